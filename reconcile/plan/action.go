@@ -1,0 +1,134 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"time"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Verb is what an Action does.
+type Verb string
+
+// The verbs, spelt as in the API and as values of the metrics' verb label.
+const (
+	Create Verb = "create"
+	Update Verb = "update"
+	Delete Verb = "delete"
+)
+
+// Kind is the kind of object an Action writes.
+type Kind string
+
+// The kinds that Tributary writes.
+const (
+	KindNamespace     Kind = "Namespace"
+	KindService       Kind = "Service"
+	KindEndpoints     Kind = "Endpoints"
+	KindEndpointSlice Kind = "EndpointSlice"
+)
+
+// Action is one write. Exactly one of Service, Endpoints and Slice is set for
+// a create or update of that kind; none for a delete or a namespace.
+type Action struct {
+	Verb      Verb
+	Kind      Kind
+	Name      string
+	Service   *ServiceSpec
+	Endpoints *EndpointsSpec
+	Slice     *SliceSpec
+	// Standing is the metadata of the object to update or delete: the write is
+	// conditional on its UID and ResourceVersion.
+	Standing *Meta
+	// Why is a short reason for people: "ports changed", "10.0.0.7 left".
+	Why string
+}
+
+// ServiceSpec is a replica Service as it should be.
+type ServiceSpec struct {
+	Ports       []syncer.ServicePort
+	Labels      map[string]string
+	Annotations map[string]string
+}
+
+// EndpointsSpec is a replica's Endpoints as they should be.
+type EndpointsSpec struct {
+	Subsets     []syncer.Subset
+	Labels      map[string]string
+	Annotations map[string]string
+	// Truncated is true when addresses over the API's customary 1000 were left
+	// out; written as the over-capacity annotation.
+	Truncated bool
+	// Trigger becomes the last-change-trigger-time annotation; never compared.
+	Trigger time.Time
+}
+
+// SliceSpec is one EndpointSlice as it should be; it belongs to one cluster.
+type SliceSpec struct {
+	Cluster string
+	syncer.Slice
+	Labels      map[string]string
+	Annotations map[string]string
+	// Trigger becomes the last-change-trigger-time annotation; never compared.
+	Trigger time.Time
+}
+
+// Replica is the merged wish of all members for one Service name.
+type Replica struct {
+	syncer.Key
+	Service   ServiceSpec
+	Endpoints EndpointsSpec
+	Slices    []SliceSpec
+	Conflicts []Conflict
+	Rejected  []ClusterRejection
+}
+
+// ClusterRejection is an address that a member named and nobody may have.
+type ClusterRejection struct {
+	Cluster string
+	syncer.Rejection
+}
+
+// Conflict is a disagreement that a person should mend.
+type Conflict struct {
+	Replica syncer.Key
+	Reason  ConflictReason
+	// Cluster is the member that lost, empty for a foreign object.
+	Cluster string
+	// Message names both sides and the remedy.
+	Message string
+}
+
+// ConflictReason is a metric label, so the set is closed.
+type ConflictReason string
+
+// The reasons for a conflict.
+const (
+	ConflictForeign   ConflictReason = "foreign_object"
+	ConflictPort      ConflictReason = "port"
+	ConflictHeadless  ConflictReason = "headless"
+	ConflictDuplicate ConflictReason = "duplicate_ip"
+	ConflictSelector  ConflictReason = "selector"
+)
+
+// Plan is what has to be done for one replica, in order: each Stage must have
+// succeeded before the next begins, actions of one stage may run in parallel.
+type Plan struct {
+	Replica   syncer.Key
+	Stages    [][]Action
+	Conflicts []Conflict
+	Delta     Delta
+}
+
+// Delta lists what a Plan changes for traffic, as "ip:port", sorted.
+type Delta struct {
+	Added     []string
+	Removed   []string
+	Readied   []string
+	Unreadied []string
+}
+
+// Empty reports whether nothing has to be written.
+func (p *Plan) Empty() bool { return len(p.Stages) == 0 }

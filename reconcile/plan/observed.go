@@ -1,0 +1,74 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"time"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Observed is what stands in the ingress cluster under one replica's name,
+// whoever owns it. Nil pointers mean that the object does not exist.
+type Observed struct {
+	Service   *ObservedService
+	Endpoints *ObservedEndpoints
+	// Slices are those whose kubernetes.io/service-name label names the replica,
+	// sorted by name, foreign ones included (Meta.Owned is false).
+	Slices []ObservedSlice
+	// Namespace is the state of the namespace the replica lives in.
+	Namespace NamespaceState
+}
+
+// NamespaceState says whether objects can be created in a namespace.
+type NamespaceState uint8
+
+// The states of a namespace.
+const (
+	NamespaceMissing NamespaceState = iota
+	NamespaceActive
+	NamespaceTerminating
+)
+
+// Meta is the metadata of a standing object that decides about writes.
+type Meta struct {
+	Name            string
+	UID             string
+	ResourceVersion string
+	Labels          map[string]string
+	Annotations     map[string]string
+	// Owned is true when the object carries our ownership label.
+	Owned bool
+	// OwnerUID is the UID of the Service in ownerReferences; slices only.
+	OwnerUID string
+	// Deleting is true once deletionTimestamp is set.
+	Deleting bool
+}
+
+// ObservedService is a standing Service: only the fields that Tributary writes.
+type ObservedService struct {
+	Meta
+	Headless bool
+	Selector map[string]string
+	Ports    []syncer.ServicePort
+}
+
+// ObservedEndpoints is a standing Endpoints object.
+type ObservedEndpoints struct {
+	Meta
+	Subsets []syncer.Subset
+	// Trigger is the last-change-trigger-time annotation; zero when absent.
+	Trigger time.Time
+}
+
+// ObservedSlice is a standing EndpointSlice. Cluster is the value of its
+// multicluster.kubernetes.io/source-cluster label.
+type ObservedSlice struct {
+	Meta
+	Cluster string
+	syncer.Slice
+	// Malformed is true when the slice holds something that the value form cannot
+	// express (a nil condition, a port without number): rewrite it if it is ours.
+	Malformed bool
+}
