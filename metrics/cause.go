@@ -3,7 +3,10 @@
 
 package metrics
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Cause is the event that made a Service dirty: the first stamp of a change
 // record. It travels with the key through the lanes and is never changed.
@@ -16,10 +19,36 @@ type Cause struct {
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Event is "added", "modified", "deleted", "relist", "resync", "config", "repair".
 	Event string `json:"event"`
+	// State is what a pod had become: "ready", "not ready", "terminating" or
+	// "gone". Empty for other kinds, and where it is not known.
+	State string `json:"state,omitempty"`
+	// IP is the pod's address, so that the story of an address can name its pod;
+	// empty for other kinds.
+	IP string `json:"ip,omitempty"`
 	// Arrival is when the event was read off the wire; its monotonic reading is
 	// what latencies are computed from.
 	Arrival time.Time `json:"arrival"`
 	// Live is true for a watch event, false for a first fill, relist, resync,
 	// repair or configuration change: only live causes count in latencies.
 	Live bool `json:"live"`
+}
+
+// String renders the cause for people: "Pod shop/web-1 deleted".
+func (c Cause) String() string {
+	var b strings.Builder
+	b.Grow(len(c.Kind) + len(c.Namespace) + len(c.Name) + len(c.Event) + 3)
+	b.WriteString(c.Kind)
+	if c.Name != "" {
+		b.WriteByte(' ')
+		if c.Namespace != "" {
+			b.WriteString(c.Namespace)
+			b.WriteByte('/')
+		}
+		b.WriteString(c.Name)
+	}
+	if c.Event != "" {
+		b.WriteByte(' ')
+		b.WriteString(c.Event)
+	}
+	return b.String()
 }

@@ -1,0 +1,89 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Log writes the record as one line: at info, or at debug for a change that
+// needed no write. The line's time is the record's, so a JSON log holds the
+// same object as /debug/changes plus level and msg.
+func (r *Record) Log(ctx context.Context, logger *slog.Logger) {
+	level := slog.LevelInfo
+	if r.Result == Dropped {
+		level = slog.LevelDebug
+	}
+	handler := logger.Handler()
+	if !handler.Enabled(ctx, level) {
+		return
+	}
+	line := slog.NewRecord(r.Time, level, "change", 0)
+	line.AddAttrs(r.attrs()...)
+	// A log that cannot be written has nowhere to say so.
+	_ = handler.Handle(ctx, line)
+}
+
+// LogValue makes slog.Any("", record) add the record's fields to a line.
+func (r *Record) LogValue() slog.Value { return slog.GroupValue(r.attrs()...) }
+
+func (r *Record) attrs() []slog.Attr {
+	attrs := make([]slog.Attr, 0, 18)
+	attrs = append(attrs,
+		slog.Uint64("seq", r.Seq),
+		slog.String("cluster", r.Cluster),
+		slog.String("namespace", r.Namespace),
+		slog.String("service", r.Service),
+	)
+	if r.Lane != "" {
+		attrs = append(attrs, slog.String("lane", r.Lane))
+	}
+	attrs = append(attrs, slog.Any("cause", r.Cause))
+	if len(r.Causes) > 0 {
+		attrs = append(attrs, slog.Any("causes", r.Causes))
+	}
+	if r.CausesDropped > 0 {
+		attrs = append(attrs, slog.Int("causes_dropped", r.CausesDropped))
+	}
+	attrs = append(attrs,
+		list("added", r.Added), list("removed", r.Removed),
+		list("readied", r.Readied), list("unreadied", r.Unreadied),
+		slog.Any("stages_ms", r.Stages),
+		slog.Int("writes", r.Writes),
+	)
+	if r.Attempt > 0 {
+		attrs = append(attrs, slog.Int("attempt", r.Attempt))
+	}
+	return append(attrs, slog.String("result", string(r.Result)), slog.String("error", r.Error))
+}
+
+// list keeps an empty list from being written as null.
+func list(key string, values []string) slog.Attr {
+	if values == nil {
+		values = []string{}
+	}
+	return slog.Any(key, values)
+}
+
+// LogValue renders the stages as a group, in milliseconds.
+func (s Stages) LogValue() slog.Value {
+	attrs := make([]slog.Attr, 0, 7)
+	add := func(name string, d time.Duration) {
+		attrs = append(attrs, slog.Float64(name, float64(d.Round(time.Microsecond))/float64(time.Millisecond)))
+	}
+	add("queue", s.Queue)
+	add("compute", s.Compute)
+	if s.WriteService > 0 {
+		add("write_service", s.WriteService)
+	}
+	add("write_endpoints", s.WriteEndpoints)
+	add("write_slices", s.WriteSlices)
+	add("total", s.Total)
+	if s.Echo > 0 {
+		add("echo", s.Echo)
+	}
+	return slog.GroupValue(attrs...)
+}
