@@ -1,0 +1,329 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apitest
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Server is the API server. All methods are safe for concurrent use.
+type Server struct {
+	http  *httptest.Server
+	store *store
+
+	mu        sync.Mutex
+	intercept func(Request) *Fault
+	writes    []Write
+	noSlices  bool
+}
+
+// Request is one call as a fault decides about it.
+type Request struct {
+	// Verb is get, list, watch, create, update or delete.
+	Verb      string
+	Resource  string
+	Namespace string
+	Name      string
+	UserAgent string
+}
+
+// Fault is what happens to a request instead of an answer.
+type Fault struct {
+	// Status answers with this code without doing anything; 0: no answer.
+	Status int
+	// RetryAfter is the header's value in seconds; 0: no header.
+	RetryAfter int
+	// Do makes the server carry the request out before Cut.
+	Do bool
+	// Cut closes the connection without an answer.
+	Cut bool
+}
+
+// Write is one call that asked for a change, in the order of arrival of the
+// answers.
+type Write struct {
+	Request
+	// Code is the HTTP status of the answer; 0 when the connection was cut.
+	Code int
+}
+
+// String renders a write as tests compare it: "create services shop/web 201".
+func (w Write) String() string {
+	return w.Verb + " " + w.Resource + " " + w.path() + " " + strconv.Itoa(w.Code)
+}
+
+func (w Write) path() string {
+	if w.Namespace == "" {
+		return w.Name
+	}
+	return w.Namespace + "/" + w.Name
+}
+
+// New starts a server that ends with the test.
+func New(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{store: newStore()}
+	s.http = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Close ends the server and every open watch. A second call does nothing.
+func (s *Server) Close() {
+	s.http.CloseClientConnections()
+	s.http.Close()
+}
+
+// Config is a client configuration without a client-side limit.
+func (s *Server) Config(userAgent string) *rest.Config {
+	return &rest.Config{Host: s.http.URL, UserAgent: userAgent, QPS: -1}
+}
+
+// Client is a client of its own for the given user agent.
+func (s *Server) Client(t testing.TB, userAgent string) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(s.Config(userAgent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// Intercept sets the function that decides about faults; nil: none. It is
+// called before the request is carried out and may block.
+func (s *Server) Intercept(f func(Request) *Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.intercept = f
+}
+
+// WithoutSlices makes the server answer like one that has no discovery.k8s.io/v1.
+func (s *Server) WithoutSlices() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noSlices = true
+}
+
+// Writes returns what a user agent wrote since the last ForgetWrites.
+func (s *Server) Writes(userAgent string) []Write {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Write
+	for _, w := range s.writes {
+		if w.UserAgent == userAgent {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// ForgetWrites empties the record of writes.
+func (s *Server) ForgetWrites() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes = nil
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	req, k, ok := s.parse(r)
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	s.mu.Lock()
+	intercept := s.intercept
+	s.mu.Unlock()
+	var fault *Fault
+	if intercept != nil {
+		fault = intercept(req)
+	}
+	if fault != nil && !fault.Do {
+		s.fail(w, req, fault)
+		return
+	}
+	if req.Verb == "watch" {
+		s.watch(w, r, k, req)
+		return
+	}
+	answer, code := s.serve(r, k, req)
+	if fault != nil {
+		s.fail(w, req, fault)
+		return
+	}
+	s.record(req, code)
+	respond(w, answer, code)
+}
+
+func (s *Server) fail(w http.ResponseWriter, req Request, fault *Fault) {
+	if fault.Cut {
+		s.record(req, 0)
+		panic(http.ErrAbortHandler)
+	}
+	s.record(req, fault.Status)
+	if fault.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(fault.RetryAfter))
+	}
+	status := &metav1.Status{Status: metav1.StatusFailure, Code: int32(fault.Status), Message: "fault"}
+	if fault.Status == http.StatusTooManyRequests {
+		status.Reason = metav1.StatusReasonTooManyRequests
+	}
+	respond(w, status, fault.Status)
+}
+
+func (s *Server) record(req Request, code int) {
+	switch req.Verb {
+	case "create", "update", "delete":
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.writes = append(s.writes, Write{Request: req, Code: code})
+	}
+}
+
+// parse reads /api/v1/... and /apis/discovery.k8s.io/v1/... paths.
+func (s *Server) parse(r *http.Request) (req Request, k *kind, ok bool) {
+	path, found := strings.CutPrefix(r.URL.Path, "/api/v1/")
+	group := ""
+	if !found {
+		if path, found = strings.CutPrefix(r.URL.Path, "/apis/discovery.k8s.io/v1/"); !found {
+			return req, nil, false
+		}
+		group = "discovery.k8s.io"
+	}
+	parts := strings.Split(path, "/")
+	req.UserAgent = r.UserAgent()
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		req.Namespace, parts = parts[1], parts[2:]
+	}
+	req.Resource = parts[0]
+	if len(parts) > 1 {
+		req.Name = parts[1]
+	}
+	k = kindOf(req.Resource)
+	s.mu.Lock()
+	hidden := s.noSlices && group != ""
+	s.mu.Unlock()
+	if k == nil || k.Group != group || hidden {
+		return req, nil, false
+	}
+	req.Verb = verb(r, req.Name)
+	return req, k, true
+}
+
+func verb(r *http.Request, name string) string {
+	switch r.Method {
+	case http.MethodPost:
+		return "create"
+	case http.MethodPut:
+		return "update"
+	case http.MethodDelete:
+		return "delete"
+	}
+	switch {
+	case r.URL.Query().Get("watch") != "":
+		return "watch"
+	case name == "":
+		return "list"
+	}
+	return "get"
+}
+
+func (s *Server) serve(r *http.Request, k *kind, req Request) (answer any, code int) {
+	n := name{Namespace: req.Namespace, Name: req.Name}
+	switch req.Verb {
+	case "get":
+		return result(s.store.get(k, n))(http.StatusOK)
+	case "list":
+		return s.list(r, k, req.Namespace)
+	case "delete":
+		var options metav1.DeleteOptions
+		if err := decode(r, &options); err != nil {
+			return failure(err)
+		}
+		if err := s.store.delete(k, n, options.Preconditions); err != nil {
+			return failure(err)
+		}
+		return &metav1.Status{Status: metav1.StatusSuccess}, http.StatusOK
+	}
+	obj := k.empty()
+	if err := decode(r, obj); err != nil {
+		return failure(err)
+	}
+	n.Name = obj.GetName()
+	if k.namespaced {
+		obj.SetNamespace(n.Namespace)
+	}
+	if req.Verb == "create" {
+		return result(s.store.create(k, n, obj))(http.StatusCreated)
+	}
+	return result(s.store.update(k, n, obj))(http.StatusOK)
+}
+
+func (s *Server) list(r *http.Request, k *kind, namespace string) (any, int) {
+	items, rv := s.store.list(k, namespace)
+	if err := tooLarge(r, rv); err != nil {
+		return failure(err)
+	}
+	return map[string]any{
+		"kind": k.Kind + "List", "apiVersion": k.GroupVersion().String(),
+		"metadata": metav1.ListMeta{ResourceVersion: strconv.FormatUint(rv, 10)}, "items": items,
+	}, http.StatusOK
+}
+
+// tooLarge answers a read from a revision that the server has not reached.
+func tooLarge(r *http.Request, rv uint64) error {
+	asked, err := strconv.ParseUint(r.URL.Query().Get("resourceVersion"), 10, 64)
+	if err != nil || asked <= rv {
+		return nil
+	}
+	e := apierrors.NewTimeoutError("Too large resource version", 1)
+	e.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
+	return e
+}
+
+func result(obj Object, err error) func(code int) (any, int) {
+	return func(code int) (any, int) {
+		if err != nil {
+			return failure(err)
+		}
+		return obj, code
+	}
+}
+
+func failure(err error) (any, int) {
+	if refusal, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		return &refusal.ErrStatus, int(refusal.ErrStatus.Code)
+	}
+	return &metav1.Status{Status: metav1.StatusFailure, Message: err.Error(), Code: http.StatusBadRequest}, http.StatusBadRequest
+}
+
+func decode(r *http.Request, into any) error {
+	body, err := io.ReadAll(r.Body)
+	if err != nil || len(body) == 0 {
+		return err
+	}
+	return json.Unmarshal(body, into)
+}
+
+func respond(w http.ResponseWriter, answer any, code int) {
+	if status, ok := answer.(*metav1.Status); ok {
+		status.Kind, status.APIVersion = "Status", "v1"
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(answer) // the client left: nothing to tell it
+}
