@@ -1,0 +1,100 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lanes
+
+import (
+	"time"
+
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/syncer"
+)
+
+// maxCauses bounds what one key remembers: a change record names some causes,
+// and memory must be bounded by the number of keys alone.
+const maxCauses = 8
+
+// Item is a key handed to a worker, with everything that made it dirty.
+type Item struct {
+	Key  syncer.Key
+	Lane Lane
+	// Causes are at most 8, in order of arrival in the queue; live ones are kept
+	// in preference. Treat as read-only.
+	Causes []metrics.Cause
+	// Dropped counts the causes beyond those kept.
+	Dropped int
+	// FirstArrival is the earliest arrival among all causes, kept or not.
+	FirstArrival time.Time
+	// Enqueued is when the oldest of the causes joined the queue; a retry keeps it.
+	Enqueued time.Time
+	// Attempt counts the failures of the key since its last success.
+	Attempt int
+
+	readySince time.Time
+}
+
+// batch is the merged wish for one key: what waits, or what a worker holds.
+type batch struct {
+	lane     Lane
+	causes   []metrics.Cause
+	dropped  int
+	first    time.Time
+	enqueued time.Time
+	// stamps hold the earliest arrival per cluster, one node in that cluster's
+	// lag heap each.
+	stamps []*node
+}
+
+// absorb merges a cause: the most urgent lane and the earliest times win.
+func (b *batch) absorb(lane Lane, cause metrics.Cause, now time.Time) {
+	if b.enqueued.IsZero() {
+		b.lane, b.enqueued, b.first = lane, now, cause.Arrival
+	}
+	b.lane = min(b.lane, lane)
+	b.first = earlier(b.first, cause.Arrival)
+	b.keep(cause)
+}
+
+func (b *batch) keep(cause metrics.Cause) {
+	if len(b.causes) < maxCauses {
+		b.causes = append(b.causes, cause)
+		return
+	}
+	b.dropped++
+	if !cause.Live {
+		return
+	}
+	// Latency is computed from live causes only: let one in for a bulk one.
+	for i := range b.causes {
+		if !b.causes[i].Live {
+			copy(b.causes[i:], b.causes[i+1:])
+			b.causes[len(b.causes)-1] = cause
+			return
+		}
+	}
+}
+
+// join puts an older batch (a failed attempt's) before this one.
+func (b *batch) join(older batch) {
+	if b.enqueued.IsZero() {
+		stamps := b.stamps
+		*b = older
+		b.stamps = stamps
+		return
+	}
+	newer := b.causes
+	b.lane = min(b.lane, older.lane)
+	b.first = earlier(b.first, older.first)
+	b.enqueued = earlier(b.enqueued, older.enqueued)
+	b.causes, b.dropped = older.causes, b.dropped+older.dropped
+	for _, cause := range newer {
+		b.keep(cause)
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,53 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lanes
+
+import "time"
+
+// Options set up a Queue. The zero value is usable: 16 workers, 4 of them at
+// most in bulk work, 4 reserved for removals.
+type Options struct {
+	// Workers is how many goroutines call Get. 0 means 16.
+	Workers int
+	// BulkMax is how many keys of the bulk lane may be in work at once: enough to
+	// fill a cluster quickly, few enough that the API server's queues stay short
+	// for the urgent lanes. At least 1, at most Workers-1 (with one worker: 1).
+	// 0 means a quarter of Workers.
+	BulkMax int
+	// Reserve is how many workers only removals may use: bulk and additions
+	// together never hold more than Workers-Reserve. 0 means a quarter of
+	// Workers; with one worker nothing can be reserved.
+	Reserve int
+	Backoff Backoff
+	// Observer is told what happens; nil: nobody is.
+	Observer Observer
+}
+
+// Observer receives the queue's counts. It is called from the goroutine that
+// called the Queue, without a lock held; it must be safe for concurrent use.
+// Depth and age are read from the Queue instead (Len, OldestAge).
+type Observer interface {
+	// Added: a cause was accepted for the lane.
+	Added(Lane)
+	// Retried: a key failed and returns to the lane after the delay.
+	Retried(Lane, time.Duration)
+	// Taken: a worker took a key that had been ready in the lane for so long.
+	Taken(Lane, time.Duration)
+}
+
+func (o Options) withDefaults() Options {
+	o.Backoff = o.Backoff.withDefaults()
+	if o.Workers <= 0 {
+		o.Workers = 16
+	}
+	if o.BulkMax <= 0 {
+		o.BulkMax = o.Workers / 4
+	}
+	if o.Reserve <= 0 {
+		o.Reserve = max(1, o.Workers/4)
+	}
+	o.Reserve = min(o.Reserve, o.Workers-1)
+	o.BulkMax = max(1, min(o.BulkMax, o.Workers-1, o.Workers-o.Reserve))
+	return o
+}

@@ -1,0 +1,388 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lanes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/syncer"
+)
+
+func key(name string) syncer.Key { return syncer.Key{Namespace: "shop", Name: name} }
+
+func live(cluster string) metrics.Cause {
+	return metrics.Cause{Cluster: cluster, Kind: "Pod", Event: "modified", Live: true}
+}
+
+func bulk(cluster string) metrics.Cause {
+	return metrics.Cause{Cluster: cluster, Kind: "Service", Event: "relist"}
+}
+
+// bubble runs a test in virtual time and checks the queue's laws at its end.
+func bubble(t *testing.T, opts Options, test func(t *testing.T, q *Queue)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		q := New(opts)
+		test(t, q)
+		synctest.Wait()
+		if err := q.check(); err != nil {
+			t.Error(err)
+		}
+		q.ShutDown()
+	})
+}
+
+func mustGet(t *testing.T, q *Queue) Item {
+	t.Helper()
+	item, ok := q.Get(t.Context())
+	if !ok {
+		t.Fatal("the queue is shut")
+	}
+	return item
+}
+
+// noneFor asserts that for a span of virtual time no key can be taken.
+func noneFor(t *testing.T, q *Queue, span time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), span)
+	defer cancel()
+	if item, ok := q.Get(ctx); ok {
+		t.Fatalf("took %v %s early", item.Key, item.Lane)
+	}
+}
+
+func TestRemovalsOvertakeAdditionsOvertakeBulk(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, q *Queue) {
+		q.Add(key("b1"), Bulk, bulk("a"))
+		q.Add(key("a1"), Addition, live("a"))
+		q.Add(key("b2"), Bulk, bulk("a"))
+		q.Add(key("r1"), Removal, live("a"))
+		q.Add(key("a2"), Addition, live("a"))
+		q.Add(key("r2"), Removal, live("a"))
+		q.Add(key("b2"), Removal, live("a")) // raised to the end of the lane
+		var got []string
+		for range 6 {
+			item := mustGet(t, q)
+			got = append(got, item.Key.Name)
+			q.Done(item.Key)
+		}
+		if want := []string{"r1", "r2", "b2", "a1", "a2", "b1"}; !slices.Equal(got, want) {
+			t.Errorf("order %v, want %v", got, want)
+		}
+	})
+}
+
+func TestEventsForOneKeyMerge(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, q *Queue) {
+		start := time.Now()
+		late := live("a")
+		late.Arrival = start.Add(-time.Second)
+		q.Add(key("web"), Bulk, bulk("b"))
+		for range 10 {
+			q.Add(key("web"), Addition, late)
+		}
+		item := mustGet(t, q)
+		if item.Lane != Addition || len(item.Causes) != maxCauses || item.Dropped != 3 || !item.FirstArrival.Equal(late.Arrival) {
+			t.Errorf("took %+v", item)
+		}
+		if slices.ContainsFunc(item.Causes, func(c metrics.Cause) bool { return !c.Live }) {
+			t.Error("a bulk cause was kept although live ones were dropped")
+		}
+		q.Done(item.Key)
+	})
+}
+
+func TestKeyIsNeverWithTwoWorkers(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, q *Queue) {
+		q.Add(key("web"), Addition, live("a"))
+		first := mustGet(t, q)
+		q.Add(key("web"), Removal, live("b"))
+		noneFor(t, q, time.Hour)
+		q.Done(first.Key)
+		second := mustGet(t, q)
+		if second.Lane != Removal || len(second.Causes) != 1 || second.Causes[0].Cluster != "b" {
+			t.Errorf("took %+v", second)
+		}
+		q.Done(second.Key)
+		noneFor(t, q, time.Hour)
+	})
+}
+
+func TestBulkAndAdditionsLeaveWorkersForRemovals(t *testing.T) {
+	bubble(t, Options{Workers: 8, BulkMax: 2, Reserve: 3}, func(t *testing.T, q *Queue) {
+		for i := range 20 {
+			q.Add(key(fmt.Sprint("b", i)), Bulk, bulk("a"))
+		}
+		held := []Item{mustGet(t, q), mustGet(t, q)}
+		noneFor(t, q, time.Minute)
+		for i := range 20 {
+			q.Add(key(fmt.Sprint("a", i)), Addition, live("a"))
+		}
+		held = append(held, mustGet(t, q), mustGet(t, q), mustGet(t, q))
+		noneFor(t, q, time.Minute)
+		q.Add(key("r"), Removal, live("a"))
+		if item := mustGet(t, q); item.Key.Name != "r" {
+			t.Errorf("took %v", item.Key)
+		}
+		q.Done(held[0].Key) // a bulk one: the place goes to an addition first
+		if item := mustGet(t, q); item.Lane != Addition {
+			t.Errorf("took %v from %s", item.Key, item.Lane)
+		}
+	})
+}
+
+func TestRetryBacksOffAndResetsOnSuccess(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, q *Queue) {
+		q.Add(key("web"), Removal, live("a"))
+		item := mustGet(t, q)
+		for attempt, want := range []time.Duration{50, 100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600, 30000, 30000} {
+			failed := time.Now()
+			q.Retry(item, 0)
+			item = mustGet(t, q)
+			want *= time.Millisecond
+			if took := time.Since(failed); took < want || took > want+want/5 {
+				t.Errorf("attempt %d after %v, want %v", attempt, took, want)
+			}
+			if item.Attempt != attempt+1 || len(item.Causes) != 1 || item.Lane != Removal {
+				t.Errorf("attempt %d: took %+v", attempt, item)
+			}
+		}
+		q.Done(item.Key)
+		q.Add(key("web"), Removal, live("a"))
+		item = mustGet(t, q)
+		failed := time.Now()
+		q.Retry(item, 0)
+		if q.Done(mustGet(t, q).Key); time.Since(failed) > 60*time.Millisecond {
+			t.Errorf("after a success the first retry came after %v", time.Since(failed))
+		}
+	})
+}
+
+func TestNewEventEndsABackoffButNotTheFloor(t *testing.T) {
+	tests := []struct {
+		name  string
+		after time.Duration
+		lane  Lane
+		cause metrics.Cause
+		least time.Duration
+		most  time.Duration
+	}{
+		{"live removal", 0, Removal, live("a"), 50 * time.Millisecond, 50 * time.Millisecond},
+		{"live addition", 0, Addition, live("a"), 50 * time.Millisecond, 50 * time.Millisecond},
+		{"bulk", 0, Bulk, bulk("a"), 400 * time.Millisecond, 480 * time.Millisecond},
+		{"repair in an urgent lane", 0, Addition, bulk("a"), 400 * time.Millisecond, 480 * time.Millisecond},
+		{"the server asked for a delay", 2 * time.Second, Removal, live("a"), 2 * time.Second, 2400 * time.Millisecond},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, Options{}, func(t *testing.T, q *Queue) {
+				q.Add(key("web"), Removal, live("a"))
+				for range 3 {
+					q.Retry(mustGet(t, q), 0)
+				}
+				item := mustGet(t, q)
+				failed := time.Now()
+				q.Retry(item, tt.after)
+				q.Add(key("web"), tt.lane, tt.cause)
+				item = mustGet(t, q)
+				if took := time.Since(failed); took < tt.least || took > tt.most {
+					t.Errorf("came back after %v, want %v to %v", took, tt.least, tt.most)
+				}
+				if len(item.Causes) != 2 {
+					t.Errorf("causes %+v", item.Causes)
+				}
+			})
+		})
+	}
+}
+
+func TestRetryAfterIsNoFailureOfTheKey(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, q *Queue) {
+		q.Add(key("web"), Removal, live("a"))
+		for range 5 {
+			q.Retry(mustGet(t, q), time.Second)
+		}
+		if item := mustGet(t, q); item.Attempt != 0 {
+			t.Errorf("attempt %d", item.Attempt)
+		}
+	})
+}
+
+func TestOldestArrivalSpansTheWholeLife(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, q *Queue) {
+		start := time.Now()
+		oldest := func(want time.Duration) {
+			t.Helper()
+			if at, ok := q.OldestArrival("a"); !ok || at.Sub(start) != want {
+				t.Errorf("oldest arrival %v (%v), want %v", at.Sub(start), ok, want)
+			}
+		}
+		q.Add(key("web"), Addition, live("a"))
+		time.Sleep(time.Second)
+		q.Add(key("web"), Removal, live("a"))
+		oldest(0)
+		item := mustGet(t, q)
+		oldest(0)
+		q.Add(key("web"), Addition, live("a"))
+		q.Retry(item, 0)
+		oldest(0)
+		item = mustGet(t, q)
+		time.Sleep(time.Second)
+		q.Add(key("web"), Addition, live("a"))
+		began := time.Since(start)
+		q.Done(item.Key)
+		oldest(began)
+		q.Done(mustGet(t, q).Key)
+		if at, ok := q.OldestArrival("a"); ok {
+			t.Errorf("all is written, yet %v is left", at)
+		}
+		if _, ok := q.OldestArrival("b"); ok {
+			t.Error("cluster b never had a change")
+		}
+	})
+}
+
+func TestShutDownReleasesWorkersAndDropsWhatWaits(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, q *Queue) {
+		var workers sync.WaitGroup
+		q.Add(key("held"), Removal, live("a"))
+		held := mustGet(t, q)
+		for range 5 {
+			workers.Go(func() {
+				if _, ok := q.Get(t.Context()); ok {
+					t.Error("took a key from a shut queue")
+				}
+			})
+		}
+		synctest.Wait()
+		q.ShutDown()
+		q.ShutDown()
+		workers.Wait()
+		q.Add(key("late"), Removal, live("a"))
+		q.Retry(held, 0)
+		if _, ok := q.Get(t.Context()); ok || len(q.entries) != 0 {
+			t.Errorf("keys left: %v", q.entries)
+		}
+	})
+}
+
+func TestGetEndsWithItsContext(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, q *Queue) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		q.Add(key("web"), Removal, live("a"))
+		if _, ok := q.Get(ctx); ok {
+			t.Error("took a key after the context was done")
+		}
+	})
+}
+
+func TestEndingWhatNobodyHoldsIsIgnored(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, q *Queue) {
+		q.Done(key("web"))
+		q.Retry(Item{Key: key("web")}, 0)
+		q.Add(key("web"), Removal, live("a"))
+		q.Done(key("web"))
+		q.Retry(Item{Key: key("web")}, 0)
+		if item := mustGet(t, q); item.Key != key("web") {
+			t.Errorf("took %v", item.Key)
+		}
+	})
+}
+
+type counts struct {
+	mu                    sync.Mutex
+	added, retried, taken [laneCount]int
+}
+
+func (c *counts) Added(l Lane)                    { c.mu.Lock(); c.added[l]++; c.mu.Unlock() }
+func (c *counts) Retried(l Lane, _ time.Duration) { c.mu.Lock(); c.retried[l]++; c.mu.Unlock() }
+func (c *counts) Taken(l Lane, _ time.Duration)   { c.mu.Lock(); c.taken[l]++; c.mu.Unlock() }
+
+// Many producers and workers: every event is seen by an attempt that began
+// after it, no key is in two hands, and each failure is made good.
+func TestContention(t *testing.T) {
+	const keys, producers, events = 40, 8, 400
+	c := new(counts)
+	q := New(Options{Workers: 8, Observer: c, Backoff: Backoff{Base: time.Microsecond, Max: time.Millisecond}})
+	var mu sync.Mutex
+	holding, wanted, seen := map[syncer.Key]bool{}, map[syncer.Key]int{}, map[syncer.Key]int{}
+
+	var workers, makers sync.WaitGroup
+	settled := make(chan struct{}, 1)
+	for n := range q.Workers() {
+		workers.Go(func() {
+			for i := 0; ; i++ {
+				item, ok := q.Get(t.Context())
+				if !ok {
+					return
+				}
+				mu.Lock()
+				if holding[item.Key] {
+					t.Errorf("%v is with two workers", item.Key)
+				}
+				holding[item.Key] = true
+				now := wanted[item.Key]
+				mu.Unlock()
+				fail := (i+n)%5 == 0
+				mu.Lock()
+				holding[item.Key] = false
+				if !fail {
+					seen[item.Key] = now
+				}
+				mu.Unlock()
+				if fail {
+					q.Retry(item, 0)
+				} else {
+					q.Done(item.Key)
+				}
+				select {
+				case settled <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+	for p := range producers {
+		makers.Go(func() {
+			for i := range events {
+				k := key(fmt.Sprint((i*7 + p) % keys))
+				mu.Lock()
+				wanted[k]++
+				mu.Unlock()
+				q.Add(k, lanes[(i+p)%laneCount], live("a"))
+			}
+		})
+	}
+	makers.Wait()
+	for {
+		q.mu.Lock()
+		left := len(q.entries)
+		q.mu.Unlock()
+		if left == 0 {
+			break
+		}
+		<-settled
+	}
+	q.ShutDown()
+	workers.Wait()
+	if err := q.check(); err != nil {
+		t.Error(err)
+	}
+	for k, want := range wanted {
+		if seen[k] != want {
+			t.Errorf("%v: the last success saw event %d of %d", k, seen[k], want)
+		}
+	}
+	if total := c.added[0] + c.added[1] + c.added[2]; total != producers*events {
+		t.Errorf("observer saw %d events, want %d", total, producers*events)
+	}
+}
