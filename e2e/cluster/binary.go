@@ -1,0 +1,212 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// BinaryEnv names the environment variable with the path of an executable of cmd/kubeground to use instead of building one.
+const BinaryEnv = "TRIBUTARY_KUBEGROUND"
+
+// kubernetesVersion is the version of k8s.io/kubernetes in go.mod. A server built from a module does not know its
+// version, and clients decide by it.
+const kubernetesVersion = "v1.36.3"
+
+// buildArgs builds cmd/kubeground. Paths are not trimmed, on purpose: it would double the compilation, since vet and
+// the tests that import the controllers share these packages through the build cache as long as the flags agree.
+// VCS stamping is off, or the executable would change with each commit.
+func buildArgs(out string) []string {
+	minor := strings.Split(kubernetesVersion, ".")[1]
+	const version = "k8s.io/component-base/version."
+	return []string{
+		"build", "-buildvcs=false", "-o", out,
+		"-ldflags=-s -w -X " + version + "gitVersion=" + kubernetesVersion + " -X " + version + "gitMajor=1 -X " + version + "gitMinor=" + minor,
+		"./cmd/kubeground",
+	}
+}
+
+// Binary returns the path of the executable with all servers. The first call on a machine builds it, which takes
+// minutes and says so on stderr; the result is kept in the user's cache directory under a name derived from what it was
+// built from. Processes that ask at the same time wait for one of them to build.
+func Binary(ctx context.Context) (string, error) {
+	if given := os.Getenv(BinaryEnv); given != "" {
+		if _, err := os.Stat(given); err != nil {
+			return "", fmt.Errorf("%s: %w", BinaryEnv, err)
+		}
+		return given, nil
+	}
+	path, err := cachedBinary(ctx, os.Stderr)
+	if err != nil {
+		return "", fmt.Errorf("build the cluster binary: %w", err)
+	}
+	return path, nil
+}
+
+func cachedBinary(ctx context.Context, progress io.Writer) (string, error) {
+	source, err := ModuleDir()
+	if err != nil {
+		return "", err
+	}
+	key, err := sourceKey(source)
+	if err != nil {
+		return "", err
+	}
+	dir, err := CacheDir()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "kubeground-"+key)
+	if touch(path) == nil {
+		return path, nil
+	}
+	lock, err := lockFile(ctx, filepath.Join(dir, "kubeground.lock"), func() {
+		fmt.Fprintln(progress, "kubeground: another process is building etcd, kube-apiserver and kube-controller-manager; waiting for it (minutes)")
+	})
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if touch(path) == nil { // built while we waited
+		return path, nil
+	}
+	prune(dir, "kubeground-", 14*24*time.Hour)
+	return path, build(ctx, source, path, progress)
+}
+
+// build compiles to a temporary name and renames, so that a name in the cache is always a whole executable.
+func build(ctx context.Context, source, path string, progress io.Writer) error {
+	temp := path + ".partial"
+	defer os.Remove(temp)
+	cmd := exec.CommandContext(ctx, "go", buildArgs(temp)...)
+	cmd.Dir = source
+	// Flags of the user's environment could change what is built under a name that does not tell.
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
+	stop := reportProgress(progress)
+	err := spawn(cmd, false)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	stop(err)
+	if err != nil {
+		return fmt.Errorf("go %s in %s: %w\n%s", strings.Join(cmd.Args[1:], " "), source, err, output.String())
+	}
+	return os.Rename(temp, path)
+}
+
+// reportProgress says what is going on, at once and every ten seconds, until the function that it returns is called.
+func reportProgress(w io.Writer) (stop func(error)) {
+	const what = "kubeground: building etcd, kube-apiserver and kube-controller-manager from source"
+	began := time.Now()
+	fmt.Fprintln(w, what+"; needed once, takes minutes")
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(10 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				fmt.Fprintf(w, "%s; %s so far\n", what, time.Since(began).Round(time.Second))
+			}
+		}
+	}()
+	return func(err error) {
+		close(quit)
+		<-done
+		outcome := "done"
+		if err != nil {
+			outcome = "failed"
+		}
+		fmt.Fprintf(w, "kubeground: %s after %s\n", outcome, time.Since(began).Round(time.Second))
+	}
+}
+
+// sourceKey is a digest of everything that decides what the executable does.
+func sourceKey(source string) (string, error) {
+	digest := sha256.New()
+	fmt.Fprintln(digest, runtime.Version(), runtime.GOOS, runtime.GOARCH, buildArgs(""))
+	files, err := filepath.Glob(filepath.Join(source, "cmd", "kubeground", "*.go"))
+	if err != nil {
+		return "", err
+	}
+	for _, path := range append(files, filepath.Join(source, "go.mod"), filepath.Join(source, "go.sum")) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(digest, filepath.Base(path), len(text))
+		digest.Write(text)
+	}
+	return hex.EncodeToString(digest.Sum(nil))[:16], nil
+}
+
+// ModuleDir returns the directory of the module tributary.dev/tributary/e2e: where this package was compiled from, or,
+// if that is gone or was trimmed away, what is found above the working directory.
+func ModuleDir() (string, error) {
+	var candidates []string
+	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
+		candidates = append(candidates, filepath.Dir(filepath.Dir(file)))
+	}
+	if dir, err := os.Getwd(); err == nil {
+		for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+			candidates = append(candidates, dir, filepath.Join(dir, "e2e"))
+		}
+	}
+	for _, dir := range candidates {
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && slices.Contains(strings.Split(string(text), "\n"), "module tributary.dev/tributary/e2e") {
+			return dir, nil
+		}
+	}
+	return "", errors.New("the source of module tributary.dev/tributary/e2e was not found: run this inside the repository")
+}
+
+// CacheDir returns the directory, outside any source tree, for what is built once, creating it if necessary.
+func CacheDir() (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(base, "tributary-e2e")
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// touch marks a file as used now; it fails if there is no such file.
+func touch(path string) error {
+	now := time.Now()
+	return os.Chtimes(path, now, now)
+}
+
+// prune removes files of that prefix that nobody used for that long. Failing is no harm: the next build tries again.
+func prune(dir, prefix string, unused time.Duration) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err == nil && strings.HasPrefix(entry.Name(), prefix) && time.Since(info.ModTime()) > unused {
+			_ = os.Remove(filepath.Join(dir, entry.Name()))
+		}
+	}
+}

@@ -1,0 +1,178 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command benchlatency measures, on real clusters, how long after a member's
+// API server acknowledged a change of a pod the ingress cluster shows it:
+// through tributary, and through a null relay that does the least any
+// replicator must do. The arms take turns on the same clusters (A B A B), so
+// that their ratio holds although the machine's speed drifts.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/e2e/cluster"
+	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/latency"
+)
+
+const (
+	memberName = "idc-a"
+	namespace  = "bench"
+)
+
+type settings struct {
+	tributary string
+	samples   int
+	warmup    int
+	turn      int
+	pause     time.Duration
+	strict    bool
+}
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "relay" {
+		os.Exit(relayMain(os.Args[2:]))
+	}
+	var s settings
+	flag.StringVar(&s.tributary, "tributary", "", "tributary binary; empty: build it")
+	flag.IntVar(&s.samples, "samples", 600, "samples of each arm")
+	flag.IntVar(&s.warmup, "warmup", 50, "samples of each arm that are thrown away first")
+	flag.IntVar(&s.turn, "turn", 50, "samples until the arms change")
+	flag.DurationVar(&s.pause, "pause", 5*time.Millisecond, "pause between samples")
+	flag.BoolVar(&s.strict, "strict", false, "exit 1 when a goal is missed beyond what chance explains")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	met, err := run(ctx, s)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "benchlatency:", err)
+		os.Exit(1)
+	}
+	if s.strict && !met {
+		os.Exit(1)
+	}
+}
+
+// run starts the clusters and both programs, measures and prints; met tells
+// whether every goal was reached.
+func run(ctx context.Context, s settings) (met bool, err error) {
+	f, err := fleet.Start(ctx, fleet.Options{Members: []string{memberName}})
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	arms, err := prepare(ctx, f)
+	if err != nil {
+		return false, err
+	}
+	stopTributary, err := startTributary(ctx, f, s.tributary)
+	if err != nil {
+		return false, err
+	}
+	defer stopTributary()
+	for _, kind := range []latency.Kind{latency.Endpoints, latency.EndpointSlices} {
+		stopRelay, err := startRelay(ctx, f, kind)
+		if err != nil {
+			return false, err
+		}
+		defer stopRelay()
+	}
+	if err := replicaStands(ctx, f); err != nil {
+		return false, err
+	}
+	results, err := measure(ctx, f, arms, s)
+	if err != nil {
+		return false, err
+	}
+	fmt.Printf("%s, %d CPUs, %s/%s; %d samples an arm after %d to warm up, arms change every %d\n\n",
+		cpuModel(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, s.samples, s.warmup, s.turn)
+	return report(os.Stdout, results, rand.New(rand.NewPCG(1, uint64(s.samples)))), nil
+}
+
+// The relay's objects carry one name a kind; tributary's replica is "web".
+func relayObject(kind latency.Kind) string {
+	if kind == latency.Endpoints {
+		return "relay-endpoints"
+	}
+	return "relay-slices"
+}
+
+// prepare makes the pods of all arms ready and returns the arms.
+func prepare(ctx context.Context, f *fleet.Fleet) ([]latency.Arm, error) {
+	member := f.Member(memberName)
+	if err := member.CreateNamespaces(ctx, namespace); err != nil {
+		return nil, err
+	}
+	if err := f.Ingress.CreateNamespaces(ctx, namespace); err != nil {
+		return nil, err
+	}
+	if err := member.Create(ctx, fleet.NewService(namespace, "web")); err != nil {
+		return nil, err
+	}
+	both := []latency.Kind{latency.Endpoints, latency.EndpointSlices}
+	arms := []latency.Arm{{Name: "tributary", Namespace: namespace, Pod: "web-0", Object: "web", Kinds: both}}
+	for _, kind := range both {
+		object := relayObject(kind)
+		arms = append(arms, latency.Arm{Name: "null relay, " + string(kind), Namespace: namespace, Pod: object, Object: object, Kinds: []latency.Kind{kind}})
+		relay := latency.NullRelay{Ingress: f.Ingress.Client, Namespace: namespace, Pod: object, Object: object, Kind: kind}
+		if err := relay.Create(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, arm := range arms {
+		app := arm.Pod
+		if arm.Object == "web" {
+			app = "web"
+		}
+		if err := member.RunPods(ctx, fleet.NewPod(namespace, arm.Pod, app)); err != nil {
+			return nil, err
+		}
+	}
+	return arms, nil
+}
+
+func startTributary(ctx context.Context, f *fleet.Fleet, binary string) (stop func(), err error) {
+	port, err := cluster.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	config := filepath.Join(f.Dir, "tributary.yaml")
+	if err := f.WriteConfig(config, fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
+		return nil, err
+	}
+	p, err := fleet.StartTributary(ctx, fleet.TributaryOptions{Binary: binary, Config: config, Dir: f.Dir})
+	if err != nil {
+		return nil, err
+	}
+	if err := p.WaitReady(ctx); err != nil {
+		return nil, fmt.Errorf("%w; its log ends:\n%s", err, p.Tail(20))
+	}
+	return func() { p.Kill() }, nil
+}
+
+// replicaStands waits for the first fill, so that no arm measures it.
+func replicaStands(ctx context.Context, f *fleet.Fleet) error {
+	return fleet.Eventually(ctx, 30*time.Second, func(ctx context.Context) error {
+		endpoints, err := f.Ingress.Client.CoreV1().Endpoints(namespace).Get(ctx, "web", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(endpoints.Subsets) == 0 || len(endpoints.Subsets[0].Addresses) != 1 {
+			return fmt.Errorf("replica %s/web has subsets %v, want one ready address", namespace, endpoints.Subsets)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,108 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/latency"
+)
+
+// relayMain is the null relay as a process of its own, as tributary is one. It
+// ends when its standard input does, so it cannot outlive its parent.
+func relayMain(args []string) int {
+	fs := flag.NewFlagSet("relay", flag.ExitOnError)
+	member := fs.String("member", "", "kubeconfig of the member")
+	ingress := fs.String("ingress", "", "kubeconfig of the ingress cluster")
+	kind := fs.String("kind", "", "kind to write")
+	fs.Parse(args)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	if err := relay(ctx, *member, *ingress, latency.Kind(*kind)); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, "relay:", err)
+		return 1
+	}
+	return 0
+}
+
+func relay(ctx context.Context, memberConfig, ingressConfig string, kind latency.Kind) error {
+	member, err := rawClient(memberConfig)
+	if err != nil {
+		return err
+	}
+	ingress, err := rawClient(ingressConfig)
+	if err != nil {
+		return err
+	}
+	r := latency.NullRelay{Member: member, Ingress: ingress, Namespace: namespace, Pod: relayObject(kind), Object: relayObject(kind), Kind: kind}
+	return r.Run(ctx, func() { fmt.Println("relaying") })
+}
+
+func rawClient(path string) (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{}
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	return kubernetes.NewForConfig(config)
+}
+
+// startRelay starts a relay process and waits until its watch is open.
+func startRelay(ctx context.Context, f *fleet.Fleet, kind latency.Kind) (stop func(), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	paths := map[string]*fleet.Site{"member": f.Member(memberName), "ingress": f.Ingress}
+	args := []string{"relay", "-kind", string(kind)}
+	for name, site := range paths {
+		path := filepath.Join(f.Dir, "relay-"+name+".kubeconfig")
+		if err := os.WriteFile(path, adminKubeconfig(site), 0o600); err != nil {
+			return nil, err
+		}
+		args = append(args, "-"+name, path)
+	}
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Stderr = os.Stderr
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start null relay: %w", err)
+	}
+	stop = func() {
+		input.Close()
+		cmd.Wait()
+	}
+	if _, err := bufio.NewReader(output).ReadString('\n'); err != nil {
+		stop()
+		return nil, fmt.Errorf("null relay for %s ended before its watch was open: %w", kind, err)
+	}
+	return stop, nil
+}

@@ -1,0 +1,211 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"tributary.dev/tributary/e2e/cluster"
+	"tributary.dev/tributary/e2e/fleet"
+)
+
+// The contest's Services live apart from the rollout's.
+const contestNamespace = "incident"
+
+// contestLine is one pod that turned not ready, and how long each way took.
+type contestLine struct {
+	round   int
+	address string
+	ours    wait
+	native  wait
+}
+
+// wait is a duration that may still be running.
+type wait struct {
+	since time.Time
+	took  time.Duration
+	done  bool
+}
+
+func (w wait) text(now time.Time) string {
+	if w.done {
+		if w.took < time.Second {
+			return millis(max(w.took, time.Microsecond))
+		}
+		return fmt.Sprintf("%.1f s", w.took.Seconds())
+	}
+	return fmt.Sprintf("still there after %.1f s", now.Sub(w.since).Seconds())
+}
+
+// runContest fills a member with Services, lets its controller manager catch
+// up, and then again and again relabels them all and takes one pod out.
+func runContest(ctx context.Context, member, ingress *fleet.Site, backlog int, b *board) error {
+	b.setAct("%s gets %d more Services and a controller manager of its own ...", member.Name, backlog)
+	pod, err := prepareContest(ctx, member, backlog)
+	if err != nil {
+		return err
+	}
+	native, err := startCaughtUp(ctx, member, backlog)
+	if err != nil {
+		return err
+	}
+	defer native.Kill()
+	for round := 1; ; round++ {
+		if err := playRound(ctx, member, ingress, pod, backlog, round, b); err != nil {
+			return err
+		}
+	}
+}
+
+// prepareContest makes the backlog's Services and the one pod that will be
+// taken out, which stands behind the last of them.
+func prepareContest(ctx context.Context, member *fleet.Site, backlog int) (*corev1.Pod, error) {
+	if err := member.CreateNamespaces(ctx, contestNamespace); err != nil {
+		return nil, err
+	}
+	services := make([]metav1.Object, backlog)
+	for i := range services {
+		services[i] = fleet.NewService(contestNamespace, backlogName(i))
+	}
+	if err := member.Create(ctx, append(services, fleet.NewService(contestNamespace, "victim"))...); err != nil {
+		return nil, err
+	}
+	pod := fleet.NewPod(contestNamespace, "victim-0", "victim")
+	return pod, member.RunPods(ctx, pod)
+}
+
+func backlogName(i int) string { return fmt.Sprintf("backlog-%04d", i) }
+
+// startCaughtUp lets an unthrottled controller manager write all Endpoints
+// first, and then starts one with stock flags, which finds nothing to do.
+func startCaughtUp(ctx context.Context, member *fleet.Site, backlog int) (*cluster.ControllerManager, error) {
+	controllers := []string{"endpoints-controller", "endpointslice-controller"}
+	fast, err := member.StartControllerManager(ctx, cluster.ControllerManagerOptions{Controllers: controllers, Flags: []string{"--kube-api-qps=1000", "--kube-api-burst=1000"}})
+	if err != nil {
+		return nil, err
+	}
+	err = fleet.Eventually(ctx, 5*time.Minute, func(ctx context.Context) error {
+		list, err := member.Client.CoreV1().Endpoints(contestNamespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err == nil && len(list.Items) < backlog+1 {
+			err = fmt.Errorf("%d of %d Endpoints written", len(list.Items), backlog+1)
+		}
+		return err
+	})
+	fast.Kill()
+	if err != nil {
+		return nil, fmt.Errorf("fill %s by its controller manager: %w", member.Name, err)
+	}
+	return member.StartControllerManager(ctx, cluster.ControllerManagerOptions{Controllers: controllers})
+}
+
+// relabel changes one label of every Service of the backlog, so that the
+// controller manager has to write all their Endpoints again.
+func relabel(ctx context.Context, member *fleet.Site, backlog, round int) error {
+	list, err := member.Client.CoreV1().Services(contestNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		service := &list.Items[i]
+		if service.Name == "victim" {
+			continue
+		}
+		service.Labels = map[string]string{"round": fmt.Sprint(round)}
+		if _, err := member.Client.CoreV1().Services(contestNamespace).Update(ctx, service, metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("relabel Service %s in %s: %w", service.Name, member.Name, err)
+		}
+	}
+	return nil
+}
+
+// playRound waits until both ways agree that the pod is ready, makes the
+// backlog, takes the pod out and measures until each way shows it.
+func playRound(ctx context.Context, member, ingress *fleet.Site, pod *corev1.Pod, backlog, round int, b *board) error {
+	for _, site := range []*fleet.Site{ingress, member} {
+		if _, err := seen(ctx, site.Client, true, nil); err != nil {
+			return err
+		}
+	}
+	if err := relabel(ctx, member, backlog, round); err != nil {
+		return err
+	}
+	b.setAct("%d Services of %s were relabelled; its controller manager (stock flags, 20 QPS) works them off, and now a pod turns not ready", backlog, member.Name)
+
+	group, watching := errgroup.WithContext(ctx)
+	line := contestLine{round: round, address: pod.Status.PodIP}
+	var open sync.WaitGroup
+	open.Add(2)
+	began := make(chan time.Time)
+	measure := func(client kubernetes.Interface, file func(wait)) {
+		group.Go(func() error {
+			at, err := seen(watching, client, false, open.Done)
+			if err == nil {
+				file(wait{took: at.Sub(<-began), done: true})
+			}
+			return err
+		})
+	}
+	measure(ingress.Client, func(w wait) { b.amendContest(round, func(l *contestLine) { l.ours = w }) })
+	measure(member.Client, func(w wait) { b.amendContest(round, func(l *contestLine) { l.native = w }) })
+	open.Wait()
+	if err := member.MarkNotReady(ctx, contestNamespace, pod.Name); err != nil {
+		return err
+	}
+	start := time.Now()
+	line.ours.since, line.native.since = start, start
+	b.addContest(line)
+	for range 2 {
+		select {
+		case began <- start:
+		case <-watching.Done():
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return member.MarkReady(ctx, contestNamespace, pod.Name)
+}
+
+// seen watches the victim's Endpoints until they have, or no longer have, a
+// ready address, and returns when it saw that. opened, if not nil, is called
+// once, as soon as the watch is open or has failed to.
+func seen(ctx context.Context, c kubernetes.Interface, ready bool, opened func()) (time.Time, error) {
+	for {
+		stream, err := c.CoreV1().Endpoints(contestNamespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=victim"})
+		if opened != nil {
+			opened()
+			opened = nil
+		}
+		if err != nil {
+			return time.Time{}, fmt.Errorf("watch Endpoints %s/victim: %w", contestNamespace, err)
+		}
+		for event := range stream.ResultChan() {
+			at := time.Now()
+			if endpoints, ok := event.Object.(*corev1.Endpoints); ok && hasReady(endpoints) == ready {
+				stream.Stop()
+				return at, nil
+			}
+		}
+		if ctx.Err() != nil {
+			return time.Time{}, ctx.Err()
+		}
+	}
+}
+
+func hasReady(endpoints *corev1.Endpoints) bool {
+	for _, subset := range endpoints.Subsets {
+		if len(subset.Addresses) > 0 {
+			return true
+		}
+	}
+	return false
+}

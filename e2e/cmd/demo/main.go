@@ -1,0 +1,127 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command demo shows Tributary at work on real clusters: an ingress cluster and
+// two members with a rollout that never stops, a live table of what changes and
+// how fast, and beside it the same change on its way through the member's own
+// controller manager while that has a backlog. Everything it starts ends with
+// it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tributary.dev/tributary/e2e/cluster"
+	"tributary.dev/tributary/e2e/fleet"
+)
+
+func main() {
+	binary := flag.String("tributary", "", "tributary binary; empty: build it")
+	listen := flag.String("listen", "127.0.0.1:9440", "address of tributary's metrics and pages; a free port is taken when it is in use")
+	backlog := flag.Int("backlog", 1000, "Services that are relabelled to keep the member's controller manager busy")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	limit, err := demoSeconds(os.Getenv("DEMO_SECONDS"))
+	if err == nil {
+		err = run(ctx, *binary, *listen, *backlog, limit)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+// demoSeconds reads how long the demo lasts once its clusters stand; 0 means
+// until Ctrl-C.
+func demoSeconds(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil || seconds <= 0 {
+		return 0, fmt.Errorf("DEMO_SECONDS is %q; give a number of seconds above 0, or leave it out to run until Ctrl-C", text)
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+// run is the whole demo; it returns nil when the time is over or on Ctrl-C.
+func run(ctx context.Context, binary, listen string, backlog int, limit time.Duration) error {
+	say("starting an ingress cluster and two members: etcd and kube-apiserver, three times")
+	f, err := fleet.Start(ctx, fleet.Options{Members: []string{"idc-a", "idc-b"}})
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	rollouts, err := newRollouts(ctx, f)
+	if err != nil {
+		return err
+	}
+	proc, err := startTributary(ctx, f, binary, listen)
+	if err != nil {
+		return err
+	}
+	defer proc.Kill()
+	say("tributary runs; its page and metrics are at %s", proc.URL)
+
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	board := newBoard(proc.URL, rollouts)
+	group, ctx := errgroup.WithContext(ctx)
+	for _, r := range rollouts {
+		group.Go(func() error { return r.run(ctx) })
+	}
+	group.Go(func() error { return board.follow(ctx) })
+	group.Go(func() error { return runContest(ctx, f.Member("idc-a"), f.Ingress, backlog, board) })
+	group.Go(func() error { return show(ctx, os.Stdout, board) })
+	err = group.Wait()
+	if ctx.Err() != nil {
+		err = nil // the end that was asked for
+	}
+	fmt.Println(board.summary())
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	defer cancel()
+	return errors.Join(err, proc.Stop(stopping))
+}
+
+func startTributary(ctx context.Context, f *fleet.Fleet, binary, listen string) (*fleet.Tributary, error) {
+	if !free(listen) {
+		port, err := cluster.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		listen = fmt.Sprintf("127.0.0.1:%d", port)
+	}
+	config := filepath.Join(f.Dir, "tributary.yaml")
+	if err := f.WriteConfig(config, listen); err != nil {
+		return nil, err
+	}
+	proc, err := fleet.StartTributary(ctx, fleet.TributaryOptions{Binary: binary, Config: config, Dir: f.Dir})
+	if err != nil {
+		return nil, err
+	}
+	if err := proc.WaitReady(ctx); err != nil {
+		tail := proc.Tail(20)
+		proc.Kill()
+		return nil, fmt.Errorf("tributary did not become ready: %w; its log ends:\n%s", err, tail)
+	}
+	return proc, nil
+}
+
+// say prints one line of what happens before the table appears.
+func say(format string, args ...any) { fmt.Printf("· "+format+"\n", args...) }

@@ -1,0 +1,101 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/e2e/fleet"
+)
+
+// TestRestarts kills and restarts tributary, starts it while a member is down,
+// and edits its configuration while it runs.
+func TestRestarts(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	a, b, c := w.fleet.Member("idc-a"), w.fleet.Member("idc-b"), w.fleet.Member("idc-c")
+	want := w.shopInEveryMember()
+	w.start()
+	w.shows("shop", "web", want...)
+
+	// Killed and restarted with nothing changed: nothing is written.
+	before := w.writes()
+	w.must(w.proc.Kill())
+	w.must(w.proc.Start(ctx))
+	w.must(w.proc.WaitReady(ctx))
+	w.shows("shop", "web", want...)
+	if after := w.writes(); after != before {
+		t.Errorf("a restart without a change wrote %d times, want 0", after-before)
+	}
+
+	// What changed while it was away is made up for, and only that.
+	w.must(w.proc.Kill())
+	w.must(a.Remove(ctx, "shop", "web-0"))
+	w.must(b.Client.CoreV1().Services("shop").Delete(ctx, "only-b", metav1.DeleteOptions{}))
+	w.must(w.proc.Start(ctx))
+	w.shows("shop", "web", want[1:]...)
+	w.gone("shop", "only-b")
+
+	// A member that is down at the start keeps its share; the others are served.
+	w.must(w.proc.Stop(ctx))
+	w.must(c.APIServer().Kill())
+	late := w.podLine(b, "web-1")
+	w.must(w.proc.Start(ctx))
+	w.must(w.proc.WaitReady(ctx))
+	w.shows("shop", "web", want[1], want[2], late)
+	w.must(c.APIServer().Start(ctx))
+	later := w.podLine(c, "web-1")
+	w.shows("shop", "web", want[1], want[2], late, later)
+
+	w.stepEditedConfiguration(a, b, c, []string{want[1], want[2], late, later})
+	w.must(w.proc.Stop(ctx))
+}
+
+// shopInEveryMember makes shop/web with one pod in each member, and
+// shop/only-b in one; it returns the slice lines of shop/web.
+func (w *world) shopInEveryMember() (lines []string) {
+	w.Helper()
+	ctx := w.Context()
+	for _, site := range w.fleet.Members {
+		w.must(site.CreateNamespaces(ctx, "shop"))
+		w.must(site.Create(ctx, fleet.NewService("shop", "web")))
+		lines = append(lines, w.podLine(site, "web-0"))
+	}
+	w.must(w.fleet.Member("idc-b").Create(ctx, fleet.NewService("shop", "only-b")))
+	return lines
+}
+
+// podLine makes a ready pod of shop/web and returns its slice line.
+func (w *world) podLine(site *fleet.Site, name string) string {
+	w.Helper()
+	return line(site, w.pod(site, "shop", name, "web"), "ready+serving")
+}
+
+// stepEditedConfiguration takes a member out and puts it back, and tries an
+// invalid edit in between.
+func (w *world) stepEditedConfiguration(a, b, c *fleet.Site, want []string) {
+	w.Helper()
+	// Leaving a cluster out of the file keeps what it gave: only a drain or the
+	// orphans setting takes endpoints away.
+	w.configure(a, b)
+	added := w.podLine(b, "web-2")
+	w.shows("shop", "web", append([]string{added}, want...)...)
+	ignored := w.podLine(c, "web-2")
+	w.replaceConfig(func(s string) string { return strings.Replace(s, "clusters:", "clutsers:", 1) })
+	another := w.podLine(b, "web-3")
+	w.shows("shop", "web", append([]string{added, another}, want...)...)
+
+	w.configure(a, b, c)
+	w.shows("shop", "web", append([]string{added, another, ignored}, want...)...)
+
+	// A narrower selection of Services withdraws the others.
+	w.replaceConfig(func(s string) string {
+		return strings.Replace(s, "clusters:\n", fmt.Sprintf("clusters:\n# edited\n"), 1)
+	})
+	w.shows("shop", "web", append([]string{added, another, ignored}, want...)...)
+}

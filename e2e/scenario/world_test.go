@@ -1,0 +1,165 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"tributary.dev/tributary/e2e/cluster"
+	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/fleet/fleettest"
+)
+
+// soon is how long a change may take to become visible before a test fails. It
+// is far above what is promised: these tests ask whether, not how fast.
+const soon = 20 * time.Second
+
+// world is a fleet with three members and one tributary, each test's own.
+type world struct {
+	*testing.T
+	fleet  *fleet.Fleet
+	config string
+	listen string
+	proc   *fleet.Tributary
+}
+
+// newWorld starts the clusters and writes a configuration with every member,
+// but does not start tributary.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	f := fleettest.Start(t, fleet.Options{Members: []string{"idc-a", "idc-b", "idc-c"}, Audit: true})
+	port, err := cluster.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, fleet: f, config: filepath.Join(f.Dir, "tributary.yaml"), listen: fmt.Sprintf("127.0.0.1:%d", port)}
+	w.configure(f.Members...)
+	return w
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// configure writes a configuration of the given members.
+func (w *world) configure(members ...*fleet.Site) {
+	w.Helper()
+	w.must(w.fleet.WriteConfig(w.config, w.listen, members...))
+}
+
+// start runs tributary and waits until it is ready.
+func (w *world) start() {
+	w.Helper()
+	w.proc = fleettest.RunTributary(w.T, fleet.TributaryOptions{Config: w.config})
+	w.must(w.proc.WaitReady(w.Context()))
+}
+
+// shows waits until the replica has exactly the given lines: for slices as
+// given, for Endpoints those of endpoints that are not terminating, without the
+// cluster.
+func (w *world) shows(namespace, name string, want ...string) {
+	w.Helper()
+	slices.Sort(want)
+	var inEndpoints []string
+	for _, line := range want {
+		if strings.Contains(line, "terminating") {
+			continue
+		}
+		_, rest, _ := strings.Cut(line, " ")
+		rest = strings.Replace(rest, " ready+serving", " ready", 1)
+		inEndpoints = append(inEndpoints, strings.Replace(rest, " off", " notready", 1))
+	}
+	slices.Sort(inEndpoints)
+	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
+		got, err := sliceLines(ctx, w.fleet.Ingress.Client, namespace, name)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("slices of %s/%s:\n got %q\nwant %q", namespace, name, got, want)
+		}
+		if got, err = endpointsLines(ctx, w.fleet.Ingress.Client, namespace, name); err != nil {
+			return err
+		}
+		if !slices.Equal(got, inEndpoints) {
+			return fmt.Errorf("endpoints of %s/%s:\n got %q\nwant %q", namespace, name, got, inEndpoints)
+		}
+		return nil
+	})
+}
+
+// gone waits until neither Service, Endpoints nor slices of the name are left.
+func (w *world) gone(namespace, name string) {
+	w.Helper()
+	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
+		list, err := w.fleet.Ingress.Client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+		if err != nil {
+			return err
+		}
+		lines, err := endpointsLines(ctx, w.fleet.Ingress.Client, namespace, name)
+		if err != nil {
+			return err
+		}
+		slices, err := sliceLines(ctx, w.fleet.Ingress.Client, namespace, name)
+		if err != nil {
+			return err
+		}
+		if len(list.Items) > 0 || lines[0] != "none" || len(slices) > 0 {
+			return fmt.Errorf("%s/%s: %d Services, endpoints %q, slices %q are left", namespace, name, len(list.Items), lines, slices)
+		}
+		return nil
+	})
+}
+
+// writes counts what tributary wrote to the ingress cluster so far, as its API
+// server saw it.
+func (w *world) writes() int {
+	w.Helper()
+	writes, err := w.fleet.Ingress.Writes(w.Context())
+	w.must(err)
+	return cluster.CountWrites(writes, cluster.ByUser(fleet.ProductUser))
+}
+
+// pod makes a ready pod of an app and returns it.
+func (w *world) pod(site *fleet.Site, namespace, name, app string) *corev1.Pod {
+	w.Helper()
+	pod := fleet.NewPod(namespace, name, app)
+	w.must(site.RunPods(w.Context(), pod))
+	return pod
+}
+
+// line renders what a slice line of this pod should be.
+func line(site *fleet.Site, pod *corev1.Pod, conditions string) string {
+	return fmt.Sprintf("%s %s:8080/http %s", site.Name, pod.Status.PodIP, conditions)
+}
+
+// namedPort is a Service port that pods resolve by name.
+func namedPort(name string, number int32, target string) corev1.ServicePort {
+	return corev1.ServicePort{Name: name, Port: number, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString(target)}
+}
+
+// appendConfig adds text to the configuration file by replacing it, as an
+// editor does.
+func (w *world) replaceConfig(edit func(string) string) {
+	w.Helper()
+	text, err := os.ReadFile(w.config)
+	w.must(err)
+	next := w.config + ".next"
+	w.must(os.WriteFile(next, []byte(edit(string(text))), 0o600))
+	w.must(os.Rename(next, w.config))
+}
