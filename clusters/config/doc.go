@@ -1,0 +1,15 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package config is the configuration file: what it may say (types.go), how it
+// is read (load.go), what makes it wrong (validate.go), which Services it lets
+// through (placement.go), what an edit changes (diff.go) and how an edit is
+// noticed while Tributary runs (watch.go). The kubeconfigs that the file names
+// are judged by package kubeconfig.
+//
+// docs/configuration.md is generated from the comments in types.go: they are
+// written for users.
+//
+// What never happens here: no cluster is contacted, nothing is logged, and no
+// error holds a secret. Apart from reading files, every function is pure.
+package config

@@ -1,0 +1,121 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"reflect"
+	"testing"
+
+	"tributary.dev/tributary/clusters/kubeconfig"
+)
+
+func mustParse(t *testing.T, text string) Config {
+	t.Helper()
+	c, err := Parse("tributary.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestDefaultsAreThoseOfTheContract holds a file that gives only what must be
+// given against one that spells out every default.
+func TestDefaultsAreThoseOfTheContract(t *testing.T) {
+	short := mustParse(t, header+"clusters: [{name: idc-a, kubeconfig: idc-a.kubeconfig}]")
+	long := mustParse(t, `
+apiVersion: tributary.dev/v1alpha1
+kind: Config
+listen: 127.0.0.1:9440
+ingress:
+  kubeconfig: ""
+  context: ""
+  client: {qps: 0, burst: 0}
+  allowInKubeconfig: []
+clusters:
+- name: idc-a
+  kubeconfig: idc-a.kubeconfig
+  context: ""
+  client: {qps: 0, burst: 0}
+  allowInKubeconfig: []
+  namespaces: {include: ["*"], exclude: ["kube-*"]}
+  serviceSelector: ""
+  allowedCIDRs: []
+  tolerateUnreadyAnnotation: false
+replicas:
+  write: [Endpoints, EndpointSlices]
+  createNamespaces: true
+  maxEndpointsPerSlice: 100
+`)
+	if !reflect.DeepEqual(short, long) {
+		t.Errorf("defaults differ\n got %+v\nwant %+v", short, long)
+	}
+}
+
+func TestEveryFieldIsTaken(t *testing.T) {
+	got := mustParse(t, `# JSON is YAML, and so is a mix of both
+{"apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "listen": ":0",
+ "ingress": {"kubeconfig": "in", "context": "c", "client": {"qps": 50.5, "burst": 7}, "allowInKubeconfig": ["files"]},
+ "clusters": [{"name": "b", "kubeconfig": "/abs", "context": "d", "client": {"qps": 1e2}, "allowInKubeconfig": ["exec", "proxyURL"],
+	"namespaces": {"include": ["a-*", "b"], "exclude": []}, "serviceSelector": "app", "allowedCIDRs": ["10.0.0.0/8", "fd00::/8"], "tolerateUnreadyAnnotation": true}],
+ "replicas": {"write": ["EndpointSlices"], "createNamespaces": false, "maxEndpointsPerSlice": 1000}}
+---
+`)
+	got.Clusters[0].rules = nil
+	want := Config{
+		APIVersion: APIVersion, Kind: Kind, Listen: ":0",
+		Ingress: Ingress{Connection{
+			Kubeconfig: "in", Context: "c", Client: Client{QPS: 50.5, Burst: 7}, AllowInKubeconfig: []kubeconfig.Feature{kubeconfig.Files},
+		}},
+		Clusters: []Cluster{{
+			Name: "b",
+			Connection: Connection{
+				Kubeconfig: "/abs", Context: "d", Client: Client{QPS: 100},
+				AllowInKubeconfig: []kubeconfig.Feature{kubeconfig.Exec, kubeconfig.ProxyURL},
+			},
+			Namespaces:      Namespaces{Include: []string{"a-*", "b"}, Exclude: []string{}},
+			ServiceSelector: "app", AllowedCIDRs: []string{"10.0.0.0/8", "fd00::/8"}, TolerateUnreadyAnnotation: true,
+		}},
+		Replicas: Replicas{Write: []OutputKind{WriteEndpointSlices}, MaxEndpointsPerSlice: 1000},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestNoMembersIsValid(t *testing.T) {
+	if got := mustParse(t, header+"clusters: []\ningress:\n"); len(got.Clusters) != 0 {
+		t.Errorf("got %d clusters", len(got.Clusters))
+	}
+}
+
+// FuzzParse holds that no text makes the parser panic, and that what it accepts
+// is valid and means the same when it is read again.
+func FuzzParse(f *testing.F) {
+	f.Add(header + "clusters: []")
+	f.Add(one("namespaces: {include: ['*'], exclude: []}", "serviceSelector: a in (b)", "allowedCIDRs: [10.0.0.0/8]"))
+	f.Add(one("name: twice", "color: &a [*a]", "? [x]\n  : y"))
+	f.Add("a: !!int foo\n---\n--- !!binary x")
+	f.Add("\xff\xfea\x00")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := Parse("f", []byte(text))
+		if err != nil {
+			if err.Error() == "" {
+				t.Fatal("an error without text")
+			}
+			return
+		}
+		if faults := c.Validate(); len(faults) > 0 {
+			t.Fatalf("accepted although %v", faults)
+		}
+		again, err := Parse("f", []byte(text))
+		if err != nil || !reflect.DeepEqual(c, again) {
+			t.Fatalf("read twice, understood differently: %+v, %+v, %v", c, again, err)
+		}
+		for i := range c.Clusters {
+			if c.Clusters[i].rules == nil {
+				t.Fatalf("clusters[%d] was not compiled", i)
+			}
+		}
+	})
+}

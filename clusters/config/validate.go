@@ -1,0 +1,199 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"tributary.dev/tributary/clusters/config/strict"
+	"tributary.dev/tributary/clusters/kubeconfig"
+)
+
+// Fault is one thing wrong with the configuration; see strict.Fault.
+type Fault = strict.Fault
+
+// Faults are all things wrong with it; see strict.Faults.
+type Faults = strict.Faults
+
+// Validate returns every fault of the configuration, with the path of its field
+// and what to do, in the order of the fields. It is pure: whether files exist
+// and clusters answer is found out elsewhere.
+func (c *Config) Validate() Faults {
+	var k checker
+	k.constant("apiVersion", c.APIVersion, APIVersion)
+	k.constant("kind", c.Kind, Kind)
+	k.listen("listen", c.Listen)
+	k.ingress("ingress", &c.Ingress)
+	if c.Clusters == nil {
+		k.fault("clusters", "must be given", "list the member clusters, or write [] to run without any")
+	}
+	for i := range c.Clusters {
+		k.cluster(fmt.Sprintf("clusters[%d]", i), &c.Clusters[i])
+	}
+	k.uniqueNames(c.Clusters)
+	k.replicas("replicas", &c.Replicas)
+	return k.faults
+}
+
+// checker collects faults; each method checks one kind of field.
+type checker struct{ faults Faults }
+
+func (k *checker) fault(field, message, remedy string) {
+	k.faults = append(k.faults, Fault{Field: field, Message: message, Remedy: remedy})
+}
+
+func (k *checker) constant(field, got, want string) {
+	switch got {
+	case want:
+	case "":
+		k.fault(field, "must be given", fmt.Sprintf("write %s: %s", field, want))
+	default:
+		k.fault(field, fmt.Sprintf("%q is not known to this version", got), "write "+want)
+	}
+}
+
+func (k *checker) listen(field, address string) {
+	const remedy = "write host:port, such as 127.0.0.1:9440"
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		k.fault(field, fmt.Sprintf("%q is not host:port", address), remedy)
+		return
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		k.fault(field, fmt.Sprintf("%q is not a port number from 0 to 65535", port), remedy)
+	}
+	if _, err := netip.ParseAddr(host); err != nil && host != "" && len(validation.IsDNS1123Subdomain(strings.ToLower(host))) > 0 {
+		k.fault(field, fmt.Sprintf("%q is neither an address nor a host name", host), remedy)
+	}
+}
+
+func (k *checker) ingress(at string, in *Ingress) {
+	if in.Kubeconfig == "" {
+		if in.Context != "" {
+			k.fault(at+".context", "has no meaning without "+at+".kubeconfig", "give the kubeconfig, or leave the context out")
+		}
+		if len(in.AllowInKubeconfig) > 0 {
+			k.fault(at+".allowInKubeconfig", "has no meaning without "+at+".kubeconfig", "give the kubeconfig, or leave the list out")
+		}
+	}
+	k.connection(at, &in.Connection)
+}
+
+func (k *checker) connection(at string, c *Connection) {
+	switch qps := c.Client.QPS; {
+	case math.IsNaN(qps) || math.IsInf(qps, 0) || qps < 0:
+		k.fault(at+".client.qps", "must not be negative or infinite", "write 0 for no limit")
+	case qps == 0 && c.Client.Burst > 0:
+		k.fault(at+".client.burst", "has no meaning without "+at+".client.qps", "give qps, or leave burst out")
+	}
+	if c.Client.Burst < 0 {
+		k.fault(at+".client.burst", "must not be negative", "write 0 for twice qps")
+	}
+	closedList(k, at+".allowInKubeconfig", c.AllowInKubeconfig, kubeconfig.Features())
+}
+
+// closedList checks that every item is one of known and none is repeated.
+func closedList[T ~string](k *checker, field string, items, known []T) {
+	for i, item := range items {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		if !slices.Contains(known, item) {
+			k.fault(at, fmt.Sprintf("%q is not known", string(item)), "use one of "+listed(known))
+		} else if first := slices.Index(items, item); first < i {
+			k.fault(at, fmt.Sprintf("%q repeats %s[%d]", string(item), field, first), "keep one")
+		}
+	}
+}
+
+func listed[T ~string](items []T) string {
+	texts := make([]string, len(items))
+	for i, item := range items {
+		texts[i] = string(item)
+	}
+	return strings.Join(texts, ", ")
+}
+
+func (k *checker) cluster(at string, c *Cluster) {
+	switch {
+	case c.Name == "":
+		k.fault(at+".name", "must be given", "choose a short name, such as idc-a")
+	case len(c.Name) > validation.DNS1123LabelMaxLength:
+		k.fault(at+".name", fmt.Sprintf("has %d characters", len(c.Name)), fmt.Sprintf("use at most %d", validation.DNS1123LabelMaxLength))
+	case len(validation.IsDNS1123Label(c.Name)) > 0:
+		k.fault(at+".name", fmt.Sprintf("%q is not a DNS label", c.Name), "use lower-case letters, digits and '-', and begin and end with a letter or digit")
+	}
+	if c.Kubeconfig == "" {
+		k.fault(at+".kubeconfig", "must be given", "name a kubeconfig file; a relative path starts at this file's directory")
+	}
+	k.connection(at, &c.Connection)
+	if len(c.Namespaces.Include) == 0 {
+		k.fault(at+".namespaces.include", "is empty: no Service would be replicated", `write ["*"] for every namespace, or leave the field out`)
+	}
+	k.globs(at+".namespaces.include", c.Namespaces.Include)
+	k.globs(at+".namespaces.exclude", c.Namespaces.Exclude)
+	if _, err := labels.Parse(c.ServiceSelector); err != nil {
+		k.fault(at+".serviceSelector", fmt.Sprintf("%q is not a label selector: %s", c.ServiceSelector, strings.TrimPrefix(err.Error(), "unable to parse requirement: ")), "write it as for kubectl get -l, such as app=web,tier!=test")
+	}
+	for i, text := range c.AllowedCIDRs {
+		k.cidr(fmt.Sprintf("%s.allowedCIDRs[%d]", at, i), text)
+	}
+}
+
+// namespaceGlobCharacters are those of namespace names and of globs. A pattern
+// with any other could never match, which is worth saying.
+const namespaceGlobCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-*?[]^\\"
+
+func (k *checker) globs(field string, globs []string) {
+	for i, glob := range globs {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		if _, err := path.Match(glob, ""); err != nil {
+			k.fault(at, fmt.Sprintf("%q is not a glob: a '[' without its ']', or a '\\' at the end", glob), "close it")
+		} else if glob == "" || strings.Trim(glob, namespaceGlobCharacters) != "" {
+			k.fault(at, fmt.Sprintf("%q cannot match any namespace", glob), "use lower-case letters, digits, '-', and the wildcards * and ?")
+		}
+	}
+}
+
+func (k *checker) cidr(field, text string) {
+	prefix, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		k.fault(field, fmt.Sprintf("%q is not a CIDR", text), "write an address and a length, such as 10.4.0.0/16 or fd00:4::/64")
+	case prefix.Addr().Is4In6():
+		k.fault(field, fmt.Sprintf("%q is an IPv4 range in IPv6 form", text), "write it in IPv4 form")
+	case prefix != prefix.Masked():
+		k.fault(field, fmt.Sprintf("%q has bits set beyond its length", text), "write "+prefix.Masked().String())
+	}
+}
+
+func (k *checker) uniqueNames(clusters []Cluster) {
+	first := make(map[string]int, len(clusters))
+	for i, c := range clusters {
+		if j, repeated := first[c.Name]; repeated && c.Name != "" {
+			k.fault(fmt.Sprintf("clusters[%d].name", i), fmt.Sprintf("%q repeats clusters[%d].name", c.Name, j), "give each cluster its own name")
+			continue
+		}
+		first[c.Name] = i
+	}
+}
+
+func (k *checker) replicas(at string, r *Replicas) {
+	known := []OutputKind{WriteEndpoints, WriteEndpointSlices}
+	if len(r.Write) == 0 {
+		k.fault(at+".write", "is empty: no endpoint would be written", "list one or both of "+listed(known))
+	}
+	closedList(k, at+".write", r.Write, known)
+	if r.MaxEndpointsPerSlice < 1 || r.MaxEndpointsPerSlice > 1000 {
+		k.fault(at+".maxEndpointsPerSlice", fmt.Sprintf("%d is out of range", r.MaxEndpointsPerSlice), "use 1 to 1000")
+	}
+}

@@ -1,0 +1,180 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+const header = "apiVersion: tributary.dev/v1alpha1\nkind: Config\n"
+
+// one is a valid file with one member, to which lines of that member are added.
+func one(lines ...string) string {
+	return header + "clusters:\n- name: idc-a\n  kubeconfig: a\n" + indent(lines...)
+}
+
+func indent(lines ...string) string {
+	var b strings.Builder
+	for _, line := range lines {
+		b.WriteString("  " + line + "\n")
+	}
+	return b.String()
+}
+
+func TestParseNamesEveryFault(t *testing.T) {
+	tests := []struct {
+		name string
+		file string
+		want []string
+	}{
+		{"empty", "", []string{`is empty`}},
+		{"only comments", "# nothing yet\n", []string{`is empty`}},
+		{"explicit null", "~\n", []string{`is empty`}},
+		{"a list", "- a\n", []string{`is not a mapping of fields to values`}},
+		{"text", "hello", []string{`is not a mapping of fields to values`}},
+		{"several documents", one() + "---\nkind: Config\n", []string{`holds several documents, the second on line 6; keep one`}},
+		{"not YAML", header + "clusters: [\n", []string{`is not valid YAML: line 3: did not find expected node content`}},
+		{"a tab for indentation", header + "clusters:\n\t- name: a\n", []string{`is not valid YAML: line 4: found character that cannot start any token`}},
+		{"control characters", "\x00\x01", []string{`is not valid YAML: control characters are not allowed`}},
+		{"no version, no kind, no clusters", "{listen: ':1'}", []string{
+			`apiVersion: must be given; write apiVersion: tributary.dev/v1alpha1`,
+			`kind: must be given; write kind: Config`,
+			`clusters: must be given; list the member clusters, or write [] to run without any`,
+		}},
+		{"another version", "apiVersion: tributary.dev/v2\nkind: Configuration\nclusters: []", []string{
+			`apiVersion: "tributary.dev/v2" is not known to this version; write tributary.dev/v1alpha1`,
+			`kind: "Configuration" is not known to this version; write Config`,
+		}},
+		{"a kubeconfig by mistake", "apiVersion: v1\nkind: Config\nclusters: []\nusers: []\ncurrent-context: a\n", []string{
+			`users: unknown field; known here: apiVersion, kind, listen, ingress, clusters, replicas`,
+			`current-context: unknown field; known here: apiVersion, kind, listen, ingress, clusters, replicas`,
+			`apiVersion: "v1" is not known to this version; write tributary.dev/v1alpha1`,
+		}},
+		{"unknown field of the second member", one() + "- name: b\n  kubeconfg: b\n", []string{
+			`clusters[1].kubeconfg: unknown field; did you mean "kubeconfig"?`,
+			`clusters[1].kubeconfig: must be given; name a kubeconfig file; a relative path starts at this file's directory`,
+		}},
+		{"wrong case", header + "Clusters: []", []string{
+			`Clusters: unknown field; did you mean "clusters"?`,
+			`clusters: must be given; list the member clusters, or write [] to run without any`,
+		}},
+		{"unknown field deep down", one("namespaces: {includes: [a]}", "client: {color: red}"), []string{
+			`clusters[0].namespaces.includes: unknown field; did you mean "include"?`,
+			`clusters[0].client.color: unknown field; known here: qps, burst`,
+		}},
+		{"repeated field", one("name: idc-b"), []string{`clusters[0].name: repeated field, on line 4 and on line 6; keep one`}},
+		{"repeated at the top", header + "kind: Config\nclusters: []\n", []string{`kind: repeated field, on line 2 and on line 3; keep one`}},
+		{"repeated unknown field", one("color: a", "color: b"), []string{
+			`clusters[0].color: unknown field; known here: name, kubeconfig, context, client, allowInKubeconfig, namespaces, serviceSelector, allowedCIDRs, tolerateUnreadyAnnotation`,
+			`clusters[0].color: repeated field, on line 6 and on line 7; keep one`,
+		}},
+		{"wrong types", header + "listen: 9440\ningress: in-cluster\nclusters: {}\nreplicas: {write: Endpoints, createNamespaces: maybe, maxEndpointsPerSlice: many}\n", []string{
+			`listen: must be text; put it in quotes`,
+			`ingress: must be a mapping of fields to values`,
+			`clusters: must be a list`,
+			`replicas.write: must be a list`,
+			`replicas.createNamespaces: must be true or false`,
+			`replicas.maxEndpointsPerSlice: must be a whole number`,
+		}},
+		{"wrong types of a member", header + "clusters:\n- idc-a\n- {name: 7, kubeconfig: [a], client: {qps: fast, burst: 1.5}}\n", []string{
+			`clusters[0]: must be a mapping of fields to values`,
+			`clusters[1].name: must be text; put it in quotes`,
+			`clusters[1].kubeconfig: must be text`,
+			`clusters[1].client.qps: must be a number`,
+			`clusters[1].client.burst: must be a whole number`,
+		}},
+		{"values left empty where that is ambiguous", one("namespaces: {exclude: }", "allowedCIDRs: [~]"), []string{
+			`clusters[0].namespaces.exclude: has no value; write [] for an empty list, or leave the field out for its default`,
+			`clusters[0].allowedCIDRs[0]: has no value; write one, or remove the item`,
+		}},
+		{"clusters left empty", header + "clusters:\n", []string{`clusters: has no value; write [] for an empty list, or leave the field out for its default`}},
+		{"an empty member", header + "clusters:\n-\n", []string{`clusters[0]: has no value; write one, or remove the item`}},
+		{"anchors", one("allowedCIDRs: &r [10.0.0.0/8]") + "- {name: b, kubeconfig: b, allowedCIDRs: *r}\n", []string{
+			`clusters[0].allowedCIDRs: uses a YAML anchor or alias; write the value out, or quote it if it begins with & or *`,
+			`clusters[1].allowedCIDRs: uses a YAML anchor or alias; write the value out, or quote it if it begins with & or *`,
+		}},
+		{"an unquoted star", one("namespaces: {include: [*]}"), []string{
+			`is not valid YAML: line 6: did not find expected alphabetic or numeric character`,
+		}},
+		{"an unquoted star before text", one("namespaces: {include: [*-prod]}"), []string{
+			`is not valid YAML: an alias names an unknown anchor (a value that begins with * must be quoted)`,
+		}},
+		{"listen", header + "listen: localhost\nclusters: []", []string{`listen: "localhost" is not host:port; write host:port, such as 127.0.0.1:9440`}},
+		{"listen port", header + "listen: 'a_b:http'\nclusters: []", []string{
+			`listen: "http" is not a port number from 0 to 65535; write host:port, such as 127.0.0.1:9440`,
+			`listen: "a_b" is neither an address nor a host name; write host:port, such as 127.0.0.1:9440`,
+		}},
+		{"ingress without kubeconfig", header + "ingress: {context: a, allowInKubeconfig: [exec]}\nclusters: []", []string{
+			`ingress.context: has no meaning without ingress.kubeconfig; give the kubeconfig, or leave the context out`,
+			`ingress.allowInKubeconfig: has no meaning without ingress.kubeconfig; give the kubeconfig, or leave the list out`,
+		}},
+		{"client limits", one("client: {qps: -1}") + "- {name: b, kubeconfig: b, client: {qps: .inf, burst: -1}}\n- {name: c, kubeconfig: c, client: {burst: 1}}\n", []string{
+			`clusters[0].client.qps: must not be negative or infinite; write 0 for no limit`,
+			`clusters[1].client.qps: must not be negative or infinite; write 0 for no limit`,
+			`clusters[1].client.burst: must not be negative; write 0 for twice qps`,
+			`clusters[2].client.burst: has no meaning without clusters[2].client.qps; give qps, or leave burst out`,
+		}},
+		{"allowInKubeconfig", one("allowInKubeconfig: [exec, Exec, files, exec]"), []string{
+			`clusters[0].allowInKubeconfig[1]: "Exec" is not known; use one of exec, authProvider, files, insecureSkipTLSVerify, proxyURL, impersonation`,
+			`clusters[0].allowInKubeconfig[3]: "exec" repeats clusters[0].allowInKubeconfig[0]; keep one`,
+		}},
+		{"member without name and kubeconfig", header + "clusters: [{}]", []string{
+			`clusters[0].name: must be given; choose a short name, such as idc-a`,
+			`clusters[0].kubeconfig: must be given; name a kubeconfig file; a relative path starts at this file's directory`,
+		}},
+		{"names", header + "clusters:\n- {name: IDC_A, kubeconfig: a}\n- {name: a.b, kubeconfig: a}\n- {name: " + strings.Repeat("x", 64) + ", kubeconfig: a}\n", []string{
+			`clusters[0].name: "IDC_A" is not a DNS label; use lower-case letters, digits and '-', and begin and end with a letter or digit`,
+			`clusters[1].name: "a.b" is not a DNS label; use lower-case letters, digits and '-', and begin and end with a letter or digit`,
+			`clusters[2].name: has 64 characters; use at most 63`,
+		}},
+		{"a cluster named twice", one() + "- {name: b, kubeconfig: b}\n- {name: idc-a, kubeconfig: c}\n- {name: idc-a, kubeconfig: d}\n", []string{
+			`clusters[2].name: "idc-a" repeats clusters[0].name; give each cluster its own name`,
+			`clusters[3].name: "idc-a" repeats clusters[0].name; give each cluster its own name`,
+		}},
+		{"namespaces", one("namespaces: {include: [], exclude: ['a[', Prod, '', kube-*]}"), []string{
+			`clusters[0].namespaces.include: is empty: no Service would be replicated; write ["*"] for every namespace, or leave the field out`,
+			`clusters[0].namespaces.exclude[0]: "a[" is not a glob: a '[' without its ']', or a '\' at the end; close it`,
+			`clusters[0].namespaces.exclude[1]: "Prod" cannot match any namespace; use lower-case letters, digits, '-', and the wildcards * and ?`,
+			`clusters[0].namespaces.exclude[2]: "" cannot match any namespace; use lower-case letters, digits, '-', and the wildcards * and ?`,
+		}},
+		{"selector", one("serviceSelector: 'app in web'"), []string{
+			`clusters[0].serviceSelector: "app in web" is not a label selector: found 'web' expected: '('; write it as for kubectl get -l, such as app=web,tier!=test`,
+		}},
+		{"CIDRs", one("allowedCIDRs: [10.0.0.0, 10.4.1.2/16, '::ffff:10.0.0.0/104', 'fd00::/200', 10.4.0.0/16]"), []string{
+			`clusters[0].allowedCIDRs[0]: "10.0.0.0" is not a CIDR; write an address and a length, such as 10.4.0.0/16 or fd00:4::/64`,
+			`clusters[0].allowedCIDRs[1]: "10.4.1.2/16" has bits set beyond its length; write 10.4.0.0/16`,
+			`clusters[0].allowedCIDRs[2]: "::ffff:10.0.0.0/104" is an IPv4 range in IPv6 form; write it in IPv4 form`,
+			`clusters[0].allowedCIDRs[3]: "fd00::/200" is not a CIDR; write an address and a length, such as 10.4.0.0/16 or fd00:4::/64`,
+		}},
+		{"replicas", header + "clusters: []\nreplicas: {write: [], maxEndpointsPerSlice: 0}", []string{
+			`replicas.write: is empty: no endpoint would be written; list one or both of Endpoints, EndpointSlices`,
+			`replicas.maxEndpointsPerSlice: 0 is out of range; use 1 to 1000`,
+		}},
+		{"kinds to write", header + "clusters: []\nreplicas: {write: [Endpoints, endpoints, Endpoints], maxEndpointsPerSlice: 1001}", []string{
+			`replicas.write[1]: "endpoints" is not known; use one of Endpoints, EndpointSlices`,
+			`replicas.write[2]: "Endpoints" repeats replicas.write[0]; keep one`,
+			`replicas.maxEndpointsPerSlice: 1001 is out of range; use 1 to 1000`,
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Parse("tributary.yaml", []byte(test.file))
+			var want strings.Builder
+			for _, line := range test.want {
+				want.WriteString("tributary.yaml: " + line + "\n")
+			}
+			if err == nil {
+				t.Fatalf("no error, want\n%s", &want)
+			}
+			if got := err.Error() + "\n"; got != want.String() {
+				t.Errorf("got\n%swant\n%s", got, &want)
+			}
+			if _, ok := errors.AsType[Faults](err); !ok {
+				t.Errorf("error is a %T, want Faults", err)
+			}
+		})
+	}
+}
