@@ -1,0 +1,283 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Namespace prefixes the name of every family of ours.
+const Namespace = "tributary"
+
+// Type is the type of a family, spelt as in the exposition format.
+type Type string
+
+// The types of families.
+const (
+	Counter   Type = "counter"
+	Gauge     Type = "gauge"
+	Histogram Type = "histogram"
+)
+
+// Family describes one metric family. The table of families is the only place
+// where they are named: collectors, docs/metrics.md and the checks on queries
+// of dashboards and alerts are made from it.
+type Family struct {
+	// Name is without the prefix; it ends with the unit, then _total for a counter.
+	Name string
+	Type Type
+	// Unit is "seconds" or "" for a plain number.
+	Unit string
+	// Labels are in the order in which values are given.
+	Labels []string
+	Help   string
+	// Values explains closed sets of label values and what 0 means; only for the docs.
+	Values string
+	// Group is the headline under which the docs list the family.
+	Group string
+}
+
+// FullName is the name in the exposition, with the prefix.
+func (f Family) FullName() string { return Namespace + "_" + f.Name }
+
+// LatencyBuckets are the classic buckets of every histogram, in seconds: fine
+// around the milliseconds that a healthy change takes, and up to the minute
+// that nobody should ever see. A native histogram stands beside them.
+func LatencyBuckets() []float64 {
+	return []float64{
+		.0005, .001, .0015, .002, .003, .005, .0075, .01, .015, .025, .05,
+		.1, .25, .5, 1, 2.5, 5, 10, 30, 60,
+	}
+}
+
+// Headlines of the reference, in its order.
+const (
+	groupChanges  = "Changes"
+	groupClusters = "Member clusters"
+	groupIngress  = "Ingress cluster"
+	groupQueue    = "Queue"
+	groupProcess  = "Process"
+)
+
+// Families that say how fast changes pass, and what became of them.
+var (
+	changeLatency = Family{
+		Name: "change_latency_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"cluster", "stage"}, Group: groupChanges,
+		Help: "Time that live changes took, by stage. Only written changes that a watch event caused count; first fills, relists and repairs do not.",
+		Values: "`stage`: `queue` (event read to worker), `compute` (worker to first write sent), `write` (first write sent to last one acknowledged), " +
+			"`total` (event read to last write acknowledged), `echo` (event read to our own watch of the ingress cluster having shown the writes).",
+	}
+	changesTotal = Family{
+		Name: "changes_total", Type: Counter, Labels: []string{"cluster", "result"}, Group: groupChanges,
+		Help:   "Changes of replicas that a worker finished, by the member that caused them and by how they ended.",
+		Values: "`result`: `written`, `dropped` (nothing to write), `held`, `failed` (will be tried again). `cluster` is empty for repairs and changes of configuration.",
+	}
+	syncLag = Family{
+		Name: "sync_lag_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"cluster"}, Group: groupChanges,
+		Help:   "Age of the oldest change of the member that is not yet written.",
+		Values: "0 if none is waiting.",
+	}
+	nativeLag = Family{
+		Name: "native_lag_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"cluster"}, Group: groupChanges,
+		Help:   "How far the member's own controller manager runs behind what Tributary computed, per change.",
+		Values: "Only for members with `observeNative: true`.",
+	}
+)
+
+// Families about the member clusters.
+var (
+	clusterUp = Family{
+		Name: "cluster_up", Type: Gauge, Labels: []string{"cluster"}, Group: groupClusters,
+		Help: "Whether the member cluster answers (1) or not (0). Its endpoints stay as last known while it does not.",
+	}
+	clusterSynced = Family{
+		Name: "cluster_synced", Type: Gauge, Labels: []string{"cluster"}, Group: groupClusters,
+		Help: "Whether the member cluster has been seen whole since the process started (1) or not (0).",
+	}
+	clusterLastContact = Family{
+		Name: "cluster_last_contact_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"cluster"}, Group: groupClusters,
+		Help:   "Time since the member cluster was last heard of: an event, a bookmark or an answer.",
+		Values: "Absent until the first contact.",
+	}
+	services = Family{
+		Name: "services", Type: Gauge, Labels: []string{"cluster"}, Group: groupClusters,
+		Help: "Services of the member cluster that are replicated.",
+	}
+	pods = Family{
+		Name: "pods", Type: Gauge, Labels: []string{"cluster"}, Group: groupClusters,
+		Help: "Pods of the member cluster in memory.",
+	}
+	endpoints = Family{
+		Name: "endpoints", Type: Gauge, Labels: []string{"cluster", "state"}, Group: groupClusters,
+		Help:   "Endpoints that the member cluster contributes, by state. A pod behind two Services counts twice.",
+		Values: "`state`: `ready`, `not_ready`.",
+	}
+	rejectedAddresses = Family{
+		Name: "rejected_addresses_total", Type: Counter, Labels: []string{"cluster", "reason"}, Group: groupClusters,
+		Help: "Addresses that were left out of a replica, counted once for as long as they stay; the other addresses of the Service pass.",
+		Values: "`reason`: why the API would refuse the address (`malformed`, `unspecified`, `loopback`, `link_local`, `multicast`, `port`, `hostname`, " +
+			"`node_name`, `fqdn`), or `not_allowed` by `allowedCIDRs`.",
+	}
+	watchEvents = Family{
+		Name: "watch_events_total", Type: Counter, Labels: []string{"cluster", "resource", "event"}, Group: groupClusters,
+		Help:   "Events read from the member cluster's watches.",
+		Values: "`event`: `added`, `modified`, `deleted`, `bookmark`.",
+	}
+	watchRestarts = Family{
+		Name: "watch_restarts_total", Type: Counter, Labels: []string{"cluster", "resource", "reason"}, Group: groupClusters,
+		Help: "Watches of the member cluster that ended and were opened again, by reason. An ordinary end after some minutes costs nothing.",
+	}
+	relists = Family{
+		Name: "relists_total", Type: Counter, Labels: []string{"cluster", "resource", "reason"}, Group: groupClusters,
+		Help: "Complete lists read from the member cluster, by reason. A list costs its API server more than anything else done here.",
+	}
+	clientRequests = Family{
+		Name: "client_requests_total", Type: Counter, Labels: []string{"role", "cluster", "verb", "code"}, Group: groupClusters,
+		Help: "Requests sent to API servers, by status code.",
+		Values: "`role`: `member` or `ingress` (then `cluster` is empty). `verb`: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `other`. " +
+			"`code`: the HTTP status (`429` is the server asking to slow down), or `error` if there was no answer.",
+	}
+	clientRequestDuration = Family{
+		Name: "client_request_duration_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"role", "cluster", "verb"}, Group: groupClusters,
+		Help: "Time until an API server began to answer; for a watch until it was established.",
+	}
+)
+
+// Families about what is written and what is kept back.
+var (
+	ingressUp = Family{
+		Name: "ingress_up", Type: Gauge, Group: groupIngress,
+		Help: "Whether the ingress cluster answers (1) or not (0).",
+	}
+	replicas = Family{
+		Name: "replicas", Type: Gauge, Group: groupIngress,
+		Help: "Services in the ingress cluster that Tributary owns.",
+	}
+	writes = Family{
+		Name: "writes_total", Type: Counter, Labels: []string{"kind", "verb", "result"}, Group: groupIngress,
+		Help: "Writes sent to the ingress cluster. When nothing changes, nothing is written.",
+		Values: "`kind`: `Namespace`, `Service`, `Endpoints`, `EndpointSlice`. `verb`: `create`, `update`, `delete`. `result`: `ok`, `conflict` (resolved by looking again), " +
+			"`not_found`, `exists`, `throttled`, `forbidden`, `invalid`, `timeout`, `error`.",
+	}
+	writeDuration = Family{
+		Name: "write_duration_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"kind", "verb"}, Group: groupIngress,
+		Help: "Time from sending a write to its acknowledgement.",
+	}
+	conflicts = Family{
+		Name: "conflicts", Type: Gauge, Labels: []string{"reason"}, Group: groupIngress,
+		Help: "Conflicts between members, or with objects that are not ours, by reason; the status page names each with its remedy.",
+		Values: "`reason`: `foreign_object` (an object of that name is not ours and is left alone), and disagreements between members: `port`, `headless`, " +
+			"`duplicate_ip`, `selector`.",
+	}
+	heldChanges = Family{
+		Name: "held_changes", Type: Gauge, Labels: []string{"cluster", "reason"}, Group: groupIngress,
+		Help: "Changes that are kept back, by reason; the status page says how to release them.",
+	}
+)
+
+// Families about the queue of dirty Services.
+var (
+	queueDepth = Family{
+		Name: "workqueue_depth", Type: Gauge, Labels: []string{"lane"}, Group: groupQueue,
+		Help:   "Services that wait in the lane.",
+		Values: "`lane`: `removal`, `addition`, `bulk`; removals overtake the others.",
+	}
+	queueOldest = Family{
+		Name: "workqueue_oldest_age_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"lane"}, Group: groupQueue,
+		Help: "How long the oldest Service in the lane has been waiting.",
+	}
+	queueAdds = Family{
+		Name: "workqueue_adds_total", Type: Counter, Labels: []string{"lane"}, Group: groupQueue,
+		Help: "Causes that were added to the lane; those for a Service that already waits merge.",
+	}
+	queueRetries = Family{
+		Name: "workqueue_retries_total", Type: Counter, Labels: []string{"lane"}, Group: groupQueue,
+		Help: "Services that returned to the lane because a write failed or the server asked to wait.",
+	}
+	queueDuration = Family{
+		Name: "workqueue_queue_duration_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"lane"}, Group: groupQueue,
+		Help: "Time that a Service waited in the lane, backoff included.",
+	}
+	workDuration = Family{
+		Name: "workqueue_work_duration_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"lane"}, Group: groupQueue,
+		Help: "Time that a worker spent on a Service, writes included.",
+	}
+)
+
+// Families about the process.
+var (
+	buildInfo = Family{
+		Name: "build_info", Type: Gauge, Labels: []string{"version", "revision", "goversion"}, Group: groupProcess,
+		Help: "Version of the running binary; the value is always 1.",
+	}
+	ready = Family{
+		Name: "ready", Type: Gauge, Group: groupProcess,
+		Help: "Whether /readyz says yes (1) or no (0).",
+	}
+	configReloads = Family{
+		Name: "config_reloads_total", Type: Counter, Labels: []string{"result"}, Group: groupProcess,
+		Help:   "Times that the configuration was read, the start included.",
+		Values: "`result`: `ok`, or `refused` (invalid; the running one stays).",
+	}
+	configLastOK = Family{
+		Name: "config_last_reload_successful", Type: Gauge, Group: groupProcess,
+		Help: "Whether the configuration on disk is the running one (1), or was refused (0).",
+	}
+	configLastTime = Family{
+		Name: "config_last_reload_success_timestamp_seconds", Type: Gauge, Unit: "seconds", Group: groupProcess,
+		Help: "When the running configuration was taken, in Unix time.",
+	}
+)
+
+// conflictReasons are the values of the label of conflicts that are always
+// shown, at 0 too.
+func conflictReasons() []string {
+	return []string{"foreign_object", "port", "headless", "duplicate_ip", "selector"}
+}
+
+// Families returns the table of all families of ours, in the order of the docs.
+func Families() []Family {
+	return []Family{
+		changeLatency, changesTotal, syncLag, nativeLag,
+		clusterUp, clusterSynced, clusterLastContact, services, pods, endpoints, rejectedAddresses,
+		watchEvents, watchRestarts, relists, clientRequests, clientRequestDuration,
+		ingressUp, replicas, writes, writeDuration, conflicts, heldChanges,
+		queueDepth, queueOldest, queueAdds, queueRetries, queueDuration, workDuration,
+		ready, configReloads, configLastOK, configLastTime, buildInfo,
+	}
+}
+
+func (f Family) desc() *prometheus.Desc {
+	return prometheus.NewDesc(f.FullName(), f.Help, f.Labels, nil)
+}
+
+func (f Family) counter(r prometheus.Registerer) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: f.FullName(), Help: f.Help}, f.Labels)
+	r.MustRegister(c)
+	return c
+}
+
+func (f Family) gauge(r prometheus.Registerer) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: f.FullName(), Help: f.Help}, f.Labels)
+	r.MustRegister(g)
+	return g
+}
+
+// histogram has classic buckets for every Prometheus, and a native histogram
+// (resolution 10 %) for one that scrapes protobuf.
+func (f Family) histogram(r prometheus.Registerer) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: f.FullName(), Help: f.Help, Buckets: LatencyBuckets(),
+		NativeHistogramBucketFactor:     1.1,
+		NativeHistogramMaxBucketNumber:  160,
+		NativeHistogramMinResetDuration: time.Hour,
+	}, f.Labels)
+	r.MustRegister(h)
+	return h
+}
+
+func (f Family) hasLabel(name string) bool { return slices.Contains(f.Labels, name) }

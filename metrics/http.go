@@ -1,0 +1,139 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+const (
+	// pageTimeout is how long one answer may take to reach its reader.
+	pageTimeout = 30 * time.Second
+	// slowest is the number of slow changes in a status.
+	slowest = 10
+)
+
+// Handler returns the handler of all pages: /metrics, /healthz, /readyz,
+// /debug/changes and /debug/status. All are read-only; none shows a secret.
+func (m *Metrics) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", timed(m.families()))
+	mux.Handle("GET /healthz", timed(http.HandlerFunc(healthz)))
+	mux.Handle("GET /readyz", timed(http.HandlerFunc(m.readyz)))
+	mux.Handle("GET /debug/status", timed(http.HandlerFunc(m.statusPage)))
+	mux.HandleFunc("GET /debug/changes", m.changesPage)
+	return mux
+}
+
+func (m *Metrics) families() http.Handler {
+	opts := promhttp.HandlerOpts{
+		// A gauge that cannot be told must not hide all the others.
+		ErrorHandling:     promhttp.ContinueOnError,
+		EnableOpenMetrics: true,
+	}
+	if m.logger != nil {
+		opts.ErrorLog = slog.NewLogLogger(m.logger.Handler(), slog.LevelError)
+	}
+	return promhttp.HandlerFor(m.registry, opts)
+}
+
+// timed bounds the time in which an answer is written, so that a reader that
+// stalls does not hold a connection for good.
+func timed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		allow(w, pageTimeout)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// allow extends the time in which the connection must take what is written. A
+// writer that has no deadline (a recorder in a test) needs none.
+func allow(w http.ResponseWriter, d time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
+}
+
+func healthz(w http.ResponseWriter, _ *http.Request) {
+	plain(w, http.StatusOK, "ok\n")
+}
+
+// readyz answers from the status, so that it says what the status page says.
+func (m *Metrics) readyz(w http.ResponseWriter, _ *http.Request) {
+	var s Status
+	if m.status != nil {
+		s = m.status()
+	}
+	if s.Ready {
+		plain(w, http.StatusOK, "ok\n")
+		return
+	}
+	text := "not ready:\n"
+	for _, reason := range s.NotReady {
+		text += "- " + reason + "\n"
+	}
+	plain(w, http.StatusServiceUnavailable, text)
+}
+
+// Status is the complete status, as /debug/status serves it.
+func (m *Metrics) Status() Status {
+	var s Status
+	if m.status != nil {
+		s = m.status()
+	}
+	if s.Time.IsZero() {
+		s.Time = time.Now().UTC()
+	}
+	m.troubles.fill(&s)
+	s.Slowest = m.ring.Slowest(slowest)
+	return s
+}
+
+func (m *Metrics) statusPage(w http.ResponseWriter, _ *http.Request) {
+	s := m.Status()
+	body, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		http.Error(w, fmt.Sprintf("render status: %v", err), http.StatusInternalServerError)
+		return
+	}
+	header(w, "application/json")
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// changesPage answers with one record a line, oldest first; see ParseChangesQuery
+// for the parameters.
+func (m *Metrics) changesPage(w http.ResponseWriter, r *http.Request) {
+	query, err := ParseChangesQuery(r.URL.Query(), time.Now())
+	if err != nil {
+		status := http.StatusInternalServerError
+		if _, ok := errors.AsType[*ParamError](err); ok {
+			status = http.StatusBadRequest
+		}
+		plain(w, status, err.Error()+"\n")
+		return
+	}
+	header(w, "application/x-ndjson")
+	s := newStream(w, query)
+	if !s.past(m.ring) || !query.Follow {
+		return
+	}
+	s.follow(r.Context(), m.ring)
+}
+
+func header(w http.ResponseWriter, contentType string) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+}
+
+func plain(w http.ResponseWriter, status int, text string) {
+	header(w, "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text))
+}

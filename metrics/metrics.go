@@ -1,0 +1,218 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"context"
+	"log/slog"
+	"math/bits"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Options set up Metrics. The zero value is usable: no log, no gauges.
+type Options struct {
+	// Logger gets one line per change; nil: none does.
+	Logger *slog.Logger
+	// Version and Revision are shown by build_info.
+	Version, Revision string
+	// Status is asked at every scrape for the value of the gauges. It must be
+	// safe for concurrent use and answer without waiting for a cluster.
+	// Conflicts, Held, Rejected and Slowest are added by Metrics. nil: no gauges.
+	Status func() Status
+	// Records and Bytes bound the ring of change records; see NewRing.
+	Records, Bytes int
+}
+
+// Metrics receives what happens and keeps what operators look at. All methods
+// are safe for concurrent use and none waits for I/O, the log aside.
+type Metrics struct {
+	registry *prometheus.Registry
+	logger   *slog.Logger
+	status   func() Status
+	ring     *Ring
+	troubles troubles
+	echoes   echoes
+	// removed has the names of clusters that left the configuration.
+	removed sync.Map
+
+	latency, native                      *prometheus.HistogramVec
+	changes                              *prometheus.CounterVec
+	rejected, events, restarts, relisted *prometheus.CounterVec
+	requests                             *prometheus.CounterVec
+	requestTook                          *prometheus.HistogramVec
+	written                              *prometheus.CounterVec
+	writeTook                            *prometheus.HistogramVec
+	added, retried                       *prometheus.CounterVec
+	waited, worked                       *prometheus.HistogramVec
+	reloads                              *prometheus.CounterVec
+	reloadOK, reloadTime                 prometheus.Gauge
+}
+
+// New returns Metrics on a registry of its own.
+func New(o Options) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(), logger: o.Logger, status: o.Status, ring: NewRing(o.Records, o.Bytes),
+		echoes:   echoes{awaited: map[Ref]*awaited{}, seen: map[Ref]time.Time{}},
+		troubles: troubles{of: map[replicaKey]*Trouble{}},
+	}
+	m.troubles.rejected = func(cluster, reason string) {
+		if m.known(cluster) {
+			m.rejected.WithLabelValues(cluster, reason).Inc()
+		}
+	}
+	m.register(o)
+	return m
+}
+
+func (m *Metrics) register(o Options) {
+	r := m.registry
+	m.latency, m.native = changeLatency.histogram(r), nativeLag.histogram(r)
+	m.changes = changesTotal.counter(r)
+	m.rejected, m.events = rejectedAddresses.counter(r), watchEvents.counter(r)
+	m.restarts, m.relisted = watchRestarts.counter(r), relists.counter(r)
+	m.requests, m.requestTook = clientRequests.counter(r), clientRequestDuration.histogram(r)
+	m.written, m.writeTook = writes.counter(r), writeDuration.histogram(r)
+	m.added, m.retried = queueAdds.counter(r), queueRetries.counter(r)
+	m.waited, m.worked = queueDuration.histogram(r), workDuration.histogram(r)
+	m.reloads = configReloads.counter(r)
+	m.reloadOK, m.reloadTime = configLastOK.gauge(r).WithLabelValues(), configLastTime.gauge(r).WithLabelValues()
+	buildInfo.gauge(r).WithLabelValues(o.Version, o.Revision, runtime.Version()).Set(1)
+	r.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		newPuller(m),
+	)
+	for _, lane := range []string{"removal", "addition", "bulk"} {
+		m.added.WithLabelValues(lane)
+		m.retried.WithLabelValues(lane)
+	}
+	m.reloads.WithLabelValues("ok")
+	m.reloads.WithLabelValues("refused")
+}
+
+// Registry is where the families are registered.
+func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
+
+// Changes is the ring of change records.
+func (m *Metrics) Changes() *Ring { return m.ring }
+
+// Change takes a finished record: it counts in the families, is kept in the
+// ring and logged. It returns the record's number, or 0 if the record is only
+// counted: when nothing had to be written and no live event was behind it (a
+// relist of a quiet fleet must be quiet), and when a key keeps failing (the
+// first, second, fourth, eighth … failure are told).
+func (m *Metrics) Change(rec Record) (seq uint64) {
+	if m.known(rec.Cluster) {
+		m.changes.WithLabelValues(rec.Cluster, string(rec.Result)).Inc()
+		if rec.Result == Written && rec.Cause.Live {
+			m.observe(&rec)
+		}
+	}
+	if !rec.telling() {
+		return 0
+	}
+	kept := &rec
+	seq = m.ring.Add(kept)
+	if m.logger != nil {
+		kept.Log(context.Background(), m.logger)
+	}
+	return seq
+}
+
+func (m *Metrics) observe(rec *Record) {
+	s := &rec.Stages
+	m.latency.WithLabelValues(rec.Cluster, "queue").Observe(s.Queue.Seconds())
+	m.latency.WithLabelValues(rec.Cluster, "compute").Observe(s.Compute.Seconds())
+	m.latency.WithLabelValues(rec.Cluster, "write").Observe(s.Write().Seconds())
+	m.latency.WithLabelValues(rec.Cluster, "total").Observe(s.Total.Seconds())
+}
+
+func (r *Record) telling() bool {
+	switch r.Result {
+	case Dropped:
+		return r.Cause.Live
+	case Failed:
+		return bits.OnesCount(uint(r.Attempt+1)) == 1
+	default:
+		return true
+	}
+}
+
+// Expect says which versions the writes of a change made, so that the change
+// can be stamped when our own watch has shown them all. seq is what Change
+// returned; 0 and an empty list are ignored.
+func (m *Metrics) Expect(seq uint64, rec *Record, refs []Ref) {
+	if seq == 0 || len(refs) == 0 {
+		return
+	}
+	// The cluster is kept by the record in the ring; only its start is needed.
+	if took, complete := m.echoes.expect(seq, rec.Cause.Arrival, refs); complete {
+		m.echoed(seq, took)
+	}
+}
+
+// Echo says that our own watch of the ingress cluster has shown a version.
+func (m *Metrics) Echo(ref Ref, arrival time.Time) {
+	if seq, took, complete := m.echoes.echo(ref, arrival); complete {
+		m.echoed(seq, took)
+	}
+}
+
+func (m *Metrics) echoed(seq uint64, took time.Duration) {
+	m.ring.stampEcho(seq, func(rec *Record) {
+		rec.Stages.Echo = took
+		if rec.Cause.Live && rec.Result == Written && m.known(rec.Cluster) {
+			m.latency.WithLabelValues(rec.Cluster, "echo").Observe(took.Seconds())
+		}
+	})
+}
+
+// Report replaces what is known to be wrong with a replica. Call it after each
+// pass, with nothing wrong too, and when the replica is gone.
+func (m *Metrics) Report(namespace, service string, t Trouble) {
+	m.troubles.report(namespace, service, t)
+}
+
+// AddCluster and RemoveCluster follow the configuration. AddCluster makes the
+// series that a rate needs to begin at 0. After RemoveCluster the cluster's
+// series are gone, and what its goroutines still report while they end does
+// not bring them back.
+func (m *Metrics) AddCluster(name string) {
+	m.removed.Delete(name)
+	for _, result := range Results() {
+		m.changes.WithLabelValues(name, string(result))
+	}
+	for _, stage := range stages() {
+		m.latency.WithLabelValues(name, stage)
+	}
+}
+
+// RemoveCluster: see AddCluster.
+func (m *Metrics) RemoveCluster(name string) {
+	m.removed.Store(name, true)
+	m.sweep(name)
+}
+
+func (m *Metrics) sweep(name string) {
+	of := prometheus.Labels{"cluster": name}
+	for _, vec := range []interface{ DeletePartialMatch(prometheus.Labels) int }{
+		m.latency, m.native, m.changes, m.rejected, m.events, m.restarts, m.relisted, m.requests, m.requestTook,
+	} {
+		vec.DeletePartialMatch(of)
+	}
+}
+
+// stages are the values of the label of that name.
+func stages() []string { return []string{"queue", "compute", "write", "total", "echo"} }
+
+// known is false for a cluster that left the configuration.
+func (m *Metrics) known(cluster string) bool {
+	_, gone := m.removed.Load(cluster)
+	return !gone
+}

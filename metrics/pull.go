@@ -1,0 +1,103 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// pulled are the families whose value is asked for at scrape time.
+func pulled() []Family {
+	return []Family{
+		syncLag, clusterUp, clusterSynced, clusterLastContact, services, pods, endpoints,
+		ingressUp, replicas, conflicts, heldChanges, queueDepth, queueOldest, ready,
+	}
+}
+
+// puller turns the status into gauges at scrape time: nothing to keep in step,
+// and a cluster that is gone has no series.
+type puller struct {
+	m     *Metrics
+	descs map[string]*prometheus.Desc
+}
+
+func newPuller(m *Metrics) *puller {
+	p := &puller{m: m, descs: map[string]*prometheus.Desc{}}
+	for _, f := range pulled() {
+		p.descs[f.Name] = f.desc()
+	}
+	return p
+}
+
+// Describe implements prometheus.Collector.
+func (p *puller) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range p.descs {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (p *puller) Collect(out chan<- prometheus.Metric) {
+	// An observation that began before RemoveCluster may end after it.
+	p.m.removed.Range(func(name, _ any) bool {
+		p.m.sweep(name.(string))
+		return true
+	})
+	emit := func(f Family, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(p.descs[f.Name], prometheus.GaugeValue, value, labels...)
+	}
+	reasons, held := p.m.troubles.counts()
+	if p.m.status != nil {
+		s := p.m.status()
+		p.status(&s, emit)
+		for i := range s.Conflicts {
+			reasons[s.Conflicts[i].Reason]++
+		}
+		for i := range s.Held {
+			held[[2]string{s.Held[i].Cluster, s.Held[i].Reason}]++
+		}
+	}
+	for _, reason := range conflictReasons() {
+		reasons[reason] += 0
+	}
+	for reason, n := range reasons {
+		emit(conflicts, float64(n), reason)
+	}
+	for key, n := range held {
+		emit(heldChanges, float64(n), key[0], key[1])
+	}
+}
+
+func (p *puller) status(s *Status, emit func(Family, float64, ...string)) {
+	now := time.Now()
+	emit(ready, truth(s.Ready))
+	emit(ingressUp, truth(s.Ingress.Up))
+	emit(replicas, float64(s.Ingress.Replicas))
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
+		emit(clusterUp, truth(c.Up), c.Name)
+		emit(clusterSynced, truth(c.Synced), c.Name)
+		if !c.LastContact.IsZero() {
+			emit(clusterLastContact, max(0, now.Sub(c.LastContact).Seconds()), c.Name)
+		}
+		emit(syncLag, c.LagSeconds, c.Name)
+		emit(services, float64(c.Services), c.Name)
+		emit(pods, float64(c.Pods), c.Name)
+		emit(endpoints, float64(c.Endpoints.Ready), c.Name, "ready")
+		emit(endpoints, float64(c.Endpoints.NotReady), c.Name, "not_ready")
+	}
+	for _, l := range s.Lanes {
+		emit(queueDepth, float64(l.Depth), l.Name)
+		emit(queueOldest, l.OldestSeconds, l.Name)
+	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,124 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import "time"
+
+// Status is the state of a running process: what /debug/status serves, what
+// `tributary status` prints, and where every gauge gets its value, so that the
+// three cannot disagree. Times are in UTC; the zero time means never.
+type Status struct {
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+	// Time is when this status was taken.
+	Time  time.Time `json:"time"`
+	Ready bool      `json:"ready"`
+	// NotReady says what readiness waits for; empty when Ready.
+	NotReady []string        `json:"notReady,omitempty"`
+	Config   ConfigStatus    `json:"config"`
+	Ingress  IngressStatus   `json:"ingress"`
+	Clusters []ClusterStatus `json:"clusters"`
+	Lanes    []LaneStatus    `json:"lanes"`
+	// Conflicts, Held and Rejected are bounded lists; the Count of each is not.
+	Conflicts     []Conflict   `json:"conflicts"`
+	ConflictCount int          `json:"conflictCount"`
+	Held          []HeldChange `json:"held"`
+	HeldCount     int          `json:"heldCount"`
+	Rejected      []Rejection  `json:"rejected"`
+	RejectedCount int          `json:"rejectedCount"`
+	// Slowest are the slowest live changes among those remembered.
+	Slowest []*Record `json:"slowest"`
+}
+
+// ConfigStatus is about the configuration file.
+type ConfigStatus struct {
+	File string `json:"file,omitempty"`
+	// LoadedAt is when the running configuration was taken.
+	LoadedAt time.Time `json:"loadedAt,omitzero"`
+	// Error is why the file on disk was refused; empty if it is the running one.
+	Error string `json:"error,omitempty"`
+}
+
+// IngressStatus is about the ingress cluster.
+type IngressStatus struct {
+	// State is one word for people, such as "live" or "unreachable".
+	State   string `json:"state"`
+	Up      bool   `json:"up"`
+	Synced  bool   `json:"synced"`
+	Version string `json:"version,omitempty"`
+	// Replicas counts the Services that Tributary owns.
+	Replicas    int       `json:"replicas"`
+	LastContact time.Time `json:"lastContact,omitzero"`
+	LastError   string    `json:"lastError,omitempty"`
+}
+
+// ClusterStatus is about one member cluster.
+type ClusterStatus struct {
+	Name string `json:"name"`
+	// State is one word for people, such as "syncing", "live" or "unreachable".
+	State string `json:"state"`
+	// Up is whether the cluster answers; Synced whether it has been seen whole
+	// since the process started.
+	Up        bool   `json:"up"`
+	Synced    bool   `json:"synced"`
+	Version   string `json:"version,omitempty"`
+	Services  int    `json:"services"`
+	Pods      int    `json:"pods"`
+	Endpoints struct {
+		Ready    int `json:"ready"`
+		NotReady int `json:"notReady"`
+	} `json:"endpoints"`
+	// LagSeconds is the age of the oldest change that is not yet written.
+	LagSeconds  float64   `json:"lagSeconds"`
+	LastContact time.Time `json:"lastContact,omitzero"`
+	LastError   string    `json:"lastError,omitempty"`
+	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
+}
+
+// LaneStatus is about one lane of the queue.
+type LaneStatus struct {
+	Name  string `json:"name"`
+	Depth int    `json:"depth"`
+	// OldestSeconds is how long the oldest key has been waiting.
+	OldestSeconds float64 `json:"oldestSeconds"`
+}
+
+// Conflict is a disagreement about one replica that a person should mend.
+type Conflict struct {
+	Namespace string `json:"namespace"`
+	Service   string `json:"service"`
+	// Reason is one of a closed set: it is a metric label.
+	Reason string `json:"reason"`
+	// Cluster is the member whose wish lost; empty for an object that is not ours.
+	Cluster string `json:"cluster,omitempty"`
+	// Message names both sides and the remedy.
+	Message string    `json:"message"`
+	Since   time.Time `json:"since"`
+}
+
+// HeldChange is a change that is kept back.
+type HeldChange struct {
+	// Namespace and Service are empty when the whole cluster is meant.
+	Namespace string `json:"namespace,omitempty"`
+	Service   string `json:"service,omitempty"`
+	Cluster   string `json:"cluster"`
+	// Reason is one of a closed set: it is a metric label.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Release says how a person lets the change pass.
+	Release string    `json:"release,omitempty"`
+	Since   time.Time `json:"since"`
+}
+
+// Rejection is an address that is left out of a replica.
+type Rejection struct {
+	Namespace string `json:"namespace"`
+	Service   string `json:"service"`
+	Cluster   string `json:"cluster"`
+	// Address is the text as found, shortened if it is long.
+	Address string `json:"address"`
+	// Reason is one of a closed set: it is a metric label.
+	Reason string    `json:"reason"`
+	Since  time.Time `json:"since"`
+}

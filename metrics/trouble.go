@@ -1,0 +1,167 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// maxTroubles bounds each list of troubles in a Status; the counts are exact.
+	maxTroubles = 200
+	// maxText bounds text that a cluster chose.
+	maxText = 128
+)
+
+// Trouble is all that is wrong with one replica after a worker's pass. In the
+// lists, Namespace, Service and Since need not be set.
+type Trouble struct {
+	Conflicts []Conflict
+	Held      []HeldChange
+	Rejected  []Rejection
+}
+
+func (t *Trouble) empty() bool {
+	return len(t.Conflicts) == 0 && len(t.Held) == 0 && len(t.Rejected) == 0
+}
+
+type replicaKey struct{ namespace, service string }
+
+// troubles remembers what is wrong with which replica. Its memory is bounded
+// by the replicas in trouble and the addresses they name.
+type troubles struct {
+	// rejected is called for each address that was not rejected before.
+	rejected func(cluster, reason string)
+
+	mu sync.RWMutex
+	of map[replicaKey]*Trouble
+}
+
+// report replaces what is known about a replica. The usual case, no trouble
+// before and none now, costs one lookup.
+func (t *troubles) report(namespace, service string, now Trouble) {
+	key := replicaKey{namespace, service}
+	if now.empty() {
+		t.mu.RLock()
+		_, known := t.of[key]
+		t.mu.RUnlock()
+		if !known {
+			return
+		}
+	}
+	at := time.Now().UTC()
+	t.mu.Lock()
+	before := t.of[key]
+	if before == nil {
+		before = new(Trouble)
+	}
+	next, fresh := merge(key, before, &now, at)
+	if next.empty() {
+		delete(t.of, key)
+	} else {
+		t.of[key] = next
+	}
+	t.mu.Unlock()
+	for i := range fresh {
+		t.rejected(fresh[i].Cluster, fresh[i].Reason)
+	}
+}
+
+// merge returns the new state: of troubles that were known before, Since is
+// kept. fresh are the rejections that were not.
+func merge(key replicaKey, before, now *Trouble, at time.Time) (next *Trouble, fresh []Rejection) {
+	next = &Trouble{
+		Conflicts: slices.Clone(now.Conflicts), Held: slices.Clone(now.Held), Rejected: slices.Clone(now.Rejected),
+	}
+	for i := range next.Conflicts {
+		c := &next.Conflicts[i]
+		c.Namespace, c.Service = key.namespace, key.service
+		c.Since = at
+		if j := slices.IndexFunc(before.Conflicts, func(o Conflict) bool { return o.Reason == c.Reason && o.Cluster == c.Cluster }); j >= 0 {
+			c.Since = before.Conflicts[j].Since
+		}
+	}
+	for i := range next.Held {
+		h := &next.Held[i]
+		h.Namespace, h.Service = key.namespace, key.service
+		h.Since = at
+		if j := slices.IndexFunc(before.Held, func(o HeldChange) bool { return o.Reason == h.Reason && o.Cluster == h.Cluster }); j >= 0 {
+			h.Since = before.Held[j].Since
+		}
+	}
+	type identity struct{ cluster, address, reason string }
+	known := make(map[identity]time.Time, len(before.Rejected))
+	for _, r := range before.Rejected {
+		known[identity{r.Cluster, r.Address, r.Reason}] = r.Since
+	}
+	for i := range next.Rejected {
+		r := &next.Rejected[i]
+		r.Namespace, r.Service = key.namespace, key.service
+		r.Address = shorten(r.Address)
+		id := identity{r.Cluster, r.Address, r.Reason}
+		since, old := known[id]
+		if !old {
+			since = at
+			known[id] = at
+			fresh = append(fresh, *r)
+		}
+		r.Since = since
+	}
+	return next, fresh
+}
+
+// shorten cuts text that a cluster chose, and copies it, so that it does not
+// keep a larger buffer alive.
+func shorten(s string) string {
+	if len(s) > maxText {
+		return strings.ToValidUTF8(s[:maxText], "") + "…"
+	}
+	return s
+}
+
+// fill adds the troubles to a status, oldest names first, bounded.
+func (t *troubles) fill(s *Status) {
+	t.mu.RLock()
+	for _, one := range t.of {
+		s.Conflicts = append(s.Conflicts, one.Conflicts...)
+		s.Held = append(s.Held, one.Held...)
+		s.Rejected = append(s.Rejected, one.Rejected...)
+	}
+	t.mu.RUnlock()
+	slices.SortFunc(s.Conflicts, func(a, b Conflict) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Cluster, b.Cluster))
+	})
+	slices.SortFunc(s.Held, func(a, b HeldChange) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Reason, b.Reason))
+	})
+	slices.SortFunc(s.Rejected, func(a, b Rejection) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Address, b.Address))
+	})
+	s.ConflictCount, s.Conflicts = len(s.Conflicts), bounded(s.Conflicts)
+	s.HeldCount, s.Held = len(s.Held), bounded(s.Held)
+	s.RejectedCount, s.Rejected = len(s.Rejected), bounded(s.Rejected)
+}
+
+func bounded[T any](list []T) []T { return append([]T{}, list[:min(len(list), maxTroubles)]...) }
+
+// counts returns the number of conflicts by reason, and of held changes by
+// cluster and reason.
+func (t *troubles) counts() (conflicts map[string]int, held map[[2]string]int) {
+	conflicts, held = map[string]int{}, map[[2]string]int{}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, one := range t.of {
+		for i := range one.Conflicts {
+			conflicts[one.Conflicts[i].Reason]++
+		}
+		for i := range one.Held {
+			held[[2]string{one.Held[i].Cluster, one.Held[i].Reason}]++
+		}
+	}
+	return conflicts, held
+}
