@@ -1,0 +1,108 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"context"
+	"time"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// beside is a list that is read while the stream goes on. A list of a large
+// cluster takes seconds, and a removal must not wait for it; so events are
+// handed on as ever, and noted here to be laid over the list, which may show an
+// earlier moment.
+type beside[T any] struct {
+	result chan fetched[T]
+	noted  map[syncer.Key]note[T]
+}
+
+// note is the last event of a key since the list was begun.
+type note[T any] struct {
+	item    T
+	number  uint64
+	deleted bool
+}
+
+// listBeside begins a list. It is repeated until it succeeds or ctx ends; in
+// both cases something is sent.
+func (l *Loop[T]) listBeside(ctx context.Context) *beside[T] {
+	b := &beside[T]{result: make(chan fetched[T], 1), noted: make(map[syncer.Key]note[T])}
+	delay := l.pace.wait(time.Now())
+	l.children.Go(func() {
+		retry := backoff{base: retryBase, limit: retryLimit}
+		for pause(ctx, delay) {
+			source, _ := l.current()
+			f := l.fetch(ctx, source, false)
+			if f.err == nil {
+				b.result <- f
+				return
+			}
+			l.cfg.Logger.Debug("relist failed", "kind", l.cfg.Kind, "error", f.err)
+			delay = max(retry.next(), retryAfter(f.err))
+		}
+		b.result <- fetched[T]{err: ctx.Err()}
+	})
+	return b
+}
+
+// done is nil, which blocks a select for ever, while no list is being read.
+func (b *beside[T]) done() <-chan fetched[T] {
+	if b == nil {
+		return nil
+	}
+	return b.result
+}
+
+// note remembers an event that was handed on.
+func (b *beside[T]) note(key syncer.Key, item T, number uint64, deleted bool) {
+	if b != nil {
+		b.noted[key] = note[T]{item: item, number: number, deleted: deleted}
+	}
+}
+
+// apply hands on a list that was read beside the stream.
+func (f *follower[T]) apply(ctx context.Context, list fetched[T]) {
+	l, b := f.loop, f.beside
+	f.beside = nil
+	if list.err != nil {
+		return // only when the context has ended
+	}
+	l.pace.done(time.Now(), list.took)
+	list.items = b.over(list, l.cfg.Key)
+	rv, rvNumber := l.rv, l.rvNumber
+	l.replace(list, Requested)
+	if rvNumber == 0 || rvNumber > l.rvNumber {
+		l.rv, l.rvNumber = rv, rvNumber // the stream was ahead, or no one can tell
+	}
+	f.attend(ctx) // another may have been asked for meanwhile
+}
+
+// over lays the noted events over the list. Where revisions cannot be compared
+// every event wins: if the list was newer, the stream still has to bring what
+// made it so.
+func (b *beside[T]) over(list fetched[T], keyOf func(*T) syncer.Key) []T {
+	listed := number(list.rv)
+	for key, n := range b.noted {
+		if n.number != 0 && listed != 0 && n.number <= listed {
+			delete(b.noted, key)
+		}
+	}
+	if len(b.noted) == 0 {
+		return list.items
+	}
+	items := list.items[:0]
+	for _, item := range list.items {
+		if _, later := b.noted[keyOf(&item)]; !later {
+			items = append(items, item)
+		}
+	}
+	for _, n := range b.noted {
+		if !n.deleted {
+			items = append(items, n.item)
+		}
+	}
+	return items
+}

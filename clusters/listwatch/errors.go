@@ -1,0 +1,62 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// ErrTooManyObjects is returned by a list that exceeds Config.MaxObjects. The
+// list is not applied.
+var ErrTooManyObjects = errors.New("more objects than allowed")
+
+// ErrGarbled is wrapped by Stream.Err when the stream could not be read on
+// because of what it contained, not because the connection failed.
+var ErrGarbled = errors.New("the watch stream cannot be read")
+
+// errListNeverEnds is a server that keeps answering empty pages with a
+// continue token.
+var errListNeverEnds = errors.New("the server keeps sending empty pages of a list")
+
+// errNoInitialEnd is a server that accepted a streaming list and never said
+// that the initial objects were complete: it ignored the request's parameters.
+var errNoInitialEnd = errors.New("the streaming list was never completed by the server")
+
+// errOpenTimeout is a watch that the server did not accept in time.
+var errOpenTimeout = errors.New("the server did not answer the watch in time")
+
+// maxRetryAfter bounds what a server may ask us to wait: an hour would be
+// indistinguishable from losing the member.
+const maxRetryAfter = time.Minute
+
+// isExpired reports whether the revision or continue token is no longer known.
+func isExpired(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+}
+
+// isForbidden reports whether the server refused for lack of authentication or
+// authorisation, which says nothing about what exists.
+func isForbidden(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
+}
+
+// isUnsupported reports whether the server understood the request and will
+// refuse it again.
+func isUnsupported(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsMethodNotSupported(err) || apierrors.IsNotAcceptable(err) ||
+		errors.Is(err, errNoInitialEnd)
+}
+
+// retryAfter returns the wait that the server asked for (Retry-After), bounded;
+// 0 if none.
+func retryAfter(err error) time.Duration {
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
+		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+	}
+	return 0
+}

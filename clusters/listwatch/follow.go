@@ -1,0 +1,310 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// follow opens a stream at the last revision, or takes over the one that a
+// streaming list left open, reads it to its end and decides how to go on.
+func (l *Loop[T]) follow(ctx context.Context) {
+	source, generation := l.current()
+	stream := l.stream
+	l.stream = nil
+	if stream == nil {
+		attempt, cancel := l.attempt(ctx)
+		var err error
+		stream, err = openStream(attempt, source, l.watchOptions())
+		l.attempted()
+		if err != nil {
+			cancel()
+			if isExpired(err) {
+				l.due = Expired
+				return
+			}
+			l.failed(ctx, fmt.Errorf("watch %s: %w", l.cfg.Kind, err), generation)
+			return
+		}
+		stream = stopAlso{stream, cancel}
+	}
+	f := &follower[T]{loop: l, stream: stream, generation: generation}
+	end, err := f.run(ctx)
+	l.cfg.Observer.StreamEnded(l.cfg.Kind, end)
+	l.after(ctx, f, end, err)
+}
+
+// after decides what follows the end of a stream.
+func (l *Loop[T]) after(ctx context.Context, f *follower[T], end End, err error) {
+	lived := time.Since(f.opened)
+	healthy := f.events > 0 || lived >= healthyAfter
+	switch end {
+	case EndExpired:
+		l.due = Expired
+	case EndGarbled:
+		l.garbled++
+		if l.garbled >= garbledLimit {
+			l.due = Garbled
+		}
+		l.failed(ctx, fmt.Errorf("watch %s: %w", l.cfg.Kind, err), f.generation)
+	case EndBroken:
+		if healthy {
+			l.retry.reset()
+		}
+		l.failed(ctx, fmt.Errorf("watch %s: %w", l.cfg.Kind, err), f.generation)
+	case EndClosed:
+		if !healthy {
+			l.sleep(ctx, l.retry.next(), true)
+			return
+		}
+		// A server that closes every second costs a request a second, and nobody
+		// waits; one that closes after each event is slowed to a few a second.
+		l.retry.reset()
+		l.sleep(ctx, retryBase-lived, true)
+	case EndSilent, EndReplaced, EndStopped:
+	}
+}
+
+// follower is one stretch of following: a stream, and what is under way beside
+// it while a source is exchanged or a list was asked for.
+type follower[T any] struct {
+	loop       *Loop[T]
+	stream     Stream
+	generation int // of the source of stream
+	opened     time.Time
+	events     int // objects and bookmarks since opened
+
+	next      chan opened // the stream of a new source; nil when none is being opened
+	nextRetry backoff
+	beside    *beside[T] // the list being read; nil when none
+}
+
+// opened is the answer to an attempt to open a stream.
+type opened struct {
+	stream     Stream
+	generation int
+	err        error
+}
+
+// run reads until the stream ends or the context does. Whatever it started has
+// ended when it returns, the stream included.
+func (f *follower[T]) run(ctx context.Context) (End, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer f.settle()
+	defer cancel()
+	f.nextRetry = backoff{base: retryBase, limit: retryLimit}
+	f.start()
+	f.attend(ctx)
+	silent := time.NewTimer(silence)
+	defer silent.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return EndStopped, ctx.Err()
+		case <-silent.C:
+			return EndSilent, nil
+		case <-f.loop.wake:
+			f.attend(ctx)
+		case o := <-f.next:
+			if f.swap(ctx, o) {
+				return EndExpired, o.err
+			}
+			silent.Reset(silence)
+		case list := <-f.beside.done():
+			f.apply(ctx, list)
+		case e, open := <-f.stream.Events():
+			if !open {
+				return endOf(f.stream.Err())
+			}
+			silent.Reset(silence)
+			if end, err := f.event(e); end != "" {
+				return end, err
+			}
+		}
+	}
+}
+
+// endOf classifies the end of a stream by its error.
+func endOf(err error) (End, error) {
+	switch {
+	case err == nil:
+		return EndClosed, nil
+	case isExpired(err):
+		return EndExpired, err
+	case errors.Is(err, ErrGarbled):
+		return EndGarbled, err
+	default:
+		return EndBroken, err
+	}
+}
+
+// start notes that the stream is open.
+func (f *follower[T]) start() {
+	f.opened, f.events = time.Now(), 0
+	f.loop.cfg.Handler.Changed(State{Phase: Following})
+	f.loop.cfg.Handler.Contact(f.opened)
+}
+
+// settle stops the stream and waits for what is under way, whose context has
+// ended.
+func (f *follower[T]) settle() {
+	f.stream.Stop()
+	if f.next != nil {
+		if o := <-f.next; o.err == nil {
+			o.stream.Stop()
+		}
+	}
+	if f.beside != nil {
+		<-f.beside.result
+		f.loop.Relist() // it was not applied
+	}
+}
+
+// attend looks at what was asked of the loop.
+func (f *follower[T]) attend(ctx context.Context) {
+	f.loop.kicked()
+	if _, generation := f.loop.current(); generation != f.generation && f.next == nil {
+		f.openNext(ctx, 0)
+	}
+	if f.beside == nil && f.loop.takeRequest() {
+		f.beside = f.loop.listBeside(ctx)
+	}
+}
+
+// openNext opens a stream of the current source while the old one goes on.
+func (f *follower[T]) openNext(ctx context.Context, delay time.Duration) {
+	l := f.loop
+	opts := l.watchOptions()
+	result := make(chan opened, 1)
+	f.next = result
+	l.children.Go(func() {
+		if !pause(ctx, delay) {
+			result <- opened{err: ctx.Err()}
+			return
+		}
+		source, generation := l.current()
+		stream, err := openStream(ctx, source, opts)
+		result <- opened{stream: stream, generation: generation, err: err}
+	})
+}
+
+// swap goes over to a newly opened stream. Events of the old one that were not
+// read come again, since the new one was opened at an earlier revision. It
+// reports whether the new source does not know that revision.
+func (f *follower[T]) swap(ctx context.Context, o opened) (expired bool) {
+	f.next = nil
+	if o.err != nil {
+		if isExpired(o.err) {
+			return true
+		}
+		f.loop.cfg.Handler.Changed(State{Phase: Following, Err: o.err})
+		f.openNext(ctx, max(f.nextRetry.next(), retryAfter(o.err)))
+		return false
+	}
+	f.nextRetry.reset()
+	f.stream.Stop()
+	f.loop.cfg.Observer.StreamEnded(f.loop.cfg.Kind, EndReplaced)
+	f.stream, f.generation = o.stream, o.generation
+	f.start()
+	f.attend(ctx) // the source may have been exchanged again
+	return false
+}
+
+// event handles one event; end is not empty when the stream is to be left.
+func (f *follower[T]) event(e Event) (end End, err error) {
+	l := f.loop
+	if e.Err != nil {
+		l.garbage("object that cannot be decoded", e.Err)
+		return EndGarbled, e.Err
+	}
+	switch e.Type {
+	case watch.Added, watch.Modified, watch.Deleted:
+		f.object(e)
+	case watch.Bookmark:
+		if m, err := meta.Accessor(e.Object); err == nil {
+			f.events++
+			l.advance(m.GetResourceVersion())
+		}
+		l.cfg.Handler.Contact(e.Arrival)
+	case watch.Error:
+		return endOf(apierrors.FromObject(e.Object))
+	default:
+		l.garbage("event of unknown type", nil)
+		return EndGarbled, fmt.Errorf("%w: unknown type of event", ErrGarbled)
+	}
+	return "", nil
+}
+
+// object hands an object on. What the last list already showed is dropped: it
+// comes again after streams were exchanged or a list was read beside one.
+func (f *follower[T]) object(e Event) {
+	l := f.loop
+	item, ok := l.convert(e.Object)
+	if !ok {
+		return
+	}
+	f.events++
+	m := EventMeta{Type: strings.ToLower(string(e.Type)), Arrival: e.Arrival}
+	if accessor, err := meta.Accessor(e.Object); err == nil {
+		m.ResourceVersion = accessor.GetResourceVersion()
+	}
+	n := number(m.ResourceVersion)
+	if n != 0 && n <= l.floor {
+		l.cfg.Handler.Contact(e.Arrival)
+		return
+	}
+	l.advance(m.ResourceVersion)
+	deleted := e.Type == watch.Deleted
+	f.beside.note(l.cfg.Key(&item), item, n, deleted)
+	if deleted {
+		l.cfg.Handler.Deleted(item, m)
+	} else {
+		l.cfg.Handler.Upserted(item, m)
+	}
+}
+
+// advance moves the revision to resume from, never backwards where revisions
+// can be compared.
+func (l *Loop[T]) advance(rv string) {
+	n := number(rv)
+	if rv == "" || n != 0 && n <= l.rvNumber {
+		return
+	}
+	l.rv, l.rvNumber, l.garbled = rv, n, 0
+}
+
+// number reads a revision as a number; 0 when it is none. Revisions are opaque
+// only in principle: every API server's are etcd revisions, and comparing them
+// is sanctioned since 1.35 (KEP-5504).
+func number(rv string) uint64 {
+	n, err := strconv.ParseUint(rv, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// pause waits for d and reports whether the context still lives.
+func pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

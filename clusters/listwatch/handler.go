@@ -1,0 +1,112 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import "time"
+
+// Handler is told what the loop learns. All calls come from the goroutine that
+// is in Loop.Run, one at a time; a call that blocks stops the loop.
+type Handler[T any] interface {
+	// Replaced hands over a complete list. Whatever the handler holds and the list
+	// does not is *absent*, which is weaker evidence than a Deleted call.
+	Replaced(items []T, r Replacement)
+	// Upserted reports an object that was created or changed.
+	Upserted(item T, e EventMeta)
+	// Deleted reports an object that was deleted, or that left the selector of the
+	// watch; item is its last state.
+	Deleted(item T, e EventMeta)
+	// Contact reports that the server was heard from without an object: a stream
+	// was opened, or a bookmark came.
+	Contact(at time.Time)
+	// Changed reports a change of the loop's state.
+	Changed(State)
+}
+
+// Replacement describes a complete list.
+type Replacement struct {
+	Reason Reason
+	// ResourceVersion of the list.
+	ResourceVersion string
+	// Finished is when its last object had been read.
+	Finished time.Time
+}
+
+// Reason is why a list was made; a metric label, so the set is closed.
+type Reason string
+
+// The reasons for a list.
+const (
+	// FirstFill is the first complete list.
+	FirstFill Reason = "first_fill"
+	// Expired: the server no longer knows the revision to resume from (410).
+	Expired Reason = "expired"
+	// Requested by a call to Relist.
+	Requested Reason = "requested"
+	// Garbled: the same revision was resumed from several times and each time the
+	// stream broke on something that could not be read.
+	Garbled Reason = "garbled"
+)
+
+// EventMeta describes a watch event.
+type EventMeta struct {
+	// Type is "added", "modified" or "deleted".
+	Type string
+	// ResourceVersion of the object. A later event may carry a lower one: the
+	// handler decides what that means.
+	ResourceVersion string
+	// Arrival is when the event was read off the wire.
+	Arrival time.Time
+}
+
+// Phase is what a loop is doing.
+type Phase int
+
+// The phases of a loop.
+const (
+	// Listing: a complete list is being read.
+	Listing Phase = iota
+	// Following: a stream is open.
+	Following
+	// Waiting to try again after an error.
+	Waiting
+	// Forbidden: waiting to try again after a 401 or 403.
+	Forbidden
+)
+
+// State is a phase and, when waiting, the error that led to it.
+type State struct {
+	Phase Phase
+	Err   error
+}
+
+// End is why a stream ended; a metric label, so the set is closed.
+type End string
+
+// The reasons for which a stream ends.
+const (
+	EndClosed   End = "closed"   // by the server, in order
+	EndBroken   End = "broken"   // the connection failed or the server reported an error
+	EndExpired  End = "expired"  // 410: the revision is no longer known
+	EndSilent   End = "silent"   // neither event nor bookmark for too long
+	EndGarbled  End = "garbled"  // something that could not be read
+	EndReplaced End = "replaced" // by a stream of a new source
+	EndStopped  End = "stopped"  // by us
+)
+
+// Observer counts what happens in a loop. Its methods must not block and must
+// be safe for concurrent use.
+type Observer interface {
+	// Listed is called after each complete list.
+	Listed(kind string, reason Reason, objects int, took time.Duration)
+	// StreamEnded is called when a stream that had been open ends.
+	StreamEnded(kind string, end End)
+	// Garbage is called for each event or object that could not be used.
+	Garbage(kind string)
+}
+
+type noObserver struct{}
+
+func (noObserver) Listed(string, Reason, int, time.Duration) {}
+func (noObserver) StreamEnded(string, End)                   {}
+func (noObserver) Garbage(string)                            {}

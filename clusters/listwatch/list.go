@@ -1,0 +1,164 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// fetched is a complete list.
+type fetched[T any] struct {
+	items  []T
+	rv     string
+	took   time.Duration
+	stream Stream // what a streaming list goes on as; nil after a paged one
+	err    error
+}
+
+// relist reads a complete list while no stream is open, and hands it on.
+func (l *Loop[T]) relist(ctx context.Context) {
+	source, generation := l.current()
+	if l.due != FirstFill {
+		if wait := l.pace.wait(time.Now()); wait > 0 {
+			l.sleep(ctx, wait, false)
+			return // the source may have changed, or the context ended
+		}
+	}
+	l.cfg.Handler.Changed(State{Phase: Listing})
+	l.takeRequest() // this list answers it
+	attempt, cancel := l.attempt(ctx)
+	f := l.fetch(attempt, source, source.StreamingList && l.noStream != generation)
+	l.attempted()
+	if f.stream == nil {
+		cancel()
+	} else {
+		f.stream = stopAlso{f.stream, cancel}
+	}
+	l.pace.done(time.Now(), f.took)
+	if f.err != nil {
+		l.failed(ctx, f.err, generation)
+		return
+	}
+	l.replace(f, l.due)
+	l.due, l.stream = "", f.stream
+}
+
+// replace hands a complete list to the handler and resumes from its revision.
+func (l *Loop[T]) replace(f fetched[T], reason Reason) {
+	l.rv, l.rvNumber, l.garbled = f.rv, number(f.rv), 0
+	l.floor = l.rvNumber
+	l.cfg.Observer.Listed(l.cfg.Kind, reason, len(f.items), f.took)
+	l.cfg.Handler.Replaced(f.items, Replacement{Reason: reason, ResourceVersion: f.rv, Finished: time.Now()})
+}
+
+// fetch reads a complete list, as a stream where asked and possible, else page
+// by page. It keeps no state of the loop but noStream and the log.
+func (l *Loop[T]) fetch(ctx context.Context, source Source, streaming bool) fetched[T] {
+	start := time.Now()
+	if streaming {
+		f := l.streamList(ctx, source)
+		if f.err == nil || ctx.Err() != nil || errors.Is(f.err, ErrTooManyObjects) {
+			f.took = time.Since(start)
+			return f
+		}
+		if isUnsupported(f.err) {
+			_, l.noStream = l.current()
+		}
+		l.cfg.Logger.Debug("streaming list failed, reading pages", "kind", l.cfg.Kind, "error", f.err)
+	}
+	var f fetched[T]
+	f.items, f.rv, f.err = l.pagedList(ctx, source)
+	f.took = time.Since(start)
+	return f
+}
+
+// pagedList reads page by page. A continue token that expires meanwhile starts
+// the list again with larger pages: nothing of the first attempt is used, since
+// the two would not show one moment.
+func (l *Loop[T]) pagedList(ctx context.Context, source Source) ([]T, string, error) {
+	const restarts, growth = 3, 4
+	limit := l.cfg.PageSize
+	for restart := 0; ; restart++ {
+		items, rv, err := l.pages(ctx, source, limit)
+		if err != nil && isExpired(err) && restart < restarts {
+			limit *= growth
+			continue
+		}
+		return items, rv, err
+	}
+}
+
+func (l *Loop[T]) pages(ctx context.Context, source Source, limit int64) (items []T, rv string, err error) {
+	const emptyLimit = 100
+	opts := l.cfg.Options
+	opts.Limit = limit
+	for empty := 0; empty < emptyLimit; {
+		page, err := l.page(ctx, source, opts)
+		if err != nil {
+			return nil, "", err
+		}
+		accessor, err := meta.ListAccessor(page)
+		if err != nil {
+			return nil, "", fmt.Errorf("list %s: not a list: %w", l.cfg.Kind, err)
+		}
+		if rv == "" {
+			rv = accessor.GetResourceVersion() // all pages show this moment
+		}
+		before := len(items)
+		if items, err = l.appendItems(items, page); err != nil {
+			return nil, "", err
+		}
+		if opts.Continue = accessor.GetContinue(); opts.Continue == "" {
+			return items, rv, nil
+		}
+		if len(items) == before {
+			empty++
+		}
+	}
+	return nil, "", errListNeverEnds
+}
+
+func (l *Loop[T]) page(ctx context.Context, source Source, opts metav1.ListOptions) (runtime.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	page, err := source.List(ctx, opts)
+	if err == nil && page == nil {
+		err = errors.New("the source returned no list")
+	}
+	return page, err
+}
+
+// appendItems converts a page. The page is garbage as soon as it returns.
+func (l *Loop[T]) appendItems(items []T, page runtime.Object) ([]T, error) {
+	err := meta.EachListItem(page, func(obj runtime.Object) error {
+		item, ok := l.convert(obj)
+		if !ok {
+			return nil
+		}
+		if l.cfg.MaxObjects > 0 && len(items) >= l.cfg.MaxObjects {
+			return fmt.Errorf("list %s: %w (%d)", l.cfg.Kind, ErrTooManyObjects, l.cfg.MaxObjects)
+		}
+		items = append(items, item)
+		return nil
+	})
+	return items, err
+}
+
+// convert refuses what is no object, or no object of the kind.
+func (l *Loop[T]) convert(obj runtime.Object) (item T, ok bool) {
+	if obj != nil {
+		item, ok = l.cfg.Convert(obj)
+	}
+	if !ok {
+		l.garbage(fmt.Sprintf("object of type %T", obj), nil)
+	}
+	return item, ok
+}

@@ -1,0 +1,286 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Config says what a Loop follows. Kind, Convert, Key and Handler must be set;
+// every other zero value stands for the default given.
+type Config[T any] struct {
+	// Kind names the objects in logs and metrics, such as "Pod".
+	Kind string
+	// Convert turns a decoded object into what is kept of it; ok is false for an
+	// object of another type, which is then ignored.
+	Convert func(runtime.Object) (item T, ok bool)
+	// Key identifies an item.
+	Key func(*T) syncer.Key
+	// Handler is told what happens.
+	Handler Handler[T]
+	// Options are merged into every list and watch: selectors.
+	Options metav1.ListOptions
+	// PageSize is the limit of one page (default 500).
+	PageSize int64
+	// MaxObjects fails lists that are longer (default 0: no bound).
+	MaxObjects int
+	// Observer counts; nil counts nothing.
+	Observer Observer
+	// Logger is used sparingly: states belong to the handler. Nil logs nothing.
+	Logger *slog.Logger
+}
+
+// The times of a loop. They are constants, not settings: each follows from what
+// an API server does or from a promise of the product.
+const (
+	// retryBase and retryLimit bound the wait after an error.
+	retryBase  = 200 * time.Millisecond
+	retryLimit = 5 * time.Second
+	// healthyAfter is how long an eventless stream must have lived for its end to
+	// count as normal.
+	healthyAfter = 500 * time.Millisecond
+	// openTimeout bounds the wait for a server to accept a watch.
+	openTimeout = 15 * time.Second
+	// pageTimeout bounds one page of a list; API servers give up after 60 s.
+	pageTimeout = 60 * time.Second
+	// silence is how long a stream may carry neither event nor bookmark before it
+	// is opened anew. Servers since 1.16 send a bookmark about once a minute; one
+	// that sends none costs a request each silence, never a relist.
+	silence = 150 * time.Second
+	// initialIdle is how long a streaming list may pause before it is given up.
+	initialIdle = 10 * time.Second
+	// watchSeconds is the least watch timeout asked for; up to as much again is
+	// added at random.
+	watchSeconds = 300
+	// garbledLimit is how many streams in a row may break on the same revision
+	// before a list steps over it.
+	garbledLimit = 3
+	// A list that follows another within listQuiet is delayed: see pacer.
+	listQuiet = time.Minute
+	listShare = 4
+)
+
+// Loop follows one kind of object until its context ends. Run is called once;
+// SetSource, Relist and Kick may be called at any time from any goroutine, also
+// before Run.
+type Loop[T any] struct {
+	cfg Config[T]
+	// wake is sent to (without blocking) when something below mu has changed.
+	wake chan struct{}
+
+	mu          sync.Mutex
+	source      Source
+	generation  int                // counts SetSource
+	kicks       int                // counts Kick
+	requested   bool               // a relist was asked for
+	garbageSaid bool               // garbage has been logged
+	abort       context.CancelFunc // cancels the list or open in progress; nil when none
+
+	// The rest belongs to the goroutine in Run.
+
+	children  sync.WaitGroup
+	due       Reason // why a list must come before the next stream; "" when none must
+	rv        string // to resume from
+	rvNumber  uint64 // rv as a number; 0 when it is none
+	floor     uint64 // revision of the last list, as a number
+	retry     backoff
+	pace      pacer
+	garbled   int // streams in a row that broke on something unreadable
+	noStream  int // generation of the source whose streaming list failed; 0 when none
+	seenKicks int
+	stream    Stream // left open by a streaming list
+}
+
+// New returns a loop that reads from source.
+func New[T any](cfg Config[T], source Source) *Loop[T] {
+	if cfg.PageSize == 0 {
+		cfg.PageSize = 500
+	}
+	if cfg.Observer == nil {
+		cfg.Observer = noObserver{}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Loop[T]{
+		cfg: cfg, source: source, generation: 1, due: FirstFill,
+		wake:  make(chan struct{}, 1),
+		retry: backoff{base: retryBase, limit: retryLimit},
+		pace: pacer{
+			backoff: backoff{base: retryBase, limit: retryLimit},
+			share:   listShare, quiet: listQuiet,
+		},
+	}
+}
+
+// SetSource exchanges the client, for the same cluster: an open stream goes on
+// until one of the new source has been opened at the same revision.
+func (l *Loop[T]) SetSource(source Source) {
+	l.mu.Lock()
+	l.source = source
+	l.generation++
+	abort := l.abort
+	l.mu.Unlock()
+	if abort != nil {
+		abort()
+	}
+	l.signal()
+}
+
+// Relist asks for a complete list. While it is read the stream goes on, and what
+// the stream brings meanwhile wins over the list.
+func (l *Loop[T]) Relist() {
+	l.mu.Lock()
+	l.requested = true
+	l.mu.Unlock()
+	l.signal()
+}
+
+// Kick ends a wait after an error: something else has just reached the server.
+func (l *Loop[T]) Kick() {
+	l.mu.Lock()
+	l.kicks++
+	l.mu.Unlock()
+	l.signal()
+}
+
+func (l *Loop[T]) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run follows until ctx ends. It returns when everything it started has ended.
+func (l *Loop[T]) Run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer l.children.Wait()
+	defer cancel()
+	for ctx.Err() == nil {
+		if l.due != "" {
+			l.relist(ctx)
+		} else {
+			l.follow(ctx)
+		}
+	}
+	if l.stream != nil {
+		l.stream.Stop()
+	}
+}
+
+// current returns the source to use now.
+func (l *Loop[T]) current() (Source, int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.source, l.generation
+}
+
+// attempt returns a context for one list or one opening of a stream, which ends
+// early when the source is exchanged meanwhile.
+func (l *Loop[T]) attempt(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	l.mu.Lock()
+	l.abort = cancel
+	l.mu.Unlock()
+	return ctx, cancel
+}
+
+// attempted ends the window in which SetSource cancels the attempt.
+func (l *Loop[T]) attempted() {
+	l.mu.Lock()
+	l.abort = nil
+	l.mu.Unlock()
+}
+
+// takeRequest returns whether a relist was asked for, and forgets it.
+func (l *Loop[T]) takeRequest() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	requested := l.requested
+	l.requested = false
+	return requested
+}
+
+// failed tells the handler about err and waits before the next attempt.
+func (l *Loop[T]) failed(ctx context.Context, err error, generation int) {
+	if ctx.Err() != nil {
+		return
+	}
+	if _, now := l.current(); now != generation {
+		l.retry.reset() // the source was exchanged: what failed is gone
+		return
+	}
+	phase := Waiting
+	if isForbidden(err) {
+		phase = Forbidden
+	}
+	l.cfg.Handler.Changed(State{Phase: phase, Err: err})
+	l.sleep(ctx, max(l.retry.next(), retryAfter(err)), true)
+}
+
+// sleep waits for d, or until the source is exchanged, or, when it may be
+// kicked, until Kick.
+func (l *Loop[T]) sleep(ctx context.Context, d time.Duration, kickable bool) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	_, generation := l.current()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-l.wake:
+			_, now := l.current()
+			if now != generation || l.kicked() && kickable {
+				return
+			}
+		}
+	}
+}
+
+// kicked reports whether Kick was called since the last look.
+func (l *Loop[T]) kicked() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kicked := l.kicks != l.seenKicks
+	l.seenKicks = l.kicks
+	return kicked
+}
+
+// watchOptions are the options of a watch that resumes from the last revision.
+func (l *Loop[T]) watchOptions() metav1.ListOptions {
+	opts := l.cfg.Options
+	opts.ResourceVersion = l.rv
+	opts.AllowWatchBookmarks = true
+	opts.TimeoutSeconds = new(watchSeconds + rand.Int64N(watchSeconds))
+	return opts
+}
+
+// garbage notes something that could not be used. It is logged once: a server
+// that sends one such thing sends thousands.
+func (l *Loop[T]) garbage(what string, err error) {
+	l.cfg.Observer.Garbage(l.cfg.Kind)
+	l.mu.Lock()
+	said := l.garbageSaid
+	l.garbageSaid = true
+	l.mu.Unlock()
+	if said {
+		return
+	}
+	l.cfg.Logger.Warn("cluster sent something that cannot be used; further cases are only counted",
+		"kind", l.cfg.Kind, "what", what, "error", err)
+}

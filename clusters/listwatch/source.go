@@ -1,0 +1,48 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package listwatch
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Source is where a Loop reads from: one resource through one client. Both
+// functions block, honour their context and may be called concurrently.
+type Source struct {
+	// List answers one page of a list.
+	List func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
+	// Watch returns once the server has accepted the watch. The context governs
+	// the whole life of the stream.
+	Watch func(ctx context.Context, opts metav1.ListOptions) (Stream, error)
+	// StreamingList says that the server offers the list as a watch (KEP-3157).
+	// The loop falls back to List whenever that fails.
+	StreamingList bool
+}
+
+// Stream is an open watch.
+type Stream interface {
+	// Events is closed when the stream has ended, for whatever reason.
+	Events() <-chan Event
+	// Stop ends the stream and returns when nothing of it runs any more. It may
+	// be called more than once.
+	Stop()
+	// Err tells why the stream ended; nil when the server closed it in order.
+	// Valid once Events is closed.
+	Err() error
+}
+
+// Event is one event as read off the wire.
+type Event struct {
+	Type   watch.EventType
+	Object runtime.Object
+	// Arrival is when the event's bytes had been read, with a monotonic reading.
+	Arrival time.Time
+	// Err is set when the event was there but its object could not be decoded.
+	Err error
+}
