@@ -4,7 +4,9 @@
 package syncer
 
 import (
+	"cmp"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -63,6 +65,18 @@ const (
 // In reports whether the endpoint belongs to the kind.
 func (e *Endpoint) In(kind Kinds) bool { return e.Only == 0 || e.Only&kind != 0 }
 
+// CompareEndpoints is the canonical order of a contribution's endpoints: by
+// address as text, then by target UID, then by target name.
+func CompareEndpoints(a, b *Endpoint) int {
+	if c := CompareAddr(a.Addr, b.Addr); c != 0 {
+		return c
+	}
+	if c := strings.Compare(a.Target.UID, b.Target.UID); c != 0 {
+		return c
+	}
+	return cmp.Or(a.Target.Key.Compare(b.Target.Key), strings.Compare(a.Target.Kind, b.Target.Kind))
+}
+
 // TargetRef names the object behind an endpoint; zero when there is none.
 type TargetRef struct {
 	Kind string
@@ -101,14 +115,16 @@ const (
 // Contribution is what one Service of one member gives to a replica.
 type Contribution struct {
 	Service *Service
-	// Endpoints are in canonical order: by address, then target UID, then name.
+	// Endpoints are in canonical order, see CompareEndpoints.
 	Endpoints []Endpoint
 	// Subsets are set only for a Service without a selector: its hand-written
 	// Endpoints as they stand. For others they follow from Endpoints.
 	Subsets []Subset
 	// Families are the IP families for which the member's slices would exist.
 	Families []Family
-	// EndpointsFamily is the one family that Endpoints carry.
+	// EndpointsFamily is the one family that Endpoints carry; empty when they may
+	// carry both: hand-written ones, and those of a Service without ipFamilies
+	// and clusterIP whose pods disagree (each Endpoint's Only then tells).
 	EndpointsFamily Family
 	Rejected        []Rejection
 	// Trigger is the candidate for endpoints.kubernetes.io/last-change-trigger-time;
