@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -74,15 +73,7 @@ func startRelay(ctx context.Context, f *fleet.Fleet, kind latency.Kind) (stop fu
 	if err != nil {
 		return nil, err
 	}
-	paths := map[string]*fleet.Site{"member": f.Member(memberName), "ingress": f.Ingress}
-	args := []string{"relay", "-kind", string(kind)}
-	for name, site := range paths {
-		path := filepath.Join(f.Dir, "relay-"+name+".kubeconfig")
-		if err := os.WriteFile(path, adminKubeconfig(site), 0o600); err != nil {
-			return nil, err
-		}
-		args = append(args, "-"+name, path)
-	}
+	args := []string{"relay", "-kind", string(kind), "-member", f.Member(memberName).Kubeconfig, "-ingress", f.Ingress.Kubeconfig}
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Stderr = os.Stderr
 	input, err := cmd.StdinPipe()
