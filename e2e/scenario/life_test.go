@@ -33,7 +33,7 @@ func TestLifeOfAService(t *testing.T) {
 
 	w.start()
 	w.shows("shop", "web", line(a, first, "ready+serving"))
-	w.keepsTheContract("shop", "web", a.Name)
+	w.keepsTheContract("shop", "web", a.Name())
 
 	second := w.pod(a, "shop", "web-1", "web")
 	w.shows("shop", "web", line(a, first, "ready+serving"), line(a, second, "ready+serving"))
@@ -93,7 +93,7 @@ func (w *world) stepPortsChange(a *fleet.Site, first *corev1.Pod) {
 	service.Spec.Ports = []corev1.ServicePort{namedPort("web", 80, "http"), namedPort("nowhere", 81, "no-such-port")}
 	service, err = a.Client.CoreV1().Services("shop").Update(ctx, service, metav1.UpdateOptions{})
 	w.must(err)
-	w.shows("shop", "web", fmt.Sprintf("%s %s:8080/web ready+serving", a.Name, first.Status.PodIP))
+	w.shows("shop", "web", fmt.Sprintf("%s %s:8080/web ready+serving", a.Name(), first.Status.PodIP))
 	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
 		replica, err := w.fleet.Ingress.Client.CoreV1().Services("shop").Get(ctx, "web", metav1.GetOptions{})
 		if err != nil {

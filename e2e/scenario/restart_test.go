@@ -25,7 +25,7 @@ func TestRestarts(t *testing.T) {
 
 	// Killed and restarted with nothing changed: nothing is written.
 	before := w.writes()
-	w.must(w.proc.Kill())
+	w.proc.Kill()
 	w.must(w.proc.Start(ctx))
 	w.must(w.proc.WaitReady(ctx))
 	w.shows("shop", "web", want...)
@@ -34,7 +34,7 @@ func TestRestarts(t *testing.T) {
 	}
 
 	// What changed while it was away is made up for, and only that.
-	w.must(w.proc.Kill())
+	w.proc.Kill()
 	w.must(a.Remove(ctx, "shop", "web-0"))
 	w.must(b.Client.CoreV1().Services("shop").Delete(ctx, "only-b", metav1.DeleteOptions{}))
 	w.must(w.proc.Start(ctx))
@@ -43,7 +43,7 @@ func TestRestarts(t *testing.T) {
 
 	// A member that is down at the start keeps its share; the others are served.
 	w.must(w.proc.Stop(ctx))
-	w.must(c.APIServer().Kill())
+	c.APIServer().Kill()
 	late := w.podLine(b, "web-1")
 	w.must(w.proc.Start(ctx))
 	w.must(w.proc.WaitReady(ctx))

@@ -145,7 +145,7 @@ func (w *world) pod(site *fleet.Site, namespace, name, app string) *corev1.Pod {
 
 // line renders what a slice line of this pod should be.
 func line(site *fleet.Site, pod *corev1.Pod, conditions string) string {
-	return fmt.Sprintf("%s %s:8080/http %s", site.Name, pod.Status.PodIP, conditions)
+	return fmt.Sprintf("%s %s:8080/http %s", site.Name(), pod.Status.PodIP, conditions)
 }
 
 // namedPort is a Service port that pods resolve by name.

@@ -118,7 +118,7 @@ func (b *board) rows() []row {
 	defer b.mu.Unlock()
 	var rows []row
 	for _, r := range b.rollouts {
-		name := r.site.Name
+		name := r.site.Name()
 		rows = append(rows, row{
 			cluster: name, pods: r.pods.Load(), changes: b.counts[name],
 			perSec: float64(b.counts[name]) / max(time.Since(b.started).Seconds(), 1),

@@ -49,7 +49,7 @@ func (w wait) text(now time.Time) string {
 // runContest fills a member with Services, lets its controller manager catch
 // up, and then again and again relabels them all and takes one pod out.
 func runContest(ctx context.Context, member, ingress *fleet.Site, backlog int, b *board) error {
-	b.setAct("%s gets %d more Services and a controller manager of its own ...", member.Name, backlog)
+	b.setAct("%s gets %d more Services and a controller manager of its own ...", member.Name(), backlog)
 	pod, err := prepareContest(ctx, member, backlog)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func startCaughtUp(ctx context.Context, member *fleet.Site, backlog int) (*clust
 	})
 	fast.Kill()
 	if err != nil {
-		return nil, fmt.Errorf("fill %s by its controller manager: %w", member.Name, err)
+		return nil, fmt.Errorf("fill %s by its controller manager: %w", member.Name(), err)
 	}
 	return member.StartControllerManager(ctx, cluster.ControllerManagerOptions{Controllers: controllers})
 }
@@ -121,7 +121,7 @@ func relabel(ctx context.Context, member *fleet.Site, backlog, round int) error 
 		}
 		service.Labels = map[string]string{"round": fmt.Sprint(round)}
 		if _, err := member.Client.CoreV1().Services(contestNamespace).Update(ctx, service, metav1.UpdateOptions{}); err != nil {
-			return fmt.Errorf("relabel Service %s in %s: %w", service.Name, member.Name, err)
+			return fmt.Errorf("relabel Service %s in %s: %w", service.Name, member.Name(), err)
 		}
 	}
 	return nil
@@ -138,7 +138,7 @@ func playRound(ctx context.Context, member, ingress *fleet.Site, pod *corev1.Pod
 	if err := relabel(ctx, member, backlog, round); err != nil {
 		return err
 	}
-	b.setAct("%d Services of %s were relabelled; its controller manager (stock flags, 20 QPS) works them off, and now a pod turns not ready", backlog, member.Name)
+	b.setAct("%d Services of %s were relabelled; its controller manager (stock flags, 20 QPS) works them off, and now a pod turns not ready", backlog, member.Name())
 
 	group, watching := errgroup.WithContext(ctx)
 	line := contestLine{round: round, address: pod.Status.PodIP}

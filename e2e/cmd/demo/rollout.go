@@ -90,7 +90,7 @@ func (r *rollout) run(ctx context.Context) error {
 			err = r.shrink(ctx, app)
 		}
 		if err != nil {
-			return fmt.Errorf("rollout in %s: %w", r.site.Name, err)
+			return fmt.Errorf("rollout in %s: %w", r.site.Name(), err)
 		}
 		select {
 		case <-pace.C:
