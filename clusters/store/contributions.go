@@ -1,0 +1,182 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// SourceContribution is what one Service of this member gives to a replica.
+type SourceContribution struct {
+	Source syncer.Key
+	syncer.Contribution
+	// Pending is true for a Service without selector whose hand-written endpoints
+	// have not been read yet. It says nothing about endpoints then: keep what
+	// stands.
+	Pending bool
+}
+
+// Contributions returns what this member gives to a replica, one element for
+// each of its Services that are placed there, sorted by source: nearly always
+// none or one. It takes the trigger times as delivered; a caller that can fail
+// to deliver them uses Gather.
+func (s *Store) Contributions(replica syncer.Key) []SourceContribution {
+	contributions, commit := s.Gather(replica)
+	commit()
+	return contributions
+}
+
+// Gather is Contributions in two steps: the trigger times that it returns are
+// returned again, if nothing older comes up, until commit is called. Call commit
+// when the contributions have been written or were found to change nothing.
+// Upstream forgets a trigger time at the attempt, so its retry removes the
+// annotation.
+//
+// Two calls for one replica must not be under way at once.
+func (s *Store) Gather(replica syncer.Key) (contributions []SourceContribution, commit func()) {
+	inputs := s.inputs(replica)
+	for i := range inputs {
+		in := &inputs[i]
+		c := in.compute()
+		if in.computed {
+			c.Trigger = in.trigger.next(in.service, in.pods)
+		}
+		contributions = append(contributions, c)
+	}
+	return contributions, func() {
+		for i := range inputs {
+			inputs[i].trigger.deliver()
+		}
+	}
+}
+
+// Peek is Contributions for those who only look: it has no effect on what later
+// calls return.
+func (s *Store) Peek(replica syncer.Key) []SourceContribution {
+	var contributions []SourceContribution
+	for _, in := range s.inputs(replica) {
+		c := in.compute()
+		if in.computed {
+			c.Trigger = in.trigger.peek(in.service, in.pods)
+		}
+		contributions = append(contributions, c)
+	}
+	return contributions
+}
+
+// input is all that one contribution is computed from, read at one moment.
+type input struct {
+	service  *syncer.Service // as it is
+	basis    *syncer.Service // as it is computed from
+	computed bool            // from pods
+	pods     []*syncer.Pod
+	written  handWritten
+	rules    syncer.Options
+	trigger  *trigger
+}
+
+// inputs copies what the contributions to a replica need. The lock is held for
+// the time it takes to copy the pods' pointers.
+func (s *Store) inputs(replica syncer.Key) []input {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	services := s.replicas[replica]
+	if len(services) == 0 {
+		return nil
+	}
+	rules := s.rules
+	rules.Zone = nil
+	if zones := s.zones; len(zones) > 0 {
+		rules.Zone = func(node string) string { return zones[node] }
+	}
+	inputs := make([]input, 0, len(services))
+	for _, svc := range services {
+		in := input{service: svc.current, basis: svc.basis, computed: svc.computed(), rules: rules, trigger: svc.trigger}
+		if in.computed {
+			in.pods = svc.podList()
+		} else if w := s.written[svc.current.Key]; w != nil {
+			in.written = *w
+		}
+		inputs = append(inputs, in)
+	}
+	slices.SortFunc(inputs, func(a, b input) int { return a.service.Key.Compare(b.service.Key) })
+	return inputs
+}
+
+func (svc *service) podList() []*syncer.Pod {
+	n := 0
+	for g := range svc.groups {
+		n += len(g.pods)
+	}
+	pods := make([]*syncer.Pod, 0, n)
+	for g := range svc.groups {
+		for _, rec := range g.pods {
+			pods = append(pods, &rec.Pod)
+		}
+	}
+	return pods
+}
+
+// compute applies the rules. No lock is held.
+func (in *input) compute() SourceContribution {
+	out := SourceContribution{Source: in.service.Key}
+	switch {
+	case in.computed:
+		out.Contribution = syncer.Compute(in.basis, slices.Values(in.pods), in.rules)
+		out.Contribution.Service = in.service
+	case in.written.known():
+		w := &in.written
+		out.Contribution = syncer.HandWritten(in.service, w.endpoints.Object.Subsets, w.handSlices(),
+			w.endpoints.Object.SkipMirror, in.rules)
+	default:
+		out.Contribution = syncer.Contribution{Service: in.service}
+		out.Pending = true
+	}
+	return out
+}
+
+// trigger finds the time for the annotation last-change-trigger-time of one
+// Service.
+type trigger struct {
+	mu      sync.Mutex
+	state   syncer.TriggerState
+	pending time.Time // returned and not delivered
+}
+
+// next notes the times of the pods and returns the earliest that is news.
+func (t *trigger) next(svc *syncer.Service, pods []*syncer.Pod) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var at time.Time
+	t.state, at = syncer.NextTrigger(t.state, svc, slices.Values(pods))
+	t.pending = earlier(t.pending, at)
+	return t.pending
+}
+
+func (t *trigger) deliver() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pending = time.Time{}
+}
+
+// peek is next without the note.
+func (t *trigger) peek(svc *syncer.Service, pods []*syncer.Pod) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, at := syncer.NextTrigger(maps.Clone(t.state), svc, slices.Values(pods))
+	return earlier(t.pending, at)
+}
+
+// earlier returns the earlier of two times, of which either may be zero.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,99 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Slice is an EndpointSlice of a Service without selector.
+type Slice struct {
+	syncer.Key
+	// Service is the name in the kubernetes.io/service-name label.
+	Service string
+	// Derived is true when a controller made the slice from something that is read
+	// here at its source (Pods, Endpoints) or that is our own output: it is no part
+	// of what was written by hand.
+	Derived bool
+	Content syncer.Slice
+}
+
+// derivedBy lists the makers of slices that are not hand-written.
+var derivedBy = map[string]bool{
+	"endpointslice-controller.k8s.io":          true,
+	"endpointslicemirroring-controller.k8s.io": true,
+	"tributary.dev":                            true,
+}
+
+// Slice converts an EndpointSlice; nil gives the zero value. An endpoint with
+// several addresses becomes several endpoints. An address that is none (a host
+// name in a slice of type FQDN, say) has an invalid Addr.
+func (d *Decoder) Slice(s *discoveryv1.EndpointSlice) Versioned[Slice] {
+	if s == nil {
+		return Versioned[Slice]{}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := Slice{
+		Key:     d.key(&s.ObjectMeta),
+		Service: s.Labels[discoveryv1.LabelServiceName],
+		Derived: derivedBy[s.Labels[discoveryv1.LabelManagedBy]],
+		Content: syncer.Slice{Name: s.Name, Family: syncer.Family(d.str(string(s.AddressType)))},
+	}
+	if !out.Derived {
+		out.Content.Ports = d.slicePorts(s.Ports)
+		for i := range s.Endpoints {
+			out.Content.Endpoints = d.appendEndpoints(out.Content.Endpoints, &s.Endpoints[i], out.Content.Ports)
+		}
+	}
+	return Versioned[Slice]{Object: out, RV: Revision(s.ResourceVersion)}
+}
+
+// slicePorts leaves number 0 for a port without number, which in a slice means
+// all ports and which no Endpoints can say.
+func (d *Decoder) slicePorts(in []discoveryv1.EndpointPort) []syncer.Port {
+	var out []syncer.Port
+	for i := range in {
+		p := &in[i]
+		port := syncer.Port{
+			Name:        d.str(value(p.Name, "")),
+			Protocol:    d.protocol(value(p.Protocol, corev1.ProtocolTCP)),
+			Number:      value(p.Port, 0),
+			AppProtocol: appProtocol(p.AppProtocol),
+		}
+		out = append(out, port)
+	}
+	return out
+}
+
+// appendEndpoints fills in the API's meaning of missing conditions: ready is
+// true, serving follows ready, terminating is false.
+func (d *Decoder) appendEndpoints(out []syncer.Endpoint, e *discoveryv1.Endpoint, ports []syncer.Port) []syncer.Endpoint {
+	ready := value(e.Conditions.Ready, true)
+	for _, address := range e.Addresses {
+		out = append(out, syncer.Endpoint{
+			Addr:        parseIP(address).Addr,
+			Ports:       ports,
+			Ready:       ready,
+			Serving:     value(e.Conditions.Serving, ready),
+			Terminating: value(e.Conditions.Terminating, false),
+			NodeName:    d.str(value(e.NodeName, "")),
+			Zone:        d.str(value(e.Zone, "")),
+			Hostname:    value(e.Hostname, ""),
+			Target:      d.target(e.TargetRef),
+		})
+	}
+	return out
+}
+
+// value dereferences an optional field.
+func value[T any](p *T, missing T) T {
+	if p == nil {
+		return missing
+	}
+	return *p
+}

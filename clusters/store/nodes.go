@@ -1,0 +1,106 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"maps"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// node is a name that pods or a Node object use.
+type node struct {
+	name string
+	pods int
+}
+
+func (s *Store) acquireNode(name string) string {
+	if name == "" {
+		return ""
+	}
+	n := s.nodes[name]
+	if n == nil {
+		n = &node{name: name}
+		s.nodes[name] = n
+	}
+	n.pods++
+	return n.name
+}
+
+func (s *Store) releaseNode(name string) {
+	if name == "" {
+		return
+	}
+	n := s.nodes[name]
+	if n.pods--; n.pods == 0 {
+		delete(s.nodes, name)
+	}
+}
+
+// SetNode takes in the zone of a node, "" when it has none or is gone, and
+// returns the replicas with pods there if the zone is another one than before.
+// It costs a walk over all pods if it is, and nothing otherwise.
+func (s *Store) SetNode(n Node) []Dirty {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.zones[n.Name] == n.Zone {
+		return nil
+	}
+	zones := maps.Clone(s.zones)
+	if n.Zone == "" {
+		delete(zones, n.Name)
+	} else {
+		if zones == nil {
+			zones = map[string]string{}
+		}
+		zones[n.Name] = n.Zone
+	}
+	s.zones = zones
+	return s.rezoned(map[string]bool{n.Name: true})
+}
+
+// ReplaceNodes takes in a complete list of nodes.
+func (s *Store) ReplaceNodes(nodes []Versioned[Node]) []Dirty {
+	zones := make(map[string]string, len(nodes))
+	for _, n := range nodes {
+		if n.Object.Zone != "" {
+			zones[n.Object.Name] = n.Object.Zone
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := map[string]bool{}
+	for name, zone := range zones {
+		if s.zones[name] != zone {
+			changed[name] = true
+		}
+	}
+	for name := range s.zones {
+		if _, ok := zones[name]; !ok {
+			changed[name] = true
+		}
+	}
+	s.zones = zones
+	return s.rezoned(changed)
+}
+
+// rezoned returns the replicas with pods on the nodes.
+func (s *Store) rezoned(changed map[string]bool) []Dirty {
+	maps.DeleteFunc(changed, func(name string, _ bool) bool { return s.nodes[name] == nil })
+	if len(changed) == 0 {
+		return nil
+	}
+	var d dirtyList
+	for _, ns := range s.namespaces {
+		for _, rec := range ns.pods {
+			if !changed[rec.NodeName] {
+				continue
+			}
+			for _, svc := range rec.group.services {
+				d.add(svc, syncer.Addition)
+			}
+		}
+	}
+	return d.sorted()
+}

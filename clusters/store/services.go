@@ -1,0 +1,304 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"maps"
+	"slices"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// service is a Service as it is held.
+type service struct {
+	// current is the Service as last seen; never changed.
+	current *syncer.Service
+	// basis is what its contribution is computed from: current, except for a
+	// Service that has just lost its selector. Then it is current with the selector
+	// of before, until its hand-written endpoints have been read (written.go).
+	basis *syncer.Service
+	rv    uint64
+	held  bool // absent from the last list and kept nevertheless
+
+	placed  bool
+	replica syncer.Key // when placed
+
+	// linked is true while the Service stands in its namespace's index: it is placed
+	// and computed from pods. The three fields below belong to the index.
+	linked               bool
+	groups               map[*group]struct{}
+	filedKey, filedValue string
+	trigger              *trigger
+}
+
+// computed reports whether endpoints come from pods rather than by hand.
+func (svc *service) computed() bool { return svc.basis.Selector != nil }
+
+// tally sums up the pods of a linked Service.
+func (svc *service) tally() tally {
+	var t tally
+	for g := range svc.groups {
+		t = t.plus(g.tally)
+	}
+	return t
+}
+
+// UpsertService takes in a Service of a watch event and returns the replicas
+// whose contribution may have changed, two if the Service moved from one to
+// another.
+func (s *Store) UpsertService(v Versioned[syncer.Service]) []Dirty {
+	s.placing.Lock()
+	defer s.placing.Unlock()
+	at := s.place(&v.Object)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.staleService(v.Object.Key, v.RV) {
+		return nil
+	}
+	var d dirtyList
+	s.setService(&v.Object, v.RV, at, &d)
+	return d.sorted()
+}
+
+// DeleteService takes in a deletion, of which v is the last state. Only key and
+// revision count. Hand-written endpoints stay until ForgetWritten.
+func (s *Store) DeleteService(v Versioned[syncer.Service]) []Dirty {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.staleService(v.Object.Key, v.RV) {
+		return nil
+	}
+	s.serviceSequence.deleted(v.RV)
+	var d dirtyList
+	if svc := s.service(v.Object.Key); svc != nil {
+		s.removeService(svc, &d)
+	}
+	return d.sorted()
+}
+
+// SetPlacement replaces the placement and returns the replicas that lose and
+// gain Services: announce them in bulk.
+func (s *Store) SetPlacement(p Placement) []Dirty {
+	s.placing.Lock()
+	defer s.placing.Unlock()
+	s.placement = p
+	type placed struct {
+		svc *syncer.Service
+		at  position
+	}
+	var all []placed
+	s.mu.RLock()
+	for _, ns := range s.namespaces {
+		for _, svc := range ns.services {
+			all = append(all, placed{svc: svc.current})
+		}
+	}
+	s.mu.RUnlock()
+	for i := range all {
+		all[i].at = s.place(all[i].svc)
+	}
+	var d dirtyList
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range all {
+		// Others than deletions wait for placing, so what is there is what was placed.
+		if svc := s.service(p.svc.Key); svc != nil {
+			s.changeService(svc, svc.current, p.at, &d)
+		}
+	}
+	return d.sorted()
+}
+
+// position is the answer of a Placement.
+type position struct {
+	replica syncer.Key
+	ok      bool
+}
+
+// place asks where a Service goes. The caller holds placing, and not mu.
+func (s *Store) place(svc *syncer.Service) position {
+	if svc.ExternalName {
+		return position{}
+	}
+	replica, ok := s.placement(svc)
+	if !ok {
+		return position{}
+	}
+	return position{replica, true}
+}
+
+func (s *Store) staleService(key syncer.Key, rv uint64) bool {
+	svc := s.service(key)
+	stale := svc == nil && s.serviceSequence.stale(rv, false, 0) || svc != nil && s.serviceSequence.stale(rv, true, svc.rv)
+	if stale {
+		s.count.outdatedServices++
+	}
+	return stale
+}
+
+// setService makes v the held version, whatever its revision.
+func (s *Store) setService(v *syncer.Service, rv uint64, at position, d *dirtyList) {
+	svc := s.service(v.Key)
+	if svc == nil {
+		ns := s.namespaces[v.Namespace]
+		if ns == nil {
+			ns = newNamespace(v.Namespace)
+			s.namespaces[ns.name] = ns
+		}
+		own := *v
+		svc = &service{current: &own, trigger: &trigger{}}
+		svc.basis = svc.current
+		ns.services[own.Name] = svc
+		s.count.services++
+		s.changeService(svc, svc.current, at, d)
+	} else {
+		s.confirmService(svc)
+		if equalServices(svc.current, v) {
+			v = svc.current
+		} else {
+			own := *v
+			v = &own
+		}
+		s.changeService(svc, v, at, d)
+	}
+	svc.rv = rv
+}
+
+// changeService makes v the current version of a held Service and at its
+// position. A Service that is new is changed from "not placed" to its position.
+func (s *Store) changeService(svc *service, v *syncer.Service, at position, d *dirtyList) {
+	old, recreated := svc.current, svc.current.UID != v.UID
+	basis := v
+	if !recreated {
+		basis = s.basis(svc, v)
+	}
+	if v == old && basis == svc.basis && at == svc.position() {
+		return
+	}
+	d.noteService(svc, v, at, serviceEffect(old, v))
+	relink := recreated || !sameSelector(svc.basis.Selector, basis.Selector) || at.ok != svc.placed
+	if relink {
+		s.unlink(svc)
+	}
+	if at != svc.position() {
+		s.unplace(svc)
+		s.placeAt(svc, at)
+	}
+	svc.current, svc.basis = v, basis
+	if recreated {
+		svc.trigger = &trigger{}
+	}
+	if relink {
+		s.link(svc)
+	}
+}
+
+// noteService tells the replicas that a Service leaves, stays in, or enters.
+func (d *dirtyList) noteService(svc *service, v *syncer.Service, at position, effect syncer.Effect) {
+	if svc.placed && svc.position() != at {
+		d.addPair(svc.replica, v.Key, syncer.Removal)
+	}
+	if at.ok {
+		if svc.position() != at {
+			effect = syncer.Addition
+		}
+		d.addPair(at.replica, v.Key, effect)
+	}
+}
+
+func (svc *service) position() position { return position{svc.replica, svc.placed} }
+
+func (s *Store) placeAt(svc *service, at position) {
+	svc.replica, svc.placed = at.replica, at.ok
+	if at.ok {
+		s.replicas[at.replica] = append(s.replicas[at.replica], svc)
+		s.count.placed++
+	}
+}
+
+func (s *Store) unplace(svc *service) {
+	if !svc.placed {
+		return
+	}
+	left := without(s.replicas[svc.replica], svc)
+	if len(left) == 0 {
+		delete(s.replicas, svc.replica)
+	} else {
+		s.replicas[svc.replica] = left
+	}
+	svc.placed, svc.replica = false, syncer.Key{}
+	s.count.placed--
+}
+
+func (s *Store) link(svc *service) {
+	if svc.placed && svc.computed() {
+		svc.linked = true
+		s.namespaces[svc.current.Namespace].link(svc)
+	}
+}
+
+func (s *Store) unlink(svc *service) {
+	if svc.linked {
+		svc.linked = false
+		s.namespaces[svc.current.Namespace].unlink(svc)
+	}
+}
+
+// removeService takes a Service out.
+func (s *Store) removeService(svc *service, d *dirtyList) {
+	ns := s.namespaces[svc.current.Namespace]
+	s.confirmService(svc)
+	d.add(svc, syncer.Removal)
+	s.unlink(svc)
+	s.unplace(svc)
+	delete(ns.services, svc.current.Name)
+	s.count.services--
+	s.sweepNamespace(ns)
+}
+
+// confirmService ends the holding of a Service, if it is held.
+func (s *Store) confirmService(svc *service) {
+	if svc.held {
+		svc.held = false
+		s.count.heldServices--
+	}
+}
+
+// sameSelector tells nil, which selects nothing, from empty, which selects all.
+func sameSelector(a, b map[string]string) bool {
+	return (a == nil) == (b == nil) && maps.Equal(a, b)
+}
+
+// equalServices reports whether two versions are the same to everything that
+// reads them.
+func equalServices(a, b *syncer.Service) bool {
+	return sameTraffic(a, b) && a.Created == b.Created &&
+		maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations)
+}
+
+// sameTraffic reports whether no endpoint can differ between two versions of a
+// Service, whatever its pods.
+func sameTraffic(a, b *syncer.Service) bool {
+	return a.Key == b.Key && a.UID == b.UID && a.ClusterIP == b.ClusterIP && a.ExternalName == b.ExternalName &&
+		a.PublishNotReadyAddresses == b.PublishNotReadyAddresses &&
+		a.Annotations[syncer.TolerateUnreadyAnnotation] == b.Annotations[syncer.TolerateUnreadyAnnotation] &&
+		sameSelector(a.Selector, b.Selector) && slices.Equal(a.IPFamilies, b.IPFamilies) &&
+		slices.EqualFunc(a.Ports, b.Ports, equalServicePorts)
+}
+
+func equalServicePorts(a, b syncer.ServicePort) bool {
+	sameApp := a.AppProtocol == b.AppProtocol ||
+		a.AppProtocol != nil && b.AppProtocol != nil && *a.AppProtocol == *b.AppProtocol
+	a.AppProtocol, b.AppProtocol = nil, nil
+	return a == b && sameApp
+}
+
+// serviceEffect says what a change of a Service that keeps its replica can do.
+// A change of what selects or describes endpoints can take some away.
+func serviceEffect(old, v *syncer.Service) syncer.Effect {
+	if old == v || sameTraffic(old, v) {
+		return syncer.Addition
+	}
+	return syncer.Removal
+}

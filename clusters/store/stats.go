@@ -1,0 +1,51 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+// Stats are counts of what is held.
+type Stats struct {
+	Pods     int
+	Services int
+	// Placed are the Services that contribute to a replica, Replicas those replicas.
+	Placed   int
+	Replicas int
+	// Ready and NotReady count endpoints over all placed Services: a pod behind two
+	// Services counts twice. They are read off the pods alone (see tally).
+	Ready    int
+	NotReady int
+	// HeldPods and HeldServices were absent from the last list and are kept.
+	HeldPods     int
+	HeldServices int
+	// OutdatedPods and OutdatedServices count events, since the start, that were
+	// ignored because they were older than what is held.
+	OutdatedPods     uint64
+	OutdatedServices uint64
+}
+
+// Stats counts what is held, in time proportional to the number of Services.
+func (s *Store) Stats() Stats {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	stats := Stats{
+		Pods: s.count.pods, Services: s.count.services, Placed: s.count.placed, Replicas: len(s.replicas),
+		HeldPods: s.count.heldPods, HeldServices: s.count.heldServices,
+		OutdatedPods: s.count.outdatedPods, OutdatedServices: s.count.outdatedServices,
+	}
+	for _, services := range s.replicas {
+		for _, svc := range services {
+			ready, notReady := s.endpoints(svc)
+			stats.Ready += ready
+			stats.NotReady += notReady
+		}
+	}
+	return stats
+}
+
+// endpoints counts the endpoints of a placed Service.
+func (s *Store) endpoints(svc *service) (ready, notReady int) {
+	if svc.computed() {
+		return svc.tally().endpoints(svc.current.PublishNotReadyAddresses)
+	}
+	return s.written[svc.current.Key].count()
+}

@@ -1,0 +1,322 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// handWritten are the endpoints of one Service name that people or their tools
+// write themselves. It lives apart from the Service: whoever watches it says
+// when it is known and when it is forgotten, in whatever order that and the
+// Service's own events come.
+type handWritten struct {
+	endpoints Versioned[Endpoints]
+	exists    bool // the Endpoints object does
+	slices    map[string]Versioned[Slice]
+
+	endpointsKnown, slicesKnown       bool
+	endpointsSequence, slicesSequence sequence
+}
+
+// known reports whether all that was written is here.
+func (w *handWritten) known() bool { return w != nil && w.endpointsKnown && w.slicesKnown }
+
+// NeedsWritten reports whether the contribution of a Service comes, or is about
+// to come, from hand-written endpoints: it is placed and has no selector.
+func (s *Store) NeedsWritten(service syncer.Key) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	svc := s.service(service)
+	return svc != nil && svc.needsWritten()
+}
+
+func (svc *service) needsWritten() bool { return svc.placed && svc.current.Selector == nil }
+
+// WrittenSources returns the Services for which NeedsWritten is true, sorted.
+func (s *Store) WrittenSources() []syncer.Key {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var keys []syncer.Key
+	for _, services := range s.replicas {
+		for _, svc := range services {
+			if svc.needsWritten() {
+				keys = append(keys, svc.current.Key)
+			}
+		}
+	}
+	slices.SortFunc(keys, syncer.Key.Compare)
+	return keys
+}
+
+// WrittenKnown reports whether the hand-written endpoints of a Service have been
+// read whole, and how many addresses are in them, by readiness.
+func (s *Store) WrittenKnown(service syncer.Key) (known bool, ready, notReady int) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	w := s.written[service]
+	ready, notReady = w.count()
+	return w.known(), ready, notReady
+}
+
+// UpsertEndpoints takes in Endpoints of a watch event.
+func (s *Store) UpsertEndpoints(v Versioned[Endpoints]) []Dirty {
+	return s.changeWritten(v.Object.Key, func(w *handWritten) bool {
+		if w.endpointsSequence.stale(v.RV, w.exists, w.endpoints.RV) {
+			return false
+		}
+		w.endpoints, w.exists, w.endpointsKnown = v, true, true
+		return true
+	})
+}
+
+// DeleteEndpoints takes in their deletion. Only key and revision count.
+func (s *Store) DeleteEndpoints(v Versioned[Endpoints]) []Dirty {
+	return s.changeWritten(v.Object.Key, func(w *handWritten) bool {
+		if w.endpointsSequence.stale(v.RV, w.exists, w.endpoints.RV) {
+			return false
+		}
+		w.endpointsSequence.deleted(v.RV)
+		w.endpoints, w.exists, w.endpointsKnown = Versioned[Endpoints]{}, false, true
+		return true
+	})
+}
+
+// ReplaceEndpoints takes in the answer to a list or a get at revision rv: the
+// Endpoints of the Service, nil if there are none. That there are none is soft
+// evidence: ask WrittenKnown what would be lost before calling it.
+func (s *Store) ReplaceEndpoints(service syncer.Key, v *Versioned[Endpoints], rv uint64) []Dirty {
+	return s.changeWritten(service, func(w *handWritten) bool {
+		w.endpointsSequence.replaced(rv)
+		w.endpoints, w.exists, w.endpointsKnown = Versioned[Endpoints]{}, v != nil, true
+		if v != nil {
+			w.endpoints = *v
+		}
+		return true
+	})
+}
+
+// UpsertSlice takes in a slice of a watch event. A slice whose label now names
+// another Service must be deleted from the one it was in, as the watch of one
+// Service's slices does.
+func (s *Store) UpsertSlice(v Versioned[Slice]) []Dirty {
+	return s.changeWritten(v.Object.service(), func(w *handWritten) bool {
+		old, exists := w.slices[v.Object.Name]
+		if w.slicesSequence.stale(v.RV, exists, old.RV) {
+			return false
+		}
+		w.setSlice(v)
+		return true
+	})
+}
+
+// DeleteSlice takes in its deletion. Only key, Service and revision count.
+func (s *Store) DeleteSlice(v Versioned[Slice]) []Dirty {
+	return s.changeWritten(v.Object.service(), func(w *handWritten) bool {
+		old, exists := w.slices[v.Object.Name]
+		if w.slicesSequence.stale(v.RV, exists, old.RV) {
+			return false
+		}
+		w.slicesSequence.deleted(v.RV)
+		w.slices = maps.Clone(w.slices)
+		delete(w.slices, v.Object.Name)
+		return true
+	})
+}
+
+// ReplaceSlices takes in a complete list, at revision rv, of the slices of a
+// Service; none for a member whose API has no slices. Absence is soft evidence
+// here as well.
+func (s *Store) ReplaceSlices(service syncer.Key, list []Versioned[Slice], rv uint64) []Dirty {
+	return s.changeWritten(service, func(w *handWritten) bool {
+		w.slicesSequence.replaced(rv)
+		w.slices, w.slicesKnown = nil, true
+		for _, v := range list {
+			w.setSlice(v)
+		}
+		return true
+	})
+}
+
+// ForgetWritten drops what is known of the hand-written endpoints of a Service,
+// when they are watched no longer.
+func (s *Store) ForgetWritten(service syncer.Key) []Dirty {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.written[service]
+	delete(s.written, service)
+	var d dirtyList
+	if svc := s.service(service); w != nil && svc != nil && svc.needsWritten() {
+		d.add(svc, syncer.Addition)
+	}
+	return d.sorted()
+}
+
+func (s *Slice) service() syncer.Key { return syncer.Key{Namespace: s.Namespace, Name: s.Service} }
+
+// setSlice keeps derived slices as well, without content: their revision counts.
+// The map is replaced, since computations read it without the lock.
+func (w *handWritten) setSlice(v Versioned[Slice]) {
+	w.slices = maps.Clone(w.slices)
+	if w.slices == nil {
+		w.slices = map[string]Versioned[Slice]{}
+	}
+	w.slices[v.Object.Name] = v
+}
+
+// changeWritten applies a change, which returns false when it is old news, and
+// tells the Service if it has one that cares.
+func (s *Store) changeWritten(key syncer.Key, change func(*handWritten) bool) []Dirty {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.written[key]
+	if w == nil {
+		w = &handWritten{}
+		s.written[key] = w
+	}
+	before := *w
+	if !change(w) {
+		return nil
+	}
+	svc := s.service(key)
+	if svc == nil || !svc.needsWritten() {
+		return nil
+	}
+	var d dirtyList
+	switch {
+	case !w.known():
+	case svc.computed():
+		// The Service had lost its selector and waited for this.
+		s.changeService(svc, svc.current, svc.position(), &d)
+		d.add(svc, syncer.Removal)
+	case !before.known():
+		d.add(svc, syncer.Addition)
+	default:
+		d.add(svc, writtenEffect(&before, w))
+	}
+	return d.sorted()
+}
+
+// basis returns what the contribution of a new version of a Service is computed
+// from. A Service that loses its selector keeps the endpoints that its selector
+// gives until what stands in its place is known; there is no gap.
+func (s *Store) basis(svc *service, v *syncer.Service) *syncer.Service {
+	if v.Selector != nil || v.ExternalName || svc.basis.Selector == nil || s.written[v.Key].known() {
+		return v
+	}
+	if v == svc.current {
+		return svc.basis
+	}
+	kept := *v
+	kept.Selector = svc.basis.Selector
+	return &kept
+}
+
+// writtenEffect says what the change can do.
+func writtenEffect(before, after *handWritten) syncer.Effect {
+	if sameWritten(before, after) {
+		return syncer.None
+	}
+	is := after.serving()
+	for point := range before.serving() {
+		if !is[point] {
+			return syncer.Removal
+		}
+	}
+	return syncer.Addition
+}
+
+func sameWritten(a, b *handWritten) bool {
+	return a.exists == b.exists &&
+		a.endpoints.Object.SkipMirror == b.endpoints.Object.SkipMirror &&
+		slices.EqualFunc(a.endpoints.Object.Subsets, b.endpoints.Object.Subsets, equalSubsets) &&
+		slices.EqualFunc(a.handSlices(), b.handSlices(), equalSlices)
+}
+
+func equalSubsets(a, b syncer.Subset) bool {
+	return slices.Equal(a.Ready, b.Ready) && slices.Equal(a.NotReady, b.NotReady) && slices.Equal(a.Ports, b.Ports)
+}
+
+func equalSlices(a, b syncer.Slice) bool {
+	return a.Name == b.Name && a.Family == b.Family && slices.Equal(a.Ports, b.Ports) &&
+		slices.EqualFunc(a.Endpoints, b.Endpoints, func(x, y syncer.Endpoint) bool { return x.Equal(&y) })
+}
+
+// handSlices returns the slices that no controller derived, sorted by name.
+func (w *handWritten) handSlices() []syncer.Slice {
+	var list []syncer.Slice
+	for _, v := range w.slices {
+		if !v.Object.Derived {
+			list = append(list, v.Object.Content)
+		}
+	}
+	slices.SortFunc(list, func(a, b syncer.Slice) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// point is what a client connects to.
+type point struct {
+	addr     netip.Addr
+	protocol string
+	port     int32
+}
+
+// serving returns the points that are ready.
+func (w *handWritten) serving() map[point]bool {
+	points := map[point]bool{}
+	add := func(addr netip.Addr, ports []syncer.Port) {
+		points[point{addr: addr}] = true
+		for i := range ports {
+			points[point{addr, ports[i].Protocol, ports[i].Number}] = true
+		}
+	}
+	for _, subset := range w.endpoints.Object.Subsets {
+		for i := range subset.Ready {
+			add(subset.Ready[i].Addr, subset.Ports)
+		}
+	}
+	for _, slice := range w.handSlices() {
+		for i := range slice.Endpoints {
+			if slice.Endpoints[i].Ready {
+				add(slice.Endpoints[i].Addr, slice.Ports)
+			}
+		}
+	}
+	return points
+}
+
+// count counts distinct addresses; one that is ready anywhere is ready.
+func (w *handWritten) count() (ready, notReady int) {
+	if w == nil {
+		return 0, 0
+	}
+	addresses := map[netip.Addr]bool{}
+	for _, subset := range w.endpoints.Object.Subsets {
+		for i := range subset.Ready {
+			addresses[subset.Ready[i].Addr] = true
+		}
+		for i := range subset.NotReady {
+			addresses[subset.NotReady[i].Addr] = addresses[subset.NotReady[i].Addr]
+		}
+	}
+	for _, v := range w.slices {
+		for i := range v.Object.Content.Endpoints {
+			e := &v.Object.Content.Endpoints[i]
+			addresses[e.Addr] = addresses[e.Addr] || e.Ready
+		}
+	}
+	for _, isReady := range addresses {
+		if isReady {
+			ready++
+		} else {
+			notReady++
+		}
+	}
+	return ready, notReady
+}
