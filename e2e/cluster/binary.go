@@ -7,16 +7,16 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
+
+	"tributary.dev/tributary/e2e/cluster/buildcache"
 )
 
 // BinaryEnv names the environment variable with the path of an executable of cmd/kubeground to use instead of building one.
@@ -57,7 +57,7 @@ func Binary(ctx context.Context) (string, error) {
 }
 
 func cachedBinary(ctx context.Context, progress io.Writer) (string, error) {
-	source, err := ModuleDir()
+	source, err := buildcache.ModuleDir()
 	if err != nil {
 		return "", err
 	}
@@ -65,25 +65,25 @@ func cachedBinary(ctx context.Context, progress io.Writer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir, err := CacheDir()
+	dir, err := buildcache.Dir()
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, "kubeground-"+key)
-	if touch(path) == nil {
+	if buildcache.Has(path) {
 		return path, nil
 	}
-	lock, err := lockFile(ctx, filepath.Join(dir, "kubeground.lock"), func() {
+	lock, err := buildcache.Lock(ctx, filepath.Join(dir, "kubeground.lock"), func() {
 		fmt.Fprintln(progress, "kubeground: another process is building etcd, kube-apiserver and kube-controller-manager; waiting for it (minutes)")
 	})
 	if err != nil {
 		return "", err
 	}
 	defer lock.Close()
-	if touch(path) == nil { // built while we waited
+	if buildcache.Has(path) { // built while we waited
 		return path, nil
 	}
-	prune(dir, "kubeground-", 14*24*time.Hour)
+	buildcache.Prune(dir, "kubeground-")
 	return path, build(ctx, source, path, progress)
 }
 
@@ -158,55 +158,4 @@ func sourceKey(source string) (string, error) {
 		digest.Write(text)
 	}
 	return hex.EncodeToString(digest.Sum(nil))[:16], nil
-}
-
-// ModuleDir returns the directory of the module tributary.dev/tributary/e2e: where this package was compiled from, or,
-// if that is gone or was trimmed away, what is found above the working directory.
-func ModuleDir() (string, error) {
-	var candidates []string
-	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
-		candidates = append(candidates, filepath.Dir(filepath.Dir(file)))
-	}
-	if dir, err := os.Getwd(); err == nil {
-		for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-			candidates = append(candidates, dir, filepath.Join(dir, "e2e"))
-		}
-	}
-	for _, dir := range candidates {
-		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && slices.Contains(strings.Split(string(text), "\n"), "module tributary.dev/tributary/e2e") {
-			return dir, nil
-		}
-	}
-	return "", errors.New("the source of module tributary.dev/tributary/e2e was not found: run this inside the repository")
-}
-
-// CacheDir returns the directory, outside any source tree, for what is built once, creating it if necessary.
-func CacheDir() (string, error) {
-	base, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(base, "tributary-e2e")
-	return dir, os.MkdirAll(dir, 0o700)
-}
-
-// touch marks a file as used now; it fails if there is no such file.
-func touch(path string) error {
-	now := time.Now()
-	return os.Chtimes(path, now, now)
-}
-
-// prune removes files of that prefix that nobody used for that long. Failing is no harm: the next build tries again.
-func prune(dir, prefix string, unused time.Duration) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	for _, entry := range entries {
-		info, err := entry.Info()
-		if err == nil && strings.HasPrefix(entry.Name(), prefix) && time.Since(info.ModTime()) > unused {
-			_ = os.Remove(filepath.Join(dir, entry.Name()))
-		}
-	}
 }

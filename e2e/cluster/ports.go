@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+
+	"tributary.dev/tributary/e2e/cluster/buildcache"
 )
 
 // Servers are killed and started again on the same port, so a port must stay ours while nobody listens on it. The range
@@ -43,8 +45,8 @@ func FreePort() (int, error) {
 		if ports.held[port] != nil {
 			continue
 		}
-		lock, err := tryLock(filepath.Join(dir, strconv.Itoa(port)))
-		if errors.Is(err, errLocked) {
+		lock, err := buildcache.TryLock(filepath.Join(dir, strconv.Itoa(port)))
+		if errors.Is(err, buildcache.ErrLocked) {
 			continue
 		}
 		if err != nil {

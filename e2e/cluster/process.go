@@ -250,9 +250,12 @@ func (p *Process) Name() string { return p.options.Name }
 func (p *Process) Log() string { return p.options.Log }
 
 // Tail returns the last n lines of the log, or the reason why it cannot be read.
-func (p *Process) Tail(n int) string {
+func (p *Process) Tail(n int) string { return Tail(p.options.Log, n) }
+
+// Tail returns the last n lines of a file, of its last 64 kB at most, or the reason why it cannot be read.
+func Tail(path string, n int) string {
 	const window = 64 << 10
-	f, err := os.Open(p.options.Log)
+	f, err := os.Open(path)
 	if err != nil {
 		return err.Error()
 	}
