@@ -33,10 +33,10 @@ type Cause struct {
 	Live bool `json:"live"`
 }
 
-// String renders the cause for people: "Pod shop/web-1 deleted".
+// String renders the cause for people: "Pod shop/web-1 modified (terminating)".
 func (c Cause) String() string {
 	var b strings.Builder
-	b.Grow(len(c.Kind) + len(c.Namespace) + len(c.Name) + len(c.Event) + 3)
+	b.Grow(len(c.Kind) + len(c.Namespace) + len(c.Name) + len(c.Event) + len(c.State) + 6)
 	b.WriteString(c.Kind)
 	if c.Name != "" {
 		b.WriteByte(' ')
@@ -49,6 +49,11 @@ func (c Cause) String() string {
 	if c.Event != "" {
 		b.WriteByte(' ')
 		b.WriteString(c.Event)
+	}
+	if c.State != "" {
+		b.WriteString(" (")
+		b.WriteString(c.State)
+		b.WriteByte(')')
 	}
 	return b.String()
 }

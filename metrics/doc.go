@@ -4,5 +4,14 @@
 // Package metrics holds everything Tributary tells about itself: the
 // Prometheus families, the change records and the pages that serve both.
 //
+// A newcomer starts at Metrics (metrics.go, observe.go): what the rest of the
+// program reports into. families.go is the table of all families; change.go
+// the change record, kept by the ring (ring.go) and picked by filters
+// (filter.go); status.go the value from which every gauge is read at scrape
+// time (pull.go); trouble.go what is wrong with which replica; http.go,
+// stream.go and serve.go the pages.
+//
 // It imports nothing of ours, so every package but the pure ones may use it.
+// What never happens here: no call into a cluster, no waiting for a reader, and
+// no label, list or buffer whose size a cluster decides.
 package metrics

@@ -1,0 +1,45 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Docs renders docs/metrics.md from the table of families.
+func Docs() string {
+	var b strings.Builder
+	b.WriteString(`# Metrics
+
+<!-- Made from the table in metrics/families.go by "go test ./metrics -update"; do not edit. -->
+
+` + "`/metrics` on the address `listen` of the configuration serves these families, in the text format or OpenMetrics." + `
+Labels never name a Service, a pod or an address: the number of series depends on the clusters alone, and those of a
+cluster that leaves the configuration go with it.
+
+Every histogram has classic buckets from 0.5 ms to 60 s and, for a Prometheus that asks for them, a native histogram
+with a resolution of 10 %. Gauges are read at scrape time from the value that ` + "`/debug/status`" + ` shows.
+`)
+	group := ""
+	for _, f := range Families() {
+		if f.Group != group {
+			group = f.Group
+			fmt.Fprintf(&b, "\n## %s\n", group)
+		}
+		fmt.Fprintf(&b, "\n### `%s`\n\n%s%s. %s\n", f.FullName(), strings.ToUpper(string(f.Type[:1])), f.Type[1:], f.Help)
+		if len(f.Labels) > 0 {
+			fmt.Fprintf(&b, "\nLabels: `%s`.\n", strings.Join(f.Labels, "`, `"))
+		}
+		if f.Values != "" {
+			b.WriteString("\n" + f.Values + "\n")
+		}
+	}
+	b.WriteString(`
+## Beside these
+
+The Go runtime's ` + "`go_*` and the process's `process_*`" + ` families, under their usual names.
+`)
+	return b.String()
+}

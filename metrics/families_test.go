@@ -1,0 +1,339 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+)
+
+// fed returns Metrics into which every method has been called once, so that
+// every family has a series.
+func fed() *Metrics {
+	m := New(Options{Version: "v0.1.0", Revision: "abc", Status: exampleStatus})
+	feed(m, "idc-a")
+	m.Write("Endpoints", "update", WriteOK, time.Millisecond)
+	m.QueueAdded("removal")
+	m.QueueRetried("removal")
+	m.QueueTaken("removal", time.Millisecond)
+	m.WorkDone("removal", time.Millisecond)
+	m.ConfigReload(nil)
+	m.ConfigReload(errors.New("clusters[0].name: empty"))
+	return m
+}
+
+// feed reports everything that can be reported about a cluster.
+func feed(m *Metrics, cluster string) {
+	rec := written()
+	rec.Cluster = cluster
+	seq := m.Change(rec)
+	ref := Ref{Kind: "Endpoints", Namespace: "shop", Name: "web", ResourceVersion: "9"}
+	m.Expect(seq, &rec, []Ref{ref})
+	m.Echo(ref, at(3))
+	m.NativeLag(cluster, time.Minute)
+	m.WatchEvent(cluster, "pods", "modified")
+	m.WatchRestart(cluster, "pods", "closed")
+	m.Relist(cluster, "pods", "expired")
+	m.Report("shop", "web", Trouble{
+		Conflicts: []Conflict{{Reason: "port", Cluster: cluster, Message: "port 80 differs"}},
+		Held:      []HeldChange{{Reason: "namespace", Cluster: cluster}},
+		Rejected:  []Rejection{{Cluster: cluster, Address: "127.0.0.1", Reason: "loopback"}},
+	})
+	answer := func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusTooManyRequests}, nil
+	}
+	transport := m.Transport(RoleMember, cluster)(roundTripper(answer))
+	_, _ = transport.RoundTrip(httptest.NewRequest(http.MethodGet, "/api/v1/pods?watch=true", nil))
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func exampleStatus() Status {
+	s := Status{
+		Version: "v0.1.0", Started: noon.UTC(), Time: noon.UTC().Add(time.Minute), Ready: true,
+		Config:  ConfigStatus{File: "/etc/tributary/config.yaml", LoadedAt: noon.UTC()},
+		Ingress: IngressStatus{State: "live", Up: true, Synced: true, Version: "v1.36.3", Replicas: 3, LastContact: noon.UTC()},
+		Clusters: []ClusterStatus{
+			{Name: "idc-a", State: "live", Up: true, Synced: true, Version: "v1.36.3", Services: 2, Pods: 5, LastContact: noon.UTC()},
+			{Name: "idc-b", State: "unreachable", Version: "v1.17.0", LagSeconds: 1.5, LastError: "list pods: connection refused", LastErrorAt: noon.UTC()},
+		},
+		Lanes: []LaneStatus{{Name: "removal"}, {Name: "addition", Depth: 1, OldestSeconds: 0.25}, {Name: "bulk", Depth: 7, OldestSeconds: 2}},
+		Held:  []HeldChange{{Cluster: "idc-b", Reason: "soft_removal", Message: "40 % of the endpoints vanished at a relist", Release: "tributary.dev/release", Since: noon.UTC()}},
+	}
+	s.Clusters[0].Endpoints.Ready, s.Clusters[0].Endpoints.NotReady = 4, 1
+	return s
+}
+
+func TestLint(t *testing.T) {
+	problems, err := testutil.GatherAndLint(fed().Registry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	// As a scraper sees it: the page itself.
+	problems, err = promlint.New(bytes.NewReader(get(t, fed().Handler(), "/metrics"))).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// TestTableIsWhatIsServed compares the table with the registry in both
+// directions: name, type, help and labels.
+func TestTableIsWhatIsServed(t *testing.T) {
+	gathered, err := fed().Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := map[string]string{}
+	for _, family := range gathered {
+		var labels []string
+		for _, pair := range family.GetMetric()[0].GetLabel() {
+			labels = append(labels, pair.GetName())
+		}
+		served[family.GetName()] = strings.ToLower(family.GetType().String()) + " " + strings.Join(labels, ",") + " " + family.GetHelp()
+	}
+	for _, f := range Families() {
+		want := string(f.Type) + " " + strings.Join(slices.Sorted(slices.Values(f.Labels)), ",") + " " + f.Help
+		if got := served[f.FullName()]; got != want {
+			t.Errorf("%s is in the table as %q, served as %q", f.FullName(), want, got)
+		}
+		delete(served, f.FullName())
+	}
+	for name := range served {
+		if !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
+			t.Errorf("%s is served but not in the table", name)
+		}
+	}
+}
+
+// TestTableIsConsistent: what promlint does not see.
+func TestTableIsConsistent(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range Families() {
+		if seen[f.Name] {
+			t.Errorf("%s is in the table twice", f.Name)
+		}
+		seen[f.Name] = true
+		if unit := strings.HasSuffix(strings.TrimSuffix(f.Name, "_total"), "_seconds"); unit != (f.Unit == "seconds") {
+			t.Errorf("%s has unit %q", f.Name, f.Unit)
+		}
+		if (f.Type == Counter) != strings.HasSuffix(f.Name, "_total") {
+			t.Errorf("%s is a %s", f.Name, f.Type)
+		}
+		for _, banned := range []string{"service", "namespace", "pod", "ip", "address"} {
+			if f.hasLabel(banned) {
+				t.Errorf("%s has label %q, whose values are not bounded by the number of clusters", f.Name, banned)
+			}
+		}
+		if !strings.HasSuffix(f.Help, ".") || f.Group == "" {
+			t.Errorf("%s: help must be a sentence and the group set", f.Name)
+		}
+	}
+}
+
+// TestContract: the families that dashboards of users depend on.
+func TestContract(t *testing.T) {
+	table := map[string][]string{}
+	for _, f := range Families() {
+		table[f.Name] = f.Labels
+	}
+	for _, want := range []string{
+		"change_latency_seconds{cluster,stage}", "sync_lag_seconds{cluster}", "cluster_up{cluster}", "cluster_synced{cluster}",
+		"cluster_last_contact_seconds{cluster}", "writes_total{kind,verb,result}", "services{cluster}", "endpoints{cluster,state}",
+		"rejected_addresses_total{cluster,reason}", "conflicts{reason}", "held_changes{cluster,reason}", "native_lag_seconds{cluster}",
+	} {
+		name, labels, _ := strings.Cut(strings.TrimSuffix(want, "}"), "{")
+		if got := strings.Join(table[name], ","); got != labels {
+			t.Errorf("%s has labels %q; the contract says %q", name, got, labels)
+		}
+	}
+}
+
+// volatile are lines of an exposition that differ between runs.
+var volatile = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(go_|process_)[^\n]*\n|^tributary_(cluster_last_contact_seconds|config_last_reload_success_timestamp_seconds|client_request_duration_seconds_(bucket|sum)|build_info)\{?[^\n#]*\n`)
+
+func TestExposition(t *testing.T) {
+	page := get(t, fed().Handler(), "/metrics")
+	golden(t, "testdata/metrics.txt", volatile.ReplaceAll(page, nil))
+}
+
+// TestDocs keeps docs/metrics.md equal to the table, and both equal to what is
+// served (TestTableIsWhatIsServed).
+func TestDocs(t *testing.T) {
+	golden(t, "../docs/metrics.md", []byte(Docs()))
+}
+
+func TestNativeHistograms(t *testing.T) {
+	gathered, err := fed().Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range gathered {
+		for _, metric := range family.GetMetric() {
+			h := metric.GetHistogram()
+			if h == nil || strings.HasPrefix(family.GetName(), "go_") {
+				continue
+			}
+			if h.Schema == nil || len(h.GetBucket()) != len(LatencyBuckets()) {
+				t.Errorf("%s: native schema %v beside %d classic buckets", family.GetName(), h.Schema, len(h.GetBucket()))
+			}
+		}
+	}
+	buckets := LatencyBuckets()
+	if buckets[0] != 0.0005 || buckets[len(buckets)-1] != 60 {
+		t.Errorf("buckets run from %v to %v", buckets[0], buckets[len(buckets)-1])
+	}
+}
+
+// series counts the series that mention the cluster.
+func series(t *testing.T, m *Metrics, cluster string) (n int) {
+	t.Helper()
+	return bytes.Count(get(t, m.Handler(), "/metrics"), fmt.Appendf(nil, "cluster=%q", cluster))
+}
+
+func TestRemovedClusterHasNoSeries(t *testing.T) {
+	m := New(Options{})
+	m.AddCluster("idc-a")
+	m.AddCluster("idc-z")
+	feed(m, "idc-a")
+	feed(m, "idc-z")
+	m.Report("shop", "web", Trouble{})
+	before := series(t, m, "idc-a")
+	m.RemoveCluster("idc-z")
+	feed(m, "idc-z") // late reports
+	m.Report("shop", "web", Trouble{})
+	if n := series(t, m, "idc-z"); n != 0 {
+		t.Errorf("%d series of a removed cluster", n)
+	}
+	if n := series(t, m, "idc-a"); n != before {
+		t.Errorf("%d series of the other cluster; were %d", n, before)
+	}
+	m.AddCluster("idc-z")
+	feed(m, "idc-z")
+	if series(t, m, "idc-z") == 0 {
+		t.Error("a cluster that returns has no series")
+	}
+}
+
+// TestSeriesDoNotGrowWithServices: 5,000 Services with troubles of their own.
+func TestSeriesDoNotGrowWithServices(t *testing.T) {
+	count := func(services int) int {
+		m := New(Options{})
+		for i := range services {
+			name := fmt.Sprintf("svc-%d", i)
+			rec := Begin("shop", name, "addition", []Cause{podCause(name, "added", "ready", "", at(0))}, 0, at(1))
+			rec.End(at(2), Results()[i%4], nil)
+			m.Change(rec)
+			m.Report("shop", name, Trouble{
+				Conflicts: []Conflict{{Reason: "port", Message: name}},
+				Rejected:  []Rejection{{Cluster: "idc-a", Address: name, Reason: "malformed"}},
+				Held:      []HeldChange{{Cluster: "idc-a", Reason: "namespace", Message: name}},
+			})
+			m.Echo(Ref{Kind: "Endpoints", Name: name, ResourceVersion: "1"}, at(3))
+		}
+		return bytes.Count(get(t, m.Handler(), "/metrics"), []byte("tributary_"))
+	}
+	if few, many := count(50), count(5_000); few != many {
+		t.Errorf("%d series with 50 Services, %d with 5,000", few, many)
+	}
+}
+
+func TestRejectionsCountOnce(t *testing.T) {
+	m := New(Options{})
+	one := Rejection{Cluster: "idc-a", Address: "127.0.0.1", Reason: "loopback"}
+	two := Rejection{Cluster: "idc-a", Address: "127.0.0.2", Reason: "loopback"}
+	for _, rejected := range [][]Rejection{{one}, {one}, {one, two, two}, {two}, {}, {one}} {
+		m.Report("shop", "web", Trouble{Rejected: rejected})
+	}
+	if got := testutil.ToFloat64(m.rejected.WithLabelValues("idc-a", "loopback")); got != 3 {
+		t.Errorf("counted %v; want 3: one, two, and one again after it had gone", got)
+	}
+}
+
+func TestOnlyLiveWrittenChangesCountInLatency(t *testing.T) {
+	m := New(Options{})
+	bulk := written()
+	bulk.Cause.Live = false
+	failed, dropped := written(), written()
+	failed.Result, dropped.Result = Failed, Dropped
+	for _, rec := range []Record{bulk, failed, dropped} {
+		m.Change(rec)
+	}
+	if n := testutil.CollectAndCount(m.latency); n != 0 {
+		t.Errorf("%d latency series", n)
+	}
+	m.Change(written())
+	if n := testutil.CollectAndCount(m.latency); n != 4 {
+		t.Errorf("%d latency series; want 4", n)
+	}
+}
+
+func TestWhichChangesAreTold(t *testing.T) {
+	m := New(Options{})
+	quiet := written()
+	quiet.Result, quiet.Cause.Live = Dropped, false
+	if m.Change(quiet) != 0 {
+		t.Error("a relist without a change is told")
+	}
+	quiet.Cause.Live = true
+	if m.Change(quiet) == 0 {
+		t.Error("a live event that needs no write is not told")
+	}
+	var told []int
+	for attempt := range 20 {
+		rec := written()
+		rec.Result, rec.Attempt = Failed, attempt
+		if m.Change(rec) != 0 {
+			told = append(told, attempt+1)
+		}
+	}
+	if want := []int{1, 2, 4, 8, 16}; !slices.Equal(told, want) {
+		t.Errorf("failures told: %v; want %v", told, want)
+	}
+}
+
+func TestVerbs(t *testing.T) {
+	for _, test := range []struct{ method, target, want string }{
+		{http.MethodGet, "/api/v1/pods?limit=500", "list"},
+		{http.MethodGet, "/api/v1/pods?watch=true", "watch"},
+		{http.MethodGet, "/api/v1/namespaces", "list"},
+		{http.MethodGet, "/api/v1/namespaces/kube-system", "get"},
+		{http.MethodGet, "/api/v1/namespaces/shop/endpoints", "list"},
+		{http.MethodGet, "/api/v1/namespaces/shop/endpoints/web", "get"},
+		{http.MethodGet, "/apis/discovery.k8s.io/v1/endpointslices?watch=1", "watch"},
+		{http.MethodGet, "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices", "list"},
+		{http.MethodGet, "/version", "get"},
+		{http.MethodGet, "/api", "get"},
+		{http.MethodPost, "/api/v1/namespaces/shop/services", "create"},
+		{http.MethodPut, "/api/v1/namespaces/shop/services/web", "update"},
+		{http.MethodPatch, "/api/v1/namespaces/shop/services/web", "patch"},
+		{http.MethodDelete, "/api/v1/namespaces/shop/services/web", "delete"},
+		{http.MethodOptions, "/", "other"},
+	} {
+		if got := verbOf(httptest.NewRequest(test.method, test.target, nil)); got != test.want {
+			t.Errorf("%s %s is %q; want %q", test.method, test.target, got, test.want)
+		}
+	}
+	if codeOf(429) != "429" || codeOf(799) != "other" {
+		t.Error("codes are not bounded")
+	}
+}

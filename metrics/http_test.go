@@ -1,0 +1,300 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+func get(t *testing.T, handler http.Handler, target string) []byte {
+	t.Helper()
+	status, body := ask(handler, http.MethodGet, target)
+	if status != http.StatusOK {
+		t.Fatalf("GET %s: %d %s", target, status, body)
+	}
+	return body
+}
+
+func ask(handler http.Handler, method, target string) (status int, body []byte) {
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, httptest.NewRequest(method, target, nil))
+	return answer.Code, answer.Body.Bytes()
+}
+
+func TestHealthAndReadiness(t *testing.T) {
+	var status Status
+	m := New(Options{Status: func() Status { return status }})
+	handler := m.Handler()
+	if code, body := ask(handler, http.MethodGet, "/healthz"); code != http.StatusOK || string(body) != "ok\n" {
+		t.Errorf("healthz: %d %q", code, body)
+	}
+	status.NotReady = []string{"ingress cluster: first sync", "member idc-a: first sync"}
+	want := "not ready:\n- ingress cluster: first sync\n- member idc-a: first sync\n"
+	if code, body := ask(handler, http.MethodGet, "/readyz"); code != http.StatusServiceUnavailable || string(body) != want {
+		t.Errorf("readyz: %d %q", code, body)
+	}
+	status = Status{Ready: true}
+	if code, body := ask(handler, http.MethodGet, "/readyz"); code != http.StatusOK || string(body) != "ok\n" {
+		t.Errorf("readyz: %d %q", code, body)
+	}
+}
+
+func TestPagesAreReadOnly(t *testing.T) {
+	handler := New(Options{}).Handler()
+	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/debug/changes", "/debug/status"} {
+		if code, _ := ask(handler, http.MethodPost, path); code != http.StatusMethodNotAllowed {
+			t.Errorf("POST %s: %d", path, code)
+		}
+	}
+	if code, _ := ask(handler, http.MethodGet, "/debug/pprof/"); code != http.StatusNotFound {
+		t.Errorf("GET /debug/pprof/: %d", code)
+	}
+}
+
+func TestStatusPage(t *testing.T) {
+	m := New(Options{Status: exampleStatus})
+	m.Change(written())
+	m.Report("shop", "web", Trouble{
+		Conflicts: []Conflict{{Reason: "foreign_object", Message: "Service shop/web is not ours; delete or rename it"}},
+		Rejected:  []Rejection{{Cluster: "idc-a", Address: strings.Repeat("x", 1000), Reason: "malformed"}},
+	})
+	body := get(t, m.Handler(), "/debug/status")
+	var status Status
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&status); err != nil {
+		t.Fatal(err)
+	}
+	if len(status.Clusters) != 2 || len(status.Slowest) != 1 || status.ConflictCount != 1 || status.HeldCount != 1 {
+		t.Errorf("status: %s", body)
+	}
+	if n := len(status.Rejected[0].Address); n > maxText+3 {
+		t.Errorf("an address of %d bytes is shown", n)
+	}
+	since := status.Conflicts[0].Since
+	body = bytes.ReplaceAll(body, []byte(since.Format(time.RFC3339Nano)), []byte("SINCE"))
+	golden(t, "testdata/status.json", body)
+}
+
+func TestStatusListsAreBounded(t *testing.T) {
+	m := New(Options{})
+	for i := range 3 * maxTroubles {
+		m.Report("shop", fmt.Sprint("svc-", i), Trouble{Conflicts: []Conflict{{Reason: "port"}}})
+	}
+	if s := m.Status(); len(s.Conflicts) != maxTroubles || s.ConflictCount != 3*maxTroubles {
+		t.Errorf("%d of %d conflicts shown", len(s.Conflicts), s.ConflictCount)
+	}
+}
+
+func TestTroubleKeepsItsBeginning(t *testing.T) {
+	m := New(Options{})
+	trouble := Trouble{
+		Conflicts: []Conflict{{Reason: "port", Cluster: "a"}},
+		Held:      []HeldChange{{Reason: "namespace", Cluster: "a"}},
+		Rejected:  []Rejection{{Reason: "loopback", Cluster: "a", Address: "127.0.0.1"}},
+	}
+	m.Report("shop", "web", trouble)
+	before := m.Status()
+	trouble.Conflicts = append(trouble.Conflicts, Conflict{Reason: "headless", Cluster: "a"})
+	m.Report("shop", "web", trouble)
+	after := m.Status()
+	if after.Conflicts[1].Since != before.Conflicts[0].Since || after.Held[0].Since != before.Held[0].Since || after.Rejected[0].Since != before.Rejected[0].Since {
+		t.Errorf("before %+v\nafter %+v", before.Conflicts, after.Conflicts)
+	}
+	m.Report("shop", "web", Trouble{})
+	if s := m.Status(); s.ConflictCount+s.HeldCount+s.RejectedCount != 0 || len(m.troubles.of) != 0 {
+		t.Errorf("trouble stays: %+v", s)
+	}
+}
+
+func TestChangesPage(t *testing.T) {
+	m := New(Options{})
+	for i := range 5 {
+		rec := written()
+		rec.Service = fmt.Sprint("svc-", i%2)
+		m.Change(rec)
+	}
+	for _, test := range []struct {
+		query string
+		want  string
+	}{
+		{"", "12345"},
+		{"?service=shop/svc-0", "135"},
+		{"?service=shop/svc-0&limit=2", "35"},
+		{"?limit=100", "12345"},
+		{"?result=held", ""},
+		{"?follow=false&limit=1", "5"},
+	} {
+		got := ""
+		for line := range bytes.Lines(get(t, m.Handler(), "/debug/changes"+test.query)) {
+			var rec Record
+			if err := json.Unmarshal(line, &rec); err != nil {
+				t.Fatalf("%s: %v: %s", test.query, err, line)
+			}
+			got += fmt.Sprint(rec.Seq)
+		}
+		if got != test.want {
+			t.Errorf("%q: records %q; want %q", test.query, got, test.want)
+		}
+	}
+	code, body := ask(m.Handler(), http.MethodGet, "/debug/changes?ip=banana")
+	if want := "parameter \"ip\": \"banana\" is not an IP address\n"; code != http.StatusBadRequest || string(body) != want {
+		t.Errorf("bad filter: %d %q; want %q", code, body, want)
+	}
+}
+
+// serving starts Serve on a loopback port. stop ends it and returns its error.
+func serving(t *testing.T, m *Metrics) (url string, stop func() error) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, listener, m.Handler(), slog.New(slog.DiscardHandler)) }()
+	stopped := false
+	stop = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		return <-done
+	}
+	t.Cleanup(func() {
+		_ = stop()
+		http.DefaultClient.CloseIdleConnections()
+	})
+	return "http://" + listener.Addr().String(), stop
+}
+
+func TestFollowStreamsUntilTheServerEnds(t *testing.T) {
+	m := New(Options{})
+	first := written()
+	m.Change(first)
+	url, stop := serving(t, m)
+	response, err := http.Get(url + "/debug/changes?follow=true&service=shop/web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	next := func() (rec Record) {
+		t.Helper()
+		if !lines.Scan() {
+			t.Fatalf("stream ended: %v", lines.Err())
+		}
+		if err := json.Unmarshal(lines.Bytes(), &rec); err != nil {
+			t.Fatalf("%v: %q", err, lines.Text())
+		}
+		return rec
+	}
+	if rec := next(); rec.Seq != 1 {
+		t.Errorf("first record is %d", rec.Seq)
+	}
+	for i := range 3 {
+		other := written()
+		other.Service = "other"
+		m.Change(other)
+		m.Change(written())
+		if rec := next(); rec.Seq != uint64(3+2*i) {
+			t.Errorf("next record is %d; want %d", rec.Seq, 3+2*i)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Errorf("Serve = %v", err)
+	}
+	if lines.Scan() {
+		t.Errorf("after the end came %q", lines.Text())
+	}
+}
+
+// TestSlowFollower: a reader that takes nothing is told how much it missed and
+// does not hold up anybody.
+func TestSlowFollower(t *testing.T) {
+	ring := NewRing(8, 0)
+	answer := httptest.NewRecorder()
+	s := newStream(answer, ChangesQuery{Follow: true})
+	if !s.past(ring) {
+		t.Fatal("past failed")
+	}
+	for range 20 {
+		rec := written()
+		ring.Add(&rec)
+	}
+	if !s.next(ring) {
+		t.Fatal("next failed")
+	}
+	lines := strings.Split(strings.TrimSpace(answer.Body.String()), "\n")
+	if lines[0] != `{"missed":12}` || len(lines) != 9 {
+		t.Errorf("%d lines, first %s; want a note about 12 missed and 8 records", len(lines), lines[0])
+	}
+}
+
+// TestStalledReaderEndsItsStream: nothing is read, the buffers fill, the
+// deadline passes, the handler returns; Serve can end.
+func TestServeEndsWhileAReaderStalls(t *testing.T) {
+	m := New(Options{})
+	rec := written()
+	for i := range 2_000 {
+		rec.Removed = append(rec.Removed, fmt.Sprintf("10.0.%d.%d:80", i/250, i%250))
+	}
+	for range 500 {
+		m.Change(rec)
+	}
+	url, stop := serving(t, m)
+	connection, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	if _, err := io.WriteString(connection, "GET /debug/changes?follow=true HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	one := make([]byte, 1)
+	if _, err := io.ReadFull(connection, one); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	if err := stop(); err != nil {
+		t.Errorf("Serve = %v", err)
+	}
+	if took := time.Since(begin); took > 8*time.Second {
+		t.Errorf("ending took %v", took)
+	}
+}
+
+func TestServeReportsABrokenListener(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Close()
+	if err := Serve(t.Context(), listener, http.NotFoundHandler(), slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("no error for a closed listener")
+	}
+}
+
+func TestOpenMetrics(t *testing.T) {
+	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+	answer := httptest.NewRecorder()
+	fed().Handler().ServeHTTP(answer, request)
+	if !strings.HasPrefix(answer.Header().Get("Content-Type"), "application/openmetrics-text") || !strings.HasSuffix(answer.Body.String(), "# EOF\n") {
+		t.Errorf("OpenMetrics is not served: %s", answer.Header())
+	}
+}
