@@ -41,11 +41,3 @@ func (s *Store) Stats() Stats {
 	}
 	return stats
 }
-
-// endpoints counts the endpoints of a placed Service.
-func (s *Store) endpoints(svc *service) (ready, notReady int) {
-	if svc.computed() {
-		return svc.tally().endpoints(svc.current.PublishNotReadyAddresses)
-	}
-	return s.written[svc.current.Key].count()
-}
