@@ -62,10 +62,13 @@ func (s *stream) past(ring *Ring) bool {
 
 // follow sends records as they come until ctx is done or the reader is gone.
 func (s *stream) follow(ctx context.Context, ring *Ring) {
-	for ctx.Err() == nil {
+	for {
 		waiting, cancel := context.WithTimeout(ctx, keepalive)
 		err := ring.Wait(waiting, s.after)
 		cancel()
+		if ctx.Err() != nil {
+			return
+		}
 		if err != nil {
 			s.buf = append(s.buf, '\n')
 		}
