@@ -1,0 +1,64 @@
+# Every target also works when its line is typed by hand. `make` prints this list.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+export GOFLAGS ?= -buildvcs=false
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+TOOL    := go tool -modfile=$(CURDIR)/go.tool.mod
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/tributary
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/tributary ./cmd/tributary
+
+.PHONY: demo
+demo: build ## watch pods of two real clusters come and go in a third (DEMO_SECONDS=N ends it)
+	cd e2e && go run ./cmd/demo -tributary $(CURDIR)/bin/tributary
+
+.PHONY: test
+test: lint unit scenario ## everything that must pass: lint, unit tests, scenarios on real clusters
+
+.PHONY: unit
+unit: ## unit tests of the product, with the race detector, shuffled
+	go test -race -shuffle=on ./...
+
+.PHONY: scenario
+scenario: build ## scenario tests on real clusters (the share that `make test` runs)
+	cd e2e && go test -shuffle=on -timeout 20m ./...
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck, modernizers; both modules
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt needed (make fmt):" >&2; echo "$$out" >&2; exit 1; fi
+	go vet ./...
+	$(TOOL) staticcheck ./...
+	cd e2e && go vet ./... && $(TOOL) staticcheck ./...
+
+.PHONY: fmt
+fmt: ## format and modernize the sources of both modules
+	gofmt -w $$(git ls-files '*.go')
+	go fix ./...
+	cd e2e && go fix ./...
+
+.PHONY: generate
+generate: ## rewrite the generated references in docs/
+	go test ./clusters/config ./metrics ./cmd/tributary -update
+
+.PHONY: bench
+bench: ## benchmarks of the hot path
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: bench-latency
+bench-latency: build ## tributary against a null relay on real clusters, interleaved
+	cd e2e && go run ./cmd/benchlatency -tributary $(CURDIR)/bin/tributary
+
+.PHONY: clean
+clean: ## remove what build made (the cluster binary's cache stays)
+	rm -rf bin
