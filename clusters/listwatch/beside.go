@@ -64,7 +64,7 @@ func (b *beside[T]) note(key syncer.Key, item T, number uint64, deleted bool) {
 }
 
 // apply hands on a list that was read beside the stream.
-func (f *follower[T]) apply(ctx context.Context, list fetched[T]) {
+func (f *follower[T]) apply(list fetched[T]) {
 	l, b := f.loop, f.beside
 	f.beside = nil
 	if list.err != nil {
@@ -76,8 +76,9 @@ func (f *follower[T]) apply(ctx context.Context, list fetched[T]) {
 	l.replace(list, Requested)
 	if rvNumber == 0 || rvNumber > l.rvNumber {
 		l.rv, l.rvNumber = rv, rvNumber // the stream was ahead, or no one can tell
+		l.seen.Store(rvNumber)
 	}
-	f.attend(ctx) // another may have been asked for meanwhile
+	l.signal() // another may have been asked for meanwhile
 }
 
 // over lays the noted events over the list. Where revisions cannot be compared

@@ -22,7 +22,10 @@ func (l *Loop[T]) follow(ctx context.Context) {
 	source, generation := l.current()
 	stream := l.stream
 	l.stream = nil
-	if stream == nil {
+	if stream != nil {
+		generation = l.streamGen
+	} else {
+		l.retire(generation)
 		attempt, cancel := l.attempt(ctx)
 		var err error
 		stream, err = openStream(attempt, source, l.watchOptions())
@@ -51,6 +54,8 @@ func (l *Loop[T]) after(ctx context.Context, f *follower[T], end End, err error)
 	switch end {
 	case EndExpired:
 		l.due = Expired
+	case EndRewound:
+		l.due = Rewound
 	case EndGarbled:
 		l.garbled++
 		if l.garbled >= garbledLimit {
@@ -104,7 +109,9 @@ func (f *follower[T]) run(ctx context.Context) (End, error) {
 	defer cancel()
 	f.nextRetry = backoff{base: retryBase, limit: retryLimit}
 	f.start()
-	f.attend(ctx)
+	if f.attend(ctx) {
+		return EndRewound, nil
+	}
 	silent := time.NewTimer(silence)
 	defer silent.Stop()
 	for {
@@ -114,14 +121,16 @@ func (f *follower[T]) run(ctx context.Context) (End, error) {
 		case <-silent.C:
 			return EndSilent, nil
 		case <-f.loop.wake:
-			f.attend(ctx)
+			if f.attend(ctx) {
+				return EndRewound, nil
+			}
 		case o := <-f.next:
 			if f.swap(ctx, o) {
 				return EndExpired, o.err
 			}
 			silent.Reset(silence)
 		case list := <-f.beside.done():
-			f.apply(ctx, list)
+			f.apply(list)
 		case e, open := <-f.stream.Events():
 			if !open {
 				return endOf(f.stream.Err())
@@ -170,8 +179,12 @@ func (f *follower[T]) settle() {
 	}
 }
 
-// attend looks at what was asked of the loop.
-func (f *follower[T]) attend(ctx context.Context) {
+// attend looks at what was asked of the loop, and reports whether that is to
+// leave the stream.
+func (f *follower[T]) attend(ctx context.Context) (rewind bool) {
+	if f.loop.takeRewind() {
+		return true
+	}
 	f.loop.kicked()
 	if _, generation := f.loop.current(); generation != f.generation && f.next == nil {
 		f.openNext(ctx, 0)
@@ -179,6 +192,7 @@ func (f *follower[T]) attend(ctx context.Context) {
 	if f.beside == nil && f.loop.takeRequest() {
 		f.beside = f.loop.listBeside(ctx)
 	}
+	return false
 }
 
 // openNext opens a stream of the current source while the old one goes on.
@@ -215,8 +229,9 @@ func (f *follower[T]) swap(ctx context.Context, o opened) (expired bool) {
 	f.stream.Stop()
 	f.loop.cfg.Observer.StreamEnded(f.loop.cfg.Kind, EndReplaced)
 	f.stream, f.generation = o.stream, o.generation
+	f.loop.retire(o.generation)
 	f.start()
-	f.attend(ctx) // the source may have been exchanged again
+	f.loop.signal() // the source may have been exchanged again
 	return false
 }
 
@@ -281,6 +296,7 @@ func (l *Loop[T]) advance(rv string) {
 		return
 	}
 	l.rv, l.rvNumber, l.garbled = rv, n, 0
+	l.seen.Store(n)
 }
 
 // number reads a revision as a number; 0 when it is none. Revisions are opaque

@@ -46,6 +46,8 @@ const (
 	// Garbled: the same revision was resumed from several times and each time the
 	// stream broke on something that could not be read.
 	Garbled Reason = "garbled"
+	// Rewound by a call to Rewind.
+	Rewound Reason = "rewound"
 )
 
 // EventMeta describes a watch event.
@@ -91,6 +93,7 @@ const (
 	EndSilent   End = "silent"   // neither event nor bookmark for too long
 	EndGarbled  End = "garbled"  // something that could not be read
 	EndReplaced End = "replaced" // by a stream of a new source
+	EndRewound  End = "rewound"  // by a call to Rewind
 	EndStopped  End = "stopped"  // by us
 )
 

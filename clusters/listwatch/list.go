@@ -25,7 +25,9 @@ type fetched[T any] struct {
 
 // relist reads a complete list while no stream is open, and hands it on.
 func (l *Loop[T]) relist(ctx context.Context) {
+	l.leaveStream()
 	source, generation := l.current()
+	l.retire(generation)
 	if l.due != FirstFill {
 		if wait := l.pace.wait(time.Now()); wait > 0 {
 			l.sleep(ctx, wait, false)
@@ -48,13 +50,14 @@ func (l *Loop[T]) relist(ctx context.Context) {
 		return
 	}
 	l.replace(f, l.due)
-	l.due, l.stream = "", f.stream
+	l.due, l.stream, l.streamGen = "", f.stream, generation
 }
 
 // replace hands a complete list to the handler and resumes from its revision.
 func (l *Loop[T]) replace(f fetched[T], reason Reason) {
 	l.rv, l.rvNumber, l.garbled = f.rv, number(f.rv), 0
 	l.floor = l.rvNumber
+	l.seen.Store(l.rvNumber)
 	l.cfg.Observer.Listed(l.cfg.Kind, reason, len(f.items), f.took)
 	l.cfg.Handler.Replaced(f.items, Replacement{Reason: reason, ResourceVersion: f.rv, Finished: time.Now()})
 }

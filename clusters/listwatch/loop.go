@@ -4,10 +4,13 @@
 package listwatch
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,16 +74,20 @@ const (
 )
 
 // Loop follows one kind of object until its context ends. Run is called once;
-// SetSource, Relist and Kick may be called at any time from any goroutine, also
+// SetSource, Relist, Rewind and Kick may be called at any time from any goroutine, also
 // before Run.
 type Loop[T any] struct {
 	cfg Config[T]
 	// wake is sent to (without blocking) when something below mu has changed.
 	wake chan struct{}
+	seen atomic.Uint64 // a copy of rvNumber, for Revision
 
 	mu          sync.Mutex
 	source      Source
 	generation  int                // counts SetSource
+	former      []former           // sources that may still be in use
+	ended       bool               // Run has returned
+	rewind      bool               // the revision is to be forgotten
 	kicks       int                // counts Kick
 	requested   bool               // a relist was asked for
 	garbageSaid bool               // garbage has been logged
@@ -99,6 +106,13 @@ type Loop[T any] struct {
 	noStream  int // generation of the source whose streaming list failed; 0 when none
 	seenKicks int
 	stream    Stream // left open by a streaming list
+	streamGen int    // generation of its source
+}
+
+// former is a source that was exchanged for another.
+type former struct {
+	source     Source
+	generation int
 }
 
 // New returns a loop that reads from source.
@@ -127,6 +141,12 @@ func New[T any](cfg Config[T], source Source) *Loop[T] {
 // until one of the new source has been opened at the same revision.
 func (l *Loop[T]) SetSource(source Source) {
 	l.mu.Lock()
+	if l.ended {
+		l.mu.Unlock()
+		source.retired()
+		return
+	}
+	l.former = append(l.former, former{l.source, l.generation})
 	l.source = source
 	l.generation++
 	abort := l.abort
@@ -145,6 +165,20 @@ func (l *Loop[T]) Relist() {
 	l.mu.Unlock()
 	l.signal()
 }
+
+// Rewind forgets the revision, leaves the stream and lists anew: for a server
+// that went back in time, whose watch would stay silent until its revisions have
+// caught up.
+func (l *Loop[T]) Rewind() {
+	l.mu.Lock()
+	l.rewind = true
+	l.mu.Unlock()
+	l.signal()
+}
+
+// Revision is the revision up to which the loop has seen everything, as a number;
+// 0 when it is none or nothing was listed yet.
+func (l *Loop[T]) Revision() uint64 { return l.seen.Load() }
 
 // Kick ends a wait after an error: something else has just reached the server.
 func (l *Loop[T]) Kick() {
@@ -167,14 +201,60 @@ func (l *Loop[T]) Run(ctx context.Context) {
 	defer l.children.Wait()
 	defer cancel()
 	for ctx.Err() == nil {
+		if l.takeRewind() {
+			l.due = cmp.Or(l.due, Rewound)
+		}
 		if l.due != "" {
 			l.relist(ctx)
 		} else {
 			l.follow(ctx)
 		}
 	}
+	l.leaveStream()
+	l.end()
+}
+
+// leaveStream stops the stream that a streaming list left open, if any.
+func (l *Loop[T]) leaveStream() {
 	if l.stream != nil {
 		l.stream.Stop()
+		l.stream = nil
+	}
+}
+
+// end retires all sources.
+func (l *Loop[T]) end() {
+	l.mu.Lock()
+	l.ended = true
+	former, last := l.former, l.source
+	l.former = nil
+	l.mu.Unlock()
+	for _, f := range former {
+		f.source.retired()
+	}
+	last.retired()
+}
+
+// retire lets go of the sources before a generation.
+func (l *Loop[T]) retire(before int) {
+	var retired []former
+	l.mu.Lock()
+	l.former = slices.DeleteFunc(l.former, func(f former) bool {
+		if f.generation < before {
+			retired = append(retired, f)
+			return true
+		}
+		return false
+	})
+	l.mu.Unlock()
+	for _, f := range retired {
+		f.source.retired()
+	}
+}
+
+func (s Source) retired() {
+	if s.Retired != nil {
+		s.Retired()
 	}
 }
 
@@ -209,6 +289,15 @@ func (l *Loop[T]) takeRequest() bool {
 	requested := l.requested
 	l.requested = false
 	return requested
+}
+
+// takeRewind returns whether a rewind was asked for, and forgets it.
+func (l *Loop[T]) takeRewind() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rewind := l.rewind
+	l.rewind = false
+	return rewind
 }
 
 // failed tells the handler about err and waits before the next attempt.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -436,4 +437,69 @@ func TestRelistSurvivesTheEndOfTheStream(t *testing.T) {
 		s.pass(time.Minute)
 		s.wantLog("replaced first_fill@5 0", "replaced requested@9 0")
 	})
+}
+
+func TestRewindForgetsTheRevision(t *testing.T) {
+	c := &cluster{}
+	c.list = func(n int, _ metav1.ListOptions) (runtime.Object, error) {
+		if n == 1 {
+			return podList(100, ""), nil
+		}
+		return podList(50, "", pod("a", 40, "1")), nil // an older backup was restored
+	}
+	play(t, c, nil, func(s *scene) {
+		s.stream().send(watch.Added, pod("b", 101, "1"))
+		s.pass(time.Minute)
+		if got := s.loop.Revision(); got != 101 {
+			t.Errorf("revision %d, want 101", got)
+		}
+		s.loop.Rewind()
+		synctest.Wait()
+		s.wantLog("replaced first_fill@100 0", "added b=1@101", "replaced rewound@50 1")
+		if rv := s.watches[1].ResourceVersion; rv != "50" {
+			t.Errorf("watch from %q, want 50", rv)
+		}
+		s.stream().send(watch.Added, pod("c", 51, "1"))
+		synctest.Wait()
+		if got := s.loop.Revision(); got != 51 {
+			t.Errorf("revision %d, want 51", got)
+		}
+	})
+}
+
+func TestSourcesAreRetired(t *testing.T) {
+	var retired []string
+	var mu sync.Mutex
+	named := func(name string, c *cluster) Source {
+		s := c.source()
+		s.Retired = func() {
+			mu.Lock()
+			defer mu.Unlock()
+			retired = append(retired, name)
+		}
+		return s
+	}
+	want := func(t *testing.T, names ...string) {
+		t.Helper()
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.Equal(retired, names) {
+			t.Errorf("retired %v, want %v", retired, names)
+		}
+	}
+	broken := &cluster{watch: func(int, metav1.ListOptions) error { return errReset }}
+	good := &cluster{list: one(5)}
+	var loop *Loop[item]
+	play(t, &cluster{list: one(5)}, func(_ *Config[item], s *Source) { *s = named("first", &cluster{list: one(5)}) }, func(s *scene) {
+		loop = s.loop
+		s.loop.SetSource(named("broken", broken))
+		s.pass(time.Second)
+		want(t) // the first one still serves
+		s.loop.SetSource(named("good", good))
+		s.pass(retryLimit)
+		want(t, "first", "broken")
+	})
+	want(t, "first", "broken", "good")
+	loop.SetSource(named("late", good))
+	want(t, "first", "broken", "good", "late")
 }

@@ -23,6 +23,9 @@ type Source struct {
 	// StreamingList says that the server offers the list as a watch (KEP-3157).
 	// The loop falls back to List whenever that fails.
 	StreamingList bool
+	// Retired is called once, when the loop has gone over to another source or has
+	// ended and uses this one no more. It must not block. Nil is not called.
+	Retired func()
 }
 
 // Stream is an open watch.
