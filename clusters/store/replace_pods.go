@@ -125,15 +125,24 @@ func (r *PodReplacement) Apply(keep func(AbsentPod) bool) []Dirty {
 	}
 	s.mu.Lock()
 	for _, rec := range hold {
-		if s.record(rec.Key) == rec && !rec.held {
-			rec.held = true
-			s.count.heldPods++
+		if s.record(rec.Key) == rec {
+			s.holdPod(rec, r.rv)
 		}
 	}
 	s.mu.Unlock()
 	s.dropPods(drop, &d)
 	r.list, r.records = nil, nil
 	return d.sorted()
+}
+
+// holdPod keeps a pod that is absent from the list at revision rv. Where the
+// list went back in time the pod does too, or its next event would look old.
+func (s *Store) holdPod(rec *record, rv uint64) {
+	rec.rv = min(rec.rv, rv)
+	if !rec.held {
+		rec.held = true
+		s.count.heldPods++
+	}
 }
 
 // dropPods removes those records that are still what is held.

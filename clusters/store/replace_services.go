@@ -87,9 +87,8 @@ func (r *ServiceReplacement) Apply(keep func(AbsentService) bool) []Dirty {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, svc := range hold {
-		if s.service(svc.current.Key) == svc && !svc.held {
-			svc.held = true
-			s.count.heldServices++
+		if s.service(svc.current.Key) == svc {
+			s.holdService(svc, r.rv)
 		}
 	}
 	for _, svc := range drop {
@@ -99,6 +98,15 @@ func (r *ServiceReplacement) Apply(keep func(AbsentService) bool) []Dirty {
 	}
 	r.list, r.services = nil, nil
 	return d.sorted()
+}
+
+// holdService is holdPod for a Service.
+func (s *Store) holdService(svc *service, rv uint64) {
+	svc.rv = min(svc.rv, rv)
+	if !svc.held {
+		svc.held = true
+		s.count.heldServices++
+	}
 }
 
 // set takes in what the list shows.

@@ -136,9 +136,9 @@ func (s *Store) DeleteSlice(v Versioned[Slice]) []Dirty {
 func (s *Store) ReplaceSlices(service syncer.Key, list []Versioned[Slice], rv uint64) []Dirty {
 	return s.changeWritten(service, func(w *handWritten) bool {
 		w.slicesSequence.replaced(rv)
-		w.slices, w.slicesKnown = nil, true
+		w.slices, w.slicesKnown = make(map[string]Versioned[Slice], len(list)), true
 		for _, v := range list {
-			w.setSlice(v)
+			w.slices[v.Object.Name] = v
 		}
 		return true
 	})
@@ -185,12 +185,9 @@ func (s *Store) changeWritten(key syncer.Key, change func(*handWritten) bool) []
 		return nil
 	}
 	svc := s.service(key)
-	if svc == nil || !svc.needsWritten() {
-		return nil
-	}
 	var d dirtyList
 	switch {
-	case !w.known():
+	case svc == nil || svc.current.Selector != nil || !w.known():
 	case svc.computed():
 		// The Service had lost its selector and waited for this.
 		s.changeService(svc, svc.current, svc.position(), &d)

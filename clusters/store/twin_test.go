@@ -1,0 +1,154 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// twin is the store without an index: maps, and everything computed anew.
+type twin struct {
+	pods      map[syncer.Key]*twinPod
+	services  map[syncer.Key]*twinService
+	written   map[syncer.Key]*twinWritten
+	zones     map[string]string
+	placement Placement
+	rules     syncer.Options
+}
+
+type twinPod struct {
+	syncer.Pod
+	held bool
+}
+
+type twinService struct {
+	syncer.Service
+	// waiting is the selector that a Service without one is still served by.
+	waiting map[string]string
+	held    bool
+}
+
+type twinWritten struct {
+	endpoints        *Endpoints
+	slices           map[string]Slice
+	hasEndpoints     bool
+	hasSlices        bool
+	droppedWhenKnown bool
+}
+
+func (w *twinWritten) known() bool { return w != nil && w.hasEndpoints && w.hasSlices }
+
+func newTwin(p Placement) *twin {
+	return &twin{
+		pods: map[syncer.Key]*twinPod{}, services: map[syncer.Key]*twinService{},
+		written: map[syncer.Key]*twinWritten{}, zones: map[string]string{}, placement: p,
+	}
+}
+
+func (t *twin) setPod(p syncer.Pod) { t.pods[p.Key] = &twinPod{Pod: p} }
+
+func (t *twin) setService(svc syncer.Service) {
+	old, next := t.services[svc.Key], &twinService{Service: svc}
+	lost := svc.Selector == nil && !svc.ExternalName && !t.written[svc.Key].known()
+	if old != nil && old.UID == svc.UID && lost {
+		next.waiting = old.Selector
+		if old.Selector == nil {
+			next.waiting = old.waiting
+		}
+	}
+	t.services[svc.Key] = next
+}
+
+func (t *twin) writing(key syncer.Key) *twinWritten {
+	if t.written[key] == nil {
+		t.written[key] = &twinWritten{slices: map[string]Slice{}}
+	}
+	return t.written[key]
+}
+
+// noteKnown ends the waiting of a Service whose hand-written endpoints are known.
+func (t *twin) noteKnown(key syncer.Key) {
+	if svc := t.services[key]; svc != nil && t.written[key].known() {
+		svc.waiting = nil
+	}
+}
+
+// contributions computes everything.
+func (t *twin) contributions() map[syncer.Key][]SourceContribution {
+	all := map[syncer.Key][]SourceContribution{}
+	for key, svc := range t.services {
+		if svc.ExternalName {
+			continue
+		}
+		if replica, ok := t.placement(&svc.Service); ok {
+			all[replica] = append(all[replica], t.contribution(key, svc))
+		}
+	}
+	for _, list := range all {
+		slices.SortFunc(list, func(a, b SourceContribution) int { return a.Source.Compare(b.Source) })
+	}
+	return all
+}
+
+func (t *twin) contribution(key syncer.Key, svc *twinService) SourceContribution {
+	rules := t.rules
+	if len(t.zones) > 0 {
+		rules.Zone = func(node string) string { return t.zones[node] }
+	}
+	basis := svc.Service
+	if basis.Selector == nil {
+		basis.Selector = svc.waiting
+	}
+	out := SourceContribution{Source: key}
+	switch w := t.written[key]; {
+	case basis.Selector != nil:
+		var pods []*syncer.Pod
+		for _, p := range t.pods {
+			if p.Namespace == key.Namespace && selects(basis.Selector, p.Labels) {
+				pods = append(pods, &p.Pod)
+			}
+		}
+		out.Contribution = syncer.Compute(&basis, slices.Values(pods), rules)
+	case w.known():
+		var content Endpoints
+		if w.endpoints != nil {
+			content = *w.endpoints
+		}
+		var list []syncer.Slice
+		for _, name := range slices.Sorted(maps.Keys(w.slices)) {
+			if !w.slices[name].Derived {
+				list = append(list, w.slices[name].Content)
+			}
+		}
+		out.Contribution = syncer.HandWritten(&svc.Service, content.Subsets, list, content.SkipMirror, rules)
+	default:
+		out.Pending = true
+	}
+	out.Contribution.Service = new(svc.Service)
+	return out
+}
+
+// serving lists what takes traffic in a contribution.
+func serving(c *SourceContribution) map[string]bool {
+	points := map[string]bool{}
+	for i := range c.Endpoints {
+		e := &c.Endpoints[i]
+		if !e.Ready {
+			continue
+		}
+		points[e.Addr.String()] = true
+		for _, p := range e.Ports {
+			points[e.Addr.String()+" "+p.String()] = true
+		}
+	}
+	return points
+}
+
+func sortDirty(a, b Dirty) int {
+	return cmp.Or(cmp.Compare(b.Effect, a.Effect), a.Replica.Compare(b.Replica), a.Source.Compare(b.Source))
+}
