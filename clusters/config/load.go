@@ -4,10 +4,16 @@
 package config
 
 import (
+	"errors"
+	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"k8s.io/client-go/rest"
+
 	"tributary.dev/tributary/clusters/config/strict"
+	"tributary.dev/tributary/clusters/kubeconfig"
 )
 
 // Parse decodes a configuration file, puts defaults in place and validates. It is
@@ -40,4 +46,77 @@ func unrelated(validation, decoding Faults) Faults {
 func within(field, parent string) bool {
 	rest, found := strings.CutPrefix(field, parent)
 	return found && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// Loaded is a configuration together with the way to each of its clusters. It is
+// never changed once it has been handed out, and may be formatted.
+type Loaded struct {
+	Config  Config
+	Ingress Access
+	// Members has one entry for each of Config.Clusters, by name.
+	Members map[string]Access
+}
+
+// Access is the way to one cluster.
+type Access struct {
+	// REST is made from the last kubeconfig that was accepted, with the limits of
+	// the configuration; nil if there has been none. It is shared: change a
+	// rest.CopyConfig of it.
+	REST *rest.Config
+	// Hash identifies REST: two equal ones lead to the same place with the same
+	// credential and limits. Empty while REST is nil.
+	Hash string
+	// Err says why the kubeconfig, as it stands, is not the one in use; it is of
+	// type Faults. Nil when it is.
+	Err error
+}
+
+// Load reads a configuration file and the kubeconfigs that it names, once. The
+// error is of type Faults and concerns the configuration file alone: what is
+// wrong with a kubeconfig concerns its cluster alone and is found in
+// Access.Err, or for all of them in Loaded.Faults.
+func Load(path string) (*Loaded, error) {
+	w, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return w.Loaded(), nil
+}
+
+// Faults lists what is wrong with the kubeconfigs: that of the ingress cluster,
+// then those of the members in the order of the file.
+func (l *Loaded) Faults() Faults {
+	var out Faults
+	add := func(err error) {
+		if faults, ok := errors.AsType[Faults](err); ok {
+			out = append(out, faults...)
+		}
+	}
+	add(l.Ingress.Err)
+	for _, c := range l.Config.Clusters {
+		add(l.Members[c.Name].Err)
+	}
+	return out
+}
+
+// resolve is where a path that is written in the configuration file leads to.
+func resolve(file, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(file), path)
+}
+
+// limit is the accepted client with the limits of the configuration.
+func (c *Connection) limit(accepted *kubeconfig.Accepted) Access {
+	out := Access{REST: rest.CopyConfig(accepted.REST), Hash: accepted.Hash}
+	if qps := c.Client.QPS; qps > 0 {
+		burst := c.Client.Burst
+		if burst == 0 {
+			burst = max(1, int(2*qps))
+		}
+		out.REST.QPS, out.REST.Burst = float32(qps), burst
+		out.Hash = fmt.Sprintf("%s qps=%v burst=%d", accepted.Hash, qps, burst)
+	}
+	return out
 }

@@ -1,0 +1,217 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"tributary.dev/tributary/clusters/kubeconfig"
+)
+
+// DefaultInterval is the time between two looks at the files. A change takes
+// effect after two looks that agree: within two seconds.
+const DefaultInterval = time.Second
+
+// Watcher follows a configuration file and every kubeconfig that it names.
+//
+// It reads them at an interval and compares what they hold, instead of asking
+// the kernel for events: that works on every file system (network shares and
+// overlays send no events), it needs no care about what is renamed, re-created
+// or swapped behind a symlink as Kubernetes projects Secrets, and no event can be
+// missed. A hundred small files a second cost a few milliseconds.
+//
+// A Watcher is for one goroutine: Open, then Loaded for the start, then Run.
+type Watcher struct {
+	path     string
+	interval time.Duration
+	read     func(path string) ([]byte, error)
+	local    func(file, field string) (*kubeconfig.Accepted, error)
+
+	// file is the configuration file, kubeconfigs the others by resolved path.
+	file        followed
+	kubeconfigs map[string]*followed
+	// loaded is what counts; its Config is the last valid one. err is why the file
+	// as it stands is not that one.
+	loaded *Loaded
+	err    error
+}
+
+// Update is news from the files.
+type Update struct {
+	// Loaded counts from now on. It is never nil.
+	Loaded *Loaded
+	// Diff is what differs from the Loaded before.
+	Diff Diff
+	// Reloaded is true if the configuration file itself changed; once for each
+	// new content of it.
+	Reloaded bool
+	// Err is why the configuration file as it stands is refused, of type Faults;
+	// Loaded.Config is then the last valid one. It stays until the file is mended,
+	// while Reloaded is true only the first time.
+	Err error
+}
+
+// Open reads the files for the first time. It fails, with Faults, if the
+// configuration file is not valid; see Load.
+func Open(path string) (*Watcher, error) {
+	return open(&Watcher{path: path, interval: DefaultInterval, read: kubeconfig.ReadFile, local: kubeconfig.InCluster})
+}
+
+func open(w *Watcher) (*Watcher, error) {
+	w.kubeconfigs = map[string]*followed{}
+	w.file.settle(w.look(w.path))
+	c, err := w.parse(w.file.settled)
+	if err != nil {
+		return nil, err
+	}
+	for path := range w.named(&c) {
+		w.kubeconfigs[path] = &followed{}
+		w.kubeconfigs[path].settle(w.look(path))
+	}
+	w.loaded = w.assemble(c, nil)
+	return w, nil
+}
+
+// Loaded is what counts now.
+func (w *Watcher) Loaded() *Loaded { return w.loaded }
+
+// String keeps the contents of the files out of logs.
+func (w *Watcher) String() string { return "config.Watcher of " + w.path }
+
+// GoString is String, for the same reason.
+func (w *Watcher) GoString() string { return w.String() }
+
+// Run looks at the files until the context ends and calls apply, on this
+// goroutine, with what is new. While apply runs, no look is taken.
+func (w *Watcher) Run(ctx context.Context, apply func(Update)) {
+	ticker := time.NewTicker(w.interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if update, news := w.poll(); news && ctx.Err() == nil {
+				apply(update)
+			}
+		}
+	}
+}
+
+// poll takes one look at every file.
+func (w *Watcher) poll() (Update, bool) {
+	config := w.loaded.Config
+	now := w.look(w.path)
+	reloaded := w.file.look(now)
+	// The kubeconfigs that a new content names are looked at from its first sight,
+	// so that they settle together with it.
+	following := w.named(&config)
+	next, err := w.parse(now)
+	if err == nil {
+		maps.Copy(following, w.named(&next))
+	}
+	if reloaded {
+		if w.err = err; err == nil {
+			config = next
+		}
+	}
+	if changed := w.follow(following); !changed && !reloaded {
+		return Update{}, false
+	}
+	before := w.loaded
+	w.loaded = w.assemble(config, before)
+	return Update{Loaded: w.loaded, Diff: Compare(before, w.loaded), Reloaded: reloaded, Err: w.err}, true
+}
+
+func (w *Watcher) look(path string) content {
+	data, err := w.read(path)
+	return content{data, err}
+}
+
+func (w *Watcher) parse(c content) (Config, error) {
+	if c.err != nil {
+		return Config{}, Faults{{File: w.path, Message: c.err.Error(), Remedy: "give the path of the configuration file"}}
+	}
+	return Parse(w.path, c.data)
+}
+
+// named is the set of kubeconfigs that a configuration names.
+func (w *Watcher) named(c *Config) map[string]bool {
+	out := map[string]bool{}
+	if c.Ingress.Kubeconfig != "" {
+		out[resolve(w.path, c.Ingress.Kubeconfig)] = true
+	}
+	for i := range c.Clusters {
+		out[resolve(w.path, c.Clusters[i].Kubeconfig)] = true
+	}
+	return out
+}
+
+// follow looks at the kubeconfigs, forgets those that are not named any more,
+// and reports whether what counts of any has changed.
+func (w *Watcher) follow(paths map[string]bool) bool {
+	maps.DeleteFunc(w.kubeconfigs, func(path string, _ *followed) bool { return !paths[path] })
+	changed := false
+	for path := range paths {
+		f := w.kubeconfigs[path]
+		if f == nil {
+			f = &followed{}
+			w.kubeconfigs[path] = f
+		}
+		changed = f.look(w.look(path)) || changed
+	}
+	return changed
+}
+
+// assemble puts a configuration and the kubeconfigs that count together. A
+// cluster whose kubeconfig is refused keeps what it had before.
+func (w *Watcher) assemble(c Config, before *Loaded) *Loaded {
+	if before == nil {
+		before = &Loaded{}
+	}
+	out := &Loaded{
+		Config:  c,
+		Ingress: w.access("ingress", &c.Ingress.Connection, before.Ingress),
+		Members: make(map[string]Access, len(c.Clusters)),
+	}
+	for i := range c.Clusters {
+		member := &c.Clusters[i]
+		out.Members[member.Name] = w.access(fmt.Sprintf("clusters[%d]", i), &member.Connection, before.Members[member.Name])
+	}
+	return out
+}
+
+func (w *Watcher) access(owner string, c *Connection, before Access) Access {
+	accepted, err := w.accept(owner, c)
+	if err != nil {
+		before.Err = err
+		return before
+	}
+	return c.limit(accepted)
+}
+
+func (w *Watcher) accept(owner string, c *Connection) (*kubeconfig.Accepted, error) {
+	if c.Kubeconfig == "" {
+		return w.local(w.path, owner+".kubeconfig")
+	}
+	r := kubeconfig.Request{
+		Path: resolve(w.path, c.Kubeconfig), Context: c.Context, Allow: c.AllowInKubeconfig,
+		ConfigFile: w.path, Owner: owner, ReadFile: w.read,
+	}
+	f := w.kubeconfigs[r.Path]
+	switch {
+	case f == nil || !f.known:
+		return nil, Faults{kubeconfig.Unreadable(r, errStillWritten)}
+	case f.settled.err != nil:
+		return nil, Faults{kubeconfig.Unreadable(r, f.settled.err)}
+	}
+	return kubeconfig.Accept(f.settled.data, r)
+}
+
+// errStillWritten is worded to follow the name of a file.
+var errStillWritten = errors.New("is still being written")
