@@ -176,8 +176,10 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
+// join quotes a key that would make the path ambiguous or break its line.
 func join(path, key string) string {
-	if key == "" || strings.ContainsAny(key, ". []:\n\t\"") || !strconv.CanBackquote(key) {
+	odd := func(r rune) bool { return strings.ContainsRune(". []:\"", r) || !strconv.IsPrint(r) }
+	if key == "" || strings.ContainsFunc(key, odd) {
 		key = strconv.Quote(key)
 	}
 	if len(key) > 60 {
