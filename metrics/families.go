@@ -129,11 +129,21 @@ var (
 	}
 	watchRestarts = Family{
 		Name: "watch_restarts_total", Type: Counter, Labels: []string{"cluster", "resource", "reason"}, Group: groupClusters,
-		Help: "Watches of the member cluster that ended and were opened again, by reason. An ordinary end after some minutes costs nothing.",
+		Help:   "Watches of the member cluster that ended, by reason. One that the server closes after some minutes costs nothing.",
+		Values: "`reason`: `closed` (by the server, in order), `broken`, `expired`, `silent`, `garbled`, `replaced`, `rewound`, `stopped`.",
 	}
-	relists = Family{
-		Name: "relists_total", Type: Counter, Labels: []string{"cluster", "resource", "reason"}, Group: groupClusters,
-		Help: "Complete lists read from the member cluster, by reason. A list costs its API server more than anything else done here.",
+	lists = Family{
+		Name: "lists_total", Type: Counter, Labels: []string{"cluster", "resource", "reason"}, Group: groupClusters,
+		Help:   "Complete lists read from the member cluster, by reason. A list costs its API server more than anything else done here.",
+		Values: "`reason`: `first_fill`, or why a list had to be read again: `expired` (the server no longer knew the revision), `requested`, `garbled`, `rewound`.",
+	}
+	listDuration = Family{
+		Name: "list_duration_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"cluster", "resource"}, Group: groupClusters,
+		Help: "Time that a complete list took.",
+	}
+	unreadable = Family{
+		Name: "unreadable_objects_total", Type: Counter, Labels: []string{"cluster", "resource"}, Group: groupClusters,
+		Help: "Events and objects of the member cluster that could not be used.",
 	}
 	clientRequests = Family{
 		Name: "client_requests_total", Type: Counter, Labels: []string{"role", "cluster", "verb", "code"}, Group: groupClusters,
@@ -244,7 +254,7 @@ func Families() []Family {
 	return []Family{
 		changeLatency, changesTotal, syncLag, nativeLag,
 		clusterUp, clusterSynced, clusterLastContact, services, pods, endpoints, rejectedAddresses,
-		watchEvents, watchRestarts, relists, clientRequests, clientRequestDuration,
+		watchEvents, watchRestarts, lists, listDuration, unreadable, clientRequests, clientRequestDuration,
 		ingressUp, replicas, writes, writeDuration, conflicts, heldChanges,
 		queueDepth, queueOldest, queueAdds, queueRetries, queueDuration, workDuration,
 		ready, configReloads, configLastOK, configLastTime, buildInfo,

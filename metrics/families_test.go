@@ -44,8 +44,9 @@ func feed(m *Metrics, cluster string) {
 	m.Echo(ref, at(3))
 	m.NativeLag(cluster, time.Minute)
 	m.WatchEvent(cluster, "pods", "modified")
-	m.WatchRestart(cluster, "pods", "closed")
-	m.Relist(cluster, "pods", "expired")
+	m.WatchEnded(cluster, "pods", "closed")
+	m.Listed(cluster, "pods", "expired", time.Second)
+	m.Unreadable(cluster, "pods")
 	m.Report("shop", "web", Trouble{
 		Conflicts: []Conflict{{Reason: "port", Cluster: cluster, Message: "port 80 differs"}},
 		Held:      []HeldChange{{Reason: "namespace", Cluster: cluster}},

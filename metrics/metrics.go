@@ -41,17 +41,17 @@ type Metrics struct {
 	// removed has the names of clusters that left the configuration.
 	removed sync.Map
 
-	latency, native                      *prometheus.HistogramVec
-	changes                              *prometheus.CounterVec
-	rejected, events, restarts, relisted *prometheus.CounterVec
-	requests                             *prometheus.CounterVec
-	requestTook                          *prometheus.HistogramVec
-	written                              *prometheus.CounterVec
-	writeTook                            *prometheus.HistogramVec
-	added, retried                       *prometheus.CounterVec
-	waited, worked                       *prometheus.HistogramVec
-	reloads                              *prometheus.CounterVec
-	reloadOK, reloadTime                 prometheus.Gauge
+	latency, native                            *prometheus.HistogramVec
+	changes                                    *prometheus.CounterVec
+	rejected, events, restarts, listed, unread *prometheus.CounterVec
+	requests                                   *prometheus.CounterVec
+	listTook, requestTook                      *prometheus.HistogramVec
+	written                                    *prometheus.CounterVec
+	writeTook                                  *prometheus.HistogramVec
+	added, retried                             *prometheus.CounterVec
+	waited, worked                             *prometheus.HistogramVec
+	reloads                                    *prometheus.CounterVec
+	reloadOK, reloadTime                       prometheus.Gauge
 }
 
 // New returns Metrics on a registry of its own.
@@ -75,7 +75,8 @@ func (m *Metrics) register(o Options) {
 	m.latency, m.native = changeLatency.histogram(r), nativeLag.histogram(r)
 	m.changes = changesTotal.counter(r)
 	m.rejected, m.events = rejectedAddresses.counter(r), watchEvents.counter(r)
-	m.restarts, m.relisted = watchRestarts.counter(r), relists.counter(r)
+	m.restarts, m.listed = watchRestarts.counter(r), lists.counter(r)
+	m.unread, m.listTook = unreadable.counter(r), listDuration.histogram(r)
 	m.requests, m.requestTook = clientRequests.counter(r), clientRequestDuration.histogram(r)
 	m.written, m.writeTook = writes.counter(r), writeDuration.histogram(r)
 	m.added, m.retried = queueAdds.counter(r), queueRetries.counter(r)
@@ -202,7 +203,8 @@ func (m *Metrics) RemoveCluster(name string) {
 func (m *Metrics) sweep(name string) {
 	of := prometheus.Labels{"cluster": name}
 	for _, vec := range []interface{ DeletePartialMatch(prometheus.Labels) int }{
-		m.latency, m.native, m.changes, m.rejected, m.events, m.restarts, m.relisted, m.requests, m.requestTook,
+		m.latency, m.native, m.changes, m.rejected, m.events, m.restarts, m.listed, m.listTook, m.unread,
+		m.requests, m.requestTook,
 	} {
 		vec.DeletePartialMatch(of)
 	}

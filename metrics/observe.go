@@ -53,18 +53,27 @@ func (m *Metrics) WatchEvent(cluster, resource, event string) {
 	}
 }
 
-// WatchRestart counts a watch that ended and is opened again. reason is one of
+// WatchEnded counts a watch that ended. reason is one of
 // a few constant words, never text that a server sent.
-func (m *Metrics) WatchRestart(cluster, resource, reason string) {
+func (m *Metrics) WatchEnded(cluster, resource, reason string) {
 	if m.known(cluster) {
 		m.restarts.WithLabelValues(cluster, resource, reason).Inc()
 	}
 }
 
-// Relist counts a complete list. reason is one of a few constant words.
-func (m *Metrics) Relist(cluster, resource, reason string) {
+// Listed counts a complete list and how long it took. reason is one of a few
+// constant words.
+func (m *Metrics) Listed(cluster, resource, reason string, took time.Duration) {
 	if m.known(cluster) {
-		m.relisted.WithLabelValues(cluster, resource, reason).Inc()
+		m.listed.WithLabelValues(cluster, resource, reason).Inc()
+		m.listTook.WithLabelValues(cluster, resource).Observe(took.Seconds())
+	}
+}
+
+// Unreadable counts an event or object that could not be used.
+func (m *Metrics) Unreadable(cluster, resource string) {
+	if m.known(cluster) {
+		m.unread.WithLabelValues(cluster, resource).Inc()
 	}
 }
 
