@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -35,7 +36,43 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashEnv); dir != "" {
 		beCrashed(dir)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	stopShared()
+	os.Exit(code)
+}
+
+// sharedUser is known to the shared cluster from its start and may do everything.
+var sharedUser = cluster.TokenUser("everyone's", "system:masters")
+
+// staticUser is known to the shared cluster from its start and may do nothing.
+var staticUser = cluster.TokenUser("system:serviceaccount:here:static", "system:serviceaccounts", "system:serviceaccounts:here")
+
+// shared is the cluster of the tests that leave its servers alone.
+var shared = sync.OnceValues(func() (*cluster.Cluster, error) {
+	dir, err := os.MkdirTemp("", "tributary-cluster-test-")
+	if err != nil {
+		return nil, err
+	}
+	stopShared = func() { _ = os.RemoveAll(dir) }
+	c, err := cluster.Start(context.Background(), cluster.Options{
+		Name: "shared", Dir: dir, Audit: true, Tokens: []cluster.User{sharedUser, staticUser},
+	})
+	if err == nil {
+		stopShared = func() {
+			c.Close()
+			_ = os.RemoveAll(dir)
+		}
+	}
+	return c, err
+})
+
+var stopShared = func() {}
+
+func getShared(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	c, err := shared()
+	must(t, err)
+	return c
 }
 
 // limit bounds each wait of these tests; it only has to be longer than a busy machine needs.
@@ -98,12 +135,12 @@ func TestServers(t *testing.T) {
 	}
 	t.Run("restart keeps port and data", func(t *testing.T) {
 		configMap(t, c, "kept")
-		for _, p := range []*cluster.Process{c.APIServer(), c.Etcd()} {
-			p.Kill()
-			must(t, p.Start(timeout(t, limit)))
-			must(t, p.Restart(timeout(t, limit)))
-		}
 		must(t, c.APIServer().Restart(timeout(t, limit)))
+		c.APIServer().Kill()
+		must(t, c.Etcd().Restart(timeout(t, limit)))
+		c.Etcd().Kill()
+		must(t, c.Etcd().Start(timeout(t, limit)))
+		must(t, c.APIServer().Start(timeout(t, limit)))
 		if !hasConfigMap(t, c, "kept") {
 			t.Error("an object is gone after restarts")
 		}
@@ -141,6 +178,7 @@ func TestServers(t *testing.T) {
 			t.Error("the cluster became another one")
 		}
 	})
+	t.Run("compaction makes old revisions gone", func(t *testing.T) { compaction(t, c) })
 	t.Run("restoring nothing makes another cluster", func(t *testing.T) {
 		uid := kubeSystemUID(t, c)
 		must(t, c.Restore(timeout(t, limit), cluster.Snapshot{}))
@@ -150,8 +188,8 @@ func TestServers(t *testing.T) {
 	})
 }
 
-func TestCompactionMakesOldRevisionsGone(t *testing.T) {
-	c := start(t, cluster.Options{})
+// compaction: a watch from before it is told so.
+func compaction(t *testing.T, c *cluster.Cluster) {
 	old, err := c.Client().CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
 	must(t, err)
 	configMap(t, c, "newer")
@@ -169,18 +207,17 @@ func TestCompactionMakesOldRevisionsGone(t *testing.T) {
 }
 
 func TestUsersAndAudit(t *testing.T) {
-	static := cluster.TokenUser("system:serviceaccount:here:static", "system:serviceaccounts", "system:serviceaccounts:here")
-	c := start(t, cluster.Options{Audit: true, Tokens: []cluster.User{static}})
+	c := getShared(t)
 	rules := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "delete"}},
 	}
 	ctx := timeout(t, limit)
-	must(t, c.Grant(ctx, static.Name, rules...))
+	must(t, c.Grant(ctx, staticUser.Name, rules...))
 	withCert, err := c.NewUser(ctx, "carol", rules...)
 	must(t, err)
 	account, err := c.NewServiceAccount(ctx, "here", "robot", rules...)
 	must(t, err)
-	for _, u := range []cluster.User{static, withCert, account} {
+	for _, u := range []cluster.User{staticUser, withCert, account} {
 		t.Run(u.Name, func(t *testing.T) {
 			text, err := c.Kubeconfig(u)
 			must(t, err)
@@ -241,20 +278,22 @@ func await(t *testing.T, cond func() bool) {
 }
 
 func TestControllerManager(t *testing.T) {
-	c := start(t, cluster.Options{})
+	c := getShared(t)
 	m, err := c.StartControllerManager(timeout(t, limit), cluster.ControllerManagerOptions{
 		Controllers: []string{"endpoints-controller", "endpointslice-controller"},
 	})
 	must(t, err)
 	ctx := timeout(t, limit)
+	_, err = c.Client().CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "controllers"}}, metav1.CreateOptions{})
+	must(t, err)
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{
 		Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}},
 	}}
-	_, err = c.Client().CoreV1().Services("default").Create(ctx, service, metav1.CreateOptions{})
+	_, err = c.Client().CoreV1().Services("controllers").Create(ctx, service, metav1.CreateOptions{})
 	must(t, err)
 	await(t, func() bool {
-		_, missing := c.Client().CoreV1().Endpoints("default").Get(ctx, "web", metav1.GetOptions{})
-		slices, err := c.Client().DiscoveryV1().EndpointSlices("default").List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=web"})
+		_, missing := c.Client().CoreV1().Endpoints("controllers").Get(ctx, "web", metav1.GetOptions{})
+		slices, err := c.Client().DiscoveryV1().EndpointSlices("controllers").List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=web"})
 		return missing == nil && err == nil && len(slices.Items) == 1
 	})
 	metrics, err := m.Metrics(ctx)
@@ -266,12 +305,12 @@ func TestControllerManager(t *testing.T) {
 }
 
 func TestSharedEtcd(t *testing.T) {
-	first := start(t, cluster.Options{})
+	first := getShared(t)
 	second, err := cluster.Start(t.Context(), cluster.Options{Name: "second", Dir: t.TempDir(), EtcdOf: first})
 	must(t, err)
 	defer second.Close()
-	configMap(t, first, "mine")
-	if hasConfigMap(t, second, "mine") || kubeSystemUID(t, first) == kubeSystemUID(t, second) {
+	configMap(t, first, "apart")
+	if hasConfigMap(t, second, "apart") || kubeSystemUID(t, first) == kubeSystemUID(t, second) {
 		t.Error("two clusters on one etcd are not apart")
 	}
 }

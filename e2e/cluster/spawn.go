@@ -22,18 +22,17 @@ import (
 // lifelineEnv tells a server which descriptor is the reading end of the pipe; cmd/kubeground reads it.
 const lifelineEnv = "KUBEGROUND_LIFELINE_FD"
 
-// lifeline returns the reading end. The writing end is held open by being reachable from here; both are closed in
-// children by default, which is what makes the end of this process the end of the pipe.
-var lifeline = sync.OnceValues(func() (*os.File, error) {
+// lifeline returns the pipe. Both ends are closed in children by default, which is what makes the end of this process
+// the end of the pipe; being kept here is what keeps the writing end from being collected, and so closed, before.
+var lifeline = sync.OnceValues(func() (pipe, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("create the pipe that servers watch: %w", err)
+		return pipe{}, fmt.Errorf("create the pipe that servers watch: %w", err)
 	}
-	lifelineWriter = w
-	return r, nil
+	return pipe{reader: r, writer: w}, nil
 })
 
-var lifelineWriter *os.File
+type pipe struct{ reader, writer *os.File }
 
 // spawner returns the queue of the goroutine that starts children. That goroutine deliberately has no end: ending it
 // would end its thread, and with it every child.
@@ -52,11 +51,11 @@ var spawner = sync.OnceValue(func() chan<- func() {
 // terminal reaches us alone and we can end things in order.
 func spawn(cmd *exec.Cmd, withLifeline bool) error {
 	if withLifeline {
-		pipe, err := lifeline()
+		p, err := lifeline()
 		if err != nil {
 			return err
 		}
-		cmd.ExtraFiles = []*os.File{pipe}
+		cmd.ExtraFiles = []*os.File{p.reader}
 		cmd.Env = append(cmd.Environ(), lifelineEnv+"=3")
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

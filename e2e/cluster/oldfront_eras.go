@@ -1,0 +1,147 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// era is what a front needs to know of an old server.
+type era struct {
+	major, minor, gitVersion string
+	// apis are the versions of each API group that it serves, of those that the server behind still has. It is as the
+	// old server's defaults were; what has been removed since (discovery.k8s.io/v1beta1) nobody can serve any more.
+	apis map[string][]string
+	// laterPaths are other paths, and all below them, that came later.
+	laterPaths []string
+	// laterParameters are query parameters that it ignores because they came later.
+	laterParameters []string
+	// laterHeaders are headers of answers that it does not send.
+	laterHeaders []string
+	// forget removes the fields that it does not know from one object.
+	forget func(runtime.Object)
+}
+
+// eras are by the version in FrontOptions. Sources: the API changes of the release notes from 1.18 to 1.36.
+var eras = map[string]era{
+	"1.17": {
+		major: "1", minor: "17", gitVersion: "v1.17.17",
+		apis: map[string][]string{
+			"admissionregistration.k8s.io": {"v1"},
+			"apiextensions.k8s.io":         {"v1"},
+			"apiregistration.k8s.io":       {"v1"},
+			"apps":                         {"v1"},
+			"authentication.k8s.io":        {"v1"},
+			"authorization.k8s.io":         {"v1"},
+			"autoscaling":                  {"v1"},
+			"batch":                        {"v1"},
+			"coordination.k8s.io":          {"v1"},
+			"networking.k8s.io":            {"v1"},
+			"rbac.authorization.k8s.io":    {"v1"},
+			"scheduling.k8s.io":            {"v1"},
+			"storage.k8s.io":               {"v1"},
+		},
+		laterPaths:      []string{"/openapi/v3", "/apis/authentication.k8s.io/v1/selfsubjectreviews"},
+		laterParameters: []string{"sendInitialEvents", "resourceVersionMatch", "fieldValidation", "shardSelector", "ignoreStoreReadErrorWithClusterBreakingPotential"},
+		laterHeaders:    []string{"Warning", "X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid"},
+		forget:          forgetSince118,
+	},
+	"1.20": {
+		major: "1", minor: "20", gitVersion: "v1.20.15",
+		apis: map[string][]string{
+			"admissionregistration.k8s.io": {"v1"},
+			"apiextensions.k8s.io":         {"v1"},
+			"apiregistration.k8s.io":       {"v1"},
+			"apps":                         {"v1"},
+			"authentication.k8s.io":        {"v1"},
+			"authorization.k8s.io":         {"v1"},
+			"autoscaling":                  {"v1"},
+			"batch":                        {"v1"},
+			"certificates.k8s.io":          {"v1"},
+			"coordination.k8s.io":          {"v1"},
+			"events.k8s.io":                {"v1"},
+			"networking.k8s.io":            {"v1"},
+			"node.k8s.io":                  {"v1"},
+			"rbac.authorization.k8s.io":    {"v1"},
+			"scheduling.k8s.io":            {"v1"},
+			"storage.k8s.io":               {"v1"},
+		},
+		laterPaths:      []string{"/openapi/v3", "/apis/authentication.k8s.io/v1/selfsubjectreviews"},
+		laterParameters: []string{"sendInitialEvents", "fieldValidation", "shardSelector", "ignoreStoreReadErrorWithClusterBreakingPotential"},
+		laterHeaders:    []string{"Warning"},
+		forget:          forgetSince121,
+	},
+}
+
+// forgetSince118 removes what 1.18 and later added to the objects that matter here.
+func forgetSince118(o runtime.Object) {
+	forgetSince121(o)
+	if m, err := meta.Accessor(o); err == nil {
+		m.SetManagedFields(nil) // kept for every object since 1.18
+	}
+	switch x := o.(type) {
+	case *corev1.Service:
+		x.Spec.ClusterIPs, x.Spec.IPFamilies, x.Spec.IPFamilyPolicy = nil, nil, nil
+		x.Spec.AllocateLoadBalancerNodePorts = nil
+		x.Status.Conditions = nil
+		for i := range x.Spec.Ports {
+			x.Spec.Ports[i].AppProtocol = nil
+		}
+	case *corev1.Endpoints:
+		for i := range x.Subsets {
+			for j := range x.Subsets[i].Ports {
+				x.Subsets[i].Ports[j].AppProtocol = nil
+			}
+		}
+	case *corev1.Pod:
+		x.Spec.SetHostnameAsFQDN = nil
+		x.Spec.EphemeralContainers, x.Status.EphemeralContainerStatuses = nil, nil
+	}
+}
+
+// forgetSince121 removes what 1.21 and later added to the objects that matter here.
+func forgetSince121(o runtime.Object) {
+	switch x := o.(type) {
+	case *corev1.Namespace:
+		delete(x.Labels, corev1.LabelMetadataName)
+	case *corev1.Service:
+		x.Spec.InternalTrafficPolicy, x.Spec.LoadBalancerClass, x.Spec.TrafficDistribution = nil, nil, nil
+	case *corev1.Pod:
+		forgetPodSpec(&x.Spec)
+		forgetPodStatus(&x.Status)
+	}
+}
+
+func forgetPodSpec(s *corev1.PodSpec) {
+	s.OS, s.HostUsers, s.SchedulingGates, s.ResourceClaims = nil, nil, nil, nil
+	s.Resources, s.HostnameOverride, s.SchedulingGroup = nil, nil, nil
+	for _, list := range [][]corev1.Container{s.InitContainers, s.Containers} {
+		for i := range list {
+			list[i].ResizePolicy, list[i].RestartPolicy, list[i].RestartPolicyRules = nil, nil, nil
+		}
+	}
+}
+
+func forgetPodStatus(s *corev1.PodStatus) {
+	s.ObservedGeneration, s.HostIPs, s.Resize = 0, nil, ""
+	s.ResourceClaimStatuses, s.ExtendedResourceClaimStatus, s.NodeAllocatableResourceClaimStatuses = nil, nil, nil
+	s.AllocatedResources, s.Resources = nil, nil
+	s.Conditions = slices.DeleteFunc(s.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReadyToStartContainers
+	})
+	for i := range s.Conditions {
+		s.Conditions[i].ObservedGeneration = 0
+	}
+	for _, list := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
+		for i := range list {
+			c := &list[i]
+			c.AllocatedResources, c.Resources, c.VolumeMounts, c.User = nil, nil, nil, nil
+			c.AllocatedResourcesStatus, c.StopSignal = nil, nil
+		}
+	}
+}
