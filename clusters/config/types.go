@@ -11,7 +11,7 @@ const (
 	Kind       = "Config"
 )
 
-// Config is the whole file.
+// Config is the file as a whole.
 type Config struct {
 	// APIVersion must be `tributary.dev/v1alpha1`.
 	APIVersion string `json:"apiVersion"`

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,6 +44,22 @@ func (c *Config) Validate() Faults {
 	}
 	k.uniqueNames(c.Clusters)
 	k.replicas("replicas", &c.Replicas)
+	return k.faults
+}
+
+// Warnings returns what is allowed and yet looks like a slip of the hand: the same
+// cluster as two members. It is pure.
+func (c *Config) Warnings() Faults {
+	var k checker
+	first := map[[2]string]int{}
+	for i, member := range c.Clusters {
+		way := [2]string{filepath.Clean(member.Kubeconfig), member.Context}
+		if j, repeated := first[way]; repeated {
+			k.fault(fmt.Sprintf("clusters[%d].kubeconfig", i), fmt.Sprintf("is the kubeconfig and context of clusters[%d] too: their Services are taken twice", j), "remove one of the two")
+			continue
+		}
+		first[way] = i
+	}
 	return k.faults
 }
 
