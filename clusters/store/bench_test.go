@@ -1,0 +1,165 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tributary.dev/tributary/syncer"
+)
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func everywhere(svc *syncer.Service) (syncer.Key, bool) { return svc.Key, true }
+
+// filled returns a store with apps applications of size pods in one namespace.
+func filled(tb testing.TB, apps, size int) (*Store, *Decoder) {
+	s, d := New(Options{Placement: everywhere}), NewDecoder(nil)
+	for app := range apps {
+		s.UpsertService(d.Service(overTheWire(tb, realisticService("shop", app))))
+		for n := range size {
+			s.UpsertPod(d.Pod(overTheWire(tb, realisticPod("shop", app, n))))
+		}
+	}
+	return s, d
+}
+
+// BenchmarkMemoryPerPod compares the heap of a store of 50,000 pods in 50
+// namespaces, with a Service for each ten pods, its indexes and the trigger
+// times of computed contributions, with that of decoded pods.
+func BenchmarkMemoryPerPod(b *testing.B) {
+	b.Run("raw", func(b *testing.B) {
+		const pods = 2000
+		for b.Loop() {
+			before := heap()
+			held := make([]*corev1.Pod, pods)
+			for i := range held {
+				held[i] = overTheWire(b, realisticPod("shop", i/10, i%10))
+			}
+			b.ReportMetric(float64(heap()-before)/pods, "B/pod")
+			runtime.KeepAlive(held)
+		}
+	})
+	b.Run("store", func(b *testing.B) {
+		const namespaces, apps, size = 50, 100, 10
+		for b.Loop() {
+			before := heap()
+			s, d := New(Options{Placement: everywhere}), NewDecoder(nil)
+			for ns := range namespaces {
+				namespace := fmt.Sprintf("team-%d", ns)
+				for app := range apps {
+					s.UpsertService(d.Service(overTheWire(b, realisticService(namespace, app))))
+					for n := range size {
+						s.UpsertPod(d.Pod(overTheWire(b, realisticPod(namespace, app, n))))
+					}
+				}
+			}
+			for _, replica := range s.Replicas() {
+				s.Contributions(replica)
+			}
+			b.ReportMetric(float64(heap()-before)/(namespaces*apps*size), "B/pod")
+			runtime.KeepAlive(s)
+			runtime.KeepAlive(d)
+		}
+	})
+}
+
+// BenchmarkPodEvent is the cost of the event that matters, a pod of a Service
+// of ten turns not ready and ready, in a small and in a large namespace. Bar: the
+// large one within twice the small one.
+func BenchmarkPodEvent(b *testing.B) {
+	for _, size := range []struct{ services, pods int }{{1, 10}, {1000, 10}} {
+		b.Run(fmt.Sprintf("pods=%d/services=%d", size.services*size.pods, size.services), func(b *testing.B) {
+			s, d := filled(b, size.services, size.pods)
+			p := d.Pod(realisticPod("shop", size.services-1, 3))
+			b.ReportAllocs()
+			b.ResetTimer()
+			for b.Loop() {
+				p.RV++
+				p.Object.Ready = !p.Object.Ready
+				if len(s.UpsertPod(p)) != 1 {
+					b.Fatal("not one replica is dirty")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkPodComesAndGoes deletes and creates the pod instead, so that its
+// labels are looked up.
+func BenchmarkPodComesAndGoes(b *testing.B) {
+	for _, size := range []struct{ services, pods int }{{1, 10}, {1000, 10}} {
+		b.Run(fmt.Sprintf("pods=%d/services=%d", size.services*size.pods, size.services), func(b *testing.B) {
+			s, d := filled(b, size.services, size.pods)
+			p := d.Pod(realisticPod("shop", size.services-1, 3))
+			b.ReportAllocs()
+			b.ResetTimer()
+			for b.Loop() {
+				p.RV++
+				s.DeletePod(p)
+				p.RV++
+				s.UpsertPod(p)
+			}
+		})
+	}
+}
+
+// BenchmarkIrrelevantEvent is a pod update that changes nothing the rules look
+// at, from the decoded object on. Bar: together with decoding, which takes 11 µs,
+// within 1.5 times of decoding alone.
+func BenchmarkIrrelevantEvent(b *testing.B) {
+	s, d := filled(b, 1000, 10)
+	pod := overTheWire(b, realisticPod("shop", 7, 3))
+	b.ReportAllocs()
+	b.ResetTimer()
+	for b.Loop() {
+		if len(s.UpsertPod(d.Pod(pod))) != 0 {
+			b.Fatal("dirty")
+		}
+	}
+}
+
+// BenchmarkGather is what a worker asks for after one event.
+func BenchmarkGather(b *testing.B) {
+	for _, pods := range []int{10, 250, 5000} {
+		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) {
+			s, _ := filled(b, 2, pods)
+			replica := s.Replicas()[1]
+			b.ReportAllocs()
+			b.ResetTimer()
+			for b.Loop() {
+				_, commit := s.Gather(replica)
+				commit()
+			}
+		})
+	}
+}
+
+// BenchmarkNewService enters and removes a Service of ten pods.
+func BenchmarkNewService(b *testing.B) {
+	for _, services := range []int{1, 1000} {
+		b.Run(fmt.Sprintf("pods=%d/services=%d", services*10, services), func(b *testing.B) {
+			s, d := filled(b, services, 10)
+			svc := d.Service(realisticService("shop", services-1))
+			b.ReportAllocs()
+			b.ResetTimer()
+			for b.Loop() {
+				svc.RV++
+				s.DeleteService(svc)
+				svc.RV++
+				s.UpsertService(svc)
+			}
+		})
+	}
+}
