@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -147,7 +148,9 @@ func (c *Cluster) AdminConfig() *rest.Config { return c.Config(c.admin) }
 func (c *Cluster) Logs() []string {
 	var logs []string
 	for _, p := range c.processes() {
-		logs = append(logs, p.Log())
+		if !slices.Contains(logs, p.Log()) { // a second controller manager goes on with the log of the first
+			logs = append(logs, p.Log())
+		}
 	}
 	return logs
 }

@@ -315,6 +315,13 @@ func TestSharedEtcd(t *testing.T) {
 	}
 }
 
+func TestFailedStartTellsWhy(t *testing.T) {
+	_, err := cluster.Start(t.Context(), cluster.Options{Name: "broken", Dir: t.TempDir(), APIServerFlags: []string{"--no-such-flag"}})
+	if err == nil || !strings.Contains(err.Error(), "broken/kube-apiserver") || !strings.Contains(err.Error(), "unknown flag: --no-such-flag") {
+		t.Errorf("start with an unknown flag: %v", err)
+	}
+}
+
 // TestCrashLeavesNothing kills a program with SIGKILL while its servers run, one of them frozen.
 func TestCrashLeavesNothing(t *testing.T) {
 	self, err := os.Executable()

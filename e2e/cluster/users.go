@@ -6,9 +6,13 @@ package cluster
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -70,7 +74,8 @@ func (c *Cluster) NewServiceAccount(ctx context.Context, namespace, name string,
 	return u, c.Grant(ctx, u.Name, rules...)
 }
 
-// Grant makes rules all that the user may do by this function: a second call replaces the first.
+// Grant makes rules all that the user may do by this function: a second call replaces the first. It returns when the
+// apiserver acts by the first of the rules, which is a moment after it has stored them.
 func (c *Cluster) Grant(ctx context.Context, user string, rules ...rbacv1.PolicyRule) error {
 	name := "e2e:" + user
 	roles, bindings := c.client.RbacV1().ClusterRoles(), c.client.RbacV1().ClusterRoleBindings()
@@ -90,10 +95,32 @@ func (c *Cluster) Grant(ctx context.Context, user string, rules ...rbacv1.Policy
 	if _, err := bindings.Create(ctx, binding, metav1.CreateOptions{}); ignoreExists(err) != nil {
 		return fmt.Errorf("grant to %s in %s: %w", user, c.options.Name, err)
 	}
+	if len(rules) == 0 || len(rules[0].Resources) == 0 {
+		return nil
+	}
+	if err := poll(ctx, 5*time.Millisecond, func(ctx context.Context) error { return c.allowed(ctx, user, rules[0]) }); err != nil {
+		return fmt.Errorf("grant to %s in %s: %w", user, c.options.Name, err)
+	}
 	return nil
 }
 
-// Revoke takes away what Grant gave. The apiserver answers 403 from then on; running watches continue.
+var errNotAllowed = errors.New("not in force yet")
+
+// allowed asks the apiserver whether the user may do the first thing that a rule allows.
+func (c *Cluster) allowed(ctx context.Context, user string, rule rbacv1.PolicyRule) error {
+	resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
+	review, err := c.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: resource, Subresource: subresource,
+		}},
+	}, metav1.CreateOptions{})
+	if err == nil && !review.Status.Allowed {
+		err = errNotAllowed
+	}
+	return err
+}
+
+// Revoke takes away what Grant gave. The apiserver answers 403 from a moment later on; running watches continue.
 func (c *Cluster) Revoke(ctx context.Context, user string) error {
 	err := c.client.RbacV1().ClusterRoleBindings().Delete(ctx, "e2e:"+user, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -43,6 +43,7 @@ func TestFleet(t *testing.T) {
 	t.Run("Endpoints by the real controller", func(t *testing.T) { realController(t, f.Member("idc-a")) })
 	t.Run("a pod's life", func(t *testing.T) { podLife(t, f.Member("idc-a")) })
 	t.Run("product identity", func(t *testing.T) { productIdentity(t, f) })
+	t.Run("one more member", func(t *testing.T) { growing(t, f) })
 	t.Run("faults stay in their cluster", func(t *testing.T) { faults(t, f) })
 	t.Run("bulk", func(t *testing.T) { bulk(t, f.Member("idc-b")) })
 }
@@ -174,20 +175,16 @@ func productIdentity(t *testing.T, f *fleet.Fleet) {
 		return client
 	}
 	member := as(f.Members[1].Kubeconfig)
-	fleettest.Eventually(t, limit, func(ctx context.Context) error { // RBAC takes effect a moment after it was granted
-		_, err := member.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
-		return err
-	})
+	_, err := member.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	must(t, err)
 	if err := member.CoreV1().Services("default").Delete(ctx, "kubernetes", metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("writing in a member: %v", err)
 	}
 	ingress := as(f.Ingress.Kubeconfig)
-	fleettest.Eventually(t, limit, func(ctx context.Context) error {
-		_, err := ingress.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, metav1.CreateOptions{})
-		return err
-	})
+	_, err = ingress.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, metav1.CreateOptions{})
+	must(t, err)
 	service := fleet.NewService("shop", "web")
-	_, err := ingress.CoreV1().Services("shop").Create(ctx, service, metav1.CreateOptions{})
+	_, err = ingress.CoreV1().Services("shop").Create(ctx, service, metav1.CreateOptions{})
 	must(t, err)
 	if _, err := ingress.CoreV1().Secrets("").List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("reading secrets: %v", err)
@@ -199,6 +196,34 @@ func productIdentity(t *testing.T, f *fleet.Fleet) {
 	}
 	if n := cluster.CountWrites(writes, created); n != 1 {
 		t.Errorf("writes of tributary's identity: %d, want 1", n)
+	}
+	front, err := f.Ingress.PlayVersion("1.20")
+	must(t, err)
+	defer front.Close()
+	old := as(f.Ingress.Kubeconfig)
+	version, err := old.Discovery().ServerVersion()
+	must(t, err)
+	_, err = old.DiscoveryV1().EndpointSlices("").List(ctx, metav1.ListOptions{})
+	if version.Minor != "20" || !apierrors.IsNotFound(err) {
+		t.Errorf("an ingress cluster of 1.20 says version %s, slices: %v", version.GitVersion, err)
+	}
+	_, err = old.CoreV1().Services("shop").Get(ctx, "web", metav1.GetOptions{})
+	must(t, err)
+}
+
+// growing adds a member to a running fleet.
+func growing(t *testing.T, f *fleet.Fleet) {
+	added, err := f.AddMember(t.Context(), "idc-c")
+	must(t, err)
+	if _, err := f.AddMember(t.Context(), "idc-c"); err == nil {
+		t.Error("two members of one name")
+	}
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	must(t, f.WriteConfig(path, ""))
+	text, err := os.ReadFile(path)
+	must(t, err)
+	if strings.Count(string(text), ".kubeconfig") != 4 || !strings.Contains(string(text), added.Kubeconfig) {
+		t.Errorf("configuration for three members:\n%s", text)
 	}
 }
 

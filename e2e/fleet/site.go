@@ -100,6 +100,24 @@ func (s *Site) admitProduct(ctx context.Context, rules []rbacv1.PolicyRule) erro
 	return replaceFile(s.Kubeconfig, text)
 }
 
+// PlayVersion puts a front before this cluster that answers as a server of that version does ("1.17" or "1.20"), and
+// rewrites the file Kubeconfig to point there. Client still talks to the real server. Close the front when done.
+func (s *Site) PlayVersion(version string) (*cluster.OldFront, error) {
+	front, err := cluster.StartOldFront(s.Cluster, cluster.FrontOptions{Version: version})
+	if err != nil {
+		return nil, err
+	}
+	text, err := front.Kubeconfig(s.Product)
+	if err == nil {
+		err = replaceFile(s.Kubeconfig, text)
+	}
+	if err != nil {
+		front.Close()
+		return nil, fmt.Errorf("site %s as %s: %w", s.Name(), version, err)
+	}
+	return front, nil
+}
+
 // NextIP returns a pod address of this site that was not given out before.
 func (s *Site) NextIP() netip.Addr {
 	base := s.PodCIDR.Addr().As4()

@@ -21,8 +21,9 @@ import (
 	"time"
 )
 
-// unused is how long a file is kept that nobody asks for.
-const unused = 14 * 24 * time.Hour
+// unused is how long a file is kept that nobody asks for. A server executable has over 100 MB, and each change of go.mod
+// makes another.
+const unused = 3 * 24 * time.Hour
 
 // Dir returns the cache directory, which exists after the call.
 func Dir() (string, error) {
@@ -40,7 +41,7 @@ func Has(path string) bool {
 	return os.Chtimes(path, now, now) == nil
 }
 
-// Prune removes files of that prefix which nobody used for two weeks. A failure does no harm: the next call tries again.
+// Prune removes files of that prefix which nobody used for days. A failure does no harm: the next call tries again.
 func Prune(dir, prefix string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
