@@ -46,7 +46,10 @@ type Action struct {
 	Why string
 }
 
-// ServiceSpec is a replica Service as it should be.
+// ServiceSpec is a replica Service as it should be. In a Replica, Annotations
+// are those that Tributary decides; in an Action they are the whole set to
+// write, with what others put on the standing object. The same holds for
+// EndpointsSpec and SliceSpec.
 type ServiceSpec struct {
 	Ports       []syncer.ServicePort
 	Labels      map[string]string
@@ -59,7 +62,7 @@ type EndpointsSpec struct {
 	Labels      map[string]string
 	Annotations map[string]string
 	// Truncated is true when addresses over the API's customary 1000 were left
-	// out; written as the over-capacity annotation.
+	// out; the over-capacity annotation among Annotations tells users.
 	Truncated bool
 	// Trigger becomes the last-change-trigger-time annotation; never compared.
 	Trigger time.Time
@@ -83,7 +86,26 @@ type Replica struct {
 	Slices    []SliceSpec
 	Conflicts []Conflict
 	Rejected  []ClusterRejection
+	// Held are settings that were not followed because traffic would have ended.
+	Held []Held
 }
+
+// Held is a change that was asked for and not made.
+type Held struct {
+	Cluster string
+	Reason  HeldReason
+}
+
+// HeldReason is a metric label, so the set is closed.
+type HeldReason string
+
+// The reasons for holding a change back while merging.
+const (
+	// HeldDrain: the drained member has the last ready endpoints.
+	HeldDrain HeldReason = "drain_last_ready"
+	// HeldStale: the silent member has the last ready endpoints.
+	HeldStale HeldReason = "stale_last_ready"
+)
 
 // ClusterRejection is an address that a member named and nobody may have.
 type ClusterRejection struct {
@@ -119,8 +141,24 @@ type Plan struct {
 	Replica   syncer.Key
 	Stages    [][]Action
 	Conflicts []Conflict
+	Held      []Held
 	Delta     Delta
+	// Waiting, when not empty, says what has to happen outside before (the rest
+	// of) the replica can be written. The event that ends the wait is watched.
+	Waiting WaitReason
+	// Again is true when these actions are not all: plan anew after them.
+	Again bool
 }
+
+// WaitReason says what a replica waits for.
+type WaitReason string
+
+// The reasons to wait.
+const (
+	WaitNamespaceMissing     WaitReason = "namespace_missing"
+	WaitNamespaceTerminating WaitReason = "namespace_terminating"
+	WaitObjectDeleting       WaitReason = "object_deleting"
+)
 
 // Delta lists what a Plan changes for traffic, as "ip:port", sorted.
 type Delta struct {

@@ -15,4 +15,17 @@ type Contribution struct {
 	// Unseen marks a share recovered from what stands in the ingress cluster,
 	// because its member has not been seen whole since the process started.
 	Unseen bool
+	// Truncated goes with Unseen and Subsets: the standing Endpoints that Subsets
+	// were recovered from had left addresses out.
+	Truncated bool
+	// Failover is the member's place in the ordered list of those that serve one
+	// at a time, counted from 1; 0 when it serves together with all others.
+	Failover int
+	// Drain takes the member's endpoints out, unless no other member has a ready
+	// one; DrainForce takes them out in any case.
+	Drain      bool
+	DrainForce bool
+	// Stale marks a member silent for longer than allowed: its endpoints count as
+	// not ready where another member still has a ready one.
+	Stale bool
 }

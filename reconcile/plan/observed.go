@@ -12,6 +12,9 @@ import (
 // Observed is what stands in the ingress cluster under one replica's name,
 // whoever owns it. Nil pointers mean that the object does not exist.
 type Observed struct {
+	// Key is the replica's name; needed only where nothing is wanted, because a
+	// wanted Replica brings its own.
+	Key       syncer.Key
 	Service   *ObservedService
 	Endpoints *ObservedEndpoints
 	// Slices are those whose kubernetes.io/service-name label names the replica,

@@ -1,0 +1,258 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// spot is one ip:port; port 0 stands for an address without ports.
+type spot = netip.AddrPort
+
+// traffic is what a consumer may make of a spot.
+type traffic uint8
+
+const (
+	absent traffic = iota
+	notReady
+	ready
+)
+
+// tally is the state of spots over one or several objects, the best one of each.
+// Spots that nobody asked for are not counted: of thousands few change.
+type tally struct {
+	spots spots
+	state map[spot]traffic
+}
+
+func (s spots) tally() tally { return tally{s, make(map[spot]traffic, len(s))} }
+
+func (t tally) put(addr netip.Addr, ports []syncer.Port, state traffic) {
+	spotsOf(addr, ports, func(at spot) {
+		if t.spots[at] {
+			t.state[at] = max(t.state[at], state)
+		}
+	})
+}
+
+func (t tally) subsets(subsets []syncer.Subset) tally {
+	for i := range subsets {
+		for j := range subsets[i].Ready {
+			t.put(subsets[i].Ready[j].Addr, subsets[i].Ports, ready)
+		}
+		for j := range subsets[i].NotReady {
+			t.put(subsets[i].NotReady[j].Addr, subsets[i].Ports, notReady)
+		}
+	}
+	return t
+}
+
+func (t tally) slice(slice *syncer.Slice) tally {
+	for i := range slice.Endpoints {
+		state := notReady
+		if slice.Endpoints[i].Ready {
+			state = ready
+		}
+		t.put(slice.Endpoints[i].Addr, slice.Ports, state)
+	}
+	return t
+}
+
+func spotsOf(addr netip.Addr, ports []syncer.Port, yield func(spot)) {
+	if !addr.IsValid() {
+		return
+	}
+	if len(ports) == 0 {
+		yield(netip.AddrPortFrom(addr, 0))
+	}
+	for i := range ports {
+		yield(netip.AddrPortFrom(addr, uint16(ports[i].Number)))
+	}
+}
+
+// spots is a set of spots that may differ between two versions.
+type spots map[spot]bool
+
+func (s spots) add(addr netip.Addr, ports []syncer.Port) {
+	spotsOf(addr, ports, func(at spot) { s[at] = true })
+}
+
+// subsets adds what may differ between two versions of Endpoints.
+func (s spots) subsets(old, updated []syncer.Subset) spots {
+	used := make([]bool, len(updated))
+	for i := range old {
+		var pair syncer.Subset
+		for j := range updated {
+			if !used[j] && slices.Equal(old[i].Ports, updated[j].Ports) {
+				pair, used[j] = updated[j], true
+				break
+			}
+		}
+		s.addresses(old[i].Ready, pair.Ready, old[i].Ports)
+		s.addresses(old[i].NotReady, pair.NotReady, old[i].Ports)
+	}
+	for j := range updated {
+		if !used[j] {
+			s.addresses(nil, updated[j].Ready, updated[j].Ports)
+			s.addresses(nil, updated[j].NotReady, updated[j].Ports)
+		}
+	}
+	return s
+}
+
+func (s spots) addresses(old, updated []syncer.Address, ports []syncer.Port) {
+	old, updated = trim(old, updated, func(a, b *syncer.Address) bool { return a.Addr == b.Addr })
+	for _, list := range [][]syncer.Address{old, updated} {
+		for i := range list {
+			s.add(list[i].Addr, ports)
+		}
+	}
+}
+
+// slice adds what may differ between two versions of a slice, either of which
+// may be empty.
+func (s spots) slice(old, updated *syncer.Slice) spots {
+	from, to := old.Endpoints, updated.Endpoints
+	if slices.Equal(old.Ports, updated.Ports) {
+		from, to = trim(from, to, func(a, b *syncer.Endpoint) bool { return a.Addr == b.Addr && a.Ready == b.Ready })
+	}
+	for i := range from {
+		s.add(from[i].Addr, old.Ports)
+	}
+	for i := range to {
+		s.add(to[i].Addr, updated.Ports)
+	}
+	return s
+}
+
+// trim cuts off what two lists have in common at both ends.
+func trim[E any](a, b []E, same func(a, b *E) bool) (restA, restB []E) {
+	for len(a) > 0 && len(b) > 0 && same(&a[0], &b[0]) {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && same(&a[len(a)-1], &b[len(b)-1]) {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return a, b
+}
+
+// deltaBetween lists the differences of two tallies over the same spots.
+func deltaBetween(before, after tally) Delta {
+	var d Delta
+	for _, at := range slices.SortedFunc(maps.Keys(before.spots), spot.Compare) {
+		was, is := before.state[at], after.state[at]
+		switch {
+		case was == is:
+		case was == absent:
+			d.Added = append(d.Added, spotText(at))
+		case is == absent:
+			d.Removed = append(d.Removed, spotText(at))
+		case is == ready:
+			d.Readied = append(d.Readied, spotText(at))
+		default:
+			d.Unreadied = append(d.Unreadied, spotText(at))
+		}
+	}
+	return d
+}
+
+func spotText(at spot) string {
+	if at.Port() == 0 {
+		return at.Addr().String()
+	}
+	return at.String()
+}
+
+// describe says in a few words what changes in one object: "10.0.0.7:8080 left",
+// or counts if it is more than one.
+func (d Delta) describe() string {
+	var parts []string
+	for _, change := range []struct {
+		spots []string
+		verb  string
+	}{{d.Removed, "left"}, {d.Unreadied, "not ready"}, {d.Added, "arrived"}, {d.Readied, "ready"}} {
+		switch len(change.spots) {
+		case 0:
+		case 1:
+			parts = append(parts, change.spots[0]+" "+change.verb)
+		default:
+			parts = append(parts, fmt.Sprint(len(change.spots), " ", change.verb))
+		}
+	}
+	if len(parts) == 0 {
+		return "details of endpoints"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func describeSubsets(old, updated []syncer.Subset) string {
+	s := spots{}.subsets(old, updated)
+	return deltaBetween(s.tally().subsets(old), s.tally().subsets(updated)).describe()
+}
+
+func describeSlice(old, updated *syncer.Slice) string {
+	s := spots{}.slice(old, updated)
+	return deltaBetween(s.tally().slice(old), s.tally().slice(updated)).describe()
+}
+
+// delta is what the plan changes for traffic, over both kinds together: an
+// address that leaves one kind and stays in the other has not left.
+func (d *differ) delta() Delta {
+	if d.plan.Empty() {
+		return Delta{}
+	}
+	var standing []syncer.Subset
+	if e := d.observed.Endpoints; e != nil && e.Owned {
+		standing = e.Subsets
+	}
+	wanted, desired := d.outcome()
+	changed := spots{}.subsets(standing, wanted)
+	for i := range d.observed.Slices {
+		if o := &d.observed.Slices[i]; o.Owned {
+			changed.slice(&o.Slice, sliceNamed(desired, o.Meta.Name))
+		}
+	}
+	for i := range desired {
+		if !slices.ContainsFunc(d.observed.Slices, func(o ObservedSlice) bool { return o.Owned && o.Meta.Name == desired[i].Name }) {
+			changed.slice(&syncer.Slice{}, &desired[i].Slice)
+		}
+	}
+	before, after := changed.tally().subsets(standing), changed.tally().subsets(wanted)
+	for i := range d.observed.Slices {
+		if o := &d.observed.Slices[i]; o.Owned {
+			before.slice(&o.Slice)
+		}
+	}
+	for i := range desired {
+		after.slice(&desired[i].Slice)
+	}
+	return deltaBetween(before, after)
+}
+
+// outcome is what stands of ours once the plan is executed.
+func (d *differ) outcome() ([]syncer.Subset, []SliceSpec) {
+	if d.recreate {
+		return nil, nil
+	}
+	e := d.observed.Endpoints
+	if !d.settings.WriteEndpoints || e != nil && !e.Owned {
+		return nil, d.desired.Slices
+	}
+	return d.desired.Endpoints.Subsets, d.desired.Slices
+}
+
+func sliceNamed(specs []SliceSpec, name string) *syncer.Slice {
+	for i := range specs {
+		if specs[i].Name == name {
+			return &specs[i].Slice
+		}
+	}
+	return &syncer.Slice{}
+}

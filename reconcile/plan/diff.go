@@ -1,0 +1,236 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Diff returns the writes that make what stands equal to what is desired; nil
+// means that nobody wants the replica. Nothing that Tributary does not own is in
+// any action. The stages, of which most plans have one:
+//
+//  1. the namespace
+//  2. the Service, if it is new or its ports or selector change: consumers that
+//     see a slice before its Service may ignore both
+//  3. slices: new ones, updates, and those that nothing replaces
+//  4. Endpoints, in stage 3 unless slices are created
+//  5. slices from which endpoints have moved to others
+//
+// Where nobody wants the replica: slices and Endpoints, then the Service.
+func Diff(observed Observed, desired *Replica, settings Settings) Plan {
+	if desired == nil {
+		return removal(observed)
+	}
+	d := differ{observed: &observed, desired: desired, settings: settings}
+	d.plan = Plan{Replica: desired.Key, Held: desired.Held, Conflicts: slices.Clone(desired.Conflicts)}
+	if d.ready() {
+		d.service()
+		if !d.recreate {
+			d.slices()
+			d.endpoints()
+		}
+		d.stage()
+		d.plan.Delta = d.delta()
+	}
+	slices.SortFunc(d.plan.Conflicts, compareConflicts)
+	return d.plan
+}
+
+// differ is one run of Diff.
+type differ struct {
+	observed *Observed
+	desired  *Replica
+	settings Settings
+	plan     Plan
+	// recreate is true when the Service has to go before anything can be written.
+	recreate bool
+
+	namespace []Action
+	// first are Service writes that everything waits for, beside those that
+	// nothing does.
+	first, beside []Action
+	// creates, updates and removes concern slices; late is what waits until all
+	// else is done.
+	creates, updates, removes, late []Action
+	// ends is the write of Endpoints.
+	ends []Action
+}
+
+// ready reports whether the replica can be written at all.
+func (d *differ) ready() bool {
+	switch d.observed.Namespace {
+	case NamespaceTerminating:
+		d.plan.Waiting = WaitNamespaceTerminating
+		return false
+	case NamespaceMissing:
+		if d.observed.Service != nil {
+			break // seen before its namespace was
+		}
+		if !d.settings.CreateNamespaces {
+			d.plan.Waiting = WaitNamespaceMissing
+			return false
+		}
+		d.namespace = []Action{{Verb: Create, Kind: KindNamespace, Name: d.desired.Namespace, Why: "missing"}}
+	}
+	s := d.observed.Service
+	switch {
+	case s == nil:
+		return true
+	case !s.Owned:
+		d.foreign(KindService, d.desired.Name, "the replica is not written; rename or delete the object, or exclude the Service in its members")
+		return false
+	case s.Deleting:
+		d.plan.Waiting = WaitObjectDeleting
+		return false
+	}
+	return true
+}
+
+// foreign reports an object of somebody else's where ours should be.
+func (d *differ) foreign(kind Kind, name, consequence string) {
+	d.plan.Conflicts = append(d.plan.Conflicts, Conflict{Replica: d.desired.Key, Reason: ConflictForeign, Message: fmt.Sprintf(
+		"%s %s/%s stands and is not Tributary's (label %s): %s", kind, d.desired.Namespace, name, LabelManagedBy, consequence)})
+}
+
+func (d *differ) service() {
+	want := d.desired.Service
+	s := d.observed.Service
+	if s == nil {
+		want.Annotations = annotated(nil, want.Annotations)
+		d.first = append(d.first, Action{Verb: Create, Kind: KindService, Name: d.desired.Name, Service: &want, Why: "new"})
+		return
+	}
+	if !s.Headless {
+		// A clusterIP cannot be taken back; the slices and Endpoints go with the
+		// Service, so the rest is planned when it is gone.
+		d.recreate, d.plan.Again = true, true
+		d.first = append(d.first, Action{Verb: Delete, Kind: KindService, Name: d.desired.Name, Standing: &s.Meta, Why: "has a clusterIP"})
+		return
+	}
+	want.Annotations = annotated(s.Annotations, want.Annotations)
+	update := Action{Verb: Update, Kind: KindService, Name: d.desired.Name, Service: &want, Standing: &s.Meta}
+	switch {
+	case len(s.Selector) > 0:
+		d.plan.Conflicts = append(d.plan.Conflicts, Conflict{Replica: d.desired.Key, Reason: ConflictSelector,
+			Message: "somebody gave the replica a selector, so that the ingress cluster's own controllers write its endpoints; it is taken away"})
+		update.Why = "has a selector"
+		d.first = append(d.first, update)
+	case !samePorts(s.Ports, want.Ports):
+		update.Why = "ports changed"
+		d.first = append(d.first, update)
+	case !syncer.EqualLabels(s.Labels, want.Labels):
+		update.Why = "labels differ"
+		d.beside = append(d.beside, update)
+	case !sameAnnotations(s.Annotations, d.desired.Service.Annotations):
+		update.Why = "sources changed"
+		d.beside = append(d.beside, update)
+	}
+}
+
+func (d *differ) endpoints() {
+	e := d.observed.Endpoints
+	want := d.desired.Endpoints
+	wanted := want.Annotations
+	action := Action{Verb: Create, Kind: KindEndpoints, Name: d.desired.Name, Endpoints: &want, Why: "new"}
+	switch {
+	case e == nil && !d.settings.WriteEndpoints:
+		return
+	case e == nil:
+		want.Annotations = annotated(nil, wanted)
+		d.ends = append(d.ends, action)
+		return
+	case !e.Owned:
+		if d.settings.WriteEndpoints {
+			d.foreign(KindEndpoints, d.desired.Name, "it is left alone, only slices are written")
+		}
+		return
+	case e.Deleting:
+		d.plan.Waiting = WaitObjectDeleting
+		return
+	case !d.settings.WriteEndpoints:
+		d.late = append(d.late, Action{Verb: Delete, Kind: KindEndpoints, Name: d.desired.Name, Standing: &e.Meta, Why: "not written any more"})
+		return
+	}
+	want.Annotations = annotated(e.Annotations, wanted)
+	action.Verb, action.Standing = Update, &e.Meta
+	switch {
+	case !sameSubsets(e.Subsets, want.Subsets):
+		action.Why = describeSubsets(e.Subsets, want.Subsets)
+	case !syncer.EqualLabels(e.Labels, want.Labels):
+		action.Why = "labels differ"
+	case !sameAnnotations(e.Annotations, wanted):
+		action.Why = "annotations differ"
+	default:
+		return
+	}
+	d.ends = append(d.ends, action)
+}
+
+// stage puts the actions in order.
+func (d *differ) stage() {
+	add := func(actions ...Action) {
+		if len(actions) > 0 {
+			d.plan.Stages = append(d.plan.Stages, actions)
+		}
+	}
+	add(d.namespace...)
+	add(d.first...)
+	middle := slices.Concat(d.creates, d.updates, d.removes)
+	if len(d.creates) == 0 {
+		// Nothing has to be there first, so both kinds go out at once.
+		add(slices.Concat(d.ends, middle, d.beside)...)
+	} else {
+		add(slices.Concat(middle, d.beside)...)
+		add(d.ends...)
+	}
+	add(d.late...)
+}
+
+// removal takes a replica down: what sends traffic first, the Service last.
+func removal(observed Observed) Plan {
+	p := Plan{Replica: observed.Key}
+	var first []Action
+	gone := func(kind Kind, m *Meta) (Action, bool) {
+		if m.Owned && m.Deleting {
+			p.Waiting = WaitObjectDeleting
+		}
+		return Action{Verb: Delete, Kind: kind, Name: m.Name, Standing: m, Why: "no member has the Service"}, m.Owned && !m.Deleting
+	}
+	var subsets []syncer.Subset
+	var slices []*syncer.Slice
+	changed := spots{}
+	if e := observed.Endpoints; e != nil {
+		if a, do := gone(KindEndpoints, &e.Meta); do {
+			first = append(first, a)
+			subsets = e.Subsets
+			changed.subsets(subsets, nil)
+		}
+	}
+	for i := range observed.Slices {
+		s := &observed.Slices[i]
+		if a, do := gone(KindEndpointSlice, &s.Meta); do {
+			first = append(first, a)
+			slices = append(slices, &s.Slice)
+			changed.slice(&s.Slice, &syncer.Slice{})
+		}
+	}
+	if len(first) > 0 {
+		p.Stages = append(p.Stages, first)
+	}
+	if s := observed.Service; s != nil {
+		if a, do := gone(KindService, &s.Meta); do {
+			p.Stages = append(p.Stages, []Action{a})
+		}
+	}
+	before := changed.tally().subsets(subsets)
+	for _, s := range slices {
+		before.slice(s)
+	}
+	p.Delta = deltaBetween(before, changed.tally())
+	return p
+}

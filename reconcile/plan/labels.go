@@ -1,0 +1,202 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"maps"
+	"strings"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Labels and annotations of what Tributary writes: part of the contract with
+// users, so none changes without saying so.
+const (
+	// LabelManagedBy marks a Service or Endpoints as ours when it is ManagedBy.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	ManagedBy      = "tributary"
+	// LabelSliceManagedBy marks an EndpointSlice as ours when it is SliceManagedBy.
+	LabelSliceManagedBy = "endpointslice.kubernetes.io/managed-by"
+	SliceManagedBy      = "tributary.dev"
+	// LabelServiceName ties a slice to its Service.
+	LabelServiceName = "kubernetes.io/service-name"
+	// LabelSourceCluster names the member that a slice's endpoints live in.
+	LabelSourceCluster = "multicluster.kubernetes.io/source-cluster"
+	// LabelHeadless, present and empty, keeps every kube-proxy of the ingress
+	// cluster from watching an object.
+	LabelHeadless = "service.kubernetes.io/headless"
+	// LabelSkipMirror, "true", keeps the mirroring controller from making a second
+	// set of slices from our Endpoints.
+	LabelSkipMirror = "endpointslice.kubernetes.io/skip-mirror"
+	// LabelEndpointsManagedBy is upstream's mark on its own Endpoints. Never ours:
+	// its cleanup deletes what carries it (KEP-4974).
+	LabelEndpointsManagedBy = "endpoints.kubernetes.io/managed-by"
+
+	// AnnotationOverCapacity is OverCapacity on Endpoints that had to leave
+	// addresses out.
+	AnnotationOverCapacity = "endpoints.kubernetes.io/over-capacity"
+	OverCapacity           = "truncated"
+	// AnnotationTrigger holds the last-change-trigger-time; the writer sets it.
+	AnnotationTrigger = "endpoints.kubernetes.io/last-change-trigger-time"
+	// AnnotationSources, on a replica Service, lists the Services that feed it,
+	// the one that wins conflicts first.
+	AnnotationSources = "tributary.dev/sources"
+	// AnnotationAddresses, on Endpoints that have no slices beside them, says which
+	// member each address belongs to. See addressRecord.
+	AnnotationAddresses = "tributary.dev/addresses"
+)
+
+// ours are the annotations that Tributary decides. All others on a standing
+// object are somebody else's and survive.
+var ours = map[string]bool{
+	AnnotationOverCapacity: true, AnnotationTrigger: true,
+	AnnotationSources: true, AnnotationAddresses: true,
+}
+
+// reserved are labels that mean something about the object they are on, so that
+// a Service's copy of them must not reach a replica.
+var reserved = map[string]bool{
+	LabelManagedBy: true, LabelSliceManagedBy: true, LabelServiceName: true, LabelSourceCluster: true,
+	LabelHeadless: true, LabelSkipMirror: true, LabelEndpointsManagedBy: true,
+}
+
+// OwnedByLabels reports whether labels mark an object of the kind as ours.
+// Ownership is absolute: what is not ours is never changed or deleted.
+func OwnedByLabels(kind Kind, labels map[string]string) bool {
+	switch kind {
+	case KindService, KindEndpoints:
+		return labels[LabelManagedBy] == ManagedBy
+	case KindEndpointSlice:
+		return labels[LabelSliceManagedBy] == SliceManagedBy
+	default:
+		return false
+	}
+}
+
+// passed returns the labels of a source Service that a replica may carry, in a
+// map with room for more: no reserved ones, and none that the API would refuse.
+func passed(labels map[string]string) map[string]string {
+	out := make(map[string]string, len(labels)+5)
+	for key, value := range labels {
+		if !reserved[key] && validLabel(key, value) {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+func serviceLabels(source map[string]string) map[string]string {
+	labels := passed(source)
+	labels[LabelManagedBy] = ManagedBy
+	return labels
+}
+
+func endpointsLabels(source map[string]string) map[string]string {
+	labels := passed(source)
+	labels[LabelManagedBy] = ManagedBy
+	labels[LabelSkipMirror] = "true"
+	labels[LabelHeadless] = ""
+	return labels
+}
+
+func sliceLabels(source map[string]string, replica, cluster string) map[string]string {
+	labels := passed(source)
+	labels[LabelManagedBy] = ManagedBy
+	labels[LabelSliceManagedBy] = SliceManagedBy
+	labels[LabelServiceName] = replica
+	labels[LabelSourceCluster] = cluster
+	labels[LabelHeadless] = ""
+	return labels
+}
+
+// annotated returns a standing object's annotations with ours replaced by the
+// wanted ones; nil when none are left.
+func annotated(standing, wanted map[string]string) map[string]string {
+	out := make(map[string]string, len(standing)+len(wanted))
+	for key, value := range standing {
+		if !ours[key] {
+			out[key] = value
+		}
+	}
+	maps.Copy(out, wanted)
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// sameAnnotations compares ours, but for the trigger time: it changes with the
+// clock, not with the endpoints.
+func sameAnnotations(standing, wanted map[string]string) bool {
+	for key := range ours {
+		if key == AnnotationTrigger {
+			continue
+		}
+		have, has := standing[key]
+		want, wants := wanted[key]
+		if has != wants || have != want {
+			return false
+		}
+	}
+	return true
+}
+
+// validLabel reports whether the API accepts a label: an optional subdomain and
+// a slash before a name; a value of the same letters as the name, or empty.
+// Rule source: apimachinery's validation package.
+func validLabel(key, value string) bool {
+	name := key
+	if prefix, rest, found := strings.Cut(key, "/"); found {
+		if !validSubdomain(prefix) {
+			return false
+		}
+		name = rest
+	}
+	return validLabelText(name) && (value == "" || validLabelText(value))
+}
+
+// validLabelText: 1 to 63 letters, digits, '-', '_' and '.', the first and the
+// last a letter or digit.
+func validLabelText(s string) bool {
+	if s == "" || len(s) > 63 || !alphanumeric(s[0]) || !alphanumeric(s[len(s)-1]) {
+		return false
+	}
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return r > 0x7f || !alphanumeric(byte(r)) && !strings.ContainsRune("-_.", r)
+	})
+}
+
+func alphanumeric(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+func validSubdomain(s string) bool {
+	if len(s) > 253 {
+		return false
+	}
+	for part := range strings.SplitSeq(s, ".") {
+		if !validDNSText(part) {
+			return false
+		}
+	}
+	return true
+}
+
+// validDNSText: lower-case letters, digits and inner dashes, of any length.
+func validDNSText(s string) bool {
+	return s != "" && s[0] != '-' && s[len(s)-1] != '-' && !strings.ContainsFunc(s, func(r rune) bool {
+		return r != '-' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	})
+}
+
+// validPortName: a DNS label.
+func validPortName(s string) bool { return len(s) <= 63 && validDNSText(s) }
+
+// validTargetName: what a string targetPort may be, an IANA service name.
+func validTargetName(s string) bool {
+	return len(s) <= 15 && validDNSText(s) && !strings.Contains(s, "--") &&
+		strings.ContainsFunc(s, func(r rune) bool { return r >= 'a' && r <= 'z' })
+}
+
+func validProtocol(s string) bool { return s == syncer.TCP || s == syncer.UDP || s == syncer.SCTP }

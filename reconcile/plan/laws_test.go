@@ -1,0 +1,326 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"reflect"
+	"slices"
+	"testing"
+
+	"tributary.dev/tributary/syncer"
+)
+
+var shopWeb = syncer.Key{Namespace: "shop", Name: "web"}
+
+var bothKinds = Settings{WriteEndpoints: true, WriteSlices: true, MaxEndpointsPerSlice: 3, Capacity: 12}
+
+// fleet makes random contributions that change little by little, as members do.
+type fleet struct {
+	rng     *rand.Rand
+	members map[string]*member
+	// steered allows drains, failover and staleness; overlap lets members name the
+	// same addresses.
+	steered, overlap bool
+}
+
+type member struct {
+	service  *syncer.Service
+	pods     []*syncer.Pod
+	written  bool // endpoints written by hand
+	flags    Contribution
+	nextAddr byte
+}
+
+var portPool = []syncer.ServicePort{
+	{Name: "http", Port: 80, Protocol: syncer.TCP, Target: syncer.TargetPort{Number: 8080}},
+	{Name: "http", Port: 80, Protocol: syncer.TCP, Target: syncer.TargetPort{Name: "web"}},
+	{Name: "http", Port: 8080, Protocol: syncer.TCP, Target: syncer.TargetPort{Number: 8080}},
+	{Name: "web", Port: 80, Protocol: syncer.TCP, Target: syncer.TargetPort{Number: 9090}},
+	{Name: "", Port: 80, Protocol: syncer.TCP, Target: syncer.TargetPort{Number: 8080}},
+	{Name: "", Port: 81, Protocol: syncer.TCP, Target: syncer.TargetPort{Number: 8081}},
+	{Name: "metrics", Port: 9100, Protocol: syncer.TCP, Target: syncer.TargetPort{Name: "metrics"}},
+	{Name: "dns", Port: 53, Protocol: syncer.UDP, Target: syncer.TargetPort{Number: 5353}},
+	{Name: "a-name-too-long-for-a-target", Port: 7000, Protocol: syncer.TCP, Target: syncer.TargetPort{Number: 7000}},
+}
+
+var containerPorts = [][]syncer.ContainerPort{
+	{{Name: "web", Protocol: syncer.TCP, Port: 8080}, {Name: "metrics", Protocol: syncer.TCP, Port: 9100}},
+	{{Name: "web", Protocol: syncer.TCP, Port: 8081}},
+	nil,
+}
+
+func (f *fleet) ports() []syncer.ServicePort {
+	var ports []syncer.ServicePort
+	for range f.rng.IntN(4) {
+		p := portPool[f.rng.IntN(len(portPool))]
+		clash := func(o syncer.ServicePort) bool {
+			return o.Name == p.Name || o.Port == p.Port && o.Protocol == p.Protocol || o.Name == "" || p.Name == ""
+		}
+		if !slices.ContainsFunc(ports, clash) {
+			ports = append(ports, p)
+		}
+	}
+	return ports
+}
+
+func (f *fleet) pick(n int) bool { return f.rng.IntN(n) == 0 }
+
+func (f *fleet) edit() {
+	cluster := fmt.Sprint("idc-", string(rune('a'+f.rng.IntN(4))))
+	m := f.members[cluster]
+	if m == nil {
+		svc := &syncer.Service{Key: shopWeb, UID: cluster, Created: int64(f.rng.IntN(3)), Ports: f.ports(),
+			Labels:   map[string]string{"app": "web", "team": fmt.Sprint(f.rng.IntN(2)), LabelHeadless: "", "bad key!": "x"},
+			Selector: map[string]string{"app": "web"}, ClusterIP: "10.96.0.1", IPFamilies: []syncer.Family{syncer.IPv4}}
+		if len(svc.Ports) == 0 || f.pick(3) {
+			svc.ClusterIP = syncer.ClusterIPNone
+		}
+		if f.pick(4) {
+			svc.IPFamilies = []syncer.Family{syncer.IPv4, syncer.IPv6}
+		}
+		m = &member{service: svc, written: f.pick(5)}
+		if m.written {
+			svc.Selector = nil
+		}
+		f.members[cluster] = m
+	}
+	switch f.rng.IntN(12) {
+	case 0:
+		delete(f.members, cluster)
+	case 1:
+		svc := *m.service
+		svc.Ports = f.ports()
+		if len(svc.Ports) == 0 {
+			svc.ClusterIP = syncer.ClusterIPNone
+		}
+		m.service = &svc
+	case 2:
+		m.pods = nil
+	case 3:
+		if f.steered {
+			m.flags = Contribution{Drain: f.pick(3), DrainForce: f.pick(5), Stale: f.pick(3), Failover: f.rng.IntN(3)}
+		}
+	default:
+		for range 1 + f.rng.IntN(4) {
+			f.editPod(cluster, m)
+		}
+	}
+}
+
+func (f *fleet) editPod(cluster string, m *member) {
+	if len(m.pods) > 0 && !f.pick(2) {
+		i := f.rng.IntN(len(m.pods))
+		pod := *m.pods[i]
+		switch f.rng.IntN(3) {
+		case 0:
+			m.pods = slices.Delete(m.pods, i, i+1)
+			return
+		case 1:
+			pod.Ready = !pod.Ready
+		case 2:
+			pod.Deleted = 1
+		}
+		m.pods[i] = &pod
+		return
+	}
+	m.nextAddr++
+	net := cluster[len(cluster)-1] - 'a'
+	if f.overlap {
+		net = 0
+	}
+	addr := netip.AddrFrom4([4]byte{10, net, 0, m.nextAddr})
+	name := fmt.Sprint("web-", m.nextAddr)
+	pod := &syncer.Pod{Key: syncer.Key{Namespace: "shop", Name: name}, UID: cluster + name, NodeName: "n1",
+		IPs: []syncer.PodIP{{Addr: addr}}, Ready: f.rng.IntN(3) > 0, Ports: containerPorts[f.rng.IntN(len(containerPorts))]}
+	if f.pick(3) {
+		pod.IPs = append(pod.IPs, syncer.PodIP{Addr: netip.AddrFrom16([16]byte{0xfd, 1, net, 15: m.nextAddr})})
+	}
+	m.pods = append(m.pods, pod)
+}
+
+func (f *fleet) contributions() []Contribution {
+	var out []Contribution
+	for cluster, m := range f.members {
+		c := m.flags
+		c.Cluster, c.Source = cluster, shopWeb
+		if m.written {
+			c.Contribution = m.handWritten()
+		} else {
+			c.Contribution = syncer.Compute(m.service, slices.Values(m.pods), syncer.Options{})
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// handWritten spreads the pods over subsets that are not in canonical form.
+func (m *member) handWritten() syncer.Contribution {
+	var subsets []syncer.Subset
+	for _, pod := range m.pods {
+		s := syncer.Subset{Ports: []syncer.Port{{Name: "http", Protocol: syncer.TCP, Number: int32(8080 + len(pod.IPs)%2)}}}
+		a := syncer.Address{Addr: pod.IPs[0].Addr, Hostname: pod.Name}
+		if pod.Ready {
+			s.Ready = []syncer.Address{a}
+		} else {
+			s.NotReady = []syncer.Address{a}
+		}
+		subsets = append(subsets, s)
+	}
+	return syncer.HandWritten(m.service, subsets, nil, len(m.pods)%3 == 0, syncer.Options{})
+}
+
+// history plays random edits and checks the laws after each.
+func history(t *testing.T, seed uint64, steps int) {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	settings := bothKinds
+	switch rng.IntN(4) {
+	case 0:
+		settings.WriteSlices = false
+	case 1:
+		settings.WriteEndpoints = false
+	}
+	f := &fleet{rng: rng, members: map[string]*member{}, steered: rng.IntN(2) == 0, overlap: rng.IntN(2) == 0}
+	w := newWorld(t, shopWeb)
+	w.observed.Slices = []ObservedSlice{{Meta: Meta{Name: "web-somebody", UID: "f"}, Slice: syncer.Slice{Name: "web-somebody"}}}
+	for step := range steps {
+		f.edit()
+		contributions := f.contributions()
+		desired := mergeOrNil(contributions, w.observed, settings)
+		checkMerge(t, rng, contributions, w.observed, settings, desired)
+		advance(t, w, desired, settings, rng, !f.overlap)
+		checkRestart(t, rng, contributions, w.observed, settings)
+		if t.Failed() {
+			t.Fatalf("seed %d step %d", seed, step)
+		}
+	}
+}
+
+func mergeOrNil(contributions []Contribution, observed Observed, settings Settings) *Replica {
+	if len(contributions) == 0 {
+		return nil
+	}
+	r := Merge(shopWeb, contributions, observed, settings)
+	return &r
+}
+
+// checkMerge: the order of contributions does not matter, a second merge says
+// the same, and an address is lost or gained only for a reason.
+func checkMerge(t *testing.T, rng *rand.Rand, contributions []Contribution, observed Observed, settings Settings, desired *Replica) {
+	t.Helper()
+	if desired == nil {
+		return
+	}
+	rng.Shuffle(len(contributions), func(i, j int) { contributions[i], contributions[j] = contributions[j], contributions[i] })
+	if again := Merge(shopWeb, contributions, observed, settings); !reflect.DeepEqual(again, *desired) {
+		t.Errorf("another order, another result:\n%+v\n%+v", again, *desired)
+	}
+	given := map[netip.Addr]bool{}
+	steered := false
+	for _, c := range contributions {
+		steered = steered || c.Drain || c.Stale || c.Failover > 0
+		for _, e := range c.Endpoints {
+			given[e.Addr] = true
+		}
+	}
+	got := addressesOf(desired.Endpoints.Subsets)
+	for _, s := range desired.Slices {
+		for _, e := range s.Endpoints {
+			got[e.Addr] = true
+		}
+	}
+	for addr := range got {
+		if !given[addr] {
+			t.Errorf("%s comes from nowhere", addr)
+		}
+	}
+	if settings.WriteSlices && settings.WriteEndpoints && !steered && len(desired.Conflicts) == 0 && len(got) != len(given) && !desired.Endpoints.Truncated {
+		t.Errorf("%d of %d addresses, and no conflict", len(got), len(given))
+	}
+}
+
+// advance executes the plan and checks it against what it said; and, where
+// members name addresses of their own (apart), that none that stays was without
+// a slice in between.
+func advance(t *testing.T, w *world, desired *Replica, settings Settings, rng *rand.Rand, apart bool) {
+	t.Helper()
+	foreign, before, sliced := w.foreignSnapshot(), w.dumbStates(), w.sliced()
+	p := Diff(w.observed, desired, settings)
+	end := newWorld(t, shopWeb)
+	end.observed = w.observed
+	end.execute(p, nil)
+	stays := end.sliced()
+	for _, stage := range p.Stages {
+		rng.Shuffle(len(stage), func(i, j int) { stage[i], stage[j] = stage[j], stage[i] })
+		for i := range stage {
+			w.apply(&stage[i])
+			now := w.sliced()
+			for addr := range stays {
+				if apart && sliced[addr] && !now[addr] {
+					t.Errorf("%s was without a slice after %s %s:\n%s", addr, stage[i].Verb, stage[i].Name, textOf(t, p))
+				}
+			}
+		}
+	}
+	if got, want := p.Delta, dumbDelta(before, w.dumbStates()); !reflect.DeepEqual(got, want) {
+		t.Errorf("delta %+v\nwant  %+v", got, want)
+	}
+	if again := Diff(w.observed, desired, settings); !again.Empty() {
+		t.Errorf("second diff is not empty:\n%s", textOf(t, again))
+	}
+	if w.foreignSnapshot() != foreign {
+		t.Errorf("foreign objects changed:\n%s%s", foreign, w.foreignSnapshot())
+	}
+	if desired == nil && (w.observed.Service != nil || w.observed.Endpoints != nil || len(w.sliced()) > 0) {
+		t.Error("leftovers")
+	}
+}
+
+// checkRestart: with any members away since the start, what stands stays. Only
+// addresses that did not fit into Endpoints are forgotten where no slice has them.
+func checkRestart(t *testing.T, rng *rand.Rand, contributions []Contribution, observed Observed, settings Settings) {
+	t.Helper()
+	if e := observed.Endpoints; e != nil && e.Annotations[AnnotationOverCapacity] != "" && e.Annotations[AnnotationAddresses] != "" {
+		return
+	}
+	if slices.ContainsFunc(contributions, func(c Contribution) bool { return c.Stale && (c.Drain || c.Failover > 0) }) {
+		return // an endpoint marked not ready for its age may lose its place to another
+	}
+	var after []Contribution
+	for _, c := range contributions {
+		if rng.IntN(2) == 0 {
+			after = append(after, c)
+			continue
+		}
+		for _, r := range Recover(c.Cluster, observed) {
+			r.Drain, r.DrainForce, r.Stale, r.Failover = c.Drain, c.DrainForce, c.Stale, c.Failover
+			after = append(after, r)
+		}
+	}
+	if got, want := len(after), len(contributions); got != want {
+		t.Errorf("%d contributions after a restart, want %d", got, want)
+	}
+	if p := Diff(observed, mergeOrNil(after, observed, settings), settings); !p.Empty() {
+		t.Errorf("a restart writes:\n%s", textOf(t, p))
+		for _, c := range slices.Concat(contributions, after) {
+			t.Logf("%s unseen=%v drain=%v,%v failover=%d stale=%v %+v", c.Cluster, c.Unseen, c.Drain, c.DrainForce, c.Failover, c.Stale, c.Contribution.Service)
+			for _, e := range c.Endpoints {
+				t.Logf("   %+v", e)
+			}
+		}
+	}
+}
+
+func TestLaws(t *testing.T) {
+	for seed := range uint64(200) {
+		history(t, seed, 40)
+	}
+}
+
+func FuzzLaws(f *testing.F) {
+	f.Add(uint64(1), uint8(30))
+	f.Fuzz(func(t *testing.T, seed uint64, steps uint8) { history(t, seed, int(steps)) })
+}

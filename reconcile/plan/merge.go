@@ -1,0 +1,221 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Merge unites what all members give to one replica. The result does not depend
+// on the order of the contributions, only on their content: the oldest Service
+// (then the first cluster by name) wins where they disagree, so that a restart
+// decides alike. observed supplies the slices that stand, because packing keeps
+// endpoints where they are.
+//
+// Without a contribution there is no replica: callers pass nil to Diff instead.
+func Merge(key syncer.Key, contributions []Contribution, observed Observed, settings Settings) Replica {
+	r := Replica{Key: key}
+	shares := sharesOf(contributions)
+	if len(shares) == 0 {
+		return r
+	}
+	for _, s := range shares {
+		s.restrict(settings.kinds())
+	}
+	u := unite(key, shares)
+	if len(shares) > 1 {
+		for _, s := range shares {
+			s.fit(len(u.ports) > 0)
+		}
+	}
+	r.Held = drain(shares)
+	failOver(shares)
+	r.Conflicts = slices.Concat(u.conflicts, headless(key, shares), separate(key, shares))
+	r.Held = append(r.Held, age(shares)...)
+	slices.SortFunc(r.Conflicts, compareConflicts)
+	for _, s := range shares {
+		for _, rejection := range s.Rejected {
+			r.Rejected = append(r.Rejected, ClusterRejection{Cluster: s.Cluster, Rejection: rejection})
+		}
+	}
+	r.Service = mergeService(shares, u)
+	if settings.WriteEndpoints {
+		r.Endpoints = mergeEndpoints(shares, settings)
+	}
+	if settings.WriteSlices {
+		r.Slices = mergeSlices(key, shares, observed, settings)
+	}
+	return r
+}
+
+func mergeService(shares []*share, u union) ServiceSpec {
+	spec := ServiceSpec{
+		Labels:      serviceLabels(shares[0].Service.Labels),
+		Annotations: map[string]string{AnnotationSources: sourceRecord(shares, u)},
+	}
+	for _, p := range u.ports {
+		port := p.ServicePort
+		port.Target = p.target(shares)
+		spec.Ports = append(spec.Ports, port)
+	}
+	return spec
+}
+
+// headless reports members that want a virtual IP where the oldest has none, or
+// the reverse. A replica never has one, so nothing else follows from it.
+func headless(key syncer.Key, shares []*share) (conflicts []Conflict) {
+	word := func(s *share) string {
+		if s.Service.Headless() {
+			return "headless"
+		}
+		return "not headless"
+	}
+	var winner *share
+	for _, s := range shares {
+		switch {
+		case s.Unseen: // what stands does not tell
+		case winner == nil:
+			winner = s
+		case s.Service.Headless() != winner.Service.Headless():
+			conflicts = append(conflicts, Conflict{Replica: key, Reason: ConflictHeadless, Cluster: s.Cluster, Message: fmt.Sprintf(
+				"the Service is %s in %s and %s in %s, which is older", word(s), s.Cluster, word(winner), winner.Cluster)})
+		}
+	}
+	return conflicts
+}
+
+// mergeEndpoints renders the shares as one Endpoints object. Hand-written ones
+// of a single member are taken verbatim; all else is packed anew and limited.
+func mergeEndpoints(shares []*share, settings Settings) EndpointsSpec {
+	spec := EndpointsSpec{
+		Labels:      endpointsLabels(shares[0].Service.Labels),
+		Annotations: map[string]string{},
+		Trigger:     earliest(shares),
+	}
+	switch s := shares[0]; {
+	case len(shares) == 1 && s.verbatim != nil:
+		spec.Subsets, spec.Truncated = s.verbatim, s.Truncated
+	case len(shares) == 1:
+		spec.Subsets = syncer.Subsets(s.endpoints, s.EndpointsFamily)
+		spec.Subsets, spec.Truncated = syncer.Truncate(spec.Subsets, capacity(settings))
+	default:
+		spec.Subsets = syncer.Subsets(endpointsOf(shares), "")
+		spec.Subsets, spec.Truncated = syncer.Truncate(spec.Subsets, capacity(settings))
+		// What was left out before a restart cannot be recovered without slices.
+		spec.Truncated = spec.Truncated || !settings.WriteSlices && slices.ContainsFunc(shares, func(s *share) bool { return s.Truncated })
+	}
+	if spec.Truncated {
+		spec.Annotations[AnnotationOverCapacity] = OverCapacity
+	}
+	only := settings.WriteSlices && slices.ContainsFunc(shares, (*share).endpointsOnly)
+	if only || !settings.WriteSlices {
+		if record := addressRecord(shares, spec.Subsets, only); record != "" {
+			spec.Annotations[AnnotationAddresses] = record
+		}
+	}
+	return spec
+}
+
+func capacity(settings Settings) int { return cmp.Or(settings.Capacity, syncer.EndpointsCapacity) }
+
+// endpointsOf gathers what belongs into Endpoints: of each share only the family
+// that its member's Endpoints carry.
+func endpointsOf(shares []*share) []syncer.Endpoint {
+	var all []syncer.Endpoint
+	for _, s := range shares {
+		for _, e := range s.endpoints {
+			if s.EndpointsFamily == "" || s.EndpointsFamily == familyOf(e) {
+				all = append(all, e)
+			}
+		}
+	}
+	return all
+}
+
+func familyOf(e syncer.Endpoint) syncer.Family {
+	if e.Addr.Is4() {
+		return syncer.IPv4
+	}
+	return syncer.IPv6
+}
+
+// earliest is the trigger time of the first of several changes.
+func earliest(shares []*share) (trigger time.Time) {
+	for _, s := range shares {
+		if !s.Trigger.IsZero() && (trigger.IsZero() || s.Trigger.Before(trigger)) {
+			trigger = s.Trigger
+		}
+	}
+	return trigger
+}
+
+// mergeSlices packs the endpoints of each cluster into slices of its own. A
+// foreign slice that stands in the way keeps its name.
+func mergeSlices(key syncer.Key, shares []*share, observed Observed, settings Settings) []SliceSpec {
+	current := map[string][]syncer.Slice{}
+	var foreign []syncer.Slice
+	for _, o := range observed.Slices {
+		if !o.Owned {
+			foreign = append(foreign, syncer.Slice{Name: o.Meta.Name})
+			continue
+		}
+		current[o.Cluster] = append(current[o.Cluster], o.Slice)
+	}
+	var specs []SliceSpec
+	for _, group := range byCluster(shares) {
+		endpoints := group[0].endpoints
+		var families []syncer.Family
+		for i, s := range group {
+			if i > 0 {
+				endpoints = slices.Concat(endpoints, s.endpoints)
+			}
+			for _, family := range s.Families {
+				if !slices.Contains(families, family) {
+					families = append(families, family)
+				}
+			}
+		}
+		first := group[0]
+		o := syncer.PackOptions{Service: key, Cluster: first.Cluster, MaxEndpoints: settings.MaxEndpointsPerSlice}
+		trigger := earliest(group)
+		for _, slice := range syncer.Pack(slices.Concat(current[first.Cluster], foreign), endpoints, families, o) {
+			specs = append(specs, SliceSpec{
+				Cluster: first.Cluster, Slice: slice, Trigger: trigger,
+				Labels: sliceLabels(first.Service.Labels, key.Name, first.Cluster),
+			})
+		}
+	}
+	slices.SortFunc(specs, func(a, b SliceSpec) int { return strings.Compare(a.Name, b.Name) })
+	return specs
+}
+
+// byCluster groups shares, clusters in the order of their oldest share.
+func byCluster(shares []*share) [][]*share {
+	var groups [][]*share
+	for _, s := range shares {
+		at := slices.IndexFunc(groups, func(g []*share) bool { return g[0].Cluster == s.Cluster })
+		if at < 0 {
+			groups = append(groups, []*share{s})
+			continue
+		}
+		groups[at] = append(groups[at], s)
+	}
+	return groups
+}
+
+func compareConflicts(a, b Conflict) int {
+	return cmp.Or(strings.Compare(string(a.Reason), string(b.Reason)),
+		strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Message, b.Message))
+}
+
+func joined(names map[string]bool) string {
+	return strings.Join(slices.Sorted(maps.Keys(names)), ", ")
+}

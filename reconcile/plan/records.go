@@ -1,0 +1,141 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// The records are annotations from which a share can be rebuilt after a restart
+// while its member cannot be seen. They change only when the sources do.
+
+// source is one entry of AnnotationSources, a JSON list with the winner first.
+type source struct {
+	Cluster string `json:"cluster"`
+	// Service is "namespace/name" in the member.
+	Service string    `json:"service"`
+	Created time.Time `json:"created"`
+	// Ports are the ports of the replica, by name, that this Service has too.
+	Ports []string `json:"ports"`
+}
+
+func sourceRecord(shares []*share, u union) string {
+	sources := make([]source, len(shares))
+	for i, s := range shares {
+		sources[i] = source{s.Cluster, s.Source.String(), time.Unix(s.Service.Created, 0).UTC(), []string{}}
+		for _, p := range u.ports {
+			if slices.Contains(p.feeders, s) {
+				sources[i].Ports = append(sources[i].Ports, p.Name)
+			}
+		}
+	}
+	text, err := json.Marshal(sources)
+	if err != nil {
+		return "[]" // a year beyond 9999, which no API server stores
+	}
+	return string(text)
+}
+
+// parseSources reads AnnotationSources; what makes no sense counts as no record.
+func parseSources(record string) []source {
+	var sources []source
+	if json.Unmarshal([]byte(record), &sources) != nil {
+		return nil
+	}
+	return slices.DeleteFunc(sources, func(s source) bool { return s.Cluster == "" })
+}
+
+// onlyEndpoints begins an address record beside slices: addresses that no slice
+// has are meant for Endpoints alone.
+const onlyEndpoints = "only:"
+
+// addressRecord says which cluster each address of the subsets belongs to, as
+// far as the slices do not: "idc-a=*;idc-b=10.1.0.7,10.1.0.9", where * stands
+// for all addresses not named. Empty when there is nothing to say.
+func addressRecord(shares []*share, subsets []syncer.Subset, only bool) string {
+	if len(subsets) == 0 {
+		return ""
+	}
+	written := addressesOf(subsets)
+	named := map[string][]netip.Addr{}
+	for _, s := range shares {
+		for i := range s.endpoints {
+			if e := &s.endpoints[i]; e.In(syncer.KindEndpoints) && written[e.Addr] {
+				named[s.Cluster] = append(named[s.Cluster], e.Addr)
+				delete(written, e.Addr)
+			}
+		}
+	}
+	// The cluster with the most addresses is the one that needs no list.
+	var clusters []string
+	rest := ""
+	for cluster, addrs := range named {
+		clusters = append(clusters, cluster)
+		if n := len(named[rest]); rest == "" || len(addrs) > n || len(addrs) == n && cluster < rest {
+			rest = cluster
+		}
+	}
+	slices.Sort(clusters)
+	var b strings.Builder
+	if only {
+		b.WriteString(onlyEndpoints)
+	}
+	for i, cluster := range clusters {
+		if i > 0 {
+			b.WriteByte(';')
+		}
+		b.WriteString(cluster + "=")
+		if cluster == rest {
+			b.WriteByte('*')
+			continue
+		}
+		slices.SortFunc(named[cluster], netip.Addr.Compare)
+		for j, addr := range named[cluster] {
+			if j > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(addr.String())
+		}
+	}
+	return b.String()
+}
+
+// parseAddresses reads AnnotationAddresses: the cluster of each address named,
+// and that of all others.
+func parseAddresses(record string) (named map[netip.Addr]string, rest string) {
+	named = map[netip.Addr]string{}
+	record = strings.TrimPrefix(record, onlyEndpoints)
+	for entry := range strings.SplitSeq(record, ";") {
+		cluster, list, _ := strings.Cut(entry, "=")
+		if list == "*" {
+			rest = cluster
+			continue
+		}
+		for text := range strings.SplitSeq(list, ",") {
+			if addr, err := netip.ParseAddr(text); err == nil && cluster != "" {
+				named[addr] = cluster
+			}
+		}
+	}
+	return named, rest
+}
+
+func addressesOf(subsets []syncer.Subset) map[netip.Addr]bool {
+	all := map[netip.Addr]bool{}
+	for i := range subsets {
+		for _, a := range subsets[i].Ready {
+			all[a.Addr] = true
+		}
+		for _, a := range subsets[i].NotReady {
+			all[a.Addr] = true
+		}
+	}
+	return all
+}

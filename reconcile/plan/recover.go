@@ -1,0 +1,290 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Shares returns the clusters that have a share in what stands, sorted: those
+// for which Recover has something.
+func Shares(observed Observed) []string {
+	clusters := map[string]bool{}
+	for _, s := range standingSources(observed) {
+		clusters[s.Cluster] = true
+	}
+	for i := range observed.Slices {
+		if s := &observed.Slices[i]; s.Owned && s.Cluster != "" {
+			clusters[s.Cluster] = true
+		}
+	}
+	if e := observed.Endpoints; e != nil && e.Owned {
+		named, rest := parseAddresses(e.Annotations[AnnotationAddresses])
+		for _, cluster := range named {
+			clusters[cluster] = true
+		}
+		if rest != "" {
+			clusters[rest] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(clusters))
+}
+
+// Recover rebuilds what a cluster gave to a replica from what stands in the
+// ingress cluster: the share of a member that has not been seen whole since the
+// process started, or that left the configuration without being drained. Merging
+// it with the others reproduces what stands, so a restart while a member is away
+// writes nothing. There is one contribution for each source of the cluster, the
+// first with all endpoints; nil when the cluster has no share.
+func Recover(cluster string, observed Observed) []Contribution {
+	r := recovery{cluster: cluster, observed: observed}
+	for i := range observed.Slices {
+		if s := &observed.Slices[i]; s.Owned && s.Cluster == cluster {
+			r.slices = append(r.slices, s)
+		}
+	}
+	r.readEndpoints()
+	sources := r.sources()
+	if len(sources) == 0 {
+		return nil
+	}
+	endpoints := r.endpoints()
+	var out []Contribution
+	for i, s := range sources {
+		c := Contribution{Cluster: cluster, Unseen: true}
+		c.Source, _ = syncer.ParseKey(s.Service)
+		c.Service = r.service(c.Source, s)
+		if i == 0 {
+			c.Endpoints = endpoints
+			c.Subsets, c.Truncated = r.verbatim(), r.truncated
+			c.Families, c.EndpointsFamily = r.families(), r.family(endpoints)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// recovery is one run of Recover.
+type recovery struct {
+	cluster  string
+	observed Observed
+	slices   []*ObservedSlice
+	// standing are the subsets of our Endpoints, mine the addresses among them
+	// that are this cluster's.
+	standing  []syncer.Subset
+	mine      map[netip.Addr]bool
+	truncated bool
+}
+
+func standingSources(observed Observed) []source {
+	if s := observed.Service; s != nil && s.Owned {
+		return parseSources(s.Annotations[AnnotationSources])
+	}
+	return nil
+}
+
+// sources are those on record; a cluster that has slices or addresses without
+// being on record counts as one of age zero, so that what stands prevails.
+func (r *recovery) sources() []source {
+	sources := slices.DeleteFunc(standingSources(r.observed), func(s source) bool { return s.Cluster != r.cluster })
+	if len(sources) == 0 && len(r.slices)+len(r.mine) > 0 {
+		sources = []source{{Cluster: r.cluster, Service: r.observed.Key.String(), Created: time.Unix(0, 0)}}
+	}
+	return sources
+}
+
+// readEndpoints finds out which standing addresses belong to the cluster: those
+// on record, and those of its slices.
+func (r *recovery) readEndpoints() {
+	e := r.observed.Endpoints
+	if e == nil || !e.Owned {
+		return
+	}
+	r.standing = e.Subsets
+	r.truncated = e.Annotations[AnnotationOverCapacity] == OverCapacity
+	r.mine = map[netip.Addr]bool{}
+	sliced := map[netip.Addr]bool{}
+	for _, s := range r.slices {
+		for i := range s.Endpoints {
+			sliced[s.Endpoints[i].Addr] = true
+		}
+	}
+	record, recorded := e.Annotations[AnnotationAddresses]
+	named, rest := parseAddresses(record)
+	for addr := range addressesOf(r.standing) {
+		if !addr.IsValid() {
+			continue
+		}
+		owner, known := named[addr]
+		if sliced[addr] || recorded && (owner == r.cluster || !known && rest == r.cluster) {
+			r.mine[addr] = true
+		}
+	}
+}
+
+// verbatim are the standing subsets without other clusters' addresses; nil when
+// there are none, and then they follow from the slices.
+func (r *recovery) verbatim() []syncer.Subset {
+	foreign := func(a syncer.Address) bool { return !r.mine[a.Addr] }
+	var out []syncer.Subset
+	for _, s := range r.standing {
+		s.Ready = slices.DeleteFunc(slices.Clone(s.Ready), foreign)
+		s.NotReady = slices.DeleteFunc(slices.Clone(s.NotReady), foreign)
+		if len(s.Ready)+len(s.NotReady) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// endpoints are those of the slices; and those that only Endpoints have.
+func (r *recovery) endpoints() []syncer.Endpoint {
+	var out []syncer.Endpoint
+	sliced := map[netip.Addr]bool{}
+	tell := r.observed.Endpoints != nil && r.observed.Endpoints.Owned && !r.truncated
+	for _, s := range r.slices {
+		for _, e := range s.Endpoints {
+			if !e.Addr.IsValid() {
+				continue
+			}
+			sliced[e.Addr] = true
+			e.Ports = s.Ports
+			if tell && !r.mine[e.Addr] && (e.Ready || !e.Terminating) {
+				e.Only = syncer.KindEndpointSlices
+			}
+			out = append(out, e)
+		}
+	}
+	only := syncer.Kinds(0)
+	if e := r.observed.Endpoints; e != nil && strings.HasPrefix(e.Annotations[AnnotationAddresses], onlyEndpoints) {
+		only = syncer.KindEndpoints
+	}
+	add := func(a syncer.Address, ports []syncer.Port, ready bool) {
+		if r.mine[a.Addr] && !sliced[a.Addr] {
+			out = append(out, syncer.Endpoint{Addr: a.Addr, Ports: ports, Ready: ready, Serving: ready, Only: only,
+				NodeName: a.NodeName, Hostname: a.Hostname, Target: a.Target})
+		}
+	}
+	for _, s := range r.standing {
+		for _, a := range s.Ready {
+			add(a, s.Ports, true)
+		}
+		for _, a := range s.NotReady {
+			add(a, s.Ports, false)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) })
+	return out
+}
+
+// service is the source as far as the replica tells: its labels from the slices,
+// its ports from the replica Service.
+func (r *recovery) service(key syncer.Key, s source) *syncer.Service {
+	svc := &syncer.Service{Key: key, Created: s.Created.Unix()}
+	standing := r.observed.Service
+	switch {
+	case len(r.slices) > 0:
+		svc.Labels = passed(r.slices[0].Labels)
+	case standing != nil && standing.Owned:
+		svc.Labels = passed(standing.Labels)
+	}
+	if standing == nil || !standing.Owned {
+		svc.Ports = r.portsOfSlices()
+	} else {
+		has := r.hasPort(s)
+		svc.Ports = slices.DeleteFunc(slices.Clone(standing.Ports), func(p syncer.ServicePort) bool { return !has(p.Name) })
+	}
+	if len(svc.Ports) == 0 {
+		svc.ClusterIP = syncer.ClusterIPNone
+	}
+	return svc
+}
+
+// hasPort tells the ports of a source: those on record; without a record those
+// of its endpoints; without any endpoint all, so that a replica does not shrink.
+func (r *recovery) hasPort(s source) func(name string) bool {
+	if s.Ports != nil {
+		return func(name string) bool { return slices.Contains(s.Ports, name) }
+	}
+	used := r.portNames()
+	return func(name string) bool { return len(used) == 0 || used[name] }
+}
+
+// portNames are the ports that the cluster's endpoints have.
+func (r *recovery) portNames() map[string]bool {
+	used := map[string]bool{}
+	for _, s := range r.slices {
+		for _, p := range s.Ports {
+			used[p.Name] = true
+		}
+	}
+	for _, s := range r.verbatim() {
+		for _, p := range s.Ports {
+			used[p.Name] = true
+		}
+	}
+	return used
+}
+
+// portsOfSlices guesses the ports of a Service that is gone while its slices
+// still stand: the number clients used is lost, the endpoints' is the likeliest.
+func (r *recovery) portsOfSlices() []syncer.ServicePort {
+	var ports []syncer.ServicePort
+	for _, s := range r.slices {
+		for _, p := range s.Ports {
+			port := syncer.ServicePort{Name: p.Name, Protocol: p.Protocol, Port: p.Number, Target: syncer.TargetPort{Number: p.Number}}
+			if p.AppProtocol.Set {
+				port.AppProtocol = new(p.AppProtocol.Value)
+			}
+			ports = append(ports, port)
+		}
+	}
+	slices.SortStableFunc(ports, func(a, b syncer.ServicePort) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Port, b.Port))
+	})
+	return slices.CompactFunc(ports, func(a, b syncer.ServicePort) bool { return a.Name == b.Name })
+}
+
+// families are those for which the cluster has slices.
+func (r *recovery) families() []syncer.Family {
+	var families []syncer.Family
+	for _, s := range r.slices {
+		if !slices.Contains(families, s.Family) {
+			families = append(families, s.Family)
+		}
+	}
+	slices.Sort(families)
+	return families
+}
+
+// family is that of the standing Endpoints; without any it is the first family
+// that the cluster has, as its own controller would choose.
+func (r *recovery) family(endpoints []syncer.Endpoint) syncer.Family {
+	found := map[syncer.Family]bool{}
+	for addr := range r.mine {
+		found[familyOf(syncer.Endpoint{Addr: addr})] = true
+	}
+	if len(found) == 0 && r.observed.Endpoints == nil {
+		for _, e := range endpoints {
+			found[familyOf(e)] = true
+		}
+		if found[syncer.IPv4] {
+			return syncer.IPv4
+		}
+	}
+	if len(found) != 1 {
+		return ""
+	}
+	for family := range found {
+		return family
+	}
+	return ""
+}

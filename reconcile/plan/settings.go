@@ -1,0 +1,31 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import "tributary.dev/tributary/syncer"
+
+// Settings are what the configuration says about replicas.
+type Settings struct {
+	// WriteEndpoints and WriteSlices choose the kinds beside the Service.
+	WriteEndpoints bool
+	WriteSlices    bool
+	// CreateNamespaces makes a missing namespace an action, not a reason to wait.
+	CreateNamespaces bool
+	// MaxEndpointsPerSlice limits a slice; 0 means syncer.DefaultMaxEndpoints.
+	MaxEndpointsPerSlice int
+	// Capacity limits the addresses of Endpoints that are not written by hand; 0
+	// means syncer.EndpointsCapacity.
+	Capacity int
+}
+
+// kinds are the kinds written beside the Service.
+func (s Settings) kinds() (kinds syncer.Kinds) {
+	if s.WriteEndpoints {
+		kinds |= syncer.KindEndpoints
+	}
+	if s.WriteSlices {
+		kinds |= syncer.KindEndpointSlices
+	}
+	return kinds
+}

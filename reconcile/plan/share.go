@@ -1,0 +1,138 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// share is a contribution on its way through the merge: what of it reaches the
+// replica.
+type share struct {
+	*Contribution
+	// ports are the acceptable ones of the Service.
+	ports []syncer.ServicePort
+	// fates holds the port names that change; nil when none does.
+	fates map[string]portFate
+	// portless is true when the replica has no ports and this source has.
+	portless bool
+	// endpoints are those that are left, ports renamed. The list of the
+	// contribution itself as long as nothing differs.
+	endpoints []syncer.Endpoint
+	// verbatim are hand-written subsets that may be taken as they are.
+	verbatim []syncer.Subset
+}
+
+// sharesOf orders contributions by age, so that nothing depends on the order
+// they came in: oldest Service first, then by cluster, then by source. Those
+// without a Service give nothing.
+func sharesOf(contributions []Contribution) []*share {
+	shares := make([]*share, 0, len(contributions))
+	for i := range contributions {
+		if c := &contributions[i]; c.Service != nil {
+			shares = append(shares, &share{Contribution: c, endpoints: c.Endpoints, verbatim: c.Subsets})
+		}
+	}
+	slices.SortFunc(shares, func(a, b *share) int {
+		return cmp.Or(cmp.Compare(a.Service.Created, b.Service.Created),
+			strings.Compare(a.Cluster, b.Cluster), a.Source.Compare(b.Source))
+	})
+	return slices.CompactFunc(shares, func(a, b *share) bool { return a.Cluster == b.Cluster && a.Source == b.Source })
+}
+
+func (s *share) rename(name string, fate portFate) {
+	if s.fates == nil {
+		s.fates = map[string]portFate{}
+	}
+	s.fates[name] = fate
+}
+
+// ready reports whether the share has an endpoint that may take traffic.
+func (s *share) ready() bool {
+	return slices.ContainsFunc(s.endpoints, func(e syncer.Endpoint) bool { return e.Ready })
+}
+
+// endpointsOnly reports whether the share has an address that its slices lack.
+func (s *share) endpointsOnly() bool {
+	return slices.ContainsFunc(s.endpoints, func(e syncer.Endpoint) bool { return e.Only == syncer.KindEndpoints })
+}
+
+// restrict leaves out hand-written endpoints that are meant for a kind that is
+// not written: they serve nobody.
+func (s *share) restrict(kinds syncer.Kinds) {
+	elsewhere := func(e syncer.Endpoint) bool { return !e.In(kinds) }
+	if slices.ContainsFunc(s.endpoints, elsewhere) {
+		s.endpoints = slices.DeleteFunc(slices.Clone(s.endpoints), elsewhere)
+	}
+}
+
+// limit replaces the endpoints by fewer or other ones; the hand-written subsets
+// no longer say the same.
+func (s *share) limit(endpoints []syncer.Endpoint) {
+	s.endpoints, s.verbatim = endpoints, nil
+}
+
+// fit renames and drops ports of the endpoints as the union decided. An endpoint
+// that has no port left is absent; so is one without ports where the replica has
+// some, because consumers would send traffic to any port of it.
+func (s *share) fit(ported bool) {
+	if s.portless {
+		s.limit(nil)
+		return
+	}
+	fits := func(ports []syncer.Port) bool {
+		return (len(ports) > 0 || !ported) && (s.fates == nil || !slices.ContainsFunc(ports, s.fated))
+	}
+	if !slices.ContainsFunc(s.endpoints, func(e syncer.Endpoint) bool { return !fits(e.Ports) }) {
+		return
+	}
+	// Endpoints share few lists of ports, and keep sharing them.
+	type list struct {
+		first *syncer.Port
+		len   int
+	}
+	known := map[list][]syncer.Port{}
+	kept := make([]syncer.Endpoint, 0, len(s.endpoints))
+	for _, e := range s.endpoints {
+		if !fits(e.Ports) {
+			if len(e.Ports) == 0 {
+				continue
+			}
+			id := list{&e.Ports[0], len(e.Ports)}
+			ports, seen := known[id]
+			if !seen {
+				ports = s.renamed(e.Ports)
+				known[id] = ports
+			}
+			if e.Ports = ports; len(ports) == 0 {
+				continue
+			}
+		}
+		kept = append(kept, e)
+	}
+	s.limit(kept)
+}
+
+func (s *share) fated(p syncer.Port) bool { _, fated := s.fates[p.Name]; return fated }
+
+// renamed applies the fates to a list of ports; names stay unique.
+func (s *share) renamed(ports []syncer.Port) []syncer.Port {
+	var out []syncer.Port
+	for _, p := range ports {
+		if fate, fated := s.fates[p.Name]; fated {
+			if !fate.kept {
+				continue
+			}
+			p.Name = fate.name
+		}
+		if !slices.ContainsFunc(out, func(o syncer.Port) bool { return o.Name == p.Name }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}

@@ -1,0 +1,203 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// WriteText prints plans for people: a table of the writes in order, then what
+// is in the way, then a summary. The plans are printed in the order given.
+func WriteText(w io.Writer, plans []Plan) error {
+	var out bytes.Buffer
+	table := tabwriter.NewWriter(&out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(table, "ACTION\tKIND\tNAME\tWHY\tCONTENT")
+	rows := 0
+	for i := range plans {
+		for _, stage := range plans[i].Stages {
+			for j := range stage {
+				a := &stage[j]
+				fmt.Fprintln(table, strings.Join([]string{string(a.Verb), string(a.Kind), a.fullName(plans[i].Replica), a.Why, a.content()}, "\t"))
+				rows++
+			}
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if rows == 0 {
+		out.Reset()
+	}
+	writeObstacles(&out, plans)
+	fmt.Fprintln(&out, summarise(plans))
+	_, err := w.Write(trimLines(out.Bytes()))
+	return err
+}
+
+// fullName is the object's name with its namespace, if it lives in one.
+func (a *Action) fullName(replica syncer.Key) string {
+	if a.Kind == KindNamespace {
+		return a.Name
+	}
+	return replica.Namespace + "/" + a.Name
+}
+
+// content says what the object will hold.
+func (a *Action) content() string {
+	switch {
+	case a.Service != nil:
+		ports := make([]string, len(a.Service.Ports))
+		for i, p := range a.Service.Ports {
+			ports[i] = servicePortText(p)
+		}
+		return "ports " + listText(ports)
+	case a.Endpoints != nil:
+		var addresses [2]int
+		for _, s := range a.Endpoints.Subsets {
+			addresses[0] += len(s.Ready)
+			addresses[1] += len(s.NotReady)
+		}
+		text := fmt.Sprintf("%d ready, %d not ready", addresses[0], addresses[1])
+		if a.Endpoints.Truncated {
+			text += ", truncated"
+		}
+		return text
+	case a.Slice != nil:
+		ready := 0
+		for i := range a.Slice.Endpoints {
+			if a.Slice.Endpoints[i].Ready {
+				ready++
+			}
+		}
+		ports := make([]string, len(a.Slice.Ports))
+		for i, p := range a.Slice.Ports {
+			ports[i] = p.String()
+		}
+		return fmt.Sprintf("%s %s: %d ready, %d not ready; ports %s",
+			a.Slice.Cluster, a.Slice.Family, ready, len(a.Slice.Endpoints)-ready, listText(ports))
+	}
+	return ""
+}
+
+func servicePortText(p syncer.ServicePort) string {
+	text := fmt.Sprintf("%d/%s→", p.Port, p.Protocol)
+	if p.Name != "" {
+		text = p.Name + ":" + text
+	}
+	if p.Target.Name != "" {
+		return text + p.Target.Name
+	}
+	return fmt.Sprint(text, p.Target.Number)
+}
+
+func listText(items []string) string {
+	if len(items) == 0 {
+		return "none"
+	}
+	return strings.Join(items, ", ")
+}
+
+// writeObstacles prints conflicts, waits and held changes, if any.
+func writeObstacles(out *bytes.Buffer, plans []Plan) {
+	section := func(title string, print func(p *Plan)) {
+		before := out.Len()
+		fmt.Fprintf(out, "\n%s:\n", title)
+		start := out.Len()
+		for i := range plans {
+			print(&plans[i])
+		}
+		if out.Len() == start {
+			out.Truncate(before)
+		}
+	}
+	section("Conflicts", func(p *Plan) {
+		for _, c := range p.Conflicts {
+			fmt.Fprintf(out, "  %s %s %s\n", p.Replica, c.Reason, c.Message)
+		}
+	})
+	section("Waiting", func(p *Plan) {
+		if p.Waiting != "" {
+			fmt.Fprintf(out, "  %s %s\n", p.Replica, p.Waiting)
+		}
+	})
+	section("Held", func(p *Plan) {
+		for _, h := range p.Held {
+			fmt.Fprintf(out, "  %s %s %s\n", p.Replica, h.Cluster, h.Reason)
+		}
+	})
+	if out.Len() > 0 {
+		fmt.Fprintln(out)
+	}
+}
+
+// Summary counts what plans hold.
+type Summary struct {
+	Replicas  int `json:"replicas"`
+	Unchanged int `json:"unchanged"`
+	Create    int `json:"create"`
+	Update    int `json:"update"`
+	Delete    int `json:"delete"`
+	Conflicts int `json:"conflicts"`
+	Waiting   int `json:"waiting"`
+	Held      int `json:"held"`
+}
+
+// Summarise counts the actions and obstacles of plans.
+func Summarise(plans []Plan) Summary {
+	s := Summary{Replicas: len(plans)}
+	for i := range plans {
+		p := &plans[i]
+		if p.Empty() && p.Waiting == "" {
+			s.Unchanged++
+		}
+		for _, stage := range p.Stages {
+			for j := range stage {
+				switch stage[j].Verb {
+				case Create:
+					s.Create++
+				case Update:
+					s.Update++
+				case Delete:
+					s.Delete++
+				}
+			}
+		}
+		s.Conflicts += len(p.Conflicts)
+		s.Held += len(p.Held)
+		if p.Waiting != "" {
+			s.Waiting++
+		}
+	}
+	return s
+}
+
+func summarise(plans []Plan) string {
+	s := Summarise(plans)
+	text := fmt.Sprintf("%d to create, %d to update, %d to delete; %d of %d replicas unchanged",
+		s.Create, s.Update, s.Delete, s.Unchanged, s.Replicas)
+	for _, more := range []struct {
+		n    int
+		word string
+	}{{s.Conflicts, "in conflict"}, {s.Waiting, "waiting"}, {s.Held, "held"}} {
+		if more.n > 0 {
+			text += fmt.Sprintf("; %d %s", more.n, more.word)
+		}
+	}
+	return text
+}
+
+// trimLines cuts the padding that a table leaves before empty cells.
+func trimLines(text []byte) []byte {
+	lines := bytes.Split(text, []byte{'\n'})
+	for i := range lines {
+		lines[i] = bytes.TrimRight(lines[i], " ")
+	}
+	return bytes.Join(lines, []byte{'\n'})
+}

@@ -1,0 +1,142 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// drain takes out the endpoints of members that are to serve no more. The last
+// ready endpoints of a replica stay, unless the drain is forced; then it says so.
+func drain(shares []*share) (held []Held) {
+	serving := slices.ContainsFunc(shares, func(s *share) bool { return !s.Drain && s.ready() })
+	for _, s := range shares {
+		switch {
+		case !s.Drain || len(s.endpoints) == 0:
+		case serving || s.DrainForce || !s.ready():
+			s.limit(nil)
+		default:
+			held = append(held, Held{s.Cluster, HeldDrain})
+		}
+	}
+	return held
+}
+
+// age takes the endpoints of members that have been silent for too long for not
+// ready, where another member has a ready one.
+func age(shares []*share) (held []Held) {
+	fresh := slices.ContainsFunc(shares, func(s *share) bool { return !s.Stale && s.ready() })
+	for _, s := range shares {
+		switch {
+		case !s.Stale || !s.ready():
+		case fresh:
+			s.limit(unreadied(s.endpoints))
+		default:
+			held = append(held, Held{s.Cluster, HeldStale})
+		}
+	}
+	return held
+}
+
+// failOver leaves one of the members that serve one at a time: the first in
+// their order that has a ready endpoint, else the first that has any. Members in
+// the same place serve together.
+func failOver(shares []*share) {
+	first := func(fits func(*share) bool) (best *share) {
+		for _, s := range shares {
+			if s.Failover > 0 && fits(s) && (best == nil || s.Failover < best.Failover) {
+				best = s
+			}
+		}
+		return best
+	}
+	active := first((*share).ready)
+	if active == nil {
+		active = first(func(s *share) bool { return len(s.endpoints) > 0 })
+	}
+	for _, s := range shares {
+		if active != nil && s.Failover > 0 && s.Failover != active.Failover {
+			s.limit(nil)
+		}
+	}
+}
+
+// unreadied returns the endpoints in a state in which no consumer uses them:
+// some go by ready, some by serving.
+func unreadied(endpoints []syncer.Endpoint) []syncer.Endpoint {
+	out := slices.Clone(endpoints)
+	for i := range out {
+		out[i].Ready, out[i].Serving = false, false
+	}
+	return out
+}
+
+// separate keeps an address that several shares name with one of them: the
+// oldest for which it is ready, else the oldest for which it is not terminating,
+// else the oldest; what a member said that went silent since comes last. Pod
+// ranges of members that overlap are somebody's mistake, so it is a conflict; an
+// address that moves is not.
+func separate(key syncer.Key, shares []*share) (conflicts []Conflict) {
+	if len(shares) < 2 {
+		return nil
+	}
+	holder := map[netip.Addr]*share{}
+	for _, claims := range []func(*share, *syncer.Endpoint) bool{
+		func(s *share, e *syncer.Endpoint) bool { return e.Ready && !s.Stale },
+		func(s *share, e *syncer.Endpoint) bool { return !e.Terminating && !s.Stale },
+		func(s *share, e *syncer.Endpoint) bool { return e.Ready },
+		func(*share, *syncer.Endpoint) bool { return true },
+	} {
+		for _, s := range shares {
+			for i := range s.endpoints {
+				if e := &s.endpoints[i]; holder[e.Addr] == nil && claims(s, e) {
+					holder[e.Addr] = s
+				}
+			}
+		}
+	}
+	for _, s := range shares {
+		lost := func(e syncer.Endpoint) bool { return holder[e.Addr] != s }
+		if !slices.ContainsFunc(s.endpoints, lost) {
+			continue
+		}
+		if c, disputed := duplicates(key, s, holder); disputed {
+			conflicts = append(conflicts, c)
+		}
+		s.limit(slices.DeleteFunc(slices.Clone(s.endpoints), lost))
+	}
+	return conflicts
+}
+
+// duplicates reports the live addresses that a share loses.
+func duplicates(key syncer.Key, s *share, holder map[netip.Addr]*share) (c Conflict, disputed bool) {
+	const named = 3
+	seen, winners := map[netip.Addr]bool{}, map[string]bool{}
+	for i := range s.endpoints {
+		e := &s.endpoints[i]
+		if h := holder[e.Addr]; h != s && !e.Terminating {
+			seen[e.Addr], winners[h.Cluster] = true, true
+		}
+	}
+	lost := slices.SortedFunc(maps.Keys(seen), netip.Addr.Compare)
+	if len(lost) == 0 {
+		return c, false
+	}
+	names := make([]string, 0, named)
+	for _, addr := range lost[:min(named, len(lost))] {
+		names = append(names, addr.String())
+	}
+	list := strings.Join(names, ", ")
+	if more := len(lost) - len(names); more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return Conflict{Replica: key, Reason: ConflictDuplicate, Cluster: s.Cluster, Message: fmt.Sprintf(
+		"%s also named by %s, which keeps it: do the pod ranges overlap?", list, joined(winners))}, true
+}

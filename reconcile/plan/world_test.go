@@ -1,0 +1,287 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// world is an ingress cluster of one replica: it executes plans the way an API
+// server would, and objects to what must never be asked of one.
+type world struct {
+	t        testing.TB
+	observed Observed
+	rv       int
+	uid      int
+	writes   int
+}
+
+func newWorld(t testing.TB, key syncer.Key) *world {
+	return &world{t: t, observed: Observed{Key: key, Namespace: NamespaceActive}}
+}
+
+func (w *world) meta(name string, standing *Meta, kind Kind, labels, annotations map[string]string) Meta {
+	w.rv++
+	m := Meta{Name: name, ResourceVersion: fmt.Sprint(w.rv), Labels: labels, Annotations: annotations, Owned: OwnedByLabels(kind, labels)}
+	if standing != nil {
+		m.UID = standing.UID
+		return m
+	}
+	w.uid++
+	m.UID = fmt.Sprint("uid-", w.uid)
+	return m
+}
+
+// settle executes plans until there is nothing to do.
+func (w *world) settle(desired *Replica, settings Settings, rng *rand.Rand) {
+	w.t.Helper()
+	for range 4 {
+		p := Diff(w.observed, desired, settings)
+		if p.Empty() {
+			return
+		}
+		w.execute(p, rng)
+	}
+	p := Diff(w.observed, desired, settings)
+	if !p.Empty() {
+		w.t.Fatalf("no end of writing: %s", textOf(w.t, p))
+	}
+}
+
+// execute applies a plan, the actions of a stage in random order.
+func (w *world) execute(p Plan, rng *rand.Rand) {
+	w.t.Helper()
+	for _, stage := range p.Stages {
+		stage = slices.Clone(stage)
+		if rng != nil {
+			rng.Shuffle(len(stage), func(i, j int) { stage[i], stage[j] = stage[j], stage[i] })
+		}
+		for i := range stage {
+			w.apply(&stage[i])
+		}
+	}
+}
+
+func (w *world) apply(a *Action) {
+	w.t.Helper()
+	w.writes++
+	if a.Why == "" {
+		w.t.Errorf("%s %s without a reason", a.Verb, a.Kind)
+	}
+	if (a.Standing == nil) != (a.Verb == Create) {
+		w.t.Errorf("%s %s %s: standing is %v", a.Verb, a.Kind, a.Name, a.Standing)
+	}
+	if a.Standing != nil && !a.Standing.Owned {
+		w.t.Errorf("%s %s %s is not ours", a.Verb, a.Kind, a.Name)
+	}
+	switch a.Kind {
+	case KindNamespace:
+		w.observed.Namespace = NamespaceActive
+	case KindService:
+		w.applyService(a)
+	case KindEndpoints:
+		w.applyEndpoints(a)
+	case KindEndpointSlice:
+		w.applySlice(a)
+	}
+}
+
+func (w *world) precondition(a *Action, have *Meta) {
+	w.t.Helper()
+	switch {
+	case a.Verb == Create && have != nil:
+		w.t.Fatalf("create %s %s: it exists", a.Kind, a.Name)
+	case a.Verb != Create && have == nil:
+		w.t.Fatalf("%s %s %s: not found", a.Verb, a.Kind, a.Name)
+	case a.Verb != Create && (have.UID != a.Standing.UID || have.ResourceVersion != a.Standing.ResourceVersion):
+		w.t.Fatalf("%s %s %s: conflict", a.Verb, a.Kind, a.Name)
+	}
+}
+
+func (w *world) applyService(a *Action) {
+	w.t.Helper()
+	var have *Meta
+	if w.observed.Service != nil {
+		have = &w.observed.Service.Meta
+	}
+	w.precondition(a, have)
+	if a.Verb == Delete {
+		w.deleteService()
+		return
+	}
+	w.checkService(a.Service)
+	w.observed.Service = &ObservedService{
+		Meta: w.meta(a.Name, have, a.Kind, a.Service.Labels, a.Service.Annotations), Headless: true, Ports: a.Service.Ports,
+	}
+}
+
+// deleteService takes along what an API server and garbage collection do.
+func (w *world) deleteService() {
+	uid := w.observed.Service.UID
+	w.observed.Service, w.observed.Endpoints = nil, nil
+	w.observed.Slices = slices.DeleteFunc(slices.Clone(w.observed.Slices), func(s ObservedSlice) bool { return s.OwnerUID == uid })
+}
+
+// checkService knows the API's rules about ports.
+func (w *world) checkService(s *ServiceSpec) {
+	w.t.Helper()
+	names, numbers := map[string]bool{}, map[string]bool{}
+	for _, p := range s.Ports {
+		if p.Name == "" && len(s.Ports) > 1 || names[p.Name] || numbers[number(p)] {
+			w.t.Errorf("ports that an API server refuses: %+v", s.Ports)
+		}
+		names[p.Name], numbers[number(p)] = true, true
+		if p.Target.Name == "" && !validNumber(p.Target.Number) || p.Target.Name != "" && !validTargetName(p.Target.Name) {
+			w.t.Errorf("target port that an API server refuses: %+v", p.Target)
+		}
+	}
+}
+
+func (w *world) applyEndpoints(a *Action) {
+	w.t.Helper()
+	var have *Meta
+	if w.observed.Endpoints != nil {
+		have = &w.observed.Endpoints.Meta
+	}
+	w.precondition(a, have)
+	if a.Verb == Delete {
+		w.observed.Endpoints = nil
+		return
+	}
+	if w.observed.Service == nil {
+		w.t.Error("Endpoints before their Service")
+	}
+	for _, s := range a.Endpoints.Subsets {
+		if len(s.Ready)+len(s.NotReady) == 0 {
+			w.t.Error("empty subset")
+		}
+	}
+	w.observed.Endpoints = &ObservedEndpoints{
+		Meta: w.meta(a.Name, have, a.Kind, a.Endpoints.Labels, a.Endpoints.Annotations), Subsets: a.Endpoints.Subsets,
+	}
+}
+
+func (w *world) applySlice(a *Action) {
+	w.t.Helper()
+	at := slices.IndexFunc(w.observed.Slices, func(s ObservedSlice) bool { return s.Meta.Name == a.Name })
+	var have *Meta
+	if at >= 0 {
+		have = &w.observed.Slices[at].Meta
+	}
+	w.precondition(a, have)
+	w.observed.Slices = slices.Clone(w.observed.Slices)
+	if a.Verb == Delete {
+		w.observed.Slices = slices.Delete(w.observed.Slices, at, at+1)
+		return
+	}
+	if w.observed.Service == nil {
+		w.t.Fatal("slice before its Service")
+	}
+	if at >= 0 && (!slices.Equal(w.observed.Slices[at].Ports, a.Slice.Ports) || w.observed.Slices[at].Family != a.Slice.Family) {
+		w.t.Errorf("the ports of slice %s change", a.Name)
+	}
+	if !strings.HasPrefix(a.Name, w.observed.Key.Name) || a.Slice.Labels[LabelSourceCluster] != a.Slice.Cluster {
+		w.t.Errorf("slice %s of %s is badly named", a.Name, a.Slice.Cluster)
+	}
+	s := ObservedSlice{
+		Meta: w.meta(a.Name, have, a.Kind, a.Slice.Labels, a.Slice.Annotations), Cluster: a.Slice.Cluster, Slice: a.Slice.Slice,
+	}
+	s.OwnerUID = w.observed.Service.UID
+	if at >= 0 {
+		w.observed.Slices[at] = s
+		return
+	}
+	w.observed.Slices = append(w.observed.Slices, s)
+	slices.SortFunc(w.observed.Slices, func(a, b ObservedSlice) int { return strings.Compare(a.Meta.Name, b.Meta.Name) })
+}
+
+// dumbStates is every spot of ours and its best state, without any cleverness.
+func (w *world) dumbStates() map[spot]traffic {
+	all := map[spot]traffic{}
+	put := func(a syncer.Endpoint, ports []syncer.Port, state traffic) {
+		spotsOf(a.Addr, ports, func(at spot) { all[at] = max(all[at], state) })
+	}
+	if e := w.observed.Endpoints; e != nil && e.Owned {
+		for _, s := range e.Subsets {
+			for _, a := range s.Ready {
+				put(syncer.Endpoint{Addr: a.Addr}, s.Ports, ready)
+			}
+			for _, a := range s.NotReady {
+				put(syncer.Endpoint{Addr: a.Addr}, s.Ports, notReady)
+			}
+		}
+	}
+	for _, s := range w.observed.Slices {
+		for _, e := range s.Endpoints {
+			if s.Owned {
+				put(e, s.Ports, map[bool]traffic{true: ready, false: notReady}[e.Ready])
+			}
+		}
+	}
+	return all
+}
+
+func dumbDelta(before, after map[spot]traffic) Delta {
+	all := spots{}
+	for at := range before {
+		all[at] = true
+	}
+	for at := range after {
+		all[at] = true
+	}
+	return deltaBetween(tally{all, before}, tally{all, after})
+}
+
+// sliced are the addresses that some slice of ours has.
+func (w *world) sliced() map[string]bool {
+	all := map[string]bool{}
+	for _, s := range w.observed.Slices {
+		for _, e := range s.Endpoints {
+			if s.Owned {
+				all[e.Addr.String()] = true
+			}
+		}
+	}
+	return all
+}
+
+func textOf(t testing.TB, plans ...Plan) string {
+	t.Helper()
+	var b strings.Builder
+	if err := WriteText(&b, plans); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// foreignSnapshot renders what is not ours, to be compared before and after.
+func (w *world) foreignSnapshot() string {
+	var b strings.Builder
+	if s := w.observed.Service; s != nil && !s.Owned {
+		fmt.Fprintln(&b, s.Meta, s.Ports)
+	}
+	if e := w.observed.Endpoints; e != nil && !e.Owned {
+		fmt.Fprintln(&b, e.Meta, e.Subsets)
+	}
+	for _, s := range w.observed.Slices {
+		if !s.Owned {
+			fmt.Fprintln(&b, s.Meta, s.Slice)
+		}
+	}
+	return b.String()
+}
+
+// labelsWithout returns a copy.
+func labelsWithout(labels map[string]string, key string) map[string]string {
+	labels = maps.Clone(labels)
+	delete(labels, key)
+	return labels
+}
