@@ -177,7 +177,7 @@ func (r *recorder) Deleted(i item, e EventMeta) {
 	r.log = append(r.log, fmt.Sprintf("%s %s@%s", e.Type, i.Name, e.ResourceVersion))
 }
 
-func (r *recorder) Contact(time.Time) {
+func (r *recorder) Contact(time.Time, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.contacts++

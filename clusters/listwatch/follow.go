@@ -161,7 +161,7 @@ func endOf(err error) (End, error) {
 func (f *follower[T]) start() {
 	f.opened, f.events = time.Now(), 0
 	f.loop.cfg.Handler.Changed(State{Phase: Following})
-	f.loop.cfg.Handler.Contact(f.opened)
+	f.loop.cfg.Handler.Contact(f.opened, false)
 }
 
 // settle stops the stream and waits for what is under way, whose context has
@@ -250,7 +250,7 @@ func (f *follower[T]) event(e Event) (end End, err error) {
 			f.events++
 			l.advance(m.GetResourceVersion())
 		}
-		l.cfg.Handler.Contact(e.Arrival)
+		l.cfg.Handler.Contact(e.Arrival, true)
 	case watch.Error:
 		return endOf(apierrors.FromObject(e.Object))
 	default:
@@ -275,7 +275,7 @@ func (f *follower[T]) object(e Event) {
 	}
 	n := number(m.ResourceVersion)
 	if n != 0 && n <= l.floor {
-		l.cfg.Handler.Contact(e.Arrival)
+		l.cfg.Handler.Contact(e.Arrival, false)
 		return
 	}
 	l.advance(m.ResourceVersion)

@@ -1,0 +1,416 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// fakeAPI is as much of an API server as members need, in JSON over HTTP/2 and
+// TLS through memory, so that all of it runs in virtual time. Every fault is
+// scripted through its fields; change them by with.
+type fakeAPI struct {
+	t        *testing.T
+	server   *httptest.Server
+	listener *memoryListener
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced when anything below changes
+	uid     string
+	version string
+	rv      int
+	events  []fakeEvent
+	oldest  int            // revisions up to here are compacted
+	deny    map[string]int // status by resource; "*" for all
+	down    bool           // answer 503
+	noToken bool           // answer 401
+	closing int            // watches opened up to this generation are to end
+	watches map[string]int // opened, by resource
+	lists   map[string]int
+	hook    func(w http.ResponseWriter, r *http.Request) (handled bool)
+}
+
+type fakeEvent struct {
+	rv           int
+	resource     string
+	kind         string // ADDED, MODIFIED, DELETED
+	old, current runtime.Object
+}
+
+func newFakeAPI(t *testing.T, uid string) *fakeAPI {
+	f := &fakeAPI{
+		t: t, listener: newMemoryListener(), changed: make(chan struct{}), uid: uid, version: "v1.36.3",
+		rv: 100, deny: map[string]int{}, watches: map[string]int{}, lists: map[string]int{},
+	}
+	f.server = httptest.NewUnstartedServer(f)
+	f.server.Listener.Close()
+	f.server.Listener = f.listener
+	f.server.EnableHTTP2 = true
+	f.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	f.server.StartTLS()
+	return f
+}
+
+func (f *fakeAPI) close() {
+	f.listener.thaw()
+	f.server.CloseClientConnections()
+	f.server.Close()
+}
+
+// config reaches the server; token makes configurations differ.
+func (f *fakeAPI) config(token string) *rest.Config {
+	return &rest.Config{
+		Host: "https://example.com", BearerToken: token, Dial: f.listener.dial,
+		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil },
+		TLSClientConfig: rest.TLSClientConfig{
+			CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.server.Certificate().Raw}),
+		},
+	}
+}
+
+// with changes the script and wakes all watches.
+func (f *fakeAPI) with(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// put creates or updates an object.
+func (f *fakeAPI) put(objects ...runtime.Object) {
+	f.with(func() {
+		for _, obj := range objects {
+			resource, m := resourceOf(obj), accessor(obj)
+			f.rv++
+			m.SetResourceVersion(strconv.Itoa(f.rv))
+			if m.GetUID() == "" {
+				m.SetUID(types.UID(m.GetName() + "-uid"))
+			}
+			kind, old := "ADDED", f.find(resource, m.GetNamespace(), m.GetName())
+			if old != nil {
+				kind = "MODIFIED"
+			}
+			f.events = append(f.events, fakeEvent{f.rv, resource, kind, old, obj.DeepCopyObject()})
+		}
+	})
+}
+
+// remove deletes an object.
+func (f *fakeAPI) remove(resource, namespace, name string) {
+	f.with(func() {
+		old := f.find(resource, namespace, name)
+		if old == nil {
+			f.t.Errorf("no %s %s/%s to delete", resource, namespace, name)
+			return
+		}
+		f.rv++
+		last := old.DeepCopyObject()
+		accessor(last).SetResourceVersion(strconv.Itoa(f.rv))
+		f.events = append(f.events, fakeEvent{f.rv, resource, "DELETED", old, last})
+	})
+}
+
+// drop makes objects vanish without an event, as a restored backup does.
+func (f *fakeAPI) drop(resource string, match func(name string) bool) {
+	f.events = slices.DeleteFunc(f.events, func(e fakeEvent) bool {
+		return e.resource == resource && match(accessor(e.current).GetName())
+	})
+}
+
+func (f *fakeAPI) find(resource, namespace, name string) runtime.Object {
+	for _, obj := range f.state(resource) {
+		if m := accessor(obj); m.GetNamespace() == namespace && m.GetName() == name {
+			return obj
+		}
+	}
+	return nil
+}
+
+// state replays the events of a resource, in order of creation.
+func (f *fakeAPI) state(resource string) []runtime.Object {
+	var order []string
+	objects := map[string]runtime.Object{}
+	for _, e := range f.events {
+		if e.resource != resource {
+			continue
+		}
+		m := accessor(e.current)
+		key := m.GetNamespace() + "/" + m.GetName()
+		if e.kind == "DELETED" {
+			delete(objects, key)
+			continue
+		}
+		if _, known := objects[key]; !known {
+			order = append(slices.DeleteFunc(order, func(k string) bool { return k == key }), key)
+		}
+		objects[key] = e.current
+	}
+	var list []runtime.Object
+	for _, key := range order {
+		if obj := objects[key]; obj != nil {
+			list = append(list, obj)
+		}
+	}
+	return list
+}
+
+func accessor(obj runtime.Object) metav1.Object {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+func resourceOf(obj runtime.Object) string {
+	switch obj.(type) {
+	case *corev1.Pod:
+		return "pods"
+	case *corev1.Service:
+		return "services"
+	case *corev1.Node:
+		return "nodes"
+	case *corev1.Endpoints: //nolint:staticcheck // v1 Endpoints are what members hold
+		return "endpoints"
+	case *discoveryv1.EndpointSlice:
+		return "endpointslices"
+	}
+	panic(fmt.Sprintf("no resource for %T", obj))
+}
+
+var fakeKinds = map[string][2]string{
+	"pods": {"v1", "Pod"}, "services": {"v1", "Service"}, "nodes": {"v1", "Node"}, "endpoints": {"v1", "Endpoints"},
+	"endpointslices": {"discovery.k8s.io/v1", "EndpointSlice"},
+}
+
+// ServeHTTP implements http.Handler.
+func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	resource := parts[len(parts)-1]
+	f.mu.Lock()
+	hook, status := f.hook, max(f.deny["*"], f.deny[resource])
+	if f.noToken {
+		status = http.StatusUnauthorized
+	}
+	if f.down {
+		status = http.StatusServiceUnavailable
+	}
+	f.mu.Unlock()
+	switch {
+	case hook != nil && hook(w, r):
+	case status != 0:
+		fail(w, status)
+	case resource == "version":
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		minor := strings.Split(f.version, ".")[1]
+		_ = json.NewEncoder(w).Encode(map[string]string{"major": "1", "minor": minor + "+", "gitVersion": f.version})
+	case resource == "kube-system":
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		respond(w, &corev1.Namespace{
+			TypeMeta:   metav1.TypeMeta{Kind: "Namespace", APIVersion: "v1"},
+			ObjectMeta: metav1.ObjectMeta{Name: resource, UID: types.UID(f.uid)},
+		})
+	case fakeKinds[resource][0] == "":
+		fail(w, http.StatusNotFound)
+	case r.URL.Query().Get("watch") != "":
+		f.watch(w, r, resource, newFakeQuery(r, parts))
+	default:
+		f.list(w, resource, newFakeQuery(r, parts))
+	}
+}
+
+func fail(w http.ResponseWriter, code int) {
+	w.Header().Set("Content-Type", "application/json")
+	if code == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(statusObject(code))
+}
+
+func statusObject(code int) *metav1.Status {
+	reasons := map[int]metav1.StatusReason{
+		401: metav1.StatusReasonUnauthorized, 403: metav1.StatusReasonForbidden, 404: metav1.StatusReasonNotFound,
+		410: metav1.StatusReasonExpired, 422: metav1.StatusReasonInvalid, 500: metav1.StatusReasonInternalError,
+	}
+	return &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Reason: reasons[code], Code: int32(code), Message: "scripted",
+	}
+}
+
+func respond(w http.ResponseWriter, obj any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(obj)
+}
+
+// fakeQuery is what a request asks for.
+type fakeQuery struct {
+	namespace  string
+	fields     fields.Selector
+	labels     labels.Selector
+	rv         string
+	initial    bool // sendInitialEvents
+	limit      int
+	from       int // continue
+	resumeFrom int
+}
+
+func newFakeQuery(r *http.Request, parts []string) fakeQuery {
+	q := r.URL.Query()
+	out := fakeQuery{rv: q.Get("resourceVersion"), initial: q.Get("sendInitialEvents") == "true"}
+	if i := slices.Index(parts, "namespaces"); i >= 0 {
+		out.namespace = parts[i+1]
+	}
+	out.fields, _ = fields.ParseSelector(q.Get("fieldSelector"))
+	out.labels, _ = labels.Parse(q.Get("labelSelector"))
+	out.limit, _ = strconv.Atoi(q.Get("limit"))
+	out.from, _ = strconv.Atoi(q.Get("continue"))
+	out.resumeFrom, _ = strconv.Atoi(out.rv)
+	return out
+}
+
+func (q fakeQuery) matches(obj runtime.Object) bool {
+	if obj == nil {
+		return false
+	}
+	m := accessor(obj)
+	set := fields.Set{"metadata.name": m.GetName(), "metadata.namespace": m.GetNamespace()}
+	if p, ok := obj.(*corev1.Pod); ok {
+		set["status.phase"] = string(p.Status.Phase)
+	}
+	return (q.namespace == "" || q.namespace == m.GetNamespace()) && q.fields.Matches(set) && q.labels.Matches(labels.Set(m.GetLabels()))
+}
+
+func (f *fakeAPI) list(w http.ResponseWriter, resource string, q fakeQuery) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lists[resource]++
+	var items []runtime.Object
+	for _, obj := range f.state(resource) {
+		if q.matches(obj) {
+			items = append(items, obj)
+		}
+	}
+	items = items[min(q.from, len(items)):]
+	next := ""
+	if q.limit > 0 && len(items) > q.limit {
+		items, next = items[:q.limit], strconv.Itoa(q.from+q.limit)
+	}
+	kind := fakeKinds[resource]
+	respond(w, map[string]any{
+		"kind": kind[1] + "List", "apiVersion": kind[0], "items": items,
+		"metadata": map[string]string{"resourceVersion": strconv.Itoa(f.rv), "continue": next},
+	})
+}
+
+// watch streams events until the client leaves or the script ends it.
+func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request, resource string, q fakeQuery) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	flush := w.(http.Flusher).Flush
+	send := func(kind string, obj any) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"type": kind, "object": obj})
+	}
+	f.mu.Lock()
+	f.watches[resource]++
+	generation := f.closing
+	position := q.resumeFrom
+	expired := position != 0 && position < f.oldest
+	if position == 0 {
+		position = f.rv
+		for _, obj := range f.state(resource) {
+			if q.matches(obj) {
+				send("ADDED", typed(resource, obj))
+			}
+		}
+		if q.initial && f.version >= "v1.34" {
+			send("BOOKMARK", fakeBookmark(resource, f.rv, map[string]string{metav1.InitialEventsAnnotationKey: "true"}))
+		}
+	}
+	f.mu.Unlock()
+	if expired {
+		send("ERROR", statusObject(http.StatusGone))
+		return
+	}
+	flush()
+	for {
+		f.mu.Lock()
+		ended, wake := f.closing > generation, f.changed
+		for _, e := range f.events {
+			if e.resource == resource && e.rv > position {
+				position = e.rv
+				if kind, obj := q.view(e); obj != nil {
+					send(kind, typed(resource, obj))
+				}
+			}
+		}
+		f.mu.Unlock()
+		flush()
+		if ended {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-wake:
+		}
+	}
+}
+
+// view is how an event looks through a selector.
+func (q fakeQuery) view(e fakeEvent) (string, runtime.Object) {
+	was, is := q.matches(e.old), e.kind != "DELETED" && q.matches(e.current)
+	switch {
+	case was && is:
+		return "MODIFIED", e.current
+	case is:
+		return "ADDED", e.current
+	case was:
+		return "DELETED", e.current
+	}
+	return "", nil
+}
+
+func typed(resource string, obj runtime.Object) runtime.Object {
+	obj = obj.DeepCopyObject()
+	kind := fakeKinds[resource]
+	t, _ := meta.TypeAccessor(obj)
+	t.SetAPIVersion(kind[0])
+	t.SetKind(kind[1])
+	return obj
+}
+
+func fakeBookmark(resource string, rv int, annotations map[string]string) any {
+	kind := fakeKinds[resource]
+	return map[string]any{
+		"kind": kind[1], "apiVersion": kind[0],
+		"metadata": map[string]any{"resourceVersion": strconv.Itoa(rv), "annotations": annotations},
+	}
+}

@@ -1,0 +1,141 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"time"
+
+	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/syncer"
+)
+
+// podsHandler takes in the pods of a member.
+type podsHandler struct{ *feed }
+
+// Replaced implements listwatch.Handler.
+func (h podsHandler) Replaced(items []store.Versioned[syncer.Pod], r listwatch.Replacement) {
+	plan := h.m.store.PlanReplacePods(items, store.Revision(r.ResourceVersion))
+	var keep func(store.AbsentPod) bool
+	if h.m.opts.Guard != nil && len(plan.Absent) > 0 {
+		keep = h.m.opts.Guard.Pods(h.m.name, plan)
+	}
+	h.listed(plan.Apply(keep), h.cause("Pod", "relist", r.Finished))
+	h.rewound(kindPods, r.Reason)
+	h.fill(fillPods, r.Finished)
+}
+
+// Upserted implements listwatch.Handler.
+func (h podsHandler) Upserted(p store.Versioned[syncer.Pod], e listwatch.EventMeta) {
+	h.event(resourcePods.Resource, e)
+	if dirty := h.m.store.UpsertPod(p); len(dirty) > 0 {
+		h.live(dirty, h.podCause(&p.Object, e))
+	}
+}
+
+// Deleted implements listwatch.Handler.
+func (h podsHandler) Deleted(p store.Versioned[syncer.Pod], e listwatch.EventMeta) {
+	h.event(resourcePods.Resource, e)
+	if dirty := h.m.store.DeletePod(p); len(dirty) > 0 {
+		h.live(dirty, h.podCause(&p.Object, e))
+	}
+}
+
+// Contact implements listwatch.Handler.
+func (h podsHandler) Contact(at time.Time, bookmark bool) {
+	h.contact(resourcePods.Resource, at, bookmark)
+}
+
+// Changed implements listwatch.Handler.
+func (h podsHandler) Changed(s listwatch.State) { h.changed(kindPods, s) }
+
+func (h podsHandler) podCause(p *syncer.Pod, e listwatch.EventMeta) metrics.Cause {
+	c := h.liveCause("Pod", p.Key, p.UID, e)
+	switch {
+	case e.Type == "deleted":
+		c.State = "gone"
+	case p.Terminating():
+		c.State = "terminating"
+	case p.Ready:
+		c.State = "ready"
+	default:
+		c.State = "not ready"
+	}
+	if len(p.IPs) > 0 && p.IPs[0].Addr.IsValid() {
+		c.IP = p.IPs[0].Addr.String()
+	}
+	return c
+}
+
+// servicesHandler takes in the Services of a member.
+type servicesHandler struct{ *feed }
+
+// Replaced implements listwatch.Handler.
+func (h servicesHandler) Replaced(items []store.Versioned[syncer.Service], r listwatch.Replacement) {
+	plan := h.m.store.PlanReplaceServices(items, store.Revision(r.ResourceVersion))
+	var keep func(store.AbsentService) bool
+	if h.m.opts.Guard != nil && len(plan.Absent) > 0 {
+		keep = h.m.opts.Guard.Services(h.m.name, plan)
+	}
+	h.listed(plan.Apply(keep), h.cause("Service", "relist", r.Finished))
+	h.servicesChanged()
+	h.rewound(kindServices, r.Reason)
+	h.fill(fillServices, r.Finished)
+}
+
+// Upserted implements listwatch.Handler.
+func (h servicesHandler) Upserted(s store.Versioned[syncer.Service], e listwatch.EventMeta) {
+	h.event(resourceServices.Resource, e)
+	h.change(h.m.store.UpsertService(s), &s.Object, e)
+}
+
+// Deleted implements listwatch.Handler.
+func (h servicesHandler) Deleted(s store.Versioned[syncer.Service], e listwatch.EventMeta) {
+	h.event(resourceServices.Resource, e)
+	h.change(h.m.store.DeleteService(s), &s.Object, e)
+}
+
+func (h servicesHandler) change(dirty []store.Dirty, s *syncer.Service, e listwatch.EventMeta) {
+	if len(dirty) == 0 {
+		return
+	}
+	h.servicesChanged()
+	h.live(dirty, h.liveCause("Service", s.Key, s.UID, e))
+}
+
+// Contact implements listwatch.Handler.
+func (h servicesHandler) Contact(at time.Time, bookmark bool) {
+	h.contact(resourceServices.Resource, at, bookmark)
+}
+
+// Changed implements listwatch.Handler.
+func (h servicesHandler) Changed(s listwatch.State) { h.changed(kindServices, s) }
+
+// changed notes the state of an essential loop.
+func (f *feed) changed(kind int, s listwatch.State) {
+	now := time.Now()
+	f.m.health.note(func(fs *facts) { fs.kinds[kind].change(s, now) })
+}
+
+// rewound notes that a kind has been listed anew after the member went back in
+// time. When all have, the doubt is over: what a list does not show is the
+// guard's to judge.
+func (f *feed) rewound(kind int, reason listwatch.Reason) {
+	if reason != listwatch.Rewound {
+		return
+	}
+	f.m.health.note(func(fs *facts) { fs.listedAnew(kind) })
+}
+
+// servicesChanged makes sure that hand-written endpoints are watched for the
+// Services that need it, and no others.
+func (f *feed) servicesChanged() {
+	f.m.mu.Lock()
+	ls := f.m.loops
+	f.m.mu.Unlock()
+	if ls != nil {
+		ls.written.signal()
+	}
+}

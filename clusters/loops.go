@@ -1,0 +1,86 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"context"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// looper is what all loops have in common, whatever they follow.
+type looper interface {
+	Run(ctx context.Context)
+	SetSource(listwatch.Source)
+	Relist()
+	Rewind()
+	Kick()
+}
+
+// loops are the watches of a member.
+type loops struct {
+	services *listwatch.Loop[store.Versioned[syncer.Service]]
+	pods     *listwatch.Loop[store.Versioned[syncer.Pod]]
+	nodes    *nodes
+	written  *written
+}
+
+// livePods leaves out pods that have finished: they are never endpoints. One that
+// finishes leaves the selector, which arrives as a deletion. Servers as old as
+// 1.17 know these selectors.
+const livePods = "status.phase!=Succeeded,status.phase!=Failed"
+
+func newLoops(m *Member, l *link) *loops {
+	ls := &loops{nodes: newNodes(m, l), written: newWritten(m, l)}
+	ls.services = listwatch.New(listwatch.Config[store.Versioned[syncer.Service]]{
+		Kind: "services", Convert: convertWith(m.decoder.Service), Key: serviceKey,
+		Handler: servicesHandler{m.feed}, MaxObjects: m.opts.MaxObjects,
+		Observer: m.feed, Logger: m.log,
+	}, l.source(resourceServices))
+	ls.pods = listwatch.New(listwatch.Config[store.Versioned[syncer.Pod]]{
+		Kind: "pods", Convert: convertWith(m.decoder.Pod), Key: podKey,
+		Options: metav1.ListOptions{FieldSelector: livePods},
+		Handler: podsHandler{m.feed}, MaxObjects: m.opts.MaxObjects,
+		Observer: m.feed, Logger: m.log,
+	}, l.source(resourcePods))
+	return ls
+}
+
+func serviceKey(v *store.Versioned[syncer.Service]) syncer.Key { return v.Object.Key }
+func podKey(v *store.Versioned[syncer.Pod]) syncer.Key         { return v.Object.Key }
+
+// run runs all watches until ctx ends.
+func (ls *loops) run(ctx context.Context) {
+	var running sync.WaitGroup
+	running.Go(func() { ls.services.Run(ctx) })
+	running.Go(func() { ls.pods.Run(ctx) })
+	running.Go(func() { ls.nodes.run(ctx) })
+	running.Go(func() { ls.written.run(ctx) })
+	running.Wait()
+}
+
+// each calls what every loop has.
+func (ls *loops) each(call func(looper)) {
+	call(ls.services)
+	call(ls.pods)
+	ls.nodes.each(call)
+	ls.written.each(call)
+}
+
+// exchange goes over to another link. afresh says that what it shows may be more
+// or less than before, so that resuming is not enough.
+func (ls *loops) exchange(l *link, afresh bool) {
+	ls.services.SetSource(l.source(resourceServices))
+	ls.pods.SetSource(l.source(resourcePods))
+	ls.nodes.exchange(l)
+	ls.written.exchange(l)
+	if afresh {
+		ls.each(looper.Rewind)
+	}
+}

@@ -1,0 +1,147 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// nodes follows the zones of a member's nodes, if it may: a refusal turns it off
+// until the member is reached anew. Slices then name no zones.
+type nodes struct {
+	m *Member
+	// relinked is sent to (without blocking) after link has changed.
+	relinked chan struct{}
+	started  time.Time
+
+	mu   sync.Mutex
+	link *link
+	loop *listwatch.Loop[store.Versioned[store.Node]] // nil while turned off
+	off  context.CancelFunc                           // turns loop off
+}
+
+// nodesPatience is how long the member's first fill waits for nodes that cannot
+// be read for a reason other than a refusal.
+const nodesPatience = 10 * time.Second
+
+func newNodes(m *Member, l *link) *nodes {
+	return &nodes{m: m, link: l, relinked: make(chan struct{}, 1), started: time.Now()}
+}
+
+// run follows until ctx ends.
+func (n *nodes) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		on, off := context.WithCancel(ctx)
+		n.start(off).Run(on)
+		off()
+		select {
+		case <-ctx.Done():
+		case <-n.relinked:
+		}
+	}
+}
+
+// start makes the next loop.
+func (n *nodes) start(off context.CancelFunc) *listwatch.Loop[store.Versioned[store.Node]] {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	select {
+	case <-n.relinked: // link is read below
+	default:
+	}
+	n.off = off
+	n.loop = listwatch.New(listwatch.Config[store.Versioned[store.Node]]{
+		Kind: resourceNodes.Resource, Convert: convertWith(n.m.decoder.Node), Key: nodeKey,
+		Handler: nodesHandler{n.m.feed, n}, MaxObjects: n.m.opts.MaxObjects,
+		Observer: n.m.feed, Logger: n.m.log,
+	}, n.link.source(resourceNodes))
+	return n.loop
+}
+
+func nodeKey(v *store.Versioned[store.Node]) syncer.Key { return syncer.Key{Name: v.Object.Name} }
+
+// exchange goes over to another link.
+func (n *nodes) exchange(l *link) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.link = l
+	if n.loop != nil {
+		n.loop.SetSource(l.source(resourceNodes))
+		return
+	}
+	select {
+	case n.relinked <- struct{}{}:
+	default:
+	}
+}
+
+// each calls what every loop has, if there is one.
+func (n *nodes) each(call func(looper)) {
+	n.mu.Lock()
+	loop := n.loop
+	n.mu.Unlock()
+	if loop != nil {
+		call(loop)
+	}
+}
+
+// turnOff ends the loop.
+func (n *nodes) turnOff() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.loop = nil
+	n.off()
+}
+
+// nodesHandler takes in the nodes of a member.
+type nodesHandler struct {
+	*feed
+	nodes *nodes
+}
+
+// Replaced implements listwatch.Handler.
+func (h nodesHandler) Replaced(items []store.Versioned[store.Node], r listwatch.Replacement) {
+	h.m.health.remark(resourceNodes.Resource, "")
+	h.bulk(h.m.store.ReplaceNodes(items), h.cause("Node", "relist", r.Finished))
+	h.fill(fillNodes, r.Finished)
+}
+
+// Upserted implements listwatch.Handler.
+func (h nodesHandler) Upserted(n store.Versioned[store.Node], e listwatch.EventMeta) {
+	h.event(resourceNodes.Resource, e)
+	cause := h.liveCause("Node", syncer.Key{Name: n.Object.Name}, "", e)
+	cause.Live = false // nobody waits for a zone
+	h.bulk(h.m.store.SetNode(n.Object), cause)
+}
+
+// Deleted implements listwatch.Handler. The zone stays: a node's pods outlive it
+// for a while, and rewriting their slices without it would serve nobody.
+func (h nodesHandler) Deleted(_ store.Versioned[store.Node], e listwatch.EventMeta) {
+	h.event(resourceNodes.Resource, e)
+}
+
+// Contact implements listwatch.Handler.
+func (h nodesHandler) Contact(at time.Time, bookmark bool) {
+	h.contact(resourceNodes.Resource, at, bookmark)
+}
+
+// Changed implements listwatch.Handler.
+func (h nodesHandler) Changed(s listwatch.State) {
+	switch {
+	case s.Phase == listwatch.Forbidden:
+		h.m.log.Info("nodes of cluster may not be read: its endpoints carry no zones")
+		h.m.health.remark(resourceNodes.Resource, "may not be read: endpoints carry no zones")
+		h.fill(fillNodes, time.Now())
+		h.nodes.turnOff()
+	case s.Phase == listwatch.Waiting && time.Since(h.nodes.started) > nodesPatience:
+		h.m.health.remark(resourceNodes.Resource, "cannot be read: endpoints may carry no zones")
+		h.fill(fillNodes, time.Now())
+	}
+}

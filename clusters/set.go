@@ -1,0 +1,164 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/syncer"
+)
+
+// Set is the members that the configuration names. Apply and Run are for one
+// goroutine each; everything else may be called at any time from any goroutine
+// and blocks on no cluster.
+type Set struct {
+	opts Options
+
+	// members is sorted by name; replaced, never changed.
+	members atomic.Pointer[[]*Member]
+
+	mu      sync.Mutex
+	running map[string]*runningMember
+	loaded  *config.Loaded
+	ctx     context.Context // of Run; nil before it and after
+	ended   bool            // Run has returned or is about to
+	tasks   sync.WaitGroup
+}
+
+// runningMember is a member and the end of its life.
+type runningMember struct {
+	*Member
+	cancel context.CancelFunc // nil until it runs
+}
+
+// NewSet returns a set without members.
+func NewSet(o Options) *Set {
+	s := &Set{opts: o, running: map[string]*runningMember{}}
+	s.members.Store(&[]*Member{})
+	return s
+}
+
+// Changes is what an Apply did.
+type Changes struct {
+	// Added, Removed and Changed name members, sorted. A changed one may be one
+	// that is only reached differently.
+	Added, Removed, Changed []string
+	// Orphaned are the replicas that removed members contributed to, sorted. Whose
+	// endpoints stay is not decided here: see the setting for orphans.
+	Orphaned []syncer.Key
+}
+
+// Apply makes the members those of the configuration. What is removed is gone
+// from every view when Apply returns, and has ended some time later; what is
+// reached differently goes on as it was until the new way has proven itself.
+func (s *Set) Apply(loaded *config.Loaded) Changes {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var changes Changes
+	wanted := map[string]bool{}
+	for _, c := range loaded.Config.Clusters {
+		wanted[c.Name] = true
+		t := target{cluster: c, access: loaded.Members[c.Name]}
+		member, exists := s.running[c.Name]
+		if !exists {
+			s.add(t)
+			changes.Added = append(changes.Added, c.Name)
+		} else if s.differs(loaded, c.Name) {
+			member.setTarget(t)
+			changes.Changed = append(changes.Changed, c.Name)
+		}
+	}
+	for name, member := range s.running {
+		if !wanted[name] {
+			changes.Removed = append(changes.Removed, name)
+			changes.Orphaned = append(changes.Orphaned, member.store.Replicas()...)
+			delete(s.running, name)
+			if member.cancel != nil {
+				member.cancel()
+			}
+		}
+	}
+	s.loaded = loaded
+	s.publish()
+	slices.Sort(changes.Added)
+	slices.Sort(changes.Removed)
+	slices.Sort(changes.Changed)
+	changes.Orphaned = sortedKeys(changes.Orphaned)
+	return changes
+}
+
+// differs reports whether anything about a member is not as it was.
+func (s *Set) differs(loaded *config.Loaded, name string) bool {
+	d := config.Compare(s.loaded, loaded)
+	return slices.Contains(d.Changed, name) || slices.Contains(d.Reconnect, name) ||
+		(s.loaded.Members[name].Err == nil) != (loaded.Members[name].Err == nil) || slices.Contains(d.Refused, name)
+}
+
+func sortedKeys(keys []syncer.Key) []syncer.Key {
+	slices.SortFunc(keys, syncer.Key.Compare)
+	return slices.Compact(keys)
+}
+
+func (s *Set) add(t target) {
+	member := &runningMember{Member: newMember(t, &s.opts)}
+	s.running[t.cluster.Name] = member
+	s.start(member)
+}
+
+// start runs a member if the set runs. The caller holds mu.
+func (s *Set) start(member *runningMember) {
+	if s.ctx == nil || s.ended {
+		return
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	member.cancel = cancel
+	s.tasks.Go(func() {
+		defer cancel()
+		member.Run(ctx)
+	})
+}
+
+// publish makes the members visible. The caller holds mu.
+func (s *Set) publish() {
+	members := make([]*Member, 0, len(s.running))
+	for _, member := range s.running {
+		members = append(members, member.Member)
+	}
+	slices.SortFunc(members, func(a, b *Member) int { return strings.Compare(a.name, b.name) })
+	s.members.Store(&members)
+}
+
+// Run runs the members until ctx ends, and those that Apply adds meanwhile. It
+// returns when all have ended. It is called once.
+func (s *Set) Run(ctx context.Context) {
+	s.mu.Lock()
+	s.ctx = ctx
+	for _, member := range s.running {
+		s.start(member)
+	}
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	s.tasks.Wait()
+}
+
+// Relist asks a member for complete lists, or with an empty name all of them. It
+// reports whether there was one to ask.
+func (s *Set) Relist(cluster string) bool {
+	asked := false
+	for _, m := range *s.members.Load() {
+		if cluster == "" || cluster == m.name {
+			m.Relist()
+			asked = true
+		}
+	}
+	return asked
+}

@@ -1,0 +1,66 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"log/slog"
+	"net/http"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/metrics"
+)
+
+// Sink is told which replicas a member's change may have touched. It is called
+// from the goroutines of watches, with no lock held: it must be safe for
+// concurrent use and must not block.
+type Sink interface {
+	// Dirty reports replicas, each with its effect. bulk is true where nobody waits
+	// for a single one of them: a first fill, what a list adds, an edited
+	// configuration.
+	Dirty(cluster string, dirty []store.Dirty, cause metrics.Cause, bulk bool)
+}
+
+// Guard judges what a list does not show any more before that is removed. The
+// functions it returns say which absent objects to keep; nil removes them all.
+// It is not asked about a first fill, which has nothing to remove.
+type Guard interface {
+	Pods(cluster string, r *store.PodReplacement) (keep func(store.AbsentPod) bool)
+	Services(cluster string, r *store.ServiceReplacement) (keep func(store.AbsentService) bool)
+	// Written is asked about a Service without selector whose hand-written
+	// endpoints a list does not show any more, though so many were known.
+	Written(cluster string, absent AbsentWritten) (keep bool)
+}
+
+// Observer counts what watches do; metrics.Metrics is one. resource is the
+// plural name.
+type Observer interface {
+	WatchEvent(cluster, resource, event string)
+	WatchRestart(cluster, resource, reason string)
+	Relist(cluster, resource, reason string)
+}
+
+// Options are the same for all members. Only Sink must be set.
+type Options struct {
+	Sink Sink
+	// Guard may be nil: every list is then applied as it is.
+	Guard Guard
+	// Observer may be nil.
+	Observer Observer
+	// Wrap returns what observes the requests to a member; nil observes none.
+	Wrap func(cluster string) func(http.RoundTripper) http.RoundTripper
+	// Keep names annotations of Services to carry on; see store.NewDecoder.
+	Keep func(annotation string) bool
+	// Pinned returns the identity by which a member was known before this process
+	// started, or ""; nil knows none.
+	Pinned func(cluster string) string
+	// Changed is called after a member's state has changed. It must not block and
+	// may be called concurrently. Nil is not called.
+	Changed func(cluster string)
+	// Version of the product, for the User-Agent.
+	Version string
+	// Logger may be nil.
+	Logger *slog.Logger
+	// MaxObjects fails lists of a kind that are longer; 0 is no bound.
+	MaxObjects int
+}

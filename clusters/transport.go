@@ -1,0 +1,125 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/transport"
+)
+
+// A server that is frozen, or that a silent network drop has cut off, is noticed
+// after pingAfter+pingTimeout: client-go's defaults take 45 s.
+const (
+	pingAfter    = 5 * time.Second
+	pingTimeout  = 3 * time.Second
+	dialTimeout  = 5 * time.Second
+	tlsTimeout   = 5 * time.Second
+	idleTimeout  = 90 * time.Second
+	idlePerHost  = 25
+	keepAlive    = 30 * time.Second
+	writeTimeout = 10 * time.Second
+	// requestTimeout bounds requests other than watches that have no deadline of
+	// their own. An API server gives up after 60 s.
+	requestTimeout = 60 * time.Second
+)
+
+// newTransport builds a transport that nothing else uses.
+func newTransport(tc *transport.Config) (*http.Transport, error) {
+	tls, err := transport.TLSConfigFor(tc)
+	if err != nil {
+		return nil, err
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(len(tc.TLS.NextProtos) == 0 || slices.Contains(tc.TLS.NextProtos, "h2"))
+	proxy := http.ProxyFromEnvironment
+	if tc.Proxy != nil {
+		proxy = tc.Proxy
+	}
+	return &http.Transport{
+		Proxy:               proxy,
+		DialContext:         tc.DialHolder.Dial,
+		TLSClientConfig:     tls,
+		TLSHandshakeTimeout: tlsTimeout,
+		MaxIdleConnsPerHost: idlePerHost,
+		IdleConnTimeout:     idleTimeout,
+		DisableCompression:  tc.DisableCompression,
+		Protocols:           protocols,
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout:  pingAfter,
+			PingTimeout:      pingTimeout,
+			WriteByteTimeout: writeTimeout,
+		},
+	}, nil
+}
+
+// dial counts what it dials. next is the configuration's own dialer; usually nil.
+func (c *Connection) dial(next func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	if next == nil {
+		next = (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := next(ctx, network, address)
+		if err == nil {
+			c.dials.Add(1)
+		}
+		return conn, err
+	}
+}
+
+// roundTripper notes that the server answered, and gives requests without a
+// deadline one, watches excepted.
+type roundTripper struct {
+	next     http.RoundTripper
+	answered func()
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	_, bounded := ctx.Deadline()
+	if bounded || isWatch(req) {
+		resp, err := t.next.RoundTrip(req)
+		if err == nil {
+			t.answered()
+		}
+		return resp, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	resp, err := t.next.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	t.answered()
+	resp.Body = cancelBody{resp.Body, cancel}
+	return resp, nil
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (t roundTripper) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+func isWatch(req *http.Request) bool {
+	watch := req.URL.Query().Get("watch")
+	return watch == "true" || watch == "1"
+}
+
+// cancelBody ends the request's context when its body has been read.
+type cancelBody struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+// Close implements io.Closer.
+func (b cancelBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.cancel()
+	return err
+}

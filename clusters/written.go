@@ -1,0 +1,245 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// written follows hand-written endpoints: those of Services without a selector.
+// A member with none of these costs nothing here, for watching all Endpoints of
+// a large cluster to find a few would be dearer than everything else. Nothing is
+// taken from objects that the member's controllers derived.
+type written struct {
+	m    *Member
+	wake chan struct{}
+
+	mu     sync.Mutex
+	link   *link
+	wanted map[syncer.Key]bool // Services without selector; replaced, never changed
+	// noSlices is set when the member's API has no EndpointSlices.
+	noSlices bool
+	watches  map[scope]*writtenWatch
+	slices   *writtenWatch // nil when none is needed
+}
+
+// writtenWatch is a running loop.
+type writtenWatch struct {
+	looper
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// Slices of discovery.k8s.io/v1 exist from this version on.
+const slicesMajor, slicesMinor = 1, 21
+
+// handWrittenSlices selects slices that no controller derived, at the server: so
+// one watch for all Services brings next to nothing.
+const handWrittenSlices = "kubernetes.io/service-name," +
+	"endpointslice.kubernetes.io/managed-by notin (endpointslice-controller.k8s.io,endpointslicemirroring-controller.k8s.io,tributary.dev)"
+
+func newWritten(m *Member, l *link) *written {
+	return &written{m: m, link: l, wake: make(chan struct{}, 1), watches: map[scope]*writtenWatch{}}
+}
+
+// signal asks for another look at which Services have no selector.
+func (w *written) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run keeps the watches that are needed, until ctx ends.
+func (w *written) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			w.stop(slices.Collect(maps.Values(w.watches))...)
+			w.stop(w.slices)
+			return
+		case <-w.wake:
+			w.reconcile(ctx)
+		}
+	}
+}
+
+// reconcile starts and stops watches. Only run calls it.
+func (w *written) reconcile(ctx context.Context) {
+	keys := w.m.store.WrittenSources()
+	wanted := make(map[syncer.Key]bool, len(keys))
+	for _, key := range keys {
+		wanted[key] = true
+	}
+	w.mu.Lock()
+	before := w.wanted
+	w.wanted = wanted
+	w.mu.Unlock()
+	var fresh []syncer.Key
+	for _, key := range keys {
+		if !before[key] {
+			fresh = append(fresh, key)
+		}
+	}
+	w.reconcileEndpoints(ctx, keys, fresh)
+	w.reconcileSlices(ctx, keys, fresh)
+	for key := range before {
+		if !wanted[key] {
+			w.m.feed.bulk(w.m.store.ForgetWritten(key), w.m.feed.cause("Endpoints", "relist", time.Now()))
+		}
+	}
+}
+
+func (w *written) reconcileEndpoints(ctx context.Context, keys, fresh []syncer.Key) {
+	scopes := scopesOf(keys)
+	var ended []*writtenWatch
+	w.mu.Lock()
+	for s, watch := range w.watches {
+		if !slices.Contains(scopes, s) {
+			ended = append(ended, watch)
+			delete(w.watches, s)
+		}
+	}
+	w.mu.Unlock()
+	w.stop(ended...)
+	for _, s := range scopes {
+		if watch := w.watches[s]; watch == nil {
+			w.startEndpoints(ctx, s)
+		} else if slices.ContainsFunc(fresh, s.covers) {
+			watch.Relist() // what it saw of the new ones was not kept
+		}
+	}
+}
+
+func (w *written) reconcileSlices(ctx context.Context, keys, fresh []syncer.Key) {
+	w.mu.Lock()
+	watch := w.slices
+	none := w.noSlices || w.link.version.Git != "" && !w.link.version.AtLeast(slicesMajor, slicesMinor)
+	w.mu.Unlock()
+	needed := len(keys) > 0 && !none
+	switch {
+	case watch != nil && !needed:
+		w.stop(watch)
+		w.mu.Lock()
+		w.slices = nil
+		w.mu.Unlock()
+	case watch == nil && needed:
+		w.startSlices(ctx)
+	case len(fresh) > 0 && needed:
+		watch.Relist()
+	}
+	if none {
+		for _, key := range keys {
+			w.m.feed.listed(w.m.store.ReplaceSlices(key, nil, 0), w.m.feed.cause("EndpointSlice", "relist", time.Now()))
+		}
+	}
+}
+
+func (w *written) startEndpoints(ctx context.Context, s scope) {
+	opts := metav1.ListOptions{}
+	if s.name != "" {
+		opts.FieldSelector = "metadata.name=" + s.name
+	}
+	r := resourceEndpoints
+	r.Namespace = s.namespace
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watches[s] = start(ctx, listwatch.New(listwatch.Config[store.Versioned[store.Endpoints]]{
+		Kind: r.Resource, Convert: convertWith(w.m.decoder.Endpoints), Key: endpointsKey, Options: opts,
+		Handler: endpointsHandler{w.m.feed, w, s}, MaxObjects: w.m.opts.MaxObjects,
+		Observer: w.m.feed, Logger: w.m.log,
+	}, w.link.source(r)))
+}
+
+func (w *written) startSlices(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slices = start(ctx, listwatch.New(listwatch.Config[store.Versioned[store.Slice]]{
+		Kind: resourceSlices.Resource, Convert: convertWith(w.m.decoder.Slice), Key: sliceKey,
+		Options: metav1.ListOptions{LabelSelector: handWrittenSlices},
+		Handler: &slicesHandler{feed: w.m.feed, written: w, owner: map[syncer.Key]syncer.Key{}}, MaxObjects: w.m.opts.MaxObjects,
+		Observer: w.m.feed, Logger: w.m.log,
+	}, w.link.source(resourceSlices)))
+}
+
+func endpointsKey(v *store.Versioned[store.Endpoints]) syncer.Key { return v.Object.Key }
+func sliceKey(v *store.Versioned[store.Slice]) syncer.Key         { return v.Object.Key }
+
+// start runs a loop; stop waits for it.
+func start(ctx context.Context, loop looper) *writtenWatch {
+	ctx, cancel := context.WithCancel(ctx)
+	watch := &writtenWatch{looper: loop, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(watch.done)
+		loop.Run(ctx)
+	}()
+	return watch
+}
+
+// stop ends watches and waits for them. nil is none.
+func (w *written) stop(watches ...*writtenWatch) {
+	for _, watch := range watches {
+		if watch != nil {
+			watch.cancel()
+		}
+	}
+	for _, watch := range watches {
+		if watch != nil {
+			<-watch.done
+		}
+	}
+}
+
+// exchange goes over to another link.
+func (w *written) exchange(l *link) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.link, w.noSlices = l, false
+	for s, watch := range w.watches {
+		r := resourceEndpoints
+		r.Namespace = s.namespace
+		watch.SetSource(l.source(r))
+	}
+	if w.slices != nil {
+		w.slices.SetSource(l.source(resourceSlices))
+	}
+	w.signal()
+}
+
+// each calls what every loop has.
+func (w *written) each(call func(looper)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, watch := range w.watches {
+		call(watch)
+	}
+	if w.slices != nil {
+		call(w.slices)
+	}
+}
+
+// wants returns the Services to follow.
+func (w *written) wants() map[syncer.Key]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.wanted
+}
+
+// lacksSlices notes that the API has no EndpointSlices.
+func (w *written) lacksSlices() {
+	w.mu.Lock()
+	w.noSlices = true
+	w.mu.Unlock()
+	w.signal()
+}

@@ -1,0 +1,161 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// AbsentWritten is a Service without selector whose Endpoints, or all of whose
+// hand-written slices, a list does not show any more.
+type AbsentWritten struct {
+	Service syncer.Key
+	// Kind is "Endpoints" or "EndpointSlice".
+	Kind string
+	// Ready and NotReady count the addresses known so far, of both kinds.
+	Ready, NotReady int
+}
+
+// keepWritten asks the guard about what a list lacks.
+func (f *feed) keepWritten(service syncer.Key, kind string) bool {
+	known, ready, notReady := f.m.store.WrittenKnown(service)
+	if f.m.opts.Guard == nil || !known || ready+notReady == 0 {
+		return false
+	}
+	return f.m.opts.Guard.Written(f.m.name, AbsentWritten{Service: service, Kind: kind, Ready: ready, NotReady: notReady})
+}
+
+// endpointsHandler takes in the Endpoints of one scope.
+type endpointsHandler struct {
+	*feed
+	written *written
+	scope   scope
+}
+
+// Replaced implements listwatch.Handler.
+func (h endpointsHandler) Replaced(items []store.Versioned[store.Endpoints], r listwatch.Replacement) {
+	h.m.health.remark(resourceEndpoints.Resource, "")
+	listed := make(map[syncer.Key]*store.Versioned[store.Endpoints], len(items))
+	for i := range items {
+		listed[items[i].Object.Key] = &items[i]
+	}
+	for service := range h.written.wants() {
+		if !h.scope.covers(service) || listed[service] == nil && h.keepWritten(service, "Endpoints") {
+			continue
+		}
+		dirty := h.m.store.ReplaceEndpoints(service, listed[service], store.Revision(r.ResourceVersion))
+		h.listed(dirty, h.cause("Endpoints", "relist", r.Finished))
+	}
+}
+
+// Upserted implements listwatch.Handler.
+func (h endpointsHandler) Upserted(v store.Versioned[store.Endpoints], e listwatch.EventMeta) {
+	h.event(resourceEndpoints.Resource, e)
+	if h.written.wants()[v.Object.Key] {
+		h.live(h.m.store.UpsertEndpoints(v), h.liveCause("Endpoints", v.Object.Key, "", e))
+	}
+}
+
+// Deleted implements listwatch.Handler.
+func (h endpointsHandler) Deleted(v store.Versioned[store.Endpoints], e listwatch.EventMeta) {
+	h.event(resourceEndpoints.Resource, e)
+	if h.written.wants()[v.Object.Key] {
+		h.live(h.m.store.DeleteEndpoints(v), h.liveCause("Endpoints", v.Object.Key, "", e))
+	}
+}
+
+// Contact implements listwatch.Handler.
+func (h endpointsHandler) Contact(at time.Time, bookmark bool) {
+	h.contact(resourceEndpoints.Resource, at, bookmark)
+}
+
+// Changed implements listwatch.Handler.
+func (h endpointsHandler) Changed(s listwatch.State) {
+	if s.Phase == listwatch.Forbidden {
+		h.m.health.remark(resourceEndpoints.Resource, "may not be read: Services without selector stay as they are")
+	}
+}
+
+// slicesHandler takes in hand-written EndpointSlices.
+type slicesHandler struct {
+	*feed
+	written *written
+	// owner is the Service that each slice was last seen to belong to: the label
+	// that says so can be changed.
+	owner map[syncer.Key]syncer.Key
+}
+
+func serviceOf(s *store.Slice) syncer.Key { return syncer.Key{Namespace: s.Namespace, Name: s.Service} }
+
+// Replaced implements listwatch.Handler.
+func (h *slicesHandler) Replaced(items []store.Versioned[store.Slice], r listwatch.Replacement) {
+	h.m.health.remark(resourceSlices.Resource, "")
+	clear(h.owner)
+	listed := map[syncer.Key][]store.Versioned[store.Slice]{}
+	for _, v := range items {
+		service := serviceOf(&v.Object)
+		h.owner[v.Object.Key] = service
+		listed[service] = append(listed[service], v)
+	}
+	for service := range h.written.wants() {
+		if len(listed[service]) == 0 && h.keepWritten(service, "EndpointSlice") {
+			continue
+		}
+		dirty := h.m.store.ReplaceSlices(service, listed[service], store.Revision(r.ResourceVersion))
+		h.listed(dirty, h.cause("EndpointSlice", "relist", r.Finished))
+	}
+}
+
+// Upserted implements listwatch.Handler.
+func (h *slicesHandler) Upserted(v store.Versioned[store.Slice], e listwatch.EventMeta) {
+	h.event(resourceSlices.Resource, e)
+	service := serviceOf(&v.Object)
+	if former, moved := h.owner[v.Object.Key]; moved && former != service {
+		h.leave(v, former, e)
+	}
+	h.owner[v.Object.Key] = service
+	if h.written.wants()[service] {
+		h.live(h.m.store.UpsertSlice(v), h.liveCause("EndpointSlice", v.Object.Key, "", e))
+	}
+}
+
+// Deleted implements listwatch.Handler.
+func (h *slicesHandler) Deleted(v store.Versioned[store.Slice], e listwatch.EventMeta) {
+	h.event(resourceSlices.Resource, e)
+	former, ok := h.owner[v.Object.Key]
+	if !ok {
+		former = serviceOf(&v.Object)
+	}
+	delete(h.owner, v.Object.Key)
+	h.leave(v, former, e)
+}
+
+// leave takes a slice from the Service it belonged to.
+func (h *slicesHandler) leave(v store.Versioned[store.Slice], service syncer.Key, e listwatch.EventMeta) {
+	if h.written.wants()[service] {
+		v.Object.Service = service.Name
+		h.live(h.m.store.DeleteSlice(v), h.liveCause("EndpointSlice", v.Object.Key, "", e))
+	}
+}
+
+// Contact implements listwatch.Handler.
+func (h *slicesHandler) Contact(at time.Time, bookmark bool) {
+	h.contact(resourceSlices.Resource, at, bookmark)
+}
+
+// Changed implements listwatch.Handler.
+func (h *slicesHandler) Changed(s listwatch.State) {
+	switch {
+	case s.Phase == listwatch.Forbidden:
+		h.m.health.remark(resourceSlices.Resource, "may not be read: Services without selector stay as they are")
+	case s.Phase == listwatch.Waiting && apierrors.IsNotFound(s.Err):
+		h.written.lacksSlices()
+	}
+}
