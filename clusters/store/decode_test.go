@@ -270,34 +270,3 @@ func TestDecoderShares(t *testing.T) {
 		}
 	}
 }
-
-// FuzzDecodePod feeds what a hostile server may send through decoder and store.
-func FuzzDecodePod(f *testing.F) {
-	for i := range 2 {
-		pod := realisticPod("shop", 7+i, 3)
-		pod.ManagedFields, pod.Spec.Containers[0].Env, pod.Spec.Containers = nil, nil, pod.Spec.Containers[:1]
-		data, err := pod.Marshal()
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
-	d, s := NewDecoder(nil), New(Options{Placement: everywhere})
-	s.UpsertService(d.Service(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "all"}, Spec: corev1.ServiceSpec{Selector: map[string]string{}}}))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var pod corev1.Pod
-		if pod.Unmarshal(data) != nil {
-			return
-		}
-		v := d.Pod(&pod)
-		v.RV = 0 // or most would be older than the one before
-		s.UpsertPod(v)
-		if len(s.Contributions(syncer.Key{Namespace: "shop", Name: "all"})) != 1 {
-			t.Fatal("the Service is gone")
-		}
-		s.DeletePod(v)
-		if err := s.check(); err != nil {
-			t.Fatal(err)
-		}
-	})
-}

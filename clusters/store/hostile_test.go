@@ -1,0 +1,83 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// FuzzDecodePod feeds what a hostile server may send through decoder and store.
+func FuzzDecodePod(f *testing.F) {
+	f.Add(smallPod(f))
+	target := newHostileTarget()
+	f.Fuzz(target.feed)
+}
+
+// TestHostilePods is FuzzDecodePod with random damage to a good pod: the fuzzing
+// engine is slow with packages as large as the API's.
+func TestHostilePods(t *testing.T) {
+	good, target, rng := smallPod(t), newHostileTarget(), rand.New(rand.NewPCG(1, 2))
+	for range 5000 {
+		data := slices.Clone(good)
+		for range 1 + rng.IntN(4) {
+			data[rng.IntN(len(data))] = byte(rng.IntN(256))
+		}
+		target.feed(t, data)
+	}
+	if target.decoded < 500 {
+		t.Errorf("only %d pods could be read at all", target.decoded)
+	}
+}
+
+func smallPod(tb testing.TB) []byte {
+	tb.Helper()
+	pod := realisticPod("shop", 8, 3)
+	pod.ManagedFields, pod.Annotations, pod.Status.ContainerStatuses = nil, nil, nil
+	for i := range pod.Spec.Containers {
+		pod.Spec.Containers[i].Env, pod.Spec.Containers[i].Image = nil, ""
+	}
+	data, err := pod.Marshal()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return data
+}
+
+// hostileTarget is a store with a Service that selects every pod.
+type hostileTarget struct {
+	decoder *Decoder
+	store   *Store
+	all     syncer.Key
+	decoded int
+}
+
+func newHostileTarget() *hostileTarget {
+	h := &hostileTarget{decoder: NewDecoder(nil), store: New(Options{Placement: everywhere}), all: syncer.Key{Namespace: "shop", Name: "all"}}
+	h.store.UpsertService(Versioned[syncer.Service]{Object: syncer.Service{Key: h.all, Selector: map[string]string{}}})
+	return h
+}
+
+func (h *hostileTarget) feed(t *testing.T, data []byte) {
+	var pod corev1.Pod
+	if pod.Unmarshal(data) != nil {
+		return
+	}
+	h.decoded++
+	v := h.decoder.Pod(&pod)
+	v.RV = 0 // or most would be older than the one before
+	h.store.UpsertPod(v)
+	if len(h.store.Contributions(h.all)) != 1 {
+		t.Fatal("the Service is gone")
+	}
+	h.store.DeletePod(v)
+	if err := h.store.check(); err != nil {
+		t.Fatal(err)
+	}
+}

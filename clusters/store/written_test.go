@@ -1,0 +1,128 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// handMade is a Service without selector.
+func handMade(name string) syncer.Service {
+	svc := aService(name, "")
+	svc.Selector = nil
+	return svc
+}
+
+func written(name string, last ...byte) Versioned[Endpoints] {
+	subset := syncer.Subset{Ports: []syncer.Port{{Protocol: "TCP", Number: 5432}}}
+	for _, octet := range last {
+		subset.Ready = append(subset.Ready, syncer.Address{Addr: netip.AddrFrom4([4]byte{10, 0, 0, octet})})
+	}
+	return Versioned[Endpoints]{Object: Endpoints{Key: in(name), Subsets: []syncer.Subset{subset}}}
+}
+
+func writtenSlice(service, name string, derived bool, last ...byte) Versioned[Slice] {
+	s := Slice{Key: in(name), Service: service, Derived: derived, Content: syncer.Slice{Name: name, Family: syncer.IPv4}}
+	for _, octet := range last {
+		s.Content.Endpoints = append(s.Content.Endpoints, syncer.Endpoint{Addr: netip.AddrFrom4([4]byte{10, 0, 0, octet}), Ready: true})
+	}
+	return Versioned[Slice]{Object: s}
+}
+
+func TestWrittenByHand(t *testing.T) {
+	w := newWorld(t)
+	w.dirty("a Service without selector", w.serve(handMade("db")), change("db", syncer.Addition))
+	if !w.NeedsWritten(in("db")) || !slices.Equal(w.WrittenSources(), []syncer.Key{in("db")}) {
+		t.Error("its endpoints are not asked for")
+	}
+	if got := w.Contributions(in("db")); len(got) != 1 || !got[0].Pending || got[0].Service.Name != "db" {
+		t.Errorf("before they are known: %+v", got)
+	}
+	e := written("db", 1, 2)
+	w.dirty("Endpoints alone", w.ReplaceEndpoints(in("db"), &e, 10))
+	w.dirty("slices too", w.ReplaceSlices(in("db"), nil, 10), change("db", syncer.Addition))
+	w.expect(in("db"), 1, 2)
+	if known, ready, notReady := w.WrittenKnown(in("db")); !known || ready != 2 || notReady != 0 {
+		t.Errorf("known %v, %d ready, %d not", known, ready, notReady)
+	}
+	if got := w.Stats(); got.Ready != 2 {
+		t.Errorf("stats %+v", got)
+	}
+	e.RV = 11
+	w.dirty("the same again", w.UpsertEndpoints(e))
+	less := written("db", 1)
+	less.RV = 12
+	w.dirty("an address leaves", w.UpsertEndpoints(less), change("db", syncer.Removal))
+	w.dirty("old news", w.UpsertEndpoints(e))
+	w.dirty("a slice", w.UpsertSlice(writtenSlice("db", "db-x", false, 7)), change("db", syncer.Addition))
+	w.dirty("a slice made by a controller", w.UpsertSlice(writtenSlice("db", "db-y", true)))
+	w.expect(in("db"), 1, 7)
+	w.dirty("the slice goes", w.DeleteSlice(writtenSlice("db", "db-x", false)), change("db", syncer.Removal))
+	w.dirty("Endpoints go", w.DeleteEndpoints(Versioned[Endpoints]{Object: Endpoints{Key: in("db")}, RV: 20}), change("db", syncer.Removal))
+	w.dirty("an old creation after the deletion", w.UpsertEndpoints(less))
+	w.expect(in("db"))
+}
+
+// TestSelectorLostWithoutAGap checks that a Service that loses its selector is
+// served by it, and by its pods as they come and go, until what was written by
+// hand is known; and that one which gains a selector is served at once.
+func TestSelectorLostWithoutAGap(t *testing.T) {
+	w := newWorld(t)
+	w.serve(aService("db", "db"))
+	w.upsert(aPod("p1", "db", 1))
+	svc := handMade("db")
+	svc.UID = "uid-db"
+	w.dirty("selector lost", w.serve(svc), change("db", syncer.Removal))
+	w.expect(in("db"), 1)
+	w.dirty("a pod comes", w.upsert(aPod("p2", "db", 2)), change("db", syncer.Addition))
+	w.expect(in("db"), 1, 2)
+	svc.Labels = map[string]string{"still": "none"}
+	w.serve(svc)
+	w.expect(in("db"), 1, 2)
+	if got := w.Peek(in("db"))[0].Service; got.Selector != nil || got.Labels["still"] != "none" {
+		t.Errorf("the Service itself is %+v", got)
+	}
+
+	e := written("db", 9)
+	w.dirty("Endpoints", w.ReplaceEndpoints(in("db"), &e, 0))
+	w.dirty("and slices", w.ReplaceSlices(in("db"), nil, 0), change("db", syncer.Removal))
+	w.expect(in("db"), 9)
+	w.dirty("a pod comes that nobody selects", w.upsert(aPod("p3", "db", 3)))
+
+	w.dirty("a selector again", w.serve(aService("db", "db")), change("db", syncer.Removal))
+	w.expect(in("db"), 1, 2, 3)
+	if w.NeedsWritten(in("db")) {
+		t.Error("hand-written endpoints are still asked for")
+	}
+	w.dirty("they are forgotten", w.ForgetWritten(in("db")))
+}
+
+func TestRecreatedWithoutSelectorServesNoOldPods(t *testing.T) {
+	w := newWorld(t)
+	w.serve(aService("db", "db"))
+	w.upsert(aPod("p1", "db", 1))
+	svc := handMade("db")
+	svc.UID = "another"
+	w.serve(svc)
+	if got := w.Peek(in("db")); !got[0].Pending || len(got[0].Endpoints) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestEndpointsBeforeTheirService(t *testing.T) {
+	w := newWorld(t)
+	e := written("db", 1)
+	w.dirty("Endpoints", w.ReplaceEndpoints(in("db"), &e, 0))
+	w.dirty("no slices", w.ReplaceSlices(in("db"), nil, 0))
+	w.dirty("the Service", w.serve(handMade("db")), change("db", syncer.Addition))
+	w.expect(in("db"), 1)
+	w.dirty("forgotten", w.ForgetWritten(in("db")), change("db", syncer.Addition))
+	if got := w.Peek(in("db")); !got[0].Pending {
+		t.Errorf("%+v", got)
+	}
+}
