@@ -1,0 +1,124 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// need is a right that a command asks a cluster about: all verbs on a resource,
+// in every namespace.
+type need struct {
+	group, resource string
+	verbs           []string
+	// without says what is lost when the right is missing; empty when run cannot
+	// work without it.
+	without string
+	// name narrows the right to one object.
+	name string
+}
+
+var (
+	readVerbs  = []string{"get", "list", "watch"}
+	writeVerbs = []string{"get", "list", "watch", "create", "update", "delete"}
+)
+
+// memberNeeds are the rights that Tributary uses in a member.
+func memberNeeds(slices bool) []need {
+	needs := []need{
+		{resource: "services", verbs: readVerbs[1:]},
+		{resource: "pods", verbs: readVerbs[1:]},
+		{resource: "namespaces", name: metav1.NamespaceSystem, verbs: readVerbs[:1], without: "another cluster at the same address is not recognised"},
+		{resource: "nodes", verbs: readVerbs[1:], without: "endpoints carry no zone"},
+		{resource: "endpoints", verbs: readVerbs, without: "Services without a selector are not replicated"},
+	}
+	if slices {
+		needs = append(needs, need{group: "discovery.k8s.io", resource: "endpointslices", verbs: readVerbs, without: "hand-written EndpointSlices are not replicated"})
+	}
+	return needs
+}
+
+// ingressNeeds are the rights that Tributary uses in the ingress cluster.
+func ingressNeeds(writeSlices, createNamespaces bool) []need {
+	needs := []need{
+		{resource: "services", verbs: writeVerbs},
+		{resource: "endpoints", verbs: writeVerbs},
+		{resource: "namespaces", verbs: readVerbs[1:]},
+	}
+	if createNamespaces {
+		needs = append(needs, need{resource: "namespaces", verbs: []string{"create"}})
+	}
+	if writeSlices {
+		needs = append(needs, need{group: "discovery.k8s.io", resource: "endpointslices", verbs: writeVerbs})
+	}
+	return needs
+}
+
+// missingRights asks the cluster which of the needs are not granted. Every
+// request is a SelfSubjectAccessReview, which any user may send.
+func missingRights(ctx context.Context, client kubernetes.Interface, needs []need) ([]need, error) {
+	var (
+		mu       sync.Mutex
+		group    sync.WaitGroup
+		missing  = make([]need, len(needs))
+		problems error
+	)
+	for i, n := range needs {
+		for _, verb := range n.verbs {
+			group.Go(func() {
+				allowed, err := allowed(ctx, client, n, verb)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err != nil:
+					problems = err
+				case !allowed:
+					lost := n
+					lost.verbs = append(missing[i].verbs, verb)
+					missing[i] = lost
+				}
+			})
+		}
+	}
+	group.Wait()
+	if problems != nil {
+		return nil, fmt.Errorf("ask for rights: %w", problems)
+	}
+	missing = slices.DeleteFunc(missing, func(n need) bool { return n.resource == "" })
+	for i := range missing {
+		slices.Sort(missing[i].verbs)
+	}
+	return missing, nil
+}
+
+func allowed(ctx context.Context, client kubernetes.Interface, n need, verb string) (bool, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Group: n.group, Resource: n.resource, Verb: verb, Name: n.name},
+	}}
+	answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return answer.Status.Allowed, nil
+}
+
+// String renders a missing right: "list,watch pods".
+func (n need) String() string {
+	text := strings.Join(n.verbs, ",") + " " + n.resource
+	if n.group != "" {
+		text += "." + n.group
+	}
+	if n.name != "" {
+		text += "/" + n.name
+	}
+	return text
+}

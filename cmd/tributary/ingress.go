@@ -1,0 +1,104 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile"
+)
+
+// roundTripper shortens the signatures of transport wrappers.
+type roundTripper = http.RoundTripper
+
+// errNoSlices is why slices cannot be written to an old ingress cluster.
+var errNoSlices = errors.New("the ingress cluster does not offer discovery.k8s.io/v1 (Kubernetes 1.21 or newer does); set replicas.write to [Endpoints]")
+
+// ingressSide is the ingress cluster as one configuration reaches it: two
+// connections, so that a burst of watch events does not delay a write, and the
+// reconciler that uses them.
+type ingressSide struct {
+	watch, write *clusters.Connection
+	version      clusters.ServerVersion
+	reconciler   *reconcile.Reconciler
+}
+
+// ingressOptions are what an ingress side is made from.
+type ingressOptions struct {
+	access   config.Access
+	settings reconcile.Settings
+	source   reconcile.Source
+	metrics  *metrics.Metrics
+	logger   *slog.Logger
+}
+
+// openIngress connects and asks the server what it offers. It fails when the
+// server does not answer: the caller tries again.
+func openIngress(ctx context.Context, o ingressOptions) (*ingressSide, error) {
+	side := &ingressSide{}
+	for _, connection := range []**clusters.Connection{&side.watch, &side.write} {
+		c, err := clusters.Connect(o.access.REST, clusters.ConnectOptions{
+			Cluster: "ingress", Version: readBuildVersion().Version, Wrap: o.metrics.Transport(metrics.RoleIngress, ""), Logger: o.logger,
+		})
+		if err != nil {
+			side.close()
+			return nil, err
+		}
+		*connection = c
+	}
+	slices, err := side.ask(ctx)
+	if err == nil && !slices && o.settings.WriteSlices {
+		err = errNoSlices
+	}
+	if err != nil {
+		side.close()
+		return nil, err
+	}
+	side.reconciler = reconcile.New(reconcile.Options{
+		Client: side.watch.Clientset(), Writer: side.write.Clientset(), Source: o.source, Settings: o.settings,
+		NoSlices: !slices, Recorder: o.metrics, Logger: o.logger, Queue: queueOptions(o.metrics),
+	})
+	return side, nil
+}
+
+// ask reads the version and whether discovery.k8s.io/v1 is offered.
+func (s *ingressSide) ask(ctx context.Context) (slices bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if s.version, err = s.watch.Version(ctx); err != nil {
+		return false, err
+	}
+	return offersSlices(ctx, s.watch)
+}
+
+// offersSlices reports whether the cluster serves discovery.k8s.io/v1.
+func offersSlices(ctx context.Context, c *clusters.Connection) (bool, error) {
+	err := c.Clientset().Discovery().RESTClient().Get().AbsPath("/apis/discovery.k8s.io/v1").Do(ctx).Error()
+	switch {
+	case err == nil:
+		return true, nil
+	case apierrors.IsNotFound(err):
+		return false, nil
+	default:
+		return false, fmt.Errorf("ask the ingress cluster for discovery.k8s.io/v1: %w", err)
+	}
+}
+
+func (s *ingressSide) close() {
+	for _, c := range []*clusters.Connection{s.watch, s.write} {
+		if c != nil {
+			c.Close()
+		}
+	}
+}

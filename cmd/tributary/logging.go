@@ -1,0 +1,66 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"flag"
+	"io"
+	"log/slog"
+
+	"k8s.io/klog/v2"
+)
+
+// logFlags are the log settings every long-running command has.
+type logFlags struct {
+	verbosity *int
+	format    *string
+}
+
+func addLogFlags(fs *flag.FlagSet) logFlags {
+	return logFlags{
+		verbosity: fs.Int("v", 0, "log verbosity: 0 changes and states, 1 what the client libraries report, 4 and more their details"),
+		format:    choiceFlag(fs, "log-format", "log format", "text", "json"),
+	}
+}
+
+// newLogger builds the process's logger on w and bridges klog into it.
+//
+// Level Info-v is the lowest one shown, so that a logr V(v) line of a library
+// appears at -v=v. Library lines start one step lower than ours: what client-go
+// reports at its level 0 (a reflector that retries, say) is no news of its own,
+// because the state change behind it is logged by us once.
+func (f logFlags) newLogger(w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.LevelInfo - slog.Level(*f.verbosity)}
+	var handler slog.Handler = slog.NewTextHandler(w, options)
+	if *f.format == "json" {
+		handler = slog.NewJSONHandler(w, options)
+	}
+	klog.SetSlogLogger(slog.New(demoted{handler}))
+	return slog.New(handler)
+}
+
+// demoted lowers every record by one verbosity step, errors included.
+type demoted struct{ slog.Handler }
+
+func (d demoted) Enabled(ctx context.Context, level slog.Level) bool {
+	return d.Handler.Enabled(ctx, d.level(level))
+}
+
+func (d demoted) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = d.level(r.Level)
+	return d.Handler.Handle(ctx, r)
+}
+
+func (d demoted) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return demoted{d.Handler.WithAttrs(attrs)}
+}
+
+func (d demoted) WithGroup(name string) slog.Handler {
+	return demoted{d.Handler.WithGroup(name)}
+}
+
+func (demoted) level(level slog.Level) slog.Level {
+	return min(level, slog.LevelInfo) - 1
+}

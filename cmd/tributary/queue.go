@@ -1,0 +1,30 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"time"
+
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/lanes"
+)
+
+// queueMetrics hands the queue's counts to the metrics: it implements
+// lanes.Observer.
+type queueMetrics struct{ *metrics.Metrics }
+
+func queueOptions(m *metrics.Metrics) lanes.Options {
+	return lanes.Options{Observer: queueMetrics{m}}
+}
+
+// Added implements lanes.Observer.
+func (q queueMetrics) Added(lane lanes.Lane) { q.QueueAdded(lane.String()) }
+
+// Retried implements lanes.Observer.
+func (q queueMetrics) Retried(lane lanes.Lane, _ time.Duration) { q.QueueRetried(lane.String()) }
+
+// Taken implements lanes.Observer.
+func (q queueMetrics) Taken(lane lanes.Lane, waited time.Duration) {
+	q.QueueTaken(lane.String(), waited)
+}

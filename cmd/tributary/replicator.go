@@ -1,0 +1,304 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile"
+)
+
+// replicator is a running Tributary: the members on one side, the ingress
+// cluster on the other, and the configuration that may change under both.
+type replicator struct {
+	path    string
+	started time.Time
+	logger  *slog.Logger
+	metrics *metrics.Metrics
+	set     *clusters.Set
+	sink    *sink
+	// ingress is the side in use; nil until the ingress cluster was reached.
+	ingress atomic.Pointer[ingressSide]
+	// ready latches: once everything that could be seen was seen, a restart would
+	// not make this process any readier.
+	ready atomic.Bool
+
+	mu sync.Mutex
+	// All below is guarded by mu. loaded is what runs, refused why the file on disk
+	// is not that, ingressErr why the ingress cluster could not be opened.
+	loaded     *config.Loaded
+	loadedAt   time.Time
+	refused    error
+	ingressErr error
+	// joined is when each member was configured, synced who has been announced.
+	joined map[string]time.Time
+	synced map[string]bool
+	// reopen is signalled when the ingress cluster is to be reached differently.
+	reopen chan struct{}
+}
+
+func newReplicator(path string, loaded *config.Loaded, logger *slog.Logger) *replicator {
+	now := time.Now()
+	r := &replicator{
+		path: path, started: now, logger: logger, sink: &sink{},
+		loaded: loaded, loadedAt: now, joined: map[string]time.Time{}, synced: map[string]bool{}, reopen: make(chan struct{}, 1),
+	}
+	v := readBuildVersion()
+	r.metrics = metrics.New(metrics.Options{Logger: logger, Version: v.Version, Revision: v.Commit, Status: r.status})
+	r.set = clusters.NewSet(setOptions(r.sink, r.metrics, logger, r.memberChanged))
+	for _, c := range loaded.Config.Clusters {
+		r.joined[c.Name] = now
+		r.metrics.AddCluster(c.Name)
+	}
+	return r
+}
+
+// run replicates until ctx is done. It returns early only when the ingress
+// cluster cannot be used with this configuration.
+func (r *replicator) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var members sync.WaitGroup
+	defer members.Wait()
+	defer cancel()
+	first := true
+	for ctx.Err() == nil {
+		side, err := r.reachIngress(ctx)
+		if err != nil {
+			return err
+		}
+		if side == nil {
+			break
+		}
+		start := func() {
+			if first {
+				first = false
+				r.applyMembers()
+				members.Go(func() { r.set.Run(ctx) })
+			}
+		}
+		r.serveIngress(ctx, side, start)
+	}
+	return nil
+}
+
+// reachIngress opens the ingress cluster, trying until it answers. The side is
+// nil when ctx ended first.
+func (r *replicator) reachIngress(ctx context.Context) (*ingressSide, error) {
+	const most = 5 * time.Second
+	for pause := 250 * time.Millisecond; ; pause = min(2*pause, most) {
+		r.mu.Lock()
+		loaded := r.loaded
+		r.mu.Unlock()
+		side, err := openIngress(ctx, ingressOptions{
+			access: loaded.Ingress, settings: settings(&loaded.Config), source: source{r.set}, metrics: r.metrics, logger: r.logger,
+		})
+		if ctx.Err() != nil {
+			if side != nil {
+				side.close()
+			}
+			return nil, nil
+		}
+		r.noteIngress(err)
+		switch {
+		case err == nil:
+			return side, nil
+		case errors.Is(err, errNoSlices) && r.ingress.Load() == nil:
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-r.reopen:
+		case <-time.After(pause):
+		}
+	}
+}
+
+// noteIngress remembers why the ingress cluster is not open, and says it once.
+func (r *replicator) noteIngress(err error) {
+	r.mu.Lock()
+	before := r.ingressErr
+	r.ingressErr = err
+	r.mu.Unlock()
+	switch {
+	case err != nil && (before == nil || before.Error() != err.Error()):
+		r.logger.Error("ingress cluster not reached, trying on", "error", err)
+	case err == nil && before != nil:
+		r.logger.Info("ingress cluster reached")
+	}
+}
+
+// serveIngress reconciles over one side until ctx is done or the ingress
+// cluster is to be reached differently. synced is called once what stands was
+// listed, which is before any member is asked.
+func (r *replicator) serveIngress(ctx context.Context, side *ingressSide, synced func()) {
+	serving, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { side.reconciler.Run(serving) })
+	r.ingress.Store(side)
+	r.sink.to.Store(side.reconciler)
+	if side.reconciler.WaitForSync(serving) == nil {
+		r.logger.Info("ingress cluster listed", "version", side.version.String(), "replicas", side.reconciler.Owned())
+		synced()
+		side.reconciler.Resync("", "resync")
+		select {
+		case <-ctx.Done():
+		case <-r.reopen:
+			r.logger.Info("ingress cluster is reached differently now")
+		}
+	}
+	stop()
+	running.Wait()
+	side.close()
+}
+
+// applyMembers makes the set equal to the configuration.
+func (r *replicator) applyMembers() {
+	r.mu.Lock()
+	loaded := r.loaded
+	r.mu.Unlock()
+	changes := r.set.Apply(loaded)
+	for _, name := range changes.Removed {
+		r.metrics.RemoveCluster(name)
+		r.logger.Info("member removed from the configuration; what it contributed stays", "cluster", name)
+	}
+}
+
+// memberChanged announces a member to the reconciler once it has been seen
+// whole: only from then on absence means anything.
+func (r *replicator) memberChanged(string) {
+	var fresh []string
+	members := r.set.Members()
+	r.mu.Lock()
+	for _, m := range members {
+		if m.Synced && !r.synced[m.Name] {
+			r.synced[m.Name] = true
+			fresh = append(fresh, m.Name)
+		}
+	}
+	r.mu.Unlock()
+	if to := r.sink.to.Load(); to != nil {
+		for _, name := range fresh {
+			to.Resync(name, "resync")
+		}
+	}
+}
+
+// apply takes news from the configuration's files.
+func (r *replicator) apply(update config.Update) {
+	if update.Err != nil {
+		r.refuse(update.Err, update.Reloaded)
+	} else if update.Reloaded {
+		r.metrics.ConfigReload(nil)
+		r.logger.Info("configuration reloaded", "file", r.path)
+	}
+	r.adopt(update.Loaded, update.Err)
+	r.reportRefused(update)
+	diff := update.Diff
+	if r.ingress.Load() == nil {
+		return // nothing runs yet that could be changed; it will start with what was adopted
+	}
+	r.applyMembers()
+	if diff.Ingress {
+		select {
+		case r.reopen <- struct{}{}:
+		default:
+		}
+		return
+	}
+	if to := r.sink.to.Load(); to != nil && (diff.Replicas || len(diff.Removed) > 0) {
+		to.SetSettings(settings(&update.Loaded.Config))
+		to.Resync("", "config")
+	}
+}
+
+// adopt makes a configuration the running one.
+func (r *replicator) adopt(loaded *config.Loaded, refused error) {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.loaded != loaded {
+		r.loaded, r.loadedAt = loaded, now
+	}
+	r.refused = refused
+	present := map[string]bool{}
+	for _, c := range loaded.Config.Clusters {
+		present[c.Name] = true
+		if _, known := r.joined[c.Name]; !known {
+			r.joined[c.Name] = now
+			r.metrics.AddCluster(c.Name)
+		}
+	}
+	for name := range r.joined {
+		if !present[name] {
+			delete(r.joined, name)
+			delete(r.synced, name)
+		}
+	}
+}
+
+func (r *replicator) refuse(err error, news bool) {
+	if !news {
+		return
+	}
+	r.metrics.ConfigReload(err)
+	r.logger.Error("configuration refused, the running one stays", "file", r.path, "error", err)
+}
+
+// reportRefused says which kubeconfigs are refused, for a reason that is new.
+func (r *replicator) reportRefused(update config.Update) {
+	for _, name := range update.Diff.Refused {
+		r.logger.Error("kubeconfig refused, the former connection stays", "cluster", name, "error", update.Loaded.Members[name].Err)
+	}
+	if update.Diff.IngressRefused {
+		r.logger.Error("kubeconfig of the ingress cluster refused, the former connection stays", "error", update.Loaded.Ingress.Err)
+	}
+}
+
+// readyAfter is how long an unreachable member may hold back readiness.
+const readyAfter = 15 * time.Second
+
+// notReady lists what readiness waits for; nothing means ready.
+func (r *replicator) notReady() []string {
+	if r.ready.Load() {
+		return nil
+	}
+	var reasons []string
+	if side := r.ingress.Load(); side == nil || !side.reconciler.Synced() {
+		reasons = append(reasons, "the ingress cluster has not been listed yet")
+	}
+	r.mu.Lock()
+	joined := make(map[string]time.Time, len(r.joined))
+	for name, at := range r.joined {
+		joined[name] = at
+	}
+	r.mu.Unlock()
+	states := map[string]clusters.Status{}
+	for _, s := range r.set.Status() {
+		states[s.Name] = s
+	}
+	for _, name := range sortedKeys(joined) {
+		s := states[name]
+		if !s.Synced && (s.State == clusters.Syncing || time.Since(joined[name]) < readyAfter) {
+			reasons = append(reasons, fmt.Sprintf("cluster %s has not been listed yet", name))
+		}
+	}
+	if len(reasons) == 0 {
+		r.ready.Store(true)
+		r.logger.Info("ready")
+	}
+	return reasons
+}
+
+var _ reconcile.Source = source{}

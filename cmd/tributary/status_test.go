@@ -1,0 +1,118 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"tributary.dev/tributary/metrics"
+)
+
+func troubledStatus() metrics.Status {
+	s := metrics.Status{
+		Version: "v0.1.0", Started: traceNoon.Add(-3*time.Hour - 2*time.Minute), Time: traceNoon,
+		NotReady: []string{"member idc-b: first sync"},
+		Config:   metrics.ConfigStatus{File: "config.yaml", Error: "clusters[1].name: idc-a is named twice"},
+		Ingress:  metrics.IngressStatus{State: "live", Up: true, Version: "v1.36.3", Replicas: 3, LastContact: traceNoon.Add(-time.Second), LastError: "watch services: EOF"},
+		Clusters: []metrics.ClusterStatus{
+			{Name: "idc-a", State: "live", Version: "v1.36.3", Services: 2, Pods: 5, LastContact: traceNoon.Add(-200 * time.Millisecond)},
+			{Name: "idc-b", State: "silent", Reason: "Unreachable", LagSeconds: 75, Remarks: []string{"nodes may not be listed: zones are left out"}, LastError: "list pods: \x1b[31mrefused", LastErrorAt: traceNoon.Add(-30 * time.Second)},
+		},
+		Lanes:     []metrics.LaneStatus{{Name: "removal"}, {Name: "bulk", Depth: 7, OldestSeconds: 2}},
+		Conflicts: []metrics.Conflict{{Namespace: "shop", Service: "web", Reason: "foreign_object", Message: "not ours; rename or delete it", Since: traceNoon.Add(-time.Hour)}},
+		Held:      []metrics.HeldChange{{Cluster: "idc-b", Reason: "soft_removal", Message: "40 % vanished", Release: "annotate it", Since: traceNoon.Add(-time.Minute)}},
+		Rejected:  []metrics.Rejection{{Namespace: "shop", Service: "web", Cluster: "idc-a", Address: "127.0.0.1", Reason: "loopback", Since: traceNoon}},
+	}
+	s.Clusters[0].Endpoints.Ready, s.Clusters[0].Endpoints.NotReady = 4, 1
+	return s
+}
+
+func TestStatusText(t *testing.T) {
+	s := troubledStatus()
+	s.ConflictCount, s.HeldCount, s.RejectedCount = 1, 1, 201
+	rec := metrics.Begin("shop", "web", "removal", []metrics.Cause{{Cluster: "idc-a", Kind: "Pod", Namespace: "shop", Name: "web-1", Event: "deleted", Arrival: traceNoon, Live: true}}, 0, traceNoon.Add(time.Millisecond))
+	rec.Computed(traceNoon.Add(2 * time.Millisecond))
+	rec.End(traceNoon.Add(12*time.Millisecond), metrics.Written, nil)
+	s.Slowest = []*metrics.Record{&rec}
+	var out bytes.Buffer
+	if err := printStatus(&out, &s); err != nil {
+		t.Fatal(err)
+	}
+	want := `Version:  v0.1.0, up for 3h2m
+Ready:    no: member idc-b: first sync
+Ingress:  live, v1.36.3, 3 replicas, last contact 1.0s ago
+          last error: watch services: EOF
+Config:   config.yaml is refused, the former one stays: clusters[1].name: idc-a is named twice
+
+Clusters
+NAME   STATE                 VERSION  SERVICES  PODS  READY  NOT READY  LAG   LAST CONTACT  LAST ERROR
+idc-a  live                  v1.36.3  2         5     4      1          0.0s  0.2s ago      -
+idc-b  silent (Unreachable)  -        0         0     0      0          75s   never         list pods: ?[31mrefused (30s ago)
+idc-b: nodes may not be listed: zones are left out
+
+Queue
+LANE     WAITING  OLDEST
+removal  0        0.0s
+bulk     7        2.0s
+
+Conflicts
+SERVICE   REASON          CLUSTER  SINCE      MESSAGE
+shop/web  foreign_object  -        60m0s ago  not ours; rename or delete it
+
+Held changes
+CLUSTER  SERVICE  REASON        SINCE    MESSAGE        RELEASE
+idc-b    -        soft_removal  60s ago  40 % vanished  annotate it
+
+Rejected addresses
+CLUSTER  SERVICE   ADDRESS    REASON    SINCE
+idc-a    shop/web  127.0.0.1  loopback  0.0s ago
+… and 200 more
+
+Slowest recent changes
+TIME                      CLUSTER  SERVICE   TOTAL    QUEUE    COMPUTE  WRITE    CAUSE
+2026-03-01T12:00:00.012Z  idc-a    shop/web  12.0 ms  1.00 ms  1.00 ms  10.0 ms  Pod shop/web-1 deleted
+`
+	if out.String() != want {
+		t.Errorf("--- want\n%s--- got\n%s", want, out.String())
+	}
+}
+
+func TestStatusCommand(t *testing.T) {
+	m := metrics.New(metrics.Options{Status: troubledStatus})
+	server := httptest.NewServer(m.Handler())
+	defer server.Close()
+	for _, format := range []string{"text", "json"} {
+		var out, stderr bytes.Buffer
+		if code := statusCommand(t.Context(), []string{"--server", server.URL, "-o", format}, &out, &stderr); code != exitOK || stderr.String() != "" {
+			t.Fatalf("%s: exit %d, %s", format, code, stderr.String())
+		}
+		if format == "text" {
+			if !strings.HasPrefix(out.String(), "Version:  v0.1.0") {
+				t.Errorf("text: %s", out.String())
+			}
+			continue
+		}
+		var s metrics.Status
+		if err := json.Unmarshal(out.Bytes(), &s); err != nil || len(s.Clusters) != 2 {
+			t.Errorf("json: %v: %s", err, out.String())
+		}
+	}
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+func TestStatusToABrokenPipe(t *testing.T) {
+	s := troubledStatus()
+	if err := printStatus(brokenPipe{}, &s); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,109 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"time"
+
+	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/lanes"
+)
+
+// status is the state of the process: what /debug/status shows and where the
+// gauges get their values. It reads memory only.
+func (r *replicator) status() metrics.Status {
+	now := time.Now()
+	reasons := r.notReady()
+	s := metrics.Status{
+		Version: readBuildVersion().Version, Started: r.started.UTC(), Time: now.UTC(),
+		Ready: len(reasons) == 0, NotReady: reasons,
+	}
+	r.mu.Lock()
+	s.Config = metrics.ConfigStatus{File: r.path, LoadedAt: r.loadedAt.UTC()}
+	if r.refused != nil {
+		s.Config.Error = r.refused.Error()
+	}
+	ingressErr := r.ingressErr
+	r.mu.Unlock()
+
+	side := r.ingress.Load()
+	s.Ingress = ingressStatus(side, ingressErr)
+	oldest := map[string]time.Time{}
+	if side != nil {
+		queue := side.reconciler.Queue()
+		oldest = queue.OldestArrivals()
+		s.Lanes = laneStatuses(queue)
+	}
+	for _, member := range r.set.Status() {
+		s.Clusters = append(s.Clusters, clusterStatus(&member, oldest, now))
+	}
+	return s
+}
+
+func ingressStatus(side *ingressSide, opening error) metrics.IngressStatus {
+	if side == nil {
+		s := metrics.IngressStatus{State: "connecting"}
+		if opening != nil {
+			s.State, s.LastError = "unreachable", opening.Error()
+		}
+		return s
+	}
+	s := metrics.IngressStatus{
+		State: "live", Up: true, Synced: side.reconciler.Synced(), Version: side.version.String(),
+		Replicas: side.reconciler.Owned(), LastContact: side.reconciler.LastContact().UTC(),
+	}
+	trouble := errors.Join(opening, side.reconciler.Trouble())
+	switch {
+	case trouble != nil:
+		s.State, s.Up, s.LastError = "unreachable", false, trouble.Error()
+	case !s.Synced:
+		s.State = "syncing"
+	}
+	return s
+}
+
+func clusterStatus(m *clusters.Status, oldest map[string]time.Time, now time.Time) metrics.ClusterStatus {
+	s := metrics.ClusterStatus{
+		Name: m.Name, State: string(m.State), Up: m.State.Up(), Synced: m.Synced, Version: m.Version,
+		Services: m.Store.Services, Pods: m.Store.Pods, LastContact: utc(m.LastContact), LastErrorAt: utc(m.LastErrorAt),
+	}
+	s.Endpoints.Ready, s.Endpoints.NotReady = m.Store.Ready, m.Store.NotReady
+	if m.LastError != nil {
+		s.LastError = m.LastError.Error()
+	}
+	if arrival, waiting := oldest[m.Name]; waiting {
+		s.LagSeconds = max(0, now.Sub(arrival).Seconds())
+	}
+	return s
+}
+
+// utc leaves the zero time as it is, which a status shows as never.
+func utc(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.UTC()
+}
+
+func laneStatuses(queue *lanes.Queue) []metrics.LaneStatus {
+	var out []metrics.LaneStatus
+	for _, lane := range lanes.All() {
+		out = append(out, metrics.LaneStatus{Name: lane.String(), Depth: queue.Len(lane), OldestSeconds: queue.OldestAge(lane).Seconds()})
+	}
+	return out
+}
+
+// describe says in few words how a member stands.
+func describe(s clusters.Status) string {
+	text := string(s.State)
+	if s.Reason != clusters.ReasonNone {
+		text += ", " + string(s.Reason)
+	}
+	if s.LastError != nil {
+		text += ": " + s.LastError.Error()
+	}
+	return text
+}

@@ -1,0 +1,257 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"tributary.dev/tributary/metrics"
+)
+
+var traceNoon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// lifeOf reports the life of 10.2.3.4: ready, terminating, gone; and changes of
+// others around it.
+func lifeOf(m *metrics.Metrics) {
+	change := func(second int, service, event, state, ip string, result metrics.Result, edit func(*metrics.Record)) {
+		arrival := traceNoon.Add(time.Duration(second) * time.Second)
+		cause := metrics.Cause{
+			Cluster: "idc-a", Kind: "Pod", Namespace: "shop", Name: "web-1", ResourceVersion: "77",
+			Event: event, State: state, IP: ip, Arrival: arrival, Live: true,
+		}
+		rec := metrics.Begin("shop", service, "removal", []metrics.Cause{cause}, 0, arrival.Add(100*time.Microsecond))
+		rec.Computed(arrival.Add(200 * time.Microsecond))
+		edit(&rec)
+		var err error
+		if result == metrics.Failed {
+			err = errors.New("update Endpoints shop/web: \x1b[31mtimeout")
+		}
+		rec.End(arrival.Add(2*time.Millisecond), result, err)
+		m.Change(rec)
+	}
+	addr := []string{"10.2.3.4:8080"}
+	change(0, "web", "modified", "ready", "10.2.3.4", metrics.Written, func(r *metrics.Record) { r.Added = addr })
+	change(1, "other", "modified", "ready", "10.9.9.9", metrics.Written, func(r *metrics.Record) {
+		r.Added = []string{"10.9.9.1:1", "10.9.9.2:1", "10.9.9.3:1", "10.9.9.4:1", "10.9.9.9:1"}
+		r.CausesDropped = 3
+	})
+	change(2, "web", "modified", "terminating", "10.2.3.4", metrics.Failed, func(r *metrics.Record) { r.Unreadied = addr })
+	change(3, "web", "modified", "terminating", "10.2.3.4", metrics.Written, func(r *metrics.Record) { r.Unreadied = addr })
+	change(4, "web", "deleted", "", "", metrics.Written, func(r *metrics.Record) { r.Removed = addr })
+	change(5, "web", "modified", "gone", "10.2.3.4", metrics.Dropped, func(*metrics.Record) {})
+}
+
+// traced runs `trace` against an instance with that history.
+func traced(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	m := metrics.New(metrics.Options{})
+	lifeOf(m)
+	server := httptest.NewServer(m.Handler())
+	defer server.Close()
+	var out, complaints bytes.Buffer
+	code = traceCommand(t.Context(), append([]string{"--server", server.URL}, args...), &out, &complaints)
+	return code, out.String(), complaints.String()
+}
+
+func TestTraceTable(t *testing.T) {
+	code, got, stderr := traced(t, "--limit=3")
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit %d, stderr %q", code, stderr)
+	}
+	lines := strings.Split(strings.TrimSpace(got), "\n")
+	if len(lines) != 4 || !strings.HasPrefix(lines[0], "TIME ") {
+		t.Fatalf("want headings and three changes:\n%s", got)
+	}
+	for i, parts := range [][]string{
+		{"2026-03-01T12:00:03.002Z", "idc-a", "shop/web", "written", "2.00 ms", "Pod shop/web-1 modified (terminating)", "unready:10.2.3.4:8080"},
+		{"2026-03-01T12:00:04.002Z", "Pod shop/web-1 deleted", "-10.2.3.4:8080"},
+		{"2026-03-01T12:00:05.002Z", "dropped"},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(lines[i+1], part) {
+				t.Errorf("line %d has no %q: %s", i+1, part, lines[i+1])
+			}
+		}
+	}
+}
+
+func TestTraceTableShortensAndCleans(t *testing.T) {
+	_, got, _ := traced(t)
+	for _, want := range []string{"+10.9.9.3:1 +2 more", "Pod shop/web-1 modified (ready) and 3 more", "error: update Endpoints shop/web: ?[31mtimeout"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+// TestTraceStory: the story of an address, whole.
+func TestTraceStory(t *testing.T) {
+	code, got, stderr := traced(t, "--ip", "10.2.3.4", "--service=shop/web")
+	want := `TIME                      AFTER      CLUSTER  SERVICE   EVENT                  DETAIL
+2026-03-01T12:00:00.000Z             idc-a    shop/web  seen ready             Pod shop/web-1 modified (ready), resourceVersion 77
+2026-03-01T12:00:00.002Z  +2.00 ms   idc-a    shop/web  written                in the ingress
+2026-03-01T12:00:02.000Z             idc-a    shop/web  seen terminating       Pod shop/web-1 modified (terminating), resourceVersion 77
+2026-03-01T12:00:02.002Z  +2.00 ms   idc-a    shop/web  failed                 update Endpoints shop/web: ?[31mtimeout
+2026-03-01T12:00:03.000Z             idc-a    shop/web  seen terminating       Pod shop/web-1 modified (terminating), resourceVersion 77
+2026-03-01T12:00:03.002Z  +2.00 ms   idc-a    shop/web  written                not ready: takes no new traffic
+2026-03-01T12:00:04.000Z             idc-a    shop/web  seen gone              Pod shop/web-1 deleted, resourceVersion 77
+2026-03-01T12:00:04.002Z  +2.00 ms   idc-a    shop/web  gone from the ingress  takes no traffic
+2026-03-01T12:00:05.000Z             idc-a    shop/web  seen gone              Pod shop/web-1 modified (gone), resourceVersion 77
+2026-03-01T12:00:05.002Z  +2.00 ms   idc-a    shop/web  nothing to write       the ingress stands as it should
+`
+	if code != exitOK || got != want || stderr != "" {
+		t.Errorf("exit %d, stderr %q\n--- want\n%s--- got\n%s", code, stderr, want, got)
+	}
+}
+
+func TestTraceJSON(t *testing.T) {
+	code, got, _ := traced(t, "-o", "json", "--result=written", "--cluster", "idc-a", "--since=2026-01-01T00:00:00Z")
+	lines := strings.Split(strings.TrimSpace(got), "\n")
+	if code != exitOK || len(lines) != 4 {
+		t.Fatalf("exit %d, %d lines\n%s", code, len(lines), got)
+	}
+	for _, line := range lines {
+		var rec metrics.Record
+		if err := json.Unmarshal([]byte(line), &rec); err != nil || rec.Result != metrics.Written {
+			t.Errorf("%v: %s", err, line)
+		}
+	}
+}
+
+func TestTraceNothingFound(t *testing.T) {
+	code, got, stderr := traced(t, "--ip=10.0.0.99")
+	if code != exitOK || got != "" || stderr != "No such change is remembered.\n" {
+		t.Errorf("exit %d, stdout %q, stderr %q", code, got, stderr)
+	}
+}
+
+func TestTraceUsage(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--service", "web"}, `tributary trace: --service: "web" is not NAMESPACE/NAME`},
+		{[]string{"--ip", "10.2.3"}, `tributary trace: --ip: "10.2.3" is not an IP address`},
+		{[]string{"--since", "later"}, "tributary trace: --since: "},
+		{[]string{"--result", "ok"}, "tributary trace: --result: "},
+		{[]string{"--limit", "-1"}, "tributary trace: --limit: "},
+		{[]string{"--server", "ftp://x"}, `tributary trace: --server: "ftp://x" is not an address`},
+		{[]string{"--server", "http://"}, `tributary trace: --server: "http://" is not an address`},
+		{[]string{"-o", "yaml"}, "must be text or json"},
+		{[]string{"--nope"}, "flag provided but not defined"},
+		{[]string{"shop/web"}, `unexpected argument "shop/web"`},
+	} {
+		var stderr bytes.Buffer
+		code := traceCommand(t.Context(), test.args, io.Discard, &stderr)
+		if code != exitUsage || !strings.Contains(stderr.String(), test.want) {
+			t.Errorf("%v: exit %d, stderr %q; want exit %d, %q", test.args, code, stderr.String(), exitUsage, test.want)
+		}
+	}
+}
+
+func TestUnreachableInstance(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	address := strings.TrimPrefix(server.URL, "http://")
+	run := map[string]func(context.Context, []string, io.Writer, io.Writer) int{"trace": traceCommand, "status": statusCommand}
+	for name, command := range run {
+		var stderr bytes.Buffer
+		code := command(t.Context(), []string{"--server", address}, io.Discard, &stderr)
+		if code != exitFailed || !strings.Contains(stderr.String(), "answered 404 Not Found") {
+			t.Errorf("%s at another server: exit %d, %q", name, code, stderr.String())
+		}
+	}
+	server.Close()
+	for name, command := range run {
+		var stderr bytes.Buffer
+		code := command(t.Context(), []string{"--server", address}, io.Discard, &stderr)
+		for _, part := range []string{"tributary " + name + ": cannot reach http://" + address, "connection refused", "--server"} {
+			if code != exitFailed || !strings.Contains(stderr.String(), part) {
+				t.Errorf("%s: exit %d, no %q in %q", name, code, part, stderr.String())
+			}
+		}
+	}
+}
+
+func TestGarbageAnswer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>\n") }))
+	defer server.Close()
+	for name, command := range map[string]func(context.Context, []string, io.Writer, io.Writer) int{"trace": traceCommand, "status": statusCommand} {
+		var stderr bytes.Buffer
+		if code := command(t.Context(), []string{"--server", server.URL}, io.Discard, &stderr); code != exitFailed || !strings.Contains(stderr.String(), "tributary of this version") {
+			t.Errorf("%s: exit %d, %q", name, code, stderr.String())
+		}
+	}
+}
+
+// watcher is a stdout that tells when a text has been written to it.
+type watcher struct {
+	text  string
+	found chan struct{}
+	seen  strings.Builder
+}
+
+func (w *watcher) Write(p []byte) (int, error) {
+	w.seen.Write(p)
+	if w.found != nil && strings.Contains(w.seen.String(), w.text) {
+		close(w.found)
+		w.found = nil
+	}
+	return len(p), nil
+}
+
+func TestTraceFollows(t *testing.T) {
+	m := metrics.New(metrics.Options{})
+	lifeOf(m)
+	ctx, interrupt := context.WithCancel(t.Context())
+	serving, stopServing := context.WithCancel(t.Context())
+	server := httptest.NewUnstartedServer(m.Handler())
+	server.Config.BaseContext = nil
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer context.AfterFunc(serving, cancel)()
+		m.Handler().ServeHTTP(w, r.WithContext(ctx))
+	})
+	server.Start()
+	defer server.Close()
+
+	follow := func(ctx context.Context, out *watcher) (code chan int, stderr *bytes.Buffer) {
+		code, stderr = make(chan int, 1), new(bytes.Buffer)
+		go func() {
+			code <- traceCommand(ctx, []string{"--server", server.URL, "--follow", "--service=shop/late"}, out, stderr)
+		}()
+		return code, stderr
+	}
+	report := func() {
+		rec := metrics.Begin("shop", "late", "addition", nil, 0, time.Now())
+		rec.End(time.Now(), metrics.Written, nil)
+		m.Change(rec)
+	}
+	out := &watcher{text: "shop/late", found: make(chan struct{})}
+	found := out.found
+	code, stderr := follow(ctx, out)
+	report()
+	<-found
+	interrupt()
+	if got := <-code; got != exitOK || stderr.String() != "" {
+		t.Errorf("interrupted: exit %d, stderr %q", got, stderr)
+	}
+
+	out = &watcher{text: "shop/late", found: make(chan struct{})}
+	found = out.found
+	code, stderr = follow(t.Context(), out)
+	<-found
+	stopServing()
+	if got := <-code; got != exitFailed || !strings.Contains(stderr.String(), "ended the stream") {
+		t.Errorf("stream ended: exit %d, stderr %q", got, stderr)
+	}
+}
