@@ -107,24 +107,19 @@ func (f *feed) Listed(resource string, reason listwatch.Reason, objects int, too
 	f.m.health.heard(time.Now())
 	f.m.log.Debug("list read", "resource", resource, "reason", reason, "objects", objects, "took", took)
 	if o := f.m.opts.Observer; o != nil {
-		o.Listed(f.m.name, resource, string(reason), took)
+		o.Relist(f.m.name, resource, string(reason))
 	}
 }
 
 // StreamEnded implements listwatch.Observer.
 func (f *feed) StreamEnded(resource string, end listwatch.End) {
 	if o := f.m.opts.Observer; o != nil && end != listwatch.EndStopped {
-		o.WatchEnded(f.m.name, resource, string(end))
+		o.WatchRestart(f.m.name, resource, string(end))
 	}
 }
 
 // Garbage implements listwatch.Observer.
-func (f *feed) Garbage(resource string) {
-	f.garbage.Add(1)
-	if o := f.m.opts.Observer; o != nil {
-		o.Unreadable(f.m.name, resource)
-	}
-}
+func (f *feed) Garbage(string) { f.garbage.Add(1) }
 
 // liveCause describes an event. State and IP are filled in for pods alone.
 func (f *feed) liveCause(kind string, key syncer.Key, uid string, e listwatch.EventMeta) metrics.Cause {
