@@ -163,3 +163,23 @@ func BenchmarkNewService(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkRelist applies a list of 10,000 pods that brings no news.
+func BenchmarkRelist(b *testing.B) {
+	const services, pods = 1000, 10
+	s, d := filled(b, services, pods)
+	var list []Versioned[syncer.Pod]
+	for app := range services {
+		for n := range pods {
+			list = append(list, d.Pod(realisticPod("shop", app, n)))
+		}
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for b.Loop() {
+		if len(s.ReplacePods(list, 2_000_000)) != 0 {
+			b.Fatal("dirty")
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(services*pods), "ns/pod")
+}

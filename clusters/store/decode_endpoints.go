@@ -3,6 +3,8 @@
 
 package store
 
+//lint:file-ignore SA1019 core/v1 Endpoints are what members hold
+
 import (
 	corev1 "k8s.io/api/core/v1"
 
@@ -27,7 +29,7 @@ const (
 
 // Endpoints converts hand-written Endpoints; nil gives the zero value. An
 // address that is none has an invalid Addr: the rules report and drop it.
-func (d *Decoder) Endpoints(e *corev1.Endpoints) Versioned[Endpoints] { //nolint:staticcheck // v1 Endpoints are what members hold
+func (d *Decoder) Endpoints(e *corev1.Endpoints) Versioned[Endpoints] {
 	if e == nil {
 		return Versioned[Endpoints]{}
 	}

@@ -3,6 +3,8 @@
 
 package store
 
+//lint:file-ignore SA1019 core/v1 Endpoints are what members hold
+
 import (
 	"fmt"
 	"net/netip"
@@ -157,9 +159,9 @@ func TestDecodeService(t *testing.T) {
 
 func TestDecodeEndpoints(t *testing.T) {
 	d := NewDecoder(nil)
-	got := d.Endpoints(&corev1.Endpoints{ //nolint:staticcheck // what members hold
+	got := d.Endpoints(&corev1.Endpoints{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", ResourceVersion: "3"},
-		Subsets: []corev1.EndpointSubset{{ //nolint:staticcheck // what members hold
+		Subsets: []corev1.EndpointSubset{{
 			Addresses:         []corev1.EndpointAddress{{IP: "10.0.0.1", Hostname: "h", NodeName: new("n"), TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: "shop", Name: "p", UID: "u"}}, {IP: "x"}},
 			NotReadyAddresses: []corev1.EndpointAddress{{IP: "10.0.0.2"}},
 			Ports:             []corev1.EndpointPort{{Name: "sql", Port: 5432, AppProtocol: new("tcp")}, {Port: 1, Protocol: "UDP"}},
@@ -184,7 +186,7 @@ func TestDecodeEndpoints(t *testing.T) {
 		{"label of another value", metav1.ObjectMeta{Labels: map[string]string{"endpointslice.kubernetes.io/skip-mirror": "yes"}}, false},
 		{"lock", metav1.ObjectMeta{Annotations: map[string]string{"control-plane.alpha.kubernetes.io/leader": ""}}, true},
 	} {
-		if got := d.Endpoints(&corev1.Endpoints{ObjectMeta: test.meta}); got.Object.SkipMirror != test.want { //nolint:staticcheck // what members hold
+		if got := d.Endpoints(&corev1.Endpoints{ObjectMeta: test.meta}); got.Object.SkipMirror != test.want {
 			t.Errorf("%s: skip mirror is %v", test.name, got.Object.SkipMirror)
 		}
 	}

@@ -25,8 +25,8 @@ import (
 //     took traffic does so no longer;
 //   - a repeated or outdated event changes nothing and returns nothing.
 func TestModel(t *testing.T) {
-	for seed := range uint64(40) {
-		runModel(t, seed, 250)
+	for seed := range uint64(25) {
+		runModel(t, seed, 200)
 	}
 }
 

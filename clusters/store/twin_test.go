@@ -34,11 +34,10 @@ type twinService struct {
 }
 
 type twinWritten struct {
-	endpoints        *Endpoints
-	slices           map[string]Slice
-	hasEndpoints     bool
-	hasSlices        bool
-	droppedWhenKnown bool
+	endpoints    *Endpoints
+	slices       map[string]Slice
+	hasEndpoints bool
+	hasSlices    bool
 }
 
 func (w *twinWritten) known() bool { return w != nil && w.hasEndpoints && w.hasSlices }

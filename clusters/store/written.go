@@ -5,9 +5,7 @@ package store
 
 import (
 	"maps"
-	"net/netip"
 	"slices"
-	"strings"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -102,6 +100,17 @@ func (s *Store) ReplaceEndpoints(service syncer.Key, v *Versioned[Endpoints], rv
 	})
 }
 
+// KeepEndpoints notes that a list or a get at revision rv did not show the
+// Endpoints of the Service, and that they are kept nevertheless. Without it, what
+// comes after a list from the past would look old.
+func (s *Store) KeepEndpoints(service syncer.Key, rv uint64) {
+	s.changeWritten(service, func(w *handWritten) bool {
+		w.endpointsSequence.replaced(rv)
+		w.endpoints.RV = min(w.endpoints.RV, rv)
+		return true
+	})
+}
+
 // UpsertSlice takes in a slice of a watch event. A slice whose label now names
 // another Service must be deleted from the one it was in, as the watch of one
 // Service's slices does.
@@ -140,6 +149,20 @@ func (s *Store) ReplaceSlices(service syncer.Key, list []Versioned[Slice], rv ui
 		for _, v := range list {
 			w.slices[v.Object.Name] = v
 		}
+		return true
+	})
+}
+
+// KeepSlices is KeepEndpoints for all slices of a Service.
+func (s *Store) KeepSlices(service syncer.Key, rv uint64) {
+	s.changeWritten(service, func(w *handWritten) bool {
+		w.slicesSequence.replaced(rv)
+		kept := make(map[string]Versioned[Slice], len(w.slices))
+		for name, v := range w.slices {
+			v.RV = min(v.RV, rv)
+			kept[name] = v
+		}
+		w.slices = kept
 		return true
 	})
 }
@@ -213,107 +236,4 @@ func (s *Store) basis(svc *service, v *syncer.Service) *syncer.Service {
 	kept := *v
 	kept.Selector = svc.basis.Selector
 	return &kept
-}
-
-// writtenEffect says what the change can do.
-func writtenEffect(before, after *handWritten) syncer.Effect {
-	if sameWritten(before, after) {
-		return syncer.None
-	}
-	is := after.serving()
-	for point := range before.serving() {
-		if !is[point] {
-			return syncer.Removal
-		}
-	}
-	return syncer.Addition
-}
-
-func sameWritten(a, b *handWritten) bool {
-	return a.exists == b.exists &&
-		a.endpoints.Object.SkipMirror == b.endpoints.Object.SkipMirror &&
-		slices.EqualFunc(a.endpoints.Object.Subsets, b.endpoints.Object.Subsets, equalSubsets) &&
-		slices.EqualFunc(a.handSlices(), b.handSlices(), equalSlices)
-}
-
-func equalSubsets(a, b syncer.Subset) bool {
-	return slices.Equal(a.Ready, b.Ready) && slices.Equal(a.NotReady, b.NotReady) && slices.Equal(a.Ports, b.Ports)
-}
-
-func equalSlices(a, b syncer.Slice) bool {
-	return a.Name == b.Name && a.Family == b.Family && slices.Equal(a.Ports, b.Ports) &&
-		slices.EqualFunc(a.Endpoints, b.Endpoints, func(x, y syncer.Endpoint) bool { return x.Equal(&y) })
-}
-
-// handSlices returns the slices that no controller derived, sorted by name.
-func (w *handWritten) handSlices() []syncer.Slice {
-	var list []syncer.Slice
-	for _, v := range w.slices {
-		if !v.Object.Derived {
-			list = append(list, v.Object.Content)
-		}
-	}
-	slices.SortFunc(list, func(a, b syncer.Slice) int { return strings.Compare(a.Name, b.Name) })
-	return list
-}
-
-// point is what a client connects to.
-type point struct {
-	addr     netip.Addr
-	protocol string
-	port     int32
-}
-
-// serving returns the points that are ready.
-func (w *handWritten) serving() map[point]bool {
-	points := map[point]bool{}
-	add := func(addr netip.Addr, ports []syncer.Port) {
-		points[point{addr: addr}] = true
-		for i := range ports {
-			points[point{addr, ports[i].Protocol, ports[i].Number}] = true
-		}
-	}
-	for _, subset := range w.endpoints.Object.Subsets {
-		for i := range subset.Ready {
-			add(subset.Ready[i].Addr, subset.Ports)
-		}
-	}
-	for _, slice := range w.handSlices() {
-		for i := range slice.Endpoints {
-			if slice.Endpoints[i].Ready {
-				add(slice.Endpoints[i].Addr, slice.Ports)
-			}
-		}
-	}
-	return points
-}
-
-// count counts distinct addresses; one that is ready anywhere is ready.
-func (w *handWritten) count() (ready, notReady int) {
-	if w == nil {
-		return 0, 0
-	}
-	addresses := map[netip.Addr]bool{}
-	for _, subset := range w.endpoints.Object.Subsets {
-		for i := range subset.Ready {
-			addresses[subset.Ready[i].Addr] = true
-		}
-		for i := range subset.NotReady {
-			addresses[subset.NotReady[i].Addr] = addresses[subset.NotReady[i].Addr]
-		}
-	}
-	for _, v := range w.slices {
-		for i := range v.Object.Content.Endpoints {
-			e := &v.Object.Content.Endpoints[i]
-			addresses[e.Addr] = addresses[e.Addr] || e.Ready
-		}
-	}
-	for _, isReady := range addresses {
-		if isReady {
-			ready++
-		} else {
-			notReady++
-		}
-	}
-	return ready, notReady
 }

@@ -126,3 +126,22 @@ func TestEndpointsBeforeTheirService(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestKeptThroughAListFromThePast checks that what was kept against a list that
+// went back in time still follows its events.
+func TestKeptThroughAListFromThePast(t *testing.T) {
+	w := newWorld(t)
+	w.serve(handMade("db"))
+	e, s := written("db", 1, 2), writtenSlice("db", "db-x", false, 3, 4)
+	e.RV, s.RV = 900, 900
+	w.ReplaceEndpoints(in("db"), &e, 1000)
+	w.ReplaceSlices(in("db"), []Versioned[Slice]{s}, 1000)
+	w.KeepEndpoints(in("db"), 500)
+	w.KeepSlices(in("db"), 500)
+	w.expect(in("db"), 1, 2, 3, 4)
+	e, s = written("db", 1), writtenSlice("db", "db-x", false, 3)
+	e.RV, s.RV = 501, 501
+	w.dirty("Endpoints", w.UpsertEndpoints(e), change("db", syncer.Removal))
+	w.dirty("slices", w.UpsertSlice(s), change("db", syncer.Removal))
+	w.expect(in("db"), 1, 3)
+}
