@@ -107,19 +107,24 @@ func (f *feed) Listed(resource string, reason listwatch.Reason, objects int, too
 	f.m.health.heard(time.Now())
 	f.m.log.Debug("list read", "resource", resource, "reason", reason, "objects", objects, "took", took)
 	if o := f.m.opts.Observer; o != nil {
-		o.Relist(f.m.name, resource, string(reason))
+		o.Listed(f.m.name, resource, string(reason), took)
 	}
 }
 
 // StreamEnded implements listwatch.Observer.
 func (f *feed) StreamEnded(resource string, end listwatch.End) {
 	if o := f.m.opts.Observer; o != nil && end != listwatch.EndStopped {
-		o.WatchRestart(f.m.name, resource, string(end))
+		o.WatchEnded(f.m.name, resource, string(end))
 	}
 }
 
 // Garbage implements listwatch.Observer.
-func (f *feed) Garbage(string) { f.garbage.Add(1) }
+func (f *feed) Garbage(resource string) {
+	f.garbage.Add(1)
+	if o := f.m.opts.Observer; o != nil {
+		o.Unreadable(f.m.name, resource)
+	}
+}
 
 // liveCause describes an event. State and IP are filled in for pods alone.
 func (f *feed) liveCause(kind string, key syncer.Key, uid string, e listwatch.EventMeta) metrics.Cause {

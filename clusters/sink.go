@@ -6,6 +6,7 @@ package clusters
 import (
 	"log/slog"
 	"net/http"
+	"time"
 
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/metrics"
@@ -36,8 +37,9 @@ type Guard interface {
 // plural name.
 type Observer interface {
 	WatchEvent(cluster, resource, event string)
-	WatchRestart(cluster, resource, reason string)
-	Relist(cluster, resource, reason string)
+	WatchEnded(cluster, resource, reason string)
+	Listed(cluster, resource, reason string, took time.Duration)
+	Unreadable(cluster, resource string)
 }
 
 // Options are the same for all members. Only Sink must be set.
