@@ -130,7 +130,7 @@ var (
 	watchRestarts = Family{
 		Name: "watch_restarts_total", Type: Counter, Labels: []string{"cluster", "resource", "reason"}, Group: groupClusters,
 		Help:   "Watches of the member cluster that ended, by reason. One that the server closes after some minutes costs nothing.",
-		Values: "`reason`: `closed` (by the server, in order), `broken`, `expired`, `silent`, `garbled`, `replaced`, `rewound`, `stopped`.",
+		Values: "`reason`: `closed` (by the server, in order), `broken`, `expired`, `silent`, `garbled`, `replaced`, `rewound`.",
 	}
 	lists = Family{
 		Name: "lists_total", Type: Counter, Labels: []string{"cluster", "resource", "reason"}, Group: groupClusters,

@@ -70,7 +70,7 @@ func exampleStatus() Status {
 		Ingress: IngressStatus{State: "live", Up: true, Synced: true, Version: "v1.36.3", Replicas: 3, LastContact: noon.UTC()},
 		Clusters: []ClusterStatus{
 			{Name: "idc-a", State: "live", Up: true, Synced: true, Version: "v1.36.3", Services: 2, Pods: 5, LastContact: noon.UTC()},
-			{Name: "idc-b", State: "unreachable", Version: "v1.17.0", LagSeconds: 1.5, LastError: "list pods: connection refused", LastErrorAt: noon.UTC()},
+			{Name: "idc-b", State: "unreachable", Version: "v1.17.0", LagSeconds: 1.5, LastError: "list pods: connection refused", LastErrorAt: noon.UTC(), Unreadable: 3},
 		},
 		Lanes: []LaneStatus{{Name: "removal"}, {Name: "addition", Depth: 1, OldestSeconds: 0.25}, {Name: "bulk", Depth: 7, OldestSeconds: 2}},
 		Held:  []HeldChange{{Cluster: "idc-b", Reason: "soft_removal", Message: "40 % of the endpoints vanished at a relist", Release: "tributary.dev/release", Since: noon.UTC()}},

@@ -53,8 +53,8 @@ func (m *Metrics) WatchEvent(cluster, resource, event string) {
 	}
 }
 
-// WatchEnded counts a watch that ended. reason is one of
-// a few constant words, never text that a server sent.
+// WatchEnded counts a watch that ended. reason is one of a few constant words,
+// never text that a server sent.
 func (m *Metrics) WatchEnded(cluster, resource, reason string) {
 	if m.known(cluster) {
 		m.restarts.WithLabelValues(cluster, resource, reason).Inc()

@@ -56,8 +56,11 @@ type IngressStatus struct {
 // ClusterStatus is about one member cluster.
 type ClusterStatus struct {
 	Name string `json:"name"`
-	// State is one word for people, such as "syncing", "live" or "unreachable".
-	State string `json:"state"`
+	// State is one word for people, such as "syncing", "live" or "silent"; Reason
+	// says more, in a word that can be looked up; Since is when both began.
+	State  string    `json:"state"`
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
 	// Up is whether the cluster answers; Synced whether it has been seen whole
 	// since the process started.
 	Up        bool   `json:"up"`
@@ -74,6 +77,10 @@ type ClusterStatus struct {
 	LastContact time.Time `json:"lastContact,omitzero"`
 	LastError   string    `json:"lastError,omitempty"`
 	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
+	// Unreadable counts what the cluster sent and could not be used.
+	Unreadable uint64 `json:"unreadable,omitempty"`
+	// Remarks say what the cluster cannot be asked for and can do without.
+	Remarks []string `json:"remarks,omitempty"`
 }
 
 // LaneStatus is about one lane of the queue.
