@@ -4,6 +4,7 @@
 package apitest
 
 import (
+	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -89,3 +90,36 @@ func (s *Server) Changed() <-chan struct{} {
 }
 
 func nameOf(obj Object) name { return name{Namespace: obj.GetNamespace(), Name: obj.GetName()} }
+
+// Snapshot is the content of a server at one moment.
+type Snapshot struct {
+	rv      uint64
+	objects map[*kind]map[name]Object
+}
+
+// Snapshot copies the content for a later Restore.
+func (s *Server) Snapshot() *Snapshot {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	snap := &Snapshot{rv: s.store.rv, objects: map[*kind]map[name]Object{}}
+	for k, t := range s.store.tables {
+		snap.objects[k] = maps.Clone(t.objects)
+	}
+	return snap
+}
+
+// Restore puts an earlier content back as a restored etcd does: the revision
+// goes back too, and open watches end. With quiet they stay open and say
+// nothing, as they do when only etcd is exchanged below a running API server.
+func (s *Server) Restore(snap *Snapshot, quiet bool) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	s.store.rv = snap.rv
+	for k, t := range s.store.tables {
+		t.objects, t.history = maps.Clone(snap.objects[k]), nil
+	}
+	if !quiet {
+		s.store.dropped++
+	}
+	s.store.lockedAnnounce()
+}

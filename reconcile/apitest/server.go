@@ -145,6 +145,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client left
+	}
+	if req.Verb == "create" {
+		var object struct{ Metadata metav1.ObjectMeta }
+		_ = json.Unmarshal(body, &object) // what is no object is refused below
+		req.Name = object.Metadata.Name
+	}
 	s.mu.Lock()
 	intercept := s.intercept
 	s.mu.Unlock()
@@ -160,7 +169,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.watch(w, r, k, req)
 		return
 	}
-	answer, code := s.serve(r, k, req)
+	answer, code := s.serve(r, body, k, req)
 	if fault != nil {
 		s.fail(w, req, fault)
 		return
@@ -242,7 +251,7 @@ func verb(r *http.Request, name string) string {
 	return "get"
 }
 
-func (s *Server) serve(r *http.Request, k *kind, req Request) (answer any, code int) {
+func (s *Server) serve(r *http.Request, body []byte, k *kind, req Request) (answer any, code int) {
 	n := name{Namespace: req.Namespace, Name: req.Name}
 	switch req.Verb {
 	case "get":
@@ -251,7 +260,7 @@ func (s *Server) serve(r *http.Request, k *kind, req Request) (answer any, code 
 		return s.list(r, k, req.Namespace)
 	case "delete":
 		var options metav1.DeleteOptions
-		if err := decode(r, &options); err != nil {
+		if err := decode(body, &options); err != nil {
 			return failure(err)
 		}
 		if err := s.store.delete(k, n, options.Preconditions); err != nil {
@@ -260,7 +269,7 @@ func (s *Server) serve(r *http.Request, k *kind, req Request) (answer any, code 
 		return &metav1.Status{Status: metav1.StatusSuccess}, http.StatusOK
 	}
 	obj := k.empty()
-	if err := decode(r, obj); err != nil {
+	if err := decode(body, obj); err != nil {
 		return failure(err)
 	}
 	n.Name = obj.GetName()
@@ -311,10 +320,9 @@ func failure(err error) (any, int) {
 	return &metav1.Status{Status: metav1.StatusFailure, Message: err.Error(), Code: http.StatusBadRequest}, http.StatusBadRequest
 }
 
-func decode(r *http.Request, into any) error {
-	body, err := io.ReadAll(r.Body)
-	if err != nil || len(body) == 0 {
-		return err
+func decode(body []byte, into any) error {
+	if len(body) == 0 {
+		return nil
 	}
 	return json.Unmarshal(body, into)
 }

@@ -213,19 +213,26 @@ func (s *store) delete(k *kind, n name, p *metav1.Preconditions) error {
 			return err
 		}
 	}
-	gone := old.DeepCopyObject().(Object)
-	if len(old.GetFinalizers()) > 0 {
-		now := metav1.Now()
-		gone.SetDeletionTimestamp(&now)
-		s.lockedCommit(k, n, watch.Modified, gone)
-		return nil
-	}
-	s.lockedCommit(k, n, watch.Deleted, gone)
+	s.lockedDelete(k, n, old)
 	if k.resource == "services" { // the real server removes the namesake, whoever owns it
 		endpoints := kindOf("endpoints")
 		if old := s.tables[endpoints].objects[n]; old != nil {
-			s.lockedCommit(endpoints, n, watch.Deleted, old.DeepCopyObject().(Object))
+			s.lockedDelete(endpoints, n, old)
 		}
 	}
 	return nil
+}
+
+// lockedDelete ends an object, or marks it while it has finalizers.
+func (s *store) lockedDelete(k *kind, n name, old Object) {
+	gone := old.DeepCopyObject().(Object)
+	if len(old.GetFinalizers()) == 0 {
+		s.lockedCommit(k, n, watch.Deleted, gone)
+		return
+	}
+	if old.GetDeletionTimestamp() == nil {
+		now := metav1.Now()
+		gone.SetDeletionTimestamp(&now)
+		s.lockedCommit(k, n, watch.Modified, gone)
+	}
 }

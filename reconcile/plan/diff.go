@@ -19,7 +19,7 @@ import (
 //     see a slice before its Service may ignore both
 //  3. slices: new ones, updates, and those that nothing replaces
 //  4. Endpoints, in stage 3 unless slices are created
-//  5. slices from which endpoints have moved to others
+//  5. slices from which endpoints have moved to others: updates, then deletions
 //
 // Where nobody wants the replica: slices and Endpoints, then the Service.
 func Diff(observed Observed, desired *Replica, settings Settings) Plan {
@@ -54,9 +54,9 @@ type differ struct {
 	// first are Service writes that everything waits for, beside those that
 	// nothing does.
 	first, beside []Action
-	// creates, updates and removes concern slices; late is what waits until all
-	// else is done.
-	creates, updates, removes, late []Action
+	// creates, updates and removes concern slices; late are updates and last are
+	// deletions that wait for others, see postpone.
+	creates, updates, removes, late, last []Action
 	// ends is the write of Endpoints.
 	ends []Action
 }
@@ -153,7 +153,7 @@ func (d *differ) endpoints() {
 		d.plan.Waiting = WaitObjectDeleting
 		return
 	case !d.settings.WriteEndpoints:
-		d.late = append(d.late, Action{Verb: Delete, Kind: KindEndpoints, Name: d.desired.Name, Standing: &e.Meta, Why: "not written any more"})
+		d.last = append(d.last, Action{Verb: Delete, Kind: KindEndpoints, Name: d.desired.Name, Standing: &e.Meta, Why: "not written any more"})
 		return
 	}
 	want.Annotations = annotated(e.Annotations, wanted)
@@ -189,6 +189,7 @@ func (d *differ) stage() {
 		add(d.ends...)
 	}
 	add(d.late...)
+	add(d.last...)
 }
 
 // removal takes a replica down: what sends traffic first, the Service last.

@@ -65,14 +65,21 @@ func (d *differ) postpone() {
 			return gained[e.Addr] && (a.Slice == nil || !hasAddress(a.Slice.Endpoints, e.Addr))
 		})
 	}
-	for _, list := range []*[]Action{&d.updates, &d.removes} {
-		for _, a := range *list {
-			if loses(a) {
-				d.late = append(d.late, a)
-			}
+	d.updates, d.late = split(d.updates, loses)
+	var last []Action
+	d.removes, last = split(d.removes, loses)
+	d.last = append(d.last, last...)
+}
+
+func split(actions []Action, off func(Action) bool) (kept, out []Action) {
+	for _, a := range actions {
+		if off(a) {
+			out = append(out, a)
+		} else {
+			kept = append(kept, a)
 		}
-		*list = slices.DeleteFunc(*list, loses)
 	}
+	return kept, out
 }
 
 func (d *differ) standingSlice(name string) []syncer.Endpoint {
@@ -118,7 +125,7 @@ func (d *differ) update(s *ObservedSlice, w *SliceSpec) {
 		// Pack never reuses a name for other ports: somebody edited the slice. It is
 		// replaced, because consumers miss a change of ports.
 		d.plan.Again = true
-		d.late = append(d.late, Action{Verb: Delete, Kind: KindEndpointSlice, Name: w.Name, Standing: &s.Meta, Why: "has other ports"})
+		d.last = append(d.last, Action{Verb: Delete, Kind: KindEndpointSlice, Name: w.Name, Standing: &s.Meta, Why: "has other ports"})
 		return
 	case !slices.EqualFunc(s.Endpoints, w.Endpoints, func(a, b syncer.Endpoint) bool { return a.Equal(&b) }):
 		a.Why = describeSlice(&s.Slice, &w.Slice)

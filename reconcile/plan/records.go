@@ -24,12 +24,14 @@ type source struct {
 	Created time.Time `json:"created"`
 	// Ports are the ports of the replica, by name, that this Service has too.
 	Ports []string `json:"ports"`
+	// Family is the one that the member's Endpoints carry, if only one.
+	Family syncer.Family `json:"family,omitempty"`
 }
 
 func sourceRecord(shares []*share, u union) string {
 	sources := make([]source, len(shares))
 	for i, s := range shares {
-		sources[i] = source{s.Cluster, s.Source.String(), time.Unix(s.Service.Created, 0).UTC(), []string{}}
+		sources[i] = source{s.Cluster, s.Source.String(), time.Unix(s.Service.Created, 0).UTC(), []string{}, s.EndpointsFamily}
 		for _, p := range u.ports {
 			if slices.Contains(p.feeders, s) {
 				sources[i].Ports = append(sources[i].Ports, p.Name)

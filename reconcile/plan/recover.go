@@ -65,7 +65,10 @@ func Recover(cluster string, observed Observed) []Contribution {
 		if i == 0 {
 			c.Endpoints = endpoints
 			c.Subsets, c.Truncated = r.verbatim(), r.truncated
-			c.Families, c.EndpointsFamily = r.families(), r.family(endpoints)
+			c.Families = r.families()
+			if c.EndpointsFamily = s.Family; s.Ports == nil && len(r.mine) == 0 {
+				c.EndpointsFamily = familyOfAll(endpoints)
+			}
 		}
 		out = append(out, c)
 	}
@@ -265,26 +268,10 @@ func (r *recovery) families() []syncer.Family {
 	return families
 }
 
-// family is that of the standing Endpoints; without any it is the first family
-// that the cluster has, as its own controller would choose.
-func (r *recovery) family(endpoints []syncer.Endpoint) syncer.Family {
-	found := map[syncer.Family]bool{}
-	for addr := range r.mine {
-		found[familyOf(syncer.Endpoint{Addr: addr})] = true
+// familyOfAll is the family that Endpoints would carry if nothing tells.
+func familyOfAll(endpoints []syncer.Endpoint) syncer.Family {
+	if slices.ContainsFunc(endpoints, func(e syncer.Endpoint) bool { return e.Addr.Is4() }) {
+		return syncer.IPv4
 	}
-	if len(found) == 0 && r.observed.Endpoints == nil {
-		for _, e := range endpoints {
-			found[familyOf(e)] = true
-		}
-		if found[syncer.IPv4] {
-			return syncer.IPv4
-		}
-	}
-	if len(found) != 1 {
-		return ""
-	}
-	for family := range found {
-		return family
-	}
-	return ""
+	return syncer.IPv6
 }

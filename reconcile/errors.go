@@ -1,0 +1,119 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/plan"
+)
+
+// ErrStale says that a plan was made from what no longer stands. What stands
+// has been read since: plan again at once.
+var ErrStale = errors.New("the ingress cluster has changed since the plan was made")
+
+// ErrNamespaceTerminating says that nothing can be created in a namespace until
+// it is gone.
+var ErrNamespaceTerminating = errors.New("the namespace is being terminated")
+
+// WriteError is a write to the ingress cluster that did not succeed.
+type WriteError struct {
+	Verb plan.Verb
+	Kind plan.Kind
+	// Object is "namespace/name".
+	Object string
+	Err    error
+}
+
+// Error implements error.
+func (e *WriteError) Error() string {
+	return fmt.Sprintf("%s %s %s in the ingress cluster: %v", e.Verb, e.Kind, e.Object, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *WriteError) Unwrap() error { return e.Err }
+
+// verdict is what an answer means for the object that was written.
+type verdict struct {
+	result metrics.WriteResult
+	// look: the answer tells that we know too little (a conflict), or it does not
+	// tell what happened (a time-out, a cut connection, a server's failure): read
+	// the object before anything else is done about it.
+	look bool
+}
+
+func judge(err error) verdict {
+	switch {
+	case err == nil:
+		return verdict{metrics.WriteOK, false}
+	case apierrors.IsConflict(err):
+		return verdict{metrics.WriteConflict, true}
+	case apierrors.IsAlreadyExists(err):
+		return verdict{metrics.WriteExists, true}
+	case apierrors.IsNotFound(err):
+		return verdict{metrics.WriteNotFound, true}
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+		return verdict{metrics.WriteInvalid, false}
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return verdict{metrics.WriteForbidden, false}
+	case apierrors.IsTooManyRequests(err):
+		return verdict{metrics.WriteThrottled, false}
+	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), errors.Is(err, context.DeadlineExceeded), isNetTimeout(err):
+		return verdict{metrics.WriteTimeout, true}
+	case refusedConnection(err):
+		return verdict{metrics.WriteFailed, false} // nothing was sent
+	}
+	return verdict{metrics.WriteFailed, true}
+}
+
+func isNetTimeout(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout()
+}
+
+// refusedConnection reports that no server answered at the address.
+func refusedConnection(err error) bool {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return true
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+// answered reports whether a server had a part in the outcome, rather than only
+// the way to it.
+func answered(err error) bool {
+	_, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok || errors.Is(err, ErrStale)
+}
+
+// retryAfter is how long the server asked us to wait; 0 if it did not.
+func retryAfter(err error) time.Duration {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
+		return 0
+	}
+	if seconds, asked := apierrors.SuggestsClientDelay(status); asked && seconds > 0 {
+		return time.Duration(seconds) * time.Second
+	}
+	if status.ErrStatus.Code == http.StatusTooManyRequests {
+		return time.Second
+	}
+	return 0
+}
+
+// namespaceTerminating reports a create that was refused because of its namespace.
+func namespaceTerminating(err error) bool {
+	return apierrors.IsForbidden(err) && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}

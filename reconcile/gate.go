@@ -1,0 +1,118 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// gate stands before the queue. While the ingress cluster cannot be reached it
+// lets one worker through now and then, as a probe: keys then stay in their
+// lanes, and the first to be written when the cluster returns are removals.
+//
+// All methods are safe for concurrent use.
+type gate struct {
+	mu sync.Mutex
+	// failures counts requests in a row that no server answered.
+	failures int
+	// opened is closed when the gate opens; nil while it is open.
+	opened chan struct{}
+	// pass holds the right of one worker to go through a closed gate.
+	pass  chan struct{}
+	timer *time.Timer
+	delay time.Duration
+	// told is called with true when the gate closes, with false when it opens.
+	told func(closed bool)
+}
+
+const (
+	// gateFailures in a row close the gate: many enough that a server which loses
+	// every fifth request is not taken for one that is away.
+	gateFailures = 8
+	// gateFirst and gateMax bound the time between two probes.
+	gateFirst = 100 * time.Millisecond
+	gateMax   = time.Second
+)
+
+func newGate(told func(closed bool)) *gate {
+	return &gate{pass: make(chan struct{}, 1), told: told}
+}
+
+// wait returns when the caller may take a key, or ctx is done.
+func (g *gate) wait(ctx context.Context) {
+	g.mu.Lock()
+	opened := g.opened
+	g.mu.Unlock()
+	if opened == nil {
+		return
+	}
+	select {
+	case <-opened:
+	case <-g.pass:
+	case <-ctx.Done():
+	}
+}
+
+// reached says that the server answered something.
+func (g *gate) reached() {
+	g.mu.Lock()
+	g.failures = 0
+	opened := g.opened
+	g.opened = nil
+	if opened != nil {
+		g.timer.Stop()
+		close(opened)
+	}
+	g.mu.Unlock()
+	if opened != nil {
+		g.told(false)
+	}
+}
+
+// missed says that a request was not answered. refused: there is nobody at the
+// address, which needs no second opinion.
+func (g *gate) missed(refused bool) {
+	g.mu.Lock()
+	g.failures++
+	closing := g.opened == nil && (refused || g.failures >= gateFailures)
+	switch {
+	case closing:
+		g.opened, g.delay = make(chan struct{}), gateFirst
+	case g.opened != nil:
+		g.delay = min(2*g.delay, gateMax)
+	}
+	if g.opened != nil {
+		g.lockedArm()
+	}
+	g.mu.Unlock()
+	if closing {
+		g.told(true)
+	}
+}
+
+func (g *gate) lockedArm() {
+	if g.timer == nil {
+		g.timer = time.AfterFunc(g.delay, g.probe)
+		return
+	}
+	g.timer.Reset(g.delay)
+}
+
+func (g *gate) probe() {
+	select {
+	case g.pass <- struct{}{}:
+	default:
+	}
+}
+
+// stop ends the timer; workers that wait are released by their context.
+func (g *gate) stop() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+}

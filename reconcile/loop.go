@@ -1,0 +1,263 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
+)
+
+// maxPasses bounds how often one key is planned anew before it goes back to the
+// queue: conflicts are settled at once, but not for ever.
+const maxPasses = 5
+
+// work is one worker: it takes keys until ctx is done and ends them with the
+// longer-lived writing context.
+func (r *Reconciler) work(ctx, writing context.Context) {
+	for {
+		r.gate.wait(ctx)
+		item, ok := r.queue.Get(ctx)
+		if !ok {
+			return
+		}
+		taken := time.Now()
+		r.process(writing, item, taken)
+		r.recorder.WorkDone(item.Lane.String(), time.Since(taken))
+	}
+}
+
+// pass is the state of the work on one key.
+type pass struct {
+	item lanes.Item
+	rec  metrics.Record
+	plan plan.Plan
+	// rejected are the addresses that the members named and nobody may have.
+	rejected []plan.ClusterRejection
+	held     []metrics.HeldChange
+	commit   func()
+	refs     []metrics.Ref
+	repair   bool
+}
+
+// process brings one replica up to date, records what came of it and ends the
+// item: with Done when the replica is as it should be or waits for an event
+// that is watched, with Retry in all other cases.
+func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Time) {
+	p := &pass{item: item, repair: repairOnly(item.Causes)}
+	p.rec = metrics.Begin(item.Key.Namespace, item.Key.Name, item.Lane.String(), item.Causes, item.Dropped, taken)
+	p.rec.Attempt = item.Attempt
+	result, err := r.attempt(ctx, p)
+	p.rec.End(time.Now(), result, err)
+	r.report(p)
+	seq := r.recorder.Change(p.rec)
+	r.recorder.Expect(seq, &p.rec, p.refs)
+	if err == nil || errors.Is(err, errWaiting) {
+		if p.commit != nil && err == nil {
+			p.commit()
+		}
+		r.queue.Done(item.Key)
+		return
+	}
+	r.queue.Retry(item, retryAfter(err))
+}
+
+// errWaiting wraps the reason for which a replica waits for an event.
+var errWaiting = errors.New("waiting")
+
+// errFight is why a repair waits.
+var errFight = errors.New("somebody keeps changing this replica; repairs are slowed down")
+
+// attempt plans and writes until nothing is left to do, an error ends it, or
+// passes run out.
+func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, error) {
+	var err error
+	for n := range maxPasses {
+		r.decide(p, r.opts.Source.Gather)
+		now := time.Now()
+		if n == 0 {
+			p.rec.Computed(now)
+		}
+		if p.plan.Empty() {
+			return r.settled(p)
+		}
+		if p.repair && r.fights.held(p.item.Key, now) > 0 {
+			p.held = append(p.held, metrics.HeldChange{Reason: "repair_fight", Message: errFight.Error()})
+			return metrics.Held, errFight
+		}
+		var receipts []receipt
+		receipts, err = r.writer.execute(ctx, &p.plan)
+		r.book(p, receipts)
+		switch {
+		case err == nil && p.plan.Again:
+			continue
+		case err == nil:
+			r.won(p, now)
+			if p.plan.Waiting != "" {
+				return metrics.Held, waiting(&p.plan)
+			}
+			return metrics.Written, nil
+		case !errors.Is(err, ErrStale):
+			return metrics.Failed, err
+		}
+	}
+	if err == nil {
+		err = fmt.Errorf("replica %s is not settled after %d passes", p.item.Key, maxPasses)
+	}
+	return metrics.Failed, err
+}
+
+// settled ends a pass that has nothing (more) to write.
+func (r *Reconciler) settled(p *pass) (metrics.Result, error) {
+	switch {
+	case p.plan.Waiting != "":
+		return metrics.Held, waiting(&p.plan)
+	case p.rec.Writes > 0:
+		return metrics.Written, nil
+	case len(p.plan.Conflicts) > 0 || len(p.plan.Held) > 0 || len(p.held) > 0:
+		return metrics.Held, nil
+	}
+	return metrics.Dropped, nil
+}
+
+func waiting(p *plan.Plan) error {
+	return fmt.Errorf("replica %s: %w for the ingress cluster: %s", p.Replica, errWaiting, p.Waiting)
+}
+
+// decide gathers and plans.
+func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Gathered) {
+	settings := r.settings.Load()
+	key := p.item.Key
+	observed := r.view.observed(key)
+	g := gather(key)
+	p.commit, p.rejected, p.held = g.Commit, nil, nil
+	contributions, known := completed(g, r.opts.Source.Members(), observed, settings.DeleteRemoved)
+	switch {
+	case len(contributions) > 0 && key.Name != "": // slices that lost their Service's name are nobody's
+		replica := plan.Merge(key, contributions, observed, settings.Settings)
+		p.rejected = replica.Rejected
+		p.plan = plan.Diff(observed, &replica, settings.Settings)
+	case !known && ours(observed):
+		p.plan = plan.Plan{Replica: key}
+		p.held = []metrics.HeldChange{{Reason: heldUnseen, Message: "nobody wants this replica, but not every member has been seen yet"}}
+	default:
+		p.plan = plan.Diff(observed, nil, settings.Settings)
+	}
+}
+
+// book enters what was written into the record.
+func (r *Reconciler) book(p *pass, receipts []receipt) {
+	d := &p.plan.Delta
+	rec := &p.rec
+	rec.Added, rec.Removed = united(rec.Added, d.Added), united(rec.Removed, d.Removed)
+	rec.Readied, rec.Unreadied = united(rec.Readied, d.Readied), united(rec.Unreadied, d.Unreadied)
+	spans := map[plan.Kind][2]time.Time{}
+	for i := range receipts {
+		one := &receipts[i]
+		if one.err == nil || answered(one.err) {
+			r.contact.Store(one.acked.UnixNano())
+			r.gate.reached()
+		} else {
+			r.gate.missed(refusedConnection(one.err))
+		}
+		if one.err != nil {
+			continue
+		}
+		rec.Writes++
+		if one.made != (metrics.Ref{}) {
+			p.refs = append(p.refs, one.made)
+		}
+		span, ok := spans[one.kind]
+		if !ok || one.sent.Before(span[0]) {
+			span[0] = one.sent
+		}
+		if one.acked.After(span[1]) {
+			span[1] = one.acked
+		}
+		spans[one.kind] = span
+	}
+	for kind, span := range spans {
+		took := span[1].Sub(span[0])
+		switch kind {
+		case plan.KindService:
+			rec.Stages.WriteService += took
+		case plan.KindEndpoints:
+			rec.Stages.WriteEndpoints += took
+		case plan.KindEndpointSlice:
+			rec.Stages.WriteSlices += took
+		}
+	}
+}
+
+// united returns both sorted lists as one; nearly always one is empty.
+func united(a, b []string) []string {
+	if len(a) == 0 {
+		return b
+	}
+	if len(b) == 0 {
+		return a
+	}
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// won notes a finished repair.
+func (r *Reconciler) won(p *pass, now time.Time) {
+	if p.repair && r.fights.repaired(p.item.Key, now) {
+		r.logger.Warn(errFight.Error(), "replica", p.item.Key.String(), "cause", p.rec.Cause.String())
+	}
+}
+
+// report tells what is wrong with the replica after the pass.
+func (r *Reconciler) report(p *pass) {
+	t := metrics.Trouble{Held: p.held}
+	for _, c := range p.plan.Conflicts {
+		t.Conflicts = append(t.Conflicts, metrics.Conflict{Reason: string(c.Reason), Cluster: c.Cluster, Message: c.Message})
+	}
+	for _, h := range p.plan.Held {
+		t.Held = append(t.Held, metrics.HeldChange{Cluster: h.Cluster, Reason: string(h.Reason), Message: "the last ready endpoints stay"})
+	}
+	if w := p.plan.Waiting; w != "" {
+		t.Held = append(t.Held, metrics.HeldChange{Reason: string(w), Message: "the replica waits for the ingress cluster"})
+	}
+	for _, rejected := range p.rejected {
+		t.Rejected = append(t.Rejected, metrics.Rejection{
+			Cluster: rejected.Cluster, Address: rejected.Address, Reason: string(rejected.Reason),
+		})
+	}
+	r.recorder.Report(p.item.Key.Namespace, p.item.Key.Name, t)
+}
+
+// PlanAll returns what Run would do now, for every replica with something to do
+// or to report, sorted. Nothing is written. It needs a running Observe (or Run),
+// and members that have synced as far as they can.
+func (r *Reconciler) PlanAll(ctx context.Context) ([]plan.Plan, error) {
+	if err := r.WaitForSync(ctx); err != nil {
+		return nil, fmt.Errorf("listing the ingress cluster: %w", errors.Join(err, r.Trouble()))
+	}
+	keys := r.view.owned(nil)
+	keys = slices.AppendSeq(keys, r.opts.Source.Replicas())
+	slices.SortFunc(keys, syncer.Key.Compare)
+	keys = slices.Compact(keys)
+	var plans []plan.Plan
+	for _, key := range keys {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		p := &pass{item: lanes.Item{Key: key}}
+		r.decide(p, r.opts.Source.Peek)
+		if !p.plan.Empty() || p.plan.Waiting != "" || len(p.plan.Conflicts) > 0 || len(p.plan.Held) > 0 {
+			plans = append(plans, p.plan)
+		}
+	}
+	return plans, nil
+}

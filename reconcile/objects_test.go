@@ -1,0 +1,201 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"net/netip"
+	"reflect"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
+)
+
+// dice draws random values of what the API accepts.
+type dice struct{ *rand.Rand }
+
+func (d dice) one(values ...string) string { return values[d.IntN(len(values))] }
+
+func (d dice) addr() netip.Addr {
+	if d.IntN(2) == 0 {
+		return netip.AddrFrom4([4]byte{10, byte(d.IntN(256)), byte(d.IntN(256)), byte(d.IntN(256))})
+	}
+	return netip.AddrFrom16([16]byte{0: 0xfd, 14: byte(d.IntN(256)), 15: byte(d.IntN(256))})
+}
+
+func (d dice) target() syncer.TargetRef {
+	if d.IntN(3) == 0 {
+		return syncer.TargetRef{}
+	}
+	return syncer.TargetRef{Kind: "Pod", Key: syncer.Key{Namespace: "shop", Name: "p" + strconv.Itoa(d.IntN(99))}, UID: "u" + strconv.Itoa(d.IntN(99))}
+}
+
+func (d dice) ports() []syncer.Port {
+	var out []syncer.Port
+	for range d.IntN(3) {
+		p := syncer.Port{Name: d.one("", "http", "dns"), Protocol: d.one("TCP", "UDP", "SCTP"), Number: int32(1 + d.IntN(65535))}
+		if d.IntN(2) == 0 {
+			p.AppProtocol = syncer.AppProtocol{Value: d.one("", "h2c"), Set: true}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func (d dice) addresses() []syncer.Address {
+	var out []syncer.Address
+	for range d.IntN(4) {
+		out = append(out, syncer.Address{Addr: d.addr(), Hostname: d.one("", "web-0"), NodeName: d.one("", "n1"), Target: d.target()})
+	}
+	return out
+}
+
+func (d dice) labels(owner, value string) map[string]string {
+	return map[string]string{owner: value, "tier": d.one("", "front")}
+}
+
+const rounds = 500
+
+// Each kind goes to an object, over the wire and back without a change.
+
+func TestServiceRoundTrip(t *testing.T) {
+	d := dice{rand.New(rand.NewPCG(1, 1))}
+	for range rounds {
+		spec := &plan.ServiceSpec{Labels: d.labels(plan.LabelManagedBy, plan.ManagedBy), Annotations: map[string]string{"a": "b"}}
+		spec.Ports = []syncer.ServicePort{}
+		for range d.IntN(3) {
+			p := syncer.ServicePort{Name: d.one("", "http"), Protocol: d.one("TCP", "UDP"), Port: int32(1 + d.IntN(65535))}
+			if p.Target = (syncer.TargetPort{Number: int32(1 + d.IntN(65535))}); d.IntN(2) == 0 {
+				p.Target = syncer.TargetPort{Name: "web"}
+			}
+			if d.IntN(2) == 0 {
+				p.AppProtocol = new(d.one("", "h2c"))
+			}
+			spec.Ports = append(spec.Ports, p)
+		}
+		back := foundService(overTheWire(t, serviceObject(web, spec), &corev1.Service{}))
+		got := back.service
+		if !back.owned || !got.Headless || len(got.Selector) != 0 || !reflect.DeepEqual(got.Ports, spec.Ports) ||
+			!reflect.DeepEqual(got.Labels, spec.Labels) || !reflect.DeepEqual(got.Annotations, spec.Annotations) {
+			t.Fatalf("%+v came back as %+v", spec, got)
+		}
+	}
+}
+
+func TestEndpointsRoundTrip(t *testing.T) {
+	d := dice{rand.New(rand.NewPCG(2, 2))}
+	for range rounds {
+		spec := &plan.EndpointsSpec{Labels: d.labels(plan.LabelManagedBy, plan.ManagedBy), Subsets: []syncer.Subset{}}
+		if d.IntN(2) == 0 {
+			spec.Trigger = time.Unix(int64(d.IntN(1<<31)), 0).UTC()
+		}
+		for range d.IntN(4) {
+			spec.Subsets = append(spec.Subsets, syncer.Subset{Ready: d.addresses(), NotReady: d.addresses(), Ports: d.ports()})
+		}
+		got := foundEndpoints(overTheWire(t, endpointsObject(web, spec, nil, nil), &corev1.Endpoints{})).endpoints
+		if !reflect.DeepEqual(got.Subsets, spec.Subsets) || !got.Trigger.Equal(spec.Trigger) || !got.Owned {
+			t.Fatalf("%+v came back as %+v", spec, got)
+		}
+	}
+}
+
+func TestSliceRoundTrip(t *testing.T) {
+	d := dice{rand.New(rand.NewPCG(3, 3))}
+	for range rounds {
+		labels := d.labels(plan.LabelSliceManagedBy, plan.SliceManagedBy)
+		labels[plan.LabelServiceName], labels[plan.LabelSourceCluster] = web.Name, "a"
+		spec := &plan.SliceSpec{Cluster: "a", Labels: labels}
+		spec.Slice = syncer.Slice{Name: "web-a-0", Family: syncer.IPv4, Ports: append([]syncer.Port{}, d.ports()...), Endpoints: []syncer.Endpoint{}}
+		for range d.IntN(4) {
+			spec.Endpoints = append(spec.Endpoints, syncer.Endpoint{
+				Addr: d.addr(), Ready: d.IntN(2) == 0, Serving: d.IntN(2) == 0, Terminating: d.IntN(2) == 0,
+				Hostname: d.one("", "web-0"), NodeName: d.one("", "n1"), Zone: d.one("", "z"), Target: d.target(),
+			})
+		}
+		back := foundSlice(overTheWire(t, sliceObject(web, "uid-1", spec, nil, nil), &discoveryv1.EndpointSlice{}))
+		got := back.slice
+		if !reflect.DeepEqual(got.Slice, spec.Slice) || got.Cluster != "a" || got.Malformed || got.OwnerUID != "uid-1" ||
+			back.replica != web || back.kept != nil {
+			t.Fatalf("%+v came back as %+v", spec, got)
+		}
+	}
+}
+
+func overTheWire[T any](t *testing.T, in, out T) T {
+	t.Helper()
+	data, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestMalformedSlicesAreNoticed(t *testing.T) {
+	good := func() *discoveryv1.EndpointSlice {
+		spec := &plan.SliceSpec{Labels: map[string]string{plan.LabelSliceManagedBy: plan.SliceManagedBy}}
+		spec.Slice = syncer.Slice{
+			Name: "web-a-0", Family: syncer.IPv4, Ports: []syncer.Port{{Name: "http", Protocol: "TCP", Number: 80}},
+			Endpoints: []syncer.Endpoint{{Addr: netip.MustParseAddr("10.0.0.1"), Ready: true, Serving: true}},
+		}
+		return sliceObject(web, "uid", spec, nil, nil)
+	}
+	if foundSlice(good()).slice.Malformed {
+		t.Fatal("what we write counts as malformed")
+	}
+	for name, damage := range map[string]func(*discoveryv1.EndpointSlice){
+		"no port name":     func(s *discoveryv1.EndpointSlice) { s.Ports[0].Name = nil },
+		"no port protocol": func(s *discoveryv1.EndpointSlice) { s.Ports[0].Protocol = nil },
+		"no port number":   func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = nil },
+		"no ready":         func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Conditions.Ready = nil },
+		"no serving":       func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Conditions.Serving = nil },
+		"no terminating":   func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Conditions.Terminating = nil },
+		"no address":       func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = nil },
+		"two addresses":    func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"10.0.0.1", "10.0.0.2"} },
+		"a name":           func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"example.com"} },
+		"not canonical":    func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"fd00:0::1"} },
+		"hints":            func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Hints = &discoveryv1.EndpointHints{} },
+		"topology":         func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].DeprecatedTopology = map[string]string{"a": "b"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := good()
+			damage(s)
+			if !foundSlice(s).slice.Malformed {
+				t.Error("not noticed")
+			}
+		})
+	}
+}
+
+// A foreign object costs its identity and nothing else.
+func TestForeignObjectsAreKeptSmall(t *testing.T) {
+	m := metav1.ObjectMeta{
+		Namespace: "shop", Name: "web", UID: "u", ResourceVersion: "7", Labels: map[string]string{plan.LabelServiceName: "web"},
+		Annotations: map[string]string{"a": "b"}, Finalizers: []string{"f"},
+	}
+	want := plan.Meta{Name: "web", UID: "u", ResourceVersion: "7"}
+	svc := foundService(&corev1.Service{ObjectMeta: m, Spec: corev1.ServiceSpec{Selector: map[string]string{"a": "b"}, Ports: []corev1.ServicePort{{Port: 1, TargetPort: intstr.FromInt32(1)}}}})
+	ep := foundEndpoints(&corev1.Endpoints{ObjectMeta: m, Subsets: []corev1.EndpointSubset{{}}})
+	es := foundSlice(&discoveryv1.EndpointSlice{ObjectMeta: m, Endpoints: []discoveryv1.Endpoint{{}}})
+	if !reflect.DeepEqual(*svc.service, plan.ObservedService{Meta: want}) || svc.kept != nil {
+		t.Errorf("Service %+v", svc.service)
+	}
+	if !reflect.DeepEqual(*ep.endpoints, plan.ObservedEndpoints{Meta: want}) {
+		t.Errorf("Endpoints %+v", ep.endpoints)
+	}
+	if !reflect.DeepEqual(es.slice.Meta, want) || es.slice.Endpoints != nil || es.replica != web {
+		t.Errorf("slice %+v", es.slice)
+	}
+}

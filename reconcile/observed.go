@@ -1,0 +1,269 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"tributary.dev/tributary/reconcile/plan"
+)
+
+// observer keeps the view up to date with one list and watch for each kind, over
+// all namespaces. Pods of the ingress cluster are none of our business.
+type observer struct {
+	client kubernetes.Interface
+	view   *view
+	kinds  []watched
+	logger *slog.Logger
+	// synced closes when every kind was listed once.
+	synced chan struct{}
+
+	mu      sync.Mutex
+	missing map[plan.Kind]bool
+	// failing holds the last error of each watch that is down.
+	failing map[plan.Kind]error
+	// restart ends the running watches so that all begin with a list.
+	restart context.CancelFunc
+}
+
+// watched is how one kind is listed, watched and converted.
+type watched struct {
+	kind    plan.Kind
+	example runtime.Object
+	list    func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch   func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	convert func(any) *found
+}
+
+func newObserver(client kubernetes.Interface, v *view, slices bool, logger *slog.Logger) *observer {
+	o := &observer{
+		client: client, view: v, kinds: watchedKinds(client, slices), logger: logger,
+		synced: make(chan struct{}), missing: map[plan.Kind]bool{}, failing: map[plan.Kind]error{},
+	}
+	for _, w := range o.kinds {
+		o.missing[w.kind] = true
+	}
+	return o
+}
+
+func watchedKinds(client kubernetes.Interface, slices bool) []watched {
+	namespaces, services, endpoints := client.CoreV1().Namespaces(), client.CoreV1().Services(""), client.CoreV1().Endpoints("")
+	kinds := []watched{
+		watchedKind(plan.KindNamespace, &corev1.Namespace{}, namespaces.List, namespaces.Watch, foundNamespace),
+		watchedKind(plan.KindService, &corev1.Service{}, services.List, services.Watch, foundService),
+		watchedKind(plan.KindEndpoints, &corev1.Endpoints{}, endpoints.List, endpoints.Watch, foundEndpoints),
+	}
+	if slices {
+		all := client.DiscoveryV1().EndpointSlices("")
+		kinds = append(kinds, watchedKind(plan.KindEndpointSlice, &discoveryv1.EndpointSlice{}, all.List, all.Watch, foundSlice))
+	}
+	return kinds
+}
+
+func watchedKind[T, L runtime.Object](
+	kind plan.Kind, example T,
+	list func(context.Context, metav1.ListOptions) (L, error),
+	watch func(context.Context, metav1.ListOptions) (watch.Interface, error),
+	convert func(T) *found,
+) watched {
+	return watched{
+		kind: kind, example: example, watch: watch,
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) },
+		convert: func(obj any) *found {
+			t, ok := obj.(T)
+			if !ok { // the reflector promises the type; a server cannot break it
+				return nil
+			}
+			return convert(t)
+		},
+	}
+}
+
+// run watches until ctx is done, and returns when all its goroutines have.
+func (o *observer) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		round, cancel := context.WithCancel(ctx)
+		o.mu.Lock()
+		o.restart = cancel
+		o.mu.Unlock()
+		o.runRound(round)
+		cancel()
+		if ctx.Err() == nil {
+			o.view.distrust() // after the old watches have ended, before the new lists
+		}
+	}
+}
+
+func (o *observer) runRound(ctx context.Context) {
+	// What matters is logged here, once; the reflector's own lines are for debugging.
+	log := logr.FromSlogHandler(demoted{o.logger.Handler()})
+	ctx = klog.NewContext(ctx, log)
+	var group sync.WaitGroup
+	for _, w := range o.kinds {
+		reflector := cache.NewReflectorWithOptions(
+			&cache.ListWatch{ListWithContextFunc: o.noteList(w), WatchFuncWithContext: o.noteWatch(w)},
+			w.example, &reflected{observer: o, watched: w},
+			cache.ReflectorOptions{
+				Name: "ingress", Logger: &log,
+				// From a quarter of a second up to 5 s: the default of 30 s is an age
+				// for whoever waits for a repair.
+				Backoff: &wait.Backoff{Duration: 250 * time.Millisecond, Cap: 5 * time.Second, Steps: 20, Factor: 2, Jitter: 0.2},
+			})
+		group.Go(func() { reflector.RunWithContext(ctx) })
+	}
+	group.Wait()
+}
+
+func (o *observer) noteList(w watched) func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		list, err := w.list(ctx, options)
+		if err != nil && ctx.Err() == nil {
+			o.fail(w.kind, err)
+		}
+		return list, err
+	}
+}
+
+// noteWatch wraps the watch call to learn whether the stream is up.
+func (o *observer) noteWatch(w watched) func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		stream, err := w.watch(ctx, options)
+		if err != nil {
+			// An older server refuses to stream a list; the reflector then lists.
+			refused := options.SendInitialEvents != nil && apierrors.IsInvalid(err)
+			if ctx.Err() == nil && !refused {
+				o.fail(w.kind, err)
+			}
+			return nil, err
+		}
+		o.recovered(w.kind)
+		return stream, nil
+	}
+}
+
+// fail logs the first failure of a watch and keeps the last.
+func (o *observer) fail(kind plan.Kind, err error) {
+	o.mu.Lock()
+	before := o.failing[kind]
+	o.failing[kind] = err
+	o.mu.Unlock()
+	if before == nil {
+		o.logger.Warn("watch of the ingress cluster failed, trying again", "kind", string(kind), "error", err)
+	}
+}
+
+func (o *observer) recovered(kind plan.Kind) {
+	o.mu.Lock()
+	before := o.failing[kind]
+	delete(o.failing, kind)
+	o.mu.Unlock()
+	if before != nil {
+		o.logger.Info("watch of the ingress cluster is back", "kind", string(kind))
+	}
+}
+
+// trouble returns the last error of a watch that is down, nil if all are up.
+func (o *observer) trouble() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, w := range o.kinds {
+		if err := o.failing[w.kind]; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *observer) listed(kind plan.Kind) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.missing[kind] {
+		return
+	}
+	delete(o.missing, kind)
+	if len(o.missing) == 0 {
+		close(o.synced)
+	}
+}
+
+// relist starts all watches anew, with lists that win over what is known.
+func (o *observer) relist() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.restart != nil {
+		o.restart()
+	}
+}
+
+// reflected is the store of one reflector: it keeps nothing itself.
+type reflected struct {
+	observer *observer
+	watched
+}
+
+var _ cache.TransformingStore = (*reflected)(nil)
+
+// Transformer strips the objects of a streamed list as they come, before the
+// reflector gathers them all.
+func (r *reflected) Transformer() cache.TransformFunc {
+	return func(obj any) (any, error) {
+		if m, ok := obj.(metav1.Object); ok {
+			m.SetManagedFields(nil)
+		}
+		return obj, nil
+	}
+}
+
+// Add implements cache.ReflectorStore.
+func (r *reflected) Add(obj any) error { return r.Update(obj) }
+
+// Update implements cache.ReflectorStore.
+func (r *reflected) Update(obj any) error {
+	at := time.Now()
+	if f := r.convert(obj); f != nil {
+		r.observer.view.upsert(f, at)
+	}
+	return nil
+}
+
+// Delete implements cache.ReflectorStore.
+func (r *reflected) Delete(obj any) error {
+	at := time.Now()
+	if f := r.convert(obj); f != nil {
+		r.observer.view.remove(f.id, f.uid, at)
+	}
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (r *reflected) Replace(objects []any, rv string) error {
+	at := time.Now()
+	list := make([]*found, 0, len(objects))
+	for _, obj := range objects {
+		if f := r.convert(obj); f != nil {
+			list = append(list, f)
+		}
+	}
+	r.observer.view.replace(r.kind, list, rv, at)
+	r.observer.listed(r.kind)
+	return nil
+}
+
+// Resync implements cache.ReflectorStore; there is nothing to repeat.
+func (r *reflected) Resync() error { return nil }

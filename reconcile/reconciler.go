@@ -1,0 +1,234 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
+)
+
+// Options set up a Reconciler. Client and Source must be set.
+type Options struct {
+	// Client reads and watches the ingress cluster, Writer writes to it and reads
+	// single objects. They may be the same; two transports keep a burst of watch
+	// events from delaying a write. nil: Client. No client-side limit, and warnings
+	// silenced: every call about Endpoints answers with one.
+	Client kubernetes.Interface
+	Writer kubernetes.Interface
+	Source Source
+	// Settings at the start; see SetSettings.
+	Settings Settings
+	// NoSlices is for an ingress cluster without discovery.k8s.io/v1: EndpointSlices
+	// are not watched, and Settings.WriteSlices must be false.
+	NoSlices bool
+	// Queue sets up the lanes; its Workers is the number of concurrent replicas.
+	Queue lanes.Options
+	// Recorder is told about changes; nil: nobody is.
+	Recorder Recorder
+	// Logger; nil: nothing is logged.
+	Logger *slog.Logger
+	// RequestTimeout limits one request. 0 means 10 s.
+	RequestTimeout time.Duration
+	// Grace is how long writes in flight may take when Run is told to stop.
+	// 0 means 8 s.
+	Grace time.Duration
+	// AuditEvery is the time between two looks at the ingress cluster's revision,
+	// which find an etcd that was restored. 0 means 15 s.
+	AuditEvery time.Duration
+}
+
+// Settings are what may change while the Reconciler runs.
+type Settings struct {
+	plan.Settings
+	// DeleteRemoved takes away the endpoints of clusters that are no longer
+	// configured. By default they stay as they are.
+	DeleteRemoved bool
+}
+
+// Reconciler makes the ingress cluster equal to what the members demand. All
+// methods are safe for concurrent use; Run (or Observe) may be called once.
+type Reconciler struct {
+	opts     Options
+	settings atomic.Pointer[Settings]
+	queue    *lanes.Queue
+	view     *view
+	observer *observer
+	writer   *writer
+	gate     *gate
+	fights   *fights
+	recorder Recorder
+	logger   *slog.Logger
+	// contact is when the ingress cluster last answered, in Unix nanoseconds.
+	contact atomic.Int64
+}
+
+// New returns a Reconciler that does nothing until Run.
+func New(opts Options) *Reconciler {
+	if opts.Writer == nil {
+		opts.Writer = opts.Client
+	}
+	if opts.Recorder == nil {
+		opts.Recorder = unrecorded{}
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	opts.RequestTimeout = cmp.Or(opts.RequestTimeout, 10*time.Second)
+	opts.Grace = cmp.Or(opts.Grace, 8*time.Second)
+	opts.AuditEvery = cmp.Or(opts.AuditEvery, 15*time.Second)
+	r := &Reconciler{
+		opts: opts, queue: lanes.New(opts.Queue), fights: newFights(), recorder: opts.Recorder, logger: opts.Logger,
+	}
+	r.settings.Store(&opts.Settings)
+	r.gate = newGate(r.tellGate)
+	r.view = newView(r.changed, opts.Recorder.Echo)
+	r.observer = newObserver(opts.Client, r.view, !opts.NoSlices, opts.Logger)
+	r.writer = newWriter(opts.Writer, r.view, opts.Recorder, opts.RequestTimeout)
+	return r
+}
+
+// Run reconciles until ctx is done: it takes no more work then, lets the writes
+// in flight end (for Options.Grace at most), and returns when all its
+// goroutines have. Nothing is written before the ingress cluster was listed.
+func (r *Reconciler) Run(ctx context.Context) {
+	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	var watches, workers sync.WaitGroup
+	watches.Go(func() { r.Observe(watching) })
+	if r.WaitForSync(ctx) == nil {
+		writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
+		stop := context.AfterFunc(ctx, r.queue.ShutDown)
+		for range r.queue.Workers() {
+			workers.Go(func() { r.work(ctx, writing) })
+		}
+		<-ctx.Done()
+		grace := time.AfterFunc(r.opts.Grace, stopWriting)
+		workers.Wait()
+		grace.Stop()
+		stopWriting()
+		stop()
+	}
+	r.queue.ShutDown()
+	r.gate.stop()
+	stopWatching()
+	watches.Wait()
+}
+
+// Observe only watches the ingress cluster, until ctx is done: enough for
+// PlanAll. Run includes it.
+func (r *Reconciler) Observe(ctx context.Context) {
+	var group sync.WaitGroup
+	group.Go(func() { r.audit(ctx) })
+	r.observer.run(ctx)
+	group.Wait()
+}
+
+// WaitForSync waits until what stands in the ingress cluster was listed. Start
+// the members only then: their contributions are compared with what stands. The
+// error is ctx's.
+func (r *Reconciler) WaitForSync(ctx context.Context) error {
+	select {
+	case <-r.observer.synced:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Synced reports whether WaitForSync would return at once.
+func (r *Reconciler) Synced() bool {
+	select {
+	case <-r.observer.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+// Dirty asks for a look at a replica.
+func (r *Reconciler) Dirty(replica syncer.Key, lane lanes.Lane, cause metrics.Cause) {
+	r.queue.Add(replica, lane, cause)
+}
+
+// Resync asks for a look at every replica that a member wants or that stands,
+// in the bulk lane. Call it when a member has become synced (its share of what
+// was deleted while nobody looked can go now), when one left the configuration,
+// and after SetSettings. cluster is the member meant, "" for none; event is the
+// cause's: "resync", "config".
+func (r *Reconciler) Resync(cluster, event string) {
+	r.enqueue("", cluster, event)
+}
+
+// enqueue adds every replica of a namespace, "" for all of them.
+func (r *Reconciler) enqueue(namespace, cluster, event string) {
+	now := time.Now()
+	in := func(key syncer.Key) bool { return namespace == "" || key.Namespace == namespace }
+	cause := metrics.Cause{Cluster: cluster, Kind: "Service", Event: event, Arrival: now}
+	add := func(key syncer.Key) {
+		cause.Namespace, cause.Name = key.Namespace, key.Name
+		r.queue.Add(key, lanes.Bulk, cause)
+	}
+	standing := r.view.owned(in)
+	seen := make(map[syncer.Key]bool, len(standing))
+	for _, key := range standing {
+		seen[key] = true
+		add(key)
+	}
+	for key := range r.opts.Source.Replicas() {
+		if in(key) && !seen[key] {
+			seen[key] = true
+			add(key)
+		}
+	}
+}
+
+// changed receives what others did in the ingress cluster.
+func (r *Reconciler) changed(changes []change) {
+	for i := range changes {
+		if c := &changes[i]; c.namespace != "" {
+			r.enqueue(c.namespace, "", eventRepair)
+		} else {
+			r.queue.Add(c.replica, c.lane, c.cause)
+		}
+	}
+}
+
+// SetSettings takes new settings; a Resync makes them felt everywhere.
+func (r *Reconciler) SetSettings(s Settings) { r.settings.Store(&s) }
+
+// Queue is the queue of dirty replicas, for its depth and ages.
+func (r *Reconciler) Queue() *lanes.Queue { return r.queue }
+
+// Owned counts the replicas of ours that stand.
+func (r *Reconciler) Owned() int { return len(r.view.owned(nil)) }
+
+// Trouble returns why the ingress cluster is not seen, nil if it is.
+func (r *Reconciler) Trouble() error { return r.observer.trouble() }
+
+// LastContact is when the ingress cluster last answered a request of ours; zero
+// if never.
+func (r *Reconciler) LastContact() time.Time {
+	if at := r.contact.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
+func (r *Reconciler) tellGate(closed bool) {
+	if closed {
+		r.logger.Warn("the ingress cluster cannot be reached; changes wait in their lanes")
+		return
+	}
+	r.logger.Info("the ingress cluster is reached again")
+}

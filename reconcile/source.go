@@ -1,0 +1,75 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"iter"
+	"time"
+
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
+)
+
+// Source is what the reconciler sees of the member clusters. All methods must be
+// safe for concurrent use, answer from memory, and call nothing of this package.
+type Source interface {
+	// Gather returns what the members give to a replica. Two calls for one
+	// replica are never under way at once.
+	Gather(replica syncer.Key) Gathered
+	// Peek is Gather without effect on later calls; Commit is nil.
+	Peek(replica syncer.Key) Gathered
+	// Replicas returns every key for which a member has a contribution; a key may
+	// come more than once.
+	Replicas() iter.Seq[syncer.Key]
+	// Members returns the state of every configured member.
+	Members() []MemberState
+}
+
+// Gathered is what the members give to one replica at one moment.
+type Gathered struct {
+	// Contributions include those of members that are away: their last state.
+	Contributions []plan.Contribution
+	// Unseen names members of which nothing can be said about this replica yet,
+	// though they may be synced: hand-written endpoints that are still to be read.
+	// They must not be among Contributions; what stands of them is kept.
+	Unseen []string
+	// Commit, unless nil, is called once the contributions have been written or
+	// were found to change nothing.
+	Commit func()
+}
+
+// MemberState is what the reconciler must know about a member.
+type MemberState struct {
+	// Name is the cluster's name in the configuration.
+	Name string
+	// Synced is true once the member has been seen whole since the process
+	// started. It stays true while the member is away later: only then absence of
+	// a contribution means that there is none.
+	Synced bool
+}
+
+// Recorder is told what the reconciler does; *metrics.Metrics is one. All
+// methods must be safe for concurrent use and must not wait.
+type Recorder interface {
+	// Change takes the record of an ended pass over a key; see metrics.Metrics.
+	Change(metrics.Record) (seq uint64)
+	Expect(seq uint64, rec *metrics.Record, refs []metrics.Ref)
+	Echo(ref metrics.Ref, arrival time.Time)
+	Report(namespace, service string, t metrics.Trouble)
+	Write(kind, verb string, result metrics.WriteResult, took time.Duration)
+	WorkDone(lane string, took time.Duration)
+}
+
+var _ Recorder = (*metrics.Metrics)(nil)
+
+// unrecorded is the Recorder of nobody.
+type unrecorded struct{}
+
+func (unrecorded) Change(metrics.Record) uint64                             { return 0 }
+func (unrecorded) Expect(uint64, *metrics.Record, []metrics.Ref)            {}
+func (unrecorded) Echo(metrics.Ref, time.Time)                              {}
+func (unrecorded) Report(string, string, metrics.Trouble)                   {}
+func (unrecorded) Write(string, string, metrics.WriteResult, time.Duration) {}
+func (unrecorded) WorkDone(string, time.Duration)                           {}

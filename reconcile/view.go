@@ -1,0 +1,341 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
+)
+
+// view is what stands in the ingress cluster, in memory: about 0.5 kB for an
+// object of ours with a few addresses, 0.2 kB for a foreign one.
+//
+// Two streams of news feed it, our watches and the answers to our own requests.
+// They are not ordered, so the higher resourceVersion wins; an object that we
+// know to be gone does not come back by a late event (echo.go).
+//
+// All methods are safe for concurrent use. What must be looked at again is
+// handed to notify, never with the lock held.
+type view struct {
+	// notify receives what others changed, echoed what our watch has shown of our
+	// own writes.
+	notify func([]change)
+	echoed func(metrics.Ref, time.Time)
+
+	mu sync.RWMutex
+	// entries holds every object; byReplica points to the same values.
+	entries   map[objectID]*found
+	byReplica map[syncer.Key]*standing
+	// writes holds the objects whose last news is our own write, until our watch
+	// has shown it: at most one for each object.
+	writes map[objectID]*ownWrite
+	// listed holds the kinds that were listed once: only then absence means absence.
+	listed map[plan.Kind]bool
+	// tops is the highest version seen of each kind.
+	tops map[plan.Kind]uint64
+}
+
+// standing is all that stands under one replica's name.
+type standing struct {
+	service   *found
+	endpoints *found
+	slices    []*found // sorted by name
+}
+
+// change is something that somebody else did.
+type change struct {
+	// replica to look at again; when namespace is set, all those in it.
+	replica   syncer.Key
+	namespace string
+	lane      lanes.Lane
+	cause     metrics.Cause
+}
+
+// news is what comes out of a step of the view; it is delivered once the lock
+// is released.
+type news struct {
+	changes []change
+	echoes  []echo
+}
+
+func newView(notify func([]change), echoed func(metrics.Ref, time.Time)) *view {
+	return &view{
+		notify: notify, echoed: echoed,
+		entries: map[objectID]*found{}, byReplica: map[syncer.Key]*standing{},
+		writes: map[objectID]*ownWrite{}, listed: map[plan.Kind]bool{}, tops: map[plan.Kind]uint64{},
+	}
+}
+
+// observed returns what stands under a replica's name. The values are shared
+// and immutable.
+func (v *view) observed(replica syncer.Key) plan.Observed {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	out := plan.Observed{Key: replica}
+	if ns := v.entries[namespaceID(replica.Namespace)]; ns != nil {
+		out.Namespace = ns.namespace
+	}
+	s := v.byReplica[replica]
+	if s == nil {
+		return out
+	}
+	if s.service != nil {
+		out.Service = s.service.service
+	}
+	if s.endpoints != nil {
+		out.Endpoints = s.endpoints.endpoints
+	}
+	if len(s.slices) > 0 {
+		out.Slices = make([]plan.ObservedSlice, len(s.slices))
+		for i, f := range s.slices {
+			out.Slices[i] = *f.slice
+		}
+	}
+	return out
+}
+
+// lookup returns one object, nil if there is none.
+func (v *view) lookup(id objectID) *found {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.entries[id]
+}
+
+// serviceUID returns the UID of the Service of a replica, "" if there is none.
+func (v *view) serviceUID(replica syncer.Key) string {
+	if f := v.lookup(objectID{plan.KindService, replica}); f != nil {
+		return f.uid
+	}
+	return ""
+}
+
+// highest returns the highest version seen of a kind since the last distrust.
+func (v *view) highest(kind plan.Kind) uint64 {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.tops[kind]
+}
+
+// owned returns every replica key under which an object of ours stands, sorted.
+func (v *view) owned(in func(syncer.Key) bool) []syncer.Key {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	var keys []syncer.Key
+	for key, s := range v.byReplica {
+		if s.owned() && (in == nil || in(key)) {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, syncer.Key.Compare)
+	return keys
+}
+
+func (s *standing) owned() bool {
+	return s.service != nil && s.service.owned || s.endpoints != nil && s.endpoints.owned ||
+		slices.ContainsFunc(s.slices, func(f *found) bool { return f.owned })
+}
+
+func namespaceID(name string) objectID {
+	return objectID{plan.KindNamespace, syncer.Key{Name: name}}
+}
+
+// lockedPut stores an object unless what is known is newer.
+func (v *view) lockedPut(f *found) (changed bool) {
+	old := v.entries[f.id]
+	if old != nil && f.rv != 0 && old.rv >= f.rv {
+		return false
+	}
+	if old != nil {
+		v.lockedUnlink(old)
+	}
+	v.entries[f.id] = f
+	v.lockedLink(f)
+	v.tops[f.id.kind] = max(v.tops[f.id.kind], f.rv)
+	return true
+}
+
+func (v *view) lockedDrop(f *found) {
+	delete(v.entries, f.id)
+	v.lockedUnlink(f)
+}
+
+func (v *view) lockedLink(f *found) {
+	if f.id.kind == plan.KindNamespace {
+		return
+	}
+	s := v.byReplica[f.replica]
+	if s == nil {
+		s = &standing{}
+		v.byReplica[f.replica] = s
+	}
+	switch f.id.kind {
+	case plan.KindService:
+		s.service = f
+	case plan.KindEndpoints:
+		s.endpoints = f
+	case plan.KindEndpointSlice:
+		i, _ := slices.BinarySearchFunc(s.slices, f.id.Name, compareFound)
+		s.slices = slices.Insert(s.slices, i, f)
+	}
+}
+
+func (v *view) lockedUnlink(f *found) {
+	s := v.byReplica[f.replica]
+	if s == nil {
+		return
+	}
+	switch f.id.kind {
+	case plan.KindService:
+		s.service = nil
+	case plan.KindEndpoints:
+		s.endpoints = nil
+	case plan.KindEndpointSlice:
+		if i, ok := slices.BinarySearchFunc(s.slices, f.id.Name, compareFound); ok {
+			s.slices = slices.Delete(s.slices, i, i+1)
+		}
+	}
+	if s.service == nil && s.endpoints == nil && len(s.slices) == 0 {
+		delete(v.byReplica, f.replica)
+	}
+}
+
+func compareFound(f *found, name string) int { return strings.Compare(f.id.Name, name) }
+
+// upsert takes an object from our watch. Safe to call for an old one.
+func (v *view) upsert(f *found, at time.Time) {
+	var n news
+	v.mu.Lock()
+	v.lockedUpsert(&n, f, at, lanes.Addition)
+	v.mu.Unlock()
+	v.tell(&n)
+}
+
+func (v *view) lockedUpsert(n *news, f *found, at time.Time, lane lanes.Lane) {
+	buried := v.lockedBuried(f)
+	old := v.entries[f.id]
+	changed := !buried && v.lockedPut(f)
+	if ours := v.lockedSighted(n, f, at, buried); changed && !ours {
+		n.add(old, f, at, lane)
+	}
+}
+
+// remove takes a deletion from our watch.
+func (v *view) remove(id objectID, uid string, at time.Time) {
+	var n news
+	v.mu.Lock()
+	v.lockedRemove(&n, id, uid, at, lanes.Addition)
+	v.mu.Unlock()
+	v.tell(&n)
+}
+
+func (v *view) lockedRemove(n *news, id objectID, uid string, at time.Time, lane lanes.Lane) {
+	ours := v.lockedSightedGone(n, id, uid, at)
+	old := v.entries[id]
+	if old == nil || old.uid != uid { // a late event about an earlier object of that name
+		return
+	}
+	v.lockedDrop(old)
+	if !ours {
+		n.add(old, nil, at, lane)
+	}
+}
+
+// replace takes a whole list of one kind: what is absent from it, and not newer
+// than it, is gone. The first list is no change, so nobody is told.
+func (v *view) replace(kind plan.Kind, list []*found, rv string, at time.Time) {
+	present := make(map[objectID]bool, len(list))
+	for _, f := range list {
+		present[f.id] = true
+	}
+	as := version(rv)
+	var n news
+	v.mu.Lock()
+	for id, old := range v.entries {
+		if id.kind == kind && !present[id] && (as == 0 || old.rv <= as) {
+			v.lockedRemove(&n, id, old.uid, at, lanes.Bulk)
+		}
+	}
+	v.lockedListed(&n, kind, present, as, at)
+	for _, f := range list {
+		v.lockedUpsert(&n, f, at, lanes.Bulk)
+	}
+	if !v.listed[kind] {
+		n.changes = nil
+	}
+	v.listed[kind] = true
+	v.mu.Unlock()
+	v.tell(&n)
+}
+
+// distrust forgets all resource versions and own writes: the server's own count
+// went back (its etcd was restored), so the next lists win whatever they say.
+func (v *view) distrust() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, f := range v.entries {
+		g := *f
+		g.rv = 0
+		v.lockedUnlink(f)
+		v.entries[f.id] = &g
+		v.lockedLink(&g)
+	}
+	clear(v.writes)
+	clear(v.tops)
+}
+
+func (v *view) tell(n *news) {
+	for _, e := range n.echoes {
+		v.echoed(e.ref, e.at)
+	}
+	if len(n.changes) > 0 {
+		v.notify(n.changes)
+	}
+}
+
+// add notes what a change from old to now (either may be nil) asks to look at
+// again: everything about our own objects, and of foreign ones only that they
+// come and go, because that takes or frees a name.
+func (n *news) add(old, now *found, at time.Time, lane lanes.Lane) {
+	latest := now
+	if now == nil {
+		latest = old
+	}
+	c := change{lane: lane, cause: metrics.Cause{
+		Kind: string(latest.id.kind), Namespace: latest.id.Namespace, Name: latest.id.Name, UID: latest.uid,
+		Event: eventRepair, Arrival: at,
+	}}
+	if latest.id.kind == plan.KindNamespace {
+		if old == nil || now == nil || old.namespace != now.namespace {
+			c.namespace, c.lane = latest.id.Name, lanes.Bulk
+			n.changes = append(n.changes, c)
+		}
+		return
+	}
+	if old != nil && now != nil && !old.owned && !now.owned && old.replica == now.replica {
+		return
+	}
+	n.addReplica(c, old)
+	if old == nil || now != nil && now.replica != old.replica {
+		n.addReplica(c, now)
+	}
+}
+
+// addReplica notes the replica of an object. A slice without a Service name is
+// nobody's, unless it is ours and has to go.
+func (n *news) addReplica(c change, f *found) {
+	if f != nil && (f.replica.Name != "" || f.owned) {
+		c.replica = f.replica
+		n.changes = append(n.changes, c)
+	}
+}
+
+// eventRepair marks causes that come from the ingress cluster itself.
+const eventRepair = "repair"

@@ -1,0 +1,278 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
+)
+
+// writer carries out plans; nothing else in Tributary changes the ingress
+// cluster. Every request has a time limit, every update and deletion the
+// resourceVersion and UID of what the plan was compared with, and every answer
+// goes into the view before the plan's next stage.
+//
+// It uses the REST client below the typed one: the typed one waits out a
+// server's Retry-After inside the call, up to ten times, with the worker held.
+type writer struct {
+	core, discovery rest.Interface
+	view            *view
+	recorder        Recorder
+	// timeout is the limit of one request.
+	timeout time.Duration
+}
+
+// maxParallel bounds the writes of one stage that are under way: a replica of
+// thousands of endpoints has dozens of slices.
+const maxParallel = 8
+
+func newWriter(client kubernetes.Interface, v *view, recorder Recorder, timeout time.Duration) *writer {
+	return &writer{
+		core: client.CoreV1().RESTClient(), discovery: client.DiscoveryV1().RESTClient(),
+		view: v, recorder: recorder, timeout: timeout,
+	}
+}
+
+// receipt is what became of one action.
+type receipt struct {
+	kind plan.Kind
+	// sent and acked bound the request on the monotonic clock.
+	sent, acked time.Time
+	// made is the version that the write made; zero for a deletion, or when
+	// nothing was changed.
+	made metrics.Ref
+	err  error
+}
+
+// execute carries out a plan stage by stage and stops at the first stage that
+// fails. The receipts are in the order of the actions; err joins their errors.
+func (w *writer) execute(ctx context.Context, p *plan.Plan) (receipts []receipt, err error) {
+	for _, stage := range p.Stages {
+		done := w.executeStage(ctx, p.Replica, stage)
+		receipts = append(receipts, done...)
+		var errs []error
+		for i := range done {
+			if done[i].err != nil {
+				errs = append(errs, done[i].err)
+			}
+		}
+		if len(errs) > 0 {
+			return receipts, errors.Join(errs...)
+		}
+	}
+	return receipts, nil
+}
+
+// executeStage runs the actions of a stage in parallel. The usual two cost one
+// goroutine: the first action, runs in the worker's own.
+func (w *writer) executeStage(ctx context.Context, replica syncer.Key, stage []plan.Action) []receipt {
+	receipts := make([]receipt, len(stage))
+	var group sync.WaitGroup
+	slots := make(chan struct{}, maxParallel)
+	for i := 1; i < len(stage); i++ {
+		slots <- struct{}{}
+		group.Go(func() {
+			receipts[i] = w.do(ctx, replica, &stage[i])
+			<-slots
+		})
+	}
+	if len(stage) > 0 {
+		receipts[0] = w.do(ctx, replica, &stage[0])
+	}
+	group.Wait()
+	return receipts
+}
+
+// do carries out one action. The error, if any, is a *WriteError, and wraps
+// ErrStale when a look at the object has shown that the plan was outdated.
+func (w *writer) do(ctx context.Context, replica syncer.Key, a *plan.Action) receipt {
+	id := objectID{a.Kind, syncer.Key{Namespace: replica.Namespace, Name: a.Name}}
+	if a.Kind == plan.KindNamespace {
+		id.Namespace = ""
+	}
+	w.view.begin(id)
+	r := receipt{kind: a.Kind, sent: time.Now()}
+	result, err := w.send(ctx, replica, id, a)
+	r.acked = time.Now()
+	v := judge(err)
+	w.recorder.Write(string(a.Kind), string(a.Verb), v.result, r.acked.Sub(r.sent))
+	out := outcome{}
+	switch {
+	case err == nil && a.Verb == plan.Delete:
+		out.gone = &found{id: id, replica: replica, owned: true, uid: a.Standing.UID, rv: version(a.Standing.ResourceVersion)}
+	case err == nil:
+		out.object = result
+		out.wrote = a.Standing == nil || result.rv != version(a.Standing.ResourceVersion)
+		if out.wrote {
+			r.made = refOf(result)
+		}
+	case v.look:
+		out, err = w.look(ctx, id, err)
+	case namespaceTerminating(err):
+		err = fmt.Errorf("%w: %w", ErrNamespaceTerminating, err)
+	}
+	w.view.finish(id, out)
+	if err != nil {
+		r.err = &WriteError{Verb: a.Verb, Kind: a.Kind, Object: id.String(), Err: err}
+	}
+	return r
+}
+
+func (w *writer) send(ctx context.Context, replica syncer.Key, id objectID, a *plan.Action) (*found, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	if a.Verb == plan.Delete {
+		return nil, w.delete(ctx, id, a.Standing)
+	}
+	var kept *extra
+	if standing := w.view.lookup(id); standing != nil && a.Standing != nil {
+		kept = standing.kept
+	}
+	switch a.Kind {
+	case plan.KindNamespace:
+		in := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.Name}}
+		return put(ctx, w.request(a.Verb, id), in, &corev1.Namespace{}, foundNamespace)
+	case plan.KindService:
+		in, err := w.serviceToWrite(ctx, id, a)
+		if err != nil {
+			return nil, err
+		}
+		return put(ctx, w.request(a.Verb, id), in, &corev1.Service{}, foundService)
+	case plan.KindEndpoints:
+		in := endpointsObject(id.Key, a.Endpoints, a.Standing, kept)
+		return put(ctx, w.request(a.Verb, id), in, &corev1.Endpoints{}, foundEndpoints)
+	case plan.KindEndpointSlice:
+		in := sliceObject(replica, w.view.serviceUID(replica), a.Slice, a.Standing, kept)
+		return put(ctx, w.request(a.Verb, id), in, &discoveryv1.EndpointSlice{}, foundSlice)
+	}
+	return nil, fmt.Errorf("an action of unknown kind %q", a.Kind)
+}
+
+// serviceToWrite builds a Service from scratch, or for an update from the whole
+// standing object: a Service has fields that a PUT must repeat and that nobody
+// but the server knows.
+func (w *writer) serviceToWrite(ctx context.Context, id objectID, a *plan.Action) (*corev1.Service, error) {
+	if a.Standing == nil {
+		return serviceObject(id.Key, a.Service), nil
+	}
+	svc := &corev1.Service{}
+	if err := w.get(ctx, id, svc); err != nil {
+		return nil, err
+	}
+	if svc.ResourceVersion != a.Standing.ResourceVersion {
+		return nil, apierrors.NewConflict(corev1.Resource("services"), id.Name, errors.New("the object has been modified since the plan was made"))
+	}
+	applyService(svc, a.Service)
+	return svc, nil
+}
+
+func (w *writer) delete(ctx context.Context, id objectID, standing *plan.Meta) error {
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+		UID: new(types.UID(standing.UID)), ResourceVersion: new(standing.ResourceVersion),
+	}}
+	return w.request(plan.Delete, id).Body(&options).Do(ctx).Error()
+}
+
+// look reads an object after an answer that left its state in doubt. cause is
+// that answer; it comes back with ErrStale when the read cleared the doubt.
+func (w *writer) look(ctx context.Context, id objectID, cause error) (outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	out := outcome{before: w.view.lookup(id)}
+	object, read := w.read(ctx, id)
+	switch {
+	case read == nil:
+		out.object = object
+	case apierrors.IsNotFound(read):
+		out.absent = true
+	default:
+		return outcome{}, fmt.Errorf("%w; reading it failed too: %w", cause, read)
+	}
+	return out, fmt.Errorf("%w: %w", ErrStale, cause)
+}
+
+func (w *writer) read(ctx context.Context, id objectID) (*found, error) {
+	switch id.kind {
+	case plan.KindNamespace:
+		return readAs(ctx, w, id, &corev1.Namespace{}, foundNamespace)
+	case plan.KindService:
+		return readAs(ctx, w, id, &corev1.Service{}, foundService)
+	case plan.KindEndpoints:
+		return readAs(ctx, w, id, &corev1.Endpoints{}, foundEndpoints)
+	}
+	return readAs(ctx, w, id, &discoveryv1.EndpointSlice{}, foundSlice)
+}
+
+func readAs[T runtime.Object](ctx context.Context, w *writer, id objectID, into T, convert func(T) *found) (*found, error) {
+	if err := w.get(ctx, id, into); err != nil {
+		return nil, err
+	}
+	return convert(into), nil
+}
+
+// get reads with a quorum: no resourceVersion is given.
+func (w *writer) get(ctx context.Context, id objectID, into runtime.Object) error {
+	return w.resource(w.client(id.kind).Get(), id).Name(id.Name).Do(ctx).Into(into)
+}
+
+// put sends an object and converts the answer.
+func put[T runtime.Object](ctx context.Context, r *rest.Request, in, out T, convert func(T) *found) (*found, error) {
+	if err := r.Body(in).Do(ctx).Into(out); err != nil {
+		return nil, err
+	}
+	return convert(out), nil
+}
+
+func (w *writer) request(verb plan.Verb, id objectID) *rest.Request {
+	client := w.client(id.kind)
+	switch verb {
+	case plan.Create:
+		return w.resource(client.Post(), id)
+	case plan.Update:
+		return w.resource(client.Put(), id).Name(id.Name)
+	}
+	return w.resource(client.Delete(), id).Name(id.Name)
+}
+
+func (w *writer) client(kind plan.Kind) rest.Interface {
+	if kind == plan.KindEndpointSlice {
+		return w.discovery
+	}
+	return w.core
+}
+
+func (w *writer) resource(r *rest.Request, id objectID) *rest.Request {
+	r = r.MaxRetries(0)
+	switch id.kind {
+	case plan.KindNamespace:
+		return r.Resource("namespaces")
+	case plan.KindService:
+		r = r.Resource("services")
+	case plan.KindEndpoints:
+		r = r.Resource("endpoints")
+	case plan.KindEndpointSlice:
+		r = r.Resource("endpointslices")
+	}
+	return r.Namespace(id.Namespace)
+}
+
+func refOf(f *found) metrics.Ref {
+	return metrics.Ref{Kind: string(f.id.kind), Namespace: f.id.Namespace, Name: f.id.Name, ResourceVersion: f.version()}
+}
