@@ -5,6 +5,7 @@ package scenario
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -153,8 +154,35 @@ func namedPort(name string, number int32, target string) corev1.ServicePort {
 	return corev1.ServicePort{Name: name, Port: number, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString(target)}
 }
 
-// appendConfig adds text to the configuration file by replacing it, as an
-// editor does.
+// follows waits until tributary follows exactly these members.
+func (w *world) follows(members ...*fleet.Site) {
+	w.Helper()
+	var want []string
+	for _, m := range members {
+		want = append(want, m.Name())
+	}
+	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
+		body, err := w.proc.Get(ctx, "/debug/status")
+		if err != nil {
+			return err
+		}
+		var status struct{ Clusters []struct{ Name string } }
+		if err := json.Unmarshal(body, &status); err != nil {
+			return err
+		}
+		var got []string
+		for _, c := range status.Clusters {
+			got = append(got, c.Name)
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("tributary follows %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// replaceConfig edits the configuration by replacing the file, as an editor
+// does.
 func (w *world) replaceConfig(edit func(string) string) {
 	w.Helper()
 	text, err := os.ReadFile(w.config)
