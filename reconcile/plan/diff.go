@@ -30,7 +30,7 @@ func Diff(observed Observed, desired *Replica, settings Settings) Plan {
 	d.plan = Plan{Replica: desired.Key, Held: desired.Held, Conflicts: slices.Clone(desired.Conflicts)}
 	if d.ready() {
 		d.service()
-		if !d.recreate {
+		if !d.recreate && !d.blocked {
 			d.slices()
 			d.endpoints()
 		}
@@ -49,6 +49,8 @@ type differ struct {
 	plan     Plan
 	// recreate is true when the Service has to go before anything can be written.
 	recreate bool
+	// blocked is true when it would have to go, and may not.
+	blocked bool
 
 	namespace []Action
 	// first are Service writes that everything waits for, beside those that
@@ -108,6 +110,11 @@ func (d *differ) service() {
 	if !s.Headless {
 		// A clusterIP cannot be taken back; the slices and Endpoints go with the
 		// Service, so the rest is planned when it is gone.
+		if e := d.observed.Endpoints; e != nil && !e.Owned {
+			d.foreign(KindEndpoints, d.desired.Name, "it would go with the Service, which therefore keeps its clusterIP and is not written")
+			d.blocked = true
+			return
+		}
 		d.recreate, d.plan.Again = true, true
 		d.first = append(d.first, Action{Verb: Delete, Kind: KindService, Name: d.desired.Name, Standing: &s.Meta, Why: "has a clusterIP"})
 		return
@@ -224,7 +231,11 @@ func removal(observed Observed) Plan {
 		p.Stages = append(p.Stages, first)
 	}
 	if s := observed.Service; s != nil {
-		if a, do := gone(KindService, &s.Meta); do {
+		switch a, do := gone(KindService, &s.Meta); {
+		case do && observed.Endpoints != nil && !observed.Endpoints.Owned:
+			p.Conflicts = []Conflict{{Replica: observed.Key, Reason: ConflictForeign, Message: fmt.Sprintf(
+				"nobody wants Service %s any more, but the Endpoints of that name are not Tributary's and would go with it: delete either by hand", observed.Key)}}
+		case do:
 			p.Stages = append(p.Stages, []Action{a})
 		}
 	}

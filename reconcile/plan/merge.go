@@ -157,18 +157,9 @@ func earliest(shares []*share) (trigger time.Time) {
 	return trigger
 }
 
-// mergeSlices packs the endpoints of each cluster into slices of its own. A
-// foreign slice that stands in the way keeps its name.
+// mergeSlices packs the endpoints of each cluster into slices of its own. A slice
+// of somebody else that stands in the way keeps its name.
 func mergeSlices(key syncer.Key, shares []*share, observed Observed, settings Settings) []SliceSpec {
-	current := map[string][]syncer.Slice{}
-	var foreign []syncer.Slice
-	for _, o := range observed.Slices {
-		if !o.Owned {
-			foreign = append(foreign, syncer.Slice{Name: o.Meta.Name})
-			continue
-		}
-		current[o.Cluster] = append(current[o.Cluster], o.Slice)
-	}
 	var specs []SliceSpec
 	for _, group := range byCluster(shares) {
 		endpoints := group[0].endpoints
@@ -186,7 +177,7 @@ func mergeSlices(key syncer.Key, shares []*share, observed Observed, settings Se
 		first := group[0]
 		o := syncer.PackOptions{Service: key, Cluster: first.Cluster, MaxEndpoints: settings.MaxEndpointsPerSlice}
 		trigger := earliest(group)
-		for _, slice := range syncer.Pack(slices.Concat(current[first.Cluster], foreign), endpoints, families, o) {
+		for _, slice := range syncer.Pack(standingSlices(observed, first.Cluster), endpoints, families, o) {
 			specs = append(specs, SliceSpec{
 				Cluster: first.Cluster, Slice: slice, Trigger: trigger,
 				Labels: sliceLabels(first.Service.Labels, key.Name, first.Cluster),
@@ -195,6 +186,20 @@ func mergeSlices(key syncer.Key, shares []*share, observed Observed, settings Se
 	}
 	slices.SortFunc(specs, func(a, b SliceSpec) int { return strings.Compare(a.Name, b.Name) })
 	return specs
+}
+
+// standingSlices are our slices of a cluster, and the mere names of all others:
+// of foreign ones and, should somebody have relabelled them, of other clusters'.
+func standingSlices(observed Observed, cluster string) []syncer.Slice {
+	out := make([]syncer.Slice, len(observed.Slices))
+	for i := range observed.Slices {
+		o := &observed.Slices[i]
+		if o.Owned && o.Cluster == cluster {
+			out[i] = o.Slice
+		}
+		out[i].Name = o.Meta.Name
+	}
+	return out
 }
 
 // byCluster groups shares, clusters in the order of their oldest share.

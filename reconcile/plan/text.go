@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net/netip"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -59,12 +61,13 @@ func (a *Action) content() string {
 		}
 		return "ports " + listText(ports)
 	case a.Endpoints != nil:
-		var addresses [2]int
-		for _, s := range a.Endpoints.Subsets {
-			addresses[0] += len(s.Ready)
-			addresses[1] += len(s.NotReady)
+		ready, all := map[netip.Addr]bool{}, addressesOf(a.Endpoints.Subsets)
+		for i := range a.Endpoints.Subsets {
+			for _, address := range a.Endpoints.Subsets[i].Ready {
+				ready[address.Addr] = true
+			}
 		}
-		text := fmt.Sprintf("%d ready, %d not ready", addresses[0], addresses[1])
+		text := fmt.Sprintf("%d ready, %d not ready", len(ready), len(all)-len(ready))
 		if a.Endpoints.Truncated {
 			text += ", truncated"
 		}
@@ -154,7 +157,8 @@ func Summarise(plans []Plan) Summary {
 	s := Summary{Replicas: len(plans)}
 	for i := range plans {
 		p := &plans[i]
-		if p.Empty() && p.Waiting == "" {
+		blocked := p.Waiting != "" || slices.ContainsFunc(p.Conflicts, func(c Conflict) bool { return c.Reason == ConflictForeign })
+		if p.Empty() && !blocked {
 			s.Unchanged++
 		}
 		for _, stage := range p.Stages {

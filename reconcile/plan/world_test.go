@@ -5,7 +5,6 @@ package plan
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -277,11 +276,4 @@ func (w *world) foreignSnapshot() string {
 		}
 	}
 	return b.String()
-}
-
-// labelsWithout returns a copy.
-func labelsWithout(labels map[string]string, key string) map[string]string {
-	labels = maps.Clone(labels)
-	delete(labels, key)
-	return labels
 }

@@ -1,0 +1,329 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// stand returns a world in which the replica of two members stands, and the wish.
+func stand(t testing.TB) (*world, []Contribution) {
+	t.Helper()
+	w := newWorld(t, shopWeb)
+	contributions := []Contribution{
+		from("idc-a", 100, "http:80>8080 admin:81>9000", "10.0.0.1", "10.0.0.2", "10.0.0.3!", "10.0.0.4"),
+		from("idc-b", 200, "http:80>8080", "10.1.0.1", "10.1.0.2"),
+	}
+	w.settle(mergeOrNil(contributions, w.observed, bothKinds), bothKinds, nil)
+	w.writes = 0
+	return w, contributions
+}
+
+// Whatever is done to our objects by hand is put back, and only that is written.
+func TestRepairs(t *testing.T) {
+	tests := []struct {
+		name   string
+		damage func(*Observed)
+		writes int
+		reason ConflictReason
+	}{
+		{"nothing", func(*Observed) {}, 0, ""},
+		{"foreign annotations", func(o *Observed) {
+			o.Service.Annotations = with(o.Service.Annotations, "field.cattle.io/publicEndpoints", "x")
+			o.Endpoints.Annotations = with(o.Endpoints.Annotations, AnnotationTrigger, "2020-01-01T00:00:00Z")
+		}, 0, ""},
+		{"a label on each", func(o *Observed) {
+			o.Service.Labels = with(o.Service.Labels, "by", "hand")
+			o.Endpoints.Labels = with(o.Endpoints.Labels, "by", "hand")
+			o.Slices[0].Labels = with(o.Slices[0].Labels, "by", "hand")
+		}, 3, ""},
+		{"skip-mirror is taken off", func(o *Observed) {
+			o.Endpoints.Labels = without(o.Endpoints.Labels, LabelSkipMirror)
+		}, 1, ""},
+		{"our annotations are taken off", func(o *Observed) { o.Service.Annotations = nil }, 1, ""},
+		{"a selector", func(o *Observed) { o.Service.Selector = map[string]string{"app": "web"} }, 1, ConflictSelector},
+		{"a port of the Service", func(o *Observed) {
+			o.Service.Ports = slices.Clone(o.Service.Ports)
+			o.Service.Ports[0].Target = syncer.TargetPort{Number: 1}
+		}, 1, ""},
+		{"what servers default", func(o *Observed) {
+			o.Service.Ports = slices.Clone(o.Service.Ports)
+			for i := range o.Service.Ports {
+				o.Service.Ports[i].Protocol = ""
+			}
+		}, 0, ""},
+		{"Service deleted", func(o *Observed) { *o = Observed{Key: o.Key, Namespace: NamespaceActive} }, 5, ""},
+		{"Service recreated, slices of the old one left", func(o *Observed) { o.Service.UID = "new" }, 3, ""},
+		{"Service with a clusterIP", func(o *Observed) { o.Service.Headless = false }, 6, ""},
+		{"Endpoints deleted", func(o *Observed) { o.Endpoints = nil }, 1, ""},
+		{"Endpoints in another order", func(o *Observed) {
+			slices.Reverse(o.Endpoints.Subsets)
+			slices.Reverse(o.Endpoints.Subsets[0].Ready)
+		}, 0, ""},
+		{"Endpoints emptied", func(o *Observed) { o.Endpoints.Subsets = nil }, 1, ""},
+		{"over-capacity claimed", func(o *Observed) {
+			o.Endpoints.Annotations = with(o.Endpoints.Annotations, AnnotationOverCapacity, OverCapacity)
+		}, 1, ""},
+		{"slice deleted", func(o *Observed) { o.Slices = o.Slices[1:] }, 1, ""},
+		{"slice of ours added", func(o *Observed) {
+			extra := o.Slices[0]
+			extra.Meta.Name, extra.Slice.Name = "web-zzz", "web-zzz"
+			o.Slices = append(o.Slices, extra)
+		}, 1, ""},
+		{"endpoint marked not ready", func(o *Observed) {
+			o.Slices[0].Endpoints = slices.Clone(o.Slices[0].Endpoints)
+			o.Slices[0].Endpoints[0].Ready = false
+		}, 1, ""},
+		{"ports of a slice", func(o *Observed) {
+			o.Slices[0].Ports = []syncer.Port{{Name: "http", Protocol: syncer.TCP, Number: 1}}
+		}, 2, ""},
+		{"slice with what only others write", func(o *Observed) { o.Slices[0].Malformed = true }, 1, ""},
+		{"slice of no cluster", func(o *Observed) { o.Slices[0].Cluster = "" }, 2, ""},
+		{"foreign slice beside ours", func(o *Observed) {
+			o.Slices = append(o.Slices, ObservedSlice{Meta: Meta{Name: "web-zzz"}, Slice: syncer.Slice{Name: "web-zzz"}})
+		}, 0, ""},
+		{"foreign Endpoints", func(o *Observed) { o.Endpoints.Owned = false }, 0, ConflictForeign},
+		{"foreign Endpoints and a clusterIP", func(o *Observed) { o.Endpoints.Owned = false; o.Service.Headless = false }, 0, ConflictForeign},
+		{"foreign Service", func(o *Observed) { o.Service.Owned = false; o.Endpoints = nil }, 0, ConflictForeign},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, contributions := stand(t)
+			tt.damage(&w.observed)
+			foreign := w.foreignSnapshot()
+			first := Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds)
+			if !first.Empty() || tt.writes > 0 {
+				settled(t, w, contributions)
+			}
+			if w.writes != tt.writes {
+				t.Errorf("%d writes, want %d: %s", w.writes, tt.writes, textOf(t, first))
+			}
+			reason := ConflictReason("")
+			if len(first.Conflicts) > 0 {
+				reason = first.Conflicts[0].Reason
+			}
+			if reason != tt.reason {
+				t.Errorf("conflict %q, want %q", reason, tt.reason)
+			}
+			if w.foreignSnapshot() != foreign {
+				t.Error("a foreign object changed")
+			}
+		})
+	}
+}
+
+// settled writes, with a new merge for each pass as the loop does, until there
+// is nothing to do.
+func settled(t *testing.T, w *world, contributions []Contribution) {
+	t.Helper()
+	for range 3 {
+		w.execute(Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds), nil)
+	}
+	if p := Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds); !p.Empty() {
+		t.Errorf("not settled: %s", textOf(t, p))
+	}
+}
+
+func with(in map[string]string, key, value string) map[string]string {
+	out := map[string]string{key: value}
+	for k, v := range in {
+		if k != key {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func without(in map[string]string, key string) map[string]string {
+	out := maps.Clone(in)
+	delete(out, key)
+	return out
+}
+
+// A foreign object that appears where a replica is to be made stays as it is.
+func TestForeignObjectsStandInTheWay(t *testing.T) {
+	contributions := []Contribution{from("idc-a", 1, "http:80", "10.0.0.1")}
+	w := newWorld(t, shopWeb)
+	fresh := Merge(shopWeb, contributions, w.observed, bothKinds)
+	w.observed.Slices = []ObservedSlice{{Meta: Meta{Name: fresh.Slices[0].Name}, Slice: syncer.Slice{Name: fresh.Slices[0].Name}}}
+	w.observed.Endpoints = &ObservedEndpoints{Meta: Meta{Name: "web"}}
+	settled(t, w, contributions)
+	if len(w.observed.Slices) != 2 || w.observed.Endpoints.Owned {
+		t.Errorf("slices %+v", w.observed.Slices)
+	}
+	// An API server deletes the Endpoints along with their Service, whosever they are.
+	w.execute(Diff(w.observed, nil, bothKinds), nil)
+	if len(w.observed.Slices) != 1 || w.observed.Endpoints == nil || w.observed.Service == nil {
+		t.Errorf("after the removal: %+v", w.observed)
+	}
+	p := Diff(w.observed, nil, bothKinds)
+	if !p.Empty() || len(p.Conflicts) != 1 {
+		t.Errorf("plan %s", textOf(t, p))
+	}
+	w.observed.Endpoints = nil
+	w.execute(Diff(w.observed, nil, bothKinds), nil)
+	if len(w.observed.Slices) != 1 || w.observed.Service != nil {
+		t.Errorf("after the way was clear: %+v", w.observed)
+	}
+}
+
+func TestWaits(t *testing.T) {
+	deleting := func(w *world) { w.observed.Service.Deleting = true }
+	tests := []struct {
+		name     string
+		set      func(w *world)
+		create   bool
+		waiting  WaitReason
+		stages   int
+		unwanted bool
+	}{
+		{"namespace missing", func(w *world) { w.observed = Observed{Key: shopWeb} }, false, WaitNamespaceMissing, 0, false},
+		{"namespace to be created", func(w *world) { w.observed = Observed{Key: shopWeb} }, true, "", 4, false},
+		{"namespace terminating", func(w *world) { w.observed.Namespace = NamespaceTerminating }, true, WaitNamespaceTerminating, 0, false},
+		{"Service being deleted", deleting, true, WaitObjectDeleting, 0, false},
+		{"Endpoints being deleted", func(w *world) { w.observed.Endpoints.Deleting = true }, true, WaitObjectDeleting, 0, false},
+		{"slice being deleted", func(w *world) { w.observed.Slices[0].Deleting = true }, true, WaitObjectDeleting, 0, false},
+		{"unwanted Service being deleted", deleting, true, WaitObjectDeleting, 1, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, contributions := stand(t)
+			tt.set(w)
+			settings := bothKinds
+			settings.CreateNamespaces = tt.create
+			desired := mergeOrNil(contributions, w.observed, settings)
+			if tt.unwanted {
+				desired = nil
+			}
+			p := Diff(w.observed, desired, settings)
+			if p.Waiting != tt.waiting || len(p.Stages) != tt.stages {
+				t.Errorf("waiting %q with %d stages, want %q with %d: %s", p.Waiting, len(p.Stages), tt.waiting, tt.stages, textOf(t, p))
+			}
+		})
+	}
+}
+
+// The usual change costs one stage: both kinds are written at once.
+func TestStages(t *testing.T) {
+	verbs := func(p Plan) (out []string) {
+		for i, stage := range p.Stages {
+			for _, a := range stage {
+				out = append(out, string('1'+rune(i))+" "+string(a.Verb)+" "+string(a.Kind))
+			}
+		}
+		return out
+	}
+	tests := []struct {
+		name string
+		edit func([]Contribution) []Contribution
+		want []string
+	}{
+		{"pod leaves", func(c []Contribution) []Contribution {
+			return []Contribution{c[0], from("idc-b", 200, "http:80>8080", "10.1.0.1")}
+		}, []string{"1 update Endpoints", "1 update EndpointSlice"}},
+		{"pods overflow a slice", func(c []Contribution) []Contribution {
+			return []Contribution{c[0], from("idc-b", 200, "http:80>8080", "10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4")}
+		}, []string{"1 create EndpointSlice", "2 update Endpoints"}},
+		{"target ports change", func(c []Contribution) []Contribution {
+			return []Contribution{c[0], from("idc-b", 200, "http:80>8081", "10.1.0.1", "10.1.0.2")}
+		}, []string{"1 update Service", "2 create EndpointSlice", "3 update Endpoints", "4 delete EndpointSlice"}},
+		{"member leaves", func(c []Contribution) []Contribution { return c[:1] },
+			[]string{"1 update Endpoints", "1 delete EndpointSlice", "1 update Service"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, contributions := stand(t)
+			p := Diff(w.observed, mergeOrNil(tt.edit(contributions), w.observed, bothKinds), bothKinds)
+			if got := verbs(p); !slices.Equal(got, tt.want) {
+				t.Errorf("stages %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// Switching a kind off removes it, and on again writes it.
+func TestKindsSwitched(t *testing.T) {
+	w, contributions := stand(t)
+	for _, s := range []Settings{
+		{WriteEndpoints: true, MaxEndpointsPerSlice: 3}, {WriteSlices: true, MaxEndpointsPerSlice: 3},
+		{MaxEndpointsPerSlice: 3}, {WriteEndpoints: true, WriteSlices: true, MaxEndpointsPerSlice: 3},
+	} {
+		w.settle(mergeOrNil(contributions, w.observed, s), s, nil)
+		if (w.observed.Endpoints != nil) != s.WriteEndpoints || (len(w.observed.Slices) > 0) != s.WriteSlices {
+			t.Errorf("%+v: %+v", s, w.observed)
+		}
+	}
+}
+
+func TestRecords(t *testing.T) {
+	w, contributions := stand(t)
+	if got := Shares(w.observed); !slices.Equal(got, []string{"idc-a", "idc-b"}) {
+		t.Errorf("shares of %v", got)
+	}
+	const sources = `[{"cluster":"idc-a","service":"shop/web","created":"1970-01-01T00:01:40Z","ports":["http","admin"],"family":"IPv4"},` +
+		`{"cluster":"idc-b","service":"shop/web","created":"1970-01-01T00:03:20Z","ports":["http"],"family":"IPv4"}]`
+	if got := w.observed.Service.Annotations[AnnotationSources]; got != sources {
+		t.Errorf("sources %s", got)
+	}
+	if got := w.observed.Endpoints.Annotations[AnnotationAddresses]; got != "" {
+		t.Errorf("addresses recorded twice: %s", got)
+	}
+	only := Settings{WriteEndpoints: true}
+	w.settle(mergeOrNil(contributions, w.observed, only), only, nil)
+	if got := w.observed.Endpoints.Annotations[AnnotationAddresses]; got != "idc-a=*;idc-b=10.1.0.1,10.1.0.2" {
+		t.Errorf("addresses %s", got)
+	}
+	w.observed.Service.Annotations = nil
+	if got := Shares(w.observed); !slices.Equal(got, []string{"idc-a", "idc-b"}) {
+		t.Errorf("shares of %v without sources", got)
+	}
+}
+
+// Records may be edited by hand: nothing that they say can do more harm than
+// their absence.
+func FuzzRecords(f *testing.F) {
+	f.Add(`[{"cluster":"idc-a","service":"shop/web","created":"2020-01-01T00:00:00Z","ports":["http"]}]`, "idc-a=*;idc-b=10.0.0.1")
+	f.Add("null", "only:=;;*=,")
+	f.Fuzz(func(t *testing.T, sources, addresses string) {
+		w, contributions := stand(t)
+		w.observed.Service.Annotations = map[string]string{AnnotationSources: sources}
+		w.observed.Endpoints.Annotations = map[string]string{AnnotationAddresses: addresses}
+		var recovered []Contribution
+		for _, cluster := range Shares(w.observed) {
+			recovered = append(recovered, Recover(cluster, w.observed)...)
+		}
+		r := Merge(shopWeb, recovered, w.observed, bothKinds)
+		if got, want := servedText(&r), mergeOrNil(contributions, w.observed, bothKinds); got != servedText(want) {
+			t.Errorf("served %q, want %q", got, servedText(want))
+		}
+	})
+}
+
+// Without any record what stands is kept all the same.
+func TestRecoverWithoutRecords(t *testing.T) {
+	for _, s := range []Settings{bothKinds, {WriteSlices: true}, {WriteEndpoints: true}} {
+		w, contributions := stand(t)
+		contributions = contributions[:1]
+		w.settle(mergeOrNil(contributions, w.observed, s), s, nil)
+		w.observed.Service.Annotations = nil
+		before := w.dumbStates()
+		w.settle(mergeOrNil(Recover("idc-a", w.observed), w.observed, s), s, nil)
+		if s.WriteSlices != (len(w.observed.Slices) > 0) || !maps.Equal(w.dumbStates(), before) {
+			t.Errorf("%+v: %v, want %v", s, w.dumbStates(), before)
+		}
+	}
+	w, _ := stand(t)
+	w.observed.Service = nil
+	r := Merge(shopWeb, Recover("idc-a", w.observed), w.observed, bothKinds)
+	if got := portsText(&r); got != "admin:9000/TCP→9000 http:8080/TCP→8080" {
+		t.Errorf("ports of a Service that is gone: %s", got)
+	}
+	if got := Recover("idc-c", w.observed); got != nil {
+		t.Errorf("a share of a stranger: %+v", got)
+	}
+}

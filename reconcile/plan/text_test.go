@@ -1,0 +1,86 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"tributary.dev/tributary/syncer"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// golden compares with testdata/name; -update rewrites it.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs; if that is meant: go test ./reconcile/plan -update\ngot:\n%s\nwant:\n%s", path, got, want)
+	}
+}
+
+// story is a set of plans as `tributary plan` shows them: one of each kind.
+func story(t *testing.T) []Plan {
+	t.Helper()
+	settings := Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true}
+	fresh := func(observed Observed, contributions ...Contribution) Plan {
+		r := Merge(shopWeb, contributions, observed, settings)
+		return Diff(observed, &r, settings)
+	}
+	w, contributions := stand(t)
+	drained := contributions[1]
+	drained.Drain = true
+	left := []Contribution{from("idc-a", 100, "http:80>8080 admin:81>9000", "10.0.0.1!", "10.0.0.2"), drained}
+	waiting := Observed{Key: shopWeb, Namespace: NamespaceTerminating}
+	foreign := Observed{Key: shopWeb, Namespace: NamespaceActive, Service: &ObservedService{}}
+	conflict := w.observed
+	held := from("idc-b", 200, "http:8080 admin:81>9000", "10.1.0.1")
+	held.Drain = true
+	plans := []Plan{
+		fresh(Observed{Key: shopWeb}, contributions...),
+		fresh(w.observed, left...),
+		fresh(conflict, from("idc-a", 100, "http:80>8080 admin:81>9000", "10.0.0.1!"), held),
+		fresh(waiting, contributions...),
+		fresh(foreign, contributions...),
+		Diff(w.observed, nil, settings),
+	}
+	for i := range plans {
+		plans[i].Replica = syncer.Key{Namespace: "shop", Name: string(rune('a'+i)) + "-web"}
+		for j := range plans[i].Conflicts {
+			plans[i].Conflicts[j].Replica = plans[i].Replica
+		}
+	}
+	return plans
+}
+
+func TestWriteText(t *testing.T) { golden(t, "plan.txt", []byte(textOf(t, story(t)...))) }
+
+func TestWriteTextWithoutChanges(t *testing.T) {
+	golden(t, "unchanged.txt", []byte(textOf(t, Plan{Replica: shopWeb}, Plan{Replica: shopWeb})))
+}
+
+func TestWriteJSON(t *testing.T) {
+	var out bytes.Buffer
+	if err := WriteJSON(&out, story(t)); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "plan.json", out.Bytes())
+}
