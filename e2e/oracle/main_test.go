@@ -1,0 +1,18 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package oracle
+
+import (
+	"os"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+)
+
+func TestMain(m *testing.M) {
+	// Upstream logs a line for nearly every odd case.
+	klog.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}

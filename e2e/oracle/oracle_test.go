@@ -1,0 +1,136 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package oracle
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+var (
+	caseCount = flag.Int("oracle.cases", 100_000, "number of random cases")
+	seedFlag  = flag.Uint64("oracle.seed", 0, "seed of the cases; 0 draws one")
+	onlyCase  = flag.Uint64("oracle.case", 0, "run only the case with this number")
+	soak      = flag.Duration("oracle.soak", 0, "run fresh cases for this long")
+)
+
+// batchSize is how many cases share one run of upstream's controller.
+const batchSize = 2000
+
+// TestRulesEqualUpstream is the claim of this project: for random Services and
+// pods, our subsets, in their order, and our slices' endpoints, ports and
+// conditions are those of upstream's controllers, and an API server accepts
+// them.
+func TestRulesEqualUpstream(t *testing.T) {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("repeat with -oracle.seed=%d", seed)
+	if *onlyCase != 0 {
+		runBatch(t, seed, *onlyCase, 1)
+		return
+	}
+	started := time.Now()
+	var next uint64 = 1
+	var mu sync.Mutex
+	take := func() (from uint64, ok bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if next > uint64(*caseCount) && time.Since(started) >= *soak || t.Failed() {
+			return 0, false
+		}
+		from = next
+		next += batchSize
+		return from, true
+	}
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), 4) {
+		workers.Go(func() {
+			for from, ok := take(); ok; from, ok = take() {
+				runBatch(t, seed, from, batchSize)
+			}
+		})
+	}
+	workers.Wait()
+	t.Logf("%d cases in %v", next-1, time.Since(started).Round(time.Millisecond))
+}
+
+// runBatch compares n cases from a number on, and reports the first that differs.
+func runBatch(t *testing.T, seed, from uint64, n int) {
+	cases := make([]*Case, n)
+	clean := make([]*Case, n)
+	for i := range cases {
+		cases[i] = NewCase(seed, from+uint64(i))
+		clean[i] = cases[i].withoutRefusals()
+	}
+	upstream, err := UpstreamEndpoints(t.Context(), clean)
+	if err != nil {
+		t.Errorf("seed %d, cases from %d: %v", seed, from, err)
+		return
+	}
+	slices := NewSliceOracle()
+	for i, c := range cases {
+		ours := Compute(c)
+		diff := DiffEndpoints(ours, upstream[c.Name()])
+		if diff == "" {
+			diff = diffSlices(slices, c, clean[i], ours)
+		}
+		if err := Validate(ours); diff == "" && err != nil {
+			diff = err.Error()
+		}
+		if diff != "" {
+			report(t, c, diff)
+			return
+		}
+	}
+}
+
+func diffSlices(oracle *SliceOracle, c, clean *Case, ours *Ours) string {
+	upstream, err := oracle.Slices(clean.withOneAddress())
+	if err != nil {
+		return fmt.Sprintf("upstream's reconciler: %v", err)
+	}
+	return DiffSlices(c, ours, upstream)
+}
+
+// diff runs one case through everything.
+func diff(t *testing.T, c *Case) string {
+	clean := c.withoutRefusals()
+	upstream, err := UpstreamEndpoints(t.Context(), []*Case{clean})
+	if err != nil {
+		return err.Error()
+	}
+	ours := Compute(c)
+	if d := DiffEndpoints(ours, upstream[c.Name()]); d != "" {
+		return d
+	}
+	if d := diffSlices(NewSliceOracle(), c, clean, ours); d != "" {
+		return d
+	}
+	if err := Validate(ours); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func report(t *testing.T, c *Case, difference string) {
+	small := Shrink(c, func(c *Case) bool { return diff(t, c) != "" })
+	if d := diff(t, small); d != "" {
+		difference = d
+	}
+	text, err := yaml.Marshal(struct{ Service, Pods any }{small.Service, small.Pods})
+	if err != nil {
+		t.Errorf("render case: %v", err)
+	}
+	t.Errorf("case differs from upstream; repeat with -oracle.seed=%d -oracle.case=%d\n%s\nshrunk from %d to %d pods:\n%s",
+		c.Seed, c.Number, difference, len(c.Pods), len(small.Pods), text)
+}

@@ -1,0 +1,122 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package oracle
+
+import (
+	"iter"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// Ours is what our rules make of a case.
+type Ours struct {
+	Contribution syncer.Contribution
+	Subsets      []syncer.Subset
+	Truncated    bool
+	Slices       []syncer.Slice
+	// Trigger is that of a first computation, in the form of the annotation.
+	Trigger string
+}
+
+// Compute runs a case through the store's decoder and the rules.
+func Compute(c *Case) *Ours {
+	decoder := store.NewDecoder(nil)
+	svc := decoder.Service(c.Service).Object
+	selected := c.selected()
+	pods := make([]syncer.Pod, len(selected))
+	for i, p := range selected {
+		pods[i] = decoder.Pod(p).Object
+	}
+	o := &Ours{Contribution: syncer.Compute(&svc, pointers(pods), syncer.Options{Zone: zoneOf})}
+	o.Subsets, o.Truncated = syncer.Truncate(
+		syncer.Subsets(o.Contribution.Endpoints, o.Contribution.EndpointsFamily), syncer.EndpointsCapacity)
+	o.Slices = syncer.Pack(nil, o.Contribution.Endpoints, o.Contribution.Families,
+		syncer.PackOptions{Service: svc.Key, Cluster: "member"})
+	if _, at := syncer.NextTrigger(nil, &svc, pointers(pods)); !at.IsZero() {
+		o.Trigger = at.UTC().Format(timeFormat)
+	}
+	return o
+}
+
+// timeFormat is that of the trigger-time annotation.
+const timeFormat = "2006-01-02T15:04:05.999999999Z07:00"
+
+// pointers yields the address of each element.
+func pointers[T any](list []T) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for i := range list {
+			if !yield(&list[i]) {
+				return
+			}
+		}
+	}
+}
+
+// endpointSubsets is the API form of subsets.
+func endpointSubsets(subsets []syncer.Subset) []corev1.EndpointSubset { //nolint:staticcheck // v1 Endpoints are the subject
+	out := make([]corev1.EndpointSubset, len(subsets)) //nolint:staticcheck // as above
+	for i := range subsets {
+		s := &subsets[i]
+		out[i].Addresses, out[i].NotReadyAddresses = endpointAddresses(s.Ready), endpointAddresses(s.NotReady)
+		for _, p := range s.Ports {
+			port := corev1.EndpointPort{Name: p.Name, Port: p.Number, Protocol: corev1.Protocol(p.Protocol)} //nolint:staticcheck // as above
+			if p.AppProtocol.Set {
+				port.AppProtocol = new(p.AppProtocol.Value)
+			}
+			out[i].Ports = append(out[i].Ports, port)
+		}
+	}
+	return out
+}
+
+func endpointAddresses(list []syncer.Address) []corev1.EndpointAddress { //nolint:staticcheck // as above
+	var out []corev1.EndpointAddress //nolint:staticcheck // as above
+	for i := range list {
+		a := corev1.EndpointAddress{IP: list[i].Addr.String(), Hostname: list[i].Hostname, TargetRef: objectReference(list[i].Target)} //nolint:staticcheck // as above
+		if list[i].NodeName != "" {
+			a.NodeName = &list[i].NodeName
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func objectReference(t syncer.TargetRef) *corev1.ObjectReference {
+	if t == (syncer.TargetRef{}) {
+		return nil
+	}
+	return &corev1.ObjectReference{Kind: t.Kind, Namespace: t.Namespace, Name: t.Name, UID: uid(t.UID)}
+}
+
+// endpointSlice is the API form of a slice.
+func endpointSlice(s *syncer.Slice) *discoveryv1.EndpointSlice {
+	out := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressType(s.Family)}
+	out.Name = s.Name
+	for _, p := range s.Ports {
+		port := discoveryv1.EndpointPort{Name: &p.Name, Port: &p.Number, Protocol: new(corev1.Protocol(p.Protocol))}
+		if p.AppProtocol.Set {
+			port.AppProtocol = &p.AppProtocol.Value
+		}
+		out.Ports = append(out.Ports, port)
+	}
+	for i := range s.Endpoints {
+		e := &s.Endpoints[i]
+		endpoint := discoveryv1.Endpoint{Addresses: []string{e.Addr.String()}, TargetRef: objectReference(e.Target),
+			Conditions: discoveryv1.EndpointConditions{Ready: &e.Ready, Serving: &e.Serving, Terminating: &e.Terminating}}
+		endpoint.NodeName, endpoint.Zone, endpoint.Hostname = optional(&e.NodeName), optional(&e.Zone), optional(&e.Hostname)
+		out.Endpoints = append(out.Endpoints, endpoint)
+	}
+	return out
+}
+
+func optional(text *string) *string {
+	if *text == "" {
+		return nil
+	}
+	return text
+}

@@ -1,0 +1,74 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package oracle
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	endpointsliceutil "k8s.io/endpointslice/util"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// TestNextTriggerEqualsUpstream drives upstream's tracker and ours through the
+// same random edits of a Service and its pods.
+func TestNextTriggerEqualsUpstream(t *testing.T) {
+	seed := rand.Uint64()
+	for i := range 2000 {
+		g := &generator{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}
+		c := NewCase(seed, uint64(i))
+		c.Pods = c.Pods[:min(len(c.Pods), 12)]
+		tracker := endpointsliceutil.NewTriggerTimeTracker()
+		decoder := store.NewDecoder(nil)
+		var state syncer.TriggerState
+		for step := range 12 {
+			svc := decoder.Service(c.Service).Object
+			var pods []syncer.Pod
+			for _, p := range c.Pods {
+				pods = append(pods, decoder.Pod(p).Object)
+			}
+			want := tracker.ComputeEndpointLastChangeTriggerTime(c.Name(), c.Service, c.Pods)
+			var got time.Time
+			if state, got = syncer.NextTrigger(state, &svc, pointers(pods)); !got.Equal(want) {
+				t.Fatalf("seed %d, case %d, step %d: %v, upstream %v", seed, i, step, got, want)
+			}
+			if g.chance(3) {
+				tracker.DeleteService(c.Name(), c.Service.Name)
+				state = nil
+			}
+			g.editTimes(c)
+		}
+	}
+}
+
+// editTimes makes a few of the changes that the tracker looks at.
+func (g *generator) editTimes(c *Case) {
+	for range g.IntN(3) {
+		switch n := len(c.Pods); {
+		case g.chance(10):
+			c.Service.CreationTimestamp = g.second()
+		case n > 0 && g.chance(30):
+			at := g.IntN(n)
+			c.Pods = slices.Delete(slices.Clone(c.Pods), at, at+1)
+		case n > 0:
+			setReadyTime(c.Pods[g.IntN(n)], g.second())
+		default:
+			c.Pods = append(c.Pods, g.pod(c.Name(), 20+g.IntN(3), false, g.podSpec()))
+		}
+	}
+}
+
+func setReadyTime(p *corev1.Pod, at metav1.Time) {
+	for i := range p.Status.Conditions {
+		if p.Status.Conditions[i].Type == corev1.PodReady {
+			p.Status.Conditions[i].LastTransitionTime = at
+		}
+	}
+}
