@@ -230,7 +230,7 @@ var (
 	}
 	configReloads = Family{
 		Name: "config_reloads_total", Type: Counter, Labels: []string{"result"}, Group: groupProcess,
-		Help:   "Times that the configuration was read, the start included.",
+		Help:   "Times that an edited configuration was read.",
 		Values: "`result`: `ok`, or `refused` (invalid; the running one stays).",
 	}
 	configLastOK = Family{

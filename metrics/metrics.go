@@ -82,7 +82,6 @@ func (m *Metrics) register(o Options) {
 	m.added, m.retried = queueAdds.counter(r), queueRetries.counter(r)
 	m.waited, m.worked = queueDuration.histogram(r), workDuration.histogram(r)
 	m.reloads = configReloads.counter(r)
-	m.reloadOK, m.reloadTime = configLastOK.gauge(r).WithLabelValues(), configLastTime.gauge(r).WithLabelValues()
 	buildInfo.gauge(r).WithLabelValues(o.Version, o.Revision, runtime.Version()).Set(1)
 	r.MustRegister(
 		collectors.NewGoCollector(),

@@ -85,15 +85,12 @@ func (m *Metrics) NativeLag(cluster string, lag time.Duration) {
 	}
 }
 
-// ConfigReload says that the configuration was read: err is nil when it is the
-// running one now, else why it was refused.
+// ConfigReload counts that an edited configuration was read: err is nil when
+// it is the running one now, else why it was refused.
 func (m *Metrics) ConfigReload(err error) {
+	result := "ok"
 	if err != nil {
-		m.reloads.WithLabelValues("refused").Inc()
-		m.reloadOK.Set(0)
-		return
+		result = "refused"
 	}
-	m.reloads.WithLabelValues("ok").Inc()
-	m.reloadOK.Set(1)
-	m.reloadTime.SetToCurrentTime()
+	m.reloads.WithLabelValues(result).Inc()
 }

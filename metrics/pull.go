@@ -13,7 +13,7 @@ import (
 func pulled() []Family {
 	return []Family{
 		syncLag, clusterUp, clusterSynced, clusterLastContact, services, pods, endpoints,
-		ingressUp, replicas, conflicts, heldChanges, queueDepth, queueOldest, ready,
+		ingressUp, replicas, conflicts, heldChanges, queueDepth, queueOldest, ready, configLastOK, configLastTime,
 	}
 }
 
@@ -74,6 +74,10 @@ func (p *puller) Collect(out chan<- prometheus.Metric) {
 func (p *puller) status(s *Status, emit func(Family, float64, ...string)) {
 	now := time.Now()
 	emit(ready, truth(s.Ready))
+	emit(configLastOK, truth(s.Config.Error == ""))
+	if !s.Config.LoadedAt.IsZero() {
+		emit(configLastTime, float64(s.Config.LoadedAt.UnixMilli())/1000)
+	}
 	emit(ingressUp, truth(s.Ingress.Up))
 	emit(replicas, float64(s.Ingress.Replicas))
 	for i := range s.Clusters {

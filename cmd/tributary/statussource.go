@@ -69,7 +69,7 @@ func clusterStatus(m *clusters.Status, oldest map[string]time.Time, now time.Tim
 	s := metrics.ClusterStatus{
 		Name: m.Name, State: string(m.State), Up: m.State.Up(), Synced: m.Synced, Version: m.Version,
 		Reason: string(m.Reason), Since: utc(m.Since), Unreadable: m.Garbage, Remarks: m.Remarks,
-		Services: m.Store.Services, Pods: m.Store.Pods, LastContact: utc(m.LastContact), LastErrorAt: utc(m.LastErrorAt),
+		Services: m.Store.Placed, Pods: m.Store.Pods, LastContact: utc(m.LastContact), LastErrorAt: utc(m.LastErrorAt),
 	}
 	s.Endpoints.Ready, s.Endpoints.NotReady = m.Store.Ready, m.Store.NotReady
 	if m.LastError != nil {

@@ -20,7 +20,8 @@ type story struct {
 
 func newStory(w io.Writer, ip netip.Addr) *story {
 	s := &story{ip: ip, table: newTable(w, "TIME", "AFTER", "CLUSTER", "SERVICE", "EVENT", "DETAIL")}
-	s.table.fit([]string{"2006-01-02T15:04:05.000Z", "+100.0 ms", "", "", "gone from the ingress"})
+	// Room for what most rows need, so that columns stay in line from the first.
+	s.table.fit([]string{"", "+10.00 ms", "", "", "gone from the ingress"})
 	return s
 }
 
@@ -43,7 +44,7 @@ func (s *story) tell(rec *metrics.Record) error {
 		return err
 	}
 	after := "+" + millis(rec.Time.Sub(cause.Arrival))
-	return s.table.row(stamp(rec.Time), after, dash(rec.Cluster), service, done(rec, what), ending(rec, what))
+	return s.table.row(stamp(rec.Time), after, dash(rec.Cluster), service, done(rec, what), ending(rec, cause, what))
 }
 
 // cause picks the event of the address's own pod that came last, if the record
@@ -92,11 +93,13 @@ func done(rec *metrics.Record, what effect) string {
 	return string(rec.Result)
 }
 
-func ending(rec *metrics.Record, what effect) string {
+func ending(rec *metrics.Record, cause metrics.Cause, what effect) string {
 	switch rec.Result {
 	case metrics.Written:
 		if rec.Stages.Echo > 0 {
-			return fmt.Sprintf("%s; our watch showed it after %s", what.detail, millis(rec.Stages.Echo))
+			// Echo counts from the primary cause, the story from the address's own.
+			echo := rec.Stages.Echo - cause.Arrival.Sub(rec.Cause.Arrival)
+			return fmt.Sprintf("%s; our watch showed it after %s", what.detail, millis(echo))
 		}
 		return what.detail
 	case metrics.Dropped:

@@ -12,13 +12,16 @@ import (
 	"unicode/utf8"
 )
 
-// table prints rows under headings, as kubectl does. Columns grow with what was
-// printed so far, so that rows can be shown as they come.
+// table prints rows under headings, as kubectl does. Rows are printed as they
+// come, in columns that grow with what was printed so far; or, if held, all
+// at the end in columns that fit.
 type table struct {
 	w        io.Writer
 	headings []string
 	widths   []int
 	started  bool
+	hold     bool
+	held     [][]string
 }
 
 func newTable(w io.Writer, headings ...string) *table {
@@ -40,6 +43,10 @@ func (t *table) row(cells ...string) error {
 		cells[i] = clean(cells[i])
 	}
 	t.fit(cells)
+	if t.hold {
+		t.held = append(t.held, cells)
+		return nil
+	}
 	if !t.started {
 		t.started = true
 		if err := t.print(t.headings); err != nil {
@@ -61,18 +68,28 @@ func (t *table) print(cells []string) error {
 	return err
 }
 
-// rows prints a table that is known whole, so that it fits from the first row.
-func rows(w io.Writer, headings []string, all [][]string) error {
-	t := newTable(w, headings...)
-	for _, cells := range all {
-		t.fit(cells)
-	}
-	for _, cells := range all {
+// flush prints what was held.
+func (t *table) flush() error {
+	held := t.held
+	t.hold, t.held = false, nil
+	for _, cells := range held {
 		if err := t.row(cells...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// rows prints a table that is known whole.
+func rows(w io.Writer, headings []string, all [][]string) error {
+	t := newTable(w, headings...)
+	t.hold = true
+	for _, cells := range all {
+		if err := t.row(cells...); err != nil {
+			return err
+		}
+	}
+	return t.flush()
 }
 
 // clean keeps text that a cluster chose from driving the terminal.

@@ -25,8 +25,9 @@ const maxLine = 16 << 20
 type tracer struct {
 	query  metrics.ChangesQuery
 	stderr io.Writer
-	// show prints a record as it comes.
+	// show prints a record; out is the table it goes to in text form.
 	show func(line []byte, rec *metrics.Record) error
+	out  *table
 	// shown counts the records.
 	shown int
 }
@@ -111,6 +112,8 @@ func (t *tracer) run(ctx context.Context, source *instance, values url.Values) e
 		return fmt.Errorf("%s ended the stream; it was stopped, or this reader was too slow", source.base.Redacted())
 	case t.shown == 0:
 		fmt.Fprintln(t.stderr, "No such change is remembered.")
+	case t.out != nil:
+		return t.out.flush()
 	}
 	return nil
 }
@@ -146,12 +149,15 @@ func (t *tracer) printer(stdout io.Writer, format string) func([]byte, *metrics.
 		}
 	case t.query.IP.IsValid():
 		story := newStory(stdout, t.query.IP)
+		t.out, story.table.hold = story.table, !t.query.Follow
 		return func(_ []byte, rec *metrics.Record) error { return story.tell(rec) }
 	default:
-		changes := newTable(stdout, "TIME", "CLUSTER", "SERVICE", "RESULT", "TOTAL", "QUEUE", "COMPUTE", "WRITE", "CAUSE", "CHANGE")
-		// Room for what most rows need, so that columns stay in line from the first.
-		changes.fit([]string{stamp(time.Now()), "", "", "written", "100.00 ms", "10.00 ms", "10.00 ms", "100.0 ms"})
-		return func(_ []byte, rec *metrics.Record) error { return changes.row(changeRow(rec)...) }
+		t.out = newTable(stdout, "TIME", "CLUSTER", "SERVICE", "RESULT", "TOTAL", "QUEUE", "COMPUTE", "WRITE", "CAUSE", "CHANGE")
+		if t.out.hold = !t.query.Follow; !t.out.hold {
+			// Room for what most rows need, so that columns stay in line from the first.
+			t.out.fit([]string{stamp(time.Now()), "", "", "written", "100.00 ms", "10.00 ms", "10.00 ms", "100.0 ms"})
+		}
+		return func(_ []byte, rec *metrics.Record) error { return t.out.row(changeRow(rec)...) }
 	}
 }
 
