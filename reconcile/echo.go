@@ -244,7 +244,9 @@ func (v *view) lockedListed(n *news, kind plan.Kind, present map[objectID]bool, 
 		if id.kind != kind || w.inflight || present[id] {
 			continue
 		}
-		w.gone = ""
+		if rv == 0 || w.goneAt <= rv {
+			w.gone = ""
+		}
 		w.shown(n, id, rv, at)
 		v.lockedSettle(id, w)
 	}

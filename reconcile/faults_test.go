@@ -120,6 +120,9 @@ func TestHandMadeChangesAreRepaired(t *testing.T) {
 		{"selector added", func(g *ground) {
 			apitest.Edit(g.t, g.server, "shop", "web", func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"a": "b"} })
 		}},
+		{"clusterIP given", func(g *ground) {
+			apitest.Edit(g.t, g.server, "shop", "web", func(svc *corev1.Service) { svc.Spec.ClusterIP = "172.16.0.1" })
+		}},
 		{"Service deleted with its slices and Endpoints", func(g *ground) {
 			slice := g.sliceName("a")
 			apitest.Remove[*corev1.Service](g.t, g.server, "shop", "web")
@@ -134,7 +137,7 @@ func TestHandMadeChangesAreRepaired(t *testing.T) {
 			g.wait("everything is as it was", func() bool {
 				endpoints, sliced := g.addresses(web)
 				svc, ok := apitest.Get[*corev1.Service](g.server, "shop", "web")
-				return ok && svc.Spec.Selector == nil && len(endpoints) == 1 && len(sliced) == 1 &&
+				return ok && svc.Spec.Selector == nil && svc.Spec.ClusterIP == corev1.ClusterIPNone && len(endpoints) == 1 && len(sliced) == 1 &&
 					truth(apitest.List[*discoveryv1.EndpointSlice](g.server, "shop")[0].Endpoints[0].Conditions.Serving)
 			})
 			g.settle()

@@ -58,8 +58,10 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Ti
 	result, err := r.attempt(ctx, p)
 	p.rec.End(time.Now(), result, err)
 	r.report(p)
-	seq := r.recorder.Change(p.rec)
-	r.recorder.Expect(seq, &p.rec, p.refs)
+	if item.Attempt == 0 || !errors.Is(err, errFight) { // a slowed repair is told once
+		seq := r.recorder.Change(p.rec)
+		r.recorder.Expect(seq, &p.rec, p.refs)
+	}
 	if err == nil || errors.Is(err, errWaiting) {
 		if p.commit != nil && err == nil {
 			p.commit()

@@ -236,3 +236,71 @@ func TestOursThatLostItsLabelIsLeftAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestOldIngressClusterWithoutStreamedLists(t *testing.T) {
+	g := newGround(t, "a")
+	g.server.WithoutStreamedLists()
+	g.start()
+	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+	g.settle()
+	g.expect(web, "10.0.0.1")
+	if err := g.rec.Trouble(); err != nil {
+		t.Errorf("a refused stream counts as trouble: %v", err)
+	}
+}
+
+func TestIngressClusterWithoutSlices(t *testing.T) {
+	g := newGround(t, "a", "b")
+	g.server.WithoutSlices()
+	g.options.NoSlices, g.options.Settings.WriteSlices = true, false
+	g.start()
+	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+	g.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
+	g.settle()
+	if got, _ := g.addresses(web); len(got) != 2 {
+		t.Errorf("Endpoints %v", got)
+	}
+	// A restart while b is away keeps b's addresses, though no slice says whose they are.
+	g.writes()
+	g.stop()
+	g.source.setSynced("b", false)
+	g.source.unset("b", web)
+	g.start()
+	g.expectWrites()
+}
+
+func TestRemovedClusterKeepsItsEndpointsUnlessTold(t *testing.T) {
+	g := newGround(t, "a", "b")
+	g.start()
+	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+	g.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
+	g.settle()
+	g.writes()
+	g.source.mu.Lock()
+	g.source.states = g.source.states[:1]
+	delete(g.source.given[web], "b")
+	g.source.mu.Unlock()
+	g.rec.Resync("b", "config")
+	g.settle()
+	g.expectWrites()
+	settings := g.options.Settings
+	settings.DeleteRemoved = true
+	g.rec.SetSettings(settings)
+	g.rec.Resync("", "config")
+	g.settle()
+	g.expect(web, "10.0.0.1")
+}
+
+func TestHandWrittenEndpointsThatAreStillToBeReadAreKept(t *testing.T) {
+	g := newGround(t, "a")
+	g.start()
+	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+	g.settle()
+	g.writes()
+	g.source.unset("a", web)
+	g.source.unseen[web] = []string{"a"}
+	g.rec.Resync("a", "resync")
+	g.settle()
+	g.expectWrites()
+	g.expect(web, "10.0.0.1")
+}

@@ -107,7 +107,11 @@ func (w *writer) do(ctx context.Context, replica syncer.Key, a *plan.Action) rec
 	if a.Kind == plan.KindNamespace {
 		id.Namespace = ""
 	}
-	w.view.begin(id)
+	// Several replicas may make one namespace at once, so it has no own writes.
+	tracked := a.Kind != plan.KindNamespace
+	if tracked {
+		w.view.begin(id)
+	}
 	r := receipt{kind: a.Kind, sent: time.Now()}
 	result, err := w.send(ctx, replica, id, a)
 	r.acked = time.Now()
@@ -119,7 +123,7 @@ func (w *writer) do(ctx context.Context, replica syncer.Key, a *plan.Action) rec
 		out.gone = &found{id: id, replica: replica, owned: true, uid: a.Standing.UID, rv: version(a.Standing.ResourceVersion)}
 	case err == nil:
 		out.object = result
-		out.wrote = a.Standing == nil || result.rv != version(a.Standing.ResourceVersion)
+		out.wrote = tracked && (a.Standing == nil || result.rv != version(a.Standing.ResourceVersion))
 		if out.wrote {
 			r.made = refOf(result)
 		}

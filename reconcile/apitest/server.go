@@ -29,6 +29,7 @@ type Server struct {
 	intercept func(Request) *Fault
 	writes    []Write
 	noSlices  bool
+	noStreams bool
 }
 
 // Request is one call as a fault decides about it.
@@ -116,6 +117,14 @@ func (s *Server) WithoutSlices() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.noSlices = true
+}
+
+// WithoutStreamedLists makes the server refuse sendInitialEvents, as servers
+// before 1.34 do by default.
+func (s *Server) WithoutStreamedLists() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noStreams = true
 }
 
 // Writes returns what a user agent wrote since the last ForgetWrites.

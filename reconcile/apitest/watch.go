@@ -10,6 +10,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -63,7 +65,12 @@ func (s *stream) send(verb watch.EventType, object any) bool {
 
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, k *kind, req Request) {
 	_, rv := s.store.list(k, req.Namespace)
-	if err := tooLarge(r, rv); err != nil {
+	err := tooLarge(r, rv)
+	if s.mayNotStream(r) {
+		err = apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "ListOptions"}, "", field.ErrorList{
+			field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")})
+	}
+	if err != nil {
 		answer, code := failure(err)
 		respond(w, answer, code)
 		return
@@ -76,6 +83,12 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, k *kind, req Requ
 		return
 	}
 	s.follow(st, r)
+}
+
+func (s *Server) mayNotStream(r *http.Request) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.noStreams && r.URL.Query().Get("sendInitialEvents") != ""
 }
 
 // begin sends the initial events and finds the revision to follow from.
