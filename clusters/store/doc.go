@@ -18,13 +18,23 @@
 // is older than what it holds (see sequence.go). Calls for different kinds, and
 // all reads, may come from any number of goroutines.
 //
+// # Lists and guards
+//
+// A complete list is planned first (PlanReplacePods, PlanReplaceServices): the
+// plan says what is absent and what removing it would do to ready endpoints, and
+// a guard says what to keep. What is kept is held: it goes on serving until an
+// event or a list shows it, the next list is believed, or it is released.
+//
 // # Memory
 //
-// A pod costs about 0.4 kB and its share of its label set; the record is 240
-// bytes, its name and UID about 80, its map slot about 40, its place in the
-// group 10, the remembered trigger time about 50. Label sets and container port
-// lists exist once per distinct content, and go with their last user. The
-// benchmarks BenchmarkMemoryPerPod and BenchmarkPodEvent keep these claims.
+// A pod of a Deployment of ten costs about 0.45 kB: its record 240 bytes, name
+// and UID 80, its slot in the namespace 50, its share of the group 80. A pod of a
+// StatefulSet, with a label set of its own, costs about 1.1 kB, a Service with its
+// place in the index 1.4 kB, a pod's remembered trigger time 50 bytes. Fleet-like,
+// with a Service for ten pods and an eighth of them StatefulSets, all of it makes
+// 0.73 kB per pod, against 13 kB for the same pods decoded. Label sets, strings of
+// labels, node names and port lists exist once and go with their last user.
+// BenchmarkMemoryPerPod and BenchmarkPodEvent keep these claims.
 //
 // What never happens here: no client, goroutine, clock, logger or metric; no
 // function of the caller's is called while a lock is held; nothing that a

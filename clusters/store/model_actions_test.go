@@ -92,7 +92,7 @@ func (m *model) service(key syncer.Key) syncer.Service {
 		svc.Ports = []syncer.ServicePort{{Name: "p", Protocol: "TCP", Port: 80,
 			Target: pick(m, syncer.TargetPort{Number: 8080}, syncer.TargetPort{Name: "web"})}}
 	}
-	switch m.rng.IntN(9) {
+	switch m.rng.IntN(10) {
 	case 0:
 		svc.Selector = m.labels()
 	case 1, 2:
@@ -109,6 +109,8 @@ func (m *model) service(key syncer.Key) syncer.Service {
 	case 7:
 		svc.Labels = m.labels()
 		svc.Labels["always"] = "there"
+	case 8:
+		svc.UID, svc.Selector = "w"+fmt.Sprint(m.rng.IntN(2)), pick(m, nil, svc.Selector)
 	}
 	return svc
 }
