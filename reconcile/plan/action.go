@@ -69,6 +69,7 @@ type EndpointsSpec struct {
 }
 
 // SliceSpec is one EndpointSlice as it should be; it belongs to one cluster.
+// The slices of a cluster share one Labels map; treat as read-only.
 type SliceSpec struct {
 	Cluster string
 	syncer.Slice

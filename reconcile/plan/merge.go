@@ -177,10 +177,10 @@ func mergeSlices(key syncer.Key, shares []*share, observed Observed, settings Se
 		first := group[0]
 		o := syncer.PackOptions{Service: key, Cluster: first.Cluster, MaxEndpoints: settings.MaxEndpointsPerSlice}
 		trigger := earliest(group)
+		labels := sliceLabels(first.Service.Labels, key.Name, first.Cluster)
 		for _, slice := range syncer.Pack(standingSlices(observed, first.Cluster), endpoints, families, o) {
 			specs = append(specs, SliceSpec{
-				Cluster: first.Cluster, Slice: slice, Trigger: trigger,
-				Labels: sliceLabels(first.Service.Labels, key.Name, first.Cluster),
+				Cluster: first.Cluster, Slice: slice, Trigger: trigger, Labels: labels,
 			})
 		}
 	}

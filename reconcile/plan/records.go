@@ -51,7 +51,7 @@ func parseSources(record string) []source {
 	if json.Unmarshal([]byte(record), &sources) != nil {
 		return nil
 	}
-	return slices.DeleteFunc(sources, func(s source) bool { return s.Cluster == "" })
+	return slices.DeleteFunc(sources, func(s source) bool { return !validClusterName(s.Cluster) })
 }
 
 // onlyEndpoints begins an address record beside slices: addresses that no slice
@@ -116,18 +116,24 @@ func parseAddresses(record string) (named map[netip.Addr]string, rest string) {
 	record = strings.TrimPrefix(record, onlyEndpoints)
 	for entry := range strings.SplitSeq(record, ";") {
 		cluster, list, _ := strings.Cut(entry, "=")
+		if !validClusterName(cluster) {
+			continue
+		}
 		if list == "*" {
 			rest = cluster
 			continue
 		}
 		for text := range strings.SplitSeq(list, ",") {
-			if addr, err := netip.ParseAddr(text); err == nil && cluster != "" {
+			if addr, err := netip.ParseAddr(text); err == nil {
 				named[addr] = cluster
 			}
 		}
 	}
 	return named, rest
 }
+
+// validClusterName: as in the configuration, a DNS label.
+func validClusterName(s string) bool { return len(s) <= 63 && validDNSText(s) }
 
 func addressesOf(subsets []syncer.Subset) map[netip.Addr]bool {
 	all := map[netip.Addr]bool{}

@@ -114,20 +114,18 @@ func (r *recovery) readEndpoints() {
 	r.standing = e.Subsets
 	r.truncated = e.Annotations[AnnotationOverCapacity] == OverCapacity
 	r.mine = map[netip.Addr]bool{}
-	sliced := map[netip.Addr]bool{}
-	for _, s := range r.slices {
-		for i := range s.Endpoints {
-			sliced[s.Endpoints[i].Addr] = true
+	sliced := map[netip.Addr]string{}
+	for i := range r.observed.Slices {
+		if s := &r.observed.Slices[i]; s.Owned {
+			for j := range s.Endpoints {
+				sliced[s.Endpoints[j].Addr] = s.Cluster
+			}
 		}
 	}
-	record, recorded := e.Annotations[AnnotationAddresses]
-	named, rest := parseAddresses(record)
+	named, rest := parseAddresses(e.Annotations[AnnotationAddresses])
 	for addr := range addressesOf(r.standing) {
-		if !addr.IsValid() {
-			continue
-		}
-		owner, known := named[addr]
-		if sliced[addr] || recorded && (owner == r.cluster || !known && rest == r.cluster) {
+		owner := cmp.Or(sliced[addr], named[addr], rest)
+		if addr.IsValid() && owner == r.cluster {
 			r.mine[addr] = true
 		}
 	}

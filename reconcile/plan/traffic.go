@@ -87,27 +87,22 @@ func separate(key syncer.Key, shares []*share) (conflicts []Conflict) {
 	if len(shares) < 2 {
 		return nil
 	}
-	holder := map[netip.Addr]*share{}
-	for _, claims := range []func(*share, *syncer.Endpoint) bool{
-		func(s *share, e *syncer.Endpoint) bool { return e.Ready && !s.Stale },
-		func(s *share, e *syncer.Endpoint) bool { return !e.Terminating && !s.Stale },
-		func(s *share, e *syncer.Endpoint) bool { return e.Ready },
-		func(*share, *syncer.Endpoint) bool { return true },
-	} {
-		for _, s := range shares {
-			for i := range s.endpoints {
-				if e := &s.endpoints[i]; holder[e.Addr] == nil && claims(s, e) {
-					holder[e.Addr] = s
-				}
+	holders := make(map[netip.Addr]holder, len(shares[0].endpoints))
+	for _, s := range shares {
+		for i := range s.endpoints {
+			e := &s.endpoints[i]
+			claim := claimOf(s, e)
+			if h, held := holders[e.Addr]; !held || claim < h.claim {
+				holders[e.Addr] = holder{s, claim}
 			}
 		}
 	}
 	for _, s := range shares {
-		lost := func(e syncer.Endpoint) bool { return holder[e.Addr] != s }
+		lost := func(e syncer.Endpoint) bool { return holders[e.Addr].share != s }
 		if !slices.ContainsFunc(s.endpoints, lost) {
 			continue
 		}
-		if c, disputed := duplicates(key, s, holder); disputed {
+		if c, disputed := duplicates(key, s, holders); disputed {
 			conflicts = append(conflicts, c)
 		}
 		s.limit(slices.DeleteFunc(slices.Clone(s.endpoints), lost))
@@ -115,13 +110,33 @@ func separate(key syncer.Key, shares []*share) (conflicts []Conflict) {
 	return conflicts
 }
 
+// holder is the share that keeps an address, and how good its claim is.
+type holder struct {
+	share *share
+	claim int
+}
+
+// claimOf ranks what a share knows about an address, the best first.
+func claimOf(s *share, e *syncer.Endpoint) int {
+	switch {
+	case e.Ready && !s.Stale:
+		return 0
+	case !e.Terminating && !s.Stale:
+		return 1
+	case e.Ready:
+		return 2
+	default:
+		return 3
+	}
+}
+
 // duplicates reports the live addresses that a share loses.
-func duplicates(key syncer.Key, s *share, holder map[netip.Addr]*share) (c Conflict, disputed bool) {
+func duplicates(key syncer.Key, s *share, holders map[netip.Addr]holder) (c Conflict, disputed bool) {
 	const named = 3
 	seen, winners := map[netip.Addr]bool{}, map[string]bool{}
 	for i := range s.endpoints {
 		e := &s.endpoints[i]
-		if h := holder[e.Addr]; h != s && !e.Terminating {
+		if h := holders[e.Addr].share; h != s && !e.Terminating {
 			seen[e.Addr], winners[h.Cluster] = true, true
 		}
 	}
