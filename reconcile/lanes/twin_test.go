@@ -296,7 +296,7 @@ func compare(t *testing.T, step int, q *Queue, tw *twin) {
 }
 
 func TestQueueEqualsItsTwin(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) { play(t, seed, 400) })
 	}
 }

@@ -321,7 +321,7 @@ func checkRestart(t *testing.T, rng *rand.Rand, contributions []Contribution, ob
 }
 
 func TestLaws(t *testing.T) {
-	for seed := range uint64(80) {
+	for seed := range uint64(30) {
 		history(t, seed, 40)
 	}
 }
