@@ -249,6 +249,13 @@ func conflictReasons() []string {
 	return []string{"foreign_object", "port", "headless", "duplicate_ip", "selector"}
 }
 
+// rejectReasons are the values of the label of rejected_addresses_total.
+func rejectReasons() []string {
+	return []string{
+		"malformed", "unspecified", "loopback", "link_local", "multicast", "not_allowed", "port", "hostname", "node_name", "fqdn",
+	}
+}
+
 // Families returns the table of all families of ours, in the order of the docs.
 func Families() []Family {
 	return []Family{

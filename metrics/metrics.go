@@ -51,7 +51,6 @@ type Metrics struct {
 	added, retried                             *prometheus.CounterVec
 	waited, worked                             *prometheus.HistogramVec
 	reloads                                    *prometheus.CounterVec
-	reloadOK, reloadTime                       prometheus.Gauge
 }
 
 // New returns Metrics on a registry of its own.
@@ -190,6 +189,9 @@ func (m *Metrics) AddCluster(name string) {
 	}
 	for _, stage := range stages() {
 		m.latency.WithLabelValues(name, stage)
+	}
+	for _, reason := range rejectReasons() {
+		m.rejected.WithLabelValues(name, reason)
 	}
 }
 

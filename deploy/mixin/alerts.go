@@ -1,0 +1,165 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mixin
+
+// Severity says who is told: critical wakes somebody, warning waits for the day.
+type Severity string
+
+// The severities.
+const (
+	Critical Severity = "critical"
+	Warning  Severity = "warning"
+)
+
+// Alert is one alerting rule. docs/runbooks holds a page of its name.
+type Alert struct {
+	Name     string
+	Expr     string
+	For      string
+	Severity Severity
+	// Summary and Description are templates of Prometheus.
+	Summary, Description string
+}
+
+// Alerts returns all alerts: speed, reach, safety, process.
+func Alerts() []Alert {
+	var all []Alert
+	for _, group := range [][]Alert{speedAlerts(), reachAlerts(), safetyAlerts(), processAlerts()} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+// slowShare is the share of live changes over the last while that took longer
+// than a quarter of a second.
+func slowShare(window string) string {
+	return `(1 - sum by (cluster) (rate(tributary_change_latency_seconds_bucket{stage="total",le="0.25"}[` + window + `]))` +
+		` / sum by (cluster) (rate(tributary_change_latency_seconds_count{stage="total"}[` + window + `])))`
+}
+
+func speedAlerts() []Alert {
+	return []Alert{
+		{
+			Name: "TributaryChangesSlow", For: "2m", Severity: Critical,
+			// Goal: 99 % of live changes within 250 ms. Burning 14.4 times as fast as
+			// that allows uses up a month's budget in two days; the short window ends
+			// the alert soon after the trouble.
+			Expr:        slowShare("1h") + " > 14.4 * 0.01 and " + slowShare("5m") + " > 14.4 * 0.01",
+			Summary:     "Changes of {{ $labels.cluster }} reach the ingress cluster slowly",
+			Description: "{{ $value | humanizePercentage }} of the live changes of the last hour took longer than 250 ms. Pods that are gone take traffic for that long.",
+		},
+		{
+			Name: "TributaryLagHigh", For: "1m", Severity: Critical,
+			Expr:        `max by (cluster) (tributary_sync_lag_seconds) > 30`,
+			Summary:     "Changes of {{ $labels.cluster }} are not being written",
+			Description: "The oldest change of {{ $labels.cluster }} has been waiting for {{ $value | humanizeDuration }}.",
+		},
+		{
+			Name: "TributaryRemovalsWait", For: "1m", Severity: Critical,
+			Expr:        `max(tributary_workqueue_oldest_age_seconds{lane="removal"}) > 5`,
+			Summary:     "Removals are waiting in the queue",
+			Description: "An address that should leave the ingress cluster has been waiting for {{ $value | humanizeDuration }}; removals normally overtake everything.",
+		},
+		{
+			Name: "TributaryNativeDisagreement", For: "15m", Severity: Warning,
+			Expr:        `histogram_quantile(0.9, sum by (cluster, le) (rate(tributary_native_lag_seconds_bucket[15m]))) > 30`,
+			Summary:     "The controller manager of {{ $labels.cluster }} runs far behind",
+			Description: "One change in ten reaches the member's own Endpoints {{ $value | humanizeDuration }} after Tributary computed it. Tributary does not depend on them; whatever else reads them does.",
+		},
+	}
+}
+
+func reachAlerts() []Alert {
+	return []Alert{
+		{
+			Name: "TributaryMemberUnreachable", For: "5m", Severity: Warning,
+			Expr:        `max by (cluster) (tributary_cluster_up) == 0`,
+			Summary:     "Member {{ $labels.cluster }} does not answer",
+			Description: "Its endpoints stay as last known; pods that go meanwhile keep taking traffic.",
+		},
+		{
+			Name: "TributaryMemberStale", For: "1m", Severity: Critical,
+			Expr:        `min by (cluster) (tributary_cluster_last_contact_seconds) > 900`,
+			Summary:     "Nothing was heard of {{ $labels.cluster }} for {{ $value | humanizeDuration }}",
+			Description: "What the ingress cluster routes to in {{ $labels.cluster }} is that old.",
+		},
+		{
+			Name: "TributaryMemberNotSynced", For: "10m", Severity: Warning,
+			Expr:        `max by (cluster) (tributary_cluster_synced) == 0`,
+			Summary:     "Member {{ $labels.cluster }} was not read whole since the start",
+			Description: "Until it is, what it contributed before stays as it was.",
+		},
+		{
+			Name: "TributaryIngressUnreachable", For: "1m", Severity: Critical,
+			Expr:        `max(tributary_ingress_up) == 0`,
+			Summary:     "The ingress cluster does not answer",
+			Description: "No change of any member can be written.",
+		},
+		{
+			Name: "TributaryAbsent", For: "5m", Severity: Critical,
+			Expr:        `absent(tributary_build_info)`,
+			Summary:     "Tributary is not being scraped",
+			Description: "It is not running, or Prometheus does not find it. Endpoints in the ingress cluster do not follow the members.",
+		},
+	}
+}
+
+func safetyAlerts() []Alert {
+	return []Alert{
+		{
+			Name: "TributaryChangesHeld", For: "5m", Severity: Warning,
+			Expr:        `max by (cluster, reason) (tributary_held_changes) > 0`,
+			Summary:     "Changes of {{ $labels.cluster }} are held: {{ $labels.reason }}",
+			Description: "{{ $value }} changes are kept back until they are confirmed or released. `tributary status` names them and says how.",
+		},
+		{
+			Name: "TributaryWritesFailing", For: "5m", Severity: Critical,
+			Expr: `sum by (kind) (rate(tributary_writes_total{result=~"throttled|forbidden|invalid|timeout|error"}[5m]))` +
+				` / sum by (kind) (rate(tributary_writes_total[5m])) > 0.05`,
+			Summary:     "Writes of {{ $labels.kind }} to the ingress cluster fail",
+			Description: "{{ $value | humanizePercentage }} of the writes failed. Each is tried again, so changes are late.",
+		},
+		{
+			Name: "TributaryThrottled", For: "10m", Severity: Warning,
+			Expr:        `sum by (role, cluster) (rate(tributary_client_requests_total{code="429"}[5m])) > 1`,
+			Summary:     "An API server asks Tributary to slow down ({{ $labels.role }} {{ $labels.cluster }})",
+			Description: "{{ $value | humanize }} requests a second are answered with 429.",
+		},
+		{
+			Name: "TributaryConflict", For: "15m", Severity: Warning,
+			Expr:        `max by (reason) (tributary_conflicts) > 0`,
+			Summary:     "{{ $value }} conflicts: {{ $labels.reason }}",
+			Description: "Members disagree about a Service, or an object that is not Tributary's has its name. `tributary status` names each with its remedy.",
+		},
+		{
+			Name: "TributaryAddressesRejected", For: "0m", Severity: Warning,
+			Expr:        `sum by (cluster, reason) (increase(tributary_rejected_addresses_total[15m])) > 0`,
+			Summary:     "Addresses of {{ $labels.cluster }} are left out: {{ $labels.reason }}",
+			Description: "The API would refuse them, or the configuration does not allow them. The other addresses of the Services pass.",
+		},
+	}
+}
+
+func processAlerts() []Alert {
+	return []Alert{
+		{
+			Name: "TributaryNotReady", For: "15m", Severity: Warning,
+			Expr:        `max by (instance) (tributary_ready) == 0`,
+			Summary:     "{{ $labels.instance }} is not ready",
+			Description: "/readyz says what it waits for.",
+		},
+		{
+			Name: "TributaryConfigRefused", For: "5m", Severity: Warning,
+			Expr:        `min by (instance) (tributary_config_last_reload_successful) == 0`,
+			Summary:     "{{ $labels.instance }} refused its configuration",
+			Description: "The one before goes on running; after a restart there would be none. `tributary check` says what is wrong.",
+		},
+	}
+}
+
+// Group is the name of the one group of rules.
+const Group = "tributary"
+
+// Runbook is where the page of an alert is, in this repository.
+func (a Alert) Runbook() string { return "docs/runbooks/" + a.Name + ".md" }

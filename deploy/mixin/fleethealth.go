@@ -1,0 +1,189 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mixin
+
+// fleetHealth answers: is it safe?
+func fleetHealth() Dashboard {
+	return Dashboard{
+		File: "fleet-health.json", UID: "tributary-fleet-health", Title: "Tributary / Fleet health",
+		Description: "Is it safe? Which clusters are seen, what is kept back, what is in conflict, and whether the process is well.",
+		Rows:        []Row{healthAtAGlance(), healthClusters(), healthEndpoints(), healthTrouble(), healthWatches(), healthProcess()},
+	}
+}
+
+func healthAtAGlance() Row {
+	return Row{"At a glance", []Panel{
+		{
+			Title: "Members not answering", Kind: Number, Unit: "short", Width: 4, Warn: 1, Bad: 2,
+			Description: "Their endpoints stay as last known.",
+			Queries:     []Query{q(`count(tributary_cluster_up{CSEL} == 0) or vector(0)`, "down")},
+		},
+		{
+			Title: "Members not seen whole", Kind: Number, Unit: "short", Width: 4, Warn: 1, Bad: 2,
+			Description: "Since the process started. What they contributed before stays.",
+			Queries:     []Query{q(`count(tributary_cluster_synced{CSEL} == 0) or vector(0)`, "unsynced")},
+		},
+		{
+			Title: "Ingress cluster answers", Kind: Number, Unit: "bool_yes_no", Width: 4, Falling: true, Warn: 1, Bad: 1,
+			Description: "Nothing can be written while it does not.",
+			Queries:     []Query{q(`min(tributary_ingress_up{SEL})`, "ingress")},
+		},
+		{
+			Title: "Held changes", Kind: Number, Unit: "short", Width: 4, Warn: 1, Bad: 10,
+			Description: "Changes that a guard keeps back. `tributary status` says how to release them.",
+			Queries:     []Query{q(`sum(tributary_held_changes{CSEL}) or vector(0)`, "held")},
+		},
+		{
+			Title: "Conflicts", Kind: Number, Unit: "short", Width: 4, Warn: 1, Bad: 10,
+			Description: "Disagreements that a person should mend. `tributary status` names each.",
+			Queries:     []Query{q(`sum(tributary_conflicts{SEL})`, "conflicts")},
+		},
+		{
+			Title: "Replicas", Kind: Number, Unit: "short", Width: 4,
+			Description: "Services in the ingress cluster that Tributary owns.",
+			Queries:     []Query{q(`max(tributary_replicas{SEL})`, "replicas")},
+		},
+	}}
+}
+
+func healthClusters() Row {
+	return Row{"Members", []Panel{
+		{
+			Title: "Answers", Kind: Timeline, Width: 12, Falling: true, Warn: 1, Bad: 1,
+			Description: "Whether each member cluster answers.",
+			Queries:     []Query{q(`min by (cluster) (tributary_cluster_up{CSEL})`, "{{cluster}}")},
+		},
+		{
+			Title: "Time since last heard of", Kind: Graph, Unit: "s", Width: 12, Warn: 90, Bad: 300,
+			Description: "An event, a bookmark (about once a minute) or an answer to a probe.",
+			Queries:     []Query{q(`max by (cluster) (tributary_cluster_last_contact_seconds{CSEL})`, "{{cluster}}")},
+		},
+		{
+			Title: "Answers of the members' API servers", Kind: Graph, Unit: "ops", Width: 12,
+			Description: "Requests by status code; `error` is no answer at all.",
+			Queries:     []Query{q(`sum by (cluster, code) (rate(tributary_client_requests_total{CSEL,role="member"}[$__rate_interval]))`, "{{cluster}} {{code}}")},
+		},
+		{
+			Title: "Time until a member answers, slowest 1 %", Kind: Graph, Unit: "s", Width: 12,
+			Description: "For a watch: until it was established.",
+			Queries:     []Query{quantile(0.99, "client_request_duration_seconds", `CSEL,role="member"`, "cluster", "{{cluster}}")},
+		},
+	}}
+}
+
+func healthEndpoints() Row {
+	return Row{"What the members contribute", []Panel{
+		{
+			Title: "Ready endpoints", Kind: Graph, Unit: "short", Width: 8,
+			Description: "By member. A step down in all Services of a member at once is worth a look at its nodes.",
+			Queries:     []Query{q(`sum by (cluster) (tributary_endpoints{CSEL,state="ready"})`, "{{cluster}}")},
+		},
+		{
+			Title: "Endpoints that are not ready", Kind: Graph, Unit: "short", Width: 8,
+			Description: "By member; terminating ones included.",
+			Queries:     []Query{q(`sum by (cluster) (tributary_endpoints{CSEL,state="not_ready"})`, "{{cluster}}")},
+		},
+		{
+			Title: "Services and pods", Kind: Graph, Unit: "short", Width: 8,
+			Description: "Services that are replicated, and pods in memory.",
+			Queries: []Query{
+				q(`sum by (cluster) (tributary_services{CSEL})`, "Services {{cluster}}"),
+				q(`sum by (cluster) (tributary_pods{CSEL})`, "pods {{cluster}}"),
+			},
+		},
+	}}
+}
+
+func healthTrouble() Row {
+	return Row{"Guards, conflicts and rejected addresses", []Panel{
+		{
+			Title: "Held changes by reason", Kind: Graph, Unit: "short", Width: 8, Stack: true,
+			Description: "Kept back until released or confirmed.",
+			Queries:     []Query{q(`sum by (cluster, reason) (tributary_held_changes{CSEL}) or vector(0)`, "{{cluster}} {{reason}}")},
+		},
+		{
+			Title: "Conflicts by reason", Kind: Graph, Unit: "short", Width: 8, Stack: true,
+			Description: "foreign_object: an object of that name is not ours and is left alone. The others: members disagree.",
+			Queries:     []Query{q(`sum by (reason) (tributary_conflicts{SEL})`, "{{reason}}")},
+		},
+		{
+			Title: "Addresses newly rejected", Kind: Graph, Unit: "short", Width: 8,
+			Description: "Left out of a replica; the Service's other addresses pass.",
+			Queries:     []Query{q(`sum by (cluster, reason) (increase(tributary_rejected_addresses_total{CSEL}[$__rate_interval])) or vector(0)`, "{{cluster}} {{reason}}")},
+		},
+	}}
+}
+
+func healthWatches() Row {
+	return Row{"Watches", []Panel{
+		{
+			Title: "Events", Kind: Graph, Unit: "ops", Width: 8,
+			Description: "Events read from each member per second.",
+			Queries:     []Query{q(`sum by (cluster) (rate(tributary_watch_events_total{CSEL}[$__rate_interval]))`, "{{cluster}}")},
+		},
+		{
+			Title: "Watches that ended", Kind: Graph, Unit: "short", Width: 8,
+			Description: "closed is ordinary, every few minutes. silent, broken and garbled are not.",
+			Queries:     []Query{q(`sum by (cluster, reason) (increase(tributary_watch_restarts_total{CSEL}[$__rate_interval])) or vector(0)`, "{{cluster}} {{reason}}")},
+		},
+		{
+			Title: "Complete lists, and what could not be read", Kind: Graph, Unit: "short", Width: 8,
+			Description: "first_fill once per start; expired when the server forgot the revision. Lists are what a member's API server feels most.",
+			Queries: []Query{
+				q(`sum by (cluster, reason) (increase(tributary_lists_total{CSEL}[$__rate_interval]))`, "{{cluster}} {{reason}}"),
+				q(`sum by (cluster) (increase(tributary_unreadable_objects_total{CSEL}[$__rate_interval])) or vector(0)`, "unreadable {{cluster}}"),
+			},
+		},
+		{
+			Title: "Duration of a complete list, slowest 1 %", Kind: Graph, Unit: "s", Width: 12,
+			Description: "Seen only when lists are read: at the start, and after a watch expired.",
+			Queries:     []Query{q(`histogram_quantile(0.99, sum by (cluster, resource, le) (tributary_list_duration_seconds_bucket{CSEL}))`, "{{cluster}} {{resource}}")},
+		},
+		{
+			Title: "Requests that were asked to slow down", Kind: Graph, Unit: "ops", Width: 12,
+			Description: "Status 429, members and ingress cluster.",
+			Queries:     []Query{q(`sum by (role, cluster) (rate(tributary_client_requests_total{SEL,code="429"}[$__rate_interval])) or vector(0)`, "{{role}} {{cluster}}")},
+		},
+	}}
+}
+
+func healthProcess() Row {
+	const ours = ` and on (instance) tributary_build_info{SEL}`
+	return Row{"Process", []Panel{
+		{
+			Title: "Ready", Kind: Timeline, Width: 8, Falling: true, Warn: 1, Bad: 1,
+			Description: "Whether /readyz says yes, and whether the configuration on disk is the running one.",
+			Queries: []Query{
+				q(`min by (instance) (tributary_ready{SEL})`, "ready {{instance}}"),
+				q(`min by (instance) (tributary_config_last_reload_successful{SEL})`, "configuration {{instance}}"),
+			},
+		},
+		{
+			Title: "Memory", Kind: Graph, Unit: "bytes", Width: 8,
+			Description: "Resident memory, and the live heap.",
+			Queries: []Query{
+				q(`process_resident_memory_bytes{SEL}`+ours, "resident {{instance}}"),
+				q(`go_memstats_heap_inuse_bytes{SEL}`+ours, "heap {{instance}}"),
+			},
+		},
+		{
+			Title: "CPU and goroutines", Kind: Graph, Unit: "short", Width: 8,
+			Description: "Cores in use; goroutines follow the number of members.",
+			Queries: []Query{
+				q(`rate(process_cpu_seconds_total{SEL}[$__rate_interval])`+ours, "cores {{instance}}"),
+				q(`go_goroutines{SEL}`+ours, "goroutines {{instance}}"),
+			},
+		},
+		{
+			Title: "Version", Kind: Number, Unit: "short", Width: 12,
+			Description: "Instances by version: more than one line means a rollout in progress.",
+			Queries:     []Query{q(`count by (version) (tributary_build_info{SEL})`, "{{version}}")},
+		},
+		{
+			Title: "Time since the configuration was taken", Kind: Number, Unit: "s", Width: 12,
+			Description: "An edit takes effect without a restart; an invalid one is refused and this goes on counting.",
+			Queries:     []Query{q(`time() - max(tributary_config_last_reload_success_timestamp_seconds{SEL})`, "age")},
+		},
+	}}
+}

@@ -1,0 +1,226 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mixin
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"tributary.dev/tributary/metrics"
+)
+
+var update = flag.Bool("update", false, "rewrite the rendered files under deploy/")
+
+// TestRenderedFiles: what is committed is what the code renders, no more and
+// no less.
+func TestRenderedFiles(t *testing.T) {
+	files, err := Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range files {
+		path = filepath.Join("..", path)
+		if *update {
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what the code renders (%v); run: go test ./deploy/... -update", path, err)
+		}
+	}
+	committed, err := filepath.Glob("../dashboards/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range committed {
+		if _, ok := files["dashboards/"+filepath.Base(path)]; !ok {
+			t.Errorf("%s is rendered by nothing", path)
+		}
+	}
+}
+
+// TestQueriesNameRealFamilies: every family and label in a query exists.
+func TestQueriesNameRealFamilies(t *testing.T) {
+	checked := 0
+	for where, expr := range allExpressions() {
+		for _, problem := range problems(expr) {
+			t.Errorf("%s: %s\n%s", where, problem, expr)
+		}
+		checked++
+	}
+	if checked < 50 {
+		t.Errorf("only %d queries checked", checked)
+	}
+	// The check itself must be able to fail.
+	for expr, want := range map[string]string{
+		`tributary_nope`:                            "no family",
+		`sum by (pod) (tributary_cluster_up)`:       `label "pod"`,
+		`tributary_cluster_up{stage="x"}`:           `label "stage"`,
+		`tributary_sync_lag_seconds_bucket`:         "no family",
+		`sum by (cluster, le) (tributary_pods)`:     `label "le"`,
+		`rate(tributary_writes_total{kin="x"}[5m])`: `label "kin"`,
+	} {
+		if got := strings.Join(problems(expr), "; "); !strings.Contains(got, want) {
+			t.Errorf("problems of %s: %q; want %q", expr, got, want)
+		}
+	}
+}
+
+func allExpressions() map[string]string {
+	all := map[string]string{}
+	for _, d := range Dashboards() {
+		for _, row := range d.Rows {
+			for _, p := range row.Panels {
+				for _, query := range p.Queries {
+					all[d.File+": "+p.Title+": "+query.Legend] = query.expanded()
+				}
+			}
+		}
+	}
+	for _, a := range Alerts() {
+		all["alert "+a.Name] = a.Expr
+	}
+	for _, a := range annotations() {
+		all["annotation "+a.Name] = a.Expr
+	}
+	return all
+}
+
+var (
+	selector = regexp.MustCompile(`(tributary_[a-z_]+)(?:\{([^}]*)\})?`)
+	matcher  = regexp.MustCompile(`([a-z_]+)\s*(?:=~|!~|!=|=)\s*"`)
+	grouping = regexp.MustCompile(`by \(([^)]*)\)`)
+)
+
+// problems compares an expression with the table of families. It knows no
+// PromQL: names, matchers and groupings are enough.
+func problems(expr string) (found []string) {
+	table := map[string]metrics.Family{}
+	for _, f := range metrics.Families() {
+		table[f.FullName()] = f
+		if f.Type == metrics.Histogram {
+			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+				g := f
+				if suffix == "_bucket" {
+					g.Labels = append(slices.Clone(f.Labels), "le")
+				}
+				table[f.FullName()+suffix] = g
+			}
+		}
+	}
+	known := []string{"instance", "job"}
+	for _, match := range selector.FindAllStringSubmatch(expr, -1) {
+		family, ok := table[match[1]]
+		if !ok {
+			found = append(found, "no family "+match[1])
+			continue
+		}
+		labels := append(slices.Clone(family.Labels), "instance", "job")
+		for _, label := range matcher.FindAllStringSubmatch(match[2], -1) {
+			if !slices.Contains(labels, label[1]) {
+				found = append(found, match[1]+" has no label \""+label[1]+"\"")
+			}
+		}
+		known = append(known, labels...)
+	}
+	for _, group := range grouping.FindAllStringSubmatch(expr, -1) {
+		for label := range strings.SplitSeq(group[1], ",") {
+			if label = strings.TrimSpace(label); !slices.Contains(known, label) {
+				found = append(found, "nothing here has label \""+label+"\"")
+			}
+		}
+	}
+	return found
+}
+
+// TestRunbooks: every alert has its page, every page its alert, and the page
+// says what to look at and what to do.
+func TestRunbooks(t *testing.T) {
+	const dir = "../../docs/runbooks"
+	pages, err := filepath.Glob(dir + "/Tributary*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range Alerts() {
+		page := filepath.Join(dir, a.Name+".md")
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Errorf("alert %s has no runbook: %v", a.Name, err)
+			continue
+		}
+		for _, part := range []string{"# " + a.Name + "\n", "\n## Meaning\n", "\n## Look\n", "\n## Act\n"} {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("%s has no %q", page, strings.TrimSpace(part))
+			}
+		}
+		pages = slices.DeleteFunc(pages, func(p string) bool { return filepath.Base(p) == a.Name+".md" })
+	}
+	for _, page := range pages {
+		t.Errorf("%s belongs to no alert", page)
+	}
+}
+
+// TestAlertsAreTested: alerts_test.yaml, which promtool runs, has a firing and
+// a silent case for every alert.
+func TestAlertsAreTested(t *testing.T) {
+	text, err := os.ReadFile("../prometheus/alerts_test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range Alerts() {
+		cases := regexp.MustCompile(`alertname: `+a.Name+`\n\s+(exp_alerts: \[\]|exp_alerts:\n)`).FindAllSubmatch(text, -1)
+		silent, firing := 0, 0
+		for _, c := range cases {
+			if bytes.HasSuffix(c[1], []byte("[]")) {
+				silent++
+			} else {
+				firing++
+			}
+		}
+		if silent == 0 || firing == 0 {
+			t.Errorf("%s: %d silent and %d firing cases in alerts_test.yaml; want both", a.Name, silent, firing)
+		}
+	}
+}
+
+func TestPanels(t *testing.T) {
+	for _, d := range Dashboards() {
+		titles := map[string]bool{}
+		for _, row := range d.Rows {
+			for _, p := range row.Panels {
+				switch {
+				case p.Description == "":
+					t.Errorf("%s: %q has no description", d.File, p.Title)
+				case p.Unit == "" && p.Kind != Timeline:
+					t.Errorf("%s: %q has no unit", d.File, p.Title)
+				case len(p.Queries) == 0 || p.Width < 4 || p.Width > gridWidth:
+					t.Errorf("%s: %q has no query or no width", d.File, p.Title)
+				case titles[p.Title]:
+					t.Errorf("%s: %q twice", d.File, p.Title)
+				}
+				titles[p.Title] = true
+			}
+		}
+		laid := d.grafana().Panels
+		for i, a := range laid {
+			for _, b := range laid[i+1:] {
+				if a.GridPos.X < b.GridPos.X+b.GridPos.W && b.GridPos.X < a.GridPos.X+a.GridPos.W &&
+					a.GridPos.Y < b.GridPos.Y+b.GridPos.H && b.GridPos.Y < a.GridPos.Y+a.GridPos.H {
+					t.Errorf("%s: %q and %q overlap", d.File, a.Title, b.Title)
+				}
+			}
+		}
+	}
+}

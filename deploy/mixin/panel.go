@@ -1,0 +1,224 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mixin
+
+import "fmt"
+
+// Dashboard is a dashboard as this project describes it: rows of panels.
+type Dashboard struct {
+	// File is the name of the rendered file; UID and Title are Grafana's.
+	File, UID, Title string
+	Description      string
+	Rows             []Row
+}
+
+// Row is a headline with panels below it.
+type Row struct {
+	Title  string
+	Panels []Panel
+}
+
+// Kind is how a panel draws.
+type Kind string
+
+// The kinds of panels.
+const (
+	Graph    Kind = "timeseries"
+	Number   Kind = "stat"
+	Timeline Kind = "state-timeline"
+	Heat     Kind = "heatmap"
+)
+
+// Panel is one panel.
+type Panel struct {
+	Title, Description string
+	Kind               Kind
+	// Unit is Grafana's id of the unit: "s", "short", "ops", "bytes", "percentunit".
+	Unit string
+	// Width is of 24.
+	Width   int
+	Queries []Query
+	// Warn and Bad are thresholds, drawn when Bad is not 0. With Falling a low value
+	// is the bad one.
+	Warn, Bad float64
+	Falling   bool
+	// Stack draws areas on top of each other.
+	Stack bool
+}
+
+// Query is one PromQL expression of a panel.
+type Query struct {
+	Expr, Legend string
+}
+
+// q makes a query. In expr, SEL stands for the selection of the instance, CSEL
+// for that of instance and cluster.
+func q(expr, legend string) Query { return Query{expr, legend} }
+
+// selections are put into the queries in place of their names; the value ends
+// within braces, so that more matchers can follow.
+var selections = map[string]string{
+	"CSEL": `instance=~"$instance",cluster=~"$cluster"`,
+	"SEL":  `instance=~"$instance"`,
+}
+
+// quantile is the q-quantile of a histogram of ours over the rate interval.
+func quantile(quantile float64, family, matchers, by, legend string) Query {
+	return q(fmt.Sprintf("histogram_quantile(%v, sum by (%s, le) (rate(tributary_%s_bucket{%s}[$__rate_interval])))", quantile, by, family, matchers), legend)
+}
+
+var datasource = grafanaDatasource{Type: "prometheus", UID: "$datasource"}
+
+const (
+	gridWidth  = 24
+	numberSize = 4
+	graphSize  = 8
+)
+
+// grafana lays the rows out on Grafana's grid.
+func (d Dashboard) grafana() grafanaDashboard {
+	out := grafanaDashboard{
+		UID: d.UID, Title: d.Title, Description: d.Description, Tags: []string{"tributary"},
+		SchemaVersion: 39, Editable: true, GraphTooltip: 1, Refresh: "30s", Timezone: "utc",
+		Time:        map[string]string{"from": "now-1h", "to": "now"},
+		Links:       []grafanaLink{{Type: "dashboards", Title: "Tributary", Tags: []string{"tributary"}, IncludeVars: true, KeepTime: true}},
+		Annotations: grafanaAnnotations{List: annotations()},
+		Templating:  grafanaTemplating{List: variables()},
+	}
+	id, y := 0, 0
+	add := func(p grafanaPanel) {
+		id++
+		p.ID = id
+		out.Panels = append(out.Panels, p)
+	}
+	for _, row := range d.Rows {
+		add(grafanaPanel{Type: "row", Title: row.Title, GridPos: grafanaGridPos{H: 1, W: gridWidth, Y: y}, Collapsed: new(false)})
+		y++
+		x, height := 0, 0
+		for _, panel := range row.Panels {
+			if x+panel.Width > gridWidth {
+				x, y, height = 0, y+height, 0
+			}
+			p := panel.grafana()
+			p.GridPos.X, p.GridPos.Y = x, y
+			add(p)
+			x += panel.Width
+			height = max(height, p.GridPos.H)
+		}
+		y += height
+	}
+	return out
+}
+
+func (p Panel) grafana() grafanaPanel {
+	field := grafanaField{Unit: p.Unit, Color: map[string]string{"mode": "palette-classic"}}
+	out := grafanaPanel{
+		Type: string(p.Kind), Title: p.Title, Description: p.Description, Datasource: &datasource,
+		GridPos: grafanaGridPos{H: graphSize, W: p.Width},
+	}
+	for i, query := range p.Queries {
+		out.Targets = append(out.Targets, grafanaTarget{
+			RefID: string(rune('A' + i)), Datasource: datasource, Expr: query.expanded(), LegendFormat: query.Legend,
+		})
+	}
+	if p.Bad != 0 {
+		field.Thresholds = p.thresholds()
+	}
+	switch p.Kind {
+	case Number:
+		out.GridPos.H = numberSize
+		p.number(&field, &out)
+	case Timeline:
+		p.timeline(&field, &out)
+	case Heat:
+		p.heat(&field, &out)
+	case Graph:
+		p.graph(&field, &out)
+	}
+	out.FieldConfig = &grafanaFieldConfig{Defaults: field, Overrides: []any{}}
+	return out
+}
+
+func (p Panel) number(field *grafanaField, out *grafanaPanel) {
+	field.Color = map[string]string{"mode": "thresholds"}
+	if field.Thresholds == nil {
+		field.Thresholds = &grafanaSteps{Mode: "absolute", Steps: []grafanaStep{{Color: "blue"}}}
+	}
+	out.Options = map[string]any{
+		"colorMode": "value", "graphMode": "area", "justifyMode": "auto", "textMode": "value_and_name",
+		"reduceOptions": map[string]any{"calcs": []string{"lastNotNull"}, "fields": "", "values": false},
+	}
+}
+
+// timeline draws 1 as yes and 0 as no.
+func (p Panel) timeline(field *grafanaField, out *grafanaPanel) {
+	field.Color = map[string]string{"mode": "thresholds"}
+	field.Custom = map[string]any{"fillOpacity": 70, "lineWidth": 0}
+	field.Mappings = []any{map[string]any{"type": "value", "options": map[string]any{
+		"0": map[string]any{"text": "no", "color": "red"}, "1": map[string]any{"text": "yes", "color": "green"},
+	}}}
+	out.Options = map[string]any{"mergeValues": true, "showValue": "never", "rowHeight": 0.8, "legend": map[string]any{"showLegend": false}}
+}
+
+func (p Panel) heat(field *grafanaField, out *grafanaPanel) {
+	out.Targets[0].Format = "heatmap"
+	field.Color = nil
+	out.Options = map[string]any{
+		"calculate": false, "cellGap": 0, "yAxis": map[string]any{"unit": p.Unit}, "tooltip": map[string]any{"mode": "single", "yHistogram": true},
+		"color": map[string]any{"mode": "scheme", "scheme": "Turbo", "steps": 64}, "rowsFrame": map[string]any{"layout": "le"},
+	}
+}
+
+func (p Panel) graph(field *grafanaField, out *grafanaPanel) {
+	field.Min = new(0.0)
+	field.Custom = map[string]any{"drawStyle": "line", "lineWidth": 1, "fillOpacity": 10, "showPoints": "never", "spanNulls": false}
+	if p.Stack {
+		field.Custom["stacking"] = map[string]any{"mode": "normal", "group": "A"}
+		field.Custom["fillOpacity"] = 30
+	}
+	if p.Bad != 0 {
+		field.Custom["thresholdsStyle"] = map[string]any{"mode": "dashed"}
+	}
+	out.Options = map[string]any{
+		"legend":  map[string]any{"displayMode": "table", "placement": "bottom", "showLegend": true, "calcs": []string{"lastNotNull", "max"}},
+		"tooltip": map[string]any{"mode": "multi", "sort": "desc"},
+	}
+}
+
+func (p Panel) thresholds() *grafanaSteps {
+	if p.Falling {
+		return &grafanaSteps{Mode: "absolute", Steps: []grafanaStep{{Color: "red"}, {"orange", new(p.Bad)}, {"green", new(p.Warn)}}}
+	}
+	return &grafanaSteps{Mode: "absolute", Steps: []grafanaStep{{Color: "green"}, {"orange", new(p.Warn)}, {"red", new(p.Bad)}}}
+}
+
+// annotations mark restarts and reloads on every graph.
+func annotations() []grafanaAnnotation {
+	mark := func(name, color, expr, title string) grafanaAnnotation {
+		return grafanaAnnotation{
+			Name: name, Datasource: datasource, Enable: true, IconColor: color, Step: "30s", TagKeys: "instance",
+			Expr: Query{Expr: expr}.expanded(), TitleFormat: title,
+		}
+	}
+	return []grafanaAnnotation{
+		mark("Restarts", "orange", `changes(process_start_time_seconds{SEL}[1m]) > 0 and on (instance) tributary_build_info`, "Tributary restarted"),
+		mark("Reloads", "blue", `changes(tributary_config_reloads_total{SEL,result="ok"}[1m]) > 0`, "Configuration reloaded"),
+		mark("Refused reloads", "red", `changes(tributary_config_reloads_total{SEL,result="refused"}[1m]) > 0`, "Configuration refused"),
+	}
+}
+
+func variables() []grafanaVariable {
+	all := map[string]any{"text": "All", "value": "$__all"}
+	list := func(name, label, query string) grafanaVariable {
+		return grafanaVariable{
+			Name: name, Label: label, Type: "query", Datasource: &datasource, Query: query,
+			Refresh: 2, Sort: 1, Multi: true, IncludeAll: true, AllValue: ".*", Current: all,
+		}
+	}
+	return []grafanaVariable{
+		{Name: "datasource", Label: "Data source", Type: "datasource", Query: "prometheus", Current: map[string]any{}},
+		list("instance", "Instance", "label_values(tributary_build_info, instance)"),
+		list("cluster", "Cluster", `label_values(tributary_cluster_up{instance=~"$instance"}, cluster)`),
+	}
+}

@@ -1,0 +1,133 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mixin
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// expanded puts the selections into a query.
+func (q Query) expanded() string {
+	expr := q.Expr
+	// Longest first: SEL is part of CSEL.
+	for _, name := range slices.SortedFunc(maps.Keys(selections), func(a, b string) int { return len(b) - len(a) }) {
+		expr = strings.ReplaceAll(expr, name, selections[name])
+	}
+	return expr
+}
+
+// Expressions returns every query of the dashboard as Grafana would send it,
+// its variables aside, by panel title.
+func (d Dashboard) Expressions() map[string][]string {
+	all := map[string][]string{}
+	for _, row := range d.Rows {
+		for _, panel := range row.Panels {
+			for _, query := range panel.Queries {
+				all[panel.Title] = append(all[panel.Title], query.expanded())
+			}
+		}
+	}
+	return all
+}
+
+// rule is an alerting rule in Prometheus' form.
+type rule struct {
+	Alert       string            `json:"alert"`
+	Expr        string            `json:"expr"`
+	For         string            `json:"for"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+func ruleGroups() map[string]any {
+	var rules []rule
+	for _, a := range Alerts() {
+		rules = append(rules, rule{
+			Alert: a.Name, Expr: a.Expr, For: a.For, Labels: map[string]string{"severity": string(a.Severity)},
+			Annotations: map[string]string{"summary": a.Summary, "description": a.Description, "runbook": a.Runbook()},
+		})
+	}
+	return map[string]any{"groups": []any{map[string]any{"name": Group, "rules": rules}}}
+}
+
+// serviceMonitor scrapes the Service of the manifests under deploy/. Labels of
+// ours win over the scraper's: our cluster label names the member.
+func serviceMonitor() map[string]any {
+	return map[string]any{
+		"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
+		"metadata": metadata(),
+		"spec": map[string]any{
+			"selector":  map[string]any{"matchLabels": map[string]string{"app.kubernetes.io/name": "tributary"}},
+			"endpoints": []any{map[string]any{"port": "http", "path": "/metrics", "honorLabels": true}},
+		},
+	}
+}
+
+func prometheusRule() map[string]any {
+	return map[string]any{
+		"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule",
+		"metadata": metadata(), "spec": ruleGroups(),
+	}
+}
+
+func metadata() map[string]any {
+	return map[string]any{
+		"name": "tributary", "namespace": "tributary-system",
+		"labels": map[string]string{"app.kubernetes.io/name": "tributary"},
+	}
+}
+
+// scrapeConfig is the part of a plain Prometheus' configuration that concerns
+// Tributary on the same host.
+func scrapeConfig() map[string]any {
+	return map[string]any{
+		"rule_files": []string{"alerts.yaml"},
+		"scrape_configs": []any{map[string]any{
+			"job_name": "tributary", "scrape_interval": "15s", "honor_labels": true,
+			"static_configs": []any{map[string]any{"targets": []string{"127.0.0.1:9440"}}},
+		}},
+	}
+}
+
+// Files returns the rendered files by their path below deploy/.
+func Files() (map[string][]byte, error) {
+	const note = "# Made by deploy/mixin (go test ./deploy/... -update); do not edit.\n"
+	files := map[string][]byte{}
+	for path, object := range map[string]any{
+		"prometheus/alerts.yaml":         ruleGroups(),
+		"prometheus/scrape.yaml":         scrapeConfig(),
+		"kubernetes/prometheusrule.yaml": prometheusRule(),
+		"kubernetes/servicemonitor.yaml": serviceMonitor(),
+	} {
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			return nil, fmt.Errorf("render %s: %w", path, err)
+		}
+		files[path] = append([]byte(note), text...)
+	}
+	for _, d := range Dashboards() {
+		text, err := marshalPlain(d.grafana())
+		if err != nil {
+			return nil, fmt.Errorf("render %s: %w", d.File, err)
+		}
+		files["dashboards/"+d.File] = text
+	}
+	return files, nil
+}
+
+// marshalPlain leaves <, > and & readable: they are part of queries.
+func marshalPlain(v any) ([]byte, error) {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	err := encoder.Encode(v)
+	return []byte(b.String()), err
+}
