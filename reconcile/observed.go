@@ -33,6 +33,8 @@ type observer struct {
 	view   *view
 	kinds  []watched
 	logger *slog.Logger
+	// plainLists keeps lists from being asked for as streams.
+	plainLists bool
 	// synced closes when every kind was listed once.
 	synced chan struct{}
 
@@ -53,9 +55,9 @@ type watched struct {
 	convert func(any) *found
 }
 
-func newObserver(client kubernetes.Interface, v *view, slices bool, logger *slog.Logger) *observer {
+func newObserver(client kubernetes.Interface, v *view, slices, plainLists bool, logger *slog.Logger) *observer {
 	o := &observer{
-		client: client, view: v, kinds: watchedKinds(client, slices), logger: logger,
+		client: client, view: v, kinds: watchedKinds(client, slices), logger: logger, plainLists: plainLists,
 		synced: make(chan struct{}), missing: map[plan.Kind]bool{}, failing: map[plan.Kind]error{},
 	}
 	for _, w := range o.kinds {
@@ -119,7 +121,7 @@ func (o *observer) runRound(ctx context.Context) {
 	var group sync.WaitGroup
 	for _, w := range o.kinds {
 		reflector := cache.NewReflectorWithOptions(
-			&cache.ListWatch{ListWithContextFunc: o.noteList(w), WatchFuncWithContext: o.noteWatch(w)},
+			listWatch{&cache.ListWatch{ListWithContextFunc: o.noteList(w), WatchFuncWithContext: o.noteWatch(w)}, o.plainLists},
 			w.example, &reflected{observer: o, watched: w},
 			cache.ReflectorOptions{
 				Name: "ingress", Logger: &log,
@@ -131,6 +133,16 @@ func (o *observer) runRound(ctx context.Context) {
 	}
 	group.Wait()
 }
+
+// listWatch tells the reflector whether lists may be asked for as streams.
+type listWatch struct {
+	*cache.ListWatch
+	plainLists bool
+}
+
+// IsWatchListSemanticsUnSupported is what the reflector asks; the name is
+// client-go's.
+func (l listWatch) IsWatchListSemanticsUnSupported() bool { return l.plainLists }
 
 func (o *observer) noteList(w watched) func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 	return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {

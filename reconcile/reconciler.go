@@ -33,6 +33,10 @@ type Options struct {
 	// NoSlices is for an ingress cluster without discovery.k8s.io/v1: EndpointSlices
 	// are not watched, and Settings.WriteSlices must be false.
 	NoSlices bool
+	// PlainLists is for an ingress cluster that does not offer streamed lists
+	// (Kubernetes before 1.34): a server that knows nothing of them would leave a
+	// reflector waiting for the end of one.
+	PlainLists bool
 	// Queue sets up the lanes; its Workers is the number of concurrent replicas.
 	Queue lanes.Options
 	// Recorder is told about changes; nil: nobody is.
@@ -94,7 +98,7 @@ func New(opts Options) *Reconciler {
 	r.settings.Store(&opts.Settings)
 	r.gate = newGate(r.tellGate)
 	r.view = newView(r.changed, opts.Recorder.Echo)
-	r.observer = newObserver(opts.Client, r.view, !opts.NoSlices, opts.Logger)
+	r.observer = newObserver(opts.Client, r.view, !opts.NoSlices, opts.PlainLists, opts.Logger)
 	r.writer = newWriter(opts.Writer, r.view, opts.Recorder, opts.RequestTimeout)
 	return r
 }
