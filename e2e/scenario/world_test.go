@@ -6,8 +6,10 @@ package scenario
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -102,6 +104,34 @@ func (w *world) shows(namespace, name string, want ...string) {
 		}
 		return nil
 	})
+}
+
+// showsEndpoints waits until the replica's Endpoints have exactly the given lines.
+func (w *world) showsEndpoints(namespace, name string, want ...string) {
+	w.Helper()
+	slices.Sort(want)
+	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
+		got, err := endpointsLines(ctx, w.fleet.Ingress.Client, namespace, name)
+		if err == nil && !slices.Equal(got, want) {
+			err = fmt.Errorf("endpoints of %s/%s:\n got %q\nwant %q", namespace, name, got, want)
+		}
+		return err
+	})
+}
+
+// command runs tributary to its end and returns exit code and all output.
+func (w *world) command(args ...string) (code int, output string) {
+	w.Helper()
+	binary, err := fleet.BuildTributary(w.Context(), false)
+	w.must(err)
+	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode(), string(out)
+	}
+	w.must(err)
+	return 0, string(out)
 }
 
 // gone waits until neither Service, Endpoints nor slices of the name are left.
