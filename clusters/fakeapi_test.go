@@ -3,6 +3,8 @@
 
 package clusters
 
+//lint:file-ignore SA1019 v1 Endpoints are what members hold
+
 import (
 	"encoding/json"
 	"encoding/pem"
@@ -50,6 +52,7 @@ type fakeAPI struct {
 	closing int            // watches opened up to this generation are to end
 	watches map[string]int // opened, by resource
 	lists   map[string]int
+	open    map[string]int // watches open now
 	hook    func(w http.ResponseWriter, r *http.Request) (handled bool)
 }
 
@@ -63,7 +66,7 @@ type fakeEvent struct {
 func newFakeAPI(t *testing.T, uid string) *fakeAPI {
 	f := &fakeAPI{
 		t: t, listener: newMemoryListener(), changed: make(chan struct{}), uid: uid, version: "v1.36.3",
-		rv: 100, deny: map[string]int{}, watches: map[string]int{}, lists: map[string]int{},
+		rv: 100, deny: map[string]int{}, watches: map[string]int{}, lists: map[string]int{}, open: map[string]int{},
 	}
 	f.server = httptest.NewUnstartedServer(f)
 	f.server.Listener.Close()
@@ -141,6 +144,17 @@ func (f *fakeAPI) drop(resource string, match func(name string) bool) {
 	})
 }
 
+// rewind makes what is left of the past older than a revision, at which the
+// server goes on. Open watches are not told.
+func (f *fakeAPI) rewind(rv int) {
+	f.rv = rv
+	for i := range f.events {
+		f.events[i].rv = i + 1
+		f.events[i].current = f.events[i].current.DeepCopyObject()
+		accessor(f.events[i].current).SetResourceVersion(strconv.Itoa(i + 1))
+	}
+}
+
 func (f *fakeAPI) find(resource, namespace, name string) runtime.Object {
 	for _, obj := range f.state(resource) {
 		if m := accessor(obj); m.GetNamespace() == namespace && m.GetName() == name {
@@ -178,6 +192,12 @@ func (f *fakeAPI) state(resource string) []runtime.Object {
 	return list
 }
 
+func (f *fakeAPI) openWatches(resource string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.open[resource]
+}
+
 func accessor(obj runtime.Object) metav1.Object {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -194,7 +214,7 @@ func resourceOf(obj runtime.Object) string {
 		return "services"
 	case *corev1.Node:
 		return "nodes"
-	case *corev1.Endpoints: //nolint:staticcheck // v1 Endpoints are what members hold
+	case *corev1.Endpoints:
 		return "endpoints"
 	case *discoveryv1.EndpointSlice:
 		return "endpointslices"
@@ -340,6 +360,12 @@ func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request, resource string,
 	}
 	f.mu.Lock()
 	f.watches[resource]++
+	f.open[resource]++
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.open[resource]--
+	}()
 	generation := f.closing
 	position := q.resumeFrom
 	expired := position != 0 && position < f.oldest

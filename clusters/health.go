@@ -100,12 +100,13 @@ func (h *health) say(before, after verdict) {
 	h.log.Log(context.Background(), level, "cluster changed state", args...)
 }
 
-// read returns the verdict of this moment and the last error.
-func (h *health) read() (v verdict, since time.Time, lastErr error, errAt time.Time) {
+// fill puts the verdict of this moment and the last error into a status.
+func (h *health) fill(s *Status) {
 	h.note(nil) // silence is a matter of time, not of news
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.now, h.since, h.lastErr, h.errAt
+	s.State, s.Reason, s.Since, s.Synced = h.now.state, h.now.reason, h.since, h.facts.synced
+	s.LastError, s.LastErrorAt = h.lastErr, h.errAt
 }
 
 // remark keeps what is wrong with a resource that the member can do without; ""

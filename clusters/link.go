@@ -117,7 +117,7 @@ var (
 	}
 	resourceEndpoints = listwatch.Resource{
 		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("endpoints"),
-		NewList:              func() runtime.Object { return new(corev1.EndpointsList) }, //nolint:staticcheck // v1 Endpoints are what members hold
+		NewList:              func() runtime.Object { return new(corev1.EndpointsList) },
 	}
 	resourceSlices = listwatch.Resource{
 		GroupVersionResource: discoveryv1.SchemeGroupVersion.WithResource("endpointslices"),

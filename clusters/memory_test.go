@@ -22,6 +22,7 @@ type memoryListener struct {
 	flowing chan struct{} // closed while not frozen
 	refuse  bool
 	dialled int
+	closing int
 }
 
 func newMemoryListener() *memoryListener {
@@ -58,8 +59,8 @@ func (l *memoryListener) dial(ctx context.Context, _, _ string) (net.Conn, error
 	}
 	client, server := net.Pipe()
 	select {
-	case l.conns <- &freezingConn{Conn: server, l: l}:
-		return client, nil
+	case l.conns <- buffer(&freezingConn{Conn: server, l: l}):
+		return &countedConn{Conn: buffer(client), l: l}, nil
 	case <-l.closed:
 		return nil, &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
 	case <-ctx.Done():
@@ -71,6 +72,14 @@ func (l *memoryListener) dials() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.dialled
+}
+
+// open is how many connections have been dialled and not been closed by the
+// client.
+func (l *memoryListener) open() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dialled - l.closing
 }
 
 func (l *memoryListener) setRefuse(refuse bool) {
@@ -116,4 +125,75 @@ func (c *freezingConn) Read(p []byte) (int, error) {
 func (c *freezingConn) Write(p []byte) (int, error) {
 	c.l.wait()
 	return c.Conn.Write(p)
+}
+
+// bufferedConn never blocks a writer, as a socket does not while its buffer has
+// room: HTTP/2 holds a lock while it writes, and a goroutine that waits for a
+// lock keeps virtual time from passing.
+type bufferedConn struct {
+	net.Conn
+	mu     sync.Mutex
+	more   sync.Cond
+	queue  [][]byte
+	closed bool
+}
+
+func buffer(c net.Conn) net.Conn {
+	b := &bufferedConn{Conn: c}
+	b.more.L = &b.mu
+	go b.run()
+	return b
+}
+
+func (b *bufferedConn) run() {
+	for {
+		b.mu.Lock()
+		for len(b.queue) == 0 && !b.closed {
+			b.more.Wait()
+		}
+		if b.closed {
+			b.mu.Unlock()
+			return
+		}
+		next := b.queue[0]
+		b.queue = b.queue[1:]
+		b.mu.Unlock()
+		if _, err := b.Conn.Write(next); err != nil {
+			return
+		}
+	}
+}
+
+func (b *bufferedConn) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return 0, net.ErrClosed
+	}
+	b.queue = append(b.queue, append([]byte(nil), p...))
+	b.more.Signal()
+	return len(p), nil
+}
+
+func (b *bufferedConn) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	b.more.Signal()
+	b.mu.Unlock()
+	return b.Conn.Close()
+}
+
+type countedConn struct {
+	net.Conn
+	l    *memoryListener
+	once sync.Once
+}
+
+func (c *countedConn) Close() error {
+	c.once.Do(func() {
+		c.l.mu.Lock()
+		defer c.l.mu.Unlock()
+		c.l.closing++
+	})
+	return c.Conn.Close()
 }

@@ -50,7 +50,13 @@ func (p *prober) probe(ctx context.Context) time.Duration {
 	if err == nil {
 		p.m.health.heard(time.Now())
 	}
-	p.m.health.note(func(f *facts) { f.probe = err })
+	now := time.Now()
+	p.m.health.note(func(f *facts) {
+		if f.probe != nil && err == nil {
+			f.answered = now
+		}
+		f.probe = err
+	})
 	if err != nil {
 		p.down = true
 		return jitter(probeDown)

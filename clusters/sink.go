@@ -24,7 +24,8 @@ type Sink interface {
 
 // Guard judges what a list does not show any more before that is removed. The
 // functions it returns say which absent objects to keep; nil removes them all.
-// It is not asked about a first fill, which has nothing to remove.
+// It is not asked about a first fill, which has nothing to remove. It must be safe
+// for concurrent use.
 type Guard interface {
 	Pods(cluster string, r *store.PodReplacement) (keep func(store.AbsentPod) bool)
 	Services(cluster string, r *store.ServiceReplacement) (keep func(store.AbsentService) bool)

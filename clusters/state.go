@@ -83,7 +83,8 @@ type facts struct {
 	// probe, connect and access are the errors of the last probe, the first
 	// connection, and the connection that is to replace the one in use.
 	probe, connect, access error
-	refused                error // why the kubeconfig as it stands is not in use
+	answered               time.Time // when the probe succeeded after it had failed
+	refused                error     // why the kubeconfig as it stands is not in use
 	// suspect is why the member is doubted although it can be followed, until all
 	// kinds have been listed anew.
 	suspect error
@@ -195,7 +196,7 @@ func (f *facts) unusable(now time.Time) (verdict, bool) {
 		switch {
 		case k.phase == listwatch.Forbidden:
 			return verdict{Forbidden, ReasonForbidden, k.err}, true
-		case k.troubled.IsZero() || now.Sub(k.troubled) < troubleLimit:
+		case k.troubled.IsZero() || now.Sub(k.troubled) < troubleLimit || now.Sub(f.answered) < troubleLimit:
 		case errors.Is(k.err, listwatch.ErrTooManyObjects):
 			return verdict{Silent, ReasonTooManyObjects, k.err}, true
 		default:

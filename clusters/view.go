@@ -122,13 +122,11 @@ func (s *Set) Status() []Status {
 }
 
 func (m *Member) status() Status {
-	v, since, lastErr, errAt := m.health.read()
 	out := Status{
-		Name: m.name, State: v.state, Reason: v.reason, Since: since,
-		Synced: m.health.synced.Load(), Identity: m.identity.known(), Store: m.store.Stats(),
-		Garbage: m.feed.garbage.Load(), LastContact: m.health.lastContact(),
-		LastError: lastErr, LastErrorAt: errAt, Remarks: m.health.remarked(),
+		Name: m.name, Identity: m.identity.known(), Store: m.store.Stats(),
+		Garbage: m.feed.garbage.Load(), LastContact: m.health.lastContact(), Remarks: m.health.remarked(),
 	}
+	m.health.fill(&out)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.link != nil {

@@ -5,7 +5,6 @@ package listwatch
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,7 +168,7 @@ func TestStreamingListThatFailsForGoodIsNotTriedAgain(t *testing.T) {
 	c := &cluster{list: one(5)}
 	c.watch = func(_ int, opts metav1.ListOptions) error {
 		if opts.SendInitialEvents != nil {
-			return apierrors.NewBadRequest(fmt.Sprint("unknown parameter"))
+			return apierrors.NewBadRequest("unknown parameter")
 		}
 		return nil
 	}

@@ -106,7 +106,7 @@ func (d *eventDecoder) classify(err error) error {
 		return d.body.err
 	case errors.Is(err, io.EOF):
 		return io.EOF
-	case errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.ErrUnexpectedEOF) && d.body.err != nil:
 		return fmt.Errorf("the stream ended within an event: %w", io.ErrUnexpectedEOF)
 	default:
 		return fmt.Errorf("%w: %w", ErrGarbled, err)

@@ -1,0 +1,411 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+)
+
+// running is a world with one live member "a" of two pods behind shop/web.
+func running(t *testing.T, prepare func(*Options), script func(w *world, a *fakeAPI)) {
+	t.Helper()
+	inWorld(t, prepare, func(w *world) {
+		a := w.api("uid-a")
+		a.put(newService("shop", "web"), newPod("shop", "web", 1), newPod("shop", "web", 2))
+		w.reach("a", a.config(""), "1")
+		w.pass(time.Second)
+		w.wantState("a", Live, ReasonNone)
+		w.sink.take()
+		script(w, a)
+	})
+}
+
+// both are the addresses of the member "a" of running.
+var both = []string{"a 10.1.0.1", "a 10.1.0.2"}
+
+func (f *fakeAPI) listed() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	// Lists of one object are looks at the revision.
+	return f.lists["services"] + f.lists["pods"]
+}
+
+func (f *fakeAPI) watched() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.watches["services"] + f.watches["pods"]
+}
+
+func TestFrozenMember(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		lists := a.listed()
+		a.listener.freeze()
+		w.pass(10 * time.Second)
+		w.wantState("a", Silent, ReasonUnreachable)
+		w.pass(time.Minute)
+		w.wantAddresses("shop", "web", both...)
+		a.put(notReady(newPod("shop", "web", 1)))
+		a.listener.thaw()
+		w.pass(5 * time.Second)
+		w.wantState("a", Live, ReasonNone)
+		w.wantAddresses("shop", "web", "a 10.1.0.2")
+		w.wantDirty("removal shop/web: Pod shop/web-1 modified (not ready)")
+		if more := a.listed() - lists; more > 4 {
+			t.Errorf("%d lists to catch up", more)
+		}
+	})
+}
+
+func TestRestartedMember(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		a.listener.setRefuse(true)
+		a.server.CloseClientConnections()
+		w.pass(time.Minute)
+		w.wantState("a", Silent, ReasonUnreachable)
+		w.wantAddresses("shop", "web", both...)
+		lists := a.listed()
+		a.put(notReady(newPod("shop", "web", 2)))
+		a.listener.setRefuse(false)
+		w.pass(2 * time.Second)
+		w.wantDirty("removal shop/web: Pod shop/web-2 modified (not ready)")
+		if more := a.listed() - lists; more != 0 {
+			t.Errorf("%d lists to catch up, want none", more)
+		}
+		w.pass(5 * time.Second)
+		w.wantState("a", Live, ReasonNone)
+	})
+}
+
+func TestRefusedMember(t *testing.T) {
+	for _, code := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			running(t, nil, func(w *world, a *fakeAPI) {
+				a.with(func() {
+					if code == http.StatusUnauthorized {
+						a.noToken = true
+					} else {
+						a.deny["pods"] = code
+					}
+					a.closing++
+				})
+				w.pass(10 * time.Second)
+				w.wantState("a", Forbidden, ReasonForbidden)
+				w.pass(time.Minute)
+				w.wantAddresses("shop", "web", both...)
+				a.with(func() { a.noToken, a.deny = false, map[string]int{} })
+				w.pass(10 * time.Second)
+				w.wantState("a", Live, ReasonNone)
+				w.wantDirty()
+			})
+		})
+	}
+}
+
+func TestMemberDownAtStart(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a := w.api("uid-a")
+		a.put(newService("shop", "web"), newPod("shop", "web", 1))
+		a.listener.setRefuse(true)
+		w.reach("a", a.config(""), "1")
+		w.pass(time.Minute)
+		w.wantState("a", Silent, ReasonUnreachable)
+		if members := w.set.Members(); len(members) != 1 || members[0].Synced {
+			t.Errorf("members %+v", members)
+		}
+		a.listener.setRefuse(false)
+		w.pass(6 * time.Second)
+		w.wantState("a", Live, ReasonNone)
+		w.wantAddresses("shop", "web", "a 10.1.0.1")
+	})
+}
+
+func TestHalfReadMemberGivesNothing(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a := w.api("uid-a")
+		a.put(newService("shop", "web"), newPod("shop", "web", 1))
+		a.with(func() { a.deny["pods"] = http.StatusInternalServerError })
+		w.reach("a", a.config(""), "1")
+		w.pass(time.Minute)
+		w.wantState("a", Silent, ReasonUnusable)
+		w.wantDirty()
+		if got := w.set.Replicas(); len(got) != 0 {
+			t.Errorf("replicas %v of a member that has not been read whole", got)
+		}
+		a.with(func() { clear(a.deny) })
+		w.pass(6 * time.Second)
+		w.wantDirty("bulk addition shop/web: Cluster relist")
+	})
+}
+
+func TestOldServer(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a := w.api("uid-a")
+		a.version = "v1.17.9"
+		a.put(newService("shop", "web"), newPod("shop", "web", 1))
+		w.reach("a", a.config(""), "1")
+		w.pass(time.Second)
+		w.wantState("a", Live, ReasonNone)
+		w.wantAddresses("shop", "web", "a 10.1.0.1")
+		if a.lists["pods"] != 1 || a.watches["pods"] != 1 {
+			t.Errorf("%d lists and %d watches of pods, want one of each", a.lists["pods"], a.watches["pods"])
+		}
+	})
+}
+
+// A front that claims a new version and has an old server behind it.
+func TestServerThatIgnoresStreamingLists(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a := w.api("uid-a")
+		a.put(newService("shop", "web"), newPod("shop", "web", 1))
+		a.hook = func(_ http.ResponseWriter, r *http.Request) bool {
+			q := r.URL.Query()
+			q.Del("sendInitialEvents")
+			r.URL.RawQuery = q.Encode()
+			return false
+		}
+		w.reach("a", a.config(""), "1")
+		w.pass(time.Minute)
+		w.wantState("a", Live, ReasonNone)
+		w.wantAddresses("shop", "web", "a 10.1.0.1")
+	})
+}
+
+// hookWatch answers watches of pods by a script.
+func hookWatch(a *fakeAPI, answer func(n int, w http.ResponseWriter, r *http.Request) bool) {
+	n := 0
+	a.with(func() {
+		a.closing++
+		a.hook = func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Query().Get("watch") == "" || !strings.HasSuffix(r.URL.Path, "/pods") {
+				return false
+			}
+			a.mu.Lock()
+			n++
+			this := n
+			a.mu.Unlock()
+			return answer(this, rw, r)
+		}
+	})
+}
+
+func TestWatchesThatGoWrong(t *testing.T) {
+	write := func(text string) func(int, http.ResponseWriter, *http.Request) bool {
+		return func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(text))
+			return true
+		}
+	}
+	for name, answer := range map[string]func(int, http.ResponseWriter, *http.Request) bool{
+		"closed at once": write(""),
+		"no JSON":        write("<html>404</html>"),
+		"truncated":      write(`{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"na`),
+		"unknown type":   write(`{"type":"EXPLODED","object":{"kind":"Pod","apiVersion":"v1"}}`),
+		"no object":      write(`{"type":"ADDED"}`),
+		"null object":    write(`{"type":"ADDED","object":null}`),
+		"another object": write(`{"type":"DELETED","object":{"kind":"Service","apiVersion":"v1","metadata":{"name":"web-1","namespace":"shop"}}}`),
+		"unknown object": write(`{"type":"ADDED","object":{"kind":"Teapot","apiVersion":"v9"}}`),
+		"expired":        write(`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","code":410,"reason":"Expired"}}`),
+		"error, no code": write(`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1"}}`),
+		"old, repeated":  write(strings.Repeat(`{"type":"MODIFIED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-1","namespace":"shop","resourceVersion":"7"}}}`, 3)),
+		"strange content": func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Content-Type", "image/png")
+			return true
+		},
+		"busy":           func(_ int, w http.ResponseWriter, _ *http.Request) bool { fail(w, 429); return true },
+		"internal error": func(_ int, w http.ResponseWriter, _ *http.Request) bool { fail(w, 500); return true },
+		"gone":           func(_ int, w http.ResponseWriter, _ *http.Request) bool { fail(w, 410); return true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			running(t, nil, func(w *world, a *fakeAPI) {
+				requests := 0
+				hookWatch(a, func(n int, rw http.ResponseWriter, r *http.Request) bool {
+					requests = n
+					return answer(n, rw, r)
+				})
+				w.pass(20 * time.Second)
+				a.mu.Lock()
+				asked, listed := requests, a.lists["pods"]
+				a.mu.Unlock()
+				if asked > 110 || listed > 20 {
+					t.Errorf("%d watches and %d lists in 20 seconds", asked, listed)
+				}
+				w.wantAddresses("shop", "web", both...)
+				w.wantDirty()
+				a.with(func() { a.hook = nil })
+				a.put(notReady(newPod("shop", "web", 1)))
+				w.pass(10 * time.Second)
+				w.wantAddresses("shop", "web", "a 10.1.0.2")
+			})
+		})
+	}
+}
+
+func TestWatchClosedEverySecond(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		lists, watches := a.listed(), a.watched()
+		for range 60 {
+			a.with(func() { a.closing++ })
+			w.pass(time.Second)
+		}
+		a.put(notReady(newPod("shop", "web", 1)))
+		w.pass(0)
+		w.wantDirty("removal shop/web: Pod shop/web-1 modified (not ready)")
+		if more := a.watched() - watches; more != 120 {
+			t.Errorf("%d watches in a minute, want 120", more)
+		}
+		if looks := a.listed() - lists; looks > 40 {
+			t.Errorf("%d lists in a minute: more than the looks at the revision", looks)
+		}
+	})
+}
+
+func TestSecondPageFails(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a := w.api("uid-a")
+		a.version = "v1.20.0"
+		a.put(newService("shop", "web"))
+		for i := range 600 {
+			p := newPod("shop", "web", i%250)
+			p.Name = fmt.Sprint("pod-", i)
+			a.put(p)
+		}
+		failures := 0
+		a.hook = func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Query().Get("continue") == "" || failures > 2 {
+				return false
+			}
+			failures++
+			fail(rw, []int{500, 410, 429}[failures-1])
+			return true
+		}
+		w.reach("a", a.config(""), "1")
+		w.pass(20 * time.Second)
+		w.wantDirty("bulk addition shop/web: Cluster relist")
+		if got := w.status("a").Store.Pods; got != 600 {
+			t.Errorf("%d pods, want 600", got)
+		}
+	})
+}
+
+func TestTooManyObjectsOfOneMember(t *testing.T) {
+	inWorld(t, func(o *Options) { o.MaxObjects = 2 }, func(w *world) {
+		a, b := w.api("uid-a"), w.api("uid-b")
+		for i := range 3 {
+			a.put(newPod("shop", "web", i))
+		}
+		b.put(newService("shop", "web"), newPod("shop", "web", 7))
+		w.reach("a", a.config(""), "1")
+		w.reach("b", b.config(""), "1")
+		w.pass(time.Minute)
+		w.wantState("a", Silent, ReasonTooManyObjects)
+		w.wantState("b", Live, ReasonNone)
+		w.wantAddresses("shop", "web", "b 10.1.0.7")
+	})
+}
+
+// keepAll is a guard that lets nothing go.
+type keepAll struct {
+	mu    sync.Mutex
+	asked []string
+}
+
+func (g *keepAll) note(format string, args ...any) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asked = append(g.asked, fmt.Sprintf(format, args...))
+}
+
+func (g *keepAll) questions() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.asked)
+}
+
+func (g *keepAll) Pods(_ string, r *store.PodReplacement) func(store.AbsentPod) bool {
+	g.note("pods %d older=%v", len(r.Absent), r.Older)
+	return func(store.AbsentPod) bool { return true }
+}
+
+func (g *keepAll) Services(_ string, r *store.ServiceReplacement) func(store.AbsentService) bool {
+	g.note("services %d older=%v", len(r.Absent), r.Older)
+	return func(store.AbsentService) bool { return true }
+}
+
+func (g *keepAll) Written(string, AbsentWritten) bool {
+	g.note("written")
+	return true
+}
+
+func TestEmptyListIsForTheGuard(t *testing.T) {
+	guard := &keepAll{}
+	running(t, func(o *Options) { o.Guard = guard }, func(w *world, a *fakeAPI) {
+		a.with(func() {
+			a.drop("pods", func(string) bool { return true })
+			a.rv += 10
+			a.oldest = a.rv
+			a.closing++
+		})
+		w.pass(10 * time.Second)
+		w.wantAddresses("shop", "web", both...)
+		w.wantDirty()
+		if !slices.Equal(guard.questions(), []string{"pods 2 older=false"}) {
+			t.Errorf("guard was asked %q", guard.questions())
+		}
+		if got := w.status("a").Store.HeldPods; got != 2 {
+			t.Errorf("%d pods held, want 2", got)
+		}
+	})
+}
+
+func TestEmptyListIsAppliedWithoutGuard(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		a.with(func() { a.drop("pods", func(string) bool { return true }) })
+		w.set.Relist("a")
+		w.pass(10 * time.Second)
+		w.wantDirty("removal shop/web: Pod relist")
+		w.wantAddresses("shop", "web")
+	})
+}
+
+func TestRestoredBackup(t *testing.T) {
+	guard := &keepAll{}
+	running(t, func(o *Options) { o.Guard = guard }, func(w *world, a *fakeAPI) {
+		a.put(newPod("shop", "web", 3))
+		w.pass(time.Minute)
+		w.sink.take()
+		a.with(func() { // web-3 was not in the backup; the server goes on without a word
+			a.drop("pods", func(name string) bool { return name == "web-3" })
+			a.rewind(50)
+		})
+		var suspected bool
+		for range 20 {
+			w.pass(time.Second)
+			suspected = suspected || len(guard.questions()) > 0
+		}
+		if !suspected {
+			t.Fatal("not noticed within 20 s")
+		}
+		if !slices.Equal(guard.questions(), []string{"pods 1 older=true"}) {
+			t.Errorf("guard was asked %q", guard.questions())
+		}
+		if s := w.status("a"); !errors.Is(s.LastError, ErrWentBack) {
+			t.Errorf("last error %v", s.LastError)
+		}
+		w.pass(5 * time.Second)
+		w.wantState("a", Live, ReasonNone)
+		a.put(newPod("shop", "web", 4)) // revision 51: far below what was seen
+		w.pass(0)
+		w.wantAddresses("shop", "web", "a 10.1.0.1", "a 10.1.0.2", "a 10.1.0.3", "a 10.1.0.4")
+	})
+}

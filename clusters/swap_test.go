@@ -1,0 +1,267 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/syncer"
+)
+
+func TestNewCredentialTakesOverAnOpenWatch(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		lists, dials := a.lists["pods"], a.listener.dials()
+		var tokens []string
+		a.with(func() {
+			a.hook = func(_ http.ResponseWriter, r *http.Request) bool {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				if token := r.Header.Get("Authorization"); !slices.Contains(tokens, token) {
+					tokens = append(tokens, token)
+				}
+				return false
+			}
+		})
+		w.reach("a", a.config("new"), "2")
+		w.pass(10 * time.Second)
+		w.wantState("a", Live, ReasonNone)
+		w.wantDirty()
+		if a.lists["pods"] > lists+1 { // a look at the revision
+			t.Errorf("%d lists of pods", a.lists["pods"]-lists)
+		}
+		if got := a.listener.dials() - dials; got != 1 {
+			t.Errorf("%d connections dialled, want 1", got)
+		}
+		if tokens[len(tokens)-1] != "Bearer new" {
+			t.Errorf("credentials used: %q", tokens)
+		}
+		a.put(notReady(newPod("shop", "web", 1)))
+		w.pass(0)
+		w.wantDirty("removal shop/web: Pod shop/web-1 modified (not ready)")
+	})
+}
+
+func TestNewCredentialThatFailsLeavesTheOldInUse(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		a.with(func() {
+			a.hook = func(rw http.ResponseWriter, r *http.Request) bool {
+				if r.Header.Get("Authorization") == "Bearer bad" {
+					fail(rw, http.StatusUnauthorized)
+					return true
+				}
+				return false
+			}
+		})
+		w.reach("a", a.config("bad"), "2")
+		w.pass(time.Minute)
+		w.wantState("a", Live, ReasonNewAccessFails)
+		a.put(notReady(newPod("shop", "web", 1)))
+		w.pass(0)
+		w.wantDirty("removal shop/web: Pod shop/web-1 modified (not ready)")
+		w.reach("a", a.config("good"), "3")
+		w.pass(6 * time.Second)
+		w.wantState("a", Live, ReasonNone)
+	})
+}
+
+func TestRevokedCredentialIsReplaced(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		lists := a.lists["pods"]
+		a.with(func() {
+			a.closing++
+			a.hook = func(rw http.ResponseWriter, r *http.Request) bool {
+				if r.Header.Get("Authorization") != "Bearer new" {
+					fail(rw, http.StatusUnauthorized)
+					return true
+				}
+				return false
+			}
+		})
+		w.pass(time.Minute)
+		w.wantState("a", Forbidden, ReasonForbidden)
+		w.wantAddresses("shop", "web", both...)
+		w.reach("a", a.config("new"), "2")
+		w.pass(10 * time.Second)
+		w.wantState("a", Live, ReasonNone)
+		w.wantDirty()
+		if a.lists["pods"] > lists+1 {
+			t.Errorf("%d lists of pods", a.lists["pods"]-lists)
+		}
+	})
+}
+
+func TestAnotherClusterAtANewAddressIsNotUsed(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		b := w.api("uid-b")
+		b.put(newService("shop", "web"), newPod("shop", "web", 66))
+		w.reach("a", b.config(""), "2")
+		w.pass(time.Minute)
+		w.wantState("a", Suspect, ReasonIdentityMismatch)
+		if b.listed()+b.watched() != 0 {
+			t.Errorf("%d lists and %d watches of the other cluster", b.listed(), b.watched())
+		}
+		w.wantAddresses("shop", "web", both...)
+		a.put(notReady(newPod("shop", "web", 1))) // the member itself is still followed
+		w.pass(0)
+		w.wantAddresses("shop", "web", "a 10.1.0.2")
+	})
+}
+
+func TestAnotherClusterAtTheSameAddressIsNotUsed(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		a.with(func() { // connections move to an empty cluster
+			a.uid = "uid-b"
+			a.drop("pods", func(string) bool { return true })
+			a.rv, a.oldest = 9000, 9000
+		})
+		a.server.CloseClientConnections()
+		w.pass(10 * time.Second)
+		w.wantState("a", Suspect, ReasonIdentityMismatch)
+		w.pass(time.Minute)
+		w.wantAddresses("shop", "web", both...)
+		w.wantDirty()
+	})
+}
+
+func TestPinnedIdentity(t *testing.T) {
+	pin := func(o *Options) { o.Pinned = func(string) string { return "uid-old" } }
+	inWorld(t, pin, func(w *world) {
+		a := w.api("uid-a")
+		a.put(newService("shop", "web"), newPod("shop", "web", 1))
+		w.reach("a", a.config(""), "1")
+		w.pass(time.Minute)
+		w.wantState("a", Suspect, ReasonIdentityMismatch)
+		w.wantDirty()
+		if a.listed()+a.watched() != 0 {
+			t.Error("the other cluster was read")
+		}
+	})
+}
+
+func TestIdentityThatMayNotBeRead(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a := w.api("uid-a")
+		a.put(newService("shop", "web"), newPod("shop", "web", 1))
+		a.deny["kube-system"] = http.StatusForbidden
+		w.reach("a", a.config(""), "1")
+		w.pass(time.Minute)
+		w.wantState("a", Live, ReasonNone)
+		w.wantAddresses("shop", "web", "a 10.1.0.1")
+		if id := w.status("a").Identity; id != "" {
+			t.Errorf("identity %q", id)
+		}
+	})
+}
+
+func TestMembersComeAndGo(t *testing.T) {
+	running(t, nil, func(w *world, _ *fakeAPI) {
+		b := w.api("uid-b")
+		b.put(newService("shop", "web"), newPod("shop", "web", 7), newService("shop", "db"))
+		added := w.reach("b", b.config(""), "1")
+		if !slices.Equal(added.Added, []string{"b"}) {
+			t.Errorf("%+v", added)
+		}
+		w.pass(time.Second)
+		w.wantDirty("bulk addition shop/db: Cluster relist", "bulk addition shop/web: Cluster relist")
+		w.wantAddresses("shop", "web", append(slices.Clone(both), "b 10.1.0.7")...)
+		gone := w.forget("b")
+		if !slices.Equal(gone.Removed, []string{"b"}) || !slices.Equal(gone.Orphaned, []syncer.Key{{Namespace: "shop", Name: "db"}, {Namespace: "shop", Name: "web"}}) {
+			t.Errorf("%+v", gone)
+		}
+		w.wantAddresses("shop", "web", both...)
+	})
+}
+
+func TestTwoHundredRoundsLeaveNothing(t *testing.T) {
+	running(t, nil, func(w *world, _ *fakeAPI) {
+		b := w.api("uid-b")
+		b.put(newService("shop", "web"), newPod("shop", "web", 7))
+		for i := range 200 {
+			w.reach("b", b.config(fmt.Sprint(i)), fmt.Sprint(i))
+			w.pass(10 * time.Millisecond)
+			if i%2 == 0 {
+				w.reach("b", b.config("again"), "again")
+				w.pass(10 * time.Millisecond)
+			}
+			w.forget("b")
+			w.pass(0)
+		}
+		w.pass(time.Second)
+		if open := b.listener.open(); open != 0 {
+			t.Errorf("%d connections are still open", open)
+		}
+		// Goroutines: a bubble does not end while one of its own is left.
+	})
+}
+
+func TestEditedConfigurationIsTakenIn(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		a.put(newService("dev", "web"), newPod("dev", "web", 9))
+		w.pass(0)
+		w.sink.take()
+		w.tweak = func(c *config.Cluster) { c.Namespaces.Exclude = []string{"dev"} }
+		if changes := w.apply(); !slices.Equal(changes.Changed, []string{"a"}) {
+			t.Errorf("%+v", changes)
+		}
+		w.pass(0)
+		w.wantDirty("bulk removal dev/web: Config config")
+		w.tweak = func(c *config.Cluster) {
+			c.Namespaces.Include = []string{"shop"}
+			c.AllowedCIDRs = []string{"10.1.0.2/32"}
+		}
+		w.apply()
+		w.pass(5 * time.Second)
+		w.wantDirty("bulk addition shop/web: Config config")
+		w.wantAddresses("shop", "web", "a 10.1.0.2")
+		// One namespace by name is read as that namespace alone.
+		if got := w.status("a").Store.Pods; got != 2 {
+			t.Errorf("%d pods held, want the 2 of the namespace", got)
+		}
+	})
+}
+
+func TestKubeconfigThatIsRefused(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		refused := &config.Loaded{Members: map[string]config.Access{}}
+		c := config.Cluster{}
+		c.SetDefaults()
+		for name, access := range map[string]config.Access{
+			"a":    {REST: a.config(""), Hash: "1", Err: fmt.Errorf("half-written")},
+			"late": {Err: fmt.Errorf("does not exist")},
+		} {
+			c.Name = name
+			refused.Config.Clusters = append(refused.Config.Clusters, c)
+			refused.Members[name] = access
+		}
+		w.set.Apply(refused)
+		w.pass(10 * time.Second)
+		w.wantState("a", Live, ReasonKubeconfigRefused)
+		w.wantState("late", Silent, ReasonKubeconfigRefused)
+		w.wantAddresses("shop", "web", both...)
+		w.apply()
+		w.pass(time.Second)
+		w.wantState("a", Live, ReasonNone)
+	})
+}
+
+func TestOneBadMemberDisturbsNoOther(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		b := w.api("uid-b")
+		b.put(newService("shop", "web"), newPod("shop", "web", 7))
+		w.reach("b", b.config(""), "1")
+		w.pass(time.Second)
+		w.sink.take()
+		b.listener.freeze()
+		w.pass(20 * time.Second)
+		a.put(notReady(newPod("shop", "web", 1)))
+		w.pass(0)
+		w.wantDirty("removal shop/web: Pod shop/web-1 modified (not ready)")
+		w.wantAddresses("shop", "web", "a 10.1.0.2", "b 10.1.0.7")
+	})
+}

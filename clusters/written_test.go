@@ -1,0 +1,238 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+//lint:file-ignore SA1019 v1 Endpoints are what members hold
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/syncer"
+)
+
+func manual(namespace, name string) *corev1.Service {
+	s := newService(namespace, name)
+	s.Spec.Selector = nil
+	return s
+}
+
+func newEndpoints(namespace, name string, ips ...string) *corev1.Endpoints {
+	subset := corev1.EndpointSubset{Ports: []corev1.EndpointPort{{Name: "http", Port: 8080, Protocol: corev1.ProtocolTCP}}}
+	for _, ip := range ips {
+		subset.Addresses = append(subset.Addresses, corev1.EndpointAddress{IP: ip})
+	}
+	return &corev1.Endpoints{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Subsets:    []corev1.EndpointSubset{subset},
+	}
+}
+
+func newSlice(namespace, name, service, managedBy string, ips ...string) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: service},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)}},
+	}
+	if managedBy != "" {
+		s.Labels[discoveryv1.LabelManagedBy] = managedBy
+	}
+	for _, ip := range ips {
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{ip}})
+	}
+	return s
+}
+
+func TestNoEndpointsAreWatchedWithoutNeed(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		a.put(newEndpoints("shop", "web", "10.1.0.1"))
+		w.pass(time.Minute)
+		if n := a.watches["endpoints"] + a.watches["endpointslices"]; n != 0 {
+			t.Errorf("%d watches of derived endpoints", n)
+		}
+		w.wantDirty()
+	})
+}
+
+func TestHandWrittenEndpoints(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		a.put(manual("shop", "db"), newEndpoints("shop", "db", "10.9.0.1"), newEndpoints("shop", "web", "10.1.0.1"))
+		w.pass(time.Second)
+		w.wantAddresses("shop", "db", "a 10.9.0.1")
+		w.sink.take()
+		a.put(newEndpoints("shop", "db", "10.9.0.1", "10.9.0.2"))
+		w.pass(0)
+		w.wantDirty("addition shop/db: Endpoints shop/db modified")
+		a.put(newSlice("shop", "db-1", "db", "somebody", "10.9.0.3"), newSlice("shop", "db-k", "db", "endpointslicemirroring-controller.k8s.io", "10.9.0.8"))
+		w.pass(0)
+		w.wantDirty("addition shop/db: EndpointSlice shop/db-1 added")
+		w.wantAddresses("shop", "db", "a 10.9.0.1", "a 10.9.0.2", "a 10.9.0.3")
+		a.put(newSlice("shop", "db-1", "elsewhere", "somebody", "10.9.0.3"))
+		w.pass(0)
+		w.wantDirty("removal shop/db: EndpointSlice shop/db-1 modified")
+		a.remove("endpoints", "shop", "db")
+		w.pass(0)
+		w.wantDirty("removal shop/db: Endpoints shop/db deleted")
+		w.wantAddresses("shop", "db")
+		a.remove("services", "shop", "db")
+		w.pass(0)
+		w.wantDirty("removal shop/db: Service shop/db deleted")
+		if n := a.openWatches("endpoints"); n != 0 {
+			t.Errorf("%d watches of Endpoints are still open", n)
+		}
+	})
+}
+
+func TestHandWrittenEndpointsThatMayNotBeRead(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		a.with(func() { a.deny["endpoints"] = http.StatusForbidden })
+		a.put(manual("shop", "db"), newEndpoints("shop", "db", "10.9.0.1"))
+		w.pass(10 * time.Second)
+		w.wantState("a", Live, ReasonNone)
+		w.wantAddresses("shop", "db", "a pending")
+		if remarks := w.status("a").Remarks; len(remarks) != 1 || !strings.HasPrefix(remarks[0], "endpoints may not be read") {
+			t.Errorf("remarks %q", remarks)
+		}
+		a.with(func() { clear(a.deny) })
+		w.pass(10 * time.Second)
+		w.wantAddresses("shop", "db", "a 10.9.0.1")
+		if remarks := w.status("a").Remarks; len(remarks) != 0 {
+			t.Errorf("remarks %q", remarks)
+		}
+	})
+}
+
+func TestMemberWithoutSlices(t *testing.T) {
+	for _, version := range []string{"v1.17.4", "v1.36.3"} { // the second has a front that lacks them
+		t.Run(version, func(t *testing.T) {
+			inWorld(t, nil, func(w *world) {
+				a := w.api("uid-a")
+				a.version = version
+				a.deny["endpointslices"] = http.StatusNotFound
+				a.put(manual("shop", "db"), newEndpoints("shop", "db", "10.9.0.1"))
+				w.reach("a", a.config(""), "1")
+				w.pass(10 * time.Second)
+				w.wantAddresses("shop", "db", "a 10.9.0.1")
+			})
+		})
+	}
+}
+
+func TestManyServicesWithoutSelector(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		for i := range scopesPerNamespace + 3 {
+			name := fmt.Sprintf("db-%d", i)
+			a.put(newEndpoints("shop", name, fmt.Sprintf("10.9.0.%d", i+1)), manual("shop", name))
+			w.pass(100 * time.Millisecond)
+		}
+		w.pass(10 * time.Second)
+		for i := range scopesPerNamespace + 3 {
+			w.wantAddresses("shop", fmt.Sprintf("db-%d", i), fmt.Sprintf("a 10.9.0.%d", i+1))
+		}
+		if n := a.openWatches("endpoints"); n != 1 {
+			t.Errorf("%d watches, want one of the namespace", n)
+		}
+	})
+}
+
+func TestScopes(t *testing.T) {
+	keys := func(namespace string, n int) []syncer.Key {
+		var out []syncer.Key
+		for i := range n {
+			out = append(out, syncer.Key{Namespace: namespace, Name: fmt.Sprintf("s%02d", i)})
+		}
+		return out
+	}
+	var spread []syncer.Key
+	for i := range scopesAtMost + 1 {
+		spread = append(spread, syncer.Key{Namespace: fmt.Sprintf("n%03d", i), Name: "s"})
+	}
+	for name, tc := range map[string]struct {
+		keys []syncer.Key
+		want []scope
+	}{
+		"none":        {nil, nil},
+		"few":         {keys("a", 2), []scope{{"a", "s00"}, {"a", "s01"}}},
+		"many of one": {append(keys("a", scopesPerNamespace+1), keys("b", 1)...), []scope{{"a", ""}, {"b", "s00"}}},
+		"everywhere":  {spread, []scope{{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := scopesOf(tc.keys)
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("scopes %v, want %v", got, tc.want)
+			}
+			for _, key := range tc.keys {
+				if !slices.ContainsFunc(got, func(s scope) bool { return s.covers(key) }) {
+					t.Errorf("%s is not covered", key)
+				}
+			}
+		})
+	}
+}
+
+func newNode(name, zone string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone}}}
+}
+
+func (w *world) zones() []string {
+	var zones []string
+	for _, share := range w.set.Peek(syncer.Key{Namespace: "shop", Name: "web"}) {
+		for _, e := range share.Endpoints {
+			zones = append(zones, e.Zone)
+		}
+	}
+	return zones
+}
+
+func TestZones(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a := w.api("uid-a")
+		a.put(newService("shop", "web"), newPod("shop", "web", 1), newNode("node-1", "z1"))
+		w.reach("a", a.config(""), "1")
+		w.pass(time.Second)
+		w.wantDirty("bulk addition shop/web: Cluster relist")
+		if got := w.zones(); !slices.Equal(got, []string{"z1"}) {
+			t.Errorf("zones %q", got)
+		}
+		a.put(newNode("node-1", "z2"))
+		w.pass(0)
+		w.wantDirty("bulk addition shop/web: Node node-1 modified")
+		a.put(newNode("node-1", "z2"))
+		w.pass(0)
+		w.wantDirty()
+	})
+}
+
+func TestNodesThatMayNotBeRead(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a := w.api("uid-a")
+		a.put(newService("shop", "web"), newPod("shop", "web", 1), newNode("node-1", "z1"))
+		a.deny["nodes"] = http.StatusForbidden
+		w.reach("a", a.config(""), "1")
+		w.pass(time.Minute)
+		w.wantState("a", Live, ReasonNone)
+		if got := w.zones(); !slices.Equal(got, []string{""}) {
+			t.Errorf("zones %q", got)
+		}
+		if n := len(w.status("a").Remarks); n != 1 {
+			t.Errorf("%d remarks", n)
+		}
+		a.with(func() { clear(a.deny) })
+		w.reach("a", a.config("new"), "2") // rights are looked at again with a new credential
+		w.pass(time.Second)
+		if got := w.zones(); !slices.Equal(got, []string{"z1"}) {
+			t.Errorf("zones %q", got)
+		}
+	})
+}
