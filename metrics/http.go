@@ -21,8 +21,9 @@ const (
 	slowest = 10
 )
 
-// Handler returns the handler of all pages: /metrics, /healthz, /readyz,
-// /debug/changes and /debug/status. All are read-only; none shows a secret.
+// Handler returns the handler of all pages: / for people, /metrics, /healthz,
+// /readyz, /debug/changes and /debug/status. All are read-only; none shows a
+// secret.
 func (m *Metrics) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", timed(m.families()))
@@ -30,6 +31,7 @@ func (m *Metrics) Handler() http.Handler {
 	mux.Handle("GET /readyz", timed(http.HandlerFunc(m.readyz)))
 	mux.Handle("GET /debug/status", timed(http.HandlerFunc(m.statusPage)))
 	mux.HandleFunc("GET /debug/changes", m.changesPage)
+	m.pages(mux)
 	return mux
 }
 
@@ -83,6 +85,13 @@ func (m *Metrics) readyz(w http.ResponseWriter, _ *http.Request) {
 
 // Status is the complete status, as /debug/status serves it.
 func (m *Metrics) Status() Status {
+	s := m.present()
+	s.Slowest = m.ring.Slowest(slowest)
+	return s
+}
+
+// present is Status without the slowest changes, which take a look at them all.
+func (m *Metrics) present() Status {
 	var s Status
 	if m.status != nil {
 		s = m.status()
@@ -91,7 +100,6 @@ func (m *Metrics) Status() Status {
 		s.Time = time.Now().UTC()
 	}
 	m.troubles.fill(&s)
-	s.Slowest = m.ring.Slowest(slowest)
 	return s
 }
 

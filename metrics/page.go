@@ -1,0 +1,127 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+//go:embed page
+var pageFiles embed.FS
+
+// pageTemplate escapes by context: what clusters call their objects cannot
+// become markup, an address of a link or a script.
+var pageTemplate = template.Must(template.ParseFS(pageFiles, "page/page.html"))
+
+// pagePolicy lets the page load its own files and talk to its own server, and
+// nothing else: no inline script or style, no frame around it.
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// pages adds the page for people and the files it loads. Every link in it is
+// relative, so that it works behind a proxy that serves it below a path.
+func (m *Metrics) pages(mux *http.ServeMux) {
+	mux.Handle("GET /{$}", timed(http.HandlerFunc(m.page)))
+	for path, file := range map[string]struct{ name, contentType string }{
+		"/page.css": {"page/page.css", "text/css; charset=utf-8"},
+		"/page.js":  {"page/page.js", "text/javascript; charset=utf-8"},
+		"/page.svg": {"page/icon.svg", "image/svg+xml"},
+	} {
+		mux.Handle("GET "+path, timed(asset(file.name, file.contentType)))
+	}
+}
+
+// asset serves an embedded file; a browser asks each time whether it is still
+// the same, so that a new version is never mixed with an old one.
+func asset(name, contentType string) http.Handler {
+	body, err := pageFiles.ReadFile(name)
+	if err != nil {
+		panic(err) // cannot happen: the name is a constant of pages
+	}
+	sum := sha256.Sum256(body)
+	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header(w, contentType)
+		w.Header().Set("Cache-Control", "no-cache")
+		w.Header().Set("Content-Security-Policy", "default-src 'none'")
+		w.Header().Set("ETag", tag)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
+	})
+}
+
+// page shows the status and the newest changes. The filter is that of
+// /debug/changes, by Service and IP; one that cannot be understood is explained
+// in the page, which then shows no change.
+func (m *Metrics) page(w http.ResponseWriter, r *http.Request) {
+	filter, query := readPageFilter(r.URL.Query(), time.Now())
+	status := m.present()
+	view := newPageView(&status, m.ring.All(), filter, &query.Filter)
+	var body bytes.Buffer
+	if err := pageTemplate.Execute(&body, view); err != nil {
+		http.Error(w, fmt.Sprintf("render the page: %v", err), http.StatusInternalServerError)
+		return
+	}
+	header(w, "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", pagePolicy)
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
+	if filter.Problem != "" {
+		w.WriteHeader(http.StatusBadRequest)
+	}
+	_, _ = w.Write(body.Bytes())
+}
+
+// pageFilter is the form above the changes, as it was filled in.
+type pageFilter struct {
+	Service, IP string
+	// Problem says why the filter cannot be used; BadService and BadIP in which
+	// field.
+	Problem           string
+	BadService, BadIP bool
+	// On is whether anything was filled in.
+	On bool
+	// Query is the filter as the query of /debug/changes, with the question mark.
+	Query string
+}
+
+// readPageFilter reads the page's query. A browser sends the fields of a form
+// that were left empty too; they mean nothing.
+func readPageFilter(values url.Values, now time.Time) (pageFilter, ChangesQuery) {
+	f := pageFilter{Service: visible(trimmed(values.Get("service"))), IP: visible(trimmed(values.Get("ip")))}
+	asked := url.Values{}
+	for param, given := range values {
+		if param != "service" && param != "ip" {
+			f.Problem = fmt.Sprintf("The page knows the parameters service and ip, not %q.", visible(param))
+			continue
+		}
+		for _, value := range given {
+			if value = trimmed(value); value != "" {
+				asked.Add(param, value)
+			}
+		}
+	}
+	f.On = len(asked) > 0 || f.Problem != ""
+	query, err := ParseChangesQuery(asked, now)
+	if err == nil {
+		if f.On {
+			f.Query = "?" + asked.Encode()
+		}
+		return f, query
+	}
+	if f.Problem == "" {
+		f.Problem = "The " + visible(err.Error()) + "."
+	}
+	_, service := ParseChangesQuery(url.Values{"service": asked["service"]}, now)
+	_, ip := ParseChangesQuery(url.Values{"ip": asked["ip"]}, now)
+	f.BadService, f.BadIP = asked.Has("service") && service != nil, asked.Has("ip") && ip != nil
+	return f, query
+}
