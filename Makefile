@@ -38,6 +38,11 @@ scenario: build ## scenario tests on real clusters (the share that `make test` r
 	cd e2e && go run ./cluster/prebuild
 	cd e2e && TRIBUTARY_BINARY=$(CURDIR)/bin/tributary go test -shuffle=on -timeout 20m ./...
 
+.PHONY: page
+page: ## the page at / in a headless Chromium (apt-get install chromium), pictures in bin/_artifacts
+	mkdir -p bin
+	cd e2e && go vet -tags chromium ./page && go test -count=1 -tags chromium -artifacts -outputdir $(CURDIR)/bin ./page
+
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck on both modules
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt needed (make fmt):" >&2; echo "$$out" >&2; exit 1; fi
