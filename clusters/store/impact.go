@@ -20,6 +20,12 @@ type Impact struct {
 	// large where After is not small: after a roll-out that nobody watched, all pods
 	// are absent and as many others are there.
 	Removed int
+	// Lost counts those of Removed that nothing replaces: per replica, the ready
+	// endpoints that are removed by absence, at most as many as it would have fewer.
+	// It is the number to judge by.
+	Lost int
+	// Losing are the replicas with a share in Lost, sorted.
+	Losing []syncer.Key
 	// Emptied are the replicas that lose a ready endpoint by absence and would have
 	// none from this member, sorted.
 	Emptied []syncer.Key
@@ -43,6 +49,22 @@ func (s *Store) endpoints(svc *service) (ready, notReady int) {
 	return s.written[svc.current.Key].count()
 }
 
+// ReadyEndpoints counts the ready endpoints that this member gives to a replica,
+// as Stats does. known is false while hand-written ones have not been read.
+func (s *Store) ReadyEndpoints(replica syncer.Key) (ready int, known bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	known = true
+	for _, svc := range s.replicas[replica] {
+		n, _ := s.endpoints(svc)
+		ready += n
+		if svc.needsWritten() && !s.written[svc.current.Key].known() {
+			known = false
+		}
+	}
+	return ready, known
+}
+
 // impact sums up what is left and what goes, by Service.
 func (s *Store) impact(left, gone func(*service) int) Impact {
 	var total Impact
@@ -57,10 +79,15 @@ func (s *Store) impact(left, gone func(*service) int) Impact {
 		total.Before += before
 		total.After += after
 		total.Removed += removed
+		if lost := min(removed, before-after); lost > 0 {
+			total.Lost += lost
+			total.Losing = append(total.Losing, replica)
+		}
 		if removed > 0 && after == 0 {
 			total.Emptied = append(total.Emptied, replica)
 		}
 	}
+	slices.SortFunc(total.Losing, syncer.Key.Compare)
 	slices.SortFunc(total.Emptied, syncer.Key.Compare)
 	return total
 }

@@ -37,8 +37,8 @@ type AbsentPod struct {
 	// Held is true when it was absent before and kept.
 	Held bool
 	// Reused is true when the list shows another pod with its address that has not
-	// finished: traffic for it would go astray. (Pods of the host network share
-	// addresses and look the same.)
+	// finished and did not have it before: traffic for it would go astray. (Pods of
+	// the host network share addresses all the time, so those say nothing.)
 	Reused bool
 }
 
@@ -75,7 +75,7 @@ func (s *Store) PlanReplacePods(list []Versioned[syncer.Pod], rv uint64) *PodRep
 	return r
 }
 
-// describe fills in Absent.
+// describe fills in Absent. The caller holds the store's lock.
 func (r *PodReplacement) describe() {
 	slices.SortFunc(r.records, func(a, b *record) int { return a.Key.Compare(b.Key) })
 	reused := map[netip.Addr]bool{}
@@ -88,7 +88,7 @@ func (r *PodReplacement) describe() {
 		p := &r.list[i].Object
 		for j := range p.IPs {
 			addr := p.IPs[j].Addr
-			if _, ok := reused[addr]; ok && addr.IsValid() && !p.Terminal {
+			if _, ok := reused[addr]; ok && addr.IsValid() && !p.Terminal && !r.store.knows(p.Key, addr) {
 				reused[addr] = true
 			}
 		}
@@ -97,6 +97,12 @@ func (r *PodReplacement) describe() {
 		again := slices.ContainsFunc(rec.IPs, func(ip syncer.PodIP) bool { return reused[ip.Addr] })
 		r.Absent = append(r.Absent, AbsentPod{Pod: &rec.Pod, Held: rec.held, Reused: again})
 	}
+}
+
+// knows reports whether a pod is held with that address.
+func (s *Store) knows(pod syncer.Key, addr netip.Addr) bool {
+	rec := s.record(pod)
+	return rec != nil && slices.ContainsFunc(rec.IPs, func(ip syncer.PodIP) bool { return ip.Addr == addr })
 }
 
 // Apply makes the list the truth, whatever the revisions, and returns the

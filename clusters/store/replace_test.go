@@ -92,7 +92,7 @@ func TestUnwatchedRollOut(t *testing.T) {
 	w.serve(aService("web", "web"))
 	w.ReplacePods(podsAt(100, aPod("old-1", "web", 1), aPod("old-2", "web", 2)), 100)
 	plan := w.PlanReplacePods(podsAt(200, aPod("new-1", "web", 1), aPod("new-2", "web", 3)), 200)
-	if got := plan.Impact; got.Before != 2 || got.After != 2 || got.Removed != 2 || got.Emptied != nil {
+	if got := plan.Impact; got.Before != 2 || got.After != 2 || got.Removed != 2 || got.Lost != 0 || got.Emptied != nil {
 		t.Errorf("impact %+v", got)
 	}
 	if got := absentNames(plan); !slices.Equal(got, []string{"old-1 held=false reused=true", "old-2 held=false reused=false"}) {
@@ -100,6 +100,40 @@ func TestUnwatchedRollOut(t *testing.T) {
 	}
 	w.dirty("applied", plan.Apply(nil), change("web", syncer.Removal))
 	w.expect(in("web"), 1, 3)
+}
+
+func TestImpactCountsWhatNothingReplaces(t *testing.T) {
+	w := newWorld(t)
+	w.serve(aService("web", "web"))
+	w.serve(aService("api", "api"))
+	w.serve(aService("db", "db"))
+	w.ReplacePods(podsAt(100, aPod("w1", "web", 1), aPod("w2", "web", 2), aPod("a1", "api", 3), aPod("a2", "api", 4), aPod("d1", "db", 5)), 100)
+	unready := aPod("d1", "db", 5)
+	unready.Ready = false
+	// web is rolled out, api loses one, db's pod is listed as not ready: no absence.
+	plan := w.PlanReplacePods(podsAt(200, aPod("w3", "web", 6), aPod("w4", "web", 7), aPod("a1", "api", 3), unready), 200)
+	if got := plan.Impact; got.Lost != 1 || got.Removed != 3 || !slices.Equal(got.Losing, []syncer.Key{in("api")}) || got.Emptied != nil {
+		t.Errorf("impact %+v", got)
+	}
+	if ready, known := w.ReadyEndpoints(in("web")); ready != 2 || !known {
+		t.Errorf("web has %d ready, known=%v", ready, known)
+	}
+	if ready, _ := w.ReadyEndpoints(in("nobody")); ready != 0 {
+		t.Errorf("a replica that does not exist has %d ready", ready)
+	}
+}
+
+// TestSharedAddressIsNotReused checks that pods of one host's network do not look
+// as if they had taken each other's address over.
+func TestSharedAddressIsNotReused(t *testing.T) {
+	w := newWorld(t)
+	w.serve(aService("web", "web"))
+	agent := aPod("agent", "agent", 1)
+	w.ReplacePods(podsAt(100, aPod("web-1", "web", 1), agent), 100)
+	plan := w.PlanReplacePods(podsAt(200, agent), 200)
+	if got := absentNames(plan); !slices.Equal(got, []string{"web-1 held=false reused=false"}) {
+		t.Errorf("absent %v", got)
+	}
 }
 
 // TestListFromThePast checks that a list is the truth though its revisions are
