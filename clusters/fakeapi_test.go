@@ -24,8 +24,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -290,44 +288,6 @@ func respond(w http.ResponseWriter, obj any) {
 	_ = json.NewEncoder(w).Encode(obj)
 }
 
-// fakeQuery is what a request asks for.
-type fakeQuery struct {
-	namespace  string
-	fields     fields.Selector
-	labels     labels.Selector
-	rv         string
-	initial    bool // sendInitialEvents
-	limit      int
-	from       int // continue
-	resumeFrom int
-}
-
-func newFakeQuery(r *http.Request, parts []string) fakeQuery {
-	q := r.URL.Query()
-	out := fakeQuery{rv: q.Get("resourceVersion"), initial: q.Get("sendInitialEvents") == "true"}
-	if i := slices.Index(parts, "namespaces"); i >= 0 {
-		out.namespace = parts[i+1]
-	}
-	out.fields, _ = fields.ParseSelector(q.Get("fieldSelector"))
-	out.labels, _ = labels.Parse(q.Get("labelSelector"))
-	out.limit, _ = strconv.Atoi(q.Get("limit"))
-	out.from, _ = strconv.Atoi(q.Get("continue"))
-	out.resumeFrom, _ = strconv.Atoi(out.rv)
-	return out
-}
-
-func (q fakeQuery) matches(obj runtime.Object) bool {
-	if obj == nil {
-		return false
-	}
-	m := accessor(obj)
-	set := fields.Set{"metadata.name": m.GetName(), "metadata.namespace": m.GetNamespace()}
-	if p, ok := obj.(*corev1.Pod); ok {
-		set["status.phase"] = string(p.Status.Phase)
-	}
-	return (q.namespace == "" || q.namespace == m.GetNamespace()) && q.fields.Matches(set) && q.labels.Matches(labels.Set(m.GetLabels()))
-}
-
 func (f *fakeAPI) list(w http.ResponseWriter, resource string, q fakeQuery) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -348,95 +308,4 @@ func (f *fakeAPI) list(w http.ResponseWriter, resource string, q fakeQuery) {
 		"kind": kind[1] + "List", "apiVersion": kind[0], "items": items,
 		"metadata": map[string]string{"resourceVersion": strconv.Itoa(f.rv), "continue": next},
 	})
-}
-
-// watch streams events until the client leaves or the script ends it.
-func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request, resource string, q fakeQuery) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusOK)
-	flush := w.(http.Flusher).Flush
-	send := func(kind string, obj any) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"type": kind, "object": obj})
-	}
-	f.mu.Lock()
-	f.watches[resource]++
-	f.open[resource]++
-	defer func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.open[resource]--
-	}()
-	generation := f.closing
-	position := q.resumeFrom
-	expired := position != 0 && position < f.oldest
-	if position == 0 {
-		position = f.rv
-		for _, obj := range f.state(resource) {
-			if q.matches(obj) {
-				send("ADDED", typed(resource, obj))
-			}
-		}
-		if q.initial && f.version >= "v1.34" {
-			send("BOOKMARK", fakeBookmark(resource, f.rv, map[string]string{metav1.InitialEventsAnnotationKey: "true"}))
-		}
-	}
-	f.mu.Unlock()
-	if expired {
-		send("ERROR", statusObject(http.StatusGone))
-		return
-	}
-	flush()
-	for {
-		f.mu.Lock()
-		ended, wake := f.closing > generation, f.changed
-		for _, e := range f.events {
-			if e.resource == resource && e.rv > position {
-				position = e.rv
-				if kind, obj := q.view(e); obj != nil {
-					send(kind, typed(resource, obj))
-				}
-			}
-		}
-		f.mu.Unlock()
-		flush()
-		if ended {
-			return
-		}
-		select {
-		case <-r.Context().Done():
-			return
-		case <-wake:
-		}
-	}
-}
-
-// view is how an event looks through a selector.
-func (q fakeQuery) view(e fakeEvent) (string, runtime.Object) {
-	was, is := q.matches(e.old), e.kind != "DELETED" && q.matches(e.current)
-	switch {
-	case was && is:
-		return "MODIFIED", e.current
-	case is:
-		return "ADDED", e.current
-	case was:
-		return "DELETED", e.current
-	}
-	return "", nil
-}
-
-func typed(resource string, obj runtime.Object) runtime.Object {
-	obj = obj.DeepCopyObject()
-	kind := fakeKinds[resource]
-	t, _ := meta.TypeAccessor(obj)
-	t.SetAPIVersion(kind[0])
-	t.SetKind(kind[1])
-	return obj
-}
-
-func fakeBookmark(resource string, rv int, annotations map[string]string) any {
-	kind := fakeKinds[resource]
-	return map[string]any{
-		"kind": kind[1], "apiVersion": kind[0],
-		"metadata": map[string]any{"resourceVersion": strconv.Itoa(rv), "annotations": annotations},
-	}
 }

@@ -7,13 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
 // follow opens a stream at the last revision, or takes over the one that a
@@ -233,81 +227,6 @@ func (f *follower[T]) swap(ctx context.Context, o opened) (expired bool) {
 	f.start()
 	f.loop.signal() // the source may have been exchanged again
 	return false
-}
-
-// event handles one event; end is not empty when the stream is to be left.
-func (f *follower[T]) event(e Event) (end End, err error) {
-	l := f.loop
-	if e.Err != nil {
-		l.garbage("object that cannot be decoded", e.Err)
-		return EndGarbled, e.Err
-	}
-	switch e.Type {
-	case watch.Added, watch.Modified, watch.Deleted:
-		f.object(e)
-	case watch.Bookmark:
-		if m, err := meta.Accessor(e.Object); err == nil {
-			f.events++
-			l.advance(m.GetResourceVersion())
-		}
-		l.cfg.Handler.Contact(e.Arrival, true)
-	case watch.Error:
-		return endOf(apierrors.FromObject(e.Object))
-	default:
-		l.garbage("event of unknown type", nil)
-		return EndGarbled, fmt.Errorf("%w: unknown type of event", ErrGarbled)
-	}
-	return "", nil
-}
-
-// object hands an object on. What the last list already showed is dropped: it
-// comes again after streams were exchanged or a list was read beside one.
-func (f *follower[T]) object(e Event) {
-	l := f.loop
-	item, ok := l.convert(e.Object)
-	if !ok {
-		return
-	}
-	f.events++
-	m := EventMeta{Type: strings.ToLower(string(e.Type)), Arrival: e.Arrival}
-	if accessor, err := meta.Accessor(e.Object); err == nil {
-		m.ResourceVersion = accessor.GetResourceVersion()
-	}
-	n := number(m.ResourceVersion)
-	if n != 0 && n <= l.floor {
-		l.cfg.Handler.Contact(e.Arrival, false)
-		return
-	}
-	l.advance(m.ResourceVersion)
-	deleted := e.Type == watch.Deleted
-	f.beside.note(l.cfg.Key(&item), item, n, deleted)
-	if deleted {
-		l.cfg.Handler.Deleted(item, m)
-	} else {
-		l.cfg.Handler.Upserted(item, m)
-	}
-}
-
-// advance moves the revision to resume from, never backwards where revisions
-// can be compared.
-func (l *Loop[T]) advance(rv string) {
-	n := number(rv)
-	if rv == "" || n != 0 && n <= l.rvNumber {
-		return
-	}
-	l.rv, l.rvNumber, l.garbled = rv, n, 0
-	l.seen.Store(n)
-}
-
-// number reads a revision as a number; 0 when it is none. Revisions are opaque
-// only in principle: every API server's are etcd revisions, and comparing them
-// is sanctioned since 1.35 (KEP-5504).
-func number(rv string) uint64 {
-	n, err := strconv.ParseUint(rv, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // pause waits for d and reports whether the context still lives.

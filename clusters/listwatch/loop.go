@@ -8,7 +8,6 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,12 +108,6 @@ type Loop[T any] struct {
 	streamGen int    // generation of its source
 }
 
-// former is a source that was exchanged for another.
-type former struct {
-	source     Source
-	generation int
-}
-
 // New returns a loop that reads from source.
 func New[T any](cfg Config[T], source Source) *Loop[T] {
 	if cfg.PageSize == 0 {
@@ -135,26 +128,6 @@ func New[T any](cfg Config[T], source Source) *Loop[T] {
 			share:   listShare, quiet: listQuiet,
 		},
 	}
-}
-
-// SetSource exchanges the client, for the same cluster: an open stream goes on
-// until one of the new source has been opened at the same revision.
-func (l *Loop[T]) SetSource(source Source) {
-	l.mu.Lock()
-	if l.ended {
-		l.mu.Unlock()
-		source.retired()
-		return
-	}
-	l.former = append(l.former, former{l.source, l.generation})
-	l.source = source
-	l.generation++
-	abort := l.abort
-	l.mu.Unlock()
-	if abort != nil {
-		abort()
-	}
-	l.signal()
 }
 
 // Relist asks for a complete list. While it is read the stream goes on, and what
@@ -220,66 +193,6 @@ func (l *Loop[T]) leaveStream() {
 		l.stream.Stop()
 		l.stream = nil
 	}
-}
-
-// end retires all sources.
-func (l *Loop[T]) end() {
-	l.mu.Lock()
-	l.ended = true
-	former, last := l.former, l.source
-	l.former = nil
-	l.mu.Unlock()
-	for _, f := range former {
-		f.source.retired()
-	}
-	last.retired()
-}
-
-// retire lets go of the sources before a generation.
-func (l *Loop[T]) retire(before int) {
-	var retired []former
-	l.mu.Lock()
-	l.former = slices.DeleteFunc(l.former, func(f former) bool {
-		if f.generation < before {
-			retired = append(retired, f)
-			return true
-		}
-		return false
-	})
-	l.mu.Unlock()
-	for _, f := range retired {
-		f.source.retired()
-	}
-}
-
-func (s Source) retired() {
-	if s.Retired != nil {
-		s.Retired()
-	}
-}
-
-// current returns the source to use now.
-func (l *Loop[T]) current() (Source, int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.source, l.generation
-}
-
-// attempt returns a context for one list or one opening of a stream, which ends
-// early when the source is exchanged meanwhile.
-func (l *Loop[T]) attempt(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	l.mu.Lock()
-	l.abort = cancel
-	l.mu.Unlock()
-	return ctx, cancel
-}
-
-// attempted ends the window in which SetSource cancels the attempt.
-func (l *Loop[T]) attempted() {
-	l.mu.Lock()
-	l.abort = nil
-	l.mu.Unlock()
 }
 
 // takeRequest returns whether a relist was asked for, and forgets it.
