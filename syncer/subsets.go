@@ -57,6 +57,7 @@ type repacker struct {
 	entries   []entry
 	sets      []portSet
 	index     map[Port]int32
+	byList    map[portListOf][]int32
 	lastList  portListOf
 	lastSets  []int32
 }
@@ -91,20 +92,28 @@ func (r *repacker) add(a Address, ports []Port, ready bool) {
 		rank: rankAddr(a.Addr), seen: int32(len(r.entries)), sets: r.setsOf(ports), ready: ready, address: a})
 }
 
-// setsOf maps ports to indexes; neighbours nearly always share one list.
+// setsOf maps ports to indexes, once for each list that endpoints share;
+// neighbours nearly always share one.
 func (r *repacker) setsOf(ports []Port) []int32 {
 	list := listOf(ports)
 	if r.lastSets != nil && list == r.lastList {
 		return r.lastSets
 	}
-	r.lastList, r.lastSets = list, nil
-	if len(ports) == 0 {
-		r.lastSets = append(r.lastSets, r.setOf(portless))
+	sets, known := r.byList[list]
+	if !known {
+		if len(ports) == 0 {
+			sets = append(sets, r.setOf(portless))
+		}
+		for _, port := range ports {
+			sets = append(sets, r.setOf(port))
+		}
+		if r.byList == nil {
+			r.byList = map[portListOf][]int32{}
+		}
+		r.byList[list] = sets
 	}
-	for _, port := range ports {
-		r.lastSets = append(r.lastSets, r.setOf(port))
-	}
-	return r.lastSets
+	r.lastList, r.lastSets = list, sets
+	return sets
 }
 
 func (r *repacker) setOf(port Port) int32 {

@@ -29,7 +29,7 @@ func DiffEndpoints(o *Ours, upstream *corev1.Endpoints) string { //nolint:static
 	got := endpointSubsets(o.Subsets)
 	switch {
 	case !apiequality.Semantic.DeepEqual(got, want):
-		return lines("ours", showSubsets(got)) + lines("upstream", showSubsets(want))
+		return sideBySide(showSubsets(got), showSubsets(want))
 	case o.Truncated != (truncated == "truncated"):
 		return fmt.Sprintf("ours truncated: %v, upstream's annotation: %q", o.Truncated, truncated)
 	case upstream != nil && o.Trigger != trigger:
@@ -50,7 +50,7 @@ func DiffSlices(c *Case, o *Ours, upstream []*discoveryv1.EndpointSlice) string 
 	if slices.Equal(got, want) {
 		return ""
 	}
-	return lines("ours", got) + lines("upstream", want)
+	return sideBySide(got, want)
 }
 
 // flatten renders slices as one line for each slice without its endpoints and
@@ -104,6 +104,26 @@ func showSubsets(subsets []corev1.EndpointSubset) []string { //nolint:staticchec
 	return out
 }
 
+// sideBySide renders what differs: both lists without their common beginning
+// and end, and no more of each than a person would read.
+func sideBySide(ours, upstream []string) string {
+	start := 0
+	for start < min(len(ours), len(upstream)) && ours[start] == upstream[start] {
+		start++
+	}
+	ours, upstream = ours[start:], upstream[start:]
+	for n := min(len(ours), len(upstream)); n > 0 && ours[len(ours)-1] == upstream[len(upstream)-1]; n-- {
+		ours, upstream = ours[:len(ours)-1], upstream[:len(upstream)-1]
+	}
+	return fmt.Sprintf("from line %d on\n", start+1) + lines("ours", ours) + lines("upstream", upstream)
+}
+
 func lines(title string, list []string) string {
-	return title + ":\n    " + strings.Join(list, "\n    ") + "\n"
+	const most = 30
+	more := ""
+	if len(list) > most {
+		more = fmt.Sprintf("    and %d more\n", len(list)-most)
+		list = list[:most]
+	}
+	return title + ":\n    " + strings.Join(list, "\n    ") + "\n" + more
 }

@@ -36,7 +36,11 @@ func NewCase(seed, number uint64) *Case {
 	n := g.podCount()
 	crowded := g.chance(15)
 	for i := range n {
-		c.Pods = append(c.Pods, g.pod(c.Name(), i, crowded, templates[g.IntN(len(templates))]))
+		p := g.pod(c.Name(), i, crowded, templates[g.IntN(len(templates))])
+		if n > 900 {
+			g.makeCount(p, i)
+		}
+		c.Pods = append(c.Pods, p)
 	}
 	return c
 }
@@ -60,13 +64,28 @@ func (g *generator) podCount() int {
 		return 1 + g.IntN(4)
 	case n < 9900:
 		return 5 + g.IntN(8)
-	case n < 9994:
+	case n < 9992:
 		return 90 + g.IntN(30)
-	case n < 9999:
+	case n < 9996:
 		return 995 + g.IntN(11)
+	case n < 9999 || g.chance(80):
+		return 1001 + g.IntN(1000)
 	default:
-		return 1000 + g.IntN(1500)
+		return 5000
 	}
+}
+
+// makeCount gives a pod of a big Service what it needs to be listed, so that
+// the capacity of 1000 is really reached; ready or not, and by which ports,
+// remains random.
+func (g *generator) makeCount(p *corev1.Pod, i int) {
+	p.Labels["app"], p.Labels["tier"] = "web", "front"
+	p.Status.Phase = corev1.PodRunning
+	if g.chance(98) {
+		p.DeletionTimestamp = nil
+	}
+	p.Status.PodIPs = []corev1.PodIP{{IP: fmt.Sprintf("10.%d.%d.%d", g.IntN(2), i/250, i%250+1)}, {IP: fmt.Sprintf("fd00::%x", i+1)}}
+	p.Status.PodIP = p.Status.PodIPs[0].IP
 }
 
 // second is a time in whole seconds, as the API stores times.

@@ -5,22 +5,19 @@ package oracle
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
-// shrinkBudget bounds how many smaller cases are tried, since each runs
-// upstream's controllers once.
-const shrinkBudget = 300
+// shrinkTime bounds the search: a case of thousands of pods takes long to run.
+const shrinkTime = 20 * time.Second
 
 // Shrink returns the smallest case it finds that still fails: it leaves out
 // pods, halves first, then ports, addresses and labels, as long as fails agrees.
 func Shrink(c *Case, fails func(*Case) bool) *Case {
-	tried := 0
-	stillFails := func(smaller *Case) bool {
-		tried++
-		return tried <= shrinkBudget && fails(smaller)
-	}
+	deadline := time.Now().Add(shrinkTime)
+	stillFails := func(smaller *Case) bool { return time.Now().Before(deadline) && fails(smaller) }
 	for size := len(c.Pods) / 2; size > 0; size /= 2 {
 		for from := 0; from < len(c.Pods); {
 			smaller := c.edit(func(e *Case) { e.Pods = slices.Delete(e.Pods, from, min(from+size, len(e.Pods))) })
