@@ -1,0 +1,89 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/syncer"
+)
+
+// While the ingress cluster is away, changes wait in their lanes: a probe now
+// and then, not an attempt for each; afterwards each object is written once,
+// and a removal before everything that waited with it.
+func TestChangesWaitWhileTheIngressClusterIsAway(t *testing.T) {
+	g := newGround(t, "a")
+	g.options.Queue = lanes.Options{Workers: 2}
+	g.start()
+	const replicas = 40
+	key := func(i int) syncer.Key { return syncer.Key{Namespace: "shop", Name: "web-" + number3(i)} }
+	for i := range replicas {
+		g.set("a", service(key(i), 1, 8080), pod(key(i), "10.0.0.1", true), pod(key(i), "10.0.0.2", true))
+	}
+	g.settle()
+	g.writes()
+
+	g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+		if r.UserAgent != product {
+			return nil
+		}
+		return &apitest.Fault{Cut: true}
+	})
+	g.server.DropWatches()
+	closed := func() bool {
+		g.rec.gate.mu.Lock()
+		defer g.rec.gate.mu.Unlock()
+		return g.rec.gate.opened != nil
+	}
+	for i := range replicas {
+		g.source.set("a", service(key(i), 1, 8080), pod(key(i), "10.0.0.1", true), pod(key(i), "10.0.0.3", true))
+		g.rec.Dirty(key(i), lanes.Bulk, liveCause("a", key(i)))
+	}
+	g.wait("the gate is closed", closed)
+	urgent := key(replicas - 1)
+	for range 5 { // events without number make one key dirty once
+		g.source.set("a", service(urgent, 1, 8080), pod(urgent, "10.0.0.1", true))
+		g.rec.Dirty(urgent, lanes.Removal, liveCause("a", urgent))
+	}
+	probes := len(g.server.Writes(product))
+	if probes > 4*gateFailures {
+		t.Errorf("%d attempts before the gate closed", probes)
+	}
+	start := time.Now()
+	g.wait("a few probes were made", func() bool { return len(g.server.Writes(product)) >= probes+6 })
+	if took := time.Since(start); took < 2*gateFirst {
+		t.Errorf("6 attempts within %v: the gate lets too many through", took)
+	}
+
+	g.writes()
+	g.server.Intercept(nil)
+	g.settle()
+	for i := range replicas - 1 {
+		g.expect(key(i), "10.0.0.1", "10.0.0.3")
+	}
+	g.expect(urgent, "10.0.0.1")
+	written, position := map[string]int{}, -1
+	for i, w := range g.writes() {
+		fields := strings.Fields(w)
+		if fields[3] == "0" { // a probe that was under way
+			continue
+		}
+		written[fields[1]+" "+fields[2]]++
+		if position < 0 && fields[2] == urgent.String() {
+			position = i
+		}
+	}
+	for object, n := range written {
+		if n != 1 {
+			t.Errorf("%s was written %d times", object, n)
+		}
+	}
+	if len(written) != 2*replicas || position > 8 {
+		t.Errorf("%d objects were written, the removal in place %d", len(written), position)
+	}
+}

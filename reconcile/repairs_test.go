@@ -1,0 +1,171 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
+
+package reconcile
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
+)
+
+func TestHandMadeChangesAreRepaired(t *testing.T) {
+	tests := []struct {
+		name   string
+		damage func(g *ground)
+	}{
+		{"Endpoints edited", func(g *ground) {
+			apitest.Edit(g.t, g.server, "shop", "web", func(ep *corev1.Endpoints) { ep.Subsets = nil })
+		}},
+		{"Endpoints deleted", func(g *ground) { apitest.Remove[*corev1.Endpoints](g.t, g.server, "shop", "web") }},
+		{"slice edited", func(g *ground) {
+			apitest.Edit(g.t, g.server, "shop", g.sliceName("a"), func(es *discoveryv1.EndpointSlice) {
+				es.Endpoints[0].Conditions.Serving = nil
+			})
+		}},
+		{"slice deleted", func(g *ground) {
+			apitest.Remove[*discoveryv1.EndpointSlice](g.t, g.server, "shop", g.sliceName("a"))
+		}},
+		{"slice tied to another Service", func(g *ground) {
+			apitest.Edit(g.t, g.server, "shop", g.sliceName("a"), func(es *discoveryv1.EndpointSlice) {
+				es.Labels[plan.LabelServiceName] = "elsewhere"
+			})
+		}},
+		{"slice tied to no Service", func(g *ground) {
+			apitest.Edit(g.t, g.server, "shop", g.sliceName("a"), func(es *discoveryv1.EndpointSlice) {
+				delete(es.Labels, plan.LabelServiceName)
+			})
+		}},
+		{"selector added", func(g *ground) {
+			apitest.Edit(g.t, g.server, "shop", "web", func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"a": "b"} })
+		}},
+		{"clusterIP given", func(g *ground) {
+			apitest.Edit(g.t, g.server, "shop", "web", func(svc *corev1.Service) { svc.Spec.ClusterIP = "172.16.0.1" })
+		}},
+		{"Service deleted with its slices and Endpoints", func(g *ground) {
+			slice := g.sliceName("a")
+			apitest.Remove[*corev1.Service](g.t, g.server, "shop", "web")
+			apitest.Remove[*corev1.Endpoints](g.t, g.server, "shop", "web")
+			apitest.Remove[*discoveryv1.EndpointSlice](g.t, g.server, "shop", slice)
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			g := running(t)
+			test.damage(g)
+			g.wait("everything is as it was", func() bool {
+				endpoints, sliced := g.addresses(web)
+				svc, ok := apitest.Get[*corev1.Service](g.server, "shop", "web")
+				return ok && svc.Spec.Selector == nil && svc.Spec.ClusterIP == corev1.ClusterIPNone && len(endpoints) == 1 && len(sliced) == 1 &&
+					truth(apitest.List[*discoveryv1.EndpointSlice](g.server, "shop")[0].Endpoints[0].Conditions.Serving)
+			})
+			g.settle()
+			g.expect(web, "10.0.0.1")
+			if n := len(apitest.List[*discoveryv1.EndpointSlice](g.server, "shop")); n != 1 {
+				t.Errorf("%d slices stand, want 1", n)
+			}
+			g.writes()
+			g.rec.Resync("", "resync")
+			g.settle()
+			g.expectWrites()
+		})
+	}
+}
+
+func TestFightIsSlowedAndReported(t *testing.T) {
+	g := running(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var rounds atomic.Int32
+	var adversary sync.WaitGroup
+	adversary.Go(func() {
+		for ctx.Err() == nil {
+			changed := g.server.Changed()
+			if ep, ok := apitest.Get[*corev1.Endpoints](g.server, "shop", "web"); ok && len(ep.Subsets) > 0 {
+				rounds.Add(1)
+				apitest.Edit(t, g.server, "shop", "web", func(ep *corev1.Endpoints) { ep.Subsets = nil })
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+		}
+	})
+	g.wait("the fight is reported", func() bool {
+		return slices.ContainsFunc(g.seen.trouble(web).Held, func(h metrics.HeldChange) bool { return h.Reason == "repair_fight" })
+	})
+	if n := rounds.Load(); n > fightRepairs+3 {
+		t.Errorf("%d rounds before it was slowed", n)
+	}
+	// What a member changes is not held up.
+	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.7", true))
+	g.wait("the change is written", func() bool { _, sliced := g.addresses(web); return slices.Equal(sliced, []string{"10.0.0.7"}) })
+	cancel()
+	adversary.Wait()
+}
+
+func TestRestoredStoreIsNoticed(t *testing.T) {
+	g := newGround(t, "a")
+	g.options.AuditEvery = 20 * time.Millisecond
+	g.start()
+	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+	g.settle()
+	snapshot := g.server.Snapshot()
+	for _, ip := range []string{"10.0.0.2", "10.0.0.3"} {
+		g.set("a", service(web, 1, 8080), pod(web, ip, true))
+		g.settle()
+	}
+	other := syncer.Key{Namespace: "shop", Name: "other"}
+	g.set("a", service(other, 1, 8080), pod(other, "10.0.0.9", true))
+	g.settle()
+	for _, quiet := range []bool{true, false} {
+		g.server.Restore(snapshot, quiet)
+		g.wait("everything is as the members demand", func() bool {
+			first, firstSliced := g.addresses(web)
+			second, secondSliced := g.addresses(other)
+			return slices.Equal(first, []string{"10.0.0.3"}) && slices.Equal(firstSliced, first) &&
+				slices.Equal(second, []string{"10.0.0.9"}) && slices.Equal(secondSliced, second)
+		})
+		g.settle()
+	}
+}
+
+func TestForeignMetadataSurvives(t *testing.T) {
+	g := running(t)
+	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "theirs", UID: "x"}
+	apitest.Edit(t, g.server, "shop", "web", func(ep *corev1.Endpoints) {
+		ep.Finalizers, ep.OwnerReferences = []string{"example.com/theirs"}, []metav1.OwnerReference{owner}
+	})
+	apitest.Edit(t, g.server, "shop", g.sliceName("a"), func(es *discoveryv1.EndpointSlice) {
+		es.OwnerReferences = append(es.OwnerReferences, owner)
+	})
+	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true))
+	g.settle()
+	ep, _ := apitest.Get[*corev1.Endpoints](g.server, "shop", "web")
+	es, _ := apitest.Get[*discoveryv1.EndpointSlice](g.server, "shop", g.sliceName("a"))
+	if len(ep.Finalizers) != 1 || len(ep.OwnerReferences) != 1 || len(es.OwnerReferences) != 2 {
+		t.Errorf("Endpoints %v %v, slice %v", ep.Finalizers, ep.OwnerReferences, es.OwnerReferences)
+	}
+	// A finalizer keeps the object after its deletion; nothing is created over it.
+	g.unset("a", web)
+	g.settle()
+	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.3", true))
+	g.wait("the deletion is waited for", func() bool {
+		return slices.ContainsFunc(g.seen.trouble(web).Held, func(h metrics.HeldChange) bool { return h.Reason == string(plan.WaitObjectDeleting) })
+	})
+	apitest.Remove[*corev1.Endpoints](t, g.server, "shop", "web")
+	g.wait("the replica is whole again", func() bool { endpoints, _ := g.addresses(web); return len(endpoints) == 1 })
+}
