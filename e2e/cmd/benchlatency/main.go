@@ -78,11 +78,11 @@ func run(ctx context.Context, s settings) (met bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	stopTributary, err := startTributary(ctx, f, s.tributary)
+	tributary, err := startTributary(ctx, f, s.tributary)
 	if err != nil {
 		return false, err
 	}
-	defer stopTributary()
+	defer tributary.Kill()
 	for _, kind := range []latency.Kind{latency.Endpoints, latency.EndpointSlices} {
 		stopRelay, err := startRelay(ctx, f, kind)
 		if err != nil {
@@ -97,9 +97,15 @@ func run(ctx context.Context, s settings) (met bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	own, err := ownStages(ctx, tributary)
+	if err != nil {
+		return false, err
+	}
 	fmt.Printf("%s, %d CPUs, %s/%s; %d samples an arm after %d to warm up, arms change every %d\n\n",
 		cpuModel(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, s.samples, s.warmup, s.turn)
-	return report(os.Stdout, results, rand.New(rand.NewPCG(1, uint64(s.samples)))), nil
+	met = report(os.Stdout, results, rand.New(rand.NewPCG(1, uint64(s.samples))))
+	printStages(os.Stdout, own)
+	return met, nil
 }
 
 // The relay's objects carry one name a kind; tributary's replica is "web".
@@ -144,7 +150,7 @@ func prepare(ctx context.Context, f *fleet.Fleet) ([]latency.Arm, error) {
 	return arms, nil
 }
 
-func startTributary(ctx context.Context, f *fleet.Fleet, binary string) (stop func(), err error) {
+func startTributary(ctx context.Context, f *fleet.Fleet, binary string) (*fleet.Tributary, error) {
 	port, err := cluster.FreePort()
 	if err != nil {
 		return nil, err
@@ -158,9 +164,11 @@ func startTributary(ctx context.Context, f *fleet.Fleet, binary string) (stop fu
 		return nil, err
 	}
 	if err := p.WaitReady(ctx); err != nil {
-		return nil, fmt.Errorf("%w; its log ends:\n%s", err, p.Tail(20))
+		tail := p.Tail(20)
+		p.Kill()
+		return nil, fmt.Errorf("%w; its log ends:\n%s", err, tail)
 	}
-	return func() { p.Kill() }, nil
+	return p, nil
 }
 
 // replicaStands waits for the first fill, so that no arm measures it.
