@@ -1,0 +1,61 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"fmt"
+	"testing"
+
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
+)
+
+// BenchmarkDecide is one look at a replica that is as it should be: what a
+// resync costs for each key, and what precedes every write.
+func BenchmarkDecide(b *testing.B) {
+	for _, pods := range []int{5, 250} {
+		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) {
+			source := newMembers("a", "b")
+			svc := service(web, 1, 8080)
+			var list []*syncer.Pod
+			for i := range pods {
+				list = append(list, pod(web, fmt.Sprintf("10.0.%d.%d", i/250, 1+i%250), true))
+			}
+			source.set("a", svc, list...)
+			settings := Settings{Settings: plan.Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true}}
+			r := &Reconciler{opts: Options{Source: source}, view: newView(func([]change) {}, nil)}
+			r.settings.Store(&settings)
+			p := &pass{item: lanes.Item{Key: web}}
+			stand(r, p)
+			b.ReportAllocs()
+			for b.Loop() {
+				r.decide(p, source.Peek)
+				if !p.plan.Empty() {
+					b.Fatalf("something to write: %+v", p.plan)
+				}
+			}
+		})
+	}
+}
+
+// stand puts into the view what a first fill would write.
+func stand(r *Reconciler, p *pass) {
+	r.view.upsert(&found{id: namespaceID(web.Namespace), rv: 1, namespace: plan.NamespaceActive}, p.rec.Time)
+	r.decide(p, r.opts.Source.Peek)
+	for _, stage := range p.plan.Stages {
+		for _, a := range stage {
+			switch a.Kind {
+			case plan.KindService:
+				svc := serviceObject(web, a.Service)
+				svc.UID, svc.ResourceVersion = "uid", "2"
+				r.view.upsert(foundService(svc), p.rec.Time)
+			case plan.KindEndpoints:
+				r.view.upsert(foundEndpoints(endpointsObject(web, a.Endpoints, nil, nil)), p.rec.Time)
+			case plan.KindEndpointSlice:
+				r.view.upsert(foundSlice(sliceObject(web, "uid", a.Slice, nil, nil)), p.rec.Time)
+			}
+		}
+	}
+}
