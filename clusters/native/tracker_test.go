@@ -1,0 +1,113 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"tributary.dev/tributary/syncer"
+)
+
+var (
+	key  = syncer.Key{Namespace: "shop", Name: "web"}
+	noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+)
+
+func after(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
+
+// step is one change of one side.
+type step struct {
+	at     int // seconds after noon
+	theirs bool
+	set    Addresses
+	gone   bool
+}
+
+func TestTheirsIsMeasuredFromOurChange(t *testing.T) {
+	a, b := Addresses{"10.0.0.1:80/TCP"}, Addresses{"10.0.0.1:80/TCP", "10.0.0.2:80/TCP"}
+	for _, test := range []struct {
+		name  string
+		steps []step
+		want  []time.Duration
+		open  bool
+	}{
+		{"theirs follows", []step{{0, false, a, false}, {3, true, a, false}}, []time.Duration{3 * time.Second}, false},
+		{"theirs is first", []step{{0, true, a, false}, {3, false, a, false}}, nil, false},
+		{"measured from the oldest change", []step{{0, false, a, false}, {1, false, b, false}, {5, true, b, false}}, []time.Duration{5 * time.Second}, false},
+		{"a stale state in between does not end it", []step{{0, true, a, false}, {1, false, a, false}, {2, false, b, false}, {4, true, nil, false}, {9, true, b, false}}, []time.Duration{7 * time.Second}, false},
+		{"a flip back before they noticed is no sample", []step{{0, false, a, false}, {1, true, a, false}, {2, false, b, false}, {3, false, a, false}}, []time.Duration{time.Second}, false},
+		{"never followed", []step{{0, false, a, false}}, nil, true},
+		{"a Service that is gone is not waited for", []step{{0, false, a, false}, {1, false, nil, true}}, nil, false},
+		{"empty for us and no object there agree", []step{{0, false, nil, false}}, nil, false},
+	} {
+		tracker := NewTracker()
+		var got []time.Duration
+		for _, s := range test.steps {
+			if !s.theirs {
+				tracker.Ours(key, s.set, !s.gone, after(s.at))
+			} else if late, measured := tracker.Theirs(key, s.set, !s.gone, after(s.at)); measured {
+				got = append(got, late)
+			}
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: measured %v, want %v", test.name, got, test.want)
+		}
+		if open := tracker.Behind(after(100)) > 0; open != test.open {
+			t.Errorf("%s: waiting for them: %t, want %t", test.name, open, test.open)
+		}
+	}
+}
+
+func TestDisagreementsHaveBothSidesAndAge(t *testing.T) {
+	tracker := NewTracker()
+	ours := Addresses{"10.0.0.1:80/TCP"}
+	theirs := Addresses{"10.0.0.9:80/TCP"}
+	tracker.Theirs(key, theirs, true, after(0))
+	tracker.Ours(key, ours, true, after(10))
+	if got := tracker.Disagreements(after(10)); len(got) != 0 {
+		t.Errorf("a difference of no age is reported: %v", got)
+	}
+	got := tracker.Disagreements(after(11))
+	if len(got) != 1 || got[0].Service != key || !got[0].Since.Equal(after(10)) || !got[0].Ours.Equal(ours) || !got[0].Theirs.Equal(theirs) {
+		t.Errorf("disagreements %v", got)
+	}
+	tracker.Theirs(key, ours, true, after(20))
+	if got := tracker.Disagreements(after(100)); len(got) != 0 {
+		t.Errorf("agreement is reported: %v", got)
+	}
+}
+
+func TestForgetsWhatBothSidesLost(t *testing.T) {
+	tracker := NewTracker()
+	tracker.Ours(key, Addresses{"10.0.0.1"}, true, after(0))
+	tracker.Theirs(key, Addresses{"10.0.0.1"}, true, after(1))
+	tracker.Ours(key, nil, false, after(2))
+	tracker.Theirs(key, nil, false, after(3))
+	if len(tracker.services) != 0 {
+		t.Errorf("%d Services are remembered", len(tracker.services))
+	}
+}
+
+func TestOfIgnoresGrouping(t *testing.T) {
+	address := func(s string) syncer.Address { return syncer.Address{Addr: netip.MustParseAddr(s)} }
+	http, dns := syncer.Port{Name: "http", Protocol: syncer.TCP, Number: 80}, syncer.Port{Name: "dns", Protocol: syncer.UDP, Number: 53}
+	one := []syncer.Subset{{Ready: []syncer.Address{address("10.0.0.1")}, NotReady: []syncer.Address{address("10.0.0.2")}, Ports: []syncer.Port{http, dns}}}
+	two := []syncer.Subset{
+		{NotReady: []syncer.Address{address("10.0.0.2")}, Ports: []syncer.Port{dns, http}},
+		{Ready: []syncer.Address{address("10.0.0.1")}, Ports: []syncer.Port{dns}},
+		{Ready: []syncer.Address{address("10.0.0.1")}, Ports: []syncer.Port{http}},
+	}
+	want := Addresses{"10.0.0.1:53/UDP", "10.0.0.1:80/TCP", "10.0.0.2:53/UDP not ready", "10.0.0.2:80/TCP not ready"}
+	for _, subsets := range [][]syncer.Subset{one, two} {
+		if got := Of(subsets); !got.Equal(want) {
+			t.Errorf("%v\nwant %v", got, want)
+		}
+	}
+	if got := Of([]syncer.Subset{{Ready: []syncer.Address{address("fd00::1")}}}); !got.Equal(Addresses{"fd00::1"}) {
+		t.Errorf("without ports: %v", got)
+	}
+}
