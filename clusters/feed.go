@@ -62,6 +62,13 @@ func (f *feed) fill(part int, at time.Time) {
 	f.bulk(all, f.cause("Cluster", "relist", at))
 }
 
+// has reports whether a part has been read.
+func (f *feed) has(part int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.filled[part]
+}
+
 func (f *feed) cause(kind, event string, at time.Time) metrics.Cause {
 	return metrics.Cause{Cluster: f.m.name, Kind: kind, Event: event, Arrival: at}
 }

@@ -4,6 +4,7 @@
 package clusters
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -113,11 +114,15 @@ func (h *health) fill(s *Status) {
 // takes it back.
 func (h *health) remark(resource, text string) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	news := h.remarks[resource] != text
 	if text == "" {
 		delete(h.remarks, resource)
 	} else {
 		h.remarks[resource] = text
+	}
+	h.mu.Unlock()
+	if news {
+		h.log.Info("cluster is read in part", "resource", resource, "remark", cmp.Or(text, "can be read"))
 	}
 }
 

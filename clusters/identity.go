@@ -60,8 +60,8 @@ type gate struct {
 }
 
 // verify returns nil when every connection dialled so far has led to the member,
-// as far as one may know: where reading the kube-system namespace is forbidden,
-// the identity stays unknown.
+// as far as one may know: where reading the kube-system namespace was never
+// allowed, the identity stays unknown.
 func (g *gate) verify(ctx context.Context) error {
 	// The look may itself dial; then the next one uses what it dialled.
 	const looks = 3
@@ -86,7 +86,9 @@ func (g *gate) look(ctx context.Context) error {
 	defer cancel()
 	uid, err := g.conn.Identity(ctx)
 	if err != nil {
-		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		// A server that has just started refuses everything for a moment: where the
+		// identity was once read, it has to be read again.
+		if g.identity.known() == "" && (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) {
 			return nil
 		}
 		return err

@@ -23,7 +23,7 @@ import (
 type link struct {
 	conn    *Connection
 	gate    *gate
-	version ServerVersion
+	version atomic.Pointer[ServerVersion]
 	hash    string // of the access it was made from
 	scope   string // the one namespace it reads; "" for all
 	users   atomic.Int32
@@ -63,14 +63,29 @@ func (l *link) prove(ctx context.Context) error {
 	if err := l.gate.verify(ctx); err != nil {
 		return err
 	}
+	if err := l.readVersion(ctx); err != nil && !apierrors.IsForbidden(err) {
+		return err
+	}
+	return nil
+}
+
+// readVersion asks for the version, which changes when the cluster is upgraded.
+func (l *link) readVersion(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	version, err := l.conn.Version(ctx)
-	if err != nil && !apierrors.IsForbidden(err) {
-		return err
+	if err == nil {
+		l.version.Store(&version)
 	}
-	l.version = version
-	return nil
+	return err
+}
+
+// serverVersion is the zero value while the version is not known.
+func (l *link) serverVersion() ServerVersion {
+	if v := l.version.Load(); v != nil {
+		return *v
+	}
+	return ServerVersion{}
 }
 
 func (l *link) hold() { l.users.Add(1) }
@@ -96,7 +111,7 @@ func (l *link) source(r listwatch.Resource) listwatch.Source {
 	}
 	l.hold()
 	source := l.gate.guard(listwatch.REST(client, r))
-	source.StreamingList = l.version.AtLeast(streamingMajor, streamingMinor)
+	source.StreamingList = l.serverVersion().AtLeast(streamingMajor, streamingMinor)
 	source.Retired = l.release
 	return source
 }

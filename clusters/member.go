@@ -109,7 +109,7 @@ func (m *Member) connect(ctx context.Context) *link {
 		if err == nil {
 			m.health.heard(time.Now())
 			m.health.note(func(f *facts) { f.connected, f.connect = true, nil })
-			m.log.Info("connected to cluster", "server", l.conn.Host(), "version", l.version.Git, "identity", m.identity.known())
+			m.log.Info("connected to cluster", "server", l.conn.Host(), "version", l.serverVersion().Git, "identity", m.identity.known())
 			return l
 		}
 		if ctx.Err() != nil {
@@ -206,7 +206,7 @@ func (m *Member) relink(ctx context.Context, wait time.Duration) <-chan time.Tim
 	m.mu.Unlock()
 	m.loops.exchange(l, l.scope != old.scope || m.identity.known() == "" && l.conn.Host() != old.conn.Host())
 	old.release()
-	m.log.Info("cluster is reached anew", "server", l.conn.Host(), "version", l.version.Git)
+	m.log.Info("cluster is reached anew", "server", l.conn.Host(), "version", l.serverVersion().Git)
 	return nil
 }
 

@@ -13,19 +13,23 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// nodes follows the zones of a member's nodes, if it may: a refusal turns it off
-// until the member is reached anew. Slices then name no zones.
+// nodes follows the zones of a member's nodes, if it may: a refusal from the
+// start turns it off, and it asks again now and then. Slices then name no zones.
 type nodes struct {
 	m *Member
 	// relinked is sent to (without blocking) after link has changed.
 	relinked chan struct{}
 	started  time.Time
+	filled   bool // nodes have been listed; only the handler uses it
 
 	mu   sync.Mutex
 	link *link
 	loop *listwatch.Loop[store.Versioned[store.Node]] // nil while turned off
 	off  context.CancelFunc                           // turns loop off
 }
+
+// nodesRetry is the time between two looks at whether nodes may be read by now.
+const nodesRetry = 5 * time.Minute
 
 // nodesPatience is how long the member's first fill waits for nodes that cannot
 // be read for a reason other than a refusal.
@@ -44,6 +48,7 @@ func (n *nodes) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-n.relinked:
+		case <-time.After(nodesRetry):
 		}
 	}
 }
@@ -108,6 +113,7 @@ type nodesHandler struct {
 
 // Replaced implements listwatch.Handler.
 func (h nodesHandler) Replaced(items []store.Versioned[store.Node], r listwatch.Replacement) {
+	h.nodes.filled = true
 	h.m.health.remark(resourceNodes.Resource, "")
 	h.bulk(h.m.store.ReplaceNodes(items), h.cause("Node", "relist", r.Finished))
 	h.fill(fillNodes, r.Finished)
@@ -132,16 +138,18 @@ func (h nodesHandler) Contact(at time.Time, bookmark bool) {
 	h.contact(resourceNodes.Resource, at, bookmark)
 }
 
-// Changed implements listwatch.Handler.
+// Changed implements listwatch.Handler. A server that has just started refuses
+// everything for a moment, so a refusal counts only once other kinds were read;
+// and zones that are known are worth more than none.
 func (h nodesHandler) Changed(s listwatch.State) {
 	switch {
-	case s.Phase == listwatch.Forbidden:
-		h.m.log.Info("nodes of cluster may not be read: its endpoints carry no zones")
+	case h.nodes.filled:
+	case s.Phase == listwatch.Forbidden && h.has(fillServices) && h.has(fillPods):
 		h.m.health.remark(resourceNodes.Resource, "may not be read: endpoints carry no zones")
 		h.fill(fillNodes, time.Now())
 		h.nodes.turnOff()
 	case s.Phase == listwatch.Waiting && time.Since(h.nodes.started) > nodesPatience:
-		h.m.health.remark(resourceNodes.Resource, "cannot be read: endpoints may carry no zones")
+		h.m.health.remark(resourceNodes.Resource, "cannot be read: endpoints carry no zones yet")
 		h.fill(fillNodes, time.Now())
 	}
 }

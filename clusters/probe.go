@@ -24,8 +24,10 @@ const (
 	probeEvery   = 4 * time.Second
 	probeTimeout = 3 * time.Second
 	probeDown    = time.Second
-	// revisionEvery is how many probes pass between looks at the revision.
+	// revisionEvery and versionEvery are how many probes pass between looks at the
+	// revision and at the version.
 	revisionEvery = 3
+	versionEvery  = 30
 )
 
 // prober looks at a member from outside of its watches, which say nothing when
@@ -67,6 +69,9 @@ func (p *prober) probe(ctx context.Context) time.Duration {
 	}
 	if p.count++; p.count%revisionEvery == 0 {
 		p.revisions(ctx, l)
+	}
+	if p.count%versionEvery == 0 || l.version.Load() == nil {
+		_ = l.readVersion(ctx) // what it was will do
 	}
 	return jitter(probeEvery)
 }

@@ -159,6 +159,50 @@ func TestIdentityThatMayNotBeRead(t *testing.T) {
 	})
 }
 
+func TestIdentityThatMayNoLongerBeRead(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		a.with(func() { a.deny["kube-system"] = http.StatusForbidden })
+		a.server.CloseClientConnections()
+		w.pass(10 * time.Second)
+		w.wantState("a", Forbidden, ReasonForbidden) // it might be any cluster
+		w.wantAddresses("shop", "web", both...)
+		a.with(func() { clear(a.deny) })
+		w.pass(5 * time.Second)
+		w.wantState("a", Live, ReasonNone)
+		w.wantDirty()
+	})
+}
+
+// An API server that has just started refuses everything until it has read its
+// own roles.
+func TestServerThatRefusesWhileItStarts(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a := w.api("uid-a")
+		a.put(newService("shop", "web"), newPod("shop", "web", 1), newNode("node-1", "z1"))
+		a.deny["*"] = http.StatusForbidden
+		w.reach("a", a.config(""), "1")
+		w.pass(3 * time.Second)
+		w.wantState("a", Forbidden, ReasonForbidden)
+		a.with(func() { clear(a.deny) })
+		w.pass(5 * time.Second)
+		w.wantState("a", Live, ReasonNone)
+		w.wantDirty("bulk addition shop/web: Cluster relist")
+		if got := w.zones(); !slices.Equal(got, []string{"z1"}) {
+			t.Errorf("zones %q", got)
+		}
+		a.with(func() { a.deny["*"] = http.StatusForbidden })
+		a.server.CloseClientConnections()
+		w.pass(10 * time.Second)
+		a.with(func() { clear(a.deny) })
+		a.put(newNode("node-1", "z2"))
+		w.pass(2 * time.Second)
+		w.wantState("a", Live, ReasonNone)
+		if got := w.zones(); !slices.Equal(got, []string{"z2"}) {
+			t.Errorf("zones %q", got)
+		}
+	})
+}
+
 func TestMembersComeAndGo(t *testing.T) {
 	running(t, nil, func(w *world, _ *fakeAPI) {
 		b := w.api("uid-b")

@@ -130,7 +130,7 @@ func (m *Member) status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.link != nil {
-		out.Host, out.Version = m.link.conn.Host(), m.link.version.Git
+		out.Host, out.Version = m.link.conn.Host(), m.link.serverVersion().Git
 	} else if m.target.access.REST != nil {
 		out.Host = m.target.access.REST.Host
 	}

@@ -125,7 +125,8 @@ func (w *written) reconcileEndpoints(ctx context.Context, keys, fresh []syncer.K
 func (w *written) reconcileSlices(ctx context.Context, keys, fresh []syncer.Key) {
 	w.mu.Lock()
 	watch := w.slices
-	none := w.noSlices || w.link.version.Git != "" && !w.link.version.AtLeast(slicesMajor, slicesMinor)
+	version := w.link.serverVersion()
+	none := w.noSlices || version.Git != "" && !version.AtLeast(slicesMajor, slicesMinor)
 	w.mu.Unlock()
 	needed := len(keys) > 0 && !none
 	switch {

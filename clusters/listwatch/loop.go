@@ -153,7 +153,8 @@ func (l *Loop[T]) Rewind() {
 // 0 when it is none or nothing was listed yet.
 func (l *Loop[T]) Revision() uint64 { return l.seen.Load() }
 
-// Kick ends a wait after an error: something else has just reached the server.
+// Kick ends a wait after an error, and makes further waits short again: something
+// else has just reached the server.
 func (l *Loop[T]) Kick() {
 	l.mu.Lock()
 	l.kicks++
@@ -247,7 +248,11 @@ func (l *Loop[T]) sleep(ctx context.Context, d time.Duration, kickable bool) {
 			return
 		case <-l.wake:
 			_, now := l.current()
-			if now != generation || l.kicked() && kickable {
+			kicked := l.kicked() && kickable
+			if kicked {
+				l.retry.reset()
+			}
+			if kicked || now != generation {
 				return
 			}
 		}
