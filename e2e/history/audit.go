@@ -1,0 +1,124 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/e2e/cluster"
+)
+
+func compareKeys(a, b Key) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// kindOf are the kinds of replicas by their resource.
+var kindOf = map[string]Kind{"services": Service, "endpoints": Endpoints, "endpointslices": EndpointSlice}
+
+// besides are what tributary may write that is no replica.
+var besides = []string{"namespaces", "leases", "events"}
+
+func succeeded(w *cluster.Write) bool { return w.Code >= 200 && w.Code < 300 && !w.DryRun }
+
+// audit holds tributary's write requests against OWNED and ZERO.
+func (c *checker) audit() {
+	for _, m := range c.h.Members {
+		for _, w := range c.h.Writes[m] {
+			if w.User == c.h.User {
+				c.violated(Owned, c.at(w.Time), "%s %s %s/%s in the member %s", w.Verb, w.Resource, w.Namespace, w.Name, m)
+			}
+		}
+	}
+	effects, writes := c.versions(), map[objectKey]int{}
+	for i := range c.h.Writes[c.h.Ingress] {
+		w := &c.h.Writes[c.h.Ingress][i]
+		if w.User != c.h.User || w.Namespace != "" && !c.h.covers(w.Namespace) {
+			continue
+		}
+		at := c.at(w.Time)
+		kind, isReplica := kindOf[w.Resource]
+		if isReplica && c.spans.concerns("", at, Quiet) {
+			c.violated(Zero, at, "%s %s %s/%s (answer %d) while nothing changed", w.Verb, w.Resource, w.Namespace, w.Name, w.Code)
+		}
+		switch {
+		case !succeeded(w):
+			continue
+		case !isReplica && !slices.Contains(besides, w.Resource), w.Verb == "deletecollection":
+			c.violated(Owned, at, "%s %s %s/%s is not tributary's to do", w.Verb, w.Resource, w.Namespace, w.Name)
+			continue
+		case !isReplica:
+			continue
+		}
+		c.report.Writes++
+		key := objectKey{kind, Key{w.Namespace, w.Name}}
+		if w.Verb != "create" {
+			c.ownership(key, w, at)
+		}
+		if w.Verb == "update" || w.Verb == "patch" {
+			writes[key]++
+		}
+	}
+	for key, n := range writes {
+		if n > effects[key] {
+			c.violated(Zero, c.h.End, "%s %s was updated %d times, which made %d new versions", key.Kind, key.Key, n, effects[key])
+		}
+	}
+}
+
+// at places a moment of the apiserver's clock, which is this machine's.
+func (c *checker) at(t time.Time) time.Duration { return t.Sub(c.h.Began) }
+
+// ownership: an object that was somebody else's around the moment of a write
+// must not have been written.
+func (c *checker) ownership(key objectKey, w *cluster.Write, at time.Duration) {
+	foreign := false
+	var last metav1.Object
+	for i := range c.h.Events {
+		e := &c.h.Events[i]
+		if e.Cluster != c.h.Ingress || e.Kind != key.Kind || e.Key != key.Key {
+			continue
+		}
+		if e.At >= at-c.s.Slack {
+			// The state before, and every one that it may have met.
+			if last != nil && owned(last) || e.Object != nil && owned(e.Object) {
+				return
+			}
+			foreign = foreign || last != nil || e.Object != nil
+			if e.At > at+c.s.Slack {
+				break
+			}
+		}
+		last = e.Object
+	}
+	if foreign || last != nil && !owned(last) {
+		c.violated(Owned, at, "%s %s %s, which is not tributary's", w.Verb, w.Resource, key.Key)
+	}
+}
+
+// versions counts the new versions of each object that may be tributary's doing.
+// Where a list hides some, the count is no argument.
+func (c *checker) versions() map[objectKey]int {
+	const unknown = 1 << 30
+	count := map[objectKey]int{}
+	exists := map[objectKey]bool{}
+	for i := range c.h.Events {
+		e := &c.h.Events[i]
+		if e.Cluster != c.h.Ingress {
+			continue
+		}
+		key := objectKey{e.Kind, e.Key}
+		switch {
+		case e.Listed && !first(e):
+			count[key] = unknown
+		case e.Object != nil && exists[key] && !first(e) && !e.ByHand:
+			count[key]++
+		}
+		exists[key] = e.Object != nil
+	}
+	return count
+}

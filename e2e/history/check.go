@@ -1,0 +1,163 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Law is the name of an invariant.
+type Law string
+
+// The laws; see the comment of the package.
+const (
+	NoPhantom Law = "NOPHANTOM"
+	NoWipe    Law = "NOWIPE"
+	Isolated  Law = "ISOLATED"
+	Converged Law = "CONV"
+	Owned     Law = "OWNED"
+	Zero      Law = "ZERO"
+)
+
+// Violation is a breach of a law at a moment.
+type Violation struct {
+	Law Law
+	At  time.Duration
+	// Text says what happened and why that is wrong.
+	Text string
+}
+
+func (v Violation) String() string {
+	return fmt.Sprintf("%s at %.3f s: %s", v.Law, v.At.Seconds(), v.Text)
+}
+
+// Settings are the times that the laws allow, and the guard's limit.
+type Settings struct {
+	// Slack is how much later the recorder may see a change of a member than
+	// tributary does. Default 2 s: both are processes on one busy machine.
+	Slack time.Duration
+	// Bound is how long a change may take to be shown while nothing is broken, and
+	// how old the state may be that a write follows from. Default 10 s.
+	Bound time.Duration
+	// SoftAtLeast and SoftShare are what soft evidence may remove of a member's
+	// pods: the larger of the two. Defaults 10 and 0.15.
+	SoftAtLeast int
+	SoftShare   float64
+}
+
+func (s Settings) withDefaults() Settings {
+	return Settings{
+		Slack: cmp.Or(s.Slack, 2*time.Second), Bound: cmp.Or(s.Bound, 10*time.Second),
+		SoftAtLeast: cmp.Or(s.SoftAtLeast, 10), SoftShare: cmp.Or(s.SoftShare, 0.15),
+	}
+}
+
+// Report is what Check found.
+type Report struct {
+	Violations []Violation
+	// Facts is the number of different facts; Changes that of the moments at which
+	// the ingress cluster began or ceased to show one.
+	Facts, Changes int
+	// Worst is the longest that a change of a member took to be shown, outside of
+	// the spans in which that could not be expected.
+	Worst map[string]time.Duration
+	// Writes counts tributary's successful writes in the ingress cluster.
+	Writes int
+}
+
+func (r *Report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d facts, %d changes shown, %d writes", r.Facts, r.Changes, r.Writes)
+	for _, name := range slices.Sorted(keys(r.Worst)) {
+		fmt.Fprintf(&b, ", worst staleness of %s %.3f s", name, r.Worst[name].Seconds())
+	}
+	fmt.Fprintf(&b, ", %d violations", len(r.Violations))
+	const most = 30
+	for i, v := range r.Violations {
+		if i == most {
+			fmt.Fprintf(&b, "\n… and %d more", len(r.Violations)-most)
+			break
+		}
+		b.WriteString("\n" + v.String())
+	}
+	return b.String()
+}
+
+func keys[V any](m map[string]V) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// checker holds one history against the laws.
+type checker struct {
+	h *History
+	s Settings
+	r *replay
+	// crowded are replicas with more endpoints than Endpoints hold.
+	crowded map[Key]bool
+	spans   spans
+	report  *Report
+	// removed counts the pods that disappeared without a cause in each soft span.
+	removed map[int]map[string]bool
+}
+
+// Check replays a history and returns every breach of a law.
+func Check(h *History, s Settings) *Report {
+	c := &checker{
+		h: h, s: s.withDefaults(), r: replayed(h), spans: spans(h.Spans), crowded: map[Key]bool{},
+		report: &Report{Worst: map[string]time.Duration{}}, removed: map[int]map[string]bool{},
+	}
+	lines := c.r.sorted()
+	c.crowd(lines)
+	for _, l := range lines {
+		c.report.Facts++
+		c.report.Changes += len(l.shown)
+		if !c.judged(l) {
+			continue
+		}
+		c.causes(l)
+		c.timely(l)
+		c.final(l)
+	}
+	c.softSpans()
+	c.leftovers()
+	c.audit()
+	slices.SortStableFunc(c.report.Violations, func(a, b Violation) int { return cmp.Compare(a.At, b.At) })
+	return c.report
+}
+
+func (c *checker) violated(law Law, at time.Duration, format string, args ...any) {
+	c.report.Violations = append(c.report.Violations, Violation{Law: law, At: at, Text: fmt.Sprintf(format, args...)})
+}
+
+// crowd finds the replicas that ever had more pods than Endpoints hold.
+func (c *checker) crowd(lines []*line) {
+	pods := map[Key]map[string]bool{}
+	for _, l := range lines {
+		if pods[l.Replica] == nil {
+			pods[l.Replica] = map[string]bool{}
+		}
+		pods[l.Replica][l.UID] = true
+	}
+	for replica, uids := range pods {
+		c.crowded[replica] = len(uids) > capacity
+	}
+}
+
+// judged leaves out what the oracle has no opinion on.
+func (c *checker) judged(l *line) bool {
+	if l.UID == "" {
+		return false // hand-written in a member
+	}
+	return l.Kind != Endpoints || !c.crowded[l.Replica]
+}

@@ -1,0 +1,168 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// numbered returns p1 … pn.
+func numbered(n int) (pods []string) {
+	for i := range n {
+		pods = append(pods, fmt.Sprintf("p%d", i+1))
+	}
+	return pods
+}
+
+// foreign is a Service of somebody else.
+func foreign(name string) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+}
+
+// TestLaws shows for each law a history that keeps it and one that breaks it.
+func TestLaws(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		story *story
+		want  []Law
+	}{
+		{"a normal day", newStory().pods(0, "p1").shows(0, "p1").
+			pods(10, "p2").shows(10.1, "p1", "p2").
+			pods(20, "!p2").shows(20.1, "p1", "!p2").
+			pods(30, "p2").shows(30.1, "p1", "p2").
+			gone(40, "p2").shows(40.1, "p1").until(60), nil},
+		{"the recorder sees the member a little later than tributary", newStory().shows(9.5, "p1").pods(10, "p1").until(30), nil},
+		{"flaps that nobody could follow", newStory().pods(0, "p1").shows(0, "p1").
+			pods(10, "!p1").pods(10.01, "p1").pods(10.02, "!p1").pods(10.03, "p1").until(30), nil},
+		{"endpoints move between slices", newStory().pods(0, "p1").shows(0, "p1").
+			slice(10, "a", "web-a-2", "p1").slice(10.1, "a", "web-a").until(30), nil},
+
+		{"an address of no pod", newStory().pods(0, "p1").shows(0, "p1").slice(10, "a", "web-a", "p1", "x7").until(30), []Law{Converged, NoPhantom}},
+		{"an address of no pod, for a moment", newStory().pods(0, "p1").shows(0, "p1").
+			slice(10, "a", "web-a", "p1", "x7").slice(10.1, "a", "web-a", "p1").until(30), []Law{NoPhantom}},
+		{"a removed address comes back", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
+			gone(10, "p2").shows(10.1, "p1").shows(25, "p1", "p2").shows(26, "p1").until(60), []Law{NoPhantom}},
+		{"a removed address comes back at once", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
+			gone(10, "p2").shows(10.1, "p1").shows(10.2, "p1", "p2").shows(10.3, "p1").until(60), []Law{NoPhantom}},
+		{"another member's pod under this member's name", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
+			slice(10, "a", "web-a", "p1", "q1").slice(11, "a", "web-a", "p1").until(30), []Law{NoPhantom}},
+		{"a pod unseen for long comes back by a repair", newStory().pods(0, "p1").shows(0, "p1").
+			span(Blind, "a", 10, 100).gone(20, "p1").shows(30).hand(3).shows(31, "p1").shows(101).until(120), nil},
+
+		{"an endpoint disappears for a moment", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
+			shows(10, "p1").shows(10.1, "p1", "p2").until(30), []Law{NoWipe}},
+		{"a frozen member is emptied", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
+			span(Blind, "a", 10, 40).shows(20).shows(41, "p1", "p2").until(60), []Law{NoWipe}},
+		{"of 20 pods 3 vanish on soft evidence", newStory().pods(0, numbered(20)...).shows(0, numbered(20)...).
+			span(Soft, "a", 10, 40).shows(20, numbered(17)...).shows(41, numbered(20)...).until(60), nil},
+		{"of 20 pods 11 vanish on soft evidence", newStory().pods(0, numbered(20)...).shows(0, numbered(20)...).
+			span(Soft, "a", 10, 40).shows(20, numbered(9)...).shows(41, numbered(20)...).until(60), []Law{NoWipe}},
+		{"a replica is emptied on soft evidence", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
+			span(Soft, "a", 10, 40).shows(20, "q1").shows(41, "p1", "q1").until(60), []Law{NoWipe}},
+		{"an operator drains a member", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
+			span(Free, "a", 10, 40).shows(20, "q1").shows(35, "p1", "q1").until(60), nil},
+		{"somebody else deletes, tributary repairs", newStory().pods(0, "p1").shows(0, "p1").
+			shows(10).hand(3).shows(10.5, "p1").until(30), nil},
+
+		{"a healthy member waits while another is frozen", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
+			span(Blind, "a", 10, 60).pods(20, "q2").shows(61, "p1", "q1", "q2").until(80), []Law{Isolated}},
+		{"a frozen member may wait", newStory().pods(0, "p1").shows(0, "p1").
+			span(Blind, "a", 10, 60).pods(20, "p2").shows(61, "p1", "p2").until(80), nil},
+		{"tributary is down", newStory().pods(0, "p1").shows(0, "p1").
+			span(ProductDown, "", 10, 60).pods(20, "p2").shows(61, "p1", "p2").until(80), nil},
+		{"a removal waits", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
+			gone(10, "p2").shows(40, "p1").until(60), []Law{Isolated}},
+
+		{"an endpoint is missing at the end", newStory().pods(0, "p1").shows(0, "p1").pods(10, "p2").until(12), []Law{Converged}},
+		{"an endpoint is left over at the end", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").gone(10, "p2").until(12), []Law{Converged}},
+		{"the two kinds differ", newStory().pods(0, "p1").shows(0, "p1").pods(10, "p2").endpoints(10.1, "p1", "p2").until(15), []Law{Converged}},
+	} {
+		t.Run(c.name, func(t *testing.T) { breaks(t, c.story, c.want) })
+	}
+}
+
+// breaks checks which laws a story breaks.
+func breaks(t *testing.T, s *story, want []Law) {
+	t.Helper()
+	report := Check(&s.h, Settings{})
+	broken := map[Law]bool{}
+	for _, v := range report.Violations {
+		broken[v.Law] = true
+	}
+	slices.Sort(want)
+	if got := slices.Sorted(maps.Keys(broken)); !slices.Equal(got, want) {
+		t.Errorf("broken laws: %v, want %v\n%s", got, want, report)
+	}
+}
+
+// TestAuditedLaws does the same for what only the audit log tells.
+func TestAuditedLaws(t *testing.T) {
+	withForeign := func() *story {
+		s := newStory()
+		s.event(0, "ingress", Service, "theirs", foreign("theirs"))
+		return s
+	}
+	lost := func(at float64) *story {
+		s := newStory()
+		s.event(at, "ingress", Service, "web", foreign("web"))
+		return s
+	}
+	for _, c := range []struct {
+		name  string
+		story *story
+		want  []Law
+	}{
+		{"an update of its own", newStory().replica(10).write(10, "ingress", "update", "services", "web"), nil},
+		{"a lease", newStory().write(10, "ingress", "update", "leases", "idc-a"), nil},
+		{"an update without effect", newStory().write(10, "ingress", "update", "services", "web"), []Law{Zero}},
+		{"an update in a quiet span", newStory().span(Quiet, "", 5, 15).replica(10).write(10, "ingress", "update", "services", "web"), []Law{Zero}},
+		{"a lease in a quiet span", newStory().span(Quiet, "", 5, 15).write(10, "ingress", "update", "leases", "idc-a"), nil},
+		{"a foreign Service is deleted", withForeign().write(10, "ingress", "delete", "services", "theirs"), []Law{Owned}},
+		{"ours is deleted after it became foreign", lost(5).write(10, "ingress", "delete", "services", "web"), []Law{Owned, Converged}},
+		{"ours is deleted as it becomes foreign", lost(10).write(10.1, "ingress", "delete", "services", "web"), []Law{Converged}},
+		{"a write in a member", newStory().write(10, "a", "update", "services", "web"), []Law{Owned}},
+		{"a collection is deleted", newStory().write(10, "ingress", "deletecollection", "endpointslices", ""), []Law{Owned}},
+		{"a secret is written", newStory().write(10, "ingress", "create", "secrets", "s"), []Law{Owned}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.story.h.End = max(c.story.h.End, seconds(20))
+			if slices.Contains(c.want, Converged) {
+				breaks(t, c.story, slices.DeleteFunc(c.want, func(l Law) bool { return l == Converged }))
+				return
+			}
+			breaks(t, c.story, c.want)
+		})
+	}
+}
+
+func TestReplicas(t *testing.T) {
+	orphan := newStory()
+	orphan.event(5, "a", Service, "web", nil)
+	orphan.event(5, "b", Service, "web", nil)
+	breaks(t, orphan.until(30), []Law{Converged})
+	missing := newStory()
+	missing.event(5, "ingress", Service, "web", nil)
+	breaks(t, missing.until(30), []Law{Converged})
+}
+
+func TestWorstStaleness(t *testing.T) {
+	s := newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
+		span(Blind, "a", 5, 20).pods(10, "p2").pods(30, "q2").shows(33.5, "p1", "p2", "q1", "q2").pods(50, "!p1").shows(50.25, "!p1", "p2", "q1", "q2")
+	report := Check(s.until(80).h.clone(), Settings{})
+	if report.Worst["a"] != seconds(0.25) || report.Worst["b"] != seconds(3.5) {
+		t.Errorf("worst staleness %v, want 0.25 s of a (not what it could not see) and 3.5 s of b", report.Worst)
+	}
+	if text := report.String(); !strings.Contains(text, "worst staleness of b 3.500 s") {
+		t.Errorf("report: %s", text)
+	}
+}
+
+func (h History) clone() *History { return &h }

@@ -1,0 +1,24 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package history holds everything that happened in a fleet against the
+// invariants, at every moment of it and not only at its end.
+//
+// A Recorder watches the members' Pods and Services and the ingress cluster's
+// Services, Endpoints and EndpointSlices with clients of its own, and notes the
+// spans in which something was broken on purpose. What it wrote down is a
+// History, a plain value. Check is pure: it replays a History into facts (one
+// endpoint, under one port, in one state), which a member wants or not
+// (oracle.go, a small computation that shares no code with the product) and the
+// ingress cluster shows or not (shown.go), and tells where the second does not
+// follow from the first. Who wrote is taken from the API servers' audit logs.
+//
+// The laws, by the names used in the design:
+//
+//	NOPHANTOM  what appears was wanted a moment ago, and appears no more often than it was
+//	NOWIPE     what disappears was unwanted a moment ago; under soft evidence no more than the guard lets pass, and no replica becomes empty
+//	ISOLATED   what a healthy member wants is shown within a bound, whatever happens to others
+//	CONV       at the end, what is shown is what is wanted
+//	OWNED      what does not belong to tributary is not written by it; members are not written at all
+//	ZERO       nothing is written in a quiet span, and no write is without effect
+package history

@@ -1,0 +1,104 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/e2e/cluster"
+)
+
+// Kind is a kind of object that is recorded.
+type Kind string
+
+// The recorded kinds.
+const (
+	Pod           Kind = "Pod"
+	Service       Kind = "Service"
+	Endpoints     Kind = "Endpoints"
+	EndpointSlice Kind = "EndpointSlice"
+)
+
+// Key names an object.
+type Key struct{ Namespace, Name string }
+
+func (k Key) String() string { return k.Namespace + "/" + k.Name }
+
+// Event is one version of one object as a watch showed it, or its end.
+type Event struct {
+	// At is when it arrived, since the recorder was started.
+	At      time.Duration
+	Cluster string
+	Kind    Kind
+	Key     Key
+	// Object is a *corev1.Pod, *corev1.Service, *corev1.Endpoints or
+	// *discoveryv1.EndpointSlice, nil when it was deleted. It must not be changed.
+	Object   metav1.Object
+	Revision string
+	// Listed marks what a list showed, at the start or after a watch was lost: who
+	// did it and when is not known.
+	Listed bool
+	// ByHand marks a change that the test made itself in the ingress cluster.
+	ByHand bool
+}
+
+// SpanKind is a kind of span.
+type SpanKind string
+
+// The kinds of spans.
+const (
+	// Blind: tributary cannot see the member as it is. What changes there need not
+	// be shown until the span has ended; nothing may be taken away for it.
+	Blind SpanKind = "blind"
+	// Soft: the member seems to have lost what it has, as by a list that is too
+	// short. What the guard lets pass may be taken away, no more.
+	Soft SpanKind = "soft"
+	// Free: an operator acts on the member's share. No law but OWNED holds for it.
+	Free SpanKind = "free"
+	// ProductDown: tributary does not run, or not yet.
+	ProductDown SpanKind = "product down"
+	// IngressDown: the ingress cluster cannot be written, or not reliably.
+	IngressDown SpanKind = "ingress down"
+	// Quiet: nothing changes, so nothing may be written.
+	Quiet SpanKind = "quiet"
+)
+
+// Span is a stretch of time in which something was so on purpose.
+type Span struct {
+	Kind SpanKind
+	// Cluster is the member concerned; empty where the kind concerns none.
+	Cluster  string
+	From, To time.Duration
+}
+
+func (s Span) String() string {
+	return fmt.Sprintf("%s %s %.3f…%.3f s", s.Kind, s.Cluster, s.From.Seconds(), s.To.Seconds())
+}
+
+func (s Span) covers(at time.Duration) bool { return s.From <= at && at <= s.To }
+
+// History is what happened. It is a value: Check does not change it.
+type History struct {
+	// Began is the zero of every At.
+	Began time.Time
+	End   time.Duration
+	// Ingress is the name of the ingress cluster, Members are those of the others.
+	Ingress string
+	Members []string
+	// Events are in the order of their arrival; the first lists come first, at 0.
+	Events []Event
+	Spans  []Span
+	// Writes are the write requests by cluster, from the API servers' audit logs.
+	// Without them OWNED and ZERO are not checked.
+	Writes map[string][]cluster.Write
+	// User is tributary in the audit logs.
+	User string
+	// Covers tells whether a namespace belongs to this history; nil: all do.
+	Covers func(namespace string) bool
+}
+
+func (h *History) covers(namespace string) bool { return h.Covers == nil || h.Covers(namespace) }

@@ -1,0 +1,188 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// causes holds each change that tributary made to what is shown against what
+// the member wanted: it must have wanted it so a moment ago, and tributary must
+// not have made the change more often than the member.
+func (c *checker) causes(l *line) {
+	// spare are the changes of each direction that need no change of the member:
+	// those that undo what somebody else did, or what stood at the beginning.
+	spare := map[bool]int{}
+	if l.wanted0 != l.shown0 {
+		spare[l.wanted0]++
+	}
+	made := map[bool]int{}
+	for _, x := range l.shown {
+		if !x.blamed || c.spans.concerns(l.Cluster, x.at, Free) {
+			spare[!x.on]++
+			continue
+		}
+		to := x.at + c.s.Slack
+		recent := held(l.wanted0, l.wanted, x.on, c.spans.since(l.Cluster, x.at, c.s.Bound), to)
+		made[x.on]++
+		often := made[x.on] > spare[x.on]+countTo(l.wanted, x.on, to)
+		if recent && !often {
+			continue
+		}
+		spare[!x.on]++ // it may be made good
+		spare[x.on]++  // and is told once
+		c.uncaused(l, x, recent)
+	}
+}
+
+func countTo(changes []change, on bool, to time.Duration) (n int) {
+	for _, x := range changes {
+		if x.on == on && x.at <= to {
+			n++
+		}
+	}
+	return n
+}
+
+// uncaused reports a change without a cause, unless the guard may let it pass.
+func (c *checker) uncaused(l *line, x change, recent bool) {
+	what := "though the member did not change it again"
+	switch {
+	case recent:
+	case x.on && !l.wanted0 && len(l.wanted) == 0:
+		what = "which no member ever had"
+	case x.on:
+		what = "which the member had given up before"
+	default:
+		what = "which the member had all the time"
+	}
+	if x.on {
+		c.violated(NoPhantom, x.at, "%s appeared, %s", l.Fact, what)
+		return
+	}
+	soft := slices.IndexFunc(c.spans, func(s Span) bool { return s.Kind == Soft && s.Cluster == l.Cluster && s.covers(x.at) })
+	if soft < 0 {
+		c.violated(NoWipe, x.at, "%s disappeared, %s", l.Fact, what)
+		return
+	}
+	if !l.serves() {
+		return
+	}
+	if c.removed[soft] == nil {
+		c.removed[soft] = map[string]bool{}
+	}
+	c.removed[soft][l.UID] = true
+	if x.serving == 0 {
+		c.violated(NoWipe, x.at, "%s disappeared on soft evidence as the last that served of %s", l.Fact, l.Cluster)
+	}
+}
+
+// softSpans holds what disappeared on soft evidence against the guard's limit.
+func (c *checker) softSpans() {
+	for i, s := range c.spans {
+		if s.Kind != Soft {
+			continue
+		}
+		pods := map[string]bool{}
+		for f, l := range c.r.lines {
+			if f.Cluster == s.Cluster && f.serves() && valueAt(l.wanted0, l.wanted, s.From) {
+				pods[f.UID] = true
+			}
+		}
+		limit := max(c.s.SoftAtLeast, int(c.s.SoftShare*float64(len(pods))))
+		if n := len(c.removed[i]); n > limit {
+			c.violated(NoWipe, s.To, "%d of the %d pods of %s disappeared on soft evidence in %s, the guard allows %d", n, len(pods), s.Cluster, s, limit)
+		}
+	}
+}
+
+// timely holds every value that the member kept long enough against what was
+// shown by then, and measures how long it took. What was shown and is lost again
+// is for causes to judge.
+func (c *checker) timely(l *line) {
+	for i := -1; i < len(l.wanted); i++ {
+		value, from, to := l.wanted0, time.Duration(0), c.h.End
+		if i >= 0 {
+			value, from = l.wanted[i].on, l.wanted[i].at
+		}
+		if i+1 < len(l.wanted) {
+			to = l.wanted[i+1].at
+		}
+		due := c.spans.settled(l.Cluster, from, c.s.Bound)
+		if due < to && !held(l.shown0, l.shown, value, from, due) {
+			verb := "was not shown"
+			if !value {
+				verb = "was still shown"
+			}
+			c.violated(Isolated, due, "%s %s, as the member had it since %.3f s", l.Fact, verb, from.Seconds())
+			continue
+		}
+		if took, ok := took(l, value, from, min(due, to)); ok && due-c.s.Bound == from {
+			c.report.Worst[l.Cluster] = max(c.report.Worst[l.Cluster], took)
+		}
+	}
+}
+
+// took is how long after from the value was shown, if that was before to.
+func took(l *line, value bool, from, to time.Duration) (time.Duration, bool) {
+	if valueAt(l.shown0, l.shown, from) == value {
+		return 0, true
+	}
+	for _, x := range l.shown {
+		if x.on == value && from < x.at && x.at <= to {
+			return x.at - from, true
+		}
+	}
+	return 0, false
+}
+
+// final compares the two sides at the end.
+func (c *checker) final(l *line) {
+	if c.spans.concerns(l.Cluster, c.h.End, suspending...) {
+		return
+	}
+	want, shown := valueAt(l.wanted0, l.wanted, c.h.End), valueAt(l.shown0, l.shown, c.h.End)
+	switch {
+	case want && !shown:
+		c.violated(Converged, c.h.End, "%s is missing", l.Fact)
+	case shown && !want:
+		c.violated(Converged, c.h.End, "%s is left over", l.Fact)
+	}
+}
+
+// leftovers compares at the end which replicas there are.
+func (c *checker) leftovers() {
+	if c.spans.concerns("", c.h.End, suspending...) {
+		return
+	}
+	want := map[Key]bool{}
+	for _, m := range c.h.Members {
+		if c.spans.concerns(m, c.h.End, suspending...) {
+			return
+		}
+		for key, s := range c.r.services[m] {
+			want[key] = want[key] || replicated(s)
+		}
+	}
+	have := map[Key]bool{}
+	for key, object := range c.r.objects {
+		if !owned(object) {
+			continue
+		}
+		if key.Kind == Service {
+			have[key.Key] = true
+		}
+		if key.Kind != EndpointSlice && !want[key.Key] {
+			c.violated(Converged, c.h.End, "%s %s is left over: no member has the Service", key.Kind, key.Key)
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(want), compareKeys) {
+		_, foreign := c.r.objects[objectKey{Service, key}]
+		if want[key] && !have[key] && !foreign {
+			c.violated(Converged, c.h.End, "Service %s is missing", key)
+		}
+	}
+}

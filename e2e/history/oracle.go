@@ -1,0 +1,199 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//lint:file-ignore SA1019 core/v1 Endpoints are half of what is judged
+
+package history
+
+import (
+	"iter"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// This file says, in as few words as possible, which endpoints a member's
+// Service has. It is meant to be dumb: no index, no state, no sharing of code
+// with what it is to judge.
+
+// capacity is how many addresses Endpoints hold; beyond it the choice is
+// arbitrary and not judged.
+const capacity = 1000
+
+const optOut = "tributary.dev/replicate"
+
+// replicated reports whether a Service of a member becomes a replica.
+func replicated(s *corev1.Service) bool {
+	return s.Spec.Type != corev1.ServiceTypeExternalName && s.Annotations[optOut] != "false" &&
+		(s.Namespace != "default" || s.Name != "kubernetes")
+}
+
+// judged reports whether the endpoints of a Service follow from pods. Those of
+// a Service without a selector are written by hand.
+func judged(s *corev1.Service) bool { return replicated(s) && len(s.Spec.Selector) > 0 }
+
+// selects reports whether a pod belongs to a Service of its namespace.
+func selects(s *corev1.Service, p *corev1.Pod) bool {
+	return p.Namespace == s.Namespace && labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.Labels))
+}
+
+// Wanted returns the facts that one Service of a member demands, given all pods
+// of that member.
+func Wanted(cluster string, s *corev1.Service, pods iter.Seq[*corev1.Pod]) map[Fact]bool {
+	facts := map[Fact]bool{}
+	if !judged(s) {
+		return facts
+	}
+	for p := range pods {
+		if !selects(s, p) || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		for _, place := range places(s, p) {
+			for _, port := range resolve(s, p) {
+				facts[Fact{
+					Kind: place.kind, Replica: Key{s.Namespace, s.Name}, Cluster: cluster,
+					UID: string(p.UID), IP: place.ip, Port: port, State: place.state,
+				}] = true
+			}
+		}
+	}
+	return facts
+}
+
+type place struct {
+	kind      Kind
+	ip, state string
+}
+
+// places says where and how a selected pod appears.
+func places(s *corev1.Service, p *corev1.Pod) (all []place) {
+	ready := isReady(p)
+	terminating, publish := p.DeletionTimestamp != nil, s.Spec.PublishNotReadyAddresses
+	families := s.Spec.IPFamilies
+	if len(families) == 0 {
+		families = []corev1.IPFamily{corev1.IPv4Protocol}
+	}
+	for i, family := range families {
+		ip, ok := addressOf(p, family)
+		if !ok {
+			continue
+		}
+		state := Conditions(ready && !terminating || publish, ready, terminating)
+		all = append(all, place{EndpointSlice, ip, state})
+		if i > 0 || terminating && !publish {
+			continue // Endpoints have one family, and nothing that terminates
+		}
+		state = NotReady
+		if ready || publish {
+			state = Ready
+		}
+		all = append(all, place{Endpoints, ip, state})
+	}
+	return all
+}
+
+// Conditions renders the conditions of a slice's endpoint.
+func Conditions(ready, serving, terminating bool) string {
+	text := ""
+	for _, c := range []struct {
+		name string
+		set  bool
+	}{{"ready", ready}, {"serving", serving}, {"terminating", terminating}} {
+		if c.set && text != "" {
+			text += "+"
+		}
+		if c.set {
+			text += c.name
+		}
+	}
+	if text == "" {
+		return "off"
+	}
+	return text
+}
+
+func isReady(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// addressOf returns the pod's address of a family, if it may be an endpoint's.
+func addressOf(p *corev1.Pod, family corev1.IPFamily) (string, bool) {
+	addresses := p.Status.PodIPs
+	if len(addresses) == 0 {
+		addresses = []corev1.PodIP{{IP: p.Status.PodIP}}
+	}
+	for _, a := range addresses {
+		ip, err := netip.ParseAddr(a.IP)
+		if err != nil || ip.Is4() != (family == corev1.IPv4Protocol) {
+			continue
+		}
+		bad := ip.IsUnspecified() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.Is4In6()
+		return a.IP, !bad
+	}
+	return "", false
+}
+
+// resolve returns the ports that a pod serves of a Service. A Service without
+// ports has one fact for each pod all the same.
+func resolve(s *corev1.Service, p *corev1.Pod) (ports []string) {
+	if len(s.Spec.Ports) == 0 {
+		return []string{""}
+	}
+	for i := range s.Spec.Ports {
+		want := &s.Spec.Ports[i]
+		if number, ok := target(want, p); ok {
+			ports = append(ports, port(number, want.Name, string(want.Protocol)))
+		}
+	}
+	return ports
+}
+
+func target(want *corev1.ServicePort, p *corev1.Pod) (int32, bool) {
+	if want.TargetPort.Type == intstr.Int {
+		if n := want.TargetPort.IntVal; n != 0 {
+			return n, true
+		}
+		return want.Port, true
+	}
+	containers := append([]corev1.Container{}, p.Spec.Containers...)
+	for _, c := range p.Spec.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			containers = append(containers, c)
+		}
+	}
+	for _, c := range containers {
+		for _, has := range c.Ports {
+			if has.Name == want.TargetPort.StrVal && has.Protocol == want.Protocol {
+				return has.ContainerPort, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// Labels by which tributary owns an object.
+const (
+	managedBy     = "app.kubernetes.io/managed-by"
+	sourceCluster = "multicluster.kubernetes.io/source-cluster"
+)
+
+// owned reports whether an object of the ingress cluster is tributary's.
+func owned(object any) bool {
+	switch o := object.(type) {
+	case *corev1.Service:
+		return o.Labels[managedBy] == "tributary"
+	case *corev1.Endpoints:
+		return o.Labels[managedBy] == "tributary"
+	case *discoveryv1.EndpointSlice:
+		return o.Labels[discoveryv1.LabelManagedBy] == "tributary.dev"
+	}
+	return false
+}
