@@ -365,6 +365,9 @@ func TestEmptyListIsForTheGuard(t *testing.T) {
 		if got := w.status("a").Store.HeldPods; got != 2 {
 			t.Errorf("%d pods held, want 2", got)
 		}
+		w.set.Release("a")
+		w.wantDirty("removal shop/web: Cluster release")
+		w.wantAddresses("shop", "web")
 	})
 }
 

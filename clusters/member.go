@@ -219,3 +219,10 @@ func (m *Member) Relist() {
 		ls.each(looper.Relist)
 	}
 }
+
+// release removes what is held.
+func (m *Member) release() {
+	cause := m.feed.cause("Cluster", "release", time.Now())
+	m.feed.live(m.store.ReleaseHeldPods(nil), cause)
+	m.feed.live(m.store.ReleaseHeldServices(nil), cause)
+}

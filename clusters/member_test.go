@@ -252,3 +252,52 @@ func TestMemberIsReadWholeThenFollowed(t *testing.T) {
 		w.wantAddresses("shop", "web")
 	})
 }
+
+// counts is an Observer.
+type counts struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (c *counts) add(words ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n == nil {
+		c.n = map[string]int{}
+	}
+	c.n[strings.Join(words, " ")]++
+}
+
+func (c *counts) WatchEvent(cluster, resource, event string) {
+	c.add("event", cluster, resource, event)
+}
+func (c *counts) WatchEnded(cluster, resource, reason string) {
+	c.add("end", cluster, resource, reason)
+}
+func (c *counts) Listed(cluster, resource, reason string, _ time.Duration) {
+	c.add("list", cluster, resource, reason)
+}
+func (c *counts) Unreadable(cluster, resource string) { c.add("unreadable", cluster, resource) }
+
+func TestWhatIsCounted(t *testing.T) {
+	seen := &counts{}
+	running(t, func(o *Options) { o.Observer = seen }, func(w *world, a *fakeAPI) {
+		a.put(newPod("shop", "web", 3))
+		a.remove("pods", "shop", "web-3")
+		a.with(func() { a.closing++ })
+		w.pass(0)
+		w.set.Relist("")
+		w.pass(time.Minute)
+		for line, want := range map[string]int{
+			"event a pods added": 1, "event a pods deleted": 1, "end a pods closed": 1,
+			"list a pods first_fill": 1, "list a pods requested": 1, "list a services requested": 1,
+		} {
+			if got := seen.n[line]; got != want {
+				t.Errorf("%q counted %d times, want %d; all: %v", line, got, want, seen.n)
+			}
+		}
+		if restarts := seen.n["end a pods stopped"]; restarts != 0 {
+			t.Errorf("%d ends of our own were counted", restarts)
+		}
+	})
+}

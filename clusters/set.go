@@ -61,6 +61,7 @@ func (s *Set) Apply(loaded *config.Loaded) Changes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var changes Changes
+	differ := s.differing(loaded)
 	wanted := map[string]bool{}
 	for _, c := range loaded.Config.Clusters {
 		wanted[c.Name] = true
@@ -69,7 +70,7 @@ func (s *Set) Apply(loaded *config.Loaded) Changes {
 		if !exists {
 			s.add(t)
 			changes.Added = append(changes.Added, c.Name)
-		} else if s.differs(loaded, c.Name) {
+		} else if differ[c.Name] {
 			member.setTarget(t)
 			changes.Changed = append(changes.Changed, c.Name)
 		}
@@ -93,11 +94,22 @@ func (s *Set) Apply(loaded *config.Loaded) Changes {
 	return changes
 }
 
-// differs reports whether anything about a member is not as it was.
-func (s *Set) differs(loaded *config.Loaded, name string) bool {
+// differing are the members about which anything is not as it was.
+func (s *Set) differing(loaded *config.Loaded) map[string]bool {
+	differ := map[string]bool{}
+	if s.loaded == nil {
+		return differ
+	}
 	d := config.Compare(s.loaded, loaded)
-	return slices.Contains(d.Changed, name) || slices.Contains(d.Reconnect, name) ||
-		(s.loaded.Members[name].Err == nil) != (loaded.Members[name].Err == nil) || slices.Contains(d.Refused, name)
+	for _, name := range slices.Concat(d.Changed, d.Reconnect, d.Refused) {
+		differ[name] = true
+	}
+	for name, access := range loaded.Members {
+		if (s.loaded.Members[name].Err == nil) != (access.Err == nil) {
+			differ[name] = true // mended, and the same as before
+		}
+	}
+	return differ
 }
 
 func sortedKeys(keys []syncer.Key) []syncer.Key {
@@ -161,4 +173,16 @@ func (s *Set) Relist(cluster string) bool {
 		}
 	}
 	return asked
+}
+
+// Release lets go of everything that a guard kept for a member although a list
+// did not show it. It reports whether there is such a member.
+func (s *Set) Release(cluster string) bool {
+	for _, m := range *s.members.Load() {
+		if m.name == cluster {
+			m.release()
+			return true
+		}
+	}
+	return false
 }

@@ -6,7 +6,6 @@ package listwatch
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -47,7 +46,7 @@ func (f *follower[T]) object(e Event) {
 		return
 	}
 	f.events++
-	m := EventMeta{Type: strings.ToLower(string(e.Type)), Arrival: e.Arrival}
+	m := EventMeta{Type: word(e.Type), Arrival: e.Arrival}
 	if accessor, err := meta.Accessor(e.Object); err == nil {
 		m.ResourceVersion = accessor.GetResourceVersion()
 	}
@@ -63,6 +62,18 @@ func (f *follower[T]) object(e Event) {
 		l.cfg.Handler.Deleted(item, m)
 	} else {
 		l.cfg.Handler.Upserted(item, m)
+	}
+}
+
+// word is the type of an object's event as users read it.
+func word(t watch.EventType) string {
+	switch t {
+	case watch.Added:
+		return "added"
+	case watch.Deleted:
+		return "deleted"
+	default:
+		return "modified"
 	}
 }
 

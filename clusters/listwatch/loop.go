@@ -228,7 +228,8 @@ func (l *Loop[T]) failed(ctx context.Context, err error, generation int) {
 		phase = Forbidden
 	}
 	l.cfg.Handler.Changed(State{Phase: phase, Err: err})
-	l.sleep(ctx, max(l.retry.next(), retryAfter(err)), true)
+	asked := retryAfter(err)
+	l.sleep(ctx, max(l.retry.next(), asked), asked == 0) // what a server asks for is not cut short
 }
 
 // sleep waits for d, or until the source is exchanged, or, when it may be
