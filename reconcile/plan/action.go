@@ -97,6 +97,13 @@ type Held struct {
 	Reason  HeldReason
 }
 
+// Kept is the share of a cluster that is not configured any more: its endpoints
+// stand as they were, and nobody knows whether they still live.
+type Kept struct {
+	Cluster   string
+	Endpoints int
+}
+
 // HeldReason is a metric label, so the set is closed.
 type HeldReason string
 
@@ -134,6 +141,10 @@ const (
 	ConflictHeadless  ConflictReason = "headless"
 	ConflictDuplicate ConflictReason = "duplicate_ip"
 	ConflictSelector  ConflictReason = "selector"
+	// ConflictName: a replica of one member's own has the name of another's.
+	ConflictName ConflictReason = "name"
+	// ConflictAnnotation: a source's annotation is not understood.
+	ConflictAnnotation ConflictReason = "annotation"
 )
 
 // Plan is what has to be done for one replica, in order: each Stage must have
@@ -143,6 +154,7 @@ type Plan struct {
 	Stages    [][]Action
 	Conflicts []Conflict
 	Held      []Held
+	Kept      []Kept
 	Delta     Delta
 	// Waiting, when not empty, says what has to happen outside before (the rest
 	// of) the replica can be written. The event that ends the wait is watched.

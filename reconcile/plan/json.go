@@ -38,6 +38,7 @@ type replicaDoc struct {
 	Unreadied []string      `json:"unreadied,omitempty"`
 	Conflicts []conflictDoc `json:"conflicts,omitempty"`
 	Held      []heldDoc     `json:"held,omitempty"`
+	Kept      []keptDoc     `json:"kept,omitempty"`
 	Waiting   WaitReason    `json:"waiting,omitempty"`
 }
 
@@ -89,6 +90,11 @@ type conflictDoc struct {
 	Message string         `json:"message"`
 }
 
+type keptDoc struct {
+	Cluster   string `json:"cluster"`
+	Endpoints int    `json:"endpoints"`
+}
+
 type heldDoc struct {
 	Cluster string     `json:"cluster"`
 	Reason  HeldReason `json:"reason"`
@@ -109,6 +115,9 @@ func documentOf(p *Plan) replicaDoc {
 	}
 	for _, h := range p.Held {
 		doc.Held = append(doc.Held, heldDoc(h))
+	}
+	for _, k := range p.Kept {
+		doc.Kept = append(doc.Kept, keptDoc(k))
 	}
 	return doc
 }

@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"maps"
 	"strings"
 
 	"tributary.dev/tributary/syncer"
@@ -45,13 +44,20 @@ const (
 	// AnnotationAddresses, on Endpoints that have no slices beside them, says which
 	// member each address belongs to. See addressRecord.
 	AnnotationAddresses = "tributary.dev/addresses"
+	// AnnotationPassed, on a replica Service, lists the annotations that it took over
+	// from its source, so that one that is gone there goes here.
+	AnnotationPassed = "tributary.dev/passed"
+	// AnnotationMode and AnnotationFailover, on a source Service, say how its replica
+	// is shared.
+	AnnotationMode     = "tributary.dev/mode"
+	AnnotationFailover = "tributary.dev/failover"
 )
 
 // ours are the annotations that Tributary decides. All others on a standing
 // object are somebody else's and survive.
 var ours = map[string]bool{
 	AnnotationOverCapacity: true, AnnotationTrigger: true,
-	AnnotationSources: true, AnnotationAddresses: true,
+	AnnotationSources: true, AnnotationAddresses: true, AnnotationPassed: true,
 }
 
 // reserved are labels that mean something about the object they are on, so that
@@ -75,71 +81,40 @@ func OwnedByLabels(kind Kind, labels map[string]string) bool {
 }
 
 // passed returns the labels of a source Service that a replica may carry, in a
-// map with room for more: no reserved ones, and none that the API would refuse.
-func passed(labels map[string]string) map[string]string {
+// map with room for more: no reserved ones, none that the API would refuse, and
+// only those that pass (nil passes all).
+func passed(labels map[string]string, pass func(key string) bool) map[string]string {
 	out := make(map[string]string, len(labels)+5)
 	for key, value := range labels {
-		if !reserved[key] && validLabel(key, value) {
+		if !reserved[key] && validLabel(key, value) && (pass == nil || pass(key)) {
 			out[key] = value
 		}
 	}
 	return out
 }
 
-func serviceLabels(source map[string]string) map[string]string {
-	labels := passed(source)
+func serviceLabels(source map[string]string, pass func(string) bool) map[string]string {
+	labels := passed(source, pass)
 	labels[LabelManagedBy] = ManagedBy
 	return labels
 }
 
-func endpointsLabels(source map[string]string) map[string]string {
-	labels := passed(source)
+func endpointsLabels(source map[string]string, pass func(string) bool) map[string]string {
+	labels := passed(source, pass)
 	labels[LabelManagedBy] = ManagedBy
 	labels[LabelSkipMirror] = "true"
 	labels[LabelHeadless] = ""
 	return labels
 }
 
-func sliceLabels(source map[string]string, replica, cluster string) map[string]string {
-	labels := passed(source)
+func sliceLabels(source map[string]string, pass func(string) bool, replica, cluster string) map[string]string {
+	labels := passed(source, pass)
 	labels[LabelManagedBy] = ManagedBy
 	labels[LabelSliceManagedBy] = SliceManagedBy
 	labels[LabelServiceName] = replica
 	labels[LabelSourceCluster] = cluster
 	labels[LabelHeadless] = ""
 	return labels
-}
-
-// annotated returns a standing object's annotations with ours replaced by the
-// wanted ones; nil when none are left.
-func annotated(standing, wanted map[string]string) map[string]string {
-	out := make(map[string]string, len(standing)+len(wanted))
-	for key, value := range standing {
-		if !ours[key] {
-			out[key] = value
-		}
-	}
-	maps.Copy(out, wanted)
-	if len(out) == 0 {
-		return nil
-	}
-	return out
-}
-
-// sameAnnotations compares ours, but for the trigger time: it changes with the
-// clock, not with the endpoints.
-func sameAnnotations(standing, wanted map[string]string) bool {
-	for key := range ours {
-		if key == AnnotationTrigger {
-			continue
-		}
-		have, has := standing[key]
-		want, wants := wanted[key]
-		if has != wants || have != want {
-			return false
-		}
-	}
-	return true
 }
 
 // validLabel reports whether the API accepts a label: an optional subdomain and

@@ -23,7 +23,7 @@ import (
 // Without a contribution there is no replica: callers pass nil to Diff instead.
 func Merge(key syncer.Key, contributions []Contribution, observed Observed, settings Settings) Replica {
 	r := Replica{Key: key}
-	shares := sharesOf(contributions)
+	shares, strangers := oneReplica(key, sharesOf(contributions))
 	if len(shares) == 0 {
 		return r
 	}
@@ -38,7 +38,7 @@ func Merge(key syncer.Key, contributions []Contribution, observed Observed, sett
 	}
 	r.Held = drain(shares)
 	failOver(shares)
-	r.Conflicts = slices.Concat(u.conflicts, headless(key, shares), separate(key, shares))
+	r.Conflicts = slices.Concat(strangers, misread(key, shares), u.conflicts, headless(key, shares), separate(key, shares))
 	r.Held = append(r.Held, age(shares)...)
 	slices.SortFunc(r.Conflicts, compareConflicts)
 	for _, s := range shares {
@@ -46,7 +46,7 @@ func Merge(key syncer.Key, contributions []Contribution, observed Observed, sett
 			r.Rejected = append(r.Rejected, ClusterRejection{Cluster: s.Cluster, Rejection: rejection})
 		}
 	}
-	r.Service = mergeService(shares, u)
+	r.Service = mergeService(shares, u, settings)
 	if settings.WriteEndpoints {
 		r.Endpoints = mergeEndpoints(shares, settings)
 	}
@@ -56,11 +56,12 @@ func Merge(key syncer.Key, contributions []Contribution, observed Observed, sett
 	return r
 }
 
-func mergeService(shares []*share, u union) ServiceSpec {
+func mergeService(shares []*share, u union, settings Settings) ServiceSpec {
 	spec := ServiceSpec{
-		Labels:      serviceLabels(shares[0].Service.Labels),
-		Annotations: map[string]string{AnnotationSources: sourceRecord(shares, u)},
+		Labels:      serviceLabels(shares[0].Service.Labels, settings.PassLabel),
+		Annotations: passedAnnotations(shares[0].Service.Annotations, settings.PassAnnotation),
 	}
+	spec.Annotations[AnnotationSources] = sourceRecord(shares, u)
 	for _, p := range u.ports {
 		port := p.ServicePort
 		port.Target = p.target(shares)
@@ -96,7 +97,7 @@ func headless(key syncer.Key, shares []*share) (conflicts []Conflict) {
 // of a single member are taken verbatim; all else is packed anew and limited.
 func mergeEndpoints(shares []*share, settings Settings) EndpointsSpec {
 	spec := EndpointsSpec{
-		Labels:      endpointsLabels(shares[0].Service.Labels),
+		Labels:      endpointsLabels(shares[0].Service.Labels, settings.PassLabel),
 		Annotations: map[string]string{},
 		Trigger:     earliest(shares),
 	}
@@ -177,7 +178,7 @@ func mergeSlices(key syncer.Key, shares []*share, observed Observed, settings Se
 		first := group[0]
 		o := syncer.PackOptions{Service: key, Cluster: first.Cluster, MaxEndpoints: settings.MaxEndpointsPerSlice}
 		trigger := earliest(group)
-		labels := sliceLabels(first.Service.Labels, key.Name, first.Cluster)
+		labels := sliceLabels(first.Service.Labels, settings.PassLabel, key.Name, first.Cluster)
 		for _, slice := range syncer.Pack(standingSlices(observed, first.Cluster), endpoints, families, o) {
 			specs = append(specs, SliceSpec{
 				Cluster: first.Cluster, Slice: slice, Trigger: trigger, Labels: labels,

@@ -26,12 +26,14 @@ type source struct {
 	Ports []string `json:"ports"`
 	// Family is the one that the member's Endpoints carry, if only one.
 	Family syncer.Family `json:"family,omitempty"`
+	// Annotations are those of the Service that say how the replica is shared.
+	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 func sourceRecord(shares []*share, u union) string {
 	sources := make([]source, len(shares))
 	for i, s := range shares {
-		sources[i] = source{s.Cluster, s.Source.String(), time.Unix(s.Service.Created, 0).UTC(), []string{}, s.EndpointsFamily}
+		sources[i] = source{s.Cluster, s.Source.String(), time.Unix(s.Service.Created, 0).UTC(), []string{}, s.EndpointsFamily, sharing(s.Service.Annotations)}
 		for _, p := range u.ports {
 			if slices.Contains(p.feeders, s) {
 				sources[i].Ports = append(sources[i].Ports, p.Name)

@@ -187,15 +187,16 @@ func (r *recovery) endpoints() []syncer.Endpoint {
 }
 
 // service is the source as far as the replica tells: its labels from the slices,
-// its ports from the replica Service.
+// its ports from the replica Service, its annotations from there and from the
+// record.
 func (r *recovery) service(key syncer.Key, s source) *syncer.Service {
-	svc := &syncer.Service{Key: key, Created: s.Created.Unix()}
+	svc := &syncer.Service{Key: key, Created: s.Created.Unix(), Annotations: r.annotations(s)}
 	standing := r.observed.Service
 	switch {
 	case len(r.slices) > 0:
-		svc.Labels = passed(r.slices[0].Labels)
+		svc.Labels = passed(r.slices[0].Labels, nil)
 	case standing != nil && standing.Owned:
-		svc.Labels = passed(standing.Labels)
+		svc.Labels = passed(standing.Labels, nil)
 	}
 	if standing == nil || !standing.Owned {
 		svc.Ports = r.portsOfSlices()

@@ -17,6 +17,12 @@ type Settings struct {
 	// Capacity limits the addresses of Endpoints that are not written by hand; 0
 	// means syncer.EndpointsCapacity.
 	Capacity int
+	// Policy says how sources share a replica; nil: all serve together. It must be
+	// pure and safe for concurrent use.
+	Policy Policy
+	// PassLabel and PassAnnotation choose, by key, what a replica takes over from its
+	// source. nil passes every label, and no annotation.
+	PassLabel, PassAnnotation func(key string) bool
 }
 
 // kinds are the kinds written beside the Service.

@@ -135,6 +135,11 @@ func writeObstacles(out *bytes.Buffer, plans []Plan) {
 			fmt.Fprintf(out, "  %s %s %s\n", p.Replica, h.Cluster, h.Reason)
 		}
 	})
+	section("Kept, though their cluster is not configured any more (put it back with drain: true, or set replicas.orphans: delete)", func(p *Plan) {
+		for _, k := range p.Kept {
+			fmt.Fprintf(out, "  %s %s %s\n", p.Replica, k.Cluster, counted(k.Endpoints, "endpoint"))
+		}
+	})
 	if out.Len() > 0 {
 		fmt.Fprintln(out)
 	}
@@ -150,6 +155,8 @@ type Summary struct {
 	Conflicts int `json:"conflicts"`
 	Waiting   int `json:"waiting"`
 	Held      int `json:"held"`
+	// Kept counts the shares of clusters that are not configured any more.
+	Kept int `json:"kept"`
 }
 
 // Summarise counts the actions and obstacles of plans.
@@ -175,6 +182,7 @@ func Summarise(plans []Plan) Summary {
 		}
 		s.Conflicts += len(p.Conflicts)
 		s.Held += len(p.Held)
+		s.Kept += len(p.Kept)
 		if p.Waiting != "" {
 			s.Waiting++
 		}
@@ -189,12 +197,19 @@ func summarise(plans []Plan) string {
 	for _, more := range []struct {
 		n    int
 		word string
-	}{{s.Conflicts, "in conflict"}, {s.Waiting, "waiting"}, {s.Held, "held"}} {
+	}{{s.Conflicts, "in conflict"}, {s.Waiting, "waiting"}, {s.Held, "held"}, {s.Kept, "kept of clusters that are not configured"}} {
 		if more.n > 0 {
 			text += fmt.Sprintf("; %d %s", more.n, more.word)
 		}
 	}
 	return text
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // trimLines cuts the padding that a table leaves before empty cells.

@@ -54,6 +54,7 @@ func story(t *testing.T) []Plan {
 	conflict := w.observed
 	held := from("idc-b", 200, "http:8080 admin:81>9000", "10.1.0.1")
 	held.Drain = true
+	kept := Plan{Replica: shopWeb, Kept: []Kept{{"idc-old", 3}}}
 	plans := []Plan{
 		fresh(Observed{Key: shopWeb}, contributions...),
 		fresh(w.observed, left...),
@@ -61,6 +62,7 @@ func story(t *testing.T) []Plan {
 		fresh(waiting, contributions...),
 		fresh(foreign, contributions...),
 		Diff(w.observed, nil, settings),
+		kept,
 	}
 	for i := range plans {
 		plans[i].Replica = syncer.Key{Namespace: "shop", Name: string(rune('a'+i)) + "-web"}

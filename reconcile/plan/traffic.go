@@ -46,8 +46,9 @@ func age(shares []*share) (held []Held) {
 }
 
 // failOver leaves one of the members that serve one at a time: the first in
-// their order that has a ready endpoint, else the first that has any. Members in
-// the same place serve together.
+// their order that has a ready endpoint, else the first that has any. What a member
+// said that has been silent for too long counts only if no other is ready. Members
+// in the same place serve together.
 func failOver(shares []*share) {
 	first := func(fits func(*share) bool) (best *share) {
 		for _, s := range shares {
@@ -57,7 +58,10 @@ func failOver(shares []*share) {
 		}
 		return best
 	}
-	active := first((*share).ready)
+	active := first(func(s *share) bool { return s.ready() && !s.Stale })
+	if active == nil {
+		active = first((*share).ready)
+	}
 	if active == nil {
 		active = first(func(s *share) bool { return len(s.endpoints) > 0 })
 	}

@@ -1,0 +1,113 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Policy is what the configuration says about the sources of a replica.
+type Policy interface {
+	// Order lists the clusters that serve the replica one at a time, the first
+	// choice first; nil: all serve together. It is asked about the oldest source and
+	// answers for all, so that a replica has one mode whatever its sources say.
+	Order(replica syncer.Key, cluster string, source *syncer.Service) []string
+	// Drain says whether a cluster's endpoints are to be taken out, and with force
+	// also the last ready ones of a replica.
+	Drain(cluster string) (drain, force bool)
+	// Misread says which setting of a source is not understood; empty: none.
+	Misread(source *syncer.Service) string
+}
+
+// Steer sets how each contribution serves, as the policy says (nil: nothing). It
+// must see all of a replica's contributions, also the recovered ones: what they
+// are allowed to serve does not depend on whether their member is seen.
+func Steer(key syncer.Key, contributions []Contribution, policy Policy) {
+	shares := sharesOf(contributions)
+	if policy == nil || len(shares) == 0 {
+		return
+	}
+	order := policy.Order(key, shares[0].Cluster, shares[0].Service)
+	for _, s := range shares {
+		c := s.Contribution
+		drain, force := policy.Drain(c.Cluster)
+		c.Drain, c.DrainForce = c.Drain || drain, c.DrainForce || force
+		if !c.Unseen {
+			c.Misread = policy.Misread(c.Service)
+		}
+		if len(order) == 0 {
+			continue
+		}
+		// A cluster that is not in the order, for it is not configured any more, comes
+		// last.
+		c.Failover = len(order) + 1
+		if i := slices.Index(order, c.Cluster); i >= 0 {
+			c.Failover = i + 1
+		}
+	}
+}
+
+// oneReplica leaves out the shares that merely have the same name by accident: a
+// replica that one member has to itself holds nothing of other members, and the
+// other way round, whatever a name template makes of their names. The oldest
+// decides whose it is. A source that has not the replica's name is alone with its
+// member; that can be told after a restart as well.
+func oneReplica(key syncer.Key, shares []*share) (kept []*share, conflicts []Conflict) {
+	if len(shares) < 2 {
+		return shares, nil
+	}
+	first := shares[0]
+	for _, s := range shares {
+		if s.owner(key) == first.owner(key) {
+			kept = append(kept, s)
+			continue
+		}
+		conflicts = append(conflicts, Conflict{Replica: key, Reason: ConflictName, Cluster: s.Cluster, Message: fmt.Sprintf(
+			"Service %s of %s would get the name of the replica of %s of %s, which is older; it is left out: choose another separateName",
+			s.Source, s.Cluster, first.Source, first.Cluster)})
+	}
+	return kept, conflicts
+}
+
+// ownership says whose a replica is; the zero value is everybody's.
+type ownership struct{ cluster, name string }
+
+func (s *share) owner(replica syncer.Key) ownership {
+	if s.Source.Name == replica.Name {
+		return ownership{}
+	}
+	return ownership{s.Cluster, s.Source.Name}
+}
+
+// misread reports settings of sources that are not understood.
+func misread(key syncer.Key, shares []*share) (conflicts []Conflict) {
+	for _, s := range shares {
+		if s.Misread != "" {
+			conflicts = append(conflicts, Conflict{Replica: key, Reason: ConflictAnnotation, Cluster: s.Cluster,
+				Message: fmt.Sprintf("Service %s of %s: %s", s.Source, s.Cluster, s.Misread)})
+		}
+	}
+	return conflicts
+}
+
+// KeptShares returns what stands of clusters that are not configured: those among
+// the contributions that are recovered and fail the test, in the order given.
+func KeptShares(contributions []Contribution, configured func(cluster string) bool) []Kept {
+	var kept []Kept
+	for i := range contributions {
+		c := &contributions[i]
+		if !c.Unseen || configured(c.Cluster) || len(c.Endpoints) == 0 {
+			continue
+		}
+		if at := slices.IndexFunc(kept, func(k Kept) bool { return k.Cluster == c.Cluster }); at >= 0 {
+			kept[at].Endpoints += len(c.Endpoints)
+			continue
+		}
+		kept = append(kept, Kept{c.Cluster, len(c.Endpoints)})
+	}
+	return kept
+}
