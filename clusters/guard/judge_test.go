@@ -58,7 +58,7 @@ func TestPassingListsTakeLittle(t *testing.T) {
 		left, passed := all, 0
 		for step := 0; step < 30 && now.Before(time.Unix(1000, 0).Add(Window)); step++ {
 			lost := rng.IntN(max(1, left/5))
-			d := looks.Look(now, limits, Loss{Before: left, Lost: lost}, false)
+			d := looks.Look(now, limits, Loss{Before: left, Lost: lost})
 			if d.Verdict == Pass {
 				left -= lost
 				passed += lost
@@ -147,12 +147,18 @@ func TestLooks(t *testing.T) {
 		now := time.Unix(1000, 0)
 		for i, l := range script {
 			now = now.Add(l.after)
-			d := looks.Look(now, limits, l.loss, l.older)
+			var d Decision
+			doubtedUntil, doubted := looks.Doubt(now, limits, l.older)
+			if doubted {
+				d = Decision{Verdict: looks.Verdict(), Again: doubtedUntil}
+			} else {
+				d = looks.Look(now, limits, l.loss)
+			}
 			again := time.Duration(0)
 			if !d.Again.IsZero() {
 				again = d.Again.Sub(now)
 			}
-			if d.Verdict != l.want || d.Confirmed != l.confirmed || d.Quarantine != l.quiet || again != l.again {
+			if d.Verdict != l.want || d.Confirmed != l.confirmed || doubted != l.quiet || again != l.again {
 				t.Errorf("%s, look %d: %+v again after %s, want %+v", name, i, d, again, l)
 			}
 			if looks.Doubted() != l.quiet {

@@ -33,10 +33,6 @@ type Decision struct {
 	// Confirmed goes with Confirm: what an earlier list lacked as well may go. What
 	// only this one lacks stays.
 	Confirmed bool
-	// Quarantine: the list goes back in time, or follows on one that did, too early
-	// to confirm it. Nothing of it is to be taken in: what it lacks stays as it is,
-	// what it shows stays as it was, and what it alone knows is left out.
-	Quarantine bool
 	// Again is when another list is needed; zero when none is.
 	Again time.Time
 }
@@ -44,17 +40,26 @@ type Decision struct {
 // againLimit bounds the time between two looks at a list that is not believed.
 const againLimit = time.Minute
 
-// Look decides about a list that was read at now. loss.Recent is filled in here;
-// older says that the list's revision is below one seen before.
-func (k *Looks) Look(now time.Time, l Limits, loss Loss, older bool) Decision {
-	if l.Lists && (older || now.Sub(k.doubted) < l.ConfirmAfter && !k.doubted.IsZero()) {
-		if older {
-			k.doubted = now
-		}
-		k.enter(Confirm, now)
-		return Decision{Verdict: Confirm, Quarantine: true, Again: k.doubted.Add(l.ConfirmAfter)}
+// Doubt is asked about each list first; older says that its revision is below one
+// seen before, as after an etcd was restored from a backup. Nothing of a doubted
+// list is to be taken in, and Look is not to be asked: what it lacks stays as it
+// is, what it shows stays as it was, what it alone knows is left out. Another list
+// is needed then, at again, and is doubted as well if it comes earlier.
+func (k *Looks) Doubt(now time.Time, l Limits, older bool) (again time.Time, doubted bool) {
+	if !l.Lists || !older && (k.doubted.IsZero() || now.Sub(k.doubted) >= l.ConfirmAfter) {
+		k.doubted = time.Time{}
+		return time.Time{}, false
 	}
-	k.doubted = time.Time{}
+	if older {
+		k.doubted = now
+	}
+	k.enter(Confirm, now)
+	return k.doubted.Add(l.ConfirmAfter), true
+}
+
+// Look decides about a list that was read at now and is not doubted. It fills in
+// loss.Recent itself.
+func (k *Looks) Look(now time.Time, l Limits, loss Loss) Decision {
 	loss.Recent = k.recent(now)
 	d := Decision{Verdict: l.Judge(loss)}
 	if d.Verdict == Pass {
@@ -67,8 +72,7 @@ func (k *Looks) Look(now time.Time, l Limits, loss Loss, older bool) Decision {
 	case d.Verdict == Confirm && now.Sub(k.since) >= l.ConfirmAfter:
 		d.Confirmed = true
 		k.take(now, loss.Lost)
-		k.Clear()
-		k.enter(Confirm, now) // for what only this list lacks
+		k.since = now // for what only this list lacks
 		d.Again = now.Add(l.ConfirmAfter)
 	case d.Verdict == Confirm:
 		d.Again = k.since.Add(l.ConfirmAfter)

@@ -58,16 +58,14 @@ func (s *Store) PlanReplacePods(list []Versioned[syncer.Pod], rv uint64) *PodRep
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	newest := s.podSequence.floor
 	for _, ns := range s.namespaces {
 		for _, rec := range ns.pods {
-			newest = max(newest, rec.rv)
 			if _, ok := listed[rec.Key]; !ok {
 				r.records = append(r.records, rec)
 			}
 		}
 	}
-	r.Older = rv != 0 && rv < newest
+	r.Older = s.podsOlder(rv)
 	if len(r.records) > 0 {
 		r.Impact = s.podImpact(list, r.records)
 		r.describe()

@@ -46,18 +46,16 @@ func (s *Store) PlanReplaceServices(list []Versioned[syncer.Service], rv uint64)
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	newest := s.serviceSequence.floor
 	absent := map[*service]bool{}
 	for _, ns := range s.namespaces {
 		for _, svc := range ns.services {
-			newest = max(newest, svc.rv)
 			if _, ok := listed[svc.current.Key]; !ok {
 				r.services = append(r.services, svc)
 				absent[svc] = true
 			}
 		}
 	}
-	r.Older = rv != 0 && rv < newest
+	r.Older = s.servicesOlder(rv)
 	if len(absent) == 0 {
 		return r
 	}
