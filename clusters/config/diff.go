@@ -17,7 +17,7 @@ type Diff struct {
 	// credential or limit.
 	Reconnect []string
 	// Changed lists members of which other fields differ: what is taken from
-	// them. A member may be in Reconnect as well.
+	// them, or where it goes. A member may be in Reconnect as well.
 	Changed []string
 	// Refused lists members whose kubeconfig is refused, for a reason that is new;
 	// an added one too. They go on with what they had.
@@ -25,8 +25,9 @@ type Diff struct {
 	// Ingress is true if the ingress cluster is reached differently, and
 	// IngressRefused if its kubeconfig is refused for a reason that is new.
 	Ingress, IngressRefused bool
-	// Replicas is true if what is written differs, and Listen if the address does.
-	Replicas, Listen bool
+	// Replicas is true if what is written differs, Listen if the address does, and
+	// Leases if the Leases do.
+	Replicas, Listen, Leases bool
 }
 
 // Empty reports whether there is no difference.
@@ -39,7 +40,9 @@ func Compare(old, new *Loaded) Diff {
 		IngressRefused: refusedAnew(old.Ingress, new.Ingress),
 		Replicas:       !reflect.DeepEqual(old.Config.Replicas, new.Config.Replicas),
 		Listen:         old.Config.Listen != new.Config.Listen,
+		Leases:         old.Config.Leases != new.Config.Leases,
 	}
+	moved := !reflect.DeepEqual(old.Config.Replicas.placing(), new.Config.Replicas.placing())
 	before := byName(old.Config.Clusters)
 	after := byName(new.Config.Clusters)
 	for name := range before {
@@ -59,7 +62,7 @@ func Compare(old, new *Loaded) Diff {
 		if old.Members[name].Hash != new.Members[name].Hash {
 			d.Reconnect = append(d.Reconnect, name)
 		}
-		if !reflect.DeepEqual(was.taken(), now.taken()) {
+		if moved || !reflect.DeepEqual(was.taken(), now.taken()) {
 			d.Changed = append(d.Changed, name)
 		}
 	}
@@ -85,4 +88,9 @@ func byName(clusters []Cluster) map[string]Cluster {
 func (c Cluster) taken() Cluster {
 	c.Connection, c.rules = Connection{}, nil
 	return c
+}
+
+// placing is the part of the fields that decides where Services go.
+func (r Replicas) placing() Replicas {
+	return Replicas{Mode: r.Mode, SeparateName: r.SeparateName, Rules: r.Rules}
 }

@@ -26,8 +26,9 @@ func Parse(file string, data []byte) (Config, error) {
 	if err := faults.In(file).Err(); err != nil {
 		return Config{}, err
 	}
+	policy := c.Policy()
 	for i := range c.Clusters {
-		c.Clusters[i].rules = c.Clusters[i].compile()
+		c.Clusters[i].rules = c.Clusters[i].compile(policy)
 	}
 	return c, nil
 }

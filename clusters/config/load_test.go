@@ -42,10 +42,15 @@ clusters:
   serviceSelector: ""
   allowedCIDRs: []
   tolerateUnreadyAnnotation: false
+  guard: {enabled: true, minEndpoints: 10, percent: 15, confirmPercent: 50, confirmAfter: 3s, panicPercent: 55}
+  holdSilentNodes: 0s
+  staleAfter: 0s
+  maxObjects: 300000
 replicas:
   write: [Endpoints, EndpointSlices]
   createNamespaces: true
   maxEndpointsPerSlice: 100
+leases: {enabled: true, namespace: ""}
 `)
 	if !reflect.DeepEqual(short, long) {
 		t.Errorf("defaults differ\n got %+v\nwant %+v", short, long)
@@ -57,8 +62,14 @@ func TestEveryFieldIsTaken(t *testing.T) {
 {"apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "listen": ":0",
  "ingress": {"kubeconfig": "in", "context": "c", "client": {"qps": 50.5, "burst": 7}, "allowInKubeconfig": ["files"]},
  "clusters": [{"name": "b", "kubeconfig": "/abs", "context": "d", "client": {"qps": 1e2}, "allowInKubeconfig": ["exec", "proxyURL"],
-	"namespaces": {"include": ["a-*", "b"], "exclude": []}, "serviceSelector": "app", "allowedCIDRs": ["10.0.0.0/8", "fd00::/8"], "tolerateUnreadyAnnotation": true}],
- "replicas": {"write": ["EndpointSlices"], "createNamespaces": false, "maxEndpointsPerSlice": 1000}}
+	"namespaces": {"include": ["a-*", "b"], "exclude": [], "rename": {"a-b": "c"}, "prefix": "p-"}, "mode": "union", "drain": true, "force": true, "serviceSelector": "app", "allowedCIDRs": ["10.0.0.0/8", "fd00::/8"], "tolerateUnreadyAnnotation": true,
+	"guard": {"enabled": false, "minEndpoints": 1, "percent": 2, "confirmPercent": 3, "confirmAfter": "1m", "panicPercent": 4},
+	"holdSilentNodes": "40s", "staleAfter": "1h30m", "maxObjects": 5}],
+ "leases": {"enabled": false, "namespace": "own"},
+ "replicas": {"write": ["EndpointSlices"], "createNamespaces": false, "maxEndpointsPerSlice": 1000,
+	"mode": "failover", "separateName": "{cluster}-{service}", "failover": ["b"], "orphans": "delete",
+	"rules": [{"namespaces": ["x-*"], "mode": "separate", "separateName": "{service}-of-{cluster}", "failover": ["b"]}],
+	"labels": {"pass": ["a/*"], "drop": ["a/b"]}, "annotations": {"pass": ["*"], "drop": ["c"]}}}
 ---
 `)
 	got.Clusters[0].rules = nil
@@ -73,10 +84,18 @@ func TestEveryFieldIsTaken(t *testing.T) {
 				Kubeconfig: "/abs", Context: "d", Client: Client{QPS: 100},
 				AllowInKubeconfig: []kubeconfig.Feature{kubeconfig.Exec, kubeconfig.ProxyURL},
 			},
-			Namespaces:      Namespaces{Include: []string{"a-*", "b"}, Exclude: []string{}},
+			Namespaces: Namespaces{Include: []string{"a-*", "b"}, Exclude: []string{}, Rename: map[string]string{"a-b": "c"}, Prefix: "p-"},
+			Mode:       ModeUnion, Drain: true, Force: true,
 			ServiceSelector: "app", AllowedCIDRs: []string{"10.0.0.0/8", "fd00::/8"}, TolerateUnreadyAnnotation: true,
+			Guard:           Guard{MinEndpoints: 1, Percent: 2, ConfirmPercent: 3, ConfirmAfter: "1m", PanicPercent: 4},
+			HoldSilentNodes: "40s", StaleAfter: "1h30m", MaxObjects: 5, NativeTolerance: "30s",
 		}},
-		Replicas: Replicas{Write: []OutputKind{WriteEndpointSlices}, MaxEndpointsPerSlice: 1000},
+		Leases: Leases{Namespace: "own"},
+		Replicas: Replicas{Write: []OutputKind{WriteEndpointSlices}, MaxEndpointsPerSlice: 1000,
+			Mode: ModeFailover, SeparateName: "{cluster}-{service}", Failover: []string{"b"}, Orphans: OrphansDelete,
+			Rules:  []Rule{{Namespaces: []string{"x-*"}, Mode: ModeSeparate, SeparateName: "{service}-of-{cluster}", Failover: []string{"b"}}},
+			Labels: Pass{Pass: []string{"a/*"}, Drop: []string{"a/b"}}, Annotations: Pass{Pass: []string{"*"}, Drop: []string{"c"}},
+		},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -5,8 +5,7 @@ package config
 
 import (
 	"net/netip"
-	"path"
-	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -17,29 +16,35 @@ import (
 // its value is exactly "false".
 const AnnotationReplicate = "tributary.dev/replicate"
 
-// The label that replicas carry in the ingress cluster. When the ingress cluster
-// is itself listed as a member, its replicas are not sources.
+// What replicas carry in the ingress cluster. When the ingress cluster is itself
+// listed as a member, its replicas are not sources; nor is a copy that somebody
+// else made of one and labelled as his own.
 const (
-	labelManagedBy     = "app.kubernetes.io/managed-by"
-	valueManagedBy     = "tributary"
-	apiserverName      = "kubernetes"
-	apiserverNamespace = "default"
+	labelManagedBy    = "app.kubernetes.io/managed-by"
+	valueManagedBy    = "tributary"
+	annotationSources = "tributary.dev/sources"
+	// kubePrefix begins the names of the namespaces of Kubernetes itself.
+	kubePrefix = "kube-"
 )
+
+// apiserver is the Service of every cluster's own API server.
+var apiserver = syncer.Key{Namespace: "default", Name: "kubernetes"}
 
 // rules is the compiled form of a member's fields.
 type rules struct {
 	selector labels.Selector
 	allowed  []netip.Prefix
+	policy   *Policy
 }
 
 // compile prepares what Place and AllowedPrefixes need. It returns nil if the
 // fields are not valid.
-func (c *Cluster) compile() *rules {
+func (c *Cluster) compile(policy *Policy) *rules {
 	selector, err := labels.Parse(c.ServiceSelector)
 	if err != nil {
 		return nil
 	}
-	r := &rules{selector: selector}
+	r := &rules{selector: selector, policy: policy}
 	for _, text := range c.AllowedCIDRs {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -51,12 +56,14 @@ func (c *Cluster) compile() *rules {
 }
 
 // compiled is what Parse prepared; for a Cluster built by hand it is compiled
-// anew at each call.
+// anew at each call, with the defaults of everything beside it.
 func (c *Cluster) compiled() *rules {
 	if c.rules != nil {
 		return c.rules
 	}
-	return c.compile()
+	all := Config{Clusters: []Cluster{*c}}
+	all.SetDefaults()
+	return c.compile(all.Policy())
 }
 
 // Place says whether a Service of this member is replicated, and as what. It is
@@ -65,29 +72,52 @@ func (c *Cluster) compiled() *rules {
 //
 // Never replicated are ExternalName Services (they have no endpoints),
 // default/kubernetes (each cluster has its own), Services annotated
-// tributary.dev/replicate: "false", and replicas themselves.
+// tributary.dev/replicate: "false", and replicas themselves. The replica has the
+// name of the Service, or in mode separate one that names the member too, and
+// the namespace that the Service's has in the ingress cluster.
 func (c Cluster) Place(svc *syncer.Service) (replica syncer.Key, ok bool) {
 	r := c.compiled()
 	switch {
 	case r == nil,
 		svc.ExternalName,
-		svc.Key == syncer.Key{Namespace: apiserverNamespace, Name: apiserverName},
+		svc.Key == apiserver,
 		svc.Annotations[AnnotationReplicate] == "false",
 		svc.Labels[labelManagedBy] == valueManagedBy,
+		svc.Annotations[annotationSources] != "",
 		!c.Namespaces.Match(svc.Namespace),
 		!r.selector.Matches(labels.Set(svc.Labels)):
 		return syncer.Key{}, false
 	}
-	return svc.Key, true
+	replica, ok = syncer.Key{Name: svc.Name}, true
+	if replica.Namespace, ok = c.Namespaces.target(svc.Namespace); !ok {
+		return syncer.Key{}, false
+	}
+	o := r.policy.opinion(replica.Namespace, c.Name, svc)
+	if o.mode == ModeSeparate {
+		replica.Name = separateName(o.template, svc.Key, c.Name)
+	}
+	if replica == apiserver {
+		return syncer.Key{}, false
+	}
+	return replica, true
+}
+
+// target is what a namespace of the member is called in the ingress cluster; ok is
+// false for one that only a prefix would make one of Kubernetes' own.
+func (n Namespaces) target(namespace string) (name string, ok bool) {
+	if to, renamed := n.Rename[namespace]; renamed {
+		return to, true
+	}
+	if n.Prefix == "" {
+		return namespace, true
+	}
+	name = shortened(n.Prefix+namespace, namespace)
+	return name, !strings.HasPrefix(name, kubePrefix)
 }
 
 // Match reports whether the namespace is included and not excluded.
 func (n Namespaces) Match(namespace string) bool {
-	matches := func(glob string) bool {
-		matched, err := path.Match(glob, namespace)
-		return err == nil && matched
-	}
-	return slices.ContainsFunc(n.Include, matches) && !slices.ContainsFunc(n.Exclude, matches)
+	return matchesAny(n.Include, namespace) && !matchesAny(n.Exclude, namespace)
 }
 
 // AllowedPrefixes are the ranges that the member's addresses may lie in; none

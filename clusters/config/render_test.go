@@ -123,6 +123,9 @@ func typeName(t reflect.Type) (name string, inner reflect.Type) {
 			name += "s"
 		}
 		return "list of " + name, inner
+	case reflect.Map:
+		name, _ = typeName(t.Elem())
+		return "mapping of text to " + name, nil
 	case reflect.Bool:
 		return "boolean", nil
 	case reflect.Int:
@@ -143,6 +146,9 @@ func required() map[string]bool {
 		c := Config{}
 		c.SetDefaults()
 		c.Clusters = clusters
+		rule := Rule{}
+		rule.SetDefaults()
+		c.Replicas.Rules = []Rule{rule}
 		for _, fault := range c.Validate() {
 			out[strings.ReplaceAll(fault.Field, "[0]", "[]")] = true
 		}

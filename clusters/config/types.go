@@ -31,6 +31,8 @@ type Config struct {
 	Clusters []Cluster `json:"clusters"`
 	// Replicas says what is written in the ingress cluster.
 	Replicas Replicas `json:"replicas"`
+	// Leases show in the ingress cluster how fresh each member is.
+	Leases Leases `json:"leases"`
 }
 
 // Connection says how one cluster is reached.
@@ -88,21 +90,112 @@ type Cluster struct {
 	// `service.alpha.kubernetes.io/tolerate-unready-endpoints: "true"` as
 	// `publishNotReadyAddresses`, as Kubernetes did before 1.24.
 	TolerateUnreadyAnnotation bool `json:"tolerateUnreadyAnnotation"`
+	// Mode overrides `replicas.mode` and `replicas.rules` for this member's Services:
+	// `union`, `separate` or `failover`. Empty overrides nothing. An annotation on the
+	// Service overrides this.
+	Mode Mode `json:"mode"`
+	// Drain takes this member's endpoints out of every replica, for as long as it is
+	// true. The last ready endpoints of a replica stay, and are reported as held,
+	// until another member has ready ones.
+	Drain bool `json:"drain"`
+	// Force takes out the last ready endpoints as well: what only this member serves
+	// is then served by nobody. It has no meaning without `drain`.
+	Force bool `json:"force"`
+
+	// Guard says how far this member is believed when it seems to lose endpoints.
+	Guard Guard `json:"guard"`
+	// HoldSilentNodes is how long a pod stays ready that turned not ready only
+	// because its node stopped reporting, such as `40s`. `0s` follows Kubernetes at
+	// once.
+	HoldSilentNodes Duration `json:"holdSilentNodes"`
+	// StaleAfter is how long the member may be out of sight, such as `30m`, before its
+	// endpoints are marked not ready wherever another member has ready ones; the last
+	// ready ones of a replica never are. `0s` is never.
+	StaleAfter Duration `json:"staleAfter"`
+	// MaxObjects is how many Pods, or Services, or other objects of one kind the
+	// member may have. One with more is not followed further: it keeps the endpoints
+	// that it had, and the other members do not suffer. 0 means no limit.
+	MaxObjects int `json:"maxObjects"`
+	// ObserveNative watches the member's own Endpoints too, and measures how far its
+	// controller manager runs behind what Tributary computes. Nothing that is
+	// replicated depends on it. It needs the right to list and watch Endpoints.
+	ObserveNative bool `json:"observeNative"`
+	// NativeTolerance is how long the member's own Endpoints may differ from what
+	// Tributary computes before the Service is listed as one of disagreement.
+	NativeTolerance Duration `json:"nativeTolerance"`
 
 	// rules is what the fields above mean, compiled once by Parse.
 	rules *rules
 }
 
+// Guard limits what a member loses on weak evidence: objects that a list does not
+// show any more, or most pods turning not ready at once. Deletions that are seen to
+// happen pass at once, however many. See docs/operations.md, "Held changes".
+type Guard struct {
+	// Enabled is whether lists are judged. Most pods turning not ready has its own
+	// limit, `panicPercent`.
+	Enabled bool `json:"enabled"`
+	// MinEndpoints is how many ready endpoints a list may take at once in any case,
+	// and the least number of pods that can be a mass event.
+	MinEndpoints int `json:"minEndpoints"`
+	// Percent of the member's ready endpoints is what a list may take at once if that
+	// is more. What exceeds both, and what leaves a replica without endpoints of this
+	// member, is held until a second list confirms it.
+	Percent int `json:"percent"`
+	// ConfirmPercent of the member's ready endpoints is what a second list can
+	// confirm. What exceeds it is held until it is seen again or released by hand.
+	ConfirmPercent int `json:"confirmPercent"`
+	// ConfirmAfter is the time between the two lists.
+	ConfirmAfter Duration `json:"confirmAfter"`
+	// PanicPercent: when more of the member's ready pods turn not ready within a
+	// minute without being deleted, they are kept ready until less than half as many
+	// are left, or until they are released by hand. 100 is never.
+	PanicPercent int `json:"panicPercent"`
+}
+
 // Namespaces chooses namespaces by name: one that matches an entry of `include` and
 // none of `exclude`. An entry is a name or a glob: `*` stands for any text, `?` for
-// one character, `[a-c]` for one of several.
+// one character, `[a-c]` for one of several. `rename` and `prefix` say what a
+// namespace is called in the ingress cluster.
 type Namespaces struct {
 	// Include lists the namespaces to take. It may not be empty.
 	Include []string `json:"include"`
 	// Exclude lists the namespaces to leave out although they are included. An
 	// explicit `[]` excludes none, not even those of Kubernetes itself.
 	Exclude []string `json:"exclude"`
+	// Rename gives namespaces another name in the ingress cluster, by the name they
+	// have in the member. Two that get one name share it: Services of the same name
+	// then feed one replica.
+	Rename map[string]string `json:"rename"`
+	// Prefix goes before the names of all namespaces that `rename` does not name.
+	// What grows longer than 63 characters is cut and ends with a hash. A namespace
+	// that would come to begin with `kube-` by it is left out.
+	Prefix string `json:"prefix"`
 }
+
+// Mode says how the Services of one name share a replica.
+type Mode string
+
+// The modes. An empty one, where it is allowed, leaves the decision to others.
+const (
+	// ModeUnion: one replica with the endpoints of all members.
+	ModeUnion Mode = "union"
+	// ModeSeparate: a replica for each member.
+	ModeSeparate Mode = "separate"
+	// ModeFailover: one replica with the endpoints of one member, the first in an
+	// order that has a ready endpoint.
+	ModeFailover Mode = "failover"
+)
+
+// Orphans says what becomes of the endpoints of a cluster that is not configured
+// any more.
+type Orphans string
+
+// The policies for orphans.
+const (
+	OrphansKeep   Orphans = "keep"
+	OrphansDelete Orphans = "delete"
+)
 
 // Replicas says what is written in the ingress cluster.
 type Replicas struct {
@@ -117,6 +210,71 @@ type Replicas struct {
 	// 1000. Smaller slices make a change cheaper to send to every watcher, larger
 	// ones make fewer objects.
 	MaxEndpointsPerSlice int `json:"maxEndpointsPerSlice"`
+	// Mode is what becomes of Services that have the same name in several members:
+	// `union` makes one replica with the endpoints of all, `separate` a replica for
+	// each member, `failover` one replica with the endpoints of the first member in an
+	// order that has a ready one. `rules`, `clusters[].mode` and the annotation
+	// `tributary.dev/mode` on a Service override it, the later named the earlier.
+	Mode Mode `json:"mode"`
+	// SeparateName is the name of a replica in mode `separate`. `{service}` and
+	// `{cluster}` must be in it, `{namespace}` (that of the member) may be. A name
+	// that grows longer than 63 characters is cut and ends with a hash.
+	SeparateName string `json:"separateName"`
+	// Failover is the order in which members serve in mode `failover`, by name.
+	// Members that it does not name follow in the order of the file. The annotation
+	// `tributary.dev/failover: "idc-a,idc-b"` on a Service overrides it.
+	Failover []string `json:"failover"`
+	// Rules are exceptions for some namespaces. The first one that matches counts,
+	// alone.
+	Rules []Rule `json:"rules"`
+	// Orphans is what becomes of the endpoints of a cluster that has been taken out of
+	// `clusters`: `keep` leaves them as they are until the cluster is drained,
+	// `delete` takes them away. While a member has not been read yet, the last ready
+	// endpoints of a replica are kept in any case.
+	Orphans Orphans `json:"orphans"`
+	// Labels chooses, by key, which labels of a Service its replica gets, and the
+	// Endpoints and EndpointSlices with it.
+	Labels Pass `json:"labels"`
+	// Annotations chooses, by key, which annotations of a Service its replica gets,
+	// the Service alone.
+	Annotations Pass `json:"annotations"`
+}
+
+// Rule says for some namespaces what `replicas` says for all. A field that is left
+// out is as `replicas` has it.
+type Rule struct {
+	// Namespaces are names or globs of namespaces of the ingress cluster. It may not
+	// be empty.
+	Namespaces []string `json:"namespaces"`
+	// Mode overrides `replicas.mode`.
+	Mode Mode `json:"mode"`
+	// SeparateName overrides `replicas.separateName`.
+	SeparateName string `json:"separateName"`
+	// Failover overrides `replicas.failover`.
+	Failover []string `json:"failover"`
+}
+
+// Pass chooses keys: those that match an entry of `pass` and none of `drop`. An
+// entry is a key or a glob, in which `*` stands for any text, a slash included. Keys
+// that Tributary or Kubernetes itself gives a meaning on the written objects never
+// pass, nor does what an API server would refuse.
+type Pass struct {
+	// Pass lists the keys to take over.
+	Pass []string `json:"pass"`
+	// Drop lists the keys to leave out although they pass.
+	Drop []string `json:"drop"`
+}
+
+// Leases are objects of `coordination.k8s.io/v1`, one for each member, named
+// `tributary-` and the member's name. Each is renewed every ten seconds for as long
+// as its member is seen, and not otherwise: a Lease that has run out is a member
+// whose endpoints are as they were at its `renewTime`.
+type Leases struct {
+	// Enabled is whether they are written.
+	Enabled bool `json:"enabled"`
+	// Namespace is where. Empty means the namespace that Tributary runs in as a pod;
+	// outside of a cluster none is written then.
+	Namespace string `json:"namespace"`
 }
 
 // OutputKind is a kind of object written beside the replica Service.
@@ -137,12 +295,27 @@ func (c *Config) SetDefaults() {
 		Write:                []OutputKind{WriteEndpoints, WriteEndpointSlices},
 		CreateNamespaces:     true,
 		MaxEndpointsPerSlice: 100,
+		Mode:                 ModeUnion,
+		SeparateName:         "{service}-{cluster}",
+		Failover:             []string{},
+		Rules:                []Rule{},
+		Orphans:              OrphansKeep,
+		Labels:               Pass{Pass: []string{"*"}, Drop: []string{}},
+		Annotations:          Pass{Pass: []string{}, Drop: []string{}},
 	}
+	c.Leases = Leases{Enabled: true}
 }
+
+// SetDefaults puts the defaults of a rule in place: it changes nothing.
+func (r *Rule) SetDefaults() { r.Failover = []string{} }
 
 // SetDefaults puts the defaults of a member in place.
 func (c *Cluster) SetDefaults() {
 	c.AllowInKubeconfig = []kubeconfig.Feature{}
-	c.Namespaces = Namespaces{Include: []string{"*"}, Exclude: []string{"kube-*"}}
+	c.Namespaces = Namespaces{Include: []string{"*"}, Exclude: []string{"kube-*"}, Rename: map[string]string{}}
 	c.AllowedCIDRs = []string{}
+	c.Guard = Guard{Enabled: true, MinEndpoints: 10, Percent: 15, ConfirmPercent: 50, ConfirmAfter: "3s", PanicPercent: 55}
+	c.HoldSilentNodes, c.StaleAfter = "0s", "0s"
+	c.MaxObjects = 300_000
+	c.NativeTolerance = "30s"
 }

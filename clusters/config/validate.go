@@ -43,7 +43,8 @@ func (c *Config) Validate() Faults {
 		k.cluster(fmt.Sprintf("clusters[%d]", i), &c.Clusters[i])
 	}
 	k.uniqueNames(c.Clusters)
-	k.replicas("replicas", &c.Replicas)
+	k.replicas("replicas", &c.Replicas, c.Clusters)
+	k.leases("leases", &c.Leases)
 	return k.faults
 }
 
@@ -158,12 +159,15 @@ func (k *checker) cluster(at string, c *Cluster) {
 	}
 	k.globs(at+".namespaces.include", c.Namespaces.Include)
 	k.globs(at+".namespaces.exclude", c.Namespaces.Exclude)
+	k.targets(at+".namespaces", &c.Namespaces)
 	if _, err := labels.Parse(c.ServiceSelector); err != nil {
 		k.fault(at+".serviceSelector", fmt.Sprintf("%q is not a label selector: %s", c.ServiceSelector, strings.TrimPrefix(err.Error(), "unable to parse requirement: ")), "write it as for kubectl get -l, such as app=web,tier!=test")
 	}
 	for i, text := range c.AllowedCIDRs {
 		k.cidr(fmt.Sprintf("%s.allowedCIDRs[%d]", at, i), text)
 	}
+	k.steering(at, c)
+	k.trust(at, c)
 }
 
 // namespaceGlobCharacters are those of namespace names and of globs. A pattern
@@ -201,16 +205,5 @@ func (k *checker) uniqueNames(clusters []Cluster) {
 			continue
 		}
 		first[c.Name] = i
-	}
-}
-
-func (k *checker) replicas(at string, r *Replicas) {
-	known := []OutputKind{WriteEndpoints, WriteEndpointSlices}
-	if len(r.Write) == 0 {
-		k.fault(at+".write", "is empty: no endpoint would be written", "list one or both of "+listed(known))
-	}
-	closedList(k, at+".write", r.Write, known)
-	if r.MaxEndpointsPerSlice < 1 || r.MaxEndpointsPerSlice > 1000 {
-		k.fault(at+".maxEndpointsPerSlice", fmt.Sprintf("%d is out of range", r.MaxEndpointsPerSlice), "use 1 to 1000")
 	}
 }

@@ -49,8 +49,8 @@ func TestParseNamesEveryFault(t *testing.T) {
 			`kind: "Configuration" is not known to this version; write Config`,
 		}},
 		{"a kubeconfig by mistake", "apiVersion: v1\nkind: Config\nclusters: []\nusers: []\ncurrent-context: a\n", []string{
-			`users: unknown field; known here: apiVersion, kind, listen, ingress, clusters, replicas`,
-			`current-context: unknown field; known here: apiVersion, kind, listen, ingress, clusters, replicas`,
+			`users: unknown field; known here: apiVersion, kind, listen, ingress, clusters, replicas, leases`,
+			`current-context: unknown field; known here: apiVersion, kind, listen, ingress, clusters, replicas, leases`,
 			`apiVersion: "v1" is not known to this version; write tributary.dev/v1alpha1`,
 		}},
 		{"unknown field of the second member", one() + "- name: b\n  kubeconfg: b\n", []string{
@@ -68,7 +68,7 @@ func TestParseNamesEveryFault(t *testing.T) {
 		{"repeated field", one("name: idc-b"), []string{`clusters[0].name: repeated field, on line 4 and on line 6; keep one`}},
 		{"repeated at the top", header + "kind: Config\nclusters: []\n", []string{`kind: repeated field, on line 2 and on line 3; keep one`}},
 		{"repeated unknown field", one("color: a", "color: b"), []string{
-			`clusters[0].color: unknown field; known here: name, kubeconfig, context, client, allowInKubeconfig, namespaces, serviceSelector, allowedCIDRs, tolerateUnreadyAnnotation`,
+			`clusters[0].color: unknown field; known here: name, kubeconfig, context, client, allowInKubeconfig, namespaces, serviceSelector, allowedCIDRs, tolerateUnreadyAnnotation, mode, drain, force, guard, holdSilentNodes, staleAfter, maxObjects, observeNative, nativeTolerance`,
 			`clusters[0].color: repeated field, on line 6 and on line 7; keep one`,
 		}},
 		{"wrong types", header + "listen: 9440\ningress: in-cluster\nclusters: {}\nreplicas: {write: Endpoints, createNamespaces: maybe, maxEndpointsPerSlice: many}\n", []string{
