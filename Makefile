@@ -57,8 +57,23 @@ fmt: ## format and modernize the sources of both modules
 	cd e2e && go fix ./...
 
 .PHONY: generate
-generate: ## rewrite the generated references in docs/
-	go test ./clusters/config ./metrics ./cmd/tributary -update
+generate: ## rewrite the generated references in docs/, the dashboards and alerts in deploy/
+	go test ./clusters/config ./metrics ./cmd/tributary ./deploy/... -update
+
+# Prometheus and promtool, without the many service discoveries they could have.
+# The versions are in deploy/prometheus.mod, apart from the product's.
+bin/promtool bin/prometheus: deploy/prometheus.mod
+	@echo "building $@: minutes, the first time"
+	go build -modfile=deploy/prometheus.mod -tags remove_all_sd,enable_kubernetes_sd -o $@ github.com/prometheus/prometheus/cmd/$(@F)
+
+.PHONY: alerts
+alerts: bin/promtool ## unit tests of the alerting rules
+	bin/promtool check rules deploy/prometheus/alerts.yaml
+	bin/promtool test rules deploy/prometheus/alerts_test.yaml
+
+.PHONY: mixin
+mixin: build alerts bin/prometheus ## dashboards and alerts against a real Prometheus that scrapes a real fleet
+	cd e2e && go run ./cmd/checkmixin -tributary $(CURDIR)/bin/tributary -prometheus $(CURDIR)/bin/prometheus
 
 .PHONY: bench
 bench: ## benchmarks of the hot path

@@ -1,0 +1,89 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"tributary.dev/tributary/e2e/fleet"
+)
+
+// limit is how long an alert may take to fire or to end.
+const limit = 90 * time.Second
+
+// trouble is something that an alert must notice.
+type trouble struct {
+	alert       string
+	begin, mend func(context.Context) error
+}
+
+// checkAlerts brings troubles about, one after the other.
+func checkAlerts(ctx context.Context, server *prometheus, s *scene) error {
+	member := s.fleet.Member("idc-b").APIServer()
+	ingress := s.fleet.Ingress.APIServer()
+	good, err := os.ReadFile(s.config)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	write := func(text []byte) func(context.Context) error {
+		return func(context.Context) error { return os.WriteFile(s.config, text, 0o644) }
+	}
+	kill := func(p interface{ Kill() }) func(context.Context) error {
+		return func(context.Context) error { p.Kill(); return nil }
+	}
+	for _, t := range []trouble{
+		{"TributaryMemberUnreachable", kill(member), member.Start},
+		{"TributaryIngressUnreachable", kill(ingress), ingress.Start},
+		{"TributaryConfigRefused", write(append([]byte("unknown: field\n"), good...)), write(good)},
+	} {
+		if err := t.check(ctx, server); err != nil {
+			return fmt.Errorf("%s: %w", t.alert, err)
+		}
+	}
+	return nil
+}
+
+func (t trouble) check(ctx context.Context, server *prometheus) error {
+	if err := server.awaits(ctx, t.alert, false); err != nil {
+		return fmt.Errorf("before the trouble: %w", err)
+	}
+	start := time.Now()
+	if err := t.begin(ctx); err != nil {
+		return err
+	}
+	if err := server.awaits(ctx, t.alert, true); err != nil {
+		return err
+	}
+	fired := time.Since(start)
+	start = time.Now()
+	if err := t.mend(ctx); err != nil {
+		return err
+	}
+	if err := server.awaits(ctx, t.alert, false); err != nil {
+		return fmt.Errorf("after the trouble: %w", err)
+	}
+	fmt.Printf("%s fired after %.1f s and ended %.1f s after the repair\n", t.alert, fired.Seconds(), time.Since(start).Seconds())
+	return nil
+}
+
+// awaits waits until the alert fires, or does not.
+func (p *prometheus) awaits(ctx context.Context, name string, want bool) error {
+	return fleet.Eventually(ctx, limit, func(ctx context.Context) error {
+		alerts, err := p.alerts(ctx)
+		if err != nil {
+			return err
+		}
+		firing := false
+		for _, a := range alerts {
+			firing = firing || a.Labels["alertname"] == name && a.State == "firing"
+		}
+		if firing != want {
+			return fmt.Errorf("firing is %v", firing)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,108 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command checkmixin tries the dashboards and alerts of deploy/ on the real
+// thing: a fleet whose pods come and go, tributary, and a Prometheus that
+// scrapes it. Every query of every panel must return data; then the causes of
+// three alerts are brought about, and each must fire and end.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tributary.dev/tributary/e2e/fleet"
+)
+
+func main() {
+	tributary := flag.String("tributary", "", "tributary binary; empty: build it")
+	prometheus := flag.String("prometheus", "", "Prometheus binary, for example of Debian's package or of `make bin/prometheus`")
+	alerts := flag.String("alerts", "../deploy/prometheus/alerts.yaml", "alerting rules")
+	load := flag.Duration("load", 40*time.Second, "how long pods come and go before the panels are asked")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *tributary, *prometheus, *alerts, *load); err != nil {
+		fmt.Fprintln(os.Stderr, "checkmixin:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, tributary, prometheus, alerts string, load time.Duration) error {
+	if prometheus == "" {
+		return errors.New("-prometheus: give the path of a Prometheus binary")
+	}
+	fmt.Println("starting an ingress cluster and two members")
+	f, err := fleet.Start(ctx, fleet.Options{Members: []string{"idc-a", "idc-b"}})
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	scene, err := newScene(ctx, f, tributary)
+	if err != nil {
+		return err
+	}
+	defer scene.tributary.Kill()
+	server, err := startPrometheus(ctx, f.Dir, prometheus, alerts, scene.tributary.URL)
+	if err != nil {
+		return err
+	}
+	defer server.process.Kill()
+
+	fmt.Printf("pods come and go for %v\n", load)
+	loading, cancel := context.WithTimeout(ctx, load)
+	defer cancel()
+	group, churning := errgroup.WithContext(loading)
+	for _, site := range f.Members {
+		group.Go(func() error { return churn(churning, site) })
+	}
+	if err := group.Wait(); err != nil && loading.Err() == nil {
+		return err
+	}
+	if err := checkPanels(ctx, server); err != nil {
+		return err
+	}
+	return checkAlerts(ctx, server, scene)
+}
+
+// scene is a fleet with a tributary, and the file that it reads.
+type scene struct {
+	fleet     *fleet.Fleet
+	tributary *fleet.Tributary
+	config    string
+}
+
+func newScene(ctx context.Context, f *fleet.Fleet, binary string) (*scene, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	s := &scene{fleet: f, config: filepath.Join(f.Dir, "tributary.yaml")}
+	if err := f.WriteConfig(s.config, fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
+		return nil, err
+	}
+	for _, site := range f.Members {
+		if err := site.CreateNamespaces(ctx, namespace); err != nil {
+			return nil, err
+		}
+		for _, app := range apps {
+			if err := site.Create(ctx, fleet.NewService(namespace, app)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if s.tributary, err = fleet.StartTributary(ctx, fleet.TributaryOptions{Binary: binary, Config: s.config}); err != nil {
+		return nil, err
+	}
+	return s, s.tributary.WaitReady(ctx)
+}

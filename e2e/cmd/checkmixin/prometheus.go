@@ -1,0 +1,151 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"tributary.dev/tributary/e2e/cluster"
+	"tributary.dev/tributary/e2e/fleet"
+)
+
+// scrapeEvery is how often tributary is scraped and rules are evaluated.
+const scrapeEvery = time.Second
+
+// patience of the alerts, in place of the minutes that alerts.yaml asks for.
+const patience = "2s"
+
+// prometheus is a real Prometheus server.
+type prometheus struct {
+	process *cluster.Process
+	url     string
+}
+
+var waits = regexp.MustCompile(`(?m)^(\s*for: ).*$`)
+
+// startPrometheus runs a Prometheus that scrapes tributary and evaluates the
+// rules, whose waiting times alone are shortened.
+func startPrometheus(ctx context.Context, dir, binary, alerts, target string) (*prometheus, error) {
+	rules, err := os.ReadFile(alerts)
+	if err != nil {
+		return nil, fmt.Errorf("read alerts: %w", err)
+	}
+	config := fmt.Sprintf(`
+global: {scrape_interval: %[1]v, evaluation_interval: %[1]v}
+rule_files: [alerts.yaml]
+scrape_configs:
+- job_name: tributary
+  honor_labels: true
+  static_configs: [{targets: [%[2]q]}]
+`, scrapeEvery, strings.TrimPrefix(target, "http://"))
+	home := filepath.Join(dir, "prometheus")
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return nil, fmt.Errorf("start prometheus: %w", err)
+	}
+	for name, text := range map[string][]byte{
+		"alerts.yaml": waits.ReplaceAll(rules, []byte("${1}"+patience)), "prometheus.yaml": []byte(config),
+	} {
+		if err := os.WriteFile(filepath.Join(home, name), text, 0o644); err != nil {
+			return nil, fmt.Errorf("start prometheus: %w", err)
+		}
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	listen := fmt.Sprintf("127.0.0.1:%d", port)
+	p := &prometheus{url: "http://" + listen, process: cluster.NewProcess(cluster.ProcessOptions{
+		Name: "prometheus", Path: binary, Log: filepath.Join(home, "prometheus.log"),
+		Args: []string{"--config.file", filepath.Join(home, "prometheus.yaml"), "--storage.tsdb.path", filepath.Join(home, "data"), "--web.listen-address", listen},
+	})}
+	if err := p.process.Start(ctx); err != nil {
+		return nil, err
+	}
+	err = fleet.Eventually(ctx, time.Minute, func(ctx context.Context) error {
+		samples, err := p.query(ctx, "up")
+		if err == nil && len(samples) == 0 {
+			err = fmt.Errorf("nothing scraped yet")
+		}
+		return err
+	})
+	if err != nil {
+		p.process.Kill()
+		return nil, fmt.Errorf("prometheus: %w\n%s", err, p.process.Tail(20))
+	}
+	return p, nil
+}
+
+// sample is one element of an instant vector.
+type sample struct {
+	Metric map[string]string `json:"metric"`
+	Value  [2]any            `json:"value"`
+}
+
+func (s sample) number() float64 {
+	text, _ := s.Value[1].(string)
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0
+	}
+	return value
+}
+
+// query evaluates an expression now.
+func (p *prometheus) query(ctx context.Context, expr string) ([]sample, error) {
+	var answer struct {
+		Data struct {
+			Result []sample `json:"result"`
+		} `json:"data"`
+	}
+	err := p.get(ctx, "/api/v1/query?query="+url.QueryEscape(expr), &answer)
+	return answer.Data.Result, err
+}
+
+// alert is an alert that is pending or firing.
+type alert struct {
+	Labels map[string]string `json:"labels"`
+	State  string            `json:"state"`
+}
+
+// alerts returns what is pending or firing.
+func (p *prometheus) alerts(ctx context.Context) ([]alert, error) {
+	var answer struct {
+		Data struct {
+			Alerts []alert `json:"alerts"`
+		} `json:"data"`
+	}
+	err := p.get(ctx, "/api/v1/alerts", &answer)
+	return answer.Data.Alerts, err
+}
+
+func (p *prometheus) get(ctx context.Context, path string, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+path, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s: %.300s", path, response.Status, body)
+	}
+	return json.Unmarshal(body, into)
+}
