@@ -86,6 +86,16 @@ var (
 		Help:   "How far the member's own controller manager runs behind what Tributary computed, per change.",
 		Values: "Only for members with `observeNative: true`.",
 	}
+	nativeBehind = Family{
+		Name: "native_behind_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"cluster"}, Group: groupChanges,
+		Help:   "How long the oldest change has been waiting for the member's own controller manager.",
+		Values: "0 if none is waiting. Only for members with `observeNative: true`.",
+	}
+	nativeDiffering = Family{
+		Name: "native_differing_services", Type: Gauge, Labels: []string{"cluster"}, Group: groupChanges,
+		Help:   "Services about which the member's own controller manager and Tributary have differed for longer than `nativeTolerance`.",
+		Values: "Only for members with `observeNative: true`.",
+	}
 )
 
 // Families about the member clusters.
@@ -259,7 +269,7 @@ func rejectReasons() []string {
 // Families returns the table of all families of ours, in the order of the docs.
 func Families() []Family {
 	return []Family{
-		changeLatency, changesTotal, syncLag, nativeLag,
+		changeLatency, changesTotal, syncLag, nativeLag, nativeBehind, nativeDiffering,
 		clusterUp, clusterSynced, clusterLastContact, services, pods, endpoints, rejectedAddresses,
 		watchEvents, watchRestarts, lists, listDuration, unreadable, clientRequests, clientRequestDuration,
 		ingressUp, replicas, writes, writeDuration, conflicts, heldChanges,

@@ -75,6 +75,9 @@ func exampleStatus() Status {
 		Lanes: []LaneStatus{{Name: "removal"}, {Name: "addition", Depth: 1, OldestSeconds: 0.25}, {Name: "bulk", Depth: 7, OldestSeconds: 2}},
 		Held:  []HeldChange{{Cluster: "idc-b", Reason: "soft_removal", Message: "40 % of the endpoints vanished at a relist", Release: "tributary.dev/release", Since: noon.UTC()}},
 	}
+	s.Clusters[0].Native = &NativeStatus{BehindSeconds: 12.5, DifferingCount: 1, Differing: []NativeDifference{{
+		Cluster: "idc-a", Namespace: "shop", Service: "web", Since: noon.UTC(), Ours: []string{}, Theirs: []string{"10.0.0.1:80/TCP"},
+	}}}
 	s.Clusters[0].Endpoints.Ready, s.Clusters[0].Endpoints.NotReady = 4, 1
 	return s
 }

@@ -22,7 +22,7 @@ const (
 )
 
 // Handler returns the handler of all pages: / for people, /metrics, /healthz,
-// /readyz, /debug/changes and /debug/status. All are read-only; none shows a
+// /readyz, /debug/changes, /debug/native and /debug/status. All are read-only; none shows a
 // secret.
 func (m *Metrics) Handler() http.Handler {
 	mux := http.NewServeMux()
@@ -30,6 +30,7 @@ func (m *Metrics) Handler() http.Handler {
 	mux.Handle("GET /healthz", timed(http.HandlerFunc(healthz)))
 	mux.Handle("GET /readyz", timed(http.HandlerFunc(m.readyz)))
 	mux.Handle("GET /debug/status", timed(http.HandlerFunc(m.statusPage)))
+	mux.Handle("GET /debug/native", timed(http.HandlerFunc(m.nativePage)))
 	mux.HandleFunc("GET /debug/changes", m.changesPage)
 	m.pages(mux)
 	return mux
@@ -112,6 +113,23 @@ func (m *Metrics) statusPage(w http.ResponseWriter, _ *http.Request) {
 	}
 	header(w, "application/json")
 	_, _ = w.Write(append(body, '\n'))
+}
+
+// nativePage answers with one difference between the members' own controllers
+// and Tributary a line, as JSON.
+func (m *Metrics) nativePage(w http.ResponseWriter, _ *http.Request) {
+	header(w, "application/x-ndjson")
+	out := json.NewEncoder(w)
+	for _, c := range m.Status().Clusters {
+		if c.Native == nil {
+			continue
+		}
+		for i := range c.Native.Differing {
+			if out.Encode(&c.Native.Differing[i]) != nil {
+				return // the reader is gone
+			}
+		}
+	}
 }
 
 // changesPage answers with one record a line, oldest first; see ParseChangesQuery

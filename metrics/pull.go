@@ -12,7 +12,7 @@ import (
 // pulled are the families whose value is asked for at scrape time.
 func pulled() []Family {
 	return []Family{
-		syncLag, clusterUp, clusterSynced, clusterLastContact, services, pods, endpoints,
+		syncLag, nativeBehind, nativeDiffering, clusterUp, clusterSynced, clusterLastContact, services, pods, endpoints,
 		ingressUp, replicas, conflicts, heldChanges, queueDepth, queueOldest, ready, configLastOK, configLastTime,
 	}
 }
@@ -88,6 +88,10 @@ func (p *puller) status(s *Status, emit func(Family, float64, ...string)) {
 			emit(clusterLastContact, max(0, now.Sub(c.LastContact).Seconds()), c.Name)
 		}
 		emit(syncLag, c.LagSeconds, c.Name)
+		if c.Native != nil {
+			emit(nativeBehind, c.Native.BehindSeconds, c.Name)
+			emit(nativeDiffering, float64(c.Native.DifferingCount), c.Name)
+		}
 		emit(services, float64(c.Services), c.Name)
 		emit(pods, float64(c.Pods), c.Name)
 		emit(endpoints, float64(c.Endpoints.Ready), c.Name, "ready")

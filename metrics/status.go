@@ -81,6 +81,32 @@ type ClusterStatus struct {
 	Unreadable uint64 `json:"unreadable,omitempty"`
 	// Remarks say what the cluster cannot be asked for and can do without.
 	Remarks []string `json:"remarks,omitempty"`
+	// Native compares with what the cluster's own controllers write; nil where
+	// nobody asked for that.
+	Native *NativeStatus `json:"native,omitempty"`
+}
+
+// NativeStatus is how a member's own controllers compare with Tributary.
+type NativeStatus struct {
+	// BehindSeconds is how long the oldest change has been waiting for them.
+	BehindSeconds float64 `json:"behindSeconds"`
+	// Differing are the Services about which both have differed for longer than
+	// the member's nativeTolerance, oldest first, bounded; the Count is not.
+	Differing      []NativeDifference `json:"differing"`
+	DifferingCount int                `json:"differingCount"`
+}
+
+// NativeDifference is a Service of a member about which its own controllers
+// and Tributary differ.
+type NativeDifference struct {
+	Cluster   string    `json:"cluster"`
+	Namespace string    `json:"namespace"`
+	Service   string    `json:"service"`
+	Since     time.Time `json:"since"`
+	// Ours and Theirs are all addresses of both sides, as "ip:port/protocol", with
+	// " not ready" behind those that are not.
+	Ours   []string `json:"ours"`
+	Theirs []string `json:"theirs"`
 }
 
 // LaneStatus is about one lane of the queue.
