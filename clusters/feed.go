@@ -91,6 +91,7 @@ func (f *feed) listed(dirty []store.Dirty, c metrics.Cause) {
 func (f *feed) announce(dirty []store.Dirty, c metrics.Cause, bulk bool) {
 	if len(dirty) > 0 && f.m.health.synced.Load() {
 		f.m.opts.Sink.Dirty(f.m.name, dirty, c, bulk)
+		f.m.native.touch(dirty, c.Arrival)
 	}
 }
 

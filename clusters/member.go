@@ -29,6 +29,7 @@ type Member struct {
 	store    *store.Store
 	decoder  *store.Decoder
 	feed     *feed
+	native   *nativeObserver
 
 	// retarget is sent to (without blocking) when target has changed.
 	retarget chan struct{}
@@ -59,6 +60,8 @@ func newMember(t target, opts *Options) *Member {
 		}
 	})
 	m.feed = newFeed(m)
+	m.native = newNativeObserver(m)
+	m.native.configure(t.cluster.ObserveNative)
 	m.health.note(func(f *facts) { f.refused = t.access.Err })
 	return m
 }
@@ -92,6 +95,8 @@ func (m *Member) Run(ctx context.Context) {
 	m.mu.Unlock()
 	var running sync.WaitGroup
 	running.Go(func() { ls.run(ctx) })
+	m.native.exchange(first)
+	running.Go(func() { m.native.run(ctx) })
 	m.attend(ctx)
 	running.Wait()
 	m.mu.Lock()
@@ -154,6 +159,7 @@ func (m *Member) setTarget(t target) {
 		m.feed.bulk(m.store.SetRules(rulesOf(t)), cause)
 	}
 	m.feed.servicesChanged()
+	m.native.configure(t.cluster.ObserveNative)
 }
 
 // attend probes the link and exchanges it, until ctx ends.
@@ -205,6 +211,7 @@ func (m *Member) relink(ctx context.Context, wait time.Duration) <-chan time.Tim
 	m.link = l
 	m.mu.Unlock()
 	m.loops.exchange(l, l.scope != old.scope || m.identity.known() == "" && l.conn.Host() != old.conn.Host())
+	m.native.exchange(l)
 	old.release()
 	m.log.Info("cluster is reached anew", "server", l.conn.Host(), "version", l.serverVersion().Git)
 	return nil

@@ -64,6 +64,9 @@ type Options struct {
 	Version string
 	// Logger may be nil.
 	Logger *slog.Logger
+	// NativeLag is told how much later than we a member's own controller came to the
+	// same endpoints; nil is not.
+	NativeLag func(cluster string, late time.Duration)
 	// MaxObjects fails lists of a kind that are longer; 0 is no bound.
 	MaxObjects int
 }

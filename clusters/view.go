@@ -6,6 +6,7 @@ package clusters
 import (
 	"time"
 
+	"tributary.dev/tributary/clusters/native"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
@@ -108,6 +109,20 @@ type Status struct {
 	LastErrorAt time.Time
 	// Remarks say what the member cannot be asked for and can do without.
 	Remarks []string
+	// Native compares with what the member's own controllers write.
+	Native Native
+}
+
+// Native is how the member's own controllers compare with Tributary.
+type Native struct {
+	// Observed is true where the configuration asks for it and it goes on.
+	Observed bool
+	// Behind is how long the oldest change has been waiting for the member's own
+	// controller; 0 when none has.
+	Behind time.Duration
+	// Differing are the Services about which both have differed for longer than
+	// nativeTolerance, oldest first.
+	Differing []native.Disagreement
 }
 
 // Status returns the state of all members, sorted by name. It walks over every
@@ -129,6 +144,7 @@ func (m *Member) status() Status {
 	m.health.fill(&out)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	out.Native = m.native.status(time.Now(), m.target.cluster.NativeTolerance.Value())
 	if m.link != nil {
 		out.Host, out.Version = m.link.conn.Host(), m.link.serverVersion().Git
 	} else if m.target.access.REST != nil {

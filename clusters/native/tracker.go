@@ -30,14 +30,20 @@ type pair struct {
 func NewTracker() *Tracker { return &Tracker{services: map[syncer.Key]*pair{}} }
 
 // Ours takes what Tributary computed, from an event that arrived at the given
-// time. nil addresses with present false mean that the Service is gone.
-func (t *Tracker) Ours(key syncer.Key, addresses Addresses, present bool, at time.Time) {
+// time; present is false when the Service is gone. late is as for Theirs: what
+// we computed from an event may be told here after their answer to it was.
+func (t *Tracker) Ours(key syncer.Key, addresses Addresses, present bool, at time.Time) (late time.Duration, measured bool) {
 	p := t.of(key)
 	if p.hasOurs == present && p.ours.Equal(addresses) {
-		return
+		return 0, false
 	}
+	since, theirs := p.differ, !p.oursFirst
 	p.ours, p.hasOurs = addresses, present
 	t.settle(key, p, at, true)
+	if since.IsZero() || !p.differ.IsZero() || !theirs || !present || at.After(since) {
+		return 0, false
+	}
+	return since.Sub(at), true
 }
 
 // Theirs takes what the member's own controller wrote, as its watch showed it
@@ -112,6 +118,17 @@ func (t *Tracker) Disagreements(before time.Time) []Disagreement {
 		return a.Service.Compare(b.Service)
 	})
 	return out
+}
+
+// TheirKeys lists the Services of which their view is known, in no order.
+func (t *Tracker) TheirKeys() []syncer.Key {
+	var keys []syncer.Key
+	for key, p := range t.services {
+		if p.hasTheirs {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // Behind is how long the oldest change of ours has been waiting for theirs; 0

@@ -40,6 +40,7 @@ func TestTheirsIsMeasuredFromOurChange(t *testing.T) {
 		{"measured from the oldest change", []step{{0, false, a, false}, {1, false, b, false}, {5, true, b, false}}, []time.Duration{5 * time.Second}, false},
 		{"a stale state in between does not end it", []step{{0, true, a, false}, {1, false, a, false}, {2, false, b, false}, {4, true, nil, false}, {9, true, b, false}}, []time.Duration{7 * time.Second}, false},
 		{"a flip back before they noticed is no sample", []step{{0, false, a, false}, {1, true, a, false}, {2, false, b, false}, {3, false, a, false}}, []time.Duration{time.Second}, false},
+		{"theirs is told before ours, which was earlier", []step{{0, false, a, false}, {0, true, a, false}, {5, true, b, false}, {3, false, b, false}}, []time.Duration{0, 2 * time.Second}, false},
 		{"never followed", []step{{0, false, a, false}}, nil, true},
 		{"a Service that is gone is not waited for", []step{{0, false, a, false}, {1, false, nil, true}}, nil, false},
 		{"empty for us and no object there agree", []step{{0, false, nil, false}}, nil, false},
@@ -47,9 +48,11 @@ func TestTheirsIsMeasuredFromOurChange(t *testing.T) {
 		tracker := NewTracker()
 		var got []time.Duration
 		for _, s := range test.steps {
-			if !s.theirs {
-				tracker.Ours(key, s.set, !s.gone, after(s.at))
-			} else if late, measured := tracker.Theirs(key, s.set, !s.gone, after(s.at)); measured {
+			tell := tracker.Ours
+			if s.theirs {
+				tell = tracker.Theirs
+			}
+			if late, measured := tell(key, s.set, !s.gone, after(s.at)); measured {
 				got = append(got, late)
 			}
 		}

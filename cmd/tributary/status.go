@@ -74,6 +74,7 @@ func printStatus(w io.Writer, s *metrics.Status) error {
 	p.lanes()
 	p.conflicts()
 	p.held()
+	p.native()
 	p.rejected()
 	p.slowest()
 	return p.err
@@ -149,6 +150,24 @@ func (p *statusPrinter) clusters() {
 			p.printf("%s: %s\n", clean(p.s.Clusters[i].Name), clean(remark))
 		}
 	}
+}
+
+// native prints where the members' own controllers run behind or differ.
+func (p *statusPrinter) native() {
+	var all [][]string
+	total := 0
+	for i := range p.s.Clusters {
+		c := &p.s.Clusters[i]
+		if c.Native == nil {
+			continue
+		}
+		total += c.Native.DifferingCount
+		p.printf("%s: its own controller manager is %s behind\n", clean(c.Name), span(time.Duration(c.Native.BehindSeconds*float64(time.Second))))
+		for _, d := range c.Native.Differing {
+			all = append(all, []string{c.Name, d.Namespace + "/" + d.Service, ago(d.Since, p.s.Time), strings.Join(d.Ours, " "), strings.Join(d.Theirs, " ")})
+		}
+	}
+	p.section("Differences from the members' own Endpoints", total, []string{"CLUSTER", "SERVICE", "SINCE", "OURS", "THEIRS"}, all)
 }
 
 func (p *statusPrinter) lanes() {

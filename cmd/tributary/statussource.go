@@ -72,6 +72,7 @@ func clusterStatus(m *clusters.Status, oldest map[string]time.Time, now time.Tim
 		Services: m.Store.Placed, Pods: m.Store.Pods, LastContact: utc(m.LastContact), LastErrorAt: utc(m.LastErrorAt),
 	}
 	s.Endpoints.Ready, s.Endpoints.NotReady = m.Store.Ready, m.Store.NotReady
+	s.Native = nativeStatus(m)
 	if m.LastError != nil {
 		s.LastError = m.LastError.Error()
 	}
@@ -79,6 +80,33 @@ func clusterStatus(m *clusters.Status, oldest map[string]time.Time, now time.Tim
 		s.LagSeconds = max(0, now.Sub(arrival).Seconds())
 	}
 	return s
+}
+
+// maxDiffering bounds the list of differences in a status.
+const maxDiffering = 200
+
+// nativeStatus is nil where the member's own controllers are not observed.
+func nativeStatus(m *clusters.Status) *metrics.NativeStatus {
+	if !m.Native.Observed {
+		return nil
+	}
+	differing := m.Native.Differing
+	s := &metrics.NativeStatus{BehindSeconds: m.Native.Behind.Seconds(), DifferingCount: len(differing), Differing: []metrics.NativeDifference{}}
+	for _, d := range differing[:min(len(differing), maxDiffering)] {
+		s.Differing = append(s.Differing, metrics.NativeDifference{
+			Cluster: m.Name, Namespace: d.Service.Namespace, Service: d.Service.Name, Since: d.Since.UTC(),
+			Ours: orEmpty(d.Ours), Theirs: orEmpty(d.Theirs),
+		})
+	}
+	return s
+}
+
+// orEmpty keeps an empty list from being shown as null.
+func orEmpty(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
 }
 
 // utc leaves the zero time as it is, which a status shows as never.

@@ -107,8 +107,9 @@ func setOptions(to *sink, m *metrics.Metrics, logger *slog.Logger, changed func(
 		Wrap: func(cluster string) func(next roundTripper) roundTripper {
 			return m.Transport(metrics.RoleMember, cluster)
 		},
-		Changed: changed,
-		Version: readBuildVersion().Version,
-		Logger:  logger,
+		NativeLag: m.NativeLag,
+		Changed:   changed,
+		Version:   readBuildVersion().Version,
+		Logger:    logger,
 	}
 }
