@@ -158,6 +158,42 @@ func TestParseNamesEveryFault(t *testing.T) {
 			`replicas.write[2]: "Endpoints" repeats replicas.write[0]; keep one`,
 			`replicas.maxEndpointsPerSlice: 1001 is out of range; use 1 to 1000`,
 		}},
+		{"modes", one("mode: Union", "force: true") + "replicas: {mode: both, orphans: drop, failover: [idc-a, idc-x, idc-a], rules: [{namespaces: [], mode: x}, {mode: union}, {namespaces: [A], failover: [b]}]}", []string{
+			`clusters[0].mode: "Union" is not known; use one of union, separate, failover`,
+			`clusters[0].force: has no meaning without clusters[0].drain; write drain: true beside it, or leave it out`,
+			`replicas.mode: "both" is not known; use one of union, separate, failover`,
+			`replicas.failover[1]: "idc-x" is not the name of a cluster of this file; name one of clusters[], or leave it out`,
+			`replicas.failover[2]: "idc-a" repeats replicas.failover[0]; keep one`,
+			`replicas.rules[0].namespaces: is empty: the rule would never apply; list names or globs of namespaces`,
+			`replicas.rules[0].mode: "x" is not known; use one of union, separate, failover`,
+			`replicas.rules[1].namespaces: is empty: the rule would never apply; list names or globs of namespaces`,
+			`replicas.rules[2].namespaces[0]: "A" cannot match any namespace; use lower-case letters, digits, '-', and the wildcards * and ?`,
+			`replicas.rules[2].failover[0]: "b" is not the name of a cluster of this file; name one of clusters[], or leave it out`,
+			`replicas.orphans: "drop" is not known; use one of keep, delete`,
+		}},
+		{"name template", one() + "replicas: {separateName: '{service}', rules: [{namespaces: [a], separateName: '{service}_{cluster}'}, {namespaces: [a], separateName: '{service}-{cluster}-{zone}'}]}", []string{
+			`replicas.separateName: "{service}" lacks {service} or {cluster}: replicas of several members would have one name; write it as {service}-{cluster}`,
+			`replicas.rules[0].separateName: "{service}_{cluster}" has more than lower-case letters, digits, '-' and {service}, {cluster}, {namespace}; write it as {service}-{cluster}`,
+			`replicas.rules[1].separateName: "{service}-{cluster}-{zone}" has more than lower-case letters, digits, '-' and {service}, {cluster}, {namespace}; write it as {service}-{cluster}`,
+		}},
+		{"ends of a name template", one() + "- {name: 1b, kubeconfig: b}\nreplicas: {separateName: '{cluster}-{service}', rules: [{namespaces: [a], separateName: '{service}-{cluster}-'}, {namespaces: [a], separateName: '-{service}-{cluster}'}, {namespaces: [a], separateName: '{namespace}-{service}-{cluster}'}, {namespaces: [a], separateName: 'x-{service}-{cluster}-0123456789012345678901234567'}]}", []string{
+			`replicas.separateName: "{cluster}-{service}" would make names that begin with the digit of cluster 1b; begin with {service}`,
+			`replicas.rules[0].separateName: "{service}-{cluster}-" ends with '-'; write it as {service}-{cluster}`,
+			`replicas.rules[1].separateName: "-{service}-{cluster}" would make names that do not begin with a letter; begin with {service} or a letter`,
+			`replicas.rules[2].separateName: "{namespace}-{service}-{cluster}" would make names that do not begin with a letter; begin with {service} or a letter`,
+			`replicas.rules[3].separateName: "x-{service}-{cluster}-0123456789012345678901234567" has 32 characters of its own; use at most 30`,
+		}},
+		{"target namespaces", one("namespaces: {rename: {Shop: store, pay: a.b}, prefix: A}") + "- {name: b, kubeconfig: b, namespaces: {prefix: kube-x}}\n- {name: c, kubeconfig: c, namespaces: {prefix: " + strings.Repeat("x", 41) + "}}\n", []string{
+			`clusters[0].namespaces.rename: "Shop" is not a namespace; use lower-case letters, digits and '-', and begin and end with a letter or digit`,
+			`clusters[0].namespaces.rename: "a.b" is not a namespace; use lower-case letters, digits and '-', and begin and end with a letter or digit`,
+			`clusters[0].namespaces.prefix: "A" cannot begin a namespace; use lower-case letters, digits and '-', and begin and end with a letter or digit`,
+			`clusters[1].namespaces.prefix: "kube-x" would make namespaces of Kubernetes itself; choose another, or name each such namespace in rename`,
+			`clusters[2].namespaces.prefix: has 41 characters; use at most 40`,
+		}},
+		{"what passes", header + "clusters: []\nreplicas: {labels: {pass: ['a[']}, annotations: {pass: ['a/*'], drop: ['']}}", []string{
+			`replicas.labels.pass[0]: "a[" is not a glob; write a key such as example.com/team, or a glob such as example.com/*`,
+			`replicas.annotations.drop[0]: "" is not a glob; write a key such as example.com/team, or a glob such as example.com/*`,
+		}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
