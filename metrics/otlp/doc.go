@@ -1,0 +1,13 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package otlp exports change records as OpenTelemetry traces, when the usual
+// environment variables ask for it; else nothing of it exists.
+//
+// It is one more reader of the ring of change records (metrics.Ring): the
+// worker that makes a record does not know of it and never waits for it, and
+// the ring is the bounded queue. env.go reads the variables, spans.go turns a
+// record into spans, exporter.go sends them.
+//
+// Only this package may import OpenTelemetry.
+package otlp
