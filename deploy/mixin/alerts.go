@@ -62,10 +62,16 @@ func speedAlerts() []Alert {
 			Description: "An address that should leave the ingress cluster has been waiting for {{ $value | humanizeDuration }}; removals normally overtake everything.",
 		},
 		{
-			Name: "TributaryNativeDisagreement", For: "15m", Severity: Warning,
-			Expr:        `histogram_quantile(0.9, sum by (cluster, le) (rate(tributary_native_lag_seconds_bucket[15m]))) > 30`,
+			Name: "TributaryNativeBehind", For: "1m", Severity: Warning,
+			Expr:        `max by (cluster) (tributary_native_behind_seconds) > 120`,
 			Summary:     "The controller manager of {{ $labels.cluster }} runs far behind",
-			Description: "One change in ten reaches the member's own Endpoints {{ $value | humanizeDuration }} after Tributary computed it. Tributary does not depend on them; whatever else reads them does.",
+			Description: "A change that Tributary computed {{ $value | humanizeDuration }} ago is not in the member's own Endpoints yet. Tributary does not depend on them; whatever else reads them does.",
+		},
+		{
+			Name: "TributaryNativeDisagreement", For: "15m", Severity: Warning,
+			Expr:        `max by (cluster) (tributary_native_differing_services) > 0`,
+			Summary:     "{{ $value }} Services of {{ $labels.cluster }} differ from the member's own Endpoints",
+			Description: "They do not agree in the long run, so this is no backlog. `tributary status` shows both lists of addresses.",
 		},
 	}
 }

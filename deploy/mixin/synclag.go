@@ -11,7 +11,7 @@ func syncLag() Dashboard {
 	return Dashboard{
 		File: "sync-lag.json", UID: "tributary-sync-lag", Title: "Tributary / Sync lag",
 		Description: "Is it fast? How long changes in the members take to reach the ingress cluster, and where the time goes.",
-		Rows:        []Row{lagAtAGlance(), lagLatency(), lagQueue(), lagWrites()},
+		Rows:        []Row{lagAtAGlance(), lagLatency(), lagQueue(), lagWrites(), lagNative()},
 	}
 }
 
@@ -79,17 +79,34 @@ func lagLatency() Row {
 			Queries:     []Query{q(`sum by (le) (increase(tributary_change_latency_seconds_bucket{`+total+`}[$__rate_interval]))`, "{{le}}")},
 		},
 		{
-			Title: "Oldest unwritten change, by cluster", Kind: Graph, Unit: "s", Width: 6, Warn: 5, Bad: 30,
+			Title: "Oldest unwritten change, by cluster", Kind: Graph, Unit: "s", Width: 12, Warn: 5, Bad: 30,
 			Description: "A line that climbs means that changes of that member wait: look at the queue and the writes below.",
 			Queries:     []Query{q(`max by (cluster) (tributary_sync_lag_seconds{CSEL})`, "{{cluster}}")},
 		},
+	}}
+}
+
+// lagNative compares with the members' own controllers, where they are observed.
+func lagNative() Row {
+	const note = " For members with observeNative: true."
+	return Row{"The members' own controllers", []Panel{
 		{
-			Title: "The members' own controllers beside ours", Kind: Graph, Unit: "s", Width: 6,
-			Description: "Slowest 1 % of both. The members' own is shown for those with observeNative: true.",
+			Title: "Slowest 1 %, native beside ours", Kind: Graph, Unit: "s", Width: 8,
+			Description: "How much later than Tributary computed it a change is in the member's own Endpoints, beside the time until it is in the ingress cluster." + note,
 			Queries: []Query{
-				quantile(0.99, "change_latency_seconds", total, "cluster", "tributary {{cluster}}"),
+				quantile(0.99, "change_latency_seconds", `CSEL,stage="total"`, "cluster", "tributary {{cluster}}"),
 				quantile(0.99, "native_lag_seconds", "CSEL", "cluster", "native {{cluster}}"),
 			},
+		},
+		{
+			Title: "Oldest change that the native controller has not written", Kind: Graph, Unit: "s", Width: 8, Warn: 10, Bad: 120,
+			Description: "A backlog shows as a line that climbs." + note,
+			Queries:     []Query{q(`max by (cluster) (tributary_native_behind_seconds{CSEL})`, "{{cluster}}")},
+		},
+		{
+			Title: "Services that differ in the long run", Kind: Graph, Unit: "short", Width: 8,
+			Description: "No backlog: the two do not agree. `tributary status` shows both lists." + note,
+			Queries:     []Query{q(`max by (cluster) (tributary_native_differing_services{CSEL})`, "{{cluster}}")},
 		},
 	}}
 }

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -20,6 +21,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"tributary.dev/tributary/e2e/cluster"
 	"tributary.dev/tributary/e2e/fleet"
 )
 
@@ -91,6 +93,9 @@ func newScene(ctx context.Context, f *fleet.Fleet, binary string) (*scene, error
 	if err := f.WriteConfig(s.config, fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
 		return nil, err
 	}
+	if err := observeNative(ctx, f, s.config); err != nil {
+		return nil, err
+	}
 	for _, site := range f.Members {
 		if err := site.CreateNamespaces(ctx, namespace); err != nil {
 			return nil, err
@@ -105,4 +110,20 @@ func newScene(ctx context.Context, f *fleet.Fleet, binary string) (*scene, error
 		return nil, err
 	}
 	return s, s.tributary.WaitReady(ctx)
+}
+
+// observeNative runs the endpoints controller in the members and has tributary
+// compare itself with it.
+func observeNative(ctx context.Context, f *fleet.Fleet, config string) error {
+	for _, site := range f.Members {
+		if _, err := site.StartControllerManager(ctx, cluster.ControllerManagerOptions{Controllers: []string{"endpoints-controller"}}); err != nil {
+			return err
+		}
+	}
+	text, err := os.ReadFile(config)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	text = bytes.ReplaceAll(text, []byte("- kubeconfig:"), []byte("- observeNative: true\n  kubeconfig:"))
+	return os.WriteFile(config, text, 0o644)
 }

@@ -16,20 +16,13 @@ import (
 // variables are what Grafana would put into a query.
 var variables = strings.NewReplacer("$__rate_interval", "20s", "$instance", ".*", "$cluster", ".*")
 
-// optional are families of features that this fleet does not use.
-var optional = []string{"tributary_native_lag_seconds"}
-
 // checkPanels evaluates every query of every dashboard.
 func checkPanels(ctx context.Context, server *prometheus) error {
 	var failed []error
-	queries, skipped := 0, 0
+	queries := 0
 	for _, dashboard := range mixin.Dashboards() {
 		for panel, exprs := range dashboard.Expressions() {
 			for _, expr := range exprs {
-				if isOptional(expr) {
-					skipped++
-					continue
-				}
 				queries++
 				if err := hasData(ctx, server, variables.Replace(expr)); err != nil {
 					failed = append(failed, fmt.Errorf("%s, panel %q: %w", dashboard.Title, panel, err))
@@ -40,17 +33,8 @@ func checkPanels(ctx context.Context, server *prometheus) error {
 	if len(failed) > 0 {
 		return errors.Join(failed...)
 	}
-	fmt.Printf("%d queries of %d dashboards return data (%d are about features not in use here)\n", queries, len(mixin.Dashboards()), skipped)
+	fmt.Printf("%d queries of %d dashboards return data\n", queries, len(mixin.Dashboards()))
 	return nil
-}
-
-func isOptional(expr string) bool {
-	for _, family := range optional {
-		if strings.Contains(expr, family) {
-			return true
-		}
-	}
-	return false
 }
 
 func hasData(ctx context.Context, server *prometheus, expr string) error {
