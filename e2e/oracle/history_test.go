@@ -1,0 +1,303 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package oracle
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/controller/endpoint"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
+)
+
+var historyCount = flag.Int("oracle.histories", 2000, "number of random histories")
+
+// TestHistoriesEqualUpstream edits a Service and its pods step by step. After
+// each step upstream's syncService and our store, merge and diff must agree on
+// whether Endpoints are written at all (kubernetes#94112, #50936, #108077), on
+// what stands then, and on the trigger time written; and the slices that stand
+// must say what upstream's would.
+func TestHistoriesEqualUpstream(t *testing.T) {
+	seed := rand.Uint64()
+	writes, steps := 0, 0
+	for i := range uint64(*historyCount) {
+		n, w, problem := runHistory(t, seed, i)
+		steps += n
+		writes += w
+		if problem != "" {
+			t.Fatalf("seed %d, history %d, step %d: %s", seed, i, n, problem)
+		}
+	}
+	t.Logf("%d steps, %d writes", steps, writes)
+	if writes == 0 || writes == steps {
+		t.Error("the histories test nothing: there must be steps with and without a write")
+	}
+}
+
+func runHistory(t *testing.T, seed, number uint64) (steps, writes int, problem string) {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, number))}
+	c := NewCase(seed, number)
+	c.Pods = c.Pods[:min(len(c.Pods), 8)]
+	c.Service.Labels = nil // reserved ones make upstream write at every sync (D3)
+	c.Service.Spec.Type = corev1.ServiceTypeClusterIP
+	if c.Service.Spec.Selector == nil {
+		c.Service.Spec.Selector = map[string]string{"app": "web"}
+	}
+	upstream, ours, sliced := newUpstreamWorld(t, c), newOurWorld(), NewSliceOracle()
+	for steps = range 10 {
+		upstream.set(c)
+		theirs, err := upstream.sync(t.Context(), c)
+		if err != nil {
+			return steps, writes, err.Error()
+		}
+		mine := ours.step(c)
+		if theirs {
+			writes++
+		}
+		slices, err := sliced.Slices(c.withoutRefusals().withOneAddress())
+		if err != nil {
+			return steps, writes, err.Error()
+		}
+		if problem := compareWorlds(c, upstream, ours, theirs, mine, slices); problem != "" {
+			return steps, writes, problem
+		}
+		g.edit(c, 1000*(steps+1))
+	}
+	return steps + 1, writes, ""
+}
+
+func compareWorlds(c *Case, upstream *upstreamWorld, ours *ourWorld, theirs, mine bool, sliced []*discoveryv1.EndpointSlice) string {
+	want := forgiveSubsets(upstream.standing.DeepCopy().Subsets)
+	got := endpointSubsets(ours.observed.Endpoints.Subsets)
+	switch {
+	case theirs != mine:
+		return fmt.Sprintf("written by upstream: %v, by us: %v\n%s", theirs, mine, sideBySide(showSubsets(got), showSubsets(want)))
+	case !apiequality.Semantic.DeepEqual(got, want):
+		return sideBySide(showSubsets(got), showSubsets(want))
+	case ours.trigger != upstream.standing.Annotations[corev1.EndpointsLastChangeTriggerTime]:
+		return fmt.Sprintf("trigger time: ours %q, upstream %q", ours.trigger, upstream.standing.Annotations[corev1.EndpointsLastChangeTriggerTime])
+	}
+	if got, want := endpointLines(ours.slices()), endpointLines(forgiveSlices(c.Service, sliced)); !slices.Equal(got, want) {
+		return "slices: " + sideBySide(got, want)
+	}
+	return ""
+}
+
+// endpointLines is flatten without the lines about slices: how many there are
+// depends on the history.
+func endpointLines(list []*discoveryv1.EndpointSlice) []string {
+	return slices.DeleteFunc(flatten(list), func(line string) bool { return strings.HasPrefix(line, "slice ") })
+}
+
+// upstreamWorld is upstream's controller over stores that are filled by hand,
+// so that each sync happens when it is called for and sees all that was done.
+type upstreamWorld struct {
+	controller               *endpoint.Controller
+	pods, services, existing cache.Store
+	standing                 *corev1.Endpoints //nolint:staticcheck // v1 Endpoints are the subject
+	revision                 int
+	wrote                    bool
+}
+
+func newUpstreamWorld(t *testing.T, c *Case) *upstreamWorld {
+	client := fake.NewSimpleClientset() //nolint:staticcheck // as in UpstreamEndpoints
+	core := informers.NewSharedInformerFactory(client, 0).Core().V1()
+	w := &upstreamWorld{pods: core.Pods().Informer().GetStore(), services: core.Services().Informer().GetStore(),
+		existing: core.Endpoints().Informer().GetStore()}
+	client.PrependReactor("*", "endpoints", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		w.wrote = true
+		w.revision++
+		written := a.(clienttesting.CreateAction).GetObject().(*corev1.Endpoints).DeepCopy() //nolint:staticcheck // as above
+		written.Namespace, written.ResourceVersion = c.Name(), strconv.Itoa(w.revision)
+		w.standing = written
+		return true, written, w.existing.Update(written)
+	})
+	w.controller = endpoint.NewEndpointController(t.Context(), core.Pods(), core.Services(), core.Endpoints(), client, 0)
+	return w
+}
+
+// set shows the case to upstream, without what the API refuses.
+func (w *upstreamWorld) set(c *Case) {
+	c = c.withoutRefusals().edit(func(*Case) {})
+	pods := make([]any, len(c.Pods))
+	for i, p := range c.Pods {
+		pods[i] = p
+	}
+	_ = w.pods.Replace(pods, "")
+	_ = w.services.Replace([]any{c.Service}, "")
+}
+
+func (w *upstreamWorld) sync(ctx context.Context, c *Case) (wrote bool, err error) {
+	w.wrote = false
+	err = syncService(w.controller, ctx, c.Name()+"/"+c.Service.Name)
+	return w.wrote, err
+}
+
+// ourWorld is our store, merge and diff, with an ingress cluster made of values.
+type ourWorld struct {
+	store    *store.Store
+	decoder  *store.Decoder
+	known    map[string]bool
+	observed plan.Observed
+	// trigger is the annotation of the Endpoints that stand.
+	trigger string
+}
+
+func newOurWorld() *ourWorld {
+	w := &ourWorld{decoder: store.NewDecoder(nil), known: map[string]bool{}}
+	w.store = store.New(store.Options{Placement: func(s *syncer.Service) (syncer.Key, bool) { return s.Key, true }})
+	for _, node := range []string{"node-1", "node-2"} {
+		w.store.SetNode(store.Node{Name: node, Zone: zoneOf(node)})
+	}
+	w.observed.Namespace = plan.NamespaceActive
+	return w
+}
+
+var historySettings = plan.Settings{WriteEndpoints: true, WriteSlices: true}
+
+// step shows the case to the store, and writes what Diff says.
+func (w *ourWorld) step(c *Case) (wroteEndpoints bool) {
+	w.store.UpsertService(w.decoder.Service(c.Service))
+	present := map[string]bool{}
+	for _, p := range c.Pods {
+		w.store.UpsertPod(w.decoder.Pod(p))
+		present[p.Name] = true
+	}
+	for name := range w.known {
+		if !present[name] {
+			w.store.DeletePod(store.Versioned[syncer.Pod]{Object: syncer.Pod{Key: syncer.Key{Namespace: c.Name(), Name: name}}})
+		}
+	}
+	w.known = present
+	key := syncer.Key{Namespace: c.Name(), Name: c.Service.Name}
+	var contributions []plan.Contribution
+	for _, s := range w.store.Contributions(key) {
+		contributions = append(contributions, plan.Contribution{Cluster: "member", Source: s.Source, Contribution: s.Contribution})
+	}
+	replica := plan.Merge(key, contributions, w.observed, historySettings)
+	for _, stage := range plan.Diff(w.observed, &replica, historySettings).Stages {
+		for _, a := range stage {
+			wroteEndpoints = w.apply(&a) || wroteEndpoints
+		}
+	}
+	return wroteEndpoints
+}
+
+// apply is the ingress cluster's part.
+func (w *ourWorld) apply(a *plan.Action) (endpoints bool) {
+	switch {
+	case a.Service != nil:
+		w.observed.Service = &plan.ObservedService{Meta: meta(a, a.Service.Labels, a.Service.Annotations), Headless: true, Ports: a.Service.Ports}
+	case a.Endpoints != nil:
+		w.observed.Endpoints = &plan.ObservedEndpoints{Meta: meta(a, a.Endpoints.Labels, a.Endpoints.Annotations), Subsets: a.Endpoints.Subsets}
+		if w.trigger = ""; !a.Endpoints.Trigger.IsZero() {
+			w.trigger = a.Endpoints.Trigger.UTC().Format(time.RFC3339Nano)
+		}
+		return true
+	case a.Kind == plan.KindEndpointSlice:
+		w.observed.Slices = slices.DeleteFunc(w.observed.Slices, func(s plan.ObservedSlice) bool { return s.Meta.Name == a.Name })
+		if a.Slice != nil {
+			w.observed.Slices = append(w.observed.Slices, plan.ObservedSlice{
+				Meta: meta(a, a.Slice.Labels, a.Slice.Annotations), Cluster: a.Slice.Cluster, Slice: a.Slice.Slice})
+			slices.SortFunc(w.observed.Slices, func(x, y plan.ObservedSlice) int { return strings.Compare(x.Meta.Name, y.Meta.Name) })
+		}
+	}
+	return false
+}
+
+func meta(a *plan.Action, labels, annotations map[string]string) plan.Meta {
+	return plan.Meta{Name: a.Name, UID: "uid", ResourceVersion: "1", Labels: labels, Annotations: annotations, Owned: true, OwnerUID: "uid"}
+}
+
+func (w *ourWorld) slices() []*discoveryv1.EndpointSlice {
+	var list []*discoveryv1.EndpointSlice
+	for i := range w.observed.Slices {
+		list = append(list, endpointSlice(&w.observed.Slices[i].Slice))
+	}
+	return list
+}
+
+// edit makes a few changes, many of which change nothing that counts. New names
+// and revisions begin at from.
+func (g *generator) edit(c *Case, from int) {
+	c.Service = c.Service.DeepCopy()
+	c.Pods = slices.Clone(c.Pods)
+	for range g.IntN(4) {
+		from++
+		if len(c.Pods) == 0 || g.chance(15) {
+			c.Pods = append(c.Pods, g.pod(c.Name(), from, false, g.podSpec()))
+			continue
+		}
+		i := g.IntN(len(c.Pods))
+		if g.chance(10) {
+			c.Pods = slices.Delete(c.Pods, i, i+1)
+			continue
+		}
+		c.Pods[i] = c.Pods[i].DeepCopy()
+		g.editPod(c, c.Pods[i], from)
+		c.Pods[i].ResourceVersion = strconv.Itoa(from)
+	}
+	if g.chance(30) {
+		g.editService(c.Service)
+	}
+}
+
+func (g *generator) editPod(c *Case, p *corev1.Pod, number int) {
+	switch g.IntN(9) {
+	case 0, 1:
+		p.Status.Conditions = g.conditions()
+	case 2:
+		p.DeletionTimestamp = new(g.second())
+	case 3:
+		p.Status.Phase = g.phase()
+	case 4:
+		p.Labels = map[string]string{"app": pick(g, "web", "other"), "tier": pick(g, "front", "back")}
+	case 5:
+		p.Status.PodIPs = []corev1.PodIP{{IP: g.ip(g.IntN(250), false)}}
+		p.Status.PodIP = p.Status.PodIPs[0].IP
+	case 6:
+		setReadyTime(p, g.second())
+	case 7:
+		p.Annotations = map[string]string{"note": fmt.Sprint(g.IntN(100))}
+	case 8:
+		recreated := g.pod(c.Name(), number, false, g.podSpec())
+		recreated.Name = p.Name
+		*p = *recreated
+	}
+}
+
+func (g *generator) editService(s *corev1.Service) {
+	switch g.IntN(6) {
+	case 0:
+		s.Spec.Ports = g.servicePorts()
+	case 1:
+		s.Spec.PublishNotReadyAddresses = !s.Spec.PublishNotReadyAddresses
+	case 2:
+		s.Labels = map[string]string{"team": pick(g, "a", "b")}
+	case 3:
+		s.Annotations = map[string]string{"note": fmt.Sprint(g.IntN(100))}
+	case 4:
+		s.Spec.Selector = map[string]string{"app": pick(g, "web", "other")}
+	case 5:
+		s.CreationTimestamp = g.second()
+	}
+}
