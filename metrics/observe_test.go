@@ -1,0 +1,149 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// series counts the series that mention the cluster.
+func series(t *testing.T, m *Metrics, cluster string) (n int) {
+	t.Helper()
+	return bytes.Count(get(t, m.Handler(), "/metrics"), fmt.Appendf(nil, "cluster=%q", cluster))
+}
+
+func TestRemovedClusterHasNoSeries(t *testing.T) {
+	m := New(Options{})
+	m.AddCluster("idc-a")
+	m.AddCluster("idc-z")
+	feed(m, "idc-a")
+	feed(m, "idc-z")
+	m.Report("shop", "web", Trouble{})
+	before := series(t, m, "idc-a")
+	m.RemoveCluster("idc-z")
+	feed(m, "idc-z") // late reports
+	m.Report("shop", "web", Trouble{})
+	if n := series(t, m, "idc-z"); n != 0 {
+		t.Errorf("%d series of a removed cluster", n)
+	}
+	if n := series(t, m, "idc-a"); n != before {
+		t.Errorf("%d series of the other cluster; were %d", n, before)
+	}
+	m.AddCluster("idc-z")
+	feed(m, "idc-z")
+	if series(t, m, "idc-z") == 0 {
+		t.Error("a cluster that returns has no series")
+	}
+}
+
+// TestSeriesDoNotGrowWithServices: 5,000 Services with troubles of their own.
+func TestSeriesDoNotGrowWithServices(t *testing.T) {
+	count := func(services int) int {
+		m := New(Options{})
+		for i := range services {
+			name := fmt.Sprintf("svc-%d", i)
+			rec := Begin("shop", name, "addition", []Cause{podCause(name, "added", "ready", "", at(0))}, 0, at(1))
+			rec.End(at(2), Results()[i%4], nil)
+			m.Change(rec)
+			m.Report("shop", name, Trouble{
+				Conflicts: []Conflict{{Reason: "port", Message: name}},
+				Rejected:  []Rejection{{Cluster: "idc-a", Address: name, Reason: "malformed"}},
+				Held:      []HeldChange{{Cluster: "idc-a", Reason: "namespace", Message: name}},
+			})
+			m.Echo(Ref{Kind: "Endpoints", Name: name, ResourceVersion: "1"}, at(3))
+		}
+		return bytes.Count(get(t, m.Handler(), "/metrics"), []byte("tributary_"))
+	}
+	if few, many := count(50), count(5_000); few != many {
+		t.Errorf("%d series with 50 Services, %d with 5,000", few, many)
+	}
+}
+
+func TestRejectionsCountOnce(t *testing.T) {
+	m := New(Options{})
+	one := Rejection{Cluster: "idc-a", Address: "127.0.0.1", Reason: "loopback"}
+	two := Rejection{Cluster: "idc-a", Address: "127.0.0.2", Reason: "loopback"}
+	for _, rejected := range [][]Rejection{{one}, {one}, {one, two, two}, {two}, {}, {one}} {
+		m.Report("shop", "web", Trouble{Rejected: rejected})
+	}
+	if got := testutil.ToFloat64(m.rejected.WithLabelValues("idc-a", "loopback")); got != 3 {
+		t.Errorf("counted %v; want 3: one, two, and one again after it had gone", got)
+	}
+}
+
+func TestOnlyLiveWrittenChangesCountInLatency(t *testing.T) {
+	m := New(Options{})
+	bulk := written()
+	bulk.Cause.Live = false
+	failed, dropped := written(), written()
+	failed.Result, dropped.Result = Failed, Dropped
+	for _, rec := range []Record{bulk, failed, dropped} {
+		m.Change(rec)
+	}
+	if n := testutil.CollectAndCount(m.latency); n != 0 {
+		t.Errorf("%d latency series", n)
+	}
+	m.Change(written())
+	if n := testutil.CollectAndCount(m.latency); n != 4 {
+		t.Errorf("%d latency series; want 4", n)
+	}
+}
+
+func TestWhichChangesAreTold(t *testing.T) {
+	m := New(Options{})
+	quiet := written()
+	quiet.Result, quiet.Cause.Live = Dropped, false
+	if m.Change(quiet) != 0 {
+		t.Error("a relist without a change is told")
+	}
+	quiet.Cause.Live = true
+	if m.Change(quiet) == 0 {
+		t.Error("a live event that needs no write is not told")
+	}
+	var told []int
+	for attempt := range 20 {
+		rec := written()
+		rec.Result, rec.Attempt = Failed, attempt
+		if m.Change(rec) != 0 {
+			told = append(told, attempt+1)
+		}
+	}
+	if want := []int{1, 2, 4, 8, 16}; !slices.Equal(told, want) {
+		t.Errorf("failures told: %v; want %v", told, want)
+	}
+}
+
+func TestVerbs(t *testing.T) {
+	for _, test := range []struct{ method, target, want string }{
+		{http.MethodGet, "/api/v1/pods?limit=500", "list"},
+		{http.MethodGet, "/api/v1/pods?watch=true", "watch"},
+		{http.MethodGet, "/api/v1/namespaces", "list"},
+		{http.MethodGet, "/api/v1/namespaces/kube-system", "get"},
+		{http.MethodGet, "/api/v1/namespaces/shop/endpoints", "list"},
+		{http.MethodGet, "/api/v1/namespaces/shop/endpoints/web", "get"},
+		{http.MethodGet, "/apis/discovery.k8s.io/v1/endpointslices?watch=1", "watch"},
+		{http.MethodGet, "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices", "list"},
+		{http.MethodGet, "/version", "get"},
+		{http.MethodGet, "/api", "get"},
+		{http.MethodPost, "/api/v1/namespaces/shop/services", "create"},
+		{http.MethodPut, "/api/v1/namespaces/shop/services/web", "update"},
+		{http.MethodPatch, "/api/v1/namespaces/shop/services/web", "patch"},
+		{http.MethodDelete, "/api/v1/namespaces/shop/services/web", "delete"},
+		{http.MethodOptions, "/", "other"},
+	} {
+		if got := verbOf(httptest.NewRequest(test.method, test.target, nil)); got != test.want {
+			t.Errorf("%s %s is %q; want %q", test.method, test.target, got, test.want)
+		}
+	}
+	if codeOf(429) != "429" || codeOf(799) != "other" {
+		t.Error("codes are not bounded")
+	}
+}
