@@ -59,6 +59,8 @@ func TestLaws(t *testing.T) {
 
 		{"an endpoint disappears for a moment", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
 			shows(10, "p1").shows(10.1, "p1", "p2").until(30), []Law{NoWipe}},
+		{"a member just back is forgotten for a moment", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
+			gone(10, "p2").shows(10.1, "p1").pods(12, "p2").shows(12.1, "p1", "p2").shows(13, "p1").shows(13.1, "p1", "p2").until(40), []Law{NoWipe}},
 		{"a frozen member is emptied", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
 			span(Blind, "a", 10, 40).shows(20).shows(41, "p1", "p2").until(60), []Law{NoWipe}},
 		{"of 20 pods 3 vanish on soft evidence", newStory().pods(0, numbered(20)...).shows(0, numbered(20)...).
@@ -166,3 +168,22 @@ func TestWorstStaleness(t *testing.T) {
 }
 
 func (h History) clone() *History { return &h }
+
+func TestTrace(t *testing.T) {
+	s := newStory().pods(0, "p1").shows(0, "p1").gone(10, "p1").shows(11).hand(1).span(Blind, "a", 5, 6)
+	var b strings.Builder
+	n, err := s.h.WriteTo(&b)
+	if err != nil || n != int64(b.Len()) {
+		t.Fatalf("wrote %d of %d bytes: %v", n, b.Len(), err)
+	}
+	for _, line := range []string{
+		"span blind a 5.000…6.000 s",
+		"   10.0000 s a Pod shop/p1 is deleted, revision 8",
+		"             - Endpoints shop/web: a 10.0.0.1:8080/http/TCP ready (pod p1)",
+		"   11.0000 s ingress EndpointSlice shop/web-b is, revision 11, by hand",
+	} {
+		if !strings.Contains(b.String(), line+"\n") {
+			t.Errorf("no line %q in\n%s", line, b.String())
+		}
+	}
+}

@@ -10,62 +10,51 @@ import (
 )
 
 // causes holds each change that tributary made to what is shown against what
-// the member wanted: it must have wanted it so a moment ago, and tributary must
-// not have made the change more often than the member.
+// the member wanted. It must follow from a state of the member that is recent,
+// and not older than the state that the change before it followed from: who saw
+// a pod come back can take it away only for news that is newer still.
 func (c *checker) causes(l *line) {
-	// spare are the changes of each direction that need no change of the member:
-	// those that undo what somebody else did, or what stood at the beginning.
-	spare := map[bool]int{}
-	if l.wanted0 != l.shown0 {
-		spare[l.wanted0]++
-	}
-	made := map[bool]int{}
+	seen := time.Duration(0) // the oldest state that the next change can follow from
 	for _, x := range l.shown {
 		if !x.blamed || c.spans.concerns(l.Cluster, x.at, Free) {
-			spare[!x.on]++
 			continue
 		}
-		to := x.at + c.s.Slack
-		recent := held(l.wanted0, l.wanted, x.on, c.spans.since(l.Cluster, x.at, c.s.Bound), to)
-		made[x.on]++
-		often := made[x.on] > spare[x.on]+countTo(l.wanted, x.on, to)
-		if recent && !often {
+		recent := c.spans.since(l.Cluster, x.at, c.s.Bound)
+		at, ok := l.firstWanted(x.on, max(seen, recent))
+		if ok && at <= x.at+c.s.Slack {
+			seen = at
 			continue
 		}
-		spare[!x.on]++ // it may be made good
-		spare[x.on]++  // and is told once
-		c.uncaused(l, x, recent)
+		c.uncaused(l, x)
 	}
 }
 
-func countTo(changes []change, on bool, to time.Duration) (n int) {
-	for _, x := range changes {
-		if x.on == on && x.at <= to {
-			n++
-		}
+// firstWanted returns the first moment, not before from, at which the member's
+// side has a value.
+func (l *line) firstWanted(value bool, from time.Duration) (time.Duration, bool) {
+	if valueAt(l.wanted0, l.wanted, from) == value {
+		return from, true
 	}
-	return n
+	i := slices.IndexFunc(l.wanted, func(x change) bool { return x.at > from && x.on == value })
+	if i < 0 {
+		return 0, false
+	}
+	return l.wanted[i].at, true
 }
 
 // uncaused reports a change without a cause, unless the guard may let it pass.
-func (c *checker) uncaused(l *line, x change, recent bool) {
-	what := "though the member did not change it again"
-	switch {
-	case recent:
-	case x.on && !l.wanted0 && len(l.wanted) == 0:
-		what = "which no member ever had"
-	case x.on:
-		what = "which the member had given up before"
-	default:
-		what = "which the member had all the time"
-	}
+func (c *checker) uncaused(l *line, x change) {
 	if x.on {
-		c.violated(NoPhantom, x.at, "%s appeared, %s", l.Fact, what)
+		why := "which the member had given up before"
+		if !l.wanted0 && len(l.wanted) == 0 {
+			why = "which no member ever had"
+		}
+		c.violated(NoPhantom, x.at, "%s appeared, %s", l.Fact, why)
 		return
 	}
 	soft := slices.IndexFunc(c.spans, func(s Span) bool { return s.Kind == Soft && s.Cluster == l.Cluster && s.covers(x.at) })
 	if soft < 0 {
-		c.violated(NoWipe, x.at, "%s disappeared, %s", l.Fact, what)
+		c.violated(NoWipe, x.at, "%s disappeared, which the member had", l.Fact)
 		return
 	}
 	if !l.serves() {
