@@ -47,10 +47,13 @@ type ingressOptions struct {
 // server does not answer: the caller tries again.
 func openIngress(ctx context.Context, o ingressOptions) (*ingressSide, error) {
 	side := &ingressSide{}
+	// What the server warns of is said once: by the first connection.
+	logger := o.logger
 	for _, connection := range []**clusters.Connection{&side.watch, &side.write} {
 		c, err := clusters.Connect(o.access.REST, clusters.ConnectOptions{
-			Cluster: "ingress", Version: readBuildVersion().Version, Wrap: o.metrics.Transport(metrics.RoleIngress, ""), Logger: o.logger,
+			Cluster: "ingress", Version: readBuildVersion().Version, Wrap: o.metrics.Transport(metrics.RoleIngress, ""), Logger: logger,
 		})
+		logger = nil
 		if err != nil {
 			side.close()
 			return nil, err
