@@ -39,7 +39,7 @@ scenario: build ## scenario tests on real clusters (the share that `make test` r
 	cd e2e && TRIBUTARY_BINARY=$(CURDIR)/bin/tributary go test -shuffle=on -timeout 20m ./...
 
 .PHONY: page
-page: ## the page at / in a headless Chromium (apt-get install chromium), pictures in bin/_artifacts
+page: ## the page at / in a headless Chromium (apt-get install chromium), also on real clusters; pictures in bin/_artifacts
 	mkdir -p bin
 	cd e2e && go vet -tags chromium ./page && go test -count=1 -tags chromium -artifacts -outputdir $(CURDIR)/bin ./page
 

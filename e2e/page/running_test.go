@@ -1,0 +1,63 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build chromium
+
+package page
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"tributary.dev/tributary/e2e/cluster"
+	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/fleet/fleettest"
+)
+
+// TestRunningFleet watches a pod of a real cluster come, end and go, on the page of a real instance.
+func TestRunningFleet(t *testing.T) {
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := fleettest.Start(t, fleet.Options{Members: []string{"idc-a", "idc-b"}})
+	port, err := cluster.FreePort()
+	must(err)
+	listen, config := fmt.Sprintf("127.0.0.1:%d", port), filepath.Join(f.Dir, "tributary.yaml")
+	must(f.WriteConfig(config, listen, f.Members...))
+	for _, member := range f.Members {
+		must(member.CreateNamespaces(ctx, "shop"))
+		must(member.Create(ctx, fleet.NewService("shop", "web")))
+		must(member.RunPods(ctx, fleet.NewPod("shop", "web-0", "web")))
+	}
+	proc := fleettest.RunTributary(t, fleet.TributaryOptions{Config: config})
+	must(proc.WaitReady(ctx))
+
+	url := "http://" + listen
+	tab := open(ctx, t, browser(t), url, phone)
+	until(ctx, t, tab, `document.querySelectorAll("#clusters .badge.ok").length === 2`)
+	a, pod := f.Member("idc-a"), fleet.NewPod("shop", "web-1", "web")
+	row := func(ip, text string) {
+		t.Helper()
+		until(ctx, t, tab, fmt.Sprintf(`[...document.querySelectorAll("#changes tbody tr")].some(r => r.textContent.includes(%q) && r.textContent.includes(%q))`, ip, text))
+	}
+	must(a.RunPods(ctx, pod))
+	row(pod.Status.PodIP, "added")
+	must(a.Terminate(ctx, "shop", "web-1"))
+	row(pod.Status.PodIP, "not ready")
+	must(a.Remove(ctx, "shop", "web-1"))
+	row(pod.Status.PodIP, "removed")
+	until(ctx, t, tab, `document.querySelectorAll("#latency figure svg").length === 1`)
+
+	must(tab.Go(ctx, url+"/?ip="+pod.Status.PodIP))
+	if rows := eval[int](ctx, t, tab, `document.querySelectorAll("#changes tbody tr").length`); rows < 3 {
+		t.Errorf("the story of %s has %d rows", pod.Status.PodIP, rows)
+	}
+	picture(ctx, t, tab, "running")
+	clean(t, tab, url)
+	must(proc.Stop(ctx))
+}
