@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 
@@ -63,7 +64,7 @@ func judge(err error) verdict {
 		return verdict{metrics.WriteExists, true}
 	case apierrors.IsNotFound(err):
 		return verdict{metrics.WriteNotFound, true}
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), tooLargeToStore(err):
 		return verdict{metrics.WriteInvalid, false}
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return verdict{metrics.WriteForbidden, false}
@@ -75,6 +76,35 @@ func judge(err error) verdict {
 		return verdict{metrics.WriteFailed, false} // nothing was sent
 	}
 	return verdict{metrics.WriteFailed, true}
+}
+
+// tooLargeToStore reports that etcd or the way to it took an object for too large.
+// API servers pass that on as a failure of their own, and only the text tells.
+// Source: etcd, rpctypes.ErrRequestTooLarge; gRPC, the limit on a message's size.
+func tooLargeToStore(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && status.ErrStatus.Code == http.StatusInternalServerError &&
+		(strings.Contains(status.ErrStatus.Message, "etcdserver: request is too large") ||
+			strings.Contains(status.ErrStatus.Message, "trying to send message larger than max"))
+}
+
+// refused reports that the server would not take an object for what is in it, so
+// that the same object will be refused again.
+func refused(err error) bool { return err != nil && judge(err).result == metrics.WriteInvalid }
+
+// refusalCauses returns what a server said about a refused object: the fields, and
+// the message as a whole.
+func refusalCauses(err error) (causes []plan.Cause, message string) {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
+		return nil, err.Error()
+	}
+	if d := status.ErrStatus.Details; d != nil {
+		for _, c := range d.Causes {
+			causes = append(causes, plan.Cause{Field: c.Field, Message: c.Message})
+		}
+	}
+	return causes, status.ErrStatus.Message
 }
 
 func isNetTimeout(err error) bool {

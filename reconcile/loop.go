@@ -139,9 +139,13 @@ func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Gathered) {
 	settings := r.settings.Load()
 	key := p.item.Key
 	observed := r.view.observed(key)
+	// Asked for first: a member that becomes synced in between has then given its
+	// share, or counts as unseen.
+	members := r.opts.Source.Members()
 	g := gather(key)
 	p.commit, p.rejected, p.held = g.Commit, nil, nil
-	contributions, known := completed(g, r.opts.Source.Members(), observed, settings.DeleteRemoved)
+	contributions, known := completed(g, members, observed, settings.DeleteRemoved)
+	plan.Steer(key, contributions, settings.Policy)
 	switch {
 	case len(contributions) > 0 && key.Name != "": // slices that lost their Service's name are nobody's
 		replica := plan.Merge(key, contributions, observed, settings.Settings)
@@ -153,6 +157,7 @@ func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Gathered) {
 	default:
 		p.plan = plan.Diff(observed, nil, settings.Settings)
 	}
+	p.plan.Kept = plan.KeptShares(contributions, func(cluster string) bool { return memberAt(members, cluster) >= 0 })
 }
 
 // book enters what was written into the record.
@@ -237,6 +242,7 @@ func (r *Reconciler) report(p *pass) {
 		})
 	}
 	r.recorder.Report(p.item.Key.Namespace, p.item.Key.Name, t)
+	r.events.report(p.item.Key, p.plan.Conflicts)
 }
 
 // PlanAll returns what Run would do now, for every replica with something to do
@@ -257,7 +263,7 @@ func (r *Reconciler) PlanAll(ctx context.Context) ([]plan.Plan, error) {
 		}
 		p := &pass{item: lanes.Item{Key: key}}
 		r.decide(p, r.opts.Source.Peek)
-		if !p.plan.Empty() || p.plan.Waiting != "" || len(p.plan.Conflicts) > 0 || len(p.plan.Held) > 0 {
+		if !p.plan.Empty() || p.plan.Waiting != "" || len(p.plan.Conflicts) > 0 || len(p.plan.Held) > 0 || len(p.plan.Kept) > 0 {
 			plans = append(plans, p.plan)
 		}
 	}

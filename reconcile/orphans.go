@@ -17,30 +17,62 @@ const heldUnseen = "unseen_members"
 // for themselves: members not seen whole since the process started, and
 // clusters no longer configured. What stands of them is what they give.
 //
-// orphan is true when nobody wants what stands, and known tells whether that is
-// certain: every cluster on record has been seen whole or, with no record left,
-// every member has.
+// known tells whether it is certain that nobody else wants what stands: every
+// cluster on record has been seen whole or, with no record left, every member has.
 func completed(g Gathered, members []MemberState, observed plan.Observed, deleteRemoved bool) (all []plan.Contribution, known bool) {
 	all = g.Contributions
 	shares := plan.Shares(observed)
+	unseen := len(g.Unseen) > 0 || slices.ContainsFunc(members, func(m MemberState) bool { return !m.Synced })
 	for _, cluster := range shares {
-		i := slices.IndexFunc(members, func(m MemberState) bool { return m.Name == cluster })
-		var keep bool
+		speaks := slices.ContainsFunc(g.Contributions, func(c plan.Contribution) bool { return c.Cluster == cluster })
+		i := memberAt(members, cluster)
 		switch {
-		case i < 0:
-			keep = !deleteRemoved
-		default:
-			keep = !members[i].Synced || slices.Contains(g.Unseen, cluster)
-		}
-		if keep {
+		case i < 0 && !speaks:
+			all = append(slices.Clip(all), abandoned(cluster, observed, deleteRemoved, unseen)...)
+		case i >= 0 && (!members[i].Synced && !speaks || slices.Contains(g.Unseen, cluster)):
 			all = append(slices.Clip(all), plan.Recover(cluster, observed)...)
 		}
 	}
 	if len(shares) > 0 || len(all) > 0 {
 		return all, true
 	}
-	unseen := slices.ContainsFunc(members, func(m MemberState) bool { return !m.Synced })
-	return all, !unseen && len(g.Unseen) == 0
+	return all, !unseen
+}
+
+func memberAt(members []MemberState, cluster string) int {
+	return slices.IndexFunc(members, func(m MemberState) bool { return m.Name == cluster })
+}
+
+// abandoned is what stands of a cluster that is not configured any more. Without
+// endpoints there is nothing to keep: so a cluster that was drained before it was
+// taken out leaves no trace. With orders to delete it goes, but while a member is
+// unseen that may be about to take its place, it only makes way for others.
+func abandoned(cluster string, observed plan.Observed, remove, unseen bool) []plan.Contribution {
+	share := plan.Recover(cluster, observed)
+	stands := slices.ContainsFunc(share, func(c plan.Contribution) bool { return len(c.Endpoints) > 0 })
+	if !stands || remove && !unseen {
+		return nil
+	}
+	for i := range share {
+		share[i].Drain = remove
+	}
+	return share
+}
+
+// Kept counts, for each cluster that is not configured any more, the replicas in
+// which endpoints of it stand.
+func (r *Reconciler) Kept() map[string]int {
+	members := r.opts.Source.Members()
+	kept := map[string]int{}
+	for _, key := range r.view.owned(nil) {
+		observed := r.view.observed(key)
+		for _, cluster := range plan.Shares(observed) {
+			if memberAt(members, cluster) < 0 && len(abandoned(cluster, observed, false, false)) > 0 {
+				kept[cluster]++
+			}
+		}
+	}
+	return kept
 }
 
 // ours reports whether anything of a replica that stands is owned.

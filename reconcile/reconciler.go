@@ -28,6 +28,9 @@ type Options struct {
 	Client kubernetes.Interface
 	Writer kubernetes.Interface
 	Source Source
+	// Events posts a Kubernetes Event where a conflict appears or is gone; nil: none
+	// are posted.
+	Events kubernetes.Interface
 	// Settings at the start; see SetSettings.
 	Settings Settings
 	// NoSlices is for an ingress cluster without discovery.k8s.io/v1: EndpointSlices
@@ -72,6 +75,7 @@ type Reconciler struct {
 	writer   *writer
 	gate     *gate
 	fights   *fights
+	events   *events
 	recorder Recorder
 	logger   *slog.Logger
 	// contact is when the ingress cluster last answered, in Unix nanoseconds.
@@ -99,6 +103,9 @@ func New(opts Options) *Reconciler {
 	r.gate = newGate(r.tellGate)
 	r.view = newView(r.changed, opts.Recorder.Echo)
 	r.observer = newObserver(opts.Client, r.view, !opts.NoSlices, opts.PlainLists, opts.Logger)
+	if opts.Events != nil {
+		r.events = newEvents(opts.Events, r.view.serviceUID, opts.RequestTimeout, opts.Logger)
+	}
 	r.writer = newWriter(opts.Writer, r.view, opts.Recorder, opts.RequestTimeout)
 	return r
 }
@@ -113,6 +120,7 @@ func (r *Reconciler) Run(ctx context.Context) {
 	if r.WaitForSync(ctx) == nil {
 		writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
 		stop := context.AfterFunc(ctx, r.queue.ShutDown)
+		workers.Go(func() { r.events.run(ctx) })
 		for range r.queue.Workers() {
 			workers.Go(func() { r.work(ctx, writing) })
 		}

@@ -101,6 +101,18 @@ func (v *view) serviceUID(replica syncer.Key) string {
 	return ""
 }
 
+// ownerUID returns the UID of the Service that owns a slice to be written: that of
+// the replica or, where that is not ours, the one the slice has.
+func (v *view) ownerUID(replica syncer.Key, standing *plan.Meta) string {
+	if f := v.lookup(objectID{plan.KindService, replica}); f != nil && f.owned {
+		return f.uid
+	}
+	if standing != nil {
+		return standing.OwnerUID
+	}
+	return ""
+}
+
 // highest returns the highest version seen of a kind since the last distrust.
 func (v *view) highest(kind plan.Kind) uint64 {
 	v.mu.RLock()

@@ -165,7 +165,7 @@ func (w *writer) send(ctx context.Context, replica syncer.Key, id objectID, a *p
 		in := endpointsObject(id.Key, a.Endpoints, a.Standing, kept)
 		return put(ctx, w.request(a.Verb, id), in, &corev1.Endpoints{}, foundEndpoints)
 	case plan.KindEndpointSlice:
-		in := sliceObject(replica, w.view.serviceUID(replica), a.Slice, a.Standing, kept)
+		in := sliceObject(replica, w.view.ownerUID(replica, a.Standing), a.Slice, a.Standing, kept)
 		return put(ctx, w.request(a.Verb, id), in, &discoveryv1.EndpointSlice{}, foundSlice)
 	}
 	return nil, fmt.Errorf("an action of unknown kind %q", a.Kind)

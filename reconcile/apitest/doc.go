@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package apitest is a small Kubernetes API server in memory, for tests of the
-// ingress side: Namespaces, Services, Endpoints and EndpointSlices over HTTP
+// ingress side: Namespaces, Services, Endpoints, EndpointSlices and Events over HTTP
 // and JSON, with what client-go's fakes lack and the writer depends on:
 // resource versions, compare-and-swap, UID preconditions, watches that resume,
 // expire and lag, and the refusals (409, 422, 403 in a terminating namespace)

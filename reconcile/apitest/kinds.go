@@ -38,6 +38,7 @@ var kinds = []*kind{
 	{core.WithKind("Endpoints"), "endpoints", true, true, func() Object { return &corev1.Endpoints{} }},
 	{discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), "endpointslices", true, false,
 		func() Object { return &discoveryv1.EndpointSlice{} }},
+	{core.WithKind("Event"), "events", true, false, func() Object { return &corev1.Event{} }},
 }
 
 func kindOf(resource string) *kind {
@@ -59,6 +60,8 @@ func kindOfObject(obj Object) *kind {
 		return kinds[2]
 	case *discoveryv1.EndpointSlice:
 		return kinds[3]
+	case *corev1.Event:
+		return kinds[4]
 	}
 	return nil
 }

@@ -89,9 +89,10 @@ func (s *Server) Close() {
 	s.http.Close()
 }
 
-// Config is a client configuration without a client-side limit.
+// Config is a client configuration without a client-side limit; typed clients send
+// protobuf unless told otherwise.
 func (s *Server) Config(userAgent string) *rest.Config {
-	return &rest.Config{Host: s.http.URL, UserAgent: userAgent, QPS: -1}
+	return &rest.Config{Host: s.http.URL, UserAgent: userAgent, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
 // Client is a client of its own for the given user agent.

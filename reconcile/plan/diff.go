@@ -36,6 +36,8 @@ func Diff(observed Observed, desired *Replica, settings Settings) Plan {
 		}
 		d.stage()
 		d.plan.Delta = d.delta()
+	} else if s := observed.Service; s != nil && !s.Owned {
+		d.salvage()
 	}
 	slices.SortFunc(d.plan.Conflicts, compareConflicts)
 	return d.plan
@@ -84,7 +86,7 @@ func (d *differ) ready() bool {
 	case s == nil:
 		return true
 	case !s.Owned:
-		d.foreign(KindService, d.desired.Name, "the replica is not written; rename or delete the object, or exclude the Service in its members")
+		d.foreign(KindService, d.desired.Name, "the replica is not written, but for removals from what is left of it; rename or delete the object, or exclude the Service in its members")
 		return false
 	case s.Deleting:
 		d.plan.Waiting = WaitObjectDeleting

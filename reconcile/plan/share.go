@@ -40,9 +40,20 @@ func sharesOf(contributions []Contribution) []*share {
 	}
 	slices.SortFunc(shares, func(a, b *share) int {
 		return cmp.Or(cmp.Compare(a.Service.Created, b.Service.Created),
-			strings.Compare(a.Cluster, b.Cluster), a.Source.Compare(b.Source))
+			strings.Compare(a.Cluster, b.Cluster), a.Source.Compare(b.Source), seenFirst(a, b))
 	})
 	return slices.CompactFunc(shares, func(a, b *share) bool { return a.Cluster == b.Cluster && a.Source == b.Source })
+}
+
+// seenFirst prefers what a member says to what stands of it.
+func seenFirst(a, b *share) int {
+	switch {
+	case a.Unseen == b.Unseen:
+		return 0
+	case b.Unseen:
+		return -1
+	}
+	return 1
 }
 
 func (s *share) rename(name string, fate portFate) {

@@ -20,7 +20,9 @@ func (p told) Order(_ syncer.Key, _ string, source *syncer.Service) []string {
 	return strings.Fields(source.Annotations[AnnotationFailover])
 }
 
-func (p told) Drain(cluster string) (drain, force bool) { return cluster == p.drained, cluster == p.forced }
+func (p told) Drain(cluster string) (drain, force bool) {
+	return cluster == p.drained, cluster == p.forced
+}
 
 func (p told) Misread(source *syncer.Service) string { return source.Annotations["misread"] }
 

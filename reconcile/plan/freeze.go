@@ -1,0 +1,141 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// freeze returns what stays of a cluster's share when nothing new of it is
+// accepted: what stands and is still wanted, and is as ready as both say.
+func freeze(cluster string, contributions []Contribution, observed Observed) []Contribution {
+	var wanted []Contribution
+	for i := range contributions {
+		if contributions[i].Cluster == cluster && contributions[i].Service != nil {
+			wanted = append(wanted, contributions[i])
+		}
+	}
+	kept := standingOf(cluster, wanted, observed)
+	out := Recover(cluster, observed)
+	if len(out) == 0 {
+		if len(kept) == 0 {
+			return nil
+		}
+		out = slices.Clone(wanted[:1])
+	}
+	out[0].Endpoints, out[0].Subsets = kept, nil
+	for i := range out {
+		out[i].Rejected = wanted[0].Rejected
+	}
+	return out
+}
+
+// standingOf returns the wanted endpoints that stand, as they stand, in the kinds
+// in which they do.
+func standingOf(cluster string, wanted []Contribution, observed Observed) []syncer.Endpoint {
+	sliced, plain := standingEndpoints(cluster, observed)
+	var kept []syncer.Endpoint
+	done := map[netip.Addr]bool{}
+	for i := range wanted {
+		for j := range wanted[i].Endpoints {
+			w := &wanted[i].Endpoints[j]
+			e, inSlices := sliced[w.Addr]
+			other, inEndpoints := plain[w.Addr]
+			inSlices, inEndpoints = inSlices && w.In(syncer.KindEndpointSlices), inEndpoints && w.In(syncer.KindEndpoints)
+			switch {
+			case done[w.Addr] || !inSlices && !inEndpoints:
+				continue
+			case !inSlices:
+				e = other
+				e.Only = syncer.KindEndpoints
+			case !inEndpoints:
+				e.Only = syncer.KindEndpointSlices
+			}
+			kept = append(kept, restrained(e, w))
+			done[w.Addr] = true
+		}
+	}
+	slices.SortStableFunc(kept, func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) })
+	return kept
+}
+
+// standingEndpoints are the endpoints of a cluster's slices, and all those of our
+// Endpoints.
+func standingEndpoints(cluster string, observed Observed) (sliced, plain map[netip.Addr]syncer.Endpoint) {
+	sliced, plain = map[netip.Addr]syncer.Endpoint{}, map[netip.Addr]syncer.Endpoint{}
+	for i := range observed.Slices {
+		s := &observed.Slices[i]
+		if !s.Owned || s.Cluster != cluster {
+			continue
+		}
+		for _, e := range s.Endpoints {
+			e.Ports = s.Ports
+			sliced[e.Addr] = e
+		}
+	}
+	if observed.Endpoints == nil || !observed.Endpoints.Owned {
+		return sliced, plain
+	}
+	add := func(list []syncer.Address, ports []syncer.Port, ready bool) {
+		for _, a := range list {
+			plain[a.Addr] = syncer.Endpoint{Addr: a.Addr, Ports: ports, Ready: ready, Serving: ready,
+				NodeName: a.NodeName, Hostname: a.Hostname, Target: a.Target}
+		}
+	}
+	for _, s := range observed.Endpoints.Subsets {
+		add(s.Ready, s.Ports, true)
+		add(s.NotReady, s.Ports, false)
+	}
+	return sliced, plain
+}
+
+// Suspects returns the clusters of the contributions in the order in which one is
+// likely to have caused a refusal: those whose endpoints differ from what stands,
+// which was accepted once, before the others; of equals the largest first.
+func Suspects(contributions []Contribution, observed Observed) []string {
+	type suspect struct {
+		cluster string
+		changed bool
+		size    int
+	}
+	var all []suspect
+	for i := range contributions {
+		c := &contributions[i]
+		if c.Service == nil || c.Unseen {
+			continue
+		}
+		at := slices.IndexFunc(all, func(s suspect) bool { return s.cluster == c.Cluster })
+		if at < 0 {
+			at = len(all)
+			all = append(all, suspect{cluster: c.Cluster})
+		}
+		sliced, plain := standingEndpoints(c.Cluster, observed)
+		all[at].size += len(c.Endpoints)
+		all[at].changed = all[at].changed || slices.ContainsFunc(c.Endpoints, func(e syncer.Endpoint) bool {
+			_, inSlices := sliced[e.Addr]
+			_, inEndpoints := plain[e.Addr]
+			return !inSlices && !inEndpoints
+		})
+	}
+	slices.SortStableFunc(all, func(a, b suspect) int {
+		switch {
+		case a.changed != b.changed && a.changed:
+			return -1
+		case a.changed != b.changed:
+			return 1
+		case a.size != b.size:
+			return b.size - a.size
+		}
+		return strings.Compare(a.cluster, b.cluster)
+	})
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = s.cluster
+	}
+	return names
+}

@@ -1,0 +1,146 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
+)
+
+// refusals remembers what the API server refused of which replica, so that the
+// rest is written without asking again each time. Now and then a look leaves the
+// memory aside: the member, or the server, may have mended it.
+//
+// All methods are safe for concurrent use; those about one key are called by the
+// worker that holds it. Memory is bounded by the replicas with refusals.
+type refusals struct {
+	// first and most bound the time between two looks at everything.
+	first, most time.Duration
+	// due receives the keys that are to be looked at again.
+	due func(syncer.Key)
+
+	mu    sync.Mutex
+	of    map[syncer.Key]*refusal
+	timer *time.Timer
+	ended bool
+}
+
+// refusal is what is left out of one replica.
+type refusal struct {
+	known []plan.Refusal
+	// next is when a look will leave known aside, pause the time before it.
+	next  time.Time
+	pause time.Duration
+}
+
+const (
+	refusalFirst = 5 * time.Second
+	refusalMost  = 5 * time.Minute
+)
+
+func newRefusals(first time.Duration, due func(syncer.Key)) *refusals {
+	return &refusals{first: first, most: refusalMost, due: due, of: map[syncer.Key]*refusal{}}
+}
+
+// known returns what to leave out in a pass that begins now: nothing when it is
+// time to try everything again. With news from a member that time comes sooner.
+func (r *refusals) known(key syncer.Key, news bool, now time.Time) []plan.Refusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.of[key]
+	if one == nil {
+		return nil
+	}
+	next := one.next
+	if news {
+		next = next.Add(-one.pause * 3 / 4)
+	}
+	if !now.Before(next) {
+		return nil
+	}
+	return slices.Clone(one.known)
+}
+
+// settle notes what had to be left out of a replica in the pass that ends now.
+// fresh is true when a refusal was met in it.
+func (r *refusals) settle(key syncer.Key, left []plan.Refusal, fresh bool, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.of[key]
+	switch {
+	case len(left) == 0:
+		delete(r.of, key)
+		return
+	case one == nil:
+		one = &refusal{pause: r.first}
+		r.of[key] = one
+	case fresh:
+		one.pause = min(2*one.pause, r.most)
+	}
+	one.known = left
+	if fresh || one.next.IsZero() {
+		one.next = now.Add(one.pause)
+		r.lockedArm(now)
+	}
+}
+
+// lockedArm sets the timer for the first replica that is due.
+func (r *refusals) lockedArm(now time.Time) {
+	var first time.Time
+	for _, one := range r.of {
+		if first.IsZero() || one.next.Before(first) {
+			first = one.next
+		}
+	}
+	if first.IsZero() || r.ended {
+		return
+	}
+	wait := max(first.Sub(now), time.Millisecond)
+	if r.timer == nil {
+		r.timer = time.AfterFunc(wait, r.ring)
+		return
+	}
+	r.timer.Reset(wait)
+}
+
+// ring hands out the keys that are due. One that is handed out and not looked at
+// in time comes again after the shortest pause.
+func (r *refusals) ring() {
+	now := time.Now()
+	var keys []syncer.Key
+	r.mu.Lock()
+	again := time.Time{}
+	for key, one := range r.of {
+		if !now.Before(one.next) {
+			keys = append(keys, key)
+		} else if again.IsZero() || one.next.Before(again) {
+			again = one.next
+		}
+	}
+	if len(keys) > 0 && (again.IsZero() || again.After(now.Add(r.first))) {
+		again = now.Add(r.first)
+	}
+	if !again.IsZero() && !r.ended {
+		r.timer.Reset(max(again.Sub(now), time.Millisecond))
+	}
+	r.mu.Unlock()
+	slices.SortFunc(keys, syncer.Key.Compare)
+	for _, key := range keys {
+		r.due(key)
+	}
+}
+
+// stop ends the timer.
+func (r *refusals) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+}
