@@ -110,6 +110,8 @@ const (
 	RejectHostname    RejectReason = "hostname"
 	RejectNodeName    RejectReason = "node_name"
 	RejectFQDN        RejectReason = "fqdn"
+	// RejectRefused: the ingress cluster's API server refused what looked acceptable.
+	RejectRefused RejectReason = "refused"
 )
 
 // Contribution is what one Service of one member gives to a replica.
