@@ -4,7 +4,6 @@
 package syncer
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 )
@@ -16,8 +15,9 @@ import (
 // label that keeps them from being mirrored, and then they do not feed slices.
 //
 // Subsets hold the Endpoints verbatim, in their order and with their
-// repetitions. Endpoints hold both sources; Only says which kinds of object an
-// endpoint belongs to. Where a slice and mirrored Endpoints name the same
+// repetitions. Endpoints hold both sources, the Endpoints object in canonical
+// form as the mirroring controller reads it (pkg/controller/endpointslicemirroring);
+// Only says which kinds of object an endpoint belongs to. Where a slice and mirrored Endpoints name the same
 // address, ports and target, the slice speaks for it, since it says more.
 //
 // As everywhere, what an API server would refuse is left out by itself: an
@@ -46,7 +46,6 @@ func HandWritten(svc *Service, subsets []Subset, slices []Slice, skipMirror bool
 type handWritten struct {
 	opts     Options
 	subsets  []Subset
-	mirrored []Endpoint
 	sliced   []Endpoint
 	rejected []Rejection
 }
@@ -62,19 +61,28 @@ func (h *handWritten) subset(s *Subset) {
 		return
 	}
 	h.subsets = append(h.subsets, kept)
-	for _, list := range splitByName(ports) {
-		for _, a := range kept.Ready {
-			h.mirrored = append(h.mirrored, mirror(a, list, true))
-		}
-		for _, a := range kept.NotReady {
-			h.mirrored = append(h.mirrored, mirror(a, list, false))
-		}
-	}
 }
 
-// mirror is what the mirroring controller makes of an address, with the two
+// mirror does what the mirroring controller does: it brings the subsets into
+// canonical form before it makes endpoints of them.
+func (h *handWritten) mirror() []Endpoint {
+	var out []Endpoint
+	for _, s := range Repack(h.subsets) {
+		for _, list := range splitByName(s.Ports) {
+			for _, a := range s.Ready {
+				out = append(out, mirrored(a, list, true))
+			}
+			for _, a := range s.NotReady {
+				out = append(out, mirrored(a, list, false))
+			}
+		}
+	}
+	return out
+}
+
+// mirrored is what the mirroring controller makes of an address, with the two
 // conditions it leaves unset spelt out.
-func mirror(a Address, ports []Port, ready bool) Endpoint {
+func mirrored(a Address, ports []Port, ready bool) Endpoint {
 	return Endpoint{Addr: a.Addr, Ports: ports, Ready: ready, Serving: ready,
 		NodeName: a.NodeName, Hostname: a.Hostname, Target: a.Target}
 }
@@ -202,7 +210,7 @@ func (h *handWritten) merge(skipMirror bool) []Endpoint {
 		id := identity{e.Addr, e.Target}
 		spoken[id] = append(spoken[id], sortedPorts(e.Ports))
 	}
-	for _, e := range h.mirrored {
+	for _, e := range h.mirror() {
 		ports := sortedPorts(e.Ports)
 		said := slices.ContainsFunc(spoken[identity{e.Addr, e.Target}], func(p []Port) bool { return slices.Equal(p, ports) })
 		if skipMirror || said {
@@ -210,14 +218,7 @@ func (h *handWritten) merge(skipMirror bool) []Endpoint {
 		}
 		all = append(all, e)
 	}
-	// Of an address that is both ready and not, the not-ready state comes first
-	// and so counts in slices, as with the mirroring controller.
-	slices.SortStableFunc(all, func(a, b Endpoint) int {
-		if c := CompareEndpoints(&a, &b); c != 0 {
-			return c
-		}
-		return cmp.Compare(boolRank(a.Ready), boolRank(b.Ready))
-	})
+	slices.SortStableFunc(all, func(a, b Endpoint) int { return CompareEndpoints(&a, &b) })
 	return all
 }
 

@@ -32,8 +32,8 @@ func TestHandWrittenEndpointsStandAsTheyAre(t *testing.T) {
 	got := HandWritten(handService(), subsets, nil, false, Options{})
 	wantLines(t, "order and repetitions stay", showSubsets(got.Subsets), showSubsets(subsets))
 	wantLines(t, "they feed slices as the mirroring controller does, conditions spelt out", showEndpoints(got.Endpoints), []string{
-		"10.9.0.1 db:5432/TCP ready serving", "10.9.0.2 db:5432/TCP ready serving", "10.9.0.2 db:5432/TCP ready serving",
-		"10.9.0.3 db:5432/TCP", "fd00::1 admin:9/UDP db:5432/TCP ready serving"})
+		"10.9.0.1 db:5432/TCP ready serving", "10.9.0.2 db:5432/TCP ready serving",
+		"10.9.0.3 db:5432/TCP", "fd00::1 db:5432/TCP ready serving", "fd00::1 admin:9/UDP ready serving"})
 	if !slices.Equal(got.Families, []Family{IPv4, IPv6}) || got.EndpointsFamily != "" {
 		t.Errorf("families %v, Endpoints' %q", got.Families, got.EndpointsFamily)
 	}
@@ -71,13 +71,25 @@ func TestNotReadyBeatsReadyInMirroredEndpoints(t *testing.T) {
 	wantLines(t, "slice", showEndpoints(packed[0].Endpoints), []string{"10.9.0.1"})
 }
 
+// TestSubsetsWithTheSameAddressesShareSlices: the mirroring controller brings
+// subsets into canonical form first.
+func TestSubsetsWithTheSameAddressesShareSlices(t *testing.T) {
+	admin := Port{Name: "admin", Protocol: TCP, Number: 9}
+	subsets := []Subset{{Ready: addresses("10.9.0.1"), Ports: []Port{dbPort}}, {Ready: addresses("10.9.0.1"), Ports: []Port{admin}}}
+	got := HandWritten(handService(), subsets, nil, false, Options{})
+	if packed := Pack(nil, got.Endpoints, got.Families, packFor); len(packed) != 1 || !slices.Equal(packed[0].Ports, []Port{admin, dbPort}) {
+		t.Errorf("%+v", packed)
+	}
+	wantLines(t, "Endpoints stay as written", showSubsets(got.Subsets), []string{"10.9.0.1 |  | db:5432/TCP", "10.9.0.1 |  | admin:9/TCP"})
+}
+
 // TestRepeatedPortNamesGoIntoDifferentSlices: Endpoints may repeat a name, and
 // people use that for several processes on one host; a slice may not.
 func TestRepeatedPortNamesGoIntoDifferentSlices(t *testing.T) {
 	ports := []Port{dbPort, {Name: "db", Protocol: TCP, Number: 5433}, {Name: "admin", Protocol: TCP, Number: 9}}
 	got := HandWritten(handService(), []Subset{{Ready: addresses("10.9.0.1"), Ports: ports}}, nil, false, Options{})
 	wantLines(t, "endpoints", showEndpoints(got.Endpoints), []string{
-		"10.9.0.1 db:5432/TCP admin:9/TCP ready serving", "10.9.0.1 db:5433/TCP ready serving"})
+		"10.9.0.1 admin:9/TCP db:5433/TCP ready serving", "10.9.0.1 db:5432/TCP ready serving"})
 	wantLines(t, "subsets", showSubsets(got.Subsets), []string{"10.9.0.1 |  | db:5432/TCP db:5433/TCP admin:9/TCP"})
 	if packed := Pack(nil, got.Endpoints, got.Families, packFor); len(packed) != 2 {
 		t.Errorf("%d slices", len(packed))

@@ -67,13 +67,20 @@ func flatten(list []*discoveryv1.EndpointSlice) []string {
 		out = append(out, "slice "+key)
 		for i := range s.Endpoints {
 			e := &s.Endpoints[i]
-			out = append(out, fmt.Sprintf("%s %s ready=%v serving=%v terminating=%v%s%s%s %s/%s/%s#%s", key, strings.Join(e.Addresses, ","),
+			out = append(out, fmt.Sprintf("%s %s ready=%v serving=%v terminating=%v%s%s%s%s", key, strings.Join(e.Addresses, ","),
 				*e.Conditions.Ready, *e.Conditions.Serving, *e.Conditions.Terminating, text(" node=", e.NodeName), text(" zone=", e.Zone),
-				text(" host=", e.Hostname), e.TargetRef.Kind, e.TargetRef.Namespace, e.TargetRef.Name, e.TargetRef.UID))
+				text(" host=", e.Hostname), target(e.TargetRef)))
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+func target(r *corev1.ObjectReference) string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf(" %s/%s/%s#%s", r.Kind, r.Namespace, r.Name, r.UID)
 }
 
 func text(label string, s *string) string {
