@@ -16,6 +16,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/otlp"
 )
 
 // runCommand replicates until the process is told to end.
@@ -87,12 +88,26 @@ func replicate(ctx context.Context, watcher *config.Watcher, path string, logger
 			r.apply(update)
 		})
 	})
+	endTraces := exportTraces(ctx, &group, r.metrics, logger)
 	err = r.run(ctx)
 	cancel()
+	endTraces()
 	group.Wait()
 	pages.wait()
 	logger.Info("stopped")
 	return err
+}
+
+// exportTraces sends the change records to a collector when the environment
+// asks for it. What it returns ends that, after the last change was reported.
+func exportTraces(ctx context.Context, group *sync.WaitGroup, m *metrics.Metrics, logger *slog.Logger) (end func()) {
+	traces, err := otlp.New(ctx, otlp.Options{Changes: m.Changes(), Version: readBuildVersion().Version, Logger: logger})
+	if err != nil {
+		logger.Error("changes are not exported as traces", "error", err)
+	}
+	ctx, end = context.WithCancel(context.WithoutCancel(ctx))
+	group.Go(func() { traces.Run(ctx) })
+	return end
 }
 
 // pages serves the HTTP pages and moves them when `listen` is edited.
