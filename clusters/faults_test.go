@@ -4,16 +4,13 @@
 package clusters
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/clusters/config"
 )
 
 // running is a world with one live member "a" of two pods behind shop/web.
@@ -299,7 +296,8 @@ func TestSecondPageFails(t *testing.T) {
 }
 
 func TestTooManyObjectsOfOneMember(t *testing.T) {
-	inWorld(t, func(o *Options) { o.MaxObjects = 2 }, func(w *world) {
+	inWorld(t, nil, func(w *world) {
+		w.tweak = func(c *config.Cluster) { c.MaxObjects = 2 }
 		a, b := w.api("uid-a"), w.api("uid-b")
 		for i := range 3 {
 			a.put(newPod("shop", "web", i))
@@ -311,104 +309,5 @@ func TestTooManyObjectsOfOneMember(t *testing.T) {
 		w.wantState("a", Silent, ReasonTooManyObjects)
 		w.wantState("b", Live, ReasonNone)
 		w.wantAddresses("shop", "web", "b 10.1.0.7")
-	})
-}
-
-// keepAll is a guard that lets nothing go.
-type keepAll struct {
-	mu    sync.Mutex
-	asked []string
-}
-
-func (g *keepAll) note(format string, args ...any) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.asked = append(g.asked, fmt.Sprintf(format, args...))
-}
-
-func (g *keepAll) questions() []string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return slices.Clone(g.asked)
-}
-
-func (g *keepAll) Pods(_ string, r *store.PodReplacement) func(store.AbsentPod) bool {
-	g.note("pods %d older=%v", len(r.Absent), r.Older)
-	return func(store.AbsentPod) bool { return true }
-}
-
-func (g *keepAll) Services(_ string, r *store.ServiceReplacement) func(store.AbsentService) bool {
-	g.note("services %d older=%v", len(r.Absent), r.Older)
-	return func(store.AbsentService) bool { return true }
-}
-
-func (g *keepAll) Written(string, AbsentWritten) bool {
-	g.note("written")
-	return true
-}
-
-func TestEmptyListIsForTheGuard(t *testing.T) {
-	guard := &keepAll{}
-	running(t, func(o *Options) { o.Guard = guard }, func(w *world, a *fakeAPI) {
-		a.with(func() {
-			a.drop("pods", func(string) bool { return true })
-			a.rv += 10
-			a.oldest = a.rv
-			a.closing++
-		})
-		w.pass(10 * time.Second)
-		w.wantAddresses("shop", "web", both...)
-		w.wantDirty()
-		if !slices.Equal(guard.questions(), []string{"pods 2 older=false"}) {
-			t.Errorf("guard was asked %q", guard.questions())
-		}
-		if got := w.status("a").Store.HeldPods; got != 2 {
-			t.Errorf("%d pods held, want 2", got)
-		}
-		w.set.Release("a")
-		w.wantDirty("removal shop/web: Cluster release")
-		w.wantAddresses("shop", "web")
-	})
-}
-
-func TestEmptyListIsAppliedWithoutGuard(t *testing.T) {
-	running(t, nil, func(w *world, a *fakeAPI) {
-		a.with(func() { a.drop("pods", func(string) bool { return true }) })
-		w.set.Relist("a")
-		w.pass(10 * time.Second)
-		w.wantDirty("removal shop/web: Pod relist")
-		w.wantAddresses("shop", "web")
-	})
-}
-
-func TestRestoredBackup(t *testing.T) {
-	guard := &keepAll{}
-	running(t, func(o *Options) { o.Guard = guard }, func(w *world, a *fakeAPI) {
-		a.put(newPod("shop", "web", 3))
-		w.pass(time.Minute)
-		w.sink.take()
-		a.with(func() { // web-3 was not in the backup; the server goes on without a word
-			a.drop("pods", func(name string) bool { return name == "web-3" })
-			a.rewind(50)
-		})
-		var suspected bool
-		for range 20 {
-			w.pass(time.Second)
-			suspected = suspected || len(guard.questions()) > 0
-		}
-		if !suspected {
-			t.Fatal("not noticed within 20 s")
-		}
-		if !slices.Equal(guard.questions(), []string{"pods 1 older=true"}) {
-			t.Errorf("guard was asked %q", guard.questions())
-		}
-		if s := w.status("a"); !errors.Is(s.LastError, ErrWentBack) {
-			t.Errorf("last error %v", s.LastError)
-		}
-		w.pass(5 * time.Second)
-		w.wantState("a", Live, ReasonNone)
-		a.put(newPod("shop", "web", 4)) // revision 51: far below what was seen
-		w.pass(0)
-		w.wantAddresses("shop", "web", "a 10.1.0.1", "a 10.1.0.2", "a 10.1.0.3", "a 10.1.0.4")
 	})
 }

@@ -26,6 +26,7 @@ type feed struct {
 
 	mu     sync.Mutex
 	filled [fills]bool // what has been read whole, or cannot be
+	begun  bool        // all has been, and is believed
 }
 
 // What must have been read before a member counts as synced. Zones are part of
@@ -39,16 +40,29 @@ const (
 
 func newFeed(m *Member) *feed { return &feed{m: m} }
 
-// fill notes that one part has been read. With the last one, everything is
-// announced at once; what is announced by events from then on may be in it as
-// well.
+// fill notes that one part has been read. With the last one, and once it is
+// believed, everything is announced at once; what is announced by events from then
+// on may be in it as well.
 func (f *feed) fill(part int, at time.Time) {
 	f.mu.Lock()
-	before := f.filled
 	f.filled[part] = true
-	complete := f.filled != before && !slices.Contains(f.filled[:], false)
+	complete := !f.begun && !slices.Contains(f.filled[:], false)
 	f.mu.Unlock()
-	if !complete {
+	if complete {
+		f.begin(at)
+	}
+}
+
+// begin announces everything if what was read is believed.
+func (f *feed) begin(at time.Time) {
+	if !f.m.protect.begin(at) {
+		return
+	}
+	f.mu.Lock()
+	begun := f.begun
+	f.begun = true
+	f.mu.Unlock()
+	if begun {
 		return
 	}
 	f.m.health.note(func(fs *facts) { fs.synced = true })

@@ -17,28 +17,25 @@ type podsHandler struct{ *feed }
 
 // Replaced implements listwatch.Handler.
 func (h podsHandler) Replaced(items []store.Versioned[syncer.Pod], r listwatch.Replacement) {
-	plan := h.m.store.PlanReplacePods(items, store.Revision(r.ResourceVersion))
-	var keep func(store.AbsentPod) bool
-	if h.m.opts.Guard != nil && len(plan.Absent) > 0 {
-		keep = h.m.opts.Guard.Pods(h.m.name, plan)
-	}
-	h.listed(plan.Apply(keep), h.cause("Pod", "relist", r.Finished))
-	h.rewound(kindPods, r.Reason)
+	h.listed(h.m.protect.podList(items, r), h.cause("Pod", "relist", r.Finished))
+	h.m.protect.listed(kindPods, r)
 	h.fill(fillPods, r.Finished)
 }
 
 // Upserted implements listwatch.Handler.
 func (h podsHandler) Upserted(p store.Versioned[syncer.Pod], e listwatch.EventMeta) {
 	h.event(resourcePods.Resource, e)
-	if dirty := h.m.store.UpsertPod(p); len(dirty) > 0 {
+	dirty, others := h.m.protect.upsertPod(p)
+	if len(dirty) > 0 {
 		h.live(dirty, h.podCause(&p.Object, e))
 	}
+	h.live(others, h.cause("Cluster", "panic", e.Arrival))
 }
 
 // Deleted implements listwatch.Handler.
 func (h podsHandler) Deleted(p store.Versioned[syncer.Pod], e listwatch.EventMeta) {
 	h.event(resourcePods.Resource, e)
-	if dirty := h.m.store.DeletePod(p); len(dirty) > 0 {
+	if dirty := h.m.protect.deletePod(p); len(dirty) > 0 {
 		h.live(dirty, h.podCause(&p.Object, e))
 	}
 }
@@ -74,21 +71,16 @@ type servicesHandler struct{ *feed }
 
 // Replaced implements listwatch.Handler.
 func (h servicesHandler) Replaced(items []store.Versioned[syncer.Service], r listwatch.Replacement) {
-	plan := h.m.store.PlanReplaceServices(items, store.Revision(r.ResourceVersion))
-	var keep func(store.AbsentService) bool
-	if h.m.opts.Guard != nil && len(plan.Absent) > 0 {
-		keep = h.m.opts.Guard.Services(h.m.name, plan)
-	}
-	h.listed(plan.Apply(keep), h.cause("Service", "relist", r.Finished))
+	h.listed(h.m.protect.serviceList(items, r), h.cause("Service", "relist", r.Finished))
 	h.servicesChanged()
-	h.rewound(kindServices, r.Reason)
+	h.m.protect.listed(kindServices, r)
 	h.fill(fillServices, r.Finished)
 }
 
 // Upserted implements listwatch.Handler.
 func (h servicesHandler) Upserted(s store.Versioned[syncer.Service], e listwatch.EventMeta) {
 	h.event(resourceServices.Resource, e)
-	h.change(h.m.store.UpsertService(s), &s.Object, e)
+	h.change(h.m.protect.upsertService(s), &s.Object, e)
 }
 
 // Deleted implements listwatch.Handler.
@@ -117,16 +109,6 @@ func (h servicesHandler) Changed(s listwatch.State) { h.changed(kindServices, s)
 func (f *feed) changed(kind int, s listwatch.State) {
 	now := time.Now()
 	f.m.health.note(func(fs *facts) { fs.kinds[kind].change(s, now) })
-}
-
-// rewound notes that a kind has been listed anew after the member went back in
-// time. When all have, the doubt is over: what a list does not show is the
-// guard's to judge.
-func (f *feed) rewound(kind int, reason listwatch.Reason) {
-	if reason != listwatch.Rewound {
-		return
-	}
-	f.m.health.note(func(fs *facts) { fs.listedAnew(kind) })
 }
 
 // servicesChanged makes sure that hand-written endpoints are watched for the

@@ -110,6 +110,14 @@ func (h *health) fill(s *Status) {
 	s.LastError, s.LastErrorAt = h.lastErr, h.errAt
 }
 
+// state judges now: silence is a matter of time, not of news.
+func (h *health) state() State {
+	h.note(nil)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now.state
+}
+
 // remark keeps what is wrong with a resource that the member can do without; ""
 // takes it back.
 func (h *health) remark(resource, text string) {

@@ -40,13 +40,13 @@ func newLoops(m *Member, l *link) *loops {
 	ls := &loops{nodes: newNodes(m, l), written: newWritten(m, l)}
 	ls.services = listwatch.New(listwatch.Config[store.Versioned[syncer.Service]]{
 		Kind: "services", Convert: convertWith(m.decoder.Service), Key: serviceKey,
-		Handler: servicesHandler{m.feed}, MaxObjects: m.opts.MaxObjects,
+		Handler: servicesHandler{m.feed}, MaxObjects: m.protect.maxObjects,
 		Observer: m.feed, Logger: m.log,
 	}, l.source(resourceServices))
 	ls.pods = listwatch.New(listwatch.Config[store.Versioned[syncer.Pod]]{
 		Kind: "pods", Convert: convertWith(m.decoder.Pod), Key: podKey,
 		Options: metav1.ListOptions{FieldSelector: livePods},
-		Handler: podsHandler{m.feed}, MaxObjects: m.opts.MaxObjects,
+		Handler: podsHandler{m.feed}, MaxObjects: m.protect.maxObjects,
 		Observer: m.feed, Logger: m.log,
 	}, l.source(resourcePods))
 	return ls

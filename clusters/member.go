@@ -29,6 +29,7 @@ type Member struct {
 	store    *store.Store
 	decoder  *store.Decoder
 	feed     *feed
+	protect  *protection
 	native   *nativeObserver
 
 	// retarget is sent to (without blocking) when target has changed.
@@ -59,6 +60,7 @@ func newMember(t target, opts *Options) *Member {
 			opts.Changed(m.name)
 		}
 	})
+	m.protect = newProtection(m)
 	m.feed = newFeed(m)
 	m.native = newNativeObserver(m)
 	m.native.configure(t.cluster.ObserveNative)
@@ -85,6 +87,10 @@ func (m *Member) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer m.health.note(func(f *facts) { f.stopped = true })
+	var clock sync.WaitGroup
+	defer clock.Wait()
+	defer cancel()
+	clock.Go(func() { m.protect.run(ctx) })
 	first := m.connect(ctx)
 	if first == nil {
 		return
@@ -153,6 +159,7 @@ func (m *Member) setTarget(t target) {
 	default:
 	}
 	m.health.note(func(f *facts) { f.refused = t.access.Err })
+	m.protect.configure(t.cluster)
 	cause := metrics.Cause{Cluster: m.name, Kind: "Config", Event: "config", Arrival: time.Now()}
 	m.feed.bulk(m.store.SetPlacement(t.cluster.Place), cause)
 	if !reflect.DeepEqual(rulesOf(former), rulesOf(t)) {
@@ -225,11 +232,4 @@ func (m *Member) Relist() {
 	if ls != nil {
 		ls.each(looper.Relist)
 	}
-}
-
-// release removes what is held.
-func (m *Member) release() {
-	cause := m.feed.cause("Cluster", "release", time.Now())
-	m.feed.live(m.store.ReleaseHeldPods(nil), cause)
-	m.feed.live(m.store.ReleaseHeldServices(nil), cause)
 }

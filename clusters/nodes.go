@@ -64,7 +64,7 @@ func (n *nodes) start(off context.CancelFunc) *listwatch.Loop[store.Versioned[st
 	n.off = off
 	n.loop = listwatch.New(listwatch.Config[store.Versioned[store.Node]]{
 		Kind: resourceNodes.Resource, Convert: convertWith(n.m.decoder.Node), Key: nodeKey,
-		Handler: nodesHandler{n.m.feed, n}, MaxObjects: n.m.opts.MaxObjects,
+		Handler: nodesHandler{n.m.feed, n}, MaxObjects: n.m.protect.maxObjects,
 		Observer: n.m.feed, Logger: n.m.log,
 	}, n.link.source(resourceNodes))
 	return n.loop

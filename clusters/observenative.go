@@ -99,7 +99,7 @@ func (n *nativeObserver) observe(ctx context.Context) {
 	n.tracker, n.dirty = native.NewTracker(), map[store.Dirty]time.Time{}
 	n.loop = listwatch.New(listwatch.Config[theirs]{
 		Kind: resourceEndpoints.Resource, Convert: n.convert, Key: func(t *theirs) syncer.Key { return t.key },
-		Handler: nativeHandler{n}, MaxObjects: n.m.opts.MaxObjects, Observer: n.m.feed, Logger: n.m.log,
+		Handler: nativeHandler{n}, MaxObjects: n.m.protect.maxObjects, Observer: n.m.feed, Logger: n.m.log,
 	}, n.link.source(resourceEndpoints))
 	loop := n.loop
 	n.mu.Unlock()

@@ -174,15 +174,3 @@ func (s *Set) Relist(cluster string) bool {
 	}
 	return asked
 }
-
-// Release lets go of everything that a guard kept for a member although a list
-// did not show it. It reports whether there is such a member.
-func (s *Set) Release(cluster string) bool {
-	for _, m := range *s.members.Load() {
-		if m.name == cluster {
-			m.release()
-			return true
-		}
-	}
-	return false
-}

@@ -10,6 +10,7 @@ import (
 
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/syncer"
 )
 
 // Sink is told which replicas a member's change may have touched. It is called
@@ -20,18 +21,6 @@ type Sink interface {
 	// for a single one of them: a first fill, what a list adds, an edited
 	// configuration.
 	Dirty(cluster string, dirty []store.Dirty, cause metrics.Cause, bulk bool)
-}
-
-// Guard judges what a list does not show any more before that is removed. The
-// functions it returns say which absent objects to keep; nil removes them all.
-// It is not asked about a first fill, which has nothing to remove. It must be safe
-// for concurrent use.
-type Guard interface {
-	Pods(cluster string, r *store.PodReplacement) (keep func(store.AbsentPod) bool)
-	Services(cluster string, r *store.ServiceReplacement) (keep func(store.AbsentService) bool)
-	// Written is asked about a Service without selector whose hand-written
-	// endpoints a list does not show any more, though so many were known.
-	Written(cluster string, absent AbsentWritten) (keep bool)
 }
 
 // Observer counts what watches do; metrics.Metrics is one. resource is the
@@ -46,8 +35,10 @@ type Observer interface {
 // Options are the same for all members. Only Sink must be set.
 type Options struct {
 	Sink Sink
-	// Guard may be nil: every list is then applied as it is.
-	Guard Guard
+	// Standing returns, by replica, how many ready endpoints of a member stand in the
+	// ingress cluster from before this process: its first lists are judged by that.
+	// It must not block for long; nil is none.
+	Standing func(cluster string) map[syncer.Key]int
 	// Observer may be nil.
 	Observer Observer
 	// Wrap returns what observes the requests to a member; nil observes none.
@@ -67,6 +58,4 @@ type Options struct {
 	// NativeLag is told how much later than we a member's own controller came to the
 	// same endpoints; nil is not.
 	NativeLag func(cluster string, late time.Duration)
-	// MaxObjects fails lists of a kind that are longer; 0 is no bound.
-	MaxObjects int
 }

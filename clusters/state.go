@@ -50,6 +50,13 @@ const (
 	ReasonForbidden         Reason = "Forbidden"
 	ReasonIdentityMismatch  Reason = "IdentityMismatch"
 	ReasonRevisionRegressed Reason = "RevisionRegressed"
+	// ReasonListsShrank: the first lists after a start show next to nothing of what
+	// stands of the member. They are not used.
+	ReasonListsShrank Reason = "ListsShrank"
+	// ReasonMassNotReady: too many pods turned not ready at once, and are kept ready.
+	ReasonMassNotReady Reason = "MassNotReady"
+	// ReasonChangesHeld: lists lack what is served, and it is kept.
+	ReasonChangesHeld Reason = "ChangesHeld"
 	// ReasonKubeconfigRefused: the kubeconfig as it stands is not accepted. The
 	// last one that was goes on being used.
 	ReasonKubeconfigRefused Reason = "KubeconfigRefused"
@@ -85,6 +92,12 @@ type facts struct {
 	probe, connect, access error
 	answered               time.Time // when the probe succeeded after it had failed
 	refused                error     // why the kubeconfig as it stands is not in use
+	// shrunk is why the first lists are not believed, overfull that there are too many
+	// objects.
+	shrunk, overfull error
+	// holding is true while something is kept that lists lack, panicking while pods
+	// are kept ready that all turned not ready at once.
+	holding, panicking bool
 	// suspect is why the member is doubted although it can be followed, until all
 	// kinds have been listed anew.
 	suspect error
@@ -147,6 +160,12 @@ func (f *facts) judge(now time.Time) verdict {
 	if v, bad := f.unusable(now); bad {
 		return v
 	}
+	switch {
+	case f.overfull != nil:
+		return verdict{Silent, ReasonTooManyObjects, f.overfull}
+	case f.shrunk != nil:
+		return verdict{Suspect, ReasonListsShrank, f.shrunk}
+	}
 	v := verdict{state: Live}
 	switch {
 	case !f.connected:
@@ -155,6 +174,10 @@ func (f *facts) judge(now time.Time) verdict {
 		v.state = Syncing
 	}
 	switch {
+	case f.panicking:
+		v.reason = ReasonMassNotReady
+	case f.holding:
+		v.reason = ReasonChangesHeld
 	case f.refused != nil:
 		v.reason, v.err = ReasonKubeconfigRefused, f.refused
 	case f.access != nil:

@@ -4,6 +4,7 @@
 package clusters
 
 import (
+	"slices"
 	"time"
 
 	"tributary.dev/tributary/clusters/native"
@@ -22,6 +23,9 @@ type Share struct {
 type MemberState struct {
 	Name   string
 	Synced bool
+	// Stale is true while the member has been out of sight for longer than its
+	// configuration allows.
+	Stale bool
 }
 
 // Members returns all members, sorted by name.
@@ -29,7 +33,7 @@ func (s *Set) Members() []MemberState {
 	members := *s.members.Load()
 	states := make([]MemberState, len(members))
 	for i, m := range members {
-		states[i] = MemberState{Name: m.name, Synced: m.health.synced.Load()}
+		states[i] = MemberState{Name: m.name, Synced: m.health.synced.Load(), Stale: m.protect.stale.Load()}
 	}
 	return states
 }
@@ -107,6 +111,12 @@ type Status struct {
 	// LastError stays when the member is well again; LastErrorAt says when it was.
 	LastError   error
 	LastErrorAt time.Time
+	// Stale is true while the member has been out of sight for too long.
+	Stale bool
+	// Panic is true while pods are kept ready that all turned not ready at once.
+	Panic bool
+	// Holds are what is kept although the member seems to have lost it.
+	Holds []Hold
 	// Remarks say what the member cannot be asked for and can do without.
 	Remarks []string
 	// Native compares with what the member's own controllers write.
@@ -140,7 +150,9 @@ func (m *Member) status() Status {
 	out := Status{
 		Name: m.name, Identity: m.identity.known(), Store: m.store.Stats(),
 		Garbage: m.feed.garbage.Load(), LastContact: m.health.lastContact(), Remarks: m.health.remarked(),
+		Stale: m.protect.stale.Load(), Holds: m.protect.holds(),
 	}
+	out.Panic = slices.ContainsFunc(out.Holds, func(h Hold) bool { return h.Reason == HoldPanic })
 	m.health.fill(&out)
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary.dev/tributary/clusters/guard"
 	"tributary.dev/tributary/clusters/listwatch"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
@@ -96,6 +97,8 @@ func (w *written) reconcile(ctx context.Context) {
 	w.reconcileSlices(ctx, keys, fresh)
 	for key := range before {
 		if !wanted[key] {
+			w.m.protect.sawWritten(key, writtenEndpoints)
+			w.m.protect.sawWritten(key, writtenSlices)
 			w.m.feed.bulk(w.m.store.ForgetWritten(key), w.m.feed.cause("Endpoints", "relist", time.Now()))
 		}
 	}
@@ -158,7 +161,7 @@ func (w *written) startEndpoints(ctx context.Context, s scope) {
 	defer w.mu.Unlock()
 	w.watches[s] = start(ctx, listwatch.New(listwatch.Config[store.Versioned[store.Endpoints]]{
 		Kind: r.Resource, Convert: convertWith(w.m.decoder.Endpoints), Key: endpointsKey, Options: opts,
-		Handler: endpointsHandler{w.m.feed, w, s}, MaxObjects: w.m.opts.MaxObjects,
+		Handler: endpointsHandler{w.m.feed, w, s, &guard.Looks{}}, MaxObjects: w.m.protect.maxObjects,
 		Observer: w.m.feed, Logger: w.m.log,
 	}, w.link.source(r)))
 }
@@ -169,7 +172,7 @@ func (w *written) startSlices(ctx context.Context) {
 	w.slices = start(ctx, listwatch.New(listwatch.Config[store.Versioned[store.Slice]]{
 		Kind: resourceSlices.Resource, Convert: convertWith(w.m.decoder.Slice), Key: sliceKey,
 		Options: metav1.ListOptions{LabelSelector: handWrittenSlices},
-		Handler: &slicesHandler{feed: w.m.feed, written: w, owner: map[syncer.Key]syncer.Key{}}, MaxObjects: w.m.opts.MaxObjects,
+		Handler: &slicesHandler{feed: w.m.feed, written: w, owner: map[syncer.Key]syncer.Key{}}, MaxObjects: w.m.protect.maxObjects,
 		Observer: w.m.feed, Logger: w.m.log,
 	}, w.link.source(resourceSlices)))
 }

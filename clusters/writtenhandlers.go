@@ -8,35 +8,24 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"tributary.dev/tributary/clusters/guard"
 	"tributary.dev/tributary/clusters/listwatch"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
-// AbsentWritten is a Service without selector whose Endpoints, or all of whose
-// hand-written slices, a list does not show any more.
-type AbsentWritten struct {
-	Service syncer.Key
-	// Kind is "Endpoints" or "EndpointSlice".
-	Kind string
-	// Ready and NotReady count the addresses known so far, of both kinds.
-	Ready, NotReady int
-}
-
-// keepWritten asks the guard about what a list lacks.
-func (f *feed) keepWritten(service syncer.Key, kind string) bool {
-	known, ready, notReady := f.m.store.WrittenKnown(service)
-	if f.m.opts.Guard == nil || !known || ready+notReady == 0 {
-		return false
-	}
-	return f.m.opts.Guard.Written(f.m.name, AbsentWritten{Service: service, Kind: kind, Ready: ready, NotReady: notReady})
-}
+// The kinds of hand-written endpoints.
+const (
+	writtenEndpoints = "Endpoints"
+	writtenSlices    = "EndpointSlice"
+)
 
 // endpointsHandler takes in the Endpoints of one scope.
 type endpointsHandler struct {
 	*feed
 	written *written
 	scope   scope
+	looks   *guard.Looks
 }
 
 // Replaced implements listwatch.Handler.
@@ -46,8 +35,22 @@ func (h endpointsHandler) Replaced(items []store.Versioned[store.Endpoints], r l
 	for i := range items {
 		listed[items[i].Object.Key] = &items[i]
 	}
+	var wanted, absent []syncer.Key
 	for service := range h.written.wants() {
-		if !h.scope.covers(service) || listed[service] == nil && h.keepWritten(service, "Endpoints") {
+		if !h.scope.covers(service) {
+			continue
+		}
+		wanted = append(wanted, service)
+		if listed[service] == nil {
+			absent = append(absent, service)
+		} else {
+			h.m.protect.sawWritten(service, writtenEndpoints)
+		}
+	}
+	keep := h.m.protect.writtenList(h.looks, writtenEndpoints, absent)
+	for _, service := range wanted {
+		if keep[service] {
+			h.m.store.KeepEndpoints(service, store.Revision(r.ResourceVersion))
 			continue
 		}
 		dirty := h.m.store.ReplaceEndpoints(service, listed[service], store.Revision(r.ResourceVersion))
@@ -58,6 +61,7 @@ func (h endpointsHandler) Replaced(items []store.Versioned[store.Endpoints], r l
 // Upserted implements listwatch.Handler.
 func (h endpointsHandler) Upserted(v store.Versioned[store.Endpoints], e listwatch.EventMeta) {
 	h.event(resourceEndpoints.Resource, e)
+	h.m.protect.sawWritten(v.Object.Key, writtenEndpoints)
 	if h.written.wants()[v.Object.Key] {
 		h.live(h.m.store.UpsertEndpoints(v), h.liveCause("Endpoints", v.Object.Key, "", e))
 	}
@@ -66,6 +70,7 @@ func (h endpointsHandler) Upserted(v store.Versioned[store.Endpoints], e listwat
 // Deleted implements listwatch.Handler.
 func (h endpointsHandler) Deleted(v store.Versioned[store.Endpoints], e listwatch.EventMeta) {
 	h.event(resourceEndpoints.Resource, e)
+	h.m.protect.sawWritten(v.Object.Key, writtenEndpoints)
 	if h.written.wants()[v.Object.Key] {
 		h.live(h.m.store.DeleteEndpoints(v), h.liveCause("Endpoints", v.Object.Key, "", e))
 	}
@@ -90,6 +95,7 @@ type slicesHandler struct {
 	// owner is the Service that each slice was last seen to belong to: the label
 	// that says so can be changed.
 	owner map[syncer.Key]syncer.Key
+	looks guard.Looks
 }
 
 func serviceOf(s *store.Slice) syncer.Key { return syncer.Key{Namespace: s.Namespace, Name: s.Service} }
@@ -104,8 +110,18 @@ func (h *slicesHandler) Replaced(items []store.Versioned[store.Slice], r listwat
 		h.owner[v.Object.Key] = service
 		listed[service] = append(listed[service], v)
 	}
+	var absent []syncer.Key
 	for service := range h.written.wants() {
-		if len(listed[service]) == 0 && h.keepWritten(service, "EndpointSlice") {
+		if len(listed[service]) == 0 {
+			absent = append(absent, service)
+		} else {
+			h.m.protect.sawWritten(service, writtenSlices)
+		}
+	}
+	keep := h.m.protect.writtenList(&h.looks, writtenSlices, absent)
+	for service := range h.written.wants() {
+		if keep[service] {
+			h.m.store.KeepSlices(service, store.Revision(r.ResourceVersion))
 			continue
 		}
 		dirty := h.m.store.ReplaceSlices(service, listed[service], store.Revision(r.ResourceVersion))
@@ -121,6 +137,7 @@ func (h *slicesHandler) Upserted(v store.Versioned[store.Slice], e listwatch.Eve
 		h.leave(v, former, e)
 	}
 	h.owner[v.Object.Key] = service
+	h.m.protect.sawWritten(service, writtenSlices)
 	if h.written.wants()[service] {
 		h.live(h.m.store.UpsertSlice(v), h.liveCause("EndpointSlice", v.Object.Key, "", e))
 	}
@@ -139,6 +156,7 @@ func (h *slicesHandler) Deleted(v store.Versioned[store.Slice], e listwatch.Even
 
 // leave takes a slice from the Service it belonged to.
 func (h *slicesHandler) leave(v store.Versioned[store.Slice], service syncer.Key, e listwatch.EventMeta) {
+	h.m.protect.sawWritten(service, writtenSlices)
 	if h.written.wants()[service] {
 		v.Object.Service = service.Name
 		h.live(h.m.store.DeleteSlice(v), h.liveCause("EndpointSlice", v.Object.Key, "", e))

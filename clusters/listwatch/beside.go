@@ -16,6 +16,7 @@ import (
 // earlier moment.
 type beside[T any] struct {
 	result chan fetched[T]
+	seen   uint64 // the revision that had been seen when the list was begun
 	noted  map[syncer.Key]note[T]
 }
 
@@ -29,7 +30,7 @@ type note[T any] struct {
 // listBeside begins a list. It is repeated until it succeeds or ctx ends; in
 // both cases something is sent.
 func (l *Loop[T]) listBeside(ctx context.Context) *beside[T] {
-	b := &beside[T]{result: make(chan fetched[T], 1), noted: make(map[syncer.Key]note[T])}
+	b := &beside[T]{result: make(chan fetched[T], 1), seen: l.rvNumber, noted: make(map[syncer.Key]note[T])}
 	delay := l.pace.wait(time.Now())
 	l.children.Go(func() {
 		retry := backoff{base: retryBase, limit: retryLimit}
@@ -73,7 +74,7 @@ func (f *follower[T]) apply(list fetched[T]) {
 	l.pace.done(time.Now(), list.took)
 	list.items = b.over(list, l.cfg.Key)
 	rv, rvNumber := l.rv, l.rvNumber
-	l.replace(list, Requested)
+	l.replace(list, Requested, b.seen)
 	if rvNumber == 0 || rvNumber > l.rvNumber {
 		l.rv, l.rvNumber = rv, rvNumber // the stream was ahead, or no one can tell
 		l.seen.Store(rvNumber)

@@ -160,7 +160,11 @@ func (r *recorder) Replaced(items []item, rep Replacement) {
 	for _, i := range items {
 		r.picture[i.Name] = i.value
 	}
-	r.log = append(r.log, fmt.Sprintf("replaced %s@%s %d", rep.Reason, rep.ResourceVersion, len(items)))
+	line := fmt.Sprintf("replaced %s@%s %d", rep.Reason, rep.ResourceVersion, len(items))
+	if rep.Older {
+		line += " older"
+	}
+	r.log = append(r.log, line)
 }
 
 func (r *recorder) Upserted(i item, e EventMeta) {

@@ -28,6 +28,9 @@ type Replacement struct {
 	Reason Reason
 	// ResourceVersion of the list.
 	ResourceVersion string
+	// Older is true when that is below a revision that had been seen before the list
+	// was begun: the server went back in time, as after a restored etcd.
+	Older bool
 	// Finished is when its last object had been read.
 	Finished time.Time
 }

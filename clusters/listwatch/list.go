@@ -49,17 +49,21 @@ func (l *Loop[T]) relist(ctx context.Context) {
 		l.failed(ctx, f.err, generation)
 		return
 	}
-	l.replace(f, l.due)
+	l.replace(f, l.due, l.rvNumber)
 	l.due, l.stream, l.streamGen = "", f.stream, generation
 }
 
-// replace hands a complete list to the handler and resumes from its revision.
-func (l *Loop[T]) replace(f fetched[T], reason Reason) {
-	l.rv, l.rvNumber, l.garbled = f.rv, number(f.rv), 0
-	l.floor = l.rvNumber
-	l.seen.Store(l.rvNumber)
+// replace hands a complete list to the handler and resumes from its revision. seen
+// is the revision that had been seen before the list was begun.
+func (l *Loop[T]) replace(f fetched[T], reason Reason, seen uint64) {
+	listed := number(f.rv)
+	l.rv, l.rvNumber, l.garbled = f.rv, listed, 0
+	l.floor = listed
+	l.seen.Store(listed)
 	l.cfg.Observer.Listed(l.cfg.Kind, reason, len(f.items), f.took)
-	l.cfg.Handler.Replaced(f.items, Replacement{Reason: reason, ResourceVersion: f.rv, Finished: time.Now()})
+	l.cfg.Handler.Replaced(f.items, Replacement{
+		Reason: reason, ResourceVersion: f.rv, Older: listed != 0 && listed < seen, Finished: time.Now(),
+	})
 }
 
 // fetch reads a complete list, as a stream where asked and possible, else page
@@ -146,13 +150,21 @@ func (l *Loop[T]) appendItems(items []T, page runtime.Object) ([]T, error) {
 		if !ok {
 			return nil
 		}
-		if l.cfg.MaxObjects > 0 && len(items) >= l.cfg.MaxObjects {
-			return fmt.Errorf("list %s: %w (%d)", l.cfg.Kind, ErrTooManyObjects, l.cfg.MaxObjects)
+		if most := l.most(); most > 0 && len(items) >= most {
+			return fmt.Errorf("list %s: %w (%d)", l.cfg.Kind, ErrTooManyObjects, most)
 		}
 		items = append(items, item)
 		return nil
 	})
 	return items, err
+}
+
+// most is how many objects are taken; 0: any number.
+func (l *Loop[T]) most() int {
+	if l.cfg.MaxObjects == nil {
+		return 0
+	}
+	return l.cfg.MaxObjects()
 }
 
 // convert refuses what is no object, or no object of the kind.

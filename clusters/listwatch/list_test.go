@@ -99,7 +99,7 @@ func TestListOfAnotherType(t *testing.T) {
 }
 
 func TestTooManyObjects(t *testing.T) {
-	capped := func(cfg *Config[item], _ *Source) { cfg.MaxObjects = 2 }
+	capped := func(cfg *Config[item], _ *Source) { cfg.MaxObjects = func() int { return 2 } }
 	c := &cluster{list: one(5, pod("a", 1, ""), pod("b", 2, ""), pod("c", 3, ""))}
 	play(t, c, capped, func(s *scene) {
 		s.wantLog()

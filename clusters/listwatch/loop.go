@@ -34,8 +34,9 @@ type Config[T any] struct {
 	Options metav1.ListOptions
 	// PageSize is the limit of one page (default 500).
 	PageSize int64
-	// MaxObjects fails lists that are longer (default 0: no bound).
-	MaxObjects int
+	// MaxObjects fails lists that are longer than it says at the time; nil or 0 is no
+	// bound. It is called for each object and from any goroutine.
+	MaxObjects func() int
 	// Observer counts; nil counts nothing.
 	Observer Observer
 	// Logger is used sparingly: states belong to the handler. Nil logs nothing.

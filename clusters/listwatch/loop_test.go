@@ -385,7 +385,7 @@ func TestRewindForgetsTheRevision(t *testing.T) {
 		}
 		s.loop.Rewind()
 		synctest.Wait()
-		s.wantLog("replaced first_fill@100 0", "added b=1@101", "replaced rewound@50 1")
+		s.wantLog("replaced first_fill@100 0", "added b=1@101", "replaced rewound@50 1 older")
 		if rv := s.watches[1].ResourceVersion; rv != "50" {
 			t.Errorf("watch from %q, want 50", rv)
 		}

@@ -95,8 +95,8 @@ func (l *Loop[T]) initialEvent(byKey map[syncer.Key]T, e Event) (end bool, rv st
 	default:
 		l.garbage(fmt.Sprintf("event of type %q", e.Type), nil)
 	}
-	if l.cfg.MaxObjects > 0 && len(byKey) > l.cfg.MaxObjects {
-		return false, "", fmt.Errorf("list %s: %w (%d)", l.cfg.Kind, ErrTooManyObjects, l.cfg.MaxObjects)
+	if most := l.most(); most > 0 && len(byKey) > most {
+		return false, "", fmt.Errorf("list %s: %w (%d)", l.cfg.Kind, ErrTooManyObjects, most)
 	}
 	return false, "", nil
 }

@@ -21,9 +21,6 @@ type PodReplacement struct {
 	Absent []AbsentPod
 	// Impact of removing all of them.
 	Impact Impact
-	// Older is true when the list's revision is below one that was seen before: the
-	// member went back in time, as after a restored etcd.
-	Older bool
 
 	store   *Store
 	list    []Versioned[syncer.Pod]
@@ -65,7 +62,6 @@ func (s *Store) PlanReplacePods(list []Versioned[syncer.Pod], rv uint64) *PodRep
 			}
 		}
 	}
-	r.Older = s.podsOlder(rv)
 	if len(r.records) > 0 {
 		r.Impact = s.podImpact(list, r.records)
 		r.describe()

@@ -17,8 +17,6 @@ type ServiceReplacement struct {
 	Absent []AbsentService
 	// Impact of removing all of them.
 	Impact Impact
-	// Older is true when the list's revision is below one that was seen before.
-	Older bool
 
 	store    *Store
 	list     []Versioned[syncer.Service]
@@ -55,7 +53,6 @@ func (s *Store) PlanReplaceServices(list []Versioned[syncer.Service], rv uint64)
 			}
 		}
 	}
-	r.Older = s.servicesOlder(rv)
 	if len(absent) == 0 {
 		return r
 	}

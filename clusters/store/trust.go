@@ -7,49 +7,6 @@ import "tributary.dev/tributary/syncer"
 
 // This file is for whoever does not believe all that a member shows.
 
-// PodsOlder reports whether a list of pods at revision rv goes back in time: its
-// revision is below one seen before, as after an etcd was restored.
-func (s *Store) PodsOlder(rv uint64) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.podsOlder(rv)
-}
-
-func (s *Store) podsOlder(rv uint64) bool {
-	if rv == 0 || rv < s.podSequence.floor {
-		return rv != 0
-	}
-	for _, ns := range s.namespaces {
-		for _, rec := range ns.pods {
-			if rv < rec.rv {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// ServicesOlder is PodsOlder for Services.
-func (s *Store) ServicesOlder(rv uint64) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.servicesOlder(rv)
-}
-
-func (s *Store) servicesOlder(rv uint64) bool {
-	if rv == 0 || rv < s.serviceSequence.floor {
-		return rv != 0
-	}
-	for _, ns := range s.namespaces {
-		for _, svc := range ns.services {
-			if rv < svc.rv {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // RetakePod takes in another reading of a pod that is held as it was last seen:
 // it keeps its revision, so that the next event is not taken for an old one. It
 // does nothing if another pod of its name is there by now, or if the pod is held

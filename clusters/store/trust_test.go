@@ -39,24 +39,3 @@ func TestRetakePod(t *testing.T) {
 		t.Errorf("%d pods and %d Services", pods, services)
 	}
 }
-
-func TestOlder(t *testing.T) {
-	w := newWorld(t)
-	if w.PodsOlder(5) || w.ServicesOlder(5) {
-		t.Error("a first list is older than nothing")
-	}
-	w.serve(aService("web", "web"))
-	w.ReplaceServices([]Versioned[syncer.Service]{{Object: aService("web", "web"), RV: 50}}, 60)
-	w.ReplacePods(podsAt(100, aPod("p1", "web", 1)), 110)
-	w.UpsertPod(podsAt(120, aPod("p2", "web", 2))[0])
-	for rv, want := range map[uint64]bool{0: false, 100: true, 110: true, 119: true, 120: false, 130: false} {
-		if got := w.PodsOlder(rv); got != want {
-			t.Errorf("pods at %d: older is %v", rv, got)
-		}
-	}
-	for rv, want := range map[uint64]bool{0: false, 59: true, 60: false} {
-		if got := w.ServicesOlder(rv); got != want {
-			t.Errorf("Services at %d: older is %v", rv, got)
-		}
-	}
-}

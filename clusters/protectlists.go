@@ -1,0 +1,176 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/clusters/guard"
+	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// podList takes in a complete list of pods.
+func (p *protection) podList(items []store.Versioned[syncer.Pod], r listwatch.Replacement) []store.Dirty {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, rv := p.m.store, store.Revision(r.ResourceVersion)
+	now, l := time.Now(), &p.lists[guardedPods]
+	l.note(now, len(items))
+	if again, doubted := l.looks.Doubt(now, p.limits, r.Older); doubted {
+		known := items[:0]
+		for _, v := range items {
+			if held := s.Pod(v.Object.Key); held != nil {
+				v.Object = *held
+				known = append(known, v)
+			}
+		}
+		l.keep(now, again)
+		return s.PlanReplacePods(known, rv).Apply(func(store.AbsentPod) bool { return true })
+	}
+	p.readiness.List(now, p.limits, s, p.pod, items)
+	plan := s.PlanReplacePods(items, rv)
+	d := l.looks.Look(now, p.limits, loss(plan.Impact, l.empty))
+	dirty := plan.Apply(p.keepPods(plan, d))
+	p.readiness.Recount(s.Pods())
+	held, _ := s.Held()
+	l.decided(now, d, held)
+	return dirty
+}
+
+// keepPods says which pods stay although a list lacks them: those of replicas
+// that would lose endpoints. One whose deletion had begun, or whose address
+// another pod has by now, does not.
+func (p *protection) keepPods(plan *store.PodReplacement, d guard.Decision) func(store.AbsentPod) bool {
+	if d.Verdict == guard.Pass {
+		return nil
+	}
+	losing := plan.Impact.Losing
+	return func(a store.AbsentPod) bool {
+		if a.Reused || a.Pod.Terminating() || d.Confirmed && a.Held {
+			return false
+		}
+		return slices.ContainsFunc(p.m.store.ReplicasOf(a.Pod.Key), func(replica syncer.Key) bool { return contains(losing, replica) })
+	}
+}
+
+// contains searches sorted keys.
+func contains(keys []syncer.Key, key syncer.Key) bool {
+	_, found := slices.BinarySearchFunc(keys, key, syncer.Key.Compare)
+	return found
+}
+
+// serviceList takes in a complete list of Services.
+func (p *protection) serviceList(items []store.Versioned[syncer.Service], r listwatch.Replacement) []store.Dirty {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, rv := p.m.store, store.Revision(r.ResourceVersion)
+	now, l := time.Now(), &p.lists[guardedServices]
+	l.note(now, len(items))
+	if again, doubted := l.looks.Doubt(now, p.limits, r.Older); doubted {
+		known := items[:0]
+		for _, v := range items {
+			if held := s.Service(v.Object.Key); held != nil {
+				v.Object = *held
+				known = append(known, v)
+			}
+		}
+		l.keep(now, again)
+		return s.PlanReplaceServices(known, rv).Apply(func(store.AbsentService) bool { return true })
+	}
+	plan := s.PlanReplaceServices(items, rv)
+	d := l.looks.Look(now, p.limits, loss(plan.Impact, l.empty))
+	var keep func(store.AbsentService) bool
+	if d.Verdict != guard.Pass {
+		losing := plan.Impact.Losing
+		keep = func(a store.AbsentService) bool { return contains(losing, a.Replica) && !(d.Confirmed && a.Held) }
+	}
+	dirty := plan.Apply(keep)
+	_, held := s.Held()
+	l.decided(now, d, held)
+	return dirty
+}
+
+func loss(i store.Impact, empty bool) guard.Loss {
+	return guard.Loss{Before: i.Before, Lost: i.Lost, Emptied: len(i.Emptied), Empty: empty}
+}
+
+func (l *listGuard) note(now time.Time, objects int) { l.read, l.empty = now, objects == 0 }
+
+// keep notes that something is kept, and when to look again.
+func (l *listGuard) keep(now, again time.Time) {
+	if l.since.IsZero() {
+		l.since = now
+	}
+	l.again = again
+}
+
+// decided notes what came of a list.
+func (l *listGuard) decided(now time.Time, d guard.Decision, held int) {
+	if held > 0 {
+		l.keep(now, d.Again)
+		return
+	}
+	l.looks.Clear()
+	l.since, l.again = time.Time{}, time.Time{}
+}
+
+// writtenKey names the hand-written endpoints of a Service, of one kind.
+type writtenKey struct {
+	service syncer.Key
+	kind    string
+}
+
+// writtenList judges Services without selector that a list of their hand-written
+// endpoints lacks, and returns those to keep.
+func (p *protection) writtenList(looks *guard.Looks, kind string, absent []syncer.Key) map[syncer.Key]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	keep := map[syncer.Key]bool{}
+	x := guard.Loss{}
+	for _, service := range absent {
+		if known, ready, _ := p.m.store.WrittenKnown(service); known && ready > 0 {
+			keep[service] = true
+			x.Lost += ready
+			x.Emptied++
+		}
+	}
+	now, l := time.Now(), &p.lists[guardedWritten]
+	if x.Lost > 0 {
+		x.Before = p.m.store.Stats().Ready
+	}
+	d := looks.Look(now, p.limits, x)
+	for _, service := range absent {
+		key := writtenKey{service, kind}
+		_, before := p.written[key]
+		if d.Verdict == guard.Pass || d.Confirmed && before {
+			delete(keep, service)
+		}
+		if keep[service] && !before {
+			p.written[key] = now
+		} else if !keep[service] {
+			delete(p.written, key)
+		}
+	}
+	if len(keep) == 0 {
+		looks.Clear()
+		return keep
+	}
+	again := l.again
+	if again.IsZero() || d.Again.Before(again) {
+		again = d.Again
+	}
+	l.keep(now, again)
+	return keep
+}
+
+// sawWritten notes that hand-written endpoints have been seen again, deleted, or
+// are not followed any more.
+func (p *protection) sawWritten(service syncer.Key, kind string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.written, writtenKey{service, kind})
+}
