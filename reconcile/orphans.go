@@ -33,6 +33,7 @@ func completed(g Gathered, members []MemberState, observed plan.Observed, delete
 			all = append(slices.Clip(all), plan.Recover(cluster, observed)...)
 		}
 	}
+	aged(all, members)
 	if len(shares) > 0 || len(all) > 0 {
 		return all, true
 	}

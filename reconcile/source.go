@@ -48,6 +48,9 @@ type MemberState struct {
 	// started. It stays true while the member is away later: only then absence of
 	// a contribution means that there is none.
 	Synced bool
+	// Stale is true while the member has been out of sight for longer than it may:
+	// other members' ready endpoints are preferred to its own.
+	Stale bool
 }
 
 // Recorder is told what the reconciler does; *metrics.Metrics is one. All

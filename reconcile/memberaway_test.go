@@ -1,0 +1,114 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
+
+package reconcile
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// TestRestartWhileAMemberIsAway starts a second process while one of two members
+// cannot be seen: in every mode of writing, what it contributed stays, through
+// changes of the other one too, and nothing is written for its sake.
+func TestRestartWhileAMemberIsAway(t *testing.T) {
+	db := syncer.Key{Namespace: "shop", Name: "db"}
+	for mode, write := range map[string][2]bool{"both": {true, true}, "Endpoints": {true, false}, "EndpointSlices": {false, true}} {
+		t.Run(mode, func(t *testing.T) {
+			g := newGround(t, "a", "b")
+			g.options.Settings.WriteEndpoints, g.options.Settings.WriteSlices = write[0], write[1]
+			g.options.NoSlices = !write[1]
+			g.source.set("a", service(web, 10, 8080), pod(web, "10.0.0.1", true), pod(web, "10.0.0.2", true), pod(web, "10.0.0.3", false))
+			g.source.set("b", service(web, 20, 8080), pod(web, "10.8.0.1", true))
+			g.source.set("a", service(db, 10, 5432), pod(db, "10.0.0.9", true))
+			g.start()
+			expect := func(key syncer.Key, want ...string) {
+				t.Helper()
+				endpoints, sliced := g.addresses(key)
+				if write[0] && !slices.Equal(endpoints, want) || write[1] && !slices.Equal(sliced, want) {
+					t.Errorf("%s has Endpoints %v and slices %v, want %v", key, endpoints, sliced, want)
+				}
+			}
+			expect(web, "10.0.0.1", "10.0.0.2", "10.8.0.1")
+			if got := g.rec.Standing("a"); !maps.Equal(got, map[syncer.Key]int{web: 2, db: 1}) {
+				t.Errorf("of a stands %v", got)
+			}
+			g.stop()
+
+			g.writes()
+			g.source.unset("a", web)
+			g.source.unset("a", db)
+			g.source.setSynced("a", false)
+			g.start()
+			g.expectWrites()
+			g.rec.Resync("b", "resync")
+			g.settle()
+			g.expectWrites()
+
+			g.set("b", service(web, 20, 8080), pod(web, "10.8.0.1", false), pod(web, "10.8.0.2", true))
+			g.settle()
+			expect(web, "10.0.0.1", "10.0.0.2", "10.8.0.2")
+			g.unset("b", web)
+			g.settle()
+			expect(web, "10.0.0.1", "10.0.0.2")
+			expect(db, "10.0.0.9")
+			g.stop()
+
+			g.start() // and once more, with only what was recovered standing
+			g.writes()
+			g.source.set("a", service(web, 10, 8080), pod(web, "10.0.0.1", true), pod(web, "10.0.0.3", true))
+			g.source.setSynced("a", true)
+			g.rec.Resync("a", "resync")
+			g.settle()
+			expect(web, "10.0.0.1", "10.0.0.3")
+			expect(db)
+		})
+	}
+}
+
+// TestStaleMember checks that the endpoints of a member that has been out of
+// sight for too long make way for those of others, and for nobody else.
+func TestStaleMember(t *testing.T) {
+	g := newGround(t, "a", "b")
+	only := syncer.Key{Namespace: "shop", Name: "only"}
+	g.source.set("a", service(web, 10, 8080), pod(web, "10.0.0.1", true))
+	g.source.set("b", service(web, 20, 8080), pod(web, "10.8.0.1", true))
+	g.source.set("a", service(only, 10, 8080), pod(only, "10.0.0.2", true))
+	g.start()
+	g.source.setStale("a", true)
+	g.rec.Resync("a", "stale")
+	g.settle()
+	g.expect(web, "10.8.0.1")
+	g.expect(only, "10.0.0.2")
+
+	g.set("b", service(web, 20, 8080), pod(web, "10.8.0.1", false))
+	g.settle()
+	g.expect(web, "10.0.0.1") // the last ready one
+	g.set("b", service(web, 20, 8080), pod(web, "10.8.0.1", true))
+	g.settle()
+
+	g.stop() // another process that has never seen the member knows as much
+	g.source.unset("a", web)
+	g.source.unset("a", only)
+	g.source.setSynced("a", false)
+	g.writes()
+	g.start()
+	g.expect(web, "10.8.0.1")
+	g.expect(only, "10.0.0.2")
+	g.expectWrites()
+}
+
+func (m *members) setStale(cluster string, stale bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.states {
+		if m.states[i].Name == cluster {
+			m.states[i].Stale = stale
+		}
+	}
+}

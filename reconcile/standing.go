@@ -1,0 +1,30 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
+)
+
+// Standing counts, by replica, the ready endpoints of a cluster that stand in the
+// ingress cluster. It walks over all replicas.
+func (r *Reconciler) Standing(cluster string) map[syncer.Key]int {
+	standing := map[syncer.Key]int{}
+	for _, key := range r.view.owned(nil) {
+		if n := plan.ReadyByCluster(r.view.observed(key))[cluster]; n > 0 {
+			standing[key] = n
+		}
+	}
+	return standing
+}
+
+// aged marks what comes from members that have been out of sight for too long.
+func aged(contributions []plan.Contribution, members []MemberState) {
+	for i := range contributions {
+		if at := memberAt(members, contributions[i].Cluster); at >= 0 {
+			contributions[i].Stale = members[at].Stale
+		}
+	}
+}
