@@ -212,6 +212,14 @@ func TestNodeZoneHostnameTarget(t *testing.T) {
 	}
 }
 
+// TestAMissingNodeNeverBlocks: upstream leaves the pod out of slices and tries
+// again and again (kubernetes#107927); a Node says nothing about readiness.
+func TestAMissingNodeNeverBlocks(t *testing.T) {
+	unknown := Options{Zone: func(string) string { return "" }}
+	got := Compute(newService(), slices.Values([]*Pod{newPod("a", "10.0.0.1", onNode("gone")), newPod("b", "10.0.0.2", onNode(""))}), unknown)
+	wantLines(t, "endpoints", showEndpoints(got.Endpoints), []string{"10.0.0.1 http:8080/TCP ready serving", "10.0.0.2 http:8080/TCP ready serving"})
+}
+
 // TestSameAddressOfTwoPods keeps both, as upstream does (kubernetes#115906): an
 // address is identified together with the pod behind it.
 func TestSameAddressOfTwoPods(t *testing.T) {

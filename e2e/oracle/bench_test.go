@@ -1,6 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
+
 package oracle
 
 import (
@@ -70,7 +72,7 @@ func BenchmarkUpstreamSyncService(b *testing.B) {
 
 func upstreamController(b *testing.B, size int) (c *endpoint.Controller, stop func()) {
 	ctx, cancel := context.WithCancel(b.Context())
-	client := fake.NewSimpleClientset() //nolint:staticcheck // as in UpstreamEndpoints
+	client := fake.NewSimpleClientset()
 	client.PrependReactor("create", "endpoints", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, nil
 	})

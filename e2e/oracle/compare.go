@@ -1,6 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
+
 package oracle
 
 import (
@@ -18,8 +20,8 @@ func uid(text string) types.UID { return types.UID(text) }
 
 // DiffEndpoints compares our Endpoints with what upstream created for the case
 // without refusals, order included. It returns "" when they are equal.
-func DiffEndpoints(o *Ours, upstream *corev1.Endpoints) string { //nolint:staticcheck // v1 Endpoints are the subject
-	var want []corev1.EndpointSubset //nolint:staticcheck // as above
+func DiffEndpoints(o *Ours, upstream *corev1.Endpoints) string {
+	var want []corev1.EndpointSubset
 	var truncated, trigger string
 	if upstream != nil {
 		want = forgiveSubsets(upstream.Subsets)
@@ -90,9 +92,9 @@ func text(label string, s *string) string {
 	return label + *s
 }
 
-func showSubsets(subsets []corev1.EndpointSubset) []string { //nolint:staticcheck // v1 Endpoints are the subject
+func showSubsets(subsets []corev1.EndpointSubset) []string {
 	var out []string
-	address := func(state string, a *corev1.EndpointAddress) { //nolint:staticcheck // as above
+	address := func(state string, a *corev1.EndpointAddress) {
 		out = append(out, fmt.Sprintf("  %s %s%s%s %+v", state, a.IP, text(" node=", a.NodeName), " host="+a.Hostname, a.TargetRef))
 	}
 	for i := range subsets {

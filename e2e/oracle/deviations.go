@@ -1,6 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
+
 package oracle
 
 import (
@@ -134,12 +136,12 @@ func (c *Case) withOneAddress() *Case {
 // forgiveSubsets removes from upstream's subsets those without any address,
 // which truncation leaves and the API refuses (D2), and node names that point
 // to nothing (D6).
-func forgiveSubsets(subsets []corev1.EndpointSubset) []corev1.EndpointSubset { //nolint:staticcheck // v1 Endpoints are the subject
-	subsets = slices.DeleteFunc(subsets, func(s corev1.EndpointSubset) bool { //nolint:staticcheck // as above
+func forgiveSubsets(subsets []corev1.EndpointSubset) []corev1.EndpointSubset {
+	subsets = slices.DeleteFunc(subsets, func(s corev1.EndpointSubset) bool {
 		return len(s.Addresses)+len(s.NotReadyAddresses) == 0
 	})
 	for i := range subsets {
-		for _, list := range [][]corev1.EndpointAddress{subsets[i].Addresses, subsets[i].NotReadyAddresses} { //nolint:staticcheck // as above
+		for _, list := range [][]corev1.EndpointAddress{subsets[i].Addresses, subsets[i].NotReadyAddresses} {
 			for j := range list {
 				if list[j].NodeName != nil && *list[j].NodeName == "" {
 					list[j].NodeName = nil

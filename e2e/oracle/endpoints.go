@@ -1,6 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
+
 package oracle
 
 import (
@@ -20,7 +22,7 @@ import (
 // UpstreamEndpoints runs upstream's endpoints controller over cases that no
 // Endpoints exist for, and returns what it creates, by namespace. Services that
 // it must leave alone are checked to be left alone.
-func UpstreamEndpoints(ctx context.Context, cases []*Case) (map[string]*corev1.Endpoints, error) { //nolint:staticcheck // v1 Endpoints are the subject
+func UpstreamEndpoints(ctx context.Context, cases []*Case) (map[string]*corev1.Endpoints, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	objects := make([]runtime.Object, 0, 4*len(cases))
 	expected := 0
@@ -33,7 +35,7 @@ func UpstreamEndpoints(ctx context.Context, cases []*Case) (map[string]*corev1.E
 			expected++
 		}
 	}
-	client := fake.NewSimpleClientset(objects...) //nolint:staticcheck // NewClientset tracks managed fields, which costs time and shows nothing here
+	client := fake.NewSimpleClientset(objects...)
 	got := newCollector(expected)
 	client.PrependReactor("create", "endpoints", got.react)
 	client.PrependReactor("create", "events", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -73,13 +75,13 @@ func hasController(s *corev1.Service) bool {
 // when more than 100 events wait.
 type collector struct {
 	mu          sync.Mutex
-	byNamespace map[string]*corev1.Endpoints //nolint:staticcheck // v1 Endpoints are the subject
+	byNamespace map[string]*corev1.Endpoints
 	missing     int
 	done        chan struct{}
 }
 
 func newCollector(expected int) *collector {
-	c := &collector{byNamespace: map[string]*corev1.Endpoints{}, missing: expected, done: make(chan struct{})} //nolint:staticcheck // as above
+	c := &collector{byNamespace: map[string]*corev1.Endpoints{}, missing: expected, done: make(chan struct{})}
 	if expected == 0 {
 		close(c.done)
 	}
@@ -88,7 +90,7 @@ func newCollector(expected int) *collector {
 
 func (c *collector) react(action clienttesting.Action) (bool, runtime.Object, error) {
 	object := action.(clienttesting.CreateAction).GetObject()
-	created := object.(*corev1.Endpoints).DeepCopy() //nolint:staticcheck // as above
+	created := object.(*corev1.Endpoints).DeepCopy()
 	created.Namespace = action.GetNamespace()
 	c.mu.Lock()
 	defer c.mu.Unlock()

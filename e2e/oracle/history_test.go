@@ -1,6 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
+
 package oracle
 
 import (
@@ -113,20 +115,20 @@ func endpointLines(list []*discoveryv1.EndpointSlice) []string {
 type upstreamWorld struct {
 	controller               *endpoint.Controller
 	pods, services, existing cache.Store
-	standing                 *corev1.Endpoints //nolint:staticcheck // v1 Endpoints are the subject
+	standing                 *corev1.Endpoints
 	revision                 int
 	wrote                    bool
 }
 
 func newUpstreamWorld(t *testing.T, c *Case) *upstreamWorld {
-	client := fake.NewSimpleClientset() //nolint:staticcheck // as in UpstreamEndpoints
+	client := fake.NewSimpleClientset()
 	core := informers.NewSharedInformerFactory(client, 0).Core().V1()
 	w := &upstreamWorld{pods: core.Pods().Informer().GetStore(), services: core.Services().Informer().GetStore(),
 		existing: core.Endpoints().Informer().GetStore()}
 	client.PrependReactor("*", "endpoints", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		w.wrote = true
 		w.revision++
-		written := a.(clienttesting.CreateAction).GetObject().(*corev1.Endpoints).DeepCopy() //nolint:staticcheck // as above
+		written := a.(clienttesting.CreateAction).GetObject().(*corev1.Endpoints).DeepCopy()
 		written.Namespace, written.ResourceVersion = c.Name(), strconv.Itoa(w.revision)
 		w.standing = written
 		return true, written, w.existing.Update(written)

@@ -1,6 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
+
 package oracle
 
 import (
@@ -21,7 +23,7 @@ import (
 // HandWritten is a Service without selector with its hand-written Endpoints.
 type HandWritten struct {
 	Service   *corev1.Service
-	Endpoints *corev1.Endpoints //nolint:staticcheck // v1 Endpoints are the subject
+	Endpoints *corev1.Endpoints
 }
 
 // UpstreamMirror runs upstream's mirroring controller over hand-written
@@ -34,7 +36,7 @@ func UpstreamMirror(ctx context.Context, list []HandWritten, expected int) (map[
 	for _, h := range list {
 		objects = append(objects, h.Service, h.Endpoints)
 	}
-	client := fake.NewSimpleClientset(objects...) //nolint:staticcheck // as in UpstreamEndpoints
+	client := fake.NewSimpleClientset(objects...)
 	var mu sync.Mutex
 	created := map[string][]*discoveryv1.EndpointSlice{}
 	total := 0

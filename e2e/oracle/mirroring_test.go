@@ -1,6 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
+
 package oracle
 
 import (
@@ -75,7 +77,7 @@ func spellOut(list []*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
 // single subset has application protocols: upstream compares those by pointer,
 // so that a port which several subsets repeat is several ports to it.
 func (g *generator) handWritten(namespace string) HandWritten {
-	h := HandWritten{Service: g.service(namespace), Endpoints: &corev1.Endpoints{}} //nolint:staticcheck // v1 Endpoints are the subject
+	h := HandWritten{Service: g.service(namespace), Endpoints: &corev1.Endpoints{}}
 	h.Service.Spec.Selector = nil
 	h.Service.Spec.Type = corev1.ServiceTypeClusterIP
 	h.Endpoints.Namespace, h.Endpoints.Name = namespace, h.Service.Name

@@ -1,6 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
+
 package oracle
 
 import (
@@ -58,13 +60,13 @@ func pointers[T any](list []T) iter.Seq[*T] {
 }
 
 // endpointSubsets is the API form of subsets.
-func endpointSubsets(subsets []syncer.Subset) []corev1.EndpointSubset { //nolint:staticcheck // v1 Endpoints are the subject
-	out := make([]corev1.EndpointSubset, len(subsets)) //nolint:staticcheck // as above
+func endpointSubsets(subsets []syncer.Subset) []corev1.EndpointSubset {
+	out := make([]corev1.EndpointSubset, len(subsets))
 	for i := range subsets {
 		s := &subsets[i]
 		out[i].Addresses, out[i].NotReadyAddresses = endpointAddresses(s.Ready), endpointAddresses(s.NotReady)
 		for _, p := range s.Ports {
-			port := corev1.EndpointPort{Name: p.Name, Port: p.Number, Protocol: corev1.Protocol(p.Protocol)} //nolint:staticcheck // as above
+			port := corev1.EndpointPort{Name: p.Name, Port: p.Number, Protocol: corev1.Protocol(p.Protocol)}
 			if p.AppProtocol.Set {
 				port.AppProtocol = new(p.AppProtocol.Value)
 			}
@@ -74,10 +76,10 @@ func endpointSubsets(subsets []syncer.Subset) []corev1.EndpointSubset { //nolint
 	return out
 }
 
-func endpointAddresses(list []syncer.Address) []corev1.EndpointAddress { //nolint:staticcheck // as above
-	var out []corev1.EndpointAddress //nolint:staticcheck // as above
+func endpointAddresses(list []syncer.Address) []corev1.EndpointAddress {
+	var out []corev1.EndpointAddress
 	for i := range list {
-		a := corev1.EndpointAddress{IP: list[i].Addr.String(), Hostname: list[i].Hostname, TargetRef: objectReference(list[i].Target)} //nolint:staticcheck // as above
+		a := corev1.EndpointAddress{IP: list[i].Addr.String(), Hostname: list[i].Hostname, TargetRef: objectReference(list[i].Target)}
 		if list[i].NodeName != "" {
 			a.NodeName = &list[i].NodeName
 		}

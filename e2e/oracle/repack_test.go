@@ -1,6 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
+
 package oracle
 
 import (
@@ -21,7 +23,7 @@ import (
 // upstreamRepack runs upstream's RepackSubsets over our values. It compares
 // application protocols by pointer, so equal ones get one pointer here, as they
 // have within one Service.
-func upstreamRepack(subsets []syncer.Subset) []corev1.EndpointSubset { //nolint:staticcheck // v1 Endpoints are the subject
+func upstreamRepack(subsets []syncer.Subset) []corev1.EndpointSubset {
 	given := endpointSubsets(subsets)
 	shared := map[string]*string{}
 	for i := range given {

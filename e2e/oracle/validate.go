@@ -1,6 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//lint:file-ignore SA1019 core/v1 Endpoints and the plain fake clientset are what is tested with
+
 package oracle
 
 import (
@@ -18,7 +20,7 @@ import (
 // Validate asks the API server's validation whether it would accept what we
 // write for a case.
 func Validate(o *Ours) error {
-	endpoints := &corev1.Endpoints{Subsets: endpointSubsets(o.Subsets)} //nolint:staticcheck // v1 Endpoints are the subject
+	endpoints := &corev1.Endpoints{Subsets: endpointSubsets(o.Subsets)}
 	endpoints.Name, endpoints.Namespace = o.Contribution.Service.Name, o.Contribution.Service.Namespace
 	var internal core.Endpoints
 	if err := corev1conversion.Convert_v1_Endpoints_To_core_Endpoints(endpoints, &internal, nil); err != nil {
