@@ -205,7 +205,7 @@ var (
 // conflictReasons are the values of the label of conflicts that are always
 // shown, at 0 too.
 func conflictReasons() []string {
-	return []string{"foreign_object", "port", "headless", "duplicate_ip", "selector"}
+	return []string{"foreign_object", "port", "headless", "duplicate_ip", "selector", "name", "annotation"}
 }
 
 // rejectReasons are the values of the label of rejected_addresses_total.

@@ -28,6 +28,12 @@ type Diff struct {
 	// Replicas is true if what is written differs, Listen if the address does, and
 	// Leases if the Leases do.
 	Replicas, Listen, Leases bool
+	// Policy is true if how the Services of members that stay share replicas may
+	// differ: a mode, a drain, the order of the members.
+	Policy bool
+	// Annotations is true if other annotations are taken over: Services have to be
+	// read again, because what is not taken over is not kept.
+	Annotations bool
 }
 
 // Empty reports whether there is no difference.
@@ -41,6 +47,8 @@ func Compare(old, new *Loaded) Diff {
 		Replicas:       !reflect.DeepEqual(old.Config.Replicas, new.Config.Replicas),
 		Listen:         old.Config.Listen != new.Config.Listen,
 		Leases:         old.Config.Leases != new.Config.Leases,
+		Policy:         old.Config.Policy().differs(new.Config.Policy()),
+		Annotations:    !reflect.DeepEqual(old.Config.Replicas.Annotations, new.Config.Replicas.Annotations),
 	}
 	moved := !reflect.DeepEqual(old.Config.Replicas.placing(), new.Config.Replicas.placing())
 	before := byName(old.Config.Clusters)

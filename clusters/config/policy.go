@@ -5,6 +5,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -44,11 +45,21 @@ type policyCluster struct {
 
 // Policy compiles the policy of a configuration.
 func (c *Config) Policy() *Policy {
-	p := &Policy{replicas: c.Replicas}
+	r := c.Replicas
+	p := &Policy{replicas: Replicas{Mode: r.Mode, SeparateName: r.SeparateName, Failover: r.Failover, Rules: r.Rules}}
 	for _, member := range c.Clusters {
 		p.clusters = append(p.clusters, policyCluster{member.Name, member.Mode, member.Drain, member.Force})
 	}
 	return p
+}
+
+// differs reports whether two policies say different things about the members that
+// are in both.
+func (p *Policy) differs(q *Policy) bool {
+	both := func(in, other *Policy) []policyCluster {
+		return slices.DeleteFunc(slices.Clone(in.clusters), func(c policyCluster) bool { return other.cluster(c.name).name == "" })
+	}
+	return !reflect.DeepEqual(p.replicas, q.replicas) || !slices.Equal(both(p, q), both(q, p))
 }
 
 func (p *Policy) cluster(name string) policyCluster {

@@ -260,18 +260,27 @@ func TestDiffOfModes(t *testing.T) {
 	for _, test := range []struct {
 		member, replicas string
 		changed          []string
-		replicasChanged  bool
+		written          bool
+		policy           bool
 	}{
-		{"", "mode: separate", []string{"idc-a", "idc-b", "idc-c"}, true},
-		{"", "rules: [{namespaces: [a], mode: failover}]", []string{"idc-a", "idc-b", "idc-c"}, true},
-		{"", "failover: [idc-b]", nil, true},
-		{"drain: true", "", []string{"idc-b"}, false},
-		{"mode: failover", "", []string{"idc-b"}, false},
-		{"namespaces: {prefix: a-}", "", []string{"idc-b"}, false},
+		{"", "mode: separate", []string{"idc-a", "idc-b", "idc-c"}, true, true},
+		{"", "rules: [{namespaces: [a], mode: failover}]", []string{"idc-a", "idc-b", "idc-c"}, true, true},
+		{"", "failover: [idc-b]", nil, true, true},
+		{"", "annotations: {pass: [a]}", nil, true, false},
+		{"drain: true", "", []string{"idc-b"}, false, true},
+		{"mode: failover", "", []string{"idc-b"}, false, true},
+		{"namespaces: {prefix: a-}", "", []string{"idc-b"}, false, false},
 	} {
 		d := Compare(old, &Loaded{Config: mustParse(t, three(test.member, test.replicas))})
-		if !slices.Equal(d.Changed, test.changed) || d.Replicas != test.replicasChanged {
+		if !slices.Equal(d.Changed, test.changed) || d.Replicas != test.written || d.Policy != test.policy ||
+			d.Annotations != (test.replicas == "annotations: {pass: [a]}") {
 			t.Errorf("%q %q: %+v", test.member, test.replicas, d)
 		}
+	}
+	// The order of the file is an order of members.
+	turned := mustParse(t, three("", ""))
+	slices.Reverse(turned.Clusters)
+	if d := Compare(old, &Loaded{Config: turned}); !d.Policy || d.Changed != nil {
+		t.Errorf("turned round: %+v", d)
 	}
 }

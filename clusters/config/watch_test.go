@@ -234,7 +234,7 @@ func TestEdits(t *testing.T) {
 		{"member added without its kubeconfig", "clusters:\n", "clusters:\n- {name: c, kubeconfig: none}\n", Diff{Added: []string{"c"}, Refused: []string{"c"}}},
 		{"member removed", "- {name: a, kubeconfig: a}\n", "", Diff{Removed: []string{"a"}}},
 		{"member renamed", "name: a,", "name: z,", Diff{Added: []string{"z"}, Removed: []string{"a"}}},
-		{"members in another order", "- {name: a, kubeconfig: a}\n- {name: b, kubeconfig: /k/b}\n", "- {name: b, kubeconfig: /k/b}\n- {name: a, kubeconfig: a}\n", Diff{}},
+		{"members in another order", "- {name: a, kubeconfig: a}\n- {name: b, kubeconfig: /k/b}\n", "- {name: b, kubeconfig: /k/b}\n- {name: a, kubeconfig: a}\n", Diff{Policy: true}},
 		{"context", "kubeconfig: a}", "kubeconfig: a, context: y}", Diff{Reconnect: []string{"a"}}},
 		{"context named that was current", "kubeconfig: a}", "kubeconfig: a, context: x}", Diff{}},
 		{"unknown context", "kubeconfig: a}", "kubeconfig: a, context: z}", Diff{Refused: []string{"a"}}},

@@ -53,6 +53,7 @@ func ingressNeeds(writeSlices, createNamespaces bool) []need {
 		{resource: "services", verbs: writeVerbs},
 		{resource: "endpoints", verbs: writeVerbs},
 		{resource: "namespaces", verbs: readVerbs[1:]},
+		{resource: "events", verbs: []string{"create", "get", "update"}, without: "conflicts are not shown as events"},
 	}
 	if createNamespaces {
 		needs = append(needs, need{resource: "namespaces", verbs: []string{"create"}})

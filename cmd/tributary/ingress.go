@@ -69,7 +69,7 @@ func openIngress(ctx context.Context, o ingressOptions) (*ingressSide, error) {
 		return nil, err
 	}
 	side.reconciler = reconcile.New(reconcile.Options{
-		Client: side.watch.Clientset(), Writer: side.write.Clientset(), Source: o.source, Settings: o.settings,
+		Client: side.watch.Clientset(), Writer: side.write.Clientset(), Events: side.watch.Clientset(), Source: o.source, Settings: o.settings,
 		NoSlices: !slices, PlainLists: !side.version.AtLeast(1, 34), Recorder: o.metrics, Logger: o.logger, Queue: queueOptions(o.metrics),
 	})
 	return side, nil

@@ -27,6 +27,7 @@ type replicator struct {
 	metrics *metrics.Metrics
 	set     *clusters.Set
 	sink    *sink
+	keeper  keeper
 	// ingress is the side in use; nil until the ingress cluster was reached.
 	ingress atomic.Pointer[ingressSide]
 	// ready latches: once everything that could be seen was seen, a restart would
@@ -43,6 +44,8 @@ type replicator struct {
 	// joined is when each member was configured, synced who has been announced.
 	joined map[string]time.Time
 	synced map[string]bool
+	// kept is what was last said about clusters that are not configured.
+	kept map[string]int
 	// reopen is signalled when the ingress cluster is to be reached differently.
 	reopen chan struct{}
 }
@@ -55,7 +58,8 @@ func newReplicator(path string, loaded *config.Loaded, logger *slog.Logger) *rep
 	}
 	v := readBuildVersion()
 	r.metrics = metrics.New(metrics.Options{Logger: logger, Version: v.Version, Revision: v.Commit, Status: r.status})
-	r.set = clusters.NewSet(setOptions(r.sink, r.metrics, logger, r.memberChanged))
+	r.keeper.set(&loaded.Config)
+	r.set = clusters.NewSet(setOptions(r.sink, r.keeper.keeps, r.metrics, logger, r.memberChanged))
 	for _, c := range loaded.Config.Clusters {
 		r.joined[c.Name] = now
 		r.metrics.AddCluster(c.Name)
@@ -152,6 +156,7 @@ func (r *replicator) serveIngress(ctx context.Context, side *ingressSide, synced
 		r.logger.Info("ingress cluster listed", "version", side.version.String(), "replicas", side.reconciler.Owned())
 		synced()
 		side.reconciler.Resync("", "resync")
+		r.reportKept(side.reconciler)
 		select {
 		case <-ctx.Done():
 		case <-r.reopen:
@@ -171,7 +176,27 @@ func (r *replicator) applyMembers() {
 	changes := r.set.Apply(loaded)
 	for _, name := range changes.Removed {
 		r.metrics.RemoveCluster(name)
-		r.logger.Info("member removed from the configuration; what it contributed stays", "cluster", name)
+		r.logger.Info("member removed from the configuration", "cluster", name)
+	}
+}
+
+// reportKept says what stands of clusters that are not configured, if that is news.
+func (r *replicator) reportKept(to *reconcile.Reconciler) {
+	kept := to.Kept()
+	r.mu.Lock()
+	before := r.kept
+	r.kept = kept
+	orphans := r.loaded.Config.Replicas.Orphans
+	r.mu.Unlock()
+	for _, cluster := range sortedKeys(kept) {
+		switch replicas := kept[cluster]; {
+		case before[cluster] == replicas:
+		case orphans == config.OrphansDelete:
+			r.logger.Warn("endpoints of a cluster that is not configured are taken away", "cluster", cluster, "replicas", replicas)
+		default:
+			r.logger.Warn("endpoints of a cluster that is not configured stay as they are; to be rid of them put the cluster back with drain: true, or set replicas.orphans: delete",
+				"cluster", cluster, "replicas", replicas)
+		}
 	}
 }
 
@@ -209,7 +234,15 @@ func (r *replicator) apply(update config.Update) {
 	if r.ingress.Load() == nil {
 		return // nothing runs yet that could be changed; it will start with what was adopted
 	}
+	// The settings come first: what the edit makes dirty is then decided by them.
+	to := r.sink.to.Load()
+	if to != nil {
+		to.SetSettings(settings(&update.Loaded.Config))
+	}
 	r.applyMembers()
+	if diff.Annotations {
+		r.set.Relist("")
+	}
 	if diff.Ingress {
 		select {
 		case r.reopen <- struct{}{}:
@@ -217,9 +250,9 @@ func (r *replicator) apply(update config.Update) {
 		}
 		return
 	}
-	if to := r.sink.to.Load(); to != nil && (diff.Replicas || len(diff.Removed) > 0) {
-		to.SetSettings(settings(&update.Loaded.Config))
+	if to != nil && (diff.Replicas || diff.Policy || len(diff.Removed) > 0) {
 		to.Resync("", "config")
+		r.reportKept(to)
 	}
 }
 
@@ -230,6 +263,7 @@ func (r *replicator) adopt(loaded *config.Loaded, refused error) {
 	defer r.mu.Unlock()
 	if r.loaded != loaded {
 		r.loaded, r.loadedAt = loaded, now
+		r.keeper.set(&loaded.Config)
 	}
 	r.refused = refused
 	present := map[string]bool{}

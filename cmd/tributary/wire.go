@@ -91,18 +91,44 @@ func lane(effect syncer.Effect, bulk bool) lanes.Lane {
 
 // settings are what the configuration says about writing.
 func settings(c *config.Config) reconcile.Settings {
-	return reconcile.Settings{Settings: plan.Settings{
-		WriteEndpoints:       slices.Contains(c.Replicas.Write, config.WriteEndpoints),
-		WriteSlices:          slices.Contains(c.Replicas.Write, config.WriteEndpointSlices),
-		CreateNamespaces:     c.Replicas.CreateNamespaces,
-		MaxEndpointsPerSlice: c.Replicas.MaxEndpointsPerSlice,
-	}}
+	pass := c.Replicas.Annotations.Matcher()
+	if pass == nil {
+		pass = func(string) bool { return true }
+	}
+	return reconcile.Settings{
+		DeleteRemoved: c.Replicas.Orphans == config.OrphansDelete,
+		Settings: plan.Settings{
+			WriteEndpoints:       slices.Contains(c.Replicas.Write, config.WriteEndpoints),
+			WriteSlices:          slices.Contains(c.Replicas.Write, config.WriteEndpointSlices),
+			CreateNamespaces:     c.Replicas.CreateNamespaces,
+			MaxEndpointsPerSlice: c.Replicas.MaxEndpointsPerSlice,
+			Policy:               c.Policy(),
+			PassLabel:            c.Replicas.Labels.Matcher(),
+			PassAnnotation:       pass,
+		},
+	}
+}
+
+// keeper says which annotations of sources are kept in memory: those that replicas
+// take over. It follows the configuration.
+type keeper struct {
+	pass atomic.Pointer[func(string) bool]
+}
+
+func (k *keeper) set(c *config.Config) {
+	pass := settings(c).PassAnnotation
+	k.pass.Store(&pass)
+}
+
+func (k *keeper) keeps(annotation string) bool {
+	return !plan.ReservedAnnotation(annotation) && (*k.pass.Load())(annotation)
 }
 
 // setOptions are what all members share.
-func setOptions(to *sink, m *metrics.Metrics, logger *slog.Logger, changed func(string)) clusters.Options {
+func setOptions(to *sink, keep func(string) bool, m *metrics.Metrics, logger *slog.Logger, changed func(string)) clusters.Options {
 	return clusters.Options{
 		Sink:     to,
+		Keep:     keep,
 		Observer: m,
 		Wrap: func(cluster string) func(next roundTripper) roundTripper {
 			return m.Transport(metrics.RoleMember, cluster)
