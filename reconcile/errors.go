@@ -97,14 +97,25 @@ func refused(err error) bool { return err != nil && judge(err).result == metrics
 func refusalCauses(err error) (causes []plan.Cause, message string) {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
-		return nil, err.Error()
+		return nil, shortened(err.Error())
 	}
 	if d := status.ErrStatus.Details; d != nil {
 		for _, c := range d.Causes {
 			causes = append(causes, plan.Cause{Field: c.Field, Message: c.Message})
 		}
 	}
-	return causes, status.ErrStatus.Message
+	return causes, shortened(status.ErrStatus.Message)
+}
+
+// maxRefusal bounds what is repeated of a server's answer, which can name every
+// address of an object.
+const maxRefusal = 300
+
+func shortened(s string) string {
+	if len(s) > maxRefusal {
+		return strings.ToValidUTF8(s[:maxRefusal], "") + "…"
+	}
+	return s
 }
 
 func isNetTimeout(err error) bool {

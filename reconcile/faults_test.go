@@ -108,12 +108,22 @@ func TestNoKeyIsDroppedHoweverWritesFail(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			g := newGround(t, "a")
+			g.options.RefusalPause = 10 * time.Millisecond
 			g.start()
 			g.faultWrites(30, test.fault, nil)
 			for i := range 5 {
 				key := syncer.Key{Namespace: "shop", Name: "web-" + number3(i)}
 				g.set("a", service(key, 1, 8080), pod(key, "10.0.0.1", true))
 			}
+			g.wait("every replica is written", func() bool {
+				for i := range 5 {
+					endpoints, sliced := g.addresses(syncer.Key{Namespace: "shop", Name: "web-" + number3(i)})
+					if len(endpoints) != 1 || len(sliced) != 1 {
+						return false
+					}
+				}
+				return true
+			})
 			g.settle()
 			for i := range 5 {
 				g.expect(syncer.Key{Namespace: "shop", Name: "web-" + number3(i)}, "10.0.0.1")

@@ -46,6 +46,7 @@ type pass struct {
 	commit   func()
 	refs     []metrics.Ref
 	repair   bool
+	isolation
 }
 
 // process brings one replica up to date, records what came of it and ends the
@@ -55,8 +56,11 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Ti
 	p := &pass{item: item, repair: repairOnly(item.Causes)}
 	p.rec = metrics.Begin(item.Key.Namespace, item.Key.Name, item.Lane.String(), item.Causes, item.Dropped, taken)
 	p.rec.Attempt = item.Attempt
+	p.known, p.former = r.refusals.known(item.Key, item.Lane == lanes.Removal, hasNews(item.Causes), taken)
 	result, err := r.attempt(ctx, p)
-	p.rec.End(time.Now(), result, err)
+	now := time.Now()
+	r.refusals.settle(item.Key, p.known, p.met, now)
+	p.rec.End(now, result, err)
 	r.report(p)
 	if item.Attempt == 0 || !errors.Is(err, errFight) { // a slowed repair is told once
 		seq := r.recorder.Change(p.rec)
@@ -82,10 +86,10 @@ var errFight = errors.New("somebody keeps changing this replica; repairs are slo
 // passes run out.
 func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, error) {
 	var err error
-	for n := range maxPasses {
+	for n := 0; n < maxPasses; n++ {
 		r.decide(p, r.opts.Source.Gather)
 		now := time.Now()
-		if n == 0 {
+		if p.rec.Stages.Compute == 0 {
 			p.rec.Computed(now)
 		}
 		if p.plan.Empty() {
@@ -100,13 +104,14 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 		r.book(p, receipts)
 		switch {
 		case err == nil && p.plan.Again:
-			continue
 		case err == nil:
 			r.won(p, now)
 			if p.plan.Waiting != "" {
 				return metrics.Held, waiting(&p.plan)
 			}
 			return metrics.Written, nil
+		case r.isolate(p, receipts):
+			n-- // isolate has a bound of its own
 		case !errors.Is(err, ErrStale):
 			return metrics.Failed, err
 		}
@@ -145,18 +150,23 @@ func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Gathered) {
 	g := gather(key)
 	p.commit, p.rejected, p.held = g.Commit, nil, nil
 	contributions, known := completed(g, members, observed, settings.DeleteRemoved)
-	plan.Steer(key, contributions, settings.Policy)
+	accepted, refused := plan.Without(key, contributions, p.known, observed)
+	plan.Steer(key, accepted, settings.Policy)
 	switch {
-	case len(contributions) > 0 && key.Name != "": // slices that lost their Service's name are nobody's
-		replica := plan.Merge(key, contributions, observed, settings.Settings)
+	case len(accepted) > 0 && key.Name != "": // slices that lost their Service's name are nobody's
+		replica := plan.Merge(key, accepted, observed, settings.Settings)
 		p.rejected = replica.Rejected
 		p.plan = plan.Diff(observed, &replica, settings.Settings)
+	case len(refused) > 0: // nothing stands, and nothing is accepted
+		p.plan = plan.Plan{Replica: key}
 	case !known && ours(observed):
 		p.plan = plan.Plan{Replica: key}
 		p.held = []metrics.HeldChange{{Reason: heldUnseen, Message: "nobody wants this replica, but not every member has been seen yet"}}
 	default:
 		p.plan = plan.Diff(observed, nil, settings.Settings)
 	}
+	p.plan.Conflicts = append(p.plan.Conflicts, refused...)
+	p.suspects = func() []string { return plan.Suspects(contributions, observed) }
 	p.plan.Kept = plan.KeptShares(contributions, func(cluster string) bool { return memberAt(members, cluster) >= 0 })
 }
 
@@ -164,6 +174,9 @@ func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Gathered) {
 func (r *Reconciler) book(p *pass, receipts []receipt) {
 	d := &p.plan.Delta
 	rec := &p.rec
+	if nothingTaken(receipts) {
+		d = &plan.Delta{} // what was refused has not changed anything
+	}
 	rec.Added, rec.Removed = united(rec.Added, d.Added), united(rec.Removed, d.Removed)
 	rec.Readied, rec.Unreadied = united(rec.Readied, d.Readied), united(rec.Unreadied, d.Unreadied)
 	spans := map[plan.Kind][2]time.Time{}

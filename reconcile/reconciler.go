@@ -54,6 +54,10 @@ type Options struct {
 	// AuditEvery is the time between two looks at the ingress cluster's revision,
 	// which find an etcd that was restored. 0 means 15 s.
 	AuditEvery time.Duration
+	// RefusalPause is how long something that the ingress cluster refused is left out
+	// before it is tried again; the pause doubles with each refusal, up to five
+	// minutes. 0 means 5 s.
+	RefusalPause time.Duration
 }
 
 // Settings are what may change while the Reconciler runs.
@@ -75,6 +79,7 @@ type Reconciler struct {
 	writer   *writer
 	gate     *gate
 	fights   *fights
+	refusals *refusals
 	events   *events
 	recorder Recorder
 	logger   *slog.Logger
@@ -96,11 +101,13 @@ func New(opts Options) *Reconciler {
 	opts.RequestTimeout = cmp.Or(opts.RequestTimeout, 10*time.Second)
 	opts.Grace = cmp.Or(opts.Grace, 8*time.Second)
 	opts.AuditEvery = cmp.Or(opts.AuditEvery, 15*time.Second)
+	opts.RefusalPause = cmp.Or(opts.RefusalPause, refusalFirst)
 	r := &Reconciler{
 		opts: opts, queue: lanes.New(opts.Queue), fights: newFights(), recorder: opts.Recorder, logger: opts.Logger,
 	}
 	r.settings.Store(&opts.Settings)
 	r.gate = newGate(r.tellGate)
+	r.refusals = newRefusals(opts.RefusalPause, r.retryRefused)
 	r.view = newView(r.changed, opts.Recorder.Echo)
 	r.observer = newObserver(opts.Client, r.view, !opts.NoSlices, opts.PlainLists, opts.Logger)
 	if opts.Events != nil {
@@ -133,6 +140,7 @@ func (r *Reconciler) Run(ctx context.Context) {
 	}
 	r.queue.ShutDown()
 	r.gate.stop()
+	r.refusals.stop()
 	stopWatching()
 	watches.Wait()
 }

@@ -48,22 +48,23 @@ func newRefusals(first time.Duration, due func(syncer.Key)) *refusals {
 }
 
 // known returns what to leave out in a pass that begins now: nothing when it is
-// time to try everything again. With news from a member that time comes sooner.
-func (r *refusals) known(key syncer.Key, news bool, now time.Time) []plan.Refusal {
+// time to try everything again. With news from a member that time comes sooner, and
+// a pass that is urgent leaves it to a later one. former is what was left out last.
+func (r *refusals) known(key syncer.Key, urgent, news bool, now time.Time) (known, former []plan.Refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.of[key]
 	if one == nil {
-		return nil
+		return nil, nil
 	}
 	next := one.next
 	if news {
 		next = next.Add(-one.pause * 3 / 4)
 	}
-	if !now.Before(next) {
-		return nil
+	if !urgent && !now.Before(next) {
+		return nil, one.known
 	}
-	return slices.Clone(one.known)
+	return slices.Clone(one.known), one.known
 }
 
 // settle notes what had to be left out of a replica in the pass that ends now.

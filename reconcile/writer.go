@@ -54,7 +54,8 @@ func newWriter(client kubernetes.Interface, v *view, recorder Recorder, timeout 
 
 // receipt is what became of one action.
 type receipt struct {
-	kind plan.Kind
+	kind   plan.Kind
+	action *plan.Action
 	// sent and acked bound the request on the monotonic clock.
 	sent, acked time.Time
 	// made is the version that the write made; zero for a deletion, or when
@@ -114,7 +115,7 @@ func (w *writer) do(ctx context.Context, replica syncer.Key, a *plan.Action) rec
 	if tracked {
 		w.view.begin(id)
 	}
-	r := receipt{kind: a.Kind, sent: time.Now()}
+	r := receipt{kind: a.Kind, action: a, sent: time.Now()}
 	result, err := w.send(ctx, replica, id, a)
 	r.acked = time.Now()
 	v := judge(err)

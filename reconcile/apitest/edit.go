@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -25,6 +26,14 @@ func (s *Server) Create(t testing.TB, objects ...Object) {
 			t.Fatalf("create %s %s: %v", k.Kind, nameOf(obj), err)
 		}
 	}
+}
+
+// Refuse makes the server refuse objects to be created or updated for which the
+// function returns field errors (with 422) or another error; nil: none.
+func (s *Server) Refuse(f func(Object) (field.ErrorList, error)) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	s.store.refuse = f
 }
 
 // Edit changes a standing object as another client would, past all validation.

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -47,6 +48,8 @@ type store struct {
 	changed chan struct{} // closed and replaced at every change
 	// dropped counts DropWatches, so that open streams notice.
 	dropped int
+	// refuse, unless nil, is an admission that follows validation.
+	refuse func(Object) (field.ErrorList, error)
 }
 
 func newStore() *store {
@@ -119,7 +122,7 @@ func (s *store) lockedCreate(k *kind, n name, obj Object) (Object, error) {
 		return nil, apierrors.NewAlreadyExists(resource(k), n.Name)
 	}
 	obj = prepare(k, obj)
-	if err := validate(k, obj, nil); err != nil {
+	if err := s.lockedAdmit(k, obj, nil); err != nil {
 		return nil, err
 	}
 	s.uids++
@@ -146,6 +149,17 @@ func (s *store) lockedNamespaceReady(k *kind, n name) error {
 	return err
 }
 
+func (s *store) lockedAdmit(k *kind, obj, old Object) error {
+	if err := validate(k, obj, old); err != nil || s.refuse == nil {
+		return err
+	}
+	errs, err := s.refuse(obj)
+	if err != nil {
+		return err
+	}
+	return invalid(k, obj, errs)
+}
+
 func (s *store) update(k *kind, n name, obj Object) (Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +177,7 @@ func (s *store) update(k *kind, n name, obj Object) (Object, error) {
 		return nil, err
 	}
 	obj = prepare(k, obj)
-	if err := validate(k, obj, old); err != nil {
+	if err := s.lockedAdmit(k, obj, old); err != nil {
 		return nil, err
 	}
 	obj.SetUID(old.GetUID())

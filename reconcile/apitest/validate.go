@@ -58,6 +58,10 @@ func validate(k *kind, obj, old Object) error {
 			errs = append(errs, field.Invalid(field.NewPath("addressType"), o.AddressType, "field is immutable"))
 		}
 	}
+	return invalid(k, obj, errs)
+}
+
+func invalid(k *kind, obj Object, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
@@ -70,11 +74,11 @@ func endpointsErrors(o *corev1.Endpoints) (errs field.ErrorList) {
 		if len(subset.Addresses)+len(subset.NotReadyAddresses) == 0 {
 			errs = append(errs, field.Required(path, "must specify `addresses` or `notReadyAddresses`"))
 		}
-		for _, a := range subset.Addresses {
-			errs = append(errs, addressErrors(a.IP, path.Child("addresses"))...)
+		for j, a := range subset.Addresses {
+			errs = append(errs, addressErrors(a.IP, path.Child("addresses").Index(j).Child("ip"))...)
 		}
-		for _, a := range subset.NotReadyAddresses {
-			errs = append(errs, addressErrors(a.IP, path.Child("notReadyAddresses"))...)
+		for j, a := range subset.NotReadyAddresses {
+			errs = append(errs, addressErrors(a.IP, path.Child("notReadyAddresses").Index(j).Child("ip"))...)
 		}
 	}
 	return errs
@@ -89,8 +93,8 @@ func sliceErrors(o *discoveryv1.EndpointSlice) (errs field.ErrorList) {
 		if len(e.Addresses) == 0 {
 			errs = append(errs, field.Required(path.Child("addresses"), ""))
 		}
-		for _, a := range e.Addresses {
-			errs = append(errs, addressErrors(a, path.Child("addresses"))...)
+		for j, a := range e.Addresses {
+			errs = append(errs, addressErrors(a, path.Child("addresses").Index(j))...)
 		}
 	}
 	return errs

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -178,12 +177,8 @@ func parseField(field string) fieldPath {
 const maxMessage = 300
 
 func shortened(s string) string {
-	if len(s) <= maxMessage {
-		return s
+	if len(s) > maxMessage {
+		return strings.ToValidUTF8(s[:maxMessage], "") + "…"
 	}
-	cut := maxMessage
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
+	return s
 }

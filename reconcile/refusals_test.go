@@ -1,0 +1,332 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
+
+package reconcile
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
+)
+
+// server is an API server that refuses what the real one of today takes.
+type refuser func(apitest.Object) (field.ErrorList, error)
+
+// refuseAddress refuses an address with the field where it stands.
+func refuseAddress(bad string) refuser {
+	return func(obj apitest.Object) (errs field.ErrorList, err error) {
+		switch o := obj.(type) {
+		case *corev1.Endpoints:
+			for i, s := range o.Subsets {
+				for j, a := range s.Addresses {
+					if a.IP == bad {
+						errs = append(errs, field.Invalid(field.NewPath("subsets").Index(i).Child("addresses").Index(j).Child("ip"), bad, "not here"))
+					}
+				}
+			}
+		case *discoveryv1.EndpointSlice:
+			for i, e := range o.Endpoints {
+				if e.Addresses[0] == bad {
+					errs = append(errs, field.Invalid(field.NewPath("endpoints").Index(i).Child("addresses").Index(0), bad, "not here"))
+				}
+			}
+		}
+		return errs, nil
+	}
+}
+
+func refuseLabel(obj apitest.Object) (field.ErrorList, error) {
+	if v, has := obj.GetLabels()["odd"]; has {
+		return field.ErrorList{field.Invalid(field.NewPath("metadata", "labels"), v, "no such value")}, nil
+	}
+	return nil, nil
+}
+
+// refuseLarge is etcd behind an API server, for Endpoints of more than n addresses.
+func refuseLarge(n int) refuser {
+	return func(obj apitest.Object) (field.ErrorList, error) {
+		if o, ok := obj.(*corev1.Endpoints); ok && countOf(o) > n {
+			return nil, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "etcdserver: request is too large"}}
+		}
+		return nil, nil
+	}
+}
+
+func countOf(o *corev1.Endpoints) (n int) {
+	for _, s := range o.Subsets {
+		n += len(s.Addresses) + len(s.NotReadyAddresses)
+	}
+	return n
+}
+
+func refuseName(obj apitest.Object) (field.ErrorList, error) {
+	if strings.HasPrefix(obj.GetName(), "1") {
+		return field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), obj.GetName(), "a DNS-1035 label must start with a letter")}, nil
+	}
+	return nil, nil
+}
+
+func refuseSlicesOf(cluster string) refuser {
+	return func(obj apitest.Object) (field.ErrorList, error) {
+		if o, ok := obj.(*discoveryv1.EndpointSlice); ok && o.Labels[plan.LabelSourceCluster] == cluster && len(o.Endpoints) > 1 {
+			return field.ErrorList{field.TooMany(field.NewPath("endpoints"), len(o.Endpoints), 1)}, nil
+		}
+		return nil, nil
+	}
+}
+
+// Whatever the server refuses of one member, the other's endpoints are written,
+// what stands of the first stays, and its removals go through.
+func TestRefusedWriteHarmsNobodyElse(t *testing.T) {
+	tests := []struct {
+		name   string
+		refuse refuser
+		// bad is what member a brings that is refused.
+		bad func(svc *syncer.Service) []string
+		// endpoints and sliced are what stands after that, removed after 10.0.0.1 left.
+		endpoints, sliced, removed []string
+		reason                     string
+	}{
+		{"an address", refuseAddress("10.0.0.66"), func(*syncer.Service) []string { return []string{"10.0.0.1", "10.0.0.2", "10.0.0.66"} },
+			[]string{"10.0.0.1", "10.0.0.2", "10.1.0.9"}, []string{"10.0.0.1", "10.0.0.2", "10.1.0.9"}, []string{"10.0.0.2", "10.1.0.9"}, "address"},
+		{"a label", refuseLabel, func(svc *syncer.Service) []string { svc.Labels = map[string]string{"odd": "x"}; return []string{"10.0.0.1", "10.0.0.2"} },
+			[]string{"10.0.0.1", "10.0.0.2", "10.1.0.9"}, []string{"10.0.0.1", "10.0.0.2", "10.1.0.9"}, []string{"10.0.0.2", "10.1.0.9"}, "label"},
+		{"an object too large", refuseLarge(3), func(*syncer.Service) []string { return []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} },
+			[]string{"10.0.0.1", "10.1.0.9"}, []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.1.0.9"}, []string{"10.1.0.9"}, "every change of a"},
+		{"slices of one member", refuseSlicesOf("a"), func(*syncer.Service) []string { return []string{"10.0.0.1", "10.0.0.2"} },
+			[]string{"10.0.0.1", "10.0.0.2", "10.1.0.9"}, []string{"10.0.0.1", "10.1.0.9"}, []string{"10.0.0.2", "10.1.0.9"}, "every change of a"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			g := newGround(t, "a", "b")
+			g.options.RefusalPause = time.Hour
+			g.start()
+			g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+			g.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
+			g.settle()
+			g.server.Refuse(test.refuse)
+			svc := service(web, 1, 8080)
+			ips := test.bad(svc)
+			g.source.set("b", service(web, 2, 8080), pod(web, "10.1.0.9", true))
+			g.set("a", svc, podsOf(ips)...)
+			g.settle()
+			endpoints, sliced := g.addresses(web)
+			if !slices.Equal(endpoints, test.endpoints) || !slices.Equal(sliced, test.sliced) {
+				t.Errorf("Endpoints %v, slices %v; want %v and %v", endpoints, sliced, test.endpoints, test.sliced)
+			}
+			trouble := g.seen.trouble(web)
+			told := len(trouble.Rejected) == 1 && trouble.Rejected[0].Reason == string(syncer.RejectRefused) && trouble.Rejected[0].Cluster == "a"
+			for _, c := range trouble.Conflicts {
+				told = told || c.Reason == string(plan.ConflictRefused) && c.Cluster == "a" && strings.Contains(c.Message, test.reason)
+			}
+			if !told {
+				t.Errorf("not reported: %+v", trouble)
+			}
+			g.writes()
+			g.set("a", svc, podsOf(slices.DeleteFunc(slices.Clone(ips), func(ip string) bool { return ip == "10.0.0.1" }))...)
+			g.settle()
+			if endpoints, _ := g.addresses(web); !slices.Contains(endpoints, "10.1.0.9") || slices.Contains(endpoints, "10.0.0.1") {
+				t.Errorf("after the removal Endpoints are %v, want %v", endpoints, test.removed)
+			}
+			for _, w := range g.writes() {
+				if !strings.HasSuffix(w, " 200") && !strings.HasSuffix(w, " 201") {
+					t.Errorf("what is known to be refused was tried again: %s", w)
+				}
+			}
+		})
+	}
+}
+
+func podsOf(ips []string) []*syncer.Pod {
+	var out []*syncer.Pod
+	for _, ip := range ips {
+		out = append(out, pod(web, ip, true))
+	}
+	return out
+}
+
+// When it is over, by the member or by the server, everything is written.
+func TestRefusalEnds(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		mend func(g *ground)
+		want []string
+	}{
+		{"the server takes it", func(g *ground) { g.server.Refuse(nil) }, []string{"10.0.0.1", "10.0.0.66"}},
+		{"the member mends it", func(g *ground) { g.set("a", service(web, 1, 8080), pod(web, "10.0.0.7", true)) }, []string{"10.0.0.7"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := newGround(t, "a")
+			g.options.RefusalPause = 20 * time.Millisecond
+			g.start()
+			g.server.Refuse(refuseAddress("10.0.0.66"))
+			g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true), pod(web, "10.0.0.66", true))
+			g.wait("the rest is written", func() bool { endpoints, _ := g.addresses(web); return slices.Equal(endpoints, []string{"10.0.0.1"}) })
+			test.mend(g)
+			g.wait("all is written and nothing reported", func() bool {
+				endpoints, sliced := g.addresses(web)
+				trouble := g.seen.trouble(web)
+				return slices.Equal(endpoints, test.want) && slices.Equal(sliced, test.want) && len(trouble.Rejected)+len(trouble.Conflicts) == 0
+			})
+			g.wait("the memory is empty", func() bool {
+				g.rec.refusals.mu.Lock()
+				defer g.rec.refusals.mu.Unlock()
+				return len(g.rec.refusals.of) == 0
+			})
+		})
+	}
+}
+
+// A replica that cannot be written at all is reported and harms no other.
+func TestReplicaThatIsRefusedAsAWhole(t *testing.T) {
+	g := newGround(t, "a", "b")
+	g.options.RefusalPause = time.Hour
+	g.server.Refuse(refuseName)
+	g.start()
+	odd := syncer.Key{Namespace: "shop", Name: "1web"}
+	g.set("a", service(odd, 1, 8080), pod(odd, "10.0.0.1", true))
+	g.set("b", service(odd, 2, 8080), pod(odd, "10.1.0.1", true))
+	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+	g.settle()
+	g.expect(web, "10.0.0.1")
+	if c := g.seen.trouble(odd).Conflicts; len(c) != 2 || c[0].Reason != string(plan.ConflictRefused) || !strings.Contains(c[0].Message, "DNS-1035") {
+		t.Errorf("conflicts %+v", c)
+	}
+	refused := 0
+	for _, w := range g.writes() {
+		if strings.Contains(w, "1web 422") {
+			refused++
+		}
+	}
+	if refused > 4 {
+		t.Errorf("%d refused writes", refused)
+	}
+}
+
+// When the server does not say what it objects to, each member is tried, and the
+// number of refused writes is bounded.
+func TestSuspectIsFoundByTrial(t *testing.T) {
+	clusters := []string{"a", "b", "c", "d"}
+	g := newGround(t, clusters...)
+	g.options.RefusalPause = time.Hour
+	g.start()
+	for i, c := range clusters {
+		g.set(c, service(web, int64(i+1), 8080), pod(web, "10."+string(rune('0'+i))+".0.1", true))
+	}
+	g.settle()
+	g.writes()
+	g.server.Refuse(func(obj apitest.Object) (field.ErrorList, error) {
+		o, ok := obj.(*corev1.Endpoints)
+		if ok && slices.ContainsFunc(o.Subsets, func(s corev1.EndpointSubset) bool {
+			return slices.ContainsFunc(s.Addresses, func(a corev1.EndpointAddress) bool { return a.IP == "10.2.0.66" })
+		}) {
+			return nil, apierrors.NewBadRequest("something is wrong")
+		}
+		return nil, nil
+	})
+	for i, c := range clusters {
+		ip := "10." + string(rune('0'+i)) + ".0.66"
+		g.source.set(c, service(web, int64(i+1), 8080), pod(web, ip, true), pod(web, "10."+string(rune('0'+i))+".0.1", true))
+	}
+	g.rec.Dirty(web, lanes.Addition, liveCause("a", web))
+	g.settle()
+	endpoints, _ := g.addresses(web)
+	if want := []string{"10.0.0.1", "10.0.0.66", "10.1.0.1", "10.1.0.66", "10.2.0.1", "10.3.0.1", "10.3.0.66"}; !slices.Equal(endpoints, want) {
+		t.Errorf("Endpoints %v, want %v", endpoints, want)
+	}
+	refused := 0
+	for _, w := range g.writes() {
+		if strings.HasSuffix(w, " 400") {
+			refused++
+		}
+	}
+	if refused != 3 { // all, without a, without b
+		t.Errorf("%d refused writes, want 3", refused)
+	}
+	if c := g.seen.trouble(web).Conflicts; len(c) != 1 || c[0].Cluster != "c" {
+		t.Errorf("conflicts %+v, want one of c", c)
+	}
+}
+
+func TestRefusalsAreTriedAgainMoreAndMoreRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var due []time.Duration
+		start := time.Now()
+		known := []plan.Refusal{{Scope: plan.RefusedShare, Cluster: "a"}}
+		var r *refusals
+		r = newRefusals(time.Second, func(key syncer.Key) {
+			if now, former := r.known(key, false, false, time.Now()); len(now) != 0 || len(former) != 1 {
+				t.Errorf("known %v, former %v", now, former)
+			}
+			due = append(due, time.Since(start))
+			start = time.Now()
+			r.settle(key, known, true, start)
+		})
+		r.settle(web, known, true, time.Now())
+		time.Sleep(300 * time.Millisecond)
+		if now, _ := r.known(web, false, false, time.Now()); len(now) != 1 {
+			t.Error("tried again too early")
+		}
+		if now, _ := r.known(web, false, true, time.Now()); len(now) != 0 {
+			t.Error("news from a member change nothing")
+		}
+		if now, _ := r.known(web, true, true, time.Now()); len(now) != 1 {
+			t.Error("a removal waits for a trial")
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		for i, d := range due {
+			if want := min(time.Second<<i, refusalMost); d != want {
+				t.Errorf("trial %d after %v, want %v", i, d, want)
+			}
+		}
+		if len(due) < 15 || len(due) > 25 {
+			t.Errorf("%d trials in an hour", len(due))
+		}
+		r.settle(web, nil, false, time.Now())
+		if len(r.of) != 0 {
+			t.Error("kept in memory")
+		}
+		r.stop()
+	})
+}
+
+func TestWhatCountsAsRefused(t *testing.T) {
+	internal := func(message string) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusInternalServerError, Message: message}}
+	}
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false},
+		{errors.New("cut"), false},
+		{apierrors.NewBadRequest("x"), true},
+		{apierrors.NewRequestEntityTooLargeError("limit is 3145728"), true},
+		{internal("etcdserver: request is too large"), true},
+		{internal("rpc error: code = ResourceExhausted desc = trying to send message larger than max (2097200 vs. 2097152)"), true},
+		{internal("etcdserver: leader changed"), false},
+		{apierrors.NewConflict(corev1.Resource("endpoints"), "web", nil), false},
+	} {
+		if got := refused(test.err); got != test.want {
+			t.Errorf("refused(%v) = %v", test.err, got)
+		}
+	}
+}
