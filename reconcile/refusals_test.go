@@ -106,7 +106,10 @@ func TestRefusedWriteHarmsNobodyElse(t *testing.T) {
 	}{
 		{"an address", refuseAddress("10.0.0.66"), func(*syncer.Service) []string { return []string{"10.0.0.1", "10.0.0.2", "10.0.0.66"} },
 			[]string{"10.0.0.1", "10.0.0.2", "10.1.0.9"}, []string{"10.0.0.1", "10.0.0.2", "10.1.0.9"}, []string{"10.0.0.2", "10.1.0.9"}, "address"},
-		{"a label", refuseLabel, func(svc *syncer.Service) []string { svc.Labels = map[string]string{"odd": "x"}; return []string{"10.0.0.1", "10.0.0.2"} },
+		{"a label", refuseLabel, func(svc *syncer.Service) []string {
+			svc.Labels = map[string]string{"odd": "x"}
+			return []string{"10.0.0.1", "10.0.0.2"}
+		},
 			[]string{"10.0.0.1", "10.0.0.2", "10.1.0.9"}, []string{"10.0.0.1", "10.0.0.2", "10.1.0.9"}, []string{"10.0.0.2", "10.1.0.9"}, "label"},
 		{"an object too large", refuseLarge(3), func(*syncer.Service) []string { return []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} },
 			[]string{"10.0.0.1", "10.1.0.9"}, []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.1.0.9"}, []string{"10.1.0.9"}, "every change of a"},

@@ -222,23 +222,6 @@ func TestForeignObjectIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestOursThatLostItsLabelIsLeftAlone(t *testing.T) {
-	g := newGround(t, "a")
-	g.start()
-	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
-	g.settle()
-	g.writes()
-	apitest.Edit(t, g.server, web.Namespace, web.Name, func(svc *corev1.Service) { delete(svc.Labels, plan.LabelManagedBy) })
-	g.wait("the conflict is reported", func() bool { return len(g.seen.trouble(web).Conflicts) == 1 })
-	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true))
-	g.settle()
-	for _, w := range g.writes() {
-		if strings.Contains(w, " services ") {
-			t.Errorf("wrote to an object that is not ours: %s", w)
-		}
-	}
-}
-
 func TestOldIngressClusterWithoutStreamedLists(t *testing.T) {
 	g := newGround(t, "a")
 	g.server.WithoutStreamedLists()

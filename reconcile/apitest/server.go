@@ -52,6 +52,8 @@ type Fault struct {
 	Do bool
 	// Cut closes the connection without an answer.
 	Cut bool
+	// Hang gives no answer until the client gives up.
+	Hang bool
 }
 
 // Write is one call that asked for a change, in the order of arrival of the
@@ -172,7 +174,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fault = intercept(req)
 	}
 	if fault != nil && !fault.Do {
-		s.fail(w, req, fault)
+		s.fail(w, r, req, fault)
 		return
 	}
 	if req.Verb == "watch" {
@@ -181,15 +183,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	answer, code := s.serve(r, body, k, req)
 	if fault != nil {
-		s.fail(w, req, fault)
+		s.fail(w, r, req, fault)
 		return
 	}
 	s.record(req, code)
 	respond(w, answer, code)
 }
 
-func (s *Server) fail(w http.ResponseWriter, req Request, fault *Fault) {
-	if fault.Cut {
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, req Request, fault *Fault) {
+	if fault.Hang {
+		<-r.Context().Done()
+	}
+	if fault.Cut || fault.Hang {
 		s.record(req, 0)
 		panic(http.ErrAbortHandler)
 	}
