@@ -57,6 +57,14 @@ var (
 		Name: "cluster_synced", Type: Gauge, Labels: []string{"cluster"}, Group: groupClusters,
 		Help: "Whether the member cluster has been seen whole since the process started (1) or not (0).",
 	}
+	clusterPanic = Family{
+		Name: "cluster_panic", Type: Gauge, Labels: []string{"cluster"}, Group: groupClusters,
+		Help: "Whether the member cluster is in panic (1): too many of its pods turned not ready at once, and are kept ready.",
+	}
+	clusterStale = Family{
+		Name: "cluster_stale", Type: Gauge, Labels: []string{"cluster"}, Group: groupClusters,
+		Help: "Whether the member cluster has been out of sight for longer than its `staleAfter` (1): other members' ready endpoints are preferred.",
+	}
 	clusterLastContact = Family{
 		Name: "cluster_last_contact_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"cluster"}, Group: groupClusters,
 		Help:   "Time since the member cluster was last heard of: an event, a bookmark or an answer.",
@@ -145,6 +153,8 @@ var (
 	heldChanges = Family{
 		Name: "held_changes", Type: Gauge, Labels: []string{"cluster", "reason"}, Group: groupIngress,
 		Help: "Changes that are kept back, by reason; the status page says how to release them.",
+		Values: "Kept although a member seems to have lost it: `list_shrank`, `first_list_shrank`, `revision_regressed`, `mass_not_ready`, `node_silent`. Kept for a replica: " +
+			"`drain_last_ready`, `stale_last_ready`, `unseen_members`, `repair_fight`, and what the ingress cluster is waited for.",
 	}
 )
 
@@ -219,7 +229,7 @@ func rejectReasons() []string {
 func Families() []Family {
 	return []Family{
 		changeLatency, changesTotal, syncLag, nativeLag, nativeBehind, nativeDiffering,
-		clusterUp, clusterSynced, clusterLastContact, services, pods, endpoints, rejectedAddresses,
+		clusterUp, clusterSynced, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, rejectedAddresses,
 		watchEvents, watchRestarts, lists, listDuration, unreadable, clientRequests, clientRequestDuration,
 		ingressUp, replicas, writes, writeDuration, conflicts, heldChanges,
 		queueDepth, queueOldest, queueAdds, queueRetries, queueDuration, workDuration,

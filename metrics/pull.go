@@ -12,7 +12,7 @@ import (
 // pulled are the families whose value is asked for at scrape time.
 func pulled() []Family {
 	return []Family{
-		syncLag, nativeBehind, nativeDiffering, clusterUp, clusterSynced, clusterLastContact, services, pods, endpoints,
+		syncLag, nativeBehind, nativeDiffering, clusterUp, clusterSynced, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints,
 		ingressUp, replicas, conflicts, heldChanges, queueDepth, queueOldest, ready, configLastOK, configLastTime,
 	}
 }
@@ -84,6 +84,8 @@ func (p *puller) status(s *Status, emit func(Family, float64, ...string)) {
 		c := &s.Clusters[i]
 		emit(clusterUp, truth(c.Up), c.Name)
 		emit(clusterSynced, truth(c.Synced), c.Name)
+		emit(clusterPanic, truth(c.Panic), c.Name)
+		emit(clusterStale, truth(c.Stale), c.Name)
 		if !c.LastContact.IsZero() {
 			emit(clusterLastContact, max(0, now.Sub(c.LastContact).Seconds()), c.Name)
 		}

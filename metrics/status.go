@@ -63,8 +63,12 @@ type ClusterStatus struct {
 	Since  time.Time `json:"since,omitzero"`
 	// Up is whether the cluster answers; Synced whether it has been seen whole
 	// since the process started.
-	Up        bool   `json:"up"`
-	Synced    bool   `json:"synced"`
+	Up     bool `json:"up"`
+	Synced bool `json:"synced"`
+	// Panic is whether pods are kept ready that all turned not ready at once; Stale
+	// whether the cluster has been out of sight for longer than its staleAfter.
+	Panic     bool   `json:"panic,omitempty"`
+	Stale     bool   `json:"stale,omitempty"`
 	Version   string `json:"version,omitempty"`
 	Services  int    `json:"services"`
 	Pods      int    `json:"pods"`

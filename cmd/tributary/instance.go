@@ -61,11 +61,23 @@ func (c *complaint) Error() string { return c.text }
 
 // get asks for a page. The caller closes the body.
 func (i *instance) get(ctx context.Context, page string, query url.Values) (io.ReadCloser, error) {
+	return i.ask(ctx, http.MethodGet, page, query, nil)
+}
+
+// post asks for something to be done. The caller closes the body.
+func (i *instance) post(ctx context.Context, page string, query url.Values, header http.Header) (io.ReadCloser, error) {
+	return i.ask(ctx, http.MethodPost, page, query, header)
+}
+
+func (i *instance) ask(ctx context.Context, method, page string, query url.Values, header http.Header) (io.ReadCloser, error) {
 	target := i.base.JoinPath(page)
 	target.RawQuery = query.Encode()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	request, err := http.NewRequestWithContext(ctx, method, target.String(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", i.base.Redacted(), err)
+	}
+	if header != nil {
+		request.Header = header
 	}
 	response, err := i.http.Do(request)
 	if err != nil {
@@ -81,7 +93,7 @@ func (i *instance) get(ctx context.Context, page string, query url.Values) (io.R
 	defer response.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(response.Body, maxComplaint))
 	text := strings.TrimSpace(clean(string(said)))
-	if response.StatusCode != http.StatusBadRequest || text == "" {
+	if response.StatusCode != http.StatusBadRequest && response.StatusCode != http.StatusForbidden || text == "" {
 		text = fmt.Sprintf("%s answered %s: %s; is it a tributary of this version?", target.Redacted(), response.Status, text)
 	}
 	return nil, &complaint{response.StatusCode, text}

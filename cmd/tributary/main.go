@@ -35,6 +35,7 @@ func commands() []command {
 		{"check", "validate a configuration and reach every cluster", checkCommand},
 		{"plan", "show what run would write, writing nothing", planCommand},
 		{"status", "show the state of a running instance", statusCommand},
+		{"release", "let pass what a running instance holds back", releaseCommand},
 		{"trace", "show the changes of a running instance", traceCommand},
 		{"version", "print version information", versionCommand},
 	}

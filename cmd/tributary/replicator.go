@@ -41,9 +41,11 @@ type replicator struct {
 	loadedAt   time.Time
 	refused    error
 	ingressErr error
-	// joined is when each member was configured, synced who has been announced.
+	// joined is when each member was configured, synced who has been announced, stale
+	// who was so at the last look.
 	joined map[string]time.Time
 	synced map[string]bool
+	stale  map[string]bool
 	// kept is what was last said about clusters that are not configured.
 	kept map[string]int
 	// reopen is signalled when the ingress cluster is to be reached differently.
@@ -54,12 +56,14 @@ func newReplicator(path string, loaded *config.Loaded, logger *slog.Logger) *rep
 	now := time.Now()
 	r := &replicator{
 		path: path, started: now, logger: logger, sink: &sink{},
-		loaded: loaded, loadedAt: now, joined: map[string]time.Time{}, synced: map[string]bool{}, reopen: make(chan struct{}, 1),
+		loaded: loaded, loadedAt: now, joined: map[string]time.Time{}, synced: map[string]bool{}, stale: map[string]bool{}, reopen: make(chan struct{}, 1),
 	}
 	v := readBuildVersion()
 	r.metrics = metrics.New(metrics.Options{Logger: logger, Version: v.Version, Revision: v.Commit, Status: r.status})
 	r.keeper.set(&loaded.Config)
-	r.set = clusters.NewSet(setOptions(r.sink, r.keeper.keeps, r.metrics, logger, r.memberChanged))
+	options := setOptions(r.sink, r.keeper.keeps, r.metrics, logger, r.memberChanged)
+	options.Standing = r.standing
+	r.set = clusters.NewSet(options)
 	for _, c := range loaded.Config.Clusters {
 		r.joined[c.Name] = now
 		r.metrics.AddCluster(c.Name)
@@ -150,6 +154,7 @@ func (r *replicator) serveIngress(ctx context.Context, side *ingressSide, synced
 	serving, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { side.reconciler.Run(serving) })
+	running.Go(func() { r.keepLeases(serving, side) })
 	r.ingress.Store(side)
 	r.sink.to.Store(side.reconciler)
 	if side.reconciler.WaitForSync(serving) == nil {
@@ -201,21 +206,26 @@ func (r *replicator) reportKept(to *reconcile.Reconciler) {
 }
 
 // memberChanged announces a member to the reconciler once it has been seen
-// whole: only from then on absence means anything.
+// whole, for only from then on absence means anything; and when it has become
+// stale, or is no longer.
 func (r *replicator) memberChanged(string) {
-	var fresh []string
+	events := map[string]string{}
 	members := r.set.Members()
 	r.mu.Lock()
 	for _, m := range members {
+		if m.Stale != r.stale[m.Name] {
+			r.stale[m.Name] = m.Stale
+			events[m.Name] = "stale"
+		}
 		if m.Synced && !r.synced[m.Name] {
 			r.synced[m.Name] = true
-			fresh = append(fresh, m.Name)
+			events[m.Name] = "resync"
 		}
 	}
 	r.mu.Unlock()
 	if to := r.sink.to.Load(); to != nil {
-		for _, name := range fresh {
-			to.Resync(name, "resync")
+		for _, name := range sortedKeys(events) {
+			to.Resync(name, events[name])
 		}
 	}
 }
@@ -278,6 +288,7 @@ func (r *replicator) adopt(loaded *config.Loaded, refused error) {
 		if !present[name] {
 			delete(r.joined, name)
 			delete(r.synced, name)
+			delete(r.stale, name)
 		}
 	}
 }

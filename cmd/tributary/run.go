@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/http"
 	"slices"
 	"sync"
 
@@ -113,8 +114,7 @@ func exportTraces(ctx context.Context, group *sync.WaitGroup, m *metrics.Metrics
 // pages serves the HTTP pages and moves them when `listen` is edited.
 type pages struct {
 	ctx     context.Context
-	handler *metrics.Metrics
-	ready   func() []string
+	handler http.Handler
 	logger  *slog.Logger
 	running sync.WaitGroup
 	// stop ends the server in use; only the goroutine of the configuration's
@@ -123,14 +123,14 @@ type pages struct {
 }
 
 func newPages(ctx context.Context, r *replicator, logger *slog.Logger) *pages {
-	return &pages{ctx: ctx, handler: r.metrics, ready: r.notReady, logger: logger}
+	return &pages{ctx: ctx, handler: handler(r.metrics.Handler(), r.set.Release), logger: logger}
 }
 
 func (p *pages) serve(listener net.Listener) {
 	ctx, stop := context.WithCancel(p.ctx)
 	p.stop = stop
 	p.running.Go(func() {
-		if err := metrics.Serve(ctx, listener, p.handler.Handler(), p.logger); err != nil && ctx.Err() == nil {
+		if err := metrics.Serve(ctx, listener, p.handler, p.logger); err != nil && ctx.Err() == nil {
 			p.logger.Error("serving the pages failed", "listen", listener.Addr().String(), "error", err)
 		}
 	})

@@ -39,6 +39,7 @@ func (r *replicator) status() metrics.Status {
 	}
 	for _, member := range r.set.Status() {
 		s.Clusters = append(s.Clusters, clusterStatus(&member, oldest, now))
+		s.Held = append(s.Held, heldChanges(&member)...)
 	}
 	return s
 }
@@ -67,7 +68,7 @@ func ingressStatus(side *ingressSide, opening error) metrics.IngressStatus {
 
 func clusterStatus(m *clusters.Status, oldest map[string]time.Time, now time.Time) metrics.ClusterStatus {
 	s := metrics.ClusterStatus{
-		Name: m.Name, State: string(m.State), Up: m.State.Up(), Synced: m.Synced, Version: m.Version,
+		Name: m.Name, State: string(m.State), Up: m.State.Up(), Synced: m.Synced, Panic: m.Panic, Stale: m.Stale, Version: m.Version,
 		Reason: string(m.Reason), Since: utc(m.Since), Unreadable: m.Garbage, Remarks: m.Remarks,
 		Services: m.Store.Placed, Pods: m.Store.Pods, LastContact: utc(m.LastContact), LastErrorAt: utc(m.LastErrorAt),
 	}

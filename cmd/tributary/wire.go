@@ -55,7 +55,7 @@ func (s source) Members() []reconcile.MemberState {
 	members := s.set.Members()
 	out := make([]reconcile.MemberState, len(members))
 	for i, m := range members {
-		out[i] = reconcile.MemberState{Name: m.Name, Synced: m.Synced}
+		out[i] = reconcile.MemberState{Name: m.Name, Synced: m.Synced, Stale: m.Stale}
 	}
 	return out
 }

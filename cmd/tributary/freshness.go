@@ -1,0 +1,71 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/reconcile/leases"
+)
+
+// namespaceFile names the namespace of a pod's service account.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// keepLeases shows the freshness of the members in the ingress cluster until ctx
+// is done.
+func (r *replicator) keepLeases(ctx context.Context, side *ingressSide) {
+	if side.reconciler.WaitForSync(ctx) != nil {
+		return
+	}
+	holder, err := os.Hostname()
+	if err != nil {
+		holder = "tributary"
+	}
+	keeper := leases.Keeper{
+		Leases: func(namespace string) leases.API { return side.watch.Clientset().CoordinationV1().Leases(namespace) },
+		Namespace: func() string {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return leaseNamespace(&r.loaded.Config, namespaceFile)
+		},
+		Members: r.freshness, Holder: holder, Logger: r.logger,
+	}
+	keeper.Run(ctx)
+}
+
+// leaseNamespace is where Leases go, "" for nowhere. The namespace of the pod that
+// this process runs in is meant only if that pod is in the ingress cluster.
+func leaseNamespace(c *config.Config, file string) string {
+	switch {
+	case !c.Leases.Enabled:
+		return ""
+	case c.Leases.Namespace != "" || c.Ingress.Kubeconfig != "":
+		return c.Leases.Namespace
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// freshness is how fresh each member is.
+func (r *replicator) freshness() []leases.Member {
+	var out []leases.Member
+	for _, s := range r.set.Status() {
+		out = append(out, leases.Member{Cluster: s.Name, Fresh: s.Synced && s.State.Up(), Seen: s.LastContact, State: stateText(string(s.State), string(s.Reason))})
+	}
+	return out
+}
+
+// stateText is a state with its reason.
+func stateText(state, reason string) string {
+	if reason == "" {
+		return state
+	}
+	return state + ", " + reason
+}

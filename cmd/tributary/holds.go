@@ -1,0 +1,46 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+
+	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/syncer"
+)
+
+// standing counts, by replica, the ready endpoints of a member that stand in the
+// ingress cluster: the first lists of the member are judged by them.
+func (r *replicator) standing(cluster string) map[syncer.Key]int {
+	if side := r.ingress.Load(); side != nil {
+		return side.reconciler.Standing(cluster)
+	}
+	return nil
+}
+
+// heldChanges are the holds of a member as the status shows them.
+func heldChanges(m *clusters.Status) []metrics.HeldChange {
+	var out []metrics.HeldChange
+	for _, h := range m.Holds {
+		c := metrics.HeldChange{
+			Namespace: h.Replica.Namespace, Service: h.Replica.Name, Cluster: m.Name, Reason: string(h.Reason),
+			Message: h.Message, Since: utc(h.Since), Release: releaseHint(m.Name, h),
+		}
+		if h.Confirming {
+			c.Message += "; a second look may end it"
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// releaseHint is the command that lets a held change pass.
+func releaseHint(cluster string, h clusters.Hold) string {
+	hint := "tributary release --cluster " + cluster
+	if h.Replica != (syncer.Key{}) {
+		hint += fmt.Sprintf(" --service %s", h.Replica)
+	}
+	return hint
+}

@@ -1,0 +1,152 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/syncer"
+)
+
+// releasing serves the pages of an instance with one member, "idc-a", and notes
+// what is released.
+func releasing(t *testing.T) (server *httptest.Server, asked *[]string) {
+	asked = new([]string)
+	server = httptest.NewServer(handler(metrics.New(metrics.Options{}).Handler(), func(cluster string, replica *syncer.Key) (clusters.Released, bool) {
+		if cluster != "idc-a" {
+			return clusters.Released{}, false
+		}
+		if replica == nil {
+			*asked = append(*asked, "all")
+			return clusters.Released{Pods: 3, NotReady: 2, Lists: true}, true
+		}
+		*asked = append(*asked, replica.String())
+		return clusters.Released{}, true
+	}))
+	t.Cleanup(server.Close)
+	return server, asked
+}
+
+func TestRelease(t *testing.T) {
+	server, asked := releasing(t)
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--cluster", "idc-a"}, exitOK, "released: 3 pods that lists lack, 2 pods that are not ready, the first lists are believed\n"},
+		{[]string{"--cluster", "idc-a", "--service", "shop/web"}, exitOK, "nothing was held\n"},
+		{[]string{"--cluster", "idc-z"}, exitFailed, "tributary release: cluster: \"idc-z\" is no member\n"},
+		{[]string{"--cluster", "idc-a", "--service", "web"}, exitUsage, "tributary release: --service: \"web\" is not namespace/name\n"},
+		{nil, exitUsage, "tributary release: --cluster is missing; \"tributary status\" shows what is held, and for which member\n"},
+	} {
+		var out, errs bytes.Buffer
+		code := releaseCommand(t.Context(), append([]string{"--server", server.URL}, c.args...), &out, &errs)
+		if got := out.String() + errs.String(); code != c.code || got != c.want {
+			t.Errorf("%q: %d %q, want %d %q", c.args, code, got, c.code, c.want)
+		}
+	}
+	if want := []string{"all", "shop/web"}; !slices.Equal(*asked, want) {
+		t.Errorf("released %q, want %q", *asked, want)
+	}
+}
+
+func TestReleaseIsForOperatorsOnly(t *testing.T) {
+	server, asked := releasing(t)
+	target := server.URL + releasePath + "?cluster=idc-a"
+	for name, header := range map[string]http.Header{
+		"a form of another site": {},
+		"a script of a site":     {releaseHeader: {"1"}, "Origin": {"http://127.0.0.1:9440"}},
+		"a browser without one":  {releaseHeader: {"1"}, "Sec-Fetch-Site": {"same-origin"}},
+	} {
+		request, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, target, nil)
+		request.Header = header
+		answer, err := server.Client().Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: %s", name, answer.Status)
+		}
+	}
+	for _, remote := range []string{"10.0.0.7:1234", "[fd00::1]:1234", "nonsense"} {
+		request := httptest.NewRequest(http.MethodPost, target, nil)
+		request.RemoteAddr = remote
+		request.Header.Set(releaseHeader, "1")
+		answer := httptest.NewRecorder()
+		server.Config.Handler.ServeHTTP(answer, request)
+		if answer.Code != http.StatusForbidden {
+			t.Errorf("from %s: %d", remote, answer.Code)
+		}
+	}
+	answer, err := server.Client().Get(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode == http.StatusOK || len(*asked) != 0 {
+		t.Errorf("GET: %s; released %q", answer.Status, *asked)
+	}
+	if answer, err := server.Client().Get(server.URL + "/healthz"); err != nil || answer.StatusCode != http.StatusOK {
+		t.Errorf("the pages are gone: %v", err)
+	} else {
+		answer.Body.Close()
+	}
+}
+
+func TestHeldChanges(t *testing.T) {
+	at := time.Unix(1000, 0)
+	got := heldChanges(&clusters.Status{Name: "idc-a", Holds: []clusters.Hold{
+		{Reason: clusters.HoldPanic, Message: "41 pods", Since: at},
+		{Replica: syncer.Key{Namespace: "shop", Name: "web"}, Reason: clusters.HoldList, Message: "3 pods", Since: at, Confirming: true},
+	}})
+	want := []metrics.HeldChange{
+		{Cluster: "idc-a", Reason: "mass_not_ready", Message: "41 pods", Since: at.UTC(), Release: "tributary release --cluster idc-a"},
+		{Cluster: "idc-a", Namespace: "shop", Service: "web", Reason: "list_shrank", Message: "3 pods; a second look may end it", Since: at.UTC(), Release: "tributary release --cluster idc-a --service shop/web"},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
+func TestLeaseNamespace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "namespace")
+	if err := os.WriteFile(file, []byte("own\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		leases     config.Leases
+		kubeconfig string
+		file       string
+		want       string
+	}{
+		{config.Leases{Enabled: true}, "", file, "own"},
+		{config.Leases{Enabled: true}, "", file + ".none", ""},
+		{config.Leases{Enabled: true}, "ingress", file, ""},
+		{config.Leases{Enabled: true, Namespace: "said"}, "ingress", file, "said"},
+		{config.Leases{Enabled: true, Namespace: "said"}, "", file, "said"},
+		{config.Leases{Namespace: "said"}, "", file, ""},
+	} {
+		loaded := &config.Config{Leases: c.leases}
+		loaded.Ingress.Kubeconfig = c.kubeconfig
+		if got := leaseNamespace(loaded, c.file); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+	if got := stateText("live", "ChangesHeld"); !strings.Contains(got, "live, Ch") || stateText("live", "") != "live" {
+		t.Errorf("state %q", got)
+	}
+}

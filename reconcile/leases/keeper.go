@@ -1,0 +1,208 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package leases
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What a Lease of ours carries.
+const (
+	// Prefix begins its name; the rest is that of the member.
+	Prefix         = "tributary-"
+	labelManagedBy = "app.kubernetes.io/managed-by"
+	managedBy      = "tributary"
+	labelCluster   = "multicluster.kubernetes.io/source-cluster"
+	// AnnotationState says how the member stood when the Lease was last written.
+	AnnotationState = "tributary.dev/state"
+)
+
+// Every is the time between two renewals, Duration after which a Lease that was
+// not renewed has run out: what a kubelet's are.
+const (
+	Every    = 10 * time.Second
+	Duration = 40 * time.Second
+	// refusedPause is how long nothing is tried after a refusal.
+	refusedPause = 5 * time.Minute
+	timeout      = 5 * time.Second
+)
+
+// Member is a member as its Lease shows it.
+type Member struct {
+	Cluster string
+	// Fresh is whether the member is seen: its Lease is renewed then, and only then.
+	Fresh bool
+	// Seen is when it was last heard of.
+	Seen time.Time
+	// State is a word for people.
+	State string
+}
+
+// API is the part of client-go's LeaseInterface that is used.
+type API interface {
+	List(ctx context.Context, opts metav1.ListOptions) (*coordinationv1.LeaseList, error)
+	Create(ctx context.Context, lease *coordinationv1.Lease, opts metav1.CreateOptions) (*coordinationv1.Lease, error)
+	Update(ctx context.Context, lease *coordinationv1.Lease, opts metav1.UpdateOptions) (*coordinationv1.Lease, error)
+	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
+}
+
+// Keeper keeps the Leases. All fields must be set.
+type Keeper struct {
+	// Leases returns the Leases of a namespace.
+	Leases func(namespace string) API
+	// Namespace returns where they are now, or "" for nowhere: none is written then,
+	// and those that are there run out.
+	Namespace func() string
+	// Members returns every configured member. It must not block.
+	Members func() []Member
+	// Holder names this process.
+	Holder string
+	Logger *slog.Logger
+
+	namespace string
+	// known are the Leases as they stand, by name; nil when they must be listed.
+	known  map[string]*coordinationv1.Lease
+	pause  time.Time
+	failed bool
+}
+
+// Run keeps the Leases until ctx ends. They are left to run out.
+func (k *Keeper) Run(ctx context.Context) {
+	tick := time.NewTicker(Every)
+	defer tick.Stop()
+	for {
+		k.renew(ctx, time.Now())
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// renew writes what is due, and says once when that fails.
+func (k *Keeper) renew(ctx context.Context, now time.Time) {
+	namespace := k.Namespace()
+	if namespace != k.namespace {
+		k.namespace, k.known, k.pause = namespace, nil, time.Time{}
+	}
+	if namespace == "" || now.Before(k.pause) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := k.renewAll(ctx, now)
+	switch {
+	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
+		k.known = nil // somebody else wrote; look again
+	case err != nil:
+		k.known = nil
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+			k.pause = now.Add(refusedPause)
+		}
+		if !k.failed {
+			k.Logger.Warn("the freshness of members cannot be shown as Leases", "namespace", namespace, "error", err)
+		}
+		k.failed = true
+	case k.failed:
+		k.failed = false
+		k.Logger.Info("the freshness of members is shown as Leases again", "namespace", namespace)
+	}
+}
+
+func (k *Keeper) renewAll(ctx context.Context, now time.Time) error {
+	api := k.Leases(k.namespace)
+	if err := k.list(ctx, api); err != nil {
+		return err
+	}
+	members := k.Members()
+	wanted := map[string]bool{}
+	for _, m := range members {
+		wanted[Prefix+m.Cluster] = true
+		if err := k.keep(ctx, api, m, now); err != nil {
+			return fmt.Errorf("lease %s/%s%s: %w", k.namespace, Prefix, m.Cluster, err)
+		}
+	}
+	for name, lease := range k.known {
+		if wanted[name] || !ours(lease) {
+			continue
+		}
+		// The member left the configuration: a Lease that runs out would raise alarm.
+		if err := api.Delete(ctx, name, *metav1.NewRVDeletionPrecondition(lease.ResourceVersion)); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete lease %s/%s: %w", k.namespace, name, err)
+		}
+		delete(k.known, name)
+	}
+	return nil
+}
+
+// list reads what stands, once.
+func (k *Keeper) list(ctx context.Context, api API) error {
+	if k.known != nil {
+		return nil
+	}
+	list, err := api.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list leases of namespace %s: %w", k.namespace, err)
+	}
+	k.known = map[string]*coordinationv1.Lease{}
+	for i := range list.Items {
+		if strings.HasPrefix(list.Items[i].Name, Prefix) {
+			k.known[list.Items[i].Name] = &list.Items[i]
+		}
+	}
+	return nil
+}
+
+func ours(lease *coordinationv1.Lease) bool {
+	return lease.Labels[labelManagedBy] == managedBy && lease.Labels[labelCluster] != ""
+}
+
+// keep renews the Lease of a member that is seen.
+func (k *Keeper) keep(ctx context.Context, api API, m Member, now time.Time) error {
+	standing := k.known[Prefix+m.Cluster]
+	if !m.Fresh || standing != nil && !ours(standing) {
+		return nil
+	}
+	wanted := k.lease(m, standing)
+	var err error
+	if standing == nil {
+		wanted.Spec.AcquireTime = &metav1.MicroTime{Time: now}
+		standing, err = api.Create(ctx, wanted, metav1.CreateOptions{})
+	} else {
+		standing, err = api.Update(ctx, wanted, metav1.UpdateOptions{})
+	}
+	if err == nil {
+		k.known[wanted.Name] = standing
+	}
+	return err
+}
+
+// lease is what the Lease of a member is to be.
+func (k *Keeper) lease(m Member, standing *coordinationv1.Lease) *coordinationv1.Lease {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: Prefix + m.Cluster}}
+	if standing != nil {
+		lease = standing.DeepCopy()
+	}
+	if lease.Labels == nil {
+		lease.Labels = map[string]string{}
+	}
+	if lease.Annotations == nil {
+		lease.Annotations = map[string]string{}
+	}
+	lease.Labels[labelManagedBy], lease.Labels[labelCluster] = managedBy, m.Cluster
+	lease.Annotations[AnnotationState] = m.State
+	lease.Spec.HolderIdentity = &k.Holder
+	lease.Spec.LeaseDurationSeconds = new(int32(Duration / time.Second))
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: m.Seen}
+	return lease
+}

@@ -1,0 +1,190 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package leases
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// server is as much of an API server as a Keeper needs.
+type server struct {
+	leases map[string]*coordinationv1.Lease
+	rv     int
+	calls  []string
+	refuse error
+}
+
+var resource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+
+func (s *server) call(format string, args ...any) error {
+	s.calls = append(s.calls, fmt.Sprintf(format, args...))
+	return s.refuse
+}
+
+func (s *server) take() []string {
+	calls := s.calls
+	s.calls = nil
+	return calls
+}
+
+func (s *server) put(lease *coordinationv1.Lease) *coordinationv1.Lease {
+	s.rv++
+	lease = lease.DeepCopy()
+	lease.ResourceVersion = strconv.Itoa(s.rv)
+	s.leases[lease.Name] = lease
+	return lease.DeepCopy()
+}
+
+func (s *server) List(context.Context, metav1.ListOptions) (*coordinationv1.LeaseList, error) {
+	if err := s.call("list"); err != nil {
+		return nil, err
+	}
+	list := &coordinationv1.LeaseList{}
+	for _, lease := range s.leases {
+		list.Items = append(list.Items, *lease.DeepCopy())
+	}
+	return list, nil
+}
+
+func (s *server) Create(_ context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	if err := s.call("create %s", lease.Name); err != nil {
+		return nil, err
+	}
+	return s.put(lease), nil
+}
+
+func (s *server) Update(_ context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	if err := s.call("update %s", lease.Name); err != nil {
+		return nil, err
+	}
+	switch standing := s.leases[lease.Name]; {
+	case standing == nil:
+		return nil, apierrors.NewNotFound(resource, lease.Name)
+	case standing.ResourceVersion != lease.ResourceVersion:
+		return nil, apierrors.NewConflict(resource, lease.Name, nil)
+	}
+	return s.put(lease), nil
+}
+
+func (s *server) Delete(_ context.Context, name string, _ metav1.DeleteOptions) error {
+	err := s.call("delete %s", name)
+	delete(s.leases, name)
+	return err
+}
+
+// play runs a Keeper for members "a" and "b" in virtual time.
+func play(t *testing.T, script func(s *server, k *Keeper, members *[]Member, log *bytes.Buffer)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{leases: map[string]*coordinationv1.Lease{}}
+		members := []Member{{Cluster: "a", Fresh: true, Seen: time.Now(), State: "live"}, {Cluster: "b"}}
+		var log bytes.Buffer
+		k := &Keeper{
+			Leases: func(string) API { return s }, Namespace: func() string { return "own" }, Holder: "me",
+			Members: func() []Member { return members }, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			k.Run(ctx)
+		}()
+		synctest.Wait()
+		script(s, k, &members, &log)
+		cancel()
+		<-ended
+	})
+}
+
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func want(t *testing.T, s *server, calls ...string) {
+	t.Helper()
+	if got := s.take(); !slices.Equal(got, calls) {
+		t.Errorf("calls %q, want %q", got, calls)
+	}
+}
+
+func TestLeaseOfAMemberThatIsSeen(t *testing.T) {
+	play(t, func(s *server, _ *Keeper, members *[]Member, _ *bytes.Buffer) {
+		want(t, s, "list", "create tributary-a")
+		lease := s.leases["tributary-a"]
+		if *lease.Spec.HolderIdentity != "me" || *lease.Spec.LeaseDurationSeconds != 40 || !lease.Spec.RenewTime.Equal(&metav1.MicroTime{Time: (*members)[0].Seen}) ||
+			lease.Labels[labelCluster] != "a" || lease.Annotations[AnnotationState] != "live" {
+			t.Errorf("lease %+v", lease)
+		}
+		pass(20 * time.Second)
+		want(t, s, "update tributary-a", "update tributary-a")
+
+		(*members)[0].Fresh = false // it is left to run out
+		pass(time.Hour)
+		want(t, s)
+		(*members)[0].Fresh, (*members)[0].Seen = true, time.Now()
+		pass(10 * time.Second)
+		want(t, s, "update tributary-a")
+
+		*members = (*members)[1:]
+		pass(10 * time.Second)
+		want(t, s, "delete tributary-a")
+	})
+}
+
+func TestLeasesOfOthers(t *testing.T) {
+	play(t, func(s *server, k *Keeper, members *[]Member, _ *bytes.Buffer) {
+		s.take()
+		s.put(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "tributary-b"}})
+		s.put(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "tributary-leader"}})
+		s.put(s.leases["tributary-a"]) // somebody changed ours
+		(*members)[1].Fresh = true
+		pass(10 * time.Second)
+		want(t, s, "update tributary-a")
+		pass(10 * time.Second)
+		want(t, s, "list", "update tributary-a")
+		if len(s.leases) != 3 || s.leases["tributary-b"].Spec.RenewTime != nil {
+			t.Errorf("leases %v", s.leases)
+		}
+	})
+}
+
+func TestRefusedLeases(t *testing.T) {
+	play(t, func(s *server, k *Keeper, _ *[]Member, log *bytes.Buffer) {
+		s.take()
+		s.refuse = apierrors.NewForbidden(resource, "", nil)
+		pass(30 * time.Minute)
+		if calls := s.take(); len(calls) > 8 {
+			t.Errorf("%d calls in half an hour", len(calls))
+		}
+		if n := strings.Count(log.String(), "level=WARN"); n != 1 {
+			t.Errorf("logged %d times: %s", n, log)
+		}
+		s.refuse = nil
+		pass(10 * time.Minute)
+		if !strings.Contains(log.String(), "again") {
+			t.Errorf("logged %s", log)
+		}
+	})
+}
+
+func TestNoNamespace(t *testing.T) {
+	s := &server{}
+	k := &Keeper{Leases: func(string) API { return s }, Namespace: func() string { return "" }, Members: func() []Member { return nil }, Logger: slog.New(slog.DiscardHandler)}
+	k.renew(t.Context(), time.Now())
+	want(t, s)
+}
