@@ -272,8 +272,8 @@ type Pass struct {
 type Leases struct {
 	// Enabled is whether they are written.
 	Enabled bool `json:"enabled"`
-	// Namespace is where. Empty means the namespace that Tributary runs in as a pod;
-	// outside of a cluster none is written then.
+	// Namespace is where. Empty means the namespace of Tributary's pod if it runs in
+	// the ingress cluster (`ingress.kubeconfig` is left out); otherwise none is written.
 	Namespace string `json:"namespace"`
 }
 
