@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,8 +22,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// server is as much of an API server as a Keeper needs.
+// server is as much of an API server as a Keeper needs, the members and the log.
 type server struct {
+	sync.Mutex
+	members []Member
+	log     bytes.Buffer
+
 	leases map[string]*coordinationv1.Lease
 	rv     int
 	calls  []string
@@ -36,7 +41,23 @@ func (s *server) call(format string, args ...any) error {
 	return s.refuse
 }
 
+// with changes the script.
+func (s *server) with(change func()) {
+	s.Lock()
+	defer s.Unlock()
+	change()
+}
+
+// Write implements io.Writer.
+func (s *server) Write(text []byte) (int, error) {
+	s.Lock()
+	defer s.Unlock()
+	return s.log.Write(text)
+}
+
 func (s *server) take() []string {
+	s.Lock()
+	defer s.Unlock()
 	calls := s.calls
 	s.calls = nil
 	return calls
@@ -51,6 +72,8 @@ func (s *server) put(lease *coordinationv1.Lease) *coordinationv1.Lease {
 }
 
 func (s *server) List(context.Context, metav1.ListOptions) (*coordinationv1.LeaseList, error) {
+	s.Lock()
+	defer s.Unlock()
 	if err := s.call("list"); err != nil {
 		return nil, err
 	}
@@ -62,6 +85,8 @@ func (s *server) List(context.Context, metav1.ListOptions) (*coordinationv1.Leas
 }
 
 func (s *server) Create(_ context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	s.Lock()
+	defer s.Unlock()
 	if err := s.call("create %s", lease.Name); err != nil {
 		return nil, err
 	}
@@ -69,6 +94,8 @@ func (s *server) Create(_ context.Context, lease *coordinationv1.Lease, _ metav1
 }
 
 func (s *server) Update(_ context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	s.Lock()
+	defer s.Unlock()
 	if err := s.call("update %s", lease.Name); err != nil {
 		return nil, err
 	}
@@ -82,20 +109,26 @@ func (s *server) Update(_ context.Context, lease *coordinationv1.Lease, _ metav1
 }
 
 func (s *server) Delete(_ context.Context, name string, _ metav1.DeleteOptions) error {
+	s.Lock()
+	defer s.Unlock()
 	err := s.call("delete %s", name)
 	delete(s.leases, name)
 	return err
 }
 
 // play runs a Keeper for members "a" and "b" in virtual time.
-func play(t *testing.T, script func(s *server, k *Keeper, members *[]Member, log *bytes.Buffer)) {
+func play(t *testing.T, script func(s *server)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{leases: map[string]*coordinationv1.Lease{}}
-		members := []Member{{Cluster: "a", Fresh: true, Seen: time.Now(), State: "live"}, {Cluster: "b"}}
-		var log bytes.Buffer
+		s.members = []Member{{Cluster: "a", Fresh: true, Seen: time.Now(), State: "live"}, {Cluster: "b"}}
 		k := &Keeper{
 			Leases: func(string) API { return s }, Namespace: func() string { return "own" }, Holder: "me",
-			Members: func() []Member { return members }, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Members: func() []Member {
+				s.Lock()
+				defer s.Unlock()
+				return slices.Clone(s.members)
+			},
+			Logger: slog.New(slog.NewTextHandler(s, nil)),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -104,7 +137,7 @@ func play(t *testing.T, script func(s *server, k *Keeper, members *[]Member, log
 			k.Run(ctx)
 		}()
 		synctest.Wait()
-		script(s, k, &members, &log)
+		script(s)
 		cancel()
 		<-ended
 	})
@@ -123,62 +156,72 @@ func want(t *testing.T, s *server, calls ...string) {
 }
 
 func TestLeaseOfAMemberThatIsSeen(t *testing.T) {
-	play(t, func(s *server, _ *Keeper, members *[]Member, _ *bytes.Buffer) {
+	play(t, func(s *server) {
 		want(t, s, "list", "create tributary-a")
-		lease := s.leases["tributary-a"]
-		if *lease.Spec.HolderIdentity != "me" || *lease.Spec.LeaseDurationSeconds != 40 || !lease.Spec.RenewTime.Equal(&metav1.MicroTime{Time: (*members)[0].Seen}) ||
-			lease.Labels[labelCluster] != "a" || lease.Annotations[AnnotationState] != "live" {
-			t.Errorf("lease %+v", lease)
-		}
+		s.with(func() {
+			lease := s.leases["tributary-a"]
+			if *lease.Spec.HolderIdentity != "me" || *lease.Spec.LeaseDurationSeconds != 40 || !lease.Spec.RenewTime.Equal(&metav1.MicroTime{Time: s.members[0].Seen}) ||
+				lease.Labels[labelCluster] != "a" || lease.Annotations[AnnotationState] != "live" {
+				t.Errorf("lease %+v", lease)
+			}
+		})
 		pass(20 * time.Second)
 		want(t, s, "update tributary-a", "update tributary-a")
 
-		(*members)[0].Fresh = false // it is left to run out
+		s.with(func() { s.members[0].Fresh = false }) // it is left to run out
 		pass(time.Hour)
 		want(t, s)
-		(*members)[0].Fresh, (*members)[0].Seen = true, time.Now()
+		s.with(func() { s.members[0].Fresh, s.members[0].Seen = true, time.Now() })
 		pass(10 * time.Second)
 		want(t, s, "update tributary-a")
 
-		*members = (*members)[1:]
+		s.with(func() { s.members = s.members[1:] })
 		pass(10 * time.Second)
 		want(t, s, "delete tributary-a")
 	})
 }
 
 func TestLeasesOfOthers(t *testing.T) {
-	play(t, func(s *server, k *Keeper, members *[]Member, _ *bytes.Buffer) {
+	play(t, func(s *server) {
 		s.take()
-		s.put(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "tributary-b"}})
-		s.put(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "tributary-leader"}})
-		s.put(s.leases["tributary-a"]) // somebody changed ours
-		(*members)[1].Fresh = true
+		s.with(func() {
+			s.put(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "tributary-b"}})
+			s.put(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "tributary-leader"}})
+			s.put(s.leases["tributary-a"]) // somebody changed ours
+			s.members[1].Fresh = true
+		})
 		pass(10 * time.Second)
 		want(t, s, "update tributary-a")
 		pass(10 * time.Second)
 		want(t, s, "list", "update tributary-a")
-		if len(s.leases) != 3 || s.leases["tributary-b"].Spec.RenewTime != nil {
-			t.Errorf("leases %v", s.leases)
-		}
+		s.with(func() {
+			if len(s.leases) != 3 || s.leases["tributary-b"].Spec.RenewTime != nil {
+				t.Errorf("leases %v", s.leases)
+			}
+		})
 	})
 }
 
 func TestRefusedLeases(t *testing.T) {
-	play(t, func(s *server, k *Keeper, _ *[]Member, log *bytes.Buffer) {
+	play(t, func(s *server) {
 		s.take()
-		s.refuse = apierrors.NewForbidden(resource, "", nil)
+		s.with(func() { s.refuse = apierrors.NewForbidden(resource, "", nil) })
 		pass(30 * time.Minute)
 		if calls := s.take(); len(calls) > 8 {
 			t.Errorf("%d calls in half an hour", len(calls))
 		}
-		if n := strings.Count(log.String(), "level=WARN"); n != 1 {
-			t.Errorf("logged %d times: %s", n, log)
-		}
-		s.refuse = nil
+		s.with(func() {
+			if n := strings.Count(s.log.String(), "level=WARN"); n != 1 {
+				t.Errorf("logged %d times: %s", n, &s.log)
+			}
+			s.refuse = nil
+		})
 		pass(10 * time.Minute)
-		if !strings.Contains(log.String(), "again") {
-			t.Errorf("logged %s", log)
-		}
+		s.with(func() {
+			if !strings.Contains(s.log.String(), "again") {
+				t.Errorf("logged %s", &s.log)
+			}
+		})
 	})
 }
 
