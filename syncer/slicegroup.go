@@ -19,8 +19,9 @@ type sliceGroup struct {
 	wanted []*Endpoint
 	// placed marks those that have found their slice.
 	placed []bool
-	// byAddr is the place in wanted of the first endpoint with an address.
-	byAddr map[netip.Addr]int32
+	// next is where the last claim ended: what stands is mostly in order, so the
+	// next claim is mostly for that one.
+	next int
 	// shelf is the standing slices of the group, in the order of their names.
 	shelf []Slice
 }
@@ -81,20 +82,14 @@ func sortedPorts(ports []Port) []Port {
 	return slices.SortedFunc(slices.Values(ports), Port.Compare)
 }
 
-// index puts wanted into canonical order, drops repetitions and makes the
-// group searchable.
+// index puts wanted into canonical order, which makes it searchable, and drops
+// repetitions.
 func (g *sliceGroup) index() {
 	if !slices.IsSortedFunc(g.wanted, CompareEndpoints) {
 		slices.SortStableFunc(g.wanted, CompareEndpoints)
 	}
 	g.wanted = slices.CompactFunc(g.wanted, sameEndpoint)
 	g.placed = make([]bool, len(g.wanted))
-	g.byAddr = make(map[netip.Addr]int32, len(g.wanted))
-	for i, e := range g.wanted {
-		if i == 0 || g.wanted[i-1].Addr != e.Addr {
-			g.byAddr[e.Addr] = int32(i)
-		}
-	}
 }
 
 // sameEndpoint reports whether two endpoints are states of one.
@@ -103,13 +98,13 @@ func sameEndpoint(a, b *Endpoint) bool { return a.Addr == b.Addr && a.Target == 
 // claim returns the wanted state of a standing endpoint and marks it as placed;
 // nil when it is not wanted or already placed elsewhere.
 func (g *sliceGroup) claim(e *Endpoint) *Endpoint {
-	first, found := g.byAddr[e.Addr]
-	if !found {
-		return nil
+	first := g.next
+	if first >= len(g.wanted) || !sameEndpoint(g.wanted[first], e) {
+		first, _ = slices.BinarySearchFunc(g.wanted, e.Addr, func(w *Endpoint, addr netip.Addr) int { return CompareAddr(w.Addr, addr) })
 	}
-	for i := int(first); i < len(g.wanted) && g.wanted[i].Addr == e.Addr; i++ {
+	for i := first; i < len(g.wanted) && g.wanted[i].Addr == e.Addr; i++ {
 		if !g.placed[i] && g.wanted[i].Target == e.Target {
-			g.placed[i] = true
+			g.placed[i], g.next = true, i+1
 			return g.wanted[i]
 		}
 	}

@@ -5,6 +5,7 @@ package syncer
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -25,7 +26,7 @@ func Subsets(endpoints []Endpoint, family Family) []Subset {
 		if !e.In(KindEndpoints) || e.Terminating && !e.Ready || family != "" && familyOf(e.Addr) != family {
 			continue
 		}
-		r.add(Address{Addr: e.Addr, Hostname: e.Hostname, NodeName: e.NodeName, Target: e.Target}, e.Ports, e.Ready)
+		r.add(entry{addr: e.Addr, uid: e.Target.UID, ready: e.Ready, endpoint: e}, e.Ports)
 	}
 	return r.pack()
 }
@@ -39,11 +40,13 @@ func Repack(subsets []Subset) []Subset {
 	for i := range subsets {
 		s := &subsets[i]
 		r.reserve(len(s.Ready) + len(s.NotReady))
-		for _, a := range s.Ready {
-			r.add(a, s.Ports, true)
+		for j := range s.Ready {
+			a := &s.Ready[j]
+			r.add(entry{addr: a.Addr, uid: a.Target.UID, ready: true, address: a}, s.Ports)
 		}
-		for _, a := range s.NotReady {
-			r.add(a, s.Ports, false)
+		for j := range s.NotReady {
+			a := &s.NotReady[j]
+			r.add(entry{addr: a.Addr, uid: a.Target.UID, address: a}, s.Ports)
 		}
 	}
 	return r.pack()
@@ -62,13 +65,26 @@ type repacker struct {
 	lastSets  []int32
 }
 
+// entry is one address with ports. It points to where it comes from, since
+// entries are sorted and addresses are large to move.
 type entry struct {
-	rank addrRank
-	seen int32
+	rank  addrRank
+	addr  netip.Addr
+	uid   string
+	seen  int32
+	ready bool
 	// sets are the entry's ports as indexes into repacker.sets.
-	sets    []int32
-	ready   bool
-	address Address
+	sets []int32
+	// One of these is set.
+	endpoint *Endpoint
+	address  *Address
+}
+
+func (e *entry) value() Address {
+	if e.address != nil {
+		return *e.address
+	}
+	return Address{Addr: e.addr, Hostname: e.endpoint.Hostname, NodeName: e.endpoint.NodeName, Target: e.endpoint.Target}
 }
 
 // portSet is a port with the addresses that serve it, in order.
@@ -87,9 +103,9 @@ var portless = Port{Number: -1}
 
 func (r *repacker) reserve(n int) { r.entries = slices.Grow(r.entries, n) }
 
-func (r *repacker) add(a Address, ports []Port, ready bool) {
-	r.entries = append(r.entries, entry{
-		rank: rankAddr(a.Addr), seen: int32(len(r.entries)), sets: r.setsOf(ports), ready: ready, address: a})
+func (r *repacker) add(e entry, ports []Port) {
+	e.rank, e.seen, e.sets = rankAddr(e.addr), int32(len(r.entries)), r.setsOf(ports)
+	r.entries = append(r.entries, e)
 }
 
 // setsOf maps ports to indexes, once for each list that endpoints share;
@@ -107,34 +123,58 @@ func (r *repacker) setsOf(ports []Port) []int32 {
 		for _, port := range ports {
 			sets = append(sets, r.setOf(port))
 		}
-		if r.byList == nil {
-			r.byList = map[portListOf][]int32{}
+		if r.lastSets != nil {
+			r.remember(r.lastList, r.lastSets)
+			r.remember(list, sets)
 		}
-		r.byList[list] = sets
 	}
 	r.lastList, r.lastSets = list, sets
 	return sets
 }
 
-func (r *repacker) setOf(port Port) int32 {
-	i, known := r.index[port]
-	if !known {
-		if r.index == nil {
-			r.index = map[Port]int32{}
-		}
-		i = int32(len(r.sets))
-		r.index[port] = i
-		r.sets = append(r.sets, portSet{port: port})
+// remember is called from the second list on: most Services have one.
+func (r *repacker) remember(list portListOf, sets []int32) {
+	if r.byList == nil {
+		r.byList = map[portListOf][]int32{}
 	}
-	return i
+	r.byList[list] = sets
+}
+
+// fewPorts is how many are searched without an index.
+const fewPorts = 8
+
+func (r *repacker) setOf(port Port) int32 {
+	if len(r.sets) <= fewPorts {
+		if at := slices.IndexFunc(r.sets, func(s portSet) bool { return s.port == port }); at >= 0 {
+			return int32(at)
+		}
+	} else if at, known := r.index[port]; known {
+		return at
+	}
+	at := int32(len(r.sets))
+	r.sets = append(r.sets, portSet{port: port})
+	if len(r.sets) > fewPorts {
+		if r.index == nil {
+			r.index = make(map[Port]int32, 2*fewPorts)
+			for i := range r.sets {
+				r.index[r.sets[i].port] = int32(i)
+			}
+		}
+		r.index[port] = at
+	}
+	return at
 }
 
 func (r *repacker) pack() []Subset {
 	r.sort()
 	r.distribute()
-	var subsets []Subset
-	for _, class := range r.classes() {
-		subsets = append(subsets, class.subset(r.entries))
+	classes := r.classes()
+	if len(classes) == 0 {
+		return nil
+	}
+	subsets := make([]Subset, len(classes))
+	for i := range classes {
+		subsets[i] = classes[i].subset(r.entries)
 	}
 	sortSubsets(subsets, r.emptyNode)
 	return subsets
@@ -144,10 +184,10 @@ func (r *repacker) pack() []Subset {
 // identities by arrival, so that the first seen one comes first.
 func (r *repacker) sort() {
 	compare := func(a, b entry) int {
-		if c := compareRanked(a.rank, a.address.Addr, b.rank, b.address.Addr); c != 0 {
+		if c := compareRanked(a.rank, a.addr, b.rank, b.addr); c != 0 {
 			return c
 		}
-		return cmp.Or(strings.Compare(a.address.Target.UID, b.address.Target.UID), cmp.Compare(a.seen, b.seen))
+		return cmp.Or(strings.Compare(a.uid, b.uid), cmp.Compare(a.seen, b.seen))
 	}
 	if !slices.IsSortedFunc(r.entries, compare) {
 		slices.SortFunc(r.entries, compare)
@@ -159,7 +199,7 @@ func (r *repacker) distribute() {
 	first := 0
 	for i := range r.entries {
 		e := &r.entries[i]
-		if !sameIdentity(&r.entries[first].address, &e.address) {
+		if f := &r.entries[first]; f.addr != e.addr || f.uid != e.uid {
 			first = i
 		}
 		m := member(first) * 2
@@ -171,8 +211,6 @@ func (r *repacker) distribute() {
 		}
 	}
 }
-
-func sameIdentity(a, b *Address) bool { return a.Addr == b.Addr && a.Target.UID == b.Target.UID }
 
 // add appends a member; members arrive in order, so a repeated address is the
 // last one, and not ready wins. The first growth takes room for all, since most
@@ -195,23 +233,35 @@ type class struct {
 }
 
 // classes groups the ports by their members.
-func (r *repacker) classes() []*class {
-	var classes []*class
-	byHash := make(map[uint64][]*class, len(r.sets))
+func (r *repacker) classes() []class {
+	classes := make([]class, 0, min(len(r.sets), fewPorts))
+	var byHash map[uint64][]int
+	if len(r.sets) > fewPorts {
+		byHash = make(map[uint64][]int, len(r.sets))
+	}
 	for i := range r.sets {
 		set := &r.sets[i]
-		h := hashMembers(set.members)
-		at := slices.IndexFunc(byHash[h], func(c *class) bool { return slices.Equal(c.members, set.members) })
-		var c *class
-		if at >= 0 {
-			c = byHash[h][at]
+		at := -1
+		var hash uint64
+		if byHash == nil {
+			at = slices.IndexFunc(classes, func(c class) bool { return slices.Equal(c.members, set.members) })
 		} else {
-			c = &class{members: set.members}
-			classes = append(classes, c)
-			byHash[h] = append(byHash[h], c)
+			hash = hashMembers(set.members)
+			for _, c := range byHash[hash] {
+				if slices.Equal(classes[c].members, set.members) {
+					at = c
+				}
+			}
+		}
+		if at < 0 {
+			at = len(classes)
+			classes = append(classes, class{members: set.members})
+			if byHash != nil {
+				byHash[hash] = append(byHash[hash], at)
+			}
 		}
 		if set.port.Number > 0 {
-			c.ports = append(c.ports, set.port)
+			classes[at].ports = append(classes[at].ports, set.port)
 		}
 	}
 	return classes
@@ -239,9 +289,9 @@ func (c *class) subset(entries []entry) Subset {
 	}
 	for _, m := range c.members {
 		if m&1 == 0 {
-			s.Ready = append(s.Ready, entries[m/2].address)
+			s.Ready = append(s.Ready, entries[m/2].value())
 		} else {
-			s.NotReady = append(s.NotReady, entries[m/2].address)
+			s.NotReady = append(s.NotReady, entries[m/2].value())
 		}
 	}
 	return s
