@@ -7,6 +7,7 @@ package reconcile
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -42,6 +43,9 @@ type found struct {
 	endpoints *plan.ObservedEndpoints
 	slice     *plan.ObservedSlice
 	namespace plan.NamespaceState
+	// tracked is true when the server keeps record of who set which field, and names
+	// nobody but us.
+	tracked bool
 	// kept is nil for nearly every object.
 	kept *extra
 }
@@ -74,7 +78,25 @@ func newFound(kind plan.Kind, m *metav1.ObjectMeta, owned bool) *found {
 	key := syncer.Key{Namespace: m.Namespace, Name: m.Name}
 	return &found{
 		id: objectID{kind, key}, replica: key, rv: version(m.ResourceVersion), uid: string(m.UID),
-		owned: owned, deleting: m.DeletionTimestamp != nil,
+		owned: owned, deleting: m.DeletionTimestamp != nil, tracked: owned && trackedAlone(m.ManagedFields),
+	}
+}
+
+// fieldManager is how an API server calls us in managedFields: what stands before
+// the slash of our user agent.
+const fieldManager = "tributary"
+
+func trackedAlone(entries []metav1.ManagedFieldsEntry) bool {
+	others := func(e metav1.ManagedFieldsEntry) bool { return e.Manager != fieldManager }
+	return len(entries) > 0 && !slices.ContainsFunc(entries, others)
+}
+
+// stripManagedFields leaves of managedFields only who is named, the bulky rest is
+// nothing to us.
+func stripManagedFields(m metav1.Object) {
+	entries := m.GetManagedFields()
+	for i := range entries {
+		entries[i] = metav1.ManagedFieldsEntry{Manager: entries[i].Manager}
 	}
 }
 

@@ -238,7 +238,7 @@ var _ cache.TransformingStore = (*reflected)(nil)
 func (r *reflected) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) {
 		if m, ok := obj.(metav1.Object); ok {
-			m.SetManagedFields(nil)
+			stripManagedFields(m)
 		}
 		return obj, nil
 	}

@@ -184,6 +184,7 @@ func (s *store) update(k *kind, n name, obj Object) (Object, error) {
 	obj.SetCreationTimestamp(old.GetCreationTimestamp())
 	obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
 	obj.SetResourceVersion(old.GetResourceVersion())
+	manage(obj, old)
 	if equal(old, obj) {
 		return old, nil // the real server stores no no-op either
 	}
@@ -191,6 +192,17 @@ func (s *store) update(k *kind, n name, obj Object) (Object, error) {
 		return s.lockedCommit(k, n, watch.Deleted, obj), nil
 	}
 	return s.lockedCommit(k, n, watch.Modified, obj), nil
+}
+
+// manage does with managedFields what the real server does: one empty entry ends
+// them, none at all leaves them as they are. It begins no record by itself.
+func manage(obj, old Object) {
+	switch entries := obj.GetManagedFields(); {
+	case len(entries) == 0:
+		obj.SetManagedFields(old.GetManagedFields())
+	case len(entries) == 1 && entries[0] == (metav1.ManagedFieldsEntry{}):
+		obj.SetManagedFields(nil)
+	}
 }
 
 func precondition(k *kind, n name, old Object, uid types.UID, rv string) error {
