@@ -276,3 +276,30 @@ func TestEventsThatAreRefusedMatterToNobody(t *testing.T) {
 		t.Errorf("conflicts %+v", c)
 	}
 }
+
+// syncsLate is members of which b becomes synced just after it was asked.
+type syncsLate struct{ *members }
+
+func (s syncsLate) Gather(key syncer.Key) Gathered {
+	g := s.members.Gather(key)
+	s.setSynced("b", true)
+	return g
+}
+
+// A member that is synced a moment after it was asked for its share has not said
+// that it has none.
+func TestMemberThatSyncsMeanwhile(t *testing.T) {
+	g := newGround(t, "a", "b")
+	g.start()
+	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+	g.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
+	g.settle()
+	g.stop()
+	g.writes()
+	g.source.unset("b", web)
+	g.source.setSynced("b", false)
+	g.options.Source = syncsLate{g.source}
+	g.start()
+	g.expectWrites()
+	g.expect(web, "10.0.0.1", "10.1.0.1")
+}

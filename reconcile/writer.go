@@ -26,8 +26,7 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// writer carries out plans; nothing else in Tributary changes the ingress
-// cluster. Every request has a time limit, every update and deletion the
+// writer carries out plans; nothing else in Tributary changes replicas. Every request has a time limit, every update and deletion the
 // resourceVersion and UID of what the plan was compared with, and every answer
 // goes into the view before the plan's next stage.
 //
