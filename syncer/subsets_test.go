@@ -23,3 +23,40 @@ func TestNamedPortsSplitSubsets(t *testing.T) {
 		}
 	}
 }
+
+// TestAPortComesAndGoes: named ports that pods resolve otherwise split subsets
+// as long as they are there, and leave no trace.
+func TestAPortComesAndGoes(t *testing.T) {
+	pods := []*Pod{
+		newPod("a", "10.0.0.1", withPorts(portNamed("web", TCP, 8080), portNamed("admin", TCP, 9000))),
+		newPod("b", "10.0.0.2", withPorts(portNamed("web", TCP, 8080), portNamed("admin", TCP, 9001))),
+	}
+	web, admin := named("http", 80, "web"), named("admin", 81, "admin")
+	subsetsOf := func(ports ...ServicePort) []string {
+		return showSubsets(Subsets(compute(newService(servicePorts(ports...)), pods...).Endpoints, IPv4))
+	}
+	before := subsetsOf(web)
+	wantLines(t, "one port", before, []string{"10.0.0.1 10.0.0.2 |  | http:8080/TCP"})
+	if with := subsetsOf(web, admin); len(with) != 3 {
+		t.Errorf("with a second port: %q", with)
+	}
+	wantLines(t, "gone again", subsetsOf(web), before)
+}
+
+// TestSubsetsSpeakUpstreamsDump pins the text whose hashes decide the order of
+// ports and subsets; the oracle in e2e proves that it is upstream's.
+func TestSubsetsSpeakUpstreamsDump(t *testing.T) {
+	port := Port{Name: "http", Protocol: TCP, Number: 8080}
+	if got, want := string(appendPort(nil, &port)), "{Name:(string)http Port:(int32)8080 Protocol:(v1.Protocol)TCP AppProtocol:(*string)<nil>}"; got != want {
+		t.Errorf("port: %s", got)
+	}
+	a := Address{Addr: addr("10.0.0.1"), Target: TargetRef{Kind: "Pod", Key: Key{"ns", "p"}, UID: "u"}}
+	const target = " TargetRef:(*v1.ObjectReference){Kind:(string)Pod Namespace:(string)ns Name:(string)p UID:(types.UID)u" +
+		" APIVersion:(string) ResourceVersion:(string) FieldPath:(string)}}"
+	if got, want := string(appendAddress(nil, &a, true)), "{IP:(string)10.0.0.1 Hostname:(string) NodeName:(*string)"+target; got != want {
+		t.Errorf("address of a pod without node: %s", got)
+	}
+	if got, want := string(appendAddress(nil, &a, false)), "{IP:(string)10.0.0.1 Hostname:(string) NodeName:(*string)<nil>"+target; got != want {
+		t.Errorf("hand-written address without node: %s", got)
+	}
+}
