@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"strings"
+	"time"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/reconcile/leases"
@@ -26,15 +27,51 @@ func (r *replicator) keepLeases(ctx context.Context, side *ingressSide) {
 		holder = "tributary"
 	}
 	keeper := leases.Keeper{
-		Leases: func(namespace string) leases.API { return side.watch.Clientset().CoordinationV1().Leases(namespace) },
-		Namespace: func() string {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			return leaseNamespace(&r.loaded.Config, namespaceFile)
-		},
-		Members: r.freshness, Holder: holder, Logger: r.logger,
+		Leases:    func(namespace string) leases.API { return side.leases(namespace) },
+		Namespace: r.leaseNamespace,
+		Members:   r.freshness, Holder: holder, Logger: r.logger,
 	}
 	keeper.Run(ctx)
+}
+
+func (s *ingressSide) leases(namespace string) leases.API {
+	return s.watch.Clientset().CoordinationV1().Leases(namespace)
+}
+
+// identitiesTimeout bounds how long the start waits for the Leases.
+const identitiesTimeout = 5 * time.Second
+
+// readIdentities reads from the Leases by which identity the members were known
+// to the process before this one, so that another cluster at the address of one is
+// not taken for it. Without Leases the first cluster that answers is the member.
+func (r *replicator) readIdentities(ctx context.Context, side *ingressSide) {
+	namespace := r.leaseNamespace()
+	if namespace == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, identitiesTimeout)
+	defer cancel()
+	identities, err := leases.Identities(ctx, side.leases(namespace))
+	if err != nil {
+		r.logger.Warn("the identities of members are not known from before", "namespace", namespace, "error", err)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.identities = identities
+}
+
+// pinned is the identity by which a member was known before this process.
+func (r *replicator) pinned(cluster string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.identities[cluster]
+}
+
+func (r *replicator) leaseNamespace() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return leaseNamespace(&r.loaded.Config, namespaceFile)
 }
 
 // leaseNamespace is where Leases go, "" for nowhere. The namespace of the pod that
@@ -57,7 +94,8 @@ func leaseNamespace(c *config.Config, file string) string {
 func (r *replicator) freshness() []leases.Member {
 	var out []leases.Member
 	for _, s := range r.set.Status() {
-		out = append(out, leases.Member{Cluster: s.Name, Fresh: s.Synced && s.State.Up(), Seen: s.LastContact, State: stateText(string(s.State), string(s.Reason))})
+		out = append(out, leases.Member{Cluster: s.Name, Fresh: s.Synced && s.State.Up(), Seen: s.LastContact, Identity: s.Identity,
+			State: stateText(string(s.State), string(s.Reason))})
 	}
 	return out
 }

@@ -46,6 +46,8 @@ type replicator struct {
 	joined map[string]time.Time
 	synced map[string]bool
 	stale  map[string]bool
+	// identities are those of members, as known from before the start.
+	identities map[string]string
 	// kept is what was last said about clusters that are not configured.
 	kept map[string]int
 	// reopen is signalled when the ingress cluster is to be reached differently.
@@ -62,7 +64,7 @@ func newReplicator(path string, loaded *config.Loaded, logger *slog.Logger) *rep
 	r.metrics = metrics.New(metrics.Options{Logger: logger, Version: v.Version, Revision: v.Commit, Status: r.status})
 	r.keeper.set(&loaded.Config)
 	options := setOptions(r.sink, r.keeper.keeps, r.metrics, logger, r.memberChanged)
-	options.Standing = r.standing
+	options.Standing, options.Pinned = r.standing, r.pinned
 	r.set = clusters.NewSet(options)
 	for _, c := range loaded.Config.Clusters {
 		r.joined[c.Name] = now
@@ -91,6 +93,7 @@ func (r *replicator) run(ctx context.Context) error {
 		start := func() {
 			if first {
 				first = false
+				r.readIdentities(ctx, side)
 				r.applyMembers()
 				members.Go(func() { r.set.Run(ctx) })
 			}
@@ -289,6 +292,7 @@ func (r *replicator) adopt(loaded *config.Loaded, refused error) {
 			delete(r.joined, name)
 			delete(r.synced, name)
 			delete(r.stale, name)
+			delete(r.identities, name)
 		}
 	}
 }

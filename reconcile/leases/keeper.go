@@ -24,6 +24,9 @@ const (
 	labelCluster   = "multicluster.kubernetes.io/source-cluster"
 	// AnnotationState says how the member stood when the Lease was last written.
 	AnnotationState = "tributary.dev/state"
+	// AnnotationIdentity is the UID of the member's kube-system namespace, by which
+	// it is recognised after a restart.
+	AnnotationIdentity = "tributary.dev/identity"
 )
 
 // Every is the time between two renewals, Duration after which a Lease that was
@@ -45,6 +48,8 @@ type Member struct {
 	Seen time.Time
 	// State is a word for people.
 	State string
+	// Identity is the UID of its kube-system namespace; "" when it is not known.
+	Identity string
 }
 
 // API is the part of client-go's LeaseInterface that is used.
@@ -163,6 +168,22 @@ func (k *Keeper) list(ctx context.Context, api API) error {
 	return nil
 }
 
+// Identities reads by which identity each member was last known.
+func Identities(ctx context.Context, api API) (map[string]string, error) {
+	list, err := api.List(ctx, metav1.ListOptions{LabelSelector: labelManagedBy + "=" + managedBy})
+	if err != nil {
+		return nil, fmt.Errorf("list leases: %w", err)
+	}
+	identities := map[string]string{}
+	for i := range list.Items {
+		lease := &list.Items[i]
+		if uid := lease.Annotations[AnnotationIdentity]; uid != "" && ours(lease) {
+			identities[lease.Labels[labelCluster]] = uid
+		}
+	}
+	return identities, nil
+}
+
 func ours(lease *coordinationv1.Lease) bool {
 	return lease.Labels[labelManagedBy] == managedBy && lease.Labels[labelCluster] != ""
 }
@@ -201,6 +222,9 @@ func (k *Keeper) lease(m Member, standing *coordinationv1.Lease) *coordinationv1
 	}
 	lease.Labels[labelManagedBy], lease.Labels[labelCluster] = managedBy, m.Cluster
 	lease.Annotations[AnnotationState] = m.State
+	if m.Identity != "" {
+		lease.Annotations[AnnotationIdentity] = m.Identity
+	}
 	lease.Spec.HolderIdentity = &k.Holder
 	lease.Spec.LeaseDurationSeconds = new(int32(Duration / time.Second))
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: m.Seen}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,7 +121,7 @@ func (s *server) Delete(_ context.Context, name string, _ metav1.DeleteOptions) 
 func play(t *testing.T, script func(s *server)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{leases: map[string]*coordinationv1.Lease{}}
-		s.members = []Member{{Cluster: "a", Fresh: true, Seen: time.Now(), State: "live"}, {Cluster: "b"}}
+		s.members = []Member{{Cluster: "a", Fresh: true, Seen: time.Now(), State: "live", Identity: "uid-a"}, {Cluster: "b"}}
 		k := &Keeper{
 			Leases: func(string) API { return s }, Namespace: func() string { return "own" }, Holder: "me",
 			Members: func() []Member {
@@ -222,6 +223,26 @@ func TestRefusedLeases(t *testing.T) {
 				t.Errorf("logged %s", &s.log)
 			}
 		})
+	})
+}
+
+func TestIdentities(t *testing.T) {
+	play(t, func(s *server) {
+		s.with(func() {
+			foreign := s.leases["tributary-a"].DeepCopy()
+			foreign.Name = "tributary-c"
+			foreign.Labels = nil
+			s.put(foreign)
+		})
+		got, err := Identities(t.Context(), s)
+		if err != nil || !maps.Equal(got, map[string]string{"a": "uid-a"}) {
+			t.Errorf("%v, %v", got, err)
+		}
+		s.with(func() { s.refuse = apierrors.NewForbidden(resource, "", nil) })
+		if _, err := Identities(t.Context(), s); !apierrors.IsForbidden(err) {
+			t.Errorf("refused: %v", err)
+		}
+		s.with(func() { s.refuse = nil })
 	})
 }
 
