@@ -431,7 +431,8 @@ func TestFirstLists(t *testing.T) {
 		"most is gone": {prepare: standing(20, 12, 1), spoil: func(a *fakeAPI) {
 			a.drop("pods", func(name string) bool { return numberOf(name)%4 != 0 })
 		}, want: "confirmed"},
-		"no pod is listed": {prepare: standing(2, 1, 1), spoil: func(a *fakeAPI) { a.drop("pods", func(string) bool { return true }) }, mend: fill, want: "held"},
+		"no pod of many is listed": {prepare: standing(20, 12, 1), spoil: func(a *fakeAPI) { a.drop("pods", func(string) bool { return true }) }, mend: fill, want: "held"},
+		"no pod of few is listed":  {prepare: standing(2, 1, 1), spoil: func(a *fakeAPI) { a.drop("pods", func(string) bool { return true }) }, want: "confirmed"},
 		"no pod is ready": {prepare: standing(20, 12, 1), spoil: func(a *fakeAPI) {
 			for n := 1; n <= 33; n++ {
 				a.put(notReady(newPod("shop", appOf(n), n)))

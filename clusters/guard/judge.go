@@ -53,15 +53,15 @@ func (l Limits) Judge(x Loss) Verdict {
 // JudgeStart is the rule for the first complete lists of a member of which
 // endpoints stand in the ingress cluster from before this process started. What
 // stands may be days old, so a replica that is gone is no news and a great
-// difference only a reason to look twice; that nothing is left of many endpoints,
-// or that a list is empty, is not believed.
+// difference, or an empty list where there were few, only a reason to look
+// twice; that nothing is left of many endpoints is not believed.
 func (l Limits) JudgeStart(x Loss) Verdict {
 	switch {
 	case !l.Lists || x.Lost <= 0:
 		return Pass
-	case x.Empty || x.Lost >= x.Before && x.Lost > l.MinEndpoints:
+	case x.Lost >= x.Before && x.Lost > l.MinEndpoints:
 		return Hold
-	case l.over(x.Lost, x.Before, l.ConfirmPercent):
+	case x.Empty || l.over(x.Lost, x.Before, l.ConfirmPercent):
 		return Confirm
 	}
 	return Pass

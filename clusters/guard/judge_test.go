@@ -30,7 +30,7 @@ func TestJudge(t *testing.T) {
 		"one replica emptied":              {Loss{Before: 1000, Lost: 1, Emptied: 1}, Confirm, Pass},
 		"the only small replica emptied":   {Loss{Before: 2, Lost: 2, Emptied: 1}, Confirm, Pass},
 		"all of many":                      {Loss{Before: 30, Lost: 30, Emptied: 3}, Hold, Hold},
-		"an empty list of few":             {Loss{Before: 2, Lost: 2, Emptied: 1, Empty: true}, Hold, Hold},
+		"an empty list of few":             {Loss{Before: 2, Lost: 2, Emptied: 1, Empty: true}, Hold, Confirm},
 		"little by little":                 {Loss{Before: 900, Lost: 60, Recent: 100}, Confirm, Pass},
 		"little by little, more than half": {Loss{Before: 500, Lost: 10, Recent: 500}, Hold, Pass},
 		"what earlier lists took is gone":  {Loss{Before: 500, Recent: 500}, Pass, Pass},
