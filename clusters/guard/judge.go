@@ -59,7 +59,7 @@ func (l Limits) JudgeStart(x Loss) Verdict {
 	switch {
 	case !l.Lists || x.Lost <= 0:
 		return Pass
-	case x.Lost >= x.Before && x.Lost > l.MinEndpoints:
+	case x.Lost > l.MinEndpoints && (x.Empty || x.Lost >= x.Before):
 		return Hold
 	case x.Empty || l.over(x.Lost, x.Before, l.ConfirmPercent):
 		return Confirm

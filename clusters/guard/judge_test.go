@@ -31,6 +31,7 @@ func TestJudge(t *testing.T) {
 		"the only small replica emptied":   {Loss{Before: 2, Lost: 2, Emptied: 1}, Confirm, Pass},
 		"all of many":                      {Loss{Before: 30, Lost: 30, Emptied: 3}, Hold, Hold},
 		"an empty list of few":             {Loss{Before: 2, Lost: 2, Emptied: 1, Empty: true}, Hold, Confirm},
+		"an empty list beside another":     {Loss{Before: 50, Lost: 20, Emptied: 1, Empty: true}, Hold, Hold},
 		"little by little":                 {Loss{Before: 900, Lost: 60, Recent: 100}, Confirm, Pass},
 		"little by little, more than half": {Loss{Before: 500, Lost: 10, Recent: 500}, Hold, Pass},
 		"what earlier lists took is gone":  {Loss{Before: 500, Recent: 500}, Pass, Pass},

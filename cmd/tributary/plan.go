@@ -79,6 +79,8 @@ func (r *replicator) planOnce(ctx context.Context, timeout time.Duration) (plans
 	if err := side.reconciler.WaitForSync(deadline); err != nil {
 		return nil, nil, fmt.Errorf("the ingress cluster was not listed within %s: %w", timeout, side.reconciler.Trouble())
 	}
+	r.ingress.Store(side) // first lists are judged by what stands, as run does it
+	r.readIdentities(ctx, side)
 	r.set.Apply(r.loaded)
 	running.Go(func() { r.set.Run(ctx) })
 	missing = r.waitForMembers(deadline)
