@@ -1,0 +1,149 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tributary.dev/tributary/clusters/config"
+)
+
+func silent(p *corev1.Pod) *corev1.Pod {
+	p = notReady(p)
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.ContainersReady, Status: corev1.ConditionTrue})
+	return p
+}
+
+func TestAllNodesFallSilent(t *testing.T) {
+	guarded(t, nil, func(w *world, a *fakeAPI) {
+		for n := 1; n <= 33; n++ {
+			a.put(silent(newPod("shop", appOf(n), n)))
+		}
+		w.pass(time.Minute)
+		w.wantState("a", Live, ReasonMassNotReady)
+		w.wantReady(20, 12, 1)
+		w.wantHolds("a mass_not_ready")
+		if !w.status("a").Panic {
+			t.Error("no panic in the status")
+		}
+		w.set.Relist("a") // a list shows the same
+		w.pass(time.Hour)
+		w.wantReady(20, 12, 1)
+		w.wantHolds("a mass_not_ready")
+
+		w.sink.take()
+		a.remove("pods", "shop", "web-1")
+		w.pass(0)
+		w.wantDirty("removal shop/web: Pod shop/web-1 deleted (gone)")
+		for n := 2; n <= 33; n++ {
+			a.put(newPod("shop", appOf(n), n))
+		}
+		w.pass(time.Second)
+		w.wantDirty()
+		w.wantState("a", Live, ReasonNone)
+		w.wantReady(19, 12, 1)
+	})
+}
+
+func TestPanicIsReleasedByHand(t *testing.T) {
+	guarded(t, nil, func(w *world, a *fakeAPI) {
+		for n := 1; n <= 33; n++ {
+			a.put(silent(newPod("shop", appOf(n), n)))
+		}
+		w.pass(time.Second)
+		w.wantReady(20, 12, 1)
+		if got, ok := w.set.Release("a", nil); !ok || got.NotReady != 33 {
+			t.Errorf("released %+v", got)
+		}
+		w.pass(time.Minute)
+		w.wantReady(0, 0, 0)
+		w.wantState("a", Live, ReasonNone)
+	})
+}
+
+func TestRollOutToNoneReadyPasses(t *testing.T) {
+	guarded(t, nil, func(w *world, a *fakeAPI) {
+		for n := 1; n <= 20; n++ {
+			a.put(notReady(newPod("shop", "web", n)))
+		}
+		w.pass(time.Second)
+		w.wantReady(0, 12, 1)
+		w.wantState("a", Live, ReasonNone)
+	})
+}
+
+func TestSilentNodeIsHeldForAWhile(t *testing.T) {
+	hold := func(c *config.Cluster) { c.HoldSilentNodes = "40s" }
+	guarded(t, hold, func(w *world, a *fakeAPI) {
+		for _, n := range []int{1, 2, 3} {
+			a.put(silent(newPod("shop", "web", n)))
+		}
+		w.pass(30 * time.Second)
+		w.wantReady(20, 12, 1)
+		w.wantHolds("a node_silent")
+		w.wantDirty()
+		a.put(notReady(newPod("shop", "web", 2))) // the node speaks: its containers are not ready
+		a.put(newPod("shop", "web", 3))
+		w.pass(0)
+		w.wantReady(19, 12, 1)
+		w.pass(11 * time.Second)
+		w.wantReady(18, 12, 1)
+		w.wantHolds()
+	})
+}
+
+func TestMemberThatGrowsTooLarge(t *testing.T) {
+	guarded(t, func(c *config.Cluster) { c.MaxObjects = 40 }, func(w *world, a *fakeAPI) {
+		for n := 34; n <= 60; n++ {
+			a.put(newPod("shop", "db", n))
+		}
+		w.pass(time.Second)
+		w.wantState("a", Silent, ReasonTooManyObjects)
+		w.wantReady(20, 12, 8)
+		a.put(notReady(newPod("shop", "web", 1))) // what it has is followed
+		w.pass(0)
+		w.wantReady(19, 12, 8)
+		for n := 34; n <= 59; n++ {
+			a.remove("pods", "shop", fmt.Sprint("db-", n))
+		}
+		w.pass(10 * time.Second)
+		w.wantState("a", Live, ReasonNone)
+		w.wantReady(19, 12, 2) // db-60 too, which was not seen when it came
+	})
+}
+
+func TestStaleMember(t *testing.T) {
+	var changed []string
+	inWorld(t, func(o *Options) { o.Changed = func(name string) { changed = append(changed, name) } }, func(w *world) {
+		w.tweak = func(c *config.Cluster) { c.StaleAfter = "5m" }
+		a := w.api("uid-a")
+		fill(a)
+		w.reach("a", a.config(""), "1")
+		w.pass(time.Hour)
+		stale := func() bool { return w.set.Members()[0].Stale }
+		if stale() {
+			t.Error("stale although it is in sight")
+		}
+		a.with(func() { a.deny["pods"], a.deny["services"] = 403, 403; a.closing++ })
+		w.pass(4 * time.Minute)
+		if stale() {
+			t.Error("stale too early")
+		}
+		changed = nil
+		w.pass(2 * time.Minute)
+		if !stale() || !w.status("a").Stale || !slices.Equal(changed, []string{"a"}) {
+			t.Errorf("stale is %v, told %q", stale(), changed)
+		}
+		a.with(func() { clear(a.deny) })
+		w.pass(10 * time.Second)
+		if stale() {
+			t.Error("still stale")
+		}
+	})
+}
