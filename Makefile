@@ -33,10 +33,23 @@ test: lint unit scenario ## everything that must pass: lint, unit tests, scenari
 unit: ## unit tests of the product, with the race detector, shuffled
 	go test -race -shuffle=on ./...
 
+# One package after the other: each starts clusters, and two cores are few.
+E2E_TEST = TRIBUTARY_BINARY=$(CURDIR)/bin/tributary go test -shuffle=on -p 1
+
 .PHONY: scenario
-scenario: build ## scenario tests on real clusters (the share that `make test` runs)
+scenario: build ## scenario and differential tests on real clusters (the share that `make test` runs)
 	cd e2e && go run ./cluster/prebuild
-	cd e2e && TRIBUTARY_BINARY=$(CURDIR)/bin/tributary go test -shuffle=on -timeout 20m ./...
+	cd e2e && $(E2E_TEST) -timeout 20m ./cluster/... ./fleet/... ./latency ./history ./scenario ./differential ./oracle
+
+.PHONY: e2e
+e2e: scenario ## every test on real clusters, at full size: also the fault suite and scale
+	cd e2e && $(E2E_TEST) -timeout 2h ./fault -full
+	cd e2e && $(E2E_TEST) -timeout 1h ./scale -services 5000
+
+.PHONY: soak
+soak: build ## a random mix of faults (SOAK=1h) and of rules against upstream's own controllers
+	cd e2e && $(E2E_TEST) -timeout 0 -run TestSoak ./fault -soak $(or $(SOAK),1h)
+	cd e2e && go test -timeout 0 -run Rules ./oracle -oracle.soak $(or $(SOAK),1h)
 
 .PHONY: page
 page: ## the page at / in a headless Chromium (apt-get install chromium), also on real clusters; pictures in bin/_artifacts
