@@ -28,7 +28,7 @@ var (
 	roundsFlag   = flag.Int("rounds", 6, "how many times edits are made and both sides compared")
 	editsFlag    = flag.Int("edits", 60, "how many edits a round has")
 	seedFlag     = flag.Uint64("seed", 0, "repeats the edits of a run; 0 is a new seed")
-	patienceFlag = flag.Duration("patience", 20*time.Second, "how long both sides may take to become equal")
+	patienceFlag = flag.Duration("patience", 30*time.Second, "how long both sides may take to become equal")
 )
 
 // world is a member under churn, its controller manager, and a tributary.
@@ -50,6 +50,8 @@ type world struct {
 	total      int // edits
 	nudges     int
 	made       map[string]int // edits, by name
+	history    []event
+	subject    key // of the edit being made
 }
 
 // TestRealClusters makes random edits to a member and compares whenever it is

@@ -75,15 +75,35 @@ func (w *world) churn(n int, allowed func(edit) bool) {
 			made++
 			w.total++
 			w.made[e.name]++
+			w.history = append(w.history, event{w.total, e.name, w.subject})
 		}
 	}
 }
 
+// event is an edit that was made.
+type event struct {
+	number  int
+	name    string
+	subject key
+}
+
 // anyPod draws one of the pods that match, nil if none does.
-func (w *world) anyPod(match func(*pod) bool) *pod { return draw(w, w.pods, match) }
+func (w *world) anyPod(match func(*pod) bool) *pod {
+	p := draw(w, w.pods, match)
+	if p != nil {
+		w.subject = key{p.namespace, p.name}
+	}
+	return p
+}
 
 // anyService draws one of the Services that match, nil if none does.
-func (w *world) anyService(match func(*service) bool) *service { return draw(w, w.services, match) }
+func (w *world) anyService(match func(*service) bool) *service {
+	s := draw(w, w.services, match)
+	if s != nil {
+		w.subject = key{s.namespace, s.name}
+	}
+	return s
+}
 
 func draw[T any](w *world, all []*T, match func(*T) bool) *T {
 	if len(all) == 0 {

@@ -24,6 +24,7 @@ func (w *world) createService(ctx context.Context) (bool, error) {
 }
 
 func (w *world) makeService(ctx context.Context, namespace, name string) error {
+	w.subject = key{namespace, name}
 	s, o := w.newService(namespace, name)
 	if err := w.member.Create(ctx, o); err != nil {
 		return err

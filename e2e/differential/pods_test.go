@@ -55,6 +55,7 @@ func (w *world) newPod(namespace string) (*pod, *corev1.Pod) {
 		}
 	}
 	o.Status.PodIPs = w.someIPs()
+	w.subject = key{namespace, o.Name}
 	return &pod{namespace: namespace, name: o.Name, ips: o.Status.PodIPs}, o
 }
 

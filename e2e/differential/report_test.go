@@ -38,9 +38,29 @@ func (w *world) report(s *state) string {
 			}
 		}
 		describe(&b, s.member, k)
+		w.tell(&b, s.member, k)
 	}
 	return b.String()
 }
+
+// tell lists the edits of a Service and of the pods that it selects now.
+func (w *world) tell(b *strings.Builder, member *objects, k key) {
+	names := map[key]bool{k: true}
+	if s := member.services[k]; s != nil && s.Spec.Selector != nil {
+		for _, p := range member.pods {
+			if p.Namespace == k.namespace && labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.Labels)) {
+				names[key{p.Namespace, p.Name}] = true
+			}
+		}
+	}
+	for _, e := range w.history {
+		if names[e.subject] {
+			fmt.Fprintf(b, "edit %d of %d, %s: %s\n", e.number, w.total, e.name, e.subject)
+		}
+	}
+}
+
+var guardFamilies = map[string]bool{"tributary_held_changes": true, "tributary_conflicts": true, "tributary_sync_lag_seconds": true}
 
 // guardSays tells what the product holds back, since that would explain much.
 func (w *world) guardSays(b *strings.Builder) {
@@ -49,8 +69,8 @@ func (w *world) guardSays(b *strings.Builder) {
 		fmt.Fprintf(b, "metrics: %v\n", err)
 	}
 	for line := range strings.Lines(string(metrics)) {
-		if strings.HasPrefix(line, "tributary_held_changes{") && !strings.HasSuffix(line, " 0\n") ||
-			strings.HasPrefix(line, "tributary_sync_lag_seconds") || strings.HasPrefix(line, "tributary_conflicts{") {
+		family, _, _ := strings.Cut(line, "{")
+		if guardFamilies[family] && !strings.HasSuffix(line, "} 0\n") {
 			b.WriteString(line)
 		}
 	}

@@ -11,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"tributary.dev/tributary/e2e/fleet"
 )
@@ -111,8 +110,8 @@ func (s *state) unequal(k key) []string {
 	return out
 }
 
-// Times of settling. Both sides must stand still for still before they count as
-// equal, and for stuck before a Service is looked at for what upstream overlooks.
+// Times of settling. Equality counts if neither side changed between two looks;
+// both stand still for stuck before it is asked what upstream overlooked.
 const (
 	pollEvery = 150 * time.Millisecond
 	stuck     = 1500 * time.Millisecond
@@ -149,6 +148,11 @@ func (w *world) settle(what string) *state {
 	})
 	if err != nil {
 		w.Fatalf("%s: %v\n%s", what, err, w.report(last))
+	}
+	for k := range last.ours {
+		if finishedListed(last.member, last.ingress, k) {
+			w.Errorf("%s: %s lists a pod that has finished", what, k)
+		}
 	}
 	for k, text := range nudged {
 		if v := last.ours[k]; v == nil || v.text() != text {
