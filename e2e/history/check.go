@@ -100,13 +100,15 @@ func keys[V any](m map[string]V) func(func(string) bool) {
 
 // checker holds one history against the laws.
 type checker struct {
-	h *History
-	s Settings
-	r *replay
-	// crowded are replicas with more endpoints than Endpoints hold.
-	crowded map[Key]bool
-	spans   spans
-	report  *Report
+	h     *History
+	s     Settings
+	r     *replay
+	views *views
+	// crowded are replicas with more endpoints than Endpoints hold, foreign those
+	// whose Service was somebody else's at some time.
+	crowded, foreign map[Key]bool
+	spans            spans
+	report           *Report
 	// removed counts the pods that disappeared without a cause in each soft span.
 	removed map[int]map[string]bool
 }
@@ -114,11 +116,16 @@ type checker struct {
 // Check replays a history and returns every breach of a law.
 func Check(h *History, s Settings) *Report {
 	c := &checker{
-		h: h, s: s.withDefaults(), r: replayed(h), spans: spans(h.Spans), crowded: map[Key]bool{},
+		h: h, s: s.withDefaults(), r: replayed(h), views: viewsOf(h), spans: spans(h.Spans), crowded: map[Key]bool{}, foreign: map[Key]bool{},
 		report: &Report{Worst: map[string]time.Duration{}}, removed: map[int]map[string]bool{},
 	}
 	lines := c.r.sorted()
 	c.crowd(lines)
+	for i := range h.Events {
+		if e := &h.Events[i]; e.Cluster == h.Ingress && e.Kind == Service && e.Object != nil && !owned(e.Object) {
+			c.foreign[e.Key] = true
+		}
+	}
 	for _, l := range lines {
 		c.report.Facts++
 		c.report.Changes += len(l.shown)
@@ -126,8 +133,10 @@ func Check(h *History, s Settings) *Report {
 			continue
 		}
 		c.causes(l)
-		c.timely(l)
-		c.final(l)
+		if !c.foreign[l.Replica] {
+			c.timely(l)
+			c.final(l)
+		}
 	}
 	c.softSpans()
 	c.leftovers()

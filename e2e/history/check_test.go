@@ -57,6 +57,11 @@ func TestLaws(t *testing.T) {
 		{"a pod unseen for long comes back by a repair", newStory().pods(0, "p1").shows(0, "p1").
 			span(Blind, "a", 10, 100).gone(20, "p1").shows(30).hand(3).shows(31, "p1").shows(101).until(120), nil},
 
+		{"a new Service is seen before the end of an old pod", newStory().pods(0, "p1").shows(0, "p1").
+			gone(9.9, "p1").port(10, 9090).shows(10.1).port9090(10.2, "p1").shows(10.3).until(40), nil},
+		{"a Service's new port is given to a pod that is long gone", newStory().pods(0, "p1").shows(0, "p1").
+			gone(10, "p1").shows(10.1).port(30, 9090).port9090(30.1, "p1").shows(30.2).until(60), []Law{NoPhantom}},
+
 		{"an endpoint disappears for a moment", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
 			shows(10, "p1").shows(10.1, "p1", "p2").until(30), []Law{NoWipe}},
 		{"a member just back is forgotten for a moment", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
@@ -153,6 +158,9 @@ func TestReplicas(t *testing.T) {
 	missing := newStory()
 	missing.event(5, "ingress", Service, "web", nil)
 	breaks(t, missing.until(30), []Law{Converged})
+	conflict := newStory().pods(0, "p1")
+	conflict.event(0, "ingress", Service, "web", foreign("web"))
+	breaks(t, conflict.until(30), nil)
 }
 
 func TestWorstStaleness(t *testing.T) {

@@ -19,7 +19,8 @@ import (
 // Differences compares, by lists of this moment, what the members want in a
 // namespace with what the ingress cluster shows: one line for each fact and each
 // Service that is missing or left over. Replicas with more pods than Endpoints
-// hold are compared by their slices alone.
+// hold are compared by their slices alone, those whose Service is somebody else's
+// only for what is left over.
 func Differences(ctx context.Context, namespace string, ingress Source, members ...Source) ([]string, error) {
 	want, origin, services := map[Fact]bool{}, map[string]string{}, map[Key]bool{}
 	pods := map[Key]int{}
@@ -52,7 +53,7 @@ func Differences(ctx context.Context, namespace string, ingress Source, members 
 	}
 	var lines []string
 	for f := range want {
-		if !shown.facts[f] && (f.Kind != Endpoints || pods[f.Replica] <= capacity) {
+		if !shown.facts[f] && !shown.foreign[f.Replica] && (f.Kind != Endpoints || pods[f.Replica] <= capacity) {
 			lines = append(lines, "missing: "+f.String())
 		}
 	}
@@ -81,12 +82,14 @@ func podsOf(ctx context.Context, c kubernetes.Interface, namespace string) ([]*c
 // standing is what the ingress cluster shows.
 type standing struct {
 	facts map[Fact]bool
+	// foreign are the Services that are somebody else's.
+	foreign map[Key]bool
 	// others are objects that should not be there, or should.
 	others []string
 }
 
 func shownIn(ctx context.Context, namespace string, c kubernetes.Interface, origin map[string]string, services map[Key]bool) (*standing, error) {
-	s := &standing{facts: map[Fact]bool{}}
+	s := &standing{facts: map[Fact]bool{}, foreign: map[Key]bool{}}
 	take := func(o metav1.Object) {
 		for f := range Shown(o, func(uid string) string { return origin[uid] }) {
 			s.facts[f] = true
@@ -122,7 +125,8 @@ func shownIn(ctx context.Context, namespace string, c kubernetes.Interface, orig
 	for i := range list.Items {
 		o := &list.Items[i]
 		key := Key{o.Namespace, o.Name}
-		have[key] = true // a foreign one is a conflict, not a gap
+		have[key] = true
+		s.foreign[key] = !owned(o) // a conflict, not a gap
 		if owned(o) && !services[key] {
 			s.others = append(s.others, "left over: Service "+key.String())
 		}

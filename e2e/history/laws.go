@@ -9,44 +9,30 @@ import (
 	"time"
 )
 
-// causes holds each change that tributary made to what is shown against what
-// the member wanted. It must follow from a state of the member that is recent,
-// and not older than the state that the change before it followed from: who saw
-// a pod come back can take it away only for news that is newer still.
+// causes holds each change that tributary made to what is shown against what it
+// can have seen of the member: something recent, and nothing older than what the
+// change before followed from. Who saw a pod come back can take it away only for
+// news that is newer still.
 func (c *checker) causes(l *line) {
-	seen := time.Duration(0) // the oldest state that the next change can follow from
+	views := []view{{}}
 	for _, x := range l.shown {
 		if !x.blamed || c.spans.concerns(l.Cluster, x.at, Free) {
 			continue
 		}
-		recent := c.spans.since(l.Cluster, x.at, c.s.Bound)
-		at, ok := l.firstWanted(x.on, max(seen, recent))
-		if ok && at <= x.at+c.s.Slack {
-			seen = at
+		now := c.views.follow(l.Fact, views, x.on, c.spans.since(l.Cluster, x.at, c.s.Bound), x.at+c.s.Slack)
+		if len(now) == 0 {
+			c.uncaused(l, x)
 			continue
 		}
-		c.uncaused(l, x)
+		views = now
 	}
-}
-
-// firstWanted returns the first moment, not before from, at which the member's
-// side has a value.
-func (l *line) firstWanted(value bool, from time.Duration) (time.Duration, bool) {
-	if valueAt(l.wanted0, l.wanted, from) == value {
-		return from, true
-	}
-	i := slices.IndexFunc(l.wanted, func(x change) bool { return x.at > from && x.on == value })
-	if i < 0 {
-		return 0, false
-	}
-	return l.wanted[i].at, true
 }
 
 // uncaused reports a change without a cause, unless the guard may let it pass.
 func (c *checker) uncaused(l *line, x change) {
 	if x.on {
 		why := "which the member had given up before"
-		if !l.wanted0 && len(l.wanted) == 0 {
+		if len(c.views.follow(l.Fact, []view{{}}, true, 0, forever)) == 0 {
 			why = "which no member ever had"
 		}
 		c.violated(NoPhantom, x.at, "%s appeared, %s", l.Fact, why)

@@ -53,12 +53,17 @@ func (s *story) event(at float64, cluster string, kind Kind, name string, object
 	return &s.h.Events[len(s.h.Events)-1]
 }
 
-func (s *story) service(at float64, member string) *story {
+func (s *story) service(at float64, member string) *story { return s.servicePort(at, member, 8080) }
+
+// port lets the Service of a have another target port.
+func (s *story) port(at float64, number int) *story { return s.servicePort(at, "a", number) }
+
+func (s *story) servicePort(at float64, member string, number int) *story {
 	s.event(at, member, Service, "web", &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
 		Spec: corev1.ServiceSpec{
 			Selector: map[string]string{"app": "web"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
-			Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromInt32(8080)}},
+			Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromInt32(int32(number))}},
 		},
 	})
 	return s
@@ -149,6 +154,14 @@ func (s *story) slice(at float64, member, name string, pods ...string) *story {
 	}
 	s.event(at, "ingress", EndpointSlice, name, o)
 	return s
+}
+
+// port9090 lets a slice of a hold the pods under the port 9090.
+func (s *story) port9090(at float64, pods ...string) *story {
+	s.slice(at, "a", "web-a-9090", pods...)
+	slice := s.h.Events[len(s.h.Events)-1].Object.(*discoveryv1.EndpointSlice)
+	slice.Ports[0].Port = new(int32(9090))
+	return s.slice(at+0.05, "a", "web-a-9090")
 }
 
 // hand marks the last events of the ingress cluster as the test's own.

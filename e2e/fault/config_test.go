@@ -1,0 +1,64 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+import (
+	"os"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+)
+
+// configuration is a configuration file that takes one namespace of its members.
+type configuration struct {
+	path, listen, namespace, ingress string
+	members                          []memberConfig
+}
+
+type memberConfig struct {
+	Name         string           `json:"name"`
+	Kubeconfig   string           `json:"kubeconfig"`
+	Namespaces   namespacesConfig `json:"namespaces"`
+	AllowedCIDRs []string         `json:"allowedCIDRs,omitempty"`
+}
+
+type namespacesConfig struct {
+	Include []string `json:"include"`
+}
+
+// set adds a member, or lets it be reached by another kubeconfig.
+func (c *configuration) set(name, kubeconfig string) *memberConfig {
+	i := slices.IndexFunc(c.members, func(m memberConfig) bool { return m.Name == name })
+	if i < 0 {
+		i = len(c.members)
+		c.members = append(c.members, memberConfig{Name: name, Namespaces: namespacesConfig{Include: []string{c.namespace}}})
+	}
+	c.members[i].Kubeconfig = kubeconfig
+	return &c.members[i]
+}
+
+// drop takes a member out.
+func (c *configuration) drop(name string) {
+	c.members = slices.DeleteFunc(c.members, func(m memberConfig) bool { return m.Name == name })
+}
+
+// write replaces the file, as an editor does.
+func (c *configuration) write() error {
+	text, err := yaml.Marshal(map[string]any{
+		"apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "listen": c.listen,
+		"ingress": map[string]string{"kubeconfig": c.ingress}, "clusters": c.members,
+	})
+	if err != nil {
+		return err
+	}
+	return replace(c.path, text)
+}
+
+// replace replaces a file at once.
+func replace(path string, text []byte) error {
+	if err := os.WriteFile(path+".next", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".next", path)
+}

@@ -1,0 +1,88 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+import (
+	"testing"
+	"time"
+
+	"tributary.dev/tributary/e2e/cluster"
+)
+
+// TestR08AnotherClusterAnswers lets another cluster answer at a member's address
+// with the same certificate and the same tokens. It is known by its identity
+// before anything of it is used: nothing is written.
+func TestR08AnotherClusterAnswers(t *testing.T) {
+	w := newWorld(t, "r08")
+	ctx := t.Context()
+	own, theirs := w.twoClusters()
+
+	blind, quiet := w.blind(w.a), w.quiet()
+	w.must(w.a.Restore(ctx, theirs))
+	noticed := w.reports(w.a.Name(), 20*time.Second, "known for another cluster", isAnother)
+	w.pause(3 * time.Second)
+	quiet.End()
+	w.pods(w.b, "other", 100, 1)
+	w.eventually(5*time.Second, w.counts("other", 4))
+
+	back := w.ownBack(own)
+	blind.End()
+	t.Logf("reported as another cluster after %s; converged %s after the own one was back", noticed, back)
+	w.judge()
+}
+
+// TestR08AnotherClusterAtStart does the same across a restart: nothing is known
+// of the member then but what was left standing.
+func TestR08AnotherClusterAtStart(t *testing.T) {
+	if awaits(t, "identities that outlive a restart") {
+		return
+	}
+	w := newWorld(t, "r08b")
+	ctx := t.Context()
+	own, theirs := w.twoClusters()
+
+	w.kill()
+	blind, quiet := w.blind(w.a), w.quiet()
+	w.must(w.a.Restore(ctx, theirs))
+	w.restart()
+	noticed := w.reports(w.a.Name(), 20*time.Second, "known for another cluster", isAnother)
+	w.pause(3 * time.Second)
+	quiet.End()
+
+	back := w.ownBack(own)
+	blind.End()
+	t.Logf("reported as another cluster %s after the restart; converged %s after the own one was back", noticed, back)
+	w.judge()
+}
+
+// twoClusters runs tributary over two members that differ, and returns what both
+// have stored.
+func (w *world) twoClusters() (own, theirs cluster.Snapshot) {
+	w.Helper()
+	w.service("web", 4, w.a)
+	w.service("other", 3, w.b)
+	w.start()
+	w.converges(10 * time.Second)
+	own, err := w.a.Snapshot(w.Context())
+	w.must(err)
+	theirs, err = w.b.Snapshot(w.Context())
+	w.must(err)
+	return own, theirs
+}
+
+// ownBack puts the member's own store back, which is no reason to write, and
+// returns how long it took then to follow it again.
+func (w *world) ownBack(own cluster.Snapshot) time.Duration {
+	w.Helper()
+	quiet := w.quiet()
+	w.must(w.a.Restore(w.Context(), own))
+	w.must(w.rec.Reset(w.Context(), w.a.Name()))
+	w.reportsUp(w.a.Name(), 20*time.Second)
+	w.pause(time.Second)
+	quiet.End()
+	w.pods(w.a, "web", 100, 1)
+	return w.converges(10 * time.Second)
+}
+
+func isAnother(c clusterStatus) bool { return c.Reason == "IdentityMismatch" && !c.Up }

@@ -1,0 +1,99 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/history"
+)
+
+// TestR14IngressDown takes the ingress cluster away while many Services of a
+// member grow again and again, and one of the other shrinks. What waits is one
+// entry a replica, however many events there were; afterwards each changed object
+// is written once, and the removal is not behind the rest.
+func TestR14IngressDown(t *testing.T) {
+	w := newWorld(t, "r14")
+	ctx := t.Context()
+	services, rounds := size(40, 400), size(6, 20)
+	for i := range services {
+		w.service(fmt.Sprintf("app-%d", i), 1, w.a)
+	}
+	w.service("shrinks", 3, w.b)
+	w.start()
+	w.converges(20 * time.Second)
+
+	down := w.rec.Begin(history.IngressDown, "")
+	w.ingress.APIServer().Kill()
+	for round := range rounds {
+		var more []*corev1.Pod
+		for i := range services {
+			app := fmt.Sprintf("app-%d", i)
+			more = append(more, fleet.NewPod(w.ns, fmt.Sprintf("%s-more-%d", app, round), app))
+		}
+		w.must(w.a.RunPods(ctx, more...))
+	}
+	w.must(w.b.Remove(ctx, w.ns, "shrinks-0"))
+	waiting := 0
+	w.eventually(5*time.Second, func(ctx context.Context) (err error) {
+		if waiting, err = w.depth(ctx); err == nil && waiting < services+1 {
+			err = fmt.Errorf("%d keys wait", waiting)
+		}
+		return err
+	})
+	if waiting > services+1 {
+		t.Errorf("%d keys wait, want one for each of %d replicas", waiting, services+1)
+	}
+	back := time.Now()
+	w.must(w.ingress.APIServer().Start(ctx))
+	up := time.Now()
+	w.converges(10 * time.Second)
+	down.End()
+	t.Logf("%d pods came while it was away, %d keys waited; converged %s after it was back", rounds*services, waiting, time.Since(up))
+	w.writtenOnce(back, "shrinks")
+	w.judge()
+}
+
+// depth is how many keys wait to be written.
+func (w *world) depth(ctx context.Context) (n int, err error) {
+	s, err := w.status(ctx)
+	for _, lane := range s.Lanes {
+		n += lane.Depth
+	}
+	return n, err
+}
+
+// writtenOnce checks that each object was written once since a moment, and the
+// named replica among the first.
+func (w *world) writtenOnce(since time.Time, urgent string) {
+	w.Helper()
+	writes, err := w.ingress.Writes(w.Context())
+	w.must(err)
+	count, place, total := map[string]int{}, -1, 0
+	for _, x := range writes {
+		if x.User != fleet.ProductUser || x.Namespace != w.ns || x.Code >= 300 || x.Time.Before(since) {
+			continue
+		}
+		count[x.Resource+" "+x.Name]++
+		if x.Resource == "endpoints" && x.Name == urgent && place < 0 {
+			place = total
+		}
+		total++
+	}
+	for object, n := range count {
+		if n > 1 {
+			w.Errorf("%s was written %d times, want once", object, n)
+		}
+	}
+	w.Logf("%d writes after it was back, the removal was number %d", total, place+1)
+	if place < 0 || place > total/4+16 { // as many are under way at once
+		w.Errorf("the removal was write number %d of %d, want it among the first", place+1, total)
+	}
+}

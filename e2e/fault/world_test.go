@@ -1,0 +1,318 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/e2e/cluster"
+	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/fleet/fleettest"
+	"tributary.dev/tributary/e2e/history"
+)
+
+// world is one test's share of the fleet: a namespace, a tributary that takes
+// only that one, and a recorder.
+type world struct {
+	*testing.T
+	fleet   *fleet.Fleet
+	ingress *fleet.Site
+	a, b    *fleet.Site
+	ns      string
+	seed    uint64
+	dice    *rand.Rand
+
+	dir    string
+	config configuration
+	proc   *fleet.Tributary
+	rec    *history.Recorder
+	laws   history.Settings
+	// down is open while tributary does not run or is not ready.
+	down *history.Mark
+	// members are those whose share is judged; by default both.
+	members []*fleet.Site
+}
+
+// newWorld prepares a namespace in all clusters and starts to record. Tributary
+// is not started. When the test ends, the history is judged unless it was.
+func newWorld(t *testing.T, namespace string) *world {
+	t.Helper()
+	f, err := sharedFleet(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, fleet: f, ingress: f.Ingress, a: f.Members[0], b: f.Members[1], ns: namespace, seed: *seedFlag, dir: t.TempDir()}
+	w.members = f.Members
+	if w.seed == 0 {
+		w.seed = rand.Uint64N(1e6) + 1
+	}
+	t.Logf("run this again with -seed %d", w.seed)
+	w.dice = rand.New(rand.NewPCG(w.seed, 0))
+	w.laws = history.Settings{Slack: w.within(2 * time.Second), Bound: w.within(10 * time.Second)}
+	t.Cleanup(func() { w.tidy() })
+	for _, s := range f.Sites() {
+		w.must(s.CreateNamespaces(t.Context(), namespace))
+	}
+	w.config = configuration{path: filepath.Join(w.dir, "tributary.yaml"), namespace: namespace, ingress: w.ingress.Kubeconfig}
+	port, err := cluster.FreePort()
+	w.must(err)
+	w.config.listen = fmt.Sprintf("127.0.0.1:%d", port)
+	for _, m := range f.Members {
+		w.config.set(m.Name(), m.Kubeconfig)
+	}
+	return w
+}
+
+// record starts the recorder; what was made before is in the first lists.
+func (w *world) record() {
+	w.Helper()
+	sources := []history.Source{}
+	for _, m := range w.members {
+		sources = append(sources, source(m))
+	}
+	rec, err := history.Start(w.Context(), source(w.ingress), sources...)
+	w.must(err)
+	w.rec = rec
+	w.down = rec.Begin(history.ProductDown, "")
+}
+
+func source(s *fleet.Site) history.Source { return history.Source{Name: s.Name(), Client: s.Client} }
+
+// tidy ends what the test left running and clears up.
+func (w *world) tidy() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	if w.proc != nil {
+		w.proc.Kill()
+		if w.Failed() {
+			w.Logf("tributary, last lines:\n%s", w.proc.Tail(40))
+			w.keep("tributary.log", func(f *os.File) error {
+				text, err := os.ReadFile(w.proc.Log())
+				if err == nil {
+					_, err = f.Write(text)
+				}
+				return err
+			})
+		}
+	}
+	if w.rec != nil {
+		w.rec.Close()
+	}
+	if err := restoreGround(ctx, w.fleet, w.ns); err != nil {
+		w.Error(err)
+	}
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// within is a time limit of this run.
+func (w *world) within(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * *patienceFlag)
+}
+
+// size chooses between the quick share and the full one.
+func size(quick, full int) int {
+	if *fullFlag {
+		return full
+	}
+	return quick
+}
+
+// awaits reports whether a test is left out: what it needs is not built yet, so
+// it runs in the full share alone, and fails there.
+func awaits(t *testing.T, what string) bool {
+	if *fullFlag {
+		return false
+	}
+	t.Logf("runs with -full only: it needs %s", what)
+	return true
+}
+
+// start records, unless that was begun, and runs tributary until it is ready.
+func (w *world) start() {
+	w.Helper()
+	if w.rec == nil {
+		w.record()
+	}
+	w.must(w.config.write())
+	w.proc = fleettest.RunTributary(w.T, fleet.TributaryOptions{Config: w.config.path})
+	w.ready()
+}
+
+func (w *world) ready() {
+	w.Helper()
+	w.must(w.proc.WaitReady(w.Context()))
+	w.down.End()
+}
+
+// kill kills tributary.
+func (w *world) kill() {
+	w.down = w.rec.Begin(history.ProductDown, "")
+	w.proc.Kill()
+}
+
+// restart starts it again and waits until it is ready.
+func (w *world) restart() {
+	w.Helper()
+	w.must(w.proc.Start(w.Context()))
+	w.ready()
+}
+
+// crash kills an API server and starts it again.
+func (w *world) crash(s *fleet.Site) {
+	w.Helper()
+	s.APIServer().Kill()
+	w.must(s.APIServer().Start(w.Context()))
+}
+
+// eventually fails the test unless cond returns nil within a limit; it returns
+// how long that took.
+func (w *world) eventually(limit time.Duration, cond func(context.Context) error) time.Duration {
+	w.Helper()
+	began := time.Now()
+	fleettest.Eventually(w.T, w.within(limit), cond)
+	return time.Since(began)
+}
+
+// converges waits until the ingress cluster shows what the members want, by
+// lists.
+func (w *world) converges(limit time.Duration) time.Duration {
+	w.Helper()
+	return w.eventually(limit, w.differs)
+}
+
+// differs returns an error that tells the differences, if there are any.
+func (w *world) differs(ctx context.Context) error {
+	var members []history.Source
+	for _, m := range w.members {
+		members = append(members, source(m))
+	}
+	lines, err := history.Differences(ctx, w.ns, source(w.ingress), members...)
+	if err != nil || len(lines) == 0 {
+		return err
+	}
+	const most = 10
+	return fmt.Errorf("%d differences: %q", len(lines), lines[:min(len(lines), most)])
+}
+
+// judge ends the recording and holds the history against the laws.
+func (w *world) judge() {
+	w.Helper()
+	ctx := w.Context()
+	h, err := w.rec.Stop(ctx)
+	w.must(err)
+	h.User = fleet.ProductUser
+	h.Covers = func(namespace string) bool { return namespace == w.ns }
+	h.Writes = map[string][]cluster.Write{}
+	for _, s := range append([]*fleet.Site{w.ingress}, w.members...) {
+		all, err := s.Writes(ctx)
+		w.must(err)
+		h.Writes[s.Name()] = slices.DeleteFunc(all, func(x cluster.Write) bool { return x.Time.Before(h.Began) })
+	}
+	report := history.Check(h, w.laws)
+	w.Log(report.String())
+	if len(report.Violations) == 0 {
+		return
+	}
+	w.Errorf("%d violations", len(report.Violations))
+	w.keep("history.txt", func(f *os.File) error {
+		_, err := h.WriteTo(f)
+		return err
+	})
+}
+
+// keep writes a file for whoever looks into a failure; `go test -artifacts` keeps
+// it.
+func (w *world) keep(name string, write func(*os.File) error) {
+	f, err := os.Create(filepath.Join(w.ArtifactDir(), name))
+	if err == nil {
+		err = errors.Join(write(f), f.Close())
+	}
+	if err != nil {
+		w.Logf("keep %s: %v", name, err)
+	}
+}
+
+// blind notes that tributary cannot see a member until the mark ends.
+func (w *world) blind(s *fleet.Site) *history.Mark { return w.rec.Begin(history.Blind, s.Name()) }
+
+// quiet notes that nothing changes until the mark ends, so that nothing may be
+// written.
+func (w *world) quiet() *history.Mark { return w.rec.Begin(history.Quiet, "") }
+
+// pause lets time pass in which nothing is expected to happen.
+func (w *world) pause(d time.Duration) {
+	select {
+	case <-w.Context().Done():
+	case <-time.After(d):
+	}
+}
+
+// service makes a Service in members, with so many ready pods each.
+func (w *world) service(name string, pods int, in ...*fleet.Site) (made []*corev1.Pod) {
+	w.Helper()
+	for _, s := range in {
+		w.must(s.Create(w.Context(), fleet.NewService(w.ns, name)))
+		made = append(made, w.pods(s, name, 0, pods)...)
+	}
+	return made
+}
+
+// pods makes ready pods NAME-from … of an app.
+func (w *world) pods(s *fleet.Site, app string, from, n int) (made []*corev1.Pod) {
+	w.Helper()
+	for i := range n {
+		made = append(made, fleet.NewPod(w.ns, fmt.Sprintf("%s-%d", app, from+i), app))
+	}
+	w.must(s.RunPods(w.Context(), made...))
+	return made
+}
+
+// churn changes members at random until the returned function is called.
+func (w *world) churn(each time.Duration, all ...*Churn) (stop func()) {
+	ctx, cancel := context.WithCancel(w.Context())
+	var running sync.WaitGroup
+	for _, c := range all {
+		running.Go(func() { c.Run(ctx, each) })
+	}
+	stop = func() {
+		cancel()
+		running.Wait()
+	}
+	w.Cleanup(stop)
+	return stop
+}
+
+// clear deletes everything in a namespace of a site.
+func clear(ctx context.Context, s *fleet.Site, namespace string) error {
+	now, all := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{}
+	services, err := s.Client.CoreV1().Services(namespace).List(ctx, all)
+	errs := []error{err}
+	if err == nil { // Services cannot be deleted together
+		for i := range services.Items {
+			errs = append(errs, s.Client.CoreV1().Services(namespace).Delete(ctx, services.Items[i].Name, now))
+		}
+	}
+	return errors.Join(append(errs,
+		s.Client.CoreV1().Pods(namespace).DeleteCollection(ctx, now, all),
+		s.Client.CoreV1().Endpoints(namespace).DeleteCollection(ctx, now, all),
+		s.Client.DiscoveryV1().EndpointSlices(namespace).DeleteCollection(ctx, now, all))...)
+}

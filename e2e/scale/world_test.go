@@ -1,0 +1,204 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scale
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/e2e/cluster"
+	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/fleet/fleettest"
+)
+
+var (
+	services = flag.Int("services", 600, "Services of the bulk member, a pod each")
+	binary   = flag.String("tributary", "", "tributary binary; empty: build it")
+)
+
+// The member of the pod that is flipped, and the member of the many.
+const (
+	quiet = "idc-a"
+	bulk  = "idc-b"
+	// namespaces hold the bulk member's Services.
+	namespaces = 10
+)
+
+// world is a fleet and one tributary, shared by the steps of the test.
+type world struct {
+	*testing.T
+	fleet  *fleet.Fleet
+	quiet  *fleet.Site
+	bulk   *fleet.Site
+	config string
+	listen string
+	proc   *fleet.Tributary
+	// users are the names under which tributary has been let in.
+	users map[string]bool
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	f := fleettest.Start(t, fleet.Options{Members: []string{quiet, bulk}, Audit: true})
+	port, err := cluster.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{
+		T: t, fleet: f, quiet: f.Member(quiet), bulk: f.Member(bulk), config: filepath.Join(f.Dir, "tributary.yaml"),
+		listen: fmt.Sprintf("127.0.0.1:%d", port), users: map[string]bool{fleet.ProductUser: true},
+	}
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// start runs tributary with the members and waits until it is ready.
+func (w *world) start(members ...*fleet.Site) {
+	w.Helper()
+	w.must(w.fleet.WriteConfig(w.config, w.listen, members...))
+	w.proc = fleettest.RunTributary(w.T, fleet.TributaryOptions{Config: w.config, Binary: *binary})
+	w.must(w.proc.WaitReady(w.Context()))
+}
+
+func bulkNamespace(i int) string { return "bulk-" + strconv.Itoa(i%namespaces) }
+
+func bulkName(i int) string { return fmt.Sprintf("web-%05d", i) }
+
+// populate makes the bulk member's Services with a pod each; every other pod is
+// ready.
+func (w *world) populate() {
+	w.Helper()
+	ctx, names := w.Context(), []string{}
+	for i := range namespaces {
+		names = append(names, bulkNamespace(i))
+	}
+	w.must(w.bulk.CreateNamespaces(ctx, names...))
+	var all []metav1.Object
+	var ready, unready []*corev1.Pod
+	for i := range *services {
+		all = append(all, fleet.NewService(bulkNamespace(i), bulkName(i)))
+		pod := fleet.NewPod(bulkNamespace(i), bulkName(i), bulkName(i))
+		if i%2 == 0 {
+			ready = append(ready, pod)
+		} else {
+			unready = append(unready, pod)
+		}
+	}
+	w.must(w.bulk.Create(ctx, all...))
+	w.must(w.bulk.RunPods(ctx, ready...))
+	w.must(w.bulk.StartPods(ctx, unready...))
+}
+
+// each calls do for the numbers below n, 16 at a time.
+func (w *world) each(n int, do func(ctx context.Context, i int) error) {
+	w.Helper()
+	ctx, cancel := context.WithCancelCause(w.Context())
+	defer cancel(nil)
+	next := make(chan int)
+	var group sync.WaitGroup
+	for range 16 {
+		group.Go(func() {
+			for i := range next {
+				if err := do(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for i := range n {
+		if ctx.Err() != nil {
+			break
+		}
+		next <- i
+	}
+	close(next)
+	group.Wait()
+	w.must(context.Cause(ctx))
+}
+
+// writes returns what tributary has written to replicas so far, in the order of the
+// answers.
+func (w *world) writes() []cluster.Write {
+	w.Helper()
+	all, err := w.fleet.Ingress.Writes(w.Context())
+	w.must(err)
+	var ours []cluster.Write
+	for _, one := range all {
+		if w.users[one.User] && (one.Resource == "services" || one.Resource == "endpoints" || one.Resource == "endpointslices" || one.Resource == "namespaces") {
+			ours = append(ours, one)
+		}
+	}
+	return ours
+}
+
+// bulkWrites are those of writes that are about the bulk member's replicas.
+func bulkWrites(writes []cluster.Write) []cluster.Write {
+	var out []cluster.Write
+	for _, one := range writes {
+		if strings.HasPrefix(one.Namespace, "bulk-") {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// ready counts the bulk replicas, and those of them with a ready address.
+func (w *world) ready(ctx context.Context) (all, ready int, err error) {
+	list, err := w.fleet.Ingress.Client.CoreV1().Endpoints("").List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=tributary", ResourceVersion: "0"})
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, e := range list.Items {
+		if !strings.HasPrefix(e.Namespace, "bulk-") {
+			continue
+		}
+		all++
+		if len(e.Subsets) > 0 && len(e.Subsets[0].Addresses) > 0 {
+			ready++
+		}
+	}
+	return all, ready, nil
+}
+
+// eventually waits for a condition on the bulk replicas, asking rarely: each time
+// costs the servers a list.
+func (w *world) eventually(limit time.Duration, what string, cond func(ctx context.Context) (bool, error)) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), limit)
+	defer cancel()
+	ticker := time.NewTicker(250 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		ok, err := cond(ctx)
+		if ok && err == nil {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			w.Fatalf("after %v it is not true that %s; last error: %v", limit, what, err)
+		}
+	}
+}
+
+// figure prints a result; `go test -v` or a failure shows it.
+func (w *world) figure(format string, args ...any) {
+	w.Helper()
+	w.Logf("FIGURE "+format, args...)
+}

@@ -1,0 +1,159 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scale
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"tributary.dev/tributary/e2e/cluster"
+	"tributary.dev/tributary/e2e/fleet"
+)
+
+// sentinel is a Service of the bulk member, outside the bulk namespaces: when a
+// change of it gets through, that member is seen again.
+const sentinel = "sentinel"
+
+func (w *world) prepareSentinel() {
+	w.Helper()
+	ctx := w.Context()
+	w.must(w.bulk.CreateNamespaces(ctx, probe))
+	w.must(w.bulk.Create(ctx, fleet.NewService(probe, sentinel)))
+	w.must(w.bulk.RunPods(ctx, fleet.NewPod(probe, sentinel, sentinel)))
+	w.shows(sentinel, true)
+}
+
+// shows waits until the Service of the probe's namespace has a ready address, or none.
+func (w *world) shows(name string, ready bool) {
+	w.Helper()
+	w.eventually(2*time.Minute, fmt.Sprintf("%s is ready: %v", name, ready), func(ctx context.Context) (bool, error) {
+		e, err := w.fleet.Ingress.Client.CoreV1().Endpoints(probe).Get(ctx, name, getOptions)
+		return err == nil && (len(e.Subsets) > 0 && len(e.Subsets[0].Addresses) > 0) == ready, err
+	})
+}
+
+// alive changes something in each member and returns when all of it is visible.
+func (w *world) alive() {
+	w.Helper()
+	ctx := w.Context()
+	for _, ready := range []bool{false, true} {
+		w.must(mark(ctx, w.bulk, probe, sentinel, ready))
+		w.shows(sentinel, ready)
+	}
+	s := w.session()
+	defer s.Close()
+	w.flip(s, 2, nil)
+}
+
+func mark(ctx context.Context, site *fleet.Site, namespace, pod string, ready bool) error {
+	if ready {
+		return site.MarkReady(ctx, namespace, pod)
+	}
+	return site.MarkNotReady(ctx, namespace, pod)
+}
+
+// zero does to the fleet what changes no endpoint: nothing at all may be written to
+// a bulk replica.
+func (w *world) zero() {
+	w.Helper()
+	w.prepareSentinel()
+	ctx := w.Context()
+	restart := func(p *cluster.Process) { w.must(p.Restart(ctx)) }
+	relist := func(site *fleet.Site) {
+		w.must(site.Compact(ctx))
+		restart(site.APIServer())
+	}
+	steps := []struct {
+		name string
+		do   func()
+	}{
+		{"tributary is restarted", func() { restart(w.proc.Process); w.must(w.proc.WaitReady(ctx)) }},
+		{"tributary is killed and started", func() { w.proc.Kill(); w.must(w.proc.Start(ctx)); w.must(w.proc.WaitReady(ctx)) }},
+		{"another setting makes it look at all replicas", w.resync},
+		{"the member's API server is restarted", func() { restart(w.bulk.APIServer()) }},
+		{"the member's past is compacted, its API server restarted", func() { w.listsAgain(func() { relist(w.bulk) }) }},
+		{"the ingress cluster's API server is restarted", func() { restart(w.fleet.Ingress.APIServer()) }},
+		{"the ingress cluster's past is compacted, its API server restarted", func() { relist(w.fleet.Ingress) }},
+		{"the member's credential is another", func() { w.rotate(w.bulk, fleet.MemberRules()...) }},
+		{"the ingress cluster's credential is another", func() { w.rotate(w.fleet.Ingress, fleet.IngressRules()...) }},
+	}
+	seen := len(w.writes())
+	for _, step := range steps {
+		step.do()
+		w.alive()
+		after := w.writes()
+		if wrong := bulkWrites(after[seen:]); len(wrong) > 0 {
+			w.Errorf("%s: %d writes to replicas of which nothing has changed, the first: %+v", step.name, len(wrong), wrong[0])
+		}
+		w.figure("%s: %d writes to %d bulk replicas, %d for what was changed meanwhile", step.name, len(bulkWrites(after[seen:])), *services, len(after)-seen)
+		seen = len(after)
+	}
+}
+
+// resync edits a setting that concerns every replica and changes none.
+func (w *world) resync() {
+	w.Helper()
+	text, err := os.ReadFile(w.config)
+	w.must(err)
+	text = append(text, "replicas:\n  maxEndpointsPerSlice: 99\n"...)
+	temp := filepath.Join(w.fleet.Dir, "next.yaml")
+	w.must(os.WriteFile(temp, text, 0o600))
+	before := w.metric("tributary_config_reloads_total", "")
+	w.must(os.Rename(temp, w.config))
+	w.eventually(time.Minute, "the configuration is read", func(context.Context) (bool, error) {
+		return w.metric("tributary_config_reloads_total", "") > before, nil
+	})
+}
+
+// listsAgain does something after which the bulk member's pods must have been listed
+// anew.
+func (w *world) listsAgain(do func()) {
+	w.Helper()
+	const name, labels = "tributary_lists_total", `cluster="` + bulk + `"`
+	before := w.metric(name, labels)
+	do()
+	w.eventually(2*time.Minute, "the member is listed again", func(context.Context) (bool, error) { return w.metric(name, labels) > before, nil })
+}
+
+// rotate lets tributary in under another name with other credentials, and under the
+// old one no more.
+func (w *world) rotate(site *fleet.Site, rules ...rbacv1.PolicyRule) {
+	w.Helper()
+	ctx := w.Context()
+	u, err := site.NewUser(ctx, "tributary-next", rules...)
+	w.must(err)
+	w.users[u.Name] = true
+	text, err := site.Cluster.Kubeconfig(u)
+	w.must(err)
+	temp := site.Kubeconfig + ".next"
+	w.must(os.WriteFile(temp, text, 0o600))
+	w.must(os.Rename(temp, site.Kubeconfig))
+	w.must(site.Revoke(ctx, fleet.ProductUser))
+}
+
+// metric sums a metric of tributary over the lines that contain labels.
+func (w *world) metric(name, labels string) (sum float64) {
+	w.Helper()
+	text, err := w.proc.Get(w.Context(), "/metrics")
+	if err != nil {
+		return 0 // it is starting
+	}
+	for line := range strings.Lines(string(text)) {
+		rest, found := strings.CutPrefix(line, name)
+		if !found || !strings.HasPrefix(rest, "{") && !strings.HasPrefix(rest, " ") || !strings.Contains(rest, labels) {
+			continue
+		}
+		var value float64
+		if _, err := fmt.Sscan(rest[strings.LastIndexByte(rest, ' ')+1:], &value); err == nil {
+			sum += value
+		}
+	}
+	return sum
+}
