@@ -26,6 +26,9 @@ import (
 //   - Mirrored slices set ready only (readUnset).
 //   - Families of slices without endpoints, for Services without a selector: the
 //     mirroring controller makes an empty slice where there is nothing.
+//   - The mirroring controller takes a port with an appProtocol that several
+//     hand-written subsets have for several ports, as it compares pointers. Such
+//     subsets are not made (someSubset).
 //   - Hints: they are not rendered.
 //   - Upstream does not wake when a pod's phase alone changes (D1, finishedListed).
 //   - The trigger time from the second round on (see triggers_test.go).

@@ -41,8 +41,12 @@ func (w *world) writeEndpoints(ctx context.Context, s *service) error {
 // addresses its own alone.
 func (w *world) someSubset(i int) corev1.EndpointSubset {
 	subset := corev1.EndpointSubset{Ports: []corev1.EndpointPort{{Name: "client", Port: 2379 + int32(i), Protocol: corev1.ProtocolTCP}}}
-	if w.chance(40) {
-		subset.Ports = append(subset.Ports, corev1.EndpointPort{Name: "admin", Port: 2381, Protocol: corev1.ProtocolTCP, AppProtocol: new("http")})
+	switch n := w.rng.IntN(100); {
+	case n < 30:
+		subset.Ports = append(subset.Ports, corev1.EndpointPort{Name: "admin", Port: 2385, Protocol: corev1.ProtocolTCP})
+	case n < 60: // each subset its own: see forgive_test.go
+		subset.Ports = append(subset.Ports, corev1.EndpointPort{
+			Name: "admin", Port: 2390 + int32(i), Protocol: corev1.ProtocolTCP, AppProtocol: new("http")})
 	}
 	for j := range 1 + w.rng.IntN(4) {
 		a := corev1.EndpointAddress{IP: fmt.Sprintf("192.168.%d.%d", w.rng.IntN(3), 20-j)}
