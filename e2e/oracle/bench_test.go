@@ -87,7 +87,11 @@ func upstreamController(b *testing.B, size int) (c *endpoint.Controller, stop fu
 	for _, p := range pods {
 		must(b, core.Pods().Informer().GetStore().Add(p))
 	}
-	return endpoint.NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), client, 0), cancel
+	c = endpoint.NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), client, 0)
+	return c, func() {
+		cancel()
+		c.Run(ctx, 0) // ends its queues
+	}
 }
 
 // BenchmarkOurs is the same work with our store and rules: gather the Service's

@@ -19,6 +19,10 @@ import (
 	"k8s.io/kubernetes/pkg/controller/endpoint"
 )
 
+// patience is how long a batch may take: seconds on a free machine, but tests
+// share theirs.
+const patience = 4 * time.Minute
+
 // UpstreamEndpoints runs upstream's endpoints controller over cases that no
 // Endpoints exist for, and returns what it creates, by namespace. Services that
 // it must leave alone are checked to be left alone.
@@ -49,7 +53,7 @@ func UpstreamEndpoints(ctx context.Context, cases []*Case) (map[string]*corev1.E
 	factory.WaitForCacheSync(ctx.Done())
 	var running sync.WaitGroup
 	running.Go(func() { controller.Run(ctx, 4) })
-	err := got.wait(time.Minute)
+	err := got.wait(patience)
 	cancel()
 	running.Wait()
 	factory.Shutdown()

@@ -65,6 +65,7 @@ func runHistory(t *testing.T, seed, number uint64) (steps, writes int, problem s
 		c.Service.Spec.Selector = map[string]string{"app": "web"}
 	}
 	upstream, ours, sliced := newUpstreamWorld(t, c), newOurWorld(), NewSliceOracle()
+	defer upstream.stop(t.Context())
 	for steps = range 10 {
 		upstream.set(c)
 		theirs, err := upstream.sync(t.Context(), c)
@@ -146,6 +147,13 @@ func (w *upstreamWorld) set(c *Case) {
 	}
 	_ = w.pods.Replace(pods, "")
 	_ = w.services.Replace([]any{c.Service}, "")
+}
+
+// stop ends the controller's queues: a Run that is told to stop at once does.
+func (w *upstreamWorld) stop(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	w.controller.Run(ctx, 0)
 }
 
 func (w *upstreamWorld) sync(ctx context.Context, c *Case) (wrote bool, err error) {

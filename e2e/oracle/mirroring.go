@@ -60,19 +60,17 @@ func UpstreamMirror(ctx context.Context, list []HandWritten, expected int) (map[
 	factory.WaitForCacheSync(ctx.Done())
 	var running sync.WaitGroup
 	running.Go(func() { controller.Run(ctx, 4) })
-	timeout := time.NewTimer(time.Minute)
+	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
-	var err error
 	select {
 	case <-enough:
 	case <-timeout.C:
-		err = fmt.Errorf("upstream's mirroring controller made %d slices, we expect %d", total, expected)
 	}
 	cancel()
 	running.Wait()
 	factory.Shutdown()
-	if total > expected {
-		err = fmt.Errorf("upstream's mirroring controller made %d slices, we expect %d", total, expected)
+	if total != expected {
+		return created, fmt.Errorf("upstream's mirroring controller made %d slices in at most %v, we expect %d", total, patience, expected)
 	}
-	return created, err
+	return created, nil
 }
