@@ -39,7 +39,7 @@ func TestR22OddWatches(t *testing.T) {
 		proxy.EndWatches()
 		quiet := w.quiet()
 		cpu := w.cpu()
-		long := time.Duration(size(4, 60)) * time.Second
+		long := time.Duration(size(3, 60)) * time.Second
 		w.pause(long)
 		used := float64(w.cpu()-cpu) / float64(long)
 		quiet.End()
