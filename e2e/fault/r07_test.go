@@ -29,6 +29,7 @@ func TestR07MemberRestored(t *testing.T) {
 	w.must(w.a.Remove(ctx, w.ns, "web-0", "web-1"))
 	w.must(w.a.MarkNotReady(ctx, w.ns, "web-2"))
 	w.converges(10 * time.Second)
+	w.advance(w.a)
 	w.must(w.rec.CatchUp(ctx))
 
 	soft := w.rec.Begin(history.Soft, w.a.Name())
@@ -65,6 +66,7 @@ func TestR07MemberRestoredToLittle(t *testing.T) {
 	w.pods(w.a, "web", 2, 38)
 	w.pods(w.a, "api", 1, 9)
 	w.converges(10 * time.Second)
+	w.advance(w.a)
 	w.must(w.rec.CatchUp(ctx))
 	whole, err := w.a.Snapshot(ctx)
 	w.must(err)

@@ -35,9 +35,6 @@ func TestR08AnotherClusterAnswers(t *testing.T) {
 // TestR08AnotherClusterAtStart does the same across a restart: nothing is known
 // of the member then but what was left standing.
 func TestR08AnotherClusterAtStart(t *testing.T) {
-	if awaits(t, "identities that outlive a restart") {
-		return
-	}
 	w := newWorld(t, "r08b")
 	ctx := t.Context()
 	own, theirs := w.twoClusters()

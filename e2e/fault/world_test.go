@@ -136,16 +136,6 @@ func size(quick, full int) int {
 	return quick
 }
 
-// awaits reports whether a test is left out: what it needs is not built yet, so
-// it runs in the full share alone, and fails there.
-func awaits(t *testing.T, what string) bool {
-	if *fullFlag {
-		return false
-	}
-	t.Logf("runs with -full only: it needs %s", what)
-	return true
-}
-
 // start records, unless that was begun, and runs tributary until it is ready.
 func (w *world) start() {
 	w.Helper()
@@ -181,6 +171,21 @@ func (w *world) crash(s *fleet.Site) {
 	w.Helper()
 	s.APIServer().Kill()
 	w.must(s.APIServer().Start(w.Context()))
+}
+
+// advance writes something of no interest, so that the revision of a cluster's
+// store is as far ahead of a backup as it would be after some time.
+func (w *world) advance(s *fleet.Site) {
+	w.Helper()
+	client := s.Client.CoreV1().ConfigMaps(w.ns)
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "advance-"}}
+	made, err := client.Create(w.Context(), config, metav1.CreateOptions{})
+	w.must(err)
+	for i := range 300 {
+		made.Data = map[string]string{"n": fmt.Sprint(i)}
+		made, err = client.Update(w.Context(), made, metav1.UpdateOptions{})
+		w.must(err)
+	}
 }
 
 // eventually fails the test unless cond returns nil within a limit; it returns
@@ -313,6 +318,7 @@ func clear(ctx context.Context, s *fleet.Site, namespace string) error {
 	}
 	return errors.Join(append(errs,
 		s.Client.CoreV1().Pods(namespace).DeleteCollection(ctx, now, all),
+		s.Client.CoordinationV1().Leases(namespace).DeleteCollection(ctx, now, all),
 		s.Client.CoreV1().Endpoints(namespace).DeleteCollection(ctx, now, all),
 		s.Client.DiscoveryV1().EndpointSlices(namespace).DeleteCollection(ctx, now, all))...)
 }

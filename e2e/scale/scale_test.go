@@ -23,7 +23,6 @@ func TestManyServices(t *testing.T) {
 	w := newWorld(t)
 	w.prepareProbe()
 	w.populate()
-	w.Logf("%d Services with a pod each stand in the member", *services)
 	bare := w.bareFill(*services)
 	w.start(w.quiet)
 	s := w.session()
@@ -47,13 +46,24 @@ func (w *world) overtakeFill(flip func(done <-chan struct{}) flips, idle flips, 
 	w.compare("filling", busy, idle, 4)
 	ours := rate()
 	w.figure("cold fill: %.0f replicas a second; a bare loop of 16 workers: %.0f; ratio %.2f", ours, bare, ours/bare)
-	w.eventually(time.Minute, "every second bulk replica has a ready address", func(ctx context.Context) (bool, error) {
+	want := count(func(i int) bool { return !unready(i) })
+	w.eventually(time.Minute, "the bulk replicas are as the member demands", func(ctx context.Context) (bool, error) {
 		all, ready, err := w.ready(ctx)
-		return all == *services && ready == (*services+1)/2, err
+		return all == *services && ready == want, err
 	})
 	if n := len(bulkWrites(w.writes())); n != 3**services {
 		w.Errorf("%d writes for %d new replicas, want 3 for each", n, *services)
 	}
+}
+
+// count counts the bulk pods of a group.
+func count(group func(int) bool) (n int) {
+	for i := range *services {
+		if group(i) {
+			n++
+		}
+	}
+	return n
 }
 
 // watchFill watches bulk Endpoints come up. done closes with the n-th; rate is then

@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	services = flag.Int("services", 600, "Services of the bulk member, a pod each")
+	services = flag.Int("services", 500, "Services of the bulk member, a pod each")
 	binary   = flag.String("tributary", "", "tributary binary; empty: build it")
 )
 
@@ -80,8 +80,7 @@ func bulkNamespace(i int) string { return "bulk-" + strconv.Itoa(i%namespaces) }
 
 func bulkName(i int) string { return fmt.Sprintf("web-%05d", i) }
 
-// populate makes the bulk member's Services with a pod each; every other pod is
-// ready.
+// populate makes the bulk member's Services with a pod each.
 func (w *world) populate() {
 	w.Helper()
 	ctx, names := w.Context(), []string{}
@@ -90,19 +89,19 @@ func (w *world) populate() {
 	}
 	w.must(w.bulk.CreateNamespaces(ctx, names...))
 	var all []metav1.Object
-	var ready, unready []*corev1.Pod
+	var ready, starting []*corev1.Pod
 	for i := range *services {
 		all = append(all, fleet.NewService(bulkNamespace(i), bulkName(i)))
 		pod := fleet.NewPod(bulkNamespace(i), bulkName(i), bulkName(i))
-		if i%2 == 0 {
-			ready = append(ready, pod)
+		if unready(i) {
+			starting = append(starting, pod)
 		} else {
-			unready = append(unready, pod)
+			ready = append(ready, pod)
 		}
 	}
 	w.must(w.bulk.Create(ctx, all...))
 	w.must(w.bulk.RunPods(ctx, ready...))
-	w.must(w.bulk.StartPods(ctx, unready...))
+	w.must(w.bulk.StartPods(ctx, starting...))
 }
 
 // each calls do for the numbers below n, 16 at a time.

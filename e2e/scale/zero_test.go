@@ -86,13 +86,14 @@ func (w *world) zero() {
 	}
 	seen := len(w.writes())
 	for _, step := range steps {
+		start := time.Now()
 		step.do()
 		w.alive()
 		after := w.writes()
 		if wrong := bulkWrites(after[seen:]); len(wrong) > 0 {
 			w.Errorf("%s: %d writes to replicas of which nothing has changed, the first: %+v", step.name, len(wrong), wrong[0])
 		}
-		w.figure("%s: %d writes to %d bulk replicas, %d for what was changed meanwhile", step.name, len(bulkWrites(after[seen:])), *services, len(after)-seen)
+		w.figure("%.1f s: %s: %d writes to %d bulk replicas, %d for what was changed meanwhile", time.Since(start).Seconds(), step.name, len(bulkWrites(after[seen:])), *services, len(after)-seen)
 		seen = len(after)
 	}
 }
