@@ -7,15 +7,14 @@ import (
 	"context"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"tributary.dev/tributary/reconcile/plan"
 )
 
-// audit asks the ingress cluster now and then for its revision. A watch says
-// nothing when etcd was restored to an older state (kubernetes#107457): it waits
-// for a revision that is long past. One below what we have seen is the sign.
+// audit asks the ingress cluster for its revision, now and then and whenever a
+// watch is back that had failed. A watch says nothing when etcd was restored to an
+// older state (kubernetes#107457): it waits for a revision that is long past. One
+// below what we have seen is the sign.
 func (r *Reconciler) audit(ctx context.Context) {
 	if r.WaitForSync(ctx) != nil {
 		return
@@ -26,25 +25,36 @@ func (r *Reconciler) audit(ctx context.Context) {
 		select {
 		case <-ticker.C:
 			r.auditOnce(ctx)
+		case <-r.observer.back:
+			r.auditOnce(ctx)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
+// auditOnce looks at each kind by itself: most of the time only Endpoints and
+// slices change, and kinds may be stored apart.
 func (r *Reconciler) auditOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.RequestTimeout)
 	defer cancel()
-	seen := r.view.highest(plan.KindService)
-	// Without a resourceVersion the answer comes from etcd, not from a cache.
-	list, err := r.opts.Client.CoreV1().Services(corev1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil {
-		return // the watches and the writes tell of it
-	}
-	r.contact.Store(time.Now().UnixNano())
-	if now := version(list.ResourceVersion); now != 0 && now < seen {
-		r.logger.Error("the ingress cluster's revision went back: its store was restored; reading everything again",
-			"seen", seen, "now", now)
-		r.observer.relist()
+	for _, w := range r.observer.kinds {
+		seen := r.view.highest(w.kind)
+		// Without a resourceVersion the answer comes from etcd, not from a cache.
+		list, err := w.list(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil {
+			return // the watches and the writes tell of it
+		}
+		r.contact.Store(time.Now().UnixNano())
+		m, err := meta.ListAccessor(list)
+		if err != nil {
+			return
+		}
+		if now := version(m.GetResourceVersion()); now != 0 && now < seen {
+			r.logger.Error("the ingress cluster's revision went back: its store was restored; reading everything again",
+				"kind", string(w.kind), "seen", seen, "now", now)
+			r.observer.relist()
+			return
+		}
 	}
 }

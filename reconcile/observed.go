@@ -37,6 +37,8 @@ type observer struct {
 	plainLists bool
 	// synced closes when every kind was listed once.
 	synced chan struct{}
+	// back is sent to, without blocking, when a watch is up again that had failed.
+	back chan struct{}
 
 	mu      sync.Mutex
 	missing map[plan.Kind]bool
@@ -58,7 +60,7 @@ type watched struct {
 func newObserver(client kubernetes.Interface, v *view, slices, plainLists bool, logger *slog.Logger) *observer {
 	o := &observer{
 		client: client, view: v, kinds: watchedKinds(client, slices), logger: logger, plainLists: plainLists,
-		synced: make(chan struct{}), missing: map[plan.Kind]bool{}, failing: map[plan.Kind]error{},
+		synced: make(chan struct{}), back: make(chan struct{}, 1), missing: map[plan.Kind]bool{}, failing: map[plan.Kind]error{},
 	}
 	for _, w := range o.kinds {
 		o.missing[w.kind] = true
@@ -187,8 +189,13 @@ func (o *observer) recovered(kind plan.Kind) {
 	before := o.failing[kind]
 	delete(o.failing, kind)
 	o.mu.Unlock()
-	if before != nil {
-		o.logger.Info("watch of the ingress cluster is back", "kind", string(kind))
+	if before == nil {
+		return
+	}
+	o.logger.Info("watch of the ingress cluster is back", "kind", string(kind))
+	select {
+	case o.back <- struct{}{}:
+	default:
 	}
 }
 
@@ -231,7 +238,14 @@ type reflected struct {
 	watched
 }
 
-var _ cache.TransformingStore = (*reflected)(nil)
+var (
+	_ cache.TransformingStore      = (*reflected)(nil)
+	_ cache.ResourceVersionUpdater = (*reflected)(nil)
+)
+
+// UpdateResourceVersion implements cache.ResourceVersionUpdater: it is called for
+// bookmarks, too.
+func (r *reflected) UpdateResourceVersion(rv string) { r.observer.view.saw(r.kind, version(rv)) }
 
 // Transformer strips the objects of a streamed list as they come, before the
 // reflector gathers them all.
@@ -275,6 +289,7 @@ func (r *reflected) Replace(objects []any, rv string) error {
 		}
 	}
 	r.observer.view.replace(r.kind, list, rv, at)
+	r.observer.view.saw(r.kind, version(rv))
 	r.observer.listed(r.kind)
 	return nil
 }

@@ -128,6 +128,14 @@ func TestRestoredStoreIsNoticed(t *testing.T) {
 		g.set("a", service(web, 1, 8080), pod(web, ip, true))
 		g.settle()
 	}
+	// No Service has changed, as on most days.
+	g.server.Restore(snapshot, true)
+	g.wait("the endpoints are as the member demands", func() bool {
+		ready, sliced := g.addresses(web)
+		return slices.Equal(ready, []string{"10.0.0.3"}) && slices.Equal(sliced, ready)
+	})
+	g.settle()
+	snapshot = g.server.Snapshot()
 	other := syncer.Key{Namespace: "shop", Name: "other"}
 	g.set("a", service(other, 1, 8080), pod(other, "10.0.0.9", true))
 	g.settle()

@@ -39,7 +39,7 @@ type view struct {
 	writes map[objectID]*ownWrite
 	// listed holds the kinds that were listed once: only then absence means absence.
 	listed map[plan.Kind]bool
-	// tops is the highest version seen of each kind.
+	// tops is the highest version seen of each kind, also by bookmarks.
 	tops map[plan.Kind]uint64
 }
 
@@ -118,6 +118,13 @@ func (v *view) highest(kind plan.Kind) uint64 {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.tops[kind]
+}
+
+// saw notes a version of a kind that came without an object.
+func (v *view) saw(kind plan.Kind, rv uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.tops[kind] = max(v.tops[kind], rv)
 }
 
 // owned returns every replica key under which an object of ours stands, sorted.
