@@ -4,8 +4,12 @@
 package fault
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/e2e/cluster"
 )
@@ -38,6 +42,14 @@ func TestR08AnotherClusterAtStart(t *testing.T) {
 	w := newWorld(t, "r08b")
 	ctx := t.Context()
 	own, theirs := w.twoClusters()
+	// By then a member's identity has been written down.
+	w.eventually(15*time.Second, func(ctx context.Context) error {
+		lease, err := w.ingress.Client.CoordinationV1().Leases(w.ns).Get(ctx, "tributary-"+w.a.Name(), metav1.GetOptions{})
+		if err == nil && lease.Annotations["tributary.dev/identity"] == "" {
+			err = errors.New("the Lease tells no identity")
+		}
+		return err
+	})
 
 	w.kill()
 	blind, quiet := w.blind(w.a), w.quiet()
@@ -63,6 +75,7 @@ func (w *world) twoClusters() (own, theirs cluster.Snapshot) {
 	w.converges(10 * time.Second)
 	own, err := w.a.Snapshot(w.Context())
 	w.must(err)
+	w.putBack = func(ctx context.Context) error { return w.a.Restore(ctx, own) }
 	theirs, err = w.b.Snapshot(w.Context())
 	w.must(err)
 	return own, theirs
@@ -74,6 +87,7 @@ func (w *world) ownBack(own cluster.Snapshot) time.Duration {
 	w.Helper()
 	quiet := w.quiet()
 	w.must(w.a.Restore(w.Context(), own))
+	w.putBack = nil
 	w.must(w.rec.Reset(w.Context(), w.a.Name()))
 	w.reportsUp(w.a.Name(), 20*time.Second)
 	w.pause(time.Second)

@@ -44,6 +44,8 @@ type world struct {
 	down *history.Mark
 	// members are those whose share is judged; by default both.
 	members []*fleet.Site
+	// putBack, if not nil, undoes what the fleet would not survive.
+	putBack func(context.Context) error
 }
 
 // newWorld prepares a namespace in all clusters and starts to record. Tributary
@@ -111,6 +113,11 @@ func (w *world) tidy() {
 	if w.rec != nil {
 		w.rec.Close()
 	}
+	if w.putBack != nil {
+		if err := w.putBack(ctx); err != nil {
+			w.Error(err)
+		}
+	}
 	if err := restoreGround(ctx, w.fleet, w.ns); err != nil {
 		w.Error(err)
 	}
@@ -173,18 +180,31 @@ func (w *world) crash(s *fleet.Site) {
 	w.must(s.APIServer().Start(w.Context()))
 }
 
-// advance writes something of no interest, so that the revision of a cluster's
-// store is as far ahead of a backup as it would be after some time.
+// advance changes something that tributary watches and that is of no interest, so
+// that the revision of a cluster's store is as far ahead of a backup as it would be
+// after some time.
 func (w *world) advance(s *fleet.Site) {
 	w.Helper()
-	client := s.Client.CoreV1().ConfigMaps(w.ns)
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "advance-"}}
-	made, err := client.Create(w.Context(), config, metav1.CreateOptions{})
-	w.must(err)
-	for i := range 300 {
-		made.Data = map[string]string{"n": fmt.Sprint(i)}
-		made, err = client.Update(w.Context(), made, metav1.UpdateOptions{})
+	ctx := w.Context()
+	const name, changes = "advance", 300
+	if s == w.ingress {
+		client := s.Client.CoreV1().Endpoints(w.ns)
+		made, err := client.Create(ctx, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		w.must(err)
+		for i := range changes {
+			made.Annotations = map[string]string{"n": fmt.Sprint(i)}
+			made, err = client.Update(ctx, made, metav1.UpdateOptions{})
+			w.must(err)
+		}
+		return
+	}
+	w.must(s.StartPods(ctx, fleet.NewPod(w.ns, name, name)))
+	for i := range changes {
+		flip := s.MarkReady
+		if i%2 == 1 {
+			flip = s.MarkNotReady
+		}
+		w.must(flip(ctx, w.ns, name))
 	}
 }
 
