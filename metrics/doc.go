@@ -5,9 +5,9 @@
 // Prometheus families, the change records and the pages that serve both.
 //
 // A newcomer starts at Metrics (metrics.go, observe.go): what the rest of the
-// program reports into. families.go is the table of all families (family.go says what one is); change.go
-// the change record, kept by the ring (ring.go) and picked by filters
-// (filter.go); status.go the value from which every gauge is read at scrape
+// program reports into. families.go is the table of all families (family.go says
+// what one is); change.go the change record, logged by the journal (journal.go),
+// kept by the ring (ring.go) and picked by filters (filter.go); status.go the value from which every gauge is read at scrape
 // time (pull.go); trouble.go what is wrong with which replica; http.go,
 // stream.go and serve.go the pages.
 //

@@ -42,8 +42,8 @@ func (m *Metrics) families() http.Handler {
 		ErrorHandling:     promhttp.ContinueOnError,
 		EnableOpenMetrics: true,
 	}
-	if m.logger != nil {
-		opts.ErrorLog = slog.NewLogLogger(m.logger.Handler(), slog.LevelError)
+	if m.journal.logger != nil {
+		opts.ErrorLog = slog.NewLogLogger(m.journal.logger.Handler(), slog.LevelError)
 	}
 	return promhttp.HandlerFor(m.registry, opts)
 }

@@ -9,19 +9,15 @@ import (
 	"time"
 )
 
-// Log writes the record as one line: at info, or at debug for a change that
-// needed no write. The line's time is the record's, so a JSON log holds the
-// same object as /debug/changes plus level and msg.
+// Log writes the record as one line, at info whatever its result. The line's
+// time is the record's, so a JSON log holds the same object as /debug/changes
+// plus level and msg.
 func (r *Record) Log(ctx context.Context, logger *slog.Logger) {
-	level := slog.LevelInfo
-	if r.Result == Dropped {
-		level = slog.LevelDebug
-	}
 	handler := logger.Handler()
-	if !handler.Enabled(ctx, level) {
+	if !handler.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
-	line := slog.NewRecord(r.Time, level, "change", 0)
+	line := slog.NewRecord(r.Time, slog.LevelInfo, "change", 0)
 	line.AddAttrs(r.attrs()...)
 	// A log that cannot be written has nowhere to say so.
 	_ = handler.Handle(ctx, line)

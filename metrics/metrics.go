@@ -4,7 +4,6 @@
 package metrics
 
 import (
-	"context"
 	"log/slog"
 	"math/bits"
 	"runtime"
@@ -33,7 +32,7 @@ type Options struct {
 // are safe for concurrent use and none waits for I/O, the log aside.
 type Metrics struct {
 	registry *prometheus.Registry
-	logger   *slog.Logger
+	journal  *journal
 	status   func() Status
 	ring     *Ring
 	troubles troubles
@@ -56,9 +55,9 @@ type Metrics struct {
 // New returns Metrics on a registry of its own.
 func New(o Options) *Metrics {
 	m := &Metrics{
-		registry: prometheus.NewRegistry(), logger: o.Logger, status: o.Status, ring: NewRing(o.Records, o.Bytes),
+		registry: prometheus.NewRegistry(), journal: newJournal(o.Logger), status: o.Status, ring: NewRing(o.Records, o.Bytes),
 		echoes:   echoes{awaited: map[Ref]*awaited{}, seen: map[Ref]time.Time{}},
-		troubles: troubles{of: map[replicaKey]*Trouble{}},
+		troubles: troubles{of: map[replicaKey]*Trouble{}, untold: map[replicaKey]bool{}},
 	}
 	m.troubles.rejected = func(cluster, reason string) {
 		if m.known(cluster) {
@@ -104,8 +103,9 @@ func (m *Metrics) Changes() *Ring { return m.ring }
 // Change takes a finished record: it counts in the families, is kept in the
 // ring and logged. It returns the record's number, or 0 if the record is only
 // counted: when nothing had to be written and no live event was behind it (a
-// relist of a quiet fleet must be quiet), and when a key keeps failing (the
-// first, second, fourth, eighth … failure are told).
+// relist of a quiet fleet must be quiet), when no live event was behind it and
+// it is held as it was before, and when a key keeps failing (the first, second,
+// fourth, eighth … failure are told). Report what holds it before.
 func (m *Metrics) Change(rec Record) (seq uint64) {
 	if m.known(rec.Cluster) {
 		m.changes.WithLabelValues(rec.Cluster, string(rec.Result)).Inc()
@@ -113,14 +113,12 @@ func (m *Metrics) Change(rec Record) (seq uint64) {
 			m.observe(&rec)
 		}
 	}
-	if !rec.telling() {
+	if !m.telling(&rec) {
 		return 0
 	}
 	kept := &rec
 	seq = m.ring.Add(kept)
-	if m.logger != nil {
-		kept.Log(context.Background(), m.logger)
-	}
+	m.journal.write(kept)
 	return seq
 }
 
@@ -132,10 +130,13 @@ func (m *Metrics) observe(rec *Record) {
 	m.latency.WithLabelValues(rec.Cluster, "total").Observe(s.Total.Seconds())
 }
 
-func (r *Record) telling() bool {
+// telling says whether a record is news.
+func (m *Metrics) telling(r *Record) bool {
 	switch r.Result {
 	case Dropped:
 		return r.Cause.Live
+	case Held:
+		return m.troubles.tell(r.Namespace, r.Service) || r.Cause.Live
 	case Failed:
 		return bits.OnesCount(uint(r.Attempt+1)) == 1
 	default:

@@ -40,6 +40,9 @@ type troubles struct {
 
 	mu sync.RWMutex
 	of map[replicaKey]*Trouble
+	// untold are the replicas of of whose conflicts or held changes are not those of
+	// the last record that was told.
+	untold map[replicaKey]bool
 }
 
 // report replaces what is known about a replica. The usual case, no trouble
@@ -61,15 +64,37 @@ func (t *troubles) report(namespace, service string, now Trouble) {
 		before = new(Trouble)
 	}
 	next, fresh := merge(key, before, &now, at)
-	if next.empty() {
+	switch {
+	case next.empty():
 		delete(t.of, key)
-	} else {
+		delete(t.untold, key)
+	default:
 		t.of[key] = next
+		if !next.holdsLike(before) {
+			t.untold[key] = true
+		}
 	}
 	t.mu.Unlock()
 	for i := range fresh {
 		t.rejected(fresh[i].Cluster, fresh[i].Reason)
 	}
+}
+
+// tell reports whether what holds a replica is news, and takes it as told.
+func (t *troubles) tell(namespace, service string) bool {
+	key := replicaKey{namespace, service}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	untold := t.untold[key]
+	delete(t.untold, key)
+	return untold
+}
+
+// holdsLike reports whether the same conflicts and held changes are in both, as
+// far as a person would have to do something else.
+func (t *Trouble) holdsLike(o *Trouble) bool {
+	return slices.EqualFunc(t.Conflicts, o.Conflicts, func(a, b Conflict) bool { return a.Reason == b.Reason && a.Cluster == b.Cluster }) &&
+		slices.EqualFunc(t.Held, o.Held, func(a, b HeldChange) bool { return a.Reason == b.Reason && a.Cluster == b.Cluster })
 }
 
 // merge returns the new state: of troubles that were known before, Since is
