@@ -87,7 +87,7 @@ var (
 		Name: "rejected_addresses_total", Type: Counter, Labels: []string{"cluster", "reason"}, Group: groupClusters,
 		Help: "Addresses that were left out of a replica, counted once for as long as they stay; the other addresses of the Service pass.",
 		Values: "`reason`: why the API would refuse the address (`malformed`, `unspecified`, `loopback`, `link_local`, `multicast`, `port`, `hostname`, " +
-			"`node_name`, `fqdn`), or `not_allowed` by `allowedCIDRs`.",
+			"`node_name`, `fqdn`), `not_allowed` by `allowedCIDRs`, or `refused` by the ingress cluster's API server.",
 	}
 	watchEvents = Family{
 		Name: "watch_events_total", Type: Counter, Labels: []string{"cluster", "resource", "event"}, Group: groupClusters,
@@ -148,13 +148,13 @@ var (
 		Name: "conflicts", Type: Gauge, Labels: []string{"reason"}, Group: groupIngress,
 		Help: "Conflicts between members, or with objects that are not ours, by reason; the status page names each with its remedy.",
 		Values: "`reason`: `foreign_object` (an object of that name is not ours and is left alone), and disagreements between members: `port`, `headless`, " +
-			"`duplicate_ip`, `selector`.",
+			"`duplicate_ip`, `name`; `selector` (somebody gave the replica one), `annotation` (a source's is not understood), " +
+			"`refused` (the API server refuses what a member gives).",
 	}
 	heldChanges = Family{
 		Name: "held_changes", Type: Gauge, Labels: []string{"cluster", "reason"}, Group: groupIngress,
-		Help: "Changes that are kept back, by reason; the status page says how to release them.",
-		Values: "Kept although a member seems to have lost it: `list_shrank`, `first_list_shrank`, `revision_regressed`, `mass_not_ready`, `node_silent`. Kept for a replica: " +
-			"`drain_last_ready`, `stale_last_ready`, `unseen_members`, `repair_fight`, and what the ingress cluster is waited for.",
+		Help:   "Changes that are kept back, by reason; the status page says how to release them.",
+		Values: heldValues(),
 	}
 )
 
@@ -215,13 +215,13 @@ var (
 // conflictReasons are the values of the label of conflicts that are always
 // shown, at 0 too.
 func conflictReasons() []string {
-	return []string{"foreign_object", "port", "headless", "duplicate_ip", "selector", "name", "annotation"}
+	return []string{"foreign_object", "port", "headless", "duplicate_ip", "selector", "name", "annotation", "refused"}
 }
 
 // rejectReasons are the values of the label of rejected_addresses_total.
 func rejectReasons() []string {
 	return []string{
-		"malformed", "unspecified", "loopback", "link_local", "multicast", "not_allowed", "port", "hostname", "node_name", "fqdn",
+		"malformed", "unspecified", "loopback", "link_local", "multicast", "not_allowed", "port", "hostname", "node_name", "fqdn", "refused",
 	}
 }
 

@@ -48,7 +48,7 @@ func feed(m *Metrics, cluster string) {
 	m.Unreadable(cluster, "pods")
 	m.Report("shop", "web", Trouble{
 		Conflicts: []Conflict{{Reason: "port", Cluster: cluster, Message: "port 80 differs"}},
-		Held:      []HeldChange{{Reason: "namespace", Cluster: cluster}},
+		Held:      []HeldChange{{Reason: "drain_last_ready", Cluster: cluster}},
 		Rejected:  []Rejection{{Cluster: cluster, Address: "127.0.0.1", Reason: "loopback"}},
 	})
 	answer := func(*http.Request) (*http.Response, error) {
@@ -69,10 +69,11 @@ func exampleStatus() Status {
 		Ingress: IngressStatus{State: "live", Up: true, Synced: true, Version: "v1.36.3", Replicas: 3, LastContact: noon.UTC()},
 		Clusters: []ClusterStatus{
 			{Name: "idc-a", State: "live", Up: true, Synced: true, Version: "v1.36.3", Services: 2, Pods: 5, LastContact: noon.UTC()},
-			{Name: "idc-b", State: "unreachable", Version: "v1.17.0", LagSeconds: 1.5, LastError: "list pods: connection refused", LastErrorAt: noon.UTC(), Unreadable: 3},
+			{Name: "idc-b", State: "silent", Reason: "Unreachable", Panic: true, Stale: true, Version: "v1.17.0", LagSeconds: 1.5,
+				Remarks: []string{"nodes may not be listed: zones are left out"}, LastError: "list pods: connection refused", LastErrorAt: noon.UTC(), Unreadable: 3},
 		},
 		Lanes: []LaneStatus{{Name: "removal"}, {Name: "addition", Depth: 1, OldestSeconds: 0.25}, {Name: "bulk", Depth: 7, OldestSeconds: 2}},
-		Held:  []HeldChange{{Cluster: "idc-b", Reason: "soft_removal", Message: "40 % of the endpoints vanished at a relist", Release: "tributary.dev/release", Since: noon.UTC()}},
+		Held:  []HeldChange{{Cluster: "idc-b", Reason: "list_shrank", Message: "3 pods are not listed any more and are kept", Release: "tributary release --cluster idc-b", Since: noon.UTC()}},
 	}
 	s.Clusters[0].Native = &NativeStatus{BehindSeconds: 12.5, DifferingCount: 1, Differing: []NativeDifference{{
 		Cluster: "idc-a", Namespace: "shop", Service: "web", Since: noon.UTC(), Ours: []string{}, Theirs: []string{"10.0.0.1:80/TCP"},

@@ -166,7 +166,8 @@ func TestPageEscapes(t *testing.T) {
 	m := New(Options{Version: evil, Status: func() Status {
 		s := exampleStatus()
 		c := &s.Clusters[0]
-		c.Name, c.State, c.Version, c.LastError = evil, evil, evil, evil
+		c.Name, c.State, c.Reason, c.Version, c.LastError, c.Remarks = evil, evil, evil, evil, evil, []string{evil}
+		c.Native = &NativeStatus{DifferingCount: 1, Differing: []NativeDifference{{Namespace: evil, Service: evil, Ours: []string{evil}, Theirs: []string{evil}}}}
 		s.Version, s.Config.File, s.Config.Error, s.Ingress.State, s.Ingress.Version = evil, evil, evil, evil, evil
 		s.Ingress.Up, s.Ingress.LastError, s.NotReady, s.Ready = false, evil, []string{evil}, false
 		return s

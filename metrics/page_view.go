@@ -15,9 +15,11 @@ type pageView struct {
 	Title, Version, Time string
 	Verdict              verdict
 	// Alerts are what else deserves the first look.
-	Alerts    []verdict
-	Tally     []tally
-	Clusters  []clusterView
+	Alerts   []verdict
+	Tally    []tally
+	Clusters []clusterView
+	// Natives are the members whose own controllers are observed.
+	Natives   []nativeView
 	Grid      []gridLine
 	Strips    []stripView
 	StripSize int
@@ -38,11 +40,19 @@ type tally struct{ Class, Name, Value, Detail string }
 type clusterView struct {
 	Name, Class, State, Version, Services, Pods, Ready, NotReady string
 	Lag, LagClass, Contact, Error, ErrorAt                       string
+	// Reason says more about the state; Flags are what is special beside it.
+	Reason  string
+	Flags   []flagView
+	Remarks []string
 }
+
+type flagView struct{ Class, Text string }
 
 // troubleView is a row about a held change, a conflict or a rejected address.
 type troubleView struct {
-	What, Cluster, Address, Reason, Message, Release, Since string
+	What, Cluster, Address, Reason, Message, Since string
+	// Command or Remedy says how to release it.
+	Command, Remedy string
 }
 
 // maxPageTroubles bounds each list of troubles on the page; /debug/status has more.
@@ -63,6 +73,7 @@ func newPageView(s *Status, records []*Record, form pageFilter, filter *Filter) 
 		v.Title = "Tributary: not ready"
 	}
 	v.Alerts = alerts(s)
+	v.Natives = newNativeViews(s)
 	for i := range s.Clusters {
 		v.Clusters = append(v.Clusters, newClusterView(&s.Clusters[i], s.Time))
 	}
@@ -70,101 +81,6 @@ func newPageView(s *Status, records []*Record, form pageFilter, filter *Filter) 
 	v.changes(records, filter)
 	v.Footer = footer(s)
 	return v
-}
-
-// judge says in a sentence whether a person has anything to do.
-func judge(s *Status) verdict {
-	if !s.Ready {
-		if len(s.NotReady) == 0 {
-			return verdict{"bad", "Not ready.", ""}
-		}
-		return verdict{"bad", "Not ready.", message("Waiting for " + strings.Join(s.NotReady, "; ") + ".")}
-	}
-	var open []string
-	if down := len(s.Clusters) - live(s); down > 0 {
-		open = append(open, plural(down, "cluster is not live", "clusters are not live"))
-	}
-	if s.HeldCount > 0 {
-		open = append(open, plural(s.HeldCount, "change is held", "changes are held"))
-	}
-	if s.ConflictCount > 0 {
-		open = append(open, plural(s.ConflictCount, "conflict", "conflicts"))
-	}
-	if s.RejectedCount > 0 {
-		open = append(open, plural(s.RejectedCount, "address is rejected", "addresses are rejected"))
-	}
-	if len(open) > 0 {
-		return verdict{"warn", "Ready, but look at this:", strings.Join(open, ", ") + "."}
-	}
-	return verdict{"ok", "Ready.", "Every cluster is live; nothing is held, in conflict or rejected."}
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return count(n) + " " + many
-}
-
-// live counts the clusters that answer and have been seen whole.
-func live(s *Status) (n int) {
-	for i := range s.Clusters {
-		if s.Clusters[i].Up && s.Clusters[i].Synced {
-			n++
-		}
-	}
-	return n
-}
-
-// alerts are faults that no table shows.
-func alerts(s *Status) []verdict {
-	var out []verdict
-	if s.Config.Error != "" {
-		out = append(out, verdict{"bad", "The configuration on disk is refused; the former one runs on.", message(s.Config.Error)})
-	}
-	if !s.Ingress.Up {
-		detail := "Last contact: " + ago(s.Ingress.LastContact, s.Time) + "."
-		if s.Ingress.LastError != "" {
-			detail += " " + message(s.Ingress.LastError)
-		}
-		out = append(out, verdict{"bad", "The ingress cluster does not answer.", detail})
-	}
-	return out
-}
-
-// tallies are the numbers that tell at a glance whether anything is wrong.
-func tallies(s *Status) []tally {
-	up, ready, notReady, lag := live(s), 0, 0, 0.0
-	for i := range s.Clusters {
-		c := &s.Clusters[i]
-		ready += c.Endpoints.Ready
-		notReady += c.Endpoints.NotReady
-		lag = max(lag, c.LagSeconds)
-	}
-	depth, oldest := 0, 0.0
-	for _, l := range s.Lanes {
-		depth += l.Depth
-		oldest = max(oldest, l.OldestSeconds)
-	}
-	queue := tally{Name: "Queue", Value: count(depth)}
-	if depth > 0 {
-		queue.Detail = "oldest " + short(seconds(oldest))
-	}
-	clusters := tally{Name: "Clusters live", Value: count(up) + " of " + count(len(s.Clusters))}
-	if up < len(s.Clusters) {
-		clusters.Class = "bad"
-	}
-	endpoints := tally{Name: "Endpoints ready", Value: count(ready)}
-	if notReady > 0 {
-		endpoints.Detail = count(notReady) + " not ready"
-	}
-	return []tally{
-		clusters, {Name: "Replicas", Value: count(s.Ingress.Replicas)}, endpoints,
-		{Class: lagClass(lag), Name: "Largest lag", Value: lagText(lag)}, queue,
-		{Class: warnIf(s.HeldCount), Name: "Held", Value: count(s.HeldCount)},
-		{Class: warnIf(s.ConflictCount), Name: "Conflicts", Value: count(s.ConflictCount)},
-		{Class: warnIf(s.RejectedCount), Name: "Rejected", Value: count(s.RejectedCount)},
-	}
 }
 
 func newClusterView(c *ClusterStatus, now time.Time) clusterView {
@@ -179,6 +95,16 @@ func newClusterView(c *ClusterStatus, now time.Time) clusterView {
 	case !c.Synced:
 		v.Class = "warn"
 	}
+	v.Reason = visible(c.Reason)
+	if c.Panic {
+		v.Flags = append(v.Flags, flagView{"bad", "panic"})
+	}
+	if c.Stale {
+		v.Flags = append(v.Flags, flagView{"warn", "stale"})
+	}
+	for _, remark := range c.Remarks {
+		v.Remarks = append(v.Remarks, message(remark))
+	}
 	if c.LastError != "" {
 		v.Error, v.ErrorAt = message(c.LastError), ago(c.LastErrorAt, now)
 	}
@@ -191,10 +117,15 @@ func (v *pageView) troubles(s *Status) {
 		if h.Service != "" {
 			what = visible(h.Namespace + "/" + h.Service)
 		}
-		v.Held = append(v.Held, troubleView{
-			What: what, Cluster: dash(h.Cluster), Reason: word(h.Reason),
-			Message: message(h.Message), Release: message(h.Release), Since: ago(h.Since, s.Time),
-		})
+		held := troubleView{
+			What: what, Cluster: dash(h.Cluster), Reason: word(h.Reason), Message: message(h.Message), Since: ago(h.Since, s.Time),
+		}
+		if strings.HasPrefix(h.Release, "tributary ") {
+			held.Command = message(h.Release)
+		} else {
+			held.Remedy = message(h.Release)
+		}
+		v.Held = append(v.Held, held)
 	}
 	for _, c := range s.Conflicts[:min(len(s.Conflicts), maxPageTroubles)] {
 		v.Conflicts = append(v.Conflicts, troubleView{

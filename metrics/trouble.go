@@ -114,6 +114,7 @@ func merge(key replicaKey, before, now *Trouble, at time.Time) (next *Trouble, f
 	for i := range next.Held {
 		h := &next.Held[i]
 		h.Namespace, h.Service = key.namespace, key.service
+		h.Release = releaseOf(h)
 		h.Since = at
 		if j := slices.IndexFunc(before.Held, func(o HeldChange) bool { return o.Reason == h.Reason && o.Cluster == h.Cluster }); j >= 0 {
 			h.Since = before.Held[j].Since

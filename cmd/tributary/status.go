@@ -138,6 +138,12 @@ func (p *statusPrinter) clusters() {
 		if c.Reason != "" {
 			state += " (" + c.Reason + ")"
 		}
+		if c.Panic {
+			state += ", panic"
+		}
+		if c.Stale {
+			state += ", stale"
+		}
 		all = append(all, []string{
 			c.Name, state, dash(c.Version), strconv.Itoa(c.Services), strconv.Itoa(c.Pods),
 			strconv.Itoa(c.Endpoints.Ready), strconv.Itoa(c.Endpoints.NotReady),
@@ -154,19 +160,22 @@ func (p *statusPrinter) clusters() {
 
 // native prints where the members' own controllers run behind or differ.
 func (p *statusPrinter) native() {
-	var all [][]string
+	var observed, all [][]string
 	total := 0
+	addresses := func(list []string) string { return cmp.Or(strings.Join(list, " "), "none") }
 	for i := range p.s.Clusters {
 		c := &p.s.Clusters[i]
 		if c.Native == nil {
 			continue
 		}
 		total += c.Native.DifferingCount
-		p.printf("%s: its own controller manager is %s behind\n", clean(c.Name), span(time.Duration(c.Native.BehindSeconds*float64(time.Second))))
+		behind := span(time.Duration(c.Native.BehindSeconds * float64(time.Second)))
+		observed = append(observed, []string{c.Name, behind, strconv.Itoa(c.Native.DifferingCount)})
 		for _, d := range c.Native.Differing {
-			all = append(all, []string{c.Name, d.Namespace + "/" + d.Service, ago(d.Since, p.s.Time), strings.Join(d.Ours, " "), strings.Join(d.Theirs, " ")})
+			all = append(all, []string{c.Name, d.Namespace + "/" + d.Service, ago(d.Since, p.s.Time), addresses(d.Ours), addresses(d.Theirs)})
 		}
 	}
+	p.section("The clusters' own controller managers", 0, []string{"CLUSTER", "BEHIND", "DIFFERING"}, observed)
 	p.section("Differences from the members' own Endpoints", total, []string{"CLUSTER", "SERVICE", "SINCE", "OURS", "THEIRS"}, all)
 }
 

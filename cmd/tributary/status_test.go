@@ -23,14 +23,17 @@ func troubledStatus() metrics.Status {
 		Ingress:  metrics.IngressStatus{State: "live", Up: true, Version: "v1.36.3", Replicas: 3, LastContact: traceNoon.Add(-time.Second), LastError: "watch services: EOF"},
 		Clusters: []metrics.ClusterStatus{
 			{Name: "idc-a", State: "live", Version: "v1.36.3", Services: 2, Pods: 5, LastContact: traceNoon.Add(-200 * time.Millisecond)},
-			{Name: "idc-b", State: "silent", Reason: "Unreachable", LagSeconds: 75, Remarks: []string{"nodes may not be listed: zones are left out"}, LastError: "list pods: \x1b[31mrefused", LastErrorAt: traceNoon.Add(-30 * time.Second)},
+			{Name: "idc-b", State: "silent", Reason: "Unreachable", Panic: true, Stale: true, LagSeconds: 75, Remarks: []string{"nodes may not be listed: zones are left out"}, LastError: "list pods: \x1b[31mrefused", LastErrorAt: traceNoon.Add(-30 * time.Second)},
 		},
 		Lanes:     []metrics.LaneStatus{{Name: "removal"}, {Name: "bulk", Depth: 7, OldestSeconds: 2}},
 		Conflicts: []metrics.Conflict{{Namespace: "shop", Service: "web", Reason: "foreign_object", Message: "not ours; rename or delete it", Since: traceNoon.Add(-time.Hour)}},
-		Held:      []metrics.HeldChange{{Cluster: "idc-b", Reason: "soft_removal", Message: "40 % vanished", Release: "annotate it", Since: traceNoon.Add(-time.Minute)}},
+		Held:      []metrics.HeldChange{{Cluster: "idc-b", Reason: "list_shrank", Message: "40 % vanished", Release: "tributary release --cluster idc-b", Since: traceNoon.Add(-time.Minute)}},
 		Rejected:  []metrics.Rejection{{Namespace: "shop", Service: "web", Cluster: "idc-a", Address: "127.0.0.1", Reason: "loopback", Since: traceNoon}},
 	}
 	s.Clusters[0].Endpoints.Ready, s.Clusters[0].Endpoints.NotReady = 4, 1
+	s.Clusters[0].Native = &metrics.NativeStatus{BehindSeconds: 180, DifferingCount: 1, Differing: []metrics.NativeDifference{{
+		Cluster: "idc-a", Namespace: "shop", Service: "web", Since: traceNoon.Add(-time.Minute), Theirs: []string{"10.0.0.1:8080/TCP"},
+	}}}
 	return s
 }
 
@@ -52,9 +55,9 @@ Ingress:  live, v1.36.3, 3 replicas, last contact 1.0s ago
 Config:   config.yaml is refused, the former one stays: clusters[1].name: idc-a is named twice
 
 Clusters
-NAME   STATE                 VERSION  SERVICES  PODS  READY  NOT READY  LAG   LAST CONTACT  LAST ERROR
-idc-a  live                  v1.36.3  2         5     4      1          0.0s  0.2s ago      -
-idc-b  silent (Unreachable)  -        0         0     0      0          75s   never         list pods: ?[31mrefused (30s ago)
+NAME   STATE                               VERSION  SERVICES  PODS  READY  NOT READY  LAG   LAST CONTACT  LAST ERROR
+idc-a  live                                v1.36.3  2         5     4      1          0.0s  0.2s ago      -
+idc-b  silent (Unreachable), panic, stale  -        0         0     0      0          75s   never         list pods: ?[31mrefused (30s ago)
 idc-b: nodes may not be listed: zones are left out
 
 Queue
@@ -67,8 +70,16 @@ SERVICE   REASON          CLUSTER  SINCE      MESSAGE
 shop/web  foreign_object  -        60m0s ago  not ours; rename or delete it
 
 Held changes
-CLUSTER  SERVICE  REASON        SINCE    MESSAGE        RELEASE
-idc-b    -        soft_removal  60s ago  40 % vanished  annotate it
+CLUSTER  SERVICE  REASON       SINCE    MESSAGE        RELEASE
+idc-b    -        list_shrank  60s ago  40 % vanished  tributary release --cluster idc-b
+
+The clusters' own controller managers
+CLUSTER  BEHIND  DIFFERING
+idc-a    3m0s    1
+
+Differences from the members' own Endpoints
+CLUSTER  SERVICE   SINCE    OURS  THEIRS
+idc-a    shop/web  60s ago  none  10.0.0.1:8080/TCP
 
 Rejected addresses
 CLUSTER  SERVICE   ADDRESS    REASON    SINCE

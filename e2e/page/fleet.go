@@ -68,12 +68,31 @@ func exampleStatus(now time.Time) metrics.Status {
 			member("idc-a", "live", "v1.36.3", 812, 14206, 12950, 41),
 			member("idc-b", "live", "v1.31.9", 640, 9023, 8740, 0),
 			member("gke-europe-west4", "live", "v1.35.2-gke.1300", 96, 1210, 1180, 3),
-			member("edge-lisbon-07", "unreachable", "v1.22.17", 12, 48, 44, 0),
+			member("edge-lisbon-07", "silent", "v1.22.17", 12, 48, 44, 0),
 			member("idc-new", "syncing", "v1.36.3", 0, 0, 0, 0),
 		},
 		Lanes: []metrics.LaneStatus{{Name: "removal"}, {Name: "addition", Depth: 2, OldestSeconds: 0.004}, {Name: "bulk", Depth: 37, OldestSeconds: 1.2}},
 	}
+	s.Held = []metrics.HeldChange{
+		{
+			Cluster: "idc-b", Reason: "mass_not_ready", Since: now.Add(-90 * time.Second), Release: "tributary release --cluster idc-b",
+			Message: "2104 pods turned not ready without being deleted and are kept ready; 310 others are ready",
+		},
+		{
+			Cluster: "edge-lisbon-07", Namespace: "shop", Service: "checkout", Reason: "list_shrank", Since: now.Add(-20 * time.Second),
+			Message: "21 pods are not listed any more and are kept; a second look may end it",
+			Release: "tributary release --cluster edge-lisbon-07 --service shop/checkout",
+		},
+	}
+	s.Clusters[1].Reason, s.Clusters[1].Panic = "MassNotReady", true
+	s.Clusters[0].Native = &metrics.NativeStatus{BehindSeconds: 412, DifferingCount: 1, Differing: []metrics.NativeDifference{{
+		Cluster: "idc-a", Namespace: "shop", Service: "web", Since: now.Add(-400 * time.Second),
+		Ours: []string{"10.2.3.4:8080/TCP", "10.2.3.9:8080/TCP"}, Theirs: []string{"10.2.3.4:8080/TCP", "10.2.3.5:8080/TCP", "10.2.3.9:8080/TCP not ready"},
+	}}}
+	s.Clusters[2].Native = &metrics.NativeStatus{}
+	s.Clusters[2].Remarks = []string{"nodes may not be listed: zones are left out"}
 	edge, fresh := &s.Clusters[3], &s.Clusters[4]
+	edge.Reason, edge.Stale = "Unreachable", true
 	edge.Up, edge.LagSeconds = false, 312.4
 	edge.LastContact, edge.LastErrorAt = now.Add(-6*time.Minute), now.Add(-2*time.Second)
 	edge.LastError = `watch pods of cluster "edge-lisbon-07": Get "https://edge-07.example.net:6443/api/v1/pods?watch=1": dial tcp 203.0.113.7:6443: connect: connection refused; its endpoints stay as they were last seen`
@@ -83,11 +102,6 @@ func exampleStatus(now time.Time) metrics.Status {
 }
 
 func (f *Fleet) trouble() {
-	f.Metrics.Report("shop", "checkout", metrics.Trouble{Held: []metrics.HeldChange{{
-		Cluster: "edge-lisbon-07", Reason: "soft_removal",
-		Message: "21 of 24 endpoints are missing from a list after the cluster was out of reach; they stay",
-		Release: "kubectl -n shop annotate service checkout tributary.dev/release=edge-lisbon-07 (in the ingress cluster)",
-	}}})
 	f.Metrics.Report("shop", "web", metrics.Trouble{Conflicts: []metrics.Conflict{{
 		Cluster: "idc-b", Reason: "port", Message: `port "http": idc-a says 8080/TCP, idc-b says 9090/TCP; the older Service, that of idc-a, wins; give both the same ports`,
 	}}})

@@ -195,7 +195,7 @@ func TestWithoutScript(t *testing.T) {
 	rows := func(section string) int {
 		return eval[int](ctx, t, tab, fmt.Sprintf(`document.querySelectorAll("#%s tbody tr").length`, section))
 	}
-	for section, want := range map[string]int{"clusters": 6, "held": 1, "conflicts": 2, "rejected": 1, "changes": 50} {
+	for section, want := range map[string]int{"clusters": 7, "held": 2, "conflicts": 2, "rejected": 1, "native": 3, "changes": 50} {
 		if got := rows(section); got != want {
 			t.Errorf("%s has %d rows; want %d", section, got, want)
 		}
@@ -247,7 +247,7 @@ func TestLive(t *testing.T) {
 		s.Clusters[1].State, s.Clusters[1].Up = "unreachable", false
 	})
 	until(ctx, t, tab, `document.title === "Tributary: not ready"`)
-	until(ctx, t, tab, `document.querySelectorAll("#clusters .badge.bad").length === 2`)
+	until(ctx, t, tab, `document.querySelectorAll("#clusters [data-l=State] .badge.bad:first-child").length === 2`)
 	f.Metrics.Report("payments", "ledger", metrics.Trouble{})
 	until(ctx, t, tab, `!document.getElementById("rejected")`)
 	f.Metrics.Report("payments", "ledger", metrics.Trouble{Rejected: []metrics.Rejection{{Cluster: "idc-a", Address: "127.0.0.1", Reason: "loopback"}}})
@@ -292,7 +292,7 @@ func TestServerGone(t *testing.T) {
 	server.Listener.Close()
 	until(ctx, t, tab, `document.getElementById("link").textContent.startsWith("No answer since")`)
 	picture(ctx, t, tab, "no-answer")
-	if rows := eval[int](ctx, t, tab, `document.querySelectorAll("#clusters tbody tr").length`); rows != 6 {
+	if rows := eval[int](ctx, t, tab, `document.querySelectorAll("#clusters tbody tr").length`); rows != 7 {
 		t.Errorf("%d rows stay", rows)
 	}
 }

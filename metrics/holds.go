@@ -1,0 +1,66 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import "strings"
+
+// HoldReason is one of the closed set of reasons for which a change is kept back.
+type HoldReason struct {
+	// Name is the value of the label.
+	Name string
+	// Means says what is kept back; it stands in the reference.
+	Means string
+	// Release says how a person lets the change pass where no command does; empty
+	// for what `tributary release` lets go of.
+	Release string
+}
+
+// HoldReasons returns all of them: first those that keep what a member seems to
+// have lost, which are released by command, then those of one replica.
+func HoldReasons() []HoldReason {
+	const byNamespace = "create the namespace in the ingress cluster, or set replicas.createNamespaces"
+	return []HoldReason{
+		{"list_shrank", "a list lacks what is served", ""},
+		{"first_list_shrank", "the first lists after a start show next to nothing of what stands", ""},
+		{"revision_regressed", "the member went back in time; a second list decides", ""},
+		{"mass_not_ready", "panic: too many pods turned not ready at once and are kept ready", ""},
+		{"node_silent", "pods are kept ready whose node stopped reporting", ""},
+		{"drain_last_ready", "the drained member has the last ready endpoints", "give another member ready endpoints, or set force on the drained cluster"},
+		{"stale_last_ready", "the member that is out of sight has the last ready endpoints", "mend the member, or give another one ready endpoints"},
+		{"unseen_members", "nobody wants the replica, but a member was not read yet", "mend the member that was not read, or take it out of the configuration"},
+		{"repair_fight", "somebody keeps changing the replica; repairs are slowed down", "stop the other writer: kubectl get --show-managed-fields -o yaml names it"},
+		{"namespace_missing", "the replica's namespace is not there", byNamespace},
+		{"namespace_terminating", "the replica's namespace is being deleted", "let the deletion end: kubectl describe namespace says what it waits for"},
+		{"object_deleting", "an object of the replica is being deleted", "remove the finalizers it waits for"},
+	}
+}
+
+// releaseOf returns how a held change is released: what the guard said, or what
+// the table says of its reason.
+func releaseOf(h *HeldChange) string {
+	if h.Release != "" {
+		return h.Release
+	}
+	for _, reason := range HoldReasons() {
+		if reason.Name == h.Reason {
+			return reason.Release
+		}
+	}
+	return ""
+}
+
+// heldValues explains the label of held_changes in the reference.
+func heldValues() string {
+	var b strings.Builder
+	b.WriteString("`reason`:")
+	for i, reason := range HoldReasons() {
+		if i > 0 {
+			b.WriteByte(';')
+		}
+		b.WriteString(" `" + reason.Name + "` (" + reason.Means + ")")
+	}
+	b.WriteString(". `cluster` is empty where no member is concerned. The first five are let go by `tributary release --cluster …`; " +
+		"`tributary status` names the remedy of each.")
+	return b.String()
+}

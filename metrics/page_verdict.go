@@ -1,0 +1,129 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import "strings"
+
+// judge says in a sentence whether a person has anything to do.
+func judge(s *Status) verdict {
+	if !s.Ready {
+		if len(s.NotReady) == 0 {
+			return verdict{"bad", "Not ready.", ""}
+		}
+		return verdict{"bad", "Not ready.", message("Waiting for " + strings.Join(s.NotReady, "; ") + ".")}
+	}
+	var open []string
+	if down := len(s.Clusters) - live(s); down > 0 {
+		open = append(open, plural(down, "cluster is not live", "clusters are not live"))
+	}
+	panics, stale, differing := special(s)
+	if panics > 0 {
+		open = append(open, plural(panics, "cluster is in panic", "clusters are in panic"))
+	}
+	if stale > 0 {
+		open = append(open, plural(stale, "cluster is stale", "clusters are stale"))
+	}
+	if s.HeldCount > 0 {
+		open = append(open, plural(s.HeldCount, "change is held", "changes are held"))
+	}
+	if s.ConflictCount > 0 {
+		open = append(open, plural(s.ConflictCount, "conflict", "conflicts"))
+	}
+	if s.RejectedCount > 0 {
+		open = append(open, plural(s.RejectedCount, "address is rejected", "addresses are rejected"))
+	}
+	if differing > 0 {
+		open = append(open, plural(differing, "Service differs from its cluster's own Endpoints", "Services differ from their cluster's own Endpoints"))
+	}
+	if len(open) > 0 {
+		return verdict{"warn", "Ready, but look at this:", strings.Join(open, ", ") + "."}
+	}
+	return verdict{"ok", "Ready.", "Every cluster is live; nothing is held, in conflict or rejected."}
+}
+
+// special counts the clusters in panic, those that are stale, and the Services
+// about which a cluster's own controllers differ.
+func special(s *Status) (panics, stale, differing int) {
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
+		if c.Panic {
+			panics++
+		}
+		if c.Stale {
+			stale++
+		}
+		if c.Native != nil {
+			differing += c.Native.DifferingCount
+		}
+	}
+	return panics, stale, differing
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return count(n) + " " + many
+}
+
+// live counts the clusters that answer and have been seen whole.
+func live(s *Status) (n int) {
+	for i := range s.Clusters {
+		if s.Clusters[i].Up && s.Clusters[i].Synced {
+			n++
+		}
+	}
+	return n
+}
+
+// alerts are faults that no table shows.
+func alerts(s *Status) []verdict {
+	var out []verdict
+	if s.Config.Error != "" {
+		out = append(out, verdict{"bad", "The configuration on disk is refused; the former one runs on.", message(s.Config.Error)})
+	}
+	if !s.Ingress.Up {
+		detail := "Last contact: " + ago(s.Ingress.LastContact, s.Time) + "."
+		if s.Ingress.LastError != "" {
+			detail += " " + message(s.Ingress.LastError)
+		}
+		out = append(out, verdict{"bad", "The ingress cluster does not answer.", detail})
+	}
+	return out
+}
+
+// tallies are the numbers that tell at a glance whether anything is wrong.
+func tallies(s *Status) []tally {
+	up, ready, notReady, lag := live(s), 0, 0, 0.0
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
+		ready += c.Endpoints.Ready
+		notReady += c.Endpoints.NotReady
+		lag = max(lag, c.LagSeconds)
+	}
+	depth, oldest := 0, 0.0
+	for _, l := range s.Lanes {
+		depth += l.Depth
+		oldest = max(oldest, l.OldestSeconds)
+	}
+	queue := tally{Name: "Queue", Value: count(depth)}
+	if depth > 0 {
+		queue.Detail = "oldest " + short(seconds(oldest))
+	}
+	clusters := tally{Name: "Clusters live", Value: count(up) + " of " + count(len(s.Clusters))}
+	if up < len(s.Clusters) {
+		clusters.Class = "bad"
+	}
+	endpoints := tally{Name: "Endpoints ready", Value: count(ready)}
+	if notReady > 0 {
+		endpoints.Detail = count(notReady) + " not ready"
+	}
+	return []tally{
+		clusters, {Name: "Replicas", Value: count(s.Ingress.Replicas)}, endpoints,
+		{Class: lagClass(lag), Name: "Largest lag", Value: lagText(lag)}, queue,
+		{Class: warnIf(s.HeldCount), Name: "Held", Value: count(s.HeldCount)},
+		{Class: warnIf(s.ConflictCount), Name: "Conflicts", Value: count(s.ConflictCount)},
+		{Class: warnIf(s.RejectedCount), Name: "Rejected", Value: count(s.RejectedCount)},
+	}
+}
