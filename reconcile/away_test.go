@@ -87,3 +87,43 @@ func TestChangesWaitWhileTheIngressClusterIsAway(t *testing.T) {
 		t.Errorf("%d objects were written, the removal in place %d", len(written), position)
 	}
 }
+
+// A change that was taken back while the ingress cluster is away needs no request.
+// The worker that finds so has proved nothing, and must let the next one try: all
+// others would wait for ever.
+func TestChangesTakenBackMeanwhileDoNotKeepTheGateClosed(t *testing.T) {
+	g := newGround(t, "a")
+	g.options.Queue = lanes.Options{Workers: 2}
+	g.start()
+	const replicas = 20
+	key := func(i int) syncer.Key { return syncer.Key{Namespace: "shop", Name: "web-" + number3(i)} }
+	for i := range replicas {
+		g.set("a", service(key(i), 1, 8080), pod(key(i), "10.0.0.1", true))
+	}
+	g.settle()
+	g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+		if r.UserAgent != product {
+			return nil
+		}
+		return &apitest.Fault{Cut: true}
+	})
+	for i := range replicas {
+		g.set("a", service(key(i), 1, 8080), pod(key(i), "10.0.0.2", true))
+	}
+	g.wait("the gate is closed", func() bool {
+		g.rec.gate.mu.Lock()
+		defer g.rec.gate.mu.Unlock()
+		return g.rec.gate.opened != nil
+	})
+	for i := range replicas - 1 {
+		g.source.set("a", service(key(i), 1, 8080), pod(key(i), "10.0.0.1", true))
+		g.rec.Dirty(key(i), lanes.Removal, liveCause("a", key(i)))
+	}
+	g.wait("all but one need nothing", func() bool {
+		q := g.rec.Queue()
+		return q.Len(lanes.Removal)+q.Len(lanes.Addition)+q.Len(lanes.Bulk)+q.Waiting()+q.Working() == 1
+	})
+	g.server.Intercept(nil)
+	g.settle()
+	g.expect(key(replicas-1), "10.0.0.2")
+}

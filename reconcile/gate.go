@@ -41,18 +41,33 @@ func newGate(told func(closed bool)) *gate {
 	return &gate{pass: make(chan struct{}, 1), told: told}
 }
 
-// wait returns when the caller may take a key, or ctx is done.
-func (g *gate) wait(ctx context.Context) {
+// wait returns when the caller may take a key, or ctx is done. probe: the gate is
+// closed, and the caller goes through it with the only pass. It owes an answer:
+// reached, missed or unused.
+func (g *gate) wait(ctx context.Context) (probe bool) {
 	g.mu.Lock()
 	opened := g.opened
 	g.mu.Unlock()
 	if opened == nil {
-		return
+		return false
 	}
 	select {
 	case <-opened:
 	case <-g.pass:
+		return true
 	case <-ctx.Done():
+	}
+	return false
+}
+
+// unused gives the pass back: the key needed no request, so nothing was learnt. The
+// next worker goes at once.
+func (g *gate) unused() {
+	g.mu.Lock()
+	closed := g.opened != nil
+	g.mu.Unlock()
+	if closed {
+		g.probe()
 	}
 }
 

@@ -24,13 +24,15 @@ const maxPasses = 5
 // longer-lived writing context.
 func (r *Reconciler) work(ctx, writing context.Context) {
 	for {
-		r.gate.wait(ctx)
+		probe := r.gate.wait(ctx)
 		item, ok := r.queue.Get(ctx)
 		if !ok {
 			return
 		}
 		taken := time.Now()
-		r.process(writing, item, taken)
+		if asked := r.process(writing, item, taken); probe && !asked {
+			r.gate.unused()
+		}
 		r.recorder.WorkDone(item.Lane.String(), time.Since(taken))
 	}
 }
@@ -46,13 +48,16 @@ type pass struct {
 	commit   func()
 	refs     []metrics.Ref
 	repair   bool
+	// asked is set once a request was made of the ingress cluster.
+	asked bool
 	isolation
 }
 
 // process brings one replica up to date, records what came of it and ends the
 // item: with Done when the replica is as it should be or waits for an event
-// that is watched, with Retry in all other cases.
-func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Time) {
+// that is watched, with Retry in all other cases. It reports whether the ingress
+// cluster was asked for anything.
+func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Time) (asked bool) {
 	p := &pass{item: item, repair: repairOnly(item.Causes)}
 	p.rec = metrics.Begin(item.Key.Namespace, item.Key.Name, item.Lane.String(), item.Causes, item.Dropped, taken)
 	p.rec.Attempt = item.Attempt
@@ -71,9 +76,10 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Ti
 			p.commit()
 		}
 		r.queue.Done(item.Key)
-		return
+		return p.asked
 	}
 	r.queue.Retry(item, retryAfter(err))
+	return p.asked
 }
 
 // errWaiting wraps the reason for which a replica waits for an event.
@@ -174,6 +180,7 @@ func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Gathered) {
 func (r *Reconciler) book(p *pass, receipts []receipt) {
 	d := &p.plan.Delta
 	rec := &p.rec
+	p.asked = p.asked || len(receipts) > 0
 	if nothingTaken(receipts) {
 		d = &plan.Delta{} // what was refused has not changed anything
 	}
