@@ -86,9 +86,11 @@ func reachAlerts() []Alert {
 		},
 		{
 			Name: "TributaryMemberStale", For: "1m", Severity: Critical,
-			Expr:        `min by (cluster) (tributary_cluster_last_contact_seconds) > 900`,
+			// staleAfter of a member may be shorter than a quarter of an hour.
+			Expr: `min by (cluster) (tributary_cluster_last_contact_seconds) > 900` +
+				` or min by (cluster) (tributary_cluster_last_contact_seconds) and on (cluster) max by (cluster) (tributary_cluster_stale) == 1`,
 			Summary:     "Nothing was heard of {{ $labels.cluster }} for {{ $value | humanizeDuration }}",
-			Description: "What the ingress cluster routes to in {{ $labels.cluster }} is that old.",
+			Description: "What the ingress cluster routes to in {{ $labels.cluster }} is that old. With staleAfter set, other members' ready endpoints are preferred.",
 		},
 		{
 			Name: "TributaryMemberNotSynced", For: "10m", Severity: Warning,
@@ -114,10 +116,16 @@ func reachAlerts() []Alert {
 func safetyAlerts() []Alert {
 	return []Alert{
 		{
+			Name: "TributaryPanic", For: "1m", Severity: Critical,
+			Expr:        `max by (cluster) (tributary_cluster_panic) == 1`,
+			Summary:     "Most pods of {{ $labels.cluster }} turned not ready at once and are kept ready",
+			Description: "Traffic goes on to pods that may be down. If they are, let them go: tributary release --cluster {{ $labels.cluster }}",
+		},
+		{
 			Name: "TributaryChangesHeld", For: "5m", Severity: Warning,
 			Expr:        `max by (cluster, reason) (tributary_held_changes) > 0`,
-			Summary:     "Changes of {{ $labels.cluster }} are held: {{ $labels.reason }}",
-			Description: "{{ $value }} changes are kept back until they are confirmed or released. `tributary status` names them and says how.",
+			Summary:     "Changes are held{{ with $labels.cluster }} for {{ . }}{{ end }}: {{ $labels.reason }}",
+			Description: "{{ $value }} changes are kept back until they are confirmed or released. `tributary status` names each with the command or remedy that releases it.",
 		},
 		{
 			Name: "TributaryWritesFailing", For: "5m", Severity: Critical,

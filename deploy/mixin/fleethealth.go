@@ -8,39 +8,47 @@ func fleetHealth() Dashboard {
 	return Dashboard{
 		File: "fleet-health.json", UID: "tributary-fleet-health", Title: "Tributary / Fleet health",
 		Description: "Is it safe? Which clusters are seen, what is kept back, what is in conflict, and whether the process is well.",
-		Rows:        []Row{healthAtAGlance(), healthClusters(), healthEndpoints(), healthTrouble(), healthWatches(), healthProcess()},
+		Rows:        []Row{healthAtAGlance(), healthClusters(), healthEndpoints(), healthTrouble(), healthNative(), healthWatches(), healthProcess()},
 	}
 }
 
 func healthAtAGlance() Row {
 	return Row{"At a glance", []Panel{
 		{
-			Title: "Members not answering", Kind: Number, Unit: "short", Width: 4, Warn: 1, Bad: 2,
+			Title: "Members not answering", Kind: Number, Unit: "short", Width: 6, Warn: 1, Bad: 2,
 			Description: "Their endpoints stay as last known.",
 			Queries:     []Query{q(`count(tributary_cluster_up{CSEL} == 0) or vector(0)`, "down")},
 		},
 		{
-			Title: "Members not seen whole", Kind: Number, Unit: "short", Width: 4, Warn: 1, Bad: 2,
+			Title: "Members not seen whole", Kind: Number, Unit: "short", Width: 6, Warn: 1, Bad: 2,
 			Description: "Since the process started. What they contributed before stays.",
 			Queries:     []Query{q(`count(tributary_cluster_synced{CSEL} == 0) or vector(0)`, "unsynced")},
 		},
 		{
-			Title: "Ingress cluster answers", Kind: Number, Unit: "bool_yes_no", Width: 4, Falling: true, Warn: 1, Bad: 1,
+			Title: "Members in panic or stale", Kind: Number, Unit: "short", Width: 6, Warn: 1, Bad: 1,
+			Description: "Panic: pods are kept ready that all turned not ready at once. Stale: out of sight for longer than staleAfter, other members are preferred.",
+			Queries: []Query{
+				q(`sum(tributary_cluster_panic{CSEL})`, "panic"),
+				q(`sum(tributary_cluster_stale{CSEL})`, "stale"),
+			},
+		},
+		{
+			Title: "Ingress cluster answers", Kind: Number, Unit: "bool_yes_no", Width: 6, Falling: true, Warn: 1, Bad: 1,
 			Description: "Nothing can be written while it does not.",
 			Queries:     []Query{q(`min(tributary_ingress_up{SEL})`, "ingress")},
 		},
 		{
-			Title: "Held changes", Kind: Number, Unit: "short", Width: 4, Warn: 1, Bad: 10,
-			Description: "Changes that a guard keeps back. `tributary status` says how to release them.",
+			Title: "Held changes", Kind: Number, Unit: "short", Width: 8, Warn: 1, Bad: 10,
+			Description: "Changes that a guard keeps back. `tributary status` names the command that releases each.",
 			Queries:     []Query{q(`sum(tributary_held_changes{CSEL}) or vector(0)`, "held")},
 		},
 		{
-			Title: "Conflicts", Kind: Number, Unit: "short", Width: 4, Warn: 1, Bad: 10,
+			Title: "Conflicts", Kind: Number, Unit: "short", Width: 8, Warn: 1, Bad: 10,
 			Description: "Disagreements that a person should mend. `tributary status` names each.",
 			Queries:     []Query{q(`sum(tributary_conflicts{SEL})`, "conflicts")},
 		},
 		{
-			Title: "Replicas", Kind: Number, Unit: "short", Width: 4,
+			Title: "Replicas", Kind: Number, Unit: "short", Width: 8,
 			Description: "Services in the ingress cluster that Tributary owns.",
 			Queries:     []Query{q(`max(tributary_replicas{SEL})`, "replicas")},
 		},
@@ -55,17 +63,25 @@ func healthClusters() Row {
 			Queries:     []Query{q(`min by (cluster) (tributary_cluster_up{CSEL})`, "{{cluster}}")},
 		},
 		{
-			Title: "Time since last heard of", Kind: Graph, Unit: "s", Width: 12, Warn: 90, Bad: 300,
+			Title: "Panic and staleness", Kind: Timeline, Width: 12, Good: "0",
+			Description: "Panic: too many pods turned not ready at once and are kept ready, until they are back or `tributary release --cluster …`. Stale: out of sight for longer than staleAfter.",
+			Queries: []Query{
+				q(`max by (cluster) (tributary_cluster_panic{CSEL})`, "panic {{cluster}}"),
+				q(`max by (cluster) (tributary_cluster_stale{CSEL})`, "stale {{cluster}}"),
+			},
+		},
+		{
+			Title: "Time since last heard of", Kind: Graph, Unit: "s", Width: 8, Warn: 90, Bad: 300,
 			Description: "An event, a bookmark (about once a minute) or an answer to a probe.",
 			Queries:     []Query{q(`max by (cluster) (tributary_cluster_last_contact_seconds{CSEL})`, "{{cluster}}")},
 		},
 		{
-			Title: "Answers of the members' API servers", Kind: Graph, Unit: "ops", Width: 12,
+			Title: "Answers of the members' API servers", Kind: Graph, Unit: "ops", Width: 8,
 			Description: "Requests by status code; `error` is no answer at all.",
 			Queries:     []Query{q(`sum by (cluster, code) (rate(tributary_client_requests_total{CSEL,role="member"}[$__rate_interval]))`, "{{cluster}} {{code}}")},
 		},
 		{
-			Title: "Time until a member answers, slowest 1 %", Kind: Graph, Unit: "s", Width: 12,
+			Title: "Time until a member answers, slowest 1 %", Kind: Graph, Unit: "s", Width: 8,
 			Description: "For a watch: until it was established.",
 			Queries:     []Query{quantile(0.99, "client_request_duration_seconds", `CSEL,role="member"`, "cluster", "{{cluster}}")},
 		},
@@ -111,6 +127,23 @@ func healthTrouble() Row {
 			Title: "Addresses newly rejected", Kind: Graph, Unit: "short", Width: 8,
 			Description: "Left out of a replica; the Service's other addresses pass.",
 			Queries:     []Query{q(`sum by (cluster, reason) (increase(tributary_rejected_addresses_total{CSEL}[$__rate_interval])) or vector(0)`, "{{cluster}} {{reason}}")},
+		},
+	}}
+}
+
+// healthNative is what tells a fault of ours from one of a member.
+func healthNative() Row {
+	const note = " For members with observeNative: true."
+	return Row{"The members' own controllers", []Panel{
+		{
+			Title: "Oldest change the native controller has not written", Kind: Graph, Unit: "s", Width: 12, Warn: 10, Bad: 120,
+			Description: "While it climbs, whatever reads the member's own Endpoints is that far behind; replicas are not." + note,
+			Queries:     []Query{q(`max by (cluster) (tributary_native_behind_seconds{CSEL})`, "{{cluster}}")},
+		},
+		{
+			Title: "Services that differ from the native ones", Kind: Graph, Unit: "short", Width: 12, Warn: 1, Bad: 10,
+			Description: "For longer than nativeTolerance. `tributary status` shows both lists of addresses." + note,
+			Queries:     []Query{q(`max by (cluster) (tributary_native_differing_services{CSEL})`, "{{cluster}}")},
 		},
 	}}
 }
