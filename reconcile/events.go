@@ -41,6 +41,9 @@ const (
 	eventsWaiting   = 1000
 	// eventText is the longest message; the API's own limit is 1024 bytes.
 	eventText = 1000
+	// calmLooks in a row find nothing to do before old conflicts are compared with
+	// those of today: a member is synced a moment before its Services are queued.
+	calmLooks = 3
 )
 
 // events posts a Kubernetes Event when a conflict appears, and one when it is gone.
@@ -48,7 +51,8 @@ const (
 //
 // What was told is remembered in the ingress cluster: the name of an Event follows
 // from its conflict, and one that stands and was not cleared since is not told
-// again. So a restart posts nothing, for as long as the cluster keeps its Events.
+// again. So a restart posts nothing, for as long as the cluster keeps its Events;
+// what was mended meanwhile is called cleared.
 type events struct {
 	client  kubernetes.Interface
 	uid     func(replica syncer.Key) string
@@ -56,12 +60,18 @@ type events struct {
 	logger  *slog.Logger
 	limit   flowcontrol.RateLimiter
 	queue   chan notice
+	// settled reports whether every member was seen and nothing is left to look at;
+	// run asks each time every has passed until it has recalled what was told.
+	settled func() bool
+	every   time.Duration
 	// refused latches when the cluster has refused an Event; only run looks at it.
 	refused bool
 
 	mu sync.Mutex
-	// known holds the conflicts of each replica that has any, with their messages.
-	known map[syncer.Key]map[conflictID]string
+	// known holds the conflicts of each replica that has any, with their messages;
+	// until the told ones are recalled, also the replicas that have none.
+	known    map[syncer.Key]map[conflictID]string
+	recalled bool
 }
 
 // conflictID tells the conflicts of one replica apart.
@@ -78,9 +88,9 @@ type notice struct {
 	cleared bool
 }
 
-func newEvents(client kubernetes.Interface, uid func(syncer.Key) string, timeout time.Duration, logger *slog.Logger) *events {
+func newEvents(client kubernetes.Interface, uid func(syncer.Key) string, settled func() bool, timeout time.Duration, logger *slog.Logger) *events {
 	return &events{
-		client: client, uid: uid, timeout: timeout, logger: logger, known: map[syncer.Key]map[conflictID]string{},
+		client: client, uid: uid, settled: settled, every: time.Second, timeout: timeout, logger: logger, known: map[syncer.Key]map[conflictID]string{},
 		limit: flowcontrol.NewTokenBucketRateLimiter(eventsPerSecond, eventsBurst), queue: make(chan notice, eventsWaiting),
 	}
 }
@@ -94,7 +104,7 @@ func (e *events) report(replica syncer.Key, conflicts []plan.Conflict) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before := e.known[replica]
-	if len(before) == 0 && len(conflicts) == 0 {
+	if len(before) == 0 && len(conflicts) == 0 && e.recalled {
 		return
 	}
 	now := map[conflictID]string{}
@@ -116,9 +126,9 @@ func (e *events) report(replica syncer.Key, conflicts []plan.Conflict) {
 			e.lockedTell(notice{replica, id, message, true})
 		}
 	}
-	delete(e.known, replica)
-	if len(now) > 0 {
-		e.known[replica] = now
+	e.known[replica] = now
+	if len(now) == 0 && e.recalled {
+		delete(e.known, replica)
 	}
 }
 
@@ -134,10 +144,21 @@ func (e *events) run(ctx context.Context) {
 	if e == nil {
 		return
 	}
+	look := time.NewTicker(e.every)
+	defer look.Stop()
+	calm := 0
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-look.C:
+			if calm++; !e.settled() {
+				calm = 0
+			}
+			if calm == calmLooks {
+				look.Stop()
+				e.recall(ctx)
+			}
 		case n := <-e.queue:
 			if e.limit.Wait(ctx) == nil {
 				e.tell(ctx, n)
@@ -152,7 +173,8 @@ func (e *events) tell(ctx context.Context, n notice) {
 	defer cancel()
 	err := e.post(ctx, n)
 	switch {
-	case err == nil, ctx.Err() != nil, apierrors.IsNotFound(err): // its namespace is not there either
+	case err == nil, ctx.Err() != nil, apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		// Without its namespace the replica is not there either.
 	case apierrors.IsForbidden(err) && !e.refused:
 		e.refused = true
 		e.logger.Warn("conflicts are not shown as Kubernetes Events: grant get, create and update on events", "error", err)
@@ -199,7 +221,7 @@ func (n *notice) name() string {
 func (n *notice) event(uid string) *corev1.Event {
 	now := metav1.Now()
 	event := &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: n.replica.Namespace, Name: n.name()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: n.replica.Namespace, Name: n.name(), Annotations: n.annotations()},
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: "v1", Kind: "Service", Namespace: n.replica.Namespace, Name: n.replica.Name, UID: types.UID(uid),
 		},

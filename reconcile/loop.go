@@ -4,6 +4,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Ti
 	result, err := r.attempt(ctx, p)
 	now := time.Now()
 	r.refusals.settle(item.Key, p.known, p.met, now)
-	p.rec.End(now, result, err)
+	p.rec.End(now, result, cmp.Or(err, p.obstacle(result)))
 	r.report(p)
 	if item.Attempt == 0 || !errors.Is(err, errFight) { // a slowed repair is told once
 		seq := r.recorder.Change(p.rec)
@@ -80,6 +81,21 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Ti
 	}
 	r.queue.Retry(item, retryAfter(err))
 	return p.asked
+}
+
+// obstacle says in the record why a change was held that no error stopped.
+func (p *pass) obstacle(result metrics.Result) error {
+	switch {
+	case result != metrics.Held:
+		return nil
+	case len(p.plan.Conflicts) > 0:
+		return fmt.Errorf("conflict: %s: %s", p.plan.Conflicts[0].Reason, p.plan.Conflicts[0].Message)
+	case len(p.plan.Held) > 0:
+		return fmt.Errorf("%s: the last ready endpoints of %s stay", p.plan.Held[0].Reason, p.plan.Held[0].Cluster)
+	case len(p.held) > 0:
+		return fmt.Errorf("%s: %s", p.held[0].Reason, p.held[0].Message)
+	}
+	return nil
 }
 
 // errWaiting wraps the reason for which a replica waits for an event.
@@ -99,7 +115,7 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 			p.rec.Computed(now)
 		}
 		if p.plan.Empty() {
-			return r.settled(p)
+			return r.finished(p)
 		}
 		if p.repair && r.fights.held(p.item.Key, now) > 0 {
 			p.held = append(p.held, metrics.HeldChange{Reason: "repair_fight", Message: errFight.Error()})
@@ -128,8 +144,8 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 	return metrics.Failed, err
 }
 
-// settled ends a pass that has nothing (more) to write.
-func (r *Reconciler) settled(p *pass) (metrics.Result, error) {
+// finished ends a pass that has nothing (more) to write.
+func (r *Reconciler) finished(p *pass) (metrics.Result, error) {
 	switch {
 	case p.plan.Waiting != "":
 		return metrics.Held, waiting(&p.plan)

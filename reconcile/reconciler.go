@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -111,7 +112,7 @@ func New(opts Options) *Reconciler {
 	r.view = newView(r.changed, opts.Recorder.Echo)
 	r.observer = newObserver(opts.Client, r.view, !opts.NoSlices, opts.PlainLists, opts.Logger)
 	if opts.Events != nil {
-		r.events = newEvents(opts.Events, r.view.serviceUID, opts.RequestTimeout, opts.Logger)
+		r.events = newEvents(opts.Events, r.view.serviceUID, r.settled, opts.RequestTimeout, opts.Logger)
 	}
 	r.writer = newWriter(opts.Writer, r.view, opts.Recorder, opts.RequestTimeout)
 	return r
@@ -164,6 +165,13 @@ func (r *Reconciler) WaitForSync(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// settled reports whether every member has been seen whole and no replica waits to
+// be looked at.
+func (r *Reconciler) settled() bool {
+	unseen := slices.ContainsFunc(r.opts.Source.Members(), func(m MemberState) bool { return !m.Synced })
+	return !unseen && len(r.queue.OldestArrivals()) == 0
 }
 
 // Synced reports whether WaitForSync would return at once.

@@ -213,6 +213,10 @@ func TestForeignObjectIsLeftAlone(t *testing.T) {
 	if len(conflicts) != 1 || conflicts[0].Reason != string(plan.ConflictForeign) {
 		t.Errorf("conflicts %+v, want a foreign object", conflicts)
 	}
+	records := g.seen.all()
+	if last := records[len(records)-1]; last.Result != metrics.Held || !strings.HasPrefix(last.Error, "conflict: foreign_object: ") {
+		t.Errorf("the record says %s %q, not why nothing was written", last.Result, last.Error)
+	}
 	// Its name becomes free.
 	apitest.Remove[*corev1.Service](t, g.server, web.Namespace, web.Name)
 	g.wait("the replica is written", func() bool { _, sliced := g.addresses(web); return len(sliced) == 1 })
