@@ -146,24 +146,5 @@ type target struct {
 	access  config.Access
 }
 
-// scope is the one namespace to read when the configuration includes exactly one
-// by name: rights in that namespace are then enough. Anything else is read from
-// all namespaces and filtered here.
-func (t target) scope() string {
-	include := t.cluster.Namespaces.Include
-	if len(include) == 1 && !hasMeta(include[0]) {
-		return include[0]
-	}
-	return ""
-}
-
-// hasMeta reports whether a pattern is more than a name (path.Match).
-func hasMeta(pattern string) bool {
-	for _, c := range pattern {
-		switch c {
-		case '*', '?', '[', '\\':
-			return true
-		}
-	}
-	return false
-}
+// scope is the one namespace to read; "" for all, filtered here.
+func (t target) scope() string { return t.cluster.Namespaces.Only() }

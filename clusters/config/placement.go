@@ -115,6 +115,16 @@ func (n Namespaces) target(namespace string) (name string, ok bool) {
 	return name, !strings.HasPrefix(name, kubePrefix)
 }
 
+// Only is the namespace that is included if it is exactly one, by its name, and ""
+// otherwise. Rights in that namespace are then enough in the member: nothing is
+// asked of any other.
+func (n Namespaces) Only() string {
+	if len(n.Include) == 1 && !strings.ContainsAny(n.Include[0], `*?[\`) {
+		return n.Include[0]
+	}
+	return ""
+}
+
 // Match reports whether the namespace is included and not excluded.
 func (n Namespaces) Match(namespace string) bool {
 	return matchesAny(n.Include, namespace) && !matchesAny(n.Exclude, namespace)

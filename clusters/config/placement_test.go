@@ -119,3 +119,21 @@ func BenchmarkPlace(b *testing.B) {
 		}
 	}
 }
+
+func TestOnly(t *testing.T) {
+	for _, c := range []struct {
+		include []string
+		want    string
+	}{
+		{[]string{"shop"}, "shop"},
+		{[]string{"shop", "pay"}, ""},
+		{[]string{"*"}, ""},
+		{[]string{"sho?"}, ""},
+		{[]string{"[s]hop"}, ""},
+		{nil, ""},
+	} {
+		if got := (Namespaces{Include: c.include}).Only(); got != c.want {
+			t.Errorf("only one of %q: %q, want %q", c.include, got, c.want)
+		}
+	}
+}

@@ -15,11 +15,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// need is a right that a command asks a cluster about: all verbs on a resource,
-// in every namespace.
+// need is a right that a command asks a cluster about: all verbs on a resource.
 type need struct {
 	group, resource string
-	verbs           []string
+	// namespace is where; empty for every namespace.
+	namespace string
+	verbs     []string
 	// without says what is lost when the right is missing; empty when run cannot
 	// work without it.
 	without string
@@ -32,34 +33,40 @@ var (
 	writeVerbs = []string{"get", "list", "watch", "create", "update", "delete"}
 )
 
-// memberNeeds are the rights that Tributary uses in a member.
-func memberNeeds(slices bool) []need {
+// memberNeeds are the rights that Tributary uses in a member; namespace is the only
+// one that is read, empty for all.
+func memberNeeds(namespace string, slices bool) []need {
 	needs := []need{
-		{resource: "services", verbs: readVerbs[1:]},
-		{resource: "pods", verbs: readVerbs[1:]},
+		{resource: "services", namespace: namespace, verbs: readVerbs[1:]},
+		{resource: "pods", namespace: namespace, verbs: readVerbs[1:]},
 		{resource: "namespaces", name: metav1.NamespaceSystem, verbs: readVerbs[:1], without: "another cluster at the same address is not recognised"},
 		{resource: "nodes", verbs: readVerbs[1:], without: "endpoints carry no zone"},
-		{resource: "endpoints", verbs: readVerbs, without: "Services without a selector are not replicated"},
+		{resource: "endpoints", namespace: namespace, verbs: readVerbs, without: "Services without a selector are not replicated"},
 	}
 	if slices {
-		needs = append(needs, need{group: "discovery.k8s.io", resource: "endpointslices", verbs: readVerbs, without: "hand-written EndpointSlices are not replicated"})
+		needs = append(needs, need{group: "discovery.k8s.io", resource: "endpointslices", namespace: namespace, verbs: readVerbs, without: "hand-written EndpointSlices are not replicated"})
 	}
 	return needs
 }
 
-// ingressNeeds are the rights that Tributary uses in the ingress cluster.
-func ingressNeeds(writeSlices, createNamespaces bool) []need {
+// ingressNeeds are the rights that Tributary uses in the ingress cluster; leases is
+// the namespace of the Leases, empty if there are none.
+func ingressNeeds(writeSlices, createNamespaces bool, leases string) []need {
 	needs := []need{
 		{resource: "services", verbs: writeVerbs},
 		{resource: "endpoints", verbs: writeVerbs},
 		{resource: "namespaces", verbs: readVerbs[1:]},
-		{resource: "events", verbs: []string{"create", "get", "update"}, without: "conflicts are not shown as events"},
+		{resource: "events", verbs: []string{"create", "get", "list", "update"}, without: "conflicts are not shown as events, or not cleared after a restart"},
 	}
 	if createNamespaces {
 		needs = append(needs, need{resource: "namespaces", verbs: []string{"create"}})
 	}
 	if writeSlices {
 		needs = append(needs, need{group: "discovery.k8s.io", resource: "endpointslices", verbs: writeVerbs})
+	}
+	if leases != "" {
+		needs = append(needs, need{group: "coordination.k8s.io", resource: "leases", namespace: leases, verbs: []string{"create", "delete", "list", "update"},
+			without: "no Lease says how fresh a member is, and another cluster at the same address is not recognised across a restart"})
 	}
 	return needs
 }
@@ -103,7 +110,7 @@ func missingRights(ctx context.Context, client kubernetes.Interface, needs []nee
 
 func allowed(ctx context.Context, client kubernetes.Interface, n need, verb string) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Group: n.group, Resource: n.resource, Verb: verb, Name: n.name},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Group: n.group, Resource: n.resource, Verb: verb, Name: n.name, Namespace: n.namespace},
 	}}
 	answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
@@ -120,6 +127,9 @@ func (n need) String() string {
 	}
 	if n.name != "" {
 		text += "/" + n.name
+	}
+	if n.namespace != "" {
+		text += " in namespace " + n.namespace
 	}
 	return text
 }

@@ -116,7 +116,7 @@ func (c *checked) ask(ctx context.Context, loaded *config.Loaded) (identity stri
 	if c.role == "ingress" {
 		c.askIngress(ctx, connection, loaded)
 	} else {
-		c.askMember(ctx, connection)
+		c.askMember(ctx, connection, loaded)
 	}
 	return identity
 }
@@ -135,10 +135,10 @@ func (c *checked) askIngress(ctx context.Context, connection *clusters.Connectio
 	if write && !offered {
 		c.problem(errNoSlices)
 	}
-	c.askRights(ctx, connection, ingressNeeds(write && offered, loaded.Config.Replicas.CreateNamespaces))
+	c.askRights(ctx, connection, ingressNeeds(write && offered, loaded.Config.Replicas.CreateNamespaces, leaseNamespace(&loaded.Config, namespaceFile)))
 }
 
-func (c *checked) askMember(ctx context.Context, connection *clusters.Connection) {
+func (c *checked) askMember(ctx context.Context, connection *clusters.Connection, loaded *config.Loaded) {
 	offered, err := offersSlices(ctx, connection)
 	if err != nil {
 		c.problem(err)
@@ -147,7 +147,8 @@ func (c *checked) askMember(ctx context.Context, connection *clusters.Connection
 	if !offered {
 		c.notes = append(c.notes, "no discovery.k8s.io/v1: hand-written EndpointSlices are not replicated")
 	}
-	c.askRights(ctx, connection, memberNeeds(offered))
+	i := slices.IndexFunc(loaded.Config.Clusters, func(m config.Cluster) bool { return m.Name == c.name })
+	c.askRights(ctx, connection, memberNeeds(loaded.Config.Clusters[i].Namespaces.Only(), offered))
 }
 
 func (c *checked) askRights(ctx context.Context, connection *clusters.Connection, needs []need) {
