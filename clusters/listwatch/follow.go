@@ -62,13 +62,14 @@ func (l *Loop[T]) after(ctx context.Context, f *follower[T], end End, err error)
 		}
 		l.failed(ctx, fmt.Errorf("watch %s: %w", l.cfg.Kind, err), f.generation)
 	case EndClosed:
+		l.retry.reset()
 		if !healthy {
-			l.sleep(ctx, l.retry.next(), true)
+			l.sleep(ctx, l.brief.next(), true)
 			return
 		}
 		// A server that closes every second costs a request a second, and nobody
 		// waits; one that closes after each event is slowed to a few a second.
-		l.retry.reset()
+		l.brief.reset()
 		l.sleep(ctx, retryBase-lived, true)
 	case EndSilent, EndReplaced, EndStopped:
 	}

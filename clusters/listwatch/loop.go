@@ -49,6 +49,9 @@ const (
 	// retryBase and retryLimit bound the wait after an error.
 	retryBase  = 200 * time.Millisecond
 	retryLimit = 5 * time.Second
+	// briefLimit bounds the wait after streams that were accepted and ended at once, in
+	// order: the server is there, and each stream brings what has happened since.
+	briefLimit = time.Second
 	// healthyAfter is how long an eventless stream must have lived for its end to
 	// count as normal.
 	healthyAfter = 500 * time.Millisecond
@@ -101,6 +104,7 @@ type Loop[T any] struct {
 	rvNumber  uint64 // rv as a number; 0 when it is none
 	floor     uint64 // revision of the last list, as a number
 	retry     backoff
+	brief     backoff
 	pace      pacer
 	garbled   int // streams in a row that broke on something unreadable
 	noStream  int // generation of the source whose streaming list failed; 0 when none
@@ -124,6 +128,7 @@ func New[T any](cfg Config[T], source Source) *Loop[T] {
 		cfg: cfg, source: source, generation: 1, due: FirstFill,
 		wake:  make(chan struct{}, 1),
 		retry: backoff{base: retryBase, limit: retryLimit},
+		brief: backoff{base: retryBase, limit: briefLimit},
 		pace: pacer{
 			backoff: backoff{base: retryBase, limit: retryLimit},
 			share:   listShare, quiet: listQuiet,

@@ -91,8 +91,30 @@ func TestStreamClosedAtOnceBacksOff(t *testing.T) {
 			}
 			s.pass(10 * time.Millisecond)
 		}
-		if _, n := c.counts(); n > 25 {
-			t.Errorf("%d watches in a minute", n)
+		if _, n := c.counts(); n < 60 || n > 110 {
+			t.Errorf("%d watches in a minute, want about 80: a change must not wait for more than a second", n)
+		}
+	})
+}
+
+func TestRefusalsBetweenShortStreamsAreNotSummedUp(t *testing.T) {
+	c := &cluster{list: one(5), watch: func(n int, _ metav1.ListOptions) error {
+		if n%4 != 0 {
+			return errors.New("cut")
+		}
+		return nil
+	}}
+	play(t, c, nil, func(s *scene) {
+		start := time.Now()
+		for time.Since(start) < time.Minute {
+			if stream, n := s.last(); n > 0 && !stream.stopped.Load() {
+				stream.end(nil)
+			}
+			s.pass(10 * time.Millisecond)
+		}
+		// Three refusals cost 1.4 s at most, a short stream a second.
+		if _, n := s.last(); n < 60*10/24 {
+			t.Errorf("%d streams in a minute", n)
 		}
 	})
 }
