@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"time"
 
@@ -34,6 +35,9 @@ const (
 const (
 	Every    = 10 * time.Second
 	Duration = 40 * time.Second
+	// look is the time between two looks at the members: what a Lease says of one, its
+	// identity above all, is written as soon as it is known.
+	look = time.Second
 	// refusedPause is how long nothing is tried after a refusal.
 	refusedPause = 5 * time.Minute
 	timeout      = 5 * time.Second
@@ -75,14 +79,16 @@ type Keeper struct {
 
 	namespace string
 	// known are the Leases as they stand, by name; nil when they must be listed.
-	known  map[string]*coordinationv1.Lease
+	known map[string]*coordinationv1.Lease
+	// due is when each is to be renewed, by name.
+	due    map[string]time.Time
 	pause  time.Time
 	failed bool
 }
 
 // Run keeps the Leases until ctx ends. They are left to run out.
 func (k *Keeper) Run(ctx context.Context) {
-	tick := time.NewTicker(Every)
+	tick := time.NewTicker(look)
 	defer tick.Stop()
 	for {
 		k.renew(ctx, time.Now())
@@ -98,7 +104,7 @@ func (k *Keeper) Run(ctx context.Context) {
 func (k *Keeper) renew(ctx context.Context, now time.Time) {
 	namespace := k.Namespace()
 	if namespace != k.namespace {
-		k.namespace, k.known, k.pause = namespace, nil, time.Time{}
+		k.namespace, k.known, k.due, k.pause = namespace, nil, map[string]time.Time{}, time.Time{}
 	}
 	if namespace == "" || now.Before(k.pause) {
 		return
@@ -110,7 +116,7 @@ func (k *Keeper) renew(ctx context.Context, now time.Time) {
 	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
 		k.known = nil // somebody else wrote; look again
 	case err != nil:
-		k.known = nil
+		k.known, k.pause = nil, now.Add(Every)
 		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 			k.pause = now.Add(refusedPause)
 		}
@@ -196,14 +202,17 @@ func (k *Keeper) keep(ctx context.Context, api API, m Member, now time.Time) err
 	}
 	wanted := k.lease(m, standing)
 	var err error
-	if standing == nil {
+	switch {
+	case standing == nil:
 		wanted.Spec.AcquireTime = &metav1.MicroTime{Time: now}
 		standing, err = api.Create(ctx, wanted, metav1.CreateOptions{})
-	} else {
+	case now.Before(k.due[wanted.Name]) && maps.Equal(standing.Annotations, wanted.Annotations):
+		return nil
+	default:
 		standing, err = api.Update(ctx, wanted, metav1.UpdateOptions{})
 	}
 	if err == nil {
-		k.known[wanted.Name] = standing
+		k.known[wanted.Name], k.due[wanted.Name] = standing, now.Add(Every)
 	}
 	return err
 }

@@ -91,6 +91,9 @@ func (s *server) Create(_ context.Context, lease *coordinationv1.Lease, _ metav1
 	if err := s.call("create %s", lease.Name); err != nil {
 		return nil, err
 	}
+	if s.leases[lease.Name] != nil {
+		return nil, apierrors.NewAlreadyExists(resource, lease.Name)
+	}
 	return s.put(lease), nil
 }
 
@@ -176,8 +179,16 @@ func TestLeaseOfAMemberThatIsSeen(t *testing.T) {
 		pass(10 * time.Second)
 		want(t, s, "update tributary-a")
 
+		// Another identity or state does not wait for the next renewal.
+		s.with(func() { s.members[0].Identity = "uid-other" })
+		pass(time.Second)
+		want(t, s, "update tributary-a")
+		s.with(func() { s.members[1].Fresh = true })
+		pass(time.Second)
+		want(t, s, "create tributary-b")
+
 		s.with(func() { s.members = s.members[1:] })
-		pass(10 * time.Second)
+		pass(time.Second)
 		want(t, s, "delete tributary-a")
 	})
 }
@@ -191,10 +202,11 @@ func TestLeasesOfOthers(t *testing.T) {
 			s.put(s.leases["tributary-a"]) // somebody changed ours
 			s.members[1].Fresh = true
 		})
-		pass(10 * time.Second)
-		want(t, s, "update tributary-a")
-		pass(10 * time.Second)
-		want(t, s, "list", "update tributary-a")
+		pass(9 * time.Second)
+		want(t, s, "create tributary-b", "list")
+		s.with(func() { s.put(s.leases["tributary-a"]) }) // and again
+		pass(3 * time.Second)
+		want(t, s, "update tributary-a", "list", "update tributary-a")
 		s.with(func() {
 			if len(s.leases) != 3 || s.leases["tributary-b"].Spec.RenewTime != nil {
 				t.Errorf("leases %v", s.leases)
