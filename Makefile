@@ -90,7 +90,8 @@ alerts: bin/promtool ## unit tests of the alerting rules
 	bin/promtool test rules deploy/prometheus/alerts_test.yaml
 
 .PHONY: mixin
-mixin: build alerts bin/prometheus ## dashboards and alerts against a real Prometheus that scrapes a real fleet
+mixin: build alerts bin/prometheus ## dashboards, alerts and kubernetes_sd with a real Prometheus beside a real fleet
+	cd e2e && go run ./cluster/prebuild
 	cd e2e && go run ./cmd/checkmixin -tributary $(CURDIR)/bin/tributary -prometheus $(CURDIR)/bin/prometheus
 
 .PHONY: bench

@@ -7,7 +7,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/e2e/fleet"
 )
@@ -35,14 +39,58 @@ func checkAlerts(ctx context.Context, server *prometheus, s *scene) error {
 	kill := func(p interface{ Kill() }) func(context.Context) error {
 		return func(context.Context) error { p.Kill(); return nil }
 	}
+	panicking := s.fleet.Member("idc-a")
 	for _, t := range []trouble{
 		{"TributaryMemberUnreachable", kill(member), member.Start},
+		{"TributaryConflict", s.claim, s.unclaim},
+		{"TributaryPanic", func(ctx context.Context) error { return allNotReady(ctx, panicking) }, func(ctx context.Context) error { return s.release(ctx, panicking.Name()) }},
 		{"TributaryIngressUnreachable", kill(ingress), ingress.Start},
 		{"TributaryConfigRefused", write(append([]byte("unknown: field\n"), good...)), write(good)},
 	} {
 		if err := t.check(ctx, server); err != nil {
 			return fmt.Errorf("%s: %w", t.alert, err)
 		}
+	}
+	return nil
+}
+
+// claimed is the name that somebody else's Service has in the ingress cluster.
+const claimed = "claimed"
+
+// claim makes a conflict: a Service of the ingress cluster that is not
+// Tributary's, and one of that name in a member.
+func (s *scene) claim(ctx context.Context) error {
+	for _, site := range []*fleet.Site{s.fleet.Ingress, s.fleet.Member("idc-a")} {
+		if err := site.Create(ctx, fleet.NewService(namespace, claimed)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unclaim does what the conflict asks for.
+func (s *scene) unclaim(ctx context.Context) error {
+	return s.fleet.Ingress.Client.CoreV1().Services(namespace).Delete(ctx, claimed, metav1.DeleteOptions{})
+}
+
+// allNotReady turns every pod of a member not ready, as a network that failed would.
+func allNotReady(ctx context.Context, site *fleet.Site) error {
+	pods, err := site.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range pods.Items {
+		group.Go(func() error { return site.MarkNotReady(ctx, namespace, pods.Items[i].Name) })
+	}
+	return group.Wait()
+}
+
+// release lets go of what is held for a member by the command that the runbook names.
+func (s *scene) release(ctx context.Context, member string) error {
+	out, err := exec.CommandContext(ctx, s.binary, "release", "--server", s.tributary.URL, "--cluster", member).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("tributary release: %w: %s", err, out)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ const namespace = "shop"
 var apps = []string{"cart", "search", "web"}
 
 // podsOfApp is how many pods of an app there are at a time.
-const podsOfApp = 3
+const podsOfApp = 5
 
 // churn replaces pods of one member until ctx is done: a pod becomes ready, the
 // oldest of its app turns not ready, terminates and goes.

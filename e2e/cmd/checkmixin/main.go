@@ -4,7 +4,10 @@
 // Command checkmixin tries the dashboards and alerts of deploy/ on the real
 // thing: a fleet whose pods come and go, tributary, and a Prometheus that
 // scrapes it. Every query of every panel must return data; then the causes of
-// three alerts are brought about, and each must fire and end.
+// alerts are brought about, and each must fire and end. The same Prometheus finds
+// pods of both members through their replica, with kubernetes_sd, and scrapes
+// them; so that they have addresses, all of it runs in a network namespace of its
+// own.
 package main
 
 import (
@@ -30,19 +33,35 @@ func main() {
 	prometheus := flag.String("prometheus", "", "Prometheus binary, for example of Debian's package or of `make bin/prometheus`")
 	alerts := flag.String("alerts", "../deploy/prometheus/alerts.yaml", "alerting rules")
 	load := flag.Duration("load", 40*time.Second, "how long pods come and go before the panels are asked")
+	discovery := flag.Bool("discovery", true, "also let Prometheus find pods through replicas; it takes a network namespace (root, or user namespaces)")
+	isolated := flag.Bool("isolated", false, "for internal use: this is the network namespace")
 	flag.Parse()
+	if *discovery && !*isolated {
+		code, err := isolate("-isolated")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "checkmixin:", err)
+		}
+		os.Exit(code)
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *tributary, *prometheus, *alerts, *load); err != nil {
+	if err := run(ctx, *tributary, *prometheus, *alerts, *load, *discovery); err != nil {
 		fmt.Fprintln(os.Stderr, "checkmixin:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, tributary, prometheus, alerts string, load time.Duration) error {
+func run(ctx context.Context, tributary, prometheus, alerts string, load time.Duration, discovery bool) error {
 	if prometheus == "" {
 		return errors.New("-prometheus: give the path of a Prometheus binary")
+	}
+	var link *podLink
+	if discovery {
+		var err error
+		if link, err = newPodLink(ctx); err != nil {
+			return err
+		}
 	}
 	fmt.Println("starting an ingress cluster and two members")
 	f, err := fleet.Start(ctx, fleet.Options{Members: []string{"idc-a", "idc-b"}})
@@ -55,7 +74,13 @@ func run(ctx context.Context, tributary, prometheus, alerts string, load time.Du
 		return err
 	}
 	defer scene.tributary.Kill()
-	server, err := startPrometheus(ctx, f.Dir, prometheus, alerts, scene.tributary.URL)
+	jobs := ""
+	if discovery {
+		if jobs, err = discoveryJobs(ctx, f.Ingress, f.Dir); err != nil {
+			return err
+		}
+	}
+	server, err := startPrometheus(ctx, f.Dir, prometheus, alerts, scene.tributary.URL, jobs)
 	if err != nil {
 		return err
 	}
@@ -74,6 +99,11 @@ func run(ctx context.Context, tributary, prometheus, alerts string, load time.Du
 	if err := checkPanels(ctx, server); err != nil {
 		return err
 	}
+	if discovery {
+		if err := checkDiscovery(ctx, server, f, link); err != nil {
+			return err
+		}
+	}
 	return checkAlerts(ctx, server, scene)
 }
 
@@ -82,6 +112,7 @@ type scene struct {
 	fleet     *fleet.Fleet
 	tributary *fleet.Tributary
 	config    string
+	binary    string
 }
 
 func newScene(ctx context.Context, f *fleet.Fleet, binary string) (*scene, error) {
@@ -89,7 +120,12 @@ func newScene(ctx context.Context, f *fleet.Fleet, binary string) (*scene, error
 	if err != nil {
 		return nil, err
 	}
-	s := &scene{fleet: f, config: filepath.Join(f.Dir, "tributary.yaml")}
+	if binary == "" {
+		if binary, err = fleet.BuildTributary(ctx, false); err != nil {
+			return nil, err
+		}
+	}
+	s := &scene{fleet: f, binary: binary, config: filepath.Join(f.Dir, "tributary.yaml")}
 	if err := f.WriteConfig(s.config, fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
 		return nil, err
 	}

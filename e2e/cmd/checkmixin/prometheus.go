@@ -35,9 +35,9 @@ type prometheus struct {
 
 var waits = regexp.MustCompile(`(?m)^(\s*for: ).*$`)
 
-// startPrometheus runs a Prometheus that scrapes tributary and evaluates the
-// rules, whose waiting times alone are shortened.
-func startPrometheus(ctx context.Context, dir, binary, alerts, target string) (*prometheus, error) {
+// startPrometheus runs a Prometheus that scrapes tributary and what further jobs
+// say, and evaluates the rules, whose waiting times alone are shortened.
+func startPrometheus(ctx context.Context, dir, binary, alerts, target, jobs string) (*prometheus, error) {
 	rules, err := os.ReadFile(alerts)
 	if err != nil {
 		return nil, fmt.Errorf("read alerts: %w", err)
@@ -49,7 +49,7 @@ scrape_configs:
 - job_name: tributary
   honor_labels: true
   static_configs: [{targets: [%[2]q]}]
-`, scrapeEvery, strings.TrimPrefix(target, "http://"))
+%[3]s`, scrapeEvery, strings.TrimPrefix(target, "http://"), jobs)
 	home := filepath.Join(dir, "prometheus")
 	if err := os.MkdirAll(home, 0o755); err != nil {
 		return nil, fmt.Errorf("start prometheus: %w", err)
@@ -111,6 +111,24 @@ func (p *prometheus) query(ctx context.Context, expr string) ([]sample, error) {
 	}
 	err := p.get(ctx, "/api/v1/query?query="+url.QueryEscape(expr), &answer)
 	return answer.Data.Result, err
+}
+
+// target is something that is scraped.
+type target struct {
+	Labels    map[string]string `json:"labels"`
+	Health    string            `json:"health"`
+	LastError string            `json:"lastError"`
+}
+
+// targets returns what a job scrapes now.
+func (p *prometheus) targets(ctx context.Context, job string) ([]target, error) {
+	var answer struct {
+		Data struct {
+			Active []target `json:"activeTargets"`
+		} `json:"data"`
+	}
+	err := p.get(ctx, "/api/v1/targets?state=active&scrapePool="+url.QueryEscape(job), &answer)
+	return answer.Data.Active, err
 }
 
 // alert is an alert that is pending or firing.
