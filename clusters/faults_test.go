@@ -5,6 +5,7 @@ package clusters
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -292,6 +293,28 @@ func TestSecondPageFails(t *testing.T) {
 		if got := w.status("a").Store.Pods; got != 600 {
 			t.Errorf("%d pods, want 600", got)
 		}
+	})
+}
+
+func TestListTooLarge(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a, b := w.api("uid-a"), w.api("uid-b")
+		b.put(newService("shop", "web"), newPod("shop", "web", 7))
+		a.version = "v1.30.0" // lists pages
+		a.hook = func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != "/api/v1/pods" || r.URL.Query().Has("watch") {
+				return false
+			}
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(rw, strings.Repeat(" ", 9<<20)) // whatever was asked for
+			return true
+		}
+		w.reach("a", a.config(""), "1")
+		w.reach("b", b.config(""), "1")
+		w.pass(time.Minute)
+		w.wantState("a", Silent, ReasonListTooLarge)
+		w.wantState("b", Live, ReasonNone)
+		w.wantAddresses("shop", "web", "b 10.1.0.7")
 	})
 }
 

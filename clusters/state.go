@@ -47,6 +47,7 @@ const (
 	ReasonUnreachable       Reason = "Unreachable"
 	ReasonUnusable          Reason = "Unusable"
 	ReasonTooManyObjects    Reason = "TooManyObjects"
+	ReasonListTooLarge      Reason = "ListTooLarge"
 	ReasonForbidden         Reason = "Forbidden"
 	ReasonIdentityMismatch  Reason = "IdentityMismatch"
 	ReasonRevisionRegressed Reason = "RevisionRegressed"
@@ -222,6 +223,8 @@ func (f *facts) unusable(now time.Time) (verdict, bool) {
 		case k.troubled.IsZero() || now.Sub(k.troubled) < troubleLimit || now.Sub(f.answered) < troubleLimit:
 		case errors.Is(k.err, listwatch.ErrTooManyObjects):
 			return verdict{Silent, ReasonTooManyObjects, k.err}, true
+		case errors.Is(k.err, listwatch.ErrTooLarge):
+			return verdict{Silent, ReasonListTooLarge, k.err}, true
 		default:
 			return refusedOr(verdict{Silent, ReasonUnusable, k.err}), true
 		}

@@ -14,6 +14,10 @@ import (
 // list is not applied.
 var ErrTooManyObjects = errors.New("more objects than allowed")
 
+// ErrTooLarge is returned by a list of which even a page of one object has more
+// bytes than are read. The list is not applied.
+var ErrTooLarge = errors.New("a page of the list is larger than allowed")
+
 // ErrGarbled is wrapped by Stream.Err when the stream could not be read on
 // because of what it contained, not because the connection failed.
 var ErrGarbled = errors.New("the watch stream cannot be read")
@@ -21,6 +25,10 @@ var ErrGarbled = errors.New("the watch stream cannot be read")
 // errListNeverEnds is a server that keeps answering empty pages with a
 // continue token.
 var errListNeverEnds = errors.New("the server keeps sending empty pages of a list")
+
+// errNoList is an answer that would pass for a list without objects although it is
+// none: whoever sends a list sends its revision.
+var errNoList = errors.New("the answer is not a list")
 
 // errNoInitialEnd is a server that accepted a streaming list and never said
 // that the initial objects were complete: it ignored the request's parameters.

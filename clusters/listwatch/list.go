@@ -104,20 +104,28 @@ func (l *Loop[T]) pagedList(ctx context.Context, source Source) ([]T, string, er
 }
 
 func (l *Loop[T]) pages(ctx context.Context, source Source, limit int64) (items []T, rv string, err error) {
-	const emptyLimit = 100
+	const emptyLimit, shrink = 100, 4
 	opts := l.cfg.Options
 	opts.Limit = limit
 	for empty := 0; empty < emptyLimit; {
 		page, err := l.page(ctx, source, opts)
+		if errors.Is(err, ErrTooLarge) && opts.Limit > 1 {
+			// The token goes on from where it stands, with fewer objects.
+			opts.Limit = max(1, opts.Limit/shrink)
+			continue
+		}
 		if err != nil {
 			return nil, "", err
 		}
 		accessor, err := meta.ListAccessor(page)
 		if err != nil {
-			return nil, "", fmt.Errorf("list %s: not a list: %w", l.cfg.Kind, err)
+			return nil, "", fmt.Errorf("list %s: %w: %w", l.cfg.Kind, errNoList, err)
 		}
 		if rv == "" {
 			rv = accessor.GetResourceVersion() // all pages show this moment
+		}
+		if rv == "" {
+			return nil, "", fmt.Errorf("list %s: %w", l.cfg.Kind, errNoList)
 		}
 		before := len(items)
 		if items, err = l.appendItems(items, page); err != nil {

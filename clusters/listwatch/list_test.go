@@ -5,6 +5,8 @@ package listwatch
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +35,42 @@ func TestPages(t *testing.T) {
 		s.wantCounts(3, 1)
 		if c.lists[0].Limit != 500 || c.lists[0].ResourceVersion != "" {
 			t.Errorf("first page asked with %+v", c.lists[0])
+		}
+	})
+}
+
+func TestLargePagesAreAskedForInSmallerOnes(t *testing.T) {
+	c := &cluster{list: func(n int, opts metav1.ListOptions) (runtime.Object, error) {
+		switch {
+		case opts.Continue == "" && n > 1:
+			return podList(5, "2", pod("a", 1, "1")), nil
+		case opts.Limit > 10:
+			return nil, fmt.Errorf("list: %w", ErrTooLarge)
+		default:
+			return podList(5, "", pod("b", 2, "1")), nil
+		}
+	}}
+	play(t, c, nil, func(s *scene) {
+		s.wantLog("replaced first_fill@5 2")
+		var limits []int64
+		for _, opts := range s.lists {
+			limits = append(limits, opts.Limit)
+		}
+		if want := []int64{500, 125, 125, 31, 7}; !slices.Equal(limits, want) {
+			t.Errorf("asked for %v objects, want %v", limits, want)
+		}
+	})
+}
+
+func TestObjectThatIsTooLarge(t *testing.T) {
+	c := &cluster{list: func(int, metav1.ListOptions) (runtime.Object, error) { return nil, ErrTooLarge }}
+	play(t, c, nil, func(s *scene) {
+		s.wantLog()
+		if got := s.got.state(); !errors.Is(got.Err, ErrTooLarge) {
+			t.Errorf("state %+v", got)
+		}
+		if n, _ := c.counts(); n != 5 {
+			t.Errorf("%d lists, want those of 500, 125, 31, 7 and 1 objects", n)
 		}
 	})
 }
@@ -71,6 +109,7 @@ func TestListsThatCannotBeUsed(t *testing.T) {
 	for name, answer := range map[string]runtime.Object{
 		"nil":        nil,
 		"not a list": pod("a", 1, "1"),
+		"{}":         &corev1.PodList{},
 		"endless":    podList(5, "again"),
 	} {
 		t.Run(name, func(t *testing.T) {

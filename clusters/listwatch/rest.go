@@ -55,12 +55,38 @@ func (r restSource) request(opts metav1.ListOptions) *rest.Request {
 		MaxRetries(0)
 }
 
+// pageBytes is how many bytes one page of a list may have. 500 ordinary pods have 5 MB
+// and the largest object that an API server stores by default has 1.5 MB; it is what a
+// member can make us hold at a time, in memory twice: as it came and decoded.
+const pageBytes = 8 << 20
+
+// list reads one page. How large it is decides the server, so no more of it is read
+// than is allowed.
 func (r restSource) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	list := r.resource.NewList()
-	if err := r.request(opts).Do(ctx).Into(list); err != nil {
+	body, err := r.request(opts).Stream(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return list, nil
+	defer body.Close()
+	text, err := io.ReadAll(io.LimitReader(body, pageBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read a list of %s: %w", r.resource.Resource, err)
+	}
+	if len(text) > pageBytes {
+		return nil, fmt.Errorf("list %s: %w (%d MiB)", r.resource.Resource, ErrTooLarge, pageBytes>>20)
+	}
+	if len(text) == 0 {
+		return nil, fmt.Errorf("list %s: %w", r.resource.Resource, errNoList) // would decode as an empty one
+	}
+	list := r.resource.NewList()
+	read, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, list)
+	if err != nil {
+		return nil, fmt.Errorf("decode a list of %s: %w", r.resource.Resource, err)
+	}
+	if status, ok := read.(*metav1.Status); ok && status.Status == metav1.StatusFailure {
+		return nil, apierrors.FromObject(status)
+	}
+	return read, nil
 }
 
 // watch opens a stream itself rather than through rest.Request.Watch, which

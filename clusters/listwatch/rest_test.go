@@ -231,6 +231,55 @@ func TestStopEndsABlockedStream(t *testing.T) {
 	})
 }
 
+func TestListsOfBothEncodings(t *testing.T) {
+	list := podList(5, "next", pod("a", 4, "1"))
+	for _, contentType := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
+		info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), contentType)
+		body, err := runtime.Encode(scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source := podsThrough(t, func(*http.Request) (*http.Response, error) {
+			return answer(200, contentType, bytes.NewReader(body)), nil
+		})
+		read, err := source.List(t.Context(), metav1.ListOptions{Limit: 500})
+		if got, ok := read.(*corev1.PodList); err != nil || !ok || len(got.Items) != 1 || got.Items[0].Name != "a" || got.Continue != "next" || got.ResourceVersion != "5" {
+			t.Errorf("%s: %+v, %v", contentType, read, err)
+		}
+	}
+}
+
+func TestListsThatCannotBeRead(t *testing.T) {
+	reset := errors.New("connection reset by peer")
+	for name, tc := range map[string]struct {
+		body io.Reader
+		want func(error) bool
+	}{
+		"a failure with 200": {strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`), apierrors.IsResourceExpired},
+		"cut":                {io.MultiReader(strings.NewReader(`{"kind":"PodL`), failing{reset}), func(err error) bool { return errors.Is(err, reset) }},
+		"half":               {strings.NewReader(`{"kind":"PodList","apiVersion":"v1","items":[`), func(err error) bool { return err != nil }},
+		"empty":              {strings.NewReader(""), func(err error) bool { return err != nil }},
+		"too large":          {io.LimitReader(spaces{}, 1<<40), func(err error) bool { return errors.Is(err, ErrTooLarge) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := podsThrough(t, func(*http.Request) (*http.Response, error) { return answer(200, runtime.ContentTypeJSON, tc.body), nil })
+			if read, err := source.List(t.Context(), metav1.ListOptions{}); !tc.want(err) {
+				t.Errorf("%v, %v", read, err)
+			}
+		})
+	}
+}
+
+// spaces is an answer without an end.
+type spaces struct{}
+
+func (spaces) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
 func TestListsAreNotRetriedBelowTheLoop(t *testing.T) {
 	requests := 0
 	source := podsThrough(t, func(*http.Request) (*http.Response, error) {
