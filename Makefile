@@ -27,7 +27,7 @@ demo: build ## watch pods of two real clusters come and go in a third (DEMO_SECO
 	cd e2e && go run ./cmd/demo -tributary $(CURDIR)/bin/tributary
 
 .PHONY: test
-test: lint unit scenario ## everything that must pass: lint, unit tests, scenarios on real clusters
+test: lint unit scenario faults ## everything that must pass: lint, unit tests, scenarios and faults on real clusters
 
 .PHONY: unit
 unit: ## unit tests of the product, with the race detector, shuffled
@@ -46,14 +46,18 @@ scenario: build ## scenario and differential tests on real clusters (the share t
 	cd e2e && $(E2E_TEST) -timeout 10m ./oracle -oracle.seed $(SEED)
 	cd e2e && $(E2E_TEST) -timeout 10m ./differential -seed $(SEED)
 
+.PHONY: faults
+faults: build ## a quick share of every fault on real clusters, judged by their whole history
+	cd e2e && $(E2E_TEST) -timeout 15m ./fault -seed $(SEED)
+
 .PHONY: e2e
-e2e: scenario ## every test on real clusters, at full size: also the fault suite and scale
-	cd e2e && $(E2E_TEST) -timeout 2h ./fault -full
+e2e: scenario ## every test on real clusters, at full size: also every fault and scale
+	cd e2e && $(E2E_TEST) -timeout 2h ./fault -full -seed $(SEED)
 	cd e2e && $(E2E_TEST) -timeout 1h ./scale -services 5000
 
 .PHONY: soak
-soak: build ## a random mix of faults (SOAK=1h) and of rules against upstream's own controllers
-	cd e2e && $(E2E_TEST) -timeout 0 -run TestSoak ./fault -soak $(or $(SOAK),1h)
+soak: build ## a random mix of faults (SOAK=1h, SEED=7 repeats one) and of rules against upstream's own controllers
+	cd e2e && $(E2E_TEST) -timeout 0 -run TestSoak ./fault -soak $(or $(SOAK),1h) -seed $(if $(filter file,$(origin SEED)),0,$(SEED))
 	cd e2e && go test -timeout 0 -run Rules ./oracle -oracle.soak $(or $(SOAK),1h)
 
 .PHONY: page

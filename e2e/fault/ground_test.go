@@ -21,48 +21,73 @@ var (
 	seedFlag     = flag.Uint64("seed", 0, "seed of all random choices; 0 draws one, which is printed")
 	fullFlag     = flag.Bool("full", false, "run every fault at the size that is promised, not the quick share")
 	soakFlag     = flag.Duration("soak", 0, "how long TestSoak mixes faults; 0: a few of them")
-	patienceFlag = flag.Float64("patience", 1, "factor on every time limit, for a machine that is busy with other things")
+	patienceFlag = flag.Float64("patience", 0, "factor on every time limit, for a machine that is busy with other things; 0: 1 with -full or -soak, else 3")
 )
 
-// ground is the fleet that the tests of this package share, made by the first.
-var ground struct {
-	sync.Mutex
-	fleet *fleet.Fleet
+// fleets are lent to tests, one at a time, and live until the last has ended. A
+// second is started only for tests that run side by side: two tributaries in one
+// ingress cluster would collect each other's replicas.
+type fleets struct {
+	lent chan struct{} // holds one for each fleet that is in use
+
+	mu   sync.Mutex
+	free []*fleet.Fleet
 }
+
+var ground = fleets{lent: make(chan struct{}, 2)}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if *patienceFlag == 0 {
+		*patienceFlag = 3
+		if *fullFlag || *soakFlag > 0 {
+			*patienceFlag = 1
+		}
+	}
 	code := m.Run()
-	if err := razeGround(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
+	for _, f := range ground.free {
+		if err := f.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
 	}
 	os.Exit(code)
 }
 
-func razeGround() error {
-	ground.Lock()
-	defer ground.Unlock()
-	f := ground.fleet
-	ground.fleet = nil
-	if f == nil {
-		return nil
+// take lends a fleet, whole, when there is one.
+func (g *fleets) take(ctx context.Context) (*fleet.Fleet, error) {
+	select {
+	case g.lent <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	return f.Close()
+	g.mu.Lock()
+	if n := len(g.free); n > 0 {
+		defer g.mu.Unlock()
+		f := g.free[n-1]
+		g.free = g.free[:n-1]
+		return f, nil
+	}
+	g.mu.Unlock()
+	f, err := fleet.Start(ctx, fleet.Options{Members: []string{"idc-a", "idc-b"}, Audit: true})
+	if err != nil {
+		<-g.lent
+	}
+	return f, err
 }
 
-// sharedFleet returns the fleet, whole.
-func sharedFleet(ctx context.Context) (*fleet.Fleet, error) {
-	ground.Lock()
-	defer ground.Unlock()
-	if ground.fleet == nil {
-		f, err := fleet.Start(ctx, fleet.Options{Members: []string{"idc-a", "idc-b"}, Audit: true})
-		if err != nil {
-			return nil, err
-		}
-		ground.fleet = f
+// giveBack takes a fleet back after a test: heals it, gives the product back what it
+// needs, and removes what the test made. A fleet that cannot be healed is given up.
+func (g *fleets) giveBack(ctx context.Context, f *fleet.Fleet, namespace string) error {
+	defer func() { <-g.lent }()
+	err := restore(ctx, f, namespace)
+	if err != nil {
+		return errors.Join(fmt.Errorf("restore the fleet: %w", err), f.Close())
 	}
-	return ground.fleet, nil
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.free = append(g.free, f)
+	return nil
 }
 
 // heal makes every server of a site run and answer.
@@ -84,10 +109,7 @@ func heal(ctx context.Context, s *fleet.Site) error {
 	})
 }
 
-// restoreGround heals the fleet after a test, gives the product back what it
-// needs, and removes what the test made. A fleet that cannot be healed is given
-// up: the next test makes another.
-func restoreGround(ctx context.Context, f *fleet.Fleet, namespaces ...string) error {
+func restore(ctx context.Context, f *fleet.Fleet, namespace string) error {
 	var errs []error
 	for _, s := range f.Sites() {
 		rules := fleet.MemberRules()
@@ -98,14 +120,7 @@ func restoreGround(ctx context.Context, f *fleet.Fleet, namespaces ...string) er
 			errs = append(errs, err)
 			continue
 		}
-		errs = append(errs, s.Grant(ctx, fleet.ProductUser, rules...))
-		for _, ns := range namespaces {
-			errs = append(errs, clear(ctx, s, ns))
-		}
+		errs = append(errs, s.Grant(ctx, fleet.ProductUser, rules...), clear(ctx, s, namespace))
 	}
-	err := errors.Join(errs...)
-	if err == nil {
-		return nil
-	}
-	return errors.Join(fmt.Errorf("restore the fleet: %w", err), razeGround())
+	return errors.Join(errs...)
 }

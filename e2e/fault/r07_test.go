@@ -74,7 +74,7 @@ func TestR07MemberRestoredToLittle(t *testing.T) {
 	soft, quiet := w.rec.Begin(history.Soft, w.a.Name()), w.quiet()
 	w.must(w.a.Restore(ctx, little))
 	held := w.holds(w.a.Name(), 30*time.Second)
-	w.pause(time.Duration(size(6, 60)) * time.Second)
+	w.pause(time.Duration(size(4, 60)) * time.Second)
 	w.must(w.counts("web", 40)(ctx))
 	w.must(w.counts("api", 20)(ctx))
 	w.must(w.a.Restore(ctx, whole))

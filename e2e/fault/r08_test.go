@@ -54,7 +54,7 @@ func TestR08AnotherClusterAtStart(t *testing.T) {
 	w.kill()
 	blind, quiet := w.blind(w.a), w.quiet()
 	w.must(w.a.Restore(ctx, theirs))
-	w.restart()
+	w.restartDoubtful()
 	noticed := w.reports(w.a.Name(), 20*time.Second, "known for another cluster", isAnother)
 	w.pause(3 * time.Second)
 	quiet.End()

@@ -72,7 +72,7 @@ func TestR09EmptyAtStart(t *testing.T) {
 		w.kill()
 		soft, quiet := w.rec.Begin(history.Soft, w.a.Name()), w.quiet()
 		proxy.Set(&Fault{Match: Lists(resource), Hide: w.ofThis(all)})
-		w.restart()
+		w.restartDoubtful()
 		held := w.holds(w.a.Name(), 20*time.Second)
 		w.pause(time.Duration(size(4, 60)) * time.Second)
 		proxy.Set()

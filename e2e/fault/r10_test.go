@@ -40,7 +40,7 @@ func TestR10PodsVanish(t *testing.T) {
 	proxy.Set(&Fault{Match: Lists("pods"), Hide: w.ofThis(tenths(8))})
 	proxy.Relist("pods")
 	held := w.holds(w.a.Name(), 20*time.Second)
-	w.pause(time.Duration(size(8, 120)) * time.Second)
+	w.pause(time.Duration(size(5, 120)) * time.Second)
 	proxy.Set()
 	proxy.Relist("pods")
 	forgotten := w.holdsNothing(90 * time.Second)

@@ -53,7 +53,7 @@ func TestR11MassNotReady(t *testing.T) {
 		return nil
 	})
 	quiet := w.quiet()
-	w.pause(time.Duration(size(5, 90)) * time.Second)
+	w.pause(time.Duration(size(4, 90)) * time.Second)
 	quiet.End()
 	w.pods(w.b, "other", 100, 1)
 	w.eventually(5*time.Second, w.counts("other", 4))

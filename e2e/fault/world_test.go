@@ -24,8 +24,8 @@ import (
 	"tributary.dev/tributary/e2e/history"
 )
 
-// world is one test's share of the fleet: a namespace, a tributary that takes
-// only that one, and a recorder.
+// world is what one test has: a fleet that no other test uses meanwhile, a namespace
+// in it, a tributary that takes only that one, and a recorder.
 type world struct {
 	*testing.T
 	fleet   *fleet.Fleet
@@ -48,11 +48,12 @@ type world struct {
 	putBack func(context.Context) error
 }
 
-// newWorld prepares a namespace in all clusters and starts to record. Tributary
-// is not started. When the test ends, the history is judged unless it was.
+// newWorld prepares a namespace in all clusters. Tributary is not started. Tests run
+// side by side, for most of what they do is to wait.
 func newWorld(t *testing.T, namespace string) *world {
 	t.Helper()
-	f, err := sharedFleet(t.Context())
+	t.Parallel()
+	f, err := ground.take(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func (w *world) tidy() {
 			w.Error(err)
 		}
 	}
-	if err := restoreGround(ctx, w.fleet, w.ns); err != nil {
+	if err := ground.giveBack(ctx, w.fleet, w.ns); err != nil {
 		w.Error(err)
 	}
 }
@@ -173,6 +174,14 @@ func (w *world) restart() {
 	w.ready()
 }
 
+// restartDoubtful starts it again and does not wait: a member that it doubts keeps it
+// from being ready for a while.
+func (w *world) restartDoubtful() {
+	w.Helper()
+	w.must(w.proc.Start(w.Context()))
+	w.down.End()
+}
+
 // crash kills an API server and starts it again.
 func (w *world) crash(s *fleet.Site) {
 	w.Helper()
@@ -224,13 +233,29 @@ func (w *world) converges(limit time.Duration) time.Duration {
 	return w.eventually(limit, w.differs)
 }
 
-// differs returns an error that tells the differences, if there are any.
-func (w *world) differs(ctx context.Context) error {
+// left tells the differences between what the members want and what is shown.
+func (w *world) left(ctx context.Context) ([]string, error) {
 	var members []history.Source
 	for _, m := range w.members {
 		members = append(members, source(m))
 	}
-	lines, err := history.Differences(ctx, w.ns, source(w.ingress), members...)
+	return history.Differences(ctx, w.ns, source(w.ingress), members...)
+}
+
+// timeline tells the spans of a history, when each began and ended, as far as fits in
+// a line; the history that is kept of a failure has all.
+func timeline(spans []history.Span) string {
+	const most = 24
+	text := fmt.Sprint(spans[:min(len(spans), most)])
+	if len(spans) > most {
+		text += fmt.Sprintf(" and %d more", len(spans)-most)
+	}
+	return text
+}
+
+// differs returns an error that tells the differences, if there are any.
+func (w *world) differs(ctx context.Context) error {
+	lines, err := w.left(ctx)
 	if err != nil || len(lines) == 0 {
 		return err
 	}
@@ -253,7 +278,9 @@ func (w *world) judge() {
 		h.Writes[s.Name()] = slices.DeleteFunc(all, func(x cluster.Write) bool { return x.Time.Before(h.Began) })
 	}
 	report := history.Check(h, w.laws)
-	w.Log(report.String())
+	left, err := w.left(ctx)
+	w.must(err)
+	w.Logf("seed %d, faults %s; %d differences at the end, %s", w.seed, timeline(h.Spans), len(left), report)
 	if len(report.Violations) == 0 {
 		return
 	}

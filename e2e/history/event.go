@@ -76,7 +76,11 @@ type Span struct {
 }
 
 func (s Span) String() string {
-	return fmt.Sprintf("%s %s %.3f…%.3f s", s.Kind, s.Cluster, s.From.Seconds(), s.To.Seconds())
+	name := string(s.Kind)
+	if s.Cluster != "" {
+		name += " " + s.Cluster
+	}
+	return fmt.Sprintf("%s %.3f…%.3f s", name, s.From.Seconds(), s.To.Seconds())
 }
 
 func (s Span) covers(at time.Duration) bool { return s.From <= at && at <= s.To }
