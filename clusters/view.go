@@ -15,6 +15,8 @@ import (
 // Share is what one Service of one member gives to a replica.
 type Share struct {
 	Cluster string
+	// Identity is that of Status.
+	Identity string
 	store.SourceContribution
 }
 
@@ -46,7 +48,7 @@ func (s *Set) Gather(replica syncer.Key) (shares []Share, commit func()) {
 	for _, m := range s.synced() {
 		contributions, commit := m.store.Gather(replica)
 		if len(contributions) > 0 {
-			shares = appendShares(shares, m.name, contributions)
+			shares = appendShares(shares, m, contributions)
 			commits = append(commits, commit)
 		}
 	}
@@ -61,7 +63,7 @@ func (s *Set) Gather(replica syncer.Key) (shares []Share, commit func()) {
 func (s *Set) Peek(replica syncer.Key) []Share {
 	var shares []Share
 	for _, m := range s.synced() {
-		shares = appendShares(shares, m.name, m.store.Peek(replica))
+		shares = appendShares(shares, m, m.store.Peek(replica))
 	}
 	return shares
 }
@@ -85,9 +87,9 @@ func (s *Set) synced() []*Member {
 	return synced
 }
 
-func appendShares(shares []Share, cluster string, contributions []store.SourceContribution) []Share {
+func appendShares(shares []Share, m *Member, contributions []store.SourceContribution) []Share {
 	for _, c := range contributions {
-		shares = append(shares, Share{Cluster: cluster, SourceContribution: c})
+		shares = append(shares, Share{Cluster: m.name, Identity: m.identity.known(), SourceContribution: c})
 	}
 	return shares
 }

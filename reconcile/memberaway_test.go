@@ -27,13 +27,7 @@ func TestRestartWhileAMemberIsAway(t *testing.T) {
 			g.source.set("b", service(web, 20, 8080), pod(web, "10.8.0.1", true))
 			g.source.set("a", service(db, 10, 5432), pod(db, "10.0.0.9", true))
 			g.start()
-			expect := func(key syncer.Key, want ...string) {
-				t.Helper()
-				endpoints, sliced := g.addresses(key)
-				if write[0] && !slices.Equal(endpoints, want) || write[1] && !slices.Equal(sliced, want) {
-					t.Errorf("%s has Endpoints %v and slices %v, want %v", key, endpoints, sliced, want)
-				}
-			}
+			expect := func(key syncer.Key, want ...string) { t.Helper(); g.expectKinds(write, key, want...) }
 			expect(web, "10.0.0.1", "10.0.0.2", "10.8.0.1")
 			if got := g.rec.Standing("a"); !maps.Equal(got, map[syncer.Key]int{web: 2, db: 1}) {
 				t.Errorf("of a stands %v", got)
@@ -74,33 +68,91 @@ func TestRestartWhileAMemberIsAway(t *testing.T) {
 // TestStaleMember checks that the endpoints of a member that has been out of
 // sight for too long make way for those of others, and for nobody else.
 func TestStaleMember(t *testing.T) {
-	g := newGround(t, "a", "b")
 	only := syncer.Key{Namespace: "shop", Name: "only"}
+	for mode, write := range map[string][2]bool{"both": {true, true}, "Endpoints": {true, false}, "EndpointSlices": {false, true}} {
+		t.Run(mode, func(t *testing.T) {
+			g := newGround(t, "a", "b")
+			g.options.Settings.WriteEndpoints, g.options.Settings.WriteSlices = write[0], write[1]
+			g.options.NoSlices = !write[1]
+			expect := func(key syncer.Key, want ...string) { t.Helper(); g.expectKinds(write, key, want...) }
+			b := func(ready bool) {
+				g.set("b", service(web, 20, 8080), pod(web, "10.8.0.1", ready))
+				g.settle()
+			}
+			g.source.set("a", service(web, 10, 8080), pod(web, "10.0.0.1", true))
+			g.source.set("b", service(web, 20, 8080), pod(web, "10.8.0.1", true))
+			g.source.set("a", service(only, 10, 8080), pod(only, "10.0.0.2", true))
+			g.start()
+			g.source.setStale("a", true)
+			g.rec.Resync("a", "stale")
+			g.settle()
+			expect(web, "10.8.0.1")
+			expect(only, "10.0.0.2")
+
+			b(false)
+			expect(web, "10.0.0.1") // the last ready one
+			b(true)
+
+			g.stop() // another process, which has never seen the member, knows as much
+			g.source.unset("a", web)
+			g.source.unset("a", only)
+			g.source.setSynced("a", false)
+			g.source.setStale("a", false) // and has not waited for it for long
+			g.writes()
+			g.start()
+			expect(web, "10.8.0.1")
+			expect(only, "10.0.0.2")
+			g.expectWrites()
+			b(false)
+			expect(web, "10.0.0.1")
+			b(true)
+			g.source.setStale("a", true) // by now it has
+			g.rec.Resync("a", "stale")
+			g.settle()
+			expect(web, "10.8.0.1")
+		})
+	}
+}
+
+// expectKinds is expect where perhaps not both kinds are written.
+func (g *ground) expectKinds(write [2]bool, key syncer.Key, want ...string) {
+	g.t.Helper()
+	endpoints, sliced := g.addresses(key)
+	if write[0] && !slices.Equal(endpoints, want) || write[1] && !slices.Equal(sliced, want) {
+		g.t.Errorf("%s has Endpoints %v and slices %v, want %v", key, endpoints, sliced, want)
+	}
+}
+
+// A member is recognised by what its replicas say of it, also by a process that may
+// not ask the member who it is.
+func TestIdentitiesAreOnRecord(t *testing.T) {
+	db := syncer.Key{Namespace: "shop", Name: "db"}
+	g := newGround(t, "a", "b")
+	g.source.identify("a", "uid-a")
 	g.source.set("a", service(web, 10, 8080), pod(web, "10.0.0.1", true))
+	g.source.set("a", service(db, 10, 5432), pod(db, "10.0.0.9", true))
 	g.source.set("b", service(web, 20, 8080), pod(web, "10.8.0.1", true))
-	g.source.set("a", service(only, 10, 8080), pod(only, "10.0.0.2", true))
 	g.start()
-	g.source.setStale("a", true)
-	g.rec.Resync("a", "stale")
-	g.settle()
-	g.expect(web, "10.8.0.1")
-	g.expect(only, "10.0.0.2")
-
-	g.set("b", service(web, 20, 8080), pod(web, "10.8.0.1", false))
-	g.settle()
-	g.expect(web, "10.0.0.1") // the last ready one
-	g.set("b", service(web, 20, 8080), pod(web, "10.8.0.1", true))
-	g.settle()
-
-	g.stop() // another process that has never seen the member knows as much
-	g.source.unset("a", web)
-	g.source.unset("a", only)
-	g.source.setSynced("a", false)
+	want := map[string]string{"a": "uid-a"}
+	if got := g.rec.Identities(); !maps.Equal(got, want) {
+		t.Errorf("identities %v, want %v", got, want)
+	}
+	g.stop()
+	g.source.identify("a", "")
 	g.writes()
 	g.start()
-	g.expect(web, "10.8.0.1")
-	g.expect(only, "10.0.0.2")
+	g.rec.Resync("a", "resync")
+	g.settle()
 	g.expectWrites()
+	if got := g.rec.Identities(); !maps.Equal(got, want) {
+		t.Errorf("identities after a restart %v, want %v", got, want)
+	}
+}
+
+func (m *members) identify(cluster, identity string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.identities[cluster] = identity
 }
 
 func (m *members) setStale(cluster string, stale bool) {

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"strings"
@@ -41,24 +42,43 @@ func (s *ingressSide) leases(namespace string) leases.API {
 // identitiesTimeout bounds how long the start waits for the Leases.
 const identitiesTimeout = 5 * time.Second
 
-// readIdentities reads from the Leases by which identity the members were known
-// to the process before this one, so that another cluster at the address of one is
-// not taken for it. Without Leases the first cluster that answers is the member.
+// readIdentities finds out by which identity the members were known to the process
+// before this one, so that another cluster at the address of one is not taken for
+// it: from the replicas that stand, and from the Leases, which also know members
+// that feed none. One of which neither tells is the first cluster that answers.
 func (r *replicator) readIdentities(ctx context.Context, side *ingressSide) {
-	namespace := r.leaseNamespace()
-	if namespace == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, identitiesTimeout)
-	defer cancel()
-	identities, err := leases.Identities(ctx, side.leases(namespace))
-	if err != nil {
-		r.logger.Warn("the identities of members are not known from before", "namespace", namespace, "error", err)
-		return
+	identities := side.reconciler.Identities()
+	if namespace := r.leaseNamespace(); namespace != "" {
+		ctx, cancel := context.WithTimeout(ctx, identitiesTimeout)
+		defer cancel()
+		leased, err := leases.Identities(ctx, side.leases(namespace))
+		if err != nil {
+			r.logger.Warn("leases are not read: members that feed no replica are not recognised", "namespace", namespace, "error", err)
+		}
+		for cluster, identity := range leased {
+			identities[cluster] = cmp.Or(identities[cluster], identity)
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.identities = identities
+}
+
+// recallIdentities is readIdentities for members that join later: a name that was
+// there before, and of which endpoints still stand, means the cluster it meant then.
+func (r *replicator) recallIdentities(added []string) {
+	side := r.ingress.Load()
+	if len(added) == 0 || side == nil {
+		return
+	}
+	standing := side.reconciler.Identities()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range added {
+		if identity := standing[name]; identity != "" && r.identities != nil {
+			r.identities[name] = identity
+		}
+	}
 }
 
 // pinned is the identity by which a member was known before this process.

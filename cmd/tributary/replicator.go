@@ -252,6 +252,7 @@ func (r *replicator) apply(update config.Update) {
 	if to != nil {
 		to.SetSettings(settings(&update.Loaded.Config))
 	}
+	r.recallIdentities(diff.Added)
 	r.applyMembers()
 	if diff.Annotations {
 		r.set.Relist("")

@@ -41,7 +41,7 @@ func gathered(shares []clusters.Share, commit func()) reconcile.Gathered {
 			continue
 		}
 		g.Contributions = append(g.Contributions, plan.Contribution{
-			Cluster: share.Cluster, Source: share.Source, Contribution: share.Contribution,
+			Cluster: share.Cluster, Identity: share.Identity, Source: share.Source, Contribution: share.Contribution,
 		})
 	}
 	return g

@@ -4,12 +4,16 @@
 package scenario
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/fleet/fleettest"
 )
 
 // TestRestarts kills and restarts tributary, starts it while a member is down,
@@ -51,6 +55,7 @@ func TestRestarts(t *testing.T) {
 	later := w.podLine(c, "web-1")
 	w.shows("shop", "web", want[1], want[2], late, later)
 
+	w.stepAnotherCluster(a, b, want[1], want[2], late, later)
 	w.stepEditedConfiguration(a, b, c, []string{want[1], want[2], late, later})
 	w.must(w.proc.Stop(ctx))
 }
@@ -73,6 +78,57 @@ func (w *world) shopInEveryMember() (lines []string) {
 func (w *world) podLine(site *fleet.Site, name string) string {
 	w.Helper()
 	return line(site, w.pod(site, "shop", name, "web"), "ready+serving")
+}
+
+// stepAnotherCluster lets the kubeconfig of one member lead to another cluster while
+// tributary is away: the replicas tell which cluster the member was.
+func (w *world) stepAnotherCluster(a, b *fleet.Site, want ...string) {
+	w.Helper()
+	ctx := w.Context()
+	w.must(w.proc.Stop(ctx))
+	before := w.writes()
+	var right string
+	w.replaceConfig(func(s string) string { right = s; return strings.Replace(s, b.Kubeconfig, a.Kubeconfig, 1) })
+	w.must(w.proc.Start(ctx))
+	w.reports(b.Name(), "IdentityMismatch")
+	w.shows("shop", "web", want...)
+	if after := w.writes(); after != before {
+		w.Errorf("another cluster at the address of a member: %d writes, want 0", after-before)
+	}
+	w.must(w.proc.Stop(ctx))
+	w.replaceConfig(func(string) string { return right })
+	w.must(w.proc.Start(ctx))
+	w.reports(b.Name(), "")
+	w.shows("shop", "web", want...)
+	if after := w.writes(); after != before {
+		w.Errorf("the member is back: %d writes, want 0", after-before)
+	}
+}
+
+// reports waits until the status of a member has this reason.
+func (w *world) reports(cluster, reason string) {
+	w.Helper()
+	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
+		body, err := w.proc.Get(ctx, "/debug/status")
+		if err != nil {
+			return err
+		}
+		var status struct {
+			Clusters []struct {
+				Name, Reason string
+				Synced       bool
+			}
+		}
+		if err := json.Unmarshal(body, &status); err != nil {
+			return err
+		}
+		for _, c := range status.Clusters {
+			if c.Name == cluster && c.Reason == reason && (c.Synced || reason != "") {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s is to report %q: %s", cluster, reason, body)
+	})
 }
 
 // stepEditedConfiguration takes a member out and puts it back, and tries an

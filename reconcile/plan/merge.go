@@ -46,7 +46,7 @@ func Merge(key syncer.Key, contributions []Contribution, observed Observed, sett
 			r.Rejected = append(r.Rejected, ClusterRejection{Cluster: s.Cluster, Rejection: rejection})
 		}
 	}
-	r.Service = mergeService(shares, u, settings)
+	r.Service = mergeService(shares, u, observed, settings)
 	if settings.WriteEndpoints {
 		r.Endpoints = mergeEndpoints(shares, settings)
 	}
@@ -56,12 +56,12 @@ func Merge(key syncer.Key, contributions []Contribution, observed Observed, sett
 	return r
 }
 
-func mergeService(shares []*share, u union, settings Settings) ServiceSpec {
+func mergeService(shares []*share, u union, observed Observed, settings Settings) ServiceSpec {
 	spec := ServiceSpec{
 		Labels:      serviceLabels(shares[0].Service.Labels, settings.PassLabel),
 		Annotations: passedAnnotations(shares[0].Service.Annotations, settings.PassAnnotation),
 	}
-	spec.Annotations[AnnotationSources] = sourceRecord(shares, u)
+	spec.Annotations[AnnotationSources] = sourceRecord(shares, u, observed)
 	for _, p := range u.ports {
 		port := p.ServicePort
 		port.Target = p.target(shares)

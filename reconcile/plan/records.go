@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/netip"
 	"slices"
@@ -28,12 +29,33 @@ type source struct {
 	Family syncer.Family `json:"family,omitempty"`
 	// Annotations are those of the Service that say how the replica is shared.
 	Annotations map[string]string `json:"annotations,omitempty"`
+	// Identity is that of the member; see Contribution.
+	Identity string `json:"identity,omitempty"`
+	// AgedReady are addresses that stand as not ready although the member, when last
+	// seen, said otherwise: it has been silent for too long.
+	AgedReady []netip.Addr `json:"agedReady,omitempty"`
 }
 
-func sourceRecord(shares []*share, u union) string {
+// agedMost bounds what one share adds to the record: an object's annotations have
+// 256 KiB together.
+const agedMost = 5000
+
+// sourceRecord says who feeds a replica. A member whose identity may not be read at
+// the moment keeps the one on record.
+func sourceRecord(shares []*share, u union, observed Observed) string {
+	var recorded map[string]string
+	if slices.ContainsFunc(shares, func(s *share) bool { return s.Identity == "" }) {
+		recorded = Identities(observed)
+	}
 	sources := make([]source, len(shares))
 	for i, s := range shares {
-		sources[i] = source{s.Cluster, s.Source.String(), time.Unix(s.Service.Created, 0).UTC(), []string{}, s.EndpointsFamily, sharing(s.Service.Annotations)}
+		sources[i] = source{
+			Cluster: s.Cluster, Service: s.Source.String(), Created: time.Unix(s.Service.Created, 0).UTC(), Ports: []string{},
+			Family: s.EndpointsFamily, Annotations: sharing(s.Service.Annotations), Identity: cmp.Or(s.Identity, recorded[s.Cluster]),
+		}
+		if len(s.agedReady) <= agedMost {
+			sources[i].AgedReady = s.agedReady
+		}
 		for _, p := range u.ports {
 			if slices.Contains(p.feeders, s) {
 				sources[i].Ports = append(sources[i].Ports, p.Name)
@@ -54,6 +76,18 @@ func parseSources(record string) []source {
 		return nil
 	}
 	return slices.DeleteFunc(sources, func(s source) bool { return !validClusterName(s.Cluster) })
+}
+
+// Identities returns by which identity the clusters that feed a replica were known
+// when it was last written, for those of which it was.
+func Identities(observed Observed) map[string]string {
+	known := map[string]string{}
+	for _, s := range standingSources(observed) {
+		if s.Identity != "" {
+			known[s.Cluster] = s.Identity
+		}
+	}
+	return known
 }
 
 // onlyEndpoints begins an address record beside slices: addresses that no slice

@@ -57,14 +57,17 @@ func Recover(cluster string, observed Observed) []Contribution {
 		return nil
 	}
 	endpoints := r.endpoints()
+	aged := revive(endpoints, sources)
 	var out []Contribution
 	for i, s := range sources {
-		c := Contribution{Cluster: cluster, Unseen: true}
+		c := Contribution{Cluster: cluster, Identity: s.Identity, Unseen: true, Stale: aged}
 		c.Source, _ = syncer.ParseKey(s.Service)
 		c.Service = r.service(c.Source, s)
 		if i == 0 {
 			c.Endpoints = endpoints
-			c.Subsets, c.Truncated = r.verbatim(), r.truncated
+			if !aged {
+				c.Subsets, c.Truncated = r.verbatim(), r.truncated
+			}
 			c.Families = r.families()
 			if c.EndpointsFamily = s.Family; s.Ports == nil && len(r.mine) == 0 {
 				c.EndpointsFamily = familyOfAll(endpoints)
@@ -73,6 +76,25 @@ func Recover(cluster string, observed Observed) []Contribution {
 		out = append(out, c)
 	}
 	return out
+}
+
+// revive puts endpoints back into the state in which their member was last seen, if
+// they stand as not ready only because that was too long ago; and reports whether
+// there are such.
+func revive(endpoints []syncer.Endpoint, sources []source) bool {
+	ready := map[netip.Addr]bool{}
+	for _, s := range sources {
+		for _, addr := range s.AgedReady {
+			ready[addr] = true
+		}
+	}
+	aged := false
+	for i := range endpoints {
+		if e := &endpoints[i]; ready[e.Addr] && !e.Ready && !e.Terminating {
+			e.Ready, e.Serving, aged = true, true, true
+		}
+	}
+	return aged
 }
 
 // recovery is one run of Recover.

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -24,6 +25,9 @@ type share struct {
 	// endpoints are those that are left, ports renamed. The list of the
 	// contribution itself as long as nothing differs.
 	endpoints []syncer.Endpoint
+	// agedReady are the addresses that are written as not ready only because the
+	// member has been silent for too long.
+	agedReady []netip.Addr
 	// verbatim are hand-written subsets that may be taken as they are.
 	verbatim []syncer.Subset
 }

@@ -37,6 +37,7 @@ func age(shares []*share) (held []Held) {
 		switch {
 		case !s.Stale || !s.ready():
 		case fresh:
+			s.agedReady = readyOnes(s.endpoints)
 			s.limit(unreadied(s.endpoints))
 		default:
 			held = append(held, Held{s.Cluster, HeldStale})
@@ -70,6 +71,17 @@ func failOver(shares []*share) {
 			s.limit(nil)
 		}
 	}
+}
+
+func readyOnes(endpoints []syncer.Endpoint) []netip.Addr {
+	var ready []netip.Addr
+	for i := range endpoints {
+		if endpoints[i].Ready {
+			ready = append(ready, endpoints[i].Addr)
+		}
+	}
+	slices.SortFunc(ready, netip.Addr.Compare)
+	return slices.Compact(ready)
 }
 
 // unreadied returns the endpoints in a state in which no consumer uses them:
