@@ -105,7 +105,8 @@ func (m *Metrics) Changes() *Ring { return m.ring }
 // counted: when nothing had to be written and no live event was behind it (a
 // relist of a quiet fleet must be quiet), when no live event was behind it and
 // it is held as it was before, and when a key keeps failing (the first, second,
-// fourth, eighth … failure are told). Report what holds it before.
+// fourth, eighth … failure are told). Report what holds it before. Where no
+// records are to be kept, each is only counted.
 func (m *Metrics) Change(rec Record) (seq uint64) {
 	if m.known(rec.Cluster) {
 		m.changes.WithLabelValues(rec.Cluster, string(rec.Result)).Inc()
@@ -117,8 +118,9 @@ func (m *Metrics) Change(rec Record) (seq uint64) {
 		return 0
 	}
 	kept := &rec
-	seq = m.ring.Add(kept)
-	m.journal.write(kept)
+	if seq = m.ring.Add(kept); seq != 0 {
+		m.journal.write(kept)
+	}
 	return seq
 }
 

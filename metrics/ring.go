@@ -10,11 +10,11 @@ import (
 	"sync"
 )
 
-// Default bounds of a Ring.
-const (
-	defaultRecords = 10_000
-	defaultBytes   = 32 << 20
-)
+// DefaultRecords is how many records a Ring keeps unless it is told otherwise.
+const DefaultRecords = 10_000
+
+// defaultBytes is how many bytes of them.
+const defaultBytes = 32 << 20
 
 // Ring keeps the last change records, bounded in number and in bytes. All
 // methods are safe for concurrent use; records handed out are read-only.
@@ -43,15 +43,26 @@ type Ring struct {
 // bytes of them; 0 means 10,000 records and 32 MiB. The newest record is kept
 // whatever its size.
 func NewRing(records, bytes int) *Ring {
-	return &Ring{maxRecords: cmp.Or(records, defaultRecords), maxBytes: cmp.Or(bytes, defaultBytes)}
+	return &Ring{maxRecords: cmp.Or(records, DefaultRecords), maxBytes: cmp.Or(bytes, defaultBytes)}
+}
+
+// Keep sets how many records are kept, before the first is added. With 0 none is:
+// nothing is remembered, followed, exported or logged.
+func (r *Ring) Keep(records int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.maxRecords = records
 }
 
 // Add numbers the record, keeps it and wakes the followers. The ring owns the
-// record from then on.
+// record from then on. It returns 0 if no record is to be kept.
 func (r *Ring) Add(rec *Record) (seq uint64) {
 	size := rec.size()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.maxRecords == 0 {
+		return 0
+	}
 	r.last++
 	rec.Seq = r.last
 	for r.count > 0 && (r.count == r.maxRecords || r.bytes+size > r.maxBytes) {

@@ -4,14 +4,18 @@
 package metrics
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 func numbered(n int) *Record { return &Record{Service: strings.Repeat("x", n)} }
@@ -248,5 +252,18 @@ func TestEchoesAreBounded(t *testing.T) {
 	}
 	if len(e.seen) > maxEchoes || len(e.awaited) > maxEchoes {
 		t.Errorf("%d seen, %d awaited; bound is %d", len(e.seen), len(e.awaited), maxEchoes)
+	}
+}
+
+// TestKeepNone: with tracing turned off changes are counted, and nothing else.
+func TestKeepNone(t *testing.T) {
+	var out bytes.Buffer
+	m := New(Options{Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	m.Changes().Keep(0)
+	if seq := m.Change(written()); seq != 0 || len(m.Changes().All()) != 0 || out.Len() > 0 {
+		t.Errorf("record %d, kept %d, logged %q", seq, len(m.Changes().All()), out.String())
+	}
+	if n := testutil.ToFloat64(m.changes.WithLabelValues("idc-a", "written")); n != 1 {
+		t.Errorf("counted %v", n)
 	}
 }

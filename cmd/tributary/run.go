@@ -25,8 +25,13 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) in
 	fs := newFlagSet("run", "--config FILE [flags]", "Replicate the members' endpoints into the ingress cluster until SIGTERM.", stderr)
 	path := addConfigFlag(fs)
 	logs := addLogFlags(fs)
+	records := fs.Int("records", metrics.DefaultRecords, "how many change records are remembered for trace, the page and exported traces; 0: none, and none is logged")
 	if code, done := parseFlags(fs, args, stdout, stderr); done {
 		return code
+	}
+	if *records < 0 {
+		fmt.Fprintf(stderr, "tributary run: --records: %d is less than 0\n", *records)
+		return exitUsage
 	}
 	watcher, code := openConfig("run", *path, stderr)
 	if watcher == nil {
@@ -41,7 +46,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) in
 	for _, fault := range loaded.Faults() {
 		logger.Error("kubeconfig refused, this cluster waits until it is mended", "error", fault)
 	}
-	if err := replicate(ctx, watcher, *path, logger); err != nil {
+	if err := replicate(ctx, watcher, *path, *records, logger); err != nil {
 		printError(stderr, "run", err)
 		return exitFailed
 	}
@@ -67,7 +72,7 @@ func usable(loaded *config.Loaded) error {
 }
 
 // replicate wires everything together and owns its goroutines.
-func replicate(ctx context.Context, watcher *config.Watcher, path string, logger *slog.Logger) error {
+func replicate(ctx context.Context, watcher *config.Watcher, path string, records int, logger *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	address := watcher.Loaded().Config.Listen
@@ -76,6 +81,7 @@ func replicate(ctx context.Context, watcher *config.Watcher, path string, logger
 		return fmt.Errorf("%s: listen: cannot serve at %q: %w; free the address or choose another", path, address, err)
 	}
 	r := newReplicator(path, watcher.Loaded(), logger)
+	r.metrics.Changes().Keep(records)
 	pages := newPages(ctx, r, logger)
 	pages.serve(listener)
 	logger.Info("starting", "version", readBuildVersion().Version, "config", path, "listen", listener.Addr().String(), "clusters", len(watcher.Loaded().Config.Clusters))

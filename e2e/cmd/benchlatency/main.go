@@ -5,7 +5,8 @@
 // API server acknowledged a change of a pod the ingress cluster shows it:
 // through tributary, and through a null relay that does the least any
 // replicator must do. The arms take turns on the same clusters (A B A B), so
-// that their ratio holds although the machine's speed drifts.
+// that their ratio holds although the machine's speed drifts. With -tracing the
+// arms are tributary with everything that change records can go to, and without.
 package main
 
 import (
@@ -39,6 +40,7 @@ type settings struct {
 	turn      int
 	pause     time.Duration
 	strict    bool
+	tracing   bool
 }
 
 func main() {
@@ -52,11 +54,16 @@ func main() {
 	flag.IntVar(&s.turn, "turn", 50, "samples until the arms change")
 	flag.DurationVar(&s.pause, "pause", 5*time.Millisecond, "pause between samples")
 	flag.BoolVar(&s.strict, "strict", false, "exit 1 when a goal is missed beyond what chance explains")
+	flag.BoolVar(&s.tracing, "tracing", false, "measure tributary with all of its tracing on against none, in place of the null relay")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	met, err := run(ctx, s)
+	measured := run
+	if s.tracing {
+		measured = runTracing
+	}
+	met, err := measured(ctx, s)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "benchlatency:", err)
 		os.Exit(1)
@@ -78,7 +85,7 @@ func run(ctx context.Context, s settings) (met bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	tributary, err := startTributary(ctx, f, s.tributary)
+	tributary, err := startTributary(ctx, f, fleet.TributaryOptions{Binary: s.tributary})
 	if err != nil {
 		return false, err
 	}
@@ -150,7 +157,7 @@ func prepare(ctx context.Context, f *fleet.Fleet) ([]latency.Arm, error) {
 	return arms, nil
 }
 
-func startTributary(ctx context.Context, f *fleet.Fleet, binary string) (*fleet.Tributary, error) {
+func startTributary(ctx context.Context, f *fleet.Fleet, o fleet.TributaryOptions) (*fleet.Tributary, error) {
 	port, err := cluster.FreePort()
 	if err != nil {
 		return nil, err
@@ -159,7 +166,8 @@ func startTributary(ctx context.Context, f *fleet.Fleet, binary string) (*fleet.
 	if err := f.WriteConfig(config, fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
 		return nil, err
 	}
-	p, err := fleet.StartTributary(ctx, fleet.TributaryOptions{Binary: binary, Config: config, Dir: f.Dir})
+	o.Config, o.Dir = config, f.Dir
+	p, err := fleet.StartTributary(ctx, o)
 	if err != nil {
 		return nil, err
 	}
