@@ -122,7 +122,7 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 			return metrics.Held, errFight
 		}
 		var receipts []receipt
-		receipts, err = r.writer.execute(ctx, &p.plan)
+		receipts, err = r.writer.execute(ctx, &p.plan, func() { r.queue.Yield(ctx, p.item.Lane) })
 		r.book(p, receipts)
 		switch {
 		case err == nil && p.plan.Again:

@@ -63,10 +63,11 @@ type receipt struct {
 	err  error
 }
 
-// execute carries out a plan stage by stage and stops at the first stage that
-// fails. The receipts are in the order of the actions; err joins their errors.
-func (w *writer) execute(ctx context.Context, p *plan.Plan) (receipts []receipt, err error) {
+// execute carries out a plan stage by stage, each after a call of yield, and stops at
+// the first stage that fails. The receipts are in the order of the actions; err joins their errors.
+func (w *writer) execute(ctx context.Context, p *plan.Plan, yield func()) (receipts []receipt, err error) {
 	for _, stage := range p.Stages {
+		yield()
 		done := w.executeStage(ctx, p.Replica, stage)
 		receipts = append(receipts, done...)
 		var errs []error

@@ -61,7 +61,7 @@ func (q *Queue) lockedMay(lane Lane) bool {
 	if q.busy[Addition]+q.busy[Bulk] >= q.opts.Workers-q.opts.Reserve {
 		return false
 	}
-	return lane != Bulk || q.busy[Bulk] < q.opts.BulkMax
+	return lane != Bulk || q.busy[Bulk] < q.lockedBulk()
 }
 
 // lockedHand turns an entry that was just taken into a worker's Item.
@@ -70,7 +70,7 @@ func (q *Queue) lockedHand(e *entry) Item {
 	e.state = stateWorking
 	e.asked = false
 	b := &e.working
-	q.busy[b.lane]++
+	q.lockedBusy(b.lane, 1)
 	return Item{
 		Key: e.key, Lane: b.lane, Causes: b.causes, Dropped: b.dropped,
 		FirstArrival: b.first, Enqueued: b.enqueued, Attempt: e.failures,

@@ -5,16 +5,19 @@ package lanes
 
 import "time"
 
-// Options set up a Queue. The zero value is usable: 16 workers, 4 of them at
-// most in bulk work, 4 reserved for removals.
+// Options set up a Queue. The zero value is usable: 24 workers, 12 of them at
+// most in bulk work and 4 beside live changes, 6 reserved for removals.
 type Options struct {
-	// Workers is how many goroutines call Get. 0 means 16.
+	// Workers is how many goroutines call Get. 0 means 24.
 	Workers int
-	// BulkMax is how many keys of the bulk lane may be in work at once: enough to
-	// fill a cluster quickly, few enough that the API server's queues stay short
-	// for the urgent lanes. At least 1, at most Workers-1 (with one worker: 1).
-	// 0 means a quarter of Workers.
+	// BulkMax is how many keys of the bulk lane may be in work at once while nothing
+	// else is: enough to keep an API server busy. At least 1, at most Workers-1 (with
+	// one worker: 1). 0 means half of Workers.
 	BulkMax int
+	// BulkBeside is the same for the time of live changes: few enough that the API
+	// server's queues stay short for them. At least 1, at most BulkMax. 0 means a
+	// third of BulkMax.
+	BulkBeside int
 	// Reserve is how many workers only removals may use: bulk and additions
 	// together never hold more than Workers-Reserve. 0 means a quarter of
 	// Workers; with one worker nothing can be reserved.
@@ -39,15 +42,19 @@ type Observer interface {
 func (o Options) withDefaults() Options {
 	o.Backoff = o.Backoff.withDefaults()
 	if o.Workers <= 0 {
-		o.Workers = 16
+		o.Workers = 24
 	}
 	if o.BulkMax <= 0 {
-		o.BulkMax = o.Workers / 4
+		o.BulkMax = o.Workers / 2
 	}
 	if o.Reserve <= 0 {
 		o.Reserve = max(1, o.Workers/4)
 	}
 	o.Reserve = min(o.Reserve, o.Workers-1)
 	o.BulkMax = max(1, min(o.BulkMax, o.Workers-1, o.Workers-o.Reserve))
+	if o.BulkBeside <= 0 {
+		o.BulkBeside = o.BulkMax / 3
+	}
+	o.BulkBeside = max(1, min(o.BulkBeside, o.BulkMax))
 	return o
 }

@@ -29,6 +29,10 @@ type Queue struct {
 	backoff heap
 	// busy counts the entries with a worker by the lane they were taken from.
 	busy [laneCount]int
+	// live is when a key that is not bulk was last taken or ended; calm is closed when
+	// none is in work any more, and nil while none is.
+	live time.Time
+	calm chan struct{}
 	lag  lag
 	// idle are workers blocked in Get, last come first served: a warm goroutine
 	// is cheaper than a cold one.
@@ -166,7 +170,7 @@ func (q *Queue) Done(key syncer.Key) {
 		return
 	}
 	now := time.Now()
-	q.busy[e.working.lane]--
+	q.lockedBusy(e.working.lane, -1)
 	q.lag.clear(&e.working)
 	e.working = batch{}
 	e.failures = 0
@@ -190,7 +194,7 @@ func (q *Queue) Retry(item Item, after time.Duration) {
 		return
 	}
 	now := time.Now()
-	q.busy[e.working.lane]--
+	q.lockedBusy(e.working.lane, -1)
 	e.asked, e.failedAt = after > 0, now
 	q.lockedRejoin(e)
 	var delay time.Duration

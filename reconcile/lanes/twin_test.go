@@ -20,6 +20,7 @@ import (
 // twin is the queue without any cleverness: one map, and every question is
 // answered by looking at all of it.
 type twin struct {
+	live    time.Time
 	opts    Options
 	entries map[syncer.Key]*twinEntry
 	seq     int
@@ -129,7 +130,7 @@ func (t *twin) take() (key syncer.Key, found bool) {
 	for k, e := range t.entries {
 		if !e.isReady() ||
 			e.pending.lane != Removal && shared >= t.opts.Workers-t.opts.Reserve ||
-			e.pending.lane == Bulk && bulk >= t.opts.BulkMax {
+			e.pending.lane == Bulk && bulk >= t.bulkMost() {
 			continue
 		}
 		if o := t.entries[key]; !found || cmp.Or(cmp.Compare(e.pending.lane, o.pending.lane), cmp.Compare(e.seq, o.seq)) < 0 {
@@ -139,12 +140,28 @@ func (t *twin) take() (key syncer.Key, found bool) {
 	if found {
 		e := t.entries[key]
 		e.working, e.pending, e.asked = e.pending, nil, false
+		t.notice(e.working.lane)
 	}
 	return key, found
 }
 
+// notice remembers when a live change was last taken or ended.
+func (t *twin) notice(lane Lane) {
+	if lane != Bulk {
+		t.live = time.Now()
+	}
+}
+
+func (t *twin) bulkMost() int {
+	if t.busy(Removal)+t.busy(Addition) > 0 || time.Since(t.live) < calmAfter {
+		return t.opts.BulkBeside
+	}
+	return t.opts.BulkMax
+}
+
 func (t *twin) done(key syncer.Key) {
 	e := t.entries[key]
+	t.notice(e.working.lane)
 	e.working, e.failures = nil, 0
 	if e.pending == nil {
 		delete(t.entries, key)
@@ -156,6 +173,7 @@ func (t *twin) done(key syncer.Key) {
 func (t *twin) retry(key syncer.Key, asked bool, due time.Time) {
 	e := t.entries[key]
 	w, p := e.working, e.pending
+	t.notice(w.lane)
 	e.working, e.pending, e.due, e.asked, e.failedAt = nil, w, due, asked, time.Now()
 	if !asked {
 		e.failures++
