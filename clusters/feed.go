@@ -109,6 +109,26 @@ func (f *feed) announce(dirty []store.Dirty, c metrics.Cause, bulk bool) {
 	}
 }
 
+// keep tells of a change that a guard keeps from having an effect: the replicas
+// are looked at, nothing is found to write, and that is on record.
+func (f *feed) keep(replicas []syncer.Key, cause metrics.Cause) {
+	if len(replicas) == 0 || !f.m.health.synced.Load() {
+		return
+	}
+	dirty := make([]store.Dirty, len(replicas))
+	for i, replica := range replicas {
+		dirty[i] = store.Dirty{Replica: replica, Effect: syncer.Addition}
+	}
+	f.m.opts.Sink.Dirty(f.m.name, dirty, cause, !cause.Live)
+}
+
+// missing describes an object that a list lacks and that is kept.
+func (f *feed) missing(kind string, key syncer.Key, uid string, at time.Time) metrics.Cause {
+	c := f.cause(kind, "missing", at)
+	c.Namespace, c.Name, c.UID, c.Kept = key.Namespace, key.Name, uid, string(HoldList)
+	return c
+}
+
 // event counts an event and notes the contact.
 func (f *feed) event(resource string, e listwatch.EventMeta) {
 	f.m.health.heard(e.Arrival)

@@ -17,7 +17,13 @@ type podsHandler struct{ *feed }
 
 // Replaced implements listwatch.Handler.
 func (h podsHandler) Replaced(items []store.Versioned[syncer.Pod], r listwatch.Replacement) {
-	h.listed(h.m.protect.podList(items, r), h.cause("Pod", "relist", r.Finished))
+	dirty, missing := h.m.protect.podList(items, r)
+	h.listed(dirty, h.cause("Pod", "relist", r.Finished))
+	for _, p := range missing {
+		cause := h.missing("Pod", p.Key, p.UID, r.Finished)
+		cause.IP = firstIP(p)
+		h.keep(h.m.store.ReplicasOf(p.Key), cause)
+	}
 	h.m.protect.listed(kindPods, r)
 	h.fill(fillPods, r.Finished)
 }
@@ -25,9 +31,14 @@ func (h podsHandler) Replaced(items []store.Versioned[syncer.Pod], r listwatch.R
 // Upserted implements listwatch.Handler.
 func (h podsHandler) Upserted(p store.Versioned[syncer.Pod], e listwatch.EventMeta) {
 	h.event(resourcePods.Resource, e)
-	dirty, others := h.m.protect.upsertPod(p)
+	dirty, others, kept := h.m.protect.upsertPod(p)
 	if len(dirty) > 0 {
 		h.live(dirty, h.podCause(&p.Object, e))
+	}
+	if kept != "" {
+		cause := h.podCause(&p.Object, e)
+		cause.Kept = string(kept)
+		h.keep(h.m.store.ReplicasOf(p.Object.Key), cause)
 	}
 	h.live(others, h.cause("Cluster", "panic", e.Arrival))
 }
@@ -60,10 +71,15 @@ func (h podsHandler) podCause(p *syncer.Pod, e listwatch.EventMeta) metrics.Caus
 	default:
 		c.State = "not ready"
 	}
-	if len(p.IPs) > 0 && p.IPs[0].Addr.IsValid() {
-		c.IP = p.IPs[0].Addr.String()
-	}
+	c.IP = firstIP(p)
 	return c
+}
+
+func firstIP(p *syncer.Pod) string {
+	if len(p.IPs) == 0 || !p.IPs[0].Addr.IsValid() {
+		return ""
+	}
+	return p.IPs[0].Addr.String()
 }
 
 // servicesHandler takes in the Services of a member.
@@ -71,7 +87,11 @@ type servicesHandler struct{ *feed }
 
 // Replaced implements listwatch.Handler.
 func (h servicesHandler) Replaced(items []store.Versioned[syncer.Service], r listwatch.Replacement) {
-	h.listed(h.m.protect.serviceList(items, r), h.cause("Service", "relist", r.Finished))
+	dirty, missing := h.m.protect.serviceList(items, r)
+	h.listed(dirty, h.cause("Service", "relist", r.Finished))
+	for _, a := range missing {
+		h.keep([]syncer.Key{a.Replica}, h.missing("Service", a.Service.Key, a.Service.UID, r.Finished))
+	}
 	h.servicesChanged()
 	h.m.protect.listed(kindServices, r)
 	h.fill(fillServices, r.Finished)

@@ -31,6 +31,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type sink struct {
 	mu    sync.Mutex
 	calls []sinkCall
+	// kept counts the reports of what a guard kept from having an effect, by reason.
+	kept map[string]int
 }
 
 type sinkCall struct {
@@ -43,6 +45,13 @@ type sinkCall struct {
 func (s *sink) Dirty(cluster string, dirty []store.Dirty, cause metrics.Cause, bulk bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if cause.Kept != "" {
+		if s.kept == nil {
+			s.kept = map[string]int{}
+		}
+		s.kept[cause.Kept] += len(dirty)
+		return
+	}
 	s.calls = append(s.calls, sinkCall{cluster, slices.Clone(dirty), cause, bulk})
 }
 
@@ -162,6 +171,17 @@ func (w *world) wantState(name string, state State, reason Reason) {
 	if s := w.status(name); s.State != state || s.Reason != reason {
 		w.t.Errorf("%s is %s %q (%v), want %s %q", name, s.State, s.Reason, s.LastError, state, reason)
 	}
+}
+
+// wantKept checks how many changes were reported as kept since the last call.
+func (w *world) wantKept(reason HoldReason, want int) {
+	w.t.Helper()
+	w.sink.mu.Lock()
+	defer w.sink.mu.Unlock()
+	if got := w.sink.kept; got[string(reason)] != want || len(got) > 1 {
+		w.t.Errorf("kept were %v; want %d for %s", got, want, reason)
+	}
+	w.sink.kept = nil
 }
 
 func (w *world) wantDirty(want ...string) {

@@ -13,8 +13,9 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// podList takes in a complete list of pods.
-func (p *protection) podList(items []store.Versioned[syncer.Pod], r listwatch.Replacement) []store.Dirty {
+// podList takes in a complete list of pods. missing are those that it lacks and
+// that are kept from now on.
+func (p *protection) podList(items []store.Versioned[syncer.Pod], r listwatch.Replacement) (dirty []store.Dirty, missing []*syncer.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, rv := p.m.store, store.Revision(r.ResourceVersion)
@@ -29,22 +30,26 @@ func (p *protection) podList(items []store.Versioned[syncer.Pod], r listwatch.Re
 			}
 		}
 		l.keep(now, again)
-		return s.PlanReplacePods(known, rv).Apply(func(store.AbsentPod) bool { return true })
+		return s.PlanReplacePods(known, rv).Apply(func(store.AbsentPod) bool { return true }), nil
 	}
 	p.readiness.List(now, p.limits, s, p.pod, items)
 	plan := s.PlanReplacePods(items, rv)
 	d := l.looks.Look(now, p.limits, loss(plan.Impact, l.empty))
-	dirty := plan.Apply(p.keepPods(plan, d))
+	dirty = plan.Apply(p.keepPods(plan, d, func(a store.AbsentPod) {
+		if !a.Held {
+			missing = append(missing, a.Pod)
+		}
+	}))
 	p.readiness.Recount(s.Pods())
 	held, _ := s.Held()
 	l.decided(now, d, held)
-	return dirty
+	return dirty, missing
 }
 
 // keepPods says which pods stay although a list lacks them: those of replicas
 // that would lose endpoints. One whose deletion had begun, or whose address
-// another pod has by now, does not.
-func (p *protection) keepPods(plan *store.PodReplacement, d guard.Decision) func(store.AbsentPod) bool {
+// another pod has by now, does not. kept is called for each that does.
+func (p *protection) keepPods(plan *store.PodReplacement, d guard.Decision, kept func(store.AbsentPod)) func(store.AbsentPod) bool {
 	if d.Verdict == guard.Pass {
 		return nil
 	}
@@ -53,7 +58,11 @@ func (p *protection) keepPods(plan *store.PodReplacement, d guard.Decision) func
 		if a.Reused || a.Pod.Terminating() || d.Confirmed && a.Held {
 			return false
 		}
-		return slices.ContainsFunc(p.m.store.ReplicasOf(a.Pod.Key), func(replica syncer.Key) bool { return contains(losing, replica) })
+		stays := slices.ContainsFunc(p.m.store.ReplicasOf(a.Pod.Key), func(replica syncer.Key) bool { return contains(losing, replica) })
+		if stays {
+			kept(a)
+		}
+		return stays
 	}
 }
 
@@ -63,8 +72,9 @@ func contains(keys []syncer.Key, key syncer.Key) bool {
 	return found
 }
 
-// serviceList takes in a complete list of Services.
-func (p *protection) serviceList(items []store.Versioned[syncer.Service], r listwatch.Replacement) []store.Dirty {
+// serviceList takes in a complete list of Services. missing are those that it lacks
+// and that are kept from now on.
+func (p *protection) serviceList(items []store.Versioned[syncer.Service], r listwatch.Replacement) (dirty []store.Dirty, missing []store.AbsentService) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, rv := p.m.store, store.Revision(r.ResourceVersion)
@@ -79,19 +89,25 @@ func (p *protection) serviceList(items []store.Versioned[syncer.Service], r list
 			}
 		}
 		l.keep(now, again)
-		return s.PlanReplaceServices(known, rv).Apply(func(store.AbsentService) bool { return true })
+		return s.PlanReplaceServices(known, rv).Apply(func(store.AbsentService) bool { return true }), nil
 	}
 	plan := s.PlanReplaceServices(items, rv)
 	d := l.looks.Look(now, p.limits, loss(plan.Impact, l.empty))
 	var keep func(store.AbsentService) bool
 	if d.Verdict != guard.Pass {
 		losing := plan.Impact.Losing
-		keep = func(a store.AbsentService) bool { return contains(losing, a.Replica) && !(d.Confirmed && a.Held) }
+		keep = func(a store.AbsentService) bool {
+			stays := contains(losing, a.Replica) && !(d.Confirmed && a.Held)
+			if stays && !a.Held {
+				missing = append(missing, a)
+			}
+			return stays
+		}
 	}
-	dirty := plan.Apply(keep)
+	dirty = plan.Apply(keep)
 	_, held := s.Held()
 	l.decided(now, d, held)
-	return dirty
+	return dirty, missing
 }
 
 func loss(i store.Impact, empty bool) guard.Loss {

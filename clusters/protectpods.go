@@ -17,17 +17,33 @@ import (
 var errOverfull = errors.New("the cluster has more objects of a kind than maxObjects allows")
 
 // upsertPod takes in a pod of a watch event. others are replicas that are dirty
-// because more than this pod is taken anew: a panic has begun.
-func (p *protection) upsertPod(v store.Versioned[syncer.Pod]) (dirty, others []store.Dirty) {
+// because more than this pod is taken anew: a panic has begun. kept is why the pod
+// is kept ready that turned not ready by this event.
+func (p *protection) upsertPod(v store.Versioned[syncer.Pod]) (dirty, others []store.Dirty, kept HoldReason) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	held := p.m.store.Pod(v.Object.Key)
 	if pods, _ := p.m.store.Size(); held == nil && p.full(kindPods, pods) {
-		return nil, nil
+		return nil, nil, ""
 	}
+	before := p.keeps(v.Object.Key)
 	taken, restore := p.readiness.Saw(time.Now(), p.limits, p.m.store, held, v)
 	dirty = p.m.store.UpsertPod(taken)
-	return dirty, p.retake(restore)
+	if before == "" {
+		kept = p.keeps(v.Object.Key)
+	}
+	return dirty, p.retake(restore), kept
+}
+
+// keeps is why a pod is kept ready, if it is. The caller holds mu.
+func (p *protection) keeps(pod syncer.Key) HoldReason {
+	switch panic, silentNode := p.readiness.Keeps(pod); {
+	case panic:
+		return HoldPanic
+	case silentNode:
+		return HoldSilentNode
+	}
+	return ""
 }
 
 // deletePod takes in the deletion of a pod, which nothing holds back.

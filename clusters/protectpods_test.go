@@ -32,6 +32,7 @@ func TestAllNodesFallSilent(t *testing.T) {
 		if !w.status("a").Panic {
 			t.Error("no panic in the status")
 		}
+		w.wantKept(HoldPanic, 15) // 18 had turned before it was noticed, and were put back
 		w.set.Relist("a") // a list shows the same
 		w.pass(time.Hour)
 		w.wantReady(20, 12, 1)
@@ -88,6 +89,7 @@ func TestSilentNodeIsHeldForAWhile(t *testing.T) {
 		w.wantReady(20, 12, 1)
 		w.wantHolds("a node_silent")
 		w.wantDirty()
+		w.wantKept(HoldSilentNode, 3)
 		a.put(notReady(newPod("shop", "web", 2))) // the node speaks: its containers are not ready
 		a.put(newPod("shop", "web", 3))
 		w.pass(0)

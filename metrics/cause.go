@@ -17,7 +17,8 @@ type Cause struct {
 	Name            string `json:"name,omitempty"`
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Event is "added", "modified", "deleted", "relist", "resync", "config", "repair".
+	// Event is "added", "modified", "deleted", "relist", "resync", "config", "repair",
+	// or "missing": a list lacks it.
 	Event string `json:"event"`
 	// State is what a pod had become: "ready", "not ready", "terminating" or
 	// "gone". Empty for other kinds, and where it is not known.
@@ -25,6 +26,9 @@ type Cause struct {
 	// IP is the pod's address, so that the story of an address can name its pod;
 	// empty for other kinds.
 	IP string `json:"ip,omitempty"`
+	// Kept is the reason for which a guard keeps the event from having an effect: one
+	// of HoldReasons. Empty where none does.
+	Kept string `json:"kept,omitempty"`
 	// Arrival is when the event was read off the wire; its monotonic reading is
 	// what latencies are computed from.
 	Arrival time.Time `json:"arrival"`

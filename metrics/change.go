@@ -135,6 +135,24 @@ func first(causes []Cause) int {
 	return best
 }
 
+// hold reports whether the change had no effect because a guard kept one of its
+// causes from having it. It is held then, and not dropped: what stands is not what
+// the member shows.
+func (r *Record) hold() bool {
+	if r.Result != Dropped {
+		return false
+	}
+	kept := r.Cause
+	for i := 0; kept.Kept == "" && i < len(r.Causes); i++ {
+		kept = r.Causes[i]
+	}
+	if kept.Kept == "" {
+		return false
+	}
+	r.Result, r.Error = Held, kept.Kept+": "+meaning(kept.Kept)+"; to let it pass: tributary release --cluster "+kept.Cluster
+	return true
+}
+
 // Computed stamps the end of computing: the plan is known, writing begins.
 func (r *Record) Computed(at time.Time) {
 	r.Stages.Compute = max(0, at.Sub(r.Cause.Arrival)-r.Stages.Queue)

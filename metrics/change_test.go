@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // noon is when records of the tests happen; in another zone than UTC, because
@@ -197,6 +199,41 @@ func TestLogLineIsTheRecord(t *testing.T) {
 	delete(record, "time")
 	if !reflect.DeepEqual(line, record) {
 		t.Errorf("log line %v\nrecord   %v", line, record)
+	}
+}
+
+// TestKeptChangesAreHeld: a guard that keeps an event from having an effect makes
+// of "nothing to write" a change that is held, told also after a list.
+func TestKeptChangesAreHeld(t *testing.T) {
+	m := New(Options{})
+	change := func(result Result, kept string, live bool) *Record {
+		causes := []Cause{podCause("web-1", "modified", "not ready", "10.2.3.4", at(0)), podCause("web-2", "modified", "not ready", "10.2.3.5", at(1))}
+		causes[1].Kept = kept
+		for i := range causes {
+			causes[i].Live = live
+		}
+		rec := Begin("shop", "web", "addition", causes, 0, at(2))
+		rec.End(at(3), result, nil)
+		if m.Change(rec) == 0 {
+			return nil
+		}
+		return m.Changes().All()[len(m.Changes().All())-1]
+	}
+	if rec := change(Dropped, "mass_not_ready", true); rec.Result != Held ||
+		rec.Error != "mass_not_ready: panic: too many pods turned not ready at once and are kept ready; to let it pass: tributary release --cluster idc-a" {
+		t.Errorf("%s: %s", rec.Result, rec.Error)
+	}
+	if rec := change(Dropped, "list_shrank", false); rec == nil || rec.Result != Held {
+		t.Errorf("what a list lacks: %+v", rec)
+	}
+	if rec := change(Written, "mass_not_ready", true); rec.Result != Written || rec.Error != "" {
+		t.Errorf("%s: %s", rec.Result, rec.Error)
+	}
+	if rec := change(Dropped, "", false); rec != nil {
+		t.Errorf("a relist is told: %+v", rec)
+	}
+	if n := testutil.ToFloat64(m.changes.WithLabelValues("idc-a", "held")); n != 2 {
+		t.Errorf("%v held changes are counted", n)
 	}
 }
 

@@ -50,6 +50,16 @@ func releaseOf(h *HeldChange) string {
 	return ""
 }
 
+// meaning is what a reason means.
+func meaning(name string) string {
+	for _, reason := range HoldReasons() {
+		if reason.Name == name {
+			return reason.Means
+		}
+	}
+	return "kept as it was"
+}
+
 // heldValues explains the label of held_changes in the reference.
 func heldValues() string {
 	var b strings.Builder

@@ -65,6 +65,7 @@ func (c *Cause) appendJSON(b []byte) []byte {
 	b = appendField(b, "event", c.Event)
 	b = appendOptional(b, "state", c.State)
 	b = appendOptional(b, "ip", c.IP)
+	b = appendOptional(b, "kept", c.Kept)
 	b = appendTime(append(b, `,"arrival":`...), c.Arrival)
 	b = strconv.AppendBool(append(b, `,"live":`...), c.Live)
 	return append(b, '}')

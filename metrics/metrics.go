@@ -108,18 +108,19 @@ func (m *Metrics) Changes() *Ring { return m.ring }
 // fourth, eighth … failure are told). Report what holds it before. Where no
 // records are to be kept, each is only counted.
 func (m *Metrics) Change(rec Record) (seq uint64) {
+	kept := rec.hold()
 	if m.known(rec.Cluster) {
 		m.changes.WithLabelValues(rec.Cluster, string(rec.Result)).Inc()
 		if rec.Result == Written && rec.Cause.Live {
 			m.observe(&rec)
 		}
 	}
-	if !m.telling(&rec) {
+	if !m.telling(&rec) && !kept {
 		return 0
 	}
-	kept := &rec
-	if seq = m.ring.Add(kept); seq != 0 {
-		m.journal.write(kept)
+	told := &rec
+	if seq = m.ring.Add(told); seq != 0 {
+		m.journal.write(told)
 	}
 	return seq
 }

@@ -148,6 +148,12 @@ func (r *Readiness) note(now time.Time, l Limits, w World, held *syncer.Pod, v P
 	return false
 }
 
+// Keeps says for what a pod is kept ready that is not: a panic or a silent node.
+func (r *Readiness) Keeps(pod syncer.Key) (panic, silentNode bool) {
+	d := r.down[pod]
+	return d != nil && d.panic, d != nil && !d.panic && d.kept()
+}
+
 // view is a pod as it is to be taken.
 func (r *Readiness) view(v PodVersion) PodVersion {
 	if d := r.down[v.Object.Key]; d != nil {

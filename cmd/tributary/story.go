@@ -77,6 +77,8 @@ func seen(cause metrics.Cause, what effect) string {
 	switch {
 	case cause.State != "":
 		return "seen " + cause.State
+	case cause.Event == "missing":
+		return "missing in a list"
 	case cause.Kind == "Pod" && cause.Event == "deleted":
 		return "seen gone"
 	}
