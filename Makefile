@@ -103,8 +103,9 @@ bench: ## benchmarks of the hot path
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: bench-latency
-bench-latency: build ## tributary against a null relay on real clusters, interleaved
+bench-latency: build ## tributary against a null relay on real clusters, interleaved; then what tracing costs
 	cd e2e && go run ./cmd/benchlatency -tributary $(CURDIR)/bin/tributary
+	cd e2e && go run ./cmd/benchlatency -tracing -tributary $(CURDIR)/bin/tributary
 
 .PHONY: clean
 clean: ## remove what build made (the cluster binary's cache stays)

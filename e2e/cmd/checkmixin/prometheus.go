@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -115,9 +116,10 @@ func (p *prometheus) query(ctx context.Context, expr string) ([]sample, error) {
 
 // target is something that is scraped.
 type target struct {
-	Labels    map[string]string `json:"labels"`
-	Health    string            `json:"health"`
-	LastError string            `json:"lastError"`
+	Labels     map[string]string `json:"labels"`
+	ScrapePool string            `json:"scrapePool"`
+	Health     string            `json:"health"`
+	LastError  string            `json:"lastError"`
 }
 
 // targets returns what a job scrapes now.
@@ -127,8 +129,9 @@ func (p *prometheus) targets(ctx context.Context, job string) ([]target, error) 
 			Active []target `json:"activeTargets"`
 		} `json:"data"`
 	}
-	err := p.get(ctx, "/api/v1/targets?state=active&scrapePool="+url.QueryEscape(job), &answer)
-	return answer.Data.Active, err
+	// That the server selects the pool is younger than Debian's Prometheus.
+	err := p.get(ctx, "/api/v1/targets?state=active", &answer)
+	return slices.DeleteFunc(answer.Data.Active, func(t target) bool { return t.ScrapePool != job }), err
 }
 
 // alert is an alert that is pending or firing.
