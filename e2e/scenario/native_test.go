@@ -6,60 +6,117 @@ package scenario
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"golang.org/x/sync/errgroup"
 
 	"tributary.dev/tributary/e2e/cluster"
 	"tributary.dev/tributary/e2e/fleet"
 	"tributary.dev/tributary/e2e/fleet/fleettest"
 )
 
+// The backlog of the throttled controller manager. Stock flags allow 20 requests a
+// second; the few Services of a quick run need fewer to be slow.
+var (
+	nativeServices = flag.Int("native.services", 40, "Services that are relabelled while the member's controller manager is throttled")
+	nativeQPS      = flag.Float64("native.qps", 2, "requests a second of the throttled controller manager")
+)
+
 // TestObserveNative holds a member's own controller manager against what
 // Tributary computes: a healthy one is level, a throttled one runs behind.
 func TestObserveNative(t *testing.T) {
-	const backlog = 40
 	w := newWorld(t)
 	ctx := t.Context()
 	a := w.fleet.Member("idc-a")
 	w.must(a.CreateNamespaces(ctx, "shop"))
-	w.must(a.Create(ctx, fleet.NewService("shop", "web")))
-	for i := range backlog {
-		w.must(a.Create(ctx, fleet.NewService("shop", fmt.Sprintf("other-%d", i))))
+	objects := []metav1.Object{fleet.NewService("shop", "web")}
+	for i := range *nativeServices {
+		objects = append(objects, fleet.NewService("shop", fmt.Sprintf("other-%d", i)))
 	}
-	w.pod(a, "shop", "web-0", "web")
+	w.must(a.Create(ctx, objects...))
+	web := w.pod(a, "shop", "web-0", "web")
 	healthy := w.controllerManager(a, "--kube-api-qps=500", "--kube-api-burst=500")
 	w.must(os.WriteFile(w.config, []byte(w.plainConfig("- name: idc-a\n  kubeconfig: "+a.Kubeconfig+"\n  observeNative: true\n  nativeTolerance: 1s\n")), 0o600))
 	w.start()
-	w.native("level with it", func(n native) bool { return n.BehindSeconds == 0 && n.DifferingCount == 0 })
+	level := func(n native) bool { return n.BehindSeconds == 0 && n.DifferingCount == 0 }
+	w.native("level with it", soon, level)
 	for range 5 {
 		w.must(a.MarkNotReady(ctx, "shop", "web-0"))
 		w.must(a.MarkReady(ctx, "shop", "web-0"))
 	}
-	w.native("level with it again", func(n native) bool { return n.BehindSeconds == 0 && n.DifferingCount == 0 })
-	metrics, err := w.proc.Get(ctx, "/metrics")
-	w.must(err)
-	if !strings.Contains(string(metrics), `tributary_native_lag_seconds_count{cluster="idc-a"}`) {
+	w.native("level with it again", soon, level)
+	if n := w.nativeLags(); n == 0 {
 		t.Error("no lag was measured on a healthy controller manager")
 	}
 
 	healthy.Kill()
-	w.controllerManager(a, "--kube-api-qps=2", "--kube-api-burst=1")
+	w.controllerManager(a, fmt.Sprintf("--kube-api-qps=%v", *nativeQPS), "--kube-api-burst=1")
 	w.relabel(a)
 	w.must(a.MarkNotReady(ctx, "shop", "web-0"))
-	w.native("2 s behind, with both lists of shop/web", func(n native) bool {
+	turned := time.Now()
+	drained := time.Duration(float64(*nativeServices) / *nativeQPS * float64(time.Second))
+	var peak float64
+	w.native("behind by much of the backlog, with both lists of shop/web", drained+soon, func(n native) bool {
+		peak = max(peak, n.BehindSeconds)
 		for _, d := range n.Differing {
-			if d.Service == "web" && n.BehindSeconds > 2 {
+			if d.Service == "web" && n.BehindSeconds > min(2, drained.Seconds()/8) {
 				return len(d.Ours) == 1 && len(d.Theirs) == 1 && d.Ours[0] != d.Theirs[0]
 			}
 		}
 		return false
 	})
+	ours := w.notReadyInIngress(web)
+	w.native("level when the backlog is worked off", 2*drained+soon, func(n native) bool {
+		peak = max(peak, n.BehindSeconds)
+		return level(n)
+	})
+	if peak < drained.Seconds()/4 {
+		t.Errorf("at most %.1f s behind, while %d Services at %v a second take %v", peak, *nativeServices, *nativeQPS, drained)
+	}
+	t.Logf("%d Services at %v requests a second: the member's own controller manager was %.1f s behind at most, and level after %.1f s; the ingress cluster had the change after %v",
+		*nativeServices, *nativeQPS, peak, time.Since(turned).Seconds(), ours)
 	w.must(w.proc.Stop(ctx))
+}
+
+// notReadyInIngress returns how long the last change took by which the pod's
+// address turned not ready in the ingress cluster.
+func (w *world) notReadyInIngress(pod *corev1.Pod) time.Duration {
+	w.Helper()
+	body, err := w.proc.Get(w.Context(), "/debug/changes?result=written&limit=1&ip="+pod.Status.PodIP)
+	w.must(err)
+	var record struct {
+		Unreadied []string
+		Stages    map[string]float64 `json:"stages_ms"`
+	}
+	w.must(json.Unmarshal(body, &record))
+	if len(record.Unreadied) != 1 {
+		w.Errorf("the last change of %s is %s", pod.Status.PodIP, body)
+	}
+	return time.Duration(record.Stages["total"] * float64(time.Millisecond))
+}
+
+// nativeLags is how many lags of idc-a's controller manager were measured.
+func (w *world) nativeLags() int {
+	w.Helper()
+	page, err := w.proc.Get(w.Context(), "/metrics")
+	w.must(err)
+	for line := range strings.Lines(string(page)) {
+		if text, ok := strings.CutPrefix(line, `tributary_native_lag_seconds_count{cluster="idc-a"} `); ok {
+			n, err := strconv.Atoi(strings.TrimSpace(text))
+			w.must(err)
+			return n
+		}
+	}
+	return 0
 }
 
 // native is what a status says of one member's own controllers.
@@ -73,9 +130,12 @@ type native struct {
 }
 
 // native waits until the status of idc-a says so.
-func (w *world) native(what string, holds func(native) bool) {
+func (w *world) native(what string, patience time.Duration, holds func(native) bool) {
 	w.Helper()
-	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
+	pace := time.NewTicker(200 * time.Millisecond) // a status may name hundreds of Services
+	defer pace.Stop()
+	fleettest.Eventually(w.T, patience, func(ctx context.Context) error {
+		<-pace.C
 		body, err := w.proc.Get(ctx, "/debug/status")
 		if err != nil {
 			return err
@@ -85,7 +145,7 @@ func (w *world) native(what string, holds func(native) bool) {
 			return err
 		}
 		if len(status.Clusters) != 1 || status.Clusters[0].Native == nil || !holds(*status.Clusters[0].Native) {
-			return fmt.Errorf("want the controller manager %s: %s", what, body)
+			return fmt.Errorf("want the controller manager %s: %.2000s", what, body)
 		}
 		return nil
 	})
@@ -117,12 +177,17 @@ func (w *world) relabel(site *fleet.Site) {
 	w.Helper()
 	list, err := site.Client.CoreV1().Services("shop").List(w.Context(), metav1.ListOptions{})
 	w.must(err)
+	group, ctx := errgroup.WithContext(w.Context())
+	group.SetLimit(16)
 	for i := range list.Items {
 		if list.Items[i].Name == "web" {
 			continue
 		}
 		list.Items[i].Labels = map[string]string{"relabelled": "yes"}
-		_, err := site.Client.CoreV1().Services("shop").Update(w.Context(), &list.Items[i], metav1.UpdateOptions{})
-		w.must(err)
+		group.Go(func() error {
+			_, err := site.Client.CoreV1().Services("shop").Update(ctx, &list.Items[i], metav1.UpdateOptions{})
+			return err
+		})
 	}
+	w.must(group.Wait())
 }
