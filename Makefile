@@ -52,6 +52,7 @@ faults: build ## a quick share of every fault on real clusters, judged by their 
 
 .PHONY: e2e
 e2e: scenario ## every test on real clusters, at full size: also every fault and scale
+	cd e2e && $(E2E_TEST) -timeout 1h -run TestObserveNative ./scenario -native.services 1000 -native.qps 5
 	cd e2e && $(E2E_TEST) -timeout 2h ./fault -full -seed $(SEED)
 	cd e2e && $(E2E_TEST) -timeout 1h ./scale -services 5000
 
