@@ -6,6 +6,7 @@
 package reconcile
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -85,6 +86,34 @@ func TestHangingWriteHoldsOnlyItsKey(t *testing.T) {
 	}
 	g.settle()
 	g.expect(web, "10.0.0.2")
+}
+
+// More writes hang than there are workers: what would be answered does not wait for
+// their time to run out, as long as others have stalled.
+func TestHangingWritesAreRelieved(t *testing.T) {
+	g := newGround(t, "a")
+	g.options.RequestTimeout, g.options.Grace = 20*time.Second, time.Millisecond
+	g.options.Queue.Workers = 2
+	g.start()
+	other := syncer.Key{Namespace: "shop", Name: "other"}
+	var hanging []syncer.Key
+	for i := range 3 {
+		hanging = append(hanging, syncer.Key{Namespace: "shop", Name: fmt.Sprint("hangs-", i)})
+	}
+	for _, key := range append(hanging, other) {
+		g.set("a", service(key, 1, 8080), pod(key, "10.0.0.1", true), pod(key, "10.0.0.2", true))
+	}
+	g.settle()
+	g.hang(1<<20, false, func(r apitest.Request) bool { return strings.HasPrefix(r.Name, "hangs") })
+	for _, key := range hanging {
+		g.set("a", service(key, 1, 8080), pod(key, "10.0.0.2", true))
+	}
+	start := time.Now()
+	g.set("a", service(other, 1, 8080), pod(other, "10.0.0.2", true))
+	g.wait("the other key is written", func() bool { endpoints, _ := g.addresses(other); return slices.Equal(endpoints, []string{"10.0.0.2"}) })
+	if took := time.Since(start); took > 8*stalledAfter {
+		t.Errorf("the other key took %v", took)
+	}
 }
 
 // A write whose outcome is unknown is followed by somebody's edit of the object:

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"tributary.dev/tributary/metrics"
@@ -21,6 +22,10 @@ import (
 // queue: conflicts are settled at once, but not for ever.
 const maxPasses = 5
 
+// stalledAfter is when a worker whose requests are not answered gets a substitute: far
+// beyond what a busy API server takes, so that it is not asked for more meanwhile.
+const stalledAfter = time.Second
+
 // work is one worker: it takes keys until ctx is done and ends them with the
 // longer-lived writing context.
 func (r *Reconciler) work(ctx, writing context.Context) {
@@ -31,10 +36,37 @@ func (r *Reconciler) work(ctx, writing context.Context) {
 			return
 		}
 		taken := time.Now()
+		relieved := r.relieve(ctx, writing, item)
 		if asked := r.process(writing, item, taken); probe && !asked {
 			r.gate.unused()
 		}
 		r.recorder.WorkDone(item.Lane.String(), time.Since(taken))
+		if relieved() {
+			return
+		}
+	}
+}
+
+// relieve starts another worker when the item takes long, so that requests which
+// nobody answers hold up nothing else. The function that it returns is to be called
+// when the item has ended, and tells whether that worker goes on in the caller's place.
+func (r *Reconciler) relieve(ctx, writing context.Context, item lanes.Item) (relieved func() bool) {
+	var mu sync.Mutex
+	ended, replaced := false, false
+	timer := time.AfterFunc(stalledAfter, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !ended && r.queue.Stall(item) {
+			replaced = true
+			r.workers.Go(func() { r.work(ctx, writing) }) // while the caller still counts
+		}
+	})
+	return func() bool {
+		timer.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
+		return replaced
 	}
 }
 

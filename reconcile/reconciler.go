@@ -75,6 +75,8 @@ type Reconciler struct {
 	opts     Options
 	settings atomic.Pointer[Settings]
 	queue    *lanes.Queue
+	// workers are those that Run started, and the substitutes of stalled ones.
+	workers  sync.WaitGroup
 	view     *view
 	observer *observer
 	writer   *writer
@@ -123,18 +125,18 @@ func New(opts Options) *Reconciler {
 // goroutines have. Nothing is written before the ingress cluster was listed.
 func (r *Reconciler) Run(ctx context.Context) {
 	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
-	var watches, workers sync.WaitGroup
+	var watches sync.WaitGroup
 	watches.Go(func() { r.Observe(watching) })
 	if r.WaitForSync(ctx) == nil {
 		writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
 		stop := context.AfterFunc(ctx, r.queue.ShutDown)
-		workers.Go(func() { r.events.run(ctx) })
+		r.workers.Go(func() { r.events.run(ctx) })
 		for range r.queue.Workers() {
-			workers.Go(func() { r.work(ctx, writing) })
+			r.workers.Go(func() { r.work(ctx, writing) })
 		}
 		<-ctx.Done()
 		grace := time.AfterFunc(r.opts.Grace, stopWriting)
-		workers.Wait()
+		r.workers.Wait()
 		grace.Stop()
 		stopWriting()
 		stop()

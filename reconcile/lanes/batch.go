@@ -31,6 +31,7 @@ type Item struct {
 	Attempt int
 
 	readySince time.Time
+	turn       uint64
 }
 
 // batch is the merged wish for one key: what waits, or what a worker holds.

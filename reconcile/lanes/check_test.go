@@ -67,15 +67,24 @@ func (q *Queue) checkBackoff() (err error) {
 
 func (q *Queue) checkWork() (err error) {
 	var busy [laneCount]int
+	stalled := 0
 	for _, e := range q.entries {
-		if e.state == stateWorking {
+		if e.stalled {
+			stalled++
+		}
+		if e.state == stateWorking && !e.stalled {
 			busy[e.working.lane]++
-		} else if !e.working.enqueued.IsZero() {
+		} else if e.state != stateWorking && e.stalled {
+			err = errors.Join(err, fmt.Errorf("%v is stalled in state %d", e.key, e.state))
+		} else if e.state != stateWorking && !e.working.enqueued.IsZero() {
 			err = errors.Join(err, fmt.Errorf("%v: work left in state %d", e.key, e.state))
 		}
 	}
 	if busy != q.busy {
 		err = errors.Join(err, fmt.Errorf("busy is %v, want %v", q.busy, busy))
+	}
+	if stalled != q.stalled || stalled > q.opts.Stalls {
+		err = errors.Join(err, fmt.Errorf("%d are stalled, counted are %d", stalled, q.stalled))
 	}
 	if busy[Bulk] > q.opts.BulkMax || busy[Bulk]+busy[Addition] > max(1, q.opts.Workers-q.opts.Reserve) {
 		err = errors.Join(err, fmt.Errorf("busy is %v, more than %+v allows", busy, q.opts))

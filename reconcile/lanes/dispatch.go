@@ -71,10 +71,11 @@ func (q *Queue) lockedHand(e *entry) Item {
 	e.asked = false
 	b := &e.working
 	q.lockedBusy(b.lane, 1)
+	e.turn++
 	return Item{
 		Key: e.key, Lane: b.lane, Causes: b.causes, Dropped: b.dropped,
 		FirstArrival: b.first, Enqueued: b.enqueued, Attempt: e.failures,
-		readySince: e.readySince,
+		readySince: e.readySince, turn: e.turn,
 	}
 }
 
@@ -144,11 +145,11 @@ func (q *Queue) Waiting() int {
 	return len(q.backoff)
 }
 
-// Working is the number of keys that a worker holds.
+// Working is the number of keys that a worker holds, stalled or not.
 func (q *Queue) Working() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.busy[Removal] + q.busy[Addition] + q.busy[Bulk]
+	return q.busy[Removal] + q.busy[Addition] + q.busy[Bulk] + q.stalled
 }
 
 // OldestAge is how long the first key of the lane has been ready in it; 0 when

@@ -15,8 +15,11 @@ type entry struct {
 	state state
 	// pending is what the next attempt is for; empty unless pending.enqueued is set.
 	pending batch
-	// working is what a worker holds; only in state working.
+	// working is what a worker holds; only in state working. turn counts the workers
+	// that the key was with, stalled says that this one has no place among the busy.
 	working batch
+	turn    uint64
+	stalled bool
 	// failures in a row, and the end of the last failed attempt.
 	failures int
 	failedAt time.Time

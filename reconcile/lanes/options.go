@@ -8,7 +8,8 @@ import "time"
 // Options set up a Queue. The zero value is usable: 24 workers, 12 of them at
 // most in bulk work and 4 beside live changes, 6 reserved for removals.
 type Options struct {
-	// Workers is how many goroutines call Get. 0 means 24.
+	// Workers is how many goroutines call Get, substitutes of stalled ones aside. 0
+	// means 24.
 	Workers int
 	// BulkMax is how many keys of the bulk lane may be in work at once while nothing
 	// else is: enough to keep an API server busy. At least 1, at most Workers-1 (with
@@ -22,6 +23,9 @@ type Options struct {
 	// together never hold more than Workers-Reserve. 0 means a quarter of
 	// Workers; with one worker nothing can be reserved.
 	Reserve int
+	// Stalls is how many keys may be with stalled workers; see Queue.Stall. 0 means
+	// three times Workers.
+	Stalls  int
 	Backoff Backoff
 	// Observer is told what happens; nil: nobody is.
 	Observer Observer
@@ -49,6 +53,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Reserve <= 0 {
 		o.Reserve = max(1, o.Workers/4)
+	}
+	if o.Stalls <= 0 {
+		o.Stalls = 3 * o.Workers
 	}
 	o.Reserve = min(o.Reserve, o.Workers-1)
 	o.BulkMax = max(1, min(o.BulkMax, o.Workers-1, o.Workers-o.Reserve))

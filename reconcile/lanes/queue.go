@@ -27,8 +27,10 @@ type Queue struct {
 	ready [laneCount]fifo
 	// backoff holds the entries in state waiting, by due time.
 	backoff heap
-	// busy counts the entries with a worker by the lane they were taken from.
-	busy [laneCount]int
+	// busy counts the entries with a worker by the lane they were taken from, but for
+	// those that are stalled.
+	busy    [laneCount]int
+	stalled int
 	// live is when a key that is not bulk was last taken or ended; calm is closed when
 	// none is in work any more, and nil while none is.
 	live time.Time
@@ -170,7 +172,7 @@ func (q *Queue) Done(key syncer.Key) {
 		return
 	}
 	now := time.Now()
-	q.lockedBusy(e.working.lane, -1)
+	q.lockedFree(e)
 	q.lag.clear(&e.working)
 	e.working = batch{}
 	e.failures = 0
@@ -194,7 +196,7 @@ func (q *Queue) Retry(item Item, after time.Duration) {
 		return
 	}
 	now := time.Now()
-	q.lockedBusy(e.working.lane, -1)
+	q.lockedFree(e)
 	e.asked, e.failedAt = after > 0, now
 	q.lockedRejoin(e)
 	var delay time.Duration

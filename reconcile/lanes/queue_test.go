@@ -139,6 +139,40 @@ func TestBulkAndAdditionsLeaveWorkersForRemovals(t *testing.T) {
 	})
 }
 
+func TestStalledKeysGiveTheirPlaceToOthers(t *testing.T) {
+	bubble(t, Options{Workers: 4, Reserve: 2, Stalls: 2}, func(t *testing.T, q *Queue) {
+		for i := range 6 {
+			q.Add(key(fmt.Sprint(i)), Addition, live("a"))
+		}
+		held := []Item{mustGet(t, q), mustGet(t, q)}
+		noneFor(t, q, time.Minute)
+		for _, item := range held {
+			if !q.Stall(item) || q.Stall(item) {
+				t.Error("a key stalls once")
+			}
+		}
+		held = append(held, mustGet(t, q), mustGet(t, q))
+		noneFor(t, q, time.Minute)
+		if q.Stall(held[2]) {
+			t.Error("more are stalled than may be")
+		}
+		if n := q.Working(); n != 4 {
+			t.Errorf("%d keys in work, want 4", n)
+		}
+		q.Done(held[0].Key) // its place was given away already
+		noneFor(t, q, time.Minute)
+		q.Retry(held[1], 0)
+		for range 2 {
+			q.Done(held[2].Key)
+			held[2] = mustGet(t, q)
+		}
+		q.Done(held[2].Key)
+		if again := mustGet(t, q); again.Key != held[1].Key || q.Stall(held[1]) {
+			t.Errorf("took %v, or an item stalls that has ended", again.Key)
+		}
+	})
+}
+
 func TestRetryBacksOffAndResetsOnSuccess(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, q *Queue) {
 		q.Add(key("web"), Removal, live("a"))

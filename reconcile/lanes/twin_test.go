@@ -33,6 +33,7 @@ type twinEntry struct {
 	failures         int
 	failedAt         time.Time
 	asked            bool
+	stalled          bool
 }
 
 type twinBatch struct {
@@ -118,11 +119,35 @@ func (t *twin) advance() {
 
 func (t *twin) busy(lane Lane) (n int) {
 	for _, e := range t.entries {
-		if e.working != nil && e.working.lane == lane {
+		if e.working != nil && !e.stalled && e.working.lane == lane {
 			n++
 		}
 	}
 	return n
+}
+
+func (t *twin) stall(key syncer.Key) bool {
+	stalled := 0
+	for _, e := range t.entries {
+		if e.stalled {
+			stalled++
+		}
+	}
+	e := t.entries[key]
+	if e.stalled || stalled >= t.opts.Stalls {
+		return false
+	}
+	t.ends(e)
+	e.stalled = true
+	return true
+}
+
+// ends notes that a key leaves work.
+func (t *twin) ends(e *twinEntry) {
+	if !e.stalled {
+		t.notice(e.working.lane)
+	}
+	e.stalled = false
 }
 
 func (t *twin) take() (key syncer.Key, found bool) {
@@ -161,7 +186,7 @@ func (t *twin) bulkMost() int {
 
 func (t *twin) done(key syncer.Key) {
 	e := t.entries[key]
-	t.notice(e.working.lane)
+	t.ends(e)
 	e.working, e.failures = nil, 0
 	if e.pending == nil {
 		delete(t.entries, key)
@@ -173,7 +198,7 @@ func (t *twin) done(key syncer.Key) {
 func (t *twin) retry(key syncer.Key, asked bool, due time.Time) {
 	e := t.entries[key]
 	w, p := e.working, e.pending
-	t.notice(w.lane)
+	t.ends(e)
 	e.working, e.pending, e.due, e.asked, e.failedAt = nil, w, due, asked, time.Now()
 	if !asked {
 		e.failures++
@@ -208,7 +233,7 @@ func (t *twin) oldest() map[string]time.Time {
 // play runs a random history against the queue and its twin.
 func play(t *testing.T, seed uint64, steps int) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	q := New(Options{Workers: 2 + rng.IntN(5), Backoff: Backoff{Base: 50 * time.Millisecond, Max: 2 * time.Second}})
+	q := New(Options{Workers: 2 + rng.IntN(5), Stalls: 1 + rng.IntN(3), Backoff: Backoff{Base: 50 * time.Millisecond, Max: 2 * time.Second}})
 	tw := &twin{opts: q.opts, entries: map[syncer.Key]*twinEntry{}}
 	var held []Item
 	for step := range steps {
@@ -217,7 +242,7 @@ func play(t *testing.T, seed uint64, steps int) {
 		time.Sleep(time.Duration(1 + rng.IntN(1000)))
 		synctest.Wait()
 		tw.advance()
-		switch op := rng.IntN(10); {
+		switch op := rng.IntN(11); {
 		case op < 4:
 			key := syncer.Key{Namespace: "ns", Name: fmt.Sprint(rng.IntN(7))}
 			lane := lanes[rng.IntN(laneCount)]
@@ -227,14 +252,19 @@ func play(t *testing.T, seed uint64, steps int) {
 			}
 			q.Add(key, lane, c)
 			tw.add(key, lane, c)
-		case op < 6:
+		case op < 5 && len(held) > 0:
+			item := held[rng.IntN(len(held))]
+			if got, want := q.Stall(item), tw.stall(item.Key); got != want {
+				t.Fatalf("step %d: %v stalls: %v, want %v", step, item.Key, got, want)
+			}
+		case op < 7:
 			held = append(held, takeBoth(t, q, tw)...)
-		case op < 8 && len(held) > 0:
+		case op < 9 && len(held) > 0:
 			i := rng.IntN(len(held))
 			q.Done(held[i].Key)
 			tw.done(held[i].Key)
 			held = slices.Delete(held, i, i+1)
-		case op < 9 && len(held) > 0:
+		case op < 10 && len(held) > 0:
 			i := rng.IntN(len(held))
 			after := time.Duration(rng.IntN(2)*rng.IntN(4)) * time.Second
 			retryBoth(t, q, tw, held[i], after)
