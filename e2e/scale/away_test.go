@@ -24,7 +24,7 @@ func shaken(i int) bool  { return i%10 == 7 }
 // removals first.
 func (w *world) away() {
 	w.Helper()
-	down := 10 * time.Second
+	down := 5 * time.Second
 	if *services >= 2000 {
 		down = time.Minute
 	}
@@ -52,7 +52,13 @@ func (w *world) away() {
 	want := count(func(i int) bool { return !removed(i) })
 	w.eventually(3*time.Minute, "the bulk replicas are as the member demands", func(ctx context.Context) (bool, error) {
 		_, ready, err := w.ready(ctx)
-		return ready == want && w.idle(), err
+		if err == nil && ready != want {
+			err = fmt.Errorf("%d are ready, want %d", ready, want)
+		}
+		if err != nil {
+			return false, err
+		}
+		return w.caughtUp(ctx)
 	})
 	w.figure("caught up %.1f s after the API server was ready again", time.Since(back).Seconds())
 	w.checkCatchUp(bulkWrites(w.writes()[before:]))
@@ -80,9 +86,9 @@ func (w *world) heap() float64 {
 	return least
 }
 
-// idle reports whether tributary has no Service left to look at.
-func (w *world) idle() bool {
-	return w.metric("tributary_sync_lag_seconds", `cluster="`+bulk+`"`) == 0
+// caughtUp reports whether every change of the bulk member is written.
+func (w *world) caughtUp(context.Context) (bool, error) {
+	return w.is("tributary_sync_lag_seconds", `cluster="`+bulk+`"`, 0)
 }
 
 func (w *world) checkCatchUp(writes []cluster.Write) {

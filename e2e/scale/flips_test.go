@@ -44,7 +44,7 @@ func (w *world) session() *latency.Session {
 // done closes (nil: no longer). It ends with the pod ready.
 func (w *world) flip(s *latency.Session, removals int, done <-chan struct{}) (f flips) {
 	w.Helper()
-	pause := time.NewTicker(5 * time.Millisecond)
+	pause := time.NewTicker(15 * time.Millisecond) // what is measured is the wait, not the load of the probe
 	defer pause.Stop()
 	for {
 		for _, into := range []*[]time.Duration{&f.removals, &f.additions} {

@@ -5,6 +5,7 @@ package scale
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,48 +13,72 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"tributary.dev/tributary/e2e/latency"
 )
 
 // The least removals that a p99 is taken of.
 const enoughFlips = 120
 
-// TestManyServices takes one fleet through all steps: each needs what the one before
-// it has left, and a fleet of thousands of Services is expensive to fill.
+// ours selects what tributary has made.
+const ours = "app.kubernetes.io/managed-by=tributary"
+
+// TestManyServices takes one fleet through all steps, of which each needs what the
+// fill has left: a fleet of thousands of Services is expensive to fill. To see one
+// step alone: -run TestManyServices/away.
 func TestManyServices(t *testing.T) {
 	w := newWorld(t)
 	w.prepareProbe()
 	w.populate()
-	bare := w.bareFill(*services)
-	w.start(w.quiet)
+	bare := w.bareFill(*services / 5)
+	w.start(setup{clusters: []entry{of(w.quiet)}})
 	s := w.session()
 	w.flip(s, 20, nil) // warm
 	idle := w.flip(s, enoughFlips, nil)
-	w.overtakeFill(func(done <-chan struct{}) flips { return w.flip(s, enoughFlips, done) }, idle, bare)
+	w.fill(s, idle, bare)
+	w.prepareSentinel()
+	step := func(name string, do func()) {
+		t.Run(name, func(t *testing.T) {
+			defer func(parent *testing.T) { w.T = parent }(w.T)
+			w.T = t
+			do()
+		})
+	}
+	step("rewrite", func() { w.rewrite(s, idle) })
+	step("resync", func() { w.resync(s, idle) })
 	s.Close()
-	w.large()
-	w.zero()
-	w.away()
+	step("large", w.large)
+	step("rounds", w.rounds)
+	step("ready", w.readyAgain)
+	step("zero", w.zero)
+	step("away", w.away)
 }
 
-// overtakeFill adds the bulk member: all its Services are filled, while removals of
-// the quiet member overtake them.
-func (w *world) overtakeFill(flip func(done <-chan struct{}) flips, idle flips, bare float64) {
+// fill adds the bulk member: a fifth of its Services with nothing else to do, the
+// others while removals of the quiet member overtake them.
+func (w *world) fill(s *latency.Session, idle flips, bare float64) {
 	w.Helper()
-	done, rate := w.watchFill(*services)
-	w.must(w.fleet.WriteConfig(w.config, w.listen, w.quiet, w.bulk))
-	busy := flip(done)
-	<-done
-	w.compare("filling", busy, idle, 4)
-	ours := rate()
-	w.figure("cold fill: %.0f replicas a second; a bare loop of 16 workers: %.0f; ratio %.2f", ours, bare, ours/bare)
+	added := func(event watch.EventType, _ *corev1.Endpoints) bool { return event == watch.Added }
+	first := []string{bulkNamespace(0), bulkNamespace(1)}
+	n := count(func(i int) bool { return slices.Contains(first, bulkNamespace(i)) })
+	done, rate := w.watchBulk(n, added)
+	w.must(w.write(setup{clusters: []entry{of(w.quiet), of(w.bulk, first...)}}))
+	w.wait(done, "the first replicas are made")
+	w.figure("cold fill: %.0f replicas a second; a bare loop of 16 workers: %.0f; ratio %.2f", rate(), bare, rate()/bare)
+
+	done, rate = w.watchBulk(*services-n, added)
+	w.setup = setup{clusters: []entry{of(w.quiet), of(w.bulk)}}
+	w.must(w.write(w.setup))
+	busy := w.flip(s, enoughFlips, done)
+	w.wait(done, "all replicas are made")
+	w.compare("replicas are made", busy, idle, 4)
+	w.figure("cold fill with removals overtaking it: %.0f replicas a second; ratio %.2f", rate(), rate()/bare)
 	want := count(func(i int) bool { return !unready(i) })
 	w.eventually(time.Minute, "the bulk replicas are as the member demands", func(ctx context.Context) (bool, error) {
 		all, ready, err := w.ready(ctx)
 		return all == *services && ready == want, err
 	})
-	if n := len(bulkWrites(w.writes())); n != 3**services {
-		w.Errorf("%d writes for %d new replicas, want 3 for each", n, *services)
-	}
+	w.once(bulkWrites(w.writes()), 3**services)
 }
 
 // count counts the bulk pods of a group.
@@ -66,11 +91,15 @@ func count(group func(int) bool) (n int) {
 	return n
 }
 
-// watchFill watches bulk Endpoints come up. done closes with the n-th; rate is then
-// replicas a second, from the first to the last.
-func (w *world) watchFill(n int) (done <-chan struct{}, rate func() float64) {
+// watchBulk watches Endpoints of bulk replicas. done closes with the n-th event that
+// counts; rate is then replicas a second, from the first to the last.
+func (w *world) watchBulk(n int, counts func(watch.EventType, *corev1.Endpoints) bool) (done <-chan struct{}, rate func() float64) {
 	w.Helper()
-	stream, err := w.fleet.Ingress.Client.CoreV1().Endpoints("").Watch(w.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=tributary"})
+	// Without a revision the watch would begin with what stands.
+	client := w.fleet.Ingress.Client.CoreV1().Endpoints("")
+	list, err := client.List(w.Context(), metav1.ListOptions{Limit: 1})
+	w.must(err)
+	stream, err := client.Watch(w.Context(), metav1.ListOptions{LabelSelector: ours, ResourceVersion: list.ResourceVersion})
 	w.must(err)
 	finished := make(chan struct{})
 	var first, last time.Time
@@ -80,7 +109,7 @@ func (w *world) watchFill(n int) (done <-chan struct{}, rate func() float64) {
 		seen := 0
 		for event := range stream.ResultChan() {
 			e, ok := event.Object.(*corev1.Endpoints)
-			if !ok || event.Type != watch.Added || !strings.HasPrefix(e.Namespace, "bulk-") {
+			if !ok || !strings.HasPrefix(e.Namespace, "bulk-") || !counts(event.Type, e) {
 				continue
 			}
 			if last = time.Now(); seen == 0 {
@@ -92,4 +121,14 @@ func (w *world) watchFill(n int) (done <-chan struct{}, rate func() float64) {
 		}
 	}()
 	return finished, func() float64 { return float64(n-1) / last.Sub(first).Seconds() }
+}
+
+// wait returns when done is closed.
+func (w *world) wait(done <-chan struct{}, what string) {
+	w.Helper()
+	select {
+	case <-done:
+	case <-time.After(3 * time.Minute):
+		w.Fatalf("it is not true that %s", what)
+	}
 }

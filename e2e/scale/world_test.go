@@ -44,13 +44,18 @@ type world struct {
 	config string
 	listen string
 	proc   *fleet.Tributary
+	// setup is what the configuration file says since the fill.
+	setup setup
 	// users are the names under which tributary has been let in.
 	users map[string]bool
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	f := fleettest.Start(t, fleet.Options{Members: []string{quiet, bulk}, Audit: true})
+	f := fleettest.Start(t, fleet.Options{Members: []string{quiet, bulk}, Audit: true, Adjust: func(_ string, o *cluster.Options) {
+		// By default an API server that is asked to end waits a minute for watches to end.
+		o.APIServerFlags = append(o.APIServerFlags, "--shutdown-watch-termination-grace-period=2s", "--shutdown-send-retry-after")
+	}})
 	port, err := cluster.FreePort()
 	if err != nil {
 		t.Fatal(err)
@@ -68,10 +73,10 @@ func (w *world) must(err error) {
 	}
 }
 
-// start runs tributary with the members and waits until it is ready.
-func (w *world) start(members ...*fleet.Site) {
+// start runs tributary and waits until it is ready.
+func (w *world) start(s setup) {
 	w.Helper()
-	w.must(w.fleet.WriteConfig(w.config, w.listen, members...))
+	w.must(w.write(s))
 	w.proc = fleettest.RunTributary(w.T, fleet.TributaryOptions{Config: w.config, Binary: *binary})
 	w.must(w.proc.WaitReady(w.Context()))
 }
@@ -91,7 +96,9 @@ func (w *world) populate() {
 	var all []metav1.Object
 	var ready, starting []*corev1.Pod
 	for i := range *services {
-		all = append(all, fleet.NewService(bulkNamespace(i), bulkName(i)))
+		service := fleet.NewService(bulkNamespace(i), bulkName(i))
+		service.Labels = map[string]string{tier: "web"}
+		all = append(all, service)
 		pod := fleet.NewPod(bulkNamespace(i), bulkName(i), bulkName(i))
 		if unready(i) {
 			starting = append(starting, pod)
@@ -159,7 +166,7 @@ func bulkWrites(writes []cluster.Write) []cluster.Write {
 
 // ready counts the bulk replicas, and those of them with a ready address.
 func (w *world) ready(ctx context.Context) (all, ready int, err error) {
-	list, err := w.fleet.Ingress.Client.CoreV1().Endpoints("").List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=tributary", ResourceVersion: "0"})
+	list, err := w.fleet.Ingress.Client.CoreV1().Endpoints("").List(ctx, metav1.ListOptions{LabelSelector: ours, ResourceVersion: "0"})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -183,16 +190,28 @@ func (w *world) eventually(limit time.Duration, what string, cond func(ctx conte
 	defer cancel()
 	ticker := time.NewTicker(250 * time.Millisecond)
 	defer ticker.Stop()
+	var last error
 	for {
 		ok, err := cond(ctx)
 		if ok && err == nil {
 			return
 		}
+		if ctx.Err() == nil {
+			last = err
+		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			w.Fatalf("after %v it is not true that %s; last error: %v", limit, what, err)
+			w.Fatalf("after %v it is not true that %s; last error: %v", limit, what, last)
 		}
+	}
+}
+
+// often is eventually for what costs little to ask.
+func (w *world) often(limit time.Duration, what string, cond func(ctx context.Context) error) {
+	w.Helper()
+	if err := fleet.Eventually(w.Context(), limit, cond); err != nil {
+		w.Fatalf("%s: %v", what, err)
 	}
 }
 

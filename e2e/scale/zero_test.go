@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -63,9 +62,8 @@ func mark(ctx context.Context, site *fleet.Site, namespace, pod string, ready bo
 // a bulk replica.
 func (w *world) zero() {
 	w.Helper()
-	w.prepareSentinel()
 	ctx := w.Context()
-	restart := func(p *cluster.Process) { w.must(p.Restart(ctx)) }
+	restart := func(p *cluster.Process) { p.Kill(); w.must(p.Start(ctx)) }
 	relist := func(site *fleet.Site) {
 		w.must(site.Compact(ctx))
 		restart(site.APIServer())
@@ -74,13 +72,14 @@ func (w *world) zero() {
 		name string
 		do   func()
 	}{
-		{"tributary is restarted", func() { restart(w.proc.Process); w.must(w.proc.WaitReady(ctx)) }},
+		{"tributary is restarted", func() { w.must(w.proc.Restart(ctx)); w.must(w.proc.WaitReady(ctx)) }},
 		{"tributary is killed and started", func() { w.proc.Kill(); w.must(w.proc.Start(ctx)); w.must(w.proc.WaitReady(ctx)) }},
-		{"another setting makes it look at all replicas", w.resync},
-		{"the member's API server is restarted", func() { restart(w.bulk.APIServer()) }},
-		{"the member's past is compacted, its API server restarted", func() { w.listsAgain(func() { relist(w.bulk) }) }},
-		{"the ingress cluster's API server is restarted", func() { restart(w.fleet.Ingress.APIServer()) }},
-		{"the ingress cluster's past is compacted, its API server restarted", func() { relist(w.fleet.Ingress) }},
+		{"the member's API server is restarted", func() { w.must(w.bulk.APIServer().Restart(ctx)) }},
+		{"the ingress cluster's API server is restarted", func() { w.must(w.fleet.Ingress.APIServer().Restart(ctx)) }},
+		{"the member's API server is killed and started", func() { restart(w.bulk.APIServer()) }},
+		{"the member's past is compacted, its API server killed and started", func() { w.listsAgain(func() { relist(w.bulk) }) }},
+		{"the ingress cluster's API server is killed and started", func() { restart(w.fleet.Ingress.APIServer()) }},
+		{"the ingress cluster's past is compacted, its API server killed and started", func() { relist(w.fleet.Ingress) }},
 		{"the member's credential is another", func() { w.rotate(w.bulk, fleet.MemberRules()...) }},
 		{"the ingress cluster's credential is another", func() { w.rotate(w.fleet.Ingress, fleet.IngressRules()...) }},
 	}
@@ -96,21 +95,6 @@ func (w *world) zero() {
 		w.figure("%.1f s: %s: %d writes to %d bulk replicas, %d for what was changed meanwhile", time.Since(start).Seconds(), step.name, len(bulkWrites(after[seen:])), *services, len(after)-seen)
 		seen = len(after)
 	}
-}
-
-// resync edits a setting that concerns every replica and changes none.
-func (w *world) resync() {
-	w.Helper()
-	text, err := os.ReadFile(w.config)
-	w.must(err)
-	text = append(text, "replicas:\n  maxEndpointsPerSlice: 99\n"...)
-	temp := filepath.Join(w.fleet.Dir, "next.yaml")
-	w.must(os.WriteFile(temp, text, 0o600))
-	before := w.metric("tributary_config_reloads_total", "")
-	w.must(os.Rename(temp, w.config))
-	w.eventually(time.Minute, "the configuration is read", func(context.Context) (bool, error) {
-		return w.metric("tributary_config_reloads_total", "") > before, nil
-	})
 }
 
 // listsAgain does something after which the bulk member's pods must have been listed

@@ -1,0 +1,108 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scale
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/e2e/fleet"
+)
+
+// guests are members that come and go: names under which the quiet member is listed
+// again, each with connections, watches and a share of its own. An edit adds or removes
+// all of them, for reading an edit takes a second or two.
+const (
+	guests      = 20
+	guest       = "guest" // namespace and Service that they give
+	enoughEdits = 10      // so that 200 members are added and 200 removed
+)
+
+// footprint is what tributary holds of the system.
+type footprint struct{ goroutines, files, heap float64 }
+
+func (w *world) footprint() footprint {
+	w.Helper()
+	return footprint{w.metric("go_goroutines", ""), w.metric("process_open_fds", ""), w.heap()}
+}
+
+// beyond reports whether more is held than before, chance aside.
+func (f footprint) beyond(before footprint) error {
+	if f.goroutines > before.goroutines+10 || f.files > before.files+4 || f.heap > 1.2*before.heap+8e6 {
+		return fmt.Errorf("%.0f goroutines, %.0f files, heap %.1f MB; before: %.0f, %.0f, %.1f MB",
+			f.goroutines, f.files, f.heap/1e6, before.goroutines, before.files, before.heap/1e6)
+	}
+	return nil
+}
+
+// rounds adds and removes members in the configuration. Nothing is left of them, and
+// nothing is written: not for the other members, and, once their share has been
+// made (it stays when they go), not for them.
+func (w *world) rounds() {
+	w.Helper()
+	ctx := w.Context()
+	w.must(w.quiet.CreateNamespaces(ctx, guest))
+	w.must(w.quiet.Create(ctx, fleet.NewService(guest, guest)))
+	w.must(w.quiet.RunPods(ctx, fleet.NewPod(guest, guest, guest)))
+	alone, crowded := w.setup, w.setup
+	crowded.clusters = slices.Clone(alone.clusters)
+	for i := range guests {
+		crowded.clusters = append(crowded.clusters, entry{Name: fmt.Sprintf("guest-%02d", i), Kubeconfig: w.quiet.Kubeconfig, Namespaces: &selection{[]string{guest}}})
+	}
+	edits := enoughEdits
+	if *services < 2000 {
+		edits = 2
+	}
+	w.come(crowded)
+	w.leave(alone)
+	before, written, start := w.footprint(), len(w.writes()), time.Now()
+	for range edits {
+		w.come(crowded)
+		w.leave(alone)
+	}
+	took := time.Since(start)
+	var after footprint
+	w.eventually(time.Minute, "nothing is left of members that went", func(context.Context) (bool, error) {
+		after = w.footprint()
+		err := after.beyond(before)
+		return err == nil, err
+	})
+	w.figure("%d members added and removed in %.1f s: goroutines %.0f, before %.0f; files and connections %.0f, before %.0f; heap %.1f MB, before %.1f MB",
+		edits*guests, took.Seconds(), after.goroutines, before.goroutines, after.files, before.files, after.heap/1e6, before.heap/1e6)
+	if after := w.writes(); len(after) > written {
+		w.Errorf("%d writes for members that came and went, the first: %+v", len(after)-written, after[written])
+	}
+	w.alive()
+}
+
+// come adds the guests and waits until each has been read whole.
+func (w *world) come(s setup) {
+	w.Helper()
+	w.must(w.write(s))
+	w.eventually(time.Minute, "all members are synced", func(context.Context) (bool, error) {
+		return w.is("tributary_cluster_synced", `cluster="guest-`, guests)
+	})
+	w.eventually(time.Minute, "nothing waits", func(context.Context) (bool, error) {
+		return w.is("tributary_sync_lag_seconds", "", 0)
+	})
+}
+
+func (w *world) leave(s setup) {
+	w.Helper()
+	w.must(w.write(s))
+	w.eventually(time.Minute, "the members are gone", func(context.Context) (bool, error) {
+		return w.is("tributary_cluster_synced", `cluster="guest-`, 0)
+	})
+}
+
+// is compares the sum of a metric's lines with what it should be.
+func (w *world) is(name, labels string, want float64) (bool, error) {
+	w.Helper()
+	if got := w.metric(name, labels); got != want {
+		return false, fmt.Errorf("%s is %v, want %v", name, got, want)
+	}
+	return true, nil
+}
