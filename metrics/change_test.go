@@ -262,7 +262,7 @@ func BenchmarkChangeLogged(b *testing.B) {
 	r := written()
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Change(r)
+		m.Expect(m.Change(r), &r, nil)
 	}
 }
 

@@ -4,8 +4,10 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,6 +20,14 @@ const (
 	journalRate  = 20
 )
 
+// echoPatience is how long the line of a written change waits for our own watch to
+// have shown the writes, which it nearly always has within milliseconds, so that
+// the line has every step. It is late by no more than twice that.
+const echoPatience = 500 * time.Millisecond
+
+// endOfTime is later than every record.
+var endOfTime = time.Unix(1<<40, 0)
+
 // journal writes change records to the log. Every written one is a line: there
 // are never more of them than writes. The others share a bucket; what finds it
 // empty is counted, and told in one line once there is room again.
@@ -28,18 +38,25 @@ type journal struct {
 	room    float64
 	at      time.Time
 	leftOut uint64
+	// waiting are written changes by number, whose echo is awaited; sweeping is true
+	// while a timer looks for those that waited for too long.
+	waiting  map[uint64]*Record
+	sweeping bool
 }
 
 func newJournal(logger *slog.Logger) *journal {
-	return &journal{logger: logger, room: journalBurst}
+	return &journal{logger: logger, room: journalBurst, waiting: map[uint64]*Record{}}
 }
 
-// write logs the record, or counts it as left out.
+// write logs the record, or counts it as left out, or has it wait for its echo.
 func (j *journal) write(rec *Record) {
-	if j.logger == nil {
+	switch {
+	case j.logger == nil:
 		return
-	}
-	if rec.Result != Written {
+	case rec.Result == Written && rec.Writes > 0:
+		j.await(rec)
+		return
+	case rec.Result != Written:
 		room, leftOut := j.admit(rec.Time)
 		if !room {
 			return
@@ -50,6 +67,59 @@ func (j *journal) write(rec *Record) {
 		}
 	}
 	rec.Log(context.Background(), j.logger)
+}
+
+func (j *journal) await(rec *Record) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.waiting[rec.Seq] = rec
+	if !j.sweeping {
+		j.sweeping = true
+		time.AfterFunc(echoPatience, j.sweep)
+	}
+}
+
+// echoed logs the record that waits under the number, with the time that its echo
+// took; 0 if there will be none.
+func (j *journal) echoed(seq uint64, took time.Duration) {
+	j.mu.Lock()
+	rec := j.waiting[seq]
+	delete(j.waiting, seq)
+	j.mu.Unlock()
+	if rec == nil {
+		return
+	}
+	stamped := *rec // readers have the record
+	stamped.Stages.Echo = took
+	stamped.Log(context.Background(), j.logger)
+}
+
+// sweep logs what has waited for long enough, and looks again as long as
+// something waits.
+func (j *journal) sweep() {
+	j.tell(time.Now().Add(-echoPatience))
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.sweeping = len(j.waiting) > 0; j.sweeping {
+		time.AfterFunc(echoPatience, j.sweep)
+	}
+}
+
+// tell logs, as they are, the waiting records that ended before a time, in order.
+func (j *journal) tell(before time.Time) {
+	var late []*Record
+	j.mu.Lock()
+	for seq, rec := range j.waiting {
+		if rec.Time.Before(before) {
+			late = append(late, rec)
+			delete(j.waiting, seq)
+		}
+	}
+	j.mu.Unlock()
+	slices.SortFunc(late, func(a, b *Record) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, rec := range late {
+		rec.Log(context.Background(), j.logger)
+	}
 }
 
 // admit takes one line's room at the given time, and returns how many records

@@ -7,7 +7,9 @@ import (
 	"bytes"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -24,6 +26,7 @@ func TestEveryResultIsLogged(t *testing.T) {
 	for _, result := range Results() {
 		m.Change(record(result, noon))
 	}
+	m.Flush()
 	for _, result := range Results() {
 		if n := strings.Count(out.String(), "level=INFO msg=change seq="); n != len(Results()) {
 			t.Fatalf("%d lines; want %d:\n%s", n, len(Results()), out.String())
@@ -48,6 +51,7 @@ func TestFloodOfTheLog(t *testing.T) {
 	}
 	out.Reset()
 	m.Change(record(Written, noon.Add(200*time.Millisecond)))
+	m.Flush()
 	if strings.Count(out.String(), "result=written") != 1 {
 		t.Errorf("a written change is not in the log: %q", out.String())
 	}
@@ -89,4 +93,64 @@ func TestHeldIsToldOnce(t *testing.T) {
 			t.Errorf("pass %d: told %v; want %v", i, told, step.told)
 		}
 	}
+}
+
+// TestLineWaitsForItsEcho: for a moment, so that it has every step.
+func TestLineWaitsForItsEcho(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out safeBuffer
+		m := New(Options{Logger: slog.New(slog.NewTextHandler(&out, nil))})
+		ref := Ref{Kind: "Endpoints", Namespace: "shop", Name: "web", ResourceVersion: "9"}
+		change := func(refs ...Ref) {
+			rec := record(Written, time.Now())
+			rec.Cause.Arrival = time.Now().Add(-2 * time.Millisecond)
+			seq := m.Change(rec)
+			m.Expect(seq, &rec, refs)
+		}
+		logged := func(want int, text string) {
+			t.Helper()
+			synctest.Wait()
+			if got := out.take(); strings.Count(got, "msg=change") != want || !strings.Contains(got, text) {
+				t.Errorf("want %d lines with %q:\n%s", want, text, got)
+			}
+		}
+		change(ref)
+		logged(0, "")
+		m.Echo(ref, time.Now().Add(time.Millisecond))
+		logged(1, "stages_ms.echo=3 ")
+		change() // a deletion has no version to wait for
+		logged(1, "result=written")
+		ref.ResourceVersion = "10"
+		change(ref) // the watch is away
+		change(Ref{Kind: "Endpoints", ResourceVersion: "11"})
+		logged(0, "")
+		time.Sleep(2 * echoPatience)
+		logged(2, "result=written")
+		m.Echo(ref, time.Now())
+		logged(0, "")
+		time.Sleep(time.Minute) // nothing waits, and nothing looks
+		change(ref)
+		m.Flush()
+		logged(1, "result=written")
+		time.Sleep(time.Minute)
+	})
+}
+
+// safeBuffer is a log that is read while it is written.
+type safeBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *safeBuffer) take() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer b.buf.Reset()
+	return b.buf.String()
 }

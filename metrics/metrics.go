@@ -148,10 +148,14 @@ func (m *Metrics) telling(r *Record) bool {
 }
 
 // Expect says which versions the writes of a change made, so that the change
-// can be stamped when our own watch has shown them all. seq is what Change
-// returned; 0 and an empty list are ignored.
+// can be stamped when our own watch has shown them all; its log line waits for
+// that, for a moment. seq is what Change returned; 0 is ignored.
 func (m *Metrics) Expect(seq uint64, rec *Record, refs []Ref) {
-	if seq == 0 || len(refs) == 0 {
+	if seq == 0 {
+		return
+	}
+	if len(refs) == 0 {
+		m.journal.echoed(seq, 0)
 		return
 	}
 	// The cluster is kept by the record in the ring; only its start is needed.
@@ -168,6 +172,7 @@ func (m *Metrics) Echo(ref Ref, arrival time.Time) {
 }
 
 func (m *Metrics) echoed(seq uint64, took time.Duration) {
+	m.journal.echoed(seq, took)
 	m.ring.stampEcho(seq, func(rec *Record) {
 		rec.Stages.Echo = took
 		if rec.Cause.Live && rec.Result == Written && m.known(rec.Cluster) {
@@ -175,6 +180,9 @@ func (m *Metrics) echoed(seq uint64, took time.Duration) {
 		}
 	})
 }
+
+// Flush logs the changes whose echo is still awaited: the process ends.
+func (m *Metrics) Flush() { m.journal.tell(endOfTime) }
 
 // Report replaces what is known to be wrong with a replica. Call it after each
 // pass, with nothing wrong too, and when the replica is gone.

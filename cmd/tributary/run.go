@@ -101,6 +101,7 @@ func replicate(ctx context.Context, watcher *config.Watcher, path string, record
 	endTraces()
 	group.Wait()
 	pages.wait()
+	r.metrics.Flush()
 	logger.Info("stopped")
 	return err
 }
