@@ -38,7 +38,8 @@ func TestRunningFleet(t *testing.T) {
 	must(proc.WaitReady(ctx))
 
 	url := "http://" + listen
-	tab := open(ctx, t, browser(t), url, phone)
+	b := browser(t)
+	tab := open(ctx, t, b, url, phone)
 	until(ctx, t, tab, `document.querySelectorAll("#clusters .badge.ok").length === 2`)
 	a, pod := f.Member("idc-a"), fleet.NewPod("shop", "web-1", "web")
 	row := func(ip, text string) {
@@ -59,5 +60,28 @@ func TestRunningFleet(t *testing.T) {
 	}
 	picture(ctx, t, tab, "running")
 	clean(t, tab, url)
+
+	// What went wrong shows too: a conflict, a panic, a member that fell silent.
+	must(f.Ingress.Create(ctx, fleet.NewService("shop", "claimed")))
+	for _, app := range []string{"claimed", "cart", "search"} {
+		must(a.Create(ctx, fleet.NewService("shop", app)))
+		for i := range 6 {
+			must(a.RunPods(ctx, fleet.NewPod("shop", fmt.Sprintf("%s-%d", app, i), app)))
+		}
+	}
+	must(tab.Go(ctx, url+"/"))
+	until(ctx, t, tab, `document.querySelector("#conflicts tbody")?.textContent.includes("shop/claimed")`)
+	for _, app := range []string{"claimed", "cart", "search"} {
+		for i := range 6 {
+			must(a.MarkNotReady(ctx, "shop", fmt.Sprintf("%s-%d", app, i)))
+		}
+	}
+	f.Member("idc-b").APIServer().Kill()
+	until(ctx, t, tab, `document.querySelector("#held tbody")?.textContent.includes("tributary release --cluster idc-a")`)
+	until(ctx, t, tab, `[...document.querySelectorAll("#clusters .badge")].map(b => b.textContent).join() === "live,panic,silent"`)
+	until(ctx, t, tab, `[...document.querySelectorAll("#changes tbody tr")].some(r => r.textContent.includes("mass_not_ready"))`)
+	for name, look := range looks() {
+		picture(ctx, t, open(ctx, t, b, url, look), "troubled-"+name)
+	}
 	must(proc.Stop(ctx))
 }
