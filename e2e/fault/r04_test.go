@@ -45,7 +45,13 @@ func TestR04MemberRestarts(t *testing.T) {
 // acknowledged it is visible.
 func (w *world) seen(s *fleet.Site, name string) time.Duration {
 	w.Helper()
-	p := fleet.NewPod(w.ns, name, "web")
+	return w.added(s, "web", name)
+}
+
+// added does the same for any Service.
+func (w *world) added(s *fleet.Site, service, name string) time.Duration {
+	w.Helper()
+	p := fleet.NewPod(w.ns, name, service)
 	w.must(s.RunPods(w.Context(), p))
-	return w.eventually(20*time.Second, func(ctx context.Context) error { return w.hasReady(ctx, "web", p.Status.PodIP) })
+	return w.eventually(20*time.Second, func(ctx context.Context) error { return w.hasReady(ctx, service, p.Status.PodIP) })
 }
