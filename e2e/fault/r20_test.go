@@ -39,7 +39,7 @@ func TestR20HostileMember(t *testing.T) {
 	w.seen(w.a, "after-stream")
 	pages := &Fault{Match: func(q Request) bool { return q.Verb == "watch" && !q.Resumes }, Status: http.StatusBadRequest}
 	proxy.Set(pages)
-	proxy.Relist("pods") // page by page
+	proxy.Relist("pods")                               // page by page
 	w.eventually(60*time.Second, metAtLeast(pages, 1)) // lists that cost much are spaced out
 	w.seen(w.a, "after-pages")
 
