@@ -141,7 +141,7 @@ var errFight = errors.New("somebody keeps changing this replica; repairs are slo
 func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, error) {
 	var err error
 	for n := 0; n < maxPasses; n++ {
-		r.decide(p, r.opts.Source.Gather)
+		r.think(ctx, p.item.Lane, func() { r.decide(p, r.opts.Source.Gather) })
 		now := time.Now()
 		if p.rec.Stages.Compute == 0 {
 			p.rec.Computed(now)

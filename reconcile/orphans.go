@@ -4,8 +4,10 @@
 package reconcile
 
 import (
+	"context"
 	"slices"
 
+	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 )
 
@@ -66,12 +68,14 @@ func (r *Reconciler) Kept() map[string]int {
 	members := r.opts.Source.Members()
 	kept := map[string]int{}
 	for _, key := range r.view.owned(nil) {
-		observed := r.view.observed(key)
-		for _, cluster := range plan.Shares(observed) {
-			if memberAt(members, cluster) < 0 && len(abandoned(cluster, observed, false, false)) > 0 {
-				kept[cluster]++
+		r.think(context.Background(), lanes.Bulk, func() {
+			observed := r.view.observed(key)
+			for _, cluster := range plan.Shares(observed) {
+				if memberAt(members, cluster) < 0 && len(abandoned(cluster, observed, false, false)) > 0 {
+					kept[cluster]++
+				}
 			}
-		}
+		})
 	}
 	return kept
 }

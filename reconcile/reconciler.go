@@ -81,6 +81,7 @@ type Reconciler struct {
 	observer *observer
 	writer   *writer
 	gate     *gate
+	thinkers chan struct{}
 	fights   *fights
 	refusals *refusals
 	events   *events
@@ -109,7 +110,7 @@ func New(opts Options) *Reconciler {
 		opts: opts, queue: lanes.New(opts.Queue), fights: newFights(), recorder: opts.Recorder, logger: opts.Logger,
 	}
 	r.settings.Store(&opts.Settings)
-	r.gate = newGate(r.tellGate)
+	r.gate, r.thinkers = newGate(r.tellGate), newThinkers()
 	r.refusals = newRefusals(opts.RefusalPause, r.retryRefused)
 	r.view = newView(r.changed, opts.Recorder.Echo)
 	r.observer = newObserver(opts.Client, r.view, !opts.NoSlices, opts.PlainLists, opts.Logger)

@@ -130,14 +130,14 @@ func (v *view) saw(kind plan.Kind, rv uint64) {
 // owned returns every replica key under which an object of ours stands, sorted.
 func (v *view) owned(in func(syncer.Key) bool) []syncer.Key {
 	v.mu.RLock()
-	defer v.mu.RUnlock()
 	var keys []syncer.Key
 	for key, s := range v.byReplica {
 		if s.owned() && (in == nil || in(key)) {
 			keys = append(keys, key)
 		}
 	}
-	slices.SortFunc(keys, syncer.Key.Compare)
+	v.mu.RUnlock()
+	slices.SortFunc(keys, syncer.Key.Compare) // writes need not wait for this
 	return keys
 }
 

@@ -98,8 +98,10 @@ func (s *Store) SetRules(rules syncer.Options) []Dirty {
 // Replicas returns the replicas that this member contributes to, sorted.
 func (s *Store) Replicas() []syncer.Key {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return slices.SortedFunc(maps.Keys(s.replicas), syncer.Key.Compare)
+	keys := slices.Collect(maps.Keys(s.replicas))
+	s.mu.RUnlock()
+	slices.SortFunc(keys, syncer.Key.Compare) // events need not wait for this
+	return keys
 }
 
 // Sources returns the Services of this member that contribute to a replica,
