@@ -45,6 +45,7 @@ scenario: build ## scenario and differential tests on real clusters (the share t
 	cd e2e && $(E2E_TEST) -timeout 20m ./cluster/... ./fleet/... ./latency ./history ./scenario
 	cd e2e && $(E2E_TEST) -timeout 10m ./oracle -oracle.seed $(SEED)
 	cd e2e && $(E2E_TEST) -timeout 10m ./differential -seed $(SEED)
+	cd e2e && $(E2E_TEST) -timeout 5m ./scale
 
 .PHONY: faults
 faults: build ## a quick share of every fault on real clusters, judged by their whole history

@@ -24,8 +24,8 @@ func shaken(i int) bool  { return i%10 == 7 }
 // removals first.
 func (w *world) away() {
 	w.Helper()
-	down := 5 * time.Second
-	if *services >= 2000 {
+	down := 3 * time.Second
+	if full() {
 		down = time.Minute
 	}
 	ctx, before := w.Context(), len(w.writes())
@@ -44,7 +44,7 @@ func (w *world) away() {
 	}
 	w.churn(shaken, true)
 	w.figure("ingress cluster away under %d events of %d Services: heap %.1f MB after each had changed once, at most %.1f MB later", events, *services, first/1e6, most/1e6)
-	if most > 1.5*first+16e6 {
+	if most > 2*first+16e6 {
 		w.Errorf("the heap grew from %.1f to %.1f MB with the number of events", first/1e6, most/1e6)
 	}
 	back := time.Now()

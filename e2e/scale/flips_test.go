@@ -68,9 +68,13 @@ func (w *world) flip(s *latency.Session, removals int, done <-chan struct{}) (f 
 }
 
 // compare prints the quantiles of two series and fails when the p99 of removals is
-// beyond the limit by more than chance explains.
+// beyond the limit by more than chance explains. A quick run has few samples, and often
+// a busy machine: its limit is three times as high.
 func (w *world) compare(what string, busy, idle flips, limit float64) {
 	w.Helper()
+	if !full() {
+		limit *= 3
+	}
 	random := rand.New(rand.NewPCG(1, 2))
 	ms := func(d []time.Duration, q float64) float64 {
 		return float64(latency.Quantile(d, q)) / float64(time.Millisecond)

@@ -6,6 +6,7 @@ package scale
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -31,9 +32,9 @@ const (
 // and grows through the sizes at which objects come and go.
 func (w *world) large() {
 	w.Helper()
-	sizes := []int{1200, 1001, 1000, 101, 100, 99, 1, 0}
-	if *services >= 2000 {
-		sizes[0] = 5000
+	sizes := []int{210, 101, 100, 99, 1, 0}
+	if full() {
+		sizes = slices.Concat([]int{5000, 1001, 1000}, sizes[1:])
 	}
 	ctx, n := w.Context(), sizes[0]
 	w.must(w.quiet.Create(ctx, fleet.NewService(probe, "large")))
@@ -83,7 +84,7 @@ func (w *world) resize(seen *sightings, from, to int) {
 	w.Helper()
 	ctx, client := w.Context(), w.quiet.Client.CoreV1().Services(probe)
 	seen.keep(min(from, to))
-	before, slices := len(w.writes()), seen.slices()
+	before, had := len(w.writes()), seen.slices()
 	service, err := client.Get(ctx, "large", getOptions)
 	w.must(err)
 	service.Spec.Selector = map[string]string{fleet.AppLabel: "large", upTo + strconv.Itoa(to): ""}
@@ -102,8 +103,8 @@ func (w *world) resize(seen *sightings, from, to int) {
 		}
 	}
 	now := seen.slices()
-	if least := (to + perSlice - 1) / perSlice; now < least || to > from && now > max(slices, least) && now > slices+(to-from+perSlice-1)/perSlice {
-		w.Errorf("from %d to %d addresses: %d slices, before %d", from, to, now, slices)
+	if least := (to + perSlice - 1) / perSlice; now < least || to > from && now > max(had, least) && now > had+(to-from+perSlice-1)/perSlice {
+		w.Errorf("from %d to %d addresses: %d slices, before %d", from, to, now, had)
 	}
 	w.figure("from %d to %d addresses: %d writes, %d slices, all visible within %.0f ms", from, to, len(writes), now, 1000*took.Seconds())
 }

@@ -29,7 +29,7 @@ func (w *world) rewrite(s *latency.Session, idle flips) {
 	})
 	w.setup.replicas = map[string]any{"labels": map[string]any{"drop": []string{tier}}}
 	w.must(w.write(w.setup))
-	busy := w.flip(s, enoughFlips, done)
+	busy := w.flip(s, enoughFlips(), done)
 	w.wait(done, "every bulk replica is rewritten")
 	w.compare("every replica is rewritten", busy, idle, 4)
 	w.figure("rewriting: %.0f replicas a second", rate())
@@ -43,7 +43,10 @@ func (w *world) resync(s *latency.Session, idle flips) {
 	w.Helper()
 	before, added := len(w.writes()), w.metric("tributary_workqueue_adds_total", `lane="bulk"`)
 	done := make(chan struct{})
-	const rounds = 4
+	rounds := 2
+	if full() {
+		rounds = 6
+	}
 	var failed error
 	next := setup{clusters: w.setup.clusters, replicas: maps.Clone(w.setup.replicas)}
 	go func() {
@@ -55,7 +58,7 @@ func (w *world) resync(s *latency.Session, idle flips) {
 			}
 		}
 	}()
-	busy := w.flip(s, enoughFlips, done)
+	busy := w.flip(s, enoughFlips(), done)
 	w.wait(done, "the configuration was read again and again")
 	w.must(failed)
 	w.setup = next

@@ -7,18 +7,20 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/e2e/fleet"
 )
 
-// guests are members that come and go: names under which the quiet member is listed
-// again, each with connections, watches and a share of its own. An edit adds or removes
-// all of them, for reading an edit takes a second or two.
+// guests are members that come and go: names under which the bulk member is listed
+// again, each with connections, watches and a Service of its own. An edit adds or
+// removes all of them, for reading an edit takes a second or two.
 const (
 	guests      = 20
-	guest       = "guest" // namespace and Service that they give
-	enoughEdits = 10      // so that 200 members are added and 200 removed
+	enoughEdits = 10 // so that 200 members are added and 200 removed
 )
 
 // footprint is what tributary holds of the system.
@@ -44,22 +46,22 @@ func (f footprint) beyond(before footprint) error {
 func (w *world) rounds() {
 	w.Helper()
 	ctx := w.Context()
-	w.must(w.quiet.CreateNamespaces(ctx, guest))
-	w.must(w.quiet.Create(ctx, fleet.NewService(guest, guest)))
-	w.must(w.quiet.RunPods(ctx, fleet.NewPod(guest, guest, guest)))
+	bulkAt := slices.IndexFunc(w.setup.clusters, func(e entry) bool { return e.Name == bulk })
+	w.setup.clusters[bulkAt].Namespaces = &selection{[]string{"bulk-*", probe}}
+	w.must(w.reload(w.setup))
 	alone, crowded := w.setup, w.setup
 	crowded.clusters = slices.Clone(alone.clusters)
 	for i := range guests {
-		crowded.clusters = append(crowded.clusters, entry{Name: fmt.Sprintf("guest-%02d", i), Kubeconfig: w.quiet.Kubeconfig, Namespaces: &selection{[]string{guest}}})
-	}
-	edits := enoughEdits
-	if *services < 2000 {
-		edits = 2
+		name := fmt.Sprintf("guest-%02d", i)
+		w.must(w.bulk.CreateNamespaces(ctx, name))
+		w.must(w.bulk.Create(ctx, fleet.NewService(name, name)))
+		w.must(w.bulk.RunPods(ctx, fleet.NewPod(name, name, name)))
+		crowded.clusters = append(crowded.clusters, entry{Name: name, Kubeconfig: w.bulk.Kubeconfig, Namespaces: &selection{[]string{name}}})
 	}
 	w.come(crowded)
 	w.leave(alone)
 	before, written, start := w.footprint(), len(w.writes()), time.Now()
-	for range edits {
+	for range enoughEdits {
 		w.come(crowded)
 		w.leave(alone)
 	}
@@ -71,7 +73,7 @@ func (w *world) rounds() {
 		return err == nil, err
 	})
 	w.figure("%d members added and removed in %.1f s: goroutines %.0f, before %.0f; files and connections %.0f, before %.0f; heap %.1f MB, before %.1f MB",
-		edits*guests, took.Seconds(), after.goroutines, before.goroutines, after.files, before.files, after.heap/1e6, before.heap/1e6)
+		enoughEdits*guests, took.Seconds(), after.goroutines, before.goroutines, after.files, before.files, after.heap/1e6, before.heap/1e6)
 	if after := w.writes(); len(after) > written {
 		w.Errorf("%d writes for members that came and went, the first: %+v", len(after)-written, after[written])
 	}
@@ -84,6 +86,19 @@ func (w *world) come(s setup) {
 	w.must(w.write(s))
 	w.eventually(time.Minute, "all members are synced", func(context.Context) (bool, error) {
 		return w.is("tributary_cluster_synced", `cluster="guest-`, guests)
+	})
+	w.eventually(time.Minute, "their Services are shown", func(ctx context.Context) (bool, error) {
+		list, err := w.fleet.Ingress.Client.CoreV1().Endpoints("").List(ctx, metav1.ListOptions{LabelSelector: ours, ResourceVersion: "0"})
+		if err != nil {
+			return false, err
+		}
+		n := 0
+		for _, e := range list.Items {
+			if strings.HasPrefix(e.Name, "guest-") && countAddresses(&e) == 1 {
+				n++
+			}
+		}
+		return n == guests, nil
 	})
 	w.eventually(time.Minute, "nothing waits", func(context.Context) (bool, error) {
 		return w.is("tributary_sync_lag_seconds", "", 0)

@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	services = flag.Int("services", 500, "Services of the bulk member, a pod each")
+	services = flag.Int("services", 300, "Services of the bulk member, a pod each; 2000 and more is a run of full size")
 	binary   = flag.String("tributary", "", "tributary binary; empty: build it")
 )
 
