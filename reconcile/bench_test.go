@@ -15,7 +15,7 @@ import (
 // BenchmarkDecide is one look at a replica that is as it should be: what a
 // resync costs for each key, and what precedes every write.
 func BenchmarkDecide(b *testing.B) {
-	for _, pods := range []int{5, 250} {
+	for _, pods := range []int{5, 250, 2500} {
 		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) {
 			source := newMembers("a", "b")
 			svc := service(web, 1, 8080)
