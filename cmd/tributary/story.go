@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 
 	"tributary.dev/tributary/metrics"
 )
 
-// story tells what happened to one address: two lines for each change, when
-// it was seen in the member and when the ingress cluster had it.
+// story tells what happened to one address: for each change a line for every
+// event of its pod in the member, and one for when the ingress cluster had it.
 type story struct {
 	ip    netip.Addr
 	table *table
@@ -33,30 +34,38 @@ type effect struct {
 }
 
 func (s *story) tell(rec *metrics.Record) error {
-	cause := s.cause(rec)
+	causes := s.causes(rec)
 	what := s.effect(rec)
 	service := rec.Namespace + "/" + rec.Service
-	detail := cause.String()
-	if cause.ResourceVersion != "" {
-		detail += ", resourceVersion " + cause.ResourceVersion
-	}
-	if err := s.table.row(stamp(cause.Arrival), "", dash(cause.Cluster), service, seen(cause, what), detail); err != nil {
-		return err
-	}
-	after := "+" + millis(rec.Time.Sub(cause.Arrival))
-	return s.table.row(stamp(rec.Time), after, dash(rec.Cluster), service, done(rec, what), ending(rec, cause, what))
-}
-
-// cause picks the event of the address's own pod that came last, if the record
-// names one; else the event that the latencies count from.
-func (s *story) cause(rec *metrics.Record) metrics.Cause {
-	best, found := rec.Cause, rec.Cause.IP == s.ip.String()
-	for _, c := range rec.Causes {
-		if c.IP == s.ip.String() && (!found || c.Arrival.After(best.Arrival)) {
-			best, found = c, true
+	for i := range causes {
+		c := &causes[i]
+		detail := c.String()
+		if c.ResourceVersion != "" {
+			detail += ", resourceVersion " + c.ResourceVersion
+		}
+		if err := s.table.row(stamp(c.Arrival), "", dash(c.Cluster), service, seen(c, what), detail); err != nil {
+			return err
 		}
 	}
-	return best
+	first := &causes[0]
+	after := "+" + millis(rec.Time.Sub(first.Arrival))
+	return s.table.row(stamp(rec.Time), after, dash(first.Cluster), service, done(rec, what), ending(rec, first, what))
+}
+
+// causes are the events of the address's own pod that the change has merged, in
+// their order; if it names none, the event that the latencies count from.
+func (s *story) causes(rec *metrics.Record) []metrics.Cause {
+	var own []metrics.Cause
+	for _, c := range append([]metrics.Cause{rec.Cause}, rec.Causes...) {
+		if c.IP == s.ip.String() {
+			own = append(own, c)
+		}
+	}
+	if len(own) == 0 {
+		return []metrics.Cause{rec.Cause}
+	}
+	slices.SortStableFunc(own, func(a, b metrics.Cause) int { return a.Arrival.Compare(b.Arrival) })
+	return own
 }
 
 func (s *story) effect(rec *metrics.Record) effect {
@@ -73,7 +82,7 @@ func (s *story) effect(rec *metrics.Record) effect {
 	return effect{"seen", "written", "this address is unchanged"}
 }
 
-func seen(cause metrics.Cause, what effect) string {
+func seen(cause *metrics.Cause, what effect) string {
 	switch {
 	case cause.State != "":
 		return "seen " + cause.State
@@ -95,12 +104,12 @@ func done(rec *metrics.Record, what effect) string {
 	return string(rec.Result)
 }
 
-func ending(rec *metrics.Record, cause metrics.Cause, what effect) string {
+func ending(rec *metrics.Record, first *metrics.Cause, what effect) string {
 	switch rec.Result {
 	case metrics.Written:
 		if rec.Stages.Echo > 0 {
 			// Echo counts from the primary cause, the story from the address's own.
-			echo := rec.Stages.Echo - cause.Arrival.Sub(rec.Cause.Arrival)
+			echo := max(0, rec.Stages.Echo-first.Arrival.Sub(rec.Cause.Arrival))
 			return fmt.Sprintf("%s; our watch showed it after %s", what.detail, millis(echo))
 		}
 		return what.detail

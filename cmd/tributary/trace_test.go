@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +112,35 @@ func TestTraceStory(t *testing.T) {
 `
 	if code != exitOK || got != want || stderr != "" {
 		t.Errorf("exit %d, stderr %q\n--- want\n%s--- got\n%s", code, stderr, want, got)
+	}
+}
+
+// TestTraceStoryOfABurst: every event of the address's own pod has its time, also
+// where one write answered several, and where another pod's came first.
+func TestTraceStoryOfABurst(t *testing.T) {
+	event := func(pod, ip, event, state string, after time.Duration) metrics.Cause {
+		return metrics.Cause{Cluster: "idc-b", Kind: "Pod", Namespace: "shop", Name: pod, Event: event, State: state, IP: ip, Arrival: traceNoon.Add(after), Live: true}
+	}
+	rec := metrics.Begin("shop", "web", "removal", []metrics.Cause{
+		event("web-9", "10.2.9.9", "modified", "ready", 0),
+		event("web-1", "10.2.3.4", "deleted", "gone", 3*time.Millisecond),
+		event("web-1", "10.2.3.4", "modified", "terminating", time.Millisecond),
+	}, 0, traceNoon.Add(4*time.Millisecond))
+	rec.Cause.Cluster = "idc-a"
+	rec.Removed, rec.Stages.Echo = []string{"10.2.3.4:8080"}, 7*time.Millisecond
+	rec.End(traceNoon.Add(6*time.Millisecond), metrics.Written, nil)
+	var out bytes.Buffer
+	story := newStory(&out, netip.MustParseAddr("10.2.3.4"))
+	if err := story.tell(&rec); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+2026-03-01T12:00:00.001Z             idc-b    shop/web  seen terminating       Pod shop/web-1 modified (terminating)
+2026-03-01T12:00:00.003Z             idc-b    shop/web  seen gone              Pod shop/web-1 deleted (gone)
+2026-03-01T12:00:00.006Z  +5.00 ms   idc-b    shop/web  gone from the ingress  takes no traffic; our watch showed it after 6.00 ms
+`
+	if _, rows, _ := strings.Cut(out.String(), "\n"); rows != want[1:] {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
 }
 
