@@ -32,7 +32,11 @@ func completed(g Gathered, members []MemberState, observed plan.Observed, delete
 		case i < 0 && !speaks:
 			all = append(slices.Clip(all), abandoned(cluster, observed, deleteRemoved, unseen)...)
 		case i >= 0 && (!members[i].Synced && !speaks || slices.Contains(g.Unseen, cluster)):
-			all = append(slices.Clip(all), plan.Recover(cluster, observed)...)
+			share := plan.Recover(cluster, observed)
+			for i := range share {
+				share[i].Expected = true
+			}
+			all = append(slices.Clip(all), share...)
 		}
 	}
 	aged(all, members)

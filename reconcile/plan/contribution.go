@@ -18,6 +18,9 @@ type Contribution struct {
 	// Unseen marks a share recovered from what stands in the ingress cluster,
 	// because its member has not been seen whole since the process started.
 	Unseen bool
+	// Expected goes with Unseen: the member is configured, and will say more as soon as
+	// it is seen.
+	Expected bool
 	// Truncated goes with Unseen and Subsets: the standing Endpoints that Subsets
 	// were recovered from had left addresses out.
 	Truncated bool

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -281,6 +282,46 @@ func TestRecords(t *testing.T) {
 	w.observed.Service.Annotations = nil
 	if got := Shares(w.observed); !slices.Equal(got, []string{"idc-a", "idc-b"}) {
 		t.Errorf("shares of %v without sources", got)
+	}
+}
+
+// Of a change, Endpoints were written and the process ended before the slices were.
+// What only Endpoints have stays until the member to which it may belong is seen.
+func TestHalfWrittenChangeOutlivesARestart(t *testing.T) {
+	w, contributions := stand(t)
+	contributions[1] = from("idc-b", 200, "http:80>8080", "10.1.0.1", "10.1.0.2", "10.1.0.3")
+	for _, stage := range Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds).Stages {
+		for i := range stage {
+			if stage[i].Kind == KindEndpoints {
+				w.apply(&stage[i])
+			}
+		}
+	}
+	recovered := func(cluster string) []Contribution {
+		share := Recover(cluster, w.observed)
+		for i := range share {
+			share[i].Expected = true
+		}
+		return share
+	}
+	a, b := recovered("idc-a"), recovered("idc-b")
+	for name, shares := range map[string][]Contribution{
+		"nobody is seen yet":    append(slices.Clone(a), b...),
+		"the other one is seen": append(contributions[:1:1], b...),
+	} {
+		if p := Diff(w.observed, mergeOrNil(shares, w.observed, bothKinds), bothKinds); !p.Empty() {
+			t.Errorf("%s: writes %s", name, textOf(t, p))
+		}
+	}
+	// An address that no pod has was not written by us, and goes.
+	w.observed.Endpoints.Subsets[0].Ready = append(slices.Clone(w.observed.Endpoints.Subsets[0].Ready), syncer.Address{Addr: netip.MustParseAddr("203.0.113.7")})
+	w.settle(mergeOrNil(append(a, b...), w.observed, bothKinds), bothKinds, nil)
+	if got, want := readyAddresses(w), []string{"10.0.0.1", "10.0.0.2", "10.0.0.4", "10.1.0.1", "10.1.0.2", "10.1.0.3"}; !slices.Equal(got, want) {
+		t.Errorf("serves %v, want %v", got, want)
+	}
+	w.settle(mergeOrNil([]Contribution{contributions[0], from("idc-b", 200, "http:80>8080", "10.1.0.1")}, w.observed, bothKinds), bothKinds, nil)
+	if got, want := readyAddresses(w), []string{"10.0.0.1", "10.0.0.2", "10.0.0.4", "10.1.0.1"}; !slices.Equal(got, want) {
+		t.Errorf("when all are seen, serves %v, want %v", got, want)
 	}
 }
 

@@ -48,7 +48,7 @@ func Merge(key syncer.Key, contributions []Contribution, observed Observed, sett
 	}
 	r.Service = mergeService(shares, u, observed, settings)
 	if settings.WriteEndpoints {
-		r.Endpoints = mergeEndpoints(shares, settings)
+		r.Endpoints = mergeEndpoints(shares, unclaimed(shares, observed, settings), settings)
 	}
 	if settings.WriteSlices {
 		r.Slices = mergeSlices(key, shares, observed, settings)
@@ -95,20 +95,21 @@ func headless(key syncer.Key, shares []*share) (conflicts []Conflict) {
 
 // mergeEndpoints renders the shares as one Endpoints object. Hand-written ones
 // of a single member are taken verbatim; all else is packed anew and limited.
-func mergeEndpoints(shares []*share, settings Settings) EndpointsSpec {
+// Addresses of nobody known come with it.
+func mergeEndpoints(shares []*share, unclaimed []syncer.Endpoint, settings Settings) EndpointsSpec {
 	spec := EndpointsSpec{
 		Labels:      endpointsLabels(shares[0].Service.Labels, settings.PassLabel),
 		Annotations: map[string]string{},
 		Trigger:     earliest(shares),
 	}
 	switch s := shares[0]; {
-	case len(shares) == 1 && s.verbatim != nil:
+	case len(shares) == 1 && s.verbatim != nil && len(unclaimed) == 0:
 		spec.Subsets, spec.Truncated = s.verbatim, s.Truncated
 	case len(shares) == 1:
-		spec.Subsets = syncer.Subsets(s.endpoints, s.EndpointsFamily)
+		spec.Subsets = syncer.Subsets(slices.Concat(s.endpoints, unclaimed), s.EndpointsFamily)
 		spec.Subsets, spec.Truncated = syncer.Truncate(spec.Subsets, capacity(settings))
 	default:
-		spec.Subsets = syncer.Subsets(endpointsOf(shares), "")
+		spec.Subsets = syncer.Subsets(append(endpointsOf(shares), unclaimed...), "")
 		spec.Subsets, spec.Truncated = syncer.Truncate(spec.Subsets, capacity(settings))
 		// What was left out before a restart cannot be recovered without slices.
 		spec.Truncated = spec.Truncated || !settings.WriteSlices && slices.ContainsFunc(shares, func(s *share) bool { return s.Truncated })
