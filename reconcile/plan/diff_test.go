@@ -285,42 +285,62 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// Of a change, Endpoints were written and the process ended before the slices were.
-// What only Endpoints have stays until the member to which it may belong is seen.
-func TestHalfWrittenChangeOutlivesARestart(t *testing.T) {
-	w, contributions := stand(t)
-	contributions[1] = from("idc-b", 200, "http:80>8080", "10.1.0.1", "10.1.0.2", "10.1.0.3")
-	for _, stage := range Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds).Stages {
-		for i := range stage {
-			if stage[i].Kind == KindEndpoints {
-				w.apply(&stage[i])
-			}
-		}
-	}
-	recovered := func(cluster string) []Contribution {
-		share := Recover(cluster, w.observed)
-		for i := range share {
-			share[i].Expected = true
-		}
-		return share
-	}
-	a, b := recovered("idc-a"), recovered("idc-b")
-	for name, shares := range map[string][]Contribution{
-		"nobody is seen yet":    append(slices.Clone(a), b...),
-		"the other one is seen": append(contributions[:1:1], b...),
+// A change was written to one kind, and the process ended before the other. Both stay
+// as they are until the member is seen: neither is taken for more than it says.
+func TestHalfWrittenChangesOutliveARestart(t *testing.T) {
+	for name, changed := range map[string][]string{
+		"added":     {"10.1.0.1", "10.1.0.2", "10.1.0.3"},
+		"removed":   {"10.1.0.1"},
+		"unready":   {"10.1.0.1", "10.1.0.2!"},
+		"exchanged": {"10.1.0.1!", "10.1.0.3"},
 	} {
-		if p := Diff(w.observed, mergeOrNil(shares, w.observed, bothKinds), bothKinds); !p.Empty() {
-			t.Errorf("%s: writes %s", name, textOf(t, p))
+		for _, kind := range []Kind{KindEndpoints, KindEndpointSlice} {
+			t.Run(name+" in "+string(kind), func(t *testing.T) {
+				w, contributions := stand(t)
+				contributions[1] = from("idc-b", 200, "http:80>8080", changed...)
+				for _, stage := range Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds).Stages {
+					for i := range stage {
+						if stage[i].Kind == kind {
+							w.apply(&stage[i])
+						}
+					}
+				}
+				a, b := expected("idc-a", w), expected("idc-b", w)
+				for seen, shares := range map[string][]Contribution{
+					"nobody": append(slices.Clone(a), b...), "the other": append(contributions[:1:1], b...),
+				} {
+					if p := Diff(w.observed, mergeOrNil(shares, w.observed, bothKinds), bothKinds); !p.Empty() {
+						t.Errorf("%s is seen yet: writes %s", seen, textOf(t, p))
+					}
+				}
+			})
 		}
 	}
-	// An address that no pod has was not written by us, and goes.
-	w.observed.Endpoints.Subsets[0].Ready = append(slices.Clone(w.observed.Endpoints.Subsets[0].Ready), syncer.Address{Addr: netip.MustParseAddr("203.0.113.7")})
-	w.settle(mergeOrNil(append(a, b...), w.observed, bothKinds), bothKinds, nil)
+}
+
+// expected is the share of a member that has not been seen yet.
+func expected(cluster string, w *world) []Contribution {
+	share := Recover(cluster, w.observed)
+	for i := range share {
+		share[i].Expected = true
+	}
+	return share
+}
+
+// An address in Endpoints that nobody claims is kept while a member may claim it; one
+// that no pod has was not written by us, and goes.
+func TestUnclaimedAddresses(t *testing.T) {
+	w, contributions := stand(t)
+	first := &w.observed.Endpoints.Subsets[0]
+	theirs := syncer.Address{Addr: netip.MustParseAddr("203.0.113.7")}
+	ours := syncer.Address{Addr: netip.MustParseAddr("10.1.0.3"), Target: first.Ready[0].Target}
+	first.Ready = append(slices.Clone(first.Ready), ours, theirs)
+	w.settle(mergeOrNil(append(contributions[:1:1], expected("idc-b", w)...), w.observed, bothKinds), bothKinds, nil)
 	if got, want := readyAddresses(w), []string{"10.0.0.1", "10.0.0.2", "10.0.0.4", "10.1.0.1", "10.1.0.2", "10.1.0.3"}; !slices.Equal(got, want) {
 		t.Errorf("serves %v, want %v", got, want)
 	}
-	w.settle(mergeOrNil([]Contribution{contributions[0], from("idc-b", 200, "http:80>8080", "10.1.0.1")}, w.observed, bothKinds), bothKinds, nil)
-	if got, want := readyAddresses(w), []string{"10.0.0.1", "10.0.0.2", "10.0.0.4", "10.1.0.1"}; !slices.Equal(got, want) {
+	w.settle(mergeOrNil(contributions, w.observed, bothKinds), bothKinds, nil)
+	if got, want := readyAddresses(w), []string{"10.0.0.1", "10.0.0.2", "10.0.0.4", "10.1.0.1", "10.1.0.2"}; !slices.Equal(got, want) {
 		t.Errorf("when all are seen, serves %v, want %v", got, want)
 	}
 }

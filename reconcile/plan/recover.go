@@ -168,10 +168,13 @@ func (r *recovery) verbatim() []syncer.Subset {
 	return out
 }
 
-// endpoints are those of the slices; and those that only Endpoints have.
+// endpoints are those of the slices; and those that only Endpoints have. Where the
+// two disagree, because a change was written to one and the process ended before the
+// other, each keeps what it has.
 func (r *recovery) endpoints() []syncer.Endpoint {
 	var out []syncer.Endpoint
-	sliced := map[netip.Addr]bool{}
+	sliced, differ := map[netip.Addr]bool{}, map[netip.Addr]bool{}
+	ready := r.readyInEndpoints()
 	tell := r.observed.Endpoints != nil && r.observed.Endpoints.Owned && !r.truncated
 	for _, s := range r.slices {
 		for _, e := range s.Endpoints {
@@ -180,7 +183,8 @@ func (r *recovery) endpoints() []syncer.Endpoint {
 			}
 			sliced[e.Addr] = true
 			e.Ports = s.Ports
-			if tell && !r.mine[e.Addr] && (e.Ready || !e.Terminating) {
+			differ[e.Addr] = tell && r.mine[e.Addr] && ready[e.Addr] != e.Ready
+			if differ[e.Addr] || tell && !r.mine[e.Addr] && (e.Ready || !e.Terminating) {
 				e.Only = syncer.KindEndpointSlices
 			}
 			out = append(out, e)
@@ -191,7 +195,11 @@ func (r *recovery) endpoints() []syncer.Endpoint {
 		only = syncer.KindEndpoints
 	}
 	add := func(a syncer.Address, ports []syncer.Port, ready bool) {
-		if r.mine[a.Addr] && !sliced[a.Addr] {
+		only := only
+		if differ[a.Addr] {
+			only = syncer.KindEndpoints
+		}
+		if r.mine[a.Addr] && (!sliced[a.Addr] || differ[a.Addr]) {
 			out = append(out, syncer.Endpoint{Addr: a.Addr, Ports: ports, Ready: ready, Serving: ready, Only: only,
 				NodeName: a.NodeName, Hostname: a.Hostname, Target: a.Target})
 		}
@@ -206,6 +214,17 @@ func (r *recovery) endpoints() []syncer.Endpoint {
 	}
 	slices.SortStableFunc(out, func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) })
 	return out
+}
+
+// readyInEndpoints are the standing addresses that are ready.
+func (r *recovery) readyInEndpoints() map[netip.Addr]bool {
+	ready := map[netip.Addr]bool{}
+	for _, s := range r.standing {
+		for _, a := range s.Ready {
+			ready[a.Addr] = true
+		}
+	}
+	return ready
 }
 
 // service is the source as far as the replica tells: its labels from the slices,

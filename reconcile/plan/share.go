@@ -74,7 +74,11 @@ func (s *share) ready() bool {
 
 // endpointsOnly reports whether the share has an address that its slices lack.
 func (s *share) endpointsOnly() bool {
-	return slices.ContainsFunc(s.endpoints, func(e syncer.Endpoint) bool { return e.Only == syncer.KindEndpoints })
+	return slices.ContainsFunc(s.endpoints, func(e syncer.Endpoint) bool {
+		return e.Only == syncer.KindEndpoints && !slices.ContainsFunc(s.endpoints, func(o syncer.Endpoint) bool {
+			return o.Addr == e.Addr && o.In(syncer.KindEndpointSlices)
+		})
+	})
 }
 
 // restrict leaves out hand-written endpoints that are meant for a kind that is
