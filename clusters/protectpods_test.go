@@ -33,7 +33,7 @@ func TestAllNodesFallSilent(t *testing.T) {
 			t.Error("no panic in the status")
 		}
 		w.wantKept(HoldPanic, 15) // 18 had turned before it was noticed, and were put back
-		w.set.Relist("a") // a list shows the same
+		w.set.Relist("a")         // a list shows the same
 		w.pass(time.Hour)
 		w.wantReady(20, 12, 1)
 		w.wantHolds("a mass_not_ready")
