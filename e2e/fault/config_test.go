@@ -21,6 +21,7 @@ type memberConfig struct {
 	Kubeconfig   string           `json:"kubeconfig"`
 	Namespaces   namespacesConfig `json:"namespaces"`
 	AllowedCIDRs []string         `json:"allowedCIDRs,omitempty"`
+	Guard        map[string]any   `json:"guard,omitempty"`
 }
 
 type namespacesConfig struct {
