@@ -183,8 +183,9 @@ func (r *recovery) endpoints() []syncer.Endpoint {
 			}
 			sliced[e.Addr] = true
 			e.Ports = s.Ports
-			differ[e.Addr] = tell && r.mine[e.Addr] && ready[e.Addr] != e.Ready
-			if differ[e.Addr] || tell && !r.mine[e.Addr] && (e.Ready || !e.Terminating) {
+			both := e.Ready || !e.Terminating // or it is in slices alone
+			differ[e.Addr] = tell && r.mine[e.Addr] && (!both || ready[e.Addr] != e.Ready)
+			if differ[e.Addr] || tell && !r.mine[e.Addr] && both {
 				e.Only = syncer.KindEndpointSlices
 			}
 			out = append(out, e)
