@@ -214,6 +214,15 @@ func annotations() []grafanaAnnotation {
 	}
 }
 
+// Annotations returns the query of each annotation, by name.
+func Annotations() map[string]string {
+	all := map[string]string{}
+	for _, a := range annotations() {
+		all[a.Name] = a.Expr
+	}
+	return all
+}
+
 func variables() []grafanaVariable {
 	all := map[string]any{"text": "All", "value": "$__all"}
 	list := func(name, label, query string) grafanaVariable {

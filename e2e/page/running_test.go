@@ -6,6 +6,7 @@
 package page
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -61,7 +62,23 @@ func TestRunningFleet(t *testing.T) {
 	picture(ctx, t, tab, "running")
 	clean(t, tab, url)
 
-	// What went wrong shows too: a conflict, a panic, a member that fell silent.
+	trouble(ctx, t, f, tab, url)
+	for name, look := range looks() {
+		picture(ctx, t, open(ctx, t, b, url, look), "troubled-"+name)
+	}
+	must(proc.Stop(ctx))
+}
+
+// trouble makes a conflict, a panic and a member that falls silent, and waits until the page shows them.
+func trouble(ctx context.Context, t *testing.T, f *fleet.Fleet, tab *Tab, url string) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := f.Member("idc-a")
 	must(f.Ingress.Create(ctx, fleet.NewService("shop", "claimed")))
 	for _, app := range []string{"claimed", "cart", "search"} {
 		must(a.Create(ctx, fleet.NewService("shop", app)))
@@ -80,8 +97,4 @@ func TestRunningFleet(t *testing.T) {
 	until(ctx, t, tab, `document.querySelector("#held tbody")?.textContent.includes("tributary release --cluster idc-a")`)
 	until(ctx, t, tab, `[...document.querySelectorAll("#clusters .badge")].map(b => b.textContent).join() === "live,panic,silent"`)
 	until(ctx, t, tab, `[...document.querySelectorAll("#changes tbody tr")].some(r => r.textContent.includes("mass_not_ready"))`)
-	for name, look := range looks() {
-		picture(ctx, t, open(ctx, t, b, url, look), "troubled-"+name)
-	}
-	must(proc.Stop(ctx))
 }

@@ -46,6 +46,7 @@ func checkAlerts(ctx context.Context, server *prometheus, s *scene) error {
 		{"TributaryPanic", func(ctx context.Context) error { return allNotReady(ctx, panicking) }, func(ctx context.Context) error { return s.release(ctx, panicking.Name()) }},
 		{"TributaryIngressUnreachable", kill(ingress), ingress.Start},
 		{"TributaryConfigRefused", write(append([]byte("unknown: field\n"), good...)), write(good)},
+		{"TributaryAbsent", kill(s.tributary), s.tributary.Start},
 	} {
 		if err := t.check(ctx, server); err != nil {
 			return fmt.Errorf("%s: %w", t.alert, err)

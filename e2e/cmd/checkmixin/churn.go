@@ -6,7 +6,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"tributary.dev/tributary/e2e/cluster"
@@ -19,6 +21,21 @@ var apps = []string{"cart", "search", "web"}
 
 // podsOfApp is how many pods of an app there are at a time.
 const podsOfApp = 5
+
+// churnAll churns in every member for a while.
+func churnAll(ctx context.Context, f *fleet.Fleet, load time.Duration) error {
+	fmt.Printf("pods come and go for %v\n", load)
+	loading, cancel := context.WithTimeout(ctx, load)
+	defer cancel()
+	group, churning := errgroup.WithContext(loading)
+	for _, site := range f.Members {
+		group.Go(func() error { return churn(churning, site) })
+	}
+	if err := group.Wait(); err != nil && loading.Err() == nil {
+		return err
+	}
+	return ctx.Err()
+}
 
 // churn replaces pods of one member until ctx is done: a pod becomes ready, the
 // oldest of its app turns not ready, terminates and goes.

@@ -22,21 +22,28 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"tributary.dev/tributary/e2e/cluster"
 	"tributary.dev/tributary/e2e/fleet"
 )
 
+// options are what the command line says.
+type options struct {
+	tributary, prometheus, alerts string
+	load                          time.Duration
+	discovery, native             bool
+}
+
 func main() {
-	tributary := flag.String("tributary", "", "tributary binary; empty: build it")
-	prometheus := flag.String("prometheus", "", "Prometheus binary, for example of Debian's package or of `make bin/prometheus`")
-	alerts := flag.String("alerts", "../deploy/prometheus/alerts.yaml", "alerting rules")
-	load := flag.Duration("load", 40*time.Second, "how long pods come and go before the panels are asked")
-	discovery := flag.Bool("discovery", true, "also let Prometheus find pods through replicas; it takes a network namespace (root, or user namespaces)")
+	var o options
+	flag.StringVar(&o.tributary, "tributary", "", "tributary binary; empty: build it")
+	flag.StringVar(&o.prometheus, "prometheus", "", "Prometheus binary, such as that of `make bin/prometheus`")
+	flag.StringVar(&o.alerts, "alerts", "../deploy/prometheus/alerts.yaml", "alerting rules")
+	flag.DurationVar(&o.load, "load", 40*time.Second, "how long pods come and go before the panels are asked")
+	flag.BoolVar(&o.discovery, "discovery", true, "also let Prometheus find pods through replicas; it takes a network namespace (root, or user namespaces)")
+	flag.BoolVar(&o.native, "native", true, "also scrape native histograms, which takes Prometheus 3.8 or later")
 	isolated := flag.Bool("isolated", false, "for internal use: this is the network namespace")
 	flag.Parse()
-	if *discovery && !*isolated {
+	if o.discovery && !*isolated {
 		code, err := isolate("-isolated")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "checkmixin:", err)
@@ -46,18 +53,18 @@ func main() {
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *tributary, *prometheus, *alerts, *load, *discovery); err != nil {
+	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "checkmixin:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, tributary, prometheus, alerts string, load time.Duration, discovery bool) error {
-	if prometheus == "" {
+func run(ctx context.Context, o options) error {
+	if o.prometheus == "" {
 		return errors.New("-prometheus: give the path of a Prometheus binary")
 	}
 	var link *podLink
-	if discovery {
+	if o.discovery {
 		var err error
 		if link, err = newPodLink(ctx); err != nil {
 			return err
@@ -69,42 +76,48 @@ func run(ctx context.Context, tributary, prometheus, alerts string, load time.Du
 		return err
 	}
 	defer f.Close()
-	scene, err := newScene(ctx, f, tributary)
+	scene, err := newScene(ctx, f, o.tributary)
 	if err != nil {
 		return err
 	}
 	defer scene.tributary.Kill()
 	jobs := ""
-	if discovery {
+	if o.discovery {
 		if jobs, err = discoveryJobs(ctx, f.Ingress, f.Dir); err != nil {
 			return err
 		}
 	}
-	server, err := startPrometheus(ctx, f.Dir, prometheus, alerts, scene.tributary.URL, jobs)
+	server, err := startPrometheus(ctx, f.Dir, o, scene.tributary.URL, jobs)
 	if err != nil {
 		return err
 	}
 	defer server.process.Kill()
-
-	fmt.Printf("pods come and go for %v\n", load)
-	loading, cancel := context.WithTimeout(ctx, load)
-	defer cancel()
-	group, churning := errgroup.WithContext(loading)
-	for _, site := range f.Members {
-		group.Go(func() error { return churn(churning, site) })
-	}
-	if err := group.Wait(); err != nil && loading.Err() == nil {
+	if err := churnAll(ctx, f, o.load); err != nil {
 		return err
 	}
+	return check(ctx, o, server, scene, link)
+}
+
+// check asks the panels, then lets things happen.
+func check(ctx context.Context, o options, server *prometheus, s *scene, link *podLink) error {
 	if err := checkPanels(ctx, server); err != nil {
 		return err
 	}
-	if discovery {
-		if err := checkDiscovery(ctx, server, f, link); err != nil {
+	if o.native {
+		if err := hasData(ctx, server, `histogram_count(tributary_change_latency_seconds{stage="total"}) > 0`); err != nil {
+			return fmt.Errorf("native histograms: %w", err)
+		}
+		fmt.Println("native histograms are scraped beside the classic ones")
+	}
+	if o.discovery {
+		if err := checkDiscovery(ctx, server, s.fleet, link); err != nil {
 			return err
 		}
 	}
-	return checkAlerts(ctx, server, scene)
+	if err := checkAlerts(ctx, server, s); err != nil {
+		return err
+	}
+	return checkAnnotations(ctx, server)
 }
 
 // scene is a fleet with a tributary, and the file that it reads.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"tributary.dev/tributary/deploy/mixin"
+	"tributary.dev/tributary/e2e/fleet"
 )
 
 // variables are what Grafana would put into a query.
@@ -34,6 +35,21 @@ func checkPanels(ctx context.Context, server *prometheus) error {
 		return errors.Join(failed...)
 	}
 	fmt.Printf("%d queries of %d dashboards return data\n", queries, len(mixin.Dashboards()))
+	return nil
+}
+
+// checkAnnotations evaluates the queries of the annotations: what they mark, a
+// restart and reloads, has just happened.
+func checkAnnotations(ctx context.Context, server *prometheus) error {
+	for name, expr := range mixin.Annotations() {
+		err := fleet.Eventually(ctx, limit, func(ctx context.Context) error {
+			return hasData(ctx, server, variables.Replace(expr))
+		})
+		if err != nil {
+			return fmt.Errorf("annotation %q: %w", name, err)
+		}
+	}
+	fmt.Printf("%d annotations mark what happened\n", len(mixin.Annotations()))
 	return nil
 }
 

@@ -38,19 +38,23 @@ var waits = regexp.MustCompile(`(?m)^(\s*for: ).*$`)
 
 // startPrometheus runs a Prometheus that scrapes tributary and what further jobs
 // say, and evaluates the rules, whose waiting times alone are shortened.
-func startPrometheus(ctx context.Context, dir, binary, alerts, target, jobs string) (*prometheus, error) {
-	rules, err := os.ReadFile(alerts)
+func startPrometheus(ctx context.Context, dir string, o options, target, jobs string) (*prometheus, error) {
+	rules, err := os.ReadFile(o.alerts)
 	if err != nil {
 		return nil, fmt.Errorf("read alerts: %w", err)
 	}
+	histograms := ""
+	if o.native {
+		histograms = ", scrape_native_histograms: true, always_scrape_classic_histograms: true"
+	}
 	config := fmt.Sprintf(`
-global: {scrape_interval: %[1]v, evaluation_interval: %[1]v}
+global: {scrape_interval: %[1]v, evaluation_interval: %[1]v%[4]s}
 rule_files: [alerts.yaml]
 scrape_configs:
 - job_name: tributary
   honor_labels: true
   static_configs: [{targets: [%[2]q]}]
-%[3]s`, scrapeEvery, strings.TrimPrefix(target, "http://"), jobs)
+%[3]s`, scrapeEvery, strings.TrimPrefix(target, "http://"), jobs, histograms)
 	home := filepath.Join(dir, "prometheus")
 	if err := os.MkdirAll(home, 0o755); err != nil {
 		return nil, fmt.Errorf("start prometheus: %w", err)
@@ -68,7 +72,7 @@ scrape_configs:
 	}
 	listen := fmt.Sprintf("127.0.0.1:%d", port)
 	p := &prometheus{url: "http://" + listen, process: cluster.NewProcess(cluster.ProcessOptions{
-		Name: "prometheus", Path: binary, Log: filepath.Join(home, "prometheus.log"),
+		Name: "prometheus", Path: o.prometheus, Log: filepath.Join(home, "prometheus.log"),
 		Args: []string{"--config.file", filepath.Join(home, "prometheus.yaml"), "--storage.tsdb.path", filepath.Join(home, "data"), "--web.listen-address", listen},
 	})}
 	if err := p.process.Start(ctx); err != nil {
