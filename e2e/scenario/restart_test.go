@@ -35,6 +35,7 @@ func TestRestarts(t *testing.T) {
 	if after := w.writes(); after != before {
 		t.Errorf("a restart without a change wrote %d times, want 0", after-before)
 	}
+	w.stepQuiet(a)
 
 	// What changed while it was away is made up for, and only that.
 	w.proc.Kill()
