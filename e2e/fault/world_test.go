@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -233,26 +232,6 @@ func (w *world) converges(limit time.Duration) time.Duration {
 	return w.eventually(limit, w.differs)
 }
 
-// left tells the differences between what the members want and what is shown.
-func (w *world) left(ctx context.Context) ([]string, error) {
-	var members []history.Source
-	for _, m := range w.members {
-		members = append(members, source(m))
-	}
-	return history.Differences(ctx, w.ns, source(w.ingress), members...)
-}
-
-// timeline tells the spans of a history, when each began and ended, as far as fits in
-// a line; the history that is kept of a failure has all.
-func timeline(spans []history.Span) string {
-	const most = 24
-	text := fmt.Sprint(spans[:min(len(spans), most)])
-	if len(spans) > most {
-		text += fmt.Sprintf(" and %d more", len(spans)-most)
-	}
-	return text
-}
-
 // differs returns an error that tells the differences, if there are any.
 func (w *world) differs(ctx context.Context) error {
 	lines, err := w.left(ctx)
@@ -261,46 +240,6 @@ func (w *world) differs(ctx context.Context) error {
 	}
 	const most = 10
 	return fmt.Errorf("%d differences: %q", len(lines), lines[:min(len(lines), most)])
-}
-
-// judge ends the recording and holds the history against the laws.
-func (w *world) judge() {
-	w.Helper()
-	ctx := w.Context()
-	h, err := w.rec.Stop(ctx)
-	w.must(err)
-	h.User = fleet.ProductUser
-	h.Covers = func(namespace string) bool { return namespace == w.ns }
-	h.Writes = map[string][]cluster.Write{}
-	for _, s := range append([]*fleet.Site{w.ingress}, w.members...) {
-		all, err := s.Writes(ctx)
-		w.must(err)
-		h.Writes[s.Name()] = slices.DeleteFunc(all, func(x cluster.Write) bool { return x.Time.Before(h.Began) })
-	}
-	report := history.Check(h, w.laws)
-	left, err := w.left(ctx)
-	w.must(err)
-	w.Logf("seed %d, faults %s; %d differences at the end, %s", w.seed, timeline(h.Spans), len(left), report)
-	if len(report.Violations) == 0 {
-		return
-	}
-	w.Errorf("%d violations", len(report.Violations))
-	w.keep("history.txt", func(f *os.File) error {
-		_, err := h.WriteTo(f)
-		return err
-	})
-}
-
-// keep writes a file for whoever looks into a failure; `go test -artifacts` keeps
-// it.
-func (w *world) keep(name string, write func(*os.File) error) {
-	f, err := os.Create(filepath.Join(w.ArtifactDir(), name))
-	if err == nil {
-		err = errors.Join(write(f), f.Close())
-	}
-	if err != nil {
-		w.Logf("keep %s: %v", name, err)
-	}
 }
 
 // blind notes that tributary cannot see a member until the mark ends.
