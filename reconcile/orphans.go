@@ -4,10 +4,8 @@
 package reconcile
 
 import (
-	"context"
 	"slices"
 
-	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 )
 
@@ -72,7 +70,7 @@ func (r *Reconciler) Kept() map[string]int {
 	members := r.opts.Source.Members()
 	kept := map[string]int{}
 	for _, key := range r.view.owned(nil) {
-		r.think(context.Background(), lanes.Bulk, func() {
+		r.beside(func() {
 			observed := r.view.observed(key)
 			for _, cluster := range plan.Shares(observed) {
 				if memberAt(members, cluster) < 0 && len(abandoned(cluster, observed, false, false)) > 0 {

@@ -28,6 +28,11 @@ func (r *Reconciler) think(ctx context.Context, lane lanes.Lane, compute func())
 		return
 	}
 	r.queue.Yield(ctx, lane)
+	r.beside(compute)
+}
+
+// beside computes in one of the places for bulk work.
+func (r *Reconciler) beside(compute func()) {
 	r.thinkers <- struct{}{}
 	compute()
 	<-r.thinkers
