@@ -160,8 +160,9 @@ func (w *world) ready() {
 	w.down.End()
 }
 
-// kill kills tributary.
+// kill kills tributary, perhaps before it was ready.
 func (w *world) kill() {
+	w.down.End()
 	w.down = w.rec.Begin(history.ProductDown, "")
 	w.proc.Kill()
 }
