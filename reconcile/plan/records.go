@@ -75,7 +75,10 @@ func parseSources(record string) []source {
 	if json.Unmarshal([]byte(record), &sources) != nil {
 		return nil
 	}
-	return slices.DeleteFunc(sources, func(s source) bool { return !validClusterName(s.Cluster) })
+	return slices.DeleteFunc(sources, func(s source) bool {
+		_, named := syncer.ParseKey(s.Service)
+		return !named || !validClusterName(s.Cluster)
+	})
 }
 
 // Identities returns by which identity the clusters that feed a replica were known
