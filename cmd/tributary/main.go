@@ -64,8 +64,6 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		}
 		usage(stdout)
 		return exitOK
-	case "docs":
-		return docsCommand(ctx, args[1:], stdout, stderr)
 	case "--version":
 		name = "version"
 	}
