@@ -293,11 +293,16 @@ func TestHalfWrittenChangesOutliveARestart(t *testing.T) {
 		"removed":   {"10.1.0.1"},
 		"unready":   {"10.1.0.1", "10.1.0.2!"},
 		"exchanged": {"10.1.0.1!", "10.1.0.3"},
+		"ports":     {"10.1.0.1", "10.1.0.2"},
 	} {
 		for _, kind := range []Kind{KindEndpoints, KindEndpointSlice} {
 			t.Run(name+" in "+string(kind), func(t *testing.T) {
 				w, contributions := stand(t)
-				contributions[1] = from("idc-b", 200, "http:80>8080", changed...)
+				ports := "http:80>8080"
+				if name == "ports" {
+					ports += " admin:81>9000"
+				}
+				contributions[1] = from("idc-b", 200, ports, changed...)
 				for _, stage := range Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds).Stages {
 					for i := range stage {
 						if stage[i].Kind == kind {

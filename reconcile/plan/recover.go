@@ -174,7 +174,7 @@ func (r *recovery) verbatim() []syncer.Subset {
 func (r *recovery) endpoints() []syncer.Endpoint {
 	var out []syncer.Endpoint
 	sliced, differ := map[netip.Addr]bool{}, map[netip.Addr]bool{}
-	ready := r.readyInEndpoints()
+	ready, ported := r.readyInEndpoints(), r.portedAlike()
 	tell := r.observed.Endpoints != nil && r.observed.Endpoints.Owned && !r.truncated
 	for _, s := range r.slices {
 		for _, e := range s.Endpoints {
@@ -184,7 +184,7 @@ func (r *recovery) endpoints() []syncer.Endpoint {
 			sliced[e.Addr] = true
 			e.Ports = s.Ports
 			both := e.Ready || !e.Terminating // or it is in slices alone
-			differ[e.Addr] = tell && r.mine[e.Addr] && (!both || ready[e.Addr] != e.Ready)
+			differ[e.Addr] = tell && r.mine[e.Addr] && (!both || ready[e.Addr] != e.Ready || !ported(e.Addr))
 			if differ[e.Addr] || tell && !r.mine[e.Addr] && both {
 				e.Only = syncer.KindEndpointSlices
 			}
@@ -215,6 +215,40 @@ func (r *recovery) endpoints() []syncer.Endpoint {
 	}
 	slices.SortStableFunc(out, func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) })
 	return out
+}
+
+// portedAlike tells of an address whether it has the same ports in both kinds.
+func (r *recovery) portedAlike() func(netip.Addr) bool {
+	type port struct {
+		addr   netip.Addr
+		name   string
+		number int32
+	}
+	inSlices, inEndpoints := map[port]bool{}, map[port]bool{}
+	counts := map[netip.Addr]int{} // ports in slices less those in Endpoints
+	note := func(in map[port]bool, addr netip.Addr, ports []syncer.Port, n int) {
+		for _, p := range ports {
+			if at := (port{addr, p.Name, p.Number}); !in[at] {
+				in[at] = true
+				counts[addr] += n
+			}
+		}
+	}
+	for _, s := range r.slices {
+		for i := range s.Endpoints {
+			note(inSlices, s.Endpoints[i].Addr, s.Ports, 1)
+		}
+	}
+	for _, s := range r.standing {
+		for _, a := range slices.Concat(s.Ready, s.NotReady) {
+			note(inEndpoints, a.Addr, s.Ports, -1)
+		}
+	}
+	missing := map[netip.Addr]bool{}
+	for at := range inSlices {
+		missing[at.addr] = missing[at.addr] || !inEndpoints[at]
+	}
+	return func(addr netip.Addr) bool { return counts[addr] == 0 && !missing[addr] }
 }
 
 // readyInEndpoints are the standing addresses that are ready.
