@@ -36,11 +36,12 @@ unit: ## unit tests of the product, with the race detector, shuffled
 # Every run draws the same cases, so that a failure is of the change and not of the draw; SEED=0 draws anew.
 SEED ?= 1
 
-# One package after the other: each starts clusters, and two cores are few.
-E2E_TEST = TRIBUTARY_BINARY=$(CURDIR)/bin/tributary go test -shuffle=on -p 1
+# One package after the other: each starts clusters, and two cores are few. The tests build tributary themselves, with the
+# flags of the tests: those of `make build` would compile everything once more.
+E2E_TEST = go test -shuffle=on -p 1
 
 .PHONY: scenario
-scenario: build ## scenario and differential tests on real clusters (the share that `make test` runs)
+scenario: ## scenario and differential tests on real clusters (the share that `make test` runs)
 	cd e2e && go run ./cluster/prebuild
 	cd e2e && $(E2E_TEST) -timeout 20m ./cluster/... ./fleet/... ./latency ./history ./scenario
 	cd e2e && $(E2E_TEST) -timeout 10m ./oracle -oracle.seed $(SEED)
@@ -48,7 +49,7 @@ scenario: build ## scenario and differential tests on real clusters (the share t
 	cd e2e && $(E2E_TEST) -timeout 5m ./scale
 
 .PHONY: faults
-faults: build ## a quick share of every fault on real clusters, judged by their whole history
+faults: ## a quick share of every fault on real clusters, judged by their whole history
 	cd e2e && $(E2E_TEST) -timeout 15m ./fault -seed $(SEED)
 
 .PHONY: e2e
@@ -58,7 +59,7 @@ e2e: scenario ## every test on real clusters, at full size: also every fault and
 	cd e2e && $(E2E_TEST) -timeout 1h ./scale -services 5000
 
 .PHONY: soak
-soak: build ## a random mix of faults (SOAK=1h, SEED=7 repeats one) and of rules against upstream's own controllers
+soak: ## a random mix of faults (SOAK=1h, SEED=7 repeats one) and of rules against upstream's own controllers
 	cd e2e && $(E2E_TEST) -timeout 0 -run TestSoak ./fault -soak $(or $(SOAK),1h) -seed $(if $(filter file,$(origin SEED)),0,$(SEED))
 	cd e2e && go test -timeout 0 -run Rules ./oracle -oracle.soak $(or $(SOAK),1h)
 
