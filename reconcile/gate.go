@@ -60,13 +60,17 @@ func (g *gate) wait(ctx context.Context) (probe bool) {
 	return false
 }
 
+// shut reports whether the gate is closed.
+func (g *gate) shut() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.opened != nil
+}
+
 // unused gives the pass back: the key needed no request, so nothing was learnt. The
 // next worker goes at once.
 func (g *gate) unused() {
-	g.mu.Lock()
-	closed := g.opened != nil
-	g.mu.Unlock()
-	if closed {
+	if g.shut() {
 		g.probe()
 	}
 }
