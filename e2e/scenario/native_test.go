@@ -60,6 +60,7 @@ func TestObserveNative(t *testing.T) {
 
 	healthy.Kill()
 	w.controllerManager(a, fmt.Sprintf("--kube-api-qps=%v", *nativeQPS), "--kube-api-burst=1")
+	w.awake(a)
 	w.relabel(a)
 	w.must(a.MarkNotReady(ctx, "shop", "web-0"))
 	turned := time.Now()
@@ -169,6 +170,18 @@ func (w *world) controllerManager(site *fleet.Site, flags ...string) *cluster.Co
 		return err
 	})
 	return manager
+}
+
+// awake returns once the controller manager has been through every Service, as it
+// does in any order after its start: later changes then queue behind each other as
+// they come. It writes the Endpoints of a new Service only when it works.
+func (w *world) awake(site *fleet.Site) {
+	w.Helper()
+	w.must(site.Create(w.Context(), fleet.NewService("shop", "canary")))
+	fleettest.Eventually(w.T, time.Minute, func(ctx context.Context) error {
+		_, err := site.Client.CoreV1().Endpoints("shop").Get(ctx, "canary", metav1.GetOptions{})
+		return err
+	})
 }
 
 // relabel changes every Service but web, which makes a controller manager write
