@@ -77,7 +77,7 @@ func TestHangingWriteHoldsOnlyItsKey(t *testing.T) {
 	g.settle()
 	hung := g.hang(1, false, func(r apitest.Request) bool { return r.Name == "web" && r.Resource == "endpoints" })
 	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true))
-	g.wait("the write hangs", func() bool { return hung.Load() == 1 })
+	g.wait("the write hangs", func() bool { return hung.Load() > 0 })
 	start := time.Now()
 	g.set("a", service(other, 1, 8080), pod(other, "10.0.0.2", true))
 	g.wait("the other key is written", func() bool { endpoints, _ := g.addresses(other); return slices.Equal(endpoints, []string{"10.0.0.2"}) })

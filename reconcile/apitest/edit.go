@@ -90,8 +90,9 @@ func List[T Object](s *Server, namespace string) []T {
 	return out
 }
 
-// Changed returns a channel that closes at the next change of any object: wait
-// on it after a look at the state that was not yet as wished.
+// Changed returns a channel that closes at the next change of any object, or when a
+// request begins to hang: wait on it after a look at the state that was not yet as
+// wished.
 func (s *Server) Changed() <-chan struct{} {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()

@@ -192,6 +192,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, req Request, fault *Fault) {
 	if fault.Hang {
+		s.store.announce() // whoever waits for the hanging may look
 		<-r.Context().Done()
 	}
 	if fault.Cut || fault.Hang {

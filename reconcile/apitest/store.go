@@ -60,6 +60,12 @@ func newStore() *store {
 	return s
 }
 
+func (s *store) announce() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lockedAnnounce()
+}
+
 func (s *store) lockedAnnounce() {
 	close(s.changed)
 	s.changed = make(chan struct{})
