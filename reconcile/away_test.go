@@ -4,8 +4,10 @@
 package reconcile
 
 import (
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,6 +90,68 @@ func TestChangesWaitWhileTheIngressClusterIsAway(t *testing.T) {
 	if len(written) != 2*replicas || position > 8 {
 		t.Errorf("%d objects were written, the removal in place %d", len(written), position)
 	}
+}
+
+// An API server denies everything for a moment after its start. What is urgent does
+// not pay for it; one key that stays denied does not hold the others.
+func TestIngressClusterDeniesWhenItComesBack(t *testing.T) {
+	g := newGround(t, "a")
+	g.options.Queue = lanes.Options{Workers: 2, Backoff: lanes.Backoff{Base: 3 * time.Second}}
+	g.start()
+	const replicas = 20
+	key := func(i int) syncer.Key { return syncer.Key{Namespace: "shop", Name: "web-" + number3(i)} }
+	for i := range replicas {
+		g.set("a", service(key(i), 1, 8080), pod(key(i), "10.0.0.1", true), pod(key(i), "10.0.0.2", true))
+	}
+	g.settle()
+	var mu sync.Mutex
+	fault := apitest.Fault{Cut: true}
+	only := ""
+	g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.UserAgent != product || !strings.Contains(r.Name, only) {
+			return nil
+		}
+		f := fault
+		return &f
+	})
+	for i := range replicas {
+		g.set("a", service(key(i), 1, 8080), pod(key(i), "10.0.0.1", true), pod(key(i), "10.0.0.2", true), pod(key(i), "10.0.0.3", true))
+	}
+	g.wait("the gate is closed", g.rec.gate.shut)
+	denied, urgent := key(replicas-2), key(replicas-1)
+	for _, k := range []syncer.Key{denied, urgent} {
+		g.source.set("a", service(k, 1, 8080), pod(k, "10.0.0.1", true))
+		g.rec.Dirty(k, lanes.Removal, liveCause("a", k))
+	}
+	mu.Lock()
+	fault = apitest.Fault{Status: http.StatusForbidden}
+	mu.Unlock()
+	attempts := len(g.server.Writes(product))
+	g.wait("it denied a few", func() bool { return len(g.server.Writes(product)) >= attempts+6 })
+	if !g.rec.gate.shut() {
+		t.Error("the gate is open to a server that takes nothing")
+	}
+	g.writes()
+	mu.Lock()
+	only = denied.Name
+	mu.Unlock()
+	g.wait("the urgent one is written", func() bool { endpoints, _ := g.addresses(urgent); return slices.Equal(endpoints, []string{"10.0.0.1"}) })
+	if w := g.writes(); len(w) > 8 {
+		t.Errorf("it was among the first %d writes, want fewer:\n%s", len(w), strings.Join(w, "\n"))
+	}
+	g.wait("all others are written", func() bool {
+		for i := range replicas - 2 {
+			if endpoints, _ := g.addresses(key(i)); len(endpoints) != 3 {
+				return false
+			}
+		}
+		return true
+	})
+	g.server.Intercept(nil)
+	g.settle()
+	g.expect(denied, "10.0.0.1")
 }
 
 // A change that was taken back while the ingress cluster is away needs no request.

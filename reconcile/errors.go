@@ -139,6 +139,21 @@ func answered(err error) bool {
 	return ok || errors.Is(err, ErrStale)
 }
 
+// denied reports an answer that an API server gives to anything while it starts or
+// is not well, whatever the object.
+func denied(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || namespaceTerminating(err) {
+		return false
+	}
+	switch code := status.ErrStatus.Code; code {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+		return true
+	default:
+		return code >= http.StatusInternalServerError
+	}
+}
+
 // retryAfter is how long the server asked us to wait; 0 if it did not.
 func retryAfter(err error) time.Duration {
 	status, ok := errors.AsType[*apierrors.StatusError](err)

@@ -24,6 +24,9 @@ type gate struct {
 	pass  chan struct{}
 	timer *time.Timer
 	delay time.Duration
+	// denying is since when a server answers through the closed gate and takes
+	// nothing; zero: it does not answer.
+	denying time.Time
 	// told is called with true when the gate closes, with false when it opens.
 	told func(closed bool)
 }
@@ -35,6 +38,9 @@ const (
 	// gateFirst and gateMax bound the time between two probes.
 	gateFirst = 100 * time.Millisecond
 	gateMax   = time.Second
+	// gateStarting is how long a server may take from its first answer to the first
+	// that helps, before its refusals are the business of each key.
+	gateStarting = 2 * time.Second
 )
 
 func newGate(told func(closed bool)) *gate {
@@ -43,7 +49,7 @@ func newGate(told func(closed bool)) *gate {
 
 // wait returns when the caller may take a key, or ctx is done. probe: the gate is
 // closed, and the caller goes through it with the only pass. It owes an answer:
-// reached, missed or unused.
+// reached, denied, missed or unused.
 func (g *gate) wait(ctx context.Context) (probe bool) {
 	g.mu.Lock()
 	opened := g.opened
@@ -78,7 +84,7 @@ func (g *gate) unused() {
 // reached says that the server answered something.
 func (g *gate) reached() {
 	g.mu.Lock()
-	g.failures = 0
+	g.failures, g.denying = 0, time.Time{}
 	opened := g.opened
 	g.opened = nil
 	if opened != nil {
@@ -91,11 +97,32 @@ func (g *gate) reached() {
 	}
 }
 
+// denied says that the server answered, but not as one that is whole. One that has
+// just started denies what it grants a moment later, when it has read its roles: to
+// send it every key meanwhile would cost each of them a backoff, and its order.
+func (g *gate) denied() {
+	g.mu.Lock()
+	now := time.Now()
+	if g.opened != nil && g.denying.IsZero() {
+		g.denying = now
+	}
+	starting := g.opened != nil && now.Sub(g.denying) < gateStarting
+	if starting {
+		g.delay = gateFirst
+		g.lockedArm()
+	}
+	g.mu.Unlock()
+	if !starting {
+		g.reached()
+	}
+}
+
 // missed says that a request was not answered. refused: there is nobody at the
 // address, which needs no second opinion.
 func (g *gate) missed(refused bool) {
 	g.mu.Lock()
 	g.failures++
+	g.denying = time.Time{}
 	closing := g.opened == nil && (refused || g.failures >= gateFailures)
 	switch {
 	case closing:

@@ -83,3 +83,45 @@ func TestGateClosesAtOnceWhenNobodyIsThere(t *testing.T) {
 		g.stop()
 	})
 }
+
+// A server that has just started denies everything for a moment. The gate waits for
+// it, but not for ever: a right may be missing for good.
+func TestGateWaitsForAServerThatStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(func(bool) {})
+		g.denied()
+		if g.shut() {
+			t.Fatal("a denial closed an open gate")
+		}
+		g.missed(true)
+		start := time.Now()
+		for g.shut() {
+			if !g.wait(t.Context()) {
+				t.Fatal("it opened while nobody said anything")
+			}
+			g.denied()
+		}
+		if took := time.Since(start); took < gateStarting || took > gateStarting+2*gateFirst {
+			t.Errorf("denials kept it closed for %v, want %v", took, gateStarting)
+		}
+
+		g.missed(true)
+		g.wait(t.Context())
+		g.denied()
+		g.wait(t.Context())
+		g.reached()
+		if g.shut() {
+			t.Error("it stays closed although the server took something")
+		}
+
+		g.missed(true)
+		g.denied()
+		g.missed(false)
+		time.Sleep(gateStarting)
+		g.denied()
+		if !g.shut() {
+			t.Error("what it answered before it went away again counts")
+		}
+		g.stop()
+	})
+}

@@ -233,6 +233,20 @@ func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Gathered) {
 	p.plan.Kept = plan.KeptShares(contributions, func(cluster string) bool { return memberAt(members, cluster) >= 0 })
 }
 
+// heard takes from an answer, or from its absence, what it tells of the ingress cluster.
+func (r *Reconciler) heard(one *receipt) {
+	if one.err != nil && !answered(one.err) {
+		r.gate.missed(refusedConnection(one.err))
+		return
+	}
+	r.contact.Store(one.acked.UnixNano())
+	if denied(one.err) {
+		r.gate.denied()
+	} else {
+		r.gate.reached()
+	}
+}
+
 // book enters what was written into the record.
 func (r *Reconciler) book(p *pass, receipts []receipt) {
 	d := &p.plan.Delta
@@ -246,12 +260,7 @@ func (r *Reconciler) book(p *pass, receipts []receipt) {
 	spans := map[plan.Kind][2]time.Time{}
 	for i := range receipts {
 		one := &receipts[i]
-		if one.err == nil || answered(one.err) {
-			r.contact.Store(one.acked.UnixNano())
-			r.gate.reached()
-		} else {
-			r.gate.missed(refusedConnection(one.err))
-		}
+		r.heard(one)
 		if one.err != nil {
 			continue
 		}
