@@ -40,7 +40,6 @@ func TestR17EditedByHand(t *testing.T) {
 		}},
 		{"ports-edited", func(s string) { w.editService(s, func(e *corev1.Service) { e.Spec.Ports[0].Port = 81 }) }},
 		{"service-deleted", func(s string) {
-			w.rec.HandDeletes(history.Endpoints, w.ns, s) // the API server does that
 			w.deleteByHand(history.Service, s)
 		}},
 	}
@@ -184,6 +183,9 @@ func (w *world) sliceOf(service string) *discoveryv1.EndpointSlice {
 func (w *world) deleteByHand(kind history.Kind, name string) {
 	w.Helper()
 	w.rec.HandDeletes(kind, w.ns, name)
+	if kind == history.Service {
+		w.rec.HandDeletes(history.Endpoints, w.ns, name) // the API server does that, be the Service ours or not
+	}
 	ctx, core := w.Context(), w.ingress.Client.CoreV1()
 	var err error
 	switch kind {

@@ -32,7 +32,6 @@ func TestR18NameIsTaken(t *testing.T) {
 
 	// Ours is deleted, and theirs is there before it is put back, or in its place.
 	w.eventually(20*time.Second, func(ctx context.Context) error {
-		w.rec.HandDeletes(history.Endpoints, w.ns, "later")
 		w.deleteByHand(history.Service, "later")
 		made, err := w.ingress.Client.CoreV1().Services(w.ns).Create(ctx, fleet.NewService(w.ns, "later"), metav1.CreateOptions{})
 		if err == nil {
