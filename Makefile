@@ -56,7 +56,7 @@ faults: ## a quick share of every fault on real clusters, judged by their whole 
 e2e: scenario ## every test on real clusters, at full size: also every fault and scale
 	cd e2e && $(E2E_TEST) -timeout 1h -run TestObserveNative ./scenario -native.services 1000 -native.qps 5
 	cd e2e && $(E2E_TEST) -timeout 2h ./fault -full -seed $(SEED)
-	cd e2e && $(E2E_TEST) -timeout 1h ./scale -services 5000
+	cd e2e && $(E2E_TEST) -timeout 1h ./scale -services 5000 -pods 50000
 
 .PHONY: soak
 soak: ## a random mix of faults (SOAK=1h, SEED=7 repeats one) and of rules against upstream's own controllers

@@ -67,18 +67,15 @@ func healthz(w http.ResponseWriter, _ *http.Request) {
 	plain(w, http.StatusOK, "ok\n")
 }
 
-// readyz answers from the status, so that it says what the status page says.
+// readyz says what the status page says of readiness.
 func (m *Metrics) readyz(w http.ResponseWriter, _ *http.Request) {
-	var s Status
-	if m.status != nil {
-		s = m.status()
-	}
-	if s.Ready {
+	reasons := m.notReady()
+	if len(reasons) == 0 {
 		plain(w, http.StatusOK, "ok\n")
 		return
 	}
 	text := "not ready:\n"
-	for _, reason := range s.NotReady {
+	for _, reason := range reasons {
 		text += "- " + reason + "\n"
 	}
 	plain(w, http.StatusServiceUnavailable, text)

@@ -35,18 +35,17 @@ func ask(handler http.Handler, method, target string) (status int, body []byte) 
 }
 
 func TestHealthAndReadiness(t *testing.T) {
-	var status Status
-	m := New(Options{Status: func() Status { return status }})
+	reasons := []string{"ingress cluster: first sync", "member idc-a: first sync"}
+	m := New(Options{NotReady: func() []string { return reasons }})
 	handler := m.Handler()
 	if code, body := ask(handler, http.MethodGet, "/healthz"); code != http.StatusOK || string(body) != "ok\n" {
 		t.Errorf("healthz: %d %q", code, body)
 	}
-	status.NotReady = []string{"ingress cluster: first sync", "member idc-a: first sync"}
 	want := "not ready:\n- ingress cluster: first sync\n- member idc-a: first sync\n"
 	if code, body := ask(handler, http.MethodGet, "/readyz"); code != http.StatusServiceUnavailable || string(body) != want {
 		t.Errorf("readyz: %d %q", code, body)
 	}
-	status = Status{Ready: true}
+	reasons = nil
 	if code, body := ask(handler, http.MethodGet, "/readyz"); code != http.StatusOK || string(body) != "ok\n" {
 		t.Errorf("readyz: %d %q", code, body)
 	}

@@ -24,6 +24,9 @@ type Options struct {
 	// safe for concurrent use and answer without waiting for a cluster.
 	// Conflicts, Held, Rejected and Slowest are added by Metrics. nil: no gauges.
 	Status func() Status
+	// NotReady lists what readiness waits for, nothing when ready: /readyz is asked
+	// more often than the whole status is worth. nil: always ready.
+	NotReady func() []string
 	// Records and Bytes bound the ring of change records; see NewRing.
 	Records, Bytes int
 }
@@ -34,6 +37,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	journal  *journal
 	status   func() Status
+	notReady func() []string
 	ring     *Ring
 	troubles troubles
 	echoes   echoes
@@ -55,7 +59,7 @@ type Metrics struct {
 // New returns Metrics on a registry of its own.
 func New(o Options) *Metrics {
 	m := &Metrics{
-		registry: prometheus.NewRegistry(), journal: newJournal(o.Logger), status: o.Status, ring: NewRing(o.Records, o.Bytes),
+		registry: prometheus.NewRegistry(), journal: newJournal(o.Logger), status: o.Status, notReady: o.NotReady, ring: NewRing(o.Records, o.Bytes),
 		echoes:   echoes{awaited: map[Ref]*awaited{}, seen: map[Ref]time.Time{}},
 		troubles: troubles{of: map[replicaKey]*Trouble{}, untold: map[replicaKey]bool{}},
 	}
@@ -63,6 +67,9 @@ func New(o Options) *Metrics {
 		if m.known(cluster) {
 			m.rejected.WithLabelValues(cluster, reason).Inc()
 		}
+	}
+	if m.notReady == nil {
+		m.notReady = func() []string { return nil }
 	}
 	m.register(o)
 	return m

@@ -66,7 +66,7 @@ func (g *ground) start() {
 	}
 	for _, m := range g.source.Members() {
 		if m.Synced {
-			g.rec.Resync(m.Name, "resync")
+			g.rec.Seen(m.Name)
 		}
 	}
 	g.settle()

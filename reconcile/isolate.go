@@ -158,7 +158,7 @@ func nothingTaken(receipts []receipt) bool {
 
 // retryRefused asks for a look at a replica of which something was left out.
 func (r *Reconciler) retryRefused(key syncer.Key) {
-	r.queue.Add(key, lanes.Bulk, metrics.Cause{Kind: "Service", Namespace: key.Namespace, Name: key.Name, Event: "resync", Arrival: time.Now()})
+	r.queue.Add(key, lanes.Bulk, metrics.Cause{Kind: "Service", Namespace: key.Namespace, Name: key.Name, Event: eventResync, Arrival: time.Now()})
 }
 
 // hasNews reports whether a member has changed something.

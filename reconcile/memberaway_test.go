@@ -10,6 +10,10 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -40,7 +44,7 @@ func TestRestartWhileAMemberIsAway(t *testing.T) {
 			g.source.setSynced("a", false)
 			g.start()
 			g.expectWrites()
-			g.rec.Resync("b", "resync")
+			g.rec.Seen("b")
 			g.settle()
 			g.expectWrites()
 
@@ -57,11 +61,60 @@ func TestRestartWhileAMemberIsAway(t *testing.T) {
 			g.writes()
 			g.source.set("a", service(web, 10, 8080), pod(web, "10.0.0.1", true), pod(web, "10.0.0.3", true))
 			g.source.setSynced("a", true)
-			g.rec.Resync("a", "resync")
+			g.rec.Seen("a")
 			g.settle()
 			expect(web, "10.0.0.1", "10.0.0.3")
 			expect(db)
 		})
+	}
+}
+
+// A member that is seen makes way for what it has lost meanwhile, one after the other;
+// what nobody is on record for goes with the last of them.
+func TestMembersAreSeenOneByOne(t *testing.T) {
+	key := func(name string) syncer.Key { return syncer.Key{Namespace: "shop", Name: name} }
+	mine, theirs, shared, nobodys := key("mine"), key("theirs"), key("shared"), key("nobodys")
+	g := newGround(t, "a", "b")
+	g.source.set("a", service(mine, 10, 80), pod(mine, "10.0.0.1", true))
+	g.source.set("b", service(theirs, 10, 80), pod(theirs, "10.8.0.1", true))
+	g.source.set("a", service(shared, 10, 80), pod(shared, "10.0.0.2", true))
+	g.source.set("b", service(shared, 10, 80), pod(shared, "10.8.0.2", true))
+	g.source.set("b", service(nobodys, 10, 80), pod(nobodys, "10.8.0.3", true))
+	g.start()
+	g.stop()
+	apitest.Remove[*corev1.Endpoints](t, g.server, nobodys.Namespace, nobodys.Name)
+	for _, slice := range apitest.List[*discoveryv1.EndpointSlice](g.server, nobodys.Namespace) {
+		if slice.Labels[discoveryv1.LabelServiceName] == nobodys.Name {
+			apitest.Remove[*discoveryv1.EndpointSlice](t, g.server, slice.Namespace, slice.Name)
+		}
+	}
+	apitest.Edit(t, g.server, nobodys.Namespace, nobodys.Name, func(s *corev1.Service) { s.Annotations = nil })
+
+	for cluster, keys := range map[string][]syncer.Key{"a": {mine, shared}, "b": {theirs, shared, nobodys}} {
+		g.source.setSynced(cluster, false)
+		for _, k := range keys {
+			g.source.unset(cluster, k)
+		}
+	}
+	g.start()
+	g.settle()
+	g.writes()
+	g.source.setSynced("a", true)
+	g.rec.Seen("a")
+	g.settle()
+	g.expect(mine)
+	g.expect(shared, "10.8.0.2")
+	g.expect(theirs, "10.8.0.1")
+	if _, stands := apitest.Get[*corev1.Service](g.server, nobodys.Namespace, nobodys.Name); !stands {
+		t.Error("what could be of b was taken away before b was seen")
+	}
+	g.source.setSynced("b", true)
+	g.rec.Seen("b")
+	g.settle()
+	g.expect(shared)
+	g.expect(theirs)
+	if _, stands := apitest.Get[*corev1.Service](g.server, nobodys.Namespace, nobodys.Name); stands {
+		t.Error("what nobody wants stands still")
 	}
 }
 

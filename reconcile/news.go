@@ -76,3 +76,6 @@ func (n *news) addReplica(c change, f *found) {
 
 // eventRepair marks causes that come from the ingress cluster itself.
 const eventRepair = "repair"
+
+// eventResync marks looks that nothing has changed for.
+const eventResync = "resync"

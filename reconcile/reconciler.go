@@ -193,12 +193,30 @@ func (r *Reconciler) Dirty(replica syncer.Key, lane lanes.Lane, cause metrics.Ca
 }
 
 // Resync asks for a look at every replica that a member wants or that stands,
-// in the bulk lane. Call it when a member has become synced (its share of what
-// was deleted while nobody looked can go now), when one left the configuration,
-// and after SetSettings. cluster is the member meant, "" for none; event is the
-// cause's: "resync", "config".
+// in the bulk lane. Call it when a member left the configuration, or is stale, and
+// after SetSettings. cluster is the member meant, "" for none; event is the cause's:
+// "resync", "config", "stale".
 func (r *Reconciler) Resync(cluster, event string) {
 	r.enqueue("", cluster, event)
+}
+
+// Seen says that a member has just been seen whole for the first time, so that what
+// stands of it can go where it is not wanted any more. What the member wants comes
+// with its own events. The last member to be seen makes all replicas be looked at:
+// only then absence means something for what stands of nobody.
+func (r *Reconciler) Seen(cluster string) {
+	all := !slices.ContainsFunc(r.opts.Source.Members(), func(m MemberState) bool { return !m.Synced })
+	if all {
+		r.Resync(cluster, eventResync)
+		return
+	}
+	cause := metrics.Cause{Cluster: cluster, Kind: "Service", Event: eventResync, Arrival: time.Now()}
+	for _, key := range r.view.owned(nil) {
+		if slices.Contains(plan.Shares(r.view.observed(key)), cluster) {
+			cause.Namespace, cause.Name = key.Namespace, key.Name
+			r.queue.Add(key, lanes.Bulk, cause)
+		}
+	}
 }
 
 // enqueue adds every replica of a namespace, "" for all of them.
@@ -242,7 +260,7 @@ func (r *Reconciler) SetSettings(s Settings) { r.settings.Store(&s) }
 func (r *Reconciler) Queue() *lanes.Queue { return r.queue }
 
 // Owned counts the replicas of ours that stand.
-func (r *Reconciler) Owned() int { return len(r.view.owned(nil)) }
+func (r *Reconciler) Owned() int { return r.view.ownedCount() }
 
 // Trouble returns why the ingress cluster is not seen, nil if it is.
 func (r *Reconciler) Trouble() error { return r.observer.trouble() }

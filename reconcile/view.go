@@ -141,6 +141,18 @@ func (v *view) owned(in func(syncer.Key) bool) []syncer.Key {
 	return keys
 }
 
+// ownedCount is how many keys owned would return.
+func (v *view) ownedCount() (n int) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for _, s := range v.byReplica {
+		if s.owned() {
+			n++
+		}
+	}
+	return n
+}
+
 func (s *standing) owned() bool {
 	return s.service != nil && s.service.owned || s.endpoints != nil && s.endpoints.owned ||
 		slices.ContainsFunc(s.slices, func(f *found) bool { return f.owned })

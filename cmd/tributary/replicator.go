@@ -46,6 +46,8 @@ type replicator struct {
 	joined map[string]time.Time
 	synced map[string]bool
 	stale  map[string]bool
+	// looked is set once every replica is looked at, whoever of the members is seen.
+	looked bool
 	// identities are those of members, as known from before the start.
 	identities map[string]string
 	// kept is what was last said about clusters that are not configured.
@@ -61,7 +63,7 @@ func newReplicator(path string, loaded *config.Loaded, logger *slog.Logger) *rep
 		loaded: loaded, loadedAt: now, joined: map[string]time.Time{}, synced: map[string]bool{}, stale: map[string]bool{}, reopen: make(chan struct{}, 1),
 	}
 	v := readBuildVersion()
-	r.metrics = metrics.New(metrics.Options{Logger: logger, Version: v.Version, Revision: v.Commit, Status: r.status})
+	r.metrics = metrics.New(metrics.Options{Logger: logger, Version: v.Version, Revision: v.Commit, Status: r.status, NotReady: r.notReady})
 	r.keeper.set(&loaded.Config)
 	options := setOptions(r.sink, r.keeper.keeps, r.metrics, logger, r.memberChanged)
 	options.Standing, options.Pinned = r.standing, r.pinned
@@ -91,12 +93,15 @@ func (r *replicator) run(ctx context.Context) error {
 			break
 		}
 		start := func() {
-			if first {
-				first = false
-				r.readIdentities(ctx, side)
-				r.applyMembers()
-				members.Go(func() { r.set.Run(ctx) })
+			if !first {
+				side.reconciler.Resync("", "resync")
+				return
 			}
+			first = false
+			r.readIdentities(ctx, side)
+			r.applyMembers()
+			members.Go(func() { r.set.Run(ctx) })
+			r.lookWithout(side.reconciler)
 		}
 		r.serveIngress(ctx, side, start)
 	}
@@ -163,7 +168,6 @@ func (r *replicator) serveIngress(ctx context.Context, side *ingressSide, synced
 	if side.reconciler.WaitForSync(serving) == nil {
 		r.logger.Info("ingress cluster listed", "version", side.version.String(), "replicas", side.reconciler.Owned())
 		synced()
-		side.reconciler.Resync("", "resync")
 		r.reportKept(side.reconciler)
 		select {
 		case <-ctx.Done():
@@ -204,31 +208,6 @@ func (r *replicator) reportKept(to *reconcile.Reconciler) {
 		default:
 			r.logger.Warn("endpoints of a cluster that is not configured stay as they are; to be rid of them put the cluster back with drain: true, or set replicas.orphans: delete",
 				"cluster", cluster, "replicas", replicas)
-		}
-	}
-}
-
-// memberChanged announces a member to the reconciler once it has been seen
-// whole, for only from then on absence means anything; and when it has become
-// stale, or is no longer.
-func (r *replicator) memberChanged(string) {
-	events := map[string]string{}
-	members := r.set.Members()
-	r.mu.Lock()
-	for _, m := range members {
-		if m.Stale != r.stale[m.Name] {
-			r.stale[m.Name] = m.Stale
-			events[m.Name] = "stale"
-		}
-		if m.Synced && !r.synced[m.Name] {
-			r.synced[m.Name] = true
-			events[m.Name] = "resync"
-		}
-	}
-	r.mu.Unlock()
-	if to := r.sink.to.Load(); to != nil {
-		for _, name := range sortedKeys(events) {
-			to.Resync(name, events[name])
 		}
 	}
 }

@@ -37,7 +37,9 @@ func (w *world) readyAgain() {
 	slices.Sort(bare)
 	w.figure("start to ready, of three the middle: %.0f ms; a bare read of the same objects: %.0f ms; ratio %.2f",
 		1000*ours[1].Seconds(), 1000*bare[1].Seconds(), ours[1].Seconds()/bare[1].Seconds())
-	w.settled()
+	w.eventually(time.Minute, "nothing waits", func(context.Context) (bool, error) {
+		return w.is("tributary_sync_lag_seconds", "", 0)
+	})
 	if n := len(w.writes()) - before; n > 0 {
 		w.Errorf("three starts wrote %d times", n)
 	}

@@ -50,9 +50,12 @@ type world struct {
 	users map[string]bool
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldOf(t, quiet, bulk) }
+
+// newWorldOf is a fleet of other members; what needs the two cannot be used with it.
+func newWorldOf(t *testing.T, members ...string) *world {
 	t.Helper()
-	f := fleettest.Start(t, fleet.Options{Members: []string{quiet, bulk}, Audit: true, Adjust: func(_ string, o *cluster.Options) {
+	f := fleettest.Start(t, fleet.Options{Members: members, Audit: true, Adjust: func(_ string, o *cluster.Options) {
 		// By default an API server that is asked to end waits a minute for watches to end.
 		o.APIServerFlags = append(o.APIServerFlags, "--shutdown-watch-termination-grace-period=2s", "--shutdown-send-retry-after")
 	}})

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -45,13 +46,24 @@ func TestRestarts(t *testing.T) {
 	w.shows("shop", "web", want[1:]...)
 	w.gone("shop", "only-b")
 
-	// A member that is down at the start keeps its share; the others are served.
+	// A member that is down at the start keeps its share; the others are served. What
+	// was done by hand to a replica of that member alone is put right without it.
+	w.must(c.Create(ctx, fleet.NewService("shop", "only-c")))
+	w.selects("only-c", nil)
 	w.must(w.proc.Stop(ctx))
 	c.APIServer().Kill()
+	theirs := map[string]string{"app": "theirs"}
+	replica, err := w.fleet.Ingress.Client.CoreV1().Services("shop").Get(ctx, "only-c", metav1.GetOptions{})
+	w.must(err)
+	replica.Spec.Selector = theirs
+	_, err = w.fleet.Ingress.Client.CoreV1().Services("shop").Update(ctx, replica, metav1.UpdateOptions{})
+	w.must(err)
+	w.selects("only-c", theirs)
 	late := w.podLine(b, "web-1")
 	w.must(w.proc.Start(ctx))
 	w.must(w.proc.WaitReady(ctx))
 	w.shows("shop", "web", want[1], want[2], late)
+	w.selects("only-c", nil)
 	w.must(c.APIServer().Start(ctx))
 	later := w.podLine(c, "web-1")
 	w.shows("shop", "web", want[1], want[2], late, later)
@@ -59,6 +71,18 @@ func TestRestarts(t *testing.T) {
 	w.stepAnotherCluster(a, b, want[1], want[2], late, later)
 	w.stepEditedConfiguration(a, b, c, []string{want[1], want[2], late, later})
 	w.must(w.proc.Stop(ctx))
+}
+
+// selects waits until a replica of shop selects these pods; a whole one selects none.
+func (w *world) selects(name string, want map[string]string) {
+	w.Helper()
+	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
+		s, err := w.fleet.Ingress.Client.CoreV1().Services("shop").Get(ctx, name, metav1.GetOptions{})
+		if err == nil && !maps.Equal(s.Spec.Selector, want) {
+			err = fmt.Errorf("replica %s selects %v, want %v", name, s.Spec.Selector, want)
+		}
+		return err
+	})
 }
 
 // shopInEveryMember makes shop/web with one pod in each member, and

@@ -1,0 +1,67 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/reconcile"
+)
+
+// memberChanged announces a member to the reconciler once it has been seen
+// whole, for only from then on absence means anything; and when it has become
+// stale, or is no longer.
+func (r *replicator) memberChanged(string) {
+	members := r.set.Members()
+	turned, seen := map[string]bool{}, map[string]bool{}
+	r.mu.Lock()
+	for _, m := range members {
+		if m.Stale != r.stale[m.Name] {
+			r.stale[m.Name] = m.Stale
+			turned[m.Name] = true
+		}
+		if m.Synced && !r.synced[m.Name] {
+			r.synced[m.Name] = true
+			seen[m.Name] = true
+		}
+	}
+	r.mu.Unlock()
+	to := r.sink.to.Load()
+	if to == nil {
+		return
+	}
+	for _, name := range sortedKeys(turned) {
+		to.Resync(name, "stale")
+	}
+	for _, name := range sortedKeys(seen) {
+		to.Seen(name)
+	}
+	r.lookWithout(to)
+}
+
+// lookWithout makes every replica be looked at once although members are missing, as
+// soon as none of them is about to be seen. Each that is seen brings its own replicas,
+// and the last all of them: to look at all before would do the same work for nothing,
+// while the lists are read.
+func (r *replicator) lookWithout(to *reconcile.Reconciler) {
+	r.mu.Lock()
+	looked := r.looked
+	r.mu.Unlock()
+	if looked {
+		return
+	}
+	all := r.set.Status() // not under mu, which members may wait for
+	missing := len(all) == 0
+	for _, s := range all {
+		if s.State == clusters.Connecting || s.State == clusters.Syncing {
+			return
+		}
+		missing = missing || !s.Synced
+	}
+	r.mu.Lock()
+	looked, r.looked = r.looked, true
+	r.mu.Unlock()
+	if missing && !looked {
+		to.Resync("", "resync")
+	}
+}
