@@ -199,7 +199,7 @@ func TestThrottledKeysAreAllWritten(t *testing.T) {
 			return nil
 		})
 		for i := range 20 {
-			key := syncer.Key{Namespace: "shop", Name: "web-" + number3(i)}
+			key := webKey(i)
 			g.set("a", service(key, 1, 8080), pod(key, "10.0.0.1", true))
 		}
 		g.settle()

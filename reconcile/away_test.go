@@ -4,6 +4,7 @@
 package reconcile
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,19 +17,29 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
+// webKey names one replica of many.
+func webKey(i int) syncer.Key { return syncer.Key{Namespace: "shop", Name: "web-" + number3(i)} }
+
+// tries counts the writes of a replica that were tried since writes was called last.
+func (g *ground) tries(key syncer.Key) (n int) {
+	for _, w := range g.server.Writes(product) {
+		if strings.Contains(w.String(), key.String()) {
+			n++
+		}
+	}
+	return n
+}
+
 // While the ingress cluster is away, changes wait in their lanes: a probe now
 // and then, not an attempt for each; afterwards each object is written once,
 // and a removal before everything that waited with it.
 func TestChangesWaitWhileTheIngressClusterIsAway(t *testing.T) {
 	g := newGround(t, "a")
-	// A probe that counted as an attempt would put its key back for longer than all
-	// others need.
-	g.options.Queue = lanes.Options{Workers: 2, Backoff: lanes.Backoff{Base: time.Second}}
+	g.options.Queue = lanes.Options{Workers: 2}
 	g.start()
 	const replicas = 40
-	key := func(i int) syncer.Key { return syncer.Key{Namespace: "shop", Name: "web-" + number3(i)} }
 	for i := range replicas {
-		g.set("a", service(key(i), 1, 8080), pod(key(i), "10.0.0.1", true), pod(key(i), "10.0.0.2", true))
+		g.set("a", service(webKey(i), 1, 8080), pod(webKey(i), "10.0.0.1", true), pod(webKey(i), "10.0.0.2", true))
 	}
 	g.settle()
 	g.writes()
@@ -41,11 +52,11 @@ func TestChangesWaitWhileTheIngressClusterIsAway(t *testing.T) {
 	})
 	g.server.DropWatches()
 	for i := range replicas {
-		g.source.set("a", service(key(i), 1, 8080), pod(key(i), "10.0.0.1", true), pod(key(i), "10.0.0.3", true))
-		g.rec.Dirty(key(i), lanes.Bulk, liveCause("a", key(i)))
+		g.source.set("a", service(webKey(i), 1, 8080), pod(webKey(i), "10.0.0.1", true), pod(webKey(i), "10.0.0.3", true))
+		g.rec.Dirty(webKey(i), lanes.Bulk, liveCause("a", webKey(i)))
 	}
 	g.wait("the gate is closed", g.rec.gate.shut)
-	urgent := key(replicas - 1)
+	urgent := webKey(replicas - 1)
 	for range 5 { // events without number make one key dirty once
 		g.source.set("a", service(urgent, 1, 8080), pod(urgent, "10.0.0.1", true))
 		g.rec.Dirty(urgent, lanes.Removal, liveCause("a", urgent))
@@ -60,15 +71,12 @@ func TestChangesWaitWhileTheIngressClusterIsAway(t *testing.T) {
 		t.Errorf("6 attempts within %v: the gate lets too many through", took)
 	}
 
-	g.writes()
-	g.wait("the removal was a probe", func() bool {
-		return slices.ContainsFunc(g.server.Writes(product), func(w apitest.Write) bool { return strings.Contains(w.String(), urgent.String()) })
-	})
+	g.wait("the removal was a probe", func() bool { return g.tries(urgent) > 0 })
 	g.writes()
 	g.server.Intercept(nil)
 	g.settle()
 	for i := range replicas - 1 {
-		g.expect(key(i), "10.0.0.1", "10.0.0.3")
+		g.expect(webKey(i), "10.0.0.1", "10.0.0.3")
 	}
 	g.expect(urgent, "10.0.0.1")
 	written, position := map[string]int{}, -1
@@ -96,12 +104,11 @@ func TestChangesWaitWhileTheIngressClusterIsAway(t *testing.T) {
 // not pay for it; one key that stays denied does not hold the others.
 func TestIngressClusterDeniesWhenItComesBack(t *testing.T) {
 	g := newGround(t, "a")
-	g.options.Queue = lanes.Options{Workers: 2, Backoff: lanes.Backoff{Base: 3 * time.Second}}
+	g.options.Queue = lanes.Options{Workers: 2}
 	g.start()
 	const replicas = 20
-	key := func(i int) syncer.Key { return syncer.Key{Namespace: "shop", Name: "web-" + number3(i)} }
 	for i := range replicas {
-		g.set("a", service(key(i), 1, 8080), pod(key(i), "10.0.0.1", true), pod(key(i), "10.0.0.2", true))
+		g.set("a", service(webKey(i), 1, 8080), pod(webKey(i), "10.0.0.1", true), pod(webKey(i), "10.0.0.2", true))
 	}
 	g.settle()
 	var mu sync.Mutex
@@ -117,10 +124,10 @@ func TestIngressClusterDeniesWhenItComesBack(t *testing.T) {
 		return &f
 	})
 	for i := range replicas {
-		g.set("a", service(key(i), 1, 8080), pod(key(i), "10.0.0.1", true), pod(key(i), "10.0.0.2", true), pod(key(i), "10.0.0.3", true))
+		g.set("a", service(webKey(i), 1, 8080), pod(webKey(i), "10.0.0.1", true), pod(webKey(i), "10.0.0.2", true), pod(webKey(i), "10.0.0.3", true))
 	}
 	g.wait("the gate is closed", g.rec.gate.shut)
-	denied, urgent := key(replicas-2), key(replicas-1)
+	denied, urgent := webKey(replicas-2), webKey(replicas-1)
 	for _, k := range []syncer.Key{denied, urgent} {
 		g.source.set("a", service(k, 1, 8080), pod(k, "10.0.0.1", true))
 		g.rec.Dirty(k, lanes.Removal, liveCause("a", k))
@@ -128,8 +135,8 @@ func TestIngressClusterDeniesWhenItComesBack(t *testing.T) {
 	mu.Lock()
 	fault = apitest.Fault{Status: http.StatusForbidden}
 	mu.Unlock()
-	attempts := len(g.server.Writes(product))
-	g.wait("it denied a few", func() bool { return len(g.server.Writes(product)) >= attempts+6 })
+	g.writes()
+	g.wait("it denied the urgent one a few times", func() bool { return g.tries(urgent) >= 6 })
 	if !g.rec.gate.shut() {
 		t.Error("the gate is open to a server that takes nothing")
 	}
@@ -143,7 +150,7 @@ func TestIngressClusterDeniesWhenItComesBack(t *testing.T) {
 	}
 	g.wait("all others are written", func() bool {
 		for i := range replicas - 2 {
-			if endpoints, _ := g.addresses(key(i)); len(endpoints) != 3 {
+			if endpoints, _ := g.addresses(webKey(i)); len(endpoints) != 3 {
 				return false
 			}
 		}
@@ -154,6 +161,57 @@ func TestIngressClusterDeniesWhenItComesBack(t *testing.T) {
 	g.expect(denied, "10.0.0.1")
 }
 
+// One key that never gets through, is more urgent than all others and has the most
+// events does not keep the gate closed for them.
+func TestOneKeyThatNeverGetsThroughHoldsNoOther(t *testing.T) {
+	g := newGround(t, "a")
+	g.options.Queue = lanes.Options{Workers: 2}
+	g.start()
+	lost := syncer.Key{Namespace: "shop", Name: "lost"}
+	g.set("a", service(lost, 1, 8080), pod(lost, "10.0.0.1", true), pod(lost, "10.0.0.2", true))
+	g.settle()
+	g.writes()
+	g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+		if r.UserAgent != product || !strings.HasPrefix(r.Name, lost.Name) {
+			return nil
+		}
+		return &apitest.Fault{Cut: true}
+	})
+	g.source.set("a", service(lost, 1, 8080), pod(lost, "10.0.0.1", true))
+	ctx, stop := context.WithCancel(t.Context())
+	var events sync.WaitGroup
+	events.Go(func() {
+		for tick := time.Tick(20 * time.Millisecond); ; {
+			g.rec.Dirty(lost, lanes.Removal, liveCause("a", lost))
+			select {
+			case <-tick:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	g.wait("the gate is closed", g.rec.gate.shut)
+	tries := g.tries(lost)
+	g.wait("every worker stands before it", func() bool { return g.tries(lost) >= tries+4 })
+	const others = 6
+	for i := range others {
+		g.set("a", service(webKey(i), 1, 8080), pod(webKey(i), "10.0.0.1", true))
+	}
+	g.wait("the others are written", func() bool {
+		for i := range others {
+			if endpoints, _ := g.addresses(webKey(i)); len(endpoints) == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	stop()
+	events.Wait()
+	g.server.Intercept(nil)
+	g.settle()
+	g.expect(lost, "10.0.0.1")
+}
+
 // A change that was taken back while the ingress cluster is away needs no request.
 // The worker that finds so has proved nothing, and must let the next one try: all
 // others would wait for ever.
@@ -162,9 +220,8 @@ func TestChangesTakenBackMeanwhileDoNotKeepTheGateClosed(t *testing.T) {
 	g.options.Queue = lanes.Options{Workers: 2}
 	g.start()
 	const replicas = 20
-	key := func(i int) syncer.Key { return syncer.Key{Namespace: "shop", Name: "web-" + number3(i)} }
 	for i := range replicas {
-		g.set("a", service(key(i), 1, 8080), pod(key(i), "10.0.0.1", true))
+		g.set("a", service(webKey(i), 1, 8080), pod(webKey(i), "10.0.0.1", true))
 	}
 	g.settle()
 	g.server.Intercept(func(r apitest.Request) *apitest.Fault {
@@ -174,12 +231,12 @@ func TestChangesTakenBackMeanwhileDoNotKeepTheGateClosed(t *testing.T) {
 		return &apitest.Fault{Cut: true}
 	})
 	for i := range replicas {
-		g.set("a", service(key(i), 1, 8080), pod(key(i), "10.0.0.2", true))
+		g.set("a", service(webKey(i), 1, 8080), pod(webKey(i), "10.0.0.2", true))
 	}
 	g.wait("the gate is closed", g.rec.gate.shut)
 	for i := range replicas - 1 {
-		g.source.set("a", service(key(i), 1, 8080), pod(key(i), "10.0.0.1", true))
-		g.rec.Dirty(key(i), lanes.Removal, liveCause("a", key(i)))
+		g.source.set("a", service(webKey(i), 1, 8080), pod(webKey(i), "10.0.0.1", true))
+		g.rec.Dirty(webKey(i), lanes.Removal, liveCause("a", webKey(i)))
 	}
 	g.wait("all but one need nothing", func() bool {
 		q := g.rec.Queue()
@@ -187,5 +244,5 @@ func TestChangesTakenBackMeanwhileDoNotKeepTheGateClosed(t *testing.T) {
 	})
 	g.server.Intercept(nil)
 	g.settle()
-	g.expect(key(replicas-1), "10.0.0.2")
+	g.expect(webKey(replicas-1), "10.0.0.2")
 }

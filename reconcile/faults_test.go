@@ -112,7 +112,7 @@ func TestNoKeyIsDroppedHoweverWritesFail(t *testing.T) {
 			g.start()
 			g.faultWrites(30, test.fault, nil)
 			for i := range 5 {
-				key := syncer.Key{Namespace: "shop", Name: "web-" + number3(i)}
+				key := webKey(i)
 				g.set("a", service(key, 1, 8080), pod(key, "10.0.0.1", true))
 			}
 			g.wait("every replica is written", func() bool {

@@ -27,7 +27,8 @@ type gate struct {
 	// denying is since when a server answers through the closed gate and takes
 	// nothing; zero: it does not answer.
 	denying time.Time
-	// told is called with true when the gate closes, with false when it opens.
+	// told is called with true when the gate closes, with false before it opens for
+	// those who wait. It is called with mu held, so that no two calls change places.
 	told func(closed bool)
 }
 
@@ -84,16 +85,14 @@ func (g *gate) unused() {
 // reached says that the server answered something.
 func (g *gate) reached() {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.failures, g.denying = 0, time.Time{}
 	opened := g.opened
 	g.opened = nil
 	if opened != nil {
 		g.timer.Stop()
-		close(opened)
-	}
-	g.mu.Unlock()
-	if opened != nil {
 		g.told(false)
+		close(opened)
 	}
 }
 
@@ -121,6 +120,7 @@ func (g *gate) denied() {
 // address, which needs no second opinion.
 func (g *gate) missed(refused bool) {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.failures++
 	g.denying = time.Time{}
 	closing := g.opened == nil && (refused || g.failures >= gateFailures)
@@ -133,7 +133,6 @@ func (g *gate) missed(refused bool) {
 	if g.opened != nil {
 		g.lockedArm()
 	}
-	g.mu.Unlock()
 	if closing {
 		g.told(true)
 	}

@@ -26,11 +26,6 @@ const maxPasses = 5
 // beyond what a busy API server takes, so that it is not asked for more meanwhile.
 const stalledAfter = time.Second
 
-// pacedByGate takes the place of a key's backoff while the gate is closed, for the gate
-// says when the next request goes. A key that was a probe must be among the first when
-// the ingress cluster returns: it was taken because it is urgent.
-const pacedByGate = time.Millisecond
-
 // work is one worker: it takes keys until ctx is done and ends them with the
 // longer-lived writing context.
 func (r *Reconciler) work(ctx, writing context.Context) {
@@ -116,11 +111,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Ti
 		r.queue.Done(item.Key)
 		return p.asked
 	}
-	after := retryAfter(err)
-	if after == 0 && p.asked && r.gate.shut() {
-		after = pacedByGate
-	}
-	r.queue.Retry(item, after)
+	r.queue.Retry(item, retryAfter(err))
 	return p.asked
 }
 

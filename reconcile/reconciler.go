@@ -274,7 +274,10 @@ func (r *Reconciler) LastContact() time.Time {
 	return time.Time{}
 }
 
+// tellGate passes on that the gate closes or opens. The order in which keys are written
+// afterwards depends on the queue's knowing it before the workers go on.
 func (r *Reconciler) tellGate(closed bool) {
+	r.queue.SetAway(closed)
 	if closed {
 		r.logger.Warn("the ingress cluster cannot be reached; changes wait in their lanes")
 		return

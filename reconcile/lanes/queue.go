@@ -41,6 +41,7 @@ type Queue struct {
 	idle []*waiter
 	// timer fires when the first of backoff is due; nil before the first retry.
 	timer *time.Timer
+	away  bool
 	shut  bool
 }
 
@@ -57,8 +58,8 @@ func (q *Queue) Workers() int { return q.opts.Workers }
 // worker is done. A key in backoff stays there, unless the cause is live and
 // not bulk: new information from a cluster is worth an attempt before its time,
 // though never within Backoff.Base of the last one, nor before a moment that a
-// server asked for. An arrival of zero counts as now. After ShutDown Add does
-// nothing.
+// server asked for, nor while SetAway says that attempts are in vain. An arrival of
+// zero counts as now. After ShutDown Add does nothing.
 func (q *Queue) Add(key syncer.Key, lane Lane, cause metrics.Cause) {
 	q.mu.Lock()
 	if q.shut {
@@ -101,7 +102,7 @@ func (q *Queue) lockedMerge(e *entry, lane Lane, cause metrics.Cause, now time.T
 			q.lockedReady(e, now)
 		}
 	case stateWaiting:
-		if cause.Live && lane != Bulk && !e.asked {
+		if cause.Live && lane != Bulk && !e.asked && !q.away {
 			q.lockedHasten(e, now)
 		}
 	case stateWorking: // Done or Retry brings it back
@@ -120,6 +121,29 @@ func (q *Queue) lockedHasten(e *entry, now time.Time) {
 		return
 	}
 	q.lockedReady(e, now)
+}
+
+// SetAway says whether the server that keys are for is away. While it is, keys come
+// back from backoff by time alone: whoever tries a few of them, to find out, shall try
+// others than the one with the most events. When it is back all backoffs end, but for
+// the floor and what servers asked for: failures of that time tell nothing about a key,
+// and an urgent one that was tried must not be the last for it.
+func (q *Queue) SetAway(away bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	back := q.away && !away
+	q.away = away
+	if !back {
+		return
+	}
+	now := time.Now()
+	waiting := slices.SortedFunc(slices.Values(q.backoff), func(a, b *node) int { return a.at.Compare(b.at) })
+	for _, n := range waiting {
+		if !n.entry.asked {
+			q.lockedHasten(n.entry, now)
+		}
+	}
+	q.lockedDispatch()
 }
 
 // Get waits for the most urgent key that may be taken and hands it to the

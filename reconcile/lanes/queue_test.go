@@ -238,6 +238,46 @@ func TestNewEventEndsABackoffButNotTheFloor(t *testing.T) {
 	}
 }
 
+func TestBackoffsWhileTheServerIsAway(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, q *Queue) {
+		fail := func(name string, times int, after time.Duration) {
+			q.Add(key(name), Addition, live("a"))
+			for range times {
+				q.Retry(mustGet(t, q), 0)
+			}
+			q.Retry(mustGet(t, q), after)
+		}
+		fail("asked", 0, 10*time.Second)
+		fail("often", 3, 0)
+		fail("seldom", 1, 0)
+		q.SetAway(true)
+		q.Add(key("often"), Removal, live("a"))
+		noneFor(t, q, 60*time.Millisecond) // beyond the floor
+		start := time.Now()
+		q.SetAway(false)
+		for _, want := range []string{"often", "seldom"} { // the removal first
+			if item := mustGet(t, q); item.Key != key(want) {
+				t.Errorf("took %v, want %s", item.Key, want)
+			}
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("backoffs end %v after it is back, want at once", took)
+		}
+		if item := mustGet(t, q); item.Key != key("asked") || time.Since(start) < 9*time.Second {
+			t.Errorf("%v came back after %v, sooner than the server asked for", item.Key, time.Since(start))
+		}
+		q.SetAway(false) // nothing new
+		fail("floor", 4, 0)
+		failed := time.Now()
+		q.SetAway(true)
+		q.SetAway(false)
+		mustGet(t, q)
+		if took := time.Since(failed); took != 50*time.Millisecond {
+			t.Errorf("tried again after %v, want the floor", took)
+		}
+	})
+}
+
 func TestRetryAfterIsNoFailureOfTheKey(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, q *Queue) {
 		q.Add(key("web"), Removal, live("a"))

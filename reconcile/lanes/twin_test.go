@@ -21,6 +21,7 @@ import (
 // answered by looking at all of it.
 type twin struct {
 	live    time.Time
+	away    bool
 	opts    Options
 	entries map[syncer.Key]*twinEntry
 	seq     int
@@ -93,12 +94,30 @@ func (t *twin) add(key syncer.Key, lane Lane, c metrics.Cause) {
 	switch {
 	case !known, wasReady && e.pending.lane < before:
 		t.ready(e)
-	case !e.due.IsZero() && c.Live && lane != Bulk && !e.asked:
-		if floor := e.failedAt.Add(t.opts.Backoff.Base); floor.Before(e.due) {
-			e.due = floor
-		}
+	case c.Live && lane != Bulk && !t.away:
+		t.hasten(e)
 	}
 	t.advance()
+}
+
+func (t *twin) hasten(e *twinEntry) {
+	if floor := e.failedAt.Add(t.opts.Backoff.Base); !e.due.IsZero() && !e.asked && floor.Before(e.due) {
+		e.due = floor
+	}
+}
+
+func (t *twin) setAway(away bool) {
+	if t.away && !away {
+		waiting := slices.Collect(maps.Values(t.entries))
+		slices.SortFunc(waiting, func(a, b *twinEntry) int { return a.due.Compare(b.due) })
+		for _, e := range waiting {
+			t.hasten(e)
+			if !e.due.IsZero() && !e.due.After(time.Now()) {
+				t.ready(e)
+			}
+		}
+	}
+	t.away = away
 }
 
 // advance makes ready what is due, in order.
@@ -242,7 +261,7 @@ func play(t *testing.T, seed uint64, steps int) {
 		time.Sleep(time.Duration(1 + rng.IntN(1000)))
 		synctest.Wait()
 		tw.advance()
-		switch op := rng.IntN(11); {
+		switch op := rng.IntN(12); {
 		case op < 4:
 			key := syncer.Key{Namespace: "ns", Name: fmt.Sprint(rng.IntN(7))}
 			lane := lanes[rng.IntN(laneCount)]
@@ -269,6 +288,10 @@ func play(t *testing.T, seed uint64, steps int) {
 			after := time.Duration(rng.IntN(2)*rng.IntN(4)) * time.Second
 			retryBoth(t, q, tw, held[i], after)
 			held = slices.Delete(held, i, i+1)
+		case op < 11:
+			away := rng.IntN(2) == 0
+			q.SetAway(away)
+			tw.setAway(away)
 		default:
 			time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
 			synctest.Wait()
