@@ -37,9 +37,12 @@ func TestR01Killed(t *testing.T) {
 	w.judge()
 }
 
-// unchanged restarts tributary with nothing changed: nothing is written.
+// unchanged restarts tributary with nothing changed: nothing is written. What it still
+// has to write comes first: a slice without addresses may be left to delete when all
+// consumers see the same.
 func (w *world) unchanged() {
 	w.Helper()
+	w.settled()
 	w.kill()
 	quiet := w.quiet()
 	w.restart()

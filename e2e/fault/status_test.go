@@ -31,6 +31,7 @@ type clusterStatus struct {
 	Name, State, Reason string
 	Up, Synced          bool
 	LastError           string
+	LagSeconds          float64
 }
 
 type heldChange struct{ Namespace, Service, Cluster, Reason, Message, Release string }
@@ -41,6 +42,25 @@ func (w *world) status(ctx context.Context) (s status, err error) {
 		return s, err
 	}
 	return s, json.Unmarshal(body, &s)
+}
+
+// settled waits until no change waits to be written, or to be tried again.
+func (w *world) settled() {
+	w.Helper()
+	w.eventually(30*time.Second, func(ctx context.Context) error {
+		s, err := w.status(ctx)
+		for _, lane := range s.Lanes {
+			if lane.Depth > 0 {
+				return fmt.Errorf("%d keys wait in lane %s", lane.Depth, lane.Name)
+			}
+		}
+		for _, c := range s.Clusters {
+			if c.LagSeconds > 0 {
+				return fmt.Errorf("a change of %s waits for %.1f s", c.Name, c.LagSeconds)
+			}
+		}
+		return err
+	})
 }
 
 // reports waits until a member is reported as the condition wants it, and
