@@ -74,6 +74,10 @@ func TestLaws(t *testing.T) {
 			span(Soft, "a", 10, 40).shows(20, numbered(9)...).shows(41, numbered(20)...).until(60), []Law{NoWipe}},
 		{"a replica is emptied on soft evidence", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
 			span(Soft, "a", 10, 40).shows(20, "q1").shows(41, "p1", "q1").until(60), []Law{NoWipe}},
+		{"a pod that soon ends vanishes on soft evidence and comes back", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
+			span(Soft, "a", 10, 21).shows(20, "q1").shows(21.1, "p1", "q1").gone(21.5, "p1").shows(21.6, "q1").until(60), nil},
+		{"a pod that vanished on soft evidence and is gone comes back", newStory().pods(0, "p1", "p2", "q1").shows(0, "p1", "p2", "q1").
+			span(Soft, "a", 10, 40).shows(20, "p2", "q1").gone(21, "p1").shows(25, "p1", "p2", "q1").shows(26, "p2", "q1").until(60), []Law{NoPhantom}},
 		{"an operator drains a member", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
 			span(Free, "a", 10, 40).shows(20, "q1").shows(35, "p1", "q1").until(60), nil},
 		{"somebody else deletes, tributary repairs", newStory().pods(0, "p1").shows(0, "p1").

@@ -12,17 +12,26 @@ import (
 // causes holds each change that tributary made to what is shown against what it
 // can have seen of the member: something recent, and nothing older than what the
 // change before followed from. Who saw a pod come back can take it away only for
-// news that is newer still.
+// news that is newer still. What disappeared on soft evidence may come back as long as
+// the member has it, although it soon gives it up for good.
 func (c *checker) causes(l *line) {
 	views := []view{{}}
+	var before []view // a disappearance that soft evidence explains as well
 	for _, x := range l.shown {
 		if !x.blamed || c.spans.concerns(l.Cluster, x.at, Free) {
 			continue
 		}
 		now := c.views.follow(l.Fact, views, x.on, c.spans.since(l.Cluster, x.at, c.s.Bound), x.at+c.s.Slack)
+		if len(now) == 0 && x.on && before != nil {
+			now = c.views.follow(l.Fact, before, true, x.at-c.s.Slack, x.at+c.s.Slack)
+		}
 		if len(now) == 0 {
 			c.uncaused(l, x)
 			continue
+		}
+		before = nil
+		if !x.on && c.spans.concerns(l.Cluster, x.at, Soft) {
+			before = views
 		}
 		views = now
 	}
