@@ -22,7 +22,7 @@ const heldUnseen = "unseen_members"
 func completed(g Gathered, members []MemberState, observed plan.Observed, deleteRemoved bool) (all []plan.Contribution, known bool) {
 	all = g.Contributions
 	shares := plan.Shares(observed)
-	unseen := len(g.Unseen) > 0 || slices.ContainsFunc(members, func(m MemberState) bool { return !m.Synced })
+	unseen := len(g.Unseen) > 0 || !allSynced(members)
 	for _, cluster := range shares {
 		speaks := slices.ContainsFunc(g.Contributions, func(c plan.Contribution) bool { return c.Cluster == cluster })
 		i := memberAt(members, cluster)
@@ -42,6 +42,11 @@ func completed(g Gathered, members []MemberState, observed plan.Observed, delete
 		return all, true
 	}
 	return all, !unseen
+}
+
+// allSynced reports whether every member has been seen whole.
+func allSynced(members []MemberState) bool {
+	return !slices.ContainsFunc(members, func(m MemberState) bool { return !m.Synced })
 }
 
 func memberAt(members []MemberState, cluster string) int {

@@ -205,8 +205,7 @@ func (r *Reconciler) Resync(cluster, event string) {
 // with its own events. The last member to be seen makes all replicas be looked at:
 // only then absence means something for what stands of nobody.
 func (r *Reconciler) Seen(cluster string) {
-	all := !slices.ContainsFunc(r.opts.Source.Members(), func(m MemberState) bool { return !m.Synced })
-	if all {
+	if allSynced(r.opts.Source.Members()) {
 		r.Resync(cluster, eventResync)
 		return
 	}

@@ -36,21 +36,18 @@ func (r *replicator) memberChanged(string) {
 	for _, name := range sortedKeys(seen) {
 		to.Seen(name)
 	}
-	r.lookWithout(to)
+	r.lookOnceSettled(to)
 }
 
-// lookWithout makes every replica be looked at once although members are missing, as
-// soon as none of them is about to be seen. Each that is seen brings its own replicas,
-// and the last all of them: to look at all before would do the same work for nothing,
-// while the lists are read.
-func (r *replicator) lookWithout(to *reconcile.Reconciler) {
-	r.mu.Lock()
-	looked := r.looked
-	r.mu.Unlock()
-	if looked {
+// lookOnceSettled makes every replica be looked at once although members are missing,
+// as soon as none of them is about to be seen. Each that is seen brings its own
+// replicas, and the last all of them: to look at all before would do the same work for
+// nothing, while the lists are read.
+func (r *replicator) lookOnceSettled(to *reconcile.Reconciler) {
+	if r.looked.Load() {
 		return
 	}
-	all := r.set.Status() // not under mu, which members may wait for
+	all := r.set.Status()
 	missing := len(all) == 0
 	for _, s := range all {
 		if s.State == clusters.Connecting || s.State == clusters.Syncing {
@@ -58,10 +55,7 @@ func (r *replicator) lookWithout(to *reconcile.Reconciler) {
 		}
 		missing = missing || !s.Synced
 	}
-	r.mu.Lock()
-	looked, r.looked = r.looked, true
-	r.mu.Unlock()
-	if missing && !looked {
+	if !r.looked.Swap(true) && missing {
 		to.Resync("", "resync")
 	}
 }

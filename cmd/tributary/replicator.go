@@ -33,6 +33,8 @@ type replicator struct {
 	// ready latches: once everything that could be seen was seen, a restart would
 	// not make this process any readier.
 	ready atomic.Bool
+	// looked is set once every replica is looked at, whoever of the members is seen.
+	looked atomic.Bool
 
 	mu sync.Mutex
 	// All below is guarded by mu. loaded is what runs, refused why the file on disk
@@ -46,8 +48,6 @@ type replicator struct {
 	joined map[string]time.Time
 	synced map[string]bool
 	stale  map[string]bool
-	// looked is set once every replica is looked at, whoever of the members is seen.
-	looked bool
 	// identities are those of members, as known from before the start.
 	identities map[string]string
 	// kept is what was last said about clusters that are not configured.
@@ -101,7 +101,7 @@ func (r *replicator) run(ctx context.Context) error {
 			r.readIdentities(ctx, side)
 			r.applyMembers()
 			members.Go(func() { r.set.Run(ctx) })
-			r.lookWithout(side.reconciler)
+			r.lookOnceSettled(side.reconciler)
 		}
 		r.serveIngress(ctx, side, start)
 	}
