@@ -162,12 +162,20 @@ var (
 var (
 	queueDepth = Family{
 		Name: "workqueue_depth", Type: Gauge, Labels: []string{"lane"}, Group: groupQueue,
-		Help:   "Services that wait in the lane.",
+		Help:   "Services that wait in the lane, those in backoff included.",
 		Values: "`lane`: `removal`, `addition`, `bulk`; removals overtake the others.",
 	}
 	queueOldest = Family{
 		Name: "workqueue_oldest_age_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"lane"}, Group: groupQueue,
-		Help: "How long the oldest Service in the lane has been waiting.",
+		Help: "How long the oldest Service of the lane has been dirty: waiting, in backoff, or with a worker that has not ended.",
+	}
+	queueUnfinished = Family{
+		Name: "workqueue_unfinished_work_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"lane"}, Group: groupQueue,
+		Help: "How long workers have held the Services that they hold now, in sum. Large and growing: requests hang.",
+	}
+	queueLongest = Family{
+		Name: "workqueue_longest_running_processor_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"lane"}, Group: groupQueue,
+		Help: "How long a worker has held its Service at most.",
 	}
 	queueAdds = Family{
 		Name: "workqueue_adds_total", Type: Counter, Labels: []string{"lane"}, Group: groupQueue,
@@ -232,7 +240,7 @@ func Families() []Family {
 		clusterUp, clusterSynced, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, rejectedAddresses,
 		watchEvents, watchRestarts, lists, listDuration, unreadable, clientRequests, clientRequestDuration,
 		ingressUp, replicas, writes, writeDuration, conflicts, heldChanges,
-		queueDepth, queueOldest, queueAdds, queueRetries, queueDuration, workDuration,
+		queueDepth, queueOldest, queueUnfinished, queueLongest, queueAdds, queueRetries, queueDuration, workDuration,
 		ready, configReloads, configLastOK, configLastTime, buildInfo,
 	}
 }

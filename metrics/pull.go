@@ -13,7 +13,7 @@ import (
 func pulled() []Family {
 	return []Family{
 		syncLag, nativeBehind, nativeDiffering, clusterUp, clusterSynced, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints,
-		ingressUp, replicas, conflicts, heldChanges, queueDepth, queueOldest, ready, configLastOK, configLastTime,
+		ingressUp, replicas, conflicts, heldChanges, queueDepth, queueOldest, queueUnfinished, queueLongest, ready, configLastOK, configLastTime,
 	}
 }
 
@@ -102,6 +102,8 @@ func (p *puller) status(s *Status, emit func(Family, float64, ...string)) {
 	for _, l := range s.Lanes {
 		emit(queueDepth, float64(l.Depth), l.Name)
 		emit(queueOldest, l.OldestSeconds, l.Name)
+		emit(queueUnfinished, l.UnfinishedSeconds, l.Name)
+		emit(queueLongest, l.LongestSeconds, l.Name)
 	}
 }
 

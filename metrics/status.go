@@ -117,8 +117,15 @@ type NativeDifference struct {
 type LaneStatus struct {
 	Name  string `json:"name"`
 	Depth int    `json:"depth"`
-	// OldestSeconds is how long the oldest key has been waiting.
+	// Working is the number of keys that workers hold.
+	Working int `json:"working"`
+	// OldestSeconds is how long the oldest key has been dirty, whether it waits, is in
+	// backoff or is with a worker.
 	OldestSeconds float64 `json:"oldestSeconds"`
+	// UnfinishedSeconds is how long workers have held their keys, in sum;
+	// LongestSeconds is the longest of these times.
+	UnfinishedSeconds float64 `json:"unfinishedSeconds"`
+	LongestSeconds    float64 `json:"longestSeconds"`
 }
 
 // Conflict is a disagreement about one replica that a person should mend.

@@ -18,7 +18,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -212,5 +214,30 @@ func TestThrottledKeysAreAllWritten(t *testing.T) {
 		if n := throttled.Load(); n != 40 {
 			t.Errorf("Retry-After %d: %d creations for 20 Services that were throttled once", after, n)
 		}
+	}
+}
+
+// A server that answers each write with a failure of its own, and reads well, is not
+// asked again and again at once.
+func TestServerThatFailsIsGivenTime(t *testing.T) {
+	g := newGround(t, "a")
+	g.options.Queue = lanes.Options{Backoff: lanes.Backoff{Base: time.Hour}}
+	g.start()
+	g.set("a", service(webKey(1), 1, 8080), pod(webKey(1), "10.0.0.1", true))
+	g.settle()
+	g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+		if r.UserAgent != product || r.Verb == "get" {
+			return nil
+		}
+		return &apitest.Fault{Status: http.StatusServiceUnavailable}
+	})
+	g.writes()
+	g.set("a", service(webKey(1), 1, 8080), pod(webKey(1), "10.0.0.2", true))
+	g.wait("the attempt is over", func() bool {
+		all := g.seen.all()
+		return all[len(all)-1].Result == metrics.Failed
+	})
+	if w := g.writes(); len(w) > 4 {
+		t.Errorf("%d writes, want two of each object:\n%s", len(w), strings.Join(w, "\n"))
 	}
 }

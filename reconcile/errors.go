@@ -24,6 +24,10 @@ import (
 // has been read since: plan again at once.
 var ErrStale = errors.New("the ingress cluster has changed since the plan was made")
 
+// errUnclear says that the answer to a write did not tell what came of it. What stands
+// has been read since.
+var errUnclear = errors.New("it is not clear from the answer whether the write was done")
+
 // ErrNamespaceTerminating says that nothing can be created in a namespace until
 // it is gone.
 var ErrNamespaceTerminating = errors.New("the namespace is being terminated")
@@ -52,30 +56,32 @@ type verdict struct {
 	// tell what happened (a time-out, a cut connection, a server's failure): read
 	// the object before anything else is done about it.
 	look bool
+	// unclear: it is the latter.
+	unclear bool
 }
 
 func judge(err error) verdict {
 	switch {
 	case err == nil:
-		return verdict{metrics.WriteOK, false}
+		return verdict{result: metrics.WriteOK}
 	case apierrors.IsConflict(err):
-		return verdict{metrics.WriteConflict, true}
+		return verdict{result: metrics.WriteConflict, look: true}
 	case apierrors.IsAlreadyExists(err):
-		return verdict{metrics.WriteExists, true}
+		return verdict{result: metrics.WriteExists, look: true}
 	case apierrors.IsNotFound(err):
-		return verdict{metrics.WriteNotFound, true}
+		return verdict{result: metrics.WriteNotFound, look: true}
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), tooLargeToStore(err):
-		return verdict{metrics.WriteInvalid, false}
+		return verdict{result: metrics.WriteInvalid}
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		return verdict{metrics.WriteForbidden, false}
+		return verdict{result: metrics.WriteForbidden}
 	case apierrors.IsTooManyRequests(err):
-		return verdict{metrics.WriteThrottled, false}
+		return verdict{result: metrics.WriteThrottled}
 	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), errors.Is(err, context.DeadlineExceeded), isNetTimeout(err):
-		return verdict{metrics.WriteTimeout, true}
+		return verdict{result: metrics.WriteTimeout, look: true, unclear: true}
 	case refusedConnection(err):
-		return verdict{metrics.WriteFailed, false} // nothing was sent
+		return verdict{result: metrics.WriteFailed} // nothing was sent
 	}
-	return verdict{metrics.WriteFailed, true}
+	return verdict{result: metrics.WriteFailed, look: true, unclear: true}
 }
 
 // tooLargeToStore reports that etcd or the way to it took an object for too large.
@@ -136,7 +142,7 @@ func refusedConnection(err error) bool {
 // the way to it.
 func answered(err error) bool {
 	_, ok := errors.AsType[*apierrors.StatusError](err)
-	return ok || errors.Is(err, ErrStale)
+	return ok || errors.Is(err, ErrStale) || errors.Is(err, errUnclear)
 }
 
 // denied reports an answer that an API server gives to anything while it starts or
@@ -154,19 +160,29 @@ func denied(err error) bool {
 	}
 }
 
-// retryAfter is how long the server asked us to wait; 0 if it did not.
-func retryAfter(err error) time.Duration {
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	if !ok {
-		return 0
+// maxRetryAfter bounds what is believed of a Retry-After: a page that stands before
+// the API server may ask for hours.
+const maxRetryAfter = time.Minute
+
+// retryAfter is the longest time for which servers asked us to wait in an error and
+// all that it joins; 0 if none did.
+func retryAfter(err error) (wait time.Duration) {
+	switch e := err.(type) {
+	case *apierrors.StatusError:
+		if seconds, asked := apierrors.SuggestsClientDelay(e); asked && seconds > 0 {
+			return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+		}
+		if e.ErrStatus.Code == http.StatusTooManyRequests {
+			return time.Second
+		}
+	case interface{ Unwrap() error }:
+		return retryAfter(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			wait = max(wait, retryAfter(one))
+		}
 	}
-	if seconds, asked := apierrors.SuggestsClientDelay(status); asked && seconds > 0 {
-		return time.Duration(seconds) * time.Second
-	}
-	if status.ErrStatus.Code == http.StatusTooManyRequests {
-		return time.Second
-	}
-	return 0
+	return wait
 }
 
 // namespaceTerminating reports a create that was refused because of its namespace.

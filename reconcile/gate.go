@@ -30,6 +30,8 @@ type gate struct {
 	// told is called with true when the gate closes, with false before it opens for
 	// those who wait. It is called with mu held, so that no two calls change places.
 	told func(closed bool)
+	// rouse is called before each probe, to see to it that there is a key to try.
+	rouse func()
 }
 
 const (
@@ -44,8 +46,8 @@ const (
 	gateStarting = 2 * time.Second
 )
 
-func newGate(told func(closed bool)) *gate {
-	return &gate{pass: make(chan struct{}, 1), told: told}
+func newGate(told func(closed bool), rouse func()) *gate {
+	return &gate{pass: make(chan struct{}, 1), told: told, rouse: rouse}
 }
 
 // wait returns when the caller may take a key, or ctx is done. probe: the gate is
@@ -147,6 +149,7 @@ func (g *gate) lockedArm() {
 }
 
 func (g *gate) probe() {
+	g.rouse()
 	select {
 	case g.pass <- struct{}{}:
 	default:

@@ -13,7 +13,8 @@ import (
 func TestGateLetsProbesThroughAndOpensAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []bool
-		g := newGate(func(closed bool) { told = append(told, closed) })
+		roused := 0
+		g := newGate(func(closed bool) { told = append(told, closed) }, func() { roused++ })
 		ctx, cancel := context.WithCancel(t.Context())
 		passed := make(chan struct{}, 100)
 		const workers = 4
@@ -64,6 +65,9 @@ func TestGateLetsProbesThroughAndOpensAtOnce(t *testing.T) {
 		if len(told) != 2 || told[1] {
 			t.Fatalf("told %v, want that it opened", told)
 		}
+		if roused != 2 {
+			t.Errorf("a key was asked for %d times, want once a probe", roused)
+		}
 		g.stop()
 		cancel()
 	})
@@ -72,7 +76,7 @@ func TestGateLetsProbesThroughAndOpensAtOnce(t *testing.T) {
 func TestGateClosesAtOnceWhenNobodyIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closed := false
-		g := newGate(func(c bool) { closed = c })
+		g := newGate(func(c bool) { closed = c }, func() {})
 		g.missed(true)
 		if !closed {
 			t.Error("a refused connection did not close the gate")
@@ -88,7 +92,7 @@ func TestGateClosesAtOnceWhenNobodyIsThere(t *testing.T) {
 // it, but not for ever: a right may be missing for good.
 func TestGateWaitsForAServerThatStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(func(bool) {})
+		g := newGate(func(bool) {}, func() {})
 		g.denied()
 		if g.shut() {
 			t.Fatal("a denial closed an open gate")

@@ -22,6 +22,10 @@ import (
 // queue: conflicts are settled at once, but not for ever.
 const maxPasses = 5
 
+// maxUnclear is how many unclear answers a pass may follow at once with another try: a
+// cut connection is mended by one. A server that keeps failing is given time.
+const maxUnclear = 1
+
 // stalledAfter is when a worker whose requests are not answered gets a substitute: far
 // beyond what a busy API server takes, so that it is not asked for more meanwhile.
 const stalledAfter = time.Second
@@ -140,6 +144,7 @@ var errFight = errors.New("somebody keeps changing this replica; repairs are slo
 // passes run out.
 func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, error) {
 	var err error
+	unclear := 0
 	for n := 0; n < maxPasses; n++ {
 		r.think(ctx, p.item.Lane, func() { r.decide(p, r.opts.Source.Gather) })
 		now := time.Now()
@@ -148,6 +153,9 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 		}
 		if p.plan.Empty() {
 			return r.finished(p)
+		}
+		if unclear > maxUnclear {
+			return metrics.Failed, err
 		}
 		if p.repair && r.fights.held(p.item.Key, now) > 0 {
 			p.held = append(p.held, metrics.HeldChange{Reason: "repair_fight", Message: errFight.Error()})
@@ -164,8 +172,12 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 				return metrics.Held, waiting(&p.plan)
 			}
 			return metrics.Written, nil
+		case retryAfter(err) > 0:
+			return metrics.Failed, err
 		case r.isolate(p, receipts):
 			n-- // isolate has a bound of its own
+		case errors.Is(err, errUnclear):
+			unclear++
 		case !errors.Is(err, ErrStale):
 			return metrics.Failed, err
 		}

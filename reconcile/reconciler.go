@@ -110,7 +110,7 @@ func New(opts Options) *Reconciler {
 		opts: opts, queue: lanes.New(opts.Queue), fights: newFights(), recorder: opts.Recorder, logger: opts.Logger,
 	}
 	r.settings.Store(&opts.Settings)
-	r.gate, r.thinkers = newGate(r.tellGate), newThinkers()
+	r.gate, r.thinkers = newGate(r.tellGate, r.queue.Rouse), newThinkers()
 	r.refusals = newRefusals(opts.RefusalPause, r.retryRefused)
 	r.view = newView(r.changed, opts.Recorder.Echo)
 	r.observer = newObserver(opts.Client, r.view, !opts.NoSlices, opts.PlainLists, opts.Logger)

@@ -104,7 +104,7 @@ func (w *writer) executeStage(ctx context.Context, replica syncer.Key, stage []p
 }
 
 // do carries out one action. The error, if any, is a *WriteError, and wraps
-// ErrStale when a look at the object has shown that the plan was outdated.
+// ErrStale or errUnclear when the object has been looked at.
 func (w *writer) do(ctx context.Context, replica syncer.Key, a *plan.Action) receipt {
 	id := objectID{a.Kind, syncer.Key{Namespace: replica.Namespace, Name: a.Name}}
 	if a.Kind == plan.KindNamespace {
@@ -131,7 +131,7 @@ func (w *writer) do(ctx context.Context, replica syncer.Key, a *plan.Action) rec
 			r.made = refOf(result)
 		}
 	case v.look:
-		out, err = w.look(ctx, id, err)
+		out, err = w.look(ctx, id, v, err)
 	case namespaceTerminating(err):
 		err = fmt.Errorf("%w: %w", ErrNamespaceTerminating, err)
 	}
@@ -208,8 +208,9 @@ func (w *writer) delete(ctx context.Context, id objectID, standing *plan.Meta) e
 }
 
 // look reads an object after an answer that left its state in doubt. cause is
-// that answer; it comes back with ErrStale when the read cleared the doubt.
-func (w *writer) look(ctx context.Context, id objectID, cause error) (outcome, error) {
+// that answer; it comes back with ErrStale or errUnclear when the read cleared the
+// doubt.
+func (w *writer) look(ctx context.Context, id objectID, v verdict, cause error) (outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	out := outcome{before: w.view.lookup(id)}
@@ -221,6 +222,9 @@ func (w *writer) look(ctx context.Context, id objectID, cause error) (outcome, e
 		out.absent = true
 	default:
 		return outcome{}, fmt.Errorf("%w; reading it failed too: %w", cause, read)
+	}
+	if v.unclear {
+		return out, fmt.Errorf("%w: %w", errUnclear, cause)
 	}
 	return out, fmt.Errorf("%w: %w", ErrStale, cause)
 }

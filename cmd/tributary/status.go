@@ -182,9 +182,9 @@ func (p *statusPrinter) native() {
 func (p *statusPrinter) lanes() {
 	var all [][]string
 	for _, l := range p.s.Lanes {
-		all = append(all, []string{l.Name, strconv.Itoa(l.Depth), span(time.Duration(l.OldestSeconds * float64(time.Second)))})
+		all = append(all, []string{l.Name, strconv.Itoa(l.Depth), strconv.Itoa(l.Working), span(time.Duration(l.OldestSeconds * float64(time.Second)))})
 	}
-	p.section("Queue", 0, []string{"LANE", "WAITING", "OLDEST"}, all)
+	p.section("Queue", 0, []string{"LANE", "WAITING", "WORKING", "OLDEST"}, all)
 }
 
 func (p *statusPrinter) conflicts() {

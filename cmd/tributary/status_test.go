@@ -61,9 +61,9 @@ idc-b  silent (Unreachable), panic, stale  -        0         0     0      0    
 idc-b: nodes may not be listed: zones are left out
 
 Queue
-LANE     WAITING  OLDEST
-removal  0        0.0s
-bulk     7        2.0s
+LANE     WAITING  WORKING  OLDEST
+removal  0        0        0.0s
+bulk     7        0        2.0s
 
 Conflicts
 SERVICE   REASON          CLUSTER  SINCE      MESSAGE

@@ -120,8 +120,13 @@ func utc(t time.Time) time.Time {
 
 func laneStatuses(queue *lanes.Queue) []metrics.LaneStatus {
 	var out []metrics.LaneStatus
+	states := queue.States()
 	for _, lane := range lanes.All() {
-		out = append(out, metrics.LaneStatus{Name: lane.String(), Depth: queue.Len(lane), OldestSeconds: queue.OldestAge(lane).Seconds()})
+		s := states[lane]
+		out = append(out, metrics.LaneStatus{
+			Name: lane.String(), Depth: s.Depth, Working: s.Working, OldestSeconds: s.Oldest.Seconds(),
+			UnfinishedSeconds: s.Unfinished.Seconds(), LongestSeconds: s.Longest.Seconds(),
+		})
 	}
 	return out
 }

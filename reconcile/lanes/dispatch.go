@@ -68,7 +68,7 @@ func (q *Queue) lockedMay(lane Lane) bool {
 func (q *Queue) lockedHand(e *entry) Item {
 	e.working, e.pending = e.pending, batch{}
 	e.state = stateWorking
-	e.asked = false
+	e.asked, e.news, e.takenAt = false, false, time.Now()
 	b := &e.working
 	q.lockedBusy(b.lane, 1)
 	e.turn++
@@ -128,40 +128,6 @@ func (q *Queue) promote() {
 func (q *Queue) lockedForget(e *entry) {
 	q.lag.clear(&e.pending)
 	delete(q.entries, e.key)
-}
-
-// Len is the number of keys ready in the lane: those in backoff or with a
-// worker are not counted.
-func (q *Queue) Len(lane Lane) int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.ready[lane].len
-}
-
-// Waiting is the number of keys in backoff, Working the number with a worker.
-func (q *Queue) Waiting() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.backoff)
-}
-
-// Working is the number of keys that a worker holds, stalled or not.
-func (q *Queue) Working() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.busy[Removal] + q.busy[Addition] + q.busy[Bulk] + q.stalled
-}
-
-// OldestAge is how long the first key of the lane has been ready in it; 0 when
-// the lane is empty.
-func (q *Queue) OldestAge(lane Lane) time.Duration {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	head := q.ready[lane].head
-	if head == nil {
-		return 0
-	}
-	return time.Since(head.readySince)
 }
 
 // fifo is a lane: a list threaded through its entries, so that a key that is

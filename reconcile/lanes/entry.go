@@ -16,13 +16,17 @@ type entry struct {
 	// pending is what the next attempt is for; empty unless pending.enqueued is set.
 	pending batch
 	// working is what a worker holds; only in state working. turn counts the workers
-	// that the key was with, stalled says that this one has no place among the busy.
+	// that the key was with, takenAt is when this one took it, stalled says that it has
+	// no place among the busy.
 	working batch
 	turn    uint64
+	takenAt time.Time
 	stalled bool
 	// failures in a row, and the end of the last failed attempt.
 	failures int
 	failedAt time.Time
+	// news is true when a cluster told more since a worker took the key.
+	news bool
 	// asked is true when the due time was set by the server's Retry-After.
 	asked bool
 	due   node

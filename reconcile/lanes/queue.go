@@ -41,7 +41,7 @@ type Queue struct {
 	idle []*waiter
 	// timer fires when the first of backoff is due; nil before the first retry.
 	timer *time.Timer
-	away  bool
+	away  bool // see SetAway
 	shut  bool
 }
 
@@ -55,11 +55,12 @@ func (q *Queue) Workers() int { return q.opts.Workers }
 
 // Add makes a key dirty. For a key that waits already the causes merge; for one
 // that is with a worker they merge into a new wait, which begins when the
-// worker is done. A key in backoff stays there, unless the cause is live and
-// not bulk: new information from a cluster is worth an attempt before its time,
-// though never within Backoff.Base of the last one, nor before a moment that a
-// server asked for, nor while SetAway says that attempts are in vain. An arrival of
-// zero counts as now. After ShutDown Add does nothing.
+// worker is done. A key in backoff stays there, unless the cause is news from a
+// cluster, which is worth an attempt before its time, though never within
+// Backoff.Base of the last one, nor before a moment that a server asked for, nor while
+// SetAway says that attempts are in vain. News is what is live and not bulk, and each
+// removal that a cluster tells, also by a list. An arrival of zero counts as now. After
+// ShutDown Add does nothing.
 func (q *Queue) Add(key syncer.Key, lane Lane, cause metrics.Cause) {
 	q.mu.Lock()
 	if q.shut {
@@ -102,11 +103,16 @@ func (q *Queue) lockedMerge(e *entry, lane Lane, cause metrics.Cause, now time.T
 			q.lockedReady(e, now)
 		}
 	case stateWaiting:
-		if cause.Live && lane != Bulk && !e.asked && !q.away {
+		if news(lane, &cause) && !e.asked && !q.away {
 			q.lockedHasten(e, now)
 		}
 	case stateWorking: // Done or Retry brings it back
+		e.news = e.news || news(lane, &cause)
 	}
+}
+
+func news(lane Lane, cause *metrics.Cause) bool {
+	return cause.Live && lane != Bulk || cause.Cluster != "" && lane == Removal
 }
 
 // lockedHasten moves the end of a backoff to the floor.
@@ -121,29 +127,6 @@ func (q *Queue) lockedHasten(e *entry, now time.Time) {
 		return
 	}
 	q.lockedReady(e, now)
-}
-
-// SetAway says whether the server that keys are for is away. While it is, keys come
-// back from backoff by time alone: whoever tries a few of them, to find out, shall try
-// others than the one with the most events. When it is back all backoffs end, but for
-// the floor and what servers asked for: failures of that time tell nothing about a key,
-// and an urgent one that was tried must not be the last for it.
-func (q *Queue) SetAway(away bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	back := q.away && !away
-	q.away = away
-	if !back {
-		return
-	}
-	now := time.Now()
-	waiting := slices.SortedFunc(slices.Values(q.backoff), func(a, b *node) int { return a.at.Compare(b.at) })
-	for _, n := range waiting {
-		if !n.entry.asked {
-			q.lockedHasten(n.entry, now)
-		}
-	}
-	q.lockedDispatch()
 }
 
 // Get waits for the most urgent key that may be taken and hands it to the
@@ -229,6 +212,9 @@ func (q *Queue) Retry(item Item, after time.Duration) {
 	} else {
 		e.failures++
 		delay = q.opts.Backoff.delay(e.failures)
+		if e.news && !q.away { // the attempt did not know it
+			delay = q.opts.Backoff.Base
+		}
 	}
 	lane := e.pending.lane
 	if q.shut {

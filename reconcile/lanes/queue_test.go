@@ -59,6 +59,14 @@ func noneFor(t *testing.T, q *Queue, span time.Duration) {
 	}
 }
 
+// working counts the keys that workers hold.
+func working(q *Queue) (n int) {
+	for _, s := range q.States() {
+		n += s.Working
+	}
+	return n
+}
+
 func TestRemovalsOvertakeAdditionsOvertakeBulk(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, q *Queue) {
 		q.Add(key("b1"), Bulk, bulk("a"))
@@ -156,7 +164,7 @@ func TestStalledKeysGiveTheirPlaceToOthers(t *testing.T) {
 		if q.Stall(held[2]) {
 			t.Error("more are stalled than may be")
 		}
-		if n := q.Working(); n != 4 {
+		if n := working(q); n != 4 {
 			t.Errorf("%d keys in work, want 4", n)
 		}
 		q.Done(held[0].Key) // its place was given away already
@@ -211,21 +219,29 @@ func TestNewEventEndsABackoffButNotTheFloor(t *testing.T) {
 	}{
 		{"live removal", 0, Removal, live("a"), 50 * time.Millisecond, 50 * time.Millisecond},
 		{"live addition", 0, Addition, live("a"), 50 * time.Millisecond, 50 * time.Millisecond},
+		{"removal that a list tells", 0, Removal, bulk("a"), 50 * time.Millisecond, 50 * time.Millisecond},
+		{"removal by a repair", 0, Removal, bulk(""), 400 * time.Millisecond, 480 * time.Millisecond},
 		{"bulk", 0, Bulk, bulk("a"), 400 * time.Millisecond, 480 * time.Millisecond},
 		{"repair in an urgent lane", 0, Addition, bulk("a"), 400 * time.Millisecond, 480 * time.Millisecond},
 		{"the server asked for a delay", 2 * time.Second, Removal, live("a"), 2 * time.Second, 2400 * time.Millisecond},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	for i := range 2 * len(tests) {
+		tt, during := tests[i/2], i%2 == 1
+		t.Run(fmt.Sprintf("%s, during the attempt %v", tt.name, during), func(t *testing.T) {
 			bubble(t, Options{}, func(t *testing.T, q *Queue) {
 				q.Add(key("web"), Removal, live("a"))
 				for range 3 {
 					q.Retry(mustGet(t, q), 0)
 				}
 				item := mustGet(t, q)
+				if during {
+					q.Add(key("web"), tt.lane, tt.cause)
+				}
 				failed := time.Now()
 				q.Retry(item, tt.after)
-				q.Add(key("web"), tt.lane, tt.cause)
+				if !during {
+					q.Add(key("web"), tt.lane, tt.cause)
+				}
 				item = mustGet(t, q)
 				if took := time.Since(failed); took < tt.least || took > tt.most {
 					t.Errorf("came back after %v, want %v to %v", took, tt.least, tt.most)
@@ -236,46 +252,6 @@ func TestNewEventEndsABackoffButNotTheFloor(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestBackoffsWhileTheServerIsAway(t *testing.T) {
-	bubble(t, Options{}, func(t *testing.T, q *Queue) {
-		fail := func(name string, times int, after time.Duration) {
-			q.Add(key(name), Addition, live("a"))
-			for range times {
-				q.Retry(mustGet(t, q), 0)
-			}
-			q.Retry(mustGet(t, q), after)
-		}
-		fail("asked", 0, 10*time.Second)
-		fail("often", 3, 0)
-		fail("seldom", 1, 0)
-		q.SetAway(true)
-		q.Add(key("often"), Removal, live("a"))
-		noneFor(t, q, 60*time.Millisecond) // beyond the floor
-		start := time.Now()
-		q.SetAway(false)
-		for _, want := range []string{"often", "seldom"} { // the removal first
-			if item := mustGet(t, q); item.Key != key(want) {
-				t.Errorf("took %v, want %s", item.Key, want)
-			}
-		}
-		if took := time.Since(start); took != 0 {
-			t.Errorf("backoffs end %v after it is back, want at once", took)
-		}
-		if item := mustGet(t, q); item.Key != key("asked") || time.Since(start) < 9*time.Second {
-			t.Errorf("%v came back after %v, sooner than the server asked for", item.Key, time.Since(start))
-		}
-		q.SetAway(false) // nothing new
-		fail("floor", 4, 0)
-		failed := time.Now()
-		q.SetAway(true)
-		q.SetAway(false)
-		mustGet(t, q)
-		if took := time.Since(failed); took != 50*time.Millisecond {
-			t.Errorf("tried again after %v, want the floor", took)
-		}
-	})
 }
 
 func TestRetryAfterIsNoFailureOfTheKey(t *testing.T) {

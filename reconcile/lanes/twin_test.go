@@ -34,6 +34,7 @@ type twinEntry struct {
 	failures         int
 	failedAt         time.Time
 	asked            bool
+	news             bool
 	stalled          bool
 }
 
@@ -94,10 +95,17 @@ func (t *twin) add(key syncer.Key, lane Lane, c metrics.Cause) {
 	switch {
 	case !known, wasReady && e.pending.lane < before:
 		t.ready(e)
-	case c.Live && lane != Bulk && !t.away:
+	case e.working != nil:
+		e.news = e.news || tells(lane, c)
+	case tells(lane, c) && !t.away:
 		t.hasten(e)
 	}
 	t.advance()
+}
+
+// tells reports whether a cause is worth an attempt before its time.
+func tells(lane Lane, c metrics.Cause) bool {
+	return c.Live && lane < Bulk || lane == Removal && c.Cluster != ""
 }
 
 func (t *twin) hasten(e *twinEntry) {
@@ -108,6 +116,9 @@ func (t *twin) hasten(e *twinEntry) {
 
 func (t *twin) setAway(away bool) {
 	if t.away && !away {
+		for _, e := range t.entries {
+			e.failures = 0
+		}
 		waiting := slices.Collect(maps.Values(t.entries))
 		slices.SortFunc(waiting, func(a, b *twinEntry) int { return a.due.Compare(b.due) })
 		for _, e := range waiting {
@@ -118,6 +129,22 @@ func (t *twin) setAway(away bool) {
 		}
 	}
 	t.away = away
+}
+
+func (t *twin) rouse() {
+	var first *twinEntry
+	for _, e := range t.entries {
+		if e.isReady() {
+			return
+		}
+		if !e.due.IsZero() && !e.asked && (first == nil || e.due.Before(first.due)) {
+			first = e
+		}
+	}
+	if first != nil {
+		t.hasten(first)
+		t.advance()
+	}
 }
 
 // advance makes ready what is due, in order.
@@ -183,7 +210,7 @@ func (t *twin) take() (key syncer.Key, found bool) {
 	}
 	if found {
 		e := t.entries[key]
-		e.working, e.pending, e.asked = e.pending, nil, false
+		e.working, e.pending, e.asked, e.news = e.pending, nil, false, false
 		t.notice(e.working.lane)
 	}
 	return key, found
@@ -261,12 +288,12 @@ func play(t *testing.T, seed uint64, steps int) {
 		time.Sleep(time.Duration(1 + rng.IntN(1000)))
 		synctest.Wait()
 		tw.advance()
-		switch op := rng.IntN(12); {
+		switch op := rng.IntN(13); {
 		case op < 4:
 			key := syncer.Key{Namespace: "ns", Name: fmt.Sprint(rng.IntN(7))}
 			lane := lanes[rng.IntN(laneCount)]
 			c := metrics.Cause{
-				Cluster: fmt.Sprint("c", rng.IntN(3)), Name: fmt.Sprint(step), Live: rng.IntN(2) == 0,
+				Cluster: []string{"", "c1", "c2"}[rng.IntN(3)], Name: fmt.Sprint(step), Live: rng.IntN(2) == 0,
 				Arrival: time.Now().Add(-time.Duration(rng.IntN(1000)) * time.Millisecond),
 			}
 			q.Add(key, lane, c)
@@ -292,6 +319,9 @@ func play(t *testing.T, seed uint64, steps int) {
 			away := rng.IntN(2) == 0
 			q.SetAway(away)
 			tw.setAway(away)
+		case op < 12:
+			q.Rouse()
+			tw.rouse()
 		default:
 			time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
 			synctest.Wait()
@@ -339,6 +369,9 @@ func retryBoth(t *testing.T, q *Queue, tw *twin, item Item, after time.Duration)
 	least := after
 	if after == 0 {
 		least = min(q.opts.Backoff.Max, q.opts.Backoff.Base<<(tw.entries[item.Key].failures-1))
+	}
+	if tw.entries[item.Key].news && after == 0 && !tw.away {
+		least = q.opts.Backoff.Base
 	}
 	if d := time.Until(due); d < least || d > least+least/5 {
 		t.Fatalf("failure %d waits %v, want %v and up to a fifth more", tw.entries[item.Key].failures, d, least)
