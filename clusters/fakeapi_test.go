@@ -43,6 +43,7 @@ type fakeAPI struct {
 	version string
 	rv      int
 	events  []fakeEvent
+	hidden  []fakeEvent    // what lists do not show
 	oldest  int            // revisions up to here are compacted
 	deny    map[string]int // status by resource; "*" for all
 	down    bool           // answer 503
@@ -142,6 +143,13 @@ func (f *fakeAPI) drop(resource string, match func(name string) bool) {
 	})
 }
 
+// backup is what restores the server's present.
+func (f *fakeAPI) backup() []fakeEvent {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.events)
+}
+
 // rewind makes what is left of the past older than a revision, at which the
 // server goes on. Open watches are not told.
 func (f *fakeAPI) rewind(rv int) {
@@ -228,7 +236,10 @@ var fakeKinds = map[string][2]string{
 // ServeHTTP implements http.Handler.
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	resource := parts[len(parts)-1]
+	resource, name := parts[len(parts)-1], ""
+	if n := len(parts) - 2; n >= 0 && fakeKinds[parts[n]][0] != "" {
+		resource, name = parts[n], resource
+	}
 	f.mu.Lock()
 	hook, status := f.hook, max(f.deny["*"], f.deny[resource])
 	if f.noToken {
@@ -256,6 +267,10 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		})
 	case fakeKinds[resource][0] == "":
 		fail(w, http.StatusNotFound)
+	case name != "" && f.denied(resource+"/name"):
+		fail(w, http.StatusForbidden)
+	case name != "":
+		f.get(w, resource, parts[len(parts)-3], name)
 	case r.URL.Query().Get("watch") != "":
 		f.watch(w, r, resource, newFakeQuery(r, parts))
 	default:
@@ -288,10 +303,35 @@ func respond(w http.ResponseWriter, obj any) {
 	_ = json.NewEncoder(w).Encode(obj)
 }
 
+func (f *fakeAPI) denied(what string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.deny[what] != 0
+}
+
+func (f *fakeAPI) get(w http.ResponseWriter, resource, namespace, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	obj := f.find(resource, namespace, name)
+	if obj == nil {
+		shown := f.events
+		f.events = f.hidden
+		obj = f.find(resource, namespace, name)
+		f.events = shown
+	}
+	if obj == nil {
+		fail(w, http.StatusNotFound)
+		return
+	}
+	respond(w, obj)
+}
+
 func (f *fakeAPI) list(w http.ResponseWriter, resource string, q fakeQuery) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lists[resource]++
+	if q.limit != 1 { // which is read for its revision
+		f.lists[resource]++
+	}
 	var items []runtime.Object
 	for _, obj := range f.state(resource) {
 		if q.matches(obj) {

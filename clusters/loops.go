@@ -20,6 +20,7 @@ type looper interface {
 	SetSource(listwatch.Source)
 	Relist()
 	Rewind()
+	WentBack()
 	Kick()
 }
 
@@ -39,12 +40,12 @@ const livePods = "status.phase!=Succeeded,status.phase!=Failed"
 func newLoops(m *Member, l *link) *loops {
 	ls := &loops{nodes: newNodes(m, l), written: newWritten(m, l)}
 	ls.services = listwatch.New(listwatch.Config[store.Versioned[syncer.Service]]{
-		Kind: "services", Convert: convertWith(m.decoder.Service), Key: serviceKey,
+		Kind: "services", Convert: convertWith(m.decoder.Service), Key: serviceKey, Version: versionOf[syncer.Service],
 		Handler: servicesHandler{m.feed}, MaxObjects: m.protect.maxObjects,
 		Observer: m.feed, Logger: m.log,
 	}, l.source(resourceServices))
 	ls.pods = listwatch.New(listwatch.Config[store.Versioned[syncer.Pod]]{
-		Kind: "pods", Convert: convertWith(m.decoder.Pod), Key: podKey,
+		Kind: "pods", Convert: convertWith(m.decoder.Pod), Key: podKey, Version: versionOf[syncer.Pod],
 		Options: metav1.ListOptions{FieldSelector: livePods},
 		Handler: podsHandler{m.feed}, MaxObjects: m.protect.maxObjects,
 		Observer: m.feed, Logger: m.log,
@@ -54,6 +55,8 @@ func newLoops(m *Member, l *link) *loops {
 
 func serviceKey(v *store.Versioned[syncer.Service]) syncer.Key { return v.Object.Key }
 func podKey(v *store.Versioned[syncer.Pod]) syncer.Key         { return v.Object.Key }
+
+func versionOf[T any](v *store.Versioned[T]) uint64 { return v.RV }
 
 // run runs all watches until ctx ends.
 func (ls *loops) run(ctx context.Context) {

@@ -54,16 +54,18 @@ func numberOf(name string) (n int) {
 	return n
 }
 
-// hide makes lists lack pods, without an event; the returned function ends it.
+// hide makes lists lack objects, without an event; the returned function ends it. Who
+// asks for one of them gets it.
 func (f *fakeAPI) hide(resource string, match func(name string) bool) (show func()) {
 	var saved []fakeEvent
 	left := 0
 	f.with(func() {
 		saved = slices.Clone(f.events)
+		f.hidden = saved
 		f.drop(resource, match)
 		left = len(f.events)
 	})
-	return func() { f.with(func() { f.events = append(saved, f.events[left:]...) }) }
+	return func() { f.with(func() { f.events, f.hidden = append(saved, f.events[left:]...), nil }) }
 }
 
 func (w *world) wantReady(web, api, db int) {

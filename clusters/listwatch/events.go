@@ -57,7 +57,9 @@ func (f *follower[T]) object(e Event) {
 	}
 	l.advance(m.ResourceVersion)
 	deleted := e.Type == watch.Deleted
-	f.beside.note(l.cfg.Key(&item), item, n, deleted)
+	key := l.cfg.Key(&item)
+	l.marks.heard(Mark{Key: key, Revision: n, Gone: deleted})
+	f.beside.note(key, item, n, deleted)
 	if deleted {
 		l.cfg.Handler.Deleted(item, m)
 	} else {

@@ -36,7 +36,9 @@ func (l *Loop[T]) follow(ctx context.Context) {
 		stream = stopAlso{stream, cancel}
 	}
 	f := &follower[T]{loop: l, stream: stream, generation: generation}
+	l.marks.opened()
 	end, err := f.run(ctx)
+	l.marks.closed()
 	l.cfg.Observer.StreamEnded(l.cfg.Kind, end)
 	l.after(ctx, f, end, err)
 }

@@ -29,7 +29,8 @@ type Replacement struct {
 	// ResourceVersion of the list.
 	ResourceVersion string
 	// Older is true when that is below a revision that had been seen before the list
-	// was begun: the server went back in time, as after a restored etcd.
+	// was begun, or after WentBack: the server went back in time, as after a restored
+	// etcd.
 	Older bool
 	// Finished is when its last object had been read.
 	Finished time.Time
@@ -49,7 +50,7 @@ const (
 	// Garbled: the same revision was resumed from several times and each time the
 	// stream broke on something that could not be read.
 	Garbled Reason = "garbled"
-	// Rewound by a call to Rewind.
+	// Rewound by a call to Rewind or WentBack.
 	Rewound Reason = "rewound"
 )
 

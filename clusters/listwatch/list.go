@@ -60,9 +60,11 @@ func (l *Loop[T]) replace(f fetched[T], reason Reason, seen uint64) {
 	l.rv, l.rvNumber, l.garbled = f.rv, listed, 0
 	l.floor = listed
 	l.seen.Store(listed)
+	older := reason == Rewound && l.takeBack() || listed != 0 && listed < seen
+	l.marks.listed(l.newestOf(f.items), older)
 	l.cfg.Observer.Listed(l.cfg.Kind, reason, len(f.items), f.took)
 	l.cfg.Handler.Replaced(f.items, Replacement{
-		Reason: reason, ResourceVersion: f.rv, Older: listed != 0 && listed < seen, Finished: time.Now(),
+		Reason: reason, ResourceVersion: f.rv, Older: older, Finished: time.Now(),
 	})
 }
 

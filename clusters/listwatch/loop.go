@@ -28,6 +28,9 @@ type Config[T any] struct {
 	Convert func(runtime.Object) (item T, ok bool)
 	// Key identifies an item.
 	Key func(*T) syncer.Key
+	// Version is an item's revision as a number, 0 when it is none; nil where nobody
+	// asks for Marks.
+	Version func(*T) uint64
 	// Handler is told what happens.
 	Handler Handler[T]
 	// Options are merged into every list and watch: selectors.
@@ -77,7 +80,7 @@ const (
 )
 
 // Loop follows one kind of object until its context ends. Run is called once;
-// SetSource, Relist, Rewind and Kick may be called at any time from any goroutine, also
+// SetSource, Relist, Rewind, WentBack and Kick may be called at any time from any goroutine, also
 // before Run.
 type Loop[T any] struct {
 	cfg Config[T]
@@ -85,12 +88,15 @@ type Loop[T any] struct {
 	wake chan struct{}
 	seen atomic.Uint64 // a copy of rvNumber, for Revision
 
+	marks marks
+
 	mu          sync.Mutex
 	source      Source
 	generation  int                // counts SetSource
 	former      []former           // sources that may still be in use
 	ended       bool               // Run has returned
 	rewind      bool               // the revision is to be forgotten
+	back        bool               // because the server went back in time
 	kicks       int                // counts Kick
 	requested   bool               // a relist was asked for
 	garbageSaid bool               // garbage has been logged
@@ -145,12 +151,19 @@ func (l *Loop[T]) Relist() {
 	l.signal()
 }
 
-// Rewind forgets the revision, leaves the stream and lists anew: for a server
-// that went back in time, whose watch would stay silent until its revisions have
-// caught up.
-func (l *Loop[T]) Rewind() {
+// Rewind forgets the revision, leaves the stream and lists anew: for a server that
+// shows more or less than before.
+func (l *Loop[T]) Rewind() { l.again(false) }
+
+// WentBack does the same for a server that went back in time, whose watch would stay
+// silent until its revisions have caught up. The list counts as older than what was
+// seen, whatever its revision.
+func (l *Loop[T]) WentBack() { l.again(true) }
+
+func (l *Loop[T]) again(back bool) {
 	l.mu.Lock()
 	l.rewind = true
+	l.back = l.back || back
 	l.mu.Unlock()
 	l.signal()
 }
@@ -209,6 +222,15 @@ func (l *Loop[T]) takeRequest() bool {
 	requested := l.requested
 	l.requested = false
 	return requested
+}
+
+// takeBack returns whether the server went back in time, and forgets it.
+func (l *Loop[T]) takeBack() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	back := l.back
+	l.back = false
+	return back
 }
 
 // takeRewind returns whether a rewind was asked for, and forgets it.
