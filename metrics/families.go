@@ -89,6 +89,13 @@ var (
 		Values: "`reason`: why the API would refuse the address (`malformed`, `unspecified`, `loopback`, `link_local`, `multicast`, `port`, `hostname`, " +
 			"`node_name`, `fqdn`), `not_allowed` by `allowedCIDRs`, or `refused` by the ingress cluster's API server.",
 	}
+	// The name is not that of the counter without _total: that is what OpenMetrics
+	// calls the counter's family.
+	rejectedNow = Family{
+		Name: "rejected_addresses_current", Type: Gauge, Labels: []string{"cluster", "reason"}, Group: groupClusters,
+		Help:   "Addresses that are left out of replicas now, by reason; the status page names them. One behind two Services counts twice.",
+		Values: "`reason`: that of `tributary_rejected_addresses_total`. Absent where there is none.",
+	}
 	watchEvents = Family{
 		Name: "watch_events_total", Type: Counter, Labels: []string{"cluster", "resource", "event"}, Group: groupClusters,
 		Help:   "Events read from the member cluster's watches.",
@@ -237,7 +244,7 @@ func rejectReasons() []string {
 func Families() []Family {
 	return []Family{
 		changeLatency, changesTotal, syncLag, nativeLag, nativeBehind, nativeDiffering,
-		clusterUp, clusterSynced, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, rejectedAddresses,
+		clusterUp, clusterSynced, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, rejectedAddresses, rejectedNow,
 		watchEvents, watchRestarts, lists, listDuration, unreadable, clientRequests, clientRequestDuration,
 		ingressUp, replicas, writes, writeDuration, conflicts, heldChanges,
 		queueDepth, queueOldest, queueUnfinished, queueLongest, queueAdds, queueRetries, queueDuration, workDuration,

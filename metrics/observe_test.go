@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -76,6 +77,49 @@ func TestRejectionsCountOnce(t *testing.T) {
 	}
 	if got := testutil.ToFloat64(m.rejected.WithLabelValues("idc-a", "loopback")); got != 3 {
 		t.Errorf("counted %v; want 3: one, two, and one again after it had gone", got)
+	}
+}
+
+// TestAddressesRejectedNow: the gauge says what stands, whenever it began, and
+// forgets what went, be it the address or its cluster.
+func TestAddressesRejectedNow(t *testing.T) {
+	m := New(Options{})
+	loopback := func(cluster string, addresses ...string) (t Trouble) {
+		for _, a := range addresses {
+			t.Rejected = append(t.Rejected, Rejection{Cluster: cluster, Address: a, Reason: "loopback"})
+		}
+		return t
+	}
+	for _, step := range []struct {
+		name string
+		do   func()
+		want string
+	}{
+		{"none", func() {}, ""},
+		{"two of a Service", func() { m.Report("shop", "web", loopback("idc-a", "127.0.0.1", "127.0.0.2")) }, `{cluster="idc-a",reason="loopback"} 2`},
+		{"the same again, and one of another", func() {
+			m.Report("shop", "web", loopback("idc-a", "127.0.0.1", "127.0.0.2"))
+			m.Report("shop", "cart", loopback("idc-a", "127.0.0.1"))
+		}, `{cluster="idc-a",reason="loopback"} 3`},
+		{"one is mended", func() { m.Report("shop", "web", loopback("idc-a", "127.0.0.2")) }, `{cluster="idc-a",reason="loopback"} 2`},
+		{"the Services are gone", func() { m.Report("shop", "web", Trouble{}); m.Report("shop", "cart", Trouble{}) }, ""},
+		{"a member that leaves the configuration", func() {
+			m.AddCluster("idc-z")
+			m.Report("shop", "web", loopback("idc-z", "127.0.0.1"))
+			m.RemoveCluster("idc-z")
+		}, ""},
+		{"it is back", func() { m.AddCluster("idc-z") }, `{cluster="idc-z",reason="loopback"} 1`},
+	} {
+		step.do()
+		var got []string
+		for line := range strings.Lines(string(get(t, m.Handler(), "/metrics"))) {
+			if labels, ok := strings.CutPrefix(line, rejectedNow.FullName()+"{"); ok {
+				got = append(got, "{"+strings.TrimSpace(labels))
+			}
+		}
+		if joined := strings.Join(got, "; "); joined != step.want {
+			t.Errorf("%s: %q; want %q", step.name, joined, step.want)
+		}
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 func pulled() []Family {
 	return []Family{
 		syncLag, nativeBehind, nativeDiffering, clusterUp, clusterSynced, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints,
-		ingressUp, replicas, conflicts, heldChanges, queueDepth, queueOldest, queueUnfinished, queueLongest, ready, configLastOK, configLastTime,
+		rejectedNow, ingressUp, replicas, conflicts, heldChanges, queueDepth, queueOldest, queueUnfinished, queueLongest, ready,
+		configLastOK, configLastTime,
 	}
 }
 
@@ -49,7 +50,7 @@ func (p *puller) Collect(out chan<- prometheus.Metric) {
 	emit := func(f Family, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(p.descs[f.Name], prometheus.GaugeValue, value, labels...)
 	}
-	reasons, held := p.m.troubles.counts()
+	reasons, held, rejected := p.m.troubles.counts()
 	if p.m.status != nil {
 		s := p.m.status()
 		p.status(&s, emit)
@@ -68,6 +69,11 @@ func (p *puller) Collect(out chan<- prometheus.Metric) {
 	}
 	for key, n := range held {
 		emit(heldChanges, float64(n), key[0], key[1])
+	}
+	for key, n := range rejected {
+		if p.m.known(key[0]) {
+			emit(rejectedNow, float64(n), key[0], key[1])
+		}
 	}
 }
 

@@ -175,10 +175,10 @@ func (t *troubles) fill(s *Status) {
 
 func bounded[T any](list []T) []T { return append([]T{}, list[:min(len(list), maxTroubles)]...) }
 
-// counts returns the number of conflicts by reason, and of held changes by
-// cluster and reason.
-func (t *troubles) counts() (conflicts map[string]int, held map[[2]string]int) {
-	conflicts, held = map[string]int{}, map[[2]string]int{}
+// counts returns the number of conflicts by reason, and of held changes and of
+// rejected addresses by cluster and reason.
+func (t *troubles) counts() (conflicts map[string]int, held, rejected map[[2]string]int) {
+	conflicts, held, rejected = map[string]int{}, map[[2]string]int{}, map[[2]string]int{}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for _, one := range t.of {
@@ -188,6 +188,9 @@ func (t *troubles) counts() (conflicts map[string]int, held map[[2]string]int) {
 		for i := range one.Held {
 			held[[2]string{one.Held[i].Cluster, one.Held[i].Reason}]++
 		}
+		for i := range one.Rejected {
+			rejected[[2]string{one.Rejected[i].Cluster, one.Rejected[i].Reason}]++
+		}
 	}
-	return conflicts, held
+	return conflicts, held, rejected
 }

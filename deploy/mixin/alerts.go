@@ -147,10 +147,12 @@ func safetyAlerts() []Alert {
 			Description: "Members disagree about a Service, or an object that is not Tributary's has its name. `tributary status` names each with its remedy.",
 		},
 		{
-			Name: "TributaryAddressesRejected", For: "0m", Severity: Warning,
-			Expr:        `sum by (cluster, reason) (increase(tributary_rejected_addresses_total[15m])) > 0`,
+			Name: "TributaryAddressesRejected", For: "5m", Severity: Warning,
+			// What stands, not what came: an address that is left out since the start
+			// takes no traffic either, and the counter does not rise any more.
+			Expr:        `max by (cluster, reason) (tributary_rejected_addresses_current) > 0`,
 			Summary:     "Addresses of {{ $labels.cluster }} are left out: {{ $labels.reason }}",
-			Description: "The API would refuse them, or the configuration does not allow them. The other addresses of the Services pass.",
+			Description: "{{ $value }} of them now: the API would refuse them, or the configuration does not allow them. The other addresses of the Services pass.",
 		},
 	}
 }

@@ -38,17 +38,22 @@ func healthAtAGlance() Row {
 			Queries:     []Query{q(`min(tributary_ingress_up{SEL})`, "ingress")},
 		},
 		{
-			Title: "Held changes", Kind: Number, Unit: "short", Width: 8, Warn: 1, Bad: 10,
+			Title: "Held changes", Kind: Number, Unit: "short", Width: 6, Warn: 1, Bad: 10,
 			Description: "Changes that a guard keeps back. `tributary status` names the command that releases each.",
 			Queries:     []Query{q(`sum(tributary_held_changes{CSEL}) or vector(0)`, "held")},
 		},
 		{
-			Title: "Conflicts", Kind: Number, Unit: "short", Width: 8, Warn: 1, Bad: 10,
+			Title: "Conflicts", Kind: Number, Unit: "short", Width: 6, Warn: 1, Bad: 10,
 			Description: "Disagreements that a person should mend. `tributary status` names each.",
 			Queries:     []Query{q(`sum(tributary_conflicts{SEL})`, "conflicts")},
 		},
 		{
-			Title: "Replicas", Kind: Number, Unit: "short", Width: 8,
+			Title: "Rejected addresses", Kind: Number, Unit: "short", Width: 6, Warn: 1, Bad: 10,
+			Description: "Addresses that are left out of replicas now. `tributary status` names each with its reason.",
+			Queries:     []Query{q(`sum(tributary_rejected_addresses_current{CSEL}) or vector(0)`, "rejected")},
+		},
+		{
+			Title: "Replicas", Kind: Number, Unit: "short", Width: 6,
 			Description: "Services in the ingress cluster that Tributary owns.",
 			Queries:     []Query{q(`max(tributary_replicas{SEL})`, "replicas")},
 		},
@@ -114,18 +119,23 @@ func healthEndpoints() Row {
 func healthTrouble() Row {
 	return Row{"Guards, conflicts and rejected addresses", []Panel{
 		{
-			Title: "Held changes by reason", Kind: Graph, Unit: "short", Width: 8, Stack: true,
+			Title: "Held changes by reason", Kind: Graph, Unit: "short", Width: 12, Stack: true,
 			Description: "Kept back until released or confirmed.",
 			Queries:     []Query{q(`sum by (cluster, reason) (tributary_held_changes{CSEL}) or vector(0)`, "{{cluster}} {{reason}}")},
 		},
 		{
-			Title: "Conflicts by reason", Kind: Graph, Unit: "short", Width: 8, Stack: true,
+			Title: "Conflicts by reason", Kind: Graph, Unit: "short", Width: 12, Stack: true,
 			Description: "foreign_object: an object of that name is not ours and is left alone. The others: members disagree.",
 			Queries:     []Query{q(`sum by (reason) (tributary_conflicts{SEL})`, "{{reason}}")},
 		},
 		{
-			Title: "Addresses newly rejected", Kind: Graph, Unit: "short", Width: 8,
-			Description: "Left out of a replica; the Service's other addresses pass.",
+			Title: "Rejected addresses by reason", Kind: Graph, Unit: "short", Width: 12, Stack: true,
+			Description: "Left out of replicas now, for as long as they stay as they are; the Services' other addresses pass.",
+			Queries:     []Query{q(`sum by (cluster, reason) (tributary_rejected_addresses_current{CSEL}) or vector(0)`, "{{cluster}} {{reason}}")},
+		},
+		{
+			Title: "Addresses newly rejected", Kind: Graph, Unit: "short", Width: 12,
+			Description: "Those that came to be left out since the point before. A pod that is replaced again and again shows here.",
 			Queries:     []Query{q(`sum by (cluster, reason) (increase(tributary_rejected_addresses_total{CSEL}[$__rate_interval])) or vector(0)`, "{{cluster}} {{reason}}")},
 		},
 	}}
