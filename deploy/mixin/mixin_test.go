@@ -8,10 +8,13 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 
 	"tributary.dev/tributary/metrics"
 )
@@ -49,6 +52,43 @@ func TestRenderedFiles(t *testing.T) {
 			t.Errorf("%s is rendered by nothing", path)
 		}
 	}
+}
+
+// TestFormsKeepClassicHistograms: a Prometheus that scrapes native histograms drops
+// the classic ones, on which every query of a latency rests, unless it is told.
+func TestFormsKeepClassicHistograms(t *testing.T) {
+	const word = "always_scrape_classic_histograms"
+	if value := scrapeJob(t, ScrapeForm)[word]; value != true {
+		t.Errorf("%s: %s is %v", ScrapeForm, word, value)
+	}
+	older := scrapeJob(t, ScrapeForm2)
+	if _, ok := older[word]; ok {
+		t.Errorf("%s has %s, which Prometheus before 3 refuses", ScrapeForm2, word)
+	}
+	// That apart, the two say the same.
+	older[word] = true
+	if newer := scrapeJob(t, ScrapeForm); !reflect.DeepEqual(newer, older) {
+		t.Errorf("%s has %v, %s has %v", ScrapeForm, newer, ScrapeForm2, older)
+	}
+	if value := serviceMonitor()["spec"].(map[string]any)["scrapeClassicHistograms"]; value != true {
+		t.Errorf("ServiceMonitor: scrapeClassicHistograms of the spec is %v", value)
+	}
+}
+
+// scrapeJob is the one job of a rendered configuration.
+func scrapeJob(t *testing.T, form string) map[string]any {
+	t.Helper()
+	files, err := Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Jobs []map[string]any `json:"scrape_configs"`
+	}
+	if err := yaml.Unmarshal(files[form], &config); err != nil || len(config.Jobs) != 1 {
+		t.Fatalf("%s: %d jobs (%v)", form, len(config.Jobs), err)
+	}
+	return config.Jobs[0]
 }
 
 // TestQueriesNameRealFamilies: every family and label in a query exists.

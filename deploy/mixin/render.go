@@ -58,14 +58,16 @@ func ruleGroups() map[string]any {
 }
 
 // serviceMonitor scrapes the Service of the manifests under deploy/. Labels of
-// ours win over the scraper's: our cluster label names the member.
+// ours win over the scraper's: our cluster label names the member. Where native
+// histograms are scraped the classic ones must stay, which the queries read.
 func serviceMonitor() map[string]any {
 	return map[string]any{
 		"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
 		"metadata": metadata(),
 		"spec": map[string]any{
-			"selector":  map[string]any{"matchLabels": map[string]string{"app.kubernetes.io/name": "tributary"}},
-			"endpoints": []any{map[string]any{"port": "http", "path": "/metrics", "honorLabels": true}},
+			"selector":                map[string]any{"matchLabels": map[string]string{"app.kubernetes.io/name": "tributary"}},
+			"endpoints":               []any{map[string]any{"port": "http", "path": "/metrics", "honorLabels": true}},
+			"scrapeClassicHistograms": true,
 		},
 	}
 }
@@ -84,16 +86,32 @@ func metadata() map[string]any {
 	}
 }
 
+// The forms of a plain Prometheus' configuration. Two, because each major version
+// refuses the other's word for what keeps classic histograms.
+const (
+	ScrapeForm  = "prometheus/scrape.yaml"
+	ScrapeForm2 = "prometheus/scrape-2.yaml"
+)
+
 // scrapeConfig is the part of a plain Prometheus' configuration that concerns
-// Tributary on the same host.
-func scrapeConfig() map[string]any {
-	return map[string]any{
-		"rule_files": []string{"alerts.yaml"},
-		"scrape_configs": []any{map[string]any{
-			"job_name": "tributary", "scrape_interval": "15s", "honor_labels": true,
-			"static_configs": []any{map[string]any{"targets": []string{"127.0.0.1:9440"}}},
-		}},
+// Tributary on the same host. Version 3 scrapes native histograms where its global
+// section says so, and must keep the classic ones even then.
+func scrapeConfig(version int) map[string]any {
+	job := map[string]any{
+		"job_name": "tributary", "scrape_interval": "15s", "honor_labels": true,
+		"static_configs": []any{map[string]any{"targets": []string{"127.0.0.1:9440"}}},
 	}
+	if version >= 3 {
+		job["always_scrape_classic_histograms"] = true
+	}
+	return map[string]any{"rule_files": []string{"alerts.yaml"}, "scrape_configs": []any{job}}
+}
+
+// remarks say of a rendered file what it is for, where its name does not.
+var remarks = map[string]string{
+	ScrapeForm: "# For Prometheus 3 and later; scrape-2.yaml is for those before it.\n",
+	ScrapeForm2: "# For Prometheus before 3, as in Debian 12. With --enable-feature=native-histograms (2.45 and later) add\n" +
+		"# scrape_classic_histograms: true to the job: dashboards and alerts read the classic ones.\n",
 }
 
 // Files returns the rendered files by their path below deploy/.
@@ -102,7 +120,8 @@ func Files() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for path, object := range map[string]any{
 		"prometheus/alerts.yaml":         ruleGroups(),
-		"prometheus/scrape.yaml":         scrapeConfig(),
+		ScrapeForm:                       scrapeConfig(3),
+		ScrapeForm2:                      scrapeConfig(2),
 		"kubernetes/prometheusrule.yaml": prometheusRule(),
 		"kubernetes/servicemonitor.yaml": serviceMonitor(),
 	} {
@@ -110,7 +129,7 @@ func Files() (map[string][]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("render %s: %w", path, err)
 		}
-		files[path] = append([]byte(note), text...)
+		files[path] = append([]byte(note+remarks[path]), text...)
 	}
 	for _, d := range Dashboards() {
 		text, err := marshalPlain(d.grafana())

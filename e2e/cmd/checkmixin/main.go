@@ -40,7 +40,7 @@ func main() {
 	flag.StringVar(&o.alerts, "alerts", "../deploy/prometheus/alerts.yaml", "alerting rules")
 	flag.DurationVar(&o.load, "load", 40*time.Second, "how long pods come and go before the panels are asked")
 	flag.BoolVar(&o.discovery, "discovery", true, "also let Prometheus find pods through replicas; it takes a network namespace (root, or user namespaces)")
-	flag.BoolVar(&o.native, "native", true, "also scrape native histograms, which takes Prometheus 3.8 or later")
+	flag.BoolVar(&o.native, "native", true, "also scrape native histograms, which takes Prometheus 3.8 or later; false: scrape as before Prometheus 3")
 	isolated := flag.Bool("isolated", false, "for internal use: this is the network namespace")
 	flag.Parse()
 	if o.discovery && !*isolated {

@@ -18,6 +18,9 @@ import (
 	"strings"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
+	"tributary.dev/tributary/deploy/mixin"
 	"tributary.dev/tributary/e2e/cluster"
 	"tributary.dev/tributary/e2e/fleet"
 )
@@ -43,24 +46,16 @@ func startPrometheus(ctx context.Context, dir string, o options, target, jobs st
 	if err != nil {
 		return nil, fmt.Errorf("read alerts: %w", err)
 	}
-	histograms := ""
-	if o.native {
-		histograms = ", scrape_native_histograms: true, always_scrape_classic_histograms: true"
+	config, err := configuration(o.native, strings.TrimPrefix(target, "http://"), jobs)
+	if err != nil {
+		return nil, fmt.Errorf("configure prometheus: %w", err)
 	}
-	config := fmt.Sprintf(`
-global: {scrape_interval: %[1]v, evaluation_interval: %[1]v%[4]s}
-rule_files: [alerts.yaml]
-scrape_configs:
-- job_name: tributary
-  honor_labels: true
-  static_configs: [{targets: [%[2]q]}]
-%[3]s`, scrapeEvery, strings.TrimPrefix(target, "http://"), jobs, histograms)
 	home := filepath.Join(dir, "prometheus")
 	if err := os.MkdirAll(home, 0o755); err != nil {
 		return nil, fmt.Errorf("start prometheus: %w", err)
 	}
 	for name, text := range map[string][]byte{
-		"alerts.yaml": waits.ReplaceAll(rules, []byte("${1}"+patience)), "prometheus.yaml": []byte(config),
+		"alerts.yaml": waits.ReplaceAll(rules, []byte("${1}"+patience)), "prometheus.yaml": config,
 	} {
 		if err := os.WriteFile(filepath.Join(home, name), text, 0o644); err != nil {
 			return nil, fmt.Errorf("start prometheus: %w", err)
@@ -90,6 +85,41 @@ scrape_configs:
 		return nil, fmt.Errorf("prometheus: %w\n%s", err, p.process.Tail(20))
 	}
 	return p, nil
+}
+
+// configuration is what deploy/ ships for a plain Prometheus, but for the target and
+// how often it is scraped, with further jobs. Native histograms are switched on as
+// an operator would, for everything that is scraped.
+func configuration(native bool, target, jobs string) ([]byte, error) {
+	form, global := mixin.ScrapeForm2, map[string]any{"scrape_interval": scrapeEvery.String(), "evaluation_interval": scrapeEvery.String()}
+	if native {
+		form, global["scrape_native_histograms"] = mixin.ScrapeForm, true
+	}
+	files, err := mixin.Files()
+	if err != nil {
+		return nil, err
+	}
+	var config struct {
+		Global        map[string]any   `json:"global"`
+		RuleFiles     []string         `json:"rule_files"`
+		ScrapeConfigs []map[string]any `json:"scrape_configs"`
+	}
+	if err := yaml.UnmarshalStrict(files[form], &config); err != nil {
+		return nil, fmt.Errorf("%s: %w", form, err)
+	}
+	if n := len(config.ScrapeConfigs); n != 1 {
+		return nil, fmt.Errorf("%s: %d jobs; want the one of tributary", form, n)
+	}
+	config.Global = global
+	job := config.ScrapeConfigs[0]
+	job["scrape_interval"] = scrapeEvery.String()
+	job["static_configs"] = []any{map[string]any{"targets": []string{target}}}
+	var further []map[string]any
+	if err := yaml.UnmarshalStrict([]byte(jobs), &further); err != nil {
+		return nil, fmt.Errorf("further jobs: %w", err)
+	}
+	config.ScrapeConfigs = append(config.ScrapeConfigs, further...)
+	return yaml.Marshal(config)
 }
 
 // sample is one element of an instant vector.
