@@ -45,6 +45,9 @@ type grafanaAnnotation struct {
 	Step        string            `json:"step"`
 	TitleFormat string            `json:"titleFormat"`
 	TagKeys     string            `json:"tagKeys"`
+	// UseValueForTime takes the value of the query, in milliseconds, for the moment
+	// to mark, in place of the times at which it has a value.
+	UseValueForTime bool `json:"useValueForTime"`
 }
 
 type grafanaDatasource struct {

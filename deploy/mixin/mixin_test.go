@@ -235,6 +235,36 @@ func TestAlertsAreTested(t *testing.T) {
 	}
 }
 
+// TestAnnotationsAreTested: promtool evaluates the query of every annotation, as
+// Grafana would send it, on what it must mark and what it must not.
+func TestAnnotationsAreTested(t *testing.T) {
+	text, err := os.ReadFile("../prometheus/alerts_test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Tests []struct {
+			Queries []struct {
+				Expr string `json:"expr"`
+			} `json:"promql_expr_test"`
+		} `json:"tests"`
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	tested := map[string]bool{}
+	for _, test := range file.Tests {
+		for _, query := range test.Queries {
+			tested[query.Expr] = true
+		}
+	}
+	for name, expr := range Annotations() {
+		if sent := strings.NewReplacer("$instance", ".*", "$__from", "600000").Replace(expr); !tested[sent] {
+			t.Errorf("annotation %q: alerts_test.yaml does not evaluate %s", name, sent)
+		}
+	}
+}
+
 func TestPanels(t *testing.T) {
 	for _, d := range Dashboards() {
 		titles := map[string]bool{}

@@ -199,7 +199,10 @@ func (p Panel) thresholds() *grafanaSteps {
 	return &grafanaSteps{Mode: "absolute", Steps: []grafanaStep{{Color: "green"}, {"orange", new(p.Warn)}, {"red", new(p.Bad)}}}
 }
 
-// annotations mark restarts and reloads on every graph.
+// annotations mark restarts and reloads on every graph. A restart is marked by the
+// start time that each process reports: no step of the query misses it, and a pod
+// that replaces another, which is a new instance whose start time never changed, is
+// marked as well. Processes that started before what is shown are not.
 func annotations() []grafanaAnnotation {
 	mark := func(name, color, expr, title string) grafanaAnnotation {
 		return grafanaAnnotation{
@@ -207,8 +210,10 @@ func annotations() []grafanaAnnotation {
 			Expr: Query{Expr: expr}.expanded(), TitleFormat: title,
 		}
 	}
+	restarts := mark("Restarts", "orange", `process_start_time_seconds{SEL} * 1000 >= $__from and on (instance) tributary_build_info`, "Tributary started")
+	restarts.UseValueForTime = true
 	return []grafanaAnnotation{
-		mark("Restarts", "orange", `changes(process_start_time_seconds{SEL}[1m]) > 0 and on (instance) tributary_build_info`, "Tributary restarted"),
+		restarts,
 		mark("Reloads", "blue", `changes(tributary_config_reloads_total{SEL,result="ok"}[1m]) > 0`, "Configuration reloaded"),
 		mark("Refused reloads", "red", `changes(tributary_config_reloads_total{SEL,result="refused"}[1m]) > 0`, "Configuration refused"),
 	}

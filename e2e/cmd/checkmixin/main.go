@@ -114,10 +114,11 @@ func check(ctx context.Context, o options, server *prometheus, s *scene, link *p
 			return err
 		}
 	}
+	before := time.Now()
 	if err := checkAlerts(ctx, server, s); err != nil {
 		return err
 	}
-	return checkAnnotations(ctx, server)
+	return checkAnnotations(ctx, server, before)
 }
 
 // scene is a fleet with a tributary, and the file that it reads.

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
+	"time"
 
 	"tributary.dev/tributary/deploy/mixin"
 	"tributary.dev/tributary/e2e/fleet"
@@ -38,12 +40,13 @@ func checkPanels(ctx context.Context, server *prometheus) error {
 	return nil
 }
 
-// checkAnnotations evaluates the queries of the annotations: what they mark, a
-// restart and reloads, has just happened.
-func checkAnnotations(ctx context.Context, server *prometheus) error {
+// checkAnnotations evaluates the queries of the annotations, on a dashboard that
+// shows what came since then: what they mark, a restart and reloads, happened then.
+func checkAnnotations(ctx context.Context, server *prometheus, since time.Time) error {
+	from := strconv.FormatInt(since.UnixMilli(), 10)
 	for name, expr := range mixin.Annotations() {
 		err := fleet.Eventually(ctx, limit, func(ctx context.Context) error {
-			return hasData(ctx, server, variables.Replace(expr))
+			return hasData(ctx, server, strings.ReplaceAll(variables.Replace(expr), "$__from", from))
 		})
 		if err != nil {
 			return fmt.Errorf("annotation %q: %w", name, err)
