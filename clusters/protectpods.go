@@ -18,10 +18,14 @@ var errOverfull = errors.New("the cluster has more objects of a kind than maxObj
 
 // upsertPod takes in a pod of a watch event. others are replicas that are dirty
 // because more than this pod is taken anew: a panic has begun. kept is why the pod
-// is kept ready that turned not ready by this event.
+// is kept ready that turned not ready by this event. Nothing is taken from an event
+// that is older than what is known.
 func (p *protection) upsertPod(v store.Versioned[syncer.Pod]) (dirty, others []store.Dirty, kept HoldReason) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.m.store.PodOutdated(v) { // nor may it be counted as a pod that turned
+		return p.m.store.UpsertPod(v), nil, ""
+	}
 	held := p.m.store.Pod(v.Object.Key)
 	if pods, _ := p.m.store.Size(); held == nil && p.full(kindPods, pods) {
 		return nil, nil, ""

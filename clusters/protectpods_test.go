@@ -5,13 +5,17 @@ package clusters
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
 )
 
 func silent(p *corev1.Pod) *corev1.Pod {
@@ -49,6 +53,102 @@ func TestAllNodesFallSilent(t *testing.T) {
 		w.wantDirty()
 		w.wantState("a", Live, ReasonNone)
 		w.wantReady(19, 12, 1)
+	})
+}
+
+// wantBooks holds the count of pods that are ready in truth against the store, where
+// nothing may be kept.
+func (w *world) wantBooks(ready int) {
+	w.t.Helper()
+	m := (*w.set.members.Load())[0]
+	m.protect.mu.Lock()
+	k := m.protect.readiness.Kept()
+	m.protect.mu.Unlock()
+	stored := 0
+	for _, p := range m.store.Pods() {
+		if p.Ready {
+			stored++
+		}
+	}
+	if k.Ready != ready || stored != ready || k.Pods != 0 || !k.Panic.IsZero() {
+		w.t.Errorf("%d pods are counted as ready and %d taken so, want %d; %+v", k.Ready, stored, ready, k)
+	}
+}
+
+// A server behind a load balancer repeats what is over: nothing of it is counted.
+func TestOutdatedEventsAreNotCounted(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(a *fakeAPI)
+		event  func(p *protection, v store.Versioned[syncer.Pod])
+		ready  int
+	}{
+		"all pods were not ready": {nil, func(p *protection, v store.Versioned[syncer.Pod]) {
+			v.Object.Ready = false
+			p.upsertPod(v)
+		}, 33},
+		"pods that are gone were ready": {func(a *fakeAPI) {
+			for n := 1; n <= 33; n++ {
+				a.remove("pods", "shop", fmt.Sprintf("%s-%d", appOf(n), n))
+			}
+		}, func(p *protection, v store.Versioned[syncer.Pod]) { p.upsertPod(v) }, 0},
+		"all pods were deleted": {nil, func(p *protection, v store.Versioned[syncer.Pod]) { p.deletePod(v) }, 33},
+	} {
+		t.Run(name, func(t *testing.T) {
+			guarded(t, nil, func(w *world, a *fakeAPI) {
+				m := (*w.set.members.Load())[0]
+				old := m.store.Pods()
+				if c.before != nil {
+					c.before(a)
+					w.pass(time.Second)
+					w.sink.take()
+				}
+				for _, p := range old {
+					c.event(m.protect, store.Versioned[syncer.Pod]{Object: *p, RV: 1})
+				}
+				w.pass(time.Second)
+				w.wantBooks(c.ready)
+				w.wantDirty()
+				if got := w.status("a").Store.OutdatedPods; got != 33 {
+					t.Errorf("%d outdated events, want 33", got)
+				}
+			})
+		})
+	}
+}
+
+// The stream of a new credential begins at the revision that was known when it was
+// asked for, and so repeats what the former stream has brought meanwhile.
+func TestRotationDoesNotCountTwice(t *testing.T) {
+	guarded(t, nil, func(w *world, a *fakeAPI) {
+		a.with(func() {
+			a.hook = func(_ http.ResponseWriter, r *http.Request) bool {
+				if r.Header.Get("Authorization") == "Bearer new" && r.URL.Query().Get("watch") != "" && strings.HasSuffix(r.URL.Path, "/pods") {
+					time.Sleep(2 * time.Second)
+				}
+				return false
+			}
+		})
+		w.reach("a", a.config("new"), "2")
+		w.pass(500 * time.Millisecond)
+		for n := 1; n <= 18; n++ {
+			a.put(notReady(newPod("shop", appOf(n), n)))
+		}
+		w.pass(200 * time.Millisecond)
+		for n := 1; n <= 18; n++ {
+			a.put(newPod("shop", appOf(n), n))
+		}
+		w.pass(5 * time.Second)
+		if w.status("a").Store.OutdatedPods == 0 {
+			t.Error("nothing was repeated")
+		}
+		w.wantBooks(33)
+		w.pass(3 * time.Minute)
+		for n := 15; n <= 26; n++ { // 12 of 33, of two Services: not most
+			a.put(notReady(newPod("shop", appOf(n), n)))
+		}
+		w.pass(5 * time.Second)
+		w.wantBooks(21)
+		w.wantReady(14, 6, 1)
 	})
 }
 

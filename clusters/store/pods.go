@@ -28,7 +28,7 @@ type record struct {
 func (s *Store) UpsertPod(p Versioned[syncer.Pod]) []Dirty {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stalePod(p.Object.Key, p.RV) {
+	if s.ignoredPod(p) {
 		return nil
 	}
 	var d dirtyList
@@ -41,7 +41,7 @@ func (s *Store) UpsertPod(p Versioned[syncer.Pod]) []Dirty {
 func (s *Store) DeletePod(p Versioned[syncer.Pod]) []Dirty {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stalePod(p.Object.Key, p.RV) {
+	if s.ignoredPod(p) {
 		return nil
 	}
 	s.podSequence.deleted(p.RV)
@@ -52,13 +52,27 @@ func (s *Store) DeletePod(p Versioned[syncer.Pod]) []Dirty {
 	return d.sorted()
 }
 
-func (s *Store) stalePod(key syncer.Key, rv uint64) bool {
-	rec := s.record(key)
-	stale := rec == nil && s.podSequence.stale(rv, false, 0) || rec != nil && s.podSequence.stale(rv, true, rec.rv)
+// PodOutdated reports whether an event of a pod, its deletion or another, is older
+// than what is known: nothing is taken from it. It is for whoever keeps books of his
+// own about the events that are taken, and lets nothing come in between.
+func (s *Store) PodOutdated(p Versioned[syncer.Pod]) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.stalePod(p.Object.Key, p.RV)
+}
+
+// ignoredPod counts an event of which nothing is taken.
+func (s *Store) ignoredPod(p Versioned[syncer.Pod]) bool {
+	stale := s.stalePod(p.Object.Key, p.RV)
 	if stale {
 		s.count.outdatedPods++
 	}
 	return stale
+}
+
+func (s *Store) stalePod(key syncer.Key, rv uint64) bool {
+	rec := s.record(key)
+	return rec == nil && s.podSequence.stale(rv, false, 0) || rec != nil && s.podSequence.stale(rv, true, rec.rv)
 }
 
 // setPod makes p the held version, whatever its revision.

@@ -200,12 +200,23 @@ func TestOldAndRepeatedEventsAreIgnored(t *testing.T) {
 		p.Ready = ready
 		return Versioned[syncer.Pod]{Object: p, RV: rv}
 	}
+	outdated := func(want bool, rv uint64) {
+		t.Helper()
+		if got := w.PodOutdated(at(rv, true)); got != want {
+			t.Errorf("an event of revision %d is outdated: %v, want %v", rv, got, want)
+		}
+	}
 	w.UpsertPod(at(200, true))
+	outdated(false, 200)
+	outdated(true, 199)
 	w.dirty("repeated", w.UpsertPod(at(200, true)))
 	w.dirty("older", w.UpsertPod(at(199, false)))
 	w.dirty("an old deletion", w.DeletePod(at(150, false)))
 	w.expect(in("web"), 1)
 	w.DeletePod(at(210, true))
+	outdated(true, 210)
+	outdated(false, 211)
+	outdated(false, 0)
 	w.dirty("an old creation after the deletion", w.UpsertPod(at(200, true)))
 	w.expect(in("web"))
 	w.dirty("created again", w.UpsertPod(at(211, true)), change("web", syncer.Addition))
