@@ -249,3 +249,24 @@ func TestStaleMember(t *testing.T) {
 		}
 	})
 }
+
+// Its kubeconfig leads to another cluster now, and the connection in use to it still.
+func TestFollowedMemberIsNotStale(t *testing.T) {
+	guarded(t, nil, func(w *world, a *fakeAPI) {
+		w.tweak = func(c *config.Cluster) { c.StaleAfter = "1m" }
+		b := w.api("uid-b")
+		w.reach("a", b.config(""), "2")
+		w.pass(3 * time.Minute)
+		a.put(notReady(newPod("shop", "web", 1)))
+		w.pass(0)
+		w.wantReady(19, 12, 1)
+		if s := w.status("a"); s.Stale || s.Reason != ReasonIdentityMismatch {
+			t.Errorf("stale is %v, reason %s", s.Stale, s.Reason)
+		}
+		a.listener.freeze()
+		w.pass(2 * time.Minute)
+		if !w.status("a").Stale {
+			t.Error("not stale although nothing leads to it any more")
+		}
+	})
+}

@@ -43,12 +43,15 @@ type Reason string
 
 // The reasons. A live member has one only when something is wrong beside it.
 const (
-	ReasonNone              Reason = ""
-	ReasonUnreachable       Reason = "Unreachable"
-	ReasonUnusable          Reason = "Unusable"
-	ReasonTooManyObjects    Reason = "TooManyObjects"
-	ReasonListTooLarge      Reason = "ListTooLarge"
-	ReasonForbidden         Reason = "Forbidden"
+	ReasonNone           Reason = ""
+	ReasonUnreachable    Reason = "Unreachable"
+	ReasonUnusable       Reason = "Unusable"
+	ReasonTooManyObjects Reason = "TooManyObjects"
+	ReasonListTooLarge   Reason = "ListTooLarge"
+	ReasonForbidden      Reason = "Forbidden"
+	// ReasonIdentityMismatch: another cluster answers at the member's address. With
+	// Live that is the address of a changed kubeconfig, and the former goes on being
+	// used.
 	ReasonIdentityMismatch  Reason = "IdentityMismatch"
 	ReasonRevisionRegressed Reason = "RevisionRegressed"
 	// ReasonListsShrank: the first lists after a start show next to nothing of what
@@ -159,6 +162,9 @@ func (f *facts) judge(now time.Time) verdict {
 		return verdict{Suspect, ReasonIdentityMismatch, err}
 	}
 	if v, bad := f.unusable(now); bad {
+		if errors.Is(f.access, ErrOtherCluster) { // which says more
+			return verdict{Suspect, ReasonIdentityMismatch, f.access}
+		}
 		return v
 	}
 	switch {
@@ -181,18 +187,21 @@ func (f *facts) judge(now time.Time) verdict {
 		v.reason = ReasonChangesHeld
 	case f.refused != nil:
 		v.reason, v.err = ReasonKubeconfigRefused, f.refused
+	case errors.Is(f.access, ErrOtherCluster):
+		v.reason, v.err = ReasonIdentityMismatch, f.access
 	case f.access != nil:
 		v.reason, v.err = ReasonNewAccessFails, f.access
 	}
 	return v
 }
 
-// doubt returns why the member is suspect; nil when it is not.
+// doubt returns why what is seen of the member is suspect; nil when it is not. That
+// another connection than the one in use leads elsewhere takes nothing from that.
 func (f *facts) doubt() error {
 	if f.suspect != nil {
 		return f.suspect
 	}
-	errs := []error{f.probe, f.connect, f.access}
+	errs := []error{f.probe, f.connect}
 	for i := range f.kinds {
 		errs = append(errs, f.kinds[i].err)
 	}

@@ -102,13 +102,17 @@ func TestAnotherClusterAtANewAddressIsNotUsed(t *testing.T) {
 		b.put(newService("shop", "web"), newPod("shop", "web", 66))
 		w.reach("a", b.config(""), "2")
 		w.pass(time.Minute)
-		w.wantState("a", Suspect, ReasonIdentityMismatch)
+		w.wantState("a", Live, ReasonIdentityMismatch) // the member itself is still followed
 		if b.listed()+b.watched() != 0 {
 			t.Errorf("%d lists and %d watches of the other cluster", b.listed(), b.watched())
 		}
 		w.wantAddresses("shop", "web", both...)
-		a.put(notReady(newPod("shop", "web", 1))) // the member itself is still followed
+		a.put(notReady(newPod("shop", "web", 1)))
 		w.pass(0)
+		w.wantAddresses("shop", "web", "a 10.1.0.2")
+		a.listener.freeze()
+		w.pass(20 * time.Second)
+		w.wantState("a", Suspect, ReasonIdentityMismatch)
 		w.wantAddresses("shop", "web", "a 10.1.0.2")
 	})
 }
