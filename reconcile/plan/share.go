@@ -74,11 +74,17 @@ func (s *share) ready() bool {
 
 // endpointsOnly reports whether the share has an address that its slices lack.
 func (s *share) endpointsOnly() bool {
-	return slices.ContainsFunc(s.endpoints, func(e syncer.Endpoint) bool {
-		return e.Only == syncer.KindEndpoints && !slices.ContainsFunc(s.endpoints, func(o syncer.Endpoint) bool {
-			return o.Addr == e.Addr && o.In(syncer.KindEndpointSlices)
-		})
-	})
+	alone := func(e syncer.Endpoint) bool { return e.Only == syncer.KindEndpoints }
+	if !slices.ContainsFunc(s.endpoints, alone) {
+		return false // as nearly always
+	}
+	sliced := make(map[netip.Addr]bool, len(s.endpoints))
+	for i := range s.endpoints {
+		if e := &s.endpoints[i]; e.In(syncer.KindEndpointSlices) {
+			sliced[e.Addr] = true
+		}
+	}
+	return slices.ContainsFunc(s.endpoints, func(e syncer.Endpoint) bool { return alone(e) && !sliced[e.Addr] })
 }
 
 // restrict leaves out hand-written endpoints that are meant for a kind that is
