@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -216,11 +217,11 @@ func (d *differ) delta() Delta {
 	changed := spots{}.subsets(standing, wanted)
 	for i := range d.observed.Slices {
 		if o := &d.observed.Slices[i]; o.Owned {
-			changed.slice(&o.Slice, sliceNamed(desired, o.Meta.Name))
+			changed.slice(&o.Slice, cmp.Or(sliceNamed(desired, o.Meta.Name), &syncer.Slice{}))
 		}
 	}
 	for i := range desired {
-		if !slices.ContainsFunc(d.observed.Slices, func(o ObservedSlice) bool { return o.Owned && o.Meta.Name == desired[i].Name }) {
+		if o := d.standing[desired[i].Name]; o == nil || !o.Owned {
 			changed.slice(&syncer.Slice{}, &desired[i].Slice)
 		}
 	}
@@ -246,13 +247,4 @@ func (d *differ) outcome() ([]syncer.Subset, []SliceSpec) {
 		return nil, d.desired.Slices
 	}
 	return d.desired.Endpoints.Subsets, d.desired.Slices
-}
-
-func sliceNamed(specs []SliceSpec, name string) *syncer.Slice {
-	for i := range specs {
-		if specs[i].Name == name {
-			return &specs[i].Slice
-		}
-	}
-	return &syncer.Slice{}
 }

@@ -26,7 +26,10 @@ func Diff(observed Observed, desired *Replica, settings Settings) Plan {
 	if desired == nil {
 		return removal(observed)
 	}
-	d := differ{observed: &observed, desired: desired, settings: settings}
+	d := differ{observed: &observed, desired: desired, settings: settings, standing: make(map[string]*ObservedSlice, len(observed.Slices))}
+	for i := range observed.Slices {
+		d.standing[observed.Slices[i].Meta.Name] = &observed.Slices[i]
+	}
 	d.plan = Plan{Replica: desired.Key, Held: desired.Held, Conflicts: slices.Clone(desired.Conflicts)}
 	if d.ready() {
 		d.service()
@@ -49,6 +52,8 @@ type differ struct {
 	desired  *Replica
 	settings Settings
 	plan     Plan
+	// standing are the observed slices by name.
+	standing map[string]*ObservedSlice
 	// recreate is true when the Service has to go before anything can be written.
 	recreate bool
 	// blocked is true when it would have to go, and may not.

@@ -19,12 +19,11 @@ func (d *differ) slices() {
 	wanted := d.desired.Slices
 	for i := range wanted {
 		w := &wanted[i]
-		at := slices.IndexFunc(standing, func(s ObservedSlice) bool { return s.Meta.Name == w.Name })
-		if at < 0 {
+		if s := d.standing[w.Name]; s != nil {
+			d.update(s, w)
+		} else {
 			d.create(w)
-			continue
 		}
-		d.update(&standing[at], w)
 	}
 	for i := range standing {
 		s := &standing[i]
@@ -83,10 +82,8 @@ func split(actions []Action, off func(Action) bool) (kept, out []Action) {
 }
 
 func (d *differ) standingSlice(name string) []syncer.Endpoint {
-	for i := range d.observed.Slices {
-		if d.observed.Slices[i].Meta.Name == name {
-			return d.observed.Slices[i].Endpoints
-		}
+	if s := d.standing[name]; s != nil {
+		return s.Endpoints
 	}
 	return nil
 }
@@ -95,10 +92,15 @@ func hasAddress(endpoints []syncer.Endpoint, addr netip.Addr) bool {
 	return slices.ContainsFunc(endpoints, func(e syncer.Endpoint) bool { return e.Addr == addr })
 }
 
-// wants reports whether a slice of that name is desired; Slices are sorted.
-func (d *differ) wants(name string) bool {
-	_, found := slices.BinarySearchFunc(d.desired.Slices, name, func(s SliceSpec, name string) int { return strings.Compare(s.Name, name) })
-	return found
+// wants reports whether a slice of that name is desired.
+func (d *differ) wants(name string) bool { return sliceNamed(d.desired.Slices, name) != nil }
+
+// sliceNamed finds a slice, nil when there is none; they are sorted.
+func sliceNamed(specs []SliceSpec, name string) *syncer.Slice {
+	if at, found := slices.BinarySearchFunc(specs, name, func(s SliceSpec, name string) int { return strings.Compare(s.Name, name) }); found {
+		return &specs[at].Slice
+	}
+	return nil
 }
 
 func (d *differ) create(w *SliceSpec) {

@@ -94,17 +94,21 @@ func Without(key syncer.Key, contributions []Contribution, refusals []Refusal, o
 		return contributions, nil
 	}
 	var conflicts []Conflict
+	reported := map[Conflict]bool{}
 	report := func(cluster string, r Refusal) {
 		c := Conflict{Replica: key, Reason: ConflictRefused, Cluster: cluster, Message: fmt.Sprintf(
 			"the API server of the ingress cluster does not accept this, so %s is left out until it does: %s", r, r.Message)}
-		if !slices.Contains(conflicts, c) {
+		if !reported[c] {
+			reported[c] = true
 			conflicts = append(conflicts, c)
 		}
 	}
+	addresses := refusedAddresses(refusals)
 	out := make([]Contribution, 0, len(contributions))
 	frozen := map[string]bool{}
 	for i := range contributions {
 		x := excluder{c: contributions[i], report: report}
+		x.address(addresses)
 		for _, r := range refusals {
 			x.exclude(r)
 		}
@@ -134,10 +138,7 @@ func (x *excluder) exclude(r Refusal) {
 		return
 	}
 	switch r.Scope {
-	case RefusedDetails:
-		x.strip(r)
-	case RefusedAddress:
-		x.drop(r)
+	case RefusedDetails, RefusedAddress: // see address
 	case RefusedPort:
 		x.closePort(r)
 	case RefusedLabel:
@@ -151,26 +152,35 @@ func (x *excluder) exclude(r Refusal) {
 	}
 }
 
-func (x *excluder) strip(r Refusal) {
-	hit := false
-	x.edit(func(e *syncer.Endpoint) (keep bool) {
-		if e.Addr == r.Address {
-			hit = true
-			e.Hostname, e.NodeName, e.Zone, e.Target = "", "", "", syncer.TargetRef{}
+// refusedAddresses are the refusals that are about one address: of thousands of
+// endpoints thousands may be refused. That of the whole address covers its details.
+func refusedAddresses(refusals []Refusal) map[netip.Addr]Refusal {
+	addresses := map[netip.Addr]Refusal{}
+	for _, r := range refusals {
+		if r.Scope == RefusedAddress || r.Scope == RefusedDetails && addresses[r.Address].Scope != RefusedAddress {
+			addresses[r.Address] = r
 		}
-		return true
-	})
-	if hit {
-		x.report(x.c.Cluster, r)
 	}
+	return addresses
 }
 
-func (x *excluder) drop(r Refusal) {
+// address leaves out addresses, or what is said about them.
+func (x *excluder) address(refused map[netip.Addr]Refusal) {
+	if x.c.Service == nil || len(refused) == 0 {
+		return
+	}
+	x.c.Rejected = slices.Clip(x.c.Rejected)
 	x.edit(func(e *syncer.Endpoint) (keep bool) {
-		if e.Addr != r.Address {
+		r, hit := refused[e.Addr]
+		switch {
+		case !hit:
+			return true
+		case r.Scope == RefusedDetails:
+			e.Hostname, e.NodeName, e.Zone, e.Target = "", "", "", syncer.TargetRef{}
+			x.report(x.c.Cluster, r)
 			return true
 		}
-		x.c.Rejected = append(slices.Clip(x.c.Rejected), syncer.Rejection{
+		x.c.Rejected = append(x.c.Rejected, syncer.Rejection{
 			Object: e.Target, Address: e.Addr.String(), Reason: syncer.RejectRefused})
 		return false
 	})

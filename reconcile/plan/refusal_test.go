@@ -92,6 +92,8 @@ func TestWithout(t *testing.T) {
 			"10.0.0.1:admin:9000 10.0.0.1:http:8080 10.0.0.2:admin:9000 10.0.0.2:http:8080 10.0.0.5:admin:9000 10.0.0.5:http:8080 10.1.0.1:http:8080 10.1.0.9:http:8080", "", ""},
 		{"an address", []Refusal{{Scope: RefusedAddress, Address: addr("10.0.0.2")}, {Scope: RefusedAddress, Address: addr("10.9.9.9")}}, "http:80/TCP→8080 admin:81/TCP→9000",
 			"10.0.0.1:admin:9000 10.0.0.1:http:8080 10.0.0.5:admin:9000 10.0.0.5:http:8080 10.1.0.1:http:8080 10.1.0.9:http:8080", "", "10.0.0.2@idc-a"},
+		{"an address and its details", []Refusal{{Scope: RefusedAddress, Address: addr("10.0.0.2")}, {Scope: RefusedDetails, Address: addr("10.0.0.2")}}, "http:80/TCP→8080 admin:81/TCP→9000",
+			"10.0.0.1:admin:9000 10.0.0.1:http:8080 10.0.0.5:admin:9000 10.0.0.5:http:8080 10.1.0.1:http:8080 10.1.0.9:http:8080", "", "10.0.0.2@idc-a"},
 		{"a port of one member", []Refusal{{Scope: RefusedPort, Name: "admin"}}, "http:80/TCP→8080",
 			"10.0.0.1:http:8080 10.0.0.2:http:8080 10.0.0.5:http:8080 10.1.0.1:http:8080 10.1.0.9:http:8080", "refused@idc-a", ""},
 		{"the only port of the other", []Refusal{{Scope: RefusedPort, Name: "http"}}, "admin:81/TCP→9000 http:80/TCP→8080",

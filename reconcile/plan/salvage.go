@@ -19,6 +19,7 @@ func (d *differ) salvage() {
 	changed := spots{}
 	var standing, kept []syncer.Subset
 	var old, updated []*syncer.Slice
+	wanted := d.wantedEndpoints()
 	if e := d.observed.Endpoints; e != nil && e.Owned {
 		standing, kept = e.Subsets, e.Subsets
 		if !e.Deleting && d.settings.WriteEndpoints {
@@ -37,7 +38,7 @@ func (d *differ) salvage() {
 		}
 		left := s.Slice
 		if !s.Deleting && d.settings.WriteSlices {
-			left.Endpoints = d.remainingOf(s)
+			left.Endpoints = remainingOf(s, wanted[s.Cluster])
 		}
 		old, updated = append(old, &s.Slice), append(updated, &left)
 		if slices.EqualFunc(s.Endpoints, left.Endpoints, func(a, b syncer.Endpoint) bool { return a.Equal(&b) }) {
@@ -94,19 +95,24 @@ func remaining(standing, wanted []syncer.Subset) []syncer.Subset {
 	return syncer.Repack(out)
 }
 
-// remainingOf returns the endpoints of a standing slice that its cluster still
-// wants.
-func (d *differ) remainingOf(s *ObservedSlice) []syncer.Endpoint {
-	wanted := map[netip.Addr]*syncer.Endpoint{}
+// wantedEndpoints are the desired endpoints of each cluster.
+func (d *differ) wantedEndpoints() map[string]map[netip.Addr]*syncer.Endpoint {
+	wanted := map[string]map[netip.Addr]*syncer.Endpoint{}
 	for i := range d.desired.Slices {
 		w := &d.desired.Slices[i]
-		if w.Cluster != s.Cluster {
-			continue
+		if wanted[w.Cluster] == nil {
+			wanted[w.Cluster] = map[netip.Addr]*syncer.Endpoint{}
 		}
 		for j := range w.Endpoints {
-			wanted[w.Endpoints[j].Addr] = &w.Endpoints[j]
+			wanted[w.Cluster][w.Endpoints[j].Addr] = &w.Endpoints[j]
 		}
 	}
+	return wanted
+}
+
+// remainingOf returns the endpoints of a standing slice that its cluster still
+// wants.
+func remainingOf(s *ObservedSlice, wanted map[netip.Addr]*syncer.Endpoint) []syncer.Endpoint {
 	out := make([]syncer.Endpoint, 0, len(s.Endpoints))
 	for _, e := range s.Endpoints {
 		if w := wanted[e.Addr]; w != nil {
