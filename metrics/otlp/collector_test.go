@@ -25,10 +25,20 @@ type collector struct {
 	url string
 	// got is sent to after each request that was taken.
 	got chan struct{}
+	// reply is what each request is answered with.
+	reply reply
 
 	mu       sync.Mutex
 	resource []*trace.ResourceSpans
 	headers  []http.Header
+}
+
+// reply is an answer of a collector: to have taken all, unless it says more.
+type reply struct {
+	partial *collect.ExportTracePartialSuccess
+	// code refuses over HTTP, refusal over gRPC.
+	code    int
+	refusal error
 }
 
 func newCollector() *collector { return &collector{got: make(chan struct{}, 100)} }
@@ -77,7 +87,12 @@ func overHTTP(t testing.TB) *collector {
 			return
 		}
 		c.take(&request, r.Header)
-		answer, _ := proto.Marshal(&collect.ExportTraceServiceResponse{})
+		if c.reply.code != 0 {
+			w.Header().Set("Retry-After", "3600") // longer than the library waits on its own
+			http.Error(w, "the collector's reason", c.reply.code)
+			return
+		}
+		answer, _ := proto.Marshal(&collect.ExportTraceServiceResponse{PartialSuccess: c.reply.partial})
 		w.Header().Set("Content-Type", "application/x-protobuf")
 		_, _ = w.Write(answer)
 	}))
@@ -104,7 +119,10 @@ func (s service) Export(ctx context.Context, request *collect.ExportTraceService
 		}
 	}
 	s.to.take(request, header)
-	return &collect.ExportTraceServiceResponse{}, nil
+	if s.to.reply.refusal != nil {
+		return nil, s.to.reply.refusal
+	}
+	return &collect.ExportTraceServiceResponse{PartialSuccess: s.to.reply.partial}, nil
 }
 
 // overGRPC starts a collector for grpc.

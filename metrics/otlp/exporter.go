@@ -30,8 +30,8 @@ const (
 	settle = time.Second
 	// pause is the time between two attempts to send a batch.
 	pause = 5 * time.Second
-	// attempts is how often a batch is sent before it is given up; it might be
-	// the batch that the collector dislikes.
+	// attempts is how often a batch is sent before it is given up: what comes after
+	// it may fare better.
 	attempts = 5
 	// grace is how long Run may take to send the rest once it has to end.
 	grace = 2 * time.Second
@@ -64,10 +64,12 @@ type Exporter struct {
 	pending []sdktrace.ReadOnlySpan
 	through uint64
 
-	// failing is whether the last attempt failed; losing, whether the ring moves
-	// on too fast. lost counts the changes left out since either began.
-	failing, losing bool
-	lost            uint64
+	// answered is how the collector answered last; losing, whether the ring moves on
+	// too fast. lost counts the changes left out, and rejected the spans, since
+	// either was not as it should be.
+	answered       verdict
+	losing         bool
+	lost, rejected uint64
 }
 
 // New returns the exporter that the environment asks for, or nil if it does not
@@ -193,13 +195,21 @@ func settled(records []*metrics.Record, now time.Time) int {
 func (e *Exporter) send(ctx, sending context.Context) bool {
 	for attempt := 1; len(e.pending) > 0; attempt++ {
 		err := e.sink.ExportSpans(sending, e.pending)
-		if err == nil {
-			e.works()
+		answer, rejected := judge(err)
+		if answer == partly {
+			e.rejected += uint64(min(max(0, rejected), int64(len(e.pending))))
+		}
+		e.heard(answer, err)
+		if answer.accepts() {
 			break
 		}
-		e.fails(err)
-		if attempt == attempts {
+		if answer == refused || attempt == attempts {
 			e.lose(e.through - e.after)
+			if answer == refused {
+				// What refuses one batch will most likely refuse the next: the ring
+				// keeps them for as long as it can.
+				sleep(ctx, pause)
+			}
 			break
 		}
 		if !sleep(ctx, pause) {
@@ -210,21 +220,24 @@ func (e *Exporter) send(ctx, sending context.Context) bool {
 	return true
 }
 
-// The log is told about changes of state, and nothing in between.
-
-func (e *Exporter) fails(err error) {
-	if !e.failing {
+// heard tells the log when the collector answers in another way than before, and
+// nothing in between.
+func (e *Exporter) heard(answer verdict, err error) {
+	if answer == e.answered {
+		return
+	}
+	e.answered = answer
+	switch answer {
+	case taken:
+		e.logger.Info("exporting traces works again", "lost_changes", e.lost, "rejected_spans", e.rejected)
+		e.losing, e.lost, e.rejected = false, 0, 0
+	case partly:
+		e.logger.Warn("the collector takes traces with a complaint", "rejected_spans", e.rejected, "error", text(err.Error(), maxError))
+	case away:
 		e.logger.Warn("exporting traces fails, changes are kept for a while and sent when it works again", "error", text(err.Error(), maxError))
+	case refused:
+		e.logger.Warn("the collector refuses traces, changes are left out", "error", text(err.Error(), maxError))
 	}
-	e.failing = true
-}
-
-func (e *Exporter) works() {
-	if e.failing {
-		e.logger.Info("exporting traces works again", "lost_changes", e.lost)
-		e.losing, e.lost = false, 0
-	}
-	e.failing = false
 }
 
 // lose counts changes that no trace will tell of.
@@ -232,7 +245,7 @@ func (e *Exporter) lose(n uint64) {
 	if n == 0 {
 		return
 	}
-	if !e.failing && !e.losing {
+	if !e.losing && e.answered.accepts() {
 		e.losing = true
 		e.logger.Warn("changes come faster than their traces can be exported, some are left out")
 	}
@@ -242,7 +255,7 @@ func (e *Exporter) lose(n uint64) {
 // keepsUp ends a round that sent all there was; complete is whether none had
 // been lost before it was read.
 func (e *Exporter) keepsUp(complete bool) {
-	if complete && e.losing {
+	if complete && e.losing && e.answered.accepts() {
 		e.logger.Info("exporting traces keeps up again", "lost_changes", e.lost)
 		e.losing, e.lost = false, 0
 	}

@@ -6,8 +6,10 @@ package otlp
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +18,9 @@ import (
 
 	"tributary.dev/tributary/metrics"
 )
+
+// errAway is what a request to nobody ends with.
+var errAway = &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 
 // sink is a span exporter without a network, for tests in virtual time.
 type sink struct {
@@ -83,7 +88,7 @@ func TestAnOutageIsToldOnceAndNothingIsLost(t *testing.T) {
 		ring := metrics.NewRing(0, 0)
 		var log journal
 		s, _ := virtual(t, ring, &log)
-		s.set(func(context.Context) error { return errors.New("connection refused") })
+		s.set(func(context.Context) error { return errAway })
 		add(ring, 3)
 		time.Sleep(12 * time.Second)
 		add(ring, 4)
@@ -99,24 +104,24 @@ func TestAnOutageIsToldOnceAndNothingIsLost(t *testing.T) {
 		if len(requests) < 4 || requests[0] != requests[1] || requests[1] != requests[2] {
 			t.Errorf("a batch that is sent again has other spans: %q", requests)
 		}
-		want := "level=WARN msg=\"exporting traces fails, changes are kept for a while and sent when it works again\" error=\"connection refused\"\n" +
-			"level=INFO msg=\"exporting traces works again\" lost_changes=0\n"
+		want := "level=WARN msg=\"exporting traces fails, changes are kept for a while and sent when it works again\" error=\"dial: connection refused\"\n" +
+			"level=INFO msg=\"exporting traces works again\" lost_changes=0 rejected_spans=0\n"
 		if log.String() != want {
 			t.Errorf("log:\n%s", log.String())
 		}
 	})
 }
 
-func TestABatchThatIsRefusedIsGivenUp(t *testing.T) {
+func TestABatchThatIsNeverTakenIsGivenUp(t *testing.T) {
 	environment(t, nil)
 	synctest.Test(t, func(t *testing.T) {
 		ring := metrics.NewRing(0, 0)
 		var log journal
 		s, _ := virtual(t, ring, &log)
-		refusals := 0
+		failures := 0
 		s.set(func(context.Context) error {
-			if refusals++; refusals <= attempts {
-				return errors.New("400 Bad Request")
+			if failures++; failures <= attempts {
+				return errAway
 			}
 			return nil
 		})
@@ -127,7 +132,38 @@ func TestABatchThatIsRefusedIsGivenUp(t *testing.T) {
 		if _, taken := s.state(); taken != 5 {
 			t.Errorf("%d changes came; want the 5 after those that were given up", taken)
 		}
-		if !strings.Contains(log.String(), "works again\" lost_changes=2") || strings.Count(log.String(), "\n") != 2 {
+		if !strings.Contains(log.String(), "works again\" lost_changes=2 ") || strings.Count(log.String(), "\n") != 2 {
+			t.Errorf("log:\n%s", log.String())
+		}
+	})
+}
+
+// TestARefusedBatchCostsNoOther: it is not sent again, the next waits for a while
+// in the ring, and the log tells once.
+func TestARefusedBatchCostsNoOther(t *testing.T) {
+	environment(t, nil)
+	synctest.Test(t, func(t *testing.T) {
+		ring := metrics.NewRing(0, 0)
+		var log journal
+		s, _ := virtual(t, ring, &log)
+		s.set(func(context.Context) error { return errors.New("400 Bad Request") })
+		add(ring, 2)
+		time.Sleep(3 * time.Second)
+		add(ring, 3)
+		time.Sleep(4 * time.Second)
+		add(ring, 4)
+		time.Sleep(time.Second)
+		if requests, _ := s.state(); len(requests) != 2 || requests[0] == requests[1] {
+			t.Errorf("requests %q; want one for each of the first two batches", requests)
+		}
+		s.set(nil)
+		time.Sleep(10 * time.Second)
+		if _, taken := s.state(); taken != 4 {
+			t.Errorf("%d changes came; want the 4 after those that were refused", taken)
+		}
+		want := "level=WARN msg=\"the collector refuses traces, changes are left out\" error=\"400 Bad Request\"\n" +
+			"level=INFO msg=\"exporting traces works again\" lost_changes=5 rejected_spans=0\n"
+		if log.String() != want {
 			t.Errorf("log:\n%s", log.String())
 		}
 	})
