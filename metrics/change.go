@@ -62,6 +62,9 @@ type Record struct {
 	Attempt int    `json:"attempt,omitempty"`
 	Result  Result `json:"result"`
 	Error   string `json:"error"`
+
+	// settled is set once the echo is known, or that there will be none.
+	settled bool
 }
 
 // Stages is how long each step of a change took, on the monotonic clock. In
@@ -151,6 +154,16 @@ func (r *Record) hold() bool {
 	}
 	r.Result, r.Error = Held, kept.Kept+": "+meaning(kept.Kept)+"; to let it pass: tributary release --cluster "+kept.Cluster
 	return true
+}
+
+// unsettled is for how long a reader who wants every step should still wait for the
+// record: its echo, which nearly always comes within milliseconds.
+func (r *Record) unsettled(now time.Time) time.Duration {
+	age := now.Sub(r.Time)
+	if r.settled || r.Result != Written || r.Writes == 0 || age < 0 {
+		return 0
+	}
+	return max(0, echoPatience-age)
 }
 
 // Computed stamps the end of computing: the plan is known, writing begins.

@@ -235,7 +235,7 @@ func TestSlowFollower(t *testing.T) {
 		rec := written()
 		ring.Add(&rec)
 	}
-	if !s.next(ring) {
+	if _, alive := s.next(ring, time.Now()); !alive {
 		t.Fatal("next failed")
 	}
 	lines := strings.Split(strings.TrimSpace(answer.Body.String()), "\n")

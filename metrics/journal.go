@@ -22,7 +22,8 @@ const (
 
 // echoPatience is how long the line of a written change waits for our own watch to
 // have shown the writes, which it nearly always has within milliseconds, so that
-// the line has every step. It is late by no more than twice that.
+// the line has every step. It is late by no more than twice that. Followers wait as
+// long.
 const echoPatience = 500 * time.Millisecond
 
 // endOfTime is later than every record.

@@ -163,6 +163,7 @@ func (m *Metrics) Expect(seq uint64, rec *Record, refs []Ref) {
 	}
 	if len(refs) == 0 {
 		m.journal.echoed(seq, 0)
+		m.ring.stampEcho(seq, func(*Record) {})
 		return
 	}
 	// The cluster is kept by the record in the ring; only its start is needed.

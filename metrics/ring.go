@@ -35,7 +35,7 @@ type Ring struct {
 	// last is the Seq of the newest record ever added; the records kept are
 	// last-count+1 … last.
 	last uint64
-	// wake is closed when a record is added; nil while nobody waits.
+	// wake is closed when a record is added or stamped; nil while nobody waits.
 	wake chan struct{}
 }
 
@@ -72,11 +72,15 @@ func (r *Ring) Add(rec *Record) (seq uint64) {
 	r.slots[(r.head+r.count)%len(r.slots)] = rec
 	r.count++
 	r.bytes += size
+	r.lockedWake()
+	return rec.Seq
+}
+
+func (r *Ring) lockedWake() {
 	if r.wake != nil {
 		close(r.wake)
 		r.wake = nil
 	}
-	return rec.Seq
 }
 
 func (r *Ring) lockedEvict() {
@@ -99,8 +103,9 @@ func (r *Ring) lockedGrow() {
 	r.slots, r.head = grown, 0
 }
 
-// stampEcho notes that our own watch has seen the writes of a record. Readers
-// may hold the record, so it is replaced, not changed.
+// stampEcho notes that our own watch has seen the writes of a record, or that there
+// are none to see, and wakes the followers. Readers may hold the record, so it is
+// replaced, not changed.
 func (r *Ring) stampEcho(seq uint64, stamp func(*Record)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +116,9 @@ func (r *Ring) stampEcho(seq uint64, stamp func(*Record)) {
 	slot := &r.slots[(r.head+r.count-1-int(back))%len(r.slots)]
 	changed := **slot
 	stamp(&changed)
+	changed.settled = true
 	*slot = &changed
+	r.lockedWake()
 }
 
 // After returns the records with a Seq greater than after, oldest first, at
@@ -157,10 +164,7 @@ func (r *Ring) Wait(ctx context.Context, after uint64) error {
 			r.mu.Unlock()
 			return nil
 		}
-		if r.wake == nil {
-			r.wake = make(chan struct{})
-		}
-		wake := r.wake
+		wake := r.lockedWatch()
 		r.mu.Unlock()
 		select {
 		case <-wake:
@@ -168,6 +172,20 @@ func (r *Ring) Wait(ctx context.Context, after uint64) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// watch returns a channel that is closed when a record is added or stamped.
+func (r *Ring) watch() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lockedWatch()
+}
+
+func (r *Ring) lockedWatch() <-chan struct{} {
+	if r.wake == nil {
+		r.wake = make(chan struct{})
+	}
+	return r.wake
 }
 
 // Slowest returns up to n live, written records with the largest total,

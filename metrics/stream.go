@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -30,6 +31,8 @@ type stream struct {
 	// after is the number of the last record that was looked at.
 	after uint64
 	buf   []byte
+	// sent is when the reader last got something.
+	sent time.Time
 }
 
 func newStream(w http.ResponseWriter, query ChangesQuery) *stream {
@@ -40,6 +43,13 @@ func newStream(w http.ResponseWriter, query ChangesQuery) *stream {
 // reader is gone.
 func (s *stream) past(ring *Ring) bool {
 	records := ring.All()
+	if s.query.Follow {
+		now := time.Now()
+		if i := slices.IndexFunc(records, func(rec *Record) bool { return rec.unsettled(now) > 0 }); i >= 0 {
+			s.after = records[i].Seq - 1
+			records = records[:i]
+		}
+	}
 	if len(records) > 0 {
 		s.after = records[len(records)-1].Seq
 	}
@@ -60,26 +70,48 @@ func (s *stream) past(ring *Ring) bool {
 	return s.flush()
 }
 
-// follow sends records as they come until ctx is done or the reader is gone.
+// follow sends records as they come until ctx is done or the reader is gone. A
+// written one waits for its echo, for a moment, and so does what comes after it:
+// the reader gets every step, and the order stays.
 func (s *stream) follow(ctx context.Context, ring *Ring) {
 	for {
-		waiting, cancel := context.WithTimeout(ctx, keepalive)
-		err := ring.Wait(waiting, s.after)
-		cancel()
-		if ctx.Err() != nil {
+		changed := ring.watch()
+		patience, alive := s.next(ring, time.Now())
+		if !alive {
 			return
 		}
-		if err != nil {
-			s.buf = append(s.buf, '\n')
-		}
-		if !s.next(ring) {
+		if !s.pause(ctx, changed, patience) {
+			s.next(ring, endOfTime) // the process may end: nothing more will be known
 			return
 		}
 	}
 }
 
-// next sends what has come since the last call.
-func (s *stream) next(ring *Ring) bool {
+// pause waits until the ring changed, the patience with a record (0: no limit) is
+// over, or the reader should hear something. It returns false when ctx is done.
+func (s *stream) pause(ctx context.Context, changed <-chan struct{}, patience time.Duration) bool {
+	quiet := time.Until(s.sent.Add(keepalive))
+	if patience == 0 || quiet < patience {
+		patience = quiet
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
+		return false
+	}
+	if time.Since(s.sent) >= keepalive {
+		s.buf = append(s.buf, '\n')
+	}
+	return true
+}
+
+// next sends what has come since the last call, up to the first record that may
+// still change, and returns for how long to wait for that one. alive is false when
+// the reader is gone.
+func (s *stream) next(ring *Ring, now time.Time) (patience time.Duration, alive bool) {
 	for {
 		records, missed := ring.After(s.after, batch)
 		if missed > 0 {
@@ -87,16 +119,22 @@ func (s *stream) next(ring *Ring) bool {
 			s.buf = fmt.Appendf(s.buf, "{\"missed\":%d}\n", missed)
 		}
 		for _, rec := range records {
+			if patience = rec.unsettled(now); patience > 0 {
+				return patience, s.rest()
+			}
 			s.after = rec.Seq
 			if s.query.Match(rec) && !s.line(rec) {
-				return false
+				return 0, false
 			}
 		}
 		if len(records) < batch {
-			return s.flush()
+			return 0, s.rest()
 		}
 	}
 }
+
+// rest sends what was gathered, if anything.
+func (s *stream) rest() bool { return len(s.buf) == 0 || s.flush() }
 
 func (s *stream) line(rec *Record) bool {
 	s.buf = append(rec.AppendJSON(s.buf), '\n')
@@ -112,5 +150,6 @@ func (s *stream) flush() bool {
 		}
 		s.buf = s.buf[:0]
 	}
+	s.sent = time.Now()
 	return http.NewResponseController(s.w).Flush() == nil
 }
