@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/netip"
 	"slices"
+	"time"
 
 	"tributary.dev/tributary/metrics"
 )
@@ -22,7 +23,7 @@ type story struct {
 func newStory(w io.Writer, ip netip.Addr) *story {
 	s := &story{ip: ip, table: newTable(w, "TIME", "AFTER", "CLUSTER", "SERVICE", "EVENT", "DETAIL")}
 	// Room for what most rows need, so that columns stay in line from the first.
-	s.table.fit([]string{"", "+10.00 ms", "", "", "gone from the ingress"})
+	s.table.fit([]string{stamp(time.Now()), "+10.00 ms", "", "", "gone from the ingress"})
 	return s
 }
 
@@ -37,6 +38,9 @@ func (s *story) tell(rec *metrics.Record) error {
 	causes := s.causes(rec)
 	what := s.effect(rec)
 	service := rec.Namespace + "/" + rec.Service
+	if len(causes) == 0 {
+		return s.tellMerged(rec, what)
+	}
 	for i := range causes {
 		c := &causes[i]
 		detail := c.String()
@@ -48,24 +52,76 @@ func (s *story) tell(rec *metrics.Record) error {
 		}
 	}
 	first := &causes[0]
+	shown := ""
+	if rec.Stages.Echo > 0 {
+		// Echo counts from the primary cause, the story from the address's own.
+		shown = "after " + millis(max(0, rec.Stages.Echo-first.Arrival.Sub(rec.Cause.Arrival)))
+	}
 	after := "+" + millis(rec.Time.Sub(first.Arrival))
-	return s.table.row(stamp(rec.Time), after, dash(first.Cluster), service, done(rec, what), ending(rec, first, what))
+	return s.table.row(stamp(rec.Time), after, dash(first.Cluster), service, done(rec, what), ending(rec, shown, what))
 }
 
-// causes are the events of the address's own pod that the change has merged, in
-// their order; if it names none, the event that the latencies count from.
+// tellMerged tells of a change that does not name the event of the address's own
+// pod: what was seen follows from what was done, and when it was seen is not known.
+func (s *story) tellMerged(rec *metrics.Record, what effect) error {
+	service, cluster := rec.Namespace+"/"+rec.Service, dash(onlyCluster(rec))
+	others := len(rec.Causes) + rec.CausesDropped
+	detail := fmt.Sprintf("its own event was merged with %d others", others)
+	switch {
+	case rec.CausesDropped == 0 && others == 0:
+		detail = "caused by an event of another pod"
+	case rec.CausesDropped == 0:
+		detail = fmt.Sprintf("caused by %d events of other pods", others+1)
+	}
+	if err := s.table.row("-", "", cluster, service, what.seen, detail); err != nil {
+		return err
+	}
+	shown := ""
+	if rec.Stages.Echo > 0 {
+		shown = millis(max(0, rec.Stages.Echo-rec.Stages.Total)) + " later"
+	}
+	return s.table.row(stamp(rec.Time), "", cluster, service, done(rec, what), ending(rec, shown, what))
+}
+
+// causes are the events that tell what became of the address, in their order:
+// those of its own pod; if none is among them and none was left out, those that are
+// no pod's. There are none where a burst has merged more than a change names.
 func (s *story) causes(rec *metrics.Record) []metrics.Cause {
-	var own []metrics.Cause
+	var own, general []metrics.Cause
 	for _, c := range append([]metrics.Cause{rec.Cause}, rec.Causes...) {
-		if c.IP == s.ip.String() {
+		switch {
+		case c.IP == s.ip.String():
 			own = append(own, c)
+		case c.IP == "" && (c.Kind != "Pod" || c.Name == ""):
+			general = append(general, c)
 		}
 	}
-	if len(own) == 0 {
-		return []metrics.Cause{rec.Cause}
+	if len(own) == 0 && rec.CausesDropped == 0 {
+		own = general
+		if len(rec.Causes) == 0 && s.mayBeOf(&rec.Cause) {
+			own = []metrics.Cause{rec.Cause}
+		}
 	}
 	slices.SortStableFunc(own, func(a, b metrics.Cause) int { return a.Arrival.Compare(b.Arrival) })
 	return own
+}
+
+// mayBeOf is whether the only event behind a change may be of the address's pod
+// although it does not name the address: it names none, or the pod's address of the
+// other family.
+func (s *story) mayBeOf(c *metrics.Cause) bool {
+	named, err := netip.ParseAddr(c.IP)
+	return err != nil || named.Is4() != s.ip.Is4()
+}
+
+// onlyCluster is the member of all events that are named, or "" if there are several.
+func onlyCluster(rec *metrics.Record) string {
+	for i := range rec.Causes {
+		if rec.Causes[i].Cluster != rec.Cause.Cluster {
+			return ""
+		}
+	}
+	return rec.Cause.Cluster
 }
 
 func (s *story) effect(rec *metrics.Record) effect {
@@ -104,16 +160,15 @@ func done(rec *metrics.Record, what effect) string {
 	return string(rec.Result)
 }
 
-func ending(rec *metrics.Record, first *metrics.Cause, what effect) string {
-	switch rec.Result {
-	case metrics.Written:
-		if rec.Stages.Echo > 0 {
-			// Echo counts from the primary cause, the story from the address's own.
-			echo := max(0, rec.Stages.Echo-first.Arrival.Sub(rec.Cause.Arrival))
-			return fmt.Sprintf("%s; our watch showed it after %s", what.detail, millis(echo))
-		}
+// ending says what the change means for requests; shown is when our own watch had
+// it, if it is known.
+func ending(rec *metrics.Record, shown string, what effect) string {
+	switch {
+	case rec.Result == metrics.Written && shown != "":
+		return what.detail + "; our watch showed it " + shown
+	case rec.Result == metrics.Written:
 		return what.detail
-	case metrics.Dropped:
+	case rec.Result == metrics.Dropped:
 		return "the ingress stands as it should"
 	}
 	return rec.Error

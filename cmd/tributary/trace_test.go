@@ -144,6 +144,61 @@ func TestTraceStoryOfABurst(t *testing.T) {
 	}
 }
 
+// TestTraceStoryKnowsNoOtherPods: where a change does not name the event of the
+// address's own pod, another's state and time are not told for it.
+func TestTraceStoryKnowsNoOtherPods(t *testing.T) {
+	event := func(cluster, kind, name, state, ip string) metrics.Cause {
+		return metrics.Cause{Cluster: cluster, Kind: kind, Namespace: "shop", Name: name, Event: "modified", State: state, IP: ip, Arrival: traceNoon, Live: true}
+	}
+	other := event("idc-b", "Pod", "web-9", "ready", "10.2.9.9")
+	elsewhere := event("idc-a", "Pod", "web-8", "gone", "10.1.9.9")
+	pending := event("idc-b", "Pod", "web-7", "not ready", "")
+	service := event("idc-b", "Service", "web", "", "")
+	list := metrics.Cause{Cluster: "idc-b", Kind: "Pod", Event: "relist", Arrival: traceNoon}
+	const gone = "2026-03-01T12:00:00.006Z             idc-b    shop/web  gone from the ingress  takes no traffic; our watch showed it 1.00 ms later"
+	const goneAfter = "2026-03-01T12:00:00.006Z  +6.00 ms   idc-b    shop/web  gone from the ingress  takes no traffic; our watch showed it after 7.00 ms"
+	for _, test := range []struct {
+		name    string
+		causes  []metrics.Cause
+		dropped int
+		rows    []string
+	}{
+		{"its own was left out", []metrics.Cause{other, service, other}, 4, []string{
+			"-                                    idc-b    shop/web  seen leaving           its own event was merged with 6 others", gone,
+		}},
+		{"left out, in several clusters", []metrics.Cause{other, elsewhere}, 1, []string{
+			"-                                    -        shop/web  seen leaving           its own event was merged with 2 others",
+			strings.Replace(gone, "idc-b", "-    ", 1),
+		}},
+		{"another pod's", []metrics.Cause{other}, 0, []string{
+			"-                                    idc-b    shop/web  seen leaving           caused by an event of another pod", gone,
+		}},
+		{"other pods'", []metrics.Cause{other, pending}, 0, []string{
+			"-                                    idc-b    shop/web  seen leaving           caused by 2 events of other pods", gone,
+		}},
+		{"the Service's", []metrics.Cause{other, service}, 0, []string{
+			"2026-03-01T12:00:00.000Z             idc-b    shop/web  seen leaving           Service shop/web modified", goneAfter,
+		}},
+		{"a list", []metrics.Cause{list}, 0, []string{
+			"2026-03-01T12:00:00.000Z             idc-b    shop/web  seen leaving           Pod relist", goneAfter,
+		}},
+		{"the pod by its other address", []metrics.Cause{event("idc-b", "Pod", "web-1", "gone", "fd00::4")}, 0, []string{
+			"2026-03-01T12:00:00.000Z             idc-b    shop/web  seen gone              Pod shop/web-1 modified (gone)", goneAfter,
+		}},
+	} {
+		rec := metrics.Begin("shop", "web", "removal", test.causes, test.dropped, traceNoon.Add(4*time.Millisecond))
+		rec.Removed, rec.Stages.Echo = []string{"10.2.3.4:8080"}, 7*time.Millisecond
+		rec.End(traceNoon.Add(6*time.Millisecond), metrics.Written, nil)
+		var out bytes.Buffer
+		if err := newStory(&out, netip.MustParseAddr("10.2.3.4")).tell(&rec); err != nil {
+			t.Fatal(err)
+		}
+		if _, rows, _ := strings.Cut(out.String(), "\n"); rows != strings.Join(test.rows, "\n")+"\n" {
+			t.Errorf("%s: got\n%swant\n%s", test.name, out.String(), strings.Join(test.rows, "\n"))
+		}
+	}
+}
+
 func TestTraceJSON(t *testing.T) {
 	code, got, _ := traced(t, "-o", "json", "--result=written", "--cluster", "idc-a", "--since=2026-01-01T00:00:00Z")
 	lines := strings.Split(strings.TrimSpace(got), "\n")

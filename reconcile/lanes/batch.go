@@ -10,16 +10,21 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// maxCauses bounds what one key remembers: a change record names some causes,
-// and memory must be bounded by the number of keys alone.
-const maxCauses = 8
+// maxCauses bounds what one key remembers, and maxQuiet how many of them may be no
+// live ones: a change record names what caused it, so that every address of a burst
+// has its story, but memory must be bounded by the number of keys alone, and a first
+// fill or a list makes thousands of causes of which one says as much as all.
+const (
+	maxCauses = 32
+	maxQuiet  = 8
+)
 
 // Item is a key handed to a worker, with everything that made it dirty.
 type Item struct {
 	Key  syncer.Key
 	Lane Lane
-	// Causes are at most 8, in order of arrival in the queue; live ones are kept
-	// in preference. Treat as read-only.
+	// Causes are at most 32, in order of arrival in the queue; live ones are kept
+	// in preference, others only among the first 8. Treat as read-only.
 	Causes []metrics.Cause
 	// Dropped counts the causes beyond those kept.
 	Dropped int
@@ -57,7 +62,7 @@ func (b *batch) absorb(lane Lane, cause metrics.Cause, now time.Time) {
 }
 
 func (b *batch) keep(cause metrics.Cause) {
-	if len(b.causes) < maxCauses {
+	if len(b.causes) < maxQuiet || cause.Live && len(b.causes) < maxCauses {
 		b.causes = append(b.causes, cause)
 		return
 	}

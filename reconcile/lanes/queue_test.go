@@ -94,7 +94,7 @@ func TestEventsForOneKeyMerge(t *testing.T) {
 		late := live("a")
 		late.Arrival = start.Add(-time.Second)
 		q.Add(key("web"), Bulk, bulk("b"))
-		for range 10 {
+		for range maxCauses + 2 {
 			q.Add(key("web"), Addition, late)
 		}
 		item := mustGet(t, q)

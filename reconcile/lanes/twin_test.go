@@ -51,11 +51,11 @@ func newTwinBatch(lane Lane) *twinBatch {
 
 func (b *twinBatch) keep(c metrics.Cause) {
 	b.causes = append(b.causes, c)
-	if len(b.causes) <= 8 {
+	if len(b.causes) <= 8 || c.Live && len(b.causes) <= 32 {
 		return
 	}
 	b.dropped++
-	out := 8
+	out := len(b.causes) - 1
 	if c.Live {
 		if i := slices.IndexFunc(b.causes, func(c metrics.Cause) bool { return !c.Live }); i >= 0 {
 			out = i
