@@ -141,6 +141,7 @@ func foundService(svc *corev1.Service) *found {
 	}
 	f.service.Headless = svc.Spec.ClusterIP == corev1.ClusterIPNone
 	f.service.Selector = svc.Spec.Selector
+	f.service.Stray = stray(&svc.Spec)
 	f.service.Ports = make([]syncer.ServicePort, len(svc.Spec.Ports))
 	for i, p := range svc.Spec.Ports {
 		f.service.Ports[i] = syncer.ServicePort{

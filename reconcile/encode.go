@@ -64,9 +64,8 @@ func applyService(svc *corev1.Service, spec *plan.ServiceSpec) {
 	svc.Labels, svc.Annotations = spec.Labels, spec.Annotations
 	svc.Spec.Type = corev1.ServiceTypeClusterIP
 	svc.Spec.ClusterIP = corev1.ClusterIPNone
-	svc.Spec.ExternalName = ""
 	svc.Spec.Selector = nil
-	svc.Spec.PublishNotReadyAddresses = false
+	clearStray(&svc.Spec)
 	svc.Spec.Ports = make([]corev1.ServicePort, len(spec.Ports))
 	for i, p := range spec.Ports {
 		svc.Spec.Ports[i] = corev1.ServicePort{

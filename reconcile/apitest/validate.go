@@ -28,7 +28,9 @@ func prepare(k *kind, obj Object) Object {
 			o.Status.Phase = corev1.NamespaceActive
 		}
 	case *corev1.Service:
-		o.Spec.SessionAffinity = corev1.ServiceAffinityNone
+		if o.Spec.SessionAffinity == "" {
+			o.Spec.SessionAffinity = corev1.ServiceAffinityNone
+		}
 		for i := range o.Spec.Ports {
 			p := &o.Spec.Ports[i]
 			if p.Protocol == "" {

@@ -137,6 +137,9 @@ func (d *differ) service() {
 	case !samePorts(s.Ports, want.Ports):
 		update.Why = "ports changed"
 		d.first = append(d.first, update)
+	case s.Stray != "":
+		update.Why = "somebody set " + s.Stray
+		d.beside = append(d.beside, update)
 	case !syncer.EqualLabels(s.Labels, want.Labels):
 		update.Why = "labels differ"
 		d.beside = append(d.beside, update)

@@ -49,12 +49,14 @@ type Meta struct {
 	Deleting bool
 }
 
-// ObservedService is a standing Service: only the fields that Tributary writes.
+// ObservedService is a standing Service: the fields that Tributary writes.
 type ObservedService struct {
 	Meta
 	Headless bool
 	Selector map[string]string
 	Ports    []syncer.ServicePort
+	// Stray names a field that is set though no replica has it, if there is one.
+	Stray string
 }
 
 // ObservedEndpoints is a standing Endpoints object.
