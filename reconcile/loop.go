@@ -233,7 +233,6 @@ func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Gathered) {
 	}
 	p.plan.Conflicts = append(p.plan.Conflicts, refused...)
 	p.suspects = func() []string { return plan.Suspects(contributions, observed) }
-	p.plan.Kept = plan.KeptShares(contributions, func(cluster string) bool { return memberAt(members, cluster) >= 0 })
 }
 
 // heard takes from an answer, or from its absence, what it tells of the ingress cluster.

@@ -4,6 +4,7 @@
 package reconcile
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -139,8 +140,8 @@ func TestRemovedClusters(t *testing.T) {
 	g.forget("b")
 	g.rec.Resync("b", "config")
 	g.settle()
-	if got := g.rec.Kept(); len(got) != 1 || got["b"] != 2 {
-		t.Errorf("kept %v, want two replicas of b", got)
+	if stay, leave := g.rec.Kept(); len(stay) != 1 || stay["b"] != 2 || len(leave) != 0 {
+		t.Errorf("%v stay and %v leave, want two replicas of b that stay", stay, leave)
 	}
 	plans, err := g.rec.PlanAll(t.Context())
 	if err != nil {
@@ -165,14 +166,60 @@ func TestRemovedClusters(t *testing.T) {
 	g.forget("b")
 	g.rec.Resync("b", "config")
 	g.settle()
-	if got := g.rec.Kept(); len(got) != 0 {
-		t.Errorf("kept %v", got)
+	if stay, leave := g.rec.Kept(); len(stay)+len(leave) != 0 {
+		t.Errorf("%v stay and %v leave", stay, leave)
 	}
 	if _, stands := apitest.Get[*corev1.Service](g.server, own.Namespace, own.Name); stands {
 		t.Error("an empty replica of a drained cluster is left")
 	}
 	if svc, _ := apitest.Get[*corev1.Service](g.server, web.Namespace, web.Name); strings.Contains(svc.Annotations[plan.AnnotationSources], `"b"`) {
 		t.Errorf("b is still on record: %s", svc.Annotations[plan.AnnotationSources])
+	}
+}
+
+// The members of a failover take over from one that was taken out of the file, in one
+// go: neither a record nor an emptied slice is left that a restart would take away.
+func TestFailoverFromARemovedCluster(t *testing.T) {
+	for _, write := range [][2]bool{{true, true}, {true, false}, {false, true}} {
+		t.Run(fmt.Sprint(write), func(t *testing.T) {
+			g := newGround(t, "a", "b")
+			g.options.Settings.WriteEndpoints, g.options.Settings.WriteSlices = write[0], write[1]
+			g.options.Settings.Policy = rules{order: []string{"a", "b"}}
+			g.start()
+			g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+			g.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", false))
+			g.settle()
+			g.forget("a")
+			if stay, leave := g.rec.Kept(); stay["a"] != 1 || len(leave) != 0 {
+				t.Errorf("%v stay and %v leave while nobody else is ready", stay, leave)
+			}
+			g.steer(rules{order: []string{"b"}})
+			g.serves("10.0.0.1")
+
+			g.source.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
+			if stay, leave := g.rec.Kept(); len(stay) != 0 || leave["a"] != 1 {
+				t.Errorf("%v stay and %v leave", stay, leave)
+			}
+			g.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
+			g.settle()
+			g.serves("10.1.0.1")
+			if plans, err := g.rec.PlanAll(t.Context()); err != nil || slices.ContainsFunc(plans, func(p plan.Plan) bool { return !p.Empty() || len(p.Kept) > 0 }) {
+				t.Errorf("something is left to do: %+v, %v", plans, err)
+			}
+			g.writes()
+			g.stop()
+			g.start()
+			g.expectWrites()
+		})
+	}
+}
+
+// serves fails unless exactly these addresses of web are ready, in the kinds written.
+func (g *ground) serves(want ...string) {
+	g.t.Helper()
+	endpoints, sliced := g.addresses(web)
+	if s := g.options.Settings; s.WriteEndpoints && !slices.Equal(endpoints, want) || s.WriteSlices && !slices.Equal(sliced, want) {
+		g.t.Errorf("Endpoints %v and slices %v, want %v", endpoints, sliced, want)
 	}
 }
 
@@ -198,8 +245,8 @@ func TestOrphansAreNotDeletedBeforeTheOthersAreSeen(t *testing.T) {
 	g.rec.Resync("new", "resync")
 	g.settle()
 	g.expect(web, "10.0.0.1")
-	if got := g.rec.Kept(); len(got) != 0 {
-		t.Errorf("kept %v", got)
+	if stay, leave := g.rec.Kept(); len(stay)+len(leave) != 0 {
+		t.Errorf("%v stay and %v leave", stay, leave)
 	}
 }
 

@@ -6,7 +6,9 @@ package reconcile
 import (
 	"slices"
 
+	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 // heldUnseen is why a replica that nobody wants is kept: it stands without a
@@ -64,27 +66,40 @@ func abandoned(cluster string, observed plan.Observed, remove, unseen bool) []pl
 		return nil
 	}
 	for i := range share {
-		share[i].Drain = remove
+		share[i].Abandoned, share[i].Drain = true, remove
 	}
 	return share
 }
 
 // Kept counts, for each cluster that is not configured any more, the replicas in
-// which endpoints of it stand.
-func (r *Reconciler) Kept() map[string]int {
-	members := r.opts.Source.Members()
-	kept := map[string]int{}
+// which endpoints of it stand: those in which they stay when the replica is next
+// looked at, and those that they then leave.
+func (r *Reconciler) Kept() (stay, leave map[string]int) {
+	stay, leave = map[string]int{}, map[string]int{}
 	for _, key := range r.view.owned(nil) {
-		r.beside(func() {
-			observed := r.view.observed(key)
-			for _, cluster := range plan.Shares(observed) {
-				if memberAt(members, cluster) < 0 && len(abandoned(cluster, observed, false, false)) > 0 {
-					kept[cluster]++
-				}
-			}
-		})
+		r.beside(func() { r.countKept(key, stay, leave) })
 	}
-	return kept
+	return stay, leave
+}
+
+func (r *Reconciler) countKept(key syncer.Key, stay, leave map[string]int) {
+	members := r.opts.Source.Members()
+	observed := r.view.observed(key)
+	gone := slices.DeleteFunc(plan.Shares(observed), func(cluster string) bool {
+		return memberAt(members, cluster) >= 0 || len(abandoned(cluster, observed, false, false)) == 0
+	})
+	if len(gone) == 0 {
+		return // as for nearly all replicas
+	}
+	p := &pass{item: lanes.Item{Key: key}}
+	r.decide(p, r.opts.Source.Peek)
+	for _, cluster := range gone {
+		if slices.ContainsFunc(p.plan.Kept, func(k plan.Kept) bool { return k.Cluster == cluster }) {
+			stay[cluster]++
+		} else {
+			leave[cluster]++
+		}
+	}
 }
 
 // ours reports whether anything of a replica that stands is owned.

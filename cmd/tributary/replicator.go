@@ -192,19 +192,23 @@ func (r *replicator) applyMembers() {
 	}
 }
 
-// reportKept says what stands of clusters that are not configured, if that is news.
+// reportKept says what stands of clusters that are not configured and what becomes of
+// it, if that is news.
 func (r *replicator) reportKept(to *reconcile.Reconciler) {
-	kept := to.Kept()
+	stay, leave := to.Kept()
 	r.mu.Lock()
 	before := r.kept
-	r.kept = kept
+	r.kept = stay
 	orphans := r.loaded.Config.Replicas.Orphans
 	r.mu.Unlock()
-	for _, cluster := range sortedKeys(kept) {
-		switch replicas := kept[cluster]; {
+	for _, cluster := range sortedKeys(leave) {
+		r.logger.Warn("endpoints of a cluster that is not configured are taken away", "cluster", cluster, "replicas", leave[cluster])
+	}
+	for _, cluster := range sortedKeys(stay) {
+		switch replicas := stay[cluster]; {
 		case before[cluster] == replicas:
 		case orphans == config.OrphansDelete:
-			r.logger.Warn("endpoints of a cluster that is not configured are taken away", "cluster", cluster, "replicas", replicas)
+			r.logger.Warn("endpoints of a cluster that is not configured stay until all members have been read", "cluster", cluster, "replicas", replicas)
 		default:
 			r.logger.Warn("endpoints of a cluster that is not configured stay as they are; to be rid of them put the cluster back with drain: true, or set replicas.orphans: delete",
 				"cluster", cluster, "replicas", replicas)
@@ -244,8 +248,8 @@ func (r *replicator) apply(update config.Update) {
 		return
 	}
 	if to != nil && (diff.Replicas || diff.Policy || len(diff.Removed) > 0) {
+		r.reportKept(to) // which counts what stands before it goes
 		to.Resync("", "config")
-		r.reportKept(to)
 	}
 }
 

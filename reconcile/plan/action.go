@@ -89,6 +89,8 @@ type Replica struct {
 	Rejected  []ClusterRejection
 	// Held are settings that were not followed because traffic would have ended.
 	Held []Held
+	// Kept are shares of clusters that are not configured any more.
+	Kept []Kept
 }
 
 // Held is a change that was asked for and not made.

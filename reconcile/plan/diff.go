@@ -30,7 +30,7 @@ func Diff(observed Observed, desired *Replica, settings Settings) Plan {
 	for i := range observed.Slices {
 		d.standing[observed.Slices[i].Meta.Name] = &observed.Slices[i]
 	}
-	d.plan = Plan{Replica: desired.Key, Held: desired.Held, Conflicts: slices.Clone(desired.Conflicts)}
+	d.plan = Plan{Replica: desired.Key, Held: desired.Held, Kept: desired.Kept, Conflicts: slices.Clone(desired.Conflicts)}
 	if d.ready() {
 		d.service()
 		if !d.recreate && !d.blocked {

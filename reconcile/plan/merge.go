@@ -22,10 +22,23 @@ import (
 //
 // Without a contribution there is no replica: callers pass nil to Diff instead.
 func Merge(key syncer.Key, contributions []Contribution, observed Observed, settings Settings) Replica {
+	for {
+		r, shares := merge(key, contributions, observed, settings)
+		rest := unspent(contributions, shares)
+		if len(rest) == len(contributions) {
+			return r
+		}
+		contributions = rest
+		Steer(key, contributions, settings.Policy) // the oldest may be another one
+	}
+}
+
+// merge is one round of Merge, with what became of the shares.
+func merge(key syncer.Key, contributions []Contribution, observed Observed, settings Settings) (Replica, []*share) {
 	r := Replica{Key: key}
 	shares, strangers := oneReplica(key, sharesOf(contributions))
 	if len(shares) == 0 {
-		return r
+		return r, nil
 	}
 	for _, s := range shares {
 		s.restrict(settings.kinds())
@@ -53,7 +66,8 @@ func Merge(key syncer.Key, contributions []Contribution, observed Observed, sett
 	if settings.WriteSlices {
 		r.Slices = mergeSlices(key, shares, observed, settings)
 	}
-	return r
+	r.Kept = keptShares(shares)
+	return r, shares
 }
 
 func mergeService(shares []*share, u union, observed Observed, settings Settings) ServiceSpec {

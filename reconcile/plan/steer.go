@@ -39,7 +39,7 @@ func Steer(key syncer.Key, contributions []Contribution, policy Policy) {
 		if !c.Unseen {
 			c.Misread = policy.Misread(c.Service)
 		}
-		if len(order) == 0 {
+		if c.Failover = 0; len(order) == 0 {
 			continue
 		}
 		// A cluster that is not in the order, for it is not configured any more, comes
@@ -92,22 +92,4 @@ func misread(key syncer.Key, shares []*share) (conflicts []Conflict) {
 		}
 	}
 	return conflicts
-}
-
-// KeptShares returns what stands of clusters that are not configured: those among
-// the contributions that are recovered and fail the test, in the order given.
-func KeptShares(contributions []Contribution, configured func(cluster string) bool) []Kept {
-	var kept []Kept
-	for i := range contributions {
-		c := &contributions[i]
-		if !c.Unseen || configured(c.Cluster) || len(c.Endpoints) == 0 {
-			continue
-		}
-		if at := slices.IndexFunc(kept, func(k Kept) bool { return k.Cluster == c.Cluster }); at >= 0 {
-			kept[at].Endpoints += len(c.Endpoints)
-			continue
-		}
-		kept = append(kept, Kept{c.Cluster, len(c.Endpoints)})
-	}
-	return kept
 }

@@ -238,15 +238,3 @@ func TestPassedLabels(t *testing.T) {
 		}
 	}
 }
-
-func TestKeptShares(t *testing.T) {
-	old, empty := from("idc-old", 1, "http:80", "10.0.0.1", "10.0.0.2!"), from("idc-empty", 1, "http:80")
-	old.Unseen, empty.Unseen = true, true
-	seen := from("idc-a", 1, "http:80", "10.1.0.1")
-	away := from("idc-b", 1, "http:80", "10.2.0.1")
-	away.Unseen = true
-	got := KeptShares([]Contribution{seen, away, old, empty, old}, func(cluster string) bool { return cluster == "idc-a" || cluster == "idc-b" })
-	if !slices.Equal(got, []Kept{{"idc-old", 4}}) {
-		t.Errorf("kept %v", got)
-	}
-}

@@ -96,9 +96,10 @@ func unreadied(endpoints []syncer.Endpoint) []syncer.Endpoint {
 
 // separate keeps an address that several shares name with one of them: the
 // oldest for which it is ready, else the oldest for which it is not terminating,
-// else the oldest; what a member said that went silent since comes last. Pod
+// else the oldest; what a member said that went silent since comes after that, and
+// what stands of a cluster that is not configured any more comes last. Pod
 // ranges of members that overlap are somebody's mistake, so it is a conflict; an
-// address that moves is not.
+// address that moves is not, nor is a cluster that has a new name.
 func separate(key syncer.Key, shares []*share) (conflicts []Conflict) {
 	if len(shares) < 2 {
 		return nil
@@ -118,7 +119,7 @@ func separate(key syncer.Key, shares []*share) (conflicts []Conflict) {
 		if !slices.ContainsFunc(s.endpoints, lost) {
 			continue
 		}
-		if c, disputed := duplicates(key, s, holders); disputed {
+		if c, disputed := duplicates(key, s, holders); disputed && !s.Abandoned {
 			conflicts = append(conflicts, c)
 		}
 		s.limit(slices.DeleteFunc(slices.Clone(s.endpoints), lost))
@@ -135,6 +136,8 @@ type holder struct {
 // claimOf ranks what a share knows about an address, the best first.
 func claimOf(s *share, e *syncer.Endpoint) int {
 	switch {
+	case s.Abandoned:
+		return 4
 	case e.Ready && !s.Stale:
 		return 0
 	case !e.Terminating && !s.Stale:

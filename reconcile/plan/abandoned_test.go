@@ -1,0 +1,128 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// leave takes clusters out of the configuration: what stands of them comes with the
+// contributions of the others.
+func leave(w *world, contributions []Contribution, out ...string) []Contribution {
+	all := slices.DeleteFunc(slices.Clone(contributions), func(c Contribution) bool { return slices.Contains(out, c.Cluster) })
+	for _, cluster := range out {
+		for _, c := range Recover(cluster, w.observed) {
+			c.Abandoned = true
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func TestKeptOfClustersThatAreNotConfigured(t *testing.T) {
+	w := newWorld(t, shopWeb)
+	all := []Contribution{from("idc-a", 1, "http:80", "10.1.0.1"), from("idc-b", 2, "http:80", "10.2.0.1"),
+		from("idc-empty", 3, "http:80"), from("idc-old", 4, "http:80", "10.0.0.1", "10.0.0.2!")}
+	w.settle(mergeOrNil(all, w.observed, bothKinds), bothKinds, nil)
+	r := Merge(shopWeb, leave(w, all, "idc-old", "idc-empty"), w.observed, bothKinds)
+	if p := Diff(w.observed, &r, bothKinds); !slices.Equal(p.Kept, []Kept{{"idc-old", 2}}) {
+		t.Errorf("kept %v", p.Kept)
+	}
+}
+
+// orders is a Policy that lists an order for the cluster with the oldest source.
+type orders map[string]string
+
+func (o orders) Order(_ syncer.Key, cluster string, _ *syncer.Service) []string {
+	return strings.Fields(o[cluster])
+}
+func (orders) Drain(string) (drain, force bool) { return false, false }
+func (orders) Misread(*syncer.Service) string   { return "" }
+
+// What others serve in place of a cluster that is not configured any more goes in one
+// plan, slices and record included, as if it had never been there: then a restart
+// finds nothing to write.
+func TestOthersTakeThePlaceOfAnAbandonedCluster(t *testing.T) {
+	a, b, c := from("idc-a", 100, "http:80", "10.0.0.1"), from("idc-b", 200, "http:80", "10.1.0.1"), from("idc-c", 300, "http:80", "10.2.0.1")
+	for _, test := range []struct {
+		name   string
+		orders orders // once idc-a is out
+		b      Contribution
+		served string
+		kept   bool
+	}{
+		{"union", nil, b, "10.0.0.1:http:80 10.1.0.1:http:80 10.2.0.1:http:80", true},
+		{"failover", orders{"idc-a": "idc-b idc-c", "idc-b": "idc-b idc-c"}, b, "10.1.0.1:http:80", false},
+		{"failover that only idc-a wanted", orders{"idc-a": "idc-b idc-c"}, b, "10.1.0.1:http:80 10.2.0.1:http:80", false},
+		{"failover with nobody ready", orders{"idc-a": "idc-b", "idc-b": "idc-b"}, from("idc-b", 200, "http:80", "10.1.0.1!"), "10.0.0.1:http:80", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, settings := range []Settings{bothKinds, {WriteEndpoints: true}, {WriteSlices: true}} {
+				w := newWorld(t, shopWeb)
+				all := []Contribution{a, test.b, c}
+				if strings.Contains(test.name, "nobody") {
+					all = all[:2]
+				}
+				w.settle(mergeOrNil(all[:1], w.observed, settings), settings, nil)
+				settings.Policy = test.orders
+				run := func() (Replica, Plan) {
+					contributions := leave(w, all, "idc-a")
+					Steer(shopWeb, contributions, settings.Policy)
+					r := Merge(shopWeb, contributions, w.observed, settings)
+					return r, Diff(w.observed, &r, settings)
+				}
+				r, p := run()
+				if got := servedText(&r); settings.WriteSlices && got != test.served {
+					t.Errorf("served %q, want %q", got, test.served)
+				}
+				if len(p.Kept) > 0 != test.kept {
+					t.Errorf("kept %v", p.Kept)
+				}
+				w.execute(p, nil)
+				if _, again := run(); !again.Empty() {
+					t.Errorf("a second look writes:\n%s", textOf(t, again))
+				}
+				if stands := slices.Contains(Shares(w.observed), "idc-a"); stands != test.kept {
+					t.Errorf("idc-a is on record: %v", stands)
+				}
+			}
+		})
+	}
+}
+
+// A cluster with a new name is one taken out and one put in: what the one says that is
+// followed counts, not what stood of the other.
+func TestAFollowedMemberOutranksAnAbandonedOne(t *testing.T) {
+	for _, test := range []struct{ name, live, served string }{
+		{"not ready", "10.0.0.1!", "!10.0.0.1:http:80"},
+		{"terminating", "10.0.0.1~", "!10.0.0.1:http:80"},
+		{"ready", "10.0.0.1", "10.0.0.1:http:80"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, shopWeb)
+			old := []Contribution{from("idc-a", 100, "http:80", "10.0.0.1")}
+			w.settle(mergeOrNil(old, w.observed, bothKinds), bothKinds, nil)
+			live := from("idc-z", 100, "http:80", test.live)
+			r := Merge(shopWeb, leave(w, append(old, live), "idc-a"), w.observed, bothKinds)
+			if got := servedText(&r); got != test.served {
+				t.Errorf("served %q, want %q", got, test.served)
+			}
+			if slices.ContainsFunc(r.Slices, func(s SliceSpec) bool { return s.Cluster != "idc-z" }) || len(r.Conflicts) > 0 {
+				t.Errorf("something of idc-a is left: %+v, %v", r.Slices, r.Conflicts)
+			}
+		})
+	}
+	// Where the new one does not name an address, the old one's stays.
+	w := newWorld(t, shopWeb)
+	old := []Contribution{from("idc-a", 100, "http:80", "10.0.0.1", "10.0.0.2")}
+	w.settle(mergeOrNil(old, w.observed, bothKinds), bothKinds, nil)
+	r := Merge(shopWeb, leave(w, append(old, from("idc-z", 100, "http:80", "10.0.0.1!")), "idc-a"), w.observed, bothKinds)
+	if got := servedText(&r); got != "!10.0.0.1:http:80 10.0.0.2:http:80" || len(r.Conflicts) > 0 {
+		t.Errorf("served %q, conflicts %v", got, r.Conflicts)
+	}
+}
