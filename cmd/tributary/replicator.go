@@ -162,12 +162,13 @@ func (r *replicator) serveIngress(ctx context.Context, side *ingressSide, synced
 	serving, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { side.reconciler.Run(serving) })
-	running.Go(func() { r.keepLeases(serving, side) })
 	r.ingress.Store(side)
 	r.sink.to.Store(side.reconciler)
 	if side.reconciler.WaitForSync(serving) == nil {
 		r.logger.Info("ingress cluster listed", "version", side.version.String(), "replicas", side.reconciler.Owned())
 		synced()
+		// Only now it is known who is configured: the Leases of all others are deleted.
+		running.Go(func() { r.keepLeases(serving, side) })
 		r.reportKept(side.reconciler)
 		select {
 		case <-ctx.Done():

@@ -6,11 +6,13 @@ package scenario
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/e2e/fleet"
@@ -50,8 +52,12 @@ func TestRestarts(t *testing.T) {
 	// was done by hand to a replica of that member alone is put right without it.
 	w.must(c.Create(ctx, fleet.NewService("shop", "only-c")))
 	w.selects("only-c", nil)
+	const withLeases = "leases: {namespace: shop}\n"
+	w.replaceConfig(func(s string) string { return s + withLeases })
+	w.lease(c)
 	w.must(w.proc.Stop(ctx))
 	c.APIServer().Kill()
+	last := w.lease(c)
 	theirs := map[string]string{"app": "theirs"}
 	replica, err := w.fleet.Ingress.Client.CoreV1().Services("shop").Get(ctx, "only-c", metav1.GetOptions{})
 	w.must(err)
@@ -64,6 +70,10 @@ func TestRestarts(t *testing.T) {
 	w.must(w.proc.WaitReady(ctx))
 	w.shows("shop", "web", want[1], want[2], late)
 	w.selects("only-c", nil)
+	if now := w.lease(c); now.UID != last.UID || now.ResourceVersion != last.ResourceVersion {
+		t.Errorf("the Lease of a member that is away was touched:\n%v\n%v", last, now)
+	}
+	w.replaceConfig(func(s string) string { return strings.Replace(s, withLeases, "", 1) })
 	w.must(c.APIServer().Start(ctx))
 	later := w.podLine(c, "web-1")
 	w.shows("shop", "web", want[1], want[2], late, later)
@@ -83,6 +93,19 @@ func (w *world) selects(name string, want map[string]string) {
 		}
 		return err
 	})
+}
+
+// lease waits until a member has a Lease that tells its identity, and returns it.
+func (w *world) lease(site *fleet.Site) (lease *coordinationv1.Lease) {
+	w.Helper()
+	fleettest.Eventually(w.T, soon, func(ctx context.Context) (err error) {
+		lease, err = w.fleet.Ingress.Client.CoordinationV1().Leases("shop").Get(ctx, "tributary-"+site.Name(), metav1.GetOptions{})
+		if err == nil && lease.Annotations["tributary.dev/identity"] == "" {
+			err = errors.New("the Lease tells no identity")
+		}
+		return err
+	})
+	return lease
 }
 
 // shopInEveryMember makes shop/web with one pod in each member, and

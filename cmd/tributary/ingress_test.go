@@ -1,0 +1,212 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/reconcile/apitest"
+)
+
+// front is an ingress cluster as a replicator connects to it: an apitest.Server with
+// a version, Leases and tokens, that takes protobuf.
+type front struct {
+	*apitest.Server
+	http *httptest.Server
+	// atVersion, unless nil, is called before the version is told.
+	atVersion func()
+
+	mu sync.Mutex
+	// refused are tokens that are answered with 401, unlisting those with 403 on lists.
+	refused, unlisting string
+	leases             []coordinationv1.Lease
+	// calls are the methods and paths of the requests about Leases.
+	calls []string
+	// watches counts the open ones by token.
+	watches map[string]int
+}
+
+func newFront(t *testing.T) *front {
+	f := &front{Server: apitest.New(t), watches: map[string]int{}}
+	f.http = httptest.NewServer(f)
+	t.Cleanup(func() { f.http.CloseClientConnections(); f.http.Close() })
+	return f
+}
+
+// access leads to the front with a token.
+func (f *front) access(token string) config.Access {
+	return config.Access{REST: &rest.Config{Host: f.http.URL, BearerToken: token}, Hash: f.http.URL + token}
+}
+
+func (f *front) with(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+func (f *front) open(token string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.watches[token]
+}
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	watch := r.URL.Query().Get("watch") != ""
+	f.mu.Lock()
+	refused, unlisting := token == f.refused, token == f.unlisting
+	f.mu.Unlock()
+	switch path := r.URL.Path; {
+	case refused:
+		w.WriteHeader(http.StatusUnauthorized)
+	case path == "/version":
+		if f.atVersion != nil {
+			f.atVersion()
+		}
+		answer(w, map[string]string{"major": "1", "minor": "33", "gitVersion": "v1.33.0"})
+	case path == "/apis/discovery.k8s.io/v1":
+		answer(w, map[string]string{})
+	case unlisting:
+		w.WriteHeader(http.StatusForbidden)
+	case strings.HasPrefix(path, "/apis/coordination.k8s.io"):
+		f.serveLeases(w, r)
+	default:
+		if watch {
+			f.with(func() { f.watches[token]++ })
+			defer f.with(func() { f.watches[token]-- })
+		}
+		f.Server.ServeHTTP(w, inJSON(r))
+	}
+}
+
+func (f *front) serveLeases(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, r.Method+" "+r.URL.Path)
+	if r.Method == http.MethodGet {
+		answer(w, coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{Kind: "LeaseList", APIVersion: "coordination.k8s.io/v1"}, Items: f.leases})
+		return
+	}
+	answer(w, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
+}
+
+// leaseCalls returns what was asked about Leases so far.
+func (f *front) leaseCalls() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.calls)
+}
+
+func answer(w http.ResponseWriter, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(body) // the client may have left
+}
+
+// inJSON is the request with a body that apitest understands.
+func inJSON(r *http.Request) *http.Request {
+	if r.Header.Get("Content-Type") != "application/vnd.kubernetes.protobuf" {
+		return r
+	}
+	body, _ := io.ReadAll(r.Body)
+	if obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil); err == nil {
+		body, _ = json.Marshal(obj)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return r
+}
+
+// loadedWith is a configuration with an ingress cluster, from more lines of the file.
+// No member can be reached.
+func loadedWith(t *testing.T, ingress config.Access, lines string) *config.Loaded {
+	t.Helper()
+	c, err := config.Parse("f", []byte("apiVersion: tributary.dev/v1alpha1\nkind: Config\ningress: {kubeconfig: x}\n"+lines))
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded := &config.Loaded{Config: c, Ingress: ingress, Members: map[string]config.Access{}}
+	for _, member := range c.Clusters {
+		loaded.Members[member.Name] = config.Access{REST: &rest.Config{Host: "http://127.0.0.1:1"}, Hash: member.Name}
+	}
+	return loaded
+}
+
+// replicating runs a replicator until the test ends.
+func replicating(t *testing.T, loaded *config.Loaded) *replicator {
+	t.Helper()
+	r := newReplicator("f", loaded, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// edit applies another configuration, as the watcher of the files does.
+func (r *replicator) edit(next *config.Loaded) {
+	r.mu.Lock()
+	former := r.loaded
+	r.mu.Unlock()
+	r.apply(config.Update{Loaded: next, Diff: config.Compare(former, next), Reloaded: true})
+}
+
+// until waits for something that happens in other goroutines and on connections.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	end := time.NewTimer(20 * time.Second)
+	defer end.Stop()
+	for !holds() {
+		select {
+		case <-look.C:
+		case <-end.C:
+			t.Fatalf("timed out waiting until %s", what)
+		}
+	}
+}
+
+// A Lease keeps the identity of a member that is away, and says since when it is: it
+// must outlive a restart of Tributary, while that of nobody goes.
+func TestLeaseOfAMemberThatIsAwayOutlivesARestart(t *testing.T) {
+	f := newFront(t)
+	for _, cluster := range []string{"a", "gone"} {
+		f.leases = append(f.leases, coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "own", Name: "tributary-" + cluster, ResourceVersion: "7",
+			Labels:      map[string]string{"app.kubernetes.io/managed-by": "tributary", "multicluster.kubernetes.io/source-cluster": cluster},
+			Annotations: map[string]string{"tributary.dev/identity": "uid-" + cluster},
+		}})
+	}
+	r := replicating(t, loadedWith(t, f.access("good"), "leases: {namespace: own}\nclusters: [{name: a, kubeconfig: a}]\n"))
+	const leases = "/apis/coordination.k8s.io/v1/namespaces/own/leases"
+	remove := "DELETE " + leases + "/tributary-gone"
+	until(t, "the Lease of nobody is deleted", func() bool { return slices.Contains(f.leaseCalls(), remove) })
+	if want := []string{"GET " + leases, "GET " + leases, remove}; !slices.Equal(f.leaseCalls(), want) {
+		t.Errorf("asked %q, want %q", f.leaseCalls(), want)
+	}
+	if got := r.pinned("a"); got != "uid-a" {
+		t.Errorf("a is known as %q", got)
+	}
+}
