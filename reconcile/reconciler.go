@@ -55,6 +55,9 @@ type Options struct {
 	// AuditEvery is the time between two looks at the ingress cluster's revision,
 	// which find an etcd that was restored. 0 means 15 s.
 	AuditEvery time.Duration
+	// Turn, unless nil, is closed when the Reconciler may write. Until then it watches
+	// and collects what is to be looked at: for one that takes over from another.
+	Turn <-chan struct{}
 	// RefusalPause is how long something that the ingress cluster refused is left out
 	// before it is tried again; the pause doubles with each refusal, up to five
 	// minutes. 0 means 5 s.
@@ -123,12 +126,13 @@ func New(opts Options) *Reconciler {
 
 // Run reconciles until ctx is done: it takes no more work then, lets the writes
 // in flight end (for Options.Grace at most), and returns when all its
-// goroutines have. Nothing is written before the ingress cluster was listed.
+// goroutines have. Nothing is written before the ingress cluster was listed, nor
+// before Options.Turn.
 func (r *Reconciler) Run(ctx context.Context) {
 	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	var watches sync.WaitGroup
 	watches.Go(func() { r.Observe(watching) })
-	if r.WaitForSync(ctx) == nil {
+	if r.WaitForSync(ctx) == nil && r.waitForTurn(ctx) == nil {
 		writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
 		stop := context.AfterFunc(ctx, r.queue.ShutDown)
 		r.workers.Go(func() { r.events.run(ctx) })
@@ -164,6 +168,19 @@ func (r *Reconciler) Observe(ctx context.Context) {
 func (r *Reconciler) WaitForSync(ctx context.Context) error {
 	select {
 	case <-r.observer.synced:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// waitForTurn waits for Options.Turn. The error is ctx's.
+func (r *Reconciler) waitForTurn(ctx context.Context) error {
+	if r.opts.Turn == nil {
+		return nil
+	}
+	select {
+	case <-r.opts.Turn:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

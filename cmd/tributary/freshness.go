@@ -18,8 +18,8 @@ import (
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // keepLeases shows the freshness of the members in the ingress cluster until ctx
-// is done. The members must have been applied: a Lease of nobody goes, and with it
-// the identity of one that is away.
+// is done. The members must be there: a Lease of nobody goes, and with it the identity
+// of one that is away.
 func (r *replicator) keepLeases(ctx context.Context, side *ingressSide) {
 	holder, err := os.Hostname()
 	if err != nil {

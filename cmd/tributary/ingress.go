@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,11 +28,17 @@ var errNoSlices = errors.New("the ingress cluster does not offer discovery.k8s.i
 
 // ingressSide is the ingress cluster as one configuration reaches it: two
 // connections, so that a burst of watch events does not delay a write, and the
-// reconciler that uses them.
+// reconciler that uses them. It is closed, or started and ended.
 type ingressSide struct {
 	watch, write *clusters.Connection
 	version      clusters.ServerVersion
 	reconciler   *reconcile.Reconciler
+	// hash is that of the access it was opened with.
+	hash string
+	// turn is closed when this side is the one that writes.
+	turn    chan struct{}
+	stop    context.CancelFunc
+	running sync.WaitGroup
 }
 
 // ingressOptions are what an ingress side is made from.
@@ -46,7 +53,7 @@ type ingressOptions struct {
 // openIngress connects and asks the server what it offers. It fails when the
 // server does not answer: the caller tries again.
 func openIngress(ctx context.Context, o ingressOptions) (*ingressSide, error) {
-	side := &ingressSide{}
+	side := &ingressSide{hash: o.access.Hash, turn: make(chan struct{})}
 	// What the server warns of is said once: by the first connection.
 	logger := o.logger
 	for _, connection := range []**clusters.Connection{&side.watch, &side.write} {
@@ -71,6 +78,7 @@ func openIngress(ctx context.Context, o ingressOptions) (*ingressSide, error) {
 	side.reconciler = reconcile.New(reconcile.Options{
 		Client: side.watch.Clientset(), Writer: side.write.Clientset(), Events: side.watch.Clientset(), Source: o.source, Settings: o.settings,
 		NoSlices: !slices, PlainLists: !side.version.AtLeast(1, 34), Recorder: o.metrics, Logger: o.logger, Queue: queueOptions(o.metrics),
+		Turn: side.turn,
 	})
 	return side, nil
 }
@@ -96,6 +104,26 @@ func offersSlices(ctx context.Context, c *clusters.Connection) (bool, error) {
 	default:
 		return false, fmt.Errorf("ask the ingress cluster for discovery.k8s.io/v1: %w", err)
 	}
+}
+
+// start lists and watches, and writes from its turn on; then beside runs, too.
+func (s *ingressSide) start(ctx context.Context, beside func(context.Context)) {
+	ctx, s.stop = context.WithCancel(ctx)
+	s.running.Go(func() { s.reconciler.Run(ctx) })
+	s.running.Go(func() {
+		select {
+		case <-s.turn:
+			beside(ctx)
+		case <-ctx.Done():
+		}
+	})
+}
+
+// end lets writes in flight end, and returns when nothing is left of the side.
+func (s *ingressSide) end() {
+	s.stop()
+	s.running.Wait()
+	s.close()
 }
 
 func (s *ingressSide) close() {

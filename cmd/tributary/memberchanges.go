@@ -12,6 +12,9 @@ import (
 // whole, for only from then on absence means anything; and when it has become
 // stale, or is no longer.
 func (r *replicator) memberChanged(string) {
+	if !r.begun.Load() {
+		return // they are only being made
+	}
 	members := r.set.Members()
 	turned, seen := map[string]bool{}, map[string]bool{}
 	r.mu.Lock()
@@ -27,9 +30,6 @@ func (r *replicator) memberChanged(string) {
 	}
 	r.mu.Unlock()
 	to := r.sink.to.Load()
-	if to == nil {
-		return
-	}
 	for _, name := range sortedKeys(turned) {
 		to.Resync(name, "stale")
 	}

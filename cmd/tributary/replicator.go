@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -35,6 +34,12 @@ type replicator struct {
 	ready atomic.Bool
 	// looked is set once every replica is looked at, whoever of the members is seen.
 	looked atomic.Bool
+	// begun is set once the members are there and may be announced.
+	begun atomic.Bool
+
+	// applying is held while a configuration is passed on, from reading which one runs
+	// to the last that is told: otherwise an older one could be told after a newer.
+	applying sync.Mutex
 
 	mu sync.Mutex
 	// All below is guarded by mu. loaded is what runs, refused why the file on disk
@@ -52,7 +57,8 @@ type replicator struct {
 	identities map[string]string
 	// kept is what was last said about clusters that are not configured.
 	kept map[string]int
-	// reopen is signalled when the ingress cluster is to be reached differently.
+	// reopen is signalled when the ingress cluster is to be reached differently; what
+	// counts then is the configuration.
 	reopen chan struct{}
 }
 
@@ -80,113 +86,49 @@ func newReplicator(path string, loaded *config.Loaded, logger *slog.Logger) *rep
 func (r *replicator) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var members sync.WaitGroup
-	defer members.Wait()
-	defer cancel()
-	first := true
-	for ctx.Err() == nil {
-		side, err := r.reachIngress(ctx)
-		if err != nil {
-			return err
-		}
-		if side == nil {
-			break
-		}
-		start := func() {
-			if !first {
-				side.reconciler.Resync("", "resync")
-				return
-			}
-			first = false
-			r.readIdentities(ctx, side)
-			r.applyMembers()
-			members.Go(func() { r.set.Run(ctx) })
-			r.lookOnceSettled(side.reconciler)
-		}
-		r.serveIngress(ctx, side, start)
+	side, err := r.firstSide(ctx)
+	if side == nil {
+		return err
 	}
+	r.start(ctx, side)
+	var members sync.WaitGroup
+	members.Go(func() { r.set.Run(ctx) })
+	for next := r.nextSide(ctx, side); next != nil; next = r.nextSide(ctx, side) {
+		r.takeOver(side, next)
+		side = next
+	}
+	side.end()
+	members.Wait()
 	return nil
 }
 
-// reachIngress opens the ingress cluster, trying until it answers. The side is
-// nil when ctx ended first.
-func (r *replicator) reachIngress(ctx context.Context) (*ingressSide, error) {
-	const most = 5 * time.Second
-	for pause := 250 * time.Millisecond; ; pause = min(2*pause, most) {
-		r.mu.Lock()
-		loaded := r.loaded
-		r.mu.Unlock()
-		side, err := openIngress(ctx, ingressOptions{
-			access: loaded.Ingress, settings: settings(&loaded.Config), source: source{r.set}, metrics: r.metrics, logger: r.logger,
-		})
-		if ctx.Err() != nil {
-			if side != nil {
-				side.close()
-			}
-			return nil, nil
-		}
-		r.noteIngress(err)
-		switch {
-		case err == nil:
-			return side, nil
-		case errors.Is(err, errNoSlices) && r.ingress.Load() == nil:
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, nil
-		case <-r.reopen:
-		case <-time.After(pause):
-		}
-	}
+// start lets the first side write and makes the members, in an order that makes
+// neither guess: what stands was listed before any member is asked, by which identity
+// each was known is read before it is made, and nothing is written, no Lease either,
+// before all that are configured are there.
+func (r *replicator) start(ctx context.Context, side *ingressSide) {
+	r.logger.Info("ingress cluster listed", "version", side.version.String(), "replicas", side.reconciler.Owned())
+	r.readIdentities(ctx, side)
+	r.applying.Lock()
+	r.use(side)
+	r.applyMembers()
+	r.begun.Store(true)
+	r.applying.Unlock()
+	close(side.turn)
+	r.lookOnceSettled(side.reconciler)
+	r.reportKept(side.reconciler)
 }
 
-// noteIngress remembers why the ingress cluster is not open, and says it once.
-func (r *replicator) noteIngress(err error) {
+// running is the configuration that runs.
+func (r *replicator) running() *config.Loaded {
 	r.mu.Lock()
-	before := r.ingressErr
-	r.ingressErr = err
-	r.mu.Unlock()
-	switch {
-	case err != nil && (before == nil || before.Error() != err.Error()):
-		r.logger.Error("ingress cluster not reached, trying on", "error", err)
-	case err == nil && before != nil:
-		r.logger.Info("ingress cluster reached")
-	}
+	defer r.mu.Unlock()
+	return r.loaded
 }
 
-// serveIngress reconciles over one side until ctx is done or the ingress
-// cluster is to be reached differently. synced is called once what stands was
-// listed, which is before any member is asked.
-func (r *replicator) serveIngress(ctx context.Context, side *ingressSide, synced func()) {
-	serving, stop := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() { side.reconciler.Run(serving) })
-	r.ingress.Store(side)
-	r.sink.to.Store(side.reconciler)
-	if side.reconciler.WaitForSync(serving) == nil {
-		r.logger.Info("ingress cluster listed", "version", side.version.String(), "replicas", side.reconciler.Owned())
-		synced()
-		// Only now it is known who is configured: the Leases of all others are deleted.
-		running.Go(func() { r.keepLeases(serving, side) })
-		r.reportKept(side.reconciler)
-		select {
-		case <-ctx.Done():
-		case <-r.reopen:
-			r.logger.Info("ingress cluster is reached differently now")
-		}
-	}
-	stop()
-	running.Wait()
-	side.close()
-}
-
-// applyMembers makes the set equal to the configuration.
+// applyMembers makes the set equal to the configuration. The caller holds applying.
 func (r *replicator) applyMembers() {
-	r.mu.Lock()
-	loaded := r.loaded
-	r.mu.Unlock()
-	changes := r.set.Apply(loaded)
+	changes := r.set.Apply(r.running())
 	for _, name := range changes.Removed {
 		r.metrics.RemoveCluster(name)
 		r.logger.Info("member removed from the configuration", "cluster", name)
@@ -225,30 +167,29 @@ func (r *replicator) apply(update config.Update) {
 		r.metrics.ConfigReload(nil)
 		r.logger.Info("configuration reloaded", "file", r.path)
 	}
+	r.applying.Lock()
+	defer r.applying.Unlock()
 	r.adopt(update.Loaded, update.Err)
 	r.reportRefused(update)
 	diff := update.Diff
-	if r.ingress.Load() == nil {
-		return // nothing runs yet that could be changed; it will start with what was adopted
-	}
-	// The settings come first: what the edit makes dirty is then decided by them.
-	to := r.sink.to.Load()
-	if to != nil {
-		to.SetSettings(settings(&update.Loaded.Config))
-	}
-	r.recallIdentities(diff.Added)
-	r.applyMembers()
-	if diff.Annotations {
-		r.set.Relist("")
-	}
 	if diff.Ingress {
 		select {
 		case r.reopen <- struct{}{}:
 		default:
 		}
-		return
 	}
-	if to != nil && (diff.Replicas || diff.Policy || len(diff.Removed) > 0) {
+	if !r.begun.Load() {
+		return // nothing runs yet that could be changed; it will start with what was adopted
+	}
+	// The settings come first: what the edit makes dirty is then decided by them.
+	to := r.sink.to.Load()
+	to.SetSettings(settings(&update.Loaded.Config))
+	r.recallIdentities(diff.Added)
+	r.applyMembers()
+	if diff.Annotations {
+		r.set.Relist("")
+	}
+	if diff.Replicas || diff.Policy || len(diff.Removed) > 0 {
 		r.reportKept(to) // which counts what stands before it goes
 		to.Resync("", "config")
 	}

@@ -27,9 +27,12 @@ func (r *replicator) status() metrics.Status {
 		s.Config.Error = r.refused.Error()
 	}
 	ingressErr := r.ingressErr
+	side := r.ingress.Load()
+	if s.Config.Error == "" && ingressErr != nil && r.begun.Load() {
+		s.Config.Error = ingressErr.Error()
+	}
 	r.mu.Unlock()
 
-	side := r.ingress.Load()
 	s.Ingress = ingressStatus(side, ingressErr)
 	oldest := map[string]time.Time{}
 	if side != nil {
@@ -56,12 +59,16 @@ func ingressStatus(side *ingressSide, opening error) metrics.IngressStatus {
 		State: "live", Up: true, Synced: side.reconciler.Synced(), Version: side.version.String(),
 		Replicas: side.reconciler.Owned(), LastContact: side.reconciler.LastContact().UTC(),
 	}
-	trouble := errors.Join(opening, side.reconciler.Trouble())
+	trouble := side.reconciler.Trouble()
 	switch {
 	case trouble != nil:
-		s.State, s.Up, s.LastError = "unreachable", false, trouble.Error()
+		s.State, s.Up = "unreachable", false
 	case !s.Synced:
 		s.State = "syncing"
+	}
+	// That another way to it fails is no reason to call one that serves unreachable.
+	if err := errors.Join(opening, trouble); err != nil {
+		s.LastError = err.Error()
 	}
 	return s
 }

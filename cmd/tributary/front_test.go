@@ -18,6 +18,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -40,8 +42,9 @@ type front struct {
 	leases             []coordinationv1.Lease
 	// calls are the methods and paths of the requests about Leases.
 	calls []string
-	// watches counts the open ones by token.
+	// watches counts the open ones by token, writers are the tokens of all writes.
 	watches map[string]int
+	writers []string
 }
 
 func newFront(t *testing.T) *front {
@@ -89,9 +92,12 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(path, "/apis/coordination.k8s.io"):
 		f.serveLeases(w, r)
 	default:
-		if watch {
+		switch {
+		case watch:
 			f.with(func() { f.watches[token]++ })
 			defer f.with(func() { f.watches[token]-- })
+		case r.Method != http.MethodGet:
+			f.with(func() { f.writers = append(f.writers, token) })
 		}
 		f.Server.ServeHTTP(w, inJSON(r))
 	}
@@ -118,6 +124,41 @@ func (f *front) leaseCalls() []string {
 func answer(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(body) // the client may have left
+}
+
+// object is one of ours, whoever it is of.
+func object(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{
+		"app.kubernetes.io/managed-by": "tributary", discoveryv1.LabelServiceName: name,
+		discoveryv1.LabelManagedBy: "tributary.dev", "multicluster.kubernetes.io/source-cluster": "gone",
+	}}
+}
+
+// orphan makes a Service of ours that nobody wants, and waits until it is collected.
+// It returns by which tokens.
+func (f *front) orphan(t *testing.T, name string) (writers []string) {
+	t.Helper()
+	f.with(func() { f.writers = nil })
+	f.Create(t, &corev1.Service{ObjectMeta: object(name), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}})
+	until(t, "the orphan "+name+" is collected", func() bool { return !f.stands(name) })
+	f.with(func() { writers = slices.Clone(f.writers) })
+	return writers
+}
+
+func (f *front) stands(name string) bool {
+	_, stands := apitest.Get[*corev1.Service](f.Server, "shop", name)
+	return stands
+}
+
+// left makes a replica with an endpoint of a cluster that is not configured.
+func (f *front) left(t *testing.T, name string) {
+	t.Helper()
+	f.Create(t, &corev1.Service{ObjectMeta: object(name), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}})
+	f.Create(t, &discoveryv1.EndpointSlice{
+		ObjectMeta: object(name), AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+		Ports:     []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)}},
+	})
 }
 
 // inJSON is the request with a body that apitest understands.
@@ -185,28 +226,5 @@ func until(t *testing.T, what string, holds func() bool) {
 		case <-end.C:
 			t.Fatalf("timed out waiting until %s", what)
 		}
-	}
-}
-
-// A Lease keeps the identity of a member that is away, and says since when it is: it
-// must outlive a restart of Tributary, while that of nobody goes.
-func TestLeaseOfAMemberThatIsAwayOutlivesARestart(t *testing.T) {
-	f := newFront(t)
-	for _, cluster := range []string{"a", "gone"} {
-		f.leases = append(f.leases, coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "own", Name: "tributary-" + cluster, ResourceVersion: "7",
-			Labels:      map[string]string{"app.kubernetes.io/managed-by": "tributary", "multicluster.kubernetes.io/source-cluster": cluster},
-			Annotations: map[string]string{"tributary.dev/identity": "uid-" + cluster},
-		}})
-	}
-	r := replicating(t, loadedWith(t, f.access("good"), "leases: {namespace: own}\nclusters: [{name: a, kubeconfig: a}]\n"))
-	const leases = "/apis/coordination.k8s.io/v1/namespaces/own/leases"
-	remove := "DELETE " + leases + "/tributary-gone"
-	until(t, "the Lease of nobody is deleted", func() bool { return slices.Contains(f.leaseCalls(), remove) })
-	if want := []string{"GET " + leases, "GET " + leases, remove}; !slices.Equal(f.leaseCalls(), want) {
-		t.Errorf("asked %q, want %q", f.leaseCalls(), want)
-	}
-	if got := r.pinned("a"); got != "uid-a" {
-		t.Errorf("a is known as %q", got)
 	}
 }
