@@ -38,14 +38,8 @@ func (p *protection) release(replica *syncer.Key) (out Released, dirty []store.D
 	}
 	dirty = append(dirty, s.ReleaseHeldServices(placed)...)
 	for key := range p.written {
-		if svc := s.Service(key.service); svc != nil && !placed(svc) {
-			continue
-		}
-		delete(p.written, key)
-		if key.kind == writtenEndpoints {
-			dirty = append(dirty, s.ReplaceEndpoints(key.service, nil, 0)...)
-		} else {
-			dirty = append(dirty, s.ReplaceSlices(key.service, nil, 0)...)
+		if svc := s.Service(key.Service); svc == nil || placed(svc) {
+			dirty = append(dirty, p.releaseWritten(key)...)
 		}
 	}
 	var pods []guard.PodVersion

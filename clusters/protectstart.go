@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/clusters/guard"
+	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -21,7 +22,8 @@ var errShrunk = errors.New("the cluster shows next to nothing of what it had")
 // not read, so that what stands stays.
 type firstLists struct {
 	// standing are the ready endpoints of the member by replica; nil before they
-	// were asked for.
+	// were asked for. Once the lists are believed, those are left whose hand-written
+	// endpoints have yet to be read.
 	standing map[syncer.Key]int
 	verdict  guard.Verdict
 	// since is when the verdict was first given; looks counts how often.
@@ -38,33 +40,40 @@ const startLimit = time.Minute
 // begin reports whether what was listed may be used. It is called after each
 // list until it says so.
 func (p *protection) begin(now time.Time) bool {
+	p.recall()
 	p.mu.Lock()
-	ask := p.starting.standing == nil && p.m.opts.Standing != nil
-	p.mu.Unlock()
-	var standing map[syncer.Key]int
-	if ask {
-		standing = p.m.opts.Standing(p.m.name)
-	}
-	p.mu.Lock()
-	if ask {
-		p.starting.standing = standing
-	}
 	err := p.judgeStart(now)
 	p.mu.Unlock()
 	p.m.health.note(func(f *facts) { f.shrunk = err })
 	return err == nil
 }
 
+// recall asks, once, what stands of the member.
+func (p *protection) recall() {
+	p.mu.Lock()
+	ask := p.starting.standing == nil && !p.starting.accepted && p.m.opts.Standing != nil
+	p.mu.Unlock()
+	if !ask {
+		return
+	}
+	standing := p.m.opts.Standing(p.m.name)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := &p.starting; s.standing == nil && !s.accepted {
+		s.standing = standing
+	}
+}
+
 // judgeStart returns why the first lists are not believed. The caller holds mu.
 func (p *protection) judgeStart(now time.Time) error {
 	s := &p.starting
-	x := p.missing(s.standing)
+	x := p.missing()
 	v := p.limits.JudgeStart(x)
 	if s.accepted || v == guard.Pass || v == guard.Confirm && p.confirmsStart() {
 		if !s.since.IsZero() {
 			p.m.log.Info("first lists of cluster are believed", "released", s.accepted, "missing", x.Lost)
 		}
-		p.starting = firstLists{accepted: true}
+		p.starting = firstLists{accepted: true, standing: p.unread()}
 		return nil
 	}
 	if s.verdict != v {
@@ -78,12 +87,12 @@ func (p *protection) judgeStart(now time.Time) error {
 }
 
 // missing compares the lists with what stands. The caller holds mu.
-func (p *protection) missing(standing map[syncer.Key]int) guard.Loss {
+func (p *protection) missing() guard.Loss {
 	x := guard.Loss{Empty: p.lists[guardedPods].empty || p.lists[guardedServices].empty}
-	for replica, n := range standing {
+	for replica, n := range p.starting.standing {
 		have, known := p.m.store.ReadyEndpoints(replica)
 		if !known {
-			continue // hand-written, and read later
+			continue // hand-written: judgeWritten looks at them when they are read
 		}
 		x.Before += n
 		x.Lost += max(0, n-have)
@@ -92,6 +101,18 @@ func (p *protection) missing(standing map[syncer.Key]int) guard.Loss {
 		}
 	}
 	return x
+}
+
+// unread is what stands of replicas whose hand-written endpoints have not been
+// read. The caller holds mu.
+func (p *protection) unread() map[syncer.Key]int {
+	left := map[syncer.Key]int{}
+	for replica, n := range p.starting.standing {
+		if _, known := p.m.store.ReadyEndpoints(replica); !known {
+			left[replica] = n
+		}
+	}
+	return left
 }
 
 // confirmsStart reports whether both kinds have been listed again since the first
@@ -103,4 +124,42 @@ func (p *protection) confirmsStart() bool {
 	}
 	from := s.since.Add(p.limits.ConfirmAfter)
 	return !p.lists[guardedPods].read.Before(from) && !p.lists[guardedServices].read.Before(from)
+}
+
+// firstOf is the key of a Service whose first hand-written endpoints are not
+// believed.
+func firstOf(service syncer.Key) writtenKey {
+	return writtenKey{store.WrittenObject{Service: service}, true}
+}
+
+// judgeWritten compares the first hand-written endpoints of Services, as a list
+// shows them, with what stands, and returns the Services that are to be read once
+// more before they are believed. The caller holds mu.
+func (p *protection) judgeWritten(now time.Time, r *store.WrittenReplacement) (withheld map[syncer.Key]bool) {
+	standing := p.starting.standing
+	x := guard.Loss{Before: r.Ready, Empty: r.Ready == 0}
+	for _, f := range r.First {
+		lost := max(0, standing[f.Replica]-f.Ready)
+		x.Lost += lost
+		x.Before += lost
+	}
+	v := p.limits.JudgeStart(x)
+	withheld = map[syncer.Key]bool{}
+	for _, f := range r.First {
+		key := firstOf(f.Service)
+		since, before := p.written[key]
+		confirmed := v == guard.Confirm && before && now.Sub(since) >= p.limits.ConfirmAfter
+		if standing[f.Replica] <= f.Ready || v == guard.Pass || confirmed {
+			delete(p.written, key)
+			delete(standing, f.Replica)
+			continue
+		}
+		if !before {
+			since, p.written[key] = now, now
+		}
+		withheld[f.Service] = true
+		wait := min(max(now.Sub(since), p.limits.ConfirmAfter), startLimit)
+		p.lists[guardedWritten].sooner(now, now.Add(wait))
+	}
+	return withheld
 }

@@ -50,13 +50,18 @@ func (p *protection) holds() []Hold {
 	defer p.mu.Unlock()
 	var all []Hold
 	if s := &p.starting; !s.since.IsZero() {
-		x := p.missing(s.standing)
+		x := p.missing()
 		all = append(all, Hold{Reason: HoldStart, Since: s.since, Confirming: s.verdict == guard.Confirm, Message: fmt.Sprintf(
 			"%d of %d ready endpoints that stand are not in the first lists; nothing is changed", x.Lost, x.Before)})
 	}
-	doubted := p.lists[guardedPods].looks.Doubted() || p.lists[guardedServices].looks.Doubted()
+	doubted, since := false, time.Time{}
+	for kind := range p.lists {
+		if l := &p.lists[kind]; l.looks.Doubted() {
+			doubted, since = true, earlierOf(since, l.since)
+		}
+	}
 	if doubted {
-		all = append(all, Hold{Reason: HoldRevision, Since: earlierOf(p.lists[guardedPods].since, p.lists[guardedServices].since), Confirming: true,
+		all = append(all, Hold{Reason: HoldRevision, Since: since, Confirming: true,
 			Message: "the cluster went back in time; what it shows is not used before a second list confirms it"})
 	}
 	k := p.readiness.Kept()
@@ -77,7 +82,7 @@ func (p *protection) holds() []Hold {
 // listHolds are the holds of what lists lack, one for each replica. The caller
 // holds mu.
 func (p *protection) listHolds() []Hold {
-	type lack struct{ pods, services, written int }
+	type lack struct{ pods, services, written, first int }
 	lacks := map[syncer.Key]*lack{}
 	of := func(replica syncer.Key) *lack {
 		if lacks[replica] == nil {
@@ -97,8 +102,12 @@ func (p *protection) listHolds() []Hold {
 		}
 	}
 	for key := range p.written {
-		if svc := p.m.store.Service(key.service); svc != nil {
-			if replica, ok := place(svc); ok {
+		if svc := p.m.store.Service(key.Service); svc != nil {
+			if replica, ok := place(svc); !ok {
+				continue
+			} else if key.first {
+				of(replica).first++
+			} else {
 				of(replica).written++
 			}
 		}
@@ -113,6 +122,8 @@ func (p *protection) listHolds() []Hold {
 			h.Message, kinds = "the Service is not listed any more and is kept", []int{guardedServices}
 		case n.pods > 0:
 			h.Message, kinds = fmt.Sprintf("%d pods are not listed any more and are kept", n.pods), []int{guardedPods}
+		case n.first > 0:
+			h.Reason, h.Message, kinds = HoldStart, "hand-written endpoints that stand are not in the first lists; what stands is kept", []int{guardedWritten}
 		default:
 			h.Message, kinds = "hand-written endpoints are not listed any more and are kept", []int{guardedWritten}
 		}

@@ -33,6 +33,9 @@ type written struct {
 	noSlices bool
 	watches  map[scope]*writtenWatch
 	slices   *writtenWatch // nil when none is needed
+
+	// slicesLooks belong to protection, and outlive the watch.
+	slicesLooks guard.Looks
 }
 
 // writtenWatch is a running loop.
@@ -97,8 +100,7 @@ func (w *written) reconcile(ctx context.Context) {
 	w.reconcileSlices(ctx, keys, fresh)
 	for key := range before {
 		if !wanted[key] {
-			w.m.protect.sawWritten(key, writtenEndpoints)
-			w.m.protect.sawWritten(key, writtenSlices)
+			w.m.protect.forgetWritten(key)
 			w.m.feed.bulk(w.m.store.ForgetWritten(key), w.m.feed.cause("Endpoints", "relist", time.Now()))
 		}
 	}
@@ -172,7 +174,7 @@ func (w *written) startSlices(ctx context.Context) {
 	w.slices = start(ctx, listwatch.New(listwatch.Config[store.Versioned[store.Slice]]{
 		Kind: resourceSlices.Resource, Convert: convertWith(w.m.decoder.Slice), Key: sliceKey,
 		Options: metav1.ListOptions{LabelSelector: handWrittenSlices},
-		Handler: &slicesHandler{feed: w.m.feed, written: w, owner: map[syncer.Key]syncer.Key{}}, MaxObjects: w.m.protect.maxObjects,
+		Handler: &slicesHandler{w.m.feed, w, map[syncer.Key]syncer.Key{}}, MaxObjects: w.m.protect.maxObjects,
 		Observer: w.m.feed, Logger: w.m.log,
 	}, w.link.source(resourceSlices)))
 }

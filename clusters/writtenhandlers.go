@@ -4,6 +4,8 @@
 package clusters
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,12 +14,6 @@ import (
 	"tributary.dev/tributary/clusters/listwatch"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
-)
-
-// The kinds of hand-written endpoints.
-const (
-	writtenEndpoints = "Endpoints"
-	writtenSlices    = "EndpointSlice"
 )
 
 // endpointsHandler takes in the Endpoints of one scope.
@@ -31,37 +27,19 @@ type endpointsHandler struct {
 // Replaced implements listwatch.Handler.
 func (h endpointsHandler) Replaced(items []store.Versioned[store.Endpoints], r listwatch.Replacement) {
 	h.m.health.remark(resourceEndpoints.Resource, "")
-	listed := make(map[syncer.Key]*store.Versioned[store.Endpoints], len(items))
-	for i := range items {
-		listed[items[i].Object.Key] = &items[i]
-	}
-	var wanted, absent []syncer.Key
+	var services []syncer.Key
 	for service := range h.written.wants() {
-		if !h.scope.covers(service) {
-			continue
-		}
-		wanted = append(wanted, service)
-		if listed[service] == nil {
-			absent = append(absent, service)
-		} else {
-			h.m.protect.sawWritten(service, writtenEndpoints)
+		if h.scope.covers(service) {
+			services = append(services, service)
 		}
 	}
-	keep := h.m.protect.writtenList(h.looks, writtenEndpoints, absent)
-	for _, service := range wanted {
-		if keep[service] {
-			h.m.store.KeepEndpoints(service, store.Revision(r.ResourceVersion))
-			continue
-		}
-		dirty := h.m.store.ReplaceEndpoints(service, listed[service], store.Revision(r.ResourceVersion))
-		h.listed(dirty, h.cause("Endpoints", "relist", r.Finished))
-	}
+	h.written.takeEndpoints(h.looks, services, items, r)
 }
 
 // Upserted implements listwatch.Handler.
 func (h endpointsHandler) Upserted(v store.Versioned[store.Endpoints], e listwatch.EventMeta) {
 	h.event(resourceEndpoints.Resource, e)
-	h.m.protect.sawWritten(v.Object.Key, writtenEndpoints)
+	h.m.protect.sawWritten(store.WrittenObject{Service: v.Object.Key})
 	if h.written.wants()[v.Object.Key] {
 		h.live(h.m.store.UpsertEndpoints(v), h.liveCause("Endpoints", v.Object.Key, "", e))
 	}
@@ -70,7 +48,7 @@ func (h endpointsHandler) Upserted(v store.Versioned[store.Endpoints], e listwat
 // Deleted implements listwatch.Handler.
 func (h endpointsHandler) Deleted(v store.Versioned[store.Endpoints], e listwatch.EventMeta) {
 	h.event(resourceEndpoints.Resource, e)
-	h.m.protect.sawWritten(v.Object.Key, writtenEndpoints)
+	h.m.protect.sawWritten(store.WrittenObject{Service: v.Object.Key})
 	if h.written.wants()[v.Object.Key] {
 		h.live(h.m.store.DeleteEndpoints(v), h.liveCause("Endpoints", v.Object.Key, "", e))
 	}
@@ -95,7 +73,6 @@ type slicesHandler struct {
 	// owner is the Service that each slice was last seen to belong to: the label
 	// that says so can be changed.
 	owner map[syncer.Key]syncer.Key
-	looks guard.Looks
 }
 
 func serviceOf(s *store.Slice) syncer.Key { return syncer.Key{Namespace: s.Namespace, Name: s.Service} }
@@ -103,29 +80,10 @@ func serviceOf(s *store.Slice) syncer.Key { return syncer.Key{Namespace: s.Names
 // Replaced implements listwatch.Handler.
 func (h *slicesHandler) Replaced(items []store.Versioned[store.Slice], r listwatch.Replacement) {
 	h.m.health.remark(resourceSlices.Resource, "")
-	clear(h.owner)
-	listed := map[syncer.Key][]store.Versioned[store.Slice]{}
-	for _, v := range items {
-		service := serviceOf(&v.Object)
-		h.owner[v.Object.Key] = service
-		listed[service] = append(listed[service], v)
-	}
-	var absent []syncer.Key
-	for service := range h.written.wants() {
-		if len(listed[service]) == 0 {
-			absent = append(absent, service)
-		} else {
-			h.m.protect.sawWritten(service, writtenSlices)
-		}
-	}
-	keep := h.m.protect.writtenList(&h.looks, writtenSlices, absent)
-	for service := range h.written.wants() {
-		if keep[service] {
-			h.m.store.KeepSlices(service, store.Revision(r.ResourceVersion))
-			continue
-		}
-		dirty := h.m.store.ReplaceSlices(service, listed[service], store.Revision(r.ResourceVersion))
-		h.listed(dirty, h.cause("EndpointSlice", "relist", r.Finished))
+	h.written.takeSlices(slices.Collect(maps.Keys(h.written.wants())), items, r)
+	maps.DeleteFunc(h.owner, func(slice, service syncer.Key) bool { return !h.m.store.HasSlice(service, slice.Name) })
+	for i := range items {
+		h.owner[items[i].Object.Key] = serviceOf(&items[i].Object)
 	}
 }
 
@@ -137,7 +95,7 @@ func (h *slicesHandler) Upserted(v store.Versioned[store.Slice], e listwatch.Eve
 		h.leave(v, former, e)
 	}
 	h.owner[v.Object.Key] = service
-	h.m.protect.sawWritten(service, writtenSlices)
+	h.m.protect.sawWritten(store.WrittenObject{Service: service, Slice: v.Object.Name})
 	if h.written.wants()[service] {
 		h.live(h.m.store.UpsertSlice(v), h.liveCause("EndpointSlice", v.Object.Key, "", e))
 	}
@@ -156,7 +114,7 @@ func (h *slicesHandler) Deleted(v store.Versioned[store.Slice], e listwatch.Even
 
 // leave takes a slice from the Service it belonged to.
 func (h *slicesHandler) leave(v store.Versioned[store.Slice], service syncer.Key, e listwatch.EventMeta) {
-	h.m.protect.sawWritten(service, writtenSlices)
+	h.m.protect.sawWritten(store.WrittenObject{Service: service, Slice: v.Object.Name})
 	if h.written.wants()[service] {
 		v.Object.Service = service.Name
 		h.live(h.m.store.DeleteSlice(v), h.liveCause("EndpointSlice", v.Object.Key, "", e))

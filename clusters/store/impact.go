@@ -155,3 +155,15 @@ func (s *Store) serviceImpact(absent map[*service]bool) Impact {
 	}
 	return s.impact(count(false), count(true))
 }
+
+// writtenImpact judges a list of hand-written endpoints: left is what Services in
+// it would have, gone what they would have on top of that if nothing was absent.
+func (s *Store) writtenImpact(left, gone map[*service]int) Impact {
+	return s.impact(func(svc *service) int {
+		if ready, ok := left[svc]; ok {
+			return ready
+		}
+		ready, _ := s.endpoints(svc)
+		return ready
+	}, func(svc *service) int { return gone[svc] })
+}

@@ -53,16 +53,6 @@ func (s *Store) WrittenSources() []syncer.Key {
 	return keys
 }
 
-// WrittenKnown reports whether the hand-written endpoints of a Service have been
-// read whole, and how many addresses are in them, by readiness.
-func (s *Store) WrittenKnown(service syncer.Key) (known bool, ready, notReady int) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	w := s.written[service]
-	ready, notReady = w.count()
-	return w.known(), ready, notReady
-}
-
 // UpsertEndpoints takes in Endpoints of a watch event.
 func (s *Store) UpsertEndpoints(v Versioned[Endpoints]) []Dirty {
 	return s.changeWritten(v.Object.Key, func(w *handWritten) bool {
@@ -88,16 +78,20 @@ func (s *Store) DeleteEndpoints(v Versioned[Endpoints]) []Dirty {
 
 // ReplaceEndpoints takes in the answer to a list or a get at revision rv: the
 // Endpoints of the Service, nil if there are none. That there are none is soft
-// evidence: ask WrittenKnown what would be lost before calling it.
+// evidence: PlanReplaceEndpoints says what would be lost.
 func (s *Store) ReplaceEndpoints(service syncer.Key, v *Versioned[Endpoints], rv uint64) []Dirty {
 	return s.changeWritten(service, func(w *handWritten) bool {
-		w.endpointsSequence.replaced(rv)
-		w.endpoints, w.exists, w.endpointsKnown = Versioned[Endpoints]{}, v != nil, true
-		if v != nil {
-			w.endpoints = *v
-		}
+		w.replaceEndpoints(v, rv)
 		return true
 	})
+}
+
+func (w *handWritten) replaceEndpoints(v *Versioned[Endpoints], rv uint64) {
+	w.endpointsSequence.replaced(rv)
+	w.endpoints, w.exists, w.endpointsKnown = Versioned[Endpoints]{}, v != nil, true
+	if v != nil {
+		w.endpoints = *v
+	}
 }
 
 // KeepEndpoints notes that a list or a get at revision rv did not show the
@@ -143,14 +137,19 @@ func (s *Store) DeleteSlice(v Versioned[Slice]) []Dirty {
 // Service; none for a member whose API has no slices. Absence is soft evidence
 // here as well.
 func (s *Store) ReplaceSlices(service syncer.Key, list []Versioned[Slice], rv uint64) []Dirty {
+	listed := make(map[string]Versioned[Slice], len(list))
+	for _, v := range list {
+		listed[v.Object.Name] = v
+	}
 	return s.changeWritten(service, func(w *handWritten) bool {
-		w.slicesSequence.replaced(rv)
-		w.slices, w.slicesKnown = make(map[string]Versioned[Slice], len(list)), true
-		for _, v := range list {
-			w.slices[v.Object.Name] = v
-		}
+		w.replaceSlices(listed, rv)
 		return true
 	})
+}
+
+func (w *handWritten) replaceSlices(slices map[string]Versioned[Slice], rv uint64) {
+	w.slicesSequence.replaced(rv)
+	w.slices, w.slicesKnown = slices, true
 }
 
 // KeepSlices is KeepEndpoints for all slices of a Service.
