@@ -26,13 +26,17 @@ type written struct {
 	m    *Member
 	wake chan struct{}
 
-	mu     sync.Mutex
-	link   *link
-	wanted map[syncer.Key]bool // Services without selector; replaced, never changed
-	// noSlices is set when the member's API has no EndpointSlices.
-	noSlices bool
-	watches  map[scope]*writtenWatch
-	slices   *writtenWatch // nil when none is needed
+	mu      sync.Mutex
+	link    *link
+	wanted  map[syncer.Key]bool // Services without selector; replaced, never changed
+	watches map[scope]*writtenWatch
+	slices  *writtenWatch // nil when none is needed
+	// slicesListed is true when slices have been listed through link: its API has
+	// them. slicesLacking is when it said that it has none; zero when it did not.
+	slicesListed  bool
+	slicesLacking time.Time
+	// slicesAnswer is true when it is yet to be taken in, or again, that there are none.
+	slicesAnswer bool
 
 	// slicesLooks belong to protection, and outlive the watch.
 	slicesLooks guard.Looks
@@ -47,6 +51,10 @@ type writtenWatch struct {
 
 // Slices of discovery.k8s.io/v1 exist from this version on.
 const slicesMajor, slicesMinor = 1, 21
+
+// slicesRetry is the time between two looks at whether an API that said it has no
+// slices has them by now.
+const slicesRetry = 5 * time.Minute
 
 // handWrittenSlices selects slices that no controller derived, at the server: so
 // one watch for all Services brings next to nothing.
@@ -75,6 +83,8 @@ func (w *written) run(ctx context.Context) {
 			return
 		case <-w.wake:
 			w.reconcile(ctx)
+		case <-w.slicesDue():
+			w.each(func(looper) {})
 		}
 	}
 }
@@ -131,7 +141,9 @@ func (w *written) reconcileSlices(ctx context.Context, keys, fresh []syncer.Key)
 	w.mu.Lock()
 	watch := w.slices
 	version := w.link.serverVersion()
-	none := w.noSlices || version.Git != "" && !version.AtLeast(slicesMajor, slicesMinor)
+	none := !w.slicesLacking.IsZero() || version.Git != "" && !version.AtLeast(slicesMajor, slicesMinor)
+	answer := none && w.slicesAnswer
+	w.slicesAnswer = false
 	w.mu.Unlock()
 	needed := len(keys) > 0 && !none
 	switch {
@@ -145,10 +157,11 @@ func (w *written) reconcileSlices(ctx context.Context, keys, fresh []syncer.Key)
 	case len(fresh) > 0 && needed:
 		watch.Relist()
 	}
-	if none {
-		for _, key := range keys {
-			w.m.feed.listed(w.m.store.ReplaceSlices(key, nil, 0), w.m.feed.cause("EndpointSlice", "relist", time.Now()))
-		}
+	switch {
+	case answer: // for all: what is known of slices may be lost by it
+		w.takeSlices(keys, nil, listwatch.Replacement{Finished: time.Now()})
+	case none && len(fresh) > 0:
+		w.takeSlices(fresh, nil, listwatch.Replacement{Finished: time.Now()})
 	}
 }
 
@@ -211,7 +224,7 @@ func (w *written) stop(watches ...*writtenWatch) {
 func (w *written) exchange(l *link) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.link, w.noSlices = l, false
+	w.link, w.slicesListed, w.slicesLacking = l, false, time.Time{}
 	for s, watch := range w.watches {
 		r := resourceEndpoints
 		r.Namespace = s.namespace
@@ -223,7 +236,8 @@ func (w *written) exchange(l *link) {
 	w.signal()
 }
 
-// each calls what every loop has.
+// each calls what every loop has. Whoever asks for anything anew asks for slices
+// as well, though the API said that it has none: it may have been a front that erred.
 func (w *written) each(call func(looper)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,7 +246,10 @@ func (w *written) each(call func(looper)) {
 	}
 	if w.slices != nil {
 		call(w.slices)
+		return
 	}
+	w.slicesLacking, w.slicesAnswer = time.Time{}, true
+	w.signal()
 }
 
 // wants returns the Services to follow.
@@ -242,10 +259,30 @@ func (w *written) wants() map[syncer.Key]bool {
 	return w.wanted
 }
 
-// lacksSlices notes that the API has no EndpointSlices.
+// hasSlices notes that slices have been listed.
+func (w *written) hasSlices() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slicesListed = true
+}
+
+// lacksSlices notes that the API answered as if it had no EndpointSlices. Where it
+// had them a moment ago that is an error like any other.
 func (w *written) lacksSlices() {
 	w.mu.Lock()
-	w.noSlices = true
-	w.mu.Unlock()
-	w.signal()
+	defer w.mu.Unlock()
+	if !w.slicesListed {
+		w.slicesLacking, w.slicesAnswer = time.Now(), true
+		w.signal()
+	}
+}
+
+// slicesDue is when to ask again for slices that the API is said to lack.
+func (w *written) slicesDue() <-chan time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.slicesLacking.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(w.slicesLacking.Add(slicesRetry)))
 }

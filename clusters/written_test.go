@@ -129,6 +129,105 @@ func TestMemberWithoutSlices(t *testing.T) {
 	}
 }
 
+// TestSlicesAreAskedForAgain checks that an API which said it has no slices is
+// believed for a while only.
+func TestSlicesAreAskedForAgain(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a := w.api("uid-a")
+		a.deny["endpointslices"] = http.StatusNotFound
+		a.put(manual("shop", "db"), newEndpoints("shop", "db", "10.9.0.1"), newSlice("shop", "db-1", "db", "somebody", "10.9.0.3"))
+		w.reach("a", a.config(""), "1")
+		w.pass(time.Minute)
+		w.wantAddresses("shop", "db", "a 10.9.0.1")
+		a.with(func() { clear(a.deny) })
+		w.pass(slicesRetry)
+		w.wantAddresses("shop", "db", "a 10.9.0.1", "a 10.9.0.3")
+	})
+}
+
+// TestNotFoundIsNoAnswerWhereSlicesWere checks that slices which were listed stay
+// when the API answers as if there was no such thing.
+func TestNotFoundIsNoAnswerWhereSlicesWere(t *testing.T) {
+	for name, c := range map[string]struct {
+		relinked bool // the answer comes through another link
+		ips      int
+	}{
+		"watch opened anew":              {ips: 2},
+		"new credential, few addresses":  {relinked: true, ips: 2},
+		"new credential, many addresses": {relinked: true, ips: 40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			running(t, nil, func(w *world, a *fakeAPI) {
+				a.put(manual("shop", "hand"), newSlice("shop", "hand-1", "hand", "somebody", handIPs(1, c.ips)...))
+				w.pass(5 * time.Second)
+				w.wantHand(c.ips)
+				w.sink.take()
+				a.with(func() { a.deny["endpointslices"] = http.StatusNotFound; a.closing++ })
+				if c.relinked {
+					w.reach("a", a.config("new"), "2")
+				}
+				w.pass(2 * time.Second)
+				w.wantHand(c.ips)
+				w.wantDirty()
+				a.with(func() { clear(a.deny) })
+				w.pass(10 * time.Second)
+				w.wantHand(c.ips)
+				w.wantHolds()
+				w.wantDirty()
+				a.put(newSlice("shop", "hand-2", "hand", "somebody", handIPs(2, 1)...))
+				w.pass(time.Second)
+				w.wantHand(c.ips + 1) // and are followed
+			})
+		})
+	}
+}
+
+// TestMemberLosesItsSlices checks that slices which an API has no more are judged
+// like those that a list lacks.
+func TestMemberLosesItsSlices(t *testing.T) {
+	for ips, left := range map[int]int{2: 0, 40: 40} {
+		t.Run(fmt.Sprint(ips), func(t *testing.T) {
+			running(t, nil, func(w *world, a *fakeAPI) {
+				a.put(manual("shop", "hand"), newSlice("shop", "hand-1", "hand", "somebody", handIPs(1, ips)...))
+				w.pass(5 * time.Second)
+				a.with(func() { a.deny["endpointslices"] = http.StatusNotFound; a.closing++ })
+				w.reach("a", a.config("new"), "2")
+				w.pass(2 * time.Second)
+				w.wantHand(ips)
+				w.wantHolds("shop/hand list_shrank")
+				w.pass(8 * time.Second)
+				w.wantHand(left)
+			})
+		})
+	}
+}
+
+// TestSlicesNotFoundAfterARestart checks that what stands of slices stays while
+// the API answers, right from the start, as if it had none.
+func TestSlicesNotFoundAfterARestart(t *testing.T) {
+	for _, ips := range []int{5, 30} {
+		t.Run(fmt.Sprint(ips), func(t *testing.T) {
+			stands := func(o *Options) {
+				o.Standing = func(string) map[syncer.Key]int { return map[syncer.Key]int{hand: ips} }
+			}
+			inWorld(t, stands, func(w *world) {
+				a := w.api("uid-a")
+				a.put(newService("shop", "web"), newPod("shop", "web", 1))
+				a.put(manual("shop", "hand"), newSlice("shop", "hand-1", "hand", "somebody", handIPs(1, ips)...))
+				a.deny["endpointslices"] = http.StatusNotFound
+				w.reach("a", a.config(""), "1")
+				w.pass(2 * time.Second)
+				w.wantHand(-1)
+				w.wantHolds("shop/hand first_list_shrank")
+				a.with(func() { clear(a.deny) })
+				w.pass(10 * time.Second)
+				w.wantHand(ips)
+				w.wantHolds()
+			})
+		})
+	}
+}
+
 func TestManyServicesWithoutSelector(t *testing.T) {
 	running(t, nil, func(w *world, a *fakeAPI) {
 		for i := range scopesPerNamespace + 3 {

@@ -80,6 +80,7 @@ func serviceOf(s *store.Slice) syncer.Key { return syncer.Key{Namespace: s.Names
 // Replaced implements listwatch.Handler.
 func (h *slicesHandler) Replaced(items []store.Versioned[store.Slice], r listwatch.Replacement) {
 	h.m.health.remark(resourceSlices.Resource, "")
+	h.written.hasSlices()
 	h.written.takeSlices(slices.Collect(maps.Keys(h.written.wants())), items, r)
 	maps.DeleteFunc(h.owner, func(slice, service syncer.Key) bool { return !h.m.store.HasSlice(service, slice.Name) })
 	for i := range items {
