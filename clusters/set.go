@@ -62,9 +62,8 @@ func (s *Set) Apply(loaded *config.Loaded) Changes {
 	defer s.mu.Unlock()
 	var changes Changes
 	differ := s.differing(loaded)
-	wanted := map[string]bool{}
+	s.remove(loaded, &changes)
 	for _, c := range loaded.Config.Clusters {
-		wanted[c.Name] = true
 		t := target{cluster: c, access: loaded.Members[c.Name]}
 		member, exists := s.running[c.Name]
 		if !exists {
@@ -75,23 +74,39 @@ func (s *Set) Apply(loaded *config.Loaded) Changes {
 			changes.Changed = append(changes.Changed, c.Name)
 		}
 	}
-	for name, member := range s.running {
-		if !wanted[name] {
-			changes.Removed = append(changes.Removed, name)
-			changes.Orphaned = append(changes.Orphaned, member.store.Replicas()...)
-			delete(s.running, name)
-			if member.cancel != nil {
-				member.cancel()
-			}
-		}
-	}
 	s.loaded = loaded
 	s.publish()
 	slices.Sort(changes.Added)
-	slices.Sort(changes.Removed)
 	slices.Sort(changes.Changed)
-	changes.Orphaned = sortedKeys(changes.Orphaned)
 	return changes
+}
+
+// remove ends the members that the configuration does not name. They are gone from
+// every view before they, or those that stay, tell of a change: whoever looks then
+// would take one that leaves for one that is there. The caller holds mu.
+func (s *Set) remove(loaded *config.Loaded, changes *Changes) {
+	wanted := map[string]bool{}
+	for _, c := range loaded.Config.Clusters {
+		wanted[c.Name] = true
+	}
+	var ends []context.CancelFunc
+	for name, member := range s.running {
+		if wanted[name] {
+			continue
+		}
+		changes.Removed = append(changes.Removed, name)
+		changes.Orphaned = append(changes.Orphaned, member.store.Replicas()...)
+		delete(s.running, name)
+		if member.cancel != nil {
+			ends = append(ends, member.cancel)
+		}
+	}
+	s.publish()
+	for _, end := range ends {
+		end()
+	}
+	slices.Sort(changes.Removed)
+	changes.Orphaned = sortedKeys(changes.Orphaned)
 }
 
 // differing are the members about which anything is not as it was.

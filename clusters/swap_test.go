@@ -4,9 +4,11 @@
 package clusters
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -223,6 +225,47 @@ func TestMembersComeAndGo(t *testing.T) {
 			t.Errorf("%+v", gone)
 		}
 		w.wantAddresses("shop", "web", both...)
+	})
+}
+
+// What is told of a change while others leave, of those that stay and of those that
+// leave, already finds them gone.
+func TestRemovedMembersAreGoneWhenOthersTell(t *testing.T) {
+	var mu sync.Mutex
+	var set func() []MemberState
+	seen := map[string]int{}
+	prepare := func(o *Options) {
+		o.Changed = func(string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if set == nil {
+				return
+			}
+			for _, m := range set() {
+				seen[m.Name]++
+			}
+		}
+	}
+	running(t, prepare, func(w *world, a *fakeAPI) {
+		b := w.api("uid-b")
+		w.reach("b", b.config(""), "1")
+		w.pass(time.Second)
+		mu.Lock()
+		set = w.set.Members
+		mu.Unlock()
+		c := config.Cluster{}
+		c.SetDefaults()
+		c.Name = "a"
+		w.set.Apply(&config.Loaded{
+			Config:  config.Config{Clusters: []config.Cluster{c}},
+			Members: map[string]config.Access{"a": {REST: a.config(""), Hash: "1", Err: errors.New("half-written")}},
+		})
+		w.pass(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if seen["a"] == 0 || seen["b"] != 0 {
+			t.Errorf("seen were %v, want a alone", seen)
+		}
 	})
 }
 

@@ -126,11 +126,11 @@ func answer(w http.ResponseWriter, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the client may have left
 }
 
-// object is one of ours, whoever it is of.
-func object(name string) metav1.ObjectMeta {
+// object is one of ours, of a cluster.
+func object(name, cluster string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{
 		"app.kubernetes.io/managed-by": "tributary", discoveryv1.LabelServiceName: name,
-		discoveryv1.LabelManagedBy: "tributary.dev", "multicluster.kubernetes.io/source-cluster": "gone",
+		discoveryv1.LabelManagedBy: "tributary.dev", "multicluster.kubernetes.io/source-cluster": cluster,
 	}}
 }
 
@@ -139,7 +139,7 @@ func object(name string) metav1.ObjectMeta {
 func (f *front) orphan(t *testing.T, name string) (writers []string) {
 	t.Helper()
 	f.with(func() { f.writers = nil })
-	f.Create(t, &corev1.Service{ObjectMeta: object(name), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}})
+	f.Create(t, &corev1.Service{ObjectMeta: object(name, "nobody"), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}})
 	until(t, "the orphan "+name+" is collected", func() bool { return !f.stands(name) })
 	f.with(func() { writers = slices.Clone(f.writers) })
 	return writers
@@ -150,12 +150,12 @@ func (f *front) stands(name string) bool {
 	return stands
 }
 
-// left makes a replica with an endpoint of a cluster that is not configured.
-func (f *front) left(t *testing.T, name string) {
+// left makes a replica with an endpoint of a cluster.
+func (f *front) left(t *testing.T, name, cluster string) {
 	t.Helper()
-	f.Create(t, &corev1.Service{ObjectMeta: object(name), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}})
+	f.Create(t, &corev1.Service{ObjectMeta: object(name, cluster), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}})
 	f.Create(t, &discoveryv1.EndpointSlice{
-		ObjectMeta: object(name), AddressType: discoveryv1.AddressTypeIPv4,
+		ObjectMeta: object(name, cluster), AddressType: discoveryv1.AddressTypeIPv4,
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
 		Ports:     []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)}},
 	})
@@ -172,6 +172,38 @@ func inJSON(r *http.Request) *http.Request {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return r
+}
+
+// emptyMember is a member cluster in which there is nothing.
+func emptyMember(t *testing.T) config.Access {
+	lists := map[string]string{
+		"/api/v1/services": "ServiceList", "/api/v1/pods": "PodList", "/api/v1/nodes": "NodeList", "/api/v1/endpoints": "EndpointsList",
+		"/apis/discovery.k8s.io/v1/endpointslices": "EndpointSliceList",
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.Path
+		version, _ := strings.CutPrefix(path[:strings.LastIndexByte(path, '/')], "/apis/")
+		switch kind := lists[path]; {
+		case path == "/version":
+			answer(w, map[string]string{"major": "1", "minor": "33", "gitVersion": "v1.33.0"})
+		case path == "/api/v1/namespaces/kube-system":
+			answer(w, corev1.Namespace{
+				TypeMeta: metav1.TypeMeta{Kind: "Namespace", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "uid"},
+			})
+		case kind == "":
+			http.NotFound(w, r)
+		case r.URL.Query().Get("watch") != "":
+			w.Header().Set("Content-Type", "application/json")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		default:
+			answer(w, map[string]any{
+				"kind": kind, "apiVersion": strings.TrimPrefix(version, "/api/"), "metadata": map[string]string{"resourceVersion": "1"}, "items": []string{},
+			})
+		}
+	}))
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return config.Access{REST: &rest.Config{Host: s.URL}, Hash: s.URL}
 }
 
 // loadedWith is a configuration with an ingress cluster, from more lines of the file.
@@ -201,6 +233,7 @@ func replicating(t *testing.T, loaded *config.Loaded) *replicator {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+		r.metrics.Flush()
 	})
 	return r
 }

@@ -15,10 +15,9 @@ func (r *replicator) memberChanged(string) {
 	if !r.begun.Load() {
 		return // they are only being made
 	}
-	members := r.set.Members()
 	turned, seen := map[string]bool{}, map[string]bool{}
 	r.mu.Lock()
-	for _, m := range members {
+	for _, m := range r.set.Members() { // with the lock: see forgetMembers
 		if m.Stale != r.stale[m.Name] {
 			r.stale[m.Name] = m.Stale
 			turned[m.Name] = true
@@ -37,6 +36,18 @@ func (r *replicator) memberChanged(string) {
 		to.Seen(name)
 	}
 	r.lookOnceSettled(to)
+}
+
+// forgetMembers forgets whom the set has removed, so that a member that comes back is
+// announced again. Nobody who looks at the set from now on sees them, and nobody who
+// saw them before still has to note it.
+func (r *replicator) forgetMembers(removed []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range removed {
+		delete(r.synced, name)
+		delete(r.stale, name)
+	}
 }
 
 // lookOnceSettled makes every replica be looked at once although members are missing,

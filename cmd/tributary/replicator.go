@@ -129,6 +129,7 @@ func (r *replicator) running() *config.Loaded {
 // applyMembers makes the set equal to the configuration. The caller holds applying.
 func (r *replicator) applyMembers() {
 	changes := r.set.Apply(r.running())
+	r.forgetMembers(changes.Removed)
 	for _, name := range changes.Removed {
 		r.metrics.RemoveCluster(name)
 		r.logger.Info("member removed from the configuration", "cluster", name)
@@ -216,8 +217,6 @@ func (r *replicator) adopt(loaded *config.Loaded, refused error) {
 	for name := range r.joined {
 		if !present[name] {
 			delete(r.joined, name)
-			delete(r.synced, name)
-			delete(r.stale, name)
 			delete(r.identities, name)
 		}
 	}

@@ -36,8 +36,8 @@ func TestConfigurationEditedWhileTheIngressClusterIsOpened(t *testing.T) {
 			if c.moved {
 				used = latter
 			}
-			former.left(t, "left")
-			latter.left(t, "left")
+			former.left(t, "left", "gone")
+			latter.left(t, "left", "gone")
 
 			r := replicating(t, loadedWith(t, former.access("good"), noMembers))
 			<-asked
@@ -114,7 +114,7 @@ func (f *front) servedBy(t *testing.T, r *replicator, token, trouble string) {
 // Settings that are edited while another side is being proven count for it, too.
 func TestSettingsEditedWhileTheIngressClusterIsReachedAnew(t *testing.T) {
 	f := newFront(t)
-	f.left(t, "left")
+	f.left(t, "left", "gone")
 	r := replicating(t, loadedWith(t, f.access("first"), noMembers))
 	until(t, "it watches", func() bool { return f.open("first") == kinds })
 	f.with(func() { f.unlisting = "second" })
@@ -124,6 +124,6 @@ func TestSettingsEditedWhileTheIngressClusterIsReachedAnew(t *testing.T) {
 	until(t, "what is left of nobody goes", func() bool { return !f.stands("left") })
 	f.with(func() { f.unlisting = "" })
 	until(t, "the former connection ends", func() bool { return f.open("first") == 0 })
-	f.left(t, "again")
+	f.left(t, "again", "gone")
 	until(t, "what is left of nobody goes", func() bool { return !f.stands("again") })
 }
