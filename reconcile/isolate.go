@@ -4,6 +4,8 @@
 package reconcile
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -148,6 +150,22 @@ func (p *pass) giveUp(receipts []receipt) {
 			return
 		}
 	}
+}
+
+// undecided puts back what a pass left aside and then failed for another reason: it
+// has not shown that any of that is taken by now. The plan says so again.
+func (r *Reconciler) undecided(ctx context.Context, p *pass, err error) {
+	if err == nil || errors.Is(err, errWaiting) || refused(err) {
+		return
+	}
+	aside := slices.DeleteFunc(slices.Clone(p.former), func(f plan.Refusal) bool { return slices.ContainsFunc(p.known, f.Is) })
+	if len(aside) == 0 {
+		return
+	}
+	p.known = append(p.known, aside...)
+	held := p.held
+	r.think(ctx, p.item.Lane, func() { r.decide(p, r.opts.Source.Peek) })
+	p.held = held
 }
 
 // nothingTaken reports that a write was refused, and none was taken.

@@ -100,6 +100,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Ti
 	p.rec.Attempt = item.Attempt
 	p.known, p.former = r.refusals.known(item.Key, item.Lane == lanes.Removal, hasNews(item.Causes), taken)
 	result, err := r.attempt(ctx, p)
+	r.undecided(ctx, p, err)
 	now := time.Now()
 	r.refusals.settle(item.Key, p.known, p.met, now)
 	p.rec.End(now, result, cmp.Or(err, p.obstacle(result)))

@@ -67,8 +67,9 @@ func (r *refusals) known(key syncer.Key, urgent, news bool, now time.Time) (know
 	return slices.Clone(one.known), one.known
 }
 
-// settle notes what had to be left out of a replica in the pass that ends now.
-// fresh is true when a refusal was met in it.
+// settle notes what has to be left out of a replica after the pass that ends now.
+// fresh is true when a refusal was met in it. A pass that was to try everything and
+// could not passes on what it knew: the trial is due still.
 func (r *refusals) settle(key syncer.Key, left []plan.Refusal, fresh bool, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

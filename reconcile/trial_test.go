@@ -1,0 +1,78 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/reconcile/lanes"
+)
+
+// A look at everything that fails for another reason has not shown that anything is
+// taken by now: nothing is forgotten, and nothing told to be over.
+func TestTrialThatFailsOtherwiseForgetsNothing(t *testing.T) {
+	for name, fault := range map[string]apitest.Fault{
+		"the server fails":      {Status: http.StatusInternalServerError},
+		"the connection is cut": {Cut: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGround(t, "a")
+			g.options.RefusalPause = time.Minute
+			g.server.Refuse(refuseLabel)
+			g.start()
+			svc := service(web, 1, 8080)
+			svc.Labels = map[string]string{"odd": "x"}
+			g.set("a", svc, pod(web, "10.0.0.1", true))
+			g.settle()
+			g.wantRefusal(1, time.Minute)
+
+			g.refusalDue()
+			var failed atomic.Int32
+			g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+				if r.UserAgent != product || r.Verb != "update" {
+					return nil
+				}
+				failed.Add(1)
+				return &fault
+			})
+			g.rec.Dirty(web, lanes.Addition, liveCause("a", web))
+			g.wait("it was tried again and again", func() bool { return failed.Load() >= 6 })
+			g.wantRefusal(1, time.Minute)
+			g.server.Intercept(nil)
+			g.settle()
+			g.wantRefusal(1, 2*time.Minute) // refused once more
+
+			g.refusalDue()
+			g.server.Refuse(nil)
+			g.rec.Dirty(web, lanes.Addition, liveCause("a", web))
+			g.settle()
+			g.wantRefusal(0, 0)
+		})
+	}
+}
+
+// refusalDue lets the next look at the replica leave aside what was refused of it.
+func (g *ground) refusalDue() {
+	g.rec.refusals.mu.Lock()
+	defer g.rec.refusals.mu.Unlock()
+	g.rec.refusals.of[web].next = time.Now()
+}
+
+// wantRefusal compares what is remembered and told of the replica.
+func (g *ground) wantRefusal(known int, pause time.Duration) {
+	g.t.Helper()
+	g.rec.refusals.mu.Lock()
+	defer g.rec.refusals.mu.Unlock()
+	got := refusal{}
+	if one := g.rec.refusals.of[web]; one != nil {
+		got = *one
+	}
+	if told := len(g.seen.trouble(web).Conflicts); len(got.known) != known || got.pause != pause || told != known {
+		g.t.Errorf("known %v, pause %s, %d told; want %d and %s", got.known, got.pause, told, known, pause)
+	}
+}
