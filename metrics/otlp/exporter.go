@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// batch is how many changes are sent at a time: some 600 spans, well below
-	// the 4 MiB that a gRPC server takes by default even when all are large.
-	batch = 100
+	// batch is how many changes are sent at a time: some 300 spans, below the 4 MiB
+	// that a gRPC server takes by default even when all are as large as they can be.
+	batch = 50
 	// settle is how long records gather before they are sent, and how long a
 	// change waits for its echo: longer than our own watch ever needs.
 	settle = time.Second

@@ -114,7 +114,7 @@ func TestHostileTextDoesNotStopTheRest(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			c := collector(t)
 			environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.url, "OTEL_EXPORTER_OTLP_PROTOCOL": protocol})
-			ring := metrics.NewRing(0, 1<<30)
+			ring := metrics.NewRing(0, 1<<40)
 			for range batch - 1 {
 				rec := hostile(time.Now())
 				ring.Add(&rec)
@@ -122,7 +122,12 @@ func TestHostileTextDoesNotStopTheRest(t *testing.T) {
 			rec := removal(time.Now())
 			ring.Add(&rec)
 			var log journal
-			running(t, ring, &log)()
+			end := running(t, ring, &log)
+			select {
+			case <-c.got:
+			case <-time.After(30 * time.Second):
+			}
+			end()
 			roots := 0
 			for _, s := range c.spans() {
 				if len(s.GetParentSpanId()) == 0 {

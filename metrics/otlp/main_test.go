@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -94,7 +95,8 @@ func creation(start time.Time) metrics.Record {
 // hostile is a change whose text a cluster chose with care.
 func hostile(start time.Time) metrics.Record {
 	long := strings.Repeat("\xff\u202e", 1<<19)
-	rec := metrics.Begin(long, long, "removal", []metrics.Cause{{Cluster: long, Kind: long, Event: long, Name: long, UID: long, Arrival: start}}, 0, start)
+	cause := metrics.Cause{Cluster: long, Kind: "Pod", Event: "modified", Namespace: long, Name: long, UID: long, ResourceVersion: long, Arrival: start}
+	rec := metrics.Begin(long, long, "removal", slices.Repeat([]metrics.Cause{cause}, 32), 0, start)
 	for i := range 5000 {
 		rec.Removed = append(rec.Removed, fmt.Sprintf("10.0.%d.%d:80", i/250, i%250))
 	}

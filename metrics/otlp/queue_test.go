@@ -230,14 +230,14 @@ func TestTheRestIsSentAtTheEnd(t *testing.T) {
 			}
 			return nil
 		})
-		add(ring, 250)
+		add(ring, 2*batch+batch/2)
 		time.Sleep(3 * time.Second) // the first batch is on its way since two
 		s.set(nil)
 		add(ring, 1)
 		begin := time.Now()
 		end()
-		if requests, taken := s.state(); taken != 251 || len(requests) != 4 {
-			t.Errorf("%d changes came in %d requests; want 251 in 4", taken, len(requests))
+		if requests, taken := s.state(); taken != 2*batch+batch/2+1 || len(requests) != 4 {
+			t.Errorf("%d changes came in %d requests; want %d in 4", taken, len(requests), 2*batch+batch/2+1)
 		}
 		if took := time.Since(begin); took > time.Second {
 			t.Errorf("ending took %v; want the rest of the request", took)
