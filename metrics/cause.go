@@ -61,3 +61,20 @@ func (c Cause) String() string {
 	}
 	return b.String()
 }
+
+// MarshalText renders the cause for a text log, with what it takes to find it again:
+// "Pod shop/web-1 modified (terminating), cluster idc-a, ip 10.2.3.4, uid 0f2…,
+// resourceVersion 77".
+func (c Cause) MarshalText() ([]byte, error) { return c.appendText(nil), nil }
+
+func (c *Cause) appendText(b []byte) []byte {
+	b = append(b, c.String()...)
+	for _, part := range [...]struct{ name, value string }{
+		{"cluster", c.Cluster}, {"ip", c.IP}, {"uid", c.UID}, {"resourceVersion", c.ResourceVersion}, {"kept", c.Kept},
+	} {
+		if part.value != "" {
+			b = append(append(append(append(b, ", "...), part.name...), ' '), part.value...)
+		}
+	}
+	return b
+}

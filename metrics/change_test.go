@@ -179,6 +179,22 @@ func TestLogLines(t *testing.T) {
 	golden(t, "testdata/log.txt", out.Bytes())
 }
 
+// TestTextLogNamesItsCauses: whoever reads it finds the very event in the member.
+func TestTextLogNamesItsCauses(t *testing.T) {
+	var out bytes.Buffer
+	full := burst()
+	full.Causes[1].Kept = "mass_not_ready"
+	full.Log(context.Background(), slog.New(slog.NewTextHandler(&out, nil)))
+	for _, want := range []string{
+		` cause="Pod shop/web-1 modified (ready), cluster idc-a, ip 10.2.3.4, uid uid-web-1, resourceVersion 77" `,
+		` causes="Service shop/web relist, cluster idc-b; Pod shop/web-2 deleted (gone), cluster idc-a, ip 10.2.3.5, uid uid-web-2, resourceVersion 77, kept mass_not_ready" `,
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no%sin\n%s", want, out.String())
+		}
+	}
+}
+
 // TestLogLineIsTheRecord: a JSON log line holds every field of the record,
 // spelt alike.
 func TestLogLineIsTheRecord(t *testing.T) {

@@ -5,6 +5,7 @@ package metrics
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"time"
 )
@@ -39,7 +40,7 @@ func (r *Record) attrs() []slog.Attr {
 	}
 	attrs = append(attrs, slog.Any("cause", r.Cause))
 	if len(r.Causes) > 0 {
-		attrs = append(attrs, slog.Any("causes", r.Causes))
+		attrs = append(attrs, slog.Any("causes", causeList(r.Causes)))
 	}
 	if r.CausesDropped > 0 {
 		attrs = append(attrs, slog.Int("causes_dropped", r.CausesDropped))
@@ -55,6 +56,24 @@ func (r *Record) attrs() []slog.Attr {
 	}
 	return append(attrs, slog.String("result", string(r.Result)), slog.String("error", r.Error))
 }
+
+// causeList renders causes as one text in a text log, and as a list in JSON.
+type causeList []Cause
+
+// MarshalText implements encoding.TextMarshaler.
+func (l causeList) MarshalText() ([]byte, error) {
+	var b []byte
+	for i := range l {
+		if i > 0 {
+			b = append(b, "; "...)
+		}
+		b = l[i].appendText(b)
+	}
+	return b, nil
+}
+
+// MarshalJSON implements json.Marshaler.
+func (l causeList) MarshalJSON() ([]byte, error) { return json.Marshal([]Cause(l)) }
 
 // list keeps an empty list from being written as null.
 func list(key string, values []string) slog.Attr {
