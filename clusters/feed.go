@@ -120,6 +120,7 @@ func (f *feed) keep(replicas []syncer.Key, cause metrics.Cause) {
 		dirty[i] = store.Dirty{Replica: replica, Effect: syncer.Addition}
 	}
 	f.m.opts.Sink.Dirty(f.m.name, dirty, cause, !cause.Live)
+	f.m.native.lookAt(replicas)
 }
 
 // missing describes an object that a list lacks and that is kept.

@@ -25,6 +25,7 @@ func (h podsHandler) Replaced(items []store.Versioned[syncer.Pod], r listwatch.R
 		h.keep(h.m.store.ReplicasOf(p.Key), cause)
 	}
 	h.m.protect.listed(kindPods, r)
+	h.m.native.lookAtAll()
 	h.fill(fillPods, r.Finished)
 }
 
@@ -94,6 +95,7 @@ func (h servicesHandler) Replaced(items []store.Versioned[syncer.Service], r lis
 	}
 	h.servicesChanged()
 	h.m.protect.listed(kindServices, r)
+	h.m.native.lookAtAll()
 	h.fill(fillServices, r.Finished)
 }
 

@@ -134,6 +134,13 @@ func (h *health) remark(resource, text string) {
 	}
 }
 
+// unremark drops a remark about what is not asked for any more.
+func (h *health) unremark(resource string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.remarks, resource)
+}
+
 // remarked returns the remarks, sorted.
 func (h *health) remarked() []string {
 	h.mu.Lock()

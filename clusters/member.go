@@ -56,6 +56,7 @@ func newMember(t target, opts *Options) *Member {
 		m.identity.uid = opts.Pinned(m.name)
 	}
 	m.health = newHealth(m.log, func() {
+		m.native.judge()
 		if opts.Changed != nil {
 			opts.Changed(m.name)
 		}
@@ -101,7 +102,7 @@ func (m *Member) Run(ctx context.Context) {
 	m.mu.Unlock()
 	var running sync.WaitGroup
 	running.Go(func() { ls.run(ctx) })
-	m.native.exchange(first)
+	m.native.exchange(first, false)
 	running.Go(func() { m.native.run(ctx) })
 	m.attend(ctx)
 	running.Wait()
@@ -217,8 +218,9 @@ func (m *Member) relink(ctx context.Context, wait time.Duration) <-chan time.Tim
 	m.mu.Lock()
 	m.link = l
 	m.mu.Unlock()
-	m.loops.exchange(l, l.scope != old.scope || m.identity.known() == "" && l.conn.Host() != old.conn.Host())
-	m.native.exchange(l)
+	afresh := l.scope != old.scope || m.identity.known() == "" && l.conn.Host() != old.conn.Host()
+	m.loops.exchange(l, afresh)
+	m.native.exchange(l, afresh)
 	old.release()
 	m.log.Info("cluster is reached anew", "server", l.conn.Host(), "version", l.serverVersion().Git)
 	return nil
@@ -230,6 +232,12 @@ func (m *Member) Relist() {
 	ls := m.loops
 	m.mu.Unlock()
 	if ls != nil {
-		ls.each(looper.Relist)
+		m.each(looper.Relist)
 	}
+}
+
+// each calls what every loop of a member has that was reached once.
+func (m *Member) each(call func(looper)) {
+	m.loops.each(call)
+	m.native.each(call)
 }

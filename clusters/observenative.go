@@ -15,7 +15,6 @@ import (
 
 	"tributary.dev/tributary/clusters/listwatch"
 	"tributary.dev/tributary/clusters/native"
-	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -35,9 +34,19 @@ type nativeObserver struct {
 	loop    *listwatch.Loop[theirs] // nil while off
 	tracker *native.Tracker         // nil while off
 	// dirty are the Services whose computed endpoints may differ from what the
-	// tracker was told, with the arrival of the oldest event that touched each.
-	dirty map[store.Dirty]time.Time
+	// tracker was told, with the arrival of the oldest event that touched each; zero
+	// where none did and it is only looked again.
+	dirty map[syncer.Key]time.Time
+	// aside are Services that are not compared for now: what there is of them is not
+	// what the member shows.
+	aside map[syncer.Key]bool
+	// live is true while the member is followed, following while its Endpoints are.
+	// Nothing is said about its controllers unless both are: sees.
+	live, following, sees bool
 }
+
+// observeNativeRemark is under what the remarks about the observation stand.
+const observeNativeRemark = "observeNative"
 
 // theirs is one Endpoints object of the member, as far as it is compared.
 type theirs struct {
@@ -57,13 +66,26 @@ func (n *nativeObserver) configure(on bool) {
 	signal(n.changed)
 }
 
-// exchange goes over to another link.
-func (n *nativeObserver) exchange(l *link) {
+// exchange goes over to another link. afresh is as for loops.exchange.
+func (n *nativeObserver) exchange(l *link, afresh bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.link = l
+	if n.loop == nil {
+		return
+	}
+	n.loop.SetSource(l.source(resourceEndpoints))
+	if afresh {
+		n.loop.Rewind()
+	}
+}
+
+// each calls what every loop has, while there is one.
+func (n *nativeObserver) each(call func(looper)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if n.loop != nil {
-		n.loop.SetSource(l.source(resourceEndpoints))
+		call(n.loop)
 	}
 }
 
@@ -95,16 +117,7 @@ func (n *nativeObserver) run(ctx context.Context) {
 func (n *nativeObserver) observe(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	n.mu.Lock()
-	n.tracker, n.dirty = native.NewTracker(), map[store.Dirty]time.Time{}
-	n.loop = listwatch.New(listwatch.Config[theirs]{
-		Kind: resourceEndpoints.Resource, Convert: n.convert, Key: func(t *theirs) syncer.Key { return t.key },
-		Handler: nativeHandler{n}, MaxObjects: n.m.protect.maxObjects, Observer: n.m.feed, Logger: n.m.log,
-	}, n.link.source(resourceEndpoints))
-	loop := n.loop
-	n.mu.Unlock()
-	n.touchAll(time.Now())
-
+	loop := n.begin()
 	var running sync.WaitGroup
 	running.Go(func() { loop.Run(ctx) })
 	running.Go(func() { n.compute(ctx) })
@@ -120,12 +133,62 @@ func (n *nativeObserver) observe(ctx context.Context) {
 	}
 	cancel()
 	running.Wait()
+	n.end()
+}
+
+func (n *nativeObserver) begin() *listwatch.Loop[theirs] {
 	n.mu.Lock()
-	n.loop, n.tracker, n.dirty = nil, nil, nil
+	n.tracker, n.dirty, n.aside = native.NewTracker(), map[syncer.Key]time.Time{}, map[syncer.Key]bool{}
+	n.loop = listwatch.New(listwatch.Config[theirs]{
+		Kind: resourceEndpoints.Resource, Convert: n.convert, Key: func(t *theirs) syncer.Key { return t.key },
+		Handler: nativeHandler{n}, MaxObjects: n.m.protect.maxObjects, Observer: n.m.feed, Logger: n.m.log,
+	}, n.link.source(resourceEndpoints))
+	loop := n.loop
+	n.mu.Unlock()
+	n.judge()
+	n.lookAtAll()
+	return loop
+}
+
+// end leaves nothing of an observation behind.
+func (n *nativeObserver) end() {
+	n.mu.Lock()
+	n.loop, n.tracker, n.dirty, n.aside = nil, nil, nil, nil
+	n.following, n.sees = false, false
 	on := n.on
 	n.mu.Unlock()
+	n.m.health.unremark(observeNativeRemark)
+	if n.m.opts.NativeEnd != nil {
+		n.m.opts.NativeEnd(n.m.name)
+	}
 	if on {
 		signal(n.changed) // turned on again meanwhile
+	}
+}
+
+// judge takes in how the member stands. It may be called concurrently; who wrote
+// last has looked again since.
+func (n *nativeObserver) judge() {
+	for live, known := false, false; !known; known = live == (n.m.health.state() == Live) {
+		live = n.m.health.state() == Live
+		n.sight(func() { n.live = live })
+	}
+}
+
+// sight changes what can be seen. Once both sides can be seen again, what the one
+// did while the other was out of sight is computed anew.
+func (n *nativeObserver) sight(change func()) {
+	n.mu.Lock()
+	change()
+	saw := n.sees
+	n.sees = n.live && n.following
+	again := n.tracker != nil && n.sees && !saw
+	if again {
+		n.tracker.See(time.Now())
+	}
+	n.mu.Unlock()
+	if again {
+		n.lookAtAll()
 	}
 }
 
@@ -138,131 +201,13 @@ func (n *nativeObserver) convert(obj runtime.Object) (theirs, bool) {
 	return theirs{key: v.Object.Key, addresses: native.Of(v.Object.Subsets)}, true
 }
 
-// touch notes Services whose computed endpoints may have changed.
-func (n *nativeObserver) touch(dirty []store.Dirty, at time.Time) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.tracker == nil {
-		return
-	}
-	for _, d := range dirty {
-		d.Effect = syncer.None // one entry a Service
-		if _, known := n.dirty[d]; !known {
-			n.dirty[d] = at
-		}
-	}
-	signal(n.touched)
-}
-
-func (n *nativeObserver) touchAll(at time.Time) {
-	var all []store.Dirty
-	for _, replica := range n.m.store.Replicas() {
-		for _, source := range n.m.store.Sources(replica) {
-			all = append(all, store.Dirty{Replica: replica, Source: source})
-		}
-	}
-	n.touch(all, at)
-}
-
-// compute tells the tracker what the store makes of touched Services.
-func (n *nativeObserver) compute(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-n.touched:
-		}
-		n.mu.Lock()
-		batch := n.dirty
-		n.dirty = map[store.Dirty]time.Time{}
-		n.mu.Unlock()
-		for d, at := range batch {
-			addresses, present := n.ours(d)
-			n.mu.Lock()
-			late, measured := n.tracker.Ours(d.Source, addresses, present, at)
-			n.mu.Unlock()
-			n.report(late, measured)
-		}
-	}
-}
-
-// ours is what the store computes for a Service. Hand-written endpoints are
-// nobody's computation and are left out.
-func (n *nativeObserver) ours(d store.Dirty) (addresses native.Addresses, present bool) {
-	for _, c := range n.m.store.Peek(d.Replica) {
-		if c.Source == d.Source && !c.Pending && c.Service != nil && c.Service.Selector != nil {
-			subsets, _ := syncer.Truncate(syncer.Subsets(c.Endpoints, c.EndpointsFamily), syncer.EndpointsCapacity)
-			return native.Of(subsets), true
-		}
-	}
-	return nil, false
-}
-
-func (n *nativeObserver) report(late time.Duration, measured bool) {
-	if measured && n.m.opts.NativeLag != nil {
-		n.m.opts.NativeLag(n.m.name, late)
-	}
-}
-
-// status lists the Services about which both sides have differed for longer than
-// tolerance.
+// status lists the Services about which both sides have been seen to differ for
+// longer than tolerance.
 func (n *nativeObserver) status(now time.Time, tolerance time.Duration) Native {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.tracker == nil {
+	if n.tracker == nil || !n.sees {
 		return Native{}
 	}
 	return Native{Observed: true, Behind: n.tracker.Behind(now), Differing: n.tracker.Disagreements(now.Add(-tolerance))}
-}
-
-// nativeHandler takes in the member's own Endpoints.
-type nativeHandler struct{ n *nativeObserver }
-
-// Replaced implements listwatch.Handler. What a list shows has no time of its
-// own, so nothing is measured by it.
-func (h nativeHandler) Replaced(items []theirs, r listwatch.Replacement) {
-	present := make(map[syncer.Key]bool, len(items))
-	h.n.mu.Lock()
-	defer h.n.mu.Unlock()
-	for _, item := range items {
-		present[item.key] = true
-		h.n.tracker.Theirs(item.key, item.addresses, true, r.Finished)
-	}
-	for _, key := range h.n.tracker.TheirKeys() {
-		if !present[key] {
-			h.n.tracker.Theirs(key, nil, false, r.Finished)
-		}
-	}
-}
-
-// Upserted implements listwatch.Handler.
-func (h nativeHandler) Upserted(item theirs, e listwatch.EventMeta) {
-	h.tell(item.key, item.addresses, true, e)
-}
-
-// Deleted implements listwatch.Handler.
-func (h nativeHandler) Deleted(item theirs, e listwatch.EventMeta) { h.tell(item.key, nil, false, e) }
-
-func (h nativeHandler) tell(key syncer.Key, addresses native.Addresses, present bool, e listwatch.EventMeta) {
-	h.n.m.feed.event(resourceEndpoints.Resource, e)
-	h.n.mu.Lock()
-	late, measured := h.n.tracker.Theirs(key, addresses, present, e.Arrival)
-	h.n.mu.Unlock()
-	h.n.report(late, measured)
-}
-
-// Contact implements listwatch.Handler.
-func (h nativeHandler) Contact(at time.Time, bookmark bool) {
-	h.n.m.feed.contact(resourceEndpoints.Resource, at, bookmark)
-}
-
-// Changed implements listwatch.Handler.
-func (h nativeHandler) Changed(s listwatch.State) {
-	switch s.Phase {
-	case listwatch.Forbidden:
-		h.n.m.health.remark("observeNative", "may not list Endpoints: the member's own controllers are not observed")
-	case listwatch.Following:
-		h.n.m.health.remark("observeNative", "")
-	case listwatch.Listing, listwatch.Waiting:
-	}
 }

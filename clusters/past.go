@@ -72,7 +72,7 @@ func (p *past) look(ctx context.Context, l *link) {
 	clear(p.read)
 	clear(p.missing)
 	p.m.health.note(func(f *facts) { f.wentBack(err) })
-	p.m.loops.each(looper.WentBack)
+	p.m.each(looper.WentBack)
 }
 
 // regressed returns ErrWentBack on one of the three signs.

@@ -154,6 +154,15 @@ func (r *Readiness) Keeps(pod syncer.Key) (panic, silentNode bool) {
 	return d != nil && d.panic, d != nil && !d.panic && d.kept()
 }
 
+// Truth returns a pod that is kept ready as the member shows it; kept is false for
+// any other.
+func (r *Readiness) Truth(pod syncer.Key) (truth syncer.Pod, kept bool) {
+	if d := r.down[pod]; d != nil && d.kept() {
+		return d.truth.Object, true
+	}
+	return syncer.Pod{}, false
+}
+
 // view is a pod as it is to be taken.
 func (r *Readiness) view(v PodVersion) PodVersion {
 	if d := r.down[v.Object.Key]; d != nil {

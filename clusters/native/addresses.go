@@ -17,6 +17,9 @@ import (
 // into subsets does not matter to anyone who sends traffic.
 type Addresses []string
 
+// notReady ends the entries of addresses that are not ready.
+const notReady = " not ready"
+
 // Of renders subsets. Entries that stand in several subsets count once, and an
 // entry that is ready in one of them is ready.
 func Of(subsets []syncer.Subset) Addresses {
@@ -29,7 +32,7 @@ func Of(subsets []syncer.Subset) Addresses {
 	out := make(Addresses, 0, len(ready))
 	for entry, isReady := range ready {
 		if !isReady {
-			entry += " not ready"
+			entry += notReady
 		}
 		out = append(out, entry)
 	}

@@ -15,12 +15,18 @@ import (
 // Services that either side knows.
 type Tracker struct {
 	services map[syncer.Key]*pair
+	// listed is true once all of theirs was told: before that, what is not known of
+	// theirs says nothing.
+	listed bool
+	// seen is since when both sides have been followed without a gap.
+	seen time.Time
 }
 
-// pair is one Service as both sides see it. differ is since when ours is not
-// theirs; zero while they agree, or while theirs was never seen.
+// pair is one Service as both sides see it. differ is since when theirs is not
+// what ours leads to; zero while it is.
 type pair struct {
-	ours, theirs       Addresses
+	ours               Expected
+	theirs             Addresses
 	hasOurs, hasTheirs bool
 	differ             time.Time
 	oursFirst          bool
@@ -29,18 +35,24 @@ type pair struct {
 // NewTracker returns a Tracker that knows nothing.
 func NewTracker() *Tracker { return &Tracker{services: map[syncer.Key]*pair{}} }
 
+// See says that both sides are followed again, without a gap from the given time
+// on. How long one had waited for the other before that is not known.
+func (t *Tracker) See(at time.Time) { t.seen = at }
+
 // Ours takes what Tributary computed, from an event that arrived at the given
-// time; present is false when the Service is gone. late is as for Theirs: what
-// we computed from an event may be told here after their answer to it was.
-func (t *Tracker) Ours(key syncer.Key, addresses Addresses, present bool, at time.Time) (late time.Duration, measured bool) {
+// time; present is false when the Service is gone or not to be compared. late is as
+// for Theirs: what we computed from an event may be told here after their answer
+// to it was.
+func (t *Tracker) Ours(key syncer.Key, expected Expected, present bool, at time.Time) (late time.Duration, measured bool) {
 	p := t.of(key)
-	if p.hasOurs == present && p.ours.Equal(addresses) {
+	if p.hasOurs == present && p.ours.equal(expected) {
+		t.forget(key, p)
 		return 0, false
 	}
 	since, theirs := p.differ, !p.oursFirst
-	p.ours, p.hasOurs = addresses, present
+	p.ours, p.hasOurs = expected, present
 	t.settle(key, p, at, true)
-	if since.IsZero() || !p.differ.IsZero() || !theirs || !present || at.After(since) {
+	if since.IsZero() || !p.differ.IsZero() || !theirs || !present || at.After(since) || at.Before(t.seen) {
 		return 0, false
 	}
 	return since.Sub(at), true
@@ -49,19 +61,39 @@ func (t *Tracker) Ours(key syncer.Key, addresses Addresses, present bool, at tim
 // Theirs takes what the member's own controller wrote, as its watch showed it
 // at the given time. late is how long ours had been computed before theirs said
 // the same; measured is false when there is nothing to compare: the two already
-// agreed, or theirs was the first to change.
+// agreed, theirs was the first to change, or it may have followed unseen.
 func (t *Tracker) Theirs(key syncer.Key, addresses Addresses, present bool, at time.Time) (late time.Duration, measured bool) {
 	p := t.of(key)
 	if p.hasTheirs == present && p.theirs.Equal(addresses) {
+		t.forget(key, p)
 		return 0, false
 	}
 	since, ours := p.differ, p.oursFirst
 	p.theirs, p.hasTheirs = addresses, present
 	t.settle(key, p, at, false)
-	if since.IsZero() || !p.differ.IsZero() || !ours {
+	if since.IsZero() || !p.differ.IsZero() || !ours || since.Before(t.seen) {
 		return 0, false
 	}
 	return max(0, at.Sub(since)), true
+}
+
+// Replace takes a complete list of theirs, read at the given time. What a list
+// shows has no time of its own, so nothing is measured by it. With the first one
+// the comparison begins: what differs then waits for theirs.
+func (t *Tracker) Replace(list map[syncer.Key]Addresses, at time.Time) {
+	for key, addresses := range list {
+		t.Theirs(key, addresses, true, at)
+	}
+	first := !t.listed
+	t.listed = true
+	for key, p := range t.services {
+		if _, present := list[key]; !present {
+			t.Theirs(key, nil, false, at)
+		}
+		if first {
+			t.settle(key, p, at, true)
+		}
+	}
 }
 
 func (t *Tracker) of(key syncer.Key) *pair {
@@ -73,13 +105,19 @@ func (t *Tracker) of(key syncer.Key) *pair {
 	return p
 }
 
+// forget drops a Service that neither side knows.
+func (t *Tracker) forget(key syncer.Key, p *pair) {
+	if !p.hasOurs && !p.hasTheirs {
+		delete(t.services, key)
+	}
+}
+
 // settle notes whether both sides agree now. byUs says whose change this was:
 // only a difference that we began is a lag of theirs.
 func (t *Tracker) settle(key syncer.Key, p *pair, at time.Time, byUs bool) {
+	t.forget(key, p)
 	switch {
-	case !p.hasOurs && !p.hasTheirs:
-		delete(t.services, key)
-	case p.agree():
+	case !t.listed || p.agree():
 		p.differ, p.oursFirst = time.Time{}, false
 	case p.differ.IsZero():
 		p.differ, p.oursFirst = at, byUs
@@ -92,7 +130,15 @@ func (p *pair) agree() bool {
 	if !p.hasOurs {
 		return true
 	}
-	return p.ours.Equal(p.theirs) && (p.hasTheirs || len(p.ours) == 0)
+	return p.ours.metBy(p.theirs) && (p.hasTheirs || len(p.ours.Addresses) == 0)
+}
+
+// since is from when on the two sides have been seen to differ.
+func (t *Tracker) since(p *pair) time.Time {
+	if p.differ.Before(t.seen) {
+		return t.seen
+	}
+	return p.differ
 }
 
 // Disagreement is a Service about which the two sides differ.
@@ -107,8 +153,8 @@ type Disagreement struct {
 func (t *Tracker) Disagreements(before time.Time) []Disagreement {
 	var out []Disagreement
 	for key, p := range t.services {
-		if !p.differ.IsZero() && p.differ.Before(before) {
-			out = append(out, Disagreement{Service: key, Since: p.differ, Ours: p.ours, Theirs: p.theirs})
+		if !p.differ.IsZero() && t.since(p).Before(before) {
+			out = append(out, Disagreement{Service: key, Since: t.since(p), Ours: p.ours.Addresses, Theirs: p.theirs})
 		}
 	}
 	slices.SortFunc(out, func(a, b Disagreement) int {
@@ -120,11 +166,18 @@ func (t *Tracker) Disagreements(before time.Time) []Disagreement {
 	return out
 }
 
-// TheirKeys lists the Services of which their view is known, in no order.
-func (t *Tracker) TheirKeys() []syncer.Key {
+// Differs reports whether the two sides differ about a Service.
+func (t *Tracker) Differs(key syncer.Key) bool {
+	p := t.services[key]
+	return p != nil && !p.differ.IsZero()
+}
+
+// Ahead lists the Services about which both differ because theirs changed, in no
+// order.
+func (t *Tracker) Ahead() []syncer.Key {
 	var keys []syncer.Key
 	for key, p := range t.services {
-		if p.hasTheirs {
+		if !p.differ.IsZero() && !p.oursFirst {
 			keys = append(keys, key)
 		}
 	}
@@ -137,7 +190,7 @@ func (t *Tracker) Behind(now time.Time) time.Duration {
 	var most time.Duration
 	for _, p := range t.services {
 		if !p.differ.IsZero() && p.oursFirst {
-			most = max(most, now.Sub(p.differ))
+			most = max(most, now.Sub(t.since(p)))
 		}
 	}
 	return most

@@ -1,0 +1,66 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"time"
+
+	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/native"
+	"tributary.dev/tributary/syncer"
+)
+
+// nativeHandler takes in the member's own Endpoints.
+type nativeHandler struct{ n *nativeObserver }
+
+// Replaced implements listwatch.Handler.
+func (h nativeHandler) Replaced(items []theirs, r listwatch.Replacement) {
+	list := make(map[syncer.Key]native.Addresses, len(items))
+	for _, item := range items {
+		list[item.key] = item.addresses
+	}
+	h.n.mu.Lock()
+	defer h.n.mu.Unlock()
+	h.n.tracker.Replace(list, r.Finished)
+	h.n.again(h.n.tracker.Ahead()...)
+}
+
+// Upserted implements listwatch.Handler.
+func (h nativeHandler) Upserted(item theirs, e listwatch.EventMeta) {
+	h.tell(item.key, item.addresses, true, e)
+}
+
+// Deleted implements listwatch.Handler.
+func (h nativeHandler) Deleted(item theirs, e listwatch.EventMeta) { h.tell(item.key, nil, false, e) }
+
+// tell passes an event on. Before theirs is said to differ by it, ours is computed
+// anew: what a guard keeps changes without touching a Service.
+func (h nativeHandler) tell(key syncer.Key, addresses native.Addresses, present bool, e listwatch.EventMeta) {
+	h.n.m.feed.event(resourceEndpoints.Resource, e)
+	h.n.mu.Lock()
+	late, measured := h.n.tracker.Theirs(key, addresses, present, e.Arrival)
+	if h.n.tracker.Differs(key) {
+		h.n.again(key)
+	}
+	measured = measured && h.n.sees
+	h.n.mu.Unlock()
+	h.n.report(late, measured)
+}
+
+// Contact implements listwatch.Handler.
+func (h nativeHandler) Contact(at time.Time, bookmark bool) {
+	h.n.m.feed.contact(resourceEndpoints.Resource, at, bookmark)
+}
+
+// Changed implements listwatch.Handler.
+func (h nativeHandler) Changed(s listwatch.State) {
+	h.n.sight(func() { h.n.following = s.Phase == listwatch.Following })
+	switch s.Phase {
+	case listwatch.Forbidden:
+		h.n.m.health.remark(observeNativeRemark, "may not list Endpoints: the member's own controllers are not observed")
+	case listwatch.Following:
+		h.n.m.health.remark(observeNativeRemark, "")
+	case listwatch.Listing, listwatch.Waiting:
+	}
+}

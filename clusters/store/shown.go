@@ -1,0 +1,33 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import "tributary.dev/tributary/syncer"
+
+// Shown is a Service and the pods that it selects.
+type Shown struct {
+	Service *syncer.Service
+	Pods    []*syncer.Pod
+	// Held is true when the last list lacked the Service, or one of the pods, and it
+	// was kept nevertheless.
+	Held bool
+}
+
+// Shown returns a placed Service that has a selector; ok is false for any other. The
+// caller may change the list, not what it points to.
+func (s *Store) Shown(service syncer.Key) (shown Shown, ok bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	svc := s.service(service)
+	if svc == nil || !svc.placed || svc.current.Selector == nil {
+		return Shown{}, false
+	}
+	shown = Shown{Service: svc.current, Pods: svc.podList(), Held: svc.held}
+	for g := range svc.groups {
+		for _, rec := range g.pods {
+			shown.Held = shown.Held || rec.held
+		}
+	}
+	return shown, true
+}
