@@ -85,6 +85,10 @@ func (m *Metrics) NativeLag(cluster string, lag time.Duration) {
 	}
 }
 
+// NativeEnd says that a member's own controllers are not observed any more: what was
+// measured of them goes.
+func (m *Metrics) NativeEnd(cluster string) { m.native.DeleteLabelValues(cluster) }
+
 // ConfigReload counts that an edited configuration was read: err is nil when
 // it is the running one now, else why it was refused.
 func (m *Metrics) ConfigReload(err error) {

@@ -45,6 +45,20 @@ func TestRemovedClusterHasNoSeries(t *testing.T) {
 	}
 }
 
+func TestMemberThatIsNotObservedAnyMoreHasNoLag(t *testing.T) {
+	m := New(Options{})
+	m.NativeLag("idc-a", 1)
+	m.NativeLag("idc-z", 1)
+	m.NativeEnd("idc-z")
+	if a, z := series(t, m, "idc-a"), series(t, m, "idc-z"); a == 0 || z != 0 {
+		t.Errorf("%d series of the member that is observed, %d of the one that was", a, z)
+	}
+	m.NativeLag("idc-z", 1)
+	if series(t, m, "idc-z") == 0 {
+		t.Error("a member that is observed again has no lag")
+	}
+}
+
 // TestSeriesDoNotGrowWithServices: 5,000 Services with troubles of their own.
 func TestSeriesDoNotGrowWithServices(t *testing.T) {
 	count := func(services int) int {

@@ -134,6 +134,7 @@ func setOptions(to *sink, keep func(string) bool, m *metrics.Metrics, logger *sl
 			return m.Transport(metrics.RoleMember, cluster)
 		},
 		NativeLag: m.NativeLag,
+		NativeEnd: m.NativeEnd,
 		Changed:   changed,
 		Version:   readBuildVersion().Version,
 		Logger:    logger,
