@@ -16,6 +16,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -24,6 +25,8 @@ import (
 type Server struct {
 	http  *httptest.Server
 	store *store
+	// pipes is how the server is reached instead of over the network; nil: it is not.
+	pipes *pipes
 
 	mu        sync.Mutex
 	intercept func(Request) *Fault
@@ -35,7 +38,8 @@ type Server struct {
 // Request is one call as a fault decides about it.
 type Request struct {
 	// Verb is get, list, watch, create, update or delete.
-	Verb      string
+	Verb string
+	// Resource is "version" for a question about the server's version.
 	Resource  string
 	Namespace string
 	Name      string
@@ -94,7 +98,11 @@ func (s *Server) Close() {
 // Config is a client configuration without a client-side limit; typed clients send
 // protobuf unless told otherwise.
 func (s *Server) Config(userAgent string) *rest.Config {
-	return &rest.Config{Host: s.http.URL, UserAgent: userAgent, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	c := &rest.Config{Host: s.http.URL, UserAgent: userAgent, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	if s.pipes != nil {
+		c.Transport = &http.Transport{DialContext: s.pipes.dial} // client-go keeps those that it makes
+	}
+	return c
 }
 
 // Client is a client of its own for the given user agent.
@@ -157,6 +165,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+	if k == nil {
+		s.version(w, r, req)
+		return
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the client left
@@ -166,13 +178,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.Unmarshal(body, &object) // what is no object is refused below
 		req.Name = object.Metadata.Name
 	}
-	s.mu.Lock()
-	intercept := s.intercept
-	s.mu.Unlock()
-	var fault *Fault
-	if intercept != nil {
-		fault = intercept(req)
-	}
+	fault := s.decide(req)
 	if fault != nil && !fault.Do {
 		s.fail(w, r, req, fault)
 		return
@@ -188,6 +194,26 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.record(req, code)
 	respond(w, answer, code)
+}
+
+// decide asks the function of Intercept.
+func (s *Server) decide(req Request) *Fault {
+	s.mu.Lock()
+	intercept := s.intercept
+	s.mu.Unlock()
+	if intercept == nil {
+		return nil
+	}
+	return intercept(req)
+}
+
+// version answers what a server says of itself.
+func (s *Server) version(w http.ResponseWriter, r *http.Request, req Request) {
+	if fault := s.decide(req); fault != nil {
+		s.fail(w, r, req, fault)
+		return
+	}
+	respond(w, &version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.0"}, http.StatusOK)
 }
 
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, req Request, fault *Fault) {
@@ -219,8 +245,12 @@ func (s *Server) record(req Request, code int) {
 	}
 }
 
-// parse reads /api/v1/... and /apis/discovery.k8s.io/v1/... paths.
+// parse reads /version, where the kind is nil, /api/v1/... and
+// /apis/discovery.k8s.io/v1/... paths.
 func (s *Server) parse(r *http.Request) (req Request, k *kind, ok bool) {
+	if r.URL.Path == "/version" {
+		return Request{Verb: "get", Resource: "version", UserAgent: r.UserAgent()}, nil, true
+	}
 	path, found := strings.CutPrefix(r.URL.Path, "/api/v1/")
 	group := ""
 	if !found {
