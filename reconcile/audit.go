@@ -45,7 +45,7 @@ func (r *Reconciler) auditOnce(ctx context.Context) {
 		if err != nil {
 			return // the watches and the writes tell of it
 		}
-		r.contact.Store(time.Now().UnixNano())
+		r.observer.heard(time.Now())
 		m, err := meta.ListAccessor(list)
 		if err != nil {
 			return

@@ -44,7 +44,12 @@ type ground struct {
 
 func newGround(t *testing.T, clusters ...string) *ground {
 	t.Helper()
-	g := &ground{t: t, server: apitest.New(t), source: newMembers(clusters...), seen: &recorder{changed: make(chan struct{})}}
+	return newGroundOn(t, apitest.New(t), clusters...)
+}
+
+func newGroundOn(t *testing.T, server *apitest.Server, clusters ...string) *ground {
+	t.Helper()
+	g := &ground{t: t, server: server, source: newMembers(clusters...), seen: &recorder{changed: make(chan struct{})}}
 	g.options = Options{
 		Client: g.server.Client(t, product), Source: g.source, Recorder: g.seen,
 		Settings: Settings{Settings: plan.Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true}},

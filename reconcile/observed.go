@@ -7,8 +7,11 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -39,6 +42,9 @@ type observer struct {
 	synced chan struct{}
 	// back is sent to, without blocking, when a watch is up again that had failed.
 	back chan struct{}
+	// contact is when the ingress cluster was last heard of on the connection of the
+	// watches, in Unix nanoseconds.
+	contact atomic.Int64
 
 	mu      sync.Mutex
 	missing map[plan.Kind]bool
@@ -149,22 +155,39 @@ func (l listWatch) IsWatchListSemanticsUnSupported() bool { return l.plainLists 
 func (o *observer) noteList(w watched) func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 	return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		list, err := w.list(ctx, options)
-		if err != nil && ctx.Err() == nil {
-			o.fail(w.kind, err)
+		if err == nil || answered(err) {
+			o.heard(time.Now())
+		}
+		if err != nil {
+			o.failed(ctx, w.kind, err)
 		}
 		return list, err
 	}
 }
 
+// emptyWatch is what client-go returns, and no error, for a watch that got no answer
+// because the connection was cut or time ran out: a stream that has already ended.
+// Source: client-go, rest.Request.Watch.
+var emptyWatch = reflect.TypeOf(watch.NewEmptyWatch())
+
+// errUnanswered stands for the error that client-go keeps to itself.
+var errUnanswered = errors.New("the watch got no answer: the connection was cut, or time ran out")
+
 // noteWatch wraps the watch call to learn whether the stream is up.
 func (o *observer) noteWatch(w watched) func(context.Context, metav1.ListOptions) (watch.Interface, error) {
 	return func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 		stream, err := w.watch(ctx, options)
+		if err == nil && reflect.TypeOf(stream) == emptyWatch {
+			o.failed(ctx, w.kind, errUnanswered)
+			return stream, nil
+		}
+		if err == nil || answered(err) {
+			o.heard(time.Now())
+		}
 		if err != nil {
 			// An older server refuses to stream a list; the reflector then lists.
-			refused := options.SendInitialEvents != nil && apierrors.IsInvalid(err)
-			if ctx.Err() == nil && !refused {
-				o.fail(w.kind, err)
+			if options.SendInitialEvents == nil || !apierrors.IsInvalid(err) {
+				o.failed(ctx, w.kind, err)
 			}
 			return nil, err
 		}
@@ -173,8 +196,15 @@ func (o *observer) noteWatch(w watched) func(context.Context, metav1.ListOptions
 	}
 }
 
-// fail logs the first failure of a watch and keeps the last.
-func (o *observer) fail(kind plan.Kind, err error) {
+// heard notes a contact at a moment.
+func (o *observer) heard(at time.Time) { o.contact.Store(at.UnixNano()) }
+
+// failed logs the first failure of a watch and keeps the last, unless it is we who
+// ended it.
+func (o *observer) failed(ctx context.Context, kind plan.Kind, err error) {
+	if ctx.Err() != nil {
+		return
+	}
 	o.mu.Lock()
 	before := o.failing[kind]
 	o.failing[kind] = err
@@ -245,7 +275,10 @@ var (
 
 // UpdateResourceVersion implements cache.ResourceVersionUpdater: it is called for
 // bookmarks, too.
-func (r *reflected) UpdateResourceVersion(rv string) { r.observer.view.saw(r.kind, version(rv)) }
+func (r *reflected) UpdateResourceVersion(rv string) {
+	r.observer.heard(time.Now())
+	r.observer.view.saw(r.kind, version(rv))
+}
 
 // Transformer strips the objects of a streamed list as they come, before the
 // reflector gathers them all.

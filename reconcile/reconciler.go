@@ -84,13 +84,15 @@ type Reconciler struct {
 	observer *observer
 	writer   *writer
 	gate     *gate
+	prober   *prober
 	thinkers chan struct{}
 	fights   *fights
 	refusals *refusals
 	events   *events
 	recorder Recorder
 	logger   *slog.Logger
-	// contact is when the ingress cluster last answered, in Unix nanoseconds.
+	// contact is when the ingress cluster last answered on the connection that writes
+	// go through, in Unix nanoseconds.
 	contact atomic.Int64
 }
 
@@ -121,6 +123,7 @@ func New(opts Options) *Reconciler {
 		r.events = newEvents(opts.Events, r.view.serviceUID, r.settled, opts.RequestTimeout, opts.Logger)
 	}
 	r.writer = newWriter(opts.Writer, r.view, opts.Recorder, opts.RequestTimeout)
+	r.prober = newProber(r.askVersion, func() time.Time { return time.Unix(0, r.contact.Load()) }, opts.Logger)
 	return r
 }
 
@@ -153,11 +156,12 @@ func (r *Reconciler) Run(ctx context.Context) {
 	watches.Wait()
 }
 
-// Observe only watches the ingress cluster, until ctx is done: enough for
+// Observe only watches the ingress cluster and asks whether it answers, until ctx is done: enough for
 // PlanAll. Run includes it.
 func (r *Reconciler) Observe(ctx context.Context) {
 	var group sync.WaitGroup
 	group.Go(func() { r.audit(ctx) })
+	group.Go(func() { r.prober.run(ctx) })
 	r.observer.run(ctx)
 	group.Wait()
 }
@@ -277,18 +281,6 @@ func (r *Reconciler) Queue() *lanes.Queue { return r.queue }
 
 // Owned counts the replicas of ours that stand.
 func (r *Reconciler) Owned() int { return r.view.ownedCount() }
-
-// Trouble returns why the ingress cluster is not seen, nil if it is.
-func (r *Reconciler) Trouble() error { return r.observer.trouble() }
-
-// LastContact is when the ingress cluster last answered a request of ours; zero
-// if never.
-func (r *Reconciler) LastContact() time.Time {
-	if at := r.contact.Load(); at != 0 {
-		return time.Unix(0, at)
-	}
-	return time.Time{}
-}
 
 // tellGate passes on that the gate closes or opens. The order in which keys are written
 // afterwards depends on the queue's knowing it before the workers go on.

@@ -1,0 +1,276 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/reconcile/apitest"
+)
+
+// silent answers no request and shows nothing to watches that are open, as a server
+// that is stopped where it is; the function lets it go on.
+func (g *ground) silent() (goOn func()) {
+	resources := []string{"namespaces", "services", "endpoints", "endpointslices"}
+	for _, r := range resources {
+		g.server.FreezeWatches(r)
+	}
+	g.faulty(apitest.Fault{Hang: true})
+	return func() {
+		g.server.Intercept(nil)
+		for _, r := range resources {
+			g.server.ThawWatches(r)
+		}
+	}
+}
+
+// faulty lets a fault happen to every request.
+func (g *ground) faulty(fault apitest.Fault) {
+	g.server.Intercept(func(apitest.Request) *apitest.Fault { return &fault })
+}
+
+// until returns how long it takes until the trouble is there, or gone.
+func (g *ground) until(there bool, limit time.Duration) time.Duration {
+	g.t.Helper()
+	start := time.Now()
+	for (g.rec.Trouble() != nil) != there {
+		if time.Since(start) > limit {
+			g.t.Fatalf("after %v the trouble is %v", limit, g.rec.Trouble())
+		}
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+	}
+	return time.Since(start)
+}
+
+// The ingress cluster of a fleet on which nothing happens goes away in every way
+// there is. That is known within 10 s, what happened is named, and it is over soon
+// after the first answer.
+func TestQuietIngressClusterThatGoesAwayIsNoticed(t *testing.T) {
+	tests := []struct {
+		name string
+		away func(*ground) (back func())
+		want string
+	}{
+		{"frozen", (*ground).silent, "deadline exceeded"},
+		{"connections closed at once", func(g *ground) func() {
+			g.server.Lead(apitest.Closing)
+			return func() { g.server.Lead(apitest.Open) }
+		}, "EOF|closed"},
+		{"connections refused", func(g *ground) func() {
+			g.server.Lead(apitest.Nobody)
+			return func() { g.server.Lead(apitest.Open) }
+		}, "connection refused"},
+		{"credential expired", func(g *ground) func() {
+			g.faulty(apitest.Fault{Status: http.StatusUnauthorized})
+			return func() { g.server.Intercept(nil) }
+		}, "fault"},
+		{"a balancer answers in its place", func(g *ground) func() {
+			g.faulty(apitest.Fault{Status: http.StatusServiceUnavailable})
+			g.server.DropWatches()
+			return func() { g.server.Intercept(nil) }
+		}, "fault"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, log := pipedGround(t)
+				time.Sleep(5 * time.Minute) // nothing happens
+				if err := g.rec.Trouble(); err != nil {
+					t.Fatal(err)
+				}
+				if age := time.Since(g.rec.LastContact()); age > probeEvery {
+					t.Errorf("the last contact was %v ago, want it within %v", age, probeEvery)
+				}
+				back := test.away(g)
+				g.until(true, 10*time.Second)
+				if err := g.rec.Trouble(); !regexp.MustCompile(test.want).MatchString(err.Error()) {
+					t.Errorf("trouble %q, want it to match %q", err, test.want)
+				}
+				for range 600 { // it stays known
+					time.Sleep(100 * time.Millisecond)
+					if g.rec.Trouble() == nil {
+						t.Fatal("the trouble was over although nothing had answered")
+					}
+				}
+				back()
+				g.until(false, 7*time.Second) // the watches wait for up to 5 s and a fifth
+				time.Sleep(time.Minute)
+				g.stop()
+				for _, line := range []string{"gives no usable answer", "answers again"} {
+					if n := strings.Count(log.String(), line); n != 1 {
+						t.Errorf("%q was logged %d times:\n%s", line, n, log)
+					}
+				}
+			})
+		})
+	}
+}
+
+// pipedGround is a ground in a synctest bubble, with the log.
+func pipedGround(t *testing.T) (*ground, *said) {
+	t.Helper()
+	g := newGroundOn(t, apitest.NewPiped(t), "a")
+	log := &said{}
+	g.options.Logger = slog.New(slog.NewTextHandler(log, nil))
+	g.start()
+	return g, log
+}
+
+// said is a log that can be read while it is written.
+type said struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *said) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(line)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// A stream that client-go returns for a watch without an answer is none.
+func TestWatchWithoutAnAnswerIsNotBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, log := pipedGround(t)
+		g.server.Lead(apitest.Closing)
+		time.Sleep(time.Minute)
+		if err := g.rec.observer.trouble(); err == nil {
+			t.Error("the watches count as up")
+		}
+		if strings.Contains(log.String(), "is back") {
+			t.Errorf("the log says that a watch is back:\n%s", log)
+		}
+		g.server.Lead(apitest.Open)
+		time.Sleep(time.Minute)
+		if err := g.rec.observer.trouble(); err != nil {
+			t.Errorf("the watches stay down: %v\n%s", err, log)
+		}
+		g.stop()
+	})
+}
+
+// What a watch shows is a contact too: on a connection of its own it may be all that
+// still comes.
+func TestWhatAWatchShowsIsAContact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := pipedGround(t)
+		g.faulty(apitest.Fault{Hang: true})
+		time.Sleep(time.Minute)
+		if age := time.Since(g.rec.LastContact()); age < time.Minute-probeEvery {
+			t.Errorf("the last contact was %v ago although nothing answered", age)
+		}
+		g.server.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}})
+		synctest.Wait()
+		if age := time.Since(g.rec.LastContact()); age > 0 {
+			t.Errorf("the last contact was %v ago, want it at the event", age)
+		}
+		if g.rec.Trouble() == nil {
+			t.Error("an event counts as the answer to a probe")
+		}
+		g.stop()
+	})
+}
+
+// Changes that wait are written soon after the ingress cluster answers: the answered
+// probe lets the next key through.
+func TestChangeThatWaitedIsWrittenSoonAfterTheFirstAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := pipedGround(t)
+		goOn := g.silent()
+		for i := range 2 * gateFailures {
+			g.set("a", service(webKey(i), 1, 8080), pod(webKey(i), "10.0.0.1", true))
+		}
+		time.Sleep(3 * time.Minute)
+		if !g.rec.gate.shut() {
+			t.Fatal("the gate is open")
+		}
+		goOn()
+		g.until(false, 7*time.Second)
+		if g.rec.gate.shut() {
+			t.Error("the gate stays closed")
+		}
+		g.settle()
+		g.stop()
+	})
+}
+
+// A gate that was closed by a request which turned out to need no second one is opened
+// by a probe: no key will come to do it.
+func TestGateBeforeAnEmptyQueueIsOpenedByAProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := pipedGround(t)
+		g.rec.gate.missed(true)
+		if g.rec.Trouble() == nil {
+			t.Error("a closed gate is no trouble")
+		}
+		g.until(false, probeEvery+probeTimeout)
+		g.stop()
+	})
+}
+
+func TestProberJudges(t *testing.T) {
+	gone := errors.New("gone")
+	tests := []struct {
+		name    string
+		answers func(since time.Duration) error
+		// contact is since when another request was last answered.
+		contact func(since time.Duration) time.Duration
+		lost    bool
+	}{
+		{"answers", func(time.Duration) error { return nil }, never, false},
+		{"does not", func(time.Duration) error { return gone }, never, true},
+		{"some probes are lost", func(since time.Duration) error {
+			if since%(10*time.Second) < 4*time.Second {
+				return gone
+			}
+			return nil
+		}, never, false},
+		{"too busy for probes, but writes are answered", func(time.Duration) error { return gone },
+			func(since time.Duration) time.Duration { return since - time.Second }, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				ctx, cancel := context.WithCancel(t.Context())
+				p := newProber(func(context.Context) error { return test.answers(time.Since(start)) },
+					func() time.Time { return start.Add(test.contact(time.Since(start))) }, slog.New(slog.DiscardHandler))
+				done := make(chan struct{})
+				go func() { defer close(done); p.run(ctx) }()
+				lost := false
+				for range 60 {
+					time.Sleep(time.Second)
+					lost = lost || p.trouble() != nil
+				}
+				if lost != test.lost {
+					t.Errorf("lost: %v, want %v", lost, test.lost)
+				}
+				cancel()
+				<-done
+			})
+		})
+	}
+}
+
+// never is the moment of a contact that was not.
+func never(time.Duration) time.Duration { return -time.Hour }
