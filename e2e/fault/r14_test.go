@@ -58,7 +58,38 @@ func TestR14IngressDown(t *testing.T) {
 	down.End()
 	t.Logf("%d pods came while it was away, %d keys waited; converged %s after it was back", rounds*services, waiting, time.Since(up))
 	w.writtenOnce(back, "shrinks")
+	w.freezeIngress()
 	w.judge()
+}
+
+// freezeIngress stops the ingress cluster where it is while nothing is to be written to
+// it, as when its machine hangs: connections stay open, and nothing answers.
+func (w *world) freezeIngress() {
+	w.Helper()
+	w.settled()
+	w.reportsIngress(true, 10*time.Second)
+	frozen := w.rec.Begin(history.IngressDown, "")
+	w.must(w.ingress.APIServer().Freeze())
+	down := w.reportsIngress(false, 12*time.Second)
+	w.must(w.b.Remove(w.Context(), w.ns, "shrinks-1"))
+	w.must(w.ingress.APIServer().Thaw())
+	up := w.reportsIngress(true, 10*time.Second)
+	w.converges(10 * time.Second)
+	frozen.End()
+	w.Logf("frozen: reported down after %s, and up %s after it went on", down, up)
+}
+
+// reportsIngress waits until the ingress cluster is reported up, or down, and returns
+// how long that took.
+func (w *world) reportsIngress(up bool, limit time.Duration) time.Duration {
+	w.Helper()
+	return w.eventually(limit, func(ctx context.Context) error {
+		s, err := w.status(ctx)
+		if err == nil && s.Ingress.Up != up {
+			err = fmt.Errorf("the ingress cluster is reported up: %v, want %v (%s)", s.Ingress.Up, up, s.Ingress.LastError)
+		}
+		return err
+	})
 }
 
 // depth is how many keys wait to be written.

@@ -15,7 +15,7 @@ import (
 type status struct {
 	Ready    bool
 	Config   struct{ Error string }
-	Ingress  struct{ Up bool }
+	Ingress  ingressStatus
 	Clusters []clusterStatus
 	Lanes    []struct {
 		Name  string
@@ -25,6 +25,11 @@ type status struct {
 	Held          []heldChange
 	HeldCount     int
 	RejectedCount int
+}
+
+type ingressStatus struct {
+	Up        bool
+	LastError string
 }
 
 type clusterStatus struct {
