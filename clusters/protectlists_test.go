@@ -225,6 +225,27 @@ func TestRestoredBackupIsDoubted(t *testing.T) {
 	})
 }
 
+// TestReleaseEndsTheDoubt checks that a release makes the member's lists be read
+// and used at once, instead of leaving it suspect with what was there before.
+func TestReleaseEndsTheDoubt(t *testing.T) {
+	guarded(t, func(c *config.Cluster) { c.Guard.ConfirmAfter = "1h" }, func(w *world, a *fakeAPI) {
+		w.pass(time.Minute)
+		a.remove("pods", "shop", "web-20")
+		w.pass(time.Second)
+		a.with(func() {
+			a.events = append(a.events, fakeEvent{a.rv, "pods", "ADDED", nil, newPod("shop", "web", 20)})
+			a.rewind(50)
+		})
+		w.pass(30 * time.Second)
+		w.wantState("a", Suspect, ReasonRevisionRegressed)
+		w.wantReady(19, 12, 1)
+		w.set.Release("a", nil)
+		w.pass(5 * time.Second)
+		w.wantState("a", Live, ReasonNone)
+		w.wantReady(20, 12, 1)
+	})
+}
+
 func TestRestoredEmptyBackup(t *testing.T) {
 	guarded(t, nil, func(w *world, a *fakeAPI) {
 		w.pass(time.Minute)

@@ -23,8 +23,9 @@ type Released struct {
 	Lists bool
 }
 
-// release lets go of what is kept for a replica, nil: for all of them.
-func (p *protection) release(replica *syncer.Key) (out Released, dirty []store.Dirty) {
+// release lets go of what is kept for a replica, nil: for all of them. due are the
+// kinds of which another list is to be read now.
+func (p *protection) release(replica *syncer.Key) (out Released, dirty []store.Dirty, due [guardedKinds]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.m.store
@@ -54,23 +55,25 @@ func (p *protection) release(replica *syncer.Key) (out Released, dirty []store.D
 	p.readiness.Recount(s.Pods())
 	p.settle()
 	if replica == nil {
-		p.trust(time.Now())
+		due = p.trust()
 	}
 	after := p.counted()
 	out.Pods, out.Services, out.Written = before[0]-after[0], before[1]-after[1], before[2]-after[2]
 	out.NotReady = len(pods)
-	return out, dirty
+	return out, dirty, due
 }
 
 // trust ends the doubt about a member that went back in time: the next lists are
-// judged as any other. The caller holds mu.
-func (p *protection) trust(now time.Time) {
+// judged as any other. It returns the kinds that were doubted, of which nothing has
+// been taken in yet. The caller holds mu.
+func (p *protection) trust() (doubted [guardedKinds]bool) {
 	for kind := range p.lists {
 		if l := &p.lists[kind]; l.looks.Doubted() {
 			l.looks.Trust()
-			l.again = now
+			doubted[kind] = true
 		}
 	}
+	return doubted
 }
 
 func (p *protection) counted() [guardedKinds]int {
@@ -92,11 +95,12 @@ func (s *Set) Release(cluster string, replica *syncer.Key) (out Released, ok boo
 
 func (m *Member) release(replica *syncer.Key) Released {
 	now := time.Now()
-	out, dirty := m.protect.release(replica)
+	out, dirty, due := m.protect.release(replica)
 	m.log.Warn("what was kept for cluster is released by hand", "pods", out.Pods, "services", out.Services,
 		"written", out.Written, "notReady", out.NotReady, "firstLists", out.Lists, "replica", replicaText(replica))
 	cause := metrics.Cause{Cluster: m.name, Kind: "Cluster", Event: "released", Arrival: now}
 	m.feed.live(dirty, cause)
+	m.protect.relist(due)
 	if out.Lists {
 		m.feed.begin(now)
 	}
