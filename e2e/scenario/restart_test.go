@@ -9,12 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary.dev/tributary/e2e/cluster"
 	"tributary.dev/tributary/e2e/fleet"
 	"tributary.dev/tributary/e2e/fleet/fleettest"
 )
@@ -80,6 +83,7 @@ func TestRestarts(t *testing.T) {
 
 	w.stepAnotherCluster(a, b, want[1], want[2], late, later)
 	w.stepEditedConfiguration(a, b, c, []string{want[1], want[2], late, later})
+	w.stepIngressReachedAnew(a)
 	w.must(w.proc.Stop(ctx))
 }
 
@@ -197,4 +201,65 @@ func (w *world) stepEditedConfiguration(a, b, c *fleet.Site, want []string) {
 	w.configure(a, b, c)
 	w.follows(a, b, c)
 	w.shows("shop", "web", append([]string{added, another, ignored}, want...)...)
+}
+
+// stepIngressReachedAnew gives tributary other credentials for the ingress cluster
+// while it runs: with ones that are refused it goes on as before, with good ones it
+// goes over to them, and writes nothing for either.
+func (w *world) stepIngressReachedAnew(a *fleet.Site) {
+	w.Helper()
+	ctx, ingress := w.Context(), w.fleet.Ingress
+	w.must(a.Create(ctx, fleet.NewService("shop", "turns")))
+	path := filepath.Join(w.fleet.Dir, "another.kubeconfig")
+	turn := func(u cluster.User) {
+		w.Helper()
+		text, err := ingress.Cluster.Kubeconfig(u)
+		w.must(err)
+		w.must(os.WriteFile(path, text, 0o600))
+	}
+	turn(cluster.User{Name: "nobody", Token: "unknown"})
+	w.replaceConfig(func(s string) string { return strings.Replace(s, ingress.Kubeconfig, path, 1) })
+	w.reportsConfig("the former connection stays")
+	first := line(a, w.pod(a, "shop", "turns-0", "turns"), "ready+serving")
+	w.shows("shop", "turns", first)
+
+	good, err := ingress.NewServiceAccount(ctx, "shop", "another", fleet.IngressRules()...)
+	w.must(err)
+	before := w.writes()
+	turn(good)
+	w.reportsConfig("")
+	second := line(a, w.pod(a, "shop", "turns-1", "turns"), "ready+serving")
+	w.shows("shop", "turns", first, second)
+	if after := w.writes(); after != before {
+		w.Errorf("the former credentials wrote %d times more", after-before)
+	}
+	writes, err := ingress.Writes(ctx)
+	w.must(err)
+	if n := cluster.CountWrites(writes, cluster.ByUser(good.Name)); n != 2 {
+		w.Errorf("the new credentials wrote %d times, want Endpoints and slice of one pod", n)
+	}
+}
+
+// reportsConfig waits until the status tells this error of the configuration, "" for
+// none, while the ingress cluster is live.
+func (w *world) reportsConfig(text string) {
+	w.Helper()
+	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
+		body, err := w.proc.Get(ctx, "/debug/status")
+		if err != nil {
+			return err
+		}
+		var status struct {
+			Config  struct{ Error string }
+			Ingress struct{ State string }
+		}
+		if err := json.Unmarshal(body, &status); err != nil {
+			return err
+		}
+		told := (text == "") == (status.Config.Error == "") && strings.Contains(status.Config.Error, text)
+		if !told || status.Ingress.State != "live" {
+			return fmt.Errorf("config %q, ingress %q", status.Config.Error, status.Ingress.State)
+		}
+		return nil
+	})
 }
