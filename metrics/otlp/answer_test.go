@@ -35,9 +35,14 @@ func later(code codes.Code) error {
 	return status.ErrorProto(s)
 }
 
-// exchange sends one change as New sets it up, and returns what came of it.
-func exchange(t *testing.T, c *collector, protocol string) error {
-	environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.url, "OTEL_EXPORTER_OTLP_PROTOCOL": protocol})
+// pointAt sets the environment up for a collector.
+func pointAt(t *testing.T, url, protocol string) {
+	environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_EXPORTER_OTLP_PROTOCOL": protocol})
+}
+
+// exchange sends one change as the environment wants it, and returns what came of it.
+func exchange(t *testing.T) error {
+	t.Helper()
 	var log journal
 	e, err := New(t.Context(), Options{Changes: metrics.NewRing(0, 0), Logger: log.logger()})
 	if err != nil {
@@ -86,7 +91,8 @@ func TestVerdicts(t *testing.T) {
 			t.Run(protocol+" "+test.name, func(t *testing.T) {
 				c := start(t)
 				c.reply = test.reply
-				err := exchange(t, c, protocol)
+				pointAt(t, c.url, protocol)
+				err := exchange(t)
 				if got, rejected := judge(err); got != test.want || rejected != test.rejected {
 					t.Errorf("verdict %v, %d rejected; want %v, %d: %v", got, rejected, test.want, test.rejected, err)
 				}
@@ -98,9 +104,8 @@ func TestVerdicts(t *testing.T) {
 }
 
 func TestNobodyAnswers(t *testing.T) {
-	c := overHTTP(t)
-	c.url = "http://127.0.0.1:1"
-	if got, _ := judge(exchange(t, c, protocolHTTP)); got != away {
+	pointAt(t, "http://127.0.0.1:1", protocolHTTP)
+	if got, _ := judge(exchange(t)); got != away {
 		t.Errorf("verdict %v", got)
 	}
 }
@@ -123,7 +128,7 @@ func TestNoChangeIsSentTwice(t *testing.T) {
 			t.Run(name+" over "+protocol, func(t *testing.T) {
 				c := collector(t)
 				c.reply = test.reply
-				environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.url, "OTEL_EXPORTER_OTLP_PROTOCOL": protocol})
+				pointAt(t, c.url, protocol)
 				ring := metrics.NewRing(0, 0)
 				add(ring, 2*batch+1)
 				var log journal

@@ -46,35 +46,53 @@ func asked() (bool, error) {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false, nil
 	}
-	switch exporter := strings.TrimSpace(os.Getenv("OTEL_TRACES_EXPORTER")); exporter {
+	switch exporter := read("OTEL_TRACES_EXPORTER"); exporter {
 	case "otlp":
 		return true, nil
 	case "none":
 		return false, nil
 	case "":
-		return os.Getenv(general+"ENDPOINT") != "" || os.Getenv(forTraces+"ENDPOINT") != "", nil
+		return read(deciding("ENDPOINT")+"ENDPOINT") != "", nil
 	default:
 		return false, &VariableError{"OTEL_TRACES_EXPORTER", fmt.Sprintf("%q is not known; use otlp or none", exporter)}
 	}
 }
 
-// readProtocol returns the protocol wanted, and checks every variable that the
-// exporters read: they report a fault with its value, which may be a secret, and
+// readProtocol returns the protocol wanted, and checks every variable that decides
+// something: the exporters report a fault with its value, which may be a secret, and
 // go on as if it had not been set.
 func readProtocol() (protocol string, err error) {
-	for _, prefix := range []string{general, forTraces} {
-		err = errors.Join(err,
-			check(prefix+"PROTOCOL", checkProtocol), check(prefix+"ENDPOINT", checkURL), check(prefix+"HEADERS", checkHeaders),
-			check(prefix+"TIMEOUT", checkTimeout), check(prefix+"COMPRESSION", checkCompression), check(prefix+"CERTIFICATE", checkPool),
-			checkPair(prefix+"CLIENT_CERTIFICATE", prefix+"CLIENT_KEY"),
-		)
+	for _, v := range []struct {
+		name string
+		rule func(value string) (problem string)
+	}{
+		{"PROTOCOL", checkProtocol}, {"ENDPOINT", checkURL}, {"HEADERS", checkHeaders},
+		{"TIMEOUT", checkTimeout}, {"COMPRESSION", checkCompression}, {"CERTIFICATE", checkPool},
+	} {
+		err = errors.Join(err, check(deciding(v.name)+v.name, v.rule))
 	}
-	return cmp.Or(os.Getenv(forTraces+"PROTOCOL"), os.Getenv(general+"PROTOCOL"), protocolHTTP), err
+	pair := deciding("CLIENT_CERTIFICATE", "CLIENT_KEY")
+	err = errors.Join(err, checkPair(pair+"CLIENT_CERTIFICATE", pair+"CLIENT_KEY"))
+	return cmp.Or(read(deciding("PROTOCOL")+"PROTOCOL"), protocolHTTP), err
 }
+
+// deciding returns the prefix of the form that wins: the one for traces if any of
+// the names is set in it.
+func deciding(names ...string) (prefix string) {
+	for _, name := range names {
+		if read(forTraces+name) != "" {
+			return forTraces
+		}
+	}
+	return general
+}
+
+// read returns a variable as the exporters read it.
+func read(name string) string { return strings.TrimSpace(os.Getenv(name)) }
 
 // check applies a rule to a variable that is set.
 func check(name string, rule func(value string) (problem string)) error {
-	value := os.Getenv(name)
+	value := read(name)
 	if value == "" {
 		return nil
 	}
@@ -101,6 +119,9 @@ func checkURL(value string) string {
 
 func checkHeaders(value string) string {
 	for pair := range strings.SplitSeq(value, ",") {
+		if strings.TrimSpace(pair) == "" {
+			continue // as after a comma at the end
+		}
 		name, text, found := strings.Cut(pair, "=")
 		if !found || !isToken(strings.TrimSpace(name)) {
 			return "not a list of headers; write name=value, separated by commas"
@@ -146,7 +167,7 @@ func checkPool(file string) string {
 }
 
 func checkPair(certificate, key string) error {
-	certificateFile, keyFile := os.Getenv(certificate), os.Getenv(key)
+	certificateFile, keyFile := read(certificate), read(key)
 	switch {
 	case certificateFile == "" && keyFile == "":
 		return nil

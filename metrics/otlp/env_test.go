@@ -4,7 +4,12 @@
 package otlp
 
 import (
+	"encoding/pem"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,6 +30,8 @@ func TestNothingIsMadeUnlessAsked(t *testing.T) {
 		{"the exporter", map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}, true},
 		{"no exporter", map[string]string{"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, false},
 		{"all disabled", map[string]string{"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, false},
+		{"an empty endpoint", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": " "}, false},
+		{"headers with a comma at the end", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_EXPORTER_OTLP_HEADERS": "a=b, c=d,"}, true},
 		{"disabled, and broken", map[string]string{"OTEL_SDK_DISABLED": "TRUE", "OTEL_EXPORTER_OTLP_ENDPOINT": "c"}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -39,6 +46,42 @@ func TestNothingIsMadeUnlessAsked(t *testing.T) {
 				e.Run(t.Context()) // returns at once
 			}
 		})
+	}
+}
+
+// TestTheFormForTracesWins: what it overrides may be meant for other signals, and
+// need not be of use here.
+func TestTheFormForTracesWins(t *testing.T) {
+	c := overHTTP(t)
+	for name, test := range map[string]struct{ unusable, better string }{
+		"PROTOCOL":    {"http/json", "http/protobuf"},
+		"ENDPOINT":    {"collector:4317", c.url + "/v1/traces"},
+		"HEADERS":     {"none", "a=b"},
+		"TIMEOUT":     {"10s", "10000"},
+		"COMPRESSION": {"zstd", "gzip"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			environment(t, map[string]string{
+				"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": c.url + "/v1/traces",
+				"OTEL_EXPORTER_OTLP_" + name:         test.unusable, "OTEL_EXPORTER_OTLP_TRACES_" + name: test.better,
+			})
+			if err := exchange(t); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestTheCertificateForTracesWins(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	environment(t, map[string]string{"OTEL_EXPORTER_OTLP_CERTIFICATE": "no/such/file", "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE": file})
+	if _, err := readProtocol(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -60,7 +103,7 @@ func TestFaultsNameTheVariable(t *testing.T) {
 		"OTEL_RESOURCE_ATTRIBUTES":              {secret},
 	} {
 		for _, value := range values {
-			vars := map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c:4318"}
+			vars := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}
 			vars[name] = value
 			environment(t, vars)
 			var log journal
