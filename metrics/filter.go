@@ -4,6 +4,7 @@
 package metrics
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -105,7 +106,7 @@ var changesParams = map[string]func(q *ChangesQuery, value string, now time.Time
 		return ""
 	},
 	"follow": func(q *ChangesQuery, value string, _ time.Time) string {
-		follow, err := strconv.ParseBool(value)
+		follow, err := strconv.ParseBool(cmp.Or(value, "true")) // named is asked for
 		if err != nil {
 			return fmt.Sprintf("%q is neither true nor false", value)
 		}
@@ -131,7 +132,8 @@ func ParseSince(value string, now time.Time) (time.Time, error) {
 		}
 		return now.Add(-back), nil
 	}
-	at, err := time.Parse(time.RFC3339, value)
+	// The plus of a time zone that was not escaped in a URL arrives as a space.
+	at, err := time.Parse(time.RFC3339, strings.ReplaceAll(value, " ", "+"))
 	if err != nil {
 		return time.Time{}, fmt.Errorf("%q is neither a duration such as 10m nor a time such as 2026-01-02T15:04:05Z", value)
 	}

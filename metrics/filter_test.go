@@ -36,6 +36,8 @@ func TestFilter(t *testing.T) {
 		{"cluster=idc", false},
 		{"since=2026-03-01T12:00:00Z", true},
 		{"since=2026-03-01T13:00:00%2B01:00", true},
+		{"since=2026-03-01T13:00:00+01:00", true}, // the plus is a space
+		{"since=2026-03-01T13:00:01+01:00", false},
 		{"since=2026-03-01T12:00:01Z", false},
 		{"since=1m", true},
 		{"since=1s", false},
@@ -57,6 +59,18 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+func TestFollowNeedsNoValue(t *testing.T) {
+	for query, want := range map[string]bool{"": false, "follow": true, "follow=": true, "follow=1": true, "follow=false": false} {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q, err := ParseChangesQuery(values, noon); err != nil || q.Follow != want {
+			t.Errorf("%q: follow = %v, %v", query, q.Follow, err)
+		}
+	}
+}
+
 func TestFilterIPOfCauseOnly(t *testing.T) {
 	record := written()
 	record.Removed = nil
@@ -73,6 +87,7 @@ func TestParseChangesQueryNamesTheParameter(t *testing.T) {
 		"service=/web":            `parameter "service": "/web" is not NAMESPACE/NAME`,
 		"ip=10.2.3":               `parameter "ip": "10.2.3" is not an IP address`,
 		"ip=10.2.3.4:80":          `parameter "ip": "10.2.3.4:80" is not an IP address`,
+		"since=2026-03-01 12:00":  `parameter "since": "2026-03-01 12:00" is neither a duration`,
 		"since=yesterday":         `parameter "since": "yesterday" is neither a duration`,
 		"since=-5m":               `parameter "since": "-5m" lies in the future`,
 		"result=ok":               `parameter "result": "ok" is not a result; results are [written dropped held failed]`,
