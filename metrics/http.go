@@ -19,6 +19,9 @@ const (
 	pageTimeout = 30 * time.Second
 	// slowest is the number of slow changes in a status.
 	slowest = 10
+	// maxDiffering bounds the differences of each cluster in a status;
+	// /debug/native has them all.
+	maxDiffering = 200
 )
 
 // Handler returns the handler of all pages: / for people, /metrics, /healthz,
@@ -97,6 +100,11 @@ func (m *Metrics) present() Status {
 	if s.Time.IsZero() {
 		s.Time = time.Now().UTC()
 	}
+	for i := range s.Clusters {
+		if native := s.Clusters[i].Native; native != nil {
+			native.Differing = native.Differing[:min(len(native.Differing), maxDiffering)]
+		}
+	}
 	m.troubles.fill(&s)
 	return s
 }
@@ -113,11 +121,14 @@ func (m *Metrics) statusPage(w http.ResponseWriter, _ *http.Request) {
 }
 
 // nativePage answers with one difference between the members' own controllers
-// and Tributary a line, as JSON.
+// and Tributary a line, as JSON: all of them.
 func (m *Metrics) nativePage(w http.ResponseWriter, _ *http.Request) {
 	header(w, "application/x-ndjson")
+	if m.status == nil {
+		return
+	}
 	out := json.NewEncoder(w)
-	for _, c := range m.Status().Clusters {
+	for _, c := range m.status().Clusters {
 		if c.Native == nil {
 			continue
 		}

@@ -98,6 +98,26 @@ func TestStatusListsAreBounded(t *testing.T) {
 	}
 }
 
+// TestNativePageHasAll: a backlog is longer than a status is.
+func TestNativePageHasAll(t *testing.T) {
+	m := New(Options{Status: func() Status {
+		native := &NativeStatus{DifferingCount: 1000}
+		for i := range native.DifferingCount {
+			native.Differing = append(native.Differing, NativeDifference{Cluster: "idc-a", Namespace: "shop", Service: fmt.Sprint("svc-", i)})
+		}
+		return Status{Clusters: []ClusterStatus{{Name: "idc-a", Native: native}, {Name: "idc-b"}}}
+	}})
+	if n := bytes.Count(get(t, m.Handler(), "/debug/native"), []byte("\n")); n != 1000 {
+		t.Errorf("%d differences are listed; want all", n)
+	}
+	if native := m.Status().Clusters[0].Native; len(native.Differing) != maxDiffering || native.DifferingCount != 1000 {
+		t.Errorf("a status lists %d of %d", len(native.Differing), native.DifferingCount)
+	}
+	if body := get(t, New(Options{}).Handler(), "/debug/native"); len(body) != 0 {
+		t.Errorf("without a status: %q", body)
+	}
+}
+
 func TestTroubleKeepsItsBeginning(t *testing.T) {
 	m := New(Options{})
 	trouble := Trouble{

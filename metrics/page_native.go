@@ -44,7 +44,7 @@ func newNativeViews(s *Status) []nativeView {
 		if n := c.Native.DifferingCount; n > 0 {
 			all.Note, all.Class = plural(n, "Service differs.", "Services differ."), "warn"
 			if n > maxPageDifferences {
-				all.Note += fmt.Sprintf(" The oldest %d are shown; debug/status has more.", maxPageDifferences)
+				all.Note += fmt.Sprintf(" The oldest %d are shown; debug/native has all.", maxPageDifferences)
 			}
 		}
 		out = append(out, all)

@@ -95,7 +95,8 @@ type NativeStatus struct {
 	// BehindSeconds is how long the oldest change has been waiting for them.
 	BehindSeconds float64 `json:"behindSeconds"`
 	// Differing are the Services about which both have differed for longer than
-	// the member's nativeTolerance, oldest first, bounded; the Count is not.
+	// the member's nativeTolerance, oldest first: all of them as Options.Status
+	// tells, bounded in what is served; the Count is not.
 	Differing      []NativeDifference `json:"differing"`
 	DifferingCount int                `json:"differingCount"`
 }

@@ -90,9 +90,6 @@ func clusterStatus(m *clusters.Status, oldest map[string]time.Time, now time.Tim
 	return s
 }
 
-// maxDiffering bounds the list of differences in a status.
-const maxDiffering = 200
-
 // nativeStatus is nil where the member's own controllers are not observed.
 func nativeStatus(m *clusters.Status) *metrics.NativeStatus {
 	if !m.Native.Observed {
@@ -100,7 +97,7 @@ func nativeStatus(m *clusters.Status) *metrics.NativeStatus {
 	}
 	differing := m.Native.Differing
 	s := &metrics.NativeStatus{BehindSeconds: m.Native.Behind.Seconds(), DifferingCount: len(differing), Differing: []metrics.NativeDifference{}}
-	for _, d := range differing[:min(len(differing), maxDiffering)] {
+	for _, d := range differing {
 		s.Differing = append(s.Differing, metrics.NativeDifference{
 			Cluster: m.Name, Namespace: d.Service.Namespace, Service: d.Service.Name, Since: d.Since.UTC(),
 			Ours: orEmpty(d.Ours), Theirs: orEmpty(d.Theirs),
