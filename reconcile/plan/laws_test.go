@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"tributary.dev/tributary/syncer"
@@ -22,6 +23,8 @@ var bothKinds = Settings{WriteEndpoints: true, WriteSlices: true, MaxEndpointsPe
 type fleet struct {
 	rng     *rand.Rand
 	members map[string]*member
+	// flags are the same for all Services of a cluster.
+	flags map[string]Contribution
 	// steered allows drains, failover and staleness; overlap lets members name the
 	// same addresses.
 	steered, overlap bool
@@ -31,7 +34,6 @@ type member struct {
 	service  *syncer.Service
 	pods     []*syncer.Pod
 	written  bool // endpoints written by hand
-	flags    Contribution
 	nextAddr byte
 }
 
@@ -67,10 +69,23 @@ func (f *fleet) ports() []syncer.ServicePort {
 	return ports
 }
 
+// second is behind a cluster's name for another Service of it, whose namespace has
+// the same name in the ingress cluster.
+const second = "/2"
+
+var storeWeb = syncer.Key{Namespace: "store", Name: "web"}
+
+func clusterOf(member string) string { return strings.TrimSuffix(member, second) }
+
 func (f *fleet) pick(n int) bool { return f.rng.IntN(n) == 0 }
 
 func (f *fleet) edit() {
 	cluster := fmt.Sprint("idc-", string(rune('a'+f.rng.IntN(4))))
+	// Of which of a member's Services an address is does not show, and between members
+	// that name the same one the older Service decides.
+	if !f.overlap && f.pick(4) {
+		cluster += second
+	}
 	m := f.members[cluster]
 	if m == nil {
 		svc := &syncer.Service{Key: shopWeb, UID: cluster, Created: int64(f.rng.IntN(3)), Ports: f.ports(),
@@ -81,6 +96,12 @@ func (f *fleet) edit() {
 		}
 		if f.pick(4) {
 			svc.IPFamilies = []syncer.Family{syncer.IPv4, syncer.IPv6}
+		}
+		if strings.HasSuffix(cluster, second) {
+			svc.Key = storeWeb
+			if f.pick(2) {
+				slices.Reverse(svc.IPFamilies)
+			}
 		}
 		m = &member{service: svc, written: f.pick(5)}
 		if m.written {
@@ -102,7 +123,7 @@ func (f *fleet) edit() {
 		m.pods = nil
 	case 3:
 		if f.steered {
-			m.flags = Contribution{Drain: f.pick(3), DrainForce: f.pick(5), Stale: f.pick(3), Failover: f.rng.IntN(3)}
+			f.flags[clusterOf(cluster)] = Contribution{Drain: f.pick(3), DrainForce: f.pick(5), Stale: f.pick(3), Failover: f.rng.IntN(3)}
 		}
 	default:
 		for range 1 + f.rng.IntN(4) {
@@ -128,7 +149,10 @@ func (f *fleet) editPod(cluster string, m *member) {
 		return
 	}
 	m.nextAddr++
-	net := cluster[len(cluster)-1] - 'a'
+	net := cluster[len("idc-")] - 'a'
+	if strings.HasSuffix(cluster, second) {
+		net += 10
+	}
 	if f.overlap {
 		net = 0
 	}
@@ -145,8 +169,8 @@ func (f *fleet) editPod(cluster string, m *member) {
 func (f *fleet) contributions() []Contribution {
 	var out []Contribution
 	for cluster, m := range f.members {
-		c := m.flags
-		c.Cluster, c.Source = cluster, shopWeb
+		c := f.flags[clusterOf(cluster)]
+		c.Cluster, c.Source = clusterOf(cluster), m.service.Key
 		if m.written {
 			c.Contribution = m.handWritten()
 		} else {
@@ -183,7 +207,7 @@ func history(t *testing.T, seed uint64, steps int) {
 	case 1:
 		settings.WriteEndpoints = false
 	}
-	f := &fleet{rng: rng, members: map[string]*member{}, steered: rng.IntN(2) == 0, overlap: rng.IntN(2) == 0}
+	f := &fleet{rng: rng, members: map[string]*member{}, flags: map[string]Contribution{}, steered: rng.IntN(2) == 0, overlap: rng.IntN(2) == 0}
 	w := newWorld(t, shopWeb)
 	w.observed.Slices = []ObservedSlice{{Meta: Meta{Name: "web-somebody", UID: "f"}, Slice: syncer.Slice{Name: "web-somebody"}}}
 	for step := range steps {
@@ -295,10 +319,28 @@ func checkRestart(t *testing.T, rng *rand.Rand, contributions []Contribution, ob
 	if slices.ContainsFunc(contributions, blurred) {
 		return
 	}
+	// Nor whether an address that did not fit was meant for Endpoints, where two Services
+	// of a member carry different families there.
+	mixed := func(c Contribution) bool {
+		return slices.ContainsFunc(contributions, func(o Contribution) bool {
+			return o.Cluster == c.Cluster && o.EndpointsFamily != c.EndpointsFamily
+		})
+	}
+	if e := observed.Endpoints; e != nil && e.Annotations[AnnotationOverCapacity] != "" && slices.ContainsFunc(contributions, mixed) {
+		return
+	}
 	var after []Contribution
+	away := map[string]bool{}
 	for _, c := range contributions {
-		if rng.IntN(2) == 0 {
+		recovered, decided := away[c.Cluster]
+		if !decided {
+			away[c.Cluster] = rng.IntN(2) == 0
+		}
+		switch {
+		case !away[c.Cluster]:
 			after = append(after, c)
+			continue
+		case recovered:
 			continue
 		}
 		for _, r := range Recover(c.Cluster, observed) {

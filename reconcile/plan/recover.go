@@ -42,8 +42,8 @@ func Shares(observed Observed) []string {
 // ingress cluster: the share of a member that has not been seen whole since the
 // process started, or that left the configuration without being drained. Merging
 // it with the others reproduces what stands, so a restart while a member is away
-// writes nothing. There is one contribution for each source of the cluster, the
-// first with all endpoints; nil when the cluster has no share.
+// writes nothing. There is one contribution for each source of the cluster; nil when
+// the cluster has no share.
 func Recover(cluster string, observed Observed) []Contribution {
 	r := recovery{cluster: cluster, observed: observed}
 	for i := range observed.Slices {
@@ -58,24 +58,34 @@ func Recover(cluster string, observed Observed) []Contribution {
 	}
 	endpoints := r.endpoints()
 	aged := revive(endpoints, sources)
-	var out []Contribution
+	out := make([]Contribution, len(sources))
 	for i, s := range sources {
-		c := Contribution{Cluster: cluster, Identity: s.Identity, Unseen: true, Stale: aged}
+		c := &out[i]
+		*c = Contribution{Cluster: cluster, Identity: s.Identity, Unseen: true, Stale: aged}
 		c.Source, _ = syncer.ParseKey(s.Service)
 		c.Service = r.service(c.Source, s)
-		if i == 0 {
-			c.Endpoints = endpoints
-			if !aged {
-				c.Subsets, c.Truncated = r.verbatim(), r.truncated
-			}
-			c.Families = r.families()
-			if c.EndpointsFamily = s.Family; s.Ports == nil && len(r.mine) == 0 {
-				c.EndpointsFamily = familyOfAll(endpoints)
-			}
+		if c.EndpointsFamily = s.Family; s.Ports == nil && len(r.mine) == 0 {
+			c.EndpointsFamily = familyOfAll(endpoints)
 		}
-		out = append(out, c)
+	}
+	out[0].Families = r.families()
+	if !aged {
+		out[0].Subsets, out[0].Truncated = r.verbatim(), r.truncated
+	}
+	for i := range endpoints {
+		c := &out[sourceOf(&endpoints[i], sources)]
+		c.Endpoints = append(c.Endpoints, endpoints[i])
 	}
 	return out
+}
+
+// sourceOf tells which of a cluster's sources has an endpoint, as far as it matters:
+// one whose Endpoints carry its family, or that it is on record with.
+func sourceOf(e *syncer.Endpoint, sources []source) int {
+	if at := slices.IndexFunc(sources, func(s source) bool { return slices.Contains(s.AgedReady, e.Addr) }); at >= 0 {
+		return at
+	}
+	return max(0, slices.IndexFunc(sources, func(s source) bool { return s.Family == "" || s.Family == familyOf(*e) }))
 }
 
 // revive puts endpoints back into the state in which their member was last seen, if

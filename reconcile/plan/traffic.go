@@ -30,16 +30,21 @@ func drain(shares []*share) (held []Held) {
 }
 
 // age takes the endpoints of members that have been silent for too long for not
-// ready, where another member has a ready one.
+// ready, where another member has a ready one. Whatever Services of theirs they are of:
+// what stands does not tell.
 func age(shares []*share) (held []Held) {
 	fresh := slices.ContainsFunc(shares, func(s *share) bool { return !s.Stale && s.ready() })
+	ready := map[string]bool{}
+	for _, s := range shares {
+		ready[s.Cluster] = ready[s.Cluster] || s.Stale && s.ready()
+	}
 	for _, s := range shares {
 		switch {
-		case !s.Stale || !s.ready():
+		case !s.Stale || !ready[s.Cluster]:
 		case fresh:
 			s.agedReady = readyOnes(s.endpoints)
 			s.limit(unreadied(s.endpoints))
-		default:
+		case s.ready():
 			held = append(held, Held{s.Cluster, HeldStale})
 		}
 	}
