@@ -237,6 +237,7 @@ func foundSlice(es *discoveryv1.EndpointSlice) *found {
 	f.slice = &plan.ObservedSlice{Meta: observedMeta(f, &es.ObjectMeta)}
 	f.slice.Slice.Name = es.Name
 	if !f.owned {
+		f.slice.Serves = len(es.Endpoints) > 0 && es.Labels[plan.LabelSliceManagedBy] != plan.SliceMirrored
 		return f
 	}
 	s := f.slice
@@ -255,6 +256,10 @@ func foundSlice(es *discoveryv1.EndpointSlice) *found {
 	}
 	return f
 }
+
+// serves reports whether it is a foreign slice whose endpoints consumers take for the
+// replica's.
+func (f *found) serves() bool { return f.slice != nil && f.slice.Serves }
 
 // observedEndpoint reports ok false for what sliceEndpoint never writes.
 func observedEndpoint(e *discoveryv1.Endpoint) (out syncer.Endpoint, ok bool) {

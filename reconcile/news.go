@@ -39,7 +39,7 @@ func (v *view) tell(n *news) {
 
 // add notes what a change from old to now (either may be nil) asks to look at
 // again: everything about our own objects, and of foreign ones only that they
-// come and go, because that takes or frees a name.
+// come and go, because that takes or frees a name, or begin and end to serve.
 func (n *news) add(old, now *found, at time.Time, lane lanes.Lane) {
 	latest := now
 	if now == nil {
@@ -56,7 +56,7 @@ func (n *news) add(old, now *found, at time.Time, lane lanes.Lane) {
 		}
 		return
 	}
-	if old != nil && now != nil && !old.owned && !now.owned && old.replica == now.replica {
+	if old != nil && now != nil && !old.owned && !now.owned && old.replica == now.replica && old.serves() == now.serves() {
 		return
 	}
 	n.addReplica(c, old)

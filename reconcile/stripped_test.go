@@ -12,7 +12,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/plan"
 )
@@ -85,6 +87,7 @@ func TestStrippedPartsAreLeftAlone(t *testing.T) {
 	stripped := g.sliceName("a")
 	apitest.Edit(t, g.server, "shop", stripped, func(es *discoveryv1.EndpointSlice) { delete(es.Labels, plan.LabelSliceManagedBy) })
 	g.wait("the endpoints have another slice", func() bool { _, sliced := g.addresses(web); return len(sliced) == 2 })
+	g.wait("the slice is reported", func() bool { return g.reportsForeign(stripped) })
 	g.writes()
 	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.3", true))
 	g.settle()
@@ -93,4 +96,44 @@ func TestStrippedPartsAreLeftAlone(t *testing.T) {
 			t.Errorf("wrote to an object that is not ours: %s", w)
 		}
 	}
+}
+
+func (g *ground) reportsForeign(name string) bool {
+	return slices.ContainsFunc(g.seen.trouble(web).Conflicts, func(c metrics.Conflict) bool {
+		return c.Reason == string(plan.ConflictForeign) && strings.HasPrefix(c.Message, "EndpointSlice shop/"+name+" ")
+	})
+}
+
+// Whoever looks for the replica's endpoints finds those of a foreign slice, too: it is
+// reported as long as it has any, be it that it lost our label, and never touched.
+func TestForeignSlicesOfAReplicaAreReported(t *testing.T) {
+	g := running(t)
+	g.writes()
+	foreign := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "shop", Name: "web-theirs", Labels: map[string]string{plan.LabelServiceName: "web"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+	}
+	serving := func(addresses ...string) {
+		apitest.Edit(t, g.server, "shop", foreign.Name, func(es *discoveryv1.EndpointSlice) {
+			es.Endpoints = nil
+			for _, a := range addresses {
+				es.Endpoints = append(es.Endpoints, discoveryv1.Endpoint{Addresses: []string{a}})
+			}
+		})
+	}
+	g.server.Create(t, foreign)
+	serving("10.9.0.1")
+	g.wait("it is reported", func() bool { return g.reportsForeign(foreign.Name) })
+	serving()
+	g.wait("it is mended", func() bool { return len(g.seen.trouble(web).Conflicts) == 0 })
+	serving("10.9.0.1")
+	g.wait("it is reported again", func() bool { return g.reportsForeign(foreign.Name) })
+	// The mirroring controller follows Endpoints by itself.
+	apitest.Edit(t, g.server, "shop", foreign.Name, func(es *discoveryv1.EndpointSlice) { es.Labels[plan.LabelSliceManagedBy] = plan.SliceMirrored })
+	g.wait("a mirrored slice is nothing to report", func() bool { return len(g.seen.trouble(web).Conflicts) == 0 })
+	apitest.Edit(t, g.server, "shop", foreign.Name, func(es *discoveryv1.EndpointSlice) { delete(es.Labels, plan.LabelSliceManagedBy) })
+	g.wait("it is reported once more", func() bool { return g.reportsForeign(foreign.Name) })
+	apitest.Remove[*discoveryv1.EndpointSlice](t, g.server, "shop", foreign.Name)
+	g.wait("it is gone", func() bool { return len(g.seen.trouble(web).Conflicts) == 0 })
+	g.expectWrites()
 }

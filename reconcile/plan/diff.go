@@ -102,8 +102,12 @@ func (d *differ) ready() bool {
 
 // foreign reports an object of somebody else's where ours should be.
 func (d *differ) foreign(kind Kind, name, consequence string) {
+	label := LabelManagedBy
+	if kind == KindEndpointSlice {
+		label = LabelSliceManagedBy
+	}
 	d.plan.Conflicts = append(d.plan.Conflicts, Conflict{Replica: d.desired.Key, Reason: ConflictForeign, Message: fmt.Sprintf(
-		"%s %s/%s stands and is not Tributary's (label %s): %s", kind, d.desired.Namespace, name, LabelManagedBy, consequence)})
+		"%s %s/%s stands and is not Tributary's (label %s): %s", kind, d.desired.Namespace, name, label, consequence)})
 }
 
 func (d *differ) service() {

@@ -89,6 +89,9 @@ func TestRepairs(t *testing.T) {
 		{"foreign slice beside ours", func(o *Observed) {
 			o.Slices = append(o.Slices, ObservedSlice{Meta: Meta{Name: "web-zzz"}, Slice: syncer.Slice{Name: "web-zzz"}})
 		}, 0, ""},
+		{"foreign slice that has endpoints", func(o *Observed) {
+			o.Slices = append(o.Slices, ObservedSlice{Meta: Meta{Name: "web-zzz"}, Slice: syncer.Slice{Name: "web-zzz"}, Serves: true})
+		}, 0, ConflictForeign},
 		{"foreign Endpoints", func(o *Observed) { o.Endpoints.Owned = false }, 0, ConflictForeign},
 		{"foreign Endpoints and a clusterIP", func(o *Observed) { o.Endpoints.Owned = false; o.Service.Headless = false }, 0, ConflictForeign},
 		{"foreign Service", func(o *Observed) { o.Service.Owned = false; o.Endpoints = nil }, 0, ConflictForeign},

@@ -27,6 +27,9 @@ func (d *differ) slices() {
 	}
 	for i := range standing {
 		s := &standing[i]
+		if s.Serves {
+			d.foreign(KindEndpointSlice, s.Meta.Name, "consumers take its endpoints for the replica's, and nobody here keeps them up; delete it unless it is meant")
+		}
 		if !s.Owned || s.Deleting || d.wants(s.Meta.Name) {
 			continue
 		}
@@ -111,8 +114,7 @@ func (d *differ) create(w *SliceSpec) {
 
 func (d *differ) update(s *ObservedSlice, w *SliceSpec) {
 	switch {
-	case !s.Owned:
-		d.foreign(KindEndpointSlice, w.Name, "its name is taken, so its endpoints are missing from the slices")
+	case !s.Owned: // Pack leaves out names that are taken
 		return
 	case s.Deleting:
 		d.plan.Waiting = WaitObjectDeleting

@@ -18,6 +18,8 @@ const (
 	// LabelSliceManagedBy marks an EndpointSlice as ours when it is SliceManagedBy.
 	LabelSliceManagedBy = "endpointslice.kubernetes.io/managed-by"
 	SliceManagedBy      = "tributary.dev"
+	// SliceMirrored is what it says on slices that the mirroring controller makes.
+	SliceMirrored = "endpointslicemirroring-controller.k8s.io"
 	// LabelServiceName ties a slice to its Service.
 	LabelServiceName = "kubernetes.io/service-name"
 	// LabelSourceCluster names the member that a slice's endpoints live in.

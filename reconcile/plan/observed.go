@@ -76,4 +76,7 @@ type ObservedSlice struct {
 	// Malformed is true when the slice holds something that the value form cannot
 	// express (a nil condition, a port without number): rewrite it if it is ours.
 	Malformed bool
+	// Serves is true of a slice that is not ours and has endpoints, other than those
+	// that the mirroring controller makes of Endpoints.
+	Serves bool
 }
