@@ -20,6 +20,7 @@ import (
 
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
@@ -310,4 +311,13 @@ func TestPlanAllWritesNothing(t *testing.T) {
 		t.Errorf("plans %+v, want those of %s and %s", plans, other, web)
 	}
 	g.expectWrites()
+	// What is as it should be is counted, too.
+	g.rec.Dirty(other, lanes.Addition, liveCause("a", other))
+	g.settle()
+	if plans, err = g.rec.PlanAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := plan.Summarise(plans); s.Replicas != 2 || s.Unchanged != 1 || s.Update == 0 {
+		t.Errorf("%+v, want one of two replicas unchanged", s)
+	}
 }

@@ -334,8 +334,8 @@ func (r *Reconciler) report(p *pass) {
 	r.events.report(p.item.Key, p.plan.Conflicts)
 }
 
-// PlanAll returns what Run would do now, for every replica with something to do
-// or to report, sorted. Nothing is written. It needs a running Observe (or Run),
+// PlanAll returns what Run would do now, for every replica, sorted; most plans have
+// nothing to do or to report. Nothing is written. It needs a running Observe (or Run),
 // and members that have synced as far as they can.
 func (r *Reconciler) PlanAll(ctx context.Context) ([]plan.Plan, error) {
 	if err := r.WaitForSync(ctx); err != nil {
@@ -345,16 +345,14 @@ func (r *Reconciler) PlanAll(ctx context.Context) ([]plan.Plan, error) {
 	keys = slices.AppendSeq(keys, r.opts.Source.Replicas())
 	slices.SortFunc(keys, syncer.Key.Compare)
 	keys = slices.Compact(keys)
-	var plans []plan.Plan
+	plans := make([]plan.Plan, 0, len(keys))
 	for _, key := range keys {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		p := &pass{item: lanes.Item{Key: key}}
 		r.decide(p, r.opts.Source.Peek)
-		if !p.plan.Empty() || p.plan.Waiting != "" || len(p.plan.Conflicts) > 0 || len(p.plan.Held) > 0 || len(p.plan.Kept) > 0 {
-			plans = append(plans, p.plan)
-		}
+		plans = append(plans, p.plan)
 	}
 	return plans, nil
 }

@@ -185,3 +185,8 @@ type Delta struct {
 
 // Empty reports whether nothing has to be written.
 func (p *Plan) Empty() bool { return len(p.Stages) == 0 }
+
+// silent reports whether there is nothing to report either.
+func (p *Plan) silent() bool {
+	return p.Empty() && p.Waiting == "" && len(p.Conflicts)+len(p.Held)+len(p.Kept) == 0
+}

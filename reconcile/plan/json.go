@@ -11,11 +11,14 @@ import (
 )
 
 // WriteJSON prints plans for programs: one object with the summary and, for each
-// replica, the actions in order. Field names are part of the contract.
+// replica with something to do or to report, the actions in order. Field names are part
+// of the contract.
 func WriteJSON(w io.Writer, plans []Plan) error {
-	doc := document{Summary: Summarise(plans), Replicas: make([]replicaDoc, len(plans))}
+	doc := document{Summary: Summarise(plans), Replicas: []replicaDoc{}}
 	for i := range plans {
-		doc.Replicas[i] = documentOf(&plans[i])
+		if p := &plans[i]; !p.silent() {
+			doc.Replicas = append(doc.Replicas, documentOf(p))
+		}
 	}
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -85,4 +86,22 @@ func TestWriteJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "plan.json", out.Bytes())
+}
+
+// A program is told about the replicas that matter, and how many do not.
+func TestWriteJSONLeavesOutWhatIsUnchanged(t *testing.T) {
+	var out bytes.Buffer
+	if err := WriteJSON(&out, []Plan{{Replica: shopWeb}}); err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Summary  Summary
+		Replicas []any
+	}
+	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Summary != (Summary{Replicas: 1, Unchanged: 1}) || doc.Replicas == nil || len(doc.Replicas) > 0 {
+		t.Errorf("%s", &out)
+	}
 }
