@@ -249,6 +249,8 @@ func TestHealthyControllersAreNotAccused(t *testing.T) {
 		{"a namespace is replicated that was not", func(c *config.Cluster) { c.Namespaces.Include = []string{"shop"} }, func(o *observed) {
 			o.put(newService("depot", "web"), newPod("depot", "web", 50))
 			o.control()
+			o.put(newPod("shop", "web", 40)) // a later revision, from which no watch shows the depot
+			o.control()
 			o.level(time.Minute)
 			o.tweak = func(c *config.Cluster) { c.ObserveNative = true }
 			o.apply()
