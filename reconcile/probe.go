@@ -25,7 +25,7 @@ const (
 	probeLimit   = 8 * time.Second
 )
 
-// errShut is why nothing is written although the ingress cluster answers probes.
+// errShut is why nothing is written before a probe has told more.
 var errShut = errors.New("requests that write are not answered")
 
 // prober asks the ingress cluster now and then for something small. On a quiet fleet
@@ -119,11 +119,12 @@ func (p *prober) trouble() error {
 	return p.err
 }
 
-// last is what the last probe ended with.
-func (p *prober) last() error {
+// answeredSince reports whether a probe was answered well after a moment; err is what
+// the last one ended with.
+func (p *prober) answeredSince(at time.Time) (well bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.err
+	return p.good.After(at), p.err
 }
 
 // askVersion asks over the connection that writes go through. Whoever could read the
@@ -156,8 +157,12 @@ func (r *Reconciler) Trouble() error {
 	if err := cmp.Or(r.prober.trouble(), r.observer.trouble()); err != nil {
 		return err
 	}
-	if r.gate.shut() {
-		return fmt.Errorf("changes wait in their lanes: %w", cmp.Or(r.prober.last(), errShut))
+	if !r.gate.shut() {
+		return nil
+	}
+	// It may stay closed for a while yet, until a key's turn comes to open it.
+	if well, err := r.prober.answeredSince(time.Unix(0, r.closed.Load())); !well {
+		return fmt.Errorf("changes wait in their lanes: %w", cmp.Or(err, errShut))
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/reconcile/lanes"
 )
 
 // silent answers no request and shows nothing to watches that are open, as a server
@@ -206,6 +207,7 @@ func TestChangeThatWaitedIsWrittenSoonAfterTheFirstAnswer(t *testing.T) {
 		}
 		goOn()
 		g.until(false, 7*time.Second)
+		time.Sleep(gateMax)
 		if g.rec.gate.shut() {
 			t.Error("the gate stays closed")
 		}
@@ -224,6 +226,28 @@ func TestGateBeforeAnEmptyQueueIsOpenedByAProbe(t *testing.T) {
 			t.Error("a closed gate is no trouble")
 		}
 		g.until(false, probeEvery+probeTimeout)
+		if g.rec.gate.shut() {
+			t.Error("the gate stays closed")
+		}
+		g.stop()
+	})
+}
+
+// That the ingress cluster is back is told by its first answer, also when the keys
+// that would open the gate are in a long backoff.
+func TestAnswerEndsTheTroubleBeforeTheGateOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroundOn(t, apitest.NewPiped(t), "a")
+		g.options.Queue = lanes.Options{Backoff: lanes.Backoff{Base: time.Minute, Max: time.Hour}}
+		g.start()
+		g.server.Lead(apitest.Nobody)
+		g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+		synctest.Wait()
+		if !g.rec.gate.shut() || g.rec.Trouble() == nil {
+			t.Errorf("gate closed: %v, trouble %v", g.rec.gate.shut(), g.rec.Trouble())
+		}
+		g.server.Lead(apitest.Open)
+		g.until(false, 7*time.Second)
 		g.stop()
 	})
 }

@@ -94,6 +94,8 @@ type Reconciler struct {
 	// contact is when the ingress cluster last answered on the connection that writes
 	// go through, in Unix nanoseconds.
 	contact atomic.Int64
+	// closed is when the gate last closed, in Unix nanoseconds.
+	closed atomic.Int64
 }
 
 // New returns a Reconciler that does nothing until Run.
@@ -287,6 +289,7 @@ func (r *Reconciler) Owned() int { return r.view.ownedCount() }
 func (r *Reconciler) tellGate(closed bool) {
 	r.queue.SetAway(closed)
 	if closed {
+		r.closed.Store(time.Now().UnixNano())
 		r.logger.Warn("the ingress cluster cannot be reached; changes wait in their lanes")
 		return
 	}
