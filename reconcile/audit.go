@@ -5,10 +5,14 @@ package reconcile
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/reconcile/plan"
 )
 
 // audit asks the ingress cluster for its revision, now and then and whenever a
@@ -33,6 +37,10 @@ func (r *Reconciler) audit(ctx context.Context) {
 	}
 }
 
+// auditAgain is when a missing object is asked for again: the news of its deletion may
+// be on the way.
+const auditAgain = 2 * time.Second
+
 // auditOnce looks at each kind by itself: most of the time only Endpoints and
 // slices change, and kinds may be stored apart.
 func (r *Reconciler) auditOnce(ctx context.Context) {
@@ -50,11 +58,64 @@ func (r *Reconciler) auditOnce(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if now := version(m.GetResourceVersion()); now != 0 && now < seen {
-			r.logger.Error("the ingress cluster's revision went back: its store was restored; reading everything again",
-				"kind", string(w.kind), "seen", seen, "now", now)
-			r.observer.relist()
+		now := version(m.GetResourceVersion())
+		if now != 0 && now < seen {
+			r.wentBack(w.kind, "", seen, now)
+			return
+		}
+		r.view.saw(w.kind, now)
+		if r.lost(ctx, w.kind) {
 			return
 		}
 	}
+}
+
+// wentBack starts anew with a store that was restored.
+func (r *Reconciler) wentBack(kind plan.Kind, object string, seen, now uint64) {
+	r.logger.Error("the ingress cluster's revision went back: its store was restored; reading everything again",
+		"kind", string(kind), "object", object, "seen", seen, "now", now)
+	r.observer.relist()
+}
+
+// lost asks for the objects of a kind that were heard of last. One that is older now,
+// or missing without its deletion being told, is the sign where the store was restored
+// from a backup that is only seconds old: its revisions have caught up before the
+// watches are back.
+func (r *Reconciler) lost(ctx context.Context, kind plan.Kind) bool {
+	for _, one := range r.view.marked(kind) {
+		now, missing, err := r.shown(ctx, one)
+		if err == nil && missing {
+			timer := time.NewTimer(auditAgain)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			timer.Stop()
+			if !slices.Contains(r.view.marked(kind), one) || r.observer.trouble() != nil {
+				continue // its end was told meanwhile, or would be if it could
+			}
+			now, missing, err = r.shown(ctx, one)
+		}
+		switch {
+		case err != nil:
+			return false
+		case missing, now != 0 && now < one.rv:
+			r.wentBack(kind, one.id.String(), one.rv, now)
+			return true
+		}
+		r.view.confirmed(kind, one)
+	}
+	return false
+}
+
+// shown reads the version of an object, and whether it is missing that should be there.
+func (r *Reconciler) shown(ctx context.Context, one mark) (rv uint64, missing bool, err error) {
+	f, err := r.writer.read(ctx, one.id)
+	switch {
+	case apierrors.IsNotFound(err):
+		return 0, !one.gone, nil
+	case err != nil:
+		return 0, false, err
+	}
+	return f.rv, false, nil
 }

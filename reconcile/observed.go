@@ -176,6 +176,7 @@ var errUnanswered = errors.New("the watch got no answer: the connection was cut,
 // noteWatch wraps the watch call to learn whether the stream is up.
 func (o *observer) noteWatch(w watched) func(context.Context, metav1.ListOptions) (watch.Interface, error) {
 	return func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		o.view.left(w.kind) // the one before has ended
 		stream, err := w.watch(ctx, options)
 		if err == nil && reflect.TypeOf(stream) == emptyWatch {
 			o.failed(ctx, w.kind, errUnanswered)
@@ -307,6 +308,7 @@ func (r *reflected) Update(obj any) error {
 func (r *reflected) Delete(obj any) error {
 	at := time.Now()
 	if f := r.convert(obj); f != nil {
+		r.observer.view.heardGone(f.id, f.rv)
 		r.observer.view.remove(f.id, f.uid, at)
 	}
 	return nil

@@ -8,6 +8,7 @@ package reconcile
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -148,6 +149,50 @@ func TestRestoredStoreIsNoticed(t *testing.T) {
 				slices.Equal(second, []string{"10.0.0.9"}) && slices.Equal(secondSliced, second)
 		})
 		g.settle()
+	}
+}
+
+// A backup that is a moment old: before anybody looks, the restored store has made as
+// many revisions as were lost, and no watch tells what is missing.
+func TestRestoredStoreThatHasCaughtUpIsNoticed(t *testing.T) {
+	other := syncer.Key{Namespace: "shop", Name: "other"}
+	for _, c := range []struct {
+		name string
+		lose func(g *ground)
+	}{
+		{"a change", func(g *ground) { g.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true)) }},
+		{"a deletion", func(g *ground) { g.unset("a", web) }},
+		{"what was made", func(g *ground) { g.set("a", service(other, 1, 8080), pod(other, "10.0.0.9", true)) }},
+		{"a change, and more is written meanwhile", func(g *ground) { g.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true)) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newGround(t, "a")
+			g.options.AuditEvery = 500 * time.Millisecond
+			g.start()
+			g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+			g.settle()
+			snapshot := g.server.Snapshot()
+			c.lose(g)
+			g.settle()
+			want, wantSliced := g.addresses(web)
+			more, moreSliced := g.addresses(other)
+			g.server.Restore(snapshot, false)
+			for i := range 50 {
+				g.server.Create(t, &corev1.Service{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "foreign-" + number3(i)},
+					Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+				})
+			}
+			if strings.Contains(c.name, "more is written") {
+				third := syncer.Key{Namespace: "shop", Name: "third"}
+				g.set("a", service(third, 1, 8080), pod(third, "10.0.0.8", true))
+			}
+			g.wait("all is as it was", func() bool {
+				ready, sliced := g.addresses(web)
+				otherReady, otherSliced := g.addresses(other)
+				return slices.Equal(ready, want) && slices.Equal(sliced, wantSliced) && slices.Equal(otherReady, more) && slices.Equal(otherSliced, moreSliced)
+			})
+		})
 	}
 }
 

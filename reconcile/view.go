@@ -41,6 +41,8 @@ type view struct {
 	listed map[plan.Kind]bool
 	// tops is the highest version seen of each kind, also by bookmarks.
 	tops map[plan.Kind]uint64
+	// marks tell whether the store went back in time.
+	marks map[plan.Kind]marks
 }
 
 // standing is all that stands under one replica's name.
@@ -54,7 +56,7 @@ func newView(notify func([]change), echoed func(metrics.Ref, time.Time)) *view {
 	return &view{
 		notify: notify, echoed: echoed,
 		entries: map[objectID]*found{}, byReplica: map[syncer.Key]*standing{},
-		writes: map[objectID]*ownWrite{}, listed: map[plan.Kind]bool{}, tops: map[plan.Kind]uint64{},
+		writes: map[objectID]*ownWrite{}, listed: map[plan.Kind]bool{}, tops: map[plan.Kind]uint64{}, marks: map[plan.Kind]marks{},
 	}
 }
 
@@ -174,6 +176,7 @@ func (v *view) lockedPut(f *found) (changed bool) {
 	v.entries[f.id] = f
 	v.lockedLink(f)
 	v.tops[f.id.kind] = max(v.tops[f.id.kind], f.rv)
+	v.lockedHeard(mark{id: f.id, rv: f.rv})
 	return true
 }
 
@@ -304,4 +307,5 @@ func (v *view) distrust() {
 	}
 	clear(v.writes)
 	clear(v.tops)
+	clear(v.marks)
 }

@@ -37,6 +37,9 @@ func (m *marks) heard(mark Mark) {
 	if mark.Revision > m.newest.Revision {
 		m.newest = mark
 	}
+	if m.left.Key == mark.Key && mark.Revision > m.left.Revision && m.left != (Mark{}) {
+		m.left = mark
+	}
 }
 
 // listed notes the newest object of a list. A list that goes back makes all be
