@@ -131,7 +131,6 @@ func (r *replicator) applyMembers() {
 	changes := r.set.Apply(r.running())
 	r.forgetMembers(changes.Removed)
 	for _, name := range changes.Removed {
-		r.metrics.RemoveCluster(name)
 		r.logger.Info("member removed from the configuration", "cluster", name)
 	}
 }
@@ -170,7 +169,7 @@ func (r *replicator) apply(update config.Update) {
 	}
 	r.applying.Lock()
 	defer r.applying.Unlock()
-	r.adopt(update.Loaded, update.Err)
+	r.adopt(update)
 	r.reportRefused(update)
 	diff := update.Diff
 	if diff.Ingress {
@@ -196,16 +195,20 @@ func (r *replicator) apply(update config.Update) {
 	}
 }
 
-// adopt makes a configuration the running one.
-func (r *replicator) adopt(loaded *config.Loaded, refused error) {
-	now := time.Now()
+// adopt makes a configuration the running one: what was read, with kubeconfigs that
+// are new, or the former one where the file was refused.
+func (r *replicator) adopt(update config.Update) {
+	now, loaded := time.Now(), update.Loaded
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.loaded != loaded {
-		r.loaded, r.loadedAt = loaded, now
+		r.loaded = loaded
 		r.keeper.set(&loaded.Config)
 	}
-	r.refused = refused
+	if update.Reloaded && update.Err == nil {
+		r.loadedAt = now
+	}
+	r.refused = update.Err
 	present := map[string]bool{}
 	for _, c := range loaded.Config.Clusters {
 		present[c.Name] = true
@@ -218,6 +221,7 @@ func (r *replicator) adopt(loaded *config.Loaded, refused error) {
 		if !present[name] {
 			delete(r.joined, name)
 			delete(r.identities, name)
+			r.metrics.RemoveCluster(name)
 		}
 	}
 }
