@@ -15,9 +15,8 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// nativeAgain is how often Services are looked at that are not compared for now, or
-// about which the member's controllers seem to be ahead of us: that what a guard
-// kept is seen again touches no Service.
+// nativeAgain is how often Services are looked at that are not compared for now:
+// that what a guard kept is seen again touches none of them.
 const nativeAgain = time.Second
 
 // touch notes Services whose computed endpoints may have changed.
@@ -89,7 +88,6 @@ func (n *nativeObserver) compute(ctx context.Context) {
 		case <-tick.C:
 			n.mu.Lock()
 			n.again(slices.Collect(maps.Keys(n.aside))...)
-			n.again(n.tracker.Ahead()...)
 			n.mu.Unlock()
 		case <-n.touched:
 			n.mu.Lock()

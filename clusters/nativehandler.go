@@ -23,7 +23,6 @@ func (h nativeHandler) Replaced(items []theirs, r listwatch.Replacement) {
 	h.n.mu.Lock()
 	defer h.n.mu.Unlock()
 	h.n.tracker.Replace(list, r.Finished)
-	h.n.again(h.n.tracker.Ahead()...)
 }
 
 // Upserted implements listwatch.Handler.
@@ -34,15 +33,10 @@ func (h nativeHandler) Upserted(item theirs, e listwatch.EventMeta) {
 // Deleted implements listwatch.Handler.
 func (h nativeHandler) Deleted(item theirs, e listwatch.EventMeta) { h.tell(item.key, nil, false, e) }
 
-// tell passes an event on. Before theirs is said to differ by it, ours is computed
-// anew: what a guard keeps changes without touching a Service.
 func (h nativeHandler) tell(key syncer.Key, addresses native.Addresses, present bool, e listwatch.EventMeta) {
 	h.n.m.feed.event(resourceEndpoints.Resource, e)
 	h.n.mu.Lock()
 	late, measured := h.n.tracker.Theirs(key, addresses, present, e.Arrival)
-	if h.n.tracker.Differs(key) {
-		h.n.again(key)
-	}
 	measured = measured && h.n.sees
 	h.n.mu.Unlock()
 	h.n.report(late, measured)

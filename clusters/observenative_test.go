@@ -6,7 +6,6 @@ package clusters
 //lint:file-ignore SA1019 core/v1 Endpoints are what the members' controllers write
 
 import (
-	"math"
 	"net/http"
 	"reflect"
 	"slices"
@@ -196,6 +195,16 @@ func TestHealthyControllersAreNotAccused(t *testing.T) {
 			o.level(time.Minute)
 			o.wantHolds()
 		}, []string{"shop/api", "shop/db", "shop/web"}},
+		{"a list shows that a node fell silent", func(c *config.Cluster) { c.HoldSilentNodes = "2m" }, func(o *observed) {
+			mend := o.cut("pods", http.StatusInternalServerError)
+			o.pass(time.Second)
+			o.put(silent(newPod("shop", "web", 1)))
+			o.control()
+			o.with(func() { o.oldest = o.rv })
+			mend()
+			o.level(time.Minute)
+			o.wantHolds("a node_silent")
+		}, []string{"shop/api", "shop/db", "shop/web"}},
 		{"a list lacks pods, which are kept", nil, func(o *observed) {
 			o.hide("pods", func(name string) bool { return numberOf(name) != 33 })
 			o.set.Relist("a")
@@ -204,11 +213,14 @@ func TestHealthyControllersAreNotAccused(t *testing.T) {
 			o.wantHolds("shop/api list_shrank", "shop/web list_shrank")
 		}, []string{"shop/db"}},
 		{"pods that a list lacked are seen again", nil, func(o *observed) {
-			show := o.hide("pods", func(name string) bool { return numberOf(name) != 33 })
+			o.hide("pods", func(name string) bool { return numberOf(name) != 33 })
 			o.set.Relist("a")
+			o.level(time.Second)
+			o.wantHolds("shop/api list_shrank", "shop/web list_shrank")
+			for n := 1; n <= 32; n++ {
+				o.put(newPod("shop", appOf(n), n))
+			}
 			o.level(time.Minute)
-			show()
-			o.level(2 * time.Minute)
 			o.wantHolds()
 		}, []string{"shop/api", "shop/db", "shop/web"}},
 		{"a list lacks a Service, which is kept", nil, func(o *observed) {
@@ -372,19 +384,4 @@ func TestObservationBeginsWithTheFirstListAndLeavesNothing(t *testing.T) {
 			t.Errorf("the end was told %d times", ended)
 		}
 	})
-}
-
-func TestOldControllersWriteAnyNumberOfAddresses(t *testing.T) {
-	for version, want := range map[ServerVersion]int{
-		{}:                     syncer.EndpointsCapacity,
-		{Major: 1, Minor: 21}:  math.MaxInt,
-		{Major: 1, Minor: 22}:  syncer.EndpointsCapacity,
-		{Major: 1, Minor: 136}: syncer.EndpointsCapacity,
-	} {
-		l := &link{}
-		l.version.Store(&version)
-		if got := (&nativeObserver{link: l}).capacity(); got != want {
-			t.Errorf("controllers of %d.%d write %d addresses at most, want %d", version.Major, version.Minor, got, want)
-		}
-	}
 }

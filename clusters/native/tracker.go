@@ -166,24 +166,6 @@ func (t *Tracker) Disagreements(before time.Time) []Disagreement {
 	return out
 }
 
-// Differs reports whether the two sides differ about a Service.
-func (t *Tracker) Differs(key syncer.Key) bool {
-	p := t.services[key]
-	return p != nil && !p.differ.IsZero()
-}
-
-// Ahead lists the Services about which both differ because theirs changed, in no
-// order.
-func (t *Tracker) Ahead() []syncer.Key {
-	var keys []syncer.Key
-	for key, p := range t.services {
-		if !p.differ.IsZero() && !p.oursFirst {
-			keys = append(keys, key)
-		}
-	}
-	return keys
-}
-
 // Behind is how long the oldest change of ours has been waiting for theirs; 0
 // when none has.
 func (t *Tracker) Behind(now time.Time) time.Duration {

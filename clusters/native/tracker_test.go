@@ -107,7 +107,7 @@ func TestNothingIsComparedBeforeTheFirstList(t *testing.T) {
 		t.Errorf("%v behind, want the time since the list", behind)
 	}
 	tracker.Replace(map[syncer.Key]Addresses{key: ours}, after(120))
-	if tracker.Differs(key) {
+	if len(tracker.Disagreements(after(125))) != 0 {
 		t.Error("a list that agrees does not end the difference")
 	}
 	tracker.Replace(nil, after(130))
