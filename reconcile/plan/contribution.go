@@ -34,7 +34,7 @@ type Contribution struct {
 	// one; DrainForce takes them out in any case.
 	Drain      bool
 	DrainForce bool
-	// Misread says which setting of the source is not understood; empty: none.
+	// Misread says which setting of the source is not followed, and why; empty: none.
 	Misread string
 	// Stale marks a member silent for longer than allowed: its endpoints count as
 	// not ready where another member still has a ready one.

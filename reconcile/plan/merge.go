@@ -51,7 +51,7 @@ func merge(key syncer.Key, contributions []Contribution, observed Observed, sett
 	}
 	r.Held = drain(shares)
 	failOver(shares)
-	r.Conflicts = slices.Concat(strangers, misread(key, shares), u.conflicts, headless(key, shares), separate(key, shares))
+	r.Conflicts = slices.Concat(strangers, misread(key, shares), u.conflicts, u.guessed(), headless(key, shares), separate(key, shares))
 	r.Held = append(r.Held, age(shares)...)
 	slices.SortFunc(r.Conflicts, compareConflicts)
 	for _, s := range shares {
@@ -100,8 +100,9 @@ func headless(key syncer.Key, shares []*share) (conflicts []Conflict) {
 		case winner == nil:
 			winner = s
 		case s.Service.Headless() != winner.Service.Headless():
+			one, older := places(s, winner)
 			conflicts = append(conflicts, Conflict{Replica: key, Reason: ConflictHeadless, Cluster: s.Cluster, Message: fmt.Sprintf(
-				"the Service is %s in %s and %s in %s, which is older", word(s), s.Cluster, word(winner), winner.Cluster)})
+				"the Service is %s in %s and %s in %s, which is older", word(s), one, word(winner), older)})
 		}
 	}
 	return conflicts
@@ -235,6 +236,14 @@ func byCluster(shares []*share) [][]*share {
 func compareConflicts(a, b Conflict) int {
 	return cmp.Or(strings.Compare(string(a.Reason), string(b.Reason)),
 		strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Message, b.Message))
+}
+
+// places says where two shares come from: of one member, their Services too.
+func places(a, b *share) (string, string) {
+	if a.Cluster != b.Cluster {
+		return a.Cluster, b.Cluster
+	}
+	return a.Source.String() + " of " + a.Cluster, b.Source.String() + " of " + b.Cluster
 }
 
 func joined(names map[string]bool) string {

@@ -54,16 +54,18 @@ func unite(key syncer.Key, shares []*share) union {
 		ports := acceptable(s.Service.Ports)
 		if i > 0 && len(shares[0].ports) == 0 {
 			if len(ports) > 0 {
+				one, older := places(s, shares[0])
 				u.conflict(s, ConflictPort, fmt.Sprintf(
-					"the older Service in %s has no ports, the one in %s has: its endpoints are left out", shares[0].Cluster, s.Cluster))
+					"the older Service in %s has no ports, the one in %s has: its endpoints are left out", older, one))
 			}
 			s.portless = len(ports) > 0
 			continue
 		}
 		s.ports = ports
 		if i > 0 && len(ports) == 0 && !s.Unseen {
+			one, older := places(s, shares[0])
 			u.conflict(s, ConflictPort, fmt.Sprintf(
-				"the Service in %s has no ports, the older one in %s has: its endpoints are left out", s.Cluster, shares[0].Cluster))
+				"the Service in %s has no ports, the older one in %s has: its endpoints are left out", one, older))
 		}
 		for _, p := range ports {
 			u.add(s, p)
@@ -76,9 +78,10 @@ func unite(key syncer.Key, shares []*share) union {
 func (u *union) add(s *share, p syncer.ServicePort) {
 	same := func(o *unitedPort) bool { return o.Protocol == p.Protocol && o.Port == p.Port }
 	if at := slices.IndexFunc(u.ports, func(o *unitedPort) bool { return o.Name == p.Name }); at >= 0 {
-		if o := u.ports[at]; !same(o) {
+		if o := u.ports[at]; !same(o) && !(s.guessed() && o.Protocol == p.Protocol) {
+			one, older := places(s, o.owner)
 			u.lose(s, p, fmt.Sprintf("port %s is %s in %s and %s in %s, which is older and wins",
-				quoted(p.Name), number(p), s.Cluster, number(o.ServicePort), o.owner.Cluster))
+				quoted(p.Name), number(p), one, number(o.ServicePort), older))
 			return
 		}
 		u.ports[at].feed(s, p.Target)
@@ -93,11 +96,11 @@ func (u *union) add(s *share, p syncer.ServicePort) {
 		s.rename(p.Name, portFate{u.ports[at].Name, true})
 		u.ports[at].feed(s, p.Target)
 	case len(u.ports) > 0 && p.Name == "":
-		u.lose(s, p, fmt.Sprintf("the port %s of %s has no name and fits none of the ports of %s",
-			number(p), s.Cluster, u.ports[0].owner.Cluster))
+		one, older := places(s, u.ports[0].owner)
+		u.lose(s, p, fmt.Sprintf("the port %s of %s has no name and fits none of the ports of %s", number(p), one, older))
 	case len(u.ports) > 0 && u.ports[0].Name == "":
-		u.lose(s, p, fmt.Sprintf("port %s of %s cannot stand beside the port of %s, which has no name",
-			quoted(p.Name), s.Cluster, u.ports[0].owner.Cluster))
+		one, older := places(s, u.ports[0].owner)
+		u.lose(s, p, fmt.Sprintf("port %s of %s cannot stand beside the port of %s, which has no name", quoted(p.Name), one, older))
 	default:
 		o := &unitedPort{ServicePort: p, owner: s}
 		o.feed(s, p.Target)

@@ -127,11 +127,15 @@ func standingSources(observed Observed) []source {
 }
 
 // sources are those on record; a cluster that has slices or addresses without
-// being on record counts as one of age zero, so that what stands prevails.
+// being on record counts as one of age zero, so that what stands prevails; without a
+// Service there is no more than a guess, see guess.go.
 func (r *recovery) sources() []source {
 	sources := slices.DeleteFunc(standingSources(r.observed), func(s source) bool { return s.Cluster != r.cluster })
 	if len(sources) == 0 && len(r.slices)+len(r.mine) > 0 {
 		sources = []source{{Cluster: r.cluster, Service: r.observed.Key.String(), Created: time.Unix(0, 0)}}
+		if standing := r.observed.Service; standing == nil || !standing.Owned {
+			sources[0].Created = time.Unix(guessedAge, 0)
+		}
 	}
 	return sources
 }
@@ -320,25 +324,6 @@ func (r *recovery) portNames() map[string]bool {
 		}
 	}
 	return used
-}
-
-// portsOfSlices guesses the ports of a Service that is gone while its slices
-// still stand: the number clients used is lost, the endpoints' is the likeliest.
-func (r *recovery) portsOfSlices() []syncer.ServicePort {
-	var ports []syncer.ServicePort
-	for _, s := range r.slices {
-		for _, p := range s.Ports {
-			port := syncer.ServicePort{Name: p.Name, Protocol: p.Protocol, Port: p.Number, Target: syncer.TargetPort{Number: p.Number}}
-			if p.AppProtocol.Set {
-				port.AppProtocol = new(p.AppProtocol.Value)
-			}
-			ports = append(ports, port)
-		}
-	}
-	slices.SortStableFunc(ports, func(a, b syncer.ServicePort) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Port, b.Port))
-	})
-	return slices.CompactFunc(ports, func(a, b syncer.ServicePort) bool { return a.Name == b.Name })
 }
 
 // families are those for which the cluster has slices.

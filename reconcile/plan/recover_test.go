@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 
 	"tributary.dev/tributary/syncer"
@@ -61,5 +62,54 @@ func TestTwoSourcesOfAMemberThatIsAway(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The Service of a replica is deleted, by hand, while a member cannot be asked. What
+// others say of its ports counts; where there is nobody the guess is reported until
+// somebody corrects it, and a restart writes nothing.
+func TestServiceThatNobodyRemembers(t *testing.T) {
+	a, b := from("idc-a", 100, "http:80>8080", "10.0.0.1"), from("idc-b", 200, "http:80>8080", "10.1.0.1")
+	deleted := func(contributions ...Contribution) *world {
+		w := newWorld(t, shopWeb)
+		w.settle(mergeOrNil(contributions, w.observed, bothKinds), bothKinds, nil)
+		w.observed.Service = nil
+		return w
+	}
+	settled := func(w *world, others ...Contribution) Replica {
+		t.Helper()
+		var r Replica
+		for range 2 {
+			r = Merge(shopWeb, append(others, Recover("idc-a", w.observed)...), w.observed, bothKinds)
+			w.settle(&r, bothKinds, nil)
+		}
+		r = Merge(shopWeb, append(others, Recover("idc-a", w.observed)...), w.observed, bothKinds)
+		if p := Diff(w.observed, &r, bothKinds); !p.Empty() {
+			t.Errorf("a restart writes:\n%s", textOf(t, p))
+		}
+		return r
+	}
+	w := deleted(a)
+	r := settled(w)
+	if got := portsText(&r); got != "http:8080/TCP→8080" || reasons(&r) != "port@idc-a" {
+		t.Errorf("ports %s, conflicts %v", got, r.Conflicts)
+	}
+	w.observed.Service.Ports = []syncer.ServicePort{port("http:80>8080")}
+	if r = settled(w); portsText(&r) != "http:80/TCP→8080" || len(r.Conflicts) > 0 {
+		t.Errorf("ports %s, conflicts %v, after they were corrected", portsText(&r), r.Conflicts)
+	}
+	r = settled(deleted(a, b), b)
+	if portsText(&r) != "http:80/TCP→8080" || servedText(&r) != "10.0.0.1:http:8080 10.1.0.1:http:8080" || len(r.Conflicts) > 0 {
+		t.Errorf("ports %s, served %s, conflicts %v, with idc-b", portsText(&r), servedText(&r), r.Conflicts)
+	}
+}
+
+func TestConflictsBetweenNamespacesOfAMemberNameBoth(t *testing.T) {
+	a := inFamilies(from("idc-a", 100, "http:80"), shopWeb, []syncer.Family{syncer.IPv4}, pods("idc-a", "10.0.0.1")...)
+	b := inFamilies(from("idc-a", 200, "http:99"), storeWeb, []syncer.Family{syncer.IPv4}, pods("idc-a2", "10.0.0.2")...)
+	r := Merge(shopWeb, []Contribution{a, b}, Observed{}, bothKinds)
+	want := `port "http" is 99/TCP in store/web of idc-a and 80/TCP in shop/web of idc-a, which is older and wins`
+	if len(r.Conflicts) != 1 || !strings.HasPrefix(r.Conflicts[0].Message, want) {
+		t.Errorf("conflicts %+v", r.Conflicts)
 	}
 }

@@ -6,6 +6,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -31,13 +32,17 @@ func Steer(key syncer.Key, contributions []Contribution, policy Policy) {
 	if policy == nil || len(shares) == 0 {
 		return
 	}
-	order := policy.Order(key, shares[0].Cluster, shares[0].Service)
+	oldest := shares[0]
+	order := policy.Order(key, oldest.Cluster, oldest.Service)
 	for _, s := range shares {
 		c := s.Contribution
 		drain, force := policy.Drain(c.Cluster)
 		c.Drain, c.DrainForce = c.Drain || drain, c.DrainForce || force
-		if !c.Unseen {
+		if c.Misread = ""; !c.Unseen {
 			c.Misread = policy.Misread(c.Service)
+		}
+		if c.Misread == "" && s != oldest && !c.Abandoned {
+			c.Misread = overruled(policy.Order(key, c.Cluster, c.Service), order, oldest)
 		}
 		if c.Failover = 0; len(order) == 0 {
 			continue
@@ -49,6 +54,23 @@ func Steer(key syncer.Key, contributions []Contribution, policy Policy) {
 			c.Failover = i + 1
 		}
 	}
+}
+
+// overruled says that a source is not heard, if it asks for something else than the
+// oldest, which decides for all.
+func overruled(own, order []string, oldest *share) string {
+	if slices.Equal(own, order) {
+		return ""
+	}
+	return shortened(fmt.Sprintf("it asks for %s, but %s of %s is older and decides for all: %s",
+		orderText(own), oldest.Source, oldest.Cluster, orderText(order)))
+}
+
+func orderText(order []string) string {
+	if len(order) == 0 {
+		return "union"
+	}
+	return "failover in the order " + strings.Join(order, ", ")
 }
 
 // oneReplica leaves out the shares that merely have the same name by accident: a
@@ -83,7 +105,7 @@ func (s *share) owner(replica syncer.Key) ownership {
 	return ownership{s.Cluster, s.Source.Name}
 }
 
-// misread reports settings of sources that are not understood.
+// misread reports settings of sources that are not followed.
 func misread(key syncer.Key, shares []*share) (conflicts []Conflict) {
 	for _, s := range shares {
 		if s.Misread != "" {

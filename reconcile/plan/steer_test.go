@@ -61,6 +61,34 @@ func TestSteerFollowsTheOldest(t *testing.T) {
 	}
 }
 
+// A younger Service that asks for another mode is told that it is not heard, also while
+// its member is away; one that asks for nothing else is not.
+func TestOverruledModesAreReported(t *testing.T) {
+	for _, test := range []struct{ name, a, b, trouble string }{
+		{"neither asks", "", "", ""},
+		{"both ask for the same", "idc-b idc-a", "idc-b idc-a", ""},
+		{"another order", "idc-a idc-b", "idc-b idc-a", "annotation@idc-b"},
+		{"only the younger asks", "", "idc-b idc-a", "annotation@idc-b"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := annotatedWith(from("idc-a", 100, "http:80", "10.0.0.1"), AnnotationFailover, test.a)
+			b := annotatedWith(from("idc-b", 200, "http:80", "10.1.0.1"), AnnotationFailover, test.b)
+			w := newWorld(t, shopWeb)
+			run := func(contributions ...Contribution) {
+				t.Helper()
+				Steer(shopWeb, contributions, told{})
+				r := Merge(shopWeb, contributions, w.observed, bothKinds)
+				if got := reasons(&r); got != test.trouble {
+					t.Errorf("conflicts %q, want %q: %v", got, test.trouble, r.Conflicts)
+				}
+				w.settle(&r, bothKinds, nil)
+			}
+			run(a, b)
+			run(append(Recover("idc-b", w.observed), a)...)
+		})
+	}
+}
+
 func TestSteerDrains(t *testing.T) {
 	contributions := []Contribution{from("idc-a", 1, "http:80"), from("idc-b", 2, "http:80"), from("idc-c", 3, "http:80")}
 	contributions[2].Drain = true

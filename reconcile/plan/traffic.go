@@ -161,7 +161,8 @@ func duplicates(key syncer.Key, s *share, holders map[netip.Addr]holder) (c Conf
 	for i := range s.endpoints {
 		e := &s.endpoints[i]
 		if h := holders[e.Addr].share; h != s && !e.Terminating {
-			seen[e.Addr], winners[h.Cluster] = true, true
+			_, winner := places(s, h)
+			seen[e.Addr], winners[winner] = true, true
 		}
 	}
 	lost := slices.SortedFunc(maps.Keys(seen), netip.Addr.Compare)
