@@ -14,8 +14,8 @@ type strayField struct {
 
 // strayFields are looked for and taken away by one list, so that what is found can be
 // mended. A value that a server fills in by itself is not found. The families are not
-// among them: the server chooses them, it lets nobody change the first, and who looks
-// for addresses goes by the slices.
+// among them: each server chooses them by rules of its own, so that nothing tells what
+// was edited, and whoever looks for addresses goes by the slices.
 var strayFields = []strayField{
 	{"type",
 		func(s *corev1.ServiceSpec) bool { return s.Type != "" && s.Type != corev1.ServiceTypeClusterIP },
