@@ -6,8 +6,10 @@ package clusters
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/guard"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
@@ -24,7 +26,7 @@ type firstLists struct {
 	// standing are the ready endpoints of the member by replica; nil before they
 	// were asked for. Once the lists are believed, those are left whose hand-written
 	// endpoints have yet to be read.
-	standing map[syncer.Key]int
+	standing map[syncer.Key]Standing
 	verdict  guard.Verdict
 	// since is when the verdict was first given; looks counts how often.
 	since time.Time
@@ -89,27 +91,63 @@ func (p *protection) judgeStart(now time.Time) error {
 // missing compares the lists with what stands. The caller holds mu.
 func (p *protection) missing() guard.Loss {
 	x := guard.Loss{Empty: p.lists[guardedPods].empty || p.lists[guardedServices].empty}
-	for replica, n := range p.starting.standing {
-		have, known := p.m.store.ReadyEndpoints(replica)
-		if !known {
+	namespaces := p.m.currentTarget().cluster.Namespaces
+	for replica, s := range p.starting.standing {
+		have := p.present(replica, s, namespaces)
+		if !have.wanted || !have.known {
 			continue // hand-written: judgeWritten looks at them when they are read
 		}
-		x.Before += n
-		x.Lost += max(0, n-have)
-		if n > 0 && have == 0 {
+		x.Before += len(s.Ready)
+		x.Lost += max(0, len(s.Ready)-have.ready)
+		if len(s.Ready) > 0 && have.ready == 0 {
 			x.Emptied++
 		}
 	}
 	return x
 }
 
+// presence is what the Services behind a replica that stands have in the member now,
+// wherever they are placed: an edit of the configuration while nobody was running is
+// no loss, and what is lost at its source is one wherever it would have gone.
+type presence struct {
+	ready int
+	// known is false while hand-written endpoints have not been read.
+	known bool
+	// wanted is false if the configuration, or the Services themselves, say that none
+	// of them is replicated.
+	wanted bool
+}
+
+// present looks for the sources of a replica that stands. The caller holds mu.
+func (p *protection) present(replica syncer.Key, s Standing, namespaces config.Namespaces) presence {
+	out := presence{known: true}
+	sources := p.m.store.Sources(replica)
+	for _, source := range s.Sources {
+		if !slices.Contains(sources, source) {
+			sources = append(sources, source)
+		}
+	}
+	for _, source := range sources {
+		src, listed := p.m.store.Source(source)
+		switch {
+		case !listed:
+			out.wanted = out.wanted || namespaces.Match(source.Namespace)
+		case src.Placed:
+			out.wanted = true
+			out.ready += src.Ready
+			out.known = out.known && src.Known
+		}
+	}
+	return out
+}
+
 // unread is what stands of replicas whose hand-written endpoints have not been
 // read. The caller holds mu.
-func (p *protection) unread() map[syncer.Key]int {
-	left := map[syncer.Key]int{}
-	for replica, n := range p.starting.standing {
+func (p *protection) unread() map[syncer.Key]Standing {
+	left := map[syncer.Key]Standing{}
+	for replica, s := range p.starting.standing {
 		if _, known := p.m.store.ReadyEndpoints(replica); !known {
-			left[replica] = n
+			left[replica] = s
 		}
 	}
 	return left
@@ -139,7 +177,7 @@ func (p *protection) judgeWritten(now time.Time, r *store.WrittenReplacement) (w
 	standing := p.starting.standing
 	x := guard.Loss{Before: r.Ready, Empty: r.Ready == 0}
 	for _, f := range r.First {
-		lost := max(0, standing[f.Replica]-f.Ready)
+		lost := max(0, len(standing[f.Replica].Ready)-f.Ready)
 		x.Lost += lost
 		x.Before += lost
 	}
@@ -149,7 +187,7 @@ func (p *protection) judgeWritten(now time.Time, r *store.WrittenReplacement) (w
 		key := firstOf(f.Service)
 		since, before := p.written[key]
 		confirmed := v == guard.Confirm && before && now.Sub(since) >= p.limits.ConfirmAfter
-		if standing[f.Replica] <= f.Ready || v == guard.Pass || confirmed {
+		if len(standing[f.Replica].Ready) <= f.Ready || v == guard.Pass || confirmed {
 			delete(p.written, key)
 			delete(standing, f.Replica)
 			continue

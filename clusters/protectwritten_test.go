@@ -200,7 +200,7 @@ func TestFirstListOfHandWrittenEndpoints(t *testing.T) {
 		} {
 			t.Run(name+", "+shown, func(t *testing.T) {
 				stands := func(o *Options) {
-					o.Standing = func(string) map[syncer.Key]int { return map[syncer.Key]int{replica: 20, hand: c.stands} }
+					o.Standing = stand(map[syncer.Key]int{replica: 20, hand: c.stands})
 				}
 				inWorld(t, stands, func(w *world) {
 					a := w.api("uid-a")
@@ -243,7 +243,7 @@ func TestFirstListOfHandWrittenEndpoints(t *testing.T) {
 
 func TestFirstHandWrittenEndpointsAreReleasedByHand(t *testing.T) {
 	stands := func(o *Options) {
-		o.Standing = func(string) map[syncer.Key]int { return map[syncer.Key]int{hand: 30} }
+		o.Standing = stand(map[syncer.Key]int{hand: 30})
 	}
 	inWorld(t, stands, func(w *world) {
 		a := w.api("uid-a")

@@ -6,6 +6,7 @@ package clusters
 import (
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
@@ -32,13 +33,22 @@ type Observer interface {
 	Unreadable(cluster, resource string)
 }
 
+// Standing is what stands of a member in one replica.
+type Standing struct {
+	// Sources are the Services of the member that gave it.
+	Sources []syncer.Key
+	// Ready has an address of each ready endpoint, by the UID of its pod, or by the
+	// address itself where no pod is known.
+	Ready map[string]netip.Addr
+}
+
 // Options are the same for all members. Only Sink must be set.
 type Options struct {
 	Sink Sink
-	// Standing returns, by replica, how many ready endpoints of a member stand in the
-	// ingress cluster from before this process: its first lists are judged by that.
+	// Standing returns, by replica, the ready endpoints of a member that stand in the
+	// ingress cluster from before this process: its first lists are judged by them.
 	// It must not block for long; nil is none.
-	Standing func(cluster string) map[syncer.Key]int
+	Standing func(cluster string) map[syncer.Key]Standing
 	// Observer may be nil.
 	Observer Observer
 	// Wrap returns what observes the requests to a member; nil observes none.

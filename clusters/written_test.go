@@ -208,7 +208,7 @@ func TestSlicesNotFoundAfterARestart(t *testing.T) {
 	for _, ips := range []int{5, 30} {
 		t.Run(fmt.Sprint(ips), func(t *testing.T) {
 			stands := func(o *Options) {
-				o.Standing = func(string) map[syncer.Key]int { return map[syncer.Key]int{hand: ips} }
+				o.Standing = stand(map[syncer.Key]int{hand: ips})
 			}
 			inWorld(t, stands, func(w *world) {
 				a := w.api("uid-a")

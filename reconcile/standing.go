@@ -8,13 +8,13 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Standing counts, by replica, the ready endpoints of a cluster that stand in the
+// Standing returns, by replica, the ready endpoints of a cluster that stand in the
 // ingress cluster. It walks over all replicas.
-func (r *Reconciler) Standing(cluster string) map[syncer.Key]int {
-	standing := map[syncer.Key]int{}
+func (r *Reconciler) Standing(cluster string) map[syncer.Key]plan.Standing {
+	standing := map[syncer.Key]plan.Standing{}
 	for _, key := range r.view.owned(nil) {
-		if n := plan.ReadyByCluster(r.view.observed(key))[cluster]; n > 0 {
-			standing[key] = n
+		if s := plan.StandingOf(cluster, r.view.observed(key)); len(s.Ready) > 0 {
+			standing[key] = s
 		}
 	}
 	return standing

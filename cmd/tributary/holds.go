@@ -11,13 +11,18 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// standing counts, by replica, the ready endpoints of a member that stand in the
+// standing returns, by replica, the ready endpoints of a member that stand in the
 // ingress cluster: the first lists of the member are judged by them.
-func (r *replicator) standing(cluster string) map[syncer.Key]int {
-	if side := r.ingress.Load(); side != nil {
-		return side.reconciler.Standing(cluster)
+func (r *replicator) standing(cluster string) map[syncer.Key]clusters.Standing {
+	side := r.ingress.Load()
+	if side == nil {
+		return nil
 	}
-	return nil
+	standing := map[syncer.Key]clusters.Standing{}
+	for replica, s := range side.reconciler.Standing(cluster) {
+		standing[replica] = clusters.Standing(s)
+	}
+	return standing
 }
 
 // heldChanges are the holds of a member as the status shows them.

@@ -6,42 +6,62 @@ package plan
 import (
 	"maps"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"tributary.dev/tributary/syncer"
 )
 
-func TestReadyByCluster(t *testing.T) {
+func TestStandingOf(t *testing.T) {
 	ours, theirs := Meta{Owned: true}, Meta{}
 	at := func(last byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, last}) }
+	podOf := func(uid string) syncer.TargetRef { return syncer.TargetRef{Kind: "Pod", UID: uid} }
 	slice := func(meta Meta, cluster string, ready ...bool) ObservedSlice {
 		s := ObservedSlice{Meta: meta, Cluster: cluster}
 		for i, r := range ready {
-			s.Endpoints = append(s.Endpoints, syncer.Endpoint{Addr: at(byte(i)), Ready: r})
+			s.Endpoints = append(s.Endpoints, syncer.Endpoint{Addr: at(byte(i + 1)), Ready: r})
 		}
 		return s
 	}
+	second := slice(ours, "a", true) // the other family of a pod
+	second.Endpoints[0] = syncer.Endpoint{Addr: netip.MustParseAddr("fd00::1"), Ready: true, Target: podOf("p")}
+	first := slice(ours, "a", true)
+	first.Endpoints[0].Target = podOf("p")
 	endpoints := func(meta Meta, record string) *ObservedEndpoints {
 		meta.Annotations = map[string]string{AnnotationAddresses: record}
 		return &ObservedEndpoints{Meta: meta, Subsets: []syncer.Subset{{
-			Ready: []syncer.Address{{Addr: at(1)}, {Addr: at(2)}, {Addr: at(3)}}, NotReady: []syncer.Address{{Addr: at(4)}},
+			Ready: []syncer.Address{{Addr: at(1), Target: podOf("p")}, {Addr: at(2)}, {Addr: at(3)}}, NotReady: []syncer.Address{{Addr: at(4)}},
 		}}}
 	}
+	recorded := &ObservedService{Meta: Meta{Owned: true, Annotations: map[string]string{
+		AnnotationSources: `[{"cluster":"a","service":"shop/api"},{"cluster":"b","service":"shop/web"},{"cluster":"a","service":"store/api"}]`,
+	}}}
 	for name, c := range map[string]struct {
 		observed Observed
-		want     map[string]int
+		want     []string // UIDs or addresses
+		sources  []string
 	}{
-		"nothing": {Observed{}, map[string]int{}},
-		"slices":  {Observed{Slices: []ObservedSlice{slice(ours, "a", true, false, true), slice(ours, "b", true), slice(theirs, "a", true)}}, map[string]int{"a": 2, "b": 1}},
-		"both kinds": {
-			Observed{Endpoints: endpoints(ours, ""), Slices: []ObservedSlice{slice(ours, "a", true)}}, map[string]int{"a": 1},
+		"nothing": {},
+		"slices": {
+			Observed{Slices: []ObservedSlice{slice(ours, "a", true, false, true), slice(ours, "b", true), slice(theirs, "a", true)}},
+			[]string{"10.0.0.1", "10.0.0.3"}, []string{"x-shop/web"},
 		},
-		"Endpoints alone":           {Observed{Endpoints: endpoints(ours, "a=*;b=10.0.0.3,10.0.0.4")}, map[string]int{"a": 2, "b": 1}},
-		"Endpoints without record":  {Observed{Endpoints: endpoints(ours, "")}, map[string]int{}},
-		"Endpoints of someone else": {Observed{Endpoints: endpoints(theirs, "a=*")}, map[string]int{}},
+		"two families":     {Observed{Slices: []ObservedSlice{first, second}}, []string{"p"}, []string{"x-shop/web"}},
+		"only of another":  {Observed{Service: recorded, Slices: []ObservedSlice{slice(ours, "b", true)}}, nil, nil},
+		"sources":          {Observed{Service: recorded, Slices: []ObservedSlice{slice(ours, "a", true)}}, []string{"10.0.0.1"}, []string{"shop/api", "store/api"}},
+		"both kinds":       {Observed{Endpoints: endpoints(ours, ""), Slices: []ObservedSlice{slice(ours, "a", true)}}, []string{"10.0.0.1"}, []string{"x-shop/web"}},
+		"Endpoints alone":  {Observed{Endpoints: endpoints(ours, "a=*;b=10.0.0.3,10.0.0.4")}, []string{"10.0.0.2", "p"}, []string{"x-shop/web"}},
+		"without a record": {Observed{Endpoints: endpoints(ours, "")}, nil, nil},
+		"not ours":         {Observed{Endpoints: endpoints(theirs, "a=*")}, nil, nil},
 	} {
-		if got := ReadyByCluster(c.observed); !maps.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
+		c.observed.Key = syncer.Key{Namespace: "x-shop", Name: "web"}
+		got := StandingOf("a", c.observed)
+		var sources []string
+		for _, key := range got.Sources {
+			sources = append(sources, key.String())
+		}
+		if ready := slices.Sorted(maps.Keys(got.Ready)); !slices.Equal(ready, c.want) || !slices.Equal(sources, c.sources) {
+			t.Errorf("%s: %v of %v, want %v of %v", name, ready, sources, c.want, c.sources)
 		}
 	}
 }

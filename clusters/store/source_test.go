@@ -1,0 +1,40 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"testing"
+
+	"tributary.dev/tributary/syncer"
+)
+
+func TestSource(t *testing.T) {
+	w := newWorld(t)
+	w.SetPlacement(func(svc *syncer.Service) (syncer.Key, bool) {
+		return syncer.Key{Namespace: "elsewhere", Name: svc.Name}, svc.Name != "back"
+	})
+	w.serve(aService("web", "web"))
+	w.serve(aService("back", "web"))
+	w.serve(handMade("db"))
+	w.upsert(aPod("w1", "web", 1))
+	for name, want := range map[string]struct {
+		src  Source
+		held bool
+	}{
+		"web":    {Source{Placed: true, Known: true, Ready: 1}, true},
+		"back":   {Source{}, true},
+		"db":     {Source{Placed: true}, true},
+		"nobody": {},
+	} {
+		if src, held := w.Source(in(name)); src != want.src || held != want.held {
+			t.Errorf("%s: %+v, held %v, want %+v", name, src, held, want)
+		}
+	}
+	e := written("db", 1, 2)
+	w.ReplaceEndpoints(in("db"), &e, 10)
+	w.ReplaceSlices(in("db"), nil, 10)
+	if src, _ := w.Source(in("db")); src != (Source{Placed: true, Known: true, Ready: 2}) {
+		t.Errorf("hand-written endpoints that have been read: %+v", src)
+	}
+}
