@@ -15,8 +15,8 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// errShrunk is a member whose first lists show next to nothing of what stands.
-var errShrunk = errors.New("the cluster shows next to nothing of what it had")
+// errShrunk is a member whose first lists lack too much of what stands.
+var errShrunk = errors.New("the cluster lacks too much of what it had")
 
 // firstLists judges the first complete lists of a member against what stands of it in
 // the ingress cluster from before this process: an empty answer at that moment

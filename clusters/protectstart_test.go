@@ -56,7 +56,13 @@ func TestFirstLists(t *testing.T) {
 		want    string // "synced", "confirmed", "held"
 	}{
 		"as before":         {prepare: standing(20, 12, 1), want: "synced"},
-		"a Service is gone": {prepare: standing(20, 12, 1), spoil: func(a *fakeAPI) { a.remove("services", "shop", "api") }, want: "synced"},
+		"a Service is gone": {prepare: standing(20, 12, 1), spoil: func(a *fakeAPI) { a.remove("services", "shop", "api") }, want: "confirmed"},
+		"a few are gone": {prepare: standing(20, 12, 1), spoil: func(a *fakeAPI) {
+			a.drop("pods", func(name string) bool { return numberOf(name) <= 10 })
+		}, want: "synced"},
+		"half is gone": {prepare: standing(20, 12, 1), spoil: func(a *fakeAPI) {
+			a.drop("pods", func(name string) bool { return numberOf(name)%2 == 0 })
+		}, want: "confirmed"},
 		"most is gone": {prepare: standing(20, 12, 1), spoil: func(a *fakeAPI) {
 			a.drop("pods", func(name string) bool { return numberOf(name)%4 != 0 })
 		}, want: "confirmed"},

@@ -52,16 +52,17 @@ func (l Limits) Judge(x Loss) Verdict {
 
 // JudgeStart is the rule for the first complete lists of a member of which
 // endpoints stand in the ingress cluster from before this process started. What
-// stands may be days old, so a replica that is gone is no news and a great
-// difference, or an empty list where there were few, only a reason to look
-// twice; that nothing is left of many endpoints is not believed.
+// stands may be days old, so even a great difference, or an empty list where there
+// were few, is only a reason to look twice, as what exceeds the limits or leaves a
+// replica without endpoints is at any time; that nothing is left of many endpoints is
+// not believed.
 func (l Limits) JudgeStart(x Loss) Verdict {
 	switch {
 	case !l.Lists || x.Lost <= 0:
 		return Pass
 	case x.Lost > l.MinEndpoints && (x.Empty || x.Lost >= x.Before):
 		return Hold
-	case x.Empty || l.over(x.Lost, x.Before, l.ConfirmPercent):
+	case x.Empty || x.Emptied > 0 || l.over(x.Lost, x.Before, l.Percent):
 		return Confirm
 	}
 	return Pass
