@@ -6,6 +6,7 @@ package clusters
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -44,6 +45,7 @@ const startLimit = time.Minute
 func (p *protection) begin(now time.Time) bool {
 	p.recall()
 	p.mu.Lock()
+	p.remember(now)
 	err := p.judgeStart(now)
 	p.mu.Unlock()
 	p.m.health.note(func(f *facts) { f.shrunk = err })
@@ -121,13 +123,7 @@ type presence struct {
 // present looks for the sources of a replica that stands. The caller holds mu.
 func (p *protection) present(replica syncer.Key, s Standing, namespaces config.Namespaces) presence {
 	out := presence{known: true}
-	sources := p.m.store.Sources(replica)
-	for _, source := range s.Sources {
-		if !slices.Contains(sources, source) {
-			sources = append(sources, source)
-		}
-	}
-	for _, source := range sources {
+	for _, source := range p.sources(replica, s) {
 		src, listed := p.m.store.Source(source)
 		switch {
 		case !listed:
@@ -139,6 +135,39 @@ func (p *protection) present(replica syncer.Key, s Standing, namespaces config.N
 		}
 	}
 	return out
+}
+
+// sources are the Services that fed a replica that stands, and those that do now. The
+// caller holds mu.
+func (p *protection) sources(replica syncer.Key, s Standing) []syncer.Key {
+	sources := p.m.store.Sources(replica)
+	for _, source := range s.Sources {
+		if !slices.Contains(sources, source) {
+			sources = append(sources, source)
+		}
+	}
+	return sources
+}
+
+// remember makes pods that are listed as not ready and stand as ready count as pods
+// that turn not ready now: a panic, or a hold for a silent node, outlasts the process.
+// The caller holds mu.
+func (p *protection) remember(now time.Time) {
+	if p.starting.accepted {
+		return // by hand: the pods are to be taken as they are
+	}
+	turned := map[syncer.Key]guard.PodVersion{}
+	for replica, s := range p.starting.standing {
+		for _, source := range p.sources(replica, s) {
+			for _, v := range p.m.store.NotReady(source) {
+				if s.has(&v.Object) {
+					turned[v.Object.Key] = v
+				}
+			}
+		}
+	}
+	pods := slices.SortedFunc(maps.Values(turned), func(a, b guard.PodVersion) int { return a.Object.Key.Compare(b.Object.Key) })
+	p.retake(p.readiness.Remember(now, p.limits, p.m.store, pods))
 }
 
 // unread is what stands of replicas whose hand-written endpoints have not been

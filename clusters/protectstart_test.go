@@ -68,9 +68,10 @@ func TestFirstLists(t *testing.T) {
 		}, want: "confirmed"},
 		"no pod of many is listed": {prepare: standing(20, 12, 1), spoil: func(a *fakeAPI) { a.drop("pods", func(string) bool { return true }) }, mend: fill, want: "held"},
 		"no pod of few is listed":  {prepare: standing(2, 1, 1), spoil: func(a *fakeAPI) { a.drop("pods", func(string) bool { return true }) }, want: "confirmed"},
-		"no pod is ready": {prepare: standing(20, 12, 1), spoil: func(a *fakeAPI) {
+		"all pods are others, and not ready": {prepare: standing(20, 12, 1), spoil: func(a *fakeAPI) {
+			a.drop("pods", func(string) bool { return true })
 			for n := 1; n <= 33; n++ {
-				a.put(notReady(newPod("shop", appOf(n), n)))
+				a.put(replaced(notReady(newPod("shop", appOf(n), n))))
 			}
 		}, mend: fill, want: "held"},
 		"it never had any": {spoil: func(a *fakeAPI) { a.drop("pods", func(string) bool { return true }) }, want: "synced"},

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
@@ -40,6 +41,12 @@ type Standing struct {
 	// Ready has an address of each ready endpoint, by the UID of its pod, or by the
 	// address itself where no pod is known.
 	Ready map[string]netip.Addr
+}
+
+// has reports whether an endpoint of a pod stands ready.
+func (s *Standing) has(p *syncer.Pod) bool {
+	addr, stands := s.Ready[p.UID]
+	return stands && slices.ContainsFunc(p.IPs, func(ip syncer.PodIP) bool { return ip.Addr == addr })
 }
 
 // Options are the same for all members. Only Sink must be set.

@@ -107,6 +107,29 @@ func (r *Readiness) List(now time.Time, l Limits, w World, held func(syncer.Key)
 	}
 }
 
+// Remember takes in pods that are not ready and were when the process before this one
+// was seen last: they were kept ready by it, or turned not ready while nobody was
+// looking. They count as if they turned now. It returns those that are to be taken
+// anew.
+func (r *Readiness) Remember(now time.Time, l Limits, w World, pods []PodVersion) (restore []PodVersion) {
+	dropped := false
+	for _, v := range pods {
+		if p := &v.Object; usable(p) && !p.Ready && r.down[p.Key] == nil {
+			r.drop(now, l, w, p, v)
+			dropped = true
+		}
+	}
+	if dropped && r.panicAt.IsZero() && r.mass(now, l, w) {
+		r.enter(now)
+	}
+	for _, d := range r.down {
+		if d.kept() {
+			restore = append(restore, d.shown())
+		}
+	}
+	return sorted(restore)
+}
+
 // listed is the world as a list shows it that has not been applied yet.
 type listed struct {
 	World

@@ -28,3 +28,27 @@ func (s *Store) Source(key syncer.Key) (src Source, held bool) {
 	src.Ready, _ = s.endpoints(svc)
 	return src, true
 }
+
+// NotReady returns the pods for which a Service has endpoints that are not ready, as
+// they are held, in no order: none for a Service that takes every pod for ready, nor for
+// one whose endpoints are written by hand.
+func (s *Store) NotReady(service syncer.Key) []Versioned[syncer.Pod] {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	svc := s.service(service)
+	if svc == nil || !svc.linked || s.publishes(svc) {
+		return nil
+	}
+	var pods []Versioned[syncer.Pod]
+	for g := range svc.groups {
+		if g.tally.notReady == 0 {
+			continue
+		}
+		for _, rec := range g.pods {
+			if !rec.Ready && !rec.Terminal && !rec.Terminating() && hasAddress(&rec.Pod) {
+				pods = append(pods, Versioned[syncer.Pod]{Object: rec.Pod, RV: rec.rv})
+			}
+		}
+	}
+	return pods
+}

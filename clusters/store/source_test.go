@@ -4,6 +4,7 @@
 package store
 
 import (
+	"slices"
 	"testing"
 
 	"tributary.dev/tributary/syncer"
@@ -36,5 +37,37 @@ func TestSource(t *testing.T) {
 	w.ReplaceSlices(in("db"), nil, 10)
 	if src, _ := w.Source(in("db")); src != (Source{Placed: true, Known: true, Ready: 2}) {
 		t.Errorf("hand-written endpoints that have been read: %+v", src)
+	}
+}
+
+func TestNotReady(t *testing.T) {
+	w := newWorld(t)
+	w.serve(aService("web", "web"))
+	open := aService("open", "web")
+	open.PublishNotReadyAddresses = true
+	w.serve(open)
+	w.serve(handMade("db"))
+	for i, change := range []func(*syncer.Pod){
+		func(*syncer.Pod) {},
+		func(p *syncer.Pod) { p.Ready = false },
+		func(p *syncer.Pod) { p.Ready, p.Deleted = false, 1 },
+		func(p *syncer.Pod) { p.Ready, p.Terminal = false, true },
+		func(p *syncer.Pod) { p.Ready, p.IPs = false, nil },
+	} {
+		p := aPod("w"+string(rune('0'+i)), "web", byte(i+1))
+		change(&p)
+		w.upsert(p)
+	}
+	for service, want := range map[string][]string{"web": {"w1"}, "open": nil, "db": nil, "nobody": nil} {
+		var got []string
+		for _, v := range w.NotReady(in(service)) {
+			got = append(got, v.Object.Name)
+			if v.RV == 0 {
+				t.Errorf("%s has no revision", v.Object.Name)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", service, got, want)
+		}
 	}
 }

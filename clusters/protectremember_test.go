@@ -1,0 +1,141 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"tributary.dev/tributary/clusters/config"
+)
+
+// replaced makes a pod another one of that name.
+func replaced(p *corev1.Pod) *corev1.Pod {
+	p.UID = types.UID(p.Name + "-another")
+	return p
+}
+
+// restarted is a world in which everything that fill makes stands ready from before,
+// and of which the first lists show what spoil made of it.
+func restarted(t *testing.T, tweak func(*config.Cluster), spoil func(a *fakeAPI), script func(w *world, a *fakeAPI)) {
+	t.Helper()
+	inWorld(t, standing(20, 12, 1), func(w *world) {
+		w.tweak = tweak
+		a := w.api("uid-a")
+		fill(a)
+		spoil(a)
+		w.reach("a", a.config(""), "1")
+		w.pass(time.Second)
+		script(w, a)
+	})
+}
+
+func TestPanicOutlastsARestart(t *testing.T) {
+	down := func(a *fakeAPI) {
+		for n := 1; n <= 33; n++ {
+			if n%5 != 0 {
+				a.put(notReady(newPod("shop", appOf(n), n)))
+			}
+		}
+	}
+	restarted(t, nil, down, func(w *world, a *fakeAPI) {
+		w.wantState("a", Live, ReasonMassNotReady)
+		w.wantHolds("a mass_not_ready")
+		w.wantReady(20, 12, 1)
+		a.put(newPod("shop", "web", 1)) // one recovers
+		w.pass(2 * time.Minute)
+		w.set.Relist("a")
+		w.pass(time.Minute)
+		w.wantState("a", Live, ReasonMassNotReady)
+		w.wantReady(20, 12, 1)
+		a.remove("pods", "shop", "web-2")
+		w.pass(0)
+		w.wantReady(19, 12, 1)
+		for n := 3; n <= 33; n++ {
+			a.put(newPod("shop", appOf(n), n))
+		}
+		w.pass(time.Second)
+		w.wantState("a", Live, ReasonNone)
+		w.wantReady(19, 12, 1)
+		w.wantBooks(32)
+	})
+}
+
+func TestAllPodsNotReadyAfterARestart(t *testing.T) {
+	down := func(a *fakeAPI) {
+		for n := 1; n <= 33; n++ {
+			a.put(notReady(newPod("shop", appOf(n), n)))
+		}
+	}
+	restarted(t, nil, down, func(w *world, a *fakeAPI) {
+		w.wantState("a", Live, ReasonMassNotReady)
+		w.wantReady(20, 12, 1)
+		if got, ok := w.set.Release("a", nil); !ok || got.NotReady != 33 {
+			t.Errorf("released %+v", got)
+		}
+		w.wantReady(0, 0, 0)
+		w.wantHolds()
+	})
+}
+
+func TestHoldForASilentNodeOutlastsARestart(t *testing.T) {
+	hold := func(c *config.Cluster) { c.HoldSilentNodes = "10m" }
+	down := func(a *fakeAPI) {
+		for n := 1; n <= 8; n++ {
+			a.put(silent(newPod("shop", "web", n)))
+		}
+	}
+	restarted(t, hold, down, func(w *world, a *fakeAPI) {
+		w.wantState("a", Live, ReasonNone)
+		w.wantHolds("a node_silent")
+		w.wantReady(20, 12, 1)
+		a.put(notReady(newPod("shop", "web", 1))) // its node speaks
+		w.pass(0)
+		w.wantReady(19, 12, 1)
+		w.pass(10 * time.Minute)
+		w.wantReady(12, 12, 1)
+		w.wantHolds()
+	})
+}
+
+// What stands ready though its pod is not says nothing where that is what the Service
+// wants, and nothing of another pod.
+func TestPodsThatDidNotTurnNotReadyAreNotRemembered(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil         func(a *fakeAPI)
+		web, api, not int // ready, and pods that are not
+	}{
+		"Services publish all pods": {func(a *fakeAPI) {
+			for _, app := range []string{"web", "api"} {
+				svc := newService("shop", app)
+				svc.Spec.PublishNotReadyAddresses = true
+				a.put(svc)
+			}
+			for n := 1; n <= 32; n++ {
+				a.put(notReady(newPod("shop", appOf(n), n)))
+			}
+		}, 20, 12, 32},
+		"pods were replaced": {func(a *fakeAPI) {
+			a.drop("pods", func(name string) bool { n := numberOf(name); return n <= 15 || n > 20 && n <= 30 })
+			for n := 1; n <= 30; n++ {
+				if n <= 15 || n > 20 {
+					a.put(replaced(notReady(newPod("shop", appOf(n), n))))
+				}
+			}
+		}, 5, 2, 25},
+	} {
+		t.Run(name, func(t *testing.T) {
+			restarted(t, nil, c.spoil, func(w *world, a *fakeAPI) {
+				w.pass(10 * time.Second) // a second look, where one is due
+				w.wantState("a", Live, ReasonNone)
+				w.wantHolds()
+				w.wantReady(c.web, c.api, 1)
+				w.wantBooks(33 - c.not)
+			})
+		})
+	}
+}
