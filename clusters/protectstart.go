@@ -97,7 +97,7 @@ func (p *protection) missing() guard.Loss {
 	for replica, s := range p.starting.standing {
 		have := p.present(replica, s, namespaces)
 		if !have.wanted || !have.known {
-			continue // hand-written: judgeWritten looks at them when they are read
+			continue // not known: judgeWritten looks at them when they are read
 		}
 		x.Before += len(s.Ready)
 		x.Lost += max(0, len(s.Ready)-have.ready)
