@@ -24,7 +24,7 @@ const (
 	// HoldRevision: the member went back in time, and what it shows now is not used
 	// before a second list confirms it.
 	HoldRevision HoldReason = "revision_regressed"
-	// HoldStart: the first lists after a start show next to nothing of what stands.
+	// HoldStart: the first lists after a start lack too much of what stands.
 	HoldStart HoldReason = "first_list_shrank"
 	// HoldPanic: too many pods turned not ready at once.
 	HoldPanic HoldReason = "mass_not_ready"

@@ -54,7 +54,7 @@ const (
 	// used.
 	ReasonIdentityMismatch  Reason = "IdentityMismatch"
 	ReasonRevisionRegressed Reason = "RevisionRegressed"
-	// ReasonListsShrank: the first lists after a start show next to nothing of what
+	// ReasonListsShrank: the first lists after a start lack too much of what
 	// stands of the member. They are not used.
 	ReasonListsShrank Reason = "ListsShrank"
 	// ReasonMassNotReady: too many pods turned not ready at once, and are kept ready.

@@ -22,7 +22,7 @@ func HoldReasons() []HoldReason {
 	const byNamespace = "create the namespace in the ingress cluster, or set replicas.createNamespaces"
 	return []HoldReason{
 		{"list_shrank", "a list lacks what is served", ""},
-		{"first_list_shrank", "the first lists after a start show next to nothing of what stands", ""},
+		{"first_list_shrank", "the first lists after a start lack too much of what stands", ""},
 		{"revision_regressed", "the member went back in time; a second list decides", ""},
 		{"mass_not_ready", "panic: too many pods turned not ready at once and are kept ready", ""},
 		{"node_silent", "pods are kept ready whose node stopped reporting", ""},

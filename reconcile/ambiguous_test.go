@@ -43,7 +43,7 @@ func TestTimeOutIsResolvedByReading(t *testing.T) {
 		name := map[bool]string{false: "not done", true: "done"}[do]
 		t.Run(name, func(t *testing.T) {
 			g := newGround(t, "a")
-			g.options.RequestTimeout = 50 * time.Millisecond
+			g.options.RequestTimeout = 300 * time.Millisecond // a busy machine may take its time
 			g.start()
 			g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
 			g.settle()
