@@ -164,9 +164,22 @@ func older(a, b metav1.Object) bool {
 // reset leaves the watch and lists anew.
 func (f *follower) reset(ctx context.Context) error {
 	f.leave()
+	f.doubt()
 	err := f.list(ctx)
 	f.leave() // one that was opened meanwhile began at the old revision
 	return err
+}
+
+// doubt makes whatever is listed next be news, also under a revision that is known: a
+// store that was put back counts anew from an older one.
+func (f *follower) doubt() {
+	f.r.mu.Lock()
+	defer f.r.mu.Unlock()
+	for id := range f.r.known {
+		if id.Cluster == f.cluster && id.Kind == f.kind {
+			f.r.doubted[id] = true
+		}
+	}
 }
 
 func (f *follower) leave() {

@@ -37,6 +37,9 @@ type Recorder struct {
 	byHand map[handKey]int
 	// known is the last version of each object.
 	known map[followed]metav1.Object
+	// doubted are those of known whose version may be another one of the same number,
+	// since the store was put back.
+	doubted map[followed]bool
 }
 
 // followed names an object among all clusters.
@@ -58,7 +61,10 @@ type handKey struct {
 // until Stop.
 func Start(ctx context.Context, ingress Source, members ...Source) (*Recorder, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &Recorder{ingress: ingress.Name, cancel: cancel, began: time.Now(), byHand: map[handKey]int{}, known: map[followed]metav1.Object{}}
+	r := &Recorder{
+		ingress: ingress.Name, cancel: cancel, began: time.Now(),
+		byHand: map[handKey]int{}, known: map[followed]metav1.Object{}, doubted: map[followed]bool{},
+	}
 	for _, m := range members {
 		r.members = append(r.members, m.Name)
 		r.watches = append(r.watches, newFollower(r, m, Service), newFollower(r, m, Pod))
@@ -218,12 +224,13 @@ func (r *Recorder) note(e Event) {
 		return
 	case e.Object == nil:
 		delete(r.known, id)
-	case before != nil && before.GetResourceVersion() == e.Object.GetResourceVersion() && before.GetUID() == e.Object.GetUID():
+	case before != nil && !r.doubted[id] && before.GetResourceVersion() == e.Object.GetResourceVersion() && before.GetUID() == e.Object.GetUID():
 		return
 	default:
 		r.known[id] = e.Object
 		e.Revision = e.Object.GetResourceVersion()
 	}
+	delete(r.doubted, id)
 	hand := handKey{e.Kind, e.Key, ""}
 	if e.Object != nil {
 		hand.Revision = e.Revision
