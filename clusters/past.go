@@ -104,8 +104,6 @@ func (p *past) compare(ctx context.Context, l *link, kind followed, absent map[m
 	for _, mark := range marks {
 		revision, err := l.objectRevision(ctx, kind.resource, mark)
 		switch {
-		case apierrors.IsForbidden(err):
-			return nil // `get` is not granted; lists still tell
 		case apierrors.IsNotFound(err):
 			lost := missing{kind.resource.Resource, mark, stream}
 			if p.missing[lost] {
@@ -118,7 +116,7 @@ func (p *past) compare(ctx context.Context, l *link, kind followed, absent map[m
 				continue
 			}
 		case err != nil:
-			return err
+			return nil // `get` may not be granted; revisions still tell
 		case revision != 0 && revision < mark.Revision:
 			return fmt.Errorf("%w: %s %s is at revision %d, %d was seen before", ErrWentBack, kind.resource.Resource, mark.Key, revision, mark.Revision)
 		}
