@@ -17,7 +17,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/kube"
 )
 
 // connected runs a script with a connection to a fake server in virtual time.
@@ -37,7 +37,7 @@ func connected(t *testing.T, o ConnectOptions, script func(t *testing.T, f *fake
 
 func TestFrozenConnectionEndsItsStreams(t *testing.T) {
 	connected(t, ConnectOptions{}, func(t *testing.T, f *fakeAPI, c *Connection) {
-		source := listwatch.REST(c.core(), resourcePods)
+		source := kube.REST(c.core(), resourcePods)
 		stream, err := source.Watch(t.Context(), metav1.ListOptions{ResourceVersion: "100"})
 		if err != nil {
 			t.Fatal(err)

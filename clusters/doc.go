@@ -6,7 +6,7 @@
 //
 // A newcomer starts at Set (set.go): the running members, made from the
 // configuration. A Member (member.go) owns everything that concerns one cluster:
-// its Connection (connect.go), one listwatch.Loop for each kind of object, and
+// its Connection (connect.go), one kube.Loop for each kind of object, and
 // the store.Store they fill. What changed goes out through the Sink; what a
 // member gives to a replica is read through Set (view.go).
 //

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
@@ -131,7 +131,7 @@ func (f *feed) missing(kind string, key syncer.Key, uid string, at time.Time) me
 }
 
 // event counts an event and notes the contact.
-func (f *feed) event(resource string, e listwatch.EventMeta) {
+func (f *feed) event(resource string, e kube.EventMeta) {
 	f.m.health.heard(e.Arrival)
 	if o := f.m.opts.Observer; o != nil {
 		o.WatchEvent(f.m.name, resource, e.Type)
@@ -145,8 +145,8 @@ func (f *feed) contact(resource string, at time.Time, bookmark bool) {
 	}
 }
 
-// Listed implements listwatch.Observer.
-func (f *feed) Listed(resource string, reason listwatch.Reason, objects int, took time.Duration) {
+// Listed implements kube.Observer.
+func (f *feed) Listed(resource string, reason kube.Reason, objects int, took time.Duration) {
 	f.m.health.heard(time.Now())
 	f.m.log.Debug("list read", "resource", resource, "reason", reason, "objects", objects, "took", took)
 	if o := f.m.opts.Observer; o != nil {
@@ -154,15 +154,15 @@ func (f *feed) Listed(resource string, reason listwatch.Reason, objects int, too
 	}
 }
 
-// StreamEnded implements listwatch.Observer.
-func (f *feed) StreamEnded(resource string, end listwatch.End) {
-	if o := f.m.opts.Observer; o != nil && end != listwatch.EndStopped {
+// StreamEnded implements kube.Observer.
+func (f *feed) StreamEnded(resource string, end kube.End) {
+	if o := f.m.opts.Observer; o != nil && end != kube.EndStopped {
 		o.WatchEnded(f.m.name, resource, string(end))
 	}
 }
 
-// Garbage implements listwatch.Observer.
-func (f *feed) Garbage(resource string) {
+// Undecodable implements kube.Observer.
+func (f *feed) Undecodable(resource string) {
 	f.garbage.Add(1)
 	if o := f.m.opts.Observer; o != nil {
 		o.Unreadable(f.m.name, resource)
@@ -170,7 +170,7 @@ func (f *feed) Garbage(resource string) {
 }
 
 // liveCause describes an event. State and IP are filled in for pods alone.
-func (f *feed) liveCause(kind string, key syncer.Key, uid string, e listwatch.EventMeta) metrics.Cause {
+func (f *feed) liveCause(kind string, key syncer.Key, uid string, e kube.EventMeta) metrics.Cause {
 	return metrics.Cause{
 		Cluster: f.m.name, Kind: kind, Namespace: key.Namespace, Name: key.Name, UID: uid,
 		ResourceVersion: e.ResourceVersion, Event: e.Type, Arrival: e.Arrival, Live: true,

@@ -6,7 +6,7 @@ package clusters
 import (
 	"time"
 
-	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
@@ -15,8 +15,8 @@ import (
 // podsHandler takes in the pods of a member.
 type podsHandler struct{ *feed }
 
-// Replaced implements listwatch.Handler.
-func (h podsHandler) Replaced(items []store.Versioned[syncer.Pod], r listwatch.Replacement) {
+// Replaced implements kube.Handler.
+func (h podsHandler) Replaced(items []store.Versioned[syncer.Pod], r kube.Replacement) {
 	dirty, missing := h.m.protect.podList(items, r)
 	h.listed(dirty, h.cause("Pod", "relist", r.Finished))
 	for _, p := range missing {
@@ -29,8 +29,8 @@ func (h podsHandler) Replaced(items []store.Versioned[syncer.Pod], r listwatch.R
 	h.fill(fillPods, r.Finished)
 }
 
-// Upserted implements listwatch.Handler.
-func (h podsHandler) Upserted(p store.Versioned[syncer.Pod], e listwatch.EventMeta) {
+// Upserted implements kube.Handler.
+func (h podsHandler) Upserted(p store.Versioned[syncer.Pod], e kube.EventMeta) {
 	h.event(resourcePods.Resource, e)
 	dirty, others, kept := h.m.protect.upsertPod(p)
 	if len(dirty) > 0 {
@@ -44,23 +44,23 @@ func (h podsHandler) Upserted(p store.Versioned[syncer.Pod], e listwatch.EventMe
 	h.live(others, h.cause("Cluster", "panic", e.Arrival))
 }
 
-// Deleted implements listwatch.Handler.
-func (h podsHandler) Deleted(p store.Versioned[syncer.Pod], e listwatch.EventMeta) {
+// Deleted implements kube.Handler.
+func (h podsHandler) Deleted(p store.Versioned[syncer.Pod], e kube.EventMeta) {
 	h.event(resourcePods.Resource, e)
 	if dirty := h.m.protect.deletePod(p); len(dirty) > 0 {
 		h.live(dirty, h.podCause(&p.Object, e))
 	}
 }
 
-// Contact implements listwatch.Handler.
+// Contact implements kube.Handler.
 func (h podsHandler) Contact(at time.Time, bookmark bool) {
 	h.contact(resourcePods.Resource, at, bookmark)
 }
 
-// Changed implements listwatch.Handler.
-func (h podsHandler) Changed(s listwatch.State) { h.changed(kindPods, s) }
+// Changed implements kube.Handler.
+func (h podsHandler) Changed(s kube.State) { h.changed(kindPods, s) }
 
-func (h podsHandler) podCause(p *syncer.Pod, e listwatch.EventMeta) metrics.Cause {
+func (h podsHandler) podCause(p *syncer.Pod, e kube.EventMeta) metrics.Cause {
 	c := h.liveCause("Pod", p.Key, p.UID, e)
 	switch {
 	case e.Type == "deleted":
@@ -86,8 +86,8 @@ func firstIP(p *syncer.Pod) string {
 // servicesHandler takes in the Services of a member.
 type servicesHandler struct{ *feed }
 
-// Replaced implements listwatch.Handler.
-func (h servicesHandler) Replaced(items []store.Versioned[syncer.Service], r listwatch.Replacement) {
+// Replaced implements kube.Handler.
+func (h servicesHandler) Replaced(items []store.Versioned[syncer.Service], r kube.Replacement) {
 	dirty, missing := h.m.protect.serviceList(items, r)
 	h.listed(dirty, h.cause("Service", "relist", r.Finished))
 	for _, a := range missing {
@@ -99,19 +99,19 @@ func (h servicesHandler) Replaced(items []store.Versioned[syncer.Service], r lis
 	h.fill(fillServices, r.Finished)
 }
 
-// Upserted implements listwatch.Handler.
-func (h servicesHandler) Upserted(s store.Versioned[syncer.Service], e listwatch.EventMeta) {
+// Upserted implements kube.Handler.
+func (h servicesHandler) Upserted(s store.Versioned[syncer.Service], e kube.EventMeta) {
 	h.event(resourceServices.Resource, e)
 	h.change(h.m.protect.upsertService(s), &s.Object, e)
 }
 
-// Deleted implements listwatch.Handler.
-func (h servicesHandler) Deleted(s store.Versioned[syncer.Service], e listwatch.EventMeta) {
+// Deleted implements kube.Handler.
+func (h servicesHandler) Deleted(s store.Versioned[syncer.Service], e kube.EventMeta) {
 	h.event(resourceServices.Resource, e)
 	h.change(h.m.store.DeleteService(s), &s.Object, e)
 }
 
-func (h servicesHandler) change(dirty []store.Dirty, s *syncer.Service, e listwatch.EventMeta) {
+func (h servicesHandler) change(dirty []store.Dirty, s *syncer.Service, e kube.EventMeta) {
 	if len(dirty) == 0 {
 		return
 	}
@@ -119,16 +119,16 @@ func (h servicesHandler) change(dirty []store.Dirty, s *syncer.Service, e listwa
 	h.live(dirty, h.liveCause("Service", s.Key, s.UID, e))
 }
 
-// Contact implements listwatch.Handler.
+// Contact implements kube.Handler.
 func (h servicesHandler) Contact(at time.Time, bookmark bool) {
 	h.contact(resourceServices.Resource, at, bookmark)
 }
 
-// Changed implements listwatch.Handler.
-func (h servicesHandler) Changed(s listwatch.State) { h.changed(kindServices, s) }
+// Changed implements kube.Handler.
+func (h servicesHandler) Changed(s kube.State) { h.changed(kindServices, s) }
 
 // changed notes the state of an essential loop.
-func (f *feed) changed(kind int, s listwatch.State) {
+func (f *feed) changed(kind int, s kube.State) {
 	now := time.Now()
 	f.m.health.note(func(fs *facts) { fs.kinds[kind].change(s, now) })
 }

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/kube"
 )
 
 // identity is the UID by which a member is known, once it is known. Safe for
@@ -101,7 +101,7 @@ func (g *gate) look(ctx context.Context) error {
 
 // guard returns a source that verifies before each use, and again when the use
 // itself has dialled, before anything is handed on.
-func (g *gate) guard(source listwatch.Source) listwatch.Source {
+func (g *gate) guard(source kube.ListWatcher) kube.ListWatcher {
 	guarded := source
 	guarded.List = func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 		if err := g.verify(ctx); err != nil {
@@ -116,7 +116,7 @@ func (g *gate) guard(source listwatch.Source) listwatch.Source {
 		}
 		return list, nil
 	}
-	guarded.Watch = func(ctx context.Context, opts metav1.ListOptions) (listwatch.Stream, error) {
+	guarded.Watch = func(ctx context.Context, opts metav1.ListOptions) (kube.Stream, error) {
 		if err := g.verify(ctx); err != nil {
 			return nil, err
 		}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"tributary.dev/tributary/clusters/config"
-	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/kube"
 )
 
 // link is a connection in use by a member: verified, of known version, and
@@ -101,7 +101,7 @@ const streamingMajor, streamingMinor = 1, 34
 
 // source returns a source of a resource through this link, which stays open until
 // the source is retired.
-func (l *link) source(r listwatch.Resource) listwatch.Source {
+func (l *link) source(r kube.Resource) kube.ListWatcher {
 	client := l.conn.core()
 	if r.Group == discoveryv1.GroupName {
 		client = l.conn.discovery()
@@ -110,7 +110,7 @@ func (l *link) source(r listwatch.Resource) listwatch.Source {
 		r.Namespace = l.scope
 	}
 	l.hold()
-	source := l.gate.guard(listwatch.REST(client, r))
+	source := l.gate.guard(kube.REST(client, r))
 	source.StreamingList = l.serverVersion().AtLeast(streamingMajor, streamingMinor)
 	source.Retired = l.release
 	return source
@@ -118,23 +118,23 @@ func (l *link) source(r listwatch.Resource) listwatch.Source {
 
 // What members are asked for.
 var (
-	resourceServices = listwatch.Resource{
+	resourceServices = kube.Resource{
 		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("services"),
 		NewList:              func() runtime.Object { return new(corev1.ServiceList) },
 	}
-	resourcePods = listwatch.Resource{
+	resourcePods = kube.Resource{
 		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"),
 		NewList:              func() runtime.Object { return new(corev1.PodList) },
 	}
-	resourceNodes = listwatch.Resource{
+	resourceNodes = kube.Resource{
 		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("nodes"),
 		NewList:              func() runtime.Object { return new(corev1.NodeList) },
 	}
-	resourceEndpoints = listwatch.Resource{
+	resourceEndpoints = kube.Resource{
 		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("endpoints"),
 		NewList:              func() runtime.Object { return new(corev1.EndpointsList) },
 	}
-	resourceSlices = listwatch.Resource{
+	resourceSlices = kube.Resource{
 		GroupVersionResource: discoveryv1.SchemeGroupVersion.WithResource("endpointslices"),
 		NewList:              func() runtime.Object { return new(discoveryv1.EndpointSliceList) },
 	}

@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
@@ -17,17 +17,17 @@ import (
 // looper is what all loops have in common, whatever they follow.
 type looper interface {
 	Run(ctx context.Context)
-	SetSource(listwatch.Source)
+	SetListWatcher(kube.ListWatcher)
 	Relist()
 	Rewind()
 	WentBack()
-	Kick()
+	RetryNow()
 }
 
 // loops are the watches of a member.
 type loops struct {
-	services *listwatch.Loop[store.Versioned[syncer.Service]]
-	pods     *listwatch.Loop[store.Versioned[syncer.Pod]]
+	services *kube.Loop[store.Versioned[syncer.Service]]
+	pods     *kube.Loop[store.Versioned[syncer.Pod]]
 	nodes    *nodes
 	written  *written
 }
@@ -39,12 +39,12 @@ const livePods = "status.phase!=Succeeded,status.phase!=Failed"
 
 func newLoops(m *Member, l *link) *loops {
 	ls := &loops{nodes: newNodes(m, l), written: newWritten(m, l)}
-	ls.services = listwatch.New(listwatch.Config[store.Versioned[syncer.Service]]{
+	ls.services = kube.New(kube.Config[store.Versioned[syncer.Service]]{
 		Kind: "services", Convert: convertWith(m.decoder.Service), Key: serviceKey, Version: versionOf[syncer.Service],
 		Handler: servicesHandler{m.feed}, MaxObjects: m.protect.maxObjects,
 		Observer: m.feed, Logger: m.log,
 	}, l.source(resourceServices))
-	ls.pods = listwatch.New(listwatch.Config[store.Versioned[syncer.Pod]]{
+	ls.pods = kube.New(kube.Config[store.Versioned[syncer.Pod]]{
 		Kind: "pods", Convert: convertWith(m.decoder.Pod), Key: podKey, Version: versionOf[syncer.Pod],
 		Options: metav1.ListOptions{FieldSelector: livePods},
 		Handler: podsHandler{m.feed}, MaxObjects: m.protect.maxObjects,
@@ -79,8 +79,8 @@ func (ls *loops) each(call func(looper)) {
 // exchange goes over to another link. afresh says that what it shows may be more
 // or less than before, so that resuming is not enough.
 func (ls *loops) exchange(l *link, afresh bool) {
-	ls.services.SetSource(l.source(resourceServices))
-	ls.pods.SetSource(l.source(resourcePods))
+	ls.services.SetListWatcher(l.source(resourceServices))
+	ls.pods.SetListWatcher(l.source(resourcePods))
 	ls.nodes.exchange(l)
 	ls.written.exchange(l)
 	if afresh {

@@ -6,7 +6,7 @@ package clusters
 import (
 	"time"
 
-	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/native"
 	"tributary.dev/tributary/syncer"
 )
@@ -14,8 +14,8 @@ import (
 // nativeHandler takes in the member's own Endpoints.
 type nativeHandler struct{ n *nativeObserver }
 
-// Replaced implements listwatch.Handler.
-func (h nativeHandler) Replaced(items []theirs, r listwatch.Replacement) {
+// Replaced implements kube.Handler.
+func (h nativeHandler) Replaced(items []theirs, r kube.Replacement) {
 	list := make(map[syncer.Key]native.Addresses, len(items))
 	for _, item := range items {
 		list[item.key] = item.addresses
@@ -25,15 +25,15 @@ func (h nativeHandler) Replaced(items []theirs, r listwatch.Replacement) {
 	h.n.tracker.Replace(list, r.Finished)
 }
 
-// Upserted implements listwatch.Handler.
-func (h nativeHandler) Upserted(item theirs, e listwatch.EventMeta) {
+// Upserted implements kube.Handler.
+func (h nativeHandler) Upserted(item theirs, e kube.EventMeta) {
 	h.tell(item.key, item.addresses, true, e)
 }
 
-// Deleted implements listwatch.Handler.
-func (h nativeHandler) Deleted(item theirs, e listwatch.EventMeta) { h.tell(item.key, nil, false, e) }
+// Deleted implements kube.Handler.
+func (h nativeHandler) Deleted(item theirs, e kube.EventMeta) { h.tell(item.key, nil, false, e) }
 
-func (h nativeHandler) tell(key syncer.Key, addresses native.Addresses, present bool, e listwatch.EventMeta) {
+func (h nativeHandler) tell(key syncer.Key, addresses native.Addresses, present bool, e kube.EventMeta) {
 	h.n.m.feed.event(resourceEndpoints.Resource, e)
 	h.n.mu.Lock()
 	late, measured := h.n.tracker.Theirs(key, addresses, present, e.Arrival)
@@ -42,19 +42,19 @@ func (h nativeHandler) tell(key syncer.Key, addresses native.Addresses, present 
 	h.n.report(late, measured)
 }
 
-// Contact implements listwatch.Handler.
+// Contact implements kube.Handler.
 func (h nativeHandler) Contact(at time.Time, bookmark bool) {
 	h.n.m.feed.contact(resourceEndpoints.Resource, at, bookmark)
 }
 
-// Changed implements listwatch.Handler.
-func (h nativeHandler) Changed(s listwatch.State) {
-	h.n.sight(func() { h.n.following = s.Phase == listwatch.Following })
+// Changed implements kube.Handler.
+func (h nativeHandler) Changed(s kube.State) {
+	h.n.sight(func() { h.n.following = s.Phase == kube.Following })
 	switch s.Phase {
-	case listwatch.Forbidden:
+	case kube.Forbidden:
 		h.n.m.health.remark(observeNativeRemark, "may not list Endpoints: the member's own controllers are not observed")
-	case listwatch.Following:
+	case kube.Following:
 		h.n.m.health.remark(observeNativeRemark, "")
-	case listwatch.Listing, listwatch.Waiting:
+	case kube.Listing, kube.Waiting:
 	}
 }

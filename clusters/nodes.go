@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
@@ -24,8 +24,8 @@ type nodes struct {
 
 	mu   sync.Mutex
 	link *link
-	loop *listwatch.Loop[store.Versioned[store.Node]] // nil while turned off
-	off  context.CancelFunc                           // turns loop off
+	loop *kube.Loop[store.Versioned[store.Node]] // nil while turned off
+	off  context.CancelFunc                      // turns loop off
 }
 
 // nodesRetry is the time between two looks at whether nodes may be read by now.
@@ -54,7 +54,7 @@ func (n *nodes) run(ctx context.Context) {
 }
 
 // start makes the next loop.
-func (n *nodes) start(off context.CancelFunc) *listwatch.Loop[store.Versioned[store.Node]] {
+func (n *nodes) start(off context.CancelFunc) *kube.Loop[store.Versioned[store.Node]] {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	select {
@@ -62,7 +62,7 @@ func (n *nodes) start(off context.CancelFunc) *listwatch.Loop[store.Versioned[st
 	default:
 	}
 	n.off = off
-	n.loop = listwatch.New(listwatch.Config[store.Versioned[store.Node]]{
+	n.loop = kube.New(kube.Config[store.Versioned[store.Node]]{
 		Kind: resourceNodes.Resource, Convert: convertWith(n.m.decoder.Node), Key: nodeKey,
 		Handler: nodesHandler{n.m.feed, n}, MaxObjects: n.m.protect.maxObjects,
 		Observer: n.m.feed, Logger: n.m.log,
@@ -78,7 +78,7 @@ func (n *nodes) exchange(l *link) {
 	defer n.mu.Unlock()
 	n.link = l
 	if n.loop != nil {
-		n.loop.SetSource(l.source(resourceNodes))
+		n.loop.SetListWatcher(l.source(resourceNodes))
 		return
 	}
 	select {
@@ -111,44 +111,44 @@ type nodesHandler struct {
 	nodes *nodes
 }
 
-// Replaced implements listwatch.Handler.
-func (h nodesHandler) Replaced(items []store.Versioned[store.Node], r listwatch.Replacement) {
+// Replaced implements kube.Handler.
+func (h nodesHandler) Replaced(items []store.Versioned[store.Node], r kube.Replacement) {
 	h.nodes.filled = true
 	h.m.health.remark(resourceNodes.Resource, "")
 	h.bulk(h.m.store.ReplaceNodes(items), h.cause("Node", "relist", r.Finished))
 	h.fill(fillNodes, r.Finished)
 }
 
-// Upserted implements listwatch.Handler.
-func (h nodesHandler) Upserted(n store.Versioned[store.Node], e listwatch.EventMeta) {
+// Upserted implements kube.Handler.
+func (h nodesHandler) Upserted(n store.Versioned[store.Node], e kube.EventMeta) {
 	h.event(resourceNodes.Resource, e)
 	cause := h.liveCause("Node", syncer.Key{Name: n.Object.Name}, "", e)
 	cause.Live = false // nobody waits for a zone
 	h.bulk(h.m.store.SetNode(n.Object), cause)
 }
 
-// Deleted implements listwatch.Handler. The zone stays: a node's pods outlive it
+// Deleted implements kube.Handler. The zone stays: a node's pods outlive it
 // for a while, and rewriting their slices without it would serve nobody.
-func (h nodesHandler) Deleted(_ store.Versioned[store.Node], e listwatch.EventMeta) {
+func (h nodesHandler) Deleted(_ store.Versioned[store.Node], e kube.EventMeta) {
 	h.event(resourceNodes.Resource, e)
 }
 
-// Contact implements listwatch.Handler.
+// Contact implements kube.Handler.
 func (h nodesHandler) Contact(at time.Time, bookmark bool) {
 	h.contact(resourceNodes.Resource, at, bookmark)
 }
 
-// Changed implements listwatch.Handler. A server that has just started refuses
+// Changed implements kube.Handler. A server that has just started refuses
 // everything for a moment, so a refusal counts only once other kinds were read;
 // and zones that are known are worth more than none.
-func (h nodesHandler) Changed(s listwatch.State) {
+func (h nodesHandler) Changed(s kube.State) {
 	switch {
 	case h.nodes.filled:
-	case s.Phase == listwatch.Forbidden && h.has(fillServices) && h.has(fillPods):
+	case s.Phase == kube.Forbidden && h.has(fillServices) && h.has(fillPods):
 		h.m.health.remark(resourceNodes.Resource, "may not be read: endpoints carry no zones")
 		h.fill(fillNodes, time.Now())
 		h.nodes.turnOff()
-	case s.Phase == listwatch.Waiting && time.Since(h.nodes.started) > nodesPatience:
+	case s.Phase == kube.Waiting && time.Since(h.nodes.started) > nodesPatience:
 		h.m.health.remark(resourceNodes.Resource, "cannot be read: endpoints carry no zones yet")
 		h.fill(fillNodes, time.Now())
 	}

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/native"
 	"tributary.dev/tributary/syncer"
 )
@@ -31,8 +31,8 @@ type nativeObserver struct {
 	mu      sync.Mutex
 	on      bool
 	link    *link
-	loop    *listwatch.Loop[theirs] // nil while off
-	tracker *native.Tracker         // nil while off
+	loop    *kube.Loop[theirs] // nil while off
+	tracker *native.Tracker    // nil while off
 	// dirty are the Services whose computed endpoints may differ from what the
 	// tracker was told, with the arrival of the oldest event that touched each; zero
 	// where none did and it is only looked again.
@@ -74,7 +74,7 @@ func (n *nativeObserver) exchange(l *link, afresh bool) {
 	if n.loop == nil {
 		return
 	}
-	n.loop.SetSource(l.source(resourceEndpoints))
+	n.loop.SetListWatcher(l.source(resourceEndpoints))
 	if afresh {
 		n.loop.Rewind()
 	}
@@ -136,10 +136,10 @@ func (n *nativeObserver) observe(ctx context.Context) {
 	n.end()
 }
 
-func (n *nativeObserver) begin() *listwatch.Loop[theirs] {
+func (n *nativeObserver) begin() *kube.Loop[theirs] {
 	n.mu.Lock()
 	n.tracker, n.dirty, n.aside = native.NewTracker(), map[syncer.Key]time.Time{}, map[syncer.Key]bool{}
-	n.loop = listwatch.New(listwatch.Config[theirs]{
+	n.loop = kube.New(kube.Config[theirs]{
 		Kind: resourceEndpoints.Resource, Convert: n.convert, Key: func(t *theirs) syncer.Key { return t.key },
 		Handler: nativeHandler{n}, MaxObjects: n.m.protect.maxObjects, Observer: n.m.feed, Logger: n.m.log,
 	}, n.link.source(resourceEndpoints))

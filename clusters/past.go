@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 )
 
@@ -34,7 +34,7 @@ type past struct {
 // missing is an object that is not there, while a stream brings no news of it.
 type missing struct {
 	resource string
-	mark     listwatch.Mark
+	mark     kube.Watermark
 	stream   int
 }
 
@@ -44,11 +44,11 @@ func newPast(m *Member) *past {
 
 // followed is one kind of object that a member's past is judged by.
 type followed struct {
-	resource listwatch.Resource
+	resource kube.Resource
 	loop     interface {
 		Revision() uint64
-		Marks() (all []listwatch.Mark, stream int)
-		Confirmed(listwatch.Mark)
+		Watermarks() (all []kube.Watermark, stream int)
+		Confirmed(kube.Watermark)
 	}
 }
 
@@ -100,7 +100,7 @@ func (p *past) regressed(ctx context.Context, l *link) error {
 
 // compare asks for the objects of which was heard last.
 func (p *past) compare(ctx context.Context, l *link, kind followed, absent map[missing]bool) error {
-	marks, stream := kind.loop.Marks()
+	marks, stream := kind.loop.Watermarks()
 	for _, mark := range marks {
 		revision, err := l.objectRevision(ctx, kind.resource, mark)
 		switch {
@@ -126,9 +126,9 @@ func (p *past) compare(ctx context.Context, l *link, kind followed, absent map[m
 }
 
 // revision reads the revision of a list of at most one object.
-func (l *link) revision(ctx context.Context, r listwatch.Resource) (uint64, error) {
+func (l *link) revision(ctx context.Context, r kube.Resource) (uint64, error) {
 	r.Namespace = l.scope
-	list, err := l.gate.guard(listwatch.REST(l.conn.core(), r)).List(ctx, metav1.ListOptions{Limit: 1})
+	list, err := l.gate.guard(kube.REST(l.conn.core(), r)).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return 0, err
 	}
@@ -149,7 +149,7 @@ const (
 
 // objectRevision reads the revision of one object from the member's etcd: a GET, unlike
 // a list, is never answered from a cache.
-func (l *link) objectRevision(ctx context.Context, r listwatch.Resource, mark listwatch.Mark) (uint64, error) {
+func (l *link) objectRevision(ctx context.Context, r kube.Resource, mark kube.Watermark) (uint64, error) {
 	body, err := l.conn.core().Get().Namespace(mark.Key.Namespace).Resource(r.Resource).Name(mark.Key.Name).
 		SetHeader("Accept", metadataOnly).MaxRetries(0).Stream(ctx)
 	if err != nil {

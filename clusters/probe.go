@@ -60,7 +60,7 @@ func (p *prober) probe(ctx context.Context) time.Duration {
 	back := p.down
 	if back {
 		p.down = false
-		p.m.each(looper.Kick)
+		p.m.each(looper.RetryNow)
 	}
 	if p.count++; back || p.past.doubtful() || p.count%revisionEvery == 0 {
 		p.past.look(ctx, l)

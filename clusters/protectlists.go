@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"tributary.dev/tributary/clusters/guard"
-	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
 // podList takes in a complete list of pods. missing are those that it lacks and
 // that are kept from now on.
-func (p *protection) podList(items []store.Versioned[syncer.Pod], r listwatch.Replacement) (dirty []store.Dirty, missing []*syncer.Pod) {
+func (p *protection) podList(items []store.Versioned[syncer.Pod], r kube.Replacement) (dirty []store.Dirty, missing []*syncer.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, rv := p.m.store, store.Revision(r.ResourceVersion)
@@ -74,7 +74,7 @@ func contains(keys []syncer.Key, key syncer.Key) bool {
 
 // serviceList takes in a complete list of Services. missing are those that it lacks
 // and that are kept from now on.
-func (p *protection) serviceList(items []store.Versioned[syncer.Service], r listwatch.Replacement) (dirty []store.Dirty, missing []store.AbsentService) {
+func (p *protection) serviceList(items []store.Versioned[syncer.Service], r kube.Replacement) (dirty []store.Dirty, missing []store.AbsentService) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, rv := p.m.store, store.Revision(r.ResourceVersion)

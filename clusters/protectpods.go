@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
@@ -85,7 +85,7 @@ func (p *protection) full(kind, objects int) bool {
 // listed notes, after a list was taken in, whether the member is still doubted.
 // When all kinds have been listed anew after it went back in time, it is not: what
 // the lists do not show was for the guard to judge.
-func (p *protection) listed(kind int, r listwatch.Replacement) {
+func (p *protection) listed(kind int, r kube.Replacement) {
 	p.mu.Lock()
 	doubted := p.lists[guardedKind(kind)].looks.Doubted()
 	p.mu.Unlock()
@@ -95,7 +95,7 @@ func (p *protection) listed(kind int, r listwatch.Replacement) {
 			f.wentBack(fmt.Errorf("%w: a list shows revision %s, a later one was seen before", ErrWentBack, r.ResourceVersion))
 		case doubted:
 			f.anew[kind] = false
-		case r.Reason == listwatch.Rewound || f.suspect != nil:
+		case r.Reason == kube.Rewound || f.suspect != nil:
 			f.listedAnew(kind)
 		}
 	})

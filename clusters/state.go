@@ -10,7 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/kube"
 )
 
 // State is how a member stands. Whatever it is, what the member contributed last
@@ -122,24 +122,24 @@ func (f *facts) listedAnew(kind int) {
 }
 
 type kindFacts struct {
-	phase listwatch.Phase
+	phase kube.Phase
 	err   error
 	// troubled is since when no stream is open for an error; zero when none.
 	troubled time.Time
 }
 
 // change takes in a change of a loop's state.
-func (k *kindFacts) change(s listwatch.State, now time.Time) {
+func (k *kindFacts) change(s kube.State, now time.Time) {
 	k.phase = s.Phase
 	switch s.Phase {
-	case listwatch.Following:
+	case kube.Following:
 		k.err, k.troubled = nil, time.Time{}
-	case listwatch.Waiting, listwatch.Forbidden:
+	case kube.Waiting, kube.Forbidden:
 		k.err = s.Err
 		if k.troubled.IsZero() {
 			k.troubled = now
 		}
-	case listwatch.Listing:
+	case kube.Listing:
 	}
 }
 
@@ -227,12 +227,12 @@ func (f *facts) unusable(now time.Time) (verdict, bool) {
 	for i := range f.kinds {
 		k := &f.kinds[i]
 		switch {
-		case k.phase == listwatch.Forbidden:
+		case k.phase == kube.Forbidden:
 			return verdict{Forbidden, ReasonForbidden, k.err}, true
 		case k.troubled.IsZero() || now.Sub(k.troubled) < troubleLimit || now.Sub(f.answered) < troubleLimit:
-		case errors.Is(k.err, listwatch.ErrTooManyObjects):
+		case errors.Is(k.err, kube.ErrTooManyObjects):
 			return verdict{Silent, ReasonTooManyObjects, k.err}, true
-		case errors.Is(k.err, listwatch.ErrTooLarge):
+		case errors.Is(k.err, kube.ErrTooLarge):
 			return verdict{Silent, ReasonListTooLarge, k.err}, true
 		default:
 			return refusedOr(verdict{Silent, ReasonUnusable, k.err}), true

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/clusters/guard"
-	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
@@ -159,9 +159,9 @@ func (w *written) reconcileSlices(ctx context.Context, keys, fresh []syncer.Key)
 	}
 	switch {
 	case answer: // for all: what is known of slices may be lost by it
-		w.takeSlices(keys, nil, listwatch.Replacement{Finished: time.Now()})
+		w.takeSlices(keys, nil, kube.Replacement{Finished: time.Now()})
 	case none && len(fresh) > 0:
-		w.takeSlices(fresh, nil, listwatch.Replacement{Finished: time.Now()})
+		w.takeSlices(fresh, nil, kube.Replacement{Finished: time.Now()})
 	}
 }
 
@@ -174,7 +174,7 @@ func (w *written) startEndpoints(ctx context.Context, s scope) {
 	r.Namespace = s.namespace
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.watches[s] = start(ctx, listwatch.New(listwatch.Config[store.Versioned[store.Endpoints]]{
+	w.watches[s] = start(ctx, kube.New(kube.Config[store.Versioned[store.Endpoints]]{
 		Kind: r.Resource, Convert: convertWith(w.m.decoder.Endpoints), Key: endpointsKey, Options: opts,
 		Handler: endpointsHandler{w.m.feed, w, s, &guard.Looks{}}, MaxObjects: w.m.protect.maxObjects,
 		Observer: w.m.feed, Logger: w.m.log,
@@ -184,7 +184,7 @@ func (w *written) startEndpoints(ctx context.Context, s scope) {
 func (w *written) startSlices(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.slices = start(ctx, listwatch.New(listwatch.Config[store.Versioned[store.Slice]]{
+	w.slices = start(ctx, kube.New(kube.Config[store.Versioned[store.Slice]]{
 		Kind: resourceSlices.Resource, Convert: convertWith(w.m.decoder.Slice), Key: sliceKey,
 		Options: metav1.ListOptions{LabelSelector: handWrittenSlices},
 		Handler: &slicesHandler{w.m.feed, w, map[syncer.Key]syncer.Key{}}, MaxObjects: w.m.protect.maxObjects,
@@ -228,10 +228,10 @@ func (w *written) exchange(l *link) {
 	for s, watch := range w.watches {
 		r := resourceEndpoints
 		r.Namespace = s.namespace
-		watch.SetSource(l.source(r))
+		watch.SetListWatcher(l.source(r))
 	}
 	if w.slices != nil {
-		w.slices.SetSource(l.source(resourceSlices))
+		w.slices.SetListWatcher(l.source(resourceSlices))
 	}
 	w.signal()
 }

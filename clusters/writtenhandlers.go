@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"tributary.dev/tributary/clusters/guard"
-	"tributary.dev/tributary/clusters/listwatch"
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
@@ -24,8 +24,8 @@ type endpointsHandler struct {
 	looks   *guard.Looks
 }
 
-// Replaced implements listwatch.Handler.
-func (h endpointsHandler) Replaced(items []store.Versioned[store.Endpoints], r listwatch.Replacement) {
+// Replaced implements kube.Handler.
+func (h endpointsHandler) Replaced(items []store.Versioned[store.Endpoints], r kube.Replacement) {
 	h.m.health.remark(resourceEndpoints.Resource, "")
 	var services []syncer.Key
 	for service := range h.written.wants() {
@@ -36,8 +36,8 @@ func (h endpointsHandler) Replaced(items []store.Versioned[store.Endpoints], r l
 	h.written.takeEndpoints(h.looks, services, items, r)
 }
 
-// Upserted implements listwatch.Handler.
-func (h endpointsHandler) Upserted(v store.Versioned[store.Endpoints], e listwatch.EventMeta) {
+// Upserted implements kube.Handler.
+func (h endpointsHandler) Upserted(v store.Versioned[store.Endpoints], e kube.EventMeta) {
 	h.event(resourceEndpoints.Resource, e)
 	h.m.protect.sawWritten(store.WrittenObject{Service: v.Object.Key})
 	if h.written.wants()[v.Object.Key] {
@@ -45,8 +45,8 @@ func (h endpointsHandler) Upserted(v store.Versioned[store.Endpoints], e listwat
 	}
 }
 
-// Deleted implements listwatch.Handler.
-func (h endpointsHandler) Deleted(v store.Versioned[store.Endpoints], e listwatch.EventMeta) {
+// Deleted implements kube.Handler.
+func (h endpointsHandler) Deleted(v store.Versioned[store.Endpoints], e kube.EventMeta) {
 	h.event(resourceEndpoints.Resource, e)
 	h.m.protect.sawWritten(store.WrittenObject{Service: v.Object.Key})
 	if h.written.wants()[v.Object.Key] {
@@ -54,14 +54,14 @@ func (h endpointsHandler) Deleted(v store.Versioned[store.Endpoints], e listwatc
 	}
 }
 
-// Contact implements listwatch.Handler.
+// Contact implements kube.Handler.
 func (h endpointsHandler) Contact(at time.Time, bookmark bool) {
 	h.contact(resourceEndpoints.Resource, at, bookmark)
 }
 
-// Changed implements listwatch.Handler.
-func (h endpointsHandler) Changed(s listwatch.State) {
-	if s.Phase == listwatch.Forbidden {
+// Changed implements kube.Handler.
+func (h endpointsHandler) Changed(s kube.State) {
+	if s.Phase == kube.Forbidden {
 		h.m.health.remark(resourceEndpoints.Resource, "may not be read: Services without selector stay as they are")
 	}
 }
@@ -77,8 +77,8 @@ type slicesHandler struct {
 
 func serviceOf(s *store.Slice) syncer.Key { return syncer.Key{Namespace: s.Namespace, Name: s.Service} }
 
-// Replaced implements listwatch.Handler.
-func (h *slicesHandler) Replaced(items []store.Versioned[store.Slice], r listwatch.Replacement) {
+// Replaced implements kube.Handler.
+func (h *slicesHandler) Replaced(items []store.Versioned[store.Slice], r kube.Replacement) {
 	h.m.health.remark(resourceSlices.Resource, "")
 	h.written.hasSlices()
 	h.written.takeSlices(slices.Collect(maps.Keys(h.written.wants())), items, r)
@@ -88,8 +88,8 @@ func (h *slicesHandler) Replaced(items []store.Versioned[store.Slice], r listwat
 	}
 }
 
-// Upserted implements listwatch.Handler.
-func (h *slicesHandler) Upserted(v store.Versioned[store.Slice], e listwatch.EventMeta) {
+// Upserted implements kube.Handler.
+func (h *slicesHandler) Upserted(v store.Versioned[store.Slice], e kube.EventMeta) {
 	h.event(resourceSlices.Resource, e)
 	service := serviceOf(&v.Object)
 	if former, moved := h.owner[v.Object.Key]; moved && former != service {
@@ -102,8 +102,8 @@ func (h *slicesHandler) Upserted(v store.Versioned[store.Slice], e listwatch.Eve
 	}
 }
 
-// Deleted implements listwatch.Handler.
-func (h *slicesHandler) Deleted(v store.Versioned[store.Slice], e listwatch.EventMeta) {
+// Deleted implements kube.Handler.
+func (h *slicesHandler) Deleted(v store.Versioned[store.Slice], e kube.EventMeta) {
 	h.event(resourceSlices.Resource, e)
 	former, ok := h.owner[v.Object.Key]
 	if !ok {
@@ -114,7 +114,7 @@ func (h *slicesHandler) Deleted(v store.Versioned[store.Slice], e listwatch.Even
 }
 
 // leave takes a slice from the Service it belonged to.
-func (h *slicesHandler) leave(v store.Versioned[store.Slice], service syncer.Key, e listwatch.EventMeta) {
+func (h *slicesHandler) leave(v store.Versioned[store.Slice], service syncer.Key, e kube.EventMeta) {
 	h.m.protect.sawWritten(store.WrittenObject{Service: service, Slice: v.Object.Name})
 	if h.written.wants()[service] {
 		v.Object.Service = service.Name
@@ -122,17 +122,17 @@ func (h *slicesHandler) leave(v store.Versioned[store.Slice], service syncer.Key
 	}
 }
 
-// Contact implements listwatch.Handler.
+// Contact implements kube.Handler.
 func (h *slicesHandler) Contact(at time.Time, bookmark bool) {
 	h.contact(resourceSlices.Resource, at, bookmark)
 }
 
-// Changed implements listwatch.Handler.
-func (h *slicesHandler) Changed(s listwatch.State) {
+// Changed implements kube.Handler.
+func (h *slicesHandler) Changed(s kube.State) {
 	switch {
-	case s.Phase == listwatch.Forbidden:
+	case s.Phase == kube.Forbidden:
 		h.m.health.remark(resourceSlices.Resource, "may not be read: Services without selector stay as they are")
-	case s.Phase == listwatch.Waiting && apierrors.IsNotFound(s.Err):
+	case s.Phase == kube.Waiting && apierrors.IsNotFound(s.Err):
 		h.written.lacksSlices()
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import (
 	"cmp"
@@ -71,16 +71,16 @@ const (
 	// watchSeconds is the least watch timeout asked for; up to as much again is
 	// added at random.
 	watchSeconds = 300
-	// garbledLimit is how many streams in a row may break on the same revision
+	// undecodableLimit is how many streams in a row may break on the same revision
 	// before a list steps over it.
-	garbledLimit = 3
+	undecodableLimit = 3
 	// A list that follows another within listQuiet is delayed: see pacer.
 	listQuiet = time.Minute
 	listShare = 4
 )
 
 // Loop follows one kind of object until its context ends. Run is called once;
-// SetSource, Relist, Rewind, WentBack and Kick may be called at any time from any goroutine, also
+// SetListWatcher, Relist, Rewind, WentBack and RetryNow may be called at any time from any goroutine, also
 // before Run.
 type Loop[T any] struct {
 	cfg Config[T]
@@ -88,39 +88,39 @@ type Loop[T any] struct {
 	wake chan struct{}
 	seen atomic.Uint64 // a copy of rvNumber, for Revision
 
-	marks marks
+	watermarks watermarks
 
-	mu          sync.Mutex
-	source      Source
-	generation  int                // counts SetSource
-	former      []former           // sources that may still be in use
-	ended       bool               // Run has returned
-	rewind      bool               // the revision is to be forgotten
-	back        bool               // because the server went back in time
-	kicks       int                // counts Kick
-	requested   bool               // a relist was asked for
-	garbageSaid bool               // garbage has been logged
-	abort       context.CancelFunc // cancels the list or open in progress; nil when none
+	mu                sync.Mutex
+	source            ListWatcher
+	generation        int                // counts SetListWatcher
+	former            []former           // sources that may still be in use
+	ended             bool               // Run has returned
+	rewind            bool               // the revision is to be forgotten
+	back              bool               // because the server went back in time
+	retries           int                // counts RetryNow
+	requested         bool               // a relist was asked for
+	undecodableLogged bool               // something undecodable has been logged
+	abort             context.CancelFunc // cancels the list or open in progress; nil when none
 
 	// The rest belongs to the goroutine in Run.
 
-	children  sync.WaitGroup
-	due       Reason // why a list must come before the next stream; "" when none must
-	rv        string // to resume from
-	rvNumber  uint64 // rv as a number; 0 when it is none
-	floor     uint64 // revision of the last list, as a number
-	retry     backoff
-	brief     backoff
-	pace      pacer
-	garbled   int // streams in a row that broke on something unreadable
-	noStream  int // generation of the source whose streaming list failed; 0 when none
-	seenKicks int
-	stream    Stream // left open by a streaming list
-	streamGen int    // generation of its source
+	children    sync.WaitGroup
+	due         Reason // why a list must come before the next stream; "" when none must
+	rv          string // to resume from
+	rvNumber    uint64 // rv as a number; 0 when it is none
+	floor       uint64 // revision of the last list, as a number
+	retry       backoff
+	brief       backoff
+	pace        pacer
+	broken      int // streams in a row that broke on something unreadable
+	noStream    int // generation of the source whose streaming list failed; 0 when none
+	seenRetries int
+	stream      Stream // left open by a streaming list
+	streamGen   int    // generation of its source
 }
 
 // New returns a loop that reads from source.
-func New[T any](cfg Config[T], source Source) *Loop[T] {
+func New[T any](cfg Config[T], source ListWatcher) *Loop[T] {
 	if cfg.PageSize == 0 {
 		cfg.PageSize = 500
 	}
@@ -172,11 +172,11 @@ func (l *Loop[T]) again(back bool) {
 // 0 when it is none or nothing was listed yet.
 func (l *Loop[T]) Revision() uint64 { return l.seen.Load() }
 
-// Kick ends a wait after an error, and makes further waits short again: something
+// RetryNow ends a wait after an error, and makes further waits short again: something
 // else has just reached the server.
-func (l *Loop[T]) Kick() {
+func (l *Loop[T]) RetryNow() {
 	l.mu.Lock()
-	l.kicks++
+	l.retries++
 	l.mu.Unlock()
 	l.signal()
 }
@@ -261,8 +261,8 @@ func (l *Loop[T]) failed(ctx context.Context, err error, generation int) {
 }
 
 // sleep waits for d, or until the source is exchanged, or, when it may be
-// kicked, until Kick.
-func (l *Loop[T]) sleep(ctx context.Context, d time.Duration, kickable bool) {
+// retriedNow, until RetryNow.
+func (l *Loop[T]) sleep(ctx context.Context, d time.Duration, cuttable bool) {
 	if d <= 0 {
 		return
 	}
@@ -277,24 +277,24 @@ func (l *Loop[T]) sleep(ctx context.Context, d time.Duration, kickable bool) {
 			return
 		case <-l.wake:
 			_, now := l.current()
-			kicked := l.kicked() && kickable
-			if kicked {
+			retriedNow := l.retriedNow() && cuttable
+			if retriedNow {
 				l.retry.reset()
 			}
-			if kicked || now != generation {
+			if retriedNow || now != generation {
 				return
 			}
 		}
 	}
 }
 
-// kicked reports whether Kick was called since the last look.
-func (l *Loop[T]) kicked() bool {
+// retriedNow reports whether RetryNow was called since the last look.
+func (l *Loop[T]) retriedNow() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	kicked := l.kicks != l.seenKicks
-	l.seenKicks = l.kicks
-	return kicked
+	retriedNow := l.retries != l.seenRetries
+	l.seenRetries = l.retries
+	return retriedNow
 }
 
 // watchOptions are the options of a watch that resumes from the last revision.
@@ -306,13 +306,13 @@ func (l *Loop[T]) watchOptions() metav1.ListOptions {
 	return opts
 }
 
-// garbage notes something that could not be used. It is logged once: a server
+// noteUndecodable notes something that could not be used. It is logged once: a server
 // that sends one such thing sends thousands.
-func (l *Loop[T]) garbage(what string, err error) {
-	l.cfg.Observer.Garbage(l.cfg.Kind)
+func (l *Loop[T]) noteUndecodable(what string, err error) {
+	l.cfg.Observer.Undecodable(l.cfg.Kind)
 	l.mu.Lock()
-	said := l.garbageSaid
-	l.garbageSaid = true
+	said := l.undecodableLogged
+	l.undecodableLogged = true
 	l.mu.Unlock()
 	if said {
 		return

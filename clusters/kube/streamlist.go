@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import (
 	"context"
@@ -20,9 +20,9 @@ import (
 // streamList reads a list as a watch that begins with every object (KEP-3157):
 // the server sends them one by one from its cache instead of building pages, and
 // the stream goes on as the watch. A server that knows nothing of it ignores the
-// parameters and never marks the end of the initial objects, so pauses are
+// parameters and never watermarks the end of the initial objects, so pauses are
 // bounded.
-func (l *Loop[T]) streamList(ctx context.Context, source Source) fetched[T] {
+func (l *Loop[T]) streamList(ctx context.Context, source ListWatcher) fetched[T] {
 	opts := l.watchOptions()
 	opts.ResourceVersion = ""
 	opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
@@ -74,7 +74,7 @@ func (l *Loop[T]) initialEvents(ctx context.Context, stream Stream) ([]T, string
 
 func (l *Loop[T]) initialEvent(byKey map[syncer.Key]T, e Event) (end bool, rv string, err error) {
 	if e.Err != nil {
-		l.garbage("object that cannot be decoded", e.Err)
+		l.noteUndecodable("object that cannot be decoded", e.Err)
 		return false, "", e.Err
 	}
 	switch e.Type {
@@ -93,7 +93,7 @@ func (l *Loop[T]) initialEvent(byKey map[syncer.Key]T, e Event) (end bool, rv st
 	case watch.Error:
 		return false, "", apierrors.FromObject(e.Object)
 	default:
-		l.garbage(fmt.Sprintf("event of type %q", e.Type), nil)
+		l.noteUndecodable(fmt.Sprintf("event of type %q", e.Type), nil)
 	}
 	if most := l.most(); most > 0 && len(byKey) > most {
 		return false, "", fmt.Errorf("list %s: %w (%d)", l.cfg.Kind, ErrTooManyObjects, most)
@@ -102,7 +102,7 @@ func (l *Loop[T]) initialEvent(byKey map[syncer.Key]T, e Event) (end bool, rv st
 }
 
 // openStream opens a watch and gives the server only so long to accept it.
-func openStream(ctx context.Context, source Source, opts metav1.ListOptions) (Stream, error) {
+func openStream(ctx context.Context, source ListWatcher, opts metav1.ListOptions) (Stream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(openTimeout, func() { cancel(errOpenTimeout) })
 	stream, err := source.Watch(ctx, opts)

@@ -1,10 +1,10 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package listwatch follows one kind of object of one cluster: list, watch,
-// resume, relist.
+// Package kube is how a cluster is reached and followed, a member or the ingress
+// cluster alike.
 //
-// It stands where client-go's Reflector would, for four reasons. An object is
+// Loop follows one kind of object: list, watch, resume, relist. It stands where client-go's Reflector would, for four reasons. An object is
 // turned into its slim value as soon as it is decoded, so a list of 50,000 pods
 // never holds more than one page of full pods. The time of an event is taken
 // when it is read off the wire. What is known only by absence (a relist) is kept
@@ -12,10 +12,10 @@
 // differently. And the client can be exchanged under a running stream, so that
 // new credentials cost neither a relist nor a gap.
 //
-// A newcomer starts at Loop (loop.go). Source (source.go) is where it reads from,
+// A newcomer starts at Loop (loop.go). ListWatcher (listwatcher.go) is where it reads from,
 // Handler (handler.go) is what it tells.
 //
 // What never happens here: an error, a refusal (401, 403) or a half-read list is
 // never handed on as "there are none"; nothing a server sends causes a panic; the
 // loop gives up only when its context ends.
-package listwatch
+package kube

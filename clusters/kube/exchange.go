@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import (
 	"context"
@@ -10,13 +10,13 @@ import (
 
 // former is a source that was exchanged for another.
 type former struct {
-	source     Source
+	source     ListWatcher
 	generation int
 }
 
-// SetSource exchanges the client, for the same cluster: an open stream goes on
+// SetListWatcher exchanges the client, for the same cluster: an open stream goes on
 // until one of the new source has been opened at the same revision.
-func (l *Loop[T]) SetSource(source Source) {
+func (l *Loop[T]) SetListWatcher(source ListWatcher) {
 	l.mu.Lock()
 	if l.ended {
 		l.mu.Unlock()
@@ -35,7 +35,7 @@ func (l *Loop[T]) SetSource(source Source) {
 }
 
 // current returns the source to use now.
-func (l *Loop[T]) current() (Source, int) {
+func (l *Loop[T]) current() (ListWatcher, int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.source, l.generation
@@ -51,7 +51,7 @@ func (l *Loop[T]) attempt(ctx context.Context) (context.Context, context.CancelF
 	return ctx, cancel
 }
 
-// attempted ends the window in which SetSource cancels the attempt.
+// attempted ends the window in which SetListWatcher cancels the attempt.
 func (l *Loop[T]) attempted() {
 	l.mu.Lock()
 	l.abort = nil
@@ -88,7 +88,7 @@ func (l *Loop[T]) retire(before int) {
 	}
 }
 
-func (s Source) retired() {
+func (s ListWatcher) retired() {
 	if s.Retired != nil {
 		s.Retired()
 	}

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import "time"
 
@@ -47,9 +47,9 @@ const (
 	Expired Reason = "expired"
 	// Requested by a call to Relist.
 	Requested Reason = "requested"
-	// Garbled: the same revision was resumed from several times and each time the
+	// Undecodable: the same revision was resumed from several times and each time the
 	// stream broke on something that could not be read.
-	Garbled Reason = "garbled"
+	Undecodable Reason = "garbled"
 	// Rewound by a call to Rewind or WentBack.
 	Rewound Reason = "rewound"
 )
@@ -91,14 +91,14 @@ type End string
 
 // The reasons for which a stream ends.
 const (
-	EndClosed   End = "closed"   // by the server, in order
-	EndBroken   End = "broken"   // the connection failed or the server reported an error
-	EndExpired  End = "expired"  // 410: the revision is no longer known
-	EndSilent   End = "silent"   // neither event nor bookmark for too long
-	EndGarbled  End = "garbled"  // something that could not be read
-	EndReplaced End = "replaced" // by a stream of a new source
-	EndRewound  End = "rewound"  // by a call to Rewind
-	EndStopped  End = "stopped"  // by us
+	EndClosed      End = "closed"   // by the server, in order
+	EndBroken      End = "broken"   // the connection failed or the server reported an error
+	EndExpired     End = "expired"  // 410: the revision is no longer known
+	EndSilent      End = "silent"   // neither event nor bookmark for too long
+	EndUndecodable End = "garbled"  // something that could not be read
+	EndReplaced    End = "replaced" // by a stream of a new source
+	EndRewound     End = "rewound"  // by a call to Rewind
+	EndStopped     End = "stopped"  // by us
 )
 
 // Observer counts what happens in a loop. Its methods must not block and must
@@ -108,12 +108,12 @@ type Observer interface {
 	Listed(kind string, reason Reason, objects int, took time.Duration)
 	// StreamEnded is called when a stream that had been open ends.
 	StreamEnded(kind string, end End)
-	// Garbage is called for each event or object that could not be used.
-	Garbage(kind string)
+	// Undecodable is called for each event or object that could not be used.
+	Undecodable(kind string)
 }
 
 type noObserver struct{}
 
 func (noObserver) Listed(string, Reason, int, time.Duration) {}
 func (noObserver) StreamEnded(string, End)                   {}
-func (noObserver) Garbage(string)                            {}
+func (noObserver) Undecodable(string)                        {}

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Source is where a Loop reads from: one resource through one client. Both
+// ListWatcher is where a Loop reads from: one resource through one client. Both
 // functions block, honour their context and may be called concurrently.
-type Source struct {
+type ListWatcher struct {
 	// List answers one page of a list.
 	List func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
 	// Watch returns once the server has accepted the watch. The context governs

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import (
 	"errors"
@@ -131,14 +131,14 @@ func TestListOfAnotherType(t *testing.T) {
 	}}
 	play(t, c, nil, func(s *scene) {
 		s.wantLog("replaced first_fill@5 0")
-		if s.counts.garbage != 3 {
-			t.Errorf("%d cases of garbage counted, want 3", s.counts.garbage)
+		if s.counts.undecodable != 3 {
+			t.Errorf("%d undecodable things counted, want 3", s.counts.undecodable)
 		}
 	})
 }
 
 func TestTooManyObjects(t *testing.T) {
-	capped := func(cfg *Config[item], _ *Source) { cfg.MaxObjects = func() int { return 2 } }
+	capped := func(cfg *Config[item], _ *ListWatcher) { cfg.MaxObjects = func() int { return 2 } }
 	c := &cluster{list: one(5, pod("a", 1, ""), pod("b", 2, ""), pod("c", 3, ""))}
 	play(t, c, capped, func(s *scene) {
 		s.wantLog()
@@ -148,7 +148,7 @@ func TestTooManyObjects(t *testing.T) {
 	})
 }
 
-func streams(_ *Config[item], source *Source) { source.StreamingList = true }
+func streams(_ *Config[item], source *ListWatcher) { source.StreamingList = true }
 
 func TestStreamingListGoesOnAsTheWatch(t *testing.T) {
 	play(t, &cluster{list: one(5)}, streams, func(s *scene) {
@@ -188,7 +188,7 @@ func TestStreamingListFallsBack(t *testing.T) {
 		"parameters ignored": {answer: func(s *scene) { s.stream().send(watch.Added, pod("a", 3, "1")) }, within: initialIdle},
 		"ends early":         {answer: func(s *scene) { s.stream().end(nil) }},
 		"error event":        {answer: func(s *scene) { s.stream().send(watch.Error, statusOf(gone())) }},
-		"garbage":            {answer: func(s *scene) { s.stream().events <- Event{Type: watch.Added, Err: ErrGarbled} }},
+		"garbled":            {answer: func(s *scene) { s.stream().events <- Event{Type: watch.Added, Err: ErrUndecodable} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			play(t, &cluster{list: one(5, pod("a", 3, "1")), watch: tc.watch}, streams, func(s *scene) {

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import (
 	"sync"
@@ -9,77 +9,77 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Mark is the last that was heard of one object. A server that did not go back in time
+// Watermark is the last that was heard of one object. A server that did not go back in time
 // shows it so, or something newer. That holds also when its revisions have caught up
 // with those that were lost, which hides them from every watch.
-type Mark struct {
+type Watermark struct {
 	Key      syncer.Key
 	Revision uint64
 	// Gone: that it was deleted.
 	Gone bool
 }
 
-// marks are what can be asked for. Safe for concurrent use.
-type marks struct {
+// watermarks are what can be asked for. Safe for concurrent use.
+type watermarks struct {
 	mu sync.Mutex
 	// newest is the newest of all; left is what it was when a stream ended: what comes
 	// by the next stream may be from another past. Zero where there is none.
-	newest, left Mark
+	newest, left Watermark
 	// streams counts those that were opened; following: the last of them is.
 	streams   int
 	following bool
 }
 
 // heard notes an event.
-func (m *marks) heard(mark Mark) {
+func (m *watermarks) heard(watermark Watermark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if mark.Revision > m.newest.Revision {
-		m.newest = mark
+	if watermark.Revision > m.newest.Revision {
+		m.newest = watermark
 	}
-	if m.left.Key == mark.Key && mark.Revision > m.left.Revision && m.left != (Mark{}) {
-		m.left = mark
+	if m.left.Key == watermark.Key && watermark.Revision > m.left.Revision && m.left != (Watermark{}) {
+		m.left = watermark
 	}
 }
 
 // listed notes the newest object of a list. A list that goes back makes all be
 // forgotten that was heard before.
-func (m *marks) listed(mark Mark, back bool) {
+func (m *watermarks) listed(watermark Watermark, back bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if back {
-		m.newest, m.left = Mark{}, Mark{}
+		m.newest, m.left = Watermark{}, Watermark{}
 	}
-	if mark.Revision > m.newest.Revision {
-		m.newest = mark
+	if watermark.Revision > m.newest.Revision {
+		m.newest = watermark
 	}
 }
 
-func (m *marks) opened() {
+func (m *watermarks) opened() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.streams, m.following = m.streams+1, true
 }
 
-func (m *marks) closed() {
+func (m *watermarks) closed() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.following = false
-	if m.left == (Mark{}) {
+	if m.left == (Watermark{}) {
 		m.left = m.newest
 	}
 }
 
 // Marks returns what the server can be asked for, one or two objects. stream numbers
 // the stream that is being followed; 0 while none is.
-func (l *Loop[T]) Marks() (all []Mark, stream int) {
-	m := &l.marks
+func (l *Loop[T]) Watermarks() (all []Watermark, stream int) {
+	m := &l.watermarks
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.left != (Mark{}) {
+	if m.left != (Watermark{}) {
 		all = append(all, m.left)
 	}
-	if m.newest != (Mark{}) && m.newest != m.left {
+	if m.newest != (Watermark{}) && m.newest != m.left {
 		all = append(all, m.newest)
 	}
 	if m.following {
@@ -88,24 +88,24 @@ func (l *Loop[T]) Marks() (all []Mark, stream int) {
 	return all, stream
 }
 
-// Confirmed says that the server showed a mark, or something newer.
-func (l *Loop[T]) Confirmed(mark Mark) {
-	m := &l.marks
+// Confirmed says that the server showed a watermark, or something newer.
+func (l *Loop[T]) Confirmed(watermark Watermark) {
+	m := &l.watermarks
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.left == mark {
-		m.left = Mark{}
+	if m.left == watermark {
+		m.left = Watermark{}
 	}
 }
 
 // newestOf returns the newest object of a list; zero where versions are not known.
-func (l *Loop[T]) newestOf(items []T) (newest Mark) {
+func (l *Loop[T]) newestOf(items []T) (newest Watermark) {
 	if l.cfg.Version == nil {
 		return newest
 	}
 	for i := range items {
 		if v := l.cfg.Version(&items[i]); v > newest.Revision {
-			newest = Mark{Key: l.cfg.Key(&items[i]), Revision: v}
+			newest = Watermark{Key: l.cfg.Key(&items[i]), Revision: v}
 		}
 	}
 	return newest

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import (
 	"context"
@@ -57,11 +57,11 @@ func (l *Loop[T]) relist(ctx context.Context) {
 // is the revision that had been seen before the list was begun.
 func (l *Loop[T]) replace(f fetched[T], reason Reason, seen uint64) {
 	listed := number(f.rv)
-	l.rv, l.rvNumber, l.garbled = f.rv, listed, 0
+	l.rv, l.rvNumber, l.broken = f.rv, listed, 0
 	l.floor = listed
 	l.seen.Store(listed)
 	older := reason == Rewound && l.takeBack() || listed != 0 && listed < seen
-	l.marks.listed(l.newestOf(f.items), older)
+	l.watermarks.listed(l.newestOf(f.items), older)
 	l.cfg.Observer.Listed(l.cfg.Kind, reason, len(f.items), f.took)
 	l.cfg.Handler.Replaced(f.items, Replacement{
 		Reason: reason, ResourceVersion: f.rv, Older: older, Finished: time.Now(),
@@ -70,7 +70,7 @@ func (l *Loop[T]) replace(f fetched[T], reason Reason, seen uint64) {
 
 // fetch reads a complete list, as a stream where asked and possible, else page
 // by page. It keeps no state of the loop but noStream and the log.
-func (l *Loop[T]) fetch(ctx context.Context, source Source, streaming bool) fetched[T] {
+func (l *Loop[T]) fetch(ctx context.Context, source ListWatcher, streaming bool) fetched[T] {
 	start := time.Now()
 	if streaming {
 		f := l.streamList(ctx, source)
@@ -92,7 +92,7 @@ func (l *Loop[T]) fetch(ctx context.Context, source Source, streaming bool) fetc
 // pagedList reads page by page. A continue token that expires meanwhile starts
 // the list again with larger pages: nothing of the first attempt is used, since
 // the two would not show one moment.
-func (l *Loop[T]) pagedList(ctx context.Context, source Source) ([]T, string, error) {
+func (l *Loop[T]) pagedList(ctx context.Context, source ListWatcher) ([]T, string, error) {
 	const restarts, growth = 3, 4
 	limit := l.cfg.PageSize
 	for restart := 0; ; restart++ {
@@ -105,7 +105,7 @@ func (l *Loop[T]) pagedList(ctx context.Context, source Source) ([]T, string, er
 	}
 }
 
-func (l *Loop[T]) pages(ctx context.Context, source Source, limit int64) (items []T, rv string, err error) {
+func (l *Loop[T]) pages(ctx context.Context, source ListWatcher, limit int64) (items []T, rv string, err error) {
 	const emptyLimit, shrink = 100, 4
 	opts := l.cfg.Options
 	opts.Limit = limit
@@ -143,7 +143,7 @@ func (l *Loop[T]) pages(ctx context.Context, source Source, limit int64) (items 
 	return nil, "", errListNeverEnds
 }
 
-func (l *Loop[T]) page(ctx context.Context, source Source, opts metav1.ListOptions) (runtime.Object, error) {
+func (l *Loop[T]) page(ctx context.Context, source ListWatcher, opts metav1.ListOptions) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	page, err := source.List(ctx, opts)
@@ -183,7 +183,7 @@ func (l *Loop[T]) convert(obj runtime.Object) (item T, ok bool) {
 		item, ok = l.cfg.Convert(obj)
 	}
 	if !ok {
-		l.garbage(fmt.Sprintf("object of type %T", obj), nil)
+		l.noteUndecodable(fmt.Sprintf("object of type %T", obj), nil)
 	}
 	return item, ok
 }

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func TestNewSourceTakesOverWithoutAGap(t *testing.T) {
 	play(t, old, nil, func(s *scene) {
 		s.stream().send(watch.Added, pod("b", 6, "1"))
 		synctest.Wait()
-		s.loop.SetSource(next.source())
+		s.loop.SetListWatcher(next.source())
 		synctest.Wait()
 		if old.streams[0].stopped.Load() {
 			t.Error("the old stream was stopped before the new one was open")
@@ -66,20 +66,20 @@ func TestNewSourceEndsAWaitAndAHangingList(t *testing.T) {
 		refuse := func(int, metav1.ListOptions) (runtime.Object, error) { return nil, apierrors.NewUnauthorized("old") }
 		play(t, &cluster{list: refuse}, nil, func(s *scene) {
 			s.pass(time.Hour + time.Millisecond)
-			s.loop.SetSource(good.source())
+			s.loop.SetListWatcher(good.source())
 			synctest.Wait()
 			s.wantLog("replaced first_fill@5 0")
 		})
 	})
 	t.Run("hanging list", func(t *testing.T) {
-		hang := func(_ *Config[item], source *Source) {
+		hang := func(_ *Config[item], source *ListWatcher) {
 			source.List = func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
 		}
 		play(t, &cluster{}, hang, func(s *scene) {
-			s.loop.SetSource(good.source())
+			s.loop.SetListWatcher(good.source())
 			synctest.Wait()
 			s.wantLog("replaced first_fill@5 0")
 		})
@@ -89,7 +89,7 @@ func TestNewSourceEndsAWaitAndAHangingList(t *testing.T) {
 func TestSourcesAreRetired(t *testing.T) {
 	var retired []string
 	var mu sync.Mutex
-	named := func(name string, c *cluster) Source {
+	named := func(name string, c *cluster) ListWatcher {
 		s := c.source()
 		s.Retired = func() {
 			mu.Lock()
@@ -109,16 +109,16 @@ func TestSourcesAreRetired(t *testing.T) {
 	broken := &cluster{watch: func(int, metav1.ListOptions) error { return errReset }}
 	good := &cluster{list: one(5)}
 	var loop *Loop[item]
-	play(t, &cluster{list: one(5)}, func(_ *Config[item], s *Source) { *s = named("first", &cluster{list: one(5)}) }, func(s *scene) {
+	play(t, &cluster{list: one(5)}, func(_ *Config[item], s *ListWatcher) { *s = named("first", &cluster{list: one(5)}) }, func(s *scene) {
 		loop = s.loop
-		s.loop.SetSource(named("broken", broken))
+		s.loop.SetListWatcher(named("broken", broken))
 		s.pass(time.Second)
 		want(t) // the first one still serves
-		s.loop.SetSource(named("good", good))
+		s.loop.SetListWatcher(named("good", good))
 		s.pass(retryLimit)
 		want(t, "first", "broken")
 	})
 	want(t, "first", "broken", "good")
-	loop.SetSource(named("late", good))
+	loop.SetListWatcher(named("late", good))
 	want(t, "first", "broken", "good", "late")
 }

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import (
 	"context"
@@ -36,9 +36,9 @@ func (l *Loop[T]) follow(ctx context.Context) {
 		stream = stopAlso{stream, cancel}
 	}
 	f := &follower[T]{loop: l, stream: stream, generation: generation}
-	l.marks.opened()
+	l.watermarks.opened()
 	end, err := f.run(ctx)
-	l.marks.closed()
+	l.watermarks.closed()
 	l.cfg.Observer.StreamEnded(l.cfg.Kind, end)
 	l.after(ctx, f, end, err)
 }
@@ -52,10 +52,10 @@ func (l *Loop[T]) after(ctx context.Context, f *follower[T], end End, err error)
 		l.due = Expired
 	case EndRewound:
 		l.due = Rewound
-	case EndGarbled:
-		l.garbled++
-		if l.garbled >= garbledLimit {
-			l.due = Garbled
+	case EndUndecodable:
+		l.broken++
+		if l.broken >= undecodableLimit {
+			l.due = Undecodable
 		}
 		l.failed(ctx, fmt.Errorf("watch %s: %w", l.cfg.Kind, err), f.generation)
 	case EndBroken:
@@ -86,9 +86,9 @@ type follower[T any] struct {
 	opened     time.Time
 	events     int // objects and bookmarks since opened
 
-	next      chan opened // the stream of a new source; nil when none is being opened
-	nextRetry backoff
-	beside    *beside[T] // the list being read; nil when none
+	next       chan opened // the stream of a new source; nil when none is being opened
+	nextRetry  backoff
+	concurrent *concurrentList[T] // the list being read; nil when none
 }
 
 // opened is the answer to an attempt to open a stream.
@@ -126,7 +126,7 @@ func (f *follower[T]) run(ctx context.Context) (End, error) {
 				return EndExpired, o.err
 			}
 			silent.Reset(silence)
-		case list := <-f.beside.done():
+		case list := <-f.concurrent.done():
 			f.apply(list)
 		case e, open := <-f.stream.Events():
 			if !open {
@@ -147,8 +147,8 @@ func endOf(err error) (End, error) {
 		return EndClosed, nil
 	case isExpired(err):
 		return EndExpired, err
-	case errors.Is(err, ErrGarbled):
-		return EndGarbled, err
+	case errors.Is(err, ErrUndecodable):
+		return EndUndecodable, err
 	default:
 		return EndBroken, err
 	}
@@ -170,8 +170,8 @@ func (f *follower[T]) settle() {
 			o.stream.Stop()
 		}
 	}
-	if f.beside != nil {
-		<-f.beside.result
+	if f.concurrent != nil {
+		<-f.concurrent.result
 		f.loop.Relist() // it was not applied
 	}
 }
@@ -182,12 +182,12 @@ func (f *follower[T]) attend(ctx context.Context) (rewind bool) {
 	if f.loop.takeRewind() {
 		return true
 	}
-	f.loop.kicked()
+	f.loop.retriedNow()
 	if _, generation := f.loop.current(); generation != f.generation && f.next == nil {
 		f.openNext(ctx, 0)
 	}
-	if f.beside == nil && f.loop.takeRequest() {
-		f.beside = f.loop.listBeside(ctx)
+	if f.concurrent == nil && f.loop.takeRequest() {
+		f.concurrent = f.loop.listConcurrently(ctx)
 	}
 	return false
 }

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// beside is a list that is read while the stream goes on. A list of a large
+// concurrentList is a list that is read while the stream goes on. A list of a large
 // cluster takes seconds, and a removal must not wait for it; so events are
 // handed on as ever, and noted here to be laid over the list, which may show an
 // earlier moment.
-type beside[T any] struct {
+type concurrentList[T any] struct {
 	result chan fetched[T]
 	seen   uint64 // the revision that had been seen when the list was begun
 	noted  map[syncer.Key]note[T]
@@ -27,10 +27,10 @@ type note[T any] struct {
 	deleted bool
 }
 
-// listBeside begins a list. It is repeated until it succeeds or ctx ends; in
+// listConcurrently begins a list. It is repeated until it succeeds or ctx ends; in
 // both cases something is sent.
-func (l *Loop[T]) listBeside(ctx context.Context) *beside[T] {
-	b := &beside[T]{result: make(chan fetched[T], 1), seen: l.rvNumber, noted: make(map[syncer.Key]note[T])}
+func (l *Loop[T]) listConcurrently(ctx context.Context) *concurrentList[T] {
+	b := &concurrentList[T]{result: make(chan fetched[T], 1), seen: l.rvNumber, noted: make(map[syncer.Key]note[T])}
 	delay := l.pace.wait(time.Now())
 	l.children.Go(func() {
 		retry := backoff{base: retryBase, limit: retryLimit}
@@ -50,7 +50,7 @@ func (l *Loop[T]) listBeside(ctx context.Context) *beside[T] {
 }
 
 // done is nil, which blocks a select for ever, while no list is being read.
-func (b *beside[T]) done() <-chan fetched[T] {
+func (b *concurrentList[T]) done() <-chan fetched[T] {
 	if b == nil {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (b *beside[T]) done() <-chan fetched[T] {
 }
 
 // note remembers an event that was handed on.
-func (b *beside[T]) note(key syncer.Key, item T, number uint64, deleted bool) {
+func (b *concurrentList[T]) note(key syncer.Key, item T, number uint64, deleted bool) {
 	if b != nil {
 		b.noted[key] = note[T]{item: item, number: number, deleted: deleted}
 	}
@@ -66,8 +66,8 @@ func (b *beside[T]) note(key syncer.Key, item T, number uint64, deleted bool) {
 
 // apply hands on a list that was read beside the stream.
 func (f *follower[T]) apply(list fetched[T]) {
-	l, b := f.loop, f.beside
-	f.beside = nil
+	l, b := f.loop, f.concurrent
+	f.concurrent = nil
 	if list.err != nil {
 		return // only when the context has ended
 	}
@@ -85,7 +85,7 @@ func (f *follower[T]) apply(list fetched[T]) {
 // over lays the noted events over the list. Where revisions cannot be compared
 // every event wins: if the list was newer, the stream still has to bring what
 // made it so.
-func (b *beside[T]) over(list fetched[T], keyOf func(*T) syncer.Key) []T {
+func (b *concurrentList[T]) over(list fetched[T], keyOf func(*T) syncer.Key) []T {
 	listed := number(list.rv)
 	for key, n := range b.noted {
 		if n.number != 0 && listed != 0 && n.number <= listed {

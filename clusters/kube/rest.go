@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import (
 	"context"
@@ -33,9 +33,9 @@ type Resource struct {
 // REST returns a source that reads a resource through a client of its group,
 // and through that client's transport. Nothing is retried below the loop: it
 // alone decides how long to wait.
-func REST(client *rest.RESTClient, resource Resource) Source {
+func REST(client *rest.RESTClient, resource Resource) ListWatcher {
 	r := restSource{client: client, resource: resource}
-	return Source{List: r.list, Watch: r.watch}
+	return ListWatcher{List: r.list, Watch: r.watch}
 }
 
 // streamTypes are what a watch may answer in, the cheaper one first; a server or
@@ -123,12 +123,12 @@ func (r restSource) watch(ctx context.Context, opts metav1.ListOptions) (Stream,
 func (r restSource) decoder(resp *http.Response) (*eventDecoder, error) {
 	media, params, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil {
-		return nil, fmt.Errorf("%w: content type: %w", ErrGarbled, err)
+		return nil, fmt.Errorf("%w: content type: %w", ErrUndecodable, err)
 	}
 	negotiator := runtime.NewClientNegotiator(scheme.Codecs.WithoutConversion(), r.resource.GroupVersion())
 	object, event, framer, err := negotiator.StreamDecoder(media, params)
 	if err != nil {
-		return nil, fmt.Errorf("%w: content type %q", ErrGarbled, media)
+		return nil, fmt.Errorf("%w: content type %q", ErrUndecodable, media)
 	}
 	body := &trackedBody{ReadCloser: resp.Body}
 	return &eventDecoder{

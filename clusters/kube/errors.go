@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import (
 	"errors"
@@ -18,9 +18,9 @@ var ErrTooManyObjects = errors.New("more objects than allowed")
 // bytes than are read. The list is not applied.
 var ErrTooLarge = errors.New("a page of the list is larger than allowed")
 
-// ErrGarbled is wrapped by Stream.Err when the stream could not be read on
+// ErrUndecodable is wrapped by Stream.Err when the stream could not be read on
 // because of what it contained, not because the connection failed.
-var ErrGarbled = errors.New("the watch stream cannot be read")
+var ErrUndecodable = errors.New("the watch stream cannot be read")
 
 // errListNeverEnds is a server that keeps answering empty pages with a
 // continue token.

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import (
 	"fmt"
@@ -16,8 +16,8 @@ import (
 func (f *follower[T]) event(e Event) (end End, err error) {
 	l := f.loop
 	if e.Err != nil {
-		l.garbage("object that cannot be decoded", e.Err)
-		return EndGarbled, e.Err
+		l.noteUndecodable("object that cannot be decoded", e.Err)
+		return EndUndecodable, e.Err
 	}
 	switch e.Type {
 	case watch.Added, watch.Modified, watch.Deleted:
@@ -31,8 +31,8 @@ func (f *follower[T]) event(e Event) (end End, err error) {
 	case watch.Error:
 		return endOf(apierrors.FromObject(e.Object))
 	default:
-		l.garbage("event of unknown type", nil)
-		return EndGarbled, fmt.Errorf("%w: unknown type of event", ErrGarbled)
+		l.noteUndecodable("event of unknown type", nil)
+		return EndUndecodable, fmt.Errorf("%w: unknown type of event", ErrUndecodable)
 	}
 	return "", nil
 }
@@ -58,8 +58,8 @@ func (f *follower[T]) object(e Event) {
 	l.advance(m.ResourceVersion)
 	deleted := e.Type == watch.Deleted
 	key := l.cfg.Key(&item)
-	l.marks.heard(Mark{Key: key, Revision: n, Gone: deleted})
-	f.beside.note(key, item, n, deleted)
+	l.watermarks.heard(Watermark{Key: key, Revision: n, Gone: deleted})
+	f.concurrent.note(key, item, n, deleted)
 	if deleted {
 		l.cfg.Handler.Deleted(item, m)
 	} else {
@@ -86,7 +86,7 @@ func (l *Loop[T]) advance(rv string) {
 	if rv == "" || n != 0 && n <= l.rvNumber {
 		return
 	}
-	l.rv, l.rvNumber, l.garbled = rv, n, 0
+	l.rv, l.rvNumber, l.broken = rv, n, 0
 	l.seen.Store(n)
 }
 

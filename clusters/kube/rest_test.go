@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // podsThrough is a source of pods whose requests are answered by a function.
-func podsThrough(t *testing.T, answer roundTrip) Source {
+func podsThrough(t *testing.T, answer roundTrip) ListWatcher {
 	t.Helper()
 	base, err := url.Parse("https://member.example/")
 	if err != nil {
@@ -139,9 +139,9 @@ func TestHowStreamsEnd(t *testing.T) {
 		"within a header":    {protobufWatch, bytes.NewReader(whole[:2]), func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }},
 		"by the connection":  {protobufWatch, io.MultiReader(bytes.NewReader(whole), failing{reset}), func(err error) bool { return errors.Is(err, reset) }},
 		"JSON within object": {"application/json", strings.NewReader(jsonPod[:40]), func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }},
-		"no JSON":            {"application/json", strings.NewReader("<html>"), func(err error) bool { return errors.Is(err, ErrGarbled) }},
-		"no protobuf":        {protobufWatch, strings.NewReader("\x00\x00\x00\x04abcd"), func(err error) bool { return errors.Is(err, ErrGarbled) }},
-		"endless frame":      {protobufWatch, strings.NewReader("\x7f\xff\xff\xff" + strings.Repeat("x", 17<<20)), func(err error) bool { return errors.Is(err, ErrGarbled) }},
+		"no JSON":            {"application/json", strings.NewReader("<html>"), func(err error) bool { return errors.Is(err, ErrUndecodable) }},
+		"no protobuf":        {protobufWatch, strings.NewReader("\x00\x00\x00\x04abcd"), func(err error) bool { return errors.Is(err, ErrUndecodable) }},
+		"endless frame":      {protobufWatch, strings.NewReader("\x7f\xff\xff\xff" + strings.Repeat("x", 17<<20)), func(err error) bool { return errors.Is(err, ErrUndecodable) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			source := podsThrough(t, func(*http.Request) (*http.Response, error) { return answer(200, tc.contentType, tc.body), nil })
@@ -174,7 +174,7 @@ func TestUndecodableObjectIsMarked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if events, _ := read(stream); len(events) != 1 || !errors.Is(events[0].Err, ErrGarbled) {
+		if events, _ := read(stream); len(events) != 1 || !errors.Is(events[0].Err, ErrUndecodable) {
 			t.Errorf("%s: events %+v", body, events)
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import (
 	"context"
@@ -243,13 +243,13 @@ func TestSilentStreamIsReopened(t *testing.T) {
 }
 
 func TestGarbage(t *testing.T) {
-	undecodable := Event{Type: watch.Added, Err: fmt.Errorf("%w: bad bytes", ErrGarbled)}
+	undecodable := Event{Type: watch.Added, Err: fmt.Errorf("%w: bad bytes", ErrUndecodable)}
 	for name, tc := range map[string]struct {
 		event    Event
 		reopened bool
 	}{
 		"unknown type":      {Event{Type: "EXPLODED", Object: pod("x", 9, "1")}, true},
-		"undecodable":       {undecodable, true},
+		"garbled":           {undecodable, true},
 		"wrong type":        {Event{Type: watch.Added, Object: &corev1.Service{}}, false},
 		"nil object":        {Event{Type: watch.Modified}, false},
 		"typed nil object":  {Event{Type: watch.Deleted, Object: (*corev1.Pod)(nil)}, false},
@@ -274,8 +274,8 @@ func TestGarbage(t *testing.T) {
 
 func TestPoisonIsSteppedOverByAList(t *testing.T) {
 	play(t, &cluster{list: one(5, pod("a", 3, "1"))}, nil, func(s *scene) {
-		for range garbledLimit {
-			s.stream().events <- Event{Type: watch.Added, Err: ErrGarbled}
+		for range undecodableLimit {
+			s.stream().events <- Event{Type: watch.Added, Err: ErrUndecodable}
 			s.pass(2 * retryBase * 8)
 		}
 		s.pass(10 * time.Second)
@@ -299,7 +299,7 @@ func TestOldEventsArePassedOnButDoNotMoveTheRevisionBack(t *testing.T) {
 }
 
 func TestHangingWatchIsGivenUp(t *testing.T) {
-	hang := func(_ *Config[item], source *Source) {
+	hang := func(_ *Config[item], source *ListWatcher) {
 		source.Watch = func(ctx context.Context, _ metav1.ListOptions) (Stream, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -326,7 +326,7 @@ func TestKickEndsAWait(t *testing.T) {
 	play(t, c, nil, func(s *scene) {
 		s.pass(time.Hour)
 		down.Store(false)
-		s.loop.Kick()
+		s.loop.RetryNow()
 		synctest.Wait()
 		if s.got.state().Phase != Following {
 			t.Errorf("state %+v", s.got.state())

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import (
 	"errors"
@@ -84,7 +84,7 @@ type eventDecoder struct {
 }
 
 // next blocks for the next event. Its error is io.EOF at an orderly end, wraps
-// ErrGarbled for bytes that are no event, and is the connection's own otherwise.
+// ErrUndecodable for bytes that are no event, and is the connection's own otherwise.
 func (d *eventDecoder) next() (Event, error) {
 	var raw metav1.WatchEvent
 	_, _, err := d.events.Decode(nil, &raw)
@@ -94,7 +94,7 @@ func (d *eventDecoder) next() (Event, error) {
 	}
 	e := Event{Type: watch.EventType(raw.Type), Arrival: arrival}
 	if e.Object, err = runtime.Decode(d.object, raw.Object.Raw); err != nil {
-		e.Err = fmt.Errorf("%w: %w", ErrGarbled, err)
+		e.Err = fmt.Errorf("%w: %w", ErrUndecodable, err)
 	}
 	return e, nil
 }
@@ -109,7 +109,7 @@ func (d *eventDecoder) classify(err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF) && d.body.err != nil:
 		return fmt.Errorf("the stream ended within an event: %w", io.ErrUnexpectedEOF)
 	default:
-		return fmt.Errorf("%w: %w", ErrGarbled, err)
+		return fmt.Errorf("%w: %w", ErrUndecodable, err)
 	}
 }
 

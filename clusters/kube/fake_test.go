@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listwatch
+package kube
 
 import (
 	"context"
@@ -71,8 +71,8 @@ type cluster struct {
 	watch func(n int, opts metav1.ListOptions) error
 }
 
-func (c *cluster) source() Source {
-	return Source{
+func (c *cluster) source() ListWatcher {
+	return ListWatcher{
 		List: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			c.mu.Lock()
 			c.lists = append(c.lists, opts)
@@ -213,10 +213,10 @@ func (r *recorder) names() map[string]string {
 
 // counter is an Observer.
 type counter struct {
-	mu      sync.Mutex
-	ends    []End
-	listed  []Reason
-	garbage int
+	mu          sync.Mutex
+	ends        []End
+	listed      []Reason
+	undecodable int
 }
 
 func (c *counter) Listed(_ string, r Reason, _ int, _ time.Duration) {
@@ -231,10 +231,10 @@ func (c *counter) StreamEnded(_ string, e End) {
 	c.ends = append(c.ends, e)
 }
 
-func (c *counter) Garbage(string) {
+func (c *counter) Undecodable(string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.garbage++
+	c.undecodable++
 }
 
 // scene is a loop in a bubble of virtual time.
@@ -247,7 +247,7 @@ type scene struct {
 }
 
 // play runs a loop against a cluster until script returns.
-func play(t *testing.T, c *cluster, adjust func(*Config[item], *Source), script func(s *scene)) {
+func play(t *testing.T, c *cluster, adjust func(*Config[item], *ListWatcher), script func(s *scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &scene{cluster: c, t: t, got: &recorder{picture: map[string]string{}}}
