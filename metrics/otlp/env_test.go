@@ -41,7 +41,7 @@ func TestNothingIsMadeUnlessAsked(t *testing.T) {
 				t.Fatalf("New = %v, %v; want one: %v", e != nil, err, test.want)
 			}
 			if e != nil {
-				_ = e.sink.Shutdown(t.Context())
+				_ = e.provider.Shutdown(t.Context())
 			} else {
 				e.Run(t.Context()) // returns at once
 			}

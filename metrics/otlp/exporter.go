@@ -22,19 +22,16 @@ import (
 )
 
 const (
-	// batch is how many changes are sent at a time: some 300 spans, below the 4 MiB
-	// that a gRPC server takes by default even when all are as large as they can be.
-	batch = 50
-	// settle is how long records gather before they are sent, and how long a
-	// change waits for its echo: longer than our own watch ever needs.
+	// batch is how many spans travel in one request: less than the 4 MiB that a gRPC
+	// server takes by default even when all are as large as they can be.
+	batch = 128
+	// settle is how long a change waits for its echo, longer than our own watch ever
+	// needs, and how long spans gather before they are sent.
 	settle = time.Second
-	// pause is the time between two attempts to send a batch.
-	pause = 5 * time.Second
-	// attempts is how often a batch is sent before it is given up: what comes after
-	// it may fare better.
-	attempts = 5
 	// grace is how long Run may take to send the rest once it has to end.
 	grace = 2 * time.Second
+	// page is how many records are read from the ring at a time.
+	page = 50
 )
 
 // Options say what is exported.
@@ -51,25 +48,13 @@ type Options struct {
 // nothing.
 type Exporter struct {
 	changes *metrics.Ring
-	logger  *slog.Logger
 	tracer  trace.Tracer
-	sink    sdktrace.SpanExporter
-	ended   ended
-
-	// after is the number of the last record that was sent or given up.
+	// provider batches the spans and sends them. It makes Run wait while its queue is
+	// full, so that the ring stays the only place where records pile up.
+	provider *sdktrace.TracerProvider
+	delivery *delivery
+	// after is the number of the last record whose spans were made.
 	after uint64
-	// pending are the spans of the records after that one, up to through, which
-	// were not taken yet. They are kept, so that each attempt sends the same: a
-	// collector that took them in spite of an error can tell.
-	pending []sdktrace.ReadOnlySpan
-	through uint64
-
-	// answered is how the collector answered last; losing, whether the ring moves on
-	// too fast. lost counts the changes left out, and rejected the spans, since
-	// either was not as it should be.
-	answered       verdict
-	losing         bool
-	lost, rejected uint64
 }
 
 // New returns the exporter that the environment asks for, or nil if it does not
@@ -95,14 +80,21 @@ func New(ctx context.Context, o Options) (*Exporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Exporter{changes: o.Changes, logger: o.Logger}
-	if e.sink, err = newSink(ctx, protocol); err != nil {
+	sink, err := newSink(ctx, protocol)
+	if err != nil {
 		return nil, fmt.Errorf("set up OTLP over %s: %w", protocol, err)
 	}
-	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(identity), sdktrace.WithSpanProcessor(&e.ended))
-	e.tracer = provider.Tracer("tributary.dev/tributary/metrics/otlp", trace.WithInstrumentationVersion(o.Version))
 	o.Logger.Info("exporting changes as traces", "protocol", protocol)
-	return e, nil
+	return newExporter(o, sink, sdktrace.WithResource(identity)), nil
+}
+
+// newExporter joins the ring to a sink.
+func newExporter(o Options, sink sdktrace.SpanExporter, more ...sdktrace.TracerProviderOption) *Exporter {
+	e := &Exporter{changes: o.Changes, delivery: newDelivery(sink, o.Logger)}
+	e.provider = sdktrace.NewTracerProvider(append(more, sdktrace.WithBatcher(e.delivery,
+		sdktrace.WithBlocking(), sdktrace.WithBatchTimeout(settle), sdktrace.WithMaxExportBatchSize(batch)))...)
+	e.tracer = e.provider.Tracer("tributary.dev/tributary/metrics/otlp", trace.WithInstrumentationVersion(o.Version))
+	return e
 }
 
 // describe says who sends the spans. OTEL_SERVICE_NAME and
@@ -135,46 +127,33 @@ func (e *Exporter) Run(ctx context.Context) {
 	if e == nil {
 		return
 	}
-	// A request in flight when ctx ends may be taken already: it has the grace too.
-	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, e.delivery.abort) })()
 
 	for e.changes.Wait(ctx, e.after) == nil && sleep(ctx, settle) {
-		e.drain(ctx, sending)
+		e.emit(false)
 	}
-	e.drain(ctx, sending)
-	// Lets go of the connections; there is nothing left to send, or no time.
-	_ = e.sink.Shutdown(sending)
+	e.emit(true)
+	// It returns when the rest was sent or aborted.
+	_ = e.provider.Shutdown(context.WithoutCancel(ctx))
+	e.delivery.abort()
 }
 
-// drain sends what the ring holds, oldest first: up to the first change that
-// should still get its echo, or all once ctx has ended.
-func (e *Exporter) drain(ctx, sending context.Context) {
-	final := ctx.Err() != nil
-	if len(e.pending) > 0 && !e.send(ctx, sending) {
-		return
-	}
-	complete := true
+// emit makes the spans of what the ring holds, oldest first: up to the first change
+// that should still get its echo, or of all.
+func (e *Exporter) emit(all bool) {
 	for {
-		records, missed := e.changes.After(e.after, batch)
+		records, missed := e.changes.After(e.after, page)
 		e.after += missed
-		e.lose(missed)
-		complete = complete && missed == 0
-		full := len(records) == batch
-		if !full && !final {
+		e.delivery.missed(missed)
+		full := len(records) == page
+		if !full && !all {
 			records = records[:settled(records, time.Now())]
 		}
 		for _, rec := range records {
 			emit(e.tracer, rec)
-			e.through = rec.Seq
-		}
-		e.pending = e.ended.take()
-		if len(records) > 0 && !e.send(ctx, sending) {
-			return
+			e.after = rec.Seq
 		}
 		if !full {
-			e.keepsUp(complete)
 			return
 		}
 	}
@@ -190,77 +169,6 @@ func settled(records []*metrics.Record, now time.Time) int {
 	return len(records)
 }
 
-// send sends the pending spans until the collector took them or they are given
-// up. It returns false when ctx ended and the collector did not take them.
-func (e *Exporter) send(ctx, sending context.Context) bool {
-	for attempt := 1; len(e.pending) > 0; attempt++ {
-		err := e.sink.ExportSpans(sending, e.pending)
-		answer, rejected := judge(err)
-		if answer == partly {
-			e.rejected += uint64(min(max(0, rejected), int64(len(e.pending))))
-		}
-		e.heard(answer, err)
-		if answer.accepts() {
-			break
-		}
-		if answer == refused || attempt == attempts {
-			e.lose(e.through - e.after)
-			if answer == refused {
-				// What refuses one batch will most likely refuse the next: the ring
-				// keeps them for as long as it can.
-				sleep(ctx, pause)
-			}
-			break
-		}
-		if !sleep(ctx, pause) {
-			return false
-		}
-	}
-	e.after, e.pending = e.through, nil
-	return true
-}
-
-// heard tells the log when the collector answers in another way than before, and
-// nothing in between.
-func (e *Exporter) heard(answer verdict, err error) {
-	if answer == e.answered {
-		return
-	}
-	e.answered = answer
-	switch answer {
-	case taken:
-		e.logger.Info("exporting traces works again", "lost_changes", e.lost, "rejected_spans", e.rejected)
-		e.losing, e.lost, e.rejected = false, 0, 0
-	case partly:
-		e.logger.Warn("the collector takes traces with a complaint", "rejected_spans", e.rejected, "error", text(err.Error(), maxError))
-	case away:
-		e.logger.Warn("exporting traces fails, changes are kept for a while and sent when it works again", "error", text(err.Error(), maxError))
-	case refused:
-		e.logger.Warn("the collector refuses traces, changes are left out", "error", text(err.Error(), maxError))
-	}
-}
-
-// lose counts changes that no trace will tell of.
-func (e *Exporter) lose(n uint64) {
-	if n == 0 {
-		return
-	}
-	if !e.losing && e.answered.accepts() {
-		e.losing = true
-		e.logger.Warn("changes come faster than their traces can be exported, some are left out")
-	}
-	e.lost += n
-}
-
-// keepsUp ends a round that sent all there was; complete is whether none had
-// been lost before it was read.
-func (e *Exporter) keepsUp(complete bool) {
-	if complete && e.losing && e.answered.accepts() {
-		e.logger.Info("exporting traces keeps up again", "lost_changes", e.lost)
-		e.losing, e.lost = false, 0
-	}
-}
-
 // sleep waits; it returns false when ctx ended before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
@@ -271,28 +179,4 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// ended gathers spans as they end. Only the goroutine of Run makes spans.
-type ended struct{ spans []sdktrace.ReadOnlySpan }
-
-var _ sdktrace.SpanProcessor = (*ended)(nil)
-
-// OnStart implements sdktrace.SpanProcessor.
-func (*ended) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
-
-// OnEnd implements sdktrace.SpanProcessor.
-func (p *ended) OnEnd(s sdktrace.ReadOnlySpan) { p.spans = append(p.spans, s) }
-
-// Shutdown implements sdktrace.SpanProcessor.
-func (*ended) Shutdown(context.Context) error { return nil }
-
-// ForceFlush implements sdktrace.SpanProcessor.
-func (*ended) ForceFlush(context.Context) error { return nil }
-
-// take returns the spans gathered and forgets them.
-func (p *ended) take() []sdktrace.ReadOnlySpan {
-	out := p.spans
-	p.spans = nil
-	return out
 }

@@ -115,7 +115,7 @@ func TestHostileTextDoesNotStopTheRest(t *testing.T) {
 			c := collector(t)
 			environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.url, "OTEL_EXPORTER_OTLP_PROTOCOL": protocol})
 			ring := metrics.NewRing(0, 1<<40)
-			for range batch - 1 {
+			for range page - 1 {
 				rec := hostile(time.Now())
 				ring.Add(&rec)
 			}
@@ -134,8 +134,8 @@ func TestHostileTextDoesNotStopTheRest(t *testing.T) {
 					roots++
 				}
 			}
-			if roots != batch {
-				t.Errorf("%d of %d changes came; log: %s", roots, batch, log.String())
+			if roots != page {
+				t.Errorf("%d of %d changes came; log: %s", roots, page, log.String())
 			}
 		})
 	}

@@ -104,3 +104,20 @@ func hostile(start time.Time) metrics.Record {
 	rec.End(start.Add(time.Millisecond), metrics.Held, errors.New(long))
 	return rec
 }
+
+// exchange sends one change as the environment wants it, and returns what came of it.
+func exchange(t *testing.T) error {
+	t.Helper()
+	var log journal
+	e, err := New(t.Context(), Options{Changes: metrics.NewRing(0, 0), Logger: log.logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := removal(time.Now())
+	emit(e.tracer, &rec)
+	_ = e.provider.Shutdown(t.Context())
+	if text := log.String(); strings.Contains(text, "fails") {
+		return errors.New(text)
+	}
+	return nil
+}

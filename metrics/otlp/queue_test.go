@@ -5,7 +5,6 @@ package otlp
 
 import (
 	"context"
-	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	collect "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 
 	"tributary.dev/tributary/metrics"
 )
@@ -27,15 +27,13 @@ type sink struct {
 	mu sync.Mutex
 	// answer tells what becomes of the next request.
 	answer func(ctx context.Context) error
-	// sent are the spans of each request, as "trace span" of the first.
-	sent []string
-	// taken counts the changes of requests that were taken.
-	taken int
+	// requests counts them, taken the changes of those that were taken.
+	requests, taken int
 }
 
 func (s *sink) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	s.mu.Lock()
-	s.sent = append(s.sent, spans[0].SpanContext().TraceID().String()+" "+spans[0].SpanContext().SpanID().String())
+	s.requests++
 	answer := s.answer
 	s.mu.Unlock()
 	if answer != nil {
@@ -61,18 +59,16 @@ func (s *sink) set(answer func(context.Context) error) {
 	s.answer = answer
 }
 
-func (s *sink) state() (requests []string, taken int) {
+func (s *sink) state() (requests, taken int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]string(nil), s.sent...), s.taken
+	return s.requests, s.taken
 }
 
 // virtual starts an exporter to a sink. Call it in a bubble.
 func virtual(t *testing.T, ring *metrics.Ring, log *journal) (s *sink, end func()) {
 	s = &sink{}
-	e := &Exporter{changes: ring, logger: log.logger(), sink: s}
-	e.tracer = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(&e.ended)).Tracer("test")
-	return s, start(t, e)
+	return s, start(t, newExporter(Options{Changes: ring, Logger: log.logger()}, s))
 }
 
 func add(ring *metrics.Ring, n int) {
@@ -82,87 +78,26 @@ func add(ring *metrics.Ring, n int) {
 	}
 }
 
-func TestAnOutageIsToldOnceAndNothingIsLost(t *testing.T) {
+func TestAFailureIsToldOnceAndItsEnd(t *testing.T) {
 	environment(t, nil)
 	synctest.Test(t, func(t *testing.T) {
 		ring := metrics.NewRing(0, 0)
 		var log journal
-		s, _ := virtual(t, ring, &log)
+		s, end := virtual(t, ring, &log)
 		s.set(func(context.Context) error { return errAway })
-		add(ring, 3)
-		time.Sleep(12 * time.Second)
-		add(ring, 4)
-		time.Sleep(8 * time.Second)
-		s.set(nil)
-		time.Sleep(10 * time.Second)
-		add(ring, 1)
-		time.Sleep(10 * time.Second)
-		requests, taken := s.state()
-		if taken != 8 {
-			t.Errorf("%d changes came; want 8", taken)
-		}
-		if len(requests) < 4 || requests[0] != requests[1] || requests[1] != requests[2] {
-			t.Errorf("a batch that is sent again has other spans: %q", requests)
-		}
-		want := "level=WARN msg=\"exporting traces fails, changes are kept for a while and sent when it works again\" error=\"dial: connection refused\"\n" +
-			"level=INFO msg=\"exporting traces works again\" lost_changes=0 rejected_spans=0\n"
-		if log.String() != want {
-			t.Errorf("log:\n%s", log.String())
-		}
-	})
-}
-
-func TestABatchThatIsNeverTakenIsGivenUp(t *testing.T) {
-	environment(t, nil)
-	synctest.Test(t, func(t *testing.T) {
-		ring := metrics.NewRing(0, 0)
-		var log journal
-		s, _ := virtual(t, ring, &log)
-		failures := 0
-		s.set(func(context.Context) error {
-			if failures++; failures <= attempts {
-				return errAway
-			}
-			return nil
-		})
-		add(ring, 2)
-		time.Sleep(time.Minute)
-		add(ring, 5)
-		time.Sleep(time.Minute)
-		if _, taken := s.state(); taken != 5 {
-			t.Errorf("%d changes came; want the 5 after those that were given up", taken)
-		}
-		if !strings.Contains(log.String(), "works again\" lost_changes=2 ") || strings.Count(log.String(), "\n") != 2 {
-			t.Errorf("log:\n%s", log.String())
-		}
-	})
-}
-
-// TestARefusedBatchCostsNoOther: it is not sent again, the next waits for a while
-// in the ring, and the log tells once.
-func TestARefusedBatchCostsNoOther(t *testing.T) {
-	environment(t, nil)
-	synctest.Test(t, func(t *testing.T) {
-		ring := metrics.NewRing(0, 0)
-		var log journal
-		s, _ := virtual(t, ring, &log)
-		s.set(func(context.Context) error { return errors.New("400 Bad Request") })
-		add(ring, 2)
-		time.Sleep(3 * time.Second)
-		add(ring, 3)
-		time.Sleep(4 * time.Second)
-		add(ring, 4)
-		time.Sleep(time.Second)
-		if requests, _ := s.state(); len(requests) != 2 || requests[0] == requests[1] {
-			t.Errorf("requests %q; want one for each of the first two batches", requests)
+		for range 3 {
+			add(ring, 1)
+			time.Sleep(12 * time.Second)
 		}
 		s.set(nil)
+		add(ring, 4)
 		time.Sleep(10 * time.Second)
 		if _, taken := s.state(); taken != 4 {
-			t.Errorf("%d changes came; want the 4 after those that were refused", taken)
+			t.Errorf("%d changes came; want the 4 after the failures", taken)
 		}
-		want := "level=WARN msg=\"the collector refuses traces, changes are left out\" error=\"400 Bad Request\"\n" +
-			"level=INFO msg=\"exporting traces works again\" lost_changes=5 rejected_spans=0\n"
+		end()
+		want := "level=WARN msg=\"exporting traces fails, spans are left out\" error=\"dial: connection refused\"\n" +
+			"level=INFO msg=\"exporting traces works again\" lost_spans=15 lost_changes=0\n"
 		if log.String() != want {
 			t.Errorf("log:\n%s", log.String())
 		}
@@ -176,20 +111,24 @@ func TestTheRingIsTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ring := metrics.NewRing(300, 0)
 		var log journal
-		s, _ := virtual(t, ring, &log)
+		s, end := virtual(t, ring, &log)
+		s.set(func(ctx context.Context) error {
+			sleep(ctx, 20*time.Second)
+			return nil
+		})
 		for range 5 {
 			add(ring, 1000)
 			time.Sleep(5 * time.Second)
 		}
-		if _, taken := s.state(); taken != 5*300 {
-			t.Errorf("%d changes came; want what the ring held", taken)
+		s.set(nil)
+		time.Sleep(time.Minute)
+		_, taken := s.state()
+		if taken < 300 || taken > 3000 {
+			t.Errorf("%d of 5000 changes came", taken)
 		}
-		add(ring, 100)
-		time.Sleep(5 * time.Second)
-		want := "level=WARN msg=\"changes come faster than their traces can be exported, some are left out\"\n" +
-			"level=INFO msg=\"exporting traces keeps up again\" lost_changes=3500\n"
-		if log.String() != want {
-			t.Errorf("log:\n%s", log.String())
+		end()
+		if text := log.String(); !strings.HasPrefix(text, "level=WARN msg=\"changes come faster than their traces can be exported, some are left out\"\n") {
+			t.Errorf("log:\n%s", text)
 		}
 	})
 }
@@ -199,21 +138,22 @@ func TestAChangeWaitsForItsEcho(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := metrics.New(metrics.Options{})
 		var log journal
-		s, _ := virtual(t, m.Changes(), &log)
+		s, end := virtual(t, m.Changes(), &log)
 		m.Change(removal(time.Now().Add(-9 * time.Millisecond)))
 		time.Sleep(900 * time.Millisecond)
 		rec := removal(time.Now().Add(-9 * time.Millisecond))
 		ref := metrics.Ref{Kind: "Endpoints", ResourceVersion: "1"}
 		m.Expect(m.Change(rec), &rec, []metrics.Ref{ref})
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(1200 * time.Millisecond)
 		if _, taken := s.state(); taken != 1 {
-			t.Errorf("%d changes were sent after 1.1 s; want the first one", taken)
+			t.Errorf("%d changes were sent after 2.1 s; want the first one", taken)
 		}
 		m.Echo(ref, time.Now())
-		time.Sleep(2 * time.Second)
+		time.Sleep(4 * time.Second)
 		if _, taken := s.state(); taken != 2 {
 			t.Errorf("%d changes were sent; want both", taken)
 		}
+		end()
 	})
 }
 
@@ -230,17 +170,17 @@ func TestTheRestIsSentAtTheEnd(t *testing.T) {
 			}
 			return nil
 		})
-		add(ring, 2*batch+batch/2)
-		time.Sleep(3 * time.Second) // the first batch is on its way since two
+		add(ring, 20)
+		time.Sleep(3 * time.Second) // it is on its way
 		s.set(nil)
 		add(ring, 1)
 		begin := time.Now()
 		end()
-		if requests, taken := s.state(); taken != 2*batch+batch/2+1 || len(requests) != 4 {
-			t.Errorf("%d changes came in %d requests; want %d in 4", taken, len(requests), 2*batch+batch/2+1)
+		if requests, taken := s.state(); taken != 21 || requests != 2 {
+			t.Errorf("%d changes came in %d requests; want 21 in 2", taken, requests)
 		}
-		if took := time.Since(begin); took > time.Second {
-			t.Errorf("ending took %v; want the rest of the request", took)
+		if took := time.Since(begin); took > grace {
+			t.Errorf("ending took %v", took)
 		}
 		if log.String() != "" {
 			t.Errorf("log: %s", log.String())
@@ -248,8 +188,7 @@ func TestTheRestIsSentAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestTheEndDoesNotWaitForEver: nothing is taken, nothing is sent twice in the
-// grace, and that is told.
+// TestTheEndDoesNotWaitForEver: nothing is taken, and that is told.
 func TestTheEndDoesNotWaitForEver(t *testing.T) {
 	environment(t, nil)
 	synctest.Test(t, func(t *testing.T) {
@@ -260,14 +199,14 @@ func TestTheEndDoesNotWaitForEver(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		add(ring, 250)
+		add(ring, 5000)
 		begin := time.Now()
 		end()
 		if took := time.Since(begin); took != grace {
 			t.Errorf("ending took %v; want %v", took, grace)
 		}
-		if requests, _ := s.state(); len(requests) != 1 || !strings.Contains(log.String(), "exporting traces fails") {
-			t.Errorf("%d requests; log: %s", len(requests), log.String())
+		if !strings.Contains(log.String(), "exporting traces fails") || strings.Count(log.String(), "\n") != 1 {
+			t.Errorf("log: %s", log.String())
 		}
 	})
 }
@@ -281,8 +220,30 @@ func TestASamplerThatWantsNothing(t *testing.T) {
 		add(ring, 250)
 		time.Sleep(5 * time.Second)
 		end()
-		if requests, _ := s.state(); len(requests) != 0 || log.String() != "" {
-			t.Errorf("%d requests; log: %s", len(requests), log.String())
+		if requests, _ := s.state(); requests != 0 || log.String() != "" {
+			t.Errorf("%d requests; log: %s", requests, log.String())
 		}
 	})
+}
+
+// TestAComplaintIsNotSentAgain: the specification forbids to repeat what a collector
+// took in part.
+func TestAComplaintIsNotSentAgain(t *testing.T) {
+	for protocol, start := range map[string]func(testing.TB) *collector{protocolHTTP: overHTTP, protocolGRPC: overGRPC} {
+		t.Run(protocol, func(t *testing.T) {
+			c := start(t)
+			c.reply.partial = &collect.ExportTracePartialSuccess{RejectedSpans: 3, ErrorMessage: "too old"}
+			environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.url, "OTEL_EXPORTER_OTLP_PROTOCOL": protocol})
+			ring := metrics.NewRing(0, 0)
+			add(ring, 100)
+			var log journal
+			running(t, ring, &log)()
+			if n := len(c.spans()); n != 500 {
+				t.Errorf("%d spans were sent; want each of 500 once", n)
+			}
+			if text := log.String(); !strings.Contains(text, "too old") || strings.Count(text, "\n") != 2 {
+				t.Errorf("log:\n%s", text)
+			}
+		})
+	}
 }
