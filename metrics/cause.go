@@ -29,6 +29,9 @@ type Cause struct {
 	// Kept is the reason for which a guard keeps the event from having an effect: one
 	// of HoldReasons. Empty where none does.
 	Kept string `json:"kept,omitempty"`
+	// SourceTime is when the member says that a pod's readiness changed or its deletion
+	// began: whole seconds, by the member's clock. Zero where it does not say.
+	SourceTime time.Time `json:"sourceTime,omitzero"`
 	// Arrival is when the event was read off the wire; its monotonic reading is
 	// what latencies are computed from.
 	Arrival time.Time `json:"arrival"`

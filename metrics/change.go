@@ -4,6 +4,9 @@
 package metrics
 
 import (
+	"encoding/binary"
+	"encoding/hex"
+	"math/rand/v2"
 	"time"
 )
 
@@ -42,6 +45,8 @@ type Record struct {
 	Cluster   string `json:"cluster"`
 	Namespace string `json:"namespace"`
 	Service   string `json:"service"`
+	// TraceID names the trace of the change: 32 hexadecimal digits.
+	TraceID string `json:"trace_id,omitempty"`
 	// Lane is the lane the change travelled in: removal, addition or bulk.
 	Lane string `json:"lane,omitempty"`
 	// Cause is the event that the latencies count from.
@@ -118,6 +123,14 @@ func Begin(namespace, service, lane string, causes []Cause, more int, taken time
 		}
 	}
 	return r
+}
+
+// newTraceID returns a random identifier in the form of W3C Trace Context.
+func newTraceID() string {
+	var id [16]byte
+	binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
+	binary.NativeEndian.PutUint64(id[8:], rand.Uint64()|1) // all zeros is no identifier
+	return hex.EncodeToString(id[:])
 }
 
 // first returns the index of the cause that latencies count from.

@@ -15,33 +15,39 @@ const (
 // Families that say how fast changes pass, and what became of them.
 var (
 	changeLatency = Family{
-		Name: "change_latency_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"cluster", "stage"}, Group: groupChanges,
+		Name: "change_latency_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"member_cluster", "lane", "stage"}, Group: groupChanges,
 		Help: "Time that live changes took, by stage. Only written changes that a watch event caused count; first fills, relists and repairs do not.",
 		Values: "`stage`: `queue` (event read to worker), `compute` (worker to first write sent), `write` (first write sent to last one acknowledged), " +
-			"`total` (event read to last write acknowledged), `echo` (event read to our own watch of the ingress cluster having shown the writes).",
+			"`total` (event read to last write acknowledged), `echo` (event read to our own watch of the ingress cluster having shown the writes). " +
+			"`lane`: `removal`, `addition`, `bulk`. Exemplars carry the `trace_id` of the change.",
+	}
+	sourceDelay = Family{
+		Name: "source_delay_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"member_cluster"}, Group: groupChanges,
+		Help:   "How late an event was when it was read: from the moment that the member gives for the change of a pod's readiness, or for its deletion.",
+		Values: "Members tell whole seconds, by their own clocks.",
 	}
 	changesTotal = Family{
-		Name: "changes_total", Type: Counter, Labels: []string{"cluster", "result"}, Group: groupChanges,
+		Name: "changes_total", Type: Counter, Labels: []string{"member_cluster", "result"}, Group: groupChanges,
 		Help:   "Changes of replicas that a worker finished, by the member that caused them and by how they ended.",
-		Values: "`result`: `written`, `dropped` (nothing to write), `held`, `failed` (will be tried again). `cluster` is empty for repairs and changes of configuration.",
+		Values: "`result`: `written`, `dropped` (nothing to write), `held`, `failed` (will be tried again). `member_cluster` is empty for repairs and changes of configuration.",
 	}
 	syncLag = Family{
-		Name: "sync_lag_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"cluster"}, Group: groupChanges,
+		Name: "sync_lag_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"member_cluster"}, Group: groupChanges,
 		Help:   "Age of the oldest change of the member that is not yet written.",
 		Values: "0 if none is waiting.",
 	}
 	nativeLag = Family{
-		Name: "native_lag_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"cluster"}, Group: groupChanges,
+		Name: "native_lag_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"member_cluster"}, Group: groupChanges,
 		Help:   "How far the member's own controller manager runs behind what Tributary computed, per change.",
 		Values: "Only for members with `observeNative: true`.",
 	}
 	nativeBehind = Family{
-		Name: "native_behind_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"cluster"}, Group: groupChanges,
+		Name: "native_behind_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"member_cluster"}, Group: groupChanges,
 		Help:   "How long the oldest change has been waiting for the member's own controller manager.",
 		Values: "0 if none is waiting. Only for members with `observeNative: true`.",
 	}
 	nativeDiffering = Family{
-		Name: "native_differing_services", Type: Gauge, Labels: []string{"cluster"}, Group: groupChanges,
+		Name: "native_differing_services", Type: Gauge, Labels: []string{"member_cluster"}, Group: groupChanges,
 		Help:   "Services about which the member's own controller manager and Tributary have differed for longer than `nativeTolerance`.",
 		Values: "Only for members with `observeNative: true`.",
 	}
@@ -50,41 +56,51 @@ var (
 // Families about the member clusters.
 var (
 	clusterUp = Family{
-		Name: "cluster_up", Type: Gauge, Labels: []string{"cluster"}, Group: groupClusters,
+		Name: "cluster_up", Type: Gauge, Labels: []string{"member_cluster"}, Group: groupClusters,
 		Help: "Whether the member cluster answers (1) or not (0). Its endpoints stay as last known while it does not.",
 	}
 	clusterSynced = Family{
-		Name: "cluster_synced", Type: Gauge, Labels: []string{"cluster"}, Group: groupClusters,
+		Name: "cluster_synced", Type: Gauge, Labels: []string{"member_cluster"}, Group: groupClusters,
 		Help: "Whether the member cluster has been seen whole since the process started (1) or not (0).",
 	}
+	clusterCondition = Family{
+		Name: "cluster_condition", Type: Gauge, Labels: []string{"member_cluster", "reason"}, Group: groupClusters,
+		Help:   "What is wrong with the member cluster, by reason; always 1.",
+		Values: "`reason`: the word that `tributary status` shows behind the state. Absent where nothing is wrong.",
+	}
+	kubeconfigExpiry = Family{
+		Name: "kubeconfig_expiry_timestamp_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"member_cluster"}, Group: groupClusters,
+		Help:   "When the credential in use for the member cluster ends, in Unix time: its token or its client certificate.",
+		Values: "Absent where it does not end, or does not say when.",
+	}
 	clusterPanic = Family{
-		Name: "cluster_panic", Type: Gauge, Labels: []string{"cluster"}, Group: groupClusters,
+		Name: "cluster_panic", Type: Gauge, Labels: []string{"member_cluster"}, Group: groupClusters,
 		Help: "Whether the member cluster is in panic (1): too many of its pods turned not ready at once, and are kept ready.",
 	}
 	clusterStale = Family{
-		Name: "cluster_stale", Type: Gauge, Labels: []string{"cluster"}, Group: groupClusters,
+		Name: "cluster_stale", Type: Gauge, Labels: []string{"member_cluster"}, Group: groupClusters,
 		Help: "Whether the member cluster has been out of sight for longer than its `staleAfter` (1): other members' ready endpoints are preferred.",
 	}
 	clusterLastContact = Family{
-		Name: "cluster_last_contact_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"cluster"}, Group: groupClusters,
+		Name: "cluster_last_contact_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"member_cluster"}, Group: groupClusters,
 		Help:   "Time since the member cluster was last heard of: an event, a bookmark or an answer.",
 		Values: "Absent until the first contact.",
 	}
 	services = Family{
-		Name: "services", Type: Gauge, Labels: []string{"cluster"}, Group: groupClusters,
+		Name: "services", Type: Gauge, Labels: []string{"member_cluster"}, Group: groupClusters,
 		Help: "Services of the member cluster that are replicated.",
 	}
 	pods = Family{
-		Name: "pods", Type: Gauge, Labels: []string{"cluster"}, Group: groupClusters,
+		Name: "pods", Type: Gauge, Labels: []string{"member_cluster"}, Group: groupClusters,
 		Help: "Pods of the member cluster in memory.",
 	}
 	endpoints = Family{
-		Name: "endpoints", Type: Gauge, Labels: []string{"cluster", "state"}, Group: groupClusters,
+		Name: "endpoints", Type: Gauge, Labels: []string{"member_cluster", "state"}, Group: groupClusters,
 		Help:   "Endpoints that the member cluster contributes, by state. A pod behind two Services counts twice.",
 		Values: "`state`: `ready`, `not_ready`.",
 	}
 	rejectedAddresses = Family{
-		Name: "rejected_addresses_total", Type: Counter, Labels: []string{"cluster", "reason"}, Group: groupClusters,
+		Name: "rejected_addresses_total", Type: Counter, Labels: []string{"member_cluster", "reason"}, Group: groupClusters,
 		Help: "Addresses that were left out of a replica, counted once for as long as they stay; the other addresses of the Service pass.",
 		Values: "`reason`: why the API would refuse the address (`malformed`, `unspecified`, `loopback`, `link_local`, `multicast`, `port`, `hostname`, " +
 			"`node_name`, `fqdn`), `not_allowed` by `allowedCIDRs`, or `refused` by the ingress cluster's API server.",
@@ -92,41 +108,41 @@ var (
 	// The name is not that of the counter without _total: that is what OpenMetrics
 	// calls the counter's family.
 	rejectedNow = Family{
-		Name: "rejected_addresses_current", Type: Gauge, Labels: []string{"cluster", "reason"}, Group: groupClusters,
+		Name: "rejected_addresses_current", Type: Gauge, Labels: []string{"member_cluster", "reason"}, Group: groupClusters,
 		Help:   "Addresses that are left out of replicas now, by reason; the status page names them. One behind two Services counts twice.",
 		Values: "`reason`: that of `tributary_rejected_addresses_total`. Absent where there is none.",
 	}
 	watchEvents = Family{
-		Name: "watch_events_total", Type: Counter, Labels: []string{"cluster", "resource", "event"}, Group: groupClusters,
+		Name: "watch_events_total", Type: Counter, Labels: []string{"member_cluster", "resource", "event"}, Group: groupClusters,
 		Help:   "Events read from the member cluster's watches.",
 		Values: "`event`: `added`, `modified`, `deleted`, `bookmark`.",
 	}
 	watchRestarts = Family{
-		Name: "watch_restarts_total", Type: Counter, Labels: []string{"cluster", "resource", "reason"}, Group: groupClusters,
+		Name: "watch_restarts_total", Type: Counter, Labels: []string{"member_cluster", "resource", "reason"}, Group: groupClusters,
 		Help:   "Watches of the member cluster that ended, by reason. One that the server closes after some minutes costs nothing.",
 		Values: "`reason`: `closed` (by the server, in order), `broken`, `expired`, `silent`, `garbled`, `replaced`, `rewound`.",
 	}
 	lists = Family{
-		Name: "lists_total", Type: Counter, Labels: []string{"cluster", "resource", "reason"}, Group: groupClusters,
+		Name: "lists_total", Type: Counter, Labels: []string{"member_cluster", "resource", "reason"}, Group: groupClusters,
 		Help:   "Complete lists read from the member cluster, by reason. A list costs its API server more than anything else done here.",
 		Values: "`reason`: `first_fill`, or why a list had to be read again: `expired` (the server no longer knew the revision), `requested`, `garbled`, `rewound`.",
 	}
 	listDuration = Family{
-		Name: "list_duration_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"cluster", "resource"}, Group: groupClusters,
+		Name: "list_duration_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"member_cluster", "resource"}, Group: groupClusters,
 		Help: "Time that a complete list took.",
 	}
 	unreadable = Family{
-		Name: "unreadable_objects_total", Type: Counter, Labels: []string{"cluster", "resource"}, Group: groupClusters,
+		Name: "unreadable_objects_total", Type: Counter, Labels: []string{"member_cluster", "resource"}, Group: groupClusters,
 		Help: "Events and objects of the member cluster that could not be used.",
 	}
 	clientRequests = Family{
-		Name: "client_requests_total", Type: Counter, Labels: []string{"role", "cluster", "verb", "code"}, Group: groupClusters,
+		Name: "client_requests_total", Type: Counter, Labels: []string{"role", "member_cluster", "verb", "code"}, Group: groupClusters,
 		Help: "Requests sent to API servers, by status code.",
-		Values: "`role`: `member` or `ingress` (then `cluster` is empty). `verb`: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `other`. " +
+		Values: "`role`: `member` or `ingress` (then `member_cluster` is empty). `verb`: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `other`. " +
 			"`code`: the HTTP status (`429` is the server asking to slow down), or `error` if there was no answer.",
 	}
 	clientRequestDuration = Family{
-		Name: "client_request_duration_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"role", "cluster", "verb"}, Group: groupClusters,
+		Name: "client_request_duration_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"role", "member_cluster", "verb"}, Group: groupClusters,
 		Help: "Time until an API server began to answer; for a watch until it was established.",
 	}
 )
@@ -159,7 +175,7 @@ var (
 			"`refused` (the API server refuses what a member gives).",
 	}
 	heldChanges = Family{
-		Name: "held_changes", Type: Gauge, Labels: []string{"cluster", "reason"}, Group: groupIngress,
+		Name: "held_changes", Type: Gauge, Labels: []string{"member_cluster", "reason"}, Group: groupIngress,
 		Help:   "Changes that are kept back, by reason; the status page says how to release them.",
 		Values: heldValues(),
 	}
@@ -243,8 +259,8 @@ func rejectReasons() []string {
 // Families returns the table of all families of ours, in the order of the docs.
 func Families() []Family {
 	return []Family{
-		changeLatency, changesTotal, syncLag, nativeLag, nativeBehind, nativeDiffering,
-		clusterUp, clusterSynced, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, rejectedAddresses, rejectedNow,
+		changeLatency, sourceDelay, changesTotal, syncLag, nativeLag, nativeBehind, nativeDiffering,
+		clusterUp, clusterSynced, clusterCondition, kubeconfigExpiry, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, rejectedAddresses, rejectedNow,
 		watchEvents, watchRestarts, lists, listDuration, unreadable, clientRequests, clientRequestDuration,
 		ingressUp, replicas, writes, writeDuration, conflicts, heldChanges,
 		queueDepth, queueOldest, queueUnfinished, queueLongest, queueAdds, queueRetries, queueDuration, workDuration,

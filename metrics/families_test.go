@@ -36,7 +36,7 @@ func fed() *Metrics {
 // feed reports everything that can be reported about a cluster.
 func feed(m *Metrics, cluster string) {
 	rec := written()
-	rec.Cluster = cluster
+	rec.Cluster, rec.Cause.SourceTime = cluster, rec.Cause.Arrival.Add(-time.Second)
 	seq := m.Change(rec)
 	ref := Ref{Kind: "Endpoints", Namespace: "shop", Name: "web", ResourceVersion: "9"}
 	m.Expect(seq, &rec, []Ref{ref})
@@ -68,7 +68,7 @@ func exampleStatus() Status {
 		Config:  ConfigStatus{File: "/etc/tributary/config.yaml", LoadedAt: noon.UTC()},
 		Ingress: IngressStatus{State: "live", Up: true, Synced: true, Version: "v1.36.3", Replicas: 3, LastContact: noon.UTC()},
 		Clusters: []ClusterStatus{
-			{Name: "idc-a", State: "live", Up: true, Synced: true, Version: "v1.36.3", Services: 2, Pods: 5, LastContact: noon.UTC()},
+			{Name: "idc-a", State: "live", Up: true, Synced: true, Version: "v1.36.3", Services: 2, Pods: 5, LastContact: noon.UTC(), CredentialExpires: noon.UTC().Add(time.Hour)},
 			{Name: "idc-b", State: "silent", Reason: "Unreachable", Panic: true, Stale: true, Version: "v1.17.0", LagSeconds: 1.5,
 				Remarks: []string{"nodes may not be listed: zones are left out"}, LastError: "list pods: connection refused", LastErrorAt: noon.UTC(), Unreadable: 3},
 		},
@@ -163,9 +163,11 @@ func TestContract(t *testing.T) {
 		table[f.Name] = f.Labels
 	}
 	for _, want := range []string{
-		"change_latency_seconds{cluster,stage}", "sync_lag_seconds{cluster}", "cluster_up{cluster}", "cluster_synced{cluster}",
-		"cluster_last_contact_seconds{cluster}", "writes_total{kind,verb,result}", "services{cluster}", "endpoints{cluster,state}",
-		"rejected_addresses_total{cluster,reason}", "conflicts{reason}", "held_changes{cluster,reason}", "native_lag_seconds{cluster}",
+		"change_latency_seconds{member_cluster,lane,stage}", "sync_lag_seconds{member_cluster}", "source_delay_seconds{member_cluster}",
+		"cluster_up{member_cluster}", "cluster_synced{member_cluster}", "cluster_last_contact_seconds{member_cluster}",
+		"cluster_condition{member_cluster,reason}", "writes_total{kind,verb,result}", "services{member_cluster}", "endpoints{member_cluster,state}",
+		"rejected_addresses_total{member_cluster,reason}", "conflicts{reason}", "held_changes{member_cluster,reason}",
+		"native_lag_seconds{member_cluster}", "kubeconfig_expiry_timestamp_seconds{member_cluster}",
 	} {
 		name, labels, _ := strings.Cut(strings.TrimSuffix(want, "}"), "{")
 		if got := strings.Join(table[name], ","); got != labels {

@@ -85,6 +85,7 @@ func TestStatusPage(t *testing.T) {
 	}
 	since := status.Conflicts[0].Since
 	body = bytes.ReplaceAll(body, []byte(since.Format(time.RFC3339Nano)), []byte("SINCE"))
+	body = bytes.ReplaceAll(body, []byte(status.Slowest[0].TraceID), []byte("TRACE"))
 	golden(t, "testdata/status.json", body)
 }
 

@@ -28,6 +28,7 @@ func (r *Record) AppendJSON(b []byte) []byte {
 	b = appendField(b, "cluster", r.Cluster)
 	b = appendField(b, "namespace", r.Namespace)
 	b = appendField(b, "service", r.Service)
+	b = appendOptional(b, "trace_id", r.TraceID)
 	b = appendOptional(b, "lane", r.Lane)
 	b = r.Cause.appendJSON(append(b, `,"cause":`...))
 	for i := range r.Causes {
@@ -66,6 +67,9 @@ func (c *Cause) appendJSON(b []byte) []byte {
 	b = appendOptional(b, "state", c.State)
 	b = appendOptional(b, "ip", c.IP)
 	b = appendOptional(b, "kept", c.Kept)
+	if !c.SourceTime.IsZero() {
+		b = appendTime(append(b, `,"sourceTime":`...), c.SourceTime)
+	}
 	b = appendTime(append(b, `,"arrival":`...), c.Arrival)
 	b = strconv.AppendBool(append(b, `,"live":`...), c.Live)
 	return append(b, '}')

@@ -28,13 +28,16 @@ func (r *Record) Log(ctx context.Context, logger *slog.Logger) {
 func (r *Record) LogValue() slog.Value { return slog.GroupValue(r.attrs()...) }
 
 func (r *Record) attrs() []slog.Attr {
-	attrs := make([]slog.Attr, 0, 18)
+	attrs := make([]slog.Attr, 0, 19)
 	attrs = append(attrs,
 		slog.Uint64("seq", r.Seq),
 		slog.String("cluster", r.Cluster),
 		slog.String("namespace", r.Namespace),
 		slog.String("service", r.Service),
 	)
+	if r.TraceID != "" {
+		attrs = append(attrs, slog.String("trace_id", r.TraceID))
+	}
 	if r.Lane != "" {
 		attrs = append(attrs, slog.String("lane", r.Lane))
 	}

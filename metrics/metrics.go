@@ -44,7 +44,7 @@ type Metrics struct {
 	// removed has the names of clusters that left the configuration.
 	removed sync.Map
 
-	latency, native                            *prometheus.HistogramVec
+	latency, native, delay                     *prometheus.HistogramVec
 	changes                                    *prometheus.CounterVec
 	rejected, events, restarts, listed, unread *prometheus.CounterVec
 	requests                                   *prometheus.CounterVec
@@ -77,7 +77,7 @@ func New(o Options) *Metrics {
 
 func (m *Metrics) register(o Options) {
 	r := m.registry
-	m.latency, m.native = changeLatency.histogram(r), nativeLag.histogram(r)
+	m.latency, m.native, m.delay = changeLatency.histogram(r), nativeLag.histogram(r), sourceDelay.histogram(r)
 	m.changes = changesTotal.counter(r)
 	m.rejected, m.events = rejectedAddresses.counter(r), watchEvents.counter(r)
 	m.restarts, m.listed = watchRestarts.counter(r), lists.counter(r)
@@ -93,7 +93,7 @@ func (m *Metrics) register(o Options) {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newPuller(m),
 	)
-	for _, lane := range []string{"removal", "addition", "bulk"} {
+	for _, lane := range lanes() {
 		m.added.WithLabelValues(lane)
 		m.retried.WithLabelValues(lane)
 	}
@@ -116,6 +116,7 @@ func (m *Metrics) Changes() *Ring { return m.ring }
 // records are to be kept, each is only counted.
 func (m *Metrics) Change(rec Record) (seq uint64) {
 	kept := rec.hold()
+	rec.TraceID = newTraceID()
 	if m.known(rec.Cluster) {
 		m.changes.WithLabelValues(rec.Cluster, string(rec.Result)).Inc()
 		if rec.Result == Written && rec.Cause.Live {
@@ -133,11 +134,31 @@ func (m *Metrics) Change(rec Record) (seq uint64) {
 }
 
 func (m *Metrics) observe(rec *Record) {
-	s := &rec.Stages
-	m.latency.WithLabelValues(rec.Cluster, "queue").Observe(s.Queue.Seconds())
-	m.latency.WithLabelValues(rec.Cluster, "compute").Observe(s.Compute.Seconds())
-	m.latency.WithLabelValues(rec.Cluster, "write").Observe(s.Write().Seconds())
-	m.latency.WithLabelValues(rec.Cluster, "total").Observe(s.Total.Seconds())
+	s, exemplar := &rec.Stages, rec.exemplar()
+	m.stage(rec, "queue", s.Queue, exemplar)
+	m.stage(rec, "compute", s.Compute, exemplar)
+	m.stage(rec, "write", s.Write(), exemplar)
+	m.stage(rec, "total", s.Total, exemplar)
+	if c := &rec.Cause; !c.SourceTime.IsZero() {
+		m.delay.WithLabelValues(rec.Cluster).Observe(max(0, c.Arrival.Sub(c.SourceTime)).Seconds())
+	}
+}
+
+func (m *Metrics) stage(rec *Record, name string, took time.Duration, exemplar prometheus.Labels) {
+	o := m.latency.WithLabelValues(rec.Cluster, rec.Lane, name)
+	if exemplar == nil {
+		o.Observe(took.Seconds())
+		return
+	}
+	o.(prometheus.ExemplarObserver).ObserveWithExemplar(took.Seconds(), exemplar)
+}
+
+// exemplar leads from a latency to the trace of the change.
+func (r *Record) exemplar() prometheus.Labels {
+	if r.TraceID == "" {
+		return nil
+	}
+	return prometheus.Labels{"trace_id": r.TraceID}
 }
 
 // telling says whether a record is news.
@@ -184,7 +205,7 @@ func (m *Metrics) echoed(seq uint64, took time.Duration) {
 	m.ring.stampEcho(seq, func(rec *Record) {
 		rec.Stages.Echo = took
 		if rec.Cause.Live && rec.Result == Written && m.known(rec.Cluster) {
-			m.latency.WithLabelValues(rec.Cluster, "echo").Observe(took.Seconds())
+			m.stage(rec, "echo", took, rec.exemplar())
 		}
 	})
 }
@@ -207,8 +228,10 @@ func (m *Metrics) AddCluster(name string) {
 	for _, result := range Results() {
 		m.changes.WithLabelValues(name, string(result))
 	}
-	for _, stage := range stages() {
-		m.latency.WithLabelValues(name, stage)
+	for _, lane := range lanes() {
+		for _, stage := range stages() {
+			m.latency.WithLabelValues(name, lane, stage)
+		}
 	}
 	for _, reason := range rejectReasons() {
 		m.rejected.WithLabelValues(name, reason)
@@ -222,14 +245,17 @@ func (m *Metrics) RemoveCluster(name string) {
 }
 
 func (m *Metrics) sweep(name string) {
-	of := prometheus.Labels{"cluster": name}
+	of := prometheus.Labels{"member_cluster": name}
 	for _, vec := range []interface{ DeletePartialMatch(prometheus.Labels) int }{
-		m.latency, m.native, m.changes, m.rejected, m.events, m.restarts, m.listed, m.listTook, m.unread,
+		m.latency, m.native, m.delay, m.changes, m.rejected, m.events, m.restarts, m.listed, m.listTook, m.unread,
 		m.requests, m.requestTook,
 	} {
 		vec.DeletePartialMatch(of)
 	}
 }
+
+// lanes are the values of the label of that name.
+func lanes() []string { return []string{"removal", "addition", "bulk"} }
 
 // stages are the values of the label of that name.
 func stages() []string { return []string{"queue", "compute", "write", "total", "echo"} }

@@ -110,19 +110,19 @@ func TestAddressesRejectedNow(t *testing.T) {
 		want string
 	}{
 		{"none", func() {}, ""},
-		{"two of a Service", func() { m.Report("shop", "web", loopback("idc-a", "127.0.0.1", "127.0.0.2")) }, `{cluster="idc-a",reason="loopback"} 2`},
+		{"two of a Service", func() { m.Report("shop", "web", loopback("idc-a", "127.0.0.1", "127.0.0.2")) }, `{member_cluster="idc-a",reason="loopback"} 2`},
 		{"the same again, and one of another", func() {
 			m.Report("shop", "web", loopback("idc-a", "127.0.0.1", "127.0.0.2"))
 			m.Report("shop", "cart", loopback("idc-a", "127.0.0.1"))
-		}, `{cluster="idc-a",reason="loopback"} 3`},
-		{"one is mended", func() { m.Report("shop", "web", loopback("idc-a", "127.0.0.2")) }, `{cluster="idc-a",reason="loopback"} 2`},
+		}, `{member_cluster="idc-a",reason="loopback"} 3`},
+		{"one is mended", func() { m.Report("shop", "web", loopback("idc-a", "127.0.0.2")) }, `{member_cluster="idc-a",reason="loopback"} 2`},
 		{"the Services are gone", func() { m.Report("shop", "web", Trouble{}); m.Report("shop", "cart", Trouble{}) }, ""},
 		{"a member that leaves the configuration", func() {
 			m.AddCluster("idc-z")
 			m.Report("shop", "web", loopback("idc-z", "127.0.0.1"))
 			m.RemoveCluster("idc-z")
 		}, ""},
-		{"it is back", func() { m.AddCluster("idc-z") }, `{cluster="idc-z",reason="loopback"} 1`},
+		{"it is back", func() { m.AddCluster("idc-z") }, `{member_cluster="idc-z",reason="loopback"} 1`},
 	} {
 		step.do()
 		var got []string

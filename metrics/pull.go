@@ -12,7 +12,7 @@ import (
 // pulled are the families whose value is asked for at scrape time.
 func pulled() []Family {
 	return []Family{
-		syncLag, nativeBehind, nativeDiffering, clusterUp, clusterSynced, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints,
+		syncLag, nativeBehind, nativeDiffering, clusterUp, clusterSynced, clusterCondition, kubeconfigExpiry, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints,
 		rejectedNow, ingressUp, replicas, conflicts, heldChanges, queueDepth, queueOldest, queueUnfinished, queueLongest, ready,
 		configLastOK, configLastTime,
 	}
@@ -90,6 +90,12 @@ func (p *puller) status(s *Status, emit func(Family, float64, ...string)) {
 		c := &s.Clusters[i]
 		emit(clusterUp, truth(c.Up), c.Name)
 		emit(clusterSynced, truth(c.Synced), c.Name)
+		if c.Reason != "" {
+			emit(clusterCondition, 1, c.Name, c.Reason)
+		}
+		if !c.CredentialExpires.IsZero() {
+			emit(kubeconfigExpiry, float64(c.CredentialExpires.Unix()), c.Name)
+		}
 		emit(clusterPanic, truth(c.Panic), c.Name)
 		emit(clusterStale, truth(c.Stale), c.Name)
 		if !c.LastContact.IsZero() {

@@ -79,8 +79,11 @@ type ClusterStatus struct {
 	// LagSeconds is the age of the oldest change that is not yet written.
 	LagSeconds  float64   `json:"lagSeconds"`
 	LastContact time.Time `json:"lastContact,omitzero"`
-	LastError   string    `json:"lastError,omitempty"`
-	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
+	// CredentialExpires is when the token or client certificate in use ends; zero: it
+	// does not, or does not say.
+	CredentialExpires time.Time `json:"credentialExpires,omitzero"`
+	LastError         string    `json:"lastError,omitempty"`
+	LastErrorAt       time.Time `json:"lastErrorAt,omitzero"`
 	// Unreadable counts what the cluster sent and could not be used.
 	Unreadable uint64 `json:"unreadable,omitempty"`
 	// Remarks say what the cluster cannot be asked for and can do without.

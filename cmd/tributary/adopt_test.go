@@ -43,7 +43,7 @@ func TestMemberTakenOutBeforeTheStartLeavesNoSeries(t *testing.T) {
 		for _, family := range families {
 			for _, m := range family.GetMetric() {
 				for _, label := range m.GetLabel() {
-					if label.GetName() == "cluster" && label.GetValue() == cluster {
+					if label.GetName() == "member_cluster" && label.GetValue() == cluster {
 						n++
 					}
 				}

@@ -34,8 +34,8 @@ func Alerts() []Alert {
 // slowShare is the share of live changes over the last while that took longer
 // than a quarter of a second.
 func slowShare(window string) string {
-	return `(1 - sum by (cluster) (rate(tributary_change_latency_seconds_bucket{stage="total",le="0.25"}[` + window + `]))` +
-		` / sum by (cluster) (rate(tributary_change_latency_seconds_count{stage="total"}[` + window + `])))`
+	return `(1 - sum by (member_cluster) (rate(tributary_change_latency_seconds_bucket{stage="total",le="0.25"}[` + window + `]))` +
+		` / sum by (member_cluster) (rate(tributary_change_latency_seconds_count{stage="total"}[` + window + `])))`
 }
 
 func speedAlerts() []Alert {
@@ -46,14 +46,14 @@ func speedAlerts() []Alert {
 			// that allows uses up a month's budget in two days; the short window ends
 			// the alert soon after the trouble.
 			Expr:        slowShare("1h") + " > 14.4 * 0.01 and " + slowShare("5m") + " > 14.4 * 0.01",
-			Summary:     "Changes of {{ $labels.cluster }} reach the ingress cluster slowly",
+			Summary:     "Changes of {{ $labels.member_cluster }} reach the ingress cluster slowly",
 			Description: "{{ $value | humanizePercentage }} of the live changes of the last hour took longer than 250 ms. Pods that are gone take traffic for that long.",
 		},
 		{
 			Name: "TributaryLagHigh", For: "1m", Severity: Critical,
-			Expr:        `max by (cluster) (tributary_sync_lag_seconds) > 30`,
-			Summary:     "Changes of {{ $labels.cluster }} are not being written",
-			Description: "The oldest change of {{ $labels.cluster }} has been waiting for {{ $value | humanizeDuration }}.",
+			Expr:        `max by (member_cluster) (tributary_sync_lag_seconds) > 30`,
+			Summary:     "Changes of {{ $labels.member_cluster }} are not being written",
+			Description: "The oldest change of {{ $labels.member_cluster }} has been waiting for {{ $value | humanizeDuration }}.",
 		},
 		{
 			Name: "TributaryRemovalsWait", For: "1m", Severity: Critical,
@@ -63,14 +63,14 @@ func speedAlerts() []Alert {
 		},
 		{
 			Name: "TributaryNativeBehind", For: "1m", Severity: Warning,
-			Expr:        `max by (cluster) (tributary_native_behind_seconds) > 120`,
-			Summary:     "The controller manager of {{ $labels.cluster }} runs far behind",
+			Expr:        `max by (member_cluster) (tributary_native_behind_seconds) > 120`,
+			Summary:     "The controller manager of {{ $labels.member_cluster }} runs far behind",
 			Description: "A change that Tributary computed {{ $value | humanizeDuration }} ago is not in the member's own Endpoints yet. Tributary does not depend on them; whatever else reads them does.",
 		},
 		{
 			Name: "TributaryNativeDisagreement", For: "15m", Severity: Warning,
-			Expr:        `max by (cluster) (tributary_native_differing_services) > 0`,
-			Summary:     "{{ $value }} Services of {{ $labels.cluster }} differ from the member's own Endpoints",
+			Expr:        `max by (member_cluster) (tributary_native_differing_services) > 0`,
+			Summary:     "{{ $value }} Services of {{ $labels.member_cluster }} differ from the member's own Endpoints",
 			Description: "They do not agree in the long run, so this is no backlog. `tributary status` shows both lists of addresses.",
 		},
 	}
@@ -80,22 +80,22 @@ func reachAlerts() []Alert {
 	return []Alert{
 		{
 			Name: "TributaryMemberUnreachable", For: "5m", Severity: Warning,
-			Expr:        `max by (cluster) (tributary_cluster_up) == 0`,
-			Summary:     "Member {{ $labels.cluster }} does not answer",
+			Expr:        `max by (member_cluster) (tributary_cluster_up) == 0`,
+			Summary:     "Member {{ $labels.member_cluster }} does not answer",
 			Description: "Its endpoints stay as last known; pods that go meanwhile keep taking traffic.",
 		},
 		{
 			Name: "TributaryMemberStale", For: "1m", Severity: Critical,
 			// staleAfter of a member may be shorter than a quarter of an hour.
-			Expr: `min by (cluster) (tributary_cluster_last_contact_seconds) > 900` +
-				` or min by (cluster) (tributary_cluster_last_contact_seconds) and on (cluster) max by (cluster) (tributary_cluster_stale) == 1`,
-			Summary:     "Nothing was heard of {{ $labels.cluster }} for {{ $value | humanizeDuration }}",
-			Description: "What the ingress cluster routes to in {{ $labels.cluster }} is that old. With staleAfter set, other members' ready endpoints are preferred.",
+			Expr: `min by (member_cluster) (tributary_cluster_last_contact_seconds) > 900` +
+				` or min by (member_cluster) (tributary_cluster_last_contact_seconds) and on (member_cluster) max by (member_cluster) (tributary_cluster_stale) == 1`,
+			Summary:     "Nothing was heard of {{ $labels.member_cluster }} for {{ $value | humanizeDuration }}",
+			Description: "What the ingress cluster routes to in {{ $labels.member_cluster }} is that old. With staleAfter set, other members' ready endpoints are preferred.",
 		},
 		{
 			Name: "TributaryMemberNotSynced", For: "10m", Severity: Warning,
-			Expr:        `max by (cluster) (tributary_cluster_synced) == 0`,
-			Summary:     "Member {{ $labels.cluster }} was not read whole since the start",
+			Expr:        `max by (member_cluster) (tributary_cluster_synced) == 0`,
+			Summary:     "Member {{ $labels.member_cluster }} was not read whole since the start",
 			Description: "Until it is, what it contributed before stays as it was.",
 		},
 		{
@@ -117,14 +117,14 @@ func safetyAlerts() []Alert {
 	return []Alert{
 		{
 			Name: "TributaryPanic", For: "1m", Severity: Critical,
-			Expr:        `max by (cluster) (tributary_cluster_panic) == 1`,
-			Summary:     "Most pods of {{ $labels.cluster }} turned not ready at once and are kept ready",
-			Description: "Traffic goes on to pods that may be down. If they are, let them go: tributary release --cluster {{ $labels.cluster }}",
+			Expr:        `max by (member_cluster) (tributary_cluster_panic) == 1`,
+			Summary:     "Most pods of {{ $labels.member_cluster }} turned not ready at once and are kept ready",
+			Description: "Traffic goes on to pods that may be down. If they are, let them go: tributary release --cluster {{ $labels.member_cluster }}",
 		},
 		{
 			Name: "TributaryChangesHeld", For: "5m", Severity: Warning,
-			Expr:        `max by (cluster, reason) (tributary_held_changes) > 0`,
-			Summary:     "Changes are held{{ with $labels.cluster }} for {{ . }}{{ end }}: {{ $labels.reason }}",
+			Expr:        `max by (member_cluster, reason) (tributary_held_changes) > 0`,
+			Summary:     "Changes are held{{ with $labels.member_cluster }} for {{ . }}{{ end }}: {{ $labels.reason }}",
 			Description: "{{ $value }} changes are kept back until they are confirmed or released. `tributary status` names each with the command or remedy that releases it.",
 		},
 		{
@@ -136,8 +136,8 @@ func safetyAlerts() []Alert {
 		},
 		{
 			Name: "TributaryThrottled", For: "10m", Severity: Warning,
-			Expr:        `sum by (role, cluster) (rate(tributary_client_requests_total{code="429"}[5m])) > 1`,
-			Summary:     "An API server asks Tributary to slow down ({{ $labels.role }} {{ $labels.cluster }})",
+			Expr:        `sum by (role, member_cluster) (rate(tributary_client_requests_total{code="429"}[5m])) > 1`,
+			Summary:     "An API server asks Tributary to slow down ({{ $labels.role }} {{ $labels.member_cluster }})",
 			Description: "{{ $value | humanize }} requests a second are answered with 429.",
 		},
 		{
@@ -150,8 +150,8 @@ func safetyAlerts() []Alert {
 			Name: "TributaryAddressesRejected", For: "5m", Severity: Warning,
 			// What stands, not what came: an address that is left out since the start
 			// takes no traffic either, and the counter does not rise any more.
-			Expr:        `max by (cluster, reason) (tributary_rejected_addresses_current) > 0`,
-			Summary:     "Addresses of {{ $labels.cluster }} are left out: {{ $labels.reason }}",
+			Expr:        `max by (member_cluster, reason) (tributary_rejected_addresses_current) > 0`,
+			Summary:     "Addresses of {{ $labels.member_cluster }} are left out: {{ $labels.reason }}",
 			Description: "{{ $value }} of them now: the API would refuse them, or the configuration does not allow them. The other addresses of the Services pass.",
 		},
 	}

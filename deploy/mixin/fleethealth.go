@@ -65,30 +65,30 @@ func healthClusters() Row {
 		{
 			Title: "Answers", Kind: Timeline, Width: 12, Falling: true, Warn: 1, Bad: 1,
 			Description: "Whether each member cluster answers.",
-			Queries:     []Query{q(`min by (cluster) (tributary_cluster_up{CSEL})`, "{{cluster}}")},
+			Queries:     []Query{q(`min by (member_cluster) (tributary_cluster_up{CSEL})`, "{{member_cluster}}")},
 		},
 		{
 			Title: "Panic and staleness", Kind: Timeline, Width: 12, Good: "0",
 			Description: "Panic: too many pods turned not ready at once and are kept ready, until they are back or `tributary release --cluster …`. Stale: out of sight for longer than staleAfter.",
 			Queries: []Query{
-				q(`max by (cluster) (tributary_cluster_panic{CSEL})`, "panic {{cluster}}"),
-				q(`max by (cluster) (tributary_cluster_stale{CSEL})`, "stale {{cluster}}"),
+				q(`max by (member_cluster) (tributary_cluster_panic{CSEL})`, "panic {{member_cluster}}"),
+				q(`max by (member_cluster) (tributary_cluster_stale{CSEL})`, "stale {{member_cluster}}"),
 			},
 		},
 		{
 			Title: "Time since last heard of", Kind: Graph, Unit: "s", Width: 8, Warn: 90, Bad: 300,
 			Description: "An event, a bookmark (about once a minute) or an answer to a probe.",
-			Queries:     []Query{q(`max by (cluster) (tributary_cluster_last_contact_seconds{CSEL})`, "{{cluster}}")},
+			Queries:     []Query{q(`max by (member_cluster) (tributary_cluster_last_contact_seconds{CSEL})`, "{{member_cluster}}")},
 		},
 		{
 			Title: "Answers of the members' API servers", Kind: Graph, Unit: "ops", Width: 8,
 			Description: "Requests by status code; `error` is no answer at all.",
-			Queries:     []Query{q(`sum by (cluster, code) (rate(tributary_client_requests_total{CSEL,role="member"}[$__rate_interval]))`, "{{cluster}} {{code}}")},
+			Queries:     []Query{q(`sum by (member_cluster, code) (rate(tributary_client_requests_total{CSEL,role="member"}[$__rate_interval]))`, "{{member_cluster}} {{code}}")},
 		},
 		{
 			Title: "Time until a member answers, slowest 1 %", Kind: Graph, Unit: "s", Width: 8,
 			Description: "For a watch: until it was established.",
-			Queries:     []Query{quantile(0.99, "client_request_duration_seconds", `CSEL,role="member"`, "cluster", "{{cluster}}")},
+			Queries:     []Query{quantile(0.99, "client_request_duration_seconds", `CSEL,role="member"`, "member_cluster", "{{member_cluster}}")},
 		},
 	}}
 }
@@ -98,19 +98,19 @@ func healthEndpoints() Row {
 		{
 			Title: "Ready endpoints", Kind: Graph, Unit: "short", Width: 8,
 			Description: "By member. A step down in all Services of a member at once is worth a look at its nodes.",
-			Queries:     []Query{q(`sum by (cluster) (tributary_endpoints{CSEL,state="ready"})`, "{{cluster}}")},
+			Queries:     []Query{q(`sum by (member_cluster) (tributary_endpoints{CSEL,state="ready"})`, "{{member_cluster}}")},
 		},
 		{
 			Title: "Endpoints that are not ready", Kind: Graph, Unit: "short", Width: 8,
 			Description: "By member; terminating ones included.",
-			Queries:     []Query{q(`sum by (cluster) (tributary_endpoints{CSEL,state="not_ready"})`, "{{cluster}}")},
+			Queries:     []Query{q(`sum by (member_cluster) (tributary_endpoints{CSEL,state="not_ready"})`, "{{member_cluster}}")},
 		},
 		{
 			Title: "Services and pods", Kind: Graph, Unit: "short", Width: 8,
 			Description: "Services that are replicated, and pods in memory.",
 			Queries: []Query{
-				q(`sum by (cluster) (tributary_services{CSEL})`, "Services {{cluster}}"),
-				q(`sum by (cluster) (tributary_pods{CSEL})`, "pods {{cluster}}"),
+				q(`sum by (member_cluster) (tributary_services{CSEL})`, "Services {{member_cluster}}"),
+				q(`sum by (member_cluster) (tributary_pods{CSEL})`, "pods {{member_cluster}}"),
 			},
 		},
 	}}
@@ -121,7 +121,7 @@ func healthTrouble() Row {
 		{
 			Title: "Held changes by reason", Kind: Graph, Unit: "short", Width: 12, Stack: true,
 			Description: "Kept back until released or confirmed.",
-			Queries:     []Query{q(`sum by (cluster, reason) (tributary_held_changes{CSEL}) or vector(0)`, "{{cluster}} {{reason}}")},
+			Queries:     []Query{q(`sum by (member_cluster, reason) (tributary_held_changes{CSEL}) or vector(0)`, "{{member_cluster}} {{reason}}")},
 		},
 		{
 			Title: "Conflicts by reason", Kind: Graph, Unit: "short", Width: 12, Stack: true,
@@ -131,12 +131,12 @@ func healthTrouble() Row {
 		{
 			Title: "Rejected addresses by reason", Kind: Graph, Unit: "short", Width: 12, Stack: true,
 			Description: "Left out of replicas now, for as long as they stay as they are; the Services' other addresses pass.",
-			Queries:     []Query{q(`sum by (cluster, reason) (tributary_rejected_addresses_current{CSEL}) or vector(0)`, "{{cluster}} {{reason}}")},
+			Queries:     []Query{q(`sum by (member_cluster, reason) (tributary_rejected_addresses_current{CSEL}) or vector(0)`, "{{member_cluster}} {{reason}}")},
 		},
 		{
 			Title: "Addresses newly rejected", Kind: Graph, Unit: "short", Width: 12,
 			Description: "Those that came to be left out since the point before. A pod that is replaced again and again shows here.",
-			Queries:     []Query{q(`sum by (cluster, reason) (increase(tributary_rejected_addresses_total{CSEL}[$__rate_interval])) or vector(0)`, "{{cluster}} {{reason}}")},
+			Queries:     []Query{q(`sum by (member_cluster, reason) (increase(tributary_rejected_addresses_total{CSEL}[$__rate_interval])) or vector(0)`, "{{member_cluster}} {{reason}}")},
 		},
 	}}
 }
@@ -148,12 +148,12 @@ func healthNative() Row {
 		{
 			Title: "Oldest change the native controller has not written", Kind: Graph, Unit: "s", Width: 12, Warn: 10, Bad: 120,
 			Description: "While it climbs, whatever reads the member's own Endpoints is that far behind; replicas are not." + note,
-			Queries:     []Query{q(`max by (cluster) (tributary_native_behind_seconds{CSEL})`, "{{cluster}}")},
+			Queries:     []Query{q(`max by (member_cluster) (tributary_native_behind_seconds{CSEL})`, "{{member_cluster}}")},
 		},
 		{
 			Title: "Services that differ from the native ones", Kind: Graph, Unit: "short", Width: 12, Warn: 1, Bad: 10,
 			Description: "For longer than nativeTolerance. `tributary status` shows both lists of addresses." + note,
-			Queries:     []Query{q(`max by (cluster) (tributary_native_differing_services{CSEL})`, "{{cluster}}")},
+			Queries:     []Query{q(`max by (member_cluster) (tributary_native_differing_services{CSEL})`, "{{member_cluster}}")},
 		},
 	}}
 }
@@ -163,30 +163,30 @@ func healthWatches() Row {
 		{
 			Title: "Events", Kind: Graph, Unit: "ops", Width: 8,
 			Description: "Events read from each member per second.",
-			Queries:     []Query{q(`sum by (cluster) (rate(tributary_watch_events_total{CSEL}[$__rate_interval]))`, "{{cluster}}")},
+			Queries:     []Query{q(`sum by (member_cluster) (rate(tributary_watch_events_total{CSEL}[$__rate_interval]))`, "{{member_cluster}}")},
 		},
 		{
 			Title: "Watches that ended", Kind: Graph, Unit: "short", Width: 8,
 			Description: "closed is ordinary, every few minutes. silent, broken and garbled are not.",
-			Queries:     []Query{q(`sum by (cluster, reason) (increase(tributary_watch_restarts_total{CSEL}[$__rate_interval])) or vector(0)`, "{{cluster}} {{reason}}")},
+			Queries:     []Query{q(`sum by (member_cluster, reason) (increase(tributary_watch_restarts_total{CSEL}[$__rate_interval])) or vector(0)`, "{{member_cluster}} {{reason}}")},
 		},
 		{
 			Title: "Complete lists, and what could not be read", Kind: Graph, Unit: "short", Width: 8,
 			Description: "first_fill once per start; expired when the server forgot the revision. Lists are what a member's API server feels most.",
 			Queries: []Query{
-				q(`sum by (cluster, reason) (increase(tributary_lists_total{CSEL}[$__rate_interval]))`, "{{cluster}} {{reason}}"),
-				q(`sum by (cluster) (increase(tributary_unreadable_objects_total{CSEL}[$__rate_interval])) or vector(0)`, "unreadable {{cluster}}"),
+				q(`sum by (member_cluster, reason) (increase(tributary_lists_total{CSEL}[$__rate_interval]))`, "{{member_cluster}} {{reason}}"),
+				q(`sum by (member_cluster) (increase(tributary_unreadable_objects_total{CSEL}[$__rate_interval])) or vector(0)`, "unreadable {{member_cluster}}"),
 			},
 		},
 		{
 			Title: "Duration of a complete list, slowest 1 %", Kind: Graph, Unit: "s", Width: 12,
 			Description: "Seen only when lists are read: at the start, and after a watch expired.",
-			Queries:     []Query{q(`histogram_quantile(0.99, sum by (cluster, resource, le) (tributary_list_duration_seconds_bucket{CSEL}))`, "{{cluster}} {{resource}}")},
+			Queries:     []Query{q(`histogram_quantile(0.99, sum by (member_cluster, resource, le) (tributary_list_duration_seconds_bucket{CSEL}))`, "{{member_cluster}} {{resource}}")},
 		},
 		{
 			Title: "Requests that were asked to slow down", Kind: Graph, Unit: "ops", Width: 12,
 			Description: "Status 429, members and ingress cluster.",
-			Queries:     []Query{q(`sum by (role, cluster) (rate(tributary_client_requests_total{SEL,code="429"}[$__rate_interval])) or vector(0)`, "{{role}} {{cluster}}")},
+			Queries:     []Query{q(`sum by (role, member_cluster) (rate(tributary_client_requests_total{SEL,code="429"}[$__rate_interval])) or vector(0)`, "{{role}} {{member_cluster}}")},
 		},
 	}}
 }

@@ -61,7 +61,7 @@ func q(expr, legend string) Query { return Query{expr, legend} }
 // selections are put into the queries in place of their names; the value ends
 // within braces, so that more matchers can follow.
 var selections = map[string]string{
-	"CSEL": `instance=~"$instance",cluster=~"$cluster"`,
+	"CSEL": `instance=~"$instance",member_cluster=~"$cluster"`,
 	"SEL":  `instance=~"$instance"`,
 }
 
@@ -239,6 +239,6 @@ func variables() []grafanaVariable {
 	return []grafanaVariable{
 		{Name: "datasource", Label: "Data source", Type: "datasource", Query: "prometheus", Current: map[string]any{}},
 		list("instance", "Instance", "label_values(tributary_build_info, instance)"),
-		list("cluster", "Cluster", `label_values(tributary_cluster_up{instance=~"$instance"}, cluster)`),
+		list("cluster", "Cluster", `label_values(tributary_cluster_up{instance=~"$instance"}, member_cluster)`),
 	}
 }

@@ -57,8 +57,7 @@ func ruleGroups() map[string]any {
 	return map[string]any{"groups": []any{map[string]any{"name": Group, "rules": rules}}}
 }
 
-// serviceMonitor scrapes the Service of the manifests under deploy/. Labels of
-// ours win over the scraper's: our cluster label names the member. Where native
+// serviceMonitor scrapes the Service of the manifests under deploy/. Where native
 // histograms are scraped the classic ones must stay, which the queries read.
 func serviceMonitor() map[string]any {
 	return map[string]any{
@@ -66,7 +65,7 @@ func serviceMonitor() map[string]any {
 		"metadata": metadata(),
 		"spec": map[string]any{
 			"selector":                map[string]any{"matchLabels": map[string]string{"app.kubernetes.io/name": "tributary"}},
-			"endpoints":               []any{map[string]any{"port": "http", "path": "/metrics", "honorLabels": true}},
+			"endpoints":               []any{map[string]any{"port": "http", "path": "/metrics"}},
 			"scrapeClassicHistograms": true,
 		},
 	}
@@ -98,7 +97,7 @@ const (
 // section says so, and must keep the classic ones even then.
 func scrapeConfig(version int) map[string]any {
 	job := map[string]any{
-		"job_name": "tributary", "scrape_interval": "15s", "honor_labels": true,
+		"job_name": "tributary", "scrape_interval": "15s",
 		"static_configs": []any{map[string]any{"targets": []string{"127.0.0.1:9440"}}},
 	}
 	if version >= 3 {

@@ -16,7 +16,7 @@ func syncLag() Dashboard {
 }
 
 func lagAtAGlance() Row {
-	const live = `SEL,cluster=~"$cluster",stage="total"`
+	const live = `SEL,member_cluster=~"$cluster",stage="total"`
 	return Row{"At a glance", []Panel{
 		{
 			Title: "Median change", Kind: Number, Unit: "s", Width: 4, Warn: 0.1, Bad: 1,
@@ -58,9 +58,9 @@ func lagLatency() Row {
 			Title: "From watch event to acknowledged write, by cluster", Kind: Graph, Unit: "s", Width: 12, Warn: 0.25, Bad: 2.5,
 			Description: "Only changes that a watch event caused and that were written; first fills and relists do not count.",
 			Queries: []Query{
-				quantile(0.5, "change_latency_seconds", total, "cluster", "p50 {{cluster}}"),
-				quantile(0.9, "change_latency_seconds", total, "cluster", "p90 {{cluster}}"),
-				quantile(0.99, "change_latency_seconds", total, "cluster", "p99 {{cluster}}"),
+				quantile(0.5, "change_latency_seconds", total, "member_cluster", "p50 {{member_cluster}}"),
+				quantile(0.9, "change_latency_seconds", total, "member_cluster", "p90 {{member_cluster}}"),
+				quantile(0.99, "change_latency_seconds", total, "member_cluster", "p99 {{member_cluster}}"),
 			},
 		},
 		{
@@ -81,7 +81,7 @@ func lagLatency() Row {
 		{
 			Title: "Oldest unwritten change, by cluster", Kind: Graph, Unit: "s", Width: 12, Warn: 5, Bad: 30,
 			Description: "A line that climbs means that changes of that member wait: look at the queue and the writes below.",
-			Queries:     []Query{q(`max by (cluster) (tributary_sync_lag_seconds{CSEL})`, "{{cluster}}")},
+			Queries:     []Query{q(`max by (member_cluster) (tributary_sync_lag_seconds{CSEL})`, "{{member_cluster}}")},
 		},
 	}}
 }
@@ -94,19 +94,19 @@ func lagNative() Row {
 			Title: "Slowest 1 %, native beside ours", Kind: Graph, Unit: "s", Width: 8,
 			Description: "How much later than Tributary computed it a change is in the member's own Endpoints, beside the time until it is in the ingress cluster." + note,
 			Queries: []Query{
-				quantile(0.99, "change_latency_seconds", `CSEL,stage="total"`, "cluster", "tributary {{cluster}}"),
-				quantile(0.99, "native_lag_seconds", "CSEL", "cluster", "native {{cluster}}"),
+				quantile(0.99, "change_latency_seconds", `CSEL,stage="total"`, "member_cluster", "tributary {{member_cluster}}"),
+				quantile(0.99, "native_lag_seconds", "CSEL", "member_cluster", "native {{member_cluster}}"),
 			},
 		},
 		{
 			Title: "Oldest change that the native controller has not written", Kind: Graph, Unit: "s", Width: 8, Warn: 10, Bad: 120,
 			Description: "A backlog shows as a line that climbs." + note,
-			Queries:     []Query{q(`max by (cluster) (tributary_native_behind_seconds{CSEL})`, "{{cluster}}")},
+			Queries:     []Query{q(`max by (member_cluster) (tributary_native_behind_seconds{CSEL})`, "{{member_cluster}}")},
 		},
 		{
 			Title: "Services that differ in the long run", Kind: Graph, Unit: "short", Width: 8,
 			Description: "No backlog: the two do not agree. `tributary status` shows both lists." + note,
-			Queries:     []Query{q(`max by (cluster) (tributary_native_differing_services{CSEL})`, "{{cluster}}")},
+			Queries:     []Query{q(`max by (member_cluster) (tributary_native_differing_services{CSEL})`, "{{member_cluster}}")},
 		},
 	}}
 }

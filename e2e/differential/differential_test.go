@@ -215,7 +215,7 @@ func (w *world) lagless(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(string(metrics), "\ntributary_sync_lag_seconds{cluster=\"idc-a\"} 0\n") {
+	if !strings.Contains(string(metrics), "\ntributary_sync_lag_seconds{member_cluster=\"idc-a\"} 0\n") {
 		return fmt.Errorf("tributary has changes to write")
 	}
 	return nil

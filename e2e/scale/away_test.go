@@ -88,7 +88,7 @@ func (w *world) heap() float64 {
 
 // caughtUp reports whether every change of the bulk member is written.
 func (w *world) caughtUp(context.Context) (bool, error) {
-	return w.is("tributary_sync_lag_seconds", `cluster="`+bulk+`"`, 0)
+	return w.is("tributary_sync_lag_seconds", `member_cluster="`+bulk+`"`, 0)
 }
 
 func (w *world) checkCatchUp(writes []cluster.Write) {

@@ -85,7 +85,7 @@ func (w *world) come(s setup) {
 	w.Helper()
 	w.must(w.write(s))
 	w.eventually(time.Minute, "all members are synced", func(context.Context) (bool, error) {
-		return w.is("tributary_cluster_synced", `cluster="guest-`, guests)
+		return w.is("tributary_cluster_synced", `member_cluster="guest-`, guests)
 	})
 	w.eventually(time.Minute, "their Services are shown", func(ctx context.Context) (bool, error) {
 		list, err := w.fleet.Ingress.Client.CoreV1().Endpoints("").List(ctx, metav1.ListOptions{LabelSelector: ours, ResourceVersion: "0"})
@@ -109,7 +109,7 @@ func (w *world) leave(s setup) {
 	w.Helper()
 	w.must(w.write(s))
 	w.eventually(time.Minute, "the members are gone", func(context.Context) (bool, error) {
-		return w.is("tributary_cluster_synced", `cluster="guest-`, 0)
+		return w.is("tributary_cluster_synced", `member_cluster="guest-`, 0)
 	})
 }
 

@@ -111,7 +111,7 @@ func (w *world) nativeLags() int {
 	page, err := w.proc.Get(w.Context(), "/metrics")
 	w.must(err)
 	for line := range strings.Lines(string(page)) {
-		if text, ok := strings.CutPrefix(line, `tributary_native_lag_seconds_count{cluster="idc-a"} `); ok {
+		if text, ok := strings.CutPrefix(line, `tributary_native_lag_seconds_count{member_cluster="idc-a"} `); ok {
 			n, err := strconv.Atoi(strings.TrimSpace(text))
 			w.must(err)
 			return n

@@ -7,7 +7,7 @@
 // It is one more reader of the ring of change records (metrics.Ring): the
 // worker that makes a record does not know of it and never waits for it, and
 // the ring is the bounded queue. env.go reads the variables, spans.go turns a
-// record into spans, exporter.go hands them to the SDK's batch processor, and
+// record into spans (ids.go gives them the record's trace), exporter.go hands them to the SDK's batch processor, and
 // delivery.go tells the log how that goes. Retries are the exporters' own.
 //
 // Only this package may import OpenTelemetry.

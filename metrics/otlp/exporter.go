@@ -91,7 +91,7 @@ func New(ctx context.Context, o Options) (*Exporter, error) {
 // newExporter joins the ring to a sink.
 func newExporter(o Options, sink sdktrace.SpanExporter, more ...sdktrace.TracerProviderOption) *Exporter {
 	e := &Exporter{changes: o.Changes, delivery: newDelivery(sink, o.Logger)}
-	e.provider = sdktrace.NewTracerProvider(append(more, sdktrace.WithBatcher(e.delivery,
+	e.provider = sdktrace.NewTracerProvider(append(more, sdktrace.WithIDGenerator(recordIDs{}), sdktrace.WithBatcher(e.delivery,
 		sdktrace.WithBlocking(), sdktrace.WithBatchTimeout(settle), sdktrace.WithMaxExportBatchSize(batch)))...)
 	e.tracer = e.provider.Tracer("tributary.dev/tributary/metrics/otlp", trace.WithInstrumentationVersion(o.Version))
 	return e

@@ -35,7 +35,7 @@ func emit(tracer trace.Tracer, rec *metrics.Record) {
 	if start.IsZero() {
 		start = rec.Time.Add(-rec.Stages.Total)
 	}
-	ctx, span := tracer.Start(context.Background(), "change",
+	ctx, span := tracer.Start(context.WithValue(context.Background(), traceIDKey{}, rec.TraceID), "change",
 		trace.WithNewRoot(), trace.WithTimestamp(start), trace.WithAttributes(attributes(rec)...))
 	if !span.IsRecording() {
 		return
