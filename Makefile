@@ -33,8 +33,11 @@ test: lint unit scenario faults ## everything that must pass: lint, unit tests, 
 unit: ## unit tests of the product, with the race detector, shuffled
 	go test -race -shuffle=on ./...
 
-# Every run draws the same cases, so that a failure is of the change and not of the draw; SEED=0 draws anew.
+# Every test takes its dice from here (internal/dice): each run throws the same, so that a failure is of the change and not of
+# the draw. SEED=0 throws anew, as the soak does unless it is told a seed.
 SEED ?= 1
+export SEED
+soak: export SEED := $(if $(filter file,$(origin SEED)),0,$(SEED))
 
 # One package after the other: each starts clusters, and two cores are few. The tests build tributary themselves, with the
 # flags of the tests: those of `make build` would compile everything once more.
@@ -44,24 +47,25 @@ E2E_TEST = go test -shuffle=on -p 1
 scenario: ## scenario and differential tests on real clusters (the share that `make test` runs)
 	cd e2e && go run ./cluster/prebuild
 	cd e2e && $(E2E_TEST) -timeout 20m ./cluster/... ./fleet/... ./latency ./history ./scenario
-	cd e2e && $(E2E_TEST) -timeout 10m ./oracle -oracle.seed $(SEED)
-	cd e2e && $(E2E_TEST) -timeout 10m ./differential -seed $(SEED)
+	cd e2e && $(E2E_TEST) -timeout 10m ./oracle
+	cd e2e && $(E2E_TEST) -timeout 10m ./differential
 	cd e2e && $(E2E_TEST) -timeout 5m ./scale
 
 .PHONY: faults
 faults: ## a quick share of every fault on real clusters, judged by their whole history
-	cd e2e && $(E2E_TEST) -timeout 15m ./fault -seed $(SEED)
+	cd e2e && $(E2E_TEST) -timeout 15m ./fault
 
 .PHONY: e2e
 e2e: scenario ## every test on real clusters, at full size: also every fault and scale
 	cd e2e && $(E2E_TEST) -timeout 1h -run TestObserveNative ./scenario -native.services 1000 -native.qps 5
-	cd e2e && $(E2E_TEST) -timeout 2h ./fault -full -seed $(SEED)
+	cd e2e && $(E2E_TEST) -timeout 2h ./fault -full
 	cd e2e && $(E2E_TEST) -timeout 1h ./scale -services 5000 -pods 50000
 
 .PHONY: soak
-soak: ## a random mix of faults (SOAK=1h, SEED=7 repeats one) and of rules against upstream's own controllers
-	cd e2e && $(E2E_TEST) -timeout 0 -run TestSoak ./fault -soak $(or $(SOAK),1h) -seed $(if $(filter file,$(origin SEED)),0,$(SEED))
-	cd e2e && go test -timeout 0 -run Rules ./oracle -oracle.soak $(or $(SOAK),1h)
+soak: ## fresh dice for a mix of faults, for rules against upstream's own controllers (SOAK=1h each) and for every unit test; SEED=7 repeats one
+	cd e2e && $(E2E_TEST) -timeout 0 -run TestSoak ./fault -soak $(or $(SOAK),1h)
+	cd e2e && $(E2E_TEST) -timeout 0 ./oracle -oracle.soak $(or $(SOAK),1h)
+	go test -shuffle=on ./...
 
 .PHONY: page
 page: ## the page at / in a headless Chromium (apt-get install chromium), also on real clusters; pictures in bin/_artifacts

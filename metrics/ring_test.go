@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"tributary.dev/tributary/internal/dice"
 )
 
 func numbered(n int) *Record { return &Record{Service: strings.Repeat("x", n)} }
@@ -88,7 +89,7 @@ func TestRingKeepsTheNewest(t *testing.T) {
 }
 
 func TestRingRandomly(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
+	random := dice.New(t)
 	r := NewRing(200, 200_000)
 	for range 5_000 {
 		rec := numbered(0)

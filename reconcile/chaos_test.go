@@ -20,6 +20,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/syncer"
 )
@@ -34,9 +35,9 @@ type chaos struct {
 }
 
 func TestEverythingConvergesWhateverFails(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range dice.Seeds(t, 6) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			c := &chaos{newGround(t, "a", "b"), rand.New(rand.NewPCG(seed, 1)), map[syncer.Key]map[string][]string{}}
+			c := &chaos{newGround(t, "a", "b"), dice.From(seed, 1), map[syncer.Key]map[string][]string{}}
 			c.start()
 			c.fail()
 			for range 150 {
@@ -68,7 +69,7 @@ func (c *chaos) fail() {
 		{Cut: true}, {Do: true, Cut: true}, {Do: true, Status: http.StatusGatewayTimeout},
 	}
 	var mu sync.Mutex
-	random := rand.New(rand.NewPCG(c.rand.Uint64(), 2))
+	random := dice.From(c.rand.Uint64(), 2)
 	c.server.Intercept(func(r apitest.Request) *apitest.Fault {
 		mu.Lock()
 		defer mu.Unlock()

@@ -19,30 +19,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
 
-// dice draws random values of what the API accepts.
-type dice struct{ *rand.Rand }
+// values draws what the API accepts.
+type values struct{ *rand.Rand }
 
-func (d dice) one(values ...string) string { return values[d.IntN(len(values))] }
+func (d values) one(values ...string) string { return values[d.IntN(len(values))] }
 
-func (d dice) addr() netip.Addr {
+func (d values) addr() netip.Addr {
 	if d.IntN(2) == 0 {
 		return netip.AddrFrom4([4]byte{10, byte(d.IntN(256)), byte(d.IntN(256)), byte(d.IntN(256))})
 	}
 	return netip.AddrFrom16([16]byte{0: 0xfd, 14: byte(d.IntN(256)), 15: byte(d.IntN(256))})
 }
 
-func (d dice) target() syncer.TargetRef {
+func (d values) target() syncer.TargetRef {
 	if d.IntN(3) == 0 {
 		return syncer.TargetRef{}
 	}
 	return syncer.TargetRef{Kind: "Pod", Key: syncer.Key{Namespace: "shop", Name: "p" + strconv.Itoa(d.IntN(99))}, UID: "u" + strconv.Itoa(d.IntN(99))}
 }
 
-func (d dice) ports() []syncer.Port {
+func (d values) ports() []syncer.Port {
 	var out []syncer.Port
 	for range d.IntN(3) {
 		p := syncer.Port{Name: d.one("", "http", "dns"), Protocol: d.one("TCP", "UDP", "SCTP"), Number: int32(1 + d.IntN(65535))}
@@ -54,7 +55,7 @@ func (d dice) ports() []syncer.Port {
 	return out
 }
 
-func (d dice) addresses() []syncer.Address {
+func (d values) addresses() []syncer.Address {
 	var out []syncer.Address
 	for range d.IntN(4) {
 		out = append(out, syncer.Address{Addr: d.addr(), Hostname: d.one("", "web-0"), NodeName: d.one("", "n1"), Target: d.target()})
@@ -62,7 +63,7 @@ func (d dice) addresses() []syncer.Address {
 	return out
 }
 
-func (d dice) labels(owner, value string) map[string]string {
+func (d values) labels(owner, value string) map[string]string {
 	return map[string]string{owner: value, "tier": d.one("", "front")}
 }
 
@@ -71,7 +72,7 @@ const rounds = 500
 // Each kind goes to an object, over the wire and back without a change.
 
 func TestServiceRoundTrip(t *testing.T) {
-	d := dice{rand.New(rand.NewPCG(1, 1))}
+	d := values{dice.New(t)}
 	for range rounds {
 		spec := &plan.ServiceSpec{Labels: d.labels(plan.LabelManagedBy, plan.ManagedBy), Annotations: map[string]string{"a": "b"}}
 		spec.Ports = []syncer.ServicePort{}
@@ -95,7 +96,7 @@ func TestServiceRoundTrip(t *testing.T) {
 }
 
 func TestEndpointsRoundTrip(t *testing.T) {
-	d := dice{rand.New(rand.NewPCG(2, 2))}
+	d := values{dice.New(t)}
 	for range rounds {
 		spec := &plan.EndpointsSpec{Labels: d.labels(plan.LabelManagedBy, plan.ManagedBy), Subsets: []syncer.Subset{}}
 		if d.IntN(2) == 0 {
@@ -112,7 +113,7 @@ func TestEndpointsRoundTrip(t *testing.T) {
 }
 
 func TestSliceRoundTrip(t *testing.T) {
-	d := dice{rand.New(rand.NewPCG(3, 3))}
+	d := values{dice.New(t)}
 	for range rounds {
 		labels := d.labels(plan.LabelSliceManagedBy, plan.SliceManagedBy)
 		labels[plan.LabelServiceName], labels[plan.LabelSourceCluster] = web.Name, "a"

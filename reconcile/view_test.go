@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
@@ -46,7 +47,7 @@ var historyNames = []string{"x", "y", "z"}
 
 func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{
-		t: t, rand: rand.New(rand.NewPCG(seed, 7)), rv: 10, objects: map[string]*found{},
+		t: t, rand: dice.From(seed, 7), rv: 10, objects: map[string]*found{},
 		dirty: map[string]bool{}, believed: map[string]uint64{}, echoed: map[string]bool{},
 	}
 	h.view = newView(func(changes []change) {
@@ -201,7 +202,7 @@ func (h *history) check(step int) {
 }
 
 func TestViewWakesTheWorkerForEveryChangeOfOthers(t *testing.T) {
-	for seed := range uint64(80) {
+	for seed := range dice.Seeds(t, 80) {
 		h := newHistory(t, seed)
 		for step := range 200 {
 			switch h.rand.IntN(8) {
@@ -242,7 +243,7 @@ func (h *history) converged() {
 }
 
 func TestViewTakesOwnWritesForNoNews(t *testing.T) {
-	for seed := range uint64(80) {
+	for seed := range dice.Seeds(t, 80) {
 		h := newHistory(t, seed)
 		for range 100 {
 			if h.rand.IntN(2) == 0 {

@@ -5,15 +5,16 @@ package syncer
 
 import (
 	"encoding/binary"
-	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"testing"
+
+	"tributary.dev/tributary/internal/dice"
 )
 
 // TestAddressesCompareAsTheirTexts: sorting by rank must be sorting by text.
 func TestAddressesCompareAsTheirTexts(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
+	r := dice.New(t)
 	octets := []byte{0, 1, 2, 9, 10, 11, 19, 20, 25, 99, 100, 101, 199, 200, 250, 255}
 	random := func() netip.Addr {
 		if r.IntN(4) == 0 {

@@ -5,10 +5,11 @@ package syncer
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"tributary.dev/tributary/internal/dice"
 )
 
 // benchPods are ready pods of one template in no particular order, as a store
@@ -21,7 +22,7 @@ func benchPods(n int) []*Pod {
 			onNode(fmt.Sprintf("node-%d.example.com", i%200)), withPorts(ports...))
 		pods[i].Ports = ports
 	}
-	rand.New(rand.NewPCG(1, 1)).Shuffle(n, func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+	dice.From(1, 1).Shuffle(n, func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
 	return pods
 }
 

@@ -5,11 +5,12 @@ package syncer
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"reflect"
 	"slices"
 	"testing"
+
+	"tributary.dev/tributary/internal/dice"
 )
 
 // source turns a fuzzer's bytes into choices; when they run out it gives zeros,
@@ -82,7 +83,7 @@ func (s *source) pod(i int) *Pod {
 func FuzzRules(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("a Service with a few pods of all sorts behind it, and ports to go with them"))
-	r := rand.New(rand.NewPCG(1, 2))
+	r := dice.New(f)
 	for range 20 {
 		seed := make([]byte, 200)
 		for i := range seed {

@@ -6,12 +6,13 @@ package syncer
 import (
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"tributary.dev/tributary/internal/dice"
 )
 
 // FuzzPack packs a random change onto slices that random changes left behind.
@@ -19,7 +20,7 @@ func FuzzPack(f *testing.F) {
 	for _, seed := range []string{"", "abcdefgh", "the quick brown fox jumps over the lazy dog", strings.Repeat("\xff\x00\x7f", 50)} {
 		f.Add([]byte(seed), uint8(3))
 	}
-	r := rand.New(rand.NewPCG(3, 4))
+	r := dice.New(f)
 	for range 50 {
 		seed := make([]byte, 300)
 		for i := range seed {

@@ -4,10 +4,11 @@
 package syncer
 
 import (
-	"math/rand/v2"
 	"regexp"
 	"strings"
 	"testing"
+
+	"tributary.dev/tributary/internal/dice"
 )
 
 // The twins of the hand-written checks: the API's formats as it documents them.
@@ -30,7 +31,7 @@ func TestNamesFollowTheFormats(t *testing.T) {
 	texts := []string{"", "a", "-", "a-", "-a", "a.b", "a..b", ".a", "a.", "A", "a_b", "a/b", "/b", "a/", "a/b/c", "a/B_c.d", "a.b/c",
 		strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a.", 126) + "a", strings.Repeat("a.", 127) + "a",
 		strings.Repeat("a", 253), strings.Repeat("a", 253) + "/" + strings.Repeat("b", 63), "ä"}
-	r := rand.New(rand.NewPCG(1, 2))
+	r := dice.New(t)
 	for range 20_000 {
 		b := make([]byte, r.IntN(6))
 		for i := range b {

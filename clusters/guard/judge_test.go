@@ -4,9 +4,10 @@
 package guard
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
+
+	"tributary.dev/tributary/internal/dice"
 )
 
 var limits = Limits{
@@ -51,8 +52,8 @@ func TestJudge(t *testing.T) {
 // TestPassingListsTakeLittle plays lists that each take what passes at once: in a
 // window they never take more than the limits say.
 func TestPassingListsTakeLittle(t *testing.T) {
-	for seed := range uint64(300) {
-		rng := rand.New(rand.NewPCG(seed, 1))
+	for seed := range dice.Seeds(t, 300) {
+		rng := dice.From(seed, 1)
 		var looks Looks
 		now := time.Unix(1000, 0)
 		all := 20 + rng.IntN(2000)

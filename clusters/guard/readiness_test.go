@@ -6,13 +6,13 @@ package guard
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -349,8 +349,8 @@ func TestListOfPodsThatAreNotReady(t *testing.T) {
 // truth after each step; at the end all pods are ready, and nothing is kept.
 func TestReadinessOverTime(t *testing.T) {
 	panics := 0
-	for seed := range uint64(200) {
-		rng := rand.New(rand.NewPCG(seed, 2))
+	for seed := range dice.Seeds(t, 200) {
+		rng := dice.From(seed, 2)
 		services := map[string]int{"web": 1 + rng.IntN(30), "api": 1 + rng.IntN(30), "job": rng.IntN(10)}
 		m := newMember(t, services)
 		m.limits.HoldSilent = time.Duration(rng.IntN(3)) * 20 * time.Second

@@ -5,11 +5,11 @@ package store
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 
+	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -17,9 +17,10 @@ import (
 // detector, and compares the end with a store that saw the same in peace.
 func TestConcurrentUse(t *testing.T) {
 	const events, apps = 400, 6
+	seed := dice.Seed(t)
 	noisy, quiet := New(Options{Placement: everywhere}), New(Options{Placement: everywhere})
 	pods := func(s *Store) {
-		rng := rand.New(rand.NewPCG(1, 1))
+		rng := dice.From(seed, 1)
 		for i := range events {
 			p := aPod(fmt.Sprint("p", rng.IntN(30)), fmt.Sprint(rng.IntN(apps)), byte(rng.IntN(250)))
 			v := Versioned[syncer.Pod]{Object: p, RV: uint64(i + 1)}
@@ -34,7 +35,7 @@ func TestConcurrentUse(t *testing.T) {
 		}
 	}
 	services := func(s *Store) {
-		rng := rand.New(rand.NewPCG(2, 2))
+		rng := dice.From(seed, 2)
 		for i := range events {
 			v := Versioned[syncer.Service]{Object: aService(fmt.Sprint("s", rng.IntN(apps)), fmt.Sprint(rng.IntN(apps))), RV: uint64(i + 1)}
 			switch rng.IntN(20) {

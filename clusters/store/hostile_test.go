@@ -4,12 +4,12 @@
 package store
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -23,7 +23,7 @@ func FuzzDecodePod(f *testing.F) {
 // TestHostilePods is FuzzDecodePod with random damage to a good pod: the fuzzing
 // engine is slow with packages as large as the API's.
 func TestHostilePods(t *testing.T) {
-	good, target, rng := smallPod(t), newHostileTarget(), rand.New(rand.NewPCG(1, 2))
+	good, target, rng := smallPod(t), newHostileTarget(), dice.New(t)
 	for range 5000 {
 		data := slices.Clone(good)
 		for range 1 + rng.IntN(4) {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -25,7 +26,7 @@ import (
 //     took traffic does so no longer;
 //   - a repeated or outdated event changes nothing and returns nothing.
 func TestModel(t *testing.T) {
-	for seed := range uint64(25) {
+	for seed := range dice.Seeds(t, 25) {
 		runModel(t, seed, 200)
 	}
 }
@@ -56,7 +57,7 @@ type model struct {
 }
 
 func newModel(t *testing.T, seed uint64) *model {
-	m := &model{t: t, rng: rand.New(rand.NewPCG(seed, 7)), twin: newTwin(placements[0]), podRV: 50_000, serviceRV: 50_000, writtenRV: 50_000}
+	m := &model{t: t, rng: dice.From(seed, 7), twin: newTwin(placements[0]), podRV: 50_000, serviceRV: 50_000, writtenRV: 50_000}
 	m.store = New(Options{Placement: placements[0]})
 	m.before = m.twin.contributions()
 	m.name = fmt.Sprint("seed ", seed)

@@ -21,13 +21,13 @@ import (
 	"tributary.dev/tributary/e2e/cluster"
 	"tributary.dev/tributary/e2e/fleet"
 	"tributary.dev/tributary/e2e/fleet/fleettest"
+	"tributary.dev/tributary/internal/dice"
 )
 
 var (
 	servicesFlag = flag.Int("services", 60, "how many Services the member has")
 	roundsFlag   = flag.Int("rounds", 6, "how many times edits are made and both sides compared")
 	editsFlag    = flag.Int("edits", 60, "how many edits a round has")
-	seedFlag     = flag.Uint64("seed", 0, "repeats the edits of a run; 0 is a new seed")
 	patienceFlag = flag.Duration("patience", 30*time.Second, "how long both sides may take to become equal")
 )
 
@@ -90,15 +90,12 @@ func TestRealClusters(t *testing.T) {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
+	seed := dice.Seed(t)
 	t.Logf("repeat with -seed=%d -services=%d -edits=%d -rounds=%d", seed, *servicesFlag, *editsFlag, *roundsFlag)
 	f := fleettest.Start(t, fleet.Options{Members: []string{"idc-a"}})
 	return &world{
 		T: t, fleet: f, member: f.Member("idc-a"), began: time.Now().Truncate(time.Second), made: map[string]int{},
-		rng: rand.New(rand.NewPCG(seed, 0)), namespaces: []string{"pay", "search", "shop"},
+		rng: dice.From(seed, 0), namespaces: []string{"pay", "search", "shop"},
 		apps: max(3, *servicesFlag/4), most: 4 * *servicesFlag,
 	}
 }

@@ -18,7 +18,6 @@ import (
 )
 
 var (
-	seedFlag     = flag.Uint64("seed", 0, "seed of all random choices; 0 draws one, which is printed")
 	fullFlag     = flag.Bool("full", false, "run every fault at the size that is promised, not the quick share")
 	soakFlag     = flag.Duration("soak", 0, "how long TestSoak mixes faults; 0: a few of them")
 	patienceFlag = flag.Float64("patience", 0, "factor on every time limit, for a machine that is busy with other things; 0: 1 with -full or -soak, else 3")

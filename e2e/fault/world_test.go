@@ -21,6 +21,7 @@ import (
 	"tributary.dev/tributary/e2e/fleet"
 	"tributary.dev/tributary/e2e/fleet/fleettest"
 	"tributary.dev/tributary/e2e/history"
+	"tributary.dev/tributary/internal/dice"
 )
 
 // world is what one test has: a fleet that no other test uses meanwhile, a namespace
@@ -56,13 +57,9 @@ func newWorld(t *testing.T, namespace string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, fleet: f, ingress: f.Ingress, a: f.Members[0], b: f.Members[1], ns: namespace, seed: *seedFlag, dir: t.TempDir()}
+	w := &world{T: t, fleet: f, ingress: f.Ingress, a: f.Members[0], b: f.Members[1], ns: namespace, seed: dice.Seed(t), dir: t.TempDir()}
 	w.members = f.Members
-	if w.seed == 0 {
-		w.seed = rand.Uint64N(1e6) + 1
-	}
-	t.Logf("run this again with -seed %d", w.seed)
-	w.dice = rand.New(rand.NewPCG(w.seed, 0))
+	w.dice = dice.From(w.seed, 0)
 	w.laws = history.Settings{Slack: w.within(2 * time.Second), Bound: w.within(10 * time.Second)}
 	t.Cleanup(func() { w.tidy() })
 	for _, s := range f.Sites() {

@@ -4,9 +4,10 @@
 package latency
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
+
+	"tributary.dev/tributary/internal/dice"
 )
 
 func TestQuantileByNearestRank(t *testing.T) {
@@ -34,7 +35,7 @@ func TestQuantileByNearestRank(t *testing.T) {
 }
 
 func TestCompareQuantileBracketsTheTruth(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
+	random := dice.New(t)
 	var slow, fast []time.Duration
 	for range 400 {
 		fast = append(fast, time.Duration(1000+random.IntN(100))*time.Microsecond)

@@ -4,19 +4,19 @@
 package oracle
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	utilnet "k8s.io/utils/net"
 
+	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/syncer"
 )
 
 // TestAddressesAreReadAsUpstreamReadsThem compares the lenient parser on texts
 // that are nearly addresses.
 func TestAddressesAreReadAsUpstreamReadsThem(t *testing.T) {
-	seed := rand.Uint64()
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0))}
+	seed := dice.Seed(t)
+	g := newGenerator(seed, 0)
 	valid := 0
 	for range 300_000 {
 		text := g.addressText()

@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	_ "unsafe" // for go:linkname
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,9 +22,6 @@ import (
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
-
-//go:linkname syncService k8s.io/kubernetes/pkg/controller/endpoint.(*Controller).syncService
-func syncService(c *endpoint.Controller, ctx context.Context, key string) error
 
 const benchNamespace = "shop"
 

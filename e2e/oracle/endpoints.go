@@ -8,8 +8,6 @@ package oracle
 import (
 	"context"
 	"fmt"
-	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,103 +17,43 @@ import (
 	"k8s.io/kubernetes/pkg/controller/endpoint"
 )
 
-// patience is how long a batch may take: seconds on a free machine, but tests
-// share theirs.
-const patience = 4 * time.Minute
-
 // UpstreamEndpoints runs upstream's endpoints controller over cases that no
 // Endpoints exist for, and returns what it creates, by namespace. Services that
 // it must leave alone are checked to be left alone.
 func UpstreamEndpoints(ctx context.Context, cases []*Case) (map[string]*corev1.Endpoints, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	objects := make([]runtime.Object, 0, 4*len(cases))
-	expected := 0
-	for _, c := range cases {
-		objects = append(objects, c.Service)
-		for _, p := range c.Pods {
-			objects = append(objects, p)
-		}
-		if hasController(c.Service) {
-			expected++
-		}
-	}
-	client := fake.NewSimpleClientset(objects...)
-	got := newCollector(expected)
-	client.PrependReactor("create", "endpoints", got.react)
-	client.PrependReactor("create", "events", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		return true, a.(clienttesting.CreateAction).GetObject(), nil
+	created := map[string]*corev1.Endpoints{}
+	client := fake.NewSimpleClientset()
+	client.PrependReactor("create", "endpoints", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		object := a.(clienttesting.CreateAction).GetObject().(*corev1.Endpoints).DeepCopy()
+		object.Namespace = a.GetNamespace()
+		created[object.Namespace] = object
+		return true, object, nil
 	})
-
-	factory := informers.NewSharedInformerFactory(client, 0)
-	controller := endpoint.NewEndpointController(ctx, factory.Core().V1().Pods(), factory.Core().V1().Services(),
-		factory.Core().V1().Endpoints(), client, 0)
-	factory.Start(ctx.Done())
-	factory.WaitForCacheSync(ctx.Done())
-	var running sync.WaitGroup
-	running.Go(func() { controller.Run(ctx, 4) })
-	err := got.wait(patience)
-	cancel()
-	running.Wait()
-	factory.Shutdown()
-	if err != nil {
-		return nil, err
-	}
+	core := informers.NewSharedInformerFactory(client, 0).Core().V1()
 	for _, c := range cases {
-		if _, created := got.byNamespace[c.Name()]; created != hasController(c.Service) {
-			return nil, fmt.Errorf("%s: upstream created Endpoints: %v, want %v", c.Name(), created, !created)
+		if err := core.Services().Informer().GetStore().Add(c.Service); err != nil {
+			return nil, err
+		}
+		for _, p := range c.Pods {
+			if err := core.Pods().Informer().GetStore().Add(p); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return got.byNamespace, nil
+	controller := endpoint.NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), client, 0)
+	defer stop(ctx, controller)
+	for _, c := range cases {
+		if err := syncService(controller, ctx, c.Name()+"/"+c.Service.Name); err != nil {
+			return nil, fmt.Errorf("%s: upstream's endpoints controller: %w", c.Name(), err)
+		}
+		if _, made := created[c.Name()]; made != hasController(c.Service) {
+			return nil, fmt.Errorf("%s: upstream created Endpoints: %v, want %v", c.Name(), made, !made)
+		}
+	}
+	return created, nil
 }
 
 // hasController reports whether upstream computes the Service's endpoints.
 func hasController(s *corev1.Service) bool {
 	return s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.Selector != nil
-}
-
-// collector keeps the first Endpoints created in each namespace. It answers
-// every create itself: the fake clientset sets no resourceVersion, so the
-// controller would believe for ever that nothing exists, and its watch panics
-// when more than 100 events wait.
-type collector struct {
-	mu          sync.Mutex
-	byNamespace map[string]*corev1.Endpoints
-	missing     int
-	done        chan struct{}
-}
-
-func newCollector(expected int) *collector {
-	c := &collector{byNamespace: map[string]*corev1.Endpoints{}, missing: expected, done: make(chan struct{})}
-	if expected == 0 {
-		close(c.done)
-	}
-	return c
-}
-
-func (c *collector) react(action clienttesting.Action) (bool, runtime.Object, error) {
-	object := action.(clienttesting.CreateAction).GetObject()
-	created := object.(*corev1.Endpoints).DeepCopy()
-	created.Namespace = action.GetNamespace()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, again := c.byNamespace[created.Namespace]; !again {
-		c.byNamespace[created.Namespace] = created
-		if c.missing--; c.missing == 0 {
-			close(c.done)
-		}
-	}
-	return true, object, nil
-}
-
-func (c *collector) wait(atMost time.Duration) error {
-	timeout := time.NewTimer(atMost)
-	defer timeout.Stop()
-	select {
-	case <-c.done:
-		return nil
-	case <-timeout.C:
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return fmt.Errorf("upstream's endpoints controller left %d Services without Endpoints after %v", c.missing, atMost)
-	}
 }

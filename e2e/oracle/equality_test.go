@@ -42,7 +42,7 @@ func settle(t *testing.T, pods int, change func(*corev1.Service)) *settled {
 	}
 	c := &settled{Case: &Case{Service: s, Pods: list[:pods]}, ours: newOurWorld()}
 	c.upstream = newUpstreamWorld(t, c.Case)
-	t.Cleanup(func() { c.upstream.stop(context.Background()) })
+	t.Cleanup(func() { stop(context.Background(), c.upstream.controller) })
 	if theirs, mine := c.sync(t); !theirs || !mine {
 		t.Fatalf("first write: upstream %v, ours %v", theirs, mine)
 	}

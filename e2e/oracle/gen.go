@@ -26,7 +26,7 @@ func (c *Case) Name() string { return fmt.Sprintf("case-%d", c.Number) }
 // NewCase makes the case with that number. The same seed and number give the
 // same case.
 func NewCase(seed, number uint64) *Case {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, number))}
+	g := newGenerator(seed, number)
 	c := &Case{Seed: seed, Number: number}
 	c.Service = g.service(c.Name())
 	templates := make([]*corev1.PodSpec, 1+g.IntN(3))
@@ -48,6 +48,10 @@ func NewCase(seed, number uint64) *Case {
 // generator draws the parts of a case. Every part has ordinary values most of
 // the time, so that cases get past the first rule, and ugly ones sometimes.
 type generator struct{ *rand.Rand }
+
+func newGenerator(seed, number uint64) *generator {
+	return &generator{Rand: rand.New(rand.NewPCG(seed, number))}
+}
 
 // chance is true in that many percent of the calls.
 func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }

@@ -6,7 +6,6 @@
 package oracle
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -21,9 +21,9 @@ import (
 // hostile, and one refused field would freeze the whole replica, which other
 // members share. So whatever comes in, an API server takes what goes out.
 func TestWhateverAMemberSendsIsAccepted(t *testing.T) {
-	seed := rand.Uint64()
+	seed := dice.Seed(t)
 	for i := range uint64(8000) {
-		g := &generator{Rand: rand.New(rand.NewPCG(seed, i))}
+		g := newGenerator(seed, i)
 		c := NewCase(seed, i)
 		c.Pods = c.Pods[:min(len(c.Pods), 15)]
 		g.spoil(c)
@@ -80,9 +80,9 @@ func (g *generator) garbage() string {
 // TestWhateverIsWrittenByHandIsAccepted is the same for Endpoints and slices of
 // Services without a selector.
 func TestWhateverIsWrittenByHandIsAccepted(t *testing.T) {
-	seed := rand.Uint64()
+	seed := dice.Seed(t)
 	for i := range uint64(8000) {
-		g := &generator{Rand: rand.New(rand.NewPCG(seed, i))}
+		g := newGenerator(seed, i)
 		service := g.service("shop")
 		service.Spec.Selector, service.Spec.Type = nil, corev1.ServiceTypeClusterIP
 		svc := store.NewDecoder(nil).Service(service).Object

@@ -4,6 +4,7 @@
 package oracle
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	flag.Var(flag.Lookup("seed").Value, "oracle.seed", "the same as -seed")
 	// Upstream logs a line for nearly every odd case.
 	klog.SetLogger(logr.Discard())
 	os.Exit(m.Run())

@@ -8,8 +8,6 @@ package oracle
 import (
 	"context"
 	"fmt"
-	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -27,50 +25,33 @@ type HandWritten struct {
 }
 
 // UpstreamMirror runs upstream's mirroring controller over hand-written
-// Endpoints, and returns the slices it creates by namespace once there are that
-// many. It makes no slice for Endpoints that ask not to be mirrored: more than
-// expected is an error.
-func UpstreamMirror(ctx context.Context, list []HandWritten, expected int) (map[string][]*discoveryv1.EndpointSlice, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	var objects []runtime.Object
-	for _, h := range list {
-		objects = append(objects, h.Service, h.Endpoints)
-	}
-	client := fake.NewSimpleClientset(objects...)
-	var mu sync.Mutex
+// Endpoints, one to a namespace, and returns the slices it creates by namespace.
+func UpstreamMirror(ctx context.Context, list []HandWritten) (map[string][]*discoveryv1.EndpointSlice, error) {
 	created := map[string][]*discoveryv1.EndpointSlice{}
-	total := 0
-	enough := make(chan struct{})
+	client := fake.NewSimpleClientset()
 	client.PrependReactor("create", "endpointslices", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		slice := a.(clienttesting.CreateAction).GetObject().(*discoveryv1.EndpointSlice).DeepCopy()
-		mu.Lock()
-		defer mu.Unlock()
-		total++
-		slice.Name, slice.Namespace = fmt.Sprintf("%s%d", slice.GenerateName, total), a.GetNamespace()
+		slice.Namespace = a.GetNamespace()
+		slice.Name = fmt.Sprintf("%s%d", slice.GenerateName, len(created[slice.Namespace]))
 		created[slice.Namespace] = append(created[slice.Namespace], slice)
-		if total == expected {
-			close(enough)
-		}
 		return true, slice, nil
 	})
 	factory := informers.NewSharedInformerFactory(client, 0)
-	controller := endpointslicemirroring.NewController(ctx, factory.Core().V1().Endpoints(), factory.Discovery().V1().EndpointSlices(),
-		factory.Core().V1().Services(), 1000, client, 0)
-	factory.Start(ctx.Done())
-	factory.WaitForCacheSync(ctx.Done())
-	var running sync.WaitGroup
-	running.Go(func() { controller.Run(ctx, 4) })
-	timeout := time.NewTimer(patience)
-	defer timeout.Stop()
-	select {
-	case <-enough:
-	case <-timeout.C:
+	endpoints, services, slices := factory.Core().V1().Endpoints(), factory.Core().V1().Services(), factory.Discovery().V1().EndpointSlices()
+	for _, h := range list {
+		if err := services.Informer().GetStore().Add(h.Service); err != nil {
+			return nil, err
+		}
+		if err := endpoints.Informer().GetStore().Add(h.Endpoints); err != nil {
+			return nil, err
+		}
 	}
-	cancel()
-	running.Wait()
-	factory.Shutdown()
-	if total != expected {
-		return created, fmt.Errorf("upstream's mirroring controller made %d slices in at most %v, we expect %d", total, patience, expected)
+	controller := endpointslicemirroring.NewController(ctx, endpoints, slices, services, 1000, client, 0)
+	defer stop(ctx, controller)
+	for _, h := range list {
+		if err := syncEndpoints(controller, ctx, h.Endpoints.Namespace+"/"+h.Endpoints.Name); err != nil {
+			return nil, fmt.Errorf("%s: upstream's mirroring controller: %w", h.Endpoints.Namespace, err)
+		}
 	}
 	return created, nil
 }

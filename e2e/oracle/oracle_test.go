@@ -6,18 +6,18 @@ package oracle
 import (
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"testing"
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"tributary.dev/tributary/internal/dice"
 )
 
 var (
 	caseCount = flag.Int("oracle.cases", 100_000, "number of random cases")
-	seedFlag  = flag.Uint64("oracle.seed", 0, "seed of the cases; 0 draws one")
 	onlyCase  = flag.Uint64("oracle.case", 0, "run only the case with this number")
 	soak      = flag.Duration("oracle.soak", 0, "run fresh cases for this long")
 )
@@ -30,11 +30,7 @@ const batchSize = 2000
 // conditions are those of upstream's controllers, and an API server accepts
 // them.
 func TestRulesEqualUpstream(t *testing.T) {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("repeat with -oracle.seed=%d", seed)
+	seed := dice.Seed(t)
 	if *onlyCase != 0 {
 		runBatch(t, seed, *onlyCase, 1)
 		return
@@ -135,6 +131,6 @@ func report(t *testing.T, c *Case, difference string) {
 	if err != nil {
 		t.Errorf("render case: %v", err)
 	}
-	t.Errorf("case differs from upstream; repeat with -oracle.seed=%d -oracle.case=%d\n%s\nshrunk from %d to %d pods:\n%s",
+	t.Errorf("case differs from upstream; repeat with -seed=%d -oracle.case=%d\n%s\nshrunk from %d to %d pods:\n%s",
 		c.Seed, c.Number, difference, len(c.Pods), len(small.Pods), text)
 }

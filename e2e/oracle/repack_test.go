@@ -7,7 +7,6 @@ package oracle
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"os"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/kubernetes/pkg/api/v1/endpoints"
 
+	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/syncer"
 	"tributary.dev/tributary/syncer/subsettext"
 )
@@ -75,9 +75,9 @@ func TestUpstreamAgreesWithTheRepackCases(t *testing.T) {
 // of ports and subsets is that of hashes over a dump of the values, so a single
 // wrong byte in the text of our dump would show here at once.
 func TestRepackEqualsUpstream(t *testing.T) {
-	seed := rand.Uint64()
+	seed := dice.Seed(t)
 	for i := range 10_000 {
-		g := &generator{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}
+		g := newGenerator(seed, uint64(i))
 		if d := diffRepack(g.subsets()); d != "" {
 			t.Fatalf("seed %d, case %d:\n%s", seed, i, d)
 		}

@@ -4,7 +4,6 @@
 package oracle
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -14,15 +13,16 @@ import (
 	endpointsliceutil "k8s.io/endpointslice/util"
 
 	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/syncer"
 )
 
 // TestNextTriggerEqualsUpstream drives upstream's tracker and ours through the
 // same random edits of a Service and its pods.
 func TestNextTriggerEqualsUpstream(t *testing.T) {
-	seed := rand.Uint64()
+	seed := dice.Seed(t)
 	for i := range 2000 {
-		g := &generator{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}
+		g := newGenerator(seed, uint64(i))
 		c := NewCase(seed, uint64(i))
 		c.Pods = c.Pods[:min(len(c.Pods), 12)]
 		tracker := endpointsliceutil.NewTriggerTimeTracker()

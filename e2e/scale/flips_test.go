@@ -4,11 +4,11 @@
 package scale
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"tributary.dev/tributary/e2e/fleet"
 	"tributary.dev/tributary/e2e/latency"
+	"tributary.dev/tributary/internal/dice"
 )
 
 // probe is the Service whose one pod is flipped.
@@ -75,7 +75,7 @@ func (w *world) compare(what string, busy, idle flips, limit float64) {
 	if !full() {
 		limit *= 3
 	}
-	random := rand.New(rand.NewPCG(1, 2))
+	random := dice.New(w)
 	ms := func(d []time.Duration, q float64) float64 {
 		return float64(latency.Quantile(d, q)) / float64(time.Millisecond)
 	}

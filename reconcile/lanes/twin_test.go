@@ -7,12 +7,12 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
@@ -278,7 +278,7 @@ func (t *twin) oldest() map[string]time.Time {
 
 // play runs a random history against the queue and its twin.
 func play(t *testing.T, seed uint64, steps int) {
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := dice.From(seed, 1)
 	q := New(Options{Workers: 2 + rng.IntN(5), Stalls: 1 + rng.IntN(3), Backoff: Backoff{Base: 50 * time.Millisecond, Max: 2 * time.Second}})
 	tw := &twin{opts: q.opts, entries: map[syncer.Key]*twinEntry{}}
 	var held []Item
@@ -400,7 +400,7 @@ func compare(t *testing.T, step int, q *Queue, tw *twin) {
 }
 
 func TestQueueEqualsItsTwin(t *testing.T) {
-	for seed := range uint64(50) {
+	for seed := range dice.Seeds(t, 50) {
 		synctest.Test(t, func(t *testing.T) { play(t, seed, 400) })
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -46,7 +47,7 @@ func (w *world) places() map[place]bool {
 // process ends in the middle of a plan, and some members cannot be seen by the next
 // one: of their addresses none is lost by that, and none comes back.
 func crash(t *testing.T, seed uint64, steps int) {
-	rng := rand.New(rand.NewPCG(seed, 11))
+	rng := dice.From(seed, 11)
 	f := &fleet{rng: rng, members: map[string]*member{}}
 	settings := bothKinds
 	settings.Capacity = 1000
@@ -106,7 +107,7 @@ func (w *world) partly(p Plan, rng *rand.Rand) {
 }
 
 func TestCrashLosesNothingAndBringsNothingBack(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range dice.Seeds(t, 60) {
 		crash(t, seed, 30)
 	}
 }

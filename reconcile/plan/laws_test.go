@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -199,7 +200,7 @@ func (m *member) handWritten() syncer.Contribution {
 
 // history plays random edits and checks the laws after each.
 func history(t *testing.T, seed uint64, steps int) {
-	rng := rand.New(rand.NewPCG(seed, 7))
+	rng := dice.From(seed, 7)
 	settings := bothKinds
 	switch rng.IntN(4) {
 	case 0:
@@ -363,7 +364,7 @@ func checkRestart(t *testing.T, rng *rand.Rand, contributions []Contribution, ob
 }
 
 func TestLaws(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range dice.Seeds(t, 30) {
 		history(t, seed, 40)
 	}
 }

@@ -1,0 +1,31 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package oracle
+
+import (
+	"context"
+	_ "unsafe" // for go:linkname
+
+	"k8s.io/kubernetes/pkg/controller/endpoint"
+	"k8s.io/kubernetes/pkg/controller/endpointslicemirroring"
+)
+
+// Upstream's controllers are called, not run: their stores are filled by hand,
+// and each key is synced when it is asked for. So there is nothing to wait for,
+// and a case that upstream refuses is known at once.
+
+//go:linkname syncService k8s.io/kubernetes/pkg/controller/endpoint.(*Controller).syncService
+func syncService(c *endpoint.Controller, ctx context.Context, key string) error
+
+//go:linkname syncEndpoints k8s.io/kubernetes/pkg/controller/endpointslicemirroring.(*Controller).syncEndpoints
+func syncEndpoints(c *endpointslicemirroring.Controller, ctx context.Context, key string) error
+
+// stop ends the queues of a controller: a Run that is told to stop at once does.
+func stop(ctx context.Context, controller interface {
+	Run(ctx context.Context, workers int)
+}) {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	controller.Run(ctx, 0)
+}
