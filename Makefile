@@ -32,6 +32,7 @@ test: lint unit scenario faults ## everything that must pass: lint, unit tests, 
 .PHONY: unit
 unit: ## unit tests of the product, with the race detector, shuffled
 	go test -race -shuffle=on ./...
+	cd deploy/helm && go test -shuffle=on .
 
 # Every test takes its dice from here (internal/dice): each run throws the same, so that a failure is of the change and not of
 # the draw. SEED=0 throws anew, as the soak does unless it is told a seed.
@@ -78,6 +79,7 @@ lint: ## gofmt, go vet and staticcheck on both modules
 	go vet ./...
 	$(TOOL) staticcheck ./...
 	cd e2e && go vet $(E2E_LIGHT) && $(TOOL) staticcheck $(E2E_LIGHT)
+	cd deploy/helm && go vet . && $(TOOL) staticcheck .
 
 .PHONY: fmt
 fmt: ## format and modernize the sources of both modules
@@ -86,7 +88,9 @@ fmt: ## format and modernize the sources of both modules
 	cd e2e && go fix ./...
 
 .PHONY: generate
-generate: ## rewrite the generated references in docs/, the dashboards and alerts in deploy/
+generate: ## rewrite the generated references in docs/; dashboards, alerts and manifests in deploy/
+	go test ./deploy/mixin -run TestRenderedFiles -update
+	cd deploy/helm && go test . -run TestPlainManifests -update
 	go test ./clusters/config ./metrics ./cmd/tributary ./deploy/... -update
 
 # Prometheus and promtool, without the many service discoveries they could have.

@@ -64,7 +64,9 @@ type monitor struct {
 	Spec     struct {
 		Selector          metav1.LabelSelector `json:"selector"`
 		NamespaceSelector any                  `json:"namespaceSelector"`
-		Endpoints         []struct {
+
+		ScrapeClassicHistograms bool `json:"scrapeClassicHistograms"`
+		Endpoints               []struct {
 			Port string `json:"port"`
 		} `json:"endpoints"`
 	} `json:"spec"`
@@ -73,13 +75,16 @@ type monitor struct {
 // TestServiceMonitorFindsThePod: from the ServiceMonitor to the Service, to the
 // pod and to the port on which the process listens.
 func TestServiceMonitorFindsThePod(t *testing.T) {
-	files, err := Files()
+	text, err := os.ReadFile("../kubernetes/servicemonitor.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var mon monitor
-	if err := yaml.Unmarshal(files["kubernetes/servicemonitor.yaml"], &mon); err != nil {
+	if err := yaml.Unmarshal(text, &mon); err != nil {
 		t.Fatal(err)
+	}
+	if !mon.Spec.ScrapeClassicHistograms {
+		t.Error("the ServiceMonitor lets native histograms take the place of the classic ones, which the queries read")
 	}
 	m := readManifests(t)
 	selector, err := metav1.LabelSelectorAsSelector(&mon.Spec.Selector)

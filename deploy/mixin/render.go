@@ -57,34 +57,6 @@ func ruleGroups() map[string]any {
 	return map[string]any{"groups": []any{map[string]any{"name": Group, "rules": rules}}}
 }
 
-// serviceMonitor scrapes the Service of the manifests under deploy/. Where native
-// histograms are scraped the classic ones must stay, which the queries read.
-func serviceMonitor() map[string]any {
-	return map[string]any{
-		"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
-		"metadata": metadata(),
-		"spec": map[string]any{
-			"selector":                map[string]any{"matchLabels": map[string]string{"app.kubernetes.io/name": "tributary"}},
-			"endpoints":               []any{map[string]any{"port": "http", "path": "/metrics"}},
-			"scrapeClassicHistograms": true,
-		},
-	}
-}
-
-func prometheusRule() map[string]any {
-	return map[string]any{
-		"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule",
-		"metadata": metadata(), "spec": ruleGroups(),
-	}
-}
-
-func metadata() map[string]any {
-	return map[string]any{
-		"name": "tributary", "namespace": "tributary-system",
-		"labels": map[string]string{"app.kubernetes.io/name": "tributary"},
-	}
-}
-
 // The forms of a plain Prometheus' configuration. Two, because each major version
 // refuses the other's word for what keeps classic histograms.
 const (
@@ -113,16 +85,18 @@ var remarks = map[string]string{
 		"# scrape_classic_histograms: true to the job: dashboards and alerts read the classic ones.\n",
 }
 
+// chartFiles is where the chart has copies of its own: Helm packages no file from outside of a chart.
+const chartFiles = "helm/tributary/files/"
+
 // Files returns the rendered files by their path below deploy/.
 func Files() (map[string][]byte, error) {
 	const note = "# Made by deploy/mixin (go test ./deploy/... -update); do not edit.\n"
 	files := map[string][]byte{}
 	for path, object := range map[string]any{
-		"prometheus/alerts.yaml":         ruleGroups(),
-		ScrapeForm:                       scrapeConfig(3),
-		ScrapeForm2:                      scrapeConfig(2),
-		"kubernetes/prometheusrule.yaml": prometheusRule(),
-		"kubernetes/servicemonitor.yaml": serviceMonitor(),
+		"prometheus/alerts.yaml":   ruleGroups(),
+		chartFiles + "alerts.yaml": ruleGroups(),
+		ScrapeForm:                 scrapeConfig(3),
+		ScrapeForm2:                scrapeConfig(2),
 	} {
 		text, err := yaml.Marshal(object)
 		if err != nil {
@@ -136,6 +110,7 @@ func Files() (map[string][]byte, error) {
 			return nil, fmt.Errorf("render %s: %w", d.File, err)
 		}
 		files["dashboards/"+d.File] = text
+		files[chartFiles+"dashboards/"+d.File] = text
 	}
 	return files, nil
 }

@@ -1,0 +1,175 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func ingress(values string) release {
+	return release{chart: "tributary", name: "tributary", namespace: "tributary-system", values: values}
+}
+
+// everything switches all on that a chart can carry.
+const everything = `
+monitoring:
+  serviceMonitor: {enabled: true, interval: 15s, labels: {release: prometheus}}
+  prometheusRule: {enabled: true, labels: {release: prometheus}}
+  dashboards: {enabled: true, annotations: {folder: tributary}}
+config: {clusters: [], clustersFrom: {secrets: {namespace: members}}, ingress: {namespaces: [web, shop]}}
+commonLabels: {team: edge}
+`
+
+// TestSchema: a slip of the hand is refused before anything is applied.
+func TestSchema(t *testing.T) {
+	for name, values := range map[string]string{
+		"unknown field":           "replica: 2",
+		"unknown in a part":       "image: {repo: x}",
+		"clusters left out":       "config: {clusters: null}",
+		"a cluster without name":  "config: {clusters: [{kubeconfig: a}]}",
+		"the chart's own field":   "config: {listen: 0.0.0.0:1}",
+		"a digest that is none":   "image: {digest: latest}",
+		"a limit in bytes":        "resources: {limits: {memory: 1073741824}}",
+		"a limit of fractions":    "resources: {limits: {memory: 1.5Gi}}",
+		"no limit":                "resources: {limits: null}",
+		"priority of Kubernetes":  "priorityClass: {value: 2000000000}",
+		"a word where a list is":  "tolerations: none",
+		"an instance with blanks": "config: {instance: a b}",
+	} {
+		if _, err := ingress(values).render(); err == nil {
+			t.Errorf("%s: %q is accepted", name, values)
+		}
+	}
+	for _, values := range []string{"", everything, "resources: {limits: {memory: 512Mi, cpu: '2'}}", "image: {digest: sha256:" + strings.Repeat("a", 64) + "}"} {
+		if _, err := ingress(values).render(); err != nil {
+			t.Errorf("%q: %v", values, err)
+		}
+	}
+	for _, values := range []string{"namespaces: [Web]", "account: x"} {
+		if _, err := (release{chart: "tributary-member", name: "m", namespace: "n", values: values}).render(); err == nil {
+			t.Errorf("member: %q is accepted", values)
+		}
+	}
+}
+
+// TestMemoryLimit: the collector is told of nine tenths of the limit.
+func TestMemoryLimit(t *testing.T) {
+	for limit, want := range map[string]string{"1Gi": "921MiB", "512Mi": "460MiB", "4Gi": "3686MiB"} {
+		text := mustRender(t, ingress("resources: {limits: {memory: "+limit+"}}"))
+		if !strings.Contains(text, "value: "+want+"\n") {
+			t.Errorf("limit %s: no GOMEMLIMIT of %s", limit, want)
+		}
+	}
+}
+
+// grants lists the rights of all roles, as "Kind namespace: verbs resources".
+func grants(objects []*unstructured.Unstructured) []string {
+	var all []string
+	for _, o := range objects {
+		if o.GetKind() != "Role" && o.GetKind() != "ClusterRole" {
+			continue
+		}
+		rules, _, _ := unstructured.NestedSlice(o.Object, "rules")
+		for _, rule := range rules {
+			verbs, _, _ := unstructured.NestedStringSlice(rule.(map[string]any), "verbs")
+			resources, _, _ := unstructured.NestedStringSlice(rule.(map[string]any), "resources")
+			all = append(all, strings.TrimSpace(o.GetKind()+" "+o.GetNamespace())+": "+strings.Join(verbs, ",")+" "+strings.Join(resources, ","))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestRightsFollowTheConfiguration: nothing is granted that this configuration does not need.
+func TestRightsFollowTheConfiguration(t *testing.T) {
+	const (
+		write = "get,list,watch,create,update,delete "
+		own   = "Role tributary-system: " + write + "leases"
+	)
+	in := func(role string, resources ...string) (out []string) {
+		for _, r := range resources {
+			out = append(out, role+": "+r)
+		}
+		return out
+	}
+	common := []string{"create endpoints/restricted", "get,list,create,update events", write + "services,endpoints"}
+	slicesToo := slices.Concat(common, []string{"create endpointslices/restricted", write + "endpointslices"})
+	for name, c := range map[string]struct {
+		config string
+		want   []string
+	}{
+		"whole cluster":      {"", slices.Concat(in("ClusterRole", slicesToo...), in("ClusterRole", "get,list,watch,create namespaces"))},
+		"a glob":             {"ingress: {namespaces: ['web-*']}", slices.Concat(in("ClusterRole", slicesToo...), in("ClusterRole", "get,list,watch,create namespaces"))},
+		"no namespaces made": {"replicas: {createNamespaces: false}", slices.Concat(in("ClusterRole", slicesToo...), in("ClusterRole", "get,list,watch namespaces"))},
+		"Endpoints alone":    {"replicas: {write: [Endpoints]}", slices.Concat(in("ClusterRole", common...), in("ClusterRole", "get,list,watch,create namespaces"))},
+		"named namespaces":   {"ingress: {namespaces: [shop, web]}", slices.Concat(in("Role shop", slicesToo...), in("Role web", slicesToo...))},
+		"members by Secrets": {"ingress: {namespaces: [shop]}, clustersFrom: {secrets: {namespace: m}}", slices.Concat(in("Role shop", slicesToo...), in("Role m", "list,watch,update secrets"))},
+		"in its own":         {"ingress: {namespaces: [shop]}, clustersFrom: {secrets: {selector: a}}", slices.Concat(in("Role shop", slicesToo...), in("Role tributary-system", "list,watch,update secrets"))},
+	} {
+		want := append(c.want, own)
+		slices.Sort(want)
+		config := strings.TrimSuffix("config: {clusters: [], "+c.config, ", ") + "}"
+		if got := grants(objects(t, mustRender(t, ingress(config)))); !slices.Equal(got, want) {
+			t.Errorf("%s:\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// TestInstallationsDoNotMeet: two releases share no object, in one namespace or in two, and neither shares one with
+// the member's side: a cluster can be both.
+func TestInstallationsDoNotMeet(t *testing.T) {
+	owner := map[string]string{}
+	for _, r := range []release{
+		{chart: "tributary", name: "tributary", namespace: "tributary-system", values: everything},
+		{chart: "tributary", name: "tributary", namespace: "other", values: "config: {clusters: [], instance: other, ingress: {namespaces: [web]}}"},
+		{chart: "tributary", name: "second", namespace: "tributary-system", values: "config: {clusters: [], instance: second}"},
+		{chart: "tributary-member", name: "member", namespace: "tributary-system"},
+	} {
+		for _, o := range objects(t, mustRender(t, r)) {
+			key := strings.Join([]string{o.GetKind(), o.GetNamespace(), o.GetName()}, "/")
+			if other, taken := owner[key]; taken {
+				t.Errorf("%s is of %s and of %s/%s", key, other, r.namespace, r.name)
+			}
+			owner[key] = r.namespace + "/" + r.name
+		}
+	}
+}
+
+// TestPoliciesNeedTheirVersion: an API server that has no such policies gets none.
+func TestPoliciesNeedTheirVersion(t *testing.T) {
+	for kube, want := range map[string]bool{"v1.29.9": false, "v1.30.0": true, "v1.36.3-eks-1": true} {
+		r := ingress("")
+		r.kube = kube
+		if got := strings.Contains(mustRender(t, r), "kind: ValidatingAdmissionPolicy\n"); got != want {
+			t.Errorf("%s: a policy is rendered: %v", kube, got)
+		}
+	}
+}
+
+// TestLabelsAreSettable: what looks for monitors, rules and dashboards by labels finds them.
+func TestLabelsAreSettable(t *testing.T) {
+	found := 0
+	for _, o := range objects(t, mustRender(t, ingress(everything))) {
+		labels := o.GetLabels()
+		if labels["team"] != "edge" {
+			t.Errorf("%s %s: no common label", o.GetKind(), o.GetName())
+		}
+		switch {
+		case o.GetKind() == "ServiceMonitor", o.GetKind() == "PrometheusRule":
+			if labels["release"] != "prometheus" {
+				t.Errorf("%s: labels %v", o.GetKind(), labels)
+			}
+			found++
+		case labels["grafana_dashboard"] == "1":
+			found++
+		}
+	}
+	if found != 4 {
+		t.Errorf("%d of a monitor, a rule and two dashboards", found)
+	}
+}

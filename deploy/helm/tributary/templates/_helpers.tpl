@@ -1,0 +1,107 @@
+{{- define "tributary.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "tributary.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else if contains (include "tributary.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "tributary.name" .) | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What has no namespace is named after both, so that two installations do not meet. */}}
+{{- define "tributary.clusterwide" -}}
+{{- printf "%s.%s" (include "tributary.fullname" .) .Release.Namespace -}}
+{{- end -}}
+
+{{- define "tributary.account" -}}
+{{- default (include "tributary.fullname" .) .Values.serviceAccount.name -}}
+{{- end -}}
+
+{{- define "tributary.selector" -}}
+app.kubernetes.io/name: {{ include "tributary.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "tributary.labels" -}}
+{{ include "tributary.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "tributary.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Nine tenths of the limit, in MiB; the schema allows whole Mi and Gi. */}}
+{{- define "tributary.gomemlimit" -}}
+{{- $limit := .Values.resources.limits.memory -}}
+{{- $mib := trimSuffix "Mi" $limit | atoi -}}
+{{- if hasSuffix "Gi" $limit -}}
+{{- $mib = mul 1024 (trimSuffix "Gi" $limit | atoi) -}}
+{{- end -}}
+{{- printf "%dMiB" (div (mul 9 $mib) 10) -}}
+{{- end -}}
+
+{{- define "tributary.priorityClass" -}}
+{{- if .Values.priorityClass.name -}}
+{{- .Values.priorityClass.name -}}
+{{- else if .Values.priorityClass.create -}}
+{{- include "tributary.clusterwide" . -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the configuration says, its defaults put in, where the manifests depend on it. */}}
+{{- define "tributary.instance" -}}
+{{- dig "instance" "default" .Values.config -}}
+{{- end -}}
+
+{{/* The namespaces of ingress.namespaces, separated by spaces; empty where one is a glob, or none is named. */}}
+{{- define "tributary.namespaces" -}}
+{{- $names := dig "ingress" "namespaces" list .Values.config -}}
+{{- if not (regexMatch "[*?\\[]" (join " " $names)) -}}
+{{- join " " $names -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "tributary.writesSlices" -}}
+{{- if has "EndpointSlices" (dig "replicas" "write" (list "EndpointSlices") .Values.config) -}}true{{- end -}}
+{{- end -}}
+
+{{- define "tributary.createsNamespaces" -}}
+{{- if dig "replicas" "createNamespaces" true .Values.config -}}true{{- end -}}
+{{- end -}}
+
+{{/* What is written wherever replicas are, for a ClusterRole or a Role. */}}
+{{- define "tributary.writes" -}}
+- apiGroups: [""]
+  resources: [services, endpoints]
+  verbs: [get, list, watch, create, update, delete]
+{{- if include "tributary.writesSlices" . }}
+- apiGroups: [discovery.k8s.io]
+  resources: [endpointslices]
+  verbs: [get, list, watch, create, update, delete]
+{{- end }}
+- apiGroups: [""]
+  resources: [endpoints/restricted] # OpenShift: addresses of its own pod and service networks
+  verbs: [create]
+{{- if include "tributary.writesSlices" . }}
+- apiGroups: [discovery.k8s.io]
+  resources: [endpointslices/restricted]
+  verbs: [create]
+{{- end }}
+- apiGroups: [""]
+  resources: [events] # conflicts, on the replica
+  verbs: [get, list, create, update]
+{{- end -}}
