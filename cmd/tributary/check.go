@@ -18,6 +18,7 @@ import (
 
 	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/cmd/tributary/internal/app"
 )
 
 // checkCommand says whether run would work with a configuration.
@@ -126,20 +127,20 @@ func connectForCheck(access *rest.Config, label string) (*clusters.Connection, e
 }
 
 func (c *checked) askIngress(ctx context.Context, connection *clusters.Connection, loaded *config.Loaded) {
-	offered, err := offersSlices(ctx, connection)
+	offered, err := app.OffersSlices(ctx, connection)
 	if err != nil {
 		c.problem(err)
 		return
 	}
 	write := slices.Contains(loaded.Config.Replicas.Write, config.WriteEndpointSlices)
 	if write && !offered {
-		c.problem(errNoSlices)
+		c.problem(app.ErrNoSlices)
 	}
-	c.askRights(ctx, connection, ingressNeeds(write && offered, loaded.Config.Replicas.CreateNamespaces, leaseNamespace(&loaded.Config, namespaceFile)))
+	c.askRights(ctx, connection, ingressNeeds(write && offered, loaded.Config.Replicas.CreateNamespaces, app.LeaseNamespace(&loaded.Config)))
 }
 
 func (c *checked) askMember(ctx context.Context, connection *clusters.Connection, loaded *config.Loaded) {
-	offered, err := offersSlices(ctx, connection)
+	offered, err := app.OffersSlices(ctx, connection)
 	if err != nil {
 		c.problem(err)
 		return

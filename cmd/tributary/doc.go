@@ -5,7 +5,6 @@
 // ingress cluster.
 //
 // This package is the thin edge around the others: one file a command (flags
-// in, one call, text out), wire.go as the only place where clusters, reconcile
-// and metrics meet, and logging.go for the log. Everything that decides
-// anything lives elsewhere.
+// in, one call, text out), and logging.go for the log. Everything that decides
+// anything lives elsewhere, the life of a running instance in internal/app.
 package main

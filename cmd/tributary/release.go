@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"tributary.dev/tributary/cmd/tributary/internal/app"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -51,23 +52,23 @@ func releaseCommand(ctx context.Context, args []string, stdout, stderr io.Writer
 	if *service != "" {
 		query.Set("service", *service)
 	}
-	body, err := source.post(ctx, releasePath, query, http.Header{releaseHeader: {"1"}})
+	body, err := source.post(ctx, app.ReleasePath, query, http.Header{app.ReleaseHeader: {"1"}})
 	if err != nil {
 		return failed(err, exitFailed)
 	}
 	defer body.Close()
-	var done released
+	var done app.Released
 	if err := json.NewDecoder(io.LimitReader(body, maxComplaint)).Decode(&done); err != nil {
 		return failed(fmt.Errorf("read the answer: %w; is the server a tributary of this version?", err), exitFailed)
 	}
-	if _, err := fmt.Fprintln(stdout, done.text()); err != nil {
+	if _, err := fmt.Fprintln(stdout, releasedText(done)); err != nil {
 		return failed(fmt.Errorf("print: %w", err), exitFailed)
 	}
 	return exitOK
 }
 
-// text says what was released.
-func (r released) text() string {
+// releasedText says what was released.
+func releasedText(r app.Released) string {
 	var parts []string
 	for _, p := range []struct {
 		n    int

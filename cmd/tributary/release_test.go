@@ -7,15 +7,11 @@ import (
 	"bytes"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"tributary.dev/tributary/clusters"
-	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/cmd/tributary/internal/app"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
@@ -24,7 +20,7 @@ import (
 // what is released.
 func releasing(t *testing.T) (server *httptest.Server, asked *[]string) {
 	asked = new([]string)
-	server = httptest.NewServer(handler(metrics.New(metrics.Options{}).Handler(), func(cluster string, replica *syncer.Key) (clusters.Released, bool) {
+	server = httptest.NewServer(app.Handler(metrics.New(metrics.Options{}).Handler(), func(cluster string, replica *syncer.Key) (clusters.Released, bool) {
 		if cluster != "idc-a" {
 			return clusters.Released{}, false
 		}
@@ -65,11 +61,11 @@ func TestRelease(t *testing.T) {
 
 func TestReleaseIsForOperatorsOnly(t *testing.T) {
 	server, asked := releasing(t)
-	target := server.URL + releasePath + "?cluster=idc-a"
+	target := server.URL + app.ReleasePath + "?cluster=idc-a"
 	for name, header := range map[string]http.Header{
 		"a form of another site": {},
-		"a script of a site":     {releaseHeader: {"1"}, "Origin": {"http://127.0.0.1:9440"}},
-		"a browser without one":  {releaseHeader: {"1"}, "Sec-Fetch-Site": {"same-origin"}},
+		"a script of a site":     {app.ReleaseHeader: {"1"}, "Origin": {"http://127.0.0.1:9440"}},
+		"a browser without one":  {app.ReleaseHeader: {"1"}, "Sec-Fetch-Site": {"same-origin"}},
 	} {
 		request, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, target, nil)
 		request.Header = header
@@ -85,7 +81,7 @@ func TestReleaseIsForOperatorsOnly(t *testing.T) {
 	for _, remote := range []string{"10.0.0.7:1234", "[fd00::1]:1234", "nonsense"} {
 		request := httptest.NewRequest(http.MethodPost, target, nil)
 		request.RemoteAddr = remote
-		request.Header.Set(releaseHeader, "1")
+		request.Header.Set(app.ReleaseHeader, "1")
 		answer := httptest.NewRecorder()
 		server.Config.Handler.ServeHTTP(answer, request)
 		if answer.Code != http.StatusForbidden {
@@ -104,49 +100,5 @@ func TestReleaseIsForOperatorsOnly(t *testing.T) {
 		t.Errorf("the pages are gone: %v", err)
 	} else {
 		answer.Body.Close()
-	}
-}
-
-func TestHeldChanges(t *testing.T) {
-	at := time.Unix(1000, 0)
-	got := heldChanges(&clusters.Status{Name: "idc-a", Holds: []clusters.Hold{
-		{Reason: clusters.HoldPanic, Message: "41 pods", Since: at},
-		{Replica: syncer.Key{Namespace: "shop", Name: "web"}, Reason: clusters.HoldList, Message: "3 pods", Since: at, Confirming: true},
-	}})
-	want := []metrics.HeldChange{
-		{Cluster: "idc-a", Reason: "mass_not_ready", Message: "41 pods", Since: at.UTC(), Release: "tributary release --cluster idc-a"},
-		{Cluster: "idc-a", Namespace: "shop", Service: "web", Reason: "list_shrank", Message: "3 pods; a second look may end it", Since: at.UTC(), Release: "tributary release --cluster idc-a --service shop/web"},
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %+v\nwant %+v", got, want)
-	}
-}
-
-func TestLeaseNamespace(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "namespace")
-	if err := os.WriteFile(file, []byte("own\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		leases     config.Leases
-		kubeconfig string
-		file       string
-		want       string
-	}{
-		{config.Leases{Enabled: true}, "", file, "own"},
-		{config.Leases{Enabled: true}, "", file + ".none", ""},
-		{config.Leases{Enabled: true}, "ingress", file, ""},
-		{config.Leases{Enabled: true, Namespace: "said"}, "ingress", file, "said"},
-		{config.Leases{Enabled: true, Namespace: "said"}, "", file, "said"},
-		{config.Leases{Namespace: "said"}, "", file, ""},
-	} {
-		loaded := &config.Config{Leases: c.leases}
-		loaded.Ingress.Kubeconfig = c.kubeconfig
-		if got := leaseNamespace(loaded, c.file); got != c.want {
-			t.Errorf("%+v: %q", c, got)
-		}
-	}
-	if got := stateText("live", "ChangesHeld"); !strings.Contains(got, "live, Ch") || stateText("live", "") != "live" {
-		t.Errorf("state %q", got)
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package app
 
 import (
 	"tributary.dev/tributary/clusters"
@@ -11,7 +11,7 @@ import (
 // memberChanged announces a member to the reconciler once it has been seen
 // whole, for only from then on absence means anything; and when it has become
 // stale, or is no longer.
-func (r *replicator) memberChanged(string) {
+func (r *App) memberChanged(string) {
 	if !r.begun.Load() {
 		return // they are only being made
 	}
@@ -41,7 +41,7 @@ func (r *replicator) memberChanged(string) {
 // forgetMembers forgets whom the set has removed, so that a member that comes back is
 // announced again. Nobody who looks at the set from now on sees them, and nobody who
 // saw them before still has to note it.
-func (r *replicator) forgetMembers(removed []string) {
+func (r *App) forgetMembers(removed []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range removed {
@@ -54,7 +54,7 @@ func (r *replicator) forgetMembers(removed []string) {
 // as soon as none of them is about to be seen. Each that is seen brings its own
 // replicas, and the last all of them: to look at all before would do the same work for
 // nothing, while the lists are read.
-func (r *replicator) lookOnceSettled(to *reconcile.Reconciler) {
+func (r *App) lookOnceSettled(to *reconcile.Reconciler) {
 	if r.looked.Load() {
 		return
 	}

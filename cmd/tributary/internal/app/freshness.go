@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package app
 
 import (
 	"cmp"
@@ -20,20 +20,20 @@ const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 // keepLeases shows the freshness of the members in the ingress cluster until ctx
 // is done. The members must be there: a Lease of nobody goes, and with it the identity
 // of one that is away.
-func (r *replicator) keepLeases(ctx context.Context, side *ingressSide) {
+func (r *App) keepLeases(ctx context.Context, session *ingressSession) {
 	holder, err := os.Hostname()
 	if err != nil {
 		holder = "tributary"
 	}
 	keeper := leases.Keeper{
-		Leases:    func(namespace string) leases.API { return side.leases(namespace) },
+		Leases:    func(namespace string) leases.API { return session.leases(namespace) },
 		Namespace: r.leaseNamespace,
 		Members:   r.freshness, Holder: holder, Logger: r.logger,
 	}
 	keeper.Run(ctx)
 }
 
-func (s *ingressSide) leases(namespace string) leases.API {
+func (s *ingressSession) leases(namespace string) leases.API {
 	return s.watch.Clientset().CoordinationV1().Leases(namespace)
 }
 
@@ -44,12 +44,12 @@ const identitiesTimeout = 5 * time.Second
 // before this one, so that another cluster at the address of one is not taken for
 // it: from the replicas that stand, and from the Leases, which also know members
 // that feed none. One of which neither tells is the first cluster that answers.
-func (r *replicator) readIdentities(ctx context.Context, side *ingressSide) {
-	identities := side.reconciler.Identities()
+func (r *App) readIdentities(ctx context.Context, session *ingressSession) {
+	identities := session.reconciler.Identities()
 	if namespace := r.leaseNamespace(); namespace != "" {
 		ctx, cancel := context.WithTimeout(ctx, identitiesTimeout)
 		defer cancel()
-		leased, err := leases.Identities(ctx, side.leases(namespace))
+		leased, err := leases.Identities(ctx, session.leases(namespace))
 		if err != nil {
 			r.logger.Warn("leases are not read: members that feed no replica are not recognised", "namespace", namespace, "error", err)
 		}
@@ -64,12 +64,12 @@ func (r *replicator) readIdentities(ctx context.Context, side *ingressSide) {
 
 // recallIdentities is readIdentities for members that join later: a name that was
 // there before, and of which endpoints still stand, means the cluster it meant then.
-func (r *replicator) recallIdentities(added []string) {
-	side := r.ingress.Load()
-	if len(added) == 0 || side == nil {
+func (r *App) recallIdentities(added []string) {
+	session := r.ingress.Load()
+	if len(added) == 0 || session == nil {
 		return
 	}
-	standing := side.reconciler.Identities()
+	standing := session.reconciler.Identities()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range added {
@@ -80,13 +80,13 @@ func (r *replicator) recallIdentities(added []string) {
 }
 
 // pinned is the identity by which a member was known before this process.
-func (r *replicator) pinned(cluster string) string {
+func (r *App) pinned(cluster string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.identities[cluster]
 }
 
-func (r *replicator) leaseNamespace() string {
+func (r *App) leaseNamespace() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return leaseNamespace(&r.loaded.Config, namespaceFile)
@@ -109,7 +109,7 @@ func leaseNamespace(c *config.Config, file string) string {
 }
 
 // freshness is how fresh each member is.
-func (r *replicator) freshness() []leases.Member {
+func (r *App) freshness() []leases.Member {
 	var out []leases.Member
 	for _, s := range r.set.Status() {
 		out = append(out, leases.Member{Cluster: s.Name, Fresh: s.Synced && s.State.Up(), Seen: s.LastContact, Identity: s.Identity,
@@ -125,3 +125,6 @@ func stateText(state, reason string) string {
 	}
 	return state + ", " + reason
 }
+
+// LeaseNamespace is where the Leases of members go by a configuration, "" for nowhere.
+func LeaseNamespace(c *config.Config) string { return leaseNamespace(c, namespaceFile) }

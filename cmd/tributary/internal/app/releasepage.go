@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package app
 
 import (
 	"encoding/json"
@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// releasePath is where a release is asked for: POST, with the parameter cluster
+	// ReleasePath is where a release is asked for: POST, with the parameter cluster
 	// and perhaps service.
-	releasePath = "/debug/release"
-	// releaseHeader must be sent with it. A page in a browser cannot add it to a
+	ReleasePath = "/debug/release"
+	// ReleaseHeader must be sent with it. A page in a browser cannot add it to a
 	// request to another site without asking this server first, which never agrees.
-	releaseHeader = "Tributary-Release"
+	ReleaseHeader = "Tributary-Release"
 )
 
-// released is the answer to a release.
-type released struct {
+// Released is the answer to a release.
+type Released struct {
 	Cluster string `json:"cluster"`
 	Service string `json:"service,omitempty"`
 	// What was let go: objects that lists lack, by kind, and pods that were kept
@@ -36,18 +36,18 @@ type released struct {
 	FirstLists bool `json:"firstLists"`
 }
 
-// handler serves the pages and, beside them, the one request that changes
+// Handler serves the pages and, beside them, the one request that changes
 // something.
-func handler(pages http.Handler, release func(cluster string, replica *syncer.Key) (clusters.Released, bool)) http.Handler {
+func Handler(pages http.Handler, release func(cluster string, replica *syncer.Key) (clusters.Released, bool)) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
-	mux.HandleFunc("POST "+releasePath, func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST "+ReleasePath, func(w http.ResponseWriter, r *http.Request) {
 		if refusal := strange(r); refusal != "" {
 			http.Error(w, refusal, http.StatusForbidden)
 			return
 		}
 		cluster := r.URL.Query().Get("cluster")
-		answer := released{Cluster: cluster, Service: r.URL.Query().Get("service")}
+		answer := Released{Cluster: cluster, Service: r.URL.Query().Get("service")}
 		var replica *syncer.Key
 		if answer.Service != "" {
 			key, ok := syncer.ParseKey(answer.Service)
@@ -82,7 +82,7 @@ func strange(r *http.Request) string {
 	if addr, err := netip.ParseAddr(host); err != nil || !addr.Unmap().IsLoopback() {
 		return "a release must come from this machine: run the command where tributary runs, such as with kubectl exec or port-forward"
 	}
-	if r.Header.Get(releaseHeader) == "" || r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+	if r.Header.Get(ReleaseHeader) == "" || r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
 		return "a release must come from the command tributary release"
 	}
 	return ""

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package app
 
 import (
 	"testing"
@@ -34,7 +34,7 @@ func TestSettingsFollowTheConfiguration(t *testing.T) {
 
 func TestKeeperFollowsTheConfiguration(t *testing.T) {
 	const big = "kubectl.kubernetes.io/last-applied-configuration"
-	var k keeper
+	var k annotationFilter
 	k.set(parsed(t, ""))
 	if k.keeps("example.com/a") {
 		t.Error("keeps what no replica takes over")

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package app
 
 import (
 	"bytes"
@@ -28,7 +28,7 @@ import (
 	"tributary.dev/tributary/reconcile/apitest"
 )
 
-// front is an ingress cluster as a replicator connects to it: an apitest.Server with
+// front is an ingress cluster as an App connects to it: an apitest.Server with
 // a version, Leases and tokens, that takes protobuf.
 type front struct {
 	*apitest.Server
@@ -54,7 +54,7 @@ func newFront(t *testing.T) *front {
 	return f
 }
 
-// access leads to the front with a token.
+// access current to the front with a token.
 func (f *front) access(token string) config.Access {
 	return config.Access{REST: &rest.Config{Host: f.http.URL, BearerToken: token}, Hash: f.http.URL + token}
 }
@@ -221,10 +221,10 @@ func loadedWith(t *testing.T, ingress config.Access, lines string) *config.Loade
 	return loaded
 }
 
-// replicating runs a replicator until the test ends.
-func replicating(t *testing.T, loaded *config.Loaded) *replicator {
+// replicating runs an App until the test ends.
+func replicating(t *testing.T, loaded *config.Loaded) *App {
 	t.Helper()
-	r := newReplicator("f", loaded, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	r := New(loaded, Options{Path: "f", Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.run(ctx) }()
@@ -239,7 +239,7 @@ func replicating(t *testing.T, loaded *config.Loaded) *replicator {
 }
 
 // edit applies another configuration, as the watcher of the files does.
-func (r *replicator) edit(next *config.Loaded) {
+func (r *App) edit(next *config.Loaded) {
 	r.mu.Lock()
 	former := r.loaded
 	r.mu.Unlock()

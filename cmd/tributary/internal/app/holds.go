@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package app
 
 import (
 	"fmt"
@@ -13,13 +13,13 @@ import (
 
 // standing returns, by replica, the ready endpoints of a member that stand in the
 // ingress cluster: the first lists of the member are judged by them.
-func (r *replicator) standing(cluster string) map[syncer.Key]clusters.Standing {
-	side := r.ingress.Load()
-	if side == nil {
+func (r *App) standing(cluster string) map[syncer.Key]clusters.Standing {
+	session := r.ingress.Load()
+	if session == nil {
 		return nil
 	}
 	standing := map[syncer.Key]clusters.Standing{}
-	for replica, s := range side.reconciler.Standing(cluster) {
+	for replica, s := range session.reconciler.Standing(cluster) {
 		standing[replica] = clusters.Standing(s)
 	}
 	return standing

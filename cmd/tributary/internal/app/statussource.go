@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package app
 
 import (
 	"errors"
@@ -14,11 +14,11 @@ import (
 
 // status is the state of the process: what /debug/status shows and where the
 // gauges get their values. It reads memory only.
-func (r *replicator) status() metrics.Status {
+func (r *App) status() metrics.Status {
 	now := time.Now()
 	reasons := r.notReady()
 	s := metrics.Status{
-		Version: readBuildVersion().Version, Started: r.started.UTC(), Time: now.UTC(),
+		Version: r.build.Version, Started: r.started.UTC(), Time: now.UTC(),
 		Ready: len(reasons) == 0, NotReady: reasons,
 	}
 	r.mu.Lock()
@@ -27,16 +27,16 @@ func (r *replicator) status() metrics.Status {
 		s.Config.Error = r.refused.Error()
 	}
 	ingressErr := r.ingressErr
-	side := r.ingress.Load()
+	session := r.ingress.Load()
 	if s.Config.Error == "" && ingressErr != nil && r.begun.Load() {
 		s.Config.Error = ingressErr.Error()
 	}
 	r.mu.Unlock()
 
-	s.Ingress = ingressStatus(side, ingressErr)
+	s.Ingress = ingressStatus(session, ingressErr)
 	oldest := map[string]time.Time{}
-	if side != nil {
-		queue := side.reconciler.Queue()
+	if session != nil {
+		queue := session.reconciler.Queue()
 		oldest = queue.OldestArrivals()
 		s.Lanes = laneStatuses(queue)
 	}
@@ -47,8 +47,8 @@ func (r *replicator) status() metrics.Status {
 	return s
 }
 
-func ingressStatus(side *ingressSide, opening error) metrics.IngressStatus {
-	if side == nil {
+func ingressStatus(session *ingressSession, opening error) metrics.IngressStatus {
+	if session == nil {
 		s := metrics.IngressStatus{State: "connecting"}
 		if opening != nil {
 			s.State, s.LastError = "unreachable", opening.Error()
@@ -56,10 +56,10 @@ func ingressStatus(side *ingressSide, opening error) metrics.IngressStatus {
 		return s
 	}
 	s := metrics.IngressStatus{
-		State: "live", Up: true, Synced: side.reconciler.Synced(), Version: side.version.String(),
-		Replicas: side.reconciler.Owned(), LastContact: side.reconciler.LastContact().UTC(),
+		State: "live", Up: true, Synced: session.reconciler.Synced(), Version: session.version.String(),
+		Replicas: session.reconciler.Owned(), LastContact: session.reconciler.LastContact().UTC(),
 	}
-	trouble := side.reconciler.Trouble()
+	trouble := session.reconciler.Trouble()
 	switch {
 	case trouble != nil:
 		s.State, s.Up = "unreachable", false
@@ -135,8 +135,8 @@ func laneStatuses(queue *lanes.Queue) []metrics.LaneStatus {
 	return out
 }
 
-// describe says in few words how a member stands.
-func describe(s clusters.Status) string {
+// Describe says in few words how a member stands.
+func Describe(s clusters.Status) string {
 	text := string(s.State)
 	if s.Reason != clusters.ReasonNone {
 		text += ", " + string(s.Reason)

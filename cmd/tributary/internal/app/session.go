@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package app
 
 import (
 	"context"
@@ -23,78 +23,87 @@ import (
 // roundTripper shortens the signatures of transport wrappers.
 type roundTripper = http.RoundTripper
 
-// errNoSlices is why slices cannot be written to an old ingress cluster.
-var errNoSlices = errors.New("the ingress cluster does not offer discovery.k8s.io/v1 (Kubernetes 1.21 or newer does); set replicas.write to [Endpoints]")
+// ErrNoSlices is why slices cannot be written to an old ingress cluster.
+var ErrNoSlices = errors.New("the ingress cluster does not offer discovery.k8s.io/v1 (Kubernetes 1.21 or newer does); set replicas.write to [Endpoints]")
 
-// ingressSide is the ingress cluster as one configuration reaches it: two
+// ingressSession is the ingress cluster as one configuration reaches it: two
 // connections, so that a burst of watch events does not delay a write, and the
 // reconciler that uses them. It is closed, or started and ended.
-type ingressSide struct {
+type ingressSession struct {
 	watch, write *clusters.Connection
 	version      clusters.ServerVersion
 	reconciler   *reconcile.Reconciler
 	// hash is that of the access it was opened with.
 	hash string
-	// turn is closed when this side is the one that writes.
+	// turn is closed when this session is the one that writes.
 	turn    chan struct{}
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
 
-// ingressOptions are what an ingress side is made from.
+// ingressOptions are what an ingress session is made from.
 type ingressOptions struct {
 	access   config.Access
 	settings reconcile.Settings
 	source   reconcile.Source
 	metrics  *metrics.Metrics
-	logger   *slog.Logger
+	// version is that of the product.
+	version string
+	logger  *slog.Logger
+}
+
+// sessionOptions are those of a configuration.
+func (r *App) sessionOptions(loaded *config.Loaded) ingressOptions {
+	return ingressOptions{
+		access: loaded.Ingress, settings: settings(&loaded.Config), source: source{r.set}, metrics: r.metrics, version: r.build.Version, logger: r.logger,
+	}
 }
 
 // openIngress connects and asks the server what it offers. It fails when the
 // server does not answer: the caller tries again.
-func openIngress(ctx context.Context, o ingressOptions) (*ingressSide, error) {
-	side := &ingressSide{hash: o.access.Hash, turn: make(chan struct{})}
+func openIngress(ctx context.Context, o ingressOptions) (*ingressSession, error) {
+	session := &ingressSession{hash: o.access.Hash, turn: make(chan struct{})}
 	// What the server warns of is said once: by the first connection.
 	logger := o.logger
-	for _, connection := range []**clusters.Connection{&side.watch, &side.write} {
+	for _, connection := range []**clusters.Connection{&session.watch, &session.write} {
 		c, err := clusters.Connect(o.access.REST, clusters.ConnectOptions{
-			Cluster: "ingress", Version: readBuildVersion().Version, Wrap: o.metrics.Transport(metrics.RoleIngress, ""), Logger: logger,
+			Cluster: "ingress", Version: o.version, Wrap: o.metrics.Transport(metrics.RoleIngress, ""), Logger: logger,
 		})
 		logger = nil
 		if err != nil {
-			side.close()
+			session.close()
 			return nil, err
 		}
 		*connection = c
 	}
-	slices, err := side.ask(ctx)
+	slices, err := session.ask(ctx)
 	if err == nil && !slices && o.settings.WriteSlices {
-		err = errNoSlices
+		err = ErrNoSlices
 	}
 	if err != nil {
-		side.close()
+		session.close()
 		return nil, err
 	}
-	side.reconciler = reconcile.New(reconcile.Options{
-		Client: side.watch.Clientset(), Writer: side.write.Clientset(), Events: side.watch.Clientset(), Source: o.source, Settings: o.settings,
-		NoSlices: !slices, PlainLists: !side.version.AtLeast(1, 34), Recorder: o.metrics, Logger: o.logger, Queue: queueOptions(o.metrics),
-		Turn: side.turn,
+	session.reconciler = reconcile.New(reconcile.Options{
+		Client: session.watch.Clientset(), Writer: session.write.Clientset(), Events: session.watch.Clientset(), Source: o.source, Settings: o.settings,
+		NoSlices: !slices, PlainLists: !session.version.AtLeast(1, 34), Recorder: o.metrics, Logger: o.logger, Queue: queueOptions(o.metrics),
+		Turn: session.turn,
 	})
-	return side, nil
+	return session, nil
 }
 
 // ask reads the version and whether discovery.k8s.io/v1 is offered.
-func (s *ingressSide) ask(ctx context.Context) (slices bool, err error) {
+func (s *ingressSession) ask(ctx context.Context) (slices bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if s.version, err = s.watch.Version(ctx); err != nil {
 		return false, err
 	}
-	return offersSlices(ctx, s.watch)
+	return OffersSlices(ctx, s.watch)
 }
 
-// offersSlices reports whether the cluster serves discovery.k8s.io/v1.
-func offersSlices(ctx context.Context, c *clusters.Connection) (bool, error) {
+// OffersSlices reports whether the cluster serves discovery.k8s.io/v1.
+func OffersSlices(ctx context.Context, c *clusters.Connection) (bool, error) {
 	err := c.Clientset().Discovery().RESTClient().Get().AbsPath("/apis/discovery.k8s.io/v1").Do(ctx).Error()
 	switch {
 	case err == nil:
@@ -107,7 +116,7 @@ func offersSlices(ctx context.Context, c *clusters.Connection) (bool, error) {
 }
 
 // start lists and watches, and writes from its turn on; then beside runs, too.
-func (s *ingressSide) start(ctx context.Context, beside func(context.Context)) {
+func (s *ingressSession) start(ctx context.Context, beside func(context.Context)) {
 	ctx, s.stop = context.WithCancel(ctx)
 	s.running.Go(func() { s.reconciler.Run(ctx) })
 	s.running.Go(func() {
@@ -119,14 +128,14 @@ func (s *ingressSide) start(ctx context.Context, beside func(context.Context)) {
 	})
 }
 
-// end lets writes in flight end, and returns when nothing is left of the side.
-func (s *ingressSide) end() {
+// end lets writes in flight end, and returns when nothing is left of the session.
+func (s *ingressSession) end() {
 	s.stop()
 	s.running.Wait()
 	s.close()
 }
 
-func (s *ingressSide) close() {
+func (s *ingressSession) close() {
 	for _, c := range []*clusters.Connection{s.watch, s.write} {
 		if c != nil {
 			c.Close()

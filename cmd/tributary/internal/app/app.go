@@ -1,12 +1,14 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package app
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,18 +19,32 @@ import (
 	"tributary.dev/tributary/reconcile"
 )
 
-// replicator is a running Tributary: the members on one side, the ingress
+// Options say what an App is. All fields but Records must be set.
+type Options struct {
+	// Path is the configuration file, for messages.
+	Path  string
+	Build Build
+	// Records is how many change records are kept; 0: none.
+	Records int
+	Logger  *slog.Logger
+}
+
+// Build is what a binary says of itself.
+type Build struct{ Version, Commit string }
+
+// App is a running Tributary: the members on one side, the ingress
 // cluster on the other, and the configuration that may change under both.
-type replicator struct {
-	path    string
-	started time.Time
-	logger  *slog.Logger
-	metrics *metrics.Metrics
-	set     *clusters.Set
-	sink    *sink
-	keeper  keeper
-	// ingress is the side in use; nil until the ingress cluster was reached.
-	ingress atomic.Pointer[ingressSide]
+type App struct {
+	path        string
+	build       Build
+	started     time.Time
+	logger      *slog.Logger
+	metrics     *metrics.Metrics
+	set         *clusters.Set
+	sink        *sink
+	annotations annotationFilter
+	// ingress is the session in use; nil until the ingress cluster was reached.
+	ingress atomic.Pointer[ingressSession]
 	// ready latches: once everything that could be seen was seen, a restart would
 	// not make this process any readier.
 	ready atomic.Bool
@@ -62,16 +78,17 @@ type replicator struct {
 	reopen chan struct{}
 }
 
-func newReplicator(path string, loaded *config.Loaded, logger *slog.Logger) *replicator {
+// New returns an App of a configuration that does nothing until it is run.
+func New(loaded *config.Loaded, o Options) *App {
 	now := time.Now()
-	r := &replicator{
-		path: path, started: now, logger: logger, sink: &sink{},
+	r := &App{
+		path: o.Path, build: o.Build, started: now, logger: o.Logger, sink: &sink{},
 		loaded: loaded, loadedAt: now, joined: map[string]time.Time{}, synced: map[string]bool{}, stale: map[string]bool{}, reopen: make(chan struct{}, 1),
 	}
-	v := readBuildVersion()
-	r.metrics = metrics.New(metrics.Options{Logger: logger, Version: v.Version, Revision: v.Commit, Status: r.status, NotReady: r.notReady})
-	r.keeper.set(&loaded.Config)
-	options := setOptions(r.sink, r.keeper.keeps, r.metrics, logger, r.memberChanged)
+	r.metrics = metrics.New(metrics.Options{Logger: o.Logger, Version: o.Build.Version, Revision: o.Build.Commit, Status: r.status, NotReady: r.notReady})
+	r.annotations.set(&loaded.Config)
+	options := setOptions(r.sink, r.annotations.keeps, r.metrics, o.Logger, r.memberChanged)
+	options.Version = o.Build.Version
 	options.Standing, options.Pinned = r.standing, r.pinned
 	r.set = clusters.NewSet(options)
 	for _, c := range loaded.Config.Clusters {
@@ -83,51 +100,51 @@ func newReplicator(path string, loaded *config.Loaded, logger *slog.Logger) *rep
 
 // run replicates until ctx is done. It returns early only when the ingress
 // cluster cannot be used with this configuration.
-func (r *replicator) run(ctx context.Context) error {
+func (r *App) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	side, err := r.firstSide(ctx)
-	if side == nil {
+	session, err := r.firstSession(ctx)
+	if session == nil {
 		return err
 	}
-	r.start(ctx, side)
+	r.start(ctx, session)
 	var members sync.WaitGroup
 	members.Go(func() { r.set.Run(ctx) })
-	for next := r.nextSide(ctx, side); next != nil; next = r.nextSide(ctx, side) {
-		r.takeOver(side, next)
-		side = next
+	for next := r.nextSession(ctx, session); next != nil; next = r.nextSession(ctx, session) {
+		r.switchIngress(session, next)
+		session = next
 	}
-	side.end()
+	session.end()
 	members.Wait()
 	return nil
 }
 
-// start lets the first side write and makes the members, in an order that makes
+// start lets the first session write and makes the members, in an order that makes
 // neither guess: what stands was listed before any member is asked, by which identity
 // each was known is read before it is made, and nothing is written, no Lease either,
 // before all that are configured are there.
-func (r *replicator) start(ctx context.Context, side *ingressSide) {
-	r.logger.Info("ingress cluster listed", "version", side.version.String(), "replicas", side.reconciler.Owned())
-	r.readIdentities(ctx, side)
+func (r *App) start(ctx context.Context, session *ingressSession) {
+	r.logger.Info("ingress cluster listed", "version", session.version.String(), "replicas", session.reconciler.Owned())
+	r.readIdentities(ctx, session)
 	r.applying.Lock()
-	r.use(side)
+	r.use(session)
 	r.applyMembers()
 	r.begun.Store(true)
 	r.applying.Unlock()
-	close(side.turn)
-	r.lookOnceSettled(side.reconciler)
-	r.reportKept(side.reconciler)
+	close(session.turn)
+	r.lookOnceSettled(session.reconciler)
+	r.reportKept(session.reconciler)
 }
 
 // running is the configuration that runs.
-func (r *replicator) running() *config.Loaded {
+func (r *App) running() *config.Loaded {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.loaded
 }
 
 // applyMembers makes the set equal to the configuration. The caller holds applying.
-func (r *replicator) applyMembers() {
+func (r *App) applyMembers() {
 	changes := r.set.Apply(r.running())
 	r.forgetMembers(changes.Removed)
 	for _, name := range changes.Removed {
@@ -137,7 +154,7 @@ func (r *replicator) applyMembers() {
 
 // reportKept says what stands of clusters that are not configured and what becomes of
 // it, if that is news.
-func (r *replicator) reportKept(to *reconcile.Reconciler) {
+func (r *App) reportKept(to *reconcile.Reconciler) {
 	stay, leave := to.Kept()
 	r.mu.Lock()
 	before := r.kept
@@ -160,7 +177,7 @@ func (r *replicator) reportKept(to *reconcile.Reconciler) {
 }
 
 // apply takes news from the configuration's files.
-func (r *replicator) apply(update config.Update) {
+func (r *App) apply(update config.Update) {
 	if update.Err != nil {
 		r.refuse(update.Err, update.Reloaded)
 	} else if update.Reloaded {
@@ -197,13 +214,13 @@ func (r *replicator) apply(update config.Update) {
 
 // adopt makes a configuration the running one: what was read, with kubeconfigs that
 // are new, or the former one where the file was refused.
-func (r *replicator) adopt(update config.Update) {
+func (r *App) adopt(update config.Update) {
 	now, loaded := time.Now(), update.Loaded
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.loaded != loaded {
 		r.loaded = loaded
-		r.keeper.set(&loaded.Config)
+		r.annotations.set(&loaded.Config)
 	}
 	if update.Reloaded && update.Err == nil {
 		r.loadedAt = now
@@ -226,7 +243,7 @@ func (r *replicator) adopt(update config.Update) {
 	}
 }
 
-func (r *replicator) refuse(err error, news bool) {
+func (r *App) refuse(err error, news bool) {
 	if !news {
 		return
 	}
@@ -235,7 +252,7 @@ func (r *replicator) refuse(err error, news bool) {
 }
 
 // reportRefused says which kubeconfigs are refused, for a reason that is new.
-func (r *replicator) reportRefused(update config.Update) {
+func (r *App) reportRefused(update config.Update) {
 	for _, name := range update.Diff.Refused {
 		r.logger.Error("kubeconfig refused, the former connection stays", "cluster", name, "error", update.Loaded.Members[name].Err)
 	}
@@ -248,12 +265,12 @@ func (r *replicator) reportRefused(update config.Update) {
 const readyAfter = 15 * time.Second
 
 // notReady lists what readiness waits for; nothing means ready.
-func (r *replicator) notReady() []string {
+func (r *App) notReady() []string {
 	if r.ready.Load() {
 		return nil
 	}
 	var reasons []string
-	if side := r.ingress.Load(); side == nil || !side.reconciler.Synced() {
+	if session := r.ingress.Load(); session == nil || !session.reconciler.Synced() {
 		reasons = append(reasons, "the ingress cluster has not been listed yet")
 	}
 	r.mu.Lock()
@@ -280,3 +297,5 @@ func (r *replicator) notReady() []string {
 }
 
 var _ reconcile.Source = source{}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

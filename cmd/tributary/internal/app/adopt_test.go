@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package app
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 // kubeconfig beside it.
 func TestRefusedConfigurationIsNotTaken(t *testing.T) {
 	first := loadedWith(t, config.Access{}, noMembers)
-	r := newReplicator("f", first, slog.New(slog.DiscardHandler))
+	r := New(first, Options{Path: "f", Logger: slog.New(slog.DiscardHandler)})
 	taken := r.status().Config.LoadedAt
 	again := loadedWith(t, config.Access{}, noMembers)
 	r.apply(config.Update{Loaded: again, Diff: config.Compare(first, again), Reloaded: true, Err: errors.New("unknown field")})
@@ -34,7 +34,7 @@ func TestRefusedConfigurationIsNotTaken(t *testing.T) {
 // series behind.
 func TestMemberTakenOutBeforeTheStartLeavesNoSeries(t *testing.T) {
 	both := loadedWith(t, config.Access{}, "clusters: [{name: a, kubeconfig: a}, {name: b, kubeconfig: b}]\n")
-	r := newReplicator("f", both, slog.New(slog.DiscardHandler))
+	r := New(both, Options{Path: "f", Logger: slog.New(slog.DiscardHandler)})
 	series := func(cluster string) (n int) {
 		families, err := r.metrics.Registry().Gather()
 		if err != nil {

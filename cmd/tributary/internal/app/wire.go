@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package app
 
 import (
 	"iter"
@@ -109,18 +109,18 @@ func settings(c *config.Config) reconcile.Settings {
 	}
 }
 
-// keeper says which annotations of sources are kept in memory: those that replicas
+// annotationFilter says which annotations of sources are kept in memory: those that replicas
 // take over. It follows the configuration.
-type keeper struct {
+type annotationFilter struct {
 	pass atomic.Pointer[func(string) bool]
 }
 
-func (k *keeper) set(c *config.Config) {
+func (k *annotationFilter) set(c *config.Config) {
 	pass := settings(c).PassAnnotation
 	k.pass.Store(&pass)
 }
 
-func (k *keeper) keeps(annotation string) bool {
+func (k *annotationFilter) keeps(annotation string) bool {
 	return !plan.ReservedAnnotation(annotation) && (*k.pass.Load())(annotation)
 }
 
@@ -136,7 +136,6 @@ func setOptions(to *sink, keep func(string) bool, m *metrics.Metrics, logger *sl
 		NativeLag: m.NativeLag,
 		NativeEnd: m.NativeEnd,
 		Changed:   changed,
-		Version:   readBuildVersion().Version,
 		Logger:    logger,
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package app
 
 import (
 	"slices"
@@ -94,7 +94,7 @@ func TestIngressClusterIsReachedAnewOnceThatWorks(t *testing.T) {
 
 // servedBy waits until the status tells this error of the configuration, and demands
 // that all is watched and written with one token.
-func (f *front) servedBy(t *testing.T, r *replicator, token, trouble string) {
+func (f *front) servedBy(t *testing.T, r *App, token, trouble string) {
 	t.Helper()
 	until(t, "the status tells: "+trouble, func() bool {
 		s := r.status()

@@ -1,0 +1,62 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/syncer"
+)
+
+func TestHeldChanges(t *testing.T) {
+	at := time.Unix(1000, 0)
+	got := heldChanges(&clusters.Status{Name: "idc-a", Holds: []clusters.Hold{
+		{Reason: clusters.HoldPanic, Message: "41 pods", Since: at},
+		{Replica: syncer.Key{Namespace: "shop", Name: "web"}, Reason: clusters.HoldList, Message: "3 pods", Since: at, Confirming: true},
+	}})
+	want := []metrics.HeldChange{
+		{Cluster: "idc-a", Reason: "mass_not_ready", Message: "41 pods", Since: at.UTC(), Release: "tributary release --cluster idc-a"},
+		{Cluster: "idc-a", Namespace: "shop", Service: "web", Reason: "list_shrank", Message: "3 pods; a second look may end it", Since: at.UTC(), Release: "tributary release --cluster idc-a --service shop/web"},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
+func TestLeaseNamespace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "namespace")
+	if err := os.WriteFile(file, []byte("own\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		leases     config.Leases
+		kubeconfig string
+		file       string
+		want       string
+	}{
+		{config.Leases{Enabled: true}, "", file, "own"},
+		{config.Leases{Enabled: true}, "", file + ".none", ""},
+		{config.Leases{Enabled: true}, "ingress", file, ""},
+		{config.Leases{Enabled: true, Namespace: "said"}, "ingress", file, "said"},
+		{config.Leases{Enabled: true, Namespace: "said"}, "", file, "said"},
+		{config.Leases{Namespace: "said"}, "", file, ""},
+	} {
+		loaded := &config.Config{Leases: c.leases}
+		loaded.Ingress.Kubeconfig = c.kubeconfig
+		if got := leaseNamespace(loaded, c.file); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+	if got := stateText("live", "ChangesHeld"); !strings.Contains(got, "live, Ch") || stateText("live", "") != "live" {
+		t.Errorf("state %q", got)
+	}
+}

@@ -1,0 +1,67 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/reconcile/plan"
+)
+
+// Plan lists the ingress cluster, then the members, and plans every
+// replica. missing are the members that were not listed in time.
+func (r *App) Plan(ctx context.Context, timeout time.Duration) (plans []plan.Plan, missing []clusters.Status, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	session, err := openIngress(ctx, r.sessionOptions(r.loaded))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer session.close()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { session.reconciler.Observe(ctx) })
+	deadline, stop := context.WithTimeout(ctx, timeout)
+	defer stop()
+	if err := session.reconciler.WaitForSync(deadline); err != nil {
+		return nil, nil, fmt.Errorf("the ingress cluster was not listed within %s: %w", timeout, session.reconciler.Trouble())
+	}
+	r.ingress.Store(session) // first lists are judged by what stands, as run does it
+	r.readIdentities(ctx, session)
+	r.set.Apply(r.loaded)
+	running.Go(func() { r.set.Run(ctx) })
+	missing = r.waitForMembers(deadline)
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	plans, err = session.reconciler.PlanAll(ctx)
+	return plans, missing, err
+}
+
+// waitForMembers waits until every member has been listed, or the context ends.
+func (r *App) waitForMembers(ctx context.Context) (missing []clusters.Status) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		missing = nil
+		for _, s := range r.set.Status() {
+			if !s.Synced {
+				missing = append(missing, s)
+			}
+		}
+		if len(missing) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return missing
+		case <-tick.C:
+		}
+	}
+}
