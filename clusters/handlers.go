@@ -31,7 +31,7 @@ func (h podsHandler) Replaced(items []store.Versioned[syncer.Pod], r kube.Replac
 
 // Upserted implements kube.Handler.
 func (h podsHandler) Upserted(p store.Versioned[syncer.Pod], e kube.EventMeta) {
-	h.event(resourcePods.Resource, e)
+	h.event(kube.Pods.Resource, e)
 	dirty, others, kept := h.m.protect.upsertPod(p)
 	if len(dirty) > 0 {
 		h.live(dirty, h.podCause(&p.Object, e))
@@ -46,7 +46,7 @@ func (h podsHandler) Upserted(p store.Versioned[syncer.Pod], e kube.EventMeta) {
 
 // Deleted implements kube.Handler.
 func (h podsHandler) Deleted(p store.Versioned[syncer.Pod], e kube.EventMeta) {
-	h.event(resourcePods.Resource, e)
+	h.event(kube.Pods.Resource, e)
 	if dirty := h.m.protect.deletePod(p); len(dirty) > 0 {
 		h.live(dirty, h.podCause(&p.Object, e))
 	}
@@ -54,7 +54,7 @@ func (h podsHandler) Deleted(p store.Versioned[syncer.Pod], e kube.EventMeta) {
 
 // Contact implements kube.Handler.
 func (h podsHandler) Contact(at time.Time, bookmark bool) {
-	h.contact(resourcePods.Resource, at, bookmark)
+	h.contact(kube.Pods.Resource, at, bookmark)
 }
 
 // Changed implements kube.Handler.
@@ -101,13 +101,13 @@ func (h servicesHandler) Replaced(items []store.Versioned[syncer.Service], r kub
 
 // Upserted implements kube.Handler.
 func (h servicesHandler) Upserted(s store.Versioned[syncer.Service], e kube.EventMeta) {
-	h.event(resourceServices.Resource, e)
+	h.event(kube.Services.Resource, e)
 	h.change(h.m.protect.upsertService(s), &s.Object, e)
 }
 
 // Deleted implements kube.Handler.
 func (h servicesHandler) Deleted(s store.Versioned[syncer.Service], e kube.EventMeta) {
-	h.event(resourceServices.Resource, e)
+	h.event(kube.Services.Resource, e)
 	h.change(h.m.store.DeleteService(s), &s.Object, e)
 }
 
@@ -121,7 +121,7 @@ func (h servicesHandler) change(dirty []store.Dirty, s *syncer.Service, e kube.E
 
 // Contact implements kube.Handler.
 func (h servicesHandler) Contact(at time.Time, bookmark bool) {
-	h.contact(resourceServices.Resource, at, bookmark)
+	h.contact(kube.Services.Resource, at, bookmark)
 }
 
 // Changed implements kube.Handler.

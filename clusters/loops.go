@@ -37,19 +37,19 @@ type loops struct {
 // 1.17 know these selectors.
 const livePods = "status.phase!=Succeeded,status.phase!=Failed"
 
-func newLoops(m *Member, l *link) *loops {
-	ls := &loops{nodes: newNodes(m, l), written: newWritten(m, l)}
+func newLoops(m *Member, s *session) *loops {
+	ls := &loops{nodes: newNodes(m, s), written: newWritten(m, s)}
 	ls.services = kube.New(kube.Config[store.Versioned[syncer.Service]]{
 		Kind: "services", Convert: convertWith(m.decoder.Service), Key: serviceKey, Version: versionOf[syncer.Service],
 		Handler: servicesHandler{m.feed}, MaxObjects: m.protect.maxObjects,
 		Observer: m.feed, Logger: m.log,
-	}, l.source(resourceServices))
+	}, s.ListWatcher(kube.Services))
 	ls.pods = kube.New(kube.Config[store.Versioned[syncer.Pod]]{
 		Kind: "pods", Convert: convertWith(m.decoder.Pod), Key: podKey, Version: versionOf[syncer.Pod],
 		Options: metav1.ListOptions{FieldSelector: livePods},
 		Handler: podsHandler{m.feed}, MaxObjects: m.protect.maxObjects,
 		Observer: m.feed, Logger: m.log,
-	}, l.source(resourcePods))
+	}, s.ListWatcher(kube.Pods))
 	return ls
 }
 
@@ -76,14 +76,14 @@ func (ls *loops) each(call func(looper)) {
 	ls.written.each(call)
 }
 
-// exchange goes over to another link. afresh says that what it shows may be more
+// exchange goes over to another session. relist says that what it shows may be more
 // or less than before, so that resuming is not enough.
-func (ls *loops) exchange(l *link, afresh bool) {
-	ls.services.SetListWatcher(l.source(resourceServices))
-	ls.pods.SetListWatcher(l.source(resourcePods))
-	ls.nodes.exchange(l)
-	ls.written.exchange(l)
-	if afresh {
+func (ls *loops) exchange(s *session, relist bool) {
+	ls.services.SetListWatcher(s.ListWatcher(kube.Services))
+	ls.pods.SetListWatcher(s.ListWatcher(kube.Pods))
+	ls.nodes.exchange(s)
+	ls.written.exchange(s)
+	if relist {
 		ls.each(looper.Rewind)
 	}
 }

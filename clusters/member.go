@@ -6,17 +6,17 @@ package clusters
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"reflect"
 	"sync"
 	"time"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
 
-// Member is one member cluster: its link, its watches, its store, its health.
+// Member is one member cluster: its session, its watches, its store, its health.
 //
 // Run is called once. All other methods may be called at any time from any
 // goroutine; none blocks on the cluster.
@@ -24,7 +24,7 @@ type Member struct {
 	name     string
 	opts     *Options
 	log      *slog.Logger
-	identity identity
+	identity *kube.Pin
 	health   *health
 	store    *store.Store
 	decoder  *store.Decoder
@@ -32,28 +32,29 @@ type Member struct {
 	protect  *protection
 	native   *nativeObserver
 
-	// retarget is sent to (without blocking) when target has changed.
-	retarget chan struct{}
-	mu       sync.Mutex
-	target   target
-	link     *link  // in use; nil before the first and after the end
-	loops    *loops // nil before the first link
+	// respecified is sent to (without blocking) when spec has changed.
+	respecified chan struct{}
+	mu          sync.Mutex
+	spec        sessionSpec
+	session     *session // in use; nil before the first and after the end
+	loops       *loops   // nil before the first session
 }
 
 // newMember returns a member that is not running.
-func newMember(t target, opts *Options) *Member {
+func newMember(spec sessionSpec, opts *Options) *Member {
 	log := opts.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	m := &Member{
-		name: t.cluster.Name, opts: opts, log: log.With("cluster", t.cluster.Name),
-		target: t, retarget: make(chan struct{}, 1),
-		decoder: store.NewDecoder(opts.Keep),
-		store:   store.New(store.Options{Placement: t.cluster.Place, Rules: rulesOf(t)}),
+		name: spec.cluster.Name, opts: opts, log: log.With("cluster", spec.cluster.Name),
+		spec: spec, respecified: make(chan struct{}, 1),
+		identity: new(kube.Pin),
+		decoder:  store.NewDecoder(opts.Keep),
+		store:    store.New(store.Options{Placement: spec.cluster.Place, Rules: rulesOf(spec)}),
 	}
 	if opts.Pinned != nil {
-		m.identity.uid = opts.Pinned(m.name)
+		m.identity = kube.NewPin(opts.Pinned(m.name))
 	}
 	m.health = newHealth(m.log, func() {
 		m.native.judge()
@@ -64,15 +65,15 @@ func newMember(t target, opts *Options) *Member {
 	m.protect = newProtection(m)
 	m.feed = newFeed(m)
 	m.native = newNativeObserver(m)
-	m.native.configure(t.cluster.ObserveNative)
-	m.health.note(func(f *facts) { f.refused = t.access.Err })
+	m.native.configure(spec.cluster.ObserveNative)
+	m.health.note(func(f *facts) { f.refused = spec.access.Err })
 	return m
 }
 
-func rulesOf(t target) syncer.Options {
+func rulesOf(spec sessionSpec) syncer.Options {
 	return syncer.Options{
-		AllowedCIDRs:              t.cluster.AllowedPrefixes(),
-		TolerateUnreadyAnnotation: t.cluster.TolerateUnreadyAnnotation,
+		AllowedCIDRs:              spec.cluster.AllowedPrefixes(),
+		TolerateUnreadyAnnotation: spec.cluster.TolerateUnreadyAnnotation,
 	}
 }
 
@@ -97,32 +98,33 @@ func (m *Member) Run(ctx context.Context) {
 		return
 	}
 	m.mu.Lock()
-	m.link, m.loops = first, newLoops(m, first)
+	m.session, m.loops = first, newLoops(m, first)
 	ls := m.loops
 	m.mu.Unlock()
 	var running sync.WaitGroup
 	running.Go(func() { ls.run(ctx) })
 	m.native.exchange(first, false)
 	running.Go(func() { m.native.run(ctx) })
-	m.attend(ctx)
+	running.Go(func() { m.prober().Run(ctx) })
+	m.keepConnected(ctx)
 	running.Wait()
 	m.mu.Lock()
-	last := m.link
-	m.link = nil
+	last := m.session
+	m.session = nil
 	m.mu.Unlock()
-	last.release()
+	last.Release()
 }
 
-// connect tries until there is a first link, or ctx ends: then nil.
-func (m *Member) connect(ctx context.Context) *link {
-	wait := connectRetry
+// connect tries until there is a first session, or ctx ends: then nil.
+func (m *Member) connect(ctx context.Context) *session {
+	retry := kube.NewBackoff(connectRetry, connectRetryLimit)
 	for ctx.Err() == nil {
-		l, err := m.newLink(ctx, m.currentTarget())
+		s, err := m.open(ctx, m.currentSpec())
 		if err == nil {
 			m.health.heard(time.Now())
 			m.health.note(func(f *facts) { f.connected, f.connect = true, nil })
-			m.log.Info("connected to cluster", "server", l.conn.Host(), "version", l.serverVersion().Git, "identity", m.identity.known())
-			return l
+			m.log.Info("connected to cluster", "server", s.Host(), "version", s.Version().Git, "identity", m.identity.Known())
+			return s
 		}
 		if ctx.Err() != nil {
 			return nil
@@ -130,100 +132,119 @@ func (m *Member) connect(ctx context.Context) *link {
 		m.health.note(func(f *facts) { f.connect = err })
 		select {
 		case <-ctx.Done():
-		case <-m.retarget:
-			wait = connectRetry
-		case <-time.After(jitter(wait)):
-			wait = min(2*wait, connectRetryLimit)
+		case <-m.respecified:
+			retry.Reset()
+		case <-time.After(retry.Next()):
 		}
 	}
 	return nil
 }
 
-// jitter spreads a wait over its upper half.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
-
-func (m *Member) currentTarget() target {
+func (m *Member) currentSpec() sessionSpec {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.target
+	return m.spec
 }
 
-// setTarget takes in an edited configuration. What is taken from the member
+// setSpec takes in an edited configuration. What is taken from the member
 // changes at once; another way to reach it is used once it has proven itself.
-func (m *Member) setTarget(t target) {
+func (m *Member) setSpec(spec sessionSpec) {
 	m.mu.Lock()
-	former := m.target
-	m.target = t
+	former := m.spec
+	m.spec = spec
 	m.mu.Unlock()
-	select {
-	case m.retarget <- struct{}{}:
-	default:
-	}
-	m.health.note(func(f *facts) { f.refused = t.access.Err })
-	m.protect.configure(t.cluster)
+	signal(m.respecified)
+	m.health.note(func(f *facts) { f.refused = spec.access.Err })
+	m.protect.configure(spec.cluster)
 	cause := metrics.Cause{Cluster: m.name, Kind: "Config", Event: "config", Arrival: time.Now()}
-	m.feed.bulk(m.store.SetPlacement(t.cluster.Place), cause)
-	if !reflect.DeepEqual(rulesOf(former), rulesOf(t)) {
-		m.feed.bulk(m.store.SetRules(rulesOf(t)), cause)
+	m.feed.bulk(m.store.SetPlacement(spec.cluster.Place), cause)
+	if !reflect.DeepEqual(rulesOf(former), rulesOf(spec)) {
+		m.feed.bulk(m.store.SetRules(rulesOf(spec)), cause)
 	}
 	m.feed.servicesChanged()
-	m.native.configure(t.cluster.ObserveNative)
+	m.native.configure(spec.cluster.ObserveNative)
 }
 
-// attend probes the link and exchanges it, until ctx ends.
-func (m *Member) attend(ctx context.Context) {
-	p := newProber(m)
-	next := time.NewTimer(jitter(probeEvery))
-	defer next.Stop()
-	retry := connectRetry
-	var again <-chan time.Time // when to try the new target again
+// keepConnected exchanges the session whenever the configuration leads elsewhere, until
+// ctx ends.
+func (m *Member) keepConnected(ctx context.Context) {
+	retry := kube.NewBackoff(connectRetry, connectRetryLimit)
 	for {
+		var again <-chan time.Time
+		if !m.reconnect(ctx) {
+			again = time.After(retry.Next())
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-next.C:
-			next.Reset(p.probe(ctx))
-		case <-m.retarget:
-			retry = connectRetry
-			again = m.relink(ctx, retry)
+		case <-m.respecified:
+			retry.Reset()
 		case <-again:
-			retry = min(2*retry, connectRetryLimit)
-			again = m.relink(ctx, retry)
 		}
 	}
 }
 
-// relink goes over to the target if the link in use does not lead there. The
-// former link serves until the new one has proven itself and every watch has
-// been opened through it. It returns when to try again; nil: not.
-func (m *Member) relink(ctx context.Context, wait time.Duration) <-chan time.Time {
+// reconnect goes over to the configured session if the one in use does not lead there.
+// The former serves until the new one has proven itself and every watch has been opened
+// through it. It reports whether the member is reached as configured.
+func (m *Member) reconnect(ctx context.Context) bool {
 	m.mu.Lock()
-	t, old := m.target, m.link
+	spec, former := m.spec, m.session
 	m.mu.Unlock()
-	if t.access.REST == nil || t.access.Hash == old.hash && t.scope() == old.scope {
+	if !spec.leadsElsewhere(former.spec) {
 		m.health.note(func(f *facts) { f.access = nil })
-		return nil
+		return true
 	}
-	l, err := m.newLink(ctx, t)
+	s, err := m.open(ctx, spec)
 	if ctx.Err() != nil {
 		if err == nil {
-			l.release()
+			s.Release()
 		}
-		return nil
+		return true
 	}
 	m.health.note(func(f *facts) { f.access = err })
 	if err != nil {
-		return time.After(jitter(wait))
+		return false
 	}
 	m.mu.Lock()
-	m.link = l
+	m.session = s
 	m.mu.Unlock()
-	afresh := l.scope != old.scope || m.identity.known() == "" && l.conn.Host() != old.conn.Host()
-	m.loops.exchange(l, afresh)
-	m.native.exchange(l, afresh)
-	old.release()
-	m.log.Info("cluster is reached anew", "server", l.conn.Host(), "version", l.serverVersion().Git)
-	return nil
+	relist := spec.namespace() != former.spec.namespace() || !s.Identified() && s.Host() != former.Host()
+	m.loops.exchange(s, relist)
+	m.native.exchange(s, relist)
+	former.Release()
+	m.log.Info("cluster is reached anew", "server", s.Host(), "version", s.Version().Git)
+	return true
+}
+
+// prober asks the member whether it is there, itself, and where it was.
+func (m *Member) prober() *kube.Prober {
+	return &kube.Prober{
+		Session: func() *kube.Session {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.session.Hold()
+			return m.session.Session
+		},
+		Followed: []kube.Followed{{Resource: kube.Services, Loop: m.loops.services}, {Resource: kube.Pods, Loop: m.loops.pods}},
+		Probed: func(err error) {
+			now := time.Now()
+			if err == nil {
+				m.health.heard(now)
+			}
+			m.health.note(func(f *facts) {
+				if f.probe != nil && err == nil {
+					f.answered = now
+				}
+				f.probe = err
+			})
+		},
+		Recovered: func() { m.each(looper.RetryNow) },
+		WentBack: func(err error) {
+			m.health.note(func(f *facts) { f.wentBack(err) })
+			m.each(looper.WentBack)
+		},
+	}
 }
 
 // Relist asks for complete lists of everything.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/native"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
@@ -142,7 +143,11 @@ const truncatingMajor, truncatingMinor = 1, 22
 func (n *nativeObserver) capacity() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if v := n.link.serverVersion(); v.Major > 0 && !v.AtLeast(truncatingMajor, truncatingMinor) {
+	return capacityOf(n.session.Version())
+}
+
+func capacityOf(v kube.ServerVersion) int {
+	if v.Major > 0 && !v.AtLeast(truncatingMajor, truncatingMinor) {
 		return math.MaxInt
 	}
 	return syncer.EndpointsCapacity

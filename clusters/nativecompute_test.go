@@ -7,19 +7,18 @@ import (
 	"math"
 	"testing"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/syncer"
 )
 
 func TestOldControllersWriteAnyNumberOfAddresses(t *testing.T) {
-	for version, want := range map[ServerVersion]int{
+	for version, want := range map[kube.ServerVersion]int{
 		{}:                     syncer.EndpointsCapacity,
 		{Major: 1, Minor: 21}:  math.MaxInt,
 		{Major: 1, Minor: 22}:  syncer.EndpointsCapacity,
 		{Major: 1, Minor: 136}: syncer.EndpointsCapacity,
 	} {
-		l := &link{}
-		l.version.Store(&version)
-		if got := (&nativeObserver{link: l}).capacity(); got != want {
+		if got := capacityOf(version); got != want {
 			t.Errorf("controllers of %d.%d write %d addresses at most, want %d", version.Major, version.Minor, got, want)
 		}
 	}

@@ -34,7 +34,7 @@ func (h nativeHandler) Upserted(item theirs, e kube.EventMeta) {
 func (h nativeHandler) Deleted(item theirs, e kube.EventMeta) { h.tell(item.key, nil, false, e) }
 
 func (h nativeHandler) tell(key syncer.Key, addresses native.Addresses, present bool, e kube.EventMeta) {
-	h.n.m.feed.event(resourceEndpoints.Resource, e)
+	h.n.m.feed.event(kube.Endpoints.Resource, e)
 	h.n.mu.Lock()
 	late, measured := h.n.tracker.Theirs(key, addresses, present, e.Arrival)
 	measured = measured && h.n.sees
@@ -44,7 +44,7 @@ func (h nativeHandler) tell(key syncer.Key, addresses native.Addresses, present 
 
 // Contact implements kube.Handler.
 func (h nativeHandler) Contact(at time.Time, bookmark bool) {
-	h.n.m.feed.contact(resourceEndpoints.Resource, at, bookmark)
+	h.n.m.feed.contact(kube.Endpoints.Resource, at, bookmark)
 }
 
 // Changed implements kube.Handler.

@@ -17,15 +17,15 @@ import (
 // start turns it off, and it asks again now and then. Slices then name no zones.
 type nodes struct {
 	m *Member
-	// relinked is sent to (without blocking) after link has changed.
-	relinked chan struct{}
-	started  time.Time
-	filled   bool // nodes have been listed; only the handler uses it
+	// reconnected is sent to (without blocking) after session has changed.
+	reconnected chan struct{}
+	started     time.Time
+	filled      bool // nodes have been listed; only the handler uses it
 
-	mu   sync.Mutex
-	link *link
-	loop *kube.Loop[store.Versioned[store.Node]] // nil while turned off
-	off  context.CancelFunc                      // turns loop off
+	mu      sync.Mutex
+	session *session
+	loop    *kube.Loop[store.Versioned[store.Node]] // nil while turned off
+	off     context.CancelFunc                      // turns loop off
 }
 
 // nodesRetry is the time between two looks at whether nodes may be read by now.
@@ -35,8 +35,8 @@ const nodesRetry = 5 * time.Minute
 // be read for a reason other than a refusal.
 const nodesPatience = 10 * time.Second
 
-func newNodes(m *Member, l *link) *nodes {
-	return &nodes{m: m, link: l, relinked: make(chan struct{}, 1), started: time.Now()}
+func newNodes(m *Member, s *session) *nodes {
+	return &nodes{m: m, session: s, reconnected: make(chan struct{}, 1), started: time.Now()}
 }
 
 // run follows until ctx ends.
@@ -47,7 +47,7 @@ func (n *nodes) run(ctx context.Context) {
 		off()
 		select {
 		case <-ctx.Done():
-		case <-n.relinked:
+		case <-n.reconnected:
 		case <-time.After(nodesRetry):
 		}
 	}
@@ -58,31 +58,31 @@ func (n *nodes) start(off context.CancelFunc) *kube.Loop[store.Versioned[store.N
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	select {
-	case <-n.relinked: // link is read below
+	case <-n.reconnected: // session is read below
 	default:
 	}
 	n.off = off
 	n.loop = kube.New(kube.Config[store.Versioned[store.Node]]{
-		Kind: resourceNodes.Resource, Convert: convertWith(n.m.decoder.Node), Key: nodeKey,
+		Kind: kube.Nodes.Resource, Convert: convertWith(n.m.decoder.Node), Key: nodeKey,
 		Handler: nodesHandler{n.m.feed, n}, MaxObjects: n.m.protect.maxObjects,
 		Observer: n.m.feed, Logger: n.m.log,
-	}, n.link.source(resourceNodes))
+	}, n.session.ListWatcher(kube.Nodes))
 	return n.loop
 }
 
 func nodeKey(v *store.Versioned[store.Node]) syncer.Key { return syncer.Key{Name: v.Object.Name} }
 
-// exchange goes over to another link.
-func (n *nodes) exchange(l *link) {
+// exchange goes over to another session.
+func (n *nodes) exchange(s *session) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.link = l
+	n.session = s
 	if n.loop != nil {
-		n.loop.SetListWatcher(l.source(resourceNodes))
+		n.loop.SetListWatcher(s.ListWatcher(kube.Nodes))
 		return
 	}
 	select {
-	case n.relinked <- struct{}{}:
+	case n.reconnected <- struct{}{}:
 	default:
 	}
 }
@@ -114,14 +114,14 @@ type nodesHandler struct {
 // Replaced implements kube.Handler.
 func (h nodesHandler) Replaced(items []store.Versioned[store.Node], r kube.Replacement) {
 	h.nodes.filled = true
-	h.m.health.remark(resourceNodes.Resource, "")
+	h.m.health.remark(kube.Nodes.Resource, "")
 	h.bulk(h.m.store.ReplaceNodes(items), h.cause("Node", "relist", r.Finished))
 	h.fill(fillNodes, r.Finished)
 }
 
 // Upserted implements kube.Handler.
 func (h nodesHandler) Upserted(n store.Versioned[store.Node], e kube.EventMeta) {
-	h.event(resourceNodes.Resource, e)
+	h.event(kube.Nodes.Resource, e)
 	cause := h.liveCause("Node", syncer.Key{Name: n.Object.Name}, "", e)
 	cause.Live = false // nobody waits for a zone
 	h.bulk(h.m.store.SetNode(n.Object), cause)
@@ -130,12 +130,12 @@ func (h nodesHandler) Upserted(n store.Versioned[store.Node], e kube.EventMeta) 
 // Deleted implements kube.Handler. The zone stays: a node's pods outlive it
 // for a while, and rewriting their slices without it would serve nobody.
 func (h nodesHandler) Deleted(_ store.Versioned[store.Node], e kube.EventMeta) {
-	h.event(resourceNodes.Resource, e)
+	h.event(kube.Nodes.Resource, e)
 }
 
 // Contact implements kube.Handler.
 func (h nodesHandler) Contact(at time.Time, bookmark bool) {
-	h.contact(resourceNodes.Resource, at, bookmark)
+	h.contact(kube.Nodes.Resource, at, bookmark)
 }
 
 // Changed implements kube.Handler. A server that has just started refuses
@@ -145,11 +145,11 @@ func (h nodesHandler) Changed(s kube.State) {
 	switch {
 	case h.nodes.filled:
 	case s.Phase == kube.Forbidden && h.has(fillServices) && h.has(fillPods):
-		h.m.health.remark(resourceNodes.Resource, "may not be read: endpoints carry no zones")
+		h.m.health.remark(kube.Nodes.Resource, "may not be read: endpoints carry no zones")
 		h.fill(fillNodes, time.Now())
 		h.nodes.turnOff()
 	case s.Phase == kube.Waiting && time.Since(h.nodes.started) > nodesPatience:
-		h.m.health.remark(resourceNodes.Resource, "cannot be read: endpoints carry no zones yet")
+		h.m.health.remark(kube.Nodes.Resource, "cannot be read: endpoints carry no zones yet")
 		h.fill(fillNodes, time.Now())
 	}
 }

@@ -25,12 +25,12 @@ type nativeObserver struct {
 	m *Member
 
 	// changed is sent to (without blocking) when it is to be turned on or off, or
-	// when the link is another one. touched likewise, when dirty has grown.
+	// when the session is another one. touched likewise, when dirty has grown.
 	changed, touched chan struct{}
 
 	mu      sync.Mutex
 	on      bool
-	link    *link
+	session *session
 	loop    *kube.Loop[theirs] // nil while off
 	tracker *native.Tracker    // nil while off
 	// dirty are the Services whose computed endpoints may differ from what the
@@ -66,16 +66,16 @@ func (n *nativeObserver) configure(on bool) {
 	signal(n.changed)
 }
 
-// exchange goes over to another link. afresh is as for loops.exchange.
-func (n *nativeObserver) exchange(l *link, afresh bool) {
+// exchange goes over to another session. relist is as for loops.exchange.
+func (n *nativeObserver) exchange(s *session, relist bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.link = l
+	n.session = s
 	if n.loop == nil {
 		return
 	}
-	n.loop.SetListWatcher(l.source(resourceEndpoints))
-	if afresh {
+	n.loop.SetListWatcher(s.ListWatcher(kube.Endpoints))
+	if relist {
 		n.loop.Rewind()
 	}
 }
@@ -100,7 +100,7 @@ func signal(c chan struct{}) {
 func (n *nativeObserver) run(ctx context.Context) {
 	for {
 		n.mu.Lock()
-		on := n.on && n.link != nil
+		on := n.on && n.session != nil
 		n.mu.Unlock()
 		if on {
 			n.observe(ctx)
@@ -140,9 +140,9 @@ func (n *nativeObserver) begin() *kube.Loop[theirs] {
 	n.mu.Lock()
 	n.tracker, n.dirty, n.aside = native.NewTracker(), map[syncer.Key]time.Time{}, map[syncer.Key]bool{}
 	n.loop = kube.New(kube.Config[theirs]{
-		Kind: resourceEndpoints.Resource, Convert: n.convert, Key: func(t *theirs) syncer.Key { return t.key },
+		Kind: kube.Endpoints.Resource, Convert: n.convert, Key: func(t *theirs) syncer.Key { return t.key },
 		Handler: nativeHandler{n}, MaxObjects: n.m.protect.maxObjects, Observer: n.m.feed, Logger: n.m.log,
-	}, n.link.source(resourceEndpoints))
+	}, n.session.ListWatcher(kube.Endpoints))
 	loop := n.loop
 	n.mu.Unlock()
 	n.judge()

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"tributary.dev/tributary/clusters/kube"
 )
 
 // A backup that is seconds old: when the restored server is back, its revisions are
@@ -48,7 +50,7 @@ func TestRestoredFreshBackupIsNoticed(t *testing.T) {
 				}
 				w.pass(time.Minute)
 				w.wantState("a", Live, ReasonNone)
-				if s := w.status("a"); !errors.Is(s.LastError, ErrWentBack) {
+				if s := w.status("a"); !errors.Is(s.LastError, kube.ErrWentBack) {
 					t.Errorf("last error %v", s.LastError)
 				}
 				ready := 20
@@ -93,7 +95,7 @@ func TestPastIsNotDoubtedWithoutReason(t *testing.T) {
 				c.live(w, a)
 				for range 100 {
 					w.pass(time.Second)
-					if s := w.status("a"); errors.Is(s.LastError, ErrWentBack) {
+					if s := w.status("a"); errors.Is(s.LastError, kube.ErrWentBack) {
 						t.Fatal(s.LastError)
 					}
 				}

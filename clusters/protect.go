@@ -64,7 +64,7 @@ type listGuard struct {
 
 func newProtection(m *Member) *protection {
 	p := &protection{m: m, written: map[writtenKey]time.Time{}, seen: time.Now()}
-	p.configure(m.target.cluster)
+	p.configure(m.spec.cluster)
 	return p
 }
 

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kube"
 )
 
 func TestEmptyListIsNotBelieved(t *testing.T) {
@@ -216,7 +217,7 @@ func TestRestoredBackupIsDoubted(t *testing.T) {
 		w.wantState("a", Live, ReasonNone)
 		w.wantReady(21, 12, 1)
 		w.wantHolds()
-		if s := w.status("a"); !errors.Is(s.LastError, ErrWentBack) {
+		if s := w.status("a"); !errors.Is(s.LastError, kube.ErrWentBack) {
 			t.Errorf("last error %v", s.LastError)
 		}
 		if got := w.addresses("shop", "web"); slices.Contains(got, "a 10.1.0.40") || !slices.Contains(got, "a 10.1.0.20") {

@@ -92,7 +92,7 @@ func (p *protection) listed(kind int, r kube.Replacement) {
 	p.m.health.note(func(f *facts) {
 		switch {
 		case doubted && f.suspect == nil:
-			f.wentBack(fmt.Errorf("%w: a list shows revision %s, a later one was seen before", ErrWentBack, r.ResourceVersion))
+			f.wentBack(fmt.Errorf("%w: a list shows revision %s, a later one was seen before", kube.ErrWentBack, r.ResourceVersion))
 		case doubted:
 			f.anew[kind] = false
 		case r.Reason == kube.Rewound || f.suspect != nil:

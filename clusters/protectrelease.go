@@ -32,7 +32,7 @@ func (p *protection) release(replica *syncer.Key) (out Released, dirty []store.D
 	match := func(pod syncer.Key) bool { return replica == nil || slices.Contains(s.ReplicasOf(pod), *replica) }
 	before := p.counted()
 	dirty = append(dirty, s.ReleaseHeldPods(func(pod *syncer.Pod) bool { return match(pod.Key) })...)
-	place := p.m.currentTarget().cluster.Place
+	place := p.m.currentSpec().cluster.Place
 	placed := func(svc *syncer.Service) bool {
 		at, ok := place(svc)
 		return replica == nil || ok && at == *replica

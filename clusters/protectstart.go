@@ -93,7 +93,7 @@ func (p *protection) judgeStart(now time.Time) error {
 // missing compares the lists with what stands. The caller holds mu.
 func (p *protection) missing() guard.Loss {
 	x := guard.Loss{Empty: p.lists[guardedPods].empty || p.lists[guardedServices].empty}
-	namespaces := p.m.currentTarget().cluster.Namespaces
+	namespaces := p.m.currentSpec().cluster.Namespaces
 	for replica, s := range p.starting.standing {
 		have := p.present(replica, s, namespaces)
 		if !have.wanted || !have.known {

@@ -95,7 +95,7 @@ func (p *protection) listHolds() []Hold {
 			of(replica).pods++
 		}
 	}
-	place := p.m.currentTarget().cluster.Place
+	place := p.m.currentSpec().cluster.Place
 	for _, svc := range p.m.store.HeldServices() {
 		if replica, ok := place(svc); ok {
 			of(replica).services++

@@ -64,13 +64,13 @@ func (s *Set) Apply(loaded *config.Loaded) Changes {
 	differ := s.differing(loaded)
 	s.remove(loaded, &changes)
 	for _, c := range loaded.Config.Clusters {
-		t := target{cluster: c, access: loaded.Members[c.Name]}
+		t := sessionSpec{cluster: c, access: loaded.Members[c.Name]}
 		member, exists := s.running[c.Name]
 		if !exists {
 			s.add(t)
 			changes.Added = append(changes.Added, c.Name)
 		} else if differ[c.Name] {
-			member.setTarget(t)
+			member.setSpec(t)
 			changes.Changed = append(changes.Changed, c.Name)
 		}
 	}
@@ -132,9 +132,9 @@ func sortedKeys(keys []syncer.Key) []syncer.Key {
 	return slices.Compact(keys)
 }
 
-func (s *Set) add(t target) {
-	member := &runningMember{Member: newMember(t, &s.opts)}
-	s.running[t.cluster.Name] = member
+func (s *Set) add(spec sessionSpec) {
+	member := &runningMember{Member: newMember(spec, &s.opts)}
+	s.running[spec.cluster.Name] = member
 	s.start(member)
 }
 

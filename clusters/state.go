@@ -156,13 +156,13 @@ func (f *facts) judge(now time.Time) verdict {
 		return verdict{state: Stopped}
 	}
 	if err := f.doubt(); err != nil {
-		if errors.Is(err, ErrWentBack) {
+		if errors.Is(err, kube.ErrWentBack) {
 			return verdict{Suspect, ReasonRevisionRegressed, err}
 		}
 		return verdict{Suspect, ReasonIdentityMismatch, err}
 	}
 	if v, bad := f.unusable(now); bad {
-		if errors.Is(f.access, ErrOtherCluster) { // which says more
+		if errors.Is(f.access, kube.ErrOtherCluster) { // which says more
 			return verdict{Suspect, ReasonIdentityMismatch, f.access}
 		}
 		return v
@@ -187,7 +187,7 @@ func (f *facts) judge(now time.Time) verdict {
 		v.reason = ReasonChangesHeld
 	case f.refused != nil:
 		v.reason, v.err = ReasonKubeconfigRefused, f.refused
-	case errors.Is(f.access, ErrOtherCluster):
+	case errors.Is(f.access, kube.ErrOtherCluster):
 		v.reason, v.err = ReasonIdentityMismatch, f.access
 	case f.access != nil:
 		v.reason, v.err = ReasonNewAccessFails, f.access
@@ -206,7 +206,7 @@ func (f *facts) doubt() error {
 		errs = append(errs, f.kinds[i].err)
 	}
 	for _, err := range errs {
-		if errors.Is(err, ErrOtherCluster) {
+		if errors.Is(err, kube.ErrOtherCluster) {
 			return err
 		}
 	}

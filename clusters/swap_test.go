@@ -165,17 +165,30 @@ func TestIdentityThatMayNotBeRead(t *testing.T) {
 	})
 }
 
+// The right to read the identity is optional, before its use and after it, and over a
+// restart that remembers the identity.
 func TestIdentityThatMayNoLongerBeRead(t *testing.T) {
 	running(t, nil, func(w *world, a *fakeAPI) {
 		a.with(func() { a.deny["kube-system"] = http.StatusForbidden })
 		a.server.CloseClientConnections()
 		w.pass(10 * time.Second)
-		w.wantState("a", Forbidden, ReasonForbidden) // it might be any cluster
-		w.wantAddresses("shop", "web", both...)
-		a.with(func() { clear(a.deny) })
-		w.pass(5 * time.Second)
 		w.wantState("a", Live, ReasonNone)
-		w.wantDirty()
+		a.put(notReady(newPod("shop", "web", 1)))
+		w.pass(0)
+		w.wantDirty("removal shop/web: Pod shop/web-1 modified (not ready)")
+		w.reach("a", a.config("new"), "2")
+		w.pass(10 * time.Second)
+		w.wantState("a", Live, ReasonNone)
+	})
+	pinned := func(o *Options) { o.Pinned = func(string) string { return "uid-a" } }
+	inWorld(t, pinned, func(w *world) {
+		a := w.api("uid-a")
+		a.deny["kube-system"] = http.StatusForbidden
+		a.put(newService("shop", "web"), newPod("shop", "web", 1))
+		w.reach("a", a.config(""), "1")
+		w.pass(time.Second)
+		w.wantState("a", Live, ReasonNone)
+		w.wantAddresses("shop", "web", "a 10.1.0.1")
 	})
 }
 

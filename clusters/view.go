@@ -89,7 +89,7 @@ func (s *Set) synced() []*Member {
 
 func appendShares(shares []Share, m *Member, contributions []store.SourceContribution) []Share {
 	for _, c := range contributions {
-		shares = append(shares, Share{Cluster: m.name, Identity: m.identity.known(), SourceContribution: c})
+		shares = append(shares, Share{Cluster: m.name, Identity: m.identity.Known(), SourceContribution: c})
 	}
 	return shares
 }
@@ -150,7 +150,7 @@ func (s *Set) Status() []Status {
 
 func (m *Member) status() Status {
 	out := Status{
-		Name: m.name, Identity: m.identity.known(), Store: m.store.Stats(),
+		Name: m.name, Identity: m.identity.Known(), Store: m.store.Stats(),
 		Garbage: m.feed.garbage.Load(), LastContact: m.health.lastContact(), Remarks: m.health.remarked(),
 		Stale: m.protect.stale.Load(), Holds: m.protect.holds(),
 	}
@@ -158,11 +158,11 @@ func (m *Member) status() Status {
 	m.health.fill(&out)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out.Native = m.native.status(time.Now(), m.target.cluster.NativeTolerance.Value())
-	if m.link != nil {
-		out.Host, out.Version = m.link.conn.Host(), m.link.serverVersion().Git
-	} else if m.target.access.REST != nil {
-		out.Host = m.target.access.REST.Host
+	out.Native = m.native.status(time.Now(), m.spec.cluster.NativeTolerance.Value())
+	if m.session != nil {
+		out.Host, out.Version = m.session.Host(), m.session.Version().Git
+	} else if m.spec.access.REST != nil {
+		out.Host = m.spec.access.REST.Host
 	}
 	return out
 }

@@ -27,11 +27,11 @@ type written struct {
 	wake chan struct{}
 
 	mu      sync.Mutex
-	link    *link
+	session *session
 	wanted  map[syncer.Key]bool // Services without selector; replaced, never changed
 	watches map[scope]*writtenWatch
 	slices  *writtenWatch // nil when none is needed
-	// slicesListed is true when slices have been listed through link: its API has
+	// slicesListed is true when slices have been listed through session: its API has
 	// them. slicesLacking is when it said that it has none; zero when it did not.
 	slicesListed  bool
 	slicesLacking time.Time
@@ -61,8 +61,8 @@ const slicesRetry = 5 * time.Minute
 const handWrittenSlices = "kubernetes.io/service-name," +
 	"endpointslice.kubernetes.io/managed-by notin (endpointslice-controller.k8s.io,endpointslicemirroring-controller.k8s.io,tributary.dev)"
 
-func newWritten(m *Member, l *link) *written {
-	return &written{m: m, link: l, wake: make(chan struct{}, 1), watches: map[scope]*writtenWatch{}}
+func newWritten(m *Member, s *session) *written {
+	return &written{m: m, session: s, wake: make(chan struct{}, 1), watches: map[scope]*writtenWatch{}}
 }
 
 // signal asks for another look at which Services have no selector.
@@ -140,7 +140,7 @@ func (w *written) reconcileEndpoints(ctx context.Context, keys, fresh []syncer.K
 func (w *written) reconcileSlices(ctx context.Context, keys, fresh []syncer.Key) {
 	w.mu.Lock()
 	watch := w.slices
-	version := w.link.serverVersion()
+	version := w.session.Version()
 	none := !w.slicesLacking.IsZero() || version.Git != "" && !version.AtLeast(slicesMajor, slicesMinor)
 	answer := none && w.slicesAnswer
 	w.slicesAnswer = false
@@ -170,7 +170,7 @@ func (w *written) startEndpoints(ctx context.Context, s scope) {
 	if s.name != "" {
 		opts.FieldSelector = "metadata.name=" + s.name
 	}
-	r := resourceEndpoints
+	r := kube.Endpoints
 	r.Namespace = s.namespace
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,18 +178,18 @@ func (w *written) startEndpoints(ctx context.Context, s scope) {
 		Kind: r.Resource, Convert: convertWith(w.m.decoder.Endpoints), Key: endpointsKey, Options: opts,
 		Handler: endpointsHandler{w.m.feed, w, s, &guard.Looks{}}, MaxObjects: w.m.protect.maxObjects,
 		Observer: w.m.feed, Logger: w.m.log,
-	}, w.link.source(r)))
+	}, w.session.ListWatcher(r)))
 }
 
 func (w *written) startSlices(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.slices = start(ctx, kube.New(kube.Config[store.Versioned[store.Slice]]{
-		Kind: resourceSlices.Resource, Convert: convertWith(w.m.decoder.Slice), Key: sliceKey,
+		Kind: kube.EndpointSlices.Resource, Convert: convertWith(w.m.decoder.Slice), Key: sliceKey,
 		Options: metav1.ListOptions{LabelSelector: handWrittenSlices},
 		Handler: &slicesHandler{w.m.feed, w, map[syncer.Key]syncer.Key{}}, MaxObjects: w.m.protect.maxObjects,
 		Observer: w.m.feed, Logger: w.m.log,
-	}, w.link.source(resourceSlices)))
+	}, w.session.ListWatcher(kube.EndpointSlices)))
 }
 
 func endpointsKey(v *store.Versioned[store.Endpoints]) syncer.Key { return v.Object.Key }
@@ -220,18 +220,18 @@ func (w *written) stop(watches ...*writtenWatch) {
 	}
 }
 
-// exchange goes over to another link.
-func (w *written) exchange(l *link) {
+// exchange goes over to another session.
+func (w *written) exchange(to *session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.link, w.slicesListed, w.slicesLacking = l, false, time.Time{}
+	w.session, w.slicesListed, w.slicesLacking = to, false, time.Time{}
 	for s, watch := range w.watches {
-		r := resourceEndpoints
+		r := kube.Endpoints
 		r.Namespace = s.namespace
-		watch.SetListWatcher(l.source(r))
+		watch.SetListWatcher(to.ListWatcher(r))
 	}
 	if w.slices != nil {
-		w.slices.SetListWatcher(l.source(resourceSlices))
+		w.slices.SetListWatcher(to.ListWatcher(kube.EndpointSlices))
 	}
 	w.signal()
 }

@@ -149,12 +149,12 @@ func TestSlicesAreAskedForAgain(t *testing.T) {
 // when the API answers as if there was no such thing.
 func TestNotFoundIsNoAnswerWhereSlicesWere(t *testing.T) {
 	for name, c := range map[string]struct {
-		relinked bool // the answer comes through another link
-		ips      int
+		reconnected bool // the answer comes through another session
+		ips         int
 	}{
 		"watch opened anew":              {ips: 2},
-		"new credential, few addresses":  {relinked: true, ips: 2},
-		"new credential, many addresses": {relinked: true, ips: 40},
+		"new credential, few addresses":  {reconnected: true, ips: 2},
+		"new credential, many addresses": {reconnected: true, ips: 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			running(t, nil, func(w *world, a *fakeAPI) {
@@ -163,7 +163,7 @@ func TestNotFoundIsNoAnswerWhereSlicesWere(t *testing.T) {
 				w.wantHand(c.ips)
 				w.sink.take()
 				a.with(func() { a.deny["endpointslices"] = http.StatusNotFound; a.closing++ })
-				if c.relinked {
+				if c.reconnected {
 					w.reach("a", a.config("new"), "2")
 				}
 				w.pass(2 * time.Second)

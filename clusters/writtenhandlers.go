@@ -26,7 +26,7 @@ type endpointsHandler struct {
 
 // Replaced implements kube.Handler.
 func (h endpointsHandler) Replaced(items []store.Versioned[store.Endpoints], r kube.Replacement) {
-	h.m.health.remark(resourceEndpoints.Resource, "")
+	h.m.health.remark(kube.Endpoints.Resource, "")
 	var services []syncer.Key
 	for service := range h.written.wants() {
 		if h.scope.covers(service) {
@@ -38,7 +38,7 @@ func (h endpointsHandler) Replaced(items []store.Versioned[store.Endpoints], r k
 
 // Upserted implements kube.Handler.
 func (h endpointsHandler) Upserted(v store.Versioned[store.Endpoints], e kube.EventMeta) {
-	h.event(resourceEndpoints.Resource, e)
+	h.event(kube.Endpoints.Resource, e)
 	h.m.protect.sawWritten(store.WrittenObject{Service: v.Object.Key})
 	if h.written.wants()[v.Object.Key] {
 		h.live(h.m.store.UpsertEndpoints(v), h.liveCause("Endpoints", v.Object.Key, "", e))
@@ -47,7 +47,7 @@ func (h endpointsHandler) Upserted(v store.Versioned[store.Endpoints], e kube.Ev
 
 // Deleted implements kube.Handler.
 func (h endpointsHandler) Deleted(v store.Versioned[store.Endpoints], e kube.EventMeta) {
-	h.event(resourceEndpoints.Resource, e)
+	h.event(kube.Endpoints.Resource, e)
 	h.m.protect.sawWritten(store.WrittenObject{Service: v.Object.Key})
 	if h.written.wants()[v.Object.Key] {
 		h.live(h.m.store.DeleteEndpoints(v), h.liveCause("Endpoints", v.Object.Key, "", e))
@@ -56,13 +56,13 @@ func (h endpointsHandler) Deleted(v store.Versioned[store.Endpoints], e kube.Eve
 
 // Contact implements kube.Handler.
 func (h endpointsHandler) Contact(at time.Time, bookmark bool) {
-	h.contact(resourceEndpoints.Resource, at, bookmark)
+	h.contact(kube.Endpoints.Resource, at, bookmark)
 }
 
 // Changed implements kube.Handler.
 func (h endpointsHandler) Changed(s kube.State) {
 	if s.Phase == kube.Forbidden {
-		h.m.health.remark(resourceEndpoints.Resource, "may not be read: Services without selector stay as they are")
+		h.m.health.remark(kube.Endpoints.Resource, "may not be read: Services without selector stay as they are")
 	}
 }
 
@@ -79,7 +79,7 @@ func serviceOf(s *store.Slice) syncer.Key { return syncer.Key{Namespace: s.Names
 
 // Replaced implements kube.Handler.
 func (h *slicesHandler) Replaced(items []store.Versioned[store.Slice], r kube.Replacement) {
-	h.m.health.remark(resourceSlices.Resource, "")
+	h.m.health.remark(kube.EndpointSlices.Resource, "")
 	h.written.hasSlices()
 	h.written.takeSlices(slices.Collect(maps.Keys(h.written.wants())), items, r)
 	maps.DeleteFunc(h.owner, func(slice, service syncer.Key) bool { return !h.m.store.HasSlice(service, slice.Name) })
@@ -90,7 +90,7 @@ func (h *slicesHandler) Replaced(items []store.Versioned[store.Slice], r kube.Re
 
 // Upserted implements kube.Handler.
 func (h *slicesHandler) Upserted(v store.Versioned[store.Slice], e kube.EventMeta) {
-	h.event(resourceSlices.Resource, e)
+	h.event(kube.EndpointSlices.Resource, e)
 	service := serviceOf(&v.Object)
 	if former, moved := h.owner[v.Object.Key]; moved && former != service {
 		h.leave(v, former, e)
@@ -104,7 +104,7 @@ func (h *slicesHandler) Upserted(v store.Versioned[store.Slice], e kube.EventMet
 
 // Deleted implements kube.Handler.
 func (h *slicesHandler) Deleted(v store.Versioned[store.Slice], e kube.EventMeta) {
-	h.event(resourceSlices.Resource, e)
+	h.event(kube.EndpointSlices.Resource, e)
 	former, ok := h.owner[v.Object.Key]
 	if !ok {
 		former = serviceOf(&v.Object)
@@ -124,14 +124,14 @@ func (h *slicesHandler) leave(v store.Versioned[store.Slice], service syncer.Key
 
 // Contact implements kube.Handler.
 func (h *slicesHandler) Contact(at time.Time, bookmark bool) {
-	h.contact(resourceSlices.Resource, at, bookmark)
+	h.contact(kube.EndpointSlices.Resource, at, bookmark)
 }
 
 // Changed implements kube.Handler.
 func (h *slicesHandler) Changed(s kube.State) {
 	switch {
 	case s.Phase == kube.Forbidden:
-		h.m.health.remark(resourceSlices.Resource, "may not be read: Services without selector stay as they are")
+		h.m.health.remark(kube.EndpointSlices.Resource, "may not be read: Services without selector stay as they are")
 	case s.Phase == kube.Waiting && apierrors.IsNotFound(s.Err):
 		h.written.lacksSlices()
 	}

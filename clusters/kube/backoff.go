@@ -4,28 +4,28 @@
 package kube
 
 import (
-	"math/rand/v2"
+	"math"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// backoff doubles a delay up to a cap. Half of each delay is random, so that
-// the loops of many members do not come back in step.
-type backoff struct {
-	base, limit time.Duration
-	step        time.Duration
+// Backoff is wait.Backoff with a way back to the start: it doubles a delay up to a cap.
+// Half of each delay is random, so that the retries of many clusters do not come back
+// in step. It is for one goroutine.
+type Backoff struct{ start, now wait.Backoff }
+
+// NewBackoff returns one whose delays grow from base to limit.
+func NewBackoff(base, limit time.Duration) Backoff {
+	start := wait.Backoff{Duration: base / 2, Cap: limit / 2, Factor: 2, Jitter: 1, Steps: math.MaxInt32}
+	return Backoff{start: start, now: start}
 }
 
-// next returns the delay to wait now, between half of the step and the step.
-func (b *backoff) next() time.Duration {
-	if b.step == 0 {
-		b.step = b.base
-	}
-	d := b.step/2 + rand.N(b.step/2+1)
-	b.step = min(2*b.step, b.limit)
-	return d
-}
+// Next returns the delay to wait now, between half of the step and the step.
+func (b *Backoff) Next() time.Duration { return b.now.Step() }
 
-func (b *backoff) reset() { b.step = 0 }
+// Reset makes the next delay short again.
+func (b *Backoff) Reset() { b.now = b.start }
 
 // pacer bounds how much of the time goes into lists: after one that took d, the
 // next waits at least share*d, and at least a backoff delay when lists follow
@@ -33,7 +33,7 @@ func (b *backoff) reset() { b.step = 0 }
 // 1/(share+1) of a core and a list each few seconds. The first list after a quiet
 // while waits for nothing.
 type pacer struct {
-	backoff  backoff
+	backoff  Backoff
 	share    int
 	quiet    time.Duration
 	last     time.Time
@@ -44,10 +44,10 @@ type pacer struct {
 // done notes that a list has ended at now and took d.
 func (p *pacer) done(now time.Time, d time.Duration) {
 	if p.last.IsZero() || now.Sub(p.last) > p.quiet {
-		p.backoff.reset()
+		p.backoff.Reset()
 	}
 	p.last, p.cost = now, d
-	p.earliest = now.Add(max(p.backoff.next(), time.Duration(p.share)*d))
+	p.earliest = now.Add(max(p.backoff.Next(), time.Duration(p.share)*d))
 }
 
 // wait returns how long the next list has to wait.

@@ -33,7 +33,7 @@ func (l *Loop[T]) listConcurrently(ctx context.Context) *concurrentList[T] {
 	b := &concurrentList[T]{result: make(chan fetched[T], 1), seen: l.rvNumber, noted: make(map[syncer.Key]note[T])}
 	delay := l.pace.wait(time.Now())
 	l.children.Go(func() {
-		retry := backoff{base: retryBase, limit: retryLimit}
+		retry := NewBackoff(retryBase, retryLimit)
 		for pause(ctx, delay) {
 			source, _ := l.current()
 			f := l.fetch(ctx, source, false)
@@ -42,7 +42,7 @@ func (l *Loop[T]) listConcurrently(ctx context.Context) *concurrentList[T] {
 				return
 			}
 			l.cfg.Logger.Debug("relist failed", "kind", l.cfg.Kind, "error", f.err)
-			delay = max(retry.next(), retryAfter(f.err))
+			delay = max(retry.Next(), retryAfter(f.err))
 		}
 		b.result <- fetched[T]{err: ctx.Err()}
 	})

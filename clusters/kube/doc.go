@@ -4,6 +4,11 @@
 // Package kube is how a cluster is reached and followed, a member or the ingress
 // cluster alike.
 //
+// Session (session.go) is a connection in use: its own transport, shared with nothing;
+// nothing is read through it before the cluster at its other end has shown its identity.
+// Prober asks whether it answers, and whether its store was restored from a backup
+// (restore.go).
+//
 // Loop follows one kind of object: list, watch, resume, relist. It stands where client-go's Reflector would, for four reasons. An object is
 // turned into its slim value as soon as it is decoded, so a list of 50,000 pods
 // never holds more than one page of full pods. The time of an event is taken

@@ -10,6 +10,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
+// ErrOtherCluster is another cluster at the address. Nothing it shows is used.
+var ErrOtherCluster = errors.New("another cluster answers")
+
+// ErrWentBack is a cluster whose revisions are lower than they were, as after its
+// etcd was restored from a backup.
+var ErrWentBack = errors.New("the cluster went back in time")
+
 // ErrTooManyObjects is returned by a list that exceeds Config.MaxObjects. The
 // list is not applied.
 var ErrTooManyObjects = errors.New("more objects than allowed")

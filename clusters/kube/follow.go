@@ -60,18 +60,18 @@ func (l *Loop[T]) after(ctx context.Context, f *follower[T], end End, err error)
 		l.failed(ctx, fmt.Errorf("watch %s: %w", l.cfg.Kind, err), f.generation)
 	case EndBroken:
 		if healthy {
-			l.retry.reset()
+			l.retry.Reset()
 		}
 		l.failed(ctx, fmt.Errorf("watch %s: %w", l.cfg.Kind, err), f.generation)
 	case EndClosed:
-		l.retry.reset()
+		l.retry.Reset()
 		if !healthy {
-			l.sleep(ctx, l.brief.next(), true)
+			l.sleep(ctx, l.brief.Next(), true)
 			return
 		}
 		// A server that closes every second costs a request a second, and nobody
 		// waits; one that closes after each event is slowed to a few a second.
-		l.brief.reset()
+		l.brief.Reset()
 		l.sleep(ctx, retryBase-lived, true)
 	case EndSilent, EndReplaced, EndStopped:
 	}
@@ -87,7 +87,7 @@ type follower[T any] struct {
 	events     int // objects and bookmarks since opened
 
 	next       chan opened // the stream of a new source; nil when none is being opened
-	nextRetry  backoff
+	nextRetry  Backoff
 	concurrent *concurrentList[T] // the list being read; nil when none
 }
 
@@ -104,7 +104,7 @@ func (f *follower[T]) run(ctx context.Context) (End, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer f.settle()
 	defer cancel()
-	f.nextRetry = backoff{base: retryBase, limit: retryLimit}
+	f.nextRetry = NewBackoff(retryBase, retryLimit)
 	f.start()
 	if f.attend(ctx) {
 		return EndRewound, nil
@@ -219,10 +219,10 @@ func (f *follower[T]) swap(ctx context.Context, o opened) (expired bool) {
 			return true
 		}
 		f.loop.cfg.Handler.Changed(State{Phase: Following, Err: o.err})
-		f.openNext(ctx, max(f.nextRetry.next(), retryAfter(o.err)))
+		f.openNext(ctx, max(f.nextRetry.Next(), retryAfter(o.err)))
 		return false
 	}
-	f.nextRetry.reset()
+	f.nextRetry.Reset()
 	f.stream.Stop()
 	f.loop.cfg.Observer.StreamEnded(f.loop.cfg.Kind, EndReplaced)
 	f.stream, f.generation = o.stream, o.generation

@@ -109,8 +109,8 @@ type Loop[T any] struct {
 	rv          string // to resume from
 	rvNumber    uint64 // rv as a number; 0 when it is none
 	floor       uint64 // revision of the last list, as a number
-	retry       backoff
-	brief       backoff
+	retry       Backoff
+	brief       Backoff
 	pace        pacer
 	broken      int // streams in a row that broke on something unreadable
 	noStream    int // generation of the source whose streaming list failed; 0 when none
@@ -133,10 +133,10 @@ func New[T any](cfg Config[T], source ListWatcher) *Loop[T] {
 	return &Loop[T]{
 		cfg: cfg, source: source, generation: 1, due: FirstFill,
 		wake:  make(chan struct{}, 1),
-		retry: backoff{base: retryBase, limit: retryLimit},
-		brief: backoff{base: retryBase, limit: briefLimit},
+		retry: NewBackoff(retryBase, retryLimit),
+		brief: NewBackoff(retryBase, briefLimit),
 		pace: pacer{
-			backoff: backoff{base: retryBase, limit: retryLimit},
+			backoff: NewBackoff(retryBase, retryLimit),
 			share:   listShare, quiet: listQuiet,
 		},
 	}
@@ -248,7 +248,7 @@ func (l *Loop[T]) failed(ctx context.Context, err error, generation int) {
 		return
 	}
 	if _, now := l.current(); now != generation {
-		l.retry.reset() // the source was exchanged: what failed is gone
+		l.retry.Reset() // the source was exchanged: what failed is gone
 		return
 	}
 	phase := Waiting
@@ -257,7 +257,7 @@ func (l *Loop[T]) failed(ctx context.Context, err error, generation int) {
 	}
 	l.cfg.Handler.Changed(State{Phase: phase, Err: err})
 	asked := retryAfter(err)
-	l.sleep(ctx, max(l.retry.next(), asked), asked == 0) // what a server asks for is not cut short
+	l.sleep(ctx, max(l.retry.Next(), asked), asked == 0) // what a server asks for is not cut short
 }
 
 // sleep waits for d, or until the source is exchanged, or, when it may be
@@ -279,7 +279,7 @@ func (l *Loop[T]) sleep(ctx context.Context, d time.Duration, cuttable bool) {
 			_, now := l.current()
 			retriedNow := l.retriedNow() && cuttable
 			if retriedNow {
-				l.retry.reset()
+				l.retry.Reset()
 			}
 			if retriedNow || now != generation {
 				return

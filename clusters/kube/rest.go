@@ -15,20 +15,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
-
-// Resource names what a REST source reads.
-type Resource struct {
-	schema.GroupVersionResource
-	// Namespace restricts to one namespace; empty for all.
-	Namespace string
-	// NewList returns an empty list of the resource's type.
-	NewList func() runtime.Object
-}
 
 // REST returns a source that reads a resource through a client of its group,
 // and through that client's transport. Nothing is retried below the loop: it

@@ -16,8 +16,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/cmd/tributary/internal/app"
 )
 
@@ -122,11 +122,11 @@ func (c *checked) ask(ctx context.Context, loaded *config.Loaded) (identity stri
 	return identity
 }
 
-func connectForCheck(access *rest.Config, label string) (*clusters.Connection, error) {
-	return clusters.Connect(access, clusters.ConnectOptions{Cluster: label, Version: readBuildVersion().Version})
+func connectForCheck(access *rest.Config, label string) (*kube.Connection, error) {
+	return kube.Connect(access, kube.ConnectOptions{Cluster: label, Version: readBuildVersion().Version})
 }
 
-func (c *checked) askIngress(ctx context.Context, connection *clusters.Connection, loaded *config.Loaded) {
+func (c *checked) askIngress(ctx context.Context, connection *kube.Connection, loaded *config.Loaded) {
 	offered, err := app.OffersSlices(ctx, connection)
 	if err != nil {
 		c.problem(err)
@@ -139,7 +139,7 @@ func (c *checked) askIngress(ctx context.Context, connection *clusters.Connectio
 	c.askRights(ctx, connection, ingressNeeds(write && offered, loaded.Config.Replicas.CreateNamespaces, app.LeaseNamespace(&loaded.Config)))
 }
 
-func (c *checked) askMember(ctx context.Context, connection *clusters.Connection, loaded *config.Loaded) {
+func (c *checked) askMember(ctx context.Context, connection *kube.Connection, loaded *config.Loaded) {
 	offered, err := app.OffersSlices(ctx, connection)
 	if err != nil {
 		c.problem(err)
@@ -152,7 +152,7 @@ func (c *checked) askMember(ctx context.Context, connection *clusters.Connection
 	c.askRights(ctx, connection, memberNeeds(loaded.Config.Clusters[i].Namespaces.Only(), offered))
 }
 
-func (c *checked) askRights(ctx context.Context, connection *clusters.Connection, needs []need) {
+func (c *checked) askRights(ctx context.Context, connection *kube.Connection, needs []need) {
 	missing, err := missingRights(ctx, connection.Clientset(), needs)
 	if err != nil {
 		c.problem(err)

@@ -14,8 +14,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile"
 )
@@ -30,8 +30,8 @@ var ErrNoSlices = errors.New("the ingress cluster does not offer discovery.k8s.i
 // connections, so that a burst of watch events does not delay a write, and the
 // reconciler that uses them. It is closed, or started and ended.
 type ingressSession struct {
-	watch, write *clusters.Connection
-	version      clusters.ServerVersion
+	watch, write *kube.Connection
+	version      kube.ServerVersion
 	reconciler   *reconcile.Reconciler
 	// hash is that of the access it was opened with.
 	hash string
@@ -65,8 +65,8 @@ func openIngress(ctx context.Context, o ingressOptions) (*ingressSession, error)
 	session := &ingressSession{hash: o.access.Hash, turn: make(chan struct{})}
 	// What the server warns of is said once: by the first connection.
 	logger := o.logger
-	for _, connection := range []**clusters.Connection{&session.watch, &session.write} {
-		c, err := clusters.Connect(o.access.REST, clusters.ConnectOptions{
+	for _, connection := range []**kube.Connection{&session.watch, &session.write} {
+		c, err := kube.Connect(o.access.REST, kube.ConnectOptions{
 			Cluster: "ingress", Version: o.version, Wrap: o.metrics.Transport(metrics.RoleIngress, ""), Logger: logger,
 		})
 		logger = nil
@@ -103,7 +103,7 @@ func (s *ingressSession) ask(ctx context.Context) (slices bool, err error) {
 }
 
 // OffersSlices reports whether the cluster serves discovery.k8s.io/v1.
-func OffersSlices(ctx context.Context, c *clusters.Connection) (bool, error) {
+func OffersSlices(ctx context.Context, c *kube.Connection) (bool, error) {
 	err := c.Clientset().Discovery().RESTClient().Get().AbsPath("/apis/discovery.k8s.io/v1").Do(ctx).Error()
 	switch {
 	case err == nil:
@@ -136,7 +136,7 @@ func (s *ingressSession) end() {
 }
 
 func (s *ingressSession) close() {
-	for _, c := range []*clusters.Connection{s.watch, s.write} {
+	for _, c := range []*kube.Connection{s.watch, s.write} {
 		if c != nil {
 			c.Close()
 		}

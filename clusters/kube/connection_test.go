@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package clusters
+package kube
 
 import (
 	"bytes"
@@ -16,15 +16,13 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"tributary.dev/tributary/clusters/kube"
 )
 
 // connected runs a script with a connection to a fake server in virtual time.
-func connected(t *testing.T, o ConnectOptions, script func(t *testing.T, f *fakeAPI, c *Connection)) {
+func connected(t *testing.T, o ConnectOptions, script func(t *testing.T, f *apiServer, c *Connection)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakeAPI(t, "uid-a")
+		f := newAPIServer("uid-a")
 		defer f.close()
 		c, err := Connect(f.config("secret"), o)
 		if err != nil {
@@ -36,8 +34,8 @@ func connected(t *testing.T, o ConnectOptions, script func(t *testing.T, f *fake
 }
 
 func TestFrozenConnectionEndsItsStreams(t *testing.T) {
-	connected(t, ConnectOptions{}, func(t *testing.T, f *fakeAPI, c *Connection) {
-		source := kube.REST(c.core(), resourcePods)
+	connected(t, ConnectOptions{}, func(t *testing.T, f *apiServer, c *Connection) {
+		source := REST(c.core(), Pods)
 		stream, err := source.Watch(t.Context(), metav1.ListOptions{ResourceVersion: "100"})
 		if err != nil {
 			t.Fatal(err)
@@ -49,7 +47,7 @@ func TestFrozenConnectionEndsItsStreams(t *testing.T) {
 			t.Fatalf("a quiet stream ended: %v", stream.Err())
 		default:
 		}
-		f.listener.freeze()
+		f.listener.Freeze()
 		frozen := time.Now()
 		if _, open := <-stream.Events(); open {
 			t.Fatal("an event came")
@@ -61,12 +59,10 @@ func TestFrozenConnectionEndsItsStreams(t *testing.T) {
 }
 
 func TestRequestsWithoutDeadlineGetOne(t *testing.T) {
-	connected(t, ConnectOptions{}, func(t *testing.T, f *fakeAPI, c *Connection) {
-		f.with(func() {
-			f.hook = func(_ http.ResponseWriter, r *http.Request) bool {
-				<-r.Context().Done() // the connection lives, the answer does not come
-				return true
-			}
+	connected(t, ConnectOptions{}, func(t *testing.T, f *apiServer, c *Connection) {
+		f.setHook(func(_ http.ResponseWriter, r *http.Request) bool {
+			<-r.Context().Done() // the connection lives, the answer does not come
+			return true
 		})
 		start := time.Now()
 		_, err := c.Clientset().CoreV1().Pods("").List(context.WithoutCancel(t.Context()), metav1.ListOptions{})
@@ -81,7 +77,7 @@ func TestVersions(t *testing.T) {
 		"v1.17.9":          {"v1.17.9", 1, 17},
 		"v1.36.3-gke.1200": {"v1.36.3-gke.1200", 1, 36},
 	} {
-		connected(t, ConnectOptions{}, func(t *testing.T, f *fakeAPI, c *Connection) {
+		connected(t, ConnectOptions{}, func(t *testing.T, f *apiServer, c *Connection) {
 			f.version = version
 			got, err := c.Version(t.Context())
 			if err != nil || got != want {
@@ -99,7 +95,7 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"<html>", "{}", `{"major":1}`, ""} {
-		connected(t, ConnectOptions{}, func(t *testing.T, f *fakeAPI, c *Connection) {
+		connected(t, ConnectOptions{}, func(t *testing.T, f *apiServer, c *Connection) {
 			f.hook = func(w http.ResponseWriter, _ *http.Request) bool { _, _ = io.WriteString(w, text); return true }
 			if v, err := c.Version(t.Context()); err == nil && v != (ServerVersion{}) {
 				t.Errorf("%q is version %+v", text, v)
@@ -111,7 +107,7 @@ func TestVersions(t *testing.T) {
 func TestWarningsAreSaidOnce(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
-	connected(t, ConnectOptions{Logger: log}, func(t *testing.T, f *fakeAPI, c *Connection) {
+	connected(t, ConnectOptions{Logger: log}, func(t *testing.T, f *apiServer, c *Connection) {
 		n := 0
 		f.hook = func(w http.ResponseWriter, _ *http.Request) bool {
 			n++
@@ -134,7 +130,7 @@ func TestWarningsAreSaidOnce(t *testing.T) {
 }
 
 func TestRequestsSayWhoAsks(t *testing.T) {
-	connected(t, ConnectOptions{Version: "v0.1.0"}, func(t *testing.T, f *fakeAPI, c *Connection) {
+	connected(t, ConnectOptions{Version: "v0.1.0"}, func(t *testing.T, f *apiServer, c *Connection) {
 		var agent, accept string
 		f.hook = func(_ http.ResponseWriter, r *http.Request) bool {
 			agent, accept = r.UserAgent(), r.Header.Get("Accept")
@@ -153,7 +149,7 @@ func TestNoClientSideLimitByDefault(t *testing.T) {
 	count := func(qps float32, burst int) time.Duration {
 		var took time.Duration
 		synctest.Test(t, func(t *testing.T) {
-			f := newFakeAPI(t, "uid-a")
+			f := newAPIServer("uid-a")
 			defer f.close()
 			cfg := f.config("")
 			cfg.QPS, cfg.Burst = qps, burst
@@ -181,8 +177,8 @@ func TestNoClientSideLimitByDefault(t *testing.T) {
 }
 
 func TestErrorsHoldNoSecret(t *testing.T) {
-	connected(t, ConnectOptions{Cluster: "a"}, func(t *testing.T, f *fakeAPI, c *Connection) {
-		f.listener.setRefuse(true)
+	connected(t, ConnectOptions{Cluster: "a"}, func(t *testing.T, f *apiServer, c *Connection) {
+		f.listener.SetRefuse(true)
 		_, err := c.Version(t.Context())
 		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "cluster a") {
 			t.Errorf("error %v", err)

@@ -1,0 +1,122 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// A probe each probeEvery that may take probeTimeout makes an unreachable cluster
+// known within 8 s. One that does not answer is asked more often, so that what
+// it missed is caught up with soon after it is back.
+const (
+	probeEvery   = 4 * time.Second
+	probeTimeout = 3 * time.Second
+	probeDown    = time.Second
+	// probeStarting is how long one that refuses is asked as often: it may be starting.
+	probeStarting = 30 * time.Second
+	// revisionEvery and versionEvery are how many probes pass between two questions for
+	// a restored store, and for the version.
+	revisionEvery = 3
+	versionEvery  = 30
+)
+
+// Prober asks a cluster from outside of its watches, which say nothing when nothing
+// happens: does it answer, is it still itself, has it gone back in time. The functions
+// are called from Run, one at a time, and must not block.
+type Prober struct {
+	// Session returns what to ask through, held for the prober, which releases it; nil
+	// when there is none.
+	Session func() *Session
+	// Followed are the kinds by which a restored store is found.
+	Followed []Followed
+	// Probed is told each outcome; nil: the cluster answers and is itself.
+	Probed func(error)
+	// Recovered is called when a cluster answers that did not.
+	Recovered func()
+	// WentBack is told when the cluster's store was restored from a backup. All is to be
+	// read anew.
+	WentBack func(error)
+}
+
+// Run probes until ctx ends.
+func (p *Prober) Run(ctx context.Context) {
+	detector := newRestoreDetector(p.Followed)
+	var state probeState
+	for count := 1; pause(ctx, state.pause(time.Now())); count++ {
+		session := p.Session()
+		if session == nil {
+			continue
+		}
+		told, err := session.probe(ctx)
+		if ctx.Err() != nil {
+			session.Release()
+			return
+		}
+		p.Probed(err)
+		recovered := state.next(time.Now(), told, err)
+		if recovered {
+			p.Recovered()
+		}
+		if err == nil && (recovered || detector.doubtful() || count%revisionEvery == 0) {
+			if err := detector.detect(ctx, session); err != nil {
+				p.WentBack(err)
+			}
+		}
+		if err == nil && (count%versionEvery == 0 || session.version.Load() == nil) {
+			_ = session.readVersion(ctx) // what it was will do
+		}
+		session.Release()
+	}
+}
+
+// probeState is what the last probes told.
+type probeState struct {
+	// down: not answered; refused: answered by a refusal since then, zero when not.
+	down    bool
+	refused time.Time
+}
+
+// next takes in the outcome of a probe, and reports whether the cluster is back: it
+// answers after it did not, or lets itself be asked after it refused, as a server does
+// that has just started.
+func (s *probeState) next(now time.Time, told bool, err error) (recovered bool) {
+	recovered = err == nil && s.down || told && !s.refused.IsZero()
+	s.down = err != nil
+	switch {
+	case told:
+		s.refused = time.Time{}
+	case err == nil && s.refused.IsZero():
+		s.refused = now
+	}
+	return recovered
+}
+
+// pause is how long to wait for the next probe.
+func (s *probeState) pause(now time.Time) time.Duration {
+	if s.down || !s.refused.IsZero() && now.Sub(s.refused) < probeStarting {
+		return jitter(probeDown)
+	}
+	return jitter(probeEvery)
+}
+
+// jitter spreads a wait over its upper half.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+// probe makes the cluster answer. That it is busy or hides the namespace is an
+// answer; that it does not accept the credential is none that helps. told: it showed
+// that it is itself.
+func (s *Session) probe(ctx context.Context) (told bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	told, err = s.identity.ask(ctx)
+	if apierrors.IsTooManyRequests(err) {
+		return false, nil
+	}
+	return told, err
+}

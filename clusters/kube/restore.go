@@ -1,0 +1,116 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Followed is one kind of object by which a restored store is found.
+type Followed struct {
+	Resource Resource
+	Loop     interface {
+		Revision() uint64
+		Watermarks() (all []Watermark, stream int)
+		Confirmed(Watermark)
+	}
+}
+
+// restoreDetector finds out whether a cluster's etcd was restored from a backup. Its
+// watches would stay silent until the revisions have caught up (kubernetes#107457), or,
+// when they have done so before the watches are back, leave out what was lost; nothing
+// else would tell. There are three signs: a list of a lower revision than was seen
+// before, an object of a lower one, and an object that is missing although its deletion
+// was never told. It is for one goroutine.
+type restoreDetector struct {
+	followed []Followed
+	// read are the highest revisions of lists that the detector itself has read.
+	read map[string]uint64
+	// missing are objects that were not there when last asked for.
+	missing map[missing]bool
+}
+
+// missing is an object that is not there, while a stream brings no news of it.
+type missing struct {
+	resource  string
+	watermark Watermark
+	stream    int
+}
+
+func newRestoreDetector(followed []Followed) *restoreDetector {
+	return &restoreDetector{followed: followed, read: map[string]uint64{}, missing: map[missing]bool{}}
+}
+
+// doubtful reports whether to ask again soon: an object is missing, and the news of its
+// deletion may be on the way.
+func (d *restoreDetector) doubtful() bool { return len(d.missing) > 0 }
+
+// detect compares what the cluster shows with what was heard from it and returns an
+// error that wraps ErrWentBack if it went back. A second question excludes a server that
+// lags behind its peers.
+func (d *restoreDetector) detect(ctx context.Context, s *Session) error {
+	var err error
+	for range 2 {
+		if err = d.regressed(ctx, s); !errors.Is(err, ErrWentBack) {
+			return nil
+		}
+	}
+	clear(d.read)
+	clear(d.missing)
+	return err
+}
+
+// regressed returns ErrWentBack on one of the three signs.
+func (d *restoreDetector) regressed(ctx context.Context, s *Session) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	absent := map[missing]bool{}
+	for _, kind := range d.followed {
+		seen := max(kind.Loop.Revision(), d.read[kind.Resource.Resource])
+		revision, err := s.revision(ctx, kind.Resource)
+		if err != nil {
+			return err
+		}
+		if revision != 0 && revision < seen {
+			return fmt.Errorf("%w: a list of %s shows revision %d, %d was seen before", ErrWentBack, kind.Resource.Resource, revision, seen)
+		}
+		d.read[kind.Resource.Resource] = revision
+		if err := d.compare(ctx, s, kind, absent); err != nil {
+			return err
+		}
+	}
+	d.missing = absent
+	return nil
+}
+
+// compare asks for the objects of which was heard last.
+func (d *restoreDetector) compare(ctx context.Context, s *Session, kind Followed, absent map[missing]bool) error {
+	watermarks, stream := kind.Loop.Watermarks()
+	for _, w := range watermarks {
+		revision, err := s.objectRevision(ctx, kind.Resource, w.Key)
+		switch {
+		case apierrors.IsNotFound(err):
+			lost := missing{kind.Resource.Resource, w, stream}
+			if d.missing[lost] {
+				return fmt.Errorf("%w: %s %s is missing, and no watch tells that it was deleted", ErrWentBack, kind.Resource.Resource, w.Key)
+			}
+			if !w.Gone {
+				if stream != 0 {
+					absent[lost] = true
+				}
+				continue
+			}
+		case err != nil:
+			return nil // `get` may not be granted; revisions still tell
+		case revision != 0 && revision < w.Revision:
+			return fmt.Errorf("%w: %s %s is at revision %d, %d was seen before", ErrWentBack, kind.Resource.Resource, w.Key, revision, w.Revision)
+		}
+		kind.Loop.Confirmed(w)
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"context"
+	"fmt"
+
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kube"
+)
+
+// session is a way to a member that is in use.
+type session struct {
+	*kube.Session
+	spec sessionSpec
+}
+
+// sessionSpec is where a member is reached and what is taken from it.
+type sessionSpec struct {
+	cluster config.Cluster
+	access  config.Access
+}
+
+// namespace is the one to read; "" for all, filtered here.
+func (s sessionSpec) namespace() string { return s.cluster.Namespaces.Only() }
+
+// leadsElsewhere reports whether another session is needed.
+func (s sessionSpec) leadsElsewhere(than sessionSpec) bool {
+	return s.access.REST != nil && (s.access.Hash != than.access.Hash || s.namespace() != than.namespace())
+}
+
+// open connects and makes sure of the identity of what answers. The caller releases
+// the session.
+func (m *Member) open(ctx context.Context, spec sessionSpec) (*session, error) {
+	if spec.access.REST == nil {
+		if spec.access.Err != nil {
+			return nil, fmt.Errorf("%w: %w", errNoKubeconfig, spec.access.Err)
+		}
+		return nil, errNoKubeconfig
+	}
+	o := kube.SessionOptions{
+		ConnectOptions: kube.ConnectOptions{Cluster: m.name, Version: m.opts.Version, Logger: m.log},
+		Pin:            m.identity, Namespace: spec.namespace(),
+	}
+	if m.opts.Wrap != nil {
+		o.Wrap = m.opts.Wrap(m.name)
+	}
+	s, err := kube.Open(ctx, spec.access.REST, o)
+	if err != nil {
+		return nil, err
+	}
+	return &session{s, spec}, nil
+}
