@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/metrics"
@@ -27,7 +28,7 @@ type Member struct {
 	identity *kube.Pin
 	health   *health
 	store    *store.Store
-	decoder  *store.Decoder
+	decoder  *decode.Decoder
 	feed     *feed
 	protect  *protection
 	native   *nativeObserver
@@ -50,7 +51,7 @@ func newMember(spec sessionSpec, opts *Options) *Member {
 		name: spec.cluster.Name, opts: opts, log: log.With("cluster", spec.cluster.Name),
 		spec: spec, respecified: make(chan struct{}, 1),
 		identity: new(kube.Pin),
-		decoder:  store.NewDecoder(opts.Keep),
+		decoder:  decode.NewDecoder(opts.Keep),
 		store:    store.New(store.Options{Placement: spec.cluster.Place, Rules: rulesOf(spec)}),
 	}
 	if opts.Pinned != nil {

@@ -60,7 +60,7 @@ type Options struct {
 	Observer Observer
 	// Wrap returns what observes the requests to a member; nil observes none.
 	Wrap func(cluster string) func(http.RoundTripper) http.RoundTripper
-	// Keep names annotations of Services to carry on; see store.NewDecoder.
+	// Keep names annotations of Services to carry on; see decode.NewDecoder.
 	Keep func(annotation string) bool
 	// Pinned returns the identity by which a member was known before this process
 	// started, or ""; nil knows none.

@@ -58,7 +58,7 @@ func (ns *namespace) all(yield func(*group) bool) {
 func (c *checker) groups(ns *namespace) {
 	inGroups := 0
 	for g := range ns.all {
-		c.expect(g.hash == hashLabels(c.store.seed, g.labels), "%s: group %v has a wrong hash", ns.name, g.labels)
+		c.expect(g.hash == HashLabels(c.store.seed, g.labels), "%s: group %v has a wrong hash", ns.name, g.labels)
 		c.expect(ns.find(g.hash, g.labels) == g, "%s: group %v exists twice", ns.name, g.labels)
 		c.expect(len(g.pods) > 0, "%s: group %v has no pods", ns.name, g.labels)
 		inGroups += len(g.pods)

@@ -135,7 +135,7 @@ func (s *Store) servicesOf(p *syncer.Pod) []*service {
 	if rec := ns.pods[p.Name]; rec != nil && syncer.EqualLabels(rec.Labels, p.Labels) {
 		return rec.group.services
 	}
-	if g := ns.find(hashLabels(s.seed, p.Labels), p.Labels); g != nil {
+	if g := ns.find(HashLabels(s.seed, p.Labels), p.Labels); g != nil {
 		return g.services
 	}
 	return ns.matching(p.Labels)

@@ -222,7 +222,7 @@ func (s *Store) releaseString(text string) {
 
 // insertRecord puts a record into the group of its labels.
 func (s *Store) insertRecord(ns *namespace, rec *record, labels map[string]string) {
-	hash := hashLabels(s.seed, labels)
+	hash := HashLabels(s.seed, labels)
 	g := ns.find(hash, labels)
 	if g == nil {
 		own := make(map[string]string, len(labels))

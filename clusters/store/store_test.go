@@ -298,7 +298,7 @@ func TestHandedOutValuesStay(t *testing.T) {
 
 // TestNothingIsLeftBehind checks that all that is shared goes with its last user.
 func TestNothingIsLeftBehind(t *testing.T) {
-	s, d := filled(t, 5, 5)
+	s := filled(5, 5)
 	for range 3 {
 		for _, p := range s.Pods() {
 			s.DeletePod(Versioned[syncer.Pod]{Object: *p})
@@ -311,8 +311,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			t.Fatalf("left: %v", left)
 		}
 		for n := range 5 {
-			s.UpsertPod(Versioned[syncer.Pod]{Object: d.Pod(realisticPod("shop", n, n)).Object})
-			s.UpsertService(Versioned[syncer.Service]{Object: d.Service(realisticService("shop", n)).Object})
+			s.UpsertPod(Versioned[syncer.Pod]{Object: somePod(n, n)})
+			s.UpsertService(Versioned[syncer.Service]{Object: someService(n)})
 		}
 	}
 }
@@ -362,4 +362,32 @@ func TestGroupsOfOneHash(t *testing.T) {
 			t.Errorf("order %v: groups are left", order)
 		}
 	}
+}
+
+func everywhere(svc *syncer.Service) (syncer.Key, bool) { return svc.Key, true }
+
+// somePod is pod n of an application.
+func somePod(app, n int) syncer.Pod {
+	return syncer.Pod{
+		Key: syncer.Key{Namespace: "shop", Name: fmt.Sprintf("app-%d-%d", app, n)}, UID: fmt.Sprintf("uid-%d-%d", app, n),
+		Labels: map[string]string{"app": fmt.Sprint(app), "team": "payments"}, NodeName: fmt.Sprint("node-", n), Subdomain: "db", Ready: true,
+		IPs:   []syncer.PodIP{{Addr: netip.AddrFrom4([4]byte{10, 0, byte(app), byte(n)})}},
+		Ports: []syncer.ContainerPort{{Name: "http", Protocol: syncer.TCP, Port: 80}},
+	}
+}
+
+func someService(app int) syncer.Service {
+	return syncer.Service{Key: syncer.Key{Namespace: "shop", Name: fmt.Sprint("app-", app)}, Selector: map[string]string{"app": fmt.Sprint(app), "team": "payments"}}
+}
+
+// filled returns a store with apps applications of size pods in one namespace.
+func filled(apps, size int) *Store {
+	s := New(Options{Placement: everywhere})
+	for app := range apps {
+		s.UpsertService(Versioned[syncer.Service]{Object: someService(app)})
+		for n := range size {
+			s.UpsertPod(Versioned[syncer.Pod]{Object: somePod(app, n)})
+		}
+	}
+	return s
 }

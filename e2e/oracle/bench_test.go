@@ -19,6 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/kubernetes/pkg/controller/endpoint"
 
+	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
@@ -96,7 +97,7 @@ func BenchmarkOurs(b *testing.B) {
 	for _, size := range crowdSizes {
 		b.Run(fmt.Sprintf("pods=%d", size), func(b *testing.B) {
 			s := store.New(store.Options{Placement: func(svc *syncer.Service) (syncer.Key, bool) { return svc.Key, true }})
-			decoder := store.NewDecoder(nil)
+			decoder := decode.NewDecoder(nil)
 			services, pods := crowd(size)
 			for _, svc := range services {
 				s.UpsertService(decoder.Service(svc))

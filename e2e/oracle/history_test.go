@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/controller/endpoint"
 
+	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/reconcile/plan"
@@ -158,7 +159,7 @@ func (w *upstreamWorld) sync(ctx context.Context, c *Case) (wrote bool, err erro
 // ourWorld is our store, merge and diff, with an ingress cluster made of values.
 type ourWorld struct {
 	store    *store.Store
-	decoder  *store.Decoder
+	decoder  *decode.Decoder
 	known    map[string]bool
 	observed plan.Observed
 	// trigger is the annotation of the Endpoints that stand.
@@ -166,7 +167,7 @@ type ourWorld struct {
 }
 
 func newOurWorld() *ourWorld {
-	w := &ourWorld{decoder: store.NewDecoder(nil), known: map[string]bool{}}
+	w := &ourWorld{decoder: decode.NewDecoder(nil), known: map[string]bool{}}
 	w.store = store.New(store.Options{Placement: func(s *syncer.Service) (syncer.Key, bool) { return s.Key, true }})
 	for _, node := range []string{"node-1", "node-2"} {
 		w.store.SetNode(store.Node{Name: node, Zone: zoneOf(node)})

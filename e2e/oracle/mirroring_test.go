@@ -16,7 +16,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/kubernetes/pkg/api/v1/endpoints"
 
-	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/syncer"
 )
@@ -39,7 +39,7 @@ func compareMirror(t *testing.T, seed uint64) {
 	var ours []syncer.Contribution
 	for i := range mirrored {
 		h := g.handWritten(fmt.Sprintf("case-%d", i))
-		decoder := store.NewDecoder(nil)
+		decoder := decode.NewDecoder(nil)
 		svc, ep := decoder.Service(h.Service).Object, decoder.Endpoints(h.Endpoints).Object
 		c := syncer.HandWritten(&svc, ep.Subsets, nil, ep.SkipMirror, syncer.Options{})
 		if got := endpointSubsets(c.Subsets); !apiequality.Semantic.DeepEqual(got, h.Endpoints.Subsets) {

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -27,7 +27,7 @@ type Ours struct {
 
 // Compute runs a case through the store's decoder and the rules.
 func Compute(c *Case) *Ours {
-	decoder := store.NewDecoder(nil)
+	decoder := decode.NewDecoder(nil)
 	svc := decoder.Service(c.Service).Object
 	selected := c.selected()
 	pods := make([]syncer.Pod, len(selected))

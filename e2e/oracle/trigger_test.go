@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	endpointsliceutil "k8s.io/endpointslice/util"
 
-	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/syncer"
 )
@@ -26,7 +26,7 @@ func TestNextTriggerEqualsUpstream(t *testing.T) {
 		c := NewCase(seed, uint64(i))
 		c.Pods = c.Pods[:min(len(c.Pods), 12)]
 		tracker := endpointsliceutil.NewTriggerTimeTracker()
-		decoder := store.NewDecoder(nil)
+		decoder := decode.NewDecoder(nil)
 		var state syncer.TriggerState
 		for step := range 12 {
 			svc := decoder.Service(c.Service).Object

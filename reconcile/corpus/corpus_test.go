@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/reconcile"
 	"tributary.dev/tributary/reconcile/apitest"
@@ -152,7 +153,7 @@ func newSource(members []corpus.Member) *source {
 // fill puts a member's objects into a store.
 func fill(m corpus.Member) *store.Store {
 	s := store.New(store.Options{Placement: func(svc *syncer.Service) (syncer.Key, bool) { return svc.Key, true }})
-	d := store.NewDecoder(nil)
+	d := decode.NewDecoder(nil)
 	for _, n := range m.Nodes {
 		s.SetNode(d.Node(n).Object)
 	}

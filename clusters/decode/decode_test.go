@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package decode
 
 //lint:file-ignore SA1019 core/v1 Endpoints are what members hold
 
@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -167,13 +168,13 @@ func TestDecodeEndpoints(t *testing.T) {
 			Ports:             []corev1.EndpointPort{{Name: "sql", Port: 5432, AppProtocol: new("tcp")}, {Port: 1, Protocol: "UDP"}},
 		}},
 	})
-	want := Endpoints{Key: syncer.Key{Namespace: "shop", Name: "db"}, Subsets: []syncer.Subset{{
+	want := store.Endpoints{Key: syncer.Key{Namespace: "shop", Name: "db"}, Subsets: []syncer.Subset{{
 		Ready: []syncer.Address{{Addr: netip.MustParseAddr("10.0.0.1"), Hostname: "h", NodeName: "n",
 			Target: syncer.TargetRef{Kind: "Pod", Key: syncer.Key{Namespace: "shop", Name: "p"}, UID: "u"}}, {}},
 		NotReady: []syncer.Address{{Addr: netip.MustParseAddr("10.0.0.2")}},
 		Ports:    []syncer.Port{{Name: "sql", Protocol: "TCP", Number: 5432, AppProtocol: syncer.AppProtocol{Value: "tcp", Set: true}}, {Protocol: "UDP", Number: 1}},
 	}}}
-	if !reflect.DeepEqual(got, Versioned[Endpoints]{Object: want, RV: 3}) {
+	if !reflect.DeepEqual(got, store.Versioned[store.Endpoints]{Object: want, RV: 3}) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	for _, test := range []struct {
@@ -206,7 +207,7 @@ func TestDecodeSlice(t *testing.T) {
 		},
 	}
 	ports := []syncer.Port{{Protocol: "TCP"}, {Name: "sql", Protocol: "UDP", Number: 1, AppProtocol: syncer.AppProtocol{Set: true}}}
-	want := Slice{Key: syncer.Key{Namespace: "shop", Name: "db-1"}, Service: "db", Content: syncer.Slice{
+	want := store.Slice{Key: syncer.Key{Namespace: "shop", Name: "db-1"}, Service: "db", Content: syncer.Slice{
 		Name: "db-1", Family: syncer.IPv4, Ports: ports,
 		Endpoints: []syncer.Endpoint{
 			{Addr: netip.MustParseAddr("10.0.0.1"), Ports: ports, Ready: true, Serving: true},
@@ -215,7 +216,7 @@ func TestDecodeSlice(t *testing.T) {
 			{Addr: netip.MustParseAddr("10.0.0.3"), Ports: ports, Serving: true, Terminating: true},
 		},
 	}}
-	if got := d.Slice(slice); !reflect.DeepEqual(got, Versioned[Slice]{Object: want, RV: 3}) {
+	if got := d.Slice(slice); !reflect.DeepEqual(got, store.Versioned[store.Slice]{Object: want, RV: 3}) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	for manager, derived := range map[string]bool{"": false, "me": false, "endpointslice-controller.k8s.io": true, "endpointslicemirroring-controller.k8s.io": true, "tributary.dev": true} {
@@ -229,7 +230,7 @@ func TestDecodeSlice(t *testing.T) {
 func TestDecodeNode(t *testing.T) {
 	d := NewDecoder(nil)
 	got := d.Node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: "1", Labels: map[string]string{"topology.kubernetes.io/zone": "z"}}})
-	if want := (Versioned[Node]{Object: Node{Name: "n", Zone: "z"}, RV: 1}); got != want {
+	if want := (store.Versioned[store.Node]{Object: store.Node{Name: "n", Zone: "z"}, RV: 1}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -1,19 +1,20 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package decode
 
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
 // Service converts a Service; nil gives the zero value.
-func (d *Decoder) Service(svc *corev1.Service) Versioned[syncer.Service] {
+func (d *Decoder) Service(svc *corev1.Service) store.Versioned[syncer.Service] {
 	if svc == nil {
-		return Versioned[syncer.Service]{}
+		return store.Versioned[syncer.Service]{}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -34,7 +35,7 @@ func (d *Decoder) Service(svc *corev1.Service) Versioned[syncer.Service] {
 	for i := range svc.Spec.Ports {
 		s.Ports = append(s.Ports, d.servicePort(&svc.Spec.Ports[i]))
 	}
-	return Versioned[syncer.Service]{Object: s, RV: Revision(svc.ResourceVersion)}
+	return store.Versioned[syncer.Service]{Object: s, RV: store.Revision(svc.ResourceVersion)}
 }
 
 func (d *Decoder) servicePort(p *corev1.ServicePort) syncer.ServicePort {

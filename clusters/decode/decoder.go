@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package decode
 
 import (
 	"hash/maphash"
@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -73,7 +74,7 @@ func (d *Decoder) sharedLabels(m map[string]string) map[string]string {
 	if len(m) == 0 {
 		return nil
 	}
-	slot := &d.labels[hashLabels(d.seed, m)%labelSlots]
+	slot := &d.labels[store.HashLabels(d.seed, m)%labelSlots]
 	if !maps.Equal(*slot, m) {
 		*slot = d.copyMap(m)
 	}
@@ -160,13 +161,4 @@ func unixSeconds(t metav1.Time) int64 {
 		return 0
 	}
 	return t.Unix()
-}
-
-// hashLabels does not depend on the order in which a map is walked.
-func hashLabels(seed maphash.Seed, m map[string]string) uint64 {
-	var sum uint64
-	for k, v := range m {
-		sum += maphash.String(seed, k) * (maphash.String(seed, v) | 1)
-	}
-	return sum
 }

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package decode
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -24,8 +25,8 @@ func heap() uint64 {
 func everywhere(svc *syncer.Service) (syncer.Key, bool) { return svc.Key, true }
 
 // filled returns a store with apps applications of size pods in one namespace.
-func filled(tb testing.TB, apps, size int) (*Store, *Decoder) {
-	s, d := New(Options{Placement: everywhere}), NewDecoder(nil)
+func filled(tb testing.TB, apps, size int) (*store.Store, *Decoder) {
+	s, d := store.New(store.Options{Placement: everywhere}), NewDecoder(nil)
 	for app := range apps {
 		s.UpsertService(d.Service(overTheWire(tb, realisticService("shop", app))))
 		for n := range size {
@@ -55,7 +56,7 @@ func BenchmarkMemoryPerPod(b *testing.B) {
 		const namespaces, apps, size = 50, 100, 10
 		for b.Loop() {
 			before := heap()
-			s, d := New(Options{Placement: everywhere}), NewDecoder(nil)
+			s, d := store.New(store.Options{Placement: everywhere}), NewDecoder(nil)
 			for ns := range namespaces {
 				namespace := fmt.Sprintf("team-%d", ns)
 				for app := range apps {
@@ -168,7 +169,7 @@ func BenchmarkNewService(b *testing.B) {
 func BenchmarkRelist(b *testing.B) {
 	const services, pods = 1000, 10
 	s, d := filled(b, services, pods)
-	var list []Versioned[syncer.Pod]
+	var list []store.Versioned[syncer.Pod]
 	for app := range services {
 		for n := range pods {
 			list = append(list, d.Pod(realisticPod("shop", app, n)))

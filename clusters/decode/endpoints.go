@@ -1,24 +1,16 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package decode
 
 //lint:file-ignore SA1019 core/v1 Endpoints are what members hold
 
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
-
-// Endpoints are the hand-written Endpoints of a Service without selector.
-type Endpoints struct {
-	syncer.Key
-	Subsets []syncer.Subset
-	// SkipMirror is true when no slices are to be made from these Endpoints: by
-	// label, or because they are a leader election lock (upstream's shouldMirror).
-	SkipMirror bool
-}
 
 // What upstream's mirroring controller looks at
 // (pkg/controller/endpointslicemirroring/utils.go, shouldMirror).
@@ -29,14 +21,14 @@ const (
 
 // Endpoints converts hand-written Endpoints; nil gives the zero value. An
 // address that is none has an invalid Addr: the rules report and drop it.
-func (d *Decoder) Endpoints(e *corev1.Endpoints) Versioned[Endpoints] {
+func (d *Decoder) Endpoints(e *corev1.Endpoints) store.Versioned[store.Endpoints] {
 	if e == nil {
-		return Versioned[Endpoints]{}
+		return store.Versioned[store.Endpoints]{}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_, lock := e.Annotations[annotationLeader]
-	out := Endpoints{Key: d.key(&e.ObjectMeta), SkipMirror: lock || e.Labels[labelSkipMirror] == "true"}
+	out := store.Endpoints{Key: d.key(&e.ObjectMeta), SkipMirror: lock || e.Labels[labelSkipMirror] == "true"}
 	for i := range e.Subsets {
 		s := &e.Subsets[i]
 		subset := syncer.Subset{Ready: d.addresses(s.Addresses), NotReady: d.addresses(s.NotReadyAddresses)}
@@ -48,7 +40,7 @@ func (d *Decoder) Endpoints(e *corev1.Endpoints) Versioned[Endpoints] {
 		}
 		out.Subsets = append(out.Subsets, subset)
 	}
-	return Versioned[Endpoints]{Object: out, RV: Revision(e.ResourceVersion)}
+	return store.Versioned[store.Endpoints]{Object: out, RV: store.Revision(e.ResourceVersion)}
 }
 
 func (d *Decoder) addresses(in []corev1.EndpointAddress) []syncer.Address {

@@ -1,18 +1,19 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package decode
 
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
 // Pod converts a pod; nil gives the zero value.
-func (d *Decoder) Pod(pod *corev1.Pod) Versioned[syncer.Pod] {
+func (d *Decoder) Pod(pod *corev1.Pod) store.Versioned[syncer.Pod] {
 	if pod == nil {
-		return Versioned[syncer.Pod]{}
+		return store.Versioned[syncer.Pod]{}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -38,7 +39,7 @@ func (d *Decoder) Pod(pod *corev1.Pod) Versioned[syncer.Pod] {
 			p.Deleted = 1
 		}
 	}
-	return Versioned[syncer.Pod]{Object: p, RV: Revision(pod.ResourceVersion)}
+	return store.Versioned[syncer.Pod]{Object: p, RV: store.Revision(pod.ResourceVersion)}
 }
 
 // podIPs are status.podIPs, or status.podIP alone where a server that is older

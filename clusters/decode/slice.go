@@ -1,26 +1,15 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package decode
 
 import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
-
-// Slice is an EndpointSlice of a Service without selector.
-type Slice struct {
-	syncer.Key
-	// Service is the name in the kubernetes.io/service-name label.
-	Service string
-	// Derived is true when a controller made the slice from something that is read
-	// here at its source (Pods, Endpoints) or that is our own output: it is no part
-	// of what was written by hand.
-	Derived bool
-	Content syncer.Slice
-}
 
 // derivedBy lists the makers of slices that are not hand-written.
 var derivedBy = map[string]bool{
@@ -32,13 +21,13 @@ var derivedBy = map[string]bool{
 // Slice converts an EndpointSlice; nil gives the zero value. An endpoint with
 // several addresses becomes several endpoints. An address that is none (a host
 // name in a slice of type FQDN, say) has an invalid Addr.
-func (d *Decoder) Slice(s *discoveryv1.EndpointSlice) Versioned[Slice] {
+func (d *Decoder) Slice(s *discoveryv1.EndpointSlice) store.Versioned[store.Slice] {
 	if s == nil {
-		return Versioned[Slice]{}
+		return store.Versioned[store.Slice]{}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := Slice{
+	out := store.Slice{
 		Key:     d.key(&s.ObjectMeta),
 		Service: s.Labels[discoveryv1.LabelServiceName],
 		Derived: derivedBy[s.Labels[discoveryv1.LabelManagedBy]],
@@ -50,7 +39,7 @@ func (d *Decoder) Slice(s *discoveryv1.EndpointSlice) Versioned[Slice] {
 			out.Content.Endpoints = d.appendEndpoints(out.Content.Endpoints, &s.Endpoints[i], out.Content.Ports)
 		}
 	}
-	return Versioned[Slice]{Object: out, RV: Revision(s.ResourceVersion)}
+	return store.Versioned[store.Slice]{Object: out, RV: store.Revision(s.ResourceVersion)}
 }
 
 // slicePorts leaves number 0 for a port without number, which in a slice means

@@ -1,0 +1,227 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// Kind is a kind of object that a member is asked for.
+type Kind uint8
+
+// The kinds. Endpoints and Slices are asked for where a Service has no selector.
+const (
+	Services Kind = iota
+	Pods
+	Nodes
+	Endpoints
+	Slices
+	kinds
+)
+
+// String is the plural name of the resource.
+func (k Kind) String() string {
+	return [...]string{"services", "pods", "nodes", "endpoints", "endpointslices", "?"}[min(k, kinds)]
+}
+
+// Object is what a member shows, by kind.
+type Object interface {
+	syncer.Service | syncer.Pod | store.Node | store.Endpoints | store.Slice
+}
+
+// Event is something that happened to a member. The set is closed: the types of this
+// file.
+type Event interface{ event() }
+
+// Listed is a complete list of a kind. Events of the kind that came before it, and
+// those that were laid over it, are in it. Its items belong to the state from here on.
+// It may need more than one step: see Effects.More; until those are done no other
+// event of the kind may come.
+type Listed[T Object] struct {
+	Items []store.Versioned[T]
+	// Revision of the list; 0 is unknown.
+	Revision uint64
+	// Older is true when that is below a revision that was seen before the list was
+	// begun, or when it is the first since Restored: it may be from the past.
+	Older bool
+	// Services are those that a list of Endpoints or Slices speaks of: it would show
+	// their objects if there were any. Other kinds leave it nil.
+	Services []syncer.Key
+}
+
+// Seen is an object that a watch shows: created, or changed.
+type Seen[T Object] struct {
+	store.Versioned[T]
+	// Created tells the event's name in records.
+	Created bool
+}
+
+// Gone is an object that a watch shows to be deleted, or to have left the selector;
+// the object is its last state.
+type Gone[T Object] struct{ store.Versioned[T] }
+
+// Answer is what came of a Read.
+type Answer struct {
+	Read
+	Outcome Outcome
+	// Object is a store.Versioned of the kind's type when the outcome is There.
+	// What it says of itself is hard evidence.
+	Object any
+}
+
+// Outcome is how a Read ended.
+type Outcome uint8
+
+// The outcomes. There is an object of that name, whatever its UID: the state compares.
+const (
+	Failed Outcome = iota
+	NotFound
+	There
+	Refused // the right to `get` is missing
+)
+
+// Watched is a change of the state of a watch.
+type Watched struct {
+	Kind  Kind
+	Phase Phase
+	Fault Fault // why it waits or is refused
+}
+
+// Phase is what a watch is doing.
+type Phase uint8
+
+// The phases.
+const (
+	Listing Phase = iota
+	Following
+	Waiting // for another attempt
+	Denied  // 401 or 403
+)
+
+// Connected is the outcome of an attempt at the first connection: no fault is success.
+type Connected struct{ Fault Fault }
+
+// Probed is the outcome of a probe.
+type Probed struct{ Fault Fault }
+
+// Reconnected is the outcome of an attempt at a connection that is to replace the one
+// in use; no fault: it does, or none is needed.
+type Reconnected struct{ Fault Fault }
+
+// Restored says that the member's store went back in time, as after an etcd was
+// restored from a backup. Every kind is listed anew after it, and the first such list
+// is Older. Err says what showed it.
+type Restored struct{ Err error }
+
+// Contact says that the member was heard of without news.
+type Contact struct{}
+
+// Baseline is what stands of the member in the ingress cluster from before this
+// process. It comes before the first lists, or not at all.
+type Baseline struct{ Replicas map[syncer.Key]Standing }
+
+// Standing is what stands of a member in one replica.
+type Standing struct {
+	// Sources are the Services of the member that gave it.
+	Sources []syncer.Key
+	// Endpoints as they stand. Those of pods name them with their UID in Target.
+	Endpoints []syncer.Endpoint
+}
+
+// Configured is another configuration. The first one is given to New.
+type Configured struct{ Config }
+
+// Release lets go by hand of what is kept for one replica, or with nil for all: then
+// a panic and a quarantine end, too.
+type Release struct{ Replica *syncer.Key }
+
+// Tick is time that passes. It comes at least once a second.
+type Tick struct{}
+
+// Continue goes on with a list of the kind: see Effects.More.
+type Continue struct{ Kind Kind }
+
+// Stopped is the end of the member.
+type Stopped struct{}
+
+func (Listed[T]) event()   {}
+func (Seen[T]) event()     {}
+func (Gone[T]) event()     {}
+func (Answer) event()      {}
+func (Watched) event()     {}
+func (Connected) event()   {}
+func (Probed) event()      {}
+func (Reconnected) event() {}
+func (Restored) event()    {}
+func (Contact) event()     {}
+func (Baseline) event()    {}
+func (Configured) event()  {}
+func (Release) event()     {}
+func (Tick) event()        {}
+func (Continue) event()    {}
+func (Stopped) event()     {}
+
+// Fault is an error as far as it matters what it means; the zero value is none.
+type Fault struct {
+	Class Class
+	Err   error
+}
+
+// Class is a class of errors.
+type Class uint8
+
+// The classes.
+const (
+	Well Class = iota
+	Unreachable
+	Denial       // 401, 403
+	Missing      // 404
+	OtherCluster // another cluster answers at the address
+	NoKubeconfig // none was ever accepted
+	TooMany      // more objects than allowed
+	TooLarge     // a list too large to be read
+)
+
+// Config is what a member's configuration says about evidence.
+type Config struct {
+	Limits
+	// StaleAfter is how long the member may be out of sight; 0: for ever.
+	StaleAfter time.Duration
+	// MaxObjects is how many objects of a kind are taken; 0: any number.
+	MaxObjects int
+	// Placement and Rules are those of store.Options.
+	Placement store.Placement
+	Rules     syncer.Options
+	// Follows says whether the configuration takes Services from a namespace of the
+	// member; nil: from all.
+	Follows func(namespace string) bool
+	// Refused is why the kubeconfig as it stands is not in use; nil: it is.
+	Refused error
+}
+
+// Limits say how much of a member may go on which evidence. The zero value holds
+// back nothing.
+type Limits struct {
+	// Lists is whether lists are judged at all.
+	Lists bool
+	// MinEndpoints is how many ready endpoints the lists of a minute may take beyond
+	// the replicas' shares, and the least number of pods that makes a panic.
+	MinEndpoints int
+	// Percent of the ready endpoints that a replica had is what a list may take of it
+	// without being asked about.
+	Percent int
+	// Where objects may not be read one by one: up to ConfirmPercent of the member's
+	// ready endpoints, a second list ConfirmAfter later confirms the first.
+	ConfirmPercent int
+	ConfirmAfter   time.Duration
+	// PanicPercent: when more of the member's ready pods that serve turn not ready
+	// within a minute, they are kept ready. 0 or 100 is never.
+	PanicPercent int
+	// HoldSilent is how long a pod stays ready that is not ready only because its
+	// node fell silent. 0 is not at all.
+	HoldSilent time.Duration
+}

@@ -1,0 +1,171 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"time"
+)
+
+// Condition is how a member stands. Whatever it is, what the member contributed last
+// stays until better is known.
+type Condition string
+
+// The conditions of a member.
+const (
+	// Connecting: nothing has been heard of it yet.
+	Connecting Condition = "connecting"
+	// Syncing: it answers, and has not been read whole yet.
+	Syncing Condition = "syncing"
+	// Live: it has been read whole and is followed.
+	Live Condition = "live"
+	// Silent: it does not answer, or what it answers cannot be used.
+	Silent Condition = "silent"
+	// Forbidden: it refuses to be read (401, 403).
+	Forbidden Condition = "forbidden"
+	// Suspect: another cluster answers in its place, it went back in time, or its
+	// lists lack what is there.
+	Suspect Condition = "suspect"
+	// Ended: the member has ended.
+	Ended Condition = "stopped"
+)
+
+// Up reports whether the member answers and lets itself be read.
+func (c Condition) Up() bool { return c == Syncing || c == Live }
+
+// Reason says more than a condition, in one word that users can look up.
+type Reason string
+
+// The reasons. A live member has one only when something is wrong beside it.
+const (
+	ReasonNone           Reason = ""
+	ReasonUnreachable    Reason = "Unreachable"
+	ReasonUnusable       Reason = "Unusable"
+	ReasonTooManyObjects Reason = "TooManyObjects"
+	ReasonListTooLarge   Reason = "ListTooLarge"
+	ReasonForbidden      Reason = "Forbidden"
+	// ReasonIdentityMismatch: another cluster answers at the member's address. With
+	// Live that is the address of a changed kubeconfig, and the former goes on being
+	// used.
+	ReasonIdentityMismatch  Reason = "IdentityMismatch"
+	ReasonRevisionRegressed Reason = "RevisionRegressed"
+	// ReasonListIncomplete: objects that were asked for are there, though the
+	// member's lists lack them.
+	ReasonListIncomplete Reason = "ListIncomplete"
+	// ReasonMassNotReady: too many pods turned not ready at once, and are kept ready.
+	ReasonMassNotReady Reason = "MassNotReady"
+	// ReasonChangesHeld: lists lack what is served, and it is kept.
+	ReasonChangesHeld Reason = "ChangesHeld"
+	// ReasonKubeconfigRefused: the kubeconfig as it stands is not accepted. The
+	// last one that was goes on being used.
+	ReasonKubeconfigRefused Reason = "KubeconfigRefused"
+	// ReasonNewAccessFails: the kubeconfig was changed and what it says now does
+	// not lead to the member. The former goes on being used.
+	ReasonNewAccessFails Reason = "NewAccessFails"
+)
+
+// Times after which a member counts as silent. An unreachable one is to be
+// reported within 10 s.
+const (
+	contactLimit = 9 * time.Second
+	// troubleLimit is for a member that answers but whose watch is not open: a
+	// stream that broke is usually open again at once.
+	troubleLimit = 3 * time.Second
+)
+
+// reachability is what is known of the ways to a member.
+type reachability struct {
+	stopped   bool
+	connected bool // at least once
+	contact   time.Time
+	// probe, connect and access are the faults of the last probe, the first
+	// connection, and the connection that is to replace the one in use.
+	probe, connect, access Fault
+	answered               time.Time // when the probe succeeded after it had failed
+	watches                [kinds]watchState
+}
+
+type watchState struct {
+	phase Phase
+	fault Fault
+	// troubled is since when no stream is open for a fault; zero when none.
+	troubled time.Time
+}
+
+// change takes in a change of a watch.
+func (w *watchState) change(e Watched, now time.Time) {
+	w.phase = e.Phase
+	switch {
+	case e.Phase == Following:
+		w.fault, w.troubled = Fault{}, time.Time{}
+	case e.Fault.Class != Well:
+		w.fault = e.Fault
+		if w.troubled.IsZero() {
+			w.troubled = now
+		}
+	}
+}
+
+// otherCluster returns the error of a fault that says that another cluster answers.
+// That another connection than the one in use leads elsewhere takes nothing from that.
+func (r *reachability) otherCluster() (Fault, bool) {
+	faults := []Fault{r.probe, r.connect, r.watches[Services].fault, r.watches[Pods].fault}
+	for _, f := range faults {
+		if f.Class == OtherCluster {
+			return f, true
+		}
+	}
+	return Fault{}, false
+}
+
+// unusable reports whether the member is silent or forbidden.
+func (r *reachability) unusable(now time.Time) (Condition, Reason, error, bool) {
+	switch {
+	case r.connect.Class == NoKubeconfig:
+		return Silent, ReasonKubeconfigRefused, r.connect.Err, true
+	case r.connect.Class != Well:
+		c, why := refusedOr(Silent, ReasonUnreachable, r.connect)
+		return c, why, r.connect.Err, true
+	case r.probe.Class != Well:
+		c, why := refusedOr(Silent, ReasonUnreachable, r.probe)
+		return c, why, r.probe.Err, true
+	}
+	for _, kind := range []Kind{Services, Pods} {
+		w := &r.watches[kind]
+		switch {
+		case w.phase == Denied:
+			return Forbidden, ReasonForbidden, w.fault.Err, true
+		case w.troubled.IsZero() || now.Sub(w.troubled) < troubleLimit || now.Sub(r.answered) < troubleLimit:
+		case w.fault.Class == TooMany:
+			return Silent, ReasonTooManyObjects, w.fault.Err, true
+		case w.fault.Class == TooLarge:
+			return Silent, ReasonListTooLarge, w.fault.Err, true
+		default:
+			c, why := refusedOr(Silent, ReasonUnusable, w.fault)
+			return c, why, w.fault.Err, true
+		}
+	}
+	if r.connected && now.Sub(r.contact) > contactLimit {
+		return Silent, ReasonUnreachable, nil, true
+	}
+	return "", "", nil, false
+}
+
+// refusedOr is a condition, or that of a refusal when the fault is one.
+func refusedOr(c Condition, why Reason, f Fault) (Condition, Reason) {
+	if f.Class == Denial {
+		return Forbidden, ReasonForbidden
+	}
+	return c, why
+}
+
+// probed takes in the outcome of a probe.
+func (r *reachability) probed(now time.Time, f Fault) {
+	if f.Class == Well {
+		r.contact = now
+		if r.probe.Class != Well {
+			r.answered = now
+		}
+	}
+	r.probe = f
+}
