@@ -159,6 +159,9 @@ type Summary struct {
 	Kept int `json:"kept"`
 }
 
+// Empty reports whether nothing has to be written.
+func (s Summary) Empty() bool { return s.Create+s.Update+s.Delete == 0 }
+
 // Summarise counts the actions and obstacles of plans.
 func Summarise(plans []Plan) Summary {
 	s := Summary{Replicas: len(plans)}
