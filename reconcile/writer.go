@@ -6,12 +6,14 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,52 +62,114 @@ type receipt struct {
 	// made is the version that the write made; zero for a deletion, or when
 	// nothing was changed.
 	made metrics.Ref
-	err  error
+	// version of the object that the answer showed.
+	version string
+	err     error
 }
 
-// execute carries out a plan stage by stage, each after a call of yield, and stops at
-// the first stage that fails. The receipts are in the order of the actions; err joins their errors.
+// execute carries out a plan: the first half, then its stages, each of these after a
+// call of yield. Whatever is refused or fails, the others go on; only what needs it is
+// left out. It ends early where the server does not answer, or asks for a pause. The
+// receipts are in the order of the actions; err joins their errors.
 func (w *writer) execute(ctx context.Context, p *plan.Plan, yield func()) (receipts []receipt, err error) {
-	for _, stage := range p.Stages {
-		yield()
-		done := w.executeStage(ctx, p.Replica, stage)
-		receipts = append(receipts, done...)
-		var errs []error
-		for i := range done {
-			if done[i].err != nil {
-				errs = append(errs, done[i].err)
-			}
+	e := execution{writer: w, replica: p.Replica, made: map[plan.Object]string{}, failed: map[plan.Object]error{}}
+	for i, stage := range p.Sequence() {
+		if i > 0 || len(p.Removals) == 0 {
+			yield()
 		}
-		if len(errs) > 0 {
-			return receipts, errors.Join(errs...)
+		e.run(ctx, stage)
+		if e.over {
+			break
 		}
 	}
-	return receipts, nil
+	return e.receipts, errors.Join(e.errs...)
 }
 
-// executeStage runs the actions of a stage in parallel. The usual two cost one
-// goroutine: the first action, runs in the worker's own.
-func (w *writer) executeStage(ctx context.Context, replica syncer.Key, stage []plan.Action) []receipt {
-	receipts := make([]receipt, len(stage))
-	var group sync.WaitGroup
-	slots := make(chan struct{}, maxParallel)
-	for i := 1; i < len(stage); i++ {
-		slots <- struct{}{}
-		group.Go(func() {
-			receipts[i] = w.do(ctx, replica, &stage[i])
-			<-slots
-		})
-	}
-	if len(stage) > 0 {
-		receipts[0] = w.do(ctx, replica, &stage[0])
-	}
-	group.Wait()
-	return receipts
+// execution is one run of a plan.
+type execution struct {
+	*writer
+	replica  syncer.Key
+	receipts []receipt
+	errs     []error
+	// made are the versions of what has been updated: one object may come twice.
+	made   map[plan.Object]string
+	failed map[plan.Object]error
+	// over is true when the server is away or has asked for a pause.
+	over bool
 }
 
-// do carries out one action. The error, if any, is a *WriteError, and wraps
-// ErrStale or errUnclear when the object has been looked at.
-func (w *writer) do(ctx context.Context, replica syncer.Key, a *plan.Action) receipt {
+// run carries out the actions of one stage side by side.
+func (e *execution) run(ctx context.Context, stage []plan.Action) {
+	todo := make([]*plan.Action, 0, len(stage))
+	for i := range stage {
+		if a := e.ready(&stage[i]); a != nil {
+			todo = append(todo, a)
+		}
+	}
+	done := make([][]receipt, len(todo))
+	var group errgroup.Group
+	group.SetLimit(maxParallel)
+	for i := 1; i < len(todo); i++ {
+		group.Go(func() error { done[i] = e.do(ctx, e.replica, todo[i]); return nil })
+	}
+	if len(todo) > 0 { // the usual two cost one goroutine
+		done[0] = e.do(ctx, e.replica, todo[0])
+	}
+	_ = group.Wait() // each receipt has its own error
+	for _, receipts := range done {
+		e.receipts = append(e.receipts, receipts...)
+		for i := range receipts {
+			e.note(&receipts[i])
+		}
+	}
+}
+
+// ready returns the action with the version that the first half has made, or nil where
+// what it needs has failed.
+func (e *execution) ready(a *plan.Action) *plan.Action {
+	lacks := slices.ContainsFunc(a.Needs, func(o plan.Object) bool { return e.failed[o] != nil })
+	if err := e.failed[a.Object()]; lacks || err != nil && !refused(err) {
+		e.failed[a.Object()] = cmp.Or(err, errNeeds)
+		return nil
+	}
+	if version := e.made[a.Object()]; version != "" && a.Standing != nil {
+		next, standing := *a, *a.Standing
+		standing.ResourceVersion = version
+		next.Standing = &standing
+		return &next
+	}
+	return a
+}
+
+// errNeeds is why an action was left out.
+var errNeeds = errors.New("what it needs has failed")
+
+func (e *execution) note(r *receipt) {
+	object := r.action.Object()
+	if r.err == nil {
+		if r.version != "" {
+			e.made[object] = r.version
+		}
+		return
+	}
+	e.errs = append(e.errs, r.err)
+	e.failed[object] = r.err
+	e.over = e.over || !answered(r.err) || retryAfter(r.err) > 0
+}
+
+// do carries out one action and, where the server refuses it, the one that may take
+// its place.
+func (w *writer) do(ctx context.Context, replica syncer.Key, a *plan.Action) []receipt {
+	r := w.attempt(ctx, replica, a)
+	if a.Otherwise == nil || !refused(r.err) {
+		return []receipt{r}
+	}
+	return []receipt{r, w.attempt(ctx, replica, a.Otherwise)}
+}
+
+// attempt makes one write. The error, if any, is a *WriteError, and wraps ErrStale or
+// errUnclear when the object has been looked at.
+func (w *writer) attempt(ctx context.Context, replica syncer.Key, a *plan.Action) receipt {
 	id := objectID{a.Kind, syncer.Key{Namespace: replica.Namespace, Name: a.Name}}
 	if a.Kind == plan.KindNamespace {
 		id.Namespace = ""
@@ -126,6 +190,7 @@ func (w *writer) do(ctx context.Context, replica syncer.Key, a *plan.Action) rec
 		out.gone = &found{id: id, replica: replica, owned: true, uid: a.Standing.UID, rv: version(a.Standing.ResourceVersion)}
 	case err == nil:
 		out.object = result
+		r.version = result.version()
 		out.wrote = tracked && (a.Standing == nil || result.rv != version(a.Standing.ResourceVersion))
 		if out.wrote {
 			r.made = refOf(result)

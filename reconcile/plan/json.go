@@ -102,7 +102,7 @@ func documentOf(p *Plan) replicaDoc {
 		Namespace: p.Replica.Namespace, Service: p.Replica.Name, Actions: []actionDoc{}, Waiting: p.Waiting,
 		Added: p.Delta.Added, Removed: p.Delta.Removed, Readied: p.Delta.Readied, Unreadied: p.Delta.Unreadied,
 	}
-	for i, stage := range p.Stages {
+	for i, stage := range p.Sequence() {
 		for j := range stage {
 			doc.Actions = append(doc.Actions, actionDocOf(i+1, &stage[j]))
 		}

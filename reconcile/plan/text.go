@@ -23,7 +23,7 @@ func WriteText(w io.Writer, plans []Plan) error {
 	fmt.Fprintln(table, "ACTION\tKIND\tNAME\tWHY\tCONTENT")
 	rows := 0
 	for i := range plans {
-		for _, stage := range plans[i].Stages {
+		for _, stage := range plans[i].Sequence() {
 			for j := range stage {
 				a := &stage[j]
 				fmt.Fprintln(table, strings.Join([]string{string(a.Verb), string(a.Kind), a.fullName(plans[i].Replica), a.Why, a.content()}, "\t"))
@@ -171,7 +171,7 @@ func Summarise(plans []Plan) Summary {
 		if p.Empty() && !blocked {
 			s.Unchanged++
 		}
-		for _, stage := range p.Stages {
+		for _, stage := range p.Sequence() {
 			for j := range stage {
 				switch stage[j].Verb {
 				case Create:
