@@ -198,8 +198,7 @@ func (w *ourWorld) step(c *Case) (wroteEndpoints bool) {
 		contributions = append(contributions, plan.Contribution{Cluster: "member", Source: s.Source, Contribution: s.Contribution})
 	}
 	replica := plan.Merge(key, contributions, w.observed, historySettings)
-	todo := plan.Diff(w.observed, &replica, historySettings)
-	for _, stage := range todo.Sequence() {
+	for _, stage := range plan.Diff(w.observed, &replica, historySettings).Stages {
 		for _, a := range stage {
 			wroteEndpoints = w.apply(&a) || wroteEndpoints
 		}

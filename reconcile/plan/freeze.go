@@ -139,11 +139,3 @@ func Suspects(contributions []Contribution, observed Observed) []string {
 	}
 	return names
 }
-
-// restrained is a standing endpoint in the worse of two states.
-func restrained(e syncer.Endpoint, wanted *syncer.Endpoint) syncer.Endpoint {
-	e.Ready = e.Ready && wanted.Ready
-	e.Serving = e.Serving && wanted.Serving
-	e.Terminating = e.Terminating || wanted.Terminating
-	return e
-}

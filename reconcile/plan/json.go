@@ -3,26 +3,32 @@
 
 package plan
 
-import "tributary.dev/tributary/syncer"
+import (
+	"encoding/json"
+	"io"
 
-// Document renders plans for programs: one object with the summary and, for each
-// replica with something to do or to report, the actions in order. Its JSON is part of
-// the contract.
-func Document(plans []Plan) any {
-	doc := document{APIVersion: "tributary.dev/v1alpha1", Kind: "Plan", Summary: Summarise(plans), Replicas: []replicaDoc{}}
+	"tributary.dev/tributary/syncer"
+)
+
+// WriteJSON prints plans for programs: one object with the summary and, for each
+// replica with something to do or to report, the actions in order. Field names are part
+// of the contract.
+func WriteJSON(w io.Writer, plans []Plan) error {
+	doc := document{Summary: Summarise(plans), Replicas: []replicaDoc{}}
 	for i := range plans {
 		if p := &plans[i]; !p.silent() {
 			doc.Replicas = append(doc.Replicas, documentOf(p))
 		}
 	}
-	return doc
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(doc)
 }
 
 type document struct {
-	APIVersion string       `json:"apiVersion"`
-	Kind       string       `json:"kind"`
-	Summary    Summary      `json:"summary"`
-	Replicas   []replicaDoc `json:"replicas"`
+	Summary  Summary      `json:"summary"`
+	Replicas []replicaDoc `json:"replicas"`
 }
 
 type replicaDoc struct {
@@ -102,7 +108,7 @@ func documentOf(p *Plan) replicaDoc {
 		Namespace: p.Replica.Namespace, Service: p.Replica.Name, Actions: []actionDoc{}, Waiting: p.Waiting,
 		Added: p.Delta.Added, Removed: p.Delta.Removed, Readied: p.Delta.Readied, Unreadied: p.Delta.Unreadied,
 	}
-	for i, stage := range p.Sequence() {
+	for i, stage := range p.Stages {
 		for j := range stage {
 			doc.Actions = append(doc.Actions, actionDocOf(i+1, &stage[j]))
 		}
