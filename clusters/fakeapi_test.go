@@ -320,7 +320,11 @@ func (f *fakeAPI) get(w http.ResponseWriter, resource, namespace, name string) {
 		f.events = shown
 	}
 	if obj == nil {
-		fail(w, http.StatusNotFound)
+		missing := statusObject(http.StatusNotFound)
+		missing.Details = &metav1.StatusDetails{Name: name, Kind: resource}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(w).Encode(missing)
 		return
 	}
 	respond(w, obj)

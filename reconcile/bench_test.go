@@ -44,7 +44,7 @@ func BenchmarkDecide(b *testing.B) {
 func stand(r *Reconciler, p *pass) {
 	r.view.upsert(&found{id: namespaceID(web.Namespace), rv: 1, namespace: plan.NamespaceActive}, p.rec.Time)
 	r.decide(p, r.opts.Source.Peek)
-	for _, stage := range p.plan.Stages {
+	for _, stage := range p.plan.Sequence() {
 		for _, a := range stage {
 			switch a.Kind {
 			case plan.KindService:

@@ -6,12 +6,14 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,7 +24,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/metrics"
-	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
@@ -35,7 +36,6 @@ import (
 // server's Retry-After inside the call, up to ten times, with the worker held.
 type writer struct {
 	core, discovery rest.Interface
-	queue           *lanes.Queue
 	view            *view
 	recorder        Recorder
 	// timeout is the limit of one request.
@@ -46,10 +46,10 @@ type writer struct {
 // thousands of endpoints has dozens of slices.
 const maxParallel = 8
 
-func newWriter(client kubernetes.Interface, queue *lanes.Queue, v *view, recorder Recorder, timeout time.Duration) *writer {
+func newWriter(client kubernetes.Interface, v *view, recorder Recorder, timeout time.Duration) *writer {
 	return &writer{
 		core: client.CoreV1().RESTClient(), discovery: client.DiscoveryV1().RESTClient(),
-		queue: queue, view: v, recorder: recorder, timeout: timeout,
+		view: v, recorder: recorder, timeout: timeout,
 	}
 }
 
@@ -59,76 +59,130 @@ type receipt struct {
 	action *plan.Action
 	// sent and acked bound the request on the monotonic clock.
 	sent, acked time.Time
-	// asked is false where nothing was sent.
-	asked bool
 	// made is the version that the write made; zero for a deletion, or when
 	// nothing was changed.
 	made metrics.Ref
-	err  error
+	// version of the object that the answer showed.
+	version string
+	err     error
 }
 
-// execute carries out the plan for an item stage by stage, and stops at the first stage
-// that fails. The receipts are in the order of the actions; err joins their errors.
-func (w *writer) execute(ctx context.Context, item lanes.Item, p *plan.Plan) (receipts []receipt, err error) {
-	for _, stage := range p.Stages {
-		done := w.executeStage(ctx, item, p.Replica, stage)
-		receipts = append(receipts, done...)
-		var errs []error
-		for i := range done {
-			if done[i].err != nil {
-				errs = append(errs, done[i].err)
-			}
+// execute carries out a plan: the first half, then its stages, each of these after a
+// call of yield. Whatever is refused or fails, the others go on; only what needs it is
+// left out. It ends early where the server does not answer, or asks for a pause. The
+// receipts are in the order of the actions; err joins their errors.
+func (w *writer) execute(ctx context.Context, p *plan.Plan, yield func()) (receipts []receipt, err error) {
+	e := execution{writer: w, replica: p.Replica, made: map[plan.Object]string{}, failed: map[plan.Object]error{}}
+	for i, stage := range p.Sequence() {
+		if i > 0 || len(p.Removals) == 0 {
+			yield()
 		}
-		if len(errs) > 0 {
-			return receipts, errors.Join(errs...)
+		e.run(ctx, stage)
+		if e.over {
+			break
 		}
 	}
-	return receipts, nil
+	return e.receipts, errors.Join(e.errs...)
 }
 
-// executeStage runs the actions of a stage in parallel. The usual two cost one
-// goroutine: the first action, runs in the worker's own.
-func (w *writer) executeStage(ctx context.Context, item lanes.Item, replica syncer.Key, stage []plan.Action) []receipt {
-	receipts := make([]receipt, len(stage))
-	var group sync.WaitGroup
-	slots := make(chan struct{}, maxParallel)
-	for i := 1; i < len(stage); i++ {
-		slots <- struct{}{}
-		group.Go(func() {
-			receipts[i] = w.do(ctx, item, replica, &stage[i])
-			<-slots
-		})
-	}
-	if len(stage) > 0 {
-		receipts[0] = w.do(ctx, item, replica, &stage[0])
-	}
-	group.Wait()
-	return receipts
+// execution is one run of a plan.
+type execution struct {
+	*writer
+	replica  syncer.Key
+	receipts []receipt
+	errs     []error
+	// made are the versions of what has been updated: one object may come twice.
+	made   map[plan.Object]string
+	failed map[plan.Object]error
+	// over is true when the server is away or has asked for a pause.
+	over bool
 }
 
-// do carries out one action when the item has a slot for it. The error, if any, is a *WriteError, and wraps
-// ErrStale or errUnclear when the object has been looked at.
-func (w *writer) do(ctx context.Context, item lanes.Item, replica syncer.Key, a *plan.Action) receipt {
+// run carries out the actions of one stage side by side.
+func (e *execution) run(ctx context.Context, stage []plan.Action) {
+	todo := make([]*plan.Action, 0, len(stage))
+	for i := range stage {
+		if a := e.ready(&stage[i]); a != nil {
+			todo = append(todo, a)
+		}
+	}
+	done := make([][]receipt, len(todo))
+	var group errgroup.Group
+	group.SetLimit(maxParallel)
+	for i := 1; i < len(todo); i++ {
+		group.Go(func() error { done[i] = e.do(ctx, e.replica, todo[i]); return nil })
+	}
+	if len(todo) > 0 { // the usual two cost one goroutine
+		done[0] = e.do(ctx, e.replica, todo[0])
+	}
+	_ = group.Wait() // each receipt has its own error
+	for _, receipts := range done {
+		e.receipts = append(e.receipts, receipts...)
+		for i := range receipts {
+			e.note(&receipts[i])
+		}
+	}
+}
+
+// ready returns the action with the version that the first half has made, or nil where
+// what it needs has failed.
+func (e *execution) ready(a *plan.Action) *plan.Action {
+	lacks := slices.ContainsFunc(a.Needs, func(o plan.Object) bool { return e.failed[o] != nil })
+	if err := e.failed[a.Object()]; lacks || err != nil && !refused(err) {
+		e.failed[a.Object()] = cmp.Or(err, errNeeds)
+		return nil
+	}
+	if version := e.made[a.Object()]; version != "" && a.Standing != nil {
+		next, standing := *a, *a.Standing
+		standing.ResourceVersion = version
+		next.Standing = &standing
+		return &next
+	}
+	return a
+}
+
+// errNeeds is why an action was left out.
+var errNeeds = errors.New("what it needs has failed")
+
+func (e *execution) note(r *receipt) {
+	object := r.action.Object()
+	if r.err == nil {
+		if r.version != "" {
+			e.made[object] = r.version
+		}
+		return
+	}
+	e.errs = append(e.errs, r.err)
+	e.failed[object] = r.err
+	e.over = e.over || !answered(r.err) || retryAfter(r.err) > 0
+}
+
+// do carries out one action and, where the server refuses it, the one that may take
+// its place.
+func (w *writer) do(ctx context.Context, replica syncer.Key, a *plan.Action) []receipt {
+	r := w.attempt(ctx, replica, a)
+	if a.Otherwise == nil || !refused(r.err) {
+		return []receipt{r}
+	}
+	return []receipt{r, w.attempt(ctx, replica, a.Otherwise)}
+}
+
+// attempt makes one write. The error, if any, is a *WriteError, and wraps ErrStale or
+// errUnclear when the object has been looked at.
+func (w *writer) attempt(ctx context.Context, replica syncer.Key, a *plan.Action) receipt {
 	id := objectID{a.Kind, syncer.Key{Namespace: replica.Namespace, Name: a.Name}}
 	if a.Kind == plan.KindNamespace {
 		id.Namespace = ""
 	}
 	// Several replicas may make one namespace at once, so it has no own writes.
 	tracked := a.Kind != plan.KindNamespace
-	r := receipt{kind: a.Kind, action: a, sent: time.Now()}
-	slot, err := w.queue.Acquire(ctx, item, requests(a))
-	if err != nil {
-		r.err = &WriteError{Verb: a.Verb, Kind: a.Kind, Object: id.String(), Err: err}
-		return r
-	}
 	if tracked {
 		w.view.begin(id)
 	}
-	r.sent, r.asked = time.Now(), true
+	r := receipt{kind: a.Kind, action: a, sent: time.Now()}
 	result, err := w.send(ctx, replica, id, a)
 	r.acked = time.Now()
 	v := judge(err)
-	slot.End(measured(v))
 	w.recorder.Write(string(a.Kind), string(a.Verb), v.result, r.acked.Sub(r.sent))
 	out := outcome{}
 	switch {
@@ -136,12 +190,13 @@ func (w *writer) do(ctx context.Context, item lanes.Item, replica syncer.Key, a 
 		out.gone = &found{id: id, replica: replica, owned: true, uid: a.Standing.UID, rv: version(a.Standing.ResourceVersion)}
 	case err == nil:
 		out.object = result
+		r.version = result.version()
 		out.wrote = tracked && (a.Standing == nil || result.rv != version(a.Standing.ResourceVersion))
 		if out.wrote {
 			r.made = refOf(result)
 		}
 	case v.look:
-		out, err = w.look(ctx, item, id, v, err)
+		out, err = w.look(ctx, id, v, err)
 	case namespaceTerminating(err):
 		err = fmt.Errorf("%w: %w", ErrNamespaceTerminating, err)
 	}
@@ -150,25 +205,6 @@ func (w *writer) do(ctx context.Context, item lanes.Item, replica syncer.Key, a 
 		r.err = &WriteError{Verb: a.Verb, Kind: a.Kind, Object: id.String(), Err: err}
 	}
 	return r
-}
-
-// requests is how many requests an action takes: an update of a Service reads it first.
-func requests(a *plan.Action) int {
-	if a.Kind == plan.KindService && a.Verb == plan.Update {
-		return 2
-	}
-	return 1
-}
-
-// measured is what an answer tells of how busy the server is.
-func measured(v verdict) lanes.Outcome {
-	switch v.result {
-	case metrics.WriteOK:
-		return lanes.Measured
-	case metrics.WriteThrottled, metrics.WriteTimeout:
-		return lanes.Congested
-	}
-	return lanes.Unmeasured
 }
 
 func (w *writer) send(ctx context.Context, replica syncer.Key, id objectID, a *plan.Action) (*found, error) {
@@ -239,12 +275,7 @@ func (w *writer) delete(ctx context.Context, id objectID, standing *plan.Meta) e
 // look reads an object after an answer that left its state in doubt. cause is
 // that answer; it comes back with ErrStale or errUnclear when the read cleared the
 // doubt.
-func (w *writer) look(ctx context.Context, item lanes.Item, id objectID, v verdict, cause error) (outcome, error) {
-	slot, err := w.queue.Acquire(ctx, item, 1)
-	if err != nil {
-		return outcome{}, fmt.Errorf("%w; reading it failed too: %w", cause, err)
-	}
-	defer slot.End(lanes.Unmeasured)
+func (w *writer) look(ctx context.Context, id objectID, v verdict, cause error) (outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	out := outcome{before: w.view.lookup(id)}

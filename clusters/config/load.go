@@ -23,7 +23,7 @@ func Parse(file string, data []byte) (Config, error) {
 	var c Config
 	faults := strict.Decode(data, &c, strict.Exact)
 	faults = append(faults, unrelated(c.Validate(), faults)...)
-	if err := faults.In(file).Err(); err != nil {
+	if err := faults.Locate(data).In(file).Err(); err != nil {
 		return Config{}, err
 	}
 	policy := c.Policy()

@@ -29,6 +29,9 @@ var ErrTooLarge = errors.New("a page of the list is larger than allowed")
 // because of what it contained, not because the connection failed.
 var ErrUndecodable = errors.New("the watch stream cannot be read")
 
+// errNoSession is a cluster that is not reached.
+var errNoSession = errors.New("the cluster is not connected")
+
 // errListNeverEnds is a server that keeps answering empty pages with a
 // continue token.
 var errListNeverEnds = errors.New("the server keeps sending empty pages of a list")

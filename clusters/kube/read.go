@@ -5,15 +5,115 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/syncer"
 )
+
+// Outcome is how a consistent read of one object ended.
+type Outcome uint8
+
+// The outcomes.
+const (
+	// Failed: nothing was learnt.
+	Failed Outcome = iota
+	// Gone: the cluster itself says that there is no object of that name.
+	Gone
+	// There is an object of that name, whatever its UID.
+	There
+	// Refused: the right to `get` is missing (403).
+	Refused
+)
+
+// readTimeout bounds one read.
+const readTimeout = 5 * time.Second
+
+// Read asks for one object in the cluster's etcd: a GET without a revision, unlike a
+// list, is never answered from a cache. object is set when it is There, err when the
+// read Failed or was Refused.
+func (s *Session) Read(ctx context.Context, r Resource, key syncer.Key) (object runtime.Object, outcome Outcome, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	if err := s.identity.verify(ctx); err != nil {
+		return nil, Failed, err
+	}
+	object, err = readOne(ctx, objectRequest(s.client(r), r, key), r, r.New())
+	if verr := s.identity.verify(ctx); verr != nil { // the answer may be another cluster's
+		return nil, Failed, verr
+	}
+	outcome = outcomeOf(err, key)
+	if outcome == Gone {
+		err = nil
+	}
+	return object, outcome, err
+}
+
+func objectRequest(client *rest.RESTClient, r Resource, key syncer.Key) *rest.Request {
+	return client.Get().NamespaceIfScoped(key.Namespace, key.Namespace != "").Resource(r.Resource).Name(key.Name).MaxRetries(0)
+}
+
+// outcomeOf says what an answer to the question for an object means. That it is not
+// found counts only in the words of an API server about this very object: a proxy, or a
+// server that does not know the resource, answers 404 as well.
+func outcomeOf(err error, key syncer.Key) Outcome {
+	switch {
+	case err == nil:
+		return There
+	case isGone(err, key):
+		return Gone
+	case apierrors.IsForbidden(err):
+		return Refused
+	default:
+		return Failed
+	}
+}
+
+func isGone(err error, key syncer.Key) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Name == key.Name && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// objectBytes bounds what is read of one object; the largest that an API server stores
+// by default has 1.5 MB.
+const objectBytes = 4 << 20
+
+// readOne reads one object into an empty one.
+func readOne(ctx context.Context, request *rest.Request, r Resource, into runtime.Object) (runtime.Object, error) {
+	body, err := request.Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	text, err := io.ReadAll(io.LimitReader(body, objectBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read an object of %s: %w", r.Resource, err)
+	}
+	if len(text) == 0 || len(text) > objectBytes {
+		return nil, fmt.Errorf("read an object of %s: an answer of %d bytes", r.Resource, len(text))
+	}
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, into)
+	if err != nil {
+		return nil, fmt.Errorf("decode an object of %s: %w", r.Resource, err)
+	}
+	if status, ok := object.(*metav1.Status); ok {
+		return nil, apierrors.FromObject(status)
+	}
+	return object, nil
+}
 
 // revision reads the revision of a list of at most one object.
 func (s *Session) revision(ctx context.Context, r Resource) (uint64, error) {
@@ -28,26 +128,15 @@ func (s *Session) revision(ctx context.Context, r Resource) (uint64, error) {
 	return number(accessor.GetResourceVersion()), nil
 }
 
-const (
-	// metadataOnly spares both sides the object itself; a server that does not know
-	// the form sends all of it.
-	metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-	// objectBytes bounds what is read of one object.
-	objectBytes = 4 << 20
-)
-
-// objectRevision reads the revision of one object from the cluster's etcd: a GET, unlike
-// a list, is never answered from a cache.
-func (s *Session) objectRevision(ctx context.Context, r Resource, key syncer.Key) (uint64, error) {
-	body, err := s.client(r).Get().NamespaceIfScoped(key.Namespace, key.Namespace != "").Resource(r.Resource).Name(key.Name).
-		SetHeader("Accept", metadataOnly).MaxRetries(0).Stream(ctx)
+// objectRevision reads the revision of one object.
+func (s *Session) objectRevision(ctx context.Context, r Resource, key syncer.Key) (uint64, Outcome) {
+	object, outcome, err := s.Read(ctx, r, key)
+	if outcome != There {
+		return 0, outcome
+	}
+	accessor, err := meta.Accessor(object)
 	if err != nil {
-		return 0, err
+		return 0, Failed
 	}
-	defer body.Close()
-	var object metav1.PartialObjectMetadata
-	if err := json.NewDecoder(io.LimitReader(body, objectBytes)).Decode(&object); err != nil {
-		return 0, fmt.Errorf("read %s %s: %w", r.Resource, key, err)
-	}
-	return number(object.ResourceVersion), nil
+	return number(accessor.GetResourceVersion()), There
 }

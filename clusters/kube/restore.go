@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Followed is one kind of object by which a restored store is found.
@@ -92,9 +90,9 @@ func (d *restoreDetector) regressed(ctx context.Context, s *Session) error {
 func (d *restoreDetector) compare(ctx context.Context, s *Session, kind Followed, absent map[missing]bool) error {
 	watermarks, stream := kind.Loop.Watermarks()
 	for _, w := range watermarks {
-		revision, err := s.objectRevision(ctx, kind.Resource, w.Key)
+		revision, outcome := s.objectRevision(ctx, kind.Resource, w.Key)
 		switch {
-		case apierrors.IsNotFound(err):
+		case outcome == Gone:
 			lost := missing{kind.Resource.Resource, w, stream}
 			if d.missing[lost] {
 				return fmt.Errorf("%w: %s %s is missing, and no watch tells that it was deleted", ErrWentBack, kind.Resource.Resource, w.Key)
@@ -105,7 +103,7 @@ func (d *restoreDetector) compare(ctx context.Context, s *Session, kind Followed
 				}
 				continue
 			}
-		case err != nil:
+		case outcome != There:
 			return nil // `get` may not be granted; revisions still tell
 		case revision != 0 && revision < w.Revision:
 			return fmt.Errorf("%w: %s %s is at revision %d, %d was seen before", ErrWentBack, kind.Resource.Resource, w.Key, revision, w.Revision)

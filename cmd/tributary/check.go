@@ -8,122 +8,164 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
-	"k8s.io/client-go/rest"
+	"github.com/spf13/cobra"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/clusters/kubeconfig"
 	"tributary.dev/tributary/cmd/tributary/internal/app"
 )
 
-// checkCommand says whether run would work with a configuration.
-func checkCommand(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	fs := newFlagSet("check", "--config FILE [flags]", "Validate a configuration, reach every cluster, check versions and rights.", stderr)
-	path := addConfigFlag(fs)
-	timeout := fs.Duration("timeout", 10*time.Second, "how long a cluster may take to answer")
-	if code, done := parseFlags(fs, args, stdout, stderr); done {
-		return code
+// newCheckCommand says whether run would work with a configuration.
+func newCheckCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "check --config FILE", Short: "Validate a configuration, reach every cluster, check versions and rights", Args: cobra.NoArgs,
+		Long: "Validate a configuration, reach every cluster, check versions and rights.\n\n" +
+			"The exit code is 0 exactly when run would work with every cluster.",
+		Example: "  tributary check --config tributary.yaml\n  tributary check --config tributary.yaml --offline   # no cluster is asked\n  tributary check --config tributary.yaml --dial      # are pods reached from here?",
 	}
-	watcher, code := openConfig("check", *path, stderr)
-	if watcher == nil {
-		return code
-	}
-	loaded := watcher.Loaded()
-	results := checkAll(ctx, loaded, *timeout)
-	printChecks(stdout, results)
-	failed := false
-	for _, r := range results {
-		failed = failed || len(r.problems) > 0
-		for _, problem := range r.problems {
-			fmt.Fprintf(stderr, "tributary check: %s: %s\n", r.label(), problem)
+	path, output := addConfigFlag(cmd), addOutputFlag(cmd, "wide")
+	timeout := cmd.Flags().Duration("timeout", 10*time.Second, "how long a cluster may take to answer")
+	offline := cmd.Flags().Bool("offline", false, "look at the configuration and its kubeconfigs alone; no cluster is asked")
+	dial := cmd.Flags().Bool("dial", false, "try to reach one ready pod of each member from here, over TCP")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		watcher, err := openConfig(*path)
+		if err != nil {
+			return err
 		}
+		loaded := watcher.Loaded()
+		results := checker{loaded: loaded, timeout: *timeout, offline: *offline, dial: *dial}.all(cmd.Context())
+		if err := printChecks(cmd.OutOrStdout(), output.value, results); err != nil {
+			return err
+		}
+		broken := false
+		for _, r := range results {
+			broken = broken || len(r.Problems) > 0
+			for _, problem := range r.Problems {
+				fmt.Fprintf(cmd.ErrOrStderr(), "tributary check: %s: %s\n", r.label(), problem)
+			}
+		}
+		switch faults := loaded.Faults(); {
+		case len(faults) > 0:
+			return misused(faults)
+		case broken:
+			return &exit{code: exitFailed}
+		}
+		return nil
 	}
-	if faults := loaded.Faults(); len(faults) > 0 {
-		printError(stderr, "check", faults)
-		return exitUsage
-	}
-	if failed {
-		return exitFailed
-	}
-	return exitOK
+	return cmd
+}
+
+// checker asks all clusters of a configuration.
+type checker struct {
+	loaded        *config.Loaded
+	timeout       time.Duration // for each cluster
+	offline, dial bool
 }
 
 // checked is what was found out about one cluster.
 type checked struct {
-	name, role, server, version string
-	// refused is set when the kubeconfig was not accepted, so nothing was asked.
-	refused bool
-	// problems keep run from working with this cluster; notes do not.
-	problems, notes []string
+	Cluster string `json:"cluster"`
+	Role    string `json:"role"`
+	Result  string `json:"result"`
+	Server  string `json:"server,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Expires is when the credential ends; zero: it does not, or does not say.
+	Expires time.Time `json:"expires,omitzero"`
+	// Problems keep run from working with this cluster; Notes do not.
+	Problems []string `json:"problems,omitempty"`
+	Notes    []string `json:"notes,omitempty"`
+
+	identity string
+	networks []netip.Prefix // of pods
 }
+
+// The roles of a cluster, and what comes of checking one.
+const (
+	roleIngress, roleMember = "ingress", "member"
+
+	resultOK, resultFailed           = "ok", "failed"
+	resultRefused, resultUnreachable = "kubeconfig refused", "unreachable"
+)
 
 func (c *checked) label() string {
-	if c.role == "ingress" {
+	if c.Role == roleIngress {
 		return "ingress cluster"
 	}
-	return "cluster " + c.name
+	return "cluster " + c.Cluster
 }
 
-// checkAll asks every cluster at once; the ingress cluster comes first.
-func checkAll(ctx context.Context, loaded *config.Loaded, timeout time.Duration) []checked {
-	results := []checked{{name: "ingress", role: "ingress"}}
-	for _, c := range loaded.Config.Clusters {
-		results = append(results, checked{name: c.Name, role: "member"})
+// all asks every cluster at once; the ingress cluster comes first.
+func (k checker) all(ctx context.Context) []checked {
+	results := []checked{{Cluster: "ingress", Role: roleIngress, Result: resultOK}}
+	for _, c := range k.loaded.Config.Clusters {
+		results = append(results, checked{Cluster: c.Name, Role: roleMember, Result: resultOK})
 	}
-	identities := make([]string, len(results))
 	var group sync.WaitGroup
 	for i := range results {
 		group.Go(func() {
-			asking, cancel := context.WithTimeout(ctx, timeout)
+			asking, cancel := context.WithTimeout(ctx, k.timeout)
 			defer cancel()
-			identities[i] = results[i].ask(asking, loaded)
+			k.one(asking, &results[i])
 		})
 	}
 	group.Wait()
-	noteTwins(results, identities)
+	noteTwins(results)
+	noteOverlaps(results)
 	return results
 }
 
-// ask fills in what the cluster answers and returns its identity, empty if it
-// could not be read.
-func (c *checked) ask(ctx context.Context, loaded *config.Loaded) (identity string) {
-	access := loaded.Ingress
-	if c.role == "member" {
-		access = loaded.Members[c.name]
+// one fills in what a cluster answers.
+func (k checker) one(ctx context.Context, c *checked) {
+	access := k.loaded.Ingress
+	if c.Role == roleMember {
+		access = k.loaded.Members[c.Cluster]
 	}
 	if access.REST == nil || access.Err != nil {
-		c.refused = true
-		return ""
+		c.Result = resultRefused
+		return
 	}
-	c.server = access.REST.Host
-	connection, err := connectForCheck(access.REST, c.label())
+	c.Server = access.REST.Host
+	if c.Expires = kubeconfig.Expires(access.REST); !c.Expires.IsZero() {
+		c.noteExpiry(time.Now())
+	}
+	if k.offline {
+		return
+	}
+	c.Result = resultUnreachable
+	var clock clockReader
+	connection, err := kube.Connect(access.REST, kube.ConnectOptions{Cluster: c.label(), Version: readBuildVersion().Version, Wrap: clock.wrap})
 	if err != nil {
 		c.problem(err)
-		return ""
+		return
 	}
 	defer connection.Close()
 	version, err := connection.Version(ctx)
 	if err != nil {
 		c.problem(fmt.Errorf("%w; is the server's address right, and does it run?", err))
-		return ""
+		return
 	}
-	c.version = version.String()
-	identity, _ = connection.Identity(ctx) // a missing right shows among the rights
-	if c.role == "ingress" {
-		c.askIngress(ctx, connection, loaded)
+	c.Result, c.Version = resultOK, version.String()
+	c.noteSkew(clock.skew())
+	c.identity, _ = connection.Identity(ctx) // a missing right shows among the rights
+	if c.Role == roleIngress {
+		c.askIngress(ctx, connection, k.loaded)
 	} else {
-		c.askMember(ctx, connection, loaded)
+		c.askMember(ctx, connection, k.loaded)
 	}
-	return identity
-}
-
-func connectForCheck(access *rest.Config, label string) (*kube.Connection, error) {
-	return kube.Connect(access, kube.ConnectOptions{Cluster: label, Version: readBuildVersion().Version})
+	c.askNetworks(ctx, connection.Clientset())
+	if k.dial && c.Role == roleMember {
+		c.dialPod(ctx, connection.Clientset())
+	}
+	if len(c.Problems) > 0 {
+		c.Result = resultFailed
+	}
 }
 
 func (c *checked) askIngress(ctx context.Context, connection *kube.Connection, loaded *config.Loaded) {
@@ -146,9 +188,9 @@ func (c *checked) askMember(ctx context.Context, connection *kube.Connection, lo
 		return
 	}
 	if !offered {
-		c.notes = append(c.notes, "no discovery.k8s.io/v1: hand-written EndpointSlices are not replicated")
+		c.note("no discovery.k8s.io/v1: hand-written EndpointSlices are not replicated")
 	}
-	i := slices.IndexFunc(loaded.Config.Clusters, func(m config.Cluster) bool { return m.Name == c.name })
+	i := slices.IndexFunc(loaded.Config.Clusters, func(m config.Cluster) bool { return m.Name == c.Cluster })
 	c.askRights(ctx, connection, memberNeeds(loaded.Config.Clusters[i].Namespaces.Only(), offered))
 }
 
@@ -163,7 +205,7 @@ func (c *checked) askRights(ctx context.Context, connection *kube.Connection, ne
 			c.problem(fmt.Errorf("the user of the kubeconfig may not %s; grant it by RBAC (deploy/ has the roles)", n))
 			continue
 		}
-		c.notes = append(c.notes, fmt.Sprintf("may not %s: %s", n, n.without))
+		c.note(fmt.Sprintf("may not %s: %s", n, n.without))
 	}
 }
 
@@ -171,41 +213,32 @@ func (c *checked) problem(err error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w; a longer --timeout helps if the cluster is only slow", err)
 	}
-	c.problems = append(c.problems, err.Error())
+	c.Problems = append(c.Problems, err.Error())
 }
 
-// noteTwins says which names lead to the same cluster: allowed, and rarely
-// meant.
-func noteTwins(results []checked, identities []string) {
-	first := map[string]string{}
-	for i := range results {
-		id := identities[i]
-		if id == "" {
-			continue
-		}
-		if other, seen := first[id]; seen {
-			results[i].notes = append(results[i].notes, fmt.Sprintf("is the same cluster as %s", other))
-			continue
-		}
-		first[id] = results[i].name
+func (c *checked) note(text string) { c.Notes = append(c.Notes, text) }
+
+// printChecks prints one line a cluster; -o wide has what is noted in a column.
+func printChecks(w io.Writer, format string, results []checked) error {
+	if format == "json" || format == "yaml" {
+		return printObject(w, format, struct {
+			APIVersion string    `json:"apiVersion"`
+			Kind       string    `json:"kind"`
+			Clusters   []checked `json:"clusters"`
+		}{config.APIVersion, "Check", results})
 	}
-}
-
-// printChecks prints one line a cluster, and its notes below.
-func printChecks(w io.Writer, results []checked) {
-	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "CLUSTER\tROLE\tRESULT\tVERSION\tSERVER\tNOTES")
+	headings := []string{"CLUSTER", "ROLE", "RESULT", "VERSION", "SERVER"}
+	if format == "wide" {
+		headings = append(headings, "EXPIRES")
+	}
+	headings = append(headings, "NOTES")
+	var all [][]string
 	for _, r := range results {
-		result := "ok"
-		switch {
-		case r.refused:
-			result = "kubeconfig refused"
-		case r.version == "":
-			result = "unreachable"
-		case len(r.problems) > 0:
-			result = "failed"
+		row := []string{r.Cluster, r.Role, r.Result, dash(r.Version), dash(r.Server)}
+		if format == "wide" {
+			row = append(row, stamp(r.Expires))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", r.name, r.role, result, dash(r.version), dash(r.server), dash(strings.Join(r.notes, "; ")))
+		all = append(all, append(row, dash(strings.Join(r.Notes, "; "))))
 	}
-	table.Flush()
+	return failed(rows(w, headings, all))
 }

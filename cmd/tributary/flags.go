@@ -4,76 +4,142 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/syncer"
 )
-
-// newFlagSet returns the flags of one command, with help that shows the usage
-// line first.
-func newFlagSet(name, args, about string, stderr io.Writer) *flag.FlagSet {
-	fs := flag.NewFlagSet(name, flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.Usage = func() {
-		fmt.Fprintf(fs.Output(), "%s\n\nUsage:\n  tributary %s %s\n\nFlags:\n", about, name, args)
-		fs.PrintDefaults()
-	}
-	return fs
-}
-
-// parseFlags parses args and refuses positional arguments. done is true when
-// the command is over, with code as its exit code: help was asked for, or the
-// arguments are wrong.
-func parseFlags(fs *flag.FlagSet, args []string, stdout, stderr io.Writer) (code int, done bool) {
-	if wantsHelp(args) {
-		fs.SetOutput(stdout)
-	}
-	switch err := fs.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK, true
-	case err != nil:
-		return exitUsage, true
-	case fs.NArg() > 0:
-		fmt.Fprintf(stderr, "tributary %s: unexpected argument %q\n", fs.Name(), fs.Arg(0))
-		return exitUsage, true
-	}
-	return exitOK, false
-}
-
-func wantsHelp(args []string) bool {
-	return slices.ContainsFunc(args, func(a string) bool {
-		return a == "-h" || a == "-help" || a == "--help"
-	})
-}
 
 // choice is a flag that accepts a closed set of words.
 type choice struct {
-	value   *string
+	value   string
 	allowed []string
 }
 
-// choiceFlag defines a flag whose value must be one of allowed; the first is
-// the default.
-func choiceFlag(fs *flag.FlagSet, name, about string, allowed ...string) *string {
-	value := allowed[0]
-	fs.Var(&choice{&value, allowed}, name, about+": "+strings.Join(allowed, " or "))
-	return &value
+// addChoice defines a flag whose value must be one of allowed; the first is the
+// default.
+func addChoice(cmd *cobra.Command, name, short, about string, allowed ...string) *choice {
+	c := &choice{allowed[0], allowed}
+	cmd.Flags().VarP(c, name, short, about+": "+strings.Join(allowed, ", "))
+	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp))
+	return c
 }
 
-func (c *choice) String() string {
-	if c.value == nil {
-		return ""
-	}
-	return *c.value
-}
+// String implements pflag.Value.
+func (c *choice) String() string { return c.value }
 
+// Type implements pflag.Value.
+func (c *choice) Type() string { return "string" }
+
+// Set implements pflag.Value.
 func (c *choice) Set(s string) error {
 	if !slices.Contains(c.allowed, s) {
-		return fmt.Errorf("must be %s", strings.Join(c.allowed, " or "))
+		return fmt.Errorf("must be one of %s", strings.Join(c.allowed, ", "))
 	}
-	*c.value = s
+	c.value = s
 	return nil
+}
+
+// addOutputFlag defines -o: text, the forms for programs, and whatever more.
+func addOutputFlag(cmd *cobra.Command, more ...string) *choice {
+	return addChoice(cmd, "output", "o", "output format", append([]string{"text", "json", "yaml"}, more...)...)
+}
+
+// printObject writes a value as -o json or -o yaml has it.
+func printObject(w io.Writer, format string, value any) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	out := text.Bytes()
+	if err == nil && format == "yaml" {
+		out, err = yaml.JSONToYAML(out)
+	}
+	if err == nil {
+		_, err = w.Write(out)
+	}
+	if err != nil {
+		return failedf("write output: %w", err)
+	}
+	return nil
+}
+
+// addConfigFlag adds --config, which has no default: a file that is picked up
+// by accident would write to a cluster by accident.
+func addConfigFlag(cmd *cobra.Command) *string {
+	path := cmd.Flags().String("config", "", "configuration `file` (required)")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	return path
+}
+
+// openConfig reads the configuration that a command was given.
+func openConfig(path string) (*config.Watcher, error) {
+	if path == "" {
+		return nil, misused(errors.New("--config is missing; give the configuration file"))
+	}
+	watcher, err := config.Open(path)
+	if err != nil {
+		return nil, misused(err)
+	}
+	return watcher, nil
+}
+
+// addClusterFlag defines --cluster, completed from --config where there is one.
+func addClusterFlag(cmd *cobra.Command, about string) *string {
+	name := cmd.Flags().String("cluster", "", about)
+	_ = cmd.RegisterFlagCompletionFunc("cluster", clusterNames)
+	return name
+}
+
+// addServiceFlag defines --service.
+func addServiceFlag(cmd *cobra.Command, about string) *string {
+	name := cmd.Flags().String("service", "", about+": `NAMESPACE/NAME`")
+	_ = cmd.RegisterFlagCompletionFunc("service", serviceNames)
+	return name
+}
+
+// parseService reads the value of --service; nil if there is none.
+func parseService(text string) (*syncer.Key, error) {
+	if text == "" {
+		return nil, nil
+	}
+	key, ok := syncer.ParseKey(text)
+	if !ok {
+		return nil, misused(fmt.Errorf("--service: %q is not NAMESPACE/NAME", text))
+	}
+	return &key, nil
+}
+
+// clusterNames completes the names of clusters from the file that --config names.
+func clusterNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	path, err := cmd.Flags().GetString("config")
+	if err != nil {
+		return instanceNames(cmd, func(s *metrics.Status) []string {
+			var names []string
+			for i := range s.Clusters {
+				names = append(names, s.Clusters[i].Name)
+			}
+			return names
+		})
+	}
+	watcher, err := config.Open(path)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, c := range watcher.Loaded().Config.Clusters {
+		names = append(names, c.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -4,16 +4,22 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+
+	"tributary.dev/tributary/metrics"
 )
 
 // defaultServer is where an instance with the default configuration listens.
@@ -26,10 +32,93 @@ const maxComplaint = 4 << 10
 type instance struct {
 	base *url.URL
 	http *http.Client
+	// stop ends a forwarded port; nil where there is none.
+	stop func()
 }
 
-func addServerFlag(fs *flag.FlagSet) *string {
-	return fs.String("server", defaultServer, "`address` of the running instance: the \"listen\" of its configuration")
+// instanceFlags say which running instance a command asks.
+type instanceFlags struct{ server, kubeconfig, context, namespace string }
+
+func addInstanceFlags(cmd *cobra.Command) *instanceFlags {
+	f := &instanceFlags{}
+	flags := cmd.Flags()
+	flags.StringVar(&f.server, "server", "", "`address` of the running instance: the \"listen\" of its configuration (default "+defaultServer+")")
+	flags.StringVar(&f.context, "context", "", "`context` of a kubeconfig: ask the leading pod of that cluster, through a forwarded port")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of that pod (default "+defaultNamespace+")")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` to use with --context and --namespace (default: as kubectl)")
+	return f
+}
+
+// open finds the instance. The caller closes it.
+func (f *instanceFlags) open(ctx context.Context) (*instance, error) {
+	inCluster := f.context != "" || f.namespace != "" || f.kubeconfig != ""
+	switch {
+	case inCluster && f.server != "":
+		return nil, misused(errors.New("--server and --context, --namespace or --kubeconfig exclude each other"))
+	case inCluster:
+		return f.forward(ctx)
+	}
+	return newInstance(cmp.Or(f.server, defaultServer))
+}
+
+// status asks an instance for its state.
+func (f *instanceFlags) status(ctx context.Context) (*metrics.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	i, err := f.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer i.close()
+	return i.status(ctx)
+}
+
+// status reads the state of the instance.
+func (i *instance) status(ctx context.Context) (*metrics.Status, error) {
+	body, err := i.get(ctx, "/debug/status", nil)
+	if err != nil {
+		return nil, failed(err)
+	}
+	defer body.Close()
+	var status metrics.Status
+	if err := json.NewDecoder(io.LimitReader(body, maxStatus)).Decode(&status); err != nil {
+		return nil, failedf("read status: %w; is the server a tributary of this version?", err)
+	}
+	return &status, nil
+}
+
+// instanceNames completes names from the state of the instance that the flags name.
+func instanceNames(cmd *cobra.Command, names func(*metrics.Status) []string) ([]string, cobra.ShellCompDirective) {
+	f := &instanceFlags{}
+	for name, value := range map[string]*string{"server": &f.server, "context": &f.context, "namespace": &f.namespace, "kubeconfig": &f.kubeconfig} {
+		*value, _ = cmd.Flags().GetString(name) // a command without the flag has the default
+	}
+	status, err := f.status(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return names(status), cobra.ShellCompDirectiveNoFileComp
+}
+
+// serviceNames completes the names of replicas that the instance has something to
+// tell about.
+func serviceNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return instanceNames(cmd, func(s *metrics.Status) []string {
+		var names []string
+		for _, c := range s.Conflicts {
+			names = append(names, c.Namespace+"/"+c.Service)
+		}
+		for _, h := range s.Held {
+			if h.Service != "" {
+				names = append(names, h.Namespace+"/"+h.Service)
+			}
+		}
+		for _, rec := range s.Slowest {
+			names = append(names, rec.Namespace+"/"+rec.Service)
+		}
+		slices.Sort(names)
+		return slices.Compact(names)
+	})
 }
 
 // newInstance reads the address of an instance: a URL, or host:port.
@@ -40,7 +129,7 @@ func newInstance(server string) (*instance, error) {
 	}
 	base, err := url.Parse(text)
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		return nil, fmt.Errorf("--server: %q is not an address; give a URL such as %s", server, defaultServer)
+		return nil, misused(fmt.Errorf("--server: %q is not an address; give a URL such as %s", server, defaultServer))
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
@@ -49,7 +138,12 @@ func newInstance(server string) (*instance, error) {
 }
 
 // close lets go of the connections.
-func (i *instance) close() { i.http.CloseIdleConnections() }
+func (i *instance) close() {
+	i.http.CloseIdleConnections()
+	if i.stop != nil {
+		i.stop()
+	}
+}
 
 // complaint is an instance's answer to a request it refuses.
 type complaint struct {

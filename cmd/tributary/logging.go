@@ -5,23 +5,23 @@ package main
 
 import (
 	"context"
-	"flag"
 	"io"
 	"log/slog"
 
+	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 )
 
 // logFlags are the log settings every long-running command has.
 type logFlags struct {
 	verbosity *int
-	format    *string
+	format    *choice
 }
 
-func addLogFlags(fs *flag.FlagSet) logFlags {
+func addLogFlags(cmd *cobra.Command) logFlags {
 	return logFlags{
-		verbosity: fs.Int("v", 0, "log verbosity: 0 changes and states, 1 what the client libraries report, 4 and more their details"),
-		format:    choiceFlag(fs, "log-format", "log format", "text", "json"),
+		verbosity: cmd.Flags().IntP("v", "v", 0, "log verbosity: 0 changes and states, 1 what the client libraries report, 4 and more their details"),
+		format:    addChoice(cmd, "log-format", "", "log format", "text", "json"),
 	}
 }
 
@@ -34,7 +34,7 @@ func addLogFlags(fs *flag.FlagSet) logFlags {
 func (f logFlags) newLogger(w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: slog.LevelInfo - slog.Level(*f.verbosity)}
 	var handler slog.Handler = slog.NewTextHandler(w, options)
-	if *f.format == "json" {
+	if f.format.value == "json" {
 		handler = slog.NewJSONHandler(w, options)
 	}
 	klog.SetSlogLogger(slog.New(demoted{handler}))

@@ -5,12 +5,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"tributary.dev/tributary/clusters/config"
 )
 
 // Exit codes of every command.
@@ -19,27 +25,6 @@ const (
 	exitFailed = 1
 	exitUsage  = 2
 )
-
-// command is one subcommand: its name, a line for the overview and its entry
-// point, which returns an exit code.
-type command struct {
-	name  string
-	about string
-	run   func(ctx context.Context, args []string, stdout, stderr io.Writer) int
-}
-
-// commands lists the subcommands in the order in which help shows them.
-func commands() []command {
-	return []command{
-		{"run", "replicate endpoints until SIGTERM", runCommand},
-		{"check", "validate a configuration and reach every cluster", checkCommand},
-		{"plan", "show what run would write, writing nothing", planCommand},
-		{"status", "show the state of a running instance", statusCommand},
-		{"release", "let pass what a running instance holds back", releaseCommand},
-		{"trace", "show the changes of a running instance", traceCommand},
-		{"version", "print version information", versionCommand},
-	}
-}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -50,38 +35,90 @@ func main() {
 	os.Exit(code)
 }
 
-// dispatch runs the command that args name.
+// dispatch runs the command that args name and returns its exit code.
 func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		usage(stderr)
-		return exitUsage
-	}
-	name := args[0]
-	switch name {
-	case "help", "-h", "-help", "--help":
-		if len(args) > 1 {
-			return dispatch(ctx, []string{args[1], "-h"}, stdout, stderr)
-		}
-		usage(stdout)
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	command, err := root.ExecuteContextC(ctx)
+	if err == nil {
 		return exitOK
-	case "--version":
-		name = "version"
 	}
-	for _, c := range commands() {
-		if c.name == name {
-			return c.run(ctx, args[1:], stdout, stderr)
-		}
+	result, ok := errors.AsType[*exit](err)
+	if !ok { // cobra's own: what it refuses before a command begins is how it was called
+		result = &exit{code: exitUsage, err: fmt.Errorf("%w; see \"%s --help\"", err, command.CommandPath())}
 	}
-	fmt.Fprintf(stderr, "tributary: unknown command %q; run \"tributary help\" for the list\n", args[0])
-	return exitUsage
+	printError(stderr, command.Name(), result.err)
+	return result.code
 }
 
-func usage(w io.Writer) {
-	var b strings.Builder
-	b.WriteString("Tributary carries the endpoints of many Kubernetes clusters into one ingress cluster.\n\nUsage:\n  tributary COMMAND [flags]\n\nCommands:\n")
-	for _, c := range commands() {
-		fmt.Fprintf(&b, "  %-9s %s\n", c.name, c.about)
+// newRoot returns all commands.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tributary",
+		Short: "Carry the endpoints of many Kubernetes clusters into one ingress cluster",
+		Long: "Tributary carries the endpoints of many Kubernetes clusters into one ingress cluster.\n\n" +
+			"Exit codes: 0 done, 1 failed, 2 usage or invalid configuration. Errors go to stderr.",
+		SilenceUsage: true, SilenceErrors: true,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cmd.SetOut(cmd.ErrOrStderr())
+			_ = cmd.Help() // to stderr, which has nowhere else to complain
+			return &exit{code: exitUsage}
+		},
+		Version: readBuildVersion().Version,
 	}
-	b.WriteString("\nRun \"tributary COMMAND -h\" for the flags of a command.\nExit codes: 0 done, 1 failed, 2 usage or invalid configuration.\n")
-	io.WriteString(w, b.String())
+	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tributary"}
+	}
+	root.CompletionOptions.HiddenDefaultCmd = false
+	root.AddCommand(
+		newRunCommand(), newCheckCommand(), newPlanCommand(), newStatusCommand(), newTraceCommand(), newReleaseCommand(), newVersionCommand(),
+	)
+	return root
+}
+
+// exit is how a command ended when not well.
+type exit struct {
+	code int
+	// err is what to say; nil: it has been said.
+	err error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+// misused is an error in how a command was called, or in its configuration.
+func misused(err error) error { return &exit{exitUsage, err} }
+
+// failed is an error of what a command did; nil stays nil.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exit{exitFailed, err}
+}
+
+// failedf is failed with a message.
+func failedf(format string, args ...any) error { return failed(fmt.Errorf(format, args...)) }
+
+// printError writes one line for each fault, or the error as it is; nothing for nil.
+func printError(w io.Writer, command string, err error) {
+	if err == nil {
+		return
+	}
+	if faults, ok := errors.AsType[config.Faults](err); ok {
+		for _, fault := range faults {
+			fmt.Fprintln(w, fault.Error())
+		}
+		return
+	}
+	fmt.Fprintf(w, "tributary %s: %v\n", command, err)
 }

@@ -4,55 +4,91 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/cmd/tributary/internal/app"
 	"tributary.dev/tributary/reconcile/plan"
 )
 
-// planCommand shows what run would write, and writes nothing.
-func planCommand(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	fs := newFlagSet("plan", "--config FILE [flags]", "Show what run would create, update and delete. Nothing is written.", stderr)
-	path := addConfigFlag(fs)
-	output := choiceFlag(fs, "o", "output format", "text", "json")
-	timeout := fs.Duration("timeout", 30*time.Second, "how long to wait for clusters to be listed")
-	logs := addLogFlags(fs)
-	if code, done := parseFlags(fs, args, stdout, stderr); done {
-		return code
+// exitPending is the exit code of plan --detailed-exitcode when there is something to
+// write; a misused command exits with it, too, and says so.
+const exitPending = 2
+
+// newPlanCommand shows what run would write, and writes nothing.
+func newPlanCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "plan --config FILE", Short: "Show what run would create, update and delete; nothing is written", Args: cobra.NoArgs,
+		Example: "  tributary plan --config tributary.yaml\n  tributary plan --config tributary.yaml --service shop/web -o yaml\n  tributary plan --config tributary.yaml --detailed-exitcode",
 	}
-	watcher, code := openConfig("plan", *path, stderr)
-	if watcher == nil {
-		return code
-	}
-	loaded := watcher.Loaded()
-	if err := usable(loaded); err != nil {
-		printError(stderr, "plan", err)
-		return exitUsage
-	}
-	*logs.verbosity -= int(slog.LevelWarn - slog.LevelInfo) // the plan is the output; states are not news here
-	planning := app.New(loaded, app.Options{Path: *path, Build: appBuild(), Logger: logs.newLogger(stderr)})
-	plans, missing, err := planning.Plan(ctx, *timeout)
-	if err != nil {
-		printError(stderr, "plan", err)
-		return exitFailed
-	}
-	write := plan.WriteText
-	if *output == "json" {
-		write = plan.WriteJSON
-	}
-	if err := write(stdout, plans); err != nil {
-		fmt.Fprintf(stderr, "tributary plan: write output: %v\n", err)
-		return exitFailed
-	}
-	if len(missing) > 0 {
-		for _, s := range missing {
-			fmt.Fprintf(stderr, "tributary plan: cluster %s was not listed within %s (%s); what it contributes is taken as it stands\n", s.Name, *timeout, app.Describe(s))
+	path, output, logs := addConfigFlag(cmd), addOutputFlag(cmd), addLogFlags(cmd)
+	timeout := cmd.Flags().Duration("timeout", 30*time.Second, "how long to wait for clusters to be listed")
+	service := addServiceFlag(cmd, "only this replica")
+	cluster := addClusterFlag(cmd, "only replicas that change because of this member")
+	detailed := cmd.Flags().Bool("detailed-exitcode", false, "exit with 2 if there is something to write, with 0 if there is nothing")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		replica, err := parseService(*service)
+		if err != nil {
+			return err
 		}
-		return exitFailed
+		watcher, err := openConfig(*path)
+		if err != nil {
+			return err
+		}
+		loaded := watcher.Loaded()
+		if err := usable(loaded); err != nil {
+			return misused(err)
+		}
+		if *cluster != "" && !slices.ContainsFunc(loaded.Config.Clusters, func(c config.Cluster) bool { return c.Name == *cluster }) {
+			return misused(fmt.Errorf("--cluster: %q is not in %s", *cluster, *path))
+		}
+		*logs.verbosity -= int(slog.LevelWarn - slog.LevelInfo) // the plan is the output; states are not news here
+		planning := app.New(loaded, app.Options{Path: *path, Build: appBuild(), Logger: logs.newLogger(cmd.ErrOrStderr())})
+		plans, missing, err := planning.Plan(cmd.Context(), *timeout)
+		if err != nil {
+			return failed(err)
+		}
+		plans = slices.DeleteFunc(plans, func(p plan.Plan) bool {
+			return replica != nil && p.Replica != *replica || *cluster != "" && !concerns(&p, *cluster)
+		})
+		if err := printPlans(cmd.OutOrStdout(), output.value, plans); err != nil {
+			return err
+		}
+		for _, s := range missing {
+			fmt.Fprintf(cmd.ErrOrStderr(), "tributary plan: cluster %s was not listed within %s (%s); what it contributes is taken as it stands\n", s.Name, *timeout, app.Describe(s))
+		}
+		switch {
+		case len(missing) > 0:
+			return &exit{code: exitFailed}
+		case *detailed && !plan.Summarise(plans).Empty():
+			return &exit{code: exitPending}
+		}
+		return nil
 	}
-	return exitOK
+	return cmd
+}
+
+// concerns reports whether anything in a plan is about a member's own share.
+func concerns(p *plan.Plan, cluster string) bool {
+	for _, stage := range p.Stages {
+		if slices.ContainsFunc(stage, func(a plan.Action) bool { return a.Slice != nil && a.Slice.Cluster == cluster }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.Conflicts, func(c plan.Conflict) bool { return c.Cluster == cluster }) ||
+		slices.ContainsFunc(p.Held, func(h plan.Held) bool { return h.Cluster == cluster }) ||
+		slices.ContainsFunc(p.Kept, func(k plan.Kept) bool { return k.Cluster == cluster })
+}
+
+func printPlans(w io.Writer, format string, plans []plan.Plan) error {
+	if format == "text" {
+		return failed(plan.WriteText(w, plans))
+	}
+	return printObject(w, format, plan.Document(plans))
 }

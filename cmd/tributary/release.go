@@ -14,57 +14,55 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"tributary.dev/tributary/cmd/tributary/internal/app"
-	"tributary.dev/tributary/syncer"
 )
 
 // releaseTimeout bounds the whole request.
 const releaseTimeout = 30 * time.Second
 
-// releaseCommand lets go of what a running instance holds back for a member.
-func releaseCommand(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	fs := newFlagSet("release", "--cluster C [flags]",
-		"Let pass what a running instance holds back for a member, because it looked like a mistake.\nRun it where the instance runs.", stderr)
-	server := addServerFlag(fs)
-	cluster := fs.String("cluster", "", "the `member` whose held changes are to pass (required)")
-	service := fs.String("service", "", "only those of one replica, `namespace/name`; without it all of them, and a panic ends")
-	if code, done := parseFlags(fs, args, stdout, stderr); done {
-		return code
+// newReleaseCommand lets go of what a running instance holds back for a member.
+func newReleaseCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "release --cluster C", Short: "Let pass what a running instance holds back for a member", Args: cobra.NoArgs,
+		Long:    "Let pass what a running instance holds back for a member, because it looked like a mistake.\nRun it where the instance runs, or with --context.",
+		Example: "  tributary release --cluster idc-a\n  tributary release --cluster idc-a --service shop/web --context ingress",
 	}
-	failed := func(err error, code int) int {
-		fmt.Fprintf(stderr, "tributary release: %v\n", err)
-		return code
+	from := addInstanceFlags(cmd)
+	cluster := addClusterFlag(cmd, "the member whose held changes are to pass (required)")
+	service := addServiceFlag(cmd, "only those of one replica; without it all of them, and a panic ends")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *cluster == "" {
+			return misused(errors.New("--cluster is missing; \"tributary status\" shows what is held, and for which member"))
+		}
+		if _, err := parseService(*service); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), releaseTimeout)
+		defer cancel()
+		source, err := from.open(ctx)
+		if err != nil {
+			return err
+		}
+		defer source.close()
+		query := url.Values{"cluster": {*cluster}}
+		if *service != "" {
+			query.Set("service", *service)
+		}
+		body, err := source.post(ctx, app.ReleasePath, query, http.Header{app.ReleaseHeader: {"1"}})
+		if err != nil {
+			return failed(err)
+		}
+		defer body.Close()
+		var done app.Released
+		if err := json.NewDecoder(io.LimitReader(body, maxComplaint)).Decode(&done); err != nil {
+			return failedf("read the answer: %w; is the server a tributary of this version?", err)
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), releasedText(done))
+		return failed(err)
 	}
-	if *cluster == "" {
-		return failed(errors.New("--cluster is missing; \"tributary status\" shows what is held, and for which member"), exitUsage)
-	}
-	if _, ok := syncer.ParseKey(*service); *service != "" && !ok {
-		return failed(fmt.Errorf("--service: %q is not namespace/name", *service), exitUsage)
-	}
-	source, err := newInstance(*server)
-	if err != nil {
-		return failed(err, exitUsage)
-	}
-	defer source.close()
-	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
-	defer cancel()
-	query := url.Values{"cluster": {*cluster}}
-	if *service != "" {
-		query.Set("service", *service)
-	}
-	body, err := source.post(ctx, app.ReleasePath, query, http.Header{app.ReleaseHeader: {"1"}})
-	if err != nil {
-		return failed(err, exitFailed)
-	}
-	defer body.Close()
-	var done app.Released
-	if err := json.NewDecoder(io.LimitReader(body, maxComplaint)).Decode(&done); err != nil {
-		return failed(fmt.Errorf("read the answer: %w; is the server a tributary of this version?", err), exitFailed)
-	}
-	if _, err := fmt.Fprintln(stdout, releasedText(done)); err != nil {
-		return failed(fmt.Errorf("print: %w", err), exitFailed)
-	}
-	return exitOK
+	return cmd
 }
 
 // releasedText says what was released.

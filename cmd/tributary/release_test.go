@@ -45,11 +45,11 @@ func TestRelease(t *testing.T) {
 		{[]string{"--cluster", "idc-a"}, exitOK, "released: 3 pods that lists lack, 2 pods that are not ready, the first lists are believed\n"},
 		{[]string{"--cluster", "idc-a", "--service", "shop/web"}, exitOK, "nothing was held\n"},
 		{[]string{"--cluster", "idc-z"}, exitFailed, "tributary release: cluster: \"idc-z\" is no member\n"},
-		{[]string{"--cluster", "idc-a", "--service", "web"}, exitUsage, "tributary release: --service: \"web\" is not namespace/name\n"},
+		{[]string{"--cluster", "idc-a", "--service", "web"}, exitUsage, "tributary release: --service: \"web\" is not NAMESPACE/NAME\n"},
 		{nil, exitUsage, "tributary release: --cluster is missing; \"tributary status\" shows what is held, and for which member\n"},
 	} {
 		var out, errs bytes.Buffer
-		code := releaseCommand(t.Context(), append([]string{"--server", server.URL}, c.args...), &out, &errs)
+		code := dispatch(t.Context(), append([]string{"release", "--server", server.URL}, c.args...), &out, &errs)
 		if got := out.String() + errs.String(); code != c.code || got != c.want {
 			t.Errorf("%q: %d %q, want %d %q", c.args, code, got, c.code, c.want)
 		}

@@ -4,47 +4,42 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
+
+	"github.com/spf13/cobra"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/cmd/tributary/internal/app"
 	"tributary.dev/tributary/metrics"
 )
 
-// runCommand replicates until the process is told to end.
-func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	fs := newFlagSet("run", "--config FILE [flags]", "Replicate the members' endpoints into the ingress cluster until SIGTERM.", stderr)
-	path := addConfigFlag(fs)
-	logs := addLogFlags(fs)
-	records := fs.Int("records", metrics.DefaultRecords, "how many change records are remembered for trace, the page and exported traces; 0: none, and none is logged")
-	if code, done := parseFlags(fs, args, stdout, stderr); done {
-		return code
+// newRunCommand replicates until the process is told to end.
+func newRunCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "run --config FILE", Short: "Replicate the members' endpoints into the ingress cluster until SIGTERM", Args: cobra.NoArgs,
+		Example: "  tributary run --config tributary.yaml\n  tributary run --config tributary.yaml --log-format json -v 1",
 	}
-	if *records < 0 {
-		fmt.Fprintf(stderr, "tributary run: --records: %d is less than 0\n", *records)
-		return exitUsage
+	path, logs := addConfigFlag(cmd), addLogFlags(cmd)
+	records := cmd.Flags().Int("records", metrics.DefaultRecords, "how many change records are remembered for trace, the page and exported traces; 0: none, and none is logged")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *records < 0 {
+			return misused(fmt.Errorf("--records: %d is less than 0", *records))
+		}
+		watcher, err := openConfig(*path)
+		if err != nil {
+			return err
+		}
+		loaded := watcher.Loaded()
+		if err := usable(loaded); err != nil {
+			return misused(err)
+		}
+		logger := logs.newLogger(cmd.ErrOrStderr())
+		for _, fault := range loaded.Faults() {
+			logger.Error("kubeconfig refused, this cluster waits until it is mended", "error", fault)
+		}
+		return failed(app.Run(cmd.Context(), watcher, app.Options{Path: *path, Build: appBuild(), Records: *records, Logger: logger}))
 	}
-	watcher, code := openConfig("run", *path, stderr)
-	if watcher == nil {
-		return code
-	}
-	loaded := watcher.Loaded()
-	if err := usable(loaded); err != nil {
-		printError(stderr, "run", err)
-		return exitUsage
-	}
-	logger := logs.newLogger(stderr)
-	for _, fault := range loaded.Faults() {
-		logger.Error("kubeconfig refused, this cluster waits until it is mended", "error", fault)
-	}
-	if err := app.Run(ctx, watcher, app.Options{Path: *path, Build: appBuild(), Records: *records, Logger: logger}); err != nil {
-		printError(stderr, "run", err)
-		return exitFailed
-	}
-	return exitOK
+	return cmd
 }
 
 // usable reports why nothing could be replicated with these kubeconfigs: that
@@ -63,17 +58,6 @@ func usable(loaded *config.Loaded) error {
 		}
 	}
 	return loaded.Faults()
-}
-
-// printError writes one line for each fault, or the error as it is.
-func printError(w io.Writer, command string, err error) {
-	if faults, ok := errors.AsType[config.Faults](err); ok {
-		for _, fault := range faults {
-			fmt.Fprintln(w, fault.Error())
-		}
-		return
-	}
-	fmt.Fprintf(w, "tributary %s: %v\n", command, err)
 }
 
 // appBuild is what the app says of this binary.

@@ -9,66 +9,134 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/syncer"
 )
 
 const (
 	// statusTimeout bounds the whole request.
 	statusTimeout = 15 * time.Second
+	// statusPause is the time between two requests of status --wait.
+	statusPause = 500 * time.Millisecond
 	// maxStatus bounds what is read: the lists of a status are bounded too.
 	maxStatus = 64 << 20
 )
 
-// statusCommand shows the state of a running instance.
-func statusCommand(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	fs := newFlagSet("status", "[flags]", "Show the clusters, queue, conflicts and held changes of a running instance.", stderr)
-	server := addServerFlag(fs)
-	output := choiceFlag(fs, "o", "output format", "text", "json")
-	if code, done := parseFlags(fs, args, stdout, stderr); done {
-		return code
+// newStatusCommand shows the state of a running instance.
+func newStatusCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "status", Short: "Show the clusters, queue, conflicts and held changes of a running instance", Args: cobra.NoArgs,
+		Example: "  tributary status\n  tributary status --context ingress --cluster idc-a\n  tributary status --wait 2m --exit-code   # for scripts",
 	}
-	failed := func(err error, code int) int {
-		fmt.Fprintf(stderr, "tributary status: %v\n", err)
-		return code
+	from, output := addInstanceFlags(cmd), addOutputFlag(cmd, "wide")
+	cluster := addClusterFlag(cmd, "only what concerns this member")
+	service := addServiceFlag(cmd, "only what concerns this replica")
+	exitCode := cmd.Flags().Bool("exit-code", false, "exit with 1 unless all is well: ready, every member live, nothing held, in conflict or waiting")
+	wait := cmd.Flags().Duration("wait", 0, "ask again until all is well, for that long at most")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		replica, err := parseService(*service)
+		if err != nil {
+			return err
+		}
+		status, err := askStatus(cmd.Context(), from, *cluster, replica, *wait)
+		if err != nil {
+			return err
+		}
+		if *cluster != "" && len(status.Clusters) == 0 {
+			return misused(fmt.Errorf("--cluster: %q is no member; \"tributary status\" lists them", *cluster))
+		}
+		if output.value == "text" || output.value == "wide" {
+			err = failed(printStatus(cmd.OutOrStdout(), status, output.value == "wide"))
+		} else {
+			err = printObject(cmd.OutOrStdout(), output.value, versioned[*metrics.Status]{config.APIVersion, "Status", status})
+		}
+		if err == nil && (*exitCode || *wait > 0) && !well(status) {
+			err = &exit{code: exitFailed}
+		}
+		return err
 	}
-	source, err := newInstance(*server)
+	return cmd
+}
+
+// versioned puts apiVersion and kind before the fields of a struct.
+type versioned[T any] struct {
+	APIVersion string
+	Kind       string
+	Object     T
+}
+
+// MarshalJSON implements json.Marshaler.
+func (v versioned[T]) MarshalJSON() ([]byte, error) {
+	head, err := json.Marshal(map[string]string{"apiVersion": v.APIVersion, "kind": v.Kind})
 	if err != nil {
-		return failed(err, exitUsage)
+		return nil, err
 	}
-	defer source.close()
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	body, err := source.get(ctx, "/debug/status", nil)
+	body, err := json.Marshal(v.Object)
 	if err != nil {
-		return failed(err, exitFailed)
+		return nil, err
 	}
-	defer body.Close()
-	page, err := io.ReadAll(io.LimitReader(body, maxStatus))
-	if err != nil {
-		return failed(fmt.Errorf("read status: %w", err), exitFailed)
+	return append(append(head[:len(head)-1], ','), body[1:]...), nil
+}
+
+// askStatus asks for the state, and again until all is well or the wait is over.
+func askStatus(ctx context.Context, from *instanceFlags, cluster string, replica *syncer.Key, wait time.Duration) (*metrics.Status, error) {
+	deadline := time.Now().Add(wait)
+	for {
+		status, err := from.status(ctx)
+		if err == nil {
+			narrow(status, cluster, replica)
+		}
+		left := time.Until(deadline)
+		if left <= 0 || err == nil && well(status) {
+			return status, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, failed(ctx.Err())
+		case <-time.After(min(left, statusPause)):
+		}
 	}
-	var status metrics.Status
-	if err := json.Unmarshal(page, &status); err != nil {
-		return failed(fmt.Errorf("read status: %w; is the server a tributary of this version?", err), exitFailed)
+}
+
+// narrow leaves what concerns a member and a replica; "" and nil leave all.
+func narrow(s *metrics.Status, cluster string, replica *syncer.Key) {
+	other := func(c, namespace, service string) bool {
+		return cluster != "" && c != cluster || replica != nil && (namespace != replica.Namespace || service != replica.Name)
 	}
-	if *output == "json" {
-		_, err = stdout.Write(page)
-	} else {
-		err = printStatus(stdout, &status)
+	if cluster != "" {
+		s.Clusters = slices.DeleteFunc(s.Clusters, func(c metrics.ClusterStatus) bool { return c.Name != cluster })
 	}
-	if err != nil {
-		return failed(fmt.Errorf("print status: %w", err), exitFailed)
+	if cluster != "" || replica != nil {
+		s.Conflicts = slices.DeleteFunc(s.Conflicts, func(c metrics.Conflict) bool { return other(c.Cluster, c.Namespace, c.Service) })
+		s.Held = slices.DeleteFunc(s.Held, func(h metrics.HeldChange) bool {
+			// What is held of a member as a whole concerns every replica.
+			return other(h.Cluster, h.Namespace, h.Service) && (h.Service != "" || cluster != "" && h.Cluster != cluster)
+		})
+		s.Rejected = slices.DeleteFunc(s.Rejected, func(r metrics.Rejection) bool { return other(r.Cluster, r.Namespace, r.Service) })
+		s.Slowest = slices.DeleteFunc(s.Slowest, func(r *metrics.Record) bool { return other(r.Cluster, r.Namespace, r.Service) })
+		s.ConflictCount, s.HeldCount, s.RejectedCount = len(s.Conflicts), len(s.Held), len(s.Rejected)
 	}
-	return exitOK
+}
+
+// well reports whether nothing in a status asks for anybody.
+func well(s *metrics.Status) bool {
+	waiting := func(l metrics.LaneStatus) bool { return l.Depth+l.Working > 0 }
+	ill := func(c metrics.ClusterStatus) bool { return c.State != "live" || c.Reason != "" || c.Stale }
+	return s.Ready && s.Ingress.Up && s.Config.Error == "" && s.ConflictCount+s.HeldCount == 0 &&
+		!slices.ContainsFunc(s.Lanes, waiting) && !slices.ContainsFunc(s.Clusters, ill)
 }
 
 // printStatus prints a status for people. Ages count on the instance's clock.
-func printStatus(w io.Writer, s *metrics.Status) error {
-	p := &statusPrinter{w: w, s: s}
+func printStatus(w io.Writer, s *metrics.Status, wide bool) error {
+	p := &statusPrinter{w: w, s: s, wide: wide}
 	p.summary()
 	p.clusters()
 	p.lanes()
@@ -82,9 +150,10 @@ func printStatus(w io.Writer, s *metrics.Status) error {
 
 // statusPrinter prints section by section and remembers the first error.
 type statusPrinter struct {
-	w   io.Writer
-	s   *metrics.Status
-	err error
+	w    io.Writer
+	s    *metrics.Status
+	wide bool
+	err  error
 }
 
 func (p *statusPrinter) printf(format string, args ...any) {
@@ -144,13 +213,21 @@ func (p *statusPrinter) clusters() {
 		if c.Stale {
 			state += ", stale"
 		}
-		all = append(all, []string{
+		row := []string{
 			c.Name, state, dash(c.Version), strconv.Itoa(c.Services), strconv.Itoa(c.Pods),
 			strconv.Itoa(c.Endpoints.Ready), strconv.Itoa(c.Endpoints.NotReady),
-			span(time.Duration(c.LagSeconds * float64(time.Second))), ago(c.LastContact, p.s.Time), dash(lastError),
-		})
+			span(time.Duration(c.LagSeconds * float64(time.Second))), ago(c.LastContact, p.s.Time),
+		}
+		if p.wide {
+			row = append(row, ago(c.Since, p.s.Time), stamp(c.CredentialExpires), strconv.FormatUint(c.Unreadable, 10))
+		}
+		all = append(all, append(row, dash(lastError)))
 	}
-	p.section("Clusters", 0, []string{"NAME", "STATE", "VERSION", "SERVICES", "PODS", "READY", "NOT READY", "LAG", "LAST CONTACT", "LAST ERROR"}, all)
+	headings := []string{"NAME", "STATE", "VERSION", "SERVICES", "PODS", "READY", "NOT READY", "LAG", "LAST CONTACT"}
+	if p.wide {
+		headings = append(headings, "SINCE", "CREDENTIAL ENDS", "UNREADABLE")
+	}
+	p.section("Clusters", 0, append(headings, "LAST ERROR"), all)
 	for i := range p.s.Clusters {
 		for _, remark := range p.s.Clusters[i].Remarks {
 			p.printf("%s: %s\n", clean(p.s.Clusters[i].Name), clean(remark))

@@ -5,13 +5,15 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
+	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/metrics"
 )
 
@@ -45,7 +47,7 @@ func TestStatusText(t *testing.T) {
 	rec.End(traceNoon.Add(12*time.Millisecond), metrics.Written, nil)
 	s.Slowest = []*metrics.Record{&rec}
 	var out bytes.Buffer
-	if err := printStatus(&out, &s); err != nil {
+	if err := printStatus(&out, &s, false); err != nil {
 		t.Fatal(err)
 	}
 	want := `Version:  v0.1.0, up for 3h2m
@@ -99,9 +101,9 @@ func TestStatusCommand(t *testing.T) {
 	m := metrics.New(metrics.Options{Status: troubledStatus})
 	server := httptest.NewServer(m.Handler())
 	defer server.Close()
-	for _, format := range []string{"text", "json"} {
+	for _, format := range []string{"text", "json", "yaml"} {
 		var out, stderr bytes.Buffer
-		if code := statusCommand(t.Context(), []string{"--server", server.URL, "-o", format}, &out, &stderr); code != exitOK || stderr.String() != "" {
+		if code := dispatch(t.Context(), []string{"status", "--server", server.URL, "-o", format}, &out, &stderr); code != exitOK || stderr.String() != "" {
 			t.Fatalf("%s: exit %d, %s", format, code, stderr.String())
 		}
 		if format == "text" {
@@ -110,9 +112,12 @@ func TestStatusCommand(t *testing.T) {
 			}
 			continue
 		}
-		var s metrics.Status
-		if err := json.Unmarshal(out.Bytes(), &s); err != nil || len(s.Clusters) != 2 {
-			t.Errorf("json: %v: %s", err, out.String())
+		var s struct {
+			APIVersion, Kind string
+			metrics.Status
+		}
+		if err := yaml.Unmarshal(out.Bytes(), &s); err != nil || len(s.Clusters) != 2 || s.APIVersion != config.APIVersion || s.Kind != "Status" {
+			t.Errorf("%s: %v: %s", format, err, out.String())
 		}
 	}
 }
@@ -123,7 +128,46 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe
 
 func TestStatusToABrokenPipe(t *testing.T) {
 	s := troubledStatus()
-	if err := printStatus(brokenPipe{}, &s); err == nil {
+	if err := printStatus(brokenPipe{}, &s, false); err == nil {
 		t.Error("no error")
+	}
+}
+
+// TestStatusOfOne: --cluster and --service leave what concerns them, and --exit-code
+// judges that.
+func TestStatusOfOne(t *testing.T) {
+	quiet := troubledStatus()
+	quiet.Ready, quiet.NotReady, quiet.Config.Error, quiet.Ingress.Up, quiet.Lanes = true, nil, "", true, nil
+	m := metrics.New(metrics.Options{Status: func() metrics.Status { return quiet }})
+	server := httptest.NewServer(m.Handler())
+	defer server.Close()
+	for _, test := range []struct {
+		args []string
+		code int
+		has  []string
+		not  []string
+	}{
+		{[]string{"--exit-code"}, exitFailed, []string{"idc-a", "idc-b", "Held", "Conflicts"}, nil},
+		{[]string{"--cluster", "idc-a", "--exit-code"}, exitOK, []string{"idc-a"}, []string{"idc-b", "Held", "Conflicts"}},
+		{[]string{"--cluster", "idc-b", "--wait", "1ms"}, exitFailed, []string{"idc-b", "Held"}, []string{"idc-a"}},
+		{[]string{"--service", "shop/other"}, exitOK, []string{"Held"}, []string{"Conflicts", "Rejected"}}, // held is a whole member
+		{[]string{"--cluster", "idc-z"}, exitUsage, []string{`"idc-z" is no member`}, nil},
+		{[]string{"--service", "web"}, exitUsage, []string{"is not NAMESPACE/NAME"}, nil},
+	} {
+		var out bytes.Buffer
+		code := dispatch(t.Context(), append([]string{"status", "--server", server.URL}, test.args...), &out, &out)
+		if code != test.code {
+			t.Errorf("%q: exit %d; want %d", test.args, code, test.code)
+		}
+		for _, word := range test.has {
+			if !strings.Contains(out.String(), word) {
+				t.Errorf("%q lacks %q:\n%s", test.args, word, out.String())
+			}
+		}
+		for _, word := range test.not {
+			if strings.Contains(out.String(), word) {
+				t.Errorf("%q shows %q:\n%s", test.args, word, out.String())
+			}
+		}
 	}
 }

@@ -11,9 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"tributary.dev/tributary/metrics"
 )
@@ -32,63 +36,58 @@ type tracer struct {
 	shown int
 }
 
-// traceCommand shows change records, newest last; with --follow until it is
+// newTraceCommand shows change records, newest last; with --follow until it is
 // interrupted.
-func traceCommand(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	fs := newFlagSet("trace", "[--service NAMESPACE/NAME] [--ip IP] [flags]",
-		"Show what changed, why, and how long each step took; newest last.\n"+
-			"With --ip in text form: the story of that address.", stderr)
-	server := addServerFlag(fs)
-	values := url.Values{}
-	filter := func(name, about string) {
-		fs.Func(name, about, func(value string) error {
-			values.Set(name, value)
+func newTraceCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "trace", Short: "Show what changed, why, and how long each step took; newest last", Args: cobra.NoArgs,
+		Long:    "Show what changed, why, and how long each step took; newest last.\nWith --ip in text form: the story of that address.",
+		Example: "  tributary trace --service shop/web\n  tributary trace --ip 10.2.3.4 --context ingress\n  tributary trace --follow -o json",
+	}
+	from := addInstanceFlags(cmd)
+	flags := cmd.Flags()
+	addServiceFlag(cmd, "only changes of this Service")
+	addClusterFlag(cmd, "only changes that this member caused")
+	flags.String("ip", "", "only changes that touch this `address`")
+	flags.String("since", "", "only changes since then: a duration such as 10m, or a `time` in RFC 3339")
+	flags.String("result", "", "only changes with this `result`: written, dropped, held or failed")
+	flags.String("limit", "", "only the last `number` of changes")
+	follow := flags.BoolP("follow", "f", false, "keep showing changes as they happen")
+	output := addOutputFlag(cmd, "wide")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		values := url.Values{}
+		for _, name := range []string{"service", "cluster", "ip", "since", "result", "limit"} {
+			if flag := flags.Lookup(name); flag.Changed {
+				values.Set(name, flag.Value.String())
+			}
+		}
+		query, err := metrics.ParseChangesQuery(values, time.Now())
+		if err != nil {
+			if bad, ok := errors.AsType[*metrics.ParamError](err); ok {
+				err = fmt.Errorf("--%s: %s", bad.Param, bad.Problem)
+			}
+			return misused(err)
+		}
+		if query.Follow = *follow; *follow {
+			values.Set("follow", "true")
+		}
+		source, err := from.open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer source.close()
+		t := &tracer{query: query, stderr: cmd.ErrOrStderr()}
+		t.show = t.printer(cmd.OutOrStdout(), output.value)
+		err = t.run(cmd.Context(), source, values)
+		if err == nil || query.Follow && cmd.Context().Err() != nil {
 			return nil
-		})
-	}
-	filter("service", "only changes of this Service: `NAMESPACE/NAME`")
-	filter("ip", "only changes that touch this `address`")
-	filter("cluster", "only changes that this member `cluster` caused")
-	filter("since", "only changes since then: a duration such as 10m, or a `time` in RFC 3339")
-	filter("result", "only changes with this `result`: written, dropped, held or failed")
-	filter("limit", "only the last `number` of changes")
-	follow := fs.Bool("follow", false, "keep showing changes as they happen")
-	output := choiceFlag(fs, "o", "output format", "text", "json")
-	if code, done := parseFlags(fs, args, stdout, stderr); done {
-		return code
-	}
-	query, err := metrics.ParseChangesQuery(values, time.Now())
-	if err != nil {
-		if bad, ok := errors.AsType[*metrics.ParamError](err); ok {
-			err = fmt.Errorf("--%s: %s", bad.Param, bad.Problem)
 		}
-		return traceFailed(stderr, err, exitUsage)
-	}
-	if *follow {
-		values.Set("follow", "true")
-		query.Follow = true
-	}
-	source, err := newInstance(*server)
-	if err != nil {
-		return traceFailed(stderr, err, exitUsage)
-	}
-	defer source.close()
-	t := &tracer{query: query, stderr: stderr}
-	t.show = t.printer(stdout, *output)
-	switch err := t.run(ctx, source, values); {
-	case err == nil, query.Follow && ctx.Err() != nil:
-		return exitOK
-	default:
-		if refused, ok := errors.AsType[*complaint](err); ok && refused.status == 400 {
-			return traceFailed(stderr, err, exitUsage)
+		if refused, ok := errors.AsType[*complaint](err); ok && refused.status == http.StatusBadRequest {
+			return misused(err)
 		}
-		return traceFailed(stderr, err, exitFailed)
+		return failed(err)
 	}
-}
-
-func traceFailed(stderr io.Writer, err error, code int) int {
-	fmt.Fprintf(stderr, "tributary trace: %v\n", err)
-	return code
+	return cmd
 }
 
 // run reads records until there are no more.
@@ -147,17 +146,35 @@ func (t *tracer) printer(stdout io.Writer, format string) func([]byte, *metrics.
 			_, err := stdout.Write(append(bytes.Clone(line), '\n'))
 			return err
 		}
+	case format == "yaml":
+		return func(line []byte, _ *metrics.Record) error {
+			text, err := yaml.JSONToYAML(line)
+			if err == nil {
+				_, err = fmt.Fprintf(stdout, "---\n%s", text)
+			}
+			return err
+		}
 	case t.query.IP.IsValid():
 		story := newStory(stdout, t.query.IP)
 		t.out, story.table.hold = story.table, !t.query.Follow
 		return func(_ []byte, rec *metrics.Record) error { return story.tell(rec) }
 	default:
-		t.out = newTable(stdout, "TIME", "CLUSTER", "SERVICE", "RESULT", "TOTAL", "QUEUE", "COMPUTE", "WRITE", "CAUSE", "CHANGE")
+		headings := []string{"TIME", "CLUSTER", "SERVICE", "RESULT", "TOTAL", "QUEUE", "COMPUTE", "WRITE", "CAUSE", "CHANGE"}
+		if format == "wide" {
+			headings = append(headings, "LANE", "TRACE")
+		}
+		t.out = newTable(stdout, headings...)
 		if t.out.hold = !t.query.Follow; !t.out.hold {
 			// Room for what most rows need, so that columns stay in line from the first.
 			t.out.fit([]string{stamp(time.Now()), "", "", "written", "100.00 ms", "10.00 ms", "10.00 ms", "100.0 ms"})
 		}
-		return func(_ []byte, rec *metrics.Record) error { return t.out.row(changeRow(rec)...) }
+		return func(_ []byte, rec *metrics.Record) error {
+			row := changeRow(rec)
+			if format == "wide" {
+				row = append(row, dash(rec.Lane), dash(rec.TraceID))
+			}
+			return t.out.row(row...)
+		}
 	}
 }
 

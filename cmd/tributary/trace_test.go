@@ -60,7 +60,7 @@ func traced(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	server := httptest.NewServer(m.Handler())
 	defer server.Close()
 	var out, complaints bytes.Buffer
-	code = traceCommand(t.Context(), append([]string{"--server", server.URL}, args...), &out, &complaints)
+	code = dispatch(t.Context(), append([]string{"trace", "--server", server.URL}, args...), &out, &complaints)
 	return code, out.String(), complaints.String()
 }
 
@@ -232,12 +232,12 @@ func TestTraceUsage(t *testing.T) {
 		{[]string{"--limit", "-1"}, "tributary trace: --limit: "},
 		{[]string{"--server", "ftp://x"}, `tributary trace: --server: "ftp://x" is not an address`},
 		{[]string{"--server", "http://"}, `tributary trace: --server: "http://" is not an address`},
-		{[]string{"-o", "yaml"}, "must be text or json"},
-		{[]string{"--nope"}, "flag provided but not defined"},
-		{[]string{"shop/web"}, `unexpected argument "shop/web"`},
+		{[]string{"-o", "xml"}, "must be one of text, json, yaml, wide"},
+		{[]string{"--nope"}, "unknown flag: --nope"},
+		{[]string{"shop/web"}, `unknown command "shop/web" for "tributary trace"`},
 	} {
 		var stderr bytes.Buffer
-		code := traceCommand(t.Context(), test.args, io.Discard, &stderr)
+		code := dispatch(t.Context(), append([]string{"trace"}, test.args...), io.Discard, &stderr)
 		if code != exitUsage || !strings.Contains(stderr.String(), test.want) {
 			t.Errorf("%v: exit %d, stderr %q; want exit %d, %q", test.args, code, stderr.String(), exitUsage, test.want)
 		}
@@ -247,18 +247,18 @@ func TestTraceUsage(t *testing.T) {
 func TestUnreachableInstance(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	address := strings.TrimPrefix(server.URL, "http://")
-	run := map[string]func(context.Context, []string, io.Writer, io.Writer) int{"trace": traceCommand, "status": statusCommand}
-	for name, command := range run {
+	commands := []string{"trace", "status"}
+	for _, name := range commands {
 		var stderr bytes.Buffer
-		code := command(t.Context(), []string{"--server", address}, io.Discard, &stderr)
+		code := dispatch(t.Context(), []string{name, "--server", address}, io.Discard, &stderr)
 		if code != exitFailed || !strings.Contains(stderr.String(), "answered 404 Not Found") {
 			t.Errorf("%s at another server: exit %d, %q", name, code, stderr.String())
 		}
 	}
 	server.Close()
-	for name, command := range run {
+	for _, name := range commands {
 		var stderr bytes.Buffer
-		code := command(t.Context(), []string{"--server", address}, io.Discard, &stderr)
+		code := dispatch(t.Context(), []string{name, "--server", address}, io.Discard, &stderr)
 		for _, part := range []string{"tributary " + name + ": cannot reach http://" + address, "connection refused", "--server"} {
 			if code != exitFailed || !strings.Contains(stderr.String(), part) {
 				t.Errorf("%s: exit %d, no %q in %q", name, code, part, stderr.String())
@@ -270,9 +270,9 @@ func TestUnreachableInstance(t *testing.T) {
 func TestGarbageAnswer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>\n") }))
 	defer server.Close()
-	for name, command := range map[string]func(context.Context, []string, io.Writer, io.Writer) int{"trace": traceCommand, "status": statusCommand} {
+	for _, name := range []string{"trace", "status"} {
 		var stderr bytes.Buffer
-		if code := command(t.Context(), []string{"--server", server.URL}, io.Discard, &stderr); code != exitFailed || !strings.Contains(stderr.String(), "tributary of this version") {
+		if code := dispatch(t.Context(), []string{name, "--server", server.URL}, io.Discard, &stderr); code != exitFailed || !strings.Contains(stderr.String(), "tributary of this version") {
 			t.Errorf("%s: exit %d, %q", name, code, stderr.String())
 		}
 	}
@@ -312,7 +312,7 @@ func TestTraceFollows(t *testing.T) {
 	follow := func(ctx context.Context, out *watcher) (code chan int, stderr *bytes.Buffer) {
 		code, stderr = make(chan int, 1), new(bytes.Buffer)
 		go func() {
-			code <- traceCommand(ctx, []string{"--server", server.URL, "--follow", "--service=shop/late"}, out, stderr)
+			code <- dispatch(ctx, []string{"trace", "--server", server.URL, "--follow", "--service=shop/late"}, out, stderr)
 		}()
 		return code, stderr
 	}

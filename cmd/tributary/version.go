@@ -4,12 +4,11 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/spf13/cobra"
 )
 
 // version and commit are set by the linker (see the Makefile); a plain `go
@@ -28,25 +27,21 @@ type buildVersion struct {
 	Kubernetes string `json:"kubernetes"`
 }
 
-func versionCommand(_ context.Context, args []string, stdout, stderr io.Writer) int {
-	fs := newFlagSet("version", "[-o text|json]", "Print the version of tributary and of the libraries it was built with.", stderr)
-	output := choiceFlag(fs, "o", "output format", "text", "json")
-	if code, done := parseFlags(fs, args, stdout, stderr); done {
-		return code
+func newVersionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "version", Short: "Print the version of tributary and of the libraries it was built with", Args: cobra.NoArgs,
 	}
-	v := readBuildVersion()
-	if *output == "json" {
-		enc := json.NewEncoder(stdout)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(v); err != nil {
-			fmt.Fprintf(stderr, "tributary version: write output: %v\n", err)
-			return exitFailed
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		v := readBuildVersion()
+		if output.value != "text" {
+			return printObject(cmd.OutOrStdout(), output.value, v)
 		}
-		return exitOK
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "tributary %s\ncommit     %s\ngo         %s\nplatform   %s\nkubernetes %s (k8s.io/client-go)\n",
+			v.Version, v.Commit, v.Go, v.Platform, v.Kubernetes)
+		return failed(err)
 	}
-	fmt.Fprintf(stdout, "tributary %s\ncommit     %s\ngo         %s\nplatform   %s\nkubernetes %s (k8s.io/client-go)\n",
-		v.Version, v.Commit, v.Go, v.Platform, v.Kubernetes)
-	return exitOK
+	return cmd
 }
 
 // readBuildVersion collects what linker and toolchain know of this binary.

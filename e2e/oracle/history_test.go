@@ -198,7 +198,8 @@ func (w *ourWorld) step(c *Case) (wroteEndpoints bool) {
 		contributions = append(contributions, plan.Contribution{Cluster: "member", Source: s.Source, Contribution: s.Contribution})
 	}
 	replica := plan.Merge(key, contributions, w.observed, historySettings)
-	for _, stage := range plan.Diff(w.observed, &replica, historySettings).Stages {
+	todo := plan.Diff(w.observed, &replica, historySettings)
+	for _, stage := range todo.Sequence() {
 		for _, a := range stage {
 			wroteEndpoints = w.apply(&a) || wroteEndpoints
 		}

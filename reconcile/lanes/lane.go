@@ -8,10 +8,10 @@ type Lane uint8
 
 // The lanes, most urgent first.
 const (
-	// Removal: a ready address leaves, or turns unready. Every millisecond sends
+	// Removal: an address leaves, or turns unready. Every millisecond sends
 	// requests to a pod that cannot answer.
 	Removal Lane = iota
-	// Addition: anything else that a member has just changed.
+	// Addition: an address arrives or turns ready.
 	Addition
 	// Bulk: first fill, relist, repair, changed configuration.
 	Bulk

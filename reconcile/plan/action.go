@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"tributary.dev/tributary/syncer"
@@ -42,9 +43,23 @@ type Action struct {
 	// Standing is the metadata of the object to update or delete: the write is
 	// conditional on its UID and ResourceVersion.
 	Standing *Meta
+	// Otherwise, unless nil, is written in this one's place where the server refuses it.
+	Otherwise *Action
+	// Needs are objects without whose writes, earlier in the plan, this one would do
+	// harm: an address leaves the slice where it is only when another has it.
+	Needs []Object
 	// Why is a short reason for people: "ports changed", "10.0.0.7 left".
 	Why string
 }
+
+// Object names an object among those of one replica.
+type Object struct {
+	Kind Kind
+	Name string
+}
+
+// Object is what the action writes.
+func (a *Action) Object() Object { return Object{a.Kind, a.Name} }
 
 // ServiceSpec is a replica Service as it should be. In a Replica, Annotations
 // are those that Tributary decides; in an Action they are the whole set to
@@ -91,6 +106,8 @@ type Replica struct {
 	Held []Held
 	// Kept are shares of clusters that are not configured any more.
 	Kept []Kept
+	// given is what was merged.
+	given []Contribution
 }
 
 // Held is a change that was asked for and not made.
@@ -149,10 +166,16 @@ const (
 	ConflictAnnotation ConflictReason = "annotation"
 )
 
-// Plan is what has to be done for one replica, in order: each Stage must have
-// succeeded before the next begins, actions of one stage may run in parallel.
+// Plan is what has to be done for one replica, in two halves.
 type Plan struct {
-	Replica   syncer.Key
+	Replica syncer.Key
+	// Removals are the first half: of objects that stand, what takes addresses away or
+	// turns them unready. They depend on nothing, and run side by side. One that puts
+	// more right at the same time has what only takes away as its Otherwise.
+	Removals []Action
+	// Stages are the other half, in order; actions of one stage may run in parallel. One
+	// that fails stops only those that need it. An object of the first half may come
+	// again: as the first half left it.
 	Stages    [][]Action
 	Conflicts []Conflict
 	Held      []Held
@@ -181,13 +204,18 @@ type Delta struct {
 	Removed   []string
 	Readied   []string
 	Unreadied []string
-	// Lost is true when a ready endpoint leaves or turns unready: what makes a write
-	// urgent.
-	Lost bool
 }
 
 // Empty reports whether nothing has to be written.
-func (p *Plan) Empty() bool { return len(p.Stages) == 0 }
+func (p *Plan) Empty() bool { return len(p.Removals)+len(p.Stages) == 0 }
+
+// Sequence is all that has to be written, in order: the first half, then the stages.
+func (p *Plan) Sequence() [][]Action {
+	if len(p.Removals) == 0 {
+		return p.Stages
+	}
+	return slices.Insert(slices.Clone(p.Stages), 0, p.Removals)
+}
 
 // silent reports whether there is nothing to report either.
 func (p *Plan) silent() bool {

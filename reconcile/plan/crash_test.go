@@ -96,8 +96,9 @@ func crash(t *testing.T, seed uint64, steps int) {
 // any of it may be missing.
 func (w *world) partly(p Plan, rng *rand.Rand) {
 	w.t.Helper()
-	last := rng.IntN(len(p.Stages) + 1)
-	for i, stage := range p.Stages {
+	w.made = map[Object]string{}
+	last := rng.IntN(len(p.Sequence()) + 1)
+	for i, stage := range p.Sequence() {
 		for j := range stage {
 			if i < last || i == last && rng.IntN(2) == 0 {
 				w.apply(&stage[j])

@@ -149,7 +149,6 @@ func deltaBetween(before, after tally) Delta {
 	var d Delta
 	for _, at := range slices.SortedFunc(maps.Keys(before.spots), spot.Compare) {
 		was, is := before.state[at], after.state[at]
-		d.Lost = d.Lost || was == ready && is < ready
 		switch {
 		case was == is:
 		case was == absent:
@@ -214,38 +213,54 @@ func (d *differ) delta() Delta {
 	if e := d.observed.Endpoints; e != nil && e.Owned {
 		standing = e.Subsets
 	}
-	wanted, desired := d.outcome()
+	wanted, sliced := d.outcome(standing)
 	changed := spots{}.subsets(standing, wanted)
+	old := map[string]*syncer.Slice{}
 	for i := range d.observed.Slices {
 		if o := &d.observed.Slices[i]; o.Owned {
-			changed.slice(&o.Slice, cmp.Or(sliceNamed(desired, o.Meta.Name), &syncer.Slice{}))
+			old[o.Meta.Name] = &o.Slice
+			changed.slice(&o.Slice, cmp.Or(sliced[o.Meta.Name], &syncer.Slice{}))
 		}
 	}
-	for i := range desired {
-		if o := d.standing[desired[i].Name]; o == nil || !o.Owned {
-			changed.slice(&syncer.Slice{}, &desired[i].Slice)
+	for name, s := range sliced {
+		if old[name] == nil {
+			changed.slice(&syncer.Slice{}, s)
 		}
 	}
 	before, after := changed.tally().subsets(standing), changed.tally().subsets(wanted)
-	for i := range d.observed.Slices {
-		if o := &d.observed.Slices[i]; o.Owned {
-			before.slice(&o.Slice)
-		}
+	for _, s := range old {
+		before.slice(s)
 	}
-	for i := range desired {
-		after.slice(&desired[i].Slice)
+	for _, s := range sliced {
+		after.slice(s)
 	}
 	return deltaBetween(before, after)
 }
 
 // outcome is what stands of ours once the plan is executed.
-func (d *differ) outcome() ([]syncer.Subset, []SliceSpec) {
+func (d *differ) outcome(standing []syncer.Subset) ([]syncer.Subset, map[string]*syncer.Slice) {
+	sliced := map[string]*syncer.Slice{}
 	if d.recreate {
-		return nil, nil
+		return nil, sliced
 	}
-	e := d.observed.Endpoints
-	if !d.settings.WriteEndpoints || e != nil && !e.Owned {
-		return nil, d.desired.Slices
+	for i := range d.observed.Slices {
+		if o := &d.observed.Slices[i]; o.Owned {
+			sliced[o.Meta.Name] = &o.Slice
+		}
 	}
-	return d.desired.Endpoints.Subsets, d.desired.Slices
+	for _, stage := range d.plan.Sequence() {
+		for i := range stage {
+			switch a := &stage[i]; {
+			case a.Kind == KindEndpoints && a.Verb == Delete:
+				standing = nil
+			case a.Endpoints != nil:
+				standing = a.Endpoints.Subsets
+			case a.Kind == KindEndpointSlice && a.Verb == Delete:
+				delete(sliced, a.Name)
+			case a.Slice != nil:
+				sliced[a.Name] = &a.Slice.Slice
+			}
+		}
+	}
+	return standing, sliced
 }

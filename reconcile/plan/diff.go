@@ -12,36 +12,39 @@ import (
 
 // Diff returns the writes that make what stands equal to what is desired; nil
 // means that nobody wants the replica. Nothing that Tributary does not own is in
-// any action. The stages, of which most plans have one:
+// any action. What must go, goes first (removals.go). The stages after that:
 //
 //  1. the namespace
 //  2. the Service, if it is new or its ports or selector change: consumers that
 //     see a slice before its Service may ignore both
-//  3. slices: new ones, updates, and those that nothing replaces
+//  3. slices: new ones, updates, and empty ones that nobody wants
 //  4. Endpoints, in stage 3 unless slices are created
 //  5. slices from which endpoints have moved to others: updates, then deletions
-//
-// Where nobody wants the replica: slices and Endpoints, then the Service.
 func Diff(observed Observed, desired *Replica, settings Settings) Plan {
 	if desired == nil {
 		return removal(observed)
 	}
-	d := differ{observed: &observed, desired: desired, settings: settings, standing: make(map[string]*ObservedSlice, len(observed.Slices))}
+	d := differ{observed: &observed, desired: desired, settings: settings,
+		standing: make(map[string]*ObservedSlice, len(observed.Slices)), left: map[string]*syncer.Slice{}, reduced: map[Object]int{}}
 	for i := range observed.Slices {
 		d.standing[observed.Slices[i].Meta.Name] = &observed.Slices[i]
 	}
-	d.plan = Plan{Replica: desired.Key, Held: desired.Held, Kept: desired.Kept, Conflicts: slices.Clone(desired.Conflicts)}
-	if d.ready() {
-		d.service()
-		if !d.recreate && !d.blocked {
-			d.slices()
-			d.endpoints()
-		}
-		d.stage()
-		d.plan.Delta = d.delta()
-	} else if s := observed.Service; s != nil && !s.Owned {
-		d.salvage()
+	if e := observed.Endpoints; e != nil {
+		d.leftSubsets = e.Subsets
 	}
+	d.plan = Plan{Replica: desired.Key, Held: desired.Held, Kept: desired.Kept, Conflicts: slices.Clone(desired.Conflicts)}
+	ready := d.ready()
+	if ready {
+		d.service()
+	}
+	whole := ready && !d.recreate && !d.blocked
+	d.removals(whole)
+	if whole {
+		d.slices()
+		d.endpoints()
+	}
+	d.stage()
+	d.plan.Delta = d.delta()
 	slices.SortFunc(d.plan.Conflicts, compareConflicts)
 	return d.plan
 }
@@ -54,6 +57,11 @@ type differ struct {
 	plan     Plan
 	// standing are the observed slices by name.
 	standing map[string]*ObservedSlice
+	// left and leftSubsets are what the first half leaves of slices, where it changes
+	// them, and of Endpoints; reduced are the places of its actions in the plan.
+	left        map[string]*syncer.Slice
+	leftSubsets []syncer.Subset
+	reduced     map[Object]int
 	// recreate is true when the Service has to go before anything can be written.
 	recreate bool
 	// blocked is true when it would have to go, and may not.
@@ -179,10 +187,16 @@ func (d *differ) endpoints() {
 	}
 	want.Annotations = annotated(e.Annotations, wanted)
 	action.Verb, action.Standing = Update, &e.Meta
+	sameLabels := syncer.EqualLabels(e.Labels, want.Labels)
+	if at, reduced := d.reduced[action.Object()]; reduced && sameLabels && sameSubsets(d.leftSubsets, syncer.Repack(want.Subsets)) {
+		action.Why = d.plan.Removals[at].Why
+		d.plan.Removals[at] = action // with its records, and in the order that is wanted
+		return
+	}
 	switch {
-	case !sameSubsets(e.Subsets, want.Subsets):
-		action.Why = describeSubsets(e.Subsets, want.Subsets)
-	case !syncer.EqualLabels(e.Labels, want.Labels):
+	case !sameSubsets(d.leftSubsets, want.Subsets):
+		action.Why = describeSubsets(d.leftSubsets, want.Subsets)
+	case !sameLabels:
 		action.Why = "labels differ"
 	case !sameAnnotations(e.Annotations, wanted):
 		action.Why = "annotations differ"
@@ -192,8 +206,40 @@ func (d *differ) endpoints() {
 	d.ends = append(d.ends, action)
 }
 
+// combine makes one write of two where nothing has to come between them. Should the
+// server refuse it, what must go still goes by itself.
+func (d *differ) combine() {
+	if len(d.namespace)+len(d.first) > 0 {
+		return
+	}
+	d.updates = d.combined(d.updates)
+	if len(d.creates) == 0 {
+		d.ends = d.combined(d.ends)
+	}
+}
+
+func (d *differ) combined(actions []Action) (rest []Action) {
+	for _, a := range actions {
+		at, reduced := d.reduced[a.Object()]
+		if !reduced {
+			rest = append(rest, a)
+			continue
+		}
+		first := d.plan.Removals[at]
+		a.Otherwise = &first
+		if a.Slice != nil {
+			a.Why = describeSlice(&d.standing[a.Name].Slice, &a.Slice.Slice)
+		} else {
+			a.Why = describeSubsets(d.observed.Endpoints.Subsets, a.Endpoints.Subsets)
+		}
+		d.plan.Removals[at] = a
+	}
+	return rest
+}
+
 // stage puts the actions in order.
 func (d *differ) stage() {
+	d.combine()
 	add := func(actions ...Action) {
 		if len(actions) > 0 {
 			d.plan.Stages = append(d.plan.Stages, actions)
@@ -211,50 +257,74 @@ func (d *differ) stage() {
 	}
 	add(d.late...)
 	add(d.last...)
+	d.depend()
+}
+
+// depend says what nothing else makes sense without: a namespace and a Service that do
+// not stand yet, and the deletion of one that has to be made anew.
+func (d *differ) depend() {
+	var needs []Object
+	for i := range d.plan.Stages {
+		made := needs
+		for j := range d.plan.Stages[i] {
+			a := &d.plan.Stages[i][j]
+			a.Needs = slices.Concat(a.Needs, needs)
+			if a.Kind == KindNamespace || a.Kind == KindService && a.Verb == Create {
+				made = append(slices.Clip(made), a.Object())
+			}
+		}
+		needs = made
+	}
 }
 
 // removal takes a replica down: what sends traffic first, the Service last.
 func removal(observed Observed) Plan {
 	p := Plan{Replica: observed.Key}
-	var first []Action
-	gone := func(kind Kind, m *Meta) (Action, bool) {
-		if m.Owned && m.Deleting {
-			p.Waiting = WaitObjectDeleting
-		}
-		return Action{Verb: Delete, Kind: kind, Name: m.Name, Standing: m, Why: "no member has the Service"}, m.Owned && !m.Deleting
-	}
-	var subsets []syncer.Subset
-	var slices []*syncer.Slice
+	const why = "no member has the Service"
 	changed := spots{}
-	if e := observed.Endpoints; e != nil {
-		if a, do := gone(KindEndpoints, &e.Meta); do {
-			first = append(first, a)
-			subsets = e.Subsets
-			changed.subsets(subsets, nil)
+	var subsets []syncer.Subset
+	var sliced []*syncer.Slice
+	remove := func(m *Meta, kind Kind, empty Action, serves bool) {
+		empty.Verb, empty.Kind, empty.Name, empty.Standing, empty.Why = Update, kind, m.Name, m, why
+		switch {
+		case !m.Deleting:
+			a := Action{Verb: Delete, Kind: kind, Name: m.Name, Standing: m, Why: why}
+			if serves {
+				a.Otherwise = &empty
+			}
+			p.Removals = append(p.Removals, a)
+			return
+		case serves: // as long as a finalizer keeps it
+			p.Removals = append(p.Removals, empty)
 		}
+		p.Waiting = WaitObjectDeleting
+	}
+	if e := observed.Endpoints; e != nil && e.Owned {
+		remove(&e.Meta, KindEndpoints, Action{Endpoints: &EndpointsSpec{Labels: e.Labels, Annotations: e.Annotations}}, len(e.Subsets) > 0)
+		subsets = e.Subsets
+		changed.subsets(subsets, nil)
 	}
 	for i := range observed.Slices {
-		s := &observed.Slices[i]
-		if a, do := gone(KindEndpointSlice, &s.Meta); do {
-			first = append(first, a)
-			slices = append(slices, &s.Slice)
+		if s := &observed.Slices[i]; s.Owned {
+			left := s.Slice
+			left.Endpoints = nil
+			remove(&s.Meta, KindEndpointSlice, Action{Slice: &SliceSpec{Cluster: s.Cluster, Slice: left, Labels: s.Labels, Annotations: s.Annotations}}, len(s.Endpoints) > 0)
+			sliced = append(sliced, &s.Slice)
 			changed.slice(&s.Slice, &syncer.Slice{})
 		}
 	}
-	if len(first) > 0 {
-		p.Stages = append(p.Stages, first)
-	}
-	if s := observed.Service; s != nil {
-		switch a, do := gone(KindService, &s.Meta); {
-		case do && observed.Endpoints != nil && !observed.Endpoints.Owned:
-			p.Conflicts = []Conflict{{Replica: observed.Key, Reason: ConflictForeign, Message: fmt.Sprintf(
-				"nobody wants Service %s any more, but the Endpoints of that name are not Tributary's and would go with it: delete either by hand", observed.Key)}}
-		case do:
-			p.Stages = append(p.Stages, []Action{a})
-		}
+	switch s := observed.Service; {
+	case s == nil || !s.Owned:
+	case s.Deleting:
+		p.Waiting = WaitObjectDeleting
+	case observed.Endpoints != nil && !observed.Endpoints.Owned:
+		p.Conflicts = []Conflict{{Replica: observed.Key, Reason: ConflictForeign, Message: fmt.Sprintf(
+			"nobody wants Service %s any more, but the Endpoints of that name are not Tributary's and would go with it: delete either by hand", observed.Key)}}
+	default:
+		p.Stages = [][]Action{{{Verb: Delete, Kind: KindService, Name: s.Name, Standing: &s.Meta, Why: why}}}
 	}
 	before := changed.tally().subsets(subsets)
-	for _, s := range slices {
+	for _, s := range sliced {
 		before.slice(s)
 	}
 	p.Delta = deltaBetween(before, changed.tally())

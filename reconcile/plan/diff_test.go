@@ -206,8 +206,8 @@ func TestWaits(t *testing.T) {
 				desired = nil
 			}
 			p := Diff(w.observed, desired, settings)
-			if p.Waiting != tt.waiting || len(p.Stages) != tt.stages {
-				t.Errorf("waiting %q with %d stages, want %q with %d: %s", p.Waiting, len(p.Stages), tt.waiting, tt.stages, textOf(t, p))
+			if p.Waiting != tt.waiting || len(p.Sequence()) != tt.stages {
+				t.Errorf("waiting %q with %d stages, want %q with %d: %s", p.Waiting, len(p.Sequence()), tt.waiting, tt.stages, textOf(t, p))
 			}
 		})
 	}
@@ -216,7 +216,7 @@ func TestWaits(t *testing.T) {
 // The usual change costs one stage: both kinds are written at once.
 func TestStages(t *testing.T) {
 	verbs := func(p Plan) (out []string) {
-		for i, stage := range p.Stages {
+		for i, stage := range p.Sequence() {
 			for _, a := range stage {
 				out = append(out, string('1'+rune(i))+" "+string(a.Verb)+" "+string(a.Kind))
 			}
@@ -238,7 +238,27 @@ func TestStages(t *testing.T) {
 			return []Contribution{c[0], from("idc-b", 200, "http:80>8081", "10.1.0.1", "10.1.0.2")}
 		}, []string{"1 update Service", "2 create EndpointSlice", "3 update Endpoints", "4 delete EndpointSlice"}},
 		{"member leaves", func(c []Contribution) []Contribution { return c[:1] },
-			[]string{"1 update Endpoints", "1 delete EndpointSlice", "1 update Service"}},
+			[]string{"1 update Endpoints", "1 delete EndpointSlice", "2 update Service"}},
+		{"a pod is replaced", func(c []Contribution) []Contribution {
+			return []Contribution{c[0], from("idc-b", 200, "http:80>8080", "10.1.0.1", "10.1.0.3")}
+		}, []string{"1 update Endpoints", "1 update EndpointSlice"}},
+		{"a pod leaves and the labels change", func(c []Contribution) []Contribution {
+			return []Contribution{c[0], labelled(from("idc-b", 200, "http:80>8080", "10.1.0.1"))}
+		}, []string{"1 update Endpoints", "1 update EndpointSlice"}},
+		{"a pod leaves and others overflow a slice", func(c []Contribution) []Contribution {
+			return []Contribution{c[0], from("idc-b", 200, "http:80>8080", "10.1.0.1", "10.1.0.3", "10.1.0.4", "10.1.0.5")}
+		}, []string{"1 update Endpoints", "1 update EndpointSlice", "2 create EndpointSlice", "3 update Endpoints"}},
+		{"a pod leaves and the ports change", func(c []Contribution) []Contribution {
+			return []Contribution{c[0], from("idc-b", 200, "http:80>8081", "10.1.0.1")}
+		}, []string{"1 update Endpoints", "1 update EndpointSlice", "2 update Service", "3 create EndpointSlice", "4 update Endpoints", "5 delete EndpointSlice"}},
+		{"one is drained", func(c []Contribution) []Contribution {
+			c[1].Drain = true
+			return c
+		}, []string{"1 update Endpoints", "1 update EndpointSlice"}},
+		{"another takes over", func(c []Contribution) []Contribution {
+			c[0].Failover, c[1].Failover = 2, 1
+			return c
+		}, []string{"1 update Endpoints", "1 update EndpointSlice", "1 delete EndpointSlice"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -248,6 +268,29 @@ func TestStages(t *testing.T) {
 				t.Errorf("stages %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+func labelled(c Contribution) Contribution {
+	c.Service.Labels = map[string]string{"team": "blue"}
+	return c
+}
+
+// Who takes over gets its slices before the other loses them, and only if it got them.
+func TestTakingOverComesBeforeLeaving(t *testing.T) {
+	w, contributions := stand(t)
+	contributions[0].Failover, contributions[1].Failover = 1, 2
+	settled(t, w, contributions)
+	contributions[0].Failover, contributions[1].Failover = 2, 1
+	p := Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds)
+	last := p.Stages[len(p.Stages)-1]
+	if len(p.Removals) > 0 || len(last) == 0 {
+		t.Fatalf("plan %s", textOf(t, p))
+	}
+	for _, a := range last {
+		if a.Kind == KindEndpointSlice && len(a.Needs) == 0 {
+			t.Errorf("%s %s needs nothing: %s", a.Verb, a.Name, textOf(t, p))
+		}
 	}
 }
 
@@ -307,7 +350,9 @@ func TestHalfWrittenChangesOutliveARestart(t *testing.T) {
 					ports += " admin:81>9000"
 				}
 				contributions[1] = from("idc-b", 200, ports, changed...)
-				for _, stage := range Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds).Stages {
+				p := Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds)
+				w.made = map[Object]string{}
+				for _, stage := range p.Sequence() {
 					for i := range stage {
 						if stage[i].Kind == kind {
 							w.apply(&stage[i])

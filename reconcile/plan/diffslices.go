@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -30,52 +31,102 @@ func (d *differ) slices() {
 		if s.Serves {
 			d.foreign(KindEndpointSlice, s.Meta.Name, "consumers take its endpoints for the replica's, and nobody here keeps them up; delete it unless it is meant")
 		}
-		if !s.Owned || s.Deleting || d.wants(s.Meta.Name) {
+		if !s.Owned || s.Deleting || d.wants(s.Meta.Name) || d.removed(s.Meta.Name) {
 			continue
 		}
 		a := Action{Verb: Delete, Kind: KindEndpointSlice, Name: s.Meta.Name, Standing: &s.Meta, Why: "not needed any more"}
-		if len(s.Endpoints) > 0 {
-			a.Why = describeSlice(&s.Slice, &syncer.Slice{})
+		if left := d.leftOf(s); len(left.Endpoints) > 0 {
+			a.Why = describeSlice(left, &syncer.Slice{})
 		}
 		d.removes = append(d.removes, a)
 	}
 	d.postpone()
 }
 
-// postpone puts off the writes that take an address out of a slice while another
-// one is about to get it, be it under other ports: so that the address is never
-// without a slice. Removals proper are not put off. (Where two standing slices
-// exchange addresses, nothing short of writing one twice would help.)
+// postpone puts off the writes that take an address that is alive out of a slice
+// while others are about to get it, be it under other ports, or to get those that
+// serve in its place: so that there is never less than before. They need the writes
+// of those others. Where two standing slices exchange addresses, one is written twice.
 func (d *differ) postpone() {
 	if len(d.creates)+len(d.updates)+len(d.removes) < 2 {
 		return
 	}
-	gained := map[netip.Addr]bool{}
+	gained := map[netip.Addr][]Object{}
+	var gainers []Object
 	for _, a := range slices.Concat(d.creates, d.updates) {
-		old := d.standingSlice(a.Name)
-		for _, e := range a.Slice.Endpoints {
-			if !hasAddress(old, e.Addr) {
-				gained[e.Addr] = true
+		old, gains := d.leftEndpoints(a.Name), false
+		for i := range a.Slice.Endpoints {
+			e := &a.Slice.Endpoints[i]
+			if at := slices.IndexFunc(old, func(o syncer.Endpoint) bool { return o.Addr == e.Addr }); at < 0 {
+				gained[e.Addr] = append(gained[e.Addr], a.Object())
+				gains = gains || e.Ready
+			} else {
+				gains = gains || e.Ready && !old[at].Ready
 			}
 		}
+		if gains {
+			gainers = append(gainers, a.Object())
+		}
 	}
-	if len(gained) == 0 {
+	if len(gained) == 0 && len(gainers) == 0 {
 		return
 	}
-	loses := func(a Action) bool {
-		return slices.ContainsFunc(d.standingSlice(a.Name), func(e syncer.Endpoint) bool {
-			return gained[e.Addr] && (a.Slice == nil || !hasAddress(a.Slice.Endpoints, e.Addr))
-		})
+	// needs is nil for an action that takes nothing away.
+	needs := func(a *Action) (needs []Object) {
+		for _, e := range d.leftEndpoints(a.Name) {
+			switch by := gained[e.Addr]; {
+			case a.Slice != nil && !loses(a.Slice.Endpoints, &e):
+			case len(by) > 0:
+				needs = append(needs, by...)
+			case e.Ready && !slices.Contains(gainers, a.Object()):
+				needs = append(needs, gainers...)
+			}
+		}
+		slices.SortFunc(needs, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
+		return slices.Compact(needs)
 	}
-	d.updates, d.late = split(d.updates, loses)
 	var last []Action
-	d.removes, last = split(d.removes, loses)
+	d.updates, d.late = postponed(d.updates, needs)
+	d.removes, last = postponed(d.removes, needs)
 	d.last = append(d.last, last...)
+	d.bridge()
 }
 
-func split(actions []Action, off func(Action) bool) (kept, out []Action) {
+// bridge writes slices of which others wait, and that wait themselves, with what they
+// get before they lose anything.
+func (d *differ) bridge() {
+	var late []Action
+	for i := range d.late {
+		a := &d.late[i]
+		waits := func(o Action) bool { return slices.Contains(o.Needs, a.Object()) }
+		if !slices.ContainsFunc(late, waits) && !slices.ContainsFunc(d.late[i+1:], waits) && !slices.ContainsFunc(d.last, waits) {
+			late = append(late, *a)
+			continue
+		}
+		both, spec := *a, *a.Slice
+		spec.Endpoints = slices.Clone(spec.Endpoints)
+		for _, e := range d.leftEndpoints(a.Name) {
+			if !slices.ContainsFunc(spec.Endpoints, func(o syncer.Endpoint) bool { return o.Addr == e.Addr }) {
+				spec.Endpoints = append(spec.Endpoints, e)
+			}
+		}
+		both.Slice, both.Needs = &spec, nil
+		both.Why = describeSlice(d.leftOf(d.standing[a.Name]), &spec.Slice)
+		d.updates, d.last = append(d.updates, both), append(d.last, *a)
+	}
+	d.late = late
+}
+
+// loses reports whether a slice's endpoints lack one, or have it unready where it was
+// ready.
+func loses(endpoints []syncer.Endpoint, e *syncer.Endpoint) bool {
+	at := slices.IndexFunc(endpoints, func(o syncer.Endpoint) bool { return o.Addr == e.Addr })
+	return at < 0 || e.Ready && !endpoints[at].Ready
+}
+
+func postponed(actions []Action, needs func(*Action) []Object) (kept, out []Action) {
 	for _, a := range actions {
-		if off(a) {
+		if a.Needs = needs(&a); len(a.Needs) > 0 {
 			out = append(out, a)
 		} else {
 			kept = append(kept, a)
@@ -84,15 +135,14 @@ func split(actions []Action, off func(Action) bool) (kept, out []Action) {
 	return kept, out
 }
 
-func (d *differ) standingSlice(name string) []syncer.Endpoint {
+// leftOf is a standing slice after the first half.
+func (d *differ) leftOf(s *ObservedSlice) *syncer.Slice { return cmp.Or(d.left[s.Meta.Name], &s.Slice) }
+
+func (d *differ) leftEndpoints(name string) []syncer.Endpoint {
 	if s := d.standing[name]; s != nil {
-		return s.Endpoints
+		return d.leftOf(s).Endpoints
 	}
 	return nil
-}
-
-func hasAddress(endpoints []syncer.Endpoint, addr netip.Addr) bool {
-	return slices.ContainsFunc(endpoints, func(e syncer.Endpoint) bool { return e.Addr == addr })
 }
 
 // wants reports whether a slice of that name is desired.
@@ -123,7 +173,12 @@ func (d *differ) update(s *ObservedSlice, w *SliceSpec) {
 	spec := *w
 	spec.Annotations = annotated(s.Annotations, w.Annotations)
 	a := Action{Verb: Update, Kind: KindEndpointSlice, Name: w.Name, Slice: &spec, Standing: &s.Meta}
-	service := d.observed.Service
+	service, left, sameLabels := d.observed.Service, d.leftOf(s), syncer.EqualLabels(s.Labels, w.Labels)
+	if at, reduced := d.reduced[a.Object()]; reduced && sameLabels && s.Family == w.Family && slices.Equal(s.Ports, w.Ports) && sameEndpoints(left.Endpoints, w.Endpoints) {
+		a.Why = d.plan.Removals[at].Why
+		d.plan.Removals[at] = a
+		return
+	}
 	switch {
 	case s.Family != w.Family || !slices.Equal(s.Ports, w.Ports):
 		// Pack never reuses a name for other ports: somebody edited the slice. It is
@@ -131,11 +186,11 @@ func (d *differ) update(s *ObservedSlice, w *SliceSpec) {
 		d.plan.Again = true
 		d.last = append(d.last, Action{Verb: Delete, Kind: KindEndpointSlice, Name: w.Name, Standing: &s.Meta, Why: "has other ports"})
 		return
-	case !slices.EqualFunc(s.Endpoints, w.Endpoints, func(a, b syncer.Endpoint) bool { return a.Equal(&b) }):
-		a.Why = describeSlice(&s.Slice, &w.Slice)
+	case !slices.EqualFunc(left.Endpoints, w.Endpoints, func(a, b syncer.Endpoint) bool { return a.Equal(&b) }):
+		a.Why = describeSlice(left, &w.Slice)
 	case s.Malformed:
 		a.Why = "has what Tributary does not write"
-	case !syncer.EqualLabels(s.Labels, w.Labels):
+	case !sameLabels:
 		a.Why = "labels differ"
 	case !sameAnnotations(s.Annotations, w.Annotations):
 		a.Why = "annotations differ"

@@ -139,3 +139,11 @@ func Suspects(contributions []Contribution, observed Observed) []string {
 	}
 	return names
 }
+
+// restrained is a standing endpoint in the worse of two states.
+func restrained(e syncer.Endpoint, wanted *syncer.Endpoint) syncer.Endpoint {
+	e.Ready = e.Ready && wanted.Ready
+	e.Serving = e.Serving && wanted.Serving
+	e.Terminating = e.Terminating || wanted.Terminating
+	return e
+}

@@ -3,32 +3,26 @@
 
 package plan
 
-import (
-	"encoding/json"
-	"io"
+import "tributary.dev/tributary/syncer"
 
-	"tributary.dev/tributary/syncer"
-)
-
-// WriteJSON prints plans for programs: one object with the summary and, for each
-// replica with something to do or to report, the actions in order. Field names are part
-// of the contract.
-func WriteJSON(w io.Writer, plans []Plan) error {
-	doc := document{Summary: Summarise(plans), Replicas: []replicaDoc{}}
+// Document renders plans for programs: one object with the summary and, for each
+// replica with something to do or to report, the actions in order. Its JSON is part of
+// the contract.
+func Document(plans []Plan) any {
+	doc := document{APIVersion: "tributary.dev/v1alpha1", Kind: "Plan", Summary: Summarise(plans), Replicas: []replicaDoc{}}
 	for i := range plans {
 		if p := &plans[i]; !p.silent() {
 			doc.Replicas = append(doc.Replicas, documentOf(p))
 		}
 	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(doc)
+	return doc
 }
 
 type document struct {
-	Summary  Summary      `json:"summary"`
-	Replicas []replicaDoc `json:"replicas"`
+	APIVersion string       `json:"apiVersion"`
+	Kind       string       `json:"kind"`
+	Summary    Summary      `json:"summary"`
+	Replicas   []replicaDoc `json:"replicas"`
 }
 
 type replicaDoc struct {
@@ -108,7 +102,7 @@ func documentOf(p *Plan) replicaDoc {
 		Namespace: p.Replica.Namespace, Service: p.Replica.Name, Actions: []actionDoc{}, Waiting: p.Waiting,
 		Added: p.Delta.Added, Removed: p.Delta.Removed, Readied: p.Delta.Readied, Unreadied: p.Delta.Unreadied,
 	}
-	for i, stage := range p.Stages {
+	for i, stage := range p.Sequence() {
 		for j := range stage {
 			doc.Actions = append(doc.Actions, actionDocOf(i+1, &stage[j]))
 		}

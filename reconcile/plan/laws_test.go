@@ -240,8 +240,9 @@ func checkMerge(t *testing.T, rng *rand.Rand, contributions []Contribution, obse
 		return
 	}
 	rng.Shuffle(len(contributions), func(i, j int) { contributions[i], contributions[j] = contributions[j], contributions[i] })
-	if again := Merge(shopWeb, contributions, observed, settings); !reflect.DeepEqual(again, *desired) {
-		t.Errorf("another order, another result:\n%+v\n%+v", again, *desired)
+	again, first := Merge(shopWeb, contributions, observed, settings), *desired
+	if again.given, first.given = nil, nil; !reflect.DeepEqual(again, first) {
+		t.Errorf("another order, another result:\n%+v\n%+v", again, first)
 	}
 	given := map[netip.Addr]bool{}
 	steered := false
@@ -274,11 +275,13 @@ func advance(t *testing.T, w *world, desired *Replica, settings Settings, rng *r
 	t.Helper()
 	foreign, before, sliced := w.foreignSnapshot(), w.dumbStates(), w.sliced()
 	p := Diff(w.observed, desired, settings)
+	checkFirstHalf(t, w, desired, p)
 	end := newWorld(t, shopWeb)
 	end.observed = w.observed
 	end.execute(p, nil)
 	stays := end.sliced()
-	for _, stage := range p.Stages {
+	w.made = map[Object]string{}
+	for _, stage := range p.Sequence() {
 		rng.Shuffle(len(stage), func(i, j int) { stage[i], stage[j] = stage[j], stage[i] })
 		for i := range stage {
 			w.apply(&stage[i])
@@ -301,6 +304,44 @@ func advance(t *testing.T, w *world, desired *Replica, settings Settings, rng *r
 	}
 	if desired == nil && (w.observed.Service != nil || w.observed.Endpoints != nil || len(w.sliced()) > 0) {
 		t.Error("leftovers")
+	}
+}
+
+// checkFirstHalf: after any part of the first half nothing has been added, and after
+// all of it nothing stands that no member names, nor is anything ready that none has
+// ready.
+func checkFirstHalf(t *testing.T, w *world, desired *Replica, p Plan) {
+	t.Helper()
+	named := map[netip.Addr]traffic{}
+	if desired != nil {
+		for _, c := range desired.given {
+			for _, e := range c.Endpoints {
+				named[e.Addr] = max(named[e.Addr], map[bool]traffic{true: ready, false: notReady}[e.Ready])
+			}
+		}
+	}
+	half := newWorld(t, shopWeb)
+	half.observed, half.made = w.observed, map[Object]string{}
+	before := half.places()
+	for i := range p.Removals {
+		a := &p.Removals[i]
+		if a.Otherwise != nil && a.Verb == Update {
+			a = a.Otherwise // the server has refused all that is more than a removal
+		}
+		if a.Verb == Create || a.Kind == KindService || a.Kind == KindNamespace || len(a.Needs) > 0 {
+			t.Errorf("%s %s in the first half", a.Verb, a.Kind)
+		}
+		half.apply(a)
+		for at, isReady := range half.places() {
+			if wasReady, stood := before[at]; !stood || isReady && !wasReady {
+				t.Errorf("%v came with the first half: %s", at, textOf(t, p))
+			}
+		}
+	}
+	for at, isReady := range half.places() {
+		if state := named[at.addr]; state == absent || isReady && state != ready {
+			t.Errorf("%v (ready %v) outlasts the first half: %s", at, isReady, textOf(t, p))
+		}
 	}
 }
 

@@ -22,10 +22,12 @@ import (
 //
 // Without a contribution there is no replica: callers pass nil to Diff instead.
 func Merge(key syncer.Key, contributions []Contribution, observed Observed, settings Settings) Replica {
+	given := contributions
 	for {
 		r, shares := merge(key, contributions, observed, settings)
 		rest := unspent(contributions, shares)
 		if len(rest) == len(contributions) {
+			r.given = given
 			return r
 		}
 		contributions = rest

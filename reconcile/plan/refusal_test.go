@@ -163,7 +163,9 @@ func TestFrozenShareStaysHalfWritten(t *testing.T) {
 				left, _ := Without(shopWeb, contributions, refused, w.observed)
 				return Diff(w.observed, mergeOrNil(left, w.observed, bothKinds), bothKinds)
 			}
-			for _, stage := range Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds).Stages {
+			p := Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds)
+			w.made = map[Object]string{}
+			for _, stage := range p.Sequence() {
 				for i := range stage {
 					if stage[i].Kind != kind {
 						w.apply(&stage[i])

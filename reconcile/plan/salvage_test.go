@@ -48,7 +48,7 @@ func TestRemovalsReachWhatIsLeftUnderAForeignService(t *testing.T) {
 			if len(p.Conflicts) == 0 || p.Conflicts[0].Reason != ConflictForeign {
 				t.Errorf("conflicts %+v", p.Conflicts)
 			}
-			for _, stage := range p.Stages {
+			for _, stage := range p.Sequence() {
 				for _, a := range stage {
 					if a.Verb != Update || a.Kind == KindService {
 						t.Errorf("%s %s %s under a foreign Service", a.Verb, a.Kind, a.Name)

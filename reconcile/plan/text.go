@@ -23,7 +23,7 @@ func WriteText(w io.Writer, plans []Plan) error {
 	fmt.Fprintln(table, "ACTION\tKIND\tNAME\tWHY\tCONTENT")
 	rows := 0
 	for i := range plans {
-		for _, stage := range plans[i].Stages {
+		for _, stage := range plans[i].Sequence() {
 			for j := range stage {
 				a := &stage[j]
 				fmt.Fprintln(table, strings.Join([]string{string(a.Verb), string(a.Kind), a.fullName(plans[i].Replica), a.Why, a.content()}, "\t"))
@@ -159,6 +159,9 @@ type Summary struct {
 	Kept int `json:"kept"`
 }
 
+// Empty reports whether nothing has to be written.
+func (s Summary) Empty() bool { return s.Create+s.Update+s.Delete == 0 }
+
 // Summarise counts the actions and obstacles of plans.
 func Summarise(plans []Plan) Summary {
 	s := Summary{Replicas: len(plans)}
@@ -168,7 +171,7 @@ func Summarise(plans []Plan) Summary {
 		if p.Empty() && !blocked {
 			s.Unchanged++
 		}
-		for _, stage := range p.Stages {
+		for _, stage := range p.Sequence() {
 			for j := range stage {
 				switch stage[j].Verb {
 				case Create:

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -21,6 +22,8 @@ type world struct {
 	rv       int
 	uid      int
 	writes   int
+	// made are the versions that the first half of the plan in hand has made.
+	made map[Object]string
 }
 
 func newWorld(t testing.TB, key syncer.Key) *world {
@@ -58,7 +61,8 @@ func (w *world) settle(desired *Replica, settings Settings, rng *rand.Rand) {
 // execute applies a plan, the actions of a stage in random order.
 func (w *world) execute(p Plan, rng *rand.Rand) {
 	w.t.Helper()
-	for _, stage := range p.Stages {
+	w.made = map[Object]string{}
+	for _, stage := range p.Sequence() {
 		stage = slices.Clone(stage)
 		if rng != nil {
 			rng.Shuffle(len(stage), func(i, j int) { stage[i], stage[j] = stage[j], stage[i] })
@@ -100,8 +104,11 @@ func (w *world) precondition(a *Action, have *Meta) {
 		w.t.Fatalf("create %s %s: it exists", a.Kind, a.Name)
 	case a.Verb != Create && have == nil:
 		w.t.Fatalf("%s %s %s: not found", a.Verb, a.Kind, a.Name)
-	case a.Verb != Create && (have.UID != a.Standing.UID || have.ResourceVersion != a.Standing.ResourceVersion):
+	case a.Verb != Create && (have.UID != a.Standing.UID || have.ResourceVersion != cmp.Or(w.made[a.Object()], a.Standing.ResourceVersion)):
 		w.t.Fatalf("%s %s %s: conflict", a.Verb, a.Kind, a.Name)
+	}
+	if a.Verb == Update {
+		w.made[a.Object()] = fmt.Sprint(w.rv + 1)
 	}
 }
 

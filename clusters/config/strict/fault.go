@@ -3,13 +3,18 @@
 
 package strict
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Fault is one thing wrong with a file: where it is, what is wrong and what to
 // do about it. It never holds a secret.
 type Fault struct {
 	// File is the path of the file as the user wrote it; empty if unknown.
 	File string
+	// Line and Column are where Field stands in the file, from 1; 0 if unknown.
+	Line, Column int
 	// Field is the path of the field, such as clusters[1].namespaces.include[0];
 	// empty when the fault is that of the whole file.
 	Field string
@@ -19,10 +24,14 @@ type Fault struct {
 	Remedy string
 }
 
-// Error renders the fault on one line: "file: field: message; remedy".
+// Error renders the fault on one line: "file:line:column: field: message; remedy".
 func (f Fault) Error() string {
 	var b strings.Builder
-	for _, part := range []string{f.File, f.Field} {
+	file := f.File
+	if file != "" && f.Line > 0 {
+		file += fmt.Sprintf(":%d:%d", f.Line, f.Column)
+	}
+	for _, part := range []string{file, f.Field} {
 		if part != "" {
 			b.WriteString(part)
 			b.WriteString(": ")

@@ -1,0 +1,68 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package strict
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Locate returns a copy in which every fault that names no file has the line and
+// column of its field in data, or of the innermost field around it that is there. It
+// is for when there are faults: the text is parsed once more.
+func (fs Faults) Locate(data []byte) Faults {
+	if len(fs) == 0 {
+		return fs
+	}
+	var document yaml.Node
+	if yaml.Unmarshal(data, &document) != nil || len(document.Content) == 0 {
+		return fs
+	}
+	places := map[string]*yaml.Node{}
+	place(document.Content[0], "", places)
+	out := make(Faults, len(fs))
+	for i, f := range fs {
+		if f.File == "" && f.Field != "" {
+			if n := innermost(f.Field, places); n != nil {
+				f.Line, f.Column = n.Line, n.Column
+			}
+		}
+		out[i] = f
+	}
+	return out
+}
+
+// place notes where every field stands: that of a mapping at its key, where a person
+// looks for it.
+func place(n *yaml.Node, path string, places map[string]*yaml.Node) {
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			field := join(path, n.Content[i].Value)
+			if places[field] == nil {
+				places[field] = n.Content[i]
+				place(n.Content[i+1], field, places)
+			}
+		}
+	case yaml.SequenceNode:
+		for i, item := range n.Content {
+			field := fmt.Sprintf("%s[%d]", path, i)
+			places[field] = item
+			place(item, field, places)
+		}
+	}
+}
+
+// innermost finds a field, or the nearest one around it.
+func innermost(field string, places map[string]*yaml.Node) *yaml.Node {
+	for field != "" {
+		if n := places[field]; n != nil {
+			return n
+		}
+		field = field[:max(0, strings.LastIndexAny(field, ".["))]
+	}
+	return nil
+}

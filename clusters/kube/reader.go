@@ -1,0 +1,109 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// readsInFlight is how many reads of one cluster are under way at once: 200 objects are
+// asked for within a second and 5,000 within half a minute at 100 ms a read, and an API
+// server gives a client of ordinary priority ten times as many seats.
+const readsInFlight = 20
+
+// Reading is a question for one object.
+type Reading struct {
+	Resource Resource
+	Key      syncer.Key
+	// Answered is told the outcome once, unless Run ends first. It is called from any
+	// goroutine, several at a time.
+	Answered func(object runtime.Object, outcome Outcome, err error)
+}
+
+// Reader reads objects one by one, several at a time. Ask may be called at any time from
+// any goroutine.
+type Reader struct {
+	// session returns what to read through, held for the reader; nil when there is none.
+	session func() *Session
+	wake    chan struct{}
+
+	mu    sync.Mutex
+	queue []Reading
+}
+
+// NewReader returns a reader. session returns what to read through, held for the reader,
+// which releases it; nil: reads fail.
+func NewReader(session func() *Session) *Reader {
+	return &Reader{session: session, wake: make(chan struct{}, 1)}
+}
+
+// Ask queues questions; they are asked in order.
+func (r *Reader) Ask(readings ...Reading) {
+	r.mu.Lock()
+	r.queue = append(r.queue, readings...)
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run reads until ctx ends. It returns when every read has.
+func (r *Reader) Run(ctx context.Context) {
+	var reads errgroup.Group
+	reads.SetLimit(readsInFlight)
+	defer func() { _ = reads.Wait() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.wake:
+		}
+		for reading, ok := r.next(); ok && ctx.Err() == nil; reading, ok = r.next() {
+			reads.Go(func() error {
+				r.read(ctx, reading)
+				return nil
+			})
+		}
+	}
+}
+
+func (r *Reader) next() (Reading, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.queue) == 0 {
+		r.queue = nil
+		return Reading{}, false
+	}
+	next := r.queue[0]
+	r.queue = r.queue[1:]
+	return next, true
+}
+
+// read asks, and asks once more when the server says that it is busy, after what it
+// wants waited.
+func (r *Reader) read(ctx context.Context, reading Reading) {
+	object, outcome, err := r.once(ctx, reading)
+	if wait := retryAfter(err); outcome == Failed && wait > 0 && pause(ctx, min(wait, readTimeout)) {
+		object, outcome, err = r.once(ctx, reading)
+	}
+	if ctx.Err() == nil {
+		reading.Answered(object, outcome, err)
+	}
+}
+
+func (r *Reader) once(ctx context.Context, reading Reading) (runtime.Object, Outcome, error) {
+	session := r.session()
+	if session == nil {
+		return nil, Failed, errNoSession
+	}
+	defer session.Release()
+	return session.Read(ctx, reading.Resource, reading.Key)
+}

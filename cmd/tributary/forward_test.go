@@ -1,0 +1,139 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
+
+	"tributary.dev/tributary/metrics"
+)
+
+// kubelet is an API server that knows pods and Leases and forwards ports to pages.
+type kubelet struct {
+	pods, leases, pages string
+	// asked are the pods that a port was forwarded to.
+	asked []string
+}
+
+func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, "/portforward") {
+		k.asked = append(k.asked, r.URL.Path)
+		k.forward(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	switch path := r.URL.Path; {
+	case strings.HasSuffix(path, "/leases"):
+		io.WriteString(w, k.leases)
+	case strings.HasSuffix(path, "/pods"):
+		io.WriteString(w, k.pods)
+	}
+}
+
+// forward copies each data stream to and from the pages, until the client goes.
+func (k *kubelet) forward(w http.ResponseWriter, r *http.Request) {
+	if _, err := httpstream.Handshake(r, w, []string{"portforward.k8s.io"}); err != nil {
+		return // the client tries websockets first
+	}
+	connection := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, replied <-chan struct{}) error {
+		go func() {
+			<-replied
+			defer s.Close()
+			if s.Headers().Get(corev1.StreamType) != corev1.StreamTypeData {
+				return
+			}
+			to, err := net.Dial("tcp", k.pages)
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(to, s); to.Close() }()
+			_, _ = io.Copy(s, to)
+		}()
+		return nil
+	})
+	if connection != nil {
+		<-connection.CloseChan()
+	}
+}
+
+func encoded(t *testing.T, v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func podsNamed(t *testing.T, names ...string) string {
+	list := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
+	for _, name := range names {
+		list.Items = append(list.Items, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: name}, Status: corev1.PodStatus{Phase: corev1.PodRunning}})
+	}
+	return encoded(t, list)
+}
+
+func leasesOf(t *testing.T, holders ...string) string {
+	list := coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "LeaseList"}}
+	for _, holder := range holders {
+		list.Items = append(list.Items, coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}})
+	}
+	return encoded(t, list)
+}
+
+// TestContextFindsTheLeadingPod: and asks it through a forwarded port.
+func TestContextFindsTheLeadingPod(t *testing.T) {
+	pages := httptest.NewServer(metrics.New(metrics.Options{Status: troubledStatus}).Handler())
+	defer pages.Close()
+	for name, test := range map[string]struct {
+		pods, leases string
+		code         int
+		asked, says  string
+	}{
+		"one pod":      {podsNamed(t, "tributary-1"), leasesOf(t), exitOK, "tributary-1", "idc-a"},
+		"two pods":     {podsNamed(t, "tributary-1", "tributary-2"), leasesOf(t, "other", "tributary-2"), exitOK, "tributary-2", "idc-a"},
+		"no pod":       {podsNamed(t), leasesOf(t), exitFailed, "", "namespace edge has no running pod"},
+		"nobody leads": {podsNamed(t, "tributary-1", "tributary-2"), leasesOf(t, "other"), exitFailed, "", "nobody leads"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := &kubelet{pods: test.pods, leases: test.leases, pages: strings.TrimPrefix(pages.URL, "http://")}
+			server := httptest.NewServer(k)
+			defer server.Close()
+			path := filepath.Join(t.TempDir(), "kubeconfig")
+			text := fmt.Sprintf("{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x}}], clusters: [{name: x, cluster: {server: %q}}], users: [{name: x, user: {token: t}}]}", server.URL)
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			code := dispatch(t.Context(), []string{"status", "--kubeconfig", path, "--namespace", "edge"}, &out, &out)
+			if code != test.code || !strings.Contains(out.String(), test.says) {
+				t.Errorf("exit %d:\n%s", code, out.String())
+			}
+			if asked := strings.Join(k.asked, " "); !strings.Contains(asked, test.asked) || (asked == "") != (test.asked == "") {
+				t.Errorf("ports were forwarded to %q", asked)
+			}
+		})
+	}
+}
+
+func TestServerAndContextExcludeEachOther(t *testing.T) {
+	var out strings.Builder
+	if code := dispatch(t.Context(), []string{"status", "--server", "x", "--context", "y"}, &out, &out); code != exitUsage || !strings.Contains(out.String(), "exclude each other") {
+		t.Errorf("exit %d: %s", code, out.String())
+	}
+}

@@ -1,0 +1,191 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// claim is the best that anybody says of an address, before it is decided who
+// serves: one that a drain, a failover or another's silence takes out is alive, and
+// goes only together with what takes its place.
+type claim struct {
+	// endpoints is the state in Endpoints.
+	endpoints traffic
+	// sliced is true when slices may have the address, in this state.
+	sliced                      bool
+	ready, serving, terminating bool
+}
+
+// removals plans the first half: each object of ours that stands, without what must
+// go, under whoever's Service it stands. Nothing is added and nothing else is put
+// right, so that nothing can be refused with it. With mayDelete a slice of which
+// nothing is left and that nobody wants goes at once.
+func (d *differ) removals(mayDelete bool) {
+	suspects := spots{}
+	if e := d.observed.Endpoints; e != nil && e.Owned {
+		suspects.subsets(e.Subsets, d.desired.Endpoints.Subsets)
+	}
+	for i := range d.observed.Slices {
+		if s := &d.observed.Slices[i]; s.Owned {
+			suspects.slice(&s.Slice, cmp.Or(sliceNamed(d.desired.Slices, s.Meta.Name), &syncer.Slice{}))
+		}
+	}
+	if len(suspects) == 0 {
+		return // as it nearly always is
+	}
+	claims := d.claims(suspects)
+	if e := d.observed.Endpoints; e != nil && e.Owned {
+		d.reduceEndpoints(e, claims)
+	}
+	for i := range d.observed.Slices {
+		if s := &d.observed.Slices[i]; s.Owned {
+			d.reduceSlice(s, claims, mayDelete)
+		}
+	}
+}
+
+// claims gathers what is said of the addresses of the suspects; addresses that are
+// none are not in question.
+func (d *differ) claims(suspects spots) map[netip.Addr]*claim {
+	claims := make(map[netip.Addr]*claim, len(suspects))
+	for at := range suspects {
+		claims[at.Addr()] = &claim{}
+	}
+	for i := range d.desired.given {
+		c := &d.desired.given[i]
+		for j := range c.Endpoints {
+			e := &c.Endpoints[j]
+			if at := claims[e.Addr]; at != nil && c.Service != nil {
+				at.add(e)
+			}
+		}
+	}
+	// What nobody has claimed yet stays in Endpoints (unclaimed.go).
+	for _, s := range d.desired.Endpoints.Subsets {
+		for state, addresses := range map[traffic][]syncer.Address{notReady: s.NotReady, ready: s.Ready} {
+			for j := range addresses {
+				if at := claims[addresses[j].Addr]; at != nil {
+					at.endpoints = max(at.endpoints, state)
+				}
+			}
+		}
+	}
+	return claims
+}
+
+func (c *claim) add(e *syncer.Endpoint) {
+	if e.In(syncer.KindEndpoints) {
+		switch {
+		case e.Ready:
+			c.endpoints = ready
+		case !e.Terminating:
+			c.endpoints = max(c.endpoints, notReady)
+		}
+	}
+	if e.In(syncer.KindEndpointSlices) {
+		c.terminating = e.Terminating && (c.terminating || !c.sliced)
+		c.sliced, c.ready, c.serving = true, c.ready || e.Ready, c.serving || e.Serving
+	}
+}
+
+func (d *differ) reduceEndpoints(e *ObservedEndpoints, claims map[netip.Addr]*claim) {
+	left := remaining(e.Subsets, func(addr netip.Addr, stands traffic) traffic {
+		if c := claims[addr]; c != nil {
+			return min(stands, c.endpoints)
+		}
+		return stands
+	})
+	if equalSubsets(e.Subsets, left) {
+		return
+	}
+	d.leftSubsets = left
+	d.reduced[Object{KindEndpoints, e.Name}] = len(d.plan.Removals)
+	d.plan.Removals = append(d.plan.Removals, Action{
+		Verb: Update, Kind: KindEndpoints, Name: e.Name, Standing: &e.Meta, Why: describeSubsets(e.Subsets, left),
+		Endpoints: &EndpointsSpec{Subsets: left, Labels: e.Labels, Annotations: e.Annotations, Trigger: d.desired.Endpoints.Trigger},
+	})
+}
+
+// remaining returns standing addresses in the state that they may keep, under the
+// ports that stand.
+func remaining(standing []syncer.Subset, keeps func(addr netip.Addr, stands traffic) traffic) []syncer.Subset {
+	var out []syncer.Subset
+	changed := false
+	for _, s := range standing {
+		left := syncer.Subset{Ports: s.Ports}
+		keep := func(addresses []syncer.Address, stands traffic) {
+			for _, a := range addresses {
+				state := keeps(a.Addr, stands)
+				changed = changed || state != stands
+				switch state {
+				case ready:
+					left.Ready = append(left.Ready, a)
+				case notReady:
+					left.NotReady = append(left.NotReady, a)
+				}
+			}
+		}
+		keep(s.Ready, ready)
+		keep(s.NotReady, notReady)
+		if len(left.Ready)+len(left.NotReady) > 0 {
+			out = append(out, left)
+		}
+	}
+	if !changed {
+		return standing
+	}
+	return syncer.Repack(out)
+}
+
+func (d *differ) reduceSlice(s *ObservedSlice, claims map[netip.Addr]*claim, mayDelete bool) {
+	left := s.Slice
+	left.Endpoints = make([]syncer.Endpoint, 0, len(s.Endpoints))
+	changed := false
+	for i := range s.Endpoints {
+		e := s.Endpoints[i]
+		if c := claims[e.Addr]; c != nil && !c.sliced || !e.Addr.IsValid() {
+			changed = true
+			continue
+		} else if c != nil && (e.Ready && !c.ready || e.Serving && !c.serving) {
+			e.Ready, e.Serving, e.Terminating = e.Ready && c.ready, e.Serving && c.serving, e.Terminating || c.terminating
+			changed = true
+		}
+		left.Endpoints = append(left.Endpoints, e)
+	}
+	if !changed {
+		return
+	}
+	empty := Action{Verb: Update, Kind: KindEndpointSlice, Name: s.Meta.Name, Standing: &s.Meta, Why: describeSlice(&s.Slice, &left),
+		Slice: &SliceSpec{Cluster: s.Cluster, Slice: left, Labels: s.Labels, Annotations: s.Annotations, Trigger: d.desired.Endpoints.Trigger}}
+	a := empty
+	if mayDelete && len(left.Endpoints) == 0 && !s.Deleting && !d.wants(s.Meta.Name) {
+		a = Action{Verb: Delete, Kind: a.Kind, Name: a.Name, Standing: a.Standing, Why: a.Why, Otherwise: &empty}
+	}
+	d.left[s.Meta.Name] = &left
+	d.reduced[a.Object()] = len(d.plan.Removals)
+	d.plan.Removals = append(d.plan.Removals, a)
+}
+
+// removed reports whether the first half deletes a slice.
+func (d *differ) removed(name string) bool {
+	at, reduced := d.reduced[Object{KindEndpointSlice, name}]
+	return reduced && d.plan.Removals[at].Verb == Delete
+}
+
+// sameEndpoints compares the endpoints of two slices in any order.
+func sameEndpoints(a, b []syncer.Endpoint) bool {
+	equal := func(a, b syncer.Endpoint) bool { return a.Equal(&b) }
+	if len(a) != len(b) || slices.EqualFunc(a, b, equal) {
+		return len(a) == len(b)
+	}
+	sorted := func(in []syncer.Endpoint) []syncer.Endpoint {
+		return slices.SortedStableFunc(slices.Values(in), func(a, b syncer.Endpoint) int { return a.Addr.Compare(b.Addr) })
+	}
+	return slices.EqualFunc(sorted(a), sorted(b), equal)
+}
