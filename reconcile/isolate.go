@@ -4,7 +4,6 @@
 package reconcile
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -154,7 +153,7 @@ func (p *pass) giveUp(receipts []receipt) {
 
 // undecided puts back what a pass left aside and then failed for another reason: it
 // has not shown that any of that is taken by now. The plan says so again.
-func (r *Reconciler) undecided(ctx context.Context, p *pass, err error) {
+func (r *Reconciler) undecided(p *pass, err error) {
 	if err == nil || errors.Is(err, errWaiting) || refused(err) {
 		return
 	}
@@ -164,7 +163,7 @@ func (r *Reconciler) undecided(ctx context.Context, p *pass, err error) {
 	}
 	p.known = append(p.known, aside...)
 	held := p.held
-	r.think(ctx, p.item.Lane, func() { r.decide(p, r.opts.Source.Peek) })
+	r.decide(p, r.opts.Source.Peek)
 	p.held = held
 }
 

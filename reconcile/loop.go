@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"tributary.dev/tributary/metrics"
@@ -26,51 +25,18 @@ const maxPasses = 5
 // cut connection is mended by one. A server that keeps failing is given time.
 const maxUnclear = 1
 
-// stalledAfter is when a worker whose requests are not answered gets a substitute: far
-// beyond what a busy API server takes, so that it is not asked for more meanwhile.
-const stalledAfter = time.Second
-
 // work is one worker: it takes keys until ctx is done and ends them with the
 // longer-lived writing context.
 func (r *Reconciler) work(ctx, writing context.Context) {
 	for {
-		probe := r.gate.wait(ctx)
 		item, ok := r.queue.Get(ctx)
 		if !ok {
 			return
 		}
 		taken := time.Now()
-		relieved := r.relieve(ctx, writing, item)
-		if asked := r.process(writing, item, taken); probe && !asked {
-			r.gate.unused()
+		if lane, ended := r.process(writing, item, taken); ended {
+			r.recorder.WorkDone(lane.String(), time.Since(taken))
 		}
-		r.recorder.WorkDone(item.Lane.String(), time.Since(taken))
-		if relieved() {
-			return
-		}
-	}
-}
-
-// relieve starts another worker when the item takes long, so that requests which
-// nobody answers hold up nothing else. The function that it returns is to be called
-// when the item has ended, and tells whether that worker goes on in the caller's place.
-func (r *Reconciler) relieve(ctx, writing context.Context, item lanes.Item) (relieved func() bool) {
-	var mu sync.Mutex
-	ended, replaced := false, false
-	timer := time.AfterFunc(stalledAfter, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if !ended && r.queue.Stall(item) {
-			replaced = true
-			r.workers.Go(func() { r.work(ctx, writing) }) // while the caller still counts
-		}
-	})
-	return func() bool {
-		timer.Stop()
-		mu.Lock()
-		defer mu.Unlock()
-		ended = true
-		return replaced
 	}
 }
 
@@ -92,17 +58,21 @@ type pass struct {
 
 // process brings one replica up to date, records what came of it and ends the
 // item: with Done when the replica is as it should be or waits for an event
-// that is watched, with Retry in all other cases. It reports whether the ingress
-// cluster was asked for anything.
-func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Time) (asked bool) {
+// that is watched, with Retry in all other cases. ended is false where it was only
+// compared, and waits in its lane to be written. lane is that of its difference.
+func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Time) (lane lanes.Lane, ended bool) {
 	p := &pass{item: item, repair: repairOnly(item.Causes)}
 	p.rec = metrics.Begin(item.Key.Namespace, item.Key.Name, item.Lane.String(), item.Causes, item.Dropped, taken)
 	p.rec.Attempt = item.Attempt
 	p.known, p.former = r.refusals.known(item.Key, item.Lane == lanes.Removal, hasNews(item.Causes), taken)
 	result, err := r.attempt(ctx, p)
-	r.undecided(ctx, p, err)
+	if errors.Is(err, errNoRoom) {
+		return item.Lane, false
+	}
+	r.undecided(p, err)
 	now := time.Now()
 	r.refusals.settle(item.Key, p.known, p.met, now)
+	p.rec.Lane = p.item.Lane.String()
 	p.rec.End(now, result, cmp.Or(err, p.obstacle(result)))
 	r.report(p)
 	if item.Attempt == 0 || !errors.Is(err, errFight) { // a slowed repair is told once
@@ -114,10 +84,13 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Ti
 			p.commit()
 		}
 		r.queue.Done(item.Key)
-		return p.asked
+	} else {
+		r.queue.Retry(p.item, retryAfter(err))
 	}
-	r.queue.Retry(item, retryAfter(err))
-	return p.asked
+	if item.Trial && !p.asked { // nothing was learnt of the ingress cluster
+		r.queue.RetryNow()
+	}
+	return p.item.Lane, true
 }
 
 // obstacle says in the record why a change was held that no error stopped.
@@ -141,13 +114,28 @@ var errWaiting = errors.New("waiting")
 // errFight is why a repair waits.
 var errFight = errors.New("somebody keeps changing this replica; repairs are slowed down")
 
+// errNoRoom says that the key waits in the lane of its difference.
+var errNoRoom = errors.New("others are written before")
+
+// urgency is the lane that a difference asks for, whatever news it came from.
+func urgency(news lanes.Lane, d *plan.Delta) lanes.Lane {
+	switch {
+	case d.Lost:
+		return lanes.Removal
+	case news == lanes.Bulk:
+		return lanes.Bulk
+	default:
+		return lanes.Addition
+	}
+}
+
 // attempt plans and writes until nothing is left to do, an error ends it, or
 // passes run out.
 func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, error) {
 	var err error
-	unclear := 0
+	unclear, admitted := 0, false
 	for n := 0; n < maxPasses; n++ {
-		r.think(ctx, p.item.Lane, func() { r.decide(p, r.opts.Source.Gather) })
+		r.decide(p, r.opts.Source.Gather)
 		now := time.Now()
 		if p.rec.Stages.Compute == 0 {
 			p.rec.Computed(now)
@@ -162,8 +150,12 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 			p.held = append(p.held, metrics.HeldChange{Reason: "repair_fight", Message: errFight.Error()})
 			return metrics.Held, errFight
 		}
+		if lane := urgency(p.item.Lane, &p.plan.Delta); !admitted && !r.queue.Admit(&p.item, lane) {
+			return metrics.Held, errNoRoom
+		}
+		admitted = true
 		var receipts []receipt
-		receipts, err = r.writer.execute(ctx, &p.plan, func() { r.queue.Yield(ctx, p.item.Lane) })
+		receipts, err = r.writer.execute(ctx, p.item, &p.plan)
 		r.book(p, receipts)
 		switch {
 		case err == nil && p.plan.Again:
@@ -237,24 +229,26 @@ func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Gathered) {
 }
 
 // heard takes from an answer, or from its absence, what it tells of the ingress cluster.
-func (r *Reconciler) heard(one *receipt) {
-	if one.err != nil && !answered(one.err) {
-		r.gate.missed(refusedConnection(one.err))
+func (r *Reconciler) heard(replica syncer.Key, one *receipt) {
+	if !one.asked {
 		return
 	}
-	r.contact.Store(one.acked.UnixNano())
-	if denied(one.err) {
-		r.gate.denied()
-	} else {
-		r.gate.reached()
+	if one.err == nil || answered(one.err) {
+		r.contact.Store(one.acked.UnixNano())
 	}
+	switch {
+	case one.err == nil:
+		r.takenIn.Store(&replica.Namespace)
+	case denied(one.err):
+		r.deniedIn.Store(&replica.Namespace)
+	}
+	r.breaker.answer(one.err)
 }
 
 // book enters what was written into the record.
 func (r *Reconciler) book(p *pass, receipts []receipt) {
 	d := &p.plan.Delta
 	rec := &p.rec
-	p.asked = p.asked || len(receipts) > 0
 	if nothingTaken(receipts) {
 		d = &plan.Delta{} // what was refused has not changed anything
 	}
@@ -263,7 +257,8 @@ func (r *Reconciler) book(p *pass, receipts []receipt) {
 	spans := map[plan.Kind][2]time.Time{}
 	for i := range receipts {
 		one := &receipts[i]
-		r.heard(one)
+		r.heard(p.item.Key, one)
+		p.asked = p.asked || one.asked
 		if one.err != nil {
 			continue
 		}

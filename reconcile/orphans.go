@@ -77,7 +77,7 @@ func abandoned(cluster string, observed plan.Observed, remove, unseen bool) []pl
 func (r *Reconciler) Kept() (stay, leave map[string]int) {
 	stay, leave = map[string]int{}, map[string]int{}
 	for _, key := range r.view.owned(nil) {
-		r.beside(func() { r.countKept(key, stay, leave) })
+		r.countKept(key, stay, leave)
 	}
 	return stay, leave
 }

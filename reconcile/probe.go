@@ -1,6 +1,8 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
+
 package reconcile
 
 import (
@@ -8,163 +10,126 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"sync"
+	"slices"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"tributary.dev/tributary/reconcile/plan"
 )
 
-// An ingress cluster that does not answer is known as such probeLimit after it last
-// did: by then two probes are under way or have failed. One that is away is asked more
-// often, so that what waits is written soon after it is back.
-const (
-	probeEvery   = 3 * time.Second
-	probeTimeout = 3 * time.Second
-	probeDown    = time.Second
-	probeLimit   = 8 * time.Second
-)
+// errNoRights is why nothing can be written although the server is there.
+var errNoRights = errors.New("not allowed to update")
 
-// errShut is why nothing is written before a probe has told more.
-var errShut = errors.New("requests that write are not answered")
-
-// prober asks the ingress cluster now and then for something small. On a quiet fleet
-// nothing else is asked of it, and watches say nothing when nothing happens.
-//
-// All methods are safe for concurrent use.
-type prober struct {
-	// ask makes the ingress cluster answer.
-	ask func(context.Context) error
-	// contact is when it last answered any request on the connection that is asked.
-	contact func() time.Time
-	logger  *slog.Logger
-
-	mu sync.Mutex
-	// err is what the last probe ended with, good when the last one ended well.
-	err  error
-	good time.Time
-	// lost is true once too much time has passed without a good answer.
-	lost bool
+// turnedAway reports an answer that the server gives to whoever has no right to write.
+func turnedAway(err error) bool {
+	return errors.Is(err, errNoRights) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
 
-func newProber(ask func(context.Context) error, contact func() time.Time, logger *slog.Logger) *prober {
-	return &prober{ask: ask, contact: contact, logger: logger, good: time.Now()}
-}
-
-// run probes until ctx is done.
-func (p *prober) run(ctx context.Context) {
-	for pause := probeEvery; ; {
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
-		pause = p.probe(ctx)
+// askIngress asks over the connection that writes go through whether it could be written
+// to, which says more than that somebody answers: a version is told to anybody. With
+// doubt an update of something that stands is tried out, too.
+func (r *Reconciler) askIngress(ctx context.Context, doubt bool) error {
+	err := r.askRights(ctx)
+	if err == nil && doubt {
+		err = r.tryOut(ctx)
 	}
-}
-
-// probe asks once and returns when to ask again.
-func (p *prober) probe(ctx context.Context) time.Duration {
-	asking, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	err := p.ask(asking)
 	if apierrors.IsTooManyRequests(err) {
 		err = nil // busy, and there
 	}
-	if ctx.Err() != nil {
-		return probeEvery
-	}
-	now := time.Now()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err = err; err == nil {
-		p.good = now
-	}
-	p.lockedJudge(now)
-	if err != nil {
-		return probeDown
-	}
-	return probeEvery
-}
-
-// lockedJudge says so, once, when the ingress cluster is lost or found again.
-func (p *prober) lockedJudge(now time.Time) {
-	since := p.good
-	if at := p.contact(); !answered(p.err) && at.After(since) {
-		since = at // too busy to answer a probe in time, and there
-	}
-	lost := p.err != nil && now.Sub(since) >= probeLimit
-	if lost == p.lost {
-		return
-	}
-	p.lost = lost
-	if lost {
-		p.logger.Warn("the ingress cluster gives no usable answer, trying on", "since", since.UTC(), "error", p.err)
-		return
-	}
-	p.logger.Info("the ingress cluster answers again")
-}
-
-// trouble returns why the ingress cluster counts as lost, nil if it does not. It is a
-// matter of time, and not only of news.
-func (p *prober) trouble() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.lockedJudge(time.Now())
-	if !p.lost {
-		return nil
-	}
-	return p.err
-}
-
-// answeredSince reports whether a probe was answered well after a moment; err is what
-// the last one ended with.
-func (p *prober) answeredSince(at time.Time) (well bool, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.good.After(at), p.err
-}
-
-// askVersion asks over the connection that writes go through. Whoever could read the
-// version at the start, and nothing starts without, may do so.
-func (r *Reconciler) askVersion(ctx context.Context) error {
-	err := r.opts.Writer.CoreV1().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(ctx).Error()
-	if err != nil && !answered(err) {
-		return err
-	}
-	r.contact.Store(time.Now().UnixNano())
-	if !denied(err) && r.gate.shut() {
-		r.hurry()
+	if err == nil || answered(err) || turnedAway(err) {
+		r.contact.Store(time.Now().UnixNano())
 	}
 	return err
 }
 
-// hurry opens a closed gate when nothing waits before it, and otherwise lets the next
-// key through at once: it is an answer to a write that opens the gate, for a server
-// that has just started tells its version before it takes anything.
-func (r *Reconciler) hurry() {
-	if len(r.queue.OldestArrivals()) == 0 {
-		r.gate.reached()
-		return
+// askedNamespaces is in how many namespaces the right to write must be missing before
+// it is taken to be missing altogether: one alone may be closed to us.
+const askedNamespaces = 3
+
+// askRights asks whether we may write where replicas stand.
+func (r *Reconciler) askRights(ctx context.Context) error {
+	namespaces := r.view.namespaces(askedNamespaces)
+	if last := r.takenIn.Load(); last != nil {
+		namespaces = append([]string{*last}, slices.DeleteFunc(namespaces, func(ns string) bool { return ns == *last })...)
 	}
-	r.gate.probe()
+	var err error
+	for _, namespace := range namespaces {
+		if err = r.askRight(ctx, namespace); !errors.Is(err, errNoRights) {
+			return err
+		}
+	}
+	return cmp.Or(err, r.askVersion(ctx))
+}
+
+func (r *Reconciler) askRight(ctx context.Context, namespace string) error {
+	attributes := &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "update", Resource: "endpoints"}
+	if !r.settings.Load().WriteEndpoints {
+		attributes.Group, attributes.Resource = discoveryv1.GroupName, "endpointslices"
+	}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes}}
+	err := r.opts.Writer.AuthorizationV1().RESTClient().Post().Resource("selfsubjectaccessreviews").MaxRetries(0).Body(review).Do(ctx).Into(review)
+	switch {
+	case apierrors.IsForbidden(err) || apierrors.IsNotFound(err): // a server that does not tell
+		return r.askVersion(ctx)
+	case err != nil:
+		return err
+	case !review.Status.Allowed:
+		return fmt.Errorf("%w %s in namespace %s, says the ingress cluster: %s", errNoRights, attributes.Resource, namespace,
+			cmp.Or(review.Status.EvaluationError, review.Status.Reason, "no role grants it"))
+	}
+	return nil
+}
+
+// askVersion asks for what whoever could start may read.
+func (r *Reconciler) askVersion(ctx context.Context) error {
+	return r.opts.Writer.CoreV1().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(ctx).Error()
+}
+
+// tryOut lets the server check an update that changes nothing, of an object of ours away
+// from where writes are denied, if there is one. Only a denial is an error: anything
+// else is that object's own affair.
+func (r *Reconciler) tryOut(ctx context.Context) error {
+	kind := plan.KindEndpoints
+	if !r.settings.Load().WriteEndpoints {
+		kind = plan.KindEndpointSlice
+	}
+	avoid := ""
+	if last := r.deniedIn.Load(); last != nil {
+		avoid = *last
+	}
+	one := r.view.sample(kind, avoid)
+	if one == nil {
+		return nil
+	}
+	if err := r.writer.tryOut(ctx, one.id); err != nil && (denied(err) || !answered(err)) {
+		return err
+	}
+	return nil
+}
+
+// tryOut reads an object and has the server check the same as an update.
+func (w *writer) tryOut(ctx context.Context, id objectID) error {
+	if id.kind == plan.KindEndpoints {
+		object := &corev1.Endpoints{}
+		if err := w.get(ctx, id, object); err != nil {
+			return err
+		}
+		return w.request(plan.Update, id).Param("dryRun", "All").Body(object).Do(ctx).Error()
+	}
+	object := &discoveryv1.EndpointSlice{}
+	if err := w.get(ctx, id, object); err != nil {
+		return err
+	}
+	return w.request(plan.Update, id).Param("dryRun", "All").Body(object).Do(ctx).Error()
 }
 
 // Trouble returns why the ingress cluster is not seen or not written to, nil if it is.
 func (r *Reconciler) Trouble() error {
-	if err := cmp.Or(r.prober.trouble(), r.observer.trouble()); err != nil {
-		return err
-	}
-	if !r.gate.shut() {
-		return nil
-	}
-	// It may stay closed for a while yet, until a key's turn comes to open it.
-	if well, err := r.prober.answeredSince(time.Unix(0, r.closed.Load())); !well {
-		return fmt.Errorf("changes wait in their lanes: %w", cmp.Or(err, errShut))
-	}
-	return nil
+	return cmp.Or(r.breaker.trouble(), r.observer.trouble())
 }
 
 // LastContact is when the ingress cluster was last heard of: an answer, an event or a

@@ -4,13 +4,13 @@
 package reconcile
 
 import (
-	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -198,44 +198,44 @@ func TestChangeThatWaitedIsWrittenSoonAfterTheFirstAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := pipedGround(t)
 		goOn := g.silent()
-		for i := range 2 * gateFailures {
+		for i := range 2 * breakerFailures {
 			g.set("a", service(webKey(i), 1, 8080), pod(webKey(i), "10.0.0.1", true))
 		}
 		time.Sleep(3 * time.Minute)
-		if !g.rec.gate.shut() {
-			t.Fatal("the gate is open")
+		if !g.rec.breaker.isOpen() {
+			t.Fatal("the breaker is closed")
 		}
 		goOn()
 		g.until(false, 7*time.Second)
-		time.Sleep(gateMax)
-		if g.rec.gate.shut() {
-			t.Error("the gate stays closed")
+		time.Sleep(breakerMax)
+		if g.rec.breaker.isOpen() {
+			t.Error("the breaker stays open")
 		}
 		g.settle()
 		g.stop()
 	})
 }
 
-// A gate that was closed by a request which turned out to need no second one is opened
+// A breaker that was opened by a request which turned out to need no second one is closed
 // by a probe: no key will come to do it.
-func TestGateBeforeAnEmptyQueueIsOpenedByAProbe(t *testing.T) {
+func TestBreakerBeforeAnEmptyQueueIsClosedByAProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := pipedGround(t)
-		g.rec.gate.missed(true)
+		g.rec.breaker.answer(fmt.Errorf("dial: %w", syscall.ECONNREFUSED))
 		if g.rec.Trouble() == nil {
-			t.Error("a closed gate is no trouble")
+			t.Error("an open breaker is no trouble")
 		}
 		g.until(false, probeEvery+probeTimeout)
-		if g.rec.gate.shut() {
-			t.Error("the gate stays closed")
+		if g.rec.breaker.isOpen() {
+			t.Error("the breaker stays open")
 		}
 		g.stop()
 	})
 }
 
 // That the ingress cluster is back is told by its first answer, also when the keys
-// that would open the gate are in a long backoff.
-func TestAnswerEndsTheTroubleBeforeTheGateOpens(t *testing.T) {
+// that would close the breaker are in a long backoff.
+func TestAnswerEndsTheTroubleBeforeTheBreakerCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroundOn(t, apitest.NewPiped(t), "a")
 		g.options.Queue = lanes.Options{Backoff: lanes.Backoff{Base: time.Minute, Max: time.Hour}}
@@ -243,58 +243,11 @@ func TestAnswerEndsTheTroubleBeforeTheGateOpens(t *testing.T) {
 		g.server.Lead(apitest.Nobody)
 		g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
 		synctest.Wait()
-		if !g.rec.gate.shut() || g.rec.Trouble() == nil {
-			t.Errorf("gate closed: %v, trouble %v", g.rec.gate.shut(), g.rec.Trouble())
+		if !g.rec.breaker.isOpen() || g.rec.Trouble() == nil {
+			t.Errorf("breaker open: %v, trouble %v", g.rec.breaker.isOpen(), g.rec.Trouble())
 		}
 		g.server.Lead(apitest.Open)
 		g.until(false, 7*time.Second)
 		g.stop()
 	})
 }
-
-func TestProberJudges(t *testing.T) {
-	gone := errors.New("gone")
-	tests := []struct {
-		name    string
-		answers func(since time.Duration) error
-		// contact is since when another request was last answered.
-		contact func(since time.Duration) time.Duration
-		lost    bool
-	}{
-		{"answers", func(time.Duration) error { return nil }, never, false},
-		{"does not", func(time.Duration) error { return gone }, never, true},
-		{"some probes are lost", func(since time.Duration) error {
-			if since%(10*time.Second) < 4*time.Second {
-				return gone
-			}
-			return nil
-		}, never, false},
-		{"too busy for probes, but writes are answered", func(time.Duration) error { return gone },
-			func(since time.Duration) time.Duration { return since - time.Second }, false},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				start := time.Now()
-				ctx, cancel := context.WithCancel(t.Context())
-				p := newProber(func(context.Context) error { return test.answers(time.Since(start)) },
-					func() time.Time { return start.Add(test.contact(time.Since(start))) }, slog.New(slog.DiscardHandler))
-				done := make(chan struct{})
-				go func() { defer close(done); p.run(ctx) }()
-				lost := false
-				for range 60 {
-					time.Sleep(time.Second)
-					lost = lost || p.trouble() != nil
-				}
-				if lost != test.lost {
-					t.Errorf("lost: %v, want %v", lost, test.lost)
-				}
-				cancel()
-				<-done
-			})
-		})
-	}
-}
-
-// never is the moment of a contact that was not.
-func never(time.Duration) time.Duration { return -time.Hour }

@@ -78,14 +78,11 @@ type Reconciler struct {
 	opts     Options
 	settings atomic.Pointer[Settings]
 	queue    *lanes.Queue
-	// workers are those that Run started, and the substitutes of stalled ones.
 	workers  sync.WaitGroup
 	view     *view
 	observer *observer
 	writer   *writer
-	gate     *gate
-	prober   *prober
-	thinkers chan struct{}
+	breaker  *breaker
 	fights   *fights
 	refusals *refusals
 	events   *events
@@ -94,8 +91,9 @@ type Reconciler struct {
 	// contact is when the ingress cluster last answered on the connection that writes
 	// go through, in Unix nanoseconds.
 	contact atomic.Int64
-	// closed is when the gate last closed, in Unix nanoseconds.
-	closed atomic.Int64
+	// takenIn and deniedIn are the namespaces of the last write that was taken, and of
+	// the last that was denied.
+	takenIn, deniedIn atomic.Pointer[string]
 }
 
 // New returns a Reconciler that does nothing until Run.
@@ -117,15 +115,14 @@ func New(opts Options) *Reconciler {
 		opts: opts, queue: lanes.New(opts.Queue), fights: newFights(), recorder: opts.Recorder, logger: opts.Logger,
 	}
 	r.settings.Store(&opts.Settings)
-	r.gate, r.thinkers = newGate(r.tellGate, r.queue.Rouse), newThinkers()
+	r.breaker = newBreaker(r.askIngress, r.breakerTurned, r.queue.RetryNow, opts.Logger)
 	r.refusals = newRefusals(opts.RefusalPause, r.retryRefused)
 	r.view = newView(r.changed, opts.Recorder.Echo)
 	r.observer = newObserver(opts.Client, r.view, !opts.NoSlices, opts.PlainLists, opts.Logger)
 	if opts.Events != nil {
 		r.events = newEvents(opts.Events, r.view.serviceUID, r.settled, opts.RequestTimeout, opts.Logger)
 	}
-	r.writer = newWriter(opts.Writer, r.view, opts.Recorder, opts.RequestTimeout)
-	r.prober = newProber(r.askVersion, func() time.Time { return time.Unix(0, r.contact.Load()) }, opts.Logger)
+	r.writer = newWriter(opts.Writer, r.queue, r.view, opts.Recorder, opts.RequestTimeout)
 	return r
 }
 
@@ -152,7 +149,6 @@ func (r *Reconciler) Run(ctx context.Context) {
 		stop()
 	}
 	r.queue.ShutDown()
-	r.gate.stop()
 	r.refusals.stop()
 	stopWatching()
 	watches.Wait()
@@ -163,7 +159,7 @@ func (r *Reconciler) Run(ctx context.Context) {
 func (r *Reconciler) Observe(ctx context.Context) {
 	var group sync.WaitGroup
 	group.Go(func() { r.audit(ctx) })
-	group.Go(func() { r.prober.run(ctx) })
+	group.Go(func() { r.breaker.run(ctx) })
 	r.observer.run(ctx)
 	group.Wait()
 }
@@ -284,14 +280,12 @@ func (r *Reconciler) Queue() *lanes.Queue { return r.queue }
 // Owned counts the replicas of ours that stand.
 func (r *Reconciler) Owned() int { return r.view.ownedCount() }
 
-// tellGate passes on that the gate closes or opens. The order in which keys are written
-// afterwards depends on the queue's knowing it before the workers go on.
-func (r *Reconciler) tellGate(closed bool) {
-	r.queue.SetAway(closed)
-	if closed {
-		r.closed.Store(time.Now().UnixNano())
-		r.logger.Warn("the ingress cluster cannot be reached; changes wait in their lanes")
+// breakerTurned passes on that the breaker opens or closes.
+func (r *Reconciler) breakerTurned(open bool) {
+	r.queue.SetAway(open)
+	if open {
+		r.logger.Warn("the ingress cluster takes no writes; changes wait in their lanes")
 		return
 	}
-	r.logger.Info("the ingress cluster is reached again")
+	r.logger.Info("the ingress cluster takes writes again")
 }

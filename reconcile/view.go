@@ -143,6 +143,37 @@ func (v *view) owned(in func(syncer.Key) bool) []syncer.Key {
 	return keys
 }
 
+// namespaces returns up to n namespaces in which something of ours stands.
+func (v *view) namespaces(n int) (names []string) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for key, s := range v.byReplica {
+		if len(names) == n {
+			break
+		}
+		if s.owned() && !slices.Contains(names, key.Namespace) {
+			names = append(names, key.Namespace)
+		}
+	}
+	return names
+}
+
+// sample returns some object of ours of a kind, in another namespace than the one to
+// avoid if there is one; nil if there is none.
+func (v *view) sample(kind plan.Kind, avoid string) (one *found) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for id, f := range v.entries {
+		if id.kind != kind || !f.owned || f.deleting {
+			continue
+		}
+		if one = f; id.Namespace != avoid {
+			break
+		}
+	}
+	return one
+}
+
 // ownedCount is how many keys owned would return.
 func (v *view) ownedCount() (n int) {
 	v.mu.RLock()

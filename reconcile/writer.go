@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
@@ -36,6 +37,7 @@ import (
 // server's Retry-After inside the call, up to ten times, with the worker held.
 type writer struct {
 	core, discovery rest.Interface
+	queue           *lanes.Queue
 	view            *view
 	recorder        Recorder
 	// timeout is the limit of one request.
@@ -46,10 +48,10 @@ type writer struct {
 // thousands of endpoints has dozens of slices.
 const maxParallel = 8
 
-func newWriter(client kubernetes.Interface, v *view, recorder Recorder, timeout time.Duration) *writer {
+func newWriter(client kubernetes.Interface, queue *lanes.Queue, v *view, recorder Recorder, timeout time.Duration) *writer {
 	return &writer{
 		core: client.CoreV1().RESTClient(), discovery: client.DiscoveryV1().RESTClient(),
-		view: v, recorder: recorder, timeout: timeout,
+		queue: queue, view: v, recorder: recorder, timeout: timeout,
 	}
 }
 
@@ -59,6 +61,8 @@ type receipt struct {
 	action *plan.Action
 	// sent and acked bound the request on the monotonic clock.
 	sent, acked time.Time
+	// asked is false where nothing was sent.
+	asked bool
 	// made is the version that the write made; zero for a deletion, or when
 	// nothing was changed.
 	made metrics.Ref
@@ -67,15 +71,15 @@ type receipt struct {
 	err     error
 }
 
-// execute carries out a plan: the first half, then its stages, each of these after a
-// call of yield. Whatever is refused or fails, the others go on; only what needs it is
-// left out. It ends early where the server does not answer, or asks for a pause. The
+// execute carries out the plan for an item: the first half, then its stages, which are as
+// urgent as what adds. Whatever is refused or fails, the others go on; only what needs it
+// is left out. It ends early where the server does not answer, or asks for a pause. The
 // receipts are in the order of the actions; err joins their errors.
-func (w *writer) execute(ctx context.Context, p *plan.Plan, yield func()) (receipts []receipt, err error) {
-	e := execution{writer: w, replica: p.Replica, made: map[plan.Object]string{}, failed: map[plan.Object]error{}}
+func (w *writer) execute(ctx context.Context, item lanes.Item, p *plan.Plan) (receipts []receipt, err error) {
+	e := execution{writer: w, item: item, replica: p.Replica, made: map[plan.Object]string{}, failed: map[plan.Object]error{}}
 	for i, stage := range p.Sequence() {
-		if i > 0 || len(p.Removals) == 0 {
-			yield()
+		if i > 0 && len(p.Removals) > 0 {
+			e.item.Lane = max(item.Lane, lanes.Addition)
 		}
 		e.run(ctx, stage)
 		if e.over {
@@ -88,6 +92,7 @@ func (w *writer) execute(ctx context.Context, p *plan.Plan, yield func()) (recei
 // execution is one run of a plan.
 type execution struct {
 	*writer
+	item     lanes.Item
 	replica  syncer.Key
 	receipts []receipt
 	errs     []error
@@ -110,10 +115,10 @@ func (e *execution) run(ctx context.Context, stage []plan.Action) {
 	var group errgroup.Group
 	group.SetLimit(maxParallel)
 	for i := 1; i < len(todo); i++ {
-		group.Go(func() error { done[i] = e.do(ctx, e.replica, todo[i]); return nil })
+		group.Go(func() error { done[i] = e.do(ctx, e.item, e.replica, todo[i]); return nil })
 	}
 	if len(todo) > 0 { // the usual two cost one goroutine
-		done[0] = e.do(ctx, e.replica, todo[0])
+		done[0] = e.do(ctx, e.item, e.replica, todo[0])
 	}
 	_ = group.Wait() // each receipt has its own error
 	for _, receipts := range done {
@@ -159,30 +164,37 @@ func (e *execution) note(r *receipt) {
 
 // do carries out one action and, where the server refuses it, the one that may take
 // its place.
-func (w *writer) do(ctx context.Context, replica syncer.Key, a *plan.Action) []receipt {
-	r := w.attempt(ctx, replica, a)
+func (w *writer) do(ctx context.Context, item lanes.Item, replica syncer.Key, a *plan.Action) []receipt {
+	r := w.attempt(ctx, item, replica, a)
 	if a.Otherwise == nil || !refused(r.err) {
 		return []receipt{r}
 	}
-	return []receipt{r, w.attempt(ctx, replica, a.Otherwise)}
+	return []receipt{r, w.attempt(ctx, item, replica, a.Otherwise)}
 }
 
-// attempt makes one write. The error, if any, is a *WriteError, and wraps ErrStale or
+// attempt makes one write when the item has a slot for it. The error, if any, is a *WriteError, and wraps ErrStale or
 // errUnclear when the object has been looked at.
-func (w *writer) attempt(ctx context.Context, replica syncer.Key, a *plan.Action) receipt {
+func (w *writer) attempt(ctx context.Context, item lanes.Item, replica syncer.Key, a *plan.Action) receipt {
 	id := objectID{a.Kind, syncer.Key{Namespace: replica.Namespace, Name: a.Name}}
 	if a.Kind == plan.KindNamespace {
 		id.Namespace = ""
 	}
 	// Several replicas may make one namespace at once, so it has no own writes.
 	tracked := a.Kind != plan.KindNamespace
+	r := receipt{kind: a.Kind, action: a, sent: time.Now()}
+	slot, err := w.queue.Acquire(ctx, item, requests(a))
+	if err != nil {
+		r.err = &WriteError{Verb: a.Verb, Kind: a.Kind, Object: id.String(), Err: err}
+		return r
+	}
 	if tracked {
 		w.view.begin(id)
 	}
-	r := receipt{kind: a.Kind, action: a, sent: time.Now()}
+	r.sent, r.asked = time.Now(), true
 	result, err := w.send(ctx, replica, id, a)
 	r.acked = time.Now()
 	v := judge(err)
+	slot.End(measured(v))
 	w.recorder.Write(string(a.Kind), string(a.Verb), v.result, r.acked.Sub(r.sent))
 	out := outcome{}
 	switch {
@@ -196,7 +208,7 @@ func (w *writer) attempt(ctx context.Context, replica syncer.Key, a *plan.Action
 			r.made = refOf(result)
 		}
 	case v.look:
-		out, err = w.look(ctx, id, v, err)
+		out, err = w.look(ctx, item, id, v, err)
 	case namespaceTerminating(err):
 		err = fmt.Errorf("%w: %w", ErrNamespaceTerminating, err)
 	}
@@ -205,6 +217,25 @@ func (w *writer) attempt(ctx context.Context, replica syncer.Key, a *plan.Action
 		r.err = &WriteError{Verb: a.Verb, Kind: a.Kind, Object: id.String(), Err: err}
 	}
 	return r
+}
+
+// requests is how many requests an action takes: an update of a Service reads it first.
+func requests(a *plan.Action) int {
+	if a.Kind == plan.KindService && a.Verb == plan.Update {
+		return 2
+	}
+	return 1
+}
+
+// measured is what an answer tells of how busy the server is.
+func measured(v verdict) lanes.Outcome {
+	switch v.result {
+	case metrics.WriteOK:
+		return lanes.Measured
+	case metrics.WriteThrottled, metrics.WriteTimeout:
+		return lanes.Congested
+	}
+	return lanes.Unmeasured
 }
 
 func (w *writer) send(ctx context.Context, replica syncer.Key, id objectID, a *plan.Action) (*found, error) {
@@ -275,7 +306,12 @@ func (w *writer) delete(ctx context.Context, id objectID, standing *plan.Meta) e
 // look reads an object after an answer that left its state in doubt. cause is
 // that answer; it comes back with ErrStale or errUnclear when the read cleared the
 // doubt.
-func (w *writer) look(ctx context.Context, id objectID, v verdict, cause error) (outcome, error) {
+func (w *writer) look(ctx context.Context, item lanes.Item, id objectID, v verdict, cause error) (outcome, error) {
+	slot, err := w.queue.Acquire(ctx, item, 1)
+	if err != nil {
+		return outcome{}, fmt.Errorf("%w; reading it failed too: %w", cause, err)
+	}
+	defer slot.End(lanes.Unmeasured)
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	out := outcome{before: w.view.lookup(id)}

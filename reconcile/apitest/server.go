@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
@@ -33,13 +34,15 @@ type Server struct {
 	writes    []Write
 	noSlices  bool
 	noStreams bool
+	noRights  bool
 }
 
 // Request is one call as a fault decides about it.
 type Request struct {
-	// Verb is get, list, watch, create, update or delete.
+	// Verb is get, list, watch, create, update or delete, or ask (which changes nothing).
 	Verb string
-	// Resource is "version" for a question about the server's version.
+	// Resource is "version" for a question about the server's version,
+	// "selfsubjectaccessreviews" for one about the client's rights.
 	Resource  string
 	Namespace string
 	Name      string
@@ -138,6 +141,13 @@ func (s *Server) WithoutStreamedLists() {
 	s.noStreams = true
 }
 
+// WithoutRights makes the server say that clients may not write, or that they may.
+func (s *Server) WithoutRights(none bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noRights = none
+}
+
 // Writes returns what a user agent wrote since the last ForgetWrites.
 func (s *Server) Writes(userAgent string) []Write {
 	s.mu.Lock()
@@ -166,7 +176,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if k == nil {
-		s.version(w, r, req)
+		s.tell(w, r, req)
 		return
 	}
 	body, err := io.ReadAll(r.Body)
@@ -207,10 +217,20 @@ func (s *Server) decide(req Request) *Fault {
 	return intercept(req)
 }
 
-// version answers what a server says of itself.
-func (s *Server) version(w http.ResponseWriter, r *http.Request, req Request) {
+// tell answers what a server says of itself, and of the client's rights.
+func (s *Server) tell(w http.ResponseWriter, r *http.Request, req Request) {
 	if fault := s.decide(req); fault != nil {
 		s.fail(w, r, req, fault)
+		return
+	}
+	if req.Resource == "selfsubjectaccessreviews" {
+		s.mu.Lock()
+		allowed := !s.noRights
+		s.mu.Unlock()
+		respond(w, &authorizationv1.SelfSubjectAccessReview{
+			TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"},
+			Status:   authorizationv1.SubjectAccessReviewStatus{Allowed: allowed},
+		}, http.StatusCreated)
 		return
 	}
 	respond(w, &version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.0"}, http.StatusOK)
@@ -250,6 +270,9 @@ func (s *Server) record(req Request, code int) {
 func (s *Server) parse(r *http.Request) (req Request, k *kind, ok bool) {
 	if r.URL.Path == "/version" {
 		return Request{Verb: "get", Resource: "version", UserAgent: r.UserAgent()}, nil, true
+	}
+	if r.URL.Path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" {
+		return Request{Verb: "ask", Resource: "selfsubjectaccessreviews", UserAgent: r.UserAgent()}, nil, true
 	}
 	path, found := strings.CutPrefix(r.URL.Path, "/api/v1/")
 	group := ""

@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// SetAway says whether the server that keys are for is away. While it is, keys come
-// back from backoff by time or by Rouse: whoever tries a few of them, to find out,
-// shall try others than the one with the most events. When it is back all backoffs end,
-// but for the floor and what servers asked for, and failures are forgotten: those of
-// that time tell nothing about a key, and an urgent one that was tried must not be the
-// last for it.
+// SetAway says whether the server that keys are for is away. While it is, keys are
+// compared and wait in their lanes, and one is written only to try (RetryNow). When it
+// is back all backoffs end, but for the floor and what servers asked for, and failures
+// are forgotten: those of that time tell nothing about a key, and an urgent one that was
+// tried must not be the last for it.
 func (q *Queue) SetAway(away bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	back := q.away && !away
-	q.away = away
+	q.away, q.trial = away, q.trial && away
 	if !back {
 		return
 	}
@@ -35,14 +34,17 @@ func (q *Queue) SetAway(away bool) {
 	q.lockedDispatch()
 }
 
-// Rouse ends the backoff, but for the floor, of the key that is due first, if none is
-// ready: who wants to try one shall find one, however long they all have failed.
-func (q *Queue) Rouse() {
+// RetryNow lets one key be written although the server is away, to find out. If none
+// is in line, the backoff of the one that is due first ends, but for the floor, however
+// long they all have failed. any is false when no key waits for the server.
+func (q *Queue) RetryNow() (any bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.trial = q.away
+	defer q.lockedDispatch()
 	for _, lane := range lanes {
-		if q.ready[lane].head != nil {
-			return
+		if len(q.judged[lane])+len(q.fresh[lane]) > 0 {
+			return true
 		}
 	}
 	var first *node
@@ -53,6 +55,6 @@ func (q *Queue) Rouse() {
 	}
 	if first != nil {
 		q.lockedHasten(first.entry, time.Now())
-		q.lockedDispatch()
 	}
+	return len(q.entries) > 0
 }

@@ -4,6 +4,7 @@
 package lanes
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -72,35 +73,61 @@ func TestFailuresWhileTheServerIsAwayAreForgotten(t *testing.T) {
 }
 
 // However long all keys have failed, one can be tried when somebody wants to.
-func TestRouseEndsOneBackoffWhereNoKeyIsReady(t *testing.T) {
+func TestRetryNowTriesOneKeyWhileTheServerIsAway(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, q *Queue) {
-		q.Rouse() // nothing to end
-		q.SetAway(true)
-		q.Add(key("asked"), Removal, live("a"))
-		q.Retry(mustGet(t, q), time.Hour)
-		q.Add(key("one"), Addition, live("a"))
-		q.Add(key("other"), Addition, live("a"))
-		for range 16 {
-			q.Retry(mustGet(t, q), 0)
+		if q.RetryNow() {
+			t.Error("a key waits in an empty queue")
 		}
-		noneFor(t, q, 60*time.Millisecond)
-		q.Rouse()
+		for _, name := range []string{"one", "other"} {
+			q.Add(key(name), Addition, live("a"))
+			item := admitted(t, q, Addition)
+			q.Retry(item, 0)
+		}
+		q.SetAway(true)
+		noneFor(t, q, time.Minute) // both are in line again
+		for range 8 {
+			if !q.RetryNow() {
+				t.Error("no key waits")
+			}
+			item := mustGet(t, q)
+			if !item.Trial || !q.Admit(&item, Addition) {
+				t.Errorf("%+v may not be written", item)
+			}
+			noneFor(t, q, time.Millisecond) // one, and no more
+			q.Retry(item, 0)
+		}
+		q.RetryNow()
 		first := mustGet(t, q)
 		q.Retry(first, 0)
-		noneFor(t, q, 60*time.Millisecond)
-		q.Rouse()
-		second := mustGet(t, q)
-		if second.Key == first.Key || second.Key == key("asked") {
-			t.Errorf("took %v after %v, want the other that failed", second.Key, first.Key)
+		q.RetryNow()
+		if second := mustGet(t, q); second.Key == first.Key {
+			t.Errorf("tried %v twice, though the other was due first", first.Key)
 		}
-		q.Add(key("ready"), Bulk, bulk("a"))
-		q.Rouse() // a key is ready
-		if depth := q.States()[Addition].Depth; depth != 1 {
-			t.Errorf("%d keys wait in the lane, want the one in backoff", depth)
+	})
+}
+
+// While the server is away, what changes is compared and waits in the lane of its
+// difference, so that what takes addresses away is written first when it is back.
+func TestKeysAreComparedWhileTheServerIsAway(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, q *Queue) {
+		q.SetAway(true)
+		for i := range 20 {
+			q.Add(key(fmt.Sprint("k", i)), Bulk, bulk("a"))
 		}
-		if item := mustGet(t, q); item.Key != key("ready") {
-			t.Errorf("took %v, want the one that is ready", item.Key)
+		for range 20 {
+			item := mustGet(t, q)
+			lane := Bulk
+			if item.Key == key("k13") {
+				lane = Removal
+			}
+			if q.Admit(&item, lane) {
+				t.Errorf("%v may be written to a server that is away", item.Key)
+			}
 		}
-		noneFor(t, q, 100*time.Millisecond)
+		noneFor(t, q, time.Minute)
+		q.SetAway(false)
+		if item := mustGet(t, q); item.Key != key("k13") || item.Lane != Removal {
+			t.Errorf("took %v from %s first", item.Key, item.Lane)
+		}
 	})
 }

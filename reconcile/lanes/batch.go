@@ -21,7 +21,8 @@ const (
 
 // Item is a key handed to a worker, with everything that made it dirty.
 type Item struct {
-	Key  syncer.Key
+	Key syncer.Key
+	// Lane is what the key was taken for; Admit says what it is.
 	Lane Lane
 	// Causes are at most 32, in order of arrival in the queue; live ones are kept
 	// in preference, others only among the first 8. Treat as read-only.
@@ -34,14 +35,18 @@ type Item struct {
 	Enqueued time.Time
 	// Attempt counts the failures of the key since its last success.
 	Attempt int
+	// Trial is true where the key may be written although the server is away.
+	Trial bool
 
-	readySince time.Time
-	turn       uint64
+	turn uint64
 }
 
 // batch is the merged wish for one key: what waits, or what a worker holds.
 type batch struct {
+	// lane is what the difference asks for where judged is true, else the most urgent
+	// of what the causes ask for.
 	lane     Lane
+	judged   bool
 	causes   []metrics.Cause
 	dropped  int
 	first    time.Time
@@ -49,14 +54,15 @@ type batch struct {
 	// stamps hold the earliest arrival per cluster, one node in that cluster's
 	// lag heap each.
 	stamps []*node
+	// age is the place among the batches of its lane.
+	age *node
 }
 
-// absorb merges a cause: the most urgent lane and the earliest times win.
-func (b *batch) absorb(lane Lane, cause metrics.Cause, now time.Time) {
+// absorb merges a cause: the earliest times win.
+func (b *batch) absorb(cause metrics.Cause, now time.Time) {
 	if b.enqueued.IsZero() {
-		b.lane, b.enqueued, b.first = lane, now, cause.Arrival
+		b.enqueued, b.first = now, cause.Arrival
 	}
-	b.lane = min(b.lane, lane)
 	b.first = earlier(b.first, cause.Arrival)
 	b.keep(cause)
 }
@@ -85,11 +91,11 @@ func (b *batch) join(older batch) {
 	if b.enqueued.IsZero() {
 		stamps := b.stamps
 		*b = older
-		b.stamps = stamps
+		b.stamps, b.age = stamps, nil
 		return
 	}
 	newer := b.causes
-	b.lane = min(b.lane, older.lane)
+	b.lane, b.judged = min(b.lane, older.lane), false
 	b.first = earlier(b.first, older.first)
 	b.enqueued = earlier(b.enqueued, older.enqueued)
 	b.causes, b.dropped = older.causes, b.dropped+older.dropped

@@ -19,29 +19,34 @@ func (q *Queue) check() error {
 func (q *Queue) checkLanes() (err error) {
 	ready := 0
 	for _, lane := range lanes {
-		n := 0
-		var prev *entry
-		for e := q.ready[lane].head; e != nil; prev, e = e, e.next {
-			n++
-			if e.state != stateReady || e.pending.lane != lane || e.prev != prev || q.entries[e.key] != e {
-				err = errors.Join(err, fmt.Errorf("lane %s holds %v wrongly: %+v", lane, e.key, e))
+		for _, line := range []*heap{&q.fresh[lane], &q.judged[lane]} {
+			ready += len(*line)
+			for _, n := range *line {
+				if e := n.entry; e.state != stateReady || e.in != line || q.lockedLine(e) != line || q.entries[e.key] != e {
+					err = errors.Join(err, fmt.Errorf("lane %s holds %v wrongly: %+v", lane, e.key, e))
+				}
 			}
-		}
-		if q.ready[lane].tail != prev || q.ready[lane].len != n {
-			err = errors.Join(err, fmt.Errorf("lane %s: tail or length is wrong", lane))
-		}
-		ready += n
-		if len(q.idle) > 0 && n > 0 && q.lockedMay(lane) {
-			err = errors.Join(err, fmt.Errorf("lane %s has %d keys while %d workers idle", lane, n, len(q.idle)))
+			err = errors.Join(err, line.check())
 		}
 	}
 	for _, e := range q.entries {
 		if e.state == stateReady {
 			ready--
 		}
+		if e.state != stateReady && e.in != nil {
+			err = errors.Join(err, fmt.Errorf("%v is in line in state %d", e.key, e.state))
+		}
 	}
 	if ready != 0 {
 		err = errors.Join(err, fmt.Errorf("lanes hold %d more keys than are ready", ready))
+	}
+	if len(q.idle) > 0 {
+		compare, write := q.compareTurns, q.writeTurns
+		if e := q.lockedTake(); e != nil {
+			q.lockedReady(e, e.readySince)
+			err = errors.Join(err, fmt.Errorf("%v waits while %d workers idle", e.key, len(q.idle)))
+		}
+		q.compareTurns, q.writeTurns = compare, write
 	}
 	return err
 }
@@ -66,27 +71,39 @@ func (q *Queue) checkBackoff() (err error) {
 }
 
 func (q *Queue) checkWork() (err error) {
-	var busy [laneCount]int
-	stalled := 0
+	var busy [placeCount]int
+	working := 0
+	var ages [laneCount]int
 	for _, e := range q.entries {
-		if e.stalled {
-			stalled++
+		for _, b := range []*batch{&e.pending, &e.working} {
+			if b.enqueued.IsZero() != (b.age == nil) || b.age != nil && !b.age.at.Equal(b.enqueued) {
+				err = errors.Join(err, fmt.Errorf("%v: the age of a batch is wrong", e.key))
+			} else if b.age != nil {
+				ages[b.lane]++
+			}
 		}
-		if e.state == stateWorking && !e.stalled {
-			busy[e.working.lane]++
-		} else if e.state != stateWorking && e.stalled {
-			err = errors.Join(err, fmt.Errorf("%v is stalled in state %d", e.key, e.state))
-		} else if e.state != stateWorking && !e.working.enqueued.IsZero() {
-			err = errors.Join(err, fmt.Errorf("%v: work left in state %d", e.key, e.state))
+		if e.state != stateWorking {
+			if !e.working.enqueued.IsZero() {
+				err = errors.Join(err, fmt.Errorf("%v: work left in state %d", e.key, e.state))
+			}
+			continue
+		}
+		working++
+		busy[e.place]++
+		if _, ok := q.working[e]; !ok {
+			err = errors.Join(err, fmt.Errorf("%v is not known to be in work", e.key))
 		}
 	}
-	if busy != q.busy {
-		err = errors.Join(err, fmt.Errorf("busy is %v, want %v", q.busy, busy))
+	if busy != q.busy || working != len(q.working) {
+		err = errors.Join(err, fmt.Errorf("busy is %v, want %v; %d in work, want %d", q.busy, busy, len(q.working), working))
 	}
-	if stalled != q.stalled || stalled > q.opts.Stalls {
-		err = errors.Join(err, fmt.Errorf("%d are stalled, counted are %d", stalled, q.stalled))
+	for _, lane := range lanes {
+		if len(q.ages[lane]) != ages[lane] {
+			err = errors.Join(err, fmt.Errorf("lane %s has %d ages, want %d", lane, len(q.ages[lane]), ages[lane]))
+		}
+		err = errors.Join(err, q.ages[lane].check())
 	}
-	if busy[Bulk] > q.opts.BulkMax || busy[Bulk]+busy[Addition] > max(1, q.opts.Workers-q.opts.Reserve) {
+	if busy[Removal] > q.opts.Workers || busy[comparing] > q.opts.Compare {
 		err = errors.Join(err, fmt.Errorf("busy is %v, more than %+v allows", busy, q.opts))
 	}
 	return err

@@ -40,28 +40,72 @@ func (q *Queue) lockedDispatch() {
 	}
 }
 
-// lockedTake removes the most urgent key that may be taken now from its lane;
-// nil when there is none.
+// lockedTake removes the most urgent key that may be taken now from its line; nil when
+// there is none. What is known to take something away comes first, then what may;
+// then all news is compared, and what is left is written, as there is room. The server
+// may be away: comparing goes on, so that the order is known when it is back.
 func (q *Queue) lockedTake() *entry {
-	for _, lane := range lanes {
-		if q.ready[lane].head != nil && q.lockedMay(lane) {
-			e := q.ready[lane].head
-			q.ready[lane].remove(e)
-			return e
+	if q.busy[Removal] < q.opts.Workers {
+		if e := q.judged[Removal].entry(); e != nil && q.lockedMayWrite() {
+			return q.lockedTaken(e)
 		}
+		if e := q.fresh[Removal].entry(); e != nil {
+			return q.lockedTaken(e)
+		}
+	}
+	if q.busy[comparing] < q.opts.Compare {
+		if e := q.lockedTurn(&q.compareTurns, &q.fresh, [laneCount]bool{Addition: true, Bulk: true}); e != nil {
+			return q.lockedTaken(e)
+		}
+	}
+	if !q.lockedMayWrite() {
+		return nil
+	}
+	// With the place of a trial the most urgent goes, whatever else is in work.
+	others := q.busy[Addition] + q.busy[Bulk]
+	if room := others == 0 || others < min(q.opts.Most, q.slots.room()); !room && !q.trial {
+		return nil
+	}
+	if e := q.lockedTurn(&q.writeTurns, &q.judged, [laneCount]bool{Addition: true, Bulk: q.lockedBulkMay()}); e != nil {
+		return q.lockedTaken(e)
 	}
 	return nil
 }
 
-// lockedMay reports whether one more key of the lane may be in work.
-func (q *Queue) lockedMay(lane Lane) bool {
-	if lane == Removal {
-		return true
+// lockedMayWrite reports whether a key may be taken to be written.
+func (q *Queue) lockedMayWrite() bool { return !q.away || q.trial }
+
+// bulkShare is how often a key of the bulk lane may be written while there is news to be
+// compared first.
+const bulkShare = 50 * time.Millisecond
+
+// lockedBulkMay reports whether bulk work may be written: not before all news is
+// compared, for any of it may take an address away; unless news comes without end.
+func (q *Queue) lockedBulkMay() bool {
+	for i := range q.fresh {
+		if len(q.fresh[i]) > 0 {
+			return time.Since(q.bulkAt) >= bulkShare
+		}
 	}
-	if q.busy[Addition]+q.busy[Bulk] >= q.opts.Workers-q.opts.Reserve {
-		return false
+	return q.busy[comparing] == 0 || time.Since(q.bulkAt) >= bulkShare
+}
+
+// lockedTurn returns the first of the lane whose turn it is among those allowed.
+func (q *Queue) lockedTurn(t *turns, lines *[laneCount]heap, allowed [laneCount]bool) *entry {
+	for _, lane := range lanes {
+		allowed[lane] = allowed[lane] && len(lines[lane]) > 0
 	}
-	return lane != Bulk || q.busy[Bulk] < q.lockedBulk()
+	lane, ok := t.next(allowed)
+	if !ok {
+		return nil
+	}
+	t.took(lane, allowed)
+	return lines[lane].entry()
+}
+
+func (q *Queue) lockedTaken(e *entry) *entry {
+	q.lockedLeave(e)
+	return e
 }
 
 // lockedHand turns an entry that was just taken into a worker's Item.
@@ -69,20 +113,68 @@ func (q *Queue) lockedHand(e *entry) Item {
 	e.working, e.pending = e.pending, batch{}
 	e.state = stateWorking
 	e.asked, e.news, e.takenAt = false, false, time.Now()
-	b := &e.working
-	q.lockedBusy(b.lane, 1)
 	e.turn++
-	return Item{
+	b := &e.working
+	q.working[e] = struct{}{}
+	e.place = place(b.lane)
+	if !b.judged && b.lane != Removal {
+		e.place = comparing
+	}
+	q.lockedBusy(e, 1)
+	item := Item{
 		Key: e.key, Lane: b.lane, Causes: b.causes, Dropped: b.dropped,
-		FirstArrival: b.first, Enqueued: b.enqueued, Attempt: e.failures,
-		readySince: e.readySince, turn: e.turn,
+		FirstArrival: b.first, Enqueued: b.enqueued, Attempt: e.failures, turn: e.turn,
+	}
+	if q.away && b.judged {
+		item.Trial, q.trial = true, false
+	}
+	return item
+}
+
+// lockedBusy counts a key into the place that it holds, or out of it.
+func (q *Queue) lockedBusy(e *entry, n int) {
+	q.busy[e.place] += n
+	if e.place == place(Bulk) && n > 0 {
+		q.bulkAt = time.Now()
 	}
 }
 
-// lockedReady puts an entry at the end of the lane that its causes ask for.
+// lockedMove gives a key with a worker another place.
+func (q *Queue) lockedMove(e *entry, to place) {
+	if e.place == nowhere || e.place == to {
+		return
+	}
+	q.lockedBusy(e, -1)
+	e.place = to
+	q.lockedBusy(e, 1)
+}
+
+// lockedFree takes a key out of work.
+func (q *Queue) lockedFree(e *entry) {
+	q.lockedBusy(e, -1)
+	delete(q.working, e)
+}
+
+// lockedLine is the line in which an entry stands in state ready.
+func (q *Queue) lockedLine(e *entry) *heap {
+	if e.pending.judged {
+		return &q.judged[e.pending.lane]
+	}
+	return &q.fresh[e.pending.lane]
+}
+
+// lockedReady puts an entry into its line.
 func (q *Queue) lockedReady(e *entry, now time.Time) {
 	e.state, e.readySince = stateReady, now
-	q.ready[e.pending.lane].push(e)
+	e.ready.at = e.pending.enqueued
+	e.in = q.lockedLine(e)
+	e.in.push(&e.ready)
+}
+
+// lockedLeave takes an entry out of its line.
+func (q *Queue) lockedLeave(e *entry) {
+	e.in.remove(&e.ready)
+	e.in = nil
 }
 
 // lockedWait puts an entry into backoff.
@@ -107,7 +199,7 @@ func (q *Queue) lockedArm() {
 	q.timer.Reset(time.Until(first.at))
 }
 
-// promote moves the keys whose backoff is over into their lanes. It runs in the
+// promote moves the keys whose backoff is over into their lines. It runs in the
 // timer's goroutine and ends without blocking.
 func (q *Queue) promote() {
 	q.mu.Lock()
@@ -127,38 +219,6 @@ func (q *Queue) promote() {
 // lockedForget drops a key with all that it remembers.
 func (q *Queue) lockedForget(e *entry) {
 	q.lag.clear(&e.pending)
+	q.lockedForgetAge(&e.pending)
 	delete(q.entries, e.key)
-}
-
-// fifo is a lane: a list threaded through its entries, so that a key that is
-// raised leaves its old lane in constant time.
-type fifo struct {
-	head, tail *entry
-	len        int
-}
-
-func (f *fifo) push(e *entry) {
-	e.prev, e.next = f.tail, nil
-	if f.tail == nil {
-		f.head = e
-	} else {
-		f.tail.next = e
-	}
-	f.tail = e
-	f.len++
-}
-
-func (f *fifo) remove(e *entry) {
-	if e.prev == nil {
-		f.head = e.next
-	} else {
-		e.prev.next = e.next
-	}
-	if e.next == nil {
-		f.tail = e.prev
-	} else {
-		e.next.prev = e.prev
-	}
-	e.prev, e.next = nil, nil
-	f.len--
 }

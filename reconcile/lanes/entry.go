@@ -16,12 +16,11 @@ type entry struct {
 	// pending is what the next attempt is for; empty unless pending.enqueued is set.
 	pending batch
 	// working is what a worker holds; only in state working. turn counts the workers
-	// that the key was with, takenAt is when this one took it, stalled says that it has
-	// no place among the busy.
+	// that the key was with, takenAt is when this one took it, place what it holds.
 	working batch
 	turn    uint64
 	takenAt time.Time
-	stalled bool
+	place   place
 	// failures in a row, and the end of the last failed attempt.
 	failures int
 	failedAt time.Time
@@ -30,15 +29,36 @@ type entry struct {
 	// asked is true when the due time was set by the server's Retry-After.
 	asked bool
 	due   node
-	// place in the lane; only in state ready.
-	prev, next *entry
+	// ready is the place in line, in the heap that in points to; in is nil but in state
+	// ready.
+	ready      node
+	in         *heap
 	readySince time.Time
+}
+
+func newEntry(key syncer.Key) *entry {
+	e := &entry{key: key, due: node{index: absent}, ready: node{index: absent}}
+	e.due.entry, e.ready.entry = e, e
+	return e
 }
 
 type state uint8
 
 const (
-	stateReady   state = iota // in a lane
+	stateReady   state = iota // in line
 	stateWaiting              // in backoff
 	stateWorking              // with a worker
+)
+
+// place is what a key with a worker takes up: that of the lane in which it is written,
+// or one of these.
+type place uint8
+
+const (
+	// comparing: what it would write is being computed.
+	comparing place = laneCount + iota
+	// nowhere: it has given up its place.
+	nowhere
+
+	placeCount = int(nowhere) + 1
 )

@@ -9,7 +9,7 @@ import "time"
 type node struct {
 	at    time.Time
 	index int // position in its heap; absent when in none
-	// entry is set in the backoff's nodes, cluster in those of lag heaps.
+	// entry is set in the nodes of lines and of the backoff, cluster in those of lag heaps.
 	entry   *entry
 	cluster string
 }
@@ -25,6 +25,14 @@ func (h heap) first() *node {
 		return nil
 	}
 	return h[0]
+}
+
+// entry is that of the first node, nil if there is none.
+func (h heap) entry() *entry {
+	if len(h) == 0 {
+		return nil
+	}
+	return h[0].entry
 }
 
 func (h *heap) push(n *node) {

@@ -8,10 +8,10 @@ type Lane uint8
 
 // The lanes, most urgent first.
 const (
-	// Removal: an address leaves, or turns unready. Every millisecond sends
+	// Removal: a ready address leaves, or turns unready. Every millisecond sends
 	// requests to a pod that cannot answer.
 	Removal Lane = iota
-	// Addition: an address arrives or turns ready.
+	// Addition: anything else that a member has just changed.
 	Addition
 	// Bulk: first fill, relist, repair, changed configuration.
 	Bulk

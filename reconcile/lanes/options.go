@@ -3,29 +3,30 @@
 
 package lanes
 
-import "time"
+import (
+	"runtime"
+	"time"
+)
 
-// Options set up a Queue. The zero value is usable: 24 workers, 12 of them at
-// most in bulk work and 4 beside live changes, 6 reserved for removals.
+// Options set up a Queue. The zero value is usable.
 type Options struct {
-	// Workers is how many goroutines call Get, substitutes of stalled ones aside. 0
-	// means 24.
+	// Workers is how many removals are written at once, those that are not answered
+	// aside. 0 means 24.
 	Workers int
-	// BulkMax is how many keys of the bulk lane may be in work at once while nothing
-	// else is: enough to keep an API server busy. At least 1, at most Workers-1 (with
-	// one worker: 1). 0 means half of Workers.
-	BulkMax int
-	// BulkBeside is the same for the time of live changes: few enough that the API
-	// server's queues stay short for them. At least 1, at most BulkMax. 0 means a
-	// third of BulkMax.
-	BulkBeside int
-	// Reserve is how many workers only removals may use: bulk and additions
-	// together never hold more than Workers-Reserve. 0 means a quarter of
-	// Workers; with one worker nothing can be reserved.
-	Reserve int
-	// Stalls is how many keys may be with stalled workers; see Queue.Stall. 0 means
-	// three times Workers.
-	Stalls  int
+	// Most is how many other keys are written at once, and how many requests for them
+	// are under way, at most: what of that is used follows the measured time of
+	// requests. 0 means Workers.
+	Most int
+	// Compare is how many keys are compared at once that are not known to be removals.
+	// 0 means one processor less than there are, and at least one: a comparison of
+	// thousands is nothing but computing, and if it took every processor, whatever the
+	// network brings would wait. The runtime asks for that when a processor is idle,
+	// and every 10 ms otherwise, and a removal crosses the network four times.
+	Compare int
+	// QPS is the mean number of requests a second; 0: no limit. Burst is how many may be
+	// sent at once before QPS holds them back; at least 1.
+	QPS     float64
+	Burst   int
 	Backoff Backoff
 	// Observer is told what happens; nil: nobody is.
 	Observer Observer
@@ -33,13 +34,14 @@ type Options struct {
 
 // Observer receives the queue's counts. It is called from the goroutine that
 // called the Queue, without a lock held; it must be safe for concurrent use.
-// Depth and age are read from the Queue instead (Len, OldestAge).
+// Depth and age are read from the Queue instead (States, OldestArrival).
 type Observer interface {
 	// Added: a cause was accepted for the lane.
 	Added(Lane)
 	// Retried: a key failed and returns to the lane after the delay.
 	Retried(Lane, time.Duration)
-	// Taken: a worker took a key that had been ready in the lane for so long.
+	// Taken: a key of the lane has ended that had been in line for so long before a
+	// worker took it.
 	Taken(Lane, time.Duration)
 }
 
@@ -48,20 +50,11 @@ func (o Options) withDefaults() Options {
 	if o.Workers <= 0 {
 		o.Workers = 24
 	}
-	if o.BulkMax <= 0 {
-		o.BulkMax = o.Workers / 2
+	if o.Most <= 0 {
+		o.Most = o.Workers
 	}
-	if o.Reserve <= 0 {
-		o.Reserve = max(1, o.Workers/4)
+	if o.Compare <= 0 {
+		o.Compare = max(1, runtime.GOMAXPROCS(0)-1)
 	}
-	if o.Stalls <= 0 {
-		o.Stalls = 3 * o.Workers
-	}
-	o.Reserve = min(o.Reserve, o.Workers-1)
-	o.BulkMax = max(1, min(o.BulkMax, o.Workers-1, o.Workers-o.Reserve))
-	if o.BulkBeside <= 0 {
-		o.BulkBeside = o.BulkMax / 3
-	}
-	o.BulkBeside = max(1, min(o.BulkBeside, o.BulkMax))
 	return o
 }

@@ -13,50 +13,58 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Queue is the set of keys that wait for a worker. All methods are safe for
-// concurrent use. Each Item that Get returns must be ended by exactly one call
-// of Done or Retry.
+// Queue is the set of keys that wait for a worker, and of the requests that workers
+// send. All methods are safe for concurrent use. Each Item that Get returns must be
+// ended by exactly one call of Done or Retry, or by an Admit that says no.
 type Queue struct {
-	opts Options
+	opts  Options
+	slots *slots
 
 	mu sync.Mutex
 	// entries holds every key that waits, is in backoff or is with a worker, and
-	// no other.
+	// no other; working those with a worker.
 	entries map[syncer.Key]*entry
-	// ready holds, lane by lane, the entries in state ready.
-	ready [laneCount]fifo
-	// backoff holds the entries in state waiting, by due time.
+	working map[*entry]struct{}
+	// fresh holds the keys in state ready of which there is news, by the lane that the
+	// news asks for; judged those that have been compared since, by the lane that the
+	// difference asks for. The one that was dirty first comes first.
+	fresh, judged [laneCount]heap
+	// backoff holds the entries in state waiting, by due time, ages every batch by the
+	// time it is dirty.
 	backoff heap
-	// busy counts the entries with a worker by the lane they were taken from, but for
-	// those that are stalled.
-	busy    [laneCount]int
-	stalled int
-	// live is when a key that is not bulk was last taken or ended; calm is closed when
-	// none is in work any more, and nil while none is.
-	live time.Time
-	calm chan struct{}
-	lag  lag
+	ages    [laneCount]heap
+	// busy counts the keys with a worker by the place that they hold.
+	busy                     [placeCount]int
+	compareTurns, writeTurns turns
+	// bulkAt is when a key was last written in the bulk lane.
+	bulkAt time.Time
+	lag    lag
 	// idle are workers blocked in Get, last come first served: a warm goroutine
 	// is cheaper than a cold one.
 	idle []*waiter
 	// timer fires when the first of backoff is due; nil before the first retry.
 	timer *time.Timer
-	away  bool // see SetAway
-	shut  bool
+	// away and trial: see SetAway and RetryNow.
+	away, trial bool
+	shut        bool
 }
 
 // New returns an empty queue.
 func New(opts Options) *Queue {
-	return &Queue{opts: opts.withDefaults(), entries: map[syncer.Key]*entry{}, lag: lag{}}
+	q := &Queue{opts: opts.withDefaults(), entries: map[syncer.Key]*entry{}, working: map[*entry]struct{}{}, lag: lag{}}
+	q.slots = newSlots(q.opts, q.freed, q.stall)
+	return q
 }
 
-// Workers is the number of goroutines that should call Get.
-func (q *Queue) Workers() int { return q.opts.Workers }
+// Workers is the number of goroutines that should call Get. Most of them are idle: how
+// much is done at once is decided by places and slots.
+func (q *Queue) Workers() int { return 2*q.opts.Workers + q.opts.Most + q.opts.Compare }
 
-// Add makes a key dirty. For a key that waits already the causes merge; for one
-// that is with a worker they merge into a new wait, which begins when the
-// worker is done. A key in backoff stays there, unless the cause is news from a
-// cluster, which is worth an attempt before its time, though never within
+// Add makes a key dirty. The lane is what the news may mean; what it does mean is
+// computed before anything is written (Admit). For a key that waits already the
+// causes merge; for one that is with a worker they merge into a new wait, which
+// begins when the worker is done. A key in backoff stays there, unless the cause is
+// news from a cluster, which is worth an attempt before its time, though never within
 // Backoff.Base of the last one, nor before a moment that a server asked for, nor while
 // SetAway says that attempts are in vain. News is what is live and not bulk, and each
 // removal that a cluster tells, also by a list. An arrival of zero counts as now. After
@@ -72,41 +80,50 @@ func (q *Queue) Add(key syncer.Key, lane Lane, cause metrics.Cause) {
 		cause.Arrival = now
 	}
 	e := q.entries[key]
+	raise := false
 	if e == nil {
-		e = &entry{key: key, due: node{index: absent}}
-		e.due.entry = e
+		e = newEntry(key)
 		q.entries[key] = e
 		q.lockedAbsorb(e, lane, cause, now)
 		q.lockedReady(e, now)
 	} else {
+		raise = e.state == stateWorking && lane == Removal
 		q.lockedMerge(e, lane, cause, now)
 	}
 	q.lockedDispatch()
 	q.mu.Unlock()
+	if raise { // the removal waits for what the worker sends
+		q.slots.raise(key)
+	}
 	if q.opts.Observer != nil {
 		q.opts.Observer.Added(lane)
 	}
 }
 
 func (q *Queue) lockedAbsorb(e *entry, lane Lane, cause metrics.Cause, now time.Time) {
-	e.pending.absorb(lane, cause, now)
-	q.lag.stamp(&e.pending, cause.Cluster, cause.Arrival)
+	b := &e.pending
+	if b.enqueued.IsZero() {
+		b.lane = lane
+	}
+	b.absorb(cause, now)
+	b.judged = false
+	q.lockedAge(b, min(b.lane, lane))
+	q.lag.stamp(b, cause.Cluster, cause.Arrival)
 }
 
 func (q *Queue) lockedMerge(e *entry, lane Lane, cause metrics.Cause, now time.Time) {
-	before := e.pending.lane
 	q.lockedAbsorb(e, lane, cause, now)
 	switch e.state {
 	case stateReady:
-		if e.pending.lane < before {
-			q.ready[before].remove(e)
+		if e.in != q.lockedLine(e) {
+			q.lockedLeave(e)
 			q.lockedReady(e, now)
 		}
 	case stateWaiting:
 		if news(lane, &cause) && !e.asked && !q.away {
 			q.lockedHasten(e, now)
 		}
-	case stateWorking: // Done or Retry brings it back
+	case stateWorking: // Done, Retry or Admit brings it back
 		e.news = e.news || news(lane, &cause)
 	}
 }
@@ -143,7 +160,6 @@ func (q *Queue) Get(ctx context.Context) (item Item, ok bool) {
 	if e := q.lockedTake(); e != nil {
 		item = q.lockedHand(e)
 		q.mu.Unlock()
-		q.taken(item)
 		return item, true
 	}
 	w := &waiter{items: make(chan Item, 1)}
@@ -157,30 +173,23 @@ func (q *Queue) Get(ctx context.Context) (item Item, ok bool) {
 		// Closed by ShutDown or leave; or filled just before: then it is ours to do.
 		item, ok = <-w.items
 	}
-	if ok {
-		q.taken(item)
-	}
 	return item, ok
-}
-
-func (q *Queue) taken(item Item) {
-	if q.opts.Observer != nil {
-		q.opts.Observer.Taken(item.Lane, time.Since(item.readySince))
-	}
 }
 
 // Done ends the work on a key with success: its failures are forgotten, and if
 // events arrived meanwhile it waits again. A key that no worker holds is ignored.
 func (q *Queue) Done(key syncer.Key) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	e := q.entries[key]
 	if e == nil || e.state != stateWorking {
+		q.mu.Unlock()
 		return
 	}
 	now := time.Now()
+	took := q.lockedTook(e)
 	q.lockedFree(e)
 	q.lag.clear(&e.working)
+	q.lockedForgetAge(&e.working)
 	e.working = batch{}
 	e.failures = 0
 	if e.pending.enqueued.IsZero() || q.shut {
@@ -189,6 +198,8 @@ func (q *Queue) Done(key syncer.Key) {
 		q.lockedReady(e, now)
 	}
 	q.lockedDispatch()
+	q.mu.Unlock()
+	took()
 }
 
 // Retry ends the work on an item with failure: the key returns with all its
@@ -203,6 +214,7 @@ func (q *Queue) Retry(item Item, after time.Duration) {
 		return
 	}
 	now := time.Now()
+	took := q.lockedTook(e)
 	q.lockedFree(e)
 	e.asked, e.failedAt = after > 0, now
 	q.lockedRejoin(e)
@@ -224,6 +236,7 @@ func (q *Queue) Retry(item Item, after time.Duration) {
 	}
 	q.lockedDispatch()
 	q.mu.Unlock()
+	took()
 	if q.opts.Observer != nil {
 		q.opts.Observer.Retried(lane, delay)
 	}
@@ -239,7 +252,10 @@ func (q *Queue) lockedRejoin(e *entry) {
 		q.lag.stamp(&e.pending, n.cluster, n.at)
 	}
 	q.lag.clear(&working)
+	q.lockedForgetAge(&working)
+	q.lockedForgetAge(&e.pending) // its own age is no longer the oldest
 	e.pending.join(working)
+	q.lockedAge(&e.pending, e.pending.lane)
 }
 
 // ShutDown makes every Get return and every Add do nothing. Keys that wait are
@@ -263,6 +279,5 @@ func (q *Queue) ShutDown() {
 			q.lockedForget(e)
 		}
 	}
-	q.ready = [laneCount]fifo{}
-	q.backoff = nil
+	q.fresh, q.judged, q.backoff = [laneCount]heap{}, [laneCount]heap{}, nil
 }

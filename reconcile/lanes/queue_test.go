@@ -4,6 +4,7 @@
 package lanes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,6 +31,7 @@ func bulk(cluster string) metrics.Cause {
 func bubble(t *testing.T, opts Options, test func(t *testing.T, q *Queue)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		opts.Compare = cmp.Or(opts.Compare, 8)
 		q := New(opts)
 		test(t, q)
 		synctest.Wait()
@@ -47,6 +49,17 @@ func mustGet(t *testing.T, q *Queue) Item {
 		t.Fatal("the queue is shut")
 	}
 	return item
+}
+
+// admitted takes the next key and has it admitted to a lane.
+func admitted(t *testing.T, q *Queue, lane Lane) Item {
+	t.Helper()
+	for {
+		item := mustGet(t, q)
+		if q.Admit(&item, lane) {
+			return item
+		}
+	}
 }
 
 // noneFor asserts that for a span of virtual time no key can be taken.
@@ -69,20 +82,24 @@ func working(q *Queue) (n int) {
 
 func TestRemovalsOvertakeAdditionsOvertakeBulk(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, q *Queue) {
-		q.Add(key("b1"), Bulk, bulk("a"))
-		q.Add(key("a1"), Addition, live("a"))
-		q.Add(key("b2"), Bulk, bulk("a"))
-		q.Add(key("r1"), Removal, live("a"))
-		q.Add(key("a2"), Addition, live("a"))
-		q.Add(key("r2"), Removal, live("a"))
-		q.Add(key("b2"), Removal, live("a")) // raised to the end of the lane
+		add := func(name string, lane Lane, cause metrics.Cause) {
+			q.Add(key(name), lane, cause)
+			time.Sleep(time.Millisecond)
+		}
+		add("b1", Bulk, bulk("a"))
+		add("a1", Addition, live("a"))
+		add("b2", Bulk, bulk("a"))
+		add("r1", Removal, live("a"))
+		add("a2", Addition, live("a"))
+		add("r2", Removal, live("a"))
+		add("b2", Removal, live("a")) // raised, and dirty before the others
 		var got []string
 		for range 6 {
 			item := mustGet(t, q)
 			got = append(got, item.Key.Name)
 			q.Done(item.Key)
 		}
-		if want := []string{"r1", "r2", "b2", "a1", "a2", "b1"}; !slices.Equal(got, want) {
+		if want := []string{"b2", "r1", "r2", "a1", "a2", "b1"}; !slices.Equal(got, want) {
 			t.Errorf("order %v, want %v", got, want)
 		}
 	})
@@ -121,63 +138,6 @@ func TestKeyIsNeverWithTwoWorkers(t *testing.T) {
 		}
 		q.Done(second.Key)
 		noneFor(t, q, time.Hour)
-	})
-}
-
-func TestBulkAndAdditionsLeaveWorkersForRemovals(t *testing.T) {
-	bubble(t, Options{Workers: 8, BulkMax: 2, Reserve: 3}, func(t *testing.T, q *Queue) {
-		for i := range 20 {
-			q.Add(key(fmt.Sprint("b", i)), Bulk, bulk("a"))
-		}
-		held := []Item{mustGet(t, q), mustGet(t, q)}
-		noneFor(t, q, time.Minute)
-		for i := range 20 {
-			q.Add(key(fmt.Sprint("a", i)), Addition, live("a"))
-		}
-		held = append(held, mustGet(t, q), mustGet(t, q), mustGet(t, q))
-		noneFor(t, q, time.Minute)
-		q.Add(key("r"), Removal, live("a"))
-		if item := mustGet(t, q); item.Key.Name != "r" {
-			t.Errorf("took %v", item.Key)
-		}
-		q.Done(held[0].Key) // a bulk one: the place goes to an addition first
-		if item := mustGet(t, q); item.Lane != Addition {
-			t.Errorf("took %v from %s", item.Key, item.Lane)
-		}
-	})
-}
-
-func TestStalledKeysGiveTheirPlaceToOthers(t *testing.T) {
-	bubble(t, Options{Workers: 4, Reserve: 2, Stalls: 2}, func(t *testing.T, q *Queue) {
-		for i := range 6 {
-			q.Add(key(fmt.Sprint(i)), Addition, live("a"))
-		}
-		held := []Item{mustGet(t, q), mustGet(t, q)}
-		noneFor(t, q, time.Minute)
-		for _, item := range held {
-			if !q.Stall(item) || q.Stall(item) {
-				t.Error("a key stalls once")
-			}
-		}
-		held = append(held, mustGet(t, q), mustGet(t, q))
-		noneFor(t, q, time.Minute)
-		if q.Stall(held[2]) {
-			t.Error("more are stalled than may be")
-		}
-		if n := working(q); n != 4 {
-			t.Errorf("%d keys in work, want 4", n)
-		}
-		q.Done(held[0].Key) // its place was given away already
-		noneFor(t, q, time.Minute)
-		q.Retry(held[1], 0)
-		for range 2 {
-			q.Done(held[2].Key)
-			held[2] = mustGet(t, q)
-		}
-		q.Done(held[2].Key)
-		if again := mustGet(t, q); again.Key != held[1].Key || q.Stall(held[1]) {
-			t.Errorf("took %v, or an item stalls that has ended", again.Key)
-		}
 	})
 }
 

@@ -9,7 +9,7 @@ import "time"
 type State struct {
 	// Depth counts the keys that wait, for a worker or in backoff.
 	Depth int
-	// Working counts the keys that a worker holds, stalled or not.
+	// Working counts the keys that a worker holds.
 	Working int
 	// Oldest is the longest time for which a key has been dirty without success: it
 	// waits, is in backoff, or is with a worker.
@@ -19,31 +19,51 @@ type State struct {
 	Unfinished, Longest time.Duration
 }
 
-// States returns the state of each lane. A key counts for the lane that its causes ask
-// for; one that became dirty again while a worker holds it counts for both. It looks at
-// every dirty key.
+// States returns the state of each lane. A key counts for the lane that its difference
+// asks for, or its causes where that has not been computed; one that became dirty again
+// while a worker holds it counts for both. The cost does not grow with the keys that
+// wait.
 func (q *Queue) States() map[Lane]State {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
 	var states [laneCount]State
-	for _, e := range q.entries {
-		if b := &e.pending; !b.enqueued.IsZero() {
-			s := &states[b.lane]
-			s.Depth++
-			s.Oldest = max(s.Oldest, now.Sub(b.enqueued))
-		}
-		if e.state == stateWorking {
-			s, held := &states[e.working.lane], now.Sub(e.takenAt)
-			s.Working++
-			s.Oldest = max(s.Oldest, now.Sub(e.working.enqueued))
-			s.Unfinished += held
-			s.Longest = max(s.Longest, held)
-		}
+	for e := range q.working {
+		s, held := &states[e.working.lane], now.Sub(e.takenAt)
+		s.Working++
+		s.Unfinished += held
+		s.Longest = max(s.Longest, held)
 	}
 	all := make(map[Lane]State, laneCount)
 	for _, lane := range lanes {
-		all[lane] = states[lane]
+		s := &states[lane]
+		s.Depth = len(q.ages[lane]) - s.Working
+		if first := q.ages[lane].first(); first != nil {
+			s.Oldest = now.Sub(first.at)
+		}
+		all[lane] = *s
 	}
 	return all
+}
+
+// lockedAge puts a batch into a lane, as old as it is.
+func (q *Queue) lockedAge(b *batch, lane Lane) {
+	if b.age == nil {
+		b.age = &node{at: b.enqueued, index: absent}
+	} else if b.age.index != absent {
+		if b.lane == lane {
+			return
+		}
+		q.ages[b.lane].remove(b.age)
+	}
+	b.lane = lane
+	q.ages[lane].push(b.age)
+}
+
+// lockedForgetAge takes a batch out of its lane.
+func (q *Queue) lockedForgetAge(b *batch) {
+	if b.age != nil {
+		q.ages[b.lane].remove(b.age)
+		b.age = nil
+	}
 }

@@ -4,7 +4,6 @@
 package lanes
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,33 +19,35 @@ import (
 // twin is the queue without any cleverness: one map, and every question is
 // answered by looking at all of it.
 type twin struct {
-	live    time.Time
-	away    bool
-	opts    Options
-	entries map[syncer.Key]*twinEntry
-	seq     int
+	away, trial    bool
+	opts           Options
+	entries        map[syncer.Key]*twinEntry
+	compare, write turns
+	bulkAt         time.Time
 }
 
 type twinEntry struct {
 	pending, working *twinBatch
 	due              time.Time // zero unless in backoff
-	seq              int
 	failures         int
 	failedAt         time.Time
 	asked            bool
 	news             bool
-	stalled          bool
+	place            place
+	trial            bool
 }
 
 type twinBatch struct {
-	lane    Lane
-	causes  []metrics.Cause
-	dropped int
-	oldest  map[string]time.Time
+	lane     Lane
+	judged   bool
+	enqueued time.Time
+	causes   []metrics.Cause
+	dropped  int
+	oldest   map[string]time.Time
 }
 
 func newTwinBatch(lane Lane) *twinBatch {
-	return &twinBatch{lane: lane, oldest: map[string]time.Time{}}
+	return &twinBatch{lane: lane, enqueued: time.Now(), oldest: map[string]time.Time{}}
 }
 
 func (b *twinBatch) keep(c metrics.Cause) {
@@ -70,8 +71,6 @@ func (b *twinBatch) stamp(cluster string, at time.Time) {
 	}
 }
 
-func (t *twin) ready(e *twinEntry) { t.seq++; e.seq, e.due = t.seq, time.Time{} }
-
 func (e *twinEntry) isReady() bool {
 	return e.pending != nil && e.working == nil && e.due.IsZero()
 }
@@ -82,19 +81,13 @@ func (t *twin) add(key syncer.Key, lane Lane, c metrics.Cause) {
 		e = &twinEntry{}
 		t.entries[key] = e
 	}
-	wasReady := e.isReady()
-	before := lane
 	if e.pending == nil {
 		e.pending = newTwinBatch(lane)
-	} else {
-		before = e.pending.lane
 	}
-	e.pending.lane = min(e.pending.lane, lane)
+	e.pending.lane, e.pending.judged = min(e.pending.lane, lane), false
 	e.pending.keep(c)
 	e.pending.stamp(c.Cluster, c.Arrival)
 	switch {
-	case !known, wasReady && e.pending.lane < before:
-		t.ready(e)
 	case e.working != nil:
 		e.news = e.news || tells(lane, c)
 	case tells(lane, c) && !t.away:
@@ -123,15 +116,14 @@ func (t *twin) setAway(away bool) {
 		slices.SortFunc(waiting, func(a, b *twinEntry) int { return a.due.Compare(b.due) })
 		for _, e := range waiting {
 			t.hasten(e)
-			if !e.due.IsZero() && !e.due.After(time.Now()) {
-				t.ready(e)
-			}
 		}
 	}
-	t.away = away
+	t.away, t.trial = away, t.trial && away
+	t.advance()
 }
 
-func (t *twin) rouse() {
+func (t *twin) retryNow() {
+	t.trial = t.away
 	var first *twinEntry
 	for _, e := range t.entries {
 		if e.isReady() {
@@ -147,112 +139,169 @@ func (t *twin) rouse() {
 	}
 }
 
-// advance makes ready what is due, in order.
+// advance makes ready what is due.
 func (t *twin) advance() {
-	for {
-		var first *twinEntry
-		for _, e := range t.entries {
-			if !e.due.IsZero() && !e.due.After(time.Now()) && (first == nil || e.due.Before(first.due)) {
-				first = e
-			}
+	for _, e := range t.entries {
+		if !e.due.IsZero() && !e.due.After(time.Now()) {
+			e.due = time.Time{}
 		}
-		if first == nil {
-			return
-		}
-		t.ready(first)
 	}
 }
 
-func (t *twin) busy(lane Lane) (n int) {
+func (t *twin) busy(p place) (n int) {
 	for _, e := range t.entries {
-		if e.working != nil && !e.stalled && e.working.lane == lane {
+		if e.working != nil && e.place == p {
 			n++
 		}
 	}
 	return n
 }
 
-func (t *twin) stall(key syncer.Key) bool {
-	stalled := 0
-	for _, e := range t.entries {
-		if e.stalled {
-			stalled++
-		}
-	}
-	e := t.entries[key]
-	if e.stalled || stalled >= t.opts.Stalls {
-		return false
-	}
-	t.ends(e)
-	e.stalled = true
-	return true
-}
-
-// ends notes that a key leaves work.
-func (t *twin) ends(e *twinEntry) {
-	if !e.stalled {
-		t.notice(e.working.lane)
-	}
-	e.stalled = false
-}
-
-func (t *twin) take() (key syncer.Key, found bool) {
-	bulk, shared := t.busy(Bulk), t.busy(Bulk)+t.busy(Addition)
+// first is the key that has been dirty longest of those in a line.
+func (t *twin) first(lane Lane, judged bool) (key syncer.Key, found bool) {
 	for k, e := range t.entries {
-		if !e.isReady() ||
-			e.pending.lane != Removal && shared >= t.opts.Workers-t.opts.Reserve ||
-			e.pending.lane == Bulk && bulk >= t.bulkMost() {
-			continue
-		}
-		if o := t.entries[key]; !found || cmp.Or(cmp.Compare(e.pending.lane, o.pending.lane), cmp.Compare(e.seq, o.seq)) < 0 {
+		if e.isReady() && e.pending.lane == lane && e.pending.judged == judged &&
+			(!found || e.pending.enqueued.Before(t.entries[key].pending.enqueued)) {
 			key, found = k, true
 		}
-	}
-	if found {
-		e := t.entries[key]
-		e.working, e.pending, e.asked, e.news = e.pending, nil, false, false
-		t.notice(e.working.lane)
 	}
 	return key, found
 }
 
-// notice remembers when a live change was last taken or ended.
-func (t *twin) notice(lane Lane) {
-	if lane != Bulk {
-		t.live = time.Now()
+func (t *twin) room() bool {
+	others := t.busy(place(Addition)) + t.busy(place(Bulk))
+	return others == 0 || others < min(t.opts.Most, startWindow)
+}
+
+func (t *twin) bulkMay(comparing int) bool {
+	fresh := comparing > 0
+	for _, lane := range lanes {
+		_, found := t.first(lane, false)
+		fresh = fresh || found
+	}
+	return !fresh || time.Since(t.bulkAt) >= bulkShare
+}
+
+func (t *twin) turn(tt *turns, judged, bulk bool) (key syncer.Key, found bool) {
+	var waits [laneCount]bool
+	_, waits[Addition] = t.first(Addition, judged)
+	if bulk {
+		_, waits[Bulk] = t.first(Bulk, judged)
+	}
+	lane, ok := tt.next(waits)
+	if !ok {
+		return key, false
+	}
+	tt.took(lane, waits)
+	return t.first(lane, judged)
+}
+
+func (t *twin) choose() (key syncer.Key, found bool) {
+	mayWrite := !t.away || t.trial
+	if t.busy(place(Removal)) < t.opts.Workers {
+		if key, found = t.first(Removal, true); found && mayWrite {
+			return key, true
+		}
+		if key, found = t.first(Removal, false); found {
+			return key, true
+		}
+	}
+	if t.busy(comparing) < t.opts.Compare {
+		if key, found = t.turn(&t.compare, false, true); found {
+			return key, true
+		}
+	}
+	if mayWrite && (t.room() || t.trial) {
+		return t.turn(&t.write, true, t.bulkMay(t.busy(comparing)))
+	}
+	return key, false
+}
+
+func (t *twin) take() (key syncer.Key, found bool) {
+	key, found = t.choose()
+	if !found {
+		return key, false
+	}
+	e := t.entries[key]
+	e.working, e.pending, e.asked, e.news = e.pending, nil, false, false
+	e.trial = t.away && e.working.judged
+	t.trial = t.trial && !e.trial
+	to := place(e.working.lane)
+	if !e.working.judged && e.working.lane != Removal {
+		to = comparing
+	}
+	t.move(e, to)
+	return key, found
+}
+
+func (t *twin) move(e *twinEntry, to place) {
+	if e.place = to; to == place(Bulk) {
+		t.bulkAt = time.Now()
 	}
 }
 
-func (t *twin) bulkMost() int {
-	if t.busy(Removal)+t.busy(Addition) > 0 || time.Since(t.live) < calmAfter {
-		return t.opts.BulkBeside
+// admit returns whether the key may be written; otherwise it is back in line.
+func (t *twin) admit(key syncer.Key, lane Lane) bool {
+	e := t.entries[key]
+	_, before := t.first(lane, true)
+	comparing := t.busy(comparing)
+	if e.place == place(laneCount) {
+		comparing--
 	}
-	return t.opts.BulkMax
+	writes := e.place == place(Addition) || e.place == place(Bulk)
+	var admitted bool
+	switch {
+	case e.trial || e.place == nowhere:
+		admitted = true
+	case t.away:
+	case e.place == place(lane):
+		admitted = true
+	case lane == Removal:
+		admitted = t.busy(place(Removal)) < t.opts.Workers
+	case writes:
+		admitted = true
+	default:
+		admitted = !before && (lane != Bulk || t.bulkMay(comparing)) && t.room()
+	}
+	if admitted {
+		e.working.lane, e.working.judged = lane, true
+		if e.place != nowhere && e.place != place(lane) {
+			t.move(e, place(lane))
+		}
+		return true
+	}
+	e.working.lane = lane
+	fresh := e.pending != nil
+	t.rejoin(e)
+	e.pending.judged = !fresh
+	return false
 }
 
 func (t *twin) done(key syncer.Key) {
 	e := t.entries[key]
-	t.ends(e)
 	e.working, e.failures = nil, 0
 	if e.pending == nil {
 		delete(t.entries, key)
-		return
 	}
-	t.ready(e)
 }
 
 func (t *twin) retry(key syncer.Key, asked bool, due time.Time) {
 	e := t.entries[key]
-	w, p := e.working, e.pending
-	t.ends(e)
-	e.working, e.pending, e.due, e.asked, e.failedAt = nil, w, due, asked, time.Now()
+	t.rejoin(e)
+	e.due, e.asked, e.failedAt = due, asked, time.Now()
 	if !asked {
 		e.failures++
 	}
+}
+
+// rejoin puts what a worker held before what came meanwhile.
+func (t *twin) rejoin(e *twinEntry) {
+	w, p := e.working, e.pending
+	e.working, e.pending = nil, w
 	if p == nil {
 		return
 	}
-	w.lane = min(w.lane, p.lane)
+	w.lane, w.judged = min(w.lane, p.lane), false
 	w.dropped += p.dropped
 	for _, c := range p.causes {
 		w.keep(c)
@@ -279,7 +328,7 @@ func (t *twin) oldest() map[string]time.Time {
 // play runs a random history against the queue and its twin.
 func play(t *testing.T, seed uint64, steps int) {
 	rng := dice.From(seed, 1)
-	q := New(Options{Workers: 2 + rng.IntN(5), Stalls: 1 + rng.IntN(3), Backoff: Backoff{Base: 50 * time.Millisecond, Max: 2 * time.Second}})
+	q := New(Options{Workers: 1 + rng.IntN(3), Most: 1 + rng.IntN(6), Compare: 1 + rng.IntN(2), Backoff: Backoff{Base: 50 * time.Millisecond, Max: 2 * time.Second}})
 	tw := &twin{opts: q.opts, entries: map[syncer.Key]*twinEntry{}}
 	var held []Item
 	for step := range steps {
@@ -288,7 +337,7 @@ func play(t *testing.T, seed uint64, steps int) {
 		time.Sleep(time.Duration(1 + rng.IntN(1000)))
 		synctest.Wait()
 		tw.advance()
-		switch op := rng.IntN(13); {
+		switch op := rng.IntN(14); {
 		case op < 4:
 			key := syncer.Key{Namespace: "ns", Name: fmt.Sprint(rng.IntN(7))}
 			lane := lanes[rng.IntN(laneCount)]
@@ -300,28 +349,36 @@ func play(t *testing.T, seed uint64, steps int) {
 			tw.add(key, lane, c)
 		case op < 5 && len(held) > 0:
 			item := held[rng.IntN(len(held))]
-			if got, want := q.Stall(item), tw.stall(item.Key); got != want {
-				t.Fatalf("step %d: %v stalls: %v, want %v", step, item.Key, got, want)
+			q.stall(item)
+			tw.entries[item.Key].place = nowhere
+		case op < 6 && len(held) > 0:
+			i, lane := rng.IntN(len(held)), lanes[rng.IntN(laneCount)]
+			got, want := q.Admit(&held[i], lane), tw.admit(held[i].Key, lane)
+			if got != want {
+				t.Fatalf("step %d: %v is admitted: %v, want %v", step, held[i].Key, got, want)
 			}
-		case op < 7:
+			if !got {
+				held = slices.Delete(held, i, i+1)
+			}
+		case op < 8:
 			held = append(held, takeBoth(t, q, tw)...)
-		case op < 9 && len(held) > 0:
+		case op < 10 && len(held) > 0:
 			i := rng.IntN(len(held))
 			q.Done(held[i].Key)
 			tw.done(held[i].Key)
 			held = slices.Delete(held, i, i+1)
-		case op < 10 && len(held) > 0:
+		case op < 11 && len(held) > 0:
 			i := rng.IntN(len(held))
 			after := time.Duration(rng.IntN(2)*rng.IntN(4)) * time.Second
 			retryBoth(t, q, tw, held[i], after)
 			held = slices.Delete(held, i, i+1)
-		case op < 11:
+		case op < 12:
 			away := rng.IntN(2) == 0
 			q.SetAway(away)
 			tw.setAway(away)
-		case op < 12:
-			q.Rouse()
-			tw.rouse()
+		case op < 13:
+			q.RetryNow()
+			tw.retryNow()
 		default:
 			time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
 			synctest.Wait()
@@ -353,7 +410,7 @@ func takeBoth(t *testing.T, q *Queue, tw *twin) []Item {
 	b := tw.entries[want].working
 	first := slices.MinFunc(slices.Collect(maps.Values(b.oldest)), time.Time.Compare)
 	if item.Lane != b.lane || !slices.Equal(item.Causes, b.causes) || item.Dropped != b.dropped ||
-		!item.FirstArrival.Equal(first) || item.Attempt != tw.entries[want].failures {
+		!item.FirstArrival.Equal(first) || item.Trial != tw.entries[want].trial || item.Attempt != tw.entries[want].failures {
 		t.Fatalf("took %+v\nwant %+v", item, b)
 	}
 	return []Item{item}

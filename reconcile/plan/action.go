@@ -204,6 +204,9 @@ type Delta struct {
 	Removed   []string
 	Readied   []string
 	Unreadied []string
+	// Lost is true when a ready endpoint leaves or turns unready: what makes a write
+	// urgent.
+	Lost bool
 }
 
 // Empty reports whether nothing has to be written.

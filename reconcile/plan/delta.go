@@ -149,6 +149,7 @@ func deltaBetween(before, after tally) Delta {
 	var d Delta
 	for _, at := range slices.SortedFunc(maps.Keys(before.spots), spot.Compare) {
 		was, is := before.state[at], after.state[at]
+		d.Lost = d.Lost || was == ready && is < ready
 		switch {
 		case was == is:
 		case was == absent:

@@ -6,6 +6,8 @@ package app
 import (
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/lanes"
 )
@@ -14,8 +16,10 @@ import (
 // lanes.Observer.
 type queueMetrics struct{ *metrics.Metrics }
 
-func queueOptions(m *metrics.Metrics) lanes.Options {
-	return lanes.Options{Observer: queueMetrics{m}}
+// queueOptions sets up the lanes, with the client-side limit on requests that access asks
+// for, if it does.
+func queueOptions(m *metrics.Metrics, access *rest.Config) lanes.Options {
+	return lanes.Options{Observer: queueMetrics{m}, QPS: float64(max(0, access.QPS)), Burst: access.Burst}
 }
 
 // Added implements lanes.Observer.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kube"
@@ -66,7 +67,11 @@ func openIngress(ctx context.Context, o ingressOptions) (*ingressSession, error)
 	// What the server warns of is said once: by the first connection.
 	logger := o.logger
 	for _, connection := range []**kube.Connection{&session.watch, &session.write} {
-		c, err := kube.Connect(o.access.REST, kube.ConnectOptions{
+		access := rest.CopyConfig(o.access.REST)
+		if connection == &session.write {
+			access.QPS = 0 // handed out by lane, not by order of arrival: see queueOptions
+		}
+		c, err := kube.Connect(access, kube.ConnectOptions{
 			Cluster: "ingress", Version: o.version, Wrap: o.metrics.Transport(metrics.RoleIngress, ""), Logger: logger,
 		})
 		logger = nil
@@ -86,7 +91,7 @@ func openIngress(ctx context.Context, o ingressOptions) (*ingressSession, error)
 	}
 	session.reconciler = reconcile.New(reconcile.Options{
 		Client: session.watch.Clientset(), Writer: session.write.Clientset(), Events: session.watch.Clientset(), Source: o.source, Settings: o.settings,
-		NoSlices: !slices, PlainLists: !session.version.AtLeast(1, 34), Recorder: o.metrics, Logger: o.logger, Queue: queueOptions(o.metrics),
+		NoSlices: !slices, PlainLists: !session.version.AtLeast(1, 34), Recorder: o.metrics, Logger: o.logger, Queue: queueOptions(o.metrics, o.access.REST),
 		Turn: session.turn,
 	})
 	return session, nil

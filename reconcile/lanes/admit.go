@@ -1,0 +1,121 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lanes
+
+import (
+	"context"
+	"time"
+)
+
+// Admit asks to write a key whose difference has been computed, in the lane that the
+// difference asks for. Where there is room the caller goes on, with the item changed to
+// that lane. Otherwise, or when others were there before, it returns false: the item
+// has ended, and the key waits in that lane to be taken again.
+func (q *Queue) Admit(item *Item, lane Lane) bool {
+	q.mu.Lock()
+	e := q.entries[item.Key]
+	if e == nil || e.state != stateWorking || e.turn != item.turn {
+		q.mu.Unlock()
+		return true // it ended already: nothing that a queue could decide
+	}
+	if !q.lockedAdmits(e, item, lane) {
+		q.lockedPutBack(e, lane)
+		q.lockedDispatch()
+		q.mu.Unlock()
+		return false
+	}
+	item.Lane = lane
+	q.lockedAge(&e.working, lane)
+	e.working.judged = true
+	q.lockedMove(e, place(lane))
+	q.lockedDispatch() // the place it had may serve another
+	q.mu.Unlock()
+	return true
+}
+
+func (q *Queue) lockedAdmits(e *entry, item *Item, lane Lane) bool {
+	switch {
+	case item.Trial, e.place == nowhere:
+		return true
+	case q.away:
+		return false
+	case e.place == place(lane):
+		return true
+	case lane == Removal:
+		return q.busy[Removal] < q.opts.Workers
+	case e.place == place(Addition) || e.place == place(Bulk): // it holds a place already
+		return true
+	case len(q.judged[lane]) > 0, lane == Bulk && !q.lockedBulkMayBut(e):
+		return false
+	}
+	others := q.busy[Addition] + q.busy[Bulk]
+	return others == 0 || others < min(q.opts.Most, q.slots.room())
+}
+
+// lockedBulkMayBut is lockedBulkMay as if a key were not being compared any more.
+func (q *Queue) lockedBulkMayBut(e *entry) bool {
+	if e.place != comparing {
+		return q.lockedBulkMay()
+	}
+	q.busy[comparing]--
+	defer func() { q.busy[comparing]++ }()
+	return q.lockedBulkMay()
+}
+
+// lockedPutBack lets a key that was compared wait in its lane, or be compared again
+// where there is news of it.
+func (q *Queue) lockedPutBack(e *entry, lane Lane) {
+	q.lockedFree(e)
+	q.lockedAge(&e.working, lane)
+	fresh := !e.pending.enqueued.IsZero()
+	q.lockedRejoin(e)
+	e.pending.judged = !fresh
+	if q.shut {
+		q.lockedForget(e)
+		return
+	}
+	q.lockedReady(e, time.Now())
+}
+
+// Acquire waits for the right to send a request about an item, lane by lane. cost is
+// the number of requests that a client-side limit counts, for several that are sent one
+// after the other. The error is ctx's.
+func (q *Queue) Acquire(ctx context.Context, item Item, cost int) (*Slot, error) {
+	lane := item.Lane
+	q.mu.Lock()
+	if e := q.entries[item.Key]; e != nil && e.state == stateWorking && e.pending.lane == Removal && !e.pending.enqueued.IsZero() {
+		lane = Removal // one waits for this
+	}
+	q.mu.Unlock()
+	return q.slots.acquire(ctx, item, lane, cost)
+}
+
+// freed hands out keys when there may be room for one.
+func (q *Queue) freed() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.shut {
+		q.lockedDispatch()
+	}
+}
+
+// stall gives the place of a key, whose request is not answered, to another, so that a
+// server which swallows some requests does not delay those that it would answer.
+func (q *Queue) stall(item Item) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e := q.entries[item.Key]; e != nil && e.state == stateWorking && e.turn == item.turn {
+		q.lockedMove(e, nowhere)
+		q.lockedDispatch()
+	}
+}
+
+// lockedTook returns what tells the observer, without the lock, that a key was taken.
+func (q *Queue) lockedTook(e *entry) func() {
+	if q.opts.Observer == nil {
+		return func() {}
+	}
+	lane, waited := e.working.lane, e.takenAt.Sub(e.readySince)
+	return func() { q.opts.Observer.Taken(lane, waited) }
+}

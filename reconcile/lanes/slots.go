@@ -1,0 +1,378 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lanes
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Removals overtake other work in the queue, but not at the API server: what has been
+// sent there competes with them. So each request has a slot while it is under way, and
+// the slots of additions and bulk work are as many as the measured time of requests
+// allows: many while nothing else goes on, few beside removals, and while one of those
+// is under way no other begins, though not for long.
+
+// slots hands out the right to send requests. All methods are safe for concurrent use.
+type slots struct {
+	// mostStalled bounds the keys whose requests have given up their places.
+	mostStalled int
+	// freed is called, without the lock, when a place may have become free; stall when
+	// the key of a request is to give up its place.
+	freed func()
+	stall func(Item)
+
+	mu sync.Mutex
+	// calm and beside are the windows without and with removals about.
+	calm, beside congestion
+	shortest     shortest
+	bucket       bucket
+	turns        turns
+	waiting      [laneCount][]*Slot
+	// flying are the requests under way in the order of their sending, held how many
+	// of them have a place, stalled how many of each key have given theirs up.
+	flying  []*Slot
+	held    [laneCount]int
+	stalled map[syncer.Key]int
+	// removalAt is when a removal was last sent or answered, otherAt when anything else
+	// was last sent.
+	removalAt, otherAt time.Time
+	timer              *time.Timer
+	wakeAt             time.Time
+}
+
+// Slot is the right to send one request (or several, one after the other). It ends
+// with exactly one call of End.
+type Slot struct {
+	slots *slots
+	item  Item
+	lane  Lane
+	cost  int
+	// granted is closed when it may be sent; set only where that was waited for.
+	granted chan struct{}
+	sent    time.Time
+	// beside and full are how things stood when it was sent.
+	beside, full bool
+	flying       bool
+	stalled      bool
+}
+
+// Outcome is what became of a request, for those that follow.
+type Outcome uint8
+
+// The outcomes.
+const (
+	// Measured: it was answered in the time that it needs.
+	Measured Outcome = iota
+	// Congested: the server has too much to do, or did not answer in time.
+	Congested
+	// Unmeasured: its time tells nothing.
+	Unmeasured
+)
+
+const (
+	// calmTolerance and besideTolerance are how many times as long as an undisturbed
+	// one a request of bulk work or of an addition may take.
+	calmTolerance   = 8
+	besideTolerance = 2
+	// calmAfter is how long after a removal other work grows wide again.
+	calmAfter = 250 * time.Millisecond
+	// shareEvery is how often something else is sent while removals are under way
+	// without end.
+	shareEvery = 10 * time.Millisecond
+	// stalledAfter is when a request that is not answered gives up its place: far beyond
+	// what a busy API server takes. Unless others that were sent later are answered soon,
+	// which tells that the server is not slow, one does so each second.
+	stalledAfter = time.Second
+	// overtaken is how many times sooner such an answer must come.
+	overtaken = 4
+)
+
+func newSlots(opts Options, freed func(), stall func(Item)) *slots {
+	return &slots{
+		mostStalled: opts.Workers, freed: freed, stall: stall, stalled: map[syncer.Key]int{},
+		calm: newCongestion(opts.Most, calmTolerance), beside: newCongestion(opts.Most, besideTolerance),
+		bucket: newBucket(opts.QPS, opts.Burst, time.Now()),
+	}
+}
+
+// room is how many keys that are no removals may be written at once. It is 0 while one
+// waits for a slot already: a key that waits in its lane is written as it is by then.
+func (s *slots) room() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting[Addition])+len(s.waiting[Bulk]) > 0 && s.bucket.rate > 0 {
+		return 0
+	}
+	return s.lockedWindow(time.Now()).limit()
+}
+
+// lockedWindow is the window that counts now.
+func (s *slots) lockedWindow(now time.Time) *congestion {
+	if s.held[Removal] > 0 || now.Sub(s.removalAt) < calmAfter {
+		return &s.beside
+	}
+	return &s.calm
+}
+
+// acquire waits for a slot in the lane. cost is the number of requests that a
+// client-side limit counts. The error is ctx's.
+func (s *slots) acquire(ctx context.Context, item Item, lane Lane, cost int) (*Slot, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	slot := &Slot{slots: s, item: item, lane: lane, cost: cost}
+	s.mu.Lock()
+	if s.waits() == [laneCount]bool{} && s.lockedMay(lane, time.Now()) == 0 {
+		s.lockedSend(slot, time.Now())
+		s.mu.Unlock()
+		return slot, nil
+	}
+	slot.granted = make(chan struct{})
+	s.waiting[lane] = append(s.waiting[lane], slot)
+	s.lockedGrant(time.Now())
+	s.mu.Unlock()
+	select {
+	case <-slot.granted:
+		s.freed()
+		return slot, nil
+	case <-ctx.Done():
+		s.leave(slot)
+		return nil, ctx.Err()
+	}
+}
+
+// leave ends a slot whose owner does not wait any more.
+func (s *slots) leave(slot *Slot) {
+	s.mu.Lock()
+	for i, one := range s.waiting[slot.lane] {
+		if one == slot {
+			s.waiting[slot.lane] = append(s.waiting[slot.lane][:i:i], s.waiting[slot.lane][i+1:]...)
+			break
+		}
+	}
+	flying := slot.flying // granted just before
+	s.mu.Unlock()
+	if flying {
+		slot.End(Unmeasured)
+	}
+}
+
+// raise lets requests of a key that wait do so among removals.
+func (s *slots) raise(key syncer.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, lane := range lanes[Addition:] {
+		kept := s.waiting[lane][:0:0]
+		for _, slot := range s.waiting[lane] {
+			if slot.item.Key == key {
+				slot.lane = Removal
+				s.waiting[Removal] = append(s.waiting[Removal], slot)
+			} else {
+				kept = append(kept, slot)
+			}
+		}
+		s.waiting[lane] = kept
+	}
+	s.lockedGrant(time.Now())
+}
+
+// waits tells which lanes have requests waiting.
+func (s *slots) waits() (waits [laneCount]bool) {
+	for _, lane := range lanes {
+		waits[lane] = len(s.waiting[lane]) > 0
+	}
+	return waits
+}
+
+// never is the time until something that no clock brings.
+const never = time.Hour
+
+// lockedMay returns how long a request of the lane has to wait: 0: not at all; never:
+// until another ends.
+func (s *slots) lockedMay(lane Lane, now time.Time) time.Duration {
+	if wait := s.bucket.ready(now); wait > 0 || lane == Removal {
+		return wait
+	}
+	if s.held[Addition]+s.held[Bulk] >= s.lockedWindow(now).limit() {
+		return never
+	}
+	if s.held[Removal] > 0 {
+		return max(0, s.otherAt.Add(shareEvery).Sub(now))
+	}
+	return 0
+}
+
+// lockedGrant sends what may be sent.
+func (s *slots) lockedGrant(now time.Time) {
+	for {
+		waits := s.waits()
+		wake := time.Duration(never)
+		for _, lane := range lanes { // without those that something other than a turn holds back
+			if waits[lane] {
+				wait := s.lockedMay(lane, now)
+				waits[lane] = wait == 0
+				wake = min(wake, wait)
+			}
+		}
+		lane, ok := s.turns.next(waits)
+		if !ok {
+			if wake < never {
+				s.lockedWake(now, wake)
+			}
+			return
+		}
+		s.turns.took(lane, waits)
+		slot := s.waiting[lane][0]
+		s.waiting[lane][0] = nil
+		s.waiting[lane] = s.waiting[lane][1:]
+		s.lockedSend(slot, now)
+		close(slot.granted)
+	}
+}
+
+// lockedSend notes that a request is sent.
+func (s *slots) lockedSend(slot *Slot, now time.Time) {
+	s.bucket.take(slot.cost)
+	if slot.lane == Removal {
+		s.removalAt = now
+	} else {
+		s.otherAt = now
+	}
+	slot.sent, slot.flying = now, true
+	s.held[slot.lane]++
+	window := s.lockedWindow(now)
+	slot.beside = window == &s.beside
+	slot.full = s.held[Addition]+s.held[Bulk] >= window.limit()
+	s.flying = append(s.flying, slot)
+	s.lockedWake(now, stalledAfter)
+}
+
+// End ends the request. A second call does nothing.
+func (s *Slot) End(outcome Outcome) { s.slots.end(s, outcome) }
+
+func (s *slots) end(slot *Slot, outcome Outcome) {
+	now := time.Now()
+	s.mu.Lock()
+	if !slot.flying {
+		s.mu.Unlock()
+		return
+	}
+	slot.flying = false
+	for i, one := range s.flying {
+		if one == slot {
+			s.flying = append(s.flying[:i], s.flying[i+1:]...)
+			break
+		}
+	}
+	if slot.stalled {
+		if s.stalled[slot.item.Key]--; s.stalled[slot.item.Key] == 0 {
+			delete(s.stalled, slot.item.Key)
+		}
+	} else {
+		s.held[slot.lane]--
+	}
+	if slot.lane == Removal {
+		s.removalAt = now
+	}
+	s.lockedMeasure(slot, outcome, now)
+	var stalled []Item
+	if outcome == Measured {
+		stalled = s.lockedOvertaken(slot, now)
+	}
+	s.lockedGrant(now)
+	s.mu.Unlock()
+	for _, item := range stalled {
+		s.stall(item)
+	}
+	s.freed()
+}
+
+// lockedMeasure tells the windows how long a request took. A removal tells them what is
+// possible, and nothing about how many others there may be.
+func (s *slots) lockedMeasure(slot *Slot, outcome Outcome, now time.Time) {
+	window := &s.calm
+	if slot.beside {
+		window = &s.beside
+	}
+	switch outcome {
+	case Measured:
+		took := now.Sub(slot.sent) / time.Duration(max(1, slot.cost))
+		least := s.shortest.add(took, now)
+		if slot.lane != Removal {
+			window.answered(took, least, slot.full)
+		}
+	case Congested:
+		s.calm.refused()
+		s.beside.refused()
+	}
+}
+
+// lockedOvertaken gives up the places of those that were sent long before one that has
+// been answered soon.
+func (s *slots) lockedOvertaken(slot *Slot, now time.Time) (stalled []Item) {
+	took := now.Sub(slot.sent)
+	for _, one := range s.flying {
+		age := now.Sub(one.sent)
+		if age < stalledAfter || len(s.stalled) >= s.mostStalled {
+			break
+		}
+		if !one.stalled && one.sent.Before(slot.sent) && overtaken*took <= age {
+			stalled = append(stalled, s.lockedStall(one))
+		}
+	}
+	return stalled
+}
+
+// lockedStall gives up the places of all requests of a slot's key.
+func (s *slots) lockedStall(slot *Slot) Item {
+	for _, one := range s.flying {
+		if one.item.Key == slot.item.Key && !one.stalled {
+			one.stalled = true
+			s.stalled[one.item.Key]++
+			s.held[one.lane]--
+		}
+	}
+	return slot.item
+}
+
+// lockedWake sees to it that wake is called in time.
+func (s *slots) lockedWake(now time.Time, in time.Duration) {
+	at := now.Add(in)
+	if !s.wakeAt.IsZero() && !s.wakeAt.After(at) {
+		return
+	}
+	s.wakeAt = at
+	if s.timer == nil {
+		s.timer = time.AfterFunc(in, s.wake)
+		return
+	}
+	s.timer.Reset(in)
+}
+
+// wake runs in the timer's goroutine and ends without blocking.
+func (s *slots) wake() {
+	now := time.Now()
+	s.mu.Lock()
+	s.wakeAt = time.Time{}
+	var stalled []Item
+	for _, one := range s.flying {
+		if !one.stalled && len(s.stalled) < s.mostStalled && now.Sub(one.sent) >= stalledAfter {
+			stalled = append(stalled, s.lockedStall(one))
+			break
+		}
+	}
+	s.lockedGrant(now)
+	if len(s.flying) > 0 {
+		s.lockedWake(now, stalledAfter)
+	}
+	s.mu.Unlock()
+	for _, item := range stalled {
+		s.stall(item)
+	}
+	s.freed()
+}
