@@ -171,7 +171,7 @@ func (e *twinEndpoint) line() string {
 		only = KindEndpointSlices
 	}
 	ports := fmt.Sprint(e.Ports)
-	return fmt.Sprintf("%v %s ready=%v serving=%v terminating=%v node=%s zone=%s host=%s %v only=%d",
+	return fmt.Sprintf("%v %s ready=%v serving=%v terminating=%v node=%s zone=%s host=%s %#v only=%d",
 		e.Addr, ports, e.Ready, e.Serving, e.Terminating, e.NodeName, e.Zone, e.Hostname, e.Target, only)
 }
 
