@@ -26,11 +26,16 @@ func Parse(file string, data []byte) (Config, error) {
 	if err := faults.Locate(data).In(file).Err(); err != nil {
 		return Config{}, err
 	}
+	c.compile()
+	return c, nil
+}
+
+// compile prepares what members need of the configuration as a whole.
+func (c *Config) compile() {
 	policy := c.Policy()
 	for i := range c.Clusters {
 		c.Clusters[i].rules = c.Clusters[i].compile(policy)
 	}
-	return c, nil
 }
 
 // unrelated keeps those faults of validation that do not merely follow from a
@@ -56,6 +61,12 @@ type Loaded struct {
 	Ingress Access
 	// Members has one entry for each of Config.Clusters, by name.
 	Members map[string]Access
+	// SecretsUnread is true while members are wanted from Secrets of which no list was
+	// read yet.
+	SecretsUnread bool
+	// SecretFaults is what is wrong with the settings of Secrets. One that had none
+	// before goes on with the former, others are left out.
+	SecretFaults Faults
 }
 
 // Access is the way to one cluster.
@@ -67,6 +78,9 @@ type Access struct {
 	// Hash identifies REST: two equal ones lead to the same place with the same
 	// credential and limits. Empty while REST is nil.
 	Hash string
+	// File and Secret are where the kubeconfig is kept, one of them: the path of a file,
+	// or NAMESPACE/NAME.
+	File, Secret string
 	// Err says why the kubeconfig, as it stands, is not the one in use; it is of
 	// type Faults. Nil when it is.
 	Err error
@@ -97,6 +111,7 @@ func (l *Loaded) Faults() Faults {
 	for _, c := range l.Config.Clusters {
 		add(l.Members[c.Name].Err)
 	}
+	add(l.SecretFaults.Err())
 	return out
 }
 

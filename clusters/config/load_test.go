@@ -65,6 +65,7 @@ func TestEveryFieldIsTaken(t *testing.T) {
 	"namespaces": {"include": ["a-*", "b"], "exclude": [], "rename": {"a-b": "c"}, "prefix": "p-"}, "mode": "union", "drain": true, "force": true, "serviceSelector": "app", "allowedCIDRs": ["10.0.0.0/8", "fd00::/8"], "tolerateUnreadyAnnotation": true,
 	"guard": {"enabled": false, "minEndpoints": 1, "percent": 2, "confirmPercent": 3, "confirmAfter": "1m", "panicPercent": 4},
 	"holdSilentNodes": "40s", "staleAfter": "1h30m", "maxObjects": 5}],
+ "clusterDefaults": {"serviceSelector": "b"}, "clustersFrom": {"secrets": {"namespace": "n", "selector": "a=b"}},
  "leases": {"enabled": false, "namespace": "own"},
  "replicas": {"write": ["EndpointSlices"], "createNamespaces": false, "maxEndpointsPerSlice": 1000,
 	"mode": "failover", "separateName": "{cluster}-{service}", "failover": ["b"], "orphans": "delete",
@@ -73,6 +74,9 @@ func TestEveryFieldIsTaken(t *testing.T) {
 ---
 `)
 	got.Clusters[0].rules = nil
+	shared := Cluster{}
+	shared.SetDefaults()
+	shared.ServiceSelector = "b"
 	want := Config{
 		APIVersion: APIVersion, Kind: Kind, Listen: ":0",
 		Ingress: Ingress{Connection{
@@ -90,6 +94,7 @@ func TestEveryFieldIsTaken(t *testing.T) {
 			Guard:           Guard{MinEndpoints: 1, Percent: 2, ConfirmPercent: 3, ConfirmAfter: "1m", PanicPercent: 4},
 			HoldSilentNodes: "40s", StaleAfter: "1h30m", MaxObjects: 5, NativeTolerance: "30s",
 		}},
+		ClusterDefaults: shared, ClustersFrom: ClustersFrom{Secrets: &SecretSource{Namespace: "n", Selector: "a=b"}},
 		Leases: Leases{Namespace: "own"},
 		Replicas: Replicas{Write: []OutputKind{WriteEndpointSlices}, MaxEndpointsPerSlice: 1000,
 			Mode: ModeFailover, SeparateName: "{cluster}-{service}", Failover: []string{"b"}, Orphans: OrphansDelete,

@@ -80,12 +80,17 @@ func (r *reference) add(path, title string, defaults reflect.Value) {
 		name := strings.TrimPrefix(path+"."+f.Name, ".")
 		value := defaults.FieldByIndex(f.Index)
 		kind, inner := typeName(f.Type)
+		if f.Name == "clusterDefaults" {
+			inner, value = nil, reflect.ValueOf(map[string]string{}) // its fields are those of clusters[]
+		}
 		entry := row{Name: f.Name, Type: kind, Default: r.defaultOf(name, value), Text: r.comments[f.Struct.Name()+"."+f.GoName]}
 		if inner != nil {
 			if f.Type.Kind() == reflect.Struct {
 				entry.Default = "see below"
 			} else {
-				name += "[]"
+				if f.Type.Kind() == reflect.Slice {
+					name += "[]"
+				}
 				value = reflect.New(inner)
 				if d, ok := value.Interface().(strict.Defaulter); ok {
 					d.SetDefaults()
@@ -115,6 +120,8 @@ func (r *reference) defaultOf(path string, value reflect.Value) string {
 // typeName says what to write for a type, and which struct describes it.
 func typeName(t reflect.Type) (name string, inner reflect.Type) {
 	switch t.Kind() {
+	case reflect.Pointer:
+		return typeName(t.Elem())
 	case reflect.Struct:
 		return "mapping", t
 	case reflect.Slice:

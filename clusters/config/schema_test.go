@@ -101,6 +101,9 @@ func schema(t *testing.T) map[string]any {
 	properties := out["properties"].(map[string]any)
 	properties["apiVersion"].(map[string]any)["const"] = APIVersion
 	properties["kind"].(map[string]any)["const"] = Kind
+	shared := properties["clusterDefaults"].(map[string]any)["properties"].(map[string]any)
+	delete(shared, "name") // each cluster's own
+	delete(shared, "kubeconfig")
 	return out
 }
 

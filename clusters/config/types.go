@@ -28,12 +28,40 @@ type Config struct {
 	// Clusters are the members: the clusters whose endpoints are carried over. The
 	// field must be given; `[]` is allowed, so that the last member can be taken
 	// away while Tributary runs.
-	Clusters []Cluster `json:"clusters"`
+	Clusters []Cluster `json:"clusters" base:"clusterDefaults"`
+	// ClusterDefaults are what all members share, of the file and from Secrets: the
+	// fields of `clusters[]` but `name` and `kubeconfig`. What a member says itself
+	// overrides them; a list as a whole, a mapping field by field.
+	ClusterDefaults Cluster `json:"clusterDefaults"`
+	// ClustersFrom are members that the file does not name.
+	ClustersFrom ClustersFrom `json:"clustersFrom"`
 	// Replicas says what is written in the ingress cluster.
 	Replicas Replicas `json:"replicas"`
 	// Leases show in the ingress cluster how fresh each member is.
 	Leases Leases `json:"leases"`
 }
+
+// ClustersFrom are members that the file does not name.
+type ClustersFrom struct {
+	// Secrets are members, each by its name, for as long as they exist. The key
+	// `kubeconfig` holds what a kubeconfig file would; annotations such as
+	// `tributary.dev/staleAfter: 30m` are the other fields of `clusters[]`, lists and
+	// mappings as in `[a, b]` and `{a: b}`. `allowInKubeconfig` is not among them. A
+	// cluster of the file with the same name counts instead.
+	Secrets *SecretSource `json:"secrets"`
+}
+
+// SecretSource says which Secrets of the ingress cluster are members. Whoever may
+// write them decides what the ingress cluster routes to.
+type SecretSource struct {
+	// Namespace holds the Secrets. Empty means that of Tributary's pod.
+	Namespace string `json:"namespace"`
+	// Selector is the label selector that they match.
+	Selector string `json:"selector"`
+}
+
+// SetDefaults puts the defaults of a source in place.
+func (s *SecretSource) SetDefaults() { s.Selector = SecretLabel + "=" + SecretLabelValue }
 
 // Connection says how one cluster is reached.
 type Connection struct {
@@ -304,6 +332,7 @@ func (c *Config) SetDefaults() {
 		Annotations:          Pass{Pass: []string{}, Drop: []string{}},
 	}
 	c.Leases = Leases{Enabled: true}
+	c.ClusterDefaults.SetDefaults()
 }
 
 // SetDefaults puts the defaults of a rule in place: it changes nothing.

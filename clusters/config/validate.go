@@ -39,13 +39,51 @@ func (c *Config) Validate() Faults {
 	if c.Clusters == nil {
 		k.fault("clusters", "must be given", "list the member clusters, or write [] to run without any")
 	}
+	shared := k.defaults("clusterDefaults", c.ClusterDefaults)
 	for i := range c.Clusters {
 		k.cluster(fmt.Sprintf("clusters[%d]", i), &c.Clusters[i])
 	}
+	k.faults = slices.DeleteFunc(k.faults, func(f Fault) bool { return inherited(f, shared) })
+	k.clustersFrom("clustersFrom", &c.ClustersFrom)
 	k.uniqueNames(c.Clusters)
-	k.replicas("replicas", &c.Replicas, c.Clusters)
+	k.replicas("replicas", &c.Replicas, c.Clusters, c.ClustersFrom.Secrets != nil)
 	k.leases("leases", &c.Leases)
 	return k.faults
+}
+
+// defaults checks what members share and returns what is wrong with it.
+func (k *checker) defaults(at string, c Cluster) Faults {
+	var of checker
+	for _, own := range []struct{ field, value string }{{".name", c.Name}, {".kubeconfig", c.Kubeconfig}} {
+		if own.value != "" {
+			of.fault(at+own.field, "is each cluster's own", "give it in clusters[]")
+		}
+	}
+	c.Name, c.Kubeconfig = "x", "x"
+	of.cluster(at, &c)
+	k.faults = append(k.faults, of.faults...)
+	return of.faults
+}
+
+// inherited reports whether a fault of a member is one of what it shares with all.
+func inherited(f Fault, shared Faults) bool {
+	field, found := strings.CutPrefix(f.Field, "clusters[")
+	_, field, _ = strings.Cut(field, "]")
+	return found && slices.ContainsFunc(shared, func(s Fault) bool {
+		return s.Field == "clusterDefaults"+field
+	})
+}
+
+func (k *checker) clustersFrom(at string, from *ClustersFrom) {
+	if from.Secrets == nil {
+		return
+	}
+	if name := from.Secrets.Namespace; name != "" && len(validation.IsDNS1123Label(name)) > 0 {
+		k.fault(at+".secrets.namespace", fmt.Sprintf("%q is not a namespace", name), "use lower-case letters, digits and '-'")
+	}
+	if selector, err := labels.Parse(from.Secrets.Selector); err != nil || selector.Empty() {
+		k.fault(at+".secrets.selector", fmt.Sprintf("%q is not a label selector, or selects everything", from.Secrets.Selector), "write it as for kubectl get -l, such as "+SecretLabel+"="+SecretLabelValue)
+	}
 }
 
 // Warnings returns what is allowed and yet looks like a slip of the hand: the same
@@ -65,7 +103,11 @@ func (c *Config) Warnings() Faults {
 }
 
 // checker collects faults; each method checks one kind of field.
-type checker struct{ faults Faults }
+type checker struct {
+	faults Faults
+	// more is true if there may be members that the file does not name.
+	more bool
+}
 
 func (k *checker) fault(field, message, remedy string) {
 	k.faults = append(k.faults, Fault{Field: field, Message: message, Remedy: remedy})

@@ -13,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// replicas checks what is written, and clusters names whom it may speak of.
-func (k *checker) replicas(at string, r *Replicas, clusters []Cluster) {
+// replicas checks what is written. It may speak of the clusters and, if there may be
+// more than these, of others.
+func (k *checker) replicas(at string, r *Replicas, clusters []Cluster, more bool) {
+	k.more = more
 	known := []OutputKind{WriteEndpoints, WriteEndpointSlices}
 	if len(r.Write) == 0 {
 		k.fault(at+".write", "is empty: no endpoint would be written", "list one or both of "+listed(known))
@@ -85,7 +87,7 @@ func (k *checker) template(field, template string, clusters []Cluster) {
 func (k *checker) order(field string, names []string, clusters []Cluster) {
 	for i, name := range names {
 		at := fmt.Sprintf("%s[%d]", field, i)
-		if !slices.ContainsFunc(clusters, func(c Cluster) bool { return c.Name == name }) {
+		if !k.more && !slices.ContainsFunc(clusters, func(c Cluster) bool { return c.Name == name }) {
 			k.fault(at, fmt.Sprintf("%q is not the name of a cluster of this file", name), "name one of clusters[], or leave it out")
 		} else if first := slices.Index(names, name); first < i {
 			k.fault(at, fmt.Sprintf("%q repeats %s[%d]", name, field, first), "keep one")

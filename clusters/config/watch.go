@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"tributary.dev/tributary/clusters/kubeconfig"
@@ -35,10 +37,16 @@ type Watcher struct {
 	// file is the configuration file, kubeconfigs the others by resolved path.
 	file        followed
 	kubeconfigs map[string]*followed
-	// loaded is what counts; its Config is the last valid one. err is why the file
-	// as it stands is not that one.
-	loaded *Loaded
-	err    error
+	// config is the last valid file, secrets the last list of Secrets that was used,
+	// and loaded what counts: both together. err is why the file as it stands is not
+	// that one.
+	config  Config
+	secrets *[]Secret
+	loaded  *Loaded
+	err     error
+	// offered is the last list that was offered, wake tells of it.
+	offered atomic.Pointer[[]Secret]
+	wake    chan struct{}
 }
 
 // Update is news from the files.
@@ -54,6 +62,8 @@ type Update struct {
 	// Loaded.Config is then the last valid one. It stays until the file is mended,
 	// while Reloaded is true only the first time.
 	Err error
+	// SecretFaults is what is wrong with the settings of Secrets, if that is news.
+	SecretFaults Faults
 }
 
 // Open reads the files for the first time. It fails, with Faults, if the
@@ -63,7 +73,7 @@ func Open(path string) (*Watcher, error) {
 }
 
 func open(w *Watcher) (*Watcher, error) {
-	w.kubeconfigs = map[string]*followed{}
+	w.kubeconfigs, w.wake = map[string]*followed{}, make(chan struct{}, 1)
 	w.file.settle(w.look(w.path))
 	c, err := w.parse(w.file.settled)
 	if err != nil {
@@ -73,8 +83,27 @@ func open(w *Watcher) (*Watcher, error) {
 		w.kubeconfigs[path] = &followed{}
 		w.kubeconfigs[path].settle(w.look(path))
 	}
-	w.loaded = w.assemble(c, nil)
+	w.config = c
+	w.loaded = w.assemble(nil)
 	return w, nil
+}
+
+// Offer hands over a complete list of the Secrets that clustersFrom selects. It may be
+// called from any goroutine; the list counts when Run has passed it on, at once.
+func (w *Watcher) Offer(secrets []Secret) {
+	secrets = append([]Secret{}, secrets...) // never nil, which would mean that nobody has read them
+	w.offered.Store(&secrets)
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Use is Offer for whoever does not Run.
+func (w *Watcher) Use(secrets []Secret) *Loaded {
+	w.Offer(secrets)
+	w.poll()
+	return w.loaded
 }
 
 // Loaded is what counts now.
@@ -96,16 +125,17 @@ func (w *Watcher) Run(ctx context.Context, apply func(Update)) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if update, news := w.poll(); news && ctx.Err() == nil {
-				apply(update)
-			}
+		case <-w.wake:
+		}
+		if update, news := w.poll(); news && ctx.Err() == nil {
+			apply(update)
 		}
 	}
 }
 
 // poll takes one look at every file.
 func (w *Watcher) poll() (Update, bool) {
-	config := w.loaded.Config
+	config := w.config
 	now := w.look(w.path)
 	reloaded := w.file.look(now)
 	// The kubeconfigs that a new content names are looked at from its first sight,
@@ -120,12 +150,20 @@ func (w *Watcher) poll() (Update, bool) {
 			config = next
 		}
 	}
-	if changed := w.follow(following); !changed && !reloaded {
+	w.config = config
+	secrets := w.offered.Load()
+	others := w.secrets != secrets
+	w.secrets = secrets
+	if changed := w.follow(following); !changed && !reloaded && !others {
 		return Update{}, false
 	}
 	before := w.loaded
-	w.loaded = w.assemble(config, before)
-	return Update{Loaded: w.loaded, Diff: Compare(before, w.loaded), Reloaded: reloaded, Err: w.err}, true
+	w.loaded = w.assemble(before)
+	update := Update{Loaded: w.loaded, Diff: Compare(before, w.loaded), Reloaded: reloaded, Err: w.err}
+	if !slices.Equal(before.SecretFaults, w.loaded.SecretFaults) {
+		update.SecretFaults = w.loaded.SecretFaults
+	}
+	return update, true
 }
 
 func (w *Watcher) look(path string) content {
@@ -168,21 +206,47 @@ func (w *Watcher) follow(paths map[string]bool) bool {
 	return changed
 }
 
-// assemble puts a configuration and the kubeconfigs that count together. A
+// assemble puts the file, the Secrets and the kubeconfigs that count together. A
 // cluster whose kubeconfig is refused keeps what it had before.
-func (w *Watcher) assemble(c Config, before *Loaded) *Loaded {
+func (w *Watcher) assemble(before *Loaded) *Loaded {
 	if before == nil {
 		before = &Loaded{}
 	}
+	var secrets []Secret
+	if w.secrets != nil {
+		secrets = *w.secrets
+	}
+	c, faults := w.config.withSecrets(w.path, secrets, byName(before.Config.Clusters))
 	out := &Loaded{
 		Config:  c,
 		Ingress: w.access("ingress", &c.Ingress.Connection, before.Ingress),
 		Members: make(map[string]Access, len(c.Clusters)),
+
+		SecretsUnread: w.config.ClustersFrom.Secrets != nil && w.secrets == nil, SecretFaults: faults,
 	}
-	for i := range c.Clusters {
+	for i := range w.config.Clusters {
 		member := &c.Clusters[i]
 		out.Members[member.Name] = w.access(fmt.Sprintf("clusters[%d]", i), &member.Connection, before.Members[member.Name])
 	}
+	for i := range c.Clusters[len(w.config.Clusters):] {
+		member := &c.Clusters[len(w.config.Clusters)+i]
+		at := slices.IndexFunc(secrets, func(s Secret) bool { return s.Name == member.Name })
+		out.Members[member.Name] = w.secretAccess(secrets[at], member, before.Members[member.Name])
+	}
+	return out
+}
+
+// secretAccess judges the kubeconfig of a Secret by the same rules as a file.
+func (w *Watcher) secretAccess(s Secret, member *Cluster, before Access) Access {
+	accepted, err := kubeconfig.Accept(s.Kubeconfig, kubeconfig.Request{
+		Path: s.String(), Context: member.Context, Allow: member.AllowInKubeconfig, ReadFile: w.read,
+	})
+	if err != nil {
+		before.Err = err
+		return before
+	}
+	out := member.limit(accepted)
+	out.Secret = s.Namespace + "/" + s.Name
 	return out
 }
 
@@ -192,7 +256,11 @@ func (w *Watcher) access(owner string, c *Connection, before Access) Access {
 		before.Err = err
 		return before
 	}
-	return c.limit(accepted)
+	out := c.limit(accepted)
+	if c.Kubeconfig != "" {
+		out.File = resolve(w.path, c.Kubeconfig)
+	}
+	return out
 }
 
 func (w *Watcher) accept(owner string, c *Connection) (*kubeconfig.Accepted, error) {

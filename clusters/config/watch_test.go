@@ -413,7 +413,7 @@ func TestLoadFails(t *testing.T) {
 		filepath.Dir(missing):  ": is a directory, not a file; give the path of the configuration file",
 		write(t, ""):           ": is empty",
 		write(t, "kind: Pod"):  `:1:1: kind: "Pod" is not known to this version; write Config`,
-		write(t, one()+"a: b"): ":6:1: a: unknown field; known here: apiVersion, kind, listen, ingress, clusters, replicas",
+		write(t, one()+"a: b"): ":6:1: a: unknown field; known here: apiVersion, kind, listen, ingress, clusters, clusterDefaults, clustersFrom, replicas",
 	} {
 		_, err := Load(path)
 		if err == nil || !strings.Contains(err.Error(), path+want) {

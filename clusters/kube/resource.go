@@ -45,6 +45,11 @@ var (
 		New:     func() runtime.Object { return new(corev1.Namespace) },
 		NewList: func() runtime.Object { return new(corev1.NamespaceList) },
 	}
+	Secrets = Resource{
+		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets"),
+		New:                  func() runtime.Object { return new(corev1.Secret) },
+		NewList:              func() runtime.Object { return new(corev1.SecretList) },
+	}
 	Endpoints = Resource{
 		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("endpoints"),
 		New:                  func() runtime.Object { return new(corev1.Endpoints) },

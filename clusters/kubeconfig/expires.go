@@ -52,16 +52,21 @@ func certificateEnd(text []byte) time.Time {
 // tokenEnd is when a JSON Web Token ends (RFC 7519, section 4.1.4). It is not verified:
 // that is for the server.
 func tokenEnd(token string) time.Time {
-	parts := strings.Split(strings.TrimSpace(token), ".")
-	if len(parts) != 3 {
-		return time.Time{}
-	}
-	text, err := base64.RawURLEncoding.DecodeString(parts[1])
 	var claims struct {
 		Exp float64 `json:"exp"`
 	}
-	if err != nil || json.Unmarshal(text, &claims) != nil || claims.Exp <= 0 || claims.Exp > 1<<40 {
+	if !readClaims(token, &claims) || claims.Exp <= 0 || claims.Exp > 1<<40 {
 		return time.Time{}
 	}
 	return time.Unix(int64(claims.Exp), 0).UTC()
+}
+
+// readClaims reads what a JSON Web Token says; false for another token.
+func readClaims(token string, into any) bool {
+	parts := strings.Split(strings.TrimSpace(token), ".")
+	if len(parts) != 3 {
+		return false
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	return err == nil && json.Unmarshal(text, into) == nil
 }

@@ -71,6 +71,17 @@ func ingressNeeds(writeSlices, createNamespaces bool, leases string) []need {
 	return needs
 }
 
+// secretNeeds are the rights on the Secrets that are members; none where none are wanted.
+func secretNeeds(namespace string) []need {
+	if namespace == "" {
+		return nil
+	}
+	return []need{
+		{resource: "secrets", namespace: namespace, verbs: readVerbs[1:]},
+		{resource: "secrets", namespace: namespace, verbs: []string{"get", "update"}, without: "tokens of these members are not renewed"},
+	}
+}
+
 // missingRights asks the cluster which of the needs are not granted. Every
 // request is a SelfSubjectAccessReview, which any user may send.
 func missingRights(ctx context.Context, client kubernetes.Interface, needs []need) ([]need, error) {

@@ -40,6 +40,10 @@ func newCheckCommand() *cobra.Command {
 			return err
 		}
 		loaded := watcher.Loaded()
+		if !*offline {
+			// Without them the rights of the ingress cluster say why.
+			loaded, _ = readSecrets(cmd.Context(), watcher, *timeout)
+		}
 		results := checker{loaded: loaded, timeout: *timeout, offline: *offline, dial: *dial}.all(cmd.Context())
 		if err := printChecks(cmd.OutOrStdout(), output.value, results); err != nil {
 			return err
@@ -178,7 +182,8 @@ func (c *checked) askIngress(ctx context.Context, connection *kube.Connection, l
 	if write && !offered {
 		c.problem(app.ErrNoSlices)
 	}
-	c.askRights(ctx, connection, ingressNeeds(write && offered, loaded.Config.Replicas.CreateNamespaces, app.LeaseNamespace(&loaded.Config)))
+	needs := ingressNeeds(write && offered, loaded.Config.Replicas.CreateNamespaces, app.LeaseNamespace(&loaded.Config))
+	c.askRights(ctx, connection, append(needs, secretNeeds(app.SecretNamespace(loaded))...))
 }
 
 func (c *checked) askMember(ctx context.Context, connection *kube.Connection, loaded *config.Loaded) {

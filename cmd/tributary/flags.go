@@ -5,17 +5,20 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/cmd/tributary/internal/app"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
@@ -93,6 +96,21 @@ func openConfig(path string) (*config.Watcher, error) {
 		return nil, misused(err)
 	}
 	return watcher, nil
+}
+
+// readSecrets adds the members that are Secrets of the ingress cluster, if the configuration wants them.
+func readSecrets(ctx context.Context, watcher *config.Watcher, timeout time.Duration) (*config.Loaded, error) {
+	loaded := watcher.Loaded()
+	if !loaded.SecretsUnread || loaded.Ingress.REST == nil {
+		return loaded, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	secrets, err := app.ReadSecrets(ctx, loaded, readBuildVersion().Version)
+	if err != nil {
+		return loaded, err
+	}
+	return watcher.Use(secrets), nil
 }
 
 // addClusterFlag defines --cluster, completed from --config where there is one.

@@ -74,7 +74,7 @@ func newRoot() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(
-		newRunCommand(), newCheckCommand(), newPlanCommand(), newStatusCommand(), newTraceCommand(), newReleaseCommand(), newVersionCommand(),
+		newRunCommand(), newCheckCommand(), newPlanCommand(), newStatusCommand(), newTraceCommand(), newReleaseCommand(), newLinkCommand(), newUnlinkCommand(), newVersionCommand(),
 	)
 	return root
 }

@@ -41,9 +41,12 @@ func newPlanCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		loaded := watcher.Loaded()
-		if err := usable(loaded); err != nil {
+		if err := usable(watcher.Loaded()); err != nil {
 			return misused(err)
+		}
+		loaded, err := readSecrets(cmd.Context(), watcher, *timeout)
+		if err != nil {
+			return failed(err)
 		}
 		if *cluster != "" && !slices.ContainsFunc(loaded.Config.Clusters, func(c config.Cluster) bool { return c.Name == *cluster }) {
 			return misused(fmt.Errorf("--cluster: %q is not in %s", *cluster, *path))

@@ -108,8 +108,8 @@ func TestRightsFollowTheConfiguration(t *testing.T) {
 		"no namespaces made": {"replicas: {createNamespaces: false}", slices.Concat(in("ClusterRole", slicesToo...), in("ClusterRole", "get,list,watch namespaces"))},
 		"Endpoints alone":    {"replicas: {write: [Endpoints]}", slices.Concat(in("ClusterRole", common...), in("ClusterRole", "get,list,watch,create namespaces"))},
 		"named namespaces":   {"ingress: {namespaces: [shop, web]}", slices.Concat(in("Role shop", slicesToo...), in("Role web", slicesToo...))},
-		"members by Secrets": {"ingress: {namespaces: [shop]}, clustersFrom: {secrets: {namespace: m}}", slices.Concat(in("Role shop", slicesToo...), in("Role m", "list,watch,update secrets"))},
-		"in its own":         {"ingress: {namespaces: [shop]}, clustersFrom: {secrets: {selector: a}}", slices.Concat(in("Role shop", slicesToo...), in("Role tributary-system", "list,watch,update secrets"))},
+		"members by Secrets": {"ingress: {namespaces: [shop]}, clustersFrom: {secrets: {namespace: m}}", slices.Concat(in("Role shop", slicesToo...), in("Role m", "get,list,watch,update secrets"))},
+		"in its own":         {"ingress: {namespaces: [shop]}, clustersFrom: {secrets: {selector: a}}", slices.Concat(in("Role shop", slicesToo...), in("Role tributary-system", "get,list,watch,update secrets"))},
 	} {
 		want := append(c.want, own)
 		slices.Sort(want)

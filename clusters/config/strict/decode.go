@@ -36,11 +36,14 @@ type Defaulter interface{ SetDefaults() }
 // their json tags and anonymous structs are part of their parent, as in
 // encoding/json. Names are case-sensitive.
 //
+// A list of structs whose field has the tag base:"name" is decoded after its
+// sibling of that name, and each of its items starts from that one's value.
+//
 // All faults are returned, without File. If there is any, what into points at
 // is incomplete. Anchors, aliases and merge keys are refused: they make the
 // place of a fault ambiguous, and a small file large.
 func Decode(data []byte, into any, mode Mode) Faults {
-	d := decoder{mode: mode}
+	d := decoder{mode: mode, bases: map[string]reflect.Value{}}
 	target := reflect.ValueOf(into).Elem()
 	setDefaults(target)
 	if root := d.document(data); root != nil {
@@ -52,6 +55,8 @@ func Decode(data []byte, into any, mode Mode) Faults {
 type decoder struct {
 	mode   Mode
 	faults Faults
+	// bases are what the items of lists start from instead of their defaults, by path.
+	bases map[string]reflect.Value
 }
 
 func (d *decoder) fault(field, message, remedy string) {

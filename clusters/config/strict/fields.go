@@ -20,6 +20,8 @@ type Field struct {
 	// another one than the type asked for when an anonymous struct holds it.
 	Struct reflect.Type
 	GoName string
+	// Base names the sibling from which the items of a list start.
+	Base string
 }
 
 // Fields lists the fields of a struct type in the order of their declaration,
@@ -37,7 +39,7 @@ func Fields(t reflect.Type) []Field {
 				out = append(out, inner)
 			}
 		case f.IsExported() && name != "-" && name != "":
-			out = append(out, Field{Name: name, Index: []int{i}, Type: f.Type, Struct: t, GoName: f.Name})
+			out = append(out, Field{Name: name, Index: []int{i}, Type: f.Type, Struct: t, GoName: f.Name, Base: f.Tag.Get("base")})
 		}
 	}
 	return out

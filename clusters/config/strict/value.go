@@ -53,14 +53,33 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 	}
 	fields := Fields(v.Type())
 	known := func(key string) bool { return indexOf(fields, key) >= 0 }
+	var after []func()
 	d.eachKey(n, path, known, func(key string, value *yaml.Node) {
 		switch i := indexOf(fields, key); {
+		case i >= 0 && fields[i].Base != "" && hasKey(n, fields[i].Base):
+			after = append(after, func() {
+				at := join(path, key)
+				d.bases[at] = v.FieldByIndex(fields[indexOf(fields, fields[i].Base)].Index)
+				d.value(value, v.FieldByIndex(fields[i].Index), at)
+			})
 		case i >= 0:
 			d.value(value, v.FieldByIndex(fields[i].Index), join(path, key))
 		case d.mode == Exact:
 			d.fault(join(path, key), "unknown field", suggestion(key, fields))
 		}
 	})
+	for _, decode := range after {
+		decode()
+	}
+}
+
+func hasKey(mapping *yaml.Node, key string) bool {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			return true
+		}
+	}
+	return false
 }
 
 // eachKey calls do for every key of a mapping and reports repeated ones, of
@@ -109,7 +128,11 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 	for i, item := range n.Content {
 		at := fmt.Sprintf("%s[%d]", path, i)
-		setDefaults(v.Index(i))
+		if base, ok := d.bases[path]; ok {
+			v.Index(i).Set(base) // lists and maps in it are replaced as a whole, never changed
+		} else {
+			setDefaults(v.Index(i))
+		}
 		if d.mode == Exact && isNull(item) {
 			d.fault(at, "has no value", "write one, or remove the item")
 			continue

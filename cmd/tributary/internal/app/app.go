@@ -76,6 +76,10 @@ type App struct {
 	// reopen is signalled when the ingress cluster is to be reached differently; what
 	// counts then is the configuration.
 	reopen chan struct{}
+	// secretsRead is closed once the Secrets that are members have been read, or none
+	// are wanted.
+	secretsRead     chan struct{}
+	secretsReadOnce sync.Once
 }
 
 // New returns an App of a configuration that does nothing until it is run.
@@ -83,7 +87,8 @@ func New(loaded *config.Loaded, o Options) *App {
 	now := time.Now()
 	r := &App{
 		path: o.Path, build: o.Build, started: now, logger: o.Logger, sink: &sink{},
-		loaded: loaded, loadedAt: now, joined: map[string]time.Time{}, synced: map[string]bool{}, stale: map[string]bool{}, reopen: make(chan struct{}, 1),
+		secretsRead: make(chan struct{}),
+		loaded:      loaded, loadedAt: now, joined: map[string]time.Time{}, synced: map[string]bool{}, stale: map[string]bool{}, reopen: make(chan struct{}, 1),
 	}
 	r.metrics = metrics.New(metrics.Options{Logger: o.Logger, Version: o.Build.Version, Revision: o.Build.Commit, Status: r.status, NotReady: r.notReady})
 	r.annotations.set(&loaded.Config)
@@ -125,6 +130,7 @@ func (r *App) run(ctx context.Context) error {
 // before all that are configured are there.
 func (r *App) start(ctx context.Context, session *ingressSession) {
 	r.logger.Info("ingress cluster listed", "version", session.version.String(), "replicas", session.reconciler.Owned())
+	r.awaitSecrets(ctx)
 	r.readIdentities(ctx, session)
 	r.applying.Lock()
 	r.use(session)
@@ -216,6 +222,7 @@ func (r *App) apply(update config.Update) {
 // are new, or the former one where the file was refused.
 func (r *App) adopt(update config.Update) {
 	now, loaded := time.Now(), update.Loaded
+	r.noteSecretsRead(loaded)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.loaded != loaded {
@@ -253,6 +260,9 @@ func (r *App) refuse(err error, news bool) {
 
 // reportRefused says which kubeconfigs are refused, for a reason that is new.
 func (r *App) reportRefused(update config.Update) {
+	for _, fault := range update.SecretFaults {
+		r.logger.Error("settings of a member's Secret refused", "error", fault)
+	}
 	for _, name := range update.Diff.Refused {
 		r.logger.Error("kubeconfig refused, the former connection stays", "cluster", name, "error", update.Loaded.Members[name].Err)
 	}
@@ -272,6 +282,9 @@ func (r *App) notReady() []string {
 	var reasons []string
 	if session := r.ingress.Load(); session == nil || !session.reconciler.Synced() {
 		reasons = append(reasons, "the ingress cluster has not been listed yet")
+	}
+	if r.running().SecretsUnread && time.Since(r.started) < readyAfter {
+		reasons = append(reasons, "the Secrets of members have not been listed yet")
 	}
 	r.mu.Lock()
 	joined := make(map[string]time.Time, len(r.joined))

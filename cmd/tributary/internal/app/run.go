@@ -35,8 +35,13 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	logger.Info("starting", "version", o.Build.Version, "config", o.Path, "listen", listener.Addr().String(), "clusters", len(watcher.Loaded().Config.Clusters))
 
 	var group sync.WaitGroup
+	members := newSecretMembers(watcher.Offer, o)
+	members.use(watcher.Loaded())
+	group.Go(func() { members.run(ctx) })
+	group.Go(func() { newRenewer(r.running, o).run(ctx) })
 	group.Go(func() {
 		watcher.Run(ctx, func(update config.Update) {
+			members.use(update.Loaded)
 			if update.Diff.Listen {
 				pages.move(update.Loaded.Config.Listen)
 			}

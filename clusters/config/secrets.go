@@ -1,0 +1,131 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"tributary.dev/tributary/clusters/config/strict"
+)
+
+// What a Secret that is a member looks like; its name is the member's.
+const (
+	// SecretLabel with SecretLabelValue is what clustersFrom.secrets.selector selects by default.
+	SecretLabel      = "tributary.dev/member"
+	SecretLabelValue = "true"
+	// SecretKey is the key of the kubeconfig.
+	SecretKey = "kubeconfig"
+	// SecretAnnotation begins the annotations that are settings: tributary.dev/staleAfter.
+	SecretAnnotation = "tributary.dev/"
+)
+
+// Secret is one that is a member. It may be formatted: the kubeconfig is left out.
+type Secret struct {
+	Namespace, Name string
+	Annotations     map[string]string
+	Kubeconfig      []byte
+}
+
+// String names the Secret.
+func (s Secret) String() string { return "Secret " + s.Namespace + "/" + s.Name }
+
+// GoString is String: the content is never formatted.
+func (s Secret) GoString() string { return s.String() }
+
+// unsettable are fields that whoever writes a Secret may not set: what it is, and what Tributary does on its behalf.
+var unsettable = []string{"name", "kubeconfig", "allowInKubeconfig"}
+
+// cluster is the member that a Secret describes, on top of what all share.
+func (s Secret) cluster(defaults Cluster) (Cluster, Faults) {
+	var faults Faults
+	fields := strict.Fields(reflect.TypeFor[Cluster]())
+	values := map[string]any{}
+	for _, key := range slices.Sorted(maps.Keys(s.Annotations)) {
+		name, found := strings.CutPrefix(key, SecretAnnotation)
+		if !found {
+			continue
+		}
+		if slices.Contains(unsettable, name) {
+			faults = append(faults, Fault{Field: key, Message: "is not for a Secret to say", Remedy: "take the annotation away"})
+			continue
+		}
+		i := slices.IndexFunc(fields, func(f strict.Field) bool { return f.Name == name })
+		if i >= 0 && fields[i].Type.Kind() == reflect.String {
+			values[name] = s.Annotations[key]
+			continue
+		}
+		var value any
+		if err := yaml.Unmarshal([]byte(s.Annotations[key]), &value); err != nil {
+			faults = append(faults, Fault{Field: key, Message: "is not valid YAML", Remedy: "write the value as in the configuration file, lists as [a, b]"})
+			continue
+		}
+		values[name] = value
+	}
+	text, err := json.Marshal(values)
+	if err != nil {
+		faults = append(faults, Fault{Message: "has annotations that are no settings: " + err.Error()})
+		return Cluster{}, faults.In(s.String())
+	}
+	out := settled{defaults}
+	faults = append(faults, strict.Decode(text, &out, strict.Exact)...)
+	out.Name, out.Kubeconfig = s.Name, s.String()
+	var k checker
+	k.cluster("", &out.Cluster)
+	faults = append(faults, unrelated(k.faults, faults)...)
+	for i, fault := range faults {
+		if name := strings.TrimPrefix(fault.Field, "."); name != "name" && !strings.HasPrefix(name, SecretAnnotation) {
+			faults[i].Field = SecretAnnotation + name
+		} else {
+			faults[i].Field = name
+		}
+	}
+	return out.Cluster, faults.In(s.String())
+}
+
+// settled is a Cluster that starts from given values instead of the defaults.
+type settled struct{ Cluster }
+
+// SetDefaults leaves what is given.
+func (*settled) SetDefaults() {}
+
+// withSecrets adds the members that are Secrets to those of the file, which win where names meet. One whose settings
+// are refused keeps those that it had before. A nil list is one that nobody has read yet: then what stands of clusters
+// that are not configured stays, whatever the policy for orphans, for it may be of these.
+func (c Config) withSecrets(file string, secrets []Secret, before map[string]Cluster) (Config, Faults) {
+	if c.ClustersFrom.Secrets == nil {
+		return c, nil
+	}
+	if secrets == nil {
+		c.Replicas.Orphans = OrphansKeep
+	}
+	var faults Faults
+	c.Clusters = slices.Clone(c.Clusters)
+	named := byName(c.Clusters)
+	for _, secret := range slices.SortedFunc(slices.Values(secrets), func(a, b Secret) int { return cmp.Compare(a.Name, b.Name) }) {
+		if _, taken := named[secret.Name]; taken {
+			faults = append(faults, Fault{File: secret.String(), Message: fmt.Sprintf("is called as a cluster of %s, which counts", file), Remedy: "rename one of the two"})
+			continue
+		}
+		member, wrong := secret.cluster(c.ClusterDefaults)
+		faults = append(faults, wrong...)
+		if len(wrong) > 0 {
+			former, known := before[secret.Name]
+			if !known || former.Kubeconfig != secret.String() {
+				continue
+			}
+			member = former
+		}
+		c.Clusters = append(c.Clusters, member)
+	}
+	c.compile()
+	return c, faults
+}

@@ -1,0 +1,79 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeconfig
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// AccountToken is what a service account's token says of itself.
+type AccountToken struct {
+	Namespace, Account string
+	Issued, Expires    time.Time
+}
+
+// ParseAccountToken reads a token that the TokenRequest API gave. False for every other: a password, or a token that
+// does not expire. Nothing is verified, the API server does that.
+func ParseAccountToken(token string) (AccountToken, bool) {
+	var claims struct {
+		Issued     int64 `json:"iat"`
+		Expires    int64 `json:"exp"`
+		Kubernetes struct {
+			Namespace string `json:"namespace"`
+			Account   struct {
+				Name string `json:"name"`
+			} `json:"serviceaccount"`
+		} `json:"kubernetes.io"`
+	}
+	if !readClaims(token, &claims) || claims.Kubernetes.Namespace == "" || claims.Kubernetes.Account.Name == "" || claims.Expires <= claims.Issued {
+		return AccountToken{}, false
+	}
+	return AccountToken{
+		Namespace: claims.Kubernetes.Namespace, Account: claims.Kubernetes.Account.Name,
+		Issued: time.Unix(claims.Issued, 0), Expires: time.Unix(claims.Expires, 0),
+	}, true
+}
+
+// WithToken is the kubeconfig with another token in the user of a context, the current one if it is empty.
+func WithToken(data []byte, context, token string) ([]byte, error) {
+	file, err := clientcmd.Load(data)
+	if err != nil {
+		return nil, errors.New("the kubeconfig cannot be read") // clientcmd's words can hold its parts
+	}
+	if context == "" {
+		context = file.CurrentContext
+	}
+	if file.Contexts[context] == nil || file.AuthInfos[file.Contexts[context].AuthInfo] == nil {
+		return nil, fmt.Errorf("the kubeconfig has no user of context %q", context)
+	}
+	file.AuthInfos[file.Contexts[context].AuthInfo].Token = token
+	out, err := clientcmd.Write(*file)
+	if err != nil {
+		return nil, errors.New("the kubeconfig cannot be written")
+	}
+	return out, nil
+}
+
+// ReplaceFile puts a file in place at once, for its owner alone: a reader sees the old content or the new.
+func ReplaceFile(path string, data []byte) error {
+	next, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(next.Name()) // fails once it has its name
+	_, err = next.Write(data)
+	if closed := next.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(next.Name(), path)
+}

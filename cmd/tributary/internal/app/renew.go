@@ -1,0 +1,168 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/clusters/kubeconfig"
+)
+
+const (
+	// renewLook is the time between two looks at the tokens. The shortest that Kubernetes gives live ten minutes.
+	renewLook = time.Minute
+	// renewTimeout bounds the requests for one member.
+	renewTimeout = 20 * time.Second
+)
+
+// renewer renews the tokens of members before they end: those that a service account may ask for itself, by the
+// TokenRequest API, as `tributary link` gives them. The new one is kept where the old one was, from where it is read
+// like any other rotation.
+type renewer struct {
+	loaded  func() *config.Loaded
+	version string
+	logger  *slog.Logger
+	// ask and keep are replaced by tests.
+	ask  func(ctx context.Context, access *rest.Config, t kubeconfig.AccountToken) (string, error)
+	keep func(ctx context.Context, loaded *config.Loaded, cluster config.Cluster, token string) error
+	// logged is what was last said of a member's failure.
+	logged map[string]string
+}
+
+func newRenewer(loaded func() *config.Loaded, o Options) *renewer {
+	n := &renewer{loaded: loaded, version: o.Build.Version, logger: o.Logger, logged: map[string]string{}}
+	n.ask, n.keep = n.request, n.store
+	return n
+}
+
+// run renews until ctx ends.
+func (n *renewer) run(ctx context.Context) {
+	ticker := time.NewTicker(renewLook)
+	defer ticker.Stop()
+	for {
+		n.renew(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// renew looks at every member once.
+func (n *renewer) renew(ctx context.Context) {
+	loaded := n.loaded()
+	for _, cluster := range loaded.Config.Clusters {
+		access := loaded.Members[cluster.Name]
+		if access.REST == nil || access.Err != nil {
+			continue // what is kept is not what is used
+		}
+		token, ok := kubeconfig.ParseAccountToken(access.REST.BearerToken)
+		if !ok || !due(token, time.Now()) {
+			continue
+		}
+		err := n.renewOne(ctx, loaded, cluster, access, token)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			n.logger.Info("token renewed", "cluster", cluster.Name)
+			delete(n.logged, cluster.Name)
+		case n.logged[cluster.Name] != err.Error():
+			n.logger.Warn("token not renewed, trying on; link the member again before it ends", "cluster", cluster.Name, "ends", token.Expires.UTC(), "error", err)
+			n.logged[cluster.Name] = err.Error()
+		}
+	}
+}
+
+// due reports whether a token is in the last third of its life, and not past it.
+func due(t kubeconfig.AccountToken, now time.Time) bool {
+	left := t.Expires.Sub(now)
+	return left > 0 && left < t.Expires.Sub(t.Issued)/3
+}
+
+func (n *renewer) renewOne(ctx context.Context, loaded *config.Loaded, cluster config.Cluster, access config.Access, t kubeconfig.AccountToken) error {
+	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+	defer cancel()
+	token, err := n.ask(ctx, access.REST, t)
+	if err != nil {
+		return err
+	}
+	return n.keep(ctx, loaded, cluster, token)
+}
+
+// request asks the member for another token of the same account and life.
+func (n *renewer) request(ctx context.Context, access *rest.Config, t kubeconfig.AccountToken) (string, error) {
+	connection, err := kube.Connect(access, kube.ConnectOptions{Cluster: "member", Version: n.version})
+	if err != nil {
+		return "", err
+	}
+	defer connection.Close()
+	granted, err := connection.Clientset().CoreV1().ServiceAccounts(t.Namespace).CreateToken(ctx, t.Account, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(t.Expires.Sub(t.Issued) / time.Second))},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("ask for a token of %s/%s: %w", t.Namespace, t.Account, err)
+	}
+	return granted.Status.Token, nil
+}
+
+// store puts a token where the old one was.
+func (n *renewer) store(ctx context.Context, loaded *config.Loaded, cluster config.Cluster, token string) error {
+	access := loaded.Members[cluster.Name]
+	switch {
+	case access.Secret != "":
+		return n.storeInSecret(ctx, loaded, access.Secret, cluster.Context, token)
+	case access.File != "":
+		return storeInFile(access.File, cluster.Context, token)
+	}
+	return errors.New("the kubeconfig is kept nowhere")
+}
+
+func storeInFile(path, context, token string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if text, err = kubeconfig.WithToken(text, context, token); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return kubeconfig.ReplaceFile(path, text)
+}
+
+func (n *renewer) storeInSecret(ctx context.Context, loaded *config.Loaded, secret, context, token string) error {
+	connection, err := kube.Connect(loaded.Ingress.REST, kube.ConnectOptions{Cluster: "ingress", Version: n.version})
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	namespace, name, _ := strings.Cut(secret, "/")
+	api := connection.Clientset().CoreV1().Secrets(namespace)
+	standing, err := api.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("Secret %s: %w", secret, err)
+	}
+	text, err := kubeconfig.WithToken(standing.Data[config.SecretKey], context, token)
+	if err != nil {
+		return fmt.Errorf("Secret %s: %w", secret, err)
+	}
+	standing.Data[config.SecretKey] = text
+	// The version that was read is a precondition: an edit meanwhile wins.
+	if _, err := api.Update(ctx, standing, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("Secret %s: %w", secret, err)
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/syncer"
+)
+
+// secretSource is where members from Secrets are read: through which access, and which Secrets.
+type secretSource struct {
+	access              config.Access
+	namespace, selector string
+}
+
+// secretSourceOf is that of a configuration; false where it wants none.
+func secretSourceOf(loaded *config.Loaded) (secretSource, bool) {
+	from := loaded.Config.ClustersFrom.Secrets
+	if from == nil || loaded.Ingress.REST == nil {
+		return secretSource{}, false
+	}
+	return secretSource{access: loaded.Ingress, namespace: cmp.Or(from.Namespace, ownNamespace()), selector: from.Selector}, true
+}
+
+func (s secretSource) equal(other secretSource) bool {
+	return s.access.Hash == other.access.Hash && s.namespace == other.namespace && s.selector == other.selector
+}
+
+// ownNamespace is that of this pod.
+func ownNamespace() string {
+	text, err := os.ReadFile(namespaceFile)
+	if err == nil {
+		return strings.TrimSpace(string(text))
+	}
+	return cmp.Or(os.Getenv("POD_NAMESPACE"), "tributary-system")
+}
+
+// SecretNamespace is where a configuration's members from Secrets are, "" if it wants none.
+func SecretNamespace(loaded *config.Loaded) string {
+	source, _ := secretSourceOf(loaded)
+	return source.namespace
+}
+
+// ReadSecrets lists the Secrets that are members of a configuration, once.
+func ReadSecrets(ctx context.Context, loaded *config.Loaded, version string) ([]config.Secret, error) {
+	source, wanted := secretSourceOf(loaded)
+	if !wanted {
+		return nil, nil
+	}
+	connection, err := kube.Connect(source.access.REST, kube.ConnectOptions{Cluster: "ingress", Version: version})
+	if err != nil {
+		return nil, err
+	}
+	defer connection.Close()
+	list, err := connection.Clientset().CoreV1().Secrets(source.namespace).List(ctx, metav1.ListOptions{LabelSelector: source.selector})
+	if err != nil {
+		return nil, fmt.Errorf("list the Secrets of members in %s: %w", source.namespace, err)
+	}
+	secrets := []config.Secret{}
+	for i := range list.Items {
+		s, _ := slimSecret(&list.Items[i])
+		secrets = append(secrets, s)
+	}
+	return secrets, nil
+}
+
+// secretMembers follows the Secrets that are members, as the configuration of the moment wants it. What was read stays
+// what counts while nothing can be read.
+type secretMembers struct {
+	offer   func([]config.Secret)
+	version string
+	logger  *slog.Logger
+	// latest holds the configuration that counts, if it was not looked at yet.
+	latest chan *config.Loaded
+}
+
+func newSecretMembers(offer func([]config.Secret), o Options) *secretMembers {
+	return &secretMembers{offer: offer, version: o.Build.Version, logger: o.Logger, latest: make(chan *config.Loaded, 1)}
+}
+
+// use says which configuration counts. It is for one goroutine.
+func (m *secretMembers) use(loaded *config.Loaded) {
+	select {
+	case <-m.latest:
+	default:
+	}
+	m.latest <- loaded
+}
+
+// run follows until ctx ends.
+func (m *secretMembers) run(ctx context.Context) {
+	var (
+		current secretSource
+		stop    = func() {}
+	)
+	defer func() { stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case loaded := <-m.latest:
+			next, wanted := secretSourceOf(loaded)
+			if next.equal(current) {
+				continue
+			}
+			stop()
+			current, stop = next, func() {}
+			if wanted {
+				stop = m.follow(ctx, next)
+			}
+		}
+	}
+}
+
+// follow begins to follow; what it returns ends that, and waits for it.
+func (m *secretMembers) follow(ctx context.Context, source secretSource) (stop func()) {
+	connection, err := kube.Connect(source.access.REST, kube.ConnectOptions{Cluster: "ingress", Version: m.version})
+	if err != nil {
+		m.logger.Error("Secrets of members are not read", "namespace", source.namespace, "error", err)
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	resource := kube.Secrets
+	resource.Namespace = source.namespace
+	client := connection.Clientset().CoreV1().RESTClient().(*rest.RESTClient)
+	loop := kube.New(kube.Config[config.Secret]{
+		Kind: "Secret", Convert: slimSecret, Options: metav1.ListOptions{LabelSelector: source.selector},
+		Key:     func(s *config.Secret) syncer.Key { return syncer.Key{Namespace: s.Namespace, Name: s.Name} },
+		Handler: &secretHandler{m: m, namespace: source.namespace, standing: map[string]config.Secret{}},
+	}, kube.REST(client, resource))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer connection.Close()
+		loop.Run(ctx)
+	}()
+	return func() { cancel(); <-done }
+}
+
+// slimSecret is what is kept of a Secret.
+func slimSecret(object runtime.Object) (config.Secret, bool) {
+	s, ok := object.(*corev1.Secret)
+	if !ok {
+		return config.Secret{}, false
+	}
+	return config.Secret{Namespace: s.Namespace, Name: s.Name, Annotations: s.Annotations, Kubeconfig: s.Data[config.SecretKey]}, true
+}
+
+// secretHandler gathers what a loop tells; it is for the loop's goroutine.
+type secretHandler struct {
+	m         *secretMembers
+	namespace string
+	standing  map[string]config.Secret
+	logged    string
+}
+
+func (h *secretHandler) tell() { h.m.offer(slices.Collect(maps.Values(h.standing))) }
+
+// Replaced implements kube.Handler. The list is the operator's word, as the file is: what it lacks is taken out.
+func (h *secretHandler) Replaced(items []config.Secret, _ kube.Replacement) {
+	h.standing = make(map[string]config.Secret, len(items))
+	for _, s := range items {
+		h.standing[s.Name] = s
+	}
+	h.tell()
+}
+
+// Upserted implements kube.Handler.
+func (h *secretHandler) Upserted(s config.Secret, _ kube.EventMeta) {
+	h.standing[s.Name] = s
+	h.tell()
+}
+
+// Deleted implements kube.Handler.
+func (h *secretHandler) Deleted(s config.Secret, _ kube.EventMeta) {
+	delete(h.standing, s.Name)
+	h.tell()
+}
+
+// Contact implements kube.Handler.
+func (h *secretHandler) Contact(time.Time, bool) {}
+
+// Changed implements kube.Handler: it says once why nothing can be read.
+func (h *secretHandler) Changed(s kube.State) {
+	text := ""
+	if s.Err != nil && s.Phase == kube.Forbidden {
+		text = s.Err.Error()
+	}
+	if text != "" && text != h.logged {
+		h.m.logger.Error("Secrets of members may not be read: grant list and watch there, or take clustersFrom away", "namespace", h.namespace, "error", text)
+	}
+	h.logged = text
+}
+
+// noteSecretsRead lets the start go on once a configuration has all of its members.
+func (r *App) noteSecretsRead(loaded *config.Loaded) {
+	if !loaded.SecretsUnread {
+		r.secretsReadOnce.Do(func() { close(r.secretsRead) })
+	}
+}
+
+// awaitSecrets waits until the members from Secrets are known, so that a start does not take them for clusters that
+// left; not for ever, since those of the file need no Secret.
+func (r *App) awaitSecrets(ctx context.Context) {
+	r.noteSecretsRead(r.running())
+	select {
+	case <-r.secretsRead:
+	case <-ctx.Done():
+	case <-time.After(readyAfter):
+		r.logger.Error("starting without the members that are Secrets: these have not been read yet")
+	}
+}

@@ -1,0 +1,172 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kubeconfig"
+)
+
+// Server is an API server as a kubeconfig names it.
+type Server struct {
+	URL, TLSServerName string
+	// CA is PEM; empty for the roots of the machine.
+	CA []byte
+}
+
+// ServerOf reads how a context of the administrator reaches its cluster.
+func ServerOf(c *api.Cluster) (Server, error) {
+	s := Server{URL: c.Server, TLSServerName: c.TLSServerName, CA: c.CertificateAuthorityData}
+	if c.InsecureSkipTLSVerify {
+		return s, errors.New("the context skips the verification of the server's certificate, which Tributary refuses: give the context a certificate-authority")
+	}
+	if len(s.CA) == 0 && c.CertificateAuthority != "" {
+		text, err := os.ReadFile(c.CertificateAuthority)
+		if err != nil {
+			return s, fmt.Errorf("the context's certificate-authority: %w", err)
+		}
+		s.CA = text
+	}
+	return s, nil
+}
+
+// Loopback reports whether only this machine reaches the server.
+func (s Server) Loopback() bool {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// kubeconfig is the file by which an account reaches the server.
+func (s Server) kubeconfig(name, user, token string) ([]byte, error) {
+	file := api.NewConfig()
+	file.Clusters[name] = &api.Cluster{Server: s.URL, TLSServerName: s.TLSServerName, CertificateAuthorityData: s.CA}
+	file.AuthInfos[user] = &api.AuthInfo{Token: token}
+	file.Contexts[name] = &api.Context{Cluster: name, AuthInfo: user}
+	file.CurrentContext = name
+	text, err := clientcmd.Write(*file)
+	if err != nil {
+		return nil, errors.New("the kubeconfig cannot be written") // clientcmd's words can hold its parts
+	}
+	return text, nil
+}
+
+// tokenIn is the account's token in a kubeconfig that leads to this server.
+func (s Server) tokenIn(text []byte) (kubeconfig.AccountToken, bool) {
+	accepted, err := kubeconfig.Accept(text, kubeconfig.Request{})
+	if err != nil || accepted.REST.Host != s.URL || accepted.REST.ServerName != s.TLSServerName || !bytes.Equal(accepted.REST.CAData, s.CA) {
+		return kubeconfig.AccountToken{}, false
+	}
+	return kubeconfig.ParseAccountToken(accepted.REST.BearerToken)
+}
+
+// Keep is where a kubeconfig is kept: in a file or, with Ingress, in a Secret of the ingress cluster.
+type Keep struct {
+	File string
+
+	Ingress         kubernetes.Interface
+	Namespace, Name string
+}
+
+// String names the place.
+func (k Keep) String() string {
+	if k.Ingress != nil {
+		return "Secret " + k.Namespace + "/" + k.Name
+	}
+	return "file " + k.File
+}
+
+// read returns what is kept, nil if nothing is.
+func (k Keep) read(ctx context.Context) ([]byte, error) {
+	if k.Ingress == nil {
+		text, err := os.ReadFile(k.File)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return text, err
+	}
+	secret, err := k.secret(ctx)
+	if secret == nil || err != nil {
+		return nil, err
+	}
+	return secret.Data[config.SecretKey], nil
+}
+
+// secret is the Secret, nil if there is none. One that is no member's is never touched.
+func (k Keep) secret(ctx context.Context) (*corev1.Secret, error) {
+	secret, err := k.Ingress.CoreV1().Secrets(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", k, err)
+	case secret.Labels[config.SecretLabel] != config.SecretLabelValue:
+		return nil, fmt.Errorf("%s is there and has no label %s=%s: it is not a member's; delete it, or choose another name", k, config.SecretLabel, config.SecretLabelValue)
+	}
+	return secret, nil
+}
+
+func (k Keep) write(ctx context.Context, text []byte) error {
+	if k.Ingress == nil {
+		return kubeconfig.ReplaceFile(k.File, text)
+	}
+	secret, err := k.secret(ctx)
+	if err != nil {
+		return err
+	}
+	api := k.Ingress.CoreV1().Secrets(k.Namespace)
+	if secret == nil {
+		_, err = api.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: k.Name, Labels: map[string]string{config.SecretLabel: config.SecretLabelValue}},
+			Data:       map[string][]byte{config.SecretKey: text},
+		}, metav1.CreateOptions{})
+	} else {
+		secret.Data = map[string][]byte{config.SecretKey: text}
+		_, err = api.Update(ctx, secret, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", k, err)
+	}
+	return nil
+}
+
+func (k Keep) remove(ctx context.Context) ([]Step, error) {
+	if k.Ingress == nil {
+		switch err := os.Remove(k.File); {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		return []Step{{"deleted", k.String()}}, nil
+	}
+	secret, err := k.secret(ctx)
+	if secret == nil || err != nil {
+		return nil, err
+	}
+	err = k.Ingress.CoreV1().Secrets(k.Namespace).Delete(ctx, k.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &secret.UID}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("%s: %w", k, err)
+	}
+	return []Step{{"deleted", k.String()}}, nil
+}

@@ -1,0 +1,166 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"tributary.dev/tributary/clusters/kubeconfig"
+)
+
+// Options say which cluster becomes a member and where its kubeconfig is kept.
+type Options struct {
+	// Name is the member's.
+	Name string
+	// Namespace and Account say whom the member knows Tributary by.
+	Namespace, Account string
+	// Namespaces are those that Tributary may read; empty for all.
+	Namespaces []string
+	// Lifetime is asked for the token, ten minutes at least; the API server may give less.
+	Lifetime time.Duration
+	// Server is how Tributary reaches the member.
+	Server Server
+	// Member and Objects are the administrator's clients of the member.
+	Member  kubernetes.Interface
+	Objects dynamic.Interface
+	// Keep is where the kubeconfig is kept.
+	Keep Keep
+}
+
+// Validate reports what is wrong with the options, as flags of the command.
+func (o Options) Validate() error {
+	var problems []error
+	label := func(flag, value string) {
+		if len(validation.IsDNS1123Label(value)) > 0 {
+			problems = append(problems, fmt.Errorf("%s: %q is not a DNS label: use lower-case letters, digits and '-'", flag, value))
+		}
+	}
+	label("NAME", o.Name)
+	label("--namespace", o.Namespace)
+	label("--account", o.Account)
+	for _, namespace := range o.Namespaces {
+		label("--namespaces", namespace)
+	}
+	if o.Lifetime < minLifetime {
+		problems = append(problems, fmt.Errorf("--lifetime: %s is less than the %s that Kubernetes gives at least", o.Lifetime, minLifetime))
+	}
+	return errors.Join(problems...)
+}
+
+const minLifetime = 10 * time.Minute
+
+func (o Options) account() account {
+	return account{namespace: o.Namespace, name: o.Account, namespaces: o.Namespaces}
+}
+
+// Result is what a call did.
+type Result struct {
+	Steps []Step
+	// Kept names the place of the kubeconfig, and Expires when its token ends, as far as
+	// it is not renewed.
+	Kept    string
+	Expires time.Time
+}
+
+// Link makes the cluster a member. A second call changes nothing but a token of which less than half is left. What was
+// done is reported even if it ends in an error.
+func Link(ctx context.Context, o Options) (Result, error) {
+	var result Result
+	manifests, err := o.Manifests()
+	if err != nil {
+		return result, err
+	}
+	wanted := map[string]bool{}
+	for _, object := range manifests {
+		wanted[named(object)] = true
+		step, err := put(ctx, o.Objects, object)
+		if err != nil {
+			return result, err
+		}
+		result.Steps = append(result.Steps, step)
+	}
+	// A right that the last call gave, and this one does not.
+	gone, err := o.account().remove(ctx, o.Objects, wanted)
+	result.Steps = append(result.Steps, gone...)
+	if err != nil {
+		return result, err
+	}
+	return result, o.keepToken(ctx, &result)
+}
+
+// keepToken puts a token of the account where Tributary finds it.
+func (o Options) keepToken(ctx context.Context, result *Result) error {
+	result.Kept = o.Keep.String()
+	before, err := o.Keep.read(ctx)
+	if err != nil {
+		return err
+	}
+	if token, ok := o.stillGood(before); ok {
+		result.Expires = token.Expires
+		result.Steps = append(result.Steps, Step{"unchanged", o.Keep.String()})
+		return nil
+	}
+	granted, err := o.Member.CoreV1().ServiceAccounts(o.Namespace).CreateToken(ctx, o.Account, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(o.Lifetime / time.Second))},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("a token of %s/%s: %w", o.Namespace, o.Account, err)
+	}
+	text, err := o.Server.kubeconfig(o.Name, o.Account, granted.Status.Token)
+	if err != nil {
+		return err
+	}
+	// What Tributary would refuse is better refused here.
+	if _, err := kubeconfig.Accept(text, kubeconfig.Request{Path: o.Keep.String()}); err != nil {
+		return err
+	}
+	result.Expires = granted.Status.ExpirationTimestamp.Time
+	did := "updated"
+	if before == nil {
+		did = "created"
+	}
+	if err := o.Keep.write(ctx, text); err != nil {
+		return err
+	}
+	result.Steps = append(result.Steps, Step{did, o.Keep.String()})
+	return nil
+}
+
+// stillGood reports whether what is kept leads to the same place, with a token of the account of which half is left.
+func (o Options) stillGood(before []byte) (kubeconfig.AccountToken, bool) {
+	token, ok := o.Server.tokenIn(before)
+	if !ok || token.Namespace != o.Namespace || token.Account != o.Account {
+		return token, false
+	}
+	return token, time.Until(token.Expires) > token.Expires.Sub(token.Issued)/2
+}
+
+// Unlink takes away what Link made: the kubeconfig first, so that Tributary lets go of the member before it loses its
+// rights. What is gone already is no error.
+func Unlink(ctx context.Context, o Options) (Result, error) {
+	result := Result{Kept: o.Keep.String()}
+	steps, err := o.Keep.remove(ctx)
+	result.Steps = steps
+	if err != nil {
+		return result, err
+	}
+	a := o.account()
+	steps, err = a.remove(ctx, o.Objects, nil)
+	result.Steps = append(result.Steps, steps...)
+	if err != nil {
+		return result, err
+	}
+	steps, err = a.removeNamespace(ctx, o.Objects)
+	result.Steps = append(result.Steps, steps...)
+	return result, err
+}

@@ -1,0 +1,304 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	k8stesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
+)
+
+// bench is a member and an ingress cluster in memory.
+type bench struct {
+	Options
+	tokens int
+	age    time.Duration
+}
+
+func newBench(t *testing.T, existing ...runtime.Object) *bench {
+	t.Helper()
+	member := fake.NewClientset()
+	b := &bench{Options: Options{
+		Name: "idc-a", Namespace: "tributary-system", Account: "tributary-member", Lifetime: time.Hour,
+		Server: Server{URL: "https://idc-a.example:6443"},
+		Member: member, Objects: dynamicfake.NewSimpleDynamicClient(scheme.Scheme, existing...),
+		Keep: Keep{Ingress: fake.NewClientset(), Namespace: "tributary-system", Name: "idc-a"},
+	}}
+	member.PrependReactor("create", "serviceaccounts/token", func(action k8stesting.Action) (bool, runtime.Object, error) {
+		b.tokens++
+		request := action.(k8stesting.CreateAction).GetObject().(*authenticationv1.TokenRequest).DeepCopy()
+		issued := time.Now().Add(-b.age)
+		ends := issued.Add(time.Duration(*request.Spec.ExpirationSeconds) * time.Second)
+		claims := fmt.Sprintf(`{"iat":%d,"exp":%d,"kubernetes.io":{"namespace":"tributary-system","serviceaccount":{"name":"tributary-member"}}}`, issued.Unix(), ends.Unix())
+		request.Status = authenticationv1.TokenRequestStatus{
+			Token:               fmt.Sprintf("%d.%s.secret", b.tokens, base64.RawURLEncoding.EncodeToString([]byte(claims))),
+			ExpirationTimestamp: metav1.NewTime(ends),
+		}
+		return true, request, nil
+	})
+	return b
+}
+
+// did lists what a call did, without what it left as it was.
+func did(r Result) (changes []string) {
+	for _, s := range r.Steps {
+		if s.Did != "unchanged" {
+			changes = append(changes, s.Did+" "+s.What)
+		}
+	}
+	return changes
+}
+
+func (b *bench) link(t *testing.T) []string {
+	t.Helper()
+	r, err := Link(t.Context(), b.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return did(r)
+}
+
+// standing are the objects of ours in the member.
+func (b *bench) standing(t *testing.T) (all []string) {
+	t.Helper()
+	for _, r := range resources {
+		list, err := b.Objects.Resource(r.resource).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range list.Items {
+			all = append(all, named(&o))
+		}
+	}
+	return all
+}
+
+// TestLinkMakesWhatTheChartMakes: whoever installs by Helm or kubectl gets the same rights.
+func TestLinkMakesWhatTheChartMakes(t *testing.T) {
+	text, err := os.ReadFile("../../../../deploy/kubernetes/member.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	charts := map[string]map[string]any{}
+	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(document, &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		charts[named(o)] = o.Object
+	}
+	manifests, err := newBench(t).Manifests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range manifests {
+		want := charts[named(o)]
+		delete(charts, named(o))
+		for _, field := range []string{"rules", "roleRef", "subjects", "automountServiceAccountToken"} {
+			if !reflect.DeepEqual(o.Object[field], want[field]) {
+				t.Errorf("%s: %s is %v, in the chart %v", named(o), field, o.Object[field], want[field])
+			}
+		}
+	}
+	for name := range charts {
+		t.Errorf("only the chart has %s", name)
+	}
+}
+
+// TestLinkIsIdempotent: a second call changes nothing until half of the token's life is over.
+func TestLinkIsIdempotent(t *testing.T) {
+	b := newBench(t)
+	want := []string{
+		"created Namespace tributary-system", "created ServiceAccount tributary-system/tributary-member",
+		"created Role tributary-system/tributary-member", "created RoleBinding tributary-system/tributary-member",
+		"created ClusterRole tributary-member", "created ClusterRoleBinding tributary-member", "created Secret tributary-system/idc-a",
+	}
+	if got := b.link(t); !slices.Equal(got, want) {
+		t.Errorf("first: %q", got)
+	}
+	if got := b.link(t); len(got) > 0 || b.tokens != 1 {
+		t.Errorf("again: %q, %d tokens", got, b.tokens)
+	}
+	b.Server.URL = "https://other.example"
+	if got := b.link(t); !slices.Equal(got, []string{"updated Secret tributary-system/idc-a"}) {
+		t.Errorf("at another address: %q", got)
+	}
+	b.age, b.Server.URL = 40*time.Minute, "https://idc-a.example:6443"
+	b.link(t)
+	if got := b.link(t); !slices.Equal(got, []string{"updated Secret tributary-system/idc-a"}) {
+		t.Errorf("with an old token: %q", got)
+	}
+}
+
+// TestLinkNarrowsRights: what a call does not want any more goes.
+func TestLinkNarrowsRights(t *testing.T) {
+	b := newBench(t)
+	b.link(t)
+	b.Namespaces = []string{"web", "shop"}
+	want := []string{
+		"created Role shop/tributary-member-reads", "created RoleBinding shop/tributary-member-reads",
+		"created Role web/tributary-member-reads", "created RoleBinding web/tributary-member-reads",
+		"deleted ClusterRoleBinding tributary-member", "deleted ClusterRole tributary-member",
+	}
+	if got := b.link(t); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	b.Namespaces = []string{"web"}
+	if got := b.link(t); !slices.Equal(got, []string{"deleted RoleBinding shop/tributary-member-reads", "deleted Role shop/tributary-member-reads"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestLinkMendsRights: what somebody edited is what it should be again.
+func TestLinkMendsRights(t *testing.T) {
+	b := newBench(t)
+	b.link(t)
+	api := b.Objects.Resource(resourceOf("ClusterRole"))
+	role, err := api.Get(t.Context(), "tributary-member", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	role.Object["rules"] = []any{}
+	if _, err := api.Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.link(t); !slices.Equal(got, []string{"updated ClusterRole tributary-member"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestUnlinkTakesAwayWhatLinkMade, and no more.
+func TestUnlinkTakesAwayWhatLinkMade(t *testing.T) {
+	b := newBench(t)
+	for _, namespaces := range [][]string{nil, {"web"}} {
+		b.Namespaces = namespaces
+		b.link(t)
+		for range 2 { // twice: what is gone is no error
+			if _, err := Unlink(t.Context(), b.Options); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if left := b.standing(t); len(left) > 0 {
+			t.Errorf("%v: %q stay", namespaces, left)
+		}
+		if kept, err := b.Keep.read(t.Context()); err != nil || kept != nil {
+			t.Errorf("the kubeconfig stays (%v)", err)
+		}
+	}
+}
+
+// TestOthersObjectsStay: what link did not make is neither changed nor deleted.
+func TestOthersObjectsStay(t *testing.T) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tributary-system", Labels: map[string]string{"team": "x"}}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "tributary-system", Name: "tributary-member"}}
+	b := newBench(t, namespace, account)
+	got := b.link(t)
+	for _, want := range []string{"left Namespace tributary-system", "left ServiceAccount tributary-system/tributary-member"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q has no %q", got, want)
+		}
+	}
+	if _, err := Unlink(t.Context(), b.Options); err != nil {
+		t.Fatal(err)
+	}
+	if left := b.standing(t); !slices.Equal(left, []string{"Namespace tributary-system", "ServiceAccount tributary-system/tributary-member"}) {
+		t.Errorf("%q stay", left)
+	}
+	// A Secret of that name that is no member's.
+	other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "tributary-system", Name: "idc-a"}, Data: map[string][]byte{"password": []byte("x")}}
+	b = newBench(t)
+	b.Keep.Ingress = fake.NewClientset(other)
+	if _, err := Link(t.Context(), b.Options); err == nil || b.tokens > 0 {
+		t.Errorf("%v, %d tokens", err, b.tokens)
+	}
+	if _, err := Unlink(t.Context(), b.Options); err == nil {
+		t.Error("it was deleted")
+	}
+}
+
+// TestSharedNamespaceStays while another account is in it.
+func TestSharedNamespaceStays(t *testing.T) {
+	b := newBench(t)
+	b.link(t)
+	second := b.Options
+	second.Account, second.Keep.Name = "other", "second"
+	if _, err := Link(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Unlink(t.Context(), b.Options); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Namespace tributary-system", "ServiceAccount tributary-system/other", "ClusterRole other"} {
+		if left := b.standing(t); !slices.Contains(left, want) {
+			t.Errorf("%q lacks %s", left, want)
+		}
+	}
+}
+
+// TestKubeconfigInAFile is for its owner alone, and no step shows the token.
+func TestKubeconfigInAFile(t *testing.T) {
+	b := newBench(t)
+	b.Keep = Keep{File: filepath.Join(t.TempDir(), "idc-a.kubeconfig")}
+	r, err := Link(t.Context(), b.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(b.Keep.File)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if strings.Contains(fmt.Sprintf("%+v", r), "secret") {
+		t.Errorf("%+v", r)
+	}
+	if _, ok := b.stillGood(mustRead(t, b.Keep)); !ok {
+		t.Error("what was written is not what is read")
+	}
+	if _, err := Unlink(context.Background(), b.Options); err != nil {
+		t.Fatal(err)
+	}
+	if mustRead(t, b.Keep) != nil {
+		t.Error("the file stays")
+	}
+}
+
+func mustRead(t *testing.T, k Keep) []byte {
+	t.Helper()
+	text, err := k.read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for flag, change := range map[string]func(*Options){
+		"NAME": func(o *Options) { o.Name = "A" }, "--namespace": func(o *Options) { o.Namespace = "" }, "--account": func(o *Options) { o.Account = "a.b" },
+		"--namespaces": func(o *Options) { o.Namespaces = []string{"*"} }, "--lifetime": func(o *Options) { o.Lifetime = time.Minute },
+	} {
+		o := newBench(t).Options
+		change(&o)
+		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), flag) {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
+}
