@@ -5,6 +5,7 @@ package kube
 
 import (
 	"math"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -27,28 +28,41 @@ func (b *Backoff) Next() time.Duration { return b.now.Step() }
 // Reset makes the next delay short again.
 func (b *Backoff) Reset() { b.now = b.start }
 
-// pacer bounds how much of the time goes into lists: after one that took d, the
-// next waits at least share*d, and at least a backoff delay when lists follow
-// each other. A server that answers every watch with 410 therefore costs at most
-// 1/(share+1) of a core and a list each few seconds. The first list after a quiet
-// while waits for nothing.
+// pacer bounds how much of the time goes into lists, those that fail included. The
+// first after a quiet while waits for nothing, and one more hardly: a revision that
+// expires while a large list is read must not leave the cluster unfollowed. After any
+// further one that took d, the next waits at least listShare*d. A server that answers
+// every watch with 410 therefore costs at most a list each few seconds and a small part
+// of a core. Safe for concurrent use.
 type pacer struct {
+	mu       sync.Mutex
 	backoff  Backoff
-	share    int
-	quiet    time.Duration
+	recent   int // lists that followed each other
 	last     time.Time
-	cost     time.Duration
 	earliest time.Time
 }
 
 // done notes that a list has ended at now and took d.
 func (p *pacer) done(now time.Time, d time.Duration) {
-	if p.last.IsZero() || now.Sub(p.last) > p.quiet {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	quiet := max(listQuiet, 2*listShare*d)
+	if p.last.IsZero() || now.Add(-d).Sub(p.last) > quiet {
 		p.backoff.Reset()
+		p.recent = 0
 	}
-	p.last, p.cost = now, d
-	p.earliest = now.Add(max(p.backoff.Next(), time.Duration(p.share)*d))
+	p.recent++
+	p.last = now
+	delay := p.backoff.Next()
+	if p.recent > 1 {
+		delay = max(delay, listShare*d)
+	}
+	p.earliest = now.Add(delay)
 }
 
 // wait returns how long the next list has to wait.
-func (p *pacer) wait(now time.Time) time.Duration { return max(0, p.earliest.Sub(now)) }
+func (p *pacer) wait(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, p.earliest.Sub(now))
+}

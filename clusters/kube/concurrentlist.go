@@ -37,12 +37,13 @@ func (l *Loop[T]) listConcurrently(ctx context.Context) *concurrentList[T] {
 		for pause(ctx, delay) {
 			source, _ := l.current()
 			f := l.fetch(ctx, source, false)
+			l.pace.done(time.Now(), f.took)
 			if f.err == nil {
 				b.result <- f
 				return
 			}
 			l.cfg.Logger.Debug("relist failed", "kind", l.cfg.Kind, "error", f.err)
-			delay = max(retry.Next(), retryAfter(f.err))
+			delay = max(retry.Next(), retryAfter(f.err), l.pace.wait(time.Now()))
 		}
 		b.result <- fetched[T]{err: ctx.Err()}
 	})
@@ -71,12 +72,12 @@ func (f *follower[T]) apply(list fetched[T]) {
 	if list.err != nil {
 		return // only when the context has ended
 	}
-	l.pace.done(time.Now(), list.took)
 	list.items = b.over(list, l.cfg.Key)
-	rv, rvNumber := l.rv, l.rvNumber
-	l.replace(list, Requested, b.seen)
+	rv, rvNumber, floor := l.rv, l.rvNumber, l.floor
+	l.replace(list, Requested, b.seen, false)
 	if rvNumber == 0 || rvNumber > l.rvNumber {
 		l.rv, l.rvNumber = rv, rvNumber // the stream was ahead, or no one can tell
+		l.floor = max(l.floor, floor)
 		l.seen.Store(rvNumber)
 	}
 	l.signal() // another may have been asked for meanwhile

@@ -60,6 +60,37 @@ func TestNewSourceTakesOverWithoutAGap(t *testing.T) {
 	}
 }
 
+// What the old stream brought while the new one was being opened comes by the new one
+// again: an older state of a pod must not come after its end.
+func TestExchangeRepeatsNothing(t *testing.T) {
+	next := &cluster{list: one(5)}
+	play(t, &cluster{list: one(5, pod("a", 3, "1"))}, nil, func(s *scene) {
+		opening := make(chan struct{})
+		source := next.source()
+		accept := source.Watch
+		source.Watch = func(ctx context.Context, opts metav1.ListOptions) (Stream, error) {
+			select {
+			case <-opening:
+			case <-ctx.Done():
+			}
+			return accept(ctx, opts)
+		}
+		s.loop.SetListWatcher(source)
+		synctest.Wait()
+		s.stream().send(watch.Modified, pod("a", 6, "2"))
+		s.stream().send(watch.Deleted, pod("a", 7, "2"))
+		synctest.Wait()
+		opening <- struct{}{}
+		synctest.Wait()
+		taken, _ := next.last()
+		for _, e := range []watch.Event{{Type: watch.Modified, Object: pod("a", 6, "2")}, {Type: watch.Deleted, Object: pod("a", 7, "2")}, {Type: watch.Added, Object: pod("b", 8, "1")}} {
+			taken.send(e.Type, e.Object)
+		}
+		synctest.Wait()
+		s.wantLog("replaced first_fill@5 1", "modified a=2@6", "deleted a@7", "added b=1@8")
+	})
+}
+
 func TestNewSourceEndsAWaitAndAHangingList(t *testing.T) {
 	good := &cluster{list: one(5)}
 	t.Run("wait", func(t *testing.T) {

@@ -32,6 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type item struct {
 	syncer.Key
 	value string
+	rv    uint64
 }
 
 func pod(name string, rv int, value string) *corev1.Pod {
@@ -46,7 +47,7 @@ func convert(obj runtime.Object) (item, bool) {
 	if !ok || p == nil {
 		return item{}, false
 	}
-	return item{Key: syncer.Key{Namespace: p.Namespace, Name: p.Name}, value: p.Labels["value"]}, true
+	return item{Key: syncer.Key{Namespace: p.Namespace, Name: p.Name}, value: p.Labels["value"], rv: number(p.ResourceVersion)}, true
 }
 
 func podList(rv int, next string, pods ...*corev1.Pod) *corev1.PodList {

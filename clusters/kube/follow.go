@@ -210,8 +210,10 @@ func (f *follower[T]) openNext(ctx context.Context, delay time.Duration) {
 }
 
 // swap goes over to a newly opened stream. Events of the old one that were not
-// read come again, since the new one was opened at an earlier revision. It
-// reports whether the new source does not know that revision.
+// read come again, since the new one was opened at an earlier revision; what was
+// handed on meanwhile lies below the floor, so that no older state of an object that
+// is gone comes after its end. It reports whether the new source does not know that
+// revision.
 func (f *follower[T]) swap(ctx context.Context, o opened) (expired bool) {
 	f.next = nil
 	if o.err != nil {
@@ -226,6 +228,7 @@ func (f *follower[T]) swap(ctx context.Context, o opened) (expired bool) {
 	f.stream.Stop()
 	f.loop.cfg.Observer.StreamEnded(f.loop.cfg.Kind, EndReplaced)
 	f.stream, f.generation = o.stream, o.generation
+	f.loop.floor = max(f.loop.floor, f.loop.rvNumber)
 	f.loop.retire(o.generation)
 	f.start()
 	f.loop.signal() // the source may have been exchanged again

@@ -36,6 +36,7 @@ func (l *Loop[T]) relist(ctx context.Context) {
 	}
 	l.cfg.Handler.Changed(State{Phase: Listing})
 	l.takeRequest() // this list answers it
+	back := l.takeBack()
 	attempt, cancel := l.attempt(ctx)
 	f := l.fetch(attempt, source, source.StreamingList && l.noStream != generation)
 	l.attempted()
@@ -46,22 +47,24 @@ func (l *Loop[T]) relist(ctx context.Context) {
 	}
 	l.pace.done(time.Now(), f.took)
 	if f.err != nil {
+		l.keepBack(back)
 		l.failed(ctx, f.err, generation)
 		return
 	}
-	l.replace(f, l.due, l.rvNumber)
+	l.replace(f, l.due, l.rvNumber, back)
 	l.due, l.stream, l.streamGen = "", f.stream, generation
 }
 
 // replace hands a complete list to the handler and resumes from its revision. seen
-// is the revision that had been seen before the list was begun.
-func (l *Loop[T]) replace(f fetched[T], reason Reason, seen uint64) {
+// is the revision that had been seen before the list was begun; back says that the server
+// is known to have gone back in time since.
+func (l *Loop[T]) replace(f fetched[T], reason Reason, seen uint64, back bool) {
 	listed := number(f.rv)
 	l.rv, l.rvNumber, l.broken = f.rv, listed, 0
 	l.floor = listed
 	l.seen.Store(listed)
-	older := reason == Rewound && l.takeBack() || listed != 0 && listed < seen
-	l.watermarks.listed(l.newestOf(f.items), older)
+	older := back || listed != 0 && listed < seen
+	older = l.settle(f.items, listed, older) || older
 	l.cfg.Observer.Listed(l.cfg.Kind, reason, len(f.items), f.took)
 	l.cfg.Handler.Replaced(f.items, Replacement{
 		Reason: reason, ResourceVersion: f.rv, Older: older, Finished: time.Now(),

@@ -74,7 +74,7 @@ const (
 	// undecodableLimit is how many streams in a row may break on the same revision
 	// before a list steps over it.
 	undecodableLimit = 3
-	// A list that follows another within listQuiet is delayed: see pacer.
+	// Lists that follow each other within listQuiet are delayed: see pacer.
 	listQuiet = time.Minute
 	listShare = 4
 )
@@ -89,6 +89,7 @@ type Loop[T any] struct {
 	seen atomic.Uint64 // a copy of rvNumber, for Revision
 
 	watermarks watermarks
+	pace       pacer
 
 	mu                sync.Mutex
 	source            ListWatcher
@@ -108,10 +109,9 @@ type Loop[T any] struct {
 	due         Reason // why a list must come before the next stream; "" when none must
 	rv          string // to resume from
 	rvNumber    uint64 // rv as a number; 0 when it is none
-	floor       uint64 // revision of the last list, as a number
+	floor       uint64 // revision up to which all was handed on, as a number
 	retry       Backoff
 	brief       Backoff
-	pace        pacer
 	broken      int // streams in a row that broke on something unreadable
 	noStream    int // generation of the source whose streaming list failed; 0 when none
 	seenRetries int
@@ -135,10 +135,7 @@ func New[T any](cfg Config[T], source ListWatcher) *Loop[T] {
 		wake:  make(chan struct{}, 1),
 		retry: NewBackoff(retryBase, retryLimit),
 		brief: NewBackoff(retryBase, briefLimit),
-		pace: pacer{
-			backoff: NewBackoff(retryBase, retryLimit),
-			share:   listShare, quiet: listQuiet,
-		},
+		pace:  pacer{backoff: NewBackoff(retryBase, retryLimit)},
 	}
 }
 
@@ -231,6 +228,13 @@ func (l *Loop[T]) takeBack() bool {
 	back := l.back
 	l.back = false
 	return back
+}
+
+// keepBack keeps for the next list what takeBack returned for one that failed.
+func (l *Loop[T]) keepBack(back bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.back = l.back || back
 }
 
 // takeRewind returns whether a rewind was asked for, and forgets it.

@@ -42,17 +42,33 @@ func (m *watermarks) heard(watermark Watermark) {
 	}
 }
 
-// listed notes the newest object of a list. A list that goes back makes all be
-// forgotten that was heard before.
-func (m *watermarks) listed(watermark Watermark, back bool) {
+// listed takes in a complete list. shown tells the revision at which it shows an object,
+// 0 when it does not. A list settles what was heard up to its own revision: what it does
+// not show is gone, as after a deletion that no stream could tell because its revision
+// had expired. It reports whether the list shows an object older than it was, which only
+// a store that went back does; then, or when that is known (back), all is forgotten that
+// was heard before.
+func (m *watermarks) listed(revision uint64, newest Watermark, shown func(syncer.Key) uint64, back bool) (regressed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if back {
+	for _, w := range []*Watermark{&m.left, &m.newest} {
+		if *w == (Watermark{}) || revision == 0 || w.Revision > revision {
+			continue
+		}
+		at := shown(w.Key)
+		regressed = regressed || at != 0 && at < w.Revision
+		w.Gone = w.Gone || at == 0
+		if w == &m.left {
+			m.left = Watermark{}
+		}
+	}
+	if back || regressed {
 		m.newest, m.left = Watermark{}, Watermark{}
 	}
-	if watermark.Revision > m.newest.Revision {
-		m.newest = watermark
+	if newest.Revision > m.newest.Revision {
+		m.newest = newest
 	}
+	return regressed
 }
 
 func (m *watermarks) opened() {
@@ -98,15 +114,25 @@ func (l *Loop[T]) Confirmed(watermark Watermark) {
 	}
 }
 
-// newestOf returns the newest object of a list; zero where versions are not known.
-func (l *Loop[T]) newestOf(items []T) (newest Watermark) {
+// settle holds a complete list against what was heard, and reports whether it shows
+// something older.
+func (l *Loop[T]) settle(items []T, revision uint64, back bool) (regressed bool) {
 	if l.cfg.Version == nil {
-		return newest
+		return false
 	}
+	var newest Watermark
 	for i := range items {
 		if v := l.cfg.Version(&items[i]); v > newest.Revision {
 			newest = Watermark{Key: l.cfg.Key(&items[i]), Revision: v}
 		}
 	}
-	return newest
+	shown := func(key syncer.Key) uint64 {
+		for i := range items {
+			if l.cfg.Key(&items[i]) == key {
+				return l.cfg.Version(&items[i])
+			}
+		}
+		return 0
+	}
+	return l.watermarks.listed(revision, newest, shown, back)
 }

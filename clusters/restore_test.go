@@ -79,6 +79,19 @@ func TestPastIsNotDoubtedWithoutReason(t *testing.T) {
 			a.remove("pods", "shop", "web-19")
 			a.put(newPod("shop", "web", 19))
 		}},
+		{"the newest object is deleted in a gap that expires", func(w *world, a *fakeAPI) {
+			a.put(newPod("shop", "web", 40))
+			w.pass(time.Second)
+			a.with(func() {
+				a.down = true
+				a.closing++
+			})
+			a.remove("pods", "shop", "web-40")
+			a.with(func() {
+				a.down = false
+				a.oldest = a.rv
+			})
+		}},
 		{"streams end all the time", func(w *world, a *fakeAPI) {
 			for n := range 30 {
 				a.put(newPod("shop", "web", 60+n))
