@@ -70,10 +70,10 @@ func judge(err error) verdict {
 		return verdict{result: metrics.WriteExists, look: true}
 	case apierrors.IsNotFound(err):
 		return verdict{result: metrics.WriteNotFound, look: true}
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), tooLargeToStore(err):
-		return verdict{result: metrics.WriteInvalid}
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return verdict{result: metrics.WriteForbidden}
+	case refused(err):
+		return verdict{result: metrics.WriteInvalid}
 	case apierrors.IsTooManyRequests(err):
 		return verdict{result: metrics.WriteThrottled}
 	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), errors.Is(err, context.DeadlineExceeded), isNetTimeout(err):
@@ -95,8 +95,45 @@ func tooLargeToStore(err error) bool {
 }
 
 // refused reports that the server would not take an object for what is in it, so
-// that the same object will be refused again.
-func refused(err error) bool { return err != nil && judge(err).result == metrics.WriteInvalid }
+// that the same object will be refused again: validation, or an admission plug-in, be
+// it a quota, a policy or a webhook.
+func refused(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || errors.Is(err, ErrStale) || errors.Is(err, errUnclear) {
+		return false
+	}
+	switch code := status.ErrStatus.Code; code {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return !forbidden(err) && !namespaceTerminating(err)
+	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+		return false
+	default:
+		return code >= 400 && code < 500 || tooLargeToStore(err)
+	}
+}
+
+// forbidden reports that a request was turned away for who made it, before anybody
+// looked at what is in it: by authentication or by an authorizer. Only the text tells
+// the latter from admission. Source: k8s.io/apiserver, responsewriters.Forbidden.
+func forbidden(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
+		return false
+	}
+	message := status.ErrStatus.Message
+	switch status.ErrStatus.Code {
+	case http.StatusUnauthorized:
+		return !strings.Contains(message, "denied")
+	case http.StatusForbidden:
+		return strings.Contains(message, "User \"") && strings.Contains(message, " cannot ")
+	}
+	return false
+}
+
+// tooLarge reports that an object was refused for its size.
+func tooLarge(err error) bool {
+	return apierrors.IsRequestEntityTooLargeError(err) || tooLargeToStore(err)
+}
 
 // refusalCauses returns what a server said about a refused object: the fields, and
 // the message as a whole.

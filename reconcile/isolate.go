@@ -14,137 +14,41 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// maxIsolations bounds the writes of one pass that may be refused until the cause
-// is found; then the key waits for its backoff.
-const maxIsolations = 16
-
-// isolation is how far the search for the cause of refused writes has come in one
-// pass. What is known to be refused is left out of the next plan, so that the rest
-// of the replica is written.
-type isolation struct {
-	known []plan.Refusal
-	// former is what had to be left out before this pass; it is suspected first.
-	former []plan.Refusal
-	// met is true when a write of this pass was refused, rounds how many.
-	met    bool
-	rounds int
-	// suspects lists the members of the last plan, the likeliest first.
-	suspects func() []string
-	// trials are the shares to leave out one at a time because the server did not
-	// say what it objects to; nil until that is needed.
-	trials []plan.Refusal
-}
-
 // isolate looks for what caused refused writes. It returns true when there is
-// something new to leave out: plan again.
+// something new to leave out or to try: plan again.
 func (r *Reconciler) isolate(p *pass, receipts []receipt) (again bool) {
-	before := slices.Clone(p.known)
-	unexplained := ""
+	var writes []plan.RefusedWrite
 	for i := range receipts {
-		one := &receipts[i]
-		if !refused(one.err) || one.action.Verb == plan.Delete {
-			continue
-		}
-		p.met = true
-		causes, message := refusalCauses(one.err)
-		blamed := plan.Blame(one.action, causes)
-		if len(blamed) == 0 && one.action.Slice != nil { // a slice has one member
-			blamed = []plan.Refusal{{Scope: plan.RefusedShare, Cluster: one.action.Slice.Cluster}}
-		}
-		// Several writes may have been refused for one cause.
-		fresh := slices.DeleteFunc(blamed, func(b plan.Refusal) bool { return slices.ContainsFunc(before, b.Is) })
-		p.learn(r, fresh, message)
-		again = again || len(fresh) > 0
-		if len(fresh) == 0 && one.action.Slice == nil {
-			unexplained = message
+		if one := &receipts[i]; refused(one.err) && one.action.Verb != plan.Delete {
+			causes, message := refusalCauses(one.err)
+			writes = append(writes, plan.RefusedWrite{Action: one.action, Causes: causes, Message: message, Large: tooLarge(one.err)})
 		}
 	}
-	if unexplained != "" && !again {
-		again = p.tryNext(r, unexplained)
+	if len(writes) == 0 {
+		return false
 	}
-	if p.rounds++; again && p.rounds <= maxIsolations {
-		return true
-	}
-	if p.met {
-		p.giveUp(receipts)
-	}
-	return false
+	again = p.search.Refused(writes, p.contributions, p.observed)
+	p.tell(r)
+	return again
 }
 
-// learn adds what was not known yet.
-func (p *pass) learn(r *Reconciler, blamed []plan.Refusal, message string) (learnt bool) {
-	for _, b := range blamed {
-		if slices.ContainsFunc(p.known, b.Is) {
-			continue
-		}
-		if b.Message == "" {
-			b.Message = message
-		}
-		if !slices.ContainsFunc(p.former, b.Is) {
+// tell logs what has been left out since the last call.
+func (p *pass) tell(r *Reconciler) {
+	left := p.search.LeftOut()
+	for _, one := range left {
+		known := func(list []plan.Refusal) bool { return slices.ContainsFunc(list, one.Is) }
+		if !one.Untried && !known(p.former) && !known(p.told) {
 			r.logger.Warn("the ingress cluster refused a write; what caused it is left out of the replica",
-				"replica", p.item.Key.String(), "left_out", b.String(), "reason", b.Message)
-		}
-		p.known = append(p.known, b)
-		learnt = true
-	}
-	return learnt
-}
-
-// tryNext leaves out the share of one member after the other, and at last all, when
-// the server did not say what it objects to.
-func (p *pass) tryNext(r *Reconciler, message string) bool {
-	if p.trials == nil {
-		p.trials = trialsOf(p.suspects(), p.former)
-	} else {
-		p.acquit()
-	}
-	for len(p.trials) > 0 {
-		if p.learn(r, p.trials[:1], message) {
-			return true
-		}
-		p.trials = p.trials[1:]
-	}
-	return false
-}
-
-// acquit ends the trial under way: the write was refused without that share too.
-func (p *pass) acquit() {
-	if len(p.trials) == 0 {
-		return
-	}
-	p.known = slices.DeleteFunc(p.known, p.trials[0].Is)
-	p.trials = p.trials[1:]
-}
-
-// trialsOf orders the shares to leave out: what had to be before, then by
-// likelihood, then all of them.
-func trialsOf(suspects []string, former []plan.Refusal) []plan.Refusal {
-	trials := []plan.Refusal{}
-	add := func(cluster string) {
-		t := plan.Refusal{Scope: plan.RefusedShare, Cluster: cluster}
-		if !slices.ContainsFunc(trials, t.Is) {
-			trials = append(trials, t)
+				"replica", p.item.Key.String(), "left_out", one.String(), "reason", one.Message)
 		}
 	}
-	for _, f := range former {
-		if f.Scope == plan.RefusedShare && (f.Cluster == "" || slices.Contains(suspects, f.Cluster)) {
-			add(f.Cluster)
-		}
-	}
-	for _, cluster := range suspects {
-		add(cluster)
-	}
-	if len(suspects) > 1 {
-		add("")
-	}
-	return trials
+	p.told = left
 }
 
-// giveUp reports a refusal whose cause was not found.
+// giveUp reports a refusal whose cause was not found, or is none of the replica's.
 func (p *pass) giveUp(receipts []receipt) {
-	p.acquit()
 	for i := range receipts {
-		if one := &receipts[i]; refused(one.err) {
+		if one := &receipts[i]; refused(one.err) || forbidden(one.err) {
 			p.plan.Conflicts = append(p.plan.Conflicts, plan.Conflict{Replica: p.item.Key, Reason: plan.ConflictRefused, Message: shortened(one.err.Error())})
 			return
 		}
@@ -153,18 +57,21 @@ func (p *pass) giveUp(receipts []receipt) {
 
 // undecided puts back what a pass left aside and then failed for another reason: it
 // has not shown that any of that is taken by now. The plan says so again.
-func (r *Reconciler) undecided(p *pass, err error) {
-	if err == nil || errors.Is(err, errWaiting) || refused(err) {
-		return
+func (r *Reconciler) undecided(p *pass, err error) (left []plan.Refusal) {
+	left = p.search.LeftOut()
+	if err == nil || errors.Is(err, errWaiting) || errors.Is(err, errRefused) {
+		return left
 	}
-	aside := slices.DeleteFunc(slices.Clone(p.former), func(f plan.Refusal) bool { return slices.ContainsFunc(p.known, f.Is) })
+	aside := slices.DeleteFunc(slices.Clone(p.former), func(f plan.Refusal) bool { return slices.ContainsFunc(left, f.Is) })
 	if len(aside) == 0 {
-		return
+		return left
 	}
-	p.known = append(p.known, aside...)
+	left = append(left, aside...)
+	p.search = plan.NewIsolation(left, nil)
 	held := p.held
 	r.decide(p, r.opts.Source.Peek)
 	p.held = held
+	return left
 }
 
 // nothingTaken reports that a write was refused, and none was taken.

@@ -53,7 +53,13 @@ type pass struct {
 	repair   bool
 	// asked is set once a request was made of the ingress cluster.
 	asked bool
-	isolation
+	// contributions and observed are what the plan was made of.
+	contributions []plan.Contribution
+	observed      plan.Observed
+	// search finds what the server refuses; former is what had to be left out before
+	// this pass, told what was logged in it.
+	search       *plan.Isolation
+	former, told []plan.Refusal
 }
 
 // process brings one replica up to date, records what came of it and ends the
@@ -64,14 +70,18 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Ti
 	p := &pass{item: item, repair: repairOnly(item.Causes)}
 	p.rec = metrics.Begin(item.Key.Namespace, item.Key.Name, item.Lane.String(), item.Causes, item.Dropped, taken)
 	p.rec.Attempt = item.Attempt
-	p.known, p.former = r.refusals.known(item.Key, item.Lane == lanes.Removal, hasNews(item.Causes), taken)
+	known, former := r.refusals.known(item.Key, item.Lane == lanes.Removal, hasNews(item.Causes), taken)
+	if p.former = former; len(known) > 0 {
+		former = nil // it is not their turn
+	}
+	p.search = plan.NewIsolation(known, former)
 	result, err := r.attempt(ctx, p)
 	if errors.Is(err, errNoRoom) {
 		return item.Lane, false
 	}
-	r.undecided(p, err)
-	now := time.Now()
-	r.refusals.settle(item.Key, p.known, p.met, now)
+	met, now := p.search.Met(), time.Now()
+	settled := err == nil || errors.Is(err, errWaiting) || errors.Is(err, errRefused)
+	r.refusals.settle(item.Key, r.undecided(p, err), met, errors.Is(err, errRefused), now)
 	p.rec.Lane = p.item.Lane.String()
 	p.rec.End(now, result, cmp.Or(err, p.obstacle(result)))
 	r.report(p)
@@ -79,7 +89,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Ti
 		seq := r.recorder.Change(p.rec)
 		r.recorder.Expect(seq, &p.rec, p.refs)
 	}
-	if err == nil || errors.Is(err, errWaiting) {
+	if settled {
 		if p.commit != nil && err == nil {
 			p.commit()
 		}
@@ -111,6 +121,18 @@ func (p *pass) obstacle(result metrics.Result) error {
 // errWaiting wraps the reason for which a replica waits for an event.
 var errWaiting = errors.New("waiting")
 
+// errRefused wraps refusals of which no cause was found that could be left out.
+var errRefused = errors.New("refused as it is")
+
+// withoutRemedy marks an error as such a refusal, unless there is more to it. It is
+// tried again at the pace of refusals, not at that of failures.
+func withoutRemedy(receipts []receipt, err error) error {
+	if slices.ContainsFunc(receipts, func(r receipt) bool { return r.err != nil && !refused(r.err) }) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errRefused, err)
+}
+
 // errFight is why a repair waits.
 var errFight = errors.New("somebody keeps changing this replica; repairs are slowed down")
 
@@ -141,6 +163,10 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 			p.rec.Computed(now)
 		}
 		if p.plan.Empty() {
+			if p.search.Accepted() {
+				n--
+				continue
+			}
 			return r.finished(p)
 		}
 		if unclear > maxUnclear {
@@ -158,6 +184,8 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 		receipts, err = r.writer.execute(ctx, p.item, &p.plan)
 		r.book(p, receipts)
 		switch {
+		case err == nil && p.search.Accepted():
+			n-- // the search has a bound of its own
 		case err == nil && p.plan.Again:
 		case err == nil:
 			r.won(p, now)
@@ -168,11 +196,12 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 		case retryAfter(err) > 0:
 			return metrics.Failed, err
 		case r.isolate(p, receipts):
-			n-- // isolate has a bound of its own
+			n--
 		case errors.Is(err, errUnclear):
 			unclear++
 		case !errors.Is(err, ErrStale):
-			return metrics.Failed, err
+			p.giveUp(receipts)
+			return metrics.Failed, withoutRemedy(receipts, err)
 		}
 	}
 	if err == nil {
@@ -203,13 +232,19 @@ func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Gathered) {
 	settings := r.settings.Load()
 	key := p.item.Key
 	observed := r.view.observed(key)
+	p.observed = observed
 	// Asked for first: a member that becomes synced in between has then given its
 	// share, or counts as unseen.
 	members := r.opts.Source.Members()
 	g := gather(key)
 	p.commit, p.rejected, p.held = g.Commit, nil, nil
 	contributions, known := completed(g, members, observed, settings.DeleteRemoved)
-	accepted, refused := plan.Without(key, contributions, p.known, observed)
+	p.contributions = contributions
+	var left []plan.Refusal
+	if p.search != nil {
+		left = p.search.LeftOut()
+	}
+	accepted, refused := plan.Without(key, contributions, left, observed)
 	plan.Steer(key, accepted, settings.Policy)
 	switch {
 	case len(accepted) > 0 && key.Name != "": // slices that lost their Service's name are nobody's
@@ -225,7 +260,6 @@ func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Gathered) {
 		p.plan = plan.Diff(observed, nil, settings.Settings)
 	}
 	p.plan.Conflicts = append(p.plan.Conflicts, refused...)
-	p.suspects = func() []string { return plan.Suspects(contributions, observed) }
 }
 
 // heard takes from an answer, or from its absence, what it tells of the ingress cluster.

@@ -61,26 +61,36 @@ func (r *refusals) known(key syncer.Key, urgent, news bool, now time.Time) (know
 	if news {
 		next = next.Add(-one.pause * 3 / 4)
 	}
-	if !urgent && !now.Before(next) {
-		return nil, one.known
+	if urgent || now.Before(next) {
+		return slices.Clone(one.known), one.known
 	}
-	return slices.Clone(one.known), one.known
+	// A search that was not at its end goes on where it was.
+	tried := slices.DeleteFunc(slices.Clone(one.known), untried)
+	if len(tried) < len(one.known) {
+		return tried, one.known
+	}
+	return nil, one.known
 }
 
+func untried(r plan.Refusal) bool { return r.Untried }
+
 // settle notes what has to be left out of a replica after the pass that ends now.
-// fresh is true when a refusal was met in it. A pass that was to try everything and
-// could not passes on what it knew: the trial is due still.
-func (r *refusals) settle(key syncer.Key, left []plan.Refusal, fresh bool, now time.Time) {
+// fresh is true when a refusal was met in it, stuck when nothing could be left out for
+// it. A pass that was to try everything and could not passes on what it knew: the trial
+// is due still.
+func (r *refusals) settle(key syncer.Key, left []plan.Refusal, fresh, stuck bool, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.of[key]
 	switch {
-	case len(left) == 0:
+	case len(left) == 0 && !stuck:
 		delete(r.of, key)
 		return
 	case one == nil:
 		one = &refusal{pause: r.first}
 		r.of[key] = one
+	case slices.ContainsFunc(left, untried):
+		one.pause = r.first
 	case fresh:
 		one.pause = min(2*one.pause, r.most)
 	}

@@ -110,7 +110,7 @@ func TestRefusedWriteHarmsNobodyElse(t *testing.T) {
 			svc.Labels = map[string]string{"odd": "x"}
 			return []string{"10.0.0.1", "10.0.0.2"}
 		},
-			[]string{"10.0.0.1", "10.0.0.2", "10.1.0.9"}, []string{"10.0.0.1", "10.0.0.2", "10.1.0.9"}, []string{"10.0.0.2", "10.1.0.9"}, "label"},
+			[]string{"10.0.0.1", "10.1.0.9"}, []string{"10.0.0.1", "10.1.0.9"}, []string{"10.1.0.9"}, "every change of a"},
 		{"an object too large", refuseLarge(3), func(*syncer.Service) []string { return []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} },
 			[]string{"10.0.0.1", "10.1.0.9"}, []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.1.0.9"}, []string{"10.1.0.9"}, "every change of a"},
 		{"slices of one member", refuseSlicesOf("a"), func(*syncer.Service) []string { return []string{"10.0.0.1", "10.0.0.2"} },
@@ -272,7 +272,7 @@ func TestRefusalsAreTriedAgainMoreAndMoreRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var due []time.Duration
 		start := time.Now()
-		known := []plan.Refusal{{Scope: plan.RefusedShare, Cluster: "a"}}
+		known := []plan.Refusal{{Cluster: "a"}}
 		var r *refusals
 		r = newRefusals(time.Second, func(key syncer.Key) {
 			if now, former := r.known(key, false, false, time.Now()); len(now) != 0 || len(former) != 1 {
@@ -280,9 +280,9 @@ func TestRefusalsAreTriedAgainMoreAndMoreRarely(t *testing.T) {
 			}
 			due = append(due, time.Since(start))
 			start = time.Now()
-			r.settle(key, known, true, start)
+			r.settle(key, known, true, false, start)
 		})
-		r.settle(web, known, true, time.Now())
+		r.settle(web, known, true, false, time.Now())
 		time.Sleep(300 * time.Millisecond)
 		if now, _ := r.known(web, false, false, time.Now()); len(now) != 1 {
 			t.Error("tried again too early")
@@ -303,7 +303,7 @@ func TestRefusalsAreTriedAgainMoreAndMoreRarely(t *testing.T) {
 		if len(due) < 15 || len(due) > 25 {
 			t.Errorf("%d trials in an hour", len(due))
 		}
-		r.settle(web, nil, false, time.Now())
+		r.settle(web, nil, false, false, time.Now())
 		if len(r.of) != 0 {
 			t.Error("kept in memory")
 		}

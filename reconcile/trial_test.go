@@ -34,7 +34,7 @@ func TestTrialThatFailsOtherwiseForgetsNothing(t *testing.T) {
 			g.refusalDue()
 			var failed atomic.Int32
 			g.server.Intercept(func(r apitest.Request) *apitest.Fault {
-				if r.UserAgent != product || r.Verb != "update" {
+				if r.UserAgent != product || r.Verb != "update" && r.Verb != "create" {
 					return nil
 				}
 				failed.Add(1)

@@ -162,11 +162,12 @@ func (e *execution) note(r *receipt) {
 	e.over = e.over || !answered(r.err) || retryAfter(r.err) > 0
 }
 
-// do carries out one action and, where the server refuses it, the one that may take
-// its place.
+// do carries out one action and, where the server does not take it, the one that may
+// take its place: an object that cannot be deleted can perhaps be emptied.
 func (w *writer) do(ctx context.Context, item lanes.Item, replica syncer.Key, a *plan.Action) []receipt {
 	r := w.attempt(ctx, item, replica, a)
-	if a.Otherwise == nil || !refused(r.err) {
+	stands := refused(r.err) || forbidden(r.err) || a.Verb == plan.Delete && errors.Is(r.err, errUnclear)
+	if a.Otherwise == nil || !stands {
 		return []receipt{r}
 	}
 	return []receipt{r, w.attempt(ctx, item, replica, a.Otherwise)}

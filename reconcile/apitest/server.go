@@ -6,6 +6,7 @@ package apitest
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -250,8 +251,11 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, req Request, fault
 		w.Header().Set("Retry-After", strconv.Itoa(fault.RetryAfter))
 	}
 	status := &metav1.Status{Status: metav1.StatusFailure, Code: int32(fault.Status), Message: "fault"}
-	if fault.Status == http.StatusTooManyRequests {
+	switch fault.Status {
+	case http.StatusTooManyRequests:
 		status.Reason = metav1.StatusReasonTooManyRequests
+	case http.StatusForbidden: // by an authorizer; admission is Refuse
+		status.Message = fmt.Sprintf("%s %q is forbidden: User %q cannot %s resource %q", req.Resource, req.Name, req.UserAgent, req.Verb, req.Resource)
 	}
 	respond(w, status, fault.Status)
 }

@@ -19,124 +19,73 @@ type Cause struct {
 	Message string
 }
 
-// Blame tells from a server's causes what of an action it refused. Causes that
-// say nothing Tributary could leave out are passed over; so none may be found.
+// Blame tells from a server's causes which addresses of an action it refused.
 func Blame(a *Action, causes []Cause) []Refusal {
 	var found []Refusal
 	for _, cause := range causes {
-		for _, r := range blame(a, parseField(cause.Field), cause.Message) {
-			r.Message = shortened(cause.Field + ": " + cause.Message)
-			if !slices.ContainsFunc(found, r.Is) {
-				found = append(found, r)
-			}
+		r := Refusal{Address: a.addressAt(parseField(cause.Field)), Message: shortened(cause.Field + ": " + cause.Message)}
+		if r.Address.IsValid() && !slices.ContainsFunc(found, r.Is) {
+			found = append(found, r)
 		}
 	}
 	return found
 }
 
-func blame(a *Action, path fieldPath, message string) []Refusal {
+// addressAt is the address that a field is about; the zero Addr when it is about
+// none.
+func (a *Action) addressAt(path fieldPath) (addr netip.Addr) {
 	switch {
-	case path.name(0) == "metadata":
-		return blameMetadata(a, path, message)
-	case a.Service != nil:
-		if path.name(0) == "spec" && path.name(1) == "ports" {
-			return blamePort(a.Service.Ports, path[1].index, func(p syncer.ServicePort) string { return p.Name })
+	case a.Slice != nil && path.name(0) == "endpoints":
+		if i := path[0].index; i >= 0 && i < len(a.Slice.Endpoints) {
+			return a.Slice.Endpoints[i].Addr
 		}
+	case a.Endpoints != nil && path.name(0) == "subsets" && len(path) > 1:
+		subsets, at := a.Endpoints.Subsets, path[0].index
+		if at < 0 || at >= len(subsets) {
+			return addr
+		}
+		var list []syncer.Address
+		switch path.name(1) {
+		case "addresses":
+			list = subsets[at].Ready
+		case "notReadyAddresses":
+			list = subsets[at].NotReady
+		}
+		if i := path[1].index; i >= 0 && i < len(list) {
+			return list[i].Addr
+		}
+	}
+	return addr
+}
+
+// addresses are those that an action writes.
+func (a *Action) addresses() map[netip.Addr]bool {
+	switch {
 	case a.Endpoints != nil:
-		return blameSubsets(a.Endpoints.Subsets, path)
+		return addressesOf(a.Endpoints.Subsets)
 	case a.Slice != nil:
-		switch path.name(0) {
-		case "ports":
-			return blamePort(a.Slice.Ports, path[0].index, func(p syncer.Port) string { return p.Name })
-		case "endpoints":
-			if i := path[0].index; i >= 0 && i < len(a.Slice.Endpoints) {
-				return blameAddress(a.Slice.Endpoints[i].Addr, path.name(1) == "addresses" || path.name(1) == "")
-			}
-		}
+		return sliceAddresses(&a.Slice.Slice)
 	}
 	return nil
 }
 
-func blameSubsets(subsets []syncer.Subset, path fieldPath) []Refusal {
-	if path.name(0) != "subsets" || path[0].index < 0 || path[0].index >= len(subsets) || len(path) < 2 {
-		return nil
+func sliceAddresses(s *syncer.Slice) map[netip.Addr]bool {
+	all := make(map[netip.Addr]bool, len(s.Endpoints))
+	for i := range s.Endpoints {
+		all[s.Endpoints[i].Addr] = true
 	}
-	subset, i := &subsets[path[0].index], path[1].index
-	var list []syncer.Address
-	switch path.name(1) {
-	case "ports":
-		return blamePort(subset.Ports, i, func(p syncer.Port) string { return p.Name })
-	case "addresses":
-		list = subset.Ready
-	case "notReadyAddresses":
-		list = subset.NotReady
-	}
-	if i < 0 || i >= len(list) {
-		return nil
-	}
-	return blameAddress(list[i].Addr, path.name(2) == "ip" || path.name(2) == "")
+	return all
 }
 
-func blameAddress(addr netip.Addr, itself bool) []Refusal {
-	if itself {
-		return []Refusal{{Scope: RefusedAddress, Address: addr}}
-	}
-	return []Refusal{{Scope: RefusedDetails, Address: addr}}
-}
-
-func blamePort[P any](ports []P, i int, name func(P) string) []Refusal {
-	if i < 0 || i >= len(ports) {
-		return nil
-	}
-	return []Refusal{{Scope: RefusedPort, Name: name(ports[i])}}
-}
-
-// blameMetadata finds the keys that the message quotes, by themselves or by
-// their value. An object's name is the replica's, which nobody in particular gives.
-func blameMetadata(a *Action, path fieldPath, message string) []Refusal {
-	scope, keys := RefusedLabel, a.labels()
-	switch path.name(1) {
-	case "name", "namespace":
-		return []Refusal{{Scope: RefusedShare}}
-	case "labels":
-	case "annotations":
-		scope, keys = RefusedAnnotation, a.annotations()
-	default:
-		return nil
-	}
-	var found []Refusal
-	for key, value := range keys {
-		if strings.Contains(message, strconv.Quote(key)) || value != "" && strings.Contains(message, strconv.Quote(value)) {
-			found = append(found, Refusal{Scope: scope, Name: key})
+// standingAddresses are those of the object that an action writes, as it stands.
+func standingAddresses(a *Action, observed Observed) map[netip.Addr]bool {
+	switch {
+	case a.Endpoints != nil && observed.Endpoints != nil:
+		return addressesOf(observed.Endpoints.Subsets)
+	case a.Slice != nil:
+		if at := slices.IndexFunc(observed.Slices, func(s ObservedSlice) bool { return s.Meta.Name == a.Name }); at >= 0 {
+			return sliceAddresses(&observed.Slices[at].Slice)
 		}
-	}
-	if len(found) == 0 {
-		found = []Refusal{{Scope: scope}}
-	}
-	slices.SortFunc(found, func(a, b Refusal) int { return strings.Compare(a.Name, b.Name) })
-	return found
-}
-
-func (a *Action) labels() map[string]string {
-	switch {
-	case a.Service != nil:
-		return a.Service.Labels
-	case a.Endpoints != nil:
-		return a.Endpoints.Labels
-	case a.Slice != nil:
-		return a.Slice.Labels
-	}
-	return nil
-}
-
-func (a *Action) annotations() map[string]string {
-	switch {
-	case a.Service != nil:
-		return a.Service.Annotations
-	case a.Endpoints != nil:
-		return a.Endpoints.Annotations
-	case a.Slice != nil:
-		return a.Slice.Annotations
 	}
 	return nil
 }

@@ -35,39 +35,50 @@ func freeze(cluster string, contributions []Contribution, observed Observed) []C
 	return out
 }
 
-// standingOf returns the wanted endpoints that stand, as they stand, in the kinds
-// in which they do.
+// standingOf returns the wanted endpoints that stand, as they stand.
 func standingOf(cluster string, wanted []Contribution, observed Observed) []syncer.Endpoint {
-	sliced, plain := standingEndpoints(cluster, observed)
+	stands := standingEndpoints(cluster, observed)
 	var kept []syncer.Endpoint
 	done := map[netip.Addr]bool{}
 	for i := range wanted {
-		for j := range wanted[i].Endpoints {
-			w := &wanted[i].Endpoints[j]
-			e, inSlices := sliced[w.Addr]
-			other, inEndpoints := plain[w.Addr]
-			inSlices, inEndpoints = inSlices && w.In(syncer.KindEndpointSlices), inEndpoints && w.In(syncer.KindEndpoints)
-			switch {
-			case done[w.Addr] || !inSlices && !inEndpoints:
-				continue
-			case !inSlices:
-				e = other
-				e.Only = syncer.KindEndpoints
-			case !inEndpoints:
-				e.Only = syncer.KindEndpointSlices
+		for _, e := range wanted[i].Endpoints {
+			if !done[e.Addr] && stands.keep(&e) {
+				kept = append(kept, e)
+				done[e.Addr] = true
 			}
-			kept = append(kept, restrained(e, w))
-			done[w.Addr] = true
 		}
 	}
 	slices.SortStableFunc(kept, func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) })
 	return kept
 }
 
-// standingEndpoints are the endpoints of a cluster's slices, and all those of our
-// Endpoints.
-func standingEndpoints(cluster string, observed Observed) (sliced, plain map[netip.Addr]syncer.Endpoint) {
-	sliced, plain = map[netip.Addr]syncer.Endpoint{}, map[netip.Addr]syncer.Endpoint{}
+// standingSet are the endpoints of a cluster's slices, and all those of our Endpoints.
+type standingSet struct {
+	sliced, plain map[netip.Addr]syncer.Endpoint
+}
+
+// keep turns a wanted endpoint into the one that stands, in the kinds in which it
+// stands and as ready as both say. It returns false where it does not stand.
+func (s standingSet) keep(e *syncer.Endpoint) bool {
+	w := *e
+	sliced, inSlices := s.sliced[w.Addr]
+	plain, inEndpoints := s.plain[w.Addr]
+	inSlices, inEndpoints = inSlices && w.In(syncer.KindEndpointSlices), inEndpoints && w.In(syncer.KindEndpoints)
+	switch {
+	case !inSlices && !inEndpoints:
+		return false
+	case !inSlices:
+		sliced = plain
+		sliced.Only = syncer.KindEndpoints
+	case !inEndpoints:
+		sliced.Only = syncer.KindEndpointSlices
+	}
+	*e = restrained(sliced, &w)
+	return true
+}
+
+func standingEndpoints(cluster string, observed Observed) standingSet {
+	sliced, plain := map[netip.Addr]syncer.Endpoint{}, map[netip.Addr]syncer.Endpoint{}
 	for i := range observed.Slices {
 		s := &observed.Slices[i]
 		if !s.Owned || s.Cluster != cluster {
@@ -79,7 +90,7 @@ func standingEndpoints(cluster string, observed Observed) (sliced, plain map[net
 		}
 	}
 	if observed.Endpoints == nil || !observed.Endpoints.Owned {
-		return sliced, plain
+		return standingSet{sliced, plain}
 	}
 	add := func(list []syncer.Address, ports []syncer.Port, ready bool) {
 		for _, a := range list {
@@ -91,7 +102,7 @@ func standingEndpoints(cluster string, observed Observed) (sliced, plain map[net
 		add(s.Ready, s.Ports, true)
 		add(s.NotReady, s.Ports, false)
 	}
-	return sliced, plain
+	return standingSet{sliced, plain}
 }
 
 // Suspects returns the clusters of the contributions in the order in which one is
@@ -114,11 +125,11 @@ func Suspects(contributions []Contribution, observed Observed) []string {
 			at = len(all)
 			all = append(all, suspect{cluster: c.Cluster})
 		}
-		sliced, plain := standingEndpoints(c.Cluster, observed)
+		stands := standingEndpoints(c.Cluster, observed)
 		all[at].size += len(c.Endpoints)
 		all[at].changed = all[at].changed || slices.ContainsFunc(c.Endpoints, func(e syncer.Endpoint) bool {
-			_, inSlices := sliced[e.Addr]
-			_, inEndpoints := plain[e.Addr]
+			_, inSlices := stands.sliced[e.Addr]
+			_, inEndpoints := stands.plain[e.Addr]
 			return !inSlices && !inEndpoints
 		})
 	}

@@ -1,0 +1,287 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// maxRefused bounds the writes that one search may have refused. What has not been
+// tried by then is left for the next.
+const maxRefused = 16
+
+// RefusedWrite is a write that a server would not take for what is in it.
+type RefusedWrite struct {
+	Action *Action
+	// Causes and Message are what the server said. Large: the object is too much as a
+	// whole, whichever address it is without.
+	Causes  []Cause
+	Message string
+	Large   bool
+}
+
+// Isolation searches for what a server refuses, the smallest part that explains it: an
+// address, or a member's share of the replica. Addresses that the server names are
+// left out; where it names none, those that a refused write would have added are tried
+// in halves, and halves of halves, so that k of n cost in the order of k·log(n/k)
+// writes. Where that is not the cause, shares are tried one by one.
+//
+// After each attempt to write, tell it what was refused; plan the next one without
+// what LeftOut says, as long as it returns true.
+type Isolation struct {
+	// found is left out, former what an earlier search had left out.
+	found, former []Refusal
+	// trial are the addresses that are let through at the moment, waiting those that
+	// are to be tried after them, why what the server said of them.
+	trial   []netip.Addr
+	waiting [][]netip.Addr
+	why     string
+	// accepted is true once a trial was, alone counts addresses that were refused by
+	// themselves before.
+	accepted bool
+	alone    int
+	// shares are the clusters still to be tried, nil before the first; trying says that
+	// the last of found is one.
+	shares  []string
+	trying  bool
+	refused int
+}
+
+// NewIsolation begins with what is known to be refused. former is what was left out
+// before, if it is to be tried again.
+func NewIsolation(known, former []Refusal) *Isolation {
+	return &Isolation{found: slices.Clone(known), former: former}
+}
+
+// LeftOut is what the next plan has to do without.
+func (s *Isolation) LeftOut() []Refusal {
+	out := slices.Clip(s.found)
+	for _, group := range s.waiting {
+		for _, addr := range group {
+			out = append(out, Refusal{Address: addr, Untried: true, Message: s.why})
+		}
+	}
+	return out
+}
+
+// Met reports whether a write was refused.
+func (s *Isolation) Met() bool { return s.refused > 0 }
+
+// Accepted takes that nothing was refused. It returns true when there is more to try.
+func (s *Isolation) Accepted() (again bool) {
+	s.trying = false // it was the one
+	if s.trial == nil {
+		return false
+	}
+	s.accepted = true
+	return s.next()
+}
+
+// next lets the next group through.
+func (s *Isolation) next() bool {
+	if len(s.waiting) == 0 {
+		s.trial = nil
+		return false
+	}
+	s.trial, s.waiting = s.waiting[0], s.waiting[1:]
+	return true
+}
+
+// Refused takes the refused writes of an attempt that contributions and observed had
+// led to. It returns true when there is something new to leave out or to try.
+func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution, observed Observed) (again bool) {
+	s.refused++
+	before, gained := len(s.found), map[netip.Addr]bool{}
+	var whole []RefusedWrite
+	for _, w := range writes {
+		stood := standingAddresses(w.Action, observed)
+		blamed := Blame(w.Action, w.Causes)
+		for _, r := range blamed {
+			r.Evict = stood[r.Address]
+			s.add(r)
+		}
+		if len(blamed) > 0 {
+			continue
+		}
+		added := s.added(w.Action, stood)
+		if w.Large || named(w.Causes) || len(added) == 0 || s.refusedBefore(w.Action) {
+			whole = append(whole, w)
+			continue
+		}
+		s.why = w.Message
+		for _, addr := range added {
+			gained[addr] = true
+		}
+	}
+	if s.refused >= maxRefused {
+		s.putOff(gained)
+		return false
+	}
+	switch {
+	case len(s.found) > before: // several writes may have been refused for one cause
+		return true
+	case len(whole) > 0:
+		return s.share(whole, contributions, observed)
+	case len(gained) > 0:
+		return s.halve(gained, contributions)
+	}
+	return false
+}
+
+// add notes a refusal, once; a stricter one takes the place of the other.
+func (s *Isolation) add(r Refusal) {
+	at := slices.IndexFunc(s.found, r.Is)
+	switch {
+	case at < 0:
+		s.found = append(s.found, r)
+	case r.Evict && !s.found[at].Evict:
+		s.found = append(slices.Delete(s.found, at, at+1), r)
+	}
+}
+
+// named reports whether a server has named a field.
+func named(causes []Cause) bool {
+	return slices.ContainsFunc(causes, func(c Cause) bool { return c.Field != "" })
+}
+
+// added are the addresses that an action brings to its object, sorted.
+func (s *Isolation) added(a *Action, stood map[netip.Addr]bool) []netip.Addr {
+	var added []netip.Addr
+	for addr := range a.addresses() {
+		if !stood[addr] {
+			added = append(added, addr)
+		}
+	}
+	slices.SortFunc(added, netip.Addr.Compare)
+	return added
+}
+
+// refusedBefore reports whether the last search has ended with the share of a slice.
+func (s *Isolation) refusedBefore(a *Action) bool {
+	return a.Slice != nil && slices.ContainsFunc(s.former, Refusal{Cluster: a.Slice.Cluster}.Is)
+}
+
+// halve goes on with halves of what was refused.
+func (s *Isolation) halve(gained map[netip.Addr]bool, contributions []Contribution) bool {
+	var fresh, known []netip.Addr
+	for addr := range gained {
+		if s.trial == nil && slices.ContainsFunc(s.former, Refusal{Address: addr}.Is) {
+			known = append(known, addr)
+		} else {
+			fresh = append(fresh, addr)
+		}
+	}
+	if len(fresh) == 0 {
+		fresh, known = known, nil
+	}
+	slices.SortFunc(fresh, netip.Addr.Compare)
+	slices.SortFunc(known, netip.Addr.Compare)
+	groups := [][]netip.Addr{fresh, known}
+	if len(known) == 0 {
+		groups = [][]netip.Addr{fresh[:len(fresh)/2], fresh[len(fresh)/2:]}
+	}
+	if len(gained) == 1 {
+		s.add(Refusal{Address: fresh[0], Message: s.why})
+		if s.alone++; s.alone > 2 && !s.accepted {
+			return s.wholesale(contributions)
+		}
+		s.next()
+		return true
+	}
+	s.waiting = slices.Concat(groups, s.waiting)
+	return s.next()
+}
+
+// wholesale gives up on addresses: whichever it is, each is refused. So it is the
+// shares that they belong to.
+func (s *Isolation) wholesale(contributions []Contribution) bool {
+	suspects := map[netip.Addr]bool{}
+	for _, r := range s.LeftOut() {
+		if r.Address.IsValid() {
+			suspects[r.Address] = true
+		}
+	}
+	s.forget()
+	for i := range contributions {
+		c := &contributions[i]
+		for j := range c.Endpoints {
+			if suspects[c.Endpoints[j].Addr] {
+				s.add(Refusal{Cluster: c.Cluster, Message: s.why})
+				break
+			}
+		}
+	}
+	return true
+}
+
+// forget ends a search by addresses that has led nowhere.
+func (s *Isolation) forget() {
+	s.trial, s.waiting = nil, nil
+	s.found = slices.DeleteFunc(s.found, func(r Refusal) bool {
+		return r.Address.IsValid() && r.Message == s.why && !r.Evict
+	})
+}
+
+// share leaves out the share of a slice that was refused; for what several members
+// have a part in, the shares one after the other, the likeliest first, and at last all.
+func (s *Isolation) share(whole []RefusedWrite, contributions []Contribution, observed Observed) bool {
+	if !s.accepted {
+		s.forget()
+	}
+	before := len(s.found)
+	for _, w := range whole {
+		if w.Action.Slice != nil {
+			s.add(Refusal{Cluster: w.Action.Slice.Cluster, Message: w.Message})
+		}
+	}
+	if len(s.found) > before {
+		return true
+	}
+	if s.trying { // it was refused without that share, too
+		s.found, s.trying = s.found[:len(s.found)-1], false
+	}
+	if s.shares == nil {
+		s.shares = s.trials(Suspects(contributions, observed))
+	}
+	for len(s.shares) > 0 {
+		r := Refusal{Cluster: s.shares[0], Message: whole[0].Message}
+		s.shares = s.shares[1:]
+		if !slices.ContainsFunc(s.found, r.Is) {
+			s.found, s.trying = append(s.found, r), true
+			return true
+		}
+	}
+	return false
+}
+
+// trials orders the shares to leave out: what had to be before, then by likelihood,
+// then all of them.
+func (s *Isolation) trials(suspects []string) []string {
+	first := []string{}
+	for _, f := range s.former {
+		if !f.Address.IsValid() && (f.Cluster == "" || slices.Contains(suspects, f.Cluster)) {
+			first = append(first, f.Cluster)
+		}
+	}
+	for _, cluster := range suspects {
+		if !slices.Contains(first, cluster) {
+			first = append(first, cluster)
+		}
+	}
+	if len(suspects) > 1 && !slices.Contains(first, "") {
+		first = append(first, "")
+	}
+	return first
+}
+
+// putOff leaves what is under trial for the next search.
+func (s *Isolation) putOff(gained map[netip.Addr]bool) {
+	var group []netip.Addr
+	for addr := range gained {
+		group = append(group, addr)
+	}
+	slices.SortFunc(group, netip.Addr.Compare)
+	s.waiting, s.trial = append(s.waiting, group), nil
+}

@@ -1,0 +1,188 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"math/bits"
+	"net/netip"
+	"slices"
+	"testing"
+)
+
+// policy is a server that refuses without saying why.
+type policy struct {
+	refuses  func(*Action) bool
+	settings Settings
+	// refused and written count writes.
+	refused, written int
+}
+
+// carryOut writes like the reconciler: whatever is refused, the others go on.
+func (p *policy) carryOut(w *world, plan Plan) (refused []RefusedWrite) {
+	w.made = map[Object]string{}
+	failed := map[Object]bool{}
+	for _, stage := range plan.Sequence() {
+		for i := range stage {
+			a := &stage[i]
+			if slices.ContainsFunc(a.Needs, func(o Object) bool { return failed[o] }) {
+				failed[a.Object()] = true
+				continue
+			}
+			for a != nil {
+				if p.refuses(a) {
+					p.refused++
+					failed[a.Object()] = true
+					if a.Verb != Delete {
+						refused = append(refused, RefusedWrite{Action: a, Message: "no"})
+					}
+					a = a.Otherwise
+					continue
+				}
+				w.apply(a)
+				p.written++
+				a = nil
+			}
+		}
+	}
+	return refused
+}
+
+// pass is one look at the replica, until the search is at its end.
+func (p *policy) pass(t *testing.T, w *world, contributions []Contribution, known, former []Refusal) *Isolation {
+	t.Helper()
+	search := NewIsolation(known, former)
+	for range 200 {
+		left, _ := Without(shopWeb, contributions, search.LeftOut(), w.observed)
+		observed := w.observed
+		var again bool
+		if refused := p.carryOut(w, Diff(observed, mergeOrNil(left, observed, p.settings), p.settings)); len(refused) > 0 {
+			again = search.Refused(refused, contributions, observed)
+		} else {
+			again = search.Accepted()
+		}
+		if !again {
+			return search
+		}
+	}
+	t.Fatal("no end of searching")
+	return nil
+}
+
+func refuseAddresses(bad ...string) func(*Action) bool {
+	return func(a *Action) bool {
+		return slices.ContainsFunc(bad, func(text string) bool { return a.addresses()[netip.MustParseAddr(text)] })
+	}
+}
+
+// A server that says nothing but no: the smallest part that explains it is found, and
+// all the rest is written.
+func TestIsolation(t *testing.T) {
+	fill := func(n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprint("10.0.1.", i+1))
+		}
+		return all
+	}
+	tests := []struct {
+		name    string
+		a       []string
+		refuses func(*Action) bool
+		want    []string
+		most    int
+	}{
+		{"nothing", fill(8), func(*Action) bool { return false }, nil, 0},
+		{"one of eight", fill(8), refuseAddresses("10.0.1.5"), []string{"address 10.0.1.5"}, 8},
+		{"one alone", fill(1), refuseAddresses("10.0.1.1"), []string{"address 10.0.1.1"}, 2},
+		{"two of eight", fill(8), refuseAddresses("10.0.1.1", "10.0.1.8"), []string{"address 10.0.1.1", "address 10.0.1.8"}, 14},
+		{"slices of one member", fill(2), func(a *Action) bool {
+			return a.Slice != nil && a.Slice.Cluster == "idc-a"
+		}, []string{"every change of idc-a but removals"}, 6},
+		{"whatever is new of one member", fill(20), func(a *Action) bool {
+			return a.Slice != nil && a.Slice.Cluster == "idc-a" && a.Verb == Create
+		}, []string{"every change of idc-a but removals"}, 12},
+		{"Services", fill(2), func(a *Action) bool { return a.Kind == KindService }, nil, 6},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, _ := stand(t)
+			a := from("idc-a", 100, "http:80>8080 admin:81>9000", append([]string{"10.0.0.1"}, tt.a...)...)
+			if tt.name == "Services" {
+				a.Service.Labels = map[string]string{"new": "yes"}
+			}
+			contributions := []Contribution{a, from("idc-b", 200, "http:80>8080", "10.1.0.9")}
+			p := policy{refuses: tt.refuses, settings: bothKinds}
+			search := p.pass(t, w, contributions, nil, nil)
+			var got []string
+			for _, r := range search.LeftOut() {
+				got = append(got, r.String())
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("left out %q, want %q", got, tt.want)
+			}
+			// Two kinds are refused at once, so each round may count twice.
+			if p.refused > 2*tt.most {
+				t.Errorf("%d writes were refused, want %d at most", p.refused, 2*tt.most)
+			}
+			for at := range w.places() {
+				if gone := at.addr.String(); slices.Contains([]string{"10.0.0.2", "10.0.0.3", "10.0.0.4", "10.1.0.1", "10.1.0.2"}, gone) && tt.name != "slices of one member" {
+					t.Errorf("%v still stands", at)
+				}
+			}
+			// What is known costs one refused write of each object when it is tried again.
+			p.refused = 0
+			again := p.pass(t, w, contributions, nil, search.LeftOut())
+			if len(again.LeftOut()) != len(tt.want) || p.refused > 2*max(1, len(tt.want))*(1+bits.Len(uint(len(tt.want))))+2 {
+				t.Errorf("tried again, %v is left out, %d writes were refused", again.LeftOut(), p.refused)
+			}
+			// And nothing when it is over.
+			over := policy{refuses: func(*Action) bool { return false }, settings: bothKinds}
+			if left := over.pass(t, w, contributions, nil, search.LeftOut()).LeftOut(); len(left) > 0 {
+				t.Errorf("left out though all is accepted: %v", left)
+			}
+			if rest := Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds); !rest.Empty() {
+				t.Errorf("not settled: %s", textOf(t, rest))
+			}
+		})
+	}
+}
+
+// However many addresses are refused: a pass has few refused writes, the passes
+// together find all of them, and what they cost grows with their number.
+func TestIsolationIsNotQuadratic(t *testing.T) {
+	cost := func(n int) int {
+		w := newWorld(t, shopWeb)
+		var all, bad []string
+		for i := range 4 * n {
+			addr := fmt.Sprintf("10.0.%d.%d", i/200, 1+i%200)
+			all = append(all, addr)
+			if i%4 == 0 {
+				bad = append(bad, addr)
+			}
+		}
+		contributions := []Contribution{from("idc-a", 1, "http:80>8080", all...)}
+		p := policy{refuses: refuseAddresses(bad...), settings: Settings{WriteEndpoints: true, WriteSlices: true}}
+		var known []Refusal
+		for range 200 {
+			before := p.refused
+			search := p.pass(t, w, contributions, known, nil)
+			if n := p.refused - before; n > 12*maxRefused {
+				t.Errorf("%d refused writes in one pass", n)
+			}
+			left := search.LeftOut()
+			if known = slices.DeleteFunc(slices.Clone(left), func(r Refusal) bool { return r.Untried }); len(known) == len(left) {
+				break
+			}
+		}
+		if len(known) != len(bad) {
+			t.Errorf("of %d refused addresses %d are known", len(bad), len(known))
+		}
+		return p.refused
+	}
+	few, many := cost(8), cost(64)
+	if many > 24*few {
+		t.Errorf("8 causes cost %d refused writes, 64 cost %d", few, many)
+	}
+}

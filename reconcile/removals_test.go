@@ -1,0 +1,242 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
+
+package reconcile
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"tributary.dev/tributary/internal/dice"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
+)
+
+// quota denies every slice of a cluster that is not there yet.
+func quota(cluster string) refuser {
+	return func(obj apitest.Object) (field.ErrorList, error) {
+		if es, ok := obj.(*discoveryv1.EndpointSlice); ok && es.UID == "" && es.Labels[plan.LabelSourceCluster] == cluster {
+			return nil, apierrors.NewForbidden(discoveryv1.Resource("endpointslices"), es.Name, fmt.Errorf("exceeded quota: slices, used: 1, limited: 1"))
+		}
+		return nil, nil
+	}
+}
+
+// What keeps one write from being done keeps no dead address anywhere.
+func TestDeadAddressesGoWhateverIsRefused(t *testing.T) {
+	services := func(r apitest.Request) bool { return r.Resource == "services" }
+	tests := []struct {
+		name string
+		// refuse and fault stand from before the change.
+		refuse refuser
+		fault  *apitest.Fault
+		match  func(apitest.Request) bool
+		// told is in a conflict of the replica.
+		told string
+		// b are the addresses of member b that get through.
+		b []string
+	}{
+		{"a quota on slices of another member", quota("b"), nil, nil, "exceeded quota: slices", []string{"10.1.0.1", "10.1.0.2"}},
+		{"a webhook on Services that is down", nil, &apitest.Fault{Status: http.StatusInternalServerError}, services, "", []string{"10.1.0.1", "10.1.0.2"}},
+		{"a policy on Services", func(obj apitest.Object) (field.ErrorList, error) {
+			if _, ok := obj.(*corev1.Service); ok {
+				return nil, apierrors.NewForbidden(corev1.Resource("services"), obj.GetName(), fmt.Errorf("ValidatingAdmissionPolicy 'no' with binding 'no' denied request: not today"))
+			}
+			return nil, nil
+		}, nil, nil, "not today", []string{"10.1.0.1"}},
+		{"no right to write Services", nil, &apitest.Fault{Status: http.StatusForbidden}, services, "cannot update", []string{"10.1.0.1", "10.1.0.2"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			g := newGround(t, "a", "b")
+			g.options.RefusalPause = time.Hour
+			g.options.Settings.MaxEndpointsPerSlice = 1
+			g.start()
+			g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true), pod(web, "10.0.0.2", true))
+			g.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
+			g.settle()
+			g.server.Refuse(test.refuse)
+			if test.fault != nil {
+				g.faultWrites(1<<30, *test.fault, test.match)
+			}
+			// Ports of the Service change, b wants another slice, and a pod of a is gone.
+			svc := service(web, 1, 8080)
+			svc.Ports = append(svc.Ports, syncer.ServicePort{Name: "more", Protocol: syncer.TCP, Port: 81, Target: syncer.TargetPort{Name: "none"}})
+			g.source.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true), pod(web, "10.1.0.2", true))
+			g.set("a", svc, pod(web, "10.0.0.2", true))
+			want := append([]string{"10.0.0.2"}, test.b...)
+			g.wait("the address of a is gone, and the rest written", func() bool {
+				endpoints, sliced := g.addresses(web)
+				return slices.Equal(endpoints, want) && !slices.Contains(sliced, "10.0.0.1") && slices.Contains(sliced, "10.0.0.2")
+			})
+			g.wait("it is told", func() bool {
+				told := func(text string) bool { return strings.Contains(text, test.told) }
+				for _, c := range g.seen.trouble(web).Conflicts {
+					if test.told != "" && c.Reason == string(plan.ConflictRefused) && told(c.Message) {
+						return true
+					}
+				}
+				return test.told == ""
+			})
+			g.server.Refuse(nil)
+			g.server.Intercept(nil)
+			g.rec.refusals.forget(web)
+			g.rec.Dirty(web, lanes.Addition, liveCause("b", web))
+			g.wait("all is written", func() bool {
+				endpoints, sliced := g.addresses(web)
+				svc, _ := apitest.Get[*corev1.Service](g.server, "shop", "web")
+				return slices.Equal(endpoints, []string{"10.0.0.2", "10.1.0.1", "10.1.0.2"}) && slices.Equal(endpoints, sliced) && len(svc.Spec.Ports) == 2
+			})
+		})
+	}
+}
+
+// forget leaves what was refused of a replica to be tried anew.
+func (r *refusals) forget(key syncer.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.of, key)
+}
+
+// outage is a random choice of objects of which each kind of write is answered in its
+// own way.
+type outage struct {
+	mu      sync.Mutex
+	random  *rand.Rand
+	answers map[string]*apitest.Fault
+}
+
+var answers = []*apitest.Fault{
+	nil, nil, nil,
+	{Status: http.StatusBadRequest}, {Status: http.StatusForbidden}, {Status: http.StatusUnprocessableEntity},
+	{Status: http.StatusRequestEntityTooLarge}, {Status: http.StatusInternalServerError}, {Status: http.StatusUnauthorized},
+	{Status: http.StatusMethodNotAllowed}, {Status: http.StatusServiceUnavailable},
+}
+
+// answer is what a write of an object is answered with; it stays the same.
+func (o *outage) answer(verb, resource, name string) *apitest.Fault {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := verb + " " + resource + " " + name
+	fault, decided := o.answers[key]
+	if !decided {
+		fault = answers[o.random.IntN(len(answers))]
+		o.answers[key] = fault
+	}
+	return fault
+}
+
+// For random changes and random refusals: after one pass no object shows an address
+// that had to go, but those that take no removal; nothing foreign is touched; and when
+// it is over, all is as the members demand.
+func TestEveryAddressThatMustGoIsGoneAfterOnePass(t *testing.T) {
+	for seed := range dice.Seeds(t, 12) {
+		rng := dice.From(seed, 3)
+		g := newGround(t, "a", "b")
+		g.options.RefusalPause = time.Millisecond
+		g.options.Settings.MaxEndpointsPerSlice = 2
+		g.start()
+		members := map[string][]int{}
+		change := func() {
+			for i, cluster := range []string{"a", "b"} {
+				svc := service(web, int64(i+1), int32(8080+rng.IntN(2)))
+				svc.Labels = map[string]string{"team": fmt.Sprint(rng.IntN(2))}
+				var pods []*syncer.Pod
+				members[cluster] = rng.Perm(8)[:rng.IntN(6)]
+				for _, n := range members[cluster] {
+					pods = append(pods, pod(web, fmt.Sprintf("10.%d.0.%d", i, n+1), true))
+				}
+				g.source.set(cluster, svc, pods...)
+			}
+			g.rec.Dirty(web, lanes.Removal, liveCause("a", web))
+		}
+		change()
+		g.settle()
+		foreign := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-theirs",
+			Labels: map[string]string{plan.LabelServiceName: "web"}}, AddressType: discoveryv1.AddressTypeIPv4}
+		g.server.Create(t, foreign)
+		g.settle()
+		o := &outage{random: dice.From(seed, 4), answers: map[string]*apitest.Fault{}}
+		g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+			if r.UserAgent != product || r.Verb != "create" && r.Verb != "update" && r.Verb != "delete" {
+				return nil
+			}
+			return o.answer(r.Verb, r.Resource, r.Name)
+		})
+		before := len(g.seen.all())
+		change()
+		g.wait("one pass has ended", func() bool {
+			return slices.ContainsFunc(g.seen.all()[before:], func(r metrics.Record) bool { return r.Cause.Kind == "Pod" })
+		})
+		alive := map[string]bool{}
+		for i, cluster := range []string{"a", "b"} {
+			for _, n := range members[cluster] {
+				alive[fmt.Sprintf("10.%d.0.%d", i, n+1)] = true
+			}
+		}
+		dead := func(addresses []string) (out []string) {
+			return slices.DeleteFunc(slices.Clone(addresses), func(a string) bool { return alive[a] })
+		}
+		if ep, ok := apitest.Get[*corev1.Endpoints](g.server, "shop", "web"); ok && o.answer("update", "endpoints", "web") == nil {
+			for _, s := range ep.Subsets {
+				for _, a := range s.Addresses {
+					if !alive[a.IP] {
+						t.Errorf("Endpoints still have %s; %s", a.IP, o)
+					}
+				}
+			}
+		}
+		for _, es := range apitest.List[*discoveryv1.EndpointSlice](g.server, "shop") {
+			for _, e := range es.Endpoints {
+				if d := dead(e.Addresses); len(d) > 0 && o.answer("update", "endpointslices", es.Name) == nil {
+					t.Errorf("slice %s still has %v; %s", es.Name, d, o)
+				}
+			}
+		}
+		g.server.Intercept(nil)
+		g.rec.Resync("", "resync")
+		want := make([]string, 0, len(alive))
+		for addr := range alive {
+			want = append(want, addr)
+		}
+		slices.Sort(want)
+		g.wait("all is as the members demand", func() bool {
+			endpoints, sliced := g.addresses(web)
+			return slices.Equal(endpoints, want) && slices.Equal(sliced, want) && len(g.rec.Queue().OldestArrivals()) == 0
+		})
+		if es, ok := apitest.Get[*discoveryv1.EndpointSlice](g.server, "shop", "web-theirs"); !ok || es.Generation != foreign.Generation || es.Labels[plan.LabelManagedBy] != "" {
+			t.Error("a foreign slice was touched")
+		}
+		g.stop()
+	}
+}
+
+// String names the answers that were given.
+func (o *outage) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var b strings.Builder
+	for key, fault := range o.answers {
+		if fault != nil {
+			fmt.Fprintf(&b, "%s %d; ", key, fault.Status)
+		}
+	}
+	return b.String()
+}
