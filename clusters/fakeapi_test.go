@@ -49,6 +49,8 @@ type fakeAPI struct {
 	down    bool           // answer 503
 	noToken bool           // answer 401
 	closing int            // watches opened up to this generation are to end
+	opened  int            // watches so far
+	muted   int            // watches up to this one bring nothing any more
 	watches map[string]int // opened, by resource
 	lists   map[string]int
 	open    map[string]int // watches open now

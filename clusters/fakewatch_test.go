@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,6 +28,7 @@ type fakeQuery struct {
 	limit      int
 	from       int // continue
 	resumeFrom int
+	timeout    time.Duration // of a short watch, which checks another; 0: none
 }
 
 func newFakeQuery(r *http.Request, parts []string) fakeQuery {
@@ -40,6 +42,9 @@ func newFakeQuery(r *http.Request, parts []string) fakeQuery {
 	out.limit, _ = strconv.Atoi(q.Get("limit"))
 	out.from, _ = strconv.Atoi(q.Get("continue"))
 	out.resumeFrom, _ = strconv.Atoi(out.rv)
+	if seconds, _ := strconv.Atoi(q.Get("timeoutSeconds")); seconds < 10 {
+		out.timeout = time.Duration(seconds) * time.Second
+	}
 	return out
 }
 
@@ -64,14 +69,20 @@ func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request, resource string,
 		_ = json.NewEncoder(w).Encode(map[string]any{"type": kind, "object": obj})
 	}
 	f.mu.Lock()
-	f.watches[resource]++
-	f.open[resource]++
-	defer func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.open[resource]--
-	}()
-	generation := f.closing
+	var timeout <-chan time.Time
+	if q.timeout > 0 {
+		timeout = time.After(q.timeout)
+	} else {
+		f.opened++
+		f.watches[resource]++
+		f.open[resource]++
+		defer func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.open[resource]--
+		}()
+	}
+	generation, number := f.closing, f.opened
 	position := q.resumeFrom
 	expired := position != 0 && position < f.oldest
 	if position == 0 {
@@ -94,6 +105,11 @@ func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request, resource string,
 	for {
 		f.mu.Lock()
 		ended, wake := f.closing > generation, f.changed
+		if timeout == nil && number <= f.muted {
+			f.mu.Unlock()
+			<-r.Context().Done()
+			return
+		}
 		for _, e := range f.events {
 			if e.resource == resource && e.rv > position {
 				position = e.rv
@@ -109,6 +125,8 @@ func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request, resource string,
 		}
 		select {
 		case <-r.Context().Done():
+			return
+		case <-timeout:
 			return
 		case <-wake:
 		}

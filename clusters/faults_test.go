@@ -336,3 +336,53 @@ func TestTooManyObjectsOfOneMember(t *testing.T) {
 		w.wantAddresses("shop", "web", "b 10.1.0.7")
 	})
 }
+
+// A watch that is frozen behind a proxy, while the connection and all else answer, is
+// found by what it does not bring, over both protocols, and is not believed when nothing
+// can be learnt of it.
+func TestFrozenWatch(t *testing.T) {
+	for name, protocols := range map[string][]string{"HTTP/2": nil, "HTTP/1.1": {"http/1.1"}} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, nil, func(w *world) {
+				a := w.api("uid-a")
+				a.put(newService("shop", "web"), newPod("shop", "web", 1), newPod("shop", "web", 2))
+				access := a.config("")
+				access.NextProtos = protocols
+				w.reach("a", access, "1")
+				w.pass(time.Minute)
+				w.wantState("a", Live, ReasonNone)
+				w.sink.take()
+				lists := a.listed()
+				a.with(func() { a.muted = a.opened })
+				a.remove("pods", "shop", "web-2") // of which was heard last: no sign of a restored store
+				w.pass(20 * time.Second)
+				w.wantDirty("removal shop/web: Pod shop/web-2 deleted (gone)")
+				w.wantState("a", Live, ReasonNone)
+				w.pass(time.Minute)
+				w.wantState("a", Live, ReasonNone)
+				a.put(notReady(newPod("shop", "web", 1)))
+				w.pass(0)
+				w.wantDirty("removal shop/web: Pod shop/web-1 modified (not ready)")
+				if a.listed() != lists {
+					t.Errorf("%d lists", a.listed()-lists)
+				}
+				a.with(func() {
+					a.muted = 1 << 30
+					a.hook = func(_ http.ResponseWriter, r *http.Request) bool {
+						short := r.URL.Query().Get("timeoutSeconds") == "2"
+						if short {
+							<-r.Context().Done()
+						}
+						return short
+					}
+				})
+				w.pass(30 * time.Second)
+				for range 60 {
+					w.wantState("a", Silent, ReasonUnusable)
+					w.pass(time.Second)
+				}
+				w.wantAddresses("shop", "web")
+			})
+		})
+	}
+}

@@ -17,6 +17,9 @@
 // differently. And the client can be exchanged under a running stream, so that
 // new credentials cost neither a relist nor a gap.
 //
+// A stream that says nothing is believed only as long as a check now and then shows that
+// there was nothing to say (liveness.go).
+//
 // A newcomer starts at Loop (loop.go). ListWatcher (listwatcher.go) is where it reads from,
 // Handler (handler.go) is what it tells.
 //

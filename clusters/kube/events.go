@@ -6,6 +6,7 @@ package kube
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,6 +28,7 @@ func (f *follower[T]) event(e Event) (end End, err error) {
 			f.events++
 			l.advance(m.GetResourceVersion())
 		}
+		f.heard(time.Now())
 		l.cfg.Handler.Contact(e.Arrival, true)
 	case watch.Error:
 		return endOf(apierrors.FromObject(e.Object))
@@ -46,6 +48,7 @@ func (f *follower[T]) object(e Event) {
 		return
 	}
 	f.events++
+	f.heard(time.Now())
 	m := EventMeta{Type: word(e.Type), Arrival: e.Arrival}
 	if accessor, err := meta.Accessor(e.Object); err == nil {
 		m.ResourceVersion = accessor.GetResourceVersion()

@@ -70,6 +70,10 @@ type cluster struct {
 	list func(n int, opts metav1.ListOptions) (runtime.Object, error)
 	// watch may be nil: every watch is then accepted.
 	watch func(n int, opts metav1.ListOptions) error
+	// check answers short watches, which are not counted among the others; nil: nothing
+	// has happened.
+	check  func(ctx context.Context, n int, opts metav1.ListOptions) (Stream, error)
+	checks []metav1.ListOptions
 }
 
 func (c *cluster) source() ListWatcher {
@@ -85,6 +89,9 @@ func (c *cluster) source() ListWatcher {
 			return c.list(n, opts)
 		},
 		Watch: func(ctx context.Context, opts metav1.ListOptions) (Stream, error) {
+			if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds == checkSeconds {
+				return c.answerCheck(ctx, opts)
+			}
 			c.mu.Lock()
 			c.watches = append(c.watches, opts)
 			c.times = append(c.times, time.Now())
@@ -102,6 +109,33 @@ func (c *cluster) source() ListWatcher {
 			return s, nil
 		},
 	}
+}
+
+func (c *cluster) answerCheck(ctx context.Context, opts metav1.ListOptions) (Stream, error) {
+	c.mu.Lock()
+	c.checks = append(c.checks, opts)
+	n, answer := len(c.checks), c.check
+	c.mu.Unlock()
+	if answer != nil {
+		return answer(ctx, n, opts)
+	}
+	return brief(), nil
+}
+
+// brief is a short watch that brings events and is ended by the server.
+func brief(events ...watch.Event) *fakeStream {
+	s := &fakeStream{events: make(chan Event, len(events))}
+	for _, e := range events {
+		s.send(e.Type, e.Object)
+	}
+	time.AfterFunc(checkSeconds*time.Second, func() { s.end(nil) })
+	return s
+}
+
+func (c *cluster) checked() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.checks)
 }
 
 // last returns the stream opened last, and how many there were.

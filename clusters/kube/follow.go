@@ -73,7 +73,13 @@ func (l *Loop[T]) after(ctx context.Context, f *follower[T], end End, err error)
 		// waits; one that closes after each event is slowed to a few a second.
 		l.brief.Reset()
 		l.sleep(ctx, retryBase-lived, true)
-	case EndSilent, EndReplaced, EndStopped:
+	case EndSilent:
+		l.doubted = true
+		l.cfg.Handler.Changed(State{Phase: Waiting, Err: fmt.Errorf("watch %s: %w", l.cfg.Kind, err)})
+		if !healthy {
+			l.sleep(ctx, l.brief.Next(), true)
+		}
+	case EndReplaced, EndStopped:
 	}
 }
 
@@ -89,6 +95,11 @@ type follower[T any] struct {
 	next       chan opened // the stream of a new source; nil when none is being opened
 	nextRetry  Backoff
 	concurrent *concurrentList[T] // the list being read; nil when none
+
+	checking <-chan checked // the check under way; nil when none
+	heardAt  time.Time      // the last proof that the stream lives
+	checkAt  time.Time      // when it is checked unless it is heard before
+	watchdog *time.Timer    // fires at checkAt or when the stream is not believed any more
 }
 
 // opened is the answer to an attempt to open a stream.
@@ -105,18 +116,25 @@ func (f *follower[T]) run(ctx context.Context) (End, error) {
 	defer f.settle()
 	defer cancel()
 	f.nextRetry = NewBackoff(retryBase, retryLimit)
+	f.watchdog = time.NewTimer(checkAfter)
+	defer f.watchdog.Stop()
 	f.start()
 	if f.attend(ctx) {
 		return EndRewound, nil
 	}
-	silent := time.NewTimer(silence)
-	defer silent.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return EndStopped, ctx.Err()
-		case <-silent.C:
-			return EndSilent, nil
+		case <-f.watchdog.C:
+			if !f.believed(ctx) {
+				return EndSilent, errFrozen
+			}
+		case c := <-f.checking:
+			if end, err := f.checkedStream(c); end != "" {
+				return end, err
+			}
+			f.loop.signal() // another may be wanted
 		case <-f.loop.wake:
 			if f.attend(ctx) {
 				return EndRewound, nil
@@ -125,14 +143,12 @@ func (f *follower[T]) run(ctx context.Context) (End, error) {
 			if f.swap(ctx, o) {
 				return EndExpired, o.err
 			}
-			silent.Reset(silence)
 		case list := <-f.concurrent.done():
 			f.apply(list)
 		case e, open := <-f.stream.Events():
 			if !open {
 				return endOf(f.stream.Err())
 			}
-			silent.Reset(silence)
 			if end, err := f.event(e); end != "" {
 				return end, err
 			}
@@ -154,11 +170,18 @@ func endOf(err error) (End, error) {
 	}
 }
 
-// start notes that the stream is open.
+// start notes that the stream is open. After one that was frozen, it is believed once
+// it has been heard or checked.
 func (f *follower[T]) start() {
 	f.opened, f.events = time.Now(), 0
-	f.loop.cfg.Handler.Changed(State{Phase: Following})
 	f.loop.cfg.Handler.Contact(f.opened, false)
+	f.heardAt, f.checkAt = f.opened, f.opened.Add(checkAfter+randomUpTo(checkJitter))
+	if f.loop.doubted {
+		f.checkAt = f.opened
+	} else {
+		f.loop.cfg.Handler.Changed(State{Phase: Following})
+	}
+	f.arm()
 }
 
 // settle stops the stream and waits for what is under way, whose context has
@@ -185,6 +208,9 @@ func (f *follower[T]) attend(ctx context.Context) (rewind bool) {
 	f.loop.retriedNow()
 	if _, generation := f.loop.current(); generation != f.generation && f.next == nil {
 		f.openNext(ctx, 0)
+	}
+	if f.checking == nil && f.loop.checks.due() {
+		f.startCheck(ctx)
 	}
 	if f.concurrent == nil && f.loop.takeRequest() {
 		f.concurrent = f.loop.listConcurrently(ctx)

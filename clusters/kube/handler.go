@@ -94,7 +94,7 @@ const (
 	EndClosed      End = "closed"   // by the server, in order
 	EndBroken      End = "broken"   // the connection failed or the server reported an error
 	EndExpired     End = "expired"  // 410: the revision is no longer known
-	EndSilent      End = "silent"   // neither event nor bookmark for too long
+	EndSilent      End = "silent"   // frozen: what happened came otherwise, or nobody knows
 	EndUndecodable End = "garbled"  // something that could not be read
 	EndReplaced    End = "replaced" // by a stream of a new source
 	EndRewound     End = "rewound"  // by a call to Rewind

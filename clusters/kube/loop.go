@@ -62,10 +62,6 @@ const (
 	openTimeout = 15 * time.Second
 	// pageTimeout bounds one page of a list; API servers give up after 60 s.
 	pageTimeout = 60 * time.Second
-	// silence is how long a stream may carry neither event nor bookmark before it
-	// is opened anew. Servers since 1.16 send a bookmark about once a minute; one
-	// that sends none costs a request each silence, never a relist.
-	silence = 150 * time.Second
 	// initialIdle is how long a streaming list may pause before it is given up.
 	initialIdle = 10 * time.Second
 	// watchSeconds is the least watch timeout asked for; up to as much again is
@@ -90,6 +86,7 @@ type Loop[T any] struct {
 
 	watermarks watermarks
 	pace       pacer
+	checks     checks
 
 	mu                sync.Mutex
 	source            ListWatcher
@@ -112,8 +109,9 @@ type Loop[T any] struct {
 	floor       uint64 // revision up to which all was handed on, as a number
 	retry       Backoff
 	brief       Backoff
-	broken      int // streams in a row that broke on something unreadable
-	noStream    int // generation of the source whose streaming list failed; 0 when none
+	broken      int  // streams in a row that broke on something unreadable
+	doubted     bool // the last stream was frozen, and the next one has not been heard yet
+	noStream    int  // generation of the source whose streaming list failed; 0 when none
 	seenRetries int
 	stream      Stream // left open by a streaming list
 	streamGen   int    // generation of its source

@@ -226,22 +226,6 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 	})
 }
 
-func TestSilentStreamIsReopened(t *testing.T) {
-	play(t, &cluster{list: one(5)}, nil, func(s *scene) {
-		for range 5 {
-			s.pass(time.Minute)
-			s.stream().bookmark(6)
-			synctest.Wait()
-		}
-		s.wantCounts(1, 1)
-		s.pass(silence + time.Second)
-		s.wantCounts(1, 2)
-		if want := []End{EndSilent}; !slices.Equal(s.counts.ends, want) {
-			t.Errorf("ends %v, want %v", s.counts.ends, want)
-		}
-	})
-}
-
 func TestGarbage(t *testing.T) {
 	undecodable := Event{Type: watch.Added, Err: fmt.Errorf("%w: bad bytes", ErrUndecodable)}
 	for name, tc := range map[string]struct {

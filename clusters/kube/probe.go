@@ -108,6 +108,8 @@ func (s *probeState) pause(now time.Time) time.Duration {
 // jitter spreads a wait over its upper half.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
+func randomUpTo(d time.Duration) time.Duration { return rand.N(d + 1) }
+
 // probe makes the cluster answer. That it is busy or hides the namespace is an
 // answer; that it does not accept the credential is none that helps. told: it showed
 // that it is itself.

@@ -16,6 +16,8 @@ type Followed struct {
 		Revision() uint64
 		Watermarks() (all []Watermark, stream int)
 		Confirmed(Watermark)
+		Prove() int
+		Proven(check int) bool
 	}
 }
 
@@ -24,13 +26,14 @@ type Followed struct {
 // when they have done so before the watches are back, leave out what was lost; nothing
 // else would tell. There are three signs: a list of a lower revision than was seen
 // before, an object of a lower one, and an object that is missing although its deletion
-// was never told. It is for one goroutine.
+// was never told by a stream that is proven to live. It is for one goroutine.
 type restoreDetector struct {
 	followed []Followed
 	// read are the highest revisions of lists that the detector itself has read.
 	read map[string]uint64
-	// missing are objects that were not there when last asked for.
-	missing map[missing]bool
+	// missing are objects that were not there when last asked for, with the check of their
+	// stream that is to show that it brought all that happened until then.
+	missing map[missing]int
 }
 
 // missing is an object that is not there, while a stream brings no news of it.
@@ -41,7 +44,7 @@ type missing struct {
 }
 
 func newRestoreDetector(followed []Followed) *restoreDetector {
-	return &restoreDetector{followed: followed, read: map[string]uint64{}, missing: map[missing]bool{}}
+	return &restoreDetector{followed: followed, read: map[string]uint64{}, missing: map[missing]int{}}
 }
 
 // doubtful reports whether to ask again soon: an object is missing, and the news of its
@@ -67,7 +70,7 @@ func (d *restoreDetector) detect(ctx context.Context, s *Session) error {
 func (d *restoreDetector) regressed(ctx context.Context, s *Session) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	absent := map[missing]bool{}
+	absent := map[missing]int{}
 	for _, kind := range d.followed {
 		seen := max(kind.Loop.Revision(), d.read[kind.Resource.Resource])
 		revision, err := s.revision(ctx, kind.Resource)
@@ -87,19 +90,23 @@ func (d *restoreDetector) regressed(ctx context.Context, s *Session) error {
 }
 
 // compare asks for the objects of which was heard last.
-func (d *restoreDetector) compare(ctx context.Context, s *Session, kind Followed, absent map[missing]bool) error {
+func (d *restoreDetector) compare(ctx context.Context, s *Session, kind Followed, absent map[missing]int) error {
 	watermarks, stream := kind.Loop.Watermarks()
 	for _, w := range watermarks {
 		revision, outcome := s.objectRevision(ctx, kind.Resource, w.Key)
 		switch {
 		case outcome == Gone:
 			lost := missing{kind.Resource.Resource, w, stream}
-			if d.missing[lost] {
+			check, known := d.missing[lost]
+			if known && kind.Loop.Proven(check) {
 				return fmt.Errorf("%w: %s %s is missing, and no watch tells that it was deleted", ErrWentBack, kind.Resource.Resource, w.Key)
 			}
 			if !w.Gone {
+				if !known {
+					check = kind.Loop.Prove()
+				}
 				if stream != 0 {
-					absent[lost] = true
+					absent[lost] = check
 				}
 				continue
 			}

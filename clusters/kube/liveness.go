@@ -1,0 +1,233 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// A watch says nothing when nothing happens, and one that is frozen says the same: behind
+// a proxy that lost its other end, or a balancer that answers pings itself. So a stream
+// that brings neither event nor bookmark for checkAfter is checked: a short watch from
+// the same revision brings what the stream should have brought. Nothing means that
+// nothing happened; anything means that the stream is frozen, and is used in its place.
+// That the short watch is ended by the server within its time shows that what is sent
+// does arrive, also through a proxy that holds answers back. What is neither heard nor
+// checked for beliefLimit is not believed any more: with the time that a member's state
+// takes to follow, that is within 30 s.
+const (
+	checkAfter   = 14 * time.Second
+	checkJitter  = 2 * time.Second
+	checkSeconds = 2
+	checkTimeout = 6 * time.Second
+	checkRetry   = time.Second
+	beliefLimit  = 26 * time.Second
+	// checkGrace is how much later than a check a healthy stream may bring an event.
+	checkGrace = 500 * time.Millisecond
+	// checkEvents bounds what a check takes in; a stream so far behind is opened anew.
+	checkEvents = 1000
+)
+
+// errFrozen is a stream that did not bring what happened, or of which nobody knows.
+var errFrozen = errors.New("the stream is frozen: it brought nothing, and what it should have brought came otherwise or could not be asked for")
+
+// checked is the outcome of a check.
+type checked struct {
+	number int
+	events []Event // in order
+	err    error
+}
+
+// check reads what happened since a revision.
+func check(ctx context.Context, source ListWatcher, opts metav1.ListOptions) ([]Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	opts.TimeoutSeconds = new(int64(checkSeconds))
+	stream, err := openStream(ctx, source, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Stop()
+	var events []Event
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, errFrozen
+		case e, open := <-stream.Events():
+			switch {
+			case !open:
+				return events, stream.Err()
+			case e.Err != nil:
+				return nil, e.Err
+			case e.Type == watch.Error:
+				return nil, apierrors.FromObject(e.Object)
+			}
+			events = append(events, e)
+			if e.Type == watch.Bookmark || len(events) == checkEvents {
+				return events, nil
+			}
+		}
+	}
+}
+
+// startCheck begins a check of the stream.
+func (f *follower[T]) startCheck(ctx context.Context) {
+	l := f.loop
+	source, _ := l.current()
+	opts := l.watchOptions()
+	number := l.checks.start()
+	result := make(chan checked, 1)
+	f.checking = result
+	l.children.Go(func() {
+		events, err := check(ctx, source, opts)
+		result <- checked{number, events, err}
+	})
+}
+
+// checkedStream takes in the outcome of a check; end is not empty when the stream is to
+// be left.
+func (f *follower[T]) checkedStream(c checked) (end End, err error) {
+	f.checking, f.checkAt = nil, time.Now().Add(checkRetry)
+	defer f.arm()
+	if c.err != nil {
+		if isExpired(c.err) {
+			return EndExpired, c.err
+		}
+		return "", nil // until it succeeds, or the stream is not believed any more
+	}
+	if end, err := f.drain(); end != "" {
+		return end, err
+	}
+	news := c.events[:0]
+	for _, e := range c.events {
+		m, err := meta.Accessor(e.Object)
+		if err == nil && number(m.GetResourceVersion()) > f.loop.rvNumber {
+			news = append(news, e)
+		}
+	}
+	for _, e := range news {
+		if e.Type != watch.Bookmark && time.Since(e.Arrival) < checkGrace {
+			return "", nil // it may be on its way by the stream as well
+		}
+	}
+	frozen := false
+	for _, e := range news {
+		frozen = frozen || e.Type != watch.Bookmark
+		if end, err := f.event(e); end != "" {
+			return end, err
+		}
+	}
+	if frozen {
+		return EndSilent, errFrozen
+	}
+	f.loop.checks.clean(c.number)
+	f.heard(time.Now())
+	f.loop.cfg.Handler.Contact(time.Now(), false)
+	return "", nil
+}
+
+// drain handles what the stream has brought by now.
+func (f *follower[T]) drain() (end End, err error) {
+	for {
+		select {
+		case e, open := <-f.stream.Events():
+			if !open {
+				return endOf(f.stream.Err())
+			}
+			if end, err := f.event(e); end != "" {
+				return end, err
+			}
+		default:
+			return "", nil
+		}
+	}
+}
+
+// heard notes a proof that the stream lives.
+func (f *follower[T]) heard(at time.Time) {
+	f.heardAt, f.checkAt = at, at.Add(checkAfter+randomUpTo(checkJitter))
+	if f.loop.doubted {
+		f.loop.doubted = false
+		f.loop.cfg.Handler.Changed(State{Phase: Following})
+	}
+}
+
+// believed starts a check when one is due, and reports whether the stream is to be
+// believed on.
+func (f *follower[T]) believed(ctx context.Context) bool {
+	now := time.Now()
+	if now.Sub(f.heardAt) >= beliefLimit {
+		return false
+	}
+	if f.checking == nil && !now.Before(f.checkAt) {
+		f.startCheck(ctx)
+	}
+	f.arm()
+	return true
+}
+
+// arm sets the watchdog. That the stream is heard does not: the watchdog then finds that
+// it came too early, which costs less than to set it with each event.
+func (f *follower[T]) arm() {
+	at := f.heardAt.Add(beliefLimit)
+	if f.checking == nil && f.checkAt.Before(at) {
+		at = f.checkAt
+	}
+	f.watchdog.Reset(time.Until(at))
+}
+
+// checks numbers the checks of a loop's streams, so that somebody who doubts a stream can
+// ask for one that begins from now on. Safe for concurrent use.
+type checks struct {
+	mu             sync.Mutex
+	started, proof int
+	wanted         bool
+}
+
+func (c *checks) start() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.started++
+	c.wanted = false
+	return c.started
+}
+
+// clean notes that a check found nothing that its stream had not brought.
+func (c *checks) clean(number int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.proof = max(c.proof, number)
+}
+
+func (c *checks) due() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.wanted
+}
+
+// Prove asks for a check of the stream that begins from now on, and returns its number.
+func (l *Loop[T]) Prove() int {
+	l.checks.mu.Lock()
+	l.checks.wanted = true
+	next := l.checks.started + 1
+	l.checks.mu.Unlock()
+	l.signal()
+	return next
+}
+
+// Proven reports whether that check, or a later one, has shown that the stream brought
+// all that happened before it.
+func (l *Loop[T]) Proven(check int) bool {
+	l.checks.mu.Lock()
+	defer l.checks.mu.Unlock()
+	return l.checks.proof >= check
+}
