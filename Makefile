@@ -22,6 +22,10 @@ help: ## print this list
 build: ## build bin/tributary
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/tributary ./cmd/tributary
 
+.PHONY: image
+image: ## bin/image: an OCI layout for amd64 and arm64, with bills of materials; no container engine is needed
+	cd deploy/image && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) go run . -out $(CURDIR)/bin/image -version $(VERSION) -commit $(COMMIT)
+
 .PHONY: demo
 demo: build ## watch pods of two real clusters come and go in a third (DEMO_SECONDS=N ends it)
 	cd e2e && go run ./cmd/demo -tributary $(CURDIR)/bin/tributary
@@ -33,6 +37,7 @@ test: lint unit scenario faults ## everything that must pass: lint, unit tests, 
 unit: ## unit tests of the product, with the race detector, shuffled
 	go test -race -shuffle=on ./...
 	cd deploy/helm && go test -shuffle=on .
+	cd deploy/image && go test -shuffle=on -timeout 20m .
 
 # Every test takes its dice from here (internal/dice): each run throws the same, so that a failure is of the change and not of
 # the draw. SEED=0 throws anew, as the soak does unless it is told a seed.
@@ -80,6 +85,7 @@ lint: ## gofmt, go vet and staticcheck on both modules
 	$(TOOL) staticcheck ./...
 	cd e2e && go vet $(E2E_LIGHT) && $(TOOL) staticcheck $(E2E_LIGHT)
 	cd deploy/helm && go vet . && $(TOOL) staticcheck .
+	cd deploy/image && go vet . && $(TOOL) staticcheck .
 
 .PHONY: fmt
 fmt: ## format and modernize the sources of both modules

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	_ "golang.org/x/crypto/x509roots/fallback" // CA roots where the machine has none, as in the image
 
 	"tributary.dev/tributary/clusters/config"
 )

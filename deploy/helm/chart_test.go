@@ -99,6 +99,7 @@ func TestRightsFollowTheConfiguration(t *testing.T) {
 	}
 	common := []string{"create endpoints/restricted", "get,list,create,update events", write + "services,endpoints"}
 	slicesToo := slices.Concat(common, []string{"create endpointslices/restricted", write + "endpointslices"})
+	secrets := in("Role tributary-system", "get,list,watch,update secrets")
 	for name, c := range map[string]struct {
 		config string
 		want   []string
@@ -109,11 +110,15 @@ func TestRightsFollowTheConfiguration(t *testing.T) {
 		"Endpoints alone":    {"replicas: {write: [Endpoints]}", slices.Concat(in("ClusterRole", common...), in("ClusterRole", "get,list,watch,create namespaces"))},
 		"named namespaces":   {"ingress: {namespaces: [shop, web]}", slices.Concat(in("Role shop", slicesToo...), in("Role web", slicesToo...))},
 		"members by Secrets": {"ingress: {namespaces: [shop]}, clustersFrom: {secrets: {namespace: m}}", slices.Concat(in("Role shop", slicesToo...), in("Role m", "get,list,watch,update secrets"))},
-		"in its own":         {"ingress: {namespaces: [shop]}, clustersFrom: {secrets: {selector: a}}", slices.Concat(in("Role shop", slicesToo...), in("Role tributary-system", "get,list,watch,update secrets"))},
+		"in its own":         {"ingress: {namespaces: [shop]}, clustersFrom: {secrets: {selector: a}}", slices.Concat(in("Role shop", slicesToo...), secrets)},
+		"by default":         {"ingress: {namespaces: [shop]}, replicas: {}", slices.Concat(in("Role shop", slicesToo...), secrets)},
 	} {
 		want := append(c.want, own)
 		slices.Sort(want)
 		config := strings.TrimSuffix("config: {clusters: [], "+c.config, ", ") + "}"
+		if !strings.Contains(config, "clustersFrom") && name != "by default" {
+			config = strings.TrimSuffix(config, "}") + ", clustersFrom: null}"
+		}
 		if got := grants(objects(t, mustRender(t, ingress(config)))); !slices.Equal(got, want) {
 			t.Errorf("%s:\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
