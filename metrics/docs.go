@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Docs renders docs/metrics.md from the table of families.
+// Docs renders docs/reference/metrics.md from the table of families.
 func Docs() string {
 	var b strings.Builder
 	b.WriteString(`# Metrics

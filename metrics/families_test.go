@@ -184,10 +184,10 @@ func TestExposition(t *testing.T) {
 	golden(t, "testdata/metrics.txt", volatile.ReplaceAll(page, nil))
 }
 
-// TestDocs keeps docs/metrics.md equal to the table, and both equal to what is
+// TestDocs keeps docs/reference/metrics.md equal to the table, and both equal to what is
 // served (TestTableIsWhatIsServed).
 func TestDocs(t *testing.T) {
-	golden(t, "../docs/metrics.md", []byte(Docs()))
+	golden(t, "../docs/reference/metrics.md", []byte(Docs()))
 }
 
 func TestNativeHistograms(t *testing.T) {

@@ -24,7 +24,7 @@ const (
 )
 
 // Family describes one metric family. The table of families is the only place
-// where they are named: collectors, docs/metrics.md and the checks on queries
+// where they are named: collectors, docs/reference/metrics.md and the checks on queries
 // of dashboards and alerts are made from it.
 type Family struct {
 	// Name is without the prefix; it ends with the unit, then _total for a counter.

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-var update = flag.Bool("update", false, "rewrite golden files and docs/metrics.md")
+var update = flag.Bool("update", false, "rewrite golden files and docs/reference/metrics.md")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

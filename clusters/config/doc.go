@@ -7,7 +7,7 @@
 // noticed while Tributary runs (watch.go). The kubeconfigs that the file names
 // are judged by package kubeconfig.
 //
-// docs/configuration.md is generated from the comments in types.go: they are
+// docs/reference/configuration.md is generated from the comments in types.go: they are
 // written for users.
 //
 // What never happens here: no cluster is contacted, nothing is logged, and no

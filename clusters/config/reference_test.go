@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated files anew")
 
-const referencePage = "../../docs/configuration.md"
+const referencePage = "../../docs/reference/configuration.md"
 
 func TestReferenceIsUpToDate(t *testing.T) {
 	want := render(t)
@@ -28,10 +28,10 @@ func TestReferenceIsUpToDate(t *testing.T) {
 	wanted := strings.Split(want, "\n")
 	for i, line := range strings.Split(got, "\n") {
 		if i >= len(wanted) || line != wanted[i] {
-			t.Fatalf("docs/configuration.md:%d is not what the types say; run: go test ./clusters/config -update", i+1)
+			t.Fatalf("docs/reference/configuration.md:%d is not what the types say; run: go test ./clusters/config -update", i+1)
 		}
 	}
-	t.Fatal("docs/configuration.md is cut off; run: go test ./clusters/config -update")
+	t.Fatal("docs/reference/configuration.md is cut off; run: go test ./clusters/config -update")
 }
 
 // TestReferenceDescribesEveryField: a field without a comment would be an empty

@@ -18,7 +18,7 @@ import (
 	"tributary.dev/tributary/clusters/config/strict"
 )
 
-// This file renders docs/configuration.md from the comments and defaults of
+// This file renders docs/reference/configuration.md from the comments and defaults of
 // types.go, so that a field and its description cannot part. It is a test's
 // because nothing else needs a Go parser and a template engine.
 

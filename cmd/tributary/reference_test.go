@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/command-line.md")
+var update = flag.Bool("update", false, "rewrite docs/reference/command-line.md")
 
 // TestCommandLineReference holds the reference against the commands' own help.
 func TestCommandLineReference(t *testing.T) {
-	const path = "../../docs/command-line.md"
+	const path = "../../docs/reference/command-line.md"
 	want := commandLineReference(t)
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
