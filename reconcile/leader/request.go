@@ -1,0 +1,103 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package leader
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// FencedMark is in what the admission policy of deploy/kubernetes/fencing.yaml says
+// when it refuses a writer that does not hold the Lease.
+const FencedMark = "tributary.dev/fenced"
+
+// maxRefusal bounds how much of a refusal is searched for FencedMark.
+const maxRefusal = 64 << 10
+
+// RoundTripper wraps a transport: requests that change something are sent only while
+// the Permit is held, and given up when it ends, also by time. Others pass.
+func (p *Permit) RoundTripper(next http.RoundTripper) http.RoundTripper {
+	return permitted{p, next}
+}
+
+type permitted struct {
+	permit *Permit
+	next   http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t permitted) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !changes(req) {
+		return t.next.RoundTrip(req)
+	}
+	until, reign, held := t.permit.held()
+	if !held {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, ErrNotLeading
+	}
+	ctx, cancel := context.WithCancelCause(req.Context())
+	free := func() { cancel(nil) }
+	if !until.IsZero() {
+		timed, stop := context.WithDeadlineCause(ctx, until, ErrNotLeading)
+		ctx, free = timed, func() { stop(); cancel(nil) }
+	}
+	detach := context.AfterFunc(reign, func() { cancel(ErrNotLeading) })
+	end := func() { detach(); free() }
+	resp, err := t.next.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		end()
+		return nil, err
+	}
+	resp.Body = body{resp.Body, end}
+	if resp.StatusCode == http.StatusForbidden {
+		t.refused(resp)
+	}
+	return resp, nil
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (t permitted) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+// refused looks into a refusal for the mark of fencing.
+func (t permitted) refused(resp *http.Response) {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	rest := resp.Body
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(text), rest), rest}
+	if i := bytes.Index(text, []byte(FencedMark)); err == nil && i >= 0 {
+		t.permit.refusedAsStranger(FencedMark)
+	}
+}
+
+// changes reports whether a request may change what is stored. Reviews of one's own
+// rights are posted and stored nowhere.
+func changes(req *http.Request) bool {
+	switch req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
+		return false
+	case http.MethodPost:
+		return !strings.Contains(req.URL.Path, "/apis/authorization.k8s.io/")
+	}
+	return true
+}
+
+// body calls end when it has been read.
+type body struct {
+	io.ReadCloser
+	end func()
+}
+
+// Close implements io.Closer.
+func (b body) Close() error {
+	err := b.ReadCloser.Close()
+	b.end()
+	return err
+}
