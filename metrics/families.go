@@ -228,6 +228,16 @@ var (
 		Name: "ready", Type: Gauge, Group: groupProcess,
 		Help: "Whether /readyz says yes (1) or no (0).",
 	}
+	leader = Family{
+		Name: "leader", Type: Gauge, Group: groupProcess,
+		Help:   "Whether this process writes to the ingress cluster (1) or stands by (0).",
+		Values: "The sum over the processes of an installation is 1, and 0 for as long as nobody leads.",
+	}
+	leaderAlone = Family{
+		Name: "leader_alone", Type: Gauge, Group: groupProcess,
+		Help:   "Whether this process writes without asking a Lease for it (1): it may not write Leases, or leader election is turned off.",
+		Values: "Run no second process then.",
+	}
 	configReloads = Family{
 		Name: "config_reloads_total", Type: Counter, Labels: []string{"result"}, Group: groupProcess,
 		Help:   "Times that an edited configuration was read.",
@@ -264,6 +274,6 @@ func Families() []Family {
 		watchEvents, watchRestarts, lists, listDuration, unreadable, clientRequests, clientRequestDuration,
 		ingressUp, replicas, writes, writeDuration, conflicts, heldChanges,
 		queueDepth, queueOldest, queueUnfinished, queueLongest, queueAdds, queueRetries, queueDuration, workDuration,
-		ready, configReloads, configLastOK, configLastTime, buildInfo,
+		ready, leader, leaderAlone, configReloads, configLastOK, configLastTime, buildInfo,
 	}
 }

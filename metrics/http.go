@@ -4,6 +4,7 @@
 package metrics
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,7 +75,7 @@ func healthz(w http.ResponseWriter, _ *http.Request) {
 func (m *Metrics) readyz(w http.ResponseWriter, _ *http.Request) {
 	reasons := m.notReady()
 	if len(reasons) == 0 {
-		plain(w, http.StatusOK, "ok\n")
+		plain(w, http.StatusOK, "ok\n"+m.leads())
 		return
 	}
 	text := "not ready:\n"
@@ -82,6 +83,23 @@ func (m *Metrics) readyz(w http.ResponseWriter, _ *http.Request) {
 		text += "- " + reason + "\n"
 	}
 	plain(w, http.StatusServiceUnavailable, text)
+}
+
+// leads says in a line who leads; "" where nobody can tell.
+func (m *Metrics) leads() string {
+	if m.leader == nil {
+		return ""
+	}
+	switch l := m.leader(); {
+	case l.State == "":
+		return ""
+	case l.Writes():
+		return fmt.Sprintf("%s: %s\n", l.State, cmp.Or(l.Identity, "this process"))
+	case l.Holder == "":
+		return "standby: nobody leads\n"
+	default:
+		return fmt.Sprintf("standby: %q leads\n", l.Holder)
+	}
 }
 
 // Status is the complete status, as /debug/status serves it.

@@ -27,6 +27,8 @@ type Options struct {
 	// NotReady lists what readiness waits for, nothing when ready: /readyz is asked
 	// more often than the whole status is worth. nil: always ready.
 	NotReady func() []string
+	// Leader tells who writes, for /readyz; nil: nobody can tell.
+	Leader func() LeaderStatus
 	// Records and Bytes bound the ring of change records; see NewRing.
 	Records, Bytes int
 }
@@ -38,6 +40,7 @@ type Metrics struct {
 	journal  *journal
 	status   func() Status
 	notReady func() []string
+	leader   func() LeaderStatus
 	ring     *Ring
 	troubles troubles
 	echoes   echoes
@@ -59,7 +62,7 @@ type Metrics struct {
 // New returns Metrics on a registry of its own.
 func New(o Options) *Metrics {
 	m := &Metrics{
-		registry: prometheus.NewRegistry(), journal: newJournal(o.Logger), status: o.Status, notReady: o.NotReady, ring: NewRing(o.Records, o.Bytes),
+		registry: prometheus.NewRegistry(), journal: newJournal(o.Logger), status: o.Status, notReady: o.NotReady, leader: o.Leader, ring: NewRing(o.Records, o.Bytes),
 		echoes:   echoes{awaited: map[Ref]*awaited{}, seen: map[Ref]time.Time{}},
 		troubles: troubles{of: map[replicaKey]*Trouble{}, untold: map[replicaKey]bool{}},
 	}

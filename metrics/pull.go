@@ -13,7 +13,7 @@ import (
 func pulled() []Family {
 	return []Family{
 		syncLag, nativeBehind, nativeDiffering, clusterUp, clusterSynced, clusterCondition, kubeconfigExpiry, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints,
-		rejectedNow, ingressUp, replicas, conflicts, heldChanges, queueDepth, queueOldest, queueUnfinished, queueLongest, ready,
+		rejectedNow, ingressUp, replicas, conflicts, heldChanges, queueDepth, queueOldest, queueUnfinished, queueLongest, ready, leader, leaderAlone,
 		configLastOK, configLastTime,
 	}
 }
@@ -80,6 +80,8 @@ func (p *puller) Collect(out chan<- prometheus.Metric) {
 func (p *puller) status(s *Status, emit func(Family, float64, ...string)) {
 	now := time.Now()
 	emit(ready, truth(s.Ready))
+	emit(leader, truth(s.Leader.Writes()))
+	emit(leaderAlone, truth(s.Leader.State == "alone"))
 	emit(configLastOK, truth(s.Config.Error == ""))
 	if !s.Config.LoadedAt.IsZero() {
 		emit(configLastTime, float64(s.Config.LoadedAt.UnixMilli())/1000)

@@ -16,6 +16,7 @@ type Status struct {
 	Ready bool      `json:"ready"`
 	// NotReady says what readiness waits for; empty when Ready.
 	NotReady []string        `json:"notReady,omitempty"`
+	Leader   LeaderStatus    `json:"leader"`
 	Config   ConfigStatus    `json:"config"`
 	Ingress  IngressStatus   `json:"ingress"`
 	Clusters []ClusterStatus `json:"clusters"`
@@ -30,6 +31,28 @@ type Status struct {
 	// Slowest are the slowest live changes among those remembered.
 	Slowest []*Record `json:"slowest"`
 }
+
+// LeaderStatus is about who writes.
+type LeaderStatus struct {
+	// State is "leading" or "standby"; "alone" where this process writes and asks no
+	// Lease for it, because of Reason; empty before the ingress cluster was reached.
+	State  string    `json:"state"`
+	Since  time.Time `json:"since,omitzero"`
+	Reason string    `json:"reason,omitempty"`
+	// Phase is where the life of the process stands: "waiting" for the ingress cluster,
+	// "listing" it, "standby", "leading", or "exchanging" the connection to it.
+	Phase string `json:"phase"`
+	// Identity is this process's name, Holder that of the one that leads, as far as is
+	// known; Lease is namespace and name of what they ask for.
+	Identity string `json:"identity,omitempty"`
+	Holder   string `json:"holder,omitempty"`
+	Lease    string `json:"lease,omitempty"`
+	// Error is why the Lease cannot be read or written at present.
+	Error string `json:"error,omitempty"`
+}
+
+// Writes reports whether the process writes to the ingress cluster.
+func (l *LeaderStatus) Writes() bool { return l.State == "leading" || l.State == "alone" }
 
 // ConfigStatus is about the configuration file.
 type ConfigStatus struct {

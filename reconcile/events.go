@@ -68,6 +68,8 @@ type events struct {
 	refused bool
 
 	mu sync.Mutex
+	// posting is true while run runs; what is reported otherwise is told when it begins.
+	posting bool
 	// known holds the conflicts of each replica that has any, with their messages;
 	// until the told ones are recalled, also the replicas that have none.
 	known    map[syncer.Key]map[conflictID]string
@@ -132,7 +134,26 @@ func (e *events) report(replica syncer.Key, conflicts []plan.Conflict) {
 	}
 }
 
+// setPosting begins or ends the time in which conflicts are told: of one that another
+// process has told, post finds that out.
+func (e *events) setPosting(posting bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.posting = posting
+	if !posting {
+		return
+	}
+	for replica, conflicts := range e.known {
+		for id, message := range conflicts {
+			e.lockedTell(notice{replica, id, message, false})
+		}
+	}
+}
+
 func (e *events) lockedTell(n notice) {
+	if !e.posting {
+		return
+	}
 	select {
 	case e.queue <- n:
 	default: // the status page and the metrics have it all
@@ -144,6 +165,8 @@ func (e *events) run(ctx context.Context) {
 	if e == nil {
 		return
 	}
+	e.setPosting(true)
+	defer e.setPosting(false)
 	look := time.NewTicker(e.every)
 	defer look.Stop()
 	calm := 0

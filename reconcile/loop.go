@@ -85,7 +85,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Ti
 	p.rec.Lane = p.item.Lane.String()
 	p.rec.End(now, result, cmp.Or(err, p.obstacle(result)))
 	r.report(p)
-	if item.Attempt == 0 || !errors.Is(err, errFight) { // a slowed repair is told once
+	if !errors.Is(err, errStandby) && (item.Attempt == 0 || !errors.Is(err, errFight)) { // a slowed repair is told once
 		seq := r.recorder.Change(p.rec)
 		r.recorder.Expect(seq, &p.rec, p.refs)
 	}
@@ -97,7 +97,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Ti
 	} else {
 		r.queue.Retry(p.item, retryAfter(err))
 	}
-	if item.Trial && !p.asked { // nothing was learnt of the ingress cluster
+	if item.Trial && !p.asked && !errors.Is(err, errStandby) { // nothing was learnt of the ingress cluster
 		r.queue.RetryNow()
 	}
 	return p.item.Lane, true
@@ -180,8 +180,13 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 			return metrics.Held, errNoRoom
 		}
 		admitted = true
+		writing, done, leads := r.leadership.write()
+		if !leads {
+			return metrics.Held, errStandby
+		}
 		var receipts []receipt
-		receipts, err = r.writer.execute(ctx, p.item, &p.plan)
+		receipts, err = r.writer.execute(writing, p.item, &p.plan)
+		done()
 		r.book(p, receipts)
 		switch {
 		case err == nil && p.search.Accepted():

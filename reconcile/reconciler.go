@@ -55,9 +55,9 @@ type Options struct {
 	// AuditEvery is the time between two looks at the ingress cluster's revision,
 	// which find an etcd that was restored. 0 means 15 s.
 	AuditEvery time.Duration
-	// Turn, unless nil, is closed when the Reconciler may write. Until then it watches
-	// and collects what is to be looked at: for one that takes over from another.
-	Turn <-chan struct{}
+	// Begin, unless nil, is closed when replicas may be looked at. Until then what is to
+	// be looked at is collected: for one whose members are not there yet.
+	Begin <-chan struct{}
 	// RefusalPause is how long something that the ingress cluster refused is left out
 	// before it is tried again; the pause doubles with each refusal, up to five
 	// minutes. 0 means 5 s.
@@ -73,7 +73,7 @@ type Settings struct {
 }
 
 // Reconciler makes the ingress cluster equal to what the members demand. All
-// methods are safe for concurrent use; Run (or Observe) may be called once.
+// methods are safe for concurrent use; Run, Follow or Observe may be called once.
 type Reconciler struct {
 	opts     Options
 	settings atomic.Pointer[Settings]
@@ -94,6 +94,8 @@ type Reconciler struct {
 	// takenIn and deniedIn are the namespaces of the last write that was taken, and of
 	// the last that was denied.
 	takenIn, deniedIn atomic.Pointer[string]
+	// leadership is the right to write.
+	leadership leadership
 }
 
 // New returns a Reconciler that does nothing until Run.
@@ -115,7 +117,8 @@ func New(opts Options) *Reconciler {
 		opts: opts, queue: lanes.New(opts.Queue), fights: newFights(), recorder: opts.Recorder, logger: opts.Logger,
 	}
 	r.settings.Store(&opts.Settings)
-	r.breaker = newBreaker(r.askIngress, r.breakerTurned, r.queue.RetryNow, opts.Logger)
+	r.breaker = newBreaker(r.askIngress, r.breakerTurned, r.retryNow, opts.Logger)
+	r.queue.SetAway(true) // until Lead
 	r.refusals = newRefusals(opts.RefusalPause, r.retryRefused)
 	r.view = newView(r.changed, opts.Recorder.Echo)
 	r.observer = newObserver(opts.Client, r.view, !opts.NoSlices, opts.PlainLists, opts.Logger)
@@ -126,31 +129,34 @@ func New(opts Options) *Reconciler {
 	return r
 }
 
-// Run reconciles until ctx is done: it takes no more work then, lets the writes
-// in flight end (for Options.Grace at most), and returns when all its
-// goroutines have. Nothing is written before the ingress cluster was listed, nor
-// before Options.Turn.
+// Run is Follow and, for as long, Lead: it reconciles until ctx is done, lets the writes
+// in flight end (for Options.Grace at most), and returns when all its goroutines have.
 func (r *Reconciler) Run(ctx context.Context) {
-	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	following, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	group.Go(func() { r.Follow(following) })
+	r.Lead(ctx)
+	stop()
+	group.Wait()
+}
+
+// Follow watches the ingress cluster and looks at replicas until ctx is done. What is to
+// be written is left, and looked at again, while Lead does not run. Nothing is looked at
+// before the ingress cluster was listed, nor before Options.Begin.
+func (r *Reconciler) Follow(ctx context.Context) {
 	var watches sync.WaitGroup
-	watches.Go(func() { r.Observe(watching) })
-	if r.WaitForSync(ctx) == nil && r.waitForTurn(ctx) == nil {
-		writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
+	watches.Go(func() { r.Observe(ctx) })
+	if r.WaitForSync(ctx) == nil && r.waitToBegin(ctx) == nil {
 		stop := context.AfterFunc(ctx, r.queue.ShutDown)
-		r.workers.Go(func() { r.events.run(ctx) })
 		for range r.queue.Workers() {
-			r.workers.Go(func() { r.work(ctx, writing) })
+			r.workers.Go(func() { r.work(ctx, context.WithoutCancel(ctx)) })
 		}
-		<-ctx.Done()
-		grace := time.AfterFunc(r.opts.Grace, stopWriting)
 		r.workers.Wait()
-		grace.Stop()
-		stopWriting()
 		stop()
 	}
+	<-ctx.Done()
 	r.queue.ShutDown()
 	r.refusals.stop()
-	stopWatching()
 	watches.Wait()
 }
 
@@ -176,13 +182,13 @@ func (r *Reconciler) WaitForSync(ctx context.Context) error {
 	}
 }
 
-// waitForTurn waits for Options.Turn. The error is ctx's.
-func (r *Reconciler) waitForTurn(ctx context.Context) error {
-	if r.opts.Turn == nil {
+// waitToBegin waits for Options.Begin. The error is ctx's.
+func (r *Reconciler) waitToBegin(ctx context.Context) error {
+	if r.opts.Begin == nil {
 		return nil
 	}
 	select {
-	case <-r.opts.Turn:
+	case <-r.opts.Begin:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -282,7 +288,7 @@ func (r *Reconciler) Owned() int { return r.view.ownedCount() }
 
 // breakerTurned passes on that the breaker opens or closes.
 func (r *Reconciler) breakerTurned(open bool) {
-	r.queue.SetAway(open)
+	r.leadership.setBroken(open, r.queue.SetAway)
 	if open {
 		r.logger.Warn("the ingress cluster takes no writes; changes wait in their lanes")
 		return

@@ -183,7 +183,7 @@ func (w *writer) attempt(ctx context.Context, item lanes.Item, replica syncer.Ke
 	// Several replicas may make one namespace at once, so it has no own writes.
 	tracked := a.Kind != plan.KindNamespace
 	r := receipt{kind: a.Kind, action: a, sent: time.Now()}
-	slot, err := w.queue.Acquire(ctx, item, requests(a))
+	slot, err := w.queue.Acquire(accepting(ctx), item, requests(a))
 	if err != nil {
 		r.err = &WriteError{Verb: a.Verb, Kind: a.Kind, Object: id.String(), Err: err}
 		return r
@@ -308,7 +308,7 @@ func (w *writer) delete(ctx context.Context, id objectID, standing *plan.Meta) e
 // that answer; it comes back with ErrStale or errUnclear when the read cleared the
 // doubt.
 func (w *writer) look(ctx context.Context, item lanes.Item, id objectID, v verdict, cause error) (outcome, error) {
-	slot, err := w.queue.Acquire(ctx, item, 1)
+	slot, err := w.queue.Acquire(accepting(ctx), item, 1)
 	if err != nil {
 		return outcome{}, fmt.Errorf("%w; reading it failed too: %w", cause, err)
 	}

@@ -51,6 +51,7 @@ replicas:
   createNamespaces: true
   maxEndpointsPerSlice: 100
 leases: {enabled: true, namespace: ""}
+leaderElection: {enabled: true, namespace: "", leaseDuration: 10s, renewDeadline: 8s, retryPeriod: 2s}
 `)
 	if !reflect.DeepEqual(short, long) {
 		t.Errorf("defaults differ\n got %+v\nwant %+v", short, long)
@@ -59,7 +60,7 @@ leases: {enabled: true, namespace: ""}
 
 func TestEveryFieldIsTaken(t *testing.T) {
 	got := mustParse(t, `# JSON is YAML, and so is a mix of both
-{"apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "listen": ":0",
+{"apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "listen": ":0", "instance": "blue", "namespace": "mine",
  "ingress": {"kubeconfig": "in", "context": "c", "client": {"qps": 50.5, "burst": 7}, "allowInKubeconfig": ["files"]},
  "clusters": [{"name": "b", "kubeconfig": "/abs", "context": "d", "client": {"qps": 1e2}, "allowInKubeconfig": ["exec", "proxyURL"],
 	"namespaces": {"include": ["a-*", "b"], "exclude": [], "rename": {"a-b": "c"}, "prefix": "p-"}, "mode": "union", "drain": true, "force": true, "serviceSelector": "app", "allowedCIDRs": ["10.0.0.0/8", "fd00::/8"], "tolerateUnreadyAnnotation": true,
@@ -67,6 +68,7 @@ func TestEveryFieldIsTaken(t *testing.T) {
 	"holdSilentNodes": "40s", "staleAfter": "1h30m", "maxObjects": 5}],
  "clusterDefaults": {"serviceSelector": "b"}, "clustersFrom": {"secrets": {"namespace": "n", "selector": "a=b"}},
  "leases": {"enabled": false, "namespace": "own"},
+ "leaderElection": {"enabled": false, "namespace": "elsewhere", "leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "500ms"},
  "replicas": {"write": ["EndpointSlices"], "createNamespaces": false, "maxEndpointsPerSlice": 1000,
 	"mode": "failover", "separateName": "{cluster}-{service}", "failover": ["b"], "orphans": "delete",
 	"rules": [{"namespaces": ["x-*"], "mode": "separate", "separateName": "{service}-of-{cluster}", "failover": ["b"]}],
@@ -78,7 +80,7 @@ func TestEveryFieldIsTaken(t *testing.T) {
 	shared.SetDefaults()
 	shared.ServiceSelector = "b"
 	want := Config{
-		APIVersion: APIVersion, Kind: Kind, Listen: ":0",
+		APIVersion: APIVersion, Kind: Kind, Listen: ":0", Instance: "blue", Namespace: "mine",
 		Ingress: Ingress{Connection{
 			Kubeconfig: "in", Context: "c", Client: Client{QPS: 50.5, Burst: 7}, AllowInKubeconfig: []kubeconfig.Feature{kubeconfig.Files},
 		}},
@@ -95,7 +97,8 @@ func TestEveryFieldIsTaken(t *testing.T) {
 			HoldSilentNodes: "40s", StaleAfter: "1h30m", MaxObjects: 5, NativeTolerance: "30s",
 		}},
 		ClusterDefaults: shared, ClustersFrom: ClustersFrom{Secrets: &SecretSource{Namespace: "n", Selector: "a=b"}},
-		Leases: Leases{Namespace: "own"},
+		Leases:         Leases{Namespace: "own"},
+		LeaderElection: LeaderElection{Namespace: "elsewhere", LeaseDuration: "15s", RenewDeadline: "10s", RetryPeriod: "500ms"},
 		Replicas: Replicas{Write: []OutputKind{WriteEndpointSlices}, MaxEndpointsPerSlice: 1000,
 			Mode: ModeFailover, SeparateName: "{cluster}-{service}", Failover: []string{"b"}, Orphans: OrphansDelete,
 			Rules:  []Rule{{Namespaces: []string{"x-*"}, Mode: ModeSeparate, SeparateName: "{service}-of-{cluster}", Failover: []string{"b"}}},

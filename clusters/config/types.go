@@ -11,6 +11,9 @@ const (
 	Kind       = "Config"
 )
 
+// DefaultInstance is the name of an installation that is given none.
+const DefaultInstance = "default"
+
 // Config is the file as a whole.
 type Config struct {
 	// APIVersion must be `tributary.dev/v1alpha1`.
@@ -21,6 +24,15 @@ type Config struct {
 	// `/readyz` and `/debug/`. An empty host means every interface of the machine.
 	// The pages name pods and addresses: keep them away from strangers.
 	Listen string `json:"listen"`
+	// Instance names this installation: in its Lease, and on everything that it owns in
+	// the ingress cluster. Two installations on one ingress cluster need different names.
+	// A DNS label. It cannot be changed while Tributary runs.
+	Instance string `json:"instance"`
+	// Namespace is Tributary's own in the ingress cluster. Empty means the namespace of
+	// its pod if it runs in the ingress cluster (`ingress.kubeconfig` is left out), else
+	// the environment's `POD_NAMESPACE`, else `tributary-system`. It is created where it
+	// is missing. Keep tenants out of it.
+	Namespace string `json:"namespace"`
 	// Ingress says how the ingress cluster is reached: the one that is written to.
 	// Without `ingress.kubeconfig`, Tributary runs in that cluster as a pod and uses
 	// its service account.
@@ -39,6 +51,8 @@ type Config struct {
 	Replicas Replicas `json:"replicas"`
 	// Leases show in the ingress cluster how fresh each member is.
 	Leases Leases `json:"leases"`
+	// LeaderElection lets one of several processes of this installation write.
+	LeaderElection LeaderElection `json:"leaderElection"`
 }
 
 // ClustersFrom are members that the file does not name.
@@ -305,6 +319,26 @@ type Leases struct {
 	Namespace string `json:"namespace"`
 }
 
+// LeaderElection lets several processes of one installation run: one writes, the
+// others follow everything and write nothing. Who writes holds the Lease
+// `tributary-leader.` and the name of the installation. A process that may not write
+// Leases writes alone; see docs/operations.md, "High availability".
+type LeaderElection struct {
+	// Enabled is whether a process asks for the Lease before it writes. Where it is
+	// false, run one process alone.
+	Enabled bool `json:"enabled"`
+	// Namespace is where the Lease is. Empty means Tributary's own.
+	Namespace string `json:"namespace"`
+	// LeaseDuration is after how long a standby takes over from a leader that has
+	// ended without a word: whole seconds, and more than `renewDeadline`.
+	LeaseDuration Duration `json:"leaseDuration"`
+	// RenewDeadline is for how long a leader that cannot renew the Lease writes on. More
+	// than 1.2 times `retryPeriod`.
+	RenewDeadline Duration `json:"renewDeadline"`
+	// RetryPeriod is the time between two renewals.
+	RetryPeriod Duration `json:"retryPeriod"`
+}
+
 // OutputKind is a kind of object written beside the replica Service.
 type OutputKind string
 
@@ -318,6 +352,7 @@ const (
 // tells from an empty list.
 func (c *Config) SetDefaults() {
 	c.Listen = "127.0.0.1:9440"
+	c.Instance = DefaultInstance
 	c.Ingress.AllowInKubeconfig = []kubeconfig.Feature{}
 	c.Replicas = Replicas{
 		Write:                []OutputKind{WriteEndpoints, WriteEndpointSlices},
@@ -333,6 +368,7 @@ func (c *Config) SetDefaults() {
 	}
 	c.Leases = Leases{Enabled: true}
 	c.ClusterDefaults.SetDefaults()
+	c.LeaderElection = LeaderElection{Enabled: true, LeaseDuration: "10s", RenewDeadline: "8s", RetryPeriod: "2s"}
 }
 
 // SetDefaults puts the defaults of a rule in place: it changes nothing.

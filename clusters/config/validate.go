@@ -35,6 +35,10 @@ func (c *Config) Validate() Faults {
 	k.constant("apiVersion", c.APIVersion, APIVersion)
 	k.constant("kind", c.Kind, Kind)
 	k.listen("listen", c.Listen)
+	if len(validation.IsDNS1123Label(c.Instance)) > 0 {
+		k.fault("instance", fmt.Sprintf("%.70q is not a DNS label", c.Instance), "use at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit")
+	}
+	k.namespace("namespace", c.Namespace)
 	k.ingress("ingress", &c.Ingress)
 	if c.Clusters == nil {
 		k.fault("clusters", "must be given", "list the member clusters, or write [] to run without any")
@@ -48,6 +52,7 @@ func (c *Config) Validate() Faults {
 	k.uniqueNames(c.Clusters)
 	k.replicas("replicas", &c.Replicas, c.Clusters, c.ClustersFrom.Secrets != nil)
 	k.leases("leases", &c.Leases)
+	k.leaderElection("leaderElection", &c.LeaderElection)
 	return k.faults
 }
 

@@ -56,11 +56,42 @@ func (k *checker) duration(field string, d Duration) (valid bool) {
 	return true
 }
 
-func (k *checker) leases(at string, l *Leases) {
-	if l.Namespace == "" {
+func (k *checker) leases(at string, l *Leases) { k.namespace(at+".namespace", l.Namespace) }
+
+// namespace checks the name of a namespace that may be left out.
+func (k *checker) namespace(field, name string) {
+	if name != "" && len(validation.IsDNS1123Label(name)) > 0 {
+		k.fault(field, fmt.Sprintf("%q is not the name of a namespace", strings.ToValidUTF8(name, "")), "use lower-case letters, digits and '-'")
+	}
+}
+
+// The bounds of the durations of an election.
+const (
+	shortestRetry = 100 * time.Millisecond
+	longestLease  = 10 * time.Minute
+	// retryJitter is by how much client-go stretches a retry period.
+	retryJitter = 1.2
+)
+
+func (k *checker) leaderElection(at string, l *LeaderElection) {
+	k.namespace(at+".namespace", l.Namespace)
+	// All three are looked at, whatever is wrong with the first.
+	valid := k.duration(at+".leaseDuration", l.LeaseDuration)
+	valid = k.duration(at+".renewDeadline", l.RenewDeadline) && valid
+	valid = k.duration(at+".retryPeriod", l.RetryPeriod) && valid
+	if !valid {
 		return
 	}
-	if faults := validation.IsDNS1123Label(l.Namespace); len(faults) > 0 {
-		k.fault(at+".namespace", fmt.Sprintf("%q is not the name of a namespace", strings.ToValidUTF8(l.Namespace, "")), "use lower-case letters, digits and '-'")
+	lease, renew, retry := l.LeaseDuration.Value(), l.RenewDeadline.Value(), l.RetryPeriod.Value()
+	if lease%time.Second != 0 || lease > longestLease {
+		k.fault(at+".leaseDuration", fmt.Sprintf("%q is not a whole number of seconds of at most ten minutes", l.LeaseDuration), "write it as 10s")
+	}
+	if lease <= renew {
+		k.fault(at+".leaseDuration", fmt.Sprintf("%q is not more than %s.renewDeadline", l.LeaseDuration, at), "leave time between the two: a leader must stop before its Lease can be taken")
+	}
+	if retry < shortestRetry {
+		k.fault(at+".retryPeriod", fmt.Sprintf("%q is less than %s", l.RetryPeriod, shortestRetry), "write it as 2s")
+	} else if float64(renew) <= retryJitter*float64(retry) {
+		k.fault(at+".renewDeadline", fmt.Sprintf("%q is not more than 1.2 times %s.retryPeriod", l.RenewDeadline, at), "leave time for more than one attempt")
 	}
 }

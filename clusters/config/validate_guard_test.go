@@ -32,6 +32,18 @@ func TestTrustIsValidated(t *testing.T) {
 		"namespace of leases": {one() + "leases: {namespace: Own_}\n", []string{
 			`leases.namespace: "Own_" is not the name of a namespace; use lower-case letters, digits and '-'`,
 		}},
+		"durations of an election": {one() + "leaderElection: {leaseDuration: 1500ms, renewDeadline: 1500ms, retryPeriod: 2s, namespace: Own_}\n", []string{
+			`leaderElection.namespace: "Own_" is not the name of a namespace; use lower-case letters, digits and '-'`,
+			`leaderElection.leaseDuration: "1500ms" is not a whole number of seconds of at most ten minutes; write it as 10s`,
+			`leaderElection.leaseDuration: "1500ms" is not more than leaderElection.renewDeadline; leave time between the two: a leader must stop before its Lease can be taken`,
+			`leaderElection.renewDeadline: "1500ms" is not more than 1.2 times leaderElection.retryPeriod; leave time for more than one attempt`,
+		}},
+		"election times": {one() + "leaderElection: {leaseDuration: soon, renewDeadline: 1h, retryPeriod: 1ms}\n", []string{
+			`leaderElection.leaseDuration: "soon" is not a length of time; write a number with its unit, such as 30s, 5m or 1h30m`,
+		}},
+		"election at a rush": {one() + "leaderElection: {retryPeriod: 1ms}\n", []string{
+			`leaderElection.retryPeriod: "1ms" is less than 100ms; write it as 2s`,
+		}},
 	} {
 		_, err := Parse("f", []byte(c.text))
 		if err == nil {

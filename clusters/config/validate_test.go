@@ -50,8 +50,8 @@ func TestParseNamesEveryFault(t *testing.T) {
 			`kind: "Configuration" is not known to this version; write Config`,
 		}},
 		{"a kubeconfig by mistake", "apiVersion: v1\nkind: Config\nclusters: []\nusers: []\ncurrent-context: a\n", []string{
-			`users: unknown field; known here: apiVersion, kind, listen, ingress, clusters, clusterDefaults, clustersFrom, replicas, leases`,
-			`current-context: unknown field; known here: apiVersion, kind, listen, ingress, clusters, clusterDefaults, clustersFrom, replicas, leases`,
+			`users: unknown field; known here: apiVersion, kind, listen, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas, leases, leaderElection`,
+			`current-context: unknown field; known here: apiVersion, kind, listen, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas, leases, leaderElection`,
 			`apiVersion: "v1" is not known to this version; write tributary.dev/v1alpha1`,
 		}},
 		{"unknown field of the second member", one() + "- name: b\n  kubeconfg: b\n", []string{

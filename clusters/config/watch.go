@@ -143,6 +143,9 @@ func (w *Watcher) poll() (Update, bool) {
 	following := w.named(&config)
 	next, err := w.parse(now)
 	if err == nil {
+		err = w.fixed(&next)
+	}
+	if err == nil {
 		maps.Copy(following, w.named(&next))
 	}
 	if reloaded {
@@ -176,6 +179,20 @@ func (w *Watcher) parse(c content) (Config, error) {
 		return Config{}, Faults{{File: w.path, Message: c.err.Error(), Remedy: "give the path of the configuration file"}}
 	}
 	return Parse(w.path, c.data)
+}
+
+// fixed refuses what a running process cannot change: who it is.
+func (w *Watcher) fixed(next *Config) error {
+	var faults Faults
+	running := &w.loaded.Config
+	for _, f := range []struct{ field, is, next string }{
+		{"instance", running.Instance, next.Instance}, {"namespace", running.Namespace, next.Namespace},
+	} {
+		if f.is != f.next {
+			faults = append(faults, Fault{File: w.path, Field: f.field, Message: fmt.Sprintf("is %q, and was %q when this process started", f.next, f.is), Remedy: "restart it, or put the former value back"})
+		}
+	}
+	return faults.Err()
 }
 
 // named is the set of kubeconfigs that a configuration names.

@@ -413,7 +413,7 @@ func TestLoadFails(t *testing.T) {
 		filepath.Dir(missing):  ": is a directory, not a file; give the path of the configuration file",
 		write(t, ""):           ": is empty",
 		write(t, "kind: Pod"):  `:1:1: kind: "Pod" is not known to this version; write Config`,
-		write(t, one()+"a: b"): ":6:1: a: unknown field; known here: apiVersion, kind, listen, ingress, clusters, clusterDefaults, clustersFrom, replicas",
+		write(t, one()+"a: b"): ":6:1: a: unknown field; known here: apiVersion, kind, listen, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas",
 	} {
 		_, err := Load(path)
 		if err == nil || !strings.Contains(err.Error(), path+want) {
@@ -433,4 +433,16 @@ func write(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// TestWhoItIsStays: a running process has one name, and one namespace of its own.
+func TestWhoItIsStays(t *testing.T) {
+	w, m := start(t)
+	m.write("/t/tributary.yaml", two+"instance: blue\nnamespace: other\n")
+	got := next(t, w)
+	want := `/t/tributary.yaml: instance: is "blue", and was "default" when this process started; restart it, or put the former value back
+/t/tributary.yaml: namespace: is "other", and was "" when this process started; restart it, or put the former value back`
+	if got.Err == nil || got.Err.Error() != want || got.Loaded.Config.Instance != DefaultInstance || !got.Diff.Empty() {
+		t.Errorf("got %v, instance %q, %+v\nwant %s", got.Err, got.Loaded.Config.Instance, got.Diff, want)
+	}
 }

@@ -26,6 +26,8 @@ type ConnectOptions struct {
 	Version string
 	// Wrap observes requests, such as metrics.Metrics.Transport does; nil does not.
 	Wrap func(http.RoundTripper) http.RoundTripper
+	// WrapDial sees what is sent on the connections; nil does not.
+	WrapDial func(next DialFunc) DialFunc
 	// Logger says each distinct warning of the server once; nil says nothing.
 	Logger *slog.Logger
 }
@@ -86,7 +88,7 @@ func userAgent(version string) string {
 
 // open builds transport and clients.
 func (c *Connection) open(cfg *rest.Config, o ConnectOptions) error {
-	c.dialer = connrotation.NewDialer(c.dial(cfg.Dial))
+	c.dialer = connrotation.NewDialer(c.dial(cfg.Dial, o.WrapDial))
 	cfg.Dial = c.dialer.DialContext
 	tc, err := cfg.TransportConfig()
 	if err != nil {

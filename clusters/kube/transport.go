@@ -60,10 +60,17 @@ func newTransport(tc *transport.Config) (*http.Transport, error) {
 	}, nil
 }
 
-// dial counts what it dials. next is the configuration's own dialer; usually nil.
-func (c *Connection) dial(next func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+// DialFunc makes one connection.
+type DialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// dial counts what it dials. next is the configuration's own dialer, wrap what stands
+// around it; usually nil.
+func (c *Connection) dial(next DialFunc, wrap func(DialFunc) DialFunc) DialFunc {
 	if next == nil {
 		next = (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext
+	}
+	if wrap != nil {
+		next = wrap(next)
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := next(ctx, network, address)

@@ -13,6 +13,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"tributary.dev/tributary/reconcile/leader"
 )
 
 // need is a right that a command asks a cluster about: all verbs on a resource.
@@ -49,8 +51,14 @@ func memberNeeds(namespace string, slices bool) []need {
 	return needs
 }
 
+// electionNeed is the right that leader election uses.
+func electionNeed(namespace string) need {
+	return need{group: "coordination.k8s.io", resource: "leases", namespace: namespace, verbs: leader.Verbs(),
+		without: "no leader election: it writes alone, and a second process of this installation would fight it"}
+}
+
 // ingressNeeds are the rights that Tributary uses in the ingress cluster; leases is
-// the namespace of the Leases, empty if there are none.
+// the namespace of the members' Leases, empty if there are none.
 func ingressNeeds(writeSlices, createNamespaces bool, leases string) []need {
 	needs := []need{
 		{resource: "services", verbs: writeVerbs},

@@ -183,6 +183,11 @@ func (c *checked) askIngress(ctx context.Context, connection *kube.Connection, l
 		c.problem(app.ErrNoSlices)
 	}
 	needs := ingressNeeds(write && offered, loaded.Config.Replicas.CreateNamespaces, app.LeaseNamespace(&loaded.Config))
+	if loaded.Config.LeaderElection.Enabled {
+		needs = append(needs, electionNeed(app.ElectionNamespace(&loaded.Config)))
+	} else {
+		c.Notes = append(c.Notes, "leader election is turned off: run one process alone")
+	}
 	c.askRights(ctx, connection, append(needs, secretNeeds(app.SecretNamespace(loaded))...))
 }
 

@@ -185,6 +185,7 @@ func (p *statusPrinter) summary() {
 	} else {
 		p.printf("Ready:    no: %s\n", clean(strings.Join(s.NotReady, "; ")))
 	}
+	p.leader()
 	in := s.Ingress
 	p.printf("Ingress:  %s, %s, %d replicas, last contact %s\n", clean(in.State), cmp.Or(clean(in.Version), "version unknown"), in.Replicas, ago(in.LastContact, s.Time))
 	if in.LastError != "" {
@@ -192,6 +193,22 @@ func (p *statusPrinter) summary() {
 	}
 	if s.Config.Error != "" {
 		p.printf("Config:   %s is refused, the former one stays: %s\n", clean(s.Config.File), clean(s.Config.Error))
+	}
+}
+
+func (p *statusPrinter) leader() {
+	l := p.s.Leader
+	switch {
+	case l.State == "":
+	case l.State == "alone":
+		p.printf("Leader:   this process writes alone, and asks no Lease: %s\n", clean(l.Reason))
+	case l.Writes():
+		p.printf("Leader:   this process (%s), for %s\n", clean(l.Identity), span(p.s.Time.Sub(l.Since)))
+	default:
+		p.printf("Leader:   %s; this process (%s) stands by\n", cmp.Or(clean(l.Holder), "nobody"), clean(l.Identity))
+	}
+	if l.Error != "" {
+		p.printf("          the Lease %s is not reached: %s\n", clean(l.Lease), clean(l.Error))
 	}
 }
 

@@ -52,6 +52,8 @@ type App struct {
 	looked atomic.Bool
 	// begun is set once the members are there and may be announced.
 	begun atomic.Bool
+	// phase is where the life of this instance stands; only run changes it.
+	phase atomic.Int32
 
 	// applying is held while a configuration is passed on, from reading which one runs
 	// to the last that is told: otherwise an older one could be told after a newer.
@@ -73,9 +75,10 @@ type App struct {
 	identities map[string]string
 	// kept is what was last said about clusters that are not configured.
 	kept map[string]int
-	// reopen is signalled when the ingress cluster is to be reached differently; what
-	// counts then is the configuration.
-	reopen chan struct{}
+	// address is where the pages are served.
+	address string
+	// news is signalled when the facts may have changed that run goes by.
+	news chan struct{}
 	// secretsRead is closed once the Secrets that are members have been read, or none
 	// are wanted.
 	secretsRead     chan struct{}
@@ -88,9 +91,9 @@ func New(loaded *config.Loaded, o Options) *App {
 	r := &App{
 		path: o.Path, build: o.Build, started: now, logger: o.Logger, sink: &sink{},
 		secretsRead: make(chan struct{}),
-		loaded:      loaded, loadedAt: now, joined: map[string]time.Time{}, synced: map[string]bool{}, stale: map[string]bool{}, reopen: make(chan struct{}, 1),
+		loaded:      loaded, loadedAt: now, joined: map[string]time.Time{}, synced: map[string]bool{}, stale: map[string]bool{}, news: make(chan struct{}, 1), address: loaded.Config.Listen,
 	}
-	r.metrics = metrics.New(metrics.Options{Logger: o.Logger, Version: o.Build.Version, Revision: o.Build.Commit, Status: r.status, NotReady: r.notReady})
+	r.metrics = metrics.New(metrics.Options{Logger: o.Logger, Version: o.Build.Version, Revision: o.Build.Commit, Status: r.status, NotReady: r.notReady, Leader: r.leader})
 	r.annotations.set(&loaded.Config)
 	options := setOptions(r.sink, r.annotations.keeps, r.metrics, o.Logger, r.memberChanged)
 	options.Version = o.Build.Version
@@ -103,32 +106,11 @@ func New(loaded *config.Loaded, o Options) *App {
 	return r
 }
 
-// run replicates until ctx is done. It returns early only when the ingress
-// cluster cannot be used with this configuration.
-func (r *App) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	session, err := r.firstSession(ctx)
-	if session == nil {
-		return err
-	}
-	r.start(ctx, session)
-	var members sync.WaitGroup
-	members.Go(func() { r.set.Run(ctx) })
-	for next := r.nextSession(ctx, session); next != nil; next = r.nextSession(ctx, session) {
-		r.switchIngress(session, next)
-		session = next
-	}
-	session.end()
-	members.Wait()
-	return nil
-}
-
-// start lets the first session write and makes the members, in an order that makes
-// neither guess: what stands was listed before any member is asked, by which identity
-// each was known is read before it is made, and nothing is written, no Lease either,
+// begin uses the first session and makes the members, in an order that makes neither
+// guess: what stands was listed before any member is asked, by which identity each was
+// known is read before it is made, and nothing is looked at or written, no Lease either,
 // before all that are configured are there.
-func (r *App) start(ctx context.Context, session *ingressSession) {
+func (r *App) begin(ctx context.Context, session *ingressSession) {
 	r.logger.Info("ingress cluster listed", "version", session.version.String(), "replicas", session.reconciler.Owned())
 	r.awaitSecrets(ctx)
 	r.readIdentities(ctx, session)
@@ -137,7 +119,7 @@ func (r *App) start(ctx context.Context, session *ingressSession) {
 	r.applyMembers()
 	r.begun.Store(true)
 	r.applying.Unlock()
-	close(session.turn)
+	session.serve(r.keepLeases)
 	r.lookOnceSettled(session.reconciler)
 	r.reportKept(session.reconciler)
 }
@@ -195,12 +177,7 @@ func (r *App) apply(update config.Update) {
 	r.adopt(update)
 	r.reportRefused(update)
 	diff := update.Diff
-	if diff.Ingress {
-		select {
-		case r.reopen <- struct{}{}:
-		default:
-		}
-	}
+	r.tell()
 	if !r.begun.Load() {
 		return // nothing runs yet that could be changed; it will start with what was adopted
 	}

@@ -21,14 +21,10 @@ const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 // is done. The members must be there: a Lease of nobody goes, and with it the identity
 // of one that is away.
 func (r *App) keepLeases(ctx context.Context, session *ingressSession) {
-	holder, err := os.Hostname()
-	if err != nil {
-		holder = "tributary"
-	}
 	keeper := leases.Keeper{
 		Leases:    func(namespace string) leases.API { return session.leases(namespace) },
 		Namespace: r.leaseNamespace,
-		Members:   r.freshness, Holder: holder, Logger: r.logger,
+		Members:   r.freshness, Holder: session.key.election.identity, Logger: r.logger,
 	}
 	keeper.Run(ctx)
 }

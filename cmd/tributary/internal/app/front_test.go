@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +36,8 @@ type front struct {
 	http *httptest.Server
 	// atVersion, unless nil, is called before the version is told.
 	atVersion func()
+	// atWrite, unless nil, is called before something is written.
+	atWrite func(token string, r *http.Request)
 
 	mu sync.Mutex
 	// refused are tokens that are answered with 401, unlisting those with 403 on lists.
@@ -42,6 +45,9 @@ type front struct {
 	leases             []coordinationv1.Lease
 	// calls are the methods and paths of the requests about Leases.
 	calls []string
+	// election is the leader's Lease, elections counts its writes.
+	election  *coordinationv1.Lease
+	elections int
 	// watches counts the open ones by token, writers are the tokens of all writes.
 	watches map[string]int
 	writers []string
@@ -89,6 +95,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, map[string]string{})
 	case unlisting:
 		w.WriteHeader(http.StatusForbidden)
+	case strings.HasPrefix(path, "/apis/authorization.k8s.io"):
+		http.NotFound(w, r) // nobody can tell
 	case strings.HasPrefix(path, "/apis/coordination.k8s.io"):
 		f.serveLeases(w, r)
 	default:
@@ -96,7 +104,10 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case watch:
 			f.with(func() { f.watches[token]++ })
 			defer f.with(func() { f.watches[token]-- })
-		case r.Method != http.MethodGet:
+		case r.Method != http.MethodGet && !strings.HasSuffix(path, "/namespaces"):
+			if f.atWrite != nil {
+				f.atWrite(token, r)
+			}
 			f.with(func() { f.writers = append(f.writers, token) })
 		}
 		f.Server.ServeHTTP(w, inJSON(r))
@@ -104,14 +115,79 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *front) serveLeases(w http.ResponseWriter, r *http.Request) {
+	if strings.Contains(r.URL.RawQuery, "watch=true") {
+		f.watchElection(w, r)
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if strings.Contains(r.URL.Path, "/leases/tributary-leader.") || r.Method == http.MethodPost {
+		f.serveElection(w, r)
+		return
+	}
 	f.calls = append(f.calls, r.Method+" "+r.URL.Path)
 	if r.Method == http.MethodGet {
 		answer(w, coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{Kind: "LeaseList", APIVersion: "coordination.k8s.io/v1"}, Items: f.leases})
 		return
 	}
 	answer(w, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
+}
+
+// watchElection tells each version of the leader's Lease.
+func (f *front) watchElection(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	look := time.NewTicker(2 * time.Millisecond)
+	defer look.Stop()
+	for told := r.URL.Query().Get("resourceVersion"); ; {
+		f.mu.Lock()
+		if lease := f.election; lease != nil && lease.ResourceVersion != told {
+			told = lease.ResourceVersion
+			_ = json.NewEncoder(w).Encode(map[string]any{"type": "MODIFIED", "object": lease}) // the client may have left
+		}
+		f.mu.Unlock()
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-r.Context().Done():
+			return
+		case <-look.C:
+		}
+	}
+}
+
+// serveElection serves the leader's Lease.
+func (f *front) serveElection(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		if f.election == nil {
+			w.WriteHeader(http.StatusNotFound)
+			answer(w, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
+			return
+		}
+		answer(w, f.election)
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	lease, ok := obj.(*coordinationv1.Lease)
+	if err != nil || !ok || f.election != nil && lease.ResourceVersion != f.election.ResourceVersion {
+		w.WriteHeader(http.StatusConflict)
+		answer(w, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonConflict, Code: http.StatusConflict})
+		return
+	}
+	f.elections++
+	lease.TypeMeta = metav1.TypeMeta{Kind: "Lease", APIVersion: "coordination.k8s.io/v1"}
+	lease.ResourceVersion = strconv.Itoa(f.elections)
+	f.election = lease
+	answer(w, lease)
+}
+
+// holds is who holds the leader's Lease.
+func (f *front) holds() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.election == nil || f.election.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *f.election.Spec.HolderIdentity
 }
 
 // leaseCalls returns what was asked about Leases so far.

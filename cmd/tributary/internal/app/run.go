@@ -29,6 +29,7 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 		return fmt.Errorf("%s: listen: cannot serve at %q: %w; free the address or choose another", o.Path, address, err)
 	}
 	r := New(watcher.Loaded(), o)
+	r.moved(listener.Addr().String())
 	r.metrics.Changes().Keep(o.Records)
 	pages := newPages(ctx, r, logger)
 	pages.serve(listener)
@@ -76,6 +77,8 @@ type pages struct {
 	ctx     context.Context
 	handler http.Handler
 	logger  *slog.Logger
+	// moved is told the address of each new server.
+	moved   func(address string)
 	running sync.WaitGroup
 	// stop ends the server in use; only the goroutine of the configuration's
 	// watcher calls move.
@@ -83,7 +86,7 @@ type pages struct {
 }
 
 func newPages(ctx context.Context, r *App, logger *slog.Logger) *pages {
-	return &pages{ctx: ctx, handler: Handler(r.metrics.Handler(), r.set.Release), logger: logger}
+	return &pages{ctx: ctx, handler: Handler(r.metrics.Handler(), r.set.Release), logger: logger, moved: r.moved}
 }
 
 func (p *pages) serve(listener net.Listener) {
@@ -106,6 +109,7 @@ func (p *pages) move(address string) {
 	}
 	p.stop()
 	p.serve(listener)
+	p.moved(listener.Addr().String())
 	p.logger.Info("serving at a new address", "listen", listener.Addr().String())
 }
 

@@ -19,67 +19,82 @@ import (
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile"
+	"tributary.dev/tributary/reconcile/leader"
 )
 
 // roundTripper shortens the signatures of transport wrappers.
 type roundTripper = http.RoundTripper
 
+// writeGrace is how long writes in flight may take at the end. With the release of the
+// Lease, and what else ends, it is well below the ten seconds of SIGTERM.
+const writeGrace = 5 * time.Second
+
 // ErrNoSlices is why slices cannot be written to an old ingress cluster.
 var ErrNoSlices = errors.New("the ingress cluster does not offer discovery.k8s.io/v1 (Kubernetes 1.21 or newer does); set replicas.write to [Endpoints]")
 
-// ingressSession is the ingress cluster as one configuration reaches it: two
-// connections, so that a burst of watch events does not delay a write, and the
-// reconciler that uses them. It is closed, or started and ended.
+// switchGrace is how long writes in flight may take when another session takes the
+// place of theirs: a connection that hangs must not keep that one from writing.
+const switchGrace = time.Second
+
+// sessionKey is what a session was opened with: another one is needed where it differs.
+type sessionKey struct {
+	// access is the hash of the access.
+	access   string
+	election electionKey
+}
+
+// ingressSession is the ingress cluster as one configuration reaches it: three
+// connections, so that a burst of watch events does not delay a write, nor either the
+// Lease, the reconciler that uses them, and the election in which it takes part.
+//
+// It is opened, follows, serves, and is ended. A nil one has ended.
 type ingressSession struct {
-	watch, write *kube.Connection
-	version      kube.ServerVersion
-	reconciler   *reconcile.Reconciler
-	// hash is that of the access it was opened with.
-	hash string
-	// turn is closed when this session is the one that writes.
-	turn    chan struct{}
-	stop    context.CancelFunc
-	running sync.WaitGroup
+	key                    sessionKey
+	watch, write, electing *kube.Connection
+	version                kube.ServerVersion
+	reconciler             *reconcile.Reconciler
+	// permit is what every request that changes something passes.
+	permit  *leader.Permit
+	elector *leader.Elector
+	// begun is closed when replicas may be looked at.
+	begun     chan struct{}
+	following sync.WaitGroup
+	stop      context.CancelFunc
+	serving   sync.WaitGroup
+	resign    context.CancelCauseFunc
 }
 
 // ingressOptions are what an ingress session is made from.
 type ingressOptions struct {
 	access   config.Access
+	key      sessionKey
 	settings reconcile.Settings
 	source   reconcile.Source
 	metrics  *metrics.Metrics
 	// version is that of the product.
 	version string
 	logger  *slog.Logger
+	// changed is called when the session leads, or does no longer.
+	changed func()
 }
 
 // sessionOptions are those of a configuration.
 func (r *App) sessionOptions(loaded *config.Loaded) ingressOptions {
+	r.mu.Lock()
+	key := r.key(loaded)
+	r.mu.Unlock()
 	return ingressOptions{
-		access: loaded.Ingress, settings: settings(&loaded.Config), source: source{r.set}, metrics: r.metrics, version: r.build.Version, logger: r.logger,
+		access: loaded.Ingress, key: key, changed: r.tell, settings: settings(&loaded.Config), source: source{r.set}, metrics: r.metrics, version: r.build.Version, logger: r.logger,
 	}
 }
 
 // openIngress connects and asks the server what it offers. It fails when the
 // server does not answer: the caller tries again.
 func openIngress(ctx context.Context, o ingressOptions) (*ingressSession, error) {
-	session := &ingressSession{hash: o.access.Hash, turn: make(chan struct{})}
-	// What the server warns of is said once: by the first connection.
-	logger := o.logger
-	for _, connection := range []**kube.Connection{&session.watch, &session.write} {
-		access := rest.CopyConfig(o.access.REST)
-		if connection == &session.write {
-			access.QPS = 0 // handed out by lane, not by order of arrival: see queueOptions
-		}
-		c, err := kube.Connect(access, kube.ConnectOptions{
-			Cluster: "ingress", Version: o.version, Wrap: o.metrics.Transport(metrics.RoleIngress, ""), Logger: logger,
-		})
-		logger = nil
-		if err != nil {
-			session.close()
-			return nil, err
-		}
-		*connection = c
+	session := &ingressSession{key: o.key, permit: &leader.Permit{}, begun: make(chan struct{})}
+	if err := session.connect(o); err != nil {
+		session.close()
+		return nil, err
 	}
 	slices, err := session.ask(ctx)
 	if err == nil && !slices && o.settings.WriteSlices {
@@ -92,9 +107,34 @@ func openIngress(ctx context.Context, o ingressOptions) (*ingressSession, error)
 	session.reconciler = reconcile.New(reconcile.Options{
 		Client: session.watch.Clientset(), Writer: session.write.Clientset(), Events: session.watch.Clientset(), Source: o.source, Settings: o.settings,
 		NoSlices: !slices, PlainLists: !session.version.AtLeast(1, 34), Recorder: o.metrics, Logger: o.logger, Queue: queueOptions(o.metrics, o.access.REST),
-		Turn: session.turn,
+		Begin: session.begun, Grace: writeGrace,
 	})
+	election := o.key.election.options()
+	election.Client, election.Permit, election.Logger, election.Changed = session.electing.Clientset(), session.permit, o.logger, o.changed
+	session.elector = leader.New(election)
 	return session, nil
+}
+
+// connect makes the connections; nothing is sent. Whatever is sent on two of them passes
+// the permit; the third is the election's, and nothing limits it.
+func (s *ingressSession) connect(o ingressOptions) error {
+	observed := o.metrics.Transport(metrics.RoleIngress, "")
+	unlimited := rest.CopyConfig(o.access.REST)
+	unlimited.QPS = 0 // for writes it is handed out by lane, not by order of arrival: see queueOptions
+	guarded := kube.ConnectOptions{
+		Cluster: "ingress", Version: o.version, Logger: o.logger, WrapDial: s.permit.Dial,
+		Wrap: func(next roundTripper) roundTripper { return s.permit.RoundTripper(observed(next)) },
+	}
+	var err error
+	if s.watch, err = kube.Connect(o.access.REST, guarded); err != nil {
+		return err
+	}
+	guarded.Logger = nil // what the server warns of is said once: by the first connection
+	if s.write, err = kube.Connect(unlimited, guarded); err != nil {
+		return err
+	}
+	s.electing, err = kube.Connect(unlimited, kube.ConnectOptions{Cluster: "ingress", Version: o.version, Wrap: observed})
+	return err
 }
 
 // ask reads the version and whether discovery.k8s.io/v1 is offered.
@@ -120,28 +160,51 @@ func OffersSlices(ctx context.Context, c *kube.Connection) (bool, error) {
 	}
 }
 
-// start lists and watches, and writes from its turn on; then beside runs, too.
-func (s *ingressSession) start(ctx context.Context, beside func(context.Context)) {
-	ctx, s.stop = context.WithCancel(ctx)
-	s.running.Go(func() { s.reconciler.Run(ctx) })
-	s.running.Go(func() {
-		select {
-		case <-s.turn:
-			beside(ctx)
-		case <-ctx.Done():
-		}
+// follow lists and watches until the session is ended.
+func (s *ingressSession) follow() {
+	var ctx context.Context
+	ctx, s.stop = context.WithCancel(context.Background())
+	s.following.Go(func() { s.reconciler.Follow(ctx) })
+}
+
+// serve looks at replicas and takes part in the election until the session is ended.
+// While it leads it writes, and each of beside runs, too.
+func (s *ingressSession) serve(beside ...func(context.Context, *ingressSession)) {
+	close(s.begun)
+	var ctx context.Context
+	ctx, s.resign = context.WithCancelCause(context.Background())
+	s.serving.Go(func() {
+		s.elector.Run(ctx, func(ctx context.Context) {
+			var writers sync.WaitGroup
+			writers.Go(func() { s.reconciler.Lead(ctx) })
+			for _, run := range beside {
+				writers.Go(func() { run(ctx, s) })
+			}
+			writers.Wait()
+		})
 	})
 }
 
-// end lets writes in flight end, and returns when nothing is left of the session.
-func (s *ingressSession) end() {
+// end lets writes in flight end, gives up the Lease unless the cause is
+// leader.ErrHandover, and returns when nothing is left of the session.
+func (s *ingressSession) end(cause error) {
+	if s == nil {
+		return
+	}
+	if s.resign != nil {
+		if errors.Is(cause, leader.ErrHandover) {
+			defer time.AfterFunc(switchGrace, s.permit.Revoke).Stop()
+		}
+		s.resign(cause)
+		s.serving.Wait()
+	}
 	s.stop()
-	s.running.Wait()
+	s.following.Wait()
 	s.close()
 }
 
 func (s *ingressSession) close() {
-	for _, c := range []*kube.Connection{s.watch, s.write} {
+	for _, c := range []*kube.Connection{s.watch, s.write, s.electing} {
 		if c != nil {
 			c.Close()
 		}

@@ -34,6 +34,7 @@ func (r *App) status() metrics.Status {
 	r.mu.Unlock()
 
 	s.Ingress = ingressStatus(session, ingressErr)
+	s.Leader = r.leader()
 	oldest := map[string]time.Time{}
 	if session != nil {
 		queue := session.reconciler.Queue()
@@ -45,6 +46,29 @@ func (r *App) status() metrics.Status {
 		s.Held = append(s.Held, heldChanges(&member)...)
 	}
 	return s
+}
+
+// leader is who writes.
+func (r *App) leader() metrics.LeaderStatus {
+	out := metrics.LeaderStatus{Phase: phase(r.phase.Load()).String()}
+	session := r.ingress.Load()
+	if session == nil {
+		return out
+	}
+	e := session.elector.State()
+	out.Identity, out.Holder, out.Lease, out.Since, out.Reason = e.Identity, e.Holder, e.Lease, utc(e.Since), e.Reason
+	switch {
+	case e.Leading && e.Alone:
+		out.State = "alone"
+	case e.Leading:
+		out.State = "leading"
+	default:
+		out.State = "standby"
+	}
+	if e.Err != nil {
+		out.Error = e.Err.Error()
+	}
+	return out
 }
 
 func ingressStatus(session *ingressSession, opening error) metrics.IngressStatus {

@@ -7,12 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"tributary.dev/tributary/reconcile/leader"
 )
 
-// The ingress cluster is reached by one session at a time. When its kubeconfig is edited,
-// the session in use serves until another has proven itself by listing all that stands;
-// one that is refused takes nothing from it. Two never write at once.
+// The ingress cluster is reached by one session at a time. When its kubeconfig is
+// edited, the session in use serves until another has proven itself by listing all that
+// stands; one that is refused takes nothing from it. Two never write at once.
 
 // The pauses between two attempts to open the ingress cluster, and between two looks
 // at one that does not let itself be listed.
@@ -22,90 +26,193 @@ const (
 	listedLook     = 250 * time.Millisecond
 )
 
-// firstSession reaches the ingress cluster and lists what stands, however long it takes.
-// The session is nil when ctx ended first.
-func (r *App) firstSession(ctx context.Context) (*ingressSession, error) {
+// run replicates until ctx is done: it takes what happens into the state of this
+// instance, and does what follows. It returns early only when the ingress cluster cannot
+// be used with this configuration.
+func (r *App) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var members sync.WaitGroup
+	defer members.Wait()
+	defer cancel()
+	var now life
+	var inUse *ingressSession
+	tried := r.try(ctx, nil)
+	defer func() {
+		tried.giveUp()
+		inUse.end(nil)
+	}()
 	for {
-		session, err := r.openSession(ctx, nil)
-		if session == nil {
-			return nil, err
-		}
-		r.noteIngress(nil)
-		r.ingress.Store(session) // so that people see what it waits for
-		if r.listed(ctx, session) {
-			return session, nil
-		}
-		r.ingress.Store(nil)
-		session.end()
-	}
-}
-
-// nextSession waits until the configuration current to the ingress cluster differently than
-// the session that serves, and until that way has proven itself. nil: ctx is done.
-func (r *App) nextSession(ctx context.Context, serving *ingressSession) *ingressSession {
-	for ctx.Err() == nil {
-		if r.current(serving) {
-			r.noteIngress(nil) // the edit was taken back, if there was one
+		e := r.facts(inUse, tried).event(now)
+		if e == nothing {
+			if err := tried.failed(); err != nil && inUse == nil {
+				return err
+			}
 			select {
 			case <-ctx.Done():
-			case <-r.reopen:
+				return nil
+			case <-r.news:
 			}
 			continue
 		}
-		session, _ := r.openSession(ctx, serving) // an error would end a start
-		if session == nil {
-			continue
+		next, do := now.next(e)
+		if e == reached {
+			r.noteIngress(nil)
+			r.ingress.Store(tried.session.Load()) // so that people see what it waits for
 		}
-		if r.listed(ctx, session) {
-			return session
+		switch do {
+		case try:
+			if inUse == nil {
+				r.ingress.Store(nil)
+			}
+			tried.giveUp()
+			tried = r.try(ctx, inUse)
+		case giveUp:
+			tried.giveUp()
+			tried = nil
+			r.noteIngress(nil)
+		case begin:
+			inUse, tried = tried.proven(), nil
+			r.begin(ctx, inUse)
+			members.Go(func() { r.set.Run(ctx) })
+		case exchange:
+			former := inUse
+			inUse, tried = tried.proven(), nil
+			r.switchIngress(former, inUse)
 		}
-		session.end()
+		now = next
+		r.phase.Store(int32(now.phase))
 	}
-	return nil
 }
 
-// current reports whether a session is the way that the configuration tells.
-func (r *App) current(session *ingressSession) bool { return r.running().Ingress.Hash == session.hash }
+// facts are what is known of both sessions now.
+func (r *App) facts(inUse *ingressSession, tried *attempt) facts {
+	f := facts{wanted: r.wanted()}
+	if inUse != nil {
+		f.inUse, f.leads = inUse.key, inUse.elector.State().Leading
+	}
+	if tried != nil {
+		f.tried, f.reached, f.listed = tried.key, tried.session.Load() != nil, tried.listed.Load()
+	}
+	return f
+}
+
+// tell makes run look at the facts again. It never blocks.
+func (r *App) tell() {
+	select {
+	case r.news <- struct{}{}:
+	default:
+	}
+}
+
+// wanted is the session that the configuration leads to.
+func (r *App) wanted() sessionKey {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.key(r.loaded)
+}
+
+// moved notes where the pages are served: a process outside of a cluster is known by it.
+func (r *App) moved(address string) {
+	r.mu.Lock()
+	r.address = address
+	r.mu.Unlock()
+	r.tell()
+}
+
+// attempt is a session that is being proven.
+type attempt struct {
+	key sessionKey
+	// session is set once it was answered, listed once it has listed what stands; err is
+	// why no session can serve with this configuration.
+	session atomic.Pointer[ingressSession]
+	listed  atomic.Bool
+	err     atomic.Pointer[error]
+	stop    context.CancelFunc
+	done    chan struct{}
+}
+
+// try begins to prove a session as the configuration has it, however long that takes.
+func (r *App) try(ctx context.Context, inUse *ingressSession) *attempt {
+	ctx, stop := context.WithCancel(ctx)
+	a := &attempt{key: r.wanted(), stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		defer r.tell()
+		session, err := r.openSession(ctx, a.key, inUse)
+		if err != nil {
+			a.err.Store(&err)
+		}
+		if session == nil {
+			return
+		}
+		a.session.Store(session)
+		r.tell()
+		a.listed.Store(r.listed(ctx, session, inUse))
+	}()
+	return a
+}
+
+// giveUp ends an attempt and the session that it has opened.
+func (a *attempt) giveUp() {
+	if a == nil {
+		return
+	}
+	a.stop()
+	<-a.done
+	a.session.Load().end(nil)
+}
+
+// proven ends an attempt that has come to its end, and returns its session.
+func (a *attempt) proven() *ingressSession {
+	a.stop()
+	<-a.done
+	return a.session.Load()
+}
+
+// failed returns why no session can serve with this configuration.
+func (a *attempt) failed() error {
+	if a == nil || a.err.Load() == nil {
+		return nil
+	}
+	return *a.err.Load()
+}
 
 // openSession opens and starts the ingress cluster as it is configured, trying until it
-// answers. The session is nil when ctx ended first, or the configuration current back to
-// the one that serves.
-func (r *App) openSession(ctx context.Context, serving *ingressSession) (*ingressSession, error) {
-	for pause := openRetry; ctx.Err() == nil && (serving == nil || !r.current(serving)); pause = min(2*pause, openRetryLimit) {
-		loaded := r.running()
-		session, err := openIngress(ctx, r.sessionOptions(loaded))
+// answers. The session is nil when ctx ended first, or the configuration leads elsewhere.
+func (r *App) openSession(ctx context.Context, key sessionKey, inUse *ingressSession) (*ingressSession, error) {
+	for pause := openRetry; ctx.Err() == nil && r.wanted() == key; pause = min(2*pause, openRetryLimit) {
+		session, err := openIngress(ctx, r.sessionOptions(r.running()))
 		if err == nil {
-			session.start(ctx, func(ctx context.Context) { r.keepLeases(ctx, session) })
+			session.follow()
 			return session, nil
 		}
 		if ctx.Err() != nil {
 			break
 		}
 		r.noteIngress(err)
-		if errors.Is(err, ErrNoSlices) && r.ingress.Load() == nil {
+		if errors.Is(err, ErrNoSlices) && inUse == nil {
 			return nil, err
 		}
+		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
-		case <-r.reopen:
-			pause = openRetry / 2
-		case <-time.After(pause):
+		case <-timer.C:
 		}
+		timer.Stop()
 	}
 	return nil, nil
 }
 
-// listed waits until a session has listed what stands; false when it is not to be used:
-// ctx is done, or the configuration current elsewhere meanwhile.
-func (r *App) listed(ctx context.Context, session *ingressSession) bool {
-	for ctx.Err() == nil && r.current(session) {
+// listed waits until a session has listed what stands; false when ctx is done.
+func (r *App) listed(ctx context.Context, session, inUse *ingressSession) bool {
+	for ctx.Err() == nil {
 		look, stop := context.WithTimeout(ctx, listedLook)
 		err := session.reconciler.WaitForSync(look)
 		stop()
 		if err == nil {
-			return r.current(session)
+			return true
 		}
-		if err := session.reconciler.Trouble(); err != nil && r.ingress.Load() != session {
+		if err := session.reconciler.Trouble(); err != nil && inUse != nil {
 			r.noteIngress(err)
 		}
 	}
@@ -120,16 +227,21 @@ func (r *App) use(session *ingressSession) {
 	r.sink.to.Store(session.reconciler)
 }
 
-// switchIngress lets one session write in place of another. What the members report goes to
-// the new one first, so that nothing is lost between the two; what the old one leaves
-// undone is found by looking at everything.
+// switchIngress lets one session take the place of another. What the members report goes
+// to the new one first, so that nothing is lost between the two; what the old one leaves
+// undone is found by looking at everything. The Lease is kept for the new one, unless
+// that has another name or asks for another Lease.
 func (r *App) switchIngress(from, to *ingressSession) {
 	r.applying.Lock()
 	r.use(to)
 	r.applying.Unlock()
 	to.reconciler.Resync("", "resync")
-	from.end()
-	close(to.turn)
+	var cause error
+	if from.key.election == to.key.election {
+		cause = leader.ErrHandover
+	}
+	from.end(cause)
+	to.serve(r.keepLeases)
 	r.noteIngress(nil)
 	r.logger.Info("ingress cluster is reached anew", "server", to.write.Host(), "version", to.version.String(), "replicas", to.reconciler.Owned())
 	r.reportKept(to.reconciler)

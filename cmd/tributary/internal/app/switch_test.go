@@ -73,7 +73,7 @@ func TestIngressClusterIsReachedAnewOnceThatWorks(t *testing.T) {
 			f := newFront(t)
 			first := loadedWith(t, f.access("first"), noMembers)
 			r := replicating(t, first)
-			until(t, "it watches", func() bool { return f.open("first") == kinds })
+			until(t, "it watches", func() bool { return r.begun.Load() && f.open("first") == kinds })
 			if refuse != nil {
 				f.with(func() { refuse(f, "second") })
 			}
@@ -116,7 +116,7 @@ func TestSettingsEditedWhileTheIngressClusterIsReachedAnew(t *testing.T) {
 	f := newFront(t)
 	f.left(t, "left", "gone")
 	r := replicating(t, loadedWith(t, f.access("first"), noMembers))
-	until(t, "it watches", func() bool { return f.open("first") == kinds })
+	until(t, "it watches", func() bool { return r.begun.Load() && f.open("first") == kinds })
 	f.with(func() { f.unlisting = "second" })
 	r.edit(loadedWith(t, f.access("second"), noMembers))
 	f.servedBy(t, r, "first", "the former connection stays")

@@ -1,0 +1,90 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"strings"
+
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/reconcile/leader"
+)
+
+// tokenFile holds the token of a pod's service account.
+const tokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+
+// electionKey is what an election depends on: sessions of equal ones ask for the same
+// Lease by the same name.
+type electionKey struct {
+	config.LeaderElection
+	lease    string
+	instance string
+	identity string
+}
+
+// key is the session that a configuration leads to. The caller holds mu.
+func (r *App) key(loaded *config.Loaded) sessionKey {
+	c := &loaded.Config
+	e := electionKey{LeaderElection: c.LeaderElection, instance: c.Instance, identity: holder(c, r.address)}
+	e.Namespace = ElectionNamespace(c)
+	e.lease = "tributary-leader." + c.Instance
+	return sessionKey{access: loaded.Ingress.Hash, election: e}
+}
+
+// ElectionNamespace is where the leader's Lease is by a configuration.
+func ElectionNamespace(c *config.Config) string {
+	return cmp.Or(c.LeaderElection.Namespace, c.OwnNamespace())
+}
+
+// options are those of an elector.
+func (k electionKey) options() leader.Options {
+	return leader.Options{
+		Namespace: k.Namespace, Name: k.lease, Identity: k.identity, Disabled: !k.Enabled,
+		Labels: map[string]string{"app.kubernetes.io/managed-by": "tributary", "tributary.dev/instance": k.instance},
+		Times:  leader.Times{LeaseDuration: k.LeaseDuration.Value(), RenewDeadline: k.RenewDeadline.Value(), RetryPeriod: k.RetryPeriod.Value()},
+	}
+}
+
+// holder is the name by which this process holds a Lease. It outlasts a restart in
+// place, so that a process waits for nothing that it held itself, and no two processes
+// that run have it: as a pod of the ingress cluster it is the pod's name, which the token
+// carries that the API server sees; elsewhere it is the name of the host and the
+// address of the pages, which one process alone can listen at.
+func holder(c *config.Config, address string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "tributary"
+	}
+	if c.Ingress.Kubeconfig != "" {
+		return host + "_" + address
+	}
+	token, _ := os.ReadFile(tokenFile) // absent: this is no pod
+	return cmp.Or(podOf(string(token)), os.Getenv("POD_NAME"), host)
+}
+
+// podOf is the name of the pod that a token is bound to, "" if it is not.
+func podOf(token string) string {
+	parts := strings.Split(strings.TrimSpace(token), ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	claims, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return ""
+	}
+	var bound struct {
+		Kubernetes struct {
+			Pod struct {
+				Name string `json:"name"`
+			} `json:"pod"`
+		} `json:"kubernetes.io"`
+	}
+	if json.Unmarshal(claims, &bound) != nil {
+		return ""
+	}
+	return bound.Kubernetes.Pod.Name
+}

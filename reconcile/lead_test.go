@@ -1,0 +1,80 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"slices"
+	"testing"
+)
+
+// follow starts a second Reconciler that only follows.
+func (g *ground) follow() (r *Reconciler) {
+	g.t.Helper()
+	ctx, cancel := context.WithCancel(g.t.Context())
+	r, ended := New(g.options), make(chan struct{})
+	go func() { defer close(ended); r.Follow(ctx) }()
+	g.t.Cleanup(func() { cancel(); <-ended })
+	if err := r.WaitForSync(ctx); err != nil {
+		g.t.Fatal(err)
+	}
+	return r
+}
+
+// A standby lists, follows and computes, and writes nothing; when it comes to lead it
+// writes at once what it found, and nothing when there is nothing.
+func TestStandbyWritesNothingAndTakesOverWarm(t *testing.T) {
+	g := newGround(t, "a")
+	g.source.set("a", service(web, 10, 8080), pod(web, "10.0.0.1", true))
+	standby := g.follow()
+	standby.Resync("", "resync")
+	g.start() // the one that writes
+	g.expect(web, "10.0.0.1")
+	g.wait("the standby has nothing left to look at", func() bool { return standby.Owned() == 1 && len(standby.Queue().OldestArrivals()) == 0 })
+	g.stop()
+	g.writes()
+
+	leading, end := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); standby.Lead(leading) }()
+	standby.Resync("", "resync")
+	g.wait("it has looked at everything", func() bool { return len(standby.Queue().OldestArrivals()) == 0 })
+	g.expectWrites() // a takeover writes nothing
+	end()
+	<-ended
+
+	g.source.set("a", service(web, 10, 8080), pod(web, "10.0.0.2", true))
+	standby.Resync("", "resync")
+	g.wait("it knows what is to be written", func() bool { return len(standby.Queue().OldestArrivals()) == 1 })
+	g.expectWrites()
+	leading, end = context.WithCancel(t.Context())
+	ended = make(chan struct{})
+	go func() { defer close(ended); standby.Lead(leading) }()
+	g.wait("it writes", func() bool {
+		endpoints, sliced := g.addresses(web)
+		return slices.Equal(endpoints, []string{"10.0.0.2"}) && slices.Equal(sliced, endpoints)
+	})
+	end()
+	<-ended
+}
+
+// Nothing is looked at before the members are there; one that ends before that ends as
+// any other.
+func TestNothingIsLookedAtBeforeTheBeginning(t *testing.T) {
+	g := newGround(t, "a")
+	begin := make(chan struct{})
+	g.options.Begin = begin
+	g.source.set("a", service(web, 10, 8080), pod(web, "10.0.0.1", true))
+	ctx, cancel := context.WithCancel(t.Context())
+	r, ended := New(g.options), make(chan struct{})
+	go func() { defer close(ended); r.Run(ctx) }()
+	if err := r.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	r.Resync("", "resync")
+	g.expectWrites()
+	cancel()
+	<-ended
+	g.expectWrites()
+}
