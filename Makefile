@@ -124,6 +124,10 @@ bench-latency: build ## tributary against a null relay on real clusters, interle
 	cd e2e && go run ./cmd/benchlatency -tributary $(CURDIR)/bin/tributary
 	cd e2e && go run ./cmd/benchlatency -tracing -tributary $(CURDIR)/bin/tributary
 
+.PHONY: bench-storm
+bench-storm: build ## removals while 2,000 Services are relabelled, against a null relay in the same storm
+	cd e2e && go run ./cmd/benchlatency -storm -pause 100ms -tributary $(CURDIR)/bin/tributary
+
 .PHONY: clean
 clean: ## remove what build made (the cluster binary's cache stays)
 	rm -rf bin

@@ -16,8 +16,8 @@ import (
 //
 // All methods are safe for concurrent use.
 type breaker struct {
-	// ask is the probe. With doubt it also tries out a write.
-	ask func(ctx context.Context, doubt bool) error
+	// ask is the probe, as thorough as there is reason.
+	ask func(context.Context, doubt) error
 	// turned is called with true when the breaker opens, with false when it closes,
 	// with mu held, so that no two calls change places. retryNow lets one key be tried;
 	// false: none waits.
@@ -46,6 +46,19 @@ type breaker struct {
 	asked time.Time
 }
 
+// doubt is how much reason there is to ask thoroughly. While there is none, a probe
+// reads: an idle Tributary sends nothing that a server would count as a write.
+type doubt uint8
+
+const (
+	// noDoubt: all went well.
+	noDoubt doubt = iota
+	// doubtRights: something was denied or not answered.
+	doubtRights
+	// doubtWrites: everything was denied for a while.
+	doubtWrites
+)
+
 const (
 	// breakerFailures in a row open the breaker: many enough that a server which loses
 	// every fifth request is not taken for one that is away.
@@ -68,7 +81,7 @@ const (
 	deniedLimit = 2 * time.Second
 )
 
-func newBreaker(ask func(context.Context, bool) error, turned func(bool), retryNow func() bool, logger *slog.Logger) *breaker {
+func newBreaker(ask func(context.Context, doubt) error, turned func(bool), retryNow func() bool, logger *slog.Logger) *breaker {
 	return &breaker{
 		ask: ask, turned: turned, retryNow: retryNow, logger: logger, again: make(chan struct{}, 1), good: time.Now(),
 	}
@@ -115,7 +128,7 @@ func (b *breaker) pause() time.Duration {
 // is tried, and what comes of that decides.
 func (b *breaker) probe(ctx context.Context) {
 	b.mu.Lock()
-	doubt := !b.denied.IsZero() && time.Since(b.denied) >= deniedLimit
+	doubt := b.lockedDoubt()
 	b.mu.Unlock()
 	asking, cancel := context.WithTimeout(ctx, probeTimeout)
 	err := b.ask(asking, doubt)
@@ -127,6 +140,17 @@ func (b *breaker) probe(ctx context.Context) {
 		b.mu.Lock()
 		b.lockedClose()
 		b.mu.Unlock()
+	}
+}
+
+func (b *breaker) lockedDoubt() doubt {
+	switch {
+	case !b.denied.IsZero() && time.Since(b.denied) >= deniedLimit:
+		return doubtWrites
+	case b.open || b.err != nil || !b.denied.IsZero():
+		return doubtRights
+	default:
+		return noDoubt
 	}
 }
 
@@ -145,7 +169,7 @@ func (b *breaker) probed(err error, now time.Time) (try bool) {
 		b.good, b.err = now, nil
 	}
 	b.lockedJudge(now)
-	return b.open && (err == nil || answered(err) || turnedAway(err))
+	return b.open
 }
 
 // answer takes what came of a request that writes.

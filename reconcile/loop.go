@@ -139,15 +139,16 @@ var errFight = errors.New("somebody keeps changing this replica; repairs are slo
 // errNoRoom says that the key waits in the lane of its difference.
 var errNoRoom = errors.New("others are written before")
 
-// urgency is the lane that a difference asks for, whatever news it came from.
+// urgency is the lane that a difference asks for, whatever news it came from: only what
+// changes traffic goes before bulk work.
 func urgency(news lanes.Lane, d *plan.Delta) lanes.Lane {
 	switch {
 	case d.Lost:
 		return lanes.Removal
-	case news == lanes.Bulk:
-		return lanes.Bulk
-	default:
+	case news != lanes.Bulk && len(d.Added)+len(d.Readied)+len(d.Removed) > 0:
 		return lanes.Addition
+	default:
+		return lanes.Bulk
 	}
 }
 

@@ -30,11 +30,15 @@ func turnedAway(err error) bool {
 }
 
 // askIngress asks over the connection that writes go through whether it could be written
-// to, which says more than that somebody answers: a version is told to anybody. With
-// doubt an update of something that stands is tried out, too.
-func (r *Reconciler) askIngress(ctx context.Context, doubt bool) error {
-	err := r.askRights(ctx)
-	if err == nil && doubt {
+// to: it reads something that whoever may write may read, and with doubt asks for the
+// rights, for a version is told to anybody, and at last tries out an update of something
+// that stands.
+func (r *Reconciler) askIngress(ctx context.Context, doubt doubt) error {
+	err := r.askAlive(ctx)
+	if err == nil && doubt > noDoubt || turnedAway(err) {
+		err = r.askRights(ctx)
+	}
+	if err == nil && doubt == doubtWrites {
 		err = r.tryOut(ctx)
 	}
 	if apierrors.IsTooManyRequests(err) {
@@ -44,6 +48,26 @@ func (r *Reconciler) askIngress(ctx context.Context, doubt bool) error {
 		r.contact.Store(time.Now().UnixNano())
 	}
 	return err
+}
+
+// askAlive reads an object of ours; where none stands, the version.
+func (r *Reconciler) askAlive(ctx context.Context) error {
+	one := r.view.sample(r.probed(), "")
+	if one == nil {
+		return r.askVersion(ctx)
+	}
+	if _, err := r.writer.read(ctx, one.id); !apierrors.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
+// probed is the kind of objects that probes are about.
+func (r *Reconciler) probed() plan.Kind {
+	if r.settings.Load().WriteEndpoints {
+		return plan.KindEndpoints
+	}
+	return plan.KindEndpointSlice
 }
 
 // askedNamespaces is in how many namespaces the right to write must be missing before
@@ -67,7 +91,7 @@ func (r *Reconciler) askRights(ctx context.Context) error {
 
 func (r *Reconciler) askRight(ctx context.Context, namespace string) error {
 	attributes := &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "update", Resource: "endpoints"}
-	if !r.settings.Load().WriteEndpoints {
+	if r.probed() == plan.KindEndpointSlice {
 		attributes.Group, attributes.Resource = discoveryv1.GroupName, "endpointslices"
 	}
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes}}
@@ -93,15 +117,11 @@ func (r *Reconciler) askVersion(ctx context.Context) error {
 // from where writes are denied, if there is one. Only a denial is an error: anything
 // else is that object's own affair.
 func (r *Reconciler) tryOut(ctx context.Context) error {
-	kind := plan.KindEndpoints
-	if !r.settings.Load().WriteEndpoints {
-		kind = plan.KindEndpointSlice
-	}
 	avoid := ""
 	if last := r.deniedIn.Load(); last != nil {
 		avoid = *last
 	}
-	one := r.view.sample(kind, avoid)
+	one := r.view.sample(r.probed(), avoid)
 	if one == nil {
 		return nil
 	}

@@ -39,6 +39,10 @@ type Observer struct {
 	Ingress kubernetes.Interface
 	// Patience bounds the wait for one flip to become visible.
 	Patience time.Duration
+	// Events has time begin when the observer's own watch of the member shows the
+	// change, if that is before the acknowledgement: a member that has much to do is
+	// late with those.
+	Events bool
 }
 
 // Session is one arm under observation, with its watches open.
@@ -48,6 +52,8 @@ type Session struct {
 	sights   chan sight
 	streams  []watch.Interface
 	ready    bool
+	// told are the events of the member's pod; nil without Observer.Events.
+	told chan sight
 }
 
 // sight is one event of the ingress cluster, stamped as it arrived.
@@ -60,6 +66,14 @@ type sight struct {
 // Open starts watching for an arm whose pod is ready now. The caller closes it.
 func (o *Observer) Open(ctx context.Context, arm Arm) (*Session, error) {
 	s := &Session{observer: o, arm: arm, sights: make(chan sight, 1024), ready: true}
+	if o.Events {
+		stream, err := o.Member.CoreV1().Pods(arm.Namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + arm.Pod})
+		if err != nil {
+			return nil, fmt.Errorf("observe pod %s/%s: %w", arm.Namespace, arm.Pod, err)
+		}
+		s.told, s.streams = make(chan sight, 1024), append(s.streams, stream)
+		go s.readPod(stream)
+	}
 	for _, kind := range arm.Kinds {
 		stream, err := o.watch(ctx, arm, kind)
 		if err != nil {
@@ -93,6 +107,36 @@ func (s *Session) read(kind Kind, stream watch.Interface) {
 	}
 }
 
+// readPod ends when the stream is stopped.
+func (s *Session) readPod(stream watch.Interface) {
+	for event := range stream.ResultChan() {
+		at := time.Now()
+		pod, ok := event.Object.(*corev1.Pod)
+		if !ok {
+			continue
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodReady {
+				s.told <- sight{ready: c.Status == corev1.ConditionTrue, at: at}
+			}
+		}
+	}
+}
+
+// begins is when a change was first known outside the member.
+func (s *Session) begins(want bool, acknowledged time.Time) time.Time {
+	for {
+		select {
+		case got := <-s.told:
+			if got.ready == want && got.at.Before(acknowledged) {
+				return got.at
+			}
+		default:
+			return acknowledged
+		}
+	}
+}
+
 // Close ends the watches.
 func (s *Session) Close() {
 	for _, stream := range s.streams {
@@ -108,6 +152,9 @@ func (s *Session) Flip(ctx context.Context) (Sample, error) {
 	acknowledged, err := s.observer.patch(ctx, s.arm, want)
 	if err != nil {
 		return nil, err
+	}
+	if s.told != nil {
+		acknowledged = s.begins(want, acknowledged)
 	}
 	sample := Sample{}
 	patience := time.NewTimer(s.observer.Patience)
@@ -134,6 +181,7 @@ func (s *Session) drain() {
 	for {
 		select {
 		case <-s.sights:
+		case <-s.told:
 		default:
 			return
 		}

@@ -38,10 +38,10 @@ func newCongestion(most int, tolerance float64) congestion {
 // limit is how many requests may be under way; at least 1.
 func (c *congestion) limit() int { return int(max(1, c.window)) }
 
-// answered takes one measurement: took against the shortest lately. full is true when
-// the window was used up, for one that is not used tells nothing about a wider one.
-func (c *congestion) answered(took, shortest time.Duration, full bool) {
-	ratio := float64(took) / float64(max(shortest, time.Microsecond))
+// answered takes one measurement: took against what one takes undisturbed. full is true
+// when the window was used up, for one that is not used tells nothing about a wider one.
+func (c *congestion) answered(took, alone time.Duration, full bool) {
+	ratio := float64(took) / float64(max(alone, time.Microsecond))
 	c.ratio += (min(ratio, 8*c.tolerance) - c.ratio) * smoothing
 	c.left--
 	switch {
@@ -70,22 +70,29 @@ func (c *congestion) shrink(factor float64) {
 	c.left = c.limit()
 }
 
-// shortest is the least time that a request took lately: in this span of time or the
-// one before, so that a server which became slower for good is believed in the end.
-type shortest struct {
-	least, before time.Duration
-	since         time.Time
+// undisturbed is how long a request takes while there is no other: a moving low quantile.
+// It follows shorter times soon and longer ones slowly, and those only where there was no
+// other request, for what many at once take is no measure of what one would. So it is not
+// ruled by one lucky answer, and a server that has become slower is believed.
+type undisturbed struct {
+	mean float64
 }
 
-const shortestSpan = time.Minute
+const (
+	fallRate = 0.25
+	riseRate = 1.0 / 32
+)
 
-func (s *shortest) add(took time.Duration, now time.Time) time.Duration {
-	if s.least == 0 || now.Sub(s.since) >= shortestSpan {
-		s.before, s.least, s.since = s.least, took, now
+// add takes a measurement; alone says that few others, if any, were under way.
+func (u *undisturbed) add(took time.Duration, alone bool) time.Duration {
+	t := float64(took)
+	switch {
+	case u.mean == 0:
+		u.mean = t
+	case t < u.mean:
+		u.mean += (t - u.mean) * fallRate
+	case alone:
+		u.mean += (min(t, 4*u.mean) - u.mean) * riseRate
 	}
-	s.least = min(s.least, took)
-	if s.before == 0 {
-		return s.least
-	}
-	return min(s.least, s.before)
+	return time.Duration(u.mean)
 }

@@ -11,9 +11,9 @@ const (
 	// Removal: a ready address leaves, or turns unready. Every millisecond sends
 	// requests to a pod that cannot answer.
 	Removal Lane = iota
-	// Addition: anything else that a member has just changed.
+	// Addition: an address that a member has just shown arrives or turns ready.
 	Addition
-	// Bulk: first fill, relist, repair, changed configuration.
+	// Bulk: first fill, relist, changed configuration, and whatever changes no address.
 	Bulk
 
 	laneCount = 3

@@ -29,7 +29,7 @@ type slots struct {
 	mu sync.Mutex
 	// calm and beside are the windows without and with removals about.
 	calm, beside congestion
-	shortest     shortest
+	undisturbed  undisturbed
 	bucket       bucket
 	turns        turns
 	waiting      [laneCount][]*Slot
@@ -55,10 +55,10 @@ type Slot struct {
 	// granted is closed when it may be sent; set only where that was waited for.
 	granted chan struct{}
 	sent    time.Time
-	// beside and full are how things stood when it was sent.
-	beside, full bool
-	flying       bool
-	stalled      bool
+	// beside, full and alone are how things stood when it was sent.
+	beside, full, alone bool
+	flying              bool
+	stalled             bool
 }
 
 // Outcome is what became of a request, for those that follow.
@@ -78,9 +78,9 @@ const (
 	// calmTolerance and besideTolerance are how many times as long as an undisturbed
 	// one a request of bulk work or of an addition may take.
 	calmTolerance   = 8
-	besideTolerance = 2
+	besideTolerance = 4
 	// calmAfter is how long after a removal other work grows wide again.
-	calmAfter = 250 * time.Millisecond
+	calmAfter = 100 * time.Millisecond
 	// shareEvery is how often something else is sent while removals are under way
 	// without end.
 	shareEvery = 10 * time.Millisecond
@@ -245,6 +245,7 @@ func (s *slots) lockedSend(slot *Slot, now time.Time) {
 	}
 	slot.sent, slot.flying = now, true
 	s.held[slot.lane]++
+	slot.alone = s.held[Removal]+s.held[Addition]+s.held[Bulk] <= 2 // two kinds are written at once
 	window := s.lockedWindow(now)
 	slot.beside = window == &s.beside
 	slot.full = s.held[Addition]+s.held[Bulk] >= window.limit()
@@ -302,9 +303,9 @@ func (s *slots) lockedMeasure(slot *Slot, outcome Outcome, now time.Time) {
 	switch outcome {
 	case Measured:
 		took := now.Sub(slot.sent) / time.Duration(max(1, slot.cost))
-		least := s.shortest.add(took, now)
+		alone := s.undisturbed.add(took, slot.alone)
 		if slot.lane != Removal {
-			window.answered(took, least, slot.full)
+			window.answered(took, alone, slot.full)
 		}
 	case Congested:
 		s.calm.refused()

@@ -6,7 +6,8 @@
 // through tributary, and through a null relay that does the least any
 // replicator must do. The arms take turns on the same clusters (A B A B), so
 // that their ratio holds although the machine's speed drifts. With -tracing the
-// arms are tributary with everything that change records can go to, and without.
+// arms are tributary with everything that change records can go to, and without; with
+// -storm all of the member's Services are relabelled meanwhile.
 package main
 
 import (
@@ -41,11 +42,18 @@ type settings struct {
 	pause     time.Duration
 	strict    bool
 	tracing   bool
+	storm     bool
+	services  int
+	rounds    int
+	former    string
 }
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "relay" {
 		os.Exit(relayMain(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "relabel" {
+		os.Exit(relabelMain(os.Args[2:]))
 	}
 	var s settings
 	flag.StringVar(&s.tributary, "tributary", "", "tributary binary; empty: build it")
@@ -55,6 +63,10 @@ func main() {
 	flag.DurationVar(&s.pause, "pause", 5*time.Millisecond, "pause between samples")
 	flag.BoolVar(&s.strict, "strict", false, "exit 1 when a goal is missed beyond what chance explains")
 	flag.BoolVar(&s.tracing, "tracing", false, "measure tributary with all of its tracing on against none, in place of the null relay")
+	flag.BoolVar(&s.storm, "storm", false, "measure removals while all Services are relabelled, against a null relay in the same storm")
+	flag.IntVar(&s.services, "services", 2000, "with -storm: how many Services are relabelled")
+	flag.IntVar(&s.rounds, "rounds", 2, "with -storm: storms of each arm")
+	flag.StringVar(&s.former, "former", "", "with -storm: another tributary binary that takes its turns, too")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -62,6 +74,9 @@ func main() {
 	measured := run
 	if s.tracing {
 		measured = runTracing
+	}
+	if s.storm {
+		measured = runStorm
 	}
 	met, err := measured(ctx, s)
 	if err != nil {

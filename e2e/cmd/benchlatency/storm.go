@@ -1,0 +1,384 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/latency"
+)
+
+// In a storm all Services of a member are relabelled as fast as its API server takes it,
+// and meanwhile pods turn not ready. The relay forwards those and nothing else; tributary
+// has to write every relabelled replica, too. The relay's storm is the same without a
+// tributary, repeated until it has lasted as long.
+
+const (
+	stormNamespace = "storm"
+	stormLabel     = "storm"
+	// stormWriters relabel at once.
+	stormWriters = 16
+	// stormSettle is for what the servers have to do after a fill.
+	stormSettle = 2 * time.Second
+)
+
+// stormArm is what the pods of one storm go through. binary is that of tributary, empty
+// for the null relay alone.
+type stormArm struct{ name, binary string }
+
+// stormResult are the removals of one arm, those of a relay beside it, and how long it
+// took until all replicas were relabelled.
+type stormResult struct {
+	removals, beside []time.Duration
+	bulk             []time.Duration
+}
+
+const relayAlone = "null relay alone"
+
+func runStorm(ctx context.Context, s settings) (met bool, err error) {
+	f, err := fleet.Start(ctx, fleet.Options{Members: []string{memberName}})
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	arms, err := prepare(ctx, f)
+	if err != nil {
+		return false, err
+	}
+	if err := populateStorm(ctx, f, s.services); err != nil {
+		return false, err
+	}
+	stopRelay, err := startRelay(ctx, f, latency.Endpoints)
+	if err != nil {
+		return false, err
+	}
+	defer stopRelay()
+	contenders := []stormArm{{relayAlone, ""}, {"tributary", s.tributary}}
+	if s.former != "" {
+		contenders = append(contenders, stormArm{"former tributary", s.former})
+	}
+	results := map[string]*stormResult{}
+	for _, c := range contenders {
+		results[c.name] = &stormResult{}
+	}
+	storm := &storm{fleet: f, services: s.services, pause: s.pause, arms: arms}
+	for round := range s.rounds {
+		for i := range contenders {
+			c := contenders[(i+round)%len(contenders)] // who is first changes
+			if err := storm.measure(ctx, c, results[c.name]); err != nil {
+				return false, fmt.Errorf("%s, round %d: %w", c.name, round+1, err)
+			}
+		}
+	}
+	fmt.Printf("%s, %d CPUs, %s/%s; %d Services relabelled in each of %d rounds, arms take turns\n\n",
+		cpuModel(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, s.services, s.rounds)
+	return reportStorm(contenders, results, rand.New(rand.NewPCG(1, uint64(s.services)))), nil
+}
+
+func populateStorm(ctx context.Context, f *fleet.Fleet, n int) error {
+	member := f.Member(memberName)
+	if err := member.CreateNamespaces(ctx, stormNamespace); err != nil {
+		return err
+	}
+	// The process that relabels uses the kubeconfig there is.
+	relabels := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"patch"}}
+	if err := member.Grant(ctx, fleet.ProductUser, append(fleet.MemberRules(), relabels)...); err != nil {
+		return err
+	}
+	services := make([]metav1.Object, n)
+	pods := make([]*corev1.Pod, n)
+	for i := range n {
+		name := serviceName(i)
+		services[i], pods[i] = fleet.NewService(stormNamespace, name), fleet.NewPod(stormNamespace, name, name)
+	}
+	if err := member.Create(ctx, services...); err != nil {
+		return err
+	}
+	return member.RunPods(ctx, pods...)
+}
+
+// storm raises storms on one fleet.
+type storm struct {
+	fleet    *fleet.Fleet
+	services int
+	pause    time.Duration
+	arms     []latency.Arm
+	// raised counts the relabellings: each gives another value.
+	raised int
+}
+
+// measure raises one storm, and flips pods until it has passed.
+func (s *storm) measure(ctx context.Context, c stormArm, into *stormResult) error {
+	flipped := s.arms[1:2] // the relay's Endpoints
+	if c.name != relayAlone {
+		t, err := startTributary(ctx, s.fleet, fleet.TributaryOptions{Binary: c.binary})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = t.Stop(context.WithoutCancel(ctx)) }() // it is killed with the fleet
+		if err := s.filled(ctx); err != nil {
+			return err
+		}
+		flipped = s.arms[:2]
+	}
+	time.Sleep(stormSettle)
+	observer := &latency.Observer{Member: s.fleet.Member(memberName).Client, Ingress: s.fleet.Ingress.Client, Patience: time.Minute, Events: true}
+	sessions := make([]*latency.Session, len(flipped))
+	for i, arm := range flipped {
+		session, err := observer.Open(ctx, arm)
+		if err != nil {
+			return err
+		}
+		defer session.Close()
+		sessions[i] = session
+	}
+	passed := make(chan error, 1)
+	start := time.Now()
+	go func() { passed <- s.raise(ctx, len(flipped) > 1) }()
+	for {
+		for i, session := range sessions {
+			sample, err := session.Flip(ctx)
+			if err != nil {
+				return err
+			}
+			last := slices.Max(slices.Collect(maps.Values(sample)))
+			if len(sessions) == 1 || i == 0 {
+				into.removals = append(into.removals, last)
+			} else {
+				into.beside = append(into.beside, last)
+			}
+			if _, err := session.Flip(ctx); err != nil { // back
+				return err
+			}
+			time.Sleep(s.pause)
+		}
+		select {
+		case err := <-passed:
+			into.bulk = append(into.bulk, time.Since(start))
+			return err
+		default:
+		}
+	}
+}
+
+// relayStorms is how many relabellings in a row last about as long as one that tributary
+// carries on.
+const relayStorms = 3
+
+// raise relabels all Services and returns when the replicas have the label, too; without
+// replicas it relabels several times.
+func (s *storm) raise(ctx context.Context, replicas bool) error {
+	if replicas {
+		s.raised++
+		seen, err := s.watchReplicas(ctx, s.value())
+		if err != nil {
+			return err
+		}
+		if err := s.relabel(ctx); err != nil {
+			return err
+		}
+		return seen()
+	}
+	for range relayStorms {
+		s.raised++
+		if err := s.relabel(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// value is that of the label after the last storm.
+func (s *storm) value() string { return fmt.Sprint("v", s.raised) }
+
+// relabel runs in a process of its own, so that it shares no connection with the
+// observer.
+func (s *storm) relabel(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, self, "relabel", "-member", s.fleet.Member(memberName).Kubeconfig, "-services", fmt.Sprint(s.services), "-value", s.value())
+	cmd.Stderr = os.Stderr
+	return cmd.Run()
+}
+
+// relabelMain is that process.
+func relabelMain(args []string) int {
+	flags := flag.NewFlagSet("relabel", flag.ExitOnError)
+	config := flags.String("member", "", "kubeconfig of the member")
+	services := flags.Int("services", 0, "number of Services")
+	value := flags.String("value", "", "value of the label")
+	_ = flags.Parse(args) // it exits on an error
+	member, err := rawClient(*config)
+	if err == nil {
+		client := member.CoreV1().Services(stormNamespace)
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, stormLabel, *value)
+		var group errgroup.Group
+		group.SetLimit(stormWriters)
+		for i := range *services {
+			group.Go(func() error {
+				_, err := client.Patch(context.Background(), serviceName(i), types.MergePatchType, patch, metav1.PatchOptions{})
+				return err
+			})
+		}
+		err = group.Wait()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "relabel:", err)
+		return 1
+	}
+	return 0
+}
+
+func serviceName(i int) string { return fmt.Sprintf("svc-%05d", i) }
+
+// watchReplicas returns a function that waits until the Endpoints of all replicas have
+// the label's value.
+func (s *storm) watchReplicas(ctx context.Context, value string) (wait func() error, err error) {
+	client := s.fleet.Ingress.Client.CoreV1().Endpoints(stormNamespace)
+	list, err := client.List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	stream, err := client.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		return nil, err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		seen := map[string]bool{}
+		for event := range stream.ResultChan() {
+			if e, ok := event.Object.(*corev1.Endpoints); ok && event.Type != watch.Deleted && e.Labels[stormLabel] == value {
+				if seen[e.Name] = true; len(seen) == s.services {
+					return
+				}
+			}
+		}
+	}()
+	return func() error {
+		defer stream.Stop()
+		select {
+		case <-done:
+			return nil
+		case <-time.After(3 * time.Minute):
+			return fmt.Errorf("not all replicas have the label %s=%s after 3 minutes", stormLabel, value)
+		}
+	}, nil
+}
+
+// filled waits until all replicas stand as they should, so that no arm measures the fill.
+func (s *storm) filled(ctx context.Context) error {
+	if err := replicaStands(ctx, s.fleet); err != nil {
+		return err
+	}
+	value := ""
+	if s.raised > 0 {
+		value = s.value()
+	}
+	return fleet.Eventually(ctx, 3*time.Minute, func(ctx context.Context) error {
+		list, err := s.fleet.Ingress.Client.CoreV1().Endpoints(stormNamespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		stand := 0
+		for i := range list.Items {
+			if list.Items[i].Labels[stormLabel] == value {
+				stand++
+			}
+		}
+		if stand < s.services {
+			return fmt.Errorf("%d of %d replicas stand", stand, s.services)
+		}
+		return nil
+	})
+}
+
+// stormLimit is how many times the relay's quantile of removals may be.
+const stormLimit = 2
+
+func reportStorm(contenders []stormArm, results map[string]*stormResult, random *rand.Rand) (met bool) {
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "REMOVALS IN A STORM, KNOWN TO VISIBLE\tPROGRAM\tN\tP50 ms\tP90 ms\tP99 ms\tRELABELLED AFTER s")
+	for _, c := range contenders {
+		r := results[c.name]
+		what := "both kinds"
+		if c.name == relayAlone {
+			what = "Endpoints"
+		}
+		row(&stormRow{table, r.bulk}, what, c.name, r.removals)
+		if len(r.beside) > 0 {
+			row(&stormRow{table, nil}, "Endpoints", "null relay beside "+c.name, r.beside)
+		}
+	}
+	table.Flush()
+	fmt.Println()
+	met = true
+	relay := results[relayAlone].removals
+	for _, c := range contenders[1:] {
+		r := results[c.name]
+		for _, against := range []struct {
+			name    string
+			samples []time.Duration
+		}{{relayAlone, relay}, {"null relay beside it", r.beside}} {
+			p50 := latency.CompareQuantile(r.removals, against.samples, 0.5, 2000, random)
+			p99 := latency.CompareQuantile(r.removals, against.samples, 0.99, 2000, random)
+			fmt.Printf("%s / %s: p50 %.2f [%.2f, %.2f], p99 %.2f [%.2f, %.2f]\n", c.name, against.name,
+				p50.Value, p50.Low, p50.High, p99.Value, p99.Low, p99.High)
+			if c.name == "tributary" && against.name == relayAlone {
+				met = p50.Low <= stormLimit && p99.Low <= stormLimit
+				fmt.Printf("  goal: both at most %d: %s\n", stormLimit, map[bool]string{true: "met", false: "MISSED"}[met])
+			}
+		}
+	}
+	if former := results["former tributary"]; former != nil {
+		ours, theirs := mean(results["tributary"].bulk), mean(former.bulk)
+		fmt.Printf("relabelled after, tributary / former: %.2f\n", float64(ours)/float64(cmp.Or(theirs, 1)))
+	}
+	return met
+}
+
+// stormRow adds a column to the rows of measure.go.
+type stormRow struct {
+	table *tabwriter.Writer
+	bulk  []time.Duration
+}
+
+// Write implements io.Writer.
+func (r *stormRow) Write(line []byte) (int, error) {
+	var seconds []string
+	for _, d := range r.bulk {
+		seconds = append(seconds, fmt.Sprintf("%.1f", d.Seconds()))
+	}
+	fmt.Fprintf(r.table, "%s\t%s\n", strings.TrimSuffix(string(line), "\n"), strings.Join(seconds, " "))
+	return len(line), nil
+}
+
+func mean(times []time.Duration) (sum time.Duration) {
+	for _, d := range times {
+		sum += d
+	}
+	return sum / time.Duration(max(1, len(times)))
+}

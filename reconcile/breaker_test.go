@@ -1,0 +1,147 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/syncer"
+)
+
+func isWrite(r apitest.Request) bool {
+	return r.Verb == "create" || r.Verb == "update" || r.Verb == "delete"
+}
+
+// An ingress cluster that refuses whatever is written is known as such within seconds,
+// though it answers and its watches go on.
+func TestTotalRefusalIsKnownWithinSeconds(t *testing.T) {
+	tests := []struct {
+		name string
+		// roles is false where the right itself is gone; else something refuses each write.
+		roles, reads bool
+	}{
+		{"roles taken away", false, true},
+		{"a policy denies every write", true, true},
+		{"everything is forbidden", false, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, _ := pipedGround(t)
+				other := syncer.Key{Namespace: "office", Name: "mail"}
+				g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true), pod(web, "10.0.0.2", true))
+				g.set("a", service(other, 1, 8080), pod(other, "10.0.0.1", true))
+				g.settle()
+				g.server.WithoutRights(!test.roles)
+				g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+					if isWrite(r) || !test.reads && r.Verb != "watch" {
+						return &apitest.Fault{Status: http.StatusForbidden}
+					}
+					return nil
+				})
+				g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+				g.until(true, 5*time.Second)
+				time.Sleep(time.Minute)
+				if g.rec.Trouble() == nil {
+					t.Error("the trouble is over although nothing was taken")
+				}
+				g.server.WithoutRights(false)
+				g.server.Intercept(nil)
+				g.until(false, 5*time.Second)
+				g.settle()
+				g.expect(web, "10.0.0.1")
+				g.stop()
+			})
+		})
+	}
+}
+
+// What is denied to one replica is no trouble of the ingress cluster.
+func TestDenialOfOneReplicaOpensNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := pipedGround(t)
+		other := syncer.Key{Namespace: "office", Name: "mail"}
+		g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+		g.set("a", service(other, 1, 8080), pod(other, "10.0.0.1", true))
+		g.settle()
+		g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+			if isWrite(r) && r.Namespace == web.Namespace {
+				return &apitest.Fault{Status: http.StatusForbidden}
+			}
+			return nil
+		})
+		g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true), pod(web, "10.0.0.3", true))
+		for range 600 {
+			time.Sleep(100 * time.Millisecond)
+			if err := g.rec.Trouble(); err != nil || g.rec.breaker.isOpen() {
+				t.Fatalf("one replica's denial is trouble: %v", err)
+			}
+		}
+		g.stop()
+	})
+}
+
+// An idle Tributary reads to see whether the ingress cluster is there, and sends nothing
+// that could be taken for a write.
+func TestProbesOfAnIdleClusterOnlyRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := pipedGround(t)
+		g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+		g.settle()
+		var reads, asks atomic.Int32
+		g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+			switch r.Verb {
+			case "get":
+				reads.Add(1)
+			case "list", "watch":
+			default:
+				asks.Add(1)
+			}
+			return nil
+		})
+		time.Sleep(5 * time.Minute)
+		if n := asks.Load(); n != 0 {
+			t.Errorf("%d requests were sent that do not read", n)
+		}
+		if n := reads.Load(); n < 90 {
+			t.Errorf("%d reads in 5 minutes, want one every %v", n, probeEvery)
+		}
+		g.stop()
+	})
+}
+
+// The breaker opens after enough requests that nobody answers, at once where nobody is
+// there, and closes with the first write that is taken.
+func TestBreakerOpensAndCloses(t *testing.T) {
+	lost := errors.New("no answer")
+	b := newBreaker(nil, func(bool) {}, nil, nil)
+	for range breakerFailures - 1 {
+		b.answer(lost)
+	}
+	if b.isOpen() {
+		t.Error("it opened too early")
+	}
+	b.answer(nil)
+	for range breakerFailures - 1 {
+		b.answer(lost)
+	}
+	if b.isOpen() {
+		t.Error("failures before a success count")
+	}
+	b.answer(lost)
+	if !b.isOpen() || b.trouble() == nil || !strings.Contains(b.trouble().Error(), "no answer") {
+		t.Errorf("it is open: %v, for %v", b.isOpen(), b.trouble())
+	}
+	b.answer(nil)
+	if b.isOpen() || b.trouble() != nil {
+		t.Errorf("it stays open for %v", b.trouble())
+	}
+}
