@@ -19,7 +19,8 @@ import (
 // effect after two looks that agree: within two seconds.
 const DefaultInterval = time.Second
 
-// Watcher follows a configuration file and every kubeconfig that it names.
+// Watcher follows a configuration file, every kubeconfig that it names, and every file
+// that those name.
 //
 // It reads them at an interval and compares what they hold, instead of asking
 // the kernel for events: that works on every file system (network shares and
@@ -32,11 +33,14 @@ type Watcher struct {
 	path     string
 	interval time.Duration
 	read     func(path string) ([]byte, error)
-	local    func(file, field string) (*kubeconfig.Accepted, error)
+	local    func(file, field string, read func(string) ([]byte, error)) (*kubeconfig.Accepted, error)
 
-	// file is the configuration file, kubeconfigs the others by resolved path.
-	file        followed
-	kubeconfigs map[string]*followed
+	// file is the configuration file; kubeconfigs and the files that those name are
+	// followed by resolved path. used are the latter as far as they were read for what
+	// counts.
+	file               followed
+	kubeconfigs, files map[string]*followed
+	used               map[string]bool
 	// config is the last valid file, secrets the last list of Secrets that was used,
 	// and loaded what counts: both together. err is why the file as it stands is not
 	// that one.
@@ -73,7 +77,7 @@ func Open(path string) (*Watcher, error) {
 }
 
 func open(w *Watcher) (*Watcher, error) {
-	w.kubeconfigs, w.wake = map[string]*followed{}, make(chan struct{}, 1)
+	w.kubeconfigs, w.files, w.wake = map[string]*followed{}, map[string]*followed{}, make(chan struct{}, 1)
 	w.file.settle(w.look(w.path))
 	c, err := w.parse(w.file.settled)
 	if err != nil {
@@ -207,7 +211,7 @@ func (w *Watcher) named(c *Config) map[string]bool {
 	return out
 }
 
-// follow looks at the kubeconfigs, forgets those that are not named any more,
+// follow looks at the kubeconfigs and what they name, forgets those that are not named any more,
 // and reports whether what counts of any has changed.
 func (w *Watcher) follow(paths map[string]bool) bool {
 	maps.DeleteFunc(w.kubeconfigs, func(path string, _ *followed) bool { return !paths[path] })
@@ -220,7 +224,23 @@ func (w *Watcher) follow(paths map[string]bool) bool {
 		}
 		changed = f.look(w.look(path)) || changed
 	}
+	for path, f := range w.files {
+		changed = f.look(w.look(path)) || changed
+	}
 	return changed
+}
+
+// readNamed reads a file that a kubeconfig names (a certificate, key, CA or token), and
+// follows it from then on: another content counts when it has settled.
+func (w *Watcher) readNamed(path string) ([]byte, error) {
+	f := w.files[path]
+	if f == nil {
+		f = &followed{}
+		f.settle(w.look(path))
+		w.files[path] = f
+	}
+	w.used[path] = true
+	return f.settled.data, f.settled.err
 }
 
 // assemble puts the file, the Secrets and the kubeconfigs that count together. A
@@ -229,6 +249,8 @@ func (w *Watcher) assemble(before *Loaded) *Loaded {
 	if before == nil {
 		before = &Loaded{}
 	}
+	w.used = map[string]bool{}
+	defer maps.DeleteFunc(w.files, func(path string, _ *followed) bool { return !w.used[path] })
 	var secrets []Secret
 	if w.secrets != nil {
 		secrets = *w.secrets
@@ -256,7 +278,7 @@ func (w *Watcher) assemble(before *Loaded) *Loaded {
 // secretAccess judges the kubeconfig of a Secret by the same rules as a file.
 func (w *Watcher) secretAccess(s Secret, member *Cluster, before Access) Access {
 	accepted, err := kubeconfig.Accept(s.Kubeconfig, kubeconfig.Request{
-		Path: s.String(), Context: member.Context, Allow: member.AllowInKubeconfig, ReadFile: w.read,
+		Path: s.String(), Context: member.Context, Allow: member.AllowInKubeconfig, ReadFile: w.readNamed,
 	})
 	if err != nil {
 		before.Err = err
@@ -282,11 +304,11 @@ func (w *Watcher) access(owner string, c *Connection, before Access) Access {
 
 func (w *Watcher) accept(owner string, c *Connection) (*kubeconfig.Accepted, error) {
 	if c.Kubeconfig == "" {
-		return w.local(w.path, owner+".kubeconfig")
+		return w.local(w.path, owner+".kubeconfig", w.readNamed)
 	}
 	r := kubeconfig.Request{
 		Path: resolve(w.path, c.Kubeconfig), Context: c.Context, Allow: c.AllowInKubeconfig,
-		ConfigFile: w.path, Owner: owner, ReadFile: w.read,
+		ConfigFile: w.path, Owner: owner, ReadFile: w.readNamed,
 	}
 	f := w.kubeconfigs[r.Path]
 	switch {

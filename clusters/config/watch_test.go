@@ -73,7 +73,7 @@ func start(t *testing.T) (*Watcher, *memory) {
 	return w, m
 }
 
-func inCluster(string, string) (*kubeconfig.Accepted, error) {
+func inCluster(_, _ string, _ func(string) ([]byte, error)) (*kubeconfig.Accepted, error) {
 	return &kubeconfig.Accepted{REST: &rest.Config{Host: "local", QPS: -1}, Hash: "local"}, nil
 }
 
@@ -127,6 +127,49 @@ func TestCredentialRotated(t *testing.T) {
 	}
 	m.write("/t/in", reach("elsewhere", "i"))
 	wantDiff(t, next(t, w), Diff{Ingress: true})
+}
+
+// A file that a kubeconfig names is followed like the kubeconfig, of members and of the
+// ingress cluster; one that goes, or makes no sense with the others, takes nothing away.
+func TestNamedFileRotated(t *testing.T) {
+	w, m := start(t)
+	withFile := func(server string) string {
+		return strings.Replace(reach(server, "unused"), `{"token": "unused"}`, `{"tokenFile": "tok"}`, 1)
+	}
+	m.write("/k/tok", "1")
+	m.write("/t/tok", "i")
+	m.write("/k/b", withFile("b"))
+	m.write("/t/in", withFile("in"))
+	m.write("/t/tributary.yaml", header+`
+ingress: {kubeconfig: in, allowInKubeconfig: [files]}
+clusters:
+- {name: a, kubeconfig: a}
+- {name: b, kubeconfig: /k/b, allowInKubeconfig: [files]}
+`)
+	next(t, w)
+	m.write("/k/tok", "2\n")
+	u := next(t, w)
+	wantDiff(t, u, Diff{Reconnect: []string{"b"}})
+	if got := u.Loaded.Members["b"].REST.BearerToken; got != "2" {
+		t.Errorf("token %q", got)
+	}
+	m.write("/t/tok", "j")
+	wantDiff(t, next(t, w), Diff{Ingress: true})
+	m.write("/k/tok", "")
+	u = next(t, w)
+	if now := u.Loaded.Members["b"]; now.Err == nil || now.REST.BearerToken != "2" {
+		t.Errorf("a file that was cut off: %v with %v", now.REST, now.Err)
+	}
+	m.write("/k/tok", "3")
+	u = next(t, w)
+	if now := u.Loaded.Members["b"]; now.Err != nil || now.REST.BearerToken != "3" {
+		t.Errorf("mended: %v with %v", now.REST, now.Err)
+	}
+	m.write("/k/b", reach("b", "4"))
+	next(t, w)
+	if len(w.files) != 1 {
+		t.Errorf("%d files are followed that nothing names", len(w.files)-1)
+	}
 }
 
 func TestHalfWrittenKubeconfigIsNotTaken(t *testing.T) {

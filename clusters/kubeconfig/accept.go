@@ -43,8 +43,7 @@ type Accepted struct {
 	REST *rest.Config
 	// Hash identifies what REST is made from: it changes exactly when the server,
 	// the credential or another used field does, and not with other contexts of
-	// the file. Files that a kubeconfig names do not count, because client-go
-	// reads them again by itself.
+	// the file. Files that a kubeconfig names count with what they hold.
 	Hash string
 }
 
@@ -105,7 +104,8 @@ func Accept(data []byte, r Request) (*Accepted, error) {
 	return &Accepted{REST: chosen.rest(), Hash: chosen.hash()}, nil
 }
 
-// chosen is the part of the file that is used, with paths made absolute.
+// chosen is the part of the file that is used; what it names in other files is put in
+// its place.
 type chosen struct {
 	Cluster cluster
 	User    user

@@ -4,6 +4,7 @@
 package kubeconfig
 
 import (
+	"encoding/base64"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -38,7 +39,7 @@ func (k *checker) cluster(c *chosen) {
 	if cl.ProxyURL != "" && k.allowed(ProxyURL, at+".proxy-url", "sends credentials through another host", "remove it") {
 		k.proxy(at+".proxy-url", cl.ProxyURL)
 	}
-	ca := k.material(at+".certificate-authority", &cl.CertificateAuthority, cl.CertificateAuthorityData)
+	ca := k.material(at+".certificate-authority", &cl.CertificateAuthority, &cl.CertificateAuthorityData)
 	if len(ca) > 0 && !wholeCertificates(ca) {
 		k.fault(at+".certificate-authority-data", "is not a list of certificates in PEM", "the file may be cut off; write it again")
 	}
@@ -67,33 +68,36 @@ func (k *checker) proxy(field, proxy string) {
 }
 
 // material is a PEM text that is given inline or, when that is allowed, as the
-// name of a file; path is made absolute in the second case.
-func (k *checker) material(field string, path *string, data []byte) []byte {
+// name of a file, whose content then takes the place of the name: what was checked is
+// what is used, and a file that changes makes another Accepted.
+func (k *checker) material(field string, path *string, data *[]byte) []byte {
 	if *path == "" {
-		return data
+		return *data
 	}
-	if len(data) > 0 {
+	if len(*data) > 0 {
 		k.fault(field, "is given twice: as a file and inline", "keep "+last(field)+"-data")
 		return nil
 	}
-	return k.named(field, path, inline+last(field)+"-data")
+	*data = k.named(field, *path, inline+last(field)+"-data")
+	*path = ""
+	return *data
 }
 
 // named reads a file that the kubeconfig names, if that is allowed. A relative
 // path starts at the kubeconfig's directory.
-func (k *checker) named(field string, path *string, instead string) []byte {
+func (k *checker) named(field, path, instead string) []byte {
 	if !k.allowed(Files, field, "reads another file of this machine", instead) {
 		return nil
 	}
-	if !filepath.IsAbs(*path) {
-		*path = filepath.Join(filepath.Dir(k.request.Path), *path)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(k.request.Path), path)
 	}
-	data, err := k.request.read(*path)
+	data, err := k.request.read(path)
 	switch {
 	case err != nil:
-		k.fault(field, *path+" "+err.Error(), "")
+		k.fault(field, path+" "+err.Error(), "")
 	case len(data) == 0:
-		k.fault(field, *path+" is empty", "")
+		k.fault(field, path+" is empty", "")
 	}
 	return data
 }
@@ -128,8 +132,8 @@ func (k *checker) credential(at string, c *chosen) {
 
 func (k *checker) certificate(at string, u *user) {
 	before := len(k.faults)
-	cert := k.material(at+".client-certificate", &u.ClientCertificate, u.ClientCertificateData)
-	key := k.material(at+".client-key", &u.ClientKey, u.ClientKeyData)
+	cert := k.material(at+".client-certificate", &u.ClientCertificate, &u.ClientCertificateData)
+	key := k.material(at+".client-key", &u.ClientKey, &u.ClientKeyData)
 	switch {
 	case len(k.faults) > before || len(cert) == 0 && len(key) == 0:
 	case len(cert) == 0:
@@ -142,14 +146,17 @@ func (k *checker) certificate(at string, u *user) {
 }
 
 func (k *checker) token(at string, u *user) {
-	if u.TokenFile != "" {
-		k.named(at+".tokenFile", &u.TokenFile, inline+"token")
+	field := at + ".token"
+	if u.TokenFile != "" { // which wins over an inline one, as with kubectl
+		field = at + ".tokenFile"
+		u.Token = strings.TrimSpace(string(k.named(field, u.TokenFile, inline+"token")))
+		u.TokenFile = ""
 	}
 	// net/http would refuse it in a header at every request, much later.
 	if strings.ContainsFunc(u.Token, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
-		k.fault(at+".token", "holds a blank, line break or control character", "write it again as one line of plain text")
+		k.fault(field, "holds a blank, line break or control character", "write it again as one line of plain text")
 	}
-	if (u.Token != "" || u.TokenFile != "") && (u.Username != "" || u.Password != "") {
+	if u.Token != "" && (u.Username != "" || u.Password != "") {
 		k.fault(at, "holds both a token and a user name or password", "keep one of the two")
 	}
 }
@@ -209,7 +216,8 @@ func (k *checker) authProvider(at string, u *user) {
 	}
 	const key = "idp-certificate-authority"
 	if path := u.AuthProvider.Config[key]; path != "" {
-		k.named(at+".config."+key, &path, inline+key+"-data")
-		u.AuthProvider.Config[key] = path
+		data := k.named(at+".config."+key, path, inline+key+"-data")
+		u.AuthProvider.Config[key+"-data"] = base64.StdEncoding.EncodeToString(data)
+		delete(u.AuthProvider.Config, key)
 	}
 }

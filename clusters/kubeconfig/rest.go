@@ -4,6 +4,8 @@
 package kubeconfig
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -37,11 +39,11 @@ func (c *chosen) rest() *rest.Config {
 	out.TLSClientConfig = rest.TLSClientConfig{
 		Insecure:   cl.InsecureSkipTLSVerify,
 		ServerName: cl.TLSServerName,
-		CAFile:     cl.CertificateAuthority, CAData: cl.CertificateAuthorityData,
-		CertFile: u.ClientCertificate, CertData: u.ClientCertificateData,
-		KeyFile: u.ClientKey, KeyData: u.ClientKeyData,
+		CAData:     cl.CertificateAuthorityData,
+		CertData:   u.ClientCertificateData,
+		KeyData:    u.ClientKeyData,
 	}
-	out.BearerToken, out.BearerTokenFile = u.Token, u.TokenFile
+	out.BearerToken = u.Token
 	out.Username, out.Password = u.Username, u.Password
 	out.ExecProvider = u.Exec.rest()
 	if u.AuthProvider != nil {
@@ -79,15 +81,19 @@ type forget struct{}
 
 func (forget) Persist(map[string]string) error { return nil }
 
-// InCluster is the way to reach the cluster in which this process runs as a pod.
-// The error is of type strict.Faults and names field, the one to fill in where
-// the process does not.
-func InCluster(configFile, field string) (*Accepted, error) {
-	return inCluster(configFile, field, rest.InClusterConfig)
+// InCluster is the way to reach the cluster in which this process runs as a pod. read
+// reads the cluster's CA. The error is of type strict.Faults and names field, the one to
+// fill in where the process does not.
+func InCluster(configFile, field string, read func(path string) ([]byte, error)) (*Accepted, error) {
+	return inCluster(configFile, field, read, rest.InClusterConfig)
 }
 
-func inCluster(configFile, field string, get func() (*rest.Config, error)) (*Accepted, error) {
+func inCluster(configFile, field string, read func(path string) ([]byte, error), get func() (*rest.Config, error)) (*Accepted, error) {
 	config, err := get()
+	if err == nil && config.CAFile != "" {
+		config.CAData, err = read(config.CAFile)
+		config.CAFile = ""
+	}
 	fault := strict.Fault{File: configFile, Field: field, Remedy: "name a kubeconfig of the ingress cluster, or run as a pod in it"}
 	switch {
 	case errors.Is(err, rest.ErrNotInCluster):
@@ -98,7 +104,8 @@ func inCluster(configFile, field string, get func() (*rest.Config, error)) (*Acc
 		return nil, strict.Faults{fault}
 	}
 	config.QPS = -1
-	// The token is read again by client-go; nothing else can change while a pod
-	// lives.
-	return &Accepted{REST: config, Hash: "in-cluster"}, nil
+	// The token is replaced each hour and read again by client-go, for each request; of
+	// the rest, the CA alone can change while a pod lives.
+	sum := sha256.Sum256(config.CAData)
+	return &Accepted{REST: config, Hash: "in-cluster " + hex.EncodeToString(sum[:])}, nil
 }

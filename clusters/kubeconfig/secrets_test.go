@@ -41,10 +41,13 @@ func TestEverythingAllowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := accepted.REST
-	got := []string{c.CAFile, c.CertFile, c.KeyFile, c.BearerTokenFile, c.ExecProvider.Command, string(c.ExecProvider.InteractiveMode), c.Impersonate.UserName}
-	want := []string{"/etc/tributary/pki/ca.pem", "/abs/c.pem", "/etc/k.pem", "/etc/tributary/token", "/bin/login", "Never", "admin"}
+	got := []string{string(c.CAData), string(c.CertData), string(c.KeyData), c.BearerToken, c.ExecProvider.Command, string(c.ExecProvider.InteractiveMode), c.Impersonate.UserName}
+	want := []string{files["/etc/tributary/pki/ca.pem"], files["/abs/c.pem"], files["/etc/k.pem"], secret, "/bin/login", "Never", "admin"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+	if left := c.CAFile + c.CertFile + c.KeyFile + c.BearerTokenFile; left != "" {
+		t.Errorf("%s is left to be read by somebody else", left)
 	}
 	if !c.ExecProvider.StdinUnavailable || c.Proxy == nil {
 		t.Errorf("plugin may use the terminal, or no proxy: %v", c)
@@ -149,6 +152,31 @@ func TestHash(t *testing.T) {
 	}
 }
 
+// What a named file holds counts like what is given inline.
+func TestHashOfNamedFiles(t *testing.T) {
+	file, files, _ := everything(t)
+	seen := map[string]string{}
+	note := func(change string) {
+		t.Helper()
+		accepted, err := Accept([]byte(file), request(files, Features()...))
+		if err != nil {
+			t.Fatalf("%s: %v", change, err)
+		}
+		if before, known := seen[accepted.Hash]; known {
+			t.Errorf("%s has the hash of %s", change, before)
+		}
+		seen[accepted.Hash] = change
+	}
+	note("nothing")
+	files["/etc/tributary/token"] = "another"
+	note("the token")
+	ca, cert, key := certificates(t)
+	files["/etc/tributary/pki/ca.pem"] += string(ca)
+	note("the CA")
+	files["/abs/c.pem"], files["/etc/k.pem"] = string(cert)+string(ca), string(key)
+	note("the certificate and its key")
+}
+
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.kubeconfig")
@@ -202,22 +230,44 @@ func TestReadErrorsAreWorded(t *testing.T) {
 }
 
 func TestInCluster(t *testing.T) {
-	_, err := inCluster("tributary.yaml", "ingress.kubeconfig", func() (*rest.Config, error) { return nil, rest.ErrNotInCluster })
+	_, err := inCluster("tributary.yaml", "ingress.kubeconfig", ReadFile, func() (*rest.Config, error) { return nil, rest.ErrNotInCluster })
 	want := "tributary.yaml: ingress.kubeconfig: is left out, but this process does not run in a cluster; name a kubeconfig of the ingress cluster, or run as a pod in it"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
-	_, err = inCluster("tributary.yaml", "ingress.kubeconfig", func() (*rest.Config, error) { return nil, fs.ErrNotExist })
+	_, err = inCluster("tributary.yaml", "ingress.kubeconfig", ReadFile, func() (*rest.Config, error) { return nil, fs.ErrNotExist })
 	want = "tributary.yaml: ingress.kubeconfig: is left out, and the pod's service account cannot be used: does not exist; name a kubeconfig of the ingress cluster, or run as a pod in it"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
-	got, err := inCluster("", "", func() (*rest.Config, error) { return &rest.Config{Host: "h"}, nil })
+	got, err := inCluster("", "", ReadFile, func() (*rest.Config, error) { return &rest.Config{Host: "h"}, nil })
 	if err != nil || got.REST.QPS != -1 || got.Hash == "" {
 		t.Errorf("got %v, %v", got, err)
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	if _, err := InCluster("f", "x"); err == nil {
+	if _, err := InCluster("f", "x", ReadFile); err == nil {
 		t.Error("in a cluster without its variables")
+	}
+}
+
+// A CA that is replaced while the pod lives is another way to the cluster.
+func TestInClusterCA(t *testing.T) {
+	ca := "one"
+	way := func() *Accepted {
+		accepted, err := inCluster("", "", func(string) ([]byte, error) { return []byte(ca), nil }, func() (*rest.Config, error) {
+			return &rest.Config{Host: "h", BearerTokenFile: "/token", TLSClientConfig: rest.TLSClientConfig{CAFile: "/ca"}}, nil
+		})
+		if err != nil || string(accepted.REST.CAData) != ca || accepted.REST.CAFile != "" || accepted.REST.BearerTokenFile != "/token" {
+			t.Fatalf("%v, %v", accepted, err)
+		}
+		return accepted
+	}
+	before := way()
+	if way().Hash != before.Hash {
+		t.Error("the same CA is another way")
+	}
+	ca = "two"
+	if way().Hash == before.Hash {
+		t.Error("another CA is the same way")
 	}
 }
