@@ -72,8 +72,7 @@ type events struct {
 	posting bool
 	// known holds the conflicts of each replica that has any, with their messages;
 	// until the told ones are recalled, also the replicas that have none.
-	known    map[syncer.Key]map[conflictID]string
-	recalled bool
+	known map[syncer.Key]map[conflictID]string
 }
 
 // conflictID tells the conflicts of one replica apart.
@@ -106,7 +105,7 @@ func (e *events) report(replica syncer.Key, conflicts []plan.Conflict) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before := e.known[replica]
-	if len(before) == 0 && len(conflicts) == 0 && e.recalled {
+	if len(before) == 0 && len(conflicts) == 0 {
 		return
 	}
 	now := map[conflictID]string{}
@@ -128,8 +127,7 @@ func (e *events) report(replica syncer.Key, conflicts []plan.Conflict) {
 			e.lockedTell(notice{replica, id, message, true})
 		}
 	}
-	e.known[replica] = now
-	if len(now) == 0 && e.recalled {
+	if e.known[replica] = now; len(now) == 0 {
 		delete(e.known, replica)
 	}
 }

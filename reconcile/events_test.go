@@ -102,3 +102,17 @@ func cleared(server *apitest.Server) string {
 	}
 	return strings.Join(messages, ", ")
 }
+
+// What is remembered is what is in conflict, whether the past was recalled or not.
+func TestEventsMemoryIsBounded(t *testing.T) {
+	e := &events{known: map[syncer.Key]map[conflictID]string{}, queue: make(chan notice, 10)}
+	for i := range 1000 {
+		key := syncer.Key{Namespace: "shop", Name: number3(i)}
+		e.report(key, nil)
+		e.report(key, []plan.Conflict{{Reason: plan.ConflictPort}})
+		e.report(key, nil)
+	}
+	if len(e.known) != 0 {
+		t.Errorf("%d replicas without a conflict are remembered", len(e.known))
+	}
+}

@@ -68,6 +68,10 @@ type pass struct {
 // compared, and waits in its lane to be written. lane is that of its difference.
 func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Time) (lane lanes.Lane, ended bool) {
 	p := &pass{item: item, repair: repairOnly(item.Causes)}
+	if p.repair && item.Attempt > 0 && r.throttle.held(item.Key, taken) > 0 {
+		r.queue.Retry(item, 0) // what is wrong was told when it was first held
+		return item.Lane, true
+	}
 	p.rec = metrics.Begin(item.Key.Namespace, item.Key.Name, item.Lane.String(), item.Causes, item.Dropped, taken)
 	p.rec.Attempt = item.Attempt
 	known, former := r.refusals.known(item.Key, item.Lane == lanes.Removal, hasNews(item.Causes), taken)
@@ -163,19 +167,24 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 		if p.rec.Stages.Compute == 0 {
 			p.rec.Computed(now)
 		}
+		if p.repair && r.throttle.held(p.item.Key, now) > 0 {
+			if !p.plan.Empty() {
+				p.held = append(p.held, metrics.HeldChange{Reason: "repair_fight", Message: errFight.Error()})
+			}
+			return metrics.Held, errFight
+		}
 		if p.plan.Empty() {
 			if p.search.Accepted() {
 				n--
 				continue
 			}
+			if n == 0 && p.repair { // to look costs, too
+				r.throttle.repaired(p.item.Key, now)
+			}
 			return r.finished(p)
 		}
 		if unclear > maxUnclear {
 			return metrics.Failed, err
-		}
-		if p.repair && r.fights.held(p.item.Key, now) > 0 {
-			p.held = append(p.held, metrics.HeldChange{Reason: "repair_fight", Message: errFight.Error()})
-			return metrics.Held, errFight
 		}
 		if lane := urgency(p.item.Lane, &p.plan.Delta); !admitted && !r.queue.Admit(&p.item, lane) {
 			return metrics.Held, errNoRoom
@@ -194,7 +203,7 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 			n-- // the search has a bound of its own
 		case err == nil && p.plan.Again:
 		case err == nil:
-			r.won(p, now)
+			r.repaired(p, now)
 			if p.plan.Waiting != "" {
 				return metrics.Held, waiting(&p.plan)
 			}
@@ -341,9 +350,9 @@ func united(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// won notes a finished repair.
-func (r *Reconciler) won(p *pass, now time.Time) {
-	if p.repair && r.fights.repaired(p.item.Key, now) {
+// repaired notes a finished repair.
+func (r *Reconciler) repaired(p *pass, now time.Time) {
+	if p.repair && r.throttle.repaired(p.item.Key, now) {
 		r.logger.Warn(errFight.Error(), "replica", p.item.Key.String(), "cause", p.rec.Cause.String())
 	}
 }

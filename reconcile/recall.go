@@ -73,24 +73,16 @@ func (e *events) recall(ctx context.Context) {
 	e.remember(told)
 }
 
-// remember compares what was told before with what has been reported since.
+// remember compares what was told before with what has been reported since. It comes
+// when all replicas have been looked at, so what has not been reported is over.
 func (e *events) remember(told map[syncer.Key]map[conflictID]*corev1.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.recalled = true
 	for replica, conflicts := range told {
-		now, looked := e.known[replica]
 		for id, event := range conflicts {
-			message := strings.TrimPrefix(event.Message, string(id.reason)+": ")
-			if _, stays := now[id]; looked && !stays {
-				e.lockedTell(notice{replica, id, message, true})
-			} else if !looked {
-				if e.known[replica] == nil {
-					e.known[replica] = map[conflictID]string{}
-				}
-				e.known[replica][id] = message
+			if _, stays := e.known[replica][id]; !stays {
+				e.lockedTell(notice{replica, id, strings.TrimPrefix(event.Message, string(id.reason)+": "), true})
 			}
 		}
 	}
-	maps.DeleteFunc(e.known, func(_ syncer.Key, conflicts map[conflictID]string) bool { return len(conflicts) == 0 })
 }

@@ -83,7 +83,7 @@ type Reconciler struct {
 	observer *observer
 	writer   *writer
 	breaker  *breaker
-	fights   *fights
+	throttle *repairThrottle
 	refusals *refusals
 	events   *events
 	recorder Recorder
@@ -114,7 +114,7 @@ func New(opts Options) *Reconciler {
 	opts.AuditEvery = cmp.Or(opts.AuditEvery, 15*time.Second)
 	opts.RefusalPause = cmp.Or(opts.RefusalPause, refusalFirst)
 	r := &Reconciler{
-		opts: opts, queue: lanes.New(opts.Queue), fights: newFights(), recorder: opts.Recorder, logger: opts.Logger,
+		opts: opts, queue: lanes.New(opts.Queue), throttle: newRepairThrottle(), recorder: opts.Recorder, logger: opts.Logger,
 	}
 	r.settings.Store(&opts.Settings)
 	r.breaker = newBreaker(r.askIngress, r.breakerTurned, r.retryNow, opts.Logger)

@@ -108,6 +108,49 @@ func TestDeadAddressesGoWhateverIsRefused(t *testing.T) {
 	}
 }
 
+// A slice of somebody else that has the name of ours, tied to whatever Service, is
+// reported; ours gets another name, and nothing waits.
+func TestOccupiedSliceNameIsReportedAndLeft(t *testing.T) {
+	g := newGround(t, "a")
+	g.start()
+	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+	g.settle()
+	name := g.sliceName("a")
+	g.unset("a", web)
+	g.settle()
+	for _, labels := range []map[string]string{nil, {plan.LabelServiceName: "other"}, {plan.LabelServiceName: "web"}} {
+		planted := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: labels}, AddressType: discoveryv1.AddressTypeIPv4}
+		g.server.Create(t, planted)
+		g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+		g.settle()
+		g.expect(web, "10.0.0.1")
+		reported := func() bool {
+			return slices.ContainsFunc(g.seen.trouble(web).Conflicts, func(c metrics.Conflict) bool {
+				return c.Reason == string(plan.ConflictForeign) && strings.Contains(c.Message, name)
+			})
+		}
+		if !reported() {
+			t.Errorf("labels %v: conflicts %+v", labels, g.seen.trouble(web).Conflicts)
+		}
+		g.writes()
+		g.stop()
+		g.start()
+		g.rec.Resync("", "resync")
+		g.settle()
+		g.expectWrites()
+		if !reported() {
+			t.Error("not reported after a restart")
+		}
+		if es, ok := apitest.Get[*discoveryv1.EndpointSlice](g.server, "shop", name); !ok || len(es.Endpoints) > 0 {
+			t.Error("the planted slice was touched")
+		}
+		apitest.Remove[*discoveryv1.EndpointSlice](t, g.server, "shop", name)
+		g.wait("the conflict is over", func() bool { return !reported() })
+		g.unset("a", web)
+		g.settle()
+	}
+}
+
 // forget leaves what was refused of a replica to be tried anew.
 func (r *refusals) forget(key syncer.Key) {
 	r.mu.Lock()

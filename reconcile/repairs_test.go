@@ -108,7 +108,7 @@ func TestFightIsSlowedAndReported(t *testing.T) {
 	g.wait("the fight is reported", func() bool {
 		return slices.ContainsFunc(g.seen.trouble(web).Held, func(h metrics.HeldChange) bool { return h.Reason == "repair_fight" })
 	})
-	if n := rounds.Load(); n > fightRepairs+3 {
+	if n := rounds.Load(); n > throttleRepairs+3 {
 		t.Errorf("%d rounds before it was slowed", n)
 	}
 	// What a member changes is not held up.

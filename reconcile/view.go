@@ -34,6 +34,8 @@ type view struct {
 	// entries holds every object; byReplica points to the same values.
 	entries   map[objectID]*found
 	byReplica map[syncer.Key]*standing
+	// strangers are the names of slices of others by namespace: they may be in the way.
+	strangers map[string]map[string]bool
 	// writes holds the objects whose last news is our own write, until our watch
 	// has shown it: at most one for each object.
 	writes map[objectID]*ownWrite
@@ -55,7 +57,7 @@ type standing struct {
 func newView(notify func([]change), echoed func(metrics.Ref, time.Time)) *view {
 	return &view{
 		notify: notify, echoed: echoed,
-		entries: map[objectID]*found{}, byReplica: map[syncer.Key]*standing{},
+		entries: map[objectID]*found{}, byReplica: map[syncer.Key]*standing{}, strangers: map[string]map[string]bool{},
 		writes: map[objectID]*ownWrite{}, listed: map[plan.Kind]bool{}, tops: map[plan.Kind]uint64{}, marks: map[plan.Kind]marks{},
 	}
 }
@@ -69,6 +71,12 @@ func (v *view) observed(replica syncer.Key) plan.Observed {
 	if ns := v.entries[namespaceID(replica.Namespace)]; ns != nil {
 		out.Namespace = ns.namespace
 	}
+	for name := range v.strangers[replica.Namespace] {
+		if strings.HasPrefix(name, replica.Name+"-") {
+			out.Occupied = append(out.Occupied, name)
+		}
+	}
+	slices.Sort(out.Occupied)
 	s := v.byReplica[replica]
 	if s == nil {
 		return out
@@ -233,6 +241,13 @@ func (v *view) lockedLink(f *found) {
 	case plan.KindEndpointSlice:
 		i, _ := slices.BinarySearchFunc(s.slices, f.id.Name, compareFound)
 		s.slices = slices.Insert(s.slices, i, f)
+		if f.owned {
+			return
+		}
+		if v.strangers[f.id.Namespace] == nil {
+			v.strangers[f.id.Namespace] = map[string]bool{}
+		}
+		v.strangers[f.id.Namespace][f.id.Name] = true
 	}
 }
 
@@ -249,6 +264,12 @@ func (v *view) lockedUnlink(f *found) {
 	case plan.KindEndpointSlice:
 		if i, ok := slices.BinarySearchFunc(s.slices, f.id.Name, compareFound); ok {
 			s.slices = slices.Delete(s.slices, i, i+1)
+		}
+		if names := v.strangers[f.id.Namespace]; names[f.id.Name] {
+			delete(names, f.id.Name)
+			if len(names) == 0 {
+				delete(v.strangers, f.id.Namespace)
+			}
 		}
 	}
 	if s.service == nil && s.endpoints == nil && len(s.slices) == 0 {
@@ -273,6 +294,24 @@ func (v *view) lockedUpsert(n *news, f *found, at time.Time, lane lanes.Lane) {
 	changed := !buried && v.lockedPut(f)
 	if ours := v.lockedSighted(n, f, at, buried); changed && !ours {
 		n.add(old, f, at, lane)
+		if old == nil {
+			v.lockedInTheWay(n, f, at)
+		}
+	}
+}
+
+// lockedInTheWay notes the replicas of ours of which a slice of somebody else, that has
+// come or gone, has or had a name.
+func (v *view) lockedInTheWay(n *news, f *found, at time.Time) {
+	if f.owned || f.id.kind != plan.KindEndpointSlice {
+		return
+	}
+	for i := range f.id.Name {
+		key := syncer.Key{Namespace: f.id.Namespace, Name: f.id.Name[:i]}
+		if s := v.byReplica[key]; f.id.Name[i] == '-' && key != f.replica && s != nil && s.owned() {
+			n.changes = append(n.changes, change{replica: key, lane: lanes.Bulk, cause: metrics.Cause{
+				Kind: string(f.id.kind), Namespace: f.id.Namespace, Name: f.id.Name, UID: f.uid, Event: eventRepair, Arrival: at}})
+		}
 	}
 }
 
@@ -294,6 +333,7 @@ func (v *view) lockedRemove(n *news, id objectID, uid string, at time.Time, lane
 	v.lockedDrop(old)
 	if !ours {
 		n.add(old, nil, at, lane)
+		v.lockedInTheWay(n, old, at)
 	}
 }
 

@@ -4,6 +4,7 @@
 package lanes
 
 import (
+	"slices"
 	"time"
 
 	"tributary.dev/tributary/metrics"
@@ -73,17 +74,28 @@ func (b *batch) keep(cause metrics.Cause) {
 		return
 	}
 	b.dropped++
-	if !cause.Live {
-		return
+	if at := b.dispensable(&cause); at >= 0 {
+		b.causes = append(slices.Delete(b.causes, at, at+1), cause)
 	}
-	// Latency is computed from live causes only: let one in for a bulk one.
+}
+
+// dispensable is the place of a cause that another one may take, or -1. Latency is
+// computed from live causes only, so each of them is let in for one that is not; and of
+// each event one is kept, so that a mixture is not taken for less than it is.
+func (b *batch) dispensable(cause *metrics.Cause) (at int) {
+	at = -1
+	counts := map[string]int{}
 	for i := range b.causes {
-		if !b.causes[i].Live {
-			copy(b.causes[i:], b.causes[i+1:])
-			b.causes[len(b.causes)-1] = cause
-			return
+		c := &b.causes[i]
+		counts[c.Event]++
+		if !c.Live && (cause.Live && at < 0 || !cause.Live && counts[c.Event] > 1) {
+			at = i
 		}
 	}
+	if !cause.Live && counts[cause.Event] > 0 {
+		return -1
+	}
+	return at
 }
 
 // join puts an older batch (a failed attempt's) before this one.

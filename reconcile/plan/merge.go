@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -67,6 +68,7 @@ func merge(key syncer.Key, contributions []Contribution, observed Observed, sett
 	}
 	if settings.WriteSlices {
 		r.Slices = mergeSlices(key, shares, observed, settings)
+		r.Conflicts = append(r.Conflicts, occupied(key, r.Slices, observed)...)
 	}
 	r.Kept = keptShares(shares)
 	return r, shares
@@ -177,7 +179,7 @@ func earliest(shares []*share) (trigger time.Time) {
 }
 
 // mergeSlices packs the endpoints of each cluster into slices of its own. A slice
-// of somebody else that stands in the way keeps its name.
+// of somebody else that stands in the way keeps its name, and ours get others.
 func mergeSlices(key syncer.Key, shares []*share, observed Observed, settings Settings) []SliceSpec {
 	var specs []SliceSpec
 	for _, group := range byCluster(shares) {
@@ -210,7 +212,7 @@ func mergeSlices(key syncer.Key, shares []*share, observed Observed, settings Se
 // standingSlices are our slices of a cluster, and the mere names of all others:
 // of foreign ones and, should somebody have relabelled them, of other clusters'.
 func standingSlices(observed Observed, cluster string) []syncer.Slice {
-	out := make([]syncer.Slice, len(observed.Slices))
+	out := make([]syncer.Slice, len(observed.Slices), len(observed.Slices)+len(observed.Occupied))
 	for i := range observed.Slices {
 		o := &observed.Slices[i]
 		if o.Owned && o.Cluster == cluster {
@@ -218,7 +220,38 @@ func standingSlices(observed Observed, cluster string) []syncer.Slice {
 		}
 		out[i].Name = o.Meta.Name
 	}
+	for _, name := range observed.Occupied {
+		out = append(out, syncer.Slice{Name: name})
+	}
 	return out
+}
+
+// occupied reports slices of others that have a name which one of ours would have.
+func occupied(key syncer.Key, specs []SliceSpec, observed Observed) (conflicts []Conflict) {
+	for _, name := range observed.Occupied {
+		stem, number := stemOf(name)
+		at := slices.IndexFunc(specs, func(s SliceSpec) bool {
+			ours, n := stemOf(s.Name)
+			return ours == stem && n > number
+		})
+		if at >= 0 {
+			conflicts = append(conflicts, Conflict{Replica: key, Reason: ConflictForeign, Message: fmt.Sprintf(
+				"EndpointSlice %s/%s stands and is not Tributary's (label %s): %s is written in its place; delete it unless it is meant",
+				key.Namespace, name, LabelSliceManagedBy, specs[at].Name)})
+		}
+	}
+	return conflicts
+}
+
+// stemOf splits a slice's name into what all of its group share and its number, -1
+// where there is none.
+func stemOf(name string) (stem string, number int) {
+	at := strings.LastIndexByte(name, '-')
+	number, err := strconv.Atoi(name[at+1:])
+	if at < 0 || err != nil {
+		return name, -1
+	}
+	return name[:at], number
 }
 
 // byCluster groups shares, clusters in the order of their oldest share.

@@ -144,7 +144,7 @@ func TestMergePorts(t *testing.T) {
 			"a-very-long-name-for-a-port:80/TCP→by-endpoint",
 			"10.0.0.1:a-very-long-name-for-a-port:1 10.1.0.1:a-very-long-name-for-a-port:2", ""},
 		{"no ports in both", "", "", "", "10.0.0.1 10.1.0.1", ""},
-		{"no ports in the older", "", "http:80", "", "10.0.0.1", "headless@idc-b port@idc-b"},
+		{"no ports in the older", "", "http:80", "http:80/TCP→80", "10.1.0.1:http:80", "headless@idc-b port@idc-a"},
 		{"no ports in the younger", "http:80", "", "http:80/TCP→80", "10.0.0.1:http:80", "headless@idc-b port@idc-b"},
 	}
 	for _, tt := range tests {
@@ -349,5 +349,21 @@ func TestInputsAreNotChanged(t *testing.T) {
 	Merge(shopWeb, []Contribution{a, b}, Observed{}, bothKinds)
 	if after := fmt.Sprintf("%+v %+v %+v", a, b, b.Endpoints[1].Ports); after != before {
 		t.Errorf("before %s\nafter  %s", before, after)
+	}
+}
+
+// A Service from beyond the year 9999 has a record like any other, and the others keep
+// theirs.
+func TestCreationThatNoRecordHolds(t *testing.T) {
+	for _, created := range []int64{1 << 60, -1 << 60, guessedAge, guessedAge + 1} {
+		contributions := []Contribution{from("idc-a", created, "http:80", "10.0.0.1"), from("idc-b", 200, "http:80", "10.1.0.1")}
+		w := newWorld(t, shopWeb)
+		w.settle(mergeOrNil(contributions, w.observed, bothKinds), bothKinds, nil)
+		if got := Shares(w.observed); len(got) != 2 || len(standingSources(w.observed)) != 2 {
+			t.Errorf("created %d: shares of %v, record %s", created, got, w.observed.Service.Annotations[AnnotationSources])
+		}
+		if p := Diff(w.observed, mergeOrNil(append(contributions[1:2:2], Recover("idc-a", w.observed)...), w.observed, bothKinds), bothKinds); !p.Empty() {
+			t.Errorf("created %d: a restart writes %s", created, textOf(t, p))
+		}
 	}
 }

@@ -20,6 +20,9 @@ type Observed struct {
 	// Slices are those whose kubernetes.io/service-name label names the replica,
 	// sorted by name, foreign ones included (Meta.Owned is false).
 	Slices []ObservedSlice
+	// Occupied are names that slices of the replica could have, and slices of others do;
+	// sorted.
+	Occupied []string
 	// Namespace is the state of the namespace the replica lives in.
 	Namespace NamespaceState
 }

@@ -47,27 +47,20 @@ type union struct {
 //	http 80    (none) 8080   http 80    likewise, when both have just this one
 //	(none) 80  http 80       (none) 80  have it without a name
 //	(none) 80  https 443     (none) 80  lose the port: conflict, two need names
-//	no ports   http 80       no ports   are absent: conflict
+//	no ports   http 80       http 80    keep the port; those of the older are absent: conflict
 func unite(key syncer.Key, shares []*share) union {
 	u := union{key: key}
-	for i, s := range shares {
-		ports := acceptable(s.Service.Ports)
-		if i > 0 && len(shares[0].ports) == 0 {
-			if len(ports) > 0 {
-				one, older := places(s, shares[0])
-				u.conflict(s, ConflictPort, fmt.Sprintf(
-					"the older Service in %s has no ports, the one in %s has: its endpoints are left out", older, one))
-			}
-			s.portless = len(ports) > 0
-			continue
-		}
-		s.ports = ports
-		if i > 0 && len(ports) == 0 && !s.Unseen {
-			one, older := places(s, shares[0])
+	for _, s := range shares {
+		s.ports = acceptable(s.Service.Ports)
+	}
+	ported := slices.IndexFunc(shares, func(s *share) bool { return len(s.ports) > 0 })
+	for _, s := range shares {
+		if ported >= 0 && len(s.ports) == 0 && !s.Unseen {
+			one, other := places(s, shares[ported])
 			u.conflict(s, ConflictPort, fmt.Sprintf(
-				"the Service in %s has no ports, the older one in %s has: its endpoints are left out", one, older))
+				"the Service in %s has no ports, the one in %s has: its endpoints are left out", one, other))
 		}
-		for _, p := range ports {
+		for _, p := range s.ports {
 			u.add(s, p)
 		}
 	}

@@ -50,7 +50,7 @@ func sourceRecord(shares []*share, u union, observed Observed) string {
 	sources := make([]source, len(shares))
 	for i, s := range shares {
 		sources[i] = source{
-			Cluster: s.Cluster, Service: s.Source.String(), Created: time.Unix(s.Service.Created, 0).UTC(), Ports: []string{},
+			Cluster: s.Cluster, Service: s.Source.String(), Created: time.Unix(s.created(), 0).UTC(), Ports: []string{},
 			Family: s.EndpointsFamily, Annotations: sharing(s.Service.Annotations), Identity: cmp.Or(s.Identity, recorded[s.Cluster]),
 		}
 		if len(s.agedReady) <= agedMost {
@@ -64,7 +64,7 @@ func sourceRecord(shares []*share, u union, observed Observed) string {
 	}
 	text, err := json.Marshal(sources)
 	if err != nil {
-		return "[]" // a year beyond 9999, which no API server stores
+		return "[]" // cannot be: see created
 	}
 	return string(text)
 }

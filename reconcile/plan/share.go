@@ -20,8 +20,6 @@ type share struct {
 	ports []syncer.ServicePort
 	// fates holds the port names that change; nil when none does.
 	fates map[string]portFate
-	// portless is true when the replica has no ports and this source has.
-	portless bool
 	// endpoints are those that are left, ports renamed. The list of the
 	// contribution itself as long as nothing differs.
 	endpoints []syncer.Endpoint
@@ -43,10 +41,20 @@ func sharesOf(contributions []Contribution) []*share {
 		}
 	}
 	slices.SortFunc(shares, func(a, b *share) int {
-		return cmp.Or(cmp.Compare(a.Service.Created, b.Service.Created),
+		return cmp.Or(cmp.Compare(a.created(), b.created()),
 			strings.Compare(a.Cluster, b.Cluster), a.Source.Compare(b.Source), seenFirst(a, b))
 	})
 	return slices.CompactFunc(shares, func(a, b *share) bool { return a.Cluster == b.Cluster && a.Source == b.Source })
+}
+
+// created is when the source's Service was, in Unix seconds, within what a record can
+// hold (RFC 3339: years 0 to 9999) and before any that is guessed.
+func (s *share) created() int64 {
+	const yearZero = -62167219200
+	if s.Unseen {
+		return min(max(s.Service.Created, yearZero), guessedAge)
+	}
+	return min(max(s.Service.Created, yearZero), guessedAge-1)
 }
 
 // seenFirst prefers what a member says to what stands of it.
@@ -106,10 +114,6 @@ func (s *share) limit(endpoints []syncer.Endpoint) {
 // that has no port left is absent; so is one without ports where the replica has
 // some, because consumers would send traffic to any port of it.
 func (s *share) fit(ported bool) {
-	if s.portless {
-		s.limit(nil)
-		return
-	}
 	fits := func(ports []syncer.Port) bool {
 		return (len(ports) > 0 || !ported) && (s.fates == nil || !slices.ContainsFunc(ports, s.fated))
 	}

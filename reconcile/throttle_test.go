@@ -10,19 +10,20 @@ import (
 	"time"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/syncer"
 )
 
-func TestFightsSlowDownAndAreForgotten(t *testing.T) {
+func TestRepairsSlowDownAndAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFights()
-		for i := range fightRepairs {
+		f := newRepairThrottle()
+		for i := range throttleRepairs {
 			if f.repaired(web, time.Now()) || f.held(web, time.Now()) != 0 {
 				t.Fatalf("repair %d counts as a fight", i+1)
 			}
 			time.Sleep(time.Second)
 		}
-		pause := fightFirst
+		pause := throttleFirst
 		for round := range 10 {
 			if !f.repaired(web, time.Now()) {
 				t.Fatalf("round %d is no fight", round)
@@ -35,7 +36,7 @@ func TestFightsSlowDownAndAreForgotten(t *testing.T) {
 			if f.held(web, time.Now()) != 0 {
 				t.Fatal("still held after the pause")
 			}
-			pause = min(2*pause, fightMax)
+			pause = min(2*pause, throttleMax)
 		}
 		time.Sleep(10 * time.Minute)
 		if f.repaired(web, time.Now()) || f.held(web, time.Now()) != 0 {
@@ -46,19 +47,19 @@ func TestFightsSlowDownAndAreForgotten(t *testing.T) {
 
 func TestRareRepairsAreNoFight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFights()
+		f := newRepairThrottle()
 		for range 100 {
 			if f.repaired(web, time.Now()) {
 				t.Fatal("a repair every quarter of a minute is no fight")
 			}
-			time.Sleep(fightWindow / 4)
+			time.Sleep(throttleWindow / 4)
 		}
 	})
 }
 
-func TestFightsMemoryIsBounded(t *testing.T) {
+func TestThrottleMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFights()
+		f := newRepairThrottle()
 		for i := range 10000 {
 			f.repaired(syncer.Key{Namespace: "shop", Name: strconv.Itoa(i)}, time.Now())
 			time.Sleep(2 * time.Second)
@@ -79,4 +80,18 @@ func TestRepairOnly(t *testing.T) {
 			t.Errorf("repairOnly(%v) = %v", test.causes, got)
 		}
 	}
+}
+
+// However many repairs there were before: what else asks for the work is not forgotten.
+func TestRepairAmongOtherCauses(t *testing.T) {
+	q := lanes.New(lanes.Options{Workers: 1})
+	for range 40 {
+		q.Add(web, lanes.Bulk, metrics.Cause{Event: eventRepair})
+	}
+	q.Add(web, lanes.Bulk, metrics.Cause{Event: "config"})
+	item, _ := q.Get(t.Context())
+	if repairOnly(item.Causes) || item.Dropped == 0 {
+		t.Errorf("a drain counts as a repair: %+v", item.Causes)
+	}
+	q.Done(web)
 }
