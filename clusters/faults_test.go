@@ -386,3 +386,27 @@ func TestFrozenWatch(t *testing.T) {
 		})
 	}
 }
+
+// Nodes are worth waiting for, but not for long: an API that never answers for them does
+// not keep the member from being read whole.
+func TestHangingNodes(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a := w.api("uid-a")
+		a.put(newService("shop", "web"), newPod("shop", "web", 1), newNode("node-1", "z1"))
+		a.with(func() {
+			a.hook = func(_ http.ResponseWriter, r *http.Request) bool {
+				hangs := strings.HasSuffix(r.URL.Path, "/nodes")
+				if hangs {
+					<-r.Context().Done()
+				}
+				return hangs
+			}
+		})
+		w.reach("a", a.config(""), "1")
+		w.pass(nodesPatience - time.Second)
+		w.wantState("a", Syncing, ReasonNone)
+		w.pass(time.Second)
+		w.wantState("a", Live, ReasonNone)
+		w.wantAddresses("shop", "web", "a 10.1.0.1")
+	})
+}

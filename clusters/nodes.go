@@ -32,15 +32,17 @@ type nodes struct {
 const nodesRetry = 5 * time.Minute
 
 // nodesPatience is how long the member's first fill waits for nodes that cannot
-// be read for a reason other than a refusal.
+// be read for a reason other than a refusal, or are not answered at all.
 const nodesPatience = 10 * time.Second
 
 func newNodes(m *Member, s *session) *nodes {
-	return &nodes{m: m, session: s, reconnected: make(chan struct{}, 1), started: time.Now()}
+	return &nodes{m: m, session: s, reconnected: make(chan struct{}, 1)}
 }
 
 // run follows until ctx ends.
 func (n *nodes) run(ctx context.Context) {
+	patience := time.AfterFunc(nodesPatience, n.waitNoLonger)
+	defer patience.Stop()
 	for ctx.Err() == nil {
 		on, off := context.WithCancel(ctx)
 		n.start(off).Run(on)
@@ -51,6 +53,15 @@ func (n *nodes) run(ctx context.Context) {
 		case <-time.After(nodesRetry):
 		}
 	}
+}
+
+// waitNoLonger lets the member be read whole without nodes.
+func (n *nodes) waitNoLonger() {
+	if n.m.feed.has(fillNodes) {
+		return
+	}
+	n.m.health.remark(kube.Nodes.Resource, "cannot be read: endpoints carry no zones yet")
+	n.m.feed.fill(fillNodes, time.Now())
 }
 
 // start makes the next loop.
@@ -148,8 +159,5 @@ func (h nodesHandler) Changed(s kube.State) {
 		h.m.health.remark(kube.Nodes.Resource, "may not be read: endpoints carry no zones")
 		h.fill(fillNodes, time.Now())
 		h.nodes.turnOff()
-	case s.Phase == kube.Waiting && time.Since(h.nodes.started) > nodesPatience:
-		h.m.health.remark(kube.Nodes.Resource, "cannot be read: endpoints carry no zones yet")
-		h.fill(fillNodes, time.Now())
 	}
 }

@@ -101,6 +101,9 @@ func (c *Connection) open(cfg *rest.Config, o ConnectOptions) error {
 	if err != nil {
 		return err
 	}
+	if cfg.ExecProvider != nil || cfg.AuthProvider != nil {
+		authenticated = newDetached(authenticated)
+	}
 	var rt http.RoundTripper = roundTripper{next: authenticated, answered: c.answered}
 	if o.Wrap != nil {
 		rt = o.Wrap(rt)

@@ -6,11 +6,13 @@ package kube
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,6 +176,43 @@ func TestNoClientSideLimitByDefault(t *testing.T) {
 	if took := count(10, 10); took != 4*time.Second {
 		t.Errorf("50 requests at 10 a second, 10 at once, took %v", took)
 	}
+}
+
+// A credential plugin that hangs keeps no request beyond its time, nor more than so many.
+func TestHangingPluginKeepsNoRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plugin := make(chan struct{})
+		var waiting atomic.Int64
+		rt := newDetached(roundTrip(func(*http.Request) (*http.Response, error) {
+			waiting.Add(1)
+			<-plugin // as client-go's exec authenticator
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+		}))
+		ask := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), probeTimeout)
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://member.example", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = rt.RoundTrip(req)
+			return err
+		}
+		for range 2 * pluginRequests {
+			start := time.Now()
+			if err := ask(); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != probeTimeout {
+				t.Fatalf("%v after %v", err, time.Since(start))
+			}
+		}
+		if n := waiting.Load(); n != pluginRequests {
+			t.Errorf("%d requests wait for the plugin", n)
+		}
+		close(plugin)
+		synctest.Wait()
+		if err := ask(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestErrorsHoldNoSecret(t *testing.T) {

@@ -5,12 +5,14 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"slices"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"k8s.io/client-go/transport"
 )
 
@@ -109,6 +111,54 @@ func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp.Body = cancelBody{resp.Body, cancel}
 	return resp, nil
 }
+
+// pluginRequests bounds the requests that may wait for a credential plugin at once.
+const pluginRequests = 64
+
+// detached lets a request end with its context although a credential plugin hangs:
+// client-go waits for the plugin without regard to the request. What is left behind ends
+// with the plugin.
+type detached struct {
+	next  http.RoundTripper
+	slots *semaphore.Weighted
+}
+
+func newDetached(next http.RoundTripper) detached {
+	return detached{next, semaphore.NewWeighted(pluginRequests)}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t detached) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	if err := t.slots.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("the credential plugin does not answer: %w", err)
+	}
+	type answer struct {
+		resp *http.Response
+		err  error
+	}
+	answers := make(chan answer)
+	go func() {
+		defer t.slots.Release(1)
+		resp, err := t.next.RoundTrip(req)
+		select {
+		case answers <- answer{resp, err}:
+		case <-ctx.Done():
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+		}
+	}()
+	select {
+	case a := <-answers:
+		return a.resp, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (t detached) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // WrappedRoundTripper lets client-go find the transport below.
 func (t roundTripper) WrappedRoundTripper() http.RoundTripper { return t.next }
