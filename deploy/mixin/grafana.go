@@ -83,7 +83,9 @@ type grafanaPanel struct {
 	Targets     []grafanaTarget     `json:"targets,omitempty"`
 	FieldConfig *grafanaFieldConfig `json:"fieldConfig,omitempty"`
 	Options     map[string]any      `json:"options,omitempty"`
-	Collapsed   *bool               `json:"collapsed,omitempty"`
+	// Transformations are what Grafana does to the answers before it draws them.
+	Transformations []any `json:"transformations,omitempty"`
+	Collapsed       *bool `json:"collapsed,omitempty"`
 }
 
 type grafanaGridPos struct {

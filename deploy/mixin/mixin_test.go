@@ -125,6 +125,9 @@ func allExpressions() map[string]string {
 				for _, query := range p.Queries {
 					all[d.File+": "+p.Title+": "+query.Legend] = query.expanded()
 				}
+				for _, column := range p.Columns {
+					all[d.File+": "+p.Title+": "+column.Title] = Query{Expr: column.Expr}.expanded()
+				}
 			}
 		}
 	}
@@ -272,9 +275,9 @@ func TestPanels(t *testing.T) {
 				switch {
 				case p.Description == "":
 					t.Errorf("%s: %q has no description", d.File, p.Title)
-				case p.Unit == "" && p.Kind != Timeline:
+				case p.Unit == "" && p.Kind != Timeline && p.Kind != Table:
 					t.Errorf("%s: %q has no unit", d.File, p.Title)
-				case len(p.Queries) == 0 || p.Width < 4 || p.Width > gridWidth:
+				case len(p.Queries)+len(p.Columns) == 0 || p.Width < 4 || p.Width > gridWidth:
 					t.Errorf("%s: %q has no query or no width", d.File, p.Title)
 				case titles[p.Title]:
 					t.Errorf("%s: %q twice", d.File, p.Title)
@@ -290,6 +293,21 @@ func TestPanels(t *testing.T) {
 					t.Errorf("%s: %q and %q overlap", d.File, a.Title, b.Title)
 				}
 			}
+		}
+	}
+}
+
+// TestTheFirstTableHasARowAMember: every column of it is one value for each member, and
+// says so by that label.
+func TestTheFirstTableHasARowAMember(t *testing.T) {
+	panels := Dashboards()[0].Rows[0].Panels
+	table := panels[len(panels)-1]
+	if table.Kind != Table || len(table.Columns) < 8 {
+		t.Fatalf("%q is a %s with %d columns", table.Title, table.Kind, len(table.Columns))
+	}
+	for _, column := range table.Columns {
+		if !strings.Contains(column.Expr, "by ("+memberLabel) || !strings.Contains(column.Expr, "CSEL") {
+			t.Errorf("column %s: %s", column.Title, column.Expr)
 		}
 	}
 }

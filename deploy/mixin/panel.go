@@ -28,6 +28,8 @@ const (
 	Number   Kind = "stat"
 	Timeline Kind = "state-timeline"
 	Heat     Kind = "heatmap"
+	// Table has a row for each member; see Panel.Columns.
+	Table Kind = "table"
 )
 
 // Panel is one panel.
@@ -47,6 +49,16 @@ type Panel struct {
 	Good string
 	// Stack draws areas on top of each other.
 	Stack bool
+	// Columns are those of a table, in place of Queries.
+	Columns []Column
+}
+
+// Column is a column of a table: a query with one value for each member. Where the
+// query has a label reason, the column shows that.
+type Column struct {
+	Title, Unit, Expr string
+	// Warn and Bad colour the cell when Bad is not 0.
+	Warn, Bad float64
 }
 
 // Query is one PromQL expression of a panel.
@@ -119,6 +131,11 @@ func (p Panel) grafana() grafanaPanel {
 		Type: string(p.Kind), Title: p.Title, Description: p.Description, Datasource: &datasource,
 		GridPos: grafanaGridPos{H: graphSize, W: p.Width},
 	}
+	for i, column := range p.Columns {
+		out.Targets = append(out.Targets, grafanaTarget{
+			RefID: string(rune('A' + i)), Datasource: datasource, Expr: Query{Expr: column.Expr}.expanded(), Instant: true, Format: "table",
+		})
+	}
 	for i, query := range p.Queries {
 		out.Targets = append(out.Targets, grafanaTarget{
 			RefID: string(rune('A' + i)), Datasource: datasource, Expr: query.expanded(), LegendFormat: query.Legend,
@@ -139,6 +156,9 @@ func (p Panel) grafana() grafanaPanel {
 		p.graph(&field, &out)
 	}
 	out.FieldConfig = &grafanaFieldConfig{Defaults: field, Overrides: []any{}}
+	if p.Kind == Table {
+		p.table(&out)
+	}
 	return out
 }
 
@@ -165,6 +185,42 @@ func (p Panel) timeline(field *grafanaField, out *grafanaPanel) {
 		"0": map[string]any{"text": "no", "color": no}, "1": map[string]any{"text": "yes", "color": yes},
 	}}}
 	out.Options = map[string]any{"mergeValues": true, "showValue": "never", "rowHeight": 0.8, "legend": map[string]any{"showLegend": false}}
+}
+
+// table joins the columns by member. Grafana names the value of query A "Value #A".
+func (p Panel) table(out *grafanaPanel) {
+	out.GridPos.H = graphSize + 2
+	hidden, names, order := map[string]bool{"Time": true}, map[string]string{memberLabel: "Member"}, map[string]int{memberLabel: 0}
+	out.FieldConfig.Overrides = []any{override("Member", map[string]any{"id": "links", "value": []any{
+		map[string]any{"title": "Changes of ${__value.text}", "url": "${page}/debug/changes?cluster=${__value.text}", "targetBlank": true},
+		map[string]any{"title": "Status page", "url": "${page}/", "targetBlank": true},
+		map[string]any{"title": "Runbooks", "url": RunbookURL + "README.md", "targetBlank": true},
+	}})}
+	for i, column := range p.Columns {
+		value := "Value #" + string(rune('A'+i))
+		if column.Unit == "" { // what it says stands in its label
+			hidden[value], names["reason"], order["reason"] = true, column.Title, i+1
+			continue
+		}
+		names[value], order[value] = column.Title, i+1
+		properties := []any{map[string]any{"id": "unit", "value": column.Unit}}
+		if column.Bad != 0 {
+			properties = append(properties, map[string]any{"id": "thresholds", "value": Panel{Warn: column.Warn, Bad: column.Bad}.thresholds()},
+				map[string]any{"id": "custom.cellOptions", "value": map[string]string{"type": "color-text"}}, map[string]any{"id": "color", "value": map[string]string{"mode": "thresholds"}})
+		}
+		out.FieldConfig.Overrides = append(out.FieldConfig.Overrides, override(column.Title, properties...))
+	}
+	out.Transformations = []any{
+		map[string]any{"id": "joinByField", "options": map[string]any{"byField": memberLabel, "mode": "outer"}},
+		map[string]any{"id": "organize", "options": map[string]any{"excludeByName": hidden, "renameByName": names, "indexByName": order}},
+	}
+}
+
+// memberLabel is the label that names the member.
+const memberLabel = "member_cluster"
+
+func override(column string, properties ...any) any {
+	return map[string]any{"matcher": map[string]string{"id": "byName", "options": column}, "properties": properties}
 }
 
 func (p Panel) heat(field *grafanaField, out *grafanaPanel) {
@@ -239,6 +295,7 @@ func variables() []grafanaVariable {
 	return []grafanaVariable{
 		{Name: "datasource", Label: "Data source", Type: "datasource", Query: "prometheus", Current: map[string]any{}},
 		list("instance", "Instance", "label_values(tributary_build_info, instance)"),
+		{Name: "page", Label: "Page of the instance", Type: "textbox", Query: "http://127.0.0.1:9440", Current: map[string]any{"text": "http://127.0.0.1:9440", "value": "http://127.0.0.1:9440"}},
 		list("cluster", "Cluster", `label_values(tributary_cluster_up{instance=~"$instance"}, member_cluster)`),
 	}
 }

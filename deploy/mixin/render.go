@@ -32,6 +32,9 @@ func (d Dashboard) Expressions() map[string][]string {
 			for _, query := range panel.Queries {
 				all[panel.Title] = append(all[panel.Title], query.expanded())
 			}
+			for _, column := range panel.Columns {
+				all[panel.Title] = append(all[panel.Title], Query{Expr: column.Expr}.expanded())
+			}
 		}
 	}
 	return all
@@ -51,7 +54,7 @@ func ruleGroups() map[string]any {
 	for _, a := range Alerts() {
 		rules = append(rules, rule{
 			Alert: a.Name, Expr: a.Expr, For: a.For, Labels: map[string]string{"severity": string(a.Severity)},
-			Annotations: map[string]string{"summary": a.Summary, "description": a.Description, "runbook": a.Runbook()},
+			Annotations: map[string]string{"summary": a.Summary, "description": a.Description, "runbook_url": a.RunbookURL()},
 		})
 	}
 	return map[string]any{"groups": []any{map[string]any{"name": Group, "rules": rules}}}

@@ -4,7 +4,7 @@
 package mixin
 
 // Dashboards returns all dashboards.
-func Dashboards() []Dashboard { return []Dashboard{syncLag(), fleetHealth()} }
+func Dashboards() []Dashboard { return []Dashboard{onCall(), syncLag(), fleetHealth()} }
 
 // syncLag answers: is it fast?
 func syncLag() Dashboard {
