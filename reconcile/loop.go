@@ -140,6 +140,9 @@ func withoutRemedy(receipts []receipt, err error) error {
 // errFight is why a repair waits.
 var errFight = errors.New("somebody keeps changing this replica; repairs are slowed down")
 
+// maxInterrupts bounds how often removals may break off the rest of the work on a key.
+const maxInterrupts = 3
+
 // errNoRoom says that the key waits in the lane of its difference.
 var errNoRoom = errors.New("others are written before")
 
@@ -160,8 +163,13 @@ func urgency(news lanes.Lane, d *plan.Delta) lanes.Lane {
 // passes run out.
 func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, error) {
 	var err error
-	unclear, admitted := 0, false
+	unclear, interrupts, admitted := 0, 0, false
 	for n := 0; n < maxPasses; n++ {
+		newer, interrupt := context.WithCancel(ctx)
+		defer interrupt()
+		if interrupts < maxInterrupts {
+			r.queue.OnRemoval(p.item, interrupt) // from before what is known is asked for
+		}
 		r.decide(p, r.opts.Source.Gather)
 		now := time.Now()
 		if p.rec.Stages.Compute == 0 {
@@ -194,11 +202,21 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 		if !leads {
 			return metrics.Held, errStandby
 		}
+		if p.plan.Delta.Lost {
+			p.item.Lane = lanes.Removal // perhaps since an earlier attempt
+		}
+		rest, cancel := context.WithCancel(writing)
+		unlink := context.AfterFunc(newer, cancel)
 		var receipts []receipt
-		receipts, err = r.writer.execute(writing, p.item, &p.plan)
+		receipts, err = r.writer.execute(writing, rest, p.item, &p.plan)
+		unlink()
+		cancel()
 		done()
 		r.book(p, receipts)
 		switch {
+		case errors.Is(err, errInterrupted):
+			interrupts++
+			n--
 		case err == nil && p.search.Accepted():
 			n-- // the search has a bound of its own
 		case err == nil && p.plan.Again:

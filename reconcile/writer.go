@@ -73,13 +73,19 @@ type receipt struct {
 
 // execute carries out the plan for an item: the first half, then its stages, which are as
 // urgent as what adds. Whatever is refused or fails, the others go on; only what needs it
-// is left out. It ends early where the server does not answer, or asks for a pause. The
-// receipts are in the order of the actions; err joins their errors.
-func (w *writer) execute(ctx context.Context, item lanes.Item, p *plan.Plan) (receipts []receipt, err error) {
+// is left out. It ends early where the server does not answer, or asks for a pause; and
+// when rest is done, which is for the second half alone: what waits then, and what a
+// removal does not touch, is given up with errInterrupted. The receipts are in the order
+// of the actions; err joins their errors.
+func (w *writer) execute(ctx, rest context.Context, item lanes.Item, p *plan.Plan) (receipts []receipt, err error) {
 	e := execution{writer: w, item: item, replica: p.Replica, made: map[plan.Object]string{}, failed: map[plan.Object]error{}}
 	for i, stage := range p.Sequence() {
 		if i > 0 && len(p.Removals) > 0 {
 			e.item.Lane = max(item.Lane, lanes.Addition)
+		}
+		e.rest = rest
+		if i == 0 && len(p.Removals) > 0 {
+			e.rest = ctx
 		}
 		e.run(ctx, stage)
 		if e.over {
@@ -94,6 +100,7 @@ type execution struct {
 	*writer
 	item     lanes.Item
 	replica  syncer.Key
+	rest     context.Context //nolint:containedctx // of the stage in hand
 	receipts []receipt
 	errs     []error
 	// made are the versions of what has been updated: one object may come twice.
@@ -115,10 +122,10 @@ func (e *execution) run(ctx context.Context, stage []plan.Action) {
 	var group errgroup.Group
 	group.SetLimit(maxParallel)
 	for i := 1; i < len(todo); i++ {
-		group.Go(func() error { done[i] = e.do(ctx, e.item, e.replica, todo[i]); return nil })
+		group.Go(func() error { done[i] = e.do(ctx, e.rest, e.item, e.replica, todo[i]); return nil })
 	}
 	if len(todo) > 0 { // the usual two cost one goroutine
-		done[0] = e.do(ctx, e.item, e.replica, todo[0])
+		done[0] = e.do(ctx, e.rest, e.item, e.replica, todo[0])
 	}
 	_ = group.Wait() // each receipt has its own error
 	for _, receipts := range done {
@@ -149,6 +156,9 @@ func (e *execution) ready(a *plan.Action) *plan.Action {
 // errNeeds is why an action was left out.
 var errNeeds = errors.New("what it needs has failed")
 
+// errInterrupted is why an action was given up.
+var errInterrupted = errors.New("a removal came first")
+
 func (e *execution) note(r *receipt) {
 	object := r.action.Object()
 	if r.err == nil {
@@ -164,18 +174,20 @@ func (e *execution) note(r *receipt) {
 
 // do carries out one action and, where the server does not take it, the one that may
 // take its place: an object that cannot be deleted can perhaps be emptied.
-func (w *writer) do(ctx context.Context, item lanes.Item, replica syncer.Key, a *plan.Action) []receipt {
-	r := w.attempt(ctx, item, replica, a)
+func (w *writer) do(ctx, rest context.Context, item lanes.Item, replica syncer.Key, a *plan.Action) []receipt {
+	r := w.attempt(ctx, rest, item, replica, a)
 	stands := refused(r.err) || forbidden(r.err) || a.Verb == plan.Delete && errors.Is(r.err, errUnclear)
 	if a.Otherwise == nil || !stands {
 		return []receipt{r}
 	}
-	return []receipt{r, w.attempt(ctx, item, replica, a.Otherwise)}
+	return []receipt{r, w.attempt(ctx, rest, item, replica, a.Otherwise)}
 }
 
 // attempt makes one write when the item has a slot for it. The error, if any, is a *WriteError, and wraps ErrStale or
-// errUnclear when the object has been looked at.
-func (w *writer) attempt(ctx context.Context, item lanes.Item, replica syncer.Key, a *plan.Action) receipt {
+// errUnclear when the object has been looked at. When rest is done it waits no longer
+// for a slot, nor for the answer to what no removal needs; who reads the object next
+// learns what became of it.
+func (w *writer) attempt(ctx, rest context.Context, item lanes.Item, replica syncer.Key, a *plan.Action) receipt {
 	id := objectID{a.Kind, syncer.Key{Namespace: replica.Namespace, Name: a.Name}}
 	if a.Kind == plan.KindNamespace {
 		id.Namespace = ""
@@ -183,8 +195,11 @@ func (w *writer) attempt(ctx context.Context, item lanes.Item, replica syncer.Ke
 	// Several replicas may make one namespace at once, so it has no own writes.
 	tracked := a.Kind != plan.KindNamespace
 	r := receipt{kind: a.Kind, action: a, sent: time.Now()}
-	slot, err := w.queue.Acquire(accepting(ctx), item, requests(a))
+	slot, err := w.queue.Acquire(accepting(rest), item, requests(a))
 	if err != nil {
+		if rest.Err() != nil && ctx.Err() == nil {
+			err = errInterrupted
+		}
 		r.err = &WriteError{Verb: a.Verb, Kind: a.Kind, Object: id.String(), Err: err}
 		return r
 	}
@@ -192,8 +207,18 @@ func (w *writer) attempt(ctx context.Context, item lanes.Item, replica syncer.Ke
 		w.view.begin(id)
 	}
 	r.sent, r.asked = time.Now(), true
-	result, err := w.send(ctx, replica, id, a)
+	sending := rest
+	if a.Verb == plan.Update && (a.Endpoints != nil || a.Slice != nil) {
+		sending = ctx // a removal would have to wait for it, or to find out
+	}
+	result, err := w.send(sending, replica, id, a)
 	r.acked = time.Now()
+	if err != nil && sending.Err() != nil && ctx.Err() == nil {
+		slot.End(lanes.Unmeasured)
+		w.view.finish(id, outcome{})
+		r.asked, r.err = false, &WriteError{Verb: a.Verb, Kind: a.Kind, Object: id.String(), Err: errInterrupted}
+		return r
+	}
 	v := judge(err)
 	slot.End(measured(v))
 	w.recorder.Write(string(a.Kind), string(a.Verb), v.result, r.acked.Sub(r.sent))

@@ -20,8 +20,9 @@ func compareKeys(a, b Key) int {
 // kindOf are the kinds of replicas by their resource.
 var kindOf = map[string]Kind{"services": Service, "endpoints": Endpoints, "endpointslices": EndpointSlice}
 
-// besides are what tributary may write that is no replica.
-var besides = []string{"namespaces", "leases", "events"}
+// besides are what tributary may write that is no replica; a review is a question, and
+// leaves nothing.
+var besides = []string{"namespaces", "leases", "events", "selfsubjectaccessreviews"}
 
 func succeeded(w *cluster.Write) bool { return w.Code >= 200 && w.Code < 300 && !w.DryRun }
 

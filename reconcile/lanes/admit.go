@@ -34,6 +34,17 @@ func (q *Queue) Admit(item *Item, lane Lane) bool {
 	return true
 }
 
+// OnRemoval has f called, once and without waiting, when a cluster tells of a removal
+// for a key that a worker has: what the worker does is out of date. It takes the place
+// of an earlier f, and lasts until the item has ended.
+func (q *Queue) OnRemoval(item Item, f func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e := q.entries[item.Key]; e != nil && e.state == stateWorking && e.turn == item.turn {
+		e.interrupt = f
+	}
+}
+
 func (q *Queue) lockedAdmits(e *entry, item *Item, lane Lane) bool {
 	switch {
 	case item.Trial, e.place == nowhere:

@@ -112,7 +112,7 @@ func (q *Queue) lockedTaken(e *entry) *entry {
 func (q *Queue) lockedHand(e *entry) Item {
 	e.working, e.pending = e.pending, batch{}
 	e.state = stateWorking
-	e.asked, e.news, e.takenAt = false, false, time.Now()
+	e.asked, e.news, e.interrupt, e.takenAt = false, false, nil, time.Now()
 	e.turn++
 	b := &e.working
 	q.working[e] = struct{}{}

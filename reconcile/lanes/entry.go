@@ -26,6 +26,9 @@ type entry struct {
 	failedAt time.Time
 	// news is true when a cluster told more since a worker took the key.
 	news bool
+	// interrupt, unless nil, is called when a cluster tells of a removal while a worker
+	// has the key.
+	interrupt func()
 	// asked is true when the due time was set by the server's Retry-After.
 	asked bool
 	due   node

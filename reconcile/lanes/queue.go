@@ -125,6 +125,10 @@ func (q *Queue) lockedMerge(e *entry, lane Lane, cause metrics.Cause, now time.T
 		}
 	case stateWorking: // Done, Retry or Admit brings it back
 		e.news = e.news || news(lane, &cause)
+		if lane == Removal && e.interrupt != nil && news(lane, &cause) {
+			e.interrupt()
+			e.interrupt = nil
+		}
 	}
 }
 

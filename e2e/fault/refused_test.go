@@ -1,0 +1,181 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/history"
+)
+
+// full is what the policy of these tests says.
+const full = "the slices of this member are full"
+
+// TestRefusedWritesKeepNothing denies one member new slices by a policy and takes the
+// webhook of Services down. What is gone of the other member is gone at once all the
+// same, whatever else is to be written of the replica; the refusal is told in the
+// policy's words; and when it is over, all is written.
+func TestRefusedWritesKeepNothing(t *testing.T) {
+	w := newWorld(t, "refused")
+	ctx := t.Context()
+	w.service("web", 4, w.a)
+	w.service("web", 2, w.b)
+	w.start()
+	w.converges(10 * time.Second)
+
+	w.putBack = w.admitAll
+	w.deny()
+	free := []*history.Mark{w.rec.Begin(history.Free, w.b.Name()), w.rec.Begin(history.IngressDown, "")}
+	// Other ports: b needs another slice, and the Service another port.
+	for _, s := range []*fleet.Site{w.b, w.a} {
+		svc, err := s.Client.CoreV1().Services(w.ns).Get(ctx, "web", metav1.GetOptions{})
+		w.must(err)
+		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "more", Port: 81, Protocol: corev1.ProtocolTCP, TargetPort: svc.Spec.Ports[0].TargetPort})
+		svc.Labels = map[string]string{"team": "blue"}
+		_, err = s.Client.CoreV1().Services(w.ns).Update(ctx, svc, metav1.UpdateOptions{})
+		w.must(err)
+	}
+	for i := range 3 {
+		pod, err := w.a.Client.CoreV1().Pods(w.ns).Get(ctx, fmt.Sprintf("web-%d", i), metav1.GetOptions{})
+		w.must(err)
+		w.must(w.a.MarkNotReady(ctx, w.ns, pod.Name))
+		took := w.eventually(time.Second, w.lacks("web", pod.Status.PodIP))
+		t.Logf("%s is gone after %s", pod.Name, took)
+	}
+	w.eventually(20*time.Second, func(ctx context.Context) error {
+		body, err := w.proc.Get(ctx, "/debug/status")
+		if err == nil && !strings.Contains(string(body), full) {
+			return fmt.Errorf("the refusal is not told")
+		}
+		return err
+	})
+
+	w.must(w.admitAll(ctx))
+	over := w.converges(60 * time.Second)
+	for _, mark := range free {
+		mark.End()
+	}
+	w.conflicts()
+	t.Logf("all is written %s after the refusals ended", over)
+	w.judge()
+}
+
+// TestOccupiedSliceName plants a slice that has the name which ours would have.
+func TestOccupiedSliceName(t *testing.T) {
+	w := newWorld(t, "occupied")
+	ctx := t.Context()
+	w.service("web", 2, w.a)
+	w.start()
+	w.converges(10 * time.Second)
+	ours := discoveryv1.LabelServiceName + "=web"
+	list, err := w.ingress.Client.DiscoveryV1().EndpointSlices(w.ns).List(ctx, metav1.ListOptions{LabelSelector: ours})
+	w.must(err)
+	if len(list.Items) != 1 {
+		t.Fatalf("%d slices", len(list.Items))
+	}
+	w.must(w.a.Client.CoreV1().Services(w.ns).Delete(ctx, "web", metav1.DeleteOptions{}))
+	w.converges(10 * time.Second)
+	planted := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: list.Items[0].Name}, AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{}}
+	planted, err = w.ingress.Client.DiscoveryV1().EndpointSlices(w.ns).Create(ctx, planted, metav1.CreateOptions{})
+	w.must(err)
+	w.must(w.a.Create(ctx, fleet.NewService(w.ns, "web")))
+	w.converges(10 * time.Second)
+	w.conflicts("web")
+	w.must(w.a.MarkNotReady(ctx, w.ns, "web-0"))
+	w.converges(10 * time.Second)
+	left, err := w.ingress.Client.DiscoveryV1().EndpointSlices(w.ns).Get(ctx, planted.Name, metav1.GetOptions{})
+	w.must(err)
+	if left.ResourceVersion != planted.ResourceVersion {
+		t.Error("the planted slice was written")
+	}
+	w.must(w.ingress.Client.DiscoveryV1().EndpointSlices(w.ns).Delete(ctx, planted.Name, metav1.DeleteOptions{}))
+	w.conflicts()
+	w.judge()
+}
+
+// lacks returns nil when an address is ready in neither kind.
+func (w *world) lacks(service, ip string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		inEndpoints, inSlices, err := w.readyAddresses(ctx, service)
+		if err == nil && (slices.Contains(inEndpoints, ip) || slices.Contains(inSlices, ip)) {
+			err = fmt.Errorf("%s is ready still: endpoints %q, slices %q", ip, inEndpoints, inSlices)
+		}
+		return err
+	}
+}
+
+// deny makes the ingress cluster refuse new slices of member b, and takes the webhook
+// of Services down, both in this namespace; it returns when both are in force.
+func (w *world) deny() {
+	w.Helper()
+	ctx, client := w.Context(), w.ingress.Client.AdmissionregistrationV1()
+	here := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.ns}}
+	_, err := client.ValidatingAdmissionPolicies().Create(ctx, &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: w.ns},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: new(admissionv1.Fail),
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule:       admissionv1.Rule{APIGroups: []string{"discovery.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"endpointslices"}}}}}},
+			Validations: []admissionv1.Validation{{Message: full, Reason: new(metav1.StatusReasonForbidden),
+				Expression: fmt.Sprintf("!('multicluster.kubernetes.io/source-cluster' in object.metadata.labels) || object.metadata.labels['multicluster.kubernetes.io/source-cluster'] != '%s'", w.b.Name())}},
+		}}, metav1.CreateOptions{})
+	w.must(err)
+	_, err = client.ValidatingAdmissionPolicyBindings().Create(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: w.ns},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: w.ns, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+			MatchResources: &admissionv1.MatchResources{NamespaceSelector: here}}}, metav1.CreateOptions{})
+	w.must(err)
+	nobody := "https://127.0.0.1:1/"
+	_, err = client.ValidatingWebhookConfigurations().Create(ctx, &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: w.ns},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "down.example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: &nobody}, NamespaceSelector: here,
+			FailurePolicy: new(admissionv1.Fail), SideEffects: new(admissionv1.SideEffectClassNone), TimeoutSeconds: new(int32(1)), AdmissionReviewVersions: []string{"v1"},
+			Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+				Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"services"}}}},
+		}}}, metav1.CreateOptions{})
+	w.must(err)
+	trial := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	w.eventually(30*time.Second, func(ctx context.Context) error {
+		_, err := w.ingress.Client.CoreV1().Services(w.ns).Create(ctx, fleet.NewService(w.ns, "trial"), trial)
+		if err == nil {
+			return fmt.Errorf("the webhook is not asked yet")
+		}
+		_, err = w.ingress.Client.DiscoveryV1().EndpointSlices(w.ns).Create(ctx, &discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Name: "trial", Labels: map[string]string{"multicluster.kubernetes.io/source-cluster": w.b.Name()}},
+			AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{}}, trial)
+		if err == nil || !strings.Contains(err.Error(), full) {
+			return fmt.Errorf("the policy is not in force yet: %w", err)
+		}
+		return nil
+	})
+}
+
+// admitAll takes both away.
+func (w *world) admitAll(ctx context.Context) error {
+	client, now := w.ingress.Client.AdmissionregistrationV1(), metav1.DeleteOptions{}
+	for _, err := range []error{
+		client.ValidatingAdmissionPolicyBindings().Delete(ctx, w.ns, now),
+		client.ValidatingAdmissionPolicies().Delete(ctx, w.ns, now),
+		client.ValidatingWebhookConfigurations().Delete(ctx, w.ns, now),
+	} {
+		if err != nil && !strings.Contains(err.Error(), "not found") {
+			return err
+		}
+	}
+	return nil
+}

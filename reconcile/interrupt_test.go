@@ -1,0 +1,88 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"slices"
+	"sync"
+	"testing"
+
+	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/syncer"
+)
+
+// A removal that is told while the Service of its replica is being written waits for
+// neither the answer nor a slot; the Service is written after it.
+func TestRemovalDoesNotWaitForAServiceThatIsBeingWritten(t *testing.T) {
+	for _, resource := range []string{"services", "endpointslices"} {
+		t.Run(resource, func(t *testing.T) {
+			g := newGround(t, "a", "b")
+			g.start()
+			g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true), pod(web, "10.0.0.2", true))
+			g.settle()
+			entered, release := make(chan struct{}), make(chan struct{})
+			var once sync.Once
+			g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+				if r.UserAgent == product && r.Resource == resource && (r.Verb == "create" || r.Verb == "update" && resource == "services") {
+					once.Do(func() { close(entered) })
+					<-release
+				}
+				return nil
+			})
+			t.Cleanup(sync.OnceFunc(func() { close(release) }))
+			changed := service(web, 1, 8080)
+			changed.Labels = map[string]string{"team": "blue"}
+			if resource == "endpointslices" {
+				g.source.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
+			}
+			g.set("a", changed, pod(web, "10.0.0.1", true), pod(web, "10.0.0.2", true))
+			<-entered
+			g.source.set("a", changed, pod(web, "10.0.0.2", true))
+			g.rec.Dirty(web, lanes.Removal, liveCause("a", web))
+			g.wait("the address is gone", func() bool {
+				endpoints, sliced := g.addresses(web)
+				return !slices.Contains(endpoints, "10.0.0.1") && !slices.Contains(sliced, "10.0.0.1")
+			})
+			g.server.Intercept(nil)
+		})
+	}
+}
+
+// Removals without end do not keep the rest from being written.
+func TestRemovalsInterruptOnlySoOften(t *testing.T) {
+	g := newGround(t, "a")
+	g.start()
+	var pods []*syncer.Pod
+	for _, ip := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7", "10.0.0.8"} {
+		pods = append(pods, pod(web, ip, true))
+	}
+	g.set("a", service(web, 1, 8080), pods...)
+	g.settle()
+	changed := service(web, 1, 8080)
+	changed.Labels = map[string]string{"team": "blue"}
+	var mu sync.Mutex
+	interrupts := 0
+	g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+		if r.UserAgent == product && r.Resource == "services" && r.Verb == "update" {
+			mu.Lock()
+			defer mu.Unlock()
+			if interrupts++; interrupts < len(pods) {
+				g.source.set("a", changed, pods[interrupts:]...)
+				g.rec.Dirty(web, lanes.Removal, liveCause("a", web))
+			}
+		}
+		return nil
+	})
+	g.set("a", changed, pods...)
+	g.settle()
+	mu.Lock()
+	defer mu.Unlock()
+	if interrupts > 2*maxInterrupts+2 {
+		t.Errorf("the Service was begun %d times", interrupts)
+	}
+	if endpoints, _ := g.addresses(web); len(endpoints) != len(pods)-min(interrupts, len(pods)-1) {
+		t.Errorf("%d interrupts, Endpoints %v", interrupts, endpoints)
+	}
+}
