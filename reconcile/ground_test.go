@@ -61,8 +61,17 @@ func newGroundOn(t *testing.T, server *apitest.Server, clusters ...string) *grou
 // start runs the reconciler and returns once it has seen the ingress cluster.
 func (g *ground) start() {
 	g.t.Helper()
+	g.rec = New(g.options)
+	g.launch()
+	g.settle()
+}
+
+// launch runs the reconciler that was made, and tells it of the members once it has seen
+// the ingress cluster.
+func (g *ground) launch() {
+	g.t.Helper()
 	ctx, cancel := context.WithCancel(g.t.Context())
-	g.rec, g.cancel, g.done = New(g.options), cancel, make(chan struct{})
+	g.cancel, g.done = cancel, make(chan struct{})
 	done := g.done
 	go func() { defer close(done); g.rec.Run(ctx) }()
 	g.t.Cleanup(g.stop)
@@ -74,7 +83,6 @@ func (g *ground) start() {
 			g.rec.Seen(m.Name)
 		}
 	}
-	g.settle()
 }
 
 // stop ends the reconciler and waits for it.

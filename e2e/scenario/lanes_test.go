@@ -1,0 +1,163 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/fleet/fleettest"
+)
+
+// relabelledServices is how many Services are relabelled while tributary is away.
+const relabelledServices = 1000
+
+// TestDeadAddressesGoFirst keeps tributary away while the pods of one Service are all
+// replaced and 1,000 other Services are relabelled. After its start the dead addresses go
+// before the other work, and within a second of the first write.
+func TestDeadAddressesGoFirst(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	a := w.fleet.Member("idc-a")
+	w.configure(a)
+	w.must(a.CreateNamespaces(ctx, "shop", "many"))
+	w.must(a.Create(ctx, fleet.NewService("shop", "web")))
+	const pods = 20
+	var old, next, many []*corev1.Pod
+	for i := range pods {
+		old = append(old, fleet.NewPod("shop", fmt.Sprint("old-", i), "web"))
+		next = append(next, fleet.NewPod("shop", fmt.Sprint("new-", i), "web"))
+	}
+	services := make([]metav1.Object, relabelledServices)
+	for i := range services {
+		name := fmt.Sprint("svc-", i)
+		services[i] = fleet.NewService("many", name)
+		many = append(many, fleet.NewPod("many", name, name))
+	}
+	w.must(a.RunPods(ctx, old...))
+	w.must(a.Create(ctx, services...))
+	w.must(a.RunPods(ctx, many...))
+	w.start()
+	w.relabelled("")
+	w.must(w.proc.Stop(ctx))
+
+	for _, pod := range old {
+		w.must(a.Remove(ctx, "shop", pod.Name))
+	}
+	w.must(a.RunPods(ctx, next...))
+	w.relabelMany(a, "new")
+	dead := map[string]bool{}
+	for _, pod := range old {
+		dead[pod.Status.PodIP] = true
+	}
+	passed := w.watchDead(dead, "new")
+	w.must(w.proc.Start(ctx))
+	others, took, err := passed()
+	w.must(err)
+	t.Logf("dead addresses were gone %v after the first write, when %d of %d relabelled replicas were written", took, others, relabelledServices)
+	if others > relabelledServices/20 || took > 3*time.Second {
+		t.Errorf("dead addresses were gone %v after the first write, behind %d relabelled replicas", took, others)
+	}
+	w.relabelled("new")
+	w.must(w.proc.Stop(ctx))
+}
+
+// relabelMany gives the Services of many a label.
+func (w *world) relabelMany(site *fleet.Site, value string) {
+	w.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"tier":%q}}}`, value)
+	var group errgroup.Group
+	group.SetLimit(16)
+	for i := range relabelledServices {
+		group.Go(func() error {
+			_, err := site.Client.CoreV1().Services("many").Patch(w.Context(), fmt.Sprint("svc-", i), types.MergePatchType, patch, metav1.PatchOptions{})
+			return err
+		})
+	}
+	w.must(group.Wait())
+}
+
+// relabelled waits until all replicas of many stand with the label.
+func (w *world) relabelled(value string) {
+	w.Helper()
+	fleettest.Eventually(w.T, 3*time.Minute, func(ctx context.Context) error {
+		list, err := w.fleet.Ingress.Client.CoreV1().Endpoints("many").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		n := 0
+		for i := range list.Items {
+			if list.Items[i].Labels["tier"] == value && len(list.Items[i].Subsets) > 0 {
+				n++
+			}
+		}
+		if n != relabelledServices {
+			return fmt.Errorf("%d of %d replicas have the label tier=%q", n, relabelledServices, value)
+		}
+		return nil
+	})
+}
+
+// watchDead returns a function that waits until the Endpoints of shop/web have none of
+// the dead addresses, and tells how many replicas had the label by then and how long it
+// took from the first write.
+func (w *world) watchDead(dead map[string]bool, label string) (passed func() (others int, took time.Duration, err error)) {
+	w.Helper()
+	client := w.fleet.Ingress.Client.CoreV1().Endpoints("")
+	list, err := client.List(w.Context(), metav1.ListOptions{Limit: 1})
+	w.must(err)
+	stream, err := client.Watch(w.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	w.must(err)
+	return func() (others int, took time.Duration, err error) {
+		defer stream.Stop()
+		var first time.Time
+		limit := time.After(time.Minute)
+		for {
+			select {
+			case event, ok := <-stream.ResultChan():
+				e, is := event.Object.(*corev1.Endpoints)
+				if !ok {
+					return others, 0, errors.New("the watch has ended")
+				}
+				if !is || event.Type == watch.Bookmark || e.Namespace != "shop" && e.Namespace != "many" {
+					continue
+				}
+				if first.IsZero() {
+					first = time.Now()
+				}
+				if e.Namespace == "many" && e.Labels["tier"] == label {
+					others++
+				}
+				if e.Namespace == "shop" && !hasAny(e, dead) {
+					return others, time.Since(first), nil
+				}
+			case <-limit:
+				return others, 0, errors.New("dead addresses stand after a minute")
+			}
+		}
+	}
+}
+
+func hasAny(e *corev1.Endpoints, addresses map[string]bool) bool {
+	for _, subset := range e.Subsets {
+		for _, list := range [][]corev1.EndpointAddress{subset.Addresses, subset.NotReadyAddresses} {
+			for _, address := range list {
+				if addresses[address.IP] {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
