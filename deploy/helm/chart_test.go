@@ -174,7 +174,7 @@ func TestLabelsAreSettable(t *testing.T) {
 			found++
 		}
 	}
-	if found != 4 {
-		t.Errorf("%d of a monitor, a rule and two dashboards", found)
+	if found != 5 {
+		t.Errorf("%d of a monitor, a rule and three dashboards", found)
 	}
 }
