@@ -56,6 +56,7 @@ scenario: ## scenario and differential tests on real clusters (the share that `m
 	cd e2e && $(E2E_TEST) -timeout 10m ./oracle
 	cd e2e && $(E2E_TEST) -timeout 10m ./differential
 	cd e2e && $(E2E_TEST) -timeout 5m ./scale
+	cd e2e && $(E2E_TEST) -timeout 20m ./install
 
 .PHONY: faults
 faults: ## a quick share of every fault on real clusters, judged by their whole history

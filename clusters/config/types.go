@@ -68,7 +68,7 @@ type ClustersFrom struct {
 // SecretSource says which Secrets of the ingress cluster are members. Whoever may
 // write them decides what the ingress cluster routes to.
 type SecretSource struct {
-	// Namespace holds the Secrets. Empty means that of Tributary's pod.
+	// Namespace holds the Secrets. Empty means Tributary's own.
 	Namespace string `json:"namespace"`
 	// Selector is the label selector that they match.
 	Selector string `json:"selector"`

@@ -40,6 +40,7 @@ func TestSchema(t *testing.T) {
 		"priority of Kubernetes":  "priorityClass: {value: 2000000000}",
 		"a word where a list is":  "tolerations: none",
 		"an instance with blanks": "config: {instance: a b}",
+		"several that all write":  "config: {leaderElection: {enabled: false}}",
 	} {
 		if _, err := ingress(values).render(); err == nil {
 			t.Errorf("%s: %q is accepted", name, values)

@@ -32,7 +32,9 @@ const (
 // TokenRequest API, as `tributary link` gives them. The new one is kept where the old one was, from where it is read
 // like any other rotation.
 type renewer struct {
-	loaded  func() *config.Loaded
+	loaded func() *config.Loaded
+	// leads reports whether this process may write.
+	leads   func() bool
 	version string
 	logger  *slog.Logger
 	// ask and keep are replaced by tests.
@@ -42,8 +44,8 @@ type renewer struct {
 	logged map[string]string
 }
 
-func newRenewer(loaded func() *config.Loaded, o Options) *renewer {
-	n := &renewer{loaded: loaded, version: o.Build.Version, logger: o.Logger, logged: map[string]string{}}
+func newRenewer(loaded func() *config.Loaded, leads func() bool, o Options) *renewer {
+	n := &renewer{loaded: loaded, leads: leads, version: o.Build.Version, logger: o.Logger, logged: map[string]string{}}
 	n.ask, n.keep = n.request, n.store
 	return n
 }
@@ -62,8 +64,11 @@ func (n *renewer) run(ctx context.Context) {
 	}
 }
 
-// renew looks at every member once.
+// renew looks at every member once, in the process that leads.
 func (n *renewer) renew(ctx context.Context) {
+	if !n.leads() {
+		return
+	}
 	loaded := n.loaded()
 	for _, cluster := range loaded.Config.Clusters {
 		access := loaded.Members[cluster.Name]
@@ -165,4 +170,10 @@ func (n *renewer) storeInSecret(ctx context.Context, loaded *config.Loaded, secr
 		return fmt.Errorf("Secret %s: %w", secret, err)
 	}
 	return nil
+}
+
+// mayWrite reports whether this process leads.
+func (r *App) mayWrite() bool {
+	session := r.ingress.Load()
+	return session != nil && session.elector.State().Leading
 }

@@ -36,6 +36,7 @@ func TestTokensAreRenewedInTime(t *testing.T) {
 			logs   bytes.Buffer
 			asked  []time.Duration
 			kept   int
+			leads  = true
 			start  = time.Now()
 			access = config.Access{REST: &rest.Config{BearerToken: accountToken(start, time.Hour)}}
 		)
@@ -43,7 +44,7 @@ func TestTokensAreRenewedInTime(t *testing.T) {
 			Config:  config.Config{Clusters: []config.Cluster{{Name: "linked"}, {Name: "password"}}},
 			Members: map[string]config.Access{"linked": access, "password": {REST: &rest.Config{BearerToken: "x"}}},
 		}
-		n := newRenewer(func() *config.Loaded { return loaded }, Options{Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+		n := newRenewer(func() *config.Loaded { return loaded }, func() bool { return leads }, Options{Logger: slog.New(slog.NewTextHandler(&logs, nil))})
 		n.ask = func(context.Context, *rest.Config, kubeconfig.AccountToken) (string, error) {
 			asked = append(asked, time.Since(start))
 			if len(asked) < 3 {
@@ -59,6 +60,8 @@ func TestTokensAreRenewedInTime(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); n.run(ctx) }()
+		time.Sleep(80 * time.Minute)
+		leads = false
 		time.Sleep(80 * time.Minute)
 		cancel()
 		<-done

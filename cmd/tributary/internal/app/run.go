@@ -39,7 +39,7 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	members := newSecretMembers(watcher.Offer, o)
 	members.use(watcher.Loaded())
 	group.Go(func() { members.run(ctx) })
-	group.Go(func() { newRenewer(r.running, o).run(ctx) })
+	group.Go(func() { newRenewer(r.running, r.mayWrite, o).run(ctx) })
 	group.Go(func() {
 		watcher.Run(ctx, func(update config.Update) {
 			members.use(update.Loaded)

@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,20 +34,11 @@ func secretSourceOf(loaded *config.Loaded) (secretSource, bool) {
 	if from == nil || loaded.Ingress.REST == nil {
 		return secretSource{}, false
 	}
-	return secretSource{access: loaded.Ingress, namespace: cmp.Or(from.Namespace, ownNamespace()), selector: from.Selector}, true
+	return secretSource{access: loaded.Ingress, namespace: cmp.Or(from.Namespace, loaded.Config.OwnNamespace()), selector: from.Selector}, true
 }
 
 func (s secretSource) equal(other secretSource) bool {
 	return s.access.Hash == other.access.Hash && s.namespace == other.namespace && s.selector == other.selector
-}
-
-// ownNamespace is that of this pod.
-func ownNamespace() string {
-	text, err := os.ReadFile(namespaceFile)
-	if err == nil {
-		return strings.TrimSpace(string(text))
-	}
-	return cmp.Or(os.Getenv("POD_NAMESPACE"), "tributary-system")
 }
 
 // SecretNamespace is where a configuration's members from Secrets are, "" if it wants none.

@@ -96,20 +96,23 @@ func (k Keep) String() string {
 	return "file " + k.File
 }
 
-// read returns what is kept, nil if nothing is.
-func (k Keep) read(ctx context.Context) ([]byte, error) {
+// namespacesSetting is the annotation that says which namespaces of a member are read.
+const namespacesSetting = config.SecretAnnotation + "namespaces"
+
+// read returns what is kept, nil if nothing is, and what it says of namespaces.
+func (k Keep) read(ctx context.Context) (text []byte, namespaces string, err error) {
 	if k.Ingress == nil {
 		text, err := os.ReadFile(k.File)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
+			return nil, "", nil
 		}
-		return text, err
+		return text, "", err
 	}
 	secret, err := k.secret(ctx)
 	if secret == nil || err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return secret.Data[config.SecretKey], nil
+	return secret.Data[config.SecretKey], secret.Annotations[namespacesSetting], nil
 }
 
 // secret is the Secret, nil if there is none. One that is no member's is never touched.
@@ -126,7 +129,8 @@ func (k Keep) secret(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-func (k Keep) write(ctx context.Context, text []byte) error {
+// write keeps a kubeconfig. Other settings of a Secret stay as they are.
+func (k Keep) write(ctx context.Context, text []byte, namespaces string) error {
 	if k.Ingress == nil {
 		return kubeconfig.ReplaceFile(k.File, text)
 	}
@@ -135,14 +139,19 @@ func (k Keep) write(ctx context.Context, text []byte) error {
 		return err
 	}
 	api := k.Ingress.CoreV1().Secrets(k.Namespace)
+	next := secret
 	if secret == nil {
-		_, err = api.Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: k.Name, Labels: map[string]string{config.SecretLabel: config.SecretLabelValue}},
-			Data:       map[string][]byte{config.SecretKey: text},
-		}, metav1.CreateOptions{})
+		next = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: k.Name, Labels: map[string]string{config.SecretLabel: config.SecretLabelValue}}}
+	}
+	next.Data = map[string][]byte{config.SecretKey: text}
+	metav1.SetMetaDataAnnotation(&next.ObjectMeta, namespacesSetting, namespaces)
+	if namespaces == "" {
+		delete(next.Annotations, namespacesSetting)
+	}
+	if secret == nil {
+		_, err = api.Create(ctx, next, metav1.CreateOptions{})
 	} else {
-		secret.Data = map[string][]byte{config.SecretKey: text}
-		_, err = api.Update(ctx, secret, metav1.UpdateOptions{})
+		_, err = api.Update(ctx, next, metav1.UpdateOptions{})
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", k, err)

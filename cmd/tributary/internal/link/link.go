@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -24,7 +25,8 @@ type Options struct {
 	Name string
 	// Namespace and Account say whom the member knows Tributary by.
 	Namespace, Account string
-	// Namespaces are those that Tributary may read; empty for all.
+	// Namespaces holds the one that Tributary may read; empty for all. Tributary reads
+	// one namespace of a member, or all of them.
 	Namespaces []string
 	// Lifetime is asked for the token, ten minutes at least; the API server may give less.
 	Lifetime time.Duration
@@ -50,6 +52,9 @@ func (o Options) Validate() error {
 	label("--account", o.Account)
 	for _, namespace := range o.Namespaces {
 		label("--namespaces", namespace)
+	}
+	if len(o.Namespaces) > 1 {
+		problems = append(problems, errors.New("--namespaces: Tributary reads one namespace of a member, or all: link the cluster once for each, by other names, with an --account of its own"))
 	}
 	if o.Lifetime < minLifetime {
 		problems = append(problems, fmt.Errorf("--lifetime: %s is less than the %s that Kubernetes gives at least", o.Lifetime, minLifetime))
@@ -101,11 +106,11 @@ func Link(ctx context.Context, o Options) (Result, error) {
 // keepToken puts a token of the account where Tributary finds it.
 func (o Options) keepToken(ctx context.Context, result *Result) error {
 	result.Kept = o.Keep.String()
-	before, err := o.Keep.read(ctx)
+	before, settings, err := o.Keep.read(ctx)
 	if err != nil {
 		return err
 	}
-	if token, ok := o.stillGood(before); ok {
+	if token, ok := o.stillGood(before); ok && settings == o.settings() {
 		result.Expires = token.Expires
 		result.Steps = append(result.Steps, Step{"unchanged", o.Keep.String()})
 		return nil
@@ -129,11 +134,19 @@ func (o Options) keepToken(ctx context.Context, result *Result) error {
 	if before == nil {
 		did = "created"
 	}
-	if err := o.Keep.write(ctx, text); err != nil {
+	if err := o.Keep.write(ctx, text, o.settings()); err != nil {
 		return err
 	}
 	result.Steps = append(result.Steps, Step{did, o.Keep.String()})
 	return nil
+}
+
+// settings is what a member's Secret says of namespaces: nothing else may be read.
+func (o Options) settings() string {
+	if len(o.Namespaces) == 0 || o.Keep.Ingress == nil {
+		return ""
+	}
+	return "{include: [" + strings.Join(o.Namespaces, ", ") + "]}"
 }
 
 // stillGood reports whether what is kept leads to the same place, with a token of the account of which half is left.

@@ -158,13 +158,13 @@ func TestLinkNarrowsRights(t *testing.T) {
 	want := []string{
 		"created Role shop/tributary-member-reads", "created RoleBinding shop/tributary-member-reads",
 		"created Role web/tributary-member-reads", "created RoleBinding web/tributary-member-reads",
-		"deleted ClusterRoleBinding tributary-member", "deleted ClusterRole tributary-member",
+		"deleted ClusterRoleBinding tributary-member", "deleted ClusterRole tributary-member", "updated Secret tributary-system/idc-a",
 	}
 	if got := b.link(t); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 	b.Namespaces = []string{"web"}
-	if got := b.link(t); !slices.Equal(got, []string{"deleted RoleBinding shop/tributary-member-reads", "deleted Role shop/tributary-member-reads"}) {
+	if got := b.link(t); !slices.Equal(got, []string{"deleted RoleBinding shop/tributary-member-reads", "deleted Role shop/tributary-member-reads", "updated Secret tributary-system/idc-a"}) {
 		t.Errorf("%q", got)
 	}
 }
@@ -201,7 +201,7 @@ func TestUnlinkTakesAwayWhatLinkMade(t *testing.T) {
 		if left := b.standing(t); len(left) > 0 {
 			t.Errorf("%v: %q stay", namespaces, left)
 		}
-		if kept, err := b.Keep.read(t.Context()); err != nil || kept != nil {
+		if kept, _, err := b.Keep.read(t.Context()); err != nil || kept != nil {
 			t.Errorf("the kubeconfig stays (%v)", err)
 		}
 	}
@@ -283,7 +283,7 @@ func TestKubeconfigInAFile(t *testing.T) {
 
 func mustRead(t *testing.T, k Keep) []byte {
 	t.Helper()
-	text, err := k.read(t.Context())
+	text, _, err := k.read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

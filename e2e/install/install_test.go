@@ -1,0 +1,438 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/yaml"
+
+	"tributary.dev/tributary/e2e/cluster"
+	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/fleet/fleettest"
+)
+
+const (
+	own  = "tributary-system"
+	page = "docs/install.md"
+	// soon is how long a change may take to become visible on a busy machine.
+	soon = 30 * time.Second
+)
+
+// site is what the page is about: an ingress cluster, members, and the tools of whoever installs.
+type site struct {
+	*testing.T
+	fleet *fleet.Fleet
+	root  string
+	env   []string
+	page  map[string][]string
+	proc  *fleet.Tributary
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	root, err := repository()
+	s := &site{T: t, root: root}
+	s.must(err)
+	s.page, err = commands(filepath.Join(root, page))
+	s.must(err)
+	tools, err := buildTools(t.Context())
+	s.must(err)
+	binary, err := fleet.BuildTributary(t.Context(), false)
+	s.must(err)
+	bin := t.TempDir()
+	s.must(os.Symlink(binary, filepath.Join(bin, "tributary")))
+	s.fleet = fleettest.Start(t, fleet.Options{Members: []string{"idc-a", "idc-b", "idc-c"}, Adjust: recordEverything})
+	for _, c := range append([]*fleet.Site{s.fleet.Ingress}, s.fleet.Members...) {
+		s.must(c.Revoke(t.Context(), fleet.ProductUser)) // the chart's account has that name: it gets its rights from the chart alone
+	}
+	s.env = append(os.Environ(), "HOME="+t.TempDir(), "KUBECONFIG="+s.kubeconfig(), "PATH="+bin+":"+tools+":"+os.Getenv("PATH"))
+	return s
+}
+
+// recordEverything audits reads as well.
+func recordEverything(_ string, o *cluster.Options) {
+	policy := filepath.Join(o.Dir, "everything.yaml")
+	if err := os.WriteFile(policy, []byte(auditReads), 0o600); err != nil {
+		panic(err)
+	}
+	o.APIServerFlags = append(o.APIServerFlags, "--audit-policy-file="+policy, "--audit-log-path="+filepath.Join(o.Dir, "requests.log"),
+		"--audit-log-mode=blocking", "--audit-log-maxsize=65536")
+}
+
+func requestLog(s *fleet.Site) string { return filepath.Join(s.Dir(), "requests.log") }
+
+func (s *site) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// kubeconfig has a context for every cluster, with the rights of an administrator.
+func (s *site) kubeconfig() string {
+	s.Helper()
+	file := clientcmdapi.NewConfig()
+	for _, c := range append([]*fleet.Site{s.fleet.Ingress}, s.fleet.Members...) {
+		admin := c.AdminConfig()
+		file.Clusters[c.Name()] = &clientcmdapi.Cluster{Server: admin.Host, CertificateAuthorityData: admin.CAData}
+		file.AuthInfos[c.Name()] = &clientcmdapi.AuthInfo{Token: admin.BearerToken}
+		file.Contexts[c.Name()] = &clientcmdapi.Context{Cluster: c.Name(), AuthInfo: c.Name()}
+	}
+	path := filepath.Join(s.TempDir(), "kubeconfig")
+	s.must(clientcmd.WriteToFile(*file, path))
+	return path
+}
+
+// sh runs a command as somebody types it in a checkout.
+func (s *site) sh(command string) string {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", "set -euo pipefail; "+command)
+	cmd.Dir, cmd.Env = s.root, s.env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.Fatalf("$ %s\n%s\n%v", command, out, err)
+	}
+	s.Logf("$ %s\n%s", command, out)
+	return string(out)
+}
+
+// section runs what the page says under a heading. Nothing here starts pods, so commands that would find the leading pod
+// ask the process that stands for it.
+func (s *site) section(heading string) {
+	s.Helper()
+	lines := s.page[heading]
+	if len(lines) == 0 {
+		s.Fatalf("%s has no commands under %q", page, heading)
+	}
+	delete(s.page, heading)
+	for _, line := range lines {
+		if strings.HasPrefix(line, "tributary status") {
+			line = strings.Replace(line, "--context ingress", "--server "+s.proc.URL, 1)
+		}
+		s.sh(line)
+	}
+}
+
+// start runs tributary as the chart's Deployment would: with its configuration, as its account.
+func (s *site) start() {
+	s.Helper()
+	file, err := s.fleet.Ingress.Client.CoreV1().ConfigMaps(own).Get(s.Context(), "tributary", metav1.GetOptions{})
+	s.must(err)
+	var config map[string]any
+	s.must(yaml.Unmarshal([]byte(file.Data["tributary.yaml"]), &config))
+	port, err := cluster.FreePort()
+	s.must(err)
+	dir := s.TempDir()
+	config["listen"] = fmt.Sprintf("127.0.0.1:%d", port)
+	delete(config, "metricsListen")
+	config["ingress"] = map[string]any{"kubeconfig": s.accountKubeconfig(dir)} // in place of the pod's own credentials
+	config["leases"] = map[string]any{"namespace": own}
+	text, err := yaml.Marshal(config)
+	s.must(err)
+	path := filepath.Join(dir, "tributary.yaml")
+	s.must(os.WriteFile(path, text, 0o600))
+	s.proc = fleettest.RunTributary(s.T, fleet.TributaryOptions{Config: path, Env: []string{"POD_NAMESPACE=" + own, "POD_NAME=tributary-0"}})
+	s.must(s.proc.WaitReady(s.Context()))
+}
+
+func (s *site) restart() {
+	s.Helper()
+	s.must(s.proc.Stop(s.Context()))
+	s.start()
+}
+
+// accountKubeconfig is the chart's account in the ingress cluster.
+func (s *site) accountKubeconfig(dir string) string {
+	s.Helper()
+	granted, err := s.fleet.Ingress.Client.CoreV1().ServiceAccounts(own).CreateToken(s.Context(), "tributary", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	s.must(err)
+	text, err := s.fleet.Ingress.Cluster.Kubeconfig(cluster.User{Name: "tributary", Token: granted.Status.Token})
+	s.must(err)
+	path := filepath.Join(dir, "ingress.kubeconfig")
+	s.must(os.WriteFile(path, text, 0o600))
+	return path
+}
+
+// shows waits until a replica has endpoints of exactly these members.
+func (s *site) shows(name string, members ...string) {
+	s.Helper()
+	slices.Sort(members)
+	fleettest.Eventually(s.T, soon, func(ctx context.Context) error {
+		list, err := s.fleet.Ingress.Client.DiscoveryV1().EndpointSlices("shop").List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + name})
+		if err != nil {
+			return err
+		}
+		var got []string
+		for _, slice := range list.Items {
+			if len(slice.Endpoints) > 0 {
+				got = append(got, slice.Labels["multicluster.kubernetes.io/source-cluster"])
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, members) {
+			return fmt.Errorf("%s has endpoints of %q, want %q", name, got, members)
+		}
+		return nil
+	})
+}
+
+// writes counts the writes of replicas in the ingress cluster.
+func (s *site) writes() int {
+	s.Helper()
+	sent, err := requests(requestLog(s.fleet.Ingress), "system:serviceaccount:"+own+":tributary")
+	s.must(err)
+	n := 0
+	for _, r := range sent {
+		if slices.Contains([]string{"create", "update", "patch", "delete"}, r.Verb) && slices.Contains([]string{"services", "endpoints", "endpointslices", "namespaces"}, r.ObjectRef.Resource) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestInstall goes the way of docs/install.md.
+func TestInstall(t *testing.T) {
+	s := newSite(t)
+	s.populate()
+	s.section("1. Tributary into the ingress cluster")
+	s.manifestsAreValid()
+	s.podIsRestricted()
+	s.start()
+	s.section("2. The first member")
+	s.shows("web", "idc-a")
+	s.define("httproutes", "gateway.networking.k8s.io", "HTTPRoute", "v1")
+	s.section("3. The first Ingress")
+	s.section("4. The second member")
+	s.shows("web", "idc-a", "idc-b")
+	s.third()
+	s.work()
+	s.upgrade()
+	s.judgeRights()
+	s.section("Uninstall")
+	s.must(s.proc.Stop(t.Context()))
+	s.nothingIsLeft()
+	for heading := range s.page {
+		t.Errorf("the commands under %q were not run", heading)
+	}
+}
+
+// populate gives every member the Service of the page.
+func (s *site) populate() {
+	s.Helper()
+	for _, m := range s.fleet.Members {
+		s.must(m.CreateNamespaces(s.Context(), "shop"))
+		s.must(m.Create(s.Context(), fleet.NewService("shop", "web")))
+		s.must(m.RunPods(s.Context(), fleet.NewPod("shop", "web-0", "web"), fleet.NewPod("shop", "web-1", "web")))
+	}
+}
+
+// third links a member by Roles alone; a second time changes nothing.
+func (s *site) third() {
+	s.Helper()
+	const link = "tributary link idc-c --context idc-c --ingress-context ingress --namespaces shop"
+	s.sh(link)
+	s.shows("web", "idc-a", "idc-b", "idc-c")
+	if again := s.sh(link); strings.Contains(again, "created ") || strings.Contains(again, "updated ") {
+		s.Errorf("a second link changes something:\n%s", again)
+	}
+}
+
+// manifestsAreValid asks the API server about every plain manifest, without storing any.
+func (s *site) manifestsAreValid() {
+	s.Helper()
+	s.define("servicemonitors", "monitoring.coreos.com", "ServiceMonitor", "v1")
+	s.define("prometheusrules", "monitoring.coreos.com", "PrometheusRule", "v1")
+	const apply = " apply --server-side --force-conflicts --dry-run=server --validate=strict -f "
+	for _, name := range []string{"ingress", "policies", "servicemonitor", "prometheusrule"} {
+		s.sh("kubectl --context ingress" + apply + "deploy/kubernetes/" + name + ".yaml")
+	}
+	s.sh("kubectl --context idc-c create namespace tributary-system")
+	s.sh("kubectl --context idc-c" + apply + "deploy/kubernetes/member.yaml")
+	s.sh("kubectl --context idc-c" + apply + "<(tributary link x --dry-run -o yaml)")
+	s.sh("kubectl --context idc-c delete namespace tributary-system --wait=false")
+	// Nothing here finishes the deletion of a namespace.
+	s.sh(`kubectl --context idc-c get namespace tributary-system -o json | sed 's/"finalizers": \[/"was": [/' | kubectl --context idc-c replace --raw /api/v1/namespaces/tributary-system/finalize -f -`)
+}
+
+const definition = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: %[1]s.%[2]s
+  annotations: {api-approved.kubernetes.io: unapproved}
+spec:
+  group: %[2]s
+  scope: Namespaced
+  names: {plural: %[1]s, kind: %[3]s}
+  versions:
+  - {name: %[4]s, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+`
+
+// define makes a kind of which the machine has no definition: any object of it is accepted.
+func (s *site) define(plural, group, kind, version string) {
+	s.Helper()
+	path := filepath.Join(s.TempDir(), "crd.yaml")
+	s.must(os.WriteFile(path, fmt.Appendf(nil, definition, plural, group, kind, version), 0o600))
+	s.sh("kubectl --context ingress apply -f " + path)
+	s.sh("kubectl --context ingress wait --for=condition=Established --timeout=60s crd/" + plural + "." + group)
+}
+
+// podIsRestricted judges the pod of the Deployment by the Pod Security level "restricted", and creates it for the trial.
+func (s *site) podIsRestricted() {
+	s.Helper()
+	deployment, err := s.fleet.Ingress.Client.AppsV1().Deployments(own).Get(s.Context(), "tributary", metav1.GetOptions{})
+	s.must(err)
+	template := deployment.Spec.Template
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "trial", Labels: template.Labels}, Spec: template.Spec}
+	_, err = s.fleet.Ingress.Client.CoreV1().Pods(own).Create(s.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	s.must(err)
+	judge, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	s.must(err)
+	level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
+	for _, result := range judge.EvaluatePod(level, &pod.ObjectMeta, &pod.Spec) {
+		if !result.Allowed {
+			s.Errorf("%s: %s", result.ForbiddenReason, result.ForbiddenDetail)
+		}
+	}
+}
+
+// work lets everything happen once for which there are rights: Services come and go, a name is taken and freed.
+func (s *site) work() {
+	s.Helper()
+	a, ingress := s.fleet.Member("idc-a"), s.fleet.Ingress
+	s.must(a.Terminate(s.Context(), "shop", "web-0"))
+	for _, m := range []*fleet.Site{a, s.fleet.Member("idc-c")} { // endpoints written by hand
+		manual := fleet.NewService("shop", "manual")
+		manual.Spec.Selector = nil
+		s.must(m.Create(s.Context(), manual))
+	}
+	s.must(ingress.Create(s.Context(), fleet.NewService("shop", "taken")))
+	s.must(a.Create(s.Context(), fleet.NewService("shop", "taken"), fleet.NewService("shop", "passing")))
+	s.must(a.RunPods(s.Context(), fleet.NewPod("shop", "passing-0", "passing")))
+	s.shows("passing", "idc-a")
+	fleettest.Eventually(s.T, soon, func(ctx context.Context) error {
+		events, err := ingress.Client.CoreV1().Events("shop").List(ctx, metav1.ListOptions{})
+		if err == nil && len(events.Items) == 0 {
+			err = errors.New("no event tells of the conflict")
+		}
+		return err
+	})
+	s.must(a.Client.CoreV1().Services("shop").Delete(s.Context(), "passing", metav1.DeleteOptions{}))
+	fleettest.Eventually(s.T, soon, func(ctx context.Context) error {
+		_, err := ingress.Client.CoreV1().Services("shop").Get(ctx, "passing", metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("shop/passing stays (%v)", err)
+		}
+		return nil
+	})
+	s.must(ingress.Client.CoreV1().Services("shop").Delete(s.Context(), "taken", metav1.DeleteOptions{}))
+	fleettest.Eventually(s.T, soon, func(ctx context.Context) error {
+		_, err := ingress.Client.CoreV1().Services("shop").Get(ctx, "taken", metav1.GetOptions{})
+		return err
+	})
+}
+
+// upgrade goes to another revision and back; neither writes anything that did not change.
+func (s *site) upgrade() {
+	s.Helper()
+	s.restart()
+	s.shows("web", "idc-a", "idc-b", "idc-c")
+	lines := s.page["Upgrade, and back"]
+	delete(s.page, "Upgrade, and back")
+	for _, line := range lines {
+		before := s.writes()
+		s.sh(line)
+		s.restart()
+		s.shows("web", "idc-a", "idc-b", "idc-c")
+		if after := s.writes(); after != before {
+			s.Errorf("%s\n%d writes by a start at which nothing had changed", line, after-before)
+		}
+	}
+	if history := s.sh("helm --kube-context ingress history tributary --namespace tributary-system"); !strings.Contains(history, "Rollback to 1") {
+		s.Error("it was not rolled back")
+	}
+}
+
+// unused are rights that no run of this length uses, and why they are granted.
+var unused = map[string]string{
+	"create endpoints/restricted":                       "OpenShift alone asks for it",
+	"create discovery.k8s.io/endpointslices/restricted": "OpenShift alone asks for it",
+	"get secrets":                          "to renew a token after twenty days",
+	"update secrets":                       "to renew a token after twenty days",
+	"create serviceaccounts/token":         "to renew a token after twenty days",
+	"get nodes":                            "after an interruption, what was heard of last is read",
+	"get pods":                             "after an interruption, what was heard of last is read",
+	"get services":                         "after an interruption, what was heard of last is read",
+	"get endpoints":                        "after an interruption, what was heard of last is read",
+	"get discovery.k8s.io/endpointslices":  "after an interruption, what was heard of last is read",
+	"list services":                        "servers before 1.34, which do not stream lists",
+	"list endpoints":                       "servers before 1.34, which do not stream lists",
+	"list discovery.k8s.io/endpointslices": "servers before 1.34, which do not stream lists",
+	"list pods":                            "servers before 1.34, which do not stream lists",
+	"list nodes":                           "servers before 1.34, which do not stream lists",
+	"list namespaces":                      "servers before 1.34, which do not stream lists",
+	"list events":                          "after a restart in a conflict",
+	"get events":                           "of an event that happens again",
+	"update events":                        "of an event that happens again",
+	"get coordination.k8s.io/leases":       "after a conflict",
+	"watch coordination.k8s.io/leases":     "by a standby",
+	"delete coordination.k8s.io/leases":    "of a member that left",
+}
+
+// judgeRights: nothing was refused, and no right is there for nothing.
+func (s *site) judgeRights() {
+	s.Helper()
+	for _, of := range []struct {
+		site    *fleet.Site
+		account string
+	}{{s.fleet.Ingress, "tributary"}, {s.fleet.Member("idc-a"), "tributary-member"}, {s.fleet.Member("idc-c"), "tributary-member"}} {
+		refused, never, err := judge(s.Context(), of.site.Client, requestLog(of.site), own, of.account)
+		s.must(err)
+		if of.site.Name() == "idc-c" { // whose account has no rights beyond its namespace: these are asked for, and done without
+			refused = slices.DeleteFunc(refused, func(r string) bool {
+				return strings.Contains(r, " nodes ") || strings.HasSuffix(r, "/namespaces/kube-system")
+			})
+		}
+		never = slices.DeleteFunc(never, func(right string) bool { return unused[right] != "" })
+		if len(refused) > 0 || len(never) > 0 {
+			s.Errorf("%s of %s:\nrefused:\n%s\nnever used:\n%s", of.account, of.site.Name(), strings.Join(refused, "\n"), strings.Join(never, "\n"))
+		}
+	}
+}
+
+// nothingIsLeft of ours, in any cluster.
+func (s *site) nothingIsLeft() {
+	s.Helper()
+	s.sh("tributary unlink idc-c --context idc-c --ingress-context ingress --namespaces shop")
+	for _, c := range append([]*fleet.Site{s.fleet.Ingress}, s.fleet.Members...) {
+		left := s.sh("kubectl --context " + c.Name() + " get --all-namespaces --ignore-not-found -o name " +
+			"serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,configmaps,secrets,deployments,services,endpoints,endpointslices," +
+			"networkpolicies,poddisruptionbudgets,priorityclasses,validatingadmissionpolicies,validatingadmissionpolicybindings 2>/dev/null")
+		for name := range strings.FieldsSeq(left) {
+			if strings.Contains(name, "tributary") && !strings.Contains(name, "e2e:") || strings.Contains(name, "idc-") || strings.HasSuffix(name, "/web") && c == s.fleet.Ingress {
+				s.Errorf("%s still has %s", c.Name(), name)
+			}
+		}
+	}
+}

@@ -1,0 +1,68 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"tributary.dev/tributary/e2e/cluster/buildcache"
+)
+
+// repository is the root of the source tree.
+func repository() (string, error) {
+	module, err := buildcache.ModuleDir()
+	return filepath.Dir(module), err
+}
+
+// buildTools builds helm and kubectl of the versions in deploy/helm/go.mod and returns the directory that holds them.
+// They stay in the cache directory, where the go command leaves them alone if nothing changed.
+func buildTools(ctx context.Context) (string, error) {
+	root, err := repository()
+	if err != nil {
+		return "", err
+	}
+	cache, err := buildcache.Dir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "tools")
+	lock, err := buildcache.Lock(ctx, dir+".lock", nil)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	for name, pkg := range map[string]string{"helm": "helm.sh/helm/v3/cmd/helm", "kubectl": "./kubectl"} {
+		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", filepath.Join(dir, name), pkg)
+		cmd.Dir = filepath.Join(root, "deploy", "helm")
+		if output, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("build %s: %w\n%s", name, err, output)
+		}
+	}
+	return dir, nil
+}
+
+// block is a fenced block of commands.
+var block = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
+
+// commands are those of a page, in their order, by the heading under which they stand.
+func commands(path string) (map[string][]string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]string{}
+	for _, section := range strings.Split(string(text), "\n## ")[1:] {
+		heading, rest, _ := strings.Cut(section, "\n")
+		for _, match := range block.FindAllStringSubmatch(rest, -1) {
+			out[heading] = append(out[heading], strings.Split(strings.TrimSpace(match[1]), "\n")...)
+		}
+	}
+	return out, nil
+}
