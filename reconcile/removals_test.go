@@ -151,6 +151,36 @@ func TestOccupiedSliceNameIsReportedAndLeft(t *testing.T) {
 	}
 }
 
+// However many replicas need a namespace at once, it is made once.
+func TestNamespaceIsMadeOnce(t *testing.T) {
+	g := newGround(t, "a")
+	g.start()
+	release := make(chan struct{})
+	g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+		if r.UserAgent == product && r.Resource == "namespaces" && r.Verb == "create" {
+			<-release
+		}
+		return nil
+	})
+	for i := range 4 {
+		g.set("a", service(webKey(i), 1, 8080), pod(webKey(i), "10.0.0.1", true))
+	}
+	close(release)
+	g.settle()
+	for i := range 4 {
+		g.expect(webKey(i), "10.0.0.1")
+	}
+	made := 0
+	for _, w := range g.writes() {
+		if w == "create namespaces shop 201" {
+			made++
+		}
+	}
+	if made != 1 {
+		t.Errorf("the namespace was made %d times", made)
+	}
+}
+
 // forget leaves what was refused of a replica to be tried anew.
 func (r *refusals) forget(key syncer.Key) {
 	r.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,9 +30,10 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// writer carries out plans; nothing else in Tributary changes replicas. Every request has a time limit, every update and deletion the
-// resourceVersion and UID of what the plan was compared with, and every answer
-// goes into the view before the plan's next stage.
+// writer carries out plans; nothing else in Tributary changes replicas. Every request
+// has a time limit, every update and deletion the resourceVersion and UID of what the
+// plan was compared with, and every answer goes into the view before the plan's next
+// stage.
 //
 // It uses the REST client below the typed one: the typed one waits out a
 // server's Retry-After inside the call, up to ten times, with the worker held.
@@ -41,7 +43,8 @@ type writer struct {
 	view            *view
 	recorder        Recorder
 	// timeout is the limit of one request.
-	timeout time.Duration
+	timeout    time.Duration
+	namespaces singleflight.Group
 }
 
 // maxParallel bounds the writes of one stage that are under way: a replica of
@@ -284,8 +287,7 @@ func (w *writer) send(ctx context.Context, replica syncer.Key, id objectID, a *p
 	}
 	switch a.Kind {
 	case plan.KindNamespace:
-		in := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.Name}}
-		return put(ctx, w.request(a.Verb, id), in, &corev1.Namespace{}, foundNamespace)
+		return w.createNamespace(ctx, id)
 	case plan.KindService:
 		in, err := w.serviceToWrite(ctx, id, a)
 		if err != nil {
@@ -302,6 +304,20 @@ func (w *writer) send(ctx context.Context, replica syncer.Key, id objectID, a *p
 		return put(ctx, w.request(a.Verb, id), in, &discoveryv1.EndpointSlice{}, foundSlice)
 	}
 	return nil, fmt.Errorf("an action of unknown kind %q", a.Kind)
+}
+
+// createNamespace makes a namespace once for all replicas that ask for it at a time.
+func (w *writer) createNamespace(ctx context.Context, id objectID) (*found, error) {
+	made, err, _ := w.namespaces.Do(id.Name, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.timeout) // others wait, too
+		defer cancel()
+		in := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: id.Name}}
+		return put(ctx, w.request(plan.Create, id), in, &corev1.Namespace{}, foundNamespace)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made.(*found), nil
 }
 
 // serviceToWrite builds a Service from scratch, or for an update from the whole
