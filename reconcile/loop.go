@@ -89,7 +89,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Ti
 	p.rec.Lane = p.item.Lane.String()
 	p.rec.End(now, result, cmp.Or(err, p.obstacle(result)))
 	r.report(p)
-	if !errors.Is(err, errStandby) && (item.Attempt == 0 || !errors.Is(err, errFight)) { // a slowed repair is told once
+	if r.leadership.leads() && (item.Attempt == 0 || !errors.Is(err, errFight)) { // a slowed repair is told once
 		seq := r.recorder.Change(p.rec)
 		r.recorder.Expect(seq, &p.rec, p.refs)
 	}

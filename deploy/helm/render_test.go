@@ -129,10 +129,20 @@ config:
   clusters:
   - name: idc-a
     kubeconfig: /etc/tributary/kubeconfigs/idc-a.kubeconfig
+policies:
+  fencing: {enabled: true}
 monitoring:
   serviceMonitor: {enabled: true}
   prometheusRule: {enabled: true}
 `})
+	var protecting, fencing []string
+	for document := range strings.SplitSeq(strings.TrimSpace(ingress), "\n---\n") {
+		if strings.Contains(document, "name: tributary.tributary-system.fencing") {
+			fencing = append(fencing, document)
+		} else {
+			protecting = append(protecting, document)
+		}
+	}
 	var rest []string
 	for document := range strings.SplitSeq(strings.TrimSpace(ingress), "\n---\n") {
 		if ofKinds(document, slices.Concat(policyKinds, monitoringKinds)...) == "\n" {
@@ -142,7 +152,8 @@ monitoring:
 	member := mustRender(t, release{chart: "tributary-member", name: "tributary-member", namespace: "tributary-system"})
 	files := map[string]string{
 		"ingress.yaml":        "# Tributary in the ingress cluster. Its members are in the ConfigMap, their kubeconfigs in a Secret:\n#   kubectl -n tributary-system create secret generic tributary-kubeconfigs --from-file=idc-a.kubeconfig\n" + namespace + strings.Join(rest, "\n---\n") + "\n",
-		"policies.yaml":       "# For Kubernetes 1.30 and later.\n" + ofKinds(ingress, policyKinds...),
+		"policies.yaml":       "# For Kubernetes 1.30 and later.\n" + ofKinds(strings.Join(protecting, "\n---\n"), policyKinds...),
+		"fencing.yaml":        "# For Kubernetes 1.30 and later, with leader election.\n" + ofKinds(strings.Join(fencing, "\n---\n"), policyKinds...),
 		"servicemonitor.yaml": ofKinds(ingress, "ServiceMonitor"),
 		"prometheusrule.yaml": ofKinds(ingress, "PrometheusRule"),
 		"member.yaml":         "# What Tributary needs in a member; `tributary link` makes it, with a kubeconfig.\n" + namespace + member,

@@ -49,7 +49,7 @@ func (c *configuration) write() error {
 	text, err := yaml.Marshal(map[string]any{
 		"apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "listen": c.listen,
 		"ingress": map[string]string{"kubeconfig": c.ingress}, "clusters": c.members,
-		"leases": map[string]string{"namespace": c.namespace},
+		"leases": map[string]string{"namespace": c.namespace}, "leaderElection": map[string]string{"namespace": c.namespace},
 	})
 	if err != nil {
 		return err

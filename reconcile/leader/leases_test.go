@@ -12,18 +12,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
-	clienttesting "k8s.io/client-go/testing"
 )
 
 var resource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
@@ -49,19 +46,13 @@ type client struct {
 	server *server
 
 	mu sync.Mutex
-	// cut lets requests hang, as when the network is away; denied is what reviews say.
+	// cut lets requests hang, as when the network is away; denied refuses them.
 	cut, denied bool
 }
 
 func (s *server) client() *client {
 	c := &client{server: s}
-	standard := fake.NewClientset()
-	standard.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: !c.denied}}, nil
-	})
-	c.Interface = standard
+	c.Interface = fake.NewClientset()
 	return c
 }
 
@@ -72,8 +63,11 @@ func (c *client) RESTClient() rest.Interface                                 { r
 // reach takes the time of a round trip, and fails where the network is away.
 func (c *client) reach(ctx context.Context) error {
 	c.mu.Lock()
-	cut := c.cut
+	cut, denied := c.cut, c.denied
 	c.mu.Unlock()
+	if denied {
+		return apierrors.NewForbidden(resource, "", nil)
+	}
 	if cut {
 		<-ctx.Done()
 		return ctx.Err()
@@ -100,7 +94,7 @@ func (c *client) Get(ctx context.Context, name string, _ metav1.GetOptions) (*co
 	return c.server.lease.DeepCopy(), nil
 }
 
-func (c *client) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+func (c *client) Create(ctx context.Context, lease *coordinationv1.Lease, o metav1.CreateOptions) (*coordinationv1.Lease, error) {
 	if err := c.reach(ctx); err != nil {
 		return nil, err
 	}
@@ -109,10 +103,13 @@ func (c *client) Create(ctx context.Context, lease *coordinationv1.Lease, _ meta
 	if c.server.lease != nil {
 		return nil, apierrors.NewAlreadyExists(resource, lease.Name)
 	}
+	if len(o.DryRun) > 0 {
+		return lease, nil
+	}
 	return c.server.lockedStore(lease), nil
 }
 
-func (c *client) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+func (c *client) Update(ctx context.Context, lease *coordinationv1.Lease, o metav1.UpdateOptions) (*coordinationv1.Lease, error) {
 	if err := c.reach(ctx); err != nil {
 		return nil, err
 	}
@@ -123,6 +120,9 @@ func (c *client) Update(ctx context.Context, lease *coordinationv1.Lease, _ meta
 	}
 	if c.server.lease.ResourceVersion != lease.ResourceVersion {
 		return nil, apierrors.NewConflict(resource, lease.Name, nil)
+	}
+	if len(o.DryRun) > 0 {
+		return lease, nil
 	}
 	return c.server.lockedStore(lease), nil
 }

@@ -6,10 +6,9 @@ package leader
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,8 +24,8 @@ const (
 	confirmations = 3
 	confirmAfter  = 700 * time.Millisecond
 	// rightsEvery is how often one that writes alone looks whether it need not.
-	rightsEvery   = time.Minute
-	reviewTimeout = 5 * time.Second
+	rightsEvery = time.Minute
+	tryTimeout  = 5 * time.Second
 )
 
 // mayNot says why this process may not take part, "" if it may, or nobody can tell.
@@ -51,29 +50,33 @@ func (e *Elector) awaitRights(ctx context.Context) {
 	}
 }
 
-// denied asks once. What cannot be asked is not denied.
+// denied tries once, changing nothing. What cannot be tried is not denied.
 func (e *Elector) denied(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
-	var missing []string
-	for _, verb := range Verbs() {
-		review, err := e.opts.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Group: "coordination.k8s.io", Resource: "leases", Namespace: e.opts.Namespace, Verb: verb,
-			}},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			return ""
+	leases := e.opts.Client.CoordinationV1().Leases(e.opts.Namespace)
+	lease, err := leases.Get(ctx, e.opts.Name, metav1.GetOptions{})
+	verb := "get"
+	switch {
+	case err == nil:
+		verb = "update"
+		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{DryRun: dryRun})
+	case apierrors.IsNotFound(err):
+		if reason := e.makeNamespace(ctx); reason != "" {
+			return reason
 		}
-		if !review.Status.Allowed {
-			missing = append(missing, verb)
-		}
+		verb = "create"
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: e.opts.Name, Namespace: e.opts.Namespace}}
+		_, err = leases.Create(ctx, lease, metav1.CreateOptions{DryRun: dryRun})
 	}
-	if len(missing) > 0 {
-		return fmt.Sprintf("may not %s leases.coordination.k8s.io in namespace %s", strings.Join(missing, ","), e.opts.Namespace)
+	if apierrors.IsForbidden(err) {
+		return fmt.Sprintf("may not %s leases.coordination.k8s.io in namespace %s: %v", verb, e.opts.Namespace, err)
 	}
-	return e.makeNamespace(ctx)
+	return ""
 }
+
+// dryRun lets the API server check everything and store nothing.
+var dryRun = []string{metav1.DryRunAll}
 
 // makeNamespace makes the Lease's namespace where it is missing, and says why that is
 // not possible.

@@ -29,7 +29,7 @@ type electionKey struct {
 // key is the session that a configuration leads to. The caller holds mu.
 func (r *App) key(loaded *config.Loaded) sessionKey {
 	c := &loaded.Config
-	e := electionKey{LeaderElection: c.LeaderElection, instance: c.Instance, identity: holder(c, r.address)}
+	e := electionKey{LeaderElection: c.LeaderElection, instance: c.Instance, identity: holder(loaded, r.address)}
 	e.Namespace = ElectionNamespace(c)
 	e.lease = "tributary-leader." + c.Instance
 	return sessionKey{access: loaded.Ingress.Hash, election: e}
@@ -51,19 +51,30 @@ func (k electionKey) options() leader.Options {
 
 // holder is the name by which this process holds a Lease. It outlasts a restart in
 // place, so that a process waits for nothing that it held itself, and no two processes
-// that run have it: as a pod of the ingress cluster it is the pod's name, which the token
-// carries that the API server sees; elsewhere it is the name of the host and the
-// address of the pages, which one process alone can listen at.
-func holder(c *config.Config, address string) string {
+// that run have it: where the token for the ingress cluster is bound to a pod it is the
+// pod's name, which the API server sees, too; elsewhere it is the name of the host and
+// the address of the pages, which one process alone can listen at.
+func holder(loaded *config.Loaded, address string) string {
+	token := ""
+	if access := loaded.Ingress.REST; access != nil {
+		token = access.BearerToken
+	}
+	inside := loaded.Config.Ingress.Kubeconfig == ""
+	if inside {
+		text, _ := os.ReadFile(tokenFile) // absent: this is no pod
+		token = string(text)
+	}
+	if pod := podOf(token); pod != "" {
+		return pod
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "tributary"
 	}
-	if c.Ingress.Kubeconfig != "" {
-		return host + "_" + address
+	if inside {
+		return cmp.Or(os.Getenv("POD_NAME"), host)
 	}
-	token, _ := os.ReadFile(tokenFile) // absent: this is no pod
-	return cmp.Or(podOf(string(token)), os.Getenv("POD_NAME"), host)
+	return host + "_" + address
 }
 
 // podOf is the name of the pod that a token is bound to, "" if it is not.

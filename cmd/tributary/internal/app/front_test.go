@@ -95,8 +95,6 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, map[string]string{})
 	case unlisting:
 		w.WriteHeader(http.StatusForbidden)
-	case strings.HasPrefix(path, "/apis/authorization.k8s.io"):
-		http.NotFound(w, r) // nobody can tell
 	case strings.HasPrefix(path, "/apis/coordination.k8s.io"):
 		f.serveLeases(w, r)
 	default:
@@ -173,8 +171,12 @@ func (f *front) serveElection(w http.ResponseWriter, r *http.Request) {
 		answer(w, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonConflict, Code: http.StatusConflict})
 		return
 	}
-	f.elections++
 	lease.TypeMeta = metav1.TypeMeta{Kind: "Lease", APIVersion: "coordination.k8s.io/v1"}
+	if r.URL.Query().Has("dryRun") {
+		answer(w, lease)
+		return
+	}
+	f.elections++
 	lease.ResourceVersion = strconv.Itoa(f.elections)
 	f.election = lease
 	answer(w, lease)

@@ -6,9 +6,7 @@ package app
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net"
-	"net/http"
 	"sync"
 
 	"tributary.dev/tributary/clusters/config"
@@ -70,50 +68,4 @@ func exportTraces(ctx context.Context, group *sync.WaitGroup, m *metrics.Metrics
 	ctx, end = context.WithCancel(context.WithoutCancel(ctx))
 	group.Go(func() { traces.Run(ctx) })
 	return end
-}
-
-// pages serves the HTTP pages and moves them when `listen` is edited.
-type pages struct {
-	ctx     context.Context
-	handler http.Handler
-	logger  *slog.Logger
-	// moved is told the address of each new server.
-	moved   func(address string)
-	running sync.WaitGroup
-	// stop ends the server in use; only the goroutine of the configuration's
-	// watcher calls move.
-	stop context.CancelFunc
-}
-
-func newPages(ctx context.Context, r *App, logger *slog.Logger) *pages {
-	return &pages{ctx: ctx, handler: Handler(r.metrics.Handler(), r.set.Release), logger: logger, moved: r.moved}
-}
-
-func (p *pages) serve(listener net.Listener) {
-	ctx, stop := context.WithCancel(p.ctx)
-	p.stop = stop
-	p.running.Go(func() {
-		if err := metrics.Serve(ctx, listener, p.handler, p.logger); err != nil && ctx.Err() == nil {
-			p.logger.Error("serving the pages failed", "listen", listener.Addr().String(), "error", err)
-		}
-	})
-}
-
-// move serves at another address: the new one is bound before the old one is
-// let go.
-func (p *pages) move(address string) {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		p.logger.Error("cannot serve at the new address, the former one stays", "listen", address, "error", err)
-		return
-	}
-	p.stop()
-	p.serve(listener)
-	p.moved(listener.Addr().String())
-	p.logger.Info("serving at a new address", "listen", listener.Addr().String())
-}
-
-func (p *pages) wait() {
-	p.stop()
-	p.running.Wait()
 }
