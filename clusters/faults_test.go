@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/evidence"
 )
 
 // running is a world with one live member "a" of two pods behind shop/web.
@@ -49,7 +50,7 @@ func TestFrozenMember(t *testing.T) {
 		lists := a.listed()
 		a.listener.freeze()
 		w.pass(10 * time.Second)
-		w.wantState("a", Silent, ReasonUnreachable)
+		w.wantState("a", Silent, evidence.ReasonUnreachable)
 		w.pass(time.Minute)
 		w.wantAddresses("shop", "web", both...)
 		a.put(notReady(newPod("shop", "web", 1)))
@@ -69,7 +70,7 @@ func TestRestartedMember(t *testing.T) {
 		a.listener.setRefuse(true)
 		a.server.CloseClientConnections()
 		w.pass(time.Minute)
-		w.wantState("a", Silent, ReasonUnreachable)
+		w.wantState("a", Silent, evidence.ReasonUnreachable)
 		w.wantAddresses("shop", "web", both...)
 		lists := a.listed()
 		a.put(notReady(newPod("shop", "web", 2)))
@@ -97,7 +98,7 @@ func TestRefusedMember(t *testing.T) {
 					a.closing++
 				})
 				w.pass(10 * time.Second)
-				w.wantState("a", Forbidden, ReasonForbidden)
+				w.wantState("a", Forbidden, evidence.ReasonForbidden)
 				w.pass(time.Minute)
 				w.wantAddresses("shop", "web", both...)
 				a.with(func() { a.noToken, a.deny = false, map[string]int{} })
@@ -116,7 +117,7 @@ func TestMemberDownAtStart(t *testing.T) {
 		a.listener.setRefuse(true)
 		w.reach("a", a.config(""), "1")
 		w.pass(time.Minute)
-		w.wantState("a", Silent, ReasonUnreachable)
+		w.wantState("a", Silent, evidence.ReasonUnreachable)
 		if members := w.set.Members(); len(members) != 1 || members[0].Synced {
 			t.Errorf("members %+v", members)
 		}
@@ -134,7 +135,7 @@ func TestHalfReadMemberGivesNothing(t *testing.T) {
 		a.with(func() { a.deny["pods"] = http.StatusInternalServerError })
 		w.reach("a", a.config(""), "1")
 		w.pass(time.Minute)
-		w.wantState("a", Silent, ReasonUnusable)
+		w.wantState("a", Silent, evidence.ReasonUnusable)
 		w.wantDirty()
 		if got := w.set.Replicas(); len(got) != 0 {
 			t.Errorf("replicas %v of a member that has not been read whole", got)
@@ -314,7 +315,7 @@ func TestListTooLarge(t *testing.T) {
 		for tries := 0; w.status("a").State != Silent && tries < 60; tries++ {
 			w.pass(time.Second) // no longer than needed: each request brings 9 MiB
 		}
-		w.wantState("a", Silent, ReasonListTooLarge)
+		w.wantState("a", Silent, evidence.ReasonListTooLarge)
 		w.wantState("b", Live, ReasonNone)
 		w.wantAddresses("shop", "web", "b 10.1.0.7")
 	})
@@ -331,7 +332,7 @@ func TestTooManyObjectsOfOneMember(t *testing.T) {
 		w.reach("a", a.config(""), "1")
 		w.reach("b", b.config(""), "1")
 		w.pass(time.Minute)
-		w.wantState("a", Silent, ReasonTooManyObjects)
+		w.wantState("a", Silent, evidence.ReasonTooManyObjects)
 		w.wantState("b", Live, ReasonNone)
 		w.wantAddresses("shop", "web", "b 10.1.0.7")
 	})
@@ -378,7 +379,7 @@ func TestFrozenWatch(t *testing.T) {
 				})
 				w.pass(30 * time.Second)
 				for range 60 {
-					w.wantState("a", Silent, ReasonUnusable)
+					w.wantState("a", Silent, evidence.ReasonUnusable)
 					w.pass(time.Second)
 				}
 				w.wantAddresses("shop", "web")

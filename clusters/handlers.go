@@ -4,142 +4,134 @@
 package clusters
 
 import (
+	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
-	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
 
-// podsHandler takes in the pods of a member.
-type podsHandler struct{ *feed }
+type service = syncer.Service
+
+// handler translates what a watch brings into events of the member's evidence.
+type handler[T evidence.Object] struct {
+	m    *Member
+	kind evidence.Kind
+	// services are those that a list speaks of; nil for kinds that are not about
+	// Services.
+	services func() []syncer.Key
+	// changed and listed are told of the watch, where somebody else needs to know; nil
+	// is not.
+	changed func(kube.State)
+	listed  func()
+}
 
 // Replaced implements kube.Handler.
-func (h podsHandler) Replaced(items []store.Versioned[syncer.Pod], r kube.Replacement) {
-	dirty, missing := h.m.protect.podList(items, r)
-	h.listed(dirty, h.cause("Pod", "relist", r.Finished))
-	for _, p := range missing {
-		cause := h.missing("Pod", p.Key, p.UID, r.Finished)
-		cause.IP = firstIP(p)
-		h.keep(h.m.store.ReplicasOf(p.Key), cause)
+func (h handler[T]) Replaced(items []store.Versioned[T], r kube.Replacement) {
+	h.m.remarks.remark(h.kind.String(), "")
+	if h.listed != nil {
+		h.listed()
 	}
-	h.m.protect.listed(kindPods, r)
+	list := evidence.Listed[T]{Items: items, Revision: store.Revision(r.ResourceVersion), Older: r.Older}
+	if h.services != nil {
+		list.Services = h.services()
+	}
+	h.m.recall()
+	h.m.step(list, r.Finished)
 	h.m.native.lookAtAll()
-	h.fill(fillPods, r.Finished)
 }
 
 // Upserted implements kube.Handler.
-func (h podsHandler) Upserted(p store.Versioned[syncer.Pod], e kube.EventMeta) {
-	h.event(kube.Pods.Resource, e)
-	dirty, others, kept := h.m.protect.upsertPod(p)
-	if len(dirty) > 0 {
-		h.live(dirty, h.podCause(&p.Object, e))
-	}
-	if kept != "" {
-		cause := h.podCause(&p.Object, e)
-		cause.Kept = string(kept)
-		h.keep(h.m.store.ReplicasOf(p.Object.Key), cause)
-	}
-	h.live(others, h.cause("Cluster", "panic", e.Arrival))
+func (h handler[T]) Upserted(v store.Versioned[T], e kube.EventMeta) {
+	h.m.watched(h.kind, e.Type)
+	h.m.step(evidence.Seen[T]{Versioned: v, Created: e.Type == "added"}, e.Arrival)
 }
 
 // Deleted implements kube.Handler.
-func (h podsHandler) Deleted(p store.Versioned[syncer.Pod], e kube.EventMeta) {
-	h.event(kube.Pods.Resource, e)
-	if dirty := h.m.protect.deletePod(p); len(dirty) > 0 {
-		h.live(dirty, h.podCause(&p.Object, e))
-	}
+func (h handler[T]) Deleted(v store.Versioned[T], e kube.EventMeta) {
+	h.m.watched(h.kind, e.Type)
+	h.m.step(evidence.Gone[T]{Versioned: v}, e.Arrival)
 }
 
 // Contact implements kube.Handler.
-func (h podsHandler) Contact(at time.Time, bookmark bool) {
-	h.contact(kube.Pods.Resource, at, bookmark)
-}
+func (h handler[T]) Contact(at time.Time, bookmark bool) { h.m.contact(h.kind.String(), at, bookmark) }
 
 // Changed implements kube.Handler.
-func (h podsHandler) Changed(s kube.State) { h.changed(kindPods, s) }
-
-func (h podsHandler) podCause(p *syncer.Pod, e kube.EventMeta) metrics.Cause {
-	c := h.liveCause("Pod", p.Key, p.UID, e)
-	switch {
-	case e.Type == "deleted":
-		c.State = "gone"
-	case p.Terminating():
-		c.State = "terminating"
-	case p.Ready:
-		c.State = "ready"
-	default:
-		c.State = "not ready"
+func (h handler[T]) Changed(s kube.State) {
+	h.m.step(evidence.Watched{Kind: h.kind, Phase: phases[s.Phase], Fault: fault(s.Err)}, time.Now())
+	if h.changed != nil {
+		h.changed(s)
 	}
-	c.IP = firstIP(p)
-	return c
 }
 
-func firstIP(p *syncer.Pod) string {
-	if len(p.IPs) == 0 || !p.IPs[0].Addr.IsValid() {
+var phases = map[kube.Phase]evidence.Phase{
+	kube.Listing: evidence.Listing, kube.Following: evidence.Following,
+	kube.Waiting: evidence.Waiting, kube.Forbidden: evidence.Denied,
+}
+
+// watched counts an event.
+func (m *Member) watched(kind evidence.Kind, event string) {
+	if o := m.opts.Observer; o != nil {
+		o.WatchEvent(m.name, kind.String(), event)
+	}
+}
+
+// contact notes that the member was heard of.
+func (m *Member) contact(resource string, at time.Time, bookmark bool) {
+	m.step(evidence.Contact{}, at)
+	if o := m.opts.Observer; o != nil && bookmark {
+		o.WatchEvent(m.name, resource, "bookmark")
+	}
+}
+
+// Listed implements kube.Observer.
+func (m *Member) Listed(resource string, reason kube.Reason, objects int, took time.Duration) {
+	m.step(evidence.Contact{}, time.Now())
+	m.log.Debug("list read", "resource", resource, "reason", reason, "objects", objects, "took", took)
+	if o := m.opts.Observer; o != nil {
+		o.Listed(m.name, resource, string(reason), took)
+	}
+}
+
+// StreamEnded implements kube.Observer.
+func (m *Member) StreamEnded(resource string, end kube.End) {
+	if o := m.opts.Observer; o != nil && end != kube.EndStopped {
+		o.WatchEnded(m.name, resource, string(end))
+	}
+}
+
+// Undecodable implements kube.Observer.
+func (m *Member) Undecodable(resource string) {
+	m.undecodable.Add(1)
+	if o := m.opts.Observer; o != nil {
+		o.Unreadable(m.name, resource)
+	}
+}
+
+// convertWith adapts a decoder: anything but a non-nil object of the type is
+// refused.
+func convertWith[P interface {
+	*O
+	runtime.Object
+}, O, T any](decode func(P) store.Versioned[T]) func(runtime.Object) (store.Versioned[T], bool) {
+	return func(obj runtime.Object) (store.Versioned[T], bool) {
+		object, ok := obj.(P)
+		if !ok || object == nil {
+			return store.Versioned[T]{}, false
+		}
+		return decode(object), true
+	}
+}
+
+func versionOf[T any](v *store.Versioned[T]) uint64 { return v.RV }
+
+func revisionText(rv uint64) string {
+	if rv == 0 {
 		return ""
 	}
-	return p.IPs[0].Addr.String()
-}
-
-// servicesHandler takes in the Services of a member.
-type servicesHandler struct{ *feed }
-
-// Replaced implements kube.Handler.
-func (h servicesHandler) Replaced(items []store.Versioned[syncer.Service], r kube.Replacement) {
-	dirty, missing := h.m.protect.serviceList(items, r)
-	h.listed(dirty, h.cause("Service", "relist", r.Finished))
-	for _, a := range missing {
-		h.keep([]syncer.Key{a.Replica}, h.missing("Service", a.Service.Key, a.Service.UID, r.Finished))
-	}
-	h.servicesChanged()
-	h.m.protect.listed(kindServices, r)
-	h.m.native.lookAtAll()
-	h.fill(fillServices, r.Finished)
-}
-
-// Upserted implements kube.Handler.
-func (h servicesHandler) Upserted(s store.Versioned[syncer.Service], e kube.EventMeta) {
-	h.event(kube.Services.Resource, e)
-	h.change(h.m.protect.upsertService(s), &s.Object, e)
-}
-
-// Deleted implements kube.Handler.
-func (h servicesHandler) Deleted(s store.Versioned[syncer.Service], e kube.EventMeta) {
-	h.event(kube.Services.Resource, e)
-	h.change(h.m.store.DeleteService(s), &s.Object, e)
-}
-
-func (h servicesHandler) change(dirty []store.Dirty, s *syncer.Service, e kube.EventMeta) {
-	if len(dirty) == 0 {
-		return
-	}
-	h.servicesChanged()
-	h.live(dirty, h.liveCause("Service", s.Key, s.UID, e))
-}
-
-// Contact implements kube.Handler.
-func (h servicesHandler) Contact(at time.Time, bookmark bool) {
-	h.contact(kube.Services.Resource, at, bookmark)
-}
-
-// Changed implements kube.Handler.
-func (h servicesHandler) Changed(s kube.State) { h.changed(kindServices, s) }
-
-// changed notes the state of an essential loop.
-func (f *feed) changed(kind int, s kube.State) {
-	now := time.Now()
-	f.m.health.note(func(fs *facts) { fs.kinds[kind].change(s, now) })
-}
-
-// servicesChanged makes sure that hand-written endpoints are watched for the
-// Services that need it, and no others.
-func (f *feed) servicesChanged() {
-	f.m.mu.Lock()
-	ls := f.m.loops
-	f.m.mu.Unlock()
-	if ls != nil {
-		ls.written.signal()
-	}
+	return strconv.FormatUint(rv, 10)
 }

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
@@ -29,7 +30,7 @@ type loops struct {
 	services *kube.Loop[store.Versioned[syncer.Service]]
 	pods     *kube.Loop[store.Versioned[syncer.Pod]]
 	nodes    *nodes
-	written  *written
+	manual   *manualWatches
 }
 
 // livePods leaves out pods that have finished: they are never endpoints. One that
@@ -38,17 +39,17 @@ type loops struct {
 const livePods = "status.phase!=Succeeded,status.phase!=Failed"
 
 func newLoops(m *Member, s *session) *loops {
-	ls := &loops{nodes: newNodes(m, s), written: newWritten(m, s)}
+	ls := &loops{nodes: newNodes(m, s), manual: newManualWatches(m, s)}
 	ls.services = kube.New(kube.Config[store.Versioned[syncer.Service]]{
-		Kind: "services", Convert: convertWith(m.decoder.Service), Key: serviceKey, Version: versionOf[syncer.Service],
-		Handler: servicesHandler{m.feed}, MaxObjects: m.protect.maxObjects,
-		Observer: m.feed, Logger: m.log,
+		Kind: kube.Services.Resource, Convert: convertWith(m.decoder.Service), Key: serviceKey, Version: versionOf[syncer.Service],
+		Handler: handler[syncer.Service]{m: m, kind: evidence.Services}, MaxObjects: m.maxObjects,
+		Observer: m, Logger: m.log,
 	}, s.ListWatcher(kube.Services))
 	ls.pods = kube.New(kube.Config[store.Versioned[syncer.Pod]]{
-		Kind: "pods", Convert: convertWith(m.decoder.Pod), Key: podKey, Version: versionOf[syncer.Pod],
+		Kind: kube.Pods.Resource, Convert: convertWith(m.decoder.Pod), Key: podKey, Version: versionOf[syncer.Pod],
 		Options: metav1.ListOptions{FieldSelector: livePods},
-		Handler: podsHandler{m.feed}, MaxObjects: m.protect.maxObjects,
-		Observer: m.feed, Logger: m.log,
+		Handler: handler[syncer.Pod]{m: m, kind: evidence.Pods}, MaxObjects: m.maxObjects,
+		Observer: m, Logger: m.log,
 	}, s.ListWatcher(kube.Pods))
 	return ls
 }
@@ -56,15 +57,13 @@ func newLoops(m *Member, s *session) *loops {
 func serviceKey(v *store.Versioned[syncer.Service]) syncer.Key { return v.Object.Key }
 func podKey(v *store.Versioned[syncer.Pod]) syncer.Key         { return v.Object.Key }
 
-func versionOf[T any](v *store.Versioned[T]) uint64 { return v.RV }
-
 // run runs all watches until ctx ends.
 func (ls *loops) run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { ls.services.Run(ctx) })
 	running.Go(func() { ls.pods.Run(ctx) })
 	running.Go(func() { ls.nodes.run(ctx) })
-	running.Go(func() { ls.written.run(ctx) })
+	running.Go(func() { ls.manual.run(ctx) })
 	running.Wait()
 }
 
@@ -73,7 +72,7 @@ func (ls *loops) each(call func(looper)) {
 	call(ls.services)
 	call(ls.pods)
 	ls.nodes.each(call)
-	ls.written.each(call)
+	ls.manual.each(call)
 }
 
 // exchange goes over to another session. relist says that what it shows may be more
@@ -82,7 +81,7 @@ func (ls *loops) exchange(s *session, relist bool) {
 	ls.services.SetListWatcher(s.ListWatcher(kube.Services))
 	ls.pods.SetListWatcher(s.ListWatcher(kube.Pods))
 	ls.nodes.exchange(s)
-	ls.written.exchange(s)
+	ls.manual.exchange(s)
 	if relist {
 		ls.each(looper.Rewind)
 	}

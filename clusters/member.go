@@ -6,18 +6,18 @@ package clusters
 import (
 	"context"
 	"log/slog"
-	"reflect"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tributary.dev/tributary/clusters/decode"
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/kube"
-	"tributary.dev/tributary/clusters/store"
-	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
 
-// Member is one member cluster: its session, its watches, its store, its health.
+// Member is one member cluster: its session, its watches, and what they show.
 //
 // Run is called once. All other methods may be called at any time from any
 // goroutine; none blocks on the cluster.
@@ -26,19 +26,29 @@ type Member struct {
 	opts     *Options
 	log      *slog.Logger
 	identity *kube.Pin
-	health   *health
-	store    *store.Store
 	decoder  *decode.Decoder
-	feed     *feed
-	protect  *protection
 	native   *nativeObserver
+	reads    *reads
+	remarks  *remarks
+	outbox   outbox
+	// undecodable counts what the member sent and could not be used.
+	undecodable atomic.Uint64
+	// view is how the member stands, for those who must not wait.
+	view atomic.Pointer[evidence.View]
 
-	// respecified is sent to (without blocking) when spec has changed.
-	respecified chan struct{}
-	mu          sync.Mutex
-	spec        sessionSpec
-	session     *session // in use; nil before the first and after the end
-	loops       *loops   // nil before the first session
+	mu    sync.RWMutex // of state
+	state *evidence.State
+
+	// respecified and manualChanged are sent to (without blocking) when spec has
+	// changed, and when the set of Services without selector has.
+	respecified, manualChanged chan struct{}
+
+	conn sync.Mutex // of all below
+	// recalled is true once it was asked what stands.
+	recalled bool
+	spec     sessionSpec
+	session  *session // in use; nil before the first and after the end
+	loops    *loops   // nil before the first session
 }
 
 // newMember returns a member that is not running.
@@ -50,31 +60,55 @@ func newMember(spec sessionSpec, opts *Options) *Member {
 	m := &Member{
 		name: spec.cluster.Name, opts: opts, log: log.With("cluster", spec.cluster.Name),
 		spec: spec, respecified: make(chan struct{}, 1),
-		identity: new(kube.Pin),
-		decoder:  decode.NewDecoder(opts.Keep),
-		store:    store.New(store.Options{Placement: spec.cluster.Place, Rules: rulesOf(spec)}),
+		identity:      new(kube.Pin),
+		decoder:       decode.NewDecoder(opts.Keep),
+		manualChanged: make(chan struct{}, 1),
+		remarks:       newRemarks(log.With("cluster", spec.cluster.Name)),
+		state:         evidence.New(time.Now(), evidenceConfig(spec), rand.Uint64()),
 	}
+	view := m.state.View()
+	m.view.Store(&view)
 	if opts.Pinned != nil {
 		m.identity = kube.NewPin(opts.Pinned(m.name))
 	}
-	m.health = newHealth(m.log, func() {
-		m.native.judge()
-		if opts.Changed != nil {
-			opts.Changed(m.name)
-		}
-	})
-	m.protect = newProtection(m)
-	m.feed = newFeed(m)
+	m.reads = newReads(m)
 	m.native = newNativeObserver(m)
 	m.native.configure(spec.cluster.ObserveNative)
-	m.health.note(func(f *facts) { f.refused = spec.access.Err })
 	return m
 }
 
-func rulesOf(spec sessionSpec) syncer.Options {
-	return syncer.Options{
-		AllowedCIDRs:              spec.cluster.AllowedPrefixes(),
-		TolerateUnreadyAnnotation: spec.cluster.TolerateUnreadyAnnotation,
+// evidenceConfig is what the configuration says about evidence.
+func evidenceConfig(spec sessionSpec) evidence.Config {
+	c := spec.cluster
+	g := c.Guard
+	return evidence.Config{
+		Limits: evidence.Limits{
+			Lists: g.Enabled, MinEndpoints: g.MinEndpoints, Percent: g.Percent, ConfirmPercent: g.ConfirmPercent,
+			ConfirmAfter: g.ConfirmAfter.Value(), PanicPercent: g.PanicPercent, HoldSilent: c.HoldSilentNodes.Value(),
+		},
+		StaleAfter: c.StaleAfter.Value(), MaxObjects: c.MaxObjects,
+		Placement: c.Place, Follows: c.Namespaces.Match, Refused: spec.access.Err,
+		Rules: syncer.Options{AllowedCIDRs: c.AllowedPrefixes(), TolerateUnreadyAnnotation: c.TolerateUnreadyAnnotation},
+	}
+}
+
+// maxObjects is how many objects of a kind are taken; 0: any number.
+func (m *Member) maxObjects() int { return m.currentSpec().cluster.MaxObjects }
+
+// recall tells, once, what stands of the member from before this process.
+func (m *Member) recall() {
+	if m.opts.Standing == nil || m.view.Load().Synced {
+		return
+	}
+	m.conn.Lock()
+	var replicas map[syncer.Key]Standing
+	if !m.recalled {
+		replicas = m.opts.Standing(m.name)
+		m.recalled = replicas != nil
+	}
+	m.conn.Unlock()
+	if replicas != nil {
+		m.step(evidence.Baseline{Replicas: replicas}, time.Now())
 	}
 }
 
@@ -89,19 +123,20 @@ const (
 func (m *Member) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer m.health.note(func(f *facts) { f.stopped = true })
+	defer func() { m.step(evidence.Stopped{}, time.Now()) }()
 	var clock sync.WaitGroup
 	defer clock.Wait()
 	defer cancel()
-	clock.Go(func() { m.protect.run(ctx) })
+	clock.Go(func() { m.tick(ctx) })
+	clock.Go(func() { m.reads.run(ctx) })
 	first := m.connect(ctx)
 	if first == nil {
 		return
 	}
-	m.mu.Lock()
+	m.conn.Lock()
 	m.session, m.loops = first, newLoops(m, first)
 	ls := m.loops
-	m.mu.Unlock()
+	m.conn.Unlock()
 	var running sync.WaitGroup
 	running.Go(func() { ls.run(ctx) })
 	m.native.exchange(first, false)
@@ -109,10 +144,10 @@ func (m *Member) Run(ctx context.Context) {
 	running.Go(func() { m.prober().Run(ctx) })
 	m.keepConnected(ctx)
 	running.Wait()
-	m.mu.Lock()
+	m.conn.Lock()
 	last := m.session
 	m.session = nil
-	m.mu.Unlock()
+	m.conn.Unlock()
 	last.Release()
 }
 
@@ -122,15 +157,14 @@ func (m *Member) connect(ctx context.Context) *session {
 	for ctx.Err() == nil {
 		s, err := m.open(ctx, m.currentSpec())
 		if err == nil {
-			m.health.heard(time.Now())
-			m.health.note(func(f *facts) { f.connected, f.connect = true, nil })
+			m.step(evidence.Connected{}, time.Now())
 			m.log.Info("connected to cluster", "server", s.Host(), "version", s.Version().Git, "identity", m.identity.Known())
 			return s
 		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		m.health.note(func(f *facts) { f.connect = err })
+		m.step(evidence.Connected{Fault: fault(err)}, time.Now())
 		select {
 		case <-ctx.Done():
 		case <-m.respecified:
@@ -142,27 +176,19 @@ func (m *Member) connect(ctx context.Context) *session {
 }
 
 func (m *Member) currentSpec() sessionSpec {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.conn.Lock()
+	defer m.conn.Unlock()
 	return m.spec
 }
 
 // setSpec takes in an edited configuration. What is taken from the member
 // changes at once; another way to reach it is used once it has proven itself.
 func (m *Member) setSpec(spec sessionSpec) {
-	m.mu.Lock()
-	former := m.spec
+	m.conn.Lock()
 	m.spec = spec
-	m.mu.Unlock()
+	m.conn.Unlock()
 	signal(m.respecified)
-	m.health.note(func(f *facts) { f.refused = spec.access.Err })
-	m.protect.configure(spec.cluster)
-	cause := metrics.Cause{Cluster: m.name, Kind: "Config", Event: "config", Arrival: time.Now()}
-	m.feed.bulk(m.store.SetPlacement(spec.cluster.Place), cause)
-	if !reflect.DeepEqual(rulesOf(former), rulesOf(spec)) {
-		m.feed.bulk(m.store.SetRules(rulesOf(spec)), cause)
-	}
-	m.feed.servicesChanged()
+	m.step(evidence.Configured{Config: evidenceConfig(spec)}, time.Now())
 	m.native.configure(spec.cluster.ObserveNative)
 }
 
@@ -189,11 +215,11 @@ func (m *Member) keepConnected(ctx context.Context) {
 // The former serves until the new one has proven itself and every watch has been opened
 // through it. It reports whether the member is reached as configured.
 func (m *Member) reconnect(ctx context.Context) bool {
-	m.mu.Lock()
+	m.conn.Lock()
 	spec, former := m.spec, m.session
-	m.mu.Unlock()
+	m.conn.Unlock()
 	if !spec.leadsElsewhere(former.spec) {
-		m.health.note(func(f *facts) { f.access = nil })
+		m.step(evidence.Reconnected{}, time.Now())
 		return true
 	}
 	s, err := m.open(ctx, spec)
@@ -203,13 +229,13 @@ func (m *Member) reconnect(ctx context.Context) bool {
 		}
 		return true
 	}
-	m.health.note(func(f *facts) { f.access = err })
+	m.step(evidence.Reconnected{Fault: fault(err)}, time.Now())
 	if err != nil {
 		return false
 	}
-	m.mu.Lock()
+	m.conn.Lock()
 	m.session = s
-	m.mu.Unlock()
+	m.conn.Unlock()
 	relist := spec.namespace() != former.spec.namespace() || !s.Identified() && s.Host() != former.Host()
 	m.loops.exchange(s, relist)
 	m.native.exchange(s, relist)
@@ -222,27 +248,16 @@ func (m *Member) reconnect(ctx context.Context) bool {
 func (m *Member) prober() *kube.Prober {
 	return &kube.Prober{
 		Session: func() *kube.Session {
-			m.mu.Lock()
-			defer m.mu.Unlock()
+			m.conn.Lock()
+			defer m.conn.Unlock()
 			m.session.Hold()
 			return m.session.Session
 		},
-		Followed: []kube.Followed{{Resource: kube.Services, Loop: m.loops.services}, {Resource: kube.Pods, Loop: m.loops.pods}},
-		Probed: func(err error) {
-			now := time.Now()
-			if err == nil {
-				m.health.heard(now)
-			}
-			m.health.note(func(f *facts) {
-				if f.probe != nil && err == nil {
-					f.answered = now
-				}
-				f.probe = err
-			})
-		},
+		Followed:  []kube.Followed{{Resource: kube.Services, Loop: m.loops.services}, {Resource: kube.Pods, Loop: m.loops.pods}},
+		Probed:    func(err error) { m.step(evidence.Probed{Fault: fault(err)}, time.Now()) },
 		Recovered: func() { m.each(looper.RetryNow) },
 		WentBack: func(err error) {
-			m.health.note(func(f *facts) { f.wentBack(err) })
+			m.step(evidence.Restored{Err: err}, time.Now())
 			m.each(looper.WentBack)
 		},
 	}
@@ -250,9 +265,9 @@ func (m *Member) prober() *kube.Prober {
 
 // Relist asks for complete lists of everything.
 func (m *Member) Relist() {
-	m.mu.Lock()
+	m.conn.Lock()
 	ls := m.loops
-	m.mu.Unlock()
+	m.conn.Unlock()
 	if ls != nil {
 		m.each(looper.Relist)
 	}

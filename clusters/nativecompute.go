@@ -47,14 +47,16 @@ func (n *nativeObserver) again(services ...syncer.Key) {
 
 // lookAt has the Services of replicas looked at: what the member shows of them may
 // have changed although nothing did that is replicated.
-func (n *nativeObserver) lookAt(replicas []syncer.Key) {
+func (n *nativeObserver) lookAt(dirty []store.Dirty) {
 	if !n.observes() {
 		return
 	}
 	var services []syncer.Key
-	for _, replica := range replicas {
-		services = append(services, n.m.store.Sources(replica)...)
+	n.m.mu.RLock()
+	for _, d := range dirty {
+		services = append(services, n.m.state.Store().Sources(d.Replica)...)
 	}
+	n.m.mu.RUnlock()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.tracker != nil {
@@ -73,9 +75,14 @@ func (n *nativeObserver) observes() bool {
 // lookAtAll has all Services looked at, once the member has been read whole: half
 // of the pods would make half of the endpoints.
 func (n *nativeObserver) lookAtAll() {
-	if n.m.health.synced.Load() && n.observes() {
-		n.lookAt(n.m.store.Replicas())
+	if !n.m.view.Load().Synced || !n.observes() {
+		return
 	}
+	var all []store.Dirty
+	for _, replica := range n.m.replicas() {
+		all = append(all, store.Dirty{Replica: replica})
+	}
+	n.lookAt(all)
 }
 
 // compute tells the tracker what touched Services come to.
@@ -126,11 +133,15 @@ func (n *nativeObserver) tell(service syncer.Key, at time.Time) {
 // where a list lacks the Service, or pods of it, and nobody knows whether they are
 // gone.
 func (n *nativeObserver) ours(service syncer.Key) (expected native.Expected, comparable, held bool) {
-	shown, ok := n.m.store.Shown(service)
+	n.m.mu.RLock()
+	shown, ok := n.m.state.Store().Shown(service)
+	if ok && !shown.Held {
+		n.m.state.Reported(shown.Pods)
+	}
+	n.m.mu.RUnlock()
 	if !ok || shown.Held {
 		return native.Expected{}, false, ok
 	}
-	n.m.protect.asShown(shown.Pods)
 	c := syncer.Compute(shown.Service, slices.Values(shown.Pods), syncer.Options{})
 	expected, comparable = native.Expect(&c, n.capacity())
 	return expected, comparable, false
@@ -151,17 +162,6 @@ func capacityOf(v kube.ServerVersion) int {
 		return math.MaxInt
 	}
 	return syncer.EndpointsCapacity
-}
-
-// asShown puts those of the pods that are kept ready back to what the member shows.
-func (p *protection) asShown(pods []*syncer.Pod) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i, pod := range pods {
-		if truth, kept := p.readiness.Truth(pod.Key); kept && truth.UID == pod.UID {
-			pods[i] = &truth
-		}
-	}
 }
 
 func (n *nativeObserver) report(late time.Duration, measured bool) {

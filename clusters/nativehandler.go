@@ -6,6 +6,7 @@ package clusters
 import (
 	"time"
 
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/native"
 	"tributary.dev/tributary/syncer"
@@ -34,7 +35,8 @@ func (h nativeHandler) Upserted(item theirs, e kube.EventMeta) {
 func (h nativeHandler) Deleted(item theirs, e kube.EventMeta) { h.tell(item.key, nil, false, e) }
 
 func (h nativeHandler) tell(key syncer.Key, addresses native.Addresses, present bool, e kube.EventMeta) {
-	h.n.m.feed.event(kube.Endpoints.Resource, e)
+	h.n.m.watched(evidence.Endpoints, e.Type)
+	h.n.m.step(evidence.Contact{}, e.Arrival)
 	h.n.mu.Lock()
 	late, measured := h.n.tracker.Theirs(key, addresses, present, e.Arrival)
 	measured = measured && h.n.sees
@@ -44,7 +46,7 @@ func (h nativeHandler) tell(key syncer.Key, addresses native.Addresses, present 
 
 // Contact implements kube.Handler.
 func (h nativeHandler) Contact(at time.Time, bookmark bool) {
-	h.n.m.feed.contact(kube.Endpoints.Resource, at, bookmark)
+	h.n.m.contact(kube.Endpoints.Resource, at, bookmark)
 }
 
 // Changed implements kube.Handler.
@@ -52,9 +54,9 @@ func (h nativeHandler) Changed(s kube.State) {
 	h.n.sight(func() { h.n.following = s.Phase == kube.Following })
 	switch s.Phase {
 	case kube.Forbidden:
-		h.n.m.health.remark(observeNativeRemark, "may not list Endpoints: the member's own controllers are not observed")
+		h.n.m.remarks.remark(observeNativeRemark, "may not list Endpoints: the member's own controllers are not observed")
 	case kube.Following:
-		h.n.m.health.remark(observeNativeRemark, "")
+		h.n.m.remarks.remark(observeNativeRemark, "")
 	case kube.Listing, kube.Waiting:
 	}
 }

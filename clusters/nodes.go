@@ -6,8 +6,10 @@ package clusters
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
@@ -19,8 +21,7 @@ type nodes struct {
 	m *Member
 	// reconnected is sent to (without blocking) after session has changed.
 	reconnected chan struct{}
-	started     time.Time
-	filled      bool // nodes have been listed; only the handler uses it
+	filled      atomic.Bool // nodes have been listed
 
 	mu      sync.Mutex
 	session *session
@@ -31,9 +32,8 @@ type nodes struct {
 // nodesRetry is the time between two looks at whether nodes may be read by now.
 const nodesRetry = 5 * time.Minute
 
-// nodesPatience is how long the member's first fill waits for nodes that cannot
-// be read for a reason other than a refusal, or are not answered at all.
-const nodesPatience = 10 * time.Second
+// nodesPatience is how long the member's first fill waits for nodes.
+const nodesPatience = evidence.NodesPatience
 
 func newNodes(m *Member, s *session) *nodes {
 	return &nodes{m: m, session: s, reconnected: make(chan struct{}, 1)}
@@ -55,13 +55,11 @@ func (n *nodes) run(ctx context.Context) {
 	}
 }
 
-// waitNoLonger lets the member be read whole without nodes.
+// waitNoLonger says that the member is read whole without nodes.
 func (n *nodes) waitNoLonger() {
-	if n.m.feed.has(fillNodes) {
-		return
+	if !n.filled.Load() {
+		n.m.remarks.remark(kube.Nodes.Resource, "cannot be read: endpoints carry no zones yet")
 	}
-	n.m.health.remark(kube.Nodes.Resource, "cannot be read: endpoints carry no zones yet")
-	n.m.feed.fill(fillNodes, time.Now())
 }
 
 // start makes the next loop.
@@ -75,8 +73,8 @@ func (n *nodes) start(off context.CancelFunc) *kube.Loop[store.Versioned[store.N
 	n.off = off
 	n.loop = kube.New(kube.Config[store.Versioned[store.Node]]{
 		Kind: kube.Nodes.Resource, Convert: convertWith(n.m.decoder.Node), Key: nodeKey,
-		Handler: nodesHandler{n.m.feed, n}, MaxObjects: n.m.protect.maxObjects,
-		Observer: n.m.feed, Logger: n.m.log,
+		Handler:    handler[store.Node]{m: n.m, kind: evidence.Nodes, changed: n.changed, listed: func() { n.filled.Store(true) }},
+		MaxObjects: n.m.maxObjects, Observer: n.m, Logger: n.m.log,
 	}, n.session.ListWatcher(kube.Nodes))
 	return n.loop
 }
@@ -116,48 +114,14 @@ func (n *nodes) turnOff() {
 	n.off()
 }
 
-// nodesHandler takes in the nodes of a member.
-type nodesHandler struct {
-	*feed
-	nodes *nodes
-}
-
-// Replaced implements kube.Handler.
-func (h nodesHandler) Replaced(items []store.Versioned[store.Node], r kube.Replacement) {
-	h.nodes.filled = true
-	h.m.health.remark(kube.Nodes.Resource, "")
-	h.bulk(h.m.store.ReplaceNodes(items), h.cause("Node", "relist", r.Finished))
-	h.fill(fillNodes, r.Finished)
-}
-
-// Upserted implements kube.Handler.
-func (h nodesHandler) Upserted(n store.Versioned[store.Node], e kube.EventMeta) {
-	h.event(kube.Nodes.Resource, e)
-	cause := h.liveCause("Node", syncer.Key{Name: n.Object.Name}, "", e)
-	cause.Live = false // nobody waits for a zone
-	h.bulk(h.m.store.SetNode(n.Object), cause)
-}
-
-// Deleted implements kube.Handler. The zone stays: a node's pods outlive it
-// for a while, and rewriting their slices without it would serve nobody.
-func (h nodesHandler) Deleted(_ store.Versioned[store.Node], e kube.EventMeta) {
-	h.event(kube.Nodes.Resource, e)
-}
-
-// Contact implements kube.Handler.
-func (h nodesHandler) Contact(at time.Time, bookmark bool) {
-	h.contact(kube.Nodes.Resource, at, bookmark)
-}
-
-// Changed implements kube.Handler. A server that has just started refuses
-// everything for a moment, so a refusal counts only once other kinds were read;
-// and zones that are known are worth more than none.
-func (h nodesHandler) Changed(s kube.State) {
+// changed notes what the member can do without. A server that has just started refuses
+// everything for a moment, so a refusal counts only once other kinds were read; and
+// zones that are known are worth more than none.
+func (n *nodes) changed(s kube.State) {
 	switch {
-	case h.nodes.filled:
-	case s.Phase == kube.Forbidden && h.has(fillServices) && h.has(fillPods):
-		h.m.health.remark(kube.Nodes.Resource, "may not be read: endpoints carry no zones")
-		h.fill(fillNodes, time.Now())
-		h.nodes.turnOff()
+	case n.filled.Load() || !n.m.view.Load().Synced:
+	case s.Phase == kube.Forbidden:
+		n.m.remarks.remark(kube.Nodes.Resource, "may not be read: endpoints carry no zones")
+		n.turnOff()
 	}
 }

@@ -141,11 +141,11 @@ func (n *nativeObserver) begin() *kube.Loop[theirs] {
 	n.tracker, n.dirty, n.aside = native.NewTracker(), map[syncer.Key]time.Time{}, map[syncer.Key]bool{}
 	n.loop = kube.New(kube.Config[theirs]{
 		Kind: kube.Endpoints.Resource, Convert: n.convert, Key: func(t *theirs) syncer.Key { return t.key },
-		Handler: nativeHandler{n}, MaxObjects: n.m.protect.maxObjects, Observer: n.m.feed, Logger: n.m.log,
+		Handler: nativeHandler{n}, MaxObjects: n.m.maxObjects, Observer: n.m, Logger: n.m.log,
 	}, n.session.ListWatcher(kube.Endpoints))
 	loop := n.loop
 	n.mu.Unlock()
-	n.judge()
+	n.see(n.m.view.Load().State == Live)
 	n.lookAtAll()
 	return loop
 }
@@ -157,7 +157,7 @@ func (n *nativeObserver) end() {
 	n.following, n.sees = false, false
 	on := n.on
 	n.mu.Unlock()
-	n.m.health.unremark(observeNativeRemark)
+	n.m.remarks.forget(observeNativeRemark)
 	if n.m.opts.NativeEnd != nil {
 		n.m.opts.NativeEnd(n.m.name)
 	}
@@ -166,14 +166,8 @@ func (n *nativeObserver) end() {
 	}
 }
 
-// judge takes in how the member stands. It may be called concurrently; who wrote
-// last has looked again since.
-func (n *nativeObserver) judge() {
-	for live, known := false, false; !known; known = live == (n.m.health.state() == Live) {
-		live = n.m.health.state() == Live
-		n.sight(func() { n.live = live })
-	}
-}
+// see takes in whether the member is followed.
+func (n *nativeObserver) see(live bool) { n.sight(func() { n.live = live }) }
 
 // sight changes what can be seen. Once both sides can be seen again, what the one
 // did while the other was out of sight is computed anew.

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -183,7 +184,7 @@ func TestHealthyControllersAreNotAccused(t *testing.T) {
 		{"a panic keeps pods ready", nil, func(o *observed) {
 			allNotReady(o)
 			o.level(time.Minute)
-			o.wantState("a", Live, ReasonMassNotReady)
+			o.wantState("a", Live, evidence.ReasonMassNotReady)
 			o.set.Relist("a")
 			o.level(time.Minute)
 		}, []string{"shop/api", "shop/db", "shop/web"}},
@@ -206,6 +207,7 @@ func TestHealthyControllersAreNotAccused(t *testing.T) {
 			o.wantHolds("a node_silent")
 		}, []string{"shop/api", "shop/db", "shop/web"}},
 		{"a list lacks pods, which are kept", nil, func(o *observed) {
+			o.refuse("pods")
 			o.hide("pods", func(name string) bool { return numberOf(name) != 33 })
 			o.set.Relist("a")
 			o.control()
@@ -213,6 +215,7 @@ func TestHealthyControllersAreNotAccused(t *testing.T) {
 			o.wantHolds("shop/api list_shrank", "shop/web list_shrank")
 		}, []string{"shop/db"}},
 		{"pods that a list lacked are seen again", nil, func(o *observed) {
+			o.refuse("pods")
 			o.hide("pods", func(name string) bool { return numberOf(name) != 33 })
 			o.set.Relist("a")
 			o.level(time.Second)
@@ -224,6 +227,7 @@ func TestHealthyControllersAreNotAccused(t *testing.T) {
 			o.wantHolds()
 		}, []string{"shop/api", "shop/db", "shop/web"}},
 		{"a list lacks a Service, which is kept", nil, func(o *observed) {
+			o.refuse("services")
 			o.drop("services", func(name string) bool { return name == "web" })
 			o.set.Relist("a")
 			o.remove("endpoints", "shop", "web")

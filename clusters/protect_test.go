@@ -5,6 +5,7 @@ package clusters
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +67,15 @@ func (f *fakeAPI) hide(resource string, match func(name string) bool) (show func
 		left = len(f.events)
 	})
 	return func() { f.with(func() { f.events, f.hidden = append(saved, f.events[left:]...), nil }) }
+}
+
+// refuse takes the right to get single objects.
+func (f *fakeAPI) refuse(resources ...string) {
+	f.with(func() {
+		for _, resource := range resources {
+			f.deny[resource+"/name"] = http.StatusForbidden
+		}
+	})
 }
 
 func (w *world) wantReady(web, api, db int) {

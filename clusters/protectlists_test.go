@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/kube"
 )
 
@@ -27,10 +28,10 @@ func TestEmptyListIsNotBelieved(t *testing.T) {
 			a.closing++
 		})
 		w.pass(10 * time.Minute)
-		w.wantState("a", Live, ReasonChangesHeld)
+		w.wantState("a", Suspect, evidence.ReasonListIncomplete)
 		w.wantReady(20, 12, 1)
 		w.wantDirty()
-		w.wantKept(HoldList, 33) // once, though it is looked at again and again
+		w.wantKept(evidence.HoldList, 33) // once, though it is looked at again and again
 		w.wantHolds("shop/api list_shrank", "shop/db list_shrank", "shop/web list_shrank")
 		if lists := a.lists["pods"]; lists > 100 { // with those that look at the revision
 			t.Errorf("%d lists of pods in ten minutes", lists)
@@ -70,12 +71,13 @@ func TestDeletionOfWhatIsHeldPasses(t *testing.T) {
 
 func TestThirdOfThePodsVanishes(t *testing.T) {
 	guarded(t, nil, func(w *world, a *fakeAPI) {
+		a.refuse("pods")
 		a.hide("pods", func(name string) bool { return numberOf(name)%3 == 0 })
 		w.set.Relist("a")
 		w.pass(time.Second)
 		w.wantReady(20, 12, 1)
 		w.wantHolds("shop/api list_shrank", "shop/db list_shrank", "shop/web list_shrank")
-		w.wantState("a", Live, ReasonChangesHeld)
+		w.wantState("a", Live, evidence.ReasonChangesHeld)
 		w.pass(6 * time.Second)
 		w.wantReady(14, 8, 0)
 		w.wantHolds()
@@ -157,6 +159,7 @@ func TestGuardThatIsTurnedOff(t *testing.T) {
 
 func TestServicesVanish(t *testing.T) {
 	guarded(t, nil, func(w *world, a *fakeAPI) {
+		a.refuse("services")
 		show := a.hide("services", func(string) bool { return true })
 		w.set.Relist("a")
 		w.pass(time.Minute)
@@ -197,15 +200,15 @@ func TestRestoredBackupIsDoubted(t *testing.T) {
 			a.rewind(50)
 		})
 		var noticed time.Duration
-		for w.status("a").Reason != ReasonRevisionRegressed {
+		for w.status("a").Reason != evidence.ReasonRevisionRegressed {
 			if noticed += 100 * time.Millisecond; noticed > 20*time.Second {
 				t.Fatal("not noticed within 20 s")
 			}
 			w.pass(100 * time.Millisecond)
 		}
-		w.wantState("a", Suspect, ReasonRevisionRegressed)
+		w.wantState("a", Suspect, evidence.ReasonRevisionRegressed)
 		w.pass(time.Second)
-		w.wantState("a", Suspect, ReasonRevisionRegressed)
+		w.wantState("a", Suspect, evidence.ReasonRevisionRegressed)
 		w.wantDirty() // web-20 and web-19 are not believed, web-40 is kept
 		w.wantReady(19, 12, 1)
 		w.wantHolds("a revision_regressed")
@@ -238,7 +241,7 @@ func TestReleaseEndsTheDoubt(t *testing.T) {
 			a.rewind(50)
 		})
 		w.pass(30 * time.Second)
-		w.wantState("a", Suspect, ReasonRevisionRegressed)
+		w.wantState("a", Suspect, evidence.ReasonRevisionRegressed)
 		w.wantReady(19, 12, 1)
 		w.set.Release("a", nil)
 		w.pass(5 * time.Second)
@@ -258,7 +261,7 @@ func TestRestoredEmptyBackup(t *testing.T) {
 		w.pass(5 * time.Minute)
 		w.wantReady(20, 12, 1)
 		w.wantDirty()
-		w.wantState("a", Live, ReasonChangesHeld)
+		w.wantState("a", Live, evidence.ReasonChangesHeld)
 		w.set.Release("a", nil)
 		w.pass(time.Second)
 		w.wantReady(0, 0, 0)
@@ -268,6 +271,7 @@ func TestRestoredEmptyBackup(t *testing.T) {
 
 func TestWrittenEndpointsVanish(t *testing.T) {
 	guarded(t, nil, func(w *world, a *fakeAPI) {
+		a.refuse("endpoints")
 		a.put(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "hand"}, Spec: corev1.ServiceSpec{
 			ClusterIP: "10.96.0.8", IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Ports: newService("shop", "hand").Spec.Ports,
 		}}, newEndpoints("shop", "hand", "10.9.0.1", "10.9.0.2"))

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
@@ -30,14 +31,14 @@ func TestAllNodesFallSilent(t *testing.T) {
 			a.put(silent(newPod("shop", appOf(n), n)))
 		}
 		w.pass(time.Minute)
-		w.wantState("a", Live, ReasonMassNotReady)
+		w.wantState("a", Live, evidence.ReasonMassNotReady)
 		w.wantReady(20, 12, 1)
 		w.wantHolds("a mass_not_ready")
 		if !w.status("a").Panic {
 			t.Error("no panic in the status")
 		}
-		w.wantKept(HoldPanic, 15) // 18 had turned before it was noticed, and were put back
-		w.set.Relist("a")         // a list shows the same
+		w.wantKept(evidence.HoldPanic, 15) // 18 had turned before it was noticed, and were put back
+		w.set.Relist("a")                  // a list shows the same
 		w.pass(time.Hour)
 		w.wantReady(20, 12, 1)
 		w.wantHolds("a mass_not_ready")
@@ -61,49 +62,59 @@ func TestAllNodesFallSilent(t *testing.T) {
 func (w *world) wantBooks(ready int) {
 	w.t.Helper()
 	m := (*w.set.members.Load())[0]
-	m.protect.mu.Lock()
-	k := m.protect.readiness.Kept()
-	m.protect.mu.Unlock()
+	m.mu.RLock()
+	serving, holds := m.state.Store().Serving(), m.state.Holds()
+	m.mu.RUnlock()
 	stored := 0
-	for _, p := range m.store.Pods() {
+	for _, p := range m.pods() {
 		if p.Ready {
 			stored++
 		}
 	}
-	if k.Ready != ready || stored != ready || k.Pods != 0 || !k.Panic.IsZero() {
-		w.t.Errorf("%d pods are counted as ready and %d taken so, want %d; %+v", k.Ready, stored, ready, k)
+	if serving != ready || stored != ready || len(holds) != 0 {
+		w.t.Errorf("%d pods are counted as ready and %d taken so, want %d; %+v", serving, stored, ready, holds)
 	}
+}
+
+func (m *Member) pods() []*syncer.Pod {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.state.Store().Pods()
 }
 
 // A server behind a load balancer repeats what is over: nothing of it is counted.
 func TestOutdatedEventsAreNotCounted(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(a *fakeAPI)
-		event  func(p *protection, v store.Versioned[syncer.Pod])
+		event  func(m *Member, v store.Versioned[syncer.Pod])
 		ready  int
 	}{
-		"all pods were not ready": {nil, func(p *protection, v store.Versioned[syncer.Pod]) {
+		"all pods were not ready": {nil, func(m *Member, v store.Versioned[syncer.Pod]) {
 			v.Object.Ready = false
-			p.upsertPod(v)
+			m.step(evidence.Seen[syncer.Pod]{Versioned: v}, time.Now())
 		}, 33},
 		"pods that are gone were ready": {func(a *fakeAPI) {
 			for n := 1; n <= 33; n++ {
 				a.remove("pods", "shop", fmt.Sprintf("%s-%d", appOf(n), n))
 			}
-		}, func(p *protection, v store.Versioned[syncer.Pod]) { p.upsertPod(v) }, 0},
-		"all pods were deleted": {nil, func(p *protection, v store.Versioned[syncer.Pod]) { p.deletePod(v) }, 33},
+		}, func(m *Member, v store.Versioned[syncer.Pod]) {
+			m.step(evidence.Seen[syncer.Pod]{Versioned: v}, time.Now())
+		}, 0},
+		"all pods were deleted": {nil, func(m *Member, v store.Versioned[syncer.Pod]) {
+			m.step(evidence.Gone[syncer.Pod]{Versioned: v}, time.Now())
+		}, 33},
 	} {
 		t.Run(name, func(t *testing.T) {
 			guarded(t, nil, func(w *world, a *fakeAPI) {
 				m := (*w.set.members.Load())[0]
-				old := m.store.Pods()
+				old := m.pods()
 				if c.before != nil {
 					c.before(a)
 					w.pass(time.Second)
 					w.sink.take()
 				}
 				for _, p := range old {
-					c.event(m.protect, store.Versioned[syncer.Pod]{Object: *p, RV: 1})
+					c.event(m, store.Versioned[syncer.Pod]{Object: *p, RV: 1})
 				}
 				w.pass(time.Second)
 				w.wantBooks(c.ready)
@@ -190,7 +201,7 @@ func TestSilentNodeIsHeldForAWhile(t *testing.T) {
 		w.wantReady(20, 12, 1)
 		w.wantHolds("a node_silent")
 		w.wantDirty()
-		w.wantKept(HoldSilentNode, 3)
+		w.wantKept(evidence.HoldSilentNode, 3)
 		a.put(notReady(newPod("shop", "web", 2))) // the node speaks: its containers are not ready
 		a.put(newPod("shop", "web", 3))
 		w.pass(0)
@@ -207,7 +218,7 @@ func TestMemberThatGrowsTooLarge(t *testing.T) {
 			a.put(newPod("shop", "db", n))
 		}
 		w.pass(time.Second)
-		w.wantState("a", Silent, ReasonTooManyObjects)
+		w.wantState("a", Silent, evidence.ReasonTooManyObjects)
 		w.wantReady(20, 12, 8)
 		a.put(notReady(newPod("shop", "web", 1))) // what it has is followed
 		w.pass(0)
@@ -261,7 +272,7 @@ func TestFollowedMemberIsNotStale(t *testing.T) {
 		a.put(notReady(newPod("shop", "web", 1)))
 		w.pass(0)
 		w.wantReady(19, 12, 1)
-		if s := w.status("a"); s.Stale || s.Reason != ReasonIdentityMismatch {
+		if s := w.status("a"); s.Stale || s.Reason != evidence.ReasonIdentityMismatch {
 			t.Errorf("stale is %v, reason %s", s.Stale, s.Reason)
 		}
 		a.listener.freeze()

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/evidence"
 )
 
 // replaced makes a pod another one of that name.
@@ -43,14 +44,14 @@ func TestPanicOutlastsARestart(t *testing.T) {
 		}
 	}
 	restarted(t, nil, down, func(w *world, a *fakeAPI) {
-		w.wantState("a", Live, ReasonMassNotReady)
+		w.wantState("a", Live, evidence.ReasonMassNotReady)
 		w.wantHolds("a mass_not_ready")
 		w.wantReady(20, 12, 1)
 		a.put(newPod("shop", "web", 1)) // one recovers
 		w.pass(2 * time.Minute)
 		w.set.Relist("a")
 		w.pass(time.Minute)
-		w.wantState("a", Live, ReasonMassNotReady)
+		w.wantState("a", Live, evidence.ReasonMassNotReady)
 		w.wantReady(20, 12, 1)
 		a.remove("pods", "shop", "web-2")
 		w.pass(0)
@@ -72,7 +73,7 @@ func TestAllPodsNotReadyAfterARestart(t *testing.T) {
 		}
 	}
 	restarted(t, nil, down, func(w *world, a *fakeAPI) {
-		w.wantState("a", Live, ReasonMassNotReady)
+		w.wantState("a", Live, evidence.ReasonMassNotReady)
 		w.wantReady(20, 12, 1)
 		if got, ok := w.set.Release("a", nil); !ok || got.NotReady != 33 {
 			t.Errorf("released %+v", got)

@@ -6,10 +6,13 @@ package clusters
 import (
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -21,9 +24,13 @@ func standing(web, api, db int) func(*Options) {
 			all := map[syncer.Key]Standing{}
 			for app, pods := range map[string][2]int{"web": {0, web}, "api": {20, api}, "db": {32, db}} {
 				key := syncer.Key{Namespace: "shop", Name: app}
-				s := Standing{Sources: []syncer.Key{key}, Ready: map[string]netip.Addr{}}
+				s := Standing{Sources: []syncer.Key{key}}
 				for n := pods[0] + 1; n <= pods[0]+pods[1]; n++ {
-					s.Ready[fmt.Sprintf("%s-%d-uid", app, n)] = netip.MustParseAddr(fmt.Sprintf("10.1.0.%d", n))
+					pod := syncer.Key{Namespace: "shop", Name: fmt.Sprintf("%s-%d", app, n)}
+					s.Endpoints = append(s.Endpoints, syncer.Endpoint{
+						Addr: netip.MustParseAddr(fmt.Sprintf("10.1.0.%d", n)), Ready: true, Serving: true,
+						Target: syncer.TargetRef{Kind: "Pod", Key: pod, UID: pod.Name + "-uid"},
+					})
 				}
 				all[key] = s
 			}
@@ -37,10 +44,10 @@ func stand(ready map[syncer.Key]int) func(string) map[syncer.Key]Standing {
 	return func(string) map[syncer.Key]Standing {
 		all := map[syncer.Key]Standing{}
 		for key, n := range ready {
-			s := Standing{Sources: []syncer.Key{key}, Ready: map[string]netip.Addr{}}
+			s := Standing{Sources: []syncer.Key{key}}
 			for i := range n {
 				addr := netip.AddrFrom4([4]byte{10, 200, byte(i >> 8), byte(i)})
-				s.Ready[addr.String()] = addr
+				s.Endpoints = append(s.Endpoints, syncer.Endpoint{Addr: addr, Ready: true, Serving: true})
 			}
 			all[key] = s
 		}
@@ -49,52 +56,65 @@ func stand(ready map[syncer.Key]int) func(string) map[syncer.Key]Standing {
 }
 
 func TestFirstLists(t *testing.T) {
+	all := func(string) bool { return true }
 	for name, c := range map[string]struct {
-		prepare func(*Options)
-		spoil   func(a *fakeAPI)
-		mend    func(a *fakeAPI)
-		want    string // "synced", "confirmed", "held"
+		stands func(*Options)
+		spoil  func(a *fakeAPI)
+		// ready are web, api and db two seconds later, late ten seconds after that.
+		ready, late [3]int
+		holds       []string // late
 	}{
-		"as before":         {prepare: standing(20, 12, 1), want: "synced"},
-		"a Service is gone": {prepare: standing(20, 12, 1), spoil: func(a *fakeAPI) { a.remove("services", "shop", "api") }, want: "confirmed"},
-		"a few are gone": {prepare: standing(20, 12, 1), spoil: func(a *fakeAPI) {
-			a.drop("pods", func(name string) bool { return numberOf(name) <= 10 })
-		}, want: "synced"},
-		"half is gone": {prepare: standing(20, 12, 1), spoil: func(a *fakeAPI) {
+		"as before":         {ready: [3]int{20, 12, 1}},
+		"a Service is gone": {spoil: func(a *fakeAPI) { a.remove("services", "shop", "api") }, ready: [3]int{20, 0, 1}},
+		"a few are gone": {spoil: func(a *fakeAPI) {
+			a.drop("pods", func(name string) bool { return numberOf(name) <= 3 })
+		}, ready: [3]int{17, 12, 1}},
+		"half is gone": {spoil: func(a *fakeAPI) {
 			a.drop("pods", func(name string) bool { return numberOf(name)%2 == 0 })
-		}, want: "confirmed"},
-		"most is gone": {prepare: standing(20, 12, 1), spoil: func(a *fakeAPI) {
-			a.drop("pods", func(name string) bool { return numberOf(name)%4 != 0 })
-		}, want: "confirmed"},
-		"no pod of many is listed": {prepare: standing(20, 12, 1), spoil: func(a *fakeAPI) { a.drop("pods", func(string) bool { return true }) }, mend: fill, want: "held"},
-		"no pod of few is listed":  {prepare: standing(2, 1, 1), spoil: func(a *fakeAPI) { a.drop("pods", func(string) bool { return true }) }, want: "confirmed"},
-		"all pods are others, and not ready": {prepare: standing(20, 12, 1), spoil: func(a *fakeAPI) {
-			a.drop("pods", func(string) bool { return true })
+		}, ready: [3]int{10, 6, 1}},
+		"all pods are gone": {spoil: func(a *fakeAPI) { a.drop("pods", all) }},
+		"all pods are gone, and may not be asked for": {spoil: func(a *fakeAPI) {
+			a.drop("pods", all)
+			a.refuse("pods")
+		}, ready: [3]int{20, 12, 1}, late: [3]int{20, 12, 1}, holds: []string{"shop/api first_list_shrank", "shop/db first_list_shrank", "shop/web first_list_shrank"}},
+		"a third is gone, and may not be asked for": {spoil: func(a *fakeAPI) {
+			a.drop("pods", func(name string) bool { return numberOf(name)%3 == 0 })
+			a.refuse("pods")
+		}, ready: [3]int{20, 12, 1}, late: [3]int{14, 8, 0}},
+		"the list lies": {spoil: func(a *fakeAPI) { a.hide("pods", all) },
+			ready: [3]int{20, 12, 1}, late: [3]int{20, 12, 1},
+			holds: []string{"shop/api first_list_shrank", "shop/db first_list_shrank", "shop/web first_list_shrank"}},
+		"all pods are others, and not ready": {spoil: func(a *fakeAPI) {
+			a.drop("pods", all)
 			for n := 1; n <= 33; n++ {
 				a.put(replaced(notReady(newPod("shop", appOf(n), n))))
 			}
-		}, mend: fill, want: "held"},
-		"it never had any": {spoil: func(a *fakeAPI) { a.drop("pods", func(string) bool { return true }) }, want: "synced"},
+		}},
+		"it never had any": {stands: func(*Options) {}, spoil: func(a *fakeAPI) { a.drop("pods", all) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, c.prepare, func(w *world) {
+			stands := c.stands
+			if stands == nil {
+				stands = standing(20, 12, 1)
+			}
+			inWorld(t, stands, func(w *world) {
 				a := w.api("uid-a")
 				fill(a)
 				if c.spoil != nil {
 					c.spoil(a)
 				}
 				w.reach("a", a.config(""), "1")
-				w.wantFirstLists(c.want)
-				if c.want != "held" {
-					return
+				w.pass(2 * time.Second)
+				if !w.set.Members()[0].Synced {
+					t.Fatal("a start waits")
 				}
-				w.pass(time.Hour)
-				w.wantState("a", Suspect, ReasonListsShrank)
-				w.wantHolds("a first_list_shrank")
-				c.mend(a)
-				w.pass(2 * time.Minute)
-				w.wantState("a", Live, ReasonNone)
-				w.wantReady(20, 12, 1)
+				w.wantReady(c.ready[0], c.ready[1], c.ready[2])
+				if c.late == [3]int{} {
+					c.late = c.ready
+				}
+				w.pass(10 * time.Second)
+				w.wantReady(c.late[0], c.late[1], c.late[2])
+				w.wantHolds(c.holds...)
 			})
 		})
 	}
@@ -103,15 +123,17 @@ func TestFirstLists(t *testing.T) {
 func TestFirstListsAreReleasedByHand(t *testing.T) {
 	inWorld(t, standing(20, 12, 1), func(w *world) {
 		a := w.api("uid-a")
+		a.refuse("pods", "services")
 		a.put(newService("shop", "web"))
 		w.reach("a", a.config(""), "1")
 		w.pass(time.Minute)
-		w.wantState("a", Suspect, ReasonListsShrank)
-		if got, ok := w.set.Release("a", nil); !ok || !got.Lists {
+		w.wantState("a", Live, evidence.ReasonChangesHeld)
+		if got, ok := w.set.Release("a", nil); !ok || got.Standing == 0 {
 			t.Errorf("released %+v", got)
 		}
+		w.pass(time.Second)
 		w.wantState("a", Live, ReasonNone)
-		w.wantDirty("bulk addition shop/web: Cluster relist")
+		w.wantReady(0, 0, 0)
 	})
 }
 
@@ -125,7 +147,7 @@ func TestFirstListsAfterTheConfigurationMovedReplicas(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit  func(*config.Cluster)
 		spoil func(a *fakeAPI)
-		want  string // "synced", "confirmed", "held"
+		want  string // "synced", "settled"
 	}{
 		"mode":                       {edit: separate, want: "synced"},
 		"prefix":                     {edit: prefix, want: "synced"},
@@ -133,10 +155,10 @@ func TestFirstListsAfterTheConfigurationMovedReplicas(t *testing.T) {
 		"narrower include":           {edit: func(c *config.Cluster) { c.Namespaces.Include = []string{"pay"} }, want: "synced"},
 		"exclude":                    {edit: func(c *config.Cluster) { c.Namespaces.Exclude = []string{"shop"} }, want: "synced"},
 		"selector":                   {edit: func(c *config.Cluster) { c.ServiceSelector = "public=yes" }, want: "synced"},
-		"prefix, and most is gone":   {edit: prefix, spoil: half, want: "confirmed"},
-		"prefix, and all is gone":    {edit: prefix, spoil: none, want: "held"},
-		"mode, and all is gone":      {edit: separate, spoil: none, want: "held"},
-		"prefix, Services are gone":  {edit: prefix, spoil: func(a *fakeAPI) { a.drop("services", func(string) bool { return true }) }, want: "held"},
+		"prefix, and most is gone":   {edit: prefix, spoil: half, want: "settled"},
+		"prefix, and all is gone":    {edit: prefix, spoil: none, want: "settled"},
+		"mode, and all is gone":      {edit: separate, spoil: none, want: "settled"},
+		"prefix, Services are gone":  {edit: prefix, spoil: func(a *fakeAPI) { a.drop("services", func(string) bool { return true }) }, want: "settled"},
 		"exclude, and all is gone":   {edit: func(c *config.Cluster) { c.Namespaces.Exclude = []string{"shop"} }, spoil: none, want: "synced"},
 		"annotations keep them back": {spoil: keepBack, want: "synced"},
 	} {
@@ -164,17 +186,18 @@ func keepBack(a *fakeAPI) {
 	}
 }
 
-// wantFirstLists wants the first lists "synced" at once, "confirmed" by a second look,
-// or "held".
+// wantFirstLists wants a start that needs to ask for nothing ("synced"), or that has
+// asked for what was missing ("settled").
 func (w *world) wantFirstLists(want string) {
 	w.t.Helper()
-	synced := func() bool { return w.set.Members()[0].Synced }
 	w.pass(2 * time.Second)
-	if got := synced(); got != (want == "synced") {
-		w.t.Fatalf("synced at once is %v, want %s", got, want)
+	if !w.set.Members()[0].Synced {
+		w.t.Fatal("a start waits")
 	}
-	w.pass(10 * time.Second)
-	if got := synced(); got != (want != "held") {
-		w.t.Fatalf("synced after a second look is %v, want %s", got, want)
+	w.wantState("a", Live, ReasonNone)
+	w.wantHolds()
+	asked := slices.ContainsFunc(w.sink.take(), func(told string) bool { return strings.HasSuffix(told, "asked") })
+	if asked != (want == "settled") {
+		w.t.Errorf("asked is %v, want %s", asked, want)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -87,6 +88,7 @@ func TestSlicesVanishFromAList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			guarded(t, nil, func(w *world, a *fakeAPI) {
+				a.refuse("endpointslices")
 				a.put(byHand(c.sizes...)...)
 				if c.endpoints > 0 {
 					a.put(newEndpoints("shop", "hand", handIPs(1, c.endpoints)...))
@@ -119,13 +121,13 @@ func TestSlicesAreHeldOneByOne(t *testing.T) {
 		w.wantHand(100)
 		w.wantDirty()
 		w.wantHolds("shop/hand list_shrank")
-		w.wantKept(HoldList, 4)
+		w.wantKept(evidence.HoldList, 4)
 
 		a.put(newSlice("shop", "hand-2", "hand", "somebody", handIPs(2, 15)...))
 		w.pass(0)
 		w.wantHand(95)
 		w.wantHolds("shop/hand list_shrank")
-		if got, ok := w.set.Release("a", &hand); !ok || got.Written != 3 {
+		if got, ok := w.set.Release("a", &hand); !ok || got.Manual != 3 {
 			t.Errorf("released %+v, %v", got, ok)
 		}
 		w.wantHand(35)
@@ -218,9 +220,9 @@ func TestFirstListOfHandWrittenEndpoints(t *testing.T) {
 						w.wantHolds()
 						return
 					}
-					w.wantHand(-1)
+					w.wantHand(c.stands + c.has)
 					w.wantHolds("shop/hand first_list_shrank")
-					w.wantState("a", Live, ReasonChangesHeld)
+					w.wantState("a", Live, evidence.ReasonChangesHeld)
 					w.pass(8 * time.Second)
 					if c.want == "confirmed" {
 						w.wantHand(c.has)
@@ -228,7 +230,7 @@ func TestFirstListOfHandWrittenEndpoints(t *testing.T) {
 						return
 					}
 					w.pass(10 * time.Minute)
-					w.wantHand(-1)
+					w.wantHand(c.stands)
 					w.wantHolds("shop/hand first_list_shrank")
 					a.put(newEndpoints("shop", "hand", handIPs(1, 25)...))
 					w.pass(5 * time.Second)
@@ -250,8 +252,8 @@ func TestFirstHandWrittenEndpointsAreReleasedByHand(t *testing.T) {
 		a.put(manual("shop", "hand"))
 		w.reach("a", a.config(""), "1")
 		w.pass(time.Minute)
-		w.wantHand(-1)
-		if got, ok := w.set.Release("a", &hand); !ok || got.Written != 1 {
+		w.wantHand(30)
+		if got, ok := w.set.Release("a", &hand); !ok || got.Standing != 30 {
 			t.Errorf("released %+v, %v", got, ok)
 		}
 		w.wantHand(0)
@@ -276,7 +278,7 @@ func TestHandWrittenEndpointsFromThePast(t *testing.T) {
 			a.events = append(a.events, fakeEvent{a.rv, "endpoints", "ADDED", nil, newEndpoints("shop", "hand", handIPs(7, 1)...)})
 			a.rewind(60)
 		})
-		for passed := time.Duration(0); w.status("a").Reason != ReasonRevisionRegressed; passed += 100 * time.Millisecond {
+		for passed := time.Duration(0); w.status("a").Reason != evidence.ReasonRevisionRegressed; passed += 100 * time.Millisecond {
 			if passed > 20*time.Second {
 				t.Fatal("not noticed within 20 s")
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/kube"
 )
 
@@ -42,7 +43,7 @@ func TestRestoredFreshBackupIsNoticed(t *testing.T) {
 					c.after(a)
 				}
 				var noticed time.Duration
-				for w.status("a").Reason != ReasonRevisionRegressed {
+				for w.status("a").Reason != evidence.ReasonRevisionRegressed {
 					if noticed += 100 * time.Millisecond; noticed > 20*time.Second {
 						t.Fatal("not noticed within 20 s")
 					}

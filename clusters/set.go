@@ -9,8 +9,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -95,7 +97,7 @@ func (s *Set) remove(loaded *config.Loaded, changes *Changes) {
 			continue
 		}
 		changes.Removed = append(changes.Removed, name)
-		changes.Orphaned = append(changes.Orphaned, member.store.Replicas()...)
+		changes.Orphaned = append(changes.Orphaned, member.replicas()...)
 		delete(s.running, name)
 		if member.cancel != nil {
 			ends = append(ends, member.cancel)
@@ -188,4 +190,27 @@ func (s *Set) Relist(cluster string) bool {
 		}
 	}
 	return asked
+}
+
+// Release lets go of what is kept for a member although it seems to have lost
+// it: for one replica, or with nil for all of them; then a panic and a quarantine end
+// too. ok is false if there is no such member.
+func (s *Set) Release(cluster string, replica *syncer.Key) (out Released, ok bool) {
+	for _, m := range *s.members.Load() {
+		if m.name == cluster {
+			return m.release(replica), true
+		}
+	}
+	return Released{}, false
+}
+
+func (m *Member) release(replica *syncer.Key) Released {
+	out := m.step(evidence.Release{Replica: replica}, time.Now())
+	of := "all"
+	if replica != nil {
+		of = replica.String()
+	}
+	m.log.Warn("what was kept for cluster is released by hand", "pods", out.Pods, "services", out.Services,
+		"manual", out.Manual, "standing", out.Standing, "notReady", out.NotReady, "replica", of)
+	return out
 }

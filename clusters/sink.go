@@ -6,8 +6,6 @@ package clusters
 import (
 	"log/slog"
 	"net/http"
-	"net/netip"
-	"slices"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
@@ -34,26 +32,11 @@ type Observer interface {
 	Unreadable(cluster, resource string)
 }
 
-// Standing is what stands of a member in one replica.
-type Standing struct {
-	// Sources are the Services of the member that gave it.
-	Sources []syncer.Key
-	// Ready has an address of each ready endpoint, by the UID of its pod, or by the
-	// address itself where no pod is known.
-	Ready map[string]netip.Addr
-}
-
-// has reports whether an endpoint of a pod stands ready.
-func (s *Standing) has(p *syncer.Pod) bool {
-	addr, stands := s.Ready[p.UID]
-	return stands && slices.ContainsFunc(p.IPs, func(ip syncer.PodIP) bool { return ip.Addr == addr })
-}
-
 // Options are the same for all members. Only Sink must be set.
 type Options struct {
 	Sink Sink
-	// Standing returns, by replica, the ready endpoints of a member that stand in the
-	// ingress cluster from before this process: its first lists are judged by them.
+	// Standing returns, by replica, the endpoints of a member that stand in the ingress
+	// cluster from before this process: its first lists are judged by them.
 	// It must not block for long; nil is none.
 	Standing func(cluster string) map[syncer.Key]Standing
 	// Observer may be nil.

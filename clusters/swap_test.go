@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -62,7 +63,7 @@ func TestNewCredentialThatFailsLeavesTheOldInUse(t *testing.T) {
 		})
 		w.reach("a", a.config("bad"), "2")
 		w.pass(time.Minute)
-		w.wantState("a", Live, ReasonNewAccessFails)
+		w.wantState("a", Live, evidence.ReasonNewAccessFails)
 		a.put(notReady(newPod("shop", "web", 1)))
 		w.pass(0)
 		w.wantDirty("removal shop/web: Pod shop/web-1 modified (not ready)")
@@ -86,7 +87,7 @@ func TestRevokedCredentialIsReplaced(t *testing.T) {
 			}
 		})
 		w.pass(time.Minute)
-		w.wantState("a", Forbidden, ReasonForbidden)
+		w.wantState("a", Forbidden, evidence.ReasonForbidden)
 		w.wantAddresses("shop", "web", both...)
 		w.reach("a", a.config("new"), "2")
 		w.pass(10 * time.Second)
@@ -104,7 +105,7 @@ func TestAnotherClusterAtANewAddressIsNotUsed(t *testing.T) {
 		b.put(newService("shop", "web"), newPod("shop", "web", 66))
 		w.reach("a", b.config(""), "2")
 		w.pass(time.Minute)
-		w.wantState("a", Live, ReasonIdentityMismatch) // the member itself is still followed
+		w.wantState("a", Live, evidence.ReasonIdentityMismatch) // the member itself is still followed
 		if b.listed()+b.watched() != 0 {
 			t.Errorf("%d lists and %d watches of the other cluster", b.listed(), b.watched())
 		}
@@ -114,7 +115,7 @@ func TestAnotherClusterAtANewAddressIsNotUsed(t *testing.T) {
 		w.wantAddresses("shop", "web", "a 10.1.0.2")
 		a.listener.freeze()
 		w.pass(20 * time.Second)
-		w.wantState("a", Suspect, ReasonIdentityMismatch)
+		w.wantState("a", Suspect, evidence.ReasonIdentityMismatch)
 		w.wantAddresses("shop", "web", "a 10.1.0.2")
 	})
 }
@@ -128,7 +129,7 @@ func TestAnotherClusterAtTheSameAddressIsNotUsed(t *testing.T) {
 		})
 		a.server.CloseClientConnections()
 		w.pass(10 * time.Second)
-		w.wantState("a", Suspect, ReasonIdentityMismatch)
+		w.wantState("a", Suspect, evidence.ReasonIdentityMismatch)
 		w.pass(time.Minute)
 		w.wantAddresses("shop", "web", both...)
 		w.wantDirty()
@@ -142,7 +143,7 @@ func TestPinnedIdentity(t *testing.T) {
 		a.put(newService("shop", "web"), newPod("shop", "web", 1))
 		w.reach("a", a.config(""), "1")
 		w.pass(time.Minute)
-		w.wantState("a", Suspect, ReasonIdentityMismatch)
+		w.wantState("a", Suspect, evidence.ReasonIdentityMismatch)
 		w.wantDirty()
 		if a.listed()+a.watched() != 0 {
 			t.Error("the other cluster was read")
@@ -201,7 +202,7 @@ func TestServerThatRefusesWhileItStarts(t *testing.T) {
 		a.deny["*"] = http.StatusForbidden
 		w.reach("a", a.config(""), "1")
 		w.pass(3 * time.Second)
-		w.wantState("a", Forbidden, ReasonForbidden)
+		w.wantState("a", Forbidden, evidence.ReasonForbidden)
 		a.with(func() { clear(a.deny) })
 		w.pass(5 * time.Second)
 		w.wantState("a", Live, ReasonNone)
@@ -345,8 +346,8 @@ func TestKubeconfigThatIsRefused(t *testing.T) {
 		}
 		w.set.Apply(refused)
 		w.pass(10 * time.Second)
-		w.wantState("a", Live, ReasonKubeconfigRefused)
-		w.wantState("late", Silent, ReasonKubeconfigRefused)
+		w.wantState("a", Live, evidence.ReasonKubeconfigRefused)
+		w.wantState("late", Silent, evidence.ReasonKubeconfigRefused)
 		w.wantAddresses("shop", "web", both...)
 		w.apply()
 		w.pass(time.Second)

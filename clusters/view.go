@@ -4,9 +4,11 @@
 package clusters
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/native"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
@@ -18,6 +20,10 @@ type Share struct {
 	// Identity is that of Status.
 	Identity string
 	store.SourceContribution
+	// Unseen is true where nothing can be said of the member but that what stands of it
+	// stays, without the addresses in Gone. Then nothing else is set.
+	Unseen bool
+	Gone   []netip.Addr
 }
 
 // MemberState is what must be known of a member to use its shares: one that is
@@ -28,6 +34,9 @@ type MemberState struct {
 	// Stale is true while the member has been out of sight for longer than its
 	// configuration allows.
 	Stale bool
+	// Panicking is true while pods of the member are kept ready that all turned not
+	// ready at once.
+	Panicking bool
 }
 
 // Members returns all members, sorted by name.
@@ -35,22 +44,23 @@ func (s *Set) Members() []MemberState {
 	members := *s.members.Load()
 	states := make([]MemberState, len(members))
 	for i, m := range members {
-		states[i] = MemberState{Name: m.name, Synced: m.health.synced.Load(), Stale: m.protect.stale.Load()}
+		v := m.view.Load()
+		states[i] = MemberState{Name: m.name, Synced: v.Synced, Stale: v.Stale, Panicking: v.Panicking}
 	}
 	return states
 }
 
-// Gather returns what the synced members give to a replica, sorted by member and
-// source. Trigger times are returned again until commit is called; see
-// store.Store.Gather. Two calls for one replica must not be under way at once.
+// Gather returns what the members give to a replica, sorted by member and source. Of a
+// member that is not synced that is what is gone of what stands, if anything is.
+// Trigger times are returned again until commit is called; see store.Gather. Two calls
+// for one replica must not be under way at once.
 func (s *Set) Gather(replica syncer.Key) (shares []Share, commit func()) {
 	var commits []func()
-	for _, m := range s.synced() {
-		contributions, commit := m.store.Gather(replica)
-		if len(contributions) > 0 {
-			shares = appendShares(shares, m, contributions)
-			commits = append(commits, commit)
-		}
+	for _, m := range *s.members.Load() {
+		share := m.share(replica)
+		contributions, commit := store.Gather(share.Inputs)
+		shares = m.appendShares(shares, share, contributions)
+		commits = append(commits, commit)
 	}
 	return shares, func() {
 		for _, commit := range commits {
@@ -62,8 +72,9 @@ func (s *Set) Gather(replica syncer.Key) (shares []Share, commit func()) {
 // Peek is Gather for those who only look.
 func (s *Set) Peek(replica syncer.Key) []Share {
 	var shares []Share
-	for _, m := range s.synced() {
-		shares = appendShares(shares, m, m.store.Peek(replica))
+	for _, m := range *s.members.Load() {
+		share := m.share(replica)
+		shares = m.appendShares(shares, share, store.Peek(share.Inputs))
 	}
 	return shares
 }
@@ -71,27 +82,57 @@ func (s *Set) Peek(replica syncer.Key) []Share {
 // Replicas returns the replicas that the synced members contribute to, sorted.
 func (s *Set) Replicas() []syncer.Key {
 	var all []syncer.Key
-	for _, m := range s.synced() {
-		all = append(all, m.store.Replicas()...)
+	for _, m := range *s.members.Load() {
+		if m.view.Load().Synced {
+			all = append(all, m.replicas()...)
+		}
 	}
 	return sortedKeys(all)
 }
 
-func (s *Set) synced() []*Member {
-	var synced []*Member
-	for _, m := range *s.members.Load() {
-		if m.health.synced.Load() {
-			synced = append(synced, m)
-		}
-	}
-	return synced
+func (m *Member) share(replica syncer.Key) evidence.Share {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.state.Share(replica)
 }
 
-func appendShares(shares []Share, m *Member, contributions []store.SourceContribution) []Share {
-	for _, c := range contributions {
-		shares = append(shares, Share{Cluster: m.name, Identity: m.identity.Known(), SourceContribution: c})
+// replicas are those that the member contributes to, or that something of it is kept in.
+func (m *Member) replicas() []syncer.Key {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return append(m.state.Store().Replicas(), m.state.StandingReplicas()...)
+}
+
+func (m *Member) appendShares(shares []Share, share evidence.Share, contributions []store.SourceContribution) []Share {
+	identity := m.identity.Known()
+	if share.Unseen && (len(share.Gone) > 0 || m.view.Load().Synced) {
+		shares = append(shares, Share{Cluster: m.name, Identity: identity, Unseen: true, Gone: share.Gone})
+	}
+	for i, c := range contributions {
+		if c.Pending && share.Unseen {
+			continue
+		}
+		if i == 0 {
+			keepStanding(&c.Contribution, share.Kept)
+		}
+		shares = append(shares, Share{Cluster: m.name, Identity: identity, SourceContribution: c})
 	}
 	return shares
+}
+
+// keepStanding adds endpoints that are kept as they stand.
+func keepStanding(c *syncer.Contribution, kept []syncer.Endpoint) {
+	has := map[netip.Addr]bool{}
+	for i := range c.Endpoints {
+		has[c.Endpoints[i].Addr] = true
+	}
+	kept = slices.DeleteFunc(kept, func(e syncer.Endpoint) bool { return has[e.Addr] })
+	if len(kept) == 0 {
+		return
+	}
+	c.Subsets = nil // they follow from the endpoints
+	c.Endpoints = append(slices.Clip(c.Endpoints), kept...)
+	slices.SortFunc(c.Endpoints, func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) })
 }
 
 // Status is how a member stands, for people and metrics.
@@ -150,14 +191,20 @@ func (s *Set) Status() []Status {
 
 func (m *Member) status() Status {
 	out := Status{
-		Name: m.name, Identity: m.identity.Known(), Store: m.store.Stats(),
-		Garbage: m.feed.garbage.Load(), LastContact: m.health.lastContact(), Remarks: m.health.remarked(),
-		Stale: m.protect.stale.Load(), Holds: m.protect.holds(),
+		Name: m.name, Identity: m.identity.Known(), Garbage: m.undecodable.Load(), Remarks: m.remarks.list(),
 	}
-	out.Panic = slices.ContainsFunc(out.Holds, func(h Hold) bool { return h.Reason == HoldPanic })
-	m.health.fill(&out)
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	v := m.state.View()
+	out.State, out.Reason, out.Since, out.Synced = v.State, v.Reason, v.Since, v.Synced
+	out.Stale, out.Panic = v.Stale, v.Panicking
+	out.Store, out.Holds = m.state.Store().Stats(), m.state.Holds()
+	if at, ever := m.state.LastContact(); ever {
+		out.LastContact = at
+	}
+	out.LastErrorAt, out.LastError = m.state.LastError()
+	m.mu.RUnlock()
+	m.conn.Lock()
+	defer m.conn.Unlock()
 	out.Native = m.native.status(time.Now(), m.spec.cluster.NativeTolerance.Value())
 	if m.session != nil {
 		out.Host, out.Version = m.session.Host(), m.session.Version().Git

@@ -217,7 +217,7 @@ func TestSlicesNotFoundAfterARestart(t *testing.T) {
 				a.deny["endpointslices"] = http.StatusNotFound
 				w.reach("a", a.config(""), "1")
 				w.pass(2 * time.Second)
-				w.wantHand(-1)
+				w.wantHand(ips)
 				w.wantHolds("shop/hand first_list_shrank")
 				a.with(func() { clear(a.deny) })
 				w.pass(10 * time.Second)

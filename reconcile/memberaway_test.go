@@ -33,7 +33,7 @@ func TestRestartWhileAMemberIsAway(t *testing.T) {
 			g.start()
 			expect := func(key syncer.Key, want ...string) { t.Helper(); g.expectKinds(write, key, want...) }
 			expect(web, "10.0.0.1", "10.0.0.2", "10.8.0.1")
-			if got := g.rec.Standing("a"); len(got) != 2 || len(got[web].Ready) != 2 || len(got[db].Ready) != 1 || !slices.Equal(got[web].Sources, []syncer.Key{web}) {
+			if got := g.rec.Standing("a"); len(got) != 2 || len(got[web].Endpoints) != 3 || len(got[db].Endpoints) != 1 || !slices.Equal(got[web].Sources, []syncer.Key{web}) {
 				t.Errorf("of a stands %v", got)
 			}
 			g.stop()

@@ -32,7 +32,7 @@ func completed(g Gathered, members []MemberState, observed plan.Observed, delete
 		case i < 0 && !speaks:
 			all = append(slices.Clip(all), abandoned(cluster, observed, deleteRemoved, unseen)...)
 		case i >= 0 && (!members[i].Synced && !speaks || slices.Contains(g.Unseen, cluster)):
-			share := plan.Recover(cluster, observed)
+			share := plan.WithoutGone(plan.Recover(cluster, observed), g.Gone[cluster])
 			for i := range share {
 				share[i].Expected = true
 			}

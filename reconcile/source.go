@@ -5,6 +5,7 @@ package reconcile
 
 import (
 	"iter"
+	"net/netip"
 	"time"
 
 	"tributary.dev/tributary/metrics"
@@ -35,6 +36,9 @@ type Gathered struct {
 	// though they may be synced: hand-written endpoints that are still to be read.
 	// They must not be among Contributions; what stands of them is kept.
 	Unseen []string
+	// Gone are addresses of unseen members, by member, that are known to be gone: of
+	// what stands of them these are not kept.
+	Gone map[string][]netip.Addr
 	// Commit, unless nil, is called once the contributions have been written or
 	// were found to change nothing.
 	Commit func()
@@ -51,6 +55,9 @@ type MemberState struct {
 	// Stale is true while the member has been out of sight for longer than it may:
 	// other members' ready endpoints are preferred to its own.
 	Stale bool
+	// Panicking is true while endpoints of the member are kept ready because too many of
+	// its pods turned not ready at once: in failover it gives way.
+	Panicking bool
 }
 
 // Recorder is told what the reconciler does; *metrics.Metrics is one. All

@@ -8,12 +8,12 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Standing returns, by replica, the ready endpoints of a cluster that stand in the
-// ingress cluster. It walks over all replicas.
+// Standing returns, by replica, the endpoints of a cluster that stand in the ingress
+// cluster. It walks over all replicas.
 func (r *Reconciler) Standing(cluster string) map[syncer.Key]plan.Standing {
 	standing := map[syncer.Key]plan.Standing{}
 	for _, key := range r.view.owned(nil) {
-		if s := plan.StandingOf(cluster, r.view.observed(key)); len(s.Ready) > 0 {
+		if s := plan.StandingOf(cluster, r.view.observed(key)); len(s.Endpoints) > 0 {
 			standing[key] = s
 		}
 	}
@@ -44,11 +44,13 @@ func (r *Reconciler) Identities() map[string]string {
 	return known
 }
 
-// aged marks what comes from members that have been out of sight for too long.
+// aged marks what comes from members that have been out of sight for too long, and from
+// those in panic.
 func aged(contributions []plan.Contribution, members []MemberState) {
 	for i := range contributions {
 		if at := memberAt(members, contributions[i].Cluster); at >= 0 {
 			contributions[i].Stale = members[at].Stale || contributions[i].Unseen && contributions[i].Stale
+			contributions[i].Panicking = members[at].Panicking
 		}
 	}
 }

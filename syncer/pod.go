@@ -41,6 +41,8 @@ type Pod struct {
 	// not its kubelet, marked it NotReady: Ready is False with an empty reason
 	// while ContainersReady is still True and no readiness gate objects.
 	NodeSilent bool
+	// HostNetwork is true for a pod that has the address of its node, which it shares.
+	HostNetwork bool
 }
 
 // PodIP is one entry of status.podIPs. Addr is the address parsed leniently as
@@ -67,6 +69,6 @@ func (p *Pod) Equal(o *Pod) bool {
 	return p.Key == o.Key && p.UID == o.UID && p.NodeName == o.NodeName &&
 		p.Hostname == o.Hostname && p.Subdomain == o.Subdomain &&
 		p.ReadySince == o.ReadySince && p.Deleted == o.Deleted &&
-		p.Ready == o.Ready && p.Terminal == o.Terminal && p.NodeSilent == o.NodeSilent &&
+		p.Ready == o.Ready && p.Terminal == o.Terminal && p.NodeSilent == o.NodeSilent && p.HostNetwork == o.HostNetwork &&
 		slices.Equal(p.IPs, o.IPs) && slices.Equal(p.Ports, o.Ports) && EqualLabels(p.Labels, o.Labels)
 }

@@ -67,7 +67,8 @@ func BenchmarkMemoryPerPod(b *testing.B) {
 				}
 			}
 			for _, replica := range s.Replicas() {
-				s.Contributions(replica)
+				_, commit := store.Gather(s.Inputs(replica))
+				commit()
 			}
 			b.ReportMetric(float64(heap()-before)/(namespaces*apps*size), "B/pod")
 			runtime.KeepAlive(s)
@@ -140,7 +141,7 @@ func BenchmarkGather(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for b.Loop() {
-				_, commit := s.Gather(replica)
+				_, commit := store.Gather(s.Inputs(replica))
 				commit()
 			}
 		})
@@ -178,8 +179,12 @@ func BenchmarkRelist(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for b.Loop() {
-		if len(s.ReplacePods(list, 2_000_000)) != 0 {
-			b.Fatal("dirty")
+		s.BeginPods(2_000_000, false)
+		for _, v := range list {
+			s.MarkPod(v.Object.Key, v.RV, false)
+			if len(s.SetPod(v)) != 0 {
+				b.Fatal("dirty")
+			}
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(services*pods), "ns/pod")

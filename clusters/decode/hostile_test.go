@@ -74,7 +74,7 @@ func (h *hostileTarget) feed(t *testing.T, data []byte) {
 	v := h.decoder.Pod(&pod)
 	v.RV = 0 // or most would be older than the one before
 	h.store.UpsertPod(v)
-	if len(h.store.Contributions(h.all)) != 1 {
+	if len(store.Peek(h.store.Inputs(h.all))) != 1 {
 		t.Fatal("the Service is gone")
 	}
 	h.store.DeletePod(v)

@@ -18,15 +18,16 @@ func (d *Decoder) Pod(pod *corev1.Pod) store.Versioned[syncer.Pod] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := syncer.Pod{
-		Key:       d.key(&pod.ObjectMeta),
-		UID:       string(pod.UID),
-		Labels:    d.sharedLabels(pod.Labels),
-		IPs:       podIPs(&pod.Status),
-		Ports:     d.sharedPorts(d.namedPorts(&pod.Spec)),
-		NodeName:  d.str(pod.Spec.NodeName),
-		Hostname:  pod.Spec.Hostname,
-		Subdomain: d.str(pod.Spec.Subdomain),
-		Terminal:  pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded,
+		Key:         d.key(&pod.ObjectMeta),
+		UID:         string(pod.UID),
+		Labels:      d.sharedLabels(pod.Labels),
+		IPs:         podIPs(&pod.Status),
+		Ports:       d.sharedPorts(d.namedPorts(&pod.Spec)),
+		NodeName:    d.str(pod.Spec.NodeName),
+		Hostname:    pod.Spec.Hostname,
+		Subdomain:   d.str(pod.Spec.Subdomain),
+		HostNetwork: pod.Spec.HostNetwork,
+		Terminal:    pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded,
 	}
 	if ready := condition(&pod.Status, corev1.PodReady); ready != nil {
 		p.Ready = ready.Status == corev1.ConditionTrue

@@ -21,6 +21,9 @@ const (
 	Endpoints
 	Slices
 	kinds
+	// manualStanding is no kind that a member is asked for: hand-written endpoints that
+	// stand from before this process, in objects that nobody remembers.
+	manualStanding = kinds
 )
 
 // String is the plural name of the resource.
@@ -225,3 +228,9 @@ type Limits struct {
 	// node fell silent. 0 is not at all.
 	HoldSilent time.Duration
 }
+
+// Unfollowed says that the hand-written endpoints of a Service are not watched any
+// more.
+type Unfollowed struct{ Service syncer.Key }
+
+func (Unfollowed) event() {}

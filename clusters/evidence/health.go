@@ -4,6 +4,8 @@
 package evidence
 
 import (
+	"errors"
+	"fmt"
 	"time"
 )
 
@@ -168,4 +170,139 @@ func (r *reachability) probed(now time.Time, f Fault) {
 		}
 	}
 	r.probe = f
+}
+
+// reached takes in what is known of the ways to the member.
+func (s *State) reached(now time.Time, e Event) {
+	r := &s.reach
+	switch e := e.(type) {
+	case Contact:
+		r.contact = now
+	case Connected:
+		if r.connect = e.Fault; e.Fault.Class == Well {
+			r.connected, r.contact = true, now
+			if s.since.IsZero() {
+				s.since = now
+			}
+		}
+	case Probed:
+		r.probed(now, e.Fault)
+	case Reconnected:
+		r.access = e.Fault
+	case Watched:
+		r.watches[e.Kind].change(e, now)
+	case Restored:
+		s.quarantine.begin(e.Err)
+	case Stopped:
+		r.stopped = true
+	}
+}
+
+// ErrWentBack is a member whose revisions are lower than they were, as after its
+// etcd was restored from a backup.
+var ErrWentBack = errors.New("the cluster went back in time")
+
+// errOverfull is a member that has more objects than it may, errIncomplete one whose
+// lists lack what is there.
+var (
+	errOverfull   = errors.New("the cluster has more objects of a kind than maxObjects allows")
+	errIncomplete = errors.New("lists of the cluster lack objects that are there")
+)
+
+// judge says how the member stands, if that has changed.
+func (s *State) judge(now time.Time, out *Effects) {
+	v := s.verdict(now)
+	if v.Err != nil {
+		s.lastErr, s.lastErrAt = v.Err, now
+	}
+	if v.State.Up() {
+		s.seen = now
+	}
+	if stale := s.cfg.StaleAfter > 0 && now.Sub(s.seen) >= s.cfg.StaleAfter; stale != s.stale {
+		s.stale = stale
+		f := Fact{Message: "cluster is in sight again"}
+		if stale {
+			f = Fact{Severity: Warning, Message: "cluster has been out of sight for too long: other members' endpoints are preferred"}
+		}
+		out.Facts = append(out.Facts, f)
+	}
+	s.logTransitions(out)
+	v.Synced, v.Stale, v.Panicking = s.synced, s.stale, !s.readiness.panicAt.IsZero()
+	v.Since = s.view.Since
+	if v.State != s.view.State || v.Reason != s.view.Reason {
+		v.Since = now
+		out.Facts = append(out.Facts, transition(s.view, v))
+	}
+	if v.State != s.view.State || v.Reason != s.view.Reason || v.Synced != s.view.Synced ||
+		v.Stale != s.view.Stale || v.Panicking != s.view.Panicking {
+		changed := v
+		out.View = &changed
+	}
+	s.view = v
+}
+
+func transition(before, after View) Fact {
+	f := Fact{Message: "cluster changed state", Args: []any{"from", before.State, "to", after.State}}
+	if !after.State.Up() && after.State != Connecting && after.State != Ended || after.Reason != ReasonNone {
+		f.Severity = Warning
+	}
+	if after.Reason != ReasonNone {
+		f.Args = append(f.Args, "reason", after.Reason)
+	}
+	if after.Err != nil {
+		f.Args = append(f.Args, "error", after.Err)
+	}
+	return f
+}
+
+// verdict is how the member stands.
+func (s *State) verdict(now time.Time) View {
+	r := &s.reach
+	if r.stopped {
+		return View{State: Ended}
+	}
+	if s.quarantine.err != nil {
+		return View{State: Suspect, Reason: ReasonRevisionRegressed, Err: s.quarantine.err}
+	}
+	if f, other := r.otherCluster(); other {
+		return View{State: Suspect, Reason: ReasonIdentityMismatch, Err: f.Err}
+	}
+	if c, why, err, bad := r.unusable(now); bad {
+		if f := r.access; f.Class == OtherCluster { // which says more
+			return View{State: Suspect, Reason: ReasonIdentityMismatch, Err: f.Err}
+		}
+		return View{State: c, Reason: why, Err: err}
+	}
+	switch {
+	case s.crowded != [kinds]bool{}:
+		return View{State: Silent, Reason: ReasonTooManyObjects, Err: fmt.Errorf("%w (%d)", errOverfull, s.cfg.MaxObjects)}
+	case s.contradicted != [kinds + 1]time.Time{}:
+		return View{State: Suspect, Reason: ReasonListIncomplete, Err: errIncomplete}
+	}
+	v := View{State: Live}
+	switch {
+	case !r.connected:
+		v.State = Connecting
+	case !s.synced:
+		v.State = Syncing
+	}
+	v.Reason, v.Err = s.beside()
+	return v
+}
+
+// beside is what is wrong with a member that is followed.
+func (s *State) beside() (Reason, error) {
+	switch f := s.reach.access; {
+	case !s.readiness.panicAt.IsZero():
+		return ReasonMassNotReady, nil
+	case len(s.holds) > 0:
+		return ReasonChangesHeld, nil
+	case s.cfg.Refused != nil:
+		return ReasonKubeconfigRefused, s.cfg.Refused
+	case f.Class == OtherCluster:
+		return ReasonIdentityMismatch, f.Err
+	case f.Class != Well:
+		return ReasonNewAccessFails, f.Err
+	}
+	return ReasonNone, nil
 }

@@ -5,9 +5,12 @@ package evidence
 
 import (
 	"math/rand/v2"
+	"net/netip"
+	"reflect"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
 )
 
 // State is what one member shows and how far it is believed. It is not safe for
@@ -19,6 +22,43 @@ type State struct {
 	store *store.Store
 	view  View
 	reach reachability
+
+	// listed are the kinds that were read whole, or cannot be; synced is true once all
+	// that counts has been. since is when the member was first reached.
+	listed [kinds]bool
+	synced bool
+	since  time.Time
+	// lists are in progress; due is when a kind is to be listed again, zero: not.
+	// tries counts the lists in a row that settled nothing.
+	lists    [kinds]replacement
+	due      [kinds]time.Time
+	listedAt [kinds]time.Time
+	tries    [kinds + 1]int
+	// crowded is true for a kind since an object was left out for want of room;
+	// crowdedAt is when it was last listed for that.
+	crowded   [kinds]bool
+	crowdedAt [kinds]time.Time
+
+	// What lists lack and is kept, by object, by replica and by address; see
+	// absence.go. taken is what lists took within window.
+	absent    map[object]*absence
+	holds     map[syncer.Key]*hold
+	addresses map[netip.Addr][]*absence
+	inquiries [kinds + 1]*inquiry
+	// contradicted is since when a kind's lists are known to lack what is there.
+	contradicted [kinds + 1]time.Time
+	taken        []loss
+
+	standing   standing
+	quarantine quarantine
+	readiness  readiness
+
+	manualEdits uint64
+	seen        time.Time // when the member was last up
+	stale       bool
+	logged      logged
+	lastErr     error
+	lastErrAt   time.Time
 }
 
 // New returns the state of a member of which nothing is known. The same seed and the
@@ -28,80 +68,138 @@ func New(now time.Time, c Config, seed uint64) *State {
 		cfg: c, dice: rand.New(rand.NewPCG(seed, 0)),
 		store: store.New(store.Options{Placement: c.Placement, Rules: c.Rules}),
 		view:  View{State: Connecting, Since: now},
-		reach: reachability{contact: now},
+		reach: reachability{contact: now}, seen: now,
+		absent: map[object]*absence{}, holds: map[syncer.Key]*hold{}, addresses: map[netip.Addr][]*absence{},
 	}
 }
-
-// View is how the member stands, as of the last step.
-func (s *State) View() View { return s.view }
 
 // Step takes in an event that came at a moment, and returns what is to be done. now
 // never goes back.
 func (s *State) Step(now time.Time, e Event) (out Effects) {
 	switch e := e.(type) {
-	case Contact:
+	case Seen[syncer.Pod]:
+		s.podSeen(now, e, &out)
+	case Gone[syncer.Pod]:
+		s.podGone(now, e, &out)
+	case Seen[syncer.Service]:
+		s.serviceSeen(now, e, &out)
+	case Gone[syncer.Service]:
+		s.serviceGone(now, e, &out)
+	case Seen[store.Endpoints], Gone[store.Endpoints], Seen[store.Slice], Gone[store.Slice]:
+		s.manualEvent(now, e, &out)
+	case Seen[store.Node]:
+		s.nodeSeen(now, e, &out)
+	case Gone[store.Node]: // its pods outlive it for a while: the zone stays
 		s.reach.contact = now
-	case Connected:
-		if s.reach.connect = e.Fault; e.Fault.Class == Well {
-			s.reach.connected, s.reach.contact = true, now
-		}
-	case Probed:
-		s.reach.probed(now, e.Fault)
-	case Reconnected:
-		s.reach.access = e.Fault
-	case Watched:
-		s.reach.watches[e.Kind].change(e, now)
+	case Listed[syncer.Pod]:
+		s.beginList(now, newPodList(s, e), &out)
+	case Listed[syncer.Service]:
+		s.beginList(now, newServiceList(s, e), &out)
+	case Listed[store.Node]:
+		s.nodesListed(now, e, &out)
+	case Listed[store.Endpoints]:
+		s.endpointsListed(now, e, &out)
+	case Listed[store.Slice]:
+		s.slicesListed(now, e, &out)
+	case Continue:
+		s.continueList(now, e.Kind, &out)
+	case Answer:
+		s.answered(now, e, &out)
+	case Tick:
+		s.tick(now, &out)
+	case Release:
+		s.release(now, e.Replica, &out)
+	case Baseline:
+		s.standing.set(e)
 	case Configured:
-		s.cfg = e.Config
-	case Stopped:
-		s.reach.stopped = true
+		s.configure(e.Config, &out)
+	case Unfollowed:
+		s.unfollowed(now, e.Service, &out)
+	default:
+		s.reached(now, e)
+	}
+	if edits := s.store.ManualEdits(); edits != s.manualEdits {
+		s.manualEdits, out.Manual = edits, true
 	}
 	s.judge(now, &out)
 	return out
 }
 
-// judge says how the member stands, if that has changed.
-func (s *State) judge(now time.Time, out *Effects) {
-	v := s.verdict(now)
-	v.Since = s.view.Since
-	if v.State != s.view.State || v.Reason != s.view.Reason {
-		v.Since = now
+// configure takes in another configuration.
+func (s *State) configure(c Config, out *Effects) {
+	former := s.cfg
+	s.cfg = c
+	dirty := s.store.SetPlacement(c.Placement)
+	if !reflect.DeepEqual(former.Rules, c.Rules) {
+		dirty = append(dirty, s.store.SetRules(c.Rules)...)
 	}
-	if v.State != s.view.State || v.Reason != s.view.Reason || v.Synced != s.view.Synced ||
-		v.Stale != s.view.Stale || v.Panicking != s.view.Panicking {
-		out.View = &v
-	}
-	s.view = v
+	s.announce(out, Change{Cause: Cause{Kind: "Config", Event: "config"}, Dirty: dirty, Bulk: true})
 }
 
-// verdict is how the member stands.
-func (s *State) verdict(now time.Time) View {
-	v := View{State: Live}
-	if s.reach.stopped {
-		v.State = Ended
-		return v
+// announce tells of a change. Until the member was read whole, half of its pods would
+// make half of its endpoints: only what stands may lose by it.
+func (s *State) announce(out *Effects, c Change) {
+	if len(c.Dirty) > 0 && s.synced {
+		out.Changes = append(out.Changes, c)
 	}
-	if f, other := s.reach.otherCluster(); other {
-		v.State, v.Reason, v.Err = Suspect, ReasonIdentityMismatch, f.Err
-		return v
+}
+
+// tick lets time pass.
+func (s *State) tick(now time.Time, out *Effects) {
+	var dirty []store.Dirty
+	for _, v := range s.readiness.tick(now, s.cfg.Limits, s.readyPods()) {
+		dirty = append(dirty, s.retake(now, &v.Object)...)
 	}
-	if c, why, err, bad := s.reach.unusable(now); bad {
-		v.State, v.Reason, v.Err = c, why, err
-		if f := s.reach.access; f.Class == OtherCluster { // which says more
-			v.State, v.Reason, v.Err = Suspect, ReasonIdentityMismatch, f.Err
+	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "released"}, Dirty: dirty})
+	s.fillNodes(now, out)
+	s.makeRoom(now)
+	s.askAgain(now, out)
+	for kind := range s.due {
+		if at := s.due[kind]; !at.IsZero() && !now.Before(at) {
+			s.due[kind] = time.Time{}
+			out.List = append(out.List, Kind(kind))
 		}
-		return v
 	}
-	if !s.reach.connected {
-		v.State = Connecting
+}
+
+// dueBy asks for a list of a kind at a moment, or earlier.
+func (s *State) dueBy(kind Kind, at time.Time) {
+	if kind == manualStanding {
+		s.dueBy(Endpoints, at)
+		s.dueBy(Slices, at)
+		return
 	}
-	switch f := s.reach.access; {
-	case s.cfg.Refused != nil:
-		v.Reason, v.Err = ReasonKubeconfigRefused, s.cfg.Refused
-	case f.Class == OtherCluster:
-		v.Reason, v.Err = ReasonIdentityMismatch, f.Err
-	case f.Class != Well:
-		v.Reason, v.Err = ReasonNewAccessFails, f.Err
+	if s.due[kind].IsZero() || at.Before(s.due[kind]) {
+		s.due[kind] = at
 	}
-	return v
+}
+
+// backoff is the time until the next list of a kind where lists settle nothing.
+func (s *State) backoff(kind Kind) time.Duration {
+	const limit = time.Minute
+	first := max(s.cfg.ConfirmAfter, time.Second)
+	wait := min(first<<min(s.tries[kind], 10), max(limit, first))
+	s.tries[kind]++
+	return wait
+}
+
+// Store is what the member is taken to have. It is for reading.
+func (s *State) Store() *store.Store { return s.store }
+
+// View is how the member stands, as of the last step.
+func (s *State) View() View { return s.view }
+
+// LastContact is when the member was last heard of; the start, if it never was.
+func (s *State) LastContact() (at time.Time, ever bool) { return s.reach.contact, s.reach.connected }
+
+// LastError is the last fault of the member, which stays when it is well again.
+func (s *State) LastError() (at time.Time, err error) { return s.lastErrAt, s.lastErr }
+
+// Reported puts those of the pods that are kept ready back to what the member shows.
+func (s *State) Reported(pods []*syncer.Pod) {
+	for i, pod := range pods {
+		if is, kept := s.readiness.as(pod.Key); kept && is.UID == pod.UID {
+			pods[i] = &is
+		}
+	}
 }

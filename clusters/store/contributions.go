@@ -22,25 +22,53 @@ type SourceContribution struct {
 	Pending bool
 }
 
-// Contributions returns what this member gives to a replica, one element for
-// each of its Services that are placed there, sorted by source: nearly always
-// none or one. It takes the trigger times as delivered; a caller that can fail
-// to deliver them uses Gather.
-func (s *Store) Contributions(replica syncer.Key) []SourceContribution {
-	contributions, commit := s.Gather(replica)
-	commit()
-	return contributions
+// Input is all that one contribution is computed from, as of one moment.
+type Input struct {
+	service  *syncer.Service // as it is
+	basis    *syncer.Service // as it is computed from
+	computed bool            // from pods
+	pods     []*syncer.Pod
+	written  manual
+	rules    syncer.Options
+	trigger  *trigger
 }
 
-// Gather is Contributions in two steps: the trigger times that it returns are
+// Inputs returns what the contributions to a replica are computed from: one for each
+// of this member's Services that are placed there, sorted by source: nearly always
+// none or one. It takes the time to copy the pods' pointers; the computation may come
+// when the Store has gone on.
+func (s *Store) Inputs(replica syncer.Key) []Input {
+	services := s.replicas[replica]
+	if len(services) == 0 {
+		return nil
+	}
+	rules := s.rules
+	rules.Zone = nil
+	if zones := s.zones; len(zones) > 0 {
+		rules.Zone = func(node string) string { return zones[node] }
+	}
+	inputs := make([]Input, 0, len(services))
+	for _, svc := range services {
+		in := Input{service: svc.current, basis: svc.basis, computed: svc.computed(), rules: rules, trigger: svc.trigger}
+		if in.computed {
+			in.pods = svc.podList()
+		} else if m := s.written[svc.current.Key]; m != nil {
+			in.written = *m
+		}
+		inputs = append(inputs, in)
+	}
+	slices.SortFunc(inputs, func(a, b Input) int { return a.service.Key.Compare(b.service.Key) })
+	return inputs
+}
+
+// Gather computes contributions in two steps: the trigger times that it returns are
 // returned again, if nothing older comes up, until commit is called. Call commit
 // when the contributions have been written or were found to change nothing.
 // Upstream forgets a trigger time at the attempt, so its retry removes the
 // annotation.
 //
 // Two calls for one replica must not be under way at once.
-func (s *Store) Gather(replica syncer.Key) (contributions []SourceContribution, commit func()) {
-	inputs := s.inputs(replica)
+func Gather(inputs []Input) (contributions []SourceContribution, commit func()) {
 	for i := range inputs {
 		in := &inputs[i]
 		c := in.compute()
@@ -56,11 +84,12 @@ func (s *Store) Gather(replica syncer.Key) (contributions []SourceContribution, 
 	}
 }
 
-// Peek is Contributions for those who only look: it has no effect on what later
-// calls return.
-func (s *Store) Peek(replica syncer.Key) []SourceContribution {
+// Peek is Gather for those who only look: it has no effect on what later calls
+// return.
+func Peek(inputs []Input) []SourceContribution {
 	var contributions []SourceContribution
-	for _, in := range s.inputs(replica) {
+	for i := range inputs {
+		in := &inputs[i]
 		c := in.compute()
 		if in.computed {
 			c.Trigger = in.trigger.peek(in.service, in.pods)
@@ -68,45 +97,6 @@ func (s *Store) Peek(replica syncer.Key) []SourceContribution {
 		contributions = append(contributions, c)
 	}
 	return contributions
-}
-
-// input is all that one contribution is computed from, read at one moment.
-type input struct {
-	service  *syncer.Service // as it is
-	basis    *syncer.Service // as it is computed from
-	computed bool            // from pods
-	pods     []*syncer.Pod
-	written  handWritten
-	rules    syncer.Options
-	trigger  *trigger
-}
-
-// inputs copies what the contributions to a replica need. The lock is held for
-// the time it takes to copy the pods' pointers.
-func (s *Store) inputs(replica syncer.Key) []input {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	services := s.replicas[replica]
-	if len(services) == 0 {
-		return nil
-	}
-	rules := s.rules
-	rules.Zone = nil
-	if zones := s.zones; len(zones) > 0 {
-		rules.Zone = func(node string) string { return zones[node] }
-	}
-	inputs := make([]input, 0, len(services))
-	for _, svc := range services {
-		in := input{service: svc.current, basis: svc.basis, computed: svc.computed(), rules: rules, trigger: svc.trigger}
-		if in.computed {
-			in.pods = svc.podList()
-		} else if w := s.written[svc.current.Key]; w != nil {
-			in.written = *w
-		}
-		inputs = append(inputs, in)
-	}
-	slices.SortFunc(inputs, func(a, b input) int { return a.service.Key.Compare(b.service.Key) })
-	return inputs
 }
 
 func (svc *service) podList() []*syncer.Pod {
@@ -123,8 +113,8 @@ func (svc *service) podList() []*syncer.Pod {
 	return pods
 }
 
-// compute applies the rules. No lock is held.
-func (in *input) compute() SourceContribution {
+// compute applies the rules.
+func (in *Input) compute() SourceContribution {
 	out := SourceContribution{Source: in.service.Key}
 	switch {
 	case in.computed:

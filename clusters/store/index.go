@@ -60,7 +60,8 @@ type group struct {
 	pods   []*record
 	// services are the linked ones that select the labels.
 	services []*service
-	tally    tally
+	// tally counts all pods, held those of them that lists lack.
+	tally, held tally
 }
 
 func newNamespace(name string) *namespace {
@@ -162,15 +163,16 @@ func (ns *namespace) unchain(g *group) {
 	}
 }
 
-// link enters a Service that computes from pods into the index.
-func (ns *namespace) link(svc *service) {
+// link enters a Service that computes from pods into the index. serving counts the
+// ready pods that some Service selects.
+func (ns *namespace) link(svc *service, serving *int) {
 	svc.groups = map[*group]struct{}{}
 	selector := svc.basis.Selector
 	if len(selector) == 0 {
 		ns.everyPod = append(ns.everyPod, svc)
 		for _, first := range ns.groups {
 			for g := first; g != nil; g = g.next {
-				join(svc, g)
+				join(svc, g, serving)
 			}
 		}
 		return
@@ -182,20 +184,26 @@ func (ns *namespace) link(svc *service) {
 	b.services = append(b.services, svc)
 	for g := range b.groups {
 		if selects(selector, g.labels) {
-			join(svc, g)
+			join(svc, g, serving)
 		}
 	}
 }
 
-func join(svc *service, g *group) {
+func join(svc *service, g *group, serving *int) {
+	if len(g.services) == 0 {
+		*serving += int(g.tally.ready)
+	}
 	svc.groups[g] = struct{}{}
 	g.services = append(g.services, svc)
 }
 
 // unlink is the reverse of link.
-func (ns *namespace) unlink(svc *service) {
+func (ns *namespace) unlink(svc *service, serving *int) {
 	for g := range svc.groups {
 		g.services = without(g.services, svc)
+		if len(g.services) == 0 {
+			*serving -= int(g.tally.ready)
+		}
 	}
 	svc.groups = nil
 	if len(svc.basis.Selector) == 0 {

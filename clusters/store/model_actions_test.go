@@ -156,16 +156,16 @@ func (m *model) again() (string, []Dirty, flags) {
 }
 
 // revision is that of a list: the present, or an earlier time after a restore.
-func (m *model) revision(rv *uint64) uint64 {
+func (m *model) revision(rv *uint64) (at uint64, older bool) {
 	m.history = nil
-	if m.rng.IntN(4) == 0 {
+	if older = m.rng.IntN(4) == 0; older {
 		*rv -= 500
 	}
-	return m.next(rv)
+	return m.next(rv), older
 }
 
 func (m *model) replacePods() (string, []Dirty, flags) {
-	rv := m.revision(&m.podRV)
+	rv, older := m.revision(&m.podRV)
 	var list []Versioned[syncer.Pod]
 	absent := map[syncer.Key]bool{}
 	for _, key := range slices.SortedFunc(maps.Keys(m.twin.pods), syncer.Key.Compare) {
@@ -184,13 +184,8 @@ func (m *model) replacePods() (string, []Dirty, flags) {
 			list = append(list, Versioned[syncer.Pod]{Object: p, RV: rv - 1})
 		}
 	}
-	before := m.store.Stats()
-	r := m.store.PlanReplacePods(list, rv)
-	if len(r.Absent) != len(absent) || len(absent) > 0 && r.Impact.Before != before.Ready {
-		m.t.Fatalf("%s: plan %+v with %d absent, stats %+v", m.name, r, len(absent), before)
-	}
 	holdAll := m.coin()
-	keep := func(a AbsentPod) bool { return holdAll || a.Pod.Name < "p4" }
+	keep := func(p *syncer.Pod) bool { return holdAll || p.Name < "p4" }
 	for key := range absent {
 		if holdAll || key.Name < "p4" {
 			m.twin.pods[key].held = true
@@ -198,16 +193,11 @@ func (m *model) replacePods() (string, []Dirty, flags) {
 			delete(m.twin.pods, key)
 		}
 	}
-	impact := r.Impact
-	dirty := r.Apply(keep)
-	if kept := m.store.Stats(); !holdAll && kept.HeldPods == 0 && len(absent) > 0 && kept.Ready != impact.After {
-		m.t.Fatalf("%s: %d ready after the list, plan said %+v", m.name, kept.Ready, impact)
-	}
-	return fmt.Sprint("replace pods, absent ", absent), dirty, flags{}
+	return fmt.Sprint("replace pods, absent ", absent), m.store.replacePods(list, rv, older, keep), flags{}
 }
 
 func (m *model) replaceServices() (string, []Dirty, flags) {
-	rv := m.revision(&m.serviceRV)
+	rv, older := m.revision(&m.serviceRV)
 	var list []Versioned[syncer.Service]
 	holdAll := m.coin()
 	for _, key := range slices.SortedFunc(maps.Keys(m.twin.services), syncer.Key.Compare) {
@@ -223,32 +213,46 @@ func (m *model) replaceServices() (string, []Dirty, flags) {
 		m.twin.setService(svc)
 		list = append(list, Versioned[syncer.Service]{Object: svc, RV: rv - 1})
 	}
-	dirty := m.store.PlanReplaceServices(list, rv).Apply(func(AbsentService) bool { return holdAll })
+	dirty := m.store.replaceServices(list, rv, older, func(*syncer.Service) bool { return holdAll })
 	return "replace services", dirty, flags{}
 }
 
+// releaseHeld lets go of what is held of a name.
 func (m *model) releaseHeld() (string, []Dirty, flags) {
 	name := pick(m, "p1", "p2", "s1", "s2")
-	dirty := m.store.ReleaseHeldPods(func(p *syncer.Pod) bool { return p.Name == name })
-	dirty = append(dirty, m.store.ReleaseHeldServices(func(svc *syncer.Service) bool { return svc.Name == name })...)
-	maps.DeleteFunc(m.twin.pods, func(key syncer.Key, p *twinPod) bool { return p.held && key.Name == name })
-	maps.DeleteFunc(m.twin.services, func(key syncer.Key, svc *twinService) bool { return svc.held && key.Name == name })
+	var dirty []Dirty
+	for key, p := range m.twin.pods {
+		if p.held && key.Name == name {
+			delete(m.twin.pods, key)
+			dirty = append(dirty, m.store.RemovePod(key)...)
+		}
+	}
+	for key, svc := range m.twin.services {
+		if svc.held && key.Name == name {
+			delete(m.twin.services, key)
+			dirty = append(dirty, m.store.RemoveService(key)...)
+		}
+	}
 	return "release " + name, dirty, flags{}
 }
 
+// zone changes the zone of a node. A list keeps that of nodes where pods are.
 func (m *model) zone() (string, []Dirty, flags) {
 	n := Node{Name: pick(m, "n1", "n2"), Zone: pick(m, "", "z1", "z2")}
-	if m.coin() {
-		m.twin.zones = map[string]string{}
+	replace := m.coin()
+	if replace {
+		used := map[string]bool{}
+		for _, p := range m.twin.pods {
+			used[p.NodeName] = true
+		}
+		maps.DeleteFunc(m.twin.zones, func(name, _ string) bool { return !used[name] })
 	}
-	list := []Versioned[Node]{{Object: n}}
-	replace := len(m.twin.zones) == 0
 	delete(m.twin.zones, n.Name)
 	if n.Zone != "" {
 		m.twin.zones[n.Name] = n.Zone
 	}
 	if replace {
-		return "replace nodes", m.store.ReplaceNodes(list), flags{}
+		return "replace nodes", m.store.ReplaceNodes([]Versioned[Node]{{Object: n}}), flags{}
 	}
 	return fmt.Sprint("node ", n), m.store.SetNode(n), flags{}
 }
@@ -262,37 +266,48 @@ func (m *model) write() (string, []Dirty, flags) {
 	case 0:
 		delete(m.twin.written, key)
 		m.history = nil // what is forgotten cannot be told from what is old
-		return fmt.Sprint("forget ", key), m.store.ForgetWritten(key), flags{}
+		return fmt.Sprint("forget ", key), m.store.ForgetManual(key), flags{}
 	case 1:
 		m.history = nil
 		w.hasSlices, w.slices = true, map[string]Slice{}
-		return fmt.Sprint("no slices ", key), m.store.ReplaceSlices(key, nil, m.next(&m.writtenRV)), flags{}
+		return fmt.Sprint("no slices ", key), m.store.replaceSlices(key, nil, m.next(&m.writtenRV)), flags{}
 	case 2:
 		v := Versioned[Slice]{Object: m.slice(key), RV: m.next(&m.writtenRV)}
 		m.history = nil
+		m.twin.disown(v.Object.Key)
 		w.hasSlices, w.slices = true, map[string]Slice{v.Object.Name: v.Object}
-		return fmt.Sprintf("slices %+v", v), m.store.ReplaceSlices(key, []Versioned[Slice]{v}, m.next(&m.writtenRV)), flags{}
+		return fmt.Sprintf("slices %+v", v), m.store.replaceSlices(key, []Versioned[Slice]{v}, m.next(&m.writtenRV)), flags{}
 	case 3:
 		v := Versioned[Slice]{Object: m.slice(key), RV: m.next(&m.writtenRV)}
+		m.twin.disown(v.Object.Key)
 		w.slices[v.Object.Name] = v.Object
 		return fmt.Sprintf("slice %+v", v), m.event(func() []Dirty { return m.store.UpsertSlice(v) }), flags{}
 	case 4:
 		v := Versioned[Slice]{Object: m.slice(key), RV: m.next(&m.writtenRV)}
-		delete(w.slices, v.Object.Name)
+		m.twin.disown(v.Object.Key)
 		return fmt.Sprintf("delete slice %+v", v), m.event(func() []Dirty { return m.store.DeleteSlice(v) }), flags{}
 	case 5:
 		v := Versioned[Endpoints]{Object: Endpoints{Key: key}, RV: m.next(&m.writtenRV)}
-		w.endpoints, w.hasEndpoints = nil, true
+		w.endpoints = nil
 		return fmt.Sprintf("delete endpoints %+v", v), m.event(func() []Dirty { return m.store.DeleteEndpoints(v) }), flags{}
 	case 6:
 		v := Versioned[Endpoints]{Object: m.endpoints(key), RV: m.next(&m.writtenRV)}
 		m.history = nil
 		w.endpoints, w.hasEndpoints = &v.Object, true
-		return fmt.Sprintf("endpoints are %+v", v), m.store.ReplaceEndpoints(key, &v, m.next(&m.writtenRV)), flags{}
+		return fmt.Sprintf("endpoints are %+v", v), m.store.replaceEndpoints(key, &v, m.next(&m.writtenRV)), flags{}
 	default:
 		v := Versioned[Endpoints]{Object: m.endpoints(key), RV: m.next(&m.writtenRV)}
-		w.endpoints, w.hasEndpoints = &v.Object, true
+		w.endpoints = &v.Object
 		return fmt.Sprintf("endpoints %+v", v), m.event(func() []Dirty { return m.store.UpsertEndpoints(v) }), flags{}
+	}
+}
+
+// disown takes a slice from whichever Service has it: it can be in one alone.
+func (t *twin) disown(slice syncer.Key) {
+	for service, w := range t.written {
+		if service.Namespace == slice.Namespace {
+			delete(w.slices, slice.Name)
+		}
 	}
 }
 

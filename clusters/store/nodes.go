@@ -42,8 +42,6 @@ func (s *Store) releaseNode(name string) {
 // returns the replicas with pods there if the zone is another one than before.
 // It costs a walk over all pods if it is, and nothing otherwise.
 func (s *Store) SetNode(n Node) []Dirty {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.zones[n.Name] == n.Zone {
 		return nil
 	}
@@ -60,16 +58,23 @@ func (s *Store) SetNode(n Node) []Dirty {
 	return s.rezoned(map[string]bool{n.Name: true})
 }
 
-// ReplaceNodes takes in a complete list of nodes.
+// ReplaceNodes takes in a complete list of nodes. The zone of one that it lacks stays
+// for as long as pods are said to run there: an empty list, or a node that went before
+// its pods, is no reason to write their slices anew.
 func (s *Store) ReplaceNodes(nodes []Versioned[Node]) []Dirty {
 	zones := make(map[string]string, len(nodes))
+	listed := make(map[string]bool, len(nodes))
 	for _, n := range nodes {
+		listed[n.Object.Name] = true
 		if n.Object.Zone != "" {
 			zones[n.Object.Name] = n.Object.Zone
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	for name, zone := range s.zones {
+		if !listed[name] && s.nodes[name] != nil {
+			zones[name] = zone
+		}
+	}
 	changed := map[string]bool{}
 	for name, zone := range zones {
 		if s.zones[name] != zone {

@@ -17,69 +17,100 @@ type record struct {
 	ip    [1]syncer.PodIP // room for the usual pod's address, in the same allocation
 	group *group
 	rv    uint64
-	place int32 // in group.pods
-	held  bool  // absent from the last list and kept nevertheless
+	place int32  // in group.pods
+	list  uint16 // that showed it last
+	held  bool   // lists lack it, and it is kept nevertheless
 }
 
 // UpsertPod takes in a pod of a watch event and returns the replicas whose
 // contribution may have changed: none for a repetition, for an event older than
-// what is held, and for a change that the rules do not look at. The event
-// confirms a pod that was held (see PodReplacement).
+// what is held, and for a change that the rules do not look at. A pod that was held
+// is shown again by it.
 func (s *Store) UpsertPod(p Versioned[syncer.Pod]) []Dirty {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.ignoredPod(p) {
 		return nil
 	}
-	var d dirtyList
-	s.setPod(&p.Object, p.RV, &d)
-	return d.sorted()
+	return s.SetPod(p)
 }
 
 // DeletePod takes in a deletion, of which p is the last state. Only key and
 // revision count.
 func (s *Store) DeletePod(p Versioned[syncer.Pod]) []Dirty {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.ignoredPod(p) {
 		return nil
 	}
-	s.podSequence.deleted(p.RV)
-	var d dirtyList
-	if rec := s.record(p.Object.Key); rec != nil {
-		s.removePod(rec, &d)
-	}
-	return d.sorted()
+	s.pods.deleted(p.RV)
+	return s.RemovePod(p.Object.Key)
 }
 
 // PodOutdated reports whether an event of a pod, its deletion or another, is older
-// than what is known: nothing is taken from it. It is for whoever keeps books of his
-// own about the events that are taken, and lets nothing come in between.
+// than what is known: nothing is taken from it.
 func (s *Store) PodOutdated(p Versioned[syncer.Pod]) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.stalePod(p.Object.Key, p.RV)
+	rec := s.record(p.Object.Key)
+	if rec == nil {
+		return s.pods.stale(p.RV, false, 0)
+	}
+	return s.pods.stale(p.RV, true, rec.rv)
 }
 
 // ignoredPod counts an event of which nothing is taken.
 func (s *Store) ignoredPod(p Versioned[syncer.Pod]) bool {
-	stale := s.stalePod(p.Object.Key, p.RV)
+	stale := s.PodOutdated(p)
 	if stale {
 		s.count.outdatedPods++
 	}
 	return stale
 }
 
-func (s *Store) stalePod(key syncer.Key, rv uint64) bool {
-	rec := s.record(key)
-	return rec == nil && s.podSequence.stale(rv, false, 0) || rec != nil && s.podSequence.stale(rv, true, rec.rv)
+// SetPod makes p the held version, whatever its revision.
+func (s *Store) SetPod(p Versioned[syncer.Pod]) []Dirty {
+	var d dirtyList
+	s.setPod(&p.Object, p.RV, &d)
+	return d.sorted()
+}
+
+// ReplacePod takes in another reading of a pod as it was last seen: it keeps its
+// revision, so that the next event is not taken for an old one, and stays held if it
+// is. It does nothing if another pod of its name is there by now.
+func (s *Store) ReplacePod(p *syncer.Pod) []Dirty {
+	rec := s.record(p.Key)
+	if rec == nil || rec.UID != p.UID {
+		return nil
+	}
+	held := rec.held
+	var d dirtyList
+	s.setPod(p, rec.rv, &d)
+	if held {
+		s.HoldPod(p.Key)
+	}
+	return d.sorted()
+}
+
+// RemovePod takes out a pod, if it is there.
+func (s *Store) RemovePod(key syncer.Key) []Dirty {
+	var d dirtyList
+	if rec := s.record(key); rec != nil {
+		s.pods.deleted(rec.rv) // an older event of it is no news
+		s.removePod(rec, &d)
+	}
+	return d.sorted()
+}
+
+// HoldPod marks a pod as one that lists lack and that is kept: it goes on being an
+// endpoint, until an event or a list shows it, or it is removed.
+func (s *Store) HoldPod(key syncer.Key) {
+	if rec := s.record(key); rec != nil && !rec.held {
+		rec.held = true
+		rec.group.held.add(&rec.Pod)
+		s.count.heldPods++
+	}
 }
 
 // setPod makes p the held version, whatever its revision.
 func (s *Store) setPod(p *syncer.Pod, rv uint64, d *dirtyList) {
 	old := s.record(p.Key)
 	if old != nil && s.confirmPod(old).Equal(p) {
-		old.rv = rv
+		old.rv, old.list = rv, s.pods.list
 		return
 	}
 	ns := s.namespaces[p.Namespace]
@@ -95,7 +126,7 @@ func (s *Store) setPod(p *syncer.Pod, rv uint64, d *dirtyList) {
 	s.insertRecord(ns, rec, p.Labels)
 	noteChange(old, rec, d)
 	if old == nil {
-		s.count.pods++
+		s.count.podCount++
 	} else {
 		s.detach(ns, old)
 		s.release(old)
@@ -139,8 +170,8 @@ func (s *Store) replaceRecord(ns *namespace, old, rec *record, d *dirtyList) {
 	g := old.group
 	rec.group, rec.place, rec.Labels = g, old.place, g.labels
 	g.pods[rec.place] = rec
-	g.tally.remove(&old.Pod)
-	g.tally.add(&rec.Pod)
+	s.tallyPod(g, &old.Pod, -1)
+	s.tallyPod(g, &rec.Pod, 1)
 	if effect := podEffect(old, rec); effect != syncer.None {
 		for _, svc := range g.services {
 			d.add(svc, effect)
@@ -158,7 +189,7 @@ func (s *Store) removePod(rec *record, d *dirtyList) {
 	s.detach(ns, rec)
 	s.release(rec)
 	delete(ns.pods, rec.Name)
-	s.count.pods--
+	s.count.podCount--
 	s.sweepNamespace(ns)
 }
 
@@ -166,6 +197,7 @@ func (s *Store) removePod(rec *record, d *dirtyList) {
 func (s *Store) confirmPod(rec *record) *record {
 	if rec.held {
 		rec.held = false
+		rec.group.held.remove(&rec.Pod)
 		s.count.heldPods--
 	}
 	return rec
@@ -174,7 +206,7 @@ func (s *Store) confirmPod(rec *record) *record {
 // newRecord copies a pod compactly: name and UID in one string, one address
 // inside the record, and what others have as well shared with them.
 func (s *Store) newRecord(ns *namespace, p *syncer.Pod, rv uint64, old *record) *record {
-	rec := &record{Pod: *p, rv: rv}
+	rec := &record{Pod: *p, rv: rv, list: s.pods.list}
 	rec.Namespace = ns.name
 	if old != nil && old.UID == p.UID {
 		rec.Name, rec.UID = old.Name, old.UID
@@ -234,7 +266,16 @@ func (s *Store) insertRecord(ns *namespace, rec *record, labels map[string]strin
 	}
 	rec.group, rec.Labels, rec.place = g, g.labels, int32(len(g.pods))
 	g.pods = append(g.pods, rec)
-	g.tally.add(&rec.Pod)
+	s.tallyPod(g, &rec.Pod, 1)
+}
+
+// tallyPod counts a pod in its group, and among those that serve.
+func (s *Store) tallyPod(g *group, p *syncer.Pod, n int32) {
+	before := g.tally.ready
+	g.tally.count(p, n)
+	if len(g.services) > 0 {
+		s.count.serving += int(g.tally.ready - before)
+	}
 }
 
 // detach takes a record out of its group, and the group away with its last pod.
@@ -245,7 +286,7 @@ func (s *Store) detach(ns *namespace, rec *record) {
 	g.pods[rec.place].place = rec.place
 	g.pods[last] = nil
 	g.pods = g.pods[:last]
-	g.tally.remove(&rec.Pod)
+	s.tallyPod(g, &rec.Pod, -1)
 	if last == 0 {
 		ns.removeGroup(g)
 		for k, v := range g.labels {

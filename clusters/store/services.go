@@ -16,7 +16,8 @@ type service struct {
 	// of before, until its hand-written endpoints have been read (written.go).
 	basis *syncer.Service
 	rv    uint64
-	held  bool // absent from the last list and kept nevertheless
+	list  uint16 // that showed it last
+	held  bool   // lists lack it, and it is kept nevertheless
 
 	placed  bool
 	replica syncer.Key // when placed
@@ -45,63 +46,55 @@ func (svc *service) tally() tally {
 // whose contribution may have changed, two if the Service moved from one to
 // another.
 func (s *Store) UpsertService(v Versioned[syncer.Service]) []Dirty {
-	s.placing.Lock()
-	defer s.placing.Unlock()
-	at := s.place(&v.Object)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.staleService(v.Object.Key, v.RV) {
 		return nil
 	}
-	var d dirtyList
-	s.setService(&v.Object, v.RV, at, &d)
-	return d.sorted()
+	return s.SetService(v)
 }
 
 // DeleteService takes in a deletion, of which v is the last state. Only key and
-// revision count. Hand-written endpoints stay until ForgetWritten.
+// revision count. Hand-written endpoints stay until ForgetManual.
 func (s *Store) DeleteService(v Versioned[syncer.Service]) []Dirty {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.staleService(v.Object.Key, v.RV) {
 		return nil
 	}
-	s.serviceSequence.deleted(v.RV)
+	s.services.deleted(v.RV)
+	return s.RemoveService(v.Object.Key)
+}
+
+// SetService makes v the held version, whatever its revision.
+func (s *Store) SetService(v Versioned[syncer.Service]) []Dirty {
 	var d dirtyList
-	if svc := s.service(v.Object.Key); svc != nil {
+	s.setService(&v.Object, v.RV, s.place(&v.Object), &d)
+	return d.sorted()
+}
+
+// RemoveService takes out a Service, if it is there.
+func (s *Store) RemoveService(key syncer.Key) []Dirty {
+	var d dirtyList
+	if svc := s.service(key); svc != nil {
+		s.services.deleted(svc.rv)
 		s.removeService(svc, &d)
 	}
 	return d.sorted()
 }
 
+// HoldService is HoldPod for a Service. It goes on following its pods.
+func (s *Store) HoldService(key syncer.Key) {
+	if svc := s.service(key); svc != nil && !svc.held {
+		svc.held = true
+		s.count.heldServices++
+	}
+}
+
 // SetPlacement replaces the placement and returns the replicas that lose and
 // gain Services: announce them in bulk.
 func (s *Store) SetPlacement(p Placement) []Dirty {
-	s.placing.Lock()
-	defer s.placing.Unlock()
 	s.placement = p
-	type placed struct {
-		svc *syncer.Service
-		at  position
-	}
-	var all []placed
-	s.mu.RLock()
+	var d dirtyList
 	for _, ns := range s.namespaces {
 		for _, svc := range ns.services {
-			all = append(all, placed{svc: svc.current})
-		}
-	}
-	s.mu.RUnlock()
-	for i := range all {
-		all[i].at = s.place(all[i].svc)
-	}
-	var d dirtyList
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range all {
-		// Others than deletions wait for placing, so what is there is what was placed.
-		if svc := s.service(p.svc.Key); svc != nil {
-			s.changeService(svc, svc.current, p.at, &d)
+			s.changeService(svc, svc.current, s.place(svc.current), &d)
 		}
 	}
 	return d.sorted()
@@ -113,7 +106,7 @@ type position struct {
 	ok      bool
 }
 
-// place asks where a Service goes. The caller holds placing, and not mu.
+// place asks where a Service goes.
 func (s *Store) place(svc *syncer.Service) position {
 	if svc.ExternalName {
 		return position{}
@@ -127,7 +120,7 @@ func (s *Store) place(svc *syncer.Service) position {
 
 func (s *Store) staleService(key syncer.Key, rv uint64) bool {
 	svc := s.service(key)
-	stale := svc == nil && s.serviceSequence.stale(rv, false, 0) || svc != nil && s.serviceSequence.stale(rv, true, svc.rv)
+	stale := svc == nil && s.services.stale(rv, false, 0) || svc != nil && s.services.stale(rv, true, svc.rv)
 	if stale {
 		s.count.outdatedServices++
 	}
@@ -147,7 +140,7 @@ func (s *Store) setService(v *syncer.Service, rv uint64, at position, d *dirtyLi
 		svc = &service{current: &own, trigger: &trigger{}}
 		svc.basis = svc.current
 		ns.services[own.Name] = svc
-		s.count.services++
+		s.count.serviceCount++
 		s.changeService(svc, svc.current, at, d)
 	} else {
 		s.confirmService(svc)
@@ -159,7 +152,7 @@ func (s *Store) setService(v *syncer.Service, rv uint64, at position, d *dirtyLi
 		}
 		s.changeService(svc, v, at, d)
 	}
-	svc.rv = rv
+	svc.rv, svc.list = rv, s.services.list
 }
 
 // changeService makes v the current version of a held Service and at its
@@ -183,6 +176,7 @@ func (s *Store) changeService(svc *service, v *syncer.Service, at position, d *d
 		s.placeAt(svc, at)
 	}
 	svc.current, svc.basis = v, basis
+	s.noteManual(svc)
 	if recreated {
 		svc.trigger = &trigger{}
 	}
@@ -231,14 +225,14 @@ func (s *Store) unplace(svc *service) {
 func (s *Store) link(svc *service) {
 	if svc.placed && svc.computed() {
 		svc.linked = true
-		s.namespaces[svc.current.Namespace].link(svc)
+		s.namespaces[svc.current.Namespace].link(svc, &s.count.serving)
 	}
 }
 
 func (s *Store) unlink(svc *service) {
 	if svc.linked {
 		svc.linked = false
-		s.namespaces[svc.current.Namespace].unlink(svc)
+		s.namespaces[svc.current.Namespace].unlink(svc, &s.count.serving)
 	}
 }
 
@@ -249,8 +243,9 @@ func (s *Store) removeService(svc *service, d *dirtyList) {
 	d.add(svc, syncer.Removal)
 	s.unlink(svc)
 	s.unplace(svc)
+	s.noteManual(svc)
 	delete(ns.services, svc.current.Name)
-	s.count.services--
+	s.count.serviceCount--
 	s.sweepNamespace(ns)
 }
 

@@ -17,8 +17,6 @@ type Shown struct {
 // Shown returns a placed Service that has a selector; ok is false for any other. The
 // caller may change the list, not what it points to.
 func (s *Store) Shown(service syncer.Key) (shown Shown, ok bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
 	svc := s.service(service)
 	if svc == nil || !svc.placed || svc.current.Selector == nil {
 		return Shown{}, false

@@ -25,10 +25,8 @@ type Stats struct {
 
 // Stats counts what is held, in time proportional to the number of Services.
 func (s *Store) Stats() Stats {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
 	stats := Stats{
-		Pods: s.count.pods, Services: s.count.services, Placed: s.count.placed, Replicas: len(s.replicas),
+		Pods: s.count.podCount, Services: s.count.serviceCount, Placed: s.count.placed, Replicas: len(s.replicas),
 		HeldPods: s.count.heldPods, HeldServices: s.count.heldServices,
 		OutdatedPods: s.count.outdatedPods, OutdatedServices: s.count.outdatedServices,
 	}
@@ -41,3 +39,6 @@ func (s *Store) Stats() Stats {
 	}
 	return stats
 }
+
+// Size is the number of pods and Services.
+func (s *Store) Size() (pods, services int) { return s.count.podCount, s.count.serviceCount }

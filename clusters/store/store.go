@@ -7,7 +7,6 @@ import (
 	"hash/maphash"
 	"maps"
 	"slices"
-	"sync"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -28,41 +27,43 @@ type Options struct {
 }
 
 // Store is what is known of one member: Pods, Services, hand-written endpoints
-// and the zones of Nodes. All methods are safe for concurrent use; changes of
-// one kind must come in the order of their stream.
+// and the zones of Nodes. It has no lock: many may read at once, while nobody
+// changes anything. Changes of one kind come in the order of their stream.
 //
-// A lock is never held while a function of the caller runs or a contribution is
-// computed, so a watch never waits for a Service of 5,000 pods. Values that were
-// handed out are never changed; an update replaces them.
+// Values that were handed out are never changed; an update replaces them. So what
+// Inputs returns may be computed while the Store goes on.
 type Store struct {
-	// placing serialises whatever calls Placement, which happens before mu is
-	// taken. Guards placement.
-	placing   sync.Mutex
 	placement Placement
-
-	mu    sync.RWMutex // guards all below
-	rules syncer.Options
-	seed  maphash.Seed
+	rules     syncer.Options
+	seed      maphash.Seed
 
 	namespaces map[string]*namespace
 	replicas   map[syncer.Key][]*service // never an empty list
-	written    map[syncer.Key]*handWritten
-	nodes      map[string]*node
-	// zones is the part of nodes that computations read without the lock: it is
-	// replaced, never changed.
+	// manual are the placed Services without selector; manualEdits counts the changes
+	// of the set.
+	manual      map[syncer.Key]struct{}
+	manualEdits uint64
+	written     map[syncer.Key]*manual
+	// owners are the Services that slices were last seen to belong to: the label that
+	// says so can be changed.
+	owners map[syncer.Key]syncer.Key
+	nodes  map[string]*node
+	// zones is replaced, never changed: computations read it.
 	zones   map[string]string
 	strings sharedStrings
 	ports   sharedPorts
 
-	podSequence, serviceSequence sequence
-	count                        counts
+	pods, services table
+	count          counts
 }
 
 // counts are kept by the changes, so that reading them costs nothing.
 type counts struct {
-	pods, services, placed         int
+	podCount, serviceCount, placed int
 	heldPods, heldServices         int
 	outdatedPods, outdatedServices uint64
+	// serving counts the ready pods that a placed Service selects.
+	serving int
 }
 
 // New returns an empty Store.
@@ -73,7 +74,9 @@ func New(opts Options) *Store {
 		seed:       maphash.MakeSeed(),
 		namespaces: map[string]*namespace{},
 		replicas:   map[syncer.Key][]*service{},
-		written:    map[syncer.Key]*handWritten{},
+		manual:     map[syncer.Key]struct{}{},
+		written:    map[syncer.Key]*manual{},
+		owners:     map[syncer.Key]syncer.Key{},
 		nodes:      map[string]*node{},
 		strings:    sharedStrings{},
 		ports:      sharedPorts{},
@@ -83,8 +86,6 @@ func New(opts Options) *Store {
 // SetRules replaces the settings of the computation and returns every placed
 // Service: announce them in bulk.
 func (s *Store) SetRules(rules syncer.Options) []Dirty {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.rules = rules
 	var d dirtyList
 	for _, services := range s.replicas {
@@ -97,9 +98,7 @@ func (s *Store) SetRules(rules syncer.Options) []Dirty {
 
 // Replicas returns the replicas that this member contributes to, sorted.
 func (s *Store) Replicas() []syncer.Key {
-	s.mu.RLock()
 	keys := slices.Collect(maps.Keys(s.replicas))
-	s.mu.RUnlock()
 	slices.SortFunc(keys, syncer.Key.Compare) // events need not wait for this
 	return keys
 }
@@ -107,8 +106,6 @@ func (s *Store) Replicas() []syncer.Key {
 // Sources returns the Services of this member that contribute to a replica,
 // sorted.
 func (s *Store) Sources(replica syncer.Key) []syncer.Key {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
 	var keys []syncer.Key
 	for _, svc := range s.replicas[replica] {
 		keys = append(keys, svc.current.Key)
@@ -119,8 +116,6 @@ func (s *Store) Sources(replica syncer.Key) []syncer.Key {
 
 // Pod returns a pod as it is held, or nil.
 func (s *Store) Pod(key syncer.Key) *syncer.Pod {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
 	if rec := s.record(key); rec != nil {
 		return &rec.Pod
 	}
@@ -129,8 +124,6 @@ func (s *Store) Pod(key syncer.Key) *syncer.Pod {
 
 // Service returns a Service as it is held, or nil.
 func (s *Store) Service(key syncer.Key) *syncer.Service {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
 	if svc := s.service(key); svc != nil {
 		return svc.current
 	}
@@ -139,9 +132,7 @@ func (s *Store) Service(key syncer.Key) *syncer.Service {
 
 // Pods returns all pods at this moment, in no order.
 func (s *Store) Pods() []*syncer.Pod {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	pods := make([]*syncer.Pod, 0, s.count.pods)
+	pods := make([]*syncer.Pod, 0, s.count.podCount)
 	for _, ns := range s.namespaces {
 		for _, rec := range ns.pods {
 			pods = append(pods, &rec.Pod)
@@ -152,8 +143,6 @@ func (s *Store) Pods() []*syncer.Pod {
 
 // ReplicasOf returns the replicas that a pod may be an endpoint of, sorted.
 func (s *Store) ReplicasOf(pod syncer.Key) []syncer.Key {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
 	rec := s.record(pod)
 	if rec == nil {
 		return nil
@@ -178,4 +167,26 @@ func (s *Store) service(key syncer.Key) *service {
 		return ns.services[key.Name]
 	}
 	return nil
+}
+
+// Placed returns the replica that a Service contributes to; ok is false for one that
+// does not, or is not held.
+func (s *Store) Placed(service syncer.Key) (replica syncer.Key, ok bool) {
+	svc := s.service(service)
+	if svc == nil {
+		return syncer.Key{}, false
+	}
+	return svc.replica, svc.placed
+}
+
+// PodNewer reports whether a pod is held at a later revision.
+func (s *Store) PodNewer(key syncer.Key, rv uint64) bool {
+	rec := s.record(key)
+	return rec != nil && rv != 0 && rv < rec.rv
+}
+
+// ServiceNewer is PodNewer for a Service.
+func (s *Store) ServiceNewer(key syncer.Key, rv uint64) bool {
+	svc := s.service(key)
+	return svc != nil && rv != 0 && rv < svc.rv
 }

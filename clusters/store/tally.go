@@ -51,3 +51,7 @@ func (t tally) endpoints(publishNotReady bool) (ready, notReady int) {
 func (t tally) plus(o tally) tally {
 	return tally{ready: t.ready + o.ready, notReady: t.notReady + o.notReady, terminating: t.terminating + o.terminating}
 }
+
+func (t tally) minus(o tally) tally {
+	return tally{ready: t.ready - o.ready, notReady: t.notReady - o.notReady, terminating: t.terminating - o.terminating}
+}

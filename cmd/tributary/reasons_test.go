@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
@@ -17,7 +17,7 @@ import (
 // TestReasonsAreDocumented: every reason that can become a metric label stands in
 // the reference of its family; metrics cannot import who has them.
 func TestReasonsAreDocumented(t *testing.T) {
-	released := []string{string(clusters.HoldList), string(clusters.HoldRevision), string(clusters.HoldStart), string(clusters.HoldPanic), string(clusters.HoldSilentNode)}
+	released := []string{string(evidence.HoldList), string(evidence.HoldRevision), string(evidence.HoldStart), string(evidence.HoldPanic), string(evidence.HoldSilentNode)}
 	others := []string{
 		string(plan.HeldDrain), string(plan.HeldStale), "unseen_members", "repair_fight",
 		string(plan.WaitNamespaceMissing), string(plan.WaitNamespaceTerminating), string(plan.WaitObjectDeleting),

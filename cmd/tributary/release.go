@@ -73,14 +73,12 @@ func releasedText(r app.Released) string {
 		what string
 	}{
 		{r.Pods, "pods that lists lack"}, {r.Services, "Services that lists lack"},
-		{r.Written, "hand-written endpoints that lists lack"}, {r.NotReady, "pods that are not ready"},
+		{r.Manual, "hand-written endpoints that lists lack"}, {r.Standing, "endpoints that stood before the start"},
+		{r.NotReady, "pods that are not ready"},
 	} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
-	}
-	if r.FirstLists {
-		parts = append(parts, "the first lists are believed")
 	}
 	if len(parts) == 0 {
 		return "nothing was held"

@@ -26,7 +26,7 @@ func releasing(t *testing.T) (server *httptest.Server, asked *[]string) {
 		}
 		if replica == nil {
 			*asked = append(*asked, "all")
-			return clusters.Released{Pods: 3, NotReady: 2, Lists: true}, true
+			return clusters.Released{Pods: 3, NotReady: 2, Standing: 4}, true
 		}
 		*asked = append(*asked, replica.String())
 		return clusters.Released{}, true
@@ -42,7 +42,7 @@ func TestRelease(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"--cluster", "idc-a"}, exitOK, "released: 3 pods that lists lack, 2 pods that are not ready, the first lists are believed\n"},
+		{[]string{"--cluster", "idc-a"}, exitOK, "released: 3 pods that lists lack, 4 endpoints that stood before the start, 2 pods that are not ready\n"},
 		{[]string{"--cluster", "idc-a", "--service", "shop/web"}, exitOK, "nothing was held\n"},
 		{[]string{"--cluster", "idc-z"}, exitFailed, "tributary release: cluster: \"idc-z\" is no member\n"},
 		{[]string{"--cluster", "idc-a", "--service", "web"}, exitUsage, "tributary release: --service: \"web\" is not NAMESPACE/NAME\n"},

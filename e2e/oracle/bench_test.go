@@ -108,7 +108,8 @@ func BenchmarkOurs(b *testing.B) {
 			key := syncer.Key{Namespace: benchNamespace, Name: "app-0"}
 			b.ReportAllocs()
 			for b.Loop() {
-				c := s.Contributions(key)
+				c, commit := store.Gather(s.Inputs(key))
+				commit()
 				subsets, _ := syncer.Truncate(syncer.Subsets(c[0].Endpoints, c[0].EndpointsFamily), syncer.EndpointsCapacity)
 				if len(subsets) != 1 || len(subsets[0].Ready) != 10 {
 					b.Fatalf("%+v", subsets)

@@ -194,7 +194,9 @@ func (w *ourWorld) step(c *Case) (wroteEndpoints bool) {
 	w.known = present
 	key := syncer.Key{Namespace: c.Name(), Name: c.Service.Name}
 	var contributions []plan.Contribution
-	for _, s := range w.store.Contributions(key) {
+	shares, commit := store.Gather(w.store.Inputs(key))
+	commit()
+	for _, s := range shares {
 		contributions = append(contributions, plan.Contribution{Cluster: "member", Source: s.Source, Contribution: s.Contribution})
 	}
 	replica := plan.Merge(key, contributions, w.observed, historySettings)

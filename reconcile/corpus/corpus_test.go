@@ -165,11 +165,11 @@ func fill(m corpus.Member) *store.Store {
 	}
 	for _, svc := range m.Services {
 		key := syncer.Key{Namespace: svc.Namespace, Name: svc.Name}
-		if !s.NeedsWritten(key) {
+		if !s.IsManual(key) {
 			continue
 		}
-		s.ReplaceEndpoints(key, nil, 1)
-		s.ReplaceSlices(key, nil, 1)
+		s.KnowManual(false, key)
+		s.KnowManual(true, key)
 	}
 	for _, e := range m.Endpoints {
 		s.UpsertEndpoints(d.Endpoints(e))
@@ -184,7 +184,7 @@ func (s *source) Gather(replica syncer.Key) reconcile.Gathered {
 	var g reconcile.Gathered
 	var commits []func()
 	for i, name := range s.names {
-		contributions, commit := s.stores[i].Gather(replica)
+		contributions, commit := store.Gather(s.stores[i].Inputs(replica))
 		commits = append(commits, commit)
 		for _, c := range contributions {
 			g.Contributions = append(g.Contributions, plan.Contribution{Cluster: name, Source: c.Source, Contribution: c.Contribution})

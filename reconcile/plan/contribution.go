@@ -39,4 +39,7 @@ type Contribution struct {
 	// Stale marks a member silent for longer than allowed: its endpoints count as
 	// not ready where another member still has a ready one.
 	Stale bool
+	// Panicking marks a member whose pods are kept ready because too many turned not
+	// ready at once: of those that serve one at a time, it gives way.
+	Panicking bool
 }

@@ -4,8 +4,8 @@
 package plan
 
 import (
-	"cmp"
 	"net/netip"
+	"slices"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -14,58 +14,38 @@ import (
 type Standing struct {
 	// Sources are the Services of the cluster that gave it.
 	Sources []syncer.Key
-	// Ready has an address of each ready endpoint, by the UID of its pod, or by the
-	// address itself where no pod is named.
-	Ready map[string]netip.Addr
+	// Endpoints as they stand.
+	Endpoints []syncer.Endpoint
 }
 
-// StandingOf finds what stands of a cluster: in our slices, or in our Endpoints where
-// there are no slices of ours.
-func StandingOf(cluster string, observed Observed) Standing {
-	s := Standing{Ready: map[string]netip.Addr{}}
-	add := func(addr netip.Addr, target *syncer.TargetRef) {
-		s.Ready[cmp.Or(target.UID, addr.String())] = addr
-	}
-	sliced := false
-	for i := range observed.Slices {
-		slice := &observed.Slices[i]
-		sliced = sliced || slice.Owned
-		if !slice.Owned || slice.Cluster != cluster {
-			continue
-		}
-		for j := range slice.Endpoints {
-			if e := &slice.Endpoints[j]; e.Ready {
-				add(e.Addr, &e.Target)
-			}
-		}
-	}
-	if e := observed.Endpoints; e != nil && e.Owned && !sliced {
-		named, rest := parseAddresses(e.Annotations[AnnotationAddresses])
-		for i := range e.Subsets {
-			for j := range e.Subsets[i].Ready {
-				if a := &e.Subsets[i].Ready[j]; cmp.Or(named[a.Addr], rest) == cluster {
-					add(a.Addr, &a.Target)
-				}
-			}
-		}
-	}
-	if len(s.Ready) > 0 {
-		s.Sources = sourcesOf(cluster, observed)
+// StandingOf finds what stands of a cluster.
+func StandingOf(cluster string, observed Observed) (s Standing) {
+	for _, share := range Recover(cluster, observed) {
+		s.Sources = append(s.Sources, share.Source)
+		s.Endpoints = append(s.Endpoints, share.Endpoints...)
 	}
 	return s
 }
 
-// sourcesOf are the Services of a cluster that feed a replica, as on record; one
-// that is not on record has the replica's name.
-func sourcesOf(cluster string, observed Observed) []syncer.Key {
-	var keys []syncer.Key
-	for _, s := range standingSources(observed) {
-		if key, ok := syncer.ParseKey(s.Service); ok && s.Cluster == cluster {
-			keys = append(keys, key)
+// WithoutGone takes addresses out of shares that were recovered: they are known to be gone,
+// though nothing else is known of their member.
+func WithoutGone(shares []Contribution, gone []netip.Addr) []Contribution {
+	if len(gone) == 0 {
+		return shares
+	}
+	for i := range shares {
+		c := &shares[i]
+		c.Endpoints = slices.DeleteFunc(slices.Clone(c.Endpoints), func(e syncer.Endpoint) bool { return slices.Contains(gone, e.Addr) })
+		isGone := func(a syncer.Address) bool { return slices.Contains(gone, a.Addr) }
+		var left []syncer.Subset
+		for _, s := range c.Subsets {
+			s.Ready = slices.DeleteFunc(slices.Clone(s.Ready), isGone)
+			s.NotReady = slices.DeleteFunc(slices.Clone(s.NotReady), isGone)
+			if len(s.Ready)+len(s.NotReady) > 0 {
+				left = append(left, s)
+			}
 		}
+		c.Subsets = left
 	}
-	if keys == nil {
-		keys = []syncer.Key{observed.Key}
-	}
-	return keys
+	return shares
 }

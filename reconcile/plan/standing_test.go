@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -38,7 +37,7 @@ func TestStandingOf(t *testing.T) {
 	}}}
 	for name, c := range map[string]struct {
 		observed Observed
-		want     []string // UIDs or addresses
+		want     []string // addresses
 		sources  []string
 	}{
 		"nothing": {},
@@ -46,11 +45,10 @@ func TestStandingOf(t *testing.T) {
 			Observed{Slices: []ObservedSlice{slice(ours, "a", true, false, true), slice(ours, "b", true), slice(theirs, "a", true)}},
 			[]string{"10.0.0.1", "10.0.0.3"}, []string{"x-shop/web"},
 		},
-		"two families":     {Observed{Slices: []ObservedSlice{first, second}}, []string{"p"}, []string{"x-shop/web"}},
-		"only of another":  {Observed{Service: recorded, Slices: []ObservedSlice{slice(ours, "b", true)}}, nil, nil},
+		"two families":     {Observed{Slices: []ObservedSlice{first, second}}, []string{"10.0.0.1", "fd00::1"}, []string{"x-shop/web"}},
+		"only of another":  {Observed{Slices: []ObservedSlice{slice(ours, "b", true)}}, nil, nil},
 		"sources":          {Observed{Service: recorded, Slices: []ObservedSlice{slice(ours, "a", true)}}, []string{"10.0.0.1"}, []string{"shop/api", "store/api"}},
-		"both kinds":       {Observed{Endpoints: endpoints(ours, ""), Slices: []ObservedSlice{slice(ours, "a", true)}}, []string{"10.0.0.1"}, []string{"x-shop/web"}},
-		"Endpoints alone":  {Observed{Endpoints: endpoints(ours, "a=*;b=10.0.0.3,10.0.0.4")}, []string{"10.0.0.2", "p"}, []string{"x-shop/web"}},
+		"Endpoints alone":  {Observed{Endpoints: endpoints(ours, "a=*;b=10.0.0.3,10.0.0.4")}, []string{"10.0.0.1", "10.0.0.2"}, []string{"x-shop/web"}},
 		"without a record": {Observed{Endpoints: endpoints(ours, "")}, nil, nil},
 		"not ours":         {Observed{Endpoints: endpoints(theirs, "a=*")}, nil, nil},
 	} {
@@ -60,8 +58,29 @@ func TestStandingOf(t *testing.T) {
 		for _, key := range got.Sources {
 			sources = append(sources, key.String())
 		}
-		if ready := slices.Sorted(maps.Keys(got.Ready)); !slices.Equal(ready, c.want) || !slices.Equal(sources, c.sources) {
+		var ready []string
+		for _, e := range got.Endpoints {
+			if e.Ready {
+				ready = append(ready, e.Addr.String())
+			}
+		}
+		if !slices.Equal(ready, c.want) || !slices.Equal(sources, c.sources) {
 			t.Errorf("%s: %v of %v, want %v of %v", name, ready, sources, c.want, c.sources)
 		}
+	}
+}
+
+func TestWithoutGone(t *testing.T) {
+	at := func(last byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, last}) }
+	share := Contribution{}
+	share.Endpoints = []syncer.Endpoint{{Addr: at(1)}, {Addr: at(2)}}
+	share.Subsets = []syncer.Subset{{Ready: []syncer.Address{{Addr: at(1)}, {Addr: at(2)}}}, {NotReady: []syncer.Address{{Addr: at(2)}}}}
+	before := share
+	got := WithoutGone([]Contribution{share}, []netip.Addr{at(2)})[0]
+	if len(got.Endpoints) != 1 || got.Endpoints[0].Addr != at(1) || len(got.Subsets) != 1 || len(got.Subsets[0].Ready) != 1 {
+		t.Errorf("%+v", got)
+	}
+	if len(before.Endpoints) != 2 || len(before.Subsets[0].Ready) != 2 {
+		t.Error("what stands was changed")
 	}
 }

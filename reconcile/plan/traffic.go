@@ -53,8 +53,8 @@ func age(shares []*share) (held []Held) {
 
 // failOver leaves one of the members that serve one at a time: the first in
 // their order that has a ready endpoint, else the first that has any. What a member
-// said that has been silent for too long counts only if no other is ready. Members
-// in the same place serve together.
+// said that has been silent for too long counts only if no other is ready, and one in
+// panic gives way to the next that is. Members in the same place serve together.
 func failOver(shares []*share) {
 	first := func(fits func(*share) bool) (best *share) {
 		for _, s := range shares {
@@ -64,7 +64,10 @@ func failOver(shares []*share) {
 		}
 		return best
 	}
-	active := first(func(s *share) bool { return s.ready() && !s.Stale })
+	active := first(func(s *share) bool { return s.ready() && !s.Stale && !s.Panicking })
+	if active == nil {
+		active = first(func(s *share) bool { return s.ready() && !s.Stale })
+	}
 	if active == nil {
 		active = first((*share).ready)
 	}

@@ -71,6 +71,8 @@ type App struct {
 	joined map[string]time.Time
 	synced map[string]bool
 	stale  map[string]bool
+	// panicking likewise, for those in panic.
+	panicking map[string]bool
 	// identities are those of members, as known from before the start.
 	identities map[string]string
 	// kept is what was last said about clusters that are not configured.
@@ -91,7 +93,7 @@ func New(loaded *config.Loaded, o Options) *App {
 	r := &App{
 		path: o.Path, build: o.Build, started: now, logger: o.Logger, sink: &sink{},
 		secretsRead: make(chan struct{}),
-		loaded:      loaded, loadedAt: now, joined: map[string]time.Time{}, synced: map[string]bool{}, stale: map[string]bool{}, news: make(chan struct{}, 1), address: loaded.Config.Listen,
+		loaded:      loaded, loadedAt: now, joined: map[string]time.Time{}, synced: map[string]bool{}, stale: map[string]bool{}, panicking: map[string]bool{}, news: make(chan struct{}, 1), address: loaded.Config.Listen,
 	}
 	r.metrics = metrics.New(metrics.Options{Logger: o.Logger, Version: o.Build.Version, Revision: o.Build.Commit, Status: r.status, NotReady: r.notReady, Leader: r.leader})
 	r.annotations.set(&loaded.Config)

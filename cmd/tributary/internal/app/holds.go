@@ -11,8 +11,8 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// standing returns, by replica, the ready endpoints of a member that stand in the
-// ingress cluster: the first lists of the member are judged by them.
+// standing returns, by replica, the endpoints of a member that stand in the ingress
+// cluster: the first lists of the member are judged by them.
 func (r *App) standing(cluster string) map[syncer.Key]clusters.Standing {
 	session := r.ingress.Load()
 	if session == nil {
@@ -34,7 +34,7 @@ func heldChanges(m *clusters.Status) []metrics.HeldChange {
 			Message: h.Message, Since: utc(h.Since), Release: releaseHint(m.Name, h),
 		}
 		if h.Confirming {
-			c.Message += "; a second look may end it"
+			c.Message += "; it is being asked for"
 		}
 		out = append(out, c)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
@@ -20,12 +21,12 @@ import (
 func TestHeldChanges(t *testing.T) {
 	at := time.Unix(1000, 0)
 	got := heldChanges(&clusters.Status{Name: "idc-a", Holds: []clusters.Hold{
-		{Reason: clusters.HoldPanic, Message: "41 pods", Since: at},
-		{Replica: syncer.Key{Namespace: "shop", Name: "web"}, Reason: clusters.HoldList, Message: "3 pods", Since: at, Confirming: true},
+		{Reason: evidence.HoldPanic, Message: "41 pods", Since: at},
+		{Replica: syncer.Key{Namespace: "shop", Name: "web"}, Reason: evidence.HoldList, Message: "3 pods", Since: at, Confirming: true},
 	}})
 	want := []metrics.HeldChange{
 		{Cluster: "idc-a", Reason: "mass_not_ready", Message: "41 pods", Since: at.UTC(), Release: "tributary release --cluster idc-a"},
-		{Cluster: "idc-a", Namespace: "shop", Service: "web", Reason: "list_shrank", Message: "3 pods; a second look may end it", Since: at.UTC(), Release: "tributary release --cluster idc-a --service shop/web"},
+		{Cluster: "idc-a", Namespace: "shop", Service: "web", Reason: "list_shrank", Message: "3 pods; it is being asked for", Since: at.UTC(), Release: "tributary release --cluster idc-a --service shop/web"},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)

@@ -9,8 +9,8 @@ import (
 )
 
 // memberChanged announces a member to the reconciler once it has been seen
-// whole, for only from then on absence means anything; and when it has become
-// stale, or is no longer.
+// whole, for only from then on absence means anything; and when it has become stale or
+// is in panic, or is no longer.
 func (r *App) memberChanged(string) {
 	if !r.begun.Load() {
 		return // they are only being made
@@ -18,8 +18,8 @@ func (r *App) memberChanged(string) {
 	turned, seen := map[string]bool{}, map[string]bool{}
 	r.mu.Lock()
 	for _, m := range r.set.Members() { // with the lock: see forgetMembers
-		if m.Stale != r.stale[m.Name] {
-			r.stale[m.Name] = m.Stale
+		if m.Stale != r.stale[m.Name] || m.Panicking != r.panicking[m.Name] {
+			r.stale[m.Name], r.panicking[m.Name] = m.Stale, m.Panicking
 			turned[m.Name] = true
 		}
 		if m.Synced && !r.synced[m.Name] {
@@ -47,6 +47,7 @@ func (r *App) forgetMembers(removed []string) {
 	for _, name := range removed {
 		delete(r.synced, name)
 		delete(r.stale, name)
+		delete(r.panicking, name)
 	}
 }
 

@@ -27,13 +27,13 @@ const (
 type Released struct {
 	Cluster string `json:"cluster"`
 	Service string `json:"service,omitempty"`
-	// What was let go: objects that lists lack, by kind, and pods that were kept
-	// ready. FirstLists is true when the first lists are believed now.
-	Pods       int  `json:"pods"`
-	Services   int  `json:"services"`
-	Written    int  `json:"written"`
-	NotReady   int  `json:"notReady"`
-	FirstLists bool `json:"firstLists"`
+	// What was let go: objects that lists lack, by kind, endpoints that stood from before
+	// the start, and pods that were kept ready.
+	Pods     int `json:"pods"`
+	Services int `json:"services"`
+	Manual   int `json:"manual"`
+	Standing int `json:"standing"`
+	NotReady int `json:"notReady"`
 }
 
 // Handler serves the pages and, beside them, the one request that changes
@@ -62,8 +62,8 @@ func Handler(pages http.Handler, release func(cluster string, replica *syncer.Ke
 			http.Error(w, fmt.Sprintf("cluster: %.200q is no member", cluster), http.StatusBadRequest)
 			return
 		}
-		answer.Pods, answer.Services, answer.Written = done.Pods, done.Services, done.Written
-		answer.NotReady, answer.FirstLists = done.NotReady, done.Lists
+		answer.Pods, answer.Services, answer.Manual = done.Pods, done.Services, done.Manual
+		answer.Standing, answer.NotReady = done.Standing, done.NotReady
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		_ = json.NewEncoder(w).Encode(answer)

@@ -6,6 +6,7 @@ package app
 import (
 	"iter"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 
@@ -36,8 +37,14 @@ func (s source) Peek(replica syncer.Key) reconcile.Gathered {
 func gathered(shares []clusters.Share, commit func()) reconcile.Gathered {
 	g := reconcile.Gathered{Commit: commit}
 	for _, share := range shares {
-		if share.Pending {
+		if share.Pending || share.Unseen {
 			g.Unseen = append(g.Unseen, share.Cluster)
+			if len(share.Gone) > 0 {
+				if g.Gone == nil {
+					g.Gone = map[string][]netip.Addr{}
+				}
+				g.Gone[share.Cluster] = share.Gone
+			}
 			continue
 		}
 		g.Contributions = append(g.Contributions, plan.Contribution{
@@ -55,7 +62,7 @@ func (s source) Members() []reconcile.MemberState {
 	members := s.set.Members()
 	out := make([]reconcile.MemberState, len(members))
 	for i, m := range members {
-		out[i] = reconcile.MemberState{Name: m.Name, Synced: m.Synced, Stale: m.Stale}
+		out[i] = reconcile.MemberState{Name: m.Name, Synced: m.Synced, Stale: m.Stale, Panicking: m.Panicking}
 	}
 	return out
 }

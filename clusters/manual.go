@@ -10,40 +10,37 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"tributary.dev/tributary/clusters/guard"
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
-// written follows hand-written endpoints: those of Services without a selector.
+// manualWatches follow hand-written endpoints: those of Services without a selector.
 // A member with none of these costs nothing here, for watching all Endpoints of
 // a large cluster to find a few would be dearer than everything else. Nothing is
 // taken from objects that the member's controllers derived.
-type written struct {
-	m    *Member
-	wake chan struct{}
+type manualWatches struct {
+	m *Member
 
 	mu      sync.Mutex
 	session *session
 	wanted  map[syncer.Key]bool // Services without selector; replaced, never changed
-	watches map[scope]*writtenWatch
-	slices  *writtenWatch // nil when none is needed
+	watches map[scope]*manualWatch
+	slices  *manualWatch // nil when none is needed
 	// slicesListed is true when slices have been listed through session: its API has
 	// them. slicesLacking is when it said that it has none; zero when it did not.
 	slicesListed  bool
 	slicesLacking time.Time
 	// slicesAnswer is true when it is yet to be taken in, or again, that there are none.
 	slicesAnswer bool
-
-	// slicesLooks belong to protection, and outlive the watch.
-	slicesLooks guard.Looks
 }
 
-// writtenWatch is a running loop.
-type writtenWatch struct {
+// manualWatch is a running loop.
+type manualWatch struct {
 	looper
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -61,27 +58,19 @@ const slicesRetry = 5 * time.Minute
 const handWrittenSlices = "kubernetes.io/service-name," +
 	"endpointslice.kubernetes.io/managed-by notin (endpointslice-controller.k8s.io,endpointslicemirroring-controller.k8s.io,tributary.dev)"
 
-func newWritten(m *Member, s *session) *written {
-	return &written{m: m, session: s, wake: make(chan struct{}, 1), watches: map[scope]*writtenWatch{}}
-}
-
-// signal asks for another look at which Services have no selector.
-func (w *written) signal() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
+func newManualWatches(m *Member, s *session) *manualWatches {
+	return &manualWatches{m: m, session: s, watches: map[scope]*manualWatch{}}
 }
 
 // run keeps the watches that are needed, until ctx ends.
-func (w *written) run(ctx context.Context) {
+func (w *manualWatches) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			w.stop(slices.Collect(maps.Values(w.watches))...)
 			w.stop(w.slices)
 			return
-		case <-w.wake:
+		case <-w.m.manualChanged:
 			w.reconcile(ctx)
 		case <-w.slicesDue():
 			w.each(func(looper) {})
@@ -90,8 +79,8 @@ func (w *written) run(ctx context.Context) {
 }
 
 // reconcile starts and stops watches. Only run calls it.
-func (w *written) reconcile(ctx context.Context) {
-	keys := w.m.store.WrittenSources()
+func (w *manualWatches) reconcile(ctx context.Context) {
+	keys := w.m.manualSources()
 	wanted := make(map[syncer.Key]bool, len(keys))
 	for _, key := range keys {
 		wanted[key] = true
@@ -110,15 +99,14 @@ func (w *written) reconcile(ctx context.Context) {
 	w.reconcileSlices(ctx, keys, fresh)
 	for key := range before {
 		if !wanted[key] {
-			w.m.protect.forgetWritten(key)
-			w.m.feed.bulk(w.m.store.ForgetWritten(key), w.m.feed.cause("Endpoints", "relist", time.Now()))
+			w.m.step(evidence.Unfollowed{Service: key}, time.Now())
 		}
 	}
 }
 
-func (w *written) reconcileEndpoints(ctx context.Context, keys, fresh []syncer.Key) {
+func (w *manualWatches) reconcileEndpoints(ctx context.Context, keys, fresh []syncer.Key) {
 	scopes := scopesOf(keys)
-	var ended []*writtenWatch
+	var ended []*manualWatch
 	w.mu.Lock()
 	for s, watch := range w.watches {
 		if !slices.Contains(scopes, s) {
@@ -137,7 +125,7 @@ func (w *written) reconcileEndpoints(ctx context.Context, keys, fresh []syncer.K
 	}
 }
 
-func (w *written) reconcileSlices(ctx context.Context, keys, fresh []syncer.Key) {
+func (w *manualWatches) reconcileSlices(ctx context.Context, keys, fresh []syncer.Key) {
 	w.mu.Lock()
 	watch := w.slices
 	version := w.session.Version()
@@ -159,13 +147,13 @@ func (w *written) reconcileSlices(ctx context.Context, keys, fresh []syncer.Key)
 	}
 	switch {
 	case answer: // for all: what is known of slices may be lost by it
-		w.takeSlices(keys, nil, kube.Replacement{Finished: time.Now()})
+		w.m.step(evidence.Listed[store.Slice]{Services: keys}, time.Now())
 	case none && len(fresh) > 0:
-		w.takeSlices(fresh, nil, kube.Replacement{Finished: time.Now()})
+		w.m.step(evidence.Listed[store.Slice]{Services: fresh}, time.Now())
 	}
 }
 
-func (w *written) startEndpoints(ctx context.Context, s scope) {
+func (w *manualWatches) startEndpoints(ctx context.Context, s scope) {
 	opts := metav1.ListOptions{}
 	if s.name != "" {
 		opts.FieldSelector = "metadata.name=" + s.name
@@ -176,19 +164,24 @@ func (w *written) startEndpoints(ctx context.Context, s scope) {
 	defer w.mu.Unlock()
 	w.watches[s] = start(ctx, kube.New(kube.Config[store.Versioned[store.Endpoints]]{
 		Kind: r.Resource, Convert: convertWith(w.m.decoder.Endpoints), Key: endpointsKey, Options: opts,
-		Handler: endpointsHandler{w.m.feed, w, s, &guard.Looks{}}, MaxObjects: w.m.protect.maxObjects,
-		Observer: w.m.feed, Logger: w.m.log,
+		Handler: handler[store.Endpoints]{m: w.m, kind: evidence.Endpoints, services: func() []syncer.Key { return w.wantedIn(s) }, changed: func(state kube.State) {
+			if state.Phase == kube.Forbidden {
+				w.m.remarks.remark(kube.Endpoints.Resource, notFollowed)
+			}
+		}},
+		MaxObjects: w.m.maxObjects, Observer: w.m, Logger: w.m.log,
 	}, w.session.ListWatcher(r)))
 }
 
-func (w *written) startSlices(ctx context.Context) {
+func (w *manualWatches) startSlices(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.slices = start(ctx, kube.New(kube.Config[store.Versioned[store.Slice]]{
 		Kind: kube.EndpointSlices.Resource, Convert: convertWith(w.m.decoder.Slice), Key: sliceKey,
 		Options: metav1.ListOptions{LabelSelector: handWrittenSlices},
-		Handler: &slicesHandler{w.m.feed, w, map[syncer.Key]syncer.Key{}}, MaxObjects: w.m.protect.maxObjects,
-		Observer: w.m.feed, Logger: w.m.log,
+		Handler: handler[store.Slice]{m: w.m, kind: evidence.Slices, listed: w.hasSlices,
+			services: func() []syncer.Key { return w.wantedIn(scope{}) }, changed: w.slicesChanged},
+		MaxObjects: w.m.maxObjects, Observer: w.m, Logger: w.m.log,
 	}, w.session.ListWatcher(kube.EndpointSlices)))
 }
 
@@ -196,9 +189,9 @@ func endpointsKey(v *store.Versioned[store.Endpoints]) syncer.Key { return v.Obj
 func sliceKey(v *store.Versioned[store.Slice]) syncer.Key         { return v.Object.Key }
 
 // start runs a loop; stop waits for it.
-func start(ctx context.Context, loop looper) *writtenWatch {
+func start(ctx context.Context, loop looper) *manualWatch {
 	ctx, cancel := context.WithCancel(ctx)
-	watch := &writtenWatch{looper: loop, cancel: cancel, done: make(chan struct{})}
+	watch := &manualWatch{looper: loop, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(watch.done)
 		loop.Run(ctx)
@@ -207,7 +200,7 @@ func start(ctx context.Context, loop looper) *writtenWatch {
 }
 
 // stop ends watches and waits for them. nil is none.
-func (w *written) stop(watches ...*writtenWatch) {
+func (w *manualWatches) stop(watches ...*manualWatch) {
 	for _, watch := range watches {
 		if watch != nil {
 			watch.cancel()
@@ -221,7 +214,7 @@ func (w *written) stop(watches ...*writtenWatch) {
 }
 
 // exchange goes over to another session.
-func (w *written) exchange(to *session) {
+func (w *manualWatches) exchange(to *session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.session, w.slicesListed, w.slicesLacking = to, false, time.Time{}
@@ -233,12 +226,12 @@ func (w *written) exchange(to *session) {
 	if w.slices != nil {
 		w.slices.SetListWatcher(to.ListWatcher(kube.EndpointSlices))
 	}
-	w.signal()
+	signal(w.m.manualChanged)
 }
 
 // each calls what every loop has. Whoever asks for anything anew asks for slices
 // as well, though the API said that it has none: it may have been a front that erred.
-func (w *written) each(call func(looper)) {
+func (w *manualWatches) each(call func(looper)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, watch := range w.watches {
@@ -249,18 +242,44 @@ func (w *written) each(call func(looper)) {
 		return
 	}
 	w.slicesLacking, w.slicesAnswer = time.Time{}, true
-	w.signal()
+	signal(w.m.manualChanged)
 }
 
-// wants returns the Services to follow.
-func (w *written) wants() map[syncer.Key]bool {
+// wantedIn returns the Services to follow in a scope, sorted.
+func (w *manualWatches) wantedIn(s scope) (services []syncer.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.wanted
+	for service := range w.wanted {
+		if s.covers(service) {
+			services = append(services, service)
+		}
+	}
+	slices.SortFunc(services, syncer.Key.Compare)
+	return services
+}
+
+// notFollowed is remarked where the right to read is missing.
+const notFollowed = "may not be read: Services without selector stay as they are"
+
+// slicesChanged notes that slices may not be read, or that the API has none.
+func (w *manualWatches) slicesChanged(s kube.State) {
+	switch {
+	case s.Phase == kube.Forbidden:
+		w.m.remarks.remark(kube.EndpointSlices.Resource, notFollowed)
+	case s.Phase == kube.Waiting && apierrors.IsNotFound(s.Err):
+		w.lacksSlices()
+	}
+}
+
+// manualSources are the Services whose endpoints are written by hand.
+func (m *Member) manualSources() []syncer.Key {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.state.Store().ManualSources()
 }
 
 // hasSlices notes that slices have been listed.
-func (w *written) hasSlices() {
+func (w *manualWatches) hasSlices() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.slicesListed = true
@@ -268,17 +287,17 @@ func (w *written) hasSlices() {
 
 // lacksSlices notes that the API answered as if it had no EndpointSlices. Where it
 // had them a moment ago that is an error like any other.
-func (w *written) lacksSlices() {
+func (w *manualWatches) lacksSlices() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.slicesListed {
 		w.slicesLacking, w.slicesAnswer = time.Now(), true
-		w.signal()
+		signal(w.m.manualChanged)
 	}
 }
 
 // slicesDue is when to ask again for slices that the API is said to lack.
-func (w *written) slicesDue() <-chan time.Time {
+func (w *manualWatches) slicesDue() <-chan time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.slicesLacking.IsZero() {

@@ -15,8 +15,6 @@ import (
 // check derives every index and count from the pods and Services anew and
 // compares. It is for tests: they call it after each step.
 func (s *Store) check() error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
 	c := checker{store: s, replicas: map[syncer.Key][]*service{}, strings: map[string]int{}, ports: map[string]int{}, nodes: map[string]int{}}
 	for name, ns := range s.namespaces {
 		c.expect(name == ns.name && len(ns.pods)+len(ns.services) > 0, "namespace %s is empty or misnamed %s", name, ns.name)
@@ -62,14 +60,21 @@ func (c *checker) groups(ns *namespace) {
 		c.expect(ns.find(g.hash, g.labels) == g, "%s: group %v exists twice", ns.name, g.labels)
 		c.expect(len(g.pods) > 0, "%s: group %v has no pods", ns.name, g.labels)
 		inGroups += len(g.pods)
-		var t tally
+		var t, held tally
 		for i, rec := range g.pods {
 			t.add(&rec.Pod)
+			if rec.held {
+				held.add(&rec.Pod)
+			}
 			c.expect(rec.group == g && int(rec.place) == i, "%s: place in group is wrong", rec.Key)
 			c.expect(ns.pods[rec.Name] == rec, "%s: in a group and not in its namespace", rec.Key)
 			c.expect(maps.Equal(rec.Labels, g.labels), "%s: labels are not its group's", rec.Key)
 		}
 		c.expect(t == g.tally, "%s: group %v: tally %v, want %v", ns.name, g.labels, g.tally, t)
+		c.expect(held == g.held, "%s: group %v: held %v, want %v", ns.name, g.labels, g.held, held)
+		if len(g.services) > 0 {
+			c.count.serving += int(t.ready)
+		}
 		for k, v := range g.labels {
 			c.strings[k]++
 			c.strings[v]++
@@ -83,7 +88,7 @@ func (c *checker) groups(ns *namespace) {
 }
 
 func (c *checker) pod(rec *record) {
-	c.count.pods++
+	c.count.podCount++
 	if rec.held {
 		c.count.heldPods++
 	}
@@ -102,7 +107,7 @@ func (c *checker) services(ns *namespace) {
 	for name, svc := range ns.services {
 		key := svc.current.Key
 		c.expect(key == syncer.Key{Namespace: ns.name, Name: name}, "%s: filed under %s/%s", key, ns.name, name)
-		c.count.services++
+		c.count.serviceCount++
 		if svc.held {
 			c.count.heldServices++
 		}
@@ -110,6 +115,8 @@ func (c *checker) services(ns *namespace) {
 			c.count.placed++
 			c.replicas[svc.replica] = append(c.replicas[svc.replica], svc)
 		}
+		_, isManual := c.store.manual[key]
+		c.expect(isManual == svc.needsManual(), "%s: written by hand is %v", key, isManual)
 		waits := svc.current.Selector == nil && svc.basis.Selector != nil && !c.store.written[key].known()
 		c.expect(svc.basis == svc.current || waits, "%s: computed from another version", key)
 		c.expect(svc.linked == (svc.placed && svc.computed()), "%s: linked is %v", key, svc.linked)

@@ -11,9 +11,9 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// writtenEffect says what the change can do.
-func writtenEffect(before, after *handWritten) syncer.Effect {
-	if sameWritten(before, after) {
+// manualEffect says what the change can do.
+func manualEffect(before, after *manual) syncer.Effect {
+	if sameManual(before, after) {
 		return syncer.None
 	}
 	is := after.serving()
@@ -25,7 +25,7 @@ func writtenEffect(before, after *handWritten) syncer.Effect {
 	return syncer.Addition
 }
 
-func sameWritten(a, b *handWritten) bool {
+func sameManual(a, b *manual) bool {
 	return a.exists == b.exists &&
 		a.endpoints.Object.SkipMirror == b.endpoints.Object.SkipMirror &&
 		slices.EqualFunc(a.endpoints.Object.Subsets, b.endpoints.Object.Subsets, equalSubsets) &&
@@ -42,9 +42,9 @@ func equalSlices(a, b syncer.Slice) bool {
 }
 
 // handSlices returns the slices that no controller derived, sorted by name.
-func (w *handWritten) handSlices() []syncer.Slice {
+func (m *manual) handSlices() []syncer.Slice {
 	var list []syncer.Slice
-	for _, v := range w.slices {
+	for _, v := range m.slices {
 		if !v.Object.Derived {
 			list = append(list, v.Object.Content)
 		}
@@ -61,7 +61,7 @@ type point struct {
 }
 
 // serving returns the points that are ready.
-func (w *handWritten) serving() map[point]bool {
+func (m *manual) serving() map[point]bool {
 	points := map[point]bool{}
 	add := func(addr netip.Addr, ports []syncer.Port) {
 		points[point{addr: addr}] = true
@@ -69,12 +69,12 @@ func (w *handWritten) serving() map[point]bool {
 			points[point{addr, ports[i].Protocol, ports[i].Number}] = true
 		}
 	}
-	for _, subset := range w.endpoints.Object.Subsets {
+	for _, subset := range m.endpoints.Object.Subsets {
 		for i := range subset.Ready {
 			add(subset.Ready[i].Addr, subset.Ports)
 		}
 	}
-	for _, slice := range w.handSlices() {
+	for _, slice := range m.handSlices() {
 		for i := range slice.Endpoints {
 			if slice.Endpoints[i].Ready {
 				add(slice.Endpoints[i].Addr, slice.Ports)
@@ -84,24 +84,30 @@ func (w *handWritten) serving() map[point]bool {
 	return points
 }
 
-// count counts distinct addresses; one that is ready anywhere is ready.
-func (w *handWritten) count() (ready, notReady int) {
-	if w == nil {
+// count counts distinct addresses; one that is ready anywhere is ready. seen leaves
+// out what is held against a list.
+func (m *manual) count(seen bool) (ready, notReady int) {
+	if m == nil {
 		return 0, 0
 	}
 	addresses := map[netip.Addr]bool{}
 	note := func(addr netip.Addr, isReady bool) { addresses[addr] = addresses[addr] || isReady }
-	for _, subset := range w.endpoints.Object.Subsets {
-		for i := range subset.Ready {
-			note(subset.Ready[i].Addr, true)
-		}
-		for i := range subset.NotReady {
-			note(subset.NotReady[i].Addr, false)
+	if !seen || !m.endpoints.held {
+		for _, subset := range m.endpoints.Object.Subsets {
+			for i := range subset.Ready {
+				note(subset.Ready[i].Addr, true)
+			}
+			for i := range subset.NotReady {
+				note(subset.NotReady[i].Addr, false)
+			}
 		}
 	}
-	for _, v := range w.slices {
-		for i := range v.Object.Content.Endpoints {
-			note(v.Object.Content.Endpoints[i].Addr, v.Object.Content.Endpoints[i].Ready)
+	for _, r := range m.slices {
+		if seen && r.held {
+			continue
+		}
+		for i := range r.Object.Content.Endpoints {
+			note(r.Object.Content.Endpoints[i].Addr, r.Object.Content.Endpoints[i].Ready)
 		}
 	}
 	for _, isReady := range addresses {

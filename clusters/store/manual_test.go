@@ -37,17 +37,17 @@ func writtenSlice(service, name string, derived bool, last ...byte) Versioned[Sl
 func TestWrittenByHand(t *testing.T) {
 	w := newWorld(t)
 	w.dirty("a Service without selector", w.serve(handMade("db")), change("db", syncer.Addition))
-	if !w.NeedsWritten(in("db")) || !slices.Equal(w.WrittenSources(), []syncer.Key{in("db")}) {
+	if !w.IsManual(in("db")) || !slices.Equal(w.ManualSources(), []syncer.Key{in("db")}) {
 		t.Error("its endpoints are not asked for")
 	}
 	if got := w.Contributions(in("db")); len(got) != 1 || !got[0].Pending || got[0].Service.Name != "db" {
 		t.Errorf("before they are known: %+v", got)
 	}
 	e := written("db", 1, 2)
-	w.dirty("Endpoints alone", w.ReplaceEndpoints(in("db"), &e, 10))
-	w.dirty("slices too", w.ReplaceSlices(in("db"), nil, 10), change("db", syncer.Addition))
+	w.dirty("Endpoints alone", w.replaceEndpoints(in("db"), &e, 10))
+	w.dirty("slices too", w.replaceSlices(in("db"), nil, 10), change("db", syncer.Addition))
 	w.expect(in("db"), 1, 2)
-	if ready, known := w.ReadyEndpoints(in("db")); !known || ready != 2 {
+	if ready, _, known := w.ReadyEndpoints(in("db")); !known || ready != 2 {
 		t.Errorf("known %v, %d ready", known, ready)
 	}
 	if got := w.Stats(); got.Ready != 2 {
@@ -89,17 +89,17 @@ func TestSelectorLostWithoutAGap(t *testing.T) {
 	}
 
 	e := written("db", 9)
-	w.dirty("Endpoints", w.ReplaceEndpoints(in("db"), &e, 0))
-	w.dirty("and slices", w.ReplaceSlices(in("db"), nil, 0), change("db", syncer.Removal))
+	w.dirty("Endpoints", w.replaceEndpoints(in("db"), &e, 0))
+	w.dirty("and slices", w.replaceSlices(in("db"), nil, 0), change("db", syncer.Removal))
 	w.expect(in("db"), 9)
 	w.dirty("a pod comes that nobody selects", w.upsert(aPod("p3", "db", 3)))
 
 	w.dirty("a selector again", w.serve(aService("db", "db")), change("db", syncer.Removal))
 	w.expect(in("db"), 1, 2, 3)
-	if w.NeedsWritten(in("db")) {
+	if w.IsManual(in("db")) {
 		t.Error("hand-written endpoints are still asked for")
 	}
-	w.dirty("they are forgotten", w.ForgetWritten(in("db")))
+	w.dirty("they are forgotten", w.ForgetManual(in("db")))
 }
 
 func TestRecreatedWithoutSelectorServesNoOldPods(t *testing.T) {
@@ -117,11 +117,11 @@ func TestRecreatedWithoutSelectorServesNoOldPods(t *testing.T) {
 func TestEndpointsBeforeTheirService(t *testing.T) {
 	w := newWorld(t)
 	e := written("db", 1)
-	w.dirty("Endpoints", w.ReplaceEndpoints(in("db"), &e, 0))
-	w.dirty("no slices", w.ReplaceSlices(in("db"), nil, 0))
+	w.dirty("Endpoints", w.replaceEndpoints(in("db"), &e, 0))
+	w.dirty("no slices", w.replaceSlices(in("db"), nil, 0))
 	w.dirty("the Service", w.serve(handMade("db")), change("db", syncer.Addition))
 	w.expect(in("db"), 1)
-	w.dirty("forgotten", w.ForgetWritten(in("db")), change("db", syncer.Addition))
+	w.dirty("forgotten", w.ForgetManual(in("db")), change("db", syncer.Addition))
 	if got := w.Peek(in("db")); !got[0].Pending {
 		t.Errorf("%+v", got)
 	}
@@ -134,10 +134,18 @@ func TestKeptThroughAListFromThePast(t *testing.T) {
 	w.serve(handMade("db"))
 	e, s := written("db", 1, 2), writtenSlice("db", "db-x", false, 3, 4)
 	e.RV, s.RV = 900, 900
-	w.ReplaceEndpoints(in("db"), &e, 1000)
-	w.ReplaceSlices(in("db"), []Versioned[Slice]{s}, 1000)
-	w.KeepEndpoints(in("db"), 500)
-	w.KeepSlices(in("db"), 500)
+	w.replaceEndpoints(in("db"), &e, 1000)
+	w.replaceSlices(in("db"), []Versioned[Slice]{s}, 1000)
+	for _, ofSlices := range []bool{false, true} {
+		services := []syncer.Key{in("db")}
+		w.BeginManual(ofSlices, services, 500, true)
+		for _, o := range w.LackingManual(ofSlices, services, 500, true) {
+			w.HoldManual(o)
+		}
+	}
+	if ready, seen, _ := w.ReadyEndpoints(in("db")); ready != 4 || seen != 0 {
+		t.Errorf("%d ready, %d seen", ready, seen)
+	}
 	w.expect(in("db"), 1, 2, 3, 4)
 	e, s = written("db", 1), writtenSlice("db", "db-x", false, 3)
 	e.RV, s.RV = 501, 501

@@ -1,0 +1,154 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// Holds lists what is kept, that of the member as a whole first, then by replica. It is
+// the one place that others learn it from.
+func (s *State) Holds() []Hold {
+	var all []Hold
+	if since := s.quarantine.from(); !since.IsZero() {
+		return append(all, append([]Hold{{Reason: HoldRevision, Since: since, Confirming: true,
+			Message: "the cluster went back in time; what it shows is not used before a second list confirms it"}}, s.readinessHolds()...)...)
+	}
+	all = s.readinessHolds()
+	for _, replica := range slices.SortedFunc(maps.Keys(s.holds), syncer.Key.Compare) {
+		all = append(all, s.holdOf(replica, s.holds[replica]))
+	}
+	return all
+}
+
+func (s *State) readinessHolds() []Hold {
+	var all []Hold
+	r := &s.readiness
+	silent, first := r.silentKept()
+	if !r.panicAt.IsZero() {
+		all = append(all, Hold{Reason: HoldPanic, Since: r.panicAt, Message: fmt.Sprintf(
+			"%d pods turned not ready without being deleted and are kept ready; %d others are ready", r.kept-silent, s.readyPods())})
+	}
+	if silent > 0 {
+		all = append(all, Hold{Reason: HoldSilentNode, Since: first, Confirming: true, Message: fmt.Sprintf(
+			"%d pods are kept ready whose nodes stopped reporting", silent)})
+	}
+	return all
+}
+
+// holdOf describes what is kept for a replica.
+func (s *State) holdOf(replica syncer.Key, h *hold) Hold {
+	var n, there, stands [kinds + 1]int
+	out := Hold{Replica: replica, Reason: HoldList, Since: h.since}
+	for id := range h.objects {
+		a := s.absent[id]
+		if a == nil {
+			continue
+		}
+		n[id.Kind]++
+		switch {
+		case a.state == isThere:
+			there[id.Kind]++
+		case a.state != mayNotAsk:
+			out.Confirming = true
+		default:
+			out.Confirming = out.Confirming || s.tries[id.Kind] <= 1
+		}
+		if len(a.standing) > 0 {
+			stands[id.Kind]++
+			out.Reason = HoldStart
+		}
+	}
+	how := ""
+	switch {
+	case sum(there) > 0:
+		how = fmt.Sprintf("; %d of them were asked for and are there", sum(there))
+	case !out.Confirming:
+		how = "; they may not be asked for one by one (the right to get them is missing)"
+	}
+	switch {
+	case n[Services] > 0:
+		out.Message = "the Service is not listed any more and is kept" + how
+	case n[Pods] > 0:
+		out.Message = fmt.Sprintf("%d pods are not listed any more and are kept%s", n[Pods], how)
+	case n[manualStanding] > 0:
+		out.Message = "hand-written endpoints that stand are not in the first lists; what stands is kept" + how
+	default:
+		out.Message = "hand-written endpoints are not listed any more and are kept" + how
+	}
+	return out
+}
+
+func sum(n [kinds + 1]int) (total int) {
+	for _, x := range n {
+		total += x
+	}
+	return total
+}
+
+// release lets go of what is kept, for one replica or for all.
+func (s *State) release(now time.Time, replica *syncer.Key, out *Effects) {
+	var gone []*absence
+	for _, a := range s.absent {
+		if replica == nil || slices.Contains(a.replicas, *replica) {
+			gone = append(gone, a)
+			switch a.id.Kind {
+			case Pods:
+				out.Released.Pods++
+			case Services:
+				out.Released.Services++
+			default:
+				out.Released.Manual++
+			}
+			out.Released.Standing += len(a.standing)
+		}
+	}
+	s.settleAll(now, sortAbsences(gone), "released", out)
+	var match func(syncer.Key) bool
+	if replica != nil {
+		match = func(pod syncer.Key) bool { return slices.Contains(s.store.ReplicasOf(pod), *replica) }
+	}
+	var dirty []store.Dirty
+	for _, v := range s.readiness.release(match) {
+		dirty = append(dirty, s.retake(now, &v.Object)...)
+		out.Released.NotReady++
+	}
+	if replica == nil {
+		out.List = append(out.List, s.quarantine.end()...)
+		s.contradicted = [kinds + 1]time.Time{}
+	}
+	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "released"}, Dirty: merged(dirty)})
+}
+
+// logged is what was last said in the log.
+type logged struct{ holding, panicking bool }
+
+// logTransitions says what has begun and ended.
+func (s *State) logTransitions(out *Effects) {
+	r := &s.readiness
+	is := logged{holding: len(s.absent) > 0, panicking: !r.panicAt.IsZero()}
+	was := s.logged
+	s.logged = is
+	say := func(severity Severity, message string, args ...any) {
+		out.Facts = append(out.Facts, Fact{severity, message, args})
+	}
+	switch {
+	case is.holding && !was.holding:
+		say(Warning, "lists of cluster lack what is served: it is kept", "objects", len(s.absent), "replicas", len(s.holds))
+	case was.holding && !is.holding:
+		say(Info, "nothing is kept against lists of cluster any more")
+	}
+	switch {
+	case is.panicking && !was.panicking:
+		say(Error, "too many pods of cluster turned not ready at once: they are kept ready", "pods", r.kept, "ready", s.readyPods())
+	case was.panicking && !is.panicking:
+		say(Info, "pods of cluster are taken as they are again", "kept", r.worst)
+	}
+}

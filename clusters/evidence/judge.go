@@ -1,0 +1,177 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// loss is what lists would take from a replica.
+type loss struct {
+	replica syncer.Key
+	at      time.Time
+	// before are the ready endpoints that it had, after those that it would have, with
+	// all replacements; gone are those that lists lack.
+	before, after, gone int
+	// beyond is true for one that passed though it is more than the replica's share.
+	beyond bool
+}
+
+// lost are the ready endpoints that nothing replaces.
+func (l *loss) lost() int { return min(l.gone, max(0, l.before-l.after)) }
+
+// judge returns the replicas whose losses are not settled by lists alone. A loss within
+// the replica's share passes, whatever happens to others. Those beyond it pass together,
+// if with those of the last minute they are no more than MinEndpoints, and nothing is
+// emptied. doubtAll is for a kind whose lists are known to lack what is there. passed
+// are those that go by it.
+func judge(l Limits, losses, recent []loss, doubtAll bool) (unsettled map[syncer.Key]bool, passed []loss) {
+	unsettled = map[syncer.Key]bool{}
+	if !l.Lists {
+		return unsettled, nil
+	}
+	beyond, emptied := 0, false
+	for _, r := range recent {
+		if r.beyond {
+			beyond += r.lost()
+		}
+	}
+	var over []loss
+	for _, x := range losses {
+		switch lost := x.lost(); {
+		case x.gone == 0:
+		case doubtAll:
+			unsettled[x.replica] = true
+		case lost == 0:
+		case x.after == 0 || exceeds(lost+lostOf(recent, x.replica), x.before+lostOf(recent, x.replica), l.Percent):
+			x.beyond = true
+			over = append(over, x)
+			beyond += lost
+			emptied = emptied || x.after == 0
+		default:
+			passed = append(passed, x)
+		}
+	}
+	if emptied || beyond > l.MinEndpoints {
+		for _, x := range over {
+			unsettled[x.replica] = true
+		}
+		return unsettled, passed
+	}
+	return unsettled, append(passed, over...)
+}
+
+func lostOf(recent []loss, replica syncer.Key) (n int) {
+	for i := range recent {
+		if recent[i].replica == replica {
+			n += recent[i].lost()
+		}
+	}
+	return n
+}
+
+// confirms reports whether a second list may take what cannot be asked for: lost of
+// before ready endpoints of the member. An empty list is what a wrong proxy, a wrong
+// filter and a wrong restore answer.
+func (l Limits) confirms(lost, before int, empty bool) bool {
+	return lost <= l.MinEndpoints || !empty && !exceeds(lost, before, l.ConfirmPercent)
+}
+
+// recent are the losses that lists took within window.
+func (s *State) recent(now time.Time) []loss {
+	s.taken = slices.DeleteFunc(s.taken, func(l loss) bool { return now.Sub(l.at) >= window })
+	return s.taken
+}
+
+// took notes losses that pass.
+func (s *State) took(now time.Time, passed []loss) {
+	for _, l := range passed {
+		l.at = now
+		s.taken = append(s.taken, l)
+	}
+}
+
+// judgeLacking decides about what lists of a kind lack: what is believed goes, the rest
+// is kept and asked for.
+func (s *State) judgeLacking(now time.Time, kind Kind, before map[syncer.Key]int, empty bool, out *Effects) {
+	lacking := s.lacking(kind)
+	by := byReplica(lacking)
+	for _, a := range lacking {
+		s.markHeld(a)
+	}
+	var losses []loss
+	for _, replica := range slices.SortedFunc(maps.Keys(by), syncer.Key.Compare) {
+		losses = append(losses, s.lossOf(replica, before[replica]))
+	}
+	unsettled, passed := judge(s.cfg.Limits, losses, s.recent(now), !s.contradicted[kind].IsZero())
+	s.took(now, passed)
+	var gone []*absence
+	for _, a := range lacking {
+		if !slices.ContainsFunc(a.replicas, func(replica syncer.Key) bool { return unsettled[replica] }) {
+			gone = append(gone, a)
+		}
+	}
+	s.settleAll(now, gone, "relist", out)
+	for _, l := range losses {
+		if unsettled[l.replica] {
+			s.hold(now, l, by[l.replica])
+		}
+	}
+	s.reportKept(kind, out)
+	s.lookTwice(now, kind, losses, before, empty, out)
+	s.inquire(now, kind, out)
+}
+
+// lossOf is what a replica would lose by all that is absent.
+func (s *State) lossOf(replica syncer.Key, before int) loss {
+	ready, seen, _ := s.store.ReadyEndpoints(replica)
+	standing := s.standing.left(replica)
+	l := loss{replica: replica, before: max(before, 0), after: seen, gone: ready - seen + standing}
+	if h := s.holds[replica]; h != nil {
+		l.before = max(h.before, l.before)
+	}
+	return l
+}
+
+// rejudge lets go of what is kept for replicas that have replacements by now.
+func (s *State) rejudge(now time.Time, dirty []store.Dirty, out *Effects) {
+	for _, d := range dirty {
+		h := s.holds[d.Replica]
+		if h == nil || d.Effect != syncer.Addition && d.Effect != syncer.Removal {
+			continue
+		}
+		l := s.lossOf(d.Replica, h.before)
+		l.before = h.before
+		limits := s.cfg.Limits
+		if slices.ContainsFunc(slices.Collect(maps.Keys(h.objects)), func(id object) bool { return s.absent[id].state != mayNotAsk }) {
+			limits.MinEndpoints = 0 // an answer is on its way
+		}
+		unsettled, passed := judge(limits, []loss{l}, s.recent(now), false)
+		if unsettled[d.Replica] {
+			continue
+		}
+		s.took(now, passed)
+		var gone []*absence
+		for id := range h.objects {
+			a := s.absent[id]
+			if a != nil && a.state != isThere && s.contradicted[id.Kind].IsZero() && !s.heldElsewhere(a, d.Replica) {
+				gone = append(gone, a)
+			}
+		}
+		s.settleAll(now, sortAbsences(gone), "replaced", out)
+	}
+}
+
+// heldElsewhere reports whether another replica needs an absent object kept.
+func (s *State) heldElsewhere(a *absence, but syncer.Key) bool {
+	return slices.ContainsFunc(a.replicas, func(replica syncer.Key) bool {
+		h := s.holds[replica]
+		return replica != but && h != nil && h.objects[a.id]
+	})
+}

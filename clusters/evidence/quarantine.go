@@ -1,0 +1,78 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"fmt"
+	"time"
+)
+
+// quarantine is what is known of a member whose store went back in time, as after an
+// etcd was restored from a backup. Its lists are doubted until one that was read
+// ConfirmAfter later or more shows the same.
+type quarantine struct {
+	err error // why; nil when there is none
+	// doubts are when a list of the kind was seen to be from the past; zero once another
+	// one confirmed it.
+	since [kinds]time.Time
+	// anew are the kinds that have been listed and believed since.
+	anew [kinds]bool
+}
+
+// begin notes that the member went back in time.
+func (q *quarantine) begin(err error) {
+	q.err, q.anew = err, [kinds]bool{}
+}
+
+// doubts reports whether a list is not to be believed; older says that its revision is
+// below one seen before.
+func (q *quarantine) doubts(now time.Time, l Limits, kind Kind, older bool) bool {
+	if !l.Lists || !older && (q.since[kind].IsZero() || now.Sub(q.since[kind]) >= l.ConfirmAfter) {
+		q.since[kind] = time.Time{}
+		return false
+	}
+	if older {
+		q.since[kind] = now
+		if q.err == nil {
+			q.begin(fmt.Errorf("%w: a list of %s shows an older revision than was seen before", ErrWentBack, kind))
+		}
+	}
+	return true
+}
+
+// again is when another list of a doubted kind is to be read.
+func (q *quarantine) again(kind Kind, l Limits) time.Time { return q.since[kind].Add(l.ConfirmAfter) }
+
+// doubted reports whether lists of a kind are doubted.
+func (q *quarantine) doubted(kind Kind) bool { return !q.since[kind].IsZero() }
+
+// listed notes a list. Once all kinds that count have been listed anew the quarantine is
+// over: what the lists do not show was for others to judge.
+func (q *quarantine) listed(kind Kind, doubted bool) {
+	q.anew[kind] = !doubted
+	if q.anew[Services] && q.anew[Pods] {
+		q.err = nil
+	}
+}
+
+// end ends the quarantine by hand. It returns the kinds of which nothing was taken in.
+func (q *quarantine) end() (doubted []Kind) {
+	for kind := range q.since {
+		if q.doubted(Kind(kind)) {
+			doubted = append(doubted, Kind(kind))
+		}
+	}
+	q.since = [kinds]time.Time{}
+	return doubted
+}
+
+// from is since when a kind is doubted; zero when none is.
+func (q *quarantine) from() (since time.Time) {
+	for _, at := range q.since {
+		if !at.IsZero() && (since.IsZero() || at.Before(since)) {
+			since = at
+		}
+	}
+	return since
+}

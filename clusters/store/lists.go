@@ -1,0 +1,82 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import "tributary.dev/tributary/syncer"
+
+// A list is taken in in four turns, between which others may read: Begin, Mark for
+// each object that it shows, Lacking for what it does not, and Set for each object.
+// What is lacking stays until it is removed: that is for others to judge.
+
+// BeginPods begins a list that was read at revision rv (0: unknown). Older is one
+// from before what was seen.
+func (s *Store) BeginPods(rv uint64, older bool) { s.pods.begin(rv, older) }
+
+// MarkPod notes that the list shows a pod. Where revisions went back, that of the pod
+// does, too, or its next event would look old.
+func (s *Store) MarkPod(key syncer.Key, rv uint64, older bool) {
+	if rec := s.record(key); rec != nil {
+		rec.list = s.pods.list
+		if older {
+			rec.rv = min(rec.rv, rv)
+		}
+	}
+}
+
+// LackingPods calls yield for each pod of a namespace that the list at revision rv
+// lacks, and returns how many it has looked at.
+func (s *Store) LackingPods(namespace string, rv uint64, older bool, yield func(p *syncer.Pod, rv uint64)) int {
+	ns := s.namespaces[namespace]
+	if ns == nil {
+		return 0
+	}
+	for _, rec := range ns.pods {
+		if s.pods.lacks(rec.list, rec.rv, rv, older) {
+			if older {
+				rec.rv = min(rec.rv, rv)
+			}
+			yield(&rec.Pod, rec.rv)
+		}
+	}
+	return len(ns.pods)
+}
+
+// BeginServices is BeginPods for Services.
+func (s *Store) BeginServices(rv uint64, older bool) { s.services.begin(rv, older) }
+
+// MarkService is MarkPod for a Service.
+func (s *Store) MarkService(key syncer.Key, rv uint64, older bool) {
+	if svc := s.service(key); svc != nil {
+		svc.list = s.services.list
+		if older {
+			svc.rv = min(svc.rv, rv)
+		}
+	}
+}
+
+// LackingServices is LackingPods for Services.
+func (s *Store) LackingServices(namespace string, rv uint64, older bool, yield func(*syncer.Service)) int {
+	ns := s.namespaces[namespace]
+	if ns == nil {
+		return 0
+	}
+	for _, svc := range ns.services {
+		if s.services.lacks(svc.list, svc.rv, rv, older) {
+			if older {
+				svc.rv = min(svc.rv, rv)
+			}
+			yield(svc.current)
+		}
+	}
+	return len(ns.services)
+}
+
+// Namespaces returns the namespaces in which there is anything, in no order.
+func (s *Store) Namespaces() []string {
+	names := make([]string, 0, len(s.namespaces))
+	for name := range s.namespaces {
+		names = append(names, name)
+	}
+	return names
+}

@@ -1,0 +1,353 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// manual are the endpoints of one Service that people or their tools write
+// themselves. They live apart from the Service: whoever watches them says when they
+// are known and when they are forgotten, in whatever order that and the Service's own
+// events come.
+type manual struct {
+	endpoints row[Endpoints]
+	exists    bool                  // the Endpoints object does
+	slices    map[string]row[Slice] // replaced, never changed: computations read it
+
+	endpointsKnown, slicesKnown bool
+	endpointsTable, slicesTable table
+}
+
+// row is an object as it is held.
+type row[T any] struct {
+	Versioned[T]
+	list uint16 // that showed it last
+	held bool   // lists lack it, and it is kept nevertheless
+}
+
+// known reports whether all that was written is here.
+func (m *manual) known() bool { return m != nil && m.endpointsKnown && m.slicesKnown }
+
+// ManualObject names what gives hand-written endpoints to a Service: a slice by
+// its name, or the Endpoints, which have the Service's.
+type ManualObject struct {
+	Service syncer.Key
+	Slice   string // "" for the Endpoints
+}
+
+func compareManual(a, b ManualObject) int {
+	return cmp.Or(a.Service.Compare(b.Service), cmp.Compare(a.Slice, b.Slice))
+}
+
+// needsManual reports whether the contribution of a Service comes, or is about to
+// come, from hand-written endpoints: it is placed and has no selector.
+func (svc *service) needsManual() bool { return svc.placed && svc.current.Selector == nil }
+
+// noteManual keeps the set of such Services. It is called whenever one may have
+// changed.
+func (s *Store) noteManual(svc *service) {
+	key := svc.current.Key
+	_, was := s.manual[key]
+	switch is := svc.needsManual(); {
+	case is == was:
+		return
+	case is:
+		s.manual[key] = struct{}{}
+	default:
+		delete(s.manual, key)
+	}
+	s.manualEdits++
+}
+
+// ManualSources returns the placed Services without selector, sorted.
+func (s *Store) ManualSources() []syncer.Key {
+	return slices.SortedFunc(maps.Keys(s.manual), syncer.Key.Compare)
+}
+
+// IsManual reports whether a Service is one of them.
+func (s *Store) IsManual(service syncer.Key) bool {
+	_, is := s.manual[service]
+	return is
+}
+
+// ManualEdits counts the changes of the set of ManualSources.
+func (s *Store) ManualEdits() uint64 { return s.manualEdits }
+
+// UpsertEndpoints takes in Endpoints of a watch event.
+func (s *Store) UpsertEndpoints(v Versioned[Endpoints]) []Dirty {
+	return s.changeManual(v.Object.Key, func(m *manual) bool {
+		if m.endpointsTable.stale(v.RV, m.exists, m.endpoints.RV) {
+			return false
+		}
+		m.setEndpoints(v)
+		return true
+	})
+}
+
+// SetEndpoints is UpsertEndpoints whatever the revision.
+func (s *Store) SetEndpoints(v Versioned[Endpoints]) []Dirty {
+	return s.changeManual(v.Object.Key, func(m *manual) bool { m.setEndpoints(v); return true })
+}
+
+func (m *manual) setEndpoints(v Versioned[Endpoints]) {
+	m.endpoints, m.exists = row[Endpoints]{Versioned: v, list: m.endpointsTable.list}, true
+}
+
+// DeleteEndpoints takes in their deletion. Only key and revision count.
+func (s *Store) DeleteEndpoints(v Versioned[Endpoints]) []Dirty {
+	return s.changeManual(v.Object.Key, func(m *manual) bool {
+		if m.endpointsTable.stale(v.RV, m.exists, m.endpoints.RV) {
+			return false
+		}
+		m.endpointsTable.deleted(v.RV)
+		m.endpoints, m.exists = row[Endpoints]{}, false
+		return true
+	})
+}
+
+// UpsertSlice takes in a slice of a watch event. One whose label names another
+// Service than before leaves the one it was in.
+func (s *Store) UpsertSlice(v Versioned[Slice]) []Dirty { return s.putSlice(v, false) }
+
+// SetSlice is UpsertSlice whatever the revision.
+func (s *Store) SetSlice(v Versioned[Slice]) []Dirty { return s.putSlice(v, true) }
+
+func (s *Store) putSlice(v Versioned[Slice], whatever bool) []Dirty {
+	var left []Dirty
+	service := v.Object.ServiceKey()
+	if former, owned := s.owners[v.Object.Key]; owned && former != service {
+		left = s.dropSlice(former, v, whatever)
+	}
+	s.owners[v.Object.Key] = service
+	return append(left, s.changeManual(service, func(m *manual) bool {
+		old, exists := m.slices[v.Object.Name]
+		if !whatever && m.slicesTable.stale(v.RV, exists, old.RV) {
+			return false
+		}
+		m.putSlice(v.Object.Name, row[Slice]{Versioned: v, list: m.slicesTable.list})
+		return true
+	})...)
+}
+
+// DeleteSlice takes in its deletion. Only key and revision count.
+func (s *Store) DeleteSlice(v Versioned[Slice]) []Dirty {
+	service, owned := s.owners[v.Object.Key]
+	if !owned {
+		service = v.Object.ServiceKey()
+	}
+	return s.dropSlice(service, v, false)
+}
+
+func (s *Store) dropSlice(service syncer.Key, v Versioned[Slice], whatever bool) []Dirty {
+	return s.changeManual(service, func(m *manual) bool {
+		old, exists := m.slices[v.Object.Name]
+		if !whatever && m.slicesTable.stale(v.RV, exists, old.RV) {
+			return false
+		}
+		m.slicesTable.deleted(v.RV)
+		m.dropSlice(v.Object.Name)
+		delete(s.owners, v.Object.Key)
+		return true
+	})
+}
+
+// ServiceKey is the Service that a slice's label names.
+func (s *Slice) ServiceKey() syncer.Key {
+	return syncer.Key{Namespace: s.Namespace, Name: s.Service}
+}
+
+// putSlice keeps derived slices as well, without content: their revision counts.
+func (m *manual) putSlice(name string, r row[Slice]) {
+	m.slices = maps.Clone(m.slices)
+	if m.slices == nil {
+		m.slices = map[string]row[Slice]{}
+	}
+	m.slices[name] = r
+}
+
+func (m *manual) dropSlice(name string) {
+	m.slices = maps.Clone(m.slices)
+	delete(m.slices, name)
+}
+
+// BeginManual begins a list of Endpoints, or of slices, that speaks of some Services.
+func (s *Store) BeginManual(slices bool, services []syncer.Key, rv uint64, older bool) {
+	for _, key := range services {
+		m := s.manualOf(key)
+		if slices {
+			m.slicesTable.begin(rv, older)
+		} else {
+			m.endpointsTable.begin(rv, older)
+		}
+	}
+}
+
+// MarkManual notes that the list shows an object that is held.
+func (s *Store) MarkManual(o ManualObject, rv uint64, older bool) {
+	m := s.written[o.Service]
+	if m == nil {
+		return
+	}
+	if o.Slice == "" {
+		m.endpoints.list = m.endpointsTable.list
+		if older {
+			m.endpoints.RV = min(m.endpoints.RV, rv)
+		}
+	} else if r, ok := m.slices[o.Slice]; ok {
+		r.list = m.slicesTable.list
+		if older {
+			r.RV = min(r.RV, rv)
+		}
+		m.putSlice(o.Slice, r)
+	}
+}
+
+// LackingManual returns the objects of some Services that the list at revision rv
+// lacks, sorted.
+func (s *Store) LackingManual(slicesOnly bool, services []syncer.Key, rv uint64, older bool) (lacking []ManualObject) {
+	for _, key := range services {
+		m := s.written[key]
+		switch {
+		case m == nil:
+		case slicesOnly:
+			for name, r := range m.slices {
+				if m.slicesTable.lacks(r.list, r.RV, rv, older) {
+					if older {
+						r.RV = min(r.RV, rv)
+						m.putSlice(name, r)
+					}
+					lacking = append(lacking, ManualObject{key, name})
+				}
+			}
+		case m.exists && m.endpointsTable.lacks(m.endpoints.list, m.endpoints.RV, rv, older):
+			if older {
+				m.endpoints.RV = min(m.endpoints.RV, rv)
+			}
+			lacking = append(lacking, ManualObject{Service: key})
+		}
+	}
+	slices.SortFunc(lacking, compareManual)
+	return lacking
+}
+
+// KnowManual notes that the Endpoints, or the slices, of a Service have been read. It
+// reports whether all of it is known by that, and was not before.
+func (s *Store) KnowManual(slices bool, service syncer.Key) (dirty []Dirty, first bool) {
+	before := s.manualOf(service).known()
+	dirty = s.changeManual(service, func(m *manual) bool {
+		m.slicesKnown = m.slicesKnown || slices
+		m.endpointsKnown = m.endpointsKnown || !slices
+		return true
+	})
+	return dirty, !before && s.written[service].known()
+}
+
+// RemoveManual takes out an object.
+func (s *Store) RemoveManual(o ManualObject) []Dirty {
+	return s.changeManual(o.Service, func(m *manual) bool {
+		if o.Slice == "" {
+			m.endpointsTable.deleted(m.endpoints.RV)
+			m.endpoints, m.exists = row[Endpoints]{}, false
+			return true
+		}
+		m.slicesTable.deleted(m.slices[o.Slice].RV)
+		m.dropSlice(o.Slice)
+		delete(s.owners, syncer.Key{Namespace: o.Service.Namespace, Name: o.Slice})
+		return true
+	})
+}
+
+// HoldManual is HoldPod for an object.
+func (s *Store) HoldManual(o ManualObject) {
+	m := s.written[o.Service]
+	if m == nil {
+		return
+	}
+	if o.Slice == "" {
+		m.endpoints.held = true
+	} else if r, ok := m.slices[o.Slice]; ok {
+		r.held = true
+		m.putSlice(o.Slice, r)
+	}
+}
+
+// ServesManual reports whether an address is a ready one of the hand-written endpoints
+// of a Service.
+func (s *Store) ServesManual(service syncer.Key) func(syncer.Endpoint) bool {
+	points := map[point]bool{}
+	if m := s.written[service]; m != nil {
+		points = m.serving()
+	}
+	return func(e syncer.Endpoint) bool { return points[point{addr: e.Addr}] }
+}
+
+// ForgetManual drops what is known of the hand-written endpoints of a Service,
+// when they are watched no longer.
+func (s *Store) ForgetManual(service syncer.Key) []Dirty {
+	m := s.written[service]
+	delete(s.written, service)
+	if m != nil {
+		for name := range m.slices {
+			delete(s.owners, syncer.Key{Namespace: service.Namespace, Name: name})
+		}
+	}
+	var d dirtyList
+	if svc := s.service(service); m != nil && svc != nil && svc.needsManual() {
+		d.add(svc, syncer.Addition)
+	}
+	return d.sorted()
+}
+
+func (s *Store) manualOf(key syncer.Key) *manual {
+	m := s.written[key]
+	if m == nil {
+		m = &manual{}
+		s.written[key] = m
+	}
+	return m
+}
+
+// changeManual applies a change, which returns false when it is old news, and
+// tells the Service if it has one that cares.
+func (s *Store) changeManual(key syncer.Key, change func(*manual) bool) []Dirty {
+	m := s.manualOf(key)
+	before := *m
+	if !change(m) {
+		return nil
+	}
+	svc := s.service(key)
+	var d dirtyList
+	switch {
+	case svc == nil || svc.current.Selector != nil || !m.known():
+	case svc.computed():
+		// The Service had lost its selector and waited for this.
+		s.changeService(svc, svc.current, svc.position(), &d)
+		d.add(svc, syncer.Removal)
+	case !before.known():
+		d.add(svc, syncer.Addition)
+	default:
+		d.add(svc, manualEffect(&before, m))
+	}
+	return d.sorted()
+}
+
+// basis returns what the contribution of a new version of a Service is computed
+// from. A Service that loses its selector keeps the endpoints that its selector
+// gives until what stands in its place is known; there is no gap.
+func (s *Store) basis(svc *service, v *syncer.Service) *syncer.Service {
+	if v.Selector != nil || v.ExternalName || svc.basis.Selector == nil || s.written[v.Key].known() {
+		return v
+	}
+	if v == svc.current {
+		return svc.basis
+	}
+	kept := *v
+	kept.Selector = svc.basis.Selector
+	return &kept
+}

@@ -1,0 +1,143 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// publishes reports whether all pods of a Service count as ready.
+func (s *Store) publishes(svc *service) bool {
+	if s.rules.TolerateUnreadyAnnotation {
+		if tolerate, err := strconv.ParseBool(svc.current.Annotations[syncer.TolerateUnreadyAnnotation]); err == nil {
+			return tolerate
+		}
+	}
+	return svc.current.PublishNotReadyAddresses
+}
+
+// Publishes reports whether a Service takes every pod for ready; false if there is
+// no such Service.
+func (s *Store) Publishes(key syncer.Key) bool {
+	svc := s.service(key)
+	return svc != nil && s.publishes(svc)
+}
+
+// endpoints counts the endpoints of a placed Service.
+func (s *Store) endpoints(svc *service) (ready, notReady int) {
+	if svc.computed() {
+		return svc.tally().endpoints(s.publishes(svc))
+	}
+	return s.written[svc.current.Key].count(false)
+}
+
+// unheld counts the ready endpoints of a placed Service without what is held.
+func (s *Store) unheld(svc *service) (ready int) {
+	switch {
+	case svc.held:
+		return 0
+	case !svc.computed():
+		ready, _ = s.written[svc.current.Key].count(true)
+		return ready
+	}
+	var t tally
+	for g := range svc.groups {
+		t = t.plus(g.tally).minus(g.held)
+	}
+	ready, _ = t.endpoints(s.publishes(svc))
+	return ready
+}
+
+// ReadyEndpoints counts the ready endpoints that this member gives to a replica, as
+// Stats does; seen are those of them that are not held against a list. known is false
+// while hand-written ones have not been read.
+func (s *Store) ReadyEndpoints(replica syncer.Key) (ready, seen int, known bool) {
+	known = true
+	for _, svc := range s.replicas[replica] {
+		n, _ := s.endpoints(svc)
+		ready += n
+		seen += s.unheld(svc)
+		if svc.needsManual() && !s.written[svc.current.Key].known() {
+			known = false
+		}
+	}
+	return ready, seen, known
+}
+
+// Source is what a Service of this member has, whichever replica it is placed in.
+type Source struct {
+	// Placed is false for a Service that is not replicated; of such a one nothing else
+	// is known.
+	Placed bool
+	// Ready counts its ready endpoints, as Stats does, without what is held. Known is
+	// false while hand-written ones have not been read. Manual is true for a Service
+	// without selector.
+	Ready         int
+	Known, Manual bool
+}
+
+// Source looks a Service up; found is false if there is none.
+func (s *Store) Source(key syncer.Key) (src Source, found bool) {
+	svc := s.service(key)
+	if svc == nil || !svc.placed {
+		return Source{}, svc != nil
+	}
+	src = Source{Placed: true, Manual: svc.needsManual(), Known: !svc.needsManual() || s.written[key].known()}
+	src.Ready = s.unheld(svc)
+	return src, true
+}
+
+// Serving counts the ready pods that a placed Service selects.
+func (s *Store) Serving() int { return s.count.serving }
+
+// Serves reports whether a placed Service selects a pod, which need not be held, and
+// cares whether it is ready.
+func (s *Store) Serves(p *syncer.Pod) bool {
+	for _, svc := range s.selecting(p) {
+		if !s.publishes(svc) {
+			return true
+		}
+	}
+	return false
+}
+
+// selecting returns the linked Services that select a pod, which need not be held.
+func (s *Store) selecting(p *syncer.Pod) []*service {
+	ns := s.namespaces[p.Namespace]
+	if ns == nil {
+		return nil
+	}
+	if rec := ns.pods[p.Name]; rec != nil && syncer.EqualLabels(rec.Labels, p.Labels) {
+		return rec.group.services
+	}
+	if g := ns.find(HashLabels(s.seed, p.Labels), p.Labels); g != nil {
+		return g.services
+	}
+	return ns.matching(p.Labels)
+}
+
+// ReplicasFor returns the replicas of the Services that select a pod, which need not
+// be held, sorted, with the number of ready pods behind each Service there.
+func (s *Store) ReplicasFor(p *syncer.Pod) []syncer.Key {
+	var keys []syncer.Key
+	for _, svc := range s.selecting(p) {
+		keys = append(keys, svc.replica)
+	}
+	slices.SortFunc(keys, syncer.Key.Compare)
+	return slices.Compact(keys)
+}
+
+// IsReady reports whether a pod is a ready endpoint of the Services that select it.
+func IsReady(p *syncer.Pod) bool {
+	return p != nil && !p.Terminal && !p.Terminating() && p.Ready && hasAddress(p)
+}
+
+// HasAddress reports whether one of a pod's addresses is addr.
+func HasAddress(p *syncer.Pod, addr netip.Addr) bool {
+	return slices.ContainsFunc(p.IPs, func(ip syncer.PodIP) bool { return ip.Addr == addr })
+}
