@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/reconcile/plan"
 )
 
@@ -82,8 +83,10 @@ func (r *Reconciler) wentBack(kind plan.Kind, object string, seen, now uint64) {
 // from a backup that is only seconds old: its revisions have caught up before the
 // watches are back.
 func (r *Reconciler) lost(ctx context.Context, kind plan.Kind) bool {
-	for _, one := range r.view.marked(kind) {
-		now, missing, err := r.shown(ctx, one)
+	heard := r.view.heardOf(kind)
+	remembered, _ := heard.All()
+	for _, one := range remembered {
+		now, missing, err := r.shown(ctx, kind, one)
 		if err == nil && missing {
 			timer := time.NewTimer(auditAgain)
 			select {
@@ -91,29 +94,29 @@ func (r *Reconciler) lost(ctx context.Context, kind plan.Kind) bool {
 			case <-ctx.Done():
 			}
 			timer.Stop()
-			if !slices.Contains(r.view.marked(kind), one) || r.observer.trouble() != nil {
+			if still, _ := heard.All(); !slices.Contains(still, one) || r.observer.trouble() != nil {
 				continue // its end was told meanwhile, or would be if it could
 			}
-			now, missing, err = r.shown(ctx, one)
+			now, missing, err = r.shown(ctx, kind, one)
 		}
 		switch {
 		case err != nil:
 			return false
-		case missing, now != 0 && now < one.rv:
-			r.wentBack(kind, one.id.String(), one.rv, now)
+		case missing, now != 0 && now < one.Revision:
+			r.wentBack(kind, one.Key.String(), one.Revision, now)
 			return true
 		}
-		r.view.confirmed(kind, one)
+		heard.Confirmed(one)
 	}
 	return false
 }
 
 // shown reads the version of an object, and whether it is missing that should be there.
-func (r *Reconciler) shown(ctx context.Context, one mark) (rv uint64, missing bool, err error) {
-	f, err := r.writer.read(ctx, one.id)
+func (r *Reconciler) shown(ctx context.Context, kind plan.Kind, one kube.Watermark) (rv uint64, missing bool, err error) {
+	f, err := r.writer.read(ctx, objectID{kind, one.Key})
 	switch {
 	case apierrors.IsNotFound(err):
-		return 0, !one.gone, nil
+		return 0, !one.Gone, nil
 	case err != nil:
 		return 0, false, err
 	}

@@ -176,7 +176,7 @@ var errUnanswered = errors.New("the watch got no answer: the connection was cut,
 // noteWatch wraps the watch call to learn whether the stream is up.
 func (o *observer) noteWatch(w watched) func(context.Context, metav1.ListOptions) (watch.Interface, error) {
 	return func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-		o.view.left(w.kind) // the one before has ended
+		o.view.heardOf(w.kind).Closed() // the one before has ended
 		stream, err := w.watch(ctx, options)
 		if err == nil && reflect.TypeOf(stream) == emptyWatch {
 			o.failed(ctx, w.kind, errUnanswered)
@@ -323,9 +323,13 @@ func (r *reflected) Replace(objects []any, rv string) error {
 			list = append(list, f)
 		}
 	}
-	r.observer.view.replace(r.kind, list, rv, at)
+	regressed := r.observer.view.replace(r.kind, list, rv, at)
 	r.observer.view.saw(r.kind, version(rv))
 	r.observer.listed(r.kind)
+	if regressed {
+		r.observer.logger.Error("the ingress cluster shows an object older than it was: its store was restored; reading everything again", "kind", string(r.kind))
+		r.observer.relist()
+	}
 	return nil
 }
 

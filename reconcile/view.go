@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
@@ -43,8 +44,8 @@ type view struct {
 	listed map[plan.Kind]bool
 	// tops is the highest version seen of each kind, also by bookmarks.
 	tops map[plan.Kind]uint64
-	// marks tell whether the store went back in time.
-	marks map[plan.Kind]marks
+	// watermarks tell whether the store went back in time.
+	watermarks map[plan.Kind]*kube.Watermarks
 }
 
 // standing is all that stands under one replica's name.
@@ -58,7 +59,7 @@ func newView(notify func([]change), echoed func(metrics.Ref, time.Time)) *view {
 	return &view{
 		notify: notify, echoed: echoed,
 		entries: map[objectID]*found{}, byReplica: map[syncer.Key]*standing{}, strangers: map[string]map[string]bool{},
-		writes: map[objectID]*ownWrite{}, listed: map[plan.Kind]bool{}, tops: map[plan.Kind]uint64{}, marks: map[plan.Kind]marks{},
+		writes: map[objectID]*ownWrite{}, listed: map[plan.Kind]bool{}, tops: map[plan.Kind]uint64{}, watermarks: map[plan.Kind]*kube.Watermarks{},
 	}
 }
 
@@ -215,7 +216,7 @@ func (v *view) lockedPut(f *found) (changed bool) {
 	v.entries[f.id] = f
 	v.lockedLink(f)
 	v.tops[f.id.kind] = max(v.tops[f.id.kind], f.rv)
-	v.lockedHeard(mark{id: f.id, rv: f.rv})
+	v.lockedWatermarks(f.id.kind).Heard(kube.Watermark{Key: f.id.Key, Revision: f.rv})
 	return true
 }
 
@@ -339,7 +340,7 @@ func (v *view) lockedRemove(n *news, id objectID, uid string, at time.Time, lane
 
 // replace takes a whole list of one kind: what is absent from it, and not newer
 // than it, is gone. The first list is no change, so nobody is told.
-func (v *view) replace(kind plan.Kind, list []*found, rv string, at time.Time) {
+func (v *view) replace(kind plan.Kind, list []*found, rv string, at time.Time) (regressed bool) {
 	present := make(map[objectID]bool, len(list))
 	for _, f := range list {
 		present[f.id] = true
@@ -347,6 +348,7 @@ func (v *view) replace(kind plan.Kind, list []*found, rv string, at time.Time) {
 	as := version(rv)
 	var n news
 	v.mu.Lock()
+	regressed = v.lockedSettled(kind, list, as)
 	for id, old := range v.entries {
 		if id.kind == kind && !present[id] && (as == 0 || old.rv <= as) {
 			v.lockedRemove(&n, id, old.uid, at, lanes.Bulk)
@@ -362,6 +364,7 @@ func (v *view) replace(kind plan.Kind, list []*found, rv string, at time.Time) {
 	v.listed[kind] = true
 	v.mu.Unlock()
 	v.tell(&n)
+	return regressed
 }
 
 // distrust forgets all resource versions and own writes: the server's own count
@@ -378,5 +381,5 @@ func (v *view) distrust() {
 	}
 	clear(v.writes)
 	clear(v.tops)
-	clear(v.marks)
+	clear(v.watermarks)
 }

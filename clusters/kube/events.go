@@ -61,7 +61,7 @@ func (f *follower[T]) object(e Event) {
 	l.advance(m.ResourceVersion)
 	deleted := e.Type == watch.Deleted
 	key := l.cfg.Key(&item)
-	l.watermarks.heard(Watermark{Key: key, Revision: n, Gone: deleted})
+	l.watermarks.Heard(Watermark{Key: key, Revision: n, Gone: deleted})
 	f.concurrent.note(key, item, n, deleted)
 	if deleted {
 		l.cfg.Handler.Deleted(item, m)

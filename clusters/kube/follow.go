@@ -36,9 +36,9 @@ func (l *Loop[T]) follow(ctx context.Context) {
 		stream = stopAlso{stream, cancel}
 	}
 	f := &follower[T]{loop: l, stream: stream, generation: generation}
-	l.watermarks.opened()
+	l.watermarks.Opened()
 	end, err := f.run(ctx)
-	l.watermarks.closed()
+	l.watermarks.Closed()
 	l.cfg.Observer.StreamEnded(l.cfg.Kind, end)
 	l.after(ctx, f, end, err)
 }

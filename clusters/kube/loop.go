@@ -84,7 +84,7 @@ type Loop[T any] struct {
 	wake chan struct{}
 	seen atomic.Uint64 // a copy of rvNumber, for Revision
 
-	watermarks watermarks
+	watermarks Watermarks
 	pace       pacer
 	checks     checks
 

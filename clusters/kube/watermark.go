@@ -19,8 +19,9 @@ type Watermark struct {
 	Gone bool
 }
 
-// watermarks are what can be asked for. Safe for concurrent use.
-type watermarks struct {
+// Watermarks are what a cluster can be asked for. The zero value is none. Safe for
+// concurrent use.
+type Watermarks struct {
 	mu sync.Mutex
 	// newest is the newest of all; left is what it was when a stream ended: what comes
 	// by the next stream may be from another past. Zero where there is none.
@@ -30,8 +31,8 @@ type watermarks struct {
 	following bool
 }
 
-// heard notes an event.
-func (m *watermarks) heard(watermark Watermark) {
+// Heard notes what was heard of an object.
+func (m *Watermarks) Heard(watermark Watermark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if watermark.Revision > m.newest.Revision {
@@ -42,13 +43,13 @@ func (m *watermarks) heard(watermark Watermark) {
 	}
 }
 
-// listed takes in a complete list. shown tells the revision at which it shows an object,
+// Listed takes in a complete list. shown tells the revision at which it shows an object,
 // 0 when it does not. A list settles what was heard up to its own revision: what it does
 // not show is gone, as after a deletion that no stream could tell because its revision
 // had expired. It reports whether the list shows an object older than it was, which only
 // a store that went back does; then, or when that is known (back), all is forgotten that
 // was heard before.
-func (m *watermarks) listed(revision uint64, newest Watermark, shown func(syncer.Key) uint64, back bool) (regressed bool) {
+func (m *Watermarks) Listed(revision uint64, newest Watermark, shown func(syncer.Key) uint64, back bool) (regressed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, w := range []*Watermark{&m.left, &m.newest} {
@@ -71,13 +72,15 @@ func (m *watermarks) listed(revision uint64, newest Watermark, shown func(syncer
 	return regressed
 }
 
-func (m *watermarks) opened() {
+// Opened notes that a stream is open.
+func (m *Watermarks) Opened() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.streams, m.following = m.streams+1, true
 }
 
-func (m *watermarks) closed() {
+// Closed notes that it has ended.
+func (m *Watermarks) Closed() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.following = false
@@ -86,10 +89,9 @@ func (m *watermarks) closed() {
 	}
 }
 
-// Marks returns what the server can be asked for, one or two objects. stream numbers
+// All returns what the server can be asked for, one or two objects. stream numbers
 // the stream that is being followed; 0 while none is.
-func (l *Loop[T]) Watermarks() (all []Watermark, stream int) {
-	m := &l.watermarks
+func (m *Watermarks) All() (all []Watermark, stream int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.left != (Watermark{}) {
@@ -105,14 +107,19 @@ func (l *Loop[T]) Watermarks() (all []Watermark, stream int) {
 }
 
 // Confirmed says that the server showed a watermark, or something newer.
-func (l *Loop[T]) Confirmed(watermark Watermark) {
-	m := &l.watermarks
+func (m *Watermarks) Confirmed(watermark Watermark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.left == watermark {
 		m.left = Watermark{}
 	}
 }
+
+// Watermarks are what the loop heard last; see Watermarks.All.
+func (l *Loop[T]) Watermarks() (all []Watermark, stream int) { return l.watermarks.All() }
+
+// Confirmed says that the server showed a watermark, or something newer.
+func (l *Loop[T]) Confirmed(watermark Watermark) { l.watermarks.Confirmed(watermark) }
 
 // settle holds a complete list against what was heard, and reports whether it shows
 // something older.
@@ -134,5 +141,5 @@ func (l *Loop[T]) settle(items []T, revision uint64, back bool) (regressed bool)
 		}
 		return 0
 	}
-	return l.watermarks.listed(revision, newest, shown, back)
+	return l.watermarks.Listed(revision, newest, shown, back)
 }
