@@ -87,6 +87,9 @@ type frames struct {
 	ended   atomic.Bool
 	once    sync.Once
 	closed  func()
+	// gate waits while watches are frozen; done is closed with the watch.
+	gate func(<-chan struct{})
+	done chan struct{}
 }
 
 // watch wraps a watch, so that it can be edited and ended.
@@ -95,7 +98,7 @@ func (p *Proxy) watch(resp *http.Response, fault *Fault) error {
 	if err != nil {
 		return err
 	}
-	w := &frames{fault: fault, codec: info.Serializer}
+	w := &frames{fault: fault, codec: info.Serializer, gate: p.flowing, done: make(chan struct{})}
 	w.events = streaming.NewDecoder(info.StreamSerializer.Framer.NewFrameReader(resp.Body), info.StreamSerializer.Serializer)
 	w.encoder = streaming.NewEncoder(info.StreamSerializer.Framer.NewFrameWriter(&w.out), info.StreamSerializer.Serializer)
 	stop := func() bool { return true }
@@ -126,6 +129,7 @@ func (w *frames) end() {
 func (w *frames) Close() (err error) {
 	w.once.Do(func() {
 		w.closed()
+		close(w.done)
 		err = w.events.Close()
 	})
 	return err
@@ -141,6 +145,7 @@ func (w *frames) Read(p []byte) (int, error) {
 			}
 			return 0, err
 		}
+		w.gate(w.done)
 		if err := w.pass(&e); err != nil {
 			return 0, err
 		}

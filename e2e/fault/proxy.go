@@ -34,7 +34,9 @@ type Proxy struct {
 	url     string
 	running sync.WaitGroup
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// thaw is closed when frozen watches go on; nil: none is frozen.
+	thaw    chan struct{}
 	dice    *rand.Rand
 	faults  []*Fault
 	watches map[*frames]bool
@@ -43,6 +45,17 @@ type Proxy struct {
 // StartProxy starts a proxy without faults, which serves until Close. The seed
 // decides which requests are met by a fault that meets only a share of them.
 func StartProxy(c *cluster.Cluster, seed uint64) (*Proxy, error) {
+	return startProxy(c, seed, nil)
+}
+
+// StartHTTP1Proxy starts one that speaks HTTP/1.1 alone: nobody can ping through it.
+func StartHTTP1Proxy(c *cluster.Cluster, seed uint64) (*Proxy, error) {
+	var only http.Protocols
+	only.SetHTTP1(true)
+	return startProxy(c, seed, &only)
+}
+
+func startProxy(c *cluster.Cluster, seed uint64, protocols *http.Protocols) (*Proxy, error) {
 	fail := func(err error) (*Proxy, error) { return nil, fmt.Errorf("proxy of %s: %w", c.Name(), err) }
 	target, err := url.Parse(c.URL())
 	if err != nil {
@@ -80,7 +93,8 @@ func StartProxy(c *cluster.Cluster, seed uint64) (*Proxy, error) {
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	p.server = &http.Server{
-		Handler: p.meet(forward), ErrorLog: silent, ReadHeaderTimeout: time.Minute,
+		Protocols: protocols,
+		Handler:   p.meet(forward), ErrorLog: silent, ReadHeaderTimeout: time.Minute,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{ca.server}, MinVersion: tls.VersionTLS12},
 	}
 	p.running.Go(func() { _ = p.server.ServeTLS(listener, "", "") }) // says only that it was closed
@@ -113,6 +127,40 @@ func (p *Proxy) EndWatches() {
 	p.mu.Unlock()
 	for _, w := range open {
 		w.end()
+	}
+}
+
+// Freeze lets the watches that are open, and those to come, tell nothing any more,
+// while everything else is answered; Thaw lets them go on.
+func (p *Proxy) Freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.thaw == nil {
+		p.thaw = make(chan struct{})
+	}
+}
+
+// Thaw ends what Freeze began.
+func (p *Proxy) Thaw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.thaw != nil {
+		close(p.thaw)
+		p.thaw = nil
+	}
+}
+
+// flowing returns when watches are not frozen, or this one ends.
+func (p *Proxy) flowing(ended <-chan struct{}) {
+	p.mu.Lock()
+	thaw := p.thaw
+	p.mu.Unlock()
+	if thaw == nil {
+		return
+	}
+	select {
+	case <-thaw:
+	case <-ended:
 	}
 }
 
