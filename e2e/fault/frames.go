@@ -87,9 +87,9 @@ type frames struct {
 	ended   atomic.Bool
 	once    sync.Once
 	closed  func()
-	// gate waits while watches are frozen; done is closed with the watch.
-	gate func(<-chan struct{})
-	done chan struct{}
+	// frozen is true for a watch that tells nothing any more; done is closed with it.
+	frozen atomic.Bool
+	done   chan struct{}
 }
 
 // watch wraps a watch, so that it can be edited and ended.
@@ -98,7 +98,7 @@ func (p *Proxy) watch(resp *http.Response, fault *Fault) error {
 	if err != nil {
 		return err
 	}
-	w := &frames{fault: fault, codec: info.Serializer, gate: p.flowing, done: make(chan struct{})}
+	w := &frames{fault: fault, codec: info.Serializer, done: make(chan struct{})}
 	w.events = streaming.NewDecoder(info.StreamSerializer.Framer.NewFrameReader(resp.Body), info.StreamSerializer.Serializer)
 	w.encoder = streaming.NewEncoder(info.StreamSerializer.Framer.NewFrameWriter(&w.out), info.StreamSerializer.Serializer)
 	stop := func() bool { return true }
@@ -145,7 +145,10 @@ func (w *frames) Read(p []byte) (int, error) {
 			}
 			return 0, err
 		}
-		w.gate(w.done)
+		if w.frozen.Load() {
+			<-w.done
+			return 0, io.EOF
+		}
 		if err := w.pass(&e); err != nil {
 			return 0, err
 		}

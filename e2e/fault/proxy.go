@@ -34,9 +34,7 @@ type Proxy struct {
 	url     string
 	running sync.WaitGroup
 
-	mu sync.Mutex
-	// thaw is closed when frozen watches go on; nil: none is frozen.
-	thaw    chan struct{}
+	mu      sync.Mutex
 	dice    *rand.Rand
 	faults  []*Fault
 	watches map[*frames]bool
@@ -130,37 +128,13 @@ func (p *Proxy) EndWatches() {
 	}
 }
 
-// Freeze lets the watches that are open, and those to come, tell nothing any more,
-// while everything else is answered; Thaw lets them go on.
+// Freeze lets the watches that are open tell nothing any more, while everything else is
+// answered: other watches, too.
 func (p *Proxy) Freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.thaw == nil {
-		p.thaw = make(chan struct{})
-	}
-}
-
-// Thaw ends what Freeze began.
-func (p *Proxy) Thaw() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.thaw != nil {
-		close(p.thaw)
-		p.thaw = nil
-	}
-}
-
-// flowing returns when watches are not frozen, or this one ends.
-func (p *Proxy) flowing(ended <-chan struct{}) {
-	p.mu.Lock()
-	thaw := p.thaw
-	p.mu.Unlock()
-	if thaw == nil {
-		return
-	}
-	select {
-	case <-thaw:
-	case <-ended:
+	for w := range p.watches {
+		w.frozen.Store(true)
 	}
 }
 
