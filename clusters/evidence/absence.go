@@ -94,6 +94,11 @@ func (s *State) lacks(now time.Time, id object, uid string, replicas []syncer.Ke
 			s.addresses[addr] = append(s.addresses[addr], a)
 		}
 	}
+	for _, former := range a.replicas {
+		if !slices.Contains(replicas, former) {
+			s.unhold(former, id)
+		}
+	}
 	a.replicas = replicas
 	if a.state == isThere || a.state == askFailed {
 		a.state = notAsked // this list says again what was denied
@@ -117,14 +122,19 @@ func (s *State) forget(a *absence) {
 		}
 	}
 	for _, replica := range a.replicas {
-		if h := s.holds[replica]; h != nil {
-			if delete(h.objects, a.id); len(h.objects) == 0 {
-				delete(s.holds, replica)
-			}
-		}
+		s.unhold(replica, a.id)
 	}
 	if q := s.inquiries[a.id.Kind]; q != nil {
 		delete(q.waiting, a.id)
+	}
+}
+
+// unhold ends the keeping of an object for a replica.
+func (s *State) unhold(replica syncer.Key, id object) {
+	if h := s.holds[replica]; h != nil {
+		if delete(h.objects, id); len(h.objects) == 0 {
+			delete(s.holds, replica)
+		}
 	}
 }
 

@@ -210,7 +210,7 @@ func (s *State) standingReused(addr netip.Addr, p *syncer.Pod, out *Effects) {
 	var drop []*standingEndpoint
 	for _, e := range s.standing.byAddr[addr] {
 		same := e.endpoint.Target.Key == p.Key && e.endpoint.Target.UID == p.UID
-		if same || p.HostNetwork || !e.in.judged && slices.Contains(s.store.ReplicasFor(p), e.in.key) {
+		if same || p.HostNetwork {
 			continue
 		}
 		drop = append(drop, e)
@@ -234,16 +234,19 @@ func (s *State) standingSourceGone(source syncer.Key, cause Cause, out *Effects)
 // serviceShown drops what stands of replicas whose Services are all shown: their own
 // share has it, or has not.
 func (s *State) serviceShown(_ time.Time, service syncer.Key, out *Effects) {
-	if !s.synced || len(s.standing.replicas) == 0 {
+	if len(s.standing.replicas) == 0 {
 		return
 	}
 	var drop []*standingEndpoint
 	for _, r := range s.standing.replicas {
-		if r.judged && slices.Contains(r.sources, service) && !s.lacksSource(r) {
-			for _, e := range r.open() {
-				if pod, named := e.pod(); named && s.store.Pod(pod) != nil {
-					drop = append(drop, e)
-				}
+		if !slices.Contains(r.sources, service) || s.lacksSource(r) {
+			continue
+		}
+		manual := slices.ContainsFunc(r.sources, s.store.IsManual)
+		for _, e := range r.open() {
+			pod, named := e.pod()
+			if named && r.judged && s.store.Pod(pod) != nil || !named && !manual {
+				drop = append(drop, e)
 			}
 		}
 	}
@@ -327,7 +330,7 @@ func (s *State) judgeStanding(now time.Time, out *Effects) {
 	doubts := map[*standingReplica][]doubt{}
 	var losses []loss
 	var drop []*standingEndpoint
-	before := map[syncer.Key]int{}
+	before, owned := map[syncer.Key]int{}, s.owned()
 	for _, key := range slices.SortedFunc(maps.Keys(s.standing.replicas), syncer.Key.Compare) {
 		r := s.standing.replicas[key]
 		if r.judged {
@@ -343,7 +346,7 @@ func (s *State) judgeStanding(now time.Time, out *Effects) {
 			continue
 		}
 		r.judged = true
-		open, done := s.doubts(r, is)
+		open, done := s.doubts(r, is, owned)
 		drop = append(drop, done...)
 		before[key] = len(r.endpoints)
 		if len(open) > 0 {
@@ -432,8 +435,24 @@ type doubt struct {
 	objects  []object
 }
 
+// owned are the live pods that have an address of what stands by now.
+func (s *State) owned() map[netip.Addr]syncer.Key {
+	owned := map[netip.Addr]syncer.Key{}
+	if len(s.standing.byAddr) == 0 {
+		return owned
+	}
+	for _, p := range s.store.Pods() {
+		for _, addr := range addressesOf(p) {
+			if s.standing.byAddr[addr] != nil && !p.HostNetwork && !p.Terminal {
+				owned[addr] = p.Key
+			}
+		}
+	}
+	return owned
+}
+
 // doubts tells the endpoints that the member says nothing of from those that are done.
-func (s *State) doubts(r *standingReplica, is presence) (open []doubt, done []*standingEndpoint) {
+func (s *State) doubts(r *standingReplica, is presence, owned map[netip.Addr]syncer.Key) (open []doubt, done []*standingEndpoint) {
 	var services []object
 	for _, source := range is.absent {
 		services = append(services, object{Services, source})
@@ -441,7 +460,11 @@ func (s *State) doubts(r *standingReplica, is presence) (open []doubt, done []*s
 	for _, e := range r.open() {
 		d := doubt{endpoint: e, objects: services}
 		pod, named := e.pod()
+		owner, isOwned := owned[e.endpoint.Addr]
 		switch {
+		case named && isOwned && owner != pod:
+			done = append(done, e)
+			continue
 		case named && s.store.Pod(pod) == nil:
 			d.objects = append([]object{{Pods, pod}}, services...)
 		case named && len(services) == 0:

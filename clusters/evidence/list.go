@@ -178,7 +178,13 @@ func (r *podList) take(s *State, now time.Time, out *Effects) bool {
 		if !r.Older && s.store.PodNewer(v.Object.Key, r.Revision) {
 			continue
 		}
-		if r.doubted && (r.Older || syncer.PodEffect(s.store.Pod(v.Object.Key), &v.Object) != syncer.Removal) {
+		if r.doubted && r.Older {
+			continue
+		}
+		if r.doubted && syncer.PodEffect(s.store.Pod(v.Object.Key), &v.Object) != syncer.Removal {
+			shown := s.readiness.view(v) // what it says against itself, or of another's address, counts
+			s.meetStanding(now, &shown.Object, out)
+			s.reclaim(now, &v.Object, out)
 			continue
 		}
 		dirty = append(dirty, s.store.SetPod(s.readiness.view(v))...)

@@ -145,7 +145,7 @@ func firstIP(p *syncer.Pod) string {
 // them is dead, and so is what stands there of another pod. Pods of the host network
 // share the address of their node.
 func (s *State) reclaim(now time.Time, p *syncer.Pod, out *Effects) {
-	if p.Terminal || p.Terminating() || len(s.addresses) == 0 && len(s.standing.byAddr) == 0 {
+	if p.Terminal || len(s.addresses) == 0 && len(s.standing.byAddr) == 0 {
 		return
 	}
 	for i := range p.IPs {
