@@ -34,8 +34,8 @@ func (q *quarantine) doubts(now time.Time, l Limits, kind Kind, older bool) bool
 	}
 	if older {
 		q.since[kind] = now
-		if q.err == nil {
-			q.begin(fmt.Errorf("%w: a list of %s shows an older revision than was seen before", ErrWentBack, kind))
+		if q.anew[kind] = false; q.err == nil {
+			q.err = fmt.Errorf("%w: a list of %s shows an older revision than was seen before", ErrWentBack, kind)
 		}
 	}
 	return true
@@ -47,11 +47,11 @@ func (q *quarantine) again(kind Kind, l Limits) time.Time { return q.since[kind]
 // doubted reports whether lists of a kind are doubted.
 func (q *quarantine) doubted(kind Kind) bool { return !q.since[kind].IsZero() }
 
-// listed notes a list. Once all kinds that count have been listed anew the quarantine is
-// over: what the lists do not show was for others to judge.
+// listed notes a list. Once Services and Pods have been listed anew, and nothing is
+// doubted, the quarantine is over: what the lists do not show was for others to judge.
 func (q *quarantine) listed(kind Kind, doubted bool) {
 	q.anew[kind] = !doubted
-	if q.anew[Services] && q.anew[Pods] {
+	if q.anew[Services] && q.anew[Pods] && q.from().IsZero() {
 		q.err = nil
 	}
 }
