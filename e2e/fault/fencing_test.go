@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
 
 	"tributary.dev/tributary/e2e/cluster"
@@ -120,12 +121,16 @@ func TestFencing(t *testing.T) {
 	w.pause(time.Second)
 
 	// The Lease is given to the other by hand: the next write is refused, long before a renewal would be.
-	lease, err := w.lease()
-	w.must(err)
-	lease.Spec.HolderIdentity = new("second")
 	w.down = w.rec.Begin(history.ProductDown, "")
-	_, err = w.ingress.Client.CoordinationV1().Leases(w.ns).Update(ctx, lease, metav1.UpdateOptions{})
-	w.must(err)
+	w.must(retry.RetryOnConflict(retry.DefaultRetry, func() error { // it is renewed meanwhile
+		lease, err := w.lease()
+		if err != nil {
+			return err
+		}
+		lease.Spec.HolderIdentity = new("second")
+		_, err = w.ingress.Client.CoordinationV1().Leases(w.ns).Update(ctx, lease, metav1.UpdateOptions{})
+		return err
+	}))
 	w.state(second, "leading", 12*time.Second)
 	w.state(first, "standby", 5*time.Second)
 	w.down.End()
