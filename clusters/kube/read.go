@@ -130,7 +130,7 @@ func (s *Session) revision(ctx context.Context, r Resource) (uint64, error) {
 
 // objectRevision reads the revision of one object.
 func (s *Session) objectRevision(ctx context.Context, r Resource, key syncer.Key) (uint64, Outcome) {
-	object, outcome, err := s.Read(ctx, r, key)
+	object, outcome, _ := s.Read(ctx, r, key)
 	if outcome != There {
 		return 0, outcome
 	}

@@ -72,14 +72,6 @@ func noneFor(t *testing.T, q *Queue, span time.Duration) {
 	}
 }
 
-// working counts the keys that workers hold.
-func working(q *Queue) (n int) {
-	for _, s := range q.States() {
-		n += s.Working
-	}
-	return n
-}
-
 func TestRemovalsOvertakeAdditionsOvertakeBulk(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, q *Queue) {
 		add := func(name string, lane Lane, cause metrics.Cause) {

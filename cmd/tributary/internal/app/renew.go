@@ -158,16 +158,16 @@ func (n *renewer) storeInSecret(ctx context.Context, loaded *config.Loaded, secr
 	api := connection.Clientset().CoreV1().Secrets(namespace)
 	standing, err := api.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("Secret %s: %w", secret, err)
+		return fmt.Errorf("renew the token in Secret %s: %w", secret, err)
 	}
 	text, err := kubeconfig.WithToken(standing.Data[config.SecretKey], context, token)
 	if err != nil {
-		return fmt.Errorf("Secret %s: %w", secret, err)
+		return fmt.Errorf("renew the token in Secret %s: %w", secret, err)
 	}
 	standing.Data[config.SecretKey] = text
 	// The version that was read is a precondition: an edit meanwhile wins.
 	if _, err := api.Update(ctx, standing, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("Secret %s: %w", secret, err)
+		return fmt.Errorf("renew the token in Secret %s: %w", secret, err)
 	}
 	return nil
 }
