@@ -170,7 +170,7 @@ var (
 	conflicts = Family{
 		Name: "conflicts", Type: Gauge, Labels: []string{"reason"}, Group: groupIngress,
 		Help: "Conflicts between members, or with objects that are not ours, by reason; the status page names each with its remedy.",
-		Values: "`reason`: `foreign_object` (an object of that name is not ours and is left alone), and disagreements between members: `port`, `headless`, " +
+		Values: "`reason`: `foreign_object` (an object of that name is not ours and is left alone), `other_instance` (it is of another installation), `unrecorded` (it carries our mark and no record that fits), `namespace` (a replica stands outside of `ingress.namespaces`), and disagreements between members: `port`, `headless`, " +
 			"`duplicate_ip`, `name`; `selector` (somebody gave the replica one), `annotation` (a source's is not understood), " +
 			"`refused` (the API server refuses what a member gives).",
 	}
@@ -256,7 +256,7 @@ var (
 // conflictReasons are the values of the label of conflicts that are always
 // shown, at 0 too.
 func conflictReasons() []string {
-	return []string{"foreign_object", "port", "headless", "duplicate_ip", "selector", "name", "annotation", "refused"}
+	return []string{"foreign_object", "other_instance", "unrecorded", "namespace", "port", "headless", "duplicate_ip", "selector", "name", "annotation", "refused"}
 }
 
 // rejectReasons are the values of the label of rejected_addresses_total.

@@ -50,11 +50,11 @@ func stand(r *Reconciler, p *pass) {
 			case plan.KindService:
 				svc := serviceObject(web, a.Service)
 				svc.UID, svc.ResourceVersion = "uid", "2"
-				r.view.upsert(foundService(svc), p.rec.Time)
+				r.view.upsert((decoder{}).service(svc), p.rec.Time)
 			case plan.KindEndpoints:
-				r.view.upsert(foundEndpoints(endpointsObject(web, a.Endpoints, nil, nil)), p.rec.Time)
+				r.view.upsert((decoder{}).endpoints(endpointsObject(web, a.Endpoints, nil, nil)), p.rec.Time)
 			case plan.KindEndpointSlice:
-				r.view.upsert(foundSlice(sliceObject(web, "uid", a.Slice, nil, nil)), p.rec.Time)
+				r.view.upsert((decoder{}).slice(sliceObject(web, "uid", a.Slice, nil, nil)), p.rec.Time)
 			}
 		}
 	}

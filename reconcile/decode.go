@@ -37,7 +37,7 @@ type found struct {
 	// then the object is taken for newer than anything.
 	rv        uint64
 	uid       string
-	owned     bool
+	claim     plan.Claim
 	deleting  bool
 	service   *plan.ObservedService
 	endpoints *plan.ObservedEndpoints
@@ -74,13 +74,25 @@ func (f *found) version() string {
 	return strconv.FormatUint(f.rv, 10)
 }
 
-func newFound(kind plan.Kind, m *metav1.ObjectMeta, owned bool) *found {
+// decoder turns objects of the ingress cluster into what the view keeps, on behalf of
+// one installation.
+type decoder struct{ instance string }
+
+// found begins with what all kinds have; replica is the name the object stands under.
+func (d decoder) found(kind plan.Kind, m *metav1.ObjectMeta, replica string) *found {
 	key := syncer.Key{Namespace: m.Namespace, Name: m.Name}
-	return &found{
-		id: objectID{kind, key}, replica: key, rv: version(m.ResourceVersion), uid: string(m.UID),
-		owned: owned, deleting: m.DeletionTimestamp != nil, tracked: owned && trackedAlone(m.ManagedFields),
+	f := &found{
+		id: objectID{kind, key}, replica: syncer.Key{Namespace: m.Namespace, Name: replica},
+		rv: version(m.ResourceVersion), uid: string(m.UID), deleting: m.DeletionTimestamp != nil,
 	}
+	f.claim = plan.ClaimOf(kind, f.replica, m.Labels, m.Annotations, d.instance)
+	f.tracked = f.mayBeOurs() && trackedAlone(m.ManagedFields)
+	return f
 }
+
+// mayBeOurs reports whether the object carries our mark and instance. Whether it is
+// ours depends on the others of its replica, too: see plan.Observed.Own.
+func (f *found) mayBeOurs() bool { return f.claim >= plan.ClaimMarked }
 
 // fieldManager is how an API server calls us in managedFields: what stands before
 // the slash of our user agent.
@@ -100,13 +112,16 @@ func stripManagedFields(m metav1.Object) {
 	}
 }
 
-// observedMeta keeps labels and annotations of our own objects only: a foreign
-// one costs its identity.
+// observedMeta keeps labels and annotations only of what may be ours: a foreign object
+// costs its identity, one of another installation the name of that.
 func observedMeta(f *found, m *metav1.ObjectMeta) plan.Meta {
 	meta := plan.Meta{
-		Name: m.Name, UID: f.uid, ResourceVersion: m.ResourceVersion, Owned: f.owned, Deleting: f.deleting,
+		Name: m.Name, UID: f.uid, ResourceVersion: m.ResourceVersion, Claim: f.claim, Deleting: f.deleting,
 	}
-	if !f.owned {
+	if f.claim == plan.ClaimOther {
+		meta.Labels = map[string]string{plan.LabelInstance: m.Labels[plan.LabelInstance]}
+	}
+	if !f.mayBeOurs() {
 		return meta
 	}
 	meta.Labels, meta.Annotations = m.Labels, m.Annotations
@@ -124,8 +139,8 @@ func observedMeta(f *found, m *metav1.ObjectMeta) plan.Meta {
 	return meta
 }
 
-func foundNamespace(ns *corev1.Namespace) *found {
-	f := newFound(plan.KindNamespace, &ns.ObjectMeta, false)
+func (d decoder) namespace(ns *corev1.Namespace) *found {
+	f := d.found(plan.KindNamespace, &ns.ObjectMeta, ns.Name)
 	f.namespace = plan.NamespaceActive
 	if f.deleting || ns.Status.Phase == corev1.NamespaceTerminating {
 		f.namespace = plan.NamespaceTerminating
@@ -133,12 +148,16 @@ func foundNamespace(ns *corev1.Namespace) *found {
 	return f
 }
 
-func foundService(svc *corev1.Service) *found {
-	f := newFound(plan.KindService, &svc.ObjectMeta, plan.OwnedByLabels(plan.KindService, svc.Labels))
+func (d decoder) service(svc *corev1.Service) *found {
+	f := d.found(plan.KindService, &svc.ObjectMeta, svc.Name)
+	if _, named := svc.Annotations[plan.AnnotationReplica]; !named && svc.Spec.ClusterIP != corev1.ClusterIPNone {
+		f.claim = min(f.claim, plan.ClaimMarked) // the version before never wrote it so
+	}
 	f.service = &plan.ObservedService{Meta: observedMeta(f, &svc.ObjectMeta)}
-	if !f.owned {
+	if !f.mayBeOurs() {
 		return f
 	}
+	f.service.Sources = plan.ReadSources(svc.Annotations)
 	f.service.Headless = svc.Spec.ClusterIP == corev1.ClusterIPNone
 	f.service.Selector = svc.Spec.Selector
 	f.service.Stray = stray(&svc.Spec)
@@ -166,10 +185,10 @@ func protocol(p corev1.Protocol) string {
 	return string(p)
 }
 
-func foundEndpoints(ep *corev1.Endpoints) *found {
-	f := newFound(plan.KindEndpoints, &ep.ObjectMeta, plan.OwnedByLabels(plan.KindEndpoints, ep.Labels))
+func (d decoder) endpoints(ep *corev1.Endpoints) *found {
+	f := d.found(plan.KindEndpoints, &ep.ObjectMeta, ep.Name)
 	f.endpoints = &plan.ObservedEndpoints{Meta: observedMeta(f, &ep.ObjectMeta)}
-	if !f.owned {
+	if !f.mayBeOurs() {
 		return f
 	}
 	f.endpoints.Trigger = triggerTime(ep.Annotations)
@@ -231,12 +250,20 @@ func observedTargetRef(r *corev1.ObjectReference) syncer.TargetRef {
 	return syncer.TargetRef{Kind: r.Kind, Key: syncer.Key{Namespace: r.Namespace, Name: r.Name}, UID: string(r.UID)}
 }
 
-func foundSlice(es *discoveryv1.EndpointSlice) *found {
-	f := newFound(plan.KindEndpointSlice, &es.ObjectMeta, plan.OwnedByLabels(plan.KindEndpointSlice, es.Labels))
-	f.replica.Name = es.Labels[plan.LabelServiceName]
+// marked reports whether a slice says that it is of this installation.
+func (d decoder) marked(es *discoveryv1.EndpointSlice) bool {
+	return plan.ClaimOf(plan.KindEndpointSlice, syncer.Key{}, es.Labels, nil, d.instance) == plan.ClaimMarked
+}
+
+func (d decoder) slice(es *discoveryv1.EndpointSlice) *found {
+	name := es.Labels[plan.LabelServiceName]
+	if record, ok := syncer.ParseKey(es.Annotations[plan.AnnotationReplica]); ok && record.Namespace == es.Namespace && d.marked(es) {
+		name = record.Name // whatever somebody made of the label
+	}
+	f := d.found(plan.KindEndpointSlice, &es.ObjectMeta, name)
 	f.slice = &plan.ObservedSlice{Meta: observedMeta(f, &es.ObjectMeta)}
 	f.slice.Slice.Name = es.Name
-	if !f.owned {
+	if !f.mayBeOurs() {
 		f.slice.Serves = len(es.Endpoints) > 0 && es.Labels[plan.LabelSliceManagedBy] != plan.SliceMirrored
 		return f
 	}

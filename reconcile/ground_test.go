@@ -209,14 +209,12 @@ type members struct {
 	states []MemberState
 	given  map[syncer.Key]map[string]plan.Contribution
 	unseen map[syncer.Key][]string
-	// identities of clusters, for those of which they may be read.
-	identities map[string]string
 	// commits counts calls of Commit.
 	commits int
 }
 
 func newMembers(clusters ...string) *members {
-	m := &members{given: map[syncer.Key]map[string]plan.Contribution{}, unseen: map[syncer.Key][]string{}, identities: map[string]string{}}
+	m := &members{given: map[syncer.Key]map[string]plan.Contribution{}, unseen: map[syncer.Key][]string{}}
 	for _, name := range clusters {
 		m.states = append(m.states, MemberState{Name: name, Synced: true})
 	}
@@ -265,9 +263,7 @@ func (m *members) Peek(key syncer.Key) Gathered {
 	defer m.mu.Unlock()
 	g := Gathered{Unseen: m.unseen[key]}
 	for _, cluster := range slices.Sorted(maps.Keys(m.given[key])) {
-		c := m.given[key][cluster]
-		c.Identity = m.identities[cluster]
-		g.Contributions = append(g.Contributions, c)
+		g.Contributions = append(g.Contributions, m.given[key][cluster])
 	}
 	return g
 }

@@ -266,6 +266,10 @@ func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Gathered) {
 	key := p.item.Key
 	observed := r.view.observed(key)
 	p.observed = observed
+	if settings.MayWrite != nil && !settings.MayWrite(key.Namespace) {
+		p.plan, p.commit, p.rejected, p.held, p.contributions = plan.OutOfBounds(observed), nil, nil, nil, nil
+		return
+	}
 	// Asked for first: a member that becomes synced in between has then given its
 	// share, or counts as unseen.
 	members := r.opts.Source.Members()
@@ -286,7 +290,7 @@ func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Gathered) {
 		p.plan = plan.Diff(observed, &replica, settings.Settings)
 	case len(refused) > 0: // nothing stands, and nothing is accepted
 		p.plan = plan.Plan{Replica: key}
-	case !known && ours(observed):
+	case !known && observed.Ours():
 		p.plan = plan.Plan{Replica: key}
 		p.held = []metrics.HeldChange{{Reason: heldUnseen, Message: "nobody wants this replica, but not every member has been seen yet"}}
 	default:
@@ -403,7 +407,7 @@ func (r *Reconciler) PlanAll(ctx context.Context) ([]plan.Plan, error) {
 	if err := r.WaitForSync(ctx); err != nil {
 		return nil, fmt.Errorf("listing the ingress cluster: %w", errors.Join(err, r.Trouble()))
 	}
-	keys := r.view.owned(nil)
+	keys := r.view.replicas(nil)
 	keys = slices.AppendSeq(keys, r.opts.Source.Replicas())
 	slices.SortFunc(keys, syncer.Key.Compare)
 	keys = slices.Compact(keys)

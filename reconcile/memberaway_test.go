@@ -6,7 +6,6 @@
 package reconcile
 
 import (
-	"maps"
 	"slices"
 	"testing"
 
@@ -88,7 +87,7 @@ func TestMembersAreSeenOneByOne(t *testing.T) {
 			apitest.Remove[*discoveryv1.EndpointSlice](t, g.server, slice.Namespace, slice.Name)
 		}
 	}
-	apitest.Edit(t, g.server, nobodys.Namespace, nobodys.Name, func(s *corev1.Service) { s.Annotations = nil })
+	apitest.Edit(t, g.server, nobodys.Namespace, nobodys.Name, func(s *corev1.Service) { delete(s.Annotations, "tributary.dev/sources") })
 
 	for cluster, keys := range map[string][]syncer.Key{"a": {mine, shared}, "b": {theirs, shared, nobodys}} {
 		g.source.setSynced(cluster, false)
@@ -174,38 +173,6 @@ func (g *ground) expectKinds(write [2]bool, key syncer.Key, want ...string) {
 	if write[0] && !slices.Equal(endpoints, want) || write[1] && !slices.Equal(sliced, want) {
 		g.t.Errorf("%s has Endpoints %v and slices %v, want %v", key, endpoints, sliced, want)
 	}
-}
-
-// A member is recognised by what its replicas say of it, also by a process that may
-// not ask the member who it is.
-func TestIdentitiesAreOnRecord(t *testing.T) {
-	db := syncer.Key{Namespace: "shop", Name: "db"}
-	g := newGround(t, "a", "b")
-	g.source.identify("a", "uid-a")
-	g.source.set("a", service(web, 10, 8080), pod(web, "10.0.0.1", true))
-	g.source.set("a", service(db, 10, 5432), pod(db, "10.0.0.9", true))
-	g.source.set("b", service(web, 20, 8080), pod(web, "10.8.0.1", true))
-	g.start()
-	want := map[string]string{"a": "uid-a"}
-	if got := g.rec.Identities(); !maps.Equal(got, want) {
-		t.Errorf("identities %v, want %v", got, want)
-	}
-	g.stop()
-	g.source.identify("a", "")
-	g.writes()
-	g.start()
-	g.rec.Resync("a", "resync")
-	g.settle()
-	g.expectWrites()
-	if got := g.rec.Identities(); !maps.Equal(got, want) {
-		t.Errorf("identities after a restart %v, want %v", got, want)
-	}
-}
-
-func (m *members) identify(cluster, identity string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.identities[cluster] = identity
 }
 
 func (m *members) setStale(cluster string, stale bool) {

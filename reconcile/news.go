@@ -56,7 +56,7 @@ func (n *news) add(old, now *found, at time.Time, lane lanes.Lane) {
 		}
 		return
 	}
-	if old != nil && now != nil && !old.owned && !now.owned && old.replica == now.replica && old.serves() == now.serves() {
+	if old != nil && now != nil && !old.mayBeOurs() && !now.mayBeOurs() && old.claim == now.claim && old.replica == now.replica && old.serves() == now.serves() {
 		return
 	}
 	n.addReplica(c, old)
@@ -68,7 +68,7 @@ func (n *news) add(old, now *found, at time.Time, lane lanes.Lane) {
 // addReplica notes the replica of an object. A slice without a Service name is
 // nobody's, unless it is ours and has to go.
 func (n *news) addReplica(c change, f *found) {
-	if f != nil && (f.replica.Name != "" || f.owned) {
+	if f != nil && (f.replica.Name != "" || f.mayBeOurs()) {
 		c.replica = f.replica
 		n.changes = append(n.changes, c)
 	}

@@ -74,7 +74,7 @@ const rounds = 500
 func TestServiceRoundTrip(t *testing.T) {
 	d := values{dice.New(t)}
 	for range rounds {
-		spec := &plan.ServiceSpec{Labels: d.labels(plan.LabelManagedBy, plan.ManagedBy), Annotations: map[string]string{"a": "b"}}
+		spec := &plan.ServiceSpec{Labels: d.labels(plan.LabelManagedBy, plan.ManagedBy), Annotations: map[string]string{plan.AnnotationReplica: "shop/web"}}
 		spec.Ports = []syncer.ServicePort{}
 		for range d.IntN(3) {
 			p := syncer.ServicePort{Name: d.one("", "http"), Protocol: d.one("TCP", "UDP"), Port: int32(1 + d.IntN(65535))}
@@ -86,9 +86,9 @@ func TestServiceRoundTrip(t *testing.T) {
 			}
 			spec.Ports = append(spec.Ports, p)
 		}
-		back := foundService(overTheWire(t, serviceObject(web, spec), &corev1.Service{}))
+		back := decoder{}.service(overTheWire(t, serviceObject(web, spec), &corev1.Service{}))
 		got := back.service
-		if !back.owned || !got.Headless || len(got.Selector) != 0 || !reflect.DeepEqual(got.Ports, spec.Ports) ||
+		if !back.mayBeOurs() || !got.Headless || len(got.Selector) != 0 || !reflect.DeepEqual(got.Ports, spec.Ports) ||
 			!reflect.DeepEqual(got.Labels, spec.Labels) || !reflect.DeepEqual(got.Annotations, spec.Annotations) {
 			t.Fatalf("%+v came back as %+v", spec, got)
 		}
@@ -105,8 +105,8 @@ func TestEndpointsRoundTrip(t *testing.T) {
 		for range d.IntN(4) {
 			spec.Subsets = append(spec.Subsets, syncer.Subset{Ready: d.addresses(), NotReady: d.addresses(), Ports: d.ports()})
 		}
-		got := foundEndpoints(overTheWire(t, endpointsObject(web, spec, nil, nil), &corev1.Endpoints{})).endpoints
-		if !reflect.DeepEqual(got.Subsets, spec.Subsets) || !got.Trigger.Equal(spec.Trigger) || !got.Owned {
+		got := decoder{}.endpoints(overTheWire(t, endpointsObject(web, spec, nil, nil), &corev1.Endpoints{})).endpoints
+		if !reflect.DeepEqual(got.Subsets, spec.Subsets) || !got.Trigger.Equal(spec.Trigger) || got.Claim != plan.ClaimMarked {
 			t.Fatalf("%+v came back as %+v", spec, got)
 		}
 	}
@@ -125,7 +125,7 @@ func TestSliceRoundTrip(t *testing.T) {
 				Hostname: d.one("", "web-0"), NodeName: d.one("", "n1"), Zone: d.one("", "z"), Target: d.target(),
 			})
 		}
-		back := foundSlice(overTheWire(t, sliceObject(web, "uid-1", spec, nil, nil), &discoveryv1.EndpointSlice{}))
+		back := decoder{}.slice(overTheWire(t, sliceObject(web, "uid-1", spec, nil, nil), &discoveryv1.EndpointSlice{}))
 		got := back.slice
 		if !reflect.DeepEqual(got.Slice, spec.Slice) || got.Cluster != "a" || got.Malformed || got.OwnerUID != "uid-1" ||
 			back.replica != web || back.kept != nil {
@@ -155,7 +155,7 @@ func TestMalformedSlicesAreNoticed(t *testing.T) {
 		}
 		return sliceObject(web, "uid", spec, nil, nil)
 	}
-	if foundSlice(good()).slice.Malformed {
+	if (decoder{}).slice(good()).slice.Malformed {
 		t.Fatal("what we write counts as malformed")
 	}
 	for name, damage := range map[string]func(*discoveryv1.EndpointSlice){
@@ -175,7 +175,7 @@ func TestMalformedSlicesAreNoticed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := good()
 			damage(s)
-			if !foundSlice(s).slice.Malformed {
+			if !(decoder{}).slice(s).slice.Malformed {
 				t.Error("not noticed")
 			}
 		})
@@ -189,9 +189,9 @@ func TestForeignObjectsAreKeptSmall(t *testing.T) {
 		Annotations: map[string]string{"a": "b"}, Finalizers: []string{"f"},
 	}
 	want := plan.Meta{Name: "web", UID: "u", ResourceVersion: "7"}
-	svc := foundService(&corev1.Service{ObjectMeta: m, Spec: corev1.ServiceSpec{Selector: map[string]string{"a": "b"}, Ports: []corev1.ServicePort{{Port: 1, TargetPort: intstr.FromInt32(1)}}}})
-	ep := foundEndpoints(&corev1.Endpoints{ObjectMeta: m, Subsets: []corev1.EndpointSubset{{}}})
-	es := foundSlice(&discoveryv1.EndpointSlice{ObjectMeta: m, Endpoints: []discoveryv1.Endpoint{{}}})
+	svc := decoder{}.service(&corev1.Service{ObjectMeta: m, Spec: corev1.ServiceSpec{Selector: map[string]string{"a": "b"}, Ports: []corev1.ServicePort{{Port: 1, TargetPort: intstr.FromInt32(1)}}}})
+	ep := decoder{}.endpoints(&corev1.Endpoints{ObjectMeta: m, Subsets: []corev1.EndpointSubset{{}}})
+	es := decoder{}.slice(&discoveryv1.EndpointSlice{ObjectMeta: m, Endpoints: []discoveryv1.Endpoint{{}}})
 	if !reflect.DeepEqual(*svc.service, plan.ObservedService{Meta: want}) || svc.kept != nil {
 		t.Errorf("Service %+v", svc.service)
 	}

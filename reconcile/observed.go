@@ -63,9 +63,9 @@ type watched struct {
 	convert func(any) *found
 }
 
-func newObserver(client kubernetes.Interface, v *view, slices, plainLists bool, logger *slog.Logger) *observer {
+func newObserver(client kubernetes.Interface, v *view, d decoder, slices, plainLists bool, logger *slog.Logger) *observer {
 	o := &observer{
-		client: client, view: v, kinds: watchedKinds(client, slices), logger: logger, plainLists: plainLists,
+		client: client, view: v, kinds: watchedKinds(client, d, slices), logger: logger, plainLists: plainLists,
 		synced: make(chan struct{}), back: make(chan struct{}, 1), missing: map[plan.Kind]bool{}, failing: map[plan.Kind]error{},
 	}
 	for _, w := range o.kinds {
@@ -74,16 +74,16 @@ func newObserver(client kubernetes.Interface, v *view, slices, plainLists bool, 
 	return o
 }
 
-func watchedKinds(client kubernetes.Interface, slices bool) []watched {
+func watchedKinds(client kubernetes.Interface, d decoder, slices bool) []watched {
 	namespaces, services, endpoints := client.CoreV1().Namespaces(), client.CoreV1().Services(""), client.CoreV1().Endpoints("")
 	kinds := []watched{
-		watchedKind(plan.KindNamespace, &corev1.Namespace{}, namespaces.List, namespaces.Watch, foundNamespace),
-		watchedKind(plan.KindService, &corev1.Service{}, services.List, services.Watch, foundService),
-		watchedKind(plan.KindEndpoints, &corev1.Endpoints{}, endpoints.List, endpoints.Watch, foundEndpoints),
+		watchedKind(plan.KindNamespace, &corev1.Namespace{}, namespaces.List, namespaces.Watch, d.namespace),
+		watchedKind(plan.KindService, &corev1.Service{}, services.List, services.Watch, d.service),
+		watchedKind(plan.KindEndpoints, &corev1.Endpoints{}, endpoints.List, endpoints.Watch, d.endpoints),
 	}
 	if slices {
 		all := client.DiscoveryV1().EndpointSlices("")
-		kinds = append(kinds, watchedKind(plan.KindEndpointSlice, &discoveryv1.EndpointSlice{}, all.List, all.Watch, foundSlice))
+		kinds = append(kinds, watchedKind(plan.KindEndpointSlice, &discoveryv1.EndpointSlice{}, all.List, all.Watch, d.slice))
 	}
 	return kinds
 }

@@ -29,7 +29,7 @@ func completed(g Gathered, members []MemberState, observed plan.Observed, delete
 		speaks := slices.ContainsFunc(g.Contributions, func(c plan.Contribution) bool { return c.Cluster == cluster })
 		i := memberAt(members, cluster)
 		switch {
-		case i < 0 && !speaks:
+		case i < 0 && !speaks && observed.Vouched(cluster):
 			all = append(slices.Clip(all), abandoned(cluster, observed, deleteRemoved, unseen)...)
 		case i >= 0 && (!members[i].Synced && !speaks || slices.Contains(g.Unseen, cluster)):
 			share := plan.WithoutGone(plan.Recover(cluster, observed), g.Gone[cluster])
@@ -76,7 +76,7 @@ func abandoned(cluster string, observed plan.Observed, remove, unseen bool) []pl
 // looked at, and those that they then leave.
 func (r *Reconciler) Kept() (stay, leave map[string]int) {
 	stay, leave = map[string]int{}, map[string]int{}
-	for _, key := range r.view.owned(nil) {
+	for _, key := range r.view.replicas(nil) {
 		r.countKept(key, stay, leave)
 	}
 	return stay, leave
@@ -86,7 +86,7 @@ func (r *Reconciler) countKept(key syncer.Key, stay, leave map[string]int) {
 	members := r.opts.Source.Members()
 	observed := r.view.observed(key)
 	gone := slices.DeleteFunc(plan.Shares(observed), func(cluster string) bool {
-		return memberAt(members, cluster) >= 0 || len(abandoned(cluster, observed, false, false)) == 0
+		return memberAt(members, cluster) >= 0 || !observed.Vouched(cluster) || len(abandoned(cluster, observed, false, false)) == 0
 	})
 	if len(gone) == 0 {
 		return // as for nearly all replicas
@@ -100,10 +100,4 @@ func (r *Reconciler) countKept(key syncer.Key, stay, leave map[string]int) {
 			leave[cluster]++
 		}
 	}
-}
-
-// ours reports whether anything of a replica that stands is owned.
-func ours(o plan.Observed) bool {
-	return o.Service != nil && o.Service.Owned || o.Endpoints != nil && o.Endpoints.Owned ||
-		slices.ContainsFunc(o.Slices, func(s plan.ObservedSlice) bool { return s.Owned })
 }

@@ -70,6 +70,8 @@ type Settings struct {
 	// DeleteRemoved takes away the endpoints of clusters that are no longer
 	// configured. By default they stay as they are.
 	DeleteRemoved bool
+	// MayWrite bounds the namespaces that are written to; nil: none is out of bounds.
+	MayWrite func(namespace string) bool
 }
 
 // Reconciler makes the ingress cluster equal to what the members demand. All
@@ -121,11 +123,11 @@ func New(opts Options) *Reconciler {
 	r.queue.SetAway(true) // until Lead
 	r.refusals = newRefusals(opts.RefusalPause, r.retryRefused)
 	r.view = newView(r.changed, opts.Recorder.Echo)
-	r.observer = newObserver(opts.Client, r.view, !opts.NoSlices, opts.PlainLists, opts.Logger)
+	r.observer = newObserver(opts.Client, r.view, decoder{opts.Settings.Instance}, !opts.NoSlices, opts.PlainLists, opts.Logger)
 	if opts.Events != nil {
 		r.events = newEvents(opts.Events, r.view.serviceUID, r.settled, opts.RequestTimeout, opts.Logger)
 	}
-	r.writer = newWriter(opts.Writer, r.queue, r.view, opts.Recorder, opts.RequestTimeout)
+	r.writer = newWriter(opts.Writer, r.queue, r.view, decoder{opts.Settings.Instance}, opts.Recorder, opts.RequestTimeout)
 	return r
 }
 
@@ -235,7 +237,7 @@ func (r *Reconciler) Seen(cluster string) {
 		return
 	}
 	cause := metrics.Cause{Cluster: cluster, Kind: "Service", Event: eventResync, Arrival: time.Now()}
-	for _, key := range r.view.owned(nil) {
+	for _, key := range r.view.replicas(nil) {
 		if slices.Contains(plan.Shares(r.view.observed(key)), cluster) {
 			cause.Namespace, cause.Name = key.Namespace, key.Name
 			r.queue.Add(key, lanes.Bulk, cause)
@@ -252,7 +254,7 @@ func (r *Reconciler) enqueue(namespace, cluster, event string) {
 		cause.Namespace, cause.Name = key.Namespace, key.Name
 		r.queue.Add(key, lanes.Bulk, cause)
 	}
-	standing := r.view.owned(in)
+	standing := r.view.replicas(in)
 	seen := make(map[syncer.Key]bool, len(standing))
 	for _, key := range standing {
 		seen[key] = true

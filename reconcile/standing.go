@@ -12,36 +12,12 @@ import (
 // cluster. It walks over all replicas.
 func (r *Reconciler) Standing(cluster string) map[syncer.Key]plan.Standing {
 	standing := map[syncer.Key]plan.Standing{}
-	for _, key := range r.view.owned(nil) {
+	for _, key := range r.view.replicas(nil) {
 		if s := plan.StandingOf(cluster, r.view.observed(key)); len(s.Endpoints) > 0 {
 			standing[key] = s
 		}
 	}
 	return standing
-}
-
-// Identities returns by which identity each cluster was known when its replicas
-// were written. Where replicas differ, what most of them say counts. It walks over
-// all replicas.
-func (r *Reconciler) Identities() map[string]string {
-	votes := map[string]map[string]int{}
-	for _, key := range r.view.owned(nil) {
-		for cluster, identity := range plan.Identities(r.view.observed(key)) {
-			if votes[cluster] == nil {
-				votes[cluster] = map[string]int{}
-			}
-			votes[cluster][identity]++
-		}
-	}
-	known := map[string]string{}
-	for cluster, of := range votes {
-		for identity, n := range of {
-			if best := known[cluster]; n > of[best] || n == of[best] && identity < best {
-				known[cluster] = identity
-			}
-		}
-	}
-	return known
 }
 
 // aged marks what comes from members that have been out of sight for too long, and from
@@ -53,4 +29,15 @@ func aged(contributions []plan.Contribution, members []MemberState) {
 			contributions[i].Panicking = members[at].Panicking
 		}
 	}
+}
+
+// Clusters returns the clusters of which something stands. It walks over all replicas.
+func (r *Reconciler) Clusters() map[string]bool {
+	clusters := map[string]bool{}
+	for _, key := range r.view.replicas(nil) {
+		for _, cluster := range plan.Shares(r.view.observed(key)) {
+			clusters[cluster] = true
+		}
+	}
+	return clusters
 }

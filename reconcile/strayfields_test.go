@@ -88,7 +88,7 @@ func TestEveryFieldOfAServiceIsAccountedFor(t *testing.T) {
 // What a server fills in is no stray field.
 func TestAReplicaAsCreatedHasNoStrayField(t *testing.T) {
 	svc := serviceObject(web, &plan.ServiceSpec{Ports: service(web, 1, 8080).Ports, Labels: map[string]string{plan.LabelManagedBy: plan.ManagedBy}})
-	if got := foundService(svc).service; got.Stray != "" {
+	if got := (decoder{}).service(svc).service; got.Stray != "" {
 		t.Errorf("we set %s ourselves", got.Stray)
 	}
 	svc.Spec.SessionAffinity = corev1.ServiceAffinityNone
@@ -96,7 +96,7 @@ func TestAReplicaAsCreatedHasNoStrayField(t *testing.T) {
 	svc.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
 	svc.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyRequireDualStack)
 	svc.Spec.ClusterIPs = []string{corev1.ClusterIPNone}
-	if got := foundService(svc).service; got.Stray != "" {
+	if got := (decoder{}).service(svc).service; got.Stray != "" {
 		t.Errorf("%s is taken for a hand edit", got.Stray)
 	}
 }

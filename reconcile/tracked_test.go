@@ -50,9 +50,9 @@ func TestServersNeedNotTrackOurFields(t *testing.T) {
 				}
 				g.wait("the edit is seen", func() bool {
 					ep, _ := apitest.Get[*corev1.Endpoints](g.server, "shop", "web")
-					seen := g.rec.view.lookup(foundEndpoints(ep).id)
+					seen := g.rec.view.lookup(decoder{}.endpoints(ep).id)
 					es, _ := apitest.Get[*discoveryv1.EndpointSlice](g.server, "shop", slice)
-					seenSlice := g.rec.view.lookup(foundSlice(es).id)
+					seenSlice := g.rec.view.lookup(decoder{}.slice(es).id)
 					return seen != nil && seen.version() == ep.ResourceVersion && seenSlice != nil && seenSlice.version() == es.ResourceVersion
 				})
 				g.settle()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tributary.dev/tributary/clusters/kube"
@@ -53,6 +54,33 @@ type standing struct {
 	service   *found
 	endpoints *found
 	slices    []*found // sorted by name
+	// gathered is the same as rules see it; nil when one of them has changed since.
+	gathered atomic.Pointer[plan.Observed]
+}
+
+// observed is what stands as rules see it, shared and immutable.
+func (s *standing) observed(replica syncer.Key) *plan.Observed {
+	if known := s.gathered.Load(); known != nil {
+		return known
+	}
+	out := plan.Observed{Key: replica}
+	if s.service != nil {
+		service := *s.service.service
+		out.Service = &service
+	}
+	if s.endpoints != nil {
+		endpoints := *s.endpoints.endpoints
+		out.Endpoints = &endpoints
+	}
+	if len(s.slices) > 0 {
+		out.Slices = make([]plan.ObservedSlice, len(s.slices))
+		for i, f := range s.slices {
+			out.Slices[i] = *f.slice
+		}
+	}
+	out.Own()
+	s.gathered.Store(&out)
+	return &out
 }
 
 func newView(notify func([]change), echoed func(metrics.Ref, time.Time)) *view {
@@ -69,6 +97,9 @@ func (v *view) observed(replica syncer.Key) plan.Observed {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	out := plan.Observed{Key: replica}
+	if s := v.byReplica[replica]; s != nil {
+		out = *s.observed(replica)
+	}
 	if ns := v.entries[namespaceID(replica.Namespace)]; ns != nil {
 		out.Namespace = ns.namespace
 	}
@@ -78,22 +109,6 @@ func (v *view) observed(replica syncer.Key) plan.Observed {
 		}
 	}
 	slices.Sort(out.Occupied)
-	s := v.byReplica[replica]
-	if s == nil {
-		return out
-	}
-	if s.service != nil {
-		out.Service = s.service.service
-	}
-	if s.endpoints != nil {
-		out.Endpoints = s.endpoints.endpoints
-	}
-	if len(s.slices) > 0 {
-		out.Slices = make([]plan.ObservedSlice, len(s.slices))
-		for i, f := range s.slices {
-			out.Slices[i] = *f.slice
-		}
-	}
 	return out
 }
 
@@ -115,8 +130,8 @@ func (v *view) serviceUID(replica syncer.Key) string {
 // ownerUID returns the UID of the Service that owns a slice to be written: that of
 // the replica or, where that is not ours, the one the slice has.
 func (v *view) ownerUID(replica syncer.Key, standing *plan.Meta) string {
-	if f := v.lookup(objectID{plan.KindService, replica}); f != nil && f.owned {
-		return f.uid
+	if service := v.observed(replica).Service; service != nil && service.Owned {
+		return service.UID
 	}
 	if standing != nil {
 		return standing.OwnerUID
@@ -138,12 +153,13 @@ func (v *view) saw(kind plan.Kind, rv uint64) {
 	v.tops[kind] = max(v.tops[kind], rv)
 }
 
-// owned returns every replica key under which an object of ours stands, sorted.
-func (v *view) owned(in func(syncer.Key) bool) []syncer.Key {
+// replicas returns every replica key under which an object of ours stands, or one that
+// carries our mark, sorted.
+func (v *view) replicas(in func(syncer.Key) bool) []syncer.Key {
 	v.mu.RLock()
 	var keys []syncer.Key
 	for key, s := range v.byReplica {
-		if s.owned() && (in == nil || in(key)) {
+		if (in == nil || in(key)) && (s.observed(key).Ours() || s.observed(key).Disputed()) {
 			keys = append(keys, key)
 		}
 	}
@@ -160,7 +176,7 @@ func (v *view) namespaces(n int) (names []string) {
 		if len(names) == n {
 			break
 		}
-		if s.owned() && !slices.Contains(names, key.Namespace) {
+		if s.observed(key).Ours() && !slices.Contains(names, key.Namespace) {
 			names = append(names, key.Namespace)
 		}
 	}
@@ -173,7 +189,7 @@ func (v *view) sample(kind plan.Kind, avoid string) (one *found) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	for id, f := range v.entries {
-		if id.kind != kind || !f.owned || f.deleting {
+		if id.kind != kind || f.claim != plan.ClaimRecorded || f.deleting {
 			continue
 		}
 		if one = f; id.Namespace != avoid {
@@ -183,21 +199,16 @@ func (v *view) sample(kind plan.Kind, avoid string) (one *found) {
 	return one
 }
 
-// ownedCount is how many keys owned would return.
+// ownedCount counts the replica keys under which an object of ours stands.
 func (v *view) ownedCount() (n int) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	for _, s := range v.byReplica {
-		if s.owned() {
+	for key, s := range v.byReplica {
+		if s.observed(key).Ours() {
 			n++
 		}
 	}
 	return n
-}
-
-func (s *standing) owned() bool {
-	return s.service != nil && s.service.owned || s.endpoints != nil && s.endpoints.owned ||
-		slices.ContainsFunc(s.slices, func(f *found) bool { return f.owned })
 }
 
 func namespaceID(name string) objectID {
@@ -242,14 +253,15 @@ func (v *view) lockedLink(f *found) {
 	case plan.KindEndpointSlice:
 		i, _ := slices.BinarySearchFunc(s.slices, f.id.Name, compareFound)
 		s.slices = slices.Insert(s.slices, i, f)
-		if f.owned {
-			return
+		if f.claim == plan.ClaimRecorded {
+			break
 		}
 		if v.strangers[f.id.Namespace] == nil {
 			v.strangers[f.id.Namespace] = map[string]bool{}
 		}
 		v.strangers[f.id.Namespace][f.id.Name] = true
 	}
+	s.gathered.Store(nil)
 }
 
 func (v *view) lockedUnlink(f *found) {
@@ -275,7 +287,9 @@ func (v *view) lockedUnlink(f *found) {
 	}
 	if s.service == nil && s.endpoints == nil && len(s.slices) == 0 {
 		delete(v.byReplica, f.replica)
+		return
 	}
+	s.gathered.Store(nil)
 }
 
 func compareFound(f *found, name string) int { return strings.Compare(f.id.Name, name) }
@@ -304,12 +318,12 @@ func (v *view) lockedUpsert(n *news, f *found, at time.Time, lane lanes.Lane) {
 // lockedInTheWay notes the replicas of ours of which a slice of somebody else, that has
 // come or gone, has or had a name.
 func (v *view) lockedInTheWay(n *news, f *found, at time.Time) {
-	if f.owned || f.id.kind != plan.KindEndpointSlice {
+	if f.claim == plan.ClaimRecorded || f.id.kind != plan.KindEndpointSlice {
 		return
 	}
 	for i := range f.id.Name {
 		key := syncer.Key{Namespace: f.id.Namespace, Name: f.id.Name[:i]}
-		if s := v.byReplica[key]; f.id.Name[i] == '-' && key != f.replica && s != nil && s.owned() {
+		if s := v.byReplica[key]; f.id.Name[i] == '-' && key != f.replica && s != nil && s.observed(key).Ours() {
 			n.changes = append(n.changes, change{replica: key, lane: lanes.Bulk, cause: metrics.Cause{
 				Kind: string(f.id.kind), Namespace: f.id.Namespace, Name: f.id.Name, UID: f.uid, Event: eventRepair, Arrival: at}})
 		}

@@ -84,7 +84,7 @@ func (h *history) set(name string, object *found) {
 
 func (h *history) object(name, uid string) *found {
 	id := historyID(name)
-	return &found{id: id, replica: id.Key, uid: uid, owned: true, endpoints: &plan.ObservedEndpoints{}}
+	return &found{id: id, replica: id.Key, uid: uid, claim: plan.ClaimRecorded, endpoints: &plan.ObservedEndpoints{}}
 }
 
 // foreign is a change by somebody else.

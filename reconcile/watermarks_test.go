@@ -17,7 +17,7 @@ import (
 func TestListsTellARestoredStoreFromAGap(t *testing.T) {
 	object := func(name string, rv uint64) *found {
 		id := objectID{plan.KindEndpoints, syncer.Key{Namespace: "shop", Name: name}}
-		return &found{id: id, replica: id.Key, uid: name, rv: rv, owned: true, endpoints: &plan.ObservedEndpoints{}}
+		return &found{id: id, replica: id.Key, uid: name, rv: rv, claim: plan.ClaimRecorded, endpoints: &plan.ObservedEndpoints{}}
 	}
 	for name, c := range map[string]struct {
 		list      []*found

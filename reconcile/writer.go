@@ -41,6 +41,7 @@ type writer struct {
 	core, discovery rest.Interface
 	queue           *lanes.Queue
 	view            *view
+	decoder         decoder
 	recorder        Recorder
 	// timeout is the limit of one request.
 	timeout    time.Duration
@@ -51,10 +52,10 @@ type writer struct {
 // thousands of endpoints has dozens of slices.
 const maxParallel = 8
 
-func newWriter(client kubernetes.Interface, queue *lanes.Queue, v *view, recorder Recorder, timeout time.Duration) *writer {
+func newWriter(client kubernetes.Interface, queue *lanes.Queue, v *view, d decoder, recorder Recorder, timeout time.Duration) *writer {
 	return &writer{
 		core: client.CoreV1().RESTClient(), discovery: client.DiscoveryV1().RESTClient(),
-		queue: queue, view: v, recorder: recorder, timeout: timeout,
+		queue: queue, view: v, decoder: d, recorder: recorder, timeout: timeout,
 	}
 }
 
@@ -228,7 +229,7 @@ func (w *writer) attempt(ctx, rest context.Context, item lanes.Item, replica syn
 	out := outcome{}
 	switch {
 	case err == nil && a.Verb == plan.Delete:
-		out.gone = &found{id: id, replica: replica, owned: true, uid: a.Standing.UID, rv: version(a.Standing.ResourceVersion)}
+		out.gone = &found{id: id, replica: replica, claim: plan.ClaimRecorded, uid: a.Standing.UID, rv: version(a.Standing.ResourceVersion)}
 	case err == nil:
 		out.object = result
 		r.version = result.version()
@@ -293,15 +294,15 @@ func (w *writer) send(ctx context.Context, replica syncer.Key, id objectID, a *p
 		if err != nil {
 			return nil, err
 		}
-		return put(ctx, w.request(a.Verb, id), in, &corev1.Service{}, foundService)
+		return put(ctx, w.request(a.Verb, id), in, &corev1.Service{}, w.decoder.service)
 	case plan.KindEndpoints:
 		in := endpointsObject(id.Key, a.Endpoints, a.Standing, kept)
 		in.ManagedFields = untracked
-		return put(ctx, w.request(a.Verb, id), in, &corev1.Endpoints{}, foundEndpoints)
+		return put(ctx, w.request(a.Verb, id), in, &corev1.Endpoints{}, w.decoder.endpoints)
 	case plan.KindEndpointSlice:
 		in := sliceObject(replica, w.view.ownerUID(replica, a.Standing), a.Slice, a.Standing, kept)
 		in.ManagedFields = untracked
-		return put(ctx, w.request(a.Verb, id), in, &discoveryv1.EndpointSlice{}, foundSlice)
+		return put(ctx, w.request(a.Verb, id), in, &discoveryv1.EndpointSlice{}, w.decoder.slice)
 	}
 	return nil, fmt.Errorf("an action of unknown kind %q", a.Kind)
 }
@@ -312,7 +313,7 @@ func (w *writer) createNamespace(ctx context.Context, id objectID) (*found, erro
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.timeout) // others wait, too
 		defer cancel()
 		in := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: id.Name}}
-		return put(ctx, w.request(plan.Create, id), in, &corev1.Namespace{}, foundNamespace)
+		return put(ctx, w.request(plan.Create, id), in, &corev1.Namespace{}, w.decoder.namespace)
 	})
 	if err != nil {
 		return nil, err
@@ -375,13 +376,13 @@ func (w *writer) look(ctx context.Context, item lanes.Item, id objectID, v verdi
 func (w *writer) read(ctx context.Context, id objectID) (*found, error) {
 	switch id.kind {
 	case plan.KindNamespace:
-		return readAs(ctx, w, id, &corev1.Namespace{}, foundNamespace)
+		return readAs(ctx, w, id, &corev1.Namespace{}, w.decoder.namespace)
 	case plan.KindService:
-		return readAs(ctx, w, id, &corev1.Service{}, foundService)
+		return readAs(ctx, w, id, &corev1.Service{}, w.decoder.service)
 	case plan.KindEndpoints:
-		return readAs(ctx, w, id, &corev1.Endpoints{}, foundEndpoints)
+		return readAs(ctx, w, id, &corev1.Endpoints{}, w.decoder.endpoints)
 	}
-	return readAs(ctx, w, id, &discoveryv1.EndpointSlice{}, foundSlice)
+	return readAs(ctx, w, id, &discoveryv1.EndpointSlice{}, w.decoder.slice)
 }
 
 func readAs[T runtime.Object](ctx context.Context, w *writer, id objectID, into T, convert func(T) *found) (*found, error) {

@@ -4,7 +4,9 @@
 package config
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -34,4 +36,37 @@ func (c *Config) ownNamespace(file, environment string) string {
 		return environment
 	}
 	return fallbackNamespace
+}
+
+// MayWrite returns which namespaces of the ingress cluster may be written to, given
+// Tributary's own. The function is pure and safe for concurrent use.
+func (in *Ingress) MayWrite(own string) func(namespace string) bool {
+	globs := slices.Clone(in.Namespaces)
+	return func(namespace string) bool {
+		return namespace != own && !strings.HasPrefix(namespace, kubePrefix) && matchesAny(globs, namespace)
+	}
+}
+
+// Only are the namespaces that may be written to if all are given by their names:
+// nothing is read elsewhere then. nil if any is a pattern.
+func (in *Ingress) Only() []string {
+	if slices.ContainsFunc(in.Namespaces, func(n string) bool { return strings.ContainsAny(n, `*?[\`) }) {
+		return nil
+	}
+	names := slices.Clone(in.Namespaces)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// scope is the part of the fields that decides whether, and how, the ingress cluster
+// is reached anew; it belongs to the hash of its access.
+func (in *Ingress) scope() string {
+	text := ""
+	if in.Identity != "" {
+		text = " identity=" + in.Identity
+	}
+	if only := in.Only(); only != nil {
+		text += fmt.Sprintf(" namespaces=%v", only)
+	}
+	return text
 }

@@ -6,8 +6,38 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
+
+func TestMayWrite(t *testing.T) {
+	for _, test := range []struct {
+		globs   []string
+		yes, no []string
+		only    []string
+	}{
+		{[]string{"*"}, []string{"shop", "kube", "default"}, []string{"kube-system", "kube-x", "own"}, nil},
+		{[]string{"shop", "own", "pay"}, []string{"shop", "pay"}, []string{"own", "shop2", "default"}, []string{"own", "pay", "shop"}},
+		{[]string{"team-*", "shop"}, []string{"team-a", "shop"}, []string{"team", "shops"}, nil},
+		{[]string{"k*"}, []string{"kafka"}, []string{"kube-public"}, nil},
+	} {
+		in := Ingress{Namespaces: test.globs}
+		may := in.MayWrite("own")
+		for _, name := range test.yes {
+			if !may(name) {
+				t.Errorf("%v: %s may not be written to", test.globs, name)
+			}
+		}
+		for _, name := range test.no {
+			if may(name) {
+				t.Errorf("%v: %s may be written to", test.globs, name)
+			}
+		}
+		if got := in.Only(); !slices.Equal(got, test.only) {
+			t.Errorf("%v: only %v, want %v", test.globs, got, test.only)
+		}
+	}
+}
 
 func TestOwnNamespace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "namespace")

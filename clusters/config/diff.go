@@ -44,7 +44,7 @@ func Compare(old, new *Loaded) Diff {
 	d := Diff{
 		Ingress:        old.Ingress.Hash != new.Ingress.Hash,
 		IngressRefused: refusedAnew(old.Ingress, new.Ingress),
-		Replicas:       !reflect.DeepEqual(old.Config.Replicas, new.Config.Replicas),
+		Replicas:       !reflect.DeepEqual(old.Config.Replicas, new.Config.Replicas) || !slices.Equal(old.Config.Ingress.Namespaces, new.Config.Ingress.Namespaces),
 		Listen:         old.Config.Listen != new.Config.Listen,
 		Leases:         old.Config.Leases != new.Config.Leases,
 		Policy:         old.Config.Policy().differs(new.Config.Policy()),

@@ -76,7 +76,8 @@ type Access struct {
 	// rest.CopyConfig of it.
 	REST *rest.Config
 	// Hash identifies REST: two equal ones lead to the same place with the same
-	// credential and limits. Empty while REST is nil.
+	// credential and limits, and for the ingress cluster with the same pinned identity
+	// and the same bounds. Empty while REST is nil.
 	Hash string
 	// File and Secret are where the kubeconfig is kept, one of them: the path of a file,
 	// or NAMESPACE/NAME.
@@ -84,6 +85,8 @@ type Access struct {
 	// Err says why the kubeconfig, as it stands, is not the one in use; it is of
 	// type Faults. Nil when it is.
 	Err error
+	// Context is the context of the kubeconfig that REST is made from; "" in a cluster.
+	Context string
 }
 
 // Load reads a configuration file and the kubeconfigs that it names, once. The
@@ -125,7 +128,7 @@ func resolve(file, path string) string {
 
 // limit is the accepted client with the limits of the configuration.
 func (c *Connection) limit(accepted *kubeconfig.Accepted) Access {
-	out := Access{REST: rest.CopyConfig(accepted.REST), Hash: accepted.Hash}
+	out := Access{REST: rest.CopyConfig(accepted.REST), Hash: accepted.Hash, Context: accepted.Context}
 	if qps := c.Client.QPS; qps > 0 {
 		burst := c.Client.Burst
 		if burst == 0 {

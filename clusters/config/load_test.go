@@ -61,7 +61,7 @@ leaderElection: {enabled: true, namespace: "", leaseDuration: 10s, renewDeadline
 func TestEveryFieldIsTaken(t *testing.T) {
 	got := mustParse(t, `# JSON is YAML, and so is a mix of both
 {"apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "listen": ":0", "instance": "blue", "namespace": "mine",
- "ingress": {"kubeconfig": "in", "context": "c", "client": {"qps": 50.5, "burst": 7}, "allowInKubeconfig": ["files"]},
+ "ingress": {"kubeconfig": "in", "identity": "uid", "namespaces": ["shop", "team-*"], "context": "c", "client": {"qps": 50.5, "burst": 7}, "allowInKubeconfig": ["files"]},
  "clusters": [{"name": "b", "kubeconfig": "/abs", "context": "d", "client": {"qps": 1e2}, "allowInKubeconfig": ["exec", "proxyURL"],
 	"namespaces": {"include": ["a-*", "b"], "exclude": [], "rename": {"a-b": "c"}, "prefix": "p-"}, "mode": "union", "drain": true, "force": true, "serviceSelector": "app", "allowedCIDRs": ["10.0.0.0/8", "fd00::/8"], "tolerateUnreadyAnnotation": true,
 	"guard": {"enabled": false, "minEndpoints": 1, "percent": 2, "confirmPercent": 3, "confirmAfter": "1m", "panicPercent": 4},
@@ -81,9 +81,9 @@ func TestEveryFieldIsTaken(t *testing.T) {
 	shared.ServiceSelector = "b"
 	want := Config{
 		APIVersion: APIVersion, Kind: Kind, Listen: ":0", Instance: "blue", Namespace: "mine",
-		Ingress: Ingress{Connection{
+		Ingress: Ingress{Connection: Connection{
 			Kubeconfig: "in", Context: "c", Client: Client{QPS: 50.5, Burst: 7}, AllowInKubeconfig: []kubeconfig.Feature{kubeconfig.Files},
-		}},
+		}, Identity: "uid", Namespaces: []string{"shop", "team-*"}},
 		Clusters: []Cluster{{
 			Name: "b",
 			Connection: Connection{

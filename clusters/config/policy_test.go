@@ -176,7 +176,6 @@ func TestTargetNamespaces(t *testing.T) {
 		{"rename goes before prefix", "namespaces: {prefix: b-, rename: {shop: store}}", "shop", "store"},
 		{"chosen by the name in the member", "namespaces: {include: [shop], rename: {shop: store}}", "shop", "store"},
 		{"not chosen by the other name", "namespaces: {include: [store], rename: {shop: store}}", "shop", ""},
-		{"renamed to one of Kubernetes' own", "namespaces: {rename: {shop: kube-public}}", "shop", "kube-public"},
 		{"one of Kubernetes' own, prefixed", "namespaces: {prefix: b-, exclude: []}", "kube-system", "b-kube-system"},
 		{"kube- by prefix", "namespaces: {prefix: kube}", "shop", "kubeshop"},
 		{"kube- by a clever prefix", "namespaces: {prefix: k}", "ube-shop", ""},
@@ -235,13 +234,18 @@ func TestPassMatcher(t *testing.T) {
 		{[]string{"*"}, []string{"a/*"}, []string{"a", "b/a"}, []string{"a/b", "a/"}},
 		{[]string{"example.com/*"}, []string{"example.com/x"}, []string{"example.com/y"}, []string{"example.com/x", "example.org/y", "y"}},
 		{[]string{"*team*"}, nil, []string{"example.com/team-a", "team"}, []string{"tea/m"}},
+		{[]string{"*"}, []string{}, []string{"app.kubernetes.io/name", "nothelm.sh/chart", "helm.sh"}, []string{
+			"argocd.argoproj.io/instance", "argocd.argoproj.io/tracking-id", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by",
+			"kustomize.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace", "helm.sh/chart", "meta.helm.sh/release-name",
+			"applyset.kubernetes.io/part-of", "config.k8s.io/owning-inventory", "objectset.rio.cattle.io/hash", "kapp.k14s.io/app",
+		}},
+		{[]string{"app.kubernetes.io/*", "helm.sh/chart"}, []string{}, []string{"app.kubernetes.io/name", "helm.sh/chart"}, []string{"app.kubernetes.io/instance"}},
+		{[]string{"*", "app.kubernetes.io/instance"}, []string{}, []string{"app.kubernetes.io/instance"}, []string{"helm.sh/chart"}},
+		{[]string{"*", "app.kubernetes.io/instance"}, []string{"app.*/instance"}, nil, []string{"app.kubernetes.io/instance"}},
 		{[]string{"app", "example.com/team"}, nil, []string{"app", "example.com/team"}, []string{"application", "team"}},
 	}
 	for _, test := range tests {
 		match := Pass{Pass: test.pass, Drop: test.drop}.Matcher()
-		if match == nil {
-			match = func(string) bool { return true }
-		}
 		for _, key := range test.yes {
 			if !match(key) {
 				t.Errorf("%v but %v: %q does not pass", test.pass, test.drop, key)

@@ -25,13 +25,15 @@ type Config struct {
 	// The pages name pods and addresses: keep them away from strangers.
 	Listen string `json:"listen"`
 	// Instance names this installation: in its Lease, and on everything that it owns in
-	// the ingress cluster. Two installations on one ingress cluster need different names.
-	// A DNS label. It cannot be changed while Tributary runs.
+	// the ingress cluster, as label `tributary.dev/instance`. Two installations on one ingress
+	// cluster need different names; each leaves alone what is the other's. A DNS
+	// label. It cannot be changed while Tributary runs.
 	Instance string `json:"instance"`
-	// Namespace is Tributary's own in the ingress cluster. Empty means the namespace of
-	// its pod if it runs in the ingress cluster (`ingress.kubeconfig` is left out), else
-	// the environment's `POD_NAMESPACE`, else `tributary-system`. It is created where it
-	// is missing. Keep tenants out of it.
+	// Namespace is Tributary's own in the ingress cluster, where it records by which
+	// identity each cluster is known; no replica is ever written there. Empty means
+	// the namespace of its pod if it runs in the ingress cluster
+	// (`ingress.kubeconfig` is left out), else the environment's `POD_NAMESPACE`, else
+	// `tributary-system`. It is created where it is missing. Keep tenants out of it.
 	Namespace string `json:"namespace"`
 	// Ingress says how the ingress cluster is reached: the one that is written to.
 	// Without `ingress.kubeconfig`, Tributary runs in that cluster as a pod and uses
@@ -108,6 +110,14 @@ type Client struct {
 // Ingress says how the ingress cluster is reached.
 type Ingress struct {
 	Connection
+	// Identity is the UID of the ingress cluster's `kube-system` namespace. Another
+	// cluster than that is refused: nothing is written to it. Empty means the cluster
+	// that was reached first; see docs/operations.md, "Another ingress cluster".
+	Identity string `json:"identity"`
+	// Namespaces are names or globs of the namespaces that may be written to.
+	// `kube-*` and Tributary's own are never among them. With names alone nothing is
+	// read elsewhere, and a Role in each is enough; namespaces are not created then.
+	Namespaces []string `json:"namespaces"`
 }
 
 // Cluster is one member.
@@ -299,7 +309,9 @@ type Rule struct {
 // Pass chooses keys: those that match an entry of `pass` and none of `drop`. An
 // entry is a key or a glob, in which `*` stands for any text, a slash included. Keys
 // that Tributary or Kubernetes itself gives a meaning on the written objects never
-// pass, nor does what an API server would refuse.
+// pass, nor does what an API server would refuse. Keys by which a tool tracks what is
+// its own (Argo CD, Flux, Helm, kustomize, `app.kubernetes.io/instance` among them)
+// pass only where `pass` has them without a wildcard.
 type Pass struct {
 	// Pass lists the keys to take over.
 	Pass []string `json:"pass"`
@@ -354,6 +366,7 @@ func (c *Config) SetDefaults() {
 	c.Listen = "127.0.0.1:9440"
 	c.Instance = DefaultInstance
 	c.Ingress.AllowInKubeconfig = []kubeconfig.Feature{}
+	c.Ingress.Namespaces = []string{"*"}
 	c.Replicas = Replicas{
 		Write:                []OutputKind{WriteEndpoints, WriteEndpointSlices},
 		CreateNamespaces:     true,

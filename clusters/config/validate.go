@@ -153,6 +153,18 @@ func (k *checker) ingress(at string, in *Ingress) {
 		}
 	}
 	k.connection(at, &in.Connection)
+	if len(in.Namespaces) == 0 {
+		k.fault(at+".namespaces", "is empty: nothing could be written", `write ["*"] for every namespace, or leave the field out`)
+	}
+	k.globs(at+".namespaces", in.Namespaces)
+	for i, name := range in.Namespaces {
+		if strings.HasPrefix(name, kubePrefix) {
+			k.fault(fmt.Sprintf("%s.namespaces[%d]", at, i), fmt.Sprintf("%q is of Kubernetes itself, and never written to", name), "leave it out")
+		}
+	}
+	if strings.TrimSpace(in.Identity) != in.Identity || len(in.Identity) > 128 {
+		k.fault(at+".identity", fmt.Sprintf("%.140q is not a UID", in.Identity), "write what kubectl get namespace kube-system -o jsonpath={.metadata.uid} prints")
+	}
 }
 
 func (k *checker) connection(at string, c *Connection) {

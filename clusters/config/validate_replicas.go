@@ -130,6 +130,9 @@ func (k *checker) targets(at string, n *Namespaces) {
 				k.fault(at+".rename", fmt.Sprintf("%q is not a namespace", name), remedy)
 			}
 		}
+		if strings.HasPrefix(n.Rename[from], kubePrefix) {
+			k.fault(at+".rename", fmt.Sprintf("%q is one of Kubernetes itself, and is never written to", n.Rename[from]), "choose another")
+		}
 	}
 	switch {
 	case n.Prefix == "":
@@ -138,6 +141,6 @@ func (k *checker) targets(at string, n *Namespaces) {
 	case len(n.Prefix) > maxPrefix:
 		k.fault(at+".prefix", fmt.Sprintf("has %d characters", len(n.Prefix)), fmt.Sprintf("use at most %d", maxPrefix))
 	case strings.HasPrefix(n.Prefix, kubePrefix):
-		k.fault(at+".prefix", fmt.Sprintf("%q would make namespaces of Kubernetes itself", n.Prefix), "choose another, or name each such namespace in rename")
+		k.fault(at+".prefix", fmt.Sprintf("%q would make namespaces of Kubernetes itself", n.Prefix), "choose another")
 	}
 }

@@ -184,11 +184,25 @@ func TestParseNamesEveryFault(t *testing.T) {
 			`replicas.rules[2].separateName: "{namespace}-{service}-{cluster}" would make names that do not begin with a letter; begin with {service} or a letter`,
 			`replicas.rules[3].separateName: "x-{service}-{cluster}-0123456789012345678901234567" has 32 characters of its own; use at most 30`,
 		}},
+		{"the installation", header + "instance: Prod.1\nnamespace: Own_\ningress: {kubeconfig: k, identity: ' a', namespaces: [shop, kube-system, 'a[']}\nclusters: []\n", []string{
+			`instance: "Prod.1" is not a DNS label; use at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit`,
+			`namespace: "Own_" is not the name of a namespace; use lower-case letters, digits and '-'`,
+			`ingress.namespaces[2]: "a[" is not a glob: a '[' without its ']', or a '\' at the end; close it`,
+			`ingress.namespaces[1]: "kube-system" is of Kubernetes itself, and never written to; leave it out`,
+			`ingress.identity: " a" is not a UID; write what kubectl get namespace kube-system -o jsonpath={.metadata.uid} prints`,
+		}},
+		{"nowhere to write, no name", header + "instance: ''\ningress: {kubeconfig: k, namespaces: []}\nclusters: []\n", []string{
+			`instance: "" is not a DNS label; use at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit`,
+			`ingress.namespaces: is empty: nothing could be written; write ["*"] for every namespace, or leave the field out`,
+		}},
+		{"a namespace of Kubernetes as target", one("namespaces: {rename: {shop: kube-public}}"), []string{
+			`clusters[0].namespaces.rename: "kube-public" is one of Kubernetes itself, and is never written to; choose another`,
+		}},
 		{"target namespaces", one("namespaces: {rename: {Shop: store, pay: a.b}, prefix: A}") + "- {name: b, kubeconfig: b, namespaces: {prefix: kube-x}}\n- {name: c, kubeconfig: c, namespaces: {prefix: " + strings.Repeat("x", 41) + "}}\n", []string{
 			`clusters[0].namespaces.rename: "Shop" is not a namespace; use lower-case letters, digits and '-', and begin and end with a letter or digit`,
 			`clusters[0].namespaces.rename: "a.b" is not a namespace; use lower-case letters, digits and '-', and begin and end with a letter or digit`,
 			`clusters[0].namespaces.prefix: "A" cannot begin a namespace; use lower-case letters, digits and '-', and begin and end with a letter or digit`,
-			`clusters[1].namespaces.prefix: "kube-x" would make namespaces of Kubernetes itself; choose another, or name each such namespace in rename`,
+			`clusters[1].namespaces.prefix: "kube-x" would make namespaces of Kubernetes itself; choose another`,
 			`clusters[2].namespaces.prefix: has 41 characters; use at most 40`,
 		}},
 		{"what passes", header + "clusters: []\nreplicas: {labels: {pass: ['a[']}, annotations: {pass: ['a/*'], drop: ['']}}", []string{

@@ -258,14 +258,14 @@ func (w *Watcher) assemble(before *Loaded) *Loaded {
 	c, faults := w.config.withSecrets(w.path, secrets, byName(before.Config.Clusters))
 	out := &Loaded{
 		Config:  c,
-		Ingress: w.access("ingress", &c.Ingress.Connection, before.Ingress),
+		Ingress: w.access("ingress", &c.Ingress.Connection, before.Ingress, c.Ingress.scope()),
 		Members: make(map[string]Access, len(c.Clusters)),
 
 		SecretsUnread: w.config.ClustersFrom.Secrets != nil && w.secrets == nil, SecretFaults: faults,
 	}
 	for i := range w.config.Clusters {
 		member := &c.Clusters[i]
-		out.Members[member.Name] = w.access(fmt.Sprintf("clusters[%d]", i), &member.Connection, before.Members[member.Name])
+		out.Members[member.Name] = w.access(fmt.Sprintf("clusters[%d]", i), &member.Connection, before.Members[member.Name], "")
 	}
 	for i := range c.Clusters[len(w.config.Clusters):] {
 		member := &c.Clusters[len(w.config.Clusters)+i]
@@ -289,7 +289,8 @@ func (w *Watcher) secretAccess(s Secret, member *Cluster, before Access) Access 
 	return out
 }
 
-func (w *Watcher) access(owner string, c *Connection, before Access) Access {
+// access is the way to a cluster; scope is what else of the configuration it depends on.
+func (w *Watcher) access(owner string, c *Connection, before Access, scope string) Access {
 	accepted, err := w.accept(owner, c)
 	if err != nil {
 		before.Err = err
@@ -299,6 +300,7 @@ func (w *Watcher) access(owner string, c *Connection, before Access) Access {
 	if c.Kubeconfig != "" {
 		out.File = resolve(w.path, c.Kubeconfig)
 	}
+	out.Hash += scope
 	return out
 }
 

@@ -489,3 +489,12 @@ func TestWhoItIsStays(t *testing.T) {
 		t.Errorf("got %v, instance %q, %+v\nwant %s", got.Err, got.Loaded.Config.Instance, got.Diff, want)
 	}
 }
+
+// TestPinsAndBoundsReachTheIngressClusterAnew: they hold for a connection.
+func TestPinsAndBoundsReachTheIngressClusterAnew(t *testing.T) {
+	for _, field := range []string{"identity: other", "namespaces: [shop]"} {
+		w, m := start(t)
+		m.write("/t/tributary.yaml", strings.Replace(two, "ingress: {kubeconfig: in}", "ingress: {kubeconfig: in, "+field+"}", 1))
+		wantDiff(t, next(t, w), Diff{Ingress: true, Replicas: strings.HasPrefix(field, "namespaces")})
+	}
+}

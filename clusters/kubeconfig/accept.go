@@ -45,6 +45,8 @@ type Accepted struct {
 	// the credential or another used field does, and not with other contexts of
 	// the file. Files that a kubeconfig names count with what they hold.
 	Hash string
+	// Context is the one that was used; "" in a cluster.
+	Context string
 }
 
 // Load reads the kubeconfig and accepts or refuses it; see Accept.
@@ -101,7 +103,7 @@ func Accept(data []byte, r Request) (*Accepted, error) {
 	if len(k.faults) > 0 {
 		return nil, k.faults
 	}
-	return &Accepted{REST: chosen.rest(), Hash: chosen.hash()}, nil
+	return &Accepted{REST: chosen.rest(), Hash: chosen.hash(), Context: chosen.context}, nil
 }
 
 // chosen is the part of the file that is used; what it names in other files is put in
@@ -111,6 +113,8 @@ type chosen struct {
 	User    user
 	// The paths of the two in the file, such as users[0].user.
 	clusterAt, userAt string
+	// context is the name of the context that chose them.
+	context string
 }
 
 // hash covers all used values. Both types marshal without error; []byte as
@@ -174,6 +178,7 @@ func (k *checker) choose(f *file) (chosen, bool) {
 		return chosen{}, false
 	}
 	return chosen{
+		context: f.Contexts[i].Name,
 		Cluster: f.Clusters[c].Cluster, clusterAt: fmt.Sprintf("clusters[%d].cluster", c),
 		User: f.Users[u].User, userAt: fmt.Sprintf("users[%d].user", u),
 	}, true

@@ -25,7 +25,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 	for family, reasons := range map[string][]string{
 		"held_changes": append(slices.Clone(released), others...),
 		"conflicts": {
-			string(plan.ConflictForeign), string(plan.ConflictPort), string(plan.ConflictHeadless), string(plan.ConflictDuplicate),
+			string(plan.ConflictForeign), string(plan.ConflictInstance), string(plan.ConflictRecord), string(plan.ConflictNamespace), string(plan.ConflictPort), string(plan.ConflictHeadless), string(plan.ConflictDuplicate),
 			string(plan.ConflictSelector), string(plan.ConflictName), string(plan.ConflictAnnotation), string(plan.ConflictRefused),
 		},
 		"rejected_addresses_total": {

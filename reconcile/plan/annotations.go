@@ -98,7 +98,7 @@ func sharing(source map[string]string) map[string]string {
 // took them from, which is the first.
 func (r *recovery) annotations(s source) map[string]string {
 	out := sharing(s.Annotations)
-	first := standingSources(r.observed)
+	first := r.observed.sources()
 	if len(first) == 0 || first[0].Cluster != s.Cluster || first[0].Service != s.Service {
 		return out
 	}

@@ -8,9 +8,6 @@ import "tributary.dev/tributary/syncer"
 // Contribution is what one Service of one member gives to a replica.
 type Contribution struct {
 	Cluster string
-	// Identity is what the member is recognised by after a restart, the UID of its
-	// kube-system namespace; empty: not known.
-	Identity string
 	// Source is the Service in the member; a renamed namespace or a name template
 	// makes it differ from the replica's key.
 	Source syncer.Key

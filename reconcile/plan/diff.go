@@ -99,7 +99,7 @@ func (d *differ) ready() bool {
 	case s == nil:
 		return true
 	case !s.Owned:
-		d.foreign(KindService, d.desired.Name, "the replica is not written, but for removals from what is left of it; rename or delete the object, or exclude the Service in its members")
+		d.foreign(KindService, &s.Meta, "the replica is not written, but for removals from what is left of it; rename or delete the object, or exclude the Service in its members")
 		return false
 	case s.Deleting:
 		d.plan.Waiting = WaitObjectDeleting
@@ -109,13 +109,8 @@ func (d *differ) ready() bool {
 }
 
 // foreign reports an object of somebody else's where ours should be.
-func (d *differ) foreign(kind Kind, name, consequence string) {
-	label := LabelManagedBy
-	if kind == KindEndpointSlice {
-		label = LabelSliceManagedBy
-	}
-	d.plan.Conflicts = append(d.plan.Conflicts, Conflict{Replica: d.desired.Key, Reason: ConflictForeign, Message: fmt.Sprintf(
-		"%s %s/%s stands and is not Tributary's (label %s): %s", kind, d.desired.Namespace, name, label, consequence)})
+func (d *differ) foreign(kind Kind, m *Meta, consequence string) {
+	d.plan.Conflicts = append(d.plan.Conflicts, notOurs(d.desired.Key, kind, m, consequence))
 }
 
 func (d *differ) service() {
@@ -130,7 +125,7 @@ func (d *differ) service() {
 		// A clusterIP cannot be taken back; the slices and Endpoints go with the
 		// Service, so the rest is planned when it is gone.
 		if e := d.observed.Endpoints; e != nil && !e.Owned {
-			d.foreign(KindEndpoints, d.desired.Name, "it would go with the Service, which therefore keeps its clusterIP and is not written")
+			d.foreign(KindEndpoints, &e.Meta, "it would go with the Service, which therefore keeps its clusterIP and is not written")
 			d.blocked = true
 			return
 		}
@@ -157,8 +152,18 @@ func (d *differ) service() {
 		d.beside = append(d.beside, update)
 	case !sameAnnotations(s.Annotations, d.desired.Service.Annotations):
 		update.Why = "sources changed"
-		d.beside = append(d.beside, update)
+		if d.unrecorded(s.Sources) {
+			d.first = append(d.first, update)
+		} else {
+			d.beside = append(d.beside, update)
+		}
 	}
+}
+
+// unrecorded reports whether a wanted slice is of a cluster that the record does not
+// name yet. What stands of a cluster counts by that record, so it is written before.
+func (d *differ) unrecorded(recorded Sources) bool {
+	return slices.ContainsFunc(d.desired.Slices, func(s SliceSpec) bool { return !recorded.has(s.Cluster) })
 }
 
 func (d *differ) endpoints() {
@@ -175,7 +180,7 @@ func (d *differ) endpoints() {
 		return
 	case !e.Owned:
 		if d.settings.WriteEndpoints {
-			d.foreign(KindEndpoints, d.desired.Name, "it is left alone, only slices are written")
+			d.foreign(KindEndpoints, &e.Meta, "it is left alone, only slices are written")
 		}
 		return
 	case e.Deleting:
@@ -279,7 +284,7 @@ func (d *differ) depend() {
 
 // removal takes a replica down: what sends traffic first, the Service last.
 func removal(observed Observed) Plan {
-	p := Plan{Replica: observed.Key}
+	p := Plan{Replica: observed.Key, Conflicts: observed.disputes()}
 	const why = "no member has the Service"
 	changed := spots{}
 	var subsets []syncer.Subset
@@ -318,8 +323,8 @@ func removal(observed Observed) Plan {
 	case s.Deleting:
 		p.Waiting = WaitObjectDeleting
 	case observed.Endpoints != nil && !observed.Endpoints.Owned:
-		p.Conflicts = []Conflict{{Replica: observed.Key, Reason: ConflictForeign, Message: fmt.Sprintf(
-			"nobody wants Service %s any more, but the Endpoints of that name are not Tributary's and would go with it: delete either by hand", observed.Key)}}
+		p.Conflicts = append(p.Conflicts, Conflict{Replica: observed.Key, Reason: ConflictForeign, Message: fmt.Sprintf(
+			"nobody wants Service %s any more, but the Endpoints of that name are not Tributary's and would go with it: delete either by hand", observed.Key)})
 	default:
 		p.Stages = [][]Action{{{Verb: Delete, Kind: KindService, Name: s.Name, Standing: &s.Meta, Why: why}}}
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"tributary.dev/tributary/syncer"
@@ -92,9 +93,9 @@ func TestRepairs(t *testing.T) {
 		{"foreign slice that has endpoints", func(o *Observed) {
 			o.Slices = append(o.Slices, ObservedSlice{Meta: Meta{Name: "web-zzz"}, Slice: syncer.Slice{Name: "web-zzz"}, Serves: true})
 		}, 0, ConflictForeign},
-		{"foreign Endpoints", func(o *Observed) { o.Endpoints.Owned = false }, 0, ConflictForeign},
-		{"foreign Endpoints and a clusterIP", func(o *Observed) { o.Endpoints.Owned = false; o.Service.Headless = false }, 0, ConflictForeign},
-		{"foreign Service", func(o *Observed) { o.Service.Owned = false; o.Endpoints = nil }, 0, ConflictForeign},
+		{"foreign Endpoints", func(o *Observed) { o.Endpoints.strip() }, 0, ConflictForeign},
+		{"foreign Endpoints and a clusterIP", func(o *Observed) { o.Endpoints.strip(); o.Service.Headless = false }, 0, ConflictForeign},
+		{"foreign Service", func(o *Observed) { o.Service.strip(); o.Endpoints = nil }, 0, ConflictForeign},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -404,9 +405,14 @@ func TestUnclaimedAddresses(t *testing.T) {
 func FuzzRecords(f *testing.F) {
 	f.Add(`[{"cluster":"idc-a","service":"shop/web","created":"2020-01-01T00:00:00Z","ports":["http"]}]`, "idc-a=*;idc-b=10.0.0.1")
 	f.Add("null", "only:=;;*=,")
+	f.Add(`[{"cluster":"idc-a","service":"shop/web","created":"9999-12-31T23:59:59Z","ports":null,"agedReady":["10.0.0.1"]}]`, "only:idc-a=10.0.0.1;x=*")
+	f.Add(`[{"cluster":"idc-a","service":"shop/web","created":"99999-01-01T00:00:00Z"}]`, "=;=*;idc-a")
+	f.Add(strings.Repeat("[", 20_000), strings.Repeat("idc-a=*;", 2_000))
+	f.Add(`[{"cluster":"ghost","service":"/"},{"cluster":"A","service":"x/y"},null,{"cluster":"idc-b","service":"x/y","family":"IPv9","annotations":{"tributary.dev/mode":"\u0000"}}]`, "idc-a=10.0.0.1,,,10.0.0.999")
 	f.Fuzz(func(t *testing.T, sources, addresses string) {
 		w, contributions := stand(t)
 		w.observed.Service.Annotations = map[string]string{AnnotationSources: sources}
+		w.observed.Service.Sources = ReadSources(w.observed.Service.Annotations)
 		w.observed.Endpoints.Annotations = map[string]string{AnnotationAddresses: addresses}
 		var recovered []Contribution
 		for _, cluster := range Shares(w.observed) {
@@ -425,7 +431,7 @@ func TestRecoverWithoutRecords(t *testing.T) {
 		w, contributions := stand(t)
 		contributions = contributions[:1]
 		w.settle(mergeOrNil(contributions, w.observed, s), s, nil)
-		w.observed.Service.Annotations = nil
+		w.observed.Service.Annotations, w.observed.Service.Sources = nil, nil
 		before := w.dumbStates()
 		w.settle(mergeOrNil(Recover("idc-a", w.observed), w.observed, s), s, nil)
 		if s.WriteSlices != (len(w.observed.Slices) > 0) || !maps.Equal(w.dumbStates(), before) {

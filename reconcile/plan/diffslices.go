@@ -28,8 +28,8 @@ func (d *differ) slices() {
 	}
 	for i := range standing {
 		s := &standing[i]
-		if s.Serves {
-			d.foreign(KindEndpointSlice, s.Meta.Name, "consumers take its endpoints for the replica's, and nobody here keeps them up; delete it unless it is meant")
+		if s.Serves || s.disputed() {
+			d.foreign(KindEndpointSlice, &s.Meta, "consumers take its endpoints for the replica's, and nobody here keeps them up; delete it unless it is meant")
 		}
 		if !s.Owned || s.Deleting || d.wants(s.Meta.Name) || d.removed(s.Meta.Name) {
 			continue

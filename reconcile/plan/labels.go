@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"strings"
 
 	"tributary.dev/tributary/syncer"
@@ -12,10 +13,12 @@ import (
 // Labels and annotations of what Tributary writes: part of the contract with
 // users, so none changes without saying so.
 const (
-	// LabelManagedBy marks a Service or Endpoints as ours when it is ManagedBy.
+	// LabelManagedBy is the mark of Services and Endpoints when it is ManagedBy.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	ManagedBy      = "tributary"
-	// LabelSliceManagedBy marks an EndpointSlice as ours when it is SliceManagedBy.
+	// LabelInstance names the installation that an object is of.
+	LabelInstance = "tributary.dev/instance"
+	// LabelSliceManagedBy is the mark of EndpointSlices when it is SliceManagedBy.
 	LabelSliceManagedBy = "endpointslice.kubernetes.io/managed-by"
 	SliceManagedBy      = "tributary.dev"
 	// SliceMirrored is what it says on slices that the mirroring controller makes.
@@ -40,6 +43,9 @@ const (
 	OverCapacity           = "truncated"
 	// AnnotationTrigger holds the last-change-trigger-time; the writer sets it.
 	AnnotationTrigger = "endpoints.kubernetes.io/last-change-trigger-time"
+	// AnnotationReplica, on everything of a replica, is its "namespace/name": a copy
+	// under another name is nobody's.
+	AnnotationReplica = "tributary.dev/replica"
 	// AnnotationSources, on a replica Service, lists the Services that feed it,
 	// the one that wins conflicts first.
 	AnnotationSources = "tributary.dev/sources"
@@ -59,34 +65,21 @@ const (
 // object are somebody else's and survive.
 var ours = map[string]bool{
 	AnnotationOverCapacity: true, AnnotationTrigger: true,
-	AnnotationSources: true, AnnotationAddresses: true, AnnotationPassed: true,
+	AnnotationReplica: true, AnnotationSources: true, AnnotationAddresses: true, AnnotationPassed: true,
 }
 
 // reserved are labels that mean something about the object they are on, so that
 // a Service's copy of them must not reach a replica.
 var reserved = map[string]bool{
-	LabelManagedBy: true, LabelSliceManagedBy: true, LabelServiceName: true, LabelSourceCluster: true,
+	LabelManagedBy: true, LabelInstance: true, LabelSliceManagedBy: true, LabelServiceName: true, LabelSourceCluster: true,
 	LabelHeadless: true, LabelSkipMirror: true, LabelEndpointsManagedBy: true,
-}
-
-// OwnedByLabels reports whether labels mark an object of the kind as ours.
-// Ownership is absolute: what is not ours is never changed or deleted.
-func OwnedByLabels(kind Kind, labels map[string]string) bool {
-	switch kind {
-	case KindService, KindEndpoints:
-		return labels[LabelManagedBy] == ManagedBy
-	case KindEndpointSlice:
-		return labels[LabelSliceManagedBy] == SliceManagedBy
-	default:
-		return false
-	}
 }
 
 // passed returns the labels of a source Service that a replica may carry, in a
 // map with room for more: no reserved ones, none that the API would refuse, and
 // only those that pass (nil passes all).
 func passed(labels map[string]string, pass func(key string) bool) map[string]string {
-	out := make(map[string]string, len(labels)+5)
+	out := make(map[string]string, len(labels)+6)
 	for key, value := range labels {
 		if !reserved[key] && validLabel(key, value) && (pass == nil || pass(key)) {
 			out[key] = value
@@ -95,23 +88,24 @@ func passed(labels map[string]string, pass func(key string) bool) map[string]str
 	return out
 }
 
-func serviceLabels(source map[string]string, pass func(string) bool) map[string]string {
-	labels := passed(source, pass)
+// owned returns the labels that all objects of a replica have: those of the source
+// that pass, the mark and the instance.
+func (s *Settings) owned(source map[string]string) map[string]string {
+	labels := passed(source, s.PassLabel)
 	labels[LabelManagedBy] = ManagedBy
+	labels[LabelInstance] = cmp.Or(s.Instance, DefaultInstance)
 	return labels
 }
 
-func endpointsLabels(source map[string]string, pass func(string) bool) map[string]string {
-	labels := passed(source, pass)
-	labels[LabelManagedBy] = ManagedBy
+func endpointsLabels(source map[string]string, settings *Settings) map[string]string {
+	labels := settings.owned(source)
 	labels[LabelSkipMirror] = "true"
 	labels[LabelHeadless] = ""
 	return labels
 }
 
-func sliceLabels(source map[string]string, pass func(string) bool, replica, cluster string) map[string]string {
-	labels := passed(source, pass)
-	labels[LabelManagedBy] = ManagedBy
+func sliceLabels(source map[string]string, settings *Settings, replica, cluster string) map[string]string {
+	labels := settings.owned(source)
 	labels[LabelSliceManagedBy] = SliceManagedBy
 	labels[LabelServiceName] = replica
 	labels[LabelSourceCluster] = cluster

@@ -62,9 +62,9 @@ func merge(key syncer.Key, contributions []Contribution, observed Observed, sett
 			r.Rejected = append(r.Rejected, ClusterRejection{Cluster: s.Cluster, Rejection: rejection})
 		}
 	}
-	r.Service = mergeService(shares, u, observed, settings)
+	r.Service = mergeService(shares, u, settings)
 	if settings.WriteEndpoints {
-		r.Endpoints = mergeEndpoints(shares, unclaimed(shares, observed, settings), settings)
+		r.Endpoints = mergeEndpoints(key, shares, unclaimed(shares, observed, settings), settings)
 	}
 	if settings.WriteSlices {
 		r.Slices = mergeSlices(key, shares, observed, settings)
@@ -74,12 +74,13 @@ func merge(key syncer.Key, contributions []Contribution, observed Observed, sett
 	return r, shares
 }
 
-func mergeService(shares []*share, u union, observed Observed, settings Settings) ServiceSpec {
+func mergeService(shares []*share, u union, settings Settings) ServiceSpec {
 	spec := ServiceSpec{
-		Labels:      serviceLabels(shares[0].Service.Labels, settings.PassLabel),
+		Labels:      settings.owned(shares[0].Service.Labels),
 		Annotations: passedAnnotations(shares[0].Service.Annotations, settings.PassAnnotation),
 	}
-	spec.Annotations[AnnotationSources] = sourceRecord(shares, u, observed)
+	spec.Annotations[AnnotationReplica] = u.key.String()
+	spec.Annotations[AnnotationSources] = sourceRecord(shares, u)
 	for _, p := range u.ports {
 		port := p.ServicePort
 		port.Target = p.target(shares)
@@ -115,10 +116,10 @@ func headless(key syncer.Key, shares []*share) (conflicts []Conflict) {
 // mergeEndpoints renders the shares as one Endpoints object. Hand-written ones
 // of a single member are taken verbatim; all else is packed anew and limited.
 // Addresses of nobody known come with it.
-func mergeEndpoints(shares []*share, unclaimed []syncer.Endpoint, settings Settings) EndpointsSpec {
+func mergeEndpoints(key syncer.Key, shares []*share, unclaimed []syncer.Endpoint, settings Settings) EndpointsSpec {
 	spec := EndpointsSpec{
-		Labels:      endpointsLabels(shares[0].Service.Labels, settings.PassLabel),
-		Annotations: map[string]string{},
+		Labels:      endpointsLabels(shares[0].Service.Labels, &settings),
+		Annotations: map[string]string{AnnotationReplica: key.String()},
 		Trigger:     earliest(shares),
 	}
 	switch s := shares[0]; {
@@ -198,10 +199,11 @@ func mergeSlices(key syncer.Key, shares []*share, observed Observed, settings Se
 		first := group[0]
 		o := syncer.PackOptions{Service: key, Cluster: first.Cluster, MaxEndpoints: settings.MaxEndpointsPerSlice}
 		trigger := earliest(group)
-		labels := sliceLabels(first.Service.Labels, settings.PassLabel, key.Name, first.Cluster)
+		labels := sliceLabels(first.Service.Labels, &settings, key.Name, first.Cluster)
+		annotations := map[string]string{AnnotationReplica: key.String()}
 		for _, slice := range syncer.Pack(standingSlices(observed, first.Cluster), endpoints, families, o) {
 			specs = append(specs, SliceSpec{
-				Cluster: first.Cluster, Slice: slice, Trigger: trigger, Labels: labels,
+				Cluster: first.Cluster, Slice: slice, Trigger: trigger, Labels: labels, Annotations: annotations,
 			})
 		}
 	}

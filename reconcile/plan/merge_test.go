@@ -313,16 +313,16 @@ func TestLabels(t *testing.T) {
 		kind      Kind
 		got, want map[string]string
 	}{
-		{KindService, r.Service.Labels, with(map[string]string{LabelManagedBy: ManagedBy})},
-		{KindEndpoints, r.Endpoints.Labels, with(map[string]string{LabelManagedBy: ManagedBy, LabelSkipMirror: "true", LabelHeadless: ""})},
-		{KindEndpointSlice, r.Slices[0].Labels, with(map[string]string{LabelManagedBy: ManagedBy, LabelSliceManagedBy: SliceManagedBy,
+		{KindService, r.Service.Labels, with(map[string]string{LabelManagedBy: ManagedBy, LabelInstance: "default"})},
+		{KindEndpoints, r.Endpoints.Labels, with(map[string]string{LabelManagedBy: ManagedBy, LabelInstance: "default", LabelSkipMirror: "true", LabelHeadless: ""})},
+		{KindEndpointSlice, r.Slices[0].Labels, with(map[string]string{LabelManagedBy: ManagedBy, LabelInstance: "default", LabelSliceManagedBy: SliceManagedBy,
 			LabelServiceName: "web", LabelSourceCluster: "idc-a", LabelHeadless: ""})},
 	} {
 		if !maps.Equal(tt.got, tt.want) {
 			t.Errorf("%s: labels %v, want %v", tt.kind, tt.got, tt.want)
 		}
-		if !OwnedByLabels(tt.kind, tt.got) {
-			t.Errorf("%s: not owned", tt.kind)
+		if !marked(tt.kind, tt.got) {
+			t.Errorf("%s: without the mark", tt.kind)
 		}
 	}
 }
@@ -359,7 +359,7 @@ func TestCreationThatNoRecordHolds(t *testing.T) {
 		contributions := []Contribution{from("idc-a", created, "http:80", "10.0.0.1"), from("idc-b", 200, "http:80", "10.1.0.1")}
 		w := newWorld(t, shopWeb)
 		w.settle(mergeOrNil(contributions, w.observed, bothKinds), bothKinds, nil)
-		if got := Shares(w.observed); len(got) != 2 || len(standingSources(w.observed)) != 2 {
+		if got := Shares(w.observed); len(got) != 2 || len(w.observed.sources()) != 2 {
 			t.Errorf("created %d: shares of %v, record %s", created, got, w.observed.Service.Annotations[AnnotationSources])
 		}
 		if p := Diff(w.observed, mergeOrNil(append(contributions[1:2:2], Recover("idc-a", w.observed)...), w.observed, bothKinds), bothKinds); !p.Empty() {

@@ -44,7 +44,9 @@ type Meta struct {
 	ResourceVersion string
 	Labels          map[string]string
 	Annotations     map[string]string
-	// Owned is true when the object carries our ownership label.
+	// Claim is what the object says of whose it is, and Owned whether it is ours; see
+	// Own. Labels and annotations of an object without the mark are not known.
+	Claim Claim
 	Owned bool
 	// OwnerUID is the UID of the Service in ownerReferences; slices only.
 	OwnerUID string
@@ -58,6 +60,8 @@ type ObservedService struct {
 	Headless bool
 	Selector map[string]string
 	Ports    []syncer.ServicePort
+	// Sources is the record of who feeds the replica.
+	Sources Sources
 	// Stray names a field that is set though no replica has it, if there is one.
 	Stray string
 }

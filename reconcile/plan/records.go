@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"cmp"
 	"encoding/json"
 	"net/netip"
 	"slices"
@@ -29,8 +28,6 @@ type source struct {
 	Family syncer.Family `json:"family,omitempty"`
 	// Annotations are those of the Service that say how the replica is shared.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Identity is that of the member; see Contribution.
-	Identity string `json:"identity,omitempty"`
 	// AgedReady are addresses that stand as not ready although the member, when last
 	// seen, said otherwise: it has been silent for too long.
 	AgedReady []netip.Addr `json:"agedReady,omitempty"`
@@ -40,18 +37,33 @@ type source struct {
 // 256 KiB together.
 const agedMost = 5000
 
-// sourceRecord says who feeds a replica. A member whose identity may not be read at
-// the moment keeps the one on record.
-func sourceRecord(shares []*share, u union, observed Observed) string {
-	var recorded map[string]string
-	if slices.ContainsFunc(shares, func(s *share) bool { return s.Identity == "" }) {
-		recorded = Identities(observed)
+// Sources is the record of who feeds a replica, the winner of conflicts first.
+type Sources []source
+
+// ReadSources reads AnnotationSources; what makes no sense counts as no record.
+func ReadSources(annotations map[string]string) Sources {
+	var sources []source
+	record := annotations[AnnotationSources]
+	if record == "" || json.Unmarshal([]byte(record), &sources) != nil {
+		return nil
 	}
+	return slices.DeleteFunc(sources, func(s source) bool {
+		_, named := syncer.ParseKey(s.Service)
+		return !named || !validClusterName(s.Cluster)
+	})
+}
+
+func (s Sources) has(cluster string) bool {
+	return slices.ContainsFunc(s, func(one source) bool { return one.Cluster == cluster })
+}
+
+// sourceRecord says who feeds a replica.
+func sourceRecord(shares []*share, u union) string {
 	sources := make([]source, len(shares))
 	for i, s := range shares {
 		sources[i] = source{
 			Cluster: s.Cluster, Service: s.Source.String(), Created: time.Unix(s.created(), 0).UTC(), Ports: []string{},
-			Family: s.EndpointsFamily, Annotations: sharing(s.Service.Annotations), Identity: cmp.Or(s.Identity, recorded[s.Cluster]),
+			Family: s.EndpointsFamily, Annotations: sharing(s.Service.Annotations),
 		}
 		if len(s.agedReady) <= agedMost {
 			sources[i].AgedReady = s.agedReady
@@ -62,35 +74,8 @@ func sourceRecord(shares []*share, u union, observed Observed) string {
 			}
 		}
 	}
-	text, err := json.Marshal(sources)
-	if err != nil {
-		return "[]" // cannot be: see created
-	}
+	text, _ := json.Marshal(sources) // every year in it has four digits
 	return string(text)
-}
-
-// parseSources reads AnnotationSources; what makes no sense counts as no record.
-func parseSources(record string) []source {
-	var sources []source
-	if json.Unmarshal([]byte(record), &sources) != nil {
-		return nil
-	}
-	return slices.DeleteFunc(sources, func(s source) bool {
-		_, named := syncer.ParseKey(s.Service)
-		return !named || !validClusterName(s.Cluster)
-	})
-}
-
-// Identities returns by which identity the clusters that feed a replica were known
-// when it was last written, for those of which it was.
-func Identities(observed Observed) map[string]string {
-	known := map[string]string{}
-	for _, s := range standingSources(observed) {
-		if s.Identity != "" {
-			known[s.Cluster] = s.Identity
-		}
-	}
-	return known
 }
 
 // onlyEndpoints begins an address record beside slices: addresses that no slice

@@ -18,7 +18,7 @@ import (
 // for which Recover has something.
 func Shares(observed Observed) []string {
 	clusters := map[string]bool{}
-	for _, s := range standingSources(observed) {
+	for _, s := range observed.sources() {
 		clusters[s.Cluster] = true
 	}
 	for i := range observed.Slices {
@@ -61,7 +61,7 @@ func Recover(cluster string, observed Observed) []Contribution {
 	out := make([]Contribution, len(sources))
 	for i, s := range sources {
 		c := &out[i]
-		*c = Contribution{Cluster: cluster, Identity: s.Identity, Unseen: true, Stale: aged}
+		*c = Contribution{Cluster: cluster, Unseen: true, Stale: aged}
 		c.Source, _ = syncer.ParseKey(s.Service)
 		c.Service = r.service(c.Source, s)
 		if c.EndpointsFamily = s.Family; s.Ports == nil && len(r.mine) == 0 {
@@ -119,21 +119,14 @@ type recovery struct {
 	truncated bool
 }
 
-func standingSources(observed Observed) []source {
-	if s := observed.Service; s != nil && s.Owned {
-		return parseSources(s.Annotations[AnnotationSources])
-	}
-	return nil
-}
-
-// sources are those on record; a cluster that has slices or addresses without
-// being on record counts as one of age zero, so that what stands prevails; without a
-// Service there is no more than a guess, see guess.go.
+// sources are those on record. A cluster that has slices or addresses without being on
+// record counts as the youngest of all, see guess.go; where the record is lost, as one
+// of age zero, so that what stands prevails.
 func (r *recovery) sources() []source {
-	sources := slices.DeleteFunc(standingSources(r.observed), func(s source) bool { return s.Cluster != r.cluster })
+	sources := slices.DeleteFunc(slices.Clone(r.observed.sources()), func(s source) bool { return s.Cluster != r.cluster })
 	if len(sources) == 0 && len(r.slices)+len(r.mine) > 0 {
 		sources = []source{{Cluster: r.cluster, Service: r.observed.Key.String(), Created: time.Unix(0, 0)}}
-		if standing := r.observed.Service; standing == nil || !standing.Owned {
+		if standing := r.observed.Service; standing == nil || !standing.Owned || len(standing.Sources) > 0 {
 			sources[0].Created = time.Unix(guessedAge, 0)
 		}
 	}
@@ -152,7 +145,7 @@ func (r *recovery) readEndpoints() {
 	r.mine = map[netip.Addr]bool{}
 	sliced := map[netip.Addr]string{}
 	for i := range r.observed.Slices {
-		if s := &r.observed.Slices[i]; s.Owned {
+		if s := &r.observed.Slices[i]; s.Owned && (s.Cluster == r.cluster || r.observed.sources().has(s.Cluster)) {
 			for j := range s.Endpoints {
 				sliced[s.Endpoints[j].Addr] = s.Cluster
 			}

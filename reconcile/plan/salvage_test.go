@@ -32,14 +32,14 @@ func TestRemovalsReachWhatIsLeftUnderAForeignService(t *testing.T) {
 		{"ports change", []Contribution{from("idc-a", 100, "http:80>8081", "10.0.0.1", "10.0.0.2"), from("idc-b", 200, "http:80>8080", "10.1.0.1", "10.1.0.2")},
 			nil, 3, []string{"10.0.0.1", "10.0.0.2", "10.1.0.1", "10.1.0.2"}},
 		{"Endpoints are foreign too", []Contribution{from("idc-a", 100, ports, "10.0.0.1"), from("idc-b", 200, "http:80>8080", "10.1.0.1", "10.1.0.2")},
-			func(o *Observed) { o.Endpoints.Owned = false }, 2, []string{"10.0.0.1", "10.1.0.1", "10.1.0.2"}},
+			func(o *Observed) { o.Endpoints.strip() }, 2, []string{"10.0.0.1", "10.1.0.1", "10.1.0.2"}},
 		{"a slice is foreign too", []Contribution{from("idc-b", 200, "http:80>8080", "10.1.0.1", "10.1.0.2")},
-			func(o *Observed) { o.Slices[0].Owned = false }, 2, []string{"10.1.0.1", "10.1.0.2"}},
+			func(o *Observed) { o.Slices[0].strip() }, 2, []string{"10.1.0.1", "10.1.0.2"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w, _ := stand(t)
-			w.observed.Service.Owned = false
+			w.observed.Service.strip()
 			if tt.damage != nil {
 				tt.damage(&w.observed)
 			}
@@ -90,7 +90,7 @@ func readyAddresses(w *world) []string {
 // Endpoints that lost our label are left alone; the slices beside them are kept up.
 func TestStrippedEndpointsAreLeftAlone(t *testing.T) {
 	w, _ := stand(t)
-	w.observed.Endpoints.Owned = false
+	w.observed.Endpoints.strip()
 	foreign := w.foreignSnapshot()
 	settled(t, w, []Contribution{from("idc-a", 100, "http:80>8080", "10.0.0.1", "10.0.0.9"), from("idc-b", 200, "http:80>8080", "10.1.0.1")})
 	if w.foreignSnapshot() != foreign {
@@ -104,7 +104,7 @@ func TestStrippedEndpointsAreLeftAlone(t *testing.T) {
 // A slice that lost our label is left alone, and its endpoints get another.
 func TestStrippedSliceIsReplaced(t *testing.T) {
 	w, contributions := stand(t)
-	w.observed.Slices[0].Owned = false
+	w.observed.Slices[0].strip()
 	foreign := w.foreignSnapshot()
 	settled(t, w, contributions)
 	if w.foreignSnapshot() != foreign {

@@ -7,6 +7,9 @@ import "tributary.dev/tributary/syncer"
 
 // Settings are what the configuration says about replicas.
 type Settings struct {
+	// Instance is the name of the installation; "" means DefaultInstance. It does not
+	// change while a process runs.
+	Instance string
 	// WriteEndpoints and WriteSlices choose the kinds beside the Service.
 	WriteEndpoints bool
 	WriteSlices    bool

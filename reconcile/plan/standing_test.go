@@ -32,9 +32,9 @@ func TestStandingOf(t *testing.T) {
 			Ready: []syncer.Address{{Addr: at(1), Target: podOf("p")}, {Addr: at(2)}, {Addr: at(3)}}, NotReady: []syncer.Address{{Addr: at(4)}},
 		}}}
 	}
-	recorded := &ObservedService{Meta: Meta{Owned: true, Annotations: map[string]string{
+	recorded := &ObservedService{Meta: Meta{Owned: true}, Sources: ReadSources(map[string]string{
 		AnnotationSources: `[{"cluster":"a","service":"shop/api"},{"cluster":"b","service":"shop/web"},{"cluster":"a","service":"store/api"}]`,
-	}}}
+	})}
 	for name, c := range map[string]struct {
 		observed Observed
 		want     []string // addresses

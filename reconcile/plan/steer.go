@@ -84,7 +84,7 @@ func oneReplica(key syncer.Key, shares []*share) (kept []*share, conflicts []Con
 	}
 	first := shares[0]
 	for _, s := range shares {
-		if s.owner(key) == first.owner(key) {
+		if s.guessed() || s.owner(key) == first.owner(key) {
 			kept = append(kept, s)
 			continue
 		}

@@ -228,6 +228,7 @@ func TestPassedAnnotationsFollowTheSource(t *testing.T) {
 	stands := func(want ...string) {
 		t.Helper()
 		got := maps.Clone(w.observed.Service.Annotations)
+		delete(got, AnnotationReplica)
 		delete(got, AnnotationSources)
 		delete(got, AnnotationPassed)
 		if expected := annotatedWith(from("x", 1, ""), want...).Service.Annotations; !maps.Equal(got, expected) {

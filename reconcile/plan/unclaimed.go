@@ -46,7 +46,7 @@ func unclaimed(shares []*share, observed Observed, settings Settings) []syncer.E
 func claims(shares []*share, observed Observed) map[netip.Addr]bool {
 	claimed := map[netip.Addr]bool{}
 	for i := range observed.Slices {
-		if s := &observed.Slices[i]; s.Owned {
+		if s := &observed.Slices[i]; s.Owned && observed.Vouched(s.Cluster) {
 			for j := range s.Endpoints {
 				claimed[s.Endpoints[j].Addr] = true
 			}

@@ -32,7 +32,7 @@ func newWorld(t testing.TB, key syncer.Key) *world {
 
 func (w *world) meta(name string, standing *Meta, kind Kind, labels, annotations map[string]string) Meta {
 	w.rv++
-	m := Meta{Name: name, ResourceVersion: fmt.Sprint(w.rv), Labels: labels, Annotations: annotations, Owned: OwnedByLabels(kind, labels)}
+	m := Meta{Name: name, ResourceVersion: fmt.Sprint(w.rv), Labels: labels, Annotations: annotations, Claim: ClaimOf(kind, w.observed.Key, labels, annotations, "")}
 	if standing != nil {
 		m.UID = standing.UID
 		return m
@@ -95,6 +95,7 @@ func (w *world) apply(a *Action) {
 	case KindEndpointSlice:
 		w.applySlice(a)
 	}
+	w.observed.Own()
 }
 
 func (w *world) precondition(a *Action, have *Meta) {
@@ -126,6 +127,7 @@ func (w *world) applyService(a *Action) {
 	w.checkService(a.Service)
 	w.observed.Service = &ObservedService{
 		Meta: w.meta(a.Name, have, a.Kind, a.Service.Labels, a.Service.Annotations), Headless: true, Ports: a.Service.Ports,
+		Sources: ReadSources(a.Service.Annotations),
 	}
 }
 
@@ -284,3 +286,6 @@ func (w *world) foreignSnapshot() string {
 	}
 	return b.String()
 }
+
+// strip takes the mark away.
+func (m *Meta) strip() { m.Claim, m.Owned = ClaimNone, false }

@@ -73,7 +73,7 @@ type App struct {
 	stale  map[string]bool
 	// panicking likewise, for those in panic.
 	panicking map[string]bool
-	// identities are those of members, as known from before the start.
+	// identities are those by which members are known; see identities.go.
 	identities map[string]string
 	// kept is what was last said about clusters that are not configured.
 	kept map[string]int
@@ -121,7 +121,7 @@ func (r *App) begin(ctx context.Context, session *ingressSession) {
 	r.applyMembers()
 	r.begun.Store(true)
 	r.applying.Unlock()
-	session.serve(r.keepLeases)
+	session.serve(r.keepLeases, r.keepInventory)
 	r.lookOnceSettled(session.reconciler)
 	r.reportKept(session.reconciler)
 }
@@ -186,7 +186,7 @@ func (r *App) apply(update config.Update) {
 	// The settings come first: what the edit makes dirty is then decided by them.
 	to := r.sink.to.Load()
 	to.SetSettings(settings(&update.Loaded.Config))
-	r.recallIdentities(diff.Added)
+	r.forgetIdentities(r.ingress.Load(), func(name string) bool { return !slices.Contains(diff.Added, name) })
 	r.applyMembers()
 	if diff.Annotations {
 		r.set.Relist("")
@@ -223,7 +223,6 @@ func (r *App) adopt(update config.Update) {
 	for name := range r.joined {
 		if !present[name] {
 			delete(r.joined, name)
-			delete(r.identities, name)
 			r.metrics.RemoveCluster(name)
 		}
 	}

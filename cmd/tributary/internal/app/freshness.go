@@ -4,11 +4,9 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"os"
 	"strings"
-	"time"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/reconcile/leases"
@@ -31,55 +29,6 @@ func (r *App) keepLeases(ctx context.Context, session *ingressSession) {
 
 func (s *ingressSession) leases(namespace string) leases.API {
 	return s.watch.Clientset().CoordinationV1().Leases(namespace)
-}
-
-// identitiesTimeout bounds how long the start waits for the Leases.
-const identitiesTimeout = 5 * time.Second
-
-// readIdentities finds out by which identity the members were known to the process
-// before this one, so that another cluster at the address of one is not taken for
-// it: from the replicas that stand, and from the Leases, which also know members
-// that feed none. One of which neither tells is the first cluster that answers.
-func (r *App) readIdentities(ctx context.Context, session *ingressSession) {
-	identities := session.reconciler.Identities()
-	if namespace := r.leaseNamespace(); namespace != "" {
-		ctx, cancel := context.WithTimeout(ctx, identitiesTimeout)
-		defer cancel()
-		leased, err := leases.Identities(ctx, session.leases(namespace))
-		if err != nil {
-			r.logger.Warn("leases are not read: members that feed no replica are not recognised", "namespace", namespace, "error", err)
-		}
-		for cluster, identity := range leased {
-			identities[cluster] = cmp.Or(identities[cluster], identity)
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.identities = identities
-}
-
-// recallIdentities is readIdentities for members that join later: a name that was
-// there before, and of which endpoints still stand, means the cluster it meant then.
-func (r *App) recallIdentities(added []string) {
-	session := r.ingress.Load()
-	if len(added) == 0 || session == nil {
-		return
-	}
-	standing := session.reconciler.Identities()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, name := range added {
-		if identity := standing[name]; identity != "" && r.identities != nil {
-			r.identities[name] = identity
-		}
-	}
-}
-
-// pinned is the identity by which a member was known before this process.
-func (r *App) pinned(cluster string) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.identities[cluster]
 }
 
 func (r *App) leaseNamespace() string {

@@ -5,6 +5,7 @@ package app
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -26,8 +27,9 @@ func TestLeaseOfAMemberThatIsAwayOutlivesARestart(t *testing.T) {
 	const leases = "/apis/coordination.k8s.io/v1/namespaces/own/leases"
 	remove := "DELETE " + leases + "/tributary-gone"
 	until(t, "the Lease of nobody is deleted", func() bool { return slices.Contains(f.leaseCalls(), remove) })
-	if want := []string{"GET " + leases, "GET " + leases, remove}; !slices.Equal(f.leaseCalls(), want) {
-		t.Errorf("asked %q, want %q", f.leaseCalls(), want)
+	calls := slices.DeleteFunc(f.leaseCalls(), func(call string) bool { return !strings.Contains(call, leases) })
+	if want := []string{"GET " + leases, "GET " + leases, remove}; !slices.Equal(calls, want) {
+		t.Errorf("asked %q, want %q", calls, want)
 	}
 	if got := r.pinned("a"); got != "uid-a" {
 		t.Errorf("a is known as %q", got)

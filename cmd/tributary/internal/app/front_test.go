@@ -208,7 +208,9 @@ func answer(w http.ResponseWriter, body any) {
 func object(name, cluster string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{
 		"app.kubernetes.io/managed-by": "tributary", discoveryv1.LabelServiceName: name,
-		discoveryv1.LabelManagedBy: "tributary.dev", "multicluster.kubernetes.io/source-cluster": cluster,
+		discoveryv1.LabelManagedBy: "tributary.dev", "multicluster.kubernetes.io/source-cluster": cluster, "tributary.dev/instance": "default",
+	}, Annotations: map[string]string{
+		"tributary.dev/replica": "shop/" + name, "tributary.dev/sources": `[{"cluster":"` + cluster + `","service":"shop/` + name + `","created":"2025-01-01T00:00:00Z","ports":["http"]}]`,
 	}}
 }
 

@@ -18,7 +18,7 @@ import (
 func (r *App) Plan(ctx context.Context, timeout time.Duration) (plans []plan.Plan, missing []clusters.Status, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	session, err := openIngress(ctx, r.sessionOptions(r.loaded))
+	session, err := openIngress(ctx, r.sessionOptions(r.loaded, nil))
 	if err != nil {
 		return nil, nil, err
 	}

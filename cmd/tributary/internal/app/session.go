@@ -19,6 +19,7 @@ import (
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile"
+	"tributary.dev/tributary/reconcile/inventory"
 	"tributary.dev/tributary/reconcile/leader"
 )
 
@@ -62,12 +63,21 @@ type ingressSession struct {
 	stop      context.CancelFunc
 	serving   sync.WaitGroup
 	resign    context.CancelCauseFunc
+	// context is that of the access it was opened with.
+	context string
+	// identity is that of the cluster, "" if it may not be read; known is what its
+	// inventory says, unrecorded why that could not be read.
+	identity   string
+	known      inventory.Inventory
+	unrecorded error
 }
 
 // ingressOptions are what an ingress session is made from.
 type ingressOptions struct {
 	access   config.Access
 	key      sessionKey
+	config   *config.Config
+	former   *ingressSession
 	settings reconcile.Settings
 	source   reconcile.Source
 	metrics  *metrics.Metrics
@@ -78,25 +88,32 @@ type ingressOptions struct {
 	changed func()
 }
 
-// sessionOptions are those of a configuration.
-func (r *App) sessionOptions(loaded *config.Loaded) ingressOptions {
+// sessionOptions are those of a configuration; former is the session that serves, if
+// there is one.
+func (r *App) sessionOptions(loaded *config.Loaded, former *ingressSession) ingressOptions {
 	r.mu.Lock()
 	key := r.key(loaded)
 	r.mu.Unlock()
 	return ingressOptions{
-		access: loaded.Ingress, key: key, changed: r.tell, settings: settings(&loaded.Config), source: source{r.set}, metrics: r.metrics, version: r.build.Version, logger: r.logger,
+		access: loaded.Ingress, key: key, config: &loaded.Config, former: former, changed: r.tell, settings: settings(&loaded.Config), source: source{r.set}, metrics: r.metrics, version: r.build.Version, logger: r.logger,
 	}
 }
 
 // openIngress connects and asks the server what it offers. It fails when the
 // server does not answer: the caller tries again.
 func openIngress(ctx context.Context, o ingressOptions) (*ingressSession, error) {
-	session := &ingressSession{key: o.key, permit: &leader.Permit{}, begun: make(chan struct{})}
+	session := &ingressSession{key: o.key, context: o.access.Context, permit: &leader.Permit{}, begun: make(chan struct{})}
 	if err := session.connect(o); err != nil {
 		session.close()
 		return nil, err
 	}
 	slices, err := session.ask(ctx)
+	if err == nil {
+		err = session.identify(ctx, o.config, o.former)
+	}
+	if err == nil {
+		err = session.follows(o.access, o.config, o.former)
+	}
 	if err == nil && !slices && o.settings.WriteSlices {
 		err = ErrNoSlices
 	}

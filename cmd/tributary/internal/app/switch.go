@@ -181,7 +181,7 @@ func (a *attempt) failed() error {
 // answers. The session is nil when ctx ended first, or the configuration leads elsewhere.
 func (r *App) openSession(ctx context.Context, key sessionKey, inUse *ingressSession) (*ingressSession, error) {
 	for pause := openRetry; ctx.Err() == nil && r.wanted() == key; pause = min(2*pause, openRetryLimit) {
-		session, err := openIngress(ctx, r.sessionOptions(r.running()))
+		session, err := openIngress(ctx, r.sessionOptions(r.running(), inUse))
 		if err == nil {
 			session.follow()
 			return session, nil
@@ -241,7 +241,7 @@ func (r *App) switchIngress(from, to *ingressSession) {
 		cause = leader.ErrHandover
 	}
 	from.end(cause)
-	to.serve(r.keepLeases)
+	to.serve(r.keepLeases, r.keepInventory)
 	r.noteIngress(nil)
 	r.logger.Info("ingress cluster is reached anew", "server", to.write.Host(), "version", to.version.String(), "replicas", to.reconciler.Owned())
 	r.reportKept(to.reconciler)

@@ -48,7 +48,7 @@ func gathered(shares []clusters.Share, commit func()) reconcile.Gathered {
 			continue
 		}
 		g.Contributions = append(g.Contributions, plan.Contribution{
-			Cluster: share.Cluster, Identity: share.Identity, Source: share.Source, Contribution: share.Contribution,
+			Cluster: share.Cluster, Source: share.Source, Contribution: share.Contribution,
 		})
 	}
 	return g
@@ -98,20 +98,18 @@ func lane(effect syncer.Effect, bulk bool) lanes.Lane {
 
 // settings are what the configuration says about writing.
 func settings(c *config.Config) reconcile.Settings {
-	pass := c.Replicas.Annotations.Matcher()
-	if pass == nil {
-		pass = func(string) bool { return true }
-	}
 	return reconcile.Settings{
+		MayWrite:      c.Ingress.MayWrite(c.OwnNamespace()),
 		DeleteRemoved: c.Replicas.Orphans == config.OrphansDelete,
 		Settings: plan.Settings{
+			Instance:             c.Instance,
 			WriteEndpoints:       slices.Contains(c.Replicas.Write, config.WriteEndpoints),
 			WriteSlices:          slices.Contains(c.Replicas.Write, config.WriteEndpointSlices),
 			CreateNamespaces:     c.Replicas.CreateNamespaces,
 			MaxEndpointsPerSlice: c.Replicas.MaxEndpointsPerSlice,
 			Policy:               c.Policy(),
 			PassLabel:            c.Replicas.Labels.Matcher(),
-			PassAnnotation:       pass,
+			PassAnnotation:       c.Replicas.Annotations.Matcher(),
 		},
 	}
 }

@@ -20,7 +20,7 @@ func parsed(t *testing.T, replicas string) *config.Config {
 
 func TestSettingsFollowTheConfiguration(t *testing.T) {
 	plain := settings(parsed(t, ""))
-	if plain.DeleteRemoved || plain.PassLabel != nil || plain.PassAnnotation("example.com/a") || !plain.WriteSlices || !plain.WriteEndpoints {
+	if plain.DeleteRemoved || !plain.PassLabel("app") || plain.PassLabel("helm.sh/chart") || plain.Instance != "default" || plain.PassAnnotation("example.com/a") || !plain.WriteSlices || !plain.WriteEndpoints {
 		t.Errorf("by default: %+v", plain)
 	}
 	if drain, force := plain.Policy.Drain("a"); !drain || force {

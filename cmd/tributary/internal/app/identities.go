@@ -1,0 +1,183 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/reconcile/inventory"
+	"tributary.dev/tributary/reconcile/leases"
+)
+
+// Which cluster is which is read from Tributary's own namespace, never from what
+// tenants can write to.
+
+const (
+	// identitiesTimeout bounds how long the start waits for what is known.
+	identitiesTimeout = 5 * time.Second
+	// identitiesLook is the time between two looks at what has become known, and
+	// identitiesPause how long nothing is tried after a failure.
+	identitiesLook  = time.Second
+	identitiesPause = 30 * time.Second
+)
+
+// errOtherIngress is why nothing is written to an ingress cluster.
+var errOtherIngress = errors.New("another cluster than the ingress cluster answers")
+
+// inventoryOf is where a session keeps what is known.
+func (s *ingressSession) inventoryOf(c *config.Config) inventory.Store {
+	return inventory.Store{Client: s.watch.Clientset(), Namespace: c.OwnNamespace(), Instance: c.Instance}
+}
+
+// identify reads which cluster a session leads to, and refuses another than the one
+// that is pinned or, where none is, recorded; former is the session that serves.
+func (s *ingressSession) identify(ctx context.Context, c *config.Config, former *ingressSession) error {
+	ctx, cancel := context.WithTimeout(ctx, identitiesTimeout)
+	defer cancel()
+	var unread error
+	s.identity, unread = s.watch.Identity(ctx)
+	known, err := s.inventoryOf(c).Read(ctx)
+	s.known, s.unrecorded = known, err
+	expected, whence := known.Ingress, "is recorded in namespace "+c.OwnNamespace()
+	switch {
+	case c.Ingress.Identity != "":
+		expected, whence = c.Ingress.Identity, "ingress.identity says"
+	case former != nil && former.identity != "":
+		expected, whence = former.identity, "served until now"
+	}
+	switch {
+	case s.identity == expected:
+		return nil
+	case s.identity != "" && expected == "":
+		return nil // the first that answers
+	case s.identity != "":
+		return fmt.Errorf("%w: its kube-system namespace has UID %.64q, and %.64q %s; if it is meant, write ingress.identity: %s",
+			errOtherIngress, s.identity, expected, whence, s.identity)
+	case c.Ingress.Identity == "" && former == nil:
+		return nil // may not be asked, and nobody has asked for that
+	}
+	return fmt.Errorf("the ingress cluster cannot be told from another, because its kube-system namespace cannot be read (%.64q %s): %w", expected, whence, unread)
+}
+
+// follows refuses a new current-context of a kubeconfig where the file names no
+// context and nothing else tells whether it is the same cluster.
+func (s *ingressSession) follows(access config.Access, c *config.Config, former *ingressSession) error {
+	if former == nil || c.Ingress.Context != "" || access.Context == former.context {
+		return nil
+	}
+	if s.identity != "" && (s.identity == former.identity || c.Ingress.Identity != "") {
+		return nil // it is the same, or the one that is meant
+	}
+	return fmt.Errorf("the current-context of its kubeconfig is %q now, and was %q: write ingress.context if that is meant", access.Context, former.context)
+}
+
+// readIdentities finds out by which identity the members were known to the process
+// before this one, so that another cluster at the address of one is not taken for
+// it. Leases of the version before tell, too. One of which neither tells is the first
+// cluster that answers.
+func (r *App) readIdentities(ctx context.Context, session *ingressSession) {
+	if session.unrecorded != nil {
+		r.logger.Error("the identities of clusters cannot be read: after a restart another cluster at the address of one is not recognised", "error", session.unrecorded)
+	}
+	identities := maps.Clone(session.known.Members)
+	if identities == nil {
+		identities = map[string]string{}
+	}
+	if namespace := r.leaseNamespace(); namespace != "" {
+		ctx, cancel := context.WithTimeout(ctx, identitiesTimeout)
+		defer cancel()
+		leased, err := leases.Identities(ctx, session.leases(namespace))
+		if err != nil {
+			r.logger.Warn("leases are not read", "namespace", namespace, "error", err)
+		}
+		for cluster, identity := range leased {
+			if identities[cluster] == "" {
+				identities[cluster] = identity
+			}
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.identities = identities
+}
+
+// forgetIdentities forgets names that are not configured and of which nothing stands:
+// whoever gets such a name later may be another cluster.
+func (r *App) forgetIdentities(session *ingressSession, configured func(string) bool) {
+	r.mu.Lock()
+	gone := slices.DeleteFunc(sortedKeys(r.identities), configured)
+	r.mu.Unlock()
+	if len(gone) == 0 {
+		return
+	}
+	standing := session.reconciler.Clusters()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range gone {
+		if !standing[name] {
+			delete(r.identities, name)
+		}
+	}
+}
+
+// pinned is the identity by which a member was known before this process.
+func (r *App) pinned(cluster string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.identities[cluster]
+}
+
+// keepInventory writes down what becomes known until ctx is done.
+func (r *App) keepInventory(ctx context.Context, session *ingressSession) {
+	tick := time.NewTicker(identitiesLook)
+	defer tick.Stop()
+	var written inventory.Inventory
+	var pause time.Time
+	failed, first := false, true
+	for {
+		if known := r.known(session); time.Now().After(pause) && (first || !known.Equal(written)) {
+			asking, cancel := context.WithTimeout(ctx, identitiesTimeout)
+			err := session.inventoryOf(&r.running().Config).Write(asking, known)
+			cancel()
+			switch {
+			case err == nil:
+				written, first = known, false
+			case ctx.Err() == nil:
+				if pause = time.Now().Add(identitiesPause); !failed {
+					r.logger.Error("the identities of clusters cannot be written down: after a restart another cluster at the address of one is not recognised", "error", err)
+				}
+			}
+			failed = err != nil
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// known is what there is to write down.
+func (r *App) known(session *ingressSession) inventory.Inventory {
+	configured := map[string]bool{}
+	for _, c := range r.running().Config.Clusters {
+		configured[c.Name] = true
+	}
+	r.forgetIdentities(session, func(name string) bool { return configured[name] })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.set.Status() {
+		if s.Identity != "" && configured[s.Name] && r.identities != nil {
+			r.identities[s.Name] = s.Identity
+		}
+	}
+	return inventory.Inventory{Ingress: cmp.Or(session.identity, session.known.Ingress), Members: maps.Clone(r.identities)}
+}

@@ -1,0 +1,162 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"tributary.dev/tributary/syncer"
+)
+
+func TestClaimOf(t *testing.T) {
+	mark := func(more ...string) map[string]string {
+		labels := map[string]string{LabelManagedBy: ManagedBy, LabelSliceManagedBy: SliceManagedBy}
+		for i := 0; i < len(more); i += 2 {
+			labels[more[i]] = more[i+1]
+		}
+		return labels
+	}
+	sources := map[string]string{AnnotationSources: `[{"cluster":"a","service":"shop/web"}]`}
+	record := func(of string) map[string]string { return map[string]string{AnnotationReplica: of} }
+	for _, c := range []struct {
+		name                string
+		labels, annotations map[string]string
+		instance            string
+		// want of a Service, and of the other kinds.
+		want, others Claim
+	}{
+		{"nothing", nil, record("shop/web"), "", ClaimNone, ClaimNone},
+		{"Helm's", map[string]string{LabelManagedBy: "Helm", LabelSliceManagedBy: "x"}, record("shop/web"), "", ClaimNone, ClaimNone},
+		{"the mark alone", mark(), nil, "", ClaimMarked, ClaimMarked},
+		{"the mark alone, of a named installation", mark(), sources, "blue", ClaimMarked, ClaimMarked},
+		{"of the version before", mark(), sources, "", ClaimRecorded, ClaimMarked},
+		{"of the version before, damaged", mark(), map[string]string{AnnotationSources: "[{}]"}, "", ClaimMarked, ClaimMarked},
+		{"mark and instance", mark(LabelInstance, "blue"), nil, "blue", ClaimMarked, ClaimMarked},
+		{"all three", mark(LabelInstance, "blue"), record("shop/web"), "blue", ClaimRecorded, ClaimRecorded},
+		{"all three, by default", mark(LabelInstance, "default"), record("shop/web"), "", ClaimRecorded, ClaimRecorded},
+		{"of another installation", mark(LabelInstance, "green"), record("shop/web"), "blue", ClaimOther, ClaimOther},
+		{"of another than the default", mark(LabelInstance, "green"), sources, "", ClaimOther, ClaimOther},
+		{"of the default, seen by another", mark(LabelInstance, "default"), record("shop/web"), "blue", ClaimOther, ClaimOther},
+		{"a copy", mark(LabelInstance, "blue"), record("shop/other"), "blue", ClaimMarked, ClaimMarked},
+		{"a copy with its sources", mark(LabelInstance, "blue"), map[string]string{AnnotationReplica: "x/web", AnnotationSources: sources[AnnotationSources]}, "blue", ClaimMarked, ClaimMarked},
+	} {
+		if got := ClaimOf(KindService, shopWeb, c.labels, c.annotations, c.instance); got != c.want {
+			t.Errorf("%s: a Service claims %d, want %d", c.name, got, c.want)
+		}
+		for _, kind := range []Kind{KindEndpoints, KindEndpointSlice} {
+			if got := ClaimOf(kind, shopWeb, c.labels, c.annotations, c.instance); got != c.others {
+				t.Errorf("%s: %s claim %d, want %d", c.name, kind, got, c.others)
+			}
+		}
+	}
+}
+
+func TestOwn(t *testing.T) {
+	named := Sources{{Cluster: "a", Service: "shop/web"}}
+	for _, c := range []struct {
+		name      string
+		service   *ObservedService
+		endpoints Claim
+		slices    map[string]Claim // by cluster
+		want      string
+	}{
+		{"a whole replica", &ObservedService{Meta: Meta{Claim: ClaimRecorded}, Sources: named}, ClaimRecorded, map[string]Claim{"a": ClaimRecorded}, "service endpoints a"},
+		{"of the version before", &ObservedService{Meta: Meta{Claim: ClaimRecorded}, Sources: named}, ClaimMarked, map[string]Claim{"a": ClaimMarked}, "service endpoints a"},
+		{"a slice of an unknown cluster", &ObservedService{Meta: Meta{Claim: ClaimRecorded}, Sources: named}, ClaimMarked, map[string]Claim{"a": ClaimRecorded, "ghost": ClaimMarked}, "service endpoints a"},
+		{"a Service with the mark alone", &ObservedService{Meta: Meta{Claim: ClaimMarked}, Sources: named}, ClaimMarked, map[string]Claim{"a": ClaimMarked}, ""},
+		{"under a Service that lost its label", &ObservedService{}, ClaimRecorded, map[string]Claim{"a": ClaimRecorded, "b": ClaimMarked}, "endpoints a"},
+		{"under another installation's Service", &ObservedService{Meta: Meta{Claim: ClaimOther}}, ClaimOther, map[string]Claim{"a": ClaimOther}, ""},
+		{"without a Service", nil, ClaimRecorded, map[string]Claim{"a": ClaimRecorded, "b": ClaimMarked}, "endpoints a"},
+		{"a record that is lost", &ObservedService{Meta: Meta{Claim: ClaimRecorded}}, ClaimMarked, map[string]Claim{"a": ClaimRecorded, "b": ClaimMarked}, "service endpoints a"},
+	} {
+		o := Observed{Key: shopWeb, Service: c.service, Endpoints: &ObservedEndpoints{Meta: Meta{Claim: c.endpoints}}}
+		for _, cluster := range slices.Sorted(maps.Keys(c.slices)) {
+			o.Slices = append(o.Slices, ObservedSlice{Meta: Meta{Name: cluster, Claim: c.slices[cluster]}, Cluster: cluster})
+		}
+		o.Own()
+		var got []string
+		if o.Service != nil && o.Service.Owned {
+			got = append(got, "service")
+		}
+		if o.Endpoints.Owned {
+			got = append(got, "endpoints")
+		}
+		for _, s := range o.Slices {
+			if s.Owned {
+				got = append(got, s.Cluster)
+			}
+		}
+		if text := strings.Join(got, " "); text != c.want || o.Ours() != (text != "") {
+			t.Errorf("%s: ours are %q, want %q", c.name, text, c.want)
+		}
+	}
+}
+
+// What the version before wrote is the default installation's as it stands, and gets
+// the name and the record with the next write of each object: one for each.
+func TestWhatTheVersionBeforeWroteIsAdopted(t *testing.T) {
+	w, contributions := stand(t)
+	before := func(kind Kind, m *Meta) {
+		m.Labels, m.Annotations = maps.Clone(m.Labels), maps.Clone(m.Annotations)
+		delete(m.Labels, LabelInstance)
+		delete(m.Annotations, AnnotationReplica)
+		m.Claim = ClaimOf(kind, shopWeb, m.Labels, m.Annotations, "")
+	}
+	before(KindService, &w.observed.Service.Meta)
+	before(KindEndpoints, &w.observed.Endpoints.Meta)
+	for i := range w.observed.Slices {
+		before(KindEndpointSlice, &w.observed.Slices[i].Meta)
+	}
+	w.observed.Own()
+	if got := Shares(w.observed); len(got) != 2 {
+		t.Errorf("shares of %v", got)
+	}
+	w.writes = 0
+	objects := 2 + len(w.observed.Slices)
+	settled(t, w, contributions)
+	if w.writes != objects {
+		t.Errorf("%d writes for %d objects", w.writes, objects)
+	}
+	// To another installation it is nobody's.
+	before(KindService, &w.observed.Service.Meta)
+	w.observed.Service.Claim = ClaimOf(KindService, shopWeb, w.observed.Service.Labels, w.observed.Service.Annotations, "blue")
+	w.observed.Own()
+	settings := bothKinds
+	settings.Instance = "blue"
+	if p := Diff(w.observed, nil, settings); len(p.Stages) > 0 || len(p.Conflicts) == 0 || p.Conflicts[0].Reason != ConflictRecord {
+		t.Errorf("another installation would %s", textOf(t, p))
+	}
+}
+
+// A slice that says it is of a cluster that is not on record decides nothing, whatever
+// it carries: the others' ports, ages and addresses are as they were.
+func TestForgedSlicesDecideNothing(t *testing.T) {
+	for name, claim := range map[string]Claim{"with labels alone": ClaimMarked, "with a record of its own": ClaimRecorded} {
+		w, contributions := stand(t)
+		away := func(cluster string) []Contribution { return Recover(cluster, w.observed) }
+		before := Merge(shopWeb, slices.Concat(away("idc-a"), away("idc-b")), w.observed, bothKinds)
+		forged := ObservedSlice{Meta: Meta{Name: "web-forged", UID: "f", ResourceVersion: "1", Claim: claim, Labels: map[string]string{LabelSliceManagedBy: SliceManagedBy}}, Cluster: "ghost"}
+		forged.Slice = syncer.Slice{Name: "web-forged", Family: syncer.IPv4, Ports: []syncer.Port{{Name: "other", Protocol: syncer.TCP, Number: 1}},
+			Endpoints: []syncer.Endpoint{{Addr: contributions[0].Endpoints[0].Addr, Ready: true, Serving: true}}}
+		w.observed.Slices = append(w.observed.Slices, forged)
+		w.observed.Own()
+		if w.observed.Vouched("ghost") || !w.observed.Vouched("idc-a") {
+			t.Errorf("%s: the record vouches for the wrong ones", name)
+		}
+		after := Merge(shopWeb, slices.Concat(away("idc-a"), away("idc-b")), w.observed, bothKinds)
+		if servedText(&before) != servedText(&after) || portsText(&before) != portsText(&after) || before.Service.Annotations[AnnotationSources] != after.Service.Annotations[AnnotationSources] {
+			t.Errorf("%s: served %s, ports %s; before %s, %s", name, servedText(&after), portsText(&after), servedText(&before), portsText(&before))
+		}
+		p := Diff(w.observed, &after, bothKinds)
+		if claim == ClaimMarked && (!p.Empty() || len(p.Conflicts) != 1 || p.Conflicts[0].Reason != ConflictRecord) {
+			t.Errorf("%s: %s", name, textOf(t, p))
+		}
+		if claim == ClaimRecorded && len(p.Removals)+len(p.Stages) == 0 {
+			t.Errorf("%s: it stays", name)
+		}
+	}
+}
