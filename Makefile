@@ -34,8 +34,9 @@ demo: build ## watch pods of two real clusters come and go in a third (DEMO_SECO
 test: lint unit scenario faults ## everything that must pass: lint, unit tests, scenarios and faults on real clusters
 
 .PHONY: unit
-unit: ## unit tests of the product, with the race detector, shuffled
+unit: ## unit tests of the product, with the race detector, shuffled; more steps of the twin of clusters/evidence without it
 	go test -race -shuffle=on ./...
+	go test -run TestHistories ./clusters/evidence
 	cd deploy/helm && go test -shuffle=on .
 	cd deploy/image && go test -shuffle=on -timeout 20m .
 

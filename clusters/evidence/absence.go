@@ -229,6 +229,9 @@ func (s *State) settleAll(now time.Time, gone []*absence, event string, out *Eff
 			dirty = append(dirty, s.dropStanding(e)...)
 		}
 	}
+	if slices.ContainsFunc(gone, func(a *absence) bool { return a.id.Kind == Services }) {
+		defer s.judgeStanding(now, out) // what stood of them waits for nothing any more
+	}
 	if len(dirty) == 0 {
 		return
 	}
@@ -398,6 +401,7 @@ func (s *State) isThere(now time.Time, a *absence, o any, q *inquiry, out *Effec
 		}
 		dirty, _ = s.takePod(now, v)
 		s.meetStanding(now, &v.Object, out)
+		s.reclaim(now, &v.Object, out)
 	case store.Versioned[syncer.Service]:
 		if a.uid != "" && v.Object.UID != a.uid {
 			s.settle(now, a, "asked", out)

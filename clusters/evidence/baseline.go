@@ -347,7 +347,13 @@ func (s *State) judgeStanding(now time.Time, out *Effects) {
 		}
 		r.judged = true
 		open, done := s.doubts(r, is, owned)
-		drop = append(drop, done...)
+		for _, e := range done {
+			if s.gives(e) {
+				s.dropStanding(e) // nothing leaves
+			} else {
+				drop = append(drop, e)
+			}
+		}
 		before[key] = len(r.endpoints)
 		if len(open) > 0 {
 			doubts[r] = open
@@ -426,6 +432,20 @@ func (s *State) presence(r *standingReplica) (is presence) {
 		}
 	}
 	return is
+}
+
+// gives reports whether the member's own share has an endpoint that stands, ready.
+func (s *State) gives(e *standingEndpoint) bool {
+	key, named := e.pod()
+	if !named {
+		return slices.ContainsFunc(e.in.sources, func(source syncer.Key) bool {
+			src, found := s.store.Source(source)
+			return found && src.Manual && src.Known && s.store.ServesManual(source)(e.endpoint)
+		})
+	}
+	p := s.store.Pod(key)
+	return p != nil && p.UID == e.endpoint.Target.UID && p.Ready && !p.Terminating() && !p.Terminal && store.HasAddress(p, e.endpoint.Addr) &&
+		slices.Contains(s.store.ReplicasFor(p), e.in.key)
 }
 
 // doubt is an endpoint that stands and of which the member shows nothing, and the

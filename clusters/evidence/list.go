@@ -112,7 +112,7 @@ func (r *podList) turns() []func(*State, time.Time, *Effects) bool {
 
 // compare marks what the list shows, and finds out whether too many pods have turned
 // not ready.
-func (r *podList) compare(s *State, now time.Time, _ *Effects) bool {
+func (r *podList) compare(s *State, now time.Time, out *Effects) bool {
 	if r.at == 0 {
 		r.doubted = s.quarantine.doubts(now, s.cfg.Limits, Pods, r.Older)
 	}
@@ -130,9 +130,11 @@ func (r *podList) compare(s *State, now time.Time, _ *Effects) bool {
 		}
 	}
 	if last && r.dropped && s.readiness.panicAt.IsZero() && s.readiness.mass(now, s.cfg.Limits, func() world { return r.world(s) }) {
+		var others []store.Dirty
 		for _, restore := range s.readiness.enter(now) {
-			s.retake(now, &restore.Object)
+			others = append(others, s.retake(now, &restore.Object)...)
 		}
+		s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "panic"}, Dirty: merged(others)})
 	}
 	return last
 }

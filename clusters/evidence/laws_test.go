@@ -1,0 +1,267 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// The laws, held after every step:
+//
+//   - ANNOUNCED: what a replica gets changes only when the step says so, and when an
+//     address leaves traffic it says that this is a removal.
+//   - HARD: no address takes traffic against the last word that was said of it,
+//     whatever is held, doubted or waited for. Panic and silent nodes alone may.
+//   - OWNER: as soon as a living pod was shown with an address, no dead one has it.
+//   - NOPHANTOM: an address appears only when its pod was shown, alive, with it.
+//   - NOWIPE: what merely lacks in lists, and lives, is taken within the limits and
+//     never to the last.
+//
+// And at the end of a history, when all faults have ended: CONV, ZERO.
+
+// judge holds what a replica gets now against what it had.
+func (s *shell) judge(e Event, replica string, before, after contribution, effect syncer.Effect) {
+	s.announced(replica, before, after, effect)
+	for ep, ready := range after {
+		if why := s.words.against(s, replica, ep, ready); why != "" {
+			s.breach("HARD", "%s stands in %s (ready: %v): %s", show1(ep), replica, ready, why)
+		}
+		if _, had := before[ep]; !had && ep.uid != "" && !s.words.alive(ep) {
+			s.breach("NOPHANTOM", "%s appears in %s, and nobody showed it alive", show1(ep), replica)
+		}
+	}
+	switch e.(type) {
+	case Listed[syncer.Pod], Listed[syncer.Service], Listed[store.Endpoints], Listed[store.Slice], Answer, Tick:
+		s.soft(replica, before, after)
+	}
+}
+
+func show1(ep endpoint) string { return show(contribution{ep: true}) }
+
+func (s *shell) announced(replica string, before, after contribution, effect syncer.Effect) {
+	if maps.Equal(before, after) {
+		return
+	}
+	if effect == syncer.None && s.wasSynced {
+		s.breach("ANNOUNCED", "%s changes from %s to %s, and nobody says so", replica, show(before), show(after))
+	}
+	for ep, ready := range before {
+		if ready && !after.serves(ep.ip) && effect != syncer.Removal && !s.stood[replica][ep] {
+			s.breach("ANNOUNCED", "%s of %s leaves traffic by a change of effect %v", show1(ep), replica, effect)
+		}
+	}
+}
+
+// serves reports whether an address takes traffic.
+func (c contribution) serves(ip int) bool {
+	for ep, ready := range c {
+		if ready && ep.ip == ip {
+			return true
+		}
+	}
+	return false
+}
+
+// alive reports whether the last word of an endpoint's pod is that it lives there.
+func (w *words) alive(ep endpoint) bool {
+	word, ok := w.pods[nameOf(ep.uid)]
+	if !ok {
+		return w.lived[ep.uid] == address(ep.ip)
+	}
+	return !word.gone && word.pod.UID == ep.uid && word.pod.IPs[0].Addr == address(ep.ip)
+}
+
+// against says what word an endpoint stands against; "" for none. One Service of the
+// replica that may have it is enough.
+func (w *words) against(s *shell, replica string, ep endpoint, ready bool) (why string) {
+	if !s.synced || s.quarantined() {
+		return w.againstPod(s, replica, ep, ready)
+	}
+	if !ready && s.unseen[replica] {
+		return ""
+	}
+	why = "no Service of the replica is there"
+	for _, source := range serviceNames {
+		if replicaOf(source) != replica {
+			continue
+		}
+		if _, heard := w.services[source]; !heard && !w.fed[replica][source] {
+			continue
+		}
+		if why = w.againstIn(s, replica, source, ep, ready); why == "" {
+			return ""
+		}
+	}
+	return why
+}
+
+// againstIn is against for one Service.
+func (w *words) againstIn(s *shell, replica, source string, ep endpoint, ready bool) string {
+	svc, heard := w.services[source]
+	switch {
+	case heard && svc.gone:
+		return "its Service is gone"
+	case heard && svc.service.Selector == nil:
+		if s.stood[replica][ep] || s.doubted {
+			return "" // which object it was of, nobody knows
+		}
+		return w.againstManual(source, ep)
+	case heard && ep.uid == "":
+		return "its Service has a selector"
+	case ep.uid == "":
+		return ""
+	}
+	app, selects := svc.service.Selector["app"]
+	if word, ok := w.pods[nameOf(ep.uid)]; ok && !word.gone && selects && word.pod.Labels != nil && word.pod.Labels["app"] != app && !s.stood[replica][ep] {
+		return "its pod has other labels"
+	}
+	return w.againstPod(s, replica, ep, ready)
+}
+
+// againstPod is what the last word of an endpoint's pod says against it. Before the
+// member was read whole, and while it is in quarantine, it is all that counts, and only
+// where traffic goes.
+func (w *words) againstPod(s *shell, replica string, ep endpoint, ready bool) string {
+	if ep.uid == "" || !ready && (s.unseen[replica] || s.quarantined()) {
+		return ""
+	}
+	word, ok := w.pods[nameOf(ep.uid)]
+	if !ok || !s.synced && s.twice(replica, ep) {
+		return ""
+	}
+	switch p := &word.pod; {
+	case p.UID != ep.uid && word.gone:
+		return "" // the word is of another pod that went; it says nothing of this one
+	case p.UID != ep.uid && !s.synced && p.Ready && p.IPs[0].Addr == address(ep.ip):
+		return "" // the address stays, and changes its name with the first share
+	case p.UID != ep.uid:
+		return "its pod was replaced"
+	case word.gone:
+		return "its pod is gone"
+	case p.IPs[0].Addr != address(ep.ip):
+		return "its pod has another address"
+	case ready && p.Deleted != 0:
+		return "its pod is terminating"
+	case ready && !p.Ready && !s.state.View().Panicking && !(p.NodeSilent && s.cfg.HoldSilent > 0):
+		return "its pod is not ready"
+	}
+	return ""
+}
+
+// twice reports whether another pod of the replica stands with the same address: before
+// the member was read whole what goes is told by address.
+func (s *shell) twice(replica string, ep endpoint) bool {
+	for other := range s.stands[replica] {
+		if other.ip == ep.ip && other.uid != ep.uid {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *words) againstManual(source string, ep endpoint) string {
+	if !w.manualKnown(source) {
+		return ""
+	}
+	a, b := w.manuals[manualID{source, false}], w.manuals[manualID{source, true}]
+	if a.absent || b.absent || slices.Contains(a.ips, ep.ip) || slices.Contains(b.ips, ep.ip) {
+		return ""
+	}
+	return "nothing written by hand names it"
+}
+
+// soft counts what was taken though it lives and no word says otherwise.
+func (s *shell) soft(replica string, before, after contribution) {
+	had, has, wrong := 0, 0, 0
+	for ep, ready := range before {
+		if !ready {
+			continue
+		}
+		had++
+		if !after[ep] && (ep.uid != "" || !s.doubted) && s.lives(replica, ep) && s.words.against(s, replica, ep, true) == "" {
+			wrong++
+			s.note("    %s of %s is taken, and lives", show1(ep), replica)
+		}
+	}
+	for _, ready := range after {
+		if ready {
+			has++
+		}
+	}
+	if wrong == 0 || s.mute || !s.refusedAt.IsZero() && s.now.Sub(s.refusedAt) < 2*time.Minute {
+		return // without the right to ask, a second list may be believed
+	}
+	if has == 0 {
+		s.breach("NOWIPE", "%s is emptied: %d of %d ready endpoints are taken that live", replica, wrong, had)
+	}
+	if limit := s.cfg.MinEndpoints + had*s.cfg.Percent/100; min(wrong, had-has) > limit {
+		s.breach("NOWIPE", "%s loses %d of %d ready endpoints, %d of them live, %d are allowed", replica, had-has, had, wrong, limit)
+	}
+}
+
+// lives reports whether the truth demands an endpoint, ready.
+func (s *shell) lives(replica string, ep endpoint) bool {
+	return slices.ContainsFunc(s.services, func(svc theService) bool {
+		return replicaOf(svc.name) == replica && s.demanded(&svc)[ep]
+	})
+}
+
+// owners holds the addresses of the whole member against who lives there.
+func (s *shell) owners() {
+	if s.doubted {
+		return // of a store that went back the last word may be of a lost time
+	}
+	for name, word := range s.words.pods {
+		p := s.pod(name)
+		if word.gone || word.asked || p == nil || p.finished || p.uid != word.pod.UID || address(p.ip) != word.pod.IPs[0].Addr {
+			continue
+		}
+		own := endpoint{p.ip, p.uid}
+		for replica, eps := range s.stands {
+			if _, there := eps[own]; s.unseen[replica] && (there || s.lives(replica, own)) {
+				continue // the address stays, and changes its name with the first share
+			}
+			for ep, ready := range eps {
+				if ep.ip != p.ip || ep.uid == "" || ep.uid == p.uid || !ready && s.unseen[replica] {
+					continue
+				}
+				if later := s.words.pods[nameOf(ep.uid)]; later.rv > word.rv && s.words.alive(ep) {
+					continue // it was shown there since
+				}
+				if other := s.pod(nameOf(ep.uid)); other == nil || other.uid != ep.uid || other.finished || other.ip != ep.ip {
+					s.breach("OWNER", "%s of %s stands, and %s was shown alive with that address", show1(ep), replica, p.uid)
+				}
+			}
+		}
+	}
+}
+
+// quarantined reports whether what lists show is not used yet.
+func (s *shell) quarantined() bool { return s.state.View().Reason == ReasonRevisionRegressed }
+
+// converged holds what stands against the truth.
+func (s *shell) converged() {
+	for _, replica := range replicaNames {
+		want := contribution{}
+		for i := range s.services {
+			if svc := &s.services[i]; replicaOf(svc.name) == replica {
+				maps.Copy(want, s.demanded(svc))
+			}
+		}
+		if got := s.stands[replica]; !maps.Equal(got, want) {
+			s.breach("CONV", "%s has %s, want %s", replica, show(got), show(want))
+		}
+	}
+	if v := s.state.View(); v.State != Live || v.Reason != ReasonNone || v.Panicking {
+		s.breach("CONV", "the member is %s %s, panicking: %v", v.State, v.Reason, v.Panicking)
+	}
+	if h := s.state.Holds(); len(h) > 0 {
+		s.breach("CONV", "%+v is still held", h)
+	}
+}

@@ -1,0 +1,495 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// shell stands between the cluster and the state, as the product's does: it lists,
+// watches and reads when it is asked to, and writes down in the ingress cluster what
+// the state contributes. After each step it holds that against the laws.
+type shell struct {
+	*cluster
+	state *State
+	cfg   Config
+	seed  uint64
+	now   time.Time
+	log   *strings.Builder // nil: nobody reads it
+
+	watches [kinds]watch
+	reads   []Read
+	// deaf is a member that does not answer, mute one that refuses `get`.
+	deaf, mute bool
+	refusedAt  time.Time // when a read was refused last
+	// unnoticed is true while the store went back and the state does not know; doubted
+	// since it does, or a list showed it.
+	unnoticed, doubted bool
+	// seen is the revision of the last list or event.
+	seen uint64
+
+	words  words
+	stands map[string]contribution // by replica
+	// sources are the Services on record in a replica.
+	sources map[string]map[string]bool
+	// stood is what stood at the start.
+	stood map[string]contribution
+	// from is the Service that gave an endpoint of a replica last.
+	from map[string]map[endpoint]string
+	// unseen are replicas of which what stands is kept as it stands.
+	unseen map[string]bool
+	// synced is true once the state said so, wasSynced if that was before this step.
+	synced, wasSynced bool
+	// quiet is true while nothing happens that could change anything.
+	quiet  bool
+	broken *breach
+	steps  int
+}
+
+// watch is what flows from the member for one kind.
+type watch struct {
+	open   bool
+	want   bool // a list is due
+	past   bool // the store went back since the last list
+	events []Event
+}
+
+// contribution is what one Service gives, with whether each address takes traffic.
+type contribution map[endpoint]bool
+
+// breach is a law that was broken.
+type breach struct{ law, what string }
+
+func (s *shell) breach(law, format string, args ...any) {
+	if s.broken == nil {
+		s.broken = &breach{law, fmt.Sprintf(format, args...)}
+	}
+}
+
+func (s *shell) note(format string, args ...any) {
+	if s.log != nil {
+		fmt.Fprintf(s.log, "%8s  "+format+"\n", append([]any{s.now.Sub(time.Unix(0, 0)).Round(time.Millisecond)}, args...)...)
+	}
+}
+
+func newShell(w *cluster, cfg Config, seed uint64, log *strings.Builder) *shell {
+	s := &shell{cluster: w, cfg: cfg, seed: seed, now: time.Unix(0, 0), log: log, stands: map[string]contribution{}, sources: map[string]map[string]bool{}, unseen: map[string]bool{}, stood: map[string]contribution{}, from: map[string]map[endpoint]string{}}
+	for _, replica := range replicaNames {
+		s.stands[replica], s.sources[replica], s.from[replica] = contribution{}, map[string]bool{}, map[endpoint]string{}
+	}
+	s.start()
+	return s
+}
+
+// start is a start of the process: what stands is all that is known.
+func (s *shell) start() {
+	s.state = New(s.now, s.cfg, s.seed)
+	s.words, s.reads, s.seen, s.synced, s.unnoticed = newWords(), nil, 0, false, false
+	for k := range s.watches {
+		s.watches[k] = watch{want: Kind(k) <= Nodes}
+	}
+	standing := map[syncer.Key]Standing{}
+	for replica, eps := range s.stands {
+		var x Standing
+		for _, source := range slices.Sorted(maps.Keys(s.sources[replica])) {
+			x.Sources = append(x.Sources, syncer.Key{Namespace: namespace, Name: source})
+		}
+		for _, e := range sortedEndpoints(eps) {
+			x.Endpoints = append(x.Endpoints, s.standing(e, eps[e]))
+		}
+		if len(x.Endpoints) > 0 {
+			standing[syncer.Key{Namespace: namespace, Name: replica}] = x
+		}
+	}
+	s.words.baseline(s.sources)
+	for replica, eps := range s.stands {
+		s.stood[replica] = maps.Clone(eps)
+	}
+	s.step(Baseline{standing})
+	s.step(Connected{})
+}
+
+func (s *shell) standing(e endpoint, ready bool) syncer.Endpoint {
+	out := syncer.Endpoint{Addr: address(e.ip), Ports: manualPort, Ready: ready, Serving: ready}
+	if e.uid != "" {
+		out.Target = syncer.TargetRef{Kind: "Pod", Key: syncer.Key{Namespace: namespace, Name: nameOf(e.uid)}, UID: e.uid}
+	}
+	return out
+}
+
+// nameOf is the name of the pod that has a UID.
+func nameOf(uid string) string { return uid[:strings.LastIndexByte(uid, '.')] }
+
+func sortedEndpoints(c contribution) []endpoint {
+	return slices.SortedFunc(maps.Keys(c), func(a, b endpoint) int { return a.ip - b.ip + 10_000*strings.Compare(a.uid, b.uid) })
+}
+
+// step lets the state take in an event, carries out what comes of it, and holds the
+// outcome against the laws.
+func (s *shell) step(e Event) {
+	if s.broken != nil {
+		return
+	}
+	defer func() {
+		if r := recover(); r != nil && s.broken == nil {
+			s.breach("NOPANIC", "%T: %v", e, r)
+		}
+	}()
+	doubtful := s.quarantined()
+	s.words.hear(s, e)
+	s.log2(e)
+	s.wasSynced = s.synced
+	dirty := map[string]syncer.Effect{}
+	for out := s.state.Step(s.now, e); ; out = s.state.Step(s.now, Continue{kindOf(e)}) {
+		s.steps++
+		s.take(out, dirty)
+		if !out.More {
+			break
+		}
+	}
+	if doubtful && !s.quarantined() {
+		s.words.hear(s, e) // the list that ends a quarantine is believed
+	}
+	s.record(e, dirty)
+}
+
+// take carries out effects.
+func (s *shell) take(out Effects, dirty map[string]syncer.Effect) {
+	for _, k := range out.List {
+		s.watches[k].want = true
+		s.note("    list %v", k)
+	}
+	for _, r := range out.Read {
+		if !slices.Contains(s.reads, r) {
+			s.reads = append(s.reads, r)
+		}
+		s.note("    read %v %s", r.Kind, r.Key.Name)
+	}
+	if out.Manual {
+		s.watches[Endpoints].want, s.watches[Slices].want = true, true
+	}
+	if out.View != nil {
+		s.synced = out.View.Synced
+		s.note("    %s %s synced=%v panic=%v", out.View.State, out.View.Reason, out.View.Synced, out.View.Panicking)
+	}
+	for _, c := range out.Changes {
+		for _, d := range c.Dirty {
+			dirty[d.Replica.Name] = max(dirty[d.Replica.Name], d.Effect)
+		}
+	}
+}
+
+// record writes down what the state contributes now.
+func (s *shell) record(e Event, dirty map[string]syncer.Effect) {
+	for _, replica := range replicaNames {
+		before := s.stands[replica]
+		after := s.share(replica, before)
+		s.stands[replica] = after
+		if s.log != nil && !maps.Equal(before, after) {
+			s.note("    %s: %s", replica, show(after))
+		}
+		s.judge(e, replica, before, after, dirty[replica])
+	}
+	s.owners()
+	if s.quiet && len(dirty) > 0 {
+		s.breach("ZERO", "nothing changes, and %T touches %v", e, dirty)
+	}
+}
+
+// share is what a replica gets of the member.
+func (s *shell) share(replica string, before contribution) contribution {
+	share := s.state.Share(syncer.Key{Namespace: namespace, Name: replica})
+	after, stays := contribution{}, share.Unseen || !s.synced
+	s.unseen[replica] = stays
+	gave, from := map[string]bool{}, s.from[replica]
+	for _, c := range store.Peek(share.Inputs) {
+		gave[c.Source.Name], s.sources[replica][c.Source.Name] = true, true
+		s.unseen[replica] = s.unseen[replica] || c.Pending
+		for i := range c.Endpoints {
+			from[after.add(&c.Endpoints[i])] = c.Source.Name
+		}
+		for ep, ready := range before {
+			if _, known := after[ep]; c.Pending && !known && from[ep] == c.Source.Name {
+				after[ep] = ready
+			}
+		}
+	}
+	for i := range share.Kept {
+		after.add(&share.Kept[i])
+	}
+	if stays {
+		for ep, ready := range before {
+			if _, known := after[ep]; !known {
+				after[ep] = ready
+			}
+		}
+		for _, gone := range share.Gone {
+			maps.DeleteFunc(after, func(ep endpoint, _ bool) bool { return address(ep.ip) == gone })
+		}
+	} else {
+		s.sources[replica] = gave
+	}
+	return after
+}
+
+func (c contribution) add(e *syncer.Endpoint) endpoint {
+	ip := e.Addr.As4()
+	ep := endpoint{int(ip[2])<<8 | int(ip[3]), e.Target.UID}
+	c[ep] = e.Ready
+	return ep
+}
+
+func show(c contribution) string {
+	var parts []string
+	for _, e := range sortedEndpoints(c) {
+		text := fmt.Sprintf("%d/%s", e.ip, e.uid)
+		if !c[e] {
+			text = "(" + text + ")"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, " ")
+}
+
+// log2 writes down an event.
+func (s *shell) log2(e Event) {
+	if s.log == nil {
+		return
+	}
+	switch e := e.(type) {
+	case Listed[syncer.Pod]:
+		var parts []string
+		for _, p := range e.Items {
+			parts = append(parts, showPod(p))
+		}
+		s.note("list pods @%d older=%v: %s", e.Revision, e.Older, strings.Join(parts, ", "))
+	case Listed[syncer.Service]:
+		var parts []string
+		for _, p := range e.Items {
+			parts = append(parts, fmt.Sprintf("%s %v", p.Object.Name, p.Object.Selector))
+		}
+		s.note("list services @%d older=%v: %s", e.Revision, e.Older, strings.Join(parts, ", "))
+	case Listed[store.Endpoints], Listed[store.Slice]:
+		s.note("%+v", e)
+	case Seen[syncer.Pod]:
+		s.note("pod seen: %s", showPod(e.Versioned))
+	case Gone[syncer.Pod]:
+		s.note("pod gone: %s", showPod(e.Versioned))
+	case Answer:
+		what := [...]string{"failed", "not found", "there", "refused"}[e.Outcome]
+		if p, ok := e.Object.(store.Versioned[syncer.Pod]); ok {
+			what += ": " + showPod(p)
+		}
+		s.note("answer %v %s: %s", e.Kind, e.Key.Name, what)
+	case Tick:
+	default:
+		s.note("%T %+v", e, e)
+	}
+}
+
+func showPod(p store.Versioned[syncer.Pod]) string {
+	text := fmt.Sprintf("%s@%d %v %s", p.Object.UID, p.RV, p.Object.IPs[0].Addr.As4()[3], p.Object.Labels["app"])
+	for _, flag := range []struct {
+		text string
+		on   bool
+	}{{"not-ready", !p.Object.Ready}, {"terminating", p.Object.Deleted != 0}, {"finished", p.Object.Terminal}, {"silent", p.Object.NodeSilent}} {
+		if flag.on {
+			text += " " + flag.text
+		}
+	}
+	return text
+}
+
+func kindOf(e Event) Kind {
+	switch e.(type) {
+	case Listed[syncer.Service]:
+		return Services
+	case Listed[store.Node]:
+		return Nodes
+	case Listed[store.Endpoints]:
+		return Endpoints
+	case Listed[store.Slice]:
+		return Slices
+	}
+	return Pods
+}
+
+// emit lets a change flow, if a watch is open.
+func (s *shell) emit(k Kind, e Event) {
+	if w := &s.watches[k]; w.open {
+		w.events = append(w.events, e)
+	}
+}
+
+// deliver hands over the first n events of a kind.
+func (s *shell) deliver(k Kind, n int) {
+	for range min(n, len(s.watches[k].events)) {
+		w := &s.watches[k]
+		if s.deaf || len(w.events) == 0 {
+			return
+		}
+		e := w.events[0]
+		w.events = w.events[1:]
+		s.seen = max(s.seen, revisionOf(e))
+		s.step(e)
+	}
+}
+
+func revisionOf(e Event) uint64 {
+	switch e := e.(type) {
+	case Seen[syncer.Pod]:
+		return e.RV
+	case Gone[syncer.Pod]:
+		return e.RV
+	case Seen[syncer.Service]:
+		return e.RV
+	case Gone[syncer.Service]:
+		return e.RV
+	case Seen[store.Endpoints]:
+		return e.RV
+	case Gone[store.Endpoints]:
+		return e.RV
+	case Seen[store.Slice]:
+		return e.RV
+	case Gone[store.Slice]:
+		return e.RV
+	}
+	return 0
+}
+
+// cut breaks a watch: what happens until the next list is not seen.
+func (s *shell) cut(k Kind) {
+	if w := &s.watches[k]; w.open {
+		w.open, w.want, w.events = false, true, nil
+		s.step(Watched{Kind: k, Phase: Waiting, Fault: Fault{Unreachable, errCut}})
+	}
+}
+
+// list reads a kind whole and opens its watch. What lacks says of an item leaves it out.
+func (s *shell) list(k Kind, t *truth, lacks func(i int) bool) {
+	if s.deaf {
+		return
+	}
+	w := &s.watches[k]
+	honest := t == &s.truth
+	older := w.past || t.revision < s.seen
+	s.doubted = s.doubted || older
+	*w = watch{open: honest, want: !honest}
+	s.seen = t.revision
+	switch k {
+	case Services:
+		e := Listed[syncer.Service]{Revision: t.revision, Older: older}
+		for i, svc := range t.services {
+			if !lacks(i) {
+				e.Items = append(e.Items, svc.shown())
+			}
+		}
+		s.step(e)
+	case Pods:
+		e := Listed[syncer.Pod]{Revision: t.revision, Older: older}
+		for i, p := range t.pods {
+			if !lacks(i) && !p.finished {
+				e.Items = append(e.Items, s.shown(p))
+			}
+		}
+		s.step(e)
+	case Nodes:
+		s.step(Listed[store.Node]{Revision: t.revision, Older: older})
+	case Endpoints:
+		e := Listed[store.Endpoints]{Revision: t.revision, Older: older, Services: s.words.manualServices()}
+		for i, m := range t.manuals {
+			if !lacks(i) && !m.slice && s.words.byHand[m.service] {
+				e.Items = append(e.Items, m.endpoints())
+			}
+		}
+		s.step(e)
+	case Slices:
+		e := Listed[store.Slice]{Revision: t.revision, Older: older, Services: s.words.manualServices()}
+		for i, m := range t.manuals {
+			if !lacks(i) && m.slice && s.words.byHand[m.service] {
+				e.Items = append(e.Items, m.endpointSlice())
+			}
+		}
+		s.step(e)
+	}
+	if honest {
+		s.step(Watched{Kind: k, Phase: Following})
+	} else {
+		s.step(Watched{Kind: k, Phase: Waiting, Fault: Fault{Unreachable, errCut}})
+	}
+}
+
+// answer answers the first n reads.
+func (s *shell) answer(n int) {
+	for range min(n, len(s.reads)) {
+		if len(s.reads) == 0 {
+			return
+		}
+		r := s.reads[0]
+		s.reads = s.reads[1:]
+		s.step(s.reply(r))
+	}
+}
+
+func (s *shell) reply(r Read) Answer {
+	a := Answer{Read: r, Outcome: NotFound}
+	switch {
+	case s.deaf:
+		a.Outcome = Failed
+		return a
+	case s.mute:
+		a.Outcome, s.refusedAt = Refused, s.now
+		return a
+	}
+	switch r.Kind {
+	case Pods:
+		if p := s.pod(r.Key.Name); p != nil {
+			a.Outcome, a.Object = There, s.shown(*p)
+		}
+	case Services:
+		if svc := s.service(r.Key.Name); svc != nil {
+			a.Outcome, a.Object = There, svc.shown()
+		}
+	case Endpoints:
+		if m := s.manual(r.Key.Name, false); m != nil {
+			a.Outcome, a.Object = There, m.endpoints()
+		}
+	case Slices:
+		if m := s.manual(strings.TrimSuffix(r.Key.Name, "-1"), true); m != nil {
+			a.Outcome, a.Object = There, m.endpointSlice()
+		}
+	}
+	return a
+}
+
+// pass lets time go by.
+func (s *shell) pass(d time.Duration) {
+	for ; d > 0 && s.broken == nil; d -= time.Second {
+		s.now = s.now.Add(min(d, time.Second))
+		if !s.deaf {
+			s.step(Probed{})
+		}
+		s.step(Tick{})
+	}
+}
+
+// work does all that is due: lists, events, answers.
+func (s *shell) work() {
+	for k := range kinds {
+		if s.watches[k].want {
+			s.list(k, &s.truth, none)
+		}
+		s.deliver(k, len(s.watches[k].events))
+	}
+	s.answer(len(s.reads))
+}
+
+func none(int) bool { return false }

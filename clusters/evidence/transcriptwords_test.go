@@ -1,0 +1,555 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// happens plays what a line says.
+func (r *replay) happens(what string) error {
+	head, tail, _ := strings.Cut(what, ":")
+	tail = strings.TrimSpace(tail)
+	words := strings.Fields(head)
+	if len(words) == 0 {
+		return errors.New("nothing happens")
+	}
+	switch words[0] {
+	case "config":
+		return r.configure(words[1:])
+	case "standing":
+		return r.stands(words[1:], tail)
+	case "start":
+		for key := range r.standing {
+			r.shown[key] = "what stands"
+		}
+		if len(r.standing) > 0 {
+			r.step(Baseline{r.standing})
+		}
+		r.step(Connected{})
+	case "restart":
+		r.state, r.reads, r.synced, r.holds = nil, nil, false, ""
+		clear(r.shown)
+		clear(r.standing)
+	case "stop":
+		r.step(Stopped{})
+	case "restored":
+		r.step(Restored{errors.New("the newest pod is missing")})
+	case "contact":
+		r.step(Contact{})
+	case "probe":
+		return r.probe(words[1:])
+	case "connect":
+		f, err := faultOf(strings.Join(words[1:], " "))
+		r.step(Connected{f})
+		return err
+	case "reconnect":
+		f, err := faultOf(strings.Join(words[1:], " "))
+		r.step(Reconnected{f})
+		return err
+	case "release":
+		return r.release(words[1:])
+	case "watch":
+		return r.watch(words[1:])
+	case "list":
+		return r.list(words[1:], tail)
+	case "answer":
+		return r.answer(words[1:], tail)
+	case "pod", "service", "endpoints", "slice":
+		return r.object(words, tail)
+	default:
+		return fmt.Errorf("no such thing happens: %q", words[0])
+	}
+	return nil
+}
+
+// configure sets what the member's configuration says.
+func (r *replay) configure(settings []string) error {
+	for _, text := range settings {
+		name, value, _ := strings.Cut(text, "=")
+		n, err := strconv.Atoi(value)
+		d, notTime := time.ParseDuration(value)
+		switch name {
+		case "min-endpoints":
+			r.cfg.MinEndpoints = n
+		case "percent":
+			r.cfg.Percent = n
+		case "confirm-percent":
+			r.cfg.ConfirmPercent = n
+		case "panic-percent":
+			r.cfg.PanicPercent = n
+		case "max-objects":
+			r.cfg.MaxObjects = n
+		case "hold-silent":
+			r.cfg.HoldSilent, err = d, notTime
+		case "stale-after":
+			r.cfg.StaleAfter, err = d, notTime
+		default:
+			return fmt.Errorf("no such setting: %q", name)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", text, err)
+		}
+	}
+	if r.state != nil {
+		r.step(Configured{r.cfg})
+	}
+	return nil
+}
+
+// stands gives what stands in the ingress cluster before the start.
+func (r *replay) stands(words []string, tail string) error {
+	if len(words) != 1 {
+		return errors.New("standing REPLICA: ADDRESS POD, …")
+	}
+	key := keyOf(words[0])
+	x := Standing{Sources: []syncer.Key{key}}
+	items, err := expand(tail)
+	if err != nil {
+		return err
+	}
+	for _, item := range items {
+		fields := strings.Fields(item)
+		addr, err := netip.ParseAddr(fields[0])
+		if err != nil {
+			return err
+		}
+		e := syncer.Endpoint{Addr: addr, Ports: manualPort, Ready: true, Serving: true}
+		for _, word := range fields[1:] {
+			if word == "not-ready" {
+				e.Ready, e.Serving = false, false
+			} else {
+				name := keyOf(word)
+				e.Target = syncer.TargetRef{Kind: "Pod", Key: name, UID: "uid-" + name.Name}
+			}
+		}
+		x.Endpoints = append(x.Endpoints, e)
+	}
+	r.standing[key] = x
+	return nil
+}
+
+func (r *replay) probe(words []string) error {
+	f, err := faultOf(strings.Join(words, " "))
+	r.probes = err == nil && f.Class == Well
+	r.step(Probed{f})
+	return err
+}
+
+// faultOf reads a class of errors.
+func faultOf(text string) (Fault, error) {
+	classes := map[string]Class{"": Well, "ok": Well, "unreachable": Unreachable, "forbidden": Denial, "not found": Missing, "another cluster": OtherCluster,
+		"no kubeconfig": NoKubeconfig, "too many objects": TooMany, "too large": TooLarge}
+	class, ok := classes[text]
+	if !ok {
+		return Fault{}, fmt.Errorf("no such fault: %q", text)
+	}
+	f := Fault{Class: class}
+	if class != Well {
+		f.Err = errors.New(text)
+	}
+	return f, nil
+}
+
+func (r *replay) release(words []string) error {
+	if len(words) == 0 {
+		r.step(Release{})
+		return nil
+	}
+	key := keyOf(words[0])
+	r.step(Release{&key})
+	return nil
+}
+
+func (r *replay) watch(words []string) error {
+	if len(words) < 2 {
+		return errors.New("watch KIND follows | lists | waits [FAULT] | is denied")
+	}
+	kind, err := kindNamed(words[0])
+	if err != nil {
+		return err
+	}
+	phase, ok := map[string]Phase{"follows": Following, "lists": Listing, "waits": Waiting, "denied": Denied}[words[1]]
+	if !ok {
+		return fmt.Errorf("a watch never %s", words[1])
+	}
+	f, err := faultOf(strings.Join(words[2:], " "))
+	r.step(Watched{kind, phase, f})
+	return err
+}
+
+func kindNamed(text string) (Kind, error) {
+	for k := range kinds {
+		if k.String() == text || text == "slices" && k == Slices {
+			return k, nil
+		}
+	}
+	return 0, fmt.Errorf("no such kind: %q", text)
+}
+
+// list KIND @REVISION [older] [of SERVICE…]: ITEM, …
+func (r *replay) list(words []string, tail string) error {
+	if len(words) < 2 {
+		return errors.New("list KIND @REVISION [older] [of SERVICE…]: ITEM, …")
+	}
+	kind, err := kindNamed(words[0])
+	if err != nil {
+		return err
+	}
+	revision, err := revisionNamed(words[1])
+	if err != nil {
+		return err
+	}
+	older := len(words) > 2 && words[2] == "older"
+	var services []syncer.Key
+	if i := slices.Index(words, "of"); i >= 0 {
+		for _, w := range words[i+1:] {
+			services = append(services, keyOf(w))
+		}
+	}
+	items, err := expand(tail)
+	if err != nil {
+		return err
+	}
+	var e Event
+	at := r.revisionOf(kind, revision)
+	switch kind {
+	case Services:
+		e, err = listOf(items, at, older, nil, serviceNamed)
+	case Pods:
+		e, err = listOf(items, at, older, nil, podNamed)
+	case Nodes:
+		e, err = listOf(items, at, older, nil, nodeNamed)
+	case Endpoints:
+		e, err = listOf(items, at, older, services, endpointsNamed)
+	default:
+		e, err = listOf(items, at, older, services, sliceNamed)
+	}
+	if err != nil {
+		return err
+	}
+	r.step(e)
+	return nil
+}
+
+// revisionOf returns the revision of an item of a list: of an item that is spelt as it
+// was last the one that it had, of any other the list's. An empty item asks for that.
+func (r *replay) revisionOf(kind Kind, list uint64) func(item string) uint64 {
+	return func(item string) uint64 {
+		if item == "" {
+			return list
+		}
+		id := kind.String() + item
+		if _, known := r.revisions[id]; !known {
+			r.revisions[id] = list
+		}
+		return r.revisions[id]
+	}
+}
+
+func listOf[T Object](items []string, revision func(item string) uint64, older bool, services []syncer.Key, read func(string) (T, uint64, error)) (Event, error) {
+	e := Listed[T]{Revision: revision(""), Older: older, Services: services}
+	for _, item := range items {
+		object, rv, err := read(item)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", item, err)
+		}
+		if rv == 0 {
+			rv = revision(item)
+		}
+		e.Items = append(e.Items, store.Versioned[T]{Object: object, RV: rv})
+	}
+	return e, nil
+}
+
+// object plays an event of a watch: KIND added|modified|deleted @REVISION: ITEM.
+func (r *replay) object(words []string, tail string) error {
+	if len(words) != 3 {
+		return errors.New("pod added|modified|deleted @REVISION: ITEM, …")
+	}
+	revision, err := revisionNamed(words[2])
+	if err != nil {
+		return err
+	}
+	items, err := expand(tail)
+	if err != nil {
+		return err
+	}
+	for i, item := range items {
+		var e Event
+		r.revisions[words[0]+"s"+item] = revision + uint64(i)
+		switch words[0] {
+		case "pod":
+			e, err = eventOf(words[1], item, revision+uint64(i), podNamed)
+		case "service":
+			e, err = eventOf(words[1], item, revision+uint64(i), serviceNamed)
+		case "endpoints":
+			e, err = eventOf(words[1], item, revision+uint64(i), endpointsNamed)
+		default:
+			e, err = eventOf(words[1], item, revision+uint64(i), sliceNamed)
+		}
+		if err != nil {
+			return err
+		}
+		r.step(e)
+	}
+	return nil
+}
+
+func eventOf[T Object](what, item string, revision uint64, read func(string) (T, uint64, error)) (Event, error) {
+	object, _, err := read(item)
+	v := store.Versioned[T]{Object: object, RV: revision}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%q: %w", item, err)
+	case what == "deleted":
+		return Gone[T]{v}, nil
+	case what == "added" || what == "modified":
+		return Seen[T]{v, what == "added"}, nil
+	}
+	return nil, fmt.Errorf("an object is added, modified or deleted, not %q", what)
+}
+
+// answer answers reads that are waited for: answer NAME…|all: not found | there ITEM | refused | failed.
+func (r *replay) answer(words []string, tail string) error {
+	names, err := expand(strings.Join(words, ","))
+	if err != nil {
+		return err
+	}
+	outcome, item, _ := strings.Cut(tail, " ")
+	var answered int
+	for _, read := range slices.Clone(r.reads) {
+		if !slices.Contains(names, "all") && !slices.Contains(names, short(read.Key)) {
+			continue
+		}
+		answered++
+		r.reads = slices.DeleteFunc(r.reads, func(x Read) bool { return x == read })
+		a := Answer{Read: read}
+		switch outcome {
+		case "not":
+			a.Outcome = NotFound
+		case "refused":
+			a.Outcome = Refused
+		case "failed":
+			a.Outcome = Failed
+		case "there":
+			a.Outcome = There
+			a.Object, err = objectNamed(read, item)
+		default:
+			return fmt.Errorf("no such answer: %q", tail)
+		}
+		if err != nil {
+			return err
+		}
+		r.step(a)
+	}
+	if answered == 0 {
+		return fmt.Errorf("nobody asked for %v; waited for: %v", names, r.reads)
+	}
+	return nil
+}
+
+// objectNamed is the object that an answer brings; without item that of the read.
+func objectNamed(read Read, item string) (any, error) {
+	if item == "" {
+		return nil, errors.New("there is what?")
+	}
+	item = strings.ReplaceAll(item, "NAME", short(read.Key))
+	switch read.Kind {
+	case Pods:
+		p, rv, err := podNamed(item)
+		return podItem{Object: p, RV: max(rv, 1)}, err
+	case Services:
+		s, rv, err := serviceNamed(item)
+		return serviceItem{Object: s, RV: max(rv, 1)}, err
+	case Endpoints:
+		e, rv, err := endpointsNamed(item)
+		return store.Versioned[store.Endpoints]{Object: e, RV: max(rv, 1)}, err
+	}
+	s, rv, err := sliceNamed(item)
+	return store.Versioned[store.Slice]{Object: s, RV: max(rv, 1)}, err
+}
+
+func keyOf(text string) syncer.Key {
+	if ns, name, ok := strings.Cut(text, "/"); ok {
+		return syncer.Key{Namespace: ns, Name: name}
+	}
+	return syncer.Key{Namespace: namespace, Name: text}
+}
+
+func revisionNamed(text string) (uint64, error) {
+	number, ok := strings.CutPrefix(text, "@")
+	if !ok {
+		return 0, fmt.Errorf("a revision is written @100, not %q", text)
+	}
+	return strconv.ParseUint(number, 10, 64)
+}
+
+// expand splits a list at its commas, and counts out {1..9}: several braces in one item
+// count together.
+func expand(text string) (items []string, err error) {
+	for item := range strings.SplitSeq(text, ",") {
+		item = strings.TrimSpace(item)
+		if item == "" {
+			continue
+		}
+		n, ranges := 1, [][2]int{}
+		parts := strings.Split(item, "{")
+		for _, part := range parts[1:] {
+			inside, _, _ := strings.Cut(part, "}")
+			var from, to int
+			if _, err := fmt.Sscanf(inside, "%d..%d", &from, &to); err != nil {
+				return nil, fmt.Errorf("%q: %w", item, err)
+			}
+			ranges = append(ranges, [2]int{from, to})
+			n = to - from + 1
+		}
+		for i := range n {
+			out := parts[0]
+			for j, part := range parts[1:] {
+				_, rest, _ := strings.Cut(part, "}")
+				out += strconv.Itoa(ranges[j][0]+i) + rest
+			}
+			items = append(items, out)
+		}
+	}
+	return items, nil
+}
+
+// podNamed reads a pod: NAME ADDRESS APP, then flags: uid=, node=, @REVISION, not-ready,
+// terminating, finished, silent. The UID is uid-NAME.
+func podNamed(text string) (p syncer.Pod, rv uint64, err error) {
+	fields := strings.Fields(text)
+	if len(fields) < 3 {
+		return p, 0, errors.New("a pod is NAME ADDRESS APP and flags")
+	}
+	p.Key = keyOf(fields[0])
+	p.UID, p.Ready, p.Labels = "uid-"+p.Name, true, map[string]string{"app": fields[2]}
+	if fields[1] != "-" {
+		addr, err := netip.ParseAddr(octets(fields[1]))
+		if err != nil {
+			return p, 0, err
+		}
+		p.IPs = []syncer.PodIP{{Addr: addr}}
+	}
+	for _, flag := range fields[3:] {
+		name, value, _ := strings.Cut(flag, "=")
+		switch name {
+		case "uid":
+			p.UID = value
+		case "node":
+			p.NodeName = value
+		case "not-ready":
+			p.Ready = false
+		case "host":
+			p.HostNetwork = true
+		case "terminating":
+			p.Deleted = 1
+		case "finished":
+			p.Ready, p.Terminal = false, true
+		case "silent":
+			p.Ready, p.NodeSilent = false, true
+		default:
+			if rv, err = revisionNamed(flag); err != nil {
+				return p, 0, err
+			}
+		}
+	}
+	return p, rv, nil
+}
+
+// octets turns 10.0.1234 into an address: the last number counts on.
+func octets(text string) string {
+	if parts := strings.Split(text, "."); len(parts) == 3 {
+		if n, err := strconv.Atoi(parts[2]); err == nil {
+			return fmt.Sprintf("%s.%s.%d.%d", parts[0], parts[1], n>>8, n&255)
+		}
+	}
+	return text
+}
+
+// serviceNamed reads a Service: NAME selects APP | NAME selects everything | NAME by-hand,
+// then: as=REPLICA, @REVISION.
+func serviceNamed(text string) (s syncer.Service, rv uint64, err error) {
+	fields := strings.Fields(text)
+	if len(fields) < 2 {
+		return s, 0, errors.New("a Service is NAME selects APP, or NAME by-hand")
+	}
+	s.Key = keyOf(fields[0])
+	s.UID, s.ClusterIP, s.IPFamilies = "uid-"+s.Name, "10.96.0.1", []syncer.Family{syncer.IPv4}
+	s.Ports = []syncer.ServicePort{{Name: "http", Protocol: syncer.TCP, Port: 80, Target: syncer.TargetPort{Number: 8080}}}
+	rest := fields[1:]
+	switch {
+	case rest[0] == "by-hand":
+		rest = rest[1:]
+	case rest[0] == "selects" && len(rest) > 1 && rest[1] == "everything":
+		s.Selector, rest = map[string]string{}, rest[2:]
+	case rest[0] == "selects" && len(rest) > 1:
+		s.Selector, rest = map[string]string{"app": rest[1]}, rest[2:]
+	default:
+		return s, 0, errors.New("a Service is NAME selects APP, or NAME by-hand")
+	}
+	for _, flag := range rest {
+		if as, ok := strings.CutPrefix(flag, "as="); ok {
+			s.Annotations = map[string]string{"as": as}
+		} else if rv, err = revisionNamed(flag); err != nil {
+			return s, 0, err
+		}
+	}
+	return s, rv, nil
+}
+
+func nodeNamed(text string) (n store.Node, rv uint64, err error) {
+	fields := strings.Fields(text)
+	n.Name = fields[0]
+	if len(fields) > 1 {
+		n.Zone = fields[1]
+	}
+	return n, 0, nil
+}
+
+// endpointsNamed reads Endpoints: NAME ADDRESS…
+func endpointsNamed(text string) (e store.Endpoints, rv uint64, err error) {
+	fields := strings.Fields(text)
+	e.Key = keyOf(fields[0])
+	subset := syncer.Subset{Ports: manualPort}
+	for _, f := range fields[1:] {
+		a, err := netip.ParseAddr(f)
+		if err != nil {
+			return e, 0, err
+		}
+		subset.Ready = append(subset.Ready, syncer.Address{Addr: a})
+	}
+	if len(subset.Ready) > 0 {
+		e.Subsets = []syncer.Subset{subset}
+	}
+	return e, 0, nil
+}
+
+// sliceNamed reads a slice: NAME of SERVICE ADDRESS…
+func sliceNamed(text string) (s store.Slice, rv uint64, err error) {
+	fields := strings.Fields(text)
+	if len(fields) < 3 || fields[1] != "of" {
+		return s, 0, errors.New("a slice is NAME of SERVICE ADDRESS…")
+	}
+	s.Key, s.Service = keyOf(fields[0]), fields[2]
+	s.Content = syncer.Slice{Name: s.Name, Family: syncer.IPv4, Ports: manualPort}
+	for _, f := range fields[3:] {
+		a, err := netip.ParseAddr(f)
+		if err != nil {
+			return s, 0, err
+		}
+		s.Content.Endpoints = append(s.Content.Endpoints, syncer.Endpoint{Addr: a, Ready: true, Serving: true})
+	}
+	return s, 0, nil
+}
