@@ -61,7 +61,7 @@ scenario: ## scenario and differential tests on real clusters (the share that `m
 
 .PHONY: faults
 faults: ## a quick share of every fault on real clusters, judged by their whole history
-	cd e2e && $(E2E_TEST) -timeout 15m ./fault
+	cd e2e && $(E2E_TEST) -timeout 40m ./fault
 
 .PHONY: e2e
 e2e: scenario ## every test on real clusters, at full size: also every fault and scale
