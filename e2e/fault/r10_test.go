@@ -22,13 +22,13 @@ func tenths(n int) func(metav1.Object) bool {
 }
 
 // TestR10PodsVanish lets 30 % and then 80 % of a member's pods be missing from a
-// list. The third waits until another list says the same; the rest waits for
+// list, where single pods may not be read (TestListThatLies is about where they may). The third waits until another list says the same; the rest waits for
 // somebody to say so. A Service whose pods are all seen to be deleted is empty at
 // once.
 func TestR10PodsVanish(t *testing.T) {
 	w := newWorld(t, "r10")
 	ctx := t.Context()
-	proxy := w.proxyTo(w.a)
+	proxy := w.poor(w.a)
 	w.service("web", 40, w.a)
 	w.service("api", 10, w.a)
 	w.service("live", 10, w.a, w.b)
