@@ -228,7 +228,7 @@ func TestHealthyControllersAreNotAccused(t *testing.T) {
 		}, []string{"shop/api", "shop/db", "shop/web"}},
 		{"a list lacks a Service, which is kept", nil, func(o *observed) {
 			o.refuse("services")
-			o.drop("services", func(name string) bool { return name == "web" })
+			o.with(func() { o.drop("services", func(name string) bool { return name == "web" }) })
 			o.set.Relist("a")
 			o.remove("endpoints", "shop", "web")
 			o.level(2 * time.Second)

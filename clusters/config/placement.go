@@ -76,30 +76,47 @@ func (c *Cluster) compiled() *rules {
 // name of the Service, or in mode separate one that names the member too, and
 // the namespace that the Service's has in the ingress cluster.
 func (c Cluster) Place(svc *syncer.Service) (replica syncer.Key, ok bool) {
+	replica, excluded := c.place(svc)
+	return replica, excluded == ""
+}
+
+// Excluded says why a Service of this member is not replicated; empty where it is.
+func (c Cluster) Excluded(svc *syncer.Service) string {
+	_, excluded := c.place(svc)
+	return excluded
+}
+
+func (c Cluster) place(svc *syncer.Service) (replica syncer.Key, excluded string) {
 	r := c.compiled()
 	switch {
-	case r == nil,
-		svc.ExternalName,
-		svc.Key == apiserver,
-		svc.Annotations[AnnotationReplicate] == "false",
-		svc.Labels[labelManagedBy] == valueManagedBy,
-		svc.Annotations[annotationSources] != "",
-		!c.Namespaces.Match(svc.Namespace),
-		!r.selector.Matches(labels.Set(svc.Labels)):
-		return syncer.Key{}, false
+	case r == nil:
+		return replica, "the configuration of the cluster is not valid"
+	case svc.ExternalName:
+		return replica, "it is of type ExternalName"
+	case svc.Key == apiserver:
+		return replica, "every cluster has its own"
+	case svc.Annotations[AnnotationReplicate] == "false":
+		return replica, `its annotation ` + AnnotationReplicate + ` is "false"`
+	case svc.Labels[labelManagedBy] == valueManagedBy, svc.Annotations[annotationSources] != "":
+		return replica, "it is a replica itself"
+	case !c.Namespaces.Match(svc.Namespace):
+		return replica, "namespaces.include and namespaces.exclude leave its namespace out"
+	case !r.selector.Matches(labels.Set(svc.Labels)):
+		return replica, "serviceSelector does not match its labels"
 	}
-	replica, ok = syncer.Key{Name: svc.Name}, true
+	replica = syncer.Key{Name: svc.Name}
+	var ok bool
 	if replica.Namespace, ok = c.Namespaces.target(svc.Namespace); !ok {
-		return syncer.Key{}, false
+		return syncer.Key{}, "namespaces.prefix would make its namespace one of Kubernetes' own"
 	}
 	o := r.policy.opinion(replica.Namespace, c.Name, svc)
 	if o.mode == ModeSeparate {
 		replica.Name = separateName(o.template, svc.Key, c.Name)
 	}
 	if replica == apiserver {
-		return syncer.Key{}, false
+		return syncer.Key{}, "the ingress cluster's own Service has that name"
 	}
-	return replica, true
+	return replica, ""
 }
 
 // target is what a namespace of the member is called in the ingress cluster; ok is

@@ -6,6 +6,7 @@ package config
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"tributary.dev/tributary/syncer"
@@ -134,6 +135,29 @@ func TestOnly(t *testing.T) {
 	} {
 		if got := (Namespaces{Include: c.include}).Only(); got != c.want {
 			t.Errorf("only one of %q: %q, want %q", c.include, got, c.want)
+		}
+	}
+}
+
+// TestExcludedSaysWhy: whatever is not placed has a reason, and what is placed has none.
+func TestExcludedSaysWhy(t *testing.T) {
+	c := Cluster{Name: "a", ServiceSelector: "app=web"}
+	c.SetDefaults()
+	c.ServiceSelector = "app=web"
+	for name, test := range map[string]struct {
+		svc  syncer.Service
+		want string
+	}{
+		"placed":    {syncer.Service{Key: syncer.Key{Namespace: "shop", Name: "web"}, Labels: map[string]string{"app": "web"}}, ""},
+		"annotated": {syncer.Service{Key: syncer.Key{Namespace: "shop", Name: "web"}, Annotations: map[string]string{AnnotationReplicate: "false"}}, "annotation"},
+		"namespace": {syncer.Service{Key: syncer.Key{Namespace: "kube-system", Name: "dns"}}, "namespaces.exclude"},
+		"selector":  {syncer.Service{Key: syncer.Key{Namespace: "shop", Name: "web"}}, "serviceSelector"},
+		"external":  {syncer.Service{Key: syncer.Key{Namespace: "shop", Name: "web"}, ExternalName: true}, "ExternalName"},
+	} {
+		got := c.Excluded(&test.svc)
+		_, placed := c.Place(&test.svc)
+		if !strings.Contains(got, test.want) || (got == "") != placed || (test.want == "") != placed {
+			t.Errorf("%s: %q, placed %v", name, got, placed)
 		}
 	}
 }

@@ -115,8 +115,8 @@ type Ingress struct {
 	// that was reached first; see docs/operations.md, "Another ingress cluster".
 	Identity string `json:"identity"`
 	// Namespaces are names or globs of the namespaces that may be written to.
-	// `kube-*` and Tributary's own are never among them. With names alone nothing is
-	// read elsewhere, and a Role in each is enough; namespaces are not created then.
+	// `kube-*` and Tributary's own are never among them. Objects of all namespaces are
+	// read all the same.
 	Namespaces []string `json:"namespaces"`
 }
 

@@ -76,6 +76,7 @@ func (w *world) statusAndTrace(ip string) {
 		want []string
 	}{
 		{[]string{"status", "--server", w.proc.URL}, []string{"idc-a", "live"}},
+		{[]string{"explain", "shop/web", "--server", w.proc.URL}, []string{"idc-a: live", ip, "In the ingress cluster"}},
 		{[]string{"trace", "--server", w.proc.URL, "--ip", ip}, []string{"shop/web", "written"}},
 		{[]string{"trace", "--server", w.proc.URL, "--service", "shop/web", "-o", "json"}, []string{`"stages_ms"`, `"result":"written"`}},
 	} {

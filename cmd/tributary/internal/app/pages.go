@@ -32,7 +32,10 @@ type pages struct {
 }
 
 func newPages(ctx context.Context, r *App, logger *slog.Logger) *pages {
-	return &pages{ctx: ctx, handler: Handler(r.metrics.Handler(), r.set.Release), logger: logger, moved: r.moved}
+	served := http.NewServeMux()
+	served.Handle("/", Handler(r.metrics.Handler(), r.set.Release))
+	served.Handle("GET "+ExplainPath, ExplainHandler(r.explain))
+	return &pages{ctx: ctx, handler: served, logger: logger, moved: r.moved}
 }
 
 func (p *pages) serve(listener net.Listener) {

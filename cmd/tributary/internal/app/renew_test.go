@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,7 +37,7 @@ func TestTokensAreRenewedInTime(t *testing.T) {
 			logs   bytes.Buffer
 			asked  []time.Duration
 			kept   int
-			leads  = true
+			leads  atomic.Bool
 			start  = time.Now()
 			access = config.Access{REST: &rest.Config{BearerToken: accountToken(start, time.Hour)}}
 		)
@@ -44,7 +45,8 @@ func TestTokensAreRenewedInTime(t *testing.T) {
 			Config:  config.Config{Clusters: []config.Cluster{{Name: "linked"}, {Name: "password"}}},
 			Members: map[string]config.Access{"linked": access, "password": {REST: &rest.Config{BearerToken: "x"}}},
 		}
-		n := newRenewer(func() *config.Loaded { return loaded }, func() bool { return leads }, Options{Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+		leads.Store(true)
+		n := newRenewer(func() *config.Loaded { return loaded }, leads.Load, Options{Logger: slog.New(slog.NewTextHandler(&logs, nil))})
 		n.ask = func(context.Context, *rest.Config, kubeconfig.AccountToken) (string, error) {
 			asked = append(asked, time.Since(start))
 			if len(asked) < 3 {
@@ -61,7 +63,7 @@ func TestTokensAreRenewedInTime(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); n.run(ctx) }()
 		time.Sleep(80 * time.Minute)
-		leads = false
+		leads.Store(false)
 		time.Sleep(80 * time.Minute)
 		cancel()
 		<-done

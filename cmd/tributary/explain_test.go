@@ -1,0 +1,91 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"tributary.dev/tributary/cmd/tributary/internal/app"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/syncer"
+)
+
+// explained is a replica with one of everything.
+func explained(key syncer.Key) app.Explanation {
+	return app.Explanation{
+		Namespace: key.Namespace, Name: key.Name,
+		Members: []app.ExplainedMember{
+			{Cluster: "idc-a", State: "live", Services: []app.ExplainedService{{
+				Service: "shop/web", Replica: "shop/web", Ready: 1, NotReady: 1, Pods: []app.ExplainedPod{
+					{Pod: "web-1", IPs: []string{"10.0.0.1"}, Node: "n1", Endpoint: true, Ready: true},
+					{Pod: "web-2", IPs: []string{"10.0.0.2"}, Endpoint: true, Why: "not ready: its condition Ready is not True"},
+					{Pod: "web-3", Why: "has no address yet"},
+				},
+			}}},
+			{Cluster: "idc-b", State: "silent", Reason: "Unreachable", Drained: true, Services: []app.ExplainedService{{Service: "shop/web", Excluded: "serviceSelector does not match its labels"}}},
+			{Cluster: "idc-c", State: "live", Services: []app.ExplainedService{}},
+		},
+		Stands: app.ExplainedReplica{Service: "ours", InEndpoints: 1, Endpoints: []app.ExplainedEndpoint{
+			{Cluster: "idc-a", Address: "10.0.0.1", Ready: true, Serving: true}, {Cluster: "idc-a", Address: "10.0.0.2"},
+		}},
+		Conflicts: []metrics.Conflict{{Namespace: "shop", Service: "web", Reason: "refused", Message: "quota exceeded"}},
+		Held:      []metrics.HeldChange{{Cluster: "idc-b", Reason: "list_shrank", Message: "3 pods are kept", Release: "tributary release --cluster idc-b"}},
+	}
+}
+
+func TestExplain(t *testing.T) {
+	server := httptest.NewServer(app.ExplainHandler(explained))
+	defer server.Close()
+	run := func(args ...string) (int, string) {
+		var out bytes.Buffer
+		code := dispatch(t.Context(), append([]string{"explain", "--server", server.URL}, args...), &out, &out)
+		return code, out.String()
+	}
+	const want = `idc-a: live
+  Service shop/web: 1 ready, 1 not ready
+POD    IP        ENDPOINT   WHY
+web-1  10.0.0.1  ready      -
+web-2  10.0.0.2  not ready  not ready: its condition Ready is not True
+web-3  -         no         has no address yet
+
+idc-b: silent (Unreachable), drained
+  Service shop/web is excluded: serviceSelector does not match its labels
+
+idc-c: live
+  no such Service
+
+In the ingress cluster: 1 ready addresses in Endpoints, these in slices:
+CLUSTER  ADDRESS   CONDITIONS
+idc-a    10.0.0.1  ready,serving
+idc-a    10.0.0.2  -
+Conflict: refused: quota exceeded
+Held: idc-b list_shrank: 3 pods are kept; tributary release --cluster idc-b
+`
+	if code, out := run("shop/web"); code != exitOK || out != want {
+		t.Errorf("exit %d\n%s\nwant\n%s", code, out, want)
+	}
+	if code, out := run("shop/web", "--cluster", "idc-b", "-o", "wide"); code != exitOK || strings.Contains(out, "web-1") || !strings.Contains(out, "idc-b") {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+	for _, format := range []string{"json", "yaml"} {
+		var doc struct {
+			APIVersion, Kind string
+			app.Explanation
+		}
+		code, out := run("shop/web", "-o", format)
+		if err := yaml.Unmarshal([]byte(out), &doc); err != nil || code != exitOK || doc.Kind != "Explanation" || len(doc.Members) != 3 {
+			t.Errorf("%s: exit %d, %v\n%s", format, code, err, out)
+		}
+	}
+	for _, args := range [][]string{{}, {"web"}, {"shop/web", "shop/api"}} {
+		if code, out := run(args...); code != exitUsage {
+			t.Errorf("%q: exit %d\n%s", args, code, out)
+		}
+	}
+}

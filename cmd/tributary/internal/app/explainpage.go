@@ -1,0 +1,161 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile"
+	"tributary.dev/tributary/syncer"
+)
+
+// ExplainPath answers GET with what becomes of a replica; its parameter is service,
+// as namespace/name.
+const ExplainPath = "/debug/explain"
+
+// Explanation is the answer: every member's Services and pods, and what stands.
+type Explanation struct {
+	Namespace string            `json:"namespace"`
+	Name      string            `json:"name"`
+	Members   []ExplainedMember `json:"members"`
+	Stands    ExplainedReplica  `json:"stands"`
+	// Conflicts and Held are those of the status that are about the replica, or about a
+	// member as a whole.
+	Conflicts []metrics.Conflict   `json:"conflicts,omitempty"`
+	Held      []metrics.HeldChange `json:"held,omitempty"`
+}
+
+// ExplainedMember is what one member has to do with the replica.
+type ExplainedMember struct {
+	Cluster  string             `json:"cluster"`
+	State    string             `json:"state"`
+	Reason   string             `json:"reason,omitempty"`
+	Drained  bool               `json:"drained,omitempty"`
+	Services []ExplainedService `json:"services"`
+}
+
+// ExplainedService is one Service of a member.
+type ExplainedService struct {
+	Service string `json:"service"`
+	// Replica is where it is placed; empty where Excluded says why it is not replicated.
+	Replica  string `json:"replica,omitempty"`
+	Excluded string `json:"excluded,omitempty"`
+	Held     bool   `json:"held,omitempty"`
+	// Manual is true of a Service without a selector, whose endpoints are written by hand.
+	Manual   bool           `json:"manual,omitempty"`
+	Ready    int            `json:"ready"`
+	NotReady int            `json:"notReady"`
+	Pods     []ExplainedPod `json:"pods,omitempty"`
+}
+
+// ExplainedPod is one pod: whether it is an endpoint, whether it takes traffic, and why
+// it does not, or why it does although its own word is another.
+type ExplainedPod struct {
+	Pod      string   `json:"pod"`
+	IPs      []string `json:"ips,omitempty"`
+	Node     string   `json:"node,omitempty"`
+	Endpoint bool     `json:"endpoint"`
+	Ready    bool     `json:"ready"`
+	Why      string   `json:"why,omitempty"`
+}
+
+// ExplainedReplica is what stands in the ingress cluster.
+type ExplainedReplica struct {
+	// Service is none, ours or foreign; unknown before the ingress cluster was listed.
+	Service     string              `json:"service"`
+	InEndpoints int                 `json:"readyInEndpoints"`
+	Endpoints   []ExplainedEndpoint `json:"endpoints,omitempty"`
+}
+
+// ExplainedEndpoint is one endpoint of a slice.
+type ExplainedEndpoint struct {
+	Cluster     string `json:"cluster"`
+	Address     string `json:"address"`
+	Ready       bool   `json:"ready"`
+	Serving     bool   `json:"serving"`
+	Terminating bool   `json:"terminating"`
+	Foreign     bool   `json:"foreign,omitempty"`
+}
+
+// ExplainHandler serves explanations.
+func ExplainHandler(explain func(syncer.Key) Explanation) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text := r.URL.Query().Get("service")
+		key, ok := syncer.ParseKey(text)
+		if !ok {
+			http.Error(w, fmt.Sprintf("service: %.200q is not namespace/name", text), http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		_ = json.NewEncoder(w).Encode(explain(key))
+	})
+}
+
+// explain gathers what is known of a replica.
+func (r *App) explain(key syncer.Key) Explanation {
+	out := Explanation{Namespace: key.Namespace, Name: key.Name, Members: []ExplainedMember{}, Stands: ExplainedReplica{Service: "unknown"}}
+	drained := map[string]bool{}
+	for _, c := range r.running().Config.Clusters {
+		drained[c.Name] = c.Drain
+	}
+	for _, m := range r.set.Explain(key) {
+		out.Members = append(out.Members, explainedMember(m, drained[m.Cluster]))
+	}
+	if session := r.ingress.Load(); session != nil && session.reconciler.Synced() {
+		out.Stands = explainedReplica(session.reconciler.Stands(key))
+	}
+	status := r.metrics.Status()
+	for _, c := range status.Conflicts {
+		if c.Namespace == key.Namespace && c.Service == key.Name {
+			out.Conflicts = append(out.Conflicts, c)
+		}
+	}
+	for _, h := range status.Held {
+		if h.Service == "" || h.Namespace == key.Namespace && h.Service == key.Name {
+			out.Held = append(out.Held, h)
+		}
+	}
+	return out
+}
+
+func explainedMember(m clusters.Explanation, drained bool) ExplainedMember {
+	out := ExplainedMember{Cluster: m.Cluster, State: string(m.State), Reason: string(m.Reason), Drained: drained, Services: []ExplainedService{}}
+	for _, s := range m.Services {
+		service := ExplainedService{
+			Service: s.Service.Key.String(), Excluded: s.Excluded, Held: s.Held, Manual: s.Manual, Ready: s.Ready, NotReady: s.NotReady,
+		}
+		if s.Placed {
+			service.Replica = s.Replica.String()
+		}
+		for i := range s.Pods {
+			p := &s.Pods[i]
+			pod := ExplainedPod{Pod: p.Name, Node: p.NodeName, Endpoint: p.Endpoint, Ready: p.Verdict.Ready, Why: p.Why}
+			for _, ip := range p.IPs {
+				pod.IPs = append(pod.IPs, ip.Addr.String())
+			}
+			if why := s.Kept[p.Key]; why != "" {
+				pod.Why = "kept ready: " + string(why)
+			}
+			if p.Held {
+				pod.Why = "kept: lists of the member lack it"
+			}
+			service.Pods = append(service.Pods, pod)
+		}
+		out.Services = append(out.Services, service)
+	}
+	return out
+}
+
+func explainedReplica(s reconcile.Stands) ExplainedReplica {
+	out := ExplainedReplica{Service: s.Service, InEndpoints: s.InEndpoints}
+	for _, e := range s.Endpoints {
+		out.Endpoints = append(out.Endpoints, ExplainedEndpoint(e))
+	}
+	return out
+}

@@ -1,0 +1,62 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Stands is what stands of a replica in the ingress cluster, for people.
+type Stands struct {
+	// Service says whether there is one: "none", "ours", "foreign", or whose it is.
+	Service string
+	// Endpoints are the addresses of its slices, sorted.
+	Endpoints []StandingEndpoint
+	// InEndpoints counts the ready addresses of the Endpoints object.
+	InEndpoints int
+}
+
+// StandingEndpoint is one endpoint of a slice.
+type StandingEndpoint struct {
+	Cluster, Address            string
+	Ready, Serving, Terminating bool
+	// Foreign is true of a slice that is not ours.
+	Foreign bool
+}
+
+// Stands says what stands of a replica.
+func (r *Reconciler) Stands(replica syncer.Key) Stands {
+	o := r.view.observed(replica)
+	out := Stands{Service: "none"}
+	switch {
+	case o.Service == nil:
+	case o.Service.Owned:
+		out.Service = "ours"
+	default:
+		out.Service = "foreign"
+	}
+	if o.Endpoints != nil {
+		for i := range o.Endpoints.Subsets {
+			out.InEndpoints += len(o.Endpoints.Subsets[i].Ready)
+		}
+	}
+	for i := range o.Slices {
+		s := &o.Slices[i]
+		for j := range s.Endpoints {
+			e := &s.Endpoints[j]
+			out.Endpoints = append(out.Endpoints, StandingEndpoint{
+				Cluster: s.Cluster, Address: fmt.Sprint(e.Addr), Ready: e.Ready, Serving: e.Serving, Terminating: e.Terminating, Foreign: !s.Owned,
+			})
+		}
+	}
+	slices.SortFunc(out.Endpoints, func(a, b StandingEndpoint) int {
+		return cmp.Or(strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Address, b.Address))
+	})
+	return out
+}
