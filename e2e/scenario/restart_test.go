@@ -235,7 +235,7 @@ func (w *world) stepIngressReachedAnew(a *fleet.Site) {
 	}
 	writes, err := ingress.Writes(ctx)
 	w.must(err)
-	if n := cluster.CountWrites(writes, cluster.ByUser(good.Name)); n != 2 {
+	if n := cluster.CountWrites(writes, toReplicas(good.Name)); n != 2 {
 		w.Errorf("the new credentials wrote %d times, want Endpoints and slice of one pod", n)
 	}
 }
