@@ -42,7 +42,7 @@ const (
 // reserved are the labels that mean something about the object they are on.
 var reserved = []string{
 	corev1.IsHeadlessService, "endpoints.kubernetes.io/managed-by",
-	discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy, discoveryv1.LabelSkipMirror, sourceCluster, managedBy,
+	discoveryv1.LabelServiceName, discoveryv1.LabelManagedBy, discoveryv1.LabelSkipMirror, sourceCluster, managedBy, instanceLabel,
 }
 
 // portless reports whether a slice without ports holds what we leave out.

@@ -17,6 +17,7 @@ import (
 // Names of the contract.
 const (
 	managedBy     = "app.kubernetes.io/managed-by"
+	instanceLabel = "tributary.dev/instance"
 	sourceCluster = "multicluster.kubernetes.io/source-cluster"
 	ourController = "tributary.dev"
 )
