@@ -263,17 +263,20 @@ func TestMissingNamespaceIsWaitedForBySetting(t *testing.T) {
 
 func TestStopLetsWritesInFlightEnd(t *testing.T) {
 	g := running(t)
-	entered, release := make(chan struct{}), make(chan struct{})
-	var once sync.Once
+	release := make(chan struct{})
+	entered := map[string]chan struct{}{"endpoints": make(chan struct{}), "endpointslices": make(chan struct{})}
+	var endpoints, sliced sync.Once // of the two that are written side by side
 	g.server.Intercept(func(r apitest.Request) *apitest.Fault {
-		if r.Verb == "update" && r.Resource == "endpoints" {
-			once.Do(func() { close(entered) })
+		once := map[string]*sync.Once{"endpoints": &endpoints, "endpointslices": &sliced}[r.Resource]
+		if r.Verb == "update" && once != nil {
+			once.Do(func() { close(entered[r.Resource]) })
 			<-release
 		}
 		return nil
 	})
 	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true))
-	<-entered
+	<-entered["endpoints"]
+	<-entered["endpointslices"]
 	g.cancel()
 	close(release)
 	<-g.done

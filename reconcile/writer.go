@@ -312,7 +312,9 @@ func (w *writer) createNamespace(ctx context.Context, id objectID) (*found, erro
 	made, err, _ := w.namespaces.Do(id.Name, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.timeout) // others wait, too
 		defer cancel()
-		in := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: id.Name}}
+		in := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: id.Name, Labels: map[string]string{
+			plan.LabelManagedBy: plan.ManagedBy, plan.LabelInstance: cmp.Or(w.decoder.instance, plan.DefaultInstance),
+		}}}
 		return put(ctx, w.request(plan.Create, id), in, &corev1.Namespace{}, w.decoder.namespace)
 	})
 	if err != nil {
