@@ -209,6 +209,7 @@ func TestForeignObjectIsLeftAlone(t *testing.T) {
 	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
 	g.settle()
 	g.expectWrites()
+	g.wait("it is on record", func() bool { return len(g.seen.all()) > 0 })
 	conflicts := g.seen.trouble(web).Conflicts
 	if len(conflicts) != 1 || conflicts[0].Reason != string(plan.ConflictForeign) {
 		t.Errorf("conflicts %+v, want a foreign object", conflicts)
