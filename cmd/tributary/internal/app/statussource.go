@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/clusters/kubeconfig"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/lanes"
 )
@@ -23,6 +24,7 @@ func (r *App) status() metrics.Status {
 	}
 	r.mu.Lock()
 	s.Config = metrics.ConfigStatus{File: r.path, LoadedAt: r.loadedAt.UTC()}
+	members := r.loaded.Members
 	if r.refused != nil {
 		s.Config.Error = r.refused.Error()
 	}
@@ -42,7 +44,11 @@ func (r *App) status() metrics.Status {
 		s.Lanes = laneStatuses(queue)
 	}
 	for _, member := range r.set.Status() {
-		s.Clusters = append(s.Clusters, clusterStatus(&member, oldest, now))
+		one := clusterStatus(&member, oldest, now)
+		if access := members[member.Name]; access.REST != nil {
+			one.CredentialExpires = kubeconfig.Expires(access.REST)
+		}
+		s.Clusters = append(s.Clusters, one)
 		s.Held = append(s.Held, heldChanges(&member)...)
 	}
 	return s
