@@ -254,6 +254,12 @@ func (w *modesWorld) stepRename(webA, webB string) {
 	if log, err := os.ReadFile(w.proc.Log()); err != nil || !strings.Contains(string(log), "cluster that is not configured") {
 		w.Errorf("the log does not tell that endpoints of idc-c stay (%v)", err)
 	}
+	// Nobody knows whether webC is alive, so it lets no drain take the last others.
+	w.edit(map[string]string{"": asBefore, "idc-a": "drain: true"})
+	w.shows("shop", "web", webB, webC)
+	w.edit(map[string]string{"": asBefore, "idc-a": "drain: true", "idc-b": "drain: true"})
+	w.shows("shop", "web", webA, webB, webC)
+	w.statusSays("drain_last_ready")
 	w.edit(map[string]string{"": asBefore + ", orphans: delete"})
 	w.shows("shop", "web", webA, webB)
 }

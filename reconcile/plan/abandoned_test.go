@@ -58,7 +58,7 @@ func TestOthersTakeThePlaceOfAnAbandonedCluster(t *testing.T) {
 	}{
 		{"union", nil, b, "10.0.0.1:http:80 10.1.0.1:http:80 10.2.0.1:http:80", true},
 		{"failover", orders{"idc-a": "idc-b idc-c", "idc-b": "idc-b idc-c"}, b, "10.1.0.1:http:80", false},
-		{"failover that only idc-a wanted", orders{"idc-a": "idc-b idc-c"}, b, "10.1.0.1:http:80 10.2.0.1:http:80", false},
+		{"failover that only idc-a wanted", orders{"idc-a": "idc-b idc-c"}, b, "10.0.0.1:http:80 10.1.0.1:http:80 10.2.0.1:http:80", true},
 		{"failover with nobody ready", orders{"idc-a": "idc-b", "idc-b": "idc-b"}, from("idc-b", 200, "http:80", "10.1.0.1!"), "10.0.0.1:http:80", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -124,5 +124,77 @@ func TestAFollowedMemberOutranksAnAbandonedOne(t *testing.T) {
 	r := Merge(shopWeb, leave(w, append(old, from("idc-z", 100, "http:80", "10.0.0.1!")), "idc-a"), w.observed, bothKinds)
 	if got := servedText(&r); got != "!10.0.0.1:http:80 10.0.0.2:http:80" || len(r.Conflicts) > 0 {
 		t.Errorf("served %q, conflicts %v", got, r.Conflicts)
+	}
+}
+
+// What is not followed is no reason to take away what is: neither what stands of a
+// cluster that is not configured nor what a member said long ago.
+func TestWhatIsNotFollowedIsNotCounted(t *testing.T) {
+	const orphan = "10.0.0.1:http:80"
+	type flags struct {
+		drain, stale, panicking bool
+		failover                int
+	}
+	for _, test := range []struct {
+		name            string
+		b, c            string // addresses of idc-b and idc-c beside an orphan's ready one
+		fb, fc          flags
+		served, trouble string
+	}{
+		{"the only member is drained", "10.1.0.1", "", flags{drain: true}, flags{}, orphan + " 10.1.0.1:http:80", "drain_last_ready@idc-b"},
+		{"another member is ready", "10.1.0.1", "10.2.0.1", flags{drain: true}, flags{}, orphan + " 10.2.0.1:http:80", ""},
+		{"another member is not ready", "10.1.0.1", "10.2.0.1!", flags{drain: true}, flags{}, "!10.2.0.1:http:80 " + orphan + " 10.1.0.1:http:80", "drain_last_ready@idc-b"},
+		{"another member is stale", "10.1.0.1", "10.2.0.1", flags{drain: true}, flags{stale: true}, "!10.2.0.1:http:80 " + orphan + " 10.1.0.1:http:80", "drain_last_ready@idc-b"},
+		{"stale", "10.1.0.1", "", flags{stale: true}, flags{}, orphan + " 10.1.0.1:http:80", "stale_last_ready@idc-b"},
+		{"stale beside a ready member", "10.1.0.1", "10.2.0.1", flags{stale: true}, flags{}, "!10.1.0.1:http:80 " + orphan + " 10.2.0.1:http:80", ""},
+		{"failover prefers a silent member", "10.1.0.1", "", flags{stale: true, failover: 1}, flags{}, "10.1.0.1:http:80", "stale_last_ready@idc-b"},
+		{"failover prefers one in panic", "10.1.0.1", "", flags{panicking: true, failover: 1}, flags{}, "10.1.0.1:http:80", ""},
+		{"failover, nobody else is ready", "10.1.0.1!", "", flags{failover: 1}, flags{}, orphan, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, shopWeb)
+			// The orphan's Service is the oldest of all.
+			all := []Contribution{from("idc-a", 1, "http:80", "10.0.0.1")}
+			w.settle(mergeOrNil(all, w.observed, bothKinds), bothKinds, nil)
+			for _, m := range []struct {
+				cluster, address string
+				flags
+			}{{"idc-b", test.b, test.fb}, {"idc-c", test.c, test.fc}} {
+				if m.address == "" {
+					continue
+				}
+				c := from(m.cluster, 2, "http:80", m.address)
+				c.Drain, c.Stale, c.Panicking, c.Failover = m.drain, m.stale, m.panicking, m.failover
+				all = append(all, c)
+			}
+			all = leave(w, all, "idc-a")
+			if test.fb.failover > 0 {
+				all[len(all)-1].Failover = len(all) + 1
+			}
+			r := Merge(shopWeb, all, w.observed, bothKinds)
+			if got := servedText(&r); got != test.served {
+				t.Errorf("served %q, want %q", got, test.served)
+			}
+			if got := reasons(&r); got != test.trouble {
+				t.Errorf("reported %q, want %q", got, test.trouble)
+			}
+		})
+	}
+}
+
+// However old the Service was that a cluster had which is not configured any more, it does
+// not decide what the replica is.
+func TestAnOrphanDecidesNothing(t *testing.T) {
+	w := newWorld(t, shopWeb)
+	old := annotatedWith(from("idc-a", 1, "http:80", "10.0.0.1"), AnnotationMode, "failover")
+	old.Service.Labels = map[string]string{"of": "idc-a"}
+	w.settle(mergeOrNil([]Contribution{old}, w.observed, bothKinds), bothKinds, nil)
+	live := from("idc-b", 2, "http:81", "10.1.0.1")
+	live.Service.Labels = map[string]string{"of": "idc-b"}
+	all := leave(w, []Contribution{old, live}, "idc-a")
+	Steer(shopWeb, all, orders{"idc-a": "idc-b"})
+	r := Merge(shopWeb, all, w.observed, bothKinds)
+	if portsText(&r) != "http:81/TCP→81" || r.Service.Labels["of"] != "idc-b" || all[0].Failover != 0 {
+		t.Errorf("ports %s, labels %v, failover %d", portsText(&r), r.Service.Labels, all[0].Failover)
 	}
 }

@@ -31,7 +31,8 @@ type share struct {
 }
 
 // sharesOf orders contributions by age, so that nothing depends on the order
-// they came in: oldest Service first, then by cluster, then by source. Those
+// they came in: oldest Service first, then by cluster, then by source; what stands of
+// clusters that are not configured after all others, so that it decides nothing. Those
 // without a Service give nothing.
 func sharesOf(contributions []Contribution) []*share {
 	shares := make([]*share, 0, len(contributions))
@@ -41,8 +42,8 @@ func sharesOf(contributions []Contribution) []*share {
 		}
 	}
 	slices.SortFunc(shares, func(a, b *share) int {
-		return cmp.Or(cmp.Compare(a.created(), b.created()),
-			strings.Compare(a.Cluster, b.Cluster), a.Source.Compare(b.Source), seenFirst(a, b))
+		return cmp.Or(lastOf(a.Abandoned, b.Abandoned), cmp.Compare(a.created(), b.created()),
+			strings.Compare(a.Cluster, b.Cluster), a.Source.Compare(b.Source), lastOf(a.Unseen, b.Unseen))
 	})
 	return slices.CompactFunc(shares, func(a, b *share) bool { return a.Cluster == b.Cluster && a.Source == b.Source })
 }
@@ -57,12 +58,12 @@ func (s *share) created() int64 {
 	return min(max(s.Service.Created, yearZero), guessedAge-1)
 }
 
-// seenFirst prefers what a member says to what stands of it.
-func seenFirst(a, b *share) int {
+// lastOf puts what something is true of after what it is not.
+func lastOf(a, b bool) int {
 	switch {
-	case a.Unseen == b.Unseen:
+	case a == b:
 		return 0
-	case b.Unseen:
+	case b:
 		return -1
 	}
 	return 1
@@ -74,6 +75,14 @@ func (s *share) rename(name string, fate portFate) {
 	}
 	s.fates[name] = fate
 }
+
+// followed reports whether what the share says is of now: its member is configured, and
+// has not been silent for too long.
+func (c *Contribution) followed() bool { return !c.Abandoned && !c.Stale }
+
+// counts reports whether the share has a ready endpoint of the kind that a decision goes
+// by which takes others away: nobody knows whether one that is not followed is alive.
+func (s *share) counts() bool { return s.followed() && s.ready() }
 
 // ready reports whether the share has an endpoint that may take traffic.
 func (s *share) ready() bool {

@@ -16,7 +16,7 @@ import (
 // drain takes out the endpoints of members that are to serve no more. The last
 // ready endpoints of a replica stay, unless the drain is forced; then it says so.
 func drain(shares []*share) (held []Held) {
-	serving := slices.ContainsFunc(shares, func(s *share) bool { return !s.Drain && s.ready() })
+	serving := slices.ContainsFunc(shares, func(s *share) bool { return !s.Drain && s.counts() })
 	for _, s := range shares {
 		switch {
 		case !s.Drain || len(s.endpoints) == 0:
@@ -33,7 +33,7 @@ func drain(shares []*share) (held []Held) {
 // ready, where another member has a ready one. Whatever Services of theirs they are of:
 // what stands does not tell.
 func age(shares []*share) (held []Held) {
-	fresh := slices.ContainsFunc(shares, func(s *share) bool { return !s.Stale && s.ready() })
+	fresh := slices.ContainsFunc(shares, (*share).counts)
 	ready := map[string]bool{}
 	for _, s := range shares {
 		ready[s.Cluster] = ready[s.Cluster] || s.Stale && s.ready()
@@ -53,8 +53,9 @@ func age(shares []*share) (held []Held) {
 
 // failOver leaves one of the members that serve one at a time: the first in
 // their order that has a ready endpoint, else the first that has any. What a member
-// said that has been silent for too long counts only if no other is ready, and one in
-// panic gives way to the next that is. Members in the same place serve together.
+// said that has been silent for too long counts only if no other is ready, what stands
+// of a cluster that is not configured after that, and one in panic gives way to the next
+// that is ready. Members in the same place serve together.
 func failOver(shares []*share) {
 	first := func(fits func(*share) bool) (best *share) {
 		for _, s := range shares {
@@ -64,15 +65,17 @@ func failOver(shares []*share) {
 		}
 		return best
 	}
-	active := first(func(s *share) bool { return s.ready() && !s.Stale && !s.Panicking })
-	if active == nil {
-		active = first(func(s *share) bool { return s.ready() && !s.Stale })
-	}
-	if active == nil {
-		active = first((*share).ready)
-	}
-	if active == nil {
-		active = first(func(s *share) bool { return len(s.endpoints) > 0 })
+	var active *share
+	for _, fits := range []func(*share) bool{
+		func(s *share) bool { return s.counts() && !s.Panicking },
+		(*share).counts,
+		func(s *share) bool { return s.ready() && !s.Abandoned },
+		(*share).ready,
+		func(s *share) bool { return len(s.endpoints) > 0 },
+	} {
+		if active = first(fits); active != nil {
+			break
+		}
 	}
 	for _, s := range shares {
 		if active != nil && s.Failover > 0 && s.Failover != active.Failover {
