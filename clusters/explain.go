@@ -4,7 +4,6 @@
 package clusters
 
 import (
-	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/syncer"
 )
@@ -39,9 +38,8 @@ func (m *Member) explain(key syncer.Key) Explanation {
 	m.mu.RLock()
 	v := m.state.View()
 	out := Explanation{Cluster: m.name, State: v.State, Reason: v.Reason}
-	explained := m.state.Explain(key)
+	explained, cluster := m.state.Explain(key), m.spec.cluster
 	m.mu.RUnlock()
-	cluster := m.cluster()
 	for _, e := range explained {
 		service := ServiceExplanation{Explained: e}
 		if !e.Placed {
@@ -50,11 +48,4 @@ func (m *Member) explain(key syncer.Key) Explanation {
 		out.Services = append(out.Services, service)
 	}
 	return out
-}
-
-// cluster is the member's configuration.
-func (m *Member) cluster() config.Cluster {
-	m.conn.Lock()
-	defer m.conn.Unlock()
-	return m.spec.cluster
 }

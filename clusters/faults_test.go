@@ -404,7 +404,7 @@ func TestHangingNodes(t *testing.T) {
 			}
 		})
 		w.reach("a", a.config(""), "1")
-		w.pass(nodesPatience - time.Second)
+		w.pass(evidence.NodesPatience - time.Second)
 		w.wantState("a", Syncing, ReasonNone)
 		w.pass(time.Second)
 		w.wantState("a", Live, ReasonNone)

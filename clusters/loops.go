@@ -6,6 +6,7 @@ package clusters
 import (
 	"context"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,12 +26,12 @@ type looper interface {
 	RetryNow()
 }
 
-// loops are the watches of a member.
+// loops are the watches that every member has.
 type loops struct {
 	services *kube.Loop[store.Versioned[syncer.Service]]
 	pods     *kube.Loop[store.Versioned[syncer.Pod]]
-	nodes    *nodes
-	manual   *manualWatches
+	nodes    *kube.Loop[store.Versioned[store.Node]]
+	zones    *nodes
 }
 
 // livePods leaves out pods that have finished: they are never endpoints. One that
@@ -38,20 +39,20 @@ type loops struct {
 // 1.17 know these selectors.
 const livePods = "status.phase!=Succeeded,status.phase!=Failed"
 
-func newLoops(m *Member, s *session) *loops {
-	ls := &loops{nodes: newNodes(m, s), manual: newManualWatches(m, s)}
-	ls.services = kube.New(kube.Config[store.Versioned[syncer.Service]]{
-		Kind: kube.Services.Resource, Convert: convertWith(m.decoder.Service), Key: serviceKey, Version: versionOf[syncer.Service],
-		Handler: handler[syncer.Service]{m: m, kind: evidence.Services}, MaxObjects: m.maxObjects,
-		Observer: m, Logger: m.log,
-	}, s.ListWatcher(kube.Services))
-	ls.pods = kube.New(kube.Config[store.Versioned[syncer.Pod]]{
-		Kind: kube.Pods.Resource, Convert: convertWith(m.decoder.Pod), Key: podKey, Version: versionOf[syncer.Pod],
-		Options: metav1.ListOptions{FieldSelector: livePods},
-		Handler: handler[syncer.Pod]{m: m, kind: evidence.Pods}, MaxObjects: m.maxObjects,
-		Observer: m, Logger: m.log,
-	}, s.ListWatcher(kube.Pods))
-	return ls
+func newLoops(in *intake, s *session) *loops {
+	zones := &nodes{intake: in}
+	return &loops{
+		services: watch(in, s.ListWatcher(kube.Services), kube.Config[store.Versioned[syncer.Service]]{
+			Kind: kube.Services.Resource, Convert: convertWith(in.decoder.Service), Key: serviceKey, Version: versionOf[syncer.Service],
+			Handler: handler[syncer.Service]{intake: in, kind: evidence.Services},
+		}),
+		pods: watch(in, s.ListWatcher(kube.Pods), kube.Config[store.Versioned[syncer.Pod]]{
+			Kind: kube.Pods.Resource, Convert: convertWith(in.decoder.Pod), Key: podKey, Version: versionOf[syncer.Pod],
+			Options: metav1.ListOptions{FieldSelector: livePods},
+			Handler: handler[syncer.Pod]{intake: in, kind: evidence.Pods},
+		}),
+		nodes: zones.watch(s), zones: zones,
+	}
 }
 
 func serviceKey(v *store.Versioned[syncer.Service]) syncer.Key { return v.Object.Key }
@@ -59,11 +60,9 @@ func podKey(v *store.Versioned[syncer.Pod]) syncer.Key         { return v.Object
 
 // run runs all watches until ctx ends.
 func (ls *loops) run(ctx context.Context) {
+	defer time.AfterFunc(evidence.NodesPatience, ls.zones.overdue).Stop()
 	var running sync.WaitGroup
-	running.Go(func() { ls.services.Run(ctx) })
-	running.Go(func() { ls.pods.Run(ctx) })
-	running.Go(func() { ls.nodes.run(ctx) })
-	running.Go(func() { ls.manual.run(ctx) })
+	ls.each(func(l looper) { running.Go(func() { l.Run(ctx) }) })
 	running.Wait()
 }
 
@@ -71,18 +70,12 @@ func (ls *loops) run(ctx context.Context) {
 func (ls *loops) each(call func(looper)) {
 	call(ls.services)
 	call(ls.pods)
-	ls.nodes.each(call)
-	ls.manual.each(call)
+	call(ls.nodes)
 }
 
-// exchange goes over to another session. relist says that what it shows may be more
-// or less than before, so that resuming is not enough.
-func (ls *loops) exchange(s *session, relist bool) {
+// exchange goes over to another session.
+func (ls *loops) exchange(s *session) {
 	ls.services.SetListWatcher(s.ListWatcher(kube.Services))
 	ls.pods.SetListWatcher(s.ListWatcher(kube.Pods))
-	ls.nodes.exchange(s)
-	ls.manual.exchange(s)
-	if relist {
-		ls.each(looper.Rewind)
-	}
+	ls.nodes.SetListWatcher(s.ListWatcher(kube.Nodes))
 }

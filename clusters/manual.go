@@ -7,7 +7,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,9 +23,12 @@ import (
 // a large cluster to find a few would be dearer than everything else. Nothing is
 // taken from objects that the member's controllers derived.
 type manualWatches struct {
-	m *Member
+	*intake
+	// changed is sent to (without blocking) when it is to be looked what is needed.
+	changed chan struct{}
 
-	mu      sync.Mutex
+	// Guarded by the member's lock.
+
 	session *session
 	wanted  map[syncer.Key]bool // Services without selector; replaced, never changed
 	watches map[scope]*manualWatch
@@ -58,8 +60,8 @@ const slicesRetry = 5 * time.Minute
 const handWrittenSlices = "kubernetes.io/service-name," +
 	"endpointslice.kubernetes.io/managed-by notin (endpointslice-controller.k8s.io,endpointslicemirroring-controller.k8s.io,tributary.dev)"
 
-func newManualWatches(m *Member, s *session) *manualWatches {
-	return &manualWatches{m: m, session: s, watches: map[scope]*manualWatch{}}
+func newManualWatches(in *intake) *manualWatches {
+	return &manualWatches{intake: in, changed: make(chan struct{}, 1), watches: map[scope]*manualWatch{}}
 }
 
 // run keeps the watches that are needed, until ctx ends.
@@ -70,7 +72,7 @@ func (w *manualWatches) run(ctx context.Context) {
 			w.stop(slices.Collect(maps.Values(w.watches))...)
 			w.stop(w.slices)
 			return
-		case <-w.m.manualChanged:
+		case <-w.changed:
 			w.reconcile(ctx)
 		case <-w.slicesDue():
 			w.each(func(looper) {})
@@ -80,7 +82,7 @@ func (w *manualWatches) run(ctx context.Context) {
 
 // reconcile starts and stops watches. Only run calls it.
 func (w *manualWatches) reconcile(ctx context.Context) {
-	keys := w.m.manualSources()
+	keys := w.manualSources()
 	wanted := make(map[syncer.Key]bool, len(keys))
 	for _, key := range keys {
 		wanted[key] = true
@@ -99,7 +101,7 @@ func (w *manualWatches) reconcile(ctx context.Context) {
 	w.reconcileSlices(ctx, keys, fresh)
 	for key := range before {
 		if !wanted[key] {
-			w.m.step(evidence.Unfollowed{Service: key}, time.Now())
+			w.step(evidence.Unfollowed{Service: key}, time.Now())
 		}
 	}
 }
@@ -147,9 +149,9 @@ func (w *manualWatches) reconcileSlices(ctx context.Context, keys, fresh []synce
 	}
 	switch {
 	case answer: // for all: what is known of slices may be lost by it
-		w.m.step(evidence.Listed[store.Slice]{Services: keys}, time.Now())
+		w.step(evidence.Listed[store.Slice]{Services: keys}, time.Now())
 	case none && len(fresh) > 0:
-		w.m.step(evidence.Listed[store.Slice]{Services: fresh}, time.Now())
+		w.step(evidence.Listed[store.Slice]{Services: fresh}, time.Now())
 	}
 }
 
@@ -162,27 +164,31 @@ func (w *manualWatches) startEndpoints(ctx context.Context, s scope) {
 	r.Namespace = s.namespace
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.watches[s] = start(ctx, kube.New(kube.Config[store.Versioned[store.Endpoints]]{
-		Kind: r.Resource, Convert: convertWith(w.m.decoder.Endpoints), Key: endpointsKey, Options: opts,
-		Handler: handler[store.Endpoints]{m: w.m, kind: evidence.Endpoints, services: func() []syncer.Key { return w.wantedIn(s) }, changed: func(state kube.State) {
-			if state.Phase == kube.Forbidden {
-				w.m.remarks.remark(kube.Endpoints.Resource, notFollowed)
-			}
-		}},
-		MaxObjects: w.m.maxObjects, Observer: w.m, Logger: w.m.log,
-	}, w.session.ListWatcher(r)))
+	w.watches[s] = start(ctx, watch(w.intake, w.session.ListWatcher(r), kube.Config[store.Versioned[store.Endpoints]]{
+		Kind: r.Resource, Convert: convertWith(w.decoder.Endpoints), Key: endpointsKey, Options: opts,
+		Handler: handler[store.Endpoints]{
+			intake: w.intake, kind: evidence.Endpoints,
+			services: func() []syncer.Key { return w.wantedIn(s) },
+			changed: func(state kube.State) {
+				if state.Phase == kube.Forbidden {
+					w.remarks.remark(kube.Endpoints.Resource, notFollowed)
+				}
+			},
+		},
+	}))
 }
 
 func (w *manualWatches) startSlices(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.slices = start(ctx, kube.New(kube.Config[store.Versioned[store.Slice]]{
-		Kind: kube.EndpointSlices.Resource, Convert: convertWith(w.m.decoder.Slice), Key: sliceKey,
+	w.slices = start(ctx, watch(w.intake, w.session.ListWatcher(kube.EndpointSlices), kube.Config[store.Versioned[store.Slice]]{
+		Kind: kube.EndpointSlices.Resource, Convert: convertWith(w.decoder.Slice), Key: sliceKey,
 		Options: metav1.ListOptions{LabelSelector: handWrittenSlices},
-		Handler: handler[store.Slice]{m: w.m, kind: evidence.Slices, listed: w.hasSlices,
-			services: func() []syncer.Key { return w.wantedIn(scope{}) }, changed: w.slicesChanged},
-		MaxObjects: w.m.maxObjects, Observer: w.m, Logger: w.m.log,
-	}, w.session.ListWatcher(kube.EndpointSlices)))
+		Handler: handler[store.Slice]{
+			intake: w.intake, kind: evidence.Slices, shown: w.hasSlices, changed: w.slicesChanged,
+			services: func() []syncer.Key { return w.wantedIn(scope{}) },
+		},
+	}))
 }
 
 func endpointsKey(v *store.Versioned[store.Endpoints]) syncer.Key { return v.Object.Key }
@@ -226,7 +232,7 @@ func (w *manualWatches) exchange(to *session) {
 	if w.slices != nil {
 		w.slices.SetListWatcher(to.ListWatcher(kube.EndpointSlices))
 	}
-	signal(w.m.manualChanged)
+	signal(w.changed)
 }
 
 // each calls what every loop has. Whoever asks for anything anew asks for slices
@@ -242,7 +248,7 @@ func (w *manualWatches) each(call func(looper)) {
 		return
 	}
 	w.slicesLacking, w.slicesAnswer = time.Time{}, true
-	signal(w.m.manualChanged)
+	signal(w.changed)
 }
 
 // wantedIn returns the Services to follow in a scope, sorted.
@@ -265,17 +271,10 @@ const notFollowed = "may not be read: Services without selector stay as they are
 func (w *manualWatches) slicesChanged(s kube.State) {
 	switch {
 	case s.Phase == kube.Forbidden:
-		w.m.remarks.remark(kube.EndpointSlices.Resource, notFollowed)
+		w.remarks.remark(kube.EndpointSlices.Resource, notFollowed)
 	case s.Phase == kube.Waiting && apierrors.IsNotFound(s.Err):
 		w.lacksSlices()
 	}
-}
-
-// manualSources are the Services whose endpoints are written by hand.
-func (m *Member) manualSources() []syncer.Key {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.state.Store().ManualSources()
 }
 
 // hasSlices notes that slices have been listed.
@@ -292,7 +291,7 @@ func (w *manualWatches) lacksSlices() {
 	defer w.mu.Unlock()
 	if !w.slicesListed {
 		w.slicesLacking, w.slicesAnswer = time.Now(), true
-		signal(w.m.manualChanged)
+		signal(w.changed)
 	}
 }
 

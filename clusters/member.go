@@ -22,57 +22,45 @@ import (
 // Run is called once. All other methods may be called at any time from any
 // goroutine; none blocks on the cluster.
 type Member struct {
+	*intake
 	name     string
 	opts     *Options
-	log      *slog.Logger
 	identity *kube.Pin
-	decoder  *decode.Decoder
+	reader   *kube.Reader
+	manual   *manualWatches
 	native   *nativeObserver
-	reads    *reads
-	remarks  *remarks
-	outbox   outbox
-	// undecodable counts what the member sent and could not be used.
-	undecodable atomic.Uint64
-	// view is how the member stands, for those who must not wait.
-	view atomic.Pointer[evidence.View]
+	// respecified is sent to (without blocking) when spec has changed.
+	respecified chan struct{}
+	// baselined is true once it was told what stands.
+	baselined atomic.Bool
 
-	mu    sync.RWMutex // of state
-	state *evidence.State
+	// Guarded by mu, the lock of the shell.
 
-	// respecified and manualChanged are sent to (without blocking) when spec has
-	// changed, and when the set of Services without selector has.
-	respecified, manualChanged chan struct{}
-
-	conn sync.Mutex // of all below
-	// recalled is true once it was asked what stands.
-	recalled bool
-	spec     sessionSpec
-	session  *session // in use; nil before the first and after the end
-	loops    *loops   // nil before the first session
+	spec    sessionSpec
+	session *session // in use; nil before the first and after the end
+	loops   *loops   // nil before the first session
 }
 
 // newMember returns a member that is not running.
 func newMember(spec sessionSpec, opts *Options) *Member {
+	m := &Member{name: spec.cluster.Name, opts: opts, spec: spec, respecified: make(chan struct{}, 1), identity: new(kube.Pin)}
 	log := opts.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	m := &Member{
-		name: spec.cluster.Name, opts: opts, log: log.With("cluster", spec.cluster.Name),
-		spec: spec, respecified: make(chan struct{}, 1),
-		identity:      new(kube.Pin),
-		decoder:       decode.NewDecoder(opts.Keep),
-		manualChanged: make(chan struct{}, 1),
-		remarks:       newRemarks(log.With("cluster", spec.cluster.Name)),
-		state:         evidence.New(time.Now(), evidenceConfig(spec), rand.Uint64()),
+	log = log.With("cluster", m.name)
+	m.intake = &intake{
+		shell:   newShell(evidenceConfig(spec), rand.Uint64(), m.carryOut),
+		traffic: &traffic{cluster: m.name, observer: opts.Observer, log: log},
+		decoder: decode.NewDecoder(opts.Keep), remarks: &remarks{log: log}, maxObjects: m.maxObjects,
+		listing: m.baseline, listed: func() { m.native.lookAtAll() },
 	}
-	view := m.state.View()
-	m.view.Store(&view)
 	if opts.Pinned != nil {
 		m.identity = kube.NewPin(opts.Pinned(m.name))
 	}
-	m.reads = newReads(m)
-	m.native = newNativeObserver(m)
+	m.reader = kube.NewReader(m.hold)
+	m.manual = newManualWatches(m.intake)
+	m.native = newNativeObserver(m.intake, opts)
 	m.native.configure(spec.cluster.ObserveNative)
 	return m
 }
@@ -95,19 +83,12 @@ func evidenceConfig(spec sessionSpec) evidence.Config {
 // maxObjects is how many objects of a kind are taken; 0: any number.
 func (m *Member) maxObjects() int { return m.currentSpec().cluster.MaxObjects }
 
-// recall tells, once, what stands of the member from before this process.
-func (m *Member) recall() {
-	if m.opts.Standing == nil || m.view.Load().Synced {
+// baseline tells, once, what stands of the member from before this process.
+func (m *Member) baseline() {
+	if m.opts.Standing == nil || m.synced() || m.baselined.Load() {
 		return
 	}
-	m.conn.Lock()
-	var replicas map[syncer.Key]Standing
-	if !m.recalled {
-		replicas = m.opts.Standing(m.name)
-		m.recalled = replicas != nil
-	}
-	m.conn.Unlock()
-	if replicas != nil {
+	if replicas := m.opts.Standing(m.name); replicas != nil && m.baselined.CompareAndSwap(false, true) {
 		m.step(evidence.Baseline{Replicas: replicas}, time.Now())
 	}
 }
@@ -128,26 +109,28 @@ func (m *Member) Run(ctx context.Context) {
 	defer clock.Wait()
 	defer cancel()
 	clock.Go(func() { m.tick(ctx) })
-	clock.Go(func() { m.reads.run(ctx) })
+	clock.Go(func() { m.reader.Run(ctx) })
 	first := m.connect(ctx)
 	if first == nil {
 		return
 	}
-	m.conn.Lock()
-	m.session, m.loops = first, newLoops(m, first)
-	ls := m.loops
-	m.conn.Unlock()
+	ls := newLoops(m.intake, first)
+	m.mu.Lock()
+	m.session, m.loops = first, ls
+	m.mu.Unlock()
+	m.manual.exchange(first)
+	m.native.exchange(first)
 	var running sync.WaitGroup
 	running.Go(func() { ls.run(ctx) })
-	m.native.exchange(first, false)
+	running.Go(func() { m.manual.run(ctx) })
 	running.Go(func() { m.native.run(ctx) })
 	running.Go(func() { m.prober().Run(ctx) })
 	m.keepConnected(ctx)
 	running.Wait()
-	m.conn.Lock()
+	m.mu.Lock()
 	last := m.session
 	m.session = nil
-	m.conn.Unlock()
+	m.mu.Unlock()
 	last.Release()
 }
 
@@ -176,17 +159,28 @@ func (m *Member) connect(ctx context.Context) *session {
 }
 
 func (m *Member) currentSpec() sessionSpec {
-	m.conn.Lock()
-	defer m.conn.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	return m.spec
+}
+
+// hold returns the session in use, which the caller releases; nil is none.
+func (m *Member) hold() *kube.Session {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.session == nil {
+		return nil
+	}
+	m.session.Hold()
+	return m.session.Session
 }
 
 // setSpec takes in an edited configuration. What is taken from the member
 // changes at once; another way to reach it is used once it has proven itself.
 func (m *Member) setSpec(spec sessionSpec) {
-	m.conn.Lock()
+	m.mu.Lock()
 	m.spec = spec
-	m.conn.Unlock()
+	m.mu.Unlock()
 	signal(m.respecified)
 	m.step(evidence.Configured{Config: evidenceConfig(spec)}, time.Now())
 	m.native.configure(spec.cluster.ObserveNative)
@@ -215,9 +209,9 @@ func (m *Member) keepConnected(ctx context.Context) {
 // The former serves until the new one has proven itself and every watch has been opened
 // through it. It reports whether the member is reached as configured.
 func (m *Member) reconnect(ctx context.Context) bool {
-	m.conn.Lock()
+	m.mu.RLock()
 	spec, former := m.spec, m.session
-	m.conn.Unlock()
+	m.mu.RUnlock()
 	if !spec.leadsElsewhere(former.spec) {
 		m.step(evidence.Reconnected{}, time.Now())
 		return true
@@ -233,12 +227,15 @@ func (m *Member) reconnect(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	m.conn.Lock()
+	m.mu.Lock()
 	m.session = s
-	m.conn.Unlock()
-	relist := spec.namespace() != former.spec.namespace() || !s.Identified() && s.Host() != former.Host()
-	m.loops.exchange(s, relist)
-	m.native.exchange(s, relist)
+	m.mu.Unlock()
+	m.loops.exchange(s)
+	m.manual.exchange(s)
+	m.native.exchange(s)
+	if spec.namespace() != former.spec.namespace() || !s.Identified() && s.Host() != former.Host() {
+		m.each(looper.Rewind) // it may show more or less, so that resuming is not enough
+	}
 	former.Release()
 	m.log.Info("cluster is reached anew", "server", s.Host(), "version", s.Version().Git)
 	return true
@@ -247,12 +244,7 @@ func (m *Member) reconnect(ctx context.Context) bool {
 // prober asks the member whether it is there, itself, and where it was.
 func (m *Member) prober() *kube.Prober {
 	return &kube.Prober{
-		Session: func() *kube.Session {
-			m.conn.Lock()
-			defer m.conn.Unlock()
-			m.session.Hold()
-			return m.session.Session
-		},
+		Session:   m.hold,
 		Followed:  []kube.Followed{{Resource: kube.Services, Loop: m.loops.services}, {Resource: kube.Pods, Loop: m.loops.pods}},
 		Probed:    func(err error) { m.step(evidence.Probed{Fault: fault(err)}, time.Now()) },
 		Recovered: func() { m.each(looper.RetryNow) },
@@ -265,16 +257,21 @@ func (m *Member) prober() *kube.Prober {
 
 // Relist asks for complete lists of everything.
 func (m *Member) Relist() {
-	m.conn.Lock()
-	ls := m.loops
-	m.conn.Unlock()
-	if ls != nil {
+	if m.followed() != nil {
 		m.each(looper.Relist)
 	}
+}
+
+// followed are the member's watches; nil before it was reached.
+func (m *Member) followed() *loops {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.loops
 }
 
 // each calls what every loop of a member has that was reached once.
 func (m *Member) each(call func(looper)) {
 	m.loops.each(call)
+	m.manual.each(call)
 	m.native.each(call)
 }

@@ -47,16 +47,11 @@ func (n *nativeObserver) again(services ...syncer.Key) {
 
 // lookAt has the Services of replicas looked at: what the member shows of them may
 // have changed although nothing did that is replicated.
-func (n *nativeObserver) lookAt(dirty []store.Dirty) {
+func (n *nativeObserver) lookAt(replicas ...syncer.Key) {
 	if !n.observes() {
 		return
 	}
-	var services []syncer.Key
-	n.m.mu.RLock()
-	for _, d := range dirty {
-		services = append(services, n.m.state.Store().Sources(d.Replica)...)
-	}
-	n.m.mu.RUnlock()
+	services := n.sources(replicas...)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.tracker != nil {
@@ -67,22 +62,17 @@ func (n *nativeObserver) lookAt(dirty []store.Dirty) {
 // observes reports whether an observation is under way, for those who would have
 // to walk over all Services to tell it something.
 func (n *nativeObserver) observes() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.mu.RLock()
+	defer n.mu.RUnlock()
 	return n.tracker != nil
 }
 
 // lookAtAll has all Services looked at, once the member has been read whole: half
 // of the pods would make half of the endpoints.
 func (n *nativeObserver) lookAtAll() {
-	if !n.m.view.Load().Synced || !n.observes() {
-		return
+	if n.synced() && n.observes() {
+		n.lookAt(n.replicas()...)
 	}
-	var all []store.Dirty
-	for _, replica := range n.m.replicas() {
-		all = append(all, store.Dirty{Replica: replica})
-	}
-	n.lookAt(all)
 }
 
 // compute tells the tracker what touched Services come to.
@@ -133,12 +123,7 @@ func (n *nativeObserver) tell(service syncer.Key, at time.Time) {
 // where a list lacks the Service, or pods of it, and nobody knows whether they are
 // gone.
 func (n *nativeObserver) ours(service syncer.Key) (expected native.Expected, comparable, held bool) {
-	n.m.mu.RLock()
-	shown, ok := n.m.state.Store().Shown(service)
-	if ok && !shown.Held {
-		n.m.state.Reported(shown.Pods)
-	}
-	n.m.mu.RUnlock()
+	shown, ok := n.reported(service)
 	if !ok || shown.Held {
 		return native.Expected{}, false, ok
 	}
@@ -152,8 +137,8 @@ const truncatingMajor, truncatingMinor = 1, 22
 
 // capacity is how many addresses the member's own controller writes at most.
 func (n *nativeObserver) capacity() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.mu.RLock()
+	defer n.mu.RUnlock()
 	return capacityOf(n.session.Version())
 }
 
@@ -165,7 +150,7 @@ func capacityOf(v kube.ServerVersion) int {
 }
 
 func (n *nativeObserver) report(late time.Duration, measured bool) {
-	if measured && n.m.opts.NativeLag != nil {
-		n.m.opts.NativeLag(n.m.name, late)
+	if measured && n.opts.NativeLag != nil {
+		n.opts.NativeLag(n.cluster, late)
 	}
 }

@@ -35,8 +35,8 @@ func (h nativeHandler) Upserted(item theirs, e kube.EventMeta) {
 func (h nativeHandler) Deleted(item theirs, e kube.EventMeta) { h.tell(item.key, nil, false, e) }
 
 func (h nativeHandler) tell(key syncer.Key, addresses native.Addresses, present bool, e kube.EventMeta) {
-	h.n.m.watched(evidence.Endpoints, e.Type)
-	h.n.m.step(evidence.Contact{}, e.Arrival)
+	h.n.event(kube.Endpoints.Resource, e.Type)
+	h.n.step(evidence.Contact{}, e.Arrival)
 	h.n.mu.Lock()
 	late, measured := h.n.tracker.Theirs(key, addresses, present, e.Arrival)
 	measured = measured && h.n.sees
@@ -46,7 +46,7 @@ func (h nativeHandler) tell(key syncer.Key, addresses native.Addresses, present 
 
 // Contact implements kube.Handler.
 func (h nativeHandler) Contact(at time.Time, bookmark bool) {
-	h.n.m.contact(kube.Endpoints.Resource, at, bookmark)
+	h.n.contact(kube.Endpoints.Resource, at, bookmark)
 }
 
 // Changed implements kube.Handler.
@@ -54,9 +54,9 @@ func (h nativeHandler) Changed(s kube.State) {
 	h.n.sight(func() { h.n.following = s.Phase == kube.Following })
 	switch s.Phase {
 	case kube.Forbidden:
-		h.n.m.remarks.remark(observeNativeRemark, "may not list Endpoints: the member's own controllers are not observed")
+		h.n.remarks.remark(observeNativeRemark, "may not list Endpoints: the member's own controllers are not observed")
 	case kube.Following:
-		h.n.m.remarks.remark(observeNativeRemark, "")
+		h.n.remarks.remark(observeNativeRemark, "")
 	case kube.Listing, kube.Waiting:
 	}
 }

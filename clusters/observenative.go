@@ -22,13 +22,15 @@ import (
 // the store computes, where the configuration asks for it (observeNative). It
 // only looks: nothing that is replicated depends on it.
 type nativeObserver struct {
-	m *Member
+	*intake
+	opts *Options
 
 	// changed is sent to (without blocking) when it is to be turned on or off, or
 	// when the session is another one. touched likewise, when dirty has grown.
 	changed, touched chan struct{}
 
-	mu      sync.Mutex
+	// Guarded by the member's lock.
+
 	on      bool
 	session *session
 	loop    *kube.Loop[theirs] // nil while off
@@ -54,8 +56,8 @@ type theirs struct {
 	addresses native.Addresses
 }
 
-func newNativeObserver(m *Member) *nativeObserver {
-	return &nativeObserver{m: m, changed: make(chan struct{}, 1), touched: make(chan struct{}, 1)}
+func newNativeObserver(in *intake, opts *Options) *nativeObserver {
+	return &nativeObserver{intake: in, opts: opts, changed: make(chan struct{}, 1), touched: make(chan struct{}, 1)}
 }
 
 // configure turns it on or off.
@@ -66,17 +68,13 @@ func (n *nativeObserver) configure(on bool) {
 	signal(n.changed)
 }
 
-// exchange goes over to another session. relist is as for loops.exchange.
-func (n *nativeObserver) exchange(s *session, relist bool) {
+// exchange goes over to another session.
+func (n *nativeObserver) exchange(s *session) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.session = s
-	if n.loop == nil {
-		return
-	}
-	n.loop.SetListWatcher(s.ListWatcher(kube.Endpoints))
-	if relist {
-		n.loop.Rewind()
+	if n.loop != nil {
+		n.loop.SetListWatcher(s.ListWatcher(kube.Endpoints))
 	}
 }
 
@@ -139,13 +137,13 @@ func (n *nativeObserver) observe(ctx context.Context) {
 func (n *nativeObserver) begin() *kube.Loop[theirs] {
 	n.mu.Lock()
 	n.tracker, n.dirty, n.aside = native.NewTracker(), map[syncer.Key]time.Time{}, map[syncer.Key]bool{}
-	n.loop = kube.New(kube.Config[theirs]{
+	n.loop = watch(n.intake, n.session.ListWatcher(kube.Endpoints), kube.Config[theirs]{
 		Kind: kube.Endpoints.Resource, Convert: n.convert, Key: func(t *theirs) syncer.Key { return t.key },
-		Handler: nativeHandler{n}, MaxObjects: n.m.maxObjects, Observer: n.m, Logger: n.m.log,
-	}, n.session.ListWatcher(kube.Endpoints))
+		Handler: nativeHandler{n},
+	})
 	loop := n.loop
 	n.mu.Unlock()
-	n.see(n.m.view.Load().State == Live)
+	n.see(n.view.Load().State == Live)
 	n.lookAtAll()
 	return loop
 }
@@ -157,9 +155,9 @@ func (n *nativeObserver) end() {
 	n.following, n.sees = false, false
 	on := n.on
 	n.mu.Unlock()
-	n.m.remarks.forget(observeNativeRemark)
-	if n.m.opts.NativeEnd != nil {
-		n.m.opts.NativeEnd(n.m.name)
+	n.remarks.forget(observeNativeRemark)
+	if n.opts.NativeEnd != nil {
+		n.opts.NativeEnd(n.cluster)
 	}
 	if on {
 		signal(n.changed) // turned on again meanwhile
@@ -191,7 +189,7 @@ func (n *nativeObserver) convert(obj runtime.Object) (theirs, bool) {
 	if !ok || endpoints == nil {
 		return theirs{}, false
 	}
-	v := n.m.decoder.Endpoints(endpoints)
+	v := n.decoder.Endpoints(endpoints)
 	return theirs{key: v.Object.Key, addresses: native.Of(v.Object.Subsets)}, true
 }
 

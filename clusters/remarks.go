@@ -5,8 +5,8 @@ package clusters
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 )
@@ -15,42 +15,27 @@ import (
 // concurrent use.
 type remarks struct {
 	log *slog.Logger
-
-	mu  sync.Mutex
-	all map[string]string // by resource
+	all sync.Map // from resource to text, which may be empty
 }
-
-func newRemarks(log *slog.Logger) *remarks { return &remarks{log: log, all: map[string]string{}} }
 
 // remark keeps what is wrong with a resource; "" takes it back.
 func (r *remarks) remark(resource, text string) {
-	r.mu.Lock()
-	news := r.all[resource] != text
-	if text == "" {
-		delete(r.all, resource)
-	} else {
-		r.all[resource] = text
-	}
-	r.mu.Unlock()
-	if news {
+	if before, _ := r.all.Swap(resource, text); cmp.Or(before, any("")) != text {
 		r.log.Info("cluster is read in part", "resource", resource, "remark", cmp.Or(text, "can be read"))
 	}
 }
 
 // forget drops a remark about what is not asked for any more.
-func (r *remarks) forget(resource string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.all, resource)
-}
+func (r *remarks) forget(resource string) { r.all.Delete(resource) }
 
 // list returns the remarks, sorted.
-func (r *remarks) list() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var all []string
-	for _, resource := range slices.Sorted(maps.Keys(r.all)) {
-		all = append(all, resource+" "+r.all[resource])
-	}
+func (r *remarks) list() (all []string) {
+	r.all.Range(func(resource, text any) bool {
+		if text != "" {
+			all = append(all, fmt.Sprint(resource, " ", text))
+		}
+		return true
+	})
+	slices.Sort(all)
 	return all
 }

@@ -83,29 +83,16 @@ func (s *Set) Peek(replica syncer.Key) []Share {
 func (s *Set) Replicas() []syncer.Key {
 	var all []syncer.Key
 	for _, m := range *s.members.Load() {
-		if m.view.Load().Synced {
+		if m.synced() {
 			all = append(all, m.replicas()...)
 		}
 	}
 	return sortedKeys(all)
 }
 
-func (m *Member) share(replica syncer.Key) evidence.Share {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.state.Share(replica)
-}
-
-// replicas are those that the member contributes to, or that something of it is kept in.
-func (m *Member) replicas() []syncer.Key {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return append(m.state.Store().Replicas(), m.state.StandingReplicas()...)
-}
-
 func (m *Member) appendShares(shares []Share, share evidence.Share, contributions []store.SourceContribution) []Share {
 	identity := m.identity.Known()
-	if share.Unseen && (len(share.Gone) > 0 || m.view.Load().Synced) {
+	if share.Unseen && (len(share.Gone) > 0 || m.synced()) {
 		shares = append(shares, Share{Cluster: m.name, Identity: identity, Unseen: true, Gone: share.Gone})
 	}
 	for i, c := range contributions {
@@ -202,14 +189,13 @@ func (m *Member) status() Status {
 		out.LastContact = at
 	}
 	out.LastErrorAt, out.LastError = m.state.LastError()
+	spec, session := m.spec, m.session
 	m.mu.RUnlock()
-	m.conn.Lock()
-	defer m.conn.Unlock()
-	out.Native = m.native.status(time.Now(), m.spec.cluster.NativeTolerance.Value())
-	if m.session != nil {
-		out.Host, out.Version = m.session.Host(), m.session.Version().Git
-	} else if m.spec.access.REST != nil {
-		out.Host = m.spec.access.REST.Host
+	out.Native = m.native.status(time.Now(), spec.cluster.NativeTolerance.Value())
+	if session != nil {
+		out.Host, out.Version = session.Host(), session.Version().Git
+	} else if spec.access.REST != nil {
+		out.Host = spec.access.REST.Host
 	}
 	return out
 }

@@ -40,6 +40,9 @@ type Config[T any] struct {
 	// MaxObjects fails lists that are longer than it says at the time; nil or 0 is no
 	// bound. It is called for each object and from any goroutine.
 	MaxObjects func() int
+	// RefusedRetry is how long to wait at least after a refusal (401, 403), at this time;
+	// nil or 0: as after any other error.
+	RefusedRetry func() time.Duration
 	// Observer counts; nil counts nothing.
 	Observer Observer
 	// Logger is used sparingly: states belong to the handler. Nil logs nothing.
@@ -253,13 +256,16 @@ func (l *Loop[T]) failed(ctx context.Context, err error, generation int) {
 		l.retry.Reset() // the source was exchanged: what failed is gone
 		return
 	}
-	phase := Waiting
+	phase, delay := Waiting, l.retry.Next()
 	if isForbidden(err) {
 		phase = Forbidden
+		if l.cfg.RefusedRetry != nil {
+			delay = max(delay, l.cfg.RefusedRetry())
+		}
 	}
 	l.cfg.Handler.Changed(State{Phase: phase, Err: err})
 	asked := retryAfter(err)
-	l.sleep(ctx, max(l.retry.Next(), asked), asked == 0) // what a server asks for is not cut short
+	l.sleep(ctx, max(delay, asked), asked == 0) // what a server asks for is not cut short
 }
 
 // sleep waits for d, or until the source is exchanged, or, when it may be

@@ -1,0 +1,169 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tributary.dev/tributary/clusters/evidence"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// shell keeps a member's evidence behind the one lock that a member has, and has what a
+// step asks for carried out when it is unlocked. It knows nobody who uses it.
+type shell struct {
+	// view is how the member stands, for those who must not wait.
+	view atomic.Pointer[evidence.View]
+	// carryOut is called with no lock held, by one goroutine at a time and in the order
+	// of the steps.
+	carryOut func(evidence.Effects, time.Time)
+
+	mu    sync.RWMutex // of all below, and of what follows the member
+	state *evidence.State
+	// waiting are effects to be carried out; carrying: somebody is at it.
+	waiting  []effects
+	carrying bool
+}
+
+// effects are those of one step. arrival is when its event was read off the wire.
+type effects struct {
+	evidence.Effects
+	arrival time.Time
+}
+
+func newShell(c evidence.Config, dice uint64, carryOut func(evidence.Effects, time.Time)) *shell {
+	s := &shell{state: evidence.New(time.Now(), c, dice), carryOut: carryOut}
+	view := s.state.View()
+	s.view.Store(&view)
+	return s
+}
+
+// step takes an event into the evidence and carries out what comes of it. With a list it
+// lets others read between its pieces.
+func (s *shell) step(e evidence.Event, arrival time.Time) (released evidence.Released) {
+	for more := true; more; {
+		s.mu.Lock()
+		out := s.state.Step(time.Now(), e)
+		if out.View != nil {
+			s.view.Store(out.View)
+		}
+		if out.View != nil || out.Manual || len(out.Changes)+len(out.List)+len(out.Read)+len(out.Facts) > 0 {
+			s.waiting = append(s.waiting, effects{out, arrival})
+		}
+		s.lockedCarryOut()
+		s.mu.Unlock()
+		released = out.Released
+		if more = out.More; more {
+			e = evidence.Continue{Kind: kindOf(e)}
+		}
+	}
+	return released
+}
+
+// lockedCarryOut unlocks to carry out what waits: whoever finds nobody at it does all
+// there is.
+func (s *shell) lockedCarryOut() {
+	if s.carrying {
+		return
+	}
+	s.carrying = true
+	for len(s.waiting) > 0 {
+		batch := s.waiting
+		s.waiting = nil
+		s.mu.Unlock()
+		for _, e := range batch {
+			s.carryOut(e.Effects, e.arrival)
+		}
+		s.mu.Lock()
+	}
+	s.carrying = false
+}
+
+// kindOf is the kind of a list.
+func kindOf(e evidence.Event) evidence.Kind {
+	switch e := e.(type) {
+	case evidence.Continue:
+		return e.Kind
+	case evidence.Listed[service]:
+		return evidence.Services
+	default:
+		return evidence.Pods
+	}
+}
+
+// tickEvery is how often time is looked at: it makes all that waits for a moment late
+// by that much.
+const tickEvery = 500 * time.Millisecond
+
+// tick lets time pass until ctx ends.
+func (s *shell) tick(ctx context.Context) {
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			s.step(evidence.Tick{}, now)
+		}
+	}
+}
+
+// synced reports whether the member has been read whole.
+func (s *shell) synced() bool { return s.view.Load().Synced }
+
+func (s *shell) share(replica syncer.Key) evidence.Share {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.state.Share(replica)
+}
+
+// replicas are those that the member contributes to, or that something of it is kept in.
+func (s *shell) replicas() []syncer.Key {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return append(s.state.Store().Replicas(), s.state.StandingReplicas()...)
+}
+
+// sources are the Services behind replicas.
+func (s *shell) sources(replicas ...syncer.Key) (services []syncer.Key) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, replica := range replicas {
+		services = append(services, s.state.Store().Sources(replica)...)
+	}
+	return services
+}
+
+// manualSources are the Services whose endpoints are written by hand.
+func (s *shell) manualSources() []syncer.Key {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.state.Store().ManualSources()
+}
+
+// reported returns a Service with its pods as the member reports them, without what is
+// overridden here; ok is false for one without selector.
+func (s *shell) reported(service syncer.Key) (shown store.Shown, ok bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if shown, ok = s.state.Store().Shown(service); ok && !shown.Held {
+		s.state.Reported(shown.Pods)
+	}
+	return shown, ok
+}
+
+// dirtyReplicas are the replicas of a list, each once.
+func dirtyReplicas(dirty []store.Dirty) (replicas []syncer.Key) {
+	for _, d := range dirty {
+		replicas = append(replicas, d.Replica)
+	}
+	slices.SortFunc(replicas, syncer.Key.Compare)
+	return slices.Compact(replicas)
+}
