@@ -178,7 +178,12 @@ func (m *Metrics) changesPage(w http.ResponseWriter, r *http.Request) {
 	s.follow(r.Context(), m.ring)
 }
 
+// Server is what answers call this program in the header of that name: who finds its
+// address taken can tell by whom.
+const Server = "tributary"
+
 func header(w http.ResponseWriter, contentType string) {
+	w.Header().Set("Server", Server)
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")

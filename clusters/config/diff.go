@@ -25,8 +25,8 @@ type Diff struct {
 	// Ingress is true if the ingress cluster is reached differently, and
 	// IngressRefused if its kubeconfig is refused for a reason that is new.
 	Ingress, IngressRefused bool
-	// Replicas is true if what is written differs, Listen if the address does, and
-	// Leases if the Leases do.
+	// Replicas is true if what is written differs, Listen if what is served where does
+	// (an address, a certificate), and Leases if the Leases do.
 	Replicas, Listen, Leases bool
 	// Policy is true if how the Services of members that stay share replicas may
 	// differ: a mode, a drain, the order of the members.
@@ -45,7 +45,7 @@ func Compare(old, new *Loaded) Diff {
 		Ingress:        old.Ingress.Hash != new.Ingress.Hash,
 		IngressRefused: refusedAnew(old.Ingress, new.Ingress),
 		Replicas:       !reflect.DeepEqual(old.Config.Replicas, new.Config.Replicas) || !slices.Equal(old.Config.Ingress.Namespaces, new.Config.Ingress.Namespaces),
-		Listen:         old.Config.Listen != new.Config.Listen,
+		Listen:         old.Config.served() != new.Config.served() || old.Metrics.TLS != new.Metrics.TLS,
 		Leases:         old.Config.Leases != new.Config.Leases,
 		Policy:         old.Config.Policy().differs(new.Config.Policy()),
 		Annotations:    !reflect.DeepEqual(old.Config.Replicas.Annotations, new.Config.Replicas.Annotations),
@@ -96,6 +96,11 @@ func byName(clusters []Cluster) map[string]Cluster {
 func (c Cluster) taken() Cluster {
 	c.Connection, c.rules = Connection{}, nil
 	return c
+}
+
+// served is what the configuration says of its pages.
+func (c *Config) served() any {
+	return [...]any{c.Listen, c.MetricsListen, c.MetricsTLS, c.MetricsTokenReview}
 }
 
 // placing is the part of the fields that decides where Services go.

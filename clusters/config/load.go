@@ -4,6 +4,7 @@
 package config
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -61,6 +62,8 @@ type Loaded struct {
 	Ingress Access
 	// Members has one entry for each of Config.Clusters, by name.
 	Members map[string]Access
+	// Metrics is the certificate of metricsListen.
+	Metrics Certificate
 	// SecretsUnread is true while members are wanted from Secrets of which no list was
 	// read yet.
 	SecretsUnread bool
@@ -89,6 +92,14 @@ type Access struct {
 	Context string
 }
 
+// Certificate is what TLS is served with.
+type Certificate struct {
+	// TLS is the last one that could be used; nil if there has been none, or none is wanted.
+	TLS *tls.Certificate
+	// Err says why the files, as they stand, are not the one in use; it is of type Faults.
+	Err error
+}
+
 // Load reads a configuration file and the kubeconfigs that it names, once. The
 // error is of type Faults and concerns the configuration file alone: what is
 // wrong with a kubeconfig concerns its cluster alone and is found in
@@ -101,8 +112,8 @@ func Load(path string) (*Loaded, error) {
 	return w.Loaded(), nil
 }
 
-// Faults lists what is wrong with the kubeconfigs: that of the ingress cluster,
-// then those of the members in the order of the file.
+// Faults lists what is wrong with the kubeconfigs (that of the ingress cluster, then
+// those of the members in the order of the file), and with other files that are named.
 func (l *Loaded) Faults() Faults {
 	var out Faults
 	add := func(err error) {
@@ -115,6 +126,7 @@ func (l *Loaded) Faults() Faults {
 		add(l.Members[c.Name].Err)
 	}
 	add(l.SecretFaults.Err())
+	add(l.Metrics.Err)
 	return out
 }
 

@@ -20,10 +20,20 @@ type Config struct {
 	APIVersion string `json:"apiVersion"`
 	// Kind must be `Config`.
 	Kind string `json:"kind"`
-	// Listen is the address, `host:port`, that serves `/metrics`, `/healthz`,
-	// `/readyz` and `/debug/`. An empty host means every interface of the machine.
-	// The pages name pods and addresses: keep them away from strangers.
+	// Listen is the address, `host:port`, that serves everything: the page at `/`,
+	// `/metrics`, `/healthz`, `/readyz` and `/debug/`. An empty host means every interface
+	// of the machine. The pages name pods and addresses: leave it on loopback.
 	Listen string `json:"listen"`
+	// MetricsListen is a further address, `host:port`, that serves `/metrics`, `/healthz`
+	// and `/readyz` alone, for Prometheus and the kubelet. Empty: there is none.
+	MetricsListen string `json:"metricsListen"`
+	// MetricsTLS is the certificate of `metricsListen`. Without one it is plain HTTP.
+	MetricsTLS MetricsTLS `json:"metricsTLS"`
+	// MetricsTokenReview asks the ingress cluster, by TokenReview and
+	// SubjectAccessReview, whether the bearer token of a request for `/metrics` at
+	// `metricsListen` may `get` the path `/metrics`. Probes need no token. It needs
+	// `metricsTLS`, and the rights of the ClusterRole `system:auth-delegator`.
+	MetricsTokenReview bool `json:"metricsTokenReview"`
 	// Instance names this installation: in its Lease, and on everything that it owns in
 	// the ingress cluster, as label `tributary.dev/instance`. Two installations on one ingress
 	// cluster need different names; each leaves alone what is the other's. A DNS
@@ -55,6 +65,15 @@ type Config struct {
 	Leases Leases `json:"leases"`
 	// LeaderElection lets one of several processes of this installation write.
 	LeaderElection LeaderElection `json:"leaderElection"`
+}
+
+// MetricsTLS is a certificate and its key, PEM. Paths are relative to the configuration
+// file. Both are watched: a renewed certificate is used within two seconds.
+type MetricsTLS struct {
+	// CertFile holds the certificate, and what leads from it to its CA.
+	CertFile string `json:"certFile"`
+	// KeyFile holds its private key.
+	KeyFile string `json:"keyFile"`
 }
 
 // ClustersFrom are members that the file does not name.

@@ -35,6 +35,7 @@ func (c *Config) Validate() Faults {
 	k.constant("apiVersion", c.APIVersion, APIVersion)
 	k.constant("kind", c.Kind, Kind)
 	k.listen("listen", c.Listen)
+	k.metrics(c)
 	if len(validation.IsDNS1123Label(c.Instance)) > 0 {
 		k.fault("instance", fmt.Sprintf("%.70q is not a DNS label", c.Instance), "use at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit")
 	}
@@ -141,6 +142,39 @@ func (k *checker) listen(field, address string) {
 	if _, err := netip.ParseAddr(host); err != nil && host != "" && len(validation.IsDNS1123Subdomain(strings.ToLower(host))) > 0 {
 		k.fault(field, fmt.Sprintf("%q is neither an address nor a host name", host), remedy)
 	}
+}
+
+// metrics checks the fields of the address for metrics and probes alone.
+func (k *checker) metrics(c *Config) {
+	switch {
+	case c.MetricsListen != "":
+		k.listen("metricsListen", c.MetricsListen)
+		if overlap(c.Listen, c.MetricsListen) {
+			k.fault("metricsListen", fmt.Sprintf("%q and listen, %q, are one address", c.MetricsListen, c.Listen), "give it another port")
+		}
+	case c.MetricsTLS != MetricsTLS{}:
+		k.fault("metricsTLS", "has no meaning without metricsListen", "give metricsListen, or leave metricsTLS out")
+	}
+	const both = "give both, or none for plain HTTP"
+	switch {
+	case c.MetricsTLS.CertFile == "" && c.MetricsTLS.KeyFile != "":
+		k.fault("metricsTLS.certFile", "must be given with keyFile", both)
+	case c.MetricsTLS.KeyFile == "" && c.MetricsTLS.CertFile != "":
+		k.fault("metricsTLS.keyFile", "must be given with certFile", both)
+	case c.MetricsTokenReview && c.MetricsTLS.CertFile == "":
+		k.fault("metricsTokenReview", "would have tokens sent in clear", "give metricsTLS")
+	}
+}
+
+// overlap reports whether nobody can listen at both addresses.
+func overlap(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	every := func(host string) bool {
+		address, err := netip.ParseAddr(host)
+		return host == "" || err == nil && address.IsUnspecified()
+	}
+	return errA == nil && errB == nil && portA == portB && portA != "0" && (hostA == hostB || every(hostA) || every(hostB))
 }
 
 func (k *checker) ingress(at string, in *Ingress) {

@@ -50,8 +50,8 @@ func TestParseNamesEveryFault(t *testing.T) {
 			`kind: "Configuration" is not known to this version; write Config`,
 		}},
 		{"a kubeconfig by mistake", "apiVersion: v1\nkind: Config\nclusters: []\nusers: []\ncurrent-context: a\n", []string{
-			`users: unknown field; known here: apiVersion, kind, listen, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas, leases, leaderElection`,
-			`current-context: unknown field; known here: apiVersion, kind, listen, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas, leases, leaderElection`,
+			`users: unknown field; known here: apiVersion, kind, listen, metricsListen, metricsTLS, metricsTokenReview, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas, leases, leaderElection`,
+			`current-context: unknown field; known here: apiVersion, kind, listen, metricsListen, metricsTLS, metricsTokenReview, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas, leases, leaderElection`,
 			`apiVersion: "v1" is not known to this version; write tributary.dev/v1alpha1`,
 		}},
 		{"unknown field of the second member", one() + "- name: b\n  kubeconfg: b\n", []string{
@@ -107,6 +107,19 @@ func TestParseNamesEveryFault(t *testing.T) {
 		{"listen port", header + "listen: 'a_b:http'\nclusters: []", []string{
 			`listen: "http" is not a port number from 0 to 65535; write host:port, such as 127.0.0.1:9440`,
 			`listen: "a_b" is neither an address nor a host name; write host:port, such as 127.0.0.1:9440`,
+		}},
+		{"one address twice", header + "listen: '127.0.0.1:9440'\nmetricsListen: ':9440'\nclusters: []", []string{
+			`metricsListen: ":9440" and listen, "127.0.0.1:9440", are one address; give it another port`,
+		}},
+		{"a certificate for nothing", header + "metricsTLS: {certFile: c, keyFile: k}\nclusters: []", []string{
+			`metricsTLS: has no meaning without metricsListen; give metricsListen, or leave metricsTLS out`,
+		}},
+		{"half a certificate", header + "metricsListen: ':1'\nmetricsTLS: {keyFile: k}\nclusters: []", []string{
+			`metricsTLS.certFile: must be given with keyFile; give both, or none for plain HTTP`,
+		}},
+		{"tokens in clear", header + "metricsListen: 'x'\nmetricsTokenReview: true\nclusters: []", []string{
+			`metricsListen: "x" is not host:port; write host:port, such as 127.0.0.1:9440`,
+			`metricsTokenReview: would have tokens sent in clear; give metricsTLS`,
 		}},
 		{"ingress without kubeconfig", header + "ingress: {context: a, allowInKubeconfig: [exec]}\nclusters: []", []string{
 			`ingress.context: has no meaning without ingress.kubeconfig; give the kubeconfig, or leave the context out`,

@@ -4,7 +4,9 @@
 package config
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -263,6 +265,7 @@ func (w *Watcher) assemble(before *Loaded) *Loaded {
 
 		SecretsUnread: w.config.ClustersFrom.Secrets != nil && w.secrets == nil, SecretFaults: faults,
 	}
+	out.Metrics = w.certificate(&c, before.Metrics)
 	for i := range w.config.Clusters {
 		member := &c.Clusters[i]
 		out.Members[member.Name] = w.access(fmt.Sprintf("clusters[%d]", i), &member.Connection, before.Members[member.Name], "")
@@ -320,6 +323,34 @@ func (w *Watcher) accept(owner string, c *Connection) (*kubeconfig.Accepted, err
 		return nil, Faults{kubeconfig.Unreadable(r, f.settled.err)}
 	}
 	return kubeconfig.Accept(f.settled.data, r)
+}
+
+// certificate reads that of metricsListen. One that cannot be used leaves the former in use.
+func (w *Watcher) certificate(c *Config, before Certificate) Certificate {
+	files := c.MetricsTLS
+	if files == (MetricsTLS{}) {
+		return Certificate{}
+	}
+	fault := func(field string, err error) Certificate {
+		before.Err = Faults{{File: w.path, Field: "metricsTLS." + field, Message: err.Error(), Remedy: "put a PEM certificate and its key there"}}
+		return before
+	}
+	cert, err := w.readNamed(resolve(w.path, files.CertFile))
+	if err != nil {
+		return fault("certFile", err)
+	}
+	key, err := w.readNamed(resolve(w.path, files.KeyFile))
+	if err != nil {
+		return fault("keyFile", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return fault("certFile", err)
+	}
+	if before.TLS != nil && before.Err == nil && slices.EqualFunc(before.TLS.Certificate, pair.Certificate, bytes.Equal) {
+		return before
+	}
+	return Certificate{TLS: &pair}
 }
 
 // errStillWritten is worded to follow the name of a file.

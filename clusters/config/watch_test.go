@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
 
 	"tributary.dev/tributary/clusters/kubeconfig"
 )
@@ -172,6 +173,45 @@ clusters:
 	}
 }
 
+// A renewed certificate is served; one that does not fit its key leaves the former in use.
+func TestCertificateRenewed(t *testing.T) {
+	w, m := start(t)
+	pair := func(name string) (cert, key string) {
+		c, k, err := certutil.GenerateSelfSignedCertKey(name, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(c), string(k)
+	}
+	m.write("/t/tributary.yaml", two+"metricsListen: ':1'\nmetricsTLS: {certFile: tls.crt, keyFile: /t/tls.key}\n")
+	u := next(t, w)
+	if u.Loaded.Metrics.TLS != nil || u.Loaded.Metrics.Err == nil || len(u.Loaded.Faults()) != 1 {
+		t.Errorf("without files: %+v", u.Loaded.Metrics)
+	}
+	cert, key := pair("first")
+	m.write("/t/tls.crt", cert)
+	m.write("/t/tls.key", key)
+	u = next(t, w)
+	wantDiff(t, u, Diff{Listen: true})
+	first := u.Loaded.Metrics.TLS
+	if first == nil || u.Loaded.Faults() != nil {
+		t.Fatalf("with both: %v", u.Loaded.Metrics.Err)
+	}
+	cert, key = pair("second")
+	m.write("/t/tls.crt", cert)
+	u = next(t, w)
+	wantDiff(t, u, Diff{})
+	if u.Loaded.Metrics.TLS != first || u.Loaded.Metrics.Err == nil || strings.Contains(u.Loaded.Metrics.Err.Error(), "PRIVATE") {
+		t.Errorf("half renewed: %v", u.Loaded.Metrics.Err)
+	}
+	m.write("/t/tls.key", key)
+	u = next(t, w)
+	wantDiff(t, u, Diff{Listen: true})
+	if u.Loaded.Metrics.TLS == first || u.Loaded.Metrics.Err != nil {
+		t.Errorf("renewed: %v", u.Loaded.Metrics.Err)
+	}
+}
+
 func TestHalfWrittenKubeconfigIsNotTaken(t *testing.T) {
 	w, m := start(t)
 	whole := reach("a", "2")
@@ -288,6 +328,7 @@ func TestEdits(t *testing.T) {
 		{"feature allowed", "kubeconfig: a}", "kubeconfig: a, allowInKubeconfig: [exec]}", Diff{}},
 		{"kinds", "ingress:", "replicas: {write: [Endpoints]}\ningress:", Diff{Replicas: true}},
 		{"listen", "ingress:", "listen: ':1'\ningress:", Diff{Listen: true}},
+		{"metricsListen", "ingress:", "metricsListen: ':1'\ningress:", Diff{Listen: true}},
 		{"ingress", "ingress: {kubeconfig: in}", "ingress: {kubeconfig: a}", Diff{Ingress: true}},
 		{"ingress in the cluster", "ingress: {kubeconfig: in}\n", "", Diff{Ingress: true}},
 		{"ingress refused", "ingress: {kubeconfig: in}", "ingress: {kubeconfig: none}", Diff{IngressRefused: true}},
@@ -456,7 +497,7 @@ func TestLoadFails(t *testing.T) {
 		filepath.Dir(missing):  ": is a directory, not a file; give the path of the configuration file",
 		write(t, ""):           ": is empty",
 		write(t, "kind: Pod"):  `:1:1: kind: "Pod" is not known to this version; write Config`,
-		write(t, one()+"a: b"): ":6:1: a: unknown field; known here: apiVersion, kind, listen, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas",
+		write(t, one()+"a: b"): ":6:1: a: unknown field; known here: apiVersion, kind, listen, metricsListen, metricsTLS, metricsTokenReview, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas",
 	} {
 		_, err := Load(path)
 		if err == nil || !strings.Contains(err.Error(), path+want) {

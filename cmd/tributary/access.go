@@ -90,6 +90,12 @@ func secretNeeds(namespace string) []need {
 	}
 }
 
+// reviewNeeds are the rights by which it is asked who scrapes.
+var reviewNeeds = []need{
+	{group: "authentication.k8s.io", resource: "tokenreviews", verbs: []string{"create"}, without: "metricsTokenReview refuses every scrape"},
+	{group: "authorization.k8s.io", resource: "subjectaccessreviews", verbs: []string{"create"}, without: "metricsTokenReview refuses every scrape"},
+}
+
 // missingRights asks the cluster which of the needs are not granted. Every
 // request is a SelfSubjectAccessReview, which any user may send.
 func missingRights(ctx context.Context, client kubernetes.Interface, needs []need) ([]need, error) {

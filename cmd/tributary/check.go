@@ -49,6 +49,12 @@ func newCheckCommand() *cobra.Command {
 			return err
 		}
 		broken := false
+		if !*offline {
+			if err := askHere(cmd.Context(), &loaded.Config); err != nil {
+				broken = true
+				fmt.Fprintf(cmd.ErrOrStderr(), "tributary check: %s: %v\n", *path, err)
+			}
+		}
 		for _, r := range results {
 			broken = broken || len(r.Problems) > 0
 			for _, problem := range r.Problems {
@@ -187,6 +193,9 @@ func (c *checked) askIngress(ctx context.Context, connection *kube.Connection, l
 		needs = append(needs, electionNeed(app.ElectionNamespace(&loaded.Config)))
 	} else {
 		c.Notes = append(c.Notes, "leader election is turned off: run one process alone")
+	}
+	if loaded.Config.MetricsTokenReview {
+		needs = append(needs, reviewNeeds...)
 	}
 	c.askRights(ctx, connection, append(needs, secretNeeds(app.SecretNamespace(loaded))...))
 }

@@ -42,12 +42,15 @@ func newRunCommand() *cobra.Command {
 	return cmd
 }
 
-// usable reports why nothing could be replicated with these kubeconfigs: that
-// of the ingress cluster is refused, or every member's. A refused kubeconfig
-// among good ones concerns its member alone.
+// usable reports why run cannot start with these files: the kubeconfig of the ingress
+// cluster is refused, or every member's, or the certificate to serve with. A refused
+// kubeconfig among good ones concerns its member alone.
 func usable(loaded *config.Loaded) error {
 	if loaded.Ingress.REST == nil {
 		return loaded.Ingress.Err
+	}
+	if loaded.Metrics.TLS == nil && loaded.Metrics.Err != nil {
+		return loaded.Metrics.Err
 	}
 	if len(loaded.Members) == 0 {
 		return nil

@@ -32,7 +32,8 @@ func TestSchema(t *testing.T) {
 		"unknown in a part":       "image: {repo: x}",
 		"clusters left out":       "config: {clusters: null}",
 		"a cluster without name":  "config: {clusters: [{kubeconfig: a}]}",
-		"the chart's own field":   "config: {listen: 0.0.0.0:1}",
+		"the chart's own field":   "config: {clusters: [], metricsListen: ':1'}",
+		"tokens in clear":         "metrics: {tokenReview: true}",
 		"a digest that is none":   "image: {digest: latest}",
 		"a limit in bytes":        "resources: {limits: {memory: 1073741824}}",
 		"a limit of fractions":    "resources: {limits: {memory: 1.5Gi}}",
@@ -123,6 +124,24 @@ func TestRightsFollowTheConfiguration(t *testing.T) {
 		if got := grants(objects(t, mustRender(t, ingress(config)))); !slices.Equal(got, want) {
 			t.Errorf("%s:\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
+	}
+}
+
+// TestMetricsByTLS: with a certificate, all who come to the address for metrics and probes come by TLS; with the review
+// of tokens the account may ask for it, and whoever scrapes has a role.
+func TestMetricsByTLS(t *testing.T) {
+	text := mustRender(t, ingress("metrics: {port: 9999, tls: {secretName: cert}, tokenReview: true}\nmonitoring: {serviceMonitor: {enabled: true}}"))
+	for want, times := range map[string]int{
+		"metricsListen: \":9999\"": 1, "metricsTokenReview: true": 1, "certFile: /etc/tributary/tls/tls.crt": 1, "mountPath: /etc/tributary/tls\n": 1, "secretName: cert": 1,
+		"scheme: HTTPS": 2, "scheme: https\n": 1, "key: ca.crt": 1, "bearerTokenFile": 1, "name: system:auth-delegator": 1, "nonResourceURLs: [/metrics]": 1, "port: 9999": 1, "containerPort: 9999": 1,
+	} {
+		if got := strings.Count(text, want); got != times {
+			t.Errorf("%q is there %d times", want, got)
+		}
+	}
+	objects(t, text)
+	if text := mustRender(t, ingress("metrics: null")); !strings.Contains(text, "containerPort: 9441") {
+		t.Error("the values of a former release have lost the port")
 	}
 }
 

@@ -140,7 +140,7 @@ func (m *manifests) parsed(t *testing.T) config.Config {
 
 func (m *manifests) listenPort(t *testing.T) int32 {
 	t.Helper()
-	_, port, err := net.SplitHostPort(m.parsed(t).Listen)
+	_, port, err := net.SplitHostPort(m.parsed(t).MetricsListen)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,11 +142,12 @@ func (s *site) start() {
 	s.must(err)
 	var config map[string]any
 	s.must(yaml.Unmarshal([]byte(file.Data["tributary.yaml"]), &config))
-	port, err := cluster.FreePort()
-	s.must(err)
+	for _, field := range []string{"listen", "metricsListen"} { // on a machine where others have the ports of the chart
+		port, err := cluster.FreePort()
+		s.must(err)
+		config[field] = fmt.Sprintf("127.0.0.1:%d", port)
+	}
 	dir := s.TempDir()
-	config["listen"] = fmt.Sprintf("127.0.0.1:%d", port)
-	delete(config, "metricsListen")
 	config["ingress"] = map[string]any{"kubeconfig": s.accountKubeconfig(dir)} // in place of the pod's own credentials
 	config["leases"] = map[string]any{"namespace": own}
 	text, err := yaml.Marshal(config)
@@ -155,6 +156,7 @@ func (s *site) start() {
 	s.must(os.WriteFile(path, text, 0o600))
 	s.proc = fleettest.RunTributary(s.T, fleet.TributaryOptions{Config: path, Env: []string{"POD_NAMESPACE=" + own, "POD_NAME=tributary-0"}})
 	s.must(s.proc.WaitReady(s.Context()))
+	s.sh(fmt.Sprintf("curl -sf http://%[1]s/readyz && curl -sf http://%[1]s/metrics | grep -c ^tributary_ && ! curl -sf http://%[1]s/debug/status", config["metricsListen"]))
 }
 
 func (s *site) restart() {

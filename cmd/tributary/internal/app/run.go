@@ -6,7 +6,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"net"
 	"sync"
 
 	"tributary.dev/tributary/clusters/config"
@@ -21,17 +20,13 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	logger := o.Logger
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	address := watcher.Loaded().Config.Listen
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("%s: listen: cannot serve at %q: %w; free the address or choose another", o.Path, address, err)
-	}
 	r := New(watcher.Loaded(), o)
-	r.moved(listener.Addr().String())
 	r.metrics.Changes().Keep(o.Records)
+	logger.Info("starting", "version", o.Build.Version, "config", o.Path, "clusters", len(watcher.Loaded().Config.Clusters))
 	pages := newPages(ctx, r, logger)
-	pages.serve(listener)
-	logger.Info("starting", "version", o.Build.Version, "config", o.Path, "listen", listener.Addr().String(), "clusters", len(watcher.Loaded().Config.Clusters))
+	if err := pages.use(watcher.Loaded()); err != nil {
+		return fmt.Errorf("%s: %w", o.Path, err)
+	}
 
 	var group sync.WaitGroup
 	members := newSecretMembers(watcher.Offer, o)
@@ -41,14 +36,12 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	group.Go(func() {
 		watcher.Run(ctx, func(update config.Update) {
 			members.use(update.Loaded)
-			if update.Diff.Listen {
-				pages.move(update.Loaded.Config.Listen)
-			}
+			pages.follow(update.Loaded)
 			r.apply(update)
 		})
 	})
 	endTraces := exportTraces(ctx, &group, r.metrics, o)
-	err = r.run(ctx)
+	err := r.run(ctx)
 	cancel()
 	endTraces()
 	group.Wait()

@@ -75,6 +75,24 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- end -}}
 {{- end -}}
 
+{{/* The values of a former release, which --reuse-values keeps, have no metrics. */}}
+{{- define "tributary.metricsPort" -}}
+{{- dig "metrics" "port" 9441 .Values.AsMap -}}
+{{- end -}}
+
+{{- define "tributary.metricsSecret" -}}
+{{- dig "metrics" "tls" "secretName" "" .Values.AsMap -}}
+{{- end -}}
+
+{{- define "tributary.metricsReview" -}}
+{{- if dig "metrics" "tokenReview" false .Values.AsMap -}}
+{{- if not (include "tributary.metricsSecret" .) -}}
+{{- fail "metrics.tokenReview: tokens would be sent in clear; give metrics.tls.secretName" -}}
+{{- end -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{- define "tributary.writesSlices" -}}
 {{- if has "EndpointSlices" (dig "replicas" "write" (list "EndpointSlices") .Values.config) -}}true{{- end -}}
 {{- end -}}
