@@ -35,20 +35,21 @@ test: lint unit scenario faults ## everything that must pass: lint, unit tests, 
 
 .PHONY: unit
 unit: ## unit tests of the product, with the race detector, shuffled; more steps of the twin of clusters/evidence without it
-	go test -race -shuffle=on ./...
+	go test -race $(SHUFFLE) ./...
 	go test -run TestHistories ./clusters/evidence
-	cd deploy/helm && go test -shuffle=on .
-	cd deploy/image && go test -shuffle=on -timeout 20m .
+	cd deploy/helm && go test $(SHUFFLE) .
+	cd deploy/image && go test $(SHUFFLE) -timeout 20m .
 
 # Every test takes its dice from here (internal/dice): each run throws the same, so that a failure is of the change and not of
 # the draw. SEED=0 throws anew, as the soak does unless it is told a seed.
 SEED ?= 1
 export SEED
 soak: export SEED := $(if $(filter file,$(origin SEED)),0,$(SEED))
+SHUFFLE = -shuffle=$(if $(filter 0,$(SEED)),on,$(SEED))
 
 # One package after the other: each starts clusters, and two cores are few. The tests build tributary themselves, with the
 # flags of the tests: those of `make build` would compile everything once more.
-E2E_TEST = go test -shuffle=on -p 1
+E2E_TEST = go test $(SHUFFLE) -p 1
 
 .PHONY: scenario
 scenario: ## scenario and differential tests on real clusters (the share that `make test` runs)
@@ -73,7 +74,7 @@ e2e: scenario ## every test on real clusters, at full size: also every fault and
 soak: ## fresh dice for a mix of faults, for rules against upstream's own controllers (SOAK=1h each) and for every unit test; SEED=7 repeats one
 	cd e2e && $(E2E_TEST) -timeout 0 -run TestSoak ./fault -soak $(or $(SOAK),1h)
 	cd e2e && $(E2E_TEST) -timeout 0 ./oracle -oracle.soak $(or $(SOAK),1h)
-	go test -shuffle=on ./...
+	go test $(SHUFFLE) ./...
 
 .PHONY: page
 page: ## the page at / in a headless Chromium (apt-get install chromium), also on real clusters; pictures in bin/_artifacts

@@ -7,6 +7,9 @@ import (
 	"context"
 	"slices"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // follow starts a second Reconciler that only follows.
@@ -55,6 +58,26 @@ func TestStandbyWritesNothingAndTakesOverWarm(t *testing.T) {
 		endpoints, sliced := g.addresses(web)
 		return slices.Equal(endpoints, []string{"10.0.0.2"}) && slices.Equal(sliced, endpoints)
 	})
+	end()
+	<-ended
+}
+
+// What keeps a replica from being written is told by who leads, also when it was found
+// while nobody did.
+func TestWhoComesToLeadTellsWhatIsHeld(t *testing.T) {
+	g := newGround(t, "a")
+	g.server.Create(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}})
+	g.source.set("a", service(web, 10, 8080), pod(web, "10.0.0.1", true))
+	standby := g.follow()
+	standby.Resync("", "resync")
+	g.wait("the conflict is found", func() bool { return len(g.seen.trouble(web).Conflicts) == 1 })
+	if got := g.seen.all(); len(got) > 0 {
+		t.Errorf("a standby recorded %+v", got)
+	}
+	leading, end := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); standby.Lead(leading) }()
+	g.wait("it is on record", func() bool { return len(g.seen.all()) > 0 })
 	end()
 	<-ended
 }

@@ -89,7 +89,9 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Ti
 	p.rec.Lane = p.item.Lane.String()
 	p.rec.End(now, result, cmp.Or(err, p.obstacle(result)))
 	r.report(p)
-	if r.leadership.leads() && (item.Attempt == 0 || !errors.Is(err, errFight)) { // a slowed repair is told once
+	leads := r.leadership.leads()
+	settled = settled && (leads || result != metrics.Held)         // who leads tells what keeps a replica from being written
+	if leads && (item.Attempt == 0 || !errors.Is(err, errFight)) { // a slowed repair is told once
 		seq := r.recorder.Change(p.rec)
 		r.recorder.Expect(seq, &p.rec, p.refs)
 	}
