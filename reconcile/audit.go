@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/plan"
 )
 
@@ -48,7 +49,7 @@ func (r *Reconciler) auditOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.RequestTimeout)
 	defer cancel()
 	for _, w := range r.observer.kinds {
-		seen := r.view.highest(w.kind)
+		seen := r.cache.Highest(w.kind)
 		// Without a resourceVersion the answer comes from etcd, not from a cache.
 		list, err := w.list(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil {
@@ -59,12 +60,12 @@ func (r *Reconciler) auditOnce(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		now := version(m.GetResourceVersion())
+		now := cache.Revision(m.GetResourceVersion())
 		if now != 0 && now < seen {
 			r.wentBack(w.kind, "", seen, now)
 			return
 		}
-		r.view.saw(w.kind, now)
+		r.cache.Saw(w.kind, now)
 		if r.lost(ctx, w.kind) {
 			return
 		}
@@ -83,7 +84,7 @@ func (r *Reconciler) wentBack(kind plan.Kind, object string, seen, now uint64) {
 // from a backup that is only seconds old: its revisions have caught up before the
 // watches are back.
 func (r *Reconciler) lost(ctx context.Context, kind plan.Kind) bool {
-	heard := r.view.heardOf(kind)
+	heard := r.cache.Watermarks(kind)
 	remembered, _ := heard.All()
 	for _, one := range remembered {
 		now, missing, err := r.shown(ctx, kind, one)
@@ -113,12 +114,12 @@ func (r *Reconciler) lost(ctx context.Context, kind plan.Kind) bool {
 
 // shown reads the version of an object, and whether it is missing that should be there.
 func (r *Reconciler) shown(ctx context.Context, kind plan.Kind, one kube.Watermark) (rv uint64, missing bool, err error) {
-	f, err := r.writer.read(ctx, objectID{kind, one.Key})
+	f, err := r.writer.read(ctx, cache.ID{Kind: kind, Key: one.Key})
 	switch {
 	case apierrors.IsNotFound(err):
 		return 0, !one.Gone, nil
 	case err != nil:
 		return 0, false, err
 	}
-	return f.rv, false, nil
+	return f.Revision, false, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
@@ -25,7 +26,7 @@ func BenchmarkDecide(b *testing.B) {
 			}
 			source.set("a", svc, list...)
 			settings := Settings{Settings: plan.Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true}}
-			r := &Reconciler{opts: Options{Source: source}, view: newView(func([]change) {}, nil)}
+			r := &Reconciler{opts: Options{Source: source}, cache: cache.New(func([]cache.Change) {}, nil)}
 			r.settings.Store(&settings)
 			p := &pass{item: lanes.Item{Key: web}}
 			stand(r, p)
@@ -40,9 +41,9 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// stand puts into the view what a first fill would write.
+// stand puts into the cache what a first fill would write.
 func stand(r *Reconciler, p *pass) {
-	r.view.upsert(&found{id: namespaceID(web.Namespace), rv: 1, namespace: plan.NamespaceActive}, p.rec.Time)
+	r.cache.Upsert(&cache.Object{ID: cache.NamespaceID(web.Namespace), Revision: 1, Namespace: plan.NamespaceActive}, p.rec.Time)
 	r.decide(p, r.opts.Source.Peek)
 	for _, stage := range p.plan.Sequence() {
 		for _, a := range stage {
@@ -50,11 +51,11 @@ func stand(r *Reconciler, p *pass) {
 			case plan.KindService:
 				svc := serviceObject(web, a.Service)
 				svc.UID, svc.ResourceVersion = "uid", "2"
-				r.view.upsert((decoder{}).service(svc), p.rec.Time)
+				r.cache.Upsert((cache.Decoder{}).Service(svc), p.rec.Time)
 			case plan.KindEndpoints:
-				r.view.upsert((decoder{}).endpoints(endpointsObject(web, a.Endpoints, nil, nil)), p.rec.Time)
+				r.cache.Upsert((cache.Decoder{}).Endpoints(endpointsObject(web, a.Endpoints, nil, nil)), p.rec.Time)
 			case plan.KindEndpointSlice:
-				r.view.upsert((decoder{}).slice(sliceObject(web, "uid", a.Slice, nil, nil)), p.rec.Time)
+				r.cache.Upsert((cache.Decoder{}).Slice(sliceObject(web, "uid", a.Slice, nil, nil)), p.rec.Time)
 			}
 		}
 	}

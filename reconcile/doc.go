@@ -6,9 +6,7 @@
 //
 // A newcomer starts at Reconciler (loop.go): take a dirty replica key, gather
 // the contributions, let package plan decide, write, record. What stands is in
-// the view (view.go), filled by our own watches (observed.go) and by the
-// answers to our own writes (echo.go), whichever is newer. Only writer.go calls
-// the API to change something.
+// package cache. Only writer.go calls the API to change something.
 //
 // What never happens here: no member cluster is called, no endpoint rule is
 // decided (packages syncer and plan do), no write is made without comparison

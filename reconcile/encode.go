@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
@@ -22,15 +23,15 @@ import (
 // objectMeta is the metadata of an object to write. For an update the standing
 // UID goes with it: a server creates a missing Endpoints on PUT, but not one
 // whose UID it does not know.
-func objectMeta(key syncer.Key, labels, annotations map[string]string, standing *plan.Meta, kept *extra) metav1.ObjectMeta {
+func objectMeta(key syncer.Key, labels, annotations map[string]string, standing *plan.Meta, kept *cache.Extra) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: labels, Annotations: annotations}
 	if standing != nil {
 		m.UID = types.UID(standing.UID)
 		m.ResourceVersion = standing.ResourceVersion
 	}
 	if kept != nil {
-		m.Finalizers = kept.finalizers
-		m.OwnerReferences = kept.owners
+		m.Finalizers = kept.Finalizers
+		m.OwnerReferences = kept.Owners
 	}
 	return m
 }
@@ -65,7 +66,7 @@ func applyService(svc *corev1.Service, spec *plan.ServiceSpec) {
 	svc.Spec.Type = corev1.ServiceTypeClusterIP
 	svc.Spec.ClusterIP = corev1.ClusterIPNone
 	svc.Spec.Selector = nil
-	clearStray(&svc.Spec)
+	cache.ClearStray(&svc.Spec)
 	svc.Spec.Ports = make([]corev1.ServicePort, len(spec.Ports))
 	for i, p := range spec.Ports {
 		svc.Spec.Ports[i] = corev1.ServicePort{
@@ -83,7 +84,7 @@ func targetPort(t syncer.TargetPort) intstr.IntOrString {
 }
 
 // endpointsObject renders Endpoints; standing is nil for creation.
-func endpointsObject(key syncer.Key, spec *plan.EndpointsSpec, standing *plan.Meta, kept *extra) *corev1.Endpoints {
+func endpointsObject(key syncer.Key, spec *plan.EndpointsSpec, standing *plan.Meta, kept *cache.Extra) *corev1.Endpoints {
 	annotations := stamped(spec.Annotations, spec.Trigger)
 	out := &corev1.Endpoints{
 		ObjectMeta: objectMeta(key, spec.Labels, annotations, standing, kept),
@@ -128,7 +129,7 @@ func endpointPorts(in []syncer.Port) []corev1.EndpointPort {
 
 // sliceObject renders an EndpointSlice; standing is nil for creation. owner is
 // the UID of the replica Service, which takes its slices along when it goes.
-func sliceObject(replica syncer.Key, owner string, spec *plan.SliceSpec, standing *plan.Meta, kept *extra) *discoveryv1.EndpointSlice {
+func sliceObject(replica syncer.Key, owner string, spec *plan.SliceSpec, standing *plan.Meta, kept *cache.Extra) *discoveryv1.EndpointSlice {
 	key := syncer.Key{Namespace: replica.Namespace, Name: spec.Name}
 	out := &discoveryv1.EndpointSlice{
 		ObjectMeta:  objectMeta(key, spec.Labels, stamped(spec.Annotations, spec.Trigger), standing, kept),

@@ -219,9 +219,7 @@ func TestLateEventsDoNotBringOldStateBack(t *testing.T) {
 	g.server.ThawWatches("endpoints")
 	g.server.ThawWatches("endpointslices")
 	g.wait("the watch has shown the last write", func() bool {
-		g.rec.view.mu.RLock()
-		defer g.rec.view.mu.RUnlock()
-		return len(g.rec.view.writes) == 0
+		return g.rec.cache.Unshown() == 0
 	})
 	g.settle()
 	g.expect(web, "10.0.0.5")

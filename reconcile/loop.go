@@ -266,7 +266,7 @@ func waiting(p *plan.Plan) error {
 func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Gathered) {
 	settings := r.settings.Load()
 	key := p.item.Key
-	observed := r.view.observed(key)
+	observed := r.cache.Current(key)
 	p.observed = observed
 	if settings.MayWrite != nil && !settings.MayWrite(key.Namespace) {
 		p.plan, p.commit, p.rejected, p.held, p.contributions = plan.OutOfBounds(observed), nil, nil, nil, nil
@@ -409,7 +409,7 @@ func (r *Reconciler) PlanAll(ctx context.Context) ([]plan.Plan, error) {
 	if err := r.WaitForSync(ctx); err != nil {
 		return nil, fmt.Errorf("listing the ingress cluster: %w", errors.Join(err, r.Trouble()))
 	}
-	keys := r.view.replicas(nil)
+	keys := r.cache.Replicas(nil)
 	keys = slices.AppendSeq(keys, r.opts.Source.Replicas())
 	slices.SortFunc(keys, syncer.Key.Compare)
 	keys = slices.Compact(keys)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"tributary.dev/tributary/internal/dice"
+	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
@@ -86,9 +87,9 @@ func TestServiceRoundTrip(t *testing.T) {
 			}
 			spec.Ports = append(spec.Ports, p)
 		}
-		back := decoder{}.service(overTheWire(t, serviceObject(web, spec), &corev1.Service{}))
-		got := back.service
-		if !back.mayBeOurs() || !got.Headless || len(got.Selector) != 0 || !reflect.DeepEqual(got.Ports, spec.Ports) ||
+		back := cache.Decoder{}.Service(overTheWire(t, serviceObject(web, spec), &corev1.Service{}))
+		got := back.Service
+		if !back.MayBeOurs() || !got.Headless || len(got.Selector) != 0 || !reflect.DeepEqual(got.Ports, spec.Ports) ||
 			!reflect.DeepEqual(got.Labels, spec.Labels) || !reflect.DeepEqual(got.Annotations, spec.Annotations) {
 			t.Fatalf("%+v came back as %+v", spec, got)
 		}
@@ -105,7 +106,7 @@ func TestEndpointsRoundTrip(t *testing.T) {
 		for range d.IntN(4) {
 			spec.Subsets = append(spec.Subsets, syncer.Subset{Ready: d.addresses(), NotReady: d.addresses(), Ports: d.ports()})
 		}
-		got := decoder{}.endpoints(overTheWire(t, endpointsObject(web, spec, nil, nil), &corev1.Endpoints{})).endpoints
+		got := cache.Decoder{}.Endpoints(overTheWire(t, endpointsObject(web, spec, nil, nil), &corev1.Endpoints{})).Endpoints
 		if !reflect.DeepEqual(got.Subsets, spec.Subsets) || !got.Trigger.Equal(spec.Trigger) || got.Claim != plan.ClaimMarked {
 			t.Fatalf("%+v came back as %+v", spec, got)
 		}
@@ -125,10 +126,10 @@ func TestSliceRoundTrip(t *testing.T) {
 				Hostname: d.one("", "web-0"), NodeName: d.one("", "n1"), Zone: d.one("", "z"), Target: d.target(),
 			})
 		}
-		back := decoder{}.slice(overTheWire(t, sliceObject(web, "uid-1", spec, nil, nil), &discoveryv1.EndpointSlice{}))
-		got := back.slice
+		back := cache.Decoder{}.Slice(overTheWire(t, sliceObject(web, "uid-1", spec, nil, nil), &discoveryv1.EndpointSlice{}))
+		got := back.Slice
 		if !reflect.DeepEqual(got.Slice, spec.Slice) || got.Cluster != "a" || got.Malformed || got.OwnerUID != "uid-1" ||
-			back.replica != web || back.kept != nil {
+			back.Replica != web || back.Kept != nil {
 			t.Fatalf("%+v came back as %+v", spec, got)
 		}
 	}
@@ -155,7 +156,7 @@ func TestMalformedSlicesAreNoticed(t *testing.T) {
 		}
 		return sliceObject(web, "uid", spec, nil, nil)
 	}
-	if (decoder{}).slice(good()).slice.Malformed {
+	if (cache.Decoder{}).Slice(good()).Slice.Malformed {
 		t.Fatal("what we write counts as malformed")
 	}
 	for name, damage := range map[string]func(*discoveryv1.EndpointSlice){
@@ -175,7 +176,7 @@ func TestMalformedSlicesAreNoticed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := good()
 			damage(s)
-			if !(decoder{}).slice(s).slice.Malformed {
+			if !(cache.Decoder{}).Slice(s).Slice.Malformed {
 				t.Error("not noticed")
 			}
 		})
@@ -189,16 +190,16 @@ func TestForeignObjectsAreKeptSmall(t *testing.T) {
 		Annotations: map[string]string{"a": "b"}, Finalizers: []string{"f"},
 	}
 	want := plan.Meta{Name: "web", UID: "u", ResourceVersion: "7"}
-	svc := decoder{}.service(&corev1.Service{ObjectMeta: m, Spec: corev1.ServiceSpec{Selector: map[string]string{"a": "b"}, Ports: []corev1.ServicePort{{Port: 1, TargetPort: intstr.FromInt32(1)}}}})
-	ep := decoder{}.endpoints(&corev1.Endpoints{ObjectMeta: m, Subsets: []corev1.EndpointSubset{{}}})
-	es := decoder{}.slice(&discoveryv1.EndpointSlice{ObjectMeta: m, Endpoints: []discoveryv1.Endpoint{{}}})
-	if !reflect.DeepEqual(*svc.service, plan.ObservedService{Meta: want}) || svc.kept != nil {
-		t.Errorf("Service %+v", svc.service)
+	svc := cache.Decoder{}.Service(&corev1.Service{ObjectMeta: m, Spec: corev1.ServiceSpec{Selector: map[string]string{"a": "b"}, Ports: []corev1.ServicePort{{Port: 1, TargetPort: intstr.FromInt32(1)}}}})
+	ep := cache.Decoder{}.Endpoints(&corev1.Endpoints{ObjectMeta: m, Subsets: []corev1.EndpointSubset{{}}})
+	es := cache.Decoder{}.Slice(&discoveryv1.EndpointSlice{ObjectMeta: m, Endpoints: []discoveryv1.Endpoint{{}}})
+	if !reflect.DeepEqual(*svc.Service, plan.ObservedService{Meta: want}) || svc.Kept != nil {
+		t.Errorf("Service %+v", svc.Service)
 	}
-	if !reflect.DeepEqual(*ep.endpoints, plan.ObservedEndpoints{Meta: want}) {
-		t.Errorf("Endpoints %+v", ep.endpoints)
+	if !reflect.DeepEqual(*ep.Endpoints, plan.ObservedEndpoints{Meta: want}) {
+		t.Errorf("Endpoints %+v", ep.Endpoints)
 	}
-	if !reflect.DeepEqual(es.slice.Meta, want) || es.slice.Endpoints != nil || es.replica != web {
-		t.Errorf("slice %+v", es.slice)
+	if !reflect.DeepEqual(es.Slice.Meta, want) || es.Slice.Endpoints != nil || es.Replica != web {
+		t.Errorf("slice %+v", es.Slice)
 	}
 }

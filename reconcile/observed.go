@@ -23,17 +23,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/plan"
 )
 
-// observer keeps the view up to date with one list and watch for each kind, over
+// observer keeps the cache up to date with one list and watch for each kind, over
 // all namespaces. Pods of the ingress cluster are none of our business.
 type observer struct {
 	client kubernetes.Interface
-	view   *view
+	cache  *cache.Cache
 	kinds  []watched
 	logger *slog.Logger
 	// plainLists keeps lists from being asked for as streams.
@@ -60,12 +61,12 @@ type watched struct {
 	example runtime.Object
 	list    func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch   func(context.Context, metav1.ListOptions) (watch.Interface, error)
-	convert func(any) *found
+	convert func(any) *cache.Object
 }
 
-func newObserver(client kubernetes.Interface, v *view, d decoder, slices, plainLists bool, logger *slog.Logger) *observer {
+func newObserver(client kubernetes.Interface, v *cache.Cache, d cache.Decoder, slices, plainLists bool, logger *slog.Logger) *observer {
 	o := &observer{
-		client: client, view: v, kinds: watchedKinds(client, d, slices), logger: logger, plainLists: plainLists,
+		client: client, cache: v, kinds: watchedKinds(client, d, slices), logger: logger, plainLists: plainLists,
 		synced: make(chan struct{}), back: make(chan struct{}, 1), missing: map[plan.Kind]bool{}, failing: map[plan.Kind]error{},
 	}
 	for _, w := range o.kinds {
@@ -74,16 +75,16 @@ func newObserver(client kubernetes.Interface, v *view, d decoder, slices, plainL
 	return o
 }
 
-func watchedKinds(client kubernetes.Interface, d decoder, slices bool) []watched {
+func watchedKinds(client kubernetes.Interface, d cache.Decoder, slices bool) []watched {
 	namespaces, services, endpoints := client.CoreV1().Namespaces(), client.CoreV1().Services(""), client.CoreV1().Endpoints("")
 	kinds := []watched{
-		watchedKind(plan.KindNamespace, &corev1.Namespace{}, namespaces.List, namespaces.Watch, d.namespace),
-		watchedKind(plan.KindService, &corev1.Service{}, services.List, services.Watch, d.service),
-		watchedKind(plan.KindEndpoints, &corev1.Endpoints{}, endpoints.List, endpoints.Watch, d.endpoints),
+		watchedKind(plan.KindNamespace, &corev1.Namespace{}, namespaces.List, namespaces.Watch, d.Namespace),
+		watchedKind(plan.KindService, &corev1.Service{}, services.List, services.Watch, d.Service),
+		watchedKind(plan.KindEndpoints, &corev1.Endpoints{}, endpoints.List, endpoints.Watch, d.Endpoints),
 	}
 	if slices {
 		all := client.DiscoveryV1().EndpointSlices("")
-		kinds = append(kinds, watchedKind(plan.KindEndpointSlice, &discoveryv1.EndpointSlice{}, all.List, all.Watch, d.slice))
+		kinds = append(kinds, watchedKind(plan.KindEndpointSlice, &discoveryv1.EndpointSlice{}, all.List, all.Watch, d.Slice))
 	}
 	return kinds
 }
@@ -92,12 +93,12 @@ func watchedKind[T, L runtime.Object](
 	kind plan.Kind, example T,
 	list func(context.Context, metav1.ListOptions) (L, error),
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error),
-	convert func(T) *found,
+	convert func(T) *cache.Object,
 ) watched {
 	return watched{
 		kind: kind, example: example, watch: watch,
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) },
-		convert: func(obj any) *found {
+		convert: func(obj any) *cache.Object {
 			t, ok := obj.(T)
 			if !ok { // the reflector promises the type; a server cannot break it
 				return nil
@@ -117,7 +118,7 @@ func (o *observer) run(ctx context.Context) {
 		o.runRound(round)
 		cancel()
 		if ctx.Err() == nil {
-			o.view.distrust() // after the old watches have ended, before the new lists
+			o.cache.Distrust() // after the old watches have ended, before the new lists
 		}
 	}
 }
@@ -128,10 +129,10 @@ func (o *observer) runRound(ctx context.Context) {
 	ctx = klog.NewContext(ctx, log)
 	var group sync.WaitGroup
 	for _, w := range o.kinds {
-		reflector := cache.NewReflectorWithOptions(
-			listWatch{&cache.ListWatch{ListWithContextFunc: o.noteList(w), WatchFuncWithContext: o.noteWatch(w)}, o.plainLists},
+		reflector := toolscache.NewReflectorWithOptions(
+			listWatch{&toolscache.ListWatch{ListWithContextFunc: o.noteList(w), WatchFuncWithContext: o.noteWatch(w)}, o.plainLists},
 			w.example, &reflected{observer: o, watched: w},
-			cache.ReflectorOptions{
+			toolscache.ReflectorOptions{
 				Name: "ingress", Logger: &log,
 				// From a quarter of a second up to 5 s: the default of 30 s is an age
 				// for whoever waits for a repair.
@@ -144,7 +145,7 @@ func (o *observer) runRound(ctx context.Context) {
 
 // listWatch tells the reflector whether lists may be asked for as streams.
 type listWatch struct {
-	*cache.ListWatch
+	*toolscache.ListWatch
 	plainLists bool
 }
 
@@ -176,7 +177,7 @@ var errUnanswered = errors.New("the watch got no answer: the connection was cut,
 // noteWatch wraps the watch call to learn whether the stream is up.
 func (o *observer) noteWatch(w watched) func(context.Context, metav1.ListOptions) (watch.Interface, error) {
 	return func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-		o.view.heardOf(w.kind).Closed() // the one before has ended
+		o.cache.Watermarks(w.kind).Closed() // the one before has ended
 		stream, err := w.watch(ctx, options)
 		if err == nil && reflect.TypeOf(stream) == emptyWatch {
 			o.failed(ctx, w.kind, errUnanswered)
@@ -270,61 +271,61 @@ type reflected struct {
 }
 
 var (
-	_ cache.TransformingStore      = (*reflected)(nil)
-	_ cache.ResourceVersionUpdater = (*reflected)(nil)
+	_ toolscache.TransformingStore      = (*reflected)(nil)
+	_ toolscache.ResourceVersionUpdater = (*reflected)(nil)
 )
 
-// UpdateResourceVersion implements cache.ResourceVersionUpdater: it is called for
+// UpdateResourceVersion implements toolscache.ResourceVersionUpdater: it is called for
 // bookmarks, too.
 func (r *reflected) UpdateResourceVersion(rv string) {
 	r.observer.heard(time.Now())
-	r.observer.view.saw(r.kind, version(rv))
+	r.observer.cache.Saw(r.kind, cache.Revision(rv))
 }
 
 // Transformer strips the objects of a streamed list as they come, before the
 // reflector gathers them all.
-func (r *reflected) Transformer() cache.TransformFunc {
+func (r *reflected) Transformer() toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		if m, ok := obj.(metav1.Object); ok {
-			stripManagedFields(m)
+			cache.StripManagedFields(m)
 		}
 		return obj, nil
 	}
 }
 
-// Add implements cache.ReflectorStore.
+// Add implements toolscache.ReflectorStore.
 func (r *reflected) Add(obj any) error { return r.Update(obj) }
 
-// Update implements cache.ReflectorStore.
+// Update implements toolscache.ReflectorStore.
 func (r *reflected) Update(obj any) error {
 	at := time.Now()
 	if f := r.convert(obj); f != nil {
-		r.observer.view.upsert(f, at)
+		r.observer.cache.Upsert(f, at)
 	}
 	return nil
 }
 
-// Delete implements cache.ReflectorStore.
+// Delete implements toolscache.ReflectorStore.
 func (r *reflected) Delete(obj any) error {
 	at := time.Now()
 	if f := r.convert(obj); f != nil {
-		r.observer.view.heardGone(f.id, f.rv)
-		r.observer.view.remove(f.id, f.uid, at)
+		r.observer.cache.Gone(f.ID, f.Revision)
+		r.observer.cache.Remove(f.ID, f.UID, at)
 	}
 	return nil
 }
 
-// Replace implements cache.ReflectorStore.
+// Replace implements toolscache.ReflectorStore.
 func (r *reflected) Replace(objects []any, rv string) error {
 	at := time.Now()
-	list := make([]*found, 0, len(objects))
+	list := make([]*cache.Object, 0, len(objects))
 	for _, obj := range objects {
 		if f := r.convert(obj); f != nil {
 			list = append(list, f)
 		}
 	}
-	regressed := r.observer.view.replace(r.kind, list, rv, at)
-	r.observer.view.saw(r.kind, version(rv))
+	regressed := r.observer.cache.Replace(r.kind, list, rv, at)
+	r.observer.cache.Saw(r.kind, cache.Revision(rv))
 	r.observer.listed(r.kind)
 	if regressed {
 		r.observer.logger.Error("the ingress cluster shows an object older than it was: its store was restored; reading everything again", "kind", string(r.kind))
@@ -333,5 +334,5 @@ func (r *reflected) Replace(objects []any, rv string) error {
 	return nil
 }
 
-// Resync implements cache.ReflectorStore; there is nothing to repeat.
+// Resync implements toolscache.ReflectorStore; there is nothing to repeat.
 func (r *reflected) Resync() error { return nil }

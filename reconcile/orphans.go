@@ -76,7 +76,7 @@ func abandoned(cluster string, observed plan.Observed, remove, unseen bool) []pl
 // looked at, and those that they then leave.
 func (r *Reconciler) Kept() (stay, leave map[string]int) {
 	stay, leave = map[string]int{}, map[string]int{}
-	for _, key := range r.view.replicas(nil) {
+	for _, key := range r.cache.Replicas(nil) {
 		r.countKept(key, stay, leave)
 	}
 	return stay, leave
@@ -84,7 +84,7 @@ func (r *Reconciler) Kept() (stay, leave map[string]int) {
 
 func (r *Reconciler) countKept(key syncer.Key, stay, leave map[string]int) {
 	members := r.opts.Source.Members()
-	observed := r.view.observed(key)
+	observed := r.cache.Current(key)
 	gone := slices.DeleteFunc(plan.Shares(observed), func(cluster string) bool {
 		return memberAt(members, cluster) >= 0 || !observed.Vouched(cluster) || len(abandoned(cluster, observed, false, false)) == 0
 	})

@@ -18,6 +18,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/plan"
 )
 
@@ -52,11 +53,11 @@ func (r *Reconciler) askIngress(ctx context.Context, doubt doubt) error {
 
 // askAlive reads an object of ours; where none stands, the version.
 func (r *Reconciler) askAlive(ctx context.Context) error {
-	one := r.view.sample(r.probed(), "")
+	one := r.cache.Sample(r.probed(), "")
 	if one == nil {
 		return r.askVersion(ctx)
 	}
-	if _, err := r.writer.read(ctx, one.id); !apierrors.IsNotFound(err) {
+	if _, err := r.writer.read(ctx, one.ID); !apierrors.IsNotFound(err) {
 		return err
 	}
 	return nil
@@ -76,7 +77,7 @@ const askedNamespaces = 3
 
 // askRights asks whether we may write where replicas stand.
 func (r *Reconciler) askRights(ctx context.Context) error {
-	namespaces := r.view.namespaces(askedNamespaces)
+	namespaces := r.cache.Namespaces(askedNamespaces)
 	if last := r.takenIn.Load(); last != nil {
 		namespaces = append([]string{*last}, slices.DeleteFunc(namespaces, func(ns string) bool { return ns == *last })...)
 	}
@@ -121,19 +122,19 @@ func (r *Reconciler) tryOut(ctx context.Context) error {
 	if last := r.deniedIn.Load(); last != nil {
 		avoid = *last
 	}
-	one := r.view.sample(r.probed(), avoid)
+	one := r.cache.Sample(r.probed(), avoid)
 	if one == nil {
 		return nil
 	}
-	if err := r.writer.tryOut(ctx, one.id); err != nil && (denied(err) || !answered(err)) {
+	if err := r.writer.tryOut(ctx, one.ID); err != nil && (denied(err) || !answered(err)) {
 		return err
 	}
 	return nil
 }
 
 // tryOut reads an object and has the server check the same as an update.
-func (w *writer) tryOut(ctx context.Context, id objectID) error {
-	if id.kind == plan.KindEndpoints {
+func (w *writer) tryOut(ctx context.Context, id cache.ID) error {
+	if id.Kind == plan.KindEndpoints {
 		object := &corev1.Endpoints{}
 		if err := w.get(ctx, id, object); err != nil {
 			return err

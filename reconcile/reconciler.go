@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
@@ -81,7 +82,7 @@ type Reconciler struct {
 	settings atomic.Pointer[Settings]
 	queue    *lanes.Queue
 	workers  sync.WaitGroup
-	view     *view
+	cache    *cache.Cache
 	observer *observer
 	writer   *writer
 	breaker  *breaker
@@ -122,12 +123,12 @@ func New(opts Options) *Reconciler {
 	r.breaker = newBreaker(r.askIngress, r.breakerTurned, r.retryNow, opts.Logger)
 	r.queue.SetAway(true) // until Lead
 	r.refusals = newRefusals(opts.RefusalPause, r.retryRefused)
-	r.view = newView(r.changed, opts.Recorder.Echo)
-	r.observer = newObserver(opts.Client, r.view, decoder{opts.Settings.Instance}, !opts.NoSlices, opts.PlainLists, opts.Logger)
+	r.cache = cache.New(r.changed, opts.Recorder.Echo)
+	r.observer = newObserver(opts.Client, r.cache, cache.Decoder{Instance: opts.Settings.Instance}, !opts.NoSlices, opts.PlainLists, opts.Logger)
 	if opts.Events != nil {
-		r.events = newEvents(opts.Events, r.view.serviceUID, r.settled, opts.RequestTimeout, opts.Logger)
+		r.events = newEvents(opts.Events, r.cache.ServiceUID, r.settled, opts.RequestTimeout, opts.Logger)
 	}
-	r.writer = newWriter(opts.Writer, r.queue, r.view, decoder{opts.Settings.Instance}, opts.Recorder, opts.RequestTimeout)
+	r.writer = newWriter(opts.Writer, r.queue, r.cache, cache.Decoder{Instance: opts.Settings.Instance}, opts.Recorder, opts.RequestTimeout)
 	return r
 }
 
@@ -237,8 +238,8 @@ func (r *Reconciler) Seen(cluster string) {
 		return
 	}
 	cause := metrics.Cause{Cluster: cluster, Kind: "Service", Event: eventResync, Arrival: time.Now()}
-	for _, key := range r.view.replicas(nil) {
-		if slices.Contains(plan.Shares(r.view.observed(key)), cluster) {
+	for _, key := range r.cache.Replicas(nil) {
+		if slices.Contains(plan.Shares(r.cache.Current(key)), cluster) {
 			cause.Namespace, cause.Name = key.Namespace, key.Name
 			r.queue.Add(key, lanes.Bulk, cause)
 		}
@@ -254,7 +255,7 @@ func (r *Reconciler) enqueue(namespace, cluster, event string) {
 		cause.Namespace, cause.Name = key.Namespace, key.Name
 		r.queue.Add(key, lanes.Bulk, cause)
 	}
-	standing := r.view.replicas(in)
+	standing := r.cache.Replicas(in)
 	seen := make(map[syncer.Key]bool, len(standing))
 	for _, key := range standing {
 		seen[key] = true
@@ -269,12 +270,12 @@ func (r *Reconciler) enqueue(namespace, cluster, event string) {
 }
 
 // changed receives what others did in the ingress cluster.
-func (r *Reconciler) changed(changes []change) {
+func (r *Reconciler) changed(changes []cache.Change) {
 	for i := range changes {
-		if c := &changes[i]; c.namespace != "" {
-			r.enqueue(c.namespace, "", eventRepair)
+		if c := &changes[i]; c.Namespace != "" {
+			r.enqueue(c.Namespace, "", cache.EventRepair)
 		} else {
-			r.queue.Add(c.replica, c.lane, c.cause)
+			r.queue.Add(c.Replica, c.Lane, c.Cause)
 		}
 	}
 }
@@ -286,7 +287,7 @@ func (r *Reconciler) SetSettings(s Settings) { r.settings.Store(&s) }
 func (r *Reconciler) Queue() *lanes.Queue { return r.queue }
 
 // Owned counts the replicas of ours that stand.
-func (r *Reconciler) Owned() int { return r.view.ownedCount() }
+func (r *Reconciler) Owned() int { return r.cache.Owned() }
 
 // breakerTurned passes on that the breaker opens or closes.
 func (r *Reconciler) breakerTurned(open bool) {
@@ -297,3 +298,6 @@ func (r *Reconciler) breakerTurned(open bool) {
 	}
 	r.logger.Info("the ingress cluster takes writes again")
 }
+
+// eventResync marks looks that nothing has changed for.
+const eventResync = "resync"

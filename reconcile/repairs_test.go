@@ -222,3 +222,5 @@ func TestForeignMetadataSurvives(t *testing.T) {
 	apitest.Remove[*corev1.Endpoints](t, g.server, "shop", "web")
 	g.wait("the replica is whole again", func() bool { endpoints, _ := g.addresses(web); return len(endpoints) == 1 })
 }
+
+func truth(b *bool) bool { return b != nil && *b }

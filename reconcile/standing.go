@@ -12,8 +12,8 @@ import (
 // cluster. It walks over all replicas.
 func (r *Reconciler) Standing(cluster string) map[syncer.Key]plan.Standing {
 	standing := map[syncer.Key]plan.Standing{}
-	for _, key := range r.view.replicas(nil) {
-		if s := plan.StandingOf(cluster, r.view.observed(key)); len(s.Endpoints) > 0 {
+	for _, key := range r.cache.Replicas(nil) {
+		if s := plan.StandingOf(cluster, r.cache.Current(key)); len(s.Endpoints) > 0 {
 			standing[key] = s
 		}
 	}
@@ -34,8 +34,8 @@ func aged(contributions []plan.Contribution, members []MemberState) {
 // Clusters returns the clusters of which something stands. It walks over all replicas.
 func (r *Reconciler) Clusters() map[string]bool {
 	clusters := map[string]bool{}
-	for _, key := range r.view.replicas(nil) {
-		for _, cluster := range plan.Shares(r.view.observed(key)) {
+	for _, key := range r.cache.Replicas(nil) {
+		for _, cluster := range plan.Shares(r.cache.Current(key)) {
 			clusters[cluster] = true
 		}
 	}

@@ -32,7 +32,7 @@ type StandingEndpoint struct {
 
 // Stands says what stands of a replica.
 func (r *Reconciler) Stands(replica syncer.Key) Stands {
-	o := r.view.observed(replica)
+	o := r.cache.Current(replica)
 	out := Stands{Service: "none"}
 	switch {
 	case o.Service == nil:

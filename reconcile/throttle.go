@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -98,7 +99,7 @@ func (f *repairThrottle) lockedSweep(now time.Time) {
 // the work.
 func repairOnly(causes []metrics.Cause) bool {
 	for i := range causes {
-		if causes[i].Event != eventRepair {
+		if causes[i].Event != cache.EventRepair {
 			return false
 		}
 	}

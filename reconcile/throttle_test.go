@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/syncer"
 )
@@ -71,7 +72,7 @@ func TestThrottleMemoryIsBounded(t *testing.T) {
 }
 
 func TestRepairOnly(t *testing.T) {
-	repair, live := metrics.Cause{Event: eventRepair}, metrics.Cause{Event: "modified", Live: true}
+	repair, live := metrics.Cause{Event: cache.EventRepair}, metrics.Cause{Event: "modified", Live: true}
 	for _, test := range []struct {
 		causes []metrics.Cause
 		want   bool
@@ -86,7 +87,7 @@ func TestRepairOnly(t *testing.T) {
 func TestRepairAmongOtherCauses(t *testing.T) {
 	q := lanes.New(lanes.Options{Workers: 1})
 	for range 40 {
-		q.Add(web, lanes.Bulk, metrics.Cause{Event: eventRepair})
+		q.Add(web, lanes.Bulk, metrics.Cause{Event: cache.EventRepair})
 	}
 	q.Add(web, lanes.Bulk, metrics.Cause{Event: "config"})
 	item, _ := q.Get(t.Context())

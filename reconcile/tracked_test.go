@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/reconcile/cache"
 )
 
 // The server is told to forget who set which field where that was only us, and is
@@ -29,9 +30,9 @@ func TestServersNeedNotTrackOurFields(t *testing.T) {
 		managers []string
 		left     int
 	}{
-		{"only us", []string{fieldManager}, 0},
-		{"us twice, once for a subresource", []string{fieldManager, fieldManager}, 0},
-		{"somebody else too", []string{fieldManager, "kubectl-client-side-apply"}, 2},
+		{"only us", []string{cache.FieldManager}, 0},
+		{"us twice, once for a subresource", []string{cache.FieldManager, cache.FieldManager}, 0},
+		{"somebody else too", []string{cache.FieldManager, "kubectl-client-side-apply"}, 2},
 		{"nobody", nil, 0},
 	} {
 		for _, streamed := range []bool{true, false} {
@@ -50,10 +51,10 @@ func TestServersNeedNotTrackOurFields(t *testing.T) {
 				}
 				g.wait("the edit is seen", func() bool {
 					ep, _ := apitest.Get[*corev1.Endpoints](g.server, "shop", "web")
-					seen := g.rec.view.lookup(decoder{}.endpoints(ep).id)
+					seen := g.rec.cache.Lookup(cache.Decoder{}.Endpoints(ep).ID)
 					es, _ := apitest.Get[*discoveryv1.EndpointSlice](g.server, "shop", slice)
-					seenSlice := g.rec.view.lookup(decoder{}.slice(es).id)
-					return seen != nil && seen.version() == ep.ResourceVersion && seenSlice != nil && seenSlice.version() == es.ResourceVersion
+					seenSlice := g.rec.cache.Lookup(cache.Decoder{}.Slice(es).ID)
+					return seen != nil && seen.Version() == ep.ResourceVersion && seenSlice != nil && seenSlice.Version() == es.ResourceVersion
 				})
 				g.settle()
 				g.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true))

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
@@ -32,7 +33,7 @@ import (
 
 // writer carries out plans; nothing else in Tributary changes replicas. Every request
 // has a time limit, every update and deletion the resourceVersion and UID of what the
-// plan was compared with, and every answer goes into the view before the plan's next
+// plan was compared with, and every answer goes into the cache before the plan's next
 // stage.
 //
 // It uses the REST client below the typed one: the typed one waits out a
@@ -40,8 +41,8 @@ import (
 type writer struct {
 	core, discovery rest.Interface
 	queue           *lanes.Queue
-	view            *view
-	decoder         decoder
+	cache           *cache.Cache
+	decoder         cache.Decoder
 	recorder        Recorder
 	// timeout is the limit of one request.
 	timeout    time.Duration
@@ -52,10 +53,10 @@ type writer struct {
 // thousands of endpoints has dozens of slices.
 const maxParallel = 8
 
-func newWriter(client kubernetes.Interface, queue *lanes.Queue, v *view, d decoder, recorder Recorder, timeout time.Duration) *writer {
+func newWriter(client kubernetes.Interface, queue *lanes.Queue, v *cache.Cache, d cache.Decoder, recorder Recorder, timeout time.Duration) *writer {
 	return &writer{
 		core: client.CoreV1().RESTClient(), discovery: client.DiscoveryV1().RESTClient(),
-		queue: queue, view: v, decoder: d, recorder: recorder, timeout: timeout,
+		queue: queue, cache: v, decoder: d, recorder: recorder, timeout: timeout,
 	}
 }
 
@@ -192,7 +193,7 @@ func (w *writer) do(ctx, rest context.Context, item lanes.Item, replica syncer.K
 // for a slot, nor for the answer to what no removal needs; who reads the object next
 // learns what became of it.
 func (w *writer) attempt(ctx, rest context.Context, item lanes.Item, replica syncer.Key, a *plan.Action) receipt {
-	id := objectID{a.Kind, syncer.Key{Namespace: replica.Namespace, Name: a.Name}}
+	id := cache.ID{Kind: a.Kind, Key: syncer.Key{Namespace: replica.Namespace, Name: a.Name}}
 	if a.Kind == plan.KindNamespace {
 		id.Namespace = ""
 	}
@@ -208,7 +209,7 @@ func (w *writer) attempt(ctx, rest context.Context, item lanes.Item, replica syn
 		return r
 	}
 	if tracked {
-		w.view.begin(id)
+		w.cache.Begin(id)
 	}
 	r.sent, r.asked = time.Now(), true
 	sending := rest
@@ -219,30 +220,30 @@ func (w *writer) attempt(ctx, rest context.Context, item lanes.Item, replica syn
 	r.acked = time.Now()
 	if err != nil && sending.Err() != nil && ctx.Err() == nil {
 		slot.End(lanes.Unmeasured)
-		w.view.finish(id, outcome{})
+		w.cache.Finish(id, cache.Outcome{})
 		r.asked, r.err = false, &WriteError{Verb: a.Verb, Kind: a.Kind, Object: id.String(), Err: errInterrupted}
 		return r
 	}
 	v := judge(err)
 	slot.End(measured(v))
 	w.recorder.Write(string(a.Kind), string(a.Verb), v.result, r.acked.Sub(r.sent))
-	out := outcome{}
+	out := cache.Outcome{}
 	switch {
 	case err == nil && a.Verb == plan.Delete:
-		out.gone = &found{id: id, replica: replica, claim: plan.ClaimRecorded, uid: a.Standing.UID, rv: version(a.Standing.ResourceVersion)}
+		out.Gone = &cache.Object{ID: id, Replica: replica, Claim: plan.ClaimRecorded, UID: a.Standing.UID, Revision: cache.Revision(a.Standing.ResourceVersion)}
 	case err == nil:
-		out.object = result
-		r.version = result.version()
-		out.wrote = tracked && (a.Standing == nil || result.rv != version(a.Standing.ResourceVersion))
-		if out.wrote {
-			r.made = refOf(result)
+		out.Object = result
+		r.version = result.Version()
+		out.Wrote = tracked && (a.Standing == nil || result.Revision != cache.Revision(a.Standing.ResourceVersion))
+		if out.Wrote {
+			r.made = cache.RefOf(result)
 		}
 	case v.look:
 		out, err = w.look(ctx, item, id, v, err)
 	case namespaceTerminating(err):
 		err = fmt.Errorf("%w: %w", ErrNamespaceTerminating, err)
 	}
-	w.view.finish(id, out)
+	w.cache.Finish(id, out)
 	if err != nil {
 		r.err = &WriteError{Verb: a.Verb, Kind: a.Kind, Object: id.String(), Err: err}
 	}
@@ -268,17 +269,17 @@ func measured(v verdict) lanes.Outcome {
 	return lanes.Unmeasured
 }
 
-func (w *writer) send(ctx context.Context, replica syncer.Key, id objectID, a *plan.Action) (*found, error) {
+func (w *writer) send(ctx context.Context, replica syncer.Key, id cache.ID, a *plan.Action) (*cache.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	if a.Verb == plan.Delete {
 		return nil, w.delete(ctx, id, a.Standing)
 	}
-	var kept *extra
+	var kept *cache.Extra
 	var untracked []metav1.ManagedFieldsEntry
-	if standing := w.view.lookup(id); standing != nil && a.Standing != nil {
-		kept = standing.kept
-		if standing.tracked {
+	if standing := w.cache.Lookup(id); standing != nil && a.Standing != nil {
+		kept = standing.Kept
+		if standing.Tracked {
 			// One empty entry tells the server to forget; it does not begin anew until
 			// somebody applies. Keeping that record is a large part of what a PUT costs
 			// it: without, both kinds are visible in 1.9 times the null relay's time, with
@@ -294,39 +295,39 @@ func (w *writer) send(ctx context.Context, replica syncer.Key, id objectID, a *p
 		if err != nil {
 			return nil, err
 		}
-		return put(ctx, w.request(a.Verb, id), in, &corev1.Service{}, w.decoder.service)
+		return put(ctx, w.request(a.Verb, id), in, &corev1.Service{}, w.decoder.Service)
 	case plan.KindEndpoints:
 		in := endpointsObject(id.Key, a.Endpoints, a.Standing, kept)
 		in.ManagedFields = untracked
-		return put(ctx, w.request(a.Verb, id), in, &corev1.Endpoints{}, w.decoder.endpoints)
+		return put(ctx, w.request(a.Verb, id), in, &corev1.Endpoints{}, w.decoder.Endpoints)
 	case plan.KindEndpointSlice:
-		in := sliceObject(replica, w.view.ownerUID(replica, a.Standing), a.Slice, a.Standing, kept)
+		in := sliceObject(replica, w.cache.OwnerUID(replica, a.Standing), a.Slice, a.Standing, kept)
 		in.ManagedFields = untracked
-		return put(ctx, w.request(a.Verb, id), in, &discoveryv1.EndpointSlice{}, w.decoder.slice)
+		return put(ctx, w.request(a.Verb, id), in, &discoveryv1.EndpointSlice{}, w.decoder.Slice)
 	}
 	return nil, fmt.Errorf("an action of unknown kind %q", a.Kind)
 }
 
 // createNamespace makes a namespace once for all replicas that ask for it at a time.
-func (w *writer) createNamespace(ctx context.Context, id objectID) (*found, error) {
+func (w *writer) createNamespace(ctx context.Context, id cache.ID) (*cache.Object, error) {
 	made, err, _ := w.namespaces.Do(id.Name, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.timeout) // others wait, too
 		defer cancel()
 		in := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: id.Name, Labels: map[string]string{
-			plan.LabelManagedBy: plan.ManagedBy, plan.LabelInstance: cmp.Or(w.decoder.instance, plan.DefaultInstance),
+			plan.LabelManagedBy: plan.ManagedBy, plan.LabelInstance: cmp.Or(w.decoder.Instance, plan.DefaultInstance),
 		}}}
-		return put(ctx, w.request(plan.Create, id), in, &corev1.Namespace{}, w.decoder.namespace)
+		return put(ctx, w.request(plan.Create, id), in, &corev1.Namespace{}, w.decoder.Namespace)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return made.(*found), nil
+	return made.(*cache.Object), nil
 }
 
 // serviceToWrite builds a Service from scratch, or for an update from the whole
 // standing object: a Service has fields that a PUT must repeat and that nobody
 // but the server knows.
-func (w *writer) serviceToWrite(ctx context.Context, id objectID, a *plan.Action) (*corev1.Service, error) {
+func (w *writer) serviceToWrite(ctx context.Context, id cache.ID, a *plan.Action) (*corev1.Service, error) {
 	if a.Standing == nil {
 		return serviceObject(id.Key, a.Service), nil
 	}
@@ -341,7 +342,7 @@ func (w *writer) serviceToWrite(ctx context.Context, id objectID, a *plan.Action
 	return svc, nil
 }
 
-func (w *writer) delete(ctx context.Context, id objectID, standing *plan.Meta) error {
+func (w *writer) delete(ctx context.Context, id cache.ID, standing *plan.Meta) error {
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
 		UID: new(types.UID(standing.UID)), ResourceVersion: new(standing.ResourceVersion),
 	}}
@@ -351,23 +352,23 @@ func (w *writer) delete(ctx context.Context, id objectID, standing *plan.Meta) e
 // look reads an object after an answer that left its state in doubt. cause is
 // that answer; it comes back with ErrStale or errUnclear when the read cleared the
 // doubt.
-func (w *writer) look(ctx context.Context, item lanes.Item, id objectID, v verdict, cause error) (outcome, error) {
+func (w *writer) look(ctx context.Context, item lanes.Item, id cache.ID, v verdict, cause error) (cache.Outcome, error) {
 	slot, err := w.queue.Acquire(accepting(ctx), item, 1)
 	if err != nil {
-		return outcome{}, fmt.Errorf("%w; reading it failed too: %w", cause, err)
+		return cache.Outcome{}, fmt.Errorf("%w; reading it failed too: %w", cause, err)
 	}
 	defer slot.End(lanes.Unmeasured)
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	out := outcome{before: w.view.lookup(id)}
+	out := cache.Outcome{Before: w.cache.Lookup(id)}
 	object, read := w.read(ctx, id)
 	switch {
 	case read == nil:
-		out.object = object
+		out.Object = object
 	case apierrors.IsNotFound(read):
-		out.absent = true
+		out.Absent = true
 	default:
-		return outcome{}, fmt.Errorf("%w; reading it failed too: %w", cause, read)
+		return cache.Outcome{}, fmt.Errorf("%w; reading it failed too: %w", cause, read)
 	}
 	if v.unclear {
 		return out, fmt.Errorf("%w: %w", errUnclear, cause)
@@ -375,19 +376,19 @@ func (w *writer) look(ctx context.Context, item lanes.Item, id objectID, v verdi
 	return out, fmt.Errorf("%w: %w", ErrStale, cause)
 }
 
-func (w *writer) read(ctx context.Context, id objectID) (*found, error) {
-	switch id.kind {
+func (w *writer) read(ctx context.Context, id cache.ID) (*cache.Object, error) {
+	switch id.Kind {
 	case plan.KindNamespace:
-		return readAs(ctx, w, id, &corev1.Namespace{}, w.decoder.namespace)
+		return readAs(ctx, w, id, &corev1.Namespace{}, w.decoder.Namespace)
 	case plan.KindService:
-		return readAs(ctx, w, id, &corev1.Service{}, w.decoder.service)
+		return readAs(ctx, w, id, &corev1.Service{}, w.decoder.Service)
 	case plan.KindEndpoints:
-		return readAs(ctx, w, id, &corev1.Endpoints{}, w.decoder.endpoints)
+		return readAs(ctx, w, id, &corev1.Endpoints{}, w.decoder.Endpoints)
 	}
-	return readAs(ctx, w, id, &discoveryv1.EndpointSlice{}, w.decoder.slice)
+	return readAs(ctx, w, id, &discoveryv1.EndpointSlice{}, w.decoder.Slice)
 }
 
-func readAs[T runtime.Object](ctx context.Context, w *writer, id objectID, into T, convert func(T) *found) (*found, error) {
+func readAs[T runtime.Object](ctx context.Context, w *writer, id cache.ID, into T, convert func(T) *cache.Object) (*cache.Object, error) {
 	if err := w.get(ctx, id, into); err != nil {
 		return nil, err
 	}
@@ -395,20 +396,20 @@ func readAs[T runtime.Object](ctx context.Context, w *writer, id objectID, into 
 }
 
 // get reads with a quorum: no resourceVersion is given.
-func (w *writer) get(ctx context.Context, id objectID, into runtime.Object) error {
-	return w.resource(w.client(id.kind).Get(), id).Name(id.Name).Do(ctx).Into(into)
+func (w *writer) get(ctx context.Context, id cache.ID, into runtime.Object) error {
+	return w.resource(w.client(id.Kind).Get(), id).Name(id.Name).Do(ctx).Into(into)
 }
 
 // put sends an object and converts the answer.
-func put[T runtime.Object](ctx context.Context, r *rest.Request, in, out T, convert func(T) *found) (*found, error) {
+func put[T runtime.Object](ctx context.Context, r *rest.Request, in, out T, convert func(T) *cache.Object) (*cache.Object, error) {
 	if err := r.Body(in).Do(ctx).Into(out); err != nil {
 		return nil, err
 	}
 	return convert(out), nil
 }
 
-func (w *writer) request(verb plan.Verb, id objectID) *rest.Request {
-	client := w.client(id.kind)
+func (w *writer) request(verb plan.Verb, id cache.ID) *rest.Request {
+	client := w.client(id.Kind)
 	switch verb {
 	case plan.Create:
 		return w.resource(client.Post(), id)
@@ -425,9 +426,9 @@ func (w *writer) client(kind plan.Kind) rest.Interface {
 	return w.core
 }
 
-func (w *writer) resource(r *rest.Request, id objectID) *rest.Request {
+func (w *writer) resource(r *rest.Request, id cache.ID) *rest.Request {
 	r = r.MaxRetries(0)
-	switch id.kind {
+	switch id.Kind {
 	case plan.KindNamespace:
 		return r.Resource("namespaces")
 	case plan.KindService:
@@ -438,8 +439,4 @@ func (w *writer) resource(r *rest.Request, id objectID) *rest.Request {
 		r = r.Resource("endpointslices")
 	}
 	return r.Namespace(id.Namespace)
-}
-
-func refOf(f *found) metrics.Ref {
-	return metrics.Ref{Kind: string(f.id.kind), Namespace: f.id.Namespace, Name: f.id.Name, ResourceVersion: f.version()}
 }

@@ -41,6 +41,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		{"syncer", "metrics", "rules report by returning values"},
 		{"reconcile/plan", "metrics", "a plan is a value; the loop reports it"},
 		{"clusters/store", "metrics", "the store is memory only"},
+		{"reconcile/cache", "reconcile/write", "what stands does not depend on how it is written"},
 		{"metrics", "syncer", "metrics is used by all and uses none"},
 		{"metrics", "clusters", "metrics is used by all and uses none"},
 		{"metrics", "reconcile", "metrics is used by all and uses none"},

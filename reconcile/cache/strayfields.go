@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package reconcile
+package cache
 
 import corev1 "k8s.io/api/core/v1"
 
@@ -79,8 +79,8 @@ var strayFields = []strayField{
 		}},
 }
 
-// stray names the first field, if any, that is set though no replica has it.
-func stray(spec *corev1.ServiceSpec) string {
+// Stray names the first field, if any, that is set though no replica has it.
+func Stray(spec *corev1.ServiceSpec) string {
 	for _, f := range strayFields {
 		if f.set(spec) {
 			return f.name
@@ -89,8 +89,8 @@ func stray(spec *corev1.ServiceSpec) string {
 	return ""
 }
 
-// clearStray takes all of them away, and leaves what a server filled in.
-func clearStray(spec *corev1.ServiceSpec) {
+// ClearStray takes all of them away, and leaves what a server filled in.
+func ClearStray(spec *corev1.ServiceSpec) {
 	for _, f := range strayFields {
 		if f.set(spec) {
 			f.clear(spec)

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package reconcile
+package cache
 
 import (
 	"math/rand/v2"
@@ -16,18 +16,18 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// history is a server with a few Endpoints, a watch that lags behind it, a view
-// fed by both, and a worker that looks at the view and writes.
+// history is a server with a few Endpoints, a watch that lags behind it, a cache
+// fed by both, and a worker that looks at the cache and writes.
 type history struct {
 	t       *testing.T
 	rand    *rand.Rand
-	view    *view
+	cache   *Cache
 	rv      uint64
 	uids    int
-	objects map[string]*found
+	objects map[string]*Object
 	events  []historyEvent
 	cursor  int
-	// dirty are the names that the view asked to look at since the worker did.
+	// dirty are the names that the cache asked to look at since the worker did.
 	dirty map[string]bool
 	// believed is what the worker took for standing when it last looked.
 	believed map[string]uint64
@@ -38,53 +38,53 @@ type history struct {
 
 type historyEvent struct {
 	gone   bool
-	object *found
+	object *Object
 	// state is all objects after the event.
-	state map[string]*found
+	state map[string]*Object
 }
 
 var historyNames = []string{"x", "y", "z"}
 
 func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{
-		t: t, rand: dice.From(seed, 7), rv: 10, objects: map[string]*found{},
+		t: t, rand: dice.From(seed, 7), rv: 10, objects: map[string]*Object{},
 		dirty: map[string]bool{}, believed: map[string]uint64{}, echoed: map[string]bool{},
 	}
-	h.view = newView(func(changes []change) {
+	h.cache = New(func(changes []Change) {
 		for _, c := range changes {
-			h.dirty[c.replica.Name] = true
+			h.dirty[c.Replica.Name] = true
 			h.notified++
 		}
 	}, func(ref metrics.Ref, _ time.Time) { h.echoed[ref.ResourceVersion] = true })
-	h.view.replace(plan.KindEndpoints, nil, "10", time.Now())
+	h.cache.Replace(plan.KindEndpoints, nil, "10", time.Now())
 	return h
 }
 
-func historyID(name string) objectID {
-	return objectID{plan.KindEndpoints, syncer.Key{Namespace: "shop", Name: name}}
+func historyID(name string) ID {
+	return ID{plan.KindEndpoints, syncer.Key{Namespace: "shop", Name: name}}
 }
 
 // set changes the server's object; nil deletes it.
-func (h *history) set(name string, object *found) {
+func (h *history) set(name string, object *Object) {
 	h.rv++
 	e := historyEvent{gone: object == nil, object: object}
 	if object == nil {
 		e.object = h.objects[name]
 		delete(h.objects, name)
 	} else {
-		object.rv = h.rv
+		object.Revision = h.rv
 		h.objects[name] = object
 	}
-	e.state = map[string]*found{}
+	e.state = map[string]*Object{}
 	for n, o := range h.objects {
 		e.state[n] = o
 	}
 	h.events = append(h.events, e)
 }
 
-func (h *history) object(name, uid string) *found {
+func (h *history) object(name, uid string) *Object {
 	id := historyID(name)
-	return &found{id: id, replica: id.Key, uid: uid, claim: plan.ClaimRecorded, endpoints: &plan.ObservedEndpoints{}}
+	return &Object{ID: id, Replica: id.Key, UID: uid, Claim: plan.ClaimRecorded, Endpoints: &plan.ObservedEndpoints{}}
 }
 
 // foreign is a change by somebody else.
@@ -97,7 +97,7 @@ func (h *history) foreign() {
 	case h.rand.IntN(3) == 0:
 		h.set(name, nil)
 	default:
-		h.set(name, h.object(name, old.uid))
+		h.set(name, h.object(name, old.UID))
 	}
 }
 
@@ -106,47 +106,47 @@ func (h *history) own(alone bool) {
 	name := historyNames[h.rand.IntN(len(historyNames))]
 	id := historyID(name)
 	h.dirty[name] = false
-	known := h.view.lookup(id)
-	h.view.begin(id)
+	known := h.cache.Lookup(id)
+	h.cache.Begin(id)
 	h.meanwhile(alone)
 	standing := h.objects[name]
-	stale := (known == nil) != (standing == nil) || known != nil && known.rv != standing.rv
-	var out outcome
+	stale := (known == nil) != (standing == nil) || known != nil && known.Revision != standing.Revision
+	var out Outcome
 	var believed uint64
 	switch {
 	case stale && h.rand.IntN(3) == 0: // the read failed too: the key stays with the worker
 		h.dirty[name] = true
 	case stale:
-		out = outcome{before: h.view.lookup(id), object: standing, absent: standing == nil}
+		out = Outcome{Before: h.cache.Lookup(id), Object: standing, Absent: standing == nil}
 	case standing == nil:
 		h.uids++
 		h.set(name, h.object(name, "u"+strconv.Itoa(h.uids)))
 		out = h.wrote(name)
 	case h.rand.IntN(4) == 0:
 		h.set(name, nil)
-		out.gone = &found{id: id, replica: id.Key, uid: known.uid, rv: known.rv}
+		out.Gone = &Object{ID: id, Replica: id.Key, UID: known.UID, Revision: known.Revision}
 	case h.rand.IntN(4) == 0: // a write that changes nothing
-		out.object = standing
+		out.Object = standing
 	default:
-		h.set(name, h.object(name, known.uid))
+		h.set(name, h.object(name, known.UID))
 		out = h.wrote(name)
 	}
 	if !stale && h.objects[name] != nil {
-		believed = h.objects[name].rv
+		believed = h.objects[name].Revision
 	}
 	h.meanwhile(alone)
-	h.view.finish(id, out)
-	if stale { // it plans again from the view
-		if f := h.view.lookup(id); f != nil {
-			believed = f.rv
+	h.cache.Finish(id, out)
+	if stale { // it plans again from the cache
+		if f := h.cache.Lookup(id); f != nil {
+			believed = f.Revision
 		}
 	}
 	h.believed[name] = believed
 }
 
-func (h *history) wrote(name string) outcome {
+func (h *history) wrote(name string) Outcome {
 	h.made = append(h.made, strconv.FormatUint(h.rv, 10))
-	return outcome{object: h.objects[name], wrote: true}
+	return Outcome{Object: h.objects[name], Wrote: true}
 }
 
 func (h *history) meanwhile(alone bool) {
@@ -163,9 +163,9 @@ func (h *history) deliver(n int) {
 		e := h.events[h.cursor]
 		h.cursor++
 		if e.gone {
-			h.view.remove(e.object.id, e.object.uid, time.Now())
+			h.cache.Remove(e.object.ID, e.object.UID, time.Now())
 		} else {
-			h.view.upsert(e.object, time.Now())
+			h.cache.Upsert(e.object, time.Now())
 		}
 	}
 }
@@ -176,7 +176,7 @@ func (h *history) relist() {
 		return
 	}
 	at := h.cursor + h.rand.IntN(len(h.events)-h.cursor)
-	var list []*found
+	var list []*Object
 	for _, f := range h.events[at].state {
 		list = append(list, f)
 	}
@@ -185,15 +185,15 @@ func (h *history) relist() {
 		rv = 11 + uint64(at) // every event took one version, from 11 on
 	}
 	h.cursor = at + 1
-	h.view.replace(plan.KindEndpoints, list, strconv.FormatUint(rv, 10), time.Now())
+	h.cache.Replace(plan.KindEndpoints, list, strconv.FormatUint(rv, 10), time.Now())
 }
 
 func (h *history) check(step int) {
 	h.t.Helper()
 	for _, name := range historyNames {
 		var knows uint64
-		if f := h.view.lookup(historyID(name)); f != nil {
-			knows = f.rv
+		if f := h.cache.Lookup(historyID(name)); f != nil {
+			knows = f.Revision
 		}
 		if knows != h.believed[name] && !h.dirty[name] {
 			h.t.Fatalf("step %d: %s stands at %d, the worker believes in %d and nobody woke it", step, name, knows, h.believed[name])
@@ -225,20 +225,20 @@ func TestViewWakesTheWorkerForEveryChangeOfOthers(t *testing.T) {
 	}
 }
 
-// converged fails unless the view equals the server and owes nothing.
+// converged fails unless the cache equals the server and owes nothing.
 func (h *history) converged() {
 	h.t.Helper()
 	for _, name := range historyNames {
-		f, s := h.view.lookup(historyID(name)), h.objects[name]
-		if (f == nil) != (s == nil) || f != nil && f.rv != s.rv {
-			h.t.Fatalf("%s: the view has %+v, the server %+v", name, f, s)
+		f, s := h.cache.Lookup(historyID(name)), h.objects[name]
+		if (f == nil) != (s == nil) || f != nil && f.Revision != s.Revision {
+			h.t.Fatalf("%s: the cache has %+v, the server %+v", name, f, s)
 		}
 	}
-	if len(h.view.writes) != 0 {
-		h.t.Fatalf("own writes are remembered after the watch has shown all: %+v", h.view.writes)
+	if len(h.cache.writes) != 0 {
+		h.t.Fatalf("own writes are remembered after the watch has shown all: %+v", h.cache.writes)
 	}
-	if len(h.view.byReplica) != len(h.objects) || len(h.view.entries) != len(h.objects) {
-		h.t.Fatalf("%d replicas and %d entries for %d objects", len(h.view.byReplica), len(h.view.entries), len(h.objects))
+	if len(h.cache.byReplica) != len(h.objects) || len(h.cache.entries) != len(h.objects) {
+		h.t.Fatalf("%d replicas and %d entries for %d objects", len(h.cache.byReplica), len(h.cache.entries), len(h.objects))
 	}
 }
 
@@ -253,14 +253,14 @@ func TestViewTakesOwnWritesForNoNews(t *testing.T) {
 			}
 			for _, name := range historyNames { // what was written last never comes undone
 				var knows, stands uint64
-				if f := h.view.lookup(historyID(name)); f != nil {
-					knows = f.rv
+				if f := h.cache.Lookup(historyID(name)); f != nil {
+					knows = f.Revision
 				}
 				if s := h.objects[name]; s != nil {
-					stands = s.rv
+					stands = s.Revision
 				}
 				if knows != stands {
-					t.Fatalf("the view has %s at %d, it stands at %d", name, knows, stands)
+					t.Fatalf("the cache has %s at %d, it stands at %d", name, knows, stands)
 				}
 			}
 		}

@@ -3,7 +3,7 @@
 
 //lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
 
-package reconcile
+package cache
 
 import (
 	"net/netip"
@@ -20,45 +20,46 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// objectID names one object of the ingress cluster.
-type objectID struct {
-	kind plan.Kind
+// ID names one object of the ingress cluster.
+type ID struct {
+	Kind plan.Kind
 	syncer.Key
 }
 
-// found is one object of the ingress cluster as the view keeps it: immutable,
-// and for a foreign object no more than its identity. Exactly one of service,
-// endpoints and slice is set, none for a namespace.
-type found struct {
-	id objectID
-	// replica is the Service name the object stands under.
-	replica syncer.Key
-	// rv is the resource version as a number; 0 when the server's is none, and
+// Object is one object of the ingress cluster as the cache keeps it: immutable,
+// and for a foreign object no more than its identity. Exactly one of Service,
+// Endpoints and Slice is set, none for a namespace.
+type Object struct {
+	ID ID
+	// Replica is the Service name the object stands under.
+	Replica syncer.Key
+	// Revision is the resource version as a number; 0 when the server's is none, and
 	// then the object is taken for newer than anything.
-	rv        uint64
-	uid       string
-	claim     plan.Claim
-	deleting  bool
-	service   *plan.ObservedService
-	endpoints *plan.ObservedEndpoints
-	slice     *plan.ObservedSlice
-	namespace plan.NamespaceState
-	// tracked is true when the server keeps record of who set which field, and names
+	Revision uint64
+	UID      string
+	Claim    plan.Claim
+	// Deleting is true once deletionTimestamp is set.
+	Deleting  bool
+	Service   *plan.ObservedService
+	Endpoints *plan.ObservedEndpoints
+	Slice     *plan.ObservedSlice
+	Namespace plan.NamespaceState
+	// Tracked is true when the server keeps record of who set which field, and names
 	// nobody but us.
-	tracked bool
-	// kept is nil for nearly every object.
-	kept *extra
+	Tracked bool
+	// Kept is nil for nearly every object.
+	Kept *Extra
 }
 
-// extra is metadata that others put on our objects and that a PUT must carry on.
-type extra struct {
-	finalizers []string
-	owners     []metav1.OwnerReference
+// Extra is metadata that others put on our objects and that a PUT must carry on.
+type Extra struct {
+	Finalizers []string
+	Owners     []metav1.OwnerReference
 }
 
-// version parses a resource version. Servers promise since 1.35 that it is a
+// Revision parses a resource version. Servers promise since 1.35 that it is a
 // number that grows, and etcd made it so ever since.
-func version(rv string) uint64 {
+func Revision(rv string) uint64 {
 	n, err := strconv.ParseUint(rv, 10, 64)
 	if err != nil {
 		return 0
@@ -66,46 +67,46 @@ func version(rv string) uint64 {
 	return n
 }
 
-// version is the inverse of the function of that name.
-func (f *found) version() string {
-	if f.rv == 0 {
+// Version is the inverse of Revision.
+func (f *Object) Version() string {
+	if f.Revision == 0 {
 		return ""
 	}
-	return strconv.FormatUint(f.rv, 10)
+	return strconv.FormatUint(f.Revision, 10)
 }
 
-// decoder turns objects of the ingress cluster into what the view keeps, on behalf of
+// Decoder turns objects of the ingress cluster into what the cache keeps, on behalf of
 // one installation.
-type decoder struct{ instance string }
+type Decoder struct{ Instance string }
 
 // found begins with what all kinds have; replica is the name the object stands under.
-func (d decoder) found(kind plan.Kind, m *metav1.ObjectMeta, replica string) *found {
+func (d Decoder) found(kind plan.Kind, m *metav1.ObjectMeta, replica string) *Object {
 	key := syncer.Key{Namespace: m.Namespace, Name: m.Name}
-	f := &found{
-		id: objectID{kind, key}, replica: syncer.Key{Namespace: m.Namespace, Name: replica},
-		rv: version(m.ResourceVersion), uid: string(m.UID), deleting: m.DeletionTimestamp != nil,
+	f := &Object{
+		ID: ID{kind, key}, Replica: syncer.Key{Namespace: m.Namespace, Name: replica},
+		Revision: Revision(m.ResourceVersion), UID: string(m.UID), Deleting: m.DeletionTimestamp != nil,
 	}
-	f.claim = plan.ClaimOf(kind, f.replica, m.Labels, m.Annotations, d.instance)
-	f.tracked = f.mayBeOurs() && trackedAlone(m.ManagedFields)
+	f.Claim = plan.ClaimOf(kind, f.Replica, m.Labels, m.Annotations, d.Instance)
+	f.Tracked = f.MayBeOurs() && trackedAlone(m.ManagedFields)
 	return f
 }
 
-// mayBeOurs reports whether the object carries our mark and instance. Whether it is
+// MayBeOurs reports whether the object carries our mark and instance. Whether it is
 // ours depends on the others of its replica, too: see plan.Observed.Own.
-func (f *found) mayBeOurs() bool { return f.claim >= plan.ClaimMarked }
+func (f *Object) MayBeOurs() bool { return f.Claim >= plan.ClaimMarked }
 
-// fieldManager is how an API server calls us in managedFields: what stands before
+// FieldManager is how an API server calls us in managedFields: what stands before
 // the slash of our user agent.
-const fieldManager = "tributary"
+const FieldManager = "tributary"
 
 func trackedAlone(entries []metav1.ManagedFieldsEntry) bool {
-	others := func(e metav1.ManagedFieldsEntry) bool { return e.Manager != fieldManager }
+	others := func(e metav1.ManagedFieldsEntry) bool { return e.Manager != FieldManager }
 	return len(entries) > 0 && !slices.ContainsFunc(entries, others)
 }
 
-// stripManagedFields leaves of managedFields only who is named, the bulky rest is
+// StripManagedFields leaves of managedFields only who is named, the bulky rest is
 // nothing to us.
-func stripManagedFields(m metav1.Object) {
+func StripManagedFields(m metav1.Object) {
 	entries := m.GetManagedFields()
 	for i := range entries {
 		entries[i] = metav1.ManagedFieldsEntry{Manager: entries[i].Manager}
@@ -114,56 +115,56 @@ func stripManagedFields(m metav1.Object) {
 
 // observedMeta keeps labels and annotations only of what may be ours: a foreign object
 // costs its identity, one of another installation the name of that.
-func observedMeta(f *found, m *metav1.ObjectMeta) plan.Meta {
+func observedMeta(f *Object, m *metav1.ObjectMeta) plan.Meta {
 	meta := plan.Meta{
-		Name: m.Name, UID: f.uid, ResourceVersion: m.ResourceVersion, Claim: f.claim, Deleting: f.deleting,
+		Name: m.Name, UID: f.UID, ResourceVersion: m.ResourceVersion, Claim: f.Claim, Deleting: f.Deleting,
 	}
-	if f.claim == plan.ClaimOther {
+	if f.Claim == plan.ClaimOther {
 		meta.Labels = map[string]string{plan.LabelInstance: m.Labels[plan.LabelInstance]}
 	}
-	if !f.mayBeOurs() {
+	if !f.MayBeOurs() {
 		return meta
 	}
 	meta.Labels, meta.Annotations = m.Labels, m.Annotations
 	var owners []metav1.OwnerReference
 	for _, o := range m.OwnerReferences {
-		if f.id.kind == plan.KindEndpointSlice && o.Kind == "Service" && o.APIVersion == "v1" && meta.OwnerUID == "" {
+		if f.ID.Kind == plan.KindEndpointSlice && o.Kind == "Service" && o.APIVersion == "v1" && meta.OwnerUID == "" {
 			meta.OwnerUID = string(o.UID)
 			continue
 		}
 		owners = append(owners, o)
 	}
 	if len(m.Finalizers)+len(owners) > 0 {
-		f.kept = &extra{finalizers: m.Finalizers, owners: owners}
+		f.Kept = &Extra{Finalizers: m.Finalizers, Owners: owners}
 	}
 	return meta
 }
 
-func (d decoder) namespace(ns *corev1.Namespace) *found {
+func (d Decoder) Namespace(ns *corev1.Namespace) *Object {
 	f := d.found(plan.KindNamespace, &ns.ObjectMeta, ns.Name)
-	f.namespace = plan.NamespaceActive
-	if f.deleting || ns.Status.Phase == corev1.NamespaceTerminating {
-		f.namespace = plan.NamespaceTerminating
+	f.Namespace = plan.NamespaceActive
+	if f.Deleting || ns.Status.Phase == corev1.NamespaceTerminating {
+		f.Namespace = plan.NamespaceTerminating
 	}
 	return f
 }
 
-func (d decoder) service(svc *corev1.Service) *found {
+func (d Decoder) Service(svc *corev1.Service) *Object {
 	f := d.found(plan.KindService, &svc.ObjectMeta, svc.Name)
 	if _, named := svc.Annotations[plan.AnnotationReplica]; !named && svc.Spec.ClusterIP != corev1.ClusterIPNone {
-		f.claim = min(f.claim, plan.ClaimMarked) // the version before never wrote it so
+		f.Claim = min(f.Claim, plan.ClaimMarked) // the version before never wrote it so
 	}
-	f.service = &plan.ObservedService{Meta: observedMeta(f, &svc.ObjectMeta)}
-	if !f.mayBeOurs() {
+	f.Service = &plan.ObservedService{Meta: observedMeta(f, &svc.ObjectMeta)}
+	if !f.MayBeOurs() {
 		return f
 	}
-	f.service.Sources = plan.ReadSources(svc.Annotations)
-	f.service.Headless = svc.Spec.ClusterIP == corev1.ClusterIPNone
-	f.service.Selector = svc.Spec.Selector
-	f.service.Stray = stray(&svc.Spec)
-	f.service.Ports = make([]syncer.ServicePort, len(svc.Spec.Ports))
+	f.Service.Sources = plan.ReadSources(svc.Annotations)
+	f.Service.Headless = svc.Spec.ClusterIP == corev1.ClusterIPNone
+	f.Service.Selector = svc.Spec.Selector
+	f.Service.Stray = Stray(&svc.Spec)
+	f.Service.Ports = make([]syncer.ServicePort, len(svc.Spec.Ports))
 	for i, p := range svc.Spec.Ports {
-		f.service.Ports[i] = syncer.ServicePort{
+		f.Service.Ports[i] = syncer.ServicePort{
 			Name: p.Name, Protocol: protocol(p.Protocol), Port: p.Port, AppProtocol: p.AppProtocol,
 			Target: observedTarget(p.TargetPort),
 		}
@@ -185,16 +186,16 @@ func protocol(p corev1.Protocol) string {
 	return string(p)
 }
 
-func (d decoder) endpoints(ep *corev1.Endpoints) *found {
+func (d Decoder) Endpoints(ep *corev1.Endpoints) *Object {
 	f := d.found(plan.KindEndpoints, &ep.ObjectMeta, ep.Name)
-	f.endpoints = &plan.ObservedEndpoints{Meta: observedMeta(f, &ep.ObjectMeta)}
-	if !f.mayBeOurs() {
+	f.Endpoints = &plan.ObservedEndpoints{Meta: observedMeta(f, &ep.ObjectMeta)}
+	if !f.MayBeOurs() {
 		return f
 	}
-	f.endpoints.Trigger = triggerTime(ep.Annotations)
-	f.endpoints.Subsets = make([]syncer.Subset, len(ep.Subsets))
+	f.Endpoints.Trigger = triggerTime(ep.Annotations)
+	f.Endpoints.Subsets = make([]syncer.Subset, len(ep.Subsets))
 	for i, s := range ep.Subsets {
-		f.endpoints.Subsets[i] = syncer.Subset{
+		f.Endpoints.Subsets[i] = syncer.Subset{
 			Ready: observedAddresses(s.Addresses), NotReady: observedAddresses(s.NotReadyAddresses),
 			Ports: observedPorts(s.Ports),
 		}
@@ -251,23 +252,23 @@ func observedTargetRef(r *corev1.ObjectReference) syncer.TargetRef {
 }
 
 // marked reports whether a slice says that it is of this installation.
-func (d decoder) marked(es *discoveryv1.EndpointSlice) bool {
-	return plan.ClaimOf(plan.KindEndpointSlice, syncer.Key{}, es.Labels, nil, d.instance) == plan.ClaimMarked
+func (d Decoder) marked(es *discoveryv1.EndpointSlice) bool {
+	return plan.ClaimOf(plan.KindEndpointSlice, syncer.Key{}, es.Labels, nil, d.Instance) == plan.ClaimMarked
 }
 
-func (d decoder) slice(es *discoveryv1.EndpointSlice) *found {
+func (d Decoder) Slice(es *discoveryv1.EndpointSlice) *Object {
 	name := es.Labels[plan.LabelServiceName]
 	if record, ok := syncer.ParseKey(es.Annotations[plan.AnnotationReplica]); ok && record.Namespace == es.Namespace && d.marked(es) {
 		name = record.Name // whatever somebody made of the label
 	}
 	f := d.found(plan.KindEndpointSlice, &es.ObjectMeta, name)
-	f.slice = &plan.ObservedSlice{Meta: observedMeta(f, &es.ObjectMeta)}
-	f.slice.Slice.Name = es.Name
-	if !f.mayBeOurs() {
-		f.slice.Serves = len(es.Endpoints) > 0 && es.Labels[plan.LabelSliceManagedBy] != plan.SliceMirrored
+	f.Slice = &plan.ObservedSlice{Meta: observedMeta(f, &es.ObjectMeta)}
+	f.Slice.Slice.Name = es.Name
+	if !f.MayBeOurs() {
+		f.Slice.Serves = len(es.Endpoints) > 0 && es.Labels[plan.LabelSliceManagedBy] != plan.SliceMirrored
 		return f
 	}
-	s := f.slice
+	s := f.Slice
 	s.Cluster = es.Labels[plan.LabelSourceCluster]
 	s.Family = syncer.Family(es.AddressType)
 	s.Ports = make([]syncer.Port, len(es.Ports))
@@ -286,7 +287,7 @@ func (d decoder) slice(es *discoveryv1.EndpointSlice) *found {
 
 // serves reports whether it is a foreign slice whose endpoints consumers take for the
 // replica's.
-func (f *found) serves() bool { return f.slice != nil && f.slice.Serves }
+func (f *Object) serves() bool { return f.Slice != nil && f.Slice.Serves }
 
 // observedEndpoint reports ok false for what sliceEndpoint never writes.
 func observedEndpoint(e *discoveryv1.Endpoint) (out syncer.Endpoint, ok bool) {

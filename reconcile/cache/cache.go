@@ -1,0 +1,401 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
+)
+
+// Cache is what stands in the ingress cluster, in memory: about 0.5 kB for an
+// object of ours with a few addresses, 0.2 kB for a foreign one.
+//
+// Two streams of news feed it, our watches and the answers to our own requests.
+// They are not ordered, so the higher resourceVersion wins; an object that we
+// know to be gone does not come back by a late event (writes.go).
+//
+// All methods are safe for concurrent use. What must be looked at again is
+// handed to notify, never with the lock held.
+type Cache struct {
+	// notify receives what others changed, echoed what our watch has shown of our
+	// own writes.
+	notify func([]Change)
+	echoed func(metrics.Ref, time.Time)
+
+	mu sync.RWMutex
+	// entries holds every object; byReplica points to the same values.
+	entries   map[ID]*Object
+	byReplica map[syncer.Key]*replicaObjects
+	// strangers are the names of slices of others by namespace: they may be in the way.
+	strangers map[string]map[string]bool
+	// writes holds the objects whose last news is our own write, until our watch
+	// has shown it: at most one for each object.
+	writes map[ID]*pendingWrite
+	// listed holds the kinds that were listed once: only then absence means absence.
+	listed map[plan.Kind]bool
+	// tops is the highest version seen of each kind, also by bookmarks.
+	tops map[plan.Kind]uint64
+	// watermarks tell whether the store went back in time.
+	watermarks map[plan.Kind]*kube.Watermarks
+}
+
+// replicaObjects is all that stands under one replica's name.
+type replicaObjects struct {
+	service   *Object
+	endpoints *Object
+	slices    []*Object // sorted by name
+	// current is the same as rules see it; nil when one of them has changed since.
+	current atomic.Pointer[plan.Observed]
+}
+
+// lockedCurrent is what stands as rules see it, shared and immutable.
+func (s *replicaObjects) lockedCurrent(replica syncer.Key) *plan.Observed {
+	if known := s.current.Load(); known != nil {
+		return known
+	}
+	out := plan.Observed{Key: replica}
+	if s.service != nil {
+		service := *s.service.Service
+		out.Service = &service
+	}
+	if s.endpoints != nil {
+		endpoints := *s.endpoints.Endpoints
+		out.Endpoints = &endpoints
+	}
+	if len(s.slices) > 0 {
+		out.Slices = make([]plan.ObservedSlice, len(s.slices))
+		for i, f := range s.slices {
+			out.Slices[i] = *f.Slice
+		}
+	}
+	out.Own()
+	s.current.Store(&out)
+	return &out
+}
+
+// New returns an empty Cache. notify is told what others changed, echoed when our watch has
+// shown a version that we wrote.
+func New(notify func([]Change), echoed func(metrics.Ref, time.Time)) *Cache {
+	return &Cache{
+		notify: notify, echoed: echoed,
+		entries: map[ID]*Object{}, byReplica: map[syncer.Key]*replicaObjects{}, strangers: map[string]map[string]bool{},
+		writes: map[ID]*pendingWrite{}, listed: map[plan.Kind]bool{}, tops: map[plan.Kind]uint64{}, watermarks: map[plan.Kind]*kube.Watermarks{},
+	}
+}
+
+// Current returns what stands under a replica's name. The values are shared
+// and immutable.
+func (c *Cache) Current(replica syncer.Key) plan.Observed {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	out := plan.Observed{Key: replica}
+	if s := c.byReplica[replica]; s != nil {
+		out = *s.lockedCurrent(replica)
+	}
+	if ns := c.entries[NamespaceID(replica.Namespace)]; ns != nil {
+		out.Namespace = ns.Namespace
+	}
+	for name := range c.strangers[replica.Namespace] {
+		if strings.HasPrefix(name, replica.Name+"-") {
+			out.Occupied = append(out.Occupied, name)
+		}
+	}
+	slices.Sort(out.Occupied)
+	return out
+}
+
+// Lookup returns one object, nil if there is none.
+func (c *Cache) Lookup(id ID) *Object {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.entries[id]
+}
+
+// ServiceUID returns the UID of the Service of a replica, "" if there is none.
+func (c *Cache) ServiceUID(replica syncer.Key) string {
+	if f := c.Lookup(ID{plan.KindService, replica}); f != nil {
+		return f.UID
+	}
+	return ""
+}
+
+// OwnerUID returns the UID of the Service that owns a slice to be written: that of
+// the replica or, where that is not ours, the one the slice has.
+func (c *Cache) OwnerUID(replica syncer.Key, standing *plan.Meta) string {
+	if service := c.Current(replica).Service; service != nil && service.Owned {
+		return service.UID
+	}
+	if standing != nil {
+		return standing.OwnerUID
+	}
+	return ""
+}
+
+// Highest returns the highest version seen of a kind since the last distrust.
+func (c *Cache) Highest(kind plan.Kind) uint64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.tops[kind]
+}
+
+// Saw notes a version of a kind that came without an object.
+func (c *Cache) Saw(kind plan.Kind, rv uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tops[kind] = max(c.tops[kind], rv)
+}
+
+// Replicas returns every replica key under which an object of ours stands, or one that
+// carries our mark, sorted.
+func (c *Cache) Replicas(in func(syncer.Key) bool) []syncer.Key {
+	c.mu.RLock()
+	var keys []syncer.Key
+	for key, s := range c.byReplica {
+		if (in == nil || in(key)) && (s.lockedCurrent(key).Ours() || s.lockedCurrent(key).Disputed()) {
+			keys = append(keys, key)
+		}
+	}
+	c.mu.RUnlock()
+	slices.SortFunc(keys, syncer.Key.Compare) // writes need not wait for this
+	return keys
+}
+
+// Namespaces returns up to n namespaces in which something of ours stands.
+func (c *Cache) Namespaces(n int) (names []string) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for key, s := range c.byReplica {
+		if len(names) == n {
+			break
+		}
+		if s.lockedCurrent(key).Ours() && !slices.Contains(names, key.Namespace) {
+			names = append(names, key.Namespace)
+		}
+	}
+	return names
+}
+
+// Sample returns some object of ours of a kind, in another namespace than the one to
+// avoid if there is one; nil if there is none.
+func (c *Cache) Sample(kind plan.Kind, avoid string) (one *Object) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for id, f := range c.entries {
+		if id.Kind != kind || f.Claim != plan.ClaimRecorded || f.Deleting {
+			continue
+		}
+		if one = f; id.Namespace != avoid {
+			break
+		}
+	}
+	return one
+}
+
+// Owned counts the replica keys under which an object of ours stands.
+func (c *Cache) Owned() (n int) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for key, s := range c.byReplica {
+		if s.lockedCurrent(key).Ours() {
+			n++
+		}
+	}
+	return n
+}
+
+func NamespaceID(name string) ID {
+	return ID{plan.KindNamespace, syncer.Key{Name: name}}
+}
+
+// lockedPut stores an object unless what is known is newer.
+func (c *Cache) lockedPut(f *Object) (changed bool) {
+	old := c.entries[f.ID]
+	if old != nil && f.Revision != 0 && old.Revision >= f.Revision {
+		return false
+	}
+	if old != nil {
+		c.lockedUnlink(old)
+	}
+	c.entries[f.ID] = f
+	c.lockedLink(f)
+	c.tops[f.ID.Kind] = max(c.tops[f.ID.Kind], f.Revision)
+	c.lockedWatermarks(f.ID.Kind).Heard(kube.Watermark{Key: f.ID.Key, Revision: f.Revision})
+	return true
+}
+
+func (c *Cache) lockedDrop(f *Object) {
+	delete(c.entries, f.ID)
+	c.lockedUnlink(f)
+}
+
+func (c *Cache) lockedLink(f *Object) {
+	if f.ID.Kind == plan.KindNamespace {
+		return
+	}
+	s := c.byReplica[f.Replica]
+	if s == nil {
+		s = &replicaObjects{}
+		c.byReplica[f.Replica] = s
+	}
+	switch f.ID.Kind {
+	case plan.KindService:
+		s.service = f
+	case plan.KindEndpoints:
+		s.endpoints = f
+	case plan.KindEndpointSlice:
+		i, _ := slices.BinarySearchFunc(s.slices, f.ID.Name, compareFound)
+		s.slices = slices.Insert(s.slices, i, f)
+		if f.Claim == plan.ClaimRecorded {
+			break
+		}
+		if c.strangers[f.ID.Namespace] == nil {
+			c.strangers[f.ID.Namespace] = map[string]bool{}
+		}
+		c.strangers[f.ID.Namespace][f.ID.Name] = true
+	}
+	s.current.Store(nil)
+}
+
+func (c *Cache) lockedUnlink(f *Object) {
+	s := c.byReplica[f.Replica]
+	if s == nil {
+		return
+	}
+	switch f.ID.Kind {
+	case plan.KindService:
+		s.service = nil
+	case plan.KindEndpoints:
+		s.endpoints = nil
+	case plan.KindEndpointSlice:
+		if i, ok := slices.BinarySearchFunc(s.slices, f.ID.Name, compareFound); ok {
+			s.slices = slices.Delete(s.slices, i, i+1)
+		}
+		if names := c.strangers[f.ID.Namespace]; names[f.ID.Name] {
+			delete(names, f.ID.Name)
+			if len(names) == 0 {
+				delete(c.strangers, f.ID.Namespace)
+			}
+		}
+	}
+	if s.service == nil && s.endpoints == nil && len(s.slices) == 0 {
+		delete(c.byReplica, f.Replica)
+		return
+	}
+	s.current.Store(nil)
+}
+
+func compareFound(f *Object, name string) int { return strings.Compare(f.ID.Name, name) }
+
+// Upsert takes an object from our watch. Safe to call for an old one.
+func (c *Cache) Upsert(f *Object, at time.Time) {
+	var n notifications
+	c.mu.Lock()
+	c.lockedUpsert(&n, f, at, lanes.Addition)
+	c.mu.Unlock()
+	c.deliver(&n)
+}
+
+func (c *Cache) lockedUpsert(n *notifications, f *Object, at time.Time, lane lanes.Lane) {
+	buried := c.lockedPast(f)
+	old := c.entries[f.ID]
+	changed := !buried && c.lockedPut(f)
+	if ours := c.lockedSighted(n, f, at, buried); changed && !ours {
+		n.add(old, f, at, lane)
+		if old == nil {
+			c.lockedInTheWay(n, f, at)
+		}
+	}
+}
+
+// lockedInTheWay notes the replicas of ours of which a slice of somebody else, that has
+// come or gone, has or had a name.
+func (c *Cache) lockedInTheWay(n *notifications, f *Object, at time.Time) {
+	if f.Claim == plan.ClaimRecorded || f.ID.Kind != plan.KindEndpointSlice {
+		return
+	}
+	for i := range f.ID.Name {
+		key := syncer.Key{Namespace: f.ID.Namespace, Name: f.ID.Name[:i]}
+		if s := c.byReplica[key]; f.ID.Name[i] == '-' && key != f.Replica && s != nil && s.lockedCurrent(key).Ours() {
+			n.changes = append(n.changes, Change{Replica: key, Lane: lanes.Bulk, Cause: metrics.Cause{
+				Kind: string(f.ID.Kind), Namespace: f.ID.Namespace, Name: f.ID.Name, UID: f.UID, Event: EventRepair, Arrival: at}})
+		}
+	}
+}
+
+// Remove takes a deletion from our watch.
+func (c *Cache) Remove(id ID, uid string, at time.Time) {
+	var n notifications
+	c.mu.Lock()
+	c.lockedRemove(&n, id, uid, at, lanes.Addition)
+	c.mu.Unlock()
+	c.deliver(&n)
+}
+
+func (c *Cache) lockedRemove(n *notifications, id ID, uid string, at time.Time, lane lanes.Lane) {
+	ours := c.lockedSightedGone(n, id, uid, at)
+	old := c.entries[id]
+	if old == nil || old.UID != uid { // a late event about an earlier object of that name
+		return
+	}
+	c.lockedDrop(old)
+	if !ours {
+		n.add(old, nil, at, lane)
+		c.lockedInTheWay(n, old, at)
+	}
+}
+
+// Replace takes a whole list of one kind: what is absent from it, and not newer
+// than it, is gone. The first list is no change, so nobody is told.
+func (c *Cache) Replace(kind plan.Kind, list []*Object, rv string, at time.Time) (regressed bool) {
+	present := make(map[ID]bool, len(list))
+	for _, f := range list {
+		present[f.ID] = true
+	}
+	as := Revision(rv)
+	var n notifications
+	c.mu.Lock()
+	regressed = c.lockedCompare(kind, list, as)
+	for id, old := range c.entries {
+		if id.Kind == kind && !present[id] && (as == 0 || old.Revision <= as) {
+			c.lockedRemove(&n, id, old.UID, at, lanes.Bulk)
+		}
+	}
+	c.lockedListed(&n, kind, present, as, at)
+	for _, f := range list {
+		c.lockedUpsert(&n, f, at, lanes.Bulk)
+	}
+	if !c.listed[kind] {
+		n.changes = nil
+	}
+	c.listed[kind] = true
+	c.mu.Unlock()
+	c.deliver(&n)
+	return regressed
+}
+
+// Distrust forgets all resource versions and own writes: the server's own count
+// went back (its etcd was restored), so the next lists win whatever they say.
+func (c *Cache) Distrust() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.entries {
+		g := *f
+		g.Revision = 0
+		c.lockedUnlink(f)
+		c.entries[f.ID] = &g
+		c.lockedLink(&g)
+	}
+	clear(c.writes)
+	clear(c.tops)
+	clear(c.watermarks)
+}
