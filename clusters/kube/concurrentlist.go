@@ -5,7 +5,6 @@ package kube
 
 import (
 	"context"
-	"time"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -31,19 +30,19 @@ type note[T any] struct {
 // both cases something is sent.
 func (l *Loop[T]) listConcurrently(ctx context.Context) *concurrentList[T] {
 	b := &concurrentList[T]{result: make(chan fetched[T], 1), seen: l.rvNumber, noted: make(map[syncer.Key]note[T])}
-	delay := l.pace.wait(time.Now())
+	delay := l.listWait()
 	l.children.Go(func() {
 		retry := NewBackoff(retryBase, retryLimit)
 		for pause(ctx, delay) {
 			source, _ := l.current()
 			f := l.fetch(ctx, source, false)
-			l.pace.done(time.Now(), f.took)
+			l.listDone(f.took)
 			if f.err == nil {
 				b.result <- f
 				return
 			}
 			l.cfg.Logger.Debug("relist failed", "kind", l.cfg.Kind, "error", f.err)
-			delay = max(retry.Next(), retryAfter(f.err), l.pace.wait(time.Now()))
+			delay = max(retry.Next(), retryAfter(f.err), l.listWait())
 		}
 		b.result <- fetched[T]{err: ctx.Err()}
 	})

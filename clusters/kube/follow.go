@@ -202,17 +202,17 @@ func (f *follower[T]) settle() {
 // attend looks at what was asked of the loop, and reports whether that is to
 // leave the stream.
 func (f *follower[T]) attend(ctx context.Context) (rewind bool) {
-	if f.loop.takeRewind() {
+	if f.loop.take(&f.loop.rewind) {
 		return true
 	}
 	f.loop.retriedNow()
 	if _, generation := f.loop.current(); generation != f.generation && f.next == nil {
 		f.openNext(ctx, 0)
 	}
-	if f.checking == nil && f.loop.checks.due() {
+	if f.checking == nil && f.loop.checkWanted() {
 		f.startCheck(ctx)
 	}
-	if f.concurrent == nil && f.loop.takeRequest() {
+	if f.concurrent == nil && f.loop.take(&f.loop.requested) {
 		f.concurrent = f.loop.listConcurrently(ctx)
 	}
 	return false

@@ -29,14 +29,14 @@ func (l *Loop[T]) relist(ctx context.Context) {
 	source, generation := l.current()
 	l.retire(generation)
 	if l.due != FirstFill {
-		if wait := l.pace.wait(time.Now()); wait > 0 {
+		if wait := l.listWait(); wait > 0 {
 			l.sleep(ctx, wait, false)
 			return // the source may have changed, or the context ended
 		}
 	}
 	l.cfg.Handler.Changed(State{Phase: Listing})
-	l.takeRequest() // this list answers it
-	back := l.takeBack()
+	l.take(&l.requested) // this list answers it
+	back := l.take(&l.back)
 	attempt, cancel := l.attempt(ctx)
 	f := l.fetch(attempt, source, source.StreamingList && l.noStream != generation)
 	l.attempted()
@@ -45,7 +45,7 @@ func (l *Loop[T]) relist(ctx context.Context) {
 	} else {
 		f.stream = stopAlso{f.stream, cancel}
 	}
-	l.pace.done(time.Now(), f.took)
+	l.listDone(f.took)
 	if f.err != nil {
 		l.keepBack(back)
 		l.failed(ctx, f.err, generation)
@@ -53,6 +53,20 @@ func (l *Loop[T]) relist(ctx context.Context) {
 	}
 	l.replace(f, l.due, l.rvNumber, back)
 	l.due, l.stream, l.streamGen = "", f.stream, generation
+}
+
+// listDone notes that a list has ended and took d.
+func (l *Loop[T]) listDone(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pace.done(time.Now(), d)
+}
+
+// listWait is how long the next list has to wait.
+func (l *Loop[T]) listWait() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pace.wait(time.Now())
 }
 
 // replace hands a complete list to the handler and resumes from its revision. seen

@@ -6,7 +6,6 @@ package kube
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -84,7 +83,7 @@ func (f *follower[T]) startCheck(ctx context.Context) {
 	l := f.loop
 	source, _ := l.current()
 	opts := l.watchOptions()
-	number := l.checks.start()
+	number := l.numberCheck()
 	result := make(chan checked, 1)
 	f.checking = result
 	l.children.Go(func() {
@@ -129,7 +128,7 @@ func (f *follower[T]) checkedStream(c checked) (end End, err error) {
 	if frozen {
 		return EndSilent, errFrozen
 	}
-	f.loop.checks.clean(c.number)
+	f.loop.clean(c.number)
 	f.heard(time.Now())
 	f.loop.cfg.Handler.Contact(time.Now(), false)
 	return "", nil
@@ -186,40 +185,40 @@ func (f *follower[T]) arm() {
 }
 
 // checks numbers the checks of a loop's streams, so that somebody who doubts a stream can
-// ask for one that begins from now on. Safe for concurrent use.
+// ask for one that begins from now on. The loop's lock guards it.
 type checks struct {
-	mu             sync.Mutex
 	started, proof int
 	wanted         bool
 }
 
-func (c *checks) start() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.started++
-	c.wanted = false
-	return c.started
+// numberCheck begins a check.
+func (l *Loop[T]) numberCheck() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.checks.started++
+	l.checks.wanted = false
+	return l.checks.started
 }
 
 // clean notes that a check found nothing that its stream had not brought.
-func (c *checks) clean(number int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.proof = max(c.proof, number)
+func (l *Loop[T]) clean(check int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.checks.proof = max(l.checks.proof, check)
 }
 
-func (c *checks) due() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.wanted
+func (l *Loop[T]) checkWanted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.checks.wanted
 }
 
 // Prove asks for a check of the stream that begins from now on, and returns its number.
 func (l *Loop[T]) Prove() int {
-	l.checks.mu.Lock()
+	l.mu.Lock()
 	l.checks.wanted = true
 	next := l.checks.started + 1
-	l.checks.mu.Unlock()
+	l.mu.Unlock()
 	l.signal()
 	return next
 }
@@ -227,7 +226,7 @@ func (l *Loop[T]) Prove() int {
 // Proven reports whether that check, or a later one, has shown that the stream brought
 // all that happened before it.
 func (l *Loop[T]) Proven(check int) bool {
-	l.checks.mu.Lock()
-	defer l.checks.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return l.checks.proof >= check
 }

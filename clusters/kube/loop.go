@@ -79,8 +79,8 @@ const (
 )
 
 // Loop follows one kind of object until its context ends. Run is called once;
-// SetListWatcher, Relist, Rewind, WentBack and RetryNow may be called at any time from any goroutine, also
-// before Run.
+// SetListWatcher, Relist, Rewind, WentBack and RetryNow may be called at any time from
+// any goroutine, also before Run.
 type Loop[T any] struct {
 	cfg Config[T]
 	// wake is sent to (without blocking) when something below mu has changed.
@@ -88,10 +88,10 @@ type Loop[T any] struct {
 	seen atomic.Uint64 // a copy of rvNumber, for Revision
 
 	watermarks Watermarks
-	pace       pacer
-	checks     checks
 
 	mu                sync.Mutex
+	pace              pacer
+	checks            checks
 	source            ListWatcher
 	generation        int                // counts SetListWatcher
 	former            []former           // sources that may still be in use
@@ -192,7 +192,7 @@ func (l *Loop[T]) Run(ctx context.Context) {
 	defer l.children.Wait()
 	defer cancel()
 	for ctx.Err() == nil {
-		if l.takeRewind() {
+		if l.take(&l.rewind) {
 			l.due = cmp.Or(l.due, Rewound)
 		}
 		if l.due != "" {
@@ -213,38 +213,20 @@ func (l *Loop[T]) leaveStream() {
 	}
 }
 
-// takeRequest returns whether a relist was asked for, and forgets it.
-func (l *Loop[T]) takeRequest() bool {
+// take returns whether something was asked for, and forgets it.
+func (l *Loop[T]) take(asked *bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	requested := l.requested
-	l.requested = false
-	return requested
+	was := *asked
+	*asked = false
+	return was
 }
 
-// takeBack returns whether the server went back in time, and forgets it.
-func (l *Loop[T]) takeBack() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	back := l.back
-	l.back = false
-	return back
-}
-
-// keepBack keeps for the next list what takeBack returned for one that failed.
+// keepBack keeps for the next list that the server went back in time.
 func (l *Loop[T]) keepBack(back bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.back = l.back || back
-}
-
-// takeRewind returns whether a rewind was asked for, and forgets it.
-func (l *Loop[T]) takeRewind() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	rewind := l.rewind
-	l.rewind = false
-	return rewind
 }
 
 // failed tells the handler about err and waits before the next attempt.

@@ -6,6 +6,7 @@ package kube
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/client-go/rest"
 )
@@ -13,10 +14,9 @@ import (
 // warnings says each distinct warning of a server once: since 1.33 every answer
 // about Endpoints carries one.
 type warnings struct {
-	log *slog.Logger
-
-	mu   sync.Mutex
-	said map[string]bool
+	log  *slog.Logger
+	said sync.Map // texts
+	kept atomic.Int32
 }
 
 // A server must not fill memory or log with warnings that are all different.
@@ -29,7 +29,7 @@ func newWarnings(log *slog.Logger) rest.WarningHandler {
 	if log == nil {
 		return rest.NoWarnings{}
 	}
-	return &warnings{log: log, said: map[string]bool{}}
+	return &warnings{log: log}
 }
 
 // HandleWarningHeader implements rest.WarningHandler.
@@ -39,13 +39,11 @@ func (w *warnings) HandleWarningHeader(code int, _, text string) {
 		return
 	}
 	text = text[:min(len(text), warningLength)]
-	w.mu.Lock()
-	news := !w.said[text] && len(w.said) < warningsKept
-	if news {
-		w.said[text] = true
+	if _, said := w.said.Load(text); said || w.kept.Load() >= warningsKept {
+		return
 	}
-	w.mu.Unlock()
-	if news {
+	if _, said := w.said.LoadOrStore(text, true); !said {
+		w.kept.Add(1)
 		w.log.Info("server warns", "warning", text)
 	}
 }
