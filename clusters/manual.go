@@ -57,8 +57,8 @@ const slicesRetry = 5 * time.Minute
 
 // handWrittenSlices selects slices that no controller derived, at the server: so
 // one watch for all Services brings next to nothing.
-const handWrittenSlices = "kubernetes.io/service-name," +
-	"endpointslice.kubernetes.io/managed-by notin (endpointslice-controller.k8s.io,endpointslicemirroring-controller.k8s.io,tributary.dev)"
+const handWrittenSlices = syncer.LabelServiceName + "," + syncer.LabelSliceManagedBy +
+	" notin (" + syncer.SliceComputed + "," + syncer.SliceMirrored + "," + syncer.SliceManagedBy + ")"
 
 func newManualWatches(in *intake) *manualWatches {
 	return &manualWatches{intake: in, changed: make(chan struct{}, 1), watches: map[scope]*manualWatch{}}

@@ -164,7 +164,7 @@ func checkContribution(t *testing.T, c Contribution, pods int) {
 	}
 	for i := range c.Endpoints {
 		e := &c.Endpoints[i]
-		if refuse(e.Addr, nil) != "" || e.NodeName != "" && !isSubdomain(e.NodeName) || e.Hostname != "" && !isLabel(e.Hostname) {
+		if refuse(e.Addr, nil) != "" || e.NodeName != "" && !isSubdomain(e.NodeName) || e.Hostname != "" && !IsLabel(e.Hostname) {
 			t.Errorf("the API refuses %+v", e)
 		}
 		checkPorts(t, e.Ports)

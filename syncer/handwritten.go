@@ -130,7 +130,7 @@ func (h *handWritten) address(a Address) (clean Address, ok bool) {
 		h.reject(a, reason)
 		return a, false
 	}
-	if a.Hostname != "" && !isLabel(a.Hostname) {
+	if a.Hostname != "" && !IsLabel(a.Hostname) {
 		h.reject(a, RejectHostname)
 		a.Hostname = ""
 	}

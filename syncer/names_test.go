@@ -16,6 +16,7 @@ var (
 	labelFormat     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	subdomainFormat = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 	nameFormat      = regexp.MustCompile(`^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`)
+	letter          = regexp.MustCompile(`[a-z]`)
 )
 
 func qualifiedByFormat(s string) bool {
@@ -40,14 +41,20 @@ func TestNamesFollowTheFormats(t *testing.T) {
 		texts = append(texts, string(b))
 	}
 	for _, s := range texts {
-		if got, want := isLabel(s), len(s) <= 63 && labelFormat.MatchString(s); got != want {
-			t.Errorf("isLabel(%q) = %v", s, got)
+		if got, want := IsLabel(s), len(s) <= 63 && labelFormat.MatchString(s); got != want {
+			t.Errorf("IsLabel(%q) = %v", s, got)
 		}
 		if got, want := isSubdomain(s), len(s) <= 253 && subdomainFormat.MatchString(s); got != want {
 			t.Errorf("isSubdomain(%q) = %v", s, got)
 		}
-		if got, want := isQualifiedName(s), qualifiedByFormat(s); got != want {
-			t.Errorf("isQualifiedName(%q) = %v", s, got)
+		if got, want := IsQualifiedName(s), qualifiedByFormat(s); got != want {
+			t.Errorf("IsQualifiedName(%q) = %v", s, got)
+		}
+		if got, want := IsLabelValue(s), s == "" || len(s) <= 63 && nameFormat.MatchString(s); got != want {
+			t.Errorf("IsLabelValue(%q) = %v", s, got)
+		}
+		if got, want := IsTargetPortName(s), len(s) <= 15 && labelFormat.MatchString(s) && letter.MatchString(s) && !strings.Contains(s, "--"); got != want {
+			t.Errorf("IsTargetPortName(%q) = %v", s, got)
 		}
 	}
 }

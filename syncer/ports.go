@@ -50,9 +50,9 @@ func (p Port) valid() bool {
 
 // describable is valid without the number, which a named target lacks.
 func (p Port) describable() bool {
-	return (p.Name == "" || isLabel(p.Name)) &&
+	return (p.Name == "" || IsLabel(p.Name)) &&
 		(p.Protocol == TCP || p.Protocol == UDP || p.Protocol == SCTP) &&
-		(!p.AppProtocol.Set || isQualifiedName(p.AppProtocol.Value))
+		(!p.AppProtocol.Set || IsQualifiedName(p.AppProtocol.Value))
 }
 
 // portResolver finds the ports of pods behind one Service. Pods made from one

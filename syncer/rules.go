@@ -204,7 +204,7 @@ func (r *computation) fill(e *Endpoint, c *candidate) {
 		}
 	}
 	if pod.Hostname != "" && pod.Subdomain == r.svc.Name && pod.Namespace == r.svc.Namespace {
-		if isLabel(pod.Hostname) {
+		if IsLabel(pod.Hostname) {
 			e.Hostname = pod.Hostname
 		} else {
 			r.reject(pod, c.addr.String(), RejectHostname)

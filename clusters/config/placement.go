@@ -20,9 +20,6 @@ const AnnotationReplicate = "tributary.dev/replicate"
 // listed as a member, its replicas are not sources; nor is a copy that somebody
 // else made of one and labelled as his own.
 const (
-	labelManagedBy    = "app.kubernetes.io/managed-by"
-	valueManagedBy    = "tributary"
-	annotationSources = "tributary.dev/sources"
 	// kubePrefix begins the names of the namespaces of Kubernetes itself.
 	kubePrefix = "kube-"
 )
@@ -97,7 +94,7 @@ func (c Cluster) place(svc *syncer.Service) (replica syncer.Key, excluded string
 		return replica, "every cluster has its own"
 	case svc.Annotations[AnnotationReplicate] == "false":
 		return replica, `its annotation ` + AnnotationReplicate + ` is "false"`
-	case svc.Labels[labelManagedBy] == valueManagedBy, svc.Annotations[annotationSources] != "":
+	case svc.Labels[syncer.LabelManagedBy] == syncer.ManagedBy, svc.Annotations[syncer.AnnotationSources] != "":
 		return replica, "it is a replica itself"
 	case !c.Namespaces.Match(svc.Namespace):
 		return replica, "namespaces.include and namespaces.exclude leave its namespace out"

@@ -212,10 +212,10 @@ func TestRulesGoByTheTarget(t *testing.T) {
 func TestReplicasAreNoSources(t *testing.T) {
 	member := mustParse(t, one("mode: separate")).Clusters[0]
 	replica := service("shop", "web")
-	replica.Labels = map[string]string{labelManagedBy: "tributary"}
-	replica.Annotations = map[string]string{annotationSources: "[]"}
+	replica.Labels = map[string]string{syncer.LabelManagedBy: "tributary"}
+	replica.Annotations = map[string]string{syncer.AnnotationSources: "[]"}
 	copied := service("shop", "web-copy")
-	copied.Labels = map[string]string{labelManagedBy: "somebody"}
+	copied.Labels = map[string]string{syncer.LabelManagedBy: "somebody"}
 	copied.Annotations = replica.Annotations
 	for _, svc := range []*syncer.Service{replica, copied, service("default", "kubernetes")} {
 		if got, ok := member.Place(svc); ok {

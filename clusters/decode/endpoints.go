@@ -14,10 +14,7 @@ import (
 
 // What upstream's mirroring controller looks at
 // (pkg/controller/endpointslicemirroring/utils.go, shouldMirror).
-const (
-	labelSkipMirror  = "endpointslice.kubernetes.io/skip-mirror"
-	annotationLeader = "control-plane.alpha.kubernetes.io/leader"
-)
+const annotationLeader = "control-plane.alpha.kubernetes.io/leader"
 
 // Endpoints converts hand-written Endpoints; nil gives the zero value. An
 // address that is none has an invalid Addr: the rules report and drop it.
@@ -28,7 +25,7 @@ func (d *Decoder) Endpoints(e *corev1.Endpoints) store.Versioned[store.Endpoints
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_, lock := e.Annotations[annotationLeader]
-	out := store.Endpoints{Key: d.key(&e.ObjectMeta), SkipMirror: lock || e.Labels[labelSkipMirror] == "true"}
+	out := store.Endpoints{Key: d.key(&e.ObjectMeta), SkipMirror: lock || e.Labels[syncer.LabelSkipMirror] == "true"}
 	for i := range e.Subsets {
 		s := &e.Subsets[i]
 		subset := syncer.Subset{Ready: d.addresses(s.Addresses), NotReady: d.addresses(s.NotReadyAddresses)}

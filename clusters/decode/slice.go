@@ -12,11 +12,7 @@ import (
 )
 
 // derivedBy lists the makers of slices that are not hand-written.
-var derivedBy = map[string]bool{
-	"endpointslice-controller.k8s.io":          true,
-	"endpointslicemirroring-controller.k8s.io": true,
-	"tributary.dev":                            true,
-}
+var derivedBy = map[string]bool{syncer.SliceComputed: true, syncer.SliceMirrored: true, syncer.SliceManagedBy: true}
 
 // Slice converts an EndpointSlice; nil gives the zero value. An endpoint with
 // several addresses becomes several endpoints. An address that is none (a host

@@ -15,14 +15,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"tributary.dev/tributary/syncer"
 )
 
 // What the object carries.
 const (
-	prefix         = "tributary.inventory."
-	labelManagedBy = "app.kubernetes.io/managed-by"
-	managedBy      = "tributary"
-	labelInstance  = "tributary.dev/instance"
+	prefix = "tributary.inventory."
 	// AnnotationIngress is the identity of the ingress cluster, AnnotationMembers a
 	// JSON object of those of the members, by name.
 	AnnotationIngress = "tributary.dev/ingress-identity"
@@ -84,7 +83,7 @@ func (s Store) get(ctx context.Context) (*coordinationv1.Lease, error) {
 		if lease.Name != s.name() {
 			continue
 		}
-		if lease.Labels[labelManagedBy] != managedBy || lease.Labels[labelInstance] != s.Instance {
+		if lease.Labels[syncer.LabelManagedBy] != syncer.ManagedBy || lease.Labels[syncer.LabelInstance] != s.Instance {
 			return nil, fmt.Errorf("lease %s/%s %w", s.Namespace, lease.Name, errForeign)
 		}
 		return lease, nil
@@ -121,7 +120,7 @@ func (s Store) Write(ctx context.Context, known Inventory) error {
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: s.Namespace, Name: s.name(), Annotations: annotations,
-		Labels: map[string]string{labelManagedBy: managedBy, labelInstance: s.Instance},
+		Labels: map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: s.Instance},
 	}}
 	_, err = api.Create(ctx, lease, metav1.CreateOptions{})
 	if apierrors.IsNotFound(err) {

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
+
+	"tributary.dev/tributary/syncer"
 )
 
 // A server without the namespace refuses what is made in it, which the fake does not
@@ -90,8 +92,8 @@ func TestWhatIsNotOurs(t *testing.T) {
 	lease := func(labels, annotations map[string]string) *coordinationv1.Lease {
 		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "tributary.inventory.blue", Labels: labels, Annotations: annotations}}
 	}
-	ours := map[string]string{labelManagedBy: managedBy, labelInstance: "blue"}
-	client := fake.NewClientset(lease(map[string]string{labelManagedBy: managedBy, labelInstance: "green"}, map[string]string{AnnotationIngress: "x"}))
+	ours := map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: "blue"}
+	client := fake.NewClientset(lease(map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: "green"}, map[string]string{AnnotationIngress: "x"}))
 	s := Store{client, "own", "blue"}
 	if got, err := s.Read(t.Context()); err == nil || got.Ingress != "" {
 		t.Errorf("read %+v, %v", got, err)

@@ -14,15 +14,14 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/syncer"
 )
 
 // What a Lease of ours carries.
 const (
 	// Prefix begins its name; the rest is that of the member.
-	Prefix         = "tributary-"
-	labelManagedBy = "app.kubernetes.io/managed-by"
-	managedBy      = "tributary"
-	labelCluster   = "multicluster.kubernetes.io/source-cluster"
+	Prefix = "tributary-"
 	// AnnotationState says how the member stood when the Lease was last written.
 	AnnotationState = "tributary.dev/state"
 	// AnnotationIdentity is the UID of the member's kube-system namespace, by which
@@ -176,7 +175,7 @@ func (k *Keeper) list(ctx context.Context, api API) error {
 
 // Identities reads by which identity each member was last known.
 func Identities(ctx context.Context, api API) (map[string]string, error) {
-	list, err := api.List(ctx, metav1.ListOptions{LabelSelector: labelManagedBy + "=" + managedBy})
+	list, err := api.List(ctx, metav1.ListOptions{LabelSelector: syncer.LabelManagedBy + "=" + syncer.ManagedBy})
 	if err != nil {
 		return nil, fmt.Errorf("list leases: %w", err)
 	}
@@ -184,14 +183,14 @@ func Identities(ctx context.Context, api API) (map[string]string, error) {
 	for i := range list.Items {
 		lease := &list.Items[i]
 		if uid := lease.Annotations[AnnotationIdentity]; uid != "" && ours(lease) {
-			identities[lease.Labels[labelCluster]] = uid
+			identities[lease.Labels[syncer.LabelSourceCluster]] = uid
 		}
 	}
 	return identities, nil
 }
 
 func ours(lease *coordinationv1.Lease) bool {
-	return lease.Labels[labelManagedBy] == managedBy && lease.Labels[labelCluster] != ""
+	return lease.Labels[syncer.LabelManagedBy] == syncer.ManagedBy && lease.Labels[syncer.LabelSourceCluster] != ""
 }
 
 // keep renews the Lease of a member that is seen.
@@ -229,7 +228,7 @@ func (k *Keeper) lease(m Member, standing *coordinationv1.Lease) *coordinationv1
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}
 	}
-	lease.Labels[labelManagedBy], lease.Labels[labelCluster] = managedBy, m.Cluster
+	lease.Labels[syncer.LabelManagedBy], lease.Labels[syncer.LabelSourceCluster] = syncer.ManagedBy, m.Cluster
 	lease.Annotations[AnnotationState] = m.State
 	if m.Identity != "" {
 		lease.Annotations[AnnotationIdentity] = m.Identity

@@ -21,6 +21,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"tributary.dev/tributary/syncer"
 )
 
 // server is as much of an API server as a Keeper needs, the members and the log.
@@ -165,7 +167,7 @@ func TestLeaseOfAMemberThatIsSeen(t *testing.T) {
 		s.with(func() {
 			lease := s.leases["tributary-a"]
 			if *lease.Spec.HolderIdentity != "me" || *lease.Spec.LeaseDurationSeconds != 40 || !lease.Spec.RenewTime.Equal(&metav1.MicroTime{Time: s.members[0].Seen}) ||
-				lease.Labels[labelCluster] != "a" || lease.Annotations[AnnotationState] != "live" {
+				lease.Labels[syncer.LabelSourceCluster] != "a" || lease.Annotations[AnnotationState] != "live" {
 				t.Errorf("lease %+v", lease)
 			}
 		})

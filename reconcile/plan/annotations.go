@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"tributary.dev/tributary/syncer"
 )
 
 // Bounds of what a member can make a replica carry. An API server refuses an
@@ -50,7 +52,7 @@ func passedAnnotations(source map[string]string, pass func(key string) bool) map
 	for _, key := range slices.Sorted(maps.Keys(source)) {
 		value := source[key]
 		// The API checks keys as if they were in lower case.
-		fits := len(key)+len(value) <= room && validLabel(strings.ToLower(key), "") && utf8.ValidString(value)
+		fits := len(key)+len(value) <= room && syncer.IsQualifiedName(strings.ToLower(key)) && utf8.ValidString(value)
 		if fits && !ReservedAnnotation(key) && pass(key) {
 			out[key] = value
 			keys = append(keys, key)

@@ -5,7 +5,6 @@ package plan
 
 import (
 	"cmp"
-	"strings"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -14,25 +13,25 @@ import (
 // users, so none changes without saying so.
 const (
 	// LabelManagedBy is the mark of Services and Endpoints when it is ManagedBy.
-	LabelManagedBy = "app.kubernetes.io/managed-by"
-	ManagedBy      = "tributary"
+	LabelManagedBy = syncer.LabelManagedBy
+	ManagedBy      = syncer.ManagedBy
 	// LabelInstance names the installation that an object is of.
-	LabelInstance = "tributary.dev/instance"
+	LabelInstance = syncer.LabelInstance
 	// LabelSliceManagedBy is the mark of EndpointSlices when it is SliceManagedBy.
-	LabelSliceManagedBy = "endpointslice.kubernetes.io/managed-by"
-	SliceManagedBy      = "tributary.dev"
+	LabelSliceManagedBy = syncer.LabelSliceManagedBy
+	SliceManagedBy      = syncer.SliceManagedBy
 	// SliceMirrored is what it says on slices that the mirroring controller makes.
-	SliceMirrored = "endpointslicemirroring-controller.k8s.io"
+	SliceMirrored = syncer.SliceMirrored
 	// LabelServiceName ties a slice to its Service.
-	LabelServiceName = "kubernetes.io/service-name"
+	LabelServiceName = syncer.LabelServiceName
 	// LabelSourceCluster names the member that a slice's endpoints live in.
-	LabelSourceCluster = "multicluster.kubernetes.io/source-cluster"
+	LabelSourceCluster = syncer.LabelSourceCluster
 	// LabelHeadless, present and empty, keeps every kube-proxy of the ingress
 	// cluster from watching an object.
 	LabelHeadless = "service.kubernetes.io/headless"
 	// LabelSkipMirror, "true", keeps the mirroring controller from making a second
 	// set of slices from our Endpoints.
-	LabelSkipMirror = "endpointslice.kubernetes.io/skip-mirror"
+	LabelSkipMirror = syncer.LabelSkipMirror
 	// LabelEndpointsManagedBy is upstream's mark on its own Endpoints. Never ours:
 	// its cleanup deletes what carries it (KEP-4974).
 	LabelEndpointsManagedBy = "endpoints.kubernetes.io/managed-by"
@@ -48,7 +47,7 @@ const (
 	AnnotationReplica = "tributary.dev/replica"
 	// AnnotationSources, on a replica Service, lists the Services that feed it,
 	// the one that wins conflicts first.
-	AnnotationSources = "tributary.dev/sources"
+	AnnotationSources = syncer.AnnotationSources
 	// AnnotationAddresses, on Endpoints that have no slices beside them, says which
 	// member each address belongs to. See addressRecord.
 	AnnotationAddresses = "tributary.dev/addresses"
@@ -81,7 +80,7 @@ var reserved = map[string]bool{
 func passed(labels map[string]string, pass func(key string) bool) map[string]string {
 	out := make(map[string]string, len(labels)+6)
 	for key, value := range labels {
-		if !reserved[key] && validLabel(key, value) && (pass == nil || pass(key)) {
+		if !reserved[key] && syncer.IsQualifiedName(key) && syncer.IsLabelValue(value) && (pass == nil || pass(key)) {
 			out[key] = value
 		}
 	}
@@ -111,63 +110,6 @@ func sliceLabels(source map[string]string, settings *Settings, replica, cluster 
 	labels[LabelSourceCluster] = cluster
 	labels[LabelHeadless] = ""
 	return labels
-}
-
-// validLabel reports whether the API accepts a label: an optional subdomain and
-// a slash before a name; a value of the same letters as the name, or empty.
-// Rule source: apimachinery's validation package.
-func validLabel(key, value string) bool {
-	name := key
-	if prefix, rest, found := strings.Cut(key, "/"); found {
-		if !validSubdomain(prefix) {
-			return false
-		}
-		name = rest
-	}
-	return validLabelText(name) && (value == "" || validLabelText(value))
-}
-
-// validLabelText: 1 to 63 letters, digits, '-', '_' and '.', the first and the
-// last a letter or digit.
-func validLabelText(s string) bool {
-	if s == "" || len(s) > 63 || !alphanumeric(s[0]) || !alphanumeric(s[len(s)-1]) {
-		return false
-	}
-	return !strings.ContainsFunc(s, func(r rune) bool {
-		return r > 0x7f || !alphanumeric(byte(r)) && !strings.ContainsRune("-_.", r)
-	})
-}
-
-func alphanumeric(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-}
-
-func validSubdomain(s string) bool {
-	if len(s) > 253 {
-		return false
-	}
-	for part := range strings.SplitSeq(s, ".") {
-		if !validDNSText(part) {
-			return false
-		}
-	}
-	return true
-}
-
-// validDNSText: lower-case letters, digits and inner dashes, of any length.
-func validDNSText(s string) bool {
-	return s != "" && s[0] != '-' && s[len(s)-1] != '-' && !strings.ContainsFunc(s, func(r rune) bool {
-		return r != '-' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
-	})
-}
-
-// validPortName: a DNS label.
-func validPortName(s string) bool { return len(s) <= 63 && validDNSText(s) }
-
-// validTargetName: what a string targetPort may be, an IANA service name.
-func validTargetName(s string) bool {
-	return len(s) <= 15 && validDNSText(s) && !strings.Contains(s, "--") &&
-		strings.ContainsFunc(s, func(r rune) bool { return r >= 'a' && r <= 'z' })
 }
 
 func validProtocol(s string) bool { return s == syncer.TCP || s == syncer.UDP || s == syncer.SCTP }

@@ -128,10 +128,10 @@ func acceptable(ports []syncer.ServicePort) []syncer.ServicePort {
 			return k.Name == p.Name || k.Protocol == p.Protocol && k.Port == p.Port
 		})
 		unnamed := p.Name == "" && len(ports) > 1
-		if taken || unnamed || p.Name != "" && !validPortName(p.Name) || !validProtocol(p.Protocol) || !validNumber(p.Port) {
+		if taken || unnamed || p.Name != "" && !syncer.IsLabel(p.Name) || !validProtocol(p.Protocol) || !validNumber(p.Port) {
 			continue
 		}
-		if p.AppProtocol != nil && !validLabel(*p.AppProtocol, "") {
+		if p.AppProtocol != nil && !syncer.IsQualifiedName(*p.AppProtocol) {
 			p.AppProtocol = nil
 		}
 		kept = append(kept, p)
@@ -164,11 +164,11 @@ func (u *unitedPort) target(shares []*share) syncer.TargetPort {
 		return agreed
 	}
 	differs := func(t syncer.TargetPort) bool { return t != agreed }
-	valid := agreed.Name == "" && validNumber(agreed.Number) || validTargetName(agreed.Name)
+	valid := agreed.Name == "" && validNumber(agreed.Number) || syncer.IsTargetPortName(agreed.Name)
 	if valid && !slices.ContainsFunc(u.targets, differs) && !u.contradicted(agreed, shares) {
 		return agreed
 	}
-	if validTargetName(u.Name) {
+	if syncer.IsTargetPortName(u.Name) {
 		return syncer.TargetPort{Name: u.Name}
 	}
 	return syncer.TargetPort{Name: opaqueTarget}

@@ -49,7 +49,7 @@ func ReadSources(annotations map[string]string) Sources {
 	}
 	return slices.DeleteFunc(sources, func(s source) bool {
 		_, named := syncer.ParseKey(s.Service)
-		return !named || !validClusterName(s.Cluster)
+		return !named || !syncer.IsLabel(s.Cluster)
 	})
 }
 
@@ -140,7 +140,7 @@ func parseAddresses(record string) (named map[netip.Addr]string, rest string) {
 	record = strings.TrimPrefix(record, onlyEndpoints)
 	for entry := range strings.SplitSeq(record, ";") {
 		cluster, list, _ := strings.Cut(entry, "=")
-		if !validClusterName(cluster) {
+		if !syncer.IsLabel(cluster) {
 			continue
 		}
 		if list == "*" {
@@ -155,9 +155,6 @@ func parseAddresses(record string) (named map[netip.Addr]string, rest string) {
 	}
 	return named, rest
 }
-
-// validClusterName: as in the configuration, a DNS label.
-func validClusterName(s string) bool { return len(s) <= 63 && validDNSText(s) }
 
 func addressesOf(subsets []syncer.Subset) map[netip.Addr]bool {
 	all := map[netip.Addr]bool{}

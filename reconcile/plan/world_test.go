@@ -147,7 +147,7 @@ func (w *world) checkService(s *ServiceSpec) {
 			w.t.Errorf("ports that an API server refuses: %+v", s.Ports)
 		}
 		names[p.Name], numbers[number(p)] = true, true
-		if p.Target.Name == "" && !validNumber(p.Target.Number) || p.Target.Name != "" && !validTargetName(p.Target.Name) {
+		if p.Target.Name == "" && !validNumber(p.Target.Number) || p.Target.Name != "" && !syncer.IsTargetPortName(p.Target.Name) {
 			w.t.Errorf("target port that an API server refuses: %+v", p.Target)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/reconcile/leader"
+	"tributary.dev/tributary/syncer"
 )
 
 // tokenFile holds the token of a pod's service account.
@@ -44,7 +45,7 @@ func ElectionNamespace(c *config.Config) string {
 func (k electionKey) options() leader.Options {
 	return leader.Options{
 		Namespace: k.Namespace, Name: k.lease, Identity: k.identity, Disabled: !k.Enabled,
-		Labels: map[string]string{"app.kubernetes.io/managed-by": "tributary", "tributary.dev/instance": k.instance},
+		Labels: map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: k.instance},
 		Times:  leader.Times{LeaseDuration: k.LeaseDuration.Value(), RenewDeadline: k.RenewDeadline.Value(), RetryPeriod: k.RetryPeriod.Value()},
 	}
 }
