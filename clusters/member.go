@@ -75,6 +75,10 @@ func evidenceConfig(spec sessionSpec) evidence.Config {
 			ConfirmAfter: g.ConfirmAfter.Value(), PanicPercent: g.PanicPercent, HoldSilent: c.HoldSilentNodes.Value(),
 		},
 		StaleAfter: c.StaleAfter.Value(), MaxObjects: c.MaxObjects,
+		Damping: func(svc *syncer.Service) (d evidence.Damping) {
+			d.StableFor, d.KeepOne = c.Damping(svc)
+			return d
+		},
 		Placement: c.Place, Follows: c.Namespaces.Match, Refused: spec.access.Err,
 		Rules: syncer.Options{AllowedCIDRs: c.AllowedPrefixes(), TolerateUnreadyAnnotation: c.TolerateUnreadyAnnotation},
 	}

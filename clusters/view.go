@@ -134,6 +134,9 @@ type Status struct {
 	Version  string
 	Identity string
 	Store    store.Stats
+	// Damped are the endpoints that are ready and have not been for long enough; Store
+	// counts them as not ready.
+	Damped int
 	// Garbage counts what the member sent and could not be used.
 	Garbage uint64
 	// LastContact is zero when there was none.
@@ -184,7 +187,9 @@ func (m *Member) status() Status {
 	v := m.state.View()
 	out.State, out.Reason, out.Since, out.Synced = v.State, v.Reason, v.Since, v.Synced
 	out.Stale, out.Panic = v.Stale, v.Panicking
-	out.Store, out.Holds = m.state.Store().Stats(), m.state.Holds()
+	out.Store, out.Damped, out.Holds = m.state.Store().Stats(), m.state.Waiting(), m.state.Holds()
+	out.Store.Ready -= out.Damped
+	out.Store.NotReady += out.Damped
 	if at, ever := m.state.LastContact(); ever {
 		out.LastContact = at
 	}

@@ -18,7 +18,8 @@ type Cause struct {
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Event is "added", "modified", "deleted", "relist", "resync", "config", "repair",
-	// or "missing": a list lacks it.
+	// "missing": a list lacks it, "stable": ready for as long as readiness.stableFor, or
+	// "keep_one": it returns earlier because there were no ready one.
 	Event string `json:"event"`
 	// State is what a pod had become: "ready", "not ready", "terminating" or
 	// "gone". Empty for other kinds, and where it is not known.

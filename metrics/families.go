@@ -99,6 +99,10 @@ var (
 		Help:   "Endpoints that the member cluster contributes, by state. A pod behind two Services counts twice.",
 		Values: "`state`: `ready`, `not_ready`.",
 	}
+	dampedEndpoints = Family{
+		Name: "damped_endpoints", Type: Gauge, Labels: []string{"member_cluster"}, Group: groupClusters,
+		Help: "Endpoints of the member cluster that turned not ready, are ready again, and wait until they have been for as long as `readiness.stableFor`. They are among those that `tributary_endpoints` counts as not ready.",
+	}
 	rejectedAddresses = Family{
 		Name: "rejected_addresses_total", Type: Counter, Labels: []string{"member_cluster", "reason"}, Group: groupClusters,
 		Help: "Addresses that were left out of a replica, counted once for as long as they stay; the other addresses of the Service pass.",
@@ -270,7 +274,7 @@ func rejectReasons() []string {
 func Families() []Family {
 	return []Family{
 		changeLatency, sourceDelay, changesTotal, syncLag, nativeLag, nativeBehind, nativeDiffering,
-		clusterUp, clusterSynced, clusterCondition, kubeconfigExpiry, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, rejectedAddresses, rejectedNow,
+		clusterUp, clusterSynced, clusterCondition, kubeconfigExpiry, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, dampedEndpoints, rejectedAddresses, rejectedNow,
 		watchEvents, watchRestarts, lists, listDuration, unreadable, clientRequests, clientRequestDuration,
 		ingressUp, replicas, writes, writeDuration, conflicts, heldChanges,
 		queueDepth, queueOldest, queueUnfinished, queueLongest, queueAdds, queueRetries, queueDuration, workDuration,

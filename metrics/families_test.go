@@ -78,7 +78,7 @@ func exampleStatus() Status {
 	s.Clusters[0].Native = &NativeStatus{BehindSeconds: 12.5, DifferingCount: 1, Differing: []NativeDifference{{
 		Cluster: "idc-a", Namespace: "shop", Service: "web", Since: noon.UTC(), Ours: []string{}, Theirs: []string{"10.0.0.1:80/TCP"},
 	}}}
-	s.Clusters[0].Endpoints.Ready, s.Clusters[0].Endpoints.NotReady = 4, 1
+	s.Clusters[0].Endpoints.Ready, s.Clusters[0].Endpoints.NotReady, s.Clusters[0].Endpoints.Damped = 4, 2, 1
 	return s
 }
 

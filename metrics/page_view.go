@@ -102,6 +102,9 @@ func newClusterView(c *ClusterStatus, now time.Time) clusterView {
 	if c.Stale {
 		v.Flags = append(v.Flags, flagView{"warn", "stale"})
 	}
+	if n := c.Endpoints.Damped; n > 0 {
+		v.Flags = append(v.Flags, flagView{"warn", plural(n, "endpoint waits to be stable", "endpoints wait to be stable")})
+	}
 	for _, remark := range c.Remarks {
 		v.Remarks = append(v.Remarks, message(remark))
 	}

@@ -12,7 +12,7 @@ import (
 // pulled are the families whose value is asked for at scrape time.
 func pulled() []Family {
 	return []Family{
-		syncLag, nativeBehind, nativeDiffering, clusterUp, clusterSynced, clusterCondition, kubeconfigExpiry, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints,
+		syncLag, nativeBehind, nativeDiffering, clusterUp, clusterSynced, clusterCondition, kubeconfigExpiry, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, dampedEndpoints,
 		rejectedNow, ingressUp, replicas, conflicts, heldChanges, queueDepth, queueOldest, queueUnfinished, queueLongest, ready, leader, leaderAlone,
 		configLastOK, configLastTime,
 	}
@@ -112,6 +112,7 @@ func (p *puller) status(s *Status, emit func(Family, float64, ...string)) {
 		emit(pods, float64(c.Pods), c.Name)
 		emit(endpoints, float64(c.Endpoints.Ready), c.Name, "ready")
 		emit(endpoints, float64(c.Endpoints.NotReady), c.Name, "not_ready")
+		emit(dampedEndpoints, float64(c.Endpoints.Damped), c.Name)
 	}
 	for _, l := range s.Lanes {
 		emit(queueDepth, float64(l.Depth), l.Name)

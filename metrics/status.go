@@ -98,6 +98,9 @@ type ClusterStatus struct {
 	Endpoints struct {
 		Ready    int `json:"ready"`
 		NotReady int `json:"notReady"`
+		// Damped are those not ready ones whose pods are ready, and have not been for as
+		// long as the setting readiness.stableFor wants it.
+		Damped int `json:"damped,omitempty"`
 	} `json:"endpoints"`
 	// LagSeconds is the age of the oldest change that is not yet written.
 	LagSeconds  float64   `json:"lagSeconds"`

@@ -51,6 +51,7 @@ func Compare(old, new *Loaded) Diff {
 		Annotations:    !reflect.DeepEqual(old.Config.Replicas.Annotations, new.Config.Replicas.Annotations),
 	}
 	moved := !reflect.DeepEqual(old.Config.Replicas.placing(), new.Config.Replicas.placing())
+	moved = moved || !reflect.DeepEqual(old.Config.Readiness, new.Config.Readiness)
 	before := byName(old.Config.Clusters)
 	after := byName(new.Config.Clusters)
 	for name := range before {

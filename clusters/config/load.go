@@ -35,7 +35,7 @@ func Parse(file string, data []byte) (Config, error) {
 func (c *Config) compile() {
 	policy := c.Policy()
 	for i := range c.Clusters {
-		c.Clusters[i].rules = c.Clusters[i].compile(policy)
+		c.Clusters[i].rules = c.Clusters[i].compile(policy, c.Readiness)
 	}
 }
 

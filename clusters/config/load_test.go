@@ -43,6 +43,7 @@ clusters:
   allowedCIDRs: []
   tolerateUnreadyAnnotation: false
   guard: {enabled: true, minEndpoints: 10, percent: 15, confirmPercent: 50, confirmAfter: 3s, panicPercent: 55}
+  readiness: {stableFor: "", namespaces: []}
   holdSilentNodes: 0s
   staleAfter: 0s
   maxObjects: 300000
@@ -50,6 +51,7 @@ replicas:
   write: [Endpoints, EndpointSlices]
   createNamespaces: true
   maxEndpointsPerSlice: 100
+readiness: {stableFor: 0s, keepOne: true, namespaces: []}
 leases: {enabled: true, namespace: ""}
 leaderElection: {enabled: true, namespace: "", leaseDuration: 10s, renewDeadline: 8s, retryPeriod: 2s}
 `)
@@ -65,8 +67,9 @@ func TestEveryFieldIsTaken(t *testing.T) {
  "clusters": [{"name": "b", "kubeconfig": "/abs", "context": "d", "client": {"qps": 1e2}, "allowInKubeconfig": ["exec", "proxyURL"],
 	"namespaces": {"include": ["a-*", "b"], "exclude": [], "rename": {"a-b": "c"}, "prefix": "p-"}, "mode": "union", "drain": true, "force": true, "serviceSelector": "app", "allowedCIDRs": ["10.0.0.0/8", "fd00::/8"], "tolerateUnreadyAnnotation": true,
 	"guard": {"enabled": false, "minEndpoints": 1, "percent": 2, "confirmPercent": 3, "confirmAfter": "1m", "panicPercent": 4},
-	"holdSilentNodes": "40s", "staleAfter": "1h30m", "maxObjects": 5}],
+	"readiness": {"stableFor": "10s", "keepOne": false, "namespaces": [{"names": ["a-*"], "stableFor": "0s"}]}, "holdSilentNodes": "40s", "staleAfter": "1h30m", "maxObjects": 5}],
  "clusterDefaults": {"serviceSelector": "b"}, "clustersFrom": {"secrets": {"namespace": "n", "selector": "a=b"}},
+ "readiness": {"stableFor": "5s", "keepOne": false, "namespaces": [{"names": ["b"], "keepOne": true}]},
  "leases": {"enabled": false, "namespace": "own"},
  "leaderElection": {"enabled": false, "namespace": "elsewhere", "leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "500ms"},
  "replicas": {"write": ["EndpointSlices"], "createNamespaces": false, "maxEndpointsPerSlice": 1000,
@@ -93,10 +96,14 @@ func TestEveryFieldIsTaken(t *testing.T) {
 			Namespaces: Namespaces{Include: []string{"a-*", "b"}, Exclude: []string{}, Rename: map[string]string{"a-b": "c"}, Prefix: "p-"},
 			Mode:       ModeUnion, Drain: true, Force: true,
 			ServiceSelector: "app", AllowedCIDRs: []string{"10.0.0.0/8", "fd00::/8"}, TolerateUnreadyAnnotation: true,
-			Guard:           Guard{MinEndpoints: 1, Percent: 2, ConfirmPercent: 3, ConfirmAfter: "1m", PanicPercent: 4},
+			Guard: Guard{MinEndpoints: 1, Percent: 2, ConfirmPercent: 3, ConfirmAfter: "1m", PanicPercent: 4},
+			Readiness: ClusterReadiness{Damping: Damping{StableFor: "10s", KeepOne: new(false)},
+				Namespaces: []NamespaceReadiness{{Names: []string{"a-*"}, Damping: Damping{StableFor: "0s"}}}},
 			HoldSilentNodes: "40s", StaleAfter: "1h30m", MaxObjects: 5, NativeTolerance: "30s",
 		}},
 		ClusterDefaults: shared, ClustersFrom: ClustersFrom{Secrets: &SecretSource{Namespace: "n", Selector: "a=b"}},
+		Readiness: Readiness{StableFor: "5s",
+			Namespaces: []NamespaceReadiness{{Names: []string{"b"}, Damping: Damping{KeepOne: new(true)}}}},
 		Leases:         Leases{Namespace: "own"},
 		LeaderElection: LeaderElection{Namespace: "elsewhere", LeaseDuration: "15s", RenewDeadline: "10s", RetryPeriod: "500ms"},
 		Replicas: Replicas{Write: []OutputKind{WriteEndpointSlices}, MaxEndpointsPerSlice: 1000,

@@ -29,19 +29,20 @@ var apiserver = syncer.Key{Namespace: "default", Name: "kubernetes"}
 
 // rules is the compiled form of a member's fields.
 type rules struct {
-	selector labels.Selector
-	allowed  []netip.Prefix
-	policy   *Policy
+	selector  labels.Selector
+	allowed   []netip.Prefix
+	policy    *Policy
+	readiness Readiness // what is said for all members
 }
 
 // compile prepares what Place and AllowedPrefixes need. It returns nil if the
 // fields are not valid.
-func (c *Cluster) compile(policy *Policy) *rules {
+func (c *Cluster) compile(policy *Policy, readiness Readiness) *rules {
 	selector, err := labels.Parse(c.ServiceSelector)
 	if err != nil {
 		return nil
 	}
-	r := &rules{selector: selector, policy: policy}
+	r := &rules{selector: selector, policy: policy, readiness: readiness}
 	for _, text := range c.AllowedCIDRs {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -60,7 +61,7 @@ func (c *Cluster) compiled() *rules {
 	}
 	all := Config{Clusters: []Cluster{*c}}
 	all.SetDefaults()
-	return c.compile(all.Policy())
+	return c.compile(all.Policy(), all.Readiness)
 }
 
 // Place says whether a Service of this member is replicated, and as what. It is

@@ -162,5 +162,5 @@ func (p *Policy) Misread(source *syncer.Service) string {
 			return fmt.Sprintf("annotation %s names %.63q, which is no configured cluster; it is passed over", AnnotationFailover, name)
 		}
 	}
-	return ""
+	return misreadDamping(source)
 }

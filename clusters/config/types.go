@@ -61,6 +61,8 @@ type Config struct {
 	ClustersFrom ClustersFrom `json:"clustersFrom"`
 	// Replicas says what is written in the ingress cluster.
 	Replicas Replicas `json:"replicas"`
+	// Readiness says when an endpoint that turned not ready returns.
+	Readiness Readiness `json:"readiness"`
 	// Leases show in the ingress cluster how fresh each member is.
 	Leases Leases `json:"leases"`
 	// LeaderElection lets one of several processes of this installation write.
@@ -175,6 +177,8 @@ type Cluster struct {
 
 	// Guard says how far this member is believed when it seems to lose endpoints.
 	Guard Guard `json:"guard"`
+	// Readiness overrides the top level's `readiness` for this member.
+	Readiness ClusterReadiness `json:"readiness"`
 	// HoldSilentNodes is how long a pod stays ready that turned not ready only
 	// because its node stopped reporting, such as `40s`. `0s` follows Kubernetes at
 	// once.
@@ -197,6 +201,47 @@ type Cluster struct {
 
 	// rules is what the fields above mean, compiled once by Parse.
 	rules *rules
+}
+
+// Readiness damps flaps on the way up: an endpoint that turned not ready returns only
+// after it has been ready for a while. A removal is never delayed, nor is an endpoint
+// that is new. For each field the narrowest that says anything decides: the annotations
+// `tributary.dev/ready-stable-for` and `tributary.dev/ready-keep-one` of a Service of a
+// member, `namespaces` of the member, `namespaces` here, the member, and what is said
+// here for all. See docs/rules.md.
+type Readiness struct {
+	// StableFor is how long the endpoint must have been ready, such as `10s`, at most
+	// `1h`. `0s` waits for nothing.
+	StableFor Duration `json:"stableFor"`
+	// KeepOne lets an endpoint return at once where its member would give its replica no
+	// ready endpoint otherwise.
+	KeepOne bool `json:"keepOne"`
+	// Namespaces are exceptions for some namespaces of the members. The first that
+	// matches counts.
+	Namespaces []NamespaceReadiness `json:"namespaces"`
+}
+
+// ClusterReadiness overrides `readiness` for a member. What is left out is as there.
+type ClusterReadiness struct {
+	Damping
+	// Namespaces are exceptions for some namespaces of this member. The first that
+	// matches counts.
+	Namespaces []NamespaceReadiness `json:"namespaces"`
+}
+
+// NamespaceReadiness overrides `readiness` for some namespaces of members.
+type NamespaceReadiness struct {
+	// Names are names or globs of namespaces in the member. It may not be empty.
+	Names []string `json:"names"`
+	Damping
+}
+
+// Damping is what may be overridden.
+type Damping struct {
+	// StableFor overrides `readiness.stableFor`. Empty overrides nothing.
+	StableFor Duration `json:"stableFor"`
+	// KeepOne overrides `readiness.keepOne`. Left out, it overrides nothing.
+	KeepOne *bool `json:"keepOne"`
 }
 
 // Guard limits what a member loses on weak evidence: objects that a list does not
@@ -398,6 +443,7 @@ func (c *Config) SetDefaults() {
 		Labels:               Pass{Pass: []string{"*"}, Drop: []string{}},
 		Annotations:          Pass{Pass: []string{}, Drop: []string{}},
 	}
+	c.Readiness = Readiness{StableFor: "0s", KeepOne: true, Namespaces: []NamespaceReadiness{}}
 	c.Leases = Leases{Enabled: true}
 	c.ClusterDefaults.SetDefaults()
 	c.LeaderElection = LeaderElection{Enabled: true, LeaseDuration: "10s", RenewDeadline: "8s", RetryPeriod: "2s"}
@@ -412,6 +458,7 @@ func (c *Cluster) SetDefaults() {
 	c.Namespaces = Namespaces{Include: []string{"*"}, Exclude: []string{"kube-*"}, Rename: map[string]string{}}
 	c.AllowedCIDRs = []string{}
 	c.Guard = Guard{Enabled: true, MinEndpoints: 10, Percent: 15, ConfirmPercent: 50, ConfirmAfter: "3s", PanicPercent: 55}
+	c.Readiness.Namespaces = []NamespaceReadiness{}
 	c.HoldSilentNodes, c.StaleAfter = "0s", "0s"
 	c.MaxObjects = 300_000
 	c.NativeTolerance = "30s"

@@ -4,6 +4,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 // trust checks what says how far a member is believed.
 func (k *checker) trust(at string, c *Cluster) {
 	k.guard(at+".guard", &c.Guard)
+	k.readiness(at+".readiness", cmp.Or(c.Readiness.StableFor, "0s"), c.Readiness.Namespaces)
 	k.duration(at+".holdSilentNodes", c.HoldSilentNodes)
 	k.duration(at+".staleAfter", c.StaleAfter)
 	k.duration(at+".nativeTolerance", c.NativeTolerance)

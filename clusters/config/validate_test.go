@@ -50,8 +50,8 @@ func TestParseNamesEveryFault(t *testing.T) {
 			`kind: "Configuration" is not known to this version; write Config`,
 		}},
 		{"a kubeconfig by mistake", "apiVersion: v1\nkind: Config\nclusters: []\nusers: []\ncurrent-context: a\n", []string{
-			`users: unknown field; known here: apiVersion, kind, listen, metricsListen, metricsTLS, metricsTokenReview, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas, leases, leaderElection`,
-			`current-context: unknown field; known here: apiVersion, kind, listen, metricsListen, metricsTLS, metricsTokenReview, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas, leases, leaderElection`,
+			`users: unknown field; known here: apiVersion, kind, listen, metricsListen, metricsTLS, metricsTokenReview, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas, readiness, leases, leaderElection`,
+			`current-context: unknown field; known here: apiVersion, kind, listen, metricsListen, metricsTLS, metricsTokenReview, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas, readiness, leases, leaderElection`,
 			`apiVersion: "v1" is not known to this version; write tributary.dev/v1alpha1`,
 		}},
 		{"unknown field of the second member", one() + "- name: b\n  kubeconfg: b\n", []string{
@@ -69,7 +69,7 @@ func TestParseNamesEveryFault(t *testing.T) {
 		{"repeated field", one("name: idc-b"), []string{`clusters[0].name: repeated field, on line 4 and on line 6; keep one`}},
 		{"repeated at the top", header + "kind: Config\nclusters: []\n", []string{`kind: repeated field, on line 2 and on line 3; keep one`}},
 		{"repeated unknown field", one("color: a", "color: b"), []string{
-			`clusters[0].color: unknown field; known here: name, kubeconfig, context, client, allowInKubeconfig, namespaces, serviceSelector, allowedCIDRs, tolerateUnreadyAnnotation, mode, drain, force, guard, holdSilentNodes, staleAfter, maxObjects, observeNative, nativeTolerance`,
+			`clusters[0].color: unknown field; known here: name, kubeconfig, context, client, allowInKubeconfig, namespaces, serviceSelector, allowedCIDRs, tolerateUnreadyAnnotation, mode, drain, force, guard, readiness, holdSilentNodes, staleAfter, maxObjects, observeNative, nativeTolerance`,
 			`clusters[0].color: repeated field, on line 6 and on line 7; keep one`,
 		}},
 		{"wrong types", header + "listen: 9440\ningress: in-cluster\nclusters: {}\nreplicas: {write: Endpoints, createNamespaces: maybe, maxEndpointsPerSlice: many}\n", []string{
@@ -217,6 +217,15 @@ func TestParseNamesEveryFault(t *testing.T) {
 			`clusters[0].namespaces.prefix: "A" cannot begin a namespace; use lower-case letters, digits and '-', and begin and end with a letter or digit`,
 			`clusters[1].namespaces.prefix: "kube-x" would make namespaces of Kubernetes itself; choose another`,
 			`clusters[2].namespaces.prefix: has 41 characters; use at most 40`,
+		}},
+		{"readiness", one("readiness: {stableFor: 2h, namespaces: [{stableFor: -1s}]}") + "readiness: {stableFor: soon, keepOne: 1, namespaces: [{names: ['A'], stableFor: 61m}]}", []string{
+			`readiness.keepOne: must be true or false`,
+			`clusters[0].readiness.stableFor: "2h" is out of range; use 0s to 1h`,
+			`clusters[0].readiness.namespaces[0].names: is empty: the entry would apply to nothing; name namespaces, or remove the entry`,
+			`clusters[0].readiness.namespaces[0].stableFor: "-1s" is not a length of time; write a number with its unit, such as 30s, 5m or 1h30m`,
+			`readiness.stableFor: "soon" is not a length of time; write a number with its unit, such as 30s, 5m or 1h30m`,
+			`readiness.namespaces[0].names[0]: "A" cannot match any namespace; use lower-case letters, digits, '-', and the wildcards * and ?`,
+			`readiness.namespaces[0].stableFor: "61m" is out of range; use 0s to 1h`,
 		}},
 		{"what passes", header + "clusters: []\nreplicas: {labels: {pass: ['a[']}, annotations: {pass: ['a/*'], drop: ['']}}", []string{
 			`replicas.labels.pass[0]: "a[" is not a glob; write a key such as example.com/team, or a glob such as example.com/*`,

@@ -286,6 +286,7 @@ func (s *State) fill(now time.Time, kind Kind, out *Effects) {
 	}
 	s.synced = true
 	s.forgetPublished(now)
+	s.startDamping(now)
 	s.judgeStanding(now, out)
 	var all []store.Dirty
 	for _, replica := range s.store.Replicas() {
@@ -543,6 +544,9 @@ func (s *State) Share(replica syncer.Key) Share {
 	var out Share
 	if s.synced {
 		out.Inputs = s.store.Inputs(replica)
+		for i := range out.Inputs {
+			s.damped(&out.Inputs[i])
+		}
 	}
 	r := s.standing.replicas[replica]
 	if r == nil {

@@ -47,7 +47,9 @@ type Cause struct {
 	// Kind is that of an object, as in its manifest, or "Cluster" or "Config".
 	Kind string
 	// Event is "added", "modified", "deleted" for what a watch showed, and else
-	// "relist", "missing", "asked", "released", "panic", "config".
+	// "relist", "missing", "asked", "released", "panic", "config", "stable" for an
+	// endpoint that has been ready for long enough, "keep_one" for one that returns
+	// earlier because there were none.
 	Event string
 	// Of an object, as far as it is known.
 	Key      syncer.Key

@@ -199,6 +199,8 @@ type Config struct {
 	// Placement and Rules are those of store.Options.
 	Placement store.Placement
 	Rules     syncer.Options
+	// Damping returns the settings of a Service; nil: nothing is damped. It is pure.
+	Damping func(*syncer.Service) Damping
 	// Follows says whether the configuration takes Services from a namespace of the
 	// member; nil: from all.
 	Follows func(namespace string) bool

@@ -15,6 +15,8 @@ type Explained struct {
 	store.Explained
 	// Kept is why a pod counts as ready that the member shows as not ready, by pod.
 	Kept map[syncer.Key]HoldReason
+	// Waits are pods that are ready and return later, by pod.
+	Waits map[syncer.Key]Wait
 }
 
 // Explain says what becomes of the Services behind a replica, and of the Service of
@@ -30,10 +32,15 @@ func (s *State) Explain(key syncer.Key) []Explained {
 		if !found {
 			continue
 		}
-		out := Explained{Explained: e, Kept: map[syncer.Key]HoldReason{}}
+		out := Explained{Explained: e, Kept: map[syncer.Key]HoldReason{}, Waits: s.waits(service)}
 		for i := range e.Pods {
 			if why := s.readiness.keeps(e.Pods[i].Key); why != "" {
 				out.Kept[e.Pods[i].Key] = why
+			}
+		}
+		for i := range e.Pods {
+			if _, waits := out.Waits[e.Pods[i].Key]; waits {
+				e.Pods[i].Verdict.Ready, out.Ready, out.NotReady = false, out.Ready-1, out.NotReady+1
 			}
 		}
 		all = append(all, out)

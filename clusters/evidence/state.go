@@ -52,6 +52,7 @@ type State struct {
 	standing   standing
 	quarantine quarantine
 	readiness  readiness
+	damping    damping
 
 	manualEdits uint64
 	seen        time.Time // when the member was last up
@@ -111,8 +112,9 @@ func (s *State) Step(now time.Time, e Event) (out Effects) {
 		s.release(now, e.Replica, &out)
 	case Baseline:
 		s.standing.set(e)
+		s.damping.stood = e.Replicas
 	case Configured:
-		s.configure(e.Config, &out)
+		s.configure(now, e.Config, &out)
 	case Unfollowed:
 		s.unfollowed(now, e.Service, &out)
 	default:
@@ -121,12 +123,13 @@ func (s *State) Step(now time.Time, e Event) (out Effects) {
 	if edits := s.store.ManualEdits(); edits != s.manualEdits {
 		s.manualEdits, out.Manual = edits, true
 	}
+	s.damp(now, &out)
 	s.judge(now, &out)
 	return out
 }
 
 // configure takes in another configuration.
-func (s *State) configure(c Config, out *Effects) {
+func (s *State) configure(now time.Time, c Config, out *Effects) {
 	former := s.cfg
 	s.cfg = c
 	dirty := s.store.SetPlacement(c.Placement)
@@ -134,6 +137,7 @@ func (s *State) configure(c Config, out *Effects) {
 		dirty = append(dirty, s.store.SetRules(c.Rules)...)
 	}
 	s.announce(out, Change{Cause: Cause{Kind: "Config", Event: "config"}, Dirty: dirty, Bulk: true})
+	s.redamp(now, out)
 }
 
 // announce tells of a change. Until the member was read whole, half of its pods would
@@ -151,6 +155,7 @@ func (s *State) tick(now time.Time, out *Effects) {
 		dirty = append(dirty, s.retake(now, &v.Object)...)
 	}
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "released"}, Dirty: dirty})
+	s.expireDamping(now, out)
 	s.fillNodes(now, out)
 	s.makeRoom(now)
 	s.askAgain(now, out)

@@ -5,6 +5,7 @@ package evidence
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"maps"
@@ -136,6 +137,8 @@ type replay struct {
 	// revisions of items as they were spelt.
 	revisions map[string]uint64
 	holds     string
+	waits     string
+	damping   Damping
 	synced    bool
 	out       []string
 }
@@ -228,6 +231,7 @@ func (r *replay) tell() {
 		r.say("ask for %s", strings.Join(few(r.asked), ", "))
 	}
 	r.showHolds()
+	r.showWaits()
 	r.out = append(r.out, r.said...)
 	r.asked, r.said, r.member = nil, nil, nil
 }
@@ -279,6 +283,9 @@ func (r *replay) showMember() {
 // note gathers which replicas are touched.
 func (r *replay) note(out Effects) {
 	for _, c := range out.Changes {
+		if c.Cause.Event == "stable" || c.Cause.Event == "keep_one" {
+			r.said = append(r.said, fmt.Sprintf("%s returns: %s", short(c.Cause.Key), c.Cause.Event))
+		}
 		for _, d := range c.Dirty {
 			r.touched[d.Replica] = max(r.touched[d.Replica], d.Effect)
 			if c.Cause.Kept != "" {
@@ -369,6 +376,32 @@ func (r *replay) showHolds() {
 		}
 		r.out = append(r.out, lines...)
 	}
+}
+
+// showWaits shows which endpoints wait, where that has changed.
+func (r *replay) showWaits() {
+	var waits []string
+	for _, service := range r.services() {
+		all := r.state.waits(service)
+		for _, pod := range slices.SortedFunc(maps.Keys(all), syncer.Key.Compare) {
+			w := all[pod]
+			waits = append(waits, fmt.Sprintf("%s in %s until %v", short(pod), short(service), w.Since.Add(w.For).Sub(start)))
+		}
+	}
+	if text := strings.Join(few(waits), ", "); text != r.waits {
+		r.waits = text
+		r.say("waits: %s", cmp.Or(text, "none"))
+	}
+	if n := r.state.Waiting(); n != len(waits) {
+		r.say("counted as waiting: %d", n)
+	}
+}
+
+func (r *replay) services() (all []syncer.Key) {
+	for _, replica := range r.state.store.Replicas() {
+		all = append(all, r.state.store.Sources(replica)...)
+	}
+	return all
 }
 
 func showArgs(args []any) string {

@@ -38,7 +38,7 @@ func (r *replay) happens(what string) error {
 		}
 		r.step(Connected{})
 	case "restart":
-		r.state, r.reads, r.synced, r.holds = nil, nil, false, ""
+		r.state, r.reads, r.synced, r.holds, r.waits = nil, nil, false, "", ""
 		clear(r.shown)
 		clear(r.standing)
 	case "stop":
@@ -94,6 +94,10 @@ func (r *replay) configure(settings []string) error {
 			r.cfg.HoldSilent, err = d, notTime
 		case "stale-after":
 			r.cfg.StaleAfter, err = d, notTime
+		case "stable-for":
+			r.damping.StableFor, err = d, notTime
+		case "keep-one":
+			r.damping.KeepOne, err = value == "true", nil
 		default:
 			return fmt.Errorf("no such setting: %q", name)
 		}
@@ -101,10 +105,25 @@ func (r *replay) configure(settings []string) error {
 			return fmt.Errorf("%s: %w", text, err)
 		}
 	}
+	r.cfg.Damping = dampingOf(r.damping)
 	if r.state != nil {
 		r.step(Configured{r.cfg})
 	}
 	return nil
+}
+
+// dampingOf are the settings of Services; they may say so themselves.
+func dampingOf(all Damping) func(*syncer.Service) Damping {
+	return func(svc *syncer.Service) Damping {
+		d := all
+		if text, given := svc.Annotations["stable-for"]; given {
+			d.StableFor, _ = time.ParseDuration(text)
+		}
+		if text, given := svc.Annotations["keep-one"]; given {
+			d.KeepOne = text == "true"
+		}
+		return d
+	}
 }
 
 // stands gives what stands in the ingress cluster before the start.
@@ -453,6 +472,12 @@ func podNamed(text string) (p syncer.Pod, rv uint64, err error) {
 			p.Ready = false
 		case "host":
 			p.HostNetwork = true
+		case "since":
+			d, err := time.ParseDuration(value)
+			if err != nil {
+				return p, 0, err
+			}
+			p.ReadySince = start.Add(d).Unix()
 		case "terminating":
 			p.Deleted = 1
 		case "finished":
@@ -479,7 +504,7 @@ func octets(text string) string {
 }
 
 // serviceNamed reads a Service: NAME selects APP | NAME selects everything | NAME by-hand,
-// then: as=REPLICA, @REVISION.
+// then: as=REPLICA, stable-for=TIME, keep-one=true, publishes, @REVISION.
 func serviceNamed(text string) (s syncer.Service, rv uint64, err error) {
 	fields := strings.Fields(text)
 	if len(fields) < 2 {
@@ -500,8 +525,13 @@ func serviceNamed(text string) (s syncer.Service, rv uint64, err error) {
 		return s, 0, errors.New("a Service is NAME selects APP, or NAME by-hand")
 	}
 	for _, flag := range rest {
-		if as, ok := strings.CutPrefix(flag, "as="); ok {
-			s.Annotations = map[string]string{"as": as}
+		if name, value, ok := strings.Cut(flag, "="); ok {
+			if s.Annotations == nil {
+				s.Annotations = map[string]string{}
+			}
+			s.Annotations[name] = value
+		} else if flag == "publishes" {
+			s.PublishNotReadyAddresses = true
 		} else if rv, err = revisionNamed(flag); err != nil {
 			return s, 0, err
 		}

@@ -61,6 +61,18 @@ func (s *Store) Inputs(replica syncer.Key) []Input {
 	return inputs
 }
 
+// Source is the Service that the input is of.
+func (in *Input) Source() syncer.Key { return in.service.Key }
+
+// Substitute puts other readings of pods in their place; nil leaves one as it is.
+func (in *Input) Substitute(other func(*syncer.Pod) *syncer.Pod) {
+	for i, p := range in.pods {
+		if o := other(p); o != nil {
+			in.pods[i] = o
+		}
+	}
+}
+
 // Gather computes contributions in two steps: the trigger times that it returns are
 // returned again, if nothing older comes up, until commit is called. Call commit
 // when the contributions have been written or were found to change nothing.

@@ -113,6 +113,7 @@ func (s *Store) setPod(p *syncer.Pod, rv uint64, d *dirtyList) {
 		old.rv, old.list = rv, s.pods.list
 		return
 	}
+	s.notePod(p.Key, old)
 	ns := s.namespaces[p.Namespace]
 	if ns == nil {
 		ns = newNamespace(p.Namespace)
@@ -184,6 +185,7 @@ func (s *Store) replaceRecord(ns *namespace, old, rec *record, d *dirtyList) {
 // removePod takes a pod out.
 func (s *Store) removePod(rec *record, d *dirtyList) {
 	ns := s.namespaces[rec.Namespace]
+	s.notePod(rec.Key, rec)
 	s.confirmPod(rec)
 	noteChange(rec, nil, d)
 	s.detach(ns, rec)

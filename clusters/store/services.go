@@ -166,6 +166,7 @@ func (s *Store) changeService(svc *service, v *syncer.Service, at position, d *d
 	if v == old && basis == svc.basis && at == svc.position() {
 		return
 	}
+	s.noteService(svc)
 	d.noteService(svc, v, at, serviceEffect(old, v))
 	relink := recreated || !sameSelector(svc.basis.Selector, basis.Selector) || at.ok != svc.placed
 	if relink {
@@ -240,6 +241,7 @@ func (s *Store) unlink(svc *service) {
 func (s *Store) removeService(svc *service, d *dirtyList) {
 	ns := s.namespaces[svc.current.Namespace]
 	s.confirmService(svc)
+	s.noteService(svc)
 	d.add(svc, syncer.Removal)
 	s.unlink(svc)
 	s.unplace(svc)

@@ -55,6 +55,8 @@ type Store struct {
 
 	pods, services table
 	count          counts
+	journal        Journal
+	notePods       bool
 }
 
 // counts are kept by the changes, so that reading them costs nothing.

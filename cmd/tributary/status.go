@@ -230,9 +230,13 @@ func (p *statusPrinter) clusters() {
 		if c.Stale {
 			state += ", stale"
 		}
+		notReady := strconv.Itoa(c.Endpoints.NotReady)
+		if c.Endpoints.Damped > 0 {
+			notReady += fmt.Sprintf(" (%d damped)", c.Endpoints.Damped)
+		}
 		row := []string{
 			c.Name, state, dash(c.Version), strconv.Itoa(c.Services), strconv.Itoa(c.Pods),
-			strconv.Itoa(c.Endpoints.Ready), strconv.Itoa(c.Endpoints.NotReady),
+			strconv.Itoa(c.Endpoints.Ready), notReady,
 			span(time.Duration(c.LagSeconds * float64(time.Second))), ago(c.LastContact, p.s.Time),
 		}
 		if p.wide {

@@ -32,7 +32,7 @@ func troubledStatus() metrics.Status {
 		Held:      []metrics.HeldChange{{Cluster: "idc-b", Reason: "list_shrank", Message: "40 % vanished", Release: "tributary release --cluster idc-b", Since: traceNoon.Add(-time.Minute)}},
 		Rejected:  []metrics.Rejection{{Namespace: "shop", Service: "web", Cluster: "idc-a", Address: "127.0.0.1", Reason: "loopback", Since: traceNoon}},
 	}
-	s.Clusters[0].Endpoints.Ready, s.Clusters[0].Endpoints.NotReady = 4, 1
+	s.Clusters[0].Endpoints.Ready, s.Clusters[0].Endpoints.NotReady, s.Clusters[0].Endpoints.Damped = 4, 2, 1
 	s.Clusters[0].Native = &metrics.NativeStatus{BehindSeconds: 180, DifferingCount: 1, Differing: []metrics.NativeDifference{{
 		Cluster: "idc-a", Namespace: "shop", Service: "web", Since: traceNoon.Add(-time.Minute), Theirs: []string{"10.0.0.1:8080/TCP"},
 	}}}
@@ -57,9 +57,9 @@ Ingress:  live, v1.36.3, 3 replicas, last contact 1.0s ago
 Config:   config.yaml is refused, the former one stays: clusters[1].name: idc-a is named twice
 
 Clusters
-NAME   STATE                               VERSION  SERVICES  PODS  READY  NOT READY  LAG   LAST CONTACT  LAST ERROR
-idc-a  live                                v1.36.3  2         5     4      1          0.0s  0.2s ago      -
-idc-b  silent (Unreachable), panic, stale  -        0         0     0      0          75s   never         list pods: ?[31mrefused (30s ago)
+NAME   STATE                               VERSION  SERVICES  PODS  READY  NOT READY     LAG   LAST CONTACT  LAST ERROR
+idc-a  live                                v1.36.3  2         5     4      2 (1 damped)  0.0s  0.2s ago      -
+idc-b  silent (Unreachable), panic, stale  -        0         0     0      0             75s   never         list pods: ?[31mrefused (30s ago)
 idc-b: nodes may not be listed: zones are left out
 
 Queue

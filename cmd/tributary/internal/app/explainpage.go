@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 
 	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/metrics"
@@ -141,6 +142,9 @@ func explainedMember(m clusters.Explanation, drained bool) ExplainedMember {
 			}
 			if why := s.Kept[p.Key]; why != "" {
 				pod.Why = "kept ready: " + string(why)
+			}
+			if w, waits := s.Waits[p.Key]; waits {
+				pod.Why = fmt.Sprintf("ready for %v, returns after %v", time.Since(w.Since).Round(time.Second), w.For)
 			}
 			if p.Held {
 				pod.Why = "kept: lists of the member lack it"

@@ -109,7 +109,7 @@ func clusterStatus(m *clusters.Status, oldest map[string]time.Time, now time.Tim
 		Reason: string(m.Reason), Since: utc(m.Since), Unreadable: m.Garbage, Remarks: m.Remarks,
 		Services: m.Store.Placed, Pods: m.Store.Pods, LastContact: utc(m.LastContact), LastErrorAt: utc(m.LastErrorAt),
 	}
-	s.Endpoints.Ready, s.Endpoints.NotReady = m.Store.Ready, m.Store.NotReady
+	s.Endpoints.Ready, s.Endpoints.NotReady, s.Endpoints.Damped = m.Store.Ready, m.Store.NotReady, m.Damped
 	s.Native = nativeStatus(m)
 	if m.LastError != nil {
 		s.LastError = m.LastError.Error()

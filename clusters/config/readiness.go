@@ -1,0 +1,112 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Annotations by which a Service of a member overrides the configuration's readiness.
+const (
+	// AnnotationStableFor is a Duration.
+	AnnotationStableFor = "tributary.dev/ready-stable-for"
+	// AnnotationKeepOne is "true" or "false".
+	AnnotationKeepOne = "tributary.dev/ready-keep-one"
+)
+
+// longestStable bounds stableFor: an endpoint that waits for longer is rather gone.
+const longestStable = time.Hour
+
+// Damping says how long an endpoint of a Service that turned not ready must have been
+// ready before it returns, 0 for not at all, and whether it returns earlier rather than
+// that there is none. For each of the two the narrowest that says anything decides: an
+// annotation of the Service, a namespace of the member's, a namespace of the file, the
+// member, the file. It is pure and safe for concurrent use.
+func (c Cluster) Damping(svc *syncer.Service) (stableFor time.Duration, keepOne bool) {
+	r := c.compiled()
+	if r == nil {
+		return 0, true
+	}
+	chain := []Damping{
+		{r.readiness.StableFor, &r.readiness.KeepOne}, c.Readiness.Damping,
+		dampingIn(r.readiness.Namespaces, svc.Namespace), dampingIn(c.Readiness.Namespaces, svc.Namespace),
+		annotatedDamping(svc),
+	}
+	for _, d := range chain {
+		if d.StableFor != "" {
+			stableFor = d.StableFor.Value()
+		}
+		if d.KeepOne != nil {
+			keepOne = *d.KeepOne
+		}
+	}
+	return stableFor, keepOne
+}
+
+// dampingIn is what the first entry says that matches a namespace.
+func dampingIn(entries []NamespaceReadiness, namespace string) Damping {
+	for _, e := range entries {
+		if matchesAny(e.Names, namespace) {
+			return e.Damping
+		}
+	}
+	return Damping{}
+}
+
+// annotatedDamping is what a Service says itself. What is not understood counts as not
+// said; see misreadDamping.
+func annotatedDamping(svc *syncer.Service) (d Damping) {
+	if text := Duration(svc.Annotations[AnnotationStableFor]); text.stable() {
+		d.StableFor = text
+	}
+	if keep, err := strconv.ParseBool(svc.Annotations[AnnotationKeepOne]); err == nil {
+		d.KeepOne = &keep
+	}
+	return d
+}
+
+// stable reports whether the text is a length of time that stableFor may have.
+func (d Duration) stable() bool {
+	v, err := time.ParseDuration(string(d))
+	return err == nil && v >= 0 && v <= longestStable
+}
+
+// misreadDamping says which annotation is not understood.
+func misreadDamping(svc *syncer.Service) string {
+	if text, given := svc.Annotations[AnnotationStableFor]; given && !Duration(text).stable() {
+		return fmt.Sprintf("annotation %s is %.40q and is ignored; use a length of time up to 1h, such as 10s", AnnotationStableFor, text)
+	}
+	if text, given := svc.Annotations[AnnotationKeepOne]; given {
+		if _, err := strconv.ParseBool(text); err != nil {
+			return fmt.Sprintf("annotation %s is %.40q and is ignored; use true or false", AnnotationKeepOne, text)
+		}
+	}
+	return ""
+}
+
+// readiness checks what says when endpoints return.
+func (k *checker) readiness(at string, stableFor Duration, namespaces []NamespaceReadiness) {
+	k.stableFor(at, stableFor)
+	for i, entry := range namespaces {
+		in := fmt.Sprintf("%s.namespaces[%d]", at, i)
+		if len(entry.Names) == 0 {
+			k.fault(in+".names", "is empty: the entry would apply to nothing", "name namespaces, or remove the entry")
+		}
+		k.globs(in+".names", entry.Names)
+		if entry.StableFor != "" {
+			k.stableFor(in, entry.StableFor)
+		}
+	}
+}
+
+func (k *checker) stableFor(at string, d Duration) {
+	field := at + ".stableFor"
+	if k.duration(field, d) && !d.stable() {
+		k.fault(field, fmt.Sprintf("%q is out of range", string(d)), "use 0s to 1h")
+	}
+}

@@ -1,0 +1,419 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// Damping says when an endpoint of a Service that turned not ready returns.
+type Damping struct {
+	// StableFor is how long it must have been ready; 0 waits for nothing.
+	StableFor time.Duration
+	// KeepOne lets one return earlier where the member would give the replica no ready
+	// endpoint otherwise.
+	KeepOne bool
+}
+
+// damping keeps endpoints not ready whose pods are ready again, and not yet for long
+// enough. It delays nothing that takes away, and nothing that is new: an endpoint that
+// has never been ready does not wait. Of a Service that is damped it remembers those pods
+// alone that are not ready, or wait.
+//
+// The time is that of the events on our clock. After a restart it is what stands in the
+// ingress cluster that tells what has been an endpoint before, and the transition time
+// of the pod's condition Ready tells since when it is ready.
+type damping struct {
+	on      bool // the member was read whole: changes are seen
+	sources map[syncer.Key]*dampedSource
+	waiting map[syncer.Key]*dampedSource // those with an endpoint that waits
+	// stood is what stood in the ingress cluster at the start, ready or not; nil once the
+	// member was read whole.
+	stood map[syncer.Key]Standing
+}
+
+// dampedSource is a Service that is damped.
+type dampedSource struct {
+	key syncer.Key
+	Damping
+	pods    map[string]*dampedPod // by name
+	waiting int
+}
+
+// dampedPod is a pod that is not ready, or that waits.
+type dampedPod struct {
+	uid string
+	// isNew is true for one that has never been a ready endpoint of the Service.
+	isNew bool
+	// since is when it became ready again; zero: it is not ready.
+	since time.Time
+	// ready is the transition time of Ready as it waits, down as it was before: see
+	// syncer.Pod.
+	ready, down int64
+}
+
+func (d *dampedPod) waits() bool { return !d.since.IsZero() }
+
+// takesPart reports whether a pod is a ready endpoint of a Service but for damping.
+func takesPart(p *syncer.Pod) bool { return store.IsReady(p) }
+
+// see takes in a pod as it is. known says whether the Service selected that very pod
+// before.
+func (src *dampedSource) see(now time.Time, p *syncer.Pod, known bool) {
+	d := src.pods[p.Name]
+	if d != nil && d.uid != p.UID {
+		src.forget(p.Name)
+		d, known = nil, false
+	}
+	switch {
+	case !takesPart(p):
+		if d == nil {
+			d = &dampedPod{uid: p.UID, isNew: !known}
+			src.pods[p.Name] = d
+		} else if d.waits() {
+			d.since = time.Time{}
+			src.waiting--
+		}
+		d.down = p.ReadySince
+	case d == nil:
+	case d.isNew:
+		src.forget(p.Name)
+	case !d.waits():
+		src.wait(d, now, p)
+	case p.ReadySince > d.ready: // it was not ready in between
+		d.since, d.ready = now, p.ReadySince
+	}
+}
+
+func (src *dampedSource) wait(d *dampedPod, since time.Time, p *syncer.Pod) {
+	d.since, d.ready = since, p.ReadySince
+	src.waiting++
+}
+
+func (src *dampedSource) forget(pod string) {
+	if d := src.pods[pod]; d != nil {
+		if d.waits() {
+			src.waiting--
+		}
+		delete(src.pods, pod)
+	}
+}
+
+// settings are those of a Service; the zero value where nothing of it is damped.
+func (s *State) settings(service syncer.Key) Damping {
+	svc := s.store.Service(service)
+	if s.cfg.Damping == nil || svc == nil || s.store.Publishes(service) {
+		return Damping{}
+	}
+	return s.cfg.Damping(svc)
+}
+
+// startDamping begins with what the member shows when it has been read whole, before
+// what stands is judged by it.
+func (s *State) startDamping(now time.Time) {
+	d := &s.damping
+	d.on = true
+	for _, replica := range s.store.Replicas() {
+		for _, service := range s.store.Sources(replica) {
+			src := s.sourceOf(service)
+			pods, selected := s.store.Selected(service)
+			if src == nil || !selected {
+				continue
+			}
+			stood := map[string]bool{}
+			for _, e := range d.stood[replica].Endpoints {
+				stood[e.Target.UID] = true
+			}
+			for p := range pods {
+				src.recall(now, p, stood[p.UID], s.standsReady(p, replica))
+			}
+			d.sort(src)
+		}
+	}
+	d.stood = nil
+	s.store.NotePods(len(d.sources) > 0)
+	s.store.Touched()
+}
+
+// recall takes in a pod as the first lists show it: whether it stood at the start, and
+// whether it stands ready.
+func (src *dampedSource) recall(now time.Time, p *syncer.Pod, stood, ready bool) {
+	if !takesPart(p) {
+		src.see(now, p, stood)
+		return
+	}
+	if !stood || ready {
+		return
+	}
+	// The condition knows whole seconds, of the member's clock.
+	isReady := now.Sub(time.Unix(p.ReadySince+1, 0))
+	if p.ReadySince == 0 {
+		isReady = 0
+	}
+	if isReady = max(0, isReady); isReady < src.StableFor {
+		d := &dampedPod{uid: p.UID}
+		src.pods[p.Name] = d
+		src.wait(d, now.Add(-isReady), p)
+	}
+}
+
+func (s *State) standsReady(p *syncer.Pod, replica syncer.Key) bool {
+	return slices.ContainsFunc(s.standing.byPod[p.Key], func(e *standingEndpoint) bool {
+		return !e.dropped && e.in.key == replica && e.endpoint.Target.UID == p.UID && store.HasAddress(p, e.endpoint.Addr)
+	})
+}
+
+// sourceOf is a Service as it is damped, with its settings as they are; nil for one that
+// is not.
+func (s *State) sourceOf(service syncer.Key) *dampedSource {
+	d := &s.damping
+	is := s.settings(service)
+	src := d.sources[service]
+	if _, selected := s.store.Selected(service); is.StableFor <= 0 || !selected {
+		delete(d.sources, service)
+		delete(d.waiting, service)
+		return nil
+	}
+	if src == nil {
+		src = &dampedSource{key: service, pods: map[string]*dampedPod{}}
+		if d.sources == nil {
+			d.sources, d.waiting = map[syncer.Key]*dampedSource{}, map[syncer.Key]*dampedSource{}
+		}
+		d.sources[service] = src
+	}
+	src.Damping = is
+	return src
+}
+
+// sort notes whether an endpoint of a Service waits.
+func (d *damping) sort(src *dampedSource) {
+	if src.waiting > 0 {
+		d.waiting[src.key] = src
+	} else {
+		delete(d.waiting, src.key)
+	}
+}
+
+// damp takes in what a step has touched.
+func (s *State) damp(now time.Time, out *Effects) {
+	j := s.store.Touched()
+	d := &s.damping
+	if !d.on || len(d.sources) == 0 && len(j.Services) == 0 {
+		return
+	}
+	touched := map[syncer.Key]bool{} // replicas
+	for key, was := range j.Pods {
+		s.podTouched(now, was, s.store.Pod(key), touched)
+	}
+	for service, known := range j.Services {
+		s.reselect(now, service, known, touched)
+	}
+	s.store.NotePods(len(d.sources) > 0)
+	if len(d.waiting) > 0 {
+		s.keepOne(slices.SortedFunc(maps.Keys(touched), syncer.Key.Compare), out)
+	}
+}
+
+// reselect looks at all pods of a Service, of which anything may be another than before.
+// known says whether its pods made endpoints before.
+func (s *State) reselect(now time.Time, service syncer.Key, known bool, touched map[syncer.Key]bool) {
+	former := s.damping.sources[service]
+	src := s.sourceOf(service)
+	if src == nil {
+		return
+	}
+	pods, _ := s.store.Selected(service)
+	is := map[string]bool{}
+	for p := range pods {
+		is[p.Name] = true
+		src.see(now, p, known && former == nil)
+	}
+	for name := range src.pods {
+		if !is[name] {
+			src.forget(name)
+		}
+	}
+	s.touch(src, touched)
+}
+
+// podTouched takes in a pod as it was and as it is, of which either may be missing.
+func (s *State) podTouched(now time.Time, was, is *syncer.Pod, touched map[syncer.Key]bool) {
+	var before, after []syncer.Key
+	if was != nil {
+		before = s.store.Selecting(was)
+	}
+	if is != nil {
+		after = s.store.Selecting(is)
+	}
+	for _, service := range before {
+		if src := s.damping.sources[service]; src != nil {
+			if !slices.Contains(after, service) {
+				src.forget(was.Name)
+			}
+			s.touch(src, touched)
+		}
+	}
+	for _, service := range after {
+		if src := s.damping.sources[service]; src != nil {
+			src.see(now, is, slices.Contains(before, service) && was.UID == is.UID)
+			s.touch(src, touched)
+		}
+	}
+}
+
+func (s *State) touch(src *dampedSource, touched map[syncer.Key]bool) {
+	s.damping.sort(src)
+	if replica, placed := s.store.Placed(src.key); placed {
+		touched[replica] = true
+	}
+}
+
+// keepOne lets an endpoint return to each replica that would have none. It knows what
+// this member gives: where it would give none, that others give some does not count.
+func (s *State) keepOne(replicas []syncer.Key, out *Effects) {
+	for _, replica := range replicas {
+		var first *dampedPod
+		var of *dampedSource
+		var pod string
+		for _, service := range s.store.Sources(replica) {
+			if s.hasReady(service) {
+				first = nil
+				break
+			}
+			src := s.damping.waiting[service]
+			if src == nil || !src.KeepOne {
+				continue
+			}
+			for name, d := range src.pods {
+				if d.waits() && (first == nil || cmp.Or(d.since.Compare(first.since), cmp.Compare(name, pod)) < 0) {
+					first, of, pod = d, src, name
+				}
+			}
+		}
+		if first != nil {
+			s.letReturn(of, pod, "keep_one", out)
+		}
+	}
+}
+
+// hasReady reports whether a Service has a ready endpoint.
+func (s *State) hasReady(service syncer.Key) bool {
+	pods, selected := s.store.Selected(service)
+	if !selected {
+		is, _ := s.store.Source(service)
+		return is.Ready > 0
+	}
+	src, svc := s.damping.sources[service], s.store.Service(service)
+	for p := range pods {
+		if src != nil && takesPart(p) {
+			if d := src.pods[p.Name]; d != nil && d.waits() {
+				continue
+			}
+		}
+		if (takesPart(p) || src == nil) && syncer.Explain(svc, p, s.cfg.Rules).Ready {
+			return true
+		}
+	}
+	return false
+}
+
+// letReturn ends the waiting of an endpoint.
+func (s *State) letReturn(src *dampedSource, pod, event string, out *Effects) {
+	src.forget(pod)
+	s.damping.sort(src)
+	p := s.store.Pod(syncer.Key{Namespace: src.key.Namespace, Name: pod})
+	replica, placed := s.store.Placed(src.key)
+	if p == nil || !placed {
+		return
+	}
+	cause := podCause(p, 0, event)
+	cause.Live = false
+	s.announce(out, Change{Cause: cause, Dirty: []store.Dirty{{Replica: replica, Source: src.key, Effect: syncer.Addition}}})
+}
+
+// expireDamping lets return what has been ready for long enough.
+func (s *State) expireDamping(now time.Time, out *Effects) {
+	replicas := map[syncer.Key]bool{}
+	for _, service := range slices.SortedFunc(maps.Keys(s.damping.waiting), syncer.Key.Compare) {
+		src := s.damping.waiting[service]
+		for _, name := range slices.Sorted(maps.Keys(src.pods)) {
+			if d := src.pods[name]; d.waits() && now.Sub(d.since) >= src.StableFor {
+				s.letReturn(src, name, "stable", out)
+			}
+		}
+		s.touch(src, replicas)
+	}
+	s.keepOne(slices.SortedFunc(maps.Keys(replicas), syncer.Key.Compare), out)
+}
+
+// redamp takes in another configuration.
+func (s *State) redamp(now time.Time, out *Effects) {
+	if !s.damping.on {
+		return
+	}
+	was := s.damping.waiting
+	s.damping.waiting = maps.Clone(was)
+	var dirty []store.Dirty
+	for _, replica := range s.store.Replicas() {
+		for _, service := range s.store.Sources(replica) {
+			s.reselect(now, service, true, map[syncer.Key]bool{})
+			if was[service] != nil && s.damping.waiting[service] == nil {
+				dirty = append(dirty, store.Dirty{Replica: replica, Source: service, Effect: syncer.Addition})
+			}
+		}
+	}
+	s.announce(out, Change{Cause: Cause{Kind: "Config", Event: "config"}, Dirty: dirty, Bulk: true})
+}
+
+// damped puts pods that wait into an input as not ready.
+func (s *State) damped(in *store.Input) {
+	src := s.damping.waiting[in.Source()]
+	if src == nil {
+		return
+	}
+	in.Substitute(func(p *syncer.Pod) *syncer.Pod {
+		d := src.pods[p.Name]
+		if d == nil || !d.waits() {
+			return nil
+		}
+		waits := *p
+		waits.Ready, waits.ReadySince = false, cmp.Or(d.down, p.ReadySince)
+		return &waits
+	})
+}
+
+// Wait is an endpoint that is ready and has not been for long enough.
+type Wait struct {
+	Since time.Time
+	For   time.Duration
+}
+
+// waits are the pods of a Service that wait.
+func (s *State) waits(service syncer.Key) map[syncer.Key]Wait {
+	src := s.damping.waiting[service]
+	if src == nil {
+		return nil
+	}
+	all := map[syncer.Key]Wait{}
+	for name, d := range src.pods {
+		if d.waits() {
+			all[syncer.Key{Namespace: service.Namespace, Name: name}] = Wait{Since: d.since, For: src.StableFor}
+		}
+	}
+	return all
+}
+
+// Waiting counts the endpoints that wait; a pod behind two Services counts twice.
+func (s *State) Waiting() (n int) {
+	for _, src := range s.damping.waiting {
+		n += src.waiting
+	}
+	return n
+}
