@@ -90,6 +90,41 @@ func (s *Site) setReady(ctx context.Context, namespace, name string, ready bool)
 	return s.patchStatus(ctx, namespace, name, status, nil)
 }
 
+// SetImage changes the image of a pod's containers while it runs, as an upgrade in place does. The kubelet's first answer
+// comes with it: it has seen the new generation, and the old containers are as ready as they were.
+func (s *Site) SetImage(ctx context.Context, pod *corev1.Pod, image string) error {
+	var spec struct {
+		Containers []map[string]string `json:"containers"`
+	}
+	for _, c := range pod.Spec.Containers {
+		spec.Containers = append(spec.Containers, map[string]string{"name": c.Name, "image": image})
+	}
+	text, err := json.Marshal(map[string]any{"spec": spec})
+	if err != nil {
+		return fmt.Errorf("patch pod %s/%s in %s: %w", pod.Namespace, pod.Name, s.Name(), err)
+	}
+	patched, err := s.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, text, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("patch pod %s/%s in %s: %w", pod.Namespace, pod.Name, s.Name(), err)
+	}
+	return s.patchStatus(ctx, pod.Namespace, pod.Name, corev1.PodStatus{ObservedGeneration: patched.Generation}, pod)
+}
+
+// Restarted reports that the containers of a pod were replaced by ones of the images in its spec. It says nothing of the
+// pod's readiness, which a kubelet without a probe to ask never takes back meanwhile.
+func (s *Site) Restarted(ctx context.Context, pod *corev1.Pod) error {
+	var status corev1.PodStatus
+	for i, c := range pod.Status.ContainerStatuses {
+		c.RestartCount++
+		c.Image, c.ImageID = pod.Spec.Containers[i].Image, pod.Spec.Containers[i].Image
+		c.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ContainerID: c.ContainerID, FinishedAt: metav1.Now(), StartedAt: c.State.Running.StartedAt}
+		c.ContainerID += fmt.Sprintf("-%d", c.RestartCount)
+		c.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.Now()}
+		status.ContainerStatuses = append(status.ContainerStatuses, c)
+	}
+	return s.patchStatus(ctx, pod.Namespace, pod.Name, status, pod)
+}
+
 // SetPhase reports a phase, e.g. Failed after an eviction.
 func (s *Site) SetPhase(ctx context.Context, namespace, name string, phase corev1.PodPhase) error {
 	return s.patchStatus(ctx, namespace, name, corev1.PodStatus{Phase: phase}, nil)

@@ -1,0 +1,286 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"tributary.dev/tributary/e2e/cluster"
+	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/fleet/fleettest"
+)
+
+const (
+	// inPlacePods pods of each Service are upgraded at once; their kubelets take inPlaceTime over them, one by one.
+	inPlacePods = 40
+	inPlaceTime = 10 * time.Second
+	// warmUp is how long a container that was just started is ready, and not, in turn.
+	warmUp = 400 * time.Millisecond
+)
+
+// TestUpgradeInPlace changes the image of many pods at once, of one Service with a readiness probe and of one without.
+// Their kubelets first say nothing new, then replace one container after the other. A probe turns the pod not ready, and
+// once more while the new container warms up. A consumer of the ingress cluster sees each address leave once and return
+// once; beside it stands what a consumer of the member sees of its own controller.
+func TestUpgradeInPlace(t *testing.T) {
+	f := fleettest.Start(t, fleet.Options{Members: []string{"idc-a"}})
+	port, err := cluster.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, fleet: f, config: filepath.Join(f.Dir, "tributary.yaml"), listen: fmt.Sprintf("127.0.0.1:%d", port)}
+	ctx, a := t.Context(), f.Member("idc-a")
+	w.must(a.CreateNamespaces(ctx, "shop"))
+	w.must(a.CreateNodes(ctx, fleet.NewNode(fleet.DefaultNode, "zone-a")))
+	w.must(a.Create(ctx, fleet.NewService("shop", "probed"), fleet.NewService("shop", "unprobed")))
+	probed, unprobed := w.manyPods(a, "probed"), w.manyPods(a, "unprobed")
+	_, err = a.StartControllerManager(ctx, cluster.ControllerManagerOptions{Controllers: []string{"endpointslice-controller"}})
+	w.must(err)
+	w.must(os.WriteFile(w.config, []byte(w.plainConfig("- name: idc-a\n  kubeconfig: "+a.Kubeconfig+"\n")+"readiness: {stableFor: 2s}\n"), 0o600))
+	w.start()
+	ours, native := map[string]*consumer{}, map[string]*consumer{}
+	for _, service := range []string{"probed", "unprobed"} {
+		ours[service], native[service] = w.consume(f.Ingress.Client, service), w.consume(a.Client, service)
+	}
+
+	w.upgrade(a, append(probed, unprobed...))
+	group, playing := errgroup.WithContext(ctx)
+	for i := range inPlacePods {
+		due := time.Duration(i) * inPlaceTime / inPlacePods
+		group.Go(func() error { return replaceProbed(playing, a, probed[i], due) })
+		group.Go(func() error {
+			if err := wait(playing, due); err != nil {
+				return err
+			}
+			return a.Restarted(playing, unprobed[i])
+		})
+	}
+	w.explainsWaiting()
+	w.must(group.Wait())
+	w.settled(ours, native)
+
+	for pod, turns := range ours["probed"].turned() {
+		if turns != 2 {
+			t.Errorf("%s of probed: %d transitions in the ingress cluster, want two", pod, turns)
+		}
+	}
+	for pod, turns := range ours["unprobed"].turned() {
+		t.Errorf("%s of unprobed: %d transitions, though its kubelet says ready throughout and no rule says otherwise", pod, turns)
+	}
+	for _, service := range []string{"probed", "unprobed"} {
+		t.Logf("%s: %d pods upgraded in place: %d transitions in the ingress cluster, %d by the member's own controller",
+			service, inPlacePods, ours[service].total(), native[service].total())
+	}
+	if n := native["probed"].total(); n <= 2*inPlacePods {
+		t.Errorf("the member's own controller shows %d transitions: the pods did not flap", n)
+	}
+	if code, out := w.command("trace", "--server", w.proc.URL, "--service", "shop/probed"); code != 0 || !strings.Contains(out, "stable (ready)") {
+		t.Errorf("trace: exit %d, and no return is called stable:\n%s", code, out)
+	}
+	w.must(w.proc.Stop(ctx))
+}
+
+// manyPods makes ready pods of an app.
+func (w *world) manyPods(site *fleet.Site, app string) []*corev1.Pod {
+	w.Helper()
+	pods := make([]*corev1.Pod, inPlacePods)
+	for i := range pods {
+		pods[i] = fleet.NewPod("shop", fmt.Sprintf("%s-%d", app, i), app)
+	}
+	w.must(site.RunPods(w.Context(), pods...))
+	return pods
+}
+
+// upgrade changes the image of all pods at once.
+func (w *world) upgrade(site *fleet.Site, pods []*corev1.Pod) {
+	w.Helper()
+	group, ctx := errgroup.WithContext(w.Context())
+	group.SetLimit(16)
+	for _, pod := range pods {
+		group.Go(func() error { return site.SetImage(ctx, pod, "registry.example/app:2") })
+	}
+	w.must(group.Wait())
+}
+
+// replaceProbed is what a kubelet does to one pod with a readiness probe: the probe fails as the old container ends, and
+// once more while the new one warms up.
+func replaceProbed(ctx context.Context, site *fleet.Site, pod *corev1.Pod, due time.Duration) error {
+	for _, step := range []struct {
+		after time.Duration
+		do    func() error
+	}{
+		{due, func() error { return site.MarkNotReady(ctx, pod.Namespace, pod.Name) }},
+		{warmUp / 2, func() error { return site.Restarted(ctx, pod) }},
+		{warmUp / 2, func() error { return site.MarkReady(ctx, pod.Namespace, pod.Name) }},
+		{warmUp, func() error { return site.MarkNotReady(ctx, pod.Namespace, pod.Name) }},
+		{warmUp, func() error { return site.MarkReady(ctx, pod.Namespace, pod.Name) }},
+	} {
+		if err := wait(ctx, step.after); err != nil {
+			return err
+		}
+		if err := step.do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// explainsWaiting waits until an endpoint waits, and is counted and explained.
+func (w *world) explainsWaiting() {
+	w.Helper()
+	fleettest.Eventually(w.T, inPlaceTime, func(ctx context.Context) error {
+		page, err := w.proc.Get(ctx, "/metrics")
+		if err != nil {
+			return err
+		}
+		explained, err := w.proc.Get(ctx, "/debug/explain?service=shop/probed")
+		if err != nil {
+			return err
+		}
+		counted := strings.Contains(string(page), `tributary_damped_endpoints{member_cluster="idc-a"}`) && !strings.Contains(string(page), `tributary_damped_endpoints{member_cluster="idc-a"} 0`)
+		if !counted || !strings.Contains(string(explained), "returns after 2s") {
+			return errors.New("no endpoint that waits is counted and explained")
+		}
+		return nil
+	})
+}
+
+// settled waits until all consumers see all pods ready, and nothing waits any more.
+func (w *world) settled(consumers ...map[string]*consumer) {
+	w.Helper()
+	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
+		page, err := w.proc.Get(ctx, "/metrics")
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(string(page), `tributary_damped_endpoints{member_cluster="idc-a"} 0`) {
+			return errors.New("endpoints wait")
+		}
+		for _, all := range consumers {
+			for service, c := range all {
+				if n := c.ready(); n != inPlacePods {
+					return fmt.Errorf("%d of %d addresses of %s are ready", n, inPlacePods, service)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// consumer is somebody who watches the slices of one Service, as an ingress controller does, and counts how often each
+// address comes to take traffic, and ceases to.
+type consumer struct {
+	mu     sync.Mutex
+	slices map[string]map[string]bool // readiness by slice and address
+	takes  map[string]bool            // addresses that take traffic
+	turns  map[string]int
+}
+
+// consume watches from when all pods are ready.
+func (w *world) consume(client kubernetes.Interface, service string) *consumer {
+	w.Helper()
+	c := &consumer{slices: map[string]map[string]bool{}, takes: map[string]bool{}, turns: map[string]int{}}
+	stream, err := client.DiscoveryV1().EndpointSlices("shop").Watch(w.Context(), metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
+	w.must(err)
+	var done sync.WaitGroup
+	done.Go(func() {
+		for event := range stream.ResultChan() {
+			if slice, ok := event.Object.(*discoveryv1.EndpointSlice); ok {
+				c.see(slice, event.Type == "DELETED")
+			}
+		}
+	})
+	w.Cleanup(func() {
+		stream.Stop()
+		done.Wait()
+	})
+	fleettest.Eventually(w.T, soon, func(context.Context) error {
+		if n := c.ready(); n != inPlacePods {
+			return fmt.Errorf("%d of %d addresses of %s are ready at the start", n, inPlacePods, service)
+		}
+		return nil
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.turns)
+	return c
+}
+
+func (c *consumer) see(slice *discoveryv1.EndpointSlice, gone bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := map[string]bool{}
+	for i := range slice.Endpoints {
+		if e := &slice.Endpoints[i]; !gone {
+			of[e.Addresses[0]] = e.Conditions.Ready == nil || *e.Conditions.Ready
+		}
+	}
+	c.slices[slice.Name] = of
+	takes := map[string]bool{}
+	for _, of := range c.slices {
+		for address, ready := range of {
+			if ready {
+				takes[address] = true
+			}
+		}
+	}
+	for address := range takes {
+		if !c.takes[address] {
+			c.turns[address]++
+		}
+	}
+	for address := range c.takes {
+		if !takes[address] {
+			c.turns[address]++
+		}
+	}
+	c.takes = takes
+}
+
+// ready counts the addresses that take traffic.
+func (c *consumer) ready() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.takes)
+}
+
+// turned are the transitions of each address that had any.
+func (c *consumer) turned() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.turns)
+}
+
+func (c *consumer) total() (n int) {
+	for _, turns := range c.turned() {
+		n += turns
+	}
+	return n
+}
