@@ -1,0 +1,153 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/ext"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The variables of an expression.
+const (
+	varPod     = "pod"
+	varService = "service"
+	varNode    = "node"
+	varCluster = "cluster"
+)
+
+// Node is what an expression knows of a pod's node.
+type Node struct {
+	Name string `json:"name"`
+	Zone string `json:"zone"`
+}
+
+// The limits of Kubernetes (KEP-2876): what one expression may cost, what all of an
+// object may, and how often a running one is looked at.
+const (
+	perCallLimit   = 1_000_000
+	perObjectLimit = 10_000_000
+	checkFrequency = 100
+)
+
+// environment is built once: it is the same for all rules.
+var environment = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewEnv(
+		cel.OptionalTypes(),
+		ext.NativeTypes(reflect.TypeFor[*corev1.Pod](), reflect.TypeFor[*corev1.Service](), reflect.TypeFor[*Node](), ext.ParseStructField(fieldName)),
+		kubernetesFields(),
+		cel.Variable(varPod, cel.ObjectType("v1.Pod")),
+		cel.Variable(varService, cel.ObjectType("v1.Service")),
+		cel.Variable(varNode, cel.ObjectType("rules.Node")),
+		cel.Variable(varCluster, cel.StringType),
+		ext.Strings(ext.StringsVersion(2)), ext.Lists(), ext.Sets(), ext.Math(), ext.Regex(), ext.TwoVarComprehensions(),
+		cel.CrossTypeNumericComparisons(true), cel.DefaultUTCTimeZone(true), cel.EagerlyValidateDeclarations(true),
+		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(), cel.ValidateHomogeneousAggregateLiterals()),
+		sameImageFunction(), quantityFunctions(),
+	)
+})
+
+// fieldName is a field's name in JSON: that of users.
+func fieldName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if name == "" {
+		return f.Name
+	}
+	return name
+}
+
+// program compiles an expression.
+func program(when string) (run cel.Program, tree *ast.AST, fault *Fault) {
+	env, err := environment()
+	if err != nil {
+		return nil, nil, &Fault{Message: err.Error()}
+	}
+	compiled, issues := env.Compile(when)
+	if err := issues.Err(); err != nil {
+		return nil, nil, faultOf(issues)
+	}
+	if compiled.OutputType() != cel.BoolType {
+		return nil, nil, &Fault{Message: fmt.Sprintf("is of type %s", compiled.OutputType()), Remedy: "write a condition: an expression that is true or false"}
+	}
+	cost, err := env.EstimateCost(compiled, sizes{})
+	if err != nil {
+		return nil, nil, &Fault{Message: err.Error()}
+	}
+	if cost.Max > perCallLimit {
+		return nil, nil, &Fault{
+			Message: fmt.Sprintf("may cost %s on a large pod; %d are allowed", costText(cost.Max), perCallLimit),
+			Remedy:  "nest fewer loops (all, exists, map, filter), or compare instead of matching patterns",
+		}
+	}
+	run, err = env.Program(compiled, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(perCallLimit), cel.InterruptCheckFrequency(checkFrequency))
+	if err != nil {
+		return nil, nil, &Fault{Message: err.Error()}
+	}
+	return run, compiled.NativeRep(), nil
+}
+
+func costText(n uint64) string {
+	if n > 1<<53 {
+		return "without bound"
+	}
+	return fmt.Sprint(n)
+}
+
+// faultOf is the first thing that the compiler finds wrong; it tells lines and columns
+// from 1 and 0.
+func faultOf(issues *cel.Issues) *Fault {
+	first := issues.Errors()[0]
+	return &Fault{
+		Line: first.Location.Line(), Column: first.Location.Column() + 1, Message: first.Message,
+		Remedy: "variables are pod, service, node (name, zone) and cluster; fields are named as in the API",
+	}
+}
+
+// sizes bounds what no type bounds, for the estimate of costs: what a large pod has.
+type sizes struct{}
+
+const (
+	largeList = 64
+	largeText = 1024
+)
+
+// EstimateSize implements checker.CostEstimator.
+func (sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
+	switch element.Type().Kind() {
+	case types.ListKind, types.MapKind:
+		return &checker.SizeEstimate{Max: largeList}
+	case types.StringKind, types.BytesKind:
+		return &checker.SizeEstimate{Max: largeText}
+	}
+	return nil
+}
+
+// EstimateCallCost implements checker.CostEstimator.
+func (sizes) EstimateCallCost(function, _ string, _ *checker.AstNode, _ []checker.AstNode) *checker.CallEstimate {
+	switch function {
+	case functionSameImage, functionQuantity, functionIsQuantity:
+		return &checker.CallEstimate{CostEstimate: checker.CostEstimate{Min: 10, Max: 100}}
+	}
+	return nil
+}
+
+var _ checker.CostEstimator = sizes{}
+
+// truth is what an expression came to.
+func truth(v ref.Val) (bool, error) {
+	b, ok := v.(types.Bool)
+	if !ok {
+		return false, fmt.Errorf("came to %s, not to true or false", v.Type().TypeName())
+	}
+	return bool(b), nil
+}
