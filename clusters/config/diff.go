@@ -51,7 +51,7 @@ func Compare(old, new *Loaded) Diff {
 		Annotations:    !reflect.DeepEqual(old.Config.Replicas.Annotations, new.Config.Replicas.Annotations),
 	}
 	moved := !reflect.DeepEqual(old.Config.Replicas.placing(), new.Config.Replicas.placing())
-	moved = moved || !reflect.DeepEqual(old.Config.Readiness, new.Config.Readiness)
+	moved = moved || !reflect.DeepEqual(old.Config.Readiness, new.Config.Readiness) || !reflect.DeepEqual(old.Config.Rules, new.Config.Rules)
 	before := byName(old.Config.Clusters)
 	after := byName(new.Config.Clusters)
 	for name := range before {
@@ -95,7 +95,7 @@ func byName(clusters []Cluster) map[string]Cluster {
 
 // taken is the member without what says how it is reached.
 func (c Cluster) taken() Cluster {
-	c.Connection, c.rules = Connection{}, nil
+	c.Connection, c.meaning = Connection{}, nil
 	return c
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config/strict"
 	"tributary.dev/tributary/clusters/kubeconfig"
+	"tributary.dev/tributary/clusters/rules"
 )
 
 // Parse decodes a configuration file, puts defaults in place and validates. It is
@@ -34,8 +35,11 @@ func Parse(file string, data []byte) (Config, error) {
 // compile prepares what members need of the configuration as a whole.
 func (c *Config) compile() {
 	policy := c.Policy()
+	if c.program == nil {
+		c.program, _ = rules.Compile(c.podRules()) // validated
+	}
 	for i := range c.Clusters {
-		c.Clusters[i].rules = c.Clusters[i].compile(policy, c.Readiness)
+		c.Clusters[i].meaning = c.Clusters[i].compile(policy, c.Readiness, c.program)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tributary.dev/tributary/clusters/kubeconfig"
+	"tributary.dev/tributary/clusters/store"
 )
 
 func mustParse(t *testing.T, text string) Config {
@@ -69,6 +70,7 @@ func TestEveryFieldIsTaken(t *testing.T) {
 	"guard": {"enabled": false, "minEndpoints": 1, "percent": 2, "confirmPercent": 3, "confirmAfter": "1m", "panicPercent": 4},
 	"readiness": {"stableFor": "10s", "keepOne": false, "namespaces": [{"names": ["a-*"], "stableFor": "0s"}]}, "holdSilentNodes": "40s", "staleAfter": "1h30m", "maxObjects": 5}],
  "clusterDefaults": {"serviceSelector": "b"}, "clustersFrom": {"secrets": {"namespace": "n", "selector": "a=b"}},
+ "rules": [{"name": "r", "clusters": ["b*"], "namespaces": ["x"], "serviceSelector": "y", "when": "true", "then": "Absent"}],
  "readiness": {"stableFor": "5s", "keepOne": false, "namespaces": [{"names": ["b"], "keepOne": true}]},
  "leases": {"enabled": false, "namespace": "own"},
  "leaderElection": {"enabled": false, "namespace": "elsewhere", "leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "500ms"},
@@ -78,7 +80,7 @@ func TestEveryFieldIsTaken(t *testing.T) {
 	"labels": {"pass": ["a/*"], "drop": ["a/b"]}, "annotations": {"pass": ["*"], "drop": ["c"]}}}
 ---
 `)
-	got.Clusters[0].rules = nil
+	got.Clusters[0].meaning, got.program = nil, nil
 	shared := Cluster{}
 	shared.SetDefaults()
 	shared.ServiceSelector = "b"
@@ -102,6 +104,7 @@ func TestEveryFieldIsTaken(t *testing.T) {
 			HoldSilentNodes: "40s", StaleAfter: "1h30m", MaxObjects: 5, NativeTolerance: "30s",
 		}},
 		ClusterDefaults: shared, ClustersFrom: ClustersFrom{Secrets: &SecretSource{Namespace: "n", Selector: "a=b"}},
+		Rules: []PodRule{{Name: "r", Clusters: []string{"b*"}, Namespaces: []string{"x"}, ServiceSelector: "y", When: "true", Then: store.Absent}},
 		Readiness: Readiness{StableFor: "5s",
 			Namespaces: []NamespaceReadiness{{Names: []string{"b"}, Damping: Damping{KeepOne: new(true)}}}},
 		Leases:         Leases{Namespace: "own"},
@@ -147,7 +150,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("read twice, understood differently: %+v, %+v, %v", c, again, err)
 		}
 		for i := range c.Clusters {
-			if c.Clusters[i].rules == nil {
+			if c.Clusters[i].meaning == nil {
 				t.Fatalf("clusters[%d] was not compiled", i)
 			}
 		}

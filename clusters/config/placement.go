@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"tributary.dev/tributary/clusters/rules"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -27,22 +28,23 @@ const (
 // apiserver is the Service of every cluster's own API server.
 var apiserver = syncer.Key{Namespace: "default", Name: "kubernetes"}
 
-// rules is the compiled form of a member's fields.
-type rules struct {
+// meaning is the compiled form of a member's fields.
+type meaning struct {
 	selector  labels.Selector
 	allowed   []netip.Prefix
 	policy    *Policy
 	readiness Readiness // what is said for all members
+	rules     *rules.Set
 }
 
 // compile prepares what Place and AllowedPrefixes need. It returns nil if the
 // fields are not valid.
-func (c *Cluster) compile(policy *Policy, readiness Readiness) *rules {
+func (c *Cluster) compile(policy *Policy, readiness Readiness, program *rules.Program) *meaning {
 	selector, err := labels.Parse(c.ServiceSelector)
 	if err != nil {
 		return nil
 	}
-	r := &rules{selector: selector, policy: policy, readiness: readiness}
+	r := &meaning{selector: selector, policy: policy, readiness: readiness, rules: program.For(c.Name)}
 	for _, text := range c.AllowedCIDRs {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -55,13 +57,21 @@ func (c *Cluster) compile(policy *Policy, readiness Readiness) *rules {
 
 // compiled is what Parse prepared; for a Cluster built by hand it is compiled
 // anew at each call, with the defaults of everything beside it.
-func (c *Cluster) compiled() *rules {
-	if c.rules != nil {
-		return c.rules
+func (c *Cluster) compiled() *meaning {
+	if c.meaning != nil {
+		return c.meaning
 	}
 	all := Config{Clusters: []Cluster{*c}}
 	all.SetDefaults()
-	return c.compile(all.Policy(), all.Readiness)
+	return c.compile(all.Policy(), all.Readiness, nil)
+}
+
+// PodRules are the rules that are for this member; nil if there are none.
+func (c Cluster) PodRules() *rules.Set {
+	if c.meaning == nil {
+		return nil
+	}
+	return c.meaning.rules
 }
 
 // Place says whether a Service of this member is replicated, and as what. It is

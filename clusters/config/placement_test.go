@@ -73,7 +73,7 @@ func TestPlace(t *testing.T) {
 			if !ok && replica != (syncer.Key{}) {
 				t.Errorf("not placed, yet as %v", replica)
 			}
-			member.rules = nil // as a Cluster built by hand
+			member.meaning = nil // as a Cluster built by hand
 			if _, again := member.Place(test.svc); again != test.want {
 				t.Errorf("without compiled rules placed = %v, want %v", again, test.want)
 			}
@@ -100,7 +100,7 @@ func TestAllowedPrefixes(t *testing.T) {
 	if got := member.AllowedPrefixes(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	member.rules = nil
+	member.meaning = nil
 	if got := member.AllowedPrefixes(); !slices.Equal(got, want) {
 		t.Errorf("without compiled rules: got %v, want %v", got, want)
 	}

@@ -156,6 +156,7 @@ func required() map[string]bool {
 		rule := Rule{}
 		rule.SetDefaults()
 		c.Replicas.Rules = []Rule{rule}
+		c.Rules = []PodRule{{}}
 		for _, fault := range c.Validate() {
 			out[strings.ReplaceAll(fault.Field, "[0]", "[]")] = true
 		}

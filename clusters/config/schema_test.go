@@ -91,7 +91,7 @@ func schema(t *testing.T) map[string]any {
 		t.Fatal(err)
 	}
 	w := schemaWriter{comments: comments(file), required: required(), enums: map[string][]any{}}
-	for _, pattern := range []string{"*.go", "../kubeconfig/*.go"} {
+	for _, pattern := range []string{"*.go", "../kubeconfig/*.go", "../store/*.go"} {
 		w.findEnums(t, pattern)
 	}
 	var top Config
@@ -165,7 +165,7 @@ func (w *schemaWriter) typed(path string, t reflect.Type, value reflect.Value) m
 	}
 	out := map[string]any{"type": "string"}
 	if words := w.enums[t.Name()]; words != nil {
-		if strings.HasSuffix(path, "[]") {
+		if strings.HasSuffix(path, "[]") || w.required[path] {
 			out["enum"] = words
 		} else {
 			out["enum"] = append([]any{""}, words...) // the empty text leaves it to what is around

@@ -82,7 +82,7 @@ func TestMembersFromSecrets(t *testing.T) {
 	if c.StaleAfter != "1h" || c.ServiceSelector != "!canary" || !slices.Equal(c.Namespaces.Include, []string{"web"}) || !slices.Equal(c.Namespaces.Exclude, []string{"test"}) || !c.Drain {
 		t.Errorf("c has %+v", c)
 	}
-	if d.StaleAfter != "30m" || u.Loaded.Members["d"].REST.Host != "https://d" || d.rules == nil {
+	if d.StaleAfter != "30m" || u.Loaded.Members["d"].REST.Host != "https://d" || d.meaning == nil {
 		t.Errorf("d has %+v", d)
 	}
 	rotated := member("d")

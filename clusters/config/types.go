@@ -3,7 +3,11 @@
 
 package config
 
-import "tributary.dev/tributary/clusters/kubeconfig"
+import (
+	"tributary.dev/tributary/clusters/kubeconfig"
+	"tributary.dev/tributary/clusters/rules"
+	"tributary.dev/tributary/clusters/store"
+)
 
 // The version and kind that a configuration file must state.
 const (
@@ -61,12 +65,19 @@ type Config struct {
 	ClustersFrom ClustersFrom `json:"clustersFrom"`
 	// Replicas says what is written in the ingress cluster.
 	Replicas Replicas `json:"replicas"`
+	// Rules say which pods count as endpoints where that is not as Kubernetes has it.
+	// They are asked in their order for each pod of a Service; the first that matches
+	// decides. See docs/rules.md.
+	Rules []PodRule `json:"rules"`
 	// Readiness says when an endpoint that turned not ready returns.
 	Readiness Readiness `json:"readiness"`
 	// Leases show in the ingress cluster how fresh each member is.
 	Leases Leases `json:"leases"`
 	// LeaderElection lets one of several processes of this installation write.
 	LeaderElection LeaderElection `json:"leaderElection"`
+
+	// program is what Rules mean, compiled once by Parse.
+	program *rules.Program
 }
 
 // MetricsTLS is a certificate and its key, PEM. Paths are relative to the configuration
@@ -199,8 +210,8 @@ type Cluster struct {
 	// Tributary computes before the Service is listed as one of disagreement.
 	NativeTolerance Duration `json:"nativeTolerance"`
 
-	// rules is what the fields above mean, compiled once by Parse.
-	rules *rules
+	// meaning is what the fields above mean, compiled once by Parse.
+	meaning *meaning
 }
 
 // Readiness damps flaps on the way up: an endpoint that turned not ready returns only
@@ -370,6 +381,28 @@ type Rule struct {
 	Failover []string `json:"failover"`
 }
 
+// PodRule decides about the pods that it matches.
+type PodRule struct {
+	// Name names the rule in records, metrics and explanations: a DNS label, unique.
+	Name string `json:"name"`
+	// Clusters are names or globs of the members that the rule is for. Empty means all.
+	Clusters []string `json:"clusters"`
+	// Namespaces are names or globs of the members' namespaces. Empty means all.
+	Namespaces []string `json:"namespaces"`
+	// ServiceSelector is a label selector of the members' Services. Empty selects all.
+	ServiceSelector string `json:"serviceSelector"`
+	// When is a condition in CEL, the expression language of Kubernetes, over `pod`,
+	// `service` (both as in the API), `node` (`name`, `zone`) and `cluster` (the
+	// member's name). A pod on which it fails, for a key that is missing, does not match.
+	When string `json:"when"`
+	// Then is what a pod that matches counts as: `Ready` (unless it is being deleted, or
+	// has finished), `NotReady`, `Absent` (no endpoint), or `Upstream` (as Kubernetes has it).
+	Then store.Outcome `json:"then"`
+}
+
+// SetDefaults puts the defaults of a rule in place: it is for everything.
+func (r *PodRule) SetDefaults() { r.Clusters, r.Namespaces = []string{}, []string{} }
+
 // Pass chooses keys: those that match an entry of `pass` and none of `drop`. An
 // entry is a key or a glob, in which `*` stands for any text, a slash included. Keys
 // that Tributary or Kubernetes itself gives a meaning on the written objects never
@@ -443,6 +476,7 @@ func (c *Config) SetDefaults() {
 		Labels:               Pass{Pass: []string{"*"}, Drop: []string{}},
 		Annotations:          Pass{Pass: []string{}, Drop: []string{}},
 	}
+	c.Rules = []PodRule{}
 	c.Readiness = Readiness{StableFor: "0s", KeepOne: true, Namespaces: []NamespaceReadiness{}}
 	c.Leases = Leases{Enabled: true}
 	c.ClusterDefaults.SetDefaults()

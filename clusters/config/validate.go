@@ -52,6 +52,7 @@ func (c *Config) Validate() Faults {
 	k.clustersFrom("clustersFrom", &c.ClustersFrom)
 	k.uniqueNames(c.Clusters)
 	k.replicas("replicas", &c.Replicas, c.Clusters, c.ClustersFrom.Secrets != nil)
+	k.podRules("rules", c)
 	k.readiness("readiness", c.Readiness.StableFor, c.Readiness.Namespaces)
 	k.leases("leases", &c.Leases)
 	k.leaderElection("leaderElection", &c.LeaderElection)

@@ -5,6 +5,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -50,8 +51,8 @@ func TestParseNamesEveryFault(t *testing.T) {
 			`kind: "Configuration" is not known to this version; write Config`,
 		}},
 		{"a kubeconfig by mistake", "apiVersion: v1\nkind: Config\nclusters: []\nusers: []\ncurrent-context: a\n", []string{
-			`users: unknown field; known here: apiVersion, kind, listen, metricsListen, metricsTLS, metricsTokenReview, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas, readiness, leases, leaderElection`,
-			`current-context: unknown field; known here: apiVersion, kind, listen, metricsListen, metricsTLS, metricsTokenReview, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas, readiness, leases, leaderElection`,
+			`users: unknown field; known here: apiVersion, kind, listen, metricsListen, metricsTLS, metricsTokenReview, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas, rules, readiness, leases, leaderElection`,
+			`current-context: unknown field; known here: apiVersion, kind, listen, metricsListen, metricsTLS, metricsTokenReview, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas, rules, readiness, leases, leaderElection`,
 			`apiVersion: "v1" is not known to this version; write tributary.dev/v1alpha1`,
 		}},
 		{"unknown field of the second member", one() + "- name: b\n  kubeconfg: b\n", []string{
@@ -172,6 +173,21 @@ func TestParseNamesEveryFault(t *testing.T) {
 			`replicas.write[2]: "Endpoints" repeats replicas.write[0]; keep one`,
 			`replicas.maxEndpointsPerSlice: 1001 is out of range; use 1 to 1000`,
 		}},
+		{"rules", one() + "rules: [{}, {name: A, when: 'true', then: Gone, clusters: [idc-b, 'x['], namespaces: [A], serviceSelector: 'a in'}, {name: a, when: 'pod.metadata.nme == 1', then: Ready}, {name: a, when: 'cluster', then: Absent, than: x}]", []string{
+			`rules[3].than: unknown field; did you mean "then"?`,
+			`rules[0].name: must be given; name the rule; records, metrics and tributary explain show the name`,
+			`rules[0].when: must be given; write a condition in CEL; docs/rules.md has examples`,
+			`rules[0].then: must be given; write one of Ready, NotReady, Absent, Upstream`,
+			`rules[1].name: "A" is not a DNS label; use at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit`,
+			`rules[1].clusters[0]: "idc-b" matches no cluster of this file; name one of clusters[], or leave it out`,
+			`rules[1].clusters[1]: "x[" is not a glob; write the name of a cluster, or a glob such as idc-*`,
+			`rules[1].namespaces[0]: "A" cannot match any namespace; use lower-case letters, digits, '-', and the wildcards * and ?`,
+			`rules[1].serviceSelector: "a in" is not a label selector: found '' expected: '('; write it as for kubectl get -l, such as app=web,tier!=test`,
+			`rules[1].then: "Gone" is not known; use one of Ready, NotReady, Absent, Upstream`,
+			`rules[3].name: "a" repeats rules[2].name; give each rule its own name`,
+			`rules[2].when: undefined field 'nme'; variables are pod, service, node (name, zone) and cluster; fields are named as in the API`,
+			`rules[3].when: is of type string; write a condition: an expression that is true or false`,
+		}},
 		{"modes", one("mode: Union", "force: true") + "replicas: {mode: both, orphans: drop, failover: [idc-a, idc-x, idc-a], rules: [{namespaces: [], mode: x}, {mode: union}, {namespaces: [A], failover: [b]}]}", []string{
 			`clusters[0].mode: "Union" is not known; use one of union, separate, failover`,
 			`clusters[0].force: has no meaning without clusters[0].drain; write drain: true beside it, or leave it out`,
@@ -254,6 +270,40 @@ func TestParseNamesEveryFault(t *testing.T) {
 
 // place is where a fault stands; strict tests that it is right.
 var place = regexp.MustCompile(`:[0-9]+:[0-9]+`)
+
+// TestFaultsOfExpressionsTellTheirPlace: the line and column of what is wrong in the file,
+// however the expression is written there.
+func TestFaultsOfExpressionsTellTheirPlace(t *testing.T) {
+	_, err := Parse("tributary.yaml", []byte(header+`clusters: [{name: a, kubeconfig: a}]
+rules:
+- name: misspelt
+  when: |
+    pod.spec.containers.all(c,
+      c.imagePullPolice == 'Always')
+  then: NotReady
+- name: wrong-type
+  when: "cluster == 'a' && pod.metadata.generation == 'x'"
+  then: Ready
+- name: too-dear
+  when: >-
+    pod.spec.containers.all(a, pod.spec.containers.all(b, pod.spec.containers.all(c,
+    pod.spec.containers.all(d, a.name + b.name + c.name + d.name != ''))))
+  then: Absent
+`))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	base := strings.Count(header, "\n")
+	for _, want := range []string{
+		fmt.Sprintf("tributary.yaml:%d:8: rules[0].when: undefined field 'imagePullPolice'; ", base+6),
+		fmt.Sprintf("tributary.yaml:%d:52: rules[1].when: found no matching overload for '_==_' applied to '(int, string)'; ", base+9),
+		fmt.Sprintf("tributary.yaml:%d:3: rules[2].when: may cost ", base+12),
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in\n%v", want, err)
+		}
+	}
+}
 
 // TestFaultsTellTheirPlace: of a wrong value, an unknown field, and the place around a
 // field that is missing.

@@ -147,12 +147,14 @@ func (w *Watcher) poll() (Update, bool) {
 	// The kubeconfigs that a new content names are looked at from its first sight,
 	// so that they settle together with it.
 	following := w.named(&config)
-	next, err := w.parse(now)
-	if err == nil {
-		err = w.fixed(&next)
-	}
-	if err == nil {
-		maps.Copy(following, w.named(&next))
+	next, err := config, error(nil)
+	if !now.equal(w.file.settled) || reloaded {
+		if next, err = w.parse(now); err == nil {
+			err = w.fixed(&next)
+		}
+		if err == nil {
+			maps.Copy(following, w.named(&next))
+		}
 	}
 	if reloaded {
 		if w.err = err; err == nil {

@@ -45,15 +45,15 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.OptionalTypes(),
 		ext.NativeTypes(reflect.TypeFor[*corev1.Pod](), reflect.TypeFor[*corev1.Service](), reflect.TypeFor[*Node](), ext.ParseStructField(fieldName)),
-		kubernetesFields(),
+		kubernetesFields(reflect.TypeFor[corev1.Pod](), reflect.TypeFor[corev1.Service](), reflect.TypeFor[Node]()),
 		cel.Variable(varPod, cel.ObjectType("v1.Pod")),
 		cel.Variable(varService, cel.ObjectType("v1.Service")),
 		cel.Variable(varNode, cel.ObjectType("rules.Node")),
 		cel.Variable(varCluster, cel.StringType),
-		ext.Strings(ext.StringsVersion(2)), ext.Lists(), ext.Sets(), ext.Math(), ext.Regex(), ext.TwoVarComprehensions(),
+		ext.Strings(ext.StringsVersion(2)), ext.Sets(), ext.TwoVarComprehensions(),
 		cel.CrossTypeNumericComparisons(true), cel.DefaultUTCTimeZone(true), cel.EagerlyValidateDeclarations(true),
 		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(), cel.ValidateHomogeneousAggregateLiterals()),
-		sameImageFunction(), quantityFunctions(),
+		sameImageFunction(), listFunctions(), regexFunctions(), quantityFunctions(),
 	)
 })
 
@@ -66,32 +66,32 @@ func fieldName(f reflect.StructField) string {
 	return name
 }
 
-// program compiles an expression.
-func program(when string) (run cel.Program, tree *ast.AST, fault *Fault) {
+// program compiles an expression, or says all that is wrong with it.
+func program(when string) (run cel.Program, tree *ast.AST, faults []Fault) {
 	env, err := environment()
 	if err != nil {
-		return nil, nil, &Fault{Message: err.Error()}
+		return nil, nil, []Fault{{Message: err.Error()}}
 	}
 	compiled, issues := env.Compile(when)
-	if err := issues.Err(); err != nil {
-		return nil, nil, faultOf(issues)
+	if issues.Err() != nil {
+		return nil, nil, faultsOf(issues)
 	}
 	if compiled.OutputType() != cel.BoolType {
-		return nil, nil, &Fault{Message: fmt.Sprintf("is of type %s", compiled.OutputType()), Remedy: "write a condition: an expression that is true or false"}
+		return nil, nil, []Fault{{Message: fmt.Sprintf("is of type %s", compiled.OutputType()), Remedy: "write a condition: an expression that is true or false"}}
 	}
 	cost, err := env.EstimateCost(compiled, sizes{})
 	if err != nil {
-		return nil, nil, &Fault{Message: err.Error()}
+		return nil, nil, []Fault{{Message: err.Error()}}
 	}
 	if cost.Max > perCallLimit {
-		return nil, nil, &Fault{
+		return nil, nil, []Fault{{
 			Message: fmt.Sprintf("may cost %s on a large pod; %d are allowed", costText(cost.Max), perCallLimit),
 			Remedy:  "nest fewer loops (all, exists, map, filter), or compare instead of matching patterns",
-		}
+		}}
 	}
 	run, err = env.Program(compiled, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(perCallLimit), cel.InterruptCheckFrequency(checkFrequency))
 	if err != nil {
-		return nil, nil, &Fault{Message: err.Error()}
+		return nil, nil, []Fault{{Message: err.Error()}}
 	}
 	return run, compiled.NativeRep(), nil
 }
@@ -103,14 +103,15 @@ func costText(n uint64) string {
 	return fmt.Sprint(n)
 }
 
-// faultOf is the first thing that the compiler finds wrong; it tells lines and columns
-// from 1 and 0.
-func faultOf(issues *cel.Issues) *Fault {
-	first := issues.Errors()[0]
-	return &Fault{
-		Line: first.Location.Line(), Column: first.Location.Column() + 1, Message: first.Message,
-		Remedy: "variables are pod, service, node (name, zone) and cluster; fields are named as in the API",
+// faultsOf are what the compiler finds wrong; it tells lines and columns from 1 and 0.
+func faultsOf(issues *cel.Issues) (faults []Fault) {
+	for _, e := range issues.Errors() {
+		faults = append(faults, Fault{
+			Line: e.Location.Line(), Column: e.Location.Column() + 1, Message: e.Message,
+			Remedy: "variables are pod, service, node (name, zone) and cluster; fields are named as in the API",
+		})
 	}
+	return faults
 }
 
 // sizes bounds what no type bounds, for the estimate of costs: what a large pod has.

@@ -4,12 +4,12 @@
 package rules
 
 import (
+	"path"
 	"reflect"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -18,55 +18,114 @@ import (
 // kubernetesFields gives the structs that stand for a single value in JSON the type of
 // that value, as Kubernetes does: times are timestamps or null, amounts quantities, and
 // a port that may be a name or a number is either.
-func kubernetesFields() cel.EnvOption {
+func kubernetesFields(roots ...reflect.Type) cel.EnvOption {
+	structs := map[string]*structure{}
+	for _, t := range roots {
+		addStructures(t, structs)
+	}
 	return func(e *cel.Env) (*cel.Env, error) {
-		wrapped, err := cel.CustomTypeAdapter(adapter{e.CELTypeAdapter()})(e)
+		a := adapter{e.CELTypeAdapter(), make(map[reflect.Type]*structure, len(structs))}
+		for _, s := range structs {
+			a.byType[s.of] = s
+		}
+		wrapped, err := cel.CustomTypeAdapter(a)(e)
 		if err != nil {
 			return nil, err
 		}
-		return cel.CustomTypeProvider(provider{wrapped.CELTypeProvider()})(wrapped)
+		return cel.CustomTypeProvider(provider{wrapped.CELTypeProvider(), structs})(wrapped)
 	}
 }
 
-// provider tells the types of fields.
-type provider struct{ types.Provider }
+// structure is a struct as expressions see it: its fields by their names in JSON, those
+// of inlined structs among them.
+type structure struct {
+	of     reflect.Type
+	is     *types.Type
+	fields map[string][]int // for reflect.Value.FieldByIndex
+}
+
+// addStructures notes a struct and all that its fields hold.
+func addStructures(t reflect.Type, structs map[string]*structure) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		addStructures(t.Elem(), structs)
+		return
+	case reflect.Struct:
+	default:
+		return
+	}
+	name := typeName(t)
+	if structs[name] != nil {
+		return
+	}
+	s := &structure{of: t, is: types.NewObjectType(name), fields: map[string][]int{}}
+	structs[name] = s
+	for _, f := range reflect.VisibleFields(t) {
+		if f.IsExported() {
+			if _, nearer := s.fields[fieldName(f)]; !nearer {
+				s.fields[fieldName(f)] = f.Index
+			}
+			addStructures(f.Type, structs)
+		}
+	}
+}
+
+// typeName is a struct's name in expressions, as ext.NativeTypes gives it.
+func typeName(t reflect.Type) string { return path.Base(t.PkgPath()) + "." + t.Name() }
+
+// provider tells the types of fields, and how they are read.
+type provider struct {
+	types.Provider
+	structs map[string]*structure
+}
 
 // FindStructFieldType implements types.Provider.
 func (p provider) FindStructFieldType(structType, field string) (*types.FieldType, bool) {
-	found, ok := p.Provider.FindStructFieldType(structType, field)
+	s := p.structs[structType]
+	if s == nil {
+		return p.Provider.FindStructFieldType(structType, field)
+	}
+	index, ok := s.fields[field]
 	if !ok {
-		found, ok = p.inlined(structType, field)
+		return nil, false
 	}
-	if ok {
-		found.Type = typeOf(found.Type)
+	declared := s.of.FieldByIndex(index)
+	native := p.owner(s, index)
+	found, ok := p.Provider.FindStructFieldType(native, fieldName(declared))
+	if !ok {
+		return nil, false
 	}
-	return found, ok
+	at := func(object any) reflect.Value { return reflect.Indirect(reflect.ValueOf(object)).FieldByIndex(index) }
+	return &types.FieldType{
+		Type:    typeOf(found.Type),
+		IsSet:   func(object any) bool { return !at(object).IsZero() },
+		GetFrom: func(object any) (any, error) { return fieldValue(at(object)), nil },
+	}, true
 }
 
-// inlined finds a field of a struct that is inlined in another, which JSON does not
-// show: httpGet of a probe is one of its ProbeHandler.
-func (p provider) inlined(structType, field string) (*types.FieldType, bool) {
-	names, _ := p.Provider.FindStructFieldNames(structType)
-	for _, name := range names {
-		if name == "" || name[0] < 'A' || name[0] > 'Z' {
-			continue // a field with a name in JSON
-		}
-		outer, ok := p.Provider.FindStructFieldType(structType, name)
-		if !ok || outer.Type.Kind() != types.StructKind {
-			continue
-		}
-		inner, ok := p.Provider.FindStructFieldType(outer.Type.TypeName(), field)
-		if !ok {
-			continue
-		}
-		within := func(object any) any { return reflect.Indirect(reflect.ValueOf(object)).FieldByName(name).Interface() }
-		return &types.FieldType{
-			Type:    inner.Type,
-			IsSet:   func(object any) bool { return inner.IsSet(within(object)) },
-			GetFrom: func(object any) (any, error) { return inner.GetFrom(within(object)) },
-		}, true
+// owner is the name of the struct that declares a field, which may be an inlined one.
+func (p provider) owner(s *structure, index []int) string {
+	t := s.of
+	for _, i := range index[:len(index)-1] {
+		t = t.Field(i).Type
 	}
-	return nil, false
+	return typeName(t)
+}
+
+// fieldValue is what a field holds, without a copy of a struct. A pointer to nothing
+// reads as an empty value: expressions know no pointers.
+func fieldValue(v reflect.Value) any {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return reflect.New(v.Type().Elem()).Interface()
+		}
+	case reflect.Struct:
+		if v.CanAddr() {
+			return v.Addr().Interface()
+		}
+	}
+	return v.Interface()
 }
 
 // typeOf is the type to show for one that was made of a struct.
@@ -89,112 +148,152 @@ func typeOf(t *types.Type) *types.Type {
 	return t
 }
 
-// adapter turns values of these structs into those of their types.
-type adapter struct{ types.Adapter }
+// adapter turns values of Go into those of expressions.
+type adapter struct {
+	types.Adapter
+	byType map[reflect.Type]*structure
+}
 
 // NativeToValue implements types.Adapter.
 func (a adapter) NativeToValue(value any) ref.Val {
 	switch v := value.(type) {
+	case ref.Val:
+		return v
+	case string:
+		return types.String(v)
+	case map[string]string:
+		return types.NewStringStringMap(a, v)
 	case metav1.Time:
-		return a.time(&v)
+		return timeValue(&v)
 	case *metav1.Time:
-		return a.time(v)
+		return timeValue(v)
 	case metav1.MicroTime:
-		return a.time(&metav1.Time{Time: v.Time})
+		return timeValue(&metav1.Time{Time: v.Time})
+	case *metav1.MicroTime:
+		return timeValue(&metav1.Time{Time: v.Time})
 	case resource.Quantity:
 		return quantity{v}
 	case *resource.Quantity:
-		if v == nil {
-			return types.NullValue
-		}
 		return quantity{*v}
 	case intstr.IntOrString:
-		if v.Type == intstr.String {
-			return types.String(v.StrVal)
-		}
-		return types.Int(v.IntVal)
+		return portValue(v)
 	case *intstr.IntOrString:
-		if v == nil {
-			return types.NullValue
-		}
-		return a.NativeToValue(*v)
+		return portValue(*v)
 	}
-	switch v := reflect.Indirect(reflect.ValueOf(value)); v.Kind() {
+	v := reflect.ValueOf(value)
+	if v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	switch v.Kind() {
 	case reflect.Slice:
 		if v.Type().Elem().Kind() != reflect.Uint8 {
-			return types.NewDynamicList(a, v.Interface())
+			return a.list(v)
 		}
 	case reflect.Map:
 		return types.NewDynamicMap(a, v.Interface())
 	case reflect.Struct:
-		inner := a.Adapter.NativeToValue(value)
-		if fields, ok := inner.(fields); ok {
-			return object{fields, a}
+		if s := a.byType[v.Type()]; s != nil {
+			return &object{a, s, v}
 		}
-		return inner
 	}
 	return a.Adapter.NativeToValue(value)
 }
 
-func (adapter) time(t *metav1.Time) ref.Val {
+// list makes a list without a copy of its elements.
+func (a adapter) list(v reflect.Value) ref.Val {
+	elements := make([]ref.Val, v.Len())
+	for i := range elements {
+		elements[i] = a.NativeToValue(fieldValue(v.Index(i)))
+	}
+	return types.NewRefValList(a, elements)
+}
+
+func timeValue(t *metav1.Time) ref.Val {
 	if t.IsZero() {
 		return types.NullValue
 	}
 	return types.Timestamp{Time: t.Time}
 }
 
-// fields is what a struct can do as a value.
-type fields interface {
-	ref.Val
-	traits.Indexer
-	traits.FieldTester
+func portValue(v intstr.IntOrString) ref.Val {
+	if v.Type == intstr.String {
+		return types.String(v.StrVal)
+	}
+	return types.Int(v.IntVal)
 }
 
-// object is a struct whose fields are adapted here, and not where it was made.
+// object is a struct as a value.
 type object struct {
-	fields
 	adapter adapter
+	is      *structure
+	value   reflect.Value
 }
 
 // Get implements traits.Indexer.
-func (o object) Get(field ref.Val) ref.Val {
-	v := o.fields.Get(field)
-	if types.IsError(v) {
-		if in, ok := o.inlined(field); ok {
-			return in.Get(field)
-		}
-		return v
+func (o *object) Get(field ref.Val) ref.Val {
+	v, err := o.field(field)
+	if err != nil {
+		return err
 	}
-	switch v.(type) {
-	case fields, traits.Lister, traits.Mapper:
-		return o.adapter.NativeToValue(v.Value())
-	}
-	return v
+	return o.adapter.NativeToValue(fieldValue(v))
 }
 
 // IsSet implements traits.FieldTester.
-func (o object) IsSet(field ref.Val) ref.Val {
-	set := o.fields.IsSet(field)
-	if types.IsError(set) {
-		if in, ok := o.inlined(field); ok {
-			return in.IsSet(field)
-		}
+func (o *object) IsSet(field ref.Val) ref.Val {
+	v, err := o.field(field)
+	if err != nil {
+		return err
 	}
-	return set
+	return types.Bool(!v.IsZero())
 }
 
-// inlined is the struct inlined in this one that has a field.
-func (o object) inlined(field ref.Val) (object, bool) {
-	value := reflect.Indirect(reflect.ValueOf(o.Value()))
-	for i := range value.NumField() {
-		f := value.Type().Field(i)
-		if !f.Anonymous || fieldName(f) != f.Name || f.Type.Kind() != reflect.Struct {
-			continue
-		}
-		in, ok := o.adapter.NativeToValue(value.Field(i).Interface()).(object)
-		if ok && !types.IsError(in.fields.IsSet(field)) {
-			return in, true
-		}
+func (o *object) field(name ref.Val) (reflect.Value, ref.Val) {
+	text, ok := name.(types.String)
+	if !ok {
+		return reflect.Value{}, types.MaybeNoSuchOverloadErr(name)
 	}
-	return object{}, false
+	index, ok := o.is.fields[string(text)]
+	if !ok {
+		return reflect.Value{}, types.NewErr("no such field: %s", text)
+	}
+	return o.value.FieldByIndex(index), nil
+}
+
+// IsZeroValue implements traits.Zeroer.
+func (o *object) IsZeroValue() bool { return o.value.IsZero() }
+
+// ConvertToNative implements ref.Val.
+func (o *object) ConvertToNative(t reflect.Type) (any, error) {
+	if o.value.Type() == t {
+		return o.value.Interface(), nil
+	}
+	return nil, types.NewErr("a %s is no %s", o.is.is.TypeName(), t).(*types.Err)
+}
+
+// ConvertToType implements ref.Val.
+func (o *object) ConvertToType(t ref.Type) ref.Val {
+	switch {
+	case t == types.TypeType:
+		return o.is.is
+	case t.TypeName() == o.is.is.TypeName():
+		return o
+	}
+	return types.NewErr("a %s is no %s", o.is.is.TypeName(), t.TypeName())
+}
+
+// Equal implements ref.Val.
+func (o *object) Equal(other ref.Val) ref.Val {
+	x, ok := other.(*object)
+	return types.Bool(ok && o.is == x.is && reflect.DeepEqual(o.value.Interface(), x.value.Interface()))
+}
+
+// Type implements ref.Val.
+func (o *object) Type() ref.Type { return o.is.is }
+
+// Value implements ref.Val.
+func (o *object) Value() any {
+	if o.value.CanAddr() {
+		return o.value.Addr().Interface()
+	}
+	return o.value.Interface()
 }

@@ -8,64 +8,99 @@ import (
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"tributary.dev/tributary/clusters/store"
 )
 
-// Kept is what a Set needs of one object: a serialised object of which everything else
-// is zero. Pods that have the same of it share one; the zero value is of a Set that
-// needs nothing. It is comparable.
-type Kept struct{ text unique.Handle[string] }
+// Keeper makes of objects what rules need of them: serialised objects of which
+// everything else is zero. A nil Keeper keeps nothing. It is safe for concurrent use.
+type Keeper struct {
+	since        uint32
+	pod, service *paths
+	// copyPod and copyService are nil where nothing is needed.
+	copyPod, copyService copier
+}
+
+// Next is a Keeper for what several sets need. Its Since is higher than that of the former one
+// exactly if they need more than that kept.
+func (k *Keeper) Next(sets ...*Set) *Keeper {
+	out := &Keeper{pod: &paths{}, service: &paths{}}
+	for _, s := range sets {
+		if s != nil {
+			out.pod.merge(s.pod)
+			out.service.merge(s.service)
+		}
+	}
+	if k != nil {
+		out.since = k.since
+	}
+	if k == nil && (out.pod.read() || out.service.read()) || k != nil && !(k.pod.covers(out.pod) && k.service.covers(out.service)) {
+		out.since++
+	}
+	out.copyPod = copierOf(reflect.TypeFor[corev1.Pod](), out.pod)
+	out.copyService = copierOf(reflect.TypeFor[corev1.Service](), out.service)
+	return out
+}
+
+// Since is what Kept.Since must be at least for the sets to be asked.
+func (k *Keeper) Since() uint32 {
+	if k == nil {
+		return 0
+	}
+	return k.since
+}
 
 // message is an object that can be serialised.
 type message interface{ Marshal() ([]byte, error) }
 
-func keep(object message) Kept {
+func (k *Keeper) keep(object message) store.Kept {
 	text, err := object.Marshal()
 	if err != nil { // Kubernetes' types always marshal
-		return Kept{}
+		return store.Kept{}
 	}
-	return Kept{unique.Make(string(text))}
+	return store.Kept{Text: unique.Make(string(text)), Since: k.since}
 }
 
-// text is the serialised object; empty for the zero value.
-func (k Kept) bytes() []byte {
-	if k == (Kept{}) {
+// content is the serialised object; empty for the zero value.
+func content(k store.Kept) []byte {
+	if k.Text == (unique.Handle[string]{}) {
 		return nil
 	}
-	return []byte(k.text.Value())
+	return []byte(k.Text.Value())
 }
 
-// KeepPod returns what the rules need of a pod. The pod is not changed and not kept.
-func (s *Set) KeepPod(pod *corev1.Pod) Kept {
-	if s == nil || s.pod == nil {
-		return Kept{}
+// Pod returns what the rules need of a pod. The pod is not changed and not kept.
+func (k *Keeper) Pod(pod *corev1.Pod) store.Kept {
+	if k == nil || k.copyPod == nil {
+		return store.Kept{Since: k.Since()}
 	}
 	var out corev1.Pod
-	s.pod(reflect.ValueOf(&out).Elem(), reflect.ValueOf(pod).Elem())
-	return keep(&out)
+	k.copyPod(reflect.ValueOf(&out).Elem(), reflect.ValueOf(pod).Elem())
+	return k.keep(&out)
 }
 
-// KeepService returns what the rules need of a Service.
-func (s *Set) KeepService(service *corev1.Service) Kept {
-	if s == nil || s.service == nil {
-		return Kept{}
+// Service returns what the rules need of a Service.
+func (k *Keeper) Service(service *corev1.Service) store.Kept {
+	if k == nil || k.copyService == nil {
+		return store.Kept{Since: k.Since()}
 	}
 	var out corev1.Service
-	s.service(reflect.ValueOf(&out).Elem(), reflect.ValueOf(service).Elem())
-	return keep(&out)
+	k.copyService(reflect.ValueOf(&out).Elem(), reflect.ValueOf(service).Elem())
+	return k.keep(&out)
 }
 
 // copier copies a part of a value.
 type copier func(dst, src reflect.Value)
 
-func whole(dst, src reflect.Value) { dst.Set(src) }
+func wholly(dst, src reflect.Value) { dst.Set(src) }
 
 // copierOf makes the copier of what paths name of a type; nil if they name nothing.
 func copierOf(t reflect.Type, p *paths) copier {
-	if p == nil || !p.whole && p.fields == nil && p.each == nil {
+	if !p.read() {
 		return nil
 	}
 	if p.whole {
-		return whole
+		return wholly
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -83,7 +118,7 @@ func copierOf(t reflect.Type, p *paths) copier {
 	case reflect.Map:
 		return mapCopier(t, p)
 	}
-	return whole
+	return wholly
 }
 
 func structCopier(t reflect.Type, p *paths) copier {
@@ -99,12 +134,12 @@ func structCopier(t reflect.Type, p *paths) copier {
 		}
 		copy := copierOf(f.Type, sub)
 		if copy == nil {
-			copy = whole
+			copy = wholly
 		}
 		fields = append(fields, field{f.Index, copy})
 	}
 	if len(fields) < len(p.fields) { // a struct that stands for one value, such as a time
-		return whole
+		return wholly
 	}
 	return func(dst, src reflect.Value) {
 		for _, f := range fields {
@@ -117,7 +152,7 @@ func structCopier(t reflect.Type, p *paths) copier {
 func sliceCopier(t reflect.Type, p *paths) copier {
 	element := copierOf(t.Elem(), p.each)
 	if p.fields != nil || p.each == nil || p.each.whole {
-		return whole
+		return wholly
 	}
 	return func(dst, src reflect.Value) {
 		if src.Len() == 0 {
@@ -136,7 +171,7 @@ func sliceCopier(t reflect.Type, p *paths) copier {
 // mapCopier keeps the keys that are named, or all of them.
 func mapCopier(t reflect.Type, p *paths) copier {
 	if p.each != nil {
-		return whole
+		return wholly
 	}
 	keys := make([]reflect.Value, 0, len(p.fields))
 	for name := range p.fields {

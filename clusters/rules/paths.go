@@ -36,6 +36,37 @@ func (p *paths) element() *paths {
 	return p.each
 }
 
+// read reports whether anything is read.
+func (p *paths) read() bool { return p != nil && (p.whole || len(p.fields) > 0 || p.each != nil) }
+
+// covers reports whether all that q names is in p. To look at a field's presence alone is
+// to name it without more: an empty tree.
+func (p *paths) covers(q *paths) bool {
+	switch {
+	case q == nil || p != nil && p.whole:
+		return true
+	case p == nil || q.whole || q.each != nil && !p.each.covers(q.each):
+		return false
+	}
+	for name, sub := range q.fields {
+		if !p.fields[name].covers(sub) && !(p.each != nil && p.each.whole) {
+			return false
+		}
+	}
+	return true
+}
+
+// merge adds all that q names.
+func (p *paths) merge(q *paths) {
+	p.whole = p.whole || q.whole
+	for name, sub := range q.fields {
+		p.field(name).merge(sub)
+	}
+	if q.each != nil {
+		p.element().merge(q.each)
+	}
+}
+
 // readPaths notes under roots what an expression reads of the variables in it.
 func readPaths(tree *ast.AST, roots map[string]*paths) {
 	w := walker{bound: roots}

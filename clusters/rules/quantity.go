@@ -56,15 +56,29 @@ func (quantity) Type() ref.Type { return quantityType }
 // Value implements ref.Val.
 func (q quantity) Value() any { return q.Quantity }
 
-// quantityFunctions parse and compare amounts of resources.
+// quantityFunctions parse, compare and add up amounts of resources.
 func quantityFunctions() cel.EnvOption {
-	compare := func(name, overload string, holds func(cmp int) ref.Val, result *cel.Type) cel.EnvOption {
+	two := func(name, overload string, result *cel.Type, of func(a, b quantity) ref.Val) cel.EnvOption {
 		return cel.Function(name, cel.MemberOverload(overload, []*cel.Type{quantityType, quantityType}, result, cel.BinaryBinding(func(a, b ref.Val) ref.Val {
-			x, y := a.(quantity), b.(quantity)
-			return holds(x.Cmp(y.Quantity))
+			return of(a.(quantity), b.(quantity))
 		})))
 	}
-	options := []cel.EnvOption{
+	sum := func(name, overload string, of func(a *resource.Quantity, b resource.Quantity)) cel.EnvOption {
+		change := func(a ref.Val, b resource.Quantity) ref.Val {
+			out := a.(quantity).DeepCopy()
+			of(&out, b)
+			return quantity{out}
+		}
+		return cel.Function(name,
+			cel.MemberOverload(overload, []*cel.Type{quantityType, quantityType}, quantityType, cel.BinaryBinding(func(a, b ref.Val) ref.Val { return change(a, b.(quantity).Quantity) })),
+			cel.MemberOverload(overload+"_int", []*cel.Type{quantityType, cel.IntType}, quantityType, cel.BinaryBinding(func(a, b ref.Val) ref.Val {
+				return change(a, *resource.NewQuantity(int64(b.(types.Int)), resource.DecimalExponent))
+			})))
+	}
+	one := func(name, overload string, result *cel.Type, of func(quantity) ref.Val) cel.EnvOption {
+		return cel.Function(name, cel.MemberOverload(overload, []*cel.Type{quantityType}, result, cel.UnaryBinding(func(q ref.Val) ref.Val { return of(q.(quantity)) })))
+	}
+	return library(
 		cel.Function(functionQuantity, cel.Overload("string_to_quantity", []*cel.Type{cel.StringType}, quantityType, cel.UnaryBinding(func(text ref.Val) ref.Val {
 			q, err := resource.ParseQuantity(string(text.(types.String)))
 			if err != nil {
@@ -76,17 +90,20 @@ func quantityFunctions() cel.EnvOption {
 			_, err := resource.ParseQuantity(string(text.(types.String)))
 			return types.Bool(err == nil)
 		}))),
-		compare("compareTo", "quantity_compare_to", func(cmp int) ref.Val { return types.Int(cmp) }, cel.IntType),
-		compare("isGreaterThan", "quantity_is_greater_than", func(cmp int) ref.Val { return types.Bool(cmp > 0) }, cel.BoolType),
-		compare("isLessThan", "quantity_is_less_than", func(cmp int) ref.Val { return types.Bool(cmp < 0) }, cel.BoolType),
-	}
-	return func(e *cel.Env) (*cel.Env, error) {
-		var err error
-		for _, option := range options {
-			if e, err = option(e); err != nil {
-				return nil, err
+		two("compareTo", "quantity_compare_to", cel.IntType, func(a, b quantity) ref.Val { return types.Int(a.Cmp(b.Quantity)) }),
+		two("isGreaterThan", "quantity_is_greater_than", cel.BoolType, func(a, b quantity) ref.Val { return types.Bool(a.Cmp(b.Quantity) > 0) }),
+		two("isLessThan", "quantity_is_less_than", cel.BoolType, func(a, b quantity) ref.Val { return types.Bool(a.Cmp(b.Quantity) < 0) }),
+		sum("add", "quantity_add", func(a *resource.Quantity, b resource.Quantity) { a.Add(b) }),
+		sum("sub", "quantity_sub", func(a *resource.Quantity, b resource.Quantity) { a.Sub(b) }),
+		one("sign", "quantity_sign", cel.IntType, func(q quantity) ref.Val { return types.Int(q.Sign()) }),
+		one("isInteger", "quantity_is_integer", cel.BoolType, func(q quantity) ref.Val { _, ok := q.AsInt64(); return types.Bool(ok) }),
+		one("asInteger", "quantity_as_integer", cel.IntType, func(q quantity) ref.Val {
+			n, ok := q.AsInt64()
+			if !ok {
+				return types.NewErr("the quantity is no whole number")
 			}
-		}
-		return e, nil
-	}
+			return types.Int(n)
+		}),
+		one("asApproximateFloat", "quantity_as_float", cel.DoubleType, func(q quantity) ref.Val { return types.Double(q.AsApproximateFloat64()) }),
+	)
 }

@@ -4,30 +4,16 @@
 package rules
 
 import (
-	"fmt"
+	"encoding/json"
 	"path"
 	"slices"
 
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"tributary.dev/tributary/clusters/store"
 )
-
-// Outcome is what a rule wants of a pod that it matches.
-type Outcome string
-
-// The outcomes.
-const (
-	// Ready: the pod is ready, unless it is being deleted or has finished.
-	Ready Outcome = "Ready"
-	// NotReady: the pod is an endpoint that is not ready.
-	NotReady Outcome = "NotReady"
-	// Absent: the pod is no endpoint.
-	Absent Outcome = "Absent"
-	// Upstream: as Kubernetes has it; no later rule is asked.
-	Upstream Outcome = "Upstream"
-)
-
-// Outcomes lists them, in the order of the documentation.
-func Outcomes() []Outcome { return []Outcome{Ready, NotReady, Absent, Upstream} }
 
 // Rule is one rule as the configuration has it.
 type Rule struct {
@@ -39,28 +25,80 @@ type Rule struct {
 	ServiceSelector      string
 	// When is the expression.
 	When string
-	Then Outcome
+	Then store.Outcome
 }
 
-// Fault is what is wrong with a rule.
+// Fault is what is wrong with the expression of a rule.
 type Fault struct {
-	// Rule is its index, Field the field's name.
-	Rule  int
-	Field string
-	// Line and Column are where in the expression, from 1; 0 for the whole field.
+	Rule int // its index
+	// Line and Column are where in the expression, in characters from 1; 0 for all of it.
 	Line, Column int
 	// Message and Remedy are for people.
 	Message, Remedy string
 }
 
-// scope is where a rule applies.
-type scope struct {
-	namespaces []string
-	services   labels.Selector
+// Program is the rules of a configuration, compiled.
+type Program struct{ rules []rule }
+
+// rule is one of them.
+type rule struct {
+	Rule
+	services labels.Selector
+	run      cel.Program
+	tree     *ast.AST
 }
 
-func (s *scope) matches(namespace string, service labels.Set) bool {
-	return matchesAny(s.namespaces, namespace) && s.services.Matches(service)
+// Compile compiles rules and returns all that is wrong with their expressions. What
+// else a rule says has been validated before.
+func Compile(rules []Rule) (*Program, []Fault) {
+	p := &Program{}
+	var faults []Fault
+	for i, r := range rules {
+		run, tree, wrong := program(r.When)
+		for _, f := range wrong {
+			f.Rule = i
+			faults = append(faults, f)
+		}
+		selector, err := labels.Parse(r.ServiceSelector)
+		if err != nil {
+			selector = labels.Nothing()
+		}
+		p.rules = append(p.rules, rule{Rule: r, services: selector, run: run, tree: tree})
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return p, nil
+}
+
+// For is the rules of one member; nil if there are none. A nil Program has none.
+func (p *Program) For(cluster string) *Set {
+	if p == nil {
+		return nil
+	}
+	s := &Set{cluster: cluster, pod: &paths{}, service: &paths{}, node: &paths{}}
+	var said []Rule
+	for i := range p.rules {
+		r := &p.rules[i]
+		if matchesAny(r.Clusters, cluster) {
+			readPaths(r.tree, map[string]*paths{varPod: s.pod, varService: s.service, varNode: s.node})
+			s.rules = append(s.rules, &counted{rule: r})
+			said = append(said, r.Rule)
+		}
+	}
+	if len(s.rules) == 0 {
+		return nil
+	}
+	id, err := json.Marshal(said)
+	if err != nil { // a list of texts always marshals
+		return nil
+	}
+	s.id = string(id)
+	return s
+}
+
+func (r *rule) concerns(s *store.Subject) bool {
+	return matchesAny(r.Namespaces, s.Namespace) && r.services.Matches(labels.Set(s.Labels))
 }
 
 // matchesAny reports whether one of the globs matches; no globs match all.
@@ -69,38 +107,4 @@ func matchesAny(globs []string, name string) bool {
 		matched, err := path.Match(glob, name)
 		return err == nil && matched
 	})
-}
-
-// validate checks everything but the expression.
-func (r *Rule) validate(index int, seen map[string]int) (out []Fault, at scope) {
-	fault := func(field, message, remedy string) {
-		out = append(out, Fault{Rule: index, Field: field, Message: message, Remedy: remedy})
-	}
-	switch first, again := seen[r.Name]; {
-	case r.Name == "":
-		fault("name", "must be given", "name the rule; explain, records and metrics show the name")
-	case again:
-		fault("name", fmt.Sprintf("%q names rule %d as well", r.Name, first), "choose another name")
-	default:
-		seen[r.Name] = index
-	}
-	for _, list := range []struct {
-		field string
-		globs []string
-	}{{"clusters", r.Clusters}, {"namespaces", r.Namespaces}} {
-		for _, glob := range list.globs {
-			if _, err := path.Match(glob, ""); err != nil || glob == "" {
-				fault(list.field, fmt.Sprintf("%q is not a glob", glob), "write a name, or a glob such as pay-*")
-			}
-		}
-	}
-	if !slices.Contains(Outcomes(), r.Then) {
-		fault("then", fmt.Sprintf("%q is not known", r.Then), "write one of Ready, NotReady, Absent, Upstream")
-	}
-	selector, err := labels.Parse(r.ServiceSelector)
-	if err != nil {
-		fault("serviceSelector", err.Error(), "write a label selector such as app=web,tier!=test")
-		selector = labels.Nothing()
-	}
-	return out, scope{r.Namespaces, selector}
 }

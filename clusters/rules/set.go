@@ -5,164 +5,90 @@ package rules
 
 import (
 	"fmt"
-	"reflect"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/google/cel-go/cel"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
+
+	"tributary.dev/tributary/clusters/store"
 )
 
-// Set is the rules of one member, compiled. A nil Set has no rules. All methods are
-// safe for concurrent use.
+// Set is the rules of one member. All methods are safe for concurrent use.
 type Set struct {
 	cluster string
-	rules   []*compiled
-	// pod and service copy what the rules need; nil: nothing.
-	pod, service copier
-
-	mu sync.Mutex
-	// known are decisions already made; most pods of a Service are alike.
-	known map[Input]Decision
+	id      string
+	rules   []*counted
+	// pod, service and node are what the rules read of them.
+	pod, service, node *paths
 }
 
-// maxKnown bounds the decisions that are remembered: they begin anew beyond it.
-const maxKnown = 1 << 16
+var _ store.Decider = (*Set)(nil)
 
-// compiled is one rule. The counters are for metrics.
-type compiled struct {
-	Rule
-	scope
-	run             cel.Program
-	matches, errors atomic.Uint64
-	nanoseconds     atomic.Int64
-	lastError       atomic.Pointer[string]
+// counted is one rule, with what is told of it.
+type counted struct {
+	*rule
+	evaluations, errors, cost atomic.Uint64
+	nanoseconds               atomic.Int64
+	lastError                 atomic.Pointer[string]
 }
 
-// Compile makes the rules of one member from those of a configuration, and returns all
-// that is wrong with any of them. Rules for other members are checked and left out.
-func Compile(cluster string, rules []Rule) (*Set, []Fault) {
-	s := &Set{cluster: cluster, known: map[Input]Decision{}}
-	roots := map[string]*paths{varPod: {}, varService: {}}
-	var faults []Fault
-	seen := map[string]int{}
-	for i := range rules {
-		wrong, at := rules[i].validate(i, seen)
-		run, tree, fault := program(rules[i].When)
-		if fault != nil {
-			fault.Rule, fault.Field = i, "when"
-			wrong = append(wrong, *fault)
-		}
-		faults = append(faults, wrong...)
-		if len(wrong) > 0 || !matchesAny(rules[i].Clusters, cluster) {
-			continue
-		}
-		readPaths(tree, roots)
-		s.rules = append(s.rules, &compiled{Rule: rules[i], scope: at, run: run})
-	}
-	if len(faults) > 0 || len(s.rules) == 0 {
-		return nil, faults
-	}
-	s.pod = copierOf(reflect.TypeFor[corev1.Pod](), roots[varPod])
-	s.service = copierOf(reflect.TypeFor[corev1.Service](), roots[varService])
-	return s, nil
-}
+// ID implements store.Decider.
+func (s *Set) ID() string { return s.id }
 
-// Input is one pod of one Service, as far as rules know it.
-type Input struct {
-	Pod, Service Kept
-	Node         Node
-	// Namespace and Labels are those of the Service; Labels are rendered, so that an
-	// Input is comparable.
-	Namespace, Labels string
-}
+// ReadsNode implements store.Decider.
+func (s *Set) ReadsNode() bool { return s.node.read() }
 
-// InputOf makes an Input.
-func InputOf(pod, service Kept, node Node, namespace string, serviceLabels map[string]string) Input {
-	return Input{pod, service, node, namespace, labels.Set(serviceLabels).String()}
-}
-
-// Decision is what the rules want of a pod.
-type Decision struct {
-	// Rule is the name of the rule that matched; empty if none did: then Then is Upstream.
-	Rule string
-	Then Outcome
-}
-
-// Decide asks the rules in their order; the first that matches decides.
-func (s *Set) Decide(in Input) Decision {
-	if s == nil {
-		return Decision{Then: Upstream}
-	}
-	s.mu.Lock()
-	decision, known := s.known[in]
-	s.mu.Unlock()
-	if known {
-		return decision
-	}
-	decision = s.evaluate(in)
-	s.mu.Lock()
-	if len(s.known) >= maxKnown {
-		clear(s.known)
-	}
-	s.known[in] = decision
-	s.mu.Unlock()
-	return decision
-}
-
-// evaluate runs the expressions.
-func (s *Set) evaluate(in Input) Decision {
-	selected, err := labels.ConvertSelectorToLabelsMap(in.Labels)
-	if err != nil { // labels that the API accepts are always read back
-		return Decision{Then: Upstream}
-	}
+// Decide implements store.Decider: the rules are asked in their order, and the first
+// that matches decides. One that fails on the pod does not match.
+func (s *Set) Decide(in store.Subject) store.Decision {
 	var vars map[string]any
 	left := uint64(perObjectLimit)
 	for _, r := range s.rules {
-		if !r.scope.matches(in.Namespace, selected) {
+		if !r.concerns(&in) {
 			continue
 		}
 		if vars == nil {
-			if vars, err = s.variables(in); err != nil {
-				return Decision{Then: Upstream}
-			}
+			vars = s.variables(&in)
 		}
-		if r.decides(vars, &left) {
-			return Decision{r.Name, r.Then}
+		if r.matches(vars, &left) {
+			return store.Decision{Rule: r.Name, Then: r.Then}
 		}
 	}
-	return Decision{Then: Upstream}
+	return store.Decision{Then: store.Upstream}
 }
 
-func (s *Set) variables(in Input) (map[string]any, error) {
+// variables are what expressions see. What is kept is what KeepPod and KeepService
+// made; anything else reads as an object of which nothing is known.
+func (s *Set) variables(in *store.Subject) map[string]any {
 	var pod corev1.Pod
-	if err := pod.Unmarshal(in.Pod.bytes()); err != nil {
-		return nil, err
+	if s.pod.read() {
+		_ = pod.Unmarshal(content(in.Pod))
 	}
 	var service corev1.Service
-	if err := service.Unmarshal(in.Service.bytes()); err != nil {
-		return nil, err
+	if s.service.read() {
+		_ = service.Unmarshal(content(in.Service))
 	}
-	return map[string]any{varPod: &pod, varService: &service, varNode: &in.Node, varCluster: s.cluster}, nil
+	return map[string]any{
+		varPod: &pod, varService: &service, varNode: &Node{Name: in.Node, Zone: in.Zone}, varCluster: s.cluster,
+	}
 }
 
-// decides reports whether a rule matches. One that fails does not.
-func (r *compiled) decides(vars map[string]any, left *uint64) bool {
+// matches runs the expression. left is what it may cost, and goes down by what it does.
+func (r *counted) matches(vars map[string]any, left *uint64) bool {
 	begin := time.Now()
 	value, details, err := r.run.Eval(vars)
 	r.nanoseconds.Add(int64(time.Since(begin)))
+	r.evaluations.Add(1)
 	matches := false
 	if err == nil {
 		matches, err = truth(value)
 	}
-	if cost := details.ActualCost(); cost != nil && err == nil {
+	if cost := details.ActualCost(); cost != nil {
+		r.cost.Add(*cost)
 		if *cost > *left {
 			err = fmt.Errorf("the rules together cost more than %d on this pod", perObjectLimit)
-		} else {
-			*left -= *cost
 		}
+		*left -= min(*left, *cost)
 	}
 	if err != nil {
 		r.errors.Add(1)
@@ -170,31 +96,32 @@ func (r *compiled) decides(vars map[string]any, left *uint64) bool {
 		r.lastError.Store(&text)
 		return false
 	}
-	if matches {
-		r.matches.Add(1)
-	}
 	return matches
 }
 
-// RuleStatus says how a rule fares. Evaluations that were remembered do not count
-// again.
-type RuleStatus struct {
-	Name            string
-	Matches, Errors uint64
-	// Took is the time of all evaluations.
-	Took time.Duration
+// Status says how a rule fares.
+type Status struct {
+	Name string
+	Then store.Outcome
+	// Evaluations and Errors count since the rules were read; Cost sums up what
+	// Kubernetes calls the cost of an expression, Took the time.
+	Evaluations, Errors, Cost uint64
+	Took                      time.Duration
 	// LastError is why it last failed on a pod; empty if it never did.
 	LastError string
 }
 
-// Status says how each rule fares, in their order.
-func (s *Set) Status() []RuleStatus {
+// Status says how each rule fares, in their order. A nil Set has none.
+func (s *Set) Status() []Status {
 	if s == nil {
 		return nil
 	}
-	out := make([]RuleStatus, len(s.rules))
+	out := make([]Status, len(s.rules))
 	for i, r := range s.rules {
-		out[i] = RuleStatus{Name: r.Name, Matches: r.matches.Load(), Errors: r.errors.Load(), Took: time.Duration(r.nanoseconds.Load())}
+		out[i] = Status{
+			Name: r.Name, Then: r.Then, Evaluations: r.evaluations.Load(), Errors: r.errors.Load(), Cost: r.cost.Load(),
+			Took: time.Duration(r.nanoseconds.Load()),
+		}
 		if text := r.lastError.Load(); text != nil {
 			out[i].LastError = *text
 		}

@@ -15,6 +15,10 @@ type Fault struct {
 	File string
 	// Line and Column are where Field stands in the file, from 1; 0 if unknown.
 	Line, Column int
+	// ValueLine and ValueColumn are where the fault is inside of Field's text, such as a
+	// script, in characters from 1; 0 if it is that of the whole field. Locate adds them to
+	// where the text stands.
+	ValueLine, ValueColumn int
 	// Field is the path of the field, such as clusters[1].namespaces.include[0];
 	// empty when the fault is that of the whole file.
 	Field string

@@ -29,11 +29,17 @@ func (fs Faults) Locate(data []byte) Faults {
 			if n := innermost(f.Field, places); n != nil {
 				f.Line, f.Column = n.Line, n.Column
 			}
+			if value := places[f.Field+valueMark]; value != nil && f.ValueLine > 0 {
+				f.Line, f.Column = inText(data, value, f.ValueLine, f.ValueColumn)
+			}
 		}
 		out[i] = f
 	}
 	return out
 }
+
+// valueMark after a field's path is where its text stands.
+const valueMark = "="
 
 // place notes where every field stands: that of a mapping at its key, where a person
 // looks for it.
@@ -44,6 +50,9 @@ func place(n *yaml.Node, path string, places map[string]*yaml.Node) {
 			field := join(path, n.Content[i].Value)
 			if places[field] == nil {
 				places[field] = n.Content[i]
+				if n.Content[i+1].Kind == yaml.ScalarNode {
+					places[field+valueMark] = n.Content[i+1]
+				}
 				place(n.Content[i+1], field, places)
 			}
 		}

@@ -1,0 +1,84 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"tributary.dev/tributary/clusters/rules"
+	"tributary.dev/tributary/clusters/store"
+)
+
+// podRules are the rules as package rules has them.
+func (c *Config) podRules() []rules.Rule {
+	out := make([]rules.Rule, len(c.Rules))
+	for i, r := range c.Rules {
+		out[i] = rules.Rule(r)
+	}
+	return out
+}
+
+// podRules checks the rules; those of their expressions are told with their place.
+func (k *checker) podRules(at string, c *Config) {
+	first := map[string]int{}
+	for i := range c.Rules {
+		k.podRule(fmt.Sprintf("%s[%d]", at, i), i, c, first)
+	}
+	_, faults := rules.Compile(c.podRules())
+	for _, f := range faults {
+		if c.Rules[f.Rule].When != "" {
+			k.faults = append(k.faults, Fault{
+				Field: fmt.Sprintf("%s[%d].when", at, f.Rule), ValueLine: f.Line, ValueColumn: f.Column, Message: f.Message, Remedy: f.Remedy,
+			})
+		}
+	}
+}
+
+func (k *checker) podRule(at string, i int, c *Config, first map[string]int) {
+	r := &c.Rules[i]
+	j, repeated := first[r.Name]
+	switch {
+	case r.Name == "":
+		k.fault(at+".name", "must be given", "name the rule; records, metrics and tributary explain show the name")
+	case len(validation.IsDNS1123Label(r.Name)) > 0:
+		k.fault(at+".name", fmt.Sprintf("%.70q is not a DNS label", r.Name), "use at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit")
+	case repeated:
+		k.fault(at+".name", fmt.Sprintf("%q repeats rules[%d].name", r.Name, j), "give each rule its own name")
+	default:
+		first[r.Name] = i
+	}
+	for n, glob := range r.Clusters {
+		k.memberGlob(fmt.Sprintf("%s.clusters[%d]", at, n), glob, c)
+	}
+	k.globs(at+".namespaces", r.Namespaces)
+	if _, err := labels.Parse(r.ServiceSelector); err != nil {
+		k.fault(at+".serviceSelector", fmt.Sprintf("%q is not a label selector: %s", r.ServiceSelector, strings.TrimPrefix(err.Error(), "unable to parse requirement: ")), "write it as for kubectl get -l, such as app=web,tier!=test")
+	}
+	if r.When == "" {
+		k.fault(at+".when", "must be given", "write a condition in CEL; docs/rules.md has examples")
+	}
+	if r.Then == "" {
+		k.fault(at+".then", "must be given", "write one of "+listed(store.Outcomes()))
+	} else {
+		oneOf(k, at+".then", r.Then, store.Outcomes())
+	}
+}
+
+// memberGlob checks a name or glob of members: where all are known, one that matches none
+// is a slip of the hand.
+func (k *checker) memberGlob(at, glob string, c *Config) {
+	_, err := path.Match(glob, "")
+	switch {
+	case err != nil || glob == "":
+		k.fault(at, fmt.Sprintf("%q is not a glob", glob), "write the name of a cluster, or a glob such as idc-*")
+	case c.ClustersFrom.Secrets == nil && !slices.ContainsFunc(c.Clusters, func(m Cluster) bool { return matchesAny([]string{glob}, m.Name) }):
+		k.fault(at, fmt.Sprintf("%q matches no cluster of this file", glob), "name one of clusters[], or leave it out")
+	}
+}
