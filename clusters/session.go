@@ -41,8 +41,8 @@ func (m *Member) open(ctx context.Context, spec sessionSpec) (*session, error) {
 		return nil, errNoKubeconfig
 	}
 	o := kube.SessionOptions{
-		ConnectOptions: kube.ConnectOptions{Cluster: m.name, Version: m.opts.Version, Logger: m.log},
-		Pin:            m.identity, Namespace: spec.namespace(),
+		ConnectOptions: kube.ConnectOptions{Cluster: m.name, Version: m.opts.Version, Logger: m.log, Pin: m.identity},
+		Namespace:      spec.namespace(),
 	}
 	if m.opts.Wrap != nil {
 		o.Wrap = m.opts.Wrap(m.name)

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"maps"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -51,7 +52,7 @@ func newGroundOn(t *testing.T, server *apitest.Server, clusters ...string) *grou
 	t.Helper()
 	g := &ground{t: t, server: server, source: newMembers(clusters...), seen: &recorder{changed: make(chan struct{})}}
 	g.options = Options{
-		Client: g.server.Client(t, product), Source: g.source, Recorder: g.seen,
+		Session: server.Session(t), Writer: server.Client(t, product), Source: g.source, Recorder: g.seen,
 		Settings: Settings{Settings: plan.Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true}},
 		Queue:    lanes.Options{Backoff: lanes.Backoff{Base: time.Millisecond, Max: 20 * time.Millisecond}},
 	}
@@ -77,6 +78,9 @@ func (g *ground) launch() {
 	g.t.Cleanup(g.stop)
 	if err := g.rec.WaitForSync(ctx); err != nil {
 		g.t.Fatal(err)
+	}
+	for !g.rec.leadership.leads() { // what is looked at before is not on record
+		runtime.Gosched()
 	}
 	for _, m := range g.source.Members() {
 		if m.Synced {

@@ -268,7 +268,7 @@ func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Gathered) {
 	key := p.item.Key
 	observed := r.cache.Current(key)
 	p.observed = observed
-	if settings.MayWrite != nil && !settings.MayWrite(key.Namespace) {
+	if settings.MayWrite != nil && !settings.MayWrite(key.Namespace) || r.opts.Only != nil && !slices.Contains(r.opts.Only, key.Namespace) {
 		p.plan, p.commit, p.rejected, p.held, p.contributions = plan.OutOfBounds(observed), nil, nil, nil, nil
 		return
 	}

@@ -6,333 +6,245 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
-	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
-// observer keeps the cache up to date with one list and watch for each kind, over
-// all namespaces. Pods of the ingress cluster are none of our business.
+// observer keeps the cache up to date with a watch of each kind, over all namespaces or,
+// where it is confined, in each that it may read. Pods of the ingress cluster are none of
+// our business.
 type observer struct {
-	client kubernetes.Interface
-	cache  *cache.Cache
-	kinds  []watched
-	logger *slog.Logger
-	// plainLists keeps lists from being asked for as streams.
-	plainLists bool
-	// synced closes when every kind was listed once.
+	session *kube.Session
+	cache   *cache.Cache
+	watches []*watch
+	only    []string
+	logger  *slog.Logger
+	// synced closes when everything was listed once.
 	synced chan struct{}
-	// back is sent to, without blocking, when a watch is up again that had failed.
-	back chan struct{}
 	// contact is when the ingress cluster was last heard of on the connection of the
 	// watches, in Unix nanoseconds.
 	contact atomic.Int64
 
-	mu      sync.Mutex
-	missing map[plan.Kind]bool
-	// failing holds the last error of each watch that is down.
-	failing map[plan.Kind]error
-	// restart ends the running watches so that all begin with a list.
-	restart context.CancelFunc
+	mu sync.Mutex
+	// unlisted counts the watches that have not listed yet; unproven is why the cluster
+	// is not taken for the one it was.
+	unlisted int
+	unproven error
 }
 
-// watched is how one kind is listed, watched and converted.
-type watched struct {
-	kind    plan.Kind
-	example runtime.Object
-	list    func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	watch   func(context.Context, metav1.ListOptions) (watch.Interface, error)
-	convert func(any) *cache.Object
+// watch follows what is in its scope. It is the handler of its loop.
+type watch struct {
+	*observer
+	cache.Scope
+	loop *kube.Loop[*cache.Object]
+	// Guarded by the observer's mu: listed is set once it has listed, open while a stream is
+	// or has just ended, err is why it is down.
+	listed, open bool
+	err          error
 }
 
-func newObserver(client kubernetes.Interface, v *cache.Cache, d cache.Decoder, slices, plainLists bool, logger *slog.Logger) *observer {
-	o := &observer{
-		client: client, cache: v, kinds: watchedKinds(client, d, slices), logger: logger, plainLists: plainLists,
-		synced: make(chan struct{}), back: make(chan struct{}, 1), missing: map[plan.Kind]bool{}, failing: map[plan.Kind]error{},
+var _ kube.Handler[*cache.Object] = (*watch)(nil)
+
+func newObserver(session *kube.Session, c *cache.Cache, d cache.Decoder, slices bool, only []string, logger *slog.Logger) *observer {
+	o := &observer{session: session, cache: c, only: only, logger: logger, synced: make(chan struct{})}
+	o.follow(plan.KindNamespace, "", kube.Namespaces, convertWith(d.Namespace))
+	namespaces := only
+	if only == nil {
+		namespaces = []string{""}
 	}
-	for _, w := range o.kinds {
-		o.missing[w.kind] = true
+	for _, namespace := range namespaces {
+		o.follow(plan.KindService, namespace, kube.Services, convertWith(d.Service))
+		o.follow(plan.KindEndpoints, namespace, kube.Endpoints, convertWith(d.Endpoints))
+		if slices {
+			o.follow(plan.KindEndpointSlice, namespace, kube.EndpointSlices, convertWith(d.Slice))
+		}
 	}
+	o.unlisted = len(o.watches)
+	c.Observe(o.remember)
 	return o
 }
 
-func watchedKinds(client kubernetes.Interface, d cache.Decoder, slices bool) []watched {
-	namespaces, services, endpoints := client.CoreV1().Namespaces(), client.CoreV1().Services(""), client.CoreV1().Endpoints("")
-	kinds := []watched{
-		watchedKind(plan.KindNamespace, &corev1.Namespace{}, namespaces.List, namespaces.Watch, d.Namespace),
-		watchedKind(plan.KindService, &corev1.Service{}, services.List, services.Watch, d.Service),
-		watchedKind(plan.KindEndpoints, &corev1.Endpoints{}, endpoints.List, endpoints.Watch, d.Endpoints),
-	}
-	if slices {
-		all := client.DiscoveryV1().EndpointSlices("")
-		kinds = append(kinds, watchedKind(plan.KindEndpointSlice, &discoveryv1.EndpointSlice{}, all.List, all.Watch, d.Slice))
-	}
-	return kinds
+// follow adds a watch.
+func (o *observer) follow(kind plan.Kind, namespace string, resource kube.Resource, convert func(runtime.Object) (*cache.Object, bool)) {
+	w := &watch{observer: o, Scope: cache.Scope{Kind: kind, Namespace: namespace}}
+	resource.Namespace = namespace
+	w.loop = kube.New(kube.Config[*cache.Object]{
+		Kind: string(kind), Convert: convert, Handler: w, Logger: o.logger,
+		Key:     func(f **cache.Object) syncer.Key { return (*f).ID.Key },
+		Version: func(f **cache.Object) uint64 { return (*f).Revision },
+	}, o.session.ListWatcher(resource))
+	o.watches = append(o.watches, w)
 }
 
-func watchedKind[T, L runtime.Object](
-	kind plan.Kind, example T,
-	list func(context.Context, metav1.ListOptions) (L, error),
-	watch func(context.Context, metav1.ListOptions) (watch.Interface, error),
-	convert func(T) *cache.Object,
-) watched {
-	return watched{
-		kind: kind, example: example, watch: watch,
-		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) },
-		convert: func(obj any) *cache.Object {
-			t, ok := obj.(T)
-			if !ok { // the reflector promises the type; a server cannot break it
-				return nil
-			}
-			return convert(t)
-		},
+func convertWith[T runtime.Object](decode func(T) *cache.Object) func(runtime.Object) (*cache.Object, bool) {
+	return func(object runtime.Object) (*cache.Object, bool) {
+		t, ok := object.(T)
+		if !ok {
+			return nil, false
+		}
+		return decode(t), true
+	}
+}
+
+// remember keeps what the answer to a write showed, to learn whether the store goes back
+// in time.
+func (o *observer) remember(f *cache.Object) {
+	for _, w := range o.watches {
+		if w.Covers(f.ID) {
+			w.loop.Heard(kube.Watermark{Key: f.ID.Key, Revision: f.Revision})
+		}
 	}
 }
 
 // run watches until ctx is done, and returns when all its goroutines have.
 func (o *observer) run(ctx context.Context) {
-	for ctx.Err() == nil {
-		round, cancel := context.WithCancel(ctx)
-		o.mu.Lock()
-		o.restart = cancel
-		o.mu.Unlock()
-		o.runRound(round)
-		cancel()
-		if ctx.Err() == nil {
-			o.cache.Distrust() // after the old watches have ended, before the new lists
-		}
+	resources := map[plan.Kind]kube.Resource{plan.KindService: kube.Services, plan.KindEndpoints: kube.Endpoints, plan.KindEndpointSlice: kube.EndpointSlices}
+	prober := kube.Prober{
+		Session:   func() *kube.Session { o.session.Hold(); return o.session },
+		Probed:    o.probed,
+		Recovered: func() { o.each((*kube.Loop[*cache.Object]).RetryNow) },
+		WentBack:  o.wentBack,
 	}
-}
-
-func (o *observer) runRound(ctx context.Context) {
-	// What matters is logged here, once; the reflector's own lines are for debugging.
-	log := logr.FromSlogHandler(demoted{o.logger.Handler()})
-	ctx = klog.NewContext(ctx, log)
 	var group sync.WaitGroup
-	for _, w := range o.kinds {
-		reflector := toolscache.NewReflectorWithOptions(
-			listWatch{&toolscache.ListWatch{ListWithContextFunc: o.noteList(w), WatchFuncWithContext: o.noteWatch(w)}, o.plainLists},
-			w.example, &reflected{observer: o, watched: w},
-			toolscache.ReflectorOptions{
-				Name: "ingress", Logger: &log,
-				// From a quarter of a second up to 5 s: the default of 30 s is an age
-				// for whoever waits for a repair.
-				Backoff: &wait.Backoff{Duration: 250 * time.Millisecond, Cap: 5 * time.Second, Steps: 20, Factor: 2, Jitter: 0.2},
-			})
-		group.Go(func() { reflector.RunWithContext(ctx) })
+	for _, w := range o.watches {
+		if resource, ok := resources[w.Kind]; ok {
+			resource.Namespace = w.Namespace
+			prober.Followed = append(prober.Followed, kube.Followed{Resource: resource, Loop: w.loop})
+		}
+		group.Go(func() { w.loop.Run(ctx) })
 	}
+	group.Go(func() { prober.Run(ctx) })
 	group.Wait()
 }
 
-// listWatch tells the reflector whether lists may be asked for as streams.
-type listWatch struct {
-	*toolscache.ListWatch
-	plainLists bool
-}
-
-// IsWatchListSemanticsUnSupported is what the reflector asks; the name is
-// client-go's.
-func (l listWatch) IsWatchListSemanticsUnSupported() bool { return l.plainLists }
-
-func (o *observer) noteList(w watched) func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-	return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		list, err := w.list(ctx, options)
-		if err == nil || answered(err) {
-			o.heard(time.Now())
-		}
-		if err != nil {
-			o.failed(ctx, w.kind, err)
-		}
-		return list, err
+func (o *observer) each(call func(*kube.Loop[*cache.Object])) {
+	for _, w := range o.watches {
+		call(w.loop)
 	}
 }
 
-// emptyWatch is what client-go returns, and no error, for a watch that got no answer
-// because the connection was cut or time ran out: a stream that has already ended.
-// Source: client-go, rest.Request.Watch.
-var emptyWatch = reflect.TypeOf(watch.NewEmptyWatch())
+// wentBack starts anew with a store that was restored.
+func (o *observer) wentBack(err error) {
+	o.logger.Error("the ingress cluster went back in time: its store was restored; reading everything again", "error", err)
+	o.each((*kube.Loop[*cache.Object]).WentBack)
+}
 
-// errUnanswered stands for the error that client-go keeps to itself.
-var errUnanswered = errors.New("the watch got no answer: the connection was cut, or time ran out")
-
-// noteWatch wraps the watch call to learn whether the stream is up.
-func (o *observer) noteWatch(w watched) func(context.Context, metav1.ListOptions) (watch.Interface, error) {
-	return func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-		o.cache.Watermarks(w.kind).Closed() // the one before has ended
-		stream, err := w.watch(ctx, options)
-		if err == nil && reflect.TypeOf(stream) == emptyWatch {
-			o.failed(ctx, w.kind, errUnanswered)
-			return stream, nil
-		}
-		if err == nil || answered(err) {
-			o.heard(time.Now())
-		}
-		if err != nil {
-			// An older server refuses to stream a list; the reflector then lists.
-			if options.SendInitialEvents == nil || !apierrors.IsInvalid(err) {
-				o.failed(ctx, w.kind, err)
-			}
-			return nil, err
-		}
-		o.recovered(w.kind)
-		return stream, nil
+// probed takes in whether the cluster answers as itself.
+func (o *observer) probed(err error) {
+	if err == nil {
+		o.heard(time.Now())
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.unproven = nil
+	if errors.Is(err, kube.ErrOtherCluster) {
+		o.unproven = err
 	}
 }
 
 // heard notes a contact at a moment.
 func (o *observer) heard(at time.Time) { o.contact.Store(at.UnixNano()) }
 
-// failed logs the first failure of a watch and keeps the last, unless it is we who
-// ended it.
-func (o *observer) failed(ctx context.Context, kind plan.Kind, err error) {
-	if ctx.Err() != nil {
-		return
-	}
-	o.mu.Lock()
-	before := o.failing[kind]
-	o.failing[kind] = err
-	o.mu.Unlock()
-	if before == nil {
-		o.logger.Warn("watch of the ingress cluster failed, trying again", "kind", string(kind), "error", err)
-	}
-}
-
-func (o *observer) recovered(kind plan.Kind) {
-	o.mu.Lock()
-	before := o.failing[kind]
-	delete(o.failing, kind)
-	o.mu.Unlock()
-	if before == nil {
-		return
-	}
-	o.logger.Info("watch of the ingress cluster is back", "kind", string(kind))
-	select {
-	case o.back <- struct{}{}:
-	default:
-	}
-}
-
 // trouble returns the last error of a watch that is down, nil if all are up.
 func (o *observer) trouble() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, w := range o.kinds {
-		if err := o.failing[w.kind]; err != nil {
-			return err
-		}
+	err := o.unproven
+	for _, w := range o.watches {
+		err = cmp.Or(err, w.err)
 	}
-	return nil
+	return err
 }
 
-func (o *observer) listed(kind plan.Kind) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.missing[kind] {
+// Replaced implements kube.Handler.
+func (w *watch) Replaced(list []*cache.Object, r kube.Replacement) {
+	w.heard(r.Finished)
+	older := w.cache.Replace(w.Scope, list, cache.Revision(r.ResourceVersion), r.Older, r.Finished)
+	w.noteListed()
+	if older && r.Reason != kube.Rewound { // the others may not have noticed
+		w.wentBack(kube.ErrWentBack)
+	}
+}
+
+// Upserted implements kube.Handler.
+func (w *watch) Upserted(f *cache.Object, e kube.EventMeta) {
+	w.heard(e.Arrival)
+	w.cache.Upsert(f, e.Arrival)
+}
+
+// Deleted implements kube.Handler.
+func (w *watch) Deleted(f *cache.Object, e kube.EventMeta) {
+	w.heard(e.Arrival)
+	w.cache.Remove(f.ID, f.UID, e.Arrival)
+}
+
+// Contact implements kube.Handler.
+func (w *watch) Contact(at time.Time, _ bool) { w.heard(at) }
+
+// Changed implements kube.Handler: it says once that a watch is down, and that it is back.
+// One whose stream ended is down when no other could be opened.
+func (w *watch) Changed(s kube.State) {
+	if s.Phase == kube.Forbidden && w.Kind == plan.KindNamespace && w.only != nil {
+		w.assume()
 		return
 	}
-	delete(o.missing, kind)
-	if len(o.missing) == 0 {
-		close(o.synced)
+	if s.Phase == kube.Listing || s.Phase == kube.Following && s.Err != nil {
+		return
+	}
+	w.mu.Lock()
+	before, ended := w.err, w.open && s.Err != nil
+	if w.open = s.Err == nil; !ended {
+		w.err = s.Err
+	}
+	w.mu.Unlock()
+	if ended {
+		return
+	}
+	switch {
+	case before == nil && s.Err != nil:
+		w.logger.Warn("watch of the ingress cluster failed, trying again", "kind", string(w.Kind), "namespace", w.Namespace, "error", s.Err)
+	case before != nil && s.Err == nil:
+		w.logger.Info("watch of the ingress cluster is back", "kind", string(w.Kind), "namespace", w.Namespace)
 	}
 }
 
-// relist starts all watches anew, with lists that win over what is known.
-func (o *observer) relist() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.restart != nil {
-		o.restart()
+// assume takes the namespaces that are named for standing: a Role in each says that they
+// are there, and gives no right to list them.
+func (w *watch) assume() {
+	w.mu.Lock()
+	listed := w.listed
+	w.mu.Unlock()
+	if listed {
+		return
+	}
+	var list []*cache.Object
+	for _, name := range w.only {
+		list = append(list, &cache.Object{ID: cache.NamespaceID(name), Namespace: plan.NamespaceActive})
+	}
+	w.cache.Replace(w.Scope, list, 0, false, time.Now())
+	w.noteListed()
+}
+
+func (w *watch) noteListed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.listed {
+		return
+	}
+	w.listed = true
+	if w.unlisted--; w.unlisted == 0 {
+		close(w.synced)
 	}
 }
-
-// reflected is the store of one reflector: it keeps nothing itself.
-type reflected struct {
-	observer *observer
-	watched
-}
-
-var (
-	_ toolscache.TransformingStore      = (*reflected)(nil)
-	_ toolscache.ResourceVersionUpdater = (*reflected)(nil)
-)
-
-// UpdateResourceVersion implements toolscache.ResourceVersionUpdater: it is called for
-// bookmarks, too.
-func (r *reflected) UpdateResourceVersion(rv string) {
-	r.observer.heard(time.Now())
-	r.observer.cache.Saw(r.kind, cache.Revision(rv))
-}
-
-// Transformer strips the objects of a streamed list as they come, before the
-// reflector gathers them all.
-func (r *reflected) Transformer() toolscache.TransformFunc {
-	return func(obj any) (any, error) {
-		if m, ok := obj.(metav1.Object); ok {
-			cache.StripManagedFields(m)
-		}
-		return obj, nil
-	}
-}
-
-// Add implements toolscache.ReflectorStore.
-func (r *reflected) Add(obj any) error { return r.Update(obj) }
-
-// Update implements toolscache.ReflectorStore.
-func (r *reflected) Update(obj any) error {
-	at := time.Now()
-	if f := r.convert(obj); f != nil {
-		r.observer.cache.Upsert(f, at)
-	}
-	return nil
-}
-
-// Delete implements toolscache.ReflectorStore.
-func (r *reflected) Delete(obj any) error {
-	at := time.Now()
-	if f := r.convert(obj); f != nil {
-		r.observer.cache.Gone(f.ID, f.Revision)
-		r.observer.cache.Remove(f.ID, f.UID, at)
-	}
-	return nil
-}
-
-// Replace implements toolscache.ReflectorStore.
-func (r *reflected) Replace(objects []any, rv string) error {
-	at := time.Now()
-	list := make([]*cache.Object, 0, len(objects))
-	for _, obj := range objects {
-		if f := r.convert(obj); f != nil {
-			list = append(list, f)
-		}
-	}
-	regressed := r.observer.cache.Replace(r.kind, list, rv, at)
-	r.observer.cache.Saw(r.kind, cache.Revision(rv))
-	r.observer.listed(r.kind)
-	if regressed {
-		r.observer.logger.Error("the ingress cluster shows an object older than it was: its store was restored; reading everything again", "kind", string(r.kind))
-		r.observer.relist()
-	}
-	return nil
-}
-
-// Resync implements toolscache.ReflectorStore; there is nothing to repeat.
-func (r *reflected) Resync() error { return nil }

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/lanes"
@@ -21,14 +22,17 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Options set up a Reconciler. Client and Source must be set.
+// Options set up a Reconciler. Session and Source must be set.
 type Options struct {
-	// Client reads and watches the ingress cluster, Writer writes to it and reads
-	// single objects. They may be the same; two transports keep a burst of watch
-	// events from delaying a write. nil: Client. No client-side limit, and warnings
-	// silenced: every call about Endpoints answers with one.
-	Client kubernetes.Interface
-	Writer kubernetes.Interface
+	// Session reads and watches the ingress cluster; it is held until Follow, Observe or
+	// Run has ended. Writer writes to it and reads single objects: two transports keep a
+	// burst of watch events from delaying a write. nil: the session's. No client-side
+	// limit, and warnings silenced: every call about Endpoints answers with one.
+	Session *kube.Session
+	Writer  kubernetes.Interface
+	// Only are the namespaces to which reading is confined; nil: it is not. What is not
+	// read is not written.
+	Only   []string
 	Source Source
 	// Events posts a Kubernetes Event where a conflict appears or is gone; nil: none
 	// are posted.
@@ -38,10 +42,6 @@ type Options struct {
 	// NoSlices is for an ingress cluster without discovery.k8s.io/v1: EndpointSlices
 	// are not watched, and Settings.WriteSlices must be false.
 	NoSlices bool
-	// PlainLists is for an ingress cluster that does not offer streamed lists
-	// (Kubernetes before 1.34): a server that knows nothing of them would leave a
-	// reflector waiting for the end of one.
-	PlainLists bool
 	// Queue sets up the lanes; its Workers is the number of concurrent replicas.
 	Queue lanes.Options
 	// Recorder is told about changes; nil: nobody is.
@@ -53,9 +53,6 @@ type Options struct {
 	// Grace is how long writes in flight may take when Run is told to stop.
 	// 0 means 8 s.
 	Grace time.Duration
-	// AuditEvery is the time between two looks at the ingress cluster's revision,
-	// which find an etcd that was restored. 0 means 15 s.
-	AuditEvery time.Duration
 	// Begin, unless nil, is closed when replicas may be looked at. Until then what is to
 	// be looked at is collected: for one whose members are not there yet.
 	Begin <-chan struct{}
@@ -104,7 +101,7 @@ type Reconciler struct {
 // New returns a Reconciler that does nothing until Run.
 func New(opts Options) *Reconciler {
 	if opts.Writer == nil {
-		opts.Writer = opts.Client
+		opts.Writer = opts.Session.Clientset()
 	}
 	if opts.Recorder == nil {
 		opts.Recorder = unrecorded{}
@@ -114,7 +111,6 @@ func New(opts Options) *Reconciler {
 	}
 	opts.RequestTimeout = cmp.Or(opts.RequestTimeout, 10*time.Second)
 	opts.Grace = cmp.Or(opts.Grace, 8*time.Second)
-	opts.AuditEvery = cmp.Or(opts.AuditEvery, 15*time.Second)
 	opts.RefusalPause = cmp.Or(opts.RefusalPause, refusalFirst)
 	r := &Reconciler{
 		opts: opts, queue: lanes.New(opts.Queue), throttle: newRepairThrottle(), recorder: opts.Recorder, logger: opts.Logger,
@@ -124,9 +120,9 @@ func New(opts Options) *Reconciler {
 	r.queue.SetAway(true) // until Lead
 	r.refusals = newRefusals(opts.RefusalPause, r.retryRefused)
 	r.cache = cache.New(r.changed, opts.Recorder.Echo)
-	r.observer = newObserver(opts.Client, r.cache, cache.Decoder{Instance: opts.Settings.Instance}, !opts.NoSlices, opts.PlainLists, opts.Logger)
+	r.observer = newObserver(opts.Session, r.cache, cache.Decoder{Instance: opts.Settings.Instance}, !opts.NoSlices, opts.Only, opts.Logger)
 	if opts.Events != nil {
-		r.events = newEvents(opts.Events, r.cache.ServiceUID, r.settled, opts.RequestTimeout, opts.Logger)
+		r.events = newEvents(opts.Events, r.cache.ServiceUID, opts.Logger)
 	}
 	r.writer = newWriter(opts.Writer, r.queue, r.cache, cache.Decoder{Instance: opts.Settings.Instance}, opts.Recorder, opts.RequestTimeout)
 	return r
@@ -167,7 +163,6 @@ func (r *Reconciler) Follow(ctx context.Context) {
 // PlanAll. Run includes it.
 func (r *Reconciler) Observe(ctx context.Context) {
 	var group sync.WaitGroup
-	group.Go(func() { r.audit(ctx) })
 	group.Go(func() { r.breaker.run(ctx) })
 	r.observer.run(ctx)
 	group.Wait()
@@ -196,13 +191,6 @@ func (r *Reconciler) waitToBegin(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// settled reports whether every member has been seen whole and no replica waits to
-// be looked at.
-func (r *Reconciler) settled() bool {
-	unseen := slices.ContainsFunc(r.opts.Source.Members(), func(m MemberState) bool { return !m.Synced })
-	return !unseen && len(r.queue.OldestArrivals()) == 0
 }
 
 // Synced reports whether WaitForSync would return at once.

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -119,37 +119,38 @@ func TestFightIsSlowedAndReported(t *testing.T) {
 }
 
 func TestRestoredStoreIsNoticed(t *testing.T) {
-	g := newGround(t, "a")
-	g.options.AuditEvery = 20 * time.Millisecond
-	g.start()
-	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
-	g.settle()
-	snapshot := g.server.Snapshot()
-	for _, ip := range []string{"10.0.0.2", "10.0.0.3"} {
-		g.set("a", service(web, 1, 8080), pod(web, ip, true))
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroundOn(t, apitest.NewPiped(t), "a")
+		g.start()
+		g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
 		g.settle()
-	}
-	// No Service has changed, as on most days.
-	g.server.Restore(snapshot, true)
-	g.wait("the endpoints are as the member demands", func() bool {
-		ready, sliced := g.addresses(web)
-		return slices.Equal(ready, []string{"10.0.0.3"}) && slices.Equal(sliced, ready)
-	})
-	g.settle()
-	snapshot = g.server.Snapshot()
-	other := syncer.Key{Namespace: "shop", Name: "other"}
-	g.set("a", service(other, 1, 8080), pod(other, "10.0.0.9", true))
-	g.settle()
-	for _, quiet := range []bool{true, false} {
-		g.server.Restore(snapshot, quiet)
-		g.wait("everything is as the members demand", func() bool {
-			first, firstSliced := g.addresses(web)
-			second, secondSliced := g.addresses(other)
-			return slices.Equal(first, []string{"10.0.0.3"}) && slices.Equal(firstSliced, first) &&
-				slices.Equal(second, []string{"10.0.0.9"}) && slices.Equal(secondSliced, second)
+		snapshot := g.server.Snapshot()
+		for _, ip := range []string{"10.0.0.2", "10.0.0.3"} {
+			g.set("a", service(web, 1, 8080), pod(web, ip, true))
+			g.settle()
+		}
+		// No Service has changed, as on most days.
+		g.server.Restore(snapshot, true)
+		g.wait("the endpoints are as the member demands", func() bool {
+			ready, sliced := g.addresses(web)
+			return slices.Equal(ready, []string{"10.0.0.3"}) && slices.Equal(sliced, ready)
 		})
 		g.settle()
-	}
+		snapshot = g.server.Snapshot()
+		other := syncer.Key{Namespace: "shop", Name: "other"}
+		g.set("a", service(other, 1, 8080), pod(other, "10.0.0.9", true))
+		g.settle()
+		for _, quiet := range []bool{true, false} {
+			g.server.Restore(snapshot, quiet)
+			g.wait("everything is as the members demand", func() bool {
+				first, firstSliced := g.addresses(web)
+				second, secondSliced := g.addresses(other)
+				return slices.Equal(first, []string{"10.0.0.3"}) && slices.Equal(firstSliced, first) &&
+					slices.Equal(second, []string{"10.0.0.9"}) && slices.Equal(secondSliced, second)
+			})
+			g.settle()
+		}
+	})
 }
 
 // A backup that is a moment old: before anybody looks, the restored store has made as
@@ -166,31 +167,32 @@ func TestRestoredStoreThatHasCaughtUpIsNoticed(t *testing.T) {
 		{"a change, and more is written meanwhile", func(g *ground) { g.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true)) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := newGround(t, "a")
-			g.options.AuditEvery = 500 * time.Millisecond
-			g.start()
-			g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
-			g.settle()
-			snapshot := g.server.Snapshot()
-			c.lose(g)
-			g.settle()
-			want, wantSliced := g.addresses(web)
-			more, moreSliced := g.addresses(other)
-			g.server.Restore(snapshot, false)
-			for i := range 50 {
-				g.server.Create(t, &corev1.Service{
-					ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "foreign-" + number3(i)},
-					Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+			synctest.Test(t, func(t *testing.T) {
+				g := newGroundOn(t, apitest.NewPiped(t), "a")
+				g.start()
+				g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+				g.settle()
+				snapshot := g.server.Snapshot()
+				c.lose(g)
+				g.settle()
+				want, wantSliced := g.addresses(web)
+				more, moreSliced := g.addresses(other)
+				g.server.Restore(snapshot, false)
+				for i := range 50 {
+					g.server.Create(t, &corev1.Service{
+						ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "foreign-" + number3(i)},
+						Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+					})
+				}
+				if strings.Contains(c.name, "more is written") {
+					third := syncer.Key{Namespace: "shop", Name: "third"}
+					g.set("a", service(third, 1, 8080), pod(third, "10.0.0.8", true))
+				}
+				g.wait("all is as it was", func() bool {
+					ready, sliced := g.addresses(web)
+					otherReady, otherSliced := g.addresses(other)
+					return slices.Equal(ready, want) && slices.Equal(sliced, wantSliced) && slices.Equal(otherReady, more) && slices.Equal(otherSliced, moreSliced)
 				})
-			}
-			if strings.Contains(c.name, "more is written") {
-				third := syncer.Key{Namespace: "shop", Name: "third"}
-				g.set("a", service(third, 1, 8080), pod(third, "10.0.0.8", true))
-			}
-			g.wait("all is as it was", func() bool {
-				ready, sliced := g.addresses(web)
-				otherReady, otherSliced := g.addresses(other)
-				return slices.Equal(ready, want) && slices.Equal(sliced, wantSliced) && slices.Equal(otherReady, more) && slices.Equal(otherSliced, moreSliced)
 			})
 		})
 	}

@@ -24,6 +24,9 @@ type ConnectOptions struct {
 	Cluster string
 	// Version of the product, for the User-Agent.
 	Version string
+	// Pin is the identity that the cluster must have: nothing is sent to another but the
+	// question for it, and no answer of another is handed on. nil: it is not asked.
+	Pin *Pin
 	// Wrap observes requests, such as metrics.Metrics.Transport does; nil does not.
 	Wrap func(http.RoundTripper) http.RoundTripper
 	// WrapDial sees what is sent on the connections; nil does not.
@@ -41,6 +44,7 @@ type Connection struct {
 	clientset *kubernetes.Clientset
 	transport *http.Transport
 	dialer    *connrotation.Dialer
+	identity  *identityCheck // nil: not asked
 	// dials counts TCP connections: each may have reached another cluster than the
 	// one before it.
 	dials atomic.Int64
@@ -107,6 +111,10 @@ func (c *Connection) open(cfg *rest.Config, o ConnectOptions) error {
 	var rt http.RoundTripper = roundTripper{next: authenticated, answered: c.answered}
 	if o.Wrap != nil {
 		rt = o.Wrap(rt)
+	}
+	if o.Pin != nil {
+		c.identity = &identityCheck{conn: c, pin: o.Pin}
+		rt = identified{rt, c.identity}
 	}
 	c.clientset, err = kubernetes.NewForConfigAndClient(cfg, &http.Client{Transport: rt})
 	return err

@@ -6,13 +6,12 @@ package kube
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Pin is the UID by which a cluster is known, once it is known. The zero value knows
@@ -37,7 +36,7 @@ func (p *Pin) Check(uid string) error {
 		p.uid = uid
 		return nil
 	}
-	return fmt.Errorf("%w: its kube-system namespace has UID %.64q, that of the member is %.64q", ErrOtherCluster, uid, p.uid)
+	return fmt.Errorf("%w: its kube-system namespace has UID %.64q, and %.64q is expected", ErrOtherCluster, uid, p.uid)
 }
 
 // Known returns the UID, or "".
@@ -50,20 +49,25 @@ func (p *Pin) Known() string {
 // identityTimeout bounds one question for a cluster's identity.
 const identityTimeout = 5 * time.Second
 
-// identityCheck lets nothing of a connection through before the cluster at its other
-// end has shown that it is the one that is pinned. Each TCP connection may end
-// somewhere else (an address was re-used, a name points elsewhere), so it asks again
-// whenever one was dialled; while a connection lives, that costs nothing.
+// identityCheck lets nothing through a connection before the cluster at its other end has
+// shown that it is the one that is pinned, and hands on no answer of another. Each TCP
+// connection may end somewhere else (an address was re-used, a name points elsewhere),
+// so it asks again whenever one was dialled; while a connection lives, that costs nothing.
 //
-// To read the kube-system namespace is a right that a member may withhold, at any
-// time: what does not let itself be asked is believed, and asked again at each use. A
-// server that has just started refuses that for a moment, and everything else too.
+// To read the kube-system namespace is a right that a cluster may withhold, at any
+// time: what does not let itself be asked is believed, and asked again soon. A server
+// that has just started refuses that for a moment, and everything else too.
 type identityCheck struct {
 	conn *Connection
 	pin  *Pin
 	// verified is the number of dials at the last good answer.
 	verified atomic.Int64
+	// believed is until when what refused to tell is not asked again.
+	believed atomic.Pointer[time.Time]
 }
+
+// askAgain is how long a cluster is believed that does not let itself be asked.
+const askAgain = time.Second
 
 // verify returns nil unless a connection dialled so far has led to another cluster, or
 // could not be asked.
@@ -75,9 +79,16 @@ func (c *identityCheck) verify(ctx context.Context) error {
 		if dials > 0 && c.verified.Load() == dials {
 			return nil
 		}
+		if until := c.believed.Load(); until != nil && time.Now().Before(*until) {
+			return nil
+		}
 		told, err := c.ask(ctx)
-		if err != nil || !told {
+		if err != nil {
 			return err
+		}
+		if !told {
+			c.believed.Store(new(time.Now().Add(askAgain)))
+			return nil
 		}
 		if c.conn.dials.Load() == dials {
 			c.verified.Store(dials)
@@ -86,9 +97,12 @@ func (c *identityCheck) verify(ctx context.Context) error {
 	return nil // one connection for each request, as old proxies do: each answer was good
 }
 
+// asking marks the context of the question itself.
+type asking struct{}
+
 // ask asks for the identity now. told is false where it may not be read.
 func (c *identityCheck) ask(ctx context.Context) (told bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, identityTimeout)
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, asking{}, true), identityTimeout)
 	defer cancel()
 	uid, err := c.conn.Identity(ctx)
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
@@ -103,36 +117,32 @@ func (c *identityCheck) ask(ctx context.Context) (told bool, err error) {
 	return true, nil
 }
 
-// guard returns a ListWatcher that verifies before each use, and again when the use
-// itself has dialled, before anything is handed on.
-func (c *identityCheck) guard(lw ListWatcher) ListWatcher {
-	guarded := lw
-	guarded.List = func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-		if err := c.verify(ctx); err != nil {
-			return nil, err
-		}
-		list, err := lw.List(ctx, opts)
-		if err == nil {
-			err = c.verify(ctx)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return list, nil
-	}
-	guarded.Watch = func(ctx context.Context, opts metav1.ListOptions) (Stream, error) {
-		if err := c.verify(ctx); err != nil {
-			return nil, err
-		}
-		stream, err := lw.Watch(ctx, opts)
-		if err != nil {
-			return nil, err
-		}
-		if err := c.verify(ctx); err != nil {
-			stream.Stop()
-			return nil, err
-		}
-		return stream, nil
-	}
-	return guarded
+// identified is the transport of a connection whose cluster is known: it verifies before
+// each request, and again when the request itself has dialled.
+type identified struct {
+	next  http.RoundTripper
+	check *identityCheck
 }
+
+// RoundTrip implements http.RoundTripper.
+func (t identified) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	if ctx.Value(asking{}) != nil {
+		return t.next.RoundTrip(req)
+	}
+	if err := t.check.verify(ctx); err != nil {
+		return nil, err
+	}
+	resp, err := t.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.check.verify(ctx); err != nil {
+		_ = resp.Body.Close()
+		return nil, err
+	}
+	return resp, nil
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (t identified) WrappedRoundTripper() http.RoundTripper { return t.next }

@@ -116,7 +116,7 @@ func randomUpTo(d time.Duration) time.Duration { return rand.N(d + 1) }
 func (s *Session) probe(ctx context.Context) (told bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	told, err = s.identity.ask(ctx)
+	told, err = s.conn.identity.ask(ctx)
 	if apierrors.IsTooManyRequests(err) {
 		return false, nil
 	}

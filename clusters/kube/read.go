@@ -44,13 +44,7 @@ const readTimeout = 5 * time.Second
 func (s *Session) Read(ctx context.Context, r Resource, key syncer.Key) (object runtime.Object, outcome Outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	if err := s.identity.verify(ctx); err != nil {
-		return nil, Failed, err
-	}
 	object, err = readOne(ctx, objectRequest(s.client(r), r, key), r, r.New())
-	if verr := s.identity.verify(ctx); verr != nil { // the answer may be another cluster's
-		return nil, Failed, verr
-	}
 	outcome = outcomeOf(err, key)
 	if outcome == Gone {
 		err = nil

@@ -24,7 +24,7 @@ import (
 // openSession is a session to a fake server.
 func openSession(t *testing.T, f *apiServer) *Session {
 	t.Helper()
-	s, err := Open(t.Context(), f.config(""), SessionOptions{Pin: new(Pin)})
+	s, err := Open(t.Context(), f.config(""), SessionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

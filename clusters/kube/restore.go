@@ -29,8 +29,9 @@ type Followed struct {
 // was never told by a stream that is proven to live. It is for one goroutine.
 type restoreDetector struct {
 	followed []Followed
-	// read are the highest revisions of lists that the detector itself has read.
-	read map[string]uint64
+	// read are the highest revisions of lists that the detector itself has read, by place
+	// in followed.
+	read map[int]uint64
 	// missing are objects that were not there when last asked for, with the check of their
 	// stream that is to show that it brought all that happened until then.
 	missing map[missing]int
@@ -38,13 +39,13 @@ type restoreDetector struct {
 
 // missing is an object that is not there, while a stream brings no news of it.
 type missing struct {
-	resource  string
+	followed  int
 	watermark Watermark
 	stream    int
 }
 
 func newRestoreDetector(followed []Followed) *restoreDetector {
-	return &restoreDetector{followed: followed, read: map[string]uint64{}, missing: map[missing]int{}}
+	return &restoreDetector{followed: followed, read: map[int]uint64{}, missing: map[missing]int{}}
 }
 
 // doubtful reports whether to ask again soon: an object is missing, and the news of its
@@ -71,8 +72,8 @@ func (d *restoreDetector) regressed(ctx context.Context, s *Session) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	absent := map[missing]int{}
-	for _, kind := range d.followed {
-		seen := max(kind.Loop.Revision(), d.read[kind.Resource.Resource])
+	for i, kind := range d.followed {
+		seen := max(kind.Loop.Revision(), d.read[i])
 		revision, err := s.revision(ctx, kind.Resource)
 		if err != nil {
 			return err
@@ -80,8 +81,8 @@ func (d *restoreDetector) regressed(ctx context.Context, s *Session) error {
 		if revision != 0 && revision < seen {
 			return fmt.Errorf("%w: a list of %s shows revision %d, %d was seen before", ErrWentBack, kind.Resource.Resource, revision, seen)
 		}
-		d.read[kind.Resource.Resource] = revision
-		if err := d.compare(ctx, s, kind, absent); err != nil {
+		d.read[i] = revision
+		if err := d.compare(ctx, s, i, absent); err != nil {
 			return err
 		}
 	}
@@ -90,13 +91,14 @@ func (d *restoreDetector) regressed(ctx context.Context, s *Session) error {
 }
 
 // compare asks for the objects of which was heard last.
-func (d *restoreDetector) compare(ctx context.Context, s *Session, kind Followed, absent map[missing]int) error {
+func (d *restoreDetector) compare(ctx context.Context, s *Session, i int, absent map[missing]int) error {
+	kind := d.followed[i]
 	watermarks, stream := kind.Loop.Watermarks()
 	for _, w := range watermarks {
 		revision, outcome := s.objectRevision(ctx, kind.Resource, w.Key)
 		switch {
 		case outcome == Gone:
-			lost := missing{kind.Resource.Resource, w, stream}
+			lost := missing{i, w, stream}
 			check, known := d.missing[lost]
 			if known && kind.Loop.Proven(check) {
 				return fmt.Errorf("%w: %s %s is missing, and no watch tells that it was deleted", ErrWentBack, kind.Resource.Resource, w.Key)

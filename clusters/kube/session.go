@@ -18,7 +18,6 @@ import (
 // when the last of its users has let go. All methods are safe for concurrent use.
 type Session struct {
 	conn      *Connection
-	identity  *identityCheck
 	version   atomic.Pointer[ServerVersion]
 	namespace string
 	users     atomic.Int32
@@ -26,9 +25,8 @@ type Session struct {
 
 // SessionOptions say what a session is.
 type SessionOptions struct {
+	// ConnectOptions without a Pin: the cluster may be any, and is then to stay the same.
 	ConnectOptions
-	// Pin is the identity that the cluster must have; nil: whatever it is.
-	Pin *Pin
 	// Namespace is the one that is read; "" for all.
 	Namespace string
 }
@@ -39,15 +37,14 @@ const versionTimeout = 5 * time.Second
 // Open connects and makes sure, before anything is read, of the identity of what
 // answers. The caller is the session's first user and releases it.
 func Open(ctx context.Context, cfg *rest.Config, o SessionOptions) (*Session, error) {
+	if o.Pin == nil {
+		o.Pin = new(Pin)
+	}
 	conn, err := Connect(cfg, o.ConnectOptions)
 	if err != nil {
 		return nil, err
 	}
-	pin := o.Pin
-	if pin == nil {
-		pin = new(Pin)
-	}
-	s := &Session{conn: conn, identity: &identityCheck{conn: conn, pin: pin}, namespace: o.Namespace}
+	s := &Session{conn: conn, namespace: o.Namespace}
 	if err := s.prove(ctx); err != nil {
 		conn.Close()
 		return nil, err
@@ -58,7 +55,7 @@ func Open(ctx context.Context, cfg *rest.Config, o SessionOptions) (*Session, er
 
 // prove checks identity and reads the version.
 func (s *Session) prove(ctx context.Context) error {
-	if err := s.identity.verify(ctx); err != nil {
+	if err := s.conn.identity.verify(ctx); err != nil {
 		return err
 	}
 	if err := s.readVersion(ctx); err != nil && !apierrors.IsForbidden(err) {
@@ -90,7 +87,10 @@ func (s *Session) Version() ServerVersion {
 func (s *Session) Host() string { return s.conn.Host() }
 
 // Identified reports whether the cluster has shown its identity in this session.
-func (s *Session) Identified() bool { return s.identity.verified.Load() > 0 }
+func (s *Session) Identified() bool { return s.conn.identity.verified.Load() > 0 }
+
+// Identity is by what the cluster is known; "" while it is by nothing.
+func (s *Session) Identity() string { return s.conn.identity.pin.Known() }
 
 // Clientset is the typed client of the session's connection.
 func (s *Session) Clientset() kubernetes.Interface { return s.conn.Clientset() }
@@ -120,7 +120,7 @@ func (s *Session) ListWatcher(r Resource) ListWatcher {
 
 // listWatcher reads a resource for a user who holds the session.
 func (s *Session) listWatcher(r Resource) ListWatcher {
-	return s.identity.guard(REST(s.client(r), s.scoped(r)))
+	return REST(s.client(r), s.scoped(r))
 }
 
 // scoped is a resource in the one namespace that is read.

@@ -115,6 +115,9 @@ func (m *Watermarks) Confirmed(watermark Watermark) {
 	}
 }
 
+// Heard notes what was heard of an object otherwise, such as in the answer to a write.
+func (l *Loop[T]) Heard(w Watermark) { l.watermarks.Heard(w) }
+
 // Watermarks are what the loop heard last; see Watermarks.All.
 func (l *Loop[T]) Watermarks() (all []Watermark, stream int) { return l.watermarks.All() }
 

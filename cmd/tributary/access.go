@@ -57,20 +57,30 @@ func electionNeed(namespace string) need {
 		without: "no leader election: it writes alone, and a second process of this installation would fight it"}
 }
 
-// ingressNeeds are the rights that Tributary uses in the ingress cluster; leases is
-// the namespace of the members' Leases, empty if there are none.
-func ingressNeeds(writeSlices, createNamespaces bool, leases string) []need {
-	needs := []need{
-		{resource: "services", verbs: writeVerbs},
-		{resource: "endpoints", verbs: writeVerbs},
-		{resource: "namespaces", verbs: readVerbs[1:]},
-		{resource: "events", verbs: []string{"create", "get", "list", "update"}, without: "conflicts are not shown as events, or not cleared after a restart"},
+// ingressNeeds are the rights that Tributary uses in the ingress cluster, in all namespaces
+// or in those alone that are named; leases is the namespace of the members' Leases, empty
+// if there are none.
+func ingressNeeds(only []string, writeSlices, createNamespaces bool, leases string) []need {
+	standing, missing := "", ""
+	if only != nil {
+		standing, missing = "the namespaces that are named are taken to be there", "a namespace that is named and missing is not made"
 	}
+	needs := []need{{resource: "namespaces", verbs: readVerbs[1:], without: standing}}
 	if createNamespaces {
-		needs = append(needs, need{resource: "namespaces", verbs: []string{"create"}})
+		needs = append(needs, need{resource: "namespaces", verbs: []string{"create"}, without: missing})
 	}
-	if writeSlices {
-		needs = append(needs, need{group: "discovery.k8s.io", resource: "endpointslices", verbs: writeVerbs})
+	namespaces := only
+	if only == nil {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, namespace := range namespaces {
+		needs = append(needs,
+			need{resource: "services", namespace: namespace, verbs: writeVerbs},
+			need{resource: "endpoints", namespace: namespace, verbs: writeVerbs},
+			need{resource: "events", namespace: namespace, verbs: []string{"create", "patch"}, without: "conflicts are not shown as events"})
+		if writeSlices {
+			needs = append(needs, need{group: "discovery.k8s.io", resource: "endpointslices", namespace: namespace, verbs: writeVerbs})
+		}
 	}
 	if leases != "" {
 		needs = append(needs, need{group: "coordination.k8s.io", resource: "leases", namespace: leases, verbs: []string{"create", "delete", "list", "update"},

@@ -29,8 +29,8 @@ func TestMissingRights(t *testing.T) {
 		{"one namespace is enough where one is read", shop, memberNeeds("shop", true), nil},
 		{"not where all are read", shop, memberNeeds("", false), []string{"list,watch services", "list,watch pods", "get,list,watch endpoints"}},
 		{"what only improves", shop[:4], memberNeeds("shop", false), []string{"get namespaces/kube-system", "list,watch nodes", "get,list,watch endpoints in namespace shop"}},
-		{"Leases", []string{"lease-ns list leases"}, ingressNeeds(false, false, "lease-ns")[4:], []string{"create,delete,update leases.coordination.k8s.io in namespace lease-ns"}},
-		{"no Leases", nil, ingressNeeds(false, false, "")[4:], nil},
+		{"Leases", []string{"lease-ns list leases"}, ingressNeeds(nil, false, false, "lease-ns")[4:], []string{"create,delete,update leases.coordination.k8s.io in namespace lease-ns"}},
+		{"no Leases", nil, ingressNeeds(nil, false, false, "")[4:], nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client := fake.NewClientset()

@@ -179,7 +179,7 @@ func (k checker) one(ctx context.Context, c *checked) {
 }
 
 func (c *checked) askIngress(ctx context.Context, connection *kube.Connection, loaded *config.Loaded) {
-	offered, err := app.OffersSlices(ctx, connection)
+	offered, err := app.OffersSlices(ctx, connection.Clientset())
 	if err != nil {
 		c.problem(err)
 		return
@@ -188,7 +188,7 @@ func (c *checked) askIngress(ctx context.Context, connection *kube.Connection, l
 	if write && !offered {
 		c.problem(app.ErrNoSlices)
 	}
-	needs := ingressNeeds(write && offered, loaded.Config.Replicas.CreateNamespaces, app.LeaseNamespace(&loaded.Config))
+	needs := ingressNeeds(loaded.Config.Ingress.Only(), write && offered, loaded.Config.Replicas.CreateNamespaces, app.LeaseNamespace(&loaded.Config))
 	if loaded.Config.LeaderElection.Enabled {
 		needs = append(needs, electionNeed(app.ElectionNamespace(&loaded.Config)))
 	} else {
@@ -201,7 +201,7 @@ func (c *checked) askIngress(ctx context.Context, connection *kube.Connection, l
 }
 
 func (c *checked) askMember(ctx context.Context, connection *kube.Connection, loaded *config.Loaded) {
-	offered, err := app.OffersSlices(ctx, connection)
+	offered, err := app.OffersSlices(ctx, connection.Clientset())
 	if err != nil {
 		c.problem(err)
 		return

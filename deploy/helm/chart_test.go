@@ -99,7 +99,7 @@ func TestRightsFollowTheConfiguration(t *testing.T) {
 		}
 		return out
 	}
-	common := []string{"create endpoints/restricted", "get,list,create,update events", write + "services,endpoints"}
+	common := []string{"create endpoints/restricted", "create,patch events", write + "services,endpoints"}
 	slicesToo := slices.Concat(common, []string{"create endpointslices/restricted", write + "endpointslices"})
 	secrets := in("Role tributary-system", "get,list,watch,update secrets")
 	for name, c := range map[string]struct {

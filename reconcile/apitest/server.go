@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"tributary.dev/tributary/clusters/kube"
 )
 
 // Server is the API server. All methods are safe for concurrent use.
@@ -40,7 +42,7 @@ type Server struct {
 
 // Request is one call as a fault decides about it.
 type Request struct {
-	// Verb is get, list, watch, create, update or delete, or ask (which changes nothing).
+	// Verb is get, list, watch, create, update, patch or delete, or ask (which changes nothing).
 	Verb string
 	// Resource is "version" for a question about the server's version,
 	// "selfsubjectaccessreviews" for one about the client's rights.
@@ -104,6 +106,7 @@ func (s *Server) Close() {
 func (s *Server) Config(userAgent string) *rest.Config {
 	c := &rest.Config{Host: s.http.URL, UserAgent: userAgent, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 	if s.pipes != nil {
+		c.Dial = s.pipes.dial
 		c.Transport = &http.Transport{DialContext: s.pipes.dial} // client-go keeps those that it makes
 	}
 	return c
@@ -117,6 +120,17 @@ func (s *Server) Client(t testing.TB, userAgent string) kubernetes.Interface {
 		t.Fatal(err)
 	}
 	return client
+}
+
+// Session is a session that ends with the test. It sends protobuf, so it can read alone.
+func (s *Server) Session(t testing.TB) *kube.Session {
+	t.Helper()
+	session, err := kube.Open(t.Context(), s.Config(""), kube.SessionOptions{ConnectOptions: kube.ConnectOptions{Cluster: "ingress", Version: "test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(session.Release)
+	return session
 }
 
 // Intercept sets the function that decides about faults; nil: none. It is
@@ -262,7 +276,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, req Request, fault
 
 func (s *Server) record(req Request, code int) {
 	switch req.Verb {
-	case "create", "update", "delete":
+	case "create", "update", "patch", "delete":
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.writes = append(s.writes, Write{Request: req, Code: code})
@@ -312,6 +326,8 @@ func verb(r *http.Request, name string) string {
 		return "create"
 	case http.MethodPut:
 		return "update"
+	case http.MethodPatch:
+		return "patch"
 	case http.MethodDelete:
 		return "delete"
 	}
@@ -342,6 +358,13 @@ func (s *Server) serve(r *http.Request, body []byte, k *kind, req Request) (answ
 		return &metav1.Status{Status: metav1.StatusSuccess}, http.StatusOK
 	}
 	obj := k.empty()
+	if req.Verb == "patch" { // fields are replaced, lists not merged: enough for Events
+		old, err := s.store.get(k, n)
+		if err != nil {
+			return failure(err)
+		}
+		obj = old.DeepCopyObject().(Object)
+	}
 	if err := decode(body, obj); err != nil {
 		return failure(err)
 	}

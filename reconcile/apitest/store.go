@@ -48,6 +48,8 @@ type store struct {
 	changed chan struct{} // closed and replaced at every change
 	// dropped counts DropWatches, so that open streams notice.
 	dropped int
+	// opened counts the watches; those up to lost bring nothing any more.
+	opened, lost int
 	// refuse, unless nil, is an admission that follows validation.
 	refuse func(Object) (field.ErrorList, error)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,14 @@ func (s *Server) FreezeWatches(resource string) { s.setFrozen(resource, true) }
 
 // ThawWatches lets the held events of a resource go.
 func (s *Server) ThawWatches(resource string) { s.setFrozen(resource, false) }
+
+// FreezeStreams holds back for ever what the watches would bring that are open now, as a
+// proxy does that lost its other end. Others are as ever.
+func (s *Server) FreezeStreams() {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	s.store.lost = s.store.opened
+}
 
 func (s *Server) setFrozen(resource string, frozen bool) {
 	s.store.mu.Lock()
@@ -53,6 +62,7 @@ type stream struct {
 	kind    *kind
 	ns      string
 	after   uint64
+	number  int
 }
 
 func (s *stream) send(verb watch.EventType, object any) bool {
@@ -117,10 +127,18 @@ func (s *Server) begin(st *stream, r *http.Request) bool {
 	return st.send(watch.Bookmark, end)
 }
 
-// follow sends events until the client leaves or the watch is dropped.
+// follow sends events until the client leaves, its time is over or the watch is dropped.
 func (s *Server) follow(st *stream, r *http.Request) {
+	var over <-chan time.Time
+	if seconds, _ := strconv.Atoi(r.URL.Query().Get("timeoutSeconds")); seconds > 0 {
+		timer := time.NewTimer(time.Duration(seconds) * time.Second)
+		defer timer.Stop()
+		over = timer.C
+	}
 	s.store.mu.Lock()
 	dropped := s.store.dropped
+	s.store.opened++
+	st.number = s.store.opened
 	s.store.mu.Unlock()
 	for {
 		events, changed, expired, ended := s.store.since(st, dropped)
@@ -140,6 +158,8 @@ func (s *Server) follow(st *stream, r *http.Request) {
 		}
 		select {
 		case <-changed:
+		case <-over:
+			return
 		case <-r.Context().Done():
 			return
 		}
@@ -157,7 +177,7 @@ func (s *store) since(st *stream, dropped int) (events []event, changed chan str
 		return nil, nil, false, true
 	case st.after < t.expired:
 		return nil, nil, true, false
-	case t.frozen:
+	case t.frozen, st.number <= s.lost:
 		return nil, s.changed, false, false
 	}
 	for _, e := range t.history {

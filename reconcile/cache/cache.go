@@ -4,13 +4,13 @@
 package cache
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
@@ -41,12 +41,21 @@ type Cache struct {
 	// writes holds the objects whose last news is our own write, until our watch
 	// has shown it: at most one for each object.
 	writes map[ID]*pendingWrite
-	// listed holds the kinds that were listed once: only then absence means absence.
-	listed map[plan.Kind]bool
-	// tops is the highest version seen of each kind, also by bookmarks.
-	tops map[plan.Kind]uint64
-	// watermarks tell whether the store went back in time.
-	watermarks map[plan.Kind]*kube.Watermarks
+	// listed holds what was listed once: only then absence means absence.
+	listed map[Scope]bool
+	// observe, unless nil, receives each object that is news. It must not block.
+	observe func(*Object)
+}
+
+// Scope is what a list covers: a kind in one namespace, "" for all.
+type Scope struct {
+	Kind      plan.Kind
+	Namespace string
+}
+
+// Covers reports whether an object is in the scope.
+func (s Scope) Covers(id ID) bool {
+	return s.Kind == id.Kind && (s.Namespace == "" || s.Namespace == id.Namespace)
 }
 
 // replicaObjects is all that stands under one replica's name.
@@ -89,9 +98,13 @@ func New(notify func([]Change), echoed func(metrics.Ref, time.Time)) *Cache {
 	return &Cache{
 		notify: notify, echoed: echoed,
 		entries: map[ID]*Object{}, byReplica: map[syncer.Key]*replicaObjects{}, strangers: map[string]map[string]bool{},
-		writes: map[ID]*pendingWrite{}, listed: map[plan.Kind]bool{}, tops: map[plan.Kind]uint64{}, watermarks: map[plan.Kind]*kube.Watermarks{},
+		writes: map[ID]*pendingWrite{}, listed: map[Scope]bool{},
 	}
 }
+
+// Observe has a function told of each object that is news, by a watch or by the answer to a
+// write. It is called with the cache locked and must not block. Call it before all else.
+func (c *Cache) Observe(f func(*Object)) { c.observe = f }
 
 // Current returns what stands under a replica's name. The values are shared
 // and immutable.
@@ -139,20 +152,6 @@ func (c *Cache) OwnerUID(replica syncer.Key, standing *plan.Meta) string {
 		return standing.OwnerUID
 	}
 	return ""
-}
-
-// Highest returns the highest version seen of a kind since the last distrust.
-func (c *Cache) Highest(kind plan.Kind) uint64 {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.tops[kind]
-}
-
-// Saw notes a version of a kind that came without an object.
-func (c *Cache) Saw(kind plan.Kind, rv uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tops[kind] = max(c.tops[kind], rv)
 }
 
 // Replicas returns every replica key under which an object of ours stands, or one that
@@ -228,8 +227,9 @@ func (c *Cache) lockedPut(f *Object) (changed bool) {
 	}
 	c.entries[f.ID] = f
 	c.lockedLink(f)
-	c.tops[f.ID.Kind] = max(c.tops[f.ID.Kind], f.Revision)
-	c.lockedWatermarks(f.ID.Kind).Heard(kube.Watermark{Key: f.ID.Key, Revision: f.Revision})
+	if c.observe != nil {
+		c.observe(f)
+	}
 	return true
 }
 
@@ -354,48 +354,56 @@ func (c *Cache) lockedRemove(n *notifications, id ID, uid string, at time.Time, 
 	}
 }
 
-// Replace takes a whole list of one kind: what is absent from it, and not newer
-// than it, is gone. The first list is no change, so nobody is told.
-func (c *Cache) Replace(kind plan.Kind, list []*Object, rv string, at time.Time) (regressed bool) {
+// Replace takes a whole list as of a revision: what is absent from it, and not newer
+// than it, is gone. The first list is no change, so nobody is told. older says that the
+// store went back in time; so does a list, which is reported, that shows anything older
+// than it was. Such a list wins whatever the revisions say.
+func (c *Cache) Replace(s Scope, list []*Object, revision uint64, older bool, at time.Time) (wentBack bool) {
 	present := make(map[ID]bool, len(list))
 	for _, f := range list {
 		present[f.ID] = true
 	}
-	as := Revision(rv)
 	var n notifications
 	c.mu.Lock()
-	regressed = c.lockedCompare(kind, list, as)
+	if older = older || c.lockedRegressed(list, revision); older {
+		c.lockedDistrust(s)
+	}
 	for id, old := range c.entries {
-		if id.Kind == kind && !present[id] && (as == 0 || old.Revision <= as) {
+		if s.Covers(id) && !present[id] && (revision == 0 || old.Revision <= revision) {
 			c.lockedRemove(&n, id, old.UID, at, lanes.Bulk)
 		}
 	}
-	c.lockedListed(&n, kind, present, as, at)
+	c.lockedListed(&n, s, present, revision, at)
 	for _, f := range list {
 		c.lockedUpsert(&n, f, at, lanes.Bulk)
 	}
-	if !c.listed[kind] {
+	if !c.listed[s] {
 		n.changes = nil
 	}
-	c.listed[kind] = true
+	c.listed[s] = true
 	c.mu.Unlock()
 	c.deliver(&n)
-	return regressed
+	return older
 }
 
-// Distrust forgets all resource versions and own writes: the server's own count
-// went back (its etcd was restored), so the next lists win whatever they say.
-func (c *Cache) Distrust() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, f := range c.entries {
-		g := *f
-		g.Revision = 0
-		c.lockedUnlink(f)
-		c.entries[f.ID] = &g
-		c.lockedLink(&g)
+// lockedRegressed reports whether a list shows something older than it was.
+func (c *Cache) lockedRegressed(list []*Object, revision uint64) bool {
+	return slices.ContainsFunc(list, func(f *Object) bool {
+		old := c.entries[f.ID]
+		return old != nil && old.Revision <= revision && f.Revision != 0 && f.Revision < old.Revision
+	})
+}
+
+// lockedDistrust forgets revisions and own writes.
+func (c *Cache) lockedDistrust(s Scope) {
+	for id, f := range c.entries {
+		if s.Covers(id) {
+			g := *f
+			g.Revision = 0
+			c.lockedUnlink(f)
+			c.entries[id] = &g
+			c.lockedLink(&g)
+		}
 	}
-	clear(c.writes)
-	clear(c.tops)
-	clear(c.watermarks)
+	maps.DeleteFunc(c.writes, func(id ID, _ *pendingWrite) bool { return s.Covers(id) })
 }

@@ -56,7 +56,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 			h.notified++
 		}
 	}, func(ref metrics.Ref, _ time.Time) { h.echoed[ref.ResourceVersion] = true })
-	h.cache.Replace(plan.KindEndpoints, nil, "10", time.Now())
+	h.cache.Replace(Scope{Kind: plan.KindEndpoints}, nil, 10, false, time.Now())
 	return h
 }
 
@@ -185,7 +185,7 @@ func (h *history) relist() {
 		rv = 11 + uint64(at) // every event took one version, from 11 on
 	}
 	h.cursor = at + 1
-	h.cache.Replace(plan.KindEndpoints, list, strconv.FormatUint(rv, 10), time.Now())
+	h.cache.Replace(Scope{Kind: plan.KindEndpoints}, list, rv, false, time.Now())
 }
 
 func (h *history) check(step int) {

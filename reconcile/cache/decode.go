@@ -104,15 +104,6 @@ func trackedAlone(entries []metav1.ManagedFieldsEntry) bool {
 	return len(entries) > 0 && !slices.ContainsFunc(entries, others)
 }
 
-// StripManagedFields leaves of managedFields only who is named, the bulky rest is
-// nothing to us.
-func StripManagedFields(m metav1.Object) {
-	entries := m.GetManagedFields()
-	for i := range entries {
-		entries[i] = metav1.ManagedFieldsEntry{Manager: entries[i].Manager}
-	}
-}
-
 // observedMeta keeps labels and annotations only of what may be ours: a foreign object
 // costs its identity, one of another installation the name of that.
 func observedMeta(f *Object, m *metav1.ObjectMeta) plan.Meta {

@@ -9,7 +9,6 @@ import (
 
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/lanes"
-	"tributary.dev/tributary/reconcile/plan"
 )
 
 // pendingWrite is the memory of our requests about one object, from before the first
@@ -116,7 +115,7 @@ func (c *Cache) Finish(id ID, o Outcome) {
 	var n notifications
 	c.mu.Lock()
 	w := c.writes[id]
-	if w == nil { // forgotten by distrust meanwhile
+	if w == nil { // forgotten meanwhile: the store went back
 		w = &pendingWrite{}
 		c.writes[id] = w
 	}
@@ -245,10 +244,10 @@ func (c *Cache) lockedSightedGone(n *notifications, id ID, uid string, at time.T
 	return ours
 }
 
-// lockedListed settles own writes by a list of the kind as of version rv.
-func (c *Cache) lockedListed(n *notifications, kind plan.Kind, present map[ID]bool, rv uint64, at time.Time) {
+// lockedListed settles own writes by a list as of version rv.
+func (c *Cache) lockedListed(n *notifications, s Scope, present map[ID]bool, rv uint64, at time.Time) {
 	for id, w := range c.writes {
-		if id.Kind != kind || w.inflight || present[id] {
+		if !s.Covers(id) || w.inflight || present[id] {
 			continue
 		}
 		if rv == 0 || w.deletedAt <= rv {

@@ -71,7 +71,7 @@ func replicate(t *testing.T, members []corpus.Member) []byte {
 	server := apitest.New(t)
 	source := newSource(members)
 	r := reconcile.New(reconcile.Options{
-		Client: server.Client(t, "tributary"), Source: source,
+		Session: server.Session(t), Writer: server.Client(t, "tributary"), Source: source,
 		Settings: reconcile.Settings{Settings: plan.Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true}},
 		Queue:    lanes.Options{Backoff: lanes.Backoff{Base: time.Millisecond, Max: 10 * time.Millisecond}},
 	})

@@ -113,7 +113,7 @@ func New(loaded *config.Loaded, o Options) *App {
 // known is read before it is made, and nothing is looked at or written, no Lease either,
 // before all that are configured are there.
 func (r *App) begin(ctx context.Context, session *ingressSession) {
-	r.logger.Info("ingress cluster listed", "version", session.version.String(), "replicas", session.reconciler.Owned())
+	r.logger.Info("ingress cluster listed", "version", session.watch.Version().String(), "replicas", session.reconciler.Owned())
 	r.awaitSecrets(ctx)
 	r.readIdentities(ctx, session)
 	r.applying.Lock()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/reconcile/inventory"
 	"tributary.dev/tributary/reconcile/leases"
 )
@@ -29,42 +30,43 @@ const (
 	identitiesPause = 30 * time.Second
 )
 
-// errOtherIngress is why nothing is written to an ingress cluster.
-var errOtherIngress = errors.New("another cluster than the ingress cluster answers")
-
 // inventoryOf is where a session keeps what is known.
 func (s *ingressSession) inventoryOf(c *config.Config) inventory.Store {
 	return inventory.Store{Client: s.watch.Clientset(), Namespace: c.OwnNamespace(), Instance: c.Instance}
 }
 
-// identify reads which cluster a session leads to, and refuses another than the one
-// that is pinned or, where none is, recorded; former is the session that serves.
+// expectedIdentity is that of the cluster that a session must lead to: the one that is
+// pinned or, where none is, that served until now; "" is any.
+func expectedIdentity(c *config.Config, former *ingressSession) string {
+	if c.Ingress.Identity != "" || former == nil {
+		return c.Ingress.Identity
+	}
+	return former.watch.Identity()
+}
+
+// otherIngress adds to an error that tells of another cluster what can be done.
+func otherIngress(err error) error {
+	if !errors.Is(err, kube.ErrOtherCluster) {
+		return err
+	}
+	return fmt.Errorf("%w; if it is the ingress cluster that is meant, write its UID as ingress.identity", err)
+}
+
+// identify reads what is recorded of the cluster that a session leads to, and refuses
+// another than that, unless it is the expected one.
 func (s *ingressSession) identify(ctx context.Context, c *config.Config, former *ingressSession) error {
 	ctx, cancel := context.WithTimeout(ctx, identitiesTimeout)
 	defer cancel()
-	var unread error
-	s.identity, unread = s.watch.Identity(ctx)
-	known, err := s.inventoryOf(c).Read(ctx)
-	s.known, s.unrecorded = known, err
-	expected, whence := known.Ingress, "is recorded in namespace "+c.OwnNamespace()
+	s.known, s.unrecorded = s.inventoryOf(c).Read(ctx)
+	expected := expectedIdentity(c, former)
 	switch {
-	case c.Ingress.Identity != "":
-		expected, whence = c.Ingress.Identity, "ingress.identity says"
-	case former != nil && former.identity != "":
-		expected, whence = former.identity, "served until now"
+	case expected != "" && !s.watch.Identified():
+		return fmt.Errorf("the ingress cluster cannot be told from another than %.64q, because its kube-system namespace cannot be read", expected)
+	case expected == "" && s.known.Ingress != "" && s.watch.Identified() && s.watch.Identity() != s.known.Ingress:
+		return otherIngress(fmt.Errorf("%w: its kube-system namespace has UID %.64q, and %.64q is recorded in namespace %s",
+			kube.ErrOtherCluster, s.watch.Identity(), s.known.Ingress, c.OwnNamespace()))
 	}
-	switch {
-	case s.identity == expected:
-		return nil
-	case s.identity != "" && expected == "":
-		return nil // the first that answers
-	case s.identity != "":
-		return fmt.Errorf("%w: its kube-system namespace has UID %.64q, and %.64q %s; if it is meant, write ingress.identity: %s",
-			errOtherIngress, s.identity, expected, whence, s.identity)
-	case c.Ingress.Identity == "" && former == nil:
-		return nil // may not be asked, and nobody has asked for that
-	}
-	return fmt.Errorf("the ingress cluster cannot be told from another, because its kube-system namespace cannot be read (%.64q %s): %w", expected, whence, unread)
+	return nil
 }
 
 // follows refuses a new current-context of a kubeconfig where the file names no
@@ -73,7 +75,7 @@ func (s *ingressSession) follows(access config.Access, c *config.Config, former 
 	if former == nil || c.Ingress.Context != "" || access.Context == former.context {
 		return nil
 	}
-	if s.identity != "" && (s.identity == former.identity || c.Ingress.Identity != "") {
+	if s.watch.Identified() && (s.watch.Identity() == former.watch.Identity() || c.Ingress.Identity != "") {
 		return nil // it is the same, or the one that is meant
 	}
 	return fmt.Errorf("the current-context of its kubeconfig is %q now, and was %q: write ingress.context if that is meant", access.Context, former.context)
@@ -179,5 +181,5 @@ func (r *App) known(session *ingressSession) inventory.Inventory {
 			r.identities[s.Name] = s.Identity
 		}
 	}
-	return inventory.Inventory{Ingress: cmp.Or(session.identity, session.known.Ingress), Members: maps.Clone(r.identities)}
+	return inventory.Inventory{Ingress: cmp.Or(session.watch.Identity(), session.known.Ingress), Members: maps.Clone(r.identities)}
 }

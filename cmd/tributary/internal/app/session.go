@@ -13,6 +13,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/clusters/config"
@@ -50,10 +51,10 @@ type sessionKey struct {
 //
 // It is opened, follows, serves, and is ended. A nil one has ended.
 type ingressSession struct {
-	key                    sessionKey
-	watch, write, electing *kube.Connection
-	version                kube.ServerVersion
-	reconciler             *reconcile.Reconciler
+	key             sessionKey
+	watch           *kube.Session
+	write, electing *kube.Connection
+	reconciler      *reconcile.Reconciler
 	// permit is what every request that changes something passes.
 	permit  *leader.Permit
 	elector *leader.Elector
@@ -65,9 +66,7 @@ type ingressSession struct {
 	resign    context.CancelCauseFunc
 	// context is that of the access it was opened with.
 	context string
-	// identity is that of the cluster, "" if it may not be read; known is what its
-	// inventory says, unrecorded why that could not be read.
-	identity   string
+	// known is what the inventory of the cluster says, unrecorded why that could not be read.
 	known      inventory.Inventory
 	unrecorded error
 }
@@ -103,11 +102,13 @@ func (r *App) sessionOptions(loaded *config.Loaded, former *ingressSession) ingr
 // server does not answer: the caller tries again.
 func openIngress(ctx context.Context, o ingressOptions) (*ingressSession, error) {
 	session := &ingressSession{key: o.key, context: o.access.Context, permit: &leader.Permit{}, begun: make(chan struct{})}
-	if err := session.connect(o); err != nil {
+	if err := session.connect(ctx, o); err != nil {
 		session.close()
 		return nil, err
 	}
-	slices, err := session.ask(ctx)
+	asking, cancel := context.WithTimeout(ctx, askTimeout)
+	slices, err := OffersSlices(asking, session.watch.Clientset())
+	cancel()
 	if err == nil {
 		err = session.identify(ctx, o.config, o.former)
 	}
@@ -122,8 +123,8 @@ func openIngress(ctx context.Context, o ingressOptions) (*ingressSession, error)
 		return nil, err
 	}
 	session.reconciler = reconcile.New(reconcile.Options{
-		Client: session.watch.Clientset(), Writer: session.write.Clientset(), Events: session.watch.Clientset(), Source: o.source, Settings: o.settings,
-		NoSlices: !slices, PlainLists: !session.version.AtLeast(1, 34), Recorder: o.metrics, Logger: o.logger, Queue: queueOptions(o.metrics, o.access.REST),
+		Session: session.watch, Writer: session.write.Clientset(), Events: session.watch.Clientset(), Source: o.source, Settings: o.settings,
+		Only: o.config.Ingress.Only(), NoSlices: !slices, Recorder: o.metrics, Logger: o.logger, Queue: queueOptions(o.metrics, o.access.REST),
 		Begin: session.begun, Grace: writeGrace,
 	})
 	election := o.key.election.options()
@@ -132,48 +133,44 @@ func openIngress(ctx context.Context, o ingressOptions) (*ingressSession, error)
 	return session, nil
 }
 
-// connect makes the connections; nothing is sent. Whatever is sent on two of them passes
-// the permit; the third is the election's, and nothing limits it.
-func (s *ingressSession) connect(o ingressOptions) error {
+// connect makes the connections, all to the cluster that is expected; only the first asks.
+// Whatever is sent on two of them passes the permit; the third is the election's, and
+// nothing limits it.
+func (s *ingressSession) connect(ctx context.Context, o ingressOptions) (err error) {
 	observed := o.metrics.Transport(metrics.RoleIngress, "")
 	unlimited := rest.CopyConfig(o.access.REST)
 	unlimited.QPS = 0 // for writes it is handed out by lane, not by order of arrival: see queueOptions
+	pin := kube.NewPin(expectedIdentity(o.config, o.former))
 	guarded := kube.ConnectOptions{
-		Cluster: "ingress", Version: o.version, Logger: o.logger, WrapDial: s.permit.Dial,
+		Cluster: "ingress", Version: o.version, Pin: pin, Logger: o.logger, WrapDial: s.permit.Dial,
 		Wrap: func(next roundTripper) roundTripper { return s.permit.RoundTripper(observed(next)) },
 	}
-	var err error
-	if s.watch, err = kube.Connect(o.access.REST, guarded); err != nil {
-		return err
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if s.watch, err = kube.Open(ctx, o.access.REST, kube.SessionOptions{ConnectOptions: guarded}); err != nil {
+		return otherIngress(err)
 	}
 	guarded.Logger = nil // what the server warns of is said once: by the first connection
 	if s.write, err = kube.Connect(unlimited, guarded); err != nil {
 		return err
 	}
-	s.electing, err = kube.Connect(unlimited, kube.ConnectOptions{Cluster: "ingress", Version: o.version, Wrap: observed})
+	s.electing, err = kube.Connect(unlimited, kube.ConnectOptions{Cluster: "ingress", Version: o.version, Pin: pin, Wrap: observed})
 	return err
 }
 
-// ask reads the version and whether discovery.k8s.io/v1 is offered.
-func (s *ingressSession) ask(ctx context.Context) (slices bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	if s.version, err = s.watch.Version(ctx); err != nil {
-		return false, err
-	}
-	return OffersSlices(ctx, s.watch)
-}
+// askTimeout bounds what is asked before a session is used.
+const askTimeout = 10 * time.Second
 
 // OffersSlices reports whether the cluster serves discovery.k8s.io/v1.
-func OffersSlices(ctx context.Context, c *kube.Connection) (bool, error) {
-	err := c.Clientset().Discovery().RESTClient().Get().AbsPath("/apis/discovery.k8s.io/v1").Do(ctx).Error()
+func OffersSlices(ctx context.Context, client kubernetes.Interface) (bool, error) {
+	err := client.Discovery().RESTClient().Get().AbsPath("/apis/discovery.k8s.io/v1").Do(ctx).Error()
 	switch {
 	case err == nil:
 		return true, nil
 	case apierrors.IsNotFound(err):
 		return false, nil
 	default:
-		return false, fmt.Errorf("ask the ingress cluster for discovery.k8s.io/v1: %w", err)
+		return false, fmt.Errorf("ask the cluster for discovery.k8s.io/v1: %w", err)
 	}
 }
 
@@ -221,7 +218,10 @@ func (s *ingressSession) end(cause error) {
 }
 
 func (s *ingressSession) close() {
-	for _, c := range []*kube.Connection{s.watch, s.write, s.electing} {
+	if s.watch != nil {
+		s.watch.Release()
+	}
+	for _, c := range []*kube.Connection{s.write, s.electing} {
 		if c != nil {
 			c.Close()
 		}

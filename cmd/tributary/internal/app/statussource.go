@@ -86,7 +86,7 @@ func ingressStatus(session *ingressSession, opening error) metrics.IngressStatus
 		return s
 	}
 	s := metrics.IngressStatus{
-		State: "live", Up: true, Synced: session.reconciler.Synced(), Version: session.version.String(),
+		State: "live", Up: true, Synced: session.reconciler.Synced(), Version: session.watch.Version().String(),
 		Replicas: session.reconciler.Owned(), LastContact: session.reconciler.LastContact().UTC(),
 	}
 	trouble := session.reconciler.Trouble()

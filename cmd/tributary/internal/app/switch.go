@@ -243,7 +243,7 @@ func (r *App) switchIngress(from, to *ingressSession) {
 	from.end(cause)
 	to.serve(r.keepLeases, r.keepInventory)
 	r.noteIngress(nil)
-	r.logger.Info("ingress cluster is reached anew", "server", to.write.Host(), "version", to.version.String(), "replicas", to.reconciler.Owned())
+	r.logger.Info("ingress cluster is reached anew", "server", to.write.Host(), "version", to.watch.Version().String(), "replicas", to.reconciler.Owned())
 	r.reportKept(to.reconciler)
 }
 

@@ -121,5 +121,5 @@ true
 {{- end }}
 - apiGroups: [""]
   resources: [events] # conflicts, on the replica
-  verbs: [get, list, create, update]
+  verbs: [create, patch]
 {{- end -}}
