@@ -26,9 +26,10 @@ type shell struct {
 
 	mu    sync.RWMutex // of all below, and of what follows the member
 	state *evidence.State
-	// waiting are effects to be carried out; carrying: somebody is at it.
-	waiting  []effects
-	carrying bool
+	// waiting are effects to be carried out; carrying: somebody is at it. spare is room
+	// for those that come meanwhile (BenchmarkPodEvent).
+	waiting, spare []effects
+	carrying       bool
 }
 
 // effects are those of one step. arrival is when its event was read off the wire.
@@ -75,12 +76,14 @@ func (s *shell) lockedCarryOut() {
 	s.carrying = true
 	for len(s.waiting) > 0 {
 		batch := s.waiting
-		s.waiting = nil
+		s.waiting, s.spare = s.spare, nil
 		s.mu.Unlock()
-		for _, e := range batch {
-			s.carryOut(e.Effects, e.arrival)
+		for i := range batch {
+			s.carryOut(batch[i].Effects, batch[i].arrival)
+			batch[i] = effects{}
 		}
 		s.mu.Lock()
+		s.spare = batch[:0]
 	}
 	s.carrying = false
 }
