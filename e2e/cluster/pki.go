@@ -58,9 +58,11 @@ func (a *authority) server(name string) (pair, error) {
 	return a.sign(template)
 }
 
-// client signs a certificate that Kubernetes reads as this user in these groups.
-func (a *authority) client(user string, groups []string) (pair, error) {
+// client signs a certificate that Kubernetes reads as this user in these groups, for a
+// time.
+func (a *authority) client(user string, groups []string, life time.Duration) (pair, error) {
 	template := certificate(pkix.Name{CommonName: user, Organization: groups})
+	template.NotAfter = time.Now().Add(life)
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	return a.sign(template)
 }

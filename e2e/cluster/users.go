@@ -46,9 +46,18 @@ func (c *Cluster) NewUser(ctx context.Context, name string, rules ...rbacv1.Poli
 }
 
 func (c *Cluster) certUser(name string, groups ...string) (User, error) {
-	p, err := c.ca.client(name, groups)
+	p, err := c.ca.client(name, groups, certificateLife)
 	return User{Name: name, Groups: groups, Cert: p.cert, Key: p.key}, err
 }
+
+// Certify signs another certificate for a user, which ends soon.
+func (c *Cluster) Certify(name string, life time.Duration) (User, error) {
+	p, err := c.ca.client(name, nil, life)
+	return User{Name: name, Cert: p.cert, Key: p.key}, err
+}
+
+// CA is the certificate of the cluster's authority (PEM).
+func (c *Cluster) CA() []byte { return c.ca.certPEM }
 
 // NewServiceAccount makes a service account, and its namespace if necessary, with a token of 24 hours that the apiserver
 // issues. The token ends with the account: delete it to revoke.

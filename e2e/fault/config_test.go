@@ -22,6 +22,8 @@ type memberConfig struct {
 	Namespaces   namespacesConfig `json:"namespaces"`
 	AllowedCIDRs []string         `json:"allowedCIDRs,omitempty"`
 	Guard        map[string]any   `json:"guard,omitempty"`
+	// AllowInKubeconfig lets kubeconfigs name files.
+	AllowInKubeconfig []string `json:"allowInKubeconfig,omitempty"`
 }
 
 type namespacesConfig struct {

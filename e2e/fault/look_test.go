@@ -15,7 +15,12 @@ import (
 // readyAddresses returns the ready addresses of a replica, by its Endpoints and
 // by its slices, sorted.
 func (w *world) readyAddresses(ctx context.Context, service string) (inEndpoints, inSlices []string, err error) {
-	endpoints, err := w.ingress.Client.CoreV1().Endpoints(w.ns).Get(ctx, service, metav1.GetOptions{})
+	return w.readyIn(ctx, w.ns, service)
+}
+
+// readyIn does the same in another namespace.
+func (w *world) readyIn(ctx context.Context, namespace, service string) (inEndpoints, inSlices []string, err error) {
+	endpoints, err := w.ingress.Client.CoreV1().Endpoints(namespace).Get(ctx, service, metav1.GetOptions{})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -24,7 +29,7 @@ func (w *world) readyAddresses(ctx context.Context, service string) (inEndpoints
 			inEndpoints = append(inEndpoints, a.IP)
 		}
 	}
-	list, err := w.ingress.Client.DiscoveryV1().EndpointSlices(w.ns).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
+	list, err := w.ingress.Client.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
 	if err != nil {
 		return nil, nil, err
 	}

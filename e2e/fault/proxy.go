@@ -38,6 +38,10 @@ type Proxy struct {
 	dice    *rand.Rand
 	faults  []*Fault
 	watches map[*frames]bool
+	// shows is what new connections are shown; open are those that are, with what they
+	// were shown.
+	shows *authority
+	open  map[net.Conn]*authority
 }
 
 // StartProxy starts a proxy without faults, which serves until Close. The seed
@@ -67,6 +71,7 @@ func startProxy(c *cluster.Cluster, seed uint64, protocols *http.Protocols) (*Pr
 	roots.AppendCertsFromPEM(c.AdminConfig().CAData)
 	p := &Proxy{
 		cluster: c, ca: ca, dice: rand.New(rand.NewPCG(seed, 1)), watches: map[*frames]bool{},
+		shows: ca, open: map[net.Conn]*authority{},
 		backend: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true, DisableCompression: true,
 		},
@@ -93,7 +98,8 @@ func startProxy(c *cluster.Cluster, seed uint64, protocols *http.Protocols) (*Pr
 	p.server = &http.Server{
 		Protocols: protocols,
 		Handler:   p.meet(forward), ErrorLog: silent, ReadHeaderTimeout: time.Minute,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{ca.server}, MinVersion: tls.VersionTLS12},
+		TLSConfig: &tls.Config{GetCertificate: p.certificate, MinVersion: tls.VersionTLS12},
+		ConnState: p.connState,
 	}
 	p.running.Go(func() { _ = p.server.ServeTLS(listener, "", "") }) // says only that it was closed
 	return p, nil
@@ -105,6 +111,51 @@ func (p *Proxy) Kubeconfig(u cluster.User) ([]byte, error) {
 		return nil, fmt.Errorf("proxy of %s: user %s has no token", p.cluster.Name(), u.Name)
 	}
 	return kubeconfig(p.cluster.Name(), p.url, p.ca.pem, u)
+}
+
+// Renew gives the proxy another authority, for new connections, and returns its
+// certificate.
+func (p *Proxy) Renew() ([]byte, error) {
+	next, err := newAuthority(p.cluster.Name() + "-proxy-renewed")
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shows = next
+	return next.pem, nil
+}
+
+// Connections counts those that were begun before the last Renew and go on, and those
+// that were begun since.
+func (p *Proxy) Connections() (former, current int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, shown := range p.open {
+		if shown == p.shows {
+			current++
+		} else {
+			former++
+		}
+	}
+	return former, current
+}
+
+func (p *Proxy) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return &p.shows.server, nil
+}
+
+func (p *Proxy) connState(c net.Conn, state http.ConnState) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		p.open[c] = p.shows
+	case http.StateClosed, http.StateHijacked:
+		delete(p.open, c)
+	}
 }
 
 // Set replaces all faults. Requests that the former ones hang go on hanging

@@ -1,0 +1,93 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scale
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/e2e/fault"
+)
+
+// fullPods is a list of full size.
+const fullPods = 50000
+
+// TestManyAbsent: pods are gone from a long list. They are settled by asking for them,
+// 200 within 3 s and a tenth of all within 30 s of the list, at any length of it.
+func TestManyAbsent(t *testing.T) {
+	total := max(*pods, 2000)
+	w := newWorldOf(t, quiet)
+	proxy, err := fault.StartProxy(w.quiet.Cluster, 1)
+	w.must(err)
+	t.Cleanup(proxy.Close)
+	text, err := proxy.Kubeconfig(w.quiet.Product)
+	w.must(err)
+	member := of(w.quiet)
+	member.Kubeconfig = filepath.Join(t.TempDir(), "proxied.kubeconfig")
+	w.must(os.WriteFile(member.Kubeconfig, text, 0o600))
+	w.crowd(w.quiet, total/10)
+	w.start(setup{clusters: []entry{member}})
+	w.eventually(10*time.Minute, "all replicas are made", func(context.Context) (bool, error) {
+		return w.is("tributary_sync_lag_seconds", "", 0)
+	})
+	for _, step := range []struct {
+		from, pods int
+		limit      time.Duration
+	}{{0, 200, 3 * time.Second}, {200, max(200, total/10), 30 * time.Second}} {
+		list, settled := w.absent(proxy, step.from/10, step.pods/10)
+		t.Logf("%d of %d pods absent: the list was read %s after the gap, all were settled %s later", step.pods, total, list, settled)
+		if *pods < fullPods {
+			step.limit *= 3 // as the quick shares of all tests
+		}
+		if settled > step.limit {
+			t.Errorf("%d of %d absent pods were settled after %s, want %s", step.pods, total, settled, step.limit)
+		}
+	}
+}
+
+// absent removes all pods of some Services where tributary cannot see it, and returns how
+// long it then took to list, and from there until none of them is served.
+func (w *world) absent(proxy *fault.Proxy, from, services int) (list, settled time.Duration) {
+	w.Helper()
+	ctx, namespace := w.Context(), w.quiet.Name()
+	proxy.Set(&fault.Fault{CutBefore: true})
+	proxy.EndWatches()
+	w.each(services, func(ctx context.Context, i int) error {
+		var names []string
+		for k := range 10 {
+			names = append(names, fmt.Sprintf("%s-%d", bulkName(from+i), k))
+		}
+		return w.quiet.Remove(ctx, namespace, names...)
+	})
+	const lists, ofPods = "tributary_list_duration_seconds_count", `resource="pods"`
+	before := w.metric(lists, ofPods)
+	began := time.Now()
+	proxy.Set(&fault.Fault{Match: fault.Resumes("pods"), Status: http.StatusGone, Times: 1})
+	soon := time.NewTicker(20 * time.Millisecond)
+	defer soon.Stop()
+	for i := 0; i < services && ctx.Err() == nil; <-soon.C {
+		if list == 0 && w.metric(lists, ofPods) > before {
+			list = time.Since(began)
+		}
+		for i < services && w.emptied(ctx, namespace, bulkName(from+i)) {
+			i++
+		}
+	}
+	return list, time.Since(began) - list
+}
+
+// emptied reports whether a replica has no endpoint in a slice any more.
+func (w *world) emptied(ctx context.Context, namespace, service string) bool {
+	all, err := w.fleet.Ingress.Client.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
+	return err == nil && !slices.ContainsFunc(all.Items, func(s discoveryv1.EndpointSlice) bool { return len(s.Endpoints) > 0 })
+}
