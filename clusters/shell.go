@@ -153,10 +153,10 @@ func (s *shell) manualSources() []syncer.Key {
 
 // reported returns a Service with its pods as the member reports them, without what is
 // overridden here; ok is false for one without selector.
-func (s *shell) reported(service syncer.Key) (shown store.Shown, ok bool) {
+func (s *shell) reported(service syncer.Key) (shown store.Reported, ok bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if shown, ok = s.state.Store().Shown(service); ok && !shown.Held {
+	if shown, ok = s.state.Store().Reported(service); ok && !shown.Held {
 		s.state.Reported(shown.Pods)
 	}
 	return shown, ok

@@ -60,7 +60,7 @@ func (c *checker) groups(ns *namespace) {
 		c.expect(ns.find(g.hash, g.labels) == g, "%s: group %v exists twice", ns.name, g.labels)
 		c.expect(len(g.pods) > 0, "%s: group %v has no pods", ns.name, g.labels)
 		inGroups += len(g.pods)
-		var t, held tally
+		var t, held podCounts
 		for i, rec := range g.pods {
 			t.add(&rec.Pod)
 			if rec.held {
@@ -70,7 +70,7 @@ func (c *checker) groups(ns *namespace) {
 			c.expect(ns.pods[rec.Name] == rec, "%s: in a group and not in its namespace", rec.Key)
 			c.expect(maps.Equal(rec.Labels, g.labels), "%s: labels are not its group's", rec.Key)
 		}
-		c.expect(t == g.tally, "%s: group %v: tally %v, want %v", ns.name, g.labels, g.tally, t)
+		c.expect(t == g.podCounts, "%s: group %v: podCounts %v, want %v", ns.name, g.labels, g.podCounts, t)
 		c.expect(held == g.held, "%s: group %v: held %v, want %v", ns.name, g.labels, g.held, held)
 		if len(g.services) > 0 {
 			c.count.serving += int(t.ready)
@@ -117,11 +117,11 @@ func (c *checker) services(ns *namespace) {
 		}
 		_, isManual := c.store.manual[key]
 		c.expect(isManual == svc.needsManual(), "%s: written by hand is %v", key, isManual)
-		waits := svc.current.Selector == nil && svc.basis.Selector != nil && !c.store.written[key].known()
-		c.expect(svc.basis == svc.current || waits, "%s: computed from another version", key)
-		c.expect(svc.linked == (svc.placed && svc.computed()), "%s: linked is %v", key, svc.linked)
+		waits := svc.current.Selector == nil && svc.effective.Selector != nil && !c.store.manualObjects[key].known()
+		c.expect(svc.effective == svc.current || waits, "%s: computed from another version", key)
+		c.expect(svc.indexed == (svc.placed && svc.computed()), "%s: indexed is %v", key, svc.indexed)
 		for g := range ns.all {
-			want := svc.linked && selects(svc.basis.Selector, g.labels)
+			want := svc.indexed && selects(svc.effective.Selector, g.labels)
 			_, got := svc.groups[g]
 			c.expect(got == want, "%s: selects %v: %v, want %v", key, g.labels, got, want)
 			c.expect(slices.Contains(g.services, svc) == want, "%s: is in %v: %v, want %v", key, g.labels, !want, want)
@@ -141,15 +141,15 @@ func (c *checker) services(ns *namespace) {
 func (c *checker) buckets(ns *namespace) {
 	filed := map[string]int{}
 	for _, svc := range ns.services {
-		if !svc.linked {
+		if !svc.indexed {
 			continue
 		}
-		if len(svc.basis.Selector) == 0 {
+		if len(svc.effective.Selector) == 0 {
 			c.expect(slices.Contains(ns.everyPod, svc), "%s: selects all and is not filed so", svc.current.Key)
 			continue
 		}
 		filed[svc.filedKey]++
-		value, ok := svc.basis.Selector[svc.filedKey]
+		value, ok := svc.effective.Selector[svc.filedKey]
 		c.expect(ok && value == svc.filedValue, "%s: filed under %s=%s", svc.current.Key, svc.filedKey, svc.filedValue)
 		ki := ns.keys[svc.filedKey]
 		found := ki != nil && ki.buckets[svc.filedValue] != nil && slices.Contains(ki.buckets[svc.filedValue].services, svc)

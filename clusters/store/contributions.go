@@ -24,13 +24,13 @@ type SourceContribution struct {
 
 // Input is all that one contribution is computed from, as of one moment.
 type Input struct {
-	service  *syncer.Service // as it is
-	basis    *syncer.Service // as it is computed from
-	computed bool            // from pods
-	pods     []*syncer.Pod
-	written  manual
-	rules    syncer.Options
-	trigger  *trigger
+	service   *syncer.Service // as it is
+	effective *syncer.Service // as it is computed from
+	computed  bool            // from pods
+	pods      []*syncer.Pod
+	manual    manual
+	rules     syncer.Options
+	trigger   *trigger
 }
 
 // Inputs returns what the contributions to a replica are computed from: one for each
@@ -49,11 +49,11 @@ func (s *Store) Inputs(replica syncer.Key) []Input {
 	}
 	inputs := make([]Input, 0, len(services))
 	for _, svc := range services {
-		in := Input{service: svc.current, basis: svc.basis, computed: svc.computed(), rules: rules, trigger: svc.trigger}
+		in := Input{service: svc.current, effective: svc.effective, computed: svc.computed(), rules: rules, trigger: svc.trigger}
 		if in.computed {
 			in.pods = svc.podList()
-		} else if m := s.written[svc.current.Key]; m != nil {
-			in.written = *m
+		} else if m := s.manualObjects[svc.current.Key]; m != nil {
+			in.manual = *m
 		}
 		inputs = append(inputs, in)
 	}
@@ -130,10 +130,10 @@ func (in *Input) compute() SourceContribution {
 	out := SourceContribution{Source: in.service.Key}
 	switch {
 	case in.computed:
-		out.Contribution = syncer.Compute(in.basis, slices.Values(in.pods), in.rules)
+		out.Contribution = syncer.Compute(in.effective, slices.Values(in.pods), in.rules)
 		out.Contribution.Service = in.service
-	case in.written.known():
-		w := &in.written
+	case in.manual.known():
+		w := &in.manual
 		out.Contribution = syncer.HandWritten(in.service, w.endpoints.Object.Subsets, w.handSlices(),
 			w.endpoints.Object.SkipMirror, in.rules)
 	default:

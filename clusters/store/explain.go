@@ -50,7 +50,7 @@ func (s *Store) Explain(key syncer.Key) (out Explained, found bool) {
 	}
 	for g := range svc.groups {
 		for _, rec := range g.pods {
-			out.Pods = append(out.Pods, ExplainedPod{Pod: rec.Pod, Verdict: syncer.Explain(svc.basis, &rec.Pod, s.rules), Held: rec.held})
+			out.Pods = append(out.Pods, ExplainedPod{Pod: rec.Pod, Verdict: syncer.Explain(svc.effective, &rec.Pod, s.rules), Held: rec.held})
 		}
 	}
 	slices.SortFunc(out.Pods, func(a, b ExplainedPod) int { return a.Key.Compare(b.Key) })

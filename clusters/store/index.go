@@ -32,9 +32,9 @@ type namespace struct {
 	services map[string]*service
 	// groups by hash of their labels; groups with the same hash are chained.
 	groups map[uint64]*group
-	// keys has an entry for each label key that a linked Service was filed under.
+	// keys has an entry for each label key that a indexed Service was filed under.
 	keys map[string]*keyIndex
-	// everyPod are the linked Services with an empty selector.
+	// everyPod are the indexed Services with an empty selector.
 	everyPod []*service
 }
 
@@ -58,10 +58,10 @@ type group struct {
 	hash   uint64
 	next   *group // of the same hash
 	pods   []*record
-	// services are the linked ones that select the labels.
+	// services are the indexed ones that select the labels.
 	services []*service
-	// tally counts all pods, held those of them that lists lack.
-	tally, held tally
+	// podCounts counts all pods, held those of them that lists lack.
+	podCounts, held podCounts
 }
 
 func newNamespace(name string) *namespace {
@@ -94,7 +94,7 @@ func (ns *namespace) find(hash uint64, labels map[string]string) *group {
 	return nil
 }
 
-// matching returns the linked Services that select labels.
+// matching returns the indexed Services that select labels.
 func (ns *namespace) matching(labels map[string]string) []*service {
 	found := slices.Clone(ns.everyPod)
 	for k, v := range labels {
@@ -107,7 +107,7 @@ func (ns *namespace) matching(labels map[string]string) []*service {
 			continue
 		}
 		for _, svc := range b.services {
-			if selects(svc.basis.Selector, labels) {
+			if selects(svc.effective.Selector, labels) {
 				found = append(found, svc)
 			}
 		}
@@ -163,11 +163,11 @@ func (ns *namespace) unchain(g *group) {
 	}
 }
 
-// link enters a Service that computes from pods into the index. serving counts the
+// index enters a Service that computes from pods into the index. serving counts the
 // ready pods that some Service selects.
-func (ns *namespace) link(svc *service, serving *int) {
+func (ns *namespace) index(svc *service, serving *int) {
 	svc.groups = map[*group]struct{}{}
-	selector := svc.basis.Selector
+	selector := svc.effective.Selector
 	if len(selector) == 0 {
 		ns.everyPod = append(ns.everyPod, svc)
 		for _, first := range ns.groups {
@@ -191,22 +191,22 @@ func (ns *namespace) link(svc *service, serving *int) {
 
 func join(svc *service, g *group, serving *int) {
 	if len(g.services) == 0 {
-		*serving += int(g.tally.ready)
+		*serving += int(g.podCounts.ready)
 	}
 	svc.groups[g] = struct{}{}
 	g.services = append(g.services, svc)
 }
 
-// unlink is the reverse of link.
-func (ns *namespace) unlink(svc *service, serving *int) {
+// unindex is the reverse of index.
+func (ns *namespace) unindex(svc *service, serving *int) {
 	for g := range svc.groups {
 		g.services = without(g.services, svc)
 		if len(g.services) == 0 {
-			*serving -= int(g.tally.ready)
+			*serving -= int(g.podCounts.ready)
 		}
 	}
 	svc.groups = nil
-	if len(svc.basis.Selector) == 0 {
+	if len(svc.effective.Selector) == 0 {
 		ns.everyPod = without(ns.everyPod, svc)
 		return
 	}

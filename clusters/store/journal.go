@@ -55,7 +55,7 @@ func (s *Store) noteService(svc *service) {
 		s.journal.Services = map[syncer.Key]bool{}
 	}
 	if _, noted := s.journal.Services[svc.current.Key]; !noted {
-		s.journal.Services[svc.current.Key] = svc.linked
+		s.journal.Services[svc.current.Key] = svc.indexed
 	}
 }
 
@@ -63,7 +63,7 @@ func (s *Store) noteService(svc *service) {
 // false for one whose endpoints pods do not make.
 func (s *Store) Selected(service syncer.Key) (pods iter.Seq[*syncer.Pod], ok bool) {
 	svc := s.service(service)
-	if svc == nil || !svc.linked {
+	if svc == nil || !svc.indexed {
 		return nil, false
 	}
 	return func(yield func(*syncer.Pod) bool) {

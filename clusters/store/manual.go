@@ -190,7 +190,7 @@ func (s *Store) BeginManual(slices bool, services []syncer.Key, rv uint64, older
 
 // MarkManual notes that the list shows an object that is held.
 func (s *Store) MarkManual(o ManualObject, rv uint64, older bool) {
-	m := s.written[o.Service]
+	m := s.manualObjects[o.Service]
 	if m == nil {
 		return
 	}
@@ -212,7 +212,7 @@ func (s *Store) MarkManual(o ManualObject, rv uint64, older bool) {
 // lacks, sorted.
 func (s *Store) LackingManual(slicesOnly bool, services []syncer.Key, rv uint64, older bool) (lacking []ManualObject) {
 	for _, key := range services {
-		m := s.written[key]
+		m := s.manualObjects[key]
 		switch {
 		case m == nil:
 		case slicesOnly:
@@ -245,7 +245,7 @@ func (s *Store) KnowManual(slices bool, service syncer.Key) (dirty []Dirty, firs
 		m.endpointsKnown = m.endpointsKnown || !slices
 		return true
 	})
-	return dirty, !before && s.written[service].known()
+	return dirty, !before && s.manualObjects[service].known()
 }
 
 // RemoveManual takes out an object.
@@ -265,7 +265,7 @@ func (s *Store) RemoveManual(o ManualObject) []Dirty {
 
 // HoldManual is HoldPod for an object.
 func (s *Store) HoldManual(o ManualObject) {
-	m := s.written[o.Service]
+	m := s.manualObjects[o.Service]
 	if m == nil {
 		return
 	}
@@ -281,7 +281,7 @@ func (s *Store) HoldManual(o ManualObject) {
 // of a Service.
 func (s *Store) ServesManual(service syncer.Key) func(syncer.Endpoint) bool {
 	points := map[point]bool{}
-	if m := s.written[service]; m != nil {
+	if m := s.manualObjects[service]; m != nil {
 		points = m.serving()
 	}
 	return func(e syncer.Endpoint) bool { return points[point{addr: e.Addr}] }
@@ -290,8 +290,8 @@ func (s *Store) ServesManual(service syncer.Key) func(syncer.Endpoint) bool {
 // ForgetManual drops what is known of the hand-written endpoints of a Service,
 // when they are watched no longer.
 func (s *Store) ForgetManual(service syncer.Key) []Dirty {
-	m := s.written[service]
-	delete(s.written, service)
+	m := s.manualObjects[service]
+	delete(s.manualObjects, service)
 	if m != nil {
 		for name := range m.slices {
 			delete(s.owners, syncer.Key{Namespace: service.Namespace, Name: name})
@@ -305,10 +305,10 @@ func (s *Store) ForgetManual(service syncer.Key) []Dirty {
 }
 
 func (s *Store) manualOf(key syncer.Key) *manual {
-	m := s.written[key]
+	m := s.manualObjects[key]
 	if m == nil {
 		m = &manual{}
-		s.written[key] = m
+		s.manualObjects[key] = m
 	}
 	return m
 }
@@ -327,7 +327,7 @@ func (s *Store) changeManual(key syncer.Key, change func(*manual) bool) []Dirty 
 	case svc == nil || svc.current.Selector != nil || !m.known():
 	case svc.computed():
 		// The Service had lost its selector and waited for this.
-		s.changeService(svc, svc.current, svc.position(), &d)
+		s.changeService(svc, svc.current, svc.placement(), &d)
 		d.add(svc, syncer.Removal)
 	case !before.known():
 		d.add(svc, syncer.Addition)
@@ -337,17 +337,17 @@ func (s *Store) changeManual(key syncer.Key, change func(*manual) bool) []Dirty 
 	return d.sorted()
 }
 
-// basis returns what the contribution of a new version of a Service is computed
+// effective returns what the contribution of a new version of a Service is computed
 // from. A Service that loses its selector keeps the endpoints that its selector
 // gives until what stands in its place is known; there is no gap.
-func (s *Store) basis(svc *service, v *syncer.Service) *syncer.Service {
-	if v.Selector != nil || v.ExternalName || svc.basis.Selector == nil || s.written[v.Key].known() {
+func (s *Store) effective(svc *service, v *syncer.Service) *syncer.Service {
+	if v.Selector != nil || v.ExternalName || svc.effective.Selector == nil || s.manualObjects[v.Key].known() {
 		return v
 	}
 	if v == svc.current {
-		return svc.basis
+		return svc.effective
 	}
 	kept := *v
-	kept.Selector = svc.basis.Selector
+	kept.Selector = svc.effective.Selector
 	return &kept
 }

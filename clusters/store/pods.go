@@ -140,7 +140,7 @@ func (s *Store) setPod(p *syncer.Pod, rv uint64, d *dirtyList) {
 func noteChange(old, rec *record, d *dirtyList) {
 	if old != nil {
 		for _, svc := range old.group.services {
-			if rec != nil && selects(svc.basis.Selector, rec.Labels) {
+			if rec != nil && selects(svc.effective.Selector, rec.Labels) {
 				d.add(svc, podEffect(old, rec))
 			} else {
 				d.add(svc, podEffect(old, nil))
@@ -149,7 +149,7 @@ func noteChange(old, rec *record, d *dirtyList) {
 	}
 	if rec != nil {
 		for _, svc := range rec.group.services {
-			if old == nil || !selects(svc.basis.Selector, old.Labels) {
+			if old == nil || !selects(svc.effective.Selector, old.Labels) {
 				d.add(svc, podEffect(nil, rec))
 			}
 		}
@@ -171,8 +171,8 @@ func (s *Store) replaceRecord(ns *namespace, old, rec *record, d *dirtyList) {
 	g := old.group
 	rec.group, rec.place, rec.Labels = g, old.place, g.labels
 	g.pods[rec.place] = rec
-	s.tallyPod(g, &old.Pod, -1)
-	s.tallyPod(g, &rec.Pod, 1)
+	s.countPod(g, &old.Pod, -1)
+	s.countPod(g, &rec.Pod, 1)
 	if effect := podEffect(old, rec); effect != syncer.None {
 		for _, svc := range g.services {
 			d.add(svc, effect)
@@ -268,15 +268,15 @@ func (s *Store) insertRecord(ns *namespace, rec *record, labels map[string]strin
 	}
 	rec.group, rec.Labels, rec.place = g, g.labels, int32(len(g.pods))
 	g.pods = append(g.pods, rec)
-	s.tallyPod(g, &rec.Pod, 1)
+	s.countPod(g, &rec.Pod, 1)
 }
 
 // tallyPod counts a pod in its group, and among those that serve.
-func (s *Store) tallyPod(g *group, p *syncer.Pod, n int32) {
-	before := g.tally.ready
-	g.tally.count(p, n)
+func (s *Store) countPod(g *group, p *syncer.Pod, n int32) {
+	before := g.podCounts.ready
+	g.podCounts.count(p, n)
 	if len(g.services) > 0 {
-		s.count.serving += int(g.tally.ready - before)
+		s.count.serving += int(g.podCounts.ready - before)
 	}
 }
 
@@ -288,7 +288,7 @@ func (s *Store) detach(ns *namespace, rec *record) {
 	g.pods[rec.place].place = rec.place
 	g.pods[last] = nil
 	g.pods = g.pods[:last]
-	s.tallyPod(g, &rec.Pod, -1)
+	s.countPod(g, &rec.Pod, -1)
 	if last == 0 {
 		ns.removeGroup(g)
 		for k, v := range g.labels {

@@ -31,9 +31,9 @@ func (s *Store) Publishes(key syncer.Key) bool {
 // endpoints counts the endpoints of a placed Service.
 func (s *Store) endpoints(svc *service) (ready, notReady int) {
 	if svc.computed() {
-		return svc.tally().endpoints(s.publishes(svc))
+		return svc.podCounts().endpoints(s.publishes(svc))
 	}
-	return s.written[svc.current.Key].count(false)
+	return s.manualObjects[svc.current.Key].count(false)
 }
 
 // unheld counts the ready endpoints of a placed Service without what is held.
@@ -42,12 +42,12 @@ func (s *Store) unheld(svc *service) (ready int) {
 	case svc.held:
 		return 0
 	case !svc.computed():
-		ready, _ = s.written[svc.current.Key].count(true)
+		ready, _ = s.manualObjects[svc.current.Key].count(true)
 		return ready
 	}
-	var t tally
+	var t podCounts
 	for g := range svc.groups {
-		t = t.plus(g.tally).minus(g.held)
+		t = t.plus(g.podCounts).minus(g.held)
 	}
 	ready, _ = t.endpoints(s.publishes(svc))
 	return ready
@@ -62,7 +62,7 @@ func (s *Store) ReadyEndpoints(replica syncer.Key) (ready, seen int, known bool)
 		n, _ := s.endpoints(svc)
 		ready += n
 		seen += s.unheld(svc)
-		if svc.needsManual() && !s.written[svc.current.Key].known() {
+		if svc.needsManual() && !s.manualObjects[svc.current.Key].known() {
 			known = false
 		}
 	}
@@ -87,7 +87,7 @@ func (s *Store) Source(key syncer.Key) (src Source, found bool) {
 	if svc == nil || !svc.placed {
 		return Source{}, svc != nil
 	}
-	src = Source{Placed: true, Manual: svc.needsManual(), Known: !svc.needsManual() || s.written[key].known()}
+	src = Source{Placed: true, Manual: svc.needsManual(), Known: !svc.needsManual() || s.manualObjects[key].known()}
 	src.Ready = s.unheld(svc)
 	return src, true
 }
@@ -106,7 +106,7 @@ func (s *Store) Serves(p *syncer.Pod) bool {
 	return false
 }
 
-// selecting returns the linked Services that select a pod, which need not be held.
+// selecting returns the indexed Services that select a pod, which need not be held.
 func (s *Store) selecting(p *syncer.Pod) []*service {
 	ns := s.namespaces[p.Namespace]
 	if ns == nil {

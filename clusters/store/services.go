@@ -11,33 +11,33 @@ import (
 type service struct {
 	// current is the Service as last seen; never changed.
 	current *syncer.Service
-	// basis is what its contribution is computed from: current, except for a
+	// effective is what its contribution is computed from: current, except for a
 	// Service that has just lost its selector. Then it is current with the selector
 	// of before, until its hand-written endpoints have been read (written.go).
-	basis *syncer.Service
-	rv    uint64
-	list  uint16 // that showed it last
-	held  bool   // lists lack it, and it is kept nevertheless
+	effective *syncer.Service
+	rv        uint64
+	list      uint16 // that showed it last
+	held      bool   // lists lack it, and it is kept nevertheless
 
 	placed  bool
 	replica syncer.Key // when placed
 
-	// linked is true while the Service stands in its namespace's index: it is placed
+	// indexed is true while the Service stands in its namespace's index: it is placed
 	// and computed from pods. The three fields below belong to the index.
-	linked               bool
+	indexed              bool
 	groups               map[*group]struct{}
 	filedKey, filedValue string
 	trigger              *trigger
 }
 
 // computed reports whether endpoints come from pods rather than by hand.
-func (svc *service) computed() bool { return svc.basis.Selector != nil }
+func (svc *service) computed() bool { return svc.effective.Selector != nil }
 
-// tally sums up the pods of a linked Service.
-func (svc *service) tally() tally {
-	var t tally
+// podCounts sums up the pods of a indexed Service.
+func (svc *service) podCounts() podCounts {
+	var t podCounts
 	for g := range svc.groups {
-		t = t.plus(g.tally)
+		t = t.plus(g.podCounts)
 	}
 	return t
 }
@@ -101,21 +101,21 @@ func (s *Store) SetPlacement(p Placement) []Dirty {
 }
 
 // position is the answer of a Placement.
-type position struct {
+type placement struct {
 	replica syncer.Key
 	ok      bool
 }
 
 // place asks where a Service goes.
-func (s *Store) place(svc *syncer.Service) position {
+func (s *Store) place(svc *syncer.Service) placement {
 	if svc.ExternalName {
-		return position{}
+		return placement{}
 	}
 	replica, ok := s.placement(svc)
 	if !ok {
-		return position{}
+		return placement{}
 	}
-	return position{replica, true}
+	return placement{replica, true}
 }
 
 func (s *Store) staleService(key syncer.Key, rv uint64) bool {
@@ -128,7 +128,7 @@ func (s *Store) staleService(key syncer.Key, rv uint64) bool {
 }
 
 // setService makes v the held version, whatever its revision.
-func (s *Store) setService(v *syncer.Service, rv uint64, at position, d *dirtyList) {
+func (s *Store) setService(v *syncer.Service, rv uint64, at placement, d *dirtyList) {
 	svc := s.service(v.Key)
 	if svc == nil {
 		ns := s.namespaces[v.Namespace]
@@ -138,7 +138,7 @@ func (s *Store) setService(v *syncer.Service, rv uint64, at position, d *dirtyLi
 		}
 		own := *v
 		svc = &service{current: &own, trigger: &trigger{}}
-		svc.basis = svc.current
+		svc.effective = svc.current
 		ns.services[own.Name] = svc
 		s.count.serviceCount++
 		s.changeService(svc, svc.current, at, d)
@@ -157,51 +157,51 @@ func (s *Store) setService(v *syncer.Service, rv uint64, at position, d *dirtyLi
 
 // changeService makes v the current version of a held Service and at its
 // position. A Service that is new is changed from "not placed" to its position.
-func (s *Store) changeService(svc *service, v *syncer.Service, at position, d *dirtyList) {
+func (s *Store) changeService(svc *service, v *syncer.Service, at placement, d *dirtyList) {
 	old, recreated := svc.current, svc.current.UID != v.UID
-	basis := v
+	effective := v
 	if !recreated {
-		basis = s.basis(svc, v)
+		effective = s.effective(svc, v)
 	}
-	if v == old && basis == svc.basis && at == svc.position() {
+	if v == old && effective == svc.effective && at == svc.placement() {
 		return
 	}
 	s.noteService(svc)
 	d.noteService(svc, v, at, serviceEffect(old, v))
-	relink := recreated || !sameSelector(svc.basis.Selector, basis.Selector) || at.ok != svc.placed
-	if relink {
-		s.unlink(svc)
+	reindex := recreated || !sameSelector(svc.effective.Selector, effective.Selector) || at.ok != svc.placed
+	if reindex {
+		s.unindex(svc)
 	}
-	if at != svc.position() {
+	if at != svc.placement() {
 		s.unplace(svc)
 		s.placeAt(svc, at)
 	}
-	svc.current, svc.basis = v, basis
+	svc.current, svc.effective = v, effective
 	s.noteManual(svc)
 	if recreated {
 		svc.trigger = &trigger{}
 	}
-	if relink {
-		s.link(svc)
+	if reindex {
+		s.index(svc)
 	}
 }
 
 // noteService tells the replicas that a Service leaves, stays in, or enters.
-func (d *dirtyList) noteService(svc *service, v *syncer.Service, at position, effect syncer.Effect) {
-	if svc.placed && svc.position() != at {
+func (d *dirtyList) noteService(svc *service, v *syncer.Service, at placement, effect syncer.Effect) {
+	if svc.placed && svc.placement() != at {
 		d.addPair(svc.replica, v.Key, syncer.Removal)
 	}
 	if at.ok {
-		if svc.position() != at {
+		if svc.placement() != at {
 			effect = syncer.Addition
 		}
 		d.addPair(at.replica, v.Key, effect)
 	}
 }
 
-func (svc *service) position() position { return position{svc.replica, svc.placed} }
+func (svc *service) placement() placement { return placement{svc.replica, svc.placed} }
 
-func (s *Store) placeAt(svc *service, at position) {
+func (s *Store) placeAt(svc *service, at placement) {
 	svc.replica, svc.placed = at.replica, at.ok
 	if at.ok {
 		s.replicas[at.replica] = append(s.replicas[at.replica], svc)
@@ -223,17 +223,17 @@ func (s *Store) unplace(svc *service) {
 	s.count.placed--
 }
 
-func (s *Store) link(svc *service) {
+func (s *Store) index(svc *service) {
 	if svc.placed && svc.computed() {
-		svc.linked = true
-		s.namespaces[svc.current.Namespace].link(svc, &s.count.serving)
+		svc.indexed = true
+		s.namespaces[svc.current.Namespace].index(svc, &s.count.serving)
 	}
 }
 
-func (s *Store) unlink(svc *service) {
-	if svc.linked {
-		svc.linked = false
-		s.namespaces[svc.current.Namespace].unlink(svc, &s.count.serving)
+func (s *Store) unindex(svc *service) {
+	if svc.indexed {
+		svc.indexed = false
+		s.namespaces[svc.current.Namespace].unindex(svc, &s.count.serving)
 	}
 }
 
@@ -243,7 +243,7 @@ func (s *Store) removeService(svc *service, d *dirtyList) {
 	s.confirmService(svc)
 	s.noteService(svc)
 	d.add(svc, syncer.Removal)
-	s.unlink(svc)
+	s.unindex(svc)
 	s.unplace(svc)
 	s.noteManual(svc)
 	delete(ns.services, svc.current.Name)

@@ -11,7 +11,7 @@ type Stats struct {
 	Placed   int
 	Replicas int
 	// Ready and NotReady count endpoints over all placed Services: a pod behind two
-	// Services counts twice. They are read off the pods alone (see tally).
+	// Services counts twice. They are read off the pods alone (see podCounts).
 	Ready    int
 	NotReady int
 	// HeldPods and HeldServices were absent from the last list and are kept.

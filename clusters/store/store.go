@@ -41,9 +41,9 @@ type Store struct {
 	replicas   map[syncer.Key][]*service // never an empty list
 	// manual are the placed Services without selector; manualEdits counts the changes
 	// of the set.
-	manual      map[syncer.Key]struct{}
-	manualEdits uint64
-	written     map[syncer.Key]*manual
+	manual        map[syncer.Key]struct{}
+	manualEdits   uint64
+	manualObjects map[syncer.Key]*manual
 	// owners are the Services that slices were last seen to belong to: the label that
 	// says so can be changed.
 	owners map[syncer.Key]syncer.Key
@@ -71,17 +71,17 @@ type counts struct {
 // New returns an empty Store.
 func New(opts Options) *Store {
 	return &Store{
-		placement:  opts.Placement,
-		rules:      opts.Rules,
-		seed:       maphash.MakeSeed(),
-		namespaces: map[string]*namespace{},
-		replicas:   map[syncer.Key][]*service{},
-		manual:     map[syncer.Key]struct{}{},
-		written:    map[syncer.Key]*manual{},
-		owners:     map[syncer.Key]syncer.Key{},
-		nodes:      map[string]*node{},
-		strings:    sharedStrings{},
-		ports:      sharedPorts{},
+		placement:     opts.Placement,
+		rules:         opts.Rules,
+		seed:          maphash.MakeSeed(),
+		namespaces:    map[string]*namespace{},
+		replicas:      map[syncer.Key][]*service{},
+		manual:        map[syncer.Key]struct{}{},
+		manualObjects: map[syncer.Key]*manual{},
+		owners:        map[syncer.Key]syncer.Key{},
+		nodes:         map[string]*node{},
+		strings:       sharedStrings{},
+		ports:         sharedPorts{},
 	}
 }
 

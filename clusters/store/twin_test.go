@@ -99,20 +99,20 @@ func (t *twin) contribution(key syncer.Key, svc *twinService) SourceContribution
 	if len(t.zones) > 0 {
 		rules.Zone = func(node string) string { return t.zones[node] }
 	}
-	basis := svc.Service
-	if basis.Selector == nil {
-		basis.Selector = svc.waiting
+	effective := svc.Service
+	if effective.Selector == nil {
+		effective.Selector = svc.waiting
 	}
 	out := SourceContribution{Source: key}
 	switch w := t.written[key]; {
-	case basis.Selector != nil:
+	case effective.Selector != nil:
 		var pods []*syncer.Pod
 		for _, p := range t.pods {
-			if p.Namespace == key.Namespace && selects(basis.Selector, p.Labels) {
+			if p.Namespace == key.Namespace && selects(effective.Selector, p.Labels) {
 				pods = append(pods, &p.Pod)
 			}
 		}
-		out.Contribution = syncer.Compute(&basis, slices.Values(pods), rules)
+		out.Contribution = syncer.Compute(&effective, slices.Values(pods), rules)
 	case w.known():
 		var content Endpoints
 		if w.endpoints != nil {

@@ -5,17 +5,17 @@ package store
 
 import "tributary.dev/tributary/syncer"
 
-// tally counts pods by what they can be for a Service. It looks at the pod
+// podCounts counts pods by what they can be for a Service. It looks at the pod
 // alone, so it is a little high where a named port does not resolve or an
 // address is refused: near enough for gauges and guards, and free.
-type tally struct {
+type podCounts struct {
 	ready, notReady, terminating int32
 }
 
-func (t *tally) add(p *syncer.Pod)    { t.count(p, 1) }
-func (t *tally) remove(p *syncer.Pod) { t.count(p, -1) }
+func (t *podCounts) add(p *syncer.Pod)    { t.count(p, 1) }
+func (t *podCounts) remove(p *syncer.Pod) { t.count(p, -1) }
 
-func (t *tally) count(p *syncer.Pod, n int32) {
+func (t *podCounts) count(p *syncer.Pod, n int32) {
 	if p.Terminal || !hasAddress(p) {
 		return
 	}
@@ -41,17 +41,17 @@ func hasAddress(p *syncer.Pod) bool {
 // endpoints counts a Service's endpoints, ready and not. Terminating pods are
 // counted as ready with publishNotReadyAddresses and not at all otherwise, since
 // no new traffic is meant for them.
-func (t tally) endpoints(publishNotReady bool) (ready, notReady int) {
+func (t podCounts) endpoints(publishNotReady bool) (ready, notReady int) {
 	if publishNotReady {
 		return int(t.ready) + int(t.notReady) + int(t.terminating), 0
 	}
 	return int(t.ready), int(t.notReady)
 }
 
-func (t tally) plus(o tally) tally {
-	return tally{ready: t.ready + o.ready, notReady: t.notReady + o.notReady, terminating: t.terminating + o.terminating}
+func (t podCounts) plus(o podCounts) podCounts {
+	return podCounts{ready: t.ready + o.ready, notReady: t.notReady + o.notReady, terminating: t.terminating + o.terminating}
 }
 
-func (t tally) minus(o tally) tally {
-	return tally{ready: t.ready - o.ready, notReady: t.notReady - o.notReady, terminating: t.terminating - o.terminating}
+func (t podCounts) minus(o podCounts) podCounts {
+	return podCounts{ready: t.ready - o.ready, notReady: t.notReady - o.notReady, terminating: t.terminating - o.terminating}
 }

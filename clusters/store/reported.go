@@ -5,8 +5,8 @@ package store
 
 import "tributary.dev/tributary/syncer"
 
-// Shown is a Service and the pods that it selects.
-type Shown struct {
+// Reported is a Service and the pods that it selects.
+type Reported struct {
 	Service *syncer.Service
 	Pods    []*syncer.Pod
 	// Held is true when the last list lacked the Service, or one of the pods, and it
@@ -14,14 +14,14 @@ type Shown struct {
 	Held bool
 }
 
-// Shown returns a placed Service that has a selector; ok is false for any other. The
+// Reported returns a placed Service that has a selector; ok is false for any other. The
 // caller may change the list, not what it points to.
-func (s *Store) Shown(service syncer.Key) (shown Shown, ok bool) {
+func (s *Store) Reported(service syncer.Key) (shown Reported, ok bool) {
 	svc := s.service(service)
 	if svc == nil || !svc.placed || svc.current.Selector == nil {
-		return Shown{}, false
+		return Reported{}, false
 	}
-	shown = Shown{Service: svc.current, Pods: svc.podList(), Held: svc.held}
+	shown = Reported{Service: svc.current, Pods: svc.podList(), Held: svc.held}
 	for g := range svc.groups {
 		for _, rec := range g.pods {
 			shown.Held = shown.Held || rec.held
