@@ -35,12 +35,17 @@ var (
 	writeVerbs = []string{"get", "list", "watch", "create", "update", "delete"}
 )
 
+// withoutGet is lost without the right to read single objects.
+const withoutGet = "what a list lacks waits for a second list, or for somebody to release it"
+
 // memberNeeds are the rights that Tributary uses in a member; namespace is the only
 // one that is read, empty for all.
 func memberNeeds(namespace string, slices bool) []need {
 	needs := []need{
 		{resource: "services", namespace: namespace, verbs: readVerbs[1:]},
 		{resource: "pods", namespace: namespace, verbs: readVerbs[1:]},
+		{resource: "services", namespace: namespace, verbs: readVerbs[:1], without: withoutGet},
+		{resource: "pods", namespace: namespace, verbs: readVerbs[:1], without: withoutGet},
 		{resource: "namespaces", name: metav1.NamespaceSystem, verbs: readVerbs[:1], without: "another cluster at the same address is not recognised"},
 		{resource: "nodes", verbs: readVerbs[1:], without: "endpoints carry no zone"},
 		{resource: "endpoints", namespace: namespace, verbs: readVerbs, without: "Services without a selector are not replicated"},

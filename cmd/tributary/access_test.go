@@ -17,7 +17,7 @@ import (
 func TestMissingRights(t *testing.T) {
 	shop := []string{
 		"shop list services", "shop watch services", "shop list pods", "shop watch pods", "get namespaces/kube-system",
-		"list nodes", "watch nodes", "shop get endpoints", "shop list endpoints", "shop watch endpoints",
+		"shop get services", "shop get pods", "list nodes", "watch nodes", "shop get endpoints", "shop list endpoints", "shop watch endpoints",
 		"shop get endpointslices", "shop list endpointslices", "shop watch endpointslices",
 	}
 	for _, c := range []struct {
@@ -27,8 +27,8 @@ func TestMissingRights(t *testing.T) {
 		want    []string
 	}{
 		{"one namespace is enough where one is read", shop, memberNeeds("shop", true), nil},
-		{"not where all are read", shop, memberNeeds("", false), []string{"list,watch services", "list,watch pods", "get,list,watch endpoints"}},
-		{"what only improves", shop[:4], memberNeeds("shop", false), []string{"get namespaces/kube-system", "list,watch nodes", "get,list,watch endpoints in namespace shop"}},
+		{"not where all are read", shop, memberNeeds("", false), []string{"list,watch services", "list,watch pods", "get services", "get pods", "get,list,watch endpoints"}},
+		{"what only improves", shop[:4], memberNeeds("shop", false), []string{"get services in namespace shop", "get pods in namespace shop", "get namespaces/kube-system", "list,watch nodes", "get,list,watch endpoints in namespace shop"}},
 		{"Leases", []string{"lease-ns list leases"}, ingressNeeds(nil, false, false, "lease-ns")[4:], []string{"create,delete,update leases.coordination.k8s.io in namespace lease-ns"}},
 		{"no Leases", nil, ingressNeeds(nil, false, false, "")[4:], nil},
 	} {

@@ -27,23 +27,21 @@ import (
 func TestFilesAreExchangedOnALiveWatch(t *testing.T) {
 	t.Run("certificate", func(t *testing.T) {
 		w := newWorld(t, "files-cert")
-		life := w.within(time.Duration(size(5, 20)) * time.Second)
 		const name = "files-reader"
 		w.must(w.a.Grant(t.Context(), name, fleet.MemberRules()...))
-		first, err := w.a.Cluster.Certify(name, life)
+		first, err := w.a.Cluster.Certify(name, time.Hour)
 		w.must(err)
-		ends := time.Now().Add(life)
 		files := w.filesOf(w.a.Cluster.URL(), w.a.Cluster.CA(), first)
 		w.service("web", 3, w.a, w.b)
 		w.start()
 		w.converges(10 * time.Second)
 
 		quiet := w.quiet()
-		next, err := w.a.Cluster.Certify(name, time.Hour)
-		w.must(err)
-		files.put("tls.crt", next.Cert)
-		files.put("tls.key", next.Key)
-		w.staysLive(w.a.Name(), time.Until(ends)+w.within(4*time.Second))
+		life := w.within(time.Duration(size(5, 20)) * time.Second)
+		brief := files.certify(name, life)
+		w.staysLive(w.a.Name(), life/2) // in use by now
+		files.certify(name, time.Hour)
+		w.staysLive(w.a.Name(), time.Until(brief.Add(w.within(4*time.Second))))
 		quiet.End()
 		w.seen(w.a, "past-its-end")
 		w.judge()
@@ -89,6 +87,17 @@ func (f *credentialFiles) put(name string, text []byte) {
 	if len(text) > 0 {
 		f.w.must(replace(filepath.Join(f.dir, name), text))
 	}
+}
+
+// certify replaces the certificate by one of so long a life, and returns its end.
+func (f *credentialFiles) certify(name string, life time.Duration) time.Time {
+	f.w.Helper()
+	ends := time.Now().Add(life)
+	u, err := f.w.a.Cluster.Certify(name, life)
+	f.w.must(err)
+	f.put("tls.crt", u.Cert)
+	f.put("tls.key", u.Key)
+	return ends
 }
 
 // filesOf lets tributary reach idc-a by a kubeconfig that names files.
