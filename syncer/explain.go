@@ -51,9 +51,12 @@ func absentBecause(svc *Service, pod *Pod, c *Contribution) string {
 	case len(pod.IPs) == 0:
 		return "has no address yet"
 	}
-	var refused []string
+	var refused, ports []string
 	for _, r := range c.Rejected {
-		if r.Address != "" {
+		switch {
+		case r.Reason == RejectPort:
+			ports = append(ports, r.Address)
+		case r.Address != "":
 			refused = append(refused, fmt.Sprintf("%s (%s)", r.Address, r.Reason))
 		}
 	}
@@ -61,6 +64,9 @@ func absentBecause(svc *Service, pod *Pod, c *Contribution) string {
 		return "its address is rejected: " + strings.Join(refused, ", ")
 	}
 	if _, ok := newPortResolver(svc).resolve(pod); !ok {
+		if len(ports) > 0 {
+			return "no valid port: rejected are " + strings.Join(ports, ", ")
+		}
 		return "no such port: none of the Service's target ports is one of its containers'"
 	}
 	return "has no address of the Service's IP families"
