@@ -318,3 +318,35 @@ func contents(list []Slice) (out []string) {
 	slices.Sort(out)
 	return out
 }
+
+// TestEveryPodIsExplained: who is no ready endpoint has a reason, who is one has none, and
+// the reason says what the pod is.
+func TestEveryPodIsExplained(t *testing.T) {
+	why := map[string]int{}
+	for seed := range dice.Seeds(t, 3000) {
+		s := throw(dice.From(seed, 16), 400)
+		svc, pods, opts := s.anyService(), s.pods(8), s.options()
+		given := map[string]*Endpoint{}
+		c := Compute(svc, slices.Values(pods), opts)
+		for i := range c.Endpoints {
+			if e := &c.Endpoints[i]; given[e.Target.UID+e.Target.Name] == nil {
+				given[e.Target.UID+e.Target.Name] = e
+			}
+		}
+		for _, p := range pods {
+			v, e := Explain(svc, p, opts), given[p.UID+p.Name]
+			if v.Endpoint != (e != nil) || v.Ready != (e != nil && e.Ready) || (v.Why == "") != v.Ready {
+				t.Fatalf("seed %d: %+v of %+v, which gives %v", seed, v, p, e)
+			}
+			word, _, _ := strings.Cut(v.Why, ":")
+			if why[word]++; word == "has finished" != (e == nil && p.Terminal && svc.Selector != nil && !svc.ExternalName) {
+				t.Fatalf("seed %d: %q of %+v", seed, v.Why, p)
+			}
+		}
+	}
+	for _, word := range []string{"", "has finished", "has no address yet", "is being deleted", "not ready", "no such port", "its address is rejected"} {
+		if why[word] == 0 {
+			t.Errorf("nobody was told %q: %v", word, why)
+		}
+	}
+}

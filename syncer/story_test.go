@@ -314,7 +314,9 @@ func (s *story) addSlice(words []string) error {
 
 // step computes, packs and says what came of it.
 func (s *story) step() (out []string) {
-	say := func(format string, args ...any) { out = append(out, strings.TrimRight("> "+fmt.Sprintf(format, args...), " ")) }
+	say := func(format string, args ...any) {
+		out = append(out, strings.TrimRight("> "+fmt.Sprintf(format, args...), " "))
+	}
 	for _, effect := range s.effects {
 		say("%s", effect)
 	}
