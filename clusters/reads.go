@@ -13,6 +13,7 @@ import (
 	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/syncer"
 )
 
 //lint:file-ignore SA1019 core/v1 Endpoints are what members hold
@@ -20,6 +21,10 @@ import (
 // ask has single objects read, and takes what comes of it into the evidence.
 func (m *Member) ask(objects []evidence.Read) {
 	for _, object := range objects {
+		if object.Kind == evidence.Manual {
+			m.askWritten(object)
+			continue
+		}
 		m.reader.Ask(kube.Reading{
 			Resource: resources[object.Kind], Key: object.Key,
 			Answered: func(found runtime.Object, outcome kube.Outcome, err error) {
@@ -27,13 +32,72 @@ func (m *Member) ask(objects []evidence.Read) {
 				if outcome == kube.There {
 					answer.Object = decoded(m.decoder, found)
 				}
-				if err != nil {
-					m.log.Debug("object could not be read", "kind", object.Kind, "name", object.Key, "error", err)
-				}
-				m.step(answer, time.Now())
+				m.answered(answer, err)
 			},
 		})
 	}
+}
+
+func (m *Member) answered(answer evidence.Answer, err error) {
+	if err != nil {
+		m.log.Debug("object could not be read", "kind", answer.Kind, "name", answer.Key, "error", err)
+	}
+	m.step(answer, time.Now())
+}
+
+// askWritten has all read that is written by hand for a Service: the Endpoints of its
+// name, and then the slices that name it, if the API has any.
+func (m *Member) askWritten(service evidence.Read) {
+	var all evidence.Written
+	answered := func(outcome kube.Outcome, err error) {
+		answer := evidence.Answer{Read: service, Outcome: outcomes[outcome]}
+		switch {
+		case outcome == kube.There && all.Endpoints == nil && len(all.Slices) == 0:
+			answer.Outcome = evidence.NotFound
+		case outcome == kube.There:
+			answer.Object = all
+		}
+		m.answered(answer, err)
+	}
+	slices := kube.Reading{
+		Resource: kube.EndpointSlices, Key: service.Key, Selector: handWrittenSlices + "," + syncer.LabelServiceName + "=" + service.Key.Name,
+		Answered: func(found runtime.Object, outcome kube.Outcome, err error) {
+			if list, ok := found.(*discoveryv1.EndpointSliceList); ok && outcome == kube.There {
+				for i := range list.Items {
+					all.Slices = append(all.Slices, m.decoder.Slice(&list.Items[i]))
+				}
+			}
+			answered(outcome, err)
+		},
+	}
+	m.reader.Ask(kube.Reading{
+		Resource: kube.Endpoints, Key: service.Key,
+		Answered: func(found runtime.Object, outcome kube.Outcome, err error) {
+			if e, ok := found.(*corev1.Endpoints); ok && outcome == kube.There {
+				v := m.decoder.Endpoints(e)
+				all.Endpoints = &v
+			}
+			switch {
+			case outcome != kube.There && outcome != kube.Gone:
+				answered(outcome, err)
+			case m.hasSlices():
+				m.reader.Ask(slices)
+			default:
+				answered(kube.There, nil)
+			}
+		},
+	})
+}
+
+// hasSlices reports whether the version of the API is one that has EndpointSlices.
+func (m *Member) hasSlices() bool {
+	s := m.hold()
+	if s == nil {
+		return true
+	}
+	defer s.Release()
+	v := s.Version()
+	return v.Git == "" || v.AtLeast(slicesMajor, slicesMinor)
 }
 
 var resources = map[evidence.Kind]kube.Resource{

@@ -48,7 +48,7 @@ func newShell(c evidence.Config, dice uint64, carryOut func(evidence.Effects, ti
 // step takes an event into the evidence and carries out what comes of it. With a list it
 // lets others read between its pieces.
 func (s *shell) step(e evidence.Event, arrival time.Time) (released evidence.Released) {
-	for more := true; more; {
+	for e != nil {
 		s.mu.Lock()
 		out := s.state.Step(time.Now(), e)
 		if out.View != nil {
@@ -59,10 +59,7 @@ func (s *shell) step(e evidence.Event, arrival time.Time) (released evidence.Rel
 		}
 		s.lockedCarryOut()
 		s.mu.Unlock()
-		released = out.Released
-		if more = out.More; more {
-			e = evidence.Continue{Kind: kindOf(e)}
-		}
+		released, e = out.Released, out.Next
 	}
 	return released
 }
@@ -86,18 +83,6 @@ func (s *shell) lockedCarryOut() {
 		s.spare = batch[:0]
 	}
 	s.carrying = false
-}
-
-// kindOf is the kind of a list.
-func kindOf(e evidence.Event) evidence.Kind {
-	switch e := e.(type) {
-	case evidence.Continue:
-		return e.Kind
-	case evidence.Listed[service]:
-		return evidence.Services
-	default:
-		return evidence.Pods
-	}
 }
 
 // tickEvery is how often time is looked at: it makes all that waits for a moment late

@@ -4,10 +4,8 @@
 package evidence
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
-	"time"
 
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
@@ -38,6 +36,9 @@ type standingEndpoint struct {
 	in       *standingReplica
 	endpoint syncer.Endpoint
 	dropped  bool // it is known to be gone, or the member's own share has it
+	// waits are the absent objects that would settle it: its pod by itself, or all of the
+	// Services and what is written by hand for them.
+	waits []*absence
 }
 
 // pod is the key of the pod that an endpoint names; ok is false where it names none.
@@ -118,6 +119,16 @@ func (st *standing) waits(source syncer.Key) bool {
 	return false
 }
 
+// doubtSource has replicas judged anew that stand and were fed by a Service that lists
+// lack.
+func (st *standing) doubtSource(source syncer.Key) {
+	for _, r := range st.replicas {
+		if slices.Contains(r.sources, source) {
+			r.judged = false
+		}
+	}
+}
+
 // dropStanding takes an endpoint from what stands.
 func (s *State) dropStanding(e *standingEndpoint) []store.Dirty {
 	if e.dropped {
@@ -125,6 +136,12 @@ func (s *State) dropStanding(e *standingEndpoint) []store.Dirty {
 	}
 	e.dropped = true
 	e.in.left--
+	for _, a := range e.waits {
+		if a.standing = slices.DeleteFunc(a.standing, func(x *standingEndpoint) bool { return x == e }); len(a.standing) == 0 {
+			s.reappeared(a.id) // there is nothing to ask for any more
+		}
+	}
+	e.waits = nil
 	st := &s.standing
 	if pod, named := e.pod(); named {
 		remove := func(list []*standingEndpoint) []*standingEndpoint {
@@ -147,6 +164,17 @@ func (s *State) dropStanding(e *standingEndpoint) []store.Dirty {
 	return []store.Dirty{{Replica: e.in.key, Source: source, Effect: syncer.Removal}}
 }
 
+// settleStanding takes in that an object is gone that endpoints wait for.
+func (s *State) settleStanding(a *absence) (dirty []store.Dirty) {
+	for _, e := range slices.Clone(a.standing) {
+		e.waits = slices.DeleteFunc(e.waits, func(b *absence) bool { return b == a })
+		if a.id.Kind == Pods || !slices.ContainsFunc(e.waits, func(b *absence) bool { return b.id.Kind != Pods }) {
+			dirty = append(dirty, s.dropStanding(e)...)
+		}
+	}
+	return dirty
+}
+
 // dropAll drops endpoints, and says so even before the member was read whole.
 func (s *State) dropAll(drop []*standingEndpoint, cause Cause, out *Effects) {
 	var dirty []store.Dirty
@@ -160,7 +188,7 @@ func (s *State) dropAll(drop []*standingEndpoint, cause Cause, out *Effects) {
 
 // meetStanding compares what a pod says of itself with what stands of it: a pod with
 // another UID or address, or one that is going or not ready, is no longer what stands.
-func (s *State) meetStanding(_ time.Time, p *syncer.Pod, out *Effects) {
+func (s *State) meetStanding(p *syncer.Pod, out *Effects) {
 	endpoints := s.standing.byPod[p.Key]
 	if len(endpoints) == 0 {
 		return
@@ -178,7 +206,7 @@ func (s *State) meetStanding(_ time.Time, p *syncer.Pod, out *Effects) {
 			drop = append(drop, e)
 		}
 	}
-	s.dropAll(drop, podCause(p, 0, "relist"), out)
+	s.dropAll(drop, (*pods)(nil).cause(p, 0, "relist"), out)
 }
 
 // published reports whether a replica that stands takes every pod for ready, as far as
@@ -199,11 +227,6 @@ func (s *State) follows(namespace string) bool {
 	return s.cfg.Follows == nil || s.cfg.Follows(namespace)
 }
 
-// standingGone takes in that a pod was deleted.
-func (s *State) standingGone(pod syncer.Key, cause Cause, out *Effects) {
-	s.dropAll(slices.Clone(s.standing.byPod[pod]), cause, out)
-}
-
 // standingReused takes an address from what stands of another pod than the one that
 // has it now.
 func (s *State) standingReused(addr netip.Addr, p *syncer.Pod, out *Effects) {
@@ -215,7 +238,7 @@ func (s *State) standingReused(addr netip.Addr, p *syncer.Pod, out *Effects) {
 		}
 		drop = append(drop, e)
 	}
-	s.dropAll(drop, podCause(p, 0, "reused"), out)
+	s.dropAll(drop, (*pods)(nil).cause(p, 0, "reused"), out)
 }
 
 // standingSourceGone takes in that a Service was deleted.
@@ -223,7 +246,7 @@ func (s *State) standingSourceGone(source syncer.Key, cause Cause, out *Effects)
 	var drop []*standingEndpoint
 	for _, r := range s.standing.replicas {
 		if slices.Contains(r.sources, source) && !slices.ContainsFunc(r.sources, func(other syncer.Key) bool {
-			return other != source && s.store.Service(other) != nil
+			return other != source && (s.store.Service(other) != nil || s.absent[object{Services, other}] != nil)
 		}) {
 			drop = append(drop, r.open()...)
 		}
@@ -233,7 +256,7 @@ func (s *State) standingSourceGone(source syncer.Key, cause Cause, out *Effects)
 
 // serviceShown drops what stands of replicas whose Services are all shown: their own
 // share has it, or has not.
-func (s *State) serviceShown(_ time.Time, service syncer.Key, out *Effects) {
+func (s *State) serviceShown(service syncer.Key, out *Effects) {
 	if len(s.standing.replicas) == 0 {
 		return
 	}
@@ -255,7 +278,7 @@ func (s *State) serviceShown(_ time.Time, service syncer.Key, out *Effects) {
 
 // standingManual drops endpoints that stand and that hand-written objects of their
 // Services give by now.
-func (s *State) standingManual(_ time.Time, _ []store.Dirty, out *Effects) {
+func (s *State) standingManual(out *Effects) {
 	var drop []*standingEndpoint
 	for _, r := range s.standing.replicas {
 		if !r.judged {
@@ -274,302 +297,4 @@ func (s *State) standingManual(_ time.Time, _ []store.Dirty, out *Effects) {
 		}
 	}
 	s.dropAll(drop, Cause{Kind: "Endpoints", Event: "relist"}, out)
-}
-
-// fill notes that a kind has been read whole, or cannot be. With the last one the
-// member is announced, all at once; what events announce from then on may be in it as
-// well.
-func (s *State) fill(now time.Time, kind Kind, out *Effects) {
-	s.listed[kind] = s.listed[kind] || !s.quarantine.doubted(kind)
-	if s.synced || !s.listed[Services] || !s.listed[Pods] || !s.listed[Nodes] {
-		return
-	}
-	s.synced = true
-	s.forgetPublished(now)
-	s.startDamping(now)
-	s.judgeStanding(now, out)
-	var all []store.Dirty
-	for _, replica := range s.store.Replicas() {
-		for _, source := range s.store.Sources(replica) {
-			all = append(all, store.Dirty{Replica: replica, Source: source, Effect: syncer.Addition})
-		}
-	}
-	out.Facts = append(out.Facts, Fact{Message: "cluster has been read whole", Args: []any{"replicas", len(all)}})
-	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "relist"}, Dirty: all, Bulk: true})
-}
-
-// forgetPublished lets go of pods that were taken for turned not ready by what stands of
-// them, and whose Services, by now known, take every pod for ready.
-func (s *State) forgetPublished(now time.Time) {
-	for _, d := range maps.Clone(s.readiness.down) {
-		if !s.store.Serves(&d.reported.Object) {
-			s.readiness.forget(d)
-			s.retake(now, &d.reported.Object)
-		}
-	}
-}
-
-// NodesPatience is how long the first fill waits for nodes that cannot be read.
-const NodesPatience = 10 * time.Second
-
-// fillNodes goes on without zones where nodes cannot be read: at once where they are
-// refused and the others are not, for a server that has just started refuses everything
-// for a moment.
-func (s *State) fillNodes(now time.Time, out *Effects) {
-	if s.listed[Nodes] || s.since.IsZero() {
-		return
-	}
-	refused := s.reach.watches[Nodes].phase == Denied && s.listed[Services] && s.listed[Pods]
-	if refused || now.Sub(s.since) >= NodesPatience {
-		s.fill(now, Nodes, out)
-	}
-}
-
-// judgeStanding compares what stands with what the member shows, for replicas that can
-// be compared: not before hand-written endpoints of theirs were read.
-func (s *State) judgeStanding(now time.Time, out *Effects) {
-	doubts := map[*standingReplica][]doubt{}
-	var losses []loss
-	var drop []*standingEndpoint
-	before, owned := map[syncer.Key]int{}, s.owned()
-	for _, key := range slices.SortedFunc(maps.Keys(s.standing.replicas), syncer.Key.Compare) {
-		r := s.standing.replicas[key]
-		if r.judged {
-			continue
-		}
-		is := s.presence(r)
-		if !is.wanted {
-			r.judged = true
-			drop = append(drop, r.open()...)
-			continue
-		}
-		if is.pending {
-			continue
-		}
-		r.judged = true
-		open, done := s.doubts(r, is, owned)
-		for _, e := range done {
-			if s.gives(e) {
-				s.dropStanding(e) // nothing leaves
-			} else {
-				drop = append(drop, e)
-			}
-		}
-		before[key] = len(r.endpoints)
-		if len(open) > 0 {
-			doubts[r] = open
-			losses = append(losses, loss{replica: key, before: len(r.endpoints), after: is.ready, gone: len(open)})
-		}
-	}
-	unsettled, passed := judge(s.cfg.Limits, losses, s.recent(now), false)
-	s.took(now, passed)
-	asked, held := map[Kind]bool{}, map[syncer.Key][]*absence{}
-	for r, open := range doubts {
-		for _, d := range open {
-			if !unsettled[r.key] {
-				drop = append(drop, d.endpoint)
-				continue
-			}
-			for _, id := range d.objects {
-				held[r.key] = append(held[r.key], s.lacksStanding(now, id, d.endpoint))
-				asked[id.Kind] = true
-			}
-		}
-	}
-	s.dropAll(drop, Cause{Kind: "Cluster", Event: "relist"}, out)
-	for _, l := range losses {
-		if unsettled[l.replica] {
-			s.hold(now, l, held[l.replica])
-		}
-	}
-	for key, r := range s.standing.replicas {
-		if r.judged && r.left == 0 {
-			delete(s.standing.replicas, key)
-		}
-	}
-	for kind := Services; kind <= manualStanding; kind++ {
-		if asked[kind] {
-			s.reportKept(kind, out)
-			s.inquire(now, kind, out)
-		}
-	}
-}
-
-// presence is what the Services behind a replica that stands have in the member now,
-// wherever they are placed: an edit of the configuration while nobody was running is
-// no loss, and what is lost at its source is one wherever it would have gone.
-type presence struct {
-	ready int
-	// pending is true while hand-written endpoints have not been read.
-	pending bool
-	// wanted is false if the configuration, or the Services themselves, say that none
-	// of them is replicated.
-	wanted bool
-	absent []syncer.Key // Services that are not there
-	manual []syncer.Key // those without selector
-}
-
-func (s *State) presence(r *standingReplica) (is presence) {
-	sources := slices.Clone(r.sources)
-	for _, source := range s.store.Sources(r.key) {
-		if !slices.Contains(sources, source) {
-			sources = append(sources, source)
-		}
-	}
-	for _, source := range sources {
-		src, found := s.store.Source(source)
-		switch {
-		case !found:
-			if s.follows(source.Namespace) {
-				is.wanted, is.absent = true, append(is.absent, source)
-			}
-		case src.Placed:
-			is.wanted = true
-			is.ready += src.Ready
-			is.pending = is.pending || !src.Known
-			if src.Manual {
-				is.manual = append(is.manual, source)
-			}
-		}
-	}
-	return is
-}
-
-// gives reports whether the member's own share has an endpoint that stands, ready.
-func (s *State) gives(e *standingEndpoint) bool {
-	key, named := e.pod()
-	if !named {
-		return slices.ContainsFunc(e.in.sources, func(source syncer.Key) bool {
-			src, found := s.store.Source(source)
-			return found && src.Manual && src.Known && s.store.ServesManual(source)(e.endpoint)
-		})
-	}
-	p := s.store.Pod(key)
-	return p != nil && p.UID == e.endpoint.Target.UID && p.Ready && !p.Terminating() && !p.Terminal && store.HasAddress(p, e.endpoint.Addr) &&
-		slices.Contains(s.store.ReplicasFor(p), e.in.key)
-}
-
-// doubt is an endpoint that stands and of which the member shows nothing, and the
-// objects that would settle it.
-type doubt struct {
-	endpoint *standingEndpoint
-	objects  []object
-}
-
-// owned are the live pods that have an address of what stands by now.
-func (s *State) owned() map[netip.Addr]syncer.Key {
-	owned := map[netip.Addr]syncer.Key{}
-	if len(s.standing.byAddr) == 0 {
-		return owned
-	}
-	for _, p := range s.store.Pods() {
-		for _, addr := range addressesOf(p) {
-			if s.standing.byAddr[addr] != nil && !p.HostNetwork && !p.Terminal {
-				owned[addr] = p.Key
-			}
-		}
-	}
-	return owned
-}
-
-// doubts tells the endpoints that the member says nothing of from those that are done.
-func (s *State) doubts(r *standingReplica, is presence, owned map[netip.Addr]syncer.Key) (open []doubt, done []*standingEndpoint) {
-	var services []object
-	for _, source := range is.absent {
-		services = append(services, object{Services, source})
-	}
-	for _, e := range r.open() {
-		d := doubt{endpoint: e, objects: services}
-		pod, named := e.pod()
-		owner, isOwned := owned[e.endpoint.Addr]
-		switch {
-		case named && isOwned && owner != pod:
-			done = append(done, e)
-			continue
-		case named && s.store.Pod(pod) == nil:
-			d.objects = append([]object{{Pods, pod}}, services...)
-		case named && len(services) == 0:
-			done = append(done, e)
-			continue
-		case !named && len(is.manual) > 0:
-			if slices.ContainsFunc(is.manual, func(source syncer.Key) bool { return s.store.ServesManual(source)(e.endpoint) }) {
-				done = append(done, e)
-				continue
-			}
-			d.objects = append([]object{{manualStanding, is.manual[0]}}, services...)
-		case !named && len(services) == 0:
-			done = append(done, e)
-			continue
-		}
-		open = append(open, d)
-	}
-	return open, done
-}
-
-// lacksStanding notes that lists lack an object that an endpoint stands for.
-func (s *State) lacksStanding(now time.Time, id object, e *standingEndpoint) *absence {
-	a := s.absent[id]
-	if a == nil {
-		a = &absence{id: id, since: now}
-		if id.Kind == Pods {
-			a.uid = e.endpoint.Target.UID
-			a.addrs = []netip.Addr{e.endpoint.Addr}
-			s.addresses[e.endpoint.Addr] = append(s.addresses[e.endpoint.Addr], a)
-		}
-		if id.Kind == manualStanding {
-			a.service = id.Key
-		}
-		s.absent[id] = a
-	}
-	if !slices.Contains(a.replicas, e.in.key) {
-		a.replicas = append(a.replicas, e.in.key)
-	}
-	a.standing = append(a.standing, e)
-	return a
-}
-
-// Share is what the member gives to a replica: what is computed from Inputs, and beside
-// that endpoints that are kept as they stand.
-type Share struct {
-	Inputs []store.Input
-	Kept   []syncer.Endpoint
-	// Unseen is true where what stands of the member is to be kept, without the
-	// addresses in Gone, because nothing better is known.
-	Unseen bool
-	Gone   []netip.Addr
-}
-
-// Share returns what the member gives to a replica now.
-func (s *State) Share(replica syncer.Key) Share {
-	var out Share
-	if s.synced {
-		out.Inputs = s.store.Inputs(replica)
-		for i := range out.Inputs {
-			s.damped(&out.Inputs[i])
-		}
-	}
-	r := s.standing.replicas[replica]
-	if r == nil {
-		return out
-	}
-	left := r.open()
-	out.Unseen = !s.synced || !r.judged || len(out.Inputs) == 0
-	stays := map[netip.Addr]bool{}
-	for _, e := range left {
-		stays[e.endpoint.Addr] = true
-		if !out.Unseen {
-			out.Kept = append(out.Kept, e.endpoint)
-		}
-	}
-	for _, e := range r.endpoints {
-		if e.dropped && !stays[e.endpoint.Addr] {
-			out.Gone = append(out.Gone, e.endpoint.Addr)
-		}
-	}
-	return out
-}
-
-// StandingReplicas returns the replicas of which something is kept because it stands.
-func (s *State) StandingReplicas() []syncer.Key {
-	return slices.SortedFunc(maps.Keys(s.standing.replicas), syncer.Key.Compare)
 }

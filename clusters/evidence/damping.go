@@ -333,7 +333,7 @@ func (s *State) letReturn(src *dampedSource, pod, event string, out *Effects) {
 	if p == nil || !placed {
 		return
 	}
-	cause := podCause(p, 0, event)
+	cause := (*pods)(nil).cause(p, 0, event)
 	cause.Live = false
 	s.announce(out, Change{Cause: cause, Dirty: []store.Dirty{{Replica: replica, Source: src.key, Effect: syncer.Addition}}})
 }

@@ -36,7 +36,8 @@ func damped(t testing.TB, d Damping) (s *State, show func(at time.Duration, name
 	}
 	for _, e := range []Event{Connected{}, Listed[store.Node]{Revision: 10},
 		Listed[syncer.Service]{Items: []store.Versioned[syncer.Service]{{Object: web, RV: 10}}, Revision: 10}, pods} {
-		for out := s.Step(start, e); out.More; out = s.Step(start, Continue{kindOf(e)}) {
+		for e != nil {
+			e = s.Step(start, e).Next
 		}
 	}
 	return s, func(at time.Duration, name string, rv uint64, ready bool) Effects {

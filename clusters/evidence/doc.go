@@ -7,17 +7,21 @@
 // goroutine; the dice that choose a sample come from a seed.
 //
 // A newcomer starts at event.go (all that can happen), effect.go (all that can come of
-// it) and state.go (the state and the big switch). Then, one idea a file: list.go
-// replaces what a kind shows, in pieces; judge.go says how much a list may take;
-// absence.go keeps what lists lack and has it asked for; baseline.go does the same for
-// what stands in the ingress cluster after a start; quarantine.go is about stores that
-// went back in time; readiness.go and panic.go keep pods ready; health.go says how the
-// member stands; holds.go lists all that is kept.
+// it) and state.go (the state and the big switch). Objects of all kinds are taken in the
+// same way, object.go what events say, list.go what complete lists show, in pieces;
+// pods.go, services.go and manual.go are the tables of the kinds. Then, one idea a file:
+// absence.go keeps what lists lack, judge.go says how much of it may go, inquiry.go asks
+// for the rest; baseline.go is what stands in the ingress cluster before a start,
+// start.go judges that, share.go adds it to what the member gives; quarantine.go is about
+// stores that went back in time; readiness.go and panic.go keep pods ready; room.go is
+// about too many objects; health.go says how the member stands; holds.go lists all that
+// is kept.
 //
 // # The rules
 //
-// What a member is seen to do, and what an object says of itself, is hard evidence: it
-// passes in the same step. That a list lacks an object is soft: what a replica loses
+// What a member is seen to do, and what an object says of itself in an event, in any
+// list or in an answer, is hard evidence, unless it is older than what is known of that
+// object: it passes in the same step. That a list lacks an object is soft: what a replica loses
 // by it is compared, net of replacements, with what it had, and what exceeds the limits
 // is asked for by name. Gone means gone. There means that the list lies: then nothing
 // that it lacks is believed. Only panic and silent nodes keep a pod ready that says

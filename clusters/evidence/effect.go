@@ -28,9 +28,9 @@ type Effects struct {
 	Released Released
 	// Facts are worth a line in the log each.
 	Facts []Fact
-	// More is true while a list is not yet taken in whole: Continue is to follow at
+	// Next is set while a list is not yet taken in whole: the event that is to follow at
 	// once, when others had a chance to read.
-	More bool
+	Next Event
 }
 
 // Change is what one cause touched.

@@ -21,14 +21,15 @@ const (
 	Endpoints
 	Slices
 	kinds
-	// manualStanding is no kind that a member is asked for: hand-written endpoints that
-	// stand from before this process, in objects that nobody remembers.
-	manualStanding = kinds
+	// Manual is all that is written by hand for a Service: its Endpoints and its slices,
+	// which are asked for together where endpoints stand from before this process, and
+	// nobody remembers in which objects.
+	Manual = kinds
 )
 
 // String is the plural name of the resource.
 func (k Kind) String() string {
-	return [...]string{"services", "pods", "nodes", "endpoints", "endpointslices", "?"}[min(k, kinds)]
+	return [...]string{"services", "pods", "nodes", "endpoints", "endpointslices", "hand-written endpoints"}[min(k, kinds)]
 }
 
 // Object is what a member shows, by kind.
@@ -42,7 +43,7 @@ type Event interface{ event() }
 
 // Listed is a complete list of a kind. Events of the kind that came before it, and
 // those that were laid over it, are in it. Its items belong to the state from here on.
-// It may need more than one step: see Effects.More; until those are done no other
+// It may need more than one step: see Effects.Next; until those are done no other
 // event of the kind may come.
 type Listed[T Object] struct {
 	Items []store.Versioned[T]
@@ -71,9 +72,15 @@ type Gone[T Object] struct{ store.Versioned[T] }
 type Answer struct {
 	Read
 	Outcome Outcome
-	// Object is a store.Versioned of the kind's type when the outcome is There.
-	// What it says of itself is hard evidence.
+	// Object is a store.Versioned of the kind's type when the outcome is There; of Manual
+	// it is Written. What it says of itself is hard evidence.
 	Object any
+}
+
+// Written are the objects that give hand-written endpoints to a Service; nil is none.
+type Written struct {
+	Endpoints *store.Versioned[store.Endpoints]
+	Slices    []store.Versioned[store.Slice]
 }
 
 // Outcome is how a Read ended.
@@ -145,7 +152,7 @@ type Release struct{ Replica *syncer.Key }
 // Tick is time that passes. It comes at least once a second.
 type Tick struct{}
 
-// Continue goes on with a list of the kind: see Effects.More.
+// Continue goes on with a list of the kind: see Effects.Next.
 type Continue struct{ Kind Kind }
 
 // Stopped is the end of the member.

@@ -20,7 +20,7 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-var stepsFlag = flag.Int64("steps", 0, "steps of TestHistories; 0: 750,000, less with the race detector")
+var stepsFlag = flag.Int64("steps", 0, "steps of TestHistories; 0: 1,000,000, less with the race detector")
 
 // An op is one thing that happens in a history. What its numbers mean depends on the
 // cluster it meets, so that any ops can be left out of a history and the rest still make
@@ -426,10 +426,6 @@ func (s *shell) peace() {
 		switch {
 		case second == 60 && s.doubted: // of a store that went back, an operator must say what is gone
 			s.step(Release{})
-		case second == 60: // of hand-written endpoints that merely stand, too
-			for _, key := range s.words.manualServices() {
-				s.step(Release{&key})
-			}
 		}
 		s.work()
 		s.pass(time.Second)

@@ -78,7 +78,7 @@ func (s *State) holdOf(replica syncer.Key, h *hold) Hold {
 		out.Message = "the Service is not listed any more and is kept" + how
 	case n[Pods] > 0:
 		out.Message = fmt.Sprintf("%d pods are not listed any more and are kept%s", n[Pods], how)
-	case n[manualStanding] > 0:
+	case n[Manual] > 0:
 		out.Message = "hand-written endpoints that stand are not in the first lists; what stands is kept" + how
 	default:
 		out.Message = "hand-written endpoints are not listed any more and are kept" + how
@@ -117,7 +117,7 @@ func (s *State) release(now time.Time, replica *syncer.Key, out *Effects) {
 	}
 	var dirty []store.Dirty
 	for _, v := range s.readiness.release(match) {
-		dirty = append(dirty, s.retake(now, &v.Object)...)
+		dirty = append(dirty, s.retake(&v.Object)...)
 		out.Released.NotReady++
 	}
 	if replica == nil {
@@ -133,8 +133,10 @@ type logged struct{ holding, panicking bool }
 // logTransitions says what has begun and ended.
 func (s *State) logTransitions(out *Effects) {
 	r := &s.readiness
-	is := logged{holding: len(s.absent) > 0, panicking: !r.panicAt.IsZero()}
-	was := s.logged
+	is, was := logged{holding: len(s.absent) > 0, panicking: !r.panicAt.IsZero()}, s.logged
+	if s.lists != [kinds]anyList{} {
+		is.holding = was.holding // what a list lacks is judged at its end
+	}
 	s.logged = is
 	say := func(severity Severity, message string, args ...any) {
 		out.Facts = append(out.Facts, Fact{severity, message, args})

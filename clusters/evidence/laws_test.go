@@ -36,9 +36,13 @@ func (s *shell) judge(e Event, replica string, before, after contribution, effec
 			s.breach("NOPHANTOM", "%s appears in %s, and nobody showed it alive", show1(ep), replica)
 		}
 	}
-	switch e.(type) {
-	case Listed[syncer.Pod], Listed[syncer.Service], Listed[store.Endpoints], Listed[store.Slice], Answer, Tick:
+	switch e := e.(type) {
+	case Listed[syncer.Pod], Listed[syncer.Service], Listed[store.Endpoints], Listed[store.Slice], Tick:
 		s.soft(replica, before, after)
+	case Answer:
+		if e.Outcome != NotFound || e.Kind < Endpoints { // what else gave an address by hand went before, within the limits
+			s.soft(replica, before, after)
+		}
 	}
 }
 
@@ -70,17 +74,17 @@ func (c contribution) serves(ip int) bool {
 
 // alive reports whether the last word of an endpoint's pod is that it lives there.
 func (w *words) alive(ep endpoint) bool {
-	word, ok := w.pods[nameOf(ep.uid)]
-	if !ok {
-		return w.lived[ep.uid] == address(ep.ip)
+	word := w.pod(nameOf(ep.uid))
+	if word == nil {
+		return w.lived[livedAt{ep.uid, address(ep.ip)}]
 	}
-	return !word.gone && word.pod.UID == ep.uid && word.pod.IPs[0].Addr == address(ep.ip)
+	return !word.gone && word.is.UID == ep.uid && word.is.IPs[0].Addr == address(ep.ip)
 }
 
 // against says what word an endpoint stands against; "" for none. One Service of the
 // replica that may have it is enough.
 func (w *words) against(s *shell, replica string, ep endpoint, ready bool) (why string) {
-	if !s.synced || s.quarantined() {
+	if !s.synced {
 		return w.againstPod(s, replica, ep, ready)
 	}
 	if !ready && s.unseen[replica] {
@@ -91,7 +95,7 @@ func (w *words) against(s *shell, replica string, ep endpoint, ready bool) (why 
 		if replicaOf(source) != replica {
 			continue
 		}
-		if _, heard := w.services[source]; !heard && !w.fed[replica][source] {
+		if valid(w.services[source]) == nil && !w.fed[replica][source] {
 			continue
 		}
 		if why = w.againstIn(s, replica, source, ep, ready); why == "" {
@@ -103,13 +107,14 @@ func (w *words) against(s *shell, replica string, ep endpoint, ready bool) (why 
 
 // againstIn is against for one Service.
 func (w *words) againstIn(s *shell, replica, source string, ep endpoint, ready bool) string {
-	svc, heard := w.services[source]
+	svc := valid(w.services[source])
+	heard := svc != nil
 	switch {
 	case heard && svc.gone:
 		return "its Service is gone"
-	case heard && svc.service.Selector == nil:
-		if s.stood[replica][ep] || s.doubted {
-			return "" // which object it was of, nobody knows
+	case heard && svc.is.Selector == nil:
+		if s.stood[replica][ep] && !w.whole[source] {
+			return "" // which object gave it, nobody knows before all were asked for
 		}
 		return w.againstManual(source, ep)
 	case heard && ep.uid == "":
@@ -117,9 +122,10 @@ func (w *words) againstIn(s *shell, replica, source string, ep endpoint, ready b
 	case ep.uid == "":
 		return ""
 	}
-	app, selects := svc.service.Selector["app"]
-	if word, ok := w.pods[nameOf(ep.uid)]; ok && !word.gone && selects && word.pod.Labels != nil && word.pod.Labels["app"] != app && !s.stood[replica][ep] {
-		return "its pod has other labels"
+	if word := w.pod(nameOf(ep.uid)); heard && word != nil && !word.gone && !s.stood[replica][ep] {
+		if app, selects := svc.is.Selector["app"]; selects && word.is.Labels["app"] != app {
+			return "its pod has other labels"
+		}
 	}
 	return w.againstPod(s, replica, ep, ready)
 }
@@ -128,14 +134,14 @@ func (w *words) againstIn(s *shell, replica, source string, ep endpoint, ready b
 // member was read whole, and while it is in quarantine, it is all that counts, and only
 // where traffic goes.
 func (w *words) againstPod(s *shell, replica string, ep endpoint, ready bool) string {
-	if ep.uid == "" || !ready && (s.unseen[replica] || s.quarantined()) {
+	if ep.uid == "" || !ready && s.unseen[replica] {
 		return ""
 	}
-	word, ok := w.pods[nameOf(ep.uid)]
-	if !ok || !s.synced && s.twice(replica, ep) {
+	word := w.pod(nameOf(ep.uid))
+	if word == nil || !s.synced && s.twice(replica, ep) {
 		return ""
 	}
-	switch p := &word.pod; {
+	switch p := &word.is; {
 	case p.UID != ep.uid && word.gone:
 		return "" // the word is of another pod that went; it says nothing of this one
 	case p.UID != ep.uid && !s.synced && p.Ready && p.IPs[0].Addr == address(ep.ip):
@@ -170,7 +176,7 @@ func (w *words) againstManual(source string, ep endpoint) string {
 		return ""
 	}
 	a, b := w.manuals[manualID{source, false}], w.manuals[manualID{source, true}]
-	if a.absent || b.absent || slices.Contains(a.ips, ep.ip) || slices.Contains(b.ips, ep.ip) {
+	if a.absent || b.absent || slices.Contains(a.is, ep.ip) || slices.Contains(b.is, ep.ip) {
 		return ""
 	}
 	return "nothing written by hand names it"
@@ -219,7 +225,7 @@ func (s *shell) owners() {
 	}
 	for name, word := range s.words.pods {
 		p := s.pod(name)
-		if word.gone || word.asked || p == nil || p.finished || p.uid != word.pod.UID || address(p.ip) != word.pod.IPs[0].Addr {
+		if word.stale || word.gone || word.asked || p == nil || p.finished || p.uid != word.is.UID || address(p.ip) != word.is.IPs[0].Addr {
 			continue
 		}
 		own := endpoint{p.ip, p.uid}
@@ -231,7 +237,7 @@ func (s *shell) owners() {
 				if ep.ip != p.ip || ep.uid == "" || ep.uid == p.uid || !ready && s.unseen[replica] {
 					continue
 				}
-				if later := s.words.pods[nameOf(ep.uid)]; later.rv > word.rv && s.words.alive(ep) {
+				if later := s.words.pod(nameOf(ep.uid)); later != nil && later.rv > word.rv && s.words.alive(ep) {
 					continue // it was shown there since
 				}
 				if other := s.pod(nameOf(ep.uid)); other == nil || other.uid != ep.uid || other.finished || other.ip != ep.ip {

@@ -4,6 +4,7 @@
 package evidence
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
@@ -11,62 +12,212 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// replacement is a complete list that is being taken in, in pieces: comparing, looking
-// for what it lacks, taking what it shows, judging. Comparing comes first, because a
-// panic is to be noticed before a single pod is let go.
-type replacement interface {
+// table is how the objects of a kind are kept, and what comes of one that is shown:
+// what lists, events and answers of all kinds need.
+type table[T Object] interface {
 	kind() Kind
-	progress() *listProgress
-	// turns are called in order, each until it reports that it is done.
-	turns() []func(s *State, now time.Time, out *Effects) (done bool)
+	id(o *T) object
+	uid(o *T) string
+	finished(o *T) bool // it is there, and never again an endpoint
+	cause(o *T, rv uint64, event string) Cause
+	// wanted is false for an object that says nothing of what is replicated.
+	wanted(s *State, o *T) bool
+	// room is false where the object is one more than is allowed.
+	room(s *State, o *T) bool
+	// revision is that at which the object is held, if it is; outdated is whether an
+	// event of it is older than what is known.
+	revision(s *State, o *T) (rv uint64, held bool)
+	outdated(s *State, v store.Versioned[T]) bool
+
+	// hear makes what an object says of itself the truth, put does so for one of a list
+	// that is believed. met is called after that, whatever it said: it is about what
+	// others have, or stand for.
+	hear(s *State, now time.Time, v store.Versioned[T], out *Effects) []store.Dirty
+	put(s *State, v store.Versioned[T]) []store.Dirty
+	met(s *State, now time.Time, o *T, out *Effects)
+	// remove takes out an object that was deleted; missed is about what stands for it.
+	remove(s *State, v store.Versioned[T]) []store.Dirty
+	missed(s *State, o *T, known bool, cause Cause, out *Effects)
+
+	// Of a list: begin opens it, mark notes an object that it shows, compare looks at
+	// one that is believed before any is put, and compared at all of them. lacking calls
+	// yield for what it lacks in a place; of one from the past, revisions go back.
+	// believed is called when all is put, ended when all is judged.
+	begin(s *State, rv uint64, older bool)
+	places(s *State) []string
+	mark(s *State, o *T, rv uint64, older bool)
+	compare(s *State, now time.Time, v store.Versioned[T])
+	compared(s *State, now time.Time, shown []store.Versioned[T], out *Effects)
+	lacking(s *State, place string, rv uint64, older bool, yield func(lost)) (looked int)
+	believed(s *State) []store.Dirty
+	ended(s *State, now time.Time, before map[syncer.Key]int, out *Effects)
 }
 
-// listProgress is what replacements have in common.
-type listProgress struct {
-	turn       int
-	at         int      // how far the turn is
-	namespaces []string // where to look for what the list lacks
-	// before are the ready endpoints by replica when the list came.
-	before map[syncer.Key]int
-	// doubted is true where the list is not believed: its member went back in time.
+// lost is an object that a list lacks.
+type lost struct {
+	id       object
+	uid      string
+	service  syncer.Key // of Endpoints and Slices
+	replicas []syncer.Key
+	addrs    []netip.Addr
+}
+
+// anyList is a list of whatever kind on its way.
+type anyList interface {
+	step(s *State, now time.Time, out *Effects) (more bool)
+}
+
+// list is a complete list that is being taken in, in pieces: dating, comparing, looking
+// for what it lacks, taking what it shows, judging. Dating comes first, because one
+// object from the past puts all in doubt; comparing before taking, because a panic is to
+// be noticed before a single pod is let go.
+type list[T Object] struct {
+	Listed[T]
+	table[T]
+	turn   int
+	at     int      // how far the turn is
+	where  []string // to look for what the list lacks
+	empty  bool
+	before map[syncer.Key]int // the ready endpoints by replica when the list came
+	// doubted is true where the list is not believed: its member went back in time. Then
+	// only what happened since is taken, as if events had told it.
 	doubted bool
+	taken   int // the first Items are to be taken
 }
 
-// piece is the number of objects that are looked at in one step, so that a list of
+// usualPiece is the number of objects that are looked at in one step, so that a list of
 // 50,000 delays an event or a computation by about a millisecond.
-const piece = 500
-
-// next returns the bounds of the next piece of n objects, and whether it is the last.
-func (p *listProgress) next(n int) (from, to int, last bool) {
-	from, to = p.at, min(p.at+piece, n)
-	p.at = to
-	return from, to, to == n
-}
+const usualPiece = 500
 
 // beginList takes in a list, or its first piece.
-func (s *State) beginList(now time.Time, r replacement, out *Effects) {
+func beginList[T Object](s *State, now time.Time, t table[T], l Listed[T], out *Effects) {
 	s.reach.contact = now
-	s.lists[r.kind()] = r
-	s.continueList(now, r.kind(), out)
+	s.lists[t.kind()] = &list[T]{Listed: l, table: t, empty: len(l.Items) == 0}
+	s.continueList(now, t.kind(), out)
 }
 
 // continueList takes in another piece.
 func (s *State) continueList(now time.Time, kind Kind, out *Effects) {
-	r := s.lists[kind]
-	if r == nil {
+	if s.lists[kind] == nil {
 		return
 	}
-	p := r.progress()
-	turns := r.turns()
-	if !turns[p.turn](s, now, out) {
-		out.More = true
-		return
-	}
-	p.turn++
-	p.at = 0
-	if out.More = p.turn < len(turns); !out.More {
+	if s.lists[kind].step(s, now, out) {
+		out.Next = Continue{kind}
+	} else {
 		s.lists[kind] = nil
 	}
+}
+
+// step goes on for one piece; a list that is no longer than that is taken in at once.
+func (r *list[T]) step(s *State, now time.Time, out *Effects) (more bool) {
+	turns := []func(*State, time.Time, *Effects) bool{r.date, r.compareAll, r.lack, r.take, r.end}
+	for turns[r.turn](s, now, out) {
+		r.at = 0
+		if r.turn++; r.turn == len(turns) {
+			return false
+		}
+		if len(r.Items) > s.piece {
+			return true
+		}
+	}
+	return true
+}
+
+// next returns the bounds of the next piece of the items, and whether it is the last.
+func (r *list[T]) next(piece int) (from, to int, last bool) {
+	from, to = r.at, min(r.at+piece, len(r.Items))
+	r.at = to
+	return from, to, to == len(r.Items)
+}
+
+// date finds out whether the list is from the past. It is, whatever its own revision,
+// when it shows an object at an older one than that list must have: the store was
+// restored, and has caught up since.
+func (r *list[T]) date(s *State, now time.Time, _ *Effects) bool {
+	from, to, last := r.next(s.piece)
+	for i := from; i < to && !r.Older; i++ {
+		held, ok := r.revision(s, &r.Items[i].Object)
+		r.Older = ok && r.Items[i].RV != 0 && r.Items[i].RV < held && held <= r.Revision
+	}
+	if last {
+		r.before, r.where = s.takeCounts(), r.places(s)
+		r.begin(s, r.Revision, r.Older)
+		r.doubted = s.quarantine.doubts(now, s.cfg.Limits, r.kind(), r.Older, r.Revision)
+	}
+	return last
+}
+
+// compareAll marks what the list shows, and chooses what is to be taken: what is not
+// older than what is held by now.
+func (r *list[T]) compareAll(s *State, now time.Time, out *Effects) bool {
+	from, to, last := r.next(s.piece)
+	for _, v := range r.Items[from:to] {
+		held, ok := r.revision(s, &v.Object)
+		r.mark(s, &v.Object, v.RV, r.Older)
+		switch {
+		case !r.wanted(s, &v.Object),
+			r.doubted && !s.quarantine.news(r.kind(), v.RV, held),
+			!r.doubted && !r.Older && ok && r.Revision != 0 && held > r.Revision:
+			continue
+		}
+		r.Items[r.taken] = v
+		if r.taken++; !r.doubted {
+			r.compare(s, now, v)
+		}
+	}
+	if !last {
+		return false
+	}
+	if r.Items = r.Items[:r.taken]; !r.doubted {
+		r.compared(s, now, r.Items, out)
+	}
+	return true
+}
+
+// lack notes what the list lacks.
+func (r *list[T]) lack(s *State, now time.Time, _ *Effects) bool {
+	note := func(l lost) { s.lacks(now, l) }
+	if r.doubted {
+		note = func(lost) {}
+	}
+	for looked := 0; looked < s.piece && r.at < len(r.where); r.at++ {
+		looked += r.lacking(s, r.where[r.at], r.Revision, r.Older, note)
+	}
+	return r.at == len(r.where)
+}
+
+// take takes in what the list shows.
+func (r *list[T]) take(s *State, now time.Time, out *Effects) bool {
+	from, to, last := r.next(s.piece)
+	var dirty []store.Dirty
+	for _, v := range r.Items[from:to] {
+		if r.doubted {
+			dirty = append(dirty, r.hear(s, now, v, out)...)
+		} else {
+			dirty = append(dirty, r.put(s, v)...)
+		}
+		s.reappeared(r.id(&v.Object))
+		r.met(s, now, &v.Object, out)
+	}
+	if last && !r.doubted {
+		dirty = append(dirty, r.believed(s)...)
+	}
+	s.announceList(out, Cause{Kind: kindName(r.kind()), Event: "relist"}, merged(dirty))
+	return last
+}
+
+// end judges what the list lacks.
+func (r *list[T]) end(s *State, now time.Time, out *Effects) bool {
+	kind := r.kind()
+	s.due[kind], s.listedAt[kind] = time.Time{}, now
+	if r.doubted {
+		s.dueBy(kind, s.quarantine.again(kind, s.cfg.Limits))
+	} else {
+		s.judgeLacking(now, kind, r.before, r.empty, out)
+	}
+	s.quarantine.listed(kind, r.doubted)
+	r.ended(s, now, r.before, out)
+	return true
 }
 
 // takeCounts remembers the ready endpoints of all replicas.
@@ -87,214 +238,6 @@ func (s *State) announceList(out *Effects, c Cause, dirty []store.Dirty) {
 	s.announce(out, Change{Cause: c, Dirty: slices.DeleteFunc(dirty, isRemoval), Bulk: true})
 }
 
-// podList is a list of pods.
-type podList struct {
-	Listed[syncer.Pod]
-	listProgress
-	ready   int // listed pods that are ready and serve
-	dropped bool
-}
-
-func newPodList(s *State, l Listed[syncer.Pod]) *podList {
-	s.store.BeginPods(l.Revision, l.Older)
-	r := &podList{Listed: l}
-	r.before = s.takeCounts()
-	r.namespaces = s.store.Namespaces()
-	return r
-}
-
-func (r *podList) kind() Kind              { return Pods }
-func (r *podList) progress() *listProgress { return &r.listProgress }
-
-func (r *podList) turns() []func(*State, time.Time, *Effects) bool {
-	return []func(*State, time.Time, *Effects) bool{r.compare, r.lack, r.take, r.end}
-}
-
-// compare marks what the list shows, and finds out whether too many pods have turned
-// not ready.
-func (r *podList) compare(s *State, now time.Time, out *Effects) bool {
-	if r.at == 0 {
-		r.doubted = s.quarantine.doubts(now, s.cfg.Limits, Pods, r.Older)
-	}
-	from, to, last := r.next(len(r.Items))
-	for i := from; i < to; i++ {
-		v := &r.Items[i]
-		s.store.MarkPod(v.Object.Key, v.RV, r.Older)
-		if r.Older || s.store.PodNewer(v.Object.Key, r.Revision) {
-			continue
-		}
-		before, serves := s.takenBefore(&v.Object), s.serves(&v.Object)
-		r.dropped = s.readiness.note(now, s.cfg.Limits, before, *v, serves) || r.dropped
-		if serves && store.IsReady(&v.Object) {
-			r.ready++
-		}
-	}
-	if last && r.dropped && s.readiness.panicAt.IsZero() && s.readiness.mass(now, s.cfg.Limits, func() world { return r.world(s) }) {
-		var others []store.Dirty
-		for _, restore := range s.readiness.enter(now) {
-			others = append(others, s.retake(now, &restore.Object)...)
-		}
-		s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "panic"}, Dirty: merged(others)})
-	}
-	return last
-}
-
-// world is what a panic is judged by as the list shows it.
-func (r *podList) world(s *State) world {
-	var readyIn map[syncer.Key]int
-	return world{ready: r.ready, replicasOf: s.replicasOf, readyIn: func(replica syncer.Key) int {
-		if readyIn == nil {
-			readyIn = map[syncer.Key]int{}
-			for i := range r.Items {
-				if p := &r.Items[i].Object; store.IsReady(p) {
-					for _, in := range s.replicasOf(p) {
-						readyIn[in]++
-					}
-				}
-			}
-		}
-		return readyIn[replica]
-	}}
-}
-
-// lack notes what the list lacks.
-func (r *podList) lack(s *State, now time.Time, _ *Effects) bool {
-	if r.doubted {
-		s.rewind(Pods, r.namespaces, r.Revision, r.Older)
-		return true
-	}
-	for looked := 0; looked < piece && r.at < len(r.namespaces); r.at++ {
-		looked += s.store.LackingPods(r.namespaces[r.at], r.Revision, r.Older, func(p *syncer.Pod, _ uint64) {
-			s.lacks(now, object{Pods, p.Key}, p.UID, s.store.ReplicasOf(p.Key), addressesOf(p))
-		})
-	}
-	return r.at == len(r.namespaces)
-}
-
-// take takes in what the list shows.
-func (r *podList) take(s *State, now time.Time, out *Effects) bool {
-	from, to, last := r.next(len(r.Items))
-	var dirty []store.Dirty
-	for i := from; i < to; i++ {
-		v := r.Items[i]
-		if !r.Older && s.store.PodNewer(v.Object.Key, r.Revision) {
-			continue
-		}
-		if r.doubted && r.Older {
-			continue
-		}
-		if r.doubted && syncer.PodEffect(s.store.Pod(v.Object.Key), &v.Object) != syncer.Removal {
-			shown := s.readiness.view(v) // what it says against itself, or of another's address, counts
-			s.meetStanding(now, &shown.Object, out)
-			s.reclaim(now, &v.Object, out)
-			continue
-		}
-		dirty = append(dirty, s.store.SetPod(s.readiness.view(v))...)
-		s.reappeared(object{Pods, v.Object.Key})
-		s.meetStanding(now, &v.Object, out)
-		s.reclaim(now, &v.Object, out)
-	}
-	s.announceList(out, Cause{Kind: "Pod", Event: "relist"}, merged(dirty))
-	return last
-}
-
-// end judges what the list lacks.
-func (r *podList) end(s *State, now time.Time, out *Effects) bool {
-	s.listEnded(now, Pods, r.before, r.Older, r.doubted, len(r.Items) == 0, out)
-	return true
-}
-
-// serviceList is a list of Services.
-type serviceList struct {
-	Listed[syncer.Service]
-	listProgress
-}
-
-func newServiceList(s *State, l Listed[syncer.Service]) *serviceList {
-	s.store.BeginServices(l.Revision, l.Older)
-	r := &serviceList{Listed: l}
-	r.before = s.takeCounts()
-	r.namespaces = s.store.Namespaces()
-	return r
-}
-
-func (r *serviceList) kind() Kind              { return Services }
-func (r *serviceList) progress() *listProgress { return &r.listProgress }
-
-func (r *serviceList) turns() []func(*State, time.Time, *Effects) bool {
-	return []func(*State, time.Time, *Effects) bool{r.compare, r.lack, r.take, r.end}
-}
-
-func (r *serviceList) compare(s *State, now time.Time, _ *Effects) bool {
-	if r.at == 0 {
-		r.doubted = s.quarantine.doubts(now, s.cfg.Limits, Services, r.Older)
-	}
-	from, to, last := r.next(len(r.Items))
-	for i := from; i < to; i++ {
-		s.store.MarkService(r.Items[i].Object.Key, r.Items[i].RV, r.Older)
-	}
-	return last
-}
-
-func (r *serviceList) lack(s *State, now time.Time, _ *Effects) bool {
-	if r.doubted {
-		s.rewind(Services, r.namespaces, r.Revision, r.Older)
-		return true
-	}
-	for looked := 0; looked < piece && r.at < len(r.namespaces); r.at++ {
-		looked += s.store.LackingServices(r.namespaces[r.at], r.Revision, r.Older, func(svc *syncer.Service) {
-			var replicas []syncer.Key
-			if replica, placed := s.store.Placed(svc.Key); placed {
-				replicas = []syncer.Key{replica}
-			}
-			s.lacks(now, object{Services, svc.Key}, svc.UID, replicas, nil)
-		})
-	}
-	return r.at == len(r.namespaces)
-}
-
-func (r *serviceList) take(s *State, now time.Time, out *Effects) bool {
-	if r.doubted {
-		return true
-	}
-	from, to, last := r.next(len(r.Items))
-	var dirty []store.Dirty
-	for i := from; i < to; i++ {
-		key := r.Items[i].Object.Key
-		if s.store.ServiceNewer(key, r.Revision) {
-			continue
-		}
-		dirty = append(dirty, s.store.SetService(r.Items[i])...)
-		s.reappeared(object{Services, key})
-		s.serviceShown(now, key, out)
-	}
-	s.announceList(out, Cause{Kind: "Service", Event: "relist"}, merged(dirty))
-	return last
-}
-
-func (r *serviceList) end(s *State, now time.Time, out *Effects) bool {
-	s.listEnded(now, Services, r.before, r.Older, r.doubted, len(r.Items) == 0, out)
-	return true
-}
-
-// listEnded judges a list that has been taken in.
-func (s *State) listEnded(now time.Time, kind Kind, before map[syncer.Key]int, older, doubted, empty bool, out *Effects) {
-	s.due[kind] = time.Time{}
-	if doubted {
-		s.dueBy(kind, s.quarantine.again(kind, s.cfg.Limits))
-	} else {
-		s.judgeLacking(now, kind, before, empty, out)
-	}
-	s.listedAt[kind] = now
-	if kind == Endpoints || kind == Slices {
-		s.judgeLacking(now, manualStanding, before, false, out)
-	}
-	s.quarantine.listed(kind, doubted)
-	if kind == Pods || kind == Services {
-		s.fill(now, kind, out)
-	}
-}
-
 // merged joins what several changes touched: each pair once, with its strongest effect.
 func merged(dirty []store.Dirty) []store.Dirty {
 	type pair struct{ replica, source syncer.Key }
@@ -310,113 +253,4 @@ func merged(dirty []store.Dirty) []store.Dirty {
 		out = append(out, d)
 	}
 	return out
-}
-
-// endpointsListed takes in a list of hand-written Endpoints.
-func (s *State) endpointsListed(now time.Time, l Listed[store.Endpoints], out *Effects) {
-	m := manualList{kind: Endpoints, services: s.manualOnly(l.Services), rv: l.Revision, older: l.Older}
-	for _, v := range l.Items {
-		if slices.Contains(m.services, v.Object.Key) {
-			m.shown = append(m.shown, store.ManualObject{Service: v.Object.Key})
-			m.set = append(m.set, func() []store.Dirty { return s.store.SetEndpoints(v) })
-		}
-	}
-	s.manualListed(now, m, out)
-}
-
-// slicesListed takes in a list of slices. One that is listed as another Service's is
-// not absent: it has gone over.
-func (s *State) slicesListed(now time.Time, l Listed[store.Slice], out *Effects) {
-	m := manualList{kind: Slices, services: s.manualOnly(l.Services), rv: l.Revision, older: l.Older}
-	for _, v := range l.Items {
-		m.shown = append(m.shown, store.ManualObject{Service: v.Object.ServiceKey(), Slice: v.Object.Name})
-		m.set = append(m.set, func() []store.Dirty { return s.store.SetSlice(v) })
-	}
-	s.manualListed(now, m, out)
-}
-
-func (s *State) manualOnly(services []syncer.Key) (manual []syncer.Key) {
-	for _, key := range services {
-		if s.store.IsManual(key) {
-			manual = append(manual, key)
-		}
-	}
-	return manual
-}
-
-// manualList is a list of hand-written endpoints.
-type manualList struct {
-	kind     Kind
-	services []syncer.Key
-	rv       uint64
-	older    bool
-	shown    []store.ManualObject
-	set      []func() []store.Dirty // for each shown
-}
-
-// manualListed takes in such a list. There are few of them, so it is one piece.
-func (s *State) manualListed(now time.Time, m manualList, out *Effects) {
-	s.reach.contact = now
-	ofSlices := m.kind == Slices
-	before := s.takeCounts()
-	doubted := s.quarantine.doubts(now, s.cfg.Limits, m.kind, m.older)
-	s.store.BeginManual(ofSlices, m.services, m.rv, m.older)
-	var dirty []store.Dirty
-	for i, o := range m.shown {
-		s.store.MarkManual(o, m.rv, m.older)
-		if !doubted {
-			dirty = append(dirty, m.set[i]()...)
-			s.reappeared(manualObject(o))
-		}
-	}
-	lacking := s.store.LackingManual(ofSlices, m.services, m.rv, m.older)
-	var first []syncer.Key
-	if !doubted {
-		for _, o := range lacking {
-			replica, _ := s.store.Placed(o.Service)
-			s.lacks(now, manualObject(o), "", []syncer.Key{replica}, nil)
-			s.absent[manualObject(o)].service = o.Service
-		}
-		for _, key := range m.services {
-			d, known := s.store.KnowManual(ofSlices, key)
-			if dirty = append(dirty, d...); known {
-				first = append(first, key)
-			}
-		}
-	}
-	s.announceList(out, Cause{Kind: manualKind(m.kind), Event: "relist"}, merged(dirty))
-	s.listEnded(now, m.kind, before, m.older, doubted, false, out)
-	if s.synced && len(first) > 0 {
-		s.judgeStanding(now, out)
-	}
-	s.standingManual(now, nil, out)
-}
-
-func manualKind(k Kind) string {
-	if k == Slices {
-		return "EndpointSlice"
-	}
-	return "Endpoints"
-}
-
-func manualObject(o store.ManualObject) object {
-	if o.Slice == "" {
-		return object{Endpoints, o.Service}
-	}
-	return object{Slices, syncer.Key{Namespace: o.Service.Namespace, Name: o.Slice}}
-}
-
-// rewind lowers the revisions of what an older list lacks, or their next events would
-// look old.
-func (s *State) rewind(kind Kind, namespaces []string, rv uint64, older bool) {
-	if !older {
-		return
-	}
-	for _, ns := range namespaces {
-		if kind == Pods {
-			s.store.LackingPods(ns, rv, true, func(*syncer.Pod, uint64) {})
-		} else {
-			s.store.LackingServices(ns, rv, true, func(*syncer.Service) {})
-		}
-	}
 }

@@ -6,4 +6,4 @@
 package evidence
 
 // defaultSteps of TestHistories.
-const defaultSteps = 750_000
+const defaultSteps = 1_000_000

@@ -16,6 +16,8 @@ type quarantine struct {
 	// doubts are when a list of the kind was seen to be from the past; zero once another
 	// one confirmed it.
 	since [kinds]time.Time
+	// past are the revisions of those lists: what is above happened since.
+	past [kinds]uint64
 	// anew are the kinds that have been listed and believed since.
 	anew [kinds]bool
 }
@@ -25,20 +27,30 @@ func (q *quarantine) begin(err error) {
 	q.err, q.anew = err, [kinds]bool{}
 }
 
-// doubts reports whether a list is not to be believed; older says that its revision is
-// below one seen before.
-func (q *quarantine) doubts(now time.Time, l Limits, kind Kind, older bool) bool {
+// doubts reports whether a list read at a revision is not to be believed; older says
+// that it is from the past.
+func (q *quarantine) doubts(now time.Time, l Limits, kind Kind, older bool, revision uint64) bool {
 	if !l.Lists || !older && (q.since[kind].IsZero() || now.Sub(q.since[kind]) >= l.ConfirmAfter) {
 		q.since[kind] = time.Time{}
 		return false
 	}
 	if older {
-		q.since[kind] = now
+		q.since[kind], q.past[kind] = now, revision
 		if q.anew[kind] = false; q.err == nil {
 			q.err = fmt.Errorf("%w: a list of %s shows an older revision than was seen before", ErrWentBack, kind)
 		}
 	}
 	return true
+}
+
+// news reports whether a list in doubt shows an object at a revision that is later than
+// the past: than what is held of it, or where nothing is, than the list that was doubted
+// first. That happened since, and counts like an event.
+func (q *quarantine) news(kind Kind, rv, held uint64) bool {
+	if held == 0 {
+		held = q.past[kind]
+	}
+	return rv > held
 }
 
 // again is when another list of a doubted kind is to be read.

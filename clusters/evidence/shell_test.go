@@ -143,20 +143,15 @@ func (s *shell) step(e Event) {
 			s.breach("NOPANIC", "%T: %v", e, r)
 		}
 	}()
-	doubtful := s.quarantined()
 	s.words.hear(s, e)
 	s.log2(e)
 	s.wasSynced = s.synced
 	dirty := map[string]syncer.Effect{}
-	for out := s.state.Step(s.now, e); ; out = s.state.Step(s.now, Continue{kindOf(e)}) {
+	for next := e; next != nil; {
+		out := s.state.Step(s.now, next)
 		s.steps++
 		s.take(out, dirty)
-		if !out.More {
-			break
-		}
-	}
-	if doubtful && !s.quarantined() {
-		s.words.hear(s, e) // the list that ends a quarantine is believed
+		next = out.Next
 	}
 	s.record(e, dirty)
 }
@@ -308,20 +303,6 @@ func showPod(p store.Versioned[syncer.Pod]) string {
 	return text
 }
 
-func kindOf(e Event) Kind {
-	switch e.(type) {
-	case Listed[syncer.Service]:
-		return Services
-	case Listed[store.Node]:
-		return Nodes
-	case Listed[store.Endpoints]:
-		return Endpoints
-	case Listed[store.Slice]:
-		return Slices
-	}
-	return Pods
-}
-
 // emit lets a change flow, if a watch is open.
 func (s *shell) emit(k Kind, e Event) {
 	if w := &s.watches[k]; w.open {
@@ -361,6 +342,17 @@ func revisionOf(e Event) uint64 {
 		return e.RV
 	case Gone[store.Slice]:
 		return e.RV
+	case Answer:
+		switch v := e.Object.(type) {
+		case podVersion:
+			return v.RV
+		case serviceVersion:
+			return v.RV
+		case endpointsVersion:
+			return v.RV
+		case sliceVersion:
+			return v.RV
+		}
 	}
 	return 0
 }
@@ -465,6 +457,18 @@ func (s *shell) reply(r Read) Answer {
 	case Slices:
 		if m := s.manual(strings.TrimSuffix(r.Key.Name, "-1"), true); m != nil {
 			a.Outcome, a.Object = There, m.endpointSlice()
+		}
+	case Manual:
+		var w Written
+		if m := s.manual(r.Key.Name, false); m != nil {
+			v := m.endpoints()
+			a.Outcome, w.Endpoints = There, &v
+		}
+		if m := s.manual(r.Key.Name, true); m != nil {
+			a.Outcome, w.Slices = There, []sliceVersion{m.endpointSlice()}
+		}
+		if a.Outcome == There {
+			a.Object = w
 		}
 	}
 	return a

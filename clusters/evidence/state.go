@@ -20,6 +20,7 @@ type State struct {
 	cfg   Config
 	dice  *rand.Rand
 	store *store.Store
+	piece int // how many objects of a list are looked at in one step
 	view  View
 	reach reachability
 
@@ -30,7 +31,7 @@ type State struct {
 	since  time.Time
 	// lists are in progress; due is when a kind is to be listed again, zero: not.
 	// tries counts the lists in a row that settled nothing.
-	lists    [kinds]replacement
+	lists    [kinds]anyList
 	due      [kinds]time.Time
 	listedAt [kinds]time.Time
 	tries    [kinds + 1]int
@@ -68,6 +69,7 @@ func New(now time.Time, c Config, seed uint64) *State {
 	return &State{
 		cfg: c, dice: rand.New(rand.NewPCG(seed, 0)),
 		store: store.New(store.Options{Placement: c.Placement, Rules: c.Rules}),
+		piece: usualPiece,
 		view:  View{State: Connecting, Since: now},
 		reach: reachability{contact: now}, seen: now,
 		absent: map[object]*absence{}, holds: map[syncer.Key]*hold{}, addresses: map[netip.Addr][]*absence{},
@@ -79,29 +81,35 @@ func New(now time.Time, c Config, seed uint64) *State {
 func (s *State) Step(now time.Time, e Event) (out Effects) {
 	switch e := e.(type) {
 	case Seen[syncer.Pod]:
-		s.podSeen(now, e, &out)
+		seen(s, now, &pods{}, e, &out)
 	case Gone[syncer.Pod]:
-		s.podGone(now, e, &out)
+		gone(s, now, &pods{}, e, &out)
 	case Seen[syncer.Service]:
-		s.serviceSeen(now, e, &out)
+		seen(s, now, services{}, e, &out)
 	case Gone[syncer.Service]:
-		s.serviceGone(now, e, &out)
-	case Seen[store.Endpoints], Gone[store.Endpoints], Seen[store.Slice], Gone[store.Slice]:
-		s.manualEvent(now, e, &out)
+		gone(s, now, services{}, e, &out)
+	case Seen[store.Endpoints]:
+		seen(s, now, &endpoints{}, e, &out)
+	case Gone[store.Endpoints]:
+		gone(s, now, &endpoints{}, e, &out)
+	case Seen[store.Slice]:
+		seen(s, now, &slicesTable{}, e, &out)
+	case Gone[store.Slice]:
+		gone(s, now, &slicesTable{}, e, &out)
 	case Seen[store.Node]:
 		s.nodeSeen(now, e, &out)
 	case Gone[store.Node]: // its pods outlive it for a while: the zone stays
 		s.reach.contact = now
 	case Listed[syncer.Pod]:
-		s.beginList(now, newPodList(s, e), &out)
+		beginList(s, now, &pods{}, e, &out)
 	case Listed[syncer.Service]:
-		s.beginList(now, newServiceList(s, e), &out)
+		beginList(s, now, services{}, e, &out)
 	case Listed[store.Node]:
 		s.nodesListed(now, e, &out)
 	case Listed[store.Endpoints]:
-		s.endpointsListed(now, e, &out)
+		beginList(s, now, &endpoints{manualTable[store.Endpoints](s, e.Services, false)}, e, &out)
 	case Listed[store.Slice]:
-		s.slicesListed(now, e, &out)
+		beginList(s, now, &slicesTable{manualTable[store.Slice](s, e.Services, true)}, e, &out)
 	case Continue:
 		s.continueList(now, e.Kind, &out)
 	case Answer:
@@ -152,7 +160,7 @@ func (s *State) announce(out *Effects, c Change) {
 func (s *State) tick(now time.Time, out *Effects) {
 	var dirty []store.Dirty
 	for _, v := range s.readiness.tick(now, s.cfg.Limits, s.readyPods()) {
-		dirty = append(dirty, s.retake(now, &v.Object)...)
+		dirty = append(dirty, s.retake(&v.Object)...)
 	}
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "released"}, Dirty: dirty})
 	s.expireDamping(now, out)
@@ -169,7 +177,7 @@ func (s *State) tick(now time.Time, out *Effects) {
 
 // dueBy asks for a list of a kind at a moment, or earlier.
 func (s *State) dueBy(kind Kind, at time.Time) {
-	if kind == manualStanding {
+	if kind == Manual {
 		s.dueBy(Endpoints, at)
 		s.dueBy(Slices, at)
 		return

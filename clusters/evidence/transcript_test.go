@@ -211,11 +211,10 @@ func (r *replay) step(e Event) {
 	if r.state == nil {
 		r.state = New(r.now, r.cfg, 1)
 	}
-	for out := r.state.Step(r.now, e); ; out = r.state.Step(r.now, Continue{kindOf(e)}) {
+	for e != nil {
+		out := r.state.Step(r.now, e)
 		r.effects(out)
-		if !out.More {
-			break
-		}
+		e = out.Next
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
+	"time"
 
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
@@ -18,29 +20,42 @@ var errCut = errors.New("stream ended")
 // words are the last that was said of each object: by an event, by itself in a list, or
 // by the answer to a read. That a list lacks something says nothing.
 type words struct {
-	pods     map[string]podWord // by name
-	services map[string]serviceWord
-	manuals  map[manualID]manualWord
+	pods     map[string]*word[syncer.Pod] // by name
+	services map[string]*word[syncer.Service]
+	manuals  map[manualID]*word[[]int] // addresses
 	// fed are the Services that were on record in a replica at the start.
 	fed map[string]map[string]bool
-	// lived are the addresses of pods that lived before the store went back.
-	lived map[string]netip.Addr
+	// lived are pods with an address that they were shown alive with, whenever.
+	lived map[livedAt]bool
 	// byHand are the Services without selector, as they were shown last, doubted or not.
 	byHand map[string]bool
+	// whole are the Services of which it was asked what is written for them, all of it.
+	whole map[string]bool
+	// doubted is until when lists of a kind are doubted, past the revision of that which
+	// brought the doubt.
+	doubted [kinds]time.Time
+	past    [kinds]uint64
 }
 
-type podWord struct {
-	pod  syncer.Pod
+// word is what an object said last, or what was said of it.
+type word[T any] struct {
+	is   T
 	gone bool
 	rv   uint64
 	// asked is true for an answer, which may come when nobody waits for it any more.
 	asked bool
+	// stale is true for a word of before the store went back. Its revision counts yet.
+	stale bool
+	// absent is set by a list that lacks a hand-written object of which nothing was known:
+	// weak, but it is known then.
+	absent bool
+	// lacked is true once a list lacks it: whether its revision is known yet, nobody says.
+	lacked bool
 }
 
-type serviceWord struct {
-	service syncer.Service
-	gone    bool
-	rv      uint64
+type livedAt struct {
+	uid  string
+	addr netip.Addr
 }
 
 type manualID struct {
@@ -48,36 +63,19 @@ type manualID struct {
 	slice   bool
 }
 
-// manualWord is known once a list or an event spoke of the Service's object.
-type manualWord struct {
-	ips  []int
-	gone bool
-	rv   uint64
-	// absent is set by a list that lacks the object: weak, but it is known then.
-	absent bool
-}
-
 func newWords() words {
-	return words{pods: map[string]podWord{}, services: map[string]serviceWord{}, manuals: map[manualID]manualWord{}, lived: map[string]netip.Addr{}, fed: map[string]map[string]bool{}, byHand: map[string]bool{}}
+	return words{pods: map[string]*word[syncer.Pod]{}, services: map[string]*word[syncer.Service]{}, manuals: map[manualID]*word[[]int]{},
+		lived: map[livedAt]bool{}, fed: map[string]map[string]bool{}, byHand: map[string]bool{}, whole: map[string]bool{}}
 }
 
-// forget takes back all words: the store went back in time. Who lived then may live
-// again, and what fed a replica may feed it.
-func (w *words) forget() {
-	old := *w
-	*w = newWords()
-	w.fed, w.lived, w.byHand = old.fed, old.lived, old.byHand
-	for name := range old.services {
-		if w.fed[replicaOf(name)] == nil {
-			w.fed[replicaOf(name)] = map[string]bool{}
-		}
-		w.fed[replicaOf(name)][name] = true
+// pod is the word of a pod that counts, nil if there is none.
+func (w *words) pod(name string) *word[syncer.Pod] { return valid(w.pods[name]) }
+
+func valid[T any](w *word[T]) *word[T] {
+	if w == nil || w.stale {
+		return nil
 	}
-	for _, word := range old.pods {
-		if !word.gone {
-			w.lived[word.pod.UID] = word.pod.IPs[0].Addr
-		}
-	}
+	return w
 }
 
 // baseline notes which Services feed what stands.
@@ -88,7 +86,146 @@ func (w *words) baseline(sources map[string]map[string]bool) {
 	}
 }
 
+// took reports that what was said of a kind is of another past: who lived then may live
+// again, and what fed a replica may feed it.
+func (w *words) wentBack(kind Kind) {
+	switch kind {
+	case Pods:
+		for _, x := range w.pods {
+			if !x.stale && !x.gone {
+				w.lived[livedAt{x.is.UID, x.is.IPs[0].Addr}] = true
+			}
+			x.stale = true
+		}
+	case Services:
+		for name, x := range w.services {
+			if replica := replicaOf(name); w.fed[replica] == nil {
+				w.fed[replica] = map[string]bool{name: true}
+			} else {
+				w.fed[replica][name] = true
+			}
+			x.stale = true
+		}
+	default:
+		for id, x := range w.manuals {
+			x.stale = x.stale || id.slice == (kind == Slices)
+		}
+	}
+}
+
+// listed hears the items of a list. Of one that is doubted only that counts which is
+// later than what was known, or where nothing was, than the list that brought the doubt.
+func listed[K comparable, T any](s *shell, kind Kind, known map[K]*word[T], older bool, revision uint64, items map[K]word[T]) {
+	w := &s.words
+	for id, item := range items {
+		had := known[id]
+		older = older || had != nil && !had.gone && item.rv < had.rv && had.rv <= revision
+	}
+	doubt := older || s.now.Before(w.doubted[kind])
+	if older {
+		w.wentBack(kind)
+		w.doubted[kind], w.past[kind] = s.now.Add(s.cfg.ConfirmAfter), revision
+	}
+	if !doubt {
+		w.doubted[kind] = time.Time{}
+	}
+	for id, had := range known {
+		if _, shown := items[id]; !shown {
+			if had.lacked = true; older {
+				had.rv = 0
+			}
+		}
+	}
+	for id, item := range items {
+		had := known[id]
+		floor := w.past[kind]
+		if had != nil && !had.gone && had.rv != 0 {
+			floor = had.rv
+		}
+		switch {
+		case !doubt:
+			if had == nil || had.stale || item.rv >= had.rv {
+				known[id] = &item
+			}
+		case item.rv > floor && had != nil && had.lacked:
+			had.stale = true
+		case item.rv > floor:
+			known[id] = &item
+		case older && had != nil:
+			had.rv = min(had.rv, item.rv)
+		}
+	}
+}
+
+// said hears an event, or an answer: one that repeats what was said before the store
+// went back is no news.
+func said[K comparable, T any](known map[K]*word[T], id K, is word[T]) {
+	if had := known[id]; had == nil || is.rv > had.rv || is.rv == had.rv && !(is.asked && had.stale) {
+		known[id] = &is
+	}
+}
+
 func (w *words) hear(s *shell, e Event) {
+	w.hearManual(s, e)
+	switch e := e.(type) {
+	case Restored:
+		for k := range kinds {
+			w.wentBack(k)
+		}
+	case Release:
+		if e.Replica == nil {
+			w.doubted = [kinds]time.Time{}
+		}
+	case Listed[syncer.Pod]:
+		items := map[string]word[syncer.Pod]{}
+		for _, v := range e.Items {
+			items[v.Object.Name] = word[syncer.Pod]{is: v.Object, rv: v.RV, gone: v.Object.Terminal}
+			w.lived[livedAt{v.Object.UID, v.Object.IPs[0].Addr}] = true
+		}
+		listed(s, Pods, w.pods, e.Older, e.Revision, items)
+	case Seen[syncer.Pod]:
+		said(w.pods, e.Object.Name, word[syncer.Pod]{is: e.Object, rv: e.RV, gone: e.Object.Terminal})
+	case Gone[syncer.Pod]:
+		said(w.pods, e.Object.Name, word[syncer.Pod]{is: e.Object, rv: e.RV, gone: true})
+	case Listed[syncer.Service]:
+		items := map[string]word[syncer.Service]{}
+		for _, v := range e.Items {
+			items[v.Object.Name] = word[syncer.Service]{is: v.Object, rv: v.RV}
+		}
+		listed(s, Services, w.services, e.Older, e.Revision, items)
+	case Seen[syncer.Service]:
+		said(w.services, e.Object.Name, word[syncer.Service]{is: e.Object, rv: e.RV})
+	case Gone[syncer.Service]:
+		said(w.services, e.Object.Name, word[syncer.Service]{is: e.Object, rv: e.RV, gone: true})
+	case Listed[store.Endpoints]:
+		items := map[manualID]word[[]int]{}
+		for _, v := range e.Items {
+			items[manualID{v.Object.Name, false}] = word[[]int]{is: ipsOf(v.Object), rv: v.RV}
+		}
+		w.listedManual(s, Endpoints, e.Older, e.Revision, items, e.Services)
+	case Listed[store.Slice]:
+		items := map[manualID]word[[]int]{}
+		for _, v := range e.Items {
+			items[manualID{v.Object.Service, true}] = word[[]int]{is: sliceIPs(v.Object), rv: v.RV}
+		}
+		w.listedManual(s, Slices, e.Older, e.Revision, items, e.Services)
+	case Seen[store.Endpoints]:
+		said(w.manuals, manualID{e.Object.Name, false}, word[[]int]{is: ipsOf(e.Object), rv: e.RV})
+	case Seen[store.Slice]:
+		said(w.manuals, manualID{e.Object.Service, true}, word[[]int]{is: sliceIPs(e.Object), rv: e.RV})
+	case Gone[store.Endpoints]:
+		said(w.manuals, manualID{e.Object.Name, false}, word[[]int]{gone: true, rv: e.RV})
+	case Gone[store.Slice]:
+		said(w.manuals, manualID{e.Object.Service, true}, word[[]int]{gone: true, rv: e.RV})
+	case Answer:
+		if e.Outcome != NotFound || s.state.absent[object{e.Kind, e.Key}] != nil { // else it was shown since
+			w.answered(e)
+		}
+	}
+}
+
+// hearManual notes which Services' endpoints are written by hand: those must be listed.
+func (w *words) hearManual(s *shell, e Event) {
 	was := maps.Clone(w.byHand)
 	switch e := e.(type) {
 	case Listed[syncer.Service]:
@@ -106,139 +243,77 @@ func (w *words) hear(s *shell, e Event) {
 			s.watches[Endpoints].want, s.watches[Slices].want = true, true
 		}
 	}
-	switch e := e.(type) {
-	case Restored:
-		w.forget()
-		return
-	case Listed[syncer.Pod]:
-		if e.Older {
-			w.forget()
-			return
-		}
-	case Listed[syncer.Service]:
-		if e.Older {
-			w.forget()
-			return
-		}
-	case Listed[store.Endpoints]:
-		if e.Older {
-			w.forget()
-			return
-		}
-	case Listed[store.Slice]:
-		if e.Older {
-			w.forget()
-			return
+}
+
+func (w *words) listedManual(s *shell, kind Kind, older bool, revision uint64, items map[manualID]word[[]int], services []syncer.Key) {
+	known := map[manualID]*word[[]int]{}
+	for id, x := range w.manuals {
+		if id.slice == (kind == Slices) {
+			known[id] = x
 		}
 	}
-	switch e := e.(type) {
-	case Listed[syncer.Pod]:
-		for _, v := range e.Items {
-			if s.quarantined() {
-				v.Object.Labels = nil // of a list in doubt only what takes away counts
-			}
-			w.podSays(v)
+	listed(s, kind, known, older, revision, items)
+	maps.Copy(w.manuals, known)
+	if !w.doubted[kind].IsZero() {
+		return
+	}
+	for _, key := range services {
+		if id := (manualID{key.Name, kind == Slices}); valid(w.manuals[id]) == nil {
+			w.manuals[id] = &word[[]int]{absent: true}
 		}
-	case Seen[syncer.Pod]:
-		w.podSays(e.Versioned)
-	case Gone[syncer.Pod]:
-		if known := w.pods[e.Object.Name]; e.RV >= known.rv {
-			w.pods[e.Object.Name] = podWord{pod: e.Object, gone: true, rv: e.RV}
-		}
-	case Listed[syncer.Service]:
-		for _, v := range e.Items {
-			w.serviceSays(v)
-		}
-	case Seen[syncer.Service]:
-		w.serviceSays(e.Versioned)
-	case Gone[syncer.Service]:
-		if known := w.services[e.Object.Name]; e.RV >= known.rv {
-			w.services[e.Object.Name] = serviceWord{e.Object, true, e.RV}
-		}
-	case Listed[store.Endpoints]:
-		if s.quarantined() {
-			return
-		}
-		for _, key := range e.Services {
-			id := manualID{key.Name, false}
-			if known, ok := w.manuals[id]; !ok {
-				w.manuals[id] = manualWord{absent: true, rv: known.rv}
-			}
-		}
-		for _, v := range e.Items {
-			w.manualSays(manualID{v.Object.Name, false}, ipsOf(v.Object), v.RV)
-		}
-	case Listed[store.Slice]:
-		if s.quarantined() {
-			return
-		}
-		for _, key := range e.Services {
-			id := manualID{key.Name, true}
-			if known, ok := w.manuals[id]; !ok {
-				w.manuals[id] = manualWord{absent: true, rv: known.rv}
-			}
-		}
-		for _, v := range e.Items {
-			w.manualSays(manualID{v.Object.Service, true}, sliceIPs(v.Object), v.RV)
-		}
-	case Seen[store.Endpoints]:
-		w.manualSays(manualID{e.Object.Name, false}, ipsOf(e.Object), e.RV)
-	case Seen[store.Slice]:
-		w.manualSays(manualID{e.Object.Service, true}, sliceIPs(e.Object), e.RV)
-	case Gone[store.Endpoints]:
-		w.manuals[manualID{e.Object.Name, false}] = manualWord{gone: true, rv: e.RV}
-	case Gone[store.Slice]:
-		w.manuals[manualID{e.Object.Service, true}] = manualWord{gone: true, rv: e.RV}
-	case Answer:
-		w.answered(e)
 	}
 }
 
 func (w *words) answered(a Answer) {
-	switch {
-	case a.Outcome == There:
-		switch v := a.Object.(type) {
-		case store.Versioned[syncer.Pod]:
-			w.pods[v.Object.Name] = podWord{pod: v.Object, gone: v.Object.Terminal, rv: v.RV, asked: true}
-		case store.Versioned[syncer.Service]:
-			w.services[v.Object.Name] = serviceWord{v.Object, false, v.RV}
-		case store.Versioned[store.Endpoints]:
-			w.manualSays(manualID{v.Object.Name, false}, ipsOf(v.Object), v.RV)
-		case store.Versioned[store.Slice]:
-			w.manualSays(manualID{v.Object.Service, true}, sliceIPs(v.Object), v.RV)
+	if a.Kind == Manual && (a.Outcome == There || a.Outcome == NotFound) {
+		w.whole[a.Key.Name] = true
+	}
+	switch a.Outcome {
+	case There:
+		if a.Kind < kinds && !w.doubted[a.Kind].IsZero() && revisionOf(a) <= w.past[a.Kind] {
+			return // of a store that went back
 		}
-	case a.Outcome == NotFound && a.Kind == Pods:
-		word := w.pods[a.Key.Name]
-		word.gone = true
-		w.pods[a.Key.Name] = word
-	case a.Outcome == NotFound && a.Kind == Services:
-		word := w.services[a.Key.Name]
-		word.gone = true
-		w.services[a.Key.Name] = word
-	case a.Outcome == NotFound && a.Kind == Endpoints:
-		w.manuals[manualID{a.Key.Name, false}] = manualWord{gone: true}
-	case a.Outcome == NotFound && a.Kind == Slices:
-		name := a.Key.Name[:len(a.Key.Name)-len("-1")]
-		w.manuals[manualID{name, true}] = manualWord{gone: true}
+		switch v := a.Object.(type) {
+		case podVersion:
+			said(w.pods, v.Object.Name, word[syncer.Pod]{is: v.Object, gone: v.Object.Terminal, rv: v.RV, asked: true})
+		case serviceVersion:
+			said(w.services, v.Object.Name, word[syncer.Service]{is: v.Object, rv: v.RV, asked: true})
+		case endpointsVersion:
+			said(w.manuals, manualID{v.Object.Name, false}, word[[]int]{is: ipsOf(v.Object), rv: v.RV, asked: true})
+		case sliceVersion:
+			said(w.manuals, manualID{v.Object.Service, true}, word[[]int]{is: sliceIPs(v.Object), rv: v.RV, asked: true})
+		case Written:
+			notFound(w.manuals, manualID{a.Key.Name, false})
+			notFound(w.manuals, manualID{a.Key.Name, true})
+			if v.Endpoints != nil {
+				said(w.manuals, manualID{a.Key.Name, false}, word[[]int]{is: ipsOf(v.Endpoints.Object), rv: v.Endpoints.RV, asked: true})
+			}
+			for _, slice := range v.Slices {
+				said(w.manuals, manualID{a.Key.Name, true}, word[[]int]{is: sliceIPs(slice.Object), rv: slice.RV, asked: true})
+			}
+		}
+	case NotFound:
+		switch a.Kind {
+		case Pods:
+			notFound(w.pods, a.Key.Name)
+		case Services:
+			notFound(w.services, a.Key.Name)
+		case Endpoints:
+			notFound(w.manuals, manualID{a.Key.Name, false})
+		case Slices:
+			notFound(w.manuals, manualID{strings.TrimSuffix(a.Key.Name, "-1"), true})
+		case Manual:
+			notFound(w.manuals, manualID{a.Key.Name, false})
+			notFound(w.manuals, manualID{a.Key.Name, true})
+		}
 	}
 }
 
-func (w *words) podSays(v store.Versioned[syncer.Pod]) {
-	if known := w.pods[v.Object.Name]; v.RV >= known.rv {
-		w.pods[v.Object.Name] = podWord{pod: v.Object, gone: v.Object.Terminal, rv: v.RV}
+func notFound[K comparable, T any](known map[K]*word[T], id K) {
+	if known[id] == nil {
+		known[id] = &word[T]{}
 	}
-}
-
-func (w *words) serviceSays(v store.Versioned[syncer.Service]) {
-	if known := w.services[v.Object.Name]; v.RV >= known.rv {
-		w.services[v.Object.Name] = serviceWord{v.Object, false, v.RV}
-	}
-}
-
-func (w *words) manualSays(id manualID, ips []int, rv uint64) {
-	if known := w.manuals[id]; rv >= known.rv {
-		w.manuals[id] = manualWord{ips: ips, rv: rv}
-	}
+	known[id].gone, known[id].absent, known[id].is = true, false, *new(T)
 }
 
 func ipsOf(e store.Endpoints) (ips []int) {
@@ -271,7 +346,5 @@ func (w *words) manualServices() (keys []syncer.Key) {
 
 // manualKnown reports whether all was heard that is written by hand for a Service.
 func (w *words) manualKnown(service string) bool {
-	_, a := w.manuals[manualID{service, false}]
-	_, b := w.manuals[manualID{service, true}]
-	return a && b
+	return valid(w.manuals[manualID{service, false}]) != nil && valid(w.manuals[manualID{service, true}]) != nil
 }

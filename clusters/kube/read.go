@@ -52,6 +52,23 @@ func (s *Session) Read(ctx context.Context, r Resource, key syncer.Key) (object 
 	return object, outcome, err
 }
 
+// ReadList asks for the objects of a namespace that a label selector selects: a list
+// without a revision is answered from etcd as well. There may be none of them; the
+// outcome is never Gone.
+func (s *Session) ReadList(ctx context.Context, r Resource, namespace, selector string) (list runtime.Object, outcome Outcome, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	r.Namespace = namespace
+	list, err = s.listWatcher(r).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	switch {
+	case err == nil:
+		return list, There, nil
+	case apierrors.IsForbidden(err):
+		return nil, Refused, err
+	}
+	return nil, Failed, err
+}
+
 func objectRequest(client *rest.RESTClient, r Resource, key syncer.Key) *rest.Request {
 	return client.Get().NamespaceIfScoped(key.Namespace, key.Namespace != "").Resource(r.Resource).Name(key.Name).MaxRetries(0)
 }

@@ -190,7 +190,7 @@ func TestReaderWaitsForABusyServer(t *testing.T) {
 		running.Go(func() { reader.Run(ctx) })
 		outcomes := make(chan Outcome)
 		ask := func() Outcome {
-			reader.Ask(Reading{Pods, syncer.Key{Namespace: "ns", Name: "a"}, func(_ runtime.Object, o Outcome, _ error) { outcomes <- o }})
+			reader.Ask(Reading{Resource: Pods, Key: syncer.Key{Namespace: "ns", Name: "a"}, Answered: func(_ runtime.Object, o Outcome, _ error) { outcomes <- o }})
 			return <-outcomes
 		}
 		start := time.Now()

@@ -22,6 +22,9 @@ const readsInFlight = 20
 type Reading struct {
 	Resource Resource
 	Key      syncer.Key
+	// Selector is a label selector: with one, the objects in Key's namespace are listed
+	// that it selects. That is never Gone, and the object is a list.
+	Selector string
 	// Answered is told the outcome once, unless Run ends first. It is called from any
 	// goroutine, several at a time.
 	Answered func(object runtime.Object, outcome Outcome, err error)
@@ -105,5 +108,8 @@ func (r *Reader) once(ctx context.Context, reading Reading) (runtime.Object, Out
 		return nil, Failed, errNoSession
 	}
 	defer session.Release()
+	if reading.Selector != "" {
+		return session.ReadList(ctx, reading.Resource, reading.Key.Namespace, reading.Selector)
+	}
 	return session.Read(ctx, reading.Resource, reading.Key)
 }

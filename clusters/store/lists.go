@@ -34,7 +34,7 @@ func (s *Store) LackingPods(namespace string, rv uint64, older bool, yield func(
 	for _, rec := range ns.pods {
 		if s.pods.lacks(rec.list, rec.rv, rv, older) {
 			if older {
-				rec.rv = min(rec.rv, rv)
+				rec.rv = 0 // at what revision it comes back, if it does, nobody knows
 			}
 			yield(&rec.Pod, rec.rv)
 		}
@@ -64,7 +64,7 @@ func (s *Store) LackingServices(namespace string, rv uint64, older bool, yield f
 	for _, svc := range ns.services {
 		if s.services.lacks(svc.list, svc.rv, rv, older) {
 			if older {
-				svc.rv = min(svc.rv, rv)
+				svc.rv = 0
 			}
 			yield(svc.current)
 		}

@@ -188,19 +188,55 @@ func (s *Store) BeginManual(slices bool, services []syncer.Key, rv uint64, older
 	}
 }
 
-// MarkManual notes that the list shows an object that is held.
-func (s *Store) MarkManual(o ManualObject, rv uint64, older bool) {
+// ManualRevision is PodRevision for an object. A slice is found by its name, whichever
+// Service it belonged to.
+func (s *Store) ManualRevision(o ManualObject) (rv uint64, ok bool) {
+	m, _ := s.manualRow(o)
+	switch {
+	case m == nil:
+		return 0, false
+	case o.Slice == "":
+		return m.endpoints.RV, m.exists
+	}
+	r, ok := m.slices[o.Slice]
+	return r.RV, ok
+}
+
+// ManualOutdated is PodOutdated for an object at a revision.
+func (s *Store) ManualOutdated(o ManualObject, rv uint64) bool {
+	m, table := s.manualRow(o)
+	held, ok := s.ManualRevision(o)
+	return m != nil && table.stale(rv, ok, held)
+}
+
+// manualRow finds where an object is held, and what is known of its kind there.
+func (s *Store) manualRow(o ManualObject) (*manual, *table) {
+	if owner, owned := s.owners[syncer.Key{Namespace: o.Service.Namespace, Name: o.Slice}]; o.Slice != "" && owned {
+		o.Service = owner
+	}
 	m := s.manualObjects[o.Service]
+	switch {
+	case m == nil:
+		return nil, nil
+	case o.Slice == "":
+		return m, &m.endpointsTable
+	}
+	return m, &m.slicesTable
+}
+
+// MarkManual is MarkPod for an object.
+func (s *Store) MarkManual(o ManualObject, rv uint64, older bool) {
+	m, table := s.manualRow(o)
 	if m == nil {
 		return
 	}
 	if o.Slice == "" {
-		m.endpoints.list = m.endpointsTable.list
+		m.endpoints.list = table.list
 		if older {
 			m.endpoints.RV = min(m.endpoints.RV, rv)
 		}
 	} else if r, ok := m.slices[o.Slice]; ok {
-		r.list = m.slicesTable.list
+		r.list = table.list
 		if older {
 			r.RV = min(r.RV, rv)
 		}
@@ -219,7 +255,7 @@ func (s *Store) LackingManual(slicesOnly bool, services []syncer.Key, rv uint64,
 			for name, r := range m.slices {
 				if m.slicesTable.lacks(r.list, r.RV, rv, older) {
 					if older {
-						r.RV = min(r.RV, rv)
+						r.RV = 0
 						m.putSlice(name, r)
 					}
 					lacking = append(lacking, ManualObject{key, name})
@@ -227,7 +263,7 @@ func (s *Store) LackingManual(slicesOnly bool, services []syncer.Key, rv uint64,
 			}
 		case m.exists && m.endpointsTable.lacks(m.endpoints.list, m.endpoints.RV, rv, older):
 			if older {
-				m.endpoints.RV = min(m.endpoints.RV, rv)
+				m.endpoints.RV = 0
 			}
 			lacking = append(lacking, ManualObject{Service: key})
 		}

@@ -27,7 +27,7 @@ type record struct {
 // what is held, and for a change that the rules do not look at. A pod that was held
 // is shown again by it.
 func (s *Store) UpsertPod(p Versioned[syncer.Pod]) []Dirty {
-	if s.ignoredPod(p) {
+	if s.PodOutdated(p) {
 		return nil
 	}
 	return s.SetPod(p)
@@ -36,7 +36,7 @@ func (s *Store) UpsertPod(p Versioned[syncer.Pod]) []Dirty {
 // DeletePod takes in a deletion, of which p is the last state. Only key and
 // revision count.
 func (s *Store) DeletePod(p Versioned[syncer.Pod]) []Dirty {
-	if s.ignoredPod(p) {
+	if s.PodOutdated(p) {
 		return nil
 	}
 	s.pods.deleted(p.RV)
@@ -44,18 +44,10 @@ func (s *Store) DeletePod(p Versioned[syncer.Pod]) []Dirty {
 }
 
 // PodOutdated reports whether an event of a pod, its deletion or another, is older
-// than what is known: nothing is taken from it.
+// than what is known: nothing is taken from it, and Stats count it.
 func (s *Store) PodOutdated(p Versioned[syncer.Pod]) bool {
-	rec := s.record(p.Object.Key)
-	if rec == nil {
-		return s.pods.stale(p.RV, false, 0)
-	}
-	return s.pods.stale(p.RV, true, rec.rv)
-}
-
-// ignoredPod counts an event of which nothing is taken.
-func (s *Store) ignoredPod(p Versioned[syncer.Pod]) bool {
-	stale := s.PodOutdated(p)
+	held, ok := s.PodRevision(p.Object.Key)
+	stale := s.pods.stale(p.RV, ok, held)
 	if stale {
 		s.count.outdatedPods++
 	}

@@ -46,7 +46,7 @@ func (svc *service) podCounts() podCounts {
 // whose contribution may have changed, two if the Service moved from one to
 // another.
 func (s *Store) UpsertService(v Versioned[syncer.Service]) []Dirty {
-	if s.staleService(v.Object.Key, v.RV) {
+	if s.ServiceOutdated(v) {
 		return nil
 	}
 	return s.SetService(v)
@@ -55,7 +55,7 @@ func (s *Store) UpsertService(v Versioned[syncer.Service]) []Dirty {
 // DeleteService takes in a deletion, of which v is the last state. Only key and
 // revision count. Hand-written endpoints stay until ForgetManual.
 func (s *Store) DeleteService(v Versioned[syncer.Service]) []Dirty {
-	if s.staleService(v.Object.Key, v.RV) {
+	if s.ServiceOutdated(v) {
 		return nil
 	}
 	s.services.deleted(v.RV)
@@ -118,9 +118,10 @@ func (s *Store) place(svc *syncer.Service) placement {
 	return placement{replica, true}
 }
 
-func (s *Store) staleService(key syncer.Key, rv uint64) bool {
-	svc := s.service(key)
-	stale := svc == nil && s.services.stale(rv, false, 0) || svc != nil && s.services.stale(rv, true, svc.rv)
+// ServiceOutdated is PodOutdated for a Service.
+func (s *Store) ServiceOutdated(v Versioned[syncer.Service]) bool {
+	held, ok := s.ServiceRevision(v.Object.Key)
+	stale := s.services.stale(v.RV, ok, held)
 	if stale {
 		s.count.outdatedServices++
 	}

@@ -181,14 +181,18 @@ func (s *Store) Placed(service syncer.Key) (replica syncer.Key, ok bool) {
 	return svc.replica, svc.placed
 }
 
-// PodNewer reports whether a pod is held at a later revision.
-func (s *Store) PodNewer(key syncer.Key, rv uint64) bool {
-	rec := s.record(key)
-	return rec != nil && rv != 0 && rv < rec.rv
+// PodRevision is the revision at which a pod is held; ok is false where none is.
+func (s *Store) PodRevision(key syncer.Key) (rv uint64, ok bool) {
+	if rec := s.record(key); rec != nil {
+		return rec.rv, true
+	}
+	return 0, false
 }
 
-// ServiceNewer is PodNewer for a Service.
-func (s *Store) ServiceNewer(key syncer.Key, rv uint64) bool {
-	svc := s.service(key)
-	return svc != nil && rv != 0 && rv < svc.rv
+// ServiceRevision is PodRevision for a Service.
+func (s *Store) ServiceRevision(key syncer.Key) (rv uint64, ok bool) {
+	if svc := s.service(key); svc != nil {
+		return svc.rv, true
+	}
+	return 0, false
 }

@@ -190,15 +190,17 @@ func TestFirstListOfHandWrittenEndpoints(t *testing.T) {
 		for shown, c := range map[string]struct {
 			stands, has int
 			objects     []runtime.Object
+			refused     bool
 			want        string // "believed", "confirmed", "held"
 		}{
-			"as before":      {30, 30, []runtime.Object{newEndpoints("shop", "hand", handIPs(1, 30)...)}, "believed"},
-			"in slices now":  {30, 30, byHand(30)[1:], "believed"},
-			"a part is gone": {30, 20, []runtime.Object{newEndpoints("shop", "hand", handIPs(1, 20)...)}, "believed"},
-			"most is gone":   {30, 5, []runtime.Object{newEndpoints("shop", "hand", handIPs(1, 5)...)}, "confirmed"},
-			"a few are gone": {5, 0, nil, "confirmed"},
-			"all is gone":    {30, 0, nil, "held"},
-			"there was none": {0, 0, nil, "believed"},
+			"as before":      {30, 30, []runtime.Object{newEndpoints("shop", "hand", handIPs(1, 30)...)}, false, "believed"},
+			"in slices now":  {30, 30, byHand(30)[1:], false, "believed"},
+			"a part is gone": {30, 20, []runtime.Object{newEndpoints("shop", "hand", handIPs(1, 20)...)}, false, "believed"},
+			"most is gone":   {30, 5, []runtime.Object{newEndpoints("shop", "hand", handIPs(1, 5)...)}, false, "believed"},
+			"all is gone":    {30, 0, nil, false, "believed"},
+			"there was none": {0, 0, nil, false, "believed"},
+			"a few are gone, and may not be asked for": {5, 0, nil, true, "confirmed"},
+			"all is gone, and may not be asked for":    {30, 0, nil, true, "held"},
 		} {
 			t.Run(name+", "+shown, func(t *testing.T) {
 				stands := func(o *Options) {
@@ -212,6 +214,9 @@ func TestFirstListOfHandWrittenEndpoints(t *testing.T) {
 						a.put(object.DeepCopyObject())
 					}
 					order(a)
+					if c.refused {
+						a.refuse("endpoints")
+					}
 					w.reach("a", a.config(""), "1")
 					w.pass(2 * time.Second)
 					w.wantReady(20, 12, 1) // nobody else waits for it
@@ -249,6 +254,7 @@ func TestFirstHandWrittenEndpointsAreReleasedByHand(t *testing.T) {
 	}
 	inWorld(t, stands, func(w *world) {
 		a := w.api("uid-a")
+		a.refuse("endpoints")
 		a.put(manual("shop", "hand"))
 		w.reach("a", a.config(""), "1")
 		w.pass(time.Minute)

@@ -83,7 +83,7 @@ func TestFirstLists(t *testing.T) {
 		}, ready: [3]int{20, 12, 1}, late: [3]int{14, 8, 0}},
 		"the list lies": {spoil: func(a *fakeAPI) { a.hide("pods", all) },
 			ready: [3]int{20, 12, 1}, late: [3]int{20, 12, 1},
-			holds: []string{"shop/api first_list_shrank", "shop/db first_list_shrank", "shop/web first_list_shrank"}},
+			holds: []string{"shop/api list_shrank", "shop/db list_shrank", "shop/web list_shrank"}},
 		"all pods are others, and not ready": {spoil: func(a *fakeAPI) {
 			a.drop("pods", all)
 			for n := 1; n <= 33; n++ {

@@ -1,0 +1,309 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// inquiry is a round of questions about the objects of a kind.
+type inquiry struct {
+	waiting map[object]bool
+	// sampled is true where the answers stand for those that were not asked.
+	sampled       bool
+	there, mayNot bool
+}
+
+const (
+	// askAll is how many objects are asked for one by one; of more, a sample of that
+	// many, and of each replica that would be emptied at least one.
+	askAll = 200
+	// askLimit is how long a question may be under way, askFailures how many in a row
+	// may fail before lists have to do.
+	askLimit    = 30 * time.Second
+	askFailures = 3
+)
+
+// inquire asks for the objects of a kind that its lists lack: for all of them if they
+// are few or the lists are known to be wrong, else for a sample.
+func (s *State) inquire(now time.Time, kind Kind, out *Effects) {
+	var open []*absence
+	for _, a := range s.lacking(kind) {
+		if a.state == notAsked || a.state == mayNotAsk {
+			open = append(open, a)
+		}
+	}
+	if len(open) == 0 {
+		if len(s.lacking(kind)) == 0 {
+			s.contradicted[kind], s.tries[kind] = time.Time{}, 0
+		}
+		return
+	}
+	q := &inquiry{waiting: map[object]bool{}}
+	if len(open) > askAll && s.contradicted[kind].IsZero() {
+		open, q.sampled = s.sample(open), true
+	}
+	s.inquiries[kind] = q
+	for _, a := range open {
+		s.ask(now, a, q, out)
+	}
+	if len(q.waiting) == 0 {
+		q.mayNot = true
+		s.inquired(now, kind, q, out)
+	}
+}
+
+func (s *State) ask(now time.Time, a *absence, q *inquiry, out *Effects) {
+	if a.past {
+		a.state = mayNotAsk // the answer would be worth nothing
+		return
+	}
+	a.state, a.asked = asking, now
+	q.waiting[a.id] = true
+	out.Read = append(out.Read, Read{Kind: a.id.Kind, Key: a.id.Key, UID: a.uid})
+}
+
+// sample chooses from absent objects, of each replica that would be emptied one.
+func (s *State) sample(all []*absence) []*absence {
+	s.dice.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	emptied := map[syncer.Key]bool{}
+	var chosen, rest []*absence
+	for _, a := range all {
+		needed := false
+		for _, replica := range a.replicas {
+			if _, seen, _ := s.store.ReadyEndpoints(replica); seen == 0 && !emptied[replica] {
+				emptied[replica], needed = true, true
+			}
+		}
+		if needed {
+			chosen = append(chosen, a)
+		} else {
+			rest = append(rest, a)
+		}
+	}
+	if room := askAll - len(chosen); room > 0 {
+		chosen = append(chosen, rest[:min(room, len(rest))]...)
+	}
+	return sortAbsences(chosen)
+}
+
+// answered takes in what came of a question.
+func (s *State) answered(now time.Time, e Answer, out *Effects) {
+	a := s.absent[object{e.Kind, e.Key}]
+	if a == nil || a.state != asking || a.uid != e.UID {
+		s.thereIs(now, nil, e.Object, nil, out)
+		return
+	}
+	q := s.inquiries[e.Kind]
+	switch e.Outcome {
+	case NotFound:
+		s.settle(now, a, "asked", out)
+	case There:
+		s.thereIs(now, a, e.Object, q, out)
+	case Refused:
+		a.state, a.asked = mayNotAsk, now
+		s.mayNot(a, q)
+	default:
+		s.askedInVain(now, a, q)
+	}
+	if q != nil && len(q.waiting) == 0 {
+		s.inquired(now, e.Kind, q, out)
+	}
+}
+
+func (s *State) mayNot(a *absence, q *inquiry) {
+	if q != nil {
+		q.mayNot = true
+		delete(q.waiting, a.id)
+	}
+}
+
+func (s *State) askedInVain(now time.Time, a *absence, q *inquiry) {
+	a.failures++
+	a.state, a.asked = askFailed, now.Add(time.Second<<min(a.failures-1, 4))
+	if a.failures >= askFailures {
+		a.state = mayNotAsk
+		s.mayNot(a, q)
+	}
+}
+
+// askAgain asks again where questions have failed, or were lost.
+func (s *State) askAgain(now time.Time, out *Effects) {
+	for kind := range s.inquiries {
+		q := s.inquiries[kind]
+		if q == nil {
+			continue
+		}
+		for _, a := range s.lacking(Kind(kind)) {
+			switch {
+			case a.state == asking && now.Sub(a.asked) >= askLimit:
+				s.askedInVain(now, a, q)
+			case a.state == askFailed && !now.Before(a.asked):
+				s.ask(now, a, q, out)
+			}
+		}
+		if len(q.waiting) == 0 {
+			s.inquired(now, Kind(kind), q, out)
+		}
+	}
+}
+
+// thereIs takes in an object that was asked for, whatever its kind.
+func (s *State) thereIs(now time.Time, a *absence, o any, q *inquiry, out *Effects) {
+	switch v := o.(type) {
+	case podVersion:
+		isThereStill(s, now, &pods{}, a, v, q, out)
+	case serviceVersion:
+		isThereStill(s, now, services{}, a, v, q, out)
+	case endpointsVersion:
+		isThereStill(s, now, &endpoints{}, a, v, q, out)
+	case sliceVersion:
+		isThereStill(s, now, &slicesTable{}, a, v, q, out)
+	case Written:
+		s.isWritten(now, a, v, q, out)
+	}
+}
+
+// isWritten takes in what is written by hand for a Service, all of it: what stands
+// beside that is gone.
+func (s *State) isWritten(now time.Time, a *absence, w Written, q *inquiry, out *Effects) {
+	if a == nil {
+		return
+	}
+	stood := len(a.standing)
+	if w.Endpoints != nil {
+		isWrittenIn(s, now, &endpoints{}, *w.Endpoints, out)
+	}
+	for _, v := range w.Slices {
+		isWrittenIn(s, now, &slicesTable{}, v, out)
+	}
+	if q != nil && len(a.standing) < stood {
+		q.there, s.contradicted[Manual] = true, now
+	}
+	s.settle(now, a, "asked", out)
+}
+
+func isWrittenIn[T Object](s *State, now time.Time, t table[T], v store.Versioned[T], out *Effects) {
+	if rv, held := t.revision(s, &v.Object); t.wanted(s, &v.Object) && (!held || v.RV > rv) {
+		heard(s, now, t, v, "asked", out)
+	}
+}
+
+// isThereStill takes in an object that is there although lists lack it, unless it is
+// another one of its name, or has finished. What it says of itself is hard evidence,
+// also where nobody waits for it any more (a is nil).
+func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v store.Versioned[T], q *inquiry, out *Effects) {
+	rv, held := t.revision(s, &v.Object)
+	past := held && v.RV != 0 && v.RV < rv || // the store went back; its lists will tell
+		s.quarantine.doubted(t.kind()) && !s.quarantine.news(t.kind(), v.RV, rv)
+	switch {
+	case a == nil:
+		if !t.outdated(s, v) && v.RV > rv {
+			heard(s, now, t, v, "asked", out)
+		}
+		return
+	case past:
+	case t.finished(&v.Object) || a.uid != "" && t.uid(&v.Object) != a.uid:
+		s.settle(now, a, "asked", out)
+		return
+	default:
+		dirty := t.hear(s, now, v, out)
+		t.met(s, now, &v.Object, out)
+		s.announce(out, Change{Cause: objectCause(kindName(a.id.Kind), a.id.Key, a.uid, 0, "asked"), Dirty: dirty})
+	}
+	if s.absent[a.id] == a {
+		a.state = isThere
+	}
+	if q != nil {
+		q.there = true
+		delete(q.waiting, a.id)
+	}
+	if s.contradicted[a.id.Kind].IsZero() {
+		s.contradicted[a.id.Kind] = now
+	}
+}
+
+// inquired ends a round of questions.
+func (s *State) inquired(now time.Time, kind Kind, q *inquiry, out *Effects) {
+	s.inquiries[kind] = nil
+	var open []*absence
+	for _, a := range s.lacking(kind) {
+		if a.state == notAsked {
+			open = append(open, a)
+		}
+	}
+	switch {
+	case q.there:
+		s.dueBy(kind, now.Add(s.backoff(kind)))
+		if len(open) > 0 { // what was not asked for is, one by one
+			s.inquire(now, kind, out)
+		}
+	case q.mayNot:
+		for _, a := range open {
+			a.state = mayNotAsk
+		}
+		s.dueBy(kind, now.Add(s.backoff(kind)))
+	case q.sampled:
+		s.settleAll(now, open, "asked", out)
+	}
+	if !q.there && !slices.ContainsFunc(s.lacking(kind), func(a *absence) bool { return a.state == isThere }) {
+		s.contradicted[kind] = time.Time{}
+	}
+	if len(s.lacking(kind)) == 0 {
+		s.tries[kind] = 0
+	}
+}
+
+// lookTwice is for objects that may not be asked for: what two lists lack, ConfirmAfter
+// apart, goes, unless it is too much of the member.
+func (s *State) lookTwice(now time.Time, kind Kind, losses []loss, before map[syncer.Key]int, empty bool, out *Effects) {
+	var confirmed []*absence
+	waits := false
+	for _, a := range s.lacking(kind) {
+		if a.state == mayNotAsk {
+			waits = true
+			if !s.lackedAgain(a, now).Before(a.since.Add(s.cfg.ConfirmAfter)) {
+				confirmed = append(confirmed, a)
+			}
+		}
+	}
+	if !waits {
+		return
+	}
+	lost, total := 0, 0
+	for i := range losses {
+		lost += losses[i].lost()
+	}
+	for _, n := range before {
+		total += n
+	}
+	for _, r := range s.standing.replicas {
+		total += r.left
+	}
+	if kind == Manual {
+		empty = lost > s.cfg.MinEndpoints && !slices.ContainsFunc(losses, func(l loss) bool { return l.after > 0 })
+	}
+	if s.cfg.confirms(lost, max(total, lost), empty) {
+		s.settleAll(now, confirmed, "relist", out)
+	}
+	if len(s.lacking(kind)) > 0 {
+		s.dueBy(kind, now.Add(s.backoff(kind)))
+	}
+}
+
+// lackedAgain is when lists last lacked an object: now, or where two kinds of list
+// speak of it, when the older of them was read.
+func (s *State) lackedAgain(a *absence, now time.Time) time.Time {
+	if a.id.Kind != Manual {
+		return now
+	}
+	if s.listedAt[Endpoints].Before(s.listedAt[Slices]) {
+		return s.listedAt[Endpoints]
+	}
+	return s.listedAt[Slices]
+}

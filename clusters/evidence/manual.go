@@ -1,0 +1,156 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// manual is what the tables of hand-written endpoints have in common: a list of them
+// speaks of some Services alone.
+type manual[T Object] struct {
+	plain[T]
+	services []syncer.Key // those that the list speaks of and that have no selector
+	ofSlices bool
+	first    bool // the list makes all of some Service known
+}
+
+// manualTable is a table for a list that speaks of some Services.
+func manualTable[T Object](s *State, services []syncer.Key, ofSlices bool) manual[T] {
+	t := manual[T]{ofSlices: ofSlices}
+	for _, key := range services {
+		if s.store.IsManual(key) {
+			t.services = append(t.services, key)
+		}
+	}
+	return t
+}
+
+func (t *manual[T]) begin(s *State, rv uint64, older bool) {
+	s.store.BeginManual(t.ofSlices, t.services, rv, older)
+}
+
+func (*manual[T]) places(*State) []string { return []string{""} }
+
+func (t *manual[T]) lacking(s *State, _ string, rv uint64, older bool, yield func(lost)) int {
+	lacking := s.store.LackingManual(t.ofSlices, t.services, rv, older)
+	for _, o := range lacking {
+		replica, _ := s.store.Placed(o.Service)
+		yield(lost{id: manualObject(o), service: o.Service, replicas: []syncer.Key{replica}})
+	}
+	return len(lacking)
+}
+
+func (t *manual[T]) believed(s *State) (dirty []store.Dirty) {
+	for _, key := range t.services {
+		d, first := s.store.KnowManual(t.ofSlices, key)
+		dirty = append(dirty, d...)
+		t.first = t.first || first
+	}
+	return dirty
+}
+
+func (t *manual[T]) met(s *State, _ time.Time, _ *T, out *Effects) { s.standingManual(out) }
+
+func (t *manual[T]) ended(s *State, now time.Time, before map[syncer.Key]int, out *Effects) {
+	s.judgeLacking(now, Manual, before, false, out)
+	if s.synced && t.first {
+		s.judgeStanding(now, out)
+	}
+	s.standingManual(out)
+}
+
+// manualObject is the name of what gives hand-written endpoints.
+func manualObject(o store.ManualObject) object {
+	if o.Slice == "" {
+		return object{Endpoints, o.Service}
+	}
+	return object{Slices, syncer.Key{Namespace: o.Service.Namespace, Name: o.Slice}}
+}
+
+type endpointsVersion = store.Versioned[store.Endpoints]
+
+// endpoints is the table of Endpoints of Services without selector.
+type endpoints struct{ manual[store.Endpoints] }
+
+func (*endpoints) kind() Kind                   { return Endpoints }
+func (*endpoints) id(o *store.Endpoints) object { return object{Endpoints, o.Key} }
+
+// wanted leaves out Endpoints that a controller derived from a selector.
+func (*endpoints) wanted(s *State, o *store.Endpoints) bool { return s.store.IsManual(o.Key) }
+
+func (*endpoints) cause(o *store.Endpoints, rv uint64, event string) Cause {
+	return objectCause("Endpoints", o.Key, "", rv, event)
+}
+
+func (*endpoints) revision(s *State, o *store.Endpoints) (uint64, bool) {
+	return s.store.ManualRevision(store.ManualObject{Service: o.Key})
+}
+
+func (*endpoints) outdated(s *State, v endpointsVersion) bool {
+	return s.store.ManualOutdated(store.ManualObject{Service: v.Object.Key}, v.RV)
+}
+
+func (*endpoints) mark(s *State, o *store.Endpoints, rv uint64, older bool) {
+	s.store.MarkManual(store.ManualObject{Service: o.Key}, rv, older)
+}
+
+func (t *endpoints) hear(s *State, _ time.Time, v endpointsVersion, _ *Effects) []store.Dirty {
+	return t.put(s, v)
+}
+
+func (*endpoints) put(s *State, v endpointsVersion) []store.Dirty { return s.store.SetEndpoints(v) }
+func (*endpoints) remove(s *State, v endpointsVersion) []store.Dirty {
+	return s.store.DeleteEndpoints(v)
+}
+
+type sliceVersion = store.Versioned[store.Slice]
+
+// slicesTable is the table of slices that no controller derived. One that is listed as
+// another Service's is not absent: it has gone over.
+type slicesTable struct{ manual[store.Slice] }
+
+func (*slicesTable) kind() Kind               { return Slices }
+func (*slicesTable) id(o *store.Slice) object { return object{Slices, o.Key} }
+
+func (*slicesTable) cause(o *store.Slice, rv uint64, event string) Cause {
+	return objectCause("EndpointSlice", o.Key, "", rv, event)
+}
+
+func nameOfSlice(o *store.Slice) store.ManualObject {
+	return store.ManualObject{Service: o.ServiceKey(), Slice: o.Name}
+}
+
+func (*slicesTable) revision(s *State, o *store.Slice) (uint64, bool) {
+	return s.store.ManualRevision(nameOfSlice(o))
+}
+
+func (*slicesTable) outdated(s *State, v sliceVersion) bool {
+	return s.store.ManualOutdated(nameOfSlice(&v.Object), v.RV)
+}
+
+func (*slicesTable) mark(s *State, o *store.Slice, rv uint64, older bool) {
+	s.store.MarkManual(nameOfSlice(o), rv, older)
+}
+
+func (t *slicesTable) hear(s *State, _ time.Time, v sliceVersion, _ *Effects) []store.Dirty {
+	return t.put(s, v)
+}
+
+func (*slicesTable) put(s *State, v sliceVersion) []store.Dirty    { return s.store.SetSlice(v) }
+func (*slicesTable) remove(s *State, v sliceVersion) []store.Dirty { return s.store.DeleteSlice(v) }
+
+// unfollowed forgets the hand-written endpoints of a Service.
+func (s *State) unfollowed(now time.Time, service syncer.Key, out *Effects) {
+	for id, a := range s.absent {
+		if (id.Kind == Endpoints || id.Kind == Slices) && a.service == service {
+			s.forget(a)
+		}
+	}
+	s.announce(out, Change{Cause: Cause{Kind: "Endpoints", Event: "relist"}, Dirty: s.store.ForgetManual(service), Bulk: true})
+	s.standingManual(out)
+}

@@ -1,0 +1,84 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// object names an object of a member.
+type object struct {
+	Kind Kind
+	Key  syncer.Key
+}
+
+func (o object) compare(p object) int {
+	if o.Kind != p.Kind {
+		return int(o.Kind) - int(p.Kind)
+	}
+	return o.Key.Compare(p.Key)
+}
+
+// seen takes in an object that a watch shows.
+func seen[T Object](s *State, now time.Time, t table[T], e Seen[T], out *Effects) {
+	s.reach.contact = now
+	if !t.wanted(s, &e.Object) || t.outdated(s, e.Versioned) {
+		return
+	}
+	if !t.room(s, &e.Object) {
+		t.met(s, now, &e.Object, out)
+		return
+	}
+	event := "modified"
+	if e.Created {
+		event = "added"
+	}
+	heard(s, now, t, e.Versioned, event, out)
+}
+
+// heard takes in what an object says of itself, which nothing holds back.
+func heard[T Object](s *State, now time.Time, t table[T], v store.Versioned[T], event string, out *Effects) {
+	dirty := t.hear(s, now, v, out)
+	s.announce(out, Change{Cause: t.cause(&v.Object, v.RV, event), Dirty: dirty})
+	s.reappeared(t.id(&v.Object))
+	t.met(s, now, &v.Object, out)
+	s.rejudge(now, dirty, out)
+}
+
+// gone takes in the deletion of an object, which nothing holds back.
+func gone[T Object](s *State, now time.Time, t table[T], e Gone[T], out *Effects) {
+	s.reach.contact = now
+	if !t.wanted(s, &e.Object) || t.outdated(s, e.Versioned) {
+		return
+	}
+	cause := t.cause(&e.Object, e.RV, "deleted")
+	_, known := t.revision(s, &e.Object)
+	dirty := t.remove(s, e.Versioned)
+	s.announce(out, Change{Cause: cause, Dirty: dirty})
+	s.reappeared(t.id(&e.Object))
+	t.missed(s, &e.Object, known, cause, out)
+	s.rejudge(now, dirty, out)
+}
+
+func objectCause(kind string, key syncer.Key, uid string, rv uint64, event string) Cause {
+	return Cause{Kind: kind, Event: event, Key: key, UID: uid, Revision: rv, Live: true}
+}
+
+// plain is a table of a kind about which there is no more to say.
+type plain[T Object] struct{}
+
+func (plain[T]) uid(*T) string                                              { return "" }
+func (plain[T]) finished(*T) bool                                           { return false }
+func (plain[T]) wanted(*State, *T) bool                                     { return true }
+func (plain[T]) room(*State, *T) bool                                       { return true }
+func (plain[T]) met(*State, time.Time, *T, *Effects)                        {}
+func (plain[T]) missed(*State, *T, bool, Cause, *Effects)                   {}
+func (plain[T]) places(s *State) []string                                   { return s.store.Namespaces() }
+func (plain[T]) compare(*State, time.Time, store.Versioned[T])              {}
+func (plain[T]) compared(*State, time.Time, []store.Versioned[T], *Effects) {}
+func (plain[T]) believed(*State) []store.Dirty                              { return nil }
+func (plain[T]) ended(*State, time.Time, map[syncer.Key]int, *Effects)      {}

@@ -1,0 +1,216 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// pods is the table of pods.
+type pods struct {
+	plain[syncer.Pod]
+	ready   int  // listed pods that are ready and serve
+	dropped bool // a listed pod turned not ready
+}
+
+func (*pods) kind() Kind                            { return Pods }
+func (*pods) id(p *syncer.Pod) object               { return object{Pods, p.Key} }
+func (*pods) uid(p *syncer.Pod) string              { return p.UID }
+func (*pods) finished(p *syncer.Pod) bool           { return p.Terminal }
+func (*pods) begin(s *State, rv uint64, older bool) { s.store.BeginPods(rv, older) }
+
+func (*pods) revision(s *State, p *syncer.Pod) (uint64, bool) { return s.store.PodRevision(p.Key) }
+func (*pods) outdated(s *State, v podVersion) bool            { return s.store.PodOutdated(v) }
+
+func (*pods) mark(s *State, p *syncer.Pod, rv uint64, older bool) { s.store.MarkPod(p.Key, rv, older) }
+
+func (*pods) room(s *State, p *syncer.Pod) bool {
+	n, _ := s.store.Size()
+	return s.store.Pod(p.Key) != nil || !s.full(Pods, n)
+}
+
+func (*pods) cause(p *syncer.Pod, rv uint64, event string) Cause {
+	c := objectCause("Pod", p.Key, p.UID, rv, event)
+	if len(p.IPs) > 0 && p.IPs[0].Addr.IsValid() {
+		c.IP = p.IPs[0].Addr.String()
+	}
+	switch {
+	case event == "deleted":
+		c.State = "gone"
+	case p.Terminating():
+		c.State = "terminating"
+	case p.Ready:
+		c.State = "ready"
+	default:
+		c.State = "not ready"
+	}
+	return c
+}
+
+// hear takes in a pod, as far as panic and silent nodes let it.
+func (t *pods) hear(s *State, now time.Time, v podVersion, out *Effects) []store.Dirty {
+	key := v.Object.Key
+	kept := s.readiness.keeps(key)
+	var others []store.Dirty // because more than this pod is taken anew
+	if s.readiness.note(now, s.cfg.Limits, s.takenBefore(&v.Object), v, s.serves(&v.Object)) &&
+		s.readiness.mass(now, s.cfg.Limits, func() world { return s.world(s.readyPods() - 1) }) {
+		for _, restore := range s.readiness.enter(now) {
+			if restore.Object.Key != key {
+				others = append(others, s.retake(&restore.Object)...)
+			}
+		}
+	}
+	dirty := t.put(s, v)
+	if is := s.readiness.keeps(key); is != "" && kept == "" {
+		cause := t.cause(&v.Object, v.RV, "modified")
+		cause.Kept = is
+		s.announce(out, Change{Cause: cause, Dirty: keptDirty(s.store.ReplicasOf(key))})
+	}
+	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "panic"}, Dirty: merged(others)})
+	return dirty
+}
+
+func (*pods) put(s *State, v podVersion) []store.Dirty { return s.store.SetPod(s.readiness.view(v)) }
+
+// met gives a pod that was shown what is its own: what stands of it is as it says, and
+// nobody else has its addresses.
+func (*pods) met(s *State, now time.Time, p *syncer.Pod, out *Effects) {
+	s.meetStanding(p, out)
+	s.reclaim(now, p, out)
+}
+
+func (*pods) remove(s *State, v podVersion) []store.Dirty {
+	s.readiness.gone(v.Object.Key)
+	return s.store.DeletePod(v)
+}
+
+func (*pods) missed(s *State, p *syncer.Pod, _ bool, cause Cause, out *Effects) {
+	s.dropAll(slices.Clone(s.standing.byPod[p.Key]), cause, out)
+}
+
+func (*pods) lacking(s *State, ns string, rv uint64, older bool, yield func(lost)) int {
+	return s.store.LackingPods(ns, rv, older, func(p *syncer.Pod, _ uint64) {
+		yield(lost{id: object{Pods, p.Key}, uid: p.UID, replicas: s.store.ReplicasOf(p.Key), addrs: addressesOf(p)})
+	})
+}
+
+// compare finds out whether too many pods have turned not ready.
+func (t *pods) compare(s *State, now time.Time, v podVersion) {
+	before, serves := s.takenBefore(&v.Object), s.serves(&v.Object)
+	t.dropped = s.readiness.note(now, s.cfg.Limits, before, v, serves) || t.dropped
+	if serves && store.IsReady(&v.Object) {
+		t.ready++
+	}
+}
+
+func (t *pods) compared(s *State, now time.Time, shown []podVersion, out *Effects) {
+	if !t.dropped || !s.readiness.panicAt.IsZero() || !s.readiness.mass(now, s.cfg.Limits, func() world { return t.world(s, shown) }) {
+		return
+	}
+	var others []store.Dirty
+	for _, restore := range s.readiness.enter(now) {
+		others = append(others, s.retake(&restore.Object)...)
+	}
+	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "panic"}, Dirty: merged(others)})
+}
+
+// world is what a panic is judged by as the list shows it.
+func (t *pods) world(s *State, shown []podVersion) world {
+	var readyIn map[syncer.Key]int
+	return world{ready: t.ready, replicasOf: s.replicasOf, readyIn: func(replica syncer.Key) int {
+		if readyIn == nil {
+			readyIn = map[syncer.Key]int{}
+			for i := range shown {
+				if p := &shown[i].Object; store.IsReady(p) {
+					for _, in := range s.replicasOf(p) {
+						readyIn[in]++
+					}
+				}
+			}
+		}
+		return readyIn[replica]
+	}}
+}
+
+func (*pods) ended(s *State, now time.Time, _ map[syncer.Key]int, out *Effects) {
+	s.fill(now, Pods, out)
+}
+
+// takenBefore is a pod as it was taken: what the table has, or, of one that it has not
+// yet, what stands of it.
+func (s *State) takenBefore(p *syncer.Pod) *syncer.Pod {
+	if held := s.store.Pod(p.Key); held != nil {
+		return held
+	}
+	return s.standing.pod(p)
+}
+
+// serves reports whether a pod is behind a Service that is replicated.
+func (s *State) serves(p *syncer.Pod) bool {
+	return s.store.Serves(p) || s.standing.pod(p) != nil
+}
+
+// readyPods counts the pods that are ready in truth, and serve.
+func (s *State) readyPods() int { return max(0, s.store.Serving()-s.readiness.keptServing) }
+
+// world is what a panic is judged by, outside of a list.
+func (s *State) world(ready int) world {
+	return world{ready: ready, replicasOf: s.replicasOf, readyIn: func(replica syncer.Key) int {
+		n, _, _ := s.store.ReadyEndpoints(replica)
+		return n
+	}}
+}
+
+// replicasOf returns the replicas that a pod is, or was, an endpoint of.
+func (s *State) replicasOf(p *syncer.Pod) []syncer.Key {
+	if replicas := s.store.ReplicasFor(p); len(replicas) > 0 {
+		return replicas
+	}
+	return s.standing.replicasOf(p.Key)
+}
+
+// retake takes another reading of a pod that is held.
+func (s *State) retake(p *syncer.Pod) []store.Dirty { return s.store.ReplacePod(p) }
+
+// reclaim gives a live pod the addresses that it shows: what is absent and had one of
+// them is dead, and so is what stands there of another pod. Pods of the host network
+// share the address of their node.
+func (s *State) reclaim(now time.Time, p *syncer.Pod, out *Effects) {
+	if p.Terminal || len(s.addresses) == 0 && len(s.standing.byAddr) == 0 {
+		return
+	}
+	for i := range p.IPs {
+		addr := p.IPs[i].Addr
+		for _, a := range slices.Clone(s.addresses[addr]) {
+			if held := s.store.Pod(a.id.Key); a.id.Key != p.Key && held != nil && !(held.HostNetwork && p.HostNetwork) {
+				s.settle(now, a, "reused", out)
+			}
+		}
+		s.standingReused(addr, p, out)
+	}
+}
+
+// keptDirty are replicas that are looked at for the record alone.
+func keptDirty(replicas []syncer.Key) []store.Dirty {
+	dirty := make([]store.Dirty, len(replicas))
+	for i, replica := range replicas {
+		dirty[i] = store.Dirty{Replica: replica, Effect: syncer.Addition}
+	}
+	return dirty
+}
+
+// addressesOf are the valid addresses of a pod.
+func addressesOf(p *syncer.Pod) (addrs []netip.Addr) {
+	for i := range p.IPs {
+		if p.IPs[i].Addr.IsValid() {
+			addrs = append(addrs, p.IPs[i].Addr)
+		}
+	}
+	return addrs
+}

@@ -1,0 +1,71 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+type serviceVersion = store.Versioned[syncer.Service]
+
+// services is the table of Services.
+type services struct{ plain[syncer.Service] }
+
+func (services) kind() Kind                               { return Services }
+func (services) id(o *syncer.Service) object              { return object{Services, o.Key} }
+func (services) uid(o *syncer.Service) string             { return o.UID }
+func (services) begin(s *State, rv uint64, older bool)    { s.store.BeginServices(rv, older) }
+func (services) outdated(s *State, v serviceVersion) bool { return s.store.ServiceOutdated(v) }
+
+func (services) revision(s *State, o *syncer.Service) (uint64, bool) {
+	return s.store.ServiceRevision(o.Key)
+}
+
+func (services) mark(s *State, o *syncer.Service, rv uint64, older bool) {
+	s.store.MarkService(o.Key, rv, older)
+}
+
+func (services) room(s *State, o *syncer.Service) bool {
+	_, n := s.store.Size()
+	return s.store.Service(o.Key) != nil || !s.full(Services, n)
+}
+
+func (services) cause(o *syncer.Service, rv uint64, event string) Cause {
+	return objectCause("Service", o.Key, o.UID, rv, event)
+}
+
+func (t services) hear(s *State, _ time.Time, v serviceVersion, _ *Effects) []store.Dirty {
+	return t.put(s, v)
+}
+
+func (services) put(s *State, v serviceVersion) []store.Dirty { return s.store.SetService(v) }
+
+func (services) met(s *State, _ time.Time, o *syncer.Service, out *Effects) {
+	s.serviceShown(o.Key, out)
+}
+
+func (services) remove(s *State, v serviceVersion) []store.Dirty { return s.store.DeleteService(v) }
+
+func (services) missed(s *State, o *syncer.Service, known bool, cause Cause, out *Effects) {
+	if !known || s.standing.waits(o.Key) {
+		s.standingSourceGone(o.Key, cause, out)
+	}
+}
+
+func (services) lacking(s *State, ns string, rv uint64, older bool, yield func(lost)) int {
+	return s.store.LackingServices(ns, rv, older, func(o *syncer.Service) {
+		l := lost{id: object{Services, o.Key}, uid: o.UID}
+		if replica, placed := s.store.Placed(o.Key); placed {
+			l.replicas = []syncer.Key{replica}
+		}
+		yield(l)
+	})
+}
+
+func (services) ended(s *State, now time.Time, _ map[syncer.Key]int, out *Effects) {
+	s.fill(now, Services, out)
+}

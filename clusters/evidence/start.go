@@ -1,0 +1,254 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// fill notes that a kind has been read whole, or cannot be. With the last one the
+// member is announced, all at once; what events announce from then on may be in it as
+// well.
+func (s *State) fill(now time.Time, kind Kind, out *Effects) {
+	s.listed[kind] = s.listed[kind] || !s.quarantine.doubted(kind)
+	if s.synced || !s.listed[Services] || !s.listed[Pods] || !s.listed[Nodes] {
+		return
+	}
+	s.synced = true
+	s.forgetPublished(now)
+	s.startDamping(now)
+	s.judgeStanding(now, out)
+	var all []store.Dirty
+	for _, replica := range s.store.Replicas() {
+		for _, source := range s.store.Sources(replica) {
+			all = append(all, store.Dirty{Replica: replica, Source: source, Effect: syncer.Addition})
+		}
+	}
+	out.Facts = append(out.Facts, Fact{Message: "cluster has been read whole", Args: []any{"replicas", len(all)}})
+	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "relist"}, Dirty: all, Bulk: true})
+}
+
+// forgetPublished lets go of pods that were taken for turned not ready by what stands of
+// them, and whose Services, by now known, take every pod for ready.
+func (s *State) forgetPublished(now time.Time) {
+	for _, d := range maps.Clone(s.readiness.down) {
+		if !s.store.Serves(&d.reported.Object) {
+			s.readiness.forget(d)
+			s.retake(&d.reported.Object)
+		}
+	}
+}
+
+// judgeStanding compares what stands with what the member shows, for replicas that can
+// be compared: not before hand-written endpoints of theirs were read.
+func (s *State) judgeStanding(now time.Time, out *Effects) {
+	doubts := map[*standingReplica][]doubt{}
+	var losses []loss
+	var drop []*standingEndpoint
+	before, owned := map[syncer.Key]int{}, s.owned()
+	for _, key := range slices.SortedFunc(maps.Keys(s.standing.replicas), syncer.Key.Compare) {
+		r := s.standing.replicas[key]
+		if r.judged {
+			continue
+		}
+		is := s.presence(r)
+		if !is.wanted {
+			r.judged = true
+			drop = append(drop, r.open()...)
+			continue
+		}
+		if is.pending {
+			continue
+		}
+		r.judged = true
+		open, done := s.doubts(r, is, owned)
+		for _, e := range done {
+			if s.gives(e) {
+				s.dropStanding(e) // nothing leaves
+			} else {
+				drop = append(drop, e)
+			}
+		}
+		before[key] = len(r.endpoints)
+		if len(open) > 0 {
+			doubts[r] = open
+			losses = append(losses, loss{replica: key, before: len(r.endpoints), after: is.ready, gone: len(open)})
+		}
+	}
+	unsettled, passed := judge(s.cfg.Limits, losses, s.recent(now), false)
+	s.took(now, passed)
+	asked, held := map[Kind]bool{}, map[syncer.Key][]*absence{}
+	for r, open := range doubts {
+		for _, d := range open {
+			if !unsettled[r.key] {
+				drop = append(drop, d.endpoint)
+				continue
+			}
+			for _, id := range d.objects {
+				held[r.key] = append(held[r.key], s.lacksStanding(now, id, d.endpoint))
+				asked[id.Kind] = true
+			}
+		}
+	}
+	s.dropAll(drop, Cause{Kind: "Cluster", Event: "relist"}, out)
+	for _, l := range losses {
+		if unsettled[l.replica] {
+			s.hold(now, l, held[l.replica])
+		}
+	}
+	for key, r := range s.standing.replicas {
+		if r.judged && r.left == 0 {
+			delete(s.standing.replicas, key)
+		}
+	}
+	for kind := Services; kind <= Manual; kind++ {
+		if asked[kind] {
+			s.reportKept(kind, out)
+			s.inquire(now, kind, out)
+		}
+	}
+}
+
+// presence is what the Services behind a replica that stands have in the member now,
+// wherever they are placed: an edit of the configuration while nobody was running is
+// no loss, and what is lost at its source is one wherever it would have gone.
+type presence struct {
+	ready int
+	// pending is true while hand-written endpoints have not been read.
+	pending bool
+	// wanted is false if the configuration, or the Services themselves, say that none
+	// of them is replicated.
+	wanted bool
+	absent []syncer.Key // Services that are not there
+	manual []syncer.Key // those without selector
+	// computed is true where a Service is there that has one.
+	computed bool
+}
+
+func (s *State) presence(r *standingReplica) (is presence) {
+	sources := slices.Clone(r.sources)
+	for _, source := range s.store.Sources(r.key) {
+		if !slices.Contains(sources, source) {
+			sources = append(sources, source)
+		}
+	}
+	for _, source := range sources {
+		src, found := s.store.Source(source)
+		switch {
+		case !found:
+			if s.follows(source.Namespace) {
+				is.wanted, is.absent = true, append(is.absent, source)
+			}
+		case src.Placed:
+			is.wanted = true
+			is.ready += src.Ready
+			is.pending = is.pending || !src.Known
+			if is.computed = is.computed || !src.Manual; src.Manual {
+				is.manual = append(is.manual, source)
+			}
+		}
+	}
+	return is
+}
+
+// gives reports whether the member's own share has an endpoint that stands, ready.
+func (s *State) gives(e *standingEndpoint) bool {
+	key, named := e.pod()
+	if !named {
+		return slices.ContainsFunc(e.in.sources, func(source syncer.Key) bool {
+			src, found := s.store.Source(source)
+			return found && src.Manual && src.Known && s.store.ServesManual(source)(e.endpoint)
+		})
+	}
+	p := s.store.Pod(key)
+	return p != nil && p.UID == e.endpoint.Target.UID && p.Ready && !p.Terminating() && !p.Terminal && store.HasAddress(p, e.endpoint.Addr) &&
+		slices.Contains(s.store.ReplicasFor(p), e.in.key)
+}
+
+// doubt is an endpoint that stands and of which the member shows nothing, and the
+// objects that would settle it.
+type doubt struct {
+	endpoint *standingEndpoint
+	objects  []object
+}
+
+// owned are the live pods that have an address of what stands by now.
+func (s *State) owned() map[netip.Addr]syncer.Key {
+	owned := map[netip.Addr]syncer.Key{}
+	if len(s.standing.byAddr) == 0 {
+		return owned
+	}
+	for _, p := range s.store.Pods() {
+		for _, addr := range addressesOf(p) {
+			if s.standing.byAddr[addr] != nil && !p.HostNetwork && !p.Terminal {
+				owned[addr] = p.Key
+			}
+		}
+	}
+	return owned
+}
+
+// doubts tells the endpoints that the member says nothing of from those that are done.
+// A pod that is not shown may be one of a Service that is; if none is, it goes with the
+// last of them that is absent.
+func (s *State) doubts(r *standingReplica, is presence, owned map[netip.Addr]syncer.Key) (open []doubt, done []*standingEndpoint) {
+	var services, byHand []object
+	for _, source := range is.absent {
+		services = append(services, object{Services, source})
+	}
+	for _, source := range is.manual {
+		byHand = append(byHand, object{Manual, source})
+	}
+	for _, e := range r.open() {
+		pod, named := e.pod()
+		owner, isOwned := owned[e.endpoint.Addr]
+		var objects []object
+		switch {
+		case s.gives(e), named && isOwned && owner != pod:
+		case named && s.store.Pod(pod) != nil:
+			objects = services
+		case named && is.computed:
+			objects = []object{{Pods, pod}}
+		case named && len(services) > 0:
+			objects = append([]object{{Pods, pod}}, services...)
+		case !named:
+			objects = append(byHand, services...)
+		}
+		if len(objects) == 0 {
+			done = append(done, e)
+		} else {
+			open = append(open, doubt{e, objects})
+		}
+	}
+	return open, done
+}
+
+// lacksStanding notes that lists lack an object that an endpoint stands for.
+func (s *State) lacksStanding(now time.Time, id object, e *standingEndpoint) *absence {
+	a := s.absent[id]
+	if a == nil {
+		a = &absence{id: id, since: now, past: s.quarantine.err != nil}
+		if id.Kind == Pods {
+			a.uid = e.endpoint.Target.UID
+			a.addrs = []netip.Addr{e.endpoint.Addr}
+			s.addresses[e.endpoint.Addr] = append(s.addresses[e.endpoint.Addr], a)
+		}
+		if id.Kind == Manual {
+			a.service = id.Key
+		}
+		s.absent[id] = a
+	}
+	if !slices.Contains(a.replicas, e.in.key) {
+		a.replicas = append(a.replicas, e.in.key)
+	}
+	if !slices.Contains(e.waits, a) {
+		a.standing, e.waits = append(a.standing, e), append(e.waits, a)
+	}
+	return a
+}
