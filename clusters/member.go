@@ -252,6 +252,7 @@ func (m *Member) prober() *kube.Prober {
 		Followed:  []kube.Followed{{Resource: kube.Services, Loop: m.loops.services}, {Resource: kube.Pods, Loop: m.loops.pods}},
 		Probed:    func(err error) { m.step(evidence.Probed{Fault: fault(err)}, time.Now()) },
 		Recovered: func() { m.each(looper.RetryNow) },
+		Heartbeat: m.opts.Heartbeats.Start("what asks cluster "+m.name, kube.ProbeBound),
 		WentBack: func(err error) {
 			m.step(evidence.Restored{Err: err}, time.Now())
 			m.each(looper.WentBack)

@@ -41,6 +41,8 @@ type Options struct {
 	Standing func(cluster string) map[syncer.Key]Standing
 	// Observer may be nil.
 	Observer Observer
+	// Heartbeats, unless nil, are told that what asks a member gets on.
+	Heartbeats *metrics.Heartbeats
 	// Wrap returns what observes the requests to a member; nil observes none.
 	Wrap func(cluster string) func(http.RoundTripper) http.RoundTripper
 	// Keep names annotations of Services to carry on; see decode.NewDecoder.

@@ -179,24 +179,42 @@ func (s *Set) Status() []Status {
 	return all
 }
 
+// Conditions is Status without what takes a walk: Store, Damped, Holds and Native.
+func (s *Set) Conditions() []Status {
+	members := *s.members.Load()
+	all := make([]Status, len(members))
+	for i, m := range members {
+		m.mu.RLock()
+		all[i] = m.lockedCondition()
+		m.mu.RUnlock()
+	}
+	return all
+}
+
 func (m *Member) status() Status {
+	m.mu.RLock()
+	out := m.lockedCondition()
+	out.Store, out.Damped, out.Holds = m.state.Store().Stats(), m.state.Waiting(), m.state.Holds()
+	spec := m.spec
+	m.mu.RUnlock()
+	out.Store.Ready -= out.Damped
+	out.Store.NotReady += out.Damped
+	out.Native = m.native.status(time.Now(), spec.cluster.NativeTolerance.Value())
+	return out
+}
+
+func (m *Member) lockedCondition() Status {
 	out := Status{
 		Name: m.name, Identity: m.identity.Known(), Garbage: m.undecodable.Load(), Remarks: m.remarks.list(),
 	}
-	m.mu.RLock()
 	v := m.state.View()
 	out.State, out.Reason, out.Since, out.Synced = v.State, v.Reason, v.Since, v.Synced
 	out.Stale, out.Panic = v.Stale, v.Panicking
-	out.Store, out.Damped, out.Holds = m.state.Store().Stats(), m.state.Waiting(), m.state.Holds()
-	out.Store.Ready -= out.Damped
-	out.Store.NotReady += out.Damped
 	if at, ever := m.state.LastContact(); ever {
 		out.LastContact = at
 	}
 	out.LastErrorAt, out.LastError = m.state.LastError()
 	spec, session := m.spec, m.session
-	m.mu.RUnlock()
-	out.Native = m.native.status(time.Now(), spec.cluster.NativeTolerance.Value())
 	if session != nil {
 		out.Host, out.Version = session.Host(), session.Version().Git
 	} else if spec.access.REST != nil {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -18,6 +19,8 @@ import (
 const (
 	// pageTimeout is how long one answer may take to reach its reader.
 	pageTimeout = 30 * time.Second
+	// maxReaders of the changes may be served at a time.
+	maxReaders = 32
 	// slowest is the number of slow changes in a status.
 	slowest = 10
 	// maxDiffering bounds the differences of each cluster in a status;
@@ -31,7 +34,7 @@ const (
 func (m *Metrics) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", timed(m.families()))
-	mux.Handle("GET /healthz", timed(http.HandlerFunc(healthz)))
+	mux.Handle("GET /healthz", timed(http.HandlerFunc(m.healthz)))
 	mux.Handle("GET /readyz", timed(http.HandlerFunc(m.readyz)))
 	mux.Handle("GET /debug/status", timed(http.HandlerFunc(m.statusPage)))
 	mux.Handle("GET /debug/native", timed(http.HandlerFunc(m.nativePage)))
@@ -67,8 +70,19 @@ func allow(w http.ResponseWriter, d time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
 }
 
-func healthz(w http.ResponseWriter, _ *http.Request) {
-	plain(w, http.StatusOK, "ok\n")
+// healthz fails while a loop of the process does not get on. It takes no lock that one
+// could hold.
+func (m *Metrics) healthz(w http.ResponseWriter, _ *http.Request) {
+	stuck := m.heartbeats.Stuck(time.Now())
+	if len(stuck) == 0 {
+		m.hung.Store(false)
+		plain(w, http.StatusOK, "ok\n")
+		return
+	}
+	if !m.hung.Swap(true) && m.journal.logger != nil {
+		m.journal.logger.Error("the process does not get on", "stuck", stuck)
+	}
+	plain(w, http.StatusInternalServerError, "stuck:\n- "+strings.Join(stuck, "\n- ")+"\n")
 }
 
 // readyz says what the status page says of readiness.
@@ -168,6 +182,12 @@ func (m *Metrics) changesPage(w http.ResponseWriter, r *http.Request) {
 			status = http.StatusBadRequest
 		}
 		plain(w, status, err.Error()+"\n")
+		return
+	}
+	defer m.readers.Add(-1)
+	if m.readers.Add(1) > maxReaders {
+		w.Header().Set("Retry-After", "10")
+		plain(w, http.StatusServiceUnavailable, fmt.Sprintf("%d others read the changes, and that is as many as may; end one of them\n", maxReaders))
 		return
 	}
 	header(w, "application/x-ndjson")

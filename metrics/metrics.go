@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,7 +44,12 @@ type Metrics struct {
 	leader   func() LeaderStatus
 	ring     *Ring
 	troubles troubles
-	echoes   echoes
+	// heartbeats are those of the process, hung is set while one is missed; readers bounds the
+	// streams of changes.
+	heartbeats Heartbeats
+	hung       atomic.Bool
+	readers    atomic.Int32
+	echoes     echoes
 	// removed has the names of clusters that left the configuration.
 	removed sync.Map
 

@@ -23,6 +23,7 @@ const shutdownTimeout = 2 * time.Second
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, logger *slog.Logger) error {
 	// Handlers hold gate for reading; once Serve has locked it none begins.
 	var gate sync.RWMutex
+	open := connections{most: maxConnections, open: map[net.Conn]bool{}}
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !gate.TryRLock() {
@@ -37,6 +38,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		ConnState:         open.note,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, 1)

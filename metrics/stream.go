@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 )
 
@@ -39,35 +38,58 @@ func newStream(w http.ResponseWriter, query ChangesQuery) *stream {
 	return &stream{w: w, query: query}
 }
 
-// past sends the records kept that the query picks. It returns false when the
-// reader is gone.
+// past sends the records kept that the query picks. It holds no more of them at a time than
+// a batch, however slowly they are read. It returns false when the reader is gone.
 func (s *stream) past(ring *Ring) bool {
-	records := ring.All()
-	if s.query.Follow {
-		now := time.Now()
-		if i := slices.IndexFunc(records, func(rec *Record) bool { return rec.unsettled(now) > 0 }); i >= 0 {
-			s.after = records[i].Seq - 1
-			records = records[:i]
-		}
-	}
-	if len(records) > 0 {
-		s.after = records[len(records)-1].Seq
-	}
-	picked := records[:0]
-	for _, rec := range records {
-		if s.query.Match(rec) {
-			picked = append(picked, rec)
-		}
-	}
-	if n := s.query.Limit; n > 0 && len(picked) > n {
-		picked = picked[len(picked)-n:]
-	}
-	for _, rec := range picked {
-		if !s.line(rec) {
-			return false
+	after, last := s.span(ring)
+	for s.after = after; s.after < last; {
+		records, missed := ring.After(s.after, batch)
+		s.miss(missed)
+		for _, rec := range records {
+			if rec.Seq > last {
+				return s.flush()
+			}
+			s.after = rec.Seq
+			if s.query.Match(rec) && !s.line(rec) {
+				return false
+			}
 		}
 	}
 	return s.flush()
+}
+
+// span finds what past is to send: the records after one, up to the last; when the query
+// follows, only up to the first that may still change.
+func (s *stream) span(ring *Ring) (after, last uint64) {
+	var picked []uint64
+	now, settled := time.Now(), true
+	for full := true; full && settled; {
+		records, missed := ring.After(last, batch)
+		if last += missed; missed > 0 {
+			after = last
+		}
+		full = len(records) == batch
+		for _, rec := range records {
+			if settled = !s.query.Follow || rec.unsettled(now) == 0; !settled {
+				break
+			}
+			if last = rec.Seq; s.query.Match(rec) {
+				picked = append(picked, rec.Seq)
+			}
+		}
+	}
+	if n := s.query.Limit; n > 0 && len(picked) > n {
+		after = picked[len(picked)-n] - 1
+	}
+	return after, last
+}
+
+// miss says how many records are no longer kept.
+func (s *stream) miss(n uint64) {
+	if n > 0 {
+		s.after += n
+		s.buf = fmt.Appendf(s.buf, "{\"missed\":%d}\n", n)
+	}
 }
 
 // follow sends records as they come until ctx is done or the reader is gone. A
@@ -114,10 +136,7 @@ func (s *stream) pause(ctx context.Context, changed <-chan struct{}, patience ti
 func (s *stream) next(ring *Ring, now time.Time) (patience time.Duration, alive bool) {
 	for {
 		records, missed := ring.After(s.after, batch)
-		if missed > 0 {
-			s.after += missed
-			s.buf = fmt.Appendf(s.buf, "{\"missed\":%d}\n", missed)
-		}
+		s.miss(missed)
 		for _, rec := range records {
 			if patience = rec.unsettled(now); patience > 0 {
 				return patience, s.rest()

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"tributary.dev/tributary/metrics"
 )
 
 // breaker knows whether the ingress cluster takes writes. While it is open, keys wait
@@ -95,8 +97,10 @@ func (b *breaker) isOpen() bool {
 }
 
 // run probes until ctx is done.
-func (b *breaker) run(ctx context.Context) {
+func (b *breaker) run(ctx context.Context, heartbeat *metrics.Heartbeat) {
+	defer heartbeat.End()
 	for {
+		heartbeat.Beat()
 		timer := time.NewTimer(b.pause())
 		select {
 		case <-timer.C:

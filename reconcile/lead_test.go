@@ -7,9 +7,16 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/syncer"
 )
 
 // follow starts a second Reconciler that only follows.
@@ -100,4 +107,46 @@ func TestNothingIsLookedAtBeforeTheBeginning(t *testing.T) {
 	cancel()
 	<-ended
 	g.expectWrites()
+}
+
+// A worker that hangs in something that has no limit is found.
+func TestStuckWorkerIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroundOn(t, apitest.NewPiped(t), "a")
+		var heartbeats metrics.Heartbeats
+		g.options.Heartbeats = &heartbeats
+		held := make(chan struct{})
+		stuck := hangs{g.source, held}
+		g.options.Source = stuck
+		g.start()
+		time.Sleep(time.Hour)
+		if got := heartbeats.Stuck(time.Now()); len(got) > 0 {
+			t.Errorf("stuck while nothing is to do: %q", got)
+		}
+		g.rec.Dirty(web, lanes.Removal, liveCause("a", web))
+		time.Sleep(workerBound + time.Second)
+		if got := heartbeats.Stuck(time.Now()); !slices.Equal(got, []string{"a worker has not got on for more than 5m0s"}) {
+			t.Errorf("stuck: %q", got)
+		}
+		close(held)
+		g.settle()
+		if got := heartbeats.Stuck(time.Now()); len(got) > 0 {
+			t.Errorf("still stuck: %q", got)
+		}
+		g.stop()
+		if got := heartbeats.Stuck(time.Now().Add(time.Hour)); len(got) > 0 {
+			t.Errorf("stuck after the end: %q", got)
+		}
+	})
+}
+
+// hangs is members that do not tell of a replica until held is closed.
+type hangs struct {
+	*members
+	held <-chan struct{}
+}
+
+func (h hangs) Gather(key syncer.Key) Gathered {
+	<-h.held
+	return h.members.Gather(key)
 }

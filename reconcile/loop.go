@@ -28,23 +28,31 @@ const maxUnclear = 1
 // work is one worker: it takes keys until ctx is done and ends them with the
 // longer-lived writing context.
 func (r *Reconciler) work(ctx, writing context.Context) {
+	heartbeat := r.opts.Heartbeats.Start("a worker", workerBound)
+	defer heartbeat.End()
 	for {
+		heartbeat.Rest()
 		item, ok := r.queue.Get(ctx)
 		if !ok {
 			return
 		}
 		taken := time.Now()
-		if lane, ended := r.process(writing, item, taken); ended {
+		if lane, ended := r.process(writing, item, heartbeat, taken); ended {
 			r.recorder.WorkDone(lane.String(), time.Since(taken))
 		}
 	}
 }
 
+// workerBound is for how long a worker may be at one plan: the requests of one have their
+// own limits, and wait for their turn.
+const workerBound = 5 * time.Minute
+
 // pass is the state of the work on one key.
 type pass struct {
-	item lanes.Item
-	rec  metrics.Record
-	plan plan.Plan
+	item      lanes.Item
+	heartbeat *metrics.Heartbeat
+	rec       metrics.Record
+	plan      plan.Plan
 	// rejected are the addresses that the members named and nobody may have.
 	rejected []plan.ClusterRejection
 	held     []metrics.HeldChange
@@ -66,8 +74,8 @@ type pass struct {
 // item: with Done when the replica is as it should be or waits for an event
 // that is watched, with Retry in all other cases. ended is false where it was only
 // compared, and waits in its lane to be written. lane is that of its difference.
-func (r *Reconciler) process(ctx context.Context, item lanes.Item, taken time.Time) (lane lanes.Lane, ended bool) {
-	p := &pass{item: item, repair: repairOnly(item.Causes)}
+func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *metrics.Heartbeat, taken time.Time) (lane lanes.Lane, ended bool) {
+	p := &pass{item: item, heartbeat: heartbeat, repair: repairOnly(item.Causes)}
 	if p.repair && item.Attempt > 0 && r.throttle.held(item.Key, taken) > 0 {
 		r.queue.Retry(item, 0) // what is wrong was told when it was first held
 		return item.Lane, true
@@ -167,6 +175,7 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 	var err error
 	unclear, interrupts, admitted := 0, 0, false
 	for n := 0; n < maxPasses; n++ {
+		p.heartbeat.Beat()
 		newer, interrupt := context.WithCancel(ctx)
 		defer interrupt()
 		if interrupts < maxInterrupts {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
@@ -109,13 +110,14 @@ func (o *observer) remember(f *cache.Object) {
 }
 
 // run watches until ctx is done, and returns when all its goroutines have.
-func (o *observer) run(ctx context.Context) {
+func (o *observer) run(ctx context.Context, heartbeats *metrics.Heartbeats) {
 	resources := map[plan.Kind]kube.Resource{plan.KindService: kube.Services, plan.KindEndpoints: kube.Endpoints, plan.KindEndpointSlice: kube.EndpointSlices}
 	prober := kube.Prober{
 		Session:   func() *kube.Session { o.session.Hold(); return o.session },
 		Probed:    o.probed,
 		Recovered: func() { o.each((*kube.Loop[*cache.Object]).RetryNow) },
 		WentBack:  o.wentBack,
+		Heartbeat: heartbeats.Start("what asks the ingress cluster", kube.ProbeBound),
 	}
 	var group sync.WaitGroup
 	for _, w := range o.watches {

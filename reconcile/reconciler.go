@@ -46,6 +46,8 @@ type Options struct {
 	Queue lanes.Options
 	// Recorder is told about changes; nil: nobody is.
 	Recorder Recorder
+	// Heartbeats, unless nil, are told that workers and probes get on.
+	Heartbeats *metrics.Heartbeats
 	// Logger; nil: nothing is logged.
 	Logger *slog.Logger
 	// RequestTimeout limits one request. 0 means 10 s.
@@ -163,8 +165,10 @@ func (r *Reconciler) Follow(ctx context.Context) {
 // PlanAll. Run includes it.
 func (r *Reconciler) Observe(ctx context.Context) {
 	var group sync.WaitGroup
-	group.Go(func() { r.breaker.run(ctx) })
-	r.observer.run(ctx)
+	group.Go(func() {
+		r.breaker.run(ctx, r.opts.Heartbeats.Start("the probes of the ingress cluster", kube.ProbeBound))
+	})
+	r.observer.run(ctx, r.opts.Heartbeats)
 	group.Wait()
 }
 

@@ -113,7 +113,7 @@ func TestWarningsAreSaidOnce(t *testing.T) {
 		n := 0
 		f.hook = func(w http.ResponseWriter, _ *http.Request) bool {
 			n++
-			w.Header().Add("Warning", `299 - "v1 Endpoints is deprecated"`)
+			w.Header().Add("Warning", `299 - "v1 Elsewhere is deprecated"`)
 			w.Header().Add("Warning", fmt.Sprintf(`299 - "number %d"`, n))
 			return false
 		}

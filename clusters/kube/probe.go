@@ -9,6 +9,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"tributary.dev/tributary/metrics"
 )
 
 // A probe each probeEvery that may take probeTimeout makes an unreachable cluster
@@ -18,6 +20,8 @@ const (
 	probeEvery   = 4 * time.Second
 	probeTimeout = 3 * time.Second
 	probeDown    = time.Second
+	// ProbeBound is what one round of a prober may take that gets on.
+	ProbeBound = time.Minute
 	// probeStarting is how long one that refuses is asked as often: it may be starting.
 	probeStarting = 30 * time.Second
 	// revisionEvery and versionEvery are how many probes pass between two questions for
@@ -39,6 +43,8 @@ type Prober struct {
 	Probed func(error)
 	// Recovered is called when a cluster answers that did not.
 	Recovered func()
+	// Heartbeat beats while the prober gets on; nil: nobody looks.
+	Heartbeat *metrics.Heartbeat
 	// WentBack is told when the cluster's store was restored from a backup. All is to be
 	// read anew.
 	WentBack func(error)
@@ -46,9 +52,11 @@ type Prober struct {
 
 // Run probes until ctx ends.
 func (p *Prober) Run(ctx context.Context) {
+	defer p.Heartbeat.End()
 	detector := newRestoreDetector(p.Followed)
 	var state probeState
 	for count := 1; pause(ctx, state.pause(time.Now())); count++ {
+		p.Heartbeat.Beat()
 		session := p.Session()
 		if session == nil {
 			continue

@@ -5,14 +5,15 @@ package kube
 
 import (
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"k8s.io/client-go/rest"
 )
 
-// warnings says each distinct warning of a server once: since 1.33 every answer
-// about Endpoints carries one.
+// warnings says each distinct warning of a server once. That v1 Endpoints are deprecated,
+// with which every answer about them begins since 1.33, is no news to anybody.
 type warnings struct {
 	log  *slog.Logger
 	said sync.Map // texts
@@ -35,7 +36,7 @@ func newWarnings(log *slog.Logger) rest.WarningHandler {
 // HandleWarningHeader implements rest.WarningHandler.
 func (w *warnings) HandleWarningHeader(code int, _, text string) {
 	const miscellaneous = 299 // RFC 7234; the only code that API servers use
-	if code != miscellaneous || text == "" {
+	if code != miscellaneous || text == "" || strings.HasPrefix(text, "v1 Endpoints is deprecated") {
 		return
 	}
 	text = text[:min(len(text), warningLength)]

@@ -4,6 +4,7 @@
 package leases
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -20,14 +21,24 @@ import (
 
 // What a Lease of ours carries.
 const (
-	// Prefix begins its name; the rest is that of the member.
-	Prefix = "tributary-"
+	prefix = "tributary-"
+	// defaultInstance is in the name of no Lease, and its label is missing on those of a
+	// former version.
+	defaultInstance = "default"
 	// AnnotationState says how the member stood when the Lease was last written.
 	AnnotationState = "tributary.dev/state"
 	// AnnotationIdentity is the UID of the member's kube-system namespace, by which
 	// it is recognised after a restart.
 	AnnotationIdentity = "tributary.dev/identity"
 )
+
+// Name is that of the Lease of a member. No leader's Lease is named so.
+func Name(instance, cluster string) string {
+	if instance == defaultInstance {
+		return prefix + cluster
+	}
+	return prefix + "member." + instance + "." + cluster
+}
 
 // Every is the time between two renewals, Duration after which a Lease that was
 // not renewed has run out: what a kubelet's are.
@@ -72,9 +83,9 @@ type Keeper struct {
 	Namespace func() string
 	// Members returns every configured member. It must not block.
 	Members func() []Member
-	// Holder names this process.
-	Holder string
-	Logger *slog.Logger
+	// Instance names the installation, Holder this process.
+	Instance, Holder string
+	Logger           *slog.Logger
 
 	namespace string
 	// known are the Leases as they stand, by name; nil when they must be listed.
@@ -137,13 +148,13 @@ func (k *Keeper) renewAll(ctx context.Context, now time.Time) error {
 	members := k.Members()
 	wanted := map[string]bool{}
 	for _, m := range members {
-		wanted[Prefix+m.Cluster] = true
+		wanted[Name(k.Instance, m.Cluster)] = true
 		if err := k.keep(ctx, api, m, now); err != nil {
-			return fmt.Errorf("lease %s/%s%s: %w", k.namespace, Prefix, m.Cluster, err)
+			return fmt.Errorf("lease %s/%s: %w", k.namespace, Name(k.Instance, m.Cluster), err)
 		}
 	}
 	for name, lease := range k.known {
-		if wanted[name] || !ours(lease) {
+		if wanted[name] || !ours(lease, k.Instance) {
 			continue
 		}
 		// The member left the configuration: a Lease that runs out would raise alarm.
@@ -166,15 +177,15 @@ func (k *Keeper) list(ctx context.Context, api API) error {
 	}
 	k.known = map[string]*coordinationv1.Lease{}
 	for i := range list.Items {
-		if strings.HasPrefix(list.Items[i].Name, Prefix) {
+		if strings.HasPrefix(list.Items[i].Name, prefix) {
 			k.known[list.Items[i].Name] = &list.Items[i]
 		}
 	}
 	return nil
 }
 
-// Identities reads by which identity each member was last known.
-func Identities(ctx context.Context, api API) (map[string]string, error) {
+// Identities reads by which identity an installation knew each member last.
+func Identities(ctx context.Context, api API, instance string) (map[string]string, error) {
 	list, err := api.List(ctx, metav1.ListOptions{LabelSelector: syncer.LabelManagedBy + "=" + syncer.ManagedBy})
 	if err != nil {
 		return nil, fmt.Errorf("list leases: %w", err)
@@ -182,21 +193,22 @@ func Identities(ctx context.Context, api API) (map[string]string, error) {
 	identities := map[string]string{}
 	for i := range list.Items {
 		lease := &list.Items[i]
-		if uid := lease.Annotations[AnnotationIdentity]; uid != "" && ours(lease) {
+		if uid := lease.Annotations[AnnotationIdentity]; uid != "" && ours(lease, instance) {
 			identities[lease.Labels[syncer.LabelSourceCluster]] = uid
 		}
 	}
 	return identities, nil
 }
 
-func ours(lease *coordinationv1.Lease) bool {
-	return lease.Labels[syncer.LabelManagedBy] == syncer.ManagedBy && lease.Labels[syncer.LabelSourceCluster] != ""
+func ours(lease *coordinationv1.Lease, instance string) bool {
+	return lease.Labels[syncer.LabelManagedBy] == syncer.ManagedBy && lease.Labels[syncer.LabelSourceCluster] != "" &&
+		cmp.Or(lease.Labels[syncer.LabelInstance], defaultInstance) == instance
 }
 
 // keep renews the Lease of a member that is seen.
 func (k *Keeper) keep(ctx context.Context, api API, m Member, now time.Time) error {
-	standing := k.known[Prefix+m.Cluster]
-	if !m.Fresh || standing != nil && !ours(standing) {
+	standing := k.known[Name(k.Instance, m.Cluster)]
+	if !m.Fresh || standing != nil && !ours(standing, k.Instance) {
 		return nil
 	}
 	wanted := k.lease(m, standing)
@@ -218,7 +230,7 @@ func (k *Keeper) keep(ctx context.Context, api API, m Member, now time.Time) err
 
 // lease is what the Lease of a member is to be.
 func (k *Keeper) lease(m Member, standing *coordinationv1.Lease) *coordinationv1.Lease {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: Prefix + m.Cluster}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: Name(k.Instance, m.Cluster)}}
 	if standing != nil {
 		lease = standing.DeepCopy()
 	}
@@ -228,7 +240,7 @@ func (k *Keeper) lease(m Member, standing *coordinationv1.Lease) *coordinationv1
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}
 	}
-	lease.Labels[syncer.LabelManagedBy], lease.Labels[syncer.LabelSourceCluster] = syncer.ManagedBy, m.Cluster
+	lease.Labels[syncer.LabelManagedBy], lease.Labels[syncer.LabelSourceCluster], lease.Labels[syncer.LabelInstance] = syncer.ManagedBy, m.Cluster, k.Instance
 	lease.Annotations[AnnotationState] = m.State
 	if m.Identity != "" {
 		lease.Annotations[AnnotationIdentity] = m.Identity

@@ -127,7 +127,7 @@ func play(t *testing.T, script func(s *server)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{leases: map[string]*coordinationv1.Lease{}}
 		s.members = []Member{{Cluster: "a", Fresh: true, Seen: time.Now(), State: "live", Identity: "uid-a"}, {Cluster: "b"}}
-		k := &Keeper{
+		k := &Keeper{Instance: "default",
 			Leases: func(string) API { return s }, Namespace: func() string { return "own" }, Holder: "me",
 			Members: func() []Member {
 				s.Lock()
@@ -247,13 +247,16 @@ func TestIdentities(t *testing.T) {
 			foreign.Name = "tributary-c"
 			foreign.Labels = nil
 			s.put(foreign)
+			other := s.leases["tributary-a"].DeepCopy()
+			other.Name, other.Labels[syncer.LabelInstance], other.Annotations[AnnotationIdentity] = Name("blue", "a"), "blue", "another"
+			s.put(other)
 		})
-		got, err := Identities(t.Context(), s)
+		got, err := Identities(t.Context(), s, "default")
 		if err != nil || !maps.Equal(got, map[string]string{"a": "uid-a"}) {
 			t.Errorf("%v, %v", got, err)
 		}
 		s.with(func() { s.refuse = apierrors.NewForbidden(resource, "", nil) })
-		if _, err := Identities(t.Context(), s); !apierrors.IsForbidden(err) {
+		if _, err := Identities(t.Context(), s, "default"); !apierrors.IsForbidden(err) {
 			t.Errorf("refused: %v", err)
 		}
 		s.with(func() { s.refuse = nil })
@@ -262,7 +265,7 @@ func TestIdentities(t *testing.T) {
 
 func TestNoNamespace(t *testing.T) {
 	s := &server{}
-	k := &Keeper{Leases: func(string) API { return s }, Namespace: func() string { return "" }, Members: func() []Member { return nil }, Logger: slog.New(slog.DiscardHandler)}
+	k := &Keeper{Instance: "default", Leases: func(string) API { return s }, Namespace: func() string { return "" }, Members: func() []Member { return nil }, Logger: slog.New(slog.DiscardHandler)}
 	k.renew(t.Context(), time.Now())
 	want(t, s)
 }

@@ -271,7 +271,7 @@ func (r *App) notReady() []string {
 	}
 	r.mu.Unlock()
 	states := map[string]clusters.Status{}
-	for _, s := range r.set.Status() {
+	for _, s := range r.set.Conditions() {
 		states[s.Name] = s
 	}
 	for _, name := range sortedKeys(joined) {

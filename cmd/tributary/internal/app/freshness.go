@@ -22,7 +22,7 @@ func (r *App) keepLeases(ctx context.Context, session *ingressSession) {
 	keeper := leases.Keeper{
 		Leases:    func(namespace string) leases.API { return session.leases(namespace) },
 		Namespace: r.leaseNamespace,
-		Members:   r.freshness, Holder: session.key.election.identity, Logger: r.logger,
+		Members:   r.freshness, Instance: session.key.election.instance, Holder: session.key.election.identity, Logger: r.logger,
 	}
 	keeper.Run(ctx)
 }
@@ -56,7 +56,7 @@ func leaseNamespace(c *config.Config, file string) string {
 // freshness is how fresh each member is.
 func (r *App) freshness() []leases.Member {
 	var out []leases.Member
-	for _, s := range r.set.Status() {
+	for _, s := range r.set.Conditions() {
 		out = append(out, leases.Member{Cluster: s.Name, Fresh: s.Synced && s.State.Up(), Seen: s.LastContact, Identity: s.Identity,
 			State: stateText(string(s.State), string(s.Reason))})
 	}

@@ -4,7 +4,7 @@
 package app
 
 import (
-	"fmt"
+	"strings"
 
 	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/metrics"
@@ -43,9 +43,20 @@ func heldChanges(m *clusters.Status) []metrics.HeldChange {
 
 // releaseHint is the command that lets a held change pass.
 func releaseHint(cluster string, h clusters.Hold) string {
-	hint := "tributary release --cluster " + cluster
+	hint := "tributary release --cluster " + quoted(cluster)
 	if h.Replica != (syncer.Key{}) {
-		hint += fmt.Sprintf(" --service %s", h.Replica)
+		hint += " --service " + quoted(h.Replica.String())
 	}
 	return hint
+}
+
+// quoted is a word for a shell: names of a hostile member need not be names.
+func quoted(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./", r)
+	}
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -96,7 +96,7 @@ func (r *App) readIdentities(ctx context.Context, session *ingressSession) {
 	if namespace := r.leaseNamespace(); namespace != "" {
 		ctx, cancel := context.WithTimeout(ctx, identitiesTimeout)
 		defer cancel()
-		leased, err := leases.Identities(ctx, session.leases(namespace))
+		leased, err := leases.Identities(ctx, session.leases(namespace), session.key.election.instance)
 		if err != nil {
 			r.logger.Warn("leases are not read", "namespace", namespace, "error", err)
 		}
@@ -176,7 +176,7 @@ func (r *App) known(session *ingressSession) inventory.Inventory {
 	r.forgetIdentities(session, func(name string) bool { return configured[name] })
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range r.set.Status() {
+	for _, s := range r.set.Conditions() {
 		if s.Identity != "" && configured[s.Name] && r.identities != nil {
 			r.identities[s.Name] = s.Identity
 		}

@@ -59,7 +59,7 @@ func (r *App) lookOnceSettled(to *reconcile.Reconciler) {
 	if r.looked.Load() {
 		return
 	}
-	all := r.set.Status()
+	all := r.set.Conditions()
 	missing := len(all) == 0
 	for _, s := range all {
 		if s.State == clusters.Connecting || s.State == clusters.Syncing {

@@ -50,7 +50,7 @@ func (r *App) waitForMembers(ctx context.Context) (missing []clusters.Status) {
 	defer tick.Stop()
 	for {
 		missing = nil
-		for _, s := range r.set.Status() {
+		for _, s := range r.set.Conditions() {
 			if !s.Synced {
 				missing = append(missing, s)
 			}

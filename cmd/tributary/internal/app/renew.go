@@ -14,6 +14,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/clusters/config"
@@ -34,7 +35,10 @@ const (
 type renewer struct {
 	loaded func() *config.Loaded
 	// leads reports whether this process may write.
-	leads   func() bool
+	leads func() bool
+	// ingress is the client by which this process writes to the ingress cluster while it may;
+	// nil before that is reached.
+	ingress func() kubernetes.Interface
 	version string
 	logger  *slog.Logger
 	// ask and keep are replaced by tests.
@@ -44,8 +48,8 @@ type renewer struct {
 	logged map[string]string
 }
 
-func newRenewer(loaded func() *config.Loaded, leads func() bool, o Options) *renewer {
-	n := &renewer{loaded: loaded, leads: leads, version: o.Build.Version, logger: o.Logger, logged: map[string]string{}}
+func newRenewer(loaded func() *config.Loaded, leads func() bool, ingress func() kubernetes.Interface, o Options) *renewer {
+	n := &renewer{loaded: loaded, leads: leads, ingress: ingress, version: o.Build.Version, logger: o.Logger, logged: map[string]string{}}
 	n.ask, n.keep = n.request, n.store
 	return n
 }
@@ -130,7 +134,7 @@ func (n *renewer) store(ctx context.Context, loaded *config.Loaded, cluster conf
 	access := loaded.Members[cluster.Name]
 	switch {
 	case access.Secret != "":
-		return n.storeInSecret(ctx, loaded, access.Secret, cluster.Context, token)
+		return n.storeInSecret(ctx, access.Secret, cluster.Context, token)
 	case access.File != "":
 		return storeInFile(access.File, cluster.Context, token)
 	}
@@ -148,14 +152,13 @@ func storeInFile(path, context, token string) error {
 	return kubeconfig.ReplaceFile(path, text)
 }
 
-func (n *renewer) storeInSecret(ctx context.Context, loaded *config.Loaded, secret, context, token string) error {
-	connection, err := kube.Connect(loaded.Ingress.REST, kube.ConnectOptions{Cluster: "ingress", Version: n.version})
-	if err != nil {
-		return err
+func (n *renewer) storeInSecret(ctx context.Context, secret, context, token string) error {
+	client := n.ingress()
+	if client == nil {
+		return errors.New("the ingress cluster is not reached")
 	}
-	defer connection.Close()
 	namespace, name, _ := strings.Cut(secret, "/")
-	api := connection.Clientset().CoreV1().Secrets(namespace)
+	api := client.CoreV1().Secrets(namespace)
 	standing, err := api.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("renew the token in Secret %s: %w", secret, err)
@@ -168,6 +171,14 @@ func (n *renewer) storeInSecret(ctx context.Context, loaded *config.Loaded, secr
 	// The version that was read is a precondition: an edit meanwhile wins.
 	if _, err := api.Update(ctx, standing, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("renew the token in Secret %s: %w", secret, err)
+	}
+	return nil
+}
+
+// writeClient is the client of the session in use: what it changes passes the permit.
+func (r *App) writeClient() kubernetes.Interface {
+	if session := r.ingress.Load(); session != nil {
+		return session.write.Clientset()
 	}
 	return nil
 }

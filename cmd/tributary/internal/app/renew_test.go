@@ -46,7 +46,7 @@ func TestTokensAreRenewedInTime(t *testing.T) {
 			Members: map[string]config.Access{"linked": access, "password": {REST: &rest.Config{BearerToken: "x"}}},
 		}
 		leads.Store(true)
-		n := newRenewer(func() *config.Loaded { return loaded }, leads.Load, Options{Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+		n := newRenewer(func() *config.Loaded { return loaded }, leads.Load, nil, Options{Logger: slog.New(slog.NewTextHandler(&logs, nil))})
 		n.ask = func(context.Context, *rest.Config, kubeconfig.AccountToken) (string, error) {
 			asked = append(asked, time.Since(start))
 			if len(asked) < 3 {

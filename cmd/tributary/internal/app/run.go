@@ -32,7 +32,7 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	members := newSecretMembers(watcher.Offer, o)
 	members.use(watcher.Loaded())
 	group.Go(func() { members.run(ctx) })
-	group.Go(func() { newRenewer(r.running, r.mayWrite, o).run(ctx) })
+	group.Go(func() { newRenewer(r.running, r.mayWrite, r.writeClient, o).run(ctx) })
 	group.Go(func() {
 		watcher.Run(ctx, func(update config.Update) {
 			members.use(update.Loaded)
@@ -40,6 +40,7 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 			r.apply(update)
 		})
 	})
+	group.Go(func() { r.metrics.Prove(ctx) })
 	endTraces := exportTraces(ctx, &group, r.metrics, o)
 	err := r.run(ctx)
 	cancel()

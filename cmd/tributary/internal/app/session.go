@@ -124,7 +124,7 @@ func openIngress(ctx context.Context, o ingressOptions) (*ingressSession, error)
 	}
 	session.reconciler = reconcile.New(reconcile.Options{
 		Session: session.watch, Writer: session.write.Clientset(), Events: session.watch.Clientset(), Source: o.source, Settings: o.settings,
-		Only: o.config.Ingress.Only(), NoSlices: !slices, Recorder: o.metrics, Logger: o.logger, Queue: queueOptions(o.metrics, o.access.REST),
+		Only: o.config.Ingress.Only(), NoSlices: !slices, Recorder: o.metrics, Heartbeats: o.metrics.Heartbeats(), Logger: o.logger, Queue: queueOptions(o.metrics, o.access.REST),
 		Begin: session.begun, Grace: writeGrace,
 	})
 	election := o.key.election.options()

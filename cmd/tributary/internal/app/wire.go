@@ -132,9 +132,10 @@ func (k *annotationFilter) keeps(annotation string) bool {
 // setOptions are what all members share.
 func setOptions(to *sink, keep func(string) bool, m *metrics.Metrics, logger *slog.Logger, changed func(string)) clusters.Options {
 	return clusters.Options{
-		Sink:     to,
-		Keep:     keep,
-		Observer: m,
+		Sink:       to,
+		Keep:       keep,
+		Observer:   m,
+		Heartbeats: m.Heartbeats(),
 		Wrap: func(cluster string) func(next roundTripper) roundTripper {
 			return m.Transport(metrics.RoleMember, cluster)
 		},
