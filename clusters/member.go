@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -237,7 +238,7 @@ func (m *Member) reconnect(ctx context.Context) bool {
 	m.loops.exchange(s)
 	m.manual.exchange(s)
 	m.native.exchange(s)
-	if spec.namespace() != former.spec.namespace() || !s.Identified() && s.Host() != former.Host() {
+	if !slices.Equal(spec.namespaces(), former.spec.namespaces()) || !s.Identified() && s.Host() != former.Host() {
 		m.each(looper.Rewind) // it may show more or less, so that resuming is not enough
 	}
 	former.Release()

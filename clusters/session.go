@@ -6,6 +6,7 @@ package clusters
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kube"
@@ -23,12 +24,12 @@ type sessionSpec struct {
 	access  config.Access
 }
 
-// namespace is the one to read; "" for all, filtered here.
-func (s sessionSpec) namespace() string { return s.cluster.Namespaces.Only() }
+// namespaces are those to read; none for all, filtered here.
+func (s sessionSpec) namespaces() []string { return s.cluster.Namespaces.Only() }
 
 // leadsElsewhere reports whether another session is needed.
 func (s sessionSpec) leadsElsewhere(than sessionSpec) bool {
-	return s.access.REST != nil && (s.access.Hash != than.access.Hash || s.namespace() != than.namespace())
+	return s.access.REST != nil && (s.access.Hash != than.access.Hash || !slices.Equal(s.namespaces(), than.namespaces()) || s.cluster.RolesOnly != than.cluster.RolesOnly)
 }
 
 // open connects and makes sure of the identity of what answers. The caller releases
@@ -41,8 +42,8 @@ func (m *Member) open(ctx context.Context, spec sessionSpec) (*session, error) {
 		return nil, errNoKubeconfig
 	}
 	o := kube.SessionOptions{
-		ConnectOptions: kube.ConnectOptions{Cluster: m.name, Version: m.opts.Version, Logger: m.log, Pin: m.identity},
-		Namespace:      spec.namespace(),
+		ConnectOptions: kube.ConnectOptions{Cluster: m.name, Version: m.opts.Version, Logger: m.log, Pin: m.identity, RolesOnly: spec.cluster.RolesOnly},
+		Namespaces:     spec.namespaces(),
 	}
 	if m.opts.Wrap != nil {
 		o.Wrap = m.opts.Wrap(m.name)

@@ -5,6 +5,7 @@ package config
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -140,14 +141,21 @@ func (n Namespaces) target(namespace string) (name string, ok bool) {
 	return name, !strings.HasPrefix(name, kubePrefix)
 }
 
-// Only is the namespace that is included if it is exactly one, by its name, and ""
-// otherwise. Rights in that namespace are then enough in the member: nothing is
-// asked of any other.
-func (n Namespaces) Only() string {
-	if len(n.Include) == 1 && !strings.ContainsAny(n.Include[0], `*?[\`) {
-		return n.Include[0]
+// Only are the namespaces that are included, sorted, if all are given by their names,
+// and none otherwise. Rights in these are then enough in the member: nothing is asked of
+// any other.
+func (n Namespaces) Only() []string {
+	var names []string
+	for _, name := range n.Include {
+		if strings.ContainsAny(name, `*?[\`) {
+			return nil
+		}
+		if n.Match(name) {
+			names = append(names, name)
+		}
 	}
-	return ""
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Match reports whether the namespace is included and not excluded.

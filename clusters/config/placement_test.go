@@ -123,17 +123,16 @@ func BenchmarkPlace(b *testing.B) {
 
 func TestOnly(t *testing.T) {
 	for _, c := range []struct {
-		include []string
-		want    string
+		include, want []string
 	}{
-		{[]string{"shop"}, "shop"},
-		{[]string{"shop", "pay"}, ""},
-		{[]string{"*"}, ""},
-		{[]string{"sho?"}, ""},
-		{[]string{"[s]hop"}, ""},
-		{nil, ""},
+		{[]string{"shop"}, []string{"shop"}},
+		{[]string{"shop", "pay", "shop", "test-a"}, []string{"pay", "shop"}},
+		{[]string{"shop", "*"}, nil},
+		{[]string{"sho?"}, nil},
+		{[]string{"[s]hop"}, nil},
+		{nil, nil},
 	} {
-		if got := (Namespaces{Include: c.include}).Only(); got != c.want {
+		if got := (Namespaces{Include: c.include, Exclude: []string{"test-*"}}).Only(); !slices.Equal(got, c.want) {
 			t.Errorf("only one of %q: %q, want %q", c.include, got, c.want)
 		}
 	}

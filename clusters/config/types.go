@@ -162,6 +162,11 @@ type Cluster struct {
 	Connection
 	// Namespaces chooses the namespaces whose Services are replicated.
 	Namespaces Namespaces `json:"namespaces"`
+	// RolesOnly says that the member grants Roles alone, in the namespaces that
+	// `namespaces.include` names, as `tributary link --namespaces` makes them. Nothing
+	// else is asked of it then: endpoints carry no zones, and another cluster at its
+	// address is not recognised.
+	RolesOnly bool `json:"rolesOnly"`
 	// ServiceSelector is a label selector, such as `app=web,tier!=test`, that
 	// Services must match. Empty selects every Service.
 	ServiceSelector string `json:"serviceSelector"`

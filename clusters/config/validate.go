@@ -255,6 +255,9 @@ func (k *checker) cluster(at string, c *Cluster) {
 	k.globs(at+".namespaces.include", c.Namespaces.Include)
 	k.globs(at+".namespaces.exclude", c.Namespaces.Exclude)
 	k.targets(at+".namespaces", &c.Namespaces)
+	if c.RolesOnly && len(c.Namespaces.Only()) == 0 {
+		k.fault(at+".rolesOnly", "needs namespaces.include to name namespaces, without a pattern", "list the namespaces in which there are Roles")
+	}
 	if _, err := labels.Parse(c.ServiceSelector); err != nil {
 		k.fault(at+".serviceSelector", fmt.Sprintf("%q is not a label selector: %s", c.ServiceSelector, strings.TrimPrefix(err.Error(), "unable to parse requirement: ")), "write it as for kubectl get -l, such as app=web,tier!=test")
 	}

@@ -70,7 +70,7 @@ func TestParseNamesEveryFault(t *testing.T) {
 		{"repeated field", one("name: idc-b"), []string{`clusters[0].name: repeated field, on line 4 and on line 6; keep one`}},
 		{"repeated at the top", header + "kind: Config\nclusters: []\n", []string{`kind: repeated field, on line 2 and on line 3; keep one`}},
 		{"repeated unknown field", one("color: a", "color: b"), []string{
-			`clusters[0].color: unknown field; known here: name, kubeconfig, context, client, allowInKubeconfig, namespaces, serviceSelector, allowedCIDRs, tolerateUnreadyAnnotation, mode, drain, force, guard, readiness, holdSilentNodes, staleAfter, maxObjects, observeNative, nativeTolerance`,
+			`clusters[0].color: unknown field; known here: name, kubeconfig, context, client, allowInKubeconfig, namespaces, rolesOnly, serviceSelector, allowedCIDRs, tolerateUnreadyAnnotation, mode, drain, force, guard, readiness, holdSilentNodes, staleAfter, maxObjects, observeNative, nativeTolerance`,
 			`clusters[0].color: repeated field, on line 6 and on line 7; keep one`,
 		}},
 		{"wrong types", header + "listen: 9440\ningress: in-cluster\nclusters: {}\nreplicas: {write: Endpoints, createNamespaces: maybe, maxEndpointsPerSlice: many}\n", []string{
@@ -125,6 +125,9 @@ func TestParseNamesEveryFault(t *testing.T) {
 		{"ingress without kubeconfig", header + "ingress: {context: a, allowInKubeconfig: [exec]}\nclusters: []", []string{
 			`ingress.context: has no meaning without ingress.kubeconfig; give the kubeconfig, or leave the context out`,
 			`ingress.allowInKubeconfig: has no meaning without ingress.kubeconfig; give the kubeconfig, or leave the list out`,
+		}},
+		{"Roles where no namespace is named", one("rolesOnly: true"), []string{
+			`clusters[0].rolesOnly: needs namespaces.include to name namespaces, without a pattern; list the namespaces in which there are Roles`,
 		}},
 		{"client limits", one("client: {qps: -1}") + "- {name: b, kubeconfig: b, client: {qps: .inf, burst: -1}}\n- {name: c, kubeconfig: c, client: {burst: 1}}\n", []string{
 			`clusters[0].client.qps: must not be negative or infinite; write 0 for no limit`,

@@ -29,7 +29,7 @@ type note[T any] struct {
 // listConcurrently begins a list. It is repeated until it succeeds or ctx ends; in
 // both cases something is sent.
 func (l *Loop[T]) listConcurrently(ctx context.Context) *concurrentList[T] {
-	b := &concurrentList[T]{result: make(chan fetched[T], 1), seen: l.rvNumber, noted: make(map[syncer.Key]note[T])}
+	b := &concurrentList[T]{result: make(chan fetched[T], 1), seen: l.at.newest(), noted: make(map[syncer.Key]note[T])}
 	delay := l.listWait()
 	l.children.Go(func() {
 		retry := NewBackoff(retryBase, retryLimit)
@@ -72,13 +72,10 @@ func (f *follower[T]) apply(list fetched[T]) {
 		return // only when the context has ended
 	}
 	list.items = b.over(list, l.cfg.Key)
-	rv, rvNumber, floor := l.rv, l.rvNumber, l.floor
+	stream := l.at
 	l.replace(list, Requested, b.seen, false)
-	if rvNumber == 0 || rvNumber > l.rvNumber {
-		l.rv, l.rvNumber = rv, rvNumber // the stream was ahead, or no one can tell
-		l.floor = max(l.floor, floor)
-		l.seen.Store(rvNumber)
-	}
+	l.at.ahead(stream)
+	l.seen.Store(l.at.newest())
 	l.signal() // another may have been asked for meanwhile
 }
 

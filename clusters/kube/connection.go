@@ -29,6 +29,8 @@ type ConnectOptions struct {
 	Pin *Pin
 	// Wrap observes requests, such as metrics.Metrics.Transport does; nil does not.
 	Wrap func(http.RoundTripper) http.RoundTripper
+	// RolesOnly asks nothing of the cluster that only a ClusterRole could grant.
+	RolesOnly bool
 	// WrapDial sees what is sent on the connections; nil does not.
 	WrapDial func(next DialFunc) DialFunc
 	// Logger says each distinct warning of the server once; nil says nothing.
@@ -41,6 +43,7 @@ type ConnectOptions struct {
 type Connection struct {
 	cluster   string
 	host      string
+	rolesOnly bool
 	clientset *kubernetes.Clientset
 	transport *http.Transport
 	dialer    *connrotation.Dialer
@@ -66,7 +69,7 @@ const (
 // credentials: a member must not wait behind another's requests, and the ends of
 // a connection must be ours to decide.
 func Connect(cfg *rest.Config, o ConnectOptions) (*Connection, error) {
-	c := &Connection{cluster: o.Cluster, host: cfg.Host, start: time.Now()}
+	c := &Connection{cluster: o.Cluster, host: cfg.Host, rolesOnly: o.RolesOnly, start: time.Now()}
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = userAgent(o.Version)
 	cfg.ContentType, cfg.AcceptContentTypes = contentType, acceptContentTypes

@@ -62,6 +62,11 @@ func isForbidden(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
 
+// errRolesOnly is the refusal that a cluster would answer which grants Roles alone.
+func errRolesOnly(r Resource) error {
+	return apierrors.NewForbidden(r.GroupResource(), "", errors.New("rolesOnly: it is not asked for"))
+}
+
 // isUnsupported reports whether the server understood the request and will
 // refuse it again.
 func isUnsupported(err error) bool {

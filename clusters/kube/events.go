@@ -6,7 +6,6 @@ package kube
 import (
 	"fmt"
 	"strconv"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,9 +25,9 @@ func (f *follower[T]) event(e Event) (end End, err error) {
 	case watch.Bookmark:
 		if m, err := meta.Accessor(e.Object); err == nil {
 			f.events++
-			l.advance(m.GetResourceVersion())
+			l.advance(e.Scope, m.GetResourceVersion())
 		}
-		f.heard(time.Now())
+		f.heardFrom(e.Scope)
 		l.cfg.Handler.Contact(e.Arrival, true)
 	case watch.Error:
 		return endOf(apierrors.FromObject(e.Object))
@@ -48,17 +47,17 @@ func (f *follower[T]) object(e Event) {
 		return
 	}
 	f.events++
-	f.heard(time.Now())
+	f.heardFrom(e.Scope)
 	m := EventMeta{Type: word(e.Type), Arrival: e.Arrival}
 	if accessor, err := meta.Accessor(e.Object); err == nil {
 		m.ResourceVersion = accessor.GetResourceVersion()
 	}
 	n := number(m.ResourceVersion)
-	if n != 0 && n <= l.floor {
+	if l.at.shown(e.Scope, n) {
 		l.cfg.Handler.Contact(e.Arrival, false)
 		return
 	}
-	l.advance(m.ResourceVersion)
+	l.advance(e.Scope, m.ResourceVersion)
 	deleted := e.Type == watch.Deleted
 	key := l.cfg.Key(&item)
 	l.watermarks.Heard(Watermark{Key: key, Revision: n, Gone: deleted})
@@ -82,15 +81,12 @@ func word(t watch.EventType) string {
 	}
 }
 
-// advance moves the revision to resume from, never backwards where revisions
-// can be compared.
-func (l *Loop[T]) advance(rv string) {
-	n := number(rv)
-	if rv == "" || n != 0 && n <= l.rvNumber {
-		return
+// advance moves the revision from which a scope is resumed.
+func (l *Loop[T]) advance(scope, rv string) {
+	if l.at.advance(scope, rv) {
+		l.broken = 0
+		l.seen.Store(l.at.newest())
 	}
-	l.rv, l.rvNumber, l.broken = rv, n, 0
-	l.seen.Store(n)
 }
 
 // number reads a revision as a number; 0 when it is none. Revisions are opaque

@@ -98,6 +98,7 @@ type follower[T any] struct {
 
 	checking <-chan checked // the check under way; nil when none
 	heardAt  time.Time      // the last proof that the stream lives
+	heardBy  hearing        // by scope; nil where there is but one
 	checkAt  time.Time      // when it is checked unless it is heard before
 	watchdog *time.Timer    // fires at checkAt or when the stream is not believed any more
 }
@@ -176,6 +177,7 @@ func (f *follower[T]) start() {
 	f.opened, f.events = time.Now(), 0
 	f.loop.cfg.Handler.Contact(f.opened, false)
 	f.heardAt, f.checkAt = f.opened, f.opened.Add(checkAfter+randomUpTo(checkJitter))
+	f.heardAll(f.opened)
 	if f.loop.doubted {
 		f.checkAt = f.opened
 	} else {
@@ -254,7 +256,7 @@ func (f *follower[T]) swap(ctx context.Context, o opened) (expired bool) {
 	f.stream.Stop()
 	f.loop.cfg.Observer.StreamEnded(f.loop.cfg.Kind, EndReplaced)
 	f.stream, f.generation = o.stream, o.generation
-	f.loop.floor = max(f.loop.floor, f.loop.rvNumber)
+	f.loop.at.settle()
 	f.loop.retire(o.generation)
 	f.start()
 	f.loop.signal() // the source may have been exchanged again

@@ -18,6 +18,7 @@ import (
 type fetched[T any] struct {
 	items  []T
 	rv     string
+	scopes []string // that it shows
 	took   time.Duration
 	stream Stream // what a streaming list goes on as; nil after a paged one
 	err    error
@@ -51,7 +52,7 @@ func (l *Loop[T]) relist(ctx context.Context) {
 		l.failed(ctx, f.err, generation)
 		return
 	}
-	l.replace(f, l.due, l.rvNumber, back)
+	l.replace(f, l.due, l.at.newest(), back)
 	l.due, l.stream, l.streamGen = "", f.stream, generation
 }
 
@@ -73,12 +74,11 @@ func (l *Loop[T]) listWait() time.Duration {
 // is the revision that had been seen before the list was begun; back says that the server
 // is known to have gone back in time since.
 func (l *Loop[T]) replace(f fetched[T], reason Reason, seen uint64, back bool) {
-	listed := number(f.rv)
-	l.rv, l.rvNumber, l.broken = f.rv, listed, 0
-	l.floor = listed
-	l.seen.Store(listed)
-	older := back || listed != 0 && listed < seen
-	older = l.settle(f.items, listed, older) || older
+	revision := number(f.rv)
+	l.at, l.broken = listedAt(f.scopes, f.rv), 0
+	l.seen.Store(revision)
+	older := back || revision != 0 && revision < seen
+	older = l.settle(f.items, revision, older) || older
 	l.cfg.Observer.Listed(l.cfg.Kind, reason, len(f.items), f.took)
 	l.cfg.Handler.Replaced(f.items, Replacement{
 		Reason: reason, ResourceVersion: f.rv, Older: older, Finished: time.Now(),
@@ -92,7 +92,7 @@ func (l *Loop[T]) fetch(ctx context.Context, source ListWatcher, streaming bool)
 	if streaming {
 		f := l.streamList(ctx, source)
 		if f.err == nil || ctx.Err() != nil || errors.Is(f.err, ErrTooManyObjects) {
-			f.took = time.Since(start)
+			f.took, f.scopes = time.Since(start), source.scopes()
 			return f
 		}
 		if isUnsupported(f.err) {
@@ -100,7 +100,7 @@ func (l *Loop[T]) fetch(ctx context.Context, source ListWatcher, streaming bool)
 		}
 		l.cfg.Logger.Debug("streaming list failed, reading pages", "kind", l.cfg.Kind, "error", f.err)
 	}
-	var f fetched[T]
+	f := fetched[T]{scopes: source.scopes()}
 	f.items, f.rv, f.err = l.pagedList(ctx, source)
 	f.took = time.Since(start)
 	return f

@@ -20,6 +20,9 @@ type ListWatcher struct {
 	// Watch returns once the server has accepted the watch. The context governs
 	// the whole life of the stream.
 	Watch func(ctx context.Context, opts metav1.ListOptions) (Stream, error)
+	// Scopes are the namespaces that are read each by itself; nil: it is all one. See
+	// Across.
+	Scopes []string
 	// StreamingList says that the server offers the list as a watch (KEP-3157).
 	// The loop falls back to List whenever that fails.
 	StreamingList bool
@@ -40,12 +43,30 @@ type Stream interface {
 	Err() error
 }
 
+// refused is a source that sends nothing and fails.
+func refused(err error) ListWatcher {
+	return ListWatcher{
+		List:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, err },
+		Watch: func(context.Context, metav1.ListOptions) (Stream, error) { return nil, err },
+	}
+}
+
+// scopes are what its streams show, one each.
+func (s ListWatcher) scopes() []string {
+	if len(s.Scopes) == 0 {
+		return []string{""}
+	}
+	return s.Scopes
+}
+
 // Event is one event as read off the wire.
 type Event struct {
 	Type   watch.EventType
 	Object runtime.Object
 	// Arrival is when the event's bytes had been read, with a monotonic reading.
 	Arrival time.Time
+	// Scope is that of the stream which brought it; see ListWatcher.Scopes.
+	Scope string
 	// Err is set when the event was there but its object could not be decoded.
 	Err error
 }

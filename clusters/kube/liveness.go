@@ -71,7 +71,7 @@ func check(ctx context.Context, source ListWatcher, opts metav1.ListOptions) ([]
 				return nil, apierrors.FromObject(e.Object)
 			}
 			events = append(events, e)
-			if e.Type == watch.Bookmark || len(events) == checkEvents {
+			if e.Type == watch.Bookmark && len(source.Scopes) == 0 || len(events) == checkEvents {
 				return events, nil
 			}
 		}
@@ -109,7 +109,7 @@ func (f *follower[T]) checkedStream(c checked) (end End, err error) {
 	news := c.events[:0]
 	for _, e := range c.events {
 		m, err := meta.Accessor(e.Object)
-		if err == nil && number(m.GetResourceVersion()) > f.loop.rvNumber {
+		if err == nil && number(m.GetResourceVersion()) > f.loop.at[e.Scope].number {
 			news = append(news, e)
 		}
 	}
@@ -129,6 +129,7 @@ func (f *follower[T]) checkedStream(c checked) (end End, err error) {
 		return EndSilent, errFrozen
 	}
 	f.loop.clean(c.number)
+	f.heardAll(time.Now())
 	f.heard(time.Now())
 	f.loop.cfg.Handler.Contact(time.Now(), false)
 	return "", nil
@@ -148,6 +149,29 @@ func (f *follower[T]) drain() (end End, err error) {
 		default:
 			return "", nil
 		}
+	}
+}
+
+// heardFrom notes that the stream of a scope lives. Where there are several, what is known
+// of all of them counts.
+func (f *follower[T]) heardFrom(scope string) {
+	now := time.Now()
+	if f.heardBy != nil {
+		if now = f.heardBy.heard(scope, now); !now.After(f.heardAt) {
+			return
+		}
+	}
+	f.heard(now)
+}
+
+// heardAll notes it for all scopes.
+func (f *follower[T]) heardAll(at time.Time) {
+	if len(f.loop.at) < 2 {
+		return
+	}
+	f.heardBy = hearing{}
+	for scope := range f.loop.at {
+		f.heardBy[scope] = at
 	}
 }
 

@@ -85,7 +85,7 @@ type Loop[T any] struct {
 	cfg Config[T]
 	// wake is sent to (without blocking) when something below mu has changed.
 	wake chan struct{}
-	seen atomic.Uint64 // a copy of rvNumber, for Revision
+	seen atomic.Uint64 // the newest of at, for Revision
 
 	watermarks Watermarks
 
@@ -107,9 +107,7 @@ type Loop[T any] struct {
 
 	children    sync.WaitGroup
 	due         Reason // why a list must come before the next stream; "" when none must
-	rv          string // to resume from
-	rvNumber    uint64 // rv as a number; 0 when it is none
-	floor       uint64 // revision up to which all was handed on, as a number
+	at          positions
 	retry       Backoff
 	brief       Backoff
 	broken      int  // streams in a row that broke on something unreadable
@@ -290,7 +288,7 @@ func (l *Loop[T]) retriedNow() bool {
 // watchOptions are the options of a watch that resumes from the last revision.
 func (l *Loop[T]) watchOptions() metav1.ListOptions {
 	opts := l.cfg.Options
-	opts.ResourceVersion = l.rv
+	opts.ResourceVersion = l.at.String()
 	opts.AllowWatchBookmarks = true
 	opts.TimeoutSeconds = new(watchSeconds + rand.Int64N(watchSeconds))
 	return opts

@@ -62,6 +62,9 @@ func leadingNumber(s string) int {
 // Identity asks for the UID of the kube-system namespace: of all that a cluster
 // holds, the thing that is made first, never made anew, and never the same twice.
 func (c *Connection) Identity(ctx context.Context) (string, error) {
+	if c.rolesOnly {
+		return "", errRolesOnly(Namespaces)
+	}
 	ns, err := c.clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		return "", fmt.Errorf("read namespace %s of cluster %s: %w", metav1.NamespaceSystem, c.cluster, err)

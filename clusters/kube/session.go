@@ -17,18 +17,18 @@ import (
 // Session is a connection in use: its identity checked, of known version, and closed
 // when the last of its users has let go. All methods are safe for concurrent use.
 type Session struct {
-	conn      *Connection
-	version   atomic.Pointer[ServerVersion]
-	namespace string
-	users     atomic.Int32
+	conn       *Connection
+	version    atomic.Pointer[ServerVersion]
+	namespaces []string
+	users      atomic.Int32
 }
 
 // SessionOptions say what a session is.
 type SessionOptions struct {
 	// ConnectOptions without a Pin: the cluster may be any, and is then to stay the same.
 	ConnectOptions
-	// Namespace is the one that is read; "" for all.
-	Namespace string
+	// Namespaces are those that are read, each by itself; none for all at once.
+	Namespaces []string
 }
 
 // versionTimeout bounds reading the version.
@@ -44,7 +44,7 @@ func Open(ctx context.Context, cfg *rest.Config, o SessionOptions) (*Session, er
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{conn: conn, namespace: o.Namespace}
+	s := &Session{conn: conn, namespaces: o.Namespaces}
 	if err := s.prove(ctx); err != nil {
 		conn.Close()
 		return nil, err
@@ -113,22 +113,26 @@ const streamingMajor, streamingMinor = 1, 34
 func (s *Session) ListWatcher(r Resource) ListWatcher {
 	s.Hold()
 	lw := s.listWatcher(r)
-	lw.StreamingList = s.Version().AtLeast(streamingMajor, streamingMinor)
+	lw.StreamingList = len(lw.Scopes) == 0 && s.Version().AtLeast(streamingMajor, streamingMinor)
 	lw.Retired = s.Release
 	return lw
 }
 
 // listWatcher reads a resource for a user who holds the session.
 func (s *Session) listWatcher(r Resource) ListWatcher {
-	return REST(s.client(r), s.scoped(r))
-}
-
-// scoped is a resource in the one namespace that is read.
-func (s *Session) scoped(r Resource) Resource {
-	if r.Namespace == "" && !r.ClusterScoped {
-		r.Namespace = s.namespace
+	in := func(namespace string) ListWatcher {
+		r.Namespace = namespace
+		return REST(s.client(r), r)
 	}
-	return r
+	switch {
+	case r.ClusterScoped && s.conn.rolesOnly:
+		return refused(errRolesOnly(r))
+	case r.ClusterScoped || r.Namespace != "" || len(s.namespaces) == 0:
+		return in(r.Namespace)
+	case len(s.namespaces) == 1:
+		return in(s.namespaces[0])
+	}
+	return Across(s.namespaces, in)
 }
 
 // client is the one of a resource's group.

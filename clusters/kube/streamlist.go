@@ -103,6 +103,9 @@ func (l *Loop[T]) initialEvent(byKey map[syncer.Key]T, e Event) (end bool, rv st
 
 // openStream opens a watch and gives the server only so long to accept it.
 func openStream(ctx context.Context, source ListWatcher, opts metav1.ListOptions) (Stream, error) {
+	if otherScopes(opts.ResourceVersion, source) {
+		return nil, apierrors.NewResourceExpired("other namespaces are read now")
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(openTimeout, func() { cancel(errOpenTimeout) })
 	stream, err := source.Watch(ctx, opts)

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/reconcile/leader"
 )
 
@@ -38,20 +39,29 @@ var (
 // withoutGet is lost without the right to read single objects.
 const withoutGet = "what a list lacks waits for a second list, or for somebody to release it"
 
-// memberNeeds are the rights that Tributary uses in a member; namespace is the only
-// one that is read, empty for all.
-func memberNeeds(namespace string, slices bool) []need {
-	needs := []need{
-		{resource: "services", namespace: namespace, verbs: readVerbs[1:]},
-		{resource: "pods", namespace: namespace, verbs: readVerbs[1:]},
-		{resource: "services", namespace: namespace, verbs: readVerbs[:1], without: withoutGet},
-		{resource: "pods", namespace: namespace, verbs: readVerbs[:1], without: withoutGet},
-		{resource: "namespaces", name: metav1.NamespaceSystem, verbs: readVerbs[:1], without: "another cluster at the same address is not recognised"},
-		{resource: "nodes", verbs: readVerbs[1:], without: "endpoints carry no zone"},
-		{resource: "endpoints", namespace: namespace, verbs: readVerbs, without: "Services without a selector are not replicated"},
+// memberNeeds are the rights that Tributary uses in a member.
+func memberNeeds(c *config.Cluster, slices bool) (needs []need) {
+	namespaces := c.Namespaces.Only()
+	if !c.RolesOnly {
+		needs = []need{
+			{resource: "namespaces", name: metav1.NamespaceSystem, verbs: readVerbs[:1], without: "another cluster at the same address is not recognised"},
+			{resource: "nodes", verbs: readVerbs[1:], without: "endpoints carry no zone"},
+		}
 	}
-	if slices {
-		needs = append(needs, need{group: "discovery.k8s.io", resource: "endpointslices", namespace: namespace, verbs: readVerbs, without: "hand-written EndpointSlices are not replicated"})
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, namespace := range namespaces {
+		needs = append(needs,
+			need{resource: "services", namespace: namespace, verbs: readVerbs[1:]},
+			need{resource: "pods", namespace: namespace, verbs: readVerbs[1:]},
+			need{resource: "services", namespace: namespace, verbs: readVerbs[:1], without: withoutGet},
+			need{resource: "pods", namespace: namespace, verbs: readVerbs[:1], without: withoutGet},
+			need{resource: "endpoints", namespace: namespace, verbs: readVerbs, without: "Services without a selector are not replicated"},
+		)
+		if slices {
+			needs = append(needs, need{group: "discovery.k8s.io", resource: "endpointslices", namespace: namespace, verbs: readVerbs, without: "hand-written EndpointSlices are not replicated"})
+		}
 	}
 	return needs
 }

@@ -11,13 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
+
+	"tributary.dev/tributary/clusters/config"
 )
 
 // TestMissingRights asks a cluster that grants what is named.
 func TestMissingRights(t *testing.T) {
 	shop := []string{
 		"shop list services", "shop watch services", "shop list pods", "shop watch pods", "get namespaces/kube-system",
-		"shop get services", "shop get pods", "list nodes", "watch nodes", "shop get endpoints", "shop list endpoints", "shop watch endpoints",
+		"shop get services", "shop get pods",
+		"list nodes", "watch nodes", "shop get endpoints", "shop list endpoints", "shop watch endpoints",
 		"shop get endpointslices", "shop list endpointslices", "shop watch endpointslices",
 	}
 	for _, c := range []struct {
@@ -26,9 +29,15 @@ func TestMissingRights(t *testing.T) {
 		needs   []need
 		want    []string
 	}{
-		{"one namespace is enough where one is read", shop, memberNeeds("shop", true), nil},
-		{"not where all are read", shop, memberNeeds("", false), []string{"list,watch services", "list,watch pods", "get services", "get pods", "get,list,watch endpoints"}},
-		{"what only improves", shop[:4], memberNeeds("shop", false), []string{"get services in namespace shop", "get pods in namespace shop", "get namespaces/kube-system", "list,watch nodes", "get,list,watch endpoints in namespace shop"}},
+		{"one namespace is enough where one is read", shop, memberNeeds(only("shop"), true), nil},
+		{"not where two are", shop, memberNeeds(only("pay", "shop"), false), []string{
+			"list,watch services in namespace pay", "list,watch pods in namespace pay", "get services in namespace pay", "get pods in namespace pay", "get,list,watch endpoints in namespace pay",
+		}},
+		{"nor where all are", shop, memberNeeds(only("*"), false), []string{"list,watch services", "list,watch pods", "get services", "get pods", "get,list,watch endpoints"}},
+		{"Roles alone", shop[:2], memberNeeds(&config.Cluster{RolesOnly: true, Namespaces: config.Namespaces{Include: []string{"shop"}}}, false)[:1], nil},
+		{"what only improves", shop[:4], memberNeeds(only("shop"), false), []string{
+			"get namespaces/kube-system", "list,watch nodes", "get services in namespace shop", "get pods in namespace shop", "get,list,watch endpoints in namespace shop",
+		}},
 		{"Leases", []string{"lease-ns list leases"}, ingressNeeds(nil, false, false, "lease-ns")[4:], []string{"create,delete,update leases.coordination.k8s.io in namespace lease-ns"}},
 		{"no Leases", nil, ingressNeeds(nil, false, false, "")[4:], nil},
 	} {
@@ -52,6 +61,11 @@ func TestMissingRights(t *testing.T) {
 			}
 		})
 	}
+}
+
+// only is a member of which these namespaces are read.
+func only(namespaces ...string) *config.Cluster {
+	return &config.Cluster{Namespaces: config.Namespaces{Include: namespaces}}
 }
 
 func asked(a *authorizationv1.ResourceAttributes) string {

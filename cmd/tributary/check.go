@@ -133,9 +133,9 @@ func (k checker) all(ctx context.Context) []checked {
 
 // one fills in what a cluster answers.
 func (k checker) one(ctx context.Context, c *checked) {
-	access := k.loaded.Ingress
+	access, member := k.loaded.Ingress, new(config.Cluster)
 	if c.Role == roleMember {
-		access = k.loaded.Members[c.Cluster]
+		access, member = k.loaded.Members[c.Cluster], k.member(c.Cluster)
 	}
 	if access.REST == nil || access.Err != nil {
 		c.Result = resultRefused
@@ -150,7 +150,7 @@ func (k checker) one(ctx context.Context, c *checked) {
 	}
 	c.Result = resultUnreachable
 	var clock clockReader
-	connection, err := kube.Connect(access.REST, kube.ConnectOptions{Cluster: c.label(), Version: readBuildVersion().Version, Wrap: clock.wrap})
+	connection, err := kube.Connect(access.REST, kube.ConnectOptions{Cluster: c.label(), Version: readBuildVersion().Version, Wrap: clock.wrap, RolesOnly: member.RolesOnly})
 	if err != nil {
 		c.problem(err)
 		return
@@ -167,15 +167,23 @@ func (k checker) one(ctx context.Context, c *checked) {
 	if c.Role == roleIngress {
 		c.askIngress(ctx, connection, k.loaded)
 	} else {
-		c.askMember(ctx, connection, k.loaded)
+		c.askMember(ctx, connection, member)
 	}
-	c.askNetworks(ctx, connection.Clientset())
+	if !member.RolesOnly {
+		c.askNetworks(ctx, connection.Clientset())
+	}
 	if k.dial && c.Role == roleMember {
-		c.dialPod(ctx, connection.Clientset())
+		c.dialPod(ctx, connection.Clientset(), member.Namespaces.Only())
 	}
 	if len(c.Problems) > 0 {
 		c.Result = resultFailed
 	}
+}
+
+// member is the configuration of one.
+func (k checker) member(name string) *config.Cluster {
+	all := k.loaded.Config.Clusters
+	return &all[slices.IndexFunc(all, func(m config.Cluster) bool { return m.Name == name })]
 }
 
 func (c *checked) askIngress(ctx context.Context, connection *kube.Connection, loaded *config.Loaded) {
@@ -200,7 +208,7 @@ func (c *checked) askIngress(ctx context.Context, connection *kube.Connection, l
 	c.askRights(ctx, connection, append(needs, secretNeeds(app.SecretNamespace(loaded))...))
 }
 
-func (c *checked) askMember(ctx context.Context, connection *kube.Connection, loaded *config.Loaded) {
+func (c *checked) askMember(ctx context.Context, connection *kube.Connection, member *config.Cluster) {
 	offered, err := app.OffersSlices(ctx, connection.Clientset())
 	if err != nil {
 		c.problem(err)
@@ -209,8 +217,7 @@ func (c *checked) askMember(ctx context.Context, connection *kube.Connection, lo
 	if !offered {
 		c.note("no discovery.k8s.io/v1: hand-written EndpointSlices are not replicated")
 	}
-	i := slices.IndexFunc(loaded.Config.Clusters, func(m config.Cluster) bool { return m.Name == c.Cluster })
-	c.askRights(ctx, connection, memberNeeds(loaded.Config.Clusters[i].Namespaces.Only(), offered))
+	c.askRights(ctx, connection, memberNeeds(member, offered))
 }
 
 func (c *checked) askRights(ctx context.Context, connection *kube.Connection, needs []need) {

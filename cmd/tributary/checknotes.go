@@ -139,8 +139,8 @@ func noteTwins(results []checked) {
 
 // dialPod tries to reach a ready pod of the member, as an ingress controller would.
 // A refused connection has reached its host.
-func (c *checked) dialPod(ctx context.Context, client kubernetes.Interface) {
-	address, pod, err := somePod(ctx, client)
+func (c *checked) dialPod(ctx context.Context, client kubernetes.Interface, namespaces []string) {
+	address, pod, err := somePod(ctx, client, namespaces)
 	switch {
 	case err != nil:
 		c.note(fmt.Sprintf("no pod was tried: %v", err))
@@ -162,9 +162,21 @@ func (c *checked) dialPod(ctx context.Context, client kubernetes.Interface) {
 	}
 }
 
-// somePod finds a ready pod and a TCP port of it.
-func somePod(ctx context.Context, client kubernetes.Interface) (address, name string, err error) {
-	pods, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: sample, FieldSelector: "status.phase=Running"})
+// somePod finds a ready pod and a TCP port of it, in these namespaces; none are all.
+func somePod(ctx context.Context, client kubernetes.Interface, namespaces []string) (address, name string, err error) {
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, namespace := range namespaces {
+		if address, name, err = podIn(ctx, client, namespace); err != nil || address != "" {
+			break
+		}
+	}
+	return address, name, err
+}
+
+func podIn(ctx context.Context, client kubernetes.Interface, namespace string) (address, name string, err error) {
+	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: sample, FieldSelector: "status.phase=Running"})
 	if err != nil {
 		return "", "", err
 	}

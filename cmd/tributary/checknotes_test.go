@@ -97,7 +97,7 @@ func TestDialPod(t *testing.T) {
 			}
 		}
 		var c checked
-		c.dialPod(t.Context(), client)
+		c.dialPod(t.Context(), client, nil)
 		return strings.Join(c.Notes, "; ")
 	}
 	if got := try(pod("web-0", corev1.ConditionFalse)); got != "no pod was tried: none is ready and names a TCP port" {

@@ -38,7 +38,7 @@ func (f *linkFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.context, "context", "", "context of the member, with the rights of an administrator (required)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "tributary-system", "namespace of the account in the member")
 	flags.StringVar(&f.account, "account", "tributary-member", "name of the account; one for each ingress cluster that the member feeds")
-	flags.StringSliceVar(&f.namespaces, "namespaces", nil, "the one namespace that may be read, by a Role in it; empty: all")
+	flags.StringSliceVar(&f.namespaces, "namespaces", nil, "the namespaces that may be read, by Roles in them alone; empty: all")
 	flags.StringVarP(&f.file, "file", "f", "", "where the kubeconfig is kept (default: NAME.kubeconfig)")
 	flags.StringVar(&f.ingressContext, "ingress-context", "", "context of the ingress cluster: the kubeconfig is kept there, in a Secret called NAME, instead of a file")
 	flags.StringVar(&f.ingressNamespace, "ingress-namespace", "tributary-system", "namespace of that Secret")
@@ -51,7 +51,7 @@ func newLinkCommand() *cobra.Command {
 		Use: "link NAME --context CONTEXT", Short: "Make a cluster a member: account, least rights, kubeconfig", Args: cobra.ExactArgs(1),
 		Long: "Make a cluster a member: an account that may read, with a token that expires and that Tributary renews, and the kubeconfig of it,\n" +
 			"in a file or in a Secret of the ingress cluster. A second call changes only what differs.",
-		Example: "  tributary link idc-a --context idc-a --ingress-context ingress\n  tributary link idc-b --context idc-b --namespaces shop --file idc-b.kubeconfig\n" +
+		Example: "  tributary link idc-a --context idc-a --ingress-context ingress\n  tributary link idc-b --context idc-b --namespaces shop,pay --file idc-b.kubeconfig\n" +
 			"  tributary link idc-c --context idc-c --dry-run -o yaml | kubectl --context idc-c apply -f -",
 	}
 	f.add(cmd)
@@ -80,7 +80,7 @@ func newLinkCommand() *cobra.Command {
 		if o.Keep.Ingress == nil {
 			fmt.Fprintf(out, "Name it in the configuration:\n  clusters:\n  - name: %s\n    kubeconfig: %s\n", o.Name, o.Keep.File)
 			if len(o.Namespaces) > 0 {
-				fmt.Fprintf(out, "    namespaces: {include: [%s]}\n", strings.Join(o.Namespaces, ", "))
+				fmt.Fprintf(out, "    namespaces: {include: [%s], exclude: []}\n    rolesOnly: true\n", strings.Join(o.Namespaces, ", "))
 			}
 		}
 		if o.Keep.Ingress != nil && o.Server.Loopback() {

@@ -96,23 +96,28 @@ func (k Keep) String() string {
 	return "file " + k.File
 }
 
-// namespacesSetting is the annotation that says which namespaces of a member are read.
-const namespacesSetting = config.SecretAnnotation + "namespaces"
+// settings are the annotations that say what of a member may be read.
+type settings struct{ namespaces, rolesOnly string }
 
-// read returns what is kept, nil if nothing is, and what it says of namespaces.
-func (k Keep) read(ctx context.Context) (text []byte, namespaces string, err error) {
+const (
+	namespacesSetting = config.SecretAnnotation + "namespaces"
+	rolesOnlySetting  = config.SecretAnnotation + "rolesOnly"
+)
+
+// read returns what is kept, nil if nothing is, and its settings.
+func (k Keep) read(ctx context.Context) (text []byte, s settings, err error) {
 	if k.Ingress == nil {
 		text, err := os.ReadFile(k.File)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, "", nil
+			return nil, s, nil
 		}
-		return text, "", err
+		return text, s, err
 	}
 	secret, err := k.secret(ctx)
 	if secret == nil || err != nil {
-		return nil, "", err
+		return nil, s, err
 	}
-	return secret.Data[config.SecretKey], secret.Annotations[namespacesSetting], nil
+	return secret.Data[config.SecretKey], settings{secret.Annotations[namespacesSetting], secret.Annotations[rolesOnlySetting]}, nil
 }
 
 // secret is the Secret, nil if there is none. One that is no member's is never touched.
@@ -130,7 +135,7 @@ func (k Keep) secret(ctx context.Context) (*corev1.Secret, error) {
 }
 
 // write keeps a kubeconfig. Other settings of a Secret stay as they are.
-func (k Keep) write(ctx context.Context, text []byte, namespaces string) error {
+func (k Keep) write(ctx context.Context, text []byte, s settings) error {
 	if k.Ingress == nil {
 		return kubeconfig.ReplaceFile(k.File, text)
 	}
@@ -144,9 +149,10 @@ func (k Keep) write(ctx context.Context, text []byte, namespaces string) error {
 		next = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: k.Name, Labels: map[string]string{config.SecretLabel: config.SecretLabelValue}}}
 	}
 	next.Data = map[string][]byte{config.SecretKey: text}
-	metav1.SetMetaDataAnnotation(&next.ObjectMeta, namespacesSetting, namespaces)
-	if namespaces == "" {
-		delete(next.Annotations, namespacesSetting)
+	for name, value := range map[string]string{namespacesSetting: s.namespaces, rolesOnlySetting: s.rolesOnly} {
+		if delete(next.Annotations, name); value != "" {
+			metav1.SetMetaDataAnnotation(&next.ObjectMeta, name, value)
+		}
 	}
 	if secret == nil {
 		_, err = api.Create(ctx, next, metav1.CreateOptions{})

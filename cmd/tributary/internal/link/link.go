@@ -25,8 +25,7 @@ type Options struct {
 	Name string
 	// Namespace and Account say whom the member knows Tributary by.
 	Namespace, Account string
-	// Namespaces holds the one that Tributary may read; empty for all. Tributary reads
-	// one namespace of a member, or all of them.
+	// Namespaces are those that Tributary may read, by Roles in them; none for all.
 	Namespaces []string
 	// Lifetime is asked for the token, ten minutes at least; the API server may give less.
 	Lifetime time.Duration
@@ -52,9 +51,6 @@ func (o Options) Validate() error {
 	label("--account", o.Account)
 	for _, namespace := range o.Namespaces {
 		label("--namespaces", namespace)
-	}
-	if len(o.Namespaces) > 1 {
-		problems = append(problems, errors.New("--namespaces: Tributary reads one namespace of a member, or all: link the cluster once for each, by other names, with an --account of its own"))
 	}
 	if o.Lifetime < minLifetime {
 		problems = append(problems, fmt.Errorf("--lifetime: %s is less than the %s that Kubernetes gives at least", o.Lifetime, minLifetime))
@@ -141,12 +137,13 @@ func (o Options) keepToken(ctx context.Context, result *Result) error {
 	return nil
 }
 
-// settings is what a member's Secret says of namespaces: nothing else may be read.
-func (o Options) settings() string {
+// settings is what a member's Secret says of namespaces: nothing else may be read. One of
+// Kubernetes' own that is named is not to be left out.
+func (o Options) settings() settings {
 	if len(o.Namespaces) == 0 || o.Keep.Ingress == nil {
-		return ""
+		return settings{}
 	}
-	return "{include: [" + strings.Join(o.Namespaces, ", ") + "]}"
+	return settings{namespaces: "{include: [" + strings.Join(o.Namespaces, ", ") + "], exclude: []}", rolesOnly: "true"}
 }
 
 // stillGood reports whether what is kept leads to the same place, with a token of the account of which half is left.

@@ -163,6 +163,10 @@ func TestLinkNarrowsRights(t *testing.T) {
 	if got := b.link(t); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
+	secret, err := b.Keep.Ingress.CoreV1().Secrets("tributary-system").Get(t.Context(), "idc-a", metav1.GetOptions{})
+	if err != nil || secret.Annotations["tributary.dev/namespaces"] != "{include: [web, shop], exclude: []}" || secret.Annotations["tributary.dev/rolesOnly"] != "true" {
+		t.Errorf("the member's settings: %v, %v", secret.Annotations, err)
+	}
 	b.Namespaces = []string{"web"}
 	if got := b.link(t); !slices.Equal(got, []string{"deleted RoleBinding shop/tributary-member-reads", "deleted Role shop/tributary-member-reads", "updated Secret tributary-system/idc-a"}) {
 		t.Errorf("%q", got)

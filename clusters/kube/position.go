@@ -1,0 +1,119 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// position is up to where one scope has been seen. A scope is what one stream of the
+// cluster shows: all namespaces, called "", or one of those that are read each by itself.
+// Streams of several scopes are not in step, so each is resumed from where it was itself.
+type position struct {
+	rv     string // to resume from
+	number uint64 // rv as a number; 0 when it is none
+	floor  uint64 // revision up to which all was handed on, as a number
+}
+
+// positions are those of all scopes. A nil one is the state before the first list.
+type positions map[string]position
+
+// listedAt is where a complete list ends: all scopes show its moment.
+func listedAt(scopes []string, rv string) positions {
+	out := positions{}
+	for _, scope := range scopes {
+		out[scope] = position{rv: rv, number: number(rv), floor: number(rv)}
+	}
+	return out
+}
+
+// newest is the highest revision seen of any scope; 0 when there is none.
+func (p positions) newest() (newest uint64) {
+	for _, at := range p {
+		newest = max(newest, at.number)
+	}
+	return newest
+}
+
+// shown reports whether a revision of a scope was handed on before.
+func (p positions) shown(scope string, revision uint64) bool {
+	return revision != 0 && revision <= p[scope].floor
+}
+
+// advance moves the revision that a scope resumes from, never backwards where revisions
+// can be compared. It reports whether it did.
+func (p positions) advance(scope, rv string) bool {
+	at, n := p[scope], number(rv)
+	if rv == "" || n != 0 && n <= at.number {
+		return false
+	}
+	at.rv, at.number = rv, n
+	p[scope] = at
+	return true
+}
+
+// settle raises the floors to what was handed on.
+func (p positions) settle() {
+	for scope, at := range p {
+		at.floor = max(at.floor, at.number)
+		p[scope] = at
+	}
+}
+
+// ahead puts what a stream had brought in the place of what a list shows, where the
+// stream was ahead or nobody can tell.
+func (p positions) ahead(stream positions) {
+	for scope, at := range p {
+		was, known := stream[scope]
+		if known && (was.number == 0 || was.number > at.number) {
+			was.floor = max(was.floor, at.floor)
+			p[scope] = was
+		}
+	}
+}
+
+// String is what a watch resumes from: a revision, or one for each scope.
+func (p positions) String() string {
+	if at, whole := p[""]; whole || len(p) == 0 {
+		return at.rv
+	}
+	var all []string
+	for _, scope := range slices.Sorted(maps.Keys(p)) {
+		all = append(all, scope+"="+p[scope].rv)
+	}
+	return strings.Join(all, ",")
+}
+
+// otherScopes reports whether what String returned is of other scopes than a source has.
+func otherScopes(text string, source ListWatcher) bool {
+	return text != "" && strings.Contains(text, "=") != (len(source.Scopes) > 0)
+}
+
+// revisionOf reads that of a scope from what String returned; "" when it is not there.
+func revisionOf(text, scope string) string {
+	for part := range strings.SplitSeq(text, ",") {
+		if name, rv, scoped := strings.Cut(part, "="); scoped && name == scope {
+			return rv
+		}
+	}
+	return ""
+}
+
+// hearing is when each scope was heard last. A stream lives as long as all of it does: a
+// namespace where much happens must not hide that another is frozen.
+type hearing map[string]time.Time
+
+// heard notes that a scope was heard, and returns when the one was that is silent longest.
+func (h hearing) heard(scope string, at time.Time) time.Time {
+	h[scope] = at
+	for _, other := range h {
+		if other.Before(at) {
+			at = other
+		}
+	}
+	return at
+}
