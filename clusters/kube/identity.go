@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,34 +15,35 @@ import (
 
 // Pin is the UID by which a cluster is known, once it is known. The zero value knows
 // none yet. Safe for concurrent use.
-type Pin struct {
-	mu  sync.Mutex
-	uid string
-}
+type Pin struct{ uid atomic.Pointer[string] }
 
 // NewPin returns a pin that knows a UID; "" is none.
-func NewPin(uid string) *Pin { return &Pin{uid: uid} }
+func NewPin(uid string) *Pin {
+	p := new(Pin)
+	if uid != "" {
+		p.uid.Store(&uid)
+	}
+	return p
+}
 
 // Check compares, and remembers the first UID that is not empty. The error wraps
 // ErrOtherCluster.
 func (p *Pin) Check(uid string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case uid == "" || uid == p.uid:
-		return nil
-	case p.uid == "":
-		p.uid = uid
+	if uid == "" || p.uid.CompareAndSwap(nil, &uid) {
 		return nil
 	}
-	return fmt.Errorf("%w: its kube-system namespace has UID %.64q, and %.64q is expected", ErrOtherCluster, uid, p.uid)
+	if known := p.Known(); uid != known {
+		return fmt.Errorf("%w: its kube-system namespace has UID %.64q, and %.64q is expected", ErrOtherCluster, uid, known)
+	}
+	return nil
 }
 
 // Known returns the UID, or "".
 func (p *Pin) Known() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.uid
+	if uid := p.uid.Load(); uid != nil {
+		return *uid
+	}
+	return ""
 }
 
 // identityTimeout bounds one question for a cluster's identity.
