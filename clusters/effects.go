@@ -24,6 +24,9 @@ func (m *Member) carryOut(e evidence.Effects, arrival time.Time) {
 			m.opts.Changed(m.name)
 		}
 	}
+	if len(e.Alone) > 0 {
+		m.opts.peers.alone(m, e.Alone)
+	}
 	for _, c := range e.Changes {
 		m.opts.Sink.Dirty(m.name, c.Dirty, m.cause(c.Cause, arrival), c.Bulk)
 		if c.Cause.Kept == "" {
@@ -31,6 +34,9 @@ func (m *Member) carryOut(e evidence.Effects, arrival time.Time) {
 		} else {
 			m.native.lookAt(dirtyReplicas(c.Dirty)...)
 		}
+	}
+	for _, c := range e.Changes {
+		m.opts.peers.lost(m, c.Dirty)
 	}
 	for _, kind := range e.List {
 		m.list(kind)

@@ -42,6 +42,7 @@ type runningMember struct {
 // NewSet returns a set without members.
 func NewSet(o Options) *Set {
 	s := &Set{opts: o, running: map[string]*runningMember{}}
+	s.opts.peers = s
 	s.members.Store(&[]*Member{})
 	return s
 }

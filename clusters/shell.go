@@ -20,6 +20,8 @@ import (
 type shell struct {
 	// view is how the member stands, for those who must not wait.
 	view atomic.Pointer[evidence.View]
+	// damped counts the endpoints that wait to be stable, for those who must not wait.
+	damped atomic.Int64
 	// carryOut is called with no lock held, by one goroutine at a time and in the order
 	// of the steps.
 	carryOut func(evidence.Effects, time.Time)
@@ -54,7 +56,8 @@ func (s *shell) step(e evidence.Event, arrival time.Time) (released evidence.Rel
 		if out.View != nil {
 			s.view.Store(out.View)
 		}
-		if out.View != nil || out.Manual || len(out.Changes)+len(out.List)+len(out.Read)+len(out.Facts) > 0 {
+		s.damped.Store(int64(s.state.Waiting()))
+		if out.View != nil || out.Manual || len(out.Alone)+len(out.Changes)+len(out.List)+len(out.Read)+len(out.Facts) > 0 {
 			s.waiting = append(s.waiting, effects{out, arrival})
 		}
 		s.lockedCarryOut()
@@ -117,6 +120,20 @@ func (s *shell) replicas() []syncer.Key {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return append(s.state.Store().Replicas(), s.state.StandingReplicas()...)
+}
+
+// waits reports whether an endpoint waits to return to a replica, givesReady whether the
+// member gives it a ready one.
+func (s *shell) waits(replica syncer.Key) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.state.Waits(replica)
+}
+
+func (s *shell) givesReady(replica syncer.Key) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.state.GivesReady(replica)
 }
 
 // sources are the Services behind replicas.

@@ -60,6 +60,8 @@ type Options struct {
 	// NativeLag is told how much later than we a member's own controller came to the
 	// same endpoints; nil is not.
 	NativeLag func(cluster string, late time.Duration)
+	// peers is the Set that the member is in.
+	peers peers
 	// NativeEnd is told that a member's own controllers are not observed any more;
 	// nil is not. Nothing is reported of them after it, until they are again.
 	NativeEnd func(cluster string)

@@ -229,8 +229,8 @@ type Readiness struct {
 	// StableFor is how long the endpoint must have been ready, such as `10s`, at most
 	// `1h`. `0s` waits for nothing.
 	StableFor Duration `json:"stableFor"`
-	// KeepOne lets an endpoint return at once where its member would give its replica no
-	// ready endpoint otherwise.
+	// KeepOne lets an endpoint return at once where its replica would have no ready
+	// endpoint otherwise, of this member or of another one.
 	KeepOne bool `json:"keepOne"`
 	// Namespaces are exceptions for some namespaces of the members. The first that
 	// matches counts.

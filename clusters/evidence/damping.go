@@ -17,8 +17,8 @@ import (
 type Damping struct {
 	// StableFor is how long it must have been ready; 0 waits for nothing.
 	StableFor time.Duration
-	// KeepOne lets one return earlier where the member would give the replica no ready
-	// endpoint otherwise.
+	// KeepOne lets one return earlier where the replica would have no ready endpoint
+	// otherwise: see Effects.Alone.
 	KeepOne bool
 }
 
@@ -34,6 +34,7 @@ type damping struct {
 	on      bool // the member was read whole: changes are seen
 	sources map[syncer.Key]*dampedSource
 	waiting map[syncer.Key]*dampedSource // those with an endpoint that waits
+	total   int                          // of endpoints that wait
 	// stood is what stood in the ingress cluster at the start, ready or not; nil once the
 	// member was read whole.
 	stood map[syncer.Key]Standing
@@ -45,6 +46,7 @@ type dampedSource struct {
 	Damping
 	pods    map[string]*dampedPod // by name
 	waiting int
+	counted int // of waiting, in the total
 }
 
 // dampedPod is a pod that is not ready, or that waits.
@@ -177,8 +179,11 @@ func (s *State) sourceOf(service syncer.Key) *dampedSource {
 	is := s.settings(service)
 	src := d.sources[service]
 	if _, selected := s.store.Selected(service); is.StableFor <= 0 || !selected {
-		delete(d.sources, service)
-		delete(d.waiting, service)
+		if src != nil {
+			src.waiting = 0
+			d.sort(src)
+			delete(d.sources, service)
+		}
 		return nil
 	}
 	if src == nil {
@@ -192,8 +197,10 @@ func (s *State) sourceOf(service syncer.Key) *dampedSource {
 	return src
 }
 
-// sort notes whether an endpoint of a Service waits.
+// sort notes whether endpoints of a Service wait.
 func (d *damping) sort(src *dampedSource) {
+	d.total += src.waiting - src.counted
+	src.counted = src.waiting
 	if src.waiting > 0 {
 		d.waiting[src.key] = src
 	} else {
@@ -216,9 +223,7 @@ func (s *State) damp(now time.Time, out *Effects) {
 		s.reselect(now, service, known, touched)
 	}
 	s.store.NotePods(len(d.sources) > 0)
-	if len(d.waiting) > 0 {
-		s.keepOne(slices.SortedFunc(maps.Keys(touched), syncer.Key.Compare), out)
-	}
+	s.reportAlone(touched, out)
 }
 
 // reselect looks at all pods of a Service, of which anything may be another than before.
@@ -275,32 +280,56 @@ func (s *State) touch(src *dampedSource, touched map[syncer.Key]bool) {
 	}
 }
 
-// keepOne lets an endpoint return to each replica that would have none. It knows what
-// this member gives: where it would give none, that others give some does not count.
-func (s *State) keepOne(replicas []syncer.Key, out *Effects) {
-	for _, replica := range replicas {
-		var first *dampedPod
-		var of *dampedSource
-		var pod string
-		for _, service := range s.store.Sources(replica) {
-			if s.hasReady(service) {
-				first = nil
-				break
-			}
-			src := s.damping.waiting[service]
-			if src == nil || !src.KeepOne {
-				continue
-			}
-			for name, d := range src.pods {
-				if d.waits() && (first == nil || cmp.Or(d.since.Compare(first.since), cmp.Compare(name, pod)) < 0) {
-					first, of, pod = d, src, name
-				}
-			}
-		}
-		if first != nil {
-			s.letReturn(of, pod, "keep_one", out)
+// reportAlone asks whether endpoints may return to those of the replicas to which the
+// member gives no ready one.
+func (s *State) reportAlone(replicas map[syncer.Key]bool, out *Effects) {
+	if len(s.damping.waiting) == 0 {
+		return
+	}
+	for _, replica := range slices.SortedFunc(maps.Keys(replicas), syncer.Key.Compare) {
+		if src, _ := s.longestReady(replica); src != nil && !s.GivesReady(replica) && !slices.Contains(out.Alone, replica) {
+			out.Alone = append(out.Alone, replica)
 		}
 	}
+}
+
+// keepOne lets an endpoint return to a replica, if it would have none of this member still.
+func (s *State) keepOne(replica syncer.Key, out *Effects) {
+	if src, pod := s.longestReady(replica); src != nil && !s.GivesReady(replica) {
+		s.letReturn(src, pod, "keep_one", out)
+	}
+}
+
+// longestReady is the endpoint that KeepOne would let return to a replica; nil if none.
+func (s *State) longestReady(replica syncer.Key) (of *dampedSource, pod string) {
+	var first *dampedPod
+	for _, service := range s.store.Sources(replica) {
+		src := s.damping.waiting[service]
+		if src == nil || !src.KeepOne {
+			continue
+		}
+		for name, d := range src.pods {
+			if d.waits() && (first == nil || cmp.Or(d.since.Compare(first.since), cmp.Compare(name, pod)) < 0) {
+				first, of, pod = d, src, name
+			}
+		}
+	}
+	return of, pod
+}
+
+// Waits reports whether KeepOne would let an endpoint return to a replica.
+func (s *State) Waits(replica syncer.Key) bool {
+	src, _ := s.longestReady(replica)
+	return src != nil
+}
+
+// GivesReady reports whether the member gives a ready endpoint to a replica, or one
+// stands of it.
+func (s *State) GivesReady(replica syncer.Key) bool {
+	if r := s.standing.replicas[replica]; r != nil && r.left > 0 {
+		return true
+	}
+	return s.synced && slices.ContainsFunc(s.store.Sources(replica), s.hasReady)
 }
 
 // hasReady reports whether a Service has a ready endpoint.
@@ -350,7 +379,7 @@ func (s *State) expireDamping(now time.Time, out *Effects) {
 		}
 		s.touch(src, replicas)
 	}
-	s.keepOne(slices.SortedFunc(maps.Keys(replicas), syncer.Key.Compare), out)
+	s.reportAlone(replicas, out)
 }
 
 // redamp takes in another configuration.
@@ -395,7 +424,7 @@ type Wait struct {
 	For   time.Duration
 }
 
-// waits are the pods of a Service that wait.
+// waits are the pods of a Service that wait, by key.
 func (s *State) waits(service syncer.Key) map[syncer.Key]Wait {
 	src := s.damping.waiting[service]
 	if src == nil {
@@ -411,9 +440,4 @@ func (s *State) waits(service syncer.Key) map[syncer.Key]Wait {
 }
 
 // Waiting counts the endpoints that wait; a pod behind two Services counts twice.
-func (s *State) Waiting() (n int) {
-	for _, src := range s.damping.waiting {
-		n += src.waiting
-	}
-	return n
-}
+func (s *State) Waiting() int { return s.damping.total }

@@ -21,6 +21,10 @@ type Effects struct {
 	List []Kind
 	// Read are objects to ask for, now; each is answered by one Answer.
 	Read []Read
+	// Alone are replicas to which the member gives no ready endpoint, though one of it
+	// waits that Damping.KeepOne would let return: Return follows where nobody else
+	// gives them any.
+	Alone []syncer.Key
 	// Manual is true when the set of Services whose endpoints are written by hand has
 	// changed: see State.Manual.
 	Manual bool

@@ -149,6 +149,10 @@ type Configured struct{ Config }
 // a panic and a quarantine end, too.
 type Release struct{ Replica *syncer.Key }
 
+// Return lets an endpoint that waits return to a replica, which has no ready one of
+// other members: see Effects.Alone.
+type Return struct{ Replica syncer.Key }
+
 // Tick is time that passes. It comes at least once a second.
 type Tick struct{}
 
@@ -171,6 +175,7 @@ func (Contact) event()     {}
 func (Baseline) event()    {}
 func (Configured) event()  {}
 func (Release) event()     {}
+func (Return) event()      {}
 func (Tick) event()        {}
 func (Continue) event()    {}
 func (Stopped) event()     {}

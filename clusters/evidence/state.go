@@ -114,6 +114,8 @@ func (s *State) Step(now time.Time, e Event) (out Effects) {
 		s.continueList(now, e.Kind, &out)
 	case Answer:
 		s.answered(now, e, &out)
+	case Return:
+		s.keepOne(e.Replica, &out)
 	case Tick:
 		s.tick(now, &out)
 	case Release:

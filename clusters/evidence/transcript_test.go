@@ -139,6 +139,7 @@ type replay struct {
 	holds     string
 	waits     string
 	damping   Damping
+	others    bool // other members give ready endpoints to all replicas
 	synced    bool
 	out       []string
 }
@@ -214,6 +215,11 @@ func (r *replay) step(e Event) {
 	for e != nil {
 		out := r.state.Step(r.now, e)
 		r.effects(out)
+		for _, replica := range out.Alone {
+			if !r.others {
+				r.step(Return{replica})
+			}
+		}
 		e = out.Next
 	}
 }

@@ -45,6 +45,8 @@ func (r *replay) happens(what string) error {
 		r.step(Stopped{})
 	case "restored":
 		r.step(Restored{errors.New("the newest pod is missing")})
+	case "others":
+		r.others = words[len(words)-1] == "ready"
 	case "contact":
 		r.step(Contact{})
 	case "probe":
