@@ -125,10 +125,10 @@ func (s *State) startDamping(now time.Time) {
 	for _, replica := range s.store.Replicas() {
 		for _, service := range s.store.Sources(replica) {
 			src := s.sourceOf(service)
-			pods, selected := s.store.Selected(service)
-			if src == nil || !selected {
+			if src == nil {
 				continue
 			}
+			pods, _ := s.store.Selected(service)
 			stood := map[string]bool{}
 			for _, e := range d.stood[replica].Endpoints {
 				stood[e.Target.UID] = true
@@ -178,7 +178,7 @@ func (s *State) sourceOf(service syncer.Key) *dampedSource {
 	d := &s.damping
 	is := s.settings(service)
 	src := d.sources[service]
-	if _, selected := s.store.Selected(service); is.StableFor <= 0 || !selected {
+	if _, effective := s.store.Selected(service); is.StableFor <= 0 || effective == nil {
 		if src != nil {
 			src.waiting = 0
 			d.sort(src)
@@ -267,7 +267,11 @@ func (s *State) podTouched(now time.Time, was, is *syncer.Pod, touched map[synce
 	}
 	for _, service := range after {
 		if src := s.damping.sources[service]; src != nil {
-			src.see(now, is, slices.Contains(before, service) && was.UID == is.UID)
+			if s.readiness.keeps(is.Key) != "" {
+				src.forget(is.Name) // its turn is not believed
+			} else {
+				src.see(now, is, slices.Contains(before, service) && was.UID == is.UID)
+			}
 			s.touch(src, touched)
 		}
 	}
@@ -309,7 +313,7 @@ func (s *State) longestReady(replica syncer.Key) (of *dampedSource, pod string) 
 			continue
 		}
 		for name, d := range src.pods {
-			if d.waits() && (first == nil || cmp.Or(d.since.Compare(first.since), cmp.Compare(name, pod)) < 0) {
+			if d.waits() && !s.keptReady(src, name) && (first == nil || cmp.Or(d.since.Compare(first.since), cmp.Compare(name, pod)) < 0) {
 				first, of, pod = d, src, name
 			}
 		}
@@ -334,23 +338,29 @@ func (s *State) GivesReady(replica syncer.Key) bool {
 
 // hasReady reports whether a Service has a ready endpoint.
 func (s *State) hasReady(service syncer.Key) bool {
-	pods, selected := s.store.Selected(service)
-	if !selected {
+	pods, effective := s.store.Selected(service)
+	if effective == nil {
 		is, _ := s.store.Source(service)
 		return is.Ready > 0
 	}
-	src, svc := s.damping.sources[service], s.store.Service(service)
+	src := s.damping.sources[service]
 	for p := range pods {
 		if src != nil && takesPart(p) {
 			if d := src.pods[p.Name]; d != nil && d.waits() {
 				continue
 			}
 		}
-		if (takesPart(p) || src == nil) && syncer.Explain(svc, p, s.cfg.Rules).Ready {
+		if (takesPart(p) || src == nil) && syncer.Explain(effective, p, s.cfg.Rules).Ready {
 			return true
 		}
 	}
 	return false
+}
+
+// keptReady reports whether a pod is taken for ready and says that it is not: one that
+// waited when it turned goes on waiting.
+func (s *State) keptReady(src *dampedSource, pod string) bool {
+	return s.readiness.keeps(syncer.Key{Namespace: src.key.Namespace, Name: pod}) != ""
 }
 
 // letReturn ends the waiting of an endpoint.
@@ -373,7 +383,7 @@ func (s *State) expireDamping(now time.Time, out *Effects) {
 	for _, service := range slices.SortedFunc(maps.Keys(s.damping.waiting), syncer.Key.Compare) {
 		src := s.damping.waiting[service]
 		for _, name := range slices.Sorted(maps.Keys(src.pods)) {
-			if d := src.pods[name]; d.waits() && now.Sub(d.since) >= src.StableFor {
+			if d := src.pods[name]; d.waits() && now.Sub(d.since) >= src.StableFor && !s.keptReady(src, name) {
 				s.letReturn(src, name, "stable", out)
 			}
 		}

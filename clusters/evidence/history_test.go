@@ -92,7 +92,9 @@ func replicaOf(service string) string {
 type history struct {
 	seed uint64
 	cfg  Config
-	ops  []op
+	// stableFor is that of all Services.
+	stableFor time.Duration
+	ops       []op
 }
 
 func newHistory(seed uint64, length int) history {
@@ -104,6 +106,8 @@ func newHistory(seed uint64, length int) history {
 			return syncer.Key{Namespace: svc.Namespace, Name: replicaOf(svc.Name)}, true
 		},
 	}}
+	h.stableFor = time.Duration(one(dice.From(seed, 23), 0, 0, 2, 5)) * time.Second // other dice, so that histories stay as they are
+	h.cfg.Damping = dampingOf(Damping{StableFor: h.stableFor, KeepOne: true})
 	total := 0
 	for _, w := range weights {
 		total += w
@@ -144,6 +148,7 @@ func (h *history) play(log *strings.Builder) (*breach, int) {
 	}
 	w.save()
 	s := newShell(w, h.cfg, h.seed, log)
+	s.stableFor = h.stableFor
 	s.work()
 	for _, o := range h.ops {
 		if s.broken != nil {

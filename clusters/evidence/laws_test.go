@@ -20,6 +20,9 @@ import (
 //     whatever is held, doubted or waited for. Panic and silent nodes alone may.
 //   - OWNER: as soon as a living pod was shown with an address, no dead one has it.
 //   - NOPHANTOM: an address appears only when its pod was shown, alive, with it.
+//   - DAMPED: an endpoint that took traffic, and turned not ready, does so again only when
+//     its pod has been ready for as long as the settings say, or none else does. What a
+//     panic restores, and what a Service, a list or an answer about it changes, may.
 //   - NOWIPE: what merely lacks in lists, and lives, is taken within the limits and
 //     never to the last.
 //
@@ -36,6 +39,7 @@ func (s *shell) judge(e Event, replica string, before, after contribution, effec
 			s.breach("NOPHANTOM", "%s appears in %s, and nobody showed it alive", show1(ep), replica)
 		}
 	}
+	s.damps(e, replica, before, after)
 	switch e := e.(type) {
 	case Listed[syncer.Pod], Listed[syncer.Service], Listed[store.Endpoints], Listed[store.Slice], Tick:
 		s.soft(replica, before, after)
@@ -43,6 +47,59 @@ func (s *shell) judge(e Event, replica string, before, after contribution, effec
 		if e.Outcome != NotFound || e.Kind < Endpoints { // what else gave an address by hand went before, within the limits
 			s.soft(replica, before, after)
 		}
+	}
+}
+
+// turn is what is known of the readiness of a pod.
+type turn struct {
+	ready bool
+	since time.Time       // of the last change
+	in    map[string]bool // replicas in which it has taken traffic
+}
+
+// notice looks at what was said last of all pods.
+func (s *shell) notice() {
+	for _, word := range s.words.pods {
+		uid, is := word.is.UID, !word.gone && word.is.Ready
+		t, known := s.turns[uid]
+		if !known {
+			t.in = map[string]bool{}
+		}
+		if !known || t.ready != is {
+			t.ready, t.since = is, s.now
+		}
+		s.turns[uid] = t
+	}
+}
+
+func (s *shell) damps(e Event, replica string, before, after contribution) {
+	traffic := 0
+	for _, ready := range after {
+		if ready {
+			traffic++
+		}
+	}
+	pods := false
+	switch e.(type) {
+	case Listed[syncer.Pod], Seen[syncer.Pod], Gone[syncer.Pod], Tick:
+		// Of two Services one may be new to the pod, and of a store that went back the words come late.
+		pods = len(s.sources[replica]) == 1 && !s.doubted
+	}
+	for ep := range before {
+		if _, stays := after[ep]; !stays {
+			delete(s.turns[ep.uid].in, replica) // should it come back, it is new
+		}
+	}
+	for ep, ready := range after {
+		t, known := s.turns[ep.uid]
+		if !known || !ready {
+			continue
+		}
+		was, had := before[ep]
+		if pods && had && !was && t.in[replica] && t.ready && traffic > 1 && s.synced && s.wasSynced && s.now.Sub(t.since) < s.stableFor {
+			s.breach("DAMPED", "%s of %s is ready for %v and takes traffic again", show1(ep), replica, s.now.Sub(t.since))
+		}
+		t.in[replica] = true
 	}
 }
 

@@ -21,9 +21,11 @@ type shell struct {
 	*cluster
 	state *State
 	cfg   Config
-	seed  uint64
-	now   time.Time
-	log   *strings.Builder // nil: nobody reads it
+	// stableFor is that of all Services.
+	stableFor time.Duration
+	seed      uint64
+	now       time.Time
+	log       *strings.Builder // nil: nobody reads it
 
 	watches [kinds]watch
 	reads   []Read
@@ -37,6 +39,7 @@ type shell struct {
 	seen uint64
 
 	words  words
+	turns  map[string]turn         // by UID, across restarts
 	stands map[string]contribution // by replica
 	// sources are the Services on record in a replica.
 	sources map[string]map[string]bool
@@ -81,7 +84,7 @@ func (s *shell) note(format string, args ...any) {
 }
 
 func newShell(w *cluster, cfg Config, seed uint64, log *strings.Builder) *shell {
-	s := &shell{cluster: w, cfg: cfg, seed: seed, now: time.Unix(0, 0), log: log, stands: map[string]contribution{}, sources: map[string]map[string]bool{}, unseen: map[string]bool{}, stood: map[string]contribution{}, from: map[string]map[endpoint]string{}}
+	s := &shell{cluster: w, cfg: cfg, seed: seed, now: time.Unix(0, 0), log: log, stands: map[string]contribution{}, sources: map[string]map[string]bool{}, unseen: map[string]bool{}, stood: map[string]contribution{}, turns: map[string]turn{}, from: map[string]map[endpoint]string{}}
 	for _, replica := range replicaNames {
 		s.stands[replica], s.sources[replica], s.from[replica] = contribution{}, map[string]bool{}, map[endpoint]string{}
 	}
@@ -144,6 +147,7 @@ func (s *shell) step(e Event) {
 		}
 	}()
 	s.words.hear(s, e)
+	s.notice()
 	s.log2(e)
 	s.wasSynced = s.synced
 	dirty := map[string]syncer.Effect{}
@@ -151,6 +155,9 @@ func (s *shell) step(e Event) {
 		out := s.state.Step(s.now, next)
 		s.steps++
 		s.take(out, dirty)
+		for _, replica := range out.Alone {
+			s.take(s.state.Step(s.now, Return{replica}), dirty)
+		}
 		next = out.Next
 	}
 	s.record(e, dirty)

@@ -59,12 +59,12 @@ func (s *Store) noteService(svc *service) {
 	}
 }
 
-// Selected returns the pods that make the endpoints of a Service, in no order; ok is
-// false for one whose endpoints pods do not make.
-func (s *Store) Selected(service syncer.Key) (pods iter.Seq[*syncer.Pod], ok bool) {
+// Selected returns the pods that make the endpoints of a Service, in no order, and the
+// Service as they are computed from it; nil for one whose endpoints pods do not make.
+func (s *Store) Selected(service syncer.Key) (pods iter.Seq[*syncer.Pod], effective *syncer.Service) {
 	svc := s.service(service)
 	if svc == nil || !svc.indexed {
-		return nil, false
+		return nil, nil
 	}
 	return func(yield func(*syncer.Pod) bool) {
 		for g := range svc.groups {
@@ -74,7 +74,7 @@ func (s *Store) Selected(service syncer.Key) (pods iter.Seq[*syncer.Pod], ok boo
 				}
 			}
 		}
-	}, true
+	}, svc.effective
 }
 
 // Selecting returns the Services whose endpoints a pod makes, which need not be held, in
