@@ -10,6 +10,7 @@ import (
 	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/reconcile/write"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -49,13 +50,13 @@ func stand(r *Reconciler, p *pass) {
 		for _, a := range stage {
 			switch a.Kind {
 			case plan.KindService:
-				svc := serviceObject(web, a.Service)
+				svc := write.ServiceObject(web, a.Service)
 				svc.UID, svc.ResourceVersion = "uid", "2"
 				r.cache.Upsert((cache.Decoder{}).Service(svc), p.rec.Time)
 			case plan.KindEndpoints:
-				r.cache.Upsert((cache.Decoder{}).Endpoints(endpointsObject(web, a.Endpoints, nil, nil)), p.rec.Time)
+				r.cache.Upsert((cache.Decoder{}).Endpoints(write.EndpointsObject(web, a.Endpoints, nil, nil)), p.rec.Time)
 			case plan.KindEndpointSlice:
-				r.cache.Upsert((cache.Decoder{}).Slice(sliceObject(web, "uid", a.Slice, nil, nil)), p.rec.Time)
+				r.cache.Upsert((cache.Decoder{}).Slice(write.SliceObject(web, "uid", a.Slice, nil, nil)), p.rec.Time)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/write"
 )
 
 // breaker knows whether the ingress cluster takes writes. While it is open, keys wait
@@ -166,7 +167,7 @@ func (b *breaker) probed(err error, now time.Time) (try bool) {
 	switch {
 	case err != nil:
 		b.err, b.delay = err, min(2*b.delay, breakerMax)
-		if !b.open && (refusedConnection(err) || turnedAway(err) || now.Sub(b.good) >= probeLimit) {
+		if !b.open && (write.RefusedConnection(err) || turnedAway(err) || now.Sub(b.good) >= probeLimit) {
 			b.lockedOpen()
 		}
 	case b.tries < 2: // else it answers, but not what writes
@@ -182,17 +183,17 @@ func (b *breaker) answer(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case err != nil && !answered(err):
+	case err != nil && !write.Answered(err):
 		b.missed++
 		b.tries++
 		b.denied = time.Time{}
 		if b.open {
 			b.err, b.delay = err, min(2*b.delay, breakerMax)
-		} else if refusedConnection(err) || b.missed >= breakerFailures {
+		} else if write.RefusedConnection(err) || b.missed >= breakerFailures {
 			b.err = err
 			b.lockedOpen()
 		}
-	case denied(err):
+	case write.Denied(err):
 		b.missed = 0
 		if b.denied.IsZero() {
 			b.denied = now

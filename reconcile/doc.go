@@ -6,7 +6,7 @@
 //
 // A newcomer starts at Reconciler (loop.go): take a dirty replica key, gather
 // the contributions, let package plan decide, write, record. What stands is in
-// package cache. Only writer.go calls the API to change something.
+// package cache; package write sends what changes it.
 //
 // What never happens here: no member cluster is called, no endpoint rule is
 // decided (packages syncer and plan do), no write is made without comparison

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/reconcile/write"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -103,7 +104,7 @@ func (e *events) lockedTell(replica syncer.Key, kind, reason, message string) {
 	}
 	e.recorder.Event(&corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Service", Namespace: replica.Namespace, Name: replica.Name, UID: types.UID(e.uid(replica)),
-	}, kind, reason, shortened(message))
+	}, kind, reason, write.Shortened(message))
 }
 
 // run posts until ctx is done. A nil *events returns at once.

@@ -11,17 +11,18 @@ import (
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/reconcile/write"
 	"tributary.dev/tributary/syncer"
 )
 
 // isolate looks for what caused refused writes. It returns true when there is
 // something new to leave out or to try: plan again.
-func (r *Reconciler) isolate(p *pass, receipts []receipt) (again bool) {
+func (r *Reconciler) isolate(p *pass, receipts []write.Receipt) (again bool) {
 	var writes []plan.RefusedWrite
 	for i := range receipts {
-		if one := &receipts[i]; refused(one.err) && one.action.Verb != plan.Delete {
-			causes, message := refusalCauses(one.err)
-			writes = append(writes, plan.RefusedWrite{Action: one.action, Causes: causes, Message: message, Large: tooLarge(one.err)})
+		if one := &receipts[i]; write.Refused(one.Err) && one.Action.Verb != plan.Delete {
+			causes, message := write.Causes(one.Err)
+			writes = append(writes, plan.RefusedWrite{Action: one.Action, Causes: causes, Message: message, Large: write.TooLarge(one.Err)})
 		}
 	}
 	if len(writes) == 0 {
@@ -46,10 +47,10 @@ func (p *pass) tell(r *Reconciler) {
 }
 
 // giveUp reports a refusal whose cause was not found, or is none of the replica's.
-func (p *pass) giveUp(receipts []receipt) {
+func (p *pass) giveUp(receipts []write.Receipt) {
 	for i := range receipts {
-		if one := &receipts[i]; refused(one.err) || forbidden(one.err) {
-			p.plan.Conflicts = append(p.plan.Conflicts, plan.Conflict{Replica: p.item.Key, Reason: plan.ConflictRefused, Message: shortened(one.err.Error())})
+		if one := &receipts[i]; write.Refused(one.Err) || write.Forbidden(one.Err) {
+			p.plan.Conflicts = append(p.plan.Conflicts, plan.Conflict{Replica: p.item.Key, Reason: plan.ConflictRefused, Message: write.Shortened(one.Err.Error())})
 			return
 		}
 	}
@@ -75,9 +76,9 @@ func (r *Reconciler) undecided(p *pass, err error) (left []plan.Refusal) {
 }
 
 // nothingTaken reports that a write was refused, and none was taken.
-func nothingTaken(receipts []receipt) bool {
-	return slices.ContainsFunc(receipts, func(r receipt) bool { return refused(r.err) }) &&
-		!slices.ContainsFunc(receipts, func(r receipt) bool { return r.err == nil })
+func nothingTaken(receipts []write.Receipt) bool {
+	return slices.ContainsFunc(receipts, func(r write.Receipt) bool { return write.Refused(r.Err) }) &&
+		!slices.ContainsFunc(receipts, func(r write.Receipt) bool { return r.Err == nil })
 }
 
 // retryRefused asks for a look at a replica of which something was left out.

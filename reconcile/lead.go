@@ -8,6 +8,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"tributary.dev/tributary/reconcile/write"
 )
 
 // errStandby is why a plan is not carried out: another process writes. The replica is
@@ -52,24 +54,13 @@ type leadership struct {
 	idle    chan struct{}
 }
 
-// acceptingKey is that of the context in which requests may be begun.
-type acceptingKey struct{}
-
-// accepting is done when nothing more is to be sent, while what was sent may end.
-func accepting(writing context.Context) context.Context {
-	if ctx, ok := writing.Value(acceptingKey{}).(context.Context); ok {
-		return ctx
-	}
-	return writing
-}
-
 func (l *leadership) begin(setAway func(bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var accepting, writing context.Context
 	writing, l.stop = context.WithCancel(context.Background())
 	accepting, l.refuse = context.WithCancel(writing)
-	l.writing = context.WithValue(writing, acceptingKey{}, accepting)
+	l.writing = write.WhileAccepting(writing, accepting)
 	setAway(l.broken)
 }
 

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/reconcile/write"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -76,13 +78,13 @@ type pass struct {
 // compared, and waits in its lane to be written. lane is that of its difference.
 func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *metrics.Heartbeat, taken time.Time) (lane lanes.Lane, ended bool) {
 	p := &pass{item: item, heartbeat: heartbeat, repair: repairOnly(item.Causes)}
-	if p.repair && item.Attempt > 0 && r.throttle.held(item.Key, taken) > 0 {
+	if p.repair && item.Attempt > 0 && r.throttle.Held(item.Key, taken) > 0 {
 		r.queue.Retry(item, 0) // what is wrong was told when it was first held
 		return item.Lane, true
 	}
 	p.rec = metrics.Begin(item.Key.Namespace, item.Key.Name, item.Lane.String(), item.Causes, item.Dropped, taken)
 	p.rec.Attempt = item.Attempt
-	known, former := r.refusals.known(item.Key, item.Lane == lanes.Removal, hasNews(item.Causes), taken)
+	known, former := r.refusals.Known(item.Key, item.Lane == lanes.Removal, hasNews(item.Causes), taken)
 	if p.former = former; len(known) > 0 {
 		former = nil // it is not their turn
 	}
@@ -93,7 +95,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *me
 	}
 	met, now := p.search.Met(), time.Now()
 	settled := err == nil || errors.Is(err, errWaiting) || errors.Is(err, errRefused)
-	r.refusals.settle(item.Key, r.undecided(p, err), met, errors.Is(err, errRefused), now)
+	r.refusals.Settle(item.Key, r.undecided(p, err), met, errors.Is(err, errRefused), now)
 	p.rec.Lane = p.item.Lane.String()
 	p.rec.End(now, result, cmp.Or(err, p.obstacle(result)))
 	r.report(p)
@@ -109,12 +111,23 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *me
 		}
 		r.queue.Done(item.Key)
 	} else {
-		r.queue.Retry(p.item, retryAfter(err))
+		r.queue.Retry(p.item, write.RetryAfter(err))
 	}
 	if item.Trial && !p.asked && !errors.Is(err, errStandby) { // nothing was learnt of the ingress cluster
 		r.queue.RetryNow()
 	}
 	return p.item.Lane, true
+}
+
+// repairOnly reports whether nothing but the ingress cluster itself asked for
+// the work.
+func repairOnly(causes []metrics.Cause) bool {
+	for i := range causes {
+		if causes[i].Event != cache.EventRepair {
+			return false
+		}
+	}
+	return len(causes) > 0
 }
 
 // obstacle says in the record why a change was held that no error stopped.
@@ -140,8 +153,8 @@ var errRefused = errors.New("refused as it is")
 
 // withoutRemedy marks an error as such a refusal, unless there is more to it. It is
 // tried again at the pace of refusals, not at that of failures.
-func withoutRemedy(receipts []receipt, err error) error {
-	if slices.ContainsFunc(receipts, func(r receipt) bool { return r.err != nil && !refused(r.err) }) {
+func withoutRemedy(receipts []write.Receipt, err error) error {
+	if slices.ContainsFunc(receipts, func(r write.Receipt) bool { return r.Err != nil && !write.Refused(r.Err) }) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errRefused, err)
@@ -186,7 +199,7 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 		if p.rec.Stages.Compute == 0 {
 			p.rec.Computed(now)
 		}
-		if p.repair && r.throttle.held(p.item.Key, now) > 0 {
+		if p.repair && r.throttle.Held(p.item.Key, now) > 0 {
 			if !p.plan.Empty() {
 				p.held = append(p.held, metrics.HeldChange{Reason: "repair_fight", Message: errFight.Error()})
 			}
@@ -198,7 +211,7 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 				continue
 			}
 			if n == 0 && p.repair { // to look costs, too
-				r.throttle.repaired(p.item.Key, now)
+				r.throttle.Repaired(p.item.Key, now)
 			}
 			return r.finished(p)
 		}
@@ -218,14 +231,14 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 		}
 		rest, cancel := context.WithCancel(writing)
 		unlink := context.AfterFunc(newer, cancel)
-		var receipts []receipt
-		receipts, err = r.writer.execute(writing, rest, p.item, &p.plan)
+		var receipts []write.Receipt
+		receipts, err = r.writer.Execute(writing, rest, p.item, &p.plan)
 		unlink()
 		cancel()
 		done()
 		r.book(p, receipts)
 		switch {
-		case errors.Is(err, errInterrupted):
+		case errors.Is(err, write.ErrInterrupted):
 			interrupts++
 			n--
 		case err == nil && p.search.Accepted():
@@ -237,13 +250,13 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 				return metrics.Held, waiting(&p.plan)
 			}
 			return metrics.Written, nil
-		case retryAfter(err) > 0:
+		case write.RetryAfter(err) > 0:
 			return metrics.Failed, err
 		case r.isolate(p, receipts):
 			n--
-		case errors.Is(err, errUnclear):
+		case errors.Is(err, write.ErrUnclear):
 			unclear++
-		case !errors.Is(err, ErrStale):
+		case !errors.Is(err, write.ErrStale):
 			p.giveUp(receipts)
 			return metrics.Failed, withoutRemedy(receipts, err)
 		}
@@ -311,24 +324,24 @@ func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Gathered) {
 }
 
 // heard takes from an answer, or from its absence, what it tells of the ingress cluster.
-func (r *Reconciler) heard(replica syncer.Key, one *receipt) {
-	if !one.asked {
+func (r *Reconciler) heard(replica syncer.Key, one *write.Receipt) {
+	if !one.Asked {
 		return
 	}
-	if one.err == nil || answered(one.err) {
-		r.contact.Store(one.acked.UnixNano())
+	if one.Err == nil || write.Answered(one.Err) {
+		r.contact.Store(one.Acked.UnixNano())
 	}
 	switch {
-	case one.err == nil:
+	case one.Err == nil:
 		r.takenIn.Store(&replica.Namespace)
-	case denied(one.err):
+	case write.Denied(one.Err):
 		r.deniedIn.Store(&replica.Namespace)
 	}
-	r.breaker.answer(one.err)
+	r.breaker.answer(one.Err)
 }
 
 // book enters what was written into the record.
-func (r *Reconciler) book(p *pass, receipts []receipt) {
+func (r *Reconciler) book(p *pass, receipts []write.Receipt) {
 	d := &p.plan.Delta
 	rec := &p.rec
 	if nothingTaken(receipts) {
@@ -340,22 +353,22 @@ func (r *Reconciler) book(p *pass, receipts []receipt) {
 	for i := range receipts {
 		one := &receipts[i]
 		r.heard(p.item.Key, one)
-		p.asked = p.asked || one.asked
-		if one.err != nil {
+		p.asked = p.asked || one.Asked
+		if one.Err != nil {
 			continue
 		}
 		rec.Writes++
-		if one.made != (metrics.Ref{}) {
-			p.refs = append(p.refs, one.made)
+		if one.Made != (metrics.Ref{}) {
+			p.refs = append(p.refs, one.Made)
 		}
-		span, ok := spans[one.kind]
-		if !ok || one.sent.Before(span[0]) {
-			span[0] = one.sent
+		span, ok := spans[one.Kind]
+		if !ok || one.Sent.Before(span[0]) {
+			span[0] = one.Sent
 		}
-		if one.acked.After(span[1]) {
-			span[1] = one.acked
+		if one.Acked.After(span[1]) {
+			span[1] = one.Acked
 		}
-		spans[one.kind] = span
+		spans[one.Kind] = span
 	}
 	for kind, span := range spans {
 		took := span[1].Sub(span[0])
@@ -385,7 +398,7 @@ func united(a, b []string) []string {
 
 // repaired notes a finished repair.
 func (r *Reconciler) repaired(p *pass, now time.Time) {
-	if p.repair && r.throttle.repaired(p.item.Key, now) {
+	if p.repair && r.throttle.Repaired(p.item.Key, now) {
 		r.logger.Warn(errFight.Error(), "replica", p.item.Key.String(), "cause", p.rec.Cause.String())
 	}
 }

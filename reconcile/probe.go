@@ -14,12 +14,11 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/reconcile/write"
 )
 
 // errNoRights is why nothing can be written although the server is there.
@@ -45,7 +44,7 @@ func (r *Reconciler) askIngress(ctx context.Context, doubt doubt) error {
 	if apierrors.IsTooManyRequests(err) {
 		err = nil // busy, and there
 	}
-	if err == nil || answered(err) || turnedAway(err) {
+	if err == nil || write.Answered(err) || turnedAway(err) {
 		r.contact.Store(time.Now().UnixNano())
 	}
 	return err
@@ -57,7 +56,7 @@ func (r *Reconciler) askAlive(ctx context.Context) error {
 	if one == nil {
 		return r.askVersion(ctx)
 	}
-	if _, err := r.writer.read(ctx, one.ID); !apierrors.IsNotFound(err) {
+	if _, err := r.writer.Read(ctx, one.ID); !apierrors.IsNotFound(err) {
 		return err
 	}
 	return nil
@@ -126,26 +125,10 @@ func (r *Reconciler) tryOut(ctx context.Context) error {
 	if one == nil {
 		return nil
 	}
-	if err := r.writer.tryOut(ctx, one.ID); err != nil && (denied(err) || !answered(err)) {
+	if err := r.writer.TryOut(ctx, one.ID); err != nil && (write.Denied(err) || !write.Answered(err)) {
 		return err
 	}
 	return nil
-}
-
-// tryOut reads an object and has the server check the same as an update.
-func (w *writer) tryOut(ctx context.Context, id cache.ID) error {
-	if id.Kind == plan.KindEndpoints {
-		object := &corev1.Endpoints{}
-		if err := w.get(ctx, id, object); err != nil {
-			return err
-		}
-		return w.request(plan.Update, id).Param("dryRun", "All").Body(object).Do(ctx).Error()
-	}
-	object := &discoveryv1.EndpointSlice{}
-	if err := w.get(ctx, id, object); err != nil {
-		return err
-	}
-	return w.request(plan.Update, id).Param("dryRun", "All").Body(object).Do(ctx).Error()
 }
 
 // Trouble returns why the ingress cluster is not seen or not written to, nil if it is.

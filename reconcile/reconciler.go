@@ -19,6 +19,7 @@ import (
 	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/reconcile/write"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -83,10 +84,10 @@ type Reconciler struct {
 	workers  sync.WaitGroup
 	cache    *cache.Cache
 	observer *observer
-	writer   *writer
+	writer   *write.Writer
 	breaker  *breaker
-	throttle *repairThrottle
-	refusals *refusals
+	throttle *write.RepairThrottle
+	refusals *write.Refusals
 	events   *events
 	recorder Recorder
 	logger   *slog.Logger
@@ -113,20 +114,20 @@ func New(opts Options) *Reconciler {
 	}
 	opts.RequestTimeout = cmp.Or(opts.RequestTimeout, 10*time.Second)
 	opts.Grace = cmp.Or(opts.Grace, 8*time.Second)
-	opts.RefusalPause = cmp.Or(opts.RefusalPause, refusalFirst)
+	opts.RefusalPause = cmp.Or(opts.RefusalPause, write.FirstPause)
 	r := &Reconciler{
-		opts: opts, queue: lanes.New(opts.Queue), throttle: newRepairThrottle(), recorder: opts.Recorder, logger: opts.Logger,
+		opts: opts, queue: lanes.New(opts.Queue), throttle: write.NewRepairThrottle(), recorder: opts.Recorder, logger: opts.Logger,
 	}
 	r.settings.Store(&opts.Settings)
 	r.breaker = newBreaker(r.askIngress, r.breakerTurned, r.retryNow, opts.Logger)
 	r.queue.SetAway(true) // until Lead
-	r.refusals = newRefusals(opts.RefusalPause, r.retryRefused)
+	r.refusals = write.NewRefusals(opts.RefusalPause, r.retryRefused)
 	r.cache = cache.New(r.changed, opts.Recorder.Echo)
 	r.observer = newObserver(opts.Session, r.cache, cache.Decoder{Instance: opts.Settings.Instance}, !opts.NoSlices, opts.Only, opts.Logger)
 	if opts.Events != nil {
 		r.events = newEvents(opts.Events, r.cache.ServiceUID, opts.Logger)
 	}
-	r.writer = newWriter(opts.Writer, r.queue, r.cache, cache.Decoder{Instance: opts.Settings.Instance}, opts.Recorder, opts.RequestTimeout)
+	r.writer = write.New(opts.Writer, r.queue, r.cache, cache.Decoder{Instance: opts.Settings.Instance}, opts.Recorder, opts.RequestTimeout)
 	return r
 }
 
@@ -157,7 +158,7 @@ func (r *Reconciler) Follow(ctx context.Context) {
 	}
 	<-ctx.Done()
 	r.queue.ShutDown()
-	r.refusals.stop()
+	r.refusals.Stop()
 	watches.Wait()
 }
 

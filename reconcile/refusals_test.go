@@ -6,12 +6,10 @@
 package reconcile
 
 import (
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -189,9 +187,8 @@ func TestRefusalEnds(t *testing.T) {
 				return slices.Equal(endpoints, test.want) && slices.Equal(sliced, test.want) && len(trouble.Rejected)+len(trouble.Conflicts) == 0
 			})
 			g.wait("the memory is empty", func() bool {
-				g.rec.refusals.mu.Lock()
-				defer g.rec.refusals.mu.Unlock()
-				return len(g.rec.refusals.of) == 0
+				known, _ := g.rec.refusals.Known(web, true, false, time.Now())
+				return len(known) == 0
 			})
 		})
 	}
@@ -265,71 +262,5 @@ func TestSuspectIsFoundByTrial(t *testing.T) {
 	}
 	if c := g.seen.trouble(web).Conflicts; len(c) != 1 || c[0].Cluster != "c" {
 		t.Errorf("conflicts %+v, want one of c", c)
-	}
-}
-
-func TestRefusalsAreTriedAgainMoreAndMoreRarely(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var due []time.Duration
-		start := time.Now()
-		known := []plan.Refusal{{Cluster: "a"}}
-		var r *refusals
-		r = newRefusals(time.Second, func(key syncer.Key) {
-			if now, former := r.known(key, false, false, time.Now()); len(now) != 0 || len(former) != 1 {
-				t.Errorf("known %v, former %v", now, former)
-			}
-			due = append(due, time.Since(start))
-			start = time.Now()
-			r.settle(key, known, true, false, start)
-		})
-		r.settle(web, known, true, false, time.Now())
-		time.Sleep(300 * time.Millisecond)
-		if now, _ := r.known(web, false, false, time.Now()); len(now) != 1 {
-			t.Error("tried again too early")
-		}
-		if now, _ := r.known(web, false, true, time.Now()); len(now) != 0 {
-			t.Error("news from a member change nothing")
-		}
-		if now, _ := r.known(web, true, true, time.Now()); len(now) != 1 {
-			t.Error("a removal waits for a trial")
-		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		for i, d := range due {
-			if want := min(time.Second<<i, refusalMost); d != want {
-				t.Errorf("trial %d after %v, want %v", i, d, want)
-			}
-		}
-		if len(due) < 15 || len(due) > 25 {
-			t.Errorf("%d trials in an hour", len(due))
-		}
-		r.settle(web, nil, false, false, time.Now())
-		if len(r.of) != 0 {
-			t.Error("kept in memory")
-		}
-		r.stop()
-	})
-}
-
-func TestWhatCountsAsRefused(t *testing.T) {
-	internal := func(message string) error {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusInternalServerError, Message: message}}
-	}
-	for _, test := range []struct {
-		err  error
-		want bool
-	}{
-		{nil, false},
-		{errors.New("cut"), false},
-		{apierrors.NewBadRequest("x"), true},
-		{apierrors.NewRequestEntityTooLargeError("limit is 3145728"), true},
-		{internal("etcdserver: request is too large"), true},
-		{internal("rpc error: code = ResourceExhausted desc = trying to send message larger than max (2097200 vs. 2097152)"), true},
-		{internal("etcdserver: leader changed"), false},
-		{apierrors.NewConflict(corev1.Resource("endpoints"), "web", nil), false},
-	} {
-		if got := refused(test.err); got != test.want {
-			t.Errorf("refused(%v) = %v", test.err, got)
-		}
 	}
 }

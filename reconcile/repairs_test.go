@@ -20,6 +20,8 @@ import (
 
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/reconcile/cache"
+	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
@@ -108,7 +110,7 @@ func TestFightIsSlowedAndReported(t *testing.T) {
 	g.wait("the fight is reported", func() bool {
 		return slices.ContainsFunc(g.seen.trouble(web).Held, func(h metrics.HeldChange) bool { return h.Reason == "repair_fight" })
 	})
-	if n := rounds.Load(); n > throttleRepairs+3 {
+	if n := rounds.Load(); n > 5+3 { // five in a minute are put back at once
 		t.Errorf("%d rounds before it was slowed", n)
 	}
 	// What a member changes is not held up.
@@ -226,3 +228,29 @@ func TestForeignMetadataSurvives(t *testing.T) {
 }
 
 func truth(b *bool) bool { return b != nil && *b }
+
+func TestRepairOnly(t *testing.T) {
+	repair, live := metrics.Cause{Event: cache.EventRepair}, metrics.Cause{Event: "modified", Live: true}
+	for _, test := range []struct {
+		causes []metrics.Cause
+		want   bool
+	}{{nil, false}, {[]metrics.Cause{repair}, true}, {[]metrics.Cause{repair, live}, false}, {[]metrics.Cause{live}, false}} {
+		if got := repairOnly(test.causes); got != test.want {
+			t.Errorf("repairOnly(%v) = %v", test.causes, got)
+		}
+	}
+}
+
+// However many repairs there were before: what else asks for the work is not forgotten.
+func TestRepairAmongOtherCauses(t *testing.T) {
+	q := lanes.New(lanes.Options{Workers: 1})
+	for range 40 {
+		q.Add(web, lanes.Bulk, metrics.Cause{Event: cache.EventRepair})
+	}
+	q.Add(web, lanes.Bulk, metrics.Cause{Event: "config"})
+	item, _ := q.Get(t.Context())
+	if repairOnly(item.Causes) || item.Dropped == 0 {
+		t.Errorf("a drain counts as a repair: %+v", item.Causes)
+	}
+	q.Done(web)
+}

@@ -12,6 +12,7 @@ import (
 	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/reconcile/write"
 )
 
 // strayEdits set each field of a Service that no replica has.
@@ -68,7 +69,7 @@ func TestHandEditsOfTheServiceSpecArePutBack(t *testing.T) {
 
 // What a server fills in is no stray field.
 func TestAReplicaAsCreatedHasNoStrayField(t *testing.T) {
-	svc := serviceObject(web, &plan.ServiceSpec{Ports: service(web, 1, 8080).Ports, Labels: map[string]string{plan.LabelManagedBy: plan.ManagedBy}})
+	svc := write.ServiceObject(web, &plan.ServiceSpec{Ports: service(web, 1, 8080).Ports, Labels: map[string]string{plan.LabelManagedBy: plan.ManagedBy}})
 	if got := (cache.Decoder{}).Service(svc).Service; got.Stray != "" {
 		t.Errorf("we set %s ourselves", got.Stray)
 	}

@@ -42,7 +42,7 @@ func TestTrialThatFailsOtherwiseForgetsNothing(t *testing.T) {
 			})
 			g.rec.Dirty(web, lanes.Addition, liveCause("a", web))
 			g.wait("it was tried again and again", func() bool { return failed.Load() >= 6 })
-			g.wantRefusal(1, time.Minute)
+			g.wantRefusal(1, 0)
 			g.server.Intercept(nil)
 			g.settle()
 			g.wantRefusal(1, 2*time.Minute) // refused once more
@@ -58,21 +58,24 @@ func TestTrialThatFailsOtherwiseForgetsNothing(t *testing.T) {
 
 // refusalDue lets the next look at the replica leave aside what was refused of it.
 func (g *ground) refusalDue() {
-	g.rec.refusals.mu.Lock()
-	defer g.rec.refusals.mu.Unlock()
-	g.rec.refusals.of[web].next = time.Now()
+	now := time.Now()
+	known, _ := g.rec.refusals.Known(web, true, false, now)
+	g.rec.refusals.Settle(web, nil, false, false, now)
+	g.rec.refusals.Settle(web, known, true, false, now.Add(-g.options.RefusalPause))
 }
 
-// wantRefusal compares what is remembered and told of the replica.
+// wantRefusal compares what is remembered and told of the replica: known are left out
+// for so long, or until a trial that is due where pause is 0.
 func (g *ground) wantRefusal(known int, pause time.Duration) {
 	g.t.Helper()
-	g.rec.refusals.mu.Lock()
-	defer g.rec.refusals.mu.Unlock()
-	got := refusal{}
-	if one := g.rec.refusals.of[web]; one != nil {
-		got = *one
+	left := func(urgent bool, at time.Duration) int {
+		all, _ := g.rec.refusals.Known(web, urgent, false, time.Now().Add(at))
+		return len(all)
 	}
-	if told := len(g.seen.trouble(web).Conflicts); len(got.known) != known || got.pause != pause || told != known {
-		g.t.Errorf("known %v, pause %s, %d told; want %d and %s", got.known, got.pause, told, known, pause)
+	if all, told := left(true, 0), len(g.seen.trouble(web).Conflicts); all != known || told != known {
+		g.t.Errorf("known %d, told %d; want %d", all, told, known)
+	}
+	if before, after := left(false, pause*3/4), left(false, pause); pause > 0 && before != known || after != 0 {
+		g.t.Errorf("known %d until a trial, %d then; want %d for %s", before, after, known, pause)
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package reconcile
+package write
 
 import (
 	"slices"
@@ -12,13 +12,13 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// refusals remembers what the API server refused of which replica, so that the
+// Refusals remembers what the API server refused of which replica, so that the
 // rest is written without asking again each time. Now and then a look leaves the
 // memory aside: the member, or the server, may have mended it.
 //
 // All methods are safe for concurrent use; those about one key are called by the
 // worker that holds it. Memory is bounded by the replicas with refusals.
-type refusals struct {
+type Refusals struct {
 	// first and most bound the time between two looks at everything.
 	first, most time.Duration
 	// due receives the keys that are to be looked at again.
@@ -39,18 +39,18 @@ type refusal struct {
 }
 
 const (
-	refusalFirst = 5 * time.Second
-	refusalMost  = 5 * time.Minute
+	FirstPause  = 5 * time.Second
+	refusalMost = 5 * time.Minute
 )
 
-func newRefusals(first time.Duration, due func(syncer.Key)) *refusals {
-	return &refusals{first: first, most: refusalMost, due: due, of: map[syncer.Key]*refusal{}}
+func NewRefusals(first time.Duration, due func(syncer.Key)) *Refusals {
+	return &Refusals{first: first, most: refusalMost, due: due, of: map[syncer.Key]*refusal{}}
 }
 
-// known returns what to leave out in a pass that begins now: nothing when it is
+// Known returns what to leave out in a pass that begins now: nothing when it is
 // time to try everything again. With news from a member that time comes sooner, and
 // a pass that is urgent leaves it to a later one. former is what was left out last.
-func (r *refusals) known(key syncer.Key, urgent, news bool, now time.Time) (known, former []plan.Refusal) {
+func (r *Refusals) Known(key syncer.Key, urgent, news bool, now time.Time) (known, former []plan.Refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.of[key]
@@ -74,11 +74,11 @@ func (r *refusals) known(key syncer.Key, urgent, news bool, now time.Time) (know
 
 func untried(r plan.Refusal) bool { return r.Untried }
 
-// settle notes what has to be left out of a replica after the pass that ends now.
+// Settle notes what has to be left out of a replica after the pass that ends now.
 // fresh is true when a refusal was met in it, stuck when nothing could be left out for
 // it. A pass that was to try everything and could not passes on what it knew: the trial
 // is due still.
-func (r *refusals) settle(key syncer.Key, left []plan.Refusal, fresh, stuck bool, now time.Time) {
+func (r *Refusals) Settle(key syncer.Key, left []plan.Refusal, fresh, stuck bool, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.of[key]
@@ -102,7 +102,7 @@ func (r *refusals) settle(key syncer.Key, left []plan.Refusal, fresh, stuck bool
 }
 
 // lockedArm sets the timer for the first replica that is due.
-func (r *refusals) lockedArm(now time.Time) {
+func (r *Refusals) lockedArm(now time.Time) {
 	var first time.Time
 	for _, one := range r.of {
 		if first.IsZero() || one.next.Before(first) {
@@ -122,7 +122,7 @@ func (r *refusals) lockedArm(now time.Time) {
 
 // ring hands out the keys that are due. One that is handed out and not looked at
 // in time comes again after the shortest pause.
-func (r *refusals) ring() {
+func (r *Refusals) ring() {
 	now := time.Now()
 	var keys []syncer.Key
 	r.mu.Lock()
@@ -147,8 +147,8 @@ func (r *refusals) ring() {
 	}
 }
 
-// stop ends the timer.
-func (r *refusals) stop() {
+// Stop ends the timer.
+func (r *Refusals) Stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = true

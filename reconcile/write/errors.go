@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package reconcile
+package write
 
 import (
 	"context"
@@ -24,16 +24,16 @@ import (
 // has been read since: plan again at once.
 var ErrStale = errors.New("the ingress cluster has changed since the plan was made")
 
-// errUnclear says that the answer to a write did not tell what came of it. What stands
+// ErrUnclear says that the answer to a write did not tell what came of it. What stands
 // has been read since.
-var errUnclear = errors.New("it is not clear from the answer whether the write was done")
+var ErrUnclear = errors.New("it is not clear from the answer whether the write was done")
 
 // ErrNamespaceTerminating says that nothing can be created in a namespace until
 // it is gone.
 var ErrNamespaceTerminating = errors.New("the namespace is being terminated")
 
-// WriteError is a write to the ingress cluster that did not succeed.
-type WriteError struct {
+// Error is a write to the ingress cluster that did not succeed.
+type Error struct {
 	Verb plan.Verb
 	Kind plan.Kind
 	// Object is "namespace/name".
@@ -42,46 +42,46 @@ type WriteError struct {
 }
 
 // Error implements error.
-func (e *WriteError) Error() string {
+func (e *Error) Error() string {
 	return fmt.Sprintf("%s %s %s in the ingress cluster: %v", e.Verb, e.Kind, e.Object, e.Err)
 }
 
 // Unwrap returns the cause.
-func (e *WriteError) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error { return e.Err }
 
-// verdict is what an answer means for the object that was written.
-type verdict struct {
+// answer is what an answer means for the object that was written.
+type answer struct {
 	result metrics.WriteResult
 	// look: the answer tells that we know too little (a conflict), or it does not
 	// tell what happened (a time-out, a cut connection, a server's failure): read
 	// the object before anything else is done about it.
-	look bool
+	verify bool
 	// unclear: it is the latter.
 	unclear bool
 }
 
-func judge(err error) verdict {
+func classify(err error) answer {
 	switch {
 	case err == nil:
-		return verdict{result: metrics.WriteOK}
+		return answer{result: metrics.WriteOK}
 	case apierrors.IsConflict(err):
-		return verdict{result: metrics.WriteConflict, look: true}
+		return answer{result: metrics.WriteConflict, verify: true}
 	case apierrors.IsAlreadyExists(err):
-		return verdict{result: metrics.WriteExists, look: true}
+		return answer{result: metrics.WriteExists, verify: true}
 	case apierrors.IsNotFound(err):
-		return verdict{result: metrics.WriteNotFound, look: true}
+		return answer{result: metrics.WriteNotFound, verify: true}
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		return verdict{result: metrics.WriteForbidden}
-	case refused(err):
-		return verdict{result: metrics.WriteInvalid}
+		return answer{result: metrics.WriteForbidden}
+	case Refused(err):
+		return answer{result: metrics.WriteInvalid}
 	case apierrors.IsTooManyRequests(err):
-		return verdict{result: metrics.WriteThrottled}
+		return answer{result: metrics.WriteThrottled}
 	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), errors.Is(err, context.DeadlineExceeded), isNetTimeout(err):
-		return verdict{result: metrics.WriteTimeout, look: true, unclear: true}
-	case refusedConnection(err):
-		return verdict{result: metrics.WriteFailed} // nothing was sent
+		return answer{result: metrics.WriteTimeout, verify: true, unclear: true}
+	case RefusedConnection(err):
+		return answer{result: metrics.WriteFailed} // nothing was sent
 	}
-	return verdict{result: metrics.WriteFailed, look: true, unclear: true}
+	return answer{result: metrics.WriteFailed, verify: true, unclear: true}
 }
 
 // tooLargeToStore reports that etcd or the way to it took an object for too large.
@@ -94,17 +94,17 @@ func tooLargeToStore(err error) bool {
 			strings.Contains(status.ErrStatus.Message, "trying to send message larger than max"))
 }
 
-// refused reports that the server would not take an object for what is in it, so
+// Refused reports that the server would not take an object for what is in it, so
 // that the same object will be refused again: validation, or an admission plug-in, be
 // it a quota, a policy or a webhook.
-func refused(err error) bool {
+func Refused(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
-	if !ok || errors.Is(err, ErrStale) || errors.Is(err, errUnclear) {
+	if !ok || errors.Is(err, ErrStale) || errors.Is(err, ErrUnclear) {
 		return false
 	}
 	switch code := status.ErrStatus.Code; code {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return !forbidden(err) && !namespaceTerminating(err)
+		return !Forbidden(err) && !namespaceTerminating(err)
 	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
 		return false
 	default:
@@ -112,10 +112,10 @@ func refused(err error) bool {
 	}
 }
 
-// forbidden reports that a request was turned away for who made it, before anybody
+// Forbidden reports that a request was turned away for who made it, before anybody
 // looked at what is in it: by authentication or by an authorizer. Only the text tells
 // the latter from admission. Source: k8s.io/apiserver, responsewriters.Forbidden.
-func forbidden(err error) bool {
+func Forbidden(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
 		return false
@@ -130,31 +130,31 @@ func forbidden(err error) bool {
 	return false
 }
 
-// tooLarge reports that an object was refused for its size.
-func tooLarge(err error) bool {
+// TooLarge reports that an object was refused for its size.
+func TooLarge(err error) bool {
 	return apierrors.IsRequestEntityTooLargeError(err) || tooLargeToStore(err)
 }
 
-// refusalCauses returns what a server said about a refused object: the fields, and
+// Causes returns what a server said about a refused object: the fields, and
 // the message as a whole.
-func refusalCauses(err error) (causes []plan.Cause, message string) {
+func Causes(err error) (causes []plan.Cause, message string) {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
-		return nil, shortened(err.Error())
+		return nil, Shortened(err.Error())
 	}
 	if d := status.ErrStatus.Details; d != nil {
 		for _, c := range d.Causes {
 			causes = append(causes, plan.Cause{Field: c.Field, Message: c.Message})
 		}
 	}
-	return causes, shortened(status.ErrStatus.Message)
+	return causes, Shortened(status.ErrStatus.Message)
 }
 
 // maxRefusal bounds what is repeated of a server's answer, which can name every
 // address of an object.
 const maxRefusal = 300
 
-func shortened(s string) string {
+func Shortened(s string) string {
 	if len(s) > maxRefusal {
 		return strings.ToValidUTF8(s[:maxRefusal], "") + "…"
 	}
@@ -166,8 +166,8 @@ func isNetTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// refusedConnection reports that no server answered at the address.
-func refusedConnection(err error) bool {
+// RefusedConnection reports that no server answered at the address.
+func RefusedConnection(err error) bool {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return true
 	}
@@ -175,16 +175,16 @@ func refusedConnection(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// answered reports whether a server had a part in the outcome, rather than only
+// Answered reports whether a server had a part in the outcome, rather than only
 // the way to it.
-func answered(err error) bool {
+func Answered(err error) bool {
 	_, ok := errors.AsType[*apierrors.StatusError](err)
-	return ok || errors.Is(err, ErrStale) || errors.Is(err, errUnclear)
+	return ok || errors.Is(err, ErrStale) || errors.Is(err, ErrUnclear)
 }
 
-// denied reports an answer that an API server gives to anything while it starts or
+// Denied reports an answer that an API server gives to anything while it starts or
 // is not well, whatever the object.
-func denied(err error) bool {
+func Denied(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok || namespaceTerminating(err) {
 		return false
@@ -201,9 +201,9 @@ func denied(err error) bool {
 // the API server may ask for hours.
 const maxRetryAfter = time.Minute
 
-// retryAfter is the longest time for which servers asked us to wait in an error and
+// RetryAfter is the longest time for which servers asked us to wait in an error and
 // all that it joins; 0 if none did.
-func retryAfter(err error) (wait time.Duration) {
+func RetryAfter(err error) (wait time.Duration) {
 	switch e := err.(type) {
 	case *apierrors.StatusError:
 		if seconds, asked := apierrors.SuggestsClientDelay(e); asked && seconds > 0 {
@@ -213,10 +213,10 @@ func retryAfter(err error) (wait time.Duration) {
 			return time.Second
 		}
 	case interface{ Unwrap() error }:
-		return retryAfter(e.Unwrap())
+		return RetryAfter(e.Unwrap())
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
-			wait = max(wait, retryAfter(one))
+			wait = max(wait, RetryAfter(one))
 		}
 	}
 	return wait

@@ -1,25 +1,23 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package reconcile
+package write
 
 import (
 	"sync"
 	"time"
 
-	"tributary.dev/tributary/metrics"
-	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/syncer"
 )
 
-// repairThrottle notices when somebody keeps undoing what we write. A repair is put
+// RepairThrottle notices when somebody keeps undoing what we write. A repair is put
 // back at once, five times in a minute; after that the wait before the next one
 // doubles, up to a minute, so that two controllers do not wear out an API
 // server. What members change is not held up by it.
 //
 // All methods are safe for concurrent use. Memory is bounded by the keys
 // repaired within the last minutes.
-type repairThrottle struct {
+type RepairThrottle struct {
 	mu sync.Mutex
 	of map[syncer.Key]*repairs
 }
@@ -41,11 +39,11 @@ const (
 	throttleForget = 5 * time.Minute
 )
 
-func newRepairThrottle() *repairThrottle { return &repairThrottle{of: map[syncer.Key]*repairs{}} }
+func NewRepairThrottle() *RepairThrottle { return &RepairThrottle{of: map[syncer.Key]*repairs{}} }
 
-// repaired notes a repair that was written, and reports whether it is one too
+// Repaired notes a repair that was written, and reports whether it is one too
 // many: the start of a fight or the next round of it.
-func (f *repairThrottle) repaired(key syncer.Key, now time.Time) (fighting bool) {
+func (f *RepairThrottle) Repaired(key syncer.Key, now time.Time) (fighting bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lockedSweep(now)
@@ -72,8 +70,8 @@ func (f *repairThrottle) repaired(key syncer.Key, now time.Time) (fighting bool)
 	return many
 }
 
-// held returns how long the next repair of a key has to wait; 0: it need not.
-func (f *repairThrottle) held(key syncer.Key, now time.Time) time.Duration {
+// Held returns how long the next repair of a key has to wait; 0: it need not.
+func (f *RepairThrottle) Held(key syncer.Key, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	one := f.of[key]
@@ -84,7 +82,7 @@ func (f *repairThrottle) held(key syncer.Key, now time.Time) time.Duration {
 }
 
 // lockedSweep forgets old histories once there are many.
-func (f *repairThrottle) lockedSweep(now time.Time) {
+func (f *RepairThrottle) lockedSweep(now time.Time) {
 	if len(f.of) < 256 {
 		return
 	}
@@ -93,15 +91,4 @@ func (f *repairThrottle) lockedSweep(now time.Time) {
 			delete(f.of, key)
 		}
 	}
-}
-
-// repairOnly reports whether nothing but the ingress cluster itself asked for
-// the work.
-func repairOnly(causes []metrics.Cause) bool {
-	for i := range causes {
-		if causes[i].Event != cache.EventRepair {
-			return false
-		}
-	}
-	return len(causes) > 0
 }

@@ -3,7 +3,7 @@
 
 //lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
 
-package reconcile
+package write
 
 import (
 	"encoding/json"
@@ -87,7 +87,7 @@ func TestServiceRoundTrip(t *testing.T) {
 			}
 			spec.Ports = append(spec.Ports, p)
 		}
-		back := cache.Decoder{}.Service(overTheWire(t, serviceObject(web, spec), &corev1.Service{}))
+		back := cache.Decoder{}.Service(overTheWire(t, ServiceObject(web, spec), &corev1.Service{}))
 		got := back.Service
 		if !back.MayBeOurs() || !got.Headless || len(got.Selector) != 0 || !reflect.DeepEqual(got.Ports, spec.Ports) ||
 			!reflect.DeepEqual(got.Labels, spec.Labels) || !reflect.DeepEqual(got.Annotations, spec.Annotations) {
@@ -106,7 +106,7 @@ func TestEndpointsRoundTrip(t *testing.T) {
 		for range d.IntN(4) {
 			spec.Subsets = append(spec.Subsets, syncer.Subset{Ready: d.addresses(), NotReady: d.addresses(), Ports: d.ports()})
 		}
-		got := cache.Decoder{}.Endpoints(overTheWire(t, endpointsObject(web, spec, nil, nil), &corev1.Endpoints{})).Endpoints
+		got := cache.Decoder{}.Endpoints(overTheWire(t, EndpointsObject(web, spec, nil, nil), &corev1.Endpoints{})).Endpoints
 		if !reflect.DeepEqual(got.Subsets, spec.Subsets) || !got.Trigger.Equal(spec.Trigger) || got.Claim != plan.ClaimMarked {
 			t.Fatalf("%+v came back as %+v", spec, got)
 		}
@@ -126,7 +126,7 @@ func TestSliceRoundTrip(t *testing.T) {
 				Hostname: d.one("", "web-0"), NodeName: d.one("", "n1"), Zone: d.one("", "z"), Target: d.target(),
 			})
 		}
-		back := cache.Decoder{}.Slice(overTheWire(t, sliceObject(web, "uid-1", spec, nil, nil), &discoveryv1.EndpointSlice{}))
+		back := cache.Decoder{}.Slice(overTheWire(t, SliceObject(web, "uid-1", spec, nil, nil), &discoveryv1.EndpointSlice{}))
 		got := back.Slice
 		if !reflect.DeepEqual(got.Slice, spec.Slice) || got.Cluster != "a" || got.Malformed || got.OwnerUID != "uid-1" ||
 			back.Replica != web || back.Kept != nil {
@@ -154,7 +154,7 @@ func TestMalformedSlicesAreNoticed(t *testing.T) {
 			Name: "web-a-0", Family: syncer.IPv4, Ports: []syncer.Port{{Name: "http", Protocol: "TCP", Number: 80}},
 			Endpoints: []syncer.Endpoint{{Addr: netip.MustParseAddr("10.0.0.1"), Ready: true, Serving: true}},
 		}
-		return sliceObject(web, "uid", spec, nil, nil)
+		return SliceObject(web, "uid", spec, nil, nil)
 	}
 	if (cache.Decoder{}).Slice(good()).Slice.Malformed {
 		t.Fatal("what we write counts as malformed")

@@ -3,7 +3,7 @@
 
 //lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
 
-package reconcile
+package write
 
 import (
 	"maps"
@@ -52,8 +52,8 @@ func stamped(annotations map[string]string, trigger time.Time) map[string]string
 	return out
 }
 
-// serviceObject renders a replica Service for creation.
-func serviceObject(key syncer.Key, spec *plan.ServiceSpec) *corev1.Service {
+// ServiceObject renders a replica Service for creation.
+func ServiceObject(key syncer.Key, spec *plan.ServiceSpec) *corev1.Service {
 	svc := &corev1.Service{ObjectMeta: objectMeta(key, nil, nil, nil, nil)}
 	applyService(svc, spec)
 	return svc
@@ -83,8 +83,8 @@ func targetPort(t syncer.TargetPort) intstr.IntOrString {
 	return intstr.FromInt32(t.Number)
 }
 
-// endpointsObject renders Endpoints; standing is nil for creation.
-func endpointsObject(key syncer.Key, spec *plan.EndpointsSpec, standing *plan.Meta, kept *cache.Extra) *corev1.Endpoints {
+// EndpointsObject renders Endpoints; standing is nil for creation.
+func EndpointsObject(key syncer.Key, spec *plan.EndpointsSpec, standing *plan.Meta, kept *cache.Extra) *corev1.Endpoints {
 	annotations := stamped(spec.Annotations, spec.Trigger)
 	out := &corev1.Endpoints{
 		ObjectMeta: objectMeta(key, spec.Labels, annotations, standing, kept),
@@ -127,9 +127,9 @@ func endpointPorts(in []syncer.Port) []corev1.EndpointPort {
 	return out
 }
 
-// sliceObject renders an EndpointSlice; standing is nil for creation. owner is
+// SliceObject renders an EndpointSlice; standing is nil for creation. owner is
 // the UID of the replica Service, which takes its slices along when it goes.
-func sliceObject(replica syncer.Key, owner string, spec *plan.SliceSpec, standing *plan.Meta, kept *cache.Extra) *discoveryv1.EndpointSlice {
+func SliceObject(replica syncer.Key, owner string, spec *plan.SliceSpec, standing *plan.Meta, kept *cache.Extra) *discoveryv1.EndpointSlice {
 	key := syncer.Key{Namespace: replica.Namespace, Name: spec.Name}
 	out := &discoveryv1.EndpointSlice{
 		ObjectMeta:  objectMeta(key, spec.Labels, stamped(spec.Annotations, spec.Trigger), standing, kept),

@@ -1,0 +1,251 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
+
+package write
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/cache"
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
+)
+
+// measured is what an answer tells of how busy the server is.
+func measured(v answer) lanes.Outcome {
+	switch v.result {
+	case metrics.WriteOK:
+		return lanes.Measured
+	case metrics.WriteThrottled, metrics.WriteTimeout:
+		return lanes.Congested
+	}
+	return lanes.Unmeasured
+}
+
+func (w *Writer) send(ctx context.Context, replica syncer.Key, id cache.ID, a *plan.Action) (*cache.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	if a.Verb == plan.Delete {
+		return nil, w.delete(ctx, id, a.Standing)
+	}
+	var kept *cache.Extra
+	var untracked []metav1.ManagedFieldsEntry
+	if standing := w.cache.Lookup(id); standing != nil && a.Standing != nil {
+		kept = standing.Kept
+		if standing.Tracked {
+			// One empty entry tells the server to forget; it does not begin anew until
+			// somebody applies. Keeping that record is a large part of what a PUT costs
+			// it: without, both kinds are visible in 1.9 times the null relay's time, with
+			// it in 2.3 (e2e/cmd/benchlatency).
+			untracked = []metav1.ManagedFieldsEntry{{}}
+		}
+	}
+	switch a.Kind {
+	case plan.KindNamespace:
+		return w.createNamespace(ctx, id)
+	case plan.KindService:
+		in, err := w.serviceToWrite(ctx, id, a)
+		if err != nil {
+			return nil, err
+		}
+		return put(ctx, w.request(a.Verb, id), in, &corev1.Service{}, w.decoder.Service)
+	case plan.KindEndpoints:
+		in := EndpointsObject(id.Key, a.Endpoints, a.Standing, kept)
+		in.ManagedFields = untracked
+		return put(ctx, w.request(a.Verb, id), in, &corev1.Endpoints{}, w.decoder.Endpoints)
+	case plan.KindEndpointSlice:
+		in := SliceObject(replica, w.cache.OwnerUID(replica, a.Standing), a.Slice, a.Standing, kept)
+		in.ManagedFields = untracked
+		return put(ctx, w.request(a.Verb, id), in, &discoveryv1.EndpointSlice{}, w.decoder.Slice)
+	}
+	return nil, fmt.Errorf("an action of unknown kind %q", a.Kind)
+}
+
+// createNamespace makes a namespace once for all replicas that ask for it: at a time, or
+// before they know that it has been made.
+func (w *Writer) createNamespace(ctx context.Context, id cache.ID) (*cache.Object, error) {
+	made, err, _ := w.namespaces.Do(id.Name, func() (any, error) {
+		if standing := w.cache.Lookup(id); standing != nil && standing.Namespace == plan.NamespaceActive {
+			return standing, nil
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.timeout) // others wait, too
+		defer cancel()
+		in := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: id.Name, Labels: map[string]string{
+			plan.LabelManagedBy: plan.ManagedBy, plan.LabelInstance: cmp.Or(w.decoder.Instance, plan.DefaultInstance),
+		}}}
+		made, err := put(ctx, w.request(plan.Create, id), in, &corev1.Namespace{}, w.decoder.Namespace)
+		if err == nil {
+			w.cache.Finish(id, cache.Outcome{Object: made})
+		}
+		return made, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made.(*cache.Object), nil
+}
+
+// serviceToWrite builds a Service from scratch, or for an update from the whole
+// standing object: a Service has fields that a PUT must repeat and that nobody
+// but the server knows.
+func (w *Writer) serviceToWrite(ctx context.Context, id cache.ID, a *plan.Action) (*corev1.Service, error) {
+	if a.Standing == nil {
+		return ServiceObject(id.Key, a.Service), nil
+	}
+	svc := &corev1.Service{}
+	if err := w.get(ctx, id, svc); err != nil {
+		return nil, err
+	}
+	if svc.ResourceVersion != a.Standing.ResourceVersion {
+		return nil, apierrors.NewConflict(corev1.Resource("services"), id.Name, errors.New("the object has been modified since the plan was made"))
+	}
+	applyService(svc, a.Service)
+	return svc, nil
+}
+
+func (w *Writer) delete(ctx context.Context, id cache.ID, standing *plan.Meta) error {
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+		UID: new(types.UID(standing.UID)), ResourceVersion: new(standing.ResourceVersion),
+	}}
+	return w.request(plan.Delete, id).Body(&options).Do(ctx).Error()
+}
+
+// verify reads an object after an answer that left its state in doubt. cause is
+// that answer; it comes back with ErrStale or errUnclear when the read cleared the
+// doubt.
+func (w *Writer) verify(ctx context.Context, item lanes.Item, id cache.ID, v answer, cause error) (cache.Outcome, error) {
+	slot, err := w.queue.Acquire(accepting(ctx), item, 1)
+	if err != nil {
+		return cache.Outcome{}, fmt.Errorf("%w; reading it failed too: %w", cause, err)
+	}
+	defer slot.End(lanes.Unmeasured)
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	out := cache.Outcome{Before: w.cache.Lookup(id)}
+	object, read := w.Read(ctx, id)
+	switch {
+	case read == nil:
+		out.Object = object
+	case apierrors.IsNotFound(read):
+		out.Absent = true
+	default:
+		return cache.Outcome{}, fmt.Errorf("%w; reading it failed too: %w", cause, read)
+	}
+	if v.unclear {
+		return out, fmt.Errorf("%w: %w", ErrUnclear, cause)
+	}
+	return out, fmt.Errorf("%w: %w", ErrStale, cause)
+}
+
+func (w *Writer) Read(ctx context.Context, id cache.ID) (*cache.Object, error) {
+	switch id.Kind {
+	case plan.KindNamespace:
+		return readAs(ctx, w, id, &corev1.Namespace{}, w.decoder.Namespace)
+	case plan.KindService:
+		return readAs(ctx, w, id, &corev1.Service{}, w.decoder.Service)
+	case plan.KindEndpoints:
+		return readAs(ctx, w, id, &corev1.Endpoints{}, w.decoder.Endpoints)
+	}
+	return readAs(ctx, w, id, &discoveryv1.EndpointSlice{}, w.decoder.Slice)
+}
+
+func readAs[T runtime.Object](ctx context.Context, w *Writer, id cache.ID, into T, convert func(T) *cache.Object) (*cache.Object, error) {
+	if err := w.get(ctx, id, into); err != nil {
+		return nil, err
+	}
+	return convert(into), nil
+}
+
+// get reads with a quorum: no resourceVersion is given.
+func (w *Writer) get(ctx context.Context, id cache.ID, into runtime.Object) error {
+	return w.resource(w.client(id.Kind).Get(), id).Name(id.Name).Do(ctx).Into(into)
+}
+
+// put sends an object and converts the answer.
+func put[T runtime.Object](ctx context.Context, r *rest.Request, in, out T, convert func(T) *cache.Object) (*cache.Object, error) {
+	if err := r.Body(in).Do(ctx).Into(out); err != nil {
+		return nil, err
+	}
+	return convert(out), nil
+}
+
+func (w *Writer) request(verb plan.Verb, id cache.ID) *rest.Request {
+	client := w.client(id.Kind)
+	switch verb {
+	case plan.Create:
+		return w.resource(client.Post(), id)
+	case plan.Update:
+		return w.resource(client.Put(), id).Name(id.Name)
+	}
+	return w.resource(client.Delete(), id).Name(id.Name)
+}
+
+func (w *Writer) client(kind plan.Kind) rest.Interface {
+	if kind == plan.KindEndpointSlice {
+		return w.discovery
+	}
+	return w.core
+}
+
+func (w *Writer) resource(r *rest.Request, id cache.ID) *rest.Request {
+	r = r.MaxRetries(0)
+	switch id.Kind {
+	case plan.KindNamespace:
+		return r.Resource("namespaces")
+	case plan.KindService:
+		r = r.Resource("services")
+	case plan.KindEndpoints:
+		r = r.Resource("endpoints")
+	case plan.KindEndpointSlice:
+		r = r.Resource("endpointslices")
+	}
+	return r.Namespace(id.Namespace)
+}
+
+// TryOut reads an object and has the server check the same as an update.
+func (w *Writer) TryOut(ctx context.Context, id cache.ID) error {
+	if id.Kind == plan.KindEndpoints {
+		object := &corev1.Endpoints{}
+		if err := w.get(ctx, id, object); err != nil {
+			return err
+		}
+		return w.request(plan.Update, id).Param("dryRun", "All").Body(object).Do(ctx).Error()
+	}
+	object := &discoveryv1.EndpointSlice{}
+	if err := w.get(ctx, id, object); err != nil {
+		return err
+	}
+	return w.request(plan.Update, id).Param("dryRun", "All").Body(object).Do(ctx).Error()
+}
+
+// acceptingKey is that of the context in which requests may be begun.
+type acceptingKey struct{}
+
+// WhileAccepting returns a context of requests, of which none is begun once accepting is
+// done.
+func WhileAccepting(writing, accepting context.Context) context.Context {
+	return context.WithValue(writing, acceptingKey{}, accepting)
+}
+
+// accepting is done when nothing more is to be sent, while what was sent may end.
+func accepting(writing context.Context) context.Context {
+	if ctx, ok := writing.Value(acceptingKey{}).(context.Context); ok {
+		return ctx
+	}
+	return writing
+}

@@ -1,0 +1,258 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
+
+package write
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/cache"
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
+)
+
+// Writer carries out plans; nothing else in Tributary changes replicas. Every request
+// has a time limit, every update and deletion the resourceVersion and UID of what the
+// plan was compared with, and every answer goes into the cache before the plan's next
+// stage.
+//
+// It uses the REST client below the typed one: the typed one waits out a
+// server's Retry-After inside the call, up to ten times, with the worker held.
+type Writer struct {
+	core, discovery rest.Interface
+	queue           *lanes.Queue
+	cache           *cache.Cache
+	decoder         cache.Decoder
+	observer        Observer
+	// timeout is the limit of one request.
+	timeout    time.Duration
+	namespaces singleflight.Group
+}
+
+// Observer is told of each request that was made.
+type Observer interface {
+	Write(kind, verb string, result metrics.WriteResult, took time.Duration)
+}
+
+// maxParallel bounds the writes of one stage that are under way: a replica of
+// thousands of endpoints has dozens of slices.
+const maxParallel = 8
+
+func New(client kubernetes.Interface, queue *lanes.Queue, v *cache.Cache, d cache.Decoder, observer Observer, timeout time.Duration) *Writer {
+	return &Writer{
+		core: client.CoreV1().RESTClient(), discovery: client.DiscoveryV1().RESTClient(),
+		queue: queue, cache: v, decoder: d, observer: observer, timeout: timeout,
+	}
+}
+
+// Receipt is what became of one action.
+type Receipt struct {
+	Kind   plan.Kind
+	Action *plan.Action
+	// Sent and acked bound the request on the monotonic clock.
+	Sent, Acked time.Time
+	// Asked is false where nothing was sent.
+	Asked bool
+	// Made is the version that the write made; zero for a deletion, or when
+	// nothing was changed.
+	Made metrics.Ref
+	// version of the object that the answer showed.
+	version string
+	Err     error
+}
+
+// Execute carries out the plan for an item: the first half, then its stages, which are as
+// urgent as what adds. Whatever is refused or fails, the others go on; only what needs it
+// is left out. It ends early where the server does not answer, or asks for a pause; and
+// when rest is done, which is for the second half alone: what waits then, and what a
+// removal does not touch, is given up with errInterrupted. The receipts are in the order
+// of the actions; err joins their errors.
+func (w *Writer) Execute(ctx, rest context.Context, item lanes.Item, p *plan.Plan) (receipts []Receipt, err error) {
+	e := execution{Writer: w, item: item, replica: p.Replica, made: map[plan.Object]string{}, failed: map[plan.Object]error{}}
+	for i, stage := range p.Sequence() {
+		if i > 0 && len(p.Removals) > 0 {
+			e.item.Lane = max(item.Lane, lanes.Addition)
+		}
+		e.rest = rest
+		if i == 0 && len(p.Removals) > 0 {
+			e.rest = ctx
+		}
+		e.run(ctx, stage)
+		if e.over {
+			break
+		}
+	}
+	return e.receipts, errors.Join(e.errs...)
+}
+
+// execution is one run of a plan.
+type execution struct {
+	*Writer
+	item     lanes.Item
+	replica  syncer.Key
+	rest     context.Context //nolint:containedctx // of the stage in hand
+	receipts []Receipt
+	errs     []error
+	// made are the versions of what has been updated: one object may come twice.
+	made   map[plan.Object]string
+	failed map[plan.Object]error
+	// over is true when the server is away or has asked for a pause.
+	over bool
+}
+
+// run carries out the actions of one stage side by side.
+func (e *execution) run(ctx context.Context, stage []plan.Action) {
+	todo := make([]*plan.Action, 0, len(stage))
+	for i := range stage {
+		if a := e.ready(&stage[i]); a != nil {
+			todo = append(todo, a)
+		}
+	}
+	done := make([][]Receipt, len(todo))
+	var group errgroup.Group
+	group.SetLimit(maxParallel)
+	for i := 1; i < len(todo); i++ {
+		group.Go(func() error { done[i] = e.do(ctx, e.rest, e.item, e.replica, todo[i]); return nil })
+	}
+	if len(todo) > 0 { // the usual two cost one goroutine
+		done[0] = e.do(ctx, e.rest, e.item, e.replica, todo[0])
+	}
+	_ = group.Wait() // each receipt has its own error
+	for _, receipts := range done {
+		e.receipts = append(e.receipts, receipts...)
+		for i := range receipts {
+			e.note(&receipts[i])
+		}
+	}
+}
+
+// ready returns the action with the version that the first half has made, or nil where
+// what it needs has failed.
+func (e *execution) ready(a *plan.Action) *plan.Action {
+	lacks := slices.ContainsFunc(a.Needs, func(o plan.Object) bool { return e.failed[o] != nil })
+	if err := e.failed[a.Object()]; lacks || err != nil && !Refused(err) {
+		e.failed[a.Object()] = cmp.Or(err, errNeeds)
+		return nil
+	}
+	if version := e.made[a.Object()]; version != "" && a.Standing != nil {
+		next, standing := *a, *a.Standing
+		standing.ResourceVersion = version
+		next.Standing = &standing
+		return &next
+	}
+	return a
+}
+
+// errNeeds is why an action was left out.
+var errNeeds = errors.New("what it needs has failed")
+
+// ErrInterrupted is why an action was given up.
+var ErrInterrupted = errors.New("a removal came first")
+
+func (e *execution) note(r *Receipt) {
+	object := r.Action.Object()
+	if r.Err == nil {
+		if r.version != "" {
+			e.made[object] = r.version
+		}
+		return
+	}
+	e.errs = append(e.errs, r.Err)
+	e.failed[object] = r.Err
+	e.over = e.over || !Answered(r.Err) || RetryAfter(r.Err) > 0
+}
+
+// do carries out one action and, where the server does not take it, the one that may
+// take its place: an object that cannot be deleted can perhaps be emptied.
+func (w *Writer) do(ctx, rest context.Context, item lanes.Item, replica syncer.Key, a *plan.Action) []Receipt {
+	r := w.one(ctx, rest, item, replica, a)
+	stands := Refused(r.Err) || Forbidden(r.Err) || a.Verb == plan.Delete && errors.Is(r.Err, ErrUnclear)
+	if a.Otherwise == nil || !stands {
+		return []Receipt{r}
+	}
+	return []Receipt{r, w.one(ctx, rest, item, replica, a.Otherwise)}
+}
+
+// one makes one write when the item has a slot for it. The error, if any, is a *WriteError, and wraps ErrStale or
+// errUnclear when the object has been looked at. When rest is done it waits no longer
+// for a slot, nor for the answer to what no removal needs; who reads the object next
+// learns what became of it.
+func (w *Writer) one(ctx, rest context.Context, item lanes.Item, replica syncer.Key, a *plan.Action) Receipt {
+	id := cache.ID{Kind: a.Kind, Key: syncer.Key{Namespace: replica.Namespace, Name: a.Name}}
+	if a.Kind == plan.KindNamespace {
+		id.Namespace = ""
+	}
+	// Several replicas may make one namespace at once, so it has no own writes.
+	tracked := a.Kind != plan.KindNamespace
+	r := Receipt{Kind: a.Kind, Action: a, Sent: time.Now()}
+	slot, err := w.queue.Acquire(accepting(rest), item, requests(a))
+	if err != nil {
+		if rest.Err() != nil && ctx.Err() == nil {
+			err = ErrInterrupted
+		}
+		r.Err = &Error{Verb: a.Verb, Kind: a.Kind, Object: id.String(), Err: err}
+		return r
+	}
+	if tracked {
+		w.cache.Begin(id)
+	}
+	r.Sent, r.Asked = time.Now(), true
+	sending := rest
+	if a.Verb == plan.Update && (a.Endpoints != nil || a.Slice != nil) {
+		sending = ctx // a removal would have to wait for it, or to find out
+	}
+	result, err := w.send(sending, replica, id, a)
+	r.Acked = time.Now()
+	if err != nil && sending.Err() != nil && ctx.Err() == nil {
+		slot.End(lanes.Unmeasured)
+		w.cache.Finish(id, cache.Outcome{})
+		r.Asked, r.Err = false, &Error{Verb: a.Verb, Kind: a.Kind, Object: id.String(), Err: ErrInterrupted}
+		return r
+	}
+	v := classify(err)
+	slot.End(measured(v))
+	w.observer.Write(string(a.Kind), string(a.Verb), v.result, r.Acked.Sub(r.Sent))
+	out := cache.Outcome{}
+	switch {
+	case err == nil && a.Verb == plan.Delete:
+		out.Gone = &cache.Object{ID: id, Replica: replica, Claim: plan.ClaimRecorded, UID: a.Standing.UID, Revision: cache.Revision(a.Standing.ResourceVersion)}
+	case err == nil:
+		out.Object = result
+		r.version = result.Version()
+		out.Wrote = tracked && (a.Standing == nil || result.Revision != cache.Revision(a.Standing.ResourceVersion))
+		if out.Wrote {
+			r.Made = cache.RefOf(result)
+		}
+	case v.verify:
+		out, err = w.verify(ctx, item, id, v, err)
+	case namespaceTerminating(err):
+		err = fmt.Errorf("%w: %w", ErrNamespaceTerminating, err)
+	}
+	w.cache.Finish(id, out)
+	if err != nil {
+		r.Err = &Error{Verb: a.Verb, Kind: a.Kind, Object: id.String(), Err: err}
+	}
+	return r
+}
+
+// requests is how many requests an action takes: an update of a Service reads it first.
+func requests(a *plan.Action) int {
+	if a.Kind == plan.KindService && a.Verb == plan.Update {
+		return 2
+	}
+	return 1
+}
