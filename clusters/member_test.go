@@ -194,7 +194,7 @@ func (w *world) wantDirty(want ...string) {
 // addresses are the ready addresses of a replica, sorted, with their cluster.
 func (w *world) addresses(namespace, name string) []string {
 	var got []string
-	for _, share := range w.set.Peek(syncer.Key{Namespace: namespace, Name: name}) {
+	for _, share := range w.set.Peek(syncer.Key{Namespace: namespace, Name: name}).Shares {
 		if share.Pending {
 			got = append(got, share.Cluster+" pending")
 		}

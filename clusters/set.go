@@ -25,9 +25,13 @@ type Set struct {
 	// members is sorted by name; replaced, never changed.
 	members atomic.Pointer[[]*Member]
 
+	// edits is held while a configuration takes the place of another, and for reading by
+	// who looks at several members: nobody sees half of an edit.
+	edits sync.RWMutex
+
 	mu      sync.Mutex
 	running map[string]*runningMember
-	loaded  *config.Loaded
+	loaded  *config.Loaded  // guarded by edits, too
 	ctx     context.Context // of Run; nil before it and after
 	ended   bool            // Run has returned or is about to
 	tasks   sync.WaitGroup
@@ -59,8 +63,11 @@ type Changes struct {
 
 // Apply makes the members those of the configuration. What is removed is gone
 // from every view when Apply returns, and has ended some time later; what is
-// reached differently goes on as it was until the new way has proven itself.
+// reached differently goes on as it was until the new way has proven itself. Gather and
+// Peek see all of it or nothing; neither may be called by what Apply tells of changes.
 func (s *Set) Apply(loaded *config.Loaded) Changes {
+	s.edits.Lock()
+	defer s.edits.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var changes Changes

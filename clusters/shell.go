@@ -109,10 +109,11 @@ func (s *shell) tick(ctx context.Context) {
 // synced reports whether the member has been read whole.
 func (s *shell) synced() bool { return s.view.Load().Synced }
 
-func (s *shell) share(replica syncer.Key) evidence.Share {
+// share is what the member gives to a replica, and how it stands at that moment.
+func (s *shell) share(replica syncer.Key) (evidence.Share, evidence.View) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.state.Share(replica)
+	return s.state.Share(replica), *s.view.Load()
 }
 
 // replicas are those that the member contributes to, or that something of it is kept in.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/native"
 	"tributary.dev/tributary/clusters/store"
@@ -50,19 +51,28 @@ func (s *Set) Members() []MemberState {
 	return states
 }
 
-// Gather returns what the members give to a replica, sorted by member and source. Of a
+// Snapshot is what a decision about a replica goes by, of one moment: nothing in it is of
+// another configuration, nor is a member's share of another state of the member.
+type Snapshot struct {
+	// Loaded is the configuration that was applied last; nil before the first.
+	Loaded *config.Loaded
+	// Members are sorted by name, Shares by member and source.
+	Members []MemberState
+	Shares  []Share
+}
+
+// Gather returns what the members give to a replica. Of a
 // member that is not synced that is what is gone of what stands, if anything is.
 // Trigger times are returned again until commit is called; see store.Gather. Two calls
 // for one replica must not be under way at once.
-func (s *Set) Gather(replica syncer.Key) (shares []Share, commit func()) {
+func (s *Set) Gather(replica syncer.Key) (snapshot Snapshot, commit func()) {
 	var commits []func()
-	for _, m := range *s.members.Load() {
-		share := m.share(replica)
-		contributions, commit := store.Gather(share.Inputs)
-		shares = m.appendShares(shares, share, contributions)
+	snapshot = s.snapshot(replica, func(inputs []store.Input) []store.SourceContribution {
+		contributions, commit := store.Gather(inputs)
 		commits = append(commits, commit)
-	}
-	return shares, func() {
+		return contributions
+	})
+	return snapshot, func() {
 		for _, commit := range commits {
 			commit()
 		}
@@ -70,13 +80,26 @@ func (s *Set) Gather(replica syncer.Key) (shares []Share, commit func()) {
 }
 
 // Peek is Gather for those who only look.
-func (s *Set) Peek(replica syncer.Key) []Share {
-	var shares []Share
-	for _, m := range *s.members.Load() {
-		share := m.share(replica)
-		shares = m.appendShares(shares, share, store.Peek(share.Inputs))
+func (s *Set) Peek(replica syncer.Key) Snapshot { return s.snapshot(replica, store.Peek) }
+
+func (s *Set) snapshot(replica syncer.Key, compute func([]store.Input) []store.SourceContribution) Snapshot {
+	s.edits.RLock()
+	defer s.edits.RUnlock()
+	members := *s.members.Load()
+	out := Snapshot{Loaded: s.loaded, Members: make([]MemberState, len(members))}
+	for i, m := range members {
+		share, view := m.share(replica)
+		out.Members[i] = MemberState{Name: m.name, Synced: view.Synced, Stale: view.Stale, Panicking: view.Panicking}
+		out.Shares = m.appendShares(out.Shares, share, view.Synced, compute(share.Inputs))
 	}
-	return shares
+	return out
+}
+
+// Loaded returns the configuration that was applied last; nil before the first.
+func (s *Set) Loaded() *config.Loaded {
+	s.edits.RLock()
+	defer s.edits.RUnlock()
+	return s.loaded
 }
 
 // Replicas returns the replicas that the synced members contribute to, sorted.
@@ -90,9 +113,9 @@ func (s *Set) Replicas() []syncer.Key {
 	return sortedKeys(all)
 }
 
-func (m *Member) appendShares(shares []Share, share evidence.Share, contributions []store.SourceContribution) []Share {
+func (m *Member) appendShares(shares []Share, share evidence.Share, synced bool, contributions []store.SourceContribution) []Share {
 	identity := m.identity.Known()
-	if share.Unseen && (len(share.Gone) > 0 || m.synced()) {
+	if share.Unseen && (len(share.Gone) > 0 || synced) {
 		shares = append(shares, Share{Cluster: m.name, Identity: identity, Unseen: true, Gone: share.Gone})
 	}
 	for i, c := range contributions {

@@ -286,7 +286,7 @@ func newNode(name, zone string) *corev1.Node {
 
 func (w *world) zones() []string {
 	var zones []string
-	for _, share := range w.set.Peek(syncer.Key{Namespace: "shop", Name: "web"}) {
+	for _, share := range w.set.Peek(syncer.Key{Namespace: "shop", Name: "web"}).Shares {
 		for _, e := range share.Endpoints {
 			zones = append(zones, e.Zone)
 		}

@@ -26,9 +26,7 @@ func BenchmarkDecide(b *testing.B) {
 				list = append(list, pod(web, fmt.Sprintf("10.0.%d.%d", i/250, 1+i%250), true))
 			}
 			source.set("a", svc, list...)
-			settings := Settings{Settings: plan.Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true}}
 			r := &Reconciler{opts: Options{Source: source}, cache: cache.New(func([]cache.Change) {}, nil)}
-			r.settings.Store(&settings)
 			p := &pass{item: lanes.Item{Key: web}}
 			stand(r, p)
 			b.ReportAllocs()

@@ -250,7 +250,7 @@ func TestTerminatingNamespaceIsWaitedFor(t *testing.T) {
 
 func TestMissingNamespaceIsWaitedForBySetting(t *testing.T) {
 	g := newGround(t, "a")
-	g.options.Settings.CreateNamespaces = false
+	g.source.settings.CreateNamespaces = false
 	g.start()
 	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
 	g.settle()

@@ -53,8 +53,7 @@ func newGroundOn(t *testing.T, server *apitest.Server, clusters ...string) *grou
 	g := &ground{t: t, server: server, source: newMembers(clusters...), seen: &recorder{changed: make(chan struct{})}}
 	g.options = Options{
 		Session: server.Session(t), Writer: server.Client(t, product), Source: g.source, Recorder: g.seen,
-		Settings: Settings{Settings: plan.Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true}},
-		Queue:    lanes.Options{Backoff: lanes.Backoff{Base: time.Millisecond, Max: 20 * time.Millisecond}},
+		Queue: lanes.Options{Backoff: lanes.Backoff{Base: time.Millisecond, Max: 20 * time.Millisecond}},
 	}
 	return g
 }
@@ -213,12 +212,15 @@ type members struct {
 	states []MemberState
 	given  map[syncer.Key]map[string]plan.Contribution
 	unseen map[syncer.Key][]string
+	// settings are set directly before they are used.
+	settings Settings
 	// commits counts calls of Commit.
 	commits int
 }
 
 func newMembers(clusters ...string) *members {
-	m := &members{given: map[syncer.Key]map[string]plan.Contribution{}, unseen: map[syncer.Key][]string{}}
+	m := &members{given: map[syncer.Key]map[string]plan.Contribution{}, unseen: map[syncer.Key][]string{},
+		settings: Settings{Settings: plan.Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true}}}
 	for _, name := range clusters {
 		m.states = append(m.states, MemberState{Name: name, Synced: true})
 	}
@@ -252,7 +254,7 @@ func (m *members) setSynced(cluster string, synced bool) {
 	}
 }
 
-func (m *members) Gather(key syncer.Key) Gathered {
+func (m *members) Gather(key syncer.Key) Snapshot {
 	g := m.Peek(key)
 	g.Commit = func() {
 		m.mu.Lock()
@@ -262,14 +264,29 @@ func (m *members) Gather(key syncer.Key) Gathered {
 	return g
 }
 
-func (m *members) Peek(key syncer.Key) Gathered {
+func (m *members) Peek(key syncer.Key) Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	g := Gathered{Unseen: m.unseen[key]}
+	settings := m.settings
+	g := Snapshot{Settings: &settings, Members: slices.Clone(m.states), Unseen: m.unseen[key]}
 	for _, cluster := range slices.Sorted(maps.Keys(m.given[key])) {
 		g.Contributions = append(g.Contributions, m.given[key][cluster])
 	}
 	return g
+}
+
+func (m *members) Settings() *Settings {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	settings := m.settings
+	return &settings
+}
+
+// setSettings applies an edited configuration.
+func (m *members) setSettings(s Settings) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.settings = s
 }
 
 func (m *members) Replicas() iter.Seq[syncer.Key] {

@@ -285,21 +285,18 @@ func waiting(p *plan.Plan) error {
 }
 
 // decide gathers and plans.
-func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Gathered) {
-	settings := r.settings.Load()
+func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Snapshot) {
 	key := p.item.Key
 	observed := r.cache.Current(key)
 	p.observed = observed
+	g := gather(key)
+	settings := g.Settings
 	if settings.MayWrite != nil && !settings.MayWrite(key.Namespace) || r.opts.Only != nil && !slices.Contains(r.opts.Only, key.Namespace) {
 		p.plan, p.commit, p.rejected, p.held, p.contributions = plan.OutOfBounds(observed), nil, nil, nil, nil
 		return
 	}
-	// Asked for first: a member that becomes synced in between has then given its
-	// share, or counts as unseen.
-	members := r.opts.Source.Members()
-	g := gather(key)
 	p.commit, p.rejected, p.held = g.Commit, nil, nil
-	contributions, known := completed(g, members, observed, settings.DeleteRemoved)
+	contributions, known := completed(g, observed)
 	p.contributions = contributions
 	var left []plan.Refusal
 	if p.search != nil {

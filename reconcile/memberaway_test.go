@@ -24,7 +24,7 @@ func TestRestartWhileAMemberIsAway(t *testing.T) {
 	for mode, write := range map[string][2]bool{"both": {true, true}, "Endpoints": {true, false}, "EndpointSlices": {false, true}} {
 		t.Run(mode, func(t *testing.T) {
 			g := newGround(t, "a", "b")
-			g.options.Settings.WriteEndpoints, g.options.Settings.WriteSlices = write[0], write[1]
+			g.source.settings.WriteEndpoints, g.source.settings.WriteSlices = write[0], write[1]
 			g.options.NoSlices = !write[1]
 			g.source.set("a", service(web, 10, 8080), pod(web, "10.0.0.1", true), pod(web, "10.0.0.2", true), pod(web, "10.0.0.3", false))
 			g.source.set("b", service(web, 20, 8080), pod(web, "10.8.0.1", true))
@@ -124,7 +124,7 @@ func TestStaleMember(t *testing.T) {
 	for mode, write := range map[string][2]bool{"both": {true, true}, "Endpoints": {true, false}, "EndpointSlices": {false, true}} {
 		t.Run(mode, func(t *testing.T) {
 			g := newGround(t, "a", "b")
-			g.options.Settings.WriteEndpoints, g.options.Settings.WriteSlices = write[0], write[1]
+			g.source.settings.WriteEndpoints, g.source.settings.WriteSlices = write[0], write[1]
 			g.options.NoSlices = !write[1]
 			expect := func(key syncer.Key, want ...string) { t.Helper(); g.expectKinds(write, key, want...) }
 			b := func(ready bool) {

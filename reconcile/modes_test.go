@@ -35,8 +35,9 @@ func (r rules) Misread(*syncer.Service) string { return "" }
 // steer edits the policy of a running reconciler.
 func (g *ground) steer(r rules) {
 	g.t.Helper()
-	g.options.Settings.Policy = r
-	g.rec.SetSettings(g.options.Settings)
+	settings := *g.source.Settings()
+	settings.Policy = r
+	g.source.setSettings(settings)
 	g.rec.Resync("", "config")
 	g.settle()
 }
@@ -50,7 +51,7 @@ func (g *ground) heldReasons(key syncer.Key) (reasons []string) {
 
 func TestFailoverSwitchesBothWays(t *testing.T) {
 	g := newGround(t, "a", "b")
-	g.options.Settings.Policy = rules{order: []string{"a", "b"}}
+	g.source.settings.Policy = rules{order: []string{"a", "b"}}
 	g.start()
 	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
 	g.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
@@ -183,8 +184,8 @@ func TestFailoverFromARemovedCluster(t *testing.T) {
 	for _, write := range [][2]bool{{true, true}, {true, false}, {false, true}} {
 		t.Run(fmt.Sprint(write), func(t *testing.T) {
 			g := newGround(t, "a", "b")
-			g.options.Settings.WriteEndpoints, g.options.Settings.WriteSlices = write[0], write[1]
-			g.options.Settings.Policy = rules{order: []string{"a", "b"}}
+			g.source.settings.WriteEndpoints, g.source.settings.WriteSlices = write[0], write[1]
+			g.source.settings.Policy = rules{order: []string{"a", "b"}}
 			g.start()
 			g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
 			g.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", false))
@@ -218,7 +219,7 @@ func TestFailoverFromARemovedCluster(t *testing.T) {
 func (g *ground) serves(want ...string) {
 	g.t.Helper()
 	endpoints, sliced := g.addresses(web)
-	if s := g.options.Settings; s.WriteEndpoints && !slices.Equal(endpoints, want) || s.WriteSlices && !slices.Equal(sliced, want) {
+	if s := g.source.settings; s.WriteEndpoints && !slices.Equal(endpoints, want) || s.WriteSlices && !slices.Equal(sliced, want) {
 		g.t.Errorf("Endpoints %v and slices %v, want %v", endpoints, sliced, want)
 	}
 }
@@ -227,7 +228,7 @@ func (g *ground) serves(want ...string) {
 // a ready endpoint while a member is unseen: it may have been given a new name.
 func TestOrphansAreNotDeletedBeforeTheOthersAreSeen(t *testing.T) {
 	g := newGround(t, "old")
-	g.options.Settings.DeleteRemoved = true
+	g.source.settings.DeleteRemoved = true
 	g.start()
 	g.set("old", service(web, 1, 8080), pod(web, "10.0.0.1", true))
 	g.settle()
@@ -329,7 +330,7 @@ func TestEventsThatAreRefusedMatterToNobody(t *testing.T) {
 // syncsLate is members of which b becomes synced just after it was asked.
 type syncsLate struct{ *members }
 
-func (s syncsLate) Gather(key syncer.Key) Gathered {
+func (s syncsLate) Gather(key syncer.Key) Snapshot {
 	g := s.members.Gather(key)
 	s.setSynced("b", true)
 	return g

@@ -21,17 +21,17 @@ const heldUnseen = "unseen_members"
 //
 // known tells whether it is certain that nobody else wants what stands: every
 // cluster on record has been seen whole or, with no record left, every member has.
-func completed(g Gathered, members []MemberState, observed plan.Observed, deleteRemoved bool) (all []plan.Contribution, known bool) {
+func completed(g Snapshot, observed plan.Observed) (all []plan.Contribution, known bool) {
 	all = g.Contributions
 	shares := plan.Shares(observed)
-	unseen := len(g.Unseen) > 0 || !allSynced(members)
+	unseen := len(g.Unseen) > 0 || !allSynced(g.Members)
 	for _, cluster := range shares {
 		speaks := slices.ContainsFunc(g.Contributions, func(c plan.Contribution) bool { return c.Cluster == cluster })
-		i := memberAt(members, cluster)
+		i := memberAt(g.Members, cluster)
 		switch {
 		case i < 0 && !speaks && observed.Vouched(cluster):
-			all = append(slices.Clip(all), abandoned(cluster, observed, deleteRemoved, unseen)...)
-		case i >= 0 && (!members[i].Synced && !speaks || slices.Contains(g.Unseen, cluster)):
+			all = append(slices.Clip(all), abandoned(cluster, observed, g.Settings.DeleteRemoved, unseen)...)
+		case i >= 0 && (!g.Members[i].Synced && !speaks || slices.Contains(g.Unseen, cluster)):
 			share := plan.WithoutGone(plan.Recover(cluster, observed), g.Gone[cluster])
 			for i := range share {
 				share[i].Expected = true
@@ -39,7 +39,7 @@ func completed(g Gathered, members []MemberState, observed plan.Observed, delete
 			all = append(slices.Clip(all), share...)
 		}
 	}
-	aged(all, members)
+	aged(all, g.Members)
 	if len(shares) > 0 || len(all) > 0 {
 		return all, true
 	}

@@ -125,7 +125,7 @@ func TestTwoInstallations(t *testing.T) {
 	server := apitest.New(t)
 	blue, green := newGroundOn(t, server, "a"), newGroundOn(t, server, "b")
 	blue.options.Writer, green.options.Writer = server.Client(t, "tributary/blue"), server.Client(t, "tributary/green")
-	blue.options.Settings.Instance, green.options.Settings.Instance = "blue", "green"
+	blue.source.settings.Instance, green.source.settings.Instance = "blue", "green"
 	only := syncer.Key{Namespace: "shop", Name: "only"}
 	blue.start()
 	green.start()
@@ -170,7 +170,7 @@ func TestBoundsOfWriting(t *testing.T) {
 	g.set0("a", service(web, 10, 8080), pod(web, "10.0.0.1", true))
 	g.set0("a", service(system, 10, 53), pod(system, "10.0.0.2", true))
 	bounds := func(namespace string) bool { return namespace == "shop" }
-	g.options.Settings.MayWrite = bounds
+	g.source.settings.MayWrite = bounds
 	g.start()
 	g.expect(web, "10.0.0.1")
 	g.expect(system)
@@ -178,9 +178,9 @@ func TestBoundsOfWriting(t *testing.T) {
 		t.Errorf("reported although nothing stands: %+v", c)
 	}
 	g.writes()
-	none := g.options.Settings
+	none := g.source.settings
 	none.MayWrite = func(string) bool { return false }
-	g.rec.SetSettings(none)
+	g.source.setSettings(none)
 	g.set("a", service(web, 10, 8080), pod(web, "10.0.0.3", true))
 	g.conflict(web, plan.ConflictNamespace)
 	g.settle()

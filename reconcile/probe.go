@@ -64,7 +64,7 @@ func (r *Reconciler) askAlive(ctx context.Context) error {
 
 // probed is the kind of objects that probes are about.
 func (r *Reconciler) probed() plan.Kind {
-	if r.settings.Load().WriteEndpoints {
+	if r.opts.Source.Settings().WriteEndpoints {
 		return plan.KindEndpoints
 	}
 	return plan.KindEndpointSlice

@@ -38,8 +38,6 @@ type Options struct {
 	// Events posts a Kubernetes Event where a conflict appears or is gone; nil: none
 	// are posted.
 	Events kubernetes.Interface
-	// Settings at the start; see SetSettings.
-	Settings Settings
 	// NoSlices is for an ingress cluster without discovery.k8s.io/v1: EndpointSlices
 	// are not watched, and Settings.WriteSlices must be false.
 	NoSlices bool
@@ -79,7 +77,6 @@ type Settings struct {
 // methods are safe for concurrent use; Run, Follow or Observe may be called once.
 type Reconciler struct {
 	opts     Options
-	settings atomic.Pointer[Settings]
 	queue    *lanes.Queue
 	workers  sync.WaitGroup
 	cache    *cache.Cache
@@ -118,16 +115,15 @@ func New(opts Options) *Reconciler {
 	r := &Reconciler{
 		opts: opts, queue: lanes.New(opts.Queue), throttle: write.NewRepairThrottle(), recorder: opts.Recorder, logger: opts.Logger,
 	}
-	r.settings.Store(&opts.Settings)
 	r.breaker = newBreaker(r.askIngress, r.breakerTurned, r.retryNow, opts.Logger)
 	r.queue.SetAway(true) // until Lead
 	r.refusals = write.NewRefusals(opts.RefusalPause, r.retryRefused)
 	r.cache = cache.New(r.changed, opts.Recorder.Echo)
-	r.observer = newObserver(opts.Session, r.cache, cache.Decoder{Instance: opts.Settings.Instance}, !opts.NoSlices, opts.Only, opts.Logger)
+	r.observer = newObserver(opts.Session, r.cache, cache.Decoder{Instance: opts.Source.Settings().Instance}, !opts.NoSlices, opts.Only, opts.Logger)
 	if opts.Events != nil {
 		r.events = newEvents(opts.Events, r.cache.ServiceUID, opts.Logger)
 	}
-	r.writer = write.New(opts.Writer, r.queue, r.cache, cache.Decoder{Instance: opts.Settings.Instance}, opts.Recorder, opts.RequestTimeout)
+	r.writer = write.New(opts.Writer, r.queue, r.cache, cache.Decoder{Instance: opts.Source.Settings().Instance}, opts.Recorder, opts.RequestTimeout)
 	return r
 }
 
@@ -215,7 +211,7 @@ func (r *Reconciler) Dirty(replica syncer.Key, lane lanes.Lane, cause metrics.Ca
 
 // Resync asks for a look at every replica that a member wants or that stands,
 // in the bulk lane. Call it when a member left the configuration, or is stale, and
-// after SetSettings. cluster is the member meant, "" for none; event is the cause's:
+// when the settings have changed. cluster is the member meant, "" for none; event is the cause's:
 // "resync", "config", "stale".
 func (r *Reconciler) Resync(cluster, event string) {
 	r.enqueue("", cluster, event)
@@ -272,9 +268,6 @@ func (r *Reconciler) changed(changes []cache.Change) {
 		}
 	}
 }
-
-// SetSettings takes new settings; a Resync makes them felt everywhere.
-func (r *Reconciler) SetSettings(s Settings) { r.settings.Store(&s) }
 
 // Queue is the queue of dirty replicas, for its depth and ages.
 func (r *Reconciler) Queue() *lanes.Queue { return r.queue }

@@ -68,7 +68,7 @@ func TestDeadAddressesGoWhateverIsRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			g := newGround(t, "a", "b")
 			g.options.RefusalPause = time.Hour
-			g.options.Settings.MaxEndpointsPerSlice = 1
+			g.source.settings.MaxEndpointsPerSlice = 1
 			g.start()
 			g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true), pod(web, "10.0.0.2", true))
 			g.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
@@ -226,7 +226,7 @@ func TestEveryAddressThatMustGoIsGoneAfterOnePass(t *testing.T) {
 		rng := dice.From(seed, 3)
 		g := newGround(t, "a", "b")
 		g.options.RefusalPause = time.Millisecond
-		g.options.Settings.MaxEndpointsPerSlice = 2
+		g.source.settings.MaxEndpointsPerSlice = 2
 		g.start()
 		members := map[string][]int{}
 		change := func() {

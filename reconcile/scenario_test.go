@@ -242,7 +242,7 @@ func TestOldIngressClusterWithoutStreamedLists(t *testing.T) {
 func TestIngressClusterWithoutSlices(t *testing.T) {
 	g := newGround(t, "a", "b")
 	g.server.WithoutSlices()
-	g.options.NoSlices, g.options.Settings.WriteSlices = true, false
+	g.options.NoSlices, g.source.settings.WriteSlices = true, false
 	g.start()
 	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
 	g.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
@@ -273,9 +273,9 @@ func TestRemovedClusterKeepsItsEndpointsUnlessTold(t *testing.T) {
 	g.rec.Resync("b", "config")
 	g.settle()
 	g.expectWrites()
-	settings := g.options.Settings
+	settings := g.source.settings
 	settings.DeleteRemoved = true
-	g.rec.SetSettings(settings)
+	g.source.setSettings(settings)
 	g.rec.Resync("", "config")
 	g.settle()
 	g.expect(web, "10.0.0.1")

@@ -16,20 +16,26 @@ import (
 // Source is what the reconciler sees of the member clusters. All methods must be
 // safe for concurrent use, answer from memory, and call nothing of this package.
 type Source interface {
-	// Gather returns what the members give to a replica. Two calls for one
+	// Gather returns what a decision about a replica goes by. Two calls for one
 	// replica are never under way at once.
-	Gather(replica syncer.Key) Gathered
+	Gather(replica syncer.Key) Snapshot
 	// Peek is Gather without effect on later calls; Commit is nil.
-	Peek(replica syncer.Key) Gathered
+	Peek(replica syncer.Key) Snapshot
+	// Settings are those of the configuration that runs.
+	Settings() *Settings
 	// Replicas returns every key for which a member has a contribution; a key may
 	// come more than once.
 	Replicas() iter.Seq[syncer.Key]
-	// Members returns the state of every configured member.
+	// Members returns the state of every configured member, for what is not about a replica.
 	Members() []MemberState
 }
 
-// Gathered is what the members give to one replica at one moment.
-type Gathered struct {
+// Snapshot is what a decision about one replica goes by: all of one moment and one
+// configuration, so that an edit is never seen by halves.
+type Snapshot struct {
+	Settings *Settings
+	// Members are the configured ones.
+	Members []MemberState
 	// Contributions include those of members that are away: their last state.
 	Contributions []plan.Contribution
 	// Unseen names members of which nothing can be said about this replica yet,

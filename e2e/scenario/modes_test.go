@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"tributary.dev/tributary/e2e/fleet"
 	"tributary.dev/tributary/e2e/fleet/fleettest"
@@ -92,6 +94,7 @@ func TestModes(t *testing.T) {
 	w.stepDrain(webA, apiA, apiB)
 	w.stepConflict(webA, webB)
 	w.stepRename(webA, webB)
+	w.stepNewName()
 	w.stepIngressAsMember(webA, webB)
 	w.must(w.proc.Stop(ctx))
 }
@@ -262,6 +265,45 @@ func (w *modesWorld) stepRename(webA, webB string) {
 	w.statusSays("drain_last_ready")
 	w.edit(map[string]string{"": asBefore + ", orphans: delete"})
 	w.shows("shop", "web", webA, webB)
+}
+
+// stepNewName gives idc-c another name and back, in the save that has orphans deleted:
+// what only it serves is served all the time.
+func (w *modesWorld) stepNewName() {
+	w.Helper()
+	ctx := w.Context()
+	w.of(w.a, w.b, w.c)
+	w.edit(map[string]string{"": asBefore})
+	w.must(w.c.CreateNamespaces(ctx, "shop"))
+	w.must(w.c.Create(ctx, fleet.NewService("shop", "alone")))
+	alone := line(w.c, w.pod(w.c, "shop", "alone-0", "alone"), "ready+serving")
+	w.shows("shop", "alone", alone)
+	endpoints := w.fleet.Ingress.Client.CoreV1().Endpoints("shop")
+	now, err := endpoints.Get(ctx, "alone", metav1.GetOptions{})
+	w.must(err)
+	stream, err := endpoints.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=alone", ResourceVersion: now.ResourceVersion})
+	w.must(err)
+	plain := w.plain
+	for _, name := range []string{"idc-x", "idc-c", "idc-x", "idc-c"} {
+		w.plain = strings.Replace(plain, "name: idc-c\n", "name: "+name+"\n", 1)
+		w.edit(map[string]string{"": asBefore + ", orphans: delete"})
+		w.shows("shop", "alone", strings.Replace(alone, "idc-c", name, 1))
+	}
+	_, err = endpoints.Patch(ctx, "alone", types.MergePatchType, []byte(`{"metadata":{"annotations":{"example.com/end":""}}}`), metav1.PatchOptions{})
+	w.must(err)
+	for event := range stream.ResultChan() {
+		ep, ok := event.Object.(*corev1.Endpoints)
+		if !ok || event.Type == watch.Deleted || len(ep.Subsets) != 1 || len(ep.Subsets[0].Addresses) != 1 {
+			w.Fatalf("without its endpoint meanwhile: %s %+v", event.Type, event.Object)
+		}
+		if _, end := ep.Annotations["example.com/end"]; end {
+			break
+		}
+	}
+	stream.Stop()
+	w.of(w.a, w.b)
+	w.edit(map[string]string{"": asBefore + ", orphans: delete"})
+	w.gone("shop", "alone")
 }
 
 // stepIngressAsMember lists the ingress cluster as a member of itself: its replicas

@@ -72,8 +72,7 @@ func replicate(t *testing.T, members []corpus.Member) []byte {
 	source := newSource(members)
 	r := reconcile.New(reconcile.Options{
 		Session: server.Session(t), Writer: server.Client(t, "tributary"), Source: source,
-		Settings: reconcile.Settings{Settings: plan.Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true}},
-		Queue:    lanes.Options{Backoff: lanes.Backoff{Base: time.Millisecond, Max: 10 * time.Millisecond}},
+		Queue: lanes.Options{Backoff: lanes.Backoff{Base: time.Millisecond, Max: 10 * time.Millisecond}},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -180,8 +179,8 @@ func fill(m corpus.Member) *store.Store {
 	return s
 }
 
-func (s *source) Gather(replica syncer.Key) reconcile.Gathered {
-	var g reconcile.Gathered
+func (s *source) Gather(replica syncer.Key) reconcile.Snapshot {
+	g := reconcile.Snapshot{Settings: s.Settings(), Members: s.Members()}
 	var commits []func()
 	for i, name := range s.names {
 		contributions, commit := store.Gather(s.stores[i].Inputs(replica))
@@ -198,10 +197,14 @@ func (s *source) Gather(replica syncer.Key) reconcile.Gathered {
 	return g
 }
 
-func (s *source) Peek(replica syncer.Key) reconcile.Gathered {
+func (s *source) Peek(replica syncer.Key) reconcile.Snapshot {
 	g := s.Gather(replica)
 	g.Commit = nil
 	return g
+}
+
+func (s *source) Settings() *reconcile.Settings {
+	return &reconcile.Settings{Settings: plan.Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true}}
 }
 
 func (s *source) Replicas() iter.Seq[syncer.Key] {

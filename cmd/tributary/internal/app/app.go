@@ -41,6 +41,7 @@ type App struct {
 	logger      *slog.Logger
 	metrics     *metrics.Metrics
 	set         *clusters.Set
+	source      *source
 	sink        *sink
 	annotations annotationFilter
 	// ingress is the session in use; nil until the ingress cluster was reached.
@@ -101,6 +102,7 @@ func New(loaded *config.Loaded, o Options) *App {
 	options.Version = o.Build.Version
 	options.Standing, options.Pinned = r.standing, r.pinned
 	r.set = clusters.NewSet(options)
+	r.source = &source{set: r.set, first: loaded}
 	for _, c := range loaded.Config.Clusters {
 		r.joined[c.Name] = now
 		r.metrics.AddCluster(c.Name)
@@ -183,9 +185,7 @@ func (r *App) apply(update config.Update) {
 	if !r.begun.Load() {
 		return // nothing runs yet that could be changed; it will start with what was adopted
 	}
-	// The settings come first: what the edit makes dirty is then decided by them.
 	to := r.sink.to.Load()
-	to.SetSettings(settings(&update.Loaded.Config))
 	r.forgetIdentities(r.ingress.Load(), func(name string) bool { return !slices.Contains(diff.Added, name) })
 	r.applyMembers()
 	if diff.Annotations {
@@ -287,6 +287,6 @@ func (r *App) notReady() []string {
 	return reasons
 }
 
-var _ reconcile.Source = source{}
+var _ reconcile.Source = (*source)(nil)
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

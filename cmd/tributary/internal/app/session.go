@@ -73,13 +73,12 @@ type ingressSession struct {
 
 // ingressOptions are what an ingress session is made from.
 type ingressOptions struct {
-	access   config.Access
-	key      sessionKey
-	config   *config.Config
-	former   *ingressSession
-	settings reconcile.Settings
-	source   reconcile.Source
-	metrics  *metrics.Metrics
+	access  config.Access
+	key     sessionKey
+	config  *config.Config
+	former  *ingressSession
+	source  reconcile.Source
+	metrics *metrics.Metrics
 	// version is that of the product.
 	version string
 	logger  *slog.Logger
@@ -94,7 +93,7 @@ func (r *App) sessionOptions(loaded *config.Loaded, former *ingressSession) ingr
 	key := r.key(loaded)
 	r.mu.Unlock()
 	return ingressOptions{
-		access: loaded.Ingress, key: key, config: &loaded.Config, former: former, changed: r.tell, settings: settings(&loaded.Config), source: source{r.set}, metrics: r.metrics, version: r.build.Version, logger: r.logger,
+		access: loaded.Ingress, key: key, config: &loaded.Config, former: former, changed: r.tell, source: r.source, metrics: r.metrics, version: r.build.Version, logger: r.logger,
 	}
 }
 
@@ -115,7 +114,7 @@ func openIngress(ctx context.Context, o ingressOptions) (*ingressSession, error)
 	if err == nil {
 		err = session.follows(o.access, o.config, o.former)
 	}
-	if err == nil && !slices && o.settings.WriteSlices {
+	if err == nil && !slices && settings(o.config).WriteSlices {
 		err = ErrNoSlices
 	}
 	if err != nil {
@@ -123,7 +122,7 @@ func openIngress(ctx context.Context, o ingressOptions) (*ingressSession, error)
 		return nil, err
 	}
 	session.reconciler = reconcile.New(reconcile.Options{
-		Session: session.watch, Writer: session.write.Clientset(), Events: session.watch.Clientset(), Source: o.source, Settings: o.settings,
+		Session: session.watch, Writer: session.write.Clientset(), Events: session.watch.Clientset(), Source: o.source,
 		Only: o.config.Ingress.Only(), NoSlices: !slices, Recorder: o.metrics, Heartbeats: o.metrics.Heartbeats(), Logger: o.logger, Queue: queueOptions(o.metrics, o.access.REST),
 		Begin: session.begun, Grace: writeGrace,
 	})

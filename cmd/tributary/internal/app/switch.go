@@ -219,10 +219,9 @@ func (r *App) listed(ctx context.Context, session, inUse *ingressSession) bool {
 	return false
 }
 
-// use makes a session the one that is told what the members report and how to write. The
-// caller holds applying.
+// use makes a session the one that is told what the members report. The caller holds
+// applying.
 func (r *App) use(session *ingressSession) {
-	session.reconciler.SetSettings(settings(&r.running().Config))
 	r.ingress.Store(session)
 	r.sink.to.Store(session.reconciler)
 }

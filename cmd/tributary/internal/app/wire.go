@@ -20,23 +20,50 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// source shows the members to the reconciler: it implements reconcile.Source.
-type source struct{ set *clusters.Set }
+// source shows the members and the configuration to the reconciler: it implements
+// reconcile.Source.
+type source struct {
+	set *clusters.Set
+	// first is the configuration until one is applied.
+	first *config.Loaded
+	// compiled are the settings of the configuration that was asked for last.
+	compiled atomic.Pointer[compiledSettings]
+}
+
+type compiledSettings struct {
+	of *config.Loaded
+	reconcile.Settings
+}
 
 // Gather implements reconcile.Source.
-func (s source) Gather(replica syncer.Key) reconcile.Gathered {
-	shares, commit := s.set.Gather(replica)
-	return gathered(shares, commit)
+func (s *source) Gather(replica syncer.Key) reconcile.Snapshot {
+	snapshot, commit := s.set.Gather(replica)
+	return s.snapshot(snapshot, commit)
 }
 
 // Peek implements reconcile.Source.
-func (s source) Peek(replica syncer.Key) reconcile.Gathered {
-	return gathered(s.set.Peek(replica), nil)
+func (s *source) Peek(replica syncer.Key) reconcile.Snapshot {
+	return s.snapshot(s.set.Peek(replica), nil)
 }
 
-func gathered(shares []clusters.Share, commit func()) reconcile.Gathered {
-	g := reconcile.Gathered{Commit: commit}
-	for _, share := range shares {
+// Settings implements reconcile.Source.
+func (s *source) Settings() *reconcile.Settings { return s.settings(s.set.Loaded()) }
+
+func (s *source) settings(of *config.Loaded) *reconcile.Settings {
+	if of == nil {
+		of = s.first
+	}
+	c := s.compiled.Load()
+	if c == nil || c.of != of {
+		c = &compiledSettings{of, settings(&of.Config)}
+		s.compiled.Store(c)
+	}
+	return &c.Settings
+}
+
+func (s *source) snapshot(of clusters.Snapshot, commit func()) reconcile.Snapshot {
+	g := reconcile.Snapshot{Settings: s.settings(of.Loaded), Members: memberStates(of.Members), Commit: commit}
+	for _, share := range of.Shares {
 		if share.Pending || share.Unseen {
 			g.Unseen = append(g.Unseen, share.Cluster)
 			if len(share.Gone) > 0 {
@@ -55,11 +82,12 @@ func gathered(shares []clusters.Share, commit func()) reconcile.Gathered {
 }
 
 // Replicas implements reconcile.Source.
-func (s source) Replicas() iter.Seq[syncer.Key] { return slices.Values(s.set.Replicas()) }
+func (s *source) Replicas() iter.Seq[syncer.Key] { return slices.Values(s.set.Replicas()) }
 
 // Members implements reconcile.Source.
-func (s source) Members() []reconcile.MemberState {
-	members := s.set.Members()
+func (s *source) Members() []reconcile.MemberState { return memberStates(s.set.Members()) }
+
+func memberStates(members []clusters.MemberState) []reconcile.MemberState {
 	out := make([]reconcile.MemberState, len(members))
 	for i, m := range members {
 		out[i] = reconcile.MemberState{Name: m.Name, Synced: m.Synced, Stale: m.Stale, Panicking: m.Panicking}
