@@ -5,9 +5,11 @@ package reconcile
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/syncer"
@@ -31,7 +33,8 @@ func TestRemovalDoesNotWaitForAServiceThatIsBeingWritten(t *testing.T) {
 				}
 				return nil
 			})
-			t.Cleanup(sync.OnceFunc(func() { close(release) }))
+			end := sync.OnceFunc(func() { close(release) })
+			t.Cleanup(end)
 			changed := service(web, 1, 8080)
 			changed.Labels = map[string]string{"team": "blue"}
 			if resource == "endpointslices" {
@@ -40,12 +43,24 @@ func TestRemovalDoesNotWaitForAServiceThatIsBeingWritten(t *testing.T) {
 			g.set("a", changed, pod(web, "10.0.0.1", true), pod(web, "10.0.0.2", true))
 			<-entered
 			g.source.set("a", changed, pod(web, "10.0.0.2", true))
-			g.rec.Dirty(web, lanes.Removal, liveCause("a", web))
+			removal := liveCause("a", web)
+			removal.UID = "removal"
+			g.rec.Dirty(web, lanes.Removal, removal)
 			g.wait("the address is gone", func() bool {
 				endpoints, sliced := g.addresses(web)
 				return !slices.Contains(endpoints, "10.0.0.1") && !slices.Contains(sliced, "10.0.0.1")
 			})
 			g.server.Intercept(nil)
+			end()
+			g.settle()
+			g.seen.mu.Lock()
+			defer g.seen.mu.Unlock()
+			for _, rec := range g.seen.records {
+				caused := rec.Cause.UID == "removal" || slices.ContainsFunc(rec.Causes, func(c metrics.Cause) bool { return c.UID == "removal" })
+				if removed := slices.ContainsFunc(rec.Removed, func(at string) bool { return strings.HasPrefix(at, "10.0.0.1:") }); removed != caused {
+					t.Errorf("removed %v, causes %v and %v", rec.Removed, rec.Cause, rec.Causes)
+				}
+			}
 		})
 	}
 }

@@ -146,7 +146,7 @@ type hangs struct {
 	held <-chan struct{}
 }
 
-func (h hangs) Gather(key syncer.Key) Gathered {
+func (h hangs) Gather(key syncer.Key) Snapshot {
 	<-h.held
 	return h.members.Gather(key)
 }

@@ -51,7 +51,9 @@ const workerBound = 5 * time.Minute
 
 // pass is the state of the work on one key.
 type pass struct {
-	item      lanes.Item
+	item lanes.Item
+	// taken is when the item was handed out.
+	taken     time.Time
 	heartbeat *metrics.Heartbeat
 	rec       metrics.Record
 	plan      plan.Plan
@@ -77,7 +79,7 @@ type pass struct {
 // that is watched, with Retry in all other cases. ended is false where it was only
 // compared, and waits in its lane to be written. lane is that of its difference.
 func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *metrics.Heartbeat, taken time.Time) (lane lanes.Lane, ended bool) {
-	p := &pass{item: item, heartbeat: heartbeat, repair: repairOnly(item.Causes)}
+	p := &pass{item: item, taken: taken, heartbeat: heartbeat, repair: repairOnly(item.Causes)}
 	if p.repair && item.Attempt > 0 && r.throttle.Held(item.Key, taken) > 0 {
 		r.queue.Retry(item, 0) // what is wrong was told when it was first held
 		return item.Lane, true
@@ -194,6 +196,7 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 		if interrupts < maxInterrupts {
 			r.queue.OnRemoval(p.item, interrupt) // from before what is known is asked for
 		}
+		r.refresh(p)
 		r.decide(p, r.opts.Source.Gather)
 		now := time.Now()
 		if p.rec.Stages.Compute == 0 {
@@ -265,6 +268,18 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 		err = fmt.Errorf("replica %s is not settled after %d passes", p.item.Key, maxPasses)
 	}
 	return metrics.Failed, err
+}
+
+// refresh takes in what has come since the item was handed out, such as the removal that
+// broke off an attempt: what is decided next is for that, too, and is recorded with it.
+func (r *Reconciler) refresh(p *pass) {
+	if !r.queue.Refresh(&p.item) {
+		return
+	}
+	fresh := metrics.Begin(p.item.Key.Namespace, p.item.Key.Name, p.rec.Lane, p.item.Causes, p.item.Dropped, p.taken)
+	p.rec.Cluster, p.rec.Cause, p.rec.Causes, p.rec.CausesDropped = fresh.Cluster, fresh.Cause, fresh.Causes, fresh.CausesDropped
+	p.rec.Stages.Queue = fresh.Stages.Queue
+	p.repair = repairOnly(p.item.Causes)
 }
 
 // finished ends a pass that has nothing (more) to write.

@@ -5,6 +5,7 @@ package lanes
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -43,6 +44,34 @@ func (q *Queue) OnRemoval(item Item, f func()) {
 	if e := q.entries[item.Key]; e != nil && e.state == stateWorking && e.turn == item.turn {
 		e.interrupt = f
 	}
+}
+
+// Refresh adds to an item what made its key dirty since it was handed out, and reports
+// whether there was anything. Call it before what is known is asked for: what is decided
+// then is for all of that, and it does not make the key be taken once more.
+func (q *Queue) Refresh(item *Item) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.entries[item.Key]
+	if e == nil || e.state != stateWorking || e.turn != item.turn || e.pending.enqueued.IsZero() {
+		return false
+	}
+	b, fresh := &e.working, e.pending
+	e.pending = batch{}
+	for _, n := range fresh.stamps {
+		q.lag.stamp(b, n.cluster, n.at)
+	}
+	q.lag.clear(&fresh)
+	q.lockedForgetAge(&fresh)
+	q.lockedAge(b, min(b.lane, fresh.lane))
+	b.causes = slices.Clone(b.causes) // a change record may refer to them
+	b.dropped += fresh.dropped
+	for _, cause := range fresh.causes {
+		b.keep(cause)
+	}
+	b.first = earlier(b.first, fresh.first)
+	item.Causes, item.Dropped, item.FirstArrival = b.causes, b.dropped, b.first
+	return true
 }
 
 func (q *Queue) lockedAdmits(e *entry, item *Item, lane Lane) bool {
