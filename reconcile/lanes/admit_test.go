@@ -4,7 +4,9 @@
 package lanes
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 )
@@ -143,5 +145,82 @@ func TestAdditionsLeaveBulkAShare(t *testing.T) {
 		if had[Bulk] < 8 || had[Addition] < 70 {
 			t.Errorf("additions had %d turns, bulk %d", had[Addition], had[Bulk])
 		}
+	})
+}
+
+// Removals that come faster than they can be written leave additions and bulk their share.
+func TestAdditionsGetOnAmongRemovalsWithoutEnd(t *testing.T) {
+	bubble(t, Options{Workers: 4}, func(t *testing.T, q *Queue) {
+		ctx, stop := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		written := map[Lane]int{}
+		var workers sync.WaitGroup
+		for range q.Workers() {
+			workers.Go(func() {
+				for {
+					item, ok := q.Get(ctx)
+					if !ok {
+						return
+					}
+					if !q.Admit(&item, item.Lane) {
+						continue
+					}
+					if slot, err := q.Acquire(ctx, item, 1); err == nil {
+						time.Sleep(2 * time.Millisecond)
+						slot.End(Measured)
+						mu.Lock()
+						written[item.Lane]++
+						mu.Unlock()
+					}
+					q.Done(item.Key)
+				}
+			})
+		}
+		for i := range 200 {
+			q.Add(key(fmt.Sprint("added", i)), Addition, live("a"))
+			q.Add(key(fmt.Sprint("bulk", i)), Bulk, bulk("a"))
+		}
+		const seconds = 10
+		for i := range 5000 * seconds { // 4 at a time could write 2,000 a second
+			q.Add(key(fmt.Sprint("removed", i)), Removal, live("a"))
+			if i%5 == 0 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		mu.Lock()
+		if backlog := q.States()[Removal].Depth; backlog == 0 || written[Addition] < 200 || written[Bulk] < 50 {
+			t.Errorf("written are %v, %d removals wait", written, backlog)
+		}
+		mu.Unlock()
+		stop()
+		workers.Wait()
+	})
+}
+
+// What comes while a key is with a worker can be made the worker's.
+func TestRefreshTakesInWhatCameMeanwhile(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, q *Queue) {
+		q.Add(key("web"), Addition, live("a"))
+		item := admitted(t, q, Addition)
+		if q.Refresh(&item) {
+			t.Error("something has come")
+		}
+		time.Sleep(time.Second)
+		q.Add(key("web"), Removal, live("b"))
+		time.Sleep(time.Second)
+		if !q.Refresh(&item) || len(item.Causes) != 2 || item.Lane != Addition {
+			t.Errorf("the item is %+v", item)
+		}
+		if s := q.States()[Removal]; s.Depth != 0 || s.Working != 1 || s.Oldest != 2*time.Second {
+			t.Errorf("the lane is %+v", s)
+		}
+		if at, ok := q.OldestArrival("b"); !ok || time.Since(at) != time.Second {
+			t.Errorf("the oldest of b came at %v", at)
+		}
+		q.Done(item.Key)
+		if len(q.OldestArrivals()) != 0 {
+			t.Error("something still waits")
+		}
+		noneFor(t, q, time.Minute)
 	})
 }
