@@ -14,6 +14,9 @@ import (
 type configuration struct {
 	path, listen, namespace, ingress string
 	members                          []memberConfig
+	// instance and identity are left out while empty; client limits requests to the ingress cluster.
+	instance, identity string
+	client             map[string]int
 }
 
 type memberConfig struct {
@@ -28,6 +31,7 @@ type memberConfig struct {
 
 type namespacesConfig struct {
 	Include []string `json:"include"`
+	Exclude []string `json:"exclude,omitempty"`
 }
 
 // set adds a member, or lets it be reached by another kubeconfig.
@@ -48,11 +52,22 @@ func (c *configuration) drop(name string) {
 
 // write replaces the file, as an editor does.
 func (c *configuration) write() error {
-	text, err := yaml.Marshal(map[string]any{
+	ingress := map[string]any{"kubeconfig": c.ingress}
+	if c.identity != "" {
+		ingress["identity"] = c.identity
+	}
+	if c.client != nil {
+		ingress["client"] = c.client
+	}
+	file := map[string]any{
 		"apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "listen": c.listen,
-		"ingress": map[string]string{"kubeconfig": c.ingress}, "clusters": c.members,
+		"ingress": ingress, "clusters": c.members,
 		"leases": map[string]string{"namespace": c.namespace}, "leaderElection": map[string]string{"namespace": c.namespace},
-	})
+	}
+	if c.instance != "" {
+		file["instance"] = c.instance
+	}
+	text, err := yaml.Marshal(file)
 	if err != nil {
 		return err
 	}

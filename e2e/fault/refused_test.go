@@ -14,6 +14,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/e2e/fleet"
@@ -69,6 +70,57 @@ func TestRefusedWritesKeepNothing(t *testing.T) {
 	}
 	w.conflicts()
 	t.Logf("all is written %s after the refusals ended", over)
+	w.judge()
+}
+
+// TestQuotaOfSlices lets no more slices into the namespace than stand there. What is gone is
+// gone at once all the same, and what needs a new slice is written once it fits.
+func TestQuotaOfSlices(t *testing.T) {
+	w := newWorld(t, "quota")
+	ctx := t.Context()
+	w.service("web", 4, w.a)
+	w.service("web", 2, w.b)
+	w.start()
+	w.converges(10 * time.Second)
+	const counted = corev1.ResourceName("count/endpointslices.discovery.k8s.io")
+	full := corev1.ResourceList{counted: resource.MustParse("2")}
+	quotas := w.ingress.Client.CoreV1().ResourceQuotas(w.ns)
+	quota, err := quotas.Create(ctx, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full"}, Spec: corev1.ResourceQuotaSpec{Hard: full}}, metav1.CreateOptions{})
+	w.must(err)
+	quota.Status = corev1.ResourceQuotaStatus{Hard: full, Used: full}
+	_, err = quotas.UpdateStatus(ctx, quota, metav1.UpdateOptions{})
+	w.must(err)
+	w.putBack = func(ctx context.Context) error {
+		return quotas.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	}
+	trial := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	w.eventually(30*time.Second, func(ctx context.Context) error {
+		_, err := w.ingress.Client.DiscoveryV1().EndpointSlices(w.ns).Create(ctx, &discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: "trial"}, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{}}, trial)
+		if err == nil || !strings.Contains(err.Error(), "quota") {
+			return fmt.Errorf("the quota is not in force yet: %w", err)
+		}
+		return nil
+	})
+	free := []*history.Mark{w.rec.Begin(history.Free, w.b.Name()), w.rec.Begin(history.IngressDown, "")}
+	svc, err := w.b.Client.CoreV1().Services(w.ns).Get(ctx, "web", metav1.GetOptions{})
+	w.must(err)
+	svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "more", Port: 81, Protocol: corev1.ProtocolTCP, TargetPort: svc.Spec.Ports[0].TargetPort})
+	_, err = w.b.Client.CoreV1().Services(w.ns).Update(ctx, svc, metav1.UpdateOptions{})
+	w.must(err)
+	w.service("new", 1, w.b)
+	for _, name := range []string{"web-0", "web-1"} {
+		pod, err := w.a.Client.CoreV1().Pods(w.ns).Get(ctx, name, metav1.GetOptions{})
+		w.must(err)
+		w.must(w.a.MarkNotReady(ctx, w.ns, name))
+		t.Logf("%s is gone after %s", name, w.eventually(time.Second, w.lacks("web", pod.Status.PodIP)))
+	}
+	w.must(w.putBack(ctx))
+	over := w.converges(60 * time.Second)
+	for _, mark := range free {
+		mark.End()
+	}
+	t.Logf("all is written %s after the quota was taken away", over)
 	w.judge()
 }
 

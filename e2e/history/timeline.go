@@ -94,7 +94,7 @@ func replayed(h *History) *replay {
 		r.pods[m], r.services[m], r.wanted[m] = map[Key]*corev1.Pod{}, map[Key]*corev1.Service{}, map[Key]map[Fact]bool{}
 	}
 	for i := range h.Events {
-		if p, ok := h.Events[i].Object.(*corev1.Pod); ok {
+		if p, ok := h.Events[i].Object.(*corev1.Pod); ok && r.origin[string(p.UID)] == "" { // a copied store has the pods of another
 			r.origin[string(p.UID)] = h.Events[i].Cluster
 		}
 	}
