@@ -5,10 +5,12 @@
 // hold, and how far what is known of them can be trusted.
 //
 // A newcomer starts at Set (set.go): the running members, made from the
-// configuration. A Member (member.go) owns everything that concerns one cluster:
-// its Connection (connect.go), one kube.Loop for each kind of object, and
-// the store.Store they fill. What changed goes out through the Sink; what a
-// member gives to a replica is read through Set (view.go).
+// configuration. A Member (member.go) is one cluster: the session by which it is
+// reached, and the kube.Loops that follow it. What they see goes through the intake
+// (intake.go) into the member's evidence, which the shell (shell.go) keeps behind the
+// one lock that a member has; what a step of it asks for is carried out when that is
+// unlocked (effects.go). No watch knows its member. What changed goes out through the
+// Sink; what a member gives to a replica is read through Set (view.go).
 //
 // Members share nothing: own transport, own goroutines, own failure. What never
 // happens here: an error, a refusal or another cluster at the same address is

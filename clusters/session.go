@@ -5,12 +5,16 @@ package clusters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kube"
 )
+
+// errNoKubeconfig is a member none of whose kubeconfigs was ever accepted.
+var errNoKubeconfig = errors.New("no kubeconfig was accepted yet")
 
 // session is a way to a member that is in use.
 type session struct {

@@ -6,24 +6,21 @@
 // the size of the namespace: which replicas may have changed by this event, and
 // what does this member give to that replica.
 //
-// A newcomer starts at Store (store.go). Decoder (decode.go) turns objects of
-// the API into values on the way in; the Upsert, Delete and Replace methods
-// return the Dirty replicas; Gather and Contributions compute what a replica
-// gets from this member. The index is explained in index.go.
+// A newcomer starts at Store (store.go). Values come from package decode; the methods
+// that take them in return the Dirty replicas; Inputs and Gather (contributions.go)
+// compute what a replica gets from this member. The index is explained in index.go.
 //
 // # What the caller owes
 //
-// Events of one kind come from one stream and in its order, as an API server
-// sends them: by rising resource version. That is what lets the store drop what
-// is older than what it holds (see sequence.go). Calls for different kinds, and
-// all reads, may come from any number of goroutines.
+// A Store has no lock: many may read while nobody writes. Events of one kind come from
+// one stream and in its order, as an API server sends them: by rising resource version.
+// That is what lets the store drop what is older than what it holds (see sequence.go).
 //
-// # Lists and guards
+// # Lists
 //
-// A complete list is planned first (PlanReplacePods, PlanReplaceServices): the
-// plan says what is absent and what removing it would do to ready endpoints, and
-// a guard says what to keep. What is kept is held: it goes on serving until an
-// event or a list shows it, the next list is believed, or it is released.
+// A complete list is taken in in turns (lists.go), between which others may read. What
+// it lacks stays until package evidence has judged it: it is held, and goes on serving
+// until an event or a list shows it, or it is removed.
 //
 // # Memory
 //
@@ -32,11 +29,10 @@
 // StatefulSet, with a label set of its own, costs about 1.1 kB, a Service with its
 // place in the index 1.4 kB, a pod's remembered trigger time 50 bytes. Fleet-like,
 // with a Service for ten pods and an eighth of them StatefulSets, all of it makes
-// 0.73 kB per pod, against 13 kB for the same pods decoded. Label sets, strings of
+// 0.74 kB per pod, against 13 kB for the same pods decoded. Label sets, strings of
 // labels, node names and port lists exist once and go with their last user.
-// BenchmarkMemoryPerPod and BenchmarkPodEvent keep these claims.
+// BenchmarkMemoryPerPod and BenchmarkPodEvent of package decode keep these claims.
 //
-// What never happens here: no client, goroutine, clock, logger or metric; no
-// function of the caller's is called while a lock is held; nothing that a
+// What never happens here: no client, goroutine, clock, logger or metric; nothing that a
 // cluster sends causes a panic; a value that was handed out is never changed.
 package store
