@@ -56,7 +56,7 @@ func (m *Member) cause(c evidence.Cause, arrival time.Time) metrics.Cause {
 	return metrics.Cause{
 		Cluster: m.name, Kind: c.Kind, Namespace: c.Key.Namespace, Name: c.Key.Name, UID: c.UID,
 		ResourceVersion: revisionText(c.Revision), Event: c.Event, Arrival: arrival, Live: c.Live,
-		State: c.State, IP: c.IP, Kept: string(c.Kept),
+		State: c.State, IP: c.IP, Kept: string(c.Kept), Rule: c.Rule,
 	}
 }
 

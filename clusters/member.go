@@ -15,6 +15,8 @@ import (
 	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/clusters/rules"
+	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -50,10 +52,11 @@ func newMember(spec sessionSpec, opts *Options) *Member {
 		log = slog.New(slog.DiscardHandler)
 	}
 	log = log.With("cluster", m.name)
+	decoder := decode.NewDecoder(opts.Keep)
 	m.intake = &intake{
-		shell:   newShell(evidenceConfig(spec), rand.Uint64(), m.carryOut),
+		shell:   newShell(evidenceConfig(spec), rand.Uint64(), m.carryOut, keeping(decoder)),
 		traffic: &traffic{cluster: m.name, observer: opts.Observer, log: log},
-		decoder: decode.NewDecoder(opts.Keep), remarks: &remarks{log: log}, maxObjects: m.maxObjects,
+		decoder: decoder, remarks: &remarks{log: log}, maxObjects: m.maxObjects,
 		listing: m.baseline, listed: func() { m.native.lookAtAll() },
 	}
 	if opts.Pinned != nil {
@@ -66,11 +69,20 @@ func newMember(spec sessionSpec, opts *Options) *Member {
 	return m
 }
 
+// keeping tells a decoder what to keep for rules.
+func keeping(d *decode.Decoder) func(wanted, inForce store.Decider) store.KeptSince {
+	return func(wanted, inForce store.Decider) store.KeptSince {
+		set, _ := wanted.(*rules.Set)
+		former, _ := inForce.(*rules.Set)
+		return d.KeepFor(set, former)
+	}
+}
+
 // evidenceConfig is what the configuration says about evidence.
 func evidenceConfig(spec sessionSpec) evidence.Config {
 	c := spec.cluster
 	g := c.Guard
-	return evidence.Config{
+	out := evidence.Config{
 		Limits: evidence.Limits{
 			Lists: g.Enabled, MinEndpoints: g.MinEndpoints, Percent: g.Percent, ConfirmPercent: g.ConfirmPercent,
 			ConfirmAfter: g.ConfirmAfter.Value(), PanicPercent: g.PanicPercent, HoldSilent: c.HoldSilentNodes.Value(),
@@ -83,6 +95,10 @@ func evidenceConfig(spec sessionSpec) evidence.Config {
 		Placement: c.Place, Follows: c.Namespaces.Match, Refused: spec.access.Err,
 		Rules: syncer.Options{AllowedCIDRs: c.AllowedPrefixes(), TolerateUnreadyAnnotation: c.TolerateUnreadyAnnotation},
 	}
+	if set := c.PodRules(); set != nil {
+		out.Decider = set
+	}
+	return out
 }
 
 // maxObjects is how many objects of a kind are taken; 0: any number.

@@ -219,6 +219,6 @@ func (m *Member) release(replica *syncer.Key) Released {
 		of = replica.String()
 	}
 	m.log.Warn("what was kept for cluster is released by hand", "pods", out.Pods, "services", out.Services,
-		"manual", out.Manual, "standing", out.Standing, "notReady", out.NotReady, "replica", of)
+		"manual", out.Manual, "standing", out.Standing, "notReady", out.NotReady, "ruled", out.Ruled, "replica", of)
 	return out
 }

@@ -25,6 +25,9 @@ type shell struct {
 	// carryOut is called with no lock held, by one goroutine at a time and in the order
 	// of the steps.
 	carryOut func(evidence.Effects, time.Time)
+	// keepFor is told which rules are to be, and which are in force, and says since when
+	// what the former need is kept of all that is decoded. It is called with the lock held.
+	keepFor func(wanted, inForce store.Decider) store.KeptSince
 
 	mu    sync.RWMutex // of all below, and of what follows the member
 	state *evidence.State
@@ -40,8 +43,9 @@ type effects struct {
 	arrival time.Time
 }
 
-func newShell(c evidence.Config, dice uint64, carryOut func(evidence.Effects, time.Time)) *shell {
-	s := &shell{state: evidence.New(time.Now(), c, dice), carryOut: carryOut}
+func newShell(c evidence.Config, dice uint64, carryOut func(evidence.Effects, time.Time), keepFor func(wanted, inForce store.Decider) store.KeptSince) *shell {
+	c.KeptSince = keepFor(c.Decider, nil)
+	s := &shell{state: evidence.New(time.Now(), c, dice), carryOut: carryOut, keepFor: keepFor}
 	view := s.state.View()
 	s.view.Store(&view)
 	return s
@@ -52,7 +56,16 @@ func newShell(c evidence.Config, dice uint64, carryOut func(evidence.Effects, ti
 func (s *shell) step(e evidence.Event, arrival time.Time) (released evidence.Released) {
 	for e != nil {
 		s.mu.Lock()
+		if c, ok := e.(evidence.Configured); ok {
+			inForce, _ := s.state.Deciders()
+			c.KeptSince = s.keepFor(c.Decider, inForce)
+			e = c
+		}
 		out := s.state.Step(time.Now(), e)
+		if out.Rules { // what only the former ones needed is not kept any more
+			inForce, wanted := s.state.Deciders()
+			s.keepFor(wanted, inForce)
+		}
 		if out.View != nil {
 			s.view.Store(out.View)
 		}

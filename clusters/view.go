@@ -11,6 +11,7 @@ import (
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/native"
+	"tributary.dev/tributary/clusters/rules"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
@@ -173,10 +174,32 @@ type Status struct {
 	Panic bool
 	// Holds are what is kept although the member seems to have lost it.
 	Holds []Hold
+	// Rules are the rules of the configuration that are for the member, in their order.
+	Rules []RuleStatus
 	// Remarks say what the member cannot be asked for and can do without.
 	Remarks []string
 	// Native compares with what the member's own controllers write.
 	Native Native
+}
+
+// RuleStatus says how a rule fares.
+type RuleStatus struct {
+	rules.Status
+	// Matches are the pods that it decides now, each for each of its Services.
+	Matches int
+	// RuleImpact is what it has done to ready endpoints since the rules came into force.
+	evidence.RuleImpact
+}
+
+// lockedRuleStatus says how rules fare. The caller holds mu.
+func (m *Member) lockedRuleStatus() (all []RuleStatus) {
+	_, wanted := m.state.Deciders()
+	set, _ := wanted.(*rules.Set)
+	counts, impact := m.state.Store().RuleCount(), m.state.RuleImpact()
+	for _, s := range set.Status() {
+		all = append(all, RuleStatus{Status: s, Matches: counts[s.Name], RuleImpact: impact[s.Name]})
+	}
+	return all
 }
 
 // Native is how the member's own controllers compare with Tributary.
@@ -202,7 +225,7 @@ func (s *Set) Status() []Status {
 	return all
 }
 
-// Conditions is Status without what takes a walk: Store, Damped, Holds and Native.
+// Conditions is Status without what takes a walk: Store, Damped, Holds, Rules and Native.
 func (s *Set) Conditions() []Status {
 	members := *s.members.Load()
 	all := make([]Status, len(members))
@@ -218,6 +241,7 @@ func (m *Member) status() Status {
 	m.mu.RLock()
 	out := m.lockedCondition()
 	out.Store, out.Damped, out.Holds = m.state.Store().Stats(), m.state.Waiting(), m.state.Holds()
+	out.Rules = m.lockedRuleStatus()
 	spec := m.spec
 	m.mu.RUnlock()
 	out.Store.Ready -= out.Damped

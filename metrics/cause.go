@@ -30,6 +30,9 @@ type Cause struct {
 	// Kept is the reason for which a guard keeps the event from having an effect: one
 	// of HoldReasons. Empty where none does.
 	Kept string `json:"kept,omitempty"`
+	// Rule is the rule of the configuration that decides about the pod, or did, or whose
+	// edit it is; empty where none does.
+	Rule string `json:"rule,omitempty"`
 	// SourceTime is when the member says that a pod's readiness changed or its deletion
 	// began: whole seconds, by the member's clock. Zero where it does not say.
 	SourceTime time.Time `json:"sourceTime,omitzero"`
@@ -74,7 +77,7 @@ func (c Cause) MarshalText() ([]byte, error) { return c.appendText(nil), nil }
 func (c *Cause) appendText(b []byte) []byte {
 	b = append(b, c.String()...)
 	for _, part := range [...]struct{ name, value string }{
-		{"cluster", c.Cluster}, {"ip", c.IP}, {"uid", c.UID}, {"resourceVersion", c.ResourceVersion}, {"kept", c.Kept},
+		{"cluster", c.Cluster}, {"ip", c.IP}, {"uid", c.UID}, {"resourceVersion", c.ResourceVersion}, {"kept", c.Kept}, {"rule", c.Rule},
 	} {
 		if part.value != "" {
 			b = append(append(append(append(b, ", "...), part.name...), ' '), part.value...)

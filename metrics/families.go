@@ -103,6 +103,26 @@ var (
 		Name: "damped_endpoints", Type: Gauge, Labels: []string{"member_cluster"}, Group: groupClusters,
 		Help: "Endpoints of the member cluster that turned not ready, are ready again, and wait until they have been for as long as `readiness.stableFor`. They are among those that `tributary_endpoints` counts as not ready.",
 	}
+	ruleMatches = Family{
+		Name: "rule_matches", Type: Gauge, Labels: []string{"member_cluster", "rule"}, Group: groupClusters,
+		Help: "Pods of the member cluster that a rule of the configuration decides now. A pod behind two Services counts twice.",
+	}
+	ruleErrors = Family{
+		Name: "rule_errors_total", Type: Counter, Labels: []string{"member_cluster", "rule"}, Group: groupClusters,
+		Help: "Evaluations of a rule that failed, as for a key that is missing: it does not match then. `tributary status` has the last error.",
+	}
+	ruleEvaluations = Family{
+		Name: "rule_evaluations_total", Type: Counter, Labels: []string{"member_cluster", "rule"}, Group: groupClusters,
+		Help: "Evaluations of a rule, since the rules were last changed.",
+	}
+	ruleCost = Family{
+		Name: "rule_cost_total", Type: Counter, Labels: []string{"member_cluster", "rule"}, Group: groupClusters,
+		Help: "What evaluations of a rule have cost, in the units of Kubernetes' limits for expressions.",
+	}
+	ruleSeconds = Family{
+		Name: "rule_evaluation_seconds_total", Type: Counter, Unit: "seconds", Labels: []string{"member_cluster", "rule"}, Group: groupClusters,
+		Help: "Time that evaluations of a rule have taken.",
+	}
 	rejectedAddresses = Family{
 		Name: "rejected_addresses_total", Type: Counter, Labels: []string{"member_cluster", "reason"}, Group: groupClusters,
 		Help: "Addresses that were left out of a replica, counted once for as long as they stay; the other addresses of the Service pass.",
@@ -274,7 +294,8 @@ func rejectReasons() []string {
 func Families() []Family {
 	return []Family{
 		changeLatency, sourceDelay, changesTotal, syncLag, nativeLag, nativeBehind, nativeDiffering,
-		clusterUp, clusterSynced, clusterCondition, kubeconfigExpiry, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, dampedEndpoints, rejectedAddresses, rejectedNow,
+		clusterUp, clusterSynced, clusterCondition, kubeconfigExpiry, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, dampedEndpoints,
+		ruleMatches, ruleErrors, ruleEvaluations, ruleCost, ruleSeconds, rejectedAddresses, rejectedNow,
 		watchEvents, watchRestarts, lists, listDuration, unreadable, clientRequests, clientRequestDuration,
 		ingressUp, replicas, writes, writeDuration, conflicts, heldChanges,
 		queueDepth, queueOldest, queueUnfinished, queueLongest, queueAdds, queueRetries, queueDuration, workDuration,

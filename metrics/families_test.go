@@ -79,6 +79,7 @@ func exampleStatus() Status {
 		Cluster: "idc-a", Namespace: "shop", Service: "web", Since: noon.UTC(), Ours: []string{}, Theirs: []string{"10.0.0.1:80/TCP"},
 	}}}
 	s.Clusters[0].Endpoints.Ready, s.Clusters[0].Endpoints.NotReady, s.Clusters[0].Endpoints.Damped = 4, 2, 1
+	s.Clusters[0].Rules = []RuleStatus{{Name: "taken-off-by-hand", Then: "Absent", Matches: 1, Held: 2, Evaluations: 9, Errors: 1, Cost: 40, Seconds: 0.5, LastError: "no such key: a"}}
 	return s
 }
 

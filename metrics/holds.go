@@ -26,6 +26,7 @@ func HoldReasons() []HoldReason {
 		{"revision_regressed", "the member went back in time; a second list decides", ""},
 		{"mass_not_ready", "panic: too many pods turned not ready at once and are kept ready", ""},
 		{"node_silent", "pods are kept ready whose node stopped reporting", ""},
+		{"rule_would_empty", "an edit of the rules, or the rules at a start, would take away too many ready endpoints", ""},
 		{"drain_last_ready", "the drained member has the last ready endpoints", "give another member ready endpoints, or set force on the drained cluster"},
 		{"stale_last_ready", "the member that is out of sight has the last ready endpoints", "mend the member, or give another one ready endpoints"},
 		{"unseen_members", "nobody wants the replica, but a member was not read yet", "mend the member that was not read, or take it out of the configuration"},
@@ -70,7 +71,7 @@ func heldValues() string {
 		}
 		b.WriteString(" `" + reason.Name + "` (" + reason.Means + ")")
 	}
-	b.WriteString(". `cluster` is empty where no member is concerned. The first five are let go by `tributary release --cluster …`; " +
+	b.WriteString(". `cluster` is empty where no member is concerned. The first six are let go by `tributary release --cluster …`; " +
 		"`tributary status` names the remedy of each.")
 	return b.String()
 }

@@ -30,6 +30,7 @@ func (r *Record) AppendJSON(b []byte) []byte {
 	b = appendField(b, "service", r.Service)
 	b = appendOptional(b, "trace_id", r.TraceID)
 	b = appendOptional(b, "lane", r.Lane)
+	b = appendOptional(b, "rule", r.rule())
 	b = r.Cause.appendJSON(append(b, `,"cause":`...))
 	for i := range r.Causes {
 		b = append(b, separator(i, `,"causes":[`)...)
@@ -51,6 +52,17 @@ func (r *Record) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// rule is the rule of the configuration that the change is due to: that of the first of
+// its causes that names one.
+func (r *Record) rule() string {
+	for i := 0; r.Cause.Rule == "" && i < len(r.Causes); i++ {
+		if rule := r.Causes[i].Rule; rule != "" {
+			return rule
+		}
+	}
+	return r.Cause.Rule
+}
+
 // MarshalJSON renders the cause with its arrival in UTC.
 func (c Cause) MarshalJSON() ([]byte, error) {
 	return c.appendJSON(make([]byte, 0, 256)), nil
@@ -67,6 +79,7 @@ func (c *Cause) appendJSON(b []byte) []byte {
 	b = appendOptional(b, "state", c.State)
 	b = appendOptional(b, "ip", c.IP)
 	b = appendOptional(b, "kept", c.Kept)
+	b = appendOptional(b, "rule", c.Rule)
 	if !c.SourceTime.IsZero() {
 		b = appendTime(append(b, `,"sourceTime":`...), c.SourceTime)
 	}

@@ -13,6 +13,7 @@ import (
 func pulled() []Family {
 	return []Family{
 		syncLag, nativeBehind, nativeDiffering, clusterUp, clusterSynced, clusterCondition, kubeconfigExpiry, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, dampedEndpoints,
+		ruleMatches, ruleErrors, ruleEvaluations, ruleCost, ruleSeconds,
 		rejectedNow, ingressUp, replicas, conflicts, heldChanges, queueDepth, queueOldest, queueUnfinished, queueLongest, ready, leader, leaderAlone,
 		configLastOK, configLastTime,
 	}
@@ -48,7 +49,7 @@ func (p *puller) Collect(out chan<- prometheus.Metric) {
 		return true
 	})
 	emit := func(f Family, value float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(p.descs[f.Name], prometheus.GaugeValue, value, labels...)
+		out <- prometheus.MustNewConstMetric(p.descs[f.Name], kinds[f.Type], value, labels...)
 	}
 	reasons, held, rejected := p.m.troubles.counts()
 	if p.m.status != nil {
@@ -76,6 +77,8 @@ func (p *puller) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 }
+
+var kinds = map[Type]prometheus.ValueType{Gauge: prometheus.GaugeValue, Counter: prometheus.CounterValue}
 
 func (p *puller) status(s *Status, emit func(Family, float64, ...string)) {
 	now := time.Now()
@@ -113,6 +116,13 @@ func (p *puller) status(s *Status, emit func(Family, float64, ...string)) {
 		emit(endpoints, float64(c.Endpoints.Ready), c.Name, "ready")
 		emit(endpoints, float64(c.Endpoints.NotReady), c.Name, "not_ready")
 		emit(dampedEndpoints, float64(c.Endpoints.Damped), c.Name)
+		for _, r := range c.Rules {
+			emit(ruleMatches, float64(r.Matches), c.Name, r.Name)
+			emit(ruleErrors, float64(r.Errors), c.Name, r.Name)
+			emit(ruleEvaluations, float64(r.Evaluations), c.Name, r.Name)
+			emit(ruleCost, float64(r.Cost), c.Name, r.Name)
+			emit(ruleSeconds, r.Seconds, c.Name, r.Name)
+		}
 	}
 	for _, l := range s.Lanes {
 		emit(queueDepth, float64(l.Depth), l.Name)

@@ -102,6 +102,8 @@ type ClusterStatus struct {
 		// long as the setting readiness.stableFor wants it.
 		Damped int `json:"damped,omitempty"`
 	} `json:"endpoints"`
+	// Rules are the rules of the configuration that are for the cluster, in their order.
+	Rules []RuleStatus `json:"rules,omitempty"`
 	// LagSeconds is the age of the oldest change that is not yet written.
 	LagSeconds  float64   `json:"lagSeconds"`
 	LastContact time.Time `json:"lastContact,omitzero"`
@@ -117,6 +119,24 @@ type ClusterStatus struct {
 	// Native compares with what the cluster's own controllers write; nil where
 	// nobody asked for that.
 	Native *NativeStatus `json:"native,omitempty"`
+}
+
+// RuleStatus is how a rule fares in one member cluster.
+type RuleStatus struct {
+	Name string `json:"name"`
+	Then string `json:"then"`
+	// Matches are the pods that it decides now; Held are ready endpoints that it would take
+	// away but for the guard.
+	Matches int `json:"matches"`
+	Held    int `json:"held,omitempty"`
+	// Since the rules were last changed: evaluations, those that failed, what they cost in
+	// Kubernetes' units, and the time they took.
+	Evaluations uint64  `json:"evaluations"`
+	Errors      uint64  `json:"errors,omitempty"`
+	Cost        uint64  `json:"cost"`
+	Seconds     float64 `json:"seconds"`
+	// LastError is why it last failed on a pod.
+	LastError string `json:"lastError,omitempty"`
 }
 
 // NativeStatus is how a member's own controllers compare with Tributary.

@@ -44,12 +44,12 @@ func PodEffect(old, updated *Pod) Effect {
 	switch {
 	case old.UID != updated.UID, !slices.EqualFunc(old.IPs, updated.IPs, samePodIP), !slices.Equal(old.Ports, updated.Ports):
 		return Removal
-	case old.Ready && !updated.Ready, !old.Terminating() && updated.Terminating():
+	case old.Ready && !updated.Ready, !old.Terminating() && updated.Terminating(), !old.Withheld && updated.Withheld:
 		return Removal
 	case old.NodeSilent && !updated.NodeSilent && !updated.Ready:
 		// Soft evidence became hard: a removal that was held back may go.
 		return Removal
-	case old.Ready != updated.Ready, old.Terminating() != updated.Terminating(), old.NodeSilent != updated.NodeSilent,
+	case old.Ready != updated.Ready, old.Terminating() != updated.Terminating(), old.NodeSilent != updated.NodeSilent, old.Withheld != updated.Withheld,
 		old.NodeName != updated.NodeName, old.Hostname != updated.Hostname, old.Subdomain != updated.Subdomain:
 		return Addition
 	}

@@ -43,6 +43,9 @@ type Pod struct {
 	NodeSilent bool
 	// HostNetwork is true for a pod that has the address of its node, which it shares.
 	HostNetwork bool
+	// Withheld is true where a rule of the configuration says that the pod is not ready:
+	// then it is not for a Service that takes every pod for ready, either.
+	Withheld bool
 }
 
 // PodIP is one entry of status.podIPs. Addr is the address parsed leniently as
@@ -69,6 +72,6 @@ func (p *Pod) Equal(o *Pod) bool {
 	return p.Key == o.Key && p.UID == o.UID && p.NodeName == o.NodeName &&
 		p.Hostname == o.Hostname && p.Subdomain == o.Subdomain &&
 		p.ReadySince == o.ReadySince && p.Deleted == o.Deleted &&
-		p.Ready == o.Ready && p.Terminal == o.Terminal && p.NodeSilent == o.NodeSilent && p.HostNetwork == o.HostNetwork &&
+		p.Ready == o.Ready && p.Terminal == o.Terminal && p.NodeSilent == o.NodeSilent && p.HostNetwork == o.HostNetwork && p.Withheld == o.Withheld &&
 		slices.Equal(p.IPs, o.IPs) && slices.Equal(p.Ports, o.Ports) && EqualLabels(p.Labels, o.Labels)
 }

@@ -188,7 +188,7 @@ func (r *computation) fill(e *Endpoint, c *candidate) {
 	terminating := pod.Terminating()
 	*e = Endpoint{
 		Addr: c.addr, Ports: ports, Only: c.only,
-		Ready:       r.publishNotReady || pod.Ready && !terminating,
+		Ready:       r.publishNotReady && !pod.Withheld || pod.Ready && !terminating,
 		Serving:     pod.Ready,
 		Terminating: terminating,
 		Target:      TargetRef{Kind: podKind, Key: pod.Key, UID: pod.UID},

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary.dev/tributary/clusters/rules"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
@@ -30,6 +32,8 @@ import (
 // Safe for concurrent use.
 type Decoder struct {
 	keep func(annotation string) bool
+	// rules keeps what rules need of Pods and Services; nil: nothing.
+	rules atomic.Pointer[rules.Keeper]
 
 	mu      sync.Mutex
 	seed    maphash.Seed
@@ -54,6 +58,21 @@ const annotationPrefix = "tributary.dev/"
 // no others.
 func NewDecoder(keep func(annotation string) bool) *Decoder {
 	return &Decoder{keep: keep, seed: maphash.MakeSeed()}
+}
+
+// KeepFor has what a set of rules needs kept of all objects that are decoded from now on,
+// and what another one does that is still in force; nil needs nothing. Whatever is kept from then on for the
+// first of them is at least since.
+func (d *Decoder) KeepFor(set, former *rules.Set) (since store.KeptSince) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k := d.rules.Load()
+	if k == nil && set == nil && former == nil {
+		return since
+	}
+	k = k.Next(set, former)
+	d.rules.Store(k)
+	return k.Since(set)
 }
 
 // str returns an earlier copy of a short string that tends to repeat.

@@ -15,6 +15,7 @@ func (d *Decoder) Pod(pod *corev1.Pod) store.Versioned[syncer.Pod] {
 	if pod == nil {
 		return store.Versioned[syncer.Pod]{}
 	}
+	kept := d.rules.Load().Pod(pod)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := syncer.Pod{
@@ -40,7 +41,7 @@ func (d *Decoder) Pod(pod *corev1.Pod) store.Versioned[syncer.Pod] {
 			p.Deleted = 1
 		}
 	}
-	return store.Versioned[syncer.Pod]{Object: p, RV: store.Revision(pod.ResourceVersion)}
+	return store.Versioned[syncer.Pod]{Object: p, RV: store.Revision(pod.ResourceVersion), Kept: kept}
 }
 
 // podIPs are status.podIPs, or status.podIP alone where a server that is older

@@ -16,6 +16,7 @@ func (d *Decoder) Service(svc *corev1.Service) store.Versioned[syncer.Service] {
 	if svc == nil {
 		return store.Versioned[syncer.Service]{}
 	}
+	kept := d.rules.Load().Service(svc)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := syncer.Service{
@@ -35,7 +36,7 @@ func (d *Decoder) Service(svc *corev1.Service) store.Versioned[syncer.Service] {
 	for i := range svc.Spec.Ports {
 		s.Ports = append(s.Ports, d.servicePort(&svc.Spec.Ports[i]))
 	}
-	return store.Versioned[syncer.Service]{Object: s, RV: store.Revision(svc.ResourceVersion)}
+	return store.Versioned[syncer.Service]{Object: s, RV: store.Revision(svc.ResourceVersion), Kept: kept}
 }
 
 func (d *Decoder) servicePort(p *corev1.ServicePort) syncer.ServicePort {

@@ -270,7 +270,7 @@ func (s *State) podTouched(now time.Time, was, is *syncer.Pod, touched map[synce
 			if s.readiness.keeps(is.Key) != "" {
 				src.forget(is.Name) // its turn is not believed
 			} else {
-				src.see(now, is, slices.Contains(before, service) && was.UID == is.UID)
+				src.see(now, s.store.As(service, is), slices.Contains(before, service) && was.UID == is.UID)
 			}
 			s.touch(src, touched)
 		}

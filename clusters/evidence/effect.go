@@ -28,6 +28,8 @@ type Effects struct {
 	// Manual is true when the set of Services whose endpoints are written by hand has
 	// changed: see State.Manual.
 	Manual bool
+	// Rules is true when other rules have come into force: see State.Deciders.
+	Rules bool
 	// Released is what a Release let go.
 	Released Released
 	// Facts are worth a line in the log each.
@@ -61,6 +63,8 @@ type Cause struct {
 	Revision uint64
 	// IP and State ("ready", "not ready", "terminating", "gone") are those of a pod.
 	IP, State string
+	// Rule is the rule of the configuration that decides, if one does, or did.
+	Rule string
 	// Live is true for what a watch showed.
 	Live bool
 	// Kept is set when nothing changes, because something is kept; then the replicas
@@ -101,6 +105,8 @@ type Released struct {
 	Standing int
 	// NotReady are pods that were kept ready.
 	NotReady int
+	// Ruled are endpoints that rules take away.
+	Ruled int
 }
 
 // View is how a member stands.
@@ -146,6 +152,8 @@ const (
 	HoldRevision HoldReason = "revision_regressed"
 	// HoldPanic: too many pods turned not ready at once.
 	HoldPanic HoldReason = "mass_not_ready"
+	// HoldRule: an edit of the rules, or the rules at a start, would take away too much.
+	HoldRule HoldReason = "rule_would_empty"
 	// HoldSilentNode: pods turned not ready because their nodes fell silent.
 	HoldSilentNode HoldReason = "node_silent"
 )

@@ -213,6 +213,10 @@ type Config struct {
 	Rules     syncer.Options
 	// Damping returns the settings of a Service; nil: nothing is damped. It is pure.
 	Damping func(*syncer.Service) Damping
+	// Decider has the configuration's rules; nil: there are none. What is kept of objects
+	// that were decoded from now on is at least KeptSince.
+	Decider   store.Decider
+	KeptSince store.KeptSince
 	// Follows says whether the configuration takes Services from a namespace of the
 	// member; nil: from all.
 	Follows func(namespace string) bool

@@ -295,7 +295,7 @@ func (s *State) beside() (Reason, error) {
 	switch f := s.reach.access; {
 	case !s.readiness.panicAt.IsZero():
 		return ReasonMassNotReady, nil
-	case len(s.holds) > 0:
+	case len(s.holds)+len(s.ruling.held) > 0:
 		return ReasonChangesHeld, nil
 	case s.cfg.Refused != nil:
 		return ReasonKubeconfigRefused, s.cfg.Refused

@@ -25,7 +25,7 @@ func (s *State) Holds() []Hold {
 	for _, replica := range slices.SortedFunc(maps.Keys(s.holds), syncer.Key.Compare) {
 		all = append(all, s.holdOf(replica, s.holds[replica]))
 	}
-	return all
+	return append(all, s.ruleHolds()...)
 }
 
 func (s *State) readinessHolds() []Hold {
@@ -120,6 +120,7 @@ func (s *State) release(now time.Time, replica *syncer.Key, out *Effects) {
 		dirty = append(dirty, s.retake(&v.Object)...)
 		out.Released.NotReady++
 	}
+	s.releaseRules(replica, out)
 	if replica == nil {
 		out.List = append(out.List, s.quarantine.end()...)
 		s.contradicted = [kinds + 1]time.Time{}
@@ -128,12 +129,12 @@ func (s *State) release(now time.Time, replica *syncer.Key, out *Effects) {
 }
 
 // logged is what was last said in the log.
-type logged struct{ holding, panicking bool }
+type logged struct{ holding, panicking, ruling bool }
 
 // logTransitions says what has begun and ended.
 func (s *State) logTransitions(out *Effects) {
 	r := &s.readiness
-	is, was := logged{holding: len(s.absent) > 0, panicking: !r.panicAt.IsZero()}, s.logged
+	is, was := logged{holding: len(s.absent) > 0, panicking: !r.panicAt.IsZero(), ruling: len(s.ruling.held) > 0}, s.logged
 	if s.lists != [kinds]anyList{} {
 		is.holding = was.holding // what a list lacks is judged at its end
 	}
@@ -146,6 +147,12 @@ func (s *State) logTransitions(out *Effects) {
 		say(Warning, "lists of cluster lack what is served: it is kept", "objects", len(s.absent), "replicas", len(s.holds))
 	case was.holding && !is.holding:
 		say(Info, "nothing is kept against lists of cluster any more")
+	}
+	switch {
+	case is.ruling && !was.ruling:
+		say(Warning, "rules would take away too many endpoints of cluster at once: they are held", "replicas", len(s.ruling.held))
+	case was.ruling && !is.ruling:
+		say(Info, "no rule is held for cluster any more")
 	}
 	switch {
 	case is.panicking && !was.panicking:

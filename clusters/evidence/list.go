@@ -93,6 +93,7 @@ const usualPiece = 500
 func beginList[T Object](s *State, now time.Time, t table[T], l Listed[T], out *Effects) {
 	s.reach.contact = now
 	s.lists[t.kind()] = &list[T]{Listed: l, table: t, empty: len(l.Items) == 0}
+	s.short[t.kind()] = false
 	s.continueList(now, t.kind(), out)
 }
 
@@ -153,6 +154,7 @@ func (r *list[T]) compareAll(s *State, now time.Time, out *Effects) bool {
 	from, to, last := r.next(s.piece)
 	for _, v := range r.Items[from:to] {
 		held, ok := r.revision(s, &v.Object)
+		s.short[r.kind()] = s.short[r.kind()] || v.Kept.Since < s.cfg.keptSince(r.kind())
 		r.mark(s, &v.Object, v.RV, r.Older)
 		switch {
 		case !r.wanted(s, &v.Object),
@@ -217,6 +219,7 @@ func (r *list[T]) end(s *State, now time.Time, out *Effects) bool {
 	}
 	s.quarantine.listed(kind, r.doubted)
 	r.ended(s, now, r.before, out)
+	s.rulesListed(now, kind, r.doubted, out)
 	return true
 }
 

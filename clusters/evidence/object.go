@@ -4,6 +4,7 @@
 package evidence
 
 import (
+	"cmp"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
@@ -42,8 +43,11 @@ func seen[T Object](s *State, now time.Time, t table[T], e Seen[T], out *Effects
 
 // heard takes in what an object says of itself, which nothing holds back.
 func heard[T Object](s *State, now time.Time, t table[T], v store.Versioned[T], event string, out *Effects) {
+	cause := t.cause(&v.Object, v.RV, event)
+	ruled := s.ruledBy(t.id(&v.Object))
 	dirty := t.hear(s, now, v, out)
-	s.announce(out, Change{Cause: t.cause(&v.Object, v.RV, event), Dirty: dirty})
+	cause.Rule = cmp.Or(s.ruledBy(t.id(&v.Object)), ruled)
+	s.announce(out, Change{Cause: cause, Dirty: dirty})
 	s.reappeared(t.id(&v.Object))
 	t.met(s, now, &v.Object, out)
 	s.rejudge(now, dirty, out)

@@ -16,12 +16,17 @@ import (
 // member is announced, all at once; what events announce from then on may be in it as
 // well.
 func (s *State) fill(now time.Time, kind Kind, out *Effects) {
+	if !s.synced && s.short[kind] {
+		s.dueBy(kind, now)
+		return
+	}
 	s.listed[kind] = s.listed[kind] || !s.quarantine.doubted(kind)
 	if s.synced || !s.listed[Services] || !s.listed[Pods] || !s.listed[Nodes] {
 		return
 	}
 	s.synced = true
 	s.forgetPublished(now)
+	s.startRules(now, out)
 	s.startDamping(now)
 	s.judgeStanding(now, out)
 	var all []store.Dirty

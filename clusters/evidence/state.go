@@ -31,8 +31,10 @@ type State struct {
 	since  time.Time
 	// lists are in progress; due is when a kind is to be listed again, zero: not.
 	// tries counts the lists in a row that settled nothing.
-	lists    [kinds]anyList
-	due      [kinds]time.Time
+	lists [kinds]anyList
+	due   [kinds]time.Time
+	// short is true for a kind of whose last list rules need more than was read of an object.
+	short    [kinds]bool
 	listedAt [kinds]time.Time
 	tries    [kinds + 1]int
 	// crowded is true for a kind since an object was left out for want of room;
@@ -54,6 +56,7 @@ type State struct {
 	quarantine quarantine
 	readiness  readiness
 	damping    damping
+	ruling     ruling
 
 	manualEdits uint64
 	seen        time.Time // when the member was last up
@@ -147,6 +150,11 @@ func (s *State) configure(now time.Time, c Config, out *Effects) {
 		dirty = append(dirty, s.store.SetRules(c.Rules)...)
 	}
 	s.announce(out, Change{Cause: Cause{Kind: "Config", Event: "config"}, Dirty: dirty, Bulk: true})
+	if deciderID(former.Decider) == deciderID(c.Decider) {
+		s.cfg.Decider, s.cfg.KeptSince = former.Decider, former.KeptSince
+	} else {
+		s.changeRules(now, out)
+	}
 	s.redamp(now, out)
 }
 
@@ -166,6 +174,7 @@ func (s *State) tick(now time.Time, out *Effects) {
 	}
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "released"}, Dirty: dirty})
 	s.expireDamping(now, out)
+	s.tickRules(now, out)
 	s.fillNodes(now, out)
 	s.makeRoom(now)
 	s.askAgain(now, out)

@@ -139,7 +139,9 @@ type replay struct {
 	holds     string
 	waits     string
 	damping   Damping
-	others    bool // other members give ready endpoints to all replicas
+	others    bool   // other members give ready endpoints to all replicas
+	decodes   uint32 // see store.Kept.Since
+	rules     string
 	synced    bool
 	out       []string
 }
@@ -237,6 +239,7 @@ func (r *replay) tell() {
 	}
 	r.showHolds()
 	r.showWaits()
+	r.showRules()
 	r.out = append(r.out, r.said...)
 	r.asked, r.said, r.member = nil, nil, nil
 }
@@ -256,7 +259,7 @@ func (r *replay) effects(out Effects) {
 		r.reads = append(r.reads, read)
 	}
 	if x := out.Released; x != (Released{}) {
-		r.said = append(r.said, fmt.Sprintf("released: %d pods, %d services, %d manual, %d standing, %d not ready", x.Pods, x.Services, x.Manual, x.Standing, x.NotReady))
+		r.said = append(r.said, fmt.Sprintf("released: %d pods, %d services, %d manual, %d standing, %d not ready%s", x.Pods, x.Services, x.Manual, x.Standing, x.NotReady, ruledText(x.Ruled)))
 	}
 	for _, f := range out.Facts {
 		r.said = append(r.said, fmt.Sprintf("log %s: %s%s", [...]string{"info", "warning", "error"}[f.Severity], f.Message, showArgs(f.Args)))
@@ -290,6 +293,9 @@ func (r *replay) note(out Effects) {
 	for _, c := range out.Changes {
 		if c.Cause.Event == "stable" || c.Cause.Event == "keep_one" {
 			r.said = append(r.said, fmt.Sprintf("%s returns: %s", short(c.Cause.Key), c.Cause.Event))
+		}
+		if c.Cause.Rule != "" && c.Cause.Kept == "" {
+			r.said = append(r.said, fmt.Sprintf("on record by rule %s: %s %s", c.Cause.Rule, c.Cause.Kind, c.Cause.Event))
 		}
 		for _, d := range c.Dirty {
 			r.touched[d.Replica] = max(r.touched[d.Replica], d.Effect)

@@ -100,6 +100,12 @@ func (r *replay) configure(settings []string) error {
 			r.damping.StableFor, err = d, notTime
 		case "keep-one":
 			r.damping.KeepOne, err = value == "true", nil
+		case "rules":
+			r.cfg.Decider, err = deciderNamed(value), nil
+		case "since":
+			r.cfg.KeptSince = store.KeptSince{Pod: uint32(n)}
+		case "decodes":
+			r.decodes = uint32(n)
 		default:
 			return fmt.Errorf("no such setting: %q", name)
 		}
@@ -246,15 +252,15 @@ func (r *replay) list(words []string, tail string) error {
 	at := r.revisionOf(kind, revision)
 	switch kind {
 	case Services:
-		e, err = listOf(items, at, older, nil, serviceNamed)
+		e, err = listOf(r, items, at, older, nil, serviceNamed)
 	case Pods:
-		e, err = listOf(items, at, older, nil, podNamed)
+		e, err = listOf(r, items, at, older, nil, podNamed)
 	case Nodes:
-		e, err = listOf(items, at, older, nil, nodeNamed)
+		e, err = listOf(r, items, at, older, nil, nodeNamed)
 	case Endpoints:
-		e, err = listOf(items, at, older, services, endpointsNamed)
+		e, err = listOf(r, items, at, older, services, endpointsNamed)
 	default:
-		e, err = listOf(items, at, older, services, sliceNamed)
+		e, err = listOf(r, items, at, older, services, sliceNamed)
 	}
 	if err != nil {
 		return err
@@ -278,7 +284,7 @@ func (r *replay) revisionOf(kind Kind, list uint64) func(item string) uint64 {
 	}
 }
 
-func listOf[T Object](items []string, revision func(item string) uint64, older bool, services []syncer.Key, read func(string) (T, uint64, error)) (Event, error) {
+func listOf[T Object](r *replay, items []string, revision func(item string) uint64, older bool, services []syncer.Key, read func(string) (T, uint64, error)) (Event, error) {
 	e := Listed[T]{Revision: revision(""), Older: older, Services: services}
 	for _, item := range items {
 		object, rv, err := read(item)
@@ -288,7 +294,7 @@ func listOf[T Object](items []string, revision func(item string) uint64, older b
 		if rv == 0 {
 			rv = revision(item)
 		}
-		e.Items = append(e.Items, store.Versioned[T]{Object: object, RV: rv})
+		e.Items = append(e.Items, store.Versioned[T]{Object: object, RV: rv, Kept: r.kept(item)})
 	}
 	return e, nil
 }
@@ -311,13 +317,13 @@ func (r *replay) object(words []string, tail string) error {
 		r.revisions[words[0]+"s"+item] = revision + uint64(i)
 		switch words[0] {
 		case "pod":
-			e, err = eventOf(words[1], item, revision+uint64(i), podNamed)
+			e, err = eventOf(r, words[1], item, revision+uint64(i), podNamed)
 		case "service":
-			e, err = eventOf(words[1], item, revision+uint64(i), serviceNamed)
+			e, err = eventOf(r, words[1], item, revision+uint64(i), serviceNamed)
 		case "endpoints":
-			e, err = eventOf(words[1], item, revision+uint64(i), endpointsNamed)
+			e, err = eventOf(r, words[1], item, revision+uint64(i), endpointsNamed)
 		default:
-			e, err = eventOf(words[1], item, revision+uint64(i), sliceNamed)
+			e, err = eventOf(r, words[1], item, revision+uint64(i), sliceNamed)
 		}
 		if err != nil {
 			return err
@@ -327,9 +333,9 @@ func (r *replay) object(words []string, tail string) error {
 	return nil
 }
 
-func eventOf[T Object](what, item string, revision uint64, read func(string) (T, uint64, error)) (Event, error) {
+func eventOf[T Object](r *replay, what, item string, revision uint64, read func(string) (T, uint64, error)) (Event, error) {
 	object, _, err := read(item)
-	v := store.Versioned[T]{Object: object, RV: revision}
+	v := store.Versioned[T]{Object: object, RV: revision, Kept: r.kept(item)}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%q: %w", item, err)
@@ -480,6 +486,7 @@ func podNamed(text string) (p syncer.Pod, rv uint64, err error) {
 				return p, 0, err
 			}
 			p.ReadySince = start.Add(d).Unix()
+		case "marked": // see kept
 		case "terminating":
 			p.Deleted = 1
 		case "finished":

@@ -15,50 +15,56 @@ import (
 // Keeper makes of objects what rules need of them: serialised objects of which
 // everything else is zero. A nil Keeper keeps nothing. It is safe for concurrent use.
 type Keeper struct {
-	since        uint32
+	since        store.KeptSince
 	pod, service *paths
 	// copyPod and copyService are nil where nothing is needed.
 	copyPod, copyService copier
 }
 
-// Next is a Keeper for what several sets need. Its Since is higher than that of the former one
-// exactly if they need more than that kept.
+// Next is a Keeper for what several sets need. What it keeps is told from what the former
+// one kept exactly if they need more.
 func (k *Keeper) Next(sets ...*Set) *Keeper {
-	out := &Keeper{pod: &paths{}, service: &paths{}}
+	if k == nil {
+		k = &Keeper{pod: &paths{}, service: &paths{}}
+	}
+	out := &Keeper{since: k.since, pod: &paths{}, service: &paths{}}
 	for _, s := range sets {
 		if s != nil {
 			out.pod.merge(s.pod)
 			out.service.merge(s.service)
 		}
 	}
-	if k != nil {
-		out.since = k.since
+	if !k.pod.covers(out.pod) {
+		out.since.Pod++
 	}
-	if k == nil && (out.pod.read() || out.service.read()) || k != nil && !(k.pod.covers(out.pod) && k.service.covers(out.service)) {
-		out.since++
+	if !k.service.covers(out.service) {
+		out.since.Service++
 	}
 	out.copyPod = copierOf(reflect.TypeFor[corev1.Pod](), out.pod)
 	out.copyService = copierOf(reflect.TypeFor[corev1.Service](), out.service)
 	return out
 }
 
-// Since is what Kept.Since must be at least for the sets to be asked.
-func (k *Keeper) Since() uint32 {
-	if k == nil {
-		return 0
+// Since is what Kept.Since must be at least for a set to be asked.
+func (k *Keeper) Since(s *Set) (since store.KeptSince) {
+	if s != nil && s.pod.read() {
+		since.Pod = k.since.Pod
 	}
-	return k.since
+	if s != nil && s.service.read() {
+		since.Service = k.since.Service
+	}
+	return since
 }
 
 // message is an object that can be serialised.
 type message interface{ Marshal() ([]byte, error) }
 
-func (k *Keeper) keep(object message) store.Kept {
+func keep(object message, since uint32) store.Kept {
 	text, err := object.Marshal()
 	if err != nil { // Kubernetes' types always marshal
 		return store.Kept{}
 	}
-	return store.Kept{Text: unique.Make(string(text)), Since: k.since}
+	return store.Kept{Text: unique.Make(string(text)), Since: since}
 }
 
 // content is the serialised object; empty for the zero value.
@@ -72,21 +78,21 @@ func content(k store.Kept) []byte {
 // Pod returns what the rules need of a pod. The pod is not changed and not kept.
 func (k *Keeper) Pod(pod *corev1.Pod) store.Kept {
 	if k == nil || k.copyPod == nil {
-		return store.Kept{Since: k.Since()}
+		return store.Kept{}
 	}
 	var out corev1.Pod
 	k.copyPod(reflect.ValueOf(&out).Elem(), reflect.ValueOf(pod).Elem())
-	return k.keep(&out)
+	return keep(&out, k.since.Pod)
 }
 
 // Service returns what the rules need of a Service.
 func (k *Keeper) Service(service *corev1.Service) store.Kept {
 	if k == nil || k.copyService == nil {
-		return store.Kept{Since: k.Since()}
+		return store.Kept{}
 	}
 	var out corev1.Service
 	k.copyService(reflect.ValueOf(&out).Elem(), reflect.ValueOf(service).Elem())
-	return k.keep(&out)
+	return keep(&out, k.since.Service)
 }
 
 // copier copies a part of a value.

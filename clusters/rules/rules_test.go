@@ -228,6 +228,7 @@ func TestMoreIsAskedForOnlyIfItIsNotKept(t *testing.T) {
 	reads := func(when string) *Set { return compiled(t, Rule{Name: "r", When: when, Then: store.Absent}) }
 	images := reads("pod.spec.containers.exists(c, c.image == 'a')")
 	k := (*Keeper)(nil).Next(images)
+	more := func(k, next *Keeper) bool { return next.since != k.since }
 	for _, test := range []struct {
 		when string
 		more bool
@@ -235,19 +236,22 @@ func TestMoreIsAskedForOnlyIfItIsNotKept(t *testing.T) {
 		{"true", false}, {"cluster == 'a' && node.zone == 'b'", false}, {"pod.spec.containers.all(c, c.image != 'b')", false}, {"pod.spec.containers[0].image == 'b'", false},
 		{"pod.spec.containers[0].name == 'b'", true}, {"pod.spec.containers == []", true}, {"pod.metadata.name == 'b'", true}, {"service.metadata.name == 'b'", true},
 	} {
-		if got := k.Next(reads(test.when)).Since() > k.Since(); got != test.more {
+		if got := more(k, k.Next(reads(test.when))); got != test.more {
 			t.Errorf("%s: more is %v", test.when, got)
 		}
 	}
-	if less := k.Next(nil); less.Since() != k.Since() || content(less.Pod(pod(nil))) != nil || less.Next(images).Since() == k.Since() {
+	if less := k.Next(nil); more(k, less) || less.Pod(pod(nil)) != (store.Kept{}) || !more(less, less.Next(images)) {
 		t.Error("what was let go of is not asked for again")
 	}
 	both := k.Next(images, reads("pod.metadata.annotations['a'] == ''"))
-	if both.Next(reads("'b' in pod.metadata.annotations")).Since() == both.Since() {
+	if !more(both, both.Next(reads("'b' in pod.metadata.annotations"))) {
 		t.Error("another annotation is not asked for")
 	}
-	if all := both.Next(reads("pod.metadata.annotations.exists(k, k == 'b')")); all.Next(reads("'c' in pod.metadata.annotations")).Since() != all.Since() {
+	if all := both.Next(reads("pod.metadata.annotations.exists(k, k == 'b')")); more(all, all.Next(reads("'c' in pod.metadata.annotations"))) {
 		t.Error("one of all annotations is asked for again")
+	}
+	if got := k.Since(images); got != (store.KeptSince{Pod: 1}) {
+		t.Errorf("since is %v", got)
 	}
 }
 

@@ -51,7 +51,7 @@ func (s *Store) Inputs(replica syncer.Key) []Input {
 	for _, svc := range services {
 		in := Input{service: svc.current, effective: svc.effective, computed: svc.computed(), rules: rules, trigger: svc.trigger}
 		if in.computed {
-			in.pods = svc.podList()
+			in.pods = svc.ruledPods()
 		} else if m := s.manualObjects[svc.current.Key]; m != nil {
 			in.manual = *m
 		}
@@ -120,6 +120,22 @@ func (svc *service) podList() []*syncer.Pod {
 	for g := range svc.groups {
 		for _, rec := range g.pods {
 			pods = append(pods, &rec.Pod)
+		}
+	}
+	return pods
+}
+
+// ruledPods are the pods that are endpoints, as rules have them.
+func (svc *service) ruledPods() []*syncer.Pod {
+	if len(svc.rulings) == 0 {
+		return svc.podList()
+	}
+	var pods []*syncer.Pod
+	for g := range svc.groups {
+		for _, rec := range g.pods {
+			if p := svc.as(rec); p != nil {
+				pods = append(pods, p)
+			}
 		}
 	}
 	return pods

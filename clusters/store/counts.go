@@ -10,6 +10,8 @@ import "tributary.dev/tributary/syncer"
 // address is refused: near enough for gauges and guards, and free.
 type podCounts struct {
 	ready, notReady, terminating int32
+	// withheld are not ready whatever the Service publishes: rules say so.
+	withheld int32
 }
 
 func (t *podCounts) add(p *syncer.Pod)    { t.count(p, 1) }
@@ -20,6 +22,8 @@ func (t *podCounts) count(p *syncer.Pod, n int32) {
 		return
 	}
 	switch {
+	case p.Withheld:
+		t.withheld += n
 	case p.Terminating():
 		t.terminating += n
 	case p.Ready:
@@ -43,15 +47,15 @@ func hasAddress(p *syncer.Pod) bool {
 // no new traffic is meant for them.
 func (t podCounts) endpoints(publishNotReady bool) (ready, notReady int) {
 	if publishNotReady {
-		return int(t.ready) + int(t.notReady) + int(t.terminating), 0
+		return int(t.ready) + int(t.notReady) + int(t.terminating), int(t.withheld)
 	}
-	return int(t.ready), int(t.notReady)
+	return int(t.ready), int(t.notReady) + int(t.withheld)
 }
 
 func (t podCounts) plus(o podCounts) podCounts {
-	return podCounts{ready: t.ready + o.ready, notReady: t.notReady + o.notReady, terminating: t.terminating + o.terminating}
+	return podCounts{ready: t.ready + o.ready, notReady: t.notReady + o.notReady, terminating: t.terminating + o.terminating, withheld: t.withheld + o.withheld}
 }
 
 func (t podCounts) minus(o podCounts) podCounts {
-	return podCounts{ready: t.ready - o.ready, notReady: t.notReady - o.notReady, terminating: t.terminating - o.terminating}
+	return podCounts{ready: t.ready - o.ready, notReady: t.notReady - o.notReady, terminating: t.terminating - o.terminating, withheld: t.withheld - o.withheld}
 }

@@ -38,9 +38,13 @@ var none = Decision{Then: Upstream}
 // of it share it.
 type Kept struct {
 	Text unique.Handle[string]
-	// Since tells what was asked for when the object was decoded: it rises whenever more is.
+	// Since tells what was asked for when the object was decoded.
 	Since uint32
 }
+
+// KeptSince is what Kept.Since of a Pod, and of a Service, must be at least for rules to
+// be asked about it: it rises whenever they need more. 0 needs nothing.
+type KeptSince struct{ Pod, Service uint32 }
 
 // Subject is a pod of a Service, as far as rules know it.
 type Subject struct {

@@ -31,6 +31,21 @@ type ExplainedPod struct {
 	syncer.Verdict
 	// Held is true while lists lack the pod and it is kept.
 	Held bool
+	// Decision is what rules make of it. Suspended is what they would make of it but for a
+	// hold; where there is none, it is the same.
+	Decision, Suspended Decision
+}
+
+// explainPod says what becomes of a pod for a Service.
+func (s *Store) explainPod(svc *service, rec *record) ExplainedPod {
+	out := ExplainedPod{Pod: rec.Pod, Held: rec.held, Decision: none, Suspended: none}
+	if r := svc.rulings[rec.Name]; r != nil {
+		out.Decision, out.Suspended = r.applied, r.decided
+	}
+	if as := svc.as(rec); as != nil {
+		out.Verdict = syncer.Explain(svc.effective, as, s.rules)
+	}
+	return out
 }
 
 // Explain says what becomes of a Service and its pods, which are sorted by name; found
@@ -50,7 +65,7 @@ func (s *Store) Explain(key syncer.Key) (out Explained, found bool) {
 	}
 	for g := range svc.groups {
 		for _, rec := range g.pods {
-			out.Pods = append(out.Pods, ExplainedPod{Pod: rec.Pod, Verdict: syncer.Explain(svc.effective, &rec.Pod, s.rules), Held: rec.held})
+			out.Pods = append(out.Pods, s.explainPod(svc, rec))
 		}
 	}
 	slices.SortFunc(out.Pods, func(a, b ExplainedPod) int { return a.Key.Compare(b.Key) })

@@ -30,6 +30,8 @@ type namespace struct {
 	name     string
 	pods     map[string]*record
 	services map[string]*service
+	// kept is what rules need of the pods, by name; without rules it is nil.
+	kept map[string]Kept
 	// groups by hash of their labels; groups with the same hash are chained.
 	groups map[uint64]*group
 	// keys has an entry for each label key that a indexed Service was filed under.

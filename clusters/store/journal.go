@@ -59,8 +59,8 @@ func (s *Store) noteService(svc *service) {
 	}
 }
 
-// Selected returns the pods that make the endpoints of a Service, in no order, and the
-// Service as they are computed from it; nil for one whose endpoints pods do not make.
+// Selected returns the pods that make the endpoints of a Service, in no order and as As
+// has them, and the Service as they are computed from it; nil for one whose endpoints pods do not make.
 func (s *Store) Selected(service syncer.Key) (pods iter.Seq[*syncer.Pod], effective *syncer.Service) {
 	svc := s.service(service)
 	if svc == nil || !svc.indexed {
@@ -69,7 +69,7 @@ func (s *Store) Selected(service syncer.Key) (pods iter.Seq[*syncer.Pod], effect
 	return func(yield func(*syncer.Pod) bool) {
 		for g := range svc.groups {
 			for _, rec := range g.pods {
-				if !yield(&rec.Pod) {
+				if !yield(svc.counted(rec)) {
 					return
 				}
 			}

@@ -104,6 +104,9 @@ func (s *Store) rezoned(changed map[string]bool) []Dirty {
 			}
 			for _, svc := range rec.group.services {
 				d.add(svc, syncer.Addition)
+				if s.decider != nil && s.decider.ReadsNode() {
+					s.rerule(svc, rec, &d)
+				}
 			}
 		}
 	}

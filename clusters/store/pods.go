@@ -57,7 +57,7 @@ func (s *Store) PodOutdated(p Versioned[syncer.Pod]) bool {
 // SetPod makes p the held version, whatever its revision.
 func (s *Store) SetPod(p Versioned[syncer.Pod]) []Dirty {
 	var d dirtyList
-	s.setPod(&p.Object, p.RV, &d)
+	s.setPod(&p.Object, p.Kept, p.RV, &d)
 	return d.sorted()
 }
 
@@ -71,7 +71,7 @@ func (s *Store) ReplacePod(p *syncer.Pod) []Dirty {
 	}
 	held := rec.held
 	var d dirtyList
-	s.setPod(p, rec.rv, &d)
+	s.setPod(p, s.namespaces[p.Namespace].kept[p.Name], rec.rv, &d)
 	if held {
 		s.HoldPod(p.Key)
 	}
@@ -99,25 +99,31 @@ func (s *Store) HoldPod(key syncer.Key) {
 }
 
 // setPod makes p the held version, whatever its revision.
-func (s *Store) setPod(p *syncer.Pod, rv uint64, d *dirtyList) {
+func (s *Store) setPod(p *syncer.Pod, kept Kept, rv uint64, d *dirtyList) {
 	old := s.record(p.Key)
+	ns := s.namespaces[p.Namespace]
 	if old != nil && s.confirmPod(old).Equal(p) {
 		old.rv, old.list = rv, s.pods.list
+		if ns.keep(old.Name, kept) {
+			for _, svc := range old.group.services {
+				s.rerule(svc, old, d)
+			}
+		}
 		return
 	}
 	s.notePod(p.Key, old)
-	ns := s.namespaces[p.Namespace]
 	if ns == nil {
 		ns = newNamespace(p.Namespace)
 		s.namespaces[ns.name] = ns
 	}
 	rec := s.newRecord(ns, p, rv, old)
+	keptChanged := ns.keep(rec.Name, kept)
 	if old != nil && syncer.EqualLabels(old.Labels, p.Labels) {
-		s.replaceRecord(ns, old, rec, d)
+		s.replaceRecord(ns, old, rec, keptChanged, d)
 		return
 	}
 	s.insertRecord(ns, rec, p.Labels)
-	noteChange(old, rec, d)
+	s.noteChange(old, rec, d)
 	if old == nil {
 		s.count.podCount++
 	} else {
@@ -129,46 +135,41 @@ func (s *Store) setPod(p *syncer.Pod, rv uint64, d *dirtyList) {
 
 // noteChange tells all Services of two versions of a pod with different labels,
 // either of which may be missing.
-func noteChange(old, rec *record, d *dirtyList) {
+func (s *Store) noteChange(old, rec *record, d *dirtyList) {
 	if old != nil {
 		for _, svc := range old.group.services {
+			before := svc.as(old)
 			if rec != nil && selects(svc.effective.Selector, rec.Labels) {
-				d.add(svc, podEffect(old, rec))
+				s.rule(svc, old, rec, false)
+				d.add(svc, syncer.PodEffect(before, svc.as(rec)))
 			} else {
-				d.add(svc, podEffect(old, nil))
+				delete(svc.rulings, old.Name)
+				d.add(svc, syncer.PodEffect(before, nil))
 			}
 		}
 	}
 	if rec != nil {
 		for _, svc := range rec.group.services {
 			if old == nil || !selects(svc.effective.Selector, old.Labels) {
-				d.add(svc, podEffect(nil, rec))
+				s.rule(svc, nil, rec, false)
+				d.add(svc, syncer.PodEffect(nil, svc.as(rec)))
 			}
 		}
 	}
 }
 
-func podEffect(old, rec *record) syncer.Effect {
-	switch {
-	case old == nil:
-		return syncer.PodEffect(nil, &rec.Pod)
-	case rec == nil:
-		return syncer.PodEffect(&old.Pod, nil)
-	}
-	return syncer.PodEffect(&old.Pod, &rec.Pod)
-}
-
 // replaceRecord puts a version in the place of one with the same labels.
-func (s *Store) replaceRecord(ns *namespace, old, rec *record, d *dirtyList) {
+func (s *Store) replaceRecord(ns *namespace, old, rec *record, keptChanged bool, d *dirtyList) {
 	g := old.group
 	rec.group, rec.place, rec.Labels = g, old.place, g.labels
 	g.pods[rec.place] = rec
 	s.countPod(g, &old.Pod, -1)
 	s.countPod(g, &rec.Pod, 1)
-	if effect := podEffect(old, rec); effect != syncer.None {
-		for _, svc := range g.services {
-			d.add(svc, effect)
-		}
+	same := !keptChanged && old.UID == rec.UID && old.NodeName == rec.NodeName
+	for _, svc := range g.services {
+		before := svc.as(old)
+		s.rule(svc, old, rec, same)
+		d.add(svc, syncer.PodEffect(before, svc.as(rec)))
 	}
 	s.release(old)
 	ns.pods[rec.Name] = rec
@@ -179,10 +180,11 @@ func (s *Store) removePod(rec *record, d *dirtyList) {
 	ns := s.namespaces[rec.Namespace]
 	s.notePod(rec.Key, rec)
 	s.confirmPod(rec)
-	noteChange(rec, nil, d)
+	s.noteChange(rec, nil, d)
 	s.detach(ns, rec)
 	s.release(rec)
 	delete(ns.pods, rec.Name)
+	delete(ns.kept, rec.Name)
 	s.count.podCount--
 	s.sweepNamespace(ns)
 }
@@ -263,7 +265,7 @@ func (s *Store) insertRecord(ns *namespace, rec *record, labels map[string]strin
 	s.countPod(g, &rec.Pod, 1)
 }
 
-// tallyPod counts a pod in its group, and among those that serve.
+// countPod counts a pod in its group, and among those that serve.
 func (s *Store) countPod(g *group, p *syncer.Pod, n int32) {
 	before := g.podCounts.ready
 	g.podCounts.count(p, n)

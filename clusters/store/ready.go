@@ -49,6 +49,11 @@ func (s *Store) unheld(svc *service) (ready int) {
 	for g := range svc.groups {
 		t = t.plus(g.podCounts).minus(g.held)
 	}
+	for _, r := range svc.rulings {
+		if !r.rec.held {
+			t = t.plus(r.counts())
+		}
+	}
 	ready, _ = t.endpoints(s.publishes(svc))
 	return ready
 }
@@ -96,10 +101,10 @@ func (s *Store) Source(key syncer.Key) (src Source, found bool) {
 func (s *Store) Serving() int { return s.count.serving }
 
 // Serves reports whether a placed Service selects a pod, which need not be held, and
-// cares whether it is ready.
+// cares whether it is ready: no rule of the configuration says so instead.
 func (s *Store) Serves(p *syncer.Pod) bool {
 	for _, svc := range s.selecting(p) {
-		if !s.publishes(svc) {
+		if r := svc.rulings[p.Name]; !s.publishes(svc) && (r == nil || r.applied.Then == Upstream) {
 			return true
 		}
 	}

@@ -4,6 +4,8 @@
 package store
 
 import (
+	"maps"
+
 	"tributary.dev/tributary/syncer"
 )
 
@@ -28,16 +30,25 @@ type service struct {
 	groups               map[*group]struct{}
 	filedKey, filedValue string
 	trigger              *trigger
+
+	// kept is what rules need of the Service. rulings are what they make of its pods, by
+	// name. suspended are rules that are held for it.
+	kept      Kept
+	rulings   map[string]*ruling
+	suspended map[string]bool
 }
 
 // computed reports whether endpoints come from pods rather than by hand.
 func (svc *service) computed() bool { return svc.effective.Selector != nil }
 
-// podCounts sums up the pods of a indexed Service.
+// podCounts sums up the pods of a indexed Service, as they count.
 func (svc *service) podCounts() podCounts {
 	var t podCounts
 	for g := range svc.groups {
 		t = t.plus(g.podCounts)
+	}
+	for _, r := range svc.rulings {
+		t = t.plus(r.counts())
 	}
 	return t
 }
@@ -65,7 +76,7 @@ func (s *Store) DeleteService(v Versioned[syncer.Service]) []Dirty {
 // SetService makes v the held version, whatever its revision.
 func (s *Store) SetService(v Versioned[syncer.Service]) []Dirty {
 	var d dirtyList
-	s.setService(&v.Object, v.RV, s.place(&v.Object), &d)
+	s.setService(&v.Object, v.Kept, v.RV, s.place(&v.Object), &d)
 	return d.sorted()
 }
 
@@ -129,7 +140,7 @@ func (s *Store) ServiceOutdated(v Versioned[syncer.Service]) bool {
 }
 
 // setService makes v the held version, whatever its revision.
-func (s *Store) setService(v *syncer.Service, rv uint64, at placement, d *dirtyList) {
+func (s *Store) setService(v *syncer.Service, kept Kept, rv uint64, at placement, d *dirtyList) {
 	svc := s.service(v.Key)
 	if svc == nil {
 		ns := s.namespaces[v.Namespace]
@@ -138,13 +149,15 @@ func (s *Store) setService(v *syncer.Service, rv uint64, at placement, d *dirtyL
 			s.namespaces[ns.name] = ns
 		}
 		own := *v
-		svc = &service{current: &own, trigger: &trigger{}}
+		svc = &service{current: &own, trigger: &trigger{}, kept: kept}
 		svc.effective = svc.current
 		ns.services[own.Name] = svc
 		s.count.serviceCount++
 		s.changeService(svc, svc.current, at, d)
 	} else {
 		s.confirmService(svc)
+		seen := svc.kept != kept || !maps.Equal(svc.current.Labels, v.Labels)
+		svc.kept = kept
 		if equalServices(svc.current, v) {
 			v = svc.current
 		} else {
@@ -152,6 +165,9 @@ func (s *Store) setService(v *syncer.Service, rv uint64, at placement, d *dirtyL
 			v = &own
 		}
 		s.changeService(svc, v, at, d)
+		if seen && svc.indexed && s.decider != nil {
+			s.reruleAll(svc, d)
+		}
 	}
 	svc.rv, svc.list = rv, s.services.list
 }
@@ -228,12 +244,17 @@ func (s *Store) index(svc *service) {
 	if svc.placed && svc.computed() {
 		svc.indexed = true
 		s.namespaces[svc.current.Namespace].index(svc, &s.count.serving)
+		for g := range svc.groups {
+			for _, rec := range g.pods {
+				s.rule(svc, nil, rec, false)
+			}
+		}
 	}
 }
 
 func (s *Store) unindex(svc *service) {
 	if svc.indexed {
-		svc.indexed = false
+		svc.indexed, svc.rulings = false, nil
 		s.namespaces[svc.current.Namespace].unindex(svc, &s.count.serving)
 	}
 }

@@ -53,6 +53,12 @@ type Store struct {
 	strings sharedStrings
 	ports   sharedPorts
 
+	// decider has the rules in force; nil is none. What is kept of objects must be of
+	// keptSince; unkept is true since that of one was not.
+	decider   Decider
+	keptSince KeptSince
+	unkept    bool
+
 	pods, services table
 	count          counts
 	journal        Journal

@@ -14,6 +14,8 @@ import (
 type Versioned[T any] struct {
 	Object T
 	RV     uint64
+	// Kept is what rules need of a Pod or Service.
+	Kept Kept
 }
 
 // Revision reads a resource version as a number; 0 when it is none, which means

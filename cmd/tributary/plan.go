@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,7 +61,8 @@ func newPlanCommand() *cobra.Command {
 		plans = slices.DeleteFunc(plans, func(p plan.Plan) bool {
 			return replica != nil && p.Replica != *replica || *cluster != "" && !concerns(&p, *cluster)
 		})
-		if err := printPlans(cmd.OutOrStdout(), output.value, plans); err != nil {
+		rules := slices.DeleteFunc(planning.RuleEffects(), func(r plan.RuleEffect) bool { return *cluster != "" && r.Cluster != *cluster })
+		if err := printPlans(cmd.OutOrStdout(), output.value, plans, rules); err != nil {
 			return err
 		}
 		for _, s := range missing {
@@ -89,9 +91,29 @@ func concerns(p *plan.Plan, cluster string) bool {
 		slices.ContainsFunc(p.Kept, func(k plan.Kept) bool { return k.Cluster == cluster })
 }
 
-func printPlans(w io.Writer, format string, plans []plan.Plan) error {
-	if format == "text" {
-		return failed(plan.WriteText(w, plans))
+func printPlans(w io.Writer, format string, plans []plan.Plan, rules []plan.RuleEffect) error {
+	if format != "text" {
+		return printObject(w, format, plan.Document(plans, rules))
 	}
-	return printObject(w, format, plan.Document(plans))
+	if err := plan.WriteText(w, plans); err != nil {
+		return failed(err)
+	}
+	return failed(printRules(w, rules))
+}
+
+// printRules prints what each rule does to what stands; nothing without rules.
+func printRules(w io.Writer, rules []plan.RuleEffect) error {
+	if len(rules) == 0 {
+		return nil
+	}
+	var all [][]string
+	for _, r := range rules {
+		all = append(all, []string{
+			r.Cluster, r.Rule, r.Then, strconv.Itoa(r.Matches), strconv.Itoa(r.Takes), strconv.Itoa(r.Held), strconv.FormatUint(r.Errors, 10), dash(r.LastError),
+		})
+	}
+	if _, err := fmt.Fprint(w, "\nRules: the pods that each decides, the ready endpoints that stand and it takes away, and those of them that are held\n"); err != nil {
+		return err
+	}
+	return rows(w, []string{"CLUSTER", "RULE", "THEN", "MATCHES", "TAKES", "HELD", "ERRORS", "LAST ERROR"}, all)
 }

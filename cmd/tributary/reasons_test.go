@@ -17,7 +17,7 @@ import (
 // TestReasonsAreDocumented: every reason that can become a metric label stands in
 // the reference of its family; metrics cannot import who has them.
 func TestReasonsAreDocumented(t *testing.T) {
-	released := []string{string(evidence.HoldList), string(evidence.HoldRevision), string(evidence.HoldStart), string(evidence.HoldPanic), string(evidence.HoldSilentNode)}
+	released := []string{string(evidence.HoldList), string(evidence.HoldRevision), string(evidence.HoldStart), string(evidence.HoldPanic), string(evidence.HoldSilentNode), string(evidence.HoldRule)}
 	others := []string{
 		string(plan.HeldDrain), string(plan.HeldStale), "unseen_members", "repair_fight",
 		string(plan.WaitNamespaceMissing), string(plan.WaitNamespaceTerminating), string(plan.WaitObjectDeleting),

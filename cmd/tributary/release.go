@@ -74,7 +74,7 @@ func releasedText(r app.Released) string {
 	}{
 		{r.Pods, "pods that lists lack"}, {r.Services, "Services that lists lack"},
 		{r.Manual, "hand-written endpoints that lists lack"}, {r.Standing, "endpoints that stood before the start"},
-		{r.NotReady, "pods that are not ready"},
+		{r.NotReady, "pods that are not ready"}, {r.Ruled, "endpoints that rules take away"},
 	} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))

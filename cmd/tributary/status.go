@@ -139,6 +139,7 @@ func printStatus(w io.Writer, s *metrics.Status, wide bool) error {
 	p := &statusPrinter{w: w, s: s, wide: wide}
 	p.summary()
 	p.clusters()
+	p.rules()
 	p.lanes()
 	p.conflicts()
 	p.held()
@@ -254,6 +255,17 @@ func (p *statusPrinter) clusters() {
 			p.printf("%s: %s\n", clean(p.s.Clusters[i].Name), clean(remark))
 		}
 	}
+}
+
+// rules prints how the rules of the configuration fare.
+func (p *statusPrinter) rules() {
+	var all [][]string
+	for i := range p.s.Clusters {
+		for _, r := range p.s.Clusters[i].Rules {
+			all = append(all, []string{p.s.Clusters[i].Name, r.Name, r.Then, strconv.Itoa(r.Matches), strconv.Itoa(r.Held), strconv.FormatUint(r.Errors, 10), dash(r.LastError)})
+		}
+	}
+	p.section("Rules", 0, []string{"CLUSTER", "RULE", "THEN", "MATCHES", "HELD", "ERRORS", "LAST ERROR"}, all)
 }
 
 // native prints where the members' own controllers run behind or differ.

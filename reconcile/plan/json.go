@@ -8,8 +8,8 @@ import "tributary.dev/tributary/syncer"
 // Document renders plans for programs: one object with the summary and, for each
 // replica with something to do or to report, the actions in order. Its JSON is part of
 // the contract.
-func Document(plans []Plan) any {
-	doc := document{APIVersion: "tributary.dev/v1alpha1", Kind: "Plan", Summary: Summarise(plans), Replicas: []replicaDoc{}}
+func Document(plans []Plan, rules []RuleEffect) any {
+	doc := document{APIVersion: "tributary.dev/v1alpha1", Kind: "Plan", Summary: Summarise(plans), Rules: rules, Replicas: []replicaDoc{}}
 	for i := range plans {
 		if p := &plans[i]; !p.silent() {
 			doc.Replicas = append(doc.Replicas, documentOf(p))
@@ -22,7 +22,23 @@ type document struct {
 	APIVersion string       `json:"apiVersion"`
 	Kind       string       `json:"kind"`
 	Summary    Summary      `json:"summary"`
+	Rules      []RuleEffect `json:"rules,omitempty"`
 	Replicas   []replicaDoc `json:"replicas"`
+}
+
+// RuleEffect is what a rule of the configuration does in one member.
+type RuleEffect struct {
+	Cluster string `json:"cluster"`
+	Rule    string `json:"rule"`
+	Then    string `json:"then"`
+	// Matches are the pods of Services that it decides. Takes are the ready endpoints that
+	// stand and that it takes away; Held are those of them that are held, as too many.
+	Matches int `json:"matches"`
+	Takes   int `json:"takes"`
+	Held    int `json:"held"`
+	// Errors counts the pods on which it fails, and does not match; LastError is why.
+	Errors    uint64 `json:"errors,omitempty"`
+	LastError string `json:"lastError,omitempty"`
 }
 
 type replicaDoc struct {

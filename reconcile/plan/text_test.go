@@ -81,7 +81,7 @@ func TestWriteTextWithoutChanges(t *testing.T) {
 }
 
 func TestDocument(t *testing.T) {
-	out, err := json.MarshalIndent(Document(story(t)), "", "  ")
+	out, err := json.MarshalIndent(Document(story(t), nil), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestDocument(t *testing.T) {
 
 // A program is told about the replicas that matter, and how many do not.
 func TestDocumentLeavesOutWhatIsUnchanged(t *testing.T) {
-	out, err := json.Marshal(Document([]Plan{{Replica: shopWeb}}))
+	out, err := json.Marshal(Document([]Plan{{Replica: shopWeb}}, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile"
 	"tributary.dev/tributary/syncer"
@@ -63,6 +65,9 @@ type ExplainedPod struct {
 	Endpoint bool     `json:"endpoint"`
 	Ready    bool     `json:"ready"`
 	Why      string   `json:"why,omitempty"`
+	// Rule is the rule of the configuration that decides, Then what it wants.
+	Rule string `json:"rule,omitempty"`
+	Then string `json:"then,omitempty"`
 }
 
 // ExplainedReplica is what stands in the ingress cluster.
@@ -146,6 +151,7 @@ func explainedMember(m clusters.Explanation, drained bool) ExplainedMember {
 			if w, waits := s.Waits[p.Key]; waits {
 				pod.Why = fmt.Sprintf("ready for %v, returns after %v", time.Since(w.Since).Round(time.Second), w.For)
 			}
+			explainRule(p, &pod)
 			if p.Held {
 				pod.Why = "kept: lists of the member lack it"
 			}
@@ -154,6 +160,31 @@ func explainedMember(m clusters.Explanation, drained bool) ExplainedMember {
 		out.Services = append(out.Services, service)
 	}
 	return out
+}
+
+// explainRule names the rule that decides about a pod.
+func explainRule(p *store.ExplainedPod, pod *ExplainedPod) {
+	is := p.Decision
+	if is != p.Suspended {
+		is = p.Suspended
+		pod.Why = strings.TrimSuffix(fmt.Sprintf("rule %s would make it %s, and is held: rule_would_empty; %s", is.Rule, is.Then, pod.Why), "; ")
+		if is.Rule == "" {
+			pod.Why = fmt.Sprintf("rule %s made it %s; that it does not any more is held: rule_would_empty", p.Decision.Rule, p.Decision.Then)
+		}
+		pod.Rule, pod.Then = is.Rule, string(is.Then)
+		return
+	}
+	pod.Rule = is.Rule
+	if is.Rule == "" {
+		return
+	}
+	pod.Then = string(is.Then)
+	switch {
+	case is.Then == store.NotReady || is.Then == store.Absent || pod.Why == "":
+		pod.Why = fmt.Sprintf("rule %s: %s", is.Rule, is.Then)
+	default: // no rule makes a pod ready that is being deleted, has finished, or has no address
+		pod.Why = fmt.Sprintf("rule %s: %s; %s", is.Rule, is.Then, pod.Why)
+	}
 }
 
 func explainedReplica(s reconcile.Stands) ExplainedReplica {

@@ -44,6 +44,20 @@ func (r *App) Plan(ctx context.Context, timeout time.Duration) (plans []plan.Pla
 	return plans, missing, err
 }
 
+// RuleEffects are what the rules of the configuration do in each member that was listed.
+func (r *App) RuleEffects() []plan.RuleEffect {
+	var all []plan.RuleEffect
+	for _, s := range r.set.Status() {
+		for _, rule := range s.Rules {
+			all = append(all, plan.RuleEffect{
+				Cluster: s.Name, Rule: rule.Name, Then: string(rule.Then), Matches: rule.Matches,
+				Takes: rule.Takes, Held: rule.Held, Errors: rule.Errors, LastError: rule.LastError,
+			})
+		}
+	}
+	return all
+}
+
 // waitForMembers waits until every member has been listed, or the context ends.
 func (r *App) waitForMembers(ctx context.Context) (missing []clusters.Status) {
 	tick := time.NewTicker(20 * time.Millisecond)

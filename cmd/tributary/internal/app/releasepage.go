@@ -34,6 +34,8 @@ type Released struct {
 	Manual   int `json:"manual"`
 	Standing int `json:"standing"`
 	NotReady int `json:"notReady"`
+	// Ruled are endpoints that rules take away.
+	Ruled int `json:"ruled"`
 }
 
 // Handler serves the pages and, beside them, the one request that changes
@@ -63,7 +65,7 @@ func Handler(pages http.Handler, release func(cluster string, replica *syncer.Ke
 			return
 		}
 		answer.Pods, answer.Services, answer.Manual = done.Pods, done.Services, done.Manual
-		answer.Standing, answer.NotReady = done.Standing, done.NotReady
+		answer.Standing, answer.NotReady, answer.Ruled = done.Standing, done.NotReady, done.Ruled
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		_ = json.NewEncoder(w).Encode(answer)

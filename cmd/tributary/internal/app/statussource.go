@@ -110,6 +110,12 @@ func clusterStatus(m *clusters.Status, oldest map[string]time.Time, now time.Tim
 		Services: m.Store.Placed, Pods: m.Store.Pods, LastContact: utc(m.LastContact), LastErrorAt: utc(m.LastErrorAt),
 	}
 	s.Endpoints.Ready, s.Endpoints.NotReady, s.Endpoints.Damped = m.Store.Ready, m.Store.NotReady, m.Damped
+	for _, r := range m.Rules {
+		s.Rules = append(s.Rules, metrics.RuleStatus{
+			Name: r.Name, Then: string(r.Then), Matches: r.Matches, Held: r.Held, Evaluations: r.Evaluations, Errors: r.Errors,
+			Cost: r.Cost, Seconds: r.Took.Seconds(), LastError: r.LastError,
+		})
+	}
 	s.Native = nativeStatus(m)
 	if m.LastError != nil {
 		s.LastError = m.LastError.Error()

@@ -1,0 +1,76 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unique"
+
+	"tributary.dev/tributary/clusters/store"
+)
+
+// markRules are rules for transcripts: NAME/OUTCOME,… A rule matches the pods that are
+// marked=NAME; one whose name begins with all matches every pod, and one named in-ZONE
+// those of a zone.
+type markRules string
+
+func deciderNamed(text string) store.Decider {
+	if text == "" {
+		return nil
+	}
+	return markRules(text)
+}
+
+func (m markRules) Decide(s store.Subject) store.Decision {
+	marks := ""
+	if s.Pod.Text != (unique.Handle[string]{}) {
+		marks = s.Pod.Text.Value()
+	}
+	for rule := range strings.SplitSeq(string(m), ",") {
+		name, then, _ := strings.Cut(rule, "/")
+		zone, byZone := strings.CutPrefix(name, "in-")
+		if strings.HasPrefix(name, "all") || byZone && zone == s.Zone || slices.Contains(strings.Split(marks, "+"), name) {
+			return store.Decision{Rule: name, Then: store.Outcome(then)}
+		}
+	}
+	return store.Decision{Then: store.Upstream}
+}
+
+func (m markRules) ReadsNode() bool { return strings.Contains(string(m), "in-") }
+func (m markRules) ID() string      { return string(m) }
+
+// kept is what rules need of an item.
+func (r *replay) kept(item string) store.Kept {
+	kept := store.Kept{Since: r.decodes}
+	for _, field := range strings.Fields(item) {
+		if marks, ok := strings.CutPrefix(field, "marked="); ok {
+			kept.Text = unique.Make(marks)
+		}
+	}
+	return kept
+}
+
+func ruledText(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d by rules", n)
+}
+
+// showRules shows how many pods each rule decides, where that has changed.
+func (r *replay) showRules() {
+	var all []string
+	counts := r.state.Store().RuleCount()
+	for _, rule := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, fmt.Sprintf("%s %d", rule, counts[rule]))
+	}
+	if text := strings.Join(all, ", "); text != r.rules {
+		r.rules = text
+		r.say("rules decide: %s", cmp.Or(text, "nothing"))
+	}
+}
