@@ -57,19 +57,26 @@ func (s *Set) Decide(in store.Subject) store.Decision {
 	return store.Decision{Then: store.Upstream}
 }
 
+// unread stands for what no rule reads. It is never changed: expressions cannot.
+var unread struct {
+	pod     corev1.Pod
+	service corev1.Service
+}
+
 // variables are what expressions see. What is kept is what KeepPod and KeepService
 // made; anything else reads as an object of which nothing is known.
 func (s *Set) variables(in *store.Subject) map[string]any {
-	var pod corev1.Pod
+	pod, service := &unread.pod, &unread.service
 	if s.pod.read() {
+		pod = new(corev1.Pod)
 		_ = pod.Unmarshal(content(in.Pod))
 	}
-	var service corev1.Service
 	if s.service.read() {
+		service = new(corev1.Service)
 		_ = service.Unmarshal(content(in.Service))
 	}
 	return map[string]any{
-		varPod: &pod, varService: &service, varNode: &Node{Name: in.Node, Zone: in.Zone}, varCluster: s.cluster,
+		varPod: pod, varService: service, varNode: &Node{Name: in.Node, Zone: in.Zone}, varCluster: s.cluster,
 	}
 }
 
