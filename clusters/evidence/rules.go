@@ -100,8 +100,14 @@ func (s *State) enforce(now time.Time, out *Effects) {
 	if r := &s.ruling; !r.pending || r.needed != [kinds]bool{} {
 		return
 	}
-	dirty := s.putInForce()
-	s.announce(out, Change{Cause: Cause{Kind: "Config", Event: "config"}, Dirty: dirty, Bulk: true})
+	added := map[string][]store.Dirty{}
+	for _, d := range s.putInForce() {
+		rule := s.store.RuleOf(d.Source)
+		added[rule] = append(added[rule], d)
+	}
+	for _, rule := range slices.Sorted(maps.Keys(added)) {
+		s.announce(out, Change{Cause: Cause{Kind: "Config", Event: "config", Rule: rule}, Dirty: added[rule], Bulk: true})
+	}
 	s.judgeRules(now, out)
 	out.Rules = true
 }

@@ -350,6 +350,25 @@ func (s *Store) RuledBy(pod syncer.Key) string {
 	return rule
 }
 
+// RuleOf is the rule that decides about most pods of a Service; "" where none does.
+func (s *Store) RuleOf(service syncer.Key) (rule string) {
+	svc := s.service(service)
+	if svc == nil || s.decider == nil {
+		return ""
+	}
+	counts := map[string]int{}
+	for _, r := range svc.rulings {
+		counts[r.applied.Rule]++
+	}
+	delete(counts, "")
+	for name, n := range counts {
+		if n > counts[rule] || n == counts[rule] && name < rule {
+			rule = name
+		}
+	}
+	return rule
+}
+
 // As is a pod as it counts for a Service; of one that is no endpoint, as one that is not
 // ready.
 func (s *Store) As(service syncer.Key, pod *syncer.Pod) *syncer.Pod {
