@@ -296,7 +296,11 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 	})
 	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true))
 	<-entered
+	began := time.Now()
 	g.stop()
+	if took := time.Since(began); took > g.options.Grace+3*time.Second {
+		t.Errorf("it ended after %v", took)
+	}
 	close(release)
 }
 

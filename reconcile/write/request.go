@@ -77,9 +77,9 @@ func (w *Writer) send(ctx context.Context, replica syncer.Key, id cache.ID, a *p
 }
 
 // createNamespace makes a namespace once for all replicas that ask for it: at a time, or
-// before they know that it has been made.
+// before they know that it has been made. Whoever may write no longer does not wait for it.
 func (w *Writer) createNamespace(ctx context.Context, id cache.ID) (*cache.Object, error) {
-	made, err, _ := w.namespaces.Do(id.Name, func() (any, error) {
+	making := w.namespaces.DoChan(id.Name, func() (any, error) {
 		if standing := w.cache.Lookup(id); standing != nil && standing.Namespace == plan.NamespaceActive {
 			return standing, nil
 		}
@@ -94,10 +94,15 @@ func (w *Writer) createNamespace(ctx context.Context, id cache.ID) (*cache.Objec
 		}
 		return made, err
 	})
-	if err != nil {
-		return nil, err
+	select {
+	case made := <-making:
+		if made.Err != nil {
+			return nil, made.Err
+		}
+		return made.Val.(*cache.Object), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	return made.(*cache.Object), nil
 }
 
 // serviceToWrite builds a Service from scratch, or for an update from the whole
