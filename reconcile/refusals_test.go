@@ -204,7 +204,7 @@ func TestReplicaThatIsRefusedAsAWhole(t *testing.T) {
 	g.set("a", service(odd, 1, 8080), pod(odd, "10.0.0.1", true))
 	g.set("b", service(odd, 2, 8080), pod(odd, "10.1.0.1", true))
 	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
-	g.settle()
+	g.settle() // it is a conflict, and not a change that waits: nobody is paged for its lag
 	g.expect(web, "10.0.0.1")
 	if c := g.seen.trouble(odd).Conflicts; len(c) != 2 || c[0].Reason != string(plan.ConflictRefused) || !strings.Contains(c[0].Message, "DNS-1035") {
 		t.Errorf("conflicts %+v", c)
