@@ -30,7 +30,7 @@ func completed(g Snapshot, observed plan.Observed) (all []plan.Contribution, kno
 		i := memberAt(g.Members, cluster)
 		switch {
 		case i < 0 && !speaks && observed.Vouched(cluster):
-			all = append(slices.Clip(all), abandoned(cluster, observed, g.Settings.DeleteRemoved, unseen)...)
+			all = append(slices.Clip(all), orphanShares(cluster, observed, g.Settings.DeleteRemoved, unseen)...)
 		case i >= 0 && (!g.Members[i].Synced && !speaks || slices.Contains(g.Unseen, cluster)):
 			share := plan.WithoutGone(plan.Recover(cluster, observed), g.Gone[cluster])
 			for i := range share {
@@ -39,7 +39,7 @@ func completed(g Snapshot, observed plan.Observed) (all []plan.Contribution, kno
 			all = append(slices.Clip(all), share...)
 		}
 	}
-	aged(all, g.Members)
+	markStale(all, g.Members)
 	if len(shares) > 0 || len(all) > 0 {
 		return all, true
 	}
@@ -55,18 +55,18 @@ func memberAt(members []MemberState, cluster string) int {
 	return slices.IndexFunc(members, func(m MemberState) bool { return m.Name == cluster })
 }
 
-// abandoned is what stands of a cluster that is not configured any more. Without
+// orphanShares is what stands of a cluster that is not configured any more. Without
 // endpoints there is nothing to keep: so a cluster that was drained before it was
 // taken out leaves no trace. With orders to delete it goes, but while a member is
 // unseen that may be about to take its place, it only makes way for others.
-func abandoned(cluster string, observed plan.Observed, remove, unseen bool) []plan.Contribution {
+func orphanShares(cluster string, observed plan.Observed, remove, unseen bool) []plan.Contribution {
 	share := plan.Recover(cluster, observed)
 	stands := slices.ContainsFunc(share, func(c plan.Contribution) bool { return len(c.Endpoints) > 0 })
 	if !stands || remove && !unseen {
 		return nil
 	}
 	for i := range share {
-		share[i].Abandoned, share[i].Drain = true, remove
+		share[i].Orphan, share[i].Drain = true, remove
 	}
 	return share
 }
@@ -86,7 +86,7 @@ func (r *Reconciler) countKept(key syncer.Key, stay, leave map[string]int) {
 	members := r.opts.Source.Members()
 	observed := r.cache.Current(key)
 	gone := slices.DeleteFunc(plan.Shares(observed), func(cluster string) bool {
-		return memberAt(members, cluster) >= 0 || !observed.Vouched(cluster) || len(abandoned(cluster, observed, false, false)) == 0
+		return memberAt(members, cluster) >= 0 || !observed.Vouched(cluster) || len(orphanShares(cluster, observed, false, false)) == 0
 	})
 	if len(gone) == 0 {
 		return // as for nearly all replicas

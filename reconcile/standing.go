@@ -20,9 +20,9 @@ func (r *Reconciler) Standing(cluster string) map[syncer.Key]plan.Standing {
 	return standing
 }
 
-// aged marks what comes from members that have been out of sight for too long, and from
+// markStale marks what comes from members that have been out of sight for too long, and from
 // those in panic.
-func aged(contributions []plan.Contribution, members []MemberState) {
+func markStale(contributions []plan.Contribution, members []MemberState) {
 	for i := range contributions {
 		if at := memberAt(members, contributions[i].Cluster); at >= 0 {
 			contributions[i].Stale = members[at].Stale || contributions[i].Unseen && contributions[i].Stale

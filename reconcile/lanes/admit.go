@@ -16,7 +16,7 @@ import (
 func (q *Queue) Admit(item *Item, lane Lane) bool {
 	q.mu.Lock()
 	e := q.entries[item.Key]
-	if e == nil || e.state != stateWorking || e.turn != item.turn {
+	if e == nil || e.state != stateWorking || e.generation != item.generation {
 		q.mu.Unlock()
 		return true // it ended already: nothing that a queue could decide
 	}
@@ -41,7 +41,7 @@ func (q *Queue) Admit(item *Item, lane Lane) bool {
 func (q *Queue) OnRemoval(item Item, f func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e := q.entries[item.Key]; e != nil && e.state == stateWorking && e.turn == item.turn {
+	if e := q.entries[item.Key]; e != nil && e.state == stateWorking && e.generation == item.generation {
 		e.interrupt = f
 	}
 }
@@ -53,7 +53,7 @@ func (q *Queue) Refresh(item *Item) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e := q.entries[item.Key]
-	if e == nil || e.state != stateWorking || e.turn != item.turn || e.pending.enqueued.IsZero() {
+	if e == nil || e.state != stateWorking || e.generation != item.generation || e.pending.enqueued.IsZero() {
 		return false
 	}
 	b, fresh := &e.working, e.pending
@@ -145,7 +145,7 @@ func (q *Queue) freed() {
 func (q *Queue) stall(item Item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e := q.entries[item.Key]; e != nil && e.state == stateWorking && e.turn == item.turn {
+	if e := q.entries[item.Key]; e != nil && e.state == stateWorking && e.generation == item.generation {
 		q.lockedMove(e, nowhere)
 		q.lockedDispatch()
 	}

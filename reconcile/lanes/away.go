@@ -28,7 +28,7 @@ func (q *Queue) SetAway(away bool) {
 	waiting := slices.SortedFunc(slices.Values(q.backoff), func(a, b *node) int { return a.at.Compare(b.at) })
 	for _, n := range waiting {
 		if !n.entry.asked {
-			q.lockedHasten(n.entry, now)
+			q.lockedRetryNow(n.entry, now)
 		}
 	}
 	q.lockedDispatch()
@@ -54,7 +54,7 @@ func (q *Queue) RetryNow() (any bool) {
 		}
 	}
 	if first != nil {
-		q.lockedHasten(first.entry, time.Now())
+		q.lockedRetryNow(first.entry, time.Now())
 	}
 	return len(q.entries) > 0
 }

@@ -39,7 +39,7 @@ type Item struct {
 	// Trial is true where the key may be written although the server is away.
 	Trial bool
 
-	turn uint64
+	generation uint64
 }
 
 // batch is the merged wish for one key: what waits, or what a worker holds.

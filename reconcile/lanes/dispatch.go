@@ -113,7 +113,7 @@ func (q *Queue) lockedHand(e *entry) Item {
 	e.working, e.pending = e.pending, batch{}
 	e.state = stateWorking
 	e.asked, e.news, e.interrupt, e.takenAt = false, false, nil, time.Now()
-	e.turn++
+	e.generation++
 	b := &e.working
 	q.working[e] = struct{}{}
 	e.place = place(b.lane)
@@ -123,7 +123,7 @@ func (q *Queue) lockedHand(e *entry) Item {
 	q.lockedBusy(e, 1)
 	item := Item{
 		Key: e.key, Lane: b.lane, Causes: b.causes, Dropped: b.dropped,
-		FirstArrival: b.first, Enqueued: b.enqueued, Attempt: e.failures, turn: e.turn,
+		FirstArrival: b.first, Enqueued: b.enqueued, Attempt: e.failures, generation: e.generation,
 	}
 	if q.away && b.judged {
 		item.Trial, q.trial = true, false

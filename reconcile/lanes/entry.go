@@ -17,10 +17,10 @@ type entry struct {
 	pending batch
 	// working is what a worker holds; only in state working. turn counts the workers
 	// that the key was with, takenAt is when this one took it, place what it holds.
-	working batch
-	turn    uint64
-	takenAt time.Time
-	place   place
+	working    batch
+	generation uint64
+	takenAt    time.Time
+	place      place
 	// failures in a row, and the end of the last failed attempt.
 	failures int
 	failedAt time.Time

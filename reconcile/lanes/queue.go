@@ -121,7 +121,7 @@ func (q *Queue) lockedMerge(e *entry, lane Lane, cause metrics.Cause, now time.T
 		}
 	case stateWaiting:
 		if news(lane, &cause) && !e.asked && !q.away {
-			q.lockedHasten(e, now)
+			q.lockedRetryNow(e, now)
 		}
 	case stateWorking: // Done, Retry or Admit brings it back
 		e.news = e.news || news(lane, &cause)
@@ -136,8 +136,8 @@ func news(lane Lane, cause *metrics.Cause) bool {
 	return cause.Live && lane != Bulk || cause.Cluster != "" && lane == Removal
 }
 
-// lockedHasten moves the end of a backoff to the floor.
-func (q *Queue) lockedHasten(e *entry, now time.Time) {
+// lockedRetryNow moves the end of a backoff to the floor.
+func (q *Queue) lockedRetryNow(e *entry, now time.Time) {
 	due := e.failedAt.Add(q.opts.Backoff.Base)
 	if !due.Before(e.due.at) {
 		return

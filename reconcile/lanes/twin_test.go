@@ -91,7 +91,7 @@ func (t *twin) add(key syncer.Key, lane Lane, c metrics.Cause) {
 	case e.working != nil:
 		e.news = e.news || tells(lane, c)
 	case tells(lane, c) && !t.away:
-		t.hasten(e)
+		t.endBackoff(e)
 	}
 	t.advance()
 }
@@ -101,7 +101,7 @@ func tells(lane Lane, c metrics.Cause) bool {
 	return c.Live && lane < Bulk || lane == Removal && c.Cluster != ""
 }
 
-func (t *twin) hasten(e *twinEntry) {
+func (t *twin) endBackoff(e *twinEntry) {
 	if floor := e.failedAt.Add(t.opts.Backoff.Base); !e.due.IsZero() && !e.asked && floor.Before(e.due) {
 		e.due = floor
 	}
@@ -115,7 +115,7 @@ func (t *twin) setAway(away bool) {
 		waiting := slices.Collect(maps.Values(t.entries))
 		slices.SortFunc(waiting, func(a, b *twinEntry) int { return a.due.Compare(b.due) })
 		for _, e := range waiting {
-			t.hasten(e)
+			t.endBackoff(e)
 		}
 	}
 	t.away, t.trial = away, t.trial && away
@@ -134,7 +134,7 @@ func (t *twin) retryNow() {
 		}
 	}
 	if first != nil {
-		t.hasten(first)
+		t.endBackoff(first)
 		t.advance()
 	}
 }

@@ -18,9 +18,9 @@ type Contribution struct {
 	// Expected goes with Unseen: the member is configured, and will say more as soon as
 	// it is seen.
 	Expected bool
-	// Abandoned goes with Unseen: the cluster is not configured any more, so that
+	// Orphan goes with Unseen: the cluster is not configured any more, so that
 	// nobody follows what stands of it.
-	Abandoned bool
+	Orphan bool
 	// Truncated goes with Unseen and Subsets: the standing Endpoints that Subsets
 	// were recovered from had left addresses out.
 	Truncated bool

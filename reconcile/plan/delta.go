@@ -14,10 +14,10 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// spot is one ip:port; port 0 stands for an address without ports.
-type spot = netip.AddrPort
+// addrPort is one ip:port; port 0 stands for an address without ports.
+type addrPort = netip.AddrPort
 
-// traffic is what a consumer may make of a spot.
+// traffic is what a consumer may make of an addrPort.
 type traffic uint8
 
 const (
@@ -26,24 +26,24 @@ const (
 	ready
 )
 
-// tally is the state of spots over one or several objects, the best one of each.
-// Spots that nobody asked for are not counted: of thousands few change.
-type tally struct {
-	spots spots
-	state map[spot]traffic
+// counts is the state of addrPorts over one or several objects, the best one of each.
+// Those that nobody asked for are not counted: of thousands few change.
+type counts struct {
+	of    addrPorts
+	state map[addrPort]traffic
 }
 
-func (s spots) tally() tally { return tally{s, make(map[spot]traffic, len(s))} }
+func (s addrPorts) count() counts { return counts{s, make(map[addrPort]traffic, len(s))} }
 
-func (t tally) put(addr netip.Addr, ports []syncer.Port, state traffic) {
-	spotsOf(addr, ports, func(at spot) {
-		if t.spots[at] {
+func (t counts) put(addr netip.Addr, ports []syncer.Port, state traffic) {
+	addrPortsOf(addr, ports, func(at addrPort) {
+		if t.of[at] {
 			t.state[at] = max(t.state[at], state)
 		}
 	})
 }
 
-func (t tally) subsets(subsets []syncer.Subset) tally {
+func (t counts) subsets(subsets []syncer.Subset) counts {
 	for i := range subsets {
 		for j := range subsets[i].Ready {
 			t.put(subsets[i].Ready[j].Addr, subsets[i].Ports, ready)
@@ -55,7 +55,7 @@ func (t tally) subsets(subsets []syncer.Subset) tally {
 	return t
 }
 
-func (t tally) slice(slice *syncer.Slice) tally {
+func (t counts) slice(slice *syncer.Slice) counts {
 	for i := range slice.Endpoints {
 		state := notReady
 		if slice.Endpoints[i].Ready {
@@ -66,7 +66,7 @@ func (t tally) slice(slice *syncer.Slice) tally {
 	return t
 }
 
-func spotsOf(addr netip.Addr, ports []syncer.Port, yield func(spot)) {
+func addrPortsOf(addr netip.Addr, ports []syncer.Port, yield func(addrPort)) {
 	if !addr.IsValid() {
 		return
 	}
@@ -78,15 +78,15 @@ func spotsOf(addr netip.Addr, ports []syncer.Port, yield func(spot)) {
 	}
 }
 
-// spots is a set of spots that may differ between two versions.
-type spots map[spot]bool
+// addrPorts is a set of such that may differ between two versions.
+type addrPorts map[addrPort]bool
 
-func (s spots) add(addr netip.Addr, ports []syncer.Port) {
-	spotsOf(addr, ports, func(at spot) { s[at] = true })
+func (s addrPorts) add(addr netip.Addr, ports []syncer.Port) {
+	addrPortsOf(addr, ports, func(at addrPort) { s[at] = true })
 }
 
 // subsets adds what may differ between two versions of Endpoints.
-func (s spots) subsets(old, updated []syncer.Subset) spots {
+func (s addrPorts) subsets(old, updated []syncer.Subset) addrPorts {
 	used := make([]bool, len(updated))
 	for i := range old {
 		var pair syncer.Subset
@@ -108,7 +108,7 @@ func (s spots) subsets(old, updated []syncer.Subset) spots {
 	return s
 }
 
-func (s spots) addresses(old, updated []syncer.Address, ports []syncer.Port) {
+func (s addrPorts) addresses(old, updated []syncer.Address, ports []syncer.Port) {
 	old, updated = trim(old, updated, func(a, b *syncer.Address) bool { return a.Addr == b.Addr })
 	for _, list := range [][]syncer.Address{old, updated} {
 		for i := range list {
@@ -119,7 +119,7 @@ func (s spots) addresses(old, updated []syncer.Address, ports []syncer.Port) {
 
 // slice adds what may differ between two versions of a slice, either of which
 // may be empty.
-func (s spots) slice(old, updated *syncer.Slice) spots {
+func (s addrPorts) slice(old, updated *syncer.Slice) addrPorts {
 	from, to := old.Endpoints, updated.Endpoints
 	if slices.Equal(old.Ports, updated.Ports) {
 		from, to = trim(from, to, func(a, b *syncer.Endpoint) bool { return a.Addr == b.Addr && a.Ready == b.Ready })
@@ -144,10 +144,10 @@ func trim[E any](a, b []E, same func(a, b *E) bool) (restA, restB []E) {
 	return a, b
 }
 
-// deltaBetween lists the differences of two tallies over the same spots.
-func deltaBetween(before, after tally) Delta {
+// deltaBetween lists the differences of two counts over the same places.
+func deltaBetween(before, after counts) Delta {
 	var d Delta
-	for _, at := range slices.SortedFunc(maps.Keys(before.spots), spot.Compare) {
+	for _, at := range slices.SortedFunc(maps.Keys(before.of), addrPort.Compare) {
 		was, is := before.state[at], after.state[at]
 		d.Lost = d.Lost || was == ready && is < ready
 		switch {
@@ -165,7 +165,7 @@ func deltaBetween(before, after tally) Delta {
 	return d
 }
 
-func spotText(at spot) string {
+func spotText(at addrPort) string {
 	if at.Port() == 0 {
 		return at.Addr().String()
 	}
@@ -195,13 +195,13 @@ func (d Delta) describe() string {
 }
 
 func describeSubsets(old, updated []syncer.Subset) string {
-	s := spots{}.subsets(old, updated)
-	return deltaBetween(s.tally().subsets(old), s.tally().subsets(updated)).describe()
+	s := addrPorts{}.subsets(old, updated)
+	return deltaBetween(s.count().subsets(old), s.count().subsets(updated)).describe()
 }
 
 func describeSlice(old, updated *syncer.Slice) string {
-	s := spots{}.slice(old, updated)
-	return deltaBetween(s.tally().slice(old), s.tally().slice(updated)).describe()
+	s := addrPorts{}.slice(old, updated)
+	return deltaBetween(s.count().slice(old), s.count().slice(updated)).describe()
 }
 
 // delta is what the plan changes for traffic, over both kinds together: an
@@ -215,7 +215,7 @@ func (d *differ) delta() Delta {
 		standing = e.Subsets
 	}
 	wanted, sliced := d.outcome(standing)
-	changed := spots{}.subsets(standing, wanted)
+	changed := addrPorts{}.subsets(standing, wanted)
 	old := map[string]*syncer.Slice{}
 	for i := range d.observed.Slices {
 		if o := &d.observed.Slices[i]; o.Owned {
@@ -228,7 +228,7 @@ func (d *differ) delta() Delta {
 			changed.slice(&syncer.Slice{}, s)
 		}
 	}
-	before, after := changed.tally().subsets(standing), changed.tally().subsets(wanted)
+	before, after := changed.count().subsets(standing), changed.count().subsets(wanted)
 	for _, s := range old {
 		before.slice(s)
 	}

@@ -286,7 +286,7 @@ func (d *differ) depend() {
 func removal(observed Observed) Plan {
 	p := Plan{Replica: observed.Key, Conflicts: observed.disputes()}
 	const why = "no member has the Service"
-	changed := spots{}
+	changed := addrPorts{}
 	var subsets []syncer.Subset
 	var sliced []*syncer.Slice
 	remove := func(m *Meta, kind Kind, empty Action, serves bool) {
@@ -328,10 +328,10 @@ func removal(observed Observed) Plan {
 	default:
 		p.Stages = [][]Action{{{Verb: Delete, Kind: KindService, Name: s.Name, Standing: &s.Meta, Why: why}}}
 	}
-	before := changed.tally().subsets(subsets)
+	before := changed.count().subsets(subsets)
 	for _, s := range sliced {
 		before.slice(s)
 	}
-	p.Delta = deltaBetween(before, changed.tally())
+	p.Delta = deltaBetween(before, changed.count())
 	return p
 }

@@ -26,7 +26,7 @@ func Merge(key syncer.Key, contributions []Contribution, observed Observed, sett
 	given := contributions
 	for {
 		r, shares := merge(key, contributions, observed, settings)
-		rest := unspent(contributions, shares)
+		rest := withoutSpentOrphans(contributions, shares)
 		if len(rest) == len(contributions) {
 			r.given = given
 			return r
@@ -55,7 +55,7 @@ func merge(key syncer.Key, contributions []Contribution, observed Observed, sett
 	r.Held = drain(shares)
 	failOver(shares)
 	r.Conflicts = slices.Concat(strangers, misread(key, shares), u.conflicts, u.guessed(), headless(key, shares), separate(key, shares))
-	r.Held = append(r.Held, age(shares)...)
+	r.Held = append(r.Held, demoteStale(shares)...)
 	slices.SortFunc(r.Conflicts, compareConflicts)
 	for _, s := range shares {
 		for _, rejection := range s.Rejected {
@@ -70,7 +70,7 @@ func merge(key syncer.Key, contributions []Contribution, observed Observed, sett
 		r.Slices = mergeSlices(key, shares, observed, settings)
 		r.Conflicts = append(r.Conflicts, occupied(key, r.Slices, observed)...)
 	}
-	r.Kept = keptShares(shares)
+	r.Kept = keptOrphans(shares)
 	return r, shares
 }
 

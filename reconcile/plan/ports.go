@@ -22,8 +22,8 @@ type unitedPort struct {
 	targets []syncer.TargetPort
 }
 
-// portFate is what becomes of one port name of a share: another name, or none.
-type portFate struct {
+// portChange is what becomes of one port name of a share: another name, or none.
+type portChange struct {
 	name string
 	kept bool
 }
@@ -86,7 +86,7 @@ func (u *union) add(s *share, p syncer.ServicePort) {
 	}
 	switch {
 	case at >= 0:
-		s.rename(p.Name, portFate{u.ports[at].Name, true})
+		s.rename(p.Name, portChange{u.ports[at].Name, true})
 		u.ports[at].feed(s, p.Target)
 	case len(u.ports) > 0 && p.Name == "":
 		one, older := places(s, u.ports[0].owner)
@@ -107,7 +107,7 @@ func (o *unitedPort) feed(s *share, target syncer.TargetPort) {
 
 // lose drops a port of a share and reports it.
 func (u *union) lose(s *share, p syncer.ServicePort, message string) {
-	s.rename(p.Name, portFate{})
+	s.rename(p.Name, portChange{})
 	u.conflict(s, ConflictPort, message+": its endpoints lose this port; make the Services agree")
 }
 

@@ -27,7 +27,7 @@ type claim struct {
 // right, so that nothing can be refused with it. With mayDelete a slice of which
 // nothing is left and that nobody wants goes at once.
 func (d *differ) removals(mayDelete bool) {
-	suspects := spots{}
+	suspects := addrPorts{}
 	if e := d.observed.Endpoints; e != nil && e.Owned {
 		suspects.subsets(e.Subsets, d.desired.Endpoints.Subsets)
 	}
@@ -52,7 +52,7 @@ func (d *differ) removals(mayDelete bool) {
 
 // claims gathers what is said of the addresses of the suspects; addresses that are
 // none are not in question.
-func (d *differ) claims(suspects spots) map[netip.Addr]*claim {
+func (d *differ) claims(suspects addrPorts) map[netip.Addr]*claim {
 	claims := make(map[netip.Addr]*claim, len(suspects))
 	for at := range suspects {
 		claims[at.Addr()] = &claim{}

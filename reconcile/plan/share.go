@@ -18,8 +18,8 @@ type share struct {
 	*Contribution
 	// ports are the acceptable ones of the Service.
 	ports []syncer.ServicePort
-	// fates holds the port names that change; nil when none does.
-	fates map[string]portFate
+	// portChanges holds the port names that change; nil when none does.
+	portChanges map[string]portChange
 	// endpoints are those that are left, ports renamed. The list of the
 	// contribution itself as long as nothing differs.
 	endpoints []syncer.Endpoint
@@ -42,7 +42,7 @@ func sharesOf(contributions []Contribution) []*share {
 		}
 	}
 	slices.SortFunc(shares, func(a, b *share) int {
-		return cmp.Or(lastOf(a.Abandoned, b.Abandoned), cmp.Compare(a.created(), b.created()),
+		return cmp.Or(lastOf(a.Orphan, b.Orphan), cmp.Compare(a.created(), b.created()),
 			strings.Compare(a.Cluster, b.Cluster), a.Source.Compare(b.Source), lastOf(a.Unseen, b.Unseen))
 	})
 	return slices.CompactFunc(shares, func(a, b *share) bool { return a.Cluster == b.Cluster && a.Source == b.Source })
@@ -69,16 +69,16 @@ func lastOf(a, b bool) int {
 	return 1
 }
 
-func (s *share) rename(name string, fate portFate) {
-	if s.fates == nil {
-		s.fates = map[string]portFate{}
+func (s *share) rename(name string, change portChange) {
+	if s.portChanges == nil {
+		s.portChanges = map[string]portChange{}
 	}
-	s.fates[name] = fate
+	s.portChanges[name] = change
 }
 
 // followed reports whether what the share says is of now: its member is configured, and
 // has not been silent for too long.
-func (c *Contribution) followed() bool { return !c.Abandoned && !c.Stale }
+func (c *Contribution) followed() bool { return !c.Orphan && !c.Stale }
 
 // counts reports whether the share has a ready endpoint of the kind that a decision goes
 // by which takes others away: nobody knows whether one that is not followed is alive.
@@ -124,7 +124,7 @@ func (s *share) limit(endpoints []syncer.Endpoint) {
 // some, because consumers would send traffic to any port of it.
 func (s *share) fit(ported bool) {
 	fits := func(ports []syncer.Port) bool {
-		return (len(ports) > 0 || !ported) && (s.fates == nil || !slices.ContainsFunc(ports, s.fated))
+		return (len(ports) > 0 || !ported) && (s.portChanges == nil || !slices.ContainsFunc(ports, s.portChanged))
 	}
 	if !slices.ContainsFunc(s.endpoints, func(e syncer.Endpoint) bool { return !fits(e.Ports) }) {
 		return
@@ -156,17 +156,17 @@ func (s *share) fit(ported bool) {
 	s.limit(kept)
 }
 
-func (s *share) fated(p syncer.Port) bool { _, fated := s.fates[p.Name]; return fated }
+func (s *share) portChanged(p syncer.Port) bool { _, fated := s.portChanges[p.Name]; return fated }
 
-// renamed applies the fates to a list of ports; names stay unique.
+// renamed applies the changes to a list of ports; names stay unique.
 func (s *share) renamed(ports []syncer.Port) []syncer.Port {
 	var out []syncer.Port
 	for _, p := range ports {
-		if fate, fated := s.fates[p.Name]; fated {
-			if !fate.kept {
+		if change, changed := s.portChanges[p.Name]; changed {
+			if !change.kept {
 				continue
 			}
-			p.Name = fate.name
+			p.Name = change.name
 		}
 		if !slices.ContainsFunc(out, func(o syncer.Port) bool { return o.Name == p.Name }) {
 			out = append(out, p)

@@ -41,7 +41,7 @@ func Steer(key syncer.Key, contributions []Contribution, policy Policy) {
 		if c.Misread = ""; !c.Unseen {
 			c.Misread = policy.Misread(c.Service)
 		}
-		if c.Misread == "" && s != oldest && !c.Abandoned {
+		if c.Misread == "" && s != oldest && !c.Orphan {
 			c.Misread = overruled(policy.Order(key, c.Cluster, c.Service), order, oldest)
 		}
 		if c.Failover = 0; len(order) == 0 {
@@ -84,7 +84,7 @@ func oneReplica(key syncer.Key, shares []*share) (kept []*share, conflicts []Con
 	}
 	first := shares[0]
 	for _, s := range shares {
-		if s.guessed() || s.owner(key) == first.owner(key) {
+		if s.guessed() || s.ownerOf(key) == first.ownerOf(key) {
 			kept = append(kept, s)
 			continue
 		}
@@ -95,14 +95,14 @@ func oneReplica(key syncer.Key, shares []*share) (kept []*share, conflicts []Con
 	return kept, conflicts
 }
 
-// ownership says whose a replica is; the zero value is everybody's.
-type ownership struct{ cluster, name string }
+// replicaOwner says whose a replica is; the zero value is everybody's.
+type replicaOwner struct{ cluster, name string }
 
-func (s *share) owner(replica syncer.Key) ownership {
+func (s *share) ownerOf(replica syncer.Key) replicaOwner {
 	if s.Source.Name == replica.Name {
-		return ownership{}
+		return replicaOwner{}
 	}
-	return ownership{s.Cluster, s.Source.Name}
+	return replicaOwner{s.Cluster, s.Source.Name}
 }
 
 // misread reports settings of sources that are not followed.

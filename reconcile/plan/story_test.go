@@ -242,7 +242,7 @@ func (s *replicaStory) contributions() (all []Contribution) {
 			continue
 		}
 		for _, c := range Recover(name, s.observed) {
-			c.Expected, c.Abandoned = s.away[name], s.left[name]
+			c.Expected, c.Orphan = s.away[name], s.left[name]
 			all = append(all, c)
 		}
 	}

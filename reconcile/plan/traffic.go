@@ -29,10 +29,10 @@ func drain(shares []*share) (held []Held) {
 	return held
 }
 
-// age takes the endpoints of members that have been silent for too long for not
+// demoteStale takes the endpoints of members that have been silent for too long for not
 // ready, where another member has a ready one. Whatever Services of theirs they are of:
 // what stands does not tell.
-func age(shares []*share) (held []Held) {
+func demoteStale(shares []*share) (held []Held) {
 	fresh := slices.ContainsFunc(shares, (*share).counts)
 	ready := map[string]bool{}
 	for _, s := range shares {
@@ -69,7 +69,7 @@ func failOver(shares []*share) {
 	for _, fits := range []func(*share) bool{
 		func(s *share) bool { return s.counts() && !s.Panicking },
 		(*share).counts,
-		func(s *share) bool { return s.ready() && !s.Abandoned },
+		func(s *share) bool { return s.ready() && !s.Orphan },
 		(*share).ready,
 		func(s *share) bool { return len(s.endpoints) > 0 },
 	} {
@@ -115,13 +115,13 @@ func separate(key syncer.Key, shares []*share) (conflicts []Conflict) {
 	if len(shares) < 2 {
 		return nil
 	}
-	holders := make(map[netip.Addr]holder, len(shares[0].endpoints))
+	holders := make(map[netip.Addr]owner, len(shares[0].endpoints))
 	for _, s := range shares {
 		for i := range s.endpoints {
 			e := &s.endpoints[i]
 			claim := claimOf(s, e)
 			if h, held := holders[e.Addr]; !held || claim < h.claim {
-				holders[e.Addr] = holder{s, claim}
+				holders[e.Addr] = owner{s, claim}
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func separate(key syncer.Key, shares []*share) (conflicts []Conflict) {
 		if !slices.ContainsFunc(s.endpoints, lost) {
 			continue
 		}
-		if c, disputed := duplicates(key, s, holders); disputed && !s.Abandoned {
+		if c, disputed := duplicates(key, s, holders); disputed && !s.Orphan {
 			conflicts = append(conflicts, c)
 		}
 		s.limit(slices.DeleteFunc(slices.Clone(s.endpoints), lost))
@@ -138,8 +138,8 @@ func separate(key syncer.Key, shares []*share) (conflicts []Conflict) {
 	return conflicts
 }
 
-// holder is the share that keeps an address, and how good its claim is.
-type holder struct {
+// owner is the share that keeps an address, and how good its claim is.
+type owner struct {
 	share *share
 	claim int
 }
@@ -147,7 +147,7 @@ type holder struct {
 // claimOf ranks what a share knows about an address, the best first.
 func claimOf(s *share, e *syncer.Endpoint) int {
 	switch {
-	case s.Abandoned:
+	case s.Orphan:
 		return 4
 	case e.Ready && !s.Stale:
 		return 0
@@ -161,7 +161,7 @@ func claimOf(s *share, e *syncer.Endpoint) int {
 }
 
 // duplicates reports the live addresses that a share loses.
-func duplicates(key syncer.Key, s *share, holders map[netip.Addr]holder) (c Conflict, disputed bool) {
+func duplicates(key syncer.Key, s *share, holders map[netip.Addr]owner) (c Conflict, disputed bool) {
 	const named = 3
 	seen, winners := map[netip.Addr]bool{}, map[string]bool{}
 	for i := range s.endpoints {

@@ -212,10 +212,10 @@ func (w *world) applySlice(a *Action) {
 }
 
 // dumbStates is every spot of ours and its best state, without any cleverness.
-func (w *world) dumbStates() map[spot]traffic {
-	all := map[spot]traffic{}
+func (w *world) dumbStates() map[addrPort]traffic {
+	all := map[addrPort]traffic{}
 	put := func(a syncer.Endpoint, ports []syncer.Port, state traffic) {
-		spotsOf(a.Addr, ports, func(at spot) { all[at] = max(all[at], state) })
+		addrPortsOf(a.Addr, ports, func(at addrPort) { all[at] = max(all[at], state) })
 	}
 	if e := w.observed.Endpoints; e != nil && e.Owned {
 		for _, s := range e.Subsets {
@@ -237,15 +237,15 @@ func (w *world) dumbStates() map[spot]traffic {
 	return all
 }
 
-func dumbDelta(before, after map[spot]traffic) Delta {
-	all := spots{}
+func dumbDelta(before, after map[addrPort]traffic) Delta {
+	all := addrPorts{}
 	for at := range before {
 		all[at] = true
 	}
 	for at := range after {
 		all[at] = true
 	}
-	return deltaBetween(tally{all, before}, tally{all, after})
+	return deltaBetween(counts{all, before}, counts{all, after})
 }
 
 // sliced are the addresses that some slice of ours has.

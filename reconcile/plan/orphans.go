@@ -5,15 +5,15 @@ package plan
 
 import "slices"
 
-// unspent returns the contributions without those of clusters that are not configured
+// withoutSpentOrphans returns the contributions without those of clusters that are not configured
 // any more and of which the merge left nothing: others serve in their place, and once
 // their endpoints are gone nobody could tell what they were. So the plan in which they
 // go takes their slices and their record along. The last share stays in any case. The
 // list that comes in is not changed.
-func unspent(contributions []Contribution, shares []*share) []Contribution {
+func withoutSpentOrphans(contributions []Contribution, shares []*share) []Contribution {
 	spent := map[*Contribution]bool{}
 	for _, s := range shares {
-		if s.Abandoned && len(s.endpoints) == 0 {
+		if s.Orphan && len(s.endpoints) == 0 {
 			spent[s.Contribution] = true
 		}
 	}
@@ -29,11 +29,11 @@ func unspent(contributions []Contribution, shares []*share) []Contribution {
 	return rest
 }
 
-// keptShares counts what stays of clusters that are not configured any more.
-func keptShares(shares []*share) []Kept {
+// keptOrphans counts what stays of clusters that are not configured any more.
+func keptOrphans(shares []*share) []Kept {
 	var kept []Kept
 	for _, s := range shares {
-		if !s.Abandoned || len(s.endpoints) == 0 {
+		if !s.Orphan || len(s.endpoints) == 0 {
 			continue
 		}
 		at := slices.IndexFunc(kept, func(k Kept) bool { return k.Cluster == s.Cluster })

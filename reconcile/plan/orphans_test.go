@@ -17,7 +17,7 @@ func leave(w *world, contributions []Contribution, out ...string) []Contribution
 	all := slices.DeleteFunc(slices.Clone(contributions), func(c Contribution) bool { return slices.Contains(out, c.Cluster) })
 	for _, cluster := range out {
 		for _, c := range Recover(cluster, w.observed) {
-			c.Abandoned = true
+			c.Orphan = true
 			all = append(all, c)
 		}
 	}
