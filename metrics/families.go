@@ -24,7 +24,7 @@ var (
 	sourceDelay = Family{
 		Name: "source_delay_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"member_cluster"}, Group: groupChanges,
 		Help:   "How late an event was when it was read: from the moment that the member gives for the change of a pod's readiness, or for its deletion.",
-		Values: "Members tell whole seconds, by their own clocks.",
+		Values: "Only of pods that were known before. Members tell whole seconds, by their own clocks: a clock that is ahead shows as 0, and more than an hour as an hour.",
 	}
 	changesTotal = Family{
 		Name: "changes_total", Type: Counter, Labels: []string{"member_cluster", "result"}, Group: groupChanges,

@@ -142,6 +142,9 @@ func (m *Metrics) Change(rec Record) (seq uint64) {
 	return seq
 }
 
+// longestDelay bounds what a member's clock can make of the sum of its delays.
+const longestDelay = time.Hour
+
 func (m *Metrics) observe(rec *Record) {
 	s, exemplar := &rec.Stages, rec.exemplar()
 	m.stage(rec, "queue", s.Queue, exemplar)
@@ -149,7 +152,7 @@ func (m *Metrics) observe(rec *Record) {
 	m.stage(rec, "write", s.Write(), exemplar)
 	m.stage(rec, "total", s.Total, exemplar)
 	if c := &rec.Cause; !c.SourceTime.IsZero() {
-		m.delay.WithLabelValues(rec.Cluster).Observe(max(0, c.Arrival.Sub(c.SourceTime)).Seconds())
+		m.delay.WithLabelValues(rec.Cluster).Observe(min(max(0, c.Arrival.Sub(c.SourceTime)), longestDelay).Seconds())
 	}
 }
 

@@ -31,7 +31,8 @@ type Pod struct {
 	// when the condition is missing. Used for the trigger-time annotation only,
 	// never to order events: a late node heartbeat makes it go backwards.
 	ReadySince int64
-	// Deleted is metadata.deletionTimestamp in Unix seconds; 0 when unset.
+	// Deleted is when deletion began, in Unix seconds: metadata.deletionTimestamp less the
+	// grace period; 0 when unset.
 	Deleted int64
 	// Ready is true when the Ready condition has status True.
 	Ready bool

@@ -80,6 +80,7 @@ func TestDecodePod(t *testing.T) {
 		{"deleted at the epoch is deleted", func(p *corev1.Pod) {
 			p.DeletionTimestamp = new(metav1.NewTime(time.Unix(0, 0)))
 		}, func(p *syncer.Pod) { p.Deleted = 1 }},
+		{"deleted with a grace", func(p *corev1.Pod) { p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &at, new(int64(30)) }, func(p *syncer.Pod) { p.Deleted = 1699999970 }},
 		{"deleted", func(p *corev1.Pod) { p.DeletionTimestamp = &at }, func(p *syncer.Pod) { p.Deleted = 1700000000 }},
 		{"failed", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, func(p *syncer.Pod) { p.Terminal = true }},
 		{"succeeded", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, func(p *syncer.Pod) { p.Terminal = true }},

@@ -36,10 +36,13 @@ func (d *Decoder) Pod(pod *corev1.Pod) store.Versioned[syncer.Pod] {
 		p.NodeSilent = nodeSilent(pod, ready)
 	}
 	if pod.DeletionTimestamp != nil {
-		// The epoch itself stands for "not deleted", so it is moved by a second.
-		if p.Deleted = pod.DeletionTimestamp.Unix(); p.Deleted == 0 {
-			p.Deleted = 1
+		// The timestamp is when the grace ends. The epoch itself stands for "not deleted",
+		// so it is moved by a second.
+		p.Deleted = pod.DeletionTimestamp.Unix()
+		if grace := pod.DeletionGracePeriodSeconds; grace != nil {
+			p.Deleted -= *grace
 		}
+		p.Deleted = max(1, p.Deleted)
 	}
 	return store.Versioned[syncer.Pod]{Object: p, RV: store.Revision(pod.ResourceVersion), Kept: kept}
 }

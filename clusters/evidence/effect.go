@@ -65,6 +65,8 @@ type Cause struct {
 	IP, State string
 	// Rule is the rule of the configuration that decides, if one does, or did.
 	Rule string
+	// SourceTime is when a pod says that what is shown of it began; see sourceTime.
+	SourceTime int64
 	// Live is true for what a watch showed.
 	Live bool
 	// Kept is set when nothing changes, because something is kept; then the replicas

@@ -20,6 +20,8 @@ type table[T Object] interface {
 	uid(o *T) string
 	finished(o *T) bool // it is there, and never again an endpoint
 	cause(o *T, rv uint64, event string) Cause
+	// since is when the member says that what an object shows began; 0: it does not say.
+	since(s *State, is *T) int64
 	// wanted is false for an object that says nothing of what is replicated.
 	wanted(s *State, o *T) bool
 	// room is false where the object is one more than is allowed.

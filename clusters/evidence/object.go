@@ -44,6 +44,7 @@ func seen[T Object](s *State, now time.Time, t table[T], e Seen[T], out *Effects
 // heard takes in what an object says of itself, which nothing holds back.
 func heard[T Object](s *State, now time.Time, t table[T], v store.Versioned[T], event string, out *Effects) {
 	cause := t.cause(&v.Object, v.RV, event)
+	cause.SourceTime = t.since(s, &v.Object)
 	ruled := s.ruledBy(t.id(&v.Object))
 	dirty := t.hear(s, now, v, out)
 	cause.Rule = cmp.Or(s.ruledBy(t.id(&v.Object)), ruled)
@@ -60,6 +61,7 @@ func gone[T Object](s *State, now time.Time, t table[T], e Gone[T], out *Effects
 		return
 	}
 	cause := t.cause(&e.Object, e.RV, "deleted")
+	cause.SourceTime = t.since(s, &e.Object)
 	_, known := t.revision(s, &e.Object)
 	dirty := t.remove(s, e.Versioned)
 	s.announce(out, Change{Cause: cause, Dirty: dirty})
@@ -78,6 +80,7 @@ type plain[T Object] struct{}
 func (plain[T]) uid(*T) string                                              { return "" }
 func (plain[T]) finished(*T) bool                                           { return false }
 func (plain[T]) wanted(*State, *T) bool                                     { return true }
+func (plain[T]) since(*State, *T) int64                                     { return 0 }
 func (plain[T]) room(*State, *T) bool                                       { return true }
 func (plain[T]) met(*State, time.Time, *T, *Effects)                        {}
 func (plain[T]) missed(*State, *T, bool, Cause, *Effects)                   {}

@@ -53,6 +53,8 @@ func (*pods) cause(p *syncer.Pod, rv uint64, event string) Cause {
 	return c
 }
 
+func (*pods) since(s *State, p *syncer.Pod) int64 { return sourceTime(s.store.Pod(p.Key), p) }
+
 // hear takes in a pod, as far as panic and silent nodes let it.
 func (t *pods) hear(s *State, now time.Time, v podVersion, out *Effects) []store.Dirty {
 	key := v.Object.Key
