@@ -93,6 +93,7 @@ type checked struct {
 	Notes    []string `json:"notes,omitempty"`
 
 	identity string
+	known    map[string]string // identities of members, as the ingress cluster has them recorded
 	networks []netip.Prefix // of pods
 }
 
@@ -126,6 +127,7 @@ func (k checker) all(ctx context.Context) []checked {
 		})
 	}
 	group.Wait()
+	refuseOthers(results)
 	noteTwins(results)
 	noteOverlaps(results)
 	return results
@@ -180,6 +182,19 @@ func (k checker) one(ctx context.Context, c *checked) {
 	}
 }
 
+// refuseOthers finds members at whose address another cluster answers than the one that
+// run has known by that name.
+func refuseOthers(results []checked) {
+	known := results[0].known
+	for i := range results[1:] {
+		c := &results[i+1]
+		if was := known[c.Cluster]; was != "" && c.identity != "" && c.identity != was {
+			c.problem(fmt.Errorf("%w: its kube-system namespace has UID %.64q, and %.64q is recorded of this name; correct the address, or give the new cluster another name", kube.ErrOtherCluster, c.identity, was))
+			c.Result = resultFailed
+		}
+	}
+}
+
 // member is the configuration of one.
 func (k checker) member(name string) *config.Cluster {
 	all := k.loaded.Config.Clusters
@@ -187,6 +202,10 @@ func (k checker) member(name string) *config.Cluster {
 }
 
 func (c *checked) askIngress(ctx context.Context, connection *kube.Connection, loaded *config.Loaded) {
+	var err error
+	if c.known, err = app.KnownIdentities(ctx, connection.Clientset(), &loaded.Config, c.identity); err != nil {
+		c.problem(err)
+	}
 	offered, err := app.OffersSlices(ctx, connection.Clientset())
 	if err != nil {
 		c.problem(err)

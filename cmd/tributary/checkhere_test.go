@@ -56,3 +56,18 @@ func TestAskHere(t *testing.T) {
 		}
 	}
 }
+
+// TestRefuseOthers: a member at whose address another cluster answers than is recorded would be suspected by run.
+func TestRefuseOthers(t *testing.T) {
+	results := []checked{
+		{Role: roleIngress, known: map[string]string{"same": "1", "other": "2", "silent": "3"}},
+		{Cluster: "same", Result: resultOK, identity: "1"}, {Cluster: "other", Result: resultOK, identity: "9"},
+		{Cluster: "silent", Result: resultOK}, {Cluster: "new", Result: resultOK, identity: "5"},
+	}
+	refuseOthers(results)
+	for _, r := range results[1:] {
+		if failed := r.Cluster == "other"; (len(r.Problems) > 0) != failed || (r.Result == resultFailed) != failed {
+			t.Errorf("%s: %s %q", r.Cluster, r.Result, r.Problems)
+		}
+	}
+}

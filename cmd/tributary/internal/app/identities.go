@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/reconcile/inventory"
@@ -58,15 +60,35 @@ func (s *ingressSession) identify(ctx context.Context, c *config.Config, former 
 	ctx, cancel := context.WithTimeout(ctx, identitiesTimeout)
 	defer cancel()
 	s.known, s.unrecorded = s.inventoryOf(c).Read(ctx)
-	expected := expectedIdentity(c, former)
-	switch {
-	case expected != "" && !s.watch.Identified():
-		return fmt.Errorf("the ingress cluster cannot be told from another than %.64q, because its kube-system namespace cannot be read", expected)
-	case expected == "" && s.known.Ingress != "" && s.watch.Identified() && s.watch.Identity() != s.known.Ingress:
-		return otherIngress(fmt.Errorf("%w: its kube-system namespace has UID %.64q, and %.64q is recorded in namespace %s",
-			kube.ErrOtherCluster, s.watch.Identity(), s.known.Ingress, c.OwnNamespace()))
+	identity := ""
+	if s.watch.Identified() {
+		identity = s.watch.Identity()
 	}
-	return nil
+	return acceptIngress(c, expectedIdentity(c, former), identity, s.known.Ingress)
+}
+
+// acceptIngress refuses another cluster than the expected one or, where none is expected,
+// than the recorded one. identity is that of the cluster that answers, "" where it may
+// not be read. It is pure.
+func acceptIngress(c *config.Config, expected, identity, recorded string) error {
+	whence := "is expected"
+	if expected == "" && recorded != "" && identity != "" {
+		expected, whence = recorded, "is recorded in namespace "+c.OwnNamespace()
+	}
+	switch {
+	case expected == "" || identity == expected:
+		return nil
+	case identity == "":
+		return fmt.Errorf("the ingress cluster cannot be told from another than %.64q, because its kube-system namespace cannot be read", expected)
+	}
+	return otherIngress(fmt.Errorf("%w: its kube-system namespace has UID %.64q, and %.64q %s", kube.ErrOtherCluster, identity, expected, whence))
+}
+
+// KnownIdentities reads by what members were known to the processes before, and refuses the
+// ingress cluster, which has this identity, if a process that starts now would.
+func KnownIdentities(ctx context.Context, client kubernetes.Interface, c *config.Config, identity string) (members map[string]string, err error) {
+	known, _ := inventory.Store{Client: client, Namespace: c.OwnNamespace(), Instance: c.Instance}.Read(ctx) // a missing right shows among the rights
+	return known.Members, acceptIngress(c, c.Ingress.Identity, identity, known.Ingress)
 }
 
 // follows refuses a new current-context of a kubeconfig where the file names no
