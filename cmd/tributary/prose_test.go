@@ -1,0 +1,70 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const (
+	longestSentence = 20 // words
+	glossaryWords   = 12
+)
+
+// long is how many longer sentences a page may still have: none where a user begins. The pages of figures and of reasons are
+// older than the rule; they only get better.
+var long = map[string]int{"operations.md": 60, "semantics.md": 50, "performance.md": 40, "rules.md": 15, "sinks.md": 15, "tracing.md": 4}
+
+var (
+	fenced    = regexp.MustCompile("(?s)```.*?```")
+	blocks    = regexp.MustCompile(`\n\s*\n|\n(?:\s*[-*] |#+ |\d+\. |\|)`)
+	sentences = regexp.MustCompile(`[.!?:;](?:\s|$)`)
+	words     = regexp.MustCompile("[A-Za-z0-9`'_./{}=*-]*[A-Za-z0-9][A-Za-z0-9`'_./{}=*-]*")
+)
+
+// longSentences are those of a page, outside of code, that have too many words. Cells of tables count each by itself.
+func longSentences(text string) (found []string) {
+	for _, block := range blocks.Split(strings.ReplaceAll(fenced.ReplaceAllString(text, ""), "**", ""), -1) {
+		for cell := range strings.SplitSeq(strings.Join(strings.Fields(block), " "), "|") {
+			for _, sentence := range sentences.Split(cell, -1) {
+				if len(words.FindAllString(sentence, -1)) > longestSentence {
+					found = append(found, sentence)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// TestSentencesAreShort holds what is written for users to sentences that are read once.
+func TestSentencesAreShort(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(pages) < 8 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	for _, path := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := longSentences(string(text)); len(found) > long[filepath.Base(path)] {
+			t.Errorf("%s has %d sentences of more than %d words, %d are allowed:\n%s", path, len(found), longestSentence, long[filepath.Base(path)], strings.Join(found, "\n"))
+		}
+	}
+}
+
+// TestGlossaryIsShort: a word that needs an entry is a word to do without.
+func TestGlossaryIsShort(t *testing.T) {
+	text, err := os.ReadFile("../../docs/glossary.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows := strings.Count(string(text), "\n| ") - 2; rows > glossaryWords || rows < 5 {
+		t.Errorf("the glossary has %d words, %d are allowed", rows, glossaryWords)
+	}
+}
