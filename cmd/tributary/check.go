@@ -94,7 +94,7 @@ type checked struct {
 
 	identity string
 	known    map[string]string // identities of members, as the ingress cluster has them recorded
-	networks []netip.Prefix // of pods
+	networks []netip.Prefix    // of pods
 }
 
 // The roles of a cluster, and what comes of checking one.

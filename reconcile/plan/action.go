@@ -186,6 +186,8 @@ type Plan struct {
 	Waiting WaitReason
 	// Again is true when these actions are not all: plan anew after them.
 	Again bool
+	// observed is what stood; see Fields.
+	observed *Observed
 }
 
 // WaitReason says what a replica waits for.

@@ -32,7 +32,7 @@ func Diff(observed Observed, desired *Replica, settings Settings) Plan {
 	if e := observed.Endpoints; e != nil {
 		d.leftSubsets = e.Subsets
 	}
-	d.plan = Plan{Replica: desired.Key, Held: desired.Held, Kept: desired.Kept, Conflicts: slices.Clone(desired.Conflicts)}
+	d.plan = Plan{observed: d.observed, Replica: desired.Key, Held: desired.Held, Kept: desired.Kept, Conflicts: slices.Clone(desired.Conflicts)}
 	ready := d.ready()
 	if ready {
 		d.service()

@@ -62,6 +62,8 @@ type actionDoc struct {
 	Kind   Kind   `json:"kind"`
 	Name   string `json:"name"`
 	Why    string `json:"why"`
+	// Changes are what an update makes different, field by field.
+	Changes []Field `json:"changes,omitempty"`
 
 	Cluster     string            `json:"cluster,omitempty"`
 	AddressType syncer.Family     `json:"addressType,omitempty"`
@@ -120,7 +122,7 @@ func documentOf(p *Plan) replicaDoc {
 	}
 	for i, stage := range p.Sequence() {
 		for j := range stage {
-			doc.Actions = append(doc.Actions, actionDocOf(i+1, &stage[j]))
+			doc.Actions = append(doc.Actions, actionDocOf(i+1, &stage[j], p.Fields(&stage[j])))
 		}
 	}
 	for _, c := range p.Conflicts {
@@ -135,8 +137,8 @@ func documentOf(p *Plan) replicaDoc {
 	return doc
 }
 
-func actionDocOf(stage int, a *Action) actionDoc {
-	doc := actionDoc{Stage: stage, Action: a.Verb, Kind: a.Kind, Name: a.Name, Why: a.Why}
+func actionDocOf(stage int, a *Action, changes []Field) actionDoc {
+	doc := actionDoc{Stage: stage, Action: a.Verb, Kind: a.Kind, Name: a.Name, Why: a.Why, Changes: changes}
 	switch {
 	case a.Service != nil:
 		doc.Labels, doc.Annotations = a.Service.Labels, a.Service.Annotations

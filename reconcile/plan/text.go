@@ -5,6 +5,7 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net/netip"
@@ -37,10 +38,27 @@ func WriteText(w io.Writer, plans []Plan) error {
 	if rows == 0 {
 		out.Reset()
 	}
+	writeFields(&out, plans)
 	writeObstacles(&out, plans)
 	fmt.Fprintln(&out, summarise(plans))
 	_, err := w.Write(trimLines(out.Bytes()))
 	return err
+}
+
+// writeFields prints what updates change, field by field.
+func writeFields(out *bytes.Buffer, plans []Plan) {
+	title := "\nChanges:\n"
+	for i := range plans {
+		for _, stage := range plans[i].Sequence() {
+			for j := range stage {
+				a := &stage[j]
+				for _, f := range plans[i].Fields(a) {
+					fmt.Fprintf(out, "%s  %s %s %s: %s → %s\n", title, a.Kind, a.fullName(plans[i].Replica), f.Field, cmp.Or(f.From, "none"), cmp.Or(f.To, "none"))
+					title = ""
+				}
+			}
+		}
+	}
 }
 
 // fullName is the object's name with its namespace, if it lives in one.
