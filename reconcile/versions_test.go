@@ -74,7 +74,7 @@ func TestFormerVersionsAreTakenOver(t *testing.T) {
 				t.Fatalf("the fixture has %d Services, %d Endpoints, %d slices", len(f.Services), len(f.Endpoints), len(f.Slices))
 			}
 			g := newGround(t, "idc-a", "idc-b")
-			g.options.Settings.Instance = "default"
+			g.source.settings.Instance = "default"
 			f.stand(t, g.server)
 			terminating := pod(web, "10.0.0.2", true)
 			terminating.Deleted = 1700000000
