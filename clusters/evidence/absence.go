@@ -19,8 +19,8 @@ type absence struct {
 	service  syncer.Key // of Endpoints and Slices
 	replicas []syncer.Key
 	addrs    []netip.Addr
-	// since is when the first list lacked it, of those in a row; reported once a record
-	// says so.
+	// since is when the first list lacked it, of those in a row, zero: only lists in doubt
+	// did; reported once a record says so.
 	since    time.Time
 	reported bool
 	// state is how far it was asked for.
@@ -53,11 +53,12 @@ type hold struct {
 	objects map[object]bool
 }
 
-// lacks notes that a list lacks an object.
-func (s *State) lacks(now time.Time, l lost) {
+// lacks notes that a list lacks an object. Of a list in doubt that matters only to who
+// has the object's addresses by now.
+func (s *State) lacks(now time.Time, l lost, doubted bool) {
 	a := s.absent[l.id]
 	if a == nil {
-		a = &absence{id: l.id, uid: l.uid, service: l.service, since: now, addrs: l.addrs, past: s.quarantine.err != nil}
+		a = &absence{id: l.id, uid: l.uid, service: l.service, addrs: l.addrs, past: s.quarantine.err != nil}
 		s.absent[l.id] = a
 		for _, addr := range l.addrs {
 			s.addresses[addr] = append(s.addresses[addr], a)
@@ -69,6 +70,12 @@ func (s *State) lacks(now time.Time, l lost) {
 		}
 	}
 	a.replicas = l.replicas
+	if doubted {
+		return
+	}
+	if a.since.IsZero() {
+		a.since = now
+	}
 	if a.state == isThere || a.state == askFailed {
 		a.state = notAsked // this list says again what was denied
 	}
@@ -93,6 +100,9 @@ func (s *State) forget(a *absence) {
 	for _, replica := range a.replicas {
 		s.unhold(replica, a.id)
 	}
+	for _, e := range a.standing {
+		e.waits = slices.DeleteFunc(e.waits, func(b *absence) bool { return b == a })
+	}
 	if q := s.inquiries[a.id.Kind]; q != nil {
 		delete(q.waiting, a.id)
 	}
@@ -111,7 +121,7 @@ func (s *State) unhold(replica syncer.Key, id object) {
 func (s *State) lacking(kind Kind) []*absence {
 	var all []*absence
 	for id, a := range s.absent {
-		if id.Kind == kind {
+		if id.Kind == kind && !a.since.IsZero() {
 			all = append(all, a)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 // by what the list before showed.
 type standing struct {
 	replicas map[syncer.Key]*standingReplica
+	bySource map[syncer.Key][]*standingReplica
 	byPod    map[syncer.Key][]*standingEndpoint
 	byAddr   map[netip.Addr][]*standingEndpoint
 }
@@ -58,8 +59,8 @@ func (r *standingReplica) open() (left []*standingEndpoint) {
 
 func (st *standing) set(b Baseline) {
 	*st = standing{
-		replicas: map[syncer.Key]*standingReplica{},
-		byPod:    map[syncer.Key][]*standingEndpoint{}, byAddr: map[netip.Addr][]*standingEndpoint{},
+		replicas: map[syncer.Key]*standingReplica{}, bySource: map[syncer.Key][]*standingReplica{},
+		byPod: map[syncer.Key][]*standingEndpoint{}, byAddr: map[netip.Addr][]*standingEndpoint{},
 	}
 	for key, s := range b.Replicas {
 		r := &standingReplica{key: key, sources: s.Sources}
@@ -76,6 +77,9 @@ func (st *standing) set(b Baseline) {
 		}
 		if r.left = len(r.endpoints); r.left > 0 {
 			st.replicas[key] = r
+			for _, source := range r.sources {
+				st.bySource[source] = append(st.bySource[source], r)
+			}
 		}
 	}
 }
@@ -109,23 +113,16 @@ func (st *standing) left(replica syncer.Key) int {
 	return r.left
 }
 
-// waits reports whether a Service is one that fed a replica that stands.
-func (st *standing) waits(source syncer.Key) bool {
-	for _, r := range st.replicas {
-		if slices.Contains(r.sources, source) {
-			return true
-		}
-	}
-	return false
+// fedBy are the replicas that stand and were fed by a Service.
+func (st *standing) fedBy(source syncer.Key) []*standingReplica {
+	return slices.DeleteFunc(slices.Clone(st.bySource[source]), func(r *standingReplica) bool { return st.replicas[r.key] != r })
 }
 
 // doubtSource has replicas judged anew that stand and were fed by a Service that lists
 // lack.
 func (st *standing) doubtSource(source syncer.Key) {
-	for _, r := range st.replicas {
-		if slices.Contains(r.sources, source) {
-			r.judged = false
-		}
+	for _, r := range st.fedBy(source) {
+		r.judged = false
 	}
 }
 
@@ -167,7 +164,6 @@ func (s *State) dropStanding(e *standingEndpoint) []store.Dirty {
 // settleStanding takes in that an object is gone that endpoints wait for.
 func (s *State) settleStanding(a *absence) (dirty []store.Dirty) {
 	for _, e := range slices.Clone(a.standing) {
-		e.waits = slices.DeleteFunc(e.waits, func(b *absence) bool { return b == a })
 		if a.id.Kind == Pods || !slices.ContainsFunc(e.waits, func(b *absence) bool { return b.id.Kind != Pods }) {
 			dirty = append(dirty, s.dropStanding(e)...)
 		}
@@ -202,7 +198,7 @@ func (s *State) meetStanding(p *syncer.Pod, out *Effects) {
 		same := e.endpoint.Target.UID == taken.UID && store.HasAddress(&taken, e.endpoint.Addr) && !taken.Terminal
 		ready := !taken.Terminating() && taken.Ready || s.published(e.in)
 		switch {
-		case !same || !ready, e.in.judged && !s.lacksSource(e.in):
+		case !same || !ready, e.in.judged && (!s.lacksSource(e.in) || s.gives(e)):
 			drop = append(drop, e)
 		}
 	}
@@ -244,8 +240,8 @@ func (s *State) standingReused(addr netip.Addr, p *syncer.Pod, out *Effects) {
 // standingSourceGone takes in that a Service was deleted.
 func (s *State) standingSourceGone(source syncer.Key, cause Cause, out *Effects) {
 	var drop []*standingEndpoint
-	for _, r := range s.standing.replicas {
-		if slices.Contains(r.sources, source) && !slices.ContainsFunc(r.sources, func(other syncer.Key) bool {
+	for _, r := range s.standing.fedBy(source) {
+		if !slices.ContainsFunc(r.sources, func(other syncer.Key) bool {
 			return other != source && (s.store.Service(other) != nil || s.absent[object{Services, other}] != nil)
 		}) {
 			drop = append(drop, r.open()...)
@@ -257,12 +253,13 @@ func (s *State) standingSourceGone(source syncer.Key, cause Cause, out *Effects)
 // serviceShown drops what stands of replicas whose Services are all shown: their own
 // share has it, or has not.
 func (s *State) serviceShown(service syncer.Key, out *Effects) {
-	if len(s.standing.replicas) == 0 {
-		return
-	}
 	var drop []*standingEndpoint
-	for _, r := range s.standing.replicas {
-		if !slices.Contains(r.sources, service) || s.lacksSource(r) {
+	for _, r := range s.standing.fedBy(service) {
+		if s.presence(r).pending {
+			r.judged = false // what is written by hand is to be read first
+			continue
+		}
+		if s.lacksSource(r) {
 			continue
 		}
 		manual := slices.ContainsFunc(r.sources, s.store.IsManual)
@@ -279,6 +276,9 @@ func (s *State) serviceShown(service syncer.Key, out *Effects) {
 // standingManual drops endpoints that stand and that hand-written objects of their
 // Services give by now.
 func (s *State) standingManual(out *Effects) {
+	if !s.synced {
+		return
+	}
 	var drop []*standingEndpoint
 	for _, r := range s.standing.replicas {
 		if !r.judged {

@@ -20,6 +20,9 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
+// raceSteps are enough to meet all effects.
+const raceSteps = 50_000
+
 var stepsFlag = flag.Int64("steps", 0, "steps of TestHistories; 0: 1,000,000, less with the race detector")
 
 // An op is one thing that happens in a history. What its numbers mean depends on the
@@ -95,6 +98,7 @@ type history struct {
 	// stableFor is that of all Services.
 	stableFor time.Duration
 	ops       []op
+	met       map[string]bool // effects that came of it
 }
 
 func newHistory(seed uint64, length int) history {
@@ -160,6 +164,7 @@ func (h *history) play(log *strings.Builder) (*breach, int) {
 		s.do(o)
 	}
 	s.peace()
+	h.met = s.met
 	return s.broken, s.steps
 }
 
@@ -428,8 +433,9 @@ func (s *shell) peace() {
 		s.cut(k)
 	}
 	for second := range 90 {
-		switch {
-		case second == 60 && s.doubted: // of a store that went back, an operator must say what is gone
+		// A store that went back answers for its past: of what it lacks beyond that which a
+		// second list may take, an operator must say that it is gone.
+		if second == 60 && s.doubted {
 			s.step(Release{})
 		}
 		s.work()
@@ -454,6 +460,13 @@ func (s *shell) zero() {
 	s.quiet = false
 }
 
+// effects are what histories have to meet, or they show little.
+var effects = []string{
+	"event added", "event modified", "event deleted", "event relist", "event missing", "event asked", "event reused", "event replaced",
+	"event released", "event panic", "kept list_shrank", "kept first_list_shrank", "kept mass_not_ready", "kept node_silent",
+	"reason ChangesHeld", "reason RevisionRegressed", "reason ListIncomplete", "reason MassNotReady", "reason Unreachable", "reason Unusable",
+}
+
 func TestHistories(t *testing.T) {
 	want := *stepsFlag
 	if want == 0 {
@@ -463,12 +476,19 @@ func TestHistories(t *testing.T) {
 	var steps, histories atomic.Int64
 	var failed atomic.Bool
 	var workers sync.WaitGroup
+	var mu sync.Mutex
+	met := map[string]int{}
 	for range min(runtime.GOMAXPROCS(0), 4) {
 		workers.Go(func() {
 			for steps.Load() < want && !failed.Load() {
 				h := newHistory(seed+uint64(histories.Add(1))-1, 150)
 				broken, n := h.play(nil)
 				steps.Add(int64(n))
+				mu.Lock()
+				for effect := range h.met {
+					met[effect]++
+				}
+				mu.Unlock()
 				if broken != nil && failed.CompareAndSwap(false, true) {
 					t.Error(h.tell(broken))
 				}
@@ -476,7 +496,15 @@ func TestHistories(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	t.Logf("%d steps in %d histories", steps.Load(), histories.Load())
+	t.Logf("%d steps in %d histories met %v", steps.Load(), histories.Load(), met)
+	if t.Failed() || steps.Load() < raceSteps {
+		return
+	}
+	for _, effect := range effects {
+		if met[effect] == 0 {
+			t.Errorf("no history met %q", effect)
+		}
+	}
 }
 
 // tell makes a failing history short, and plays it once more aloud.

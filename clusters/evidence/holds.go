@@ -97,7 +97,7 @@ func sum(n [kinds + 1]int) (total int) {
 func (s *State) release(now time.Time, replica *syncer.Key, out *Effects) {
 	var gone []*absence
 	for _, a := range s.absent {
-		if replica == nil || slices.Contains(a.replicas, *replica) {
+		if !a.since.IsZero() && (replica == nil || slices.Contains(a.replicas, *replica)) {
 			gone = append(gone, a)
 			switch a.id.Kind {
 			case Pods:
@@ -117,7 +117,7 @@ func (s *State) release(now time.Time, replica *syncer.Key, out *Effects) {
 	}
 	var dirty []store.Dirty
 	for _, v := range s.readiness.release(match) {
-		dirty = append(dirty, s.retake(&v.Object)...)
+		dirty = append(dirty, s.retake(&v.Object, out)...)
 		out.Released.NotReady++
 	}
 	s.releaseRules(replica, out)
@@ -134,7 +134,7 @@ type logged struct{ holding, panicking, ruling bool }
 // logTransitions says what has begun and ended.
 func (s *State) logTransitions(out *Effects) {
 	r := &s.readiness
-	is, was := logged{holding: len(s.absent) > 0, panicking: !r.panicAt.IsZero(), ruling: len(s.ruling.held) > 0}, s.logged
+	is, was := logged{holding: len(s.holds) > 0, panicking: !r.panicAt.IsZero(), ruling: len(s.ruling.held) > 0}, s.logged
 	if s.lists != [kinds]anyList{} {
 		is.holding = was.holding // what a list lacks is judged at its end
 	}
@@ -144,7 +144,7 @@ func (s *State) logTransitions(out *Effects) {
 	}
 	switch {
 	case is.holding && !was.holding:
-		say(Warning, "lists of cluster lack what is served: it is kept", "objects", len(s.absent), "replicas", len(s.holds))
+		say(Warning, "lists of cluster lack what is served: it is kept", "objects", s.heldObjects(), "replicas", len(s.holds))
 	case was.holding && !is.holding:
 		say(Info, "nothing is kept against lists of cluster any more")
 	}
@@ -160,4 +160,14 @@ func (s *State) logTransitions(out *Effects) {
 	case was.panicking && !is.panicking:
 		say(Info, "pods of cluster are taken as they are again", "kept", r.worst)
 	}
+}
+
+// heldObjects counts what is kept against lists.
+func (s *State) heldObjects() (n int) {
+	for _, a := range s.absent {
+		if !a.since.IsZero() {
+			n++
+		}
+	}
+	return n
 }

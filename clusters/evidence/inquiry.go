@@ -209,6 +209,7 @@ func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v s
 		return
 	case past:
 	case t.finished(&v.Object) || a.uid != "" && t.uid(&v.Object) != a.uid:
+		s.answers[a.id] = v.RV
 		s.settle(now, a, "asked", out)
 		return
 	default:

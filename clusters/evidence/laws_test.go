@@ -113,7 +113,7 @@ func (s *shell) announced(replica string, before, after contribution, effect syn
 		s.breach("ANNOUNCED", "%s changes from %s to %s, and nobody says so", replica, show(before), show(after))
 	}
 	for ep, ready := range before {
-		if ready && !after.serves(ep.ip) && effect != syncer.Removal && !s.stood[replica][ep] {
+		if ready && !after.serves(ep.ip) && effect != syncer.Removal {
 			s.breach("ANNOUNCED", "%s of %s leaves traffic by a change of effect %v", show1(ep), replica, effect)
 		}
 	}
@@ -228,6 +228,17 @@ func (s *shell) twice(replica string, ep endpoint) bool {
 	return false
 }
 
+// unnamed reports whether all that is known to be written by hand names an endpoint no
+// more: then its objects themselves took it away.
+func (w *words) unnamed(replica string, ep endpoint) bool {
+	for _, source := range serviceNames {
+		if replicaOf(source) == replica && w.byHand[source] && (!w.manualKnown(source) || w.againstManual(source, ep) == "") {
+			return false
+		}
+	}
+	return true
+}
+
 func (w *words) againstManual(source string, ep endpoint) string {
 	if !w.manualKnown(source) {
 		return ""
@@ -247,7 +258,10 @@ func (s *shell) soft(replica string, before, after contribution) {
 			continue
 		}
 		had++
-		if !after[ep] && (ep.uid != "" || !s.doubted) && s.lives(replica, ep) && s.words.against(s, replica, ep, true) == "" {
+		if ep.uid == "" && (s.doubted || s.words.unnamed(replica, ep)) {
+			continue
+		}
+		if !after[ep] && s.lives(replica, ep) && s.words.against(s, replica, ep, true) == "" {
 			wrong++
 			s.note("    %s of %s is taken, and lives", show1(ep), replica)
 		}
@@ -257,14 +271,30 @@ func (s *shell) soft(replica string, before, after contribution) {
 			has++
 		}
 	}
-	if wrong == 0 || s.mute || !s.refusedAt.IsZero() && s.now.Sub(s.refusedAt) < 2*time.Minute {
-		return // without the right to ask, a second list may be believed
+	s.takenSoft += wrong
+	s.hadReady += had
+	if wrong == 0 || s.mayNotAsk() {
+		return // see lookedTwice
 	}
 	if has == 0 {
 		s.breach("NOWIPE", "%s is emptied: %d of %d ready endpoints are taken that live", replica, wrong, had)
 	}
 	if limit := s.cfg.MinEndpoints + had*s.cfg.Percent/100; min(wrong, had-has) > limit {
 		s.breach("NOWIPE", "%s loses %d of %d ready endpoints, %d of them live, %d are allowed", replica, had-has, had, wrong, limit)
+	}
+}
+
+// mayNotAsk reports whether reads are refused, or were a while ago. Then a second list may
+// be believed: nobody can ask whether it lies.
+func (s *shell) mayNotAsk() bool {
+	return s.mute || !s.refusedAt.IsZero() && s.now.Sub(s.refusedAt) < 2*time.Minute
+}
+
+// lookedTwice holds what a second list took where nobody may ask: no more of the member
+// than may be confirmed, beside what replicas may lose anyway.
+func (s *shell) lookedTwice() {
+	if limit := s.cfg.MinEndpoints + s.hadReady*(s.cfg.ConfirmPercent+s.cfg.Percent)/100; s.mayNotAsk() && s.takenSoft > limit {
+		s.breach("NOWIPE", "%d of %d ready endpoints are taken that live, and may not be asked for; %d are allowed", s.takenSoft, s.hadReady, limit)
 	}
 }
 
@@ -277,12 +307,9 @@ func (s *shell) lives(replica string, ep endpoint) bool {
 
 // owners holds the addresses of the whole member against who lives there.
 func (s *shell) owners() {
-	if s.doubted {
-		return // of a store that went back the last word may be of a lost time
-	}
 	for name, word := range s.words.pods {
 		p := s.pod(name)
-		if word.stale || word.gone || word.asked || p == nil || p.finished || p.uid != word.is.UID || address(p.ip) != word.is.IPs[0].Addr {
+		if word.stale || word.past || word.gone || word.asked || p == nil || p.finished || p.uid != word.is.UID || address(p.ip) != word.is.IPs[0].Addr {
 			continue
 		}
 		own := endpoint{p.ip, p.uid}

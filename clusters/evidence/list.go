@@ -4,6 +4,7 @@
 package evidence
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -48,7 +49,9 @@ type table[T Object] interface {
 	begin(s *State, rv uint64, older bool)
 	places(s *State) []string
 	mark(s *State, o *T, rv uint64, older bool)
+	// replaced is what is held in the place of an object that is another one.
 	compare(s *State, now time.Time, v store.Versioned[T])
+	replaced(s *State, o *T) (l lost, is bool)
 	compared(s *State, now time.Time, shown []store.Versioned[T], out *Effects)
 	lacking(s *State, place string, rv uint64, older bool, yield func(lost)) (looked int)
 	believed(s *State) []store.Dirty
@@ -159,9 +162,12 @@ func (r *list[T]) compareAll(s *State, now time.Time, out *Effects) bool {
 		s.short[r.kind()] = s.short[r.kind()] || v.Kept.Since < s.cfg.keptSince(r.kind())
 		r.mark(s, &v.Object, v.RV, r.Older)
 		switch {
-		case !r.wanted(s, &v.Object),
-			r.doubted && !s.quarantine.news(r.kind(), v.RV, held),
-			!r.doubted && !r.Older && ok && r.Revision != 0 && held > r.Revision:
+		case r.doubted && !s.quarantine.news(r.kind(), v.RV, held):
+			if l, is := r.replaced(s, &v.Object); is {
+				s.lacks(now, l, true)
+			}
+			continue
+		case !r.wanted(s, &v.Object), !r.doubted && !r.Older && ok && r.Revision != 0 && held > r.Revision:
 			continue
 		}
 		r.Items[r.taken] = v
@@ -180,10 +186,7 @@ func (r *list[T]) compareAll(s *State, now time.Time, out *Effects) bool {
 
 // lack notes what the list lacks.
 func (r *list[T]) lack(s *State, now time.Time, _ *Effects) bool {
-	note := func(l lost) { s.lacks(now, l) }
-	if r.doubted {
-		note = func(lost) {}
-	}
+	note := func(l lost) { s.lacks(now, l, r.doubted) }
 	for looked := 0; looked < s.piece && r.at < len(r.where); r.at++ {
 		looked += r.lacking(s, r.where[r.at], r.Revision, r.Older, note)
 	}
@@ -220,8 +223,10 @@ func (r *list[T]) end(s *State, now time.Time, out *Effects) bool {
 		s.judgeLacking(now, kind, r.before, r.empty, out)
 	}
 	s.quarantine.listed(kind, r.doubted)
+	maps.DeleteFunc(s.answers, func(id object, _ uint64) bool { return id.Kind == kind })
 	r.ended(s, now, r.before, out)
 	s.rulesListed(now, kind, r.doubted, out)
+	s.judgeIdle(now, out)
 	return true
 }
 

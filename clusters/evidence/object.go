@@ -27,7 +27,7 @@ func (o object) compare(p object) int {
 // seen takes in an object that a watch shows.
 func seen[T Object](s *State, now time.Time, t table[T], e Seen[T], out *Effects) {
 	s.reach.contact = now
-	if !t.wanted(s, &e.Object) || t.outdated(s, e.Versioned) {
+	if !t.wanted(s, &e.Object) || t.outdated(s, e.Versioned) || e.RV != 0 && e.RV < s.answers[t.id(&e.Object)] {
 		return
 	}
 	if !t.room(s, &e.Object) {
@@ -86,6 +86,7 @@ func (plain[T]) met(*State, time.Time, *T, *Effects)                        {}
 func (plain[T]) missed(*State, *T, bool, Cause, *Effects)                   {}
 func (plain[T]) places(s *State) []string                                   { return s.store.Namespaces() }
 func (plain[T]) compare(*State, time.Time, store.Versioned[T])              {}
+func (plain[T]) replaced(*State, *T) (l lost, is bool)                      { return l, false }
 func (plain[T]) compared(*State, time.Time, []store.Versioned[T], *Effects) {}
 func (plain[T]) believed(*State) []store.Dirty                              { return nil }
 func (plain[T]) ended(*State, time.Time, map[syncer.Key]int, *Effects)      {}

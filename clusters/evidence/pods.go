@@ -64,7 +64,7 @@ func (t *pods) hear(s *State, now time.Time, v podVersion, out *Effects) []store
 		s.readiness.mass(now, s.cfg.Limits, func() world { return s.world(s.readyPods() - 1) }) {
 		for _, restore := range s.readiness.enter(now) {
 			if restore.Object.Key != key {
-				others = append(others, s.retake(&restore.Object)...)
+				others = append(others, s.retake(&restore.Object, out)...)
 			}
 		}
 	}
@@ -97,9 +97,18 @@ func (*pods) missed(s *State, p *syncer.Pod, _ bool, cause Cause, out *Effects) 
 }
 
 func (*pods) lacking(s *State, ns string, rv uint64, older bool, yield func(lost)) int {
-	return s.store.LackingPods(ns, rv, older, func(p *syncer.Pod, _ uint64) {
-		yield(lost{id: object{Pods, p.Key}, uid: p.UID, replicas: s.store.ReplicasOf(p.Key), addrs: addressesOf(p)})
-	})
+	return s.store.LackingPods(ns, rv, older, func(p *syncer.Pod, _ uint64) { yield(s.lostPod(p)) })
+}
+
+func (s *State) lostPod(p *syncer.Pod) lost {
+	return lost{id: object{Pods, p.Key}, uid: p.UID, replicas: s.store.ReplicasOf(p.Key), addrs: addressesOf(p)}
+}
+
+func (*pods) replaced(s *State, p *syncer.Pod) (l lost, is bool) {
+	if held := s.store.Pod(p.Key); held != nil && (held.UID != p.UID || !slices.Equal(held.IPs, p.IPs)) {
+		return s.lostPod(held), true
+	}
+	return l, false
 }
 
 // compare finds out whether too many pods have turned not ready.
@@ -117,7 +126,7 @@ func (t *pods) compared(s *State, now time.Time, shown []podVersion, out *Effect
 	}
 	var others []store.Dirty
 	for _, restore := range s.readiness.enter(now) {
-		others = append(others, s.retake(&restore.Object)...)
+		others = append(others, s.retake(&restore.Object, out)...)
 	}
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "panic"}, Dirty: merged(others)})
 }
@@ -177,8 +186,12 @@ func (s *State) replicasOf(p *syncer.Pod) []syncer.Key {
 	return s.standing.replicasOf(p.Key)
 }
 
-// retake takes another reading of a pod that is held.
-func (s *State) retake(p *syncer.Pod) []store.Dirty { return s.store.ReplacePod(p) }
+// retake takes another reading of a pod that is held, and of what stands of it.
+func (s *State) retake(p *syncer.Pod, out *Effects) []store.Dirty {
+	dirty := s.store.ReplacePod(p)
+	s.meetStanding(p, out)
+	return dirty
+}
 
 // reclaim gives a live pod the addresses that it shows: what is absent and had one of
 // them is dead, and so is what stands there of another pod. Pods of the host network

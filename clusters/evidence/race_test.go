@@ -6,4 +6,4 @@
 package evidence
 
 // defaultSteps of TestHistories: the race detector makes each ten times as dear.
-const defaultSteps = 50_000
+const defaultSteps = raceSteps

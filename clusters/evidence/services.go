@@ -51,7 +51,7 @@ func (services) met(s *State, _ time.Time, o *syncer.Service, out *Effects) {
 func (services) remove(s *State, v serviceVersion) []store.Dirty { return s.store.DeleteService(v) }
 
 func (services) missed(s *State, o *syncer.Service, known bool, cause Cause, out *Effects) {
-	if !known || s.standing.waits(o.Key) {
+	if !known || len(s.standing.fedBy(o.Key)) > 0 {
 		s.standingSourceGone(o.Key, cause, out)
 	}
 }

@@ -55,6 +55,10 @@ type shell struct {
 	quiet  bool
 	broken *breach
 	steps  int
+	met    map[string]bool // kinds of effects
+	// takenSoft are the ready endpoints that live and were taken by this step, hadReady
+	// all that there were.
+	takenSoft, hadReady int
 }
 
 // watch is what flows from the member for one kind.
@@ -84,7 +88,7 @@ func (s *shell) note(format string, args ...any) {
 }
 
 func newShell(w *cluster, cfg Config, seed uint64, log *strings.Builder) *shell {
-	s := &shell{cluster: w, cfg: cfg, seed: seed, now: time.Unix(0, 0), log: log, stands: map[string]contribution{}, sources: map[string]map[string]bool{}, unseen: map[string]bool{}, stood: map[string]contribution{}, turns: map[string]turn{}, from: map[string]map[endpoint]string{}}
+	s := &shell{cluster: w, cfg: cfg, seed: seed, now: time.Unix(0, 0), log: log, stands: map[string]contribution{}, sources: map[string]map[string]bool{}, unseen: map[string]bool{}, stood: map[string]contribution{}, met: map[string]bool{}, turns: map[string]turn{}, from: map[string]map[endpoint]string{}}
 	for _, replica := range replicaNames {
 		s.stands[replica], s.sources[replica], s.from[replica] = contribution{}, map[string]bool{}, map[endpoint]string{}
 	}
@@ -95,6 +99,9 @@ func newShell(w *cluster, cfg Config, seed uint64, log *strings.Builder) *shell 
 // start is a start of the process: what stands is all that is known.
 func (s *shell) start() {
 	s.state = New(s.now, s.cfg, s.seed)
+	if s.seed%2 == 0 {
+		s.state.piece = 1 + int(s.seed/2%4)
+	}
 	s.words, s.reads, s.seen, s.synced, s.unnoticed = newWords(), nil, 0, false, false
 	for k := range s.watches {
 		s.watches[k] = watch{want: Kind(k) <= Nodes}
@@ -179,10 +186,12 @@ func (s *shell) take(out Effects, dirty map[string]syncer.Effect) {
 		s.watches[Endpoints].want, s.watches[Slices].want = true, true
 	}
 	if out.View != nil {
+		s.met["reason "+string(out.View.Reason)] = true
 		s.synced = out.View.Synced
 		s.note("    %s %s synced=%v panic=%v", out.View.State, out.View.Reason, out.View.Synced, out.View.Panicking)
 	}
 	for _, c := range out.Changes {
+		s.met["event "+c.Cause.Event], s.met["kept "+string(c.Cause.Kept)] = true, true
 		for _, d := range c.Dirty {
 			dirty[d.Replica.Name] = max(dirty[d.Replica.Name], d.Effect)
 		}
@@ -191,6 +200,7 @@ func (s *shell) take(out Effects, dirty map[string]syncer.Effect) {
 
 // record writes down what the state contributes now.
 func (s *shell) record(e Event, dirty map[string]syncer.Effect) {
+	s.takenSoft, s.hadReady = 0, 0
 	for _, replica := range replicaNames {
 		before := s.stands[replica]
 		after := s.share(replica, before)
@@ -200,6 +210,7 @@ func (s *shell) record(e Event, dirty map[string]syncer.Effect) {
 		}
 		s.judge(e, replica, before, after, dirty[replica])
 	}
+	s.lookedTwice()
 	s.owners()
 	if s.quiet && len(dirty) > 0 {
 		s.breach("ZERO", "nothing changes, and %T touches %v", e, dirty)

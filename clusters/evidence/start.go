@@ -25,7 +25,7 @@ func (s *State) fill(now time.Time, kind Kind, out *Effects) {
 		return
 	}
 	s.synced = true
-	s.forgetPublished(now)
+	s.forgetPublished(out)
 	s.startRules(now, out)
 	s.startDamping(now)
 	s.judgeStanding(now, out)
@@ -41,11 +41,11 @@ func (s *State) fill(now time.Time, kind Kind, out *Effects) {
 
 // forgetPublished lets go of pods that were taken for turned not ready by what stands of
 // them, and whose Services, by now known, take every pod for ready.
-func (s *State) forgetPublished(now time.Time) {
+func (s *State) forgetPublished(out *Effects) {
 	for _, d := range maps.Clone(s.readiness.down) {
 		if !s.store.Serves(&d.reported.Object) {
 			s.readiness.forget(d)
-			s.retake(&d.reported.Object)
+			s.retake(&d.reported.Object, out)
 		}
 	}
 }
@@ -117,6 +117,23 @@ func (s *State) judgeStanding(now time.Time, out *Effects) {
 			s.reportKept(kind, out)
 			s.inquire(now, kind, out)
 		}
+	}
+}
+
+// judgeIdle judges replicas anew of which something stands and waits for nothing: what it
+// waited for has come back.
+func (s *State) judgeIdle(now time.Time, out *Effects) {
+	if !s.synced {
+		return
+	}
+	idle := false
+	for _, r := range s.standing.replicas {
+		if r.judged && slices.ContainsFunc(r.open(), func(e *standingEndpoint) bool { return len(e.waits) == 0 }) {
+			r.judged, idle = false, true
+		}
+	}
+	if idle {
+		s.judgeStanding(now, out)
 	}
 }
 
@@ -248,6 +265,9 @@ func (s *State) lacksStanding(now time.Time, id object, e *standingEndpoint) *ab
 			a.service = id.Key
 		}
 		s.absent[id] = a
+	}
+	if a.since.IsZero() {
+		a.since = now
 	}
 	if !slices.Contains(a.replicas, e.in.key) {
 		a.replicas = append(a.replicas, e.in.key)

@@ -48,6 +48,9 @@ type State struct {
 	holds     map[syncer.Key]*hold
 	addresses map[netip.Addr][]*absence
 	inquiries [kinds + 1]*inquiry
+	// answers are the revisions at which objects were answered for that are not held: what
+	// a stream that lags behind shows of them is no news. Lists clear them.
+	answers map[object]uint64
 	// contradicted is since when a kind's lists are known to lack what is there.
 	contradicted [kinds + 1]time.Time
 	taken        []loss
@@ -75,7 +78,7 @@ func New(now time.Time, c Config, seed uint64) *State {
 		piece: usualPiece,
 		view:  View{State: Connecting, Since: now},
 		reach: reachability{contact: now}, seen: now,
-		absent: map[object]*absence{}, holds: map[syncer.Key]*hold{}, addresses: map[netip.Addr][]*absence{},
+		absent: map[object]*absence{}, holds: map[syncer.Key]*hold{}, addresses: map[netip.Addr][]*absence{}, answers: map[object]uint64{},
 	}
 }
 
@@ -170,12 +173,13 @@ func (s *State) announce(out *Effects, c Change) {
 func (s *State) tick(now time.Time, out *Effects) {
 	var dirty []store.Dirty
 	for _, v := range s.readiness.tick(now, s.cfg.Limits, s.readyPods()) {
-		dirty = append(dirty, s.retake(&v.Object)...)
+		dirty = append(dirty, s.retake(&v.Object, out)...)
 	}
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "released"}, Dirty: dirty})
 	s.expireDamping(now, out)
 	s.tickRules(now, out)
 	s.fillNodes(now, out)
+	s.judgeIdle(now, out)
 	s.makeRoom(now)
 	s.askAgain(now, out)
 	for kind := range s.due {

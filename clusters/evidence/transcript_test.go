@@ -136,6 +136,7 @@ type replay struct {
 	said     []string
 	// revisions of items as they were spelt.
 	revisions map[string]uint64
+	latest    uint64 // the revision of the last list
 	holds     string
 	waits     string
 	damping   Damping

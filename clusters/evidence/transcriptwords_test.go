@@ -4,6 +4,7 @@
 package evidence
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -67,7 +68,7 @@ func (r *replay) happens(what string) error {
 		return r.list(words[1:], tail)
 	case "answer":
 		return r.answer(words[1:], tail)
-	case "pod", "service", "endpoints", "slice":
+	case "pod", "service", "endpoints", "slice", "node":
 		return r.object(words, tail)
 	default:
 		return fmt.Errorf("no such thing happens: %q", words[0])
@@ -136,11 +137,17 @@ func dampingOf(all Damping) func(*syncer.Service) Damping {
 
 // stands gives what stands in the ingress cluster before the start.
 func (r *replay) stands(words []string, tail string) error {
-	if len(words) != 1 {
-		return errors.New("standing REPLICA: ADDRESS POD, …")
+	if len(words) == 0 {
+		return errors.New("standing REPLICA [of SERVICE …]: ADDRESS POD, …")
 	}
 	key := keyOf(words[0])
 	x := Standing{Sources: []syncer.Key{key}}
+	if len(words) > 2 {
+		x.Sources = nil
+		for _, service := range words[2:] {
+			x.Sources = append(x.Sources, keyOf(strings.TrimSuffix(service, ",")))
+		}
+	}
 	items, err := expand(tail)
 	if err != nil {
 		return err
@@ -153,9 +160,11 @@ func (r *replay) stands(words []string, tail string) error {
 		}
 		e := syncer.Endpoint{Addr: addr, Ports: manualPort, Ready: true, Serving: true}
 		for _, word := range fields[1:] {
-			if word == "not-ready" {
+			switch word {
+			case "not-ready":
 				e.Ready, e.Serving = false, false
-			} else {
+			case "-": // no pod
+			default:
 				name := keyOf(word)
 				e.Target = syncer.TargetRef{Kind: "Pod", Key: name, UID: "uid-" + name.Name}
 			}
@@ -241,7 +250,7 @@ func (r *replay) list(words []string, tail string) error {
 	var services []syncer.Key
 	if i := slices.Index(words, "of"); i >= 0 {
 		for _, w := range words[i+1:] {
-			services = append(services, keyOf(w))
+			services = append(services, keyOf(strings.TrimSuffix(w, ",")))
 		}
 	}
 	items, err := expand(tail)
@@ -250,6 +259,7 @@ func (r *replay) list(words []string, tail string) error {
 	}
 	var e Event
 	at := r.revisionOf(kind, revision)
+	r.latest = revision
 	switch kind {
 	case Services:
 		e, err = listOf(r, items, at, older, nil, serviceNamed)
@@ -320,6 +330,8 @@ func (r *replay) object(words []string, tail string) error {
 			e, err = eventOf(r, words[1], item, revision+uint64(i), podNamed)
 		case "service":
 			e, err = eventOf(r, words[1], item, revision+uint64(i), serviceNamed)
+		case "node":
+			e, err = eventOf(r, words[1], item, revision+uint64(i), nodeNamed)
 		case "endpoints":
 			e, err = eventOf(r, words[1], item, revision+uint64(i), endpointsNamed)
 		default:
@@ -371,7 +383,7 @@ func (r *replay) answer(words []string, tail string) error {
 			a.Outcome = Failed
 		case "there":
 			a.Outcome = There
-			a.Object, err = objectNamed(read, item)
+			a.Object, err = objectNamed(read, item, r.latest)
 		default:
 			return fmt.Errorf("no such answer: %q", tail)
 		}
@@ -386,8 +398,9 @@ func (r *replay) answer(words []string, tail string) error {
 	return nil
 }
 
-// objectNamed is the object that an answer brings; without item that of the read.
-func objectNamed(read Read, item string) (any, error) {
+// objectNamed is the object that an answer brings, by default at the revision of the
+// latest list. Of what is written by hand that is "Endpoints ADDRESS…; slice NAME ADDRESS…".
+func objectNamed(read Read, item string, latest uint64) (any, error) {
 	if item == "" {
 		return nil, errors.New("there is what?")
 	}
@@ -395,16 +408,36 @@ func objectNamed(read Read, item string) (any, error) {
 	switch read.Kind {
 	case Pods:
 		p, rv, err := podNamed(item)
-		return podItem{Object: p, RV: max(rv, 1)}, err
+		return podItem{Object: p, RV: cmp.Or(rv, latest)}, err
 	case Services:
 		s, rv, err := serviceNamed(item)
-		return serviceItem{Object: s, RV: max(rv, 1)}, err
+		return serviceItem{Object: s, RV: cmp.Or(rv, latest)}, err
 	case Endpoints:
 		e, rv, err := endpointsNamed(item)
-		return store.Versioned[store.Endpoints]{Object: e, RV: max(rv, 1)}, err
+		return endpointsVersion{Object: e, RV: cmp.Or(rv, latest)}, err
+	case Slices:
+		s, rv, err := sliceNamed(item)
+		return sliceVersion{Object: s, RV: cmp.Or(rv, latest)}, err
 	}
-	s, rv, err := sliceNamed(item)
-	return store.Versioned[store.Slice]{Object: s, RV: max(rv, 1)}, err
+	var w Written
+	for part := range strings.SplitSeq(item, ";") {
+		what, rest, _ := strings.Cut(strings.TrimSpace(part), " ")
+		if what == "Endpoints" {
+			e, rv, err := endpointsNamed(short(read.Key) + " " + rest)
+			if err != nil {
+				return nil, err
+			}
+			w.Endpoints = &endpointsVersion{Object: e, RV: cmp.Or(rv, latest)}
+			continue
+		}
+		name, addresses, _ := strings.Cut(rest, " ")
+		s, rv, err := sliceNamed(name + " of " + short(read.Key) + " " + addresses)
+		if err != nil {
+			return nil, err
+		}
+		w.Slices = append(w.Slices, sliceVersion{Object: s, RV: cmp.Or(rv, latest)})
+	}
+	return w, nil
 }
 
 func keyOf(text string) syncer.Key {
@@ -563,6 +596,12 @@ func endpointsNamed(text string) (e store.Endpoints, rv uint64, err error) {
 	e.Key = keyOf(fields[0])
 	subset := syncer.Subset{Ports: manualPort}
 	for _, f := range fields[1:] {
+		if strings.HasPrefix(f, "@") {
+			if rv, err = revisionNamed(f); err != nil {
+				return e, 0, err
+			}
+			continue
+		}
 		a, err := netip.ParseAddr(f)
 		if err != nil {
 			return e, 0, err
@@ -572,7 +611,7 @@ func endpointsNamed(text string) (e store.Endpoints, rv uint64, err error) {
 	if len(subset.Ready) > 0 {
 		e.Subsets = []syncer.Subset{subset}
 	}
-	return e, 0, nil
+	return e, rv, nil
 }
 
 // sliceNamed reads a slice: NAME of SERVICE ADDRESS…
@@ -584,11 +623,17 @@ func sliceNamed(text string) (s store.Slice, rv uint64, err error) {
 	s.Key, s.Service = keyOf(fields[0]), fields[2]
 	s.Content = syncer.Slice{Name: s.Name, Family: syncer.IPv4, Ports: manualPort}
 	for _, f := range fields[3:] {
+		if strings.HasPrefix(f, "@") {
+			if rv, err = revisionNamed(f); err != nil {
+				return s, 0, err
+			}
+			continue
+		}
 		a, err := netip.ParseAddr(f)
 		if err != nil {
 			return s, 0, err
 		}
 		s.Content.Endpoints = append(s.Content.Endpoints, syncer.Endpoint{Addr: a, Ready: true, Serving: true})
 	}
-	return s, 0, nil
+	return s, rv, nil
 }

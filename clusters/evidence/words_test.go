@@ -49,6 +49,9 @@ type word[T any] struct {
 	// absent is set by a list that lacks a hand-written object of which nothing was known:
 	// weak, but it is known then.
 	absent bool
+	// past is true for a word of a list from the past: what else was known then may be
+	// forgotten by now.
+	past bool
 	// lacked is true once a list lacks it: whether its revision is known yet, nobody says.
 	lacked bool
 }
@@ -150,6 +153,7 @@ func listed[K comparable, T any](s *shell, kind Kind, known map[K]*word[T], olde
 		case item.rv > floor && had != nil && had.lacked:
 			had.stale = true
 		case item.rv > floor:
+			item.past = older
 			known[id] = &item
 		case older && had != nil:
 			had.rv = min(had.rv, item.rv)

@@ -69,9 +69,10 @@ func (s *Store) ReplacePod(p *syncer.Pod) []Dirty {
 	if rec == nil || rec.UID != p.UID {
 		return nil
 	}
-	held := rec.held
+	held, list := rec.held, rec.list
 	var d dirtyList
 	s.setPod(p, s.namespaces[p.Namespace].kept[p.Name], rec.rv, &d)
+	s.record(p.Key).list = list // it is not shown by that
 	if held {
 		s.HoldPod(p.Key)
 	}
