@@ -30,14 +30,18 @@ const (
 	// inPlacePods pods of each Service are upgraded at once; their kubelets take inPlaceTime over them, one by one.
 	inPlacePods = 40
 	inPlaceTime = 10 * time.Second
+	// inPlaceStay pods of each are left as they are, so that no Service is without.
+	inPlaceStay = 4
 	// warmUp is how long a container that was just started is ready, and not, in turn.
 	warmUp = 400 * time.Millisecond
 )
 
 // TestUpgradeInPlace changes the image of many pods at once, of one Service with a readiness probe and of one without.
 // Their kubelets first say nothing new, then replace one container after the other. A probe turns the pod not ready, and
-// once more while the new container warms up. A consumer of the ingress cluster sees each address leave once and return
-// once; beside it stands what a consumer of the member sees of its own controller.
+// once more while the new container warms up; without one the kubelet says ready throughout. With stableFor a consumer of
+// the ingress cluster sees each address that its kubelet takes off leave once and return once, and with the rule of the
+// documentation, added while everything runs, every address, before its container is stopped. Beside it stands what a
+// consumer of the member sees of its own controller.
 func TestUpgradeInPlace(t *testing.T) {
 	f := fleettest.Start(t, fleet.Options{Members: []string{"idc-a"}})
 	port, err := cluster.FreePort()
@@ -52,44 +56,67 @@ func TestUpgradeInPlace(t *testing.T) {
 	probed, unprobed := w.manyPods(a, "probed"), w.manyPods(a, "unprobed")
 	_, err = a.StartControllerManager(ctx, cluster.ControllerManagerOptions{Controllers: []string{"endpointslice-controller"}})
 	w.must(err)
-	w.must(os.WriteFile(w.config, []byte(w.plainConfig("- name: idc-a\n  kubeconfig: "+a.Kubeconfig+"\n")+"readiness: {stableFor: 2s}\n"), 0o600))
+	config := w.plainConfig("- name: idc-a\n  kubeconfig: "+a.Kubeconfig+"\n") + "readiness: {stableFor: 2s}\n"
+	w.must(os.WriteFile(w.config, []byte(config), 0o600))
 	w.start()
 	ours, native := map[string]*consumer{}, map[string]*consumer{}
 	for _, service := range []string{"probed", "unprobed"} {
 		ours[service], native[service] = w.consume(f.Ingress.Client, service), w.consume(a.Client, service)
 	}
 
-	w.upgrade(a, append(probed, unprobed...))
-	group, playing := errgroup.WithContext(ctx)
-	for i := range inPlacePods {
-		due := time.Duration(i) * inPlaceTime / inPlacePods
-		group.Go(func() error { return replaceProbed(playing, a, probed[i], due) })
-		group.Go(func() error {
-			if err := wait(playing, due); err != nil {
-				return err
-			}
-			return a.Restarted(playing, unprobed[i])
-		})
-	}
-	w.explainsWaiting()
-	w.must(group.Wait())
-	w.settled(ours, native)
-
-	for pod, turns := range ours["probed"].turned() {
-		if turns != 2 {
-			t.Errorf("%s of probed: %d transitions in the ingress cluster, want two", pod, turns)
+	play := func(image string, left func()) {
+		w.upgrade(a, append(probed[:inPlacePods:inPlacePods], unprobed[:inPlacePods]...), image)
+		left()
+		group, playing := errgroup.WithContext(ctx)
+		for i := range inPlacePods {
+			due := time.Duration(i) * inPlaceTime / inPlacePods
+			group.Go(func() error { return replaceProbed(playing, a, probed[i], due) })
+			group.Go(func() error {
+				if err := wait(playing, due); err != nil {
+					return err
+				}
+				return a.Restarted(playing, unprobed[i])
+			})
 		}
+		w.explainsWaiting()
+		w.must(group.Wait())
+		w.settled(ours, native)
 	}
-	for pod, turns := range ours["unprobed"].turned() {
-		t.Errorf("%s of unprobed: %d transitions, though its kubelet says ready throughout and no rule says otherwise", pod, turns)
+	judge := func(with, service string, want int) {
+		turned := ours[service].turned()
+		for address, turns := range turned {
+			if turns != want {
+				t.Errorf("with %s: %s of %s: %d transitions in the ingress cluster, want %d", with, address, service, turns, want)
+			}
+		}
+		if want > 0 && len(turned) != inPlacePods {
+			t.Errorf("with %s: %d addresses of %s turned, want %d", with, len(turned), service, inPlacePods)
+		}
+		t.Logf("%d pods of %s upgraded in place with %s: %d transitions in the ingress cluster, %d by the member's own controller",
+			inPlacePods, service, with, ours[service].total(), native[service].total())
 	}
-	for _, service := range []string{"probed", "unprobed"} {
-		t.Logf("%s: %d pods upgraded in place: %d transitions in the ingress cluster, %d by the member's own controller",
-			service, inPlacePods, ours[service].total(), native[service].total())
-	}
+
+	play("registry.example/app:2", func() {})
+	judge("stableFor", "probed", 2)
+	judge("stableFor", "unprobed", 0)
 	if n := native["probed"].total(); n <= 2*inPlacePods {
 		t.Errorf("the member's own controller shows %d transitions: the pods did not flap", n)
 	}
+	for _, c := range []*consumer{ours["probed"], ours["unprobed"], native["probed"], native["unprobed"]} {
+		c.begin()
+	}
+	w.must(os.WriteFile(w.config, []byte(config+"rules:\n"+imageRule), 0o600))
+	w.rules("image-not-yet-running")
+	play("registry.example/app:3", func() {
+		fleettest.Eventually(t, soon, func(context.Context) error {
+			if p, u := ours["probed"].ready(), ours["unprobed"].ready(); p != inPlaceStay || u != inPlaceStay {
+				return fmt.Errorf("%d and %d addresses take traffic while the old containers still run, want %d", p, u, inPlaceStay)
+			}
+			return nil
+		})
+	})
+	judge("stableFor and a rule", "probed", 2)
+	judge("stableFor and a rule", "unprobed", 2)
 	if code, out := w.command("trace", "--server", w.proc.URL, "--service", "shop/probed"); code != 0 || !strings.Contains(out, "stable (ready)") {
 		t.Errorf("trace: exit %d, and no return is called stable:\n%s", code, out)
 	}
@@ -99,7 +126,7 @@ func TestUpgradeInPlace(t *testing.T) {
 // manyPods makes ready pods of an app.
 func (w *world) manyPods(site *fleet.Site, app string) []*corev1.Pod {
 	w.Helper()
-	pods := make([]*corev1.Pod, inPlacePods)
+	pods := make([]*corev1.Pod, inPlacePods+inPlaceStay)
 	for i := range pods {
 		pods[i] = fleet.NewPod("shop", fmt.Sprintf("%s-%d", app, i), app)
 	}
@@ -108,12 +135,12 @@ func (w *world) manyPods(site *fleet.Site, app string) []*corev1.Pod {
 }
 
 // upgrade changes the image of all pods at once.
-func (w *world) upgrade(site *fleet.Site, pods []*corev1.Pod) {
+func (w *world) upgrade(site *fleet.Site, pods []*corev1.Pod, image string) {
 	w.Helper()
 	group, ctx := errgroup.WithContext(w.Context())
 	group.SetLimit(16)
 	for _, pod := range pods {
-		group.Go(func() error { return site.SetImage(ctx, pod, "registry.example/app:2") })
+		group.Go(func() error { return site.SetImage(ctx, pod, image) })
 	}
 	w.must(group.Wait())
 }
@@ -152,6 +179,21 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// rules waits until idc-a's rules are in force that have this one.
+func (w *world) rules(name string) {
+	w.Helper()
+	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
+		page, err := w.proc.Get(ctx, "/metrics")
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(string(page), fmt.Sprintf("tributary_rule_matches{member_cluster=%q,rule=%q} 0", "idc-a", name)) {
+			return fmt.Errorf("%s is not in force", name)
+		}
+		return nil
+	})
+}
+
 // explainsWaiting waits until an endpoint waits, and is counted and explained.
 func (w *world) explainsWaiting() {
 	w.Helper()
@@ -185,8 +227,8 @@ func (w *world) settled(consumers ...map[string]*consumer) {
 		}
 		for _, all := range consumers {
 			for service, c := range all {
-				if n := c.ready(); n != inPlacePods {
-					return fmt.Errorf("%d of %d addresses of %s are ready", n, inPlacePods, service)
+				if n := c.ready(); n != inPlacePods+inPlaceStay {
+					return fmt.Errorf("%d of %d addresses of %s are ready", n, inPlacePods+inPlaceStay, service)
 				}
 			}
 		}
@@ -222,15 +264,20 @@ func (w *world) consume(client kubernetes.Interface, service string) *consumer {
 		done.Wait()
 	})
 	fleettest.Eventually(w.T, soon, func(context.Context) error {
-		if n := c.ready(); n != inPlacePods {
-			return fmt.Errorf("%d of %d addresses of %s are ready at the start", n, inPlacePods, service)
+		if n := c.ready(); n != inPlacePods+inPlaceStay {
+			return fmt.Errorf("%d of %d addresses of %s are ready at the start", n, inPlacePods+inPlaceStay, service)
 		}
 		return nil
 	})
+	c.begin()
+	return c
+}
+
+// begin counts anew.
+func (c *consumer) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.turns)
-	return c
 }
 
 func (c *consumer) see(slice *discoveryv1.EndpointSlice, gone bool) {

@@ -28,6 +28,9 @@ type change struct {
 	Unreadied []string           `json:"unreadied"`
 	Stages    map[string]float64 `json:"stages_ms"`
 	Result    string             `json:"result"`
+	Cause     struct {
+		Rule string `json:"rule"`
+	} `json:"cause"`
 }
 
 // board collects what the table shows. All methods may be called from any
@@ -43,6 +46,8 @@ type board struct {
 	counts   map[string]int
 	contests []contestLine
 	act      string
+	saved    time.Time // when the rule was, zero: not yet
+	ruled    *change   // what came of it
 }
 
 const (
@@ -86,11 +91,14 @@ func (b *board) follow(ctx context.Context) error {
 // add files one record; those of the contest's backlog carry no address and
 // are not shown.
 func (b *board) add(c change) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c.Namespace == ruledNamespace && c.Cause.Rule == ruleName {
+		b.ruled = &c
+	}
 	if c.Namespace != namespace || c.Result != "written" {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.latest = append(b.latest, c)
 	if len(b.latest) > latestKept {
 		b.latest = slices.Delete(b.latest, 0, 1)
@@ -140,6 +148,26 @@ func (b *board) contest() (act string, lines []contestLine) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.act, slices.Clone(b.contests)
+}
+
+func (b *board) ruleSaved(at time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.saved = at
+}
+
+// rule says in one line what a rule does that was added while tributary runs; "" before.
+func (b *board) rule() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.saved.IsZero():
+		return ""
+	case b.ruled == nil:
+		return "rule " + ruleName + " is added to the configuration file"
+	}
+	return fmt.Sprintf("rule %s was added to the configuration file at run time: %s/%s of %s changed by %s, %.1f s after the file was saved",
+		ruleName, b.ruled.Namespace, b.ruled.Service, b.ruled.Cluster, what(*b.ruled), b.ruled.Time.Sub(b.saved).Seconds())
 }
 
 func (b *board) setAct(format string, args ...any) {

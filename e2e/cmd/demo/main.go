@@ -4,8 +4,8 @@
 // Command demo shows Tributary at work on real clusters: an ingress cluster and
 // two members with a rollout that never stops, a live table of what changes and
 // how fast, and beside it the same change on its way through the member's own
-// controller manager while that has a backlog. Everything it starts ends with
-// it.
+// controller manager while that has a backlog. Meanwhile a rule is added to the
+// configuration. Everything it starts ends with it.
 package main
 
 import (
@@ -69,7 +69,11 @@ func run(ctx context.Context, binary, listen string, backlog int, limit time.Dur
 	if err != nil {
 		return err
 	}
-	proc, err := startTributary(ctx, f, binary, listen)
+	if err := prepareRule(ctx, f.Member("idc-b")); err != nil {
+		return err
+	}
+	config := filepath.Join(f.Dir, "tributary.yaml")
+	proc, err := startTributary(ctx, f, binary, config, listen)
 	if err != nil {
 		return err
 	}
@@ -88,6 +92,7 @@ func run(ctx context.Context, binary, listen string, backlog int, limit time.Dur
 	}
 	group.Go(func() error { return board.follow(ctx) })
 	group.Go(func() error { return runContest(ctx, f.Member("idc-a"), f.Ingress, backlog, board) })
+	group.Go(func() error { return runRule(ctx, config, board) })
 	group.Go(func() error { return show(ctx, os.Stdout, board) })
 	err = group.Wait()
 	if ctx.Err() != nil {
@@ -99,7 +104,7 @@ func run(ctx context.Context, binary, listen string, backlog int, limit time.Dur
 	return errors.Join(err, proc.Stop(stopping))
 }
 
-func startTributary(ctx context.Context, f *fleet.Fleet, binary, listen string) (*fleet.Tributary, error) {
+func startTributary(ctx context.Context, f *fleet.Fleet, binary, config, listen string) (*fleet.Tributary, error) {
 	if !free(listen) {
 		port, err := cluster.FreePort()
 		if err != nil {
@@ -107,7 +112,6 @@ func startTributary(ctx context.Context, f *fleet.Fleet, binary, listen string) 
 		}
 		listen = fmt.Sprintf("127.0.0.1:%d", port)
 	}
-	config := filepath.Join(f.Dir, "tributary.yaml")
 	if err := f.WriteConfig(config, listen); err != nil {
 		return nil, err
 	}

@@ -59,6 +59,9 @@ func draw(b *board, now time.Time) string {
 	}
 	table.Flush()
 
+	if line := b.rule(); line != "" {
+		fmt.Fprintf(&text, "\n%s\n", line)
+	}
 	if act, lines := b.contest(); act != "" {
 		fmt.Fprintf(&text, "\nwhy this exists: %s\n", act)
 		if len(lines) > 0 {
