@@ -267,10 +267,10 @@ func (s *State) podTouched(now time.Time, was, is *syncer.Pod, touched map[synce
 	}
 	for _, service := range after {
 		if src := s.damping.sources[service]; src != nil {
-			if s.readiness.keeps(is.Key) != "" {
+			if as := s.store.As(service, is); takesPart(as) && s.readiness.keeps(is.Key) != "" {
 				src.forget(is.Name) // its turn is not believed
 			} else {
-				src.see(now, s.store.As(service, is), slices.Contains(before, service) && was.UID == is.UID)
+				src.see(now, as, slices.Contains(before, service) && was.UID == is.UID)
 			}
 			s.touch(src, touched)
 		}
