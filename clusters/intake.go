@@ -18,8 +18,6 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-type service = syncer.Service
-
 // intake is what the watches of one member bring their news to.
 type intake struct {
 	*shell

@@ -332,9 +332,6 @@ func (s *shell) owners() {
 	}
 }
 
-// quarantined reports whether what lists show is not used yet.
-func (s *shell) quarantined() bool { return s.state.View().Reason == ReasonRevisionRegressed }
-
 // converged holds what stands against the truth.
 func (s *shell) converged() {
 	for _, replica := range replicaNames {

@@ -82,11 +82,9 @@ func (plain[T]) finished(*T) bool                                           { re
 func (plain[T]) wanted(*State, *T) bool                                     { return true }
 func (plain[T]) since(*State, *T) int64                                     { return 0 }
 func (plain[T]) room(*State, *T) bool                                       { return true }
-func (plain[T]) met(*State, time.Time, *T, *Effects)                        {}
 func (plain[T]) missed(*State, *T, bool, Cause, *Effects)                   {}
 func (plain[T]) places(s *State) []string                                   { return s.store.Namespaces() }
 func (plain[T]) compare(*State, time.Time, store.Versioned[T])              {}
 func (plain[T]) replaced(*State, *T) (l lost, is bool)                      { return l, false }
 func (plain[T]) compared(*State, time.Time, []store.Versioned[T], *Effects) {}
 func (plain[T]) believed(*State) []store.Dirty                              { return nil }
-func (plain[T]) ended(*State, time.Time, map[syncer.Key]int, *Effects)      {}
