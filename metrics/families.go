@@ -8,6 +8,7 @@ const (
 	groupChanges  = "Changes"
 	groupClusters = "Member clusters"
 	groupIngress  = "Ingress cluster"
+	groupSinks    = "Sinks"
 	groupQueue    = "Queue"
 	groupProcess  = "Process"
 )
@@ -242,6 +243,50 @@ var (
 	}
 )
 
+// Families about receivers outside of Kubernetes.
+var (
+	sinkLag = Family{
+		Name: "sink_lag_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"sink"}, Group: groupSinks,
+		Help:   "Age of the oldest change that the receiver has not acknowledged, its window included.",
+		Values: "0 if none is waiting. As the other gauges of sinks, only of the process that leads.",
+	}
+	sinkServices = Family{
+		Name: "sink_services", Type: Gauge, Labels: []string{"sink"}, Group: groupSinks,
+		Help: "Services that the sink is told of.",
+	}
+	sinkPending = Family{
+		Name: "sink_pending_services", Type: Gauge, Labels: []string{"sink"}, Group: groupSinks,
+		Help: "Services of which the receiver has not acknowledged what they are now.",
+	}
+	sinkRefused = Family{
+		Name: "sink_refused_services", Type: Gauge, Labels: []string{"sink"}, Group: groupSinks,
+		Help: "Services that the receiver refuses; others are told.",
+	}
+	sinkLastAck = Family{
+		Name: "sink_last_acknowledgement_timestamp_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"sink"}, Group: groupSinks,
+		Help:   "When the receiver last acknowledged a request of this process, in Unix time.",
+		Values: "Absent until then.",
+	}
+	sinkFailing = Family{
+		Name: "sink_failing", Type: Gauge, Labels: []string{"sink"}, Group: groupSinks,
+		Help: "Whether the last request to the receiver was not acknowledged (1), one that it found fault with aside.",
+	}
+	sinkUnkept = Family{
+		Name: "sink_state_unkept", Type: Gauge, Labels: []string{"sink"}, Group: groupSinks,
+		Help: "Whether what the receiver acknowledged cannot be written down (1): after a restart it is told everything.",
+	}
+	sinkRequests = Family{
+		Name: "sink_requests_total", Type: Counter, Labels: []string{"sink", "result"}, Group: groupSinks,
+		Help: "Requests to the receiver, by what became of them.",
+		Values: "`result`: `ok`; `refused` (a status of 400 to 499), `throttled` (429), `server_error`, `redirect`, `invalid` (no HTTP), `timeout`, " +
+			"`unreachable`, `credentials` (a file of `auth` is of no use, nothing was sent), `stopped` (this process leads no longer).",
+	}
+	sinkRequestDuration = Family{
+		Name: "sink_request_duration_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"sink"}, Group: groupSinks,
+		Help: "Time that requests to the receiver took.",
+	}
+)
+
 // Families about the process.
 var (
 	buildInfo = Family{
@@ -298,6 +343,7 @@ func Families() []Family {
 		ruleMatches, ruleErrors, ruleEvaluations, ruleCost, ruleSeconds, rejectedAddresses, rejectedNow,
 		watchEvents, watchRestarts, lists, listDuration, unreadable, clientRequests, clientRequestDuration,
 		ingressUp, replicas, writes, writeDuration, conflicts, heldChanges,
+		sinkLag, sinkServices, sinkPending, sinkRefused, sinkLastAck, sinkFailing, sinkUnkept, sinkRequests, sinkRequestDuration,
 		queueDepth, queueOldest, queueUnfinished, queueLongest, queueAdds, queueRetries, queueDuration, workDuration,
 		ready, leader, leaderAlone, configReloads, configLastOK, configLastTime, buildInfo,
 	}

@@ -28,6 +28,7 @@ func fed() *Metrics {
 	m.QueueRetried("removal")
 	m.QueueTaken("removal", time.Millisecond)
 	m.WorkDone("removal", time.Millisecond)
+	m.SinkRequest("slb", "ok", time.Millisecond)
 	m.ConfigReload(nil)
 	m.ConfigReload(errors.New("clusters[0].name: empty"))
 	return m
@@ -72,6 +73,8 @@ func exampleStatus() Status {
 			{Name: "idc-b", State: "silent", Reason: "Unreachable", Panic: true, Stale: true, Version: "v1.17.0", LagSeconds: 1.5,
 				Remarks: []string{"nodes may not be listed: zones are left out"}, LastError: "list pods: connection refused", LastErrorAt: noon.UTC(), Unreadable: 3},
 		},
+		Sinks: []SinkStatus{{Name: "slb", URL: "https://slb.example.com/v1/members", State: "failing", LagSeconds: 90, Services: 12, Pending: 2, Refused: 1, Requests: 40, Failures: 3,
+			LastAcknowledged: noon.UTC(), LastError: "it answers 503 Service Unavailable"}},
 		Lanes: []LaneStatus{{Name: "removal"}, {Name: "addition", Depth: 1, OldestSeconds: 0.25}, {Name: "bulk", Depth: 7, OldestSeconds: 2}},
 		Held:  []HeldChange{{Cluster: "idc-b", Reason: "list_shrank", Message: "3 pods are not listed any more and are kept", Release: "tributary release --cluster idc-b", Since: noon.UTC()}},
 	}
@@ -169,6 +172,7 @@ func TestContract(t *testing.T) {
 		"cluster_condition{member_cluster,reason}", "writes_total{kind,verb,result}", "services{member_cluster}", "endpoints{member_cluster,state}",
 		"rejected_addresses_total{member_cluster,reason}", "conflicts{reason}", "held_changes{member_cluster,reason}",
 		"native_lag_seconds{member_cluster}", "kubeconfig_expiry_timestamp_seconds{member_cluster}",
+		"sink_lag_seconds{sink}", "sink_requests_total{sink,result}", "sink_last_acknowledgement_timestamp_seconds{sink}", "sink_pending_services{sink}",
 	} {
 		name, labels, _ := strings.Cut(strings.TrimSuffix(want, "}"), "{")
 		if got := strings.Join(table[name], ","); got != labels {

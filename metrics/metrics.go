@@ -62,7 +62,8 @@ type Metrics struct {
 	writeTook                                  *prometheus.HistogramVec
 	added, retried                             *prometheus.CounterVec
 	waited, worked                             *prometheus.HistogramVec
-	reloads                                    *prometheus.CounterVec
+	reloads, told                              *prometheus.CounterVec
+	toldTook                                   *prometheus.HistogramVec
 }
 
 // New returns Metrics on a registry of its own.
@@ -96,6 +97,7 @@ func (m *Metrics) register(o Options) {
 	m.added, m.retried = queueAdds.counter(r), queueRetries.counter(r)
 	m.waited, m.worked = queueDuration.histogram(r), workDuration.histogram(r)
 	m.reloads = configReloads.counter(r)
+	m.told, m.toldTook = sinkRequests.counter(r), sinkRequestDuration.histogram(r)
 	buildInfo.gauge(r).WithLabelValues(o.Version, o.Revision, runtime.Version()).Set(1)
 	r.MustRegister(
 		collectors.NewGoCollector(),

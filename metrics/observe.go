@@ -3,7 +3,11 @@
 
 package metrics
 
-import "time"
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // WriteResult says how one write to the ingress cluster ended. The set is
 // closed: it is a metric label.
@@ -97,4 +101,17 @@ func (m *Metrics) ConfigReload(err error) {
 		result = "refused"
 	}
 	m.reloads.WithLabelValues(result).Inc()
+}
+
+// SinkRequest counts a request to a sink's receiver, and how long it took. result is one of
+// a closed set.
+func (m *Metrics) SinkRequest(sink, result string, took time.Duration) {
+	m.told.WithLabelValues(sink, result).Inc()
+	m.toldTook.WithLabelValues(sink).Observe(took.Seconds())
+}
+
+// RemoveSink drops the series of a sink that left the configuration.
+func (m *Metrics) RemoveSink(sink string) {
+	m.told.DeletePartialMatch(prometheus.Labels{"sink": sink})
+	m.toldTook.DeletePartialMatch(prometheus.Labels{"sink": sink})
 }

@@ -15,7 +15,7 @@ func pulled() []Family {
 		syncLag, nativeBehind, nativeDiffering, clusterUp, clusterSynced, clusterCondition, kubeconfigExpiry, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, dampedEndpoints,
 		ruleMatches, ruleErrors, ruleEvaluations, ruleCost, ruleSeconds,
 		rejectedNow, ingressUp, replicas, conflicts, heldChanges, queueDepth, queueOldest, queueUnfinished, queueLongest, ready, leader, leaderAlone,
-		configLastOK, configLastTime,
+		configLastOK, configLastTime, sinkLag, sinkServices, sinkPending, sinkRefused, sinkLastAck, sinkFailing, sinkUnkept,
 	}
 }
 
@@ -123,6 +123,21 @@ func (p *puller) status(s *Status, emit func(Family, float64, ...string)) {
 			emit(ruleCost, float64(r.Cost), c.Name, r.Name)
 			emit(ruleSeconds, r.Seconds, c.Name, r.Name)
 		}
+	}
+	for i := range s.Sinks {
+		k := &s.Sinks[i]
+		if k.State == "standby" {
+			continue
+		}
+		emit(sinkLag, k.LagSeconds, k.Name)
+		emit(sinkServices, float64(k.Services), k.Name)
+		emit(sinkPending, float64(k.Pending), k.Name)
+		emit(sinkRefused, float64(k.Refused), k.Name)
+		if !k.LastAcknowledged.IsZero() {
+			emit(sinkLastAck, float64(k.LastAcknowledged.UnixMilli())/1000, k.Name)
+		}
+		emit(sinkFailing, truth(k.State == "failing"), k.Name)
+		emit(sinkUnkept, truth(k.Unkept != ""), k.Name)
 	}
 	for _, l := range s.Lanes {
 		emit(queueDepth, float64(l.Depth), l.Name)

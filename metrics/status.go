@@ -21,6 +21,7 @@ type Status struct {
 	Ingress  IngressStatus   `json:"ingress"`
 	Clusters []ClusterStatus `json:"clusters"`
 	Lanes    []LaneStatus    `json:"lanes"`
+	Sinks    []SinkStatus    `json:"sinks,omitempty"`
 	// Conflicts, Held and Rejected are bounded lists; the Count of each is not.
 	Conflicts     []Conflict   `json:"conflicts"`
 	ConflictCount int          `json:"conflictCount"`
@@ -176,6 +177,30 @@ type LaneStatus struct {
 	// LongestSeconds is the longest of these times.
 	UnfinishedSeconds float64 `json:"unfinishedSeconds"`
 	LongestSeconds    float64 `json:"longestSeconds"`
+}
+
+// SinkStatus is about one receiver outside of Kubernetes.
+type SinkStatus struct {
+	Name string `json:"name"`
+	URL  string `json:"url"`
+	// State is "live", "failing" (the last request was not acknowledged), or "standby":
+	// another process tells it.
+	State string `json:"state"`
+	// LagSeconds is the age of the oldest change that is not acknowledged, the window
+	// included.
+	LagSeconds float64 `json:"lagSeconds"`
+	// Services are told; Pending are not acknowledged as they are, Refused are those among
+	// them that the receiver does not take.
+	Services int `json:"services"`
+	Pending  int `json:"pending"`
+	Refused  int `json:"refused"`
+	// Requests were sent by this process; Failures were not acknowledged.
+	Requests         uint64    `json:"requests"`
+	Failures         uint64    `json:"failures"`
+	LastAcknowledged time.Time `json:"lastAcknowledged,omitzero"`
+	LastError        string    `json:"lastError,omitempty"`
+	// Unkept is why what was acknowledged does not outlast a restart; empty where it does.
+	Unkept string `json:"unkept,omitempty"`
 }
 
 // Conflict is a disagreement about one replica that a person should mend.

@@ -68,6 +68,10 @@ type pass struct {
 	// contributions and observed are what the plan was made of.
 	contributions []plan.Contribution
 	observed      plan.Observed
+	// replica is what is wanted, whatever the ingress cluster refuses of it; nil where nobody
+	// wants it. wantedKnown is false where that is not certain.
+	replica     *plan.Replica
+	wantedKnown bool
 	// search finds what the server refuses; former is what had to be left out before
 	// this pass, told what was logged in it.
 	search       *plan.Isolation
@@ -198,6 +202,7 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 		}
 		r.refresh(p)
 		r.decide(p, r.opts.Source.Gather)
+		r.announce(p)
 		now := time.Now()
 		if p.rec.Stages.Compute == 0 {
 			p.rec.Computed(now)
@@ -304,6 +309,7 @@ func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Snapshot) {
 	key := p.item.Key
 	observed := r.cache.Current(key)
 	p.observed = observed
+	p.replica, p.wantedKnown = nil, false
 	g := gather(key)
 	settings := g.Settings
 	if settings.MayWrite != nil && !settings.MayWrite(key.Namespace) || r.opts.Only != nil && !slices.Contains(r.opts.Only, key.Namespace) {
@@ -324,6 +330,7 @@ func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Snapshot) {
 		replica := plan.Merge(key, accepted, observed, settings.Settings)
 		p.rejected = replica.Rejected
 		p.plan = plan.Diff(observed, &replica, settings.Settings)
+		p.replica = &replica
 	case len(refused) > 0: // nothing stands, and nothing is accepted
 		p.plan = plan.Plan{Replica: key}
 	case !known && observed.Ours():
@@ -331,6 +338,11 @@ func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Snapshot) {
 		p.held = []metrics.HeldChange{{Reason: heldUnseen, Message: "nobody wants this replica, but not every member has been seen yet"}}
 	default:
 		p.plan = plan.Diff(observed, nil, settings.Settings)
+	}
+	if p.wantedKnown = known; len(left) > 0 && len(contributions) > 0 {
+		plan.Steer(key, contributions, settings.Policy)
+		replica := plan.Merge(key, contributions, observed, settings.Settings)
+		p.replica = &replica
 	}
 	p.plan.Conflicts = append(p.plan.Conflicts, refused...)
 }

@@ -35,6 +35,8 @@ type Options struct {
 	// read is not written.
 	Only   []string
 	Source Source
+	// Outside is told what replicas are to be; nil: nobody is.
+	Outside Outside
 	// Events posts a Kubernetes Event where a conflict appears or is gone; nil: none
 	// are posted.
 	Events kubernetes.Interface
@@ -105,6 +107,9 @@ func New(opts Options) *Reconciler {
 	}
 	if opts.Recorder == nil {
 		opts.Recorder = unrecorded{}
+	}
+	if opts.Outside == nil {
+		opts.Outside = nobody{}
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -250,7 +255,8 @@ func (r *Reconciler) enqueue(namespace, cluster, event string) {
 		seen[key] = true
 		add(key)
 	}
-	for key := range r.opts.Source.Replicas() {
+	rest := slices.AppendSeq(r.opts.Outside.Keys(), r.opts.Source.Replicas())
+	for _, key := range rest {
 		if in(key) && !seen[key] {
 			seen[key] = true
 			add(key)

@@ -34,6 +34,8 @@ type Diff struct {
 	// Annotations is true if other annotations are taken over: Services have to be
 	// read again, because what is not taken over is not kept.
 	Annotations bool
+	// Sinks is true if who is told outside of Kubernetes, or how, differs.
+	Sinks bool
 }
 
 // Empty reports whether there is no difference.
@@ -48,6 +50,7 @@ func Compare(old, new *Loaded) Diff {
 		Listen:         old.Config.served() != new.Config.served() || old.Metrics.TLS != new.Metrics.TLS,
 		Leases:         old.Config.Leases != new.Config.Leases,
 		Policy:         old.Config.Policy().differs(new.Config.Policy()),
+		Sinks:          !reflect.DeepEqual(old.Config.Sinks, new.Config.Sinks),
 		Annotations:    !reflect.DeepEqual(old.Config.Replicas.Annotations, new.Config.Replicas.Annotations),
 	}
 	moved := !reflect.DeepEqual(old.Config.Replicas.placing(), new.Config.Replicas.placing())

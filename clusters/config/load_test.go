@@ -55,6 +55,7 @@ replicas:
 readiness: {stableFor: 0s, keepOne: true, namespaces: []}
 leases: {enabled: true, namespace: ""}
 leaderElection: {enabled: true, namespace: "", leaseDuration: 10s, renewDeadline: 8s, retryPeriod: 2s}
+sinks: []
 `)
 	if !reflect.DeepEqual(short, long) {
 		t.Errorf("defaults differ\n got %+v\nwant %+v", short, long)
@@ -74,6 +75,8 @@ func TestEveryFieldIsTaken(t *testing.T) {
  "readiness": {"stableFor": "5s", "keepOne": false, "namespaces": [{"names": ["b"], "keepOne": true}]},
  "leases": {"enabled": false, "namespace": "own"},
  "leaderElection": {"enabled": false, "namespace": "elsewhere", "leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "500ms"},
+ "sinks": [{"name": "slb", "type": "HTTP", "url": "https://slb/x", "auth": {"bearerTokenFile": "t", "tls": {"certFile": "c", "keyFile": "k", "caFile": "a", "serverName": "s"}},
+	"namespaces": ["shop"], "serviceSelector": "a=b", "window": "1s", "removalWindow": "500ms", "maxRequestsPerSecond": 0.5, "maxServicesPerRequest": 7, "timeout": "3s"}],
  "replicas": {"write": ["EndpointSlices"], "createNamespaces": false, "maxEndpointsPerSlice": 1000,
 	"mode": "failover", "separateName": "{cluster}-{service}", "failover": ["b"], "orphans": "delete",
 	"rules": [{"namespaces": ["x-*"], "mode": "separate", "separateName": "{service}-of-{cluster}", "failover": ["b"]}],
@@ -109,6 +112,9 @@ func TestEveryFieldIsTaken(t *testing.T) {
 			Namespaces: []NamespaceReadiness{{Names: []string{"b"}, Damping: Damping{KeepOne: new(true)}}}},
 		Leases:         Leases{Namespace: "own"},
 		LeaderElection: LeaderElection{Namespace: "elsewhere", LeaseDuration: "15s", RenewDeadline: "10s", RetryPeriod: "500ms"},
+		Sinks: []Sink{{Name: "slb", Type: SinkHTTP, URL: "https://slb/x",
+			Auth:       SinkAuth{BearerTokenFile: "t", TLS: SinkTLS{CertFile: "c", KeyFile: "k", CAFile: "a", ServerName: "s"}},
+			Namespaces: []string{"shop"}, ServiceSelector: "a=b", Window: "1s", RemovalWindow: "500ms", MaxRequestsPerSecond: 0.5, MaxServicesPerRequest: 7, Timeout: "3s"}},
 		Replicas: Replicas{Write: []OutputKind{WriteEndpointSlices}, MaxEndpointsPerSlice: 1000,
 			Mode: ModeFailover, SeparateName: "{cluster}-{service}", Failover: []string{"b"}, Orphans: OrphansDelete,
 			Rules:  []Rule{{Namespaces: []string{"x-*"}, Mode: ModeSeparate, SeparateName: "{service}-of-{cluster}", Failover: []string{"b"}}},

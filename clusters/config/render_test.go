@@ -10,6 +10,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ import (
 )
 
 // This file renders docs/reference/configuration.md from the comments and defaults of
-// types.go, so that a field and its description cannot part. It is a test's
+// the types, so that a field and its description cannot part. It is a test's
 // because nothing else needs a Go parser and a template engine.
 
 func read(t *testing.T, name string) string {
@@ -42,11 +43,7 @@ type row struct{ Name, Type, Default, Text string }
 // render gives the page.
 func render(t *testing.T) string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "types.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := reference{comments: comments(file), required: required()}
+	r := reference{comments: comments(t), required: required()}
 	var top Config
 	top.SetDefaults()
 	r.add("", "Top level", reflect.ValueOf(top))
@@ -54,7 +51,7 @@ func render(t *testing.T) string {
 	_, wrong := Parse("tributary.yaml", []byte(header+"clusters:\n- name: IDC_A\n  kubeconfig: a\n- name: b\n  kubeconfg: b\n"))
 	page := template.Must(template.New("page").Parse(read(t, "testdata/reference.md.tmpl")))
 	var out strings.Builder
-	err = page.Execute(&out, map[string]any{
+	err := page.Execute(&out, map[string]any{
 		"Sections": r.sections, "Example": read(t, "testdata/example.yaml"), "Faults": wrong.Error() + "\n",
 	})
 	if err != nil {
@@ -157,6 +154,9 @@ func required() map[string]bool {
 		rule.SetDefaults()
 		c.Replicas.Rules = []Rule{rule}
 		c.Rules = []PodRule{{}}
+		sink := Sink{}
+		sink.SetDefaults()
+		c.Sinks = []Sink{sink}
 		for _, fault := range c.Validate() {
 			out[strings.ReplaceAll(fault.Field, "[0]", "[]")] = true
 		}
@@ -164,10 +164,29 @@ func required() map[string]bool {
 	return out
 }
 
-// comments collects the doc comments of the types of a file and of their fields,
+// comments collects the doc comments of the types of this package and of their fields,
 // each on one line and without the name that Go wants in front.
-func comments(file *ast.File) map[string]string {
+func comments(t *testing.T) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
 	out := map[string]string{}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		collect(file, out)
+	}
+	return out
+}
+
+func collect(file *ast.File, out map[string]string) {
 	for _, declaration := range file.Decls {
 		general, ok := declaration.(*ast.GenDecl)
 		if !ok {
@@ -190,7 +209,6 @@ func comments(file *ast.File) map[string]string {
 			}
 		}
 	}
-	return out
 }
 
 // sentence turns "Name is the address" into "The address".

@@ -75,6 +75,8 @@ type Config struct {
 	Leases Leases `json:"leases"`
 	// LeaderElection lets one of several processes of this installation write.
 	LeaderElection LeaderElection `json:"leaderElection"`
+	// Sinks are told, outside of Kubernetes, what replicas are.
+	Sinks []Sink `json:"sinks"`
 
 	// program is what Rules mean, compiled once by Parse.
 	program *rules.Program
@@ -486,6 +488,7 @@ func (c *Config) SetDefaults() {
 	c.Leases = Leases{Enabled: true}
 	c.ClusterDefaults.SetDefaults()
 	c.LeaderElection = LeaderElection{Enabled: true, LeaseDuration: "10s", RenewDeadline: "8s", RetryPeriod: "2s"}
+	c.Sinks = []Sink{}
 }
 
 // SetDefaults puts the defaults of a rule in place: it changes nothing.

@@ -56,6 +56,7 @@ func (c *Config) Validate() Faults {
 	k.readiness("readiness", c.Readiness.StableFor, c.Readiness.Namespaces)
 	k.leases("leases", &c.Leases)
 	k.leaderElection("leaderElection", &c.LeaderElection)
+	k.sinks("sinks", c.Sinks)
 	return k.faults
 }
 
@@ -258,14 +259,18 @@ func (k *checker) cluster(at string, c *Cluster) {
 	if c.RolesOnly && len(c.Namespaces.Only()) == 0 {
 		k.fault(at+".rolesOnly", "needs namespaces.include to name namespaces, without a pattern", "list the namespaces in which there are Roles")
 	}
-	if _, err := labels.Parse(c.ServiceSelector); err != nil {
-		k.fault(at+".serviceSelector", fmt.Sprintf("%q is not a label selector: %s", c.ServiceSelector, strings.TrimPrefix(err.Error(), "unable to parse requirement: ")), "write it as for kubectl get -l, such as app=web,tier!=test")
-	}
+	k.selector(at+".serviceSelector", c.ServiceSelector)
 	for i, text := range c.AllowedCIDRs {
 		k.cidr(fmt.Sprintf("%s.allowedCIDRs[%d]", at, i), text)
 	}
 	k.steering(at, c)
 	k.trust(at, c)
+}
+
+func (k *checker) selector(field, text string) {
+	if _, err := labels.Parse(text); err != nil {
+		k.fault(field, fmt.Sprintf("%q is not a label selector: %s", text, strings.TrimPrefix(err.Error(), "unable to parse requirement: ")), "write it as for kubectl get -l, such as app=web,tier!=test")
+	}
 }
 
 // namespaceGlobCharacters are those of namespace names and of globs. A pattern

@@ -115,6 +115,12 @@ func secretNeeds(namespace string) []need {
 	}
 }
 
+// sinkNeed is the right by which it is remembered what sinks acknowledged.
+func sinkNeed(namespace string) need {
+	return need{resource: "configmaps", namespace: namespace, verbs: []string{"create", "delete", "get", "update"},
+		without: "after a restart sinks are told everything, and not what was deleted meanwhile"}
+}
+
 // reviewNeeds are the rights by which it is asked who scrapes.
 var reviewNeeds = []need{
 	{group: "authentication.k8s.io", resource: "tokenreviews", verbs: []string{"create"}, without: "metricsTokenReview refuses every scrape"},

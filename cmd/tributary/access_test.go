@@ -39,6 +39,7 @@ func TestMissingRights(t *testing.T) {
 			"get namespaces/kube-system", "list,watch nodes", "get services in namespace shop", "get pods in namespace shop", "get,list,watch endpoints in namespace shop",
 		}},
 		{"Leases", []string{"lease-ns list leases"}, ingressNeeds(nil, false, false, "lease-ns")[4:], []string{"create,delete,update leases.coordination.k8s.io in namespace lease-ns"}},
+		{"sinks", []string{"own get configmaps"}, []need{sinkNeed("own")}, []string{"create,delete,update configmaps in namespace own"}},
 		{"no Leases", nil, ingressNeeds(nil, false, false, "")[4:], nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/kubeconfig"
 	"tributary.dev/tributary/cmd/tributary/internal/app"
+	"tributary.dev/tributary/reconcile/sinks"
 )
 
 // newCheckCommand says whether run would work with a configuration.
@@ -59,6 +60,13 @@ func newCheckCommand() *cobra.Command {
 			broken = broken || len(r.Problems) > 0
 			for _, problem := range r.Problems {
 				fmt.Fprintf(cmd.ErrOrStderr(), "tributary check: %s: %s\n", r.label(), problem)
+			}
+		}
+		for i := range loaded.Config.Sinks {
+			sink := loaded.Config.Sinks[i].Resolved(*path)
+			if err := sinks.CheckAuth(app.SinkAuth(&sink)); err != nil {
+				broken = true
+				fmt.Fprintf(cmd.ErrOrStderr(), "tributary check: %s: sinks[%d].auth: %v\n", *path, i, err)
 			}
 		}
 		switch faults := loaded.Faults(); {
@@ -223,6 +231,9 @@ func (c *checked) askIngress(ctx context.Context, connection *kube.Connection, l
 	}
 	if loaded.Config.MetricsTokenReview {
 		needs = append(needs, reviewNeeds...)
+	}
+	if len(loaded.Config.Sinks) > 0 {
+		needs = append(needs, sinkNeed(loaded.Config.OwnNamespace()))
 	}
 	c.askRights(ctx, connection, append(needs, secretNeeds(app.SecretNamespace(loaded))...))
 }

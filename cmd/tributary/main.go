@@ -75,7 +75,7 @@ func newRoot() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(
-		newRunCommand(), newCheckCommand(), newPlanCommand(), newStatusCommand(), newTraceCommand(), newExplainCommand(), newReleaseCommand(), newLinkCommand(), newUnlinkCommand(), newVersionCommand(),
+		newRunCommand(), newCheckCommand(), newPlanCommand(), newStatusCommand(), newTraceCommand(), newExplainCommand(), newReleaseCommand(), newResyncCommand(), newLinkCommand(), newUnlinkCommand(), newVersionCommand(),
 	)
 	return root
 }

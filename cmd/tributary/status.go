@@ -130,8 +130,9 @@ func narrow(s *metrics.Status, cluster string, replica *syncer.Key) {
 func well(s *metrics.Status) bool {
 	waiting := func(l metrics.LaneStatus) bool { return l.Depth+l.Working > 0 }
 	ill := func(c metrics.ClusterStatus) bool { return c.State != "live" || c.Reason != "" || c.Stale }
+	behind := func(k metrics.SinkStatus) bool { return k.State == "failing" || k.Pending > 0 }
 	return s.Ready && s.Ingress.Up && s.Config.Error == "" && s.ConflictCount+s.HeldCount == 0 &&
-		!slices.ContainsFunc(s.Lanes, waiting) && !slices.ContainsFunc(s.Clusters, ill)
+		!slices.ContainsFunc(s.Lanes, waiting) && !slices.ContainsFunc(s.Clusters, ill) && !slices.ContainsFunc(s.Sinks, behind)
 }
 
 // printStatus prints a status for people. Ages count on the instance's clock.
@@ -141,6 +142,7 @@ func printStatus(w io.Writer, s *metrics.Status, wide bool) error {
 	p.clusters()
 	p.rules()
 	p.lanes()
+	p.sinks()
 	p.conflicts()
 	p.held()
 	p.native()
@@ -295,6 +297,30 @@ func (p *statusPrinter) lanes() {
 		all = append(all, []string{l.Name, strconv.Itoa(l.Depth), strconv.Itoa(l.Working), span(time.Duration(l.OldestSeconds * float64(time.Second)))})
 	}
 	p.section("Queue", 0, []string{"LANE", "WAITING", "WORKING", "OLDEST"}, all)
+}
+
+func (p *statusPrinter) sinks() {
+	var all [][]string
+	for i := range p.s.Sinks {
+		k := &p.s.Sinks[i]
+		lastError := k.LastError
+		if k.Unkept != "" {
+			lastError = strings.TrimPrefix(lastError+"; what is acknowledged is not kept: "+k.Unkept, "; ")
+		}
+		row := []string{
+			k.Name, k.State, strconv.Itoa(k.Services), strconv.Itoa(k.Pending), strconv.Itoa(k.Refused), span(time.Duration(k.LagSeconds * float64(time.Second))),
+			strconv.FormatUint(k.Requests, 10), strconv.FormatUint(k.Failures, 10), ago(k.LastAcknowledged, p.s.Time),
+		}
+		if p.wide {
+			row = append(row, k.URL)
+		}
+		all = append(all, append(row, dash(lastError)))
+	}
+	headings := []string{"NAME", "STATE", "SERVICES", "PENDING", "REFUSED", "LAG", "REQUESTS", "FAILURES", "LAST ACKNOWLEDGED"}
+	if p.wide {
+		headings = append(headings, "URL")
+	}
+	p.section("Sinks", 0, append(headings, "LAST ERROR"), all)
 }
 
 func (p *statusPrinter) conflicts() {

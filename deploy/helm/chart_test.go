@@ -113,6 +113,7 @@ func TestRightsFollowTheConfiguration(t *testing.T) {
 		"named namespaces":   {"ingress: {namespaces: [shop, web]}", slices.Concat(in("Role shop", slicesToo...), in("Role web", slicesToo...))},
 		"members by Secrets": {"ingress: {namespaces: [shop]}, clustersFrom: {secrets: {namespace: m}}", slices.Concat(in("Role shop", slicesToo...), in("Role m", "get,list,watch,update secrets"))},
 		"in its own":         {"ingress: {namespaces: [shop]}, clustersFrom: {secrets: {selector: a}}", slices.Concat(in("Role shop", slicesToo...), secrets)},
+		"sinks":              {"ingress: {namespaces: [shop]}, sinks: [{name: slb, url: 'https://slb'}]", slices.Concat(in("Role shop", slicesToo...), in("Role tributary-system", "get,create,update,delete configmaps"))},
 		"by default":         {"ingress: {namespaces: [shop]}, replicas: {}", slices.Concat(in("Role shop", slicesToo...), secrets)},
 	} {
 		want := append(c.want, own)
@@ -142,6 +143,17 @@ func TestMetricsByTLS(t *testing.T) {
 	objects(t, text)
 	if text := mustRender(t, ingress("metrics: null")); !strings.Contains(text, "containerPort: 9441") {
 		t.Error("the values of a former release have lost the port")
+	}
+}
+
+// TestSecretsOfSinks: what sinks prove themselves by is mounted where there is a Secret for it.
+func TestSecretsOfSinks(t *testing.T) {
+	for values, want := range map[string]int{"sinks: {secretName: slb}": 1, "": 0, "sinks: null": 0} {
+		text := mustRender(t, ingress(values))
+		objects(t, text)
+		if got := strings.Count(text, "mountPath: /etc/tributary/sinks\n"); got != want || strings.Count(text, "secretName: slb\n") != want {
+			t.Errorf("%q: mounted %d times", values, got)
+		}
 	}
 }
 

@@ -18,6 +18,24 @@ const FencedMark = "tributary.dev/fenced"
 // maxRefusal bounds how much of a refusal is searched for FencedMark.
 const maxRefusal = 64 << 10
 
+// Hold binds a context to the Permit: it is done, with ErrNotLeading as its cause, when the
+// Permit ends. free must be called when that does not matter any more; held is false, and
+// the others are nil, where the Permit is not held.
+func (p *Permit) Hold(parent context.Context) (ctx context.Context, free func(), held bool) {
+	until, reign, held := p.held()
+	if !held {
+		return nil, nil, false
+	}
+	ctx, cancel := context.WithCancelCause(parent)
+	end := func() { cancel(nil) }
+	if !until.IsZero() {
+		timed, stop := context.WithDeadlineCause(ctx, until, ErrNotLeading)
+		ctx, end = timed, func() { stop(); cancel(nil) }
+	}
+	detach := context.AfterFunc(reign, func() { cancel(ErrNotLeading) })
+	return ctx, func() { detach(); end() }, true
+}
+
 // RoundTripper wraps a transport: requests that change something are sent only while
 // the Permit is held, and given up when it ends, also by time. Others pass.
 func (p *Permit) RoundTripper(next http.RoundTripper) http.RoundTripper {
@@ -34,21 +52,13 @@ func (t permitted) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !changes(req) {
 		return t.next.RoundTrip(req)
 	}
-	until, reign, held := t.permit.held()
+	ctx, end, held := t.permit.Hold(req.Context())
 	if !held {
 		if req.Body != nil {
 			req.Body.Close()
 		}
 		return nil, ErrNotLeading
 	}
-	ctx, cancel := context.WithCancelCause(req.Context())
-	free := func() { cancel(nil) }
-	if !until.IsZero() {
-		timed, stop := context.WithDeadlineCause(ctx, until, ErrNotLeading)
-		ctx, free = timed, func() { stop(); cancel(nil) }
-	}
-	detach := context.AfterFunc(reign, func() { cancel(ErrNotLeading) })
-	end := func() { detach(); free() }
 	resp, err := t.next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		end()

@@ -106,8 +106,9 @@ type Replica struct {
 	Held []Held
 	// Kept are shares of clusters that are not configured any more.
 	Kept []Kept
-	// given is what was merged.
-	given []Contribution
+	// given is what was merged, shares what of it reaches the replica.
+	given  []Contribution
+	shares []*share
 }
 
 // Held is a change that was asked for and not made.

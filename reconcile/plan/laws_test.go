@@ -239,9 +239,14 @@ func checkMerge(t *testing.T, rng *rand.Rand, contributions []Contribution, obse
 	if desired == nil {
 		return
 	}
+	backends := desired.Backends() // which are of the contributions
 	rng.Shuffle(len(contributions), func(i, j int) { contributions[i], contributions[j] = contributions[j], contributions[i] })
 	again, first := Merge(shopWeb, contributions, observed, settings), *desired
-	if again.given, first.given = nil, nil; !reflect.DeepEqual(again, first) {
+	if !reflect.DeepEqual(again.Backends(), backends) {
+		t.Errorf("another order, other backends:\n%+v\n%+v", again.Backends(), backends)
+	}
+	again.given, first.given, again.shares, first.shares = nil, nil, nil, nil
+	if !reflect.DeepEqual(again, first) {
 		t.Errorf("another order, another result:\n%+v\n%+v", again, first)
 	}
 	given := map[netip.Addr]bool{}

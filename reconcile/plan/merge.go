@@ -28,7 +28,7 @@ func Merge(key syncer.Key, contributions []Contribution, observed Observed, sett
 		r, shares := merge(key, contributions, observed, settings)
 		rest := withoutSpentOrphans(contributions, shares)
 		if len(rest) == len(contributions) {
-			r.given = given
+			r.given, r.shares = given, shares
 			return r
 		}
 		contributions = rest

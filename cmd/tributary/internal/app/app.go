@@ -17,6 +17,7 @@ import (
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile"
+	"tributary.dev/tributary/reconcile/sinks"
 )
 
 // Options say what an App is. All fields but Records must be set.
@@ -43,6 +44,7 @@ type App struct {
 	set         *clusters.Set
 	source      *source
 	sink        *sink
+	sinks       *sinks.Set
 	annotations annotationFilter
 	// ingress is the session in use; nil until the ingress cluster was reached.
 	ingress atomic.Pointer[ingressSession]
@@ -98,6 +100,8 @@ func New(loaded *config.Loaded, o Options) *App {
 	}
 	r.metrics = metrics.New(metrics.Options{Logger: o.Logger, Version: o.Build.Version, Revision: o.Build.Commit, Status: r.status, NotReady: r.notReady, Leader: r.leader})
 	r.annotations.set(&loaded.Config)
+	r.sinks = sinks.New(sinks.Options{Instance: loaded.Config.Instance, Version: o.Build.Version, Observe: r.metrics.SinkRequest, Removed: r.metrics.RemoveSink, Logger: o.Logger})
+	r.sinks.Configure(sinkSpecs(o.Path, &loaded.Config))
 	options := setOptions(r.sink, r.annotations.keeps, r.metrics, o.Logger, r.memberChanged)
 	options.Version = o.Build.Version
 	options.Standing, options.Pinned = r.standing, r.pinned
@@ -123,7 +127,7 @@ func (r *App) begin(ctx context.Context, session *ingressSession) {
 	r.applyMembers()
 	r.begun.Store(true)
 	r.applying.Unlock()
-	session.serve(r.keepLeases, r.keepInventory)
+	session.serve(r.keepLeases, r.keepInventory, r.tellSinks)
 	r.lookOnceSettled(session.reconciler)
 	r.reportKept(session.reconciler)
 }
@@ -181,6 +185,7 @@ func (r *App) apply(update config.Update) {
 	r.adopt(update)
 	r.reportRefused(update)
 	diff := update.Diff
+	told := diff.Sinks && r.sinks.Configure(sinkSpecs(r.path, &update.Loaded.Config))
 	r.tell()
 	if !r.begun.Load() {
 		return // nothing runs yet that could be changed; it will start with what was adopted
@@ -193,6 +198,8 @@ func (r *App) apply(update config.Update) {
 	}
 	if diff.Replicas || diff.Policy || len(diff.Removed) > 0 {
 		r.reportKept(to) // which counts what stands before it goes
+		to.Resync("", "config")
+	} else if told {
 		to.Resync("", "config")
 	}
 }

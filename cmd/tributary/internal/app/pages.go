@@ -63,6 +63,7 @@ func newPages(ctx context.Context, r *App, logger *slog.Logger) *pages {
 	served := http.NewServeMux()
 	served.Handle("/", Handler(r.metrics.Handler(), r.set.Release))
 	served.Handle("GET "+ExplainPath, ExplainHandler(r.explain))
+	served.Handle("POST "+ResyncPath, ResyncHandler(r.sinks.Resync))
 	return &pages{ctx: ctx, handler: served, reviewer: review.New(r.build.Version, logger), logger: logger, moved: r.moved}
 }
 

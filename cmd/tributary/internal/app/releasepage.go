@@ -79,13 +79,13 @@ func Handler(pages http.Handler, release func(cluster string, replica *syncer.Ke
 func strange(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		return "a release must come from this machine"
+		return "this must come from this machine"
 	}
 	if addr, err := netip.ParseAddr(host); err != nil || !addr.Unmap().IsLoopback() {
-		return "a release must come from this machine: run the command where tributary runs, such as with kubectl exec or port-forward"
+		return "this must come from this machine: run the command where tributary runs, such as with kubectl exec or port-forward"
 	}
 	if r.Header.Get(ReleaseHeader) == "" || r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
-		return "a release must come from the command tributary release"
+		return "this must come from the command tributary"
 	}
 	return ""
 }

@@ -78,6 +78,7 @@ type ingressOptions struct {
 	config  *config.Config
 	former  *ingressSession
 	source  reconcile.Source
+	outside reconcile.Outside
 	metrics *metrics.Metrics
 	// version is that of the product.
 	version string
@@ -93,7 +94,7 @@ func (r *App) sessionOptions(loaded *config.Loaded, former *ingressSession) ingr
 	key := r.key(loaded)
 	r.mu.Unlock()
 	return ingressOptions{
-		access: loaded.Ingress, key: key, config: &loaded.Config, former: former, changed: r.tell, source: r.source, metrics: r.metrics, version: r.build.Version, logger: r.logger,
+		access: loaded.Ingress, key: key, config: &loaded.Config, former: former, changed: r.tell, source: r.source, outside: r.sinks, metrics: r.metrics, version: r.build.Version, logger: r.logger,
 	}
 }
 
@@ -122,7 +123,7 @@ func openIngress(ctx context.Context, o ingressOptions) (*ingressSession, error)
 		return nil, err
 	}
 	session.reconciler = reconcile.New(reconcile.Options{
-		Session: session.watch, Writer: session.write.Clientset(), Events: session.watch.Clientset(), Source: o.source,
+		Session: session.watch, Writer: session.write.Clientset(), Events: session.watch.Clientset(), Source: o.source, Outside: o.outside,
 		Only: o.config.Ingress.Only(), NoSlices: !slices, Recorder: o.metrics, Heartbeats: o.metrics.Heartbeats(), Logger: o.logger, Queue: queueOptions(o.metrics, o.access.REST),
 		Begin: session.begun, Grace: writeGrace,
 	})

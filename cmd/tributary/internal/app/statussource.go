@@ -37,6 +37,7 @@ func (r *App) status() metrics.Status {
 
 	s.Ingress = ingressStatus(session, ingressErr)
 	s.Leader = r.leader()
+	s.Sinks = sinkStatuses(r.sinks.Status(), now)
 	oldest := map[string]time.Time{}
 	if session != nil {
 		queue := session.reconciler.Queue()

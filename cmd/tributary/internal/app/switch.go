@@ -240,7 +240,7 @@ func (r *App) switchIngress(from, to *ingressSession) {
 		cause = leader.ErrHandover
 	}
 	from.end(cause)
-	to.serve(r.keepLeases, r.keepInventory)
+	to.serve(r.keepLeases, r.keepInventory, r.tellSinks)
 	r.noteIngress(nil)
 	r.logger.Info("ingress cluster is reached anew", "server", to.write.Host(), "version", to.watch.Version().String(), "replicas", to.reconciler.Owned())
 	r.reportKept(to.reconciler)

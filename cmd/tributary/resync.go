@@ -1,0 +1,62 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"tributary.dev/tributary/cmd/tributary/internal/app"
+	"tributary.dev/tributary/metrics"
+)
+
+// newResyncCommand makes a running instance tell a sink everything anew.
+func newResyncCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "resync", Short: "Let a running instance tell its sinks everything anew", Args: cobra.NoArgs,
+		Long:    "Let a running instance tell its sinks, the receivers outside of Kubernetes, what every Service is:\nfor a receiver that has lost what it was told. Run it where the instance runs, or with --context.",
+		Example: "  tributary resync --sink slb\n  tributary resync --context ingress",
+	}
+	from := addInstanceFlags(cmd)
+	sink := cmd.Flags().String("sink", "", "only this `sink`; without it all of them")
+	_ = cmd.RegisterFlagCompletionFunc("sink", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return instanceNames(cmd, func(s *metrics.Status) (names []string) {
+			for i := range s.Sinks {
+				names = append(names, s.Sinks[i].Name)
+			}
+			return names
+		})
+	})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), releaseTimeout)
+		defer cancel()
+		source, err := from.open(ctx)
+		if err != nil {
+			return err
+		}
+		defer source.close()
+		query := url.Values{}
+		if *sink != "" {
+			query.Set("sink", *sink)
+		}
+		body, err := source.post(ctx, app.ResyncPath, query, http.Header{app.ReleaseHeader: {"1"}})
+		if err != nil {
+			return failed(err)
+		}
+		defer body.Close()
+		var done app.Resynced
+		if err := json.NewDecoder(io.LimitReader(body, maxComplaint)).Decode(&done); err != nil {
+			return failedf("read the answer: %w; is the server a tributary of this version?", err)
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d Services are told anew\n", done.Services)
+		return failed(err)
+	}
+	return cmd
+}

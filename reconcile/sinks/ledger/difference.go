@@ -1,0 +1,133 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Windows are for how long changes are gathered.
+type Windows struct {
+	// Changes of a Service are told this long after the first of them.
+	Changes time.Duration
+	// Removals is for how long an endpoint that goes, or turns unready, is told as it was. 0
+	// tells it at once, with all that is gathered of its Service.
+	Removals time.Duration
+}
+
+// place is an endpoint of a Service; the zero value is the Service itself.
+type place struct {
+	addr    netip.Addr
+	cluster string
+}
+
+// difference is what now differs from what the receiver has, with the times of it.
+type difference struct {
+	// since is when the oldest change began that takes nothing away; zero: there is none.
+	since time.Time
+	// gone are the endpoints that less can be sent to, and since when.
+	gone map[place]time.Time
+}
+
+// differ compares what the receiver has with what is now. Differences that there were
+// before keep their times; those of former ones that are no more are forgotten. New ones
+// began at the time given.
+func (d *difference) differ(has, now *Service, at time.Time) {
+	var gone map[place]time.Time
+	arrived := has == nil && now != nil
+	note := func(p place) {
+		began, known := d.gone[p]
+		if !known {
+			began = at
+		}
+		if gone == nil {
+			gone = map[place]time.Time{}
+		}
+		gone[p] = began
+	}
+	if has != nil && now == nil {
+		note(place{})
+	}
+	pairs(has, now, func(had, is *Endpoint) {
+		switch {
+		case had == nil:
+			arrived = true
+		case is.takesAway(had):
+			note(place{had.Addr, had.Cluster})
+		case !is.equal(had):
+			arrived = true
+		}
+	})
+	d.gone = gone
+	switch {
+	case !arrived:
+		d.since = time.Time{}
+	case d.since.IsZero():
+		d.since = at
+	}
+}
+
+// differs reports whether there is a difference.
+func (d *difference) differs() bool { return !d.since.IsZero() || len(d.gone) > 0 }
+
+// told notes what a state took away that was told: it is not held back once more.
+func (d *difference) told(has, told *Service, since time.Time) {
+	if d.gone == nil {
+		d.gone = map[place]time.Time{}
+	}
+	if has != nil && told == nil {
+		d.gone[place{}] = since
+	}
+	pairs(has, told, func(had, is *Endpoint) {
+		if had != nil && is.takesAway(had) {
+			d.gone[place{had.Addr, had.Cluster}] = since
+		}
+	})
+}
+
+// due is when the difference is to be told; zero: there is none.
+func (d *difference) due(w Windows) (due time.Time) {
+	if !d.since.IsZero() {
+		due = d.since.Add(w.Changes)
+	}
+	for _, began := range d.gone {
+		due = earlier(due, began.Add(w.Removals))
+	}
+	return due
+}
+
+// shown is what is told at a time: what is now, but with what went too short a time ago
+// as the receiver has it.
+func (d *difference) shown(has, now *Service, w Windows, at time.Time) *Service {
+	hidden := func(p place) bool {
+		began, gone := d.gone[p]
+		return gone && at.Before(began.Add(w.Removals))
+	}
+	any := false
+	for p := range d.gone {
+		any = any || hidden(p)
+	}
+	if !any {
+		return now
+	}
+	out := &Service{}
+	pairs(has, now, func(had, is *Endpoint) {
+		switch {
+		case had != nil && hidden(place{had.Addr, had.Cluster}):
+			out.Endpoints = append(out.Endpoints, *had)
+		case is != nil:
+			out.Endpoints = append(out.Endpoints, *is)
+		}
+	})
+	return out
+}
+
+// earlier is the earlier of two times, of which zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

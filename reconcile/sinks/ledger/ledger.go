@@ -1,0 +1,434 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Options bound what is told, and when.
+type Options struct {
+	Windows Windows
+	// MaxServices and MaxBytes bound one batch; the latter is estimated, and one Service
+	// is told in any case.
+	MaxServices, MaxBytes int
+}
+
+// Ledger is what one receiver knows of each Service, beside what is now. Between Begin and
+// End there is a receiver to tell; out of that the Ledger only keeps what is now. It is for
+// one goroutine at a time, and times must not go back.
+type Ledger struct {
+	opts    Options
+	entries map[syncer.Key]*entry
+	// pending are the entries that differ from what the receiver has, or may.
+	pending map[syncer.Key]*entry
+	telling bool
+	// batch is what is in flight.
+	batch []syncer.Key
+	// limit is how many Services the next batch may tell of.
+	limit int
+	// next is the earliest time at which something may be due; zero: nothing is.
+	next time.Time
+	// generation is the last that was given, refusedAlone how many refusals of one Service
+	// there were since the last acknowledgement.
+	generation   int64
+	refusedAlone int
+}
+
+// entry is one Service.
+type entry struct {
+	// now is what it is, nil if it does not exist; known is false until that was told.
+	now   *Service
+	known bool
+	// acked is what the receiver acknowledged last, nil: nothing; with its generation.
+	acked      *Service
+	generation int64
+	// doubt is set when the receiver may have something else than acked.
+	doubt bool
+	// tried is what was told last, if that was not acknowledged.
+	tried *attempt
+	// flying is set while tried is in flight.
+	flying bool
+	difference
+	// doubted is since when there is doubt, waiting since when the entry is pending.
+	doubted, waiting time.Time
+	// refusals counts how often it was refused by itself; until parked it is left alone.
+	refusals int
+	parked   time.Time
+}
+
+type attempt struct {
+	service    *Service
+	generation int64
+}
+
+// New returns a Ledger without a receiver.
+func New(o Options) *Ledger {
+	return &Ledger{opts: o, entries: map[syncer.Key]*entry{}, pending: map[syncer.Key]*entry{}}
+}
+
+// Record is what a receiver acknowledged of one Service.
+type Record struct {
+	Key        syncer.Key
+	Generation int64
+	// Service is nil where nothing was acknowledged.
+	Service *Service
+	// Doubt is set when something else may have reached it.
+	Doubt bool
+}
+
+// Begin takes what a receiver acknowledged. Generations will be greater than the one given,
+// and than any in the records.
+func (l *Ledger) Begin(records []Record, generation int64, at time.Time) {
+	l.End()
+	l.telling, l.limit, l.generation, l.refusedAlone = true, l.opts.MaxServices, generation, 0
+	for _, r := range records {
+		e := l.entry(r.Key)
+		e.acked, e.generation, e.doubt, e.doubted = r.Service, r.Generation, r.Doubt, at
+		l.generation = max(l.generation, r.Generation)
+	}
+	for key, e := range l.entries {
+		l.settle(key, e, at)
+	}
+}
+
+// End forgets what the receiver knows.
+func (l *Ledger) End() {
+	l.telling, l.batch, l.next = false, nil, time.Time{}
+	clear(l.pending)
+	for key, e := range l.entries {
+		if e.now == nil {
+			delete(l.entries, key)
+			continue
+		}
+		*e = entry{now: e.now, known: true}
+	}
+}
+
+func (l *Ledger) entry(key syncer.Key) *entry {
+	e := l.entries[key]
+	if e == nil {
+		e = &entry{}
+		l.entries[key] = e
+	}
+	return e
+}
+
+// Tell takes what a Service is now; nil: it does not exist. It reports whether that is news.
+func (l *Ledger) Tell(key syncer.Key, now *Service, at time.Time) (news bool) {
+	e := l.entries[key]
+	switch {
+	case e == nil && now == nil:
+		return false
+	case e != nil && e.known && e.now.Equal(now):
+		return false
+	case e == nil:
+		e = l.entry(key)
+	}
+	e.now, e.known, e.parked = now, true, time.Time{}
+	l.settle(key, e, at)
+	return true
+}
+
+// Keys are the Services that are, or that the receiver knows.
+func (l *Ledger) Keys() []syncer.Key {
+	keys := make([]syncer.Key, 0, len(l.entries))
+	for key := range l.entries {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, syncer.Key.Compare)
+	return keys
+}
+
+// Unknown are the Services that the receiver knows and of which was not told yet what they are.
+func (l *Ledger) Unknown() []syncer.Key {
+	var keys []syncer.Key
+	for key, e := range l.entries {
+		if !e.known {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, syncer.Key.Compare)
+	return keys
+}
+
+// base is what the receiver has, if it takes what is in flight.
+func (e *entry) base() *Service {
+	if e.flying {
+		return e.tried.service
+	}
+	return e.acked
+}
+
+// settle brings an entry up to date with what is now, and with what the receiver has.
+func (l *Ledger) settle(key syncer.Key, e *entry, at time.Time) {
+	if !l.telling {
+		if e.now == nil {
+			delete(l.entries, key)
+		}
+		return
+	}
+	if e.known {
+		e.differ(e.base(), e.now, at)
+	}
+	if e.flying || e.doubt || e.differs() {
+		if l.pending[key] = e; e.waiting.IsZero() {
+			e.waiting = at
+		}
+		l.next = earlier(l.next, l.due(e))
+		return
+	}
+	delete(l.pending, key)
+	e.waiting = time.Time{}
+	switch {
+	case !e.known:
+	case e.now == nil:
+		delete(l.entries, key)
+	default:
+		e.acked = e.now // they are equal: one is enough
+	}
+}
+
+// due is when an entry is to be told; zero: not before something happens.
+func (l *Ledger) due(e *entry) (due time.Time) {
+	switch {
+	case e.flying || !e.known:
+		return time.Time{}
+	case e.doubt:
+		due = e.doubted
+	default:
+		due = e.difference.due(l.opts.Windows)
+	}
+	if !due.IsZero() && due.Before(e.parked) {
+		return e.parked
+	}
+	return due
+}
+
+// Next is when Take is worth a try; zero: not before something is told.
+func (l *Ledger) Next() time.Time {
+	if len(l.batch) > 0 {
+		return time.Time{}
+	}
+	return l.next
+}
+
+// Change is what a receiver is told of one Service.
+type Change struct {
+	Key syncer.Key
+	// Generation is greater than all that the receiver was told of the Service before, but
+	// for what is told again: that has the one it had.
+	Generation int64
+	// Service is what it is; nil: it does not exist any more.
+	Service *Service
+	// Delta is what differs from what the receiver acknowledged last.
+	Delta Delta
+}
+
+// Take returns what is to be told now, the longest due first, and nothing while a former
+// batch is in flight. One of Acknowledged, Failed and Refused must follow.
+func (l *Ledger) Take(at time.Time) []Change {
+	if !l.telling || len(l.batch) > 0 {
+		return nil
+	}
+	type candidate struct {
+		key syncer.Key
+		due time.Time
+	}
+	var candidates []candidate
+	l.next = time.Time{}
+	for key, e := range l.pending {
+		switch due := l.due(e); {
+		case due.IsZero():
+		case due.After(at):
+			l.next = earlier(l.next, due)
+		case e.doubt || !e.shown(e.acked, e.now, l.opts.Windows, at).Equal(e.acked):
+			candidates = append(candidates, candidate{key, due})
+		}
+	}
+	slices.SortFunc(candidates, func(a, b candidate) int { return cmp.Or(a.due.Compare(b.due), a.key.Compare(b.key)) })
+	var changes []Change
+	bytes := 0
+	for _, c := range candidates {
+		e := l.entries[c.key]
+		shown := e.shown(e.acked, e.now, l.opts.Windows, at)
+		bytes += size(shown) + size(e.acked)
+		alone := e.refusals > 0 // it may be what the receiver refuses all others for
+		if n := len(changes); n > 0 && (alone || n == l.limit || bytes > l.opts.MaxBytes) {
+			l.next = earlier(l.next, c.due)
+			if alone {
+				continue
+			}
+			break
+		}
+		changes = append(changes, l.begin(c.key, e, shown, at))
+		if alone {
+			if len(candidates) > 1 {
+				l.next = c.due
+			}
+			break
+		}
+	}
+	return changes
+}
+
+// begin puts an entry in flight.
+func (l *Ledger) begin(key syncer.Key, e *entry, shown *Service, at time.Time) Change {
+	if e.tried == nil || !e.tried.service.Equal(shown) {
+		l.generation = max(l.generation+1, at.UnixMicro())
+		e.tried = &attempt{shown, l.generation}
+	}
+	delta := DeltaOf(e.acked, shown)
+	e.flying = true
+	l.batch = append(l.batch, key)
+	l.settle(key, e, at)
+	return Change{Key: key, Generation: e.tried.generation, Service: shown, Delta: delta}
+}
+
+// size is about how many bytes it takes to tell of a Service.
+func size(s *Service) int {
+	const head, each = 400, 200
+	if s == nil {
+		return head
+	}
+	return head + each*len(s.Endpoints)
+}
+
+// land ends the flight of a batch.
+func (l *Ledger) land(at time.Time, each func(*entry)) {
+	for _, key := range l.batch {
+		e := l.entries[key]
+		e.flying = false
+		each(e)
+		l.settle(key, e, at)
+	}
+	l.batch = nil
+}
+
+// Acknowledged says that the receiver took the batch.
+func (l *Ledger) Acknowledged(at time.Time) {
+	widespread := l.refusedAlone >= widespreadRefusals
+	l.refusedAlone, l.limit = 0, min(2*l.limit, l.opts.MaxServices)
+	l.land(at, func(e *entry) {
+		e.acked, e.generation = e.tried.service, e.tried.generation
+		e.tried, e.doubt, e.refusals, e.parked, e.waiting = nil, false, 0, time.Time{}, time.Time{}
+	})
+	if !widespread {
+		return
+	}
+	for key, e := range l.pending { // they were refused as all others were
+		e.parked, e.refusals = time.Time{}, 0
+		l.settle(key, e, at)
+	}
+}
+
+// Failed says that it is not known what became of the batch.
+func (l *Ledger) Failed(at time.Time) {
+	l.land(at, func(e *entry) { l.untaken(e, at) })
+}
+
+// untaken notes that the receiver may have what was tried, or not.
+func (l *Ledger) untaken(e *entry, at time.Time) {
+	e.doubted, e.doubt = at, true
+	e.told(e.acked, e.tried.service, at.Add(-l.opts.Windows.Removals))
+}
+
+const (
+	// widespreadRefusals is after how many refusals of single Services in a row it is the
+	// receiver that is at fault.
+	widespreadRefusals = 3
+	// The first and the longest time for which a Service that is refused is left alone.
+	parkFirst = 5 * time.Second
+	parkMax   = 2 * time.Minute
+)
+
+// Refused says that the receiver finds fault with the batch. Half as many Services are told
+// next, until it is known which it does not take: that is left alone for a while, or until
+// it changes, and tried by itself. It reports whether the receiver refuses all.
+func (l *Ledger) Refused(at time.Time) (widespread bool) {
+	if n := len(l.batch); n > 1 {
+		l.limit = max(1, n/2)
+		l.land(at, func(e *entry) { l.untaken(e, at) })
+		return false
+	}
+	l.refusedAlone++
+	l.land(at, func(e *entry) {
+		l.untaken(e, at)
+		e.parked = at.Add(min(parkMax, parkFirst<<min(e.refusals, 10)))
+		e.refusals++
+	})
+	return l.refusedAlone >= widespreadRefusals
+}
+
+// Resync makes everything be told anew.
+func (l *Ledger) Resync(at time.Time) (services int) {
+	for key, e := range l.entries {
+		if !l.telling || e.now == nil && e.acked == nil {
+			continue
+		}
+		services++
+		if e.tried != nil && !e.flying {
+			e.tried = nil // by a new generation
+		}
+		if !e.doubt {
+			e.doubt, e.doubted = true, at
+		}
+		l.settle(key, e, at)
+	}
+	return services
+}
+
+// Records are what the receiver acknowledged, sorted; in doubt is what something else may
+// have reached, or may before the next Records are taken.
+func (l *Ledger) Records() []Record {
+	records := make([]Record, 0, len(l.entries))
+	for _, key := range l.Keys() {
+		e := l.entries[key]
+		doubt := l.pending[key] != nil
+		if e.acked != nil || doubt {
+			records = append(records, Record{Key: key, Generation: e.generation, Service: e.acked, Doubt: doubt})
+		}
+	}
+	return records
+}
+
+// Pending are the Services that differ, or may, from what the receiver has; sorted.
+func (l *Ledger) Pending() []syncer.Key {
+	keys := make([]syncer.Key, 0, len(l.pending))
+	for key := range l.pending {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, syncer.Key.Compare)
+	return keys
+}
+
+// State is what there is to say about a Ledger.
+type State struct {
+	// Services exist; Pending are not acknowledged as they are, Refused are among those.
+	Services, Pending, Refused int
+	// Oldest is since when the oldest of these is pending; zero: none is.
+	Oldest     time.Time
+	Generation int64
+}
+
+// State says how far the receiver is behind.
+func (l *Ledger) State() State {
+	s := State{Pending: len(l.pending), Generation: l.generation}
+	for _, e := range l.entries {
+		if e.now != nil {
+			s.Services++
+		}
+	}
+	for _, e := range l.pending {
+		s.Oldest = earlier(s.Oldest, e.waiting)
+		if e.refusals > 0 {
+			s.Refused++
+		}
+	}
+	return s
+}

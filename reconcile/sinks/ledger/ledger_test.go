@@ -1,0 +1,436 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"tributary.dev/tributary/syncer"
+)
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// service reads "1 2! 3t": the last numbers of addresses, with ! for not ready and t for one
+// that terminates and still serves; "-" is a Service that does not exist.
+func service(text string) *Service {
+	if text == "-" {
+		return nil
+	}
+	var endpoints []Endpoint
+	for _, word := range strings.Fields(text) {
+		number := strings.TrimRight(word, "!t")
+		endpoints = append(endpoints, Endpoint{
+			Addr: netip.MustParseAddr("10.0.0." + number), Cluster: "a", Ports: []syncer.Port{{Name: "http", Protocol: syncer.TCP, Number: 80}},
+			Ready: number == word, Serving: !strings.HasSuffix(word, "!"), Terminating: strings.HasSuffix(word, "t"),
+		})
+	}
+	return NewService(endpoints)
+}
+
+func text(s *Service) string {
+	if s == nil {
+		return "-"
+	}
+	var words []string
+	for _, e := range s.Endpoints {
+		word := strings.TrimPrefix(e.Addr.String(), "10.0.0.")
+		switch {
+		case e.Terminating:
+			word += "t"
+		case !e.Ready:
+			word += "!"
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
+}
+
+// told writes a batch as "web=1 2 (+2 -3)".
+func told(changes []Change) string {
+	var out []string
+	for _, c := range changes {
+		word := c.Key.Name + "=" + text(c.Service)
+		for _, part := range []struct {
+			sign  string
+			spots []string
+		}{{"+", c.Delta.Added}, {"-", c.Delta.Removed}, {"^", c.Delta.Readied}, {"v", c.Delta.Unreadied}} {
+			for _, at := range part.spots {
+				word += " " + part.sign + strings.TrimSuffix(strings.TrimPrefix(at, "10.0.0."), ":80")
+			}
+		}
+		out = append(out, word)
+	}
+	return strings.Join(out, "; ")
+}
+
+func key(name string) syncer.Key { return syncer.Key{Namespace: "shop", Name: name} }
+
+func options(changes, removals time.Duration) Options {
+	return Options{Windows: Windows{Changes: changes, Removals: removals}, MaxServices: 8, MaxBytes: 1 << 20}
+}
+
+// TestStories plays one story a row: each step is "seconds command", and what it must give.
+// Commands: NAME=STATE tells what is; take gives what is told; ok, fail and refuse say how
+// that went; next gives when the next is due.
+func TestStories(t *testing.T) {
+	for _, test := range []struct {
+		name              string
+		changes, removals time.Duration
+		steps             string
+	}{
+		{"a new Service is gathered", 2 * time.Second, 0, `
+			0 web=1
+			1 web=1 2
+			1 next: 2
+			1.9 take:
+			2 take: web=1 2 +1 +2
+			2 ok
+			2 next: none`},
+		{"a removal is told at once, and all with it", 2 * time.Second, 0, `
+			0 web=1 2
+			2 take: web=1 2 +1 +2
+			2 ok
+			3 web=1 2 3
+			4 web=1 3
+			4 take: web=1 3 +3 -2
+			4 ok
+			9 take:`},
+		{"what comes and goes within the window is not told", 2 * time.Second, 0, `
+			0 web=1
+			2 take: web=1 +1
+			2 ok
+			3 web=1 2
+			4 web=1
+			9 take:`},
+		{"what goes and returns within its window is not told", 2 * time.Second, 3 * time.Second, `
+			0 web=1 2
+			2 take: web=1 2 +1 +2
+			2 ok
+			3 web=1
+			5 web=1 2
+			9 take:`},
+		{"an address in its window is told as it was, whatever else is told", 2 * time.Second, 3 * time.Second, `
+			0 web=1 2
+			2 take: web=1 2 +1 +2
+			2 ok
+			3 web=1 3
+			5 take: web=1 2 3 +3
+			5 ok
+			5.5 web=1 2 3
+			9 take:`},
+		{"an address is not told before its window, and then it is", 2 * time.Second, 3 * time.Second, `
+			0 web=1 2
+			2 take: web=1 2 +1 +2
+			2 ok
+			3 web=1
+			4 web=
+			5.9 take:
+			6 take: web=1 -2
+			6 ok
+			7 take: web= -1
+			7 ok`},
+		{"not ready is a removal, ready again is not", 2 * time.Second, 0, `
+			0 web=1 2
+			2 take: web=1 2 +1 +2
+			2 ok
+			3 web=1 2!
+			3 take: web=1 2! v2
+			3 ok
+			4 web=1 2
+			4 next: 6
+			6 take: web=1 2 ^2
+			6 ok`},
+		{"terminating is told at once, and so is the end of serving", 2 * time.Second, 0, `
+			0 web=1 2
+			2 take: web=1 2 +1 +2
+			2 ok
+			3 web=1 2t
+			3 take: web=1 2t v2
+			3 ok
+			4 web=1
+			4 take: web=1 -2
+			4 ok`},
+		{"a Service that is deleted", 2 * time.Second, 0, `
+			0 web=1
+			2 take: web=1 +1
+			2 ok
+			3 web=-
+			3 take: web=- -1
+			3 ok
+			3 next: none`},
+		{"a Service that is deleted and made again within the window", 2 * time.Second, 3 * time.Second, `
+			0 web=1
+			2 take: web=1 +1
+			2 ok
+			3 web=-
+			4 web=1
+			9 take:`},
+		{"an empty Service differs from none", 2 * time.Second, 0, `
+			0 web=
+			2 take: web=
+			2 ok
+			3 web=-
+			3 take: web=-
+			3 ok`},
+		{"after a failure the newest is told, and no backlog", 2 * time.Second, 0, `
+			0 web=1
+			2 take: web=1 +1
+			3 web=1 2
+			3 web=2
+			3 next: none
+			4 fail
+			4 take: web=2 +2
+			4 ok
+			9 take:`},
+		{"after a failure what is back as it was is told: nobody knows what was taken", 2 * time.Second, 0, `
+			0 web=1 2
+			2 take: web=1 2 +1 +2
+			2 ok
+			3 web=1
+			3 take: web=1 -2
+			3.5 web=1 2
+			4 fail
+			4 take: web=1 2
+			4 ok
+			9 take:`},
+		{"after a failure a removal that was told is not held back again", 2 * time.Second, 3 * time.Second, `
+			0 web=1 2
+			2 take: web=1 2 +1 +2
+			2 ok
+			3 web=1
+			6 take: web=1 -2
+			7 fail
+			7 take: web=1 -2
+			7 ok`},
+		{"a removal while a request is in flight", 2 * time.Second, 0, `
+			0 web=1 2
+			2 take: web=1 2 +1 +2
+			3 web=1
+			5 ok
+			5 take: web=1 -2
+			5 ok`},
+		{"what arrives in flight is gathered from when it came", 2 * time.Second, 0, `
+			0 web=1
+			2 take: web=1 +1
+			3 web=1 2
+			4 ok
+			4 next: 5
+			5 take: web=1 2 +2
+			5 ok`},
+		{"a Service that is refused stands in nobody's way", 0, 0, `
+			0 a=1
+			0 b=1
+			0 c=1
+			0 d=1
+			0 take: a=1 +1; b=1 +1; c=1 +1; d=1 +1
+			0 refuse
+			0 take: a=1 +1; b=1 +1
+			0 refuse
+			0 take: a=1 +1
+			0 refuse
+			0 take: b=1 +1
+			0 ok
+			0 take: c=1 +1; d=1 +1
+			0 ok
+			0 next: 5
+			1 e=1
+			1 take: e=1 +1
+			1 ok
+			5 take: a=1 +1
+			5 refuse
+			5 next: 15
+			6 a=2
+			6 take: a=2 +2
+			6 ok
+			6 next: none`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := New(options(test.changes, test.removals))
+			l.Begin(nil, 0, start)
+			for line := range strings.Lines(strings.TrimSpace(test.steps)) {
+				play(t, l, strings.TrimSpace(line))
+			}
+		})
+	}
+}
+
+func play(t *testing.T, l *Ledger, line string) {
+	t.Helper()
+	var seconds float64
+	if _, err := fmt.Sscan(line, &seconds); err != nil {
+		t.Fatal(line, err)
+	}
+	_, command, _ := strings.Cut(line, " ")
+	at := start.Add(time.Duration(seconds * float64(time.Second)))
+	expect := func(got string) {
+		_, want, _ := strings.Cut(command, ":")
+		if got != strings.TrimSpace(want) {
+			t.Fatalf("%s: got %q", line, got)
+		}
+	}
+	if name, state, found := strings.Cut(command, "="); found && !strings.Contains(name, ":") {
+		l.Tell(key(name), service(strings.TrimSpace(state)), at)
+		return
+	}
+	switch word, _, _ := strings.Cut(command, ":"); word {
+	case "take":
+		expect(told(l.Take(at)))
+	case "ok":
+		l.Acknowledged(at)
+	case "fail":
+		l.Failed(at)
+	case "refuse":
+		l.Refused(at)
+	case "next":
+		if next := l.Next(); next.IsZero() {
+			expect("none")
+		} else {
+			expect(fmt.Sprint(next.Sub(start).Seconds()))
+		}
+	default:
+		t.Fatal("what is", line)
+	}
+}
+
+// TestRestart: only what differs from what was acknowledged is told, what was deleted
+// meanwhile, and what was in doubt.
+func TestRestart(t *testing.T) {
+	former := New(options(0, 0))
+	former.Begin(nil, 0, start)
+	for _, name := range []string{"same", "other", "deleted", "doubtful", "late"} {
+		former.Tell(key(name), service("1"), start)
+	}
+	former.Take(start)
+	former.Acknowledged(start)
+	former.Tell(key("doubtful"), service("2"), start)
+	former.Take(start)
+	records := former.Records()
+
+	l := New(options(0, 0))
+	l.Tell(key("same"), service("1"), start) // as a standby hears it
+	l.Tell(key("new"), service("1"), start)
+	l.Begin(records, former.generation+1000, start)
+	if got := fmt.Sprint(l.Unknown()); got != "[shop/deleted shop/doubtful shop/late shop/other]" {
+		t.Error("unknown:", got)
+	}
+	if got := told(l.Take(start)); got != "new=1 +1" {
+		t.Errorf("before anything of the others is known: %q", got)
+	}
+	l.Acknowledged(start)
+	l.Tell(key("other"), service("1 2"), start)
+	l.Tell(key("deleted"), nil, start)
+	l.Tell(key("doubtful"), service("1"), start)
+	l.Tell(key("late"), service("1"), start)
+	changes := l.Take(start)
+	if got := told(changes); got != "deleted=- -1; doubtful=1; other=1 2 +2" {
+		t.Errorf("got %q", got)
+	}
+	for _, c := range changes {
+		if c.Generation <= former.generation+1000 {
+			t.Errorf("%s has generation %d, which may have been given", c.Key, c.Generation)
+		}
+	}
+	l.Acknowledged(start)
+	if got := told(l.Take(start.Add(time.Hour))); got != "" {
+		t.Errorf("then %q", got)
+	}
+}
+
+// TestInDoubtAndGone: a Service of which nothing is known to be acknowledged, but which may
+// have been told, is told to be gone.
+func TestInDoubtAndGone(t *testing.T) {
+	l := New(options(0, 0))
+	l.Begin([]Record{{Key: key("web"), Doubt: true}}, 0, start)
+	if got := told(l.Take(start)); got != "" {
+		t.Errorf("unknown, and yet %q", got)
+	}
+	l.Tell(key("web"), nil, start)
+	if got := told(l.Take(start)); got != "web=-" {
+		t.Errorf("got %q", got)
+	}
+	l.Acknowledged(start)
+	if len(l.Records()) > 0 || len(l.Keys()) > 0 {
+		t.Error("it is remembered", l.Records())
+	}
+}
+
+func TestResync(t *testing.T) {
+	l := New(options(time.Second, 0))
+	l.Begin(nil, 0, start)
+	l.Tell(key("web"), service("1"), start)
+	first := l.Take(start.Add(time.Second))
+	l.Acknowledged(start)
+	if n := l.Resync(start.Add(2 * time.Second)); n != 1 {
+		t.Error(n, "Services")
+	}
+	again := l.Take(start.Add(2 * time.Second))
+	if told(again) != "web=1" || again[0].Generation <= first[0].Generation {
+		t.Errorf("first %+v, then %+v", first, again)
+	}
+}
+
+// TestWidespreadRefusals: a receiver that refuses all is not asked about each Service, and
+// when it is well again, all are told at once.
+func TestWidespreadRefusals(t *testing.T) {
+	l := New(options(0, 0))
+	l.Begin(nil, 0, start)
+	for i := range 40 {
+		l.Tell(key(fmt.Sprint("s", i)), service("1"), start)
+	}
+	requests := 0
+	for ; len(l.Take(start)) > 0; requests++ {
+		if l.Refused(start) {
+			break
+		}
+	}
+	if requests > 6 {
+		t.Error(requests, "requests until it is known that all are refused")
+	}
+	for i := 0; len(l.Pending()) > 0; i++ {
+		if len(l.Take(start)) == 0 || i > 12 {
+			t.Fatalf("after %d requests %d are pending", i, len(l.Pending()))
+		}
+		l.Acknowledged(start)
+	}
+}
+
+func TestBatchesAreBounded(t *testing.T) {
+	o := options(0, 0)
+	o.MaxBytes = 5000
+	l := New(o)
+	l.Begin(nil, 0, start)
+	large := strings.Repeat("1 2 3 4 5 6 7 8 9 ", 1)
+	for i := range 20 {
+		l.Tell(key(fmt.Sprintf("s%02d", i)), service(large), start)
+	}
+	l.Tell(key("a-giant"), service("1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32"), start)
+	for i := 0; len(l.Pending()) > 0; i++ {
+		changes := l.Take(start)
+		if n := len(changes); n == 0 || n > 2 || changes[0].Key.Name == "a-giant" && n > 1 {
+			t.Fatalf("batch of %d", n)
+		}
+		l.Acknowledged(start)
+	}
+}
+
+func TestOneEndpointOfAnAddress(t *testing.T) {
+	port := func(n int32) []syncer.Port { return []syncer.Port{{Protocol: syncer.TCP, Number: n}} }
+	addr := netip.MustParseAddr("10.0.0.1")
+	got := NewService([]Endpoint{
+		{Addr: addr, Cluster: "b", Ports: port(1)},
+		{Addr: addr, Cluster: "a", Ports: port(1), Ready: true, Serving: true},
+		{Addr: addr, Cluster: "a", Ports: port(2), Terminating: true},
+	})
+	want := &Service{Endpoints: []Endpoint{
+		{Addr: addr, Cluster: "a", Ports: append(port(1), port(2)...), Ready: true, Serving: true},
+		{Addr: addr, Cluster: "b", Ports: port(1)},
+	}}
+	if !got.Equal(want) {
+		t.Errorf("%+v", got)
+	}
+}
