@@ -81,6 +81,11 @@ page: ## the page at / in a headless Chromium (apt-get install chromium), also o
 	mkdir -p bin
 	cd e2e && go vet -tags chromium ./page && go test -count=1 -tags chromium -artifacts -outputdir $(CURDIR)/bin ./page
 
+.PHONY: haproxy
+haproxy: ## a roll-out of ten pods behind a real HAProxy that a sink programs (apt-get install haproxy); no request may fail
+	go vet -tags haproxy ./deploy/examples/haproxy
+	go test -count=1 -tags haproxy -v -run RollOut ./deploy/examples/haproxy
+
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck on both modules
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt needed (make fmt):" >&2; echo "$$out" >&2; exit 1; fi

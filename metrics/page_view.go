@@ -20,6 +20,7 @@ type pageView struct {
 	Clusters []clusterView
 	// Natives are the members whose own controllers are observed.
 	Natives   []nativeView
+	Sinks     []sinkView
 	Grid      []gridLine
 	Strips    []stripView
 	StripSize int
@@ -74,6 +75,7 @@ func newPageView(s *Status, records []*Record, form pageFilter, filter *Filter) 
 	}
 	v.Alerts = alerts(s)
 	v.Natives = newNativeViews(s)
+	v.Sinks = newSinkViews(s)
 	for i := range s.Clusters {
 		v.Clusters = append(v.Clusters, newClusterView(&s.Clusters[i], s.Time))
 	}

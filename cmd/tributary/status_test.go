@@ -27,6 +27,8 @@ func troubledStatus() metrics.Status {
 			{Name: "idc-a", State: "live", Version: "v1.36.3", Services: 2, Pods: 5, LastContact: traceNoon.Add(-200 * time.Millisecond)},
 			{Name: "idc-b", State: "silent", Reason: "Unreachable", Panic: true, Stale: true, LagSeconds: 75, Remarks: []string{"nodes may not be listed: zones are left out"}, LastError: "list pods: \x1b[31mrefused", LastErrorAt: traceNoon.Add(-30 * time.Second)},
 		},
+		Sinks: []metrics.SinkStatus{{Name: "slb", URL: "https://slb/", State: "failing", LagSeconds: 75, Services: 12, Pending: 2, Refused: 1, Requests: 40, Failures: 3,
+			LastAcknowledged: traceNoon.Add(-time.Minute), LastError: "it answers 503 Service Unavailable", Unkept: "forbidden"}},
 		Lanes:     []metrics.LaneStatus{{Name: "removal"}, {Name: "bulk", Depth: 7, OldestSeconds: 2}},
 		Conflicts: []metrics.Conflict{{Namespace: "shop", Service: "web", Reason: "foreign_object", Message: "not ours; rename or delete it", Since: traceNoon.Add(-time.Hour)}},
 		Held:      []metrics.HeldChange{{Cluster: "idc-b", Reason: "list_shrank", Message: "40 % vanished", Release: "tributary release --cluster idc-b", Since: traceNoon.Add(-time.Minute)}},
@@ -66,6 +68,10 @@ Queue
 LANE     WAITING  WORKING  OLDEST
 removal  0        0        0.0s
 bulk     7        0        2.0s
+
+Sinks
+NAME  STATE    SERVICES  PENDING  REFUSED  LAG  REQUESTS  FAILURES  LAST ACKNOWLEDGED  LAST ERROR
+slb   failing  12        2        1        75s  40        3         60s ago            it answers 503 Service Unavailable; what is acknowledged is not kept: forbidden
 
 Conflicts
 SERVICE   REASON          CLUSTER  SINCE      MESSAGE

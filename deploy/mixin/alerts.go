@@ -27,7 +27,7 @@ type Alert struct {
 // Alerts returns all alerts: speed, reach, safety, process.
 func Alerts() []Alert {
 	var all []Alert
-	for _, group := range [][]Alert{speedAlerts(), reachAlerts(), safetyAlerts(), processAlerts()} {
+	for _, group := range [][]Alert{speedAlerts(), reachAlerts(), safetyAlerts(), sinkAlerts(), processAlerts()} {
 		all = append(all, group...)
 	}
 	return all
@@ -180,6 +180,29 @@ func safetyAlerts() []Alert {
 			Expr:        `max by (member_cluster, reason) (tributary_rejected_addresses_current) > 0`,
 			Summary:     "Addresses of {{ $labels.member_cluster }} are left out: {{ $labels.reason }}",
 			Description: "{{ $value }} of them now: the API would refuse them, or the configuration does not allow them. The other addresses of the Services pass.",
+		},
+	}
+}
+
+func sinkAlerts() []Alert {
+	return []Alert{
+		{
+			Name: "TributarySinkBehind", For: "2m", Severity: Critical,
+			Expr:        `max by (sink) (tributary_sink_lag_seconds) > 60`,
+			Summary:     "The receiver {{ $labels.sink }} is {{ $value | humanizeDuration }} behind",
+			Description: "It has not acknowledged what Services are now: it may route to addresses that are gone. Kubernetes and other sinks are not affected.",
+		},
+		{
+			Name: "TributarySinkRefuses", For: "10m", Severity: Warning,
+			Expr:        `max by (sink) (tributary_sink_refused_services) > 0`,
+			Summary:     "The receiver {{ $labels.sink }} refuses {{ $value }} Services",
+			Description: "It answers 400 to 499 when it is told of them; all others are told. The log names them.",
+		},
+		{
+			Name: "TributarySinkUnkept", For: "10m", Severity: Warning,
+			Expr:        `max by (sink) (tributary_sink_state_unkept) == 1`,
+			Summary:     "What {{ $labels.sink }} acknowledges cannot be written down",
+			Description: "After a restart it is told everything, and not what was deleted meanwhile. `tributary status` says why.",
 		},
 	}
 }

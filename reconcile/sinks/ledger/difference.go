@@ -4,6 +4,7 @@
 package ledger
 
 import (
+	"fmt"
 	"net/netip"
 	"time"
 )
@@ -19,8 +20,16 @@ type Windows struct {
 
 // place is an endpoint of a Service; the zero value is the Service itself.
 type place struct {
-	addr    netip.Addr
-	cluster string
+	addr           netip.Addr
+	cluster, ports string
+}
+
+func (e *Endpoint) place() place {
+	ports := ""
+	for _, p := range e.Ports {
+		ports += fmt.Sprintf("%s/%d/%s ", p.Name, p.Number, p.Protocol)
+	}
+	return place{e.Addr, e.Cluster, ports}
 }
 
 // difference is what now differs from what the receiver has, with the times of it.
@@ -55,7 +64,7 @@ func (d *difference) differ(has, now *Service, at time.Time) {
 		case had == nil:
 			arrived = true
 		case is.takesAway(had):
-			note(place{had.Addr, had.Cluster})
+			note(had.place())
 		case !is.equal(had):
 			arrived = true
 		}
@@ -82,7 +91,7 @@ func (d *difference) told(has, told *Service, since time.Time) {
 	}
 	pairs(has, told, func(had, is *Endpoint) {
 		if had != nil && is.takesAway(had) {
-			d.gone[place{had.Addr, had.Cluster}] = since
+			d.gone[had.place()] = since
 		}
 	})
 }
@@ -115,7 +124,7 @@ func (d *difference) shown(has, now *Service, w Windows, at time.Time) *Service 
 	out := &Service{}
 	pairs(has, now, func(had, is *Endpoint) {
 		switch {
-		case had != nil && hidden(place{had.Addr, had.Cluster}):
+		case had != nil && hidden(had.place()):
 			out.Endpoints = append(out.Endpoints, *had)
 		case is != nil:
 			out.Endpoints = append(out.Endpoints, *is)

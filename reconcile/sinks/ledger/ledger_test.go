@@ -418,19 +418,27 @@ func TestBatchesAreBounded(t *testing.T) {
 	}
 }
 
+// TestOneEndpointOfAnAddress: what two Services of a member give alike is one; on one address
+// with other ports is another program.
 func TestOneEndpointOfAnAddress(t *testing.T) {
 	port := func(n int32) []syncer.Port { return []syncer.Port{{Protocol: syncer.TCP, Number: n}} }
 	addr := netip.MustParseAddr("10.0.0.1")
 	got := NewService([]Endpoint{
 		{Addr: addr, Cluster: "b", Ports: port(1)},
-		{Addr: addr, Cluster: "a", Ports: port(1), Ready: true, Serving: true},
 		{Addr: addr, Cluster: "a", Ports: port(2), Terminating: true},
+		{Addr: addr, Cluster: "a", Ports: port(1), Ready: true, Serving: true},
+		{Addr: addr, Cluster: "a", Ports: port(1), Terminating: true},
 	})
 	want := &Service{Endpoints: []Endpoint{
-		{Addr: addr, Cluster: "a", Ports: append(port(1), port(2)...), Ready: true, Serving: true},
+		{Addr: addr, Cluster: "a", Ports: port(1), Ready: true, Serving: true},
+		{Addr: addr, Cluster: "a", Ports: port(2), Terminating: true},
 		{Addr: addr, Cluster: "b", Ports: port(1)},
 	}}
 	if !got.Equal(want) {
 		t.Errorf("%+v", got)
+	}
+	d := DeltaOf(&Service{Endpoints: want.Endpoints[:1]}, &Service{Endpoints: want.Endpoints[1:2]})
+	if fmt.Sprint(d) != "{[10.0.0.1:2] [10.0.0.1:1] [] []}" {
+		t.Errorf("%+v", d)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // Service is what one replica is. It is never changed once it has been handed over.
 type Service struct {
-	// Endpoints are sorted, and no two are of one cluster and address.
+	// Endpoints are sorted, and no two are of one cluster, address and list of ports.
 	Endpoints []Endpoint
 }
 
@@ -28,8 +28,8 @@ type Endpoint struct {
 	Ready, Serving, Terminating bool
 }
 
-// NewService sorts the endpoints, which become its own, and unites those of one cluster and
-// address.
+// NewService sorts the endpoints, which become its own, and unites those of one cluster,
+// address and list of ports: as ready as the better.
 func NewService(endpoints []Endpoint) *Service {
 	slices.SortStableFunc(endpoints, compare)
 	out := endpoints[:0]
@@ -44,16 +44,21 @@ func NewService(endpoints []Endpoint) *Service {
 }
 
 func compare(a, b Endpoint) int {
-	return cmp.Or(a.Addr.Compare(b.Addr), strings.Compare(a.Cluster, b.Cluster))
+	return cmp.Or(a.Addr.Compare(b.Addr), strings.Compare(a.Cluster, b.Cluster), slices.CompareFunc(a.Ports, b.Ports, comparePorts))
 }
 
-// united is one endpoint of two that two Services of a member gave: as ready as the better.
-func united(a, b Endpoint) Endpoint {
-	for _, p := range b.Ports {
-		if !slices.Contains(a.Ports, p) {
-			a.Ports = append(slices.Clip(a.Ports), p)
+func comparePorts(a, b syncer.Port) int {
+	set := func(p syncer.Port) int {
+		if p.AppProtocol.Set {
+			return 1
 		}
+		return 0
 	}
+	return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Number, b.Number), strings.Compare(a.Protocol, b.Protocol),
+		cmp.Compare(set(a), set(b)), strings.Compare(a.AppProtocol.Value, b.AppProtocol.Value))
+}
+
+func united(a, b Endpoint) Endpoint {
 	a.Ready, a.Serving = a.Ready || b.Ready, a.Serving || b.Serving
 	a.Terminating = a.Terminating && b.Terminating
 	return a
@@ -75,10 +80,7 @@ func (s *Service) Equal(o *Service) bool {
 
 // takesAway reports whether less can be sent to an endpoint than before; to nil, nothing.
 func (e *Endpoint) takesAway(from *Endpoint) bool {
-	if e == nil || from.Ready && !e.Ready || from.Serving && !e.Serving {
-		return true
-	}
-	return slices.ContainsFunc(from.Ports, func(p syncer.Port) bool { return !slices.Contains(e.Ports, p) })
+	return e == nil || from.Ready && !e.Ready || from.Serving && !e.Serving
 }
 
 // pairs calls yield for each endpoint that either has, with nil where one has it not.

@@ -1,0 +1,155 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command haproxy is a receiver of Tributary's sinks: it programs HAProxy through its runtime
+// socket. Each Service has the backend NAMESPACE_NAME of haproxy.cfg; a Service without one
+// is passed over. Endpoints that are ready become servers. One that is not any more drains:
+// it gets no new requests, and goes when it has none left.
+//
+// See README.md. It needs nothing but the standard library.
+package main
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// maxBatch bounds a request: Tributary sends about a MiB, and one large Service in any case.
+const maxBatch = 64 << 20
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:9450", "`address` at which Tributary's requests are taken")
+	socket := flag.String("socket", "/run/haproxy/admin.sock", "`path` of HAProxy's runtime socket, of level admin")
+	port := flag.String("port", "", "`name` of the port of a Service to use; empty: its first")
+	token := flag.String("token-file", "", "`file` with the token that requests must bear; empty: none")
+	drain := flag.Duration("drain", 30*time.Second, "how long a server may finish its requests")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	r := newReceiver(runtimeSocket(*socket), *port, *drain)
+	if err := serve(ctx, *listen, *token, r); err != nil {
+		slog.Error("cannot serve", "error", err)
+		os.Exit(1)
+	}
+}
+
+// serve takes requests until ctx is done.
+func serve(ctx context.Context, listen, tokenFile string, r *receiver) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	group.Go(func() { r.keep(ctx) })
+	server := &http.Server{Addr: listen, Handler: handler(r, tokenFile), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second}
+	group.Go(func() {
+		<-ctx.Done()
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_ = server.Shutdown(ending)
+	})
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// event is what the receiver needs of a CloudEvent.
+type event struct {
+	Type string `json:"type"`
+	Data struct {
+		Generation int64      `json:"generation"`
+		Namespace  string     `json:"namespace"`
+		Name       string     `json:"name"`
+		Deleted    bool       `json:"deleted"`
+		Endpoints  []endpoint `json:"endpoints"`
+	} `json:"data"`
+}
+
+type endpoint struct {
+	Address string `json:"address"`
+	Ports   []struct {
+		Name string `json:"name"`
+		Port int    `json:"port"`
+	} `json:"ports"`
+	Cluster string `json:"cluster"`
+	Ready   bool   `json:"ready"`
+}
+
+func handler(r *receiver, tokenFile string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if !allowed(req, tokenFile) {
+			http.Error(w, "the token is not the one expected", http.StatusUnauthorized)
+			return
+		}
+		if req.Method != http.MethodPost || !strings.HasPrefix(req.Header.Get("Content-Type"), "application/cloudevents-batch+json") {
+			http.Error(w, "POST a batch of CloudEvents", http.StatusUnsupportedMediaType)
+			return
+		}
+		var events []event
+		if err := json.NewDecoder(http.MaxBytesReader(w, req.Body, maxBatch)).Decode(&events); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		for i := range events {
+			if err := r.take(&events[i]); err != nil { // it is told again, in its newest state
+				slog.Error("HAProxy is not as it should be", "service", events[i].Data.Namespace+"/"+events[i].Data.Name, "error", err)
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+}
+
+func allowed(req *http.Request, tokenFile string) bool {
+	if tokenFile == "" {
+		return true
+	}
+	want, err := os.ReadFile(tokenFile)
+	if err != nil {
+		slog.Error("no token to compare with", "error", err)
+		return false
+	}
+	got := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
+	return subtle.ConstantTimeCompare([]byte(got), []byte(strings.TrimSpace(string(want)))) == 1
+}
+
+// backendOf is the backend of haproxy.cfg for a Service.
+func backendOf(namespace, name string) string { return namespace + "_" + name }
+
+// serversOf are the servers that a Service is to have, by name, with their addresses.
+func serversOf(endpoints []endpoint, port string) map[string]string {
+	servers := map[string]string{}
+	for _, e := range endpoints {
+		if !e.Ready {
+			continue
+		}
+		for _, p := range e.Ports {
+			if port == "" || p.Name == port {
+				name := strings.NewReplacer(":", "-", "%", "-").Replace(fmt.Sprintf("%s_%s_%d", e.Cluster, e.Address, p.Port))
+				servers[name] = address(e.Address, p.Port)
+				break
+			}
+		}
+	}
+	return servers
+}
+
+func address(host string, port int) string {
+	if strings.Contains(host, ":") {
+		return fmt.Sprintf("[%s]:%d", host, port)
+	}
+	return fmt.Sprintf("%s:%d", host, port)
+}

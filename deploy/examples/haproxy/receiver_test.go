@@ -1,0 +1,144 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// balancer plays HAProxy's socket for the backend shop_web.
+type balancer struct {
+	states   map[string]string
+	sessions map[string]int
+	log      []string
+	down     bool
+}
+
+func (b *balancer) run(command string) (string, error) {
+	if b.down {
+		return "", errors.New("connection refused")
+	}
+	if strings.HasPrefix(command, "show stat ") {
+		if !strings.Contains(command, "shop_web ") {
+			return "No such proxy.\n", nil
+		}
+		out := "# pxname,svname,scur,status,\n"
+		for name, state := range b.states {
+			out += fmt.Sprintf("shop_web,%s,%d,%s,\n", name, b.sessions[name], state)
+		}
+		return out, nil
+	}
+	b.log = append(b.log, command)
+	fields := strings.Fields(command)
+	_, name, _ := strings.Cut(fields[2], "/")
+	switch fields[0] + " " + fields[len(fields)-1] {
+	case "set ready":
+		b.states[name] = "no check"
+	case "set drain":
+		b.states[name] = "DRAIN"
+	case "set maint":
+		b.states[name] = "MAINT"
+	default:
+		if fields[0] == "add" {
+			b.states[name] = "MAINT"
+			return "New server registered.\n", nil
+		}
+		if b.sessions[name] > 0 {
+			return "Server still has connections attached to it, cannot remove it.\n", nil
+		}
+		delete(b.states, name)
+		return "Server deleted.\n", nil
+	}
+	return "\n", nil
+}
+
+func (b *balancer) said() string {
+	out := strings.Join(b.log, "; ")
+	b.log = nil
+	return strings.ReplaceAll(strings.ReplaceAll(out, "shop_web/", ""), "server ", "")
+}
+
+func eventOf(generation int64, addresses ...string) *event {
+	e := &event{}
+	e.Data.Namespace, e.Data.Name, e.Data.Generation = "shop", "web", generation
+	for _, a := range addresses {
+		one := endpoint{Address: a, Cluster: "a", Ready: true}
+		one.Ports = append(one.Ports, struct {
+			Name string `json:"name"`
+			Port int    `json:"port"`
+		}{"http", 80})
+		e.Data.Endpoints = append(e.Data.Endpoints, one)
+	}
+	return e
+}
+
+func TestReceiver(t *testing.T) {
+	b := &balancer{states: map[string]string{}, sessions: map[string]int{}}
+	r := newReceiver(b.run, "http", 10*time.Second)
+	expect := func(want string, err error) {
+		t.Helper()
+		if got := b.said(); err != nil || got != want {
+			t.Errorf("said %q, %v; want %q", got, err, want)
+		}
+	}
+	expect("add a_10.0.0.1_80 10.0.0.1:80; set a_10.0.0.1_80 state ready", r.take(eventOf(1, "10.0.0.1")))
+	expect("", r.take(eventOf(1, "10.0.0.1")))
+	expect("add a_fd00--2_80 [fd00::2]:80; set a_fd00--2_80 state ready; set a_10.0.0.1_80 state drain", r.take(eventOf(2, "fd00::2")))
+	expect("", r.take(eventOf(1, "10.0.0.1"))) // late
+	now := time.Now()
+	b.sessions["a_10.0.0.1_80"] = 1
+	expect("", r.lockedApply("shop_web", now.Add(5*time.Second)))
+	expect("set a_10.0.0.1_80 state ready", r.take(eventOf(3, "10.0.0.1", "fd00::2"))) // it returns
+	expect("set a_10.0.0.1_80 state drain", r.take(eventOf(4, "fd00::2")))
+	b.sessions["a_10.0.0.1_80"] = 0
+	expect("set a_10.0.0.1_80 state maint; del a_10.0.0.1_80", r.lockedApply("shop_web", now.Add(5*time.Second)))
+	clear(b.states) // HAProxy was started anew
+	expect("add a_fd00--2_80 [fd00::2]:80; set a_fd00--2_80 state ready", r.lockedApply("shop_web", now))
+	other := eventOf(1, "10.0.0.1")
+	other.Data.Name = "other"
+	expect("", r.take(other)) // no backend of that name
+	b.down = true
+	if err := r.take(eventOf(5)); err == nil {
+		t.Error("what could not be done is acknowledged")
+	}
+}
+
+func TestRequests(t *testing.T) {
+	b := &balancer{states: map[string]string{}, sessions: map[string]int{}}
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := handler(newReceiver(b.run, "", time.Second), token)
+	const batch = `[{"type":"x","data":{"generation":1,"namespace":"shop","name":"web","endpoints":[{"address":"10.0.0.1","ports":[{"port":80}],"cluster":"a","ready":true}]}}]`
+	var got []int
+	for _, c := range []struct {
+		token, kind, body string
+		down              bool
+	}{
+		{"wrong", "application/cloudevents-batch+json", batch, false}, {"secret", "text/plain", batch, false},
+		{"secret", "application/cloudevents-batch+json", "[{", false}, {"secret", "application/cloudevents-batch+json; charset=utf-8", batch, true},
+		{"secret", "application/cloudevents-batch+json", batch, false},
+	} {
+		b.down = c.down
+		req := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(c.body))
+		req.Header.Set("Authorization", "Bearer "+c.token)
+		req.Header.Set("Content-Type", c.kind)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, req)
+		got = append(got, w.Code)
+	}
+	if want := []int{401, 415, 400, 503, 204}; !slices.Equal(got, want) {
+		t.Errorf("answers %v, want %v", got, want)
+	}
+}
