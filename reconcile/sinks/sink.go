@@ -121,9 +121,11 @@ type term struct {
 	// notBefore is when the next request may begin.
 	notBefore time.Time
 	backoff   wait.Backoff
-	flight    chan outcome
-	began     time.Time
-	refused   syncer.Key
+	// flight brings what became of the request under way, and giveUp ends it.
+	flight  chan outcome
+	giveUp  context.CancelFunc
+	began   time.Time
+	refused syncer.Key
 }
 
 // run tells the receiver until ctx is done, lets the request in flight end, and writes down
@@ -269,6 +271,7 @@ func (t *term) launch(ctx context.Context) bool {
 	t.refused = batch[0].Key
 	body := encode(t.source, t.spec.Name, batch, t.began)
 	flight, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.spec.Timeout)
+	t.giveUp = cancel
 	go func() {
 		defer cancel()
 		bound, free, held := t.Hold(flight)
@@ -323,24 +326,17 @@ func (t *term) keptAt(ctx context.Context, err error) {
 	t.saved = time.Now()
 }
 
-// await gives the request in flight a little time.
+// await gives the request in flight a little time, and waits for its end.
 func (t *term) await() {
-	timer := time.NewTimer(landing)
+	timer := time.AfterFunc(landing, t.giveUp)
 	defer timer.Stop()
-	select {
-	case o := <-t.flight:
-		t.land(o)
-	case <-timer.C: // what becomes of it is not known; it ends with its time, or the right to write
-		t.mu.Lock()
-		t.ledger.Failed(time.Now())
-		t.mu.Unlock()
-	}
+	t.land(<-t.flight)
 }
 
 // land takes what became of a request.
 func (t *term) land(o outcome) {
 	now := time.Now()
-	widespread := false
+	alone, widespread := false, false
 	t.mu.Lock()
 	switch o.result {
 	case resultOK:
@@ -349,13 +345,14 @@ func (t *term) land(o outcome) {
 	case resultRefused:
 		before := t.ledger.State().Refused
 		widespread = t.ledger.Refused(now)
-		if alone := t.ledger.State().Refused > before; alone && !widespread {
-			t.logger.Warn("the receiver refuses a Service, which is left alone for a while; others are told", "service", t.refused.String(), "error", o.err)
-		}
+		alone = t.ledger.State().Refused > before
 	default:
 		t.ledger.Failed(now)
 	}
 	t.mu.Unlock()
+	if alone && !widespread {
+		t.logger.Warn("the receiver refuses a Service, which is left alone for a while; others are told", "service", t.refused.String(), "error", o.err)
+	}
 	t.observe(t.spec.Name, string(o.result), now.Sub(t.began))
 	switch {
 	case o.result == resultOK:

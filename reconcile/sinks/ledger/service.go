@@ -29,8 +29,13 @@ type Endpoint struct {
 }
 
 // NewService sorts the endpoints, which become its own, and unites those of one cluster,
-// address and list of ports: as ready as the better.
+// address and list of ports, in whatever order these come: as ready as the better.
 func NewService(endpoints []Endpoint) *Service {
+	for i := range endpoints {
+		if e := &endpoints[i]; !slices.IsSortedFunc(e.Ports, comparePorts) {
+			e.Ports = slices.SortedFunc(slices.Values(e.Ports), comparePorts)
+		}
+	}
 	slices.SortStableFunc(endpoints, compare)
 	out := endpoints[:0]
 	for _, e := range endpoints {
