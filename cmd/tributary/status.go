@@ -115,6 +115,7 @@ func narrow(s *metrics.Status, cluster string, replica *syncer.Key) {
 		s.Clusters = slices.DeleteFunc(s.Clusters, func(c metrics.ClusterStatus) bool { return c.Name != cluster })
 	}
 	if cluster != "" || replica != nil {
+		s.Sinks = nil // which are about all
 		s.Conflicts = slices.DeleteFunc(s.Conflicts, func(c metrics.Conflict) bool { return other(c.Cluster, c.Namespace, c.Service) })
 		s.Held = slices.DeleteFunc(s.Held, func(h metrics.HeldChange) bool {
 			// What is held of a member as a whole concerns every replica.
