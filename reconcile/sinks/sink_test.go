@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -398,14 +399,14 @@ func TestWithoutPermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, r := fake.NewClientset(), newReceiver()
 		p := newProcess(client, map[string]*receiver{"slb": r}, spec("slb"))
-		held := false
-		p.term.Hold = func(ctx context.Context) (context.Context, func(), bool) { return ctx, func() {}, held }
+		var held atomic.Bool
+		p.term.Hold = func(ctx context.Context) (context.Context, func(), bool) { return ctx, func() {}, held.Load() }
 		p.lead(t)
 		defer p.stop()
 		p.tell("web", service(1))
 		time.Sleep(time.Minute)
 		expect(t, r, "")
-		held = true
+		held.Store(true)
 		time.Sleep(time.Minute)
 		expect(t, r, "web=1")
 	})
@@ -441,10 +442,11 @@ func TestHistories(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := dice.From(seed, 1)
 			client, r := fake.NewClientset(), newReceiver()
-			crashed := false
-			client.PrependReactor("*", "configmaps", func(ktesting.Action) (bool, runtime.Object, error) { return crashed, nil, errors.New("gone") })
+			var crashed atomic.Bool
+			fates := dice.From(seed, 2) // of the receiver, which is another goroutine
+			client.PrependReactor("*", "configmaps", func(ktesting.Action) (bool, runtime.Object, error) { return crashed.Load(), nil, errors.New("gone") })
 			fate := func(events []event) outcome {
-				switch rng.IntN(6) {
+				switch fates.IntN(6) {
 				case 0:
 					return outcome{result: resultServerError, err: errors.New("500")}
 				case 1:
@@ -464,12 +466,12 @@ func TestHistories(t *testing.T) {
 			truth := map[string]*ledger.Service{}
 			p := newProcess(client, map[string]*receiver{"slb": r}, one).lead(t)
 			restart := func() {
-				crashed = rng.IntN(2) == 0
+				crashed.Store(rng.IntN(2) == 0)
 				p.stop()
 				if rng.IntN(2) == 0 { // what is changes meanwhile
 					truth["s0"] = service(rng.IntN(200))
 				}
-				crashed = false
+				crashed.Store(false)
 				p = newProcess(client, map[string]*receiver{"slb": r}, one).lead(t)
 				for _, name := range p.looked {
 					p.tell(name, truth[name])
