@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,9 +50,9 @@ func TestHeartbeats(t *testing.T) {
 func TestHealthzFindsADeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held := make(chan struct{})
-		locked := false
+		var locked atomic.Bool
 		m := New(Options{Status: func() Status {
-			if locked {
+			if locked.Load() {
 				<-held
 			}
 			return Status{}
@@ -68,7 +69,7 @@ func TestHealthzFindsADeadlock(t *testing.T) {
 		if !healthy() {
 			t.Error("not healthy although all is well")
 		}
-		locked = true
+		locked.Store(true)
 		time.Sleep(proveBound + proveEvery + time.Second)
 		if healthy() {
 			t.Error("healthy although the status hangs")
