@@ -15,7 +15,7 @@ import (
 const (
 	typeUpdated = "dev.tributary.service.updated.v1"
 	typeDeleted = "dev.tributary.service.deleted.v1"
-	mediaType   = "application/cloudevents-batch+json; charset=utf-8"
+	mediaType   = "application/cloudevents-batch+json"
 )
 
 // event is one of CloudEvents 1.0 in its JSON format.
