@@ -198,3 +198,16 @@ func TestAnOrphanDecidesNothing(t *testing.T) {
 		t.Errorf("ports %s, labels %v, failover %d", portsText(&r), r.Service.Labels, all[0].Failover)
 	}
 }
+
+// That a cluster leaves the configuration is nothing to write by itself, also where its
+// Service was the oldest.
+func TestAClusterThatLeavesIsNothingToWrite(t *testing.T) {
+	w := newWorld(t, shopWeb)
+	all := []Contribution{from("idc-a", 1, "http:80", "10.0.0.1"), from("idc-b", 2, "http:80", "10.1.0.1")}
+	w.settle(mergeOrNil(all, w.observed, bothKinds), bothKinds, nil)
+	all = leave(w, all, "idc-a")
+	r := Merge(shopWeb, all, w.observed, bothKinds)
+	if p := Diff(w.observed, &r, bothKinds); !p.Empty() {
+		t.Errorf("it would write %+v", p)
+	}
+}

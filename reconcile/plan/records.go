@@ -16,7 +16,7 @@ import (
 // The records are annotations from which a share can be rebuilt after a restart
 // while its member cannot be seen. They change only when the sources do.
 
-// source is one entry of AnnotationSources, a JSON list with the winner first.
+// source is one entry of AnnotationSources, a JSON list by age.
 type source struct {
 	Cluster string `json:"cluster"`
 	// Service is "namespace/name" in the member.
@@ -37,7 +37,7 @@ type source struct {
 // 256 KiB together.
 const agedMost = 5000
 
-// Sources is the record of who feeds a replica, the winner of conflicts first.
+// Sources is the record of who feeds a replica, by age.
 type Sources []source
 
 // ReadSources reads AnnotationSources; what makes no sense counts as no record.
@@ -57,8 +57,10 @@ func (s Sources) has(cluster string) bool {
 	return slices.ContainsFunc(s, func(one source) bool { return one.Cluster == cluster })
 }
 
-// sourceRecord says who feeds a replica.
+// sourceRecord says who feeds a replica, in an order that does not change when a cluster
+// leaves the configuration: that alone is nothing to write.
 func sourceRecord(shares []*share, u union) string {
+	shares = slices.SortedFunc(slices.Values(shares), byAge)
 	sources := make([]source, len(shares))
 	for i, s := range shares {
 		sources[i] = source{

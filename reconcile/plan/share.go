@@ -42,10 +42,15 @@ func sharesOf(contributions []Contribution) []*share {
 		}
 	}
 	slices.SortFunc(shares, func(a, b *share) int {
-		return cmp.Or(lastOf(a.Orphan, b.Orphan), cmp.Compare(a.created(), b.created()),
-			strings.Compare(a.Cluster, b.Cluster), a.Source.Compare(b.Source), lastOf(a.Unseen, b.Unseen))
+		return cmp.Or(lastOf(a.Orphan, b.Orphan), byAge(a, b))
 	})
 	return slices.CompactFunc(shares, func(a, b *share) bool { return a.Cluster == b.Cluster && a.Source == b.Source })
+}
+
+// byAge has the oldest Service first, and what a member says before what stands of it.
+func byAge(a, b *share) int {
+	return cmp.Or(cmp.Compare(a.created(), b.created()), strings.Compare(a.Cluster, b.Cluster),
+		a.Source.Compare(b.Source), lastOf(a.Unseen, b.Unseen))
 }
 
 // created is when the source's Service was, in Unix seconds, within what a record can
