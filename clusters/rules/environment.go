@@ -33,11 +33,20 @@ type Node struct {
 }
 
 // The limits of Kubernetes (KEP-2876): what one expression may cost, what all of an
-// object may, and how often a running one is looked at.
+// object may, how often a running one is looked at, and what one may cost by the estimate
+// made when it is compiled.
 const (
 	perCallLimit   = 1_000_000
 	perObjectLimit = 10_000_000
 	checkFrequency = 100
+	estimateLimit  = 10_000_000
+)
+
+// What is looked at before anything is compiled: each optMap and optFlatMap writes what it
+// is called on twice, so that the work doubles with each that is nested.
+const (
+	longest       = 16 << 10
+	mostOptionals = 4
 )
 
 // environment is built once: it is the same for all rules.
@@ -72,6 +81,12 @@ func program(when string) (run cel.Program, tree *ast.AST, faults []Fault) {
 	if err != nil {
 		return nil, nil, []Fault{{Message: err.Error()}}
 	}
+	if len(when) > longest || strings.Count(when, "optMap")+strings.Count(when, "optFlatMap") > mostOptionals {
+		return nil, nil, []Fault{{
+			Message: fmt.Sprintf("is too dear to compile; at most %d bytes, and %d of optMap and optFlatMap together, are allowed", longest, mostOptionals),
+			Remedy:  "make several rules of it, or use has() and orValue()",
+		}}
+	}
 	compiled, issues := env.Compile(when)
 	if issues.Err() != nil {
 		return nil, nil, faultsOf(issues)
@@ -83,9 +98,9 @@ func program(when string) (run cel.Program, tree *ast.AST, faults []Fault) {
 	if err != nil {
 		return nil, nil, []Fault{{Message: err.Error()}}
 	}
-	if cost.Max > perCallLimit {
+	if cost.Max > estimateLimit {
 		return nil, nil, []Fault{{
-			Message: fmt.Sprintf("may cost %s on a large pod; %d are allowed", costText(cost.Max), perCallLimit),
+			Message: fmt.Sprintf("may cost %s on a large pod; %d are allowed", costText(cost.Max), estimateLimit),
 			Remedy:  "nest fewer loops (all, exists, map, filter), or compare instead of matching patterns",
 		}}
 	}

@@ -139,6 +139,8 @@ func TestFaults(t *testing.T) {
 		"pod.metadata.name ==":               {Line: 1, Column: 21},
 		"pod.metadata.name.matches('[')":     {Line: 1, Column: 27},
 		"pod.spec.containers.all(a, pod.spec.containers.all(b, pod.spec.containers.all(c, pod.spec.containers.all(d, a.name + b.name + c.name + d.name != ''))))": {Message: "may cost"},
+		"optional.of(1)" + strings.Repeat(".optMap(x, x)", 40) + ".hasValue()":                                                                                    {Message: "is too dear to compile"},
+		"pod.metadata.name == '" + strings.Repeat("a", longest) + "'":                                                                                             {Message: "is too dear to compile"},
 		"": {},
 	} {
 		_, faults := Compile([]Rule{{Name: "r", When: when, Then: store.Absent}})
@@ -150,6 +152,11 @@ func TestFaults(t *testing.T) {
 		if got.Message == "" || !strings.HasPrefix(got.Message, want.Message) || want.Line != 0 && (got.Line != want.Line || got.Column != want.Column) {
 			t.Errorf("%q: %+v; want %+v", when, got, want)
 		}
+	}
+	// What is allowed when it is compiled is what Kubernetes allows, ten times of what it may take.
+	wide := "!pod.spec.containers.all(c, pod.status.containerStatuses.exists(s, s.name == c.name && (sameImage(s.image, c.image) || sameImage(s.imageID, c.image))))"
+	if _, faults := Compile([]Rule{{Name: "r", When: wide, Then: store.NotReady}}); len(faults) > 0 {
+		t.Errorf("%q: %+v", wide, faults)
 	}
 	if _, faults := Compile([]Rule{{When: "true"}, {When: "pod.a == pod.b"}}); len(faults) != 2 || faults[0].Rule != 1 || faults[1].Column != 13 {
 		t.Errorf("not all that is wrong is told: %+v", faults)
