@@ -62,6 +62,7 @@ func gone[T Object](s *State, now time.Time, t table[T], e Gone[T], out *Effects
 	}
 	cause := t.cause(&e.Object, e.RV, "deleted")
 	cause.SourceTime = t.since(s, &e.Object)
+	cause.Rule = s.ruledBy(t.id(&e.Object))
 	_, known := t.revision(s, &e.Object)
 	dirty := t.remove(s, e.Versioned)
 	s.announce(out, Change{Cause: cause, Dirty: dirty})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
@@ -28,14 +29,15 @@ type ruling struct {
 	needed  [kinds]bool
 	// held is what would be taken away, by replica.
 	held   map[syncer.Key]*ruleHold
-	lookAt time.Time // when that is judged again
-	impact map[string]RuleImpact
+	lookAt time.Time      // when that is judged again
+	takes  map[string]int // ready endpoints, by rule; those that are held, too
 }
 
 // ruleHold is what rules would take from one replica, and is held.
 type ruleHold struct {
-	since   time.Time
-	message string
+	since time.Time
+	rules map[string]int // ready endpoints, by rule
+	ready int            // all that the replica has
 }
 
 // RuleImpact is what the last edit of the rules, or the start, did to ready endpoints by
@@ -113,7 +115,7 @@ func (s *State) enforce(now time.Time, out *Effects) {
 }
 
 func (s *State) putInForce() []store.Dirty {
-	s.ruling = ruling{since: s.cfg.KeptSince, impact: map[string]RuleImpact{}}
+	s.ruling = ruling{since: s.cfg.KeptSince, takes: map[string]int{}}
 	return s.store.SetDecider(s.cfg.Decider, s.cfg.KeptSince)
 }
 
@@ -124,81 +126,132 @@ func (s *State) startRules(now time.Time, out *Effects) {
 		return
 	}
 	s.putInForce()
-	for _, w := range s.store.WaitingRules() {
-		s.store.ApplyRules(w.Replica, func(p *syncer.Pod) bool { return !s.standsReady(p, w.Replica) })
-	}
+	s.store.ApplyRules(func(p *syncer.Pod, replica syncer.Key) bool { return !s.standsReady(p, replica) })
 	s.judgeRules(now, out)
 	out.Rules = true
 }
 
-// judgeRules decides about what rules would take away and waits.
+// judgeRules decides about what rules would take away and waits: rule by rule, that which
+// takes most first, so that one that takes too much does not keep others back.
 func (s *State) judgeRules(now time.Time, out *Effects) {
 	r := &s.ruling
 	r.lookAt = now.Add(relook)
-	waiting := s.store.WaitingRules()
-	var losses []loss
-	for _, w := range waiting {
-		ready, _, _ := s.store.ReadyEndpoints(w.Replica)
-		losses = append(losses, loss{replica: w.Replica, before: ready, after: ready - w.Endpoints, gone: w.Endpoints})
-	}
-	unsettled, passed := judge(s.cfg.Limits, losses, s.recent(now), false)
-	s.took(now, passed)
-	taken := map[string][]store.Dirty{}
 	held := map[syncer.Key]*ruleHold{}
-	for i, w := range waiting {
-		rule := mainRule(w)
-		was := r.held[w.Replica] != nil
-		// A hold outlasts a moment without pods, or the next ones would never be endpoints.
-		isHeld := unsettled[w.Replica] || was && losses[i].before == 0 && s.cfg.Lists
-		for name, n := range w.Rules {
-			s.weigh(name, n, isHeld, !was)
-		}
-		if !isHeld {
-			taken[rule] = append(taken[rule], s.store.ApplyRules(w.Replica, nil)...)
-			continue
-		}
-		s.store.HoldRules(w.Replica)
-		h := r.held[w.Replica]
-		if h == nil {
-			h = &ruleHold{since: now}
-			cause := Cause{Kind: "Config", Event: "config", Rule: rule, Kept: HoldRule}
-			s.announce(out, Change{Cause: cause, Dirty: keptDirty([]syncer.Key{w.Replica}), Bulk: true})
-		}
-		h.message = holdMessage(rule, w.Endpoints, losses[i].before)
-		held[w.Replica] = h
+	isHeld := func(replica syncer.Key, rule string) bool {
+		h := held[replica]
+		return h != nil && h.has(rule)
 	}
-	r.held = held
-	for _, rule := range slices.Sorted(maps.Keys(taken)) {
-		s.announce(out, Change{Cause: Cause{Kind: "Config", Event: "config", Rule: rule}, Dirty: taken[rule]})
+	for {
+		waiting := s.store.WaitingRules(isHeld)
+		var losses []loss
+		for _, w := range waiting {
+			ready, _, _ := s.store.ReadyEndpoints(w.Replica)
+			losses = append(losses, loss{replica: w.Replica, before: ready, after: ready - w.Endpoints, gone: w.Endpoints})
+		}
+		unsettled, passed := judge(s.cfg.Limits, losses, s.recent(now), false)
+		more := false
+		for i, w := range waiting {
+			// A hold outlasts a moment without pods, or the next ones would never be endpoints.
+			if outlasts := r.held[w.Replica] != nil && losses[i].before == 0 && s.cfg.Lists; unsettled[w.Replica] || outlasts {
+				more = s.holdRule(now, held, w, losses[i].before) || more
+			}
+		}
+		if !more {
+			s.took(now, passed)
+			s.applyRules(held, waiting, Cause{Kind: "Config", Event: "config"}, out)
+			return
+		}
 	}
 }
 
-// weigh counts what a rule takes away: once, and what is held until it is not.
-func (s *State) weigh(rule string, n int, isHeld, isNew bool) {
-	is := s.ruling.impact[rule]
-	if isNew {
-		is.Takes += n
+// holdRule adds to what is held that of a replica which would take most of it; added is
+// false if it was there.
+func (s *State) holdRule(now time.Time, held map[syncer.Key]*ruleHold, w store.Waiting, ready int) (added bool) {
+	h, was := held[w.Replica], s.ruling.held[w.Replica]
+	if h == nil {
+		h = &ruleHold{since: now, rules: map[string]int{}, ready: ready}
+		if was != nil {
+			h.since = was.since
+		}
+		held[w.Replica] = h
 	}
-	switch {
-	case isHeld && isNew:
-		is.Held += n
-	case !isHeld && !isNew:
-		is.Held = max(0, is.Held-n)
+	rule := mainRule(w.Rules)
+	added = !h.has(rule)
+	h.rules[rule] = w.Rules[rule]
+	if was == nil || !was.has(rule) {
+		s.ruling.takes[rule] += w.Rules[rule]
 	}
-	s.ruling.impact[rule] = is
+	return added
+}
+
+// applyRules makes held what is held, and all else of what waits count.
+func (s *State) applyRules(held map[syncer.Key]*ruleHold, waiting []store.Waiting, cause Cause, out *Effects) {
+	was := s.ruling.held
+	s.ruling.held = held
+	main := map[syncer.Key]string{}
+	for replica := range was {
+		main[replica] = mainRule(was[replica].rules)
+	}
+	for replica, h := range held {
+		main[replica] = mainRule(h.rules)
+	}
+	for _, w := range waiting {
+		main[w.Replica] = mainRule(w.Rules)
+		for rule, n := range w.Rules {
+			if h := was[w.Replica]; h == nil || !h.has(rule) {
+				s.ruling.takes[rule] += n
+			}
+		}
+	}
+	taken := map[string][]store.Dirty{}
+	for _, replica := range slices.SortedFunc(maps.Keys(main), syncer.Key.Compare) {
+		h := held[replica]
+		taken[main[replica]] = append(taken[main[replica]], s.store.HoldRules(replica, h.names())...)
+		if h != nil && was[replica] == nil {
+			cause := cause
+			cause.Rule, cause.Kept = mainRule(h.rules), HoldRule
+			s.announce(out, Change{Cause: cause, Dirty: keptDirty([]syncer.Key{replica}), Bulk: true})
+		}
+	}
+	for _, rule := range slices.Sorted(maps.Keys(taken)) {
+		cause.Rule = rule
+		s.announce(out, Change{Cause: cause, Dirty: taken[rule]})
+	}
+}
+
+// has reports whether a rule is held.
+func (h *ruleHold) has(rule string) bool {
+	_, is := h.rules[rule]
+	return is
+}
+
+// names are the rules that are held; h may be nil.
+func (h *ruleHold) names() []string {
+	if h == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(h.rules))
 }
 
 // mainRule is the rule that would take away most.
-func mainRule(w store.Waiting) string {
-	return slices.MaxFunc(slices.Sorted(maps.Keys(w.Rules)), func(a, b string) int { return cmp.Compare(w.Rules[a], w.Rules[b]) })
+func mainRule(rules map[string]int) string {
+	return slices.MaxFunc(slices.Sorted(maps.Keys(rules)), func(a, b string) int { return cmp.Compare(rules[a], rules[b]) })
 }
 
-func holdMessage(rule string, endpoints, ready int) string {
-	what := "rule " + rule
-	if rule == "" {
-		what = "the edit of the rules"
+// message says what is held, for people.
+func (h *ruleHold) message() string {
+	n := 0
+	var named []string
+	for _, rule := range h.names() {
+		n += h.rules[rule]
+		if rule == "" {
+			rule = "the edit of the rules"
+		} else {
+			rule = "rule " + rule
+		}
+		named = append(named, rule)
 	}
-	return fmt.Sprintf("%s would take away %d of %d ready endpoints", what, endpoints, ready)
+	return fmt.Sprintf("%s would take away %d of %d ready endpoints", strings.Join(named, " and "), n, h.ready)
 }
 
 // tickRules looks again at what is held: it may be little by now.
@@ -214,17 +267,16 @@ func (s *State) tickRules(now time.Time, out *Effects) {
 
 // releaseRules lets rules count that are held, for one replica or with nil for all.
 func (s *State) releaseRules(replica *syncer.Key, out *Effects) {
-	for _, w := range s.store.WaitingRules() {
-		if replica == nil || w.Replica == *replica {
-			out.Released.Ruled += w.Endpoints
-			for name, n := range w.Rules {
-				s.weigh(name, n, false, false)
-			}
-			cause := Cause{Kind: "Cluster", Event: "released", Rule: mainRule(w)}
-			s.announce(out, Change{Cause: cause, Dirty: s.store.ApplyRules(w.Replica, nil)})
-			delete(s.ruling.held, w.Replica)
-		}
+	left := map[syncer.Key]*ruleHold{}
+	if replica != nil {
+		left = maps.Clone(s.ruling.held)
+		delete(left, *replica)
 	}
+	waiting := s.store.WaitingRules(func(of syncer.Key, _ string) bool { return left[of] != nil })
+	for _, w := range waiting {
+		out.Released.Ruled += w.Endpoints
+	}
+	s.applyRules(left, waiting, Cause{Kind: "Cluster", Event: "released"}, out)
 }
 
 // ruleHolds lists what is held, by replica.
@@ -232,7 +284,7 @@ func (s *State) ruleHolds() []Hold {
 	var all []Hold
 	for _, replica := range slices.SortedFunc(maps.Keys(s.ruling.held), syncer.Key.Compare) {
 		h := s.ruling.held[replica]
-		all = append(all, Hold{Replica: replica, Reason: HoldRule, Message: h.message, Since: h.since})
+		all = append(all, Hold{Replica: replica, Reason: HoldRule, Message: h.message(), Since: h.since})
 	}
 	return all
 }
@@ -241,7 +293,18 @@ func (s *State) ruleHolds() []Hold {
 func (s *State) Deciders() (inForce, wanted store.Decider) { return s.store.Decider(), s.cfg.Decider }
 
 // RuleImpact is what rules have done to ready endpoints since they came into force, by rule.
-func (s *State) RuleImpact() map[string]RuleImpact { return maps.Clone(s.ruling.impact) }
+func (s *State) RuleImpact() map[string]RuleImpact {
+	all := map[string]RuleImpact{}
+	for rule, n := range s.ruling.takes {
+		all[rule] = RuleImpact{Takes: n}
+	}
+	for _, h := range s.ruling.held {
+		for rule, n := range h.rules {
+			all[rule] = RuleImpact{Takes: all[rule].Takes, Held: all[rule].Held + n}
+		}
+	}
+	return all
+}
 
 func deciderID(d store.Decider) string {
 	if d == nil {

@@ -26,19 +26,26 @@ func deciderNamed(text string) store.Decider {
 	return markRules(text)
 }
 
-func (m markRules) Decide(s store.Subject) store.Decision {
+func (m markRules) Decide(s store.Subject, held func(string) bool) (matched []store.Decision) {
 	marks := ""
 	if s.Pod.Text != (unique.Handle[string]{}) {
 		marks = s.Pod.Text.Value()
 	}
+	decided := false
 	for rule := range strings.SplitSeq(string(m), ",") {
 		name, then, _ := strings.Cut(rule, "/")
+		isHeld := held != nil && held(name)
 		zone, byZone := strings.CutPrefix(name, "in-")
-		if strings.HasPrefix(name, "all") || byZone && zone == s.Zone || slices.Contains(strings.Split(marks, "+"), name) {
-			return store.Decision{Rule: name, Then: store.Outcome(then)}
+		matches := strings.HasPrefix(name, "all") || byZone && zone == s.Zone || slices.Contains(strings.Split(marks, "+"), name)
+		if matches && (isHeld || !decided) {
+			matched = append(matched, store.Decision{Rule: name, Then: store.Outcome(then)})
+			decided = decided || !isHeld
 		}
 	}
-	return store.Decision{Then: store.Upstream}
+	if !decided {
+		matched = append(matched, store.Decision{Then: store.Upstream})
+	}
+	return matched
 }
 
 func (m markRules) ReadsNode() bool { return strings.Contains(string(m), "in-") }

@@ -4,6 +4,8 @@
 package rules
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,11 +70,14 @@ func subject(s *Set, p *corev1.Pod) store.Subject {
 	return store.Subject{Pod: k.Pod(p), Service: k.Service(service()), Namespace: "shop", Labels: service().Labels, Node: "n1", Zone: "z1"}
 }
 
+// first is what the rules decide where none is held.
+func first(s *Set, in store.Subject) store.Decision { return s.Decide(in, nil)[0] }
+
 // decide compiles one rule and asks it about a pod, through what is kept of it.
 func decide(t *testing.T, when string, p *corev1.Pod) (matches bool, failed string) {
 	t.Helper()
 	s := compiled(t, Rule{Name: "r", When: when, Then: store.Absent})
-	return s.Decide(subject(s, p)).Then == store.Absent, s.Status()[0].LastError
+	return first(s, subject(s, p)).Then == store.Absent, s.Status()[0].LastError
 }
 
 func TestExpressions(t *testing.T) {
@@ -184,12 +189,22 @@ func TestTheFirstThatMatchesDecides(t *testing.T) {
 	} {
 		in := subject(s, pod(func(p *corev1.Pod) { p.Name = test.name }))
 		in.Namespace, in.Labels = test.namespace, test.labels
-		if got := s.Decide(in); got != test.want {
+		if got := first(s, in); got != test.want {
 			t.Errorf("%+v: %+v", test, got)
 		}
 	}
 	if status := s.Status(); len(status) != 5 || status[2].Name != "fails" || status[2].Errors == 0 || status[2].LastError == "" || status[4].Evaluations == 0 || status[2].Cost == 0 {
 		t.Errorf("status: %+v", status)
+	}
+	in := subject(s, pod(func(p *corev1.Pod) { p.Name = "web-2" }))
+	for held, want := range map[string]string{"": "keep", "rest": "keep rest", "keep": "keep rest", "keep rest": "keep rest -", "fails labelled": "keep"} {
+		var got []string
+		for _, d := range s.Decide(in, func(rule string) bool { return slices.Contains(strings.Fields(held), rule) }) {
+			got = append(got, cmp.Or(d.Rule, "-"))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q are held, and match or decide: %q, not %q", held, got, want)
+		}
 	}
 	p, _ := Compile([]Rule{{Name: "elsewhere", Clusters: []string{"idc-b"}, When: "true", Then: store.Absent}})
 	if p.For("idc-a") != nil || (*Program)(nil).For("idc-a") != nil {
@@ -308,9 +323,9 @@ func FuzzCompile(f *testing.F) {
 		k := (*Keeper)(nil).Next(s)
 		for _, p := range []*corev1.Pod{{}, pod(nil)} {
 			in := store.Subject{Namespace: "shop", Node: "n1", Zone: "z1", Pod: whole.Pod(p), Service: whole.Service(service())}
-			want := s.Decide(in)
+			want := first(s, in)
 			in.Pod, in.Service = k.Pod(p), k.Service(service())
-			if got := s.Decide(in); got != want {
+			if got := first(s, in); got != want {
 				t.Errorf("%q decides %v about what is kept, %v about the whole pod", when, got, want)
 			}
 		}
@@ -334,7 +349,7 @@ func BenchmarkEvent(b *testing.B) {
 		b.Run(strings.ReplaceAll(test.Name, " ", "-"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if s.Decide(store.Subject{Pod: k.Pod(p), Namespace: "shop"}).Rule != "" {
+				if first(s, store.Subject{Pod: k.Pod(p), Namespace: "shop"}).Rule != "" {
 					b.Fatal("a rule matches")
 				}
 			}

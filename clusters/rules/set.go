@@ -39,22 +39,28 @@ func (s *Set) ID() string { return s.id }
 func (s *Set) ReadsNode() bool { return s.node.read() }
 
 // Decide implements store.Decider: the rules are asked in their order, and the first
-// that matches decides. One that fails on the pod does not match.
-func (s *Set) Decide(in store.Subject) store.Decision {
+// that matches and is not held decides. One that fails on the pod does not match.
+func (s *Set) Decide(in store.Subject, held func(rule string) bool) []store.Decision {
 	var vars map[string]any
-	left := uint64(perObjectLimit)
+	var matched []store.Decision
+	left, decided := uint64(perObjectLimit), false
 	for _, r := range s.rules {
-		if !r.concerns(&in) {
+		isHeld := held != nil && held(r.Name)
+		if decided && !isHeld || !r.concerns(&in) {
 			continue
 		}
 		if vars == nil {
 			vars = s.variables(&in)
 		}
 		if r.matches(vars, &left) {
-			return store.Decision{Rule: r.Name, Then: r.Then}
+			matched = append(matched, store.Decision{Rule: r.Name, Then: r.Then})
+			decided = decided || !isHeld
 		}
 	}
-	return store.Decision{Then: store.Upstream}
+	if !decided {
+		matched = append(matched, store.Decision{Then: store.Upstream})
+	}
+	return matched
 }
 
 // unread stands for what no rule reads. It is never changed: expressions cannot.

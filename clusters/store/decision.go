@@ -58,9 +58,11 @@ type Subject struct {
 
 // Decider decides about pods by the rules of a configuration.
 type Decider interface {
-	// Decide is a function of the subject; it is safe for concurrent use and does not
-	// call the Store.
-	Decide(Subject) Decision
+	// Decide returns, in their order, those of the held rules that match, and the first
+	// other that does; where none does, a Decision without a rule stands at the end. held
+	// may be nil: none is. It is a function of its arguments, safe for concurrent use, and
+	// does not call the Store.
+	Decide(in Subject, held func(rule string) bool) []Decision
 	// ReadsNode reports whether Node and Zone make a difference; if not they may be left out.
 	ReadsNode() bool
 	// ID is the same for two that decide the same about everything.

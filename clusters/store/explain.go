@@ -40,7 +40,7 @@ type ExplainedPod struct {
 func (s *Store) explainPod(svc *service, rec *record) ExplainedPod {
 	out := ExplainedPod{Pod: rec.Pod, Held: rec.held, Decision: none, Suspended: none}
 	if r := svc.rulings[rec.Name]; r != nil {
-		out.Decision, out.Suspended = r.applied, r.decided
+		out.Decision, out.Suspended = r.applied, r.decided()
 	}
 	if as := svc.as(rec); as != nil {
 		out.Verdict = syncer.Explain(svc.effective, as, s.rules)

@@ -5,6 +5,7 @@ package store
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -15,22 +16,33 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// wordRules decide by words that are kept of a pod: OUTCOME of a Service that is labelled
-// ruled=yes, zone-OUTCOME of a node.
+// wordRules has a rule for each outcome, in their order. It decides by words that are kept
+// of a pod, of a Service that is labelled ruled=yes, and zone-OUTCOME of a node.
 type wordRules struct{ name string }
 
-func (w wordRules) Decide(s Subject) Decision {
-	word := ""
+func (w wordRules) Decide(s Subject, held func(string) bool) (matched []Decision) {
+	var words []string
 	if s.Pod.Text != (unique.Handle[string]{}) {
-		word = s.Pod.Text.Value()
+		words = strings.Split(s.Pod.Text.Value(), "+")
 	}
-	if zoned, ok := strings.CutPrefix(s.Zone, "zone-"); ok && w.name == "b" {
-		word = zoned
+	if zoned, ok := strings.CutPrefix(s.Zone, "zone-"); ok && w.ReadsNode() {
+		words = append(words, zoned)
 	}
-	if s.Labels["ruled"] != "yes" || !slices.Contains(Outcomes(), Outcome(word)) {
-		return none
+	if s.Labels["ruled"] != "yes" {
+		return []Decision{none}
 	}
-	return Decision{Rule: w.name + "-" + word, Then: Outcome(word)}
+	decided := false
+	for _, then := range Outcomes() {
+		rule := w.name + "-" + string(then)
+		if isHeld := held != nil && held(rule); slices.Contains(words, string(then)) && (isHeld || !decided) {
+			matched = append(matched, Decision{Rule: rule, Then: then})
+			decided = decided || !isHeld
+		}
+	}
+	if !decided {
+		matched = append(matched, none)
+	}
+	return matched
 }
 
 func (w wordRules) ReadsNode() bool { return w.name == "b" }
@@ -58,7 +70,7 @@ type ruled struct {
 
 func (r *ruled) step() {
 	r.t.Helper()
-	before := r.ready()
+	before, known := r.ready(), r.rulings()
 	what, dirty := r.happens()
 	touched := map[syncer.Key]syncer.Effect{}
 	for _, d := range dirty {
@@ -82,7 +94,7 @@ func (r *ruled) step() {
 			r.t.Fatalf("%s: %s has %d ready endpoints %v, and counts %d", what, replica, want, after[replica], n)
 		}
 	}
-	r.lawful(what)
+	r.lawful(what, known)
 }
 
 // ready are the endpoints of the replicas as they are computed; + is ready.
@@ -119,16 +131,10 @@ func (r *ruled) happens() (what string, dirty []Dirty) {
 		return "zone", r.SetNode(Node{Name: fmt.Sprintf("n%d", r.rng.IntN(2)), Zone: []string{"a", "zone-Absent", "zone-NotReady"}[r.rng.IntN(3)]})
 	case 4:
 		rules := []Decider{nil, wordRules{"a"}, wordRules{"b"}}[r.rng.IntN(3)]
-		return fmt.Sprint("rules ", rules), r.SetDecider(rules, KeptSince{})
+		dirty = r.SetDecider(rules, KeptSince{})
+		return fmt.Sprint("rules ", rules), append(dirty, r.judge()...)
 	case 5:
-		for _, w := range r.WaitingRules() {
-			if r.rng.IntN(2) == 0 {
-				r.HoldRules(w.Replica)
-			} else {
-				dirty = append(dirty, r.ApplyRules(w.Replica, nil)...)
-			}
-		}
-		return "judged", dirty
+		return "judged", r.judge()
 	}
 	p := &v.Object
 	p.Ready, p.NodeName = r.rng.IntN(3) > 0, fmt.Sprintf("n%d", r.rng.IntN(2))
@@ -141,15 +147,54 @@ func (r *ruled) happens() (what string, dirty []Dirty) {
 	if r.rng.IntN(8) == 0 {
 		p.UID += "-again"
 	}
-	if word := append(Outcomes(), "", "", "")[r.rng.IntN(7)]; word != "" {
-		v.Kept.Text = unique.Make(string(word))
+	var words []string
+	for _, then := range Outcomes() {
+		if r.rng.IntN(3) == 0 {
+			words = append(words, string(then))
+		}
+	}
+	if len(words) > 0 {
+		v.Kept.Text = unique.Make(strings.Join(words, "+"))
 	}
 	return fmt.Sprintf("pod %+v", v), r.UpsertPod(v)
 }
 
-// lawful checks that what is decided is what the rules say, that only what a hold lets
-// stay differs from it, and that nothing is left of what is gone.
-func (r *ruled) lawful(what string) {
+// judge holds some of the rules that wait or are held, for each replica, and lets others go.
+func (r *ruled) judge() (dirty []Dirty) {
+	for _, w := range r.WaitingRules(func(syncer.Key, string) bool { return false }) {
+		var rules []string
+		for _, rule := range slices.Sorted(maps.Keys(w.Rules)) {
+			if r.rng.IntN(2) == 0 {
+				rules = append(rules, rule)
+			}
+		}
+		dirty = append(dirty, r.HoldRules(w.Replica, rules)...)
+	}
+	return dirty
+}
+
+// rulings are those of all pods that Services select: of one about which there is nothing
+// to say, an empty one.
+func (r *ruled) rulings() map[string]ruling {
+	all := map[string]ruling{}
+	for svc := range r.indexedServices {
+		for g := range svc.groups {
+			for _, rec := range g.pods {
+				is := ruling{rec: rec, applied: none, as: &rec.Pod}
+				if known := svc.rulings[rec.Name]; known != nil {
+					is = *known
+				}
+				all[svc.current.Name+"/"+svc.current.UID+"/"+rec.Name+"/"+rec.UID] = is
+			}
+		}
+	}
+	return all
+}
+
+// lawful checks that what is decided is what the rules say, that it counts but for rules
+// that are held, of which those spare a pod that it has matched ever since, and that
+// nothing is left of what is gone.
+func (r *ruled) lawful(what string, before map[string]ruling) {
 	r.t.Helper()
 	for _, ns := range r.namespaces {
 		for name := range ns.kept {
@@ -162,22 +207,53 @@ func (r *ruled) lawful(what string) {
 				if rec := ns.pods[name]; rec == nil || ruling.rec != rec || !slices.Contains(rec.group.services, svc) {
 					r.t.Fatalf("%s: a ruling of %s for %s is left", what, svc.current.Key, name)
 				}
-				if ruling.waits() && !r.servesAs(svc, ruling.as) && r.servesAs(svc, ruling.decided.apply(&ruling.rec.Pod)) {
+				if !r.servesAs(svc, ruling.as) && r.servesAs(svc, ruling.decided().apply(&ruling.rec.Pod)) && len(svc.heldRules) == 0 {
 					r.t.Fatalf("%s: %s is kept from %s, where it would be ready", what, name, svc.current.Key)
 				}
 			}
-			for g := range svc.groups {
-				for _, rec := range g.pods {
-					decided, _ := r.decide(svc, rec)
-					is := none
-					if ruling := svc.rulings[rec.Name]; ruling != nil {
-						is = ruling.decided
-					}
-					if is != decided {
-						r.t.Fatalf("%s: of %s for %s the rules say %v, and %v is decided", what, rec.Name, svc.current.Key, decided, is)
-					}
-				}
+		}
+	}
+	judged := what == "judged" || strings.HasPrefix(what, "rules ")
+	for key, is := range r.rulings() {
+		svc := r.service(in(strings.Split(key, "/")[0]))
+		all, _ := r.decide(svc, is.rec, everyRule)
+		was, known := before[key]
+		fail := func(text string, args ...any) {
+			r.t.Helper()
+			r.t.Fatalf("%s: %s of %v, held %v, was %v %v, is %v %v: %s", what, key, all, svc.heldRules, was.applied, was.says, is.applied, is.says, fmt.Sprintf(text, args...))
+		}
+		if is.decided() != all[0] {
+			fail("what is decided is not what the rules say")
+		}
+		spared := func(rule string) bool {
+			switch {
+			case rule == "" || !svc.holds(rule):
+				return false
+			case strings.HasPrefix(what, "rules ") || !known:
+				return true
+			default:
+				return was.spares(rule)
 			}
+		}
+		var unheld Decision
+		for _, d := range all {
+			if is.spares(d.Rule) != spared(d.Rule) {
+				fail("%s spares it: %v", d.Rule, is.spares(d.Rule))
+			}
+			if unheld == (Decision{}) && !spared(d.Rule) {
+				unheld = d
+			}
+		}
+		if is.unheld() != unheld {
+			fail("%v is what no held rule says", unheld)
+		}
+		stays := judged && svc.holds("") && r.servesAs(svc, is.as) ||
+			!judged && known && is.applied == was.applied && was.applied != was.unheld() && is.unheld() == was.unheld()
+		if is.applied != unheld && !stays {
+			fail("it does not count")
+		}
+		if known && !judged && is.applied != unheld && r.servesAs(svc, unheld.apply(&was.rec.Pod)) && !r.servesAs(svc, unheld.apply(&is.rec.Pod)) {
+			fail("it turned, and that does not count")
 		}
 	}
 }

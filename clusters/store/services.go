@@ -32,10 +32,10 @@ type service struct {
 	trigger              *trigger
 
 	// kept is what rules need of the Service. rulings are what they make of its pods, by
-	// name. suspended are rules that are held for it.
+	// name. heldRules are held for it.
 	kept      Kept
 	rulings   map[string]*ruling
-	suspended map[string]bool
+	heldRules []string
 }
 
 // computed reports whether endpoints come from pods rather than by hand.

@@ -162,28 +162,28 @@ func explainedMember(m clusters.Explanation, drained bool) ExplainedMember {
 	return out
 }
 
-// explainRule names the rule that decides about a pod.
+// explainRule names the rule that decides about a pod, and one that is held and would.
 func explainRule(p *store.ExplainedPod, pod *ExplainedPod) {
-	is := p.Decision
-	if is != p.Suspended {
-		is = p.Suspended
-		pod.Why = strings.TrimSuffix(fmt.Sprintf("rule %s would make it %s, and is held: rule_would_empty; %s", is.Rule, is.Then, pod.Why), "; ")
-		if is.Rule == "" {
-			pod.Why = fmt.Sprintf("rule %s made it %s; that it does not any more is held: rule_would_empty", p.Decision.Rule, p.Decision.Then)
-		}
-		pod.Rule, pod.Then = is.Rule, string(is.Then)
-		return
-	}
-	pod.Rule = is.Rule
-	if is.Rule == "" {
-		return
-	}
-	pod.Then = string(is.Then)
+	is, held := p.Decision, p.Suspended
 	switch {
+	case is.Rule == "":
 	case is.Then == store.NotReady || is.Then == store.Absent || pod.Why == "":
 		pod.Why = fmt.Sprintf("rule %s: %s", is.Rule, is.Then)
 	default: // no rule makes a pod ready that is being deleted, has finished, or has no address
 		pod.Why = fmt.Sprintf("rule %s: %s; %s", is.Rule, is.Then, pod.Why)
+	}
+	switch {
+	case held == is:
+	case held.Rule == "":
+		pod.Why = fmt.Sprintf("rule %s made it %s; that it does not any more is held: rule_would_empty", is.Rule, is.Then)
+	default:
+		pod.Why = strings.TrimSuffix(fmt.Sprintf("rule %s would make it %s, and is held: rule_would_empty; %s", held.Rule, held.Then, pod.Why), "; ")
+	}
+	if is.Rule == "" {
+		is = held
+	}
+	if is.Rule != "" {
+		pod.Rule, pod.Then = is.Rule, string(is.Then)
 	}
 }
 

@@ -1,0 +1,79 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import "tributary.dev/tributary/syncer"
+
+// RuledBy returns what rules make of a pod for the Services that select it; the first
+// by the Service's name where several have something to say.
+func (s *Store) RuledBy(pod syncer.Key) string {
+	rec := s.record(pod)
+	if rec == nil || s.decider == nil {
+		return ""
+	}
+	rule, of := "", syncer.Key{}
+	for _, svc := range rec.group.services {
+		if r := svc.rulings[pod.Name]; r != nil && r.applied.Rule != "" && (rule == "" || svc.current.Key.Compare(of) < 0) {
+			rule, of = r.applied.Rule, svc.current.Key
+		}
+	}
+	return rule
+}
+
+// RuleOf is the rule that decides about most pods of a Service; "" where none does.
+func (s *Store) RuleOf(service syncer.Key) (rule string) {
+	svc := s.service(service)
+	if svc == nil || s.decider == nil {
+		return ""
+	}
+	counts := map[string]int{}
+	for _, r := range svc.rulings {
+		counts[r.applied.Rule]++
+	}
+	delete(counts, "")
+	for name, n := range counts {
+		if n > counts[rule] || n == counts[rule] && name < rule {
+			rule = name
+		}
+	}
+	return rule
+}
+
+// As is a pod as it counts for a Service; of one that is no endpoint, as one that is not
+// ready.
+func (s *Store) As(service syncer.Key, pod *syncer.Pod) *syncer.Pod {
+	svc := s.service(service)
+	if svc == nil {
+		return pod
+	}
+	if r := svc.rulings[pod.Name]; r == nil || r.rec.UID != pod.UID {
+		return pod
+	} else {
+		return svc.counted(r.rec)
+	}
+}
+
+// counted is As for a pod that is held.
+func (svc *service) counted(rec *record) *syncer.Pod {
+	if as := svc.as(rec); as != nil {
+		return as
+	}
+	return Decision{Then: NotReady}.apply(&rec.Pod)
+}
+
+// RuleCount counts the pods that a rule decides, each for each of its Services.
+func (s *Store) RuleCount() map[string]int {
+	counts := map[string]int{}
+	if s.decider == nil {
+		return counts
+	}
+	for svc := range s.indexedServices {
+		for _, r := range svc.rulings {
+			if r.applied.Rule != "" {
+				counts[r.applied.Rule]++
+			}
+		}
+	}
+	return counts
+}

@@ -1,0 +1,203 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"maps"
+	"slices"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// SetDecider puts other rules in force, of which nil are none. It needs Kept.Since of
+// objects to be at least since; what is decided of others stays until they are shown
+// again. What another decision adds counts at once; what one would take away waits for
+// HoldRules. It returns what counts at once.
+func (s *Store) SetDecider(decider Decider, since KeptSince) []Dirty {
+	s.decider, s.keptSince, s.unkept = decider, since, false
+	var d dirtyList
+	for svc := range s.indexedServices {
+		svc.heldRules = nil
+		s.redecide(svc, &d)
+	}
+	if decider == nil {
+		for _, ns := range s.namespaces {
+			ns.kept = nil
+			for _, svc := range ns.services {
+				svc.kept = Kept{}
+			}
+		}
+	}
+	return d.sorted()
+}
+
+// redecide judges the pods of a Service by rules that are new. Most pods have the same
+// of what is kept: they are decided once. All rules that match are noted: some may come
+// to be held.
+func (s *Store) redecide(svc *service, d *dirtyList) {
+	if s.decider == nil && len(svc.rulings) == 0 {
+		return
+	}
+	type subject struct {
+		kept Kept
+		node string
+	}
+	answers := map[subject]*answer{}
+	waits := false
+	for g := range svc.groups {
+		for _, rec := range g.pods {
+			of := subject{kept: s.namespaces[rec.Namespace].kept[rec.Name]}
+			if s.decider != nil && s.decider.ReadsNode() {
+				of.node = rec.NodeName
+			}
+			says := answers[of]
+			if says == nil {
+				matched, known := s.decide(svc, rec, everyRule)
+				if !known {
+					continue
+				}
+				says = answerOf(matched, everyRule)
+				answers[of] = says
+			}
+			waits = s.putAnswer(svc, rec, says, d) || waits
+		}
+	}
+	if !waits {
+		s.hold(svc, nil, d)
+	}
+}
+
+func everyRule(string) bool { return true }
+
+// putAnswer notes what new rules say of a pod, and reports whether it is to be judged.
+func (s *Store) putAnswer(svc *service, rec *record, says *answer, d *dirtyList) (waits bool) {
+	before := svc.as(rec)
+	next := ruling{applied: none, says: says}
+	if r := svc.rulings[rec.Name]; r != nil {
+		next.applied = r.applied
+	}
+	if decided := next.decided(); !decided.takes() && !s.loses(svc, rec, next.applied, decided) {
+		next.applied = decided
+	}
+	s.setRuling(svc, rec, next)
+	s.noteRuling(svc, rec, before, d)
+	return next.waits()
+}
+
+// takes reports whether a decision can take an endpoint away.
+func (d Decision) takes() bool { return d.Then == Absent || d.Then == NotReady }
+
+// loses reports whether a Service loses a ready endpoint by another decision about a pod.
+func (s *Store) loses(svc *service, rec *record, by, instead Decision) bool {
+	return s.servesAs(svc, by.apply(&rec.Pod)) && !s.servesAs(svc, instead.apply(&rec.Pod))
+}
+
+// Waiting is what waits of the rules for one replica.
+type Waiting struct {
+	Replica syncer.Key
+	// Rules would take away that many ready endpoints each, or none any more; "" is that no
+	// rule makes them ready any more.
+	Rules map[string]int
+	// Endpoints are all of them.
+	Endpoints int
+}
+
+// WaitingRules returns what rules would take away if only those were held of which held
+// says so, sorted by replica. A rule that is held already, and would not be, is named,
+// whether it would take anything away or not.
+func (s *Store) WaitingRules(held func(replica syncer.Key, rule string) bool) []Waiting {
+	var all []Waiting
+	for replica, services := range s.replicas {
+		isHeld := func(rule string) bool { return held(replica, rule) }
+		w := Waiting{Replica: replica, Rules: map[string]int{}}
+		for _, svc := range services {
+			for _, rule := range svc.heldRules {
+				if !isHeld(rule) {
+					w.Rules[rule] += 0
+				}
+			}
+			for _, r := range svc.rulings {
+				if r.says == nil {
+					continue
+				}
+				switch d := r.says.but(isHeld); {
+				case d == r.applied || d.Rule == "" && isHeld(""):
+				case s.loses(svc, r.rec, r.applied, d):
+					w.Rules[d.Rule]++
+					w.Endpoints++
+				default:
+					w.Rules[d.Rule] += 0
+				}
+			}
+		}
+		if len(w.Rules) > 0 {
+			all = append(all, w)
+		}
+	}
+	slices.SortFunc(all, func(a, b Waiting) int { return a.Replica.Compare(b.Replica) })
+	return all
+}
+
+// HoldRules makes these the rules that are held for a replica, of those that wait or are
+// held: they spare the pods that match, and those that come, as long as they match. All
+// else that waits counts. "" is that a rule is gone that made pods ready: they stay so.
+func (s *Store) HoldRules(replica syncer.Key, rules []string) []Dirty {
+	var d dirtyList
+	for _, svc := range s.replicas[replica] {
+		s.hold(svc, rules, &d)
+	}
+	return d.sorted()
+}
+
+// holds reports whether a rule is held for a Service.
+func (svc *service) holds(rule string) bool { return slices.Contains(svc.heldRules, rule) }
+
+func (s *Store) hold(svc *service, rules []string, d *dirtyList) {
+	svc.heldRules = rules
+	answers := map[*answer]*answer{} // most pods have the same
+	for _, r := range maps.Clone(svc.rulings) {
+		if r.says == nil {
+			continue
+		}
+		says := answers[r.says]
+		if says == nil {
+			says = r.says.hold(svc.holds)
+			answers[r.says] = says
+		}
+		rec, before, next := r.rec, r.as, ruling{applied: r.applied, says: says}
+		if is := next.unheld(); is.Rule != "" || !svc.holds("") || !s.loses(svc, rec, r.applied, is) {
+			next.applied = is
+		}
+		s.setRuling(svc, rec, next)
+		s.noteRuling(svc, rec, before, d)
+	}
+}
+
+// hold is the answer where of the rules that spare the pod these do and no others.
+func (a *answer) hold(held func(rule string) bool) *answer {
+	out := &answer{other: -1}
+	for i, d := range a.matched {
+		switch spares := i != a.other && held(d.Rule); {
+		case spares:
+			out.matched = append(out.matched, d)
+		case out.other < 0:
+			out.other = len(out.matched)
+			out.matched = append(out.matched, d)
+		}
+	}
+	return out
+}
+
+// ApplyRules lets what waits for a pod count, where only says so of it and its replica.
+func (s *Store) ApplyRules(only func(*syncer.Pod, syncer.Key) bool) {
+	var d dirtyList
+	for svc := range s.indexedServices {
+		for _, r := range maps.Clone(svc.rulings) {
+			if r.waits() && only(&r.rec.Pod, svc.replica) {
+				s.setRuling(svc, r.rec, ruling{applied: r.decided()})
+				s.noteRuling(svc, r.rec, r.as, &d)
+			}
+		}
+	}
+}
