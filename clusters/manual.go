@@ -30,7 +30,7 @@ type manualWatches struct {
 	// Guarded by the member's lock.
 
 	session *session
-	wanted  map[syncer.Key]bool // Services without selector; replaced, never changed
+	wanted  map[syncer.Key]uint64 // as ManualSources has it; replaced, never changed
 	watches map[scope]*manualWatch
 	slices  *manualWatch // nil when none is needed
 	// slicesListed is true when slices have been listed through session: its API has
@@ -82,28 +82,15 @@ func (w *manualWatches) run(ctx context.Context) {
 
 // reconcile starts and stops watches. Only run calls it.
 func (w *manualWatches) reconcile(ctx context.Context) {
-	keys := w.manualSources()
-	wanted := make(map[syncer.Key]bool, len(keys))
-	for _, key := range keys {
-		wanted[key] = true
-	}
+	wanted := w.manualSources()
+	keys := slices.SortedFunc(maps.Keys(wanted), syncer.Key.Compare)
 	w.mu.Lock()
 	before := w.wanted
 	w.wanted = wanted
 	w.mu.Unlock()
-	var fresh []syncer.Key
-	for _, key := range keys {
-		if !before[key] {
-			fresh = append(fresh, key)
-		}
-	}
+	fresh := slices.DeleteFunc(slices.Clone(keys), func(key syncer.Key) bool { return before[key] == wanted[key] })
 	w.reconcileEndpoints(ctx, keys, fresh)
 	w.reconcileSlices(ctx, keys, fresh)
-	for key := range before {
-		if !wanted[key] {
-			w.step(evidence.Unfollowed{Service: key}, time.Now())
-		}
-	}
 }
 
 func (w *manualWatches) reconcileEndpoints(ctx context.Context, keys, fresh []syncer.Key) {

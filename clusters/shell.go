@@ -160,8 +160,8 @@ func (s *shell) sources(replicas ...syncer.Key) (services []syncer.Key) {
 	return services
 }
 
-// manualSources are the Services whose endpoints are written by hand.
-func (s *shell) manualSources() []syncer.Key {
+// manualSources are the Services whose endpoints are written by hand; see ManualSources.
+func (s *shell) manualSources() map[syncer.Key]uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.state.Store().ManualSources()

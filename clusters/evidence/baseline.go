@@ -6,6 +6,7 @@ package evidence
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
@@ -252,13 +253,15 @@ func (s *State) standingSourceGone(source syncer.Key, cause Cause, out *Effects)
 
 // serviceShown drops what stands of replicas whose Services are all shown: their own
 // share has it, or has not.
-func (s *State) serviceShown(service syncer.Key, out *Effects) {
+func (s *State) serviceShown(now time.Time, service syncer.Key, out *Effects) {
 	var drop []*standingEndpoint
+	unjudged := false
 	for _, r := range s.standing.fedBy(service) {
 		if s.presence(r).pending {
 			r.judged = false // what is written by hand is to be read first
 			continue
 		}
+		unjudged = unjudged || !r.judged
 		if s.lacksSource(r) {
 			continue
 		}
@@ -271,6 +274,9 @@ func (s *State) serviceShown(service syncer.Key, out *Effects) {
 		}
 	}
 	s.dropAll(drop, Cause{Kind: "Service", Event: "relist", Key: service}, out)
+	if s.synced && unjudged {
+		s.judgeStanding(now, out)
+	}
 }
 
 // standingManual drops endpoints that stand and that hand-written objects of their

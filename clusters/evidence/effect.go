@@ -26,7 +26,7 @@ type Effects struct {
 	// gives them any.
 	Alone []syncer.Key
 	// Manual is true when the set of Services whose endpoints are written by hand has
-	// changed: see State.Manual.
+	// changed: see Store.ManualSources.
 	Manual bool
 	// Rules is true when other rules have come into force: see State.Deciders.
 	Rules bool

@@ -246,9 +246,3 @@ type Limits struct {
 	// node fell silent. 0 is not at all.
 	HoldSilent time.Duration
 }
-
-// Unfollowed says that the hand-written endpoints of a Service are not watched any
-// more.
-type Unfollowed struct{ Service syncer.Key }
-
-func (Unfollowed) event() {}

@@ -211,6 +211,7 @@ var (
 
 // judge says how the member stands, if that has changed.
 func (s *State) judge(now time.Time, out *Effects) {
+	s.endQuarantine()
 	v := s.verdict(now)
 	if v.Err != nil {
 		s.lastErr, s.lastErrAt = v.Err, now

@@ -20,8 +20,11 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// raceSteps are enough to meet all effects.
-const raceSteps = 50_000
+// raceSteps are those with the race detector, enoughSteps meet all effects whatever the dice.
+const (
+	raceSteps   = 50_000
+	enoughSteps = 250_000
+)
 
 var stepsFlag = flag.Int64("steps", 0, "steps of TestHistories; 0: 1,000,000, less with the race detector")
 
@@ -285,10 +288,9 @@ func (s *shell) do(o op) {
 
 func (s *shell) noticeRestore() {
 	s.seen, s.unnoticed = 0, false
-	manual := len(s.words.manualServices()) > 0
 	s.step(Restored{errCut})
 	for k := range s.watches {
-		s.watches[k] = watch{want: Kind(k) <= Nodes || manual, past: true}
+		s.watches[k] = watch{want: Kind(k) <= Nodes || len(s.followed) > 0, past: true}
 	}
 }
 
@@ -387,8 +389,9 @@ func (s *shell) editManual(o op) {
 }
 
 func (s *shell) emitManual(m theManual, gone bool) {
+	wide := s.seed%3 == 0 // one watch for all of a namespace
 	switch {
-	case !s.words.byHand[m.service]:
+	case !wide && !s.follows(m.service):
 	case m.slice && gone:
 		s.emit(Slices, Gone[store.Slice]{m.endpointSlice()})
 	case m.slice:
@@ -497,7 +500,7 @@ func TestHistories(t *testing.T) {
 	}
 	workers.Wait()
 	t.Logf("%d steps in %d histories met %v", steps.Load(), histories.Load(), met)
-	if t.Failed() || steps.Load() < raceSteps {
+	if t.Failed() || steps.Load() < enoughSteps {
 		return
 	}
 	for _, effect := range effects {

@@ -228,12 +228,16 @@ func (s *shell) twice(replica string, ep endpoint) bool {
 	return false
 }
 
-// unnamed reports whether all that is known to be written by hand names an endpoint no
-// more: then its objects themselves took it away.
-func (w *words) unnamed(replica string, ep endpoint) bool {
+// unnamed reports whether nothing that is written by hand names an endpoint any more, by
+// the last words, be they of before the store went back: then its objects themselves took
+// it away.
+func (w *words) unnamed(s *shell, replica string, ep endpoint) bool {
 	for _, source := range serviceNames {
-		if replicaOf(source) == replica && w.byHand[source] && (!w.manualKnown(source) || w.againstManual(source, ep) == "") {
-			return false
+		for _, slice := range []bool{false, true} {
+			x := w.manuals[manualID{source, slice}]
+			if replicaOf(source) == replica && s.hears(source) && (x == nil || x.absent || slices.Contains(x.is, ep.ip)) {
+				return false
+			}
 		}
 	}
 	return true
@@ -258,10 +262,10 @@ func (s *shell) soft(replica string, before, after contribution) {
 			continue
 		}
 		had++
-		if ep.uid == "" && (s.doubted || s.words.unnamed(replica, ep)) {
+		if ep.uid == "" && s.words.unnamed(s, replica, ep) {
 			continue
 		}
-		if !after[ep] && s.lives(replica, ep) && s.words.against(s, replica, ep, true) == "" {
+		if !after[ep] && s.lives(replica, ep) && s.words.against(s, replica, ep, true) == "" && !s.words.fellSilent(ep) {
 			wrong++
 			s.note("    %s of %s is taken, and lives", show1(ep), replica)
 		}
@@ -282,6 +286,16 @@ func (s *shell) soft(replica string, before, after contribution) {
 	if limit := s.cfg.MinEndpoints + had*s.cfg.Percent/100; min(wrong, had-has) > limit {
 		s.breach("NOWIPE", "%s loses %d of %d ready endpoints, %d of them live, %d are allowed", replica, had-has, had, wrong, limit)
 	}
+}
+
+// fellSilent reports whether the last word of a pod, be it of before the store went back,
+// is that its node was silent: it is kept ready for a while, and what ends that is hard.
+func (w *words) fellSilent(ep endpoint) bool {
+	if ep.uid == "" {
+		return false
+	}
+	x := w.pods[nameOf(ep.uid)]
+	return x != nil && x.is.UID == ep.uid && x.is.NodeSilent
 }
 
 // mayNotAsk reports whether reads are refused, or were a while ago. Then a second list may

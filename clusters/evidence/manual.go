@@ -144,13 +144,17 @@ func (t *slicesTable) hear(s *State, _ time.Time, v sliceVersion, _ *Effects) []
 func (*slicesTable) put(s *State, v sliceVersion) []store.Dirty    { return s.store.SetSlice(v) }
 func (*slicesTable) remove(s *State, v sliceVersion) []store.Dirty { return s.store.DeleteSlice(v) }
 
-// unfollowed forgets the hand-written endpoints of a Service.
-func (s *State) unfollowed(now time.Time, service syncer.Key, out *Effects) {
-	for id, a := range s.absent {
-		if (id.Kind == Endpoints || id.Kind == Slices) && a.service == service {
+// forgetManual takes off the books what lists lack of Services that need nothing written
+// by hand any more. Where none does, nobody lists it, and no doubt is left.
+func (s *State) forgetManual() {
+	for _, a := range s.absent {
+		if (a.id.Kind == Endpoints || a.id.Kind == Slices) && !s.store.IsManual(a.service) {
 			s.forget(a)
 		}
 	}
-	s.announce(out, Change{Cause: Cause{Kind: "Endpoints", Event: "relist"}, Dirty: s.store.ForgetManual(service), Bulk: true})
-	s.standingManual(out)
+	if len(s.store.ManualSources()) == 0 {
+		for _, kind := range []Kind{Endpoints, Slices} {
+			s.quarantine.since[kind], s.due[kind] = time.Time{}, time.Time{}
+		}
+	}
 }

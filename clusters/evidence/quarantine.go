@@ -59,13 +59,20 @@ func (q *quarantine) again(kind Kind, l Limits) time.Time { return q.since[kind]
 // doubted reports whether lists of a kind are doubted.
 func (q *quarantine) doubted(kind Kind) bool { return !q.since[kind].IsZero() }
 
-// listed notes a list. Once Services and Pods have been listed anew, and nothing is
-// doubted, the quarantine is over: what the lists do not show was for others to judge.
-func (q *quarantine) listed(kind Kind, doubted bool) {
-	q.anew[kind] = !doubted
-	if q.anew[Services] && q.anew[Pods] && q.from().IsZero() {
-		q.err = nil
+// listed notes a list.
+func (q *quarantine) listed(kind Kind, doubted bool) { q.anew[kind] = !doubted }
+
+// endQuarantine ends the quarantine once Services and Pods have been listed anew, and
+// nothing is doubted: what the lists do not show was for others to judge. What is written
+// by hand may be doubted for as long as it may not be listed; nobody waits for that.
+func (s *State) endQuarantine() {
+	q := &s.quarantine
+	for kind := range q.since {
+		if kind := Kind(kind); kind <= Pods && !q.anew[kind] || q.doubted(kind) && s.reach.watches[kind].phase != Denied {
+			return
+		}
 	}
+	q.err = nil
 }
 
 // end ends the quarantine by hand. It returns the kinds of which nothing was taken in.

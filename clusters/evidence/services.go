@@ -44,8 +44,8 @@ func (t services) hear(s *State, _ time.Time, v serviceVersion, _ *Effects) []st
 
 func (services) put(s *State, v serviceVersion) []store.Dirty { return s.store.SetService(v) }
 
-func (services) met(s *State, _ time.Time, o *syncer.Service, out *Effects) {
-	s.serviceShown(o.Key, out)
+func (services) met(s *State, now time.Time, o *syncer.Service, out *Effects) {
+	s.serviceShown(now, o.Key, out)
 }
 
 func (services) remove(s *State, v serviceVersion) []store.Dirty { return s.store.DeleteService(v) }

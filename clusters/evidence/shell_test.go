@@ -6,6 +6,7 @@ package evidence
 import (
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +29,10 @@ type shell struct {
 	log       *strings.Builder // nil: nobody reads it
 
 	watches [kinds]watch
-	reads   []Read
+	// followed are the Services whose hand-written endpoints are; heardOf those of whom
+	// something written by hand counts now, as of the last step.
+	followed, heardOf map[syncer.Key]uint64
+	reads             []Read
 	// deaf is a member that does not answer, mute one that refuses `get`.
 	deaf, mute bool
 	refusedAt  time.Time // when a read was refused last
@@ -103,6 +107,7 @@ func (s *shell) start() {
 		s.state.piece = 1 + int(s.seed/2%4)
 	}
 	s.words, s.reads, s.seen, s.synced, s.unnoticed = newWords(), nil, 0, false, false
+	s.followed, s.heardOf = nil, nil
 	for k := range s.watches {
 		s.watches[k] = watch{want: Kind(k) <= Nodes}
 	}
@@ -150,7 +155,7 @@ func (s *shell) step(e Event) {
 	}
 	defer func() {
 		if r := recover(); r != nil && s.broken == nil {
-			s.breach("NOPANIC", "%T: %v", e, r)
+			s.breach("NOPANIC", "%T: %v\n%s", e, r, debug.Stack())
 		}
 	}()
 	s.words.hear(s, e)
@@ -182,9 +187,6 @@ func (s *shell) take(out Effects, dirty map[string]syncer.Effect) {
 		}
 		s.note("    read %v %s", r.Kind, r.Key.Name)
 	}
-	if out.Manual {
-		s.watches[Endpoints].want, s.watches[Slices].want = true, true
-	}
 	if out.View != nil {
 		s.met["reason "+string(out.View.Reason)] = true
 		s.synced = out.View.Synced
@@ -201,6 +203,9 @@ func (s *shell) take(out Effects, dirty map[string]syncer.Effect) {
 // record writes down what the state contributes now.
 func (s *shell) record(e Event, dirty map[string]syncer.Effect) {
 	s.takenSoft, s.hadReady = 0, 0
+	heardOf := s.state.Store().ManualSources()
+	s.words.forgetManual(s.heardOf, heardOf)
+	s.heardOf = heardOf
 	for _, replica := range replicaNames {
 		before := s.stands[replica]
 		after := s.share(replica, before)
@@ -414,17 +419,17 @@ func (s *shell) list(k Kind, t *truth, lacks func(i int) bool) {
 	case Nodes:
 		s.step(Listed[store.Node]{Revision: t.revision, Older: older})
 	case Endpoints:
-		e := Listed[store.Endpoints]{Revision: t.revision, Older: older, Services: s.words.manualServices()}
+		e := Listed[store.Endpoints]{Revision: t.revision, Older: older, Services: s.manualServices()}
 		for i, m := range t.manuals {
-			if !lacks(i) && !m.slice && s.words.byHand[m.service] {
+			if !lacks(i) && !m.slice && s.follows(m.service) {
 				e.Items = append(e.Items, m.endpoints())
 			}
 		}
 		s.step(e)
 	case Slices:
-		e := Listed[store.Slice]{Revision: t.revision, Older: older, Services: s.words.manualServices()}
+		e := Listed[store.Slice]{Revision: t.revision, Older: older, Services: s.manualServices()}
 		for i, m := range t.manuals {
-			if !lacks(i) && m.slice && s.words.byHand[m.service] {
+			if !lacks(i) && m.slice && s.follows(m.service) {
 				e.Items = append(e.Items, m.endpointSlice())
 			}
 		}
@@ -492,8 +497,33 @@ func (s *shell) reply(r Read) Answer {
 	return a
 }
 
+// follow follows hand-written endpoints where the state needs them, by and by.
+func (s *shell) follow() {
+	wanted, fresh := s.state.Store().ManualSources(), false
+	for key, n := range wanted {
+		fresh = fresh || s.followed[key] != n
+	}
+	s.followed = wanted
+	for _, k := range []Kind{Endpoints, Slices} {
+		if len(wanted) == 0 {
+			s.watches[k] = watch{past: s.watches[k].past}
+		} else if fresh {
+			s.watches[k].want = true
+		}
+	}
+}
+
+func (s *shell) follows(service string) bool {
+	return s.followed[syncer.Key{Namespace: namespace, Name: service}] > 0
+}
+
+func (s *shell) manualServices() []syncer.Key {
+	return slices.SortedFunc(maps.Keys(s.followed), syncer.Key.Compare)
+}
+
 // pass lets time go by.
 func (s *shell) pass(d time.Duration) {
+	s.follow()
 	for ; d > 0 && s.broken == nil; d -= time.Second {
 		s.now = s.now.Add(min(d, time.Second))
 		if !s.deaf {
@@ -505,6 +535,7 @@ func (s *shell) pass(d time.Duration) {
 
 // work does all that is due: lists, events, answers.
 func (s *shell) work() {
+	s.follow()
 	for k := range kinds {
 		if s.watches[k].want {
 			s.list(k, &s.truth, none)

@@ -121,14 +121,16 @@ func (s *State) judgeStanding(now time.Time, out *Effects) {
 }
 
 // judgeIdle judges replicas anew of which something stands and waits for nothing: what it
-// waited for has come back.
+// waited for has come back, or is not needed any more.
 func (s *State) judgeIdle(now time.Time, out *Effects) {
 	if !s.synced {
 		return
 	}
 	idle := false
 	for _, r := range s.standing.replicas {
-		if r.judged && slices.ContainsFunc(r.open(), func(e *standingEndpoint) bool { return len(e.waits) == 0 }) {
+		if !r.judged {
+			idle = idle || !s.presence(r).pending
+		} else if slices.ContainsFunc(r.open(), func(e *standingEndpoint) bool { return len(e.waits) == 0 }) {
 			r.judged, idle = false, true
 		}
 	}

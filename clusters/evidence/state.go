@@ -131,13 +131,12 @@ func (s *State) Step(now time.Time, e Event) (out Effects) {
 		s.damping.stood = e.Replicas
 	case Configured:
 		s.configure(now, e.Config, &out)
-	case Unfollowed:
-		s.unfollowed(now, e.Service, &out)
 	default:
 		s.reached(now, e)
 	}
 	if edits := s.store.ManualEdits(); edits != s.manualEdits {
 		s.manualEdits, out.Manual = edits, true
+		s.forgetManual()
 	}
 	s.damp(now, &out)
 	s.judge(now, &out)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"maps"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,8 +26,6 @@ type words struct {
 	fed map[string]map[string]bool
 	// lived are pods with an address that they were shown alive with, whenever.
 	lived map[livedAt]bool
-	// byHand are the Services without selector, as they were shown last, doubted or not.
-	byHand map[string]bool
 	// whole are the Services of which it was asked what is written for them, all of it.
 	whole map[string]bool
 	// doubted is until when lists of a kind are doubted, past the revision of that which
@@ -68,7 +65,7 @@ type manualID struct {
 
 func newWords() words {
 	return words{pods: map[string]*word[syncer.Pod]{}, services: map[string]*word[syncer.Service]{}, manuals: map[manualID]*word[[]int]{},
-		lived: map[livedAt]bool{}, fed: map[string]map[string]bool{}, byHand: map[string]bool{}, whole: map[string]bool{}}
+		lived: map[livedAt]bool{}, fed: map[string]map[string]bool{}, whole: map[string]bool{}}
 }
 
 // pod is the word of a pod that counts, nil if there is none.
@@ -170,7 +167,6 @@ func said[K comparable, T any](known map[K]*word[T], id K, is word[T]) {
 }
 
 func (w *words) hear(s *shell, e Event) {
-	w.hearManual(s, e)
 	switch e := e.(type) {
 	case Restored:
 		for k := range kinds {
@@ -204,23 +200,29 @@ func (w *words) hear(s *shell, e Event) {
 	case Listed[store.Endpoints]:
 		items := map[manualID]word[[]int]{}
 		for _, v := range e.Items {
+			if !s.hears(v.Object.Name) {
+				continue
+			}
 			items[manualID{v.Object.Name, false}] = word[[]int]{is: ipsOf(v.Object), rv: v.RV}
 		}
 		w.listedManual(s, Endpoints, e.Older, e.Revision, items, e.Services)
 	case Listed[store.Slice]:
 		items := map[manualID]word[[]int]{}
 		for _, v := range e.Items {
+			if !s.hears(v.Object.Service) {
+				continue
+			}
 			items[manualID{v.Object.Service, true}] = word[[]int]{is: sliceIPs(v.Object), rv: v.RV}
 		}
 		w.listedManual(s, Slices, e.Older, e.Revision, items, e.Services)
 	case Seen[store.Endpoints]:
-		said(w.manuals, manualID{e.Object.Name, false}, word[[]int]{is: ipsOf(e.Object), rv: e.RV})
+		s.saidManual(manualID{e.Object.Name, false}, word[[]int]{is: ipsOf(e.Object), rv: e.RV})
 	case Seen[store.Slice]:
-		said(w.manuals, manualID{e.Object.Service, true}, word[[]int]{is: sliceIPs(e.Object), rv: e.RV})
+		s.saidManual(manualID{e.Object.Service, true}, word[[]int]{is: sliceIPs(e.Object), rv: e.RV})
 	case Gone[store.Endpoints]:
-		said(w.manuals, manualID{e.Object.Name, false}, word[[]int]{gone: true, rv: e.RV})
+		s.saidManual(manualID{e.Object.Name, false}, word[[]int]{gone: true, rv: e.RV})
 	case Gone[store.Slice]:
-		said(w.manuals, manualID{e.Object.Service, true}, word[[]int]{gone: true, rv: e.RV})
+		s.saidManual(manualID{e.Object.Service, true}, word[[]int]{gone: true, rv: e.RV})
 	case Answer:
 		if e.Outcome != NotFound || s.state.absent[object{e.Kind, e.Key}] != nil { // else it was shown since
 			w.answered(e)
@@ -228,23 +230,26 @@ func (w *words) hear(s *shell, e Event) {
 	}
 }
 
-// hearManual notes which Services' endpoints are written by hand: those must be listed.
-func (w *words) hearManual(s *shell, e Event) {
-	was := maps.Clone(w.byHand)
-	switch e := e.(type) {
-	case Listed[syncer.Service]:
-		clear(w.byHand)
-		for _, v := range e.Items {
-			w.byHand[v.Object.Name] = v.Object.Selector == nil
-		}
-	case Seen[syncer.Service]:
-		w.byHand[e.Object.Name] = e.Object.Selector == nil
-	case Gone[syncer.Service]:
-		delete(w.byHand, e.Object.Name)
+// hears reports whether what is written by hand for a Service counts.
+func (s *shell) hears(service string) bool {
+	return s.heardOf[syncer.Key{Namespace: namespace, Name: service}] > 0
+}
+
+func (s *shell) saidManual(id manualID, is word[[]int]) {
+	if s.hears(id.service) {
+		said(s.words.manuals, id, is)
 	}
-	for name, is := range w.byHand {
-		if is && !was[name] { // a list must speak of it
-			s.watches[Endpoints].want, s.watches[Slices].want = true, true
+}
+
+// forgetManual forgets what was written by hand for Services that do not need it, or did
+// not for a while: nobody looked at it.
+func (w *words) forgetManual(before, now map[syncer.Key]uint64) {
+	for key, n := range before {
+		if now[key] != n {
+			for _, slice := range []bool{false, true} {
+				delete(w.manuals, manualID{key.Name, slice})
+			}
+			delete(w.whole, key.Name)
 		}
 	}
 }
@@ -262,6 +267,9 @@ func (w *words) listedManual(s *shell, kind Kind, older bool, revision uint64, i
 		return
 	}
 	for _, key := range services {
+		if !s.hears(key.Name) {
+			continue
+		}
 		if id := (manualID{key.Name, kind == Slices}); valid(w.manuals[id]) == nil {
 			w.manuals[id] = &word[[]int]{absent: true}
 		}
@@ -336,16 +344,6 @@ func sliceIPs(s store.Slice) (ips []int) {
 		ips = append(ips, int(b[2])<<8|int(b[3]))
 	}
 	return ips
-}
-
-// manualServices are the Services whose hand-written endpoints are followed.
-func (w *words) manualServices() (keys []syncer.Key) {
-	for _, name := range slices.Sorted(maps.Keys(w.byHand)) {
-		if w.byHand[name] {
-			keys = append(keys, syncer.Key{Namespace: namespace, Name: name})
-		}
-	}
-	return keys
 }
 
 // manualKnown reports whether all was heard that is written by hand for a Service.

@@ -115,9 +115,9 @@ func (c *checker) services(ns *namespace) {
 			c.count.placed++
 			c.replicas[svc.replica] = append(c.replicas[svc.replica], svc)
 		}
-		_, isManual := c.store.manual[key]
+		isManual := c.store.manual[key] != nil
 		c.expect(isManual == svc.needsManual(), "%s: written by hand is %v", key, isManual)
-		waits := svc.current.Selector == nil && svc.effective.Selector != nil && !c.store.manualObjects[key].known()
+		waits := svc.current.Selector == nil && svc.effective.Selector != nil && !c.store.manual[key].known()
 		c.expect(svc.effective == svc.current || waits, "%s: computed from another version", key)
 		c.expect(svc.indexed == (svc.placed && svc.computed()), "%s: indexed is %v", key, svc.indexed)
 		for g := range ns.all {

@@ -52,7 +52,7 @@ func (s *Store) Inputs(replica syncer.Key) []Input {
 		in := Input{service: svc.current, effective: svc.effective, computed: svc.computed(), rules: rules, trigger: svc.trigger}
 		if in.computed {
 			in.pods = svc.ruledPods()
-		} else if m := s.manualObjects[svc.current.Key]; m != nil {
+		} else if m := s.manual[svc.current.Key]; m != nil {
 			in.manual = *m
 		}
 		inputs = append(inputs, in)

@@ -12,10 +12,10 @@ import (
 )
 
 // manual are the endpoints of one Service that people or their tools write
-// themselves. They live apart from the Service: whoever watches them says when they
-// are known and when they are forgotten, in whatever order that and the Service's own
-// events come.
+// themselves. They are kept for as long as the Service needs them: one that comes back
+// is read anew, for nobody looked at its objects meanwhile.
 type manual struct {
+	since     uint64 // Store.manualEdits when the Service came to need them
 	endpoints row[Endpoints]
 	exists    bool                  // the Endpoints object does
 	slices    map[string]row[Slice] // replaced, never changed: computations read it
@@ -53,27 +53,34 @@ func (svc *service) needsManual() bool { return svc.placed && svc.current.Select
 // changed.
 func (s *Store) noteManual(svc *service) {
 	key := svc.current.Key
-	_, was := s.manual[key]
-	switch is := svc.needsManual(); {
-	case is == was:
+	m := s.manual[key]
+	if svc.needsManual() == (m != nil) {
 		return
-	case is:
-		s.manual[key] = struct{}{}
-	default:
-		delete(s.manual, key)
 	}
 	s.manualEdits++
+	if m == nil {
+		s.manual[key] = &manual{since: s.manualEdits}
+		return
+	}
+	delete(s.manual, key)
+	for name := range m.slices {
+		delete(s.owners, syncer.Key{Namespace: key.Namespace, Name: name})
+	}
 }
 
-// ManualSources returns the placed Services without selector, sorted.
-func (s *Store) ManualSources() []syncer.Key {
-	return slices.SortedFunc(maps.Keys(s.manual), syncer.Key.Compare)
+// ManualSources returns the placed Services without selector, each with a number that is
+// another one when the Service has not been one of them throughout.
+func (s *Store) ManualSources() map[syncer.Key]uint64 {
+	sources := make(map[syncer.Key]uint64, len(s.manual))
+	for key, m := range s.manual {
+		sources[key] = m.since
+	}
+	return sources
 }
 
 // IsManual reports whether a Service is one of them.
 func (s *Store) IsManual(service syncer.Key) bool {
-	_, is := s.manual[service]
-	return is
+	return s.manual[service] != nil
 }
 
 // ManualEdits counts the changes of the set of ManualSources.
@@ -124,7 +131,9 @@ func (s *Store) putSlice(v Versioned[Slice], whatever bool) []Dirty {
 	if former, owned := s.owners[v.Object.Key]; owned && former != service {
 		left = s.dropSlice(former, v, whatever)
 	}
-	s.owners[v.Object.Key] = service
+	if s.IsManual(service) {
+		s.owners[v.Object.Key] = service
+	}
 	return append(left, s.changeManual(service, func(m *manual) bool {
 		old, exists := m.slices[v.Object.Name]
 		if !whatever && m.slicesTable.stale(v.RV, exists, old.RV) {
@@ -179,10 +188,11 @@ func (m *manual) dropSlice(name string) {
 // BeginManual begins a list of Endpoints, or of slices, that speaks of some Services.
 func (s *Store) BeginManual(slices bool, services []syncer.Key, rv uint64, older bool) {
 	for _, key := range services {
-		m := s.manualOf(key)
-		if slices {
+		switch m := s.manual[key]; {
+		case m == nil:
+		case slices:
 			m.slicesTable.begin(rv, older)
-		} else {
+		default:
 			m.endpointsTable.begin(rv, older)
 		}
 	}
@@ -214,7 +224,7 @@ func (s *Store) manualRow(o ManualObject) (*manual, *table) {
 	if owner, owned := s.owners[syncer.Key{Namespace: o.Service.Namespace, Name: o.Slice}]; o.Slice != "" && owned {
 		o.Service = owner
 	}
-	m := s.manualObjects[o.Service]
+	m := s.manual[o.Service]
 	switch {
 	case m == nil:
 		return nil, nil
@@ -248,7 +258,7 @@ func (s *Store) MarkManual(o ManualObject, rv uint64, older bool) {
 // lacks, sorted.
 func (s *Store) LackingManual(slicesOnly bool, services []syncer.Key, rv uint64, older bool) (lacking []ManualObject) {
 	for _, key := range services {
-		m := s.manualObjects[key]
+		m := s.manual[key]
 		switch {
 		case m == nil:
 		case slicesOnly:
@@ -272,16 +282,17 @@ func (s *Store) LackingManual(slicesOnly bool, services []syncer.Key, rv uint64,
 	return lacking
 }
 
-// KnowManual notes that the Endpoints, or the slices, of a Service have been read. It
+// KnowManual notes that the Endpoints, or the slices, of a Service have been read, if
+// the list was begun after it came to need them. It
 // reports whether all of it is known by that, and was not before.
 func (s *Store) KnowManual(slices bool, service syncer.Key) (dirty []Dirty, first bool) {
-	before := s.manualOf(service).known()
+	before := s.manual[service].known()
 	dirty = s.changeManual(service, func(m *manual) bool {
-		m.slicesKnown = m.slicesKnown || slices
-		m.endpointsKnown = m.endpointsKnown || !slices
+		m.slicesKnown = m.slicesKnown || slices && m.slicesTable.list > 0
+		m.endpointsKnown = m.endpointsKnown || !slices && m.endpointsTable.list > 0
 		return true
 	})
-	return dirty, !before && s.manualObjects[service].known()
+	return dirty, !before && s.manual[service].known()
 }
 
 // RemoveManual takes out an object.
@@ -301,7 +312,7 @@ func (s *Store) RemoveManual(o ManualObject) []Dirty {
 
 // HoldManual is HoldPod for an object.
 func (s *Store) HoldManual(o ManualObject) {
-	m := s.manualObjects[o.Service]
+	m := s.manual[o.Service]
 	if m == nil {
 		return
 	}
@@ -317,42 +328,19 @@ func (s *Store) HoldManual(o ManualObject) {
 // of a Service.
 func (s *Store) ServesManual(service syncer.Key) func(syncer.Endpoint) bool {
 	points := map[point]bool{}
-	if m := s.manualObjects[service]; m != nil {
+	if m := s.manual[service]; m != nil {
 		points = m.serving()
 	}
 	return func(e syncer.Endpoint) bool { return points[point{addr: e.Addr}] }
 }
 
-// ForgetManual drops what is known of the hand-written endpoints of a Service,
-// when they are watched no longer.
-func (s *Store) ForgetManual(service syncer.Key) []Dirty {
-	m := s.manualObjects[service]
-	delete(s.manualObjects, service)
-	if m != nil {
-		for name := range m.slices {
-			delete(s.owners, syncer.Key{Namespace: service.Namespace, Name: name})
-		}
-	}
-	var d dirtyList
-	if svc := s.service(service); m != nil && svc != nil && svc.needsManual() {
-		d.add(svc, syncer.Addition)
-	}
-	return d.sorted()
-}
-
-func (s *Store) manualOf(key syncer.Key) *manual {
-	m := s.manualObjects[key]
-	if m == nil {
-		m = &manual{}
-		s.manualObjects[key] = m
-	}
-	return m
-}
-
 // changeManual applies a change, which returns false when it is old news, and
-// tells the Service if it has one that cares.
+// tells the Service. What is written for one that does not need it is nothing.
 func (s *Store) changeManual(key syncer.Key, change func(*manual) bool) []Dirty {
-	m := s.manualOf(key)
+	m := s.manual[key]
+	if m == nil {
+		return nil
+	}
 	before := *m
 	if !change(m) {
 		return nil
@@ -360,7 +348,7 @@ func (s *Store) changeManual(key syncer.Key, change func(*manual) bool) []Dirty 
 	svc := s.service(key)
 	var d dirtyList
 	switch {
-	case svc == nil || svc.current.Selector != nil || !m.known():
+	case !m.known():
 	case svc.computed():
 		// The Service had lost its selector and waited for this.
 		s.changeService(svc, svc.current, svc.placement(), &d)
@@ -377,7 +365,7 @@ func (s *Store) changeManual(key syncer.Key, change func(*manual) bool) []Dirty 
 // from. A Service that loses its selector keeps the endpoints that its selector
 // gives until what stands in its place is known; there is no gap.
 func (s *Store) effective(svc *service, v *syncer.Service) *syncer.Service {
-	if v.Selector != nil || v.ExternalName || svc.effective.Selector == nil || s.manualObjects[v.Key].known() {
+	if v.Selector != nil || v.ExternalName || svc.effective.Selector == nil || s.manual[v.Key].known() {
 		return v
 	}
 	if v == svc.current {

@@ -5,7 +5,6 @@ package store
 
 import (
 	"net/netip"
-	"slices"
 	"testing"
 
 	"tributary.dev/tributary/syncer"
@@ -37,7 +36,7 @@ func writtenSlice(service, name string, derived bool, last ...byte) Versioned[Sl
 func TestWrittenByHand(t *testing.T) {
 	w := newWorld(t)
 	w.dirty("a Service without selector", w.serve(handMade("db")), change("db", syncer.Addition))
-	if !w.IsManual(in("db")) || !slices.Equal(w.ManualSources(), []syncer.Key{in("db")}) {
+	if !w.IsManual(in("db")) || len(w.ManualSources()) != 1 {
 		t.Error("its endpoints are not asked for")
 	}
 	if got := w.Contributions(in("db")); len(got) != 1 || !got[0].Pending || got[0].Service.Name != "db" {
@@ -99,7 +98,10 @@ func TestSelectorLostWithoutAGap(t *testing.T) {
 	if w.IsManual(in("db")) {
 		t.Error("hand-written endpoints are still asked for")
 	}
-	w.dirty("they are forgotten", w.ForgetManual(in("db")))
+	w.serve(svc)
+	if got := w.Peek(in("db")); len(got[0].Endpoints) != 3 {
+		t.Errorf("what was written before it had a selector is taken for what is: %+v", got)
+	}
 }
 
 func TestRecreatedWithoutSelectorServesNoOldPods(t *testing.T) {
@@ -114,16 +116,29 @@ func TestRecreatedWithoutSelectorServesNoOldPods(t *testing.T) {
 	}
 }
 
-func TestEndpointsBeforeTheirService(t *testing.T) {
+// TestWrittenForAServiceThatWentAndCameBack checks that nothing that was written is
+// taken for known which nobody looked at meanwhile, be it in a list that was begun
+// before.
+func TestWrittenForAServiceThatWentAndCameBack(t *testing.T) {
 	w := newWorld(t)
 	e := written("db", 1)
-	w.dirty("Endpoints", w.replaceEndpoints(in("db"), &e, 0))
-	w.dirty("no slices", w.replaceSlices(in("db"), nil, 0))
-	w.dirty("the Service", w.serve(handMade("db")), change("db", syncer.Addition))
+	w.dirty("Endpoints of no Service", w.replaceEndpoints(in("db"), &e, 0))
+	w.serve(handMade("db"))
+	w.replaceEndpoints(in("db"), &e, 0)
+	w.replaceSlices(in("db"), nil, 0)
 	w.expect(in("db"), 1)
-	w.dirty("forgotten", w.ForgetManual(in("db")), change("db", syncer.Addition))
+	before := w.ManualSources()[in("db")]
+	w.BeginManual(false, []syncer.Key{in("db")}, 5, false)
+	w.RemoveService(in("db"))
+	w.serve(handMade("db"))
+	w.KnowManual(false, in("db"))
+	w.BeginManual(true, []syncer.Key{in("db")}, 5, false)
+	w.KnowManual(true, in("db"))
 	if got := w.Peek(in("db")); !got[0].Pending {
 		t.Errorf("%+v", got)
+	}
+	if w.ManualSources()[in("db")] == before {
+		t.Error("nobody can see that it is to be read anew")
 	}
 }
 

@@ -262,11 +262,12 @@ func (m *model) write() (string, []Dirty, flags) {
 	key := m.key("s", 4)
 	w := m.twin.writing(key)
 	defer m.twin.noteKnown(key)
-	switch m.rng.IntN(8) {
+	switch m.rng.IntN(7) {
 	case 0:
-		delete(m.twin.written, key)
-		m.history = nil // what is forgotten cannot be told from what is old
-		return fmt.Sprint("forget ", key), m.store.ForgetManual(key), flags{}
+		v := Versioned[Slice]{Object: m.slice(key), RV: m.next(&m.writtenRV)}
+		m.twin.disown(v.Object.Key)
+		w.slices[v.Object.Name] = v.Object
+		return fmt.Sprintf("slice %+v", v), m.event(func() []Dirty { return m.store.UpsertSlice(v) }), flags{}
 	case 1:
 		m.history = nil
 		w.hasSlices, w.slices = true, map[string]Slice{}
@@ -280,17 +281,12 @@ func (m *model) write() (string, []Dirty, flags) {
 	case 3:
 		v := Versioned[Slice]{Object: m.slice(key), RV: m.next(&m.writtenRV)}
 		m.twin.disown(v.Object.Key)
-		w.slices[v.Object.Name] = v.Object
-		return fmt.Sprintf("slice %+v", v), m.event(func() []Dirty { return m.store.UpsertSlice(v) }), flags{}
-	case 4:
-		v := Versioned[Slice]{Object: m.slice(key), RV: m.next(&m.writtenRV)}
-		m.twin.disown(v.Object.Key)
 		return fmt.Sprintf("delete slice %+v", v), m.event(func() []Dirty { return m.store.DeleteSlice(v) }), flags{}
-	case 5:
+	case 4:
 		v := Versioned[Endpoints]{Object: Endpoints{Key: key}, RV: m.next(&m.writtenRV)}
 		w.endpoints = nil
 		return fmt.Sprintf("delete endpoints %+v", v), m.event(func() []Dirty { return m.store.DeleteEndpoints(v) }), flags{}
-	case 6:
+	case 5:
 		v := Versioned[Endpoints]{Object: m.endpoints(key), RV: m.next(&m.writtenRV)}
 		m.history = nil
 		w.endpoints, w.hasEndpoints = &v.Object, true

@@ -78,7 +78,11 @@ var placements = []Placement{
 
 // step does one random thing and checks everything.
 func (m *model) step(step int) {
+	edits := m.store.ManualEdits()
 	what, dirty, flags := m.act()
+	if m.twin.forget(); m.store.ManualEdits() != edits {
+		m.history = nil // what is forgotten cannot be told from what is old
+	}
 	name := fmt.Sprintf("%s, step %d, %s", m.name, step, what)
 	if err := m.store.check(); err != nil {
 		m.t.Fatalf("%s: index: %v", name, err)

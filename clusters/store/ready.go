@@ -33,7 +33,7 @@ func (s *Store) endpoints(svc *service) (ready, notReady int) {
 	if svc.computed() {
 		return svc.podCounts().endpoints(s.publishes(svc))
 	}
-	return s.manualObjects[svc.current.Key].count(false)
+	return s.manual[svc.current.Key].count(false)
 }
 
 // unheld counts the ready endpoints of a placed Service without what is held.
@@ -42,7 +42,7 @@ func (s *Store) unheld(svc *service) (ready int) {
 	case svc.held:
 		return 0
 	case !svc.computed():
-		ready, _ = s.manualObjects[svc.current.Key].count(true)
+		ready, _ = s.manual[svc.current.Key].count(true)
 		return ready
 	}
 	var t podCounts
@@ -67,7 +67,7 @@ func (s *Store) ReadyEndpoints(replica syncer.Key) (ready, seen int, known bool)
 		n, _ := s.endpoints(svc)
 		ready += n
 		seen += s.unheld(svc)
-		if svc.needsManual() && !s.manualObjects[svc.current.Key].known() {
+		if svc.needsManual() && !s.manual[svc.current.Key].known() {
 			known = false
 		}
 	}
@@ -92,7 +92,7 @@ func (s *Store) Source(key syncer.Key) (src Source, found bool) {
 	if svc == nil || !svc.placed {
 		return Source{}, svc != nil
 	}
-	src = Source{Placed: true, Manual: svc.needsManual(), Known: !svc.needsManual() || s.manualObjects[key].known()}
+	src = Source{Placed: true, Manual: svc.needsManual(), Known: !svc.needsManual() || s.manual[key].known()}
 	src.Ready = s.unheld(svc)
 	return src, true
 }

@@ -64,7 +64,7 @@ func (s *Store) UpsertService(v Versioned[syncer.Service]) []Dirty {
 }
 
 // DeleteService takes in a deletion, of which v is the last state. Only key and
-// revision count. Hand-written endpoints stay until ForgetManual.
+// revision count.
 func (s *Store) DeleteService(v Versioned[syncer.Service]) []Dirty {
 	if s.ServiceOutdated(v) {
 		return nil

@@ -39,11 +39,10 @@ type Store struct {
 
 	namespaces map[string]*namespace
 	replicas   map[syncer.Key][]*service // never an empty list
-	// manual are the placed Services without selector; manualEdits counts the changes
+	// manual has the placed Services without selector; manualEdits counts the changes
 	// of the set.
-	manual        map[syncer.Key]struct{}
-	manualEdits   uint64
-	manualObjects map[syncer.Key]*manual
+	manual      map[syncer.Key]*manual
+	manualEdits uint64
 	// owners are the Services that slices were last seen to belong to: the label that
 	// says so can be changed.
 	owners map[syncer.Key]syncer.Key
@@ -77,17 +76,16 @@ type counts struct {
 // New returns an empty Store.
 func New(opts Options) *Store {
 	return &Store{
-		placement:     opts.Placement,
-		rules:         opts.Rules,
-		seed:          maphash.MakeSeed(),
-		namespaces:    map[string]*namespace{},
-		replicas:      map[syncer.Key][]*service{},
-		manual:        map[syncer.Key]struct{}{},
-		manualObjects: map[syncer.Key]*manual{},
-		owners:        map[syncer.Key]syncer.Key{},
-		nodes:         map[string]*node{},
-		strings:       sharedStrings{},
-		ports:         sharedPorts{},
+		placement:  opts.Placement,
+		rules:      opts.Rules,
+		seed:       maphash.MakeSeed(),
+		namespaces: map[string]*namespace{},
+		replicas:   map[syncer.Key][]*service{},
+		manual:     map[syncer.Key]*manual{},
+		owners:     map[syncer.Key]syncer.Key{},
+		nodes:      map[string]*node{},
+		strings:    sharedStrings{},
+		ports:      sharedPorts{},
 	}
 }
 

@@ -63,11 +63,30 @@ func (t *twin) setService(svc syncer.Service) {
 	t.services[svc.Key] = next
 }
 
+// writing returns what is written for a Service, to be changed. Of one that does not need
+// it nothing is kept.
 func (t *twin) writing(key syncer.Key) *twinWritten {
+	if !t.manual(key) {
+		return &twinWritten{slices: map[string]Slice{}}
+	}
 	if t.written[key] == nil {
 		t.written[key] = &twinWritten{slices: map[string]Slice{}}
 	}
 	return t.written[key]
+}
+
+func (t *twin) manual(key syncer.Key) bool {
+	svc := t.services[key]
+	if svc == nil || svc.Selector != nil || svc.ExternalName {
+		return false
+	}
+	_, placed := t.placement(&svc.Service)
+	return placed
+}
+
+// forget drops what is written for Services that do not need it.
+func (t *twin) forget() {
+	maps.DeleteFunc(t.written, func(key syncer.Key, _ *twinWritten) bool { return !t.manual(key) })
 }
 
 // noteKnown ends the waiting of a Service whose hand-written endpoints are known.
