@@ -4,14 +4,18 @@
 package clusters
 
 import (
+	"net/http"
+	"net/netip"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/evidence"
+	"tributary.dev/tributary/syncer"
 )
 
 // replaced makes a pod another one of that name.
@@ -137,6 +141,39 @@ func TestPodsThatDidNotTurnNotReadyAreNotRemembered(t *testing.T) {
 				w.wantReady(c.web, c.api, 1)
 				w.wantBooks(33 - c.not)
 			})
+		})
+	}
+}
+
+// TestTheMembersClockCountsAfterARestart: how long an endpoint has been ready is told by
+// the member's clock, which may be any.
+func TestTheMembersClockCountsAfterARestart(t *testing.T) {
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
+		stood := func(o *Options) {
+			o.Standing = func(string) map[syncer.Key]Standing {
+				key, pod := syncer.Key{Namespace: "shop", Name: "web"}, syncer.Key{Namespace: "shop", Name: "web-1"}
+				return map[syncer.Key]Standing{key: {Sources: []syncer.Key{key}, Endpoints: []syncer.Endpoint{{
+					Addr: netip.MustParseAddr("10.1.0.1"), Target: syncer.TargetRef{Kind: "Pod", Key: pod, UID: "web-1-uid"},
+				}}}}
+			}
+		}
+		inWorld(t, stood, func(w *world) {
+			w.tweak = func(c *config.Cluster) {
+				c.Readiness.StableFor, c.Readiness.KeepOne = "30s", new(bool)
+			}
+			a := w.api("uid-a")
+			a.hook = func(w http.ResponseWriter, _ *http.Request) bool {
+				w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+				return false
+			}
+			pod := newPod("shop", "web", 1)
+			pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Add(ahead - 20*time.Second))
+			a.put(newService("shop", "web"), pod)
+			w.reach("a", a.config(""), "1")
+			w.pass(7 * time.Second)
+			w.wantAddresses("shop", "web")
+			w.pass(8 * time.Second)
+			w.wantAddresses("shop", "web", "a 10.1.0.1")
 		})
 	}
 }

@@ -24,6 +24,7 @@ type intake struct {
 	*traffic
 	decoder *decode.Decoder
 	remarks *remarks
+	clock   kube.Clock // of the member
 	// maxObjects is how many objects of a kind are taken; 0: any number.
 	maxObjects func() int
 	// listing is called before a list is taken into the evidence, listed when it was.
@@ -56,6 +57,9 @@ func (h handler[T]) Replaced(items []store.Versioned[T], r kube.Replacement) {
 		h.shown()
 	}
 	list := evidence.Listed[T]{Items: items, Revision: store.Revision(r.ResourceVersion), Older: r.Older}
+	if behind, known := h.clock.Behind(); known {
+		list.Clock = time.Now().Add(-behind)
+	}
 	if h.services != nil {
 		list.Services = h.services()
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"tributary.dev/tributary/clusters/config"
@@ -49,8 +50,10 @@ func (m *Member) open(ctx context.Context, spec sessionSpec) (*session, error) {
 		ConnectOptions: kube.ConnectOptions{Cluster: m.name, Version: m.opts.Version, Logger: m.log, Pin: m.identity, RolesOnly: spec.cluster.RolesOnly},
 		Namespaces:     spec.namespaces(),
 	}
+	o.Wrap = m.clock.Wrap
 	if m.opts.Wrap != nil {
-		o.Wrap = m.opts.Wrap(m.name)
+		observe := m.opts.Wrap(m.name)
+		o.Wrap = func(next http.RoundTripper) http.RoundTripper { return m.clock.Wrap(observe(next)) }
 	}
 	s, err := kube.Open(ctx, spec.access.REST, o)
 	if err != nil {

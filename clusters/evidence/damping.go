@@ -29,12 +29,13 @@ type Damping struct {
 //
 // The time is that of the events on our clock. After a restart it is what stands in the
 // ingress cluster that tells what has been an endpoint before, and the transition time
-// of the pod's condition Ready tells since when it is ready.
+// of the pod's condition Ready tells since when it is ready: see recall.
 type damping struct {
 	on      bool // the member was read whole: changes are seen
 	sources map[syncer.Key]*dampedSource
 	waiting map[syncer.Key]*dampedSource // those with an endpoint that waits
 	total   int                          // of endpoints that wait
+	clock   memberClock                  // as of the last list of pods
 	// stood is what stood in the ingress cluster at the start, ready or not; nil once the
 	// member was read whole.
 	stood map[syncer.Key]Standing
@@ -115,61 +116,6 @@ func (s *State) settings(service syncer.Key) Damping {
 		return Damping{}
 	}
 	return s.cfg.Damping(svc)
-}
-
-// startDamping begins with what the member shows when it has been read whole, before
-// what stands is judged by it.
-func (s *State) startDamping(now time.Time) {
-	d := &s.damping
-	d.on = true
-	for _, replica := range s.store.Replicas() {
-		for _, service := range s.store.Sources(replica) {
-			src := s.sourceOf(service)
-			if src == nil {
-				continue
-			}
-			pods, _ := s.store.Selected(service)
-			stood := map[string]bool{}
-			for _, e := range d.stood[replica].Endpoints {
-				stood[e.Target.UID] = true
-			}
-			for p := range pods {
-				src.recall(now, p, stood[p.UID], s.standsReady(p, replica))
-			}
-			d.sort(src)
-		}
-	}
-	d.stood = nil
-	s.store.NotePods(len(d.sources) > 0)
-	s.store.Touched()
-}
-
-// recall takes in a pod as the first lists show it: whether it stood at the start, and
-// whether it stands ready.
-func (src *dampedSource) recall(now time.Time, p *syncer.Pod, stood, ready bool) {
-	if !takesPart(p) {
-		src.see(now, p, stood)
-		return
-	}
-	if !stood || ready {
-		return
-	}
-	// The condition knows whole seconds, of the member's clock.
-	isReady := now.Sub(time.Unix(p.ReadySince+1, 0))
-	if p.ReadySince == 0 {
-		isReady = 0
-	}
-	if isReady = max(0, isReady); isReady < src.StableFor {
-		d := &dampedPod{uid: p.UID}
-		src.pods[p.Name] = d
-		src.wait(d, now.Add(-isReady), p)
-	}
-}
-
-func (s *State) standsReady(p *syncer.Pod, replica syncer.Key) bool {
-	return slices.ContainsFunc(s.standing.byPod[p.Key], func(e *standingEndpoint) bool {
-		return !e.dropped && e.in.key == replica && e.endpoint.Target.UID == p.UID && store.HasAddress(p, e.endpoint.Addr)
-	})
 }
 
 // sourceOf is a Service as it is damped, with its settings as they are; nil for one that
@@ -282,79 +228,6 @@ func (s *State) touch(src *dampedSource, touched map[syncer.Key]bool) {
 	if replica, placed := s.store.Placed(src.key); placed {
 		touched[replica] = true
 	}
-}
-
-// reportAlone asks whether endpoints may return to those of the replicas to which the
-// member gives no ready one.
-func (s *State) reportAlone(replicas map[syncer.Key]bool, out *Effects) {
-	if len(s.damping.waiting) == 0 {
-		return
-	}
-	for _, replica := range slices.SortedFunc(maps.Keys(replicas), syncer.Key.Compare) {
-		if src, _ := s.longestReady(replica); src != nil && !s.GivesReady(replica) && !slices.Contains(out.Alone, replica) {
-			out.Alone = append(out.Alone, replica)
-		}
-	}
-}
-
-// keepOne lets an endpoint return to a replica, if it would have none of this member still.
-func (s *State) keepOne(replica syncer.Key, out *Effects) {
-	if src, pod := s.longestReady(replica); src != nil && !s.GivesReady(replica) {
-		s.letReturn(src, pod, "keep_one", out)
-	}
-}
-
-// longestReady is the endpoint that KeepOne would let return to a replica; nil if none.
-func (s *State) longestReady(replica syncer.Key) (of *dampedSource, pod string) {
-	var first *dampedPod
-	for _, service := range s.store.Sources(replica) {
-		src := s.damping.waiting[service]
-		if src == nil || !src.KeepOne {
-			continue
-		}
-		for name, d := range src.pods {
-			if d.waits() && !s.keptReady(src, name) && (first == nil || cmp.Or(d.since.Compare(first.since), cmp.Compare(name, pod)) < 0) {
-				first, of, pod = d, src, name
-			}
-		}
-	}
-	return of, pod
-}
-
-// Waits reports whether KeepOne would let an endpoint return to a replica.
-func (s *State) Waits(replica syncer.Key) bool {
-	src, _ := s.longestReady(replica)
-	return src != nil
-}
-
-// GivesReady reports whether the member gives a ready endpoint to a replica, or one
-// stands of it.
-func (s *State) GivesReady(replica syncer.Key) bool {
-	if r := s.standing.replicas[replica]; r != nil && r.left > 0 {
-		return true
-	}
-	return s.synced && slices.ContainsFunc(s.store.Sources(replica), s.hasReady)
-}
-
-// hasReady reports whether a Service has a ready endpoint.
-func (s *State) hasReady(service syncer.Key) bool {
-	pods, effective := s.store.Selected(service)
-	if effective == nil {
-		is, _ := s.store.Source(service)
-		return is.Ready > 0
-	}
-	src := s.damping.sources[service]
-	for p := range pods {
-		if src != nil && takesPart(p) {
-			if d := src.pods[p.Name]; d != nil && d.waits() {
-				continue
-			}
-		}
-		if (takesPart(p) || src == nil) && syncer.Explain(effective, p, s.cfg.Rules).Ready {
-			return true
-		}
-	}
-	return false
 }
 
 // keptReady reports whether a pod is taken for ready and says that it is not: one that

@@ -52,6 +52,8 @@ type Listed[T Object] struct {
 	// Older is true when that is below a revision that was seen before the list was
 	// begun, or when it is the first since Restored: it may be from the past.
 	Older bool
+	// Clock is what the member's clock said at least when the list came; zero is unknown.
+	Clock time.Time
 	// Services are those that a list of Endpoints or Slices speaks of: it would show
 	// their objects if there were any. Other kinds leave it nil.
 	Services []syncer.Key

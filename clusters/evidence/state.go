@@ -107,6 +107,7 @@ func (s *State) Step(now time.Time, e Event) (out Effects) {
 	case Gone[store.Node]: // its pods outlive it for a while: the zone stays
 		s.reach.contact = now
 	case Listed[syncer.Pod]:
+		s.damping.clock.set(now, e.Clock)
 		beginList(s, now, &pods{}, e, &out)
 	case Listed[syncer.Service]:
 		beginList(s, now, services{}, e, &out)

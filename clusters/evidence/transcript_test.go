@@ -140,6 +140,8 @@ type replay struct {
 	holds     string
 	waits     string
 	damping   Damping
+	clock     time.Duration // how far the member's is ahead of ours; noClock: it does not say
+	noClock   bool
 	others    bool   // other members give ready endpoints to all replicas
 	decodes   uint32 // see store.Kept.Since
 	rules     string

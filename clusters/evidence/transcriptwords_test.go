@@ -105,6 +105,11 @@ func (r *replay) configure(settings []string) error {
 			r.cfg.Decider, err = deciderNamed(value), nil
 		case "since":
 			r.cfg.KeptSince = store.KeptSince{Pod: uint32(n)}
+		case "clock": // of the member against ours
+			r.clock, r.noClock = d, value == "unknown"
+			if err = nil; !r.noClock {
+				err = notTime
+			}
 		case "decodes":
 			r.decodes = uint32(n)
 		default:
@@ -296,6 +301,9 @@ func (r *replay) revisionOf(kind Kind, list uint64) func(item string) uint64 {
 
 func listOf[T Object](r *replay, items []string, revision func(item string) uint64, older bool, services []syncer.Key, read func(string) (T, uint64, error)) (Event, error) {
 	e := Listed[T]{Revision: revision(""), Older: older, Services: services}
+	if !r.noClock {
+		e.Clock = r.now.Add(r.clock)
+	}
 	for _, item := range items {
 		object, rv, err := read(item)
 		if err != nil {

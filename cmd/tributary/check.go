@@ -159,8 +159,8 @@ func (k checker) one(ctx context.Context, c *checked) {
 		return
 	}
 	c.Result = resultUnreachable
-	var clock clockReader
-	connection, err := kube.Connect(access.REST, kube.ConnectOptions{Cluster: c.label(), Version: readBuildVersion().Version, Wrap: clock.wrap, RolesOnly: member.RolesOnly})
+	var clock kube.Clock
+	connection, err := kube.Connect(access.REST, kube.ConnectOptions{Cluster: c.label(), Version: readBuildVersion().Version, Wrap: clock.Wrap, RolesOnly: member.RolesOnly})
 	if err != nil {
 		c.problem(err)
 		return
@@ -172,7 +172,7 @@ func (k checker) one(ctx context.Context, c *checked) {
 		return
 	}
 	c.Result, c.Version = resultOK, version.String()
-	c.noteSkew(clock.skew())
+	c.noteSkew(&clock)
 	c.identity, _ = connection.Identity(ctx) // a missing right shows among the rights
 	if c.Role == roleIngress {
 		c.askIngress(ctx, connection, k.loaded)

@@ -8,17 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"tributary.dev/tributary/clusters/kube"
 )
 
 const (
@@ -42,39 +42,10 @@ func (c *checked) noteExpiry(now time.Time) {
 	}
 }
 
-// clockReader reads what a server says of the time.
-type clockReader struct{ ahead atomic.Pointer[time.Duration] }
-
-func (r *clockReader) wrap(next http.RoundTripper) http.RoundTripper { return roundTrip{next, r} }
-
-// roundTrip looks at the answers that pass.
-type roundTrip struct {
-	http.RoundTripper
-	clock *clockReader
-}
-
-func (t roundTrip) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := t.RoundTripper.RoundTrip(request)
-	if err != nil {
-		return nil, err
-	}
-	if told, err := http.ParseTime(response.Header.Get("Date")); err == nil {
-		ahead := time.Until(told)
-		t.clock.ahead.Store(&ahead)
-	}
-	return response, nil
-}
-
-// skew is how far the server's clock is ahead of ours; 0 if it does not say.
-func (r *clockReader) skew() time.Duration {
-	if ahead := r.ahead.Load(); ahead != nil {
-		return *ahead
-	}
-	return 0
-}
-
-func (c *checked) noteSkew(ahead time.Duration) {
-	switch {
+// noteSkew tells of a server's clock that is wrong, or ours is.
+func (c *checked) noteSkew(clock *kube.Clock) {
+	behind, _ := clock.Behind()
+	switch ahead := -behind; {
 	case ahead > skewAllowed:
 		c.note(fmt.Sprintf("its clock is %s ahead of the one here", span(ahead)))
 	case ahead < -skewAllowed:

@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"tributary.dev/tributary/clusters/kube"
 )
 
 func TestNoteExpiry(t *testing.T) {
@@ -41,8 +43,8 @@ func TestClockSkew(t *testing.T) {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
 		}))
-		var clock clockReader
-		client := &http.Client{Transport: clock.wrap(server.Client().Transport)}
+		var clock kube.Clock
+		client := &http.Client{Transport: clock.Wrap(server.Client().Transport)}
 		response, err := client.Get(server.URL)
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +52,7 @@ func TestClockSkew(t *testing.T) {
 		response.Body.Close()
 		server.Close()
 		var c checked
-		c.noteSkew(clock.skew())
+		c.noteSkew(&clock)
 		if got := strings.Join(c.Notes, ""); !strings.Contains(got, want) || (got == "") != (want == "") {
 			t.Errorf("%v: %q", ahead, got)
 		}
