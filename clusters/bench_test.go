@@ -13,14 +13,14 @@ import (
 	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/store"
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/syncer"
 )
 
 // countingSink counts what it is told.
 type countingSink struct{ dirty int }
 
-func (s *countingSink) Dirty(_ string, dirty []store.Dirty, _ metrics.Cause, _ bool) {
+func (s *countingSink) Dirty(_ string, dirty []store.Dirty, _ record.Cause, _ bool) {
 	s.dirty += len(dirty)
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/kube"
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 // carryOut does what a step asks for. No lock is held.
@@ -52,12 +52,12 @@ func (m *Member) carryOut(e evidence.Effects, arrival time.Time) {
 
 var levels = [...]slog.Level{evidence.Info: slog.LevelInfo, evidence.Warning: slog.LevelWarn, evidence.Error: slog.LevelError}
 
-func (m *Member) cause(c evidence.Cause, arrival time.Time) metrics.Cause {
+func (m *Member) cause(c evidence.Cause, arrival time.Time) record.Cause {
 	var source time.Time
 	if c.SourceTime != 0 {
 		source = time.Unix(c.SourceTime, 0).UTC()
 	}
-	return metrics.Cause{
+	return record.Cause{
 		Cluster: m.name, Kind: c.Kind, Namespace: c.Key.Namespace, Name: c.Key.Name, UID: c.UID,
 		ResourceVersion: revisionText(c.Revision), Event: c.Event, Arrival: arrival, Live: c.Live,
 		State: c.State, IP: c.IP, Kept: string(c.Kept), Rule: c.Rule, SourceTime: source,

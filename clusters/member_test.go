@@ -21,7 +21,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/store"
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -38,11 +38,11 @@ type sink struct {
 type sinkCall struct {
 	cluster string
 	dirty   []store.Dirty
-	cause   metrics.Cause
+	cause   record.Cause
 	bulk    bool
 }
 
-func (s *sink) Dirty(cluster string, dirty []store.Dirty, cause metrics.Cause, bulk bool) {
+func (s *sink) Dirty(cluster string, dirty []store.Dirty, cause record.Cause, bulk bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if cause.Kept != "" {

@@ -10,6 +10,7 @@ import (
 
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -20,7 +21,7 @@ type Sink interface {
 	// Dirty reports replicas, each with its effect. bulk is true where nobody waits
 	// for a single one of them: a first fill, what a list adds, an edited
 	// configuration.
-	Dirty(cluster string, dirty []store.Dirty, cause metrics.Cause, bulk bool)
+	Dirty(cluster string, dirty []store.Dirty, cause record.Cause, bulk bool)
 }
 
 // Observer counts what watches do; metrics.Metrics is one. resource is the

@@ -6,12 +6,11 @@
 //
 // A newcomer starts at Metrics (metrics.go, observe.go): what the rest of the
 // program reports into. families.go is the table of all families (family.go says
-// what one is); change.go the change record, logged by the journal (journal.go),
-// kept by the ring (ring.go) and picked by filters (filter.go); status.go the value from which every gauge is read at scrape
-// time (pull.go); trouble.go what is wrong with which replica; http.go,
-// stream.go and serve.go the pages.
+// what one is); status.go the value from which every gauge is read at scrape time
+// (pull.go); trouble.go what is wrong with which replica; http.go, stream.go and
+// serve.go the pages. What a change is, and how it is kept, is package record.
 //
-// It imports nothing of ours, so every package but the pure ones may use it.
+// It imports nothing else of ours, so every package but the pure ones may use it.
 // What never happens here: no call into a cluster, no waiting for a reader, and
 // no label, list or buffer whose size a cluster decides.
 package metrics

@@ -16,6 +16,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"tributary.dev/tributary/metrics/record"
 )
 
 // fed returns Metrics into which every method has been called once, so that
@@ -39,8 +41,8 @@ func feed(m *Metrics, cluster string) {
 	rec := written()
 	rec.Cluster, rec.Cause.SourceTime = cluster, rec.Cause.Arrival.Add(-time.Second)
 	seq := m.Change(rec)
-	ref := Ref{Kind: "Endpoints", Namespace: "shop", Name: "web", ResourceVersion: "9"}
-	m.Expect(seq, &rec, []Ref{ref})
+	ref := record.Ref{Kind: "Endpoints", Namespace: "shop", Name: "web", ResourceVersion: "9"}
+	m.Expect(seq, &rec, []record.Ref{ref})
 	m.Echo(ref, at(3))
 	m.NativeLag(cluster, time.Minute)
 	m.WatchEvent(cluster, "pods", "modified")

@@ -3,7 +3,11 @@
 
 package metrics
 
-import "strings"
+import (
+	"strings"
+
+	"tributary.dev/tributary/metrics/record"
+)
 
 // HoldReason is one of the closed set of reasons for which a change is kept back.
 type HoldReason struct {
@@ -59,6 +63,25 @@ func meaning(name string) string {
 		}
 	}
 	return "kept as it was"
+}
+
+// hold turns a change that had no effect because a guard kept one of its causes
+// from having it into one that is held, and reports whether it did: what stands is
+// not what the member shows.
+func hold(rec *record.Change) bool {
+	if rec.Result != record.Dropped {
+		return false
+	}
+	kept := rec.Cause
+	for i := 0; kept.Kept == "" && i < len(rec.Causes); i++ {
+		kept = rec.Causes[i]
+	}
+	if kept.Kept == "" {
+		return false
+	}
+	rec.Result = record.Held
+	rec.Error = kept.Kept + ": " + meaning(kept.Kept) + "; to let it pass: tributary release --cluster " + kept.Cluster
+	return true
 }
 
 // heldValues explains the label of held_changes in the reference.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"tributary.dev/tributary/metrics/record"
 )
 
 const (
@@ -49,8 +51,8 @@ func (m *Metrics) families() http.Handler {
 		ErrorHandling:     promhttp.ContinueOnError,
 		EnableOpenMetrics: true,
 	}
-	if m.journal.logger != nil {
-		opts.ErrorLog = slog.NewLogLogger(m.journal.logger.Handler(), slog.LevelError)
+	if m.logger != nil {
+		opts.ErrorLog = slog.NewLogLogger(m.logger.Handler(), slog.LevelError)
 	}
 	return promhttp.HandlerFor(m.registry, opts)
 }
@@ -79,8 +81,8 @@ func (m *Metrics) healthz(w http.ResponseWriter, _ *http.Request) {
 		plain(w, http.StatusOK, "ok\n")
 		return
 	}
-	if !m.hung.Swap(true) && m.journal.logger != nil {
-		m.journal.logger.Error("the process does not get on", "stuck", stuck)
+	if !m.hung.Swap(true) && m.logger != nil {
+		m.logger.Error("the process does not get on", "stuck", stuck)
 	}
 	plain(w, http.StatusInternalServerError, "stuck:\n- "+strings.Join(stuck, "\n- ")+"\n")
 }
@@ -119,7 +121,7 @@ func (m *Metrics) leads() string {
 // Status is the complete status, as /debug/status serves it.
 func (m *Metrics) Status() Status {
 	s := m.present()
-	s.Slowest = m.ring.Slowest(slowest)
+	s.Slowest = m.records.Ring().Slowest(slowest)
 	return s
 }
 
@@ -175,10 +177,10 @@ func (m *Metrics) nativePage(w http.ResponseWriter, _ *http.Request) {
 // changesPage answers with one record a line, oldest first; see ParseChangesQuery
 // for the parameters.
 func (m *Metrics) changesPage(w http.ResponseWriter, r *http.Request) {
-	query, err := ParseChangesQuery(r.URL.Query(), time.Now())
+	query, err := record.ParseChangesQuery(r.URL.Query(), time.Now())
 	if err != nil {
 		status := http.StatusInternalServerError
-		if _, ok := errors.AsType[*ParamError](err); ok {
+		if _, ok := errors.AsType[*record.ParamError](err); ok {
 			status = http.StatusBadRequest
 		}
 		plain(w, status, err.Error()+"\n")
@@ -192,10 +194,10 @@ func (m *Metrics) changesPage(w http.ResponseWriter, r *http.Request) {
 	}
 	header(w, "application/x-ndjson")
 	s := newStream(w, query)
-	if !s.past(m.ring) || !query.Follow {
+	if !s.past(m.Changes()) || !query.Follow {
 		return
 	}
-	s.follow(r.Context(), m.ring)
+	s.follow(r.Context(), m.Changes())
 }
 
 // Server is what answers call this program in the header of that name: who finds its

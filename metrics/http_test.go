@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tributary.dev/tributary/metrics/record"
 )
 
 func get(t *testing.T, handler http.Handler, target string) []byte {
@@ -160,7 +162,7 @@ func TestChangesPage(t *testing.T) {
 	} {
 		got := ""
 		for line := range bytes.Lines(get(t, m.Handler(), "/debug/changes"+test.query)) {
-			var rec Record
+			var rec record.Change
 			if err := json.Unmarshal(line, &rec); err != nil {
 				t.Fatalf("%s: %v: %s", test.query, err, line)
 			}
@@ -213,7 +215,7 @@ func TestFollowStreamsUntilTheServerEnds(t *testing.T) {
 	}
 	defer response.Body.Close()
 	lines := bufio.NewScanner(response.Body)
-	next := func() (rec Record) {
+	next := func() (rec record.Change) {
 		t.Helper()
 		if !lines.Scan() {
 			t.Fatalf("stream ended: %v", lines.Err())
@@ -246,9 +248,9 @@ func TestFollowStreamsUntilTheServerEnds(t *testing.T) {
 // TestSlowFollower: a reader that takes nothing is told how much it missed and
 // does not hold up anybody.
 func TestSlowFollower(t *testing.T) {
-	ring := NewRing(8, 0)
+	ring := record.NewRing(8, 0)
 	answer := httptest.NewRecorder()
-	s := newStream(answer, ChangesQuery{Follow: true})
+	s := newStream(answer, record.ChangesQuery{Follow: true})
 	if !s.past(ring) {
 		t.Fatal("past failed")
 	}

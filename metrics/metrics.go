@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"tributary.dev/tributary/metrics/record"
 )
 
 // Options set up Metrics. The zero value is usable: no log, no gauges.
@@ -38,18 +40,17 @@ type Options struct {
 // are safe for concurrent use and none waits for I/O, the log aside.
 type Metrics struct {
 	registry *prometheus.Registry
-	journal  *journal
+	logger   *slog.Logger
+	records  *record.Keeper
 	status   func() Status
 	notReady func() []string
 	leader   func() LeaderStatus
-	ring     *Ring
 	troubles troubles
 	// heartbeats are those of the process, hung is set while one is missed; readers bounds the
 	// streams of changes.
 	heartbeats Heartbeats
 	hung       atomic.Bool
 	readers    atomic.Int32
-	echoes     echoes
 	// removed has the names of clusters that left the configuration.
 	removed sync.Map
 
@@ -69,8 +70,7 @@ type Metrics struct {
 // New returns Metrics on a registry of its own.
 func New(o Options) *Metrics {
 	m := &Metrics{
-		registry: prometheus.NewRegistry(), journal: newJournal(o.Logger), status: o.Status, notReady: o.NotReady, leader: o.Leader, ring: NewRing(o.Records, o.Bytes),
-		echoes:   echoes{awaited: map[Ref]*awaited{}, seen: map[Ref]time.Time{}},
+		registry: prometheus.NewRegistry(), logger: o.Logger, status: o.Status, notReady: o.NotReady, leader: o.Leader,
 		troubles: troubles{of: map[replicaKey]*Trouble{}, untold: map[replicaKey]bool{}},
 	}
 	m.troubles.rejected = func(cluster, reason string) {
@@ -78,6 +78,7 @@ func New(o Options) *Metrics {
 			m.rejected.WithLabelValues(cluster, reason).Inc()
 		}
 	}
+	m.records = record.NewKeeper(record.NewRing(o.Records, o.Bytes), o.Logger, m.echoed)
 	if m.notReady == nil {
 		m.notReady = func() []string { return nil }
 	}
@@ -116,7 +117,7 @@ func (m *Metrics) register(o Options) {
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
 // Changes is the ring of change records.
-func (m *Metrics) Changes() *Ring { return m.ring }
+func (m *Metrics) Changes() *record.Ring { return m.records.Ring() }
 
 // Change takes a finished record: it counts in the families, is kept in the
 // ring and logged. It returns the record's number, or 0 if the record is only
@@ -125,30 +126,26 @@ func (m *Metrics) Changes() *Ring { return m.ring }
 // it is held as it was before, and when a key keeps failing (the first, second,
 // fourth, eighth … failure are told). Report what holds it before. Where no
 // records are to be kept, each is only counted.
-func (m *Metrics) Change(rec Record) (seq uint64) {
-	kept := rec.hold()
-	rec.TraceID = newTraceID()
+func (m *Metrics) Change(rec record.Change) (seq uint64) {
+	kept := hold(&rec)
+	rec.TraceID = record.NewTraceID()
 	if m.known(rec.Cluster) {
 		m.changes.WithLabelValues(rec.Cluster, string(rec.Result)).Inc()
-		if rec.Result == Written && rec.Cause.Live {
+		if rec.Result == record.Written && rec.Cause.Live {
 			m.observe(&rec)
 		}
 	}
 	if !m.telling(&rec) && !kept {
 		return 0
 	}
-	told := &rec
-	if seq = m.ring.Add(told); seq != 0 {
-		m.journal.write(told)
-	}
-	return seq
+	return m.records.Add(&rec)
 }
 
 // longestDelay bounds what a member's clock can make of the sum of its delays.
 const longestDelay = time.Hour
 
-func (m *Metrics) observe(rec *Record) {
-	s, exemplar := &rec.Stages, rec.exemplar()
+func (m *Metrics) observe(rec *record.Change) {
+	s, exemplar := &rec.Stages, exemplarOf(rec)
 	m.stage(rec, "queue", s.Queue, exemplar)
 	m.stage(rec, "compute", s.Compute, exemplar)
 	m.stage(rec, "write", s.Write(), exemplar)
@@ -158,7 +155,7 @@ func (m *Metrics) observe(rec *Record) {
 	}
 }
 
-func (m *Metrics) stage(rec *Record, name string, took time.Duration, exemplar prometheus.Labels) {
+func (m *Metrics) stage(rec *record.Change, name string, took time.Duration, exemplar prometheus.Labels) {
 	o := m.latency.WithLabelValues(rec.Cluster, rec.Lane, name)
 	if exemplar == nil {
 		o.Observe(took.Seconds())
@@ -167,65 +164,44 @@ func (m *Metrics) stage(rec *Record, name string, took time.Duration, exemplar p
 	o.(prometheus.ExemplarObserver).ObserveWithExemplar(took.Seconds(), exemplar)
 }
 
-// exemplar leads from a latency to the trace of the change.
-func (r *Record) exemplar() prometheus.Labels {
-	if r.TraceID == "" {
+// exemplarOf leads from a latency to the trace of the change.
+func exemplarOf(rec *record.Change) prometheus.Labels {
+	if rec.TraceID == "" {
 		return nil
 	}
-	return prometheus.Labels{"trace_id": r.TraceID}
+	return prometheus.Labels{"trace_id": rec.TraceID}
 }
 
 // telling says whether a record is news.
-func (m *Metrics) telling(r *Record) bool {
+func (m *Metrics) telling(r *record.Change) bool {
 	switch r.Result {
-	case Dropped:
+	case record.Dropped:
 		return r.Cause.Live
-	case Held:
+	case record.Held:
 		return m.troubles.tell(r.Namespace, r.Service) || r.Cause.Live
-	case Failed:
+	case record.Failed:
 		return bits.OnesCount(uint(r.Attempt+1)) == 1
 	default:
 		return true
 	}
 }
 
-// Expect says which versions the writes of a change made, so that the change
-// can be stamped when our own watch has shown them all; its log line waits for
-// that, for a moment. seq is what Change returned; 0 is ignored.
-func (m *Metrics) Expect(seq uint64, rec *Record, refs []Ref) {
-	if seq == 0 {
-		return
-	}
-	if len(refs) == 0 {
-		m.journal.echoed(seq, 0)
-		m.ring.stampEcho(seq, func(*Record) {})
-		return
-	}
-	// The cluster is kept by the record in the ring; only its start is needed.
-	if took, complete := m.echoes.expect(seq, rec.Cause.Arrival, refs); complete {
-		m.echoed(seq, took)
-	}
+// Expect says which versions the writes of a change made; see record.Keeper.
+func (m *Metrics) Expect(seq uint64, rec *record.Change, refs []record.Ref) {
+	m.records.Expect(seq, rec.Cause.Arrival, refs)
 }
 
 // Echo says that our own watch of the ingress cluster has shown a version.
-func (m *Metrics) Echo(ref Ref, arrival time.Time) {
-	if seq, took, complete := m.echoes.echo(ref, arrival); complete {
-		m.echoed(seq, took)
+func (m *Metrics) Echo(ref record.Ref, arrival time.Time) { m.records.Echo(ref, arrival) }
+
+func (m *Metrics) echoed(rec *record.Change) {
+	if rec.Cause.Live && rec.Result == record.Written && m.known(rec.Cluster) {
+		m.stage(rec, "echo", rec.Stages.Echo, exemplarOf(rec))
 	}
 }
 
-func (m *Metrics) echoed(seq uint64, took time.Duration) {
-	m.journal.echoed(seq, took)
-	m.ring.stampEcho(seq, func(rec *Record) {
-		rec.Stages.Echo = took
-		if rec.Cause.Live && rec.Result == Written && m.known(rec.Cluster) {
-			m.stage(rec, "echo", took, rec.exemplar())
-		}
-	})
-}
-
 // Flush logs the changes whose echo is still awaited: the process ends.
-func (m *Metrics) Flush() { m.journal.tell(endOfTime) }
+func (m *Metrics) Flush() { m.records.Flush() }
 
 // Report replaces what is known to be wrong with a replica. Call it after each
 // pass, with nothing wrong too, and when the replica is gone.
@@ -239,7 +215,7 @@ func (m *Metrics) Report(namespace, service string, t Trouble) {
 // not bring them back.
 func (m *Metrics) AddCluster(name string) {
 	m.removed.Delete(name)
-	for _, result := range Results() {
+	for _, result := range record.Results() {
 		m.changes.WithLabelValues(name, string(result))
 	}
 	for _, lane := range lanes() {

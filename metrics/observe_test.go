@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"tributary.dev/tributary/metrics/record"
 )
 
 // series counts the series that mention the cluster.
@@ -65,15 +67,15 @@ func TestSeriesDoNotGrowWithServices(t *testing.T) {
 		m := New(Options{})
 		for i := range services {
 			name := fmt.Sprintf("svc-%d", i)
-			rec := Begin("shop", name, "addition", []Cause{podCause(name, "added", "ready", "", at(0))}, 0, at(1))
-			rec.End(at(2), Results()[i%4], nil)
+			rec := record.Begin("shop", name, "addition", []record.Cause{podCause(name, "added", "ready", "", at(0))}, 0, at(1))
+			rec.End(at(2), record.Results()[i%4], nil)
 			m.Change(rec)
 			m.Report("shop", name, Trouble{
 				Conflicts: []Conflict{{Reason: "port", Message: name}},
 				Rejected:  []Rejection{{Cluster: "idc-a", Address: name, Reason: "malformed"}},
 				Held:      []HeldChange{{Cluster: "idc-a", Reason: "namespace", Message: name}},
 			})
-			m.Echo(Ref{Kind: "Endpoints", Name: name, ResourceVersion: "1"}, at(3))
+			m.Echo(record.Ref{Kind: "Endpoints", Name: name, ResourceVersion: "1"}, at(3))
 		}
 		return bytes.Count(get(t, m.Handler(), "/metrics"), []byte("tributary_"))
 	}
@@ -142,8 +144,8 @@ func TestOnlyLiveWrittenChangesCountInLatency(t *testing.T) {
 	bulk := written()
 	bulk.Cause.Live = false
 	failed, dropped := written(), written()
-	failed.Result, dropped.Result = Failed, Dropped
-	for _, rec := range []Record{bulk, failed, dropped} {
+	failed.Result, dropped.Result = record.Failed, record.Dropped
+	for _, rec := range []record.Change{bulk, failed, dropped} {
 		m.Change(rec)
 	}
 	if n := testutil.CollectAndCount(m.latency); n != 0 {
@@ -158,7 +160,7 @@ func TestOnlyLiveWrittenChangesCountInLatency(t *testing.T) {
 func TestWhichChangesAreTold(t *testing.T) {
 	m := New(Options{})
 	quiet := written()
-	quiet.Result, quiet.Cause.Live = Dropped, false
+	quiet.Result, quiet.Cause.Live = record.Dropped, false
 	if m.Change(quiet) != 0 {
 		t.Error("a relist without a change is told")
 	}
@@ -169,7 +171,7 @@ func TestWhichChangesAreTold(t *testing.T) {
 	var told []int
 	for attempt := range 20 {
 		rec := written()
-		rec.Result, rec.Attempt = Failed, attempt
+		rec.Result, rec.Attempt = record.Failed, attempt
 		if m.Change(rec) != 0 {
 			told = append(told, attempt+1)
 		}

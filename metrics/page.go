@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"tributary.dev/tributary/metrics/record"
 )
 
 //go:embed page
@@ -64,7 +66,7 @@ func asset(name, contentType string) http.Handler {
 func (m *Metrics) page(w http.ResponseWriter, r *http.Request) {
 	filter, query := readPageFilter(r.URL.Query(), time.Now())
 	status := m.present()
-	view := newPageView(&status, m.ring.All(), filter, &query.Filter)
+	view := newPageView(&status, m.Changes().All(), filter, &query.Filter)
 	var body bytes.Buffer
 	if err := pageTemplate.Execute(&body, view); err != nil {
 		http.Error(w, fmt.Sprintf("render the page: %v", err), http.StatusInternalServerError)
@@ -95,7 +97,7 @@ type pageFilter struct {
 
 // readPageFilter reads the page's query. A browser sends the fields of a form
 // that were left empty too; they mean nothing.
-func readPageFilter(values url.Values, now time.Time) (pageFilter, ChangesQuery) {
+func readPageFilter(values url.Values, now time.Time) (pageFilter, record.ChangesQuery) {
 	f := pageFilter{Service: visible(trimmed(values.Get("service"))), IP: visible(trimmed(values.Get("ip")))}
 	asked := url.Values{}
 	for param, given := range values {
@@ -110,7 +112,7 @@ func readPageFilter(values url.Values, now time.Time) (pageFilter, ChangesQuery)
 		}
 	}
 	f.On = len(asked) > 0 || f.Problem != ""
-	query, err := ParseChangesQuery(asked, now)
+	query, err := record.ParseChangesQuery(asked, now)
 	if err == nil {
 		if f.On {
 			f.Query = "?" + asked.Encode()
@@ -120,8 +122,8 @@ func readPageFilter(values url.Values, now time.Time) (pageFilter, ChangesQuery)
 	if f.Problem == "" {
 		f.Problem = "The " + visible(err.Error()) + "."
 	}
-	_, service := ParseChangesQuery(url.Values{"service": asked["service"]}, now)
-	_, ip := ParseChangesQuery(url.Values{"ip": asked["ip"]}, now)
+	_, service := record.ParseChangesQuery(url.Values{"service": asked["service"]}, now)
+	_, ip := record.ParseChangesQuery(url.Values{"ip": asked["ip"]}, now)
 	f.BadService, f.BadIP = asked.Has("service") && service != nil, asked.Has("ip") && ip != nil
 	return f, query
 }

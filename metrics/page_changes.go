@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"tributary.dev/tributary/metrics/record"
 )
 
 const (
@@ -40,7 +42,7 @@ type effectView struct {
 type addressView struct{ IP, Text string }
 
 // changes picks the newest records; they come oldest first.
-func (v *pageView) changes(records []*Record, filter *Filter) {
+func (v *pageView) changes(records []*record.Change, filter *record.Filter) {
 	if v.Filter.Problem != "" {
 		v.NoChanges = "Mend the filter, or show all."
 		return
@@ -65,21 +67,21 @@ func (v *pageView) changes(records []*Record, filter *Filter) {
 	}
 }
 
-func newChangeView(rec *Record) changeView {
+func newChangeView(rec *record.Change) changeView {
 	v := changeView{
-		Seq: rec.Seq, Time: rec.Time.UTC().Format("15:04:05.000"), DateTime: rec.Time.UTC().Format(stampFormat),
+		Seq: rec.Seq, Time: rec.Time.UTC().Format("15:04:05.000"), DateTime: rec.Time.UTC().Format(record.StampFormat),
 		Service: visible(rec.Namespace + "/" + rec.Service), Cluster: dash(rec.Cluster),
 		Error: message(rec.Error), Cause: visible(rec.Cause.String()),
 		Total: short(rec.Stages.Total), Stages: stagesText(&rec.Stages),
 	}
 	switch rec.Result {
-	case Written:
+	case record.Written:
 		if len(rec.Added)+len(rec.Removed)+len(rec.Readied)+len(rec.Unreadied) == 0 {
 			v.Class, v.Badge = "ok", "written"
 		}
-	case Held:
+	case record.Held:
 		v.Class, v.Badge = "warn", "held"
-	case Failed:
+	case record.Failed:
 		v.Class, v.Badge = "bad", "failed"
 	default:
 		v.Badge = visible(string(rec.Result))
@@ -101,7 +103,7 @@ func newChangeView(rec *Record) changeView {
 func newEffectView(class, word string, list []string) effectView {
 	v := effectView{Class: class, Word: word}
 	for _, address := range list[:min(len(list), pageAddresses)] {
-		v.Addresses = append(v.Addresses, addressView{visible(hostOf(address)), visible(address)})
+		v.Addresses = append(v.Addresses, addressView{visible(record.HostOf(address)), visible(address)})
 	}
 	if more := len(list) - pageAddresses; more > 0 {
 		v.More = fmt.Sprintf("and %s more", count(more))
@@ -111,7 +113,7 @@ func newEffectView(class, word string, list []string) effectView {
 
 // stagesText tells where the time went, in milliseconds: what is zero is left
 // out, and writes are told together, since they overlap.
-func stagesText(s *Stages) string {
+func stagesText(s *record.Stages) string {
 	parts := []string{"queue " + bare(s.Queue), "compute " + bare(s.Compute), "write " + bare(s.Write())}
 	if s.Echo > 0 {
 		parts = append(parts, "seen "+bare(s.Echo))

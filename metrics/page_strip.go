@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"tributary.dev/tributary/metrics/record"
 )
 
 // The latency strip of a cluster: one dot for each of its last live changes
@@ -61,15 +63,15 @@ func stripY(d time.Duration) float64 {
 func coordinate(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
 // newStrips returns a strip for each cluster, from records in their order.
-func newStrips(clusters []ClusterStatus, records []*Record) []stripView {
-	recent := make(map[string][]*Record, len(clusters))
+func newStrips(clusters []ClusterStatus, records []*record.Change) []stripView {
+	recent := make(map[string][]*record.Change, len(clusters))
 	for i := range clusters {
 		recent[clusters[i].Name] = nil
 	}
 	full := 0
 	for _, rec := range slices.Backward(records) {
 		of, known := recent[rec.Cluster]
-		if !known || !rec.Cause.Live || rec.Result != Written || len(of) == stripSize {
+		if !known || !rec.Cause.Live || rec.Result != record.Written || len(of) == stripSize {
 			continue
 		}
 		recent[rec.Cluster] = append(of, rec)
@@ -87,7 +89,7 @@ func newStrips(clusters []ClusterStatus, records []*Record) []stripView {
 }
 
 // newStrip draws the records, the newest first in the list.
-func newStrip(cluster string, newest []*Record) stripView {
+func newStrip(cluster string, newest []*record.Change) stripView {
 	v := stripView{Cluster: visible(cluster), Count: len(newest)}
 	if len(newest) == 0 {
 		v.Label = v.Cluster + ": no live change yet"

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tributary.dev/tributary/metrics/record"
 )
 
 // pageMetrics has one of everything that the page shows, at fixed times.
@@ -27,10 +29,10 @@ func pageMetrics() *Metrics {
 	m.Change(written())
 	m.Change(burst())
 	held := written()
-	held.Result, held.Error = Held, "guard: too many endpoints would go"
+	held.Result, held.Error = record.Held, "guard: too many endpoints would go"
 	m.Change(held)
 	dropped := written()
-	dropped.Result, dropped.Removed = Dropped, nil
+	dropped.Result, dropped.Removed = record.Dropped, nil
 	m.Change(dropped)
 	return m
 }
@@ -178,7 +180,7 @@ func TestPageEscapes(t *testing.T) {
 		Rejected:  []Rejection{{Cluster: evil, Reason: evil, Address: evil}},
 	})
 	rec := written()
-	rec.Namespace, rec.Service, rec.Cluster, rec.Error, rec.Result = evil, evil, evil, evil, Result(evil)
+	rec.Namespace, rec.Service, rec.Cluster, rec.Error, rec.Result = evil, evil, evil, evil, record.Result(evil)
 	rec.Cause.Name, rec.Cause.State, rec.Cause.Event = evil, evil, evil
 	rec.Added, rec.Removed = []string{evil}, []string{"javascript:alert(1)"}
 	m.Change(rec)
@@ -243,7 +245,7 @@ func TestDurationsForPeople(t *testing.T) {
 
 func TestStrip(t *testing.T) {
 	clusters := []ClusterStatus{{Name: "idc-a"}, {Name: "idc-b"}, {Name: "idc-c"}}
-	var records []*Record
+	var records []*record.Change
 	add := func(cluster, lane string, total time.Duration, live bool) {
 		rec := written()
 		rec.Cluster, rec.Lane, rec.Stages.Total, rec.Cause.Live = cluster, lane, total, live

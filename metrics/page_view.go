@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"tributary.dev/tributary/metrics/record"
 )
 
 // pageView is all that page.html shows, as text: the template decides where
@@ -62,7 +64,7 @@ const maxPageTroubles = 50
 // lagWarn is the lag from which a cluster is marked.
 const lagWarn = 5 * time.Second
 
-func newPageView(s *Status, records []*Record, form pageFilter, filter *Filter) *pageView {
+func newPageView(s *Status, records []*record.Change, form pageFilter, filter *record.Filter) *pageView {
 	v := &pageView{
 		Title: "Tributary: ready", Version: visible(s.Version), Time: s.Time.UTC().Format("15:04:05") + " UTC",
 		Verdict: judge(s),

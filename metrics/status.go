@@ -3,7 +3,11 @@
 
 package metrics
 
-import "time"
+import (
+	"time"
+
+	"tributary.dev/tributary/metrics/record"
+)
 
 // Status is the state of a running process: what /debug/status serves, what
 // `tributary status` prints, and where every gauge gets its value, so that the
@@ -30,7 +34,7 @@ type Status struct {
 	Rejected      []Rejection  `json:"rejected"`
 	RejectedCount int          `json:"rejectedCount"`
 	// Slowest are the slowest live changes among those remembered.
-	Slowest []*Record `json:"slowest"`
+	Slowest []*record.Change `json:"slowest"`
 }
 
 // LeaderStatus is about who writes.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"tributary.dev/tributary/metrics/record"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 // stream writes records as JSON lines to one reader.
 type stream struct {
 	w     http.ResponseWriter
-	query ChangesQuery
+	query record.ChangesQuery
 	// after is the number of the last record that was looked at.
 	after uint64
 	buf   []byte
@@ -34,13 +36,13 @@ type stream struct {
 	sent time.Time
 }
 
-func newStream(w http.ResponseWriter, query ChangesQuery) *stream {
+func newStream(w http.ResponseWriter, query record.ChangesQuery) *stream {
 	return &stream{w: w, query: query}
 }
 
 // past sends the records kept that the query picks. It holds no more of them at a time than
 // a batch, however slowly they are read. It returns false when the reader is gone.
-func (s *stream) past(ring *Ring) bool {
+func (s *stream) past(ring *record.Ring) bool {
 	after, last := s.span(ring)
 	for s.after = after; s.after < last; {
 		records, missed := ring.After(s.after, batch)
@@ -60,7 +62,7 @@ func (s *stream) past(ring *Ring) bool {
 
 // span finds what past is to send: the records after one, up to the last; when the query
 // follows, only up to the first that may still change.
-func (s *stream) span(ring *Ring) (after, last uint64) {
+func (s *stream) span(ring *record.Ring) (after, last uint64) {
 	var picked []uint64
 	now, settled := time.Now(), true
 	for full := true; full && settled; {
@@ -70,7 +72,7 @@ func (s *stream) span(ring *Ring) (after, last uint64) {
 		}
 		full = len(records) == batch
 		for _, rec := range records {
-			if settled = !s.query.Follow || rec.unsettled(now) == 0; !settled {
+			if settled = !s.query.Follow || rec.Unsettled(now) == 0; !settled {
 				break
 			}
 			if last = rec.Seq; s.query.Match(rec) {
@@ -95,15 +97,15 @@ func (s *stream) miss(n uint64) {
 // follow sends records as they come until ctx is done or the reader is gone. A
 // written one waits for its echo, for a moment, and so does what comes after it:
 // the reader gets every step, and the order stays.
-func (s *stream) follow(ctx context.Context, ring *Ring) {
+func (s *stream) follow(ctx context.Context, ring *record.Ring) {
 	for {
-		changed := ring.watch()
+		changed := ring.Watch()
 		patience, alive := s.next(ring, time.Now())
 		if !alive {
 			return
 		}
 		if !s.pause(ctx, changed, patience) {
-			s.next(ring, endOfTime) // the process may end: nothing more will be known
+			s.next(ring, record.EndOfTime) // the process may end: nothing more will be known
 			return
 		}
 	}
@@ -133,12 +135,12 @@ func (s *stream) pause(ctx context.Context, changed <-chan struct{}, patience ti
 // next sends what has come since the last call, up to the first record that may
 // still change, and returns for how long to wait for that one. alive is false when
 // the reader is gone.
-func (s *stream) next(ring *Ring, now time.Time) (patience time.Duration, alive bool) {
+func (s *stream) next(ring *record.Ring, now time.Time) (patience time.Duration, alive bool) {
 	for {
 		records, missed := ring.After(s.after, batch)
 		s.miss(missed)
 		for _, rec := range records {
-			if patience = rec.unsettled(now); patience > 0 {
+			if patience = rec.Unsettled(now); patience > 0 {
 				return patience, s.rest()
 			}
 			s.after = rec.Seq
@@ -155,7 +157,7 @@ func (s *stream) next(ring *Ring, now time.Time) (patience time.Duration, alive 
 // rest sends what was gathered, if anything.
 func (s *stream) rest() bool { return len(s.buf) == 0 || s.flush() }
 
-func (s *stream) line(rec *Record) bool {
+func (s *stream) line(rec *record.Change) bool {
 	s.buf = append(rec.AppendJSON(s.buf), '\n')
 	return len(s.buf) < flushBytes || s.flush()
 }

@@ -4,22 +4,42 @@
 package metrics
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tributary.dev/tributary/metrics/record"
 )
 
 // reading is an answer that is read while it is written.
-type reading struct{ safeBuffer }
+type reading struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
 
 func (*reading) Header() http.Header { return http.Header{} }
 func (*reading) WriteHeader(int)     {}
 func (*reading) Flush()              {}
+
+func (r *reading) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.buf.Write(p)
+}
+
+func (r *reading) take() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.buf.Reset()
+	return r.buf.String()
+}
 
 var seqAndEcho = regexp.MustCompile(`^\{"seq":(\d+),.*?"stages_ms":\{[^}]*?(?:"echo":([0-9.]+))?\}`)
 
@@ -50,15 +70,15 @@ func TestFollowersGetEveryStep(t *testing.T) {
 		reader := &reading{}
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
-		change := func(result Result) (seq uint64, rec Record) {
-			rec = record(result, time.Now())
+		change := func(result record.Result) (seq uint64, rec record.Change) {
+			rec = of(result, time.Now())
 			rec.Cause.Arrival = time.Now().Add(-2 * time.Millisecond)
 			return m.Change(rec), rec
 		}
 		wrote := func(version int) (echo func()) {
-			ref := Ref{Kind: "Endpoints", Namespace: "shop", Name: "web", ResourceVersion: fmt.Sprint(version)}
-			seq, rec := change(Written)
-			m.Expect(seq, &rec, []Ref{ref})
+			ref := record.Ref{Kind: "Endpoints", Namespace: "shop", Name: "web", ResourceVersion: fmt.Sprint(version)}
+			seq, rec := change(record.Written)
+			m.Expect(seq, &rec, []record.Ref{ref})
 			return func() { m.Echo(ref, time.Now()) }
 		}
 		took := func(want, when string) {
@@ -67,9 +87,9 @@ func TestFollowersGetEveryStep(t *testing.T) {
 				t.Errorf("%s: took %q; want %q", when, got, want)
 			}
 		}
-		change(Dropped)
+		change(record.Dropped)
 		first := wrote(2)
-		s := newStream(reader, ChangesQuery{Follow: true})
+		s := newStream(reader, record.ChangesQuery{Follow: true})
 		if !s.past(m.Changes()) {
 			t.Fatal("the reader is gone")
 		}
@@ -80,28 +100,28 @@ func TestFollowersGetEveryStep(t *testing.T) {
 		took("2/3.000", "the echo of the past")
 
 		second, third := wrote(3), wrote(4)
-		change(Failed)
+		change(record.Failed)
 		took("", "before the echo")
 		third()
 		took("", "the second echo is first")
 		second()
 		took("3/2.000 4/2.000 5", "both echoes")
-		for _, result := range []Result{Dropped, Held, Failed} {
+		for _, result := range []record.Result{record.Dropped, record.Held, record.Failed} {
 			change(result)
 		}
 		took("6 7 8", "nothing written")
-		seq, rec := change(Written)
+		seq, rec := change(record.Written)
 		m.Expect(seq, &rec, nil)
 		took("9", "a deletion has no version to wait for")
 
 		wrote(5) // and the watch is away
-		time.Sleep(echoPatience / 2)
+		time.Sleep(record.EchoPatience / 2)
 		late := wrote(6)
-		time.Sleep(echoPatience/2 - time.Millisecond)
+		time.Sleep(record.EchoPatience/2 - time.Millisecond)
 		took("", "patience")
 		time.Sleep(time.Millisecond)
 		took("10", "patience is over")
-		time.Sleep(echoPatience / 2)
+		time.Sleep(record.EchoPatience / 2)
 		took("11", "patience is over again")
 		late()
 		took("", "an echo that comes too late")
@@ -123,12 +143,12 @@ func TestKeepaliveInABusyRing(t *testing.T) {
 		m := New(Options{})
 		reader := &reading{}
 		ctx, end := context.WithCancel(t.Context())
-		s := newStream(reader, ChangesQuery{Follow: true, Filter: Filter{Namespace: "shop", Service: "other"}})
+		s := newStream(reader, record.ChangesQuery{Follow: true, Filter: record.Filter{Namespace: "shop", Service: "other"}})
 		s.past(m.Changes())
 		go s.follow(ctx, m.Changes())
 		for range 35 {
 			time.Sleep(time.Second)
-			m.Change(record(Dropped, time.Now()))
+			m.Change(of(record.Dropped, time.Now()))
 		}
 		if got := reader.took(); got != "- -" {
 			t.Errorf("took %q in 35 s; want two signs of life", got)

@@ -18,7 +18,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/syncer"
@@ -235,7 +235,7 @@ func TestServerThatFailsIsGivenTime(t *testing.T) {
 	g.set("a", service(webKey(1), 1, 8080), pod(webKey(1), "10.0.0.2", true))
 	g.wait("the attempt is over", func() bool {
 		all := g.seen.all()
-		return all[len(all)-1].Result == metrics.Failed
+		return all[len(all)-1].Result == record.Failed
 	})
 	if w := g.writes(); len(w) > 4 {
 		t.Errorf("%d writes, want two of each object:\n%s", len(w), strings.Join(w, "\n"))

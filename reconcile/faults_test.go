@@ -18,7 +18,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
@@ -154,7 +154,7 @@ func TestCutConnectionIsResolvedByReading(t *testing.T) {
 	if want := []string{"update endpoints shop/web 0"}; !slices.Equal(endpoints, want) {
 		t.Errorf("writes of Endpoints %q, want %q: the read shows that it was done", endpoints, want)
 	}
-	if last := g.seen.all()[len(g.seen.all())-1]; last.Result != metrics.Written || len(last.Added) != 1 {
+	if last := g.seen.all()[len(g.seen.all())-1]; last.Result != record.Written || len(last.Added) != 1 {
 		t.Errorf("record %+v", last)
 	}
 }
@@ -188,7 +188,7 @@ func TestRetryAfterHoldsOnlyItsKey(t *testing.T) {
 	start := time.Now()
 	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true))
 	g.wait("the first try has failed", func() bool {
-		return slices.ContainsFunc(g.seen.all(), func(r metrics.Record) bool { return r.Result == metrics.Failed })
+		return slices.ContainsFunc(g.seen.all(), func(r record.Change) bool { return r.Result == record.Failed })
 	})
 	g.set("a", service(other, 1, 8080), pod(other, "10.0.0.3", true))
 	g.wait("the other key is written", func() bool { _, sliced := g.addresses(other); return len(sliced) == 1 })

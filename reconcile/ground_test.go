@@ -21,6 +21,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
@@ -132,8 +133,8 @@ func (g *ground) unset(cluster string, key syncer.Key) {
 	g.rec.Dirty(key, lanes.Removal, liveCause(cluster, key))
 }
 
-func liveCause(cluster string, key syncer.Key) metrics.Cause {
-	return metrics.Cause{Cluster: cluster, Kind: "Pod", Namespace: key.Namespace, Name: key.Name, Event: "modified", Arrival: time.Now(), Live: true}
+func liveCause(cluster string, key syncer.Key) record.Cause {
+	return record.Cause{Cluster: cluster, Kind: "Pod", Namespace: key.Namespace, Name: key.Name, Event: "modified", Arrival: time.Now(), Live: true}
 }
 
 // writes returns what was written since the last call, in order.
@@ -312,9 +313,9 @@ type recorder struct {
 	unrecorded
 	mu       sync.Mutex
 	changed  chan struct{}
-	records  []metrics.Record
-	refs     []metrics.Ref
-	echoes   []metrics.Ref
+	records  []record.Change
+	refs     []record.Ref
+	echoes   []record.Ref
 	troubles map[syncer.Key]metrics.Trouble
 }
 
@@ -332,16 +333,16 @@ func (r *recorder) do(f func()) {
 	r.changed = make(chan struct{})
 }
 
-func (r *recorder) Change(rec metrics.Record) (seq uint64) {
+func (r *recorder) Change(rec record.Change) (seq uint64) {
 	r.do(func() { r.records = append(r.records, rec); seq = uint64(len(r.records)) })
 	return seq
 }
 
-func (r *recorder) Expect(_ uint64, _ *metrics.Record, refs []metrics.Ref) {
+func (r *recorder) Expect(_ uint64, _ *record.Change, refs []record.Ref) {
 	r.do(func() { r.refs = append(r.refs, refs...) })
 }
 
-func (r *recorder) Echo(ref metrics.Ref, _ time.Time) {
+func (r *recorder) Echo(ref record.Ref, _ time.Time) {
 	r.do(func() { r.echoes = append(r.echoes, ref) })
 }
 
@@ -362,7 +363,7 @@ func (r *recorder) trouble(key syncer.Key) metrics.Trouble {
 	return r.troubles[key]
 }
 
-func (r *recorder) all() []metrics.Record {
+func (r *recorder) all() []record.Change {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.records)

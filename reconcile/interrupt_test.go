@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/syncer"
@@ -56,7 +56,7 @@ func TestRemovalDoesNotWaitForAServiceThatIsBeingWritten(t *testing.T) {
 			g.seen.mu.Lock()
 			defer g.seen.mu.Unlock()
 			for _, rec := range g.seen.records {
-				caused := rec.Cause.UID == "removal" || slices.ContainsFunc(rec.Causes, func(c metrics.Cause) bool { return c.UID == "removal" })
+				caused := rec.Cause.UID == "removal" || slices.ContainsFunc(rec.Causes, func(c record.Cause) bool { return c.UID == "removal" })
 				if removed := slices.ContainsFunc(rec.Removed, func(at string) bool { return strings.HasPrefix(at, "10.0.0.1:") }); removed != caused {
 					t.Errorf("removed %v, causes %v and %v", rec.Removed, rec.Cause, rec.Causes)
 				}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/reconcile/write"
@@ -83,10 +83,10 @@ func nothingTaken(receipts []write.Receipt) bool {
 
 // retryRefused asks for a look at a replica of which something was left out.
 func (r *Reconciler) retryRefused(key syncer.Key) {
-	r.queue.Add(key, lanes.Bulk, metrics.Cause{Kind: "Service", Namespace: key.Namespace, Name: key.Name, Event: eventResync, Arrival: time.Now()})
+	r.queue.Add(key, lanes.Bulk, record.Cause{Kind: "Service", Namespace: key.Namespace, Name: key.Name, Event: eventResync, Arrival: time.Now()})
 }
 
 // hasNews reports whether a member has changed something.
-func hasNews(causes []metrics.Cause) bool {
-	return slices.ContainsFunc(causes, func(c metrics.Cause) bool { return c.Live && c.Cluster != "" })
+func hasNews(causes []record.Cause) bool {
+	return slices.ContainsFunc(causes, func(c record.Cause) bool { return c.Live && c.Cluster != "" })
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
@@ -55,13 +56,13 @@ type pass struct {
 	// taken is when the item was handed out.
 	taken     time.Time
 	heartbeat *metrics.Heartbeat
-	rec       metrics.Record
+	rec       record.Change
 	plan      plan.Plan
 	// rejected are the addresses that the members named and nobody may have.
 	rejected []plan.ClusterRejection
 	held     []metrics.HeldChange
 	commit   func()
-	refs     []metrics.Ref
+	refs     []record.Ref
 	repair   bool
 	// asked is set once a request was made of the ingress cluster.
 	asked bool
@@ -88,7 +89,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *me
 		r.queue.Retry(item, 0) // what is wrong was told when it was first held
 		return item.Lane, true
 	}
-	p.rec = metrics.Begin(item.Key.Namespace, item.Key.Name, item.Lane.String(), item.Causes, item.Dropped, taken)
+	p.rec = record.Begin(item.Key.Namespace, item.Key.Name, item.Lane.String(), item.Causes, item.Dropped, taken)
 	p.rec.Attempt = item.Attempt
 	known, former := r.refusals.Known(item.Key, item.Lane == lanes.Removal, hasNews(item.Causes), taken)
 	if p.former = former; len(known) > 0 {
@@ -106,7 +107,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *me
 	p.rec.End(now, result, cmp.Or(err, p.obstacle(result)))
 	r.report(p)
 	leads := r.leadership.leads()
-	settled = settled && (leads || result != metrics.Held)         // who leads tells what keeps a replica from being written
+	settled = settled && (leads || result != record.Held)          // who leads tells what keeps a replica from being written
 	if leads && (item.Attempt == 0 || !errors.Is(err, errFight)) { // a slowed repair is told once
 		seq := r.recorder.Change(p.rec)
 		r.recorder.Expect(seq, &p.rec, p.refs)
@@ -127,7 +128,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *me
 
 // repairOnly reports whether nothing but the ingress cluster itself asked for
 // the work.
-func repairOnly(causes []metrics.Cause) bool {
+func repairOnly(causes []record.Cause) bool {
 	for i := range causes {
 		if causes[i].Event != cache.EventRepair {
 			return false
@@ -137,9 +138,9 @@ func repairOnly(causes []metrics.Cause) bool {
 }
 
 // obstacle says in the record why a change was held that no error stopped.
-func (p *pass) obstacle(result metrics.Result) error {
+func (p *pass) obstacle(result record.Result) error {
 	switch {
-	case result != metrics.Held:
+	case result != record.Held:
 		return nil
 	case len(p.plan.Conflicts) > 0:
 		return fmt.Errorf("conflict: %s: %s", p.plan.Conflicts[0].Reason, p.plan.Conflicts[0].Message)
@@ -190,7 +191,7 @@ func urgency(news lanes.Lane, d *plan.Delta) lanes.Lane {
 
 // attempt plans and writes until nothing is left to do, an error ends it, or
 // passes run out.
-func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, error) {
+func (r *Reconciler) attempt(ctx context.Context, p *pass) (record.Result, error) {
 	var err error
 	unclear, interrupts, admitted := 0, 0, false
 	for n := 0; n < maxPasses; n++ {
@@ -211,7 +212,7 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 			if !p.plan.Empty() {
 				p.held = append(p.held, metrics.HeldChange{Reason: "repair_fight", Message: errFight.Error()})
 			}
-			return metrics.Held, errFight
+			return record.Held, errFight
 		}
 		if p.plan.Empty() {
 			if p.search.Accepted() {
@@ -224,15 +225,15 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 			return r.finished(p)
 		}
 		if unclear > maxUnclear {
-			return metrics.Failed, err
+			return record.Failed, err
 		}
 		if lane := urgency(p.item.Lane, &p.plan.Delta); !admitted && !r.queue.Admit(&p.item, lane) {
-			return metrics.Held, errNoRoom
+			return record.Held, errNoRoom
 		}
 		admitted = true
 		writing, done, leads := r.leadership.write()
 		if !leads {
-			return metrics.Held, errStandby
+			return record.Held, errStandby
 		}
 		if p.plan.Delta.Lost {
 			p.item.Lane = lanes.Removal // perhaps since an earlier attempt
@@ -255,24 +256,24 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (metrics.Result, erro
 		case err == nil:
 			r.repaired(p, now)
 			if p.plan.Waiting != "" {
-				return metrics.Held, waiting(&p.plan)
+				return record.Held, waiting(&p.plan)
 			}
-			return metrics.Written, nil
+			return record.Written, nil
 		case write.RetryAfter(err) > 0:
-			return metrics.Failed, err
+			return record.Failed, err
 		case r.isolate(p, receipts):
 			n--
 		case errors.Is(err, write.ErrUnclear):
 			unclear++
 		case !errors.Is(err, write.ErrStale):
 			p.giveUp(receipts)
-			return metrics.Failed, withoutRemedy(receipts, err)
+			return record.Failed, withoutRemedy(receipts, err)
 		}
 	}
 	if err == nil {
 		err = fmt.Errorf("replica %s is not settled after %d passes", p.item.Key, maxPasses)
 	}
-	return metrics.Failed, err
+	return record.Failed, err
 }
 
 // refresh takes in what has come since the item was handed out, such as the removal that
@@ -281,23 +282,23 @@ func (r *Reconciler) refresh(p *pass) {
 	if !r.queue.Refresh(&p.item) {
 		return
 	}
-	fresh := metrics.Begin(p.item.Key.Namespace, p.item.Key.Name, p.rec.Lane, p.item.Causes, p.item.Dropped, p.taken)
+	fresh := record.Begin(p.item.Key.Namespace, p.item.Key.Name, p.rec.Lane, p.item.Causes, p.item.Dropped, p.taken)
 	p.rec.Cluster, p.rec.Cause, p.rec.Causes, p.rec.CausesDropped = fresh.Cluster, fresh.Cause, fresh.Causes, fresh.CausesDropped
 	p.rec.Stages.Queue = fresh.Stages.Queue
 	p.repair = repairOnly(p.item.Causes)
 }
 
 // finished ends a pass that has nothing (more) to write.
-func (r *Reconciler) finished(p *pass) (metrics.Result, error) {
+func (r *Reconciler) finished(p *pass) (record.Result, error) {
 	switch {
 	case p.plan.Waiting != "":
-		return metrics.Held, waiting(&p.plan)
+		return record.Held, waiting(&p.plan)
 	case p.rec.Writes > 0:
-		return metrics.Written, nil
+		return record.Written, nil
 	case len(p.plan.Conflicts) > 0 || len(p.plan.Held) > 0 || len(p.held) > 0:
-		return metrics.Held, nil
+		return record.Held, nil
 	}
-	return metrics.Dropped, nil
+	return record.Dropped, nil
 }
 
 func waiting(p *plan.Plan) error {
@@ -382,7 +383,7 @@ func (r *Reconciler) book(p *pass, receipts []write.Receipt) {
 			continue
 		}
 		rec.Writes++
-		if one.Made != (metrics.Ref{}) {
+		if one.Made != (record.Ref{}) {
 			p.refs = append(p.refs, one.Made)
 		}
 		span, ok := spans[one.Kind]

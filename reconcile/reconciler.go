@@ -16,6 +16,7 @@ import (
 
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
@@ -210,7 +211,7 @@ func (r *Reconciler) Synced() bool {
 }
 
 // Dirty asks for a look at a replica.
-func (r *Reconciler) Dirty(replica syncer.Key, lane lanes.Lane, cause metrics.Cause) {
+func (r *Reconciler) Dirty(replica syncer.Key, lane lanes.Lane, cause record.Cause) {
 	r.queue.Add(replica, lane, cause)
 }
 
@@ -231,7 +232,7 @@ func (r *Reconciler) Seen(cluster string) {
 		r.Resync(cluster, eventResync)
 		return
 	}
-	cause := metrics.Cause{Cluster: cluster, Kind: "Service", Event: eventResync, Arrival: time.Now()}
+	cause := record.Cause{Cluster: cluster, Kind: "Service", Event: eventResync, Arrival: time.Now()}
 	for _, key := range r.cache.Replicas(nil) {
 		if slices.Contains(plan.Shares(r.cache.Current(key)), cluster) {
 			cause.Namespace, cause.Name = key.Namespace, key.Name
@@ -244,7 +245,7 @@ func (r *Reconciler) Seen(cluster string) {
 func (r *Reconciler) enqueue(namespace, cluster, event string) {
 	now := time.Now()
 	in := func(key syncer.Key) bool { return namespace == "" || key.Namespace == namespace }
-	cause := metrics.Cause{Cluster: cluster, Kind: "Service", Event: event, Arrival: now}
+	cause := record.Cause{Cluster: cluster, Kind: "Service", Event: event, Arrival: now}
 	add := func(key syncer.Key) {
 		cause.Namespace, cause.Name = key.Namespace, key.Name
 		r.queue.Add(key, lanes.Bulk, cause)

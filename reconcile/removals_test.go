@@ -24,6 +24,7 @@ import (
 
 	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
@@ -258,7 +259,7 @@ func TestEveryAddressThatMustGoIsGoneAfterOnePass(t *testing.T) {
 		before := len(g.seen.all())
 		change()
 		g.wait("one pass has ended", func() bool {
-			return slices.ContainsFunc(g.seen.all()[before:], func(r metrics.Record) bool { return r.Cause.Kind == "Pod" })
+			return slices.ContainsFunc(g.seen.all()[before:], func(r record.Change) bool { return r.Cause.Kind == "Pod" })
 		})
 		alive := map[string]bool{}
 		for i, cluster := range []string{"a", "b"} {

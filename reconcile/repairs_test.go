@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/lanes"
@@ -224,11 +225,11 @@ func TestForeignMetadataSurvives(t *testing.T) {
 func truth(b *bool) bool { return b != nil && *b }
 
 func TestRepairOnly(t *testing.T) {
-	repair, live := metrics.Cause{Event: cache.EventRepair}, metrics.Cause{Event: "modified", Live: true}
+	repair, live := record.Cause{Event: cache.EventRepair}, record.Cause{Event: "modified", Live: true}
 	for _, test := range []struct {
-		causes []metrics.Cause
+		causes []record.Cause
 		want   bool
-	}{{nil, false}, {[]metrics.Cause{repair}, true}, {[]metrics.Cause{repair, live}, false}, {[]metrics.Cause{live}, false}} {
+	}{{nil, false}, {[]record.Cause{repair}, true}, {[]record.Cause{repair, live}, false}, {[]record.Cause{live}, false}} {
 		if got := repairOnly(test.causes); got != test.want {
 			t.Errorf("repairOnly(%v) = %v", test.causes, got)
 		}
@@ -239,9 +240,9 @@ func TestRepairOnly(t *testing.T) {
 func TestRepairAmongOtherCauses(t *testing.T) {
 	q := lanes.New(lanes.Options{Workers: 1})
 	for range 40 {
-		q.Add(web, lanes.Bulk, metrics.Cause{Event: cache.EventRepair})
+		q.Add(web, lanes.Bulk, record.Cause{Event: cache.EventRepair})
 	}
-	q.Add(web, lanes.Bulk, metrics.Cause{Event: "config"})
+	q.Add(web, lanes.Bulk, record.Cause{Event: "config"})
 	item, _ := q.Get(t.Context())
 	if repairOnly(item.Causes) || item.Dropped == 0 {
 		t.Errorf("a drain counts as a repair: %+v", item.Causes)

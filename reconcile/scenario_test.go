@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/plan"
 )
@@ -77,7 +77,7 @@ func TestChangeWritesBothKindsAndEchoesThem(t *testing.T) {
 		return len(g.seen.echoes) == len(g.seen.refs)
 	})
 	last := g.seen.all()[len(g.seen.all())-1]
-	if last.Result != metrics.Written || !slices.Equal(last.Unreadied, []string{"10.0.0.2:8080"}) || last.Cluster != "a" {
+	if last.Result != record.Written || !slices.Equal(last.Unreadied, []string{"10.0.0.2:8080"}) || last.Cluster != "a" {
 		t.Errorf("record %+v", last)
 	}
 	if s := last.Stages; s.WriteEndpoints <= 0 || s.WriteSlices <= 0 || s.Total < s.WriteEndpoints {
@@ -215,7 +215,7 @@ func TestForeignObjectIsLeftAlone(t *testing.T) {
 		t.Errorf("conflicts %+v, want a foreign object", conflicts)
 	}
 	records := g.seen.all()
-	if last := records[len(records)-1]; last.Result != metrics.Held || !strings.HasPrefix(last.Error, "conflict: foreign_object: ") {
+	if last := records[len(records)-1]; last.Result != record.Held || !strings.HasPrefix(last.Error, "conflict: foreign_object: ") {
 		t.Errorf("the record says %s %q, not why nothing was written", last.Result, last.Error)
 	}
 	// Its name becomes free.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
@@ -70,9 +71,9 @@ type MemberState struct {
 // methods must be safe for concurrent use and must not wait.
 type Recorder interface {
 	// Change takes the record of an ended pass over a key; see metrics.Metrics.
-	Change(metrics.Record) (seq uint64)
-	Expect(seq uint64, rec *metrics.Record, refs []metrics.Ref)
-	Echo(ref metrics.Ref, arrival time.Time)
+	Change(record.Change) (seq uint64)
+	Expect(seq uint64, rec *record.Change, refs []record.Ref)
+	Echo(ref record.Ref, arrival time.Time)
 	Report(namespace, service string, t metrics.Trouble)
 	Write(kind, verb string, result metrics.WriteResult, took time.Duration)
 	WorkDone(lane string, took time.Duration)
@@ -83,9 +84,9 @@ var _ Recorder = (*metrics.Metrics)(nil)
 // unrecorded is the Recorder of nobody.
 type unrecorded struct{}
 
-func (unrecorded) Change(metrics.Record) uint64                             { return 0 }
-func (unrecorded) Expect(uint64, *metrics.Record, []metrics.Ref)            {}
-func (unrecorded) Echo(metrics.Ref, time.Time)                              {}
+func (unrecorded) Change(record.Change) uint64                              { return 0 }
+func (unrecorded) Expect(uint64, *record.Change, []record.Ref)              {}
+func (unrecorded) Echo(record.Ref, time.Time)                               {}
 func (unrecorded) Report(string, string, metrics.Trouble)                   {}
 func (unrecorded) Write(string, string, metrics.WriteResult, time.Duration) {}
 func (unrecorded) WorkDone(string, time.Duration)                           {}

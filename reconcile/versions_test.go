@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/syncer"
 )
@@ -98,7 +98,7 @@ func TestFormerVersionsAreTakenOver(t *testing.T) {
 			}
 			g.expect(web, "10.0.0.1", "10.1.0.1")
 			g.expect(api, "10.1.0.9")
-			if conflicts := g.seen.all(); slices.ContainsFunc(conflicts, func(r metrics.Record) bool { return r.Error != "" }) {
+			if conflicts := g.seen.all(); slices.ContainsFunc(conflicts, func(r record.Change) bool { return r.Error != "" }) {
 				t.Errorf("%+v", conflicts)
 			}
 		})

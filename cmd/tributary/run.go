@@ -10,7 +10,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/cmd/tributary/internal/app"
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 // newRunCommand replicates until the process is told to end.
@@ -20,7 +20,7 @@ func newRunCommand() *cobra.Command {
 		Example: "  tributary run --config tributary.yaml\n  tributary run --config tributary.yaml --log-format json -v 1",
 	}
 	path, logs := addConfigFlag(cmd), addLogFlags(cmd)
-	records := cmd.Flags().Int("records", metrics.DefaultRecords, "how many change records are remembered for trace, the page and exported traces; 0: none, and none is logged")
+	records := cmd.Flags().Int("records", record.DefaultRecords, "how many change records are remembered for trace, the page and exported traces; 0: none, and none is logged")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *records < 0 {
 			return misused(fmt.Errorf("--records: %d is less than 0", *records))

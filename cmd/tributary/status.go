@@ -18,6 +18,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -122,7 +123,7 @@ func narrow(s *metrics.Status, cluster string, replica *syncer.Key) {
 			return other(h.Cluster, h.Namespace, h.Service) && (h.Service != "" || cluster != "" && h.Cluster != cluster)
 		})
 		s.Rejected = slices.DeleteFunc(s.Rejected, func(r metrics.Rejection) bool { return other(r.Cluster, r.Namespace, r.Service) })
-		s.Slowest = slices.DeleteFunc(s.Slowest, func(r *metrics.Record) bool { return other(r.Cluster, r.Namespace, r.Service) })
+		s.Slowest = slices.DeleteFunc(s.Slowest, func(r *record.Change) bool { return other(r.Cluster, r.Namespace, r.Service) })
 		s.ConflictCount, s.HeldCount, s.RejectedCount = len(s.Conflicts), len(s.Held), len(s.Rejected)
 	}
 }

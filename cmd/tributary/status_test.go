@@ -15,6 +15,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 func troubledStatus() metrics.Status {
@@ -44,10 +45,10 @@ func troubledStatus() metrics.Status {
 func TestStatusText(t *testing.T) {
 	s := troubledStatus()
 	s.ConflictCount, s.HeldCount, s.RejectedCount = 1, 1, 201
-	rec := metrics.Begin("shop", "web", "removal", []metrics.Cause{{Cluster: "idc-a", Kind: "Pod", Namespace: "shop", Name: "web-1", Event: "deleted", Arrival: traceNoon, Live: true}}, 0, traceNoon.Add(time.Millisecond))
+	rec := record.Begin("shop", "web", "removal", []record.Cause{{Cluster: "idc-a", Kind: "Pod", Namespace: "shop", Name: "web-1", Event: "deleted", Arrival: traceNoon, Live: true}}, 0, traceNoon.Add(time.Millisecond))
 	rec.Computed(traceNoon.Add(2 * time.Millisecond))
-	rec.End(traceNoon.Add(12*time.Millisecond), metrics.Written, nil)
-	s.Slowest = []*metrics.Record{&rec}
+	rec.End(traceNoon.Add(12*time.Millisecond), record.Written, nil)
+	s.Slowest = []*record.Change{&rec}
 	var out bytes.Buffer
 	if err := printStatus(&out, &s, false); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 // story tells what happened to one address: for each change a line for every
@@ -34,7 +34,7 @@ type effect struct {
 	seen, done, detail string
 }
 
-func (s *story) tell(rec *metrics.Record) error {
+func (s *story) tell(rec *record.Change) error {
 	causes := s.causes(rec)
 	what := s.effect(rec)
 	service := rec.Namespace + "/" + rec.Service
@@ -63,7 +63,7 @@ func (s *story) tell(rec *metrics.Record) error {
 
 // tellMerged tells of a change that does not name the event of the address's own
 // pod: what was seen follows from what was done, and when it was seen is not known.
-func (s *story) tellMerged(rec *metrics.Record, what effect) error {
+func (s *story) tellMerged(rec *record.Change, what effect) error {
 	service, cluster := rec.Namespace+"/"+rec.Service, dash(onlyCluster(rec))
 	others := len(rec.Causes) + rec.CausesDropped
 	detail := fmt.Sprintf("its own event was merged with %d others", others)
@@ -86,9 +86,9 @@ func (s *story) tellMerged(rec *metrics.Record, what effect) error {
 // causes are the events that tell what became of the address, in their order:
 // those of its own pod; if none is among them and none was left out, those that are
 // no pod's. There are none where a burst has merged more than a change names.
-func (s *story) causes(rec *metrics.Record) []metrics.Cause {
-	var own, general []metrics.Cause
-	for _, c := range append([]metrics.Cause{rec.Cause}, rec.Causes...) {
+func (s *story) causes(rec *record.Change) []record.Cause {
+	var own, general []record.Cause
+	for _, c := range append([]record.Cause{rec.Cause}, rec.Causes...) {
 		switch {
 		case c.IP == s.ip.String():
 			own = append(own, c)
@@ -99,23 +99,23 @@ func (s *story) causes(rec *metrics.Record) []metrics.Cause {
 	if len(own) == 0 && rec.CausesDropped == 0 {
 		own = general
 		if len(rec.Causes) == 0 && s.mayBeOf(&rec.Cause) {
-			own = []metrics.Cause{rec.Cause}
+			own = []record.Cause{rec.Cause}
 		}
 	}
-	slices.SortStableFunc(own, func(a, b metrics.Cause) int { return a.Arrival.Compare(b.Arrival) })
+	slices.SortStableFunc(own, func(a, b record.Cause) int { return a.Arrival.Compare(b.Arrival) })
 	return own
 }
 
 // mayBeOf is whether the only event behind a change may be of the address's pod
 // although it does not name the address: it names none, or the pod's address of the
 // other family.
-func (s *story) mayBeOf(c *metrics.Cause) bool {
+func (s *story) mayBeOf(c *record.Cause) bool {
 	named, err := netip.ParseAddr(c.IP)
 	return err != nil || named.Is4() != s.ip.Is4()
 }
 
 // onlyCluster is the member of all events that are named, or "" if there are several.
-func onlyCluster(rec *metrics.Record) string {
+func onlyCluster(rec *record.Change) string {
 	for i := range rec.Causes {
 		if rec.Causes[i].Cluster != rec.Cause.Cluster {
 			return ""
@@ -124,21 +124,21 @@ func onlyCluster(rec *metrics.Record) string {
 	return rec.Cause.Cluster
 }
 
-func (s *story) effect(rec *metrics.Record) effect {
+func (s *story) effect(rec *record.Change) effect {
 	switch {
-	case metrics.HasIP(rec.Removed, s.ip):
+	case record.HasIP(rec.Removed, s.ip):
 		return effect{"seen leaving", "gone from the ingress", "takes no traffic"}
-	case metrics.HasIP(rec.Unreadied, s.ip):
+	case record.HasIP(rec.Unreadied, s.ip):
 		return effect{"seen not ready", "written", "not ready: takes no new traffic"}
-	case metrics.HasIP(rec.Readied, s.ip):
+	case record.HasIP(rec.Readied, s.ip):
 		return effect{"seen ready", "written", "ready: takes traffic"}
-	case metrics.HasIP(rec.Added, s.ip):
+	case record.HasIP(rec.Added, s.ip):
 		return effect{"seen", "written", "in the ingress"}
 	}
 	return effect{"seen", "written", "this address is unchanged"}
 }
 
-func seen(cause *metrics.Cause, what effect) string {
+func seen(cause *record.Cause, what effect) string {
 	switch {
 	case cause.State != "":
 		return "seen " + cause.State
@@ -150,11 +150,11 @@ func seen(cause *metrics.Cause, what effect) string {
 	return what.seen
 }
 
-func done(rec *metrics.Record, what effect) string {
+func done(rec *record.Change, what effect) string {
 	switch rec.Result {
-	case metrics.Written:
+	case record.Written:
 		return what.done
-	case metrics.Dropped:
+	case record.Dropped:
 		return "nothing to write"
 	}
 	return string(rec.Result)
@@ -162,13 +162,13 @@ func done(rec *metrics.Record, what effect) string {
 
 // ending says what the change means for requests; shown is when our own watch had
 // it, if it is known.
-func ending(rec *metrics.Record, shown string, what effect) string {
+func ending(rec *record.Change, shown string, what effect) string {
 	switch {
-	case rec.Result == metrics.Written && shown != "":
+	case rec.Result == record.Written && shown != "":
 		return what.detail + "; our watch showed it " + shown
-	case rec.Result == metrics.Written:
+	case rec.Result == record.Written:
 		return what.detail
-	case rec.Result == metrics.Dropped:
+	case rec.Result == record.Dropped:
 		return "the ingress stands as it should"
 	}
 	return rec.Error

@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 // maxLine bounds one change record: a first fill may name 5,000 addresses.
@@ -27,10 +27,10 @@ const maxLine = 16 << 20
 
 // tracer is one run of `tributary trace`.
 type tracer struct {
-	query  metrics.ChangesQuery
+	query  record.ChangesQuery
 	stderr io.Writer
 	// show prints a record; out is the table it goes to in text form.
-	show func(line []byte, rec *metrics.Record) error
+	show func(line []byte, rec *record.Change) error
 	out  *table
 	// shown counts the records.
 	shown int
@@ -61,9 +61,9 @@ func newTraceCommand() *cobra.Command {
 				values.Set(name, flag.Value.String())
 			}
 		}
-		query, err := metrics.ParseChangesQuery(values, time.Now())
+		query, err := record.ParseChangesQuery(values, time.Now())
 		if err != nil {
-			if bad, ok := errors.AsType[*metrics.ParamError](err); ok {
+			if bad, ok := errors.AsType[*record.ParamError](err); ok {
 				err = fmt.Errorf("--%s: %s", bad.Param, bad.Problem)
 			}
 			return misused(err)
@@ -124,7 +124,7 @@ func (t *tracer) line(line []byte) error {
 		return nil
 	}
 	var received struct {
-		metrics.Record
+		record.Change
 		Missed uint64 `json:"missed"`
 	}
 	if err := json.Unmarshal(line, &received); err != nil {
@@ -135,19 +135,19 @@ func (t *tracer) line(line []byte) error {
 		return nil
 	}
 	t.shown++
-	return t.show(line, &received.Record)
+	return t.show(line, &received.Change)
 }
 
 // printer returns the function that prints a record.
-func (t *tracer) printer(stdout io.Writer, format string) func([]byte, *metrics.Record) error {
+func (t *tracer) printer(stdout io.Writer, format string) func([]byte, *record.Change) error {
 	switch {
 	case format == "json":
-		return func(line []byte, _ *metrics.Record) error {
+		return func(line []byte, _ *record.Change) error {
 			_, err := stdout.Write(append(bytes.Clone(line), '\n'))
 			return err
 		}
 	case format == "yaml":
-		return func(line []byte, _ *metrics.Record) error {
+		return func(line []byte, _ *record.Change) error {
 			text, err := yaml.JSONToYAML(line)
 			if err == nil {
 				_, err = fmt.Fprintf(stdout, "---\n%s", text)
@@ -157,7 +157,7 @@ func (t *tracer) printer(stdout io.Writer, format string) func([]byte, *metrics.
 	case t.query.IP.IsValid():
 		story := newStory(stdout, t.query.IP)
 		t.out, story.table.hold = story.table, !t.query.Follow
-		return func(_ []byte, rec *metrics.Record) error { return story.tell(rec) }
+		return func(_ []byte, rec *record.Change) error { return story.tell(rec) }
 	default:
 		headings := []string{"TIME", "CLUSTER", "SERVICE", "RESULT", "TOTAL", "QUEUE", "COMPUTE", "WRITE", "CAUSE", "CHANGE"}
 		if format == "wide" {
@@ -168,7 +168,7 @@ func (t *tracer) printer(stdout io.Writer, format string) func([]byte, *metrics.
 			// Room for what most rows need, so that columns stay in line from the first.
 			t.out.fit([]string{stamp(time.Now()), "", "", "written", "100.00 ms", "10.00 ms", "10.00 ms", "100.0 ms"})
 		}
-		return func(_ []byte, rec *metrics.Record) error {
+		return func(_ []byte, rec *record.Change) error {
 			row := changeRow(rec)
 			if format == "wide" {
 				row = append(row, dash(rec.Lane), dash(rec.TraceID))
@@ -178,7 +178,7 @@ func (t *tracer) printer(stdout io.Writer, format string) func([]byte, *metrics.
 	}
 }
 
-func changeRow(rec *metrics.Record) []string {
+func changeRow(rec *record.Change) []string {
 	s := rec.Stages
 	return []string{
 		stamp(rec.Time), dash(rec.Cluster), rec.Namespace + "/" + rec.Service, string(rec.Result),
@@ -186,7 +186,7 @@ func changeRow(rec *metrics.Record) []string {
 	}
 }
 
-func causeText(rec *metrics.Record) string {
+func causeText(rec *record.Change) string {
 	text := rec.Cause.String()
 	if more := len(rec.Causes) + rec.CausesDropped; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
@@ -198,7 +198,7 @@ func causeText(rec *metrics.Record) string {
 const maxShown = 3
 
 // deltaText says what a change did to traffic, in one cell.
-func deltaText(rec *metrics.Record) string {
+func deltaText(rec *record.Change) string {
 	var parts []string
 	for _, sort := range []struct {
 		mark string

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 var traceNoon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -24,32 +25,32 @@ var traceNoon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // lifeOf reports the life of 10.2.3.4: ready, terminating, gone; and changes of
 // others around it.
 func lifeOf(m *metrics.Metrics) {
-	change := func(second int, service, event, state, ip string, result metrics.Result, edit func(*metrics.Record)) {
+	change := func(second int, service, event, state, ip string, result record.Result, edit func(*record.Change)) {
 		arrival := traceNoon.Add(time.Duration(second) * time.Second)
-		cause := metrics.Cause{
+		cause := record.Cause{
 			Cluster: "idc-a", Kind: "Pod", Namespace: "shop", Name: "web-1", ResourceVersion: "77",
 			Event: event, State: state, IP: ip, Arrival: arrival, Live: true,
 		}
-		rec := metrics.Begin("shop", service, "removal", []metrics.Cause{cause}, 0, arrival.Add(100*time.Microsecond))
+		rec := record.Begin("shop", service, "removal", []record.Cause{cause}, 0, arrival.Add(100*time.Microsecond))
 		rec.Computed(arrival.Add(200 * time.Microsecond))
 		edit(&rec)
 		var err error
-		if result == metrics.Failed {
+		if result == record.Failed {
 			err = errors.New("update Endpoints shop/web: \x1b[31mtimeout")
 		}
 		rec.End(arrival.Add(2*time.Millisecond), result, err)
 		m.Change(rec)
 	}
 	addr := []string{"10.2.3.4:8080"}
-	change(0, "web", "modified", "ready", "10.2.3.4", metrics.Written, func(r *metrics.Record) { r.Added = addr })
-	change(1, "other", "modified", "ready", "10.9.9.9", metrics.Written, func(r *metrics.Record) {
+	change(0, "web", "modified", "ready", "10.2.3.4", record.Written, func(r *record.Change) { r.Added = addr })
+	change(1, "other", "modified", "ready", "10.9.9.9", record.Written, func(r *record.Change) {
 		r.Added = []string{"10.9.9.1:1", "10.9.9.2:1", "10.9.9.3:1", "10.9.9.4:1", "10.9.9.9:1"}
 		r.CausesDropped = 3
 	})
-	change(2, "web", "modified", "terminating", "10.2.3.4", metrics.Failed, func(r *metrics.Record) { r.Unreadied = addr })
-	change(3, "web", "modified", "terminating", "10.2.3.4", metrics.Written, func(r *metrics.Record) { r.Unreadied = addr })
-	change(4, "web", "deleted", "", "", metrics.Written, func(r *metrics.Record) { r.Removed = addr })
-	change(5, "web", "modified", "gone", "10.2.3.4", metrics.Dropped, func(*metrics.Record) {})
+	change(2, "web", "modified", "terminating", "10.2.3.4", record.Failed, func(r *record.Change) { r.Unreadied = addr })
+	change(3, "web", "modified", "terminating", "10.2.3.4", record.Written, func(r *record.Change) { r.Unreadied = addr })
+	change(4, "web", "deleted", "", "", record.Written, func(r *record.Change) { r.Removed = addr })
+	change(5, "web", "modified", "gone", "10.2.3.4", record.Dropped, func(*record.Change) {})
 }
 
 // traced runs `trace` against an instance with that history.
@@ -118,17 +119,17 @@ func TestTraceStory(t *testing.T) {
 // TestTraceStoryOfABurst: every event of the address's own pod has its time, also
 // where one write answered several, and where another pod's came first.
 func TestTraceStoryOfABurst(t *testing.T) {
-	event := func(pod, ip, event, state string, after time.Duration) metrics.Cause {
-		return metrics.Cause{Cluster: "idc-b", Kind: "Pod", Namespace: "shop", Name: pod, Event: event, State: state, IP: ip, Arrival: traceNoon.Add(after), Live: true}
+	event := func(pod, ip, event, state string, after time.Duration) record.Cause {
+		return record.Cause{Cluster: "idc-b", Kind: "Pod", Namespace: "shop", Name: pod, Event: event, State: state, IP: ip, Arrival: traceNoon.Add(after), Live: true}
 	}
-	rec := metrics.Begin("shop", "web", "removal", []metrics.Cause{
+	rec := record.Begin("shop", "web", "removal", []record.Cause{
 		event("web-9", "10.2.9.9", "modified", "ready", 0),
 		event("web-1", "10.2.3.4", "deleted", "gone", 3*time.Millisecond),
 		event("web-1", "10.2.3.4", "modified", "terminating", time.Millisecond),
 	}, 0, traceNoon.Add(4*time.Millisecond))
 	rec.Cause.Cluster = "idc-a"
 	rec.Removed, rec.Stages.Echo = []string{"10.2.3.4:8080"}, 7*time.Millisecond
-	rec.End(traceNoon.Add(6*time.Millisecond), metrics.Written, nil)
+	rec.End(traceNoon.Add(6*time.Millisecond), record.Written, nil)
 	var out bytes.Buffer
 	story := newStory(&out, netip.MustParseAddr("10.2.3.4"))
 	if err := story.tell(&rec); err != nil {
@@ -147,48 +148,48 @@ func TestTraceStoryOfABurst(t *testing.T) {
 // TestTraceStoryKnowsNoOtherPods: where a change does not name the event of the
 // address's own pod, another's state and time are not told for it.
 func TestTraceStoryKnowsNoOtherPods(t *testing.T) {
-	event := func(cluster, kind, name, state, ip string) metrics.Cause {
-		return metrics.Cause{Cluster: cluster, Kind: kind, Namespace: "shop", Name: name, Event: "modified", State: state, IP: ip, Arrival: traceNoon, Live: true}
+	event := func(cluster, kind, name, state, ip string) record.Cause {
+		return record.Cause{Cluster: cluster, Kind: kind, Namespace: "shop", Name: name, Event: "modified", State: state, IP: ip, Arrival: traceNoon, Live: true}
 	}
 	other := event("idc-b", "Pod", "web-9", "ready", "10.2.9.9")
 	elsewhere := event("idc-a", "Pod", "web-8", "gone", "10.1.9.9")
 	pending := event("idc-b", "Pod", "web-7", "not ready", "")
 	service := event("idc-b", "Service", "web", "", "")
-	list := metrics.Cause{Cluster: "idc-b", Kind: "Pod", Event: "relist", Arrival: traceNoon}
+	list := record.Cause{Cluster: "idc-b", Kind: "Pod", Event: "relist", Arrival: traceNoon}
 	const gone = "2026-03-01T12:00:00.006Z             idc-b    shop/web  gone from the ingress  takes no traffic; our watch showed it 1.00 ms later"
 	const goneAfter = "2026-03-01T12:00:00.006Z  +6.00 ms   idc-b    shop/web  gone from the ingress  takes no traffic; our watch showed it after 7.00 ms"
 	for _, test := range []struct {
 		name    string
-		causes  []metrics.Cause
+		causes  []record.Cause
 		dropped int
 		rows    []string
 	}{
-		{"its own was left out", []metrics.Cause{other, service, other}, 4, []string{
+		{"its own was left out", []record.Cause{other, service, other}, 4, []string{
 			"-                                    idc-b    shop/web  seen leaving           its own event was merged with 6 others", gone,
 		}},
-		{"left out, in several clusters", []metrics.Cause{other, elsewhere}, 1, []string{
+		{"left out, in several clusters", []record.Cause{other, elsewhere}, 1, []string{
 			"-                                    -        shop/web  seen leaving           its own event was merged with 2 others",
 			strings.Replace(gone, "idc-b", "-    ", 1),
 		}},
-		{"another pod's", []metrics.Cause{other}, 0, []string{
+		{"another pod's", []record.Cause{other}, 0, []string{
 			"-                                    idc-b    shop/web  seen leaving           caused by an event of another pod", gone,
 		}},
-		{"other pods'", []metrics.Cause{other, pending}, 0, []string{
+		{"other pods'", []record.Cause{other, pending}, 0, []string{
 			"-                                    idc-b    shop/web  seen leaving           caused by 2 events of other pods", gone,
 		}},
-		{"the Service's", []metrics.Cause{other, service}, 0, []string{
+		{"the Service's", []record.Cause{other, service}, 0, []string{
 			"2026-03-01T12:00:00.000Z             idc-b    shop/web  seen leaving           Service shop/web modified", goneAfter,
 		}},
-		{"a list", []metrics.Cause{list}, 0, []string{
+		{"a list", []record.Cause{list}, 0, []string{
 			"2026-03-01T12:00:00.000Z             idc-b    shop/web  seen leaving           Pod relist", goneAfter,
 		}},
-		{"the pod by its other address", []metrics.Cause{event("idc-b", "Pod", "web-1", "gone", "fd00::4")}, 0, []string{
+		{"the pod by its other address", []record.Cause{event("idc-b", "Pod", "web-1", "gone", "fd00::4")}, 0, []string{
 			"2026-03-01T12:00:00.000Z             idc-b    shop/web  seen gone              Pod shop/web-1 modified (gone)", goneAfter,
 		}},
 	} {
-		rec := metrics.Begin("shop", "web", "removal", test.causes, test.dropped, traceNoon.Add(4*time.Millisecond))
+		rec := record.Begin("shop", "web", "removal", test.causes, test.dropped, traceNoon.Add(4*time.Millisecond))
 		rec.Removed, rec.Stages.Echo = []string{"10.2.3.4:8080"}, 7*time.Millisecond
-		rec.End(traceNoon.Add(6*time.Millisecond), metrics.Written, nil)
+		rec.End(traceNoon.Add(6*time.Millisecond), record.Written, nil)
 		var out bytes.Buffer
 		if err := newStory(&out, netip.MustParseAddr("10.2.3.4")).tell(&rec); err != nil {
 			t.Fatal(err)
@@ -206,8 +207,8 @@ func TestTraceJSON(t *testing.T) {
 		t.Fatalf("exit %d, %d lines\n%s", code, len(lines), got)
 	}
 	for _, line := range lines {
-		var rec metrics.Record
-		if err := json.Unmarshal([]byte(line), &rec); err != nil || rec.Result != metrics.Written {
+		var rec record.Change
+		if err := json.Unmarshal([]byte(line), &rec); err != nil || rec.Result != record.Written {
 			t.Errorf("%v: %s", err, line)
 		}
 	}
@@ -317,8 +318,8 @@ func TestTraceFollows(t *testing.T) {
 		return code, stderr
 	}
 	report := func() {
-		rec := metrics.Begin("shop", "late", "addition", nil, 0, time.Now())
-		rec.End(time.Now(), metrics.Written, nil)
+		rec := record.Begin("shop", "late", "addition", nil, 0, time.Now())
+		rec.End(time.Now(), record.Written, nil)
 		m.Change(rec)
 	}
 	out := &watcher{text: "shop/late", found: make(chan struct{})}

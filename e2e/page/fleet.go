@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 // Fleet is a made-up fleet with something of everything that the page shows. Its methods are safe for concurrent use.
@@ -124,7 +125,7 @@ func (f *Fleet) change(at time.Time) {
 	namespace, service, _ := strings.Cut([]string{"shop/web", "shop/checkout", "payments/ledger", "search/index-query", "media/thumbnails"}[n], "/")
 	f.serial++
 	ip := fmt.Sprintf("10.%d.%d.%d", 2+n, r.IntN(40), 1+r.IntN(250))
-	cause := metrics.Cause{
+	cause := record.Cause{
 		Cluster: cluster, Kind: "Pod", Namespace: namespace, Name: fmt.Sprintf("%s-6d5f9c7b8-%05x", service, f.serial), Event: "modified",
 		UID: fmt.Sprintf("%08x", f.serial), ResourceVersion: fmt.Sprint(480000 + f.serial), State: "ready", IP: ip, Arrival: at, Live: true,
 	}
@@ -133,7 +134,7 @@ func (f *Fleet) change(at time.Time) {
 		lane, cause.State = "removal", "terminating"
 	}
 	total := f.latency(cluster)
-	rec := metrics.Begin(namespace, service, lane, f.burst(cause), 0, at.Add(total/8))
+	rec := record.Begin(namespace, service, lane, f.burst(cause), 0, at.Add(total/8))
 	rec.Computed(at.Add(total / 4))
 	rec.Stages.WriteEndpoints, rec.Stages.WriteSlices, rec.Stages.Echo = total*3/5, total*3/4, total*9/8
 	rec.Writes = 2
@@ -148,7 +149,7 @@ func (f *Fleet) change(at time.Time) {
 		rec.Readied = []string{ip + ":8080"}
 	}
 	result, err := f.outcome(namespace + "/" + service)
-	if result == metrics.Dropped {
+	if result == record.Dropped {
 		rec.Removed, rec.Readied, rec.Added = nil, nil, nil
 	}
 	rec.End(at.Add(total), result, err)
@@ -169,8 +170,8 @@ func (f *Fleet) latency(cluster string) time.Duration {
 }
 
 // burst merges further pods into some changes.
-func (f *Fleet) burst(cause metrics.Cause) []metrics.Cause {
-	causes := []metrics.Cause{cause}
+func (f *Fleet) burst(cause record.Cause) []record.Cause {
+	causes := []record.Cause{cause}
 	for i := range max(0, f.random.IntN(8)-5) {
 		other := cause
 		other.Name = fmt.Sprintf("%s-%d", cause.Name, i)
@@ -179,14 +180,14 @@ func (f *Fleet) burst(cause metrics.Cause) []metrics.Cause {
 	return causes
 }
 
-func (f *Fleet) outcome(service string) (metrics.Result, error) {
+func (f *Fleet) outcome(service string) (record.Result, error) {
 	switch f.random.IntN(24) {
 	case 0:
-		return metrics.Failed, errors.New("update Endpoints " + service + ": the server is currently unable to handle the request; trying again in 1 s")
+		return record.Failed, errors.New("update Endpoints " + service + ": the server is currently unable to handle the request; trying again in 1 s")
 	case 1:
-		return metrics.Dropped, nil
+		return record.Dropped, nil
 	case 2:
-		return metrics.Held, errors.New("guard: more than half of the endpoints would go")
+		return record.Held, errors.New("guard: more than half of the endpoints would go")
 	}
-	return metrics.Written, nil
+	return record.Written, nil
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 var (
@@ -306,10 +307,10 @@ func TestHostileNames(t *testing.T) {
 		s.Clusters[0].Name, s.Clusters[0].State, s.Clusters[0].Version, s.Clusters[0].LastError = evil, evil, evil, evil
 		s.Config.Error, s.Config.File, s.Ingress.State = evil, evil, evil
 	})
-	cause := metrics.Cause{Cluster: evil, Kind: "Pod", Namespace: evil, Name: "javascript:alert(1)", Event: evil, State: evil, IP: evil, Arrival: time.Now(), Live: true}
-	rec := metrics.Begin(evil, "javascript:alert(1)", "removal", []metrics.Cause{cause}, 0, time.Now())
+	cause := record.Cause{Cluster: evil, Kind: "Pod", Namespace: evil, Name: "javascript:alert(1)", Event: evil, State: evil, IP: evil, Arrival: time.Now(), Live: true}
+	rec := record.Begin(evil, "javascript:alert(1)", "removal", []record.Cause{cause}, 0, time.Now())
 	rec.Removed, rec.Added = []string{"javascript:alert(1)", evil}, []string{evil}
-	rec.End(time.Now(), metrics.Written, fmt.Errorf("%s", evil))
+	rec.End(time.Now(), record.Written, fmt.Errorf("%s", evil))
 	f.Metrics.Change(rec)
 	f.Metrics.Report(evil, evil, metrics.Trouble{
 		Conflicts: []metrics.Conflict{{Cluster: evil, Reason: evil, Message: evil}},

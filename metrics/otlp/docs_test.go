@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 // TestEveryAttributeIsDocumented compares what spans carry with docs/tracing.md.
@@ -29,7 +29,7 @@ func TestEveryAttributeIsDocumented(t *testing.T) {
 			t.Errorf("docs/tracing.md does not know the attribute %s", name)
 		}
 	}
-	rec.Stages = metrics.Stages{WriteService: 1, WriteSlices: 1, WriteEndpoints: 1, Echo: 1}
+	rec.Stages = record.Stages{WriteService: 1, WriteSlices: 1, WriteEndpoints: 1, Echo: 1}
 	for _, s := range steps(&rec.Stages) {
 		if !strings.Contains(string(page), "`"+s.name+"`") {
 			t.Errorf("docs/tracing.md does not know the span %s", s.name)

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 func TestNothingIsMadeUnlessAsked(t *testing.T) {
@@ -36,7 +36,7 @@ func TestNothingIsMadeUnlessAsked(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			environment(t, test.vars)
-			e, err := New(t.Context(), Options{Changes: metrics.NewRing(0, 0), Logger: slog.New(slog.DiscardHandler)})
+			e, err := New(t.Context(), Options{Changes: record.NewRing(0, 0), Logger: slog.New(slog.DiscardHandler)})
 			if err != nil || (e != nil) != test.want {
 				t.Fatalf("New = %v, %v; want one: %v", e != nil, err, test.want)
 			}
@@ -107,7 +107,7 @@ func TestFaultsNameTheVariable(t *testing.T) {
 			vars[name] = value
 			environment(t, vars)
 			var log journal
-			e, err := New(t.Context(), Options{Changes: metrics.NewRing(0, 0), Logger: log.logger()})
+			e, err := New(t.Context(), Options{Changes: record.NewRing(0, 0), Logger: log.logger()})
 			if e != nil || err == nil {
 				t.Errorf("%s=%s is accepted", name, value)
 				continue

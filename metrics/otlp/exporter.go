@@ -18,7 +18,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 const (
@@ -37,7 +37,7 @@ const (
 // Options say what is exported.
 type Options struct {
 	// Changes is where the records come from.
-	Changes *metrics.Ring
+	Changes *record.Ring
 	// Version becomes the attribute service.version.
 	Version string
 	// Logger is told when exporting begins to fail and when it works again.
@@ -47,7 +47,7 @@ type Options struct {
 // Exporter sends change records as traces. A nil Exporter is valid and sends
 // nothing.
 type Exporter struct {
-	changes *metrics.Ring
+	changes *record.Ring
 	tracer  trace.Tracer
 	// provider batches the spans and sends them. It makes Run wait while its queue is
 	// full, so that the ring stays the only place where records pile up.
@@ -160,9 +160,9 @@ func (e *Exporter) emit(all bool) {
 }
 
 // settled counts the records, from the first on, that will not change any more.
-func settled(records []*metrics.Record, now time.Time) int {
+func settled(records []*record.Change, now time.Time) int {
 	for i, rec := range records {
-		if rec.Result == metrics.Written && rec.Stages.Echo == 0 && now.Sub(rec.Time) < settle {
+		if rec.Result == record.Written && rec.Stages.Echo == 0 && now.Sub(rec.Time) < settle {
 			return i
 		}
 	}

@@ -13,10 +13,11 @@ import (
 	"time"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 // running starts an exporter as cmd does. end makes it send the rest and waits.
-func running(t testing.TB, ring *metrics.Ring, log *journal) (end func()) {
+func running(t testing.TB, ring *record.Ring, log *journal) (end func()) {
 	t.Helper()
 	e, err := New(t.Context(), Options{Changes: ring, Version: "v0.1.0", Logger: log.logger()})
 	if err != nil || e == nil {
@@ -52,8 +53,8 @@ func TestBothProtocolsTellTheWholeChange(t *testing.T) {
 				rec := removal(begin)
 				seq := m.Change(rec)
 				m.Change(creation(begin))
-				ref := metrics.Ref{Kind: "Endpoints", Namespace: "shop", Name: "web", ResourceVersion: "9"}
-				m.Expect(seq, &rec, []metrics.Ref{ref})
+				ref := record.Ref{Kind: "Endpoints", Namespace: "shop", Name: "web", ResourceVersion: "9"}
+				m.Expect(seq, &rec, []record.Ref{ref})
 				m.Echo(ref, begin.Add(11*time.Millisecond))
 				end := running(t, m.Changes(), &log)
 				select {
@@ -114,7 +115,7 @@ func TestHostileTextDoesNotStopTheRest(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			c := collector(t)
 			environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.url, "OTEL_EXPORTER_OTLP_PROTOCOL": protocol})
-			ring := metrics.NewRing(0, 1<<40)
+			ring := record.NewRing(0, 1<<40)
 			for range page - 1 {
 				rec := hostile(time.Now())
 				ring.Add(&rec)
@@ -148,7 +149,7 @@ func TestEndIsPrompt(t *testing.T) {
 	defer server.Close()
 	defer close(release)
 	environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL})
-	ring := metrics.NewRing(0, 0)
+	ring := record.NewRing(0, 0)
 	rec := removal(time.Now())
 	ring.Add(&rec)
 	var log journal
@@ -173,7 +174,7 @@ func TestRefusalsDoNotTellSecrets(t *testing.T) {
 	environment(t, map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": strings.Replace(server.URL, "://", "://user:hunter2@", 1), "OTEL_EXPORTER_OTLP_HEADERS": "x-key=hunter2",
 	})
-	ring := metrics.NewRing(0, 0)
+	ring := record.NewRing(0, 0)
 	rec := removal(time.Now())
 	ring.Add(&rec)
 	var log journal

@@ -17,7 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -64,44 +64,44 @@ func (j *journal) logger() *slog.Logger {
 }
 
 // removal is a change in which two pods left; it ended just now.
-func removal(start time.Time) metrics.Record {
-	causes := []metrics.Cause{
+func removal(start time.Time) record.Change {
+	causes := []record.Cause{
 		{
 			Cluster: "idc-a", Kind: "Pod", Namespace: "shop", Name: "web-1", UID: "u-1", ResourceVersion: "77", Event: "modified",
 			State: "terminating", IP: "10.2.3.4", Arrival: start, Live: true,
 		},
 		{Cluster: "idc-b", Kind: "Pod", Namespace: "shop", Name: "web-9", Event: "deleted", State: "gone", Arrival: start.Add(time.Millisecond), Live: true},
 	}
-	rec := metrics.Begin("shop", "web", "removal", causes, 1, start.Add(2*time.Millisecond))
+	rec := record.Begin("shop", "web", "removal", causes, 1, start.Add(2*time.Millisecond))
 	rec.Removed = []string{"10.2.3.4:8080", "10.2.3.9:8080"}
 	rec.Computed(start.Add(3 * time.Millisecond))
 	rec.Stages.WriteSlices, rec.Stages.WriteEndpoints = 5*time.Millisecond, 6*time.Millisecond
 	rec.Writes = 2
-	rec.End(start.Add(9*time.Millisecond), metrics.Written, nil)
+	rec.End(start.Add(9*time.Millisecond), record.Written, nil)
 	return rec
 }
 
 // creation is a change whose last write failed.
-func creation(start time.Time) metrics.Record {
-	rec := metrics.Begin("shop", "new", "addition", []metrics.Cause{{Cluster: "idc-a", Kind: "Service", Event: "added", Arrival: start, Live: true}}, 0, start)
+func creation(start time.Time) record.Change {
+	rec := record.Begin("shop", "new", "addition", []record.Cause{{Cluster: "idc-a", Kind: "Service", Event: "added", Arrival: start, Live: true}}, 0, start)
 	rec.Added = []string{"10.2.3.4:8080"}
 	rec.Computed(start.Add(time.Millisecond))
 	rec.Stages.WriteService, rec.Stages.WriteSlices, rec.Stages.WriteEndpoints = 2*time.Millisecond, 3*time.Millisecond, 4*time.Millisecond
 	rec.Attempt = 1
-	rec.End(start.Add(10*time.Millisecond), metrics.Failed, errors.New("create Endpoints shop/new: timeout"))
+	rec.End(start.Add(10*time.Millisecond), record.Failed, errors.New("create Endpoints shop/new: timeout"))
 	return rec
 }
 
 // hostile is a change whose text a cluster chose with care.
-func hostile(start time.Time) metrics.Record {
+func hostile(start time.Time) record.Change {
 	long := strings.Repeat("\xff\u202e", 1<<19)
-	cause := metrics.Cause{Cluster: long, Kind: "Pod", Event: "modified", Namespace: long, Name: long, UID: long, ResourceVersion: long, Arrival: start}
-	rec := metrics.Begin(long, long, "removal", slices.Repeat([]metrics.Cause{cause}, 32), 0, start)
+	cause := record.Cause{Cluster: long, Kind: "Pod", Event: "modified", Namespace: long, Name: long, UID: long, ResourceVersion: long, Arrival: start}
+	rec := record.Begin(long, long, "removal", slices.Repeat([]record.Cause{cause}, 32), 0, start)
 	for i := range 5000 {
 		rec.Removed = append(rec.Removed, fmt.Sprintf("10.0.%d.%d:80", i/250, i%250))
 	}
 	rec.Added = []string{long}
-	rec.End(start.Add(time.Millisecond), metrics.Held, errors.New(long))
+	rec.End(start.Add(time.Millisecond), record.Held, errors.New(long))
 	return rec
 }
 
@@ -109,7 +109,7 @@ func hostile(start time.Time) metrics.Record {
 func exchange(t *testing.T) error {
 	t.Helper()
 	var log journal
-	e, err := New(t.Context(), Options{Changes: metrics.NewRing(0, 0), Logger: log.logger()})
+	e, err := New(t.Context(), Options{Changes: record.NewRing(0, 0), Logger: log.logger()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	collect "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 // errAway is what a request to nobody ends with.
@@ -66,12 +67,12 @@ func (s *sink) state() (requests, taken int) {
 }
 
 // virtual starts an exporter to a sink. Call it in a bubble.
-func virtual(t *testing.T, ring *metrics.Ring, log *journal) (s *sink, end func()) {
+func virtual(t *testing.T, ring *record.Ring, log *journal) (s *sink, end func()) {
 	s = &sink{}
 	return s, start(t, newExporter(Options{Changes: ring, Logger: log.logger()}, s))
 }
 
-func add(ring *metrics.Ring, n int) {
+func add(ring *record.Ring, n int) {
 	for range n {
 		rec := removal(time.Now().Add(-9 * time.Millisecond))
 		ring.Add(&rec)
@@ -81,7 +82,7 @@ func add(ring *metrics.Ring, n int) {
 func TestAFailureIsToldOnceAndItsEnd(t *testing.T) {
 	environment(t, nil)
 	synctest.Test(t, func(t *testing.T) {
-		ring := metrics.NewRing(0, 0)
+		ring := record.NewRing(0, 0)
 		var log journal
 		s, end := virtual(t, ring, &log)
 		s.set(func(context.Context) error { return errAway })
@@ -109,7 +110,7 @@ func TestAFailureIsToldOnceAndItsEnd(t *testing.T) {
 func TestTheRingIsTheQueue(t *testing.T) {
 	environment(t, nil)
 	synctest.Test(t, func(t *testing.T) {
-		ring := metrics.NewRing(300, 0)
+		ring := record.NewRing(300, 0)
 		var log journal
 		s, end := virtual(t, ring, &log)
 		s.set(func(ctx context.Context) error {
@@ -142,8 +143,8 @@ func TestAChangeWaitsForItsEcho(t *testing.T) {
 		m.Change(removal(time.Now().Add(-9 * time.Millisecond)))
 		time.Sleep(900 * time.Millisecond)
 		rec := removal(time.Now().Add(-9 * time.Millisecond))
-		ref := metrics.Ref{Kind: "Endpoints", ResourceVersion: "1"}
-		m.Expect(m.Change(rec), &rec, []metrics.Ref{ref})
+		ref := record.Ref{Kind: "Endpoints", ResourceVersion: "1"}
+		m.Expect(m.Change(rec), &rec, []record.Ref{ref})
 		time.Sleep(1200 * time.Millisecond)
 		if _, taken := s.state(); taken != 1 {
 			t.Errorf("%d changes were sent after 2.1 s; want the first one", taken)
@@ -161,7 +162,7 @@ func TestAChangeWaitsForItsEcho(t *testing.T) {
 func TestTheRestIsSentAtTheEnd(t *testing.T) {
 	environment(t, nil)
 	synctest.Test(t, func(t *testing.T) {
-		ring := metrics.NewRing(0, 0)
+		ring := record.NewRing(0, 0)
 		var log journal
 		s, end := virtual(t, ring, &log)
 		s.set(func(ctx context.Context) error {
@@ -192,7 +193,7 @@ func TestTheRestIsSentAtTheEnd(t *testing.T) {
 func TestTheEndDoesNotWaitForEver(t *testing.T) {
 	environment(t, nil)
 	synctest.Test(t, func(t *testing.T) {
-		ring := metrics.NewRing(0, 0)
+		ring := record.NewRing(0, 0)
 		var log journal
 		s, end := virtual(t, ring, &log)
 		s.set(func(ctx context.Context) error {
@@ -214,7 +215,7 @@ func TestTheEndDoesNotWaitForEver(t *testing.T) {
 func TestASamplerThatWantsNothing(t *testing.T) {
 	environment(t, map[string]string{"OTEL_TRACES_SAMPLER": "always_off"})
 	synctest.Test(t, func(t *testing.T) {
-		ring := metrics.NewRing(0, 0)
+		ring := record.NewRing(0, 0)
 		var log journal
 		s, end := virtual(t, ring, &log)
 		add(ring, 250)
@@ -234,7 +235,7 @@ func TestAComplaintIsNotSentAgain(t *testing.T) {
 			c := start(t)
 			c.reply.partial = &collect.ExportTracePartialSuccess{RejectedSpans: 3, ErrorMessage: "too old"}
 			environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.url, "OTEL_EXPORTER_OTLP_PROTOCOL": protocol})
-			ring := metrics.NewRing(0, 0)
+			ring := record.NewRing(0, 0)
 			add(ring, 100)
 			var log journal
 			running(t, ring, &log)()

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 //
 // All times are the arrival's plus what the monotonic clock measured, so that a
 // step of the wall clock bends no span.
-func emit(tracer trace.Tracer, rec *metrics.Record) {
+func emit(tracer trace.Tracer, rec *record.Change) {
 	start := rec.Cause.Arrival
 	if start.IsZero() {
 		start = rec.Time.Add(-rec.Stages.Total)
@@ -48,7 +48,7 @@ func emit(tracer trace.Tracer, rec *metrics.Record) {
 		}
 		span.AddEvent("cause", trace.WithTimestamp(at), trace.WithAttributes(causeAttributes(nil, cause)...))
 	}
-	if rec.Result == metrics.Failed {
+	if rec.Result == record.Failed {
 		span.SetStatus(codes.Error, text(rec.Error, maxError))
 	}
 	for _, s := range steps(&rec.Stages) {
@@ -68,7 +68,7 @@ type step struct {
 // its beginning; that follows from the order of writing: the Service first, then
 // slices and Endpoints, one after the other where both fit into the time that
 // is left, else side by side.
-func steps(s *metrics.Stages) []step {
+func steps(s *record.Stages) []step {
 	computed := s.Queue + s.Compute
 	out := make([]step, 0, 6)
 	out = append(out, step{"queue", 0, s.Queue}, step{"compute", s.Queue, computed})
@@ -94,7 +94,7 @@ func steps(s *metrics.Stages) []step {
 
 // attributes describe a change. Names follow OpenTelemetry's conventions where
 // there are any.
-func attributes(rec *metrics.Record) []attribute.KeyValue {
+func attributes(rec *record.Change) []attribute.KeyValue {
 	out := make([]attribute.KeyValue, 0, 28)
 	out = append(out,
 		attribute.Int64("tributary.change.seq", int64(rec.Seq)),
@@ -129,7 +129,7 @@ func attributes(rec *metrics.Record) []attribute.KeyValue {
 	return causeAttributes(out, &rec.Cause)
 }
 
-func causeAttributes(out []attribute.KeyValue, c *metrics.Cause) []attribute.KeyValue {
+func causeAttributes(out []attribute.KeyValue, c *record.Cause) []attribute.KeyValue {
 	out = append(out,
 		attribute.String("tributary.cause.kind", text(c.Kind, maxText)),
 		attribute.String("tributary.cause.event", text(c.Event, maxText)),

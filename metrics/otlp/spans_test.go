@@ -12,21 +12,22 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 func TestSteps(t *testing.T) {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	for _, test := range []struct {
 		name   string
-		stages metrics.Stages
+		stages record.Stages
 		want   string
 	}{
-		{"nothing written", metrics.Stages{Queue: ms(1), Compute: ms(2), Total: ms(3)}, "queue 0-1 compute 1-3"},
-		{"side by side", metrics.Stages{Queue: ms(1), Compute: ms(1), WriteSlices: ms(4), WriteEndpoints: ms(3), Total: ms(6)},
+		{"nothing written", record.Stages{Queue: ms(1), Compute: ms(2), Total: ms(3)}, "queue 0-1 compute 1-3"},
+		{"side by side", record.Stages{Queue: ms(1), Compute: ms(1), WriteSlices: ms(4), WriteEndpoints: ms(3), Total: ms(6)},
 			"queue 0-1 compute 1-2 write_slices 2-6 write_endpoints 2-5"},
-		{"one after the other", metrics.Stages{Queue: ms(1), Compute: ms(1), WriteService: ms(2), WriteSlices: ms(4), WriteEndpoints: ms(3), Total: ms(11), Echo: ms(9)},
+		{"one after the other", record.Stages{Queue: ms(1), Compute: ms(1), WriteService: ms(2), WriteSlices: ms(4), WriteEndpoints: ms(3), Total: ms(11), Echo: ms(9)},
 			"queue 0-1 compute 1-2 write_service 2-4 write_slices 4-8 write_endpoints 8-11 echo 2-9"},
-		{"Endpoints only", metrics.Stages{Compute: ms(1), WriteEndpoints: ms(3), Total: ms(4)}, "queue 0-0 compute 0-1 write_endpoints 1-4"},
+		{"Endpoints only", record.Stages{Compute: ms(1), WriteEndpoints: ms(3), Total: ms(4)}, "queue 0-0 compute 0-1 write_endpoints 1-4"},
 	} {
 		got := ""
 		for _, s := range steps(&test.stages) {

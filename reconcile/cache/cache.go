@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
@@ -30,7 +30,7 @@ type Cache struct {
 	// notify receives what others changed, echoed what our watch has shown of our
 	// own writes.
 	notify func([]Change)
-	echoed func(metrics.Ref, time.Time)
+	echoed func(record.Ref, time.Time)
 
 	mu sync.RWMutex
 	// entries holds every object; byReplica points to the same values.
@@ -94,7 +94,7 @@ func (s *replicaObjects) lockedCurrent(replica syncer.Key) *plan.Observed {
 
 // New returns an empty Cache. notify is told what others changed, echoed when our watch has
 // shown a version that we wrote.
-func New(notify func([]Change), echoed func(metrics.Ref, time.Time)) *Cache {
+func New(notify func([]Change), echoed func(record.Ref, time.Time)) *Cache {
 	return &Cache{
 		notify: notify, echoed: echoed,
 		entries: map[ID]*Object{}, byReplica: map[syncer.Key]*replicaObjects{}, strangers: map[string]map[string]bool{},
@@ -326,7 +326,7 @@ func (c *Cache) lockedInTheWay(n *notifications, f *Object, at time.Time) {
 	for i := range f.ID.Name {
 		key := syncer.Key{Namespace: f.ID.Namespace, Name: f.ID.Name[:i]}
 		if s := c.byReplica[key]; f.ID.Name[i] == '-' && key != f.Replica && s != nil && s.lockedCurrent(key).Ours() {
-			n.changes = append(n.changes, Change{Replica: key, Lane: lanes.Bulk, Cause: metrics.Cause{
+			n.changes = append(n.changes, Change{Replica: key, Lane: lanes.Bulk, Cause: record.Cause{
 				Kind: string(f.ID.Kind), Namespace: f.ID.Namespace, Name: f.ID.Name, UID: f.UID, Event: EventRepair, Arrival: at}})
 		}
 	}

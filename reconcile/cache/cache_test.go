@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/internal/dice"
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
@@ -55,7 +55,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 			h.dirty[c.Replica.Name] = true
 			h.notified++
 		}
-	}, func(ref metrics.Ref, _ time.Time) { h.echoed[ref.ResourceVersion] = true })
+	}, func(ref record.Ref, _ time.Time) { h.echoed[ref.ResourceVersion] = true })
 	h.cache.Replace(Scope{Kind: plan.KindEndpoints}, nil, 10, false, time.Now())
 	return h
 }

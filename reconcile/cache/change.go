@@ -6,7 +6,7 @@ package cache
 import (
 	"time"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
@@ -18,7 +18,7 @@ type Change struct {
 	Replica   syncer.Key
 	Namespace string
 	Lane      lanes.Lane
-	Cause     metrics.Cause
+	Cause     record.Cause
 }
 
 // notifications is what comes out of a step of the cache; it is delivered once the lock
@@ -45,7 +45,7 @@ func (n *notifications) add(old, now *Object, at time.Time, lane lanes.Lane) {
 	if now == nil {
 		latest = old
 	}
-	c := Change{Lane: lane, Cause: metrics.Cause{
+	c := Change{Lane: lane, Cause: record.Cause{
 		Kind: string(latest.ID.Kind), Namespace: latest.ID.Namespace, Name: latest.ID.Name, UID: latest.UID,
 		Event: EventRepair, Arrival: at,
 	}}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/lanes"
 )
 
@@ -40,7 +40,7 @@ func (w *pendingWrite) settled() bool { return !w.inflight && len(w.expected) ==
 
 // echo is a version written by us that our watch has shown.
 type echo struct {
-	ref metrics.Ref
+	ref record.Ref
 	at  time.Time
 }
 
@@ -264,6 +264,6 @@ func (n *notifications) echo(id ID, rv uint64, at time.Time) {
 }
 
 // RefOf names an object and the version of it that is known.
-func RefOf(f *Object) metrics.Ref {
-	return metrics.Ref{Kind: string(f.ID.Kind), Namespace: f.ID.Namespace, Name: f.ID.Name, ResourceVersion: f.Version()}
+func RefOf(f *Object) record.Ref {
+	return record.Ref{Kind: string(f.ID.Kind), Namespace: f.ID.Namespace, Name: f.ID.Name, ResourceVersion: f.Version()}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 func TestRetryBacksOffAndResetsOnSuccess(t *testing.T) {
@@ -43,7 +43,7 @@ func TestNewEventEndsABackoffButNotTheFloor(t *testing.T) {
 		name  string
 		after time.Duration
 		lane  Lane
-		cause metrics.Cause
+		cause record.Cause
 		least time.Duration
 		most  time.Duration
 	}{

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -27,7 +27,7 @@ type Item struct {
 	Lane Lane
 	// Causes are at most 32, in order of arrival in the queue; live ones are kept
 	// in preference, others only among the first 8. Treat as read-only.
-	Causes []metrics.Cause
+	Causes []record.Cause
 	// Dropped counts the causes beyond those kept.
 	Dropped int
 	// FirstArrival is the earliest arrival among all causes, kept or not.
@@ -48,7 +48,7 @@ type batch struct {
 	// of what the causes ask for.
 	lane     Lane
 	judged   bool
-	causes   []metrics.Cause
+	causes   []record.Cause
 	dropped  int
 	first    time.Time
 	enqueued time.Time
@@ -60,7 +60,7 @@ type batch struct {
 }
 
 // absorb merges a cause: the earliest times win.
-func (b *batch) absorb(cause metrics.Cause, now time.Time) {
+func (b *batch) absorb(cause record.Cause, now time.Time) {
 	if b.enqueued.IsZero() {
 		b.enqueued, b.first = now, cause.Arrival
 	}
@@ -68,7 +68,7 @@ func (b *batch) absorb(cause metrics.Cause, now time.Time) {
 	b.keep(cause)
 }
 
-func (b *batch) keep(cause metrics.Cause) {
+func (b *batch) keep(cause record.Cause) {
 	if len(b.causes) < maxQuiet || cause.Live && len(b.causes) < maxCauses {
 		b.causes = append(b.causes, cause)
 		return
@@ -82,7 +82,7 @@ func (b *batch) keep(cause metrics.Cause) {
 // dispensable is the place of a cause that another one may take, or -1. Latency is
 // computed from live causes only, so each of them is let in for one that is not; and of
 // each event one is kept, so that a mixture is not taken for less than it is.
-func (b *batch) dispensable(cause *metrics.Cause) (at int) {
+func (b *batch) dispensable(cause *record.Cause) (at int) {
 	at = -1
 	counts := map[string]int{}
 	for i := range b.causes {

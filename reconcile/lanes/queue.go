@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -69,7 +69,7 @@ func (q *Queue) Workers() int { return 2*q.opts.Workers + q.opts.Most + q.opts.C
 // SetAway says that attempts are in vain. News is what is live and not bulk, and each
 // removal that a cluster tells, also by a list. An arrival of zero counts as now. After
 // ShutDown Add does nothing.
-func (q *Queue) Add(key syncer.Key, lane Lane, cause metrics.Cause) {
+func (q *Queue) Add(key syncer.Key, lane Lane, cause record.Cause) {
 	q.mu.Lock()
 	if q.shut {
 		q.mu.Unlock()
@@ -100,7 +100,7 @@ func (q *Queue) Add(key syncer.Key, lane Lane, cause metrics.Cause) {
 	}
 }
 
-func (q *Queue) lockedAbsorb(e *entry, lane Lane, cause metrics.Cause, now time.Time) {
+func (q *Queue) lockedAbsorb(e *entry, lane Lane, cause record.Cause, now time.Time) {
 	b := &e.pending
 	if b.enqueued.IsZero() {
 		b.lane = lane
@@ -111,7 +111,7 @@ func (q *Queue) lockedAbsorb(e *entry, lane Lane, cause metrics.Cause, now time.
 	q.lag.stamp(b, cause.Cluster, cause.Arrival)
 }
 
-func (q *Queue) lockedMerge(e *entry, lane Lane, cause metrics.Cause, now time.Time) {
+func (q *Queue) lockedMerge(e *entry, lane Lane, cause record.Cause, now time.Time) {
 	q.lockedAbsorb(e, lane, cause, now)
 	switch e.state {
 	case stateReady:
@@ -132,7 +132,7 @@ func (q *Queue) lockedMerge(e *entry, lane Lane, cause metrics.Cause, now time.T
 	}
 }
 
-func news(lane Lane, cause *metrics.Cause) bool {
+func news(lane Lane, cause *record.Cause) bool {
 	return cause.Live && lane != Bulk || cause.Cluster != "" && lane == Removal
 }
 

@@ -13,18 +13,18 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/syncer"
 )
 
 func key(name string) syncer.Key { return syncer.Key{Namespace: "shop", Name: name} }
 
-func live(cluster string) metrics.Cause {
-	return metrics.Cause{Cluster: cluster, Kind: "Pod", Event: "modified", Live: true}
+func live(cluster string) record.Cause {
+	return record.Cause{Cluster: cluster, Kind: "Pod", Event: "modified", Live: true}
 }
 
-func bulk(cluster string) metrics.Cause {
-	return metrics.Cause{Cluster: cluster, Kind: "Service", Event: "relist"}
+func bulk(cluster string) record.Cause {
+	return record.Cause{Cluster: cluster, Kind: "Service", Event: "relist"}
 }
 
 // bubble runs a test in virtual time and checks the queue's laws at its end.
@@ -74,7 +74,7 @@ func noneFor(t *testing.T, q *Queue, span time.Duration) {
 
 func TestRemovalsOvertakeAdditionsOvertakeBulk(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, q *Queue) {
-		add := func(name string, lane Lane, cause metrics.Cause) {
+		add := func(name string, lane Lane, cause record.Cause) {
 			q.Add(key(name), lane, cause)
 			time.Sleep(time.Millisecond)
 		}
@@ -110,7 +110,7 @@ func TestEventsForOneKeyMerge(t *testing.T) {
 		if item.Lane != Addition || len(item.Causes) != maxCauses || item.Dropped != 3 || !item.FirstArrival.Equal(late.Arrival) {
 			t.Errorf("took %+v", item)
 		}
-		if slices.ContainsFunc(item.Causes, func(c metrics.Cause) bool { return !c.Live }) {
+		if slices.ContainsFunc(item.Causes, func(c record.Cause) bool { return !c.Live }) {
 			t.Error("a bulk cause was kept although live ones were dropped")
 		}
 		q.Done(item.Key)

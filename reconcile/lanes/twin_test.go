@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/internal/dice"
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -41,7 +41,7 @@ type twinBatch struct {
 	lane     Lane
 	judged   bool
 	enqueued time.Time
-	causes   []metrics.Cause
+	causes   []record.Cause
 	dropped  int
 	oldest   map[string]time.Time
 }
@@ -50,7 +50,7 @@ func newTwinBatch(lane Lane) *twinBatch {
 	return &twinBatch{lane: lane, enqueued: time.Now(), oldest: map[string]time.Time{}}
 }
 
-func (b *twinBatch) keep(c metrics.Cause) {
+func (b *twinBatch) keep(c record.Cause) {
 	b.causes = append(b.causes, c)
 	if len(b.causes) <= 8 || c.Live && len(b.causes) <= 32 {
 		return
@@ -58,7 +58,7 @@ func (b *twinBatch) keep(c metrics.Cause) {
 	b.dropped++
 	out := len(b.causes) - 1
 	if c.Live {
-		if i := slices.IndexFunc(b.causes, func(c metrics.Cause) bool { return !c.Live }); i >= 0 {
+		if i := slices.IndexFunc(b.causes, func(c record.Cause) bool { return !c.Live }); i >= 0 {
 			out = i
 		}
 	}
@@ -75,7 +75,7 @@ func (e *twinEntry) isReady() bool {
 	return e.pending != nil && e.working == nil && e.due.IsZero()
 }
 
-func (t *twin) add(key syncer.Key, lane Lane, c metrics.Cause) {
+func (t *twin) add(key syncer.Key, lane Lane, c record.Cause) {
 	e, known := t.entries[key]
 	if !known {
 		e = &twinEntry{}
@@ -97,7 +97,7 @@ func (t *twin) add(key syncer.Key, lane Lane, c metrics.Cause) {
 }
 
 // tells reports whether a cause is worth an attempt before its time.
-func tells(lane Lane, c metrics.Cause) bool {
+func tells(lane Lane, c record.Cause) bool {
 	return c.Live && lane < Bulk || lane == Removal && c.Cluster != ""
 }
 
@@ -341,7 +341,7 @@ func play(t *testing.T, seed uint64, steps int) {
 		case op < 4:
 			key := syncer.Key{Namespace: "ns", Name: fmt.Sprint(rng.IntN(7))}
 			lane := lanes[rng.IntN(laneCount)]
-			c := metrics.Cause{
+			c := record.Cause{
 				Cluster: []string{"", "c1", "c2"}[rng.IntN(3)], Name: fmt.Sprint(step), Live: rng.IntN(2) == 0,
 				Arrival: time.Now().Add(-time.Duration(rng.IntN(1000)) * time.Millisecond),
 			}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
@@ -69,7 +70,7 @@ type Receipt struct {
 	Asked bool
 	// Made is the version that the write made; zero for a deletion, or when
 	// nothing was changed.
-	Made metrics.Ref
+	Made record.Ref
 	// version of the object that the answer showed.
 	version string
 	Err     error

@@ -12,6 +12,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/sinks"
 	"tributary.dev/tributary/reconcile/sinks/state"
@@ -49,7 +50,7 @@ func (r *App) tellSinks(ctx context.Context, session *ingressSession) {
 		Where: state.Where{Client: session.write.Clientset(), Namespace: c.OwnNamespace(), Instance: c.Instance},
 		Hold:  session.permit.Hold, Dial: session.permit.Dial(dialer.DialContext),
 		Look: func(key syncer.Key) {
-			session.reconciler.Dirty(key, lanes.Bulk, metrics.Cause{Kind: "Service", Namespace: key.Namespace, Name: key.Name, Event: "resync", Arrival: time.Now()})
+			session.reconciler.Dirty(key, lanes.Bulk, record.Cause{Kind: "Service", Namespace: key.Namespace, Name: key.Name, Event: "resync", Arrival: time.Now()})
 		},
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
@@ -103,7 +104,7 @@ type sink struct {
 }
 
 // Dirty implements clusters.Sink.
-func (s *sink) Dirty(_ string, dirty []store.Dirty, cause metrics.Cause, bulk bool) {
+func (s *sink) Dirty(_ string, dirty []store.Dirty, cause record.Cause, bulk bool) {
 	to := s.to.Load()
 	if to == nil {
 		return

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+package record
 
 import (
 	"cmp"
@@ -20,14 +20,14 @@ const (
 	journalRate  = 20
 )
 
-// echoPatience is how long the line of a written change waits for our own watch to
+// EchoPatience is how long the line of a written change waits for our own watch to
 // have shown the writes, which it nearly always has within milliseconds, so that
 // the line has every step. It is late by no more than twice that. Followers wait as
 // long.
-const echoPatience = 500 * time.Millisecond
+const EchoPatience = 500 * time.Millisecond
 
-// endOfTime is later than every record.
-var endOfTime = time.Unix(1<<40, 0)
+// EndOfTime is later than every record.
+var EndOfTime = time.Unix(1<<40, 0)
 
 // journal writes change records to the log. Every written one is a line: there
 // are never more of them than writes. The others share a bucket; what finds it
@@ -41,16 +41,16 @@ type journal struct {
 	leftOut uint64
 	// waiting are written changes by number, whose echo is awaited; sweeping is true
 	// while a timer looks for those that waited for too long.
-	waiting  map[uint64]*Record
+	waiting  map[uint64]*Change
 	sweeping bool
 }
 
 func newJournal(logger *slog.Logger) *journal {
-	return &journal{logger: logger, room: journalBurst, waiting: map[uint64]*Record{}}
+	return &journal{logger: logger, room: journalBurst, waiting: map[uint64]*Change{}}
 }
 
 // write logs the record, or counts it as left out, or has it wait for its echo.
-func (j *journal) write(rec *Record) {
+func (j *journal) write(rec *Change) {
 	switch {
 	case j.logger == nil:
 		return
@@ -70,13 +70,13 @@ func (j *journal) write(rec *Record) {
 	rec.Log(context.Background(), j.logger)
 }
 
-func (j *journal) await(rec *Record) {
+func (j *journal) await(rec *Change) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.waiting[rec.Seq] = rec
 	if !j.sweeping {
 		j.sweeping = true
-		time.AfterFunc(echoPatience, j.sweep)
+		time.AfterFunc(EchoPatience, j.sweep)
 	}
 }
 
@@ -98,17 +98,17 @@ func (j *journal) echoed(seq uint64, took time.Duration) {
 // sweep logs what has waited for long enough, and looks again as long as
 // something waits.
 func (j *journal) sweep() {
-	j.tell(time.Now().Add(-echoPatience))
+	j.tell(time.Now().Add(-EchoPatience))
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.sweeping = len(j.waiting) > 0; j.sweeping {
-		time.AfterFunc(echoPatience, j.sweep)
+		time.AfterFunc(EchoPatience, j.sweep)
 	}
 }
 
 // tell logs, as they are, the waiting records that ended before a time, in order.
 func (j *journal) tell(before time.Time) {
-	var late []*Record
+	var late []*Change
 	j.mu.Lock()
 	for seq, rec := range j.waiting {
 		if rec.Time.Before(before) {
@@ -117,7 +117,7 @@ func (j *journal) tell(before time.Time) {
 		}
 	}
 	j.mu.Unlock()
-	slices.SortFunc(late, func(a, b *Record) int { return cmp.Compare(a.Seq, b.Seq) })
+	slices.SortFunc(late, func(a, b *Change) int { return cmp.Compare(a.Seq, b.Seq) })
 	for _, rec := range late {
 		rec.Log(context.Background(), j.logger)
 	}

@@ -1,27 +1,23 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+package record
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"tributary.dev/tributary/internal/dice"
 )
 
-func numbered(n int) *Record { return &Record{Service: strings.Repeat("x", n)} }
+func numbered(n int) *Change { return &Change{Service: strings.Repeat("x", n)} }
 
-func seqs(records []*Record) (first, last uint64) {
+func seqs(records []*Change) (first, last uint64) {
 	if len(records) == 0 {
 		return 0, 0
 	}
@@ -95,7 +91,7 @@ func TestRingRandomly(t *testing.T) {
 		rec := numbered(0)
 		rec.Error = strings.Repeat("x", random.IntN(5_000))
 		r.Add(rec)
-		r.stampEcho(random.Uint64N(r.last+2), func(rec *Record) { rec.Stages.Echo = time.Second })
+		r.stampEcho(random.Uint64N(r.last+2), func(rec *Change) { rec.Stages.Echo = time.Second })
 		checkRing(t, r)
 	}
 }
@@ -175,7 +171,7 @@ func TestRingFollowers(t *testing.T) {
 	for range 3 {
 		writers.Go(func() {
 			for range records / 3 {
-				r.stampEcho(r.Add(numbered(0)), func(rec *Record) { rec.Stages.Echo = 1 })
+				r.stampEcho(r.Add(numbered(0)), func(rec *Change) { rec.Stages.Echo = 1 })
 			}
 		})
 	}
@@ -208,37 +204,37 @@ func TestRingSlowest(t *testing.T) {
 
 // TestEchoDoesNotChangeWhatReadersHold: the stamp replaces the record.
 func TestEchoDoesNotChangeWhatReadersHold(t *testing.T) {
-	m := New(Options{})
+	k := NewKeeper(NewRing(0, 0), nil, ignore)
 	rec := written()
-	seq := m.Change(rec)
-	held := m.ring.All()[0]
+	seq := k.Add(&rec)
+	held := k.ring.All()[0]
 	refs := []Ref{{"Endpoints", "shop", "web", "10"}, {"EndpointSlice", "shop", "web-x", "11"}}
-	m.Echo(refs[1], at(2)) // the watch is faster than the answer
-	m.Expect(seq, &rec, refs)
-	if m.ring.All()[0].Stages.Echo != 0 {
+	k.Echo(refs[1], at(2)) // the watch is faster than the answer
+	k.Expect(seq, rec.Cause.Arrival, refs)
+	if k.ring.All()[0].Stages.Echo != 0 {
 		t.Fatal("stamped before the last echo")
 	}
-	m.Echo(refs[0], at(3.5))
-	m.Echo(Ref{"Endpoints", "shop", "other", "12"}, at(9))
-	if got := m.ring.All()[0].Stages.Echo; got != 3500*time.Microsecond {
+	k.Echo(refs[0], at(3.5))
+	k.Echo(Ref{"Endpoints", "shop", "other", "12"}, at(9))
+	if got := k.ring.All()[0].Stages.Echo; got != 3500*time.Microsecond {
 		t.Errorf("echo = %v; want 3.5ms", got)
 	}
 	if held.Stages.Echo != 0 {
 		t.Error("a record that a reader held was changed")
 	}
-	checkRing(t, m.ring)
+	checkRing(t, k.ring)
 }
 
 func TestEchoAllEarly(t *testing.T) {
-	m := New(Options{})
+	k := NewKeeper(NewRing(0, 0), nil, ignore)
 	rec := written()
-	seq := m.Change(rec)
+	seq := k.Add(&rec)
 	ref := Ref{"Endpoints", "shop", "web", "10"}
-	m.Echo(ref, at(2))
-	m.Expect(seq, &rec, []Ref{ref})
-	m.Expect(0, &rec, []Ref{ref})
-	m.Expect(seq, &rec, nil)
-	if got := m.ring.All()[0].Stages.Echo; got != 2*time.Millisecond {
+	k.Echo(ref, at(2))
+	k.Expect(seq, rec.Cause.Arrival, []Ref{ref})
+	k.Expect(0, rec.Cause.Arrival, []Ref{ref})
+	k.Expect(seq, rec.Cause.Arrival, nil)
+	if got := k.ring.All()[0].Stages.Echo; got != 2*time.Millisecond {
 		t.Errorf("echo = %v; want 2ms", got)
 	}
 }
@@ -253,18 +249,5 @@ func TestEchoesAreBounded(t *testing.T) {
 	}
 	if len(e.seen) > maxEchoes || len(e.awaited) > maxEchoes {
 		t.Errorf("%d seen, %d awaited; bound is %d", len(e.seen), len(e.awaited), maxEchoes)
-	}
-}
-
-// TestKeepNone: with tracing turned off changes are counted, and nothing else.
-func TestKeepNone(t *testing.T) {
-	var out bytes.Buffer
-	m := New(Options{Logger: slog.New(slog.NewTextHandler(&out, nil))})
-	m.Changes().Keep(0)
-	if seq := m.Change(written()); seq != 0 || len(m.Changes().All()) != 0 || out.Len() > 0 {
-		t.Errorf("record %d, kept %d, logged %q", seq, len(m.Changes().All()), out.String())
-	}
-	if n := testutil.ToFloat64(m.changes.WithLabelValues("idc-a", "written")); n != 1 {
-		t.Errorf("counted %v", n)
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+package record
 
 import (
 	"encoding/json"
@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// stampFormat is RFC 3339 in UTC with microseconds, always written out, so that
+// StampFormat is RFC 3339 in UTC with microseconds, always written out, so that
 // records sort as text.
-const stampFormat = "2006-01-02T15:04:05.000000Z"
+const StampFormat = "2006-01-02T15:04:05.000000Z"
 
 // MarshalJSON renders the record as one line, in the order of the contract.
-func (r *Record) MarshalJSON() ([]byte, error) {
+func (r *Change) MarshalJSON() ([]byte, error) {
 	return r.AppendJSON(make([]byte, 0, 768)), nil
 }
 
 // AppendJSON appends the record as one line of JSON, without a newline. It is
 // written by hand because every follower renders every record, and because the
 // order and the fixed precision are part of the contract (BenchmarkRecordJSON).
-func (r *Record) AppendJSON(b []byte) []byte {
+func (r *Change) AppendJSON(b []byte) []byte {
 	b = append(b, `{"seq":`...)
 	b = strconv.AppendUint(b, r.Seq, 10)
 	b = appendTime(append(b, `,"time":`...), r.Time)
@@ -54,7 +54,7 @@ func (r *Record) AppendJSON(b []byte) []byte {
 
 // rule is the rule of the configuration that the change is due to: that of the first of
 // its causes that names one.
-func (r *Record) rule() string {
+func (r *Change) rule() string {
 	for i := 0; r.Cause.Rule == "" && i < len(r.Causes); i++ {
 		if rule := r.Causes[i].Rule; rule != "" {
 			return rule
@@ -143,7 +143,7 @@ func appendMillis(b []byte, d time.Duration) []byte {
 
 func appendTime(b []byte, t time.Time) []byte {
 	b = append(b, '"')
-	b = t.UTC().AppendFormat(b, stampFormat)
+	b = t.UTC().AppendFormat(b, StampFormat)
 	return append(b, '"')
 }
 

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+package record
 
 import (
 	"cmp"
@@ -141,7 +141,7 @@ func ParseSince(value string, now time.Time) (time.Time, error) {
 }
 
 // Match reports whether the filter picks the record.
-func (f *Filter) Match(r *Record) bool {
+func (f *Filter) Match(r *Change) bool {
 	switch {
 	case f.Service != "" && (r.Service != f.Service || r.Namespace != f.Namespace),
 		f.Result != "" && r.Result != f.Result,
@@ -152,11 +152,11 @@ func (f *Filter) Match(r *Record) bool {
 	return !f.IP.IsValid() || r.touches(f.IP)
 }
 
-func (r *Record) hasCluster(cluster string) bool {
+func (r *Change) hasCluster(cluster string) bool {
 	return r.Cluster == cluster || slices.ContainsFunc(r.Causes, func(c Cause) bool { return c.Cluster == cluster })
 }
 
-func (r *Record) touches(ip netip.Addr) bool {
+func (r *Change) touches(ip netip.Addr) bool {
 	text := ip.String()
 	if r.Cause.IP == text || slices.ContainsFunc(r.Causes, func(c Cause) bool { return c.IP == text }) {
 		return true
@@ -175,12 +175,12 @@ func HasIP(list []string, ip netip.Addr) bool {
 }
 
 func hasHost(list []string, host string) bool {
-	return slices.ContainsFunc(list, func(s string) bool { return hostOf(s) == host })
+	return slices.ContainsFunc(list, func(s string) bool { return HostOf(s) == host })
 }
 
-// hostOf returns the address of "ip:port", "[ip]:port" or "ip". A bare IPv6
+// HostOf returns the address of "ip:port", "[ip]:port" or "ip". A bare IPv6
 // address is one that has more than one colon and no bracket.
-func hostOf(s string) string {
+func HostOf(s string) string {
 	if rest, ok := strings.CutPrefix(s, "["); ok {
 		host, _, _ := strings.Cut(rest, "]")
 		return host

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+package record
 
 import (
 	"encoding/binary"
@@ -29,13 +29,13 @@ const (
 // Results lists every Result.
 func Results() []Result { return []Result{Written, Dropped, Held, Failed} }
 
-// Record is a change record: what happened to one replica, why, and how long
+// Change is a change record: what happened to one replica, why, and how long
 // each step took. Its JSON form is part of the outside contract: field names
 // do not change.
 //
-// A Record is filled by the one worker that holds the key and is read-only once
-// it was given to Metrics.Change; its slices are then shared by all readers.
-type Record struct {
+// A Change is filled by the one worker that holds the key and is read-only once
+// it was given to a Keeper; its slices are then shared by all readers.
+type Change struct {
 	// Seq numbers the records of one process from 1, without gaps.
 	Seq uint64 `json:"seq"`
 	// Time is when the change ended.
@@ -102,8 +102,8 @@ func (s Stages) Write() time.Duration { return max(0, s.Total-s.Queue-s.Compute)
 // given time, for these causes (and more that were not kept). The live cause
 // that arrived first becomes the one that latencies count from; without a live
 // one the first of all. causes is not changed and not kept.
-func Begin(namespace, service, lane string, causes []Cause, more int, taken time.Time) Record {
-	r := Record{Namespace: namespace, Service: service, Lane: lane, CausesDropped: more}
+func Begin(namespace, service, lane string, causes []Cause, more int, taken time.Time) Change {
+	r := Change{Namespace: namespace, Service: service, Lane: lane, CausesDropped: more}
 	if len(causes) == 0 {
 		r.Cause = Cause{Kind: "Service", Namespace: namespace, Name: service, Event: "resync", Arrival: taken.UTC()}
 		return r
@@ -125,8 +125,8 @@ func Begin(namespace, service, lane string, causes []Cause, more int, taken time
 	return r
 }
 
-// newTraceID returns a random identifier in the form of W3C Trace Context.
-func newTraceID() string {
+// NewTraceID returns a random identifier in the form of W3C Trace Context.
+func NewTraceID() string {
 	var id [16]byte
 	binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
 	binary.NativeEndian.PutUint64(id[8:], rand.Uint64()|1) // all zeros is no identifier
@@ -151,42 +151,24 @@ func first(causes []Cause) int {
 	return best
 }
 
-// hold reports whether the change had no effect because a guard kept one of its
-// causes from having it. It is held then, and not dropped: what stands is not what
-// the member shows.
-func (r *Record) hold() bool {
-	if r.Result != Dropped {
-		return false
-	}
-	kept := r.Cause
-	for i := 0; kept.Kept == "" && i < len(r.Causes); i++ {
-		kept = r.Causes[i]
-	}
-	if kept.Kept == "" {
-		return false
-	}
-	r.Result, r.Error = Held, kept.Kept+": "+meaning(kept.Kept)+"; to let it pass: tributary release --cluster "+kept.Cluster
-	return true
-}
-
-// unsettled is for how long a reader who wants every step should still wait for the
+// Unsettled is for how long a reader who wants every step should still wait for the
 // record: its echo, which nearly always comes within milliseconds.
-func (r *Record) unsettled(now time.Time) time.Duration {
+func (r *Change) Unsettled(now time.Time) time.Duration {
 	age := now.Sub(r.Time)
 	if r.settled || r.Result != Written || r.Writes == 0 || age < 0 {
 		return 0
 	}
-	return max(0, echoPatience-age)
+	return max(0, EchoPatience-age)
 }
 
 // Computed stamps the end of computing: the plan is known, writing begins.
-func (r *Record) Computed(at time.Time) {
+func (r *Change) Computed(at time.Time) {
 	r.Stages.Compute = max(0, at.Sub(r.Cause.Arrival)-r.Stages.Queue)
 }
 
 // End stamps the end of the change. err is shown as it is, so it must not hold
 // a secret; nil for none.
-func (r *Record) End(at time.Time, result Result, err error) {
+func (r *Change) End(at time.Time, result Result, err error) {
 	r.Time = at.UTC()
 	r.Stages.Total = max(0, at.Sub(r.Cause.Arrival))
 	r.Result = result

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+package record
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // Log writes the record as one line, at info whatever its result. The line's
 // time is the record's, so a JSON log holds the same object as /debug/changes
 // plus level and msg.
-func (r *Record) Log(ctx context.Context, logger *slog.Logger) {
+func (r *Change) Log(ctx context.Context, logger *slog.Logger) {
 	handler := logger.Handler()
 	if !handler.Enabled(ctx, slog.LevelInfo) {
 		return
@@ -25,9 +25,9 @@ func (r *Record) Log(ctx context.Context, logger *slog.Logger) {
 }
 
 // LogValue makes slog.Any("", record) add the record's fields to a line.
-func (r *Record) LogValue() slog.Value { return slog.GroupValue(r.attrs()...) }
+func (r *Change) LogValue() slog.Value { return slog.GroupValue(r.attrs()...) }
 
-func (r *Record) attrs() []slog.Attr {
+func (r *Change) attrs() []slog.Attr {
 	attrs := make([]slog.Attr, 0, 19)
 	attrs = append(attrs,
 		slog.Uint64("seq", r.Seq),

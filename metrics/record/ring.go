@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+package record
 
 import (
 	"cmp"
@@ -28,7 +28,7 @@ type Ring struct {
 	mu sync.RWMutex
 	// slots is a circle: count records, the oldest at head. It grows up to
 	// maxRecords.
-	slots []*Record
+	slots []*Change
 	head  int
 	count int
 	bytes int
@@ -56,7 +56,7 @@ func (r *Ring) Keep(records int) {
 
 // Add numbers the record, keeps it and wakes the followers. The ring owns the
 // record from then on. It returns 0 if no record is to be kept.
-func (r *Ring) Add(rec *Record) (seq uint64) {
+func (r *Ring) Add(rec *Change) (seq uint64) {
 	size := rec.size()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +96,7 @@ func (r *Ring) lockedGrow() {
 	if r.count < len(r.slots) {
 		return
 	}
-	grown := make([]*Record, min(r.maxRecords, max(64, 2*len(r.slots))))
+	grown := make([]*Change, min(r.maxRecords, max(64, 2*len(r.slots))))
 	for i := range r.count {
 		grown[i] = r.slots[(r.head+i)%len(r.slots)]
 	}
@@ -106,7 +106,7 @@ func (r *Ring) lockedGrow() {
 // stampEcho notes that our own watch has seen the writes of a record, or that there
 // are none to see, and wakes the followers. Readers may hold the record, so it is
 // replaced, not changed.
-func (r *Ring) stampEcho(seq uint64, stamp func(*Record)) {
+func (r *Ring) stampEcho(seq uint64, stamp func(*Change)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	back := r.last - seq
@@ -123,7 +123,7 @@ func (r *Ring) stampEcho(seq uint64, stamp func(*Record)) {
 
 // After returns the records with a Seq greater than after, oldest first, at
 // most limit of them (0: all), and how many such records are no longer kept.
-func (r *Ring) After(after uint64, limit int) (records []*Record, missed uint64) {
+func (r *Ring) After(after uint64, limit int) (records []*Change, missed uint64) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if after >= r.last {
@@ -139,7 +139,7 @@ func (r *Ring) After(after uint64, limit int) (records []*Record, missed uint64)
 	if limit > 0 {
 		n = min(n, limit)
 	}
-	records = make([]*Record, n)
+	records = make([]*Change, n)
 	for i := range records {
 		records[i] = r.slots[(r.head+skip+i)%len(r.slots)]
 	}
@@ -147,7 +147,7 @@ func (r *Ring) After(after uint64, limit int) (records []*Record, missed uint64)
 }
 
 // All returns the records kept, oldest first.
-func (r *Ring) All() []*Record {
+func (r *Ring) All() []*Change {
 	r.mu.RLock()
 	oldest := r.last - uint64(r.count)
 	r.mu.RUnlock()
@@ -174,8 +174,8 @@ func (r *Ring) Wait(ctx context.Context, after uint64) error {
 	}
 }
 
-// watch returns a channel that is closed when a record is added or stamped.
-func (r *Ring) watch() <-chan struct{} {
+// Watch returns a channel that is closed when a record is added or stamped.
+func (r *Ring) Watch() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lockedWatch()
@@ -190,17 +190,17 @@ func (r *Ring) lockedWatch() <-chan struct{} {
 
 // Slowest returns up to n live, written records with the largest total,
 // slowest first.
-func (r *Ring) Slowest(n int) []*Record {
-	slowest := slices.DeleteFunc(r.All(), func(rec *Record) bool {
+func (r *Ring) Slowest(n int) []*Change {
+	slowest := slices.DeleteFunc(r.All(), func(rec *Change) bool {
 		return !rec.Cause.Live || rec.Result != Written
 	})
-	slices.SortStableFunc(slowest, func(a, b *Record) int { return cmp.Compare(b.Stages.Total, a.Stages.Total) })
+	slices.SortStableFunc(slowest, func(a, b *Change) int { return cmp.Compare(b.Stages.Total, a.Stages.Total) })
 	return slices.Clone(slowest[:min(n, len(slowest))])
 }
 
 // size estimates the heap that a record holds. Strings that causes share with
 // the store count too: they may be the last reference.
-func (r *Record) size() int {
+func (r *Change) size() int {
 	const fixed, perCause, perString = 640, 208, 16
 	size := fixed + len(r.Error) + (len(r.Causes))*perCause
 	size += r.Cause.size()
