@@ -73,7 +73,7 @@ func newObserver(session *kube.Session, c *cache.Cache, d cache.Decoder, slices 
 		}
 	}
 	o.unlisted = len(o.watches)
-	c.Observe(o.remember)
+	c.Observe(o.answered)
 	return o
 }
 
@@ -99,12 +99,16 @@ func convertWith[T runtime.Object](decode func(T) *cache.Object) func(runtime.Ob
 	}
 }
 
-// remember keeps what the answer to a write showed, to learn whether the store goes back
-// in time.
-func (o *observer) remember(f *cache.Object) {
+// answered keeps what the answer to a write showed, to learn whether the store goes back
+// in time. A deletion is later than the last state of its object.
+func (o *observer) answered(f *cache.Object, gone bool) {
+	mark := kube.Watermark{Key: f.ID.Key, Revision: f.Revision, Gone: gone}
+	if gone {
+		mark.Revision++
+	}
 	for _, w := range o.watches {
 		if w.Covers(f.ID) {
-			w.loop.Heard(kube.Watermark{Key: f.ID.Key, Revision: f.Revision})
+			w.loop.Answered(mark)
 		}
 	}
 }

@@ -158,40 +158,75 @@ func TestRestoredStoreIsNoticed(t *testing.T) {
 // A backup that is a moment old: before anybody looks, the restored store has made as
 // many revisions as were lost, and no watch tells what is missing.
 func TestRestoredStoreThatHasCaughtUpIsNoticed(t *testing.T) {
-	other := syncer.Key{Namespace: "shop", Name: "other"}
+	other, third := syncer.Key{Namespace: "shop", Name: "other"}, syncer.Key{Namespace: "shop", Name: "third"}
+	change := func(g *ground) { g.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true)) }
+	deletion := func(g *ground) { g.unset("a", web) }
+	creation := func(g *ground) { g.set("a", service(other, 1, 8080), pod(other, "10.0.0.9", true)) }
 	for _, c := range []struct {
 		name string
-		lose func(g *ground)
+		lose []func(g *ground)
 	}{
-		{"a change", func(g *ground) { g.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true)) }},
-		{"a deletion", func(g *ground) { g.unset("a", web) }},
-		{"what was made", func(g *ground) { g.set("a", service(other, 1, 8080), pod(other, "10.0.0.9", true)) }},
+		{"a change", []func(*ground){change}},
+		{"a deletion", []func(*ground){deletion}},
+		{"what was made", []func(*ground){creation}},
+		{"a change, and what was made", []func(*ground){change, creation}},
+		{"what was made, and a deletion", []func(*ground){creation, deletion}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := newGroundOn(t, apitest.NewPiped(t), "a")
-				g.start()
-				g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
-				g.settle()
-				snapshot := g.server.Snapshot()
-				c.lose(g)
-				g.settle()
-				want, wantSliced := g.addresses(web)
-				more, moreSliced := g.addresses(other)
-				g.server.Restore(snapshot, false)
-				for i := range 50 {
-					g.server.Create(t, &corev1.Service{
-						ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "foreign-" + number3(i)},
-						Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+		for _, more := range []struct {
+			name string
+			// unshown: no stream shows what is lost; frozen: the streams that are open show
+			// nothing of the restored store; written: we write to it; dropped: then they end.
+			unshown, frozen, written, dropped bool
+		}{
+			{name: "the streams end"},
+			{name: "the streams end, and more is written meanwhile", written: true},
+			{name: "the streams end when more is written", frozen: true, written: true, dropped: true},
+			{name: "the streams are frozen, and more is written", frozen: true, written: true},
+			{name: "it was known by answers alone", unshown: true, frozen: true, written: true, dropped: true},
+		} {
+			t.Run(c.name+", "+more.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					g := newGroundOn(t, apitest.NewPiped(t), "a")
+					g.start()
+					g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+					g.settle()
+					snapshot := g.server.Snapshot()
+					if more.unshown {
+						synctest.Wait()
+						g.server.FreezeStreams()
+					}
+					for _, lose := range c.lose {
+						lose(g)
+						g.settle()
+					}
+					synctest.Wait() // the watches have shown it
+					want, wantSliced := g.addresses(web)
+					others, othersSliced := g.addresses(other)
+					if more.frozen {
+						g.server.FreezeStreams()
+					}
+					g.server.Restore(snapshot, more.frozen)
+					for i := range 50 {
+						g.server.Create(t, &corev1.Service{
+							ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "foreign-" + number3(i)},
+							Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+						})
+					}
+					if more.written {
+						g.set("a", service(third, 1, 8080), pod(third, "10.0.0.8", true))
+					}
+					if more.dropped {
+						g.settle()
+						g.server.DropWatches()
+					}
+					g.wait("all is as it was", func() bool {
+						ready, sliced := g.addresses(web)
+						otherReady, otherSliced := g.addresses(other)
+						return slices.Equal(ready, want) && slices.Equal(sliced, wantSliced) && slices.Equal(otherReady, others) && slices.Equal(otherSliced, othersSliced)
 					})
-				}
-				g.wait("all is as it was", func() bool {
-					ready, sliced := g.addresses(web)
-					otherReady, otherSliced := g.addresses(other)
-					return slices.Equal(ready, want) && slices.Equal(sliced, wantSliced) && slices.Equal(otherReady, more) && slices.Equal(otherSliced, moreSliced)
 				})
 			})
-		})
+		}
 	}
 }
 

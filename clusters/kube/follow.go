@@ -256,6 +256,7 @@ func (f *follower[T]) swap(ctx context.Context, o opened) (expired bool) {
 	f.stream.Stop()
 	f.loop.cfg.Observer.StreamEnded(f.loop.cfg.Kind, EndReplaced)
 	f.stream, f.generation = o.stream, o.generation
+	f.loop.watermarks.Opened()
 	f.loop.at.settle()
 	f.loop.retire(o.generation)
 	f.start()

@@ -4,6 +4,9 @@
 package kube
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"sync"
 
 	"tributary.dev/tributary/syncer"
@@ -15,67 +18,143 @@ import (
 type Watermark struct {
 	Key      syncer.Key
 	Revision uint64
-	// Gone: that it was deleted.
+	// Gone: that it was deleted, and Revision is later than its last state.
 	Gone bool
 }
 
-// Watermarks are what a cluster can be asked for. The zero value is none. Safe for
-// concurrent use.
+// unconfirmed is a watermark that the stream does not speak for. An answer stays one until
+// the stream shows it: the store may be restored after the server has confirmed it.
+type unconfirmed struct {
+	Watermark
+	answer bool
+	// asked counts the times that the server has confirmed it.
+	asked int
+}
+
+// Watermarks are what a cluster can be asked for. One stream shows one past, so what it
+// brings stands for what it brought before. What was heard otherwise may be of another
+// past than what is heard next; it is displaced by nothing, and forgotten when the server
+// has shown it. The zero value is none. Safe for concurrent use.
 type Watermarks struct {
 	mu sync.Mutex
-	// newest is the newest of all; left is what it was when a stream ended: what comes
-	// by the next stream may be from another past. Zero where there is none.
-	newest, left Watermark
+	// recent are the last changes and the last deletions that streams brought, each of
+	// another object, the newest last: if any before was lost, they were.
+	recent []Watermark
+	// unconfirmed are, by object, the answers that no stream has shown yet, and what was
+	// recent when one stream took the place of another and is still to be asked for.
+	unconfirmed map[syncer.Key]unconfirmed
 	// streams counts those that were opened; following: the last of them is.
 	streams   int
 	following bool
 }
 
-// Heard notes what was heard of an object.
-func (m *Watermarks) Heard(watermark Watermark) {
+const (
+	// recentLimit is how many of each speak for a stream that has ended. One alone may have
+	// been written again since, or have been made and deleted since the backup, which hides
+	// that others were lost.
+	recentLimit = 3
+	// askedLimit is how many of the unconfirmed are asked for at once, unconfirmedLimit how
+	// many are kept: there are as many where nobody may ask, or in a storm of writes.
+	askedLimit       = 4
+	unconfirmedLimit = 1000
+)
+
+// Heard notes what the stream brought of an object.
+func (m *Watermarks) Heard(w Watermark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if watermark.Revision > m.newest.Revision {
-		m.newest = watermark
+	if before, ok := m.unconfirmed[w.Key]; ok && before.Revision <= w.Revision {
+		delete(m.unconfirmed, w.Key)
 	}
-	if m.left.Key == watermark.Key && watermark.Revision > m.left.Revision && m.left != (Watermark{}) {
-		m.left = watermark
+	if slices.ContainsFunc(m.recent, func(r Watermark) bool { return r.Key == w.Key && r.Revision >= w.Revision }) {
+		return
+	}
+	m.recent = slices.DeleteFunc(m.recent, func(r Watermark) bool { return r.Key == w.Key })
+	for i, alike := len(m.recent)-1, 1; i >= 0; i-- {
+		if m.recent[i].Gone != w.Gone {
+			continue
+		}
+		if alike++; alike > recentLimit {
+			m.recent = slices.Delete(m.recent, i, i+1)
+		}
+	}
+	m.recent = append(m.recent, w)
+}
+
+// Answered notes what the answer to a write showed of an object.
+func (m *Watermarks) Answered(w Watermark) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !slices.ContainsFunc(m.recent, func(r Watermark) bool { return r.Key == w.Key && r.Revision >= w.Revision }) {
+		m.lockedKeep(w, true)
 	}
 }
 
-// Listed takes in a complete list. shown tells the revision at which it shows an object,
-// 0 when it does not. A list settles what was heard up to its own revision: what it does
+func (m *Watermarks) lockedKeep(w Watermark, answer bool) {
+	before, known := m.unconfirmed[w.Key]
+	if before.Revision > w.Revision || !known && len(m.unconfirmed) >= unconfirmedLimit {
+		return
+	}
+	if m.unconfirmed == nil {
+		m.unconfirmed = map[syncer.Key]unconfirmed{}
+	}
+	m.unconfirmed[w.Key] = unconfirmed{Watermark: w, answer: answer}
+}
+
+func (m *Watermarks) lockedNewest() (newest Watermark) {
+	if n := len(m.recent); n > 0 {
+		newest = m.recent[n-1]
+	}
+	return newest
+}
+
+// Listed takes in a complete list. show sets the revisions at which it shows the objects
+// that are keys already; 0: it does not. A list settles what was heard up to its own revision: what it does
 // not show is gone, as after a deletion that no stream could tell because its revision
 // had expired. It reports whether the list shows an object older than it was, which only
 // a store that went back does; then, or when that is known (back), all is forgotten that
 // was heard before.
-func (m *Watermarks) Listed(revision uint64, newest Watermark, shown func(syncer.Key) uint64, back bool) (regressed bool) {
+func (m *Watermarks) Listed(revision uint64, newest Watermark, show func(map[syncer.Key]uint64), back bool) (regressed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, w := range []*Watermark{&m.left, &m.newest} {
-		if *w == (Watermark{}) || revision == 0 || w.Revision > revision {
-			continue
+	shown := map[syncer.Key]uint64{}
+	for key := range m.unconfirmed {
+		shown[key] = 0
+	}
+	for _, w := range m.recent {
+		shown[w.Key] = 0
+	}
+	show(shown)
+	settle := func(w *Watermark) bool {
+		if revision == 0 || w.Revision > revision {
+			return false
 		}
-		at := shown(w.Key)
+		at := shown[w.Key]
 		regressed = regressed || at != 0 && at < w.Revision
 		w.Gone = w.Gone || at == 0
-		if w == &m.left {
-			m.left = Watermark{}
-		}
+		return true
 	}
+	maps.DeleteFunc(m.unconfirmed, func(_ syncer.Key, w unconfirmed) bool { return settle(&w.Watermark) })
+	for i := range m.recent {
+		settle(&m.recent[i])
+	}
+	m.recent = m.recent[max(0, len(m.recent)-1):]
 	if back || regressed {
-		m.newest, m.left = Watermark{}, Watermark{}
+		m.recent, m.unconfirmed = nil, nil
 	}
-	if newest.Revision > m.newest.Revision {
-		m.newest = newest
+	if newest.Revision > m.lockedNewest().Revision {
+		m.recent = []Watermark{newest}
 	}
 	return regressed
 }
 
-// Opened notes that a stream is open.
+// Opened notes that a stream is open. It may show another past than the one before.
 func (m *Watermarks) Opened() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for _, w := range m.recent {
+		m.lockedKeep(w, false)
+	}
 	m.streams, m.following = m.streams+1, true
 }
 
@@ -84,21 +163,23 @@ func (m *Watermarks) Closed() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.following = false
-	if m.left == (Watermark{}) {
-		m.left = m.newest
-	}
 }
 
-// All returns what the server can be asked for, one or two objects. stream numbers
-// the stream that is being followed; 0 while none is.
+// All returns what the server can be asked for: the newest, and a few of the unconfirmed,
+// the oldest first, for a stream that gets on shows the others. stream numbers the stream
+// that is being followed; 0 while none is.
 func (m *Watermarks) All() (all []Watermark, stream int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.left != (Watermark{}) {
-		all = append(all, m.left)
+	for _, u := range slices.SortedFunc(maps.Values(m.unconfirmed), func(a, b unconfirmed) int {
+		return cmp.Or(cmp.Compare(a.asked, b.asked), cmp.Compare(a.Revision, b.Revision))
+	}) {
+		if len(all) < askedLimit {
+			all = append(all, u.Watermark)
+		}
 	}
-	if m.newest != (Watermark{}) && m.newest != m.left {
-		all = append(all, m.newest)
+	if newest := m.lockedNewest(); newest != (Watermark{}) && !slices.Contains(all, newest) {
+		all = append(all, newest)
 	}
 	if m.following {
 		stream = m.streams
@@ -107,18 +188,24 @@ func (m *Watermarks) All() (all []Watermark, stream int) {
 }
 
 // Confirmed says that the server showed a watermark, or something newer.
-func (m *Watermarks) Confirmed(watermark Watermark) {
+func (m *Watermarks) Confirmed(w Watermark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.left == watermark {
-		m.left = Watermark{}
+	u := m.unconfirmed[w.Key]
+	switch {
+	case u.Watermark != w:
+	case u.answer:
+		u.asked++
+		m.unconfirmed[w.Key] = u
+	default:
+		delete(m.unconfirmed, w.Key)
 	}
 }
 
-// Heard notes what was heard of an object otherwise, such as in the answer to a write.
-func (l *Loop[T]) Heard(w Watermark) { l.watermarks.Heard(w) }
+// Answered notes what the answer to a write showed of an object.
+func (l *Loop[T]) Answered(w Watermark) { l.watermarks.Answered(w) }
 
-// Watermarks are what the loop heard last; see Watermarks.All.
+// Watermarks are what the server can be asked for; see Watermarks.All.
 func (l *Loop[T]) Watermarks() (all []Watermark, stream int) { return l.watermarks.All() }
 
 // Confirmed says that the server showed a watermark, or something newer.
@@ -136,13 +223,13 @@ func (l *Loop[T]) settle(items []T, revision uint64, back bool) (regressed bool)
 			newest = Watermark{Key: l.cfg.Key(&items[i]), Revision: v}
 		}
 	}
-	shown := func(key syncer.Key) uint64 {
+	show := func(shown map[syncer.Key]uint64) {
 		for i := range items {
-			if l.cfg.Key(&items[i]) == key {
-				return l.cfg.Version(&items[i])
+			key := l.cfg.Key(&items[i])
+			if _, wanted := shown[key]; wanted {
+				shown[key] = l.cfg.Version(&items[i])
 			}
 		}
-		return 0
 	}
-	return l.watermarks.Listed(revision, newest, shown, back)
+	return l.watermarks.Listed(revision, newest, show, back)
 }

@@ -43,8 +43,8 @@ type Cache struct {
 	writes map[ID]*pendingWrite
 	// listed holds what was listed once: only then absence means absence.
 	listed map[Scope]bool
-	// observe, unless nil, receives each object that is news. It must not block.
-	observe func(*Object)
+	// observe, unless nil, receives what answers to writes show before a watch does.
+	observe func(f *Object, gone bool)
 }
 
 // Scope is what a list covers: a kind in one namespace, "" for all.
@@ -102,9 +102,10 @@ func New(notify func([]Change), echoed func(record.Ref, time.Time)) *Cache {
 	}
 }
 
-// Observe has a function told of each object that is news, by a watch or by the answer to a
-// write. It is called with the cache locked and must not block. Call it before all else.
-func (c *Cache) Observe(f func(*Object)) { c.observe = f }
+// Observe has a function told what the answers to writes show before a watch does: an
+// object as it stands, or the last state of one that is gone. It is called with the cache
+// locked and must not block. Call it before all else.
+func (c *Cache) Observe(f func(f *Object, gone bool)) { c.observe = f }
 
 // Current returns what stands under a replica's name. The values are shared
 // and immutable.
@@ -227,9 +228,6 @@ func (c *Cache) lockedPut(f *Object) (changed bool) {
 	}
 	c.entries[f.ID] = f
 	c.lockedLink(f)
-	if c.observe != nil {
-		c.observe(f)
-	}
 	return true
 }
 

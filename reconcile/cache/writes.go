@@ -147,7 +147,9 @@ func (c *Cache) lockedFinishObject(n *notifications, w *pendingWrite, o Outcome,
 		return
 	}
 	w.deleted = "" // another object has the name, or this one waits for its finalizers
-	c.lockedPut(f)
+	if c.lockedPut(f) {
+		c.lockedObserve(f, false)
+	}
 	if current := c.entries[f.ID]; current.Revision > f.Revision { // changed again by somebody else
 		n.add(f, current, now, lanes.Addition)
 	}
@@ -178,6 +180,13 @@ func (c *Cache) lockedFinishGone(n *notifications, w *pendingWrite, o Outcome, g
 	}
 	if w.seenDeleted != gone.UID {
 		w.deleted, w.deletedAt = gone.UID, gone.Revision
+		c.lockedObserve(gone, true)
+	}
+}
+
+func (c *Cache) lockedObserve(f *Object, gone bool) {
+	if c.observe != nil && f.Revision != 0 {
+		c.observe(f, gone)
 	}
 }
 
