@@ -40,7 +40,7 @@ func TestTotalRefusalIsKnownWithinSeconds(t *testing.T) {
 				g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true), pod(web, "10.0.0.2", true))
 				g.set("a", service(other, 1, 8080), pod(other, "10.0.0.1", true))
 				g.settle()
-				g.server.WithoutRights(!test.roles)
+				g.server.Allow(func(r apitest.Request) bool { return test.roles || !isWrite(r) })
 				g.server.Intercept(func(r apitest.Request) *apitest.Fault {
 					if isWrite(r) || !test.reads && r.Verb != "watch" {
 						return &apitest.Fault{Status: http.StatusForbidden}
@@ -53,7 +53,7 @@ func TestTotalRefusalIsKnownWithinSeconds(t *testing.T) {
 				if g.rec.Trouble() == nil {
 					t.Error("the trouble is over although nothing was taken")
 				}
-				g.server.WithoutRights(false)
+				g.server.Allow(nil)
 				g.server.Intercept(nil)
 				g.until(false, 5*time.Second)
 				g.settle()

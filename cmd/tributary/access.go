@@ -73,9 +73,9 @@ func electionNeed(namespace string) need {
 }
 
 // ingressNeeds are the rights that Tributary uses in the ingress cluster, in all namespaces
-// or in those alone that are named; leases is the namespace of the members' Leases, empty
-// if there are none.
-func ingressNeeds(only []string, writeSlices, createNamespaces bool, leases string) []need {
+// or in those alone that are named; own is Tributary's namespace, leases that of the
+// members' Leases, empty if there are none.
+func ingressNeeds(only []string, writeSlices, createNamespaces bool, own, leases string) []need {
 	standing, missing := "", ""
 	if only != nil {
 		standing, missing = "the namespaces that are named are taken to be there", "a namespace that is named and missing is not made"
@@ -97,9 +97,11 @@ func ingressNeeds(only []string, writeSlices, createNamespaces bool, leases stri
 			needs = append(needs, need{group: "discovery.k8s.io", resource: "endpointslices", namespace: namespace, verbs: writeVerbs})
 		}
 	}
+	needs = append(needs, need{group: "coordination.k8s.io", resource: "leases", namespace: own, verbs: []string{"create", "list", "update"},
+		without: "another cluster at the same address is not recognised across a restart"})
 	if leases != "" {
 		needs = append(needs, need{group: "coordination.k8s.io", resource: "leases", namespace: leases, verbs: []string{"create", "delete", "list", "update"},
-			without: "no Lease says how fresh a member is, and another cluster at the same address is not recognised across a restart"})
+			without: "no Lease says how fresh a member is"})
 	}
 	return needs
 }

@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kube"
@@ -45,28 +48,19 @@ func newCheckCommand() *cobra.Command {
 			// Without them the rights of the ingress cluster say why.
 			loaded, _ = readSecrets(cmd.Context(), watcher, *timeout)
 		}
-		results := checker{loaded: loaded, timeout: *timeout, offline: *offline, dial: *dial}.all(cmd.Context())
-		if err := printChecks(cmd.OutOrStdout(), output.value, results); err != nil {
+		k := checker{loaded: loaded, timeout: *timeout, offline: *offline, dial: *dial}
+		found := checks{APIVersion: config.APIVersion, Kind: "Check", Clusters: k.all(cmd.Context()), Problems: k.askAround(cmd.Context(), *path)}
+		if err := printChecks(cmd.OutOrStdout(), output.value, &found); err != nil {
 			return err
 		}
-		broken := false
-		if !*offline {
-			if err := askHere(cmd.Context(), &loaded.Config); err != nil {
-				broken = true
-				fmt.Fprintf(cmd.ErrOrStderr(), "tributary check: %s: %v\n", *path, err)
-			}
+		broken := len(found.Problems) > 0
+		for _, problem := range found.Problems {
+			fmt.Fprintf(cmd.ErrOrStderr(), "tributary check: %s: %s\n", *path, problem)
 		}
-		for _, r := range results {
+		for _, r := range found.Clusters {
 			broken = broken || len(r.Problems) > 0
 			for _, problem := range r.Problems {
 				fmt.Fprintf(cmd.ErrOrStderr(), "tributary check: %s: %s\n", r.label(), problem)
-			}
-		}
-		for i := range loaded.Config.Sinks {
-			sink := loaded.Config.Sinks[i].Resolved(*path)
-			if err := sinks.CheckAuth(app.SinkAuth(&sink)); err != nil {
-				broken = true
-				fmt.Fprintf(cmd.ErrOrStderr(), "tributary check: %s: sinks[%d].auth: %v\n", *path, i, err)
 			}
 		}
 		switch faults := loaded.Faults(); {
@@ -78,6 +72,15 @@ func newCheckCommand() *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// checks are what was found out.
+type checks struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Clusters   []checked `json:"clusters"`
+	// Problems are those of this machine and of receivers outside of Kubernetes.
+	Problems []string `json:"problems,omitempty"`
 }
 
 // checker asks all clusters of a configuration.
@@ -139,6 +142,32 @@ func (k checker) all(ctx context.Context) []checked {
 	noteTwins(results)
 	noteOverlaps(results)
 	return results
+}
+
+// askAround says why run could not serve its pages from this machine, or tell sinks.
+func (k checker) askAround(ctx context.Context, path string) (problems []string) {
+	if !k.offline {
+		if err := askHere(ctx, &k.loaded.Config); err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.timeout)
+	defer cancel()
+	for i := range k.loaded.Config.Sinks {
+		sink := k.loaded.Config.Sinks[i].Resolved(path)
+		field, auth := fmt.Sprintf("sinks[%d]", i), app.SinkAuth(&sink)
+		if err := sinks.Check(ctx, "", auth); err != nil {
+			problems = append(problems, fmt.Sprintf("%s.auth: %v", field, err))
+			continue
+		}
+		if k.offline {
+			continue
+		}
+		if err := sinks.Check(ctx, sink.URL, auth); err != nil {
+			problems = append(problems, fmt.Sprintf("%s.url: %s is not reached: %v; is the address right, and does the receiver run?", field, sink.Name, err))
+		}
+	}
+	return problems
 }
 
 // one fills in what a cluster answers.
@@ -223,7 +252,14 @@ func (c *checked) askIngress(ctx context.Context, connection *kube.Connection, l
 	if write && !offered {
 		c.problem(app.ErrNoSlices)
 	}
-	needs := ingressNeeds(loaded.Config.Ingress.Only(), write && offered, loaded.Config.Replicas.CreateNamespaces, app.LeaseNamespace(&loaded.Config))
+	needs := ingressNeeds(loaded.Config.Ingress.Only(), write && offered, loaded.Config.Replicas.CreateNamespaces, loaded.Config.OwnNamespace(), app.LeaseNamespace(&loaded.Config))
+	if !loaded.Config.Replicas.CreateNamespaces {
+		c.note("Services wait whose namespace is missing here (replicas.createNamespaces: false)")
+	}
+	c.askOwnNamespace(ctx, connection.Clientset(), loaded.Config.OwnNamespace())
+	if from := loaded.Config.ClustersFrom.Secrets; from != nil && !loaded.SecretsUnread && !slices.ContainsFunc(loaded.Config.Clusters, func(m config.Cluster) bool { return loaded.Members[m.Name].Secret != "" }) {
+		c.note(fmt.Sprintf("no Secret of namespace %s that is a member matches clustersFrom.secrets.selector (%s)", app.SecretNamespace(loaded), from.Selector))
+	}
 	if loaded.Config.LeaderElection.Enabled {
 		needs = append(needs, electionNeed(app.ElectionNamespace(&loaded.Config)))
 	} else {
@@ -238,16 +274,24 @@ func (c *checked) askIngress(ctx context.Context, connection *kube.Connection, l
 	c.askRights(ctx, connection, append(needs, secretNeeds(app.SecretNamespace(loaded))...))
 }
 
-func (c *checked) askMember(ctx context.Context, connection *kube.Connection, member *config.Cluster) {
-	offered, err := app.OffersSlices(ctx, connection.Clientset())
-	if err != nil {
-		c.problem(err)
+// askOwnNamespace notes what comes of it if Tributary's own namespace is not there and may
+// not be made. One that may not be read is taken to be there.
+func (c *checked) askOwnNamespace(ctx context.Context, client kubernetes.Interface, own string) {
+	if _, err := client.CoreV1().Namespaces().Get(ctx, own, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		return
 	}
-	if !offered {
+	create := need{resource: "namespaces", verbs: []string{"create"}}
+	if missing, err := missingRights(ctx, client, []need{create}); err != nil || len(missing) > 0 {
+		c.note(fmt.Sprintf("namespace %s is missing and may not be made: no leader election, and another cluster at the same address is not recognised across a restart", own))
+	}
+}
+
+func (c *checked) askMember(ctx context.Context, connection *kube.Connection, member *config.Cluster) {
+	offered, err := app.OffersSlices(ctx, connection.Clientset())
+	if err == nil && !offered {
 		c.note("no discovery.k8s.io/v1: hand-written EndpointSlices are not replicated")
 	}
-	c.askRights(ctx, connection, memberNeeds(member, offered))
+	c.askRights(ctx, connection, memberNeeds(member, offered || err != nil))
 }
 
 func (c *checked) askRights(ctx context.Context, connection *kube.Connection, needs []need) {
@@ -275,13 +319,9 @@ func (c *checked) problem(err error) {
 func (c *checked) note(text string) { c.Notes = append(c.Notes, text) }
 
 // printChecks prints one line a cluster; -o wide has what is noted in a column.
-func printChecks(w io.Writer, format string, results []checked) error {
+func printChecks(w io.Writer, format string, found *checks) error {
 	if format == "json" || format == "yaml" {
-		return printObject(w, format, struct {
-			APIVersion string    `json:"apiVersion"`
-			Kind       string    `json:"kind"`
-			Clusters   []checked `json:"clusters"`
-		}{config.APIVersion, "Check", results})
+		return printObject(w, format, found)
 	}
 	headings := []string{"CLUSTER", "ROLE", "RESULT", "VERSION", "SERVER"}
 	if format == "wide" {
@@ -289,7 +329,7 @@ func printChecks(w io.Writer, format string, results []checked) error {
 	}
 	headings = append(headings, "NOTES")
 	var all [][]string
-	for _, r := range results {
+	for _, r := range found.Clusters {
 		row := []string{r.Cluster, r.Role, r.Result, dash(r.Version), dash(r.Server)}
 		if format == "wide" {
 			row = append(row, stamp(r.Expires))

@@ -20,9 +20,9 @@ func (s *Server) Create(t testing.TB, objects ...Object) {
 		k := kindOfObject(obj)
 		if k.namespaced {
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: obj.GetNamespace()}}
-			_, _ = s.store.create(kinds[0], name{Name: ns.Name}, ns) // it may stand already
+			_, _ = s.store.create(kinds[0], name{Name: ns.Name}, ns, false) // it may stand already
 		}
-		if _, err := s.store.create(k, nameOf(obj), obj); err != nil {
+		if _, err := s.store.create(k, nameOf(obj), obj, false); err != nil {
 			t.Fatalf("create %s %s: %v", k.Kind, nameOf(obj), err)
 		}
 	}

@@ -6,6 +6,9 @@
 package apitest
 
 import (
+	"reflect"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +42,11 @@ var kinds = []*kind{
 	{discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), "endpointslices", true, false,
 		func() Object { return &discoveryv1.EndpointSlice{} }},
 	{core.WithKind("Event"), "events", true, false, func() Object { return &corev1.Event{} }},
+	{core.WithKind("Pod"), "pods", true, false, func() Object { return &corev1.Pod{} }},
+	{core.WithKind("Node"), "nodes", false, false, func() Object { return &corev1.Node{} }},
+	{core.WithKind("ConfigMap"), "configmaps", true, false, func() Object { return &corev1.ConfigMap{} }},
+	{core.WithKind("Secret"), "secrets", true, false, func() Object { return &corev1.Secret{} }},
+	{coordinationv1.SchemeGroupVersion.WithKind("Lease"), "leases", true, false, func() Object { return &coordinationv1.Lease{} }},
 }
 
 func kindOf(resource string) *kind {
@@ -51,17 +59,10 @@ func kindOf(resource string) *kind {
 }
 
 func kindOfObject(obj Object) *kind {
-	switch obj.(type) {
-	case *corev1.Namespace:
-		return kinds[0]
-	case *corev1.Service:
-		return kinds[1]
-	case *corev1.Endpoints:
-		return kinds[2]
-	case *discoveryv1.EndpointSlice:
-		return kinds[3]
-	case *corev1.Event:
-		return kinds[4]
+	for _, k := range kinds {
+		if reflect.TypeOf(k.empty()) == reflect.TypeOf(obj) {
+			return k
+		}
 	}
 	return nil
 }

@@ -4,12 +4,14 @@
 package apitest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,8 +20,10 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/clusters/kube"
@@ -37,7 +41,7 @@ type Server struct {
 	writes    []Write
 	noSlices  bool
 	noStreams bool
-	noRights  bool
+	allow     func(Request) bool
 }
 
 // Request is one call as a fault decides about it.
@@ -156,11 +160,19 @@ func (s *Server) WithoutStreamedLists() {
 	s.noStreams = true
 }
 
-// WithoutRights makes the server say that clients may not write, or that they may.
-func (s *Server) WithoutRights(none bool) {
+// Allow sets the function that decides what clients may do; nil: all. It is asked before
+// Intercept, and answers questions about rights; the user agent of these is that of the asker.
+func (s *Server) Allow(f func(Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.noRights = none
+	s.allow = f
+}
+
+func (s *Server) allowed(req Request) bool {
+	s.mu.Lock()
+	allow := s.allow
+	s.mu.Unlock()
+	return allow == nil || allow(req)
 }
 
 // Writes returns what a user agent wrote since the last ForgetWrites.
@@ -194,7 +206,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.tell(w, r, req)
 		return
 	}
-	body, err := io.ReadAll(r.Body)
+	body, err := io.ReadAll(inJSON(r).Body)
 	if err != nil {
 		return // the client left
 	}
@@ -221,8 +233,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	respond(w, answer, code)
 }
 
-// decide asks the function of Intercept.
+// decide asks the functions of Allow and of Intercept.
 func (s *Server) decide(req Request) *Fault {
+	if req.Verb != "ask" && req.Resource != "version" && !s.allowed(req) {
+		return &Fault{Status: http.StatusForbidden}
+	}
 	s.mu.Lock()
 	intercept := s.intercept
 	s.mu.Unlock()
@@ -238,14 +253,21 @@ func (s *Server) tell(w http.ResponseWriter, r *http.Request, req Request) {
 		s.fail(w, r, req, fault)
 		return
 	}
-	if req.Resource == "selfsubjectaccessreviews" {
-		s.mu.Lock()
-		allowed := !s.noRights
-		s.mu.Unlock()
-		respond(w, &authorizationv1.SelfSubjectAccessReview{
-			TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"},
-			Status:   authorizationv1.SubjectAccessReviewStatus{Allowed: allowed},
-		}, http.StatusCreated)
+	switch req.Resource {
+	case "selfsubjectaccessreviews":
+		var review authorizationv1.SelfSubjectAccessReview
+		body, _ := io.ReadAll(inJSON(r).Body)
+		if err := json.Unmarshal(body, &review); err != nil || review.Spec.ResourceAttributes == nil {
+			http.Error(w, "no review of a resource", http.StatusBadRequest)
+			return
+		}
+		a := review.Spec.ResourceAttributes
+		review.TypeMeta = metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"}
+		review.Status.Allowed = s.allowed(Request{Verb: a.Verb, Resource: a.Resource, Namespace: a.Namespace, Name: a.Name, UserAgent: req.UserAgent})
+		respond(w, &review, http.StatusCreated)
+		return
+	case "groups":
+		respond(w, &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}}, http.StatusOK)
 		return
 	}
 	respond(w, &version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.0"}, http.StatusOK)
@@ -292,16 +314,22 @@ func (s *Server) parse(r *http.Request) (req Request, k *kind, ok bool) {
 	if r.URL.Path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" {
 		return Request{Verb: "ask", Resource: "selfsubjectaccessreviews", UserAgent: r.UserAgent()}, nil, true
 	}
-	path, found := strings.CutPrefix(r.URL.Path, "/api/v1/")
 	group := ""
-	if !found {
-		if path, found = strings.CutPrefix(r.URL.Path, "/apis/discovery.k8s.io/v1/"); !found {
-			return req, nil, false
-		}
-		group = "discovery.k8s.io"
+	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	switch {
+	case len(parts) > 2 && parts[0] == "api" && parts[1] == "v1":
+		parts = parts[2:]
+	case len(parts) > 2 && parts[0] == "apis" && parts[2] == "v1":
+		group, parts = parts[1], parts[3:]
+	default:
+		return req, nil, false
 	}
-	parts := strings.Split(path, "/")
 	req.UserAgent = r.UserAgent()
+	if len(parts) == 0 { // what the group has
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return Request{Verb: "get", Resource: "groups", UserAgent: r.UserAgent()}, nil, group == "discovery.k8s.io" && !s.noSlices
+	}
 	if parts[0] == "namespaces" && len(parts) > 2 {
 		req.Namespace, parts = parts[1], parts[2:]
 	}
@@ -311,7 +339,7 @@ func (s *Server) parse(r *http.Request) (req Request, k *kind, ok bool) {
 	}
 	k = kindOf(req.Resource)
 	s.mu.Lock()
-	hidden := s.noSlices && group != ""
+	hidden := s.noSlices && group == "discovery.k8s.io"
 	s.mu.Unlock()
 	if k == nil || k.Group != group || hidden {
 		return req, nil, false
@@ -369,17 +397,19 @@ func (s *Server) serve(r *http.Request, body []byte, k *kind, req Request) (answ
 		return failure(err)
 	}
 	n.Name = obj.GetName()
+	dry := r.URL.Query().Has("dryRun")
 	if k.namespaced {
 		obj.SetNamespace(n.Namespace)
 	}
 	if req.Verb == "create" {
-		return result(s.store.create(k, n, obj))(http.StatusCreated)
+		return result(s.store.create(k, n, obj, dry))(http.StatusCreated)
 	}
-	return result(s.store.update(k, n, obj))(http.StatusOK)
+	return result(s.store.update(k, n, obj, dry))(http.StatusOK)
 }
 
 func (s *Server) list(r *http.Request, k *kind, namespace string) (any, int) {
 	items, rv := s.store.list(k, namespace)
+	items = slices.DeleteFunc(items, func(o Object) bool { return !selects(r)(o) })
 	if err := tooLarge(r, rv); err != nil {
 		return failure(err)
 	}
@@ -387,6 +417,16 @@ func (s *Server) list(r *http.Request, k *kind, namespace string) (any, int) {
 		"kind": k.Kind + "List", "apiVersion": k.GroupVersion().String(),
 		"metadata": metav1.ListMeta{ResourceVersion: strconv.FormatUint(rv, 10)}, "items": items,
 	}, http.StatusOK
+}
+
+// selects is the condition of a list or watch: labels, and of the fields the name alone.
+func selects(r *http.Request) func(Object) bool {
+	query := r.URL.Query()
+	byLabels, _ := labels.Parse(query.Get("labelSelector")) // nil selects everything
+	only, named := strings.CutPrefix(query.Get("fieldSelector"), "metadata.name=")
+	return func(o Object) bool {
+		return (byLabels == nil || byLabels.Matches(labels.Set(o.GetLabels()))) && (!named || o.GetName() == only)
+	}
 }
 
 // tooLarge answers a read from a revision that the server has not reached.
@@ -414,6 +454,19 @@ func failure(err error) (any, int) {
 		return &refusal.ErrStatus, int(refusal.ErrStatus.Code)
 	}
 	return &metav1.Status{Status: metav1.StatusFailure, Message: err.Error(), Code: http.StatusBadRequest}, http.StatusBadRequest
+}
+
+// inJSON is the request with a body in JSON, of one in protobuf.
+func inJSON(r *http.Request) *http.Request {
+	if r.Header.Get("Content-Type") != "application/vnd.kubernetes.protobuf" {
+		return r
+	}
+	body, _ := io.ReadAll(r.Body)
+	if obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil); err == nil {
+		body, _ = json.Marshal(obj)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return r
 }
 
 func decode(body []byte, into any) error {

@@ -116,13 +116,14 @@ func (s *store) list(k *kind, namespace string) (items []Object, rv uint64) {
 
 func compareNames(a, b name) int { return strings.Compare(a.String(), b.String()) }
 
-func (s *store) create(k *kind, n name, obj Object) (Object, error) {
+// create stores an object, or with dry only says what would come of it.
+func (s *store) create(k *kind, n name, obj Object, dry bool) (Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lockedCreate(k, n, obj)
+	return s.lockedCreate(k, n, obj, dry)
 }
 
-func (s *store) lockedCreate(k *kind, n name, obj Object) (Object, error) {
+func (s *store) lockedCreate(k *kind, n name, obj Object, dry bool) (Object, error) {
 	if err := s.lockedNamespaceReady(k, n); err != nil {
 		return nil, err
 	}
@@ -130,8 +131,8 @@ func (s *store) lockedCreate(k *kind, n name, obj Object) (Object, error) {
 		return nil, apierrors.NewAlreadyExists(resource(k), n.Name)
 	}
 	obj = prepare(k, obj)
-	if err := s.lockedAdmit(k, obj, nil); err != nil {
-		return nil, err
+	if err := s.lockedAdmit(k, obj, nil); err != nil || dry {
+		return obj, err
 	}
 	s.uids++
 	obj.SetUID(types.UID(fmt.Sprintf("uid-%d", s.uids)))
@@ -168,7 +169,7 @@ func (s *store) lockedAdmit(k *kind, obj, old Object) error {
 	return invalid(k, obj, errs)
 }
 
-func (s *store) update(k *kind, n name, obj Object) (Object, error) {
+func (s *store) update(k *kind, n name, obj Object, dry bool) (Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.tables[k].objects[n]
@@ -179,7 +180,7 @@ func (s *store) update(k *kind, n name, obj Object) (Object, error) {
 		case obj.GetUID() != "":
 			return nil, conflict(k, n, "the UID names no standing object")
 		}
-		return s.lockedCreate(k, n, obj)
+		return s.lockedCreate(k, n, obj, dry)
 	}
 	if err := precondition(k, n, old, obj.GetUID(), obj.GetResourceVersion()); err != nil {
 		return nil, err
@@ -193,7 +194,7 @@ func (s *store) update(k *kind, n name, obj Object) (Object, error) {
 	obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
 	obj.SetResourceVersion(old.GetResourceVersion())
 	manage(obj, old)
-	if equal(old, obj) {
+	if equal(old, obj) || dry {
 		return old, nil // the real server stores no no-op either
 	}
 	if old.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 {

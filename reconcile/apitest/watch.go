@@ -63,6 +63,7 @@ type stream struct {
 	ns      string
 	after   uint64
 	number  int
+	selects func(Object) bool
 }
 
 func (s *stream) send(verb watch.EventType, object any) bool {
@@ -87,7 +88,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, k *kind, req Requ
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
-	st := &stream{w: w, flush: w.(http.Flusher), encoder: json.NewEncoder(w), kind: k, ns: req.Namespace}
+	st := &stream{w: w, flush: w.(http.Flusher), encoder: json.NewEncoder(w), kind: k, ns: req.Namespace, selects: selects(r)}
 	st.flush.Flush()
 	if !s.begin(st, r) {
 		return
@@ -112,7 +113,7 @@ func (s *Server) begin(st *stream, r *http.Request) bool {
 	}
 	items, rv := s.store.list(st.kind, st.ns)
 	for _, obj := range items {
-		if !st.send(watch.Added, obj) {
+		if st.selects(obj) && !st.send(watch.Added, obj) {
 			return false
 		}
 	}
@@ -151,7 +152,7 @@ func (s *Server) follow(st *stream, r *http.Request) {
 			return
 		}
 		for _, e := range events {
-			if !st.send(e.kind, e.object) {
+			if st.selects(e.object) && !st.send(e.kind, e.object) {
 				return
 			}
 			st.after = e.rv

@@ -69,7 +69,10 @@ func (e *Elector) denied(ctx context.Context) string {
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: e.opts.Name, Namespace: e.opts.Namespace}}
 		_, err = leases.Create(ctx, lease, metav1.CreateOptions{DryRun: dryRun})
 	}
-	if apierrors.IsForbidden(err) {
+	switch {
+	case verb == "create" && apierrors.IsNotFound(err):
+		return fmt.Sprintf("namespace %s does not exist, and who may make it cannot be told", e.opts.Namespace)
+	case apierrors.IsForbidden(err):
 		return fmt.Sprintf("may not %s leases.coordination.k8s.io in namespace %s: %v", verb, e.opts.Namespace, err)
 	}
 	return ""

@@ -251,9 +251,21 @@ func newHTTP(config *tls.Config, dial Dial) *http.Client {
 	}
 }
 
-// CheckAuth reports what is wrong with the files, without sending anything.
-func CheckAuth(a Auth) error {
+// Check reports why a receiver cannot be told: what is wrong with the files, or that nobody
+// answers at the URL. It asks by HEAD, and any answer will do; "" asks nobody.
+func Check(ctx context.Context, url string, a Auth) error {
 	c := client{auth: a}
-	_, err := c.prepare()
-	return err
+	defer c.close()
+	if _, err := c.prepare(); err != nil || url == "" {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, url, http.NoBody)
+	if err != nil {
+		return errors.New("the URL makes no request")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return failure(ctx, err).err
+	}
+	return resp.Body.Close()
 }
