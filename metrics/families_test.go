@@ -5,15 +5,18 @@ package metrics
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
@@ -65,27 +68,24 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+// exampleStatus is the example of package page.
 func exampleStatus() Status {
-	s := Status{
-		Version: "v0.1.0", Started: noon.UTC(), Time: noon.UTC().Add(time.Minute), Ready: true,
-		Config:  ConfigStatus{File: "/etc/tributary/config.yaml", LoadedAt: noon.UTC()},
-		Ingress: IngressStatus{State: "live", Up: true, Synced: true, Version: "v1.36.3", Replicas: 3, LastContact: noon.UTC()},
-		Clusters: []ClusterStatus{
-			{Name: "idc-a", State: "live", Up: true, Synced: true, Version: "v1.36.3", Services: 2, Pods: 5, LastContact: noon.UTC(), CredentialExpires: noon.UTC().Add(time.Hour)},
-			{Name: "idc-b", State: "silent", Reason: "Unreachable", Panic: true, Stale: true, Version: "v1.17.0", LagSeconds: 1.5,
-				Remarks: []string{"nodes may not be listed: zones are left out"}, LastError: "list pods: connection refused", LastErrorAt: noon.UTC(), Unreadable: 3},
-		},
-		Sinks: []SinkStatus{{Name: "slb", URL: "https://slb.example.com/v1/members", State: "failing", LagSeconds: 90, Services: 12, Pending: 2, Refused: 1, Requests: 40, Failures: 3,
-			LastAcknowledged: noon.UTC(), LastError: "it answers 503 Service Unavailable"}},
-		Lanes: []LaneStatus{{Name: "removal"}, {Name: "addition", Depth: 1, OldestSeconds: 0.25}, {Name: "bulk", Depth: 7, OldestSeconds: 2}},
-		Held:  []HeldChange{{Cluster: "idc-b", Reason: "list_shrank", Message: "3 pods are not listed any more and are kept", Release: "tributary release --cluster idc-b", Since: noon.UTC()}},
+	body, err := os.ReadFile("page/testdata/example.json")
+	if err != nil {
+		panic(err)
 	}
-	s.Clusters[0].Native = &NativeStatus{BehindSeconds: 12.5, DifferingCount: 1, Differing: []NativeDifference{{
-		Cluster: "idc-a", Namespace: "shop", Service: "web", Since: noon.UTC(), Ours: []string{}, Theirs: []string{"10.0.0.1:80/TCP"},
-	}}}
-	s.Clusters[0].Endpoints.Ready, s.Clusters[0].Endpoints.NotReady, s.Clusters[0].Endpoints.Damped = 4, 2, 1
-	s.Clusters[0].Rules = []RuleStatus{{Name: "taken-off-by-hand", Then: "Absent", Matches: 1, Held: 2, Evaluations: 9, Errors: 1, Cost: 40, Seconds: 0.5, LastError: "no such key: a"}}
+	var s Status
+	if err := json.Unmarshal(body, &s); err != nil {
+		panic(err)
+	}
 	return s
+}
+
+// scraped is what a scraper gets.
+func scraped(m *Metrics) []byte {
+	answer := httptest.NewRecorder()
+	promhttp.HandlerFor(m.Registry(), promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return answer.Body.Bytes()
 }
 
 func TestLint(t *testing.T) {
@@ -97,7 +97,7 @@ func TestLint(t *testing.T) {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
 	// As a scraper sees it: the page itself.
-	problems, err = promlint.New(bytes.NewReader(get(t, fed().Handler(), "/metrics"))).Lint()
+	problems, err = promlint.New(bytes.NewReader(scraped(fed()))).Lint()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,8 +187,7 @@ func TestContract(t *testing.T) {
 var volatile = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(go_|process_)[^\n]*\n|^tributary_(cluster_last_contact_seconds|config_last_reload_success_timestamp_seconds|client_request_duration_seconds_(bucket|sum)|build_info)\{?[^\n#]*\n`)
 
 func TestExposition(t *testing.T) {
-	page := get(t, fed().Handler(), "/metrics")
-	golden(t, "testdata/metrics.txt", volatile.ReplaceAll(page, nil))
+	golden(t, "testdata/metrics.txt", volatile.ReplaceAll(scraped(fed()), nil))
 }
 
 // TestDocs keeps docs/reference/metrics.md equal to the table, and both equal to what is

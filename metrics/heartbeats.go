@@ -100,7 +100,7 @@ func (m *Metrics) Prove(ctx context.Context) {
 	tick := time.NewTicker(proveEvery)
 	defer tick.Stop()
 	for {
-		m.present()
+		m.Brief()
 		beat.Beat()
 		select {
 		case <-ctx.Done():

@@ -4,11 +4,7 @@
 package metrics
 
 import (
-	"context"
-	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,43 +39,5 @@ func TestHeartbeats(t *testing.T) {
 		if got := stuck(); !strings.HasPrefix(got, "runs ") {
 			t.Errorf("stuck: %q", got)
 		}
-	})
-}
-
-// A lock that nobody lets go of makes /healthz fail, which takes no lock itself.
-func TestHealthzFindsADeadlock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		held := make(chan struct{})
-		var locked atomic.Bool
-		m := New(Options{Status: func() Status {
-			if locked.Load() {
-				<-held
-			}
-			return Status{}
-		}})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); m.Prove(ctx) }()
-		healthy := func() bool {
-			answer := httptest.NewRecorder()
-			m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/healthz", nil))
-			return answer.Code == http.StatusOK
-		}
-		time.Sleep(10 * time.Minute)
-		if !healthy() {
-			t.Error("not healthy although all is well")
-		}
-		locked.Store(true)
-		time.Sleep(proveBound + proveEvery + time.Second)
-		if healthy() {
-			t.Error("healthy although the status hangs")
-		}
-		close(held)
-		synctest.Wait()
-		if !healthy() {
-			t.Error("not healthy although it goes on")
-		}
-		cancel()
-		<-done
 	})
 }

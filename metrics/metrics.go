@@ -8,7 +8,6 @@ import (
 	"math/bits"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,17 +39,13 @@ type Options struct {
 // are safe for concurrent use and none waits for I/O, the log aside.
 type Metrics struct {
 	registry *prometheus.Registry
-	logger   *slog.Logger
 	records  *record.Keeper
 	status   func() Status
 	notReady func() []string
 	leader   func() LeaderStatus
 	troubles troubles
-	// heartbeats are those of the process, hung is set while one is missed; readers bounds the
-	// streams of changes.
+	// heartbeats are those of the process.
 	heartbeats Heartbeats
-	hung       atomic.Bool
-	readers    atomic.Int32
 	// removed has the names of clusters that left the configuration.
 	removed sync.Map
 
@@ -70,7 +65,7 @@ type Metrics struct {
 // New returns Metrics on a registry of its own.
 func New(o Options) *Metrics {
 	m := &Metrics{
-		registry: prometheus.NewRegistry(), logger: o.Logger, status: o.Status, notReady: o.NotReady, leader: o.Leader,
+		registry: prometheus.NewRegistry(), status: o.Status, notReady: o.NotReady, leader: o.Leader,
 		troubles: troubles{of: map[replicaKey]*Trouble{}, untold: map[replicaKey]bool{}},
 	}
 	m.troubles.rejected = func(cluster, reason string) {
@@ -81,6 +76,9 @@ func New(o Options) *Metrics {
 	m.records = record.NewKeeper(record.NewRing(o.Records, o.Bytes), o.Logger, m.echoed)
 	if m.notReady == nil {
 		m.notReady = func() []string { return nil }
+	}
+	if m.leader == nil {
+		m.leader = func() LeaderStatus { return LeaderStatus{} }
 	}
 	m.register(o)
 	return m

@@ -20,7 +20,7 @@ import (
 // series counts the series that mention the cluster.
 func series(t *testing.T, m *Metrics, cluster string) (n int) {
 	t.Helper()
-	return bytes.Count(get(t, m.Handler(), "/metrics"), fmt.Appendf(nil, "cluster=%q", cluster))
+	return bytes.Count(scraped(m), fmt.Appendf(nil, "cluster=%q", cluster))
 }
 
 func TestRemovedClusterHasNoSeries(t *testing.T) {
@@ -77,7 +77,7 @@ func TestSeriesDoNotGrowWithServices(t *testing.T) {
 			})
 			m.Echo(record.Ref{Kind: "Endpoints", Name: name, ResourceVersion: "1"}, at(3))
 		}
-		return bytes.Count(get(t, m.Handler(), "/metrics"), []byte("tributary_"))
+		return bytes.Count(scraped(m), []byte("tributary_"))
 	}
 	if few, many := count(50), count(5_000); few != many {
 		t.Errorf("%d series with 50 Services, %d with 5,000", few, many)
@@ -128,7 +128,7 @@ func TestAddressesRejectedNow(t *testing.T) {
 	} {
 		step.do()
 		var got []string
-		for line := range strings.Lines(string(get(t, m.Handler(), "/metrics"))) {
+		for line := range strings.Lines(string(scraped(m))) {
 			if labels, ok := strings.CutPrefix(line, rejectedNow.FullName()+"{"); ok {
 				got = append(got, "{"+strings.TrimSpace(labels))
 			}

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxTroubles bounds each list of troubles in a Status; the counts are exact.
-	maxTroubles = 200
+	// MaxTroubles bounds each list of troubles in a Status; the counts are exact.
+	MaxTroubles = 200
 	// maxText bounds text that a cluster chose.
 	maxText = 128
 )
@@ -173,7 +173,7 @@ func (t *troubles) fill(s *Status) {
 	s.RejectedCount, s.Rejected = len(s.Rejected), bounded(s.Rejected)
 }
 
-func bounded[T any](list []T) []T { return append([]T{}, list[:min(len(list), maxTroubles)]...) }
+func bounded[T any](list []T) []T { return append([]T{}, list[:min(len(list), MaxTroubles)]...) }
 
 // counts returns the number of conflicts by reason, and of held changes and of
 // rejected addresses by cluster and reason.

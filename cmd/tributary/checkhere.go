@@ -14,7 +14,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/cmd/tributary/internal/app"
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/page"
 )
 
 // hereTimeout is how long whoever holds an address of this machine may take to say who it is.
@@ -66,7 +66,7 @@ func answersAsWe(ctx context.Context, address string) bool {
 			continue
 		}
 		answer.Body.Close()
-		if answer.Header.Get("Server") == metrics.Server {
+		if answer.Header.Get("Server") == page.Server {
 			return true
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/page"
 )
 
 // TestAskHere: an address that is taken keeps run from working, unless a tributary has it.
@@ -30,9 +31,9 @@ func TestAskHere(t *testing.T) {
 			connection.Close()
 		}
 	}()
-	ours := httptest.NewServer(metrics.New(metrics.Options{}).Handler())
+	ours := httptest.NewServer(page.Handler(metrics.New(metrics.Options{}), nil))
 	defer ours.Close()
-	byTLS := httptest.NewTLSServer(metrics.New(metrics.Options{}).Handler())
+	byTLS := httptest.NewTLSServer(page.Handler(metrics.New(metrics.Options{}), nil))
 	defer byTLS.Close()
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()

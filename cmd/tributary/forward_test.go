@@ -22,6 +22,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/page"
 )
 
 // kubelet is an API server that knows pods and Leases and forwards ports to pages.
@@ -98,7 +99,7 @@ func leasesOf(t *testing.T, holders ...string) string {
 
 // TestContextFindsTheLeadingPod: and asks it through a forwarded port.
 func TestContextFindsTheLeadingPod(t *testing.T) {
-	pages := httptest.NewServer(metrics.New(metrics.Options{Status: troubledStatus}).Handler())
+	pages := httptest.NewServer(page.Handler(metrics.New(metrics.Options{Status: troubledStatus}), nil))
 	defer pages.Close()
 	for name, test := range map[string]struct {
 		pods, leases string

@@ -13,6 +13,7 @@ import (
 	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/cmd/tributary/internal/app"
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/page"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -20,7 +21,7 @@ import (
 // what is released.
 func releasing(t *testing.T) (server *httptest.Server, asked *[]string) {
 	asked = new([]string)
-	server = httptest.NewServer(app.Handler(metrics.New(metrics.Options{}).Handler(), func(cluster string, replica *syncer.Key) (clusters.Released, bool) {
+	server = httptest.NewServer(app.Handler(page.Handler(metrics.New(metrics.Options{}), nil), func(cluster string, replica *syncer.Key) (clusters.Released, bool) {
 		if cluster != "idc-a" {
 			return clusters.Released{}, false
 		}

@@ -15,6 +15,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/page"
 	"tributary.dev/tributary/metrics/record"
 )
 
@@ -106,7 +107,7 @@ TIME                      CLUSTER  SERVICE   TOTAL    QUEUE    COMPUTE  WRITE   
 
 func TestStatusCommand(t *testing.T) {
 	m := metrics.New(metrics.Options{Status: troubledStatus})
-	server := httptest.NewServer(m.Handler())
+	server := httptest.NewServer(page.Handler(m, nil))
 	defer server.Close()
 	for _, format := range []string{"text", "json", "yaml"} {
 		var out, stderr bytes.Buffer
@@ -146,7 +147,7 @@ func TestStatusOfOne(t *testing.T) {
 	quiet := troubledStatus()
 	quiet.Ready, quiet.NotReady, quiet.Config.Error, quiet.Ingress.Up, quiet.Lanes = true, nil, "", true, nil
 	m := metrics.New(metrics.Options{Status: func() metrics.Status { return quiet }})
-	server := httptest.NewServer(m.Handler())
+	server := httptest.NewServer(page.Handler(m, nil))
 	defer server.Close()
 	for _, test := range []struct {
 		args []string

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/page"
 	"tributary.dev/tributary/metrics/record"
 )
 
@@ -58,7 +59,7 @@ func traced(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	m := metrics.New(metrics.Options{})
 	lifeOf(m)
-	server := httptest.NewServer(m.Handler())
+	server := httptest.NewServer(page.Handler(m, nil))
 	defer server.Close()
 	var out, complaints bytes.Buffer
 	code = dispatch(t.Context(), append([]string{"trace", "--server", server.URL}, args...), &out, &complaints)
@@ -300,12 +301,12 @@ func TestTraceFollows(t *testing.T) {
 	lifeOf(m)
 	ctx, interrupt := context.WithCancel(t.Context())
 	serving, stopServing := context.WithCancel(t.Context())
-	server := httptest.NewUnstartedServer(m.Handler())
+	server := httptest.NewUnstartedServer(page.Handler(m, nil))
 	server.Config.BaseContext = nil
 	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancel(r.Context())
 		defer context.AfterFunc(serving, cancel)()
-		m.Handler().ServeHTTP(w, r.WithContext(ctx))
+		page.Handler(m, nil).ServeHTTP(w, r.WithContext(ctx))
 	})
 	server.Start()
 	defer server.Close()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/page"
 	"tributary.dev/tributary/metrics/record"
 )
 
@@ -58,7 +59,7 @@ func deadline(t *testing.T) context.Context {
 }
 
 func serve(t *testing.T, f *Fleet) string {
-	server := httptest.NewServer(f.Metrics.Handler())
+	server := httptest.NewServer(page.Handler(f.Metrics, nil))
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
@@ -285,7 +286,7 @@ func TestPause(t *testing.T) {
 func TestServerGone(t *testing.T) {
 	ctx := deadline(t)
 	f := NewFleet()
-	server := httptest.NewServer(f.Metrics.Handler())
+	server := httptest.NewServer(page.Handler(f.Metrics, nil))
 	defer server.Close()
 	tab := open(ctx, t, browser(t), server.URL, phone)
 	until(ctx, t, tab, `document.getElementById("link").textContent === "Live"`)

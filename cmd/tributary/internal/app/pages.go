@@ -19,7 +19,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/cmd/tributary/internal/review"
-	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/page"
 )
 
 // The servers: everything, and metrics and probes alone.
@@ -61,7 +61,7 @@ type pages struct {
 
 func newPages(ctx context.Context, r *App, logger *slog.Logger) *pages {
 	served := http.NewServeMux()
-	served.Handle("/", Handler(r.metrics.Handler(), r.set.Release))
+	served.Handle("/", Handler(page.Handler(r.metrics, r.logger), r.set.Release))
 	served.Handle("GET "+ExplainPath, ExplainHandler(r.explain))
 	served.Handle("POST "+ResyncPath, ResyncHandler(r.sinks.Resync))
 	return &pages{ctx: ctx, handler: served, reviewer: review.New(r.build.Version, logger), logger: logger, moved: r.moved}
@@ -229,7 +229,7 @@ func (p *pages) serve(i int, of site, listener net.Listener) *server {
 	}
 	p.running.Go(func() {
 		defer close(s.done)
-		if err := metrics.Serve(ctx, listener, handler, p.logger); err != nil && ctx.Err() == nil {
+		if err := page.Serve(ctx, listener, handler, p.logger); err != nil && ctx.Err() == nil {
 			p.logger.Error("serving the pages failed", "listen", listener.Addr().String(), "error", err)
 		}
 	})

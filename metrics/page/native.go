@@ -1,12 +1,14 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+package page
 
 import (
 	"fmt"
 	"strings"
 	"time"
+
+	"tributary.dev/tributary/metrics"
 )
 
 const (
@@ -27,7 +29,7 @@ type nativeView struct {
 
 // newNativeViews has a row for each observed cluster, and below it those of the
 // Services that differ.
-func newNativeViews(s *Status) []nativeView {
+func newNativeViews(s *metrics.Status) []nativeView {
 	var out []nativeView
 	for i := range s.Clusters {
 		c := &s.Clusters[i]

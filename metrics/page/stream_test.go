@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+package page
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 )
 
@@ -66,7 +67,7 @@ func (r *reading) took() string {
 // follower hangs, and none spins: time stands still in a bubble while one does.
 func TestFollowersGetEveryStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := New(Options{})
+		m := metrics.New(metrics.Options{})
 		reader := &reading{}
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
@@ -140,7 +141,7 @@ func TestFollowersGetEveryStep(t *testing.T) {
 // TestKeepaliveInABusyRing: what a reader does not want keeps no connection alive.
 func TestKeepaliveInABusyRing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := New(Options{})
+		m := metrics.New(metrics.Options{})
 		reader := &reading{}
 		ctx, end := context.WithCancel(t.Context())
 		s := newStream(reader, record.ChangesQuery{Follow: true, Filter: record.Filter{Namespace: "shop", Service: "other"}})

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+package page
 
 import (
 	"cmp"
@@ -11,10 +11,12 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 )
 
@@ -23,38 +25,45 @@ const (
 	pageTimeout = 30 * time.Second
 	// maxReaders of the changes may be served at a time.
 	maxReaders = 32
-	// slowest is the number of slow changes in a status.
-	slowest = 10
-	// maxDiffering bounds the differences of each cluster in a status;
-	// /debug/native has them all.
-	maxDiffering = 200
 )
+
+// pages answers for a process; its methods are safe for concurrent use.
+type pages struct {
+	of     *metrics.Metrics
+	logger *slog.Logger
+	// hung is set while a heartbeat is missed.
+	hung atomic.Bool
+	// readers counts the streams of changes.
+	readers atomic.Int32
+}
 
 // Handler returns the handler of all pages: / for people, /metrics, /healthz,
 // /readyz, /debug/changes, /debug/native and /debug/status. All are read-only; none shows a
-// secret.
-func (m *Metrics) Handler() http.Handler {
+// secret. What goes wrong with them is logged; nil: nowhere.
+func Handler(of *metrics.Metrics, logger *slog.Logger) http.Handler {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	p := &pages{of: of, logger: logger}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", timed(m.families()))
-	mux.Handle("GET /healthz", timed(http.HandlerFunc(m.healthz)))
-	mux.Handle("GET /readyz", timed(http.HandlerFunc(m.readyz)))
-	mux.Handle("GET /debug/status", timed(http.HandlerFunc(m.statusPage)))
-	mux.Handle("GET /debug/native", timed(http.HandlerFunc(m.nativePage)))
-	mux.HandleFunc("GET /debug/changes", m.changesPage)
-	m.pages(mux)
+	mux.Handle("GET /metrics", timed(p.families()))
+	mux.Handle("GET /healthz", timed(http.HandlerFunc(p.healthz)))
+	mux.Handle("GET /readyz", timed(http.HandlerFunc(p.readyz)))
+	mux.Handle("GET /debug/status", timed(http.HandlerFunc(p.statusPage)))
+	mux.Handle("GET /debug/native", timed(http.HandlerFunc(p.nativePage)))
+	mux.HandleFunc("GET /debug/changes", p.changesPage)
+	p.files(mux)
 	return mux
 }
 
-func (m *Metrics) families() http.Handler {
+func (p *pages) families() http.Handler {
 	opts := promhttp.HandlerOpts{
 		// A gauge that cannot be told must not hide all the others.
 		ErrorHandling:     promhttp.ContinueOnError,
 		EnableOpenMetrics: true,
+		ErrorLog:          slog.NewLogLogger(p.logger.Handler(), slog.LevelError),
 	}
-	if m.logger != nil {
-		opts.ErrorLog = slog.NewLogLogger(m.logger.Handler(), slog.LevelError)
-	}
-	return promhttp.HandlerFor(m.registry, opts)
+	return promhttp.HandlerFor(p.of.Registry(), opts)
 }
 
 // timed bounds the time in which an answer is written, so that a reader that
@@ -74,24 +83,24 @@ func allow(w http.ResponseWriter, d time.Duration) {
 
 // healthz fails while a loop of the process does not get on. It takes no lock that one
 // could hold.
-func (m *Metrics) healthz(w http.ResponseWriter, _ *http.Request) {
-	stuck := m.heartbeats.Stuck(time.Now())
+func (p *pages) healthz(w http.ResponseWriter, _ *http.Request) {
+	stuck := p.of.Heartbeats().Stuck(time.Now())
 	if len(stuck) == 0 {
-		m.hung.Store(false)
+		p.hung.Store(false)
 		plain(w, http.StatusOK, "ok\n")
 		return
 	}
-	if !m.hung.Swap(true) && m.logger != nil {
-		m.logger.Error("the process does not get on", "stuck", stuck)
+	if !p.hung.Swap(true) {
+		p.logger.Error("the process does not get on", "stuck", stuck)
 	}
 	plain(w, http.StatusInternalServerError, "stuck:\n- "+strings.Join(stuck, "\n- ")+"\n")
 }
 
 // readyz says what the status page says of readiness.
-func (m *Metrics) readyz(w http.ResponseWriter, _ *http.Request) {
-	reasons := m.notReady()
+func (p *pages) readyz(w http.ResponseWriter, _ *http.Request) {
+	reasons := p.of.NotReady()
 	if len(reasons) == 0 {
-		plain(w, http.StatusOK, "ok\n"+m.leads())
+		plain(w, http.StatusOK, "ok\n"+p.leads())
 		return
 	}
 	text := "not ready:\n"
@@ -102,11 +111,8 @@ func (m *Metrics) readyz(w http.ResponseWriter, _ *http.Request) {
 }
 
 // leads says in a line who leads; "" where nobody can tell.
-func (m *Metrics) leads() string {
-	if m.leader == nil {
-		return ""
-	}
-	switch l := m.leader(); {
+func (p *pages) leads() string {
+	switch l := p.of.Leader(); {
 	case l.State == "":
 		return ""
 	case l.Writes():
@@ -118,33 +124,8 @@ func (m *Metrics) leads() string {
 	}
 }
 
-// Status is the complete status, as /debug/status serves it.
-func (m *Metrics) Status() Status {
-	s := m.present()
-	s.Slowest = m.records.Ring().Slowest(slowest)
-	return s
-}
-
-// present is Status without the slowest changes, which take a look at them all.
-func (m *Metrics) present() Status {
-	var s Status
-	if m.status != nil {
-		s = m.status()
-	}
-	if s.Time.IsZero() {
-		s.Time = time.Now().UTC()
-	}
-	for i := range s.Clusters {
-		if native := s.Clusters[i].Native; native != nil {
-			native.Differing = native.Differing[:min(len(native.Differing), maxDiffering)]
-		}
-	}
-	m.troubles.fill(&s)
-	return s
-}
-
-func (m *Metrics) statusPage(w http.ResponseWriter, _ *http.Request) {
-	s := m.Status()
+func (p *pages) statusPage(w http.ResponseWriter, _ *http.Request) {
+	s := p.of.Status()
 	body, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		http.Error(w, fmt.Sprintf("render status: %v", err), http.StatusInternalServerError)
@@ -156,13 +137,10 @@ func (m *Metrics) statusPage(w http.ResponseWriter, _ *http.Request) {
 
 // nativePage answers with one difference between the members' own controllers
 // and Tributary a line, as JSON: all of them.
-func (m *Metrics) nativePage(w http.ResponseWriter, _ *http.Request) {
+func (p *pages) nativePage(w http.ResponseWriter, _ *http.Request) {
 	header(w, "application/x-ndjson")
-	if m.status == nil {
-		return
-	}
 	out := json.NewEncoder(w)
-	for _, c := range m.status().Clusters {
+	for _, c := range p.of.Clusters() {
 		if c.Native == nil {
 			continue
 		}
@@ -176,7 +154,7 @@ func (m *Metrics) nativePage(w http.ResponseWriter, _ *http.Request) {
 
 // changesPage answers with one record a line, oldest first; see ParseChangesQuery
 // for the parameters.
-func (m *Metrics) changesPage(w http.ResponseWriter, r *http.Request) {
+func (p *pages) changesPage(w http.ResponseWriter, r *http.Request) {
 	query, err := record.ParseChangesQuery(r.URL.Query(), time.Now())
 	if err != nil {
 		status := http.StatusInternalServerError
@@ -186,18 +164,18 @@ func (m *Metrics) changesPage(w http.ResponseWriter, r *http.Request) {
 		plain(w, status, err.Error()+"\n")
 		return
 	}
-	defer m.readers.Add(-1)
-	if m.readers.Add(1) > maxReaders {
+	defer p.readers.Add(-1)
+	if p.readers.Add(1) > maxReaders {
 		w.Header().Set("Retry-After", "10")
 		plain(w, http.StatusServiceUnavailable, fmt.Sprintf("%d others read the changes, and that is as many as may; end one of them\n", maxReaders))
 		return
 	}
 	header(w, "application/x-ndjson")
 	s := newStream(w, query)
-	if !s.past(m.Changes()) || !query.Follow {
+	if !s.past(p.of.Changes()) || !query.Follow {
 		return
 	}
-	s.follow(r.Context(), m.Changes())
+	s.follow(r.Context(), p.of.Changes())
 }
 
 // Server is what answers call this program in the header of that name: who finds its

@@ -1,12 +1,16 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+package page
 
-import "strings"
+import (
+	"strings"
+
+	"tributary.dev/tributary/metrics"
+)
 
 // judge says in a sentence whether a person has anything to do.
-func judge(s *Status) verdict {
+func judge(s *metrics.Status) verdict {
 	if !s.Ready {
 		if len(s.NotReady) == 0 {
 			return verdict{"bad", "Not ready.", ""}
@@ -44,7 +48,7 @@ func judge(s *Status) verdict {
 
 // special counts the clusters in panic, those that are stale, and the Services
 // about which a cluster's own controllers differ.
-func special(s *Status) (panics, stale, differing int) {
+func special(s *metrics.Status) (panics, stale, differing int) {
 	for i := range s.Clusters {
 		c := &s.Clusters[i]
 		if c.Panic {
@@ -68,7 +72,7 @@ func plural(n int, one, many string) string {
 }
 
 // live counts the clusters that answer and have been seen whole.
-func live(s *Status) (n int) {
+func live(s *metrics.Status) (n int) {
 	for i := range s.Clusters {
 		if s.Clusters[i].Up && s.Clusters[i].Synced {
 			n++
@@ -78,7 +82,7 @@ func live(s *Status) (n int) {
 }
 
 // alerts are faults that no table shows.
-func alerts(s *Status) []verdict {
+func alerts(s *metrics.Status) []verdict {
 	var out []verdict
 	if s.Config.Error != "" {
 		out = append(out, verdict{"bad", "The configuration on disk is refused; the former one runs on.", message(s.Config.Error)})
@@ -94,7 +98,7 @@ func alerts(s *Status) []verdict {
 }
 
 // tallies are the numbers that tell at a glance whether anything is wrong.
-func tallies(s *Status) []tally {
+func tallies(s *metrics.Status) []tally {
 	up, ready, notReady, lag := live(s), 0, 0, 0.0
 	for i := range s.Clusters {
 		c := &s.Clusters[i]

@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+package page
 
 import (
 	"bytes"
@@ -14,15 +14,16 @@ import (
 	"testing"
 	"time"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 )
 
 // pageMetrics has one of everything that the page shows, at fixed times.
-func pageMetrics() *Metrics {
-	m := New(Options{Status: func() Status {
+func pageMetrics() *metrics.Metrics {
+	m := metrics.New(metrics.Options{Status: func() metrics.Status {
 		s := exampleStatus()
-		s.Conflicts = []Conflict{{Namespace: "shop", Service: "web", Reason: "foreign_object", Message: "not ours; delete or rename it", Since: noon.UTC()}}
-		s.Rejected = []Rejection{{Namespace: "shop", Service: "web", Cluster: "idc-a", Address: "127.0.0.1", Reason: "loopback", Since: noon.UTC()}}
+		s.Conflicts = []metrics.Conflict{{Namespace: "shop", Service: "web", Reason: "foreign_object", Message: "not ours; delete or rename it", Since: noon.UTC()}}
+		s.Rejected = []metrics.Rejection{{Namespace: "shop", Service: "web", Cluster: "idc-a", Address: "127.0.0.1", Reason: "loopback", Since: noon.UTC()}}
 		s.Config.Error = "config.yaml: clusters[0].name: empty"
 		return s
 	}})
@@ -38,12 +39,12 @@ func pageMetrics() *Metrics {
 }
 
 func TestPage(t *testing.T) {
-	golden(t, "testdata/page.html", get(t, pageMetrics().Handler(), "/"))
+	golden(t, "testdata/page.html", get(t, Handler(pageMetrics(), nil), "/"))
 }
 
 // TestEmptyPage: before anything is known the page says so.
 func TestEmptyPage(t *testing.T) {
-	body := string(get(t, New(Options{}).Handler(), "/"))
+	body := string(get(t, Handler(metrics.New(metrics.Options{}), nil), "/"))
 	for _, want := range []string{"Not ready.", "No cluster is configured.", "Nothing is held.", "No conflict.", "No change yet."} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not say %q", want)
@@ -52,7 +53,7 @@ func TestEmptyPage(t *testing.T) {
 }
 
 func TestPageFilter(t *testing.T) {
-	handler := pageMetrics().Handler()
+	handler := Handler(pageMetrics(), nil)
 	for _, test := range []struct {
 		query, rows string
 		status      int
@@ -95,7 +96,7 @@ func TestPageFilter(t *testing.T) {
 // TestPageIsGuarded: the policy forbids whatever is not the page's own.
 func TestPageIsGuarded(t *testing.T) {
 	answer := httptest.NewRecorder()
-	pageMetrics().Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
+	Handler(pageMetrics(), nil).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
 	policy := answer.Header().Get("Content-Security-Policy")
 	for _, want := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "base-uri 'none'", "frame-ancestors 'none'"} {
 		if !strings.Contains(policy, want) {
@@ -115,7 +116,7 @@ func TestPageIsGuarded(t *testing.T) {
 }
 
 func TestPageAnswersOnlyToReading(t *testing.T) {
-	handler := pageMetrics().Handler()
+	handler := Handler(pageMetrics(), nil)
 	for _, path := range []string{"/", "/page.css", "/page.js", "/page.svg"} {
 		if code, _ := ask(handler, http.MethodPost, path); code != http.StatusMethodNotAllowed {
 			t.Errorf("POST %s: %d", path, code)
@@ -132,7 +133,7 @@ func TestPageAnswersOnlyToReading(t *testing.T) {
 }
 
 func TestPageFilesAreAskedForOnce(t *testing.T) {
-	handler := pageMetrics().Handler()
+	handler := Handler(pageMetrics(), nil)
 	for path, contentType := range map[string]string{"/page.css": "text/css", "/page.js": "text/javascript", "/page.svg": "image/svg+xml"} {
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
@@ -165,26 +166,26 @@ func TestPageIsSmall(t *testing.T) {
 // TestPageEscapes: names that clusters chose stay text wherever they appear.
 func TestPageEscapes(t *testing.T) {
 	const evil = "\"'></td><script>alert(1)</script><img src=x onerror=alert(1)>\u202e\x00{{.}}"
-	m := New(Options{Version: evil, Status: func() Status {
+	m := metrics.New(metrics.Options{Version: evil, Status: func() metrics.Status {
 		s := exampleStatus()
 		c := &s.Clusters[0]
 		c.Name, c.State, c.Reason, c.Version, c.LastError, c.Remarks = evil, evil, evil, evil, evil, []string{evil}
-		c.Native = &NativeStatus{DifferingCount: 1, Differing: []NativeDifference{{Namespace: evil, Service: evil, Ours: []string{evil}, Theirs: []string{evil}}}}
+		c.Native = &metrics.NativeStatus{DifferingCount: 1, Differing: []metrics.NativeDifference{{Namespace: evil, Service: evil, Ours: []string{evil}, Theirs: []string{evil}}}}
 		s.Version, s.Config.File, s.Config.Error, s.Ingress.State, s.Ingress.Version = evil, evil, evil, evil, evil
 		s.Ingress.Up, s.Ingress.LastError, s.NotReady, s.Ready = false, evil, []string{evil}, false
 		return s
 	}})
-	m.Report(evil, evil, Trouble{
-		Conflicts: []Conflict{{Cluster: evil, Reason: evil, Message: evil}},
-		Held:      []HeldChange{{Cluster: evil, Reason: evil, Message: evil, Release: evil}},
-		Rejected:  []Rejection{{Cluster: evil, Reason: evil, Address: evil}},
+	m.Report(evil, evil, metrics.Trouble{
+		Conflicts: []metrics.Conflict{{Cluster: evil, Reason: evil, Message: evil}},
+		Held:      []metrics.HeldChange{{Cluster: evil, Reason: evil, Message: evil, Release: evil}},
+		Rejected:  []metrics.Rejection{{Cluster: evil, Reason: evil, Address: evil}},
 	})
 	rec := written()
 	rec.Namespace, rec.Service, rec.Cluster, rec.Error, rec.Result = evil, evil, evil, evil, record.Result(evil)
 	rec.Cause.Name, rec.Cause.State, rec.Cause.Event = evil, evil, evil
 	rec.Added, rec.Removed = []string{evil}, []string{"javascript:alert(1)"}
 	m.Change(rec)
-	_, body := ask(m.Handler(), http.MethodGet, "/?service=%22%3E%3Cscript%3Ealert(1)%3C/script%3E&ip=%22onfocus=x&%3Cb%3E=1")
+	_, body := ask(Handler(m, nil), http.MethodGet, "/?service=%22%3E%3Cscript%3Ealert(1)%3C/script%3E&ip=%22onfocus=x&%3Cb%3E=1")
 	page := string(body)
 	if bad := regexp.MustCompile(`<img|<b>1|<script[^>]*>[^<]|href="[^".#dpm]|"onfocus`).FindString(page); bad != "" {
 		t.Errorf("a name became markup: %q", bad)
@@ -199,7 +200,7 @@ func TestPageEscapes(t *testing.T) {
 
 // TestPageBoundsText: a name of megabytes does not make a page of megabytes.
 func TestPageBoundsText(t *testing.T) {
-	m := New(Options{Status: exampleStatus})
+	m := metrics.New(metrics.Options{Status: exampleStatus})
 	long := strings.Repeat("ö", 1<<20)
 	rec := written()
 	rec.Service, rec.Error, rec.Cause.Name = long, long, long
@@ -207,10 +208,10 @@ func TestPageBoundsText(t *testing.T) {
 		rec.Removed = append(rec.Removed, fmt.Sprintf("10.0.%d.%d:80", i/250, i%250))
 	}
 	m.Change(rec)
-	for range 3 * maxPageTroubles {
-		m.Report("shop", "svc-"+fmt.Sprint(len(m.troubles.of)), Trouble{Conflicts: []Conflict{{Reason: "port", Message: long}}})
+	for i := range 3 * maxPageTroubles {
+		m.Report("shop", fmt.Sprint("svc-", i), metrics.Trouble{Conflicts: []metrics.Conflict{{Reason: "port", Message: long}}})
 	}
-	body := get(t, m.Handler(), "/")
+	body := get(t, Handler(m, nil), "/")
 	if len(body) > 100_000 {
 		t.Errorf("%d bytes", len(body))
 	}
@@ -244,7 +245,7 @@ func TestDurationsForPeople(t *testing.T) {
 }
 
 func TestStrip(t *testing.T) {
-	clusters := []ClusterStatus{{Name: "idc-a"}, {Name: "idc-b"}, {Name: "idc-c"}}
+	clusters := []metrics.ClusterStatus{{Name: "idc-a"}, {Name: "idc-b"}, {Name: "idc-c"}}
 	var records []*record.Change
 	add := func(cluster, lane string, total time.Duration, live bool) {
 		rec := written()
@@ -276,11 +277,11 @@ func TestStrip(t *testing.T) {
 }
 
 func BenchmarkPage(b *testing.B) {
-	m := New(Options{Status: exampleStatus})
+	m := metrics.New(metrics.Options{Status: exampleStatus})
 	for range 10_000 {
 		m.Change(written())
 	}
-	handler := m.Handler()
+	handler := Handler(m, nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))

@@ -1,9 +1,13 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+package page
 
-import "time"
+import (
+	"time"
+
+	"tributary.dev/tributary/metrics"
+)
 
 // sinkView is a row about a receiver outside of Kubernetes.
 type sinkView struct {
@@ -15,7 +19,7 @@ type sinkView struct {
 // sinkLagWarn is the lag from which a sink is marked: windows take their time.
 const sinkLagWarn = time.Minute
 
-func newSinkViews(s *Status) []sinkView {
+func newSinkViews(s *metrics.Status) []sinkView {
 	var out []sinkView
 	for i := range s.Sinks {
 		k := &s.Sinks[i]

@@ -1,13 +1,14 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+package page
 
 import (
 	"fmt"
 	"strings"
 	"time"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 )
 
@@ -64,7 +65,7 @@ const maxPageTroubles = 50
 // lagWarn is the lag from which a cluster is marked.
 const lagWarn = 5 * time.Second
 
-func newPageView(s *Status, records []*record.Change, form pageFilter, filter *record.Filter) *pageView {
+func newPageView(s *metrics.Status, records []*record.Change, form pageFilter, filter *record.Filter) *pageView {
 	v := &pageView{
 		Title: "Tributary: ready", Version: visible(s.Version), Time: s.Time.UTC().Format("15:04:05") + " UTC",
 		Verdict: judge(s),
@@ -87,7 +88,7 @@ func newPageView(s *Status, records []*record.Change, form pageFilter, filter *r
 	return v
 }
 
-func newClusterView(c *ClusterStatus, now time.Time) clusterView {
+func newClusterView(c *metrics.ClusterStatus, now time.Time) clusterView {
 	v := clusterView{
 		Name: visible(c.Name), Class: "ok", State: dash(c.State), Version: dash(c.Version),
 		Services: count(c.Services), Pods: count(c.Pods), Ready: count(c.Endpoints.Ready), NotReady: count(c.Endpoints.NotReady),
@@ -118,7 +119,7 @@ func newClusterView(c *ClusterStatus, now time.Time) clusterView {
 	return v
 }
 
-func (v *pageView) troubles(s *Status) {
+func (v *pageView) troubles(s *metrics.Status) {
 	for _, h := range s.Held[:min(len(s.Held), maxPageTroubles)] {
 		what := "the whole cluster"
 		if h.Service != "" {
@@ -153,10 +154,10 @@ func more(n int) string {
 	if n <= maxPageTroubles {
 		return ""
 	}
-	return fmt.Sprintf("And %s more; tributary status -o json lists the first %d.", count(n-maxPageTroubles), maxTroubles)
+	return fmt.Sprintf("And %s more; tributary status -o json lists the first %d.", count(n-maxPageTroubles), metrics.MaxTroubles)
 }
 
-func footer(s *Status) string {
+func footer(s *metrics.Status) string {
 	text := "Ingress cluster " + dash(s.Ingress.State)
 	if s.Ingress.Version != "" {
 		text += ", " + visible(s.Ingress.Version)

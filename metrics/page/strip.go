@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+package page
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 )
 
@@ -63,7 +64,7 @@ func stripY(d time.Duration) float64 {
 func coordinate(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
 // newStrips returns a strip for each cluster, from records in their order.
-func newStrips(clusters []ClusterStatus, records []*record.Change) []stripView {
+func newStrips(clusters []metrics.ClusterStatus, records []*record.Change) []stripView {
 	recent := make(map[string][]*record.Change, len(clusters))
 	for i := range clusters {
 		recent[clusters[i].Name] = nil

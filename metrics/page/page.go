@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package metrics
+package page
 
 import (
 	"bytes"
@@ -17,26 +17,26 @@ import (
 	"tributary.dev/tributary/metrics/record"
 )
 
-//go:embed page
+//go:embed page.html page.css page.js icon.svg
 var pageFiles embed.FS
 
 // pageTemplate escapes by context: what clusters call their objects cannot
 // become markup, an address of a link or a script.
-var pageTemplate = template.Must(template.ParseFS(pageFiles, "page/page.html"))
+var pageTemplate = template.Must(template.ParseFS(pageFiles, "page.html"))
 
 // pagePolicy lets the page load its own files and talk to its own server, and
 // nothing else: no inline script or style, no frame around it.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// pages adds the page for people and the files it loads. Every link in it is
+// files adds the page for people and the files it loads. Every link in it is
 // relative, so that it works behind a proxy that serves it below a path.
-func (m *Metrics) pages(mux *http.ServeMux) {
-	mux.Handle("GET /{$}", timed(http.HandlerFunc(m.page)))
+func (p *pages) files(mux *http.ServeMux) {
+	mux.Handle("GET /{$}", timed(http.HandlerFunc(p.page)))
 	for path, file := range map[string]struct{ name, contentType string }{
-		"/page.css": {"page/page.css", "text/css; charset=utf-8"},
-		"/page.js":  {"page/page.js", "text/javascript; charset=utf-8"},
-		"/page.svg": {"page/icon.svg", "image/svg+xml"},
+		"/page.css": {"page.css", "text/css; charset=utf-8"},
+		"/page.js":  {"page.js", "text/javascript; charset=utf-8"},
+		"/page.svg": {"icon.svg", "image/svg+xml"},
 	} {
 		mux.Handle("GET "+path, timed(asset(file.name, file.contentType)))
 	}
@@ -47,7 +47,7 @@ func (m *Metrics) pages(mux *http.ServeMux) {
 func asset(name, contentType string) http.Handler {
 	body, err := pageFiles.ReadFile(name)
 	if err != nil {
-		panic(err) // cannot happen: the name is a constant of pages
+		panic(err) // cannot happen: the name is a constant of files
 	}
 	sum := sha256.Sum256(body)
 	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
@@ -63,10 +63,10 @@ func asset(name, contentType string) http.Handler {
 // page shows the status and the newest changes. The filter is that of
 // /debug/changes, by Service and IP; one that cannot be understood is explained
 // in the page, which then shows no change.
-func (m *Metrics) page(w http.ResponseWriter, r *http.Request) {
+func (p *pages) page(w http.ResponseWriter, r *http.Request) {
 	filter, query := readPageFilter(r.URL.Query(), time.Now())
-	status := m.present()
-	view := newPageView(&status, m.Changes().All(), filter, &query.Filter)
+	status := p.of.Brief()
+	view := newPageView(&status, p.of.Changes().All(), filter, &query.Filter)
 	var body bytes.Buffer
 	if err := pageTemplate.Execute(&body, view); err != nil {
 		http.Error(w, fmt.Sprintf("render the page: %v", err), http.StatusInternalServerError)
