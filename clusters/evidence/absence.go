@@ -58,7 +58,7 @@ type hold struct {
 func (s *State) lacks(now time.Time, l lost, doubted bool) {
 	a := s.absent[l.id]
 	if a == nil {
-		a = &absence{id: l.id, uid: l.uid, service: l.service, addrs: l.addrs, past: s.quarantine.err != nil}
+		a = &absence{id: l.id, uid: l.uid, service: l.service, addrs: l.addrs, past: s.quarantine.lost(l.id.Kind)}
 		s.absent[l.id] = a
 		for _, addr := range l.addrs {
 			s.addresses[addr] = append(s.addresses[addr], a)

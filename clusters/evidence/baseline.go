@@ -256,6 +256,7 @@ func (s *State) standingSourceGone(source syncer.Key, cause Cause, out *Effects)
 func (s *State) serviceShown(now time.Time, service syncer.Key, out *Effects) {
 	var drop []*standingEndpoint
 	unjudged := false
+	s.foundSource(service)
 	for _, r := range s.standing.fedBy(service) {
 		if s.presence(r).pending {
 			r.judged = false // what is written by hand is to be read first
@@ -277,6 +278,20 @@ func (s *State) serviceShown(now time.Time, service syncer.Key, out *Effects) {
 	if s.synced && unjudged {
 		s.judgeStanding(now, out)
 	}
+}
+
+// foundSource has nothing that stands wait for a Service any more that is there, though
+// lists may lack it.
+func (s *State) foundSource(service syncer.Key) {
+	a := s.absent[object{Services, service}]
+	if a == nil {
+		return
+	}
+	for _, e := range a.standing {
+		e.waits = slices.DeleteFunc(e.waits, func(b *absence) bool { return b == a })
+		e.in.judged = e.in.judged && len(e.waits) > 0
+	}
+	a.standing = nil
 }
 
 // standingManual drops endpoints that stand and that hand-written objects of their

@@ -44,8 +44,12 @@ type thePod struct {
 	ready          bool
 	terminating    bool
 	finished       bool
+	host           bool // it has the address of its node
 	revision       uint64
 }
+
+// hostIP is the address of a node.
+func hostIP(node int) int { return 1000 + node }
 
 // theService is a Service. Without app it has no selector.
 type theService struct {
@@ -96,7 +100,7 @@ func (p *thePod) serving() bool { return p.ready && !p.terminating && !p.finishe
 func (w *cluster) shown(p thePod) store.Versioned[syncer.Pod] {
 	v := store.Versioned[syncer.Pod]{RV: p.revision, Object: syncer.Pod{
 		Key: syncer.Key{Namespace: namespace, Name: p.name}, UID: p.uid, Labels: map[string]string{"app": p.app},
-		IPs: []syncer.PodIP{{Addr: address(p.ip)}}, NodeName: fmt.Sprint("n", p.node), Ready: p.ready, Terminal: p.finished,
+		IPs: []syncer.PodIP{{Addr: address(p.ip)}}, NodeName: fmt.Sprint("n", p.node), Ready: p.ready, Terminal: p.finished, HostNetwork: p.host,
 	}}
 	if p.terminating {
 		v.Object.Deleted = 1

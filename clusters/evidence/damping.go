@@ -322,5 +322,22 @@ func (s *State) waits(service syncer.Key) map[syncer.Key]Wait {
 	return all
 }
 
+// waitingIn counts the endpoints of a replica that wait.
+func (s *State) waitingIn(replica syncer.Key) (n int) {
+	if s.damping.total > 0 {
+		for _, service := range s.store.Sources(replica) {
+			n += s.waitingOf(service)
+		}
+	}
+	return n
+}
+
+func (s *State) waitingOf(service syncer.Key) int {
+	if src := s.damping.waiting[service]; src != nil {
+		return src.waiting
+	}
+	return 0
+}
+
 // Waiting counts the endpoints that wait; a pod behind two Services counts twice.
 func (s *State) Waiting() int { return s.damping.total }

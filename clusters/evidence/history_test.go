@@ -68,19 +68,23 @@ const (
 	deafen
 	release
 	restart
+	forbid // or allow, to list a kind
+	lose   // what was asked for is never answered
+	ponder // the answer is found, and comes later
+	bound  // another maxObjects
 	verbs
 )
 
 var verbNames = [...]string{"create", "kill", "recreate", "terminate", "evict", "ready", "move", "relabel", "scale-down", "roll-out", "toggle-service",
 	"reselect", "edit-manual", "silence", "save", "restore", "notice-restore", "cut", "relist", "lie", "past", "deliver", "answer", "pass", "work", "mute", "deafen",
-	"release", "restart"}
+	"release", "restart", "forbid", "lose", "ponder", "bound"}
 
 func (o op) String() string { return fmt.Sprintf("%s(%d,%d)", verbNames[o.verb], o.a, o.b) }
 
 // weights say how often a verb comes.
 var weights = [verbs]int{create: 12, kill: 7, recreate: 4, terminate: 4, evict: 3, ready: 10, move: 1, relabel: 2, scaleDown: 2, rollOut: 2,
 	toggleService: 1, reselect: 1, editManual: 4, silence: 1, save: 1, restore: 1, noticeRestore: 3, cut: 6, relist: 10, lie: 3, past: 1, deliver: 25, answer: 10,
-	pass: 14, work: 10, muteGets: 1, deafen: 1, release: 1, restart: 1}
+	pass: 14, work: 10, muteGets: 1, deafen: 1, release: 1, restart: 1, forbid: 1, lose: 1, ponder: 2, bound: 1}
 
 var serviceNames = []string{"a", "b", "c", "d", "all", "hand"}
 
@@ -176,7 +180,10 @@ func (w *cluster) addPod(a, b int, app string) thePod {
 	w.uids++
 	w.names++
 	name := fmt.Sprintf("%s-%d", app, w.names)
-	p := thePod{name: name, uid: fmt.Sprintf("%s.%d", name, w.uids), app: app, ip: w.freeIP(0), node: a % nodes, ready: b%4 > 0, revision: w.bump()}
+	p := thePod{name: name, uid: fmt.Sprintf("%s.%d", name, w.uids), app: app, ip: w.freeIP(0), node: a % nodes, ready: b%4 > 0, host: b%10 == 9, revision: w.bump()}
+	if p.host {
+		p.ip = hostIP(p.node)
+	}
 	w.pods = append(w.pods, p)
 	return p
 }
@@ -283,6 +290,21 @@ func (s *shell) do(o op) {
 		}
 	case restart:
 		s.start()
+	case forbid:
+		k := []Kind{Services, Pods, Nodes, Endpoints, Slices}[o.a%5]
+		s.cut(k)
+		s.forbidden[k] = !s.forbidden[k]
+	case lose:
+		s.reads = s.reads[:len(s.reads)/2]
+	case ponder:
+		for i := range min(len(s.reads), 1+o.a%4) {
+			r := s.reads[i]
+			a := s.reply(r.Read)
+			s.reads[i].found = &a
+		}
+	case bound:
+		s.cfg.MaxObjects = []int{0, 15, 18, 25}[o.a%4]
+		s.step(Configured{s.cfg})
 	}
 }
 
@@ -329,7 +351,9 @@ func (s *shell) changePod(o op, p *thePod) {
 	case ready:
 		p.ready = !p.ready
 	case move:
-		p.ip = s.freeIP(o.b % 3)
+		if !p.host {
+			p.ip = s.freeIP(o.b % 3)
+		}
 	case relabel:
 		p.app = serviceNames[o.b%4]
 	}
@@ -416,7 +440,14 @@ func (s *shell) nodeShows(n int) {
 // peace ends all faults, and gives the state a minute and a half.
 func (s *shell) peace() {
 	s.note("peace")
-	s.deaf, s.mute = false, false
+	s.deaf, s.mute, s.forbidden = false, false, [kinds]bool{}
+	if s.cfg.MaxObjects > 0 && s.seed%2 == 0 {
+		s.cfg.MaxObjects = 0
+		s.step(Configured{s.cfg})
+	}
+	for i := len(s.pods) - 1; s.cfg.MaxObjects > 0 && i >= 0 && len(s.pods) > s.cfg.MaxObjects-s.cfg.MaxObjects/10; i-- {
+		s.kill(&s.pods[i])
+	}
 	if s.unnoticed {
 		s.noticeRestore()
 	}

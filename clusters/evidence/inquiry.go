@@ -20,9 +20,9 @@ type inquiry struct {
 }
 
 const (
-	// askAll is how many objects are asked for one by one; of more, a sample of that
+	// usualSample is how many objects are asked for one by one; of more, a sample of that
 	// many, and of each replica that would be emptied at least one.
-	askAll = 200
+	usualSample = 200
 	// askLimit is how long a question may be under way, askFailures how many in a row
 	// may fail before lists have to do.
 	askLimit    = 30 * time.Second
@@ -33,9 +33,13 @@ const (
 // are few or the lists are known to be wrong, else for a sample.
 func (s *State) inquire(now time.Time, kind Kind, out *Effects) {
 	var open []*absence
+	q := &inquiry{waiting: map[object]bool{}}
 	for _, a := range s.lacking(kind) {
-		if a.state == notAsked || a.state == mayNotAsk {
+		switch a.state {
+		case notAsked, mayNotAsk:
 			open = append(open, a)
+		case asking, askFailed: // in the round before
+			q.waiting[a.id] = true
 		}
 	}
 	if len(open) == 0 {
@@ -44,8 +48,7 @@ func (s *State) inquire(now time.Time, kind Kind, out *Effects) {
 		}
 		return
 	}
-	q := &inquiry{waiting: map[object]bool{}}
-	if len(open) > askAll && s.contradicted[kind].IsZero() {
+	if len(open) > s.sampled && s.contradicted[kind].IsZero() {
 		open, q.sampled = s.sample(open), true
 	}
 	s.inquiries[kind] = q
@@ -86,7 +89,7 @@ func (s *State) sample(all []*absence) []*absence {
 			rest = append(rest, a)
 		}
 	}
-	if room := askAll - len(chosen); room > 0 {
+	if room := s.sampled - len(chosen); room > 0 {
 		chosen = append(chosen, rest[:min(room, len(rest))]...)
 	}
 	return sortAbsences(chosen)

@@ -100,6 +100,7 @@ func (s *State) took(now time.Time, passed []loss) {
 // judgeLacking decides about what lists of a kind lack: what is believed goes, the rest
 // is kept and asked for.
 func (s *State) judgeLacking(now time.Time, kind Kind, before map[syncer.Key]int, empty bool, out *Effects) {
+	s.damp(now, out) // what waits to be stable replaces nothing yet
 	lacking := s.lacking(kind)
 	by := byReplica(lacking)
 	for _, a := range lacking {
@@ -132,7 +133,7 @@ func (s *State) judgeLacking(now time.Time, kind Kind, before map[syncer.Key]int
 func (s *State) lossOf(replica syncer.Key, before int) loss {
 	ready, seen, _ := s.store.ReadyEndpoints(replica)
 	standing := s.standing.left(replica)
-	l := loss{replica: replica, before: max(before, 0), after: seen, gone: ready - seen + standing}
+	l := loss{replica: replica, before: max(before, 0), after: max(0, seen-s.waitingIn(replica)), gone: ready - seen + standing}
 	if h := s.holds[replica]; h != nil {
 		l.before = max(h.before, l.before)
 	}
@@ -146,6 +147,7 @@ func (s *State) rejudge(now time.Time, dirty []store.Dirty, out *Effects) {
 		if h == nil || d.Effect != syncer.Addition && d.Effect != syncer.Removal {
 			continue
 		}
+		s.damp(now, out)
 		l := s.lossOf(d.Replica, h.before)
 		l.before = h.before
 		limits := s.cfg.Limits

@@ -65,8 +65,14 @@ func (s *shell) notice() {
 		if !known {
 			t.in = map[string]bool{}
 		}
+		if known && word.is.NodeSilent && s.cfg.HoldSilent > 0 {
+			is = t.ready // nobody believes that yet
+		}
 		if !known || t.ready != is {
 			t.ready, t.since = is, s.now
+		}
+		if word.asked || !is && word.first && s.synced { // nobody knows of it that it was an endpoint
+			t.in = map[string]bool{}
 		}
 		s.turns[uid] = t
 	}
@@ -85,7 +91,9 @@ func (s *shell) damps(e Event, replica string, before, after contribution) {
 		// Of two Services one may be new to the pod, and of a store that went back the words come late.
 		pods = len(s.sources[replica]) == 1 && !s.doubted
 	}
-	for ep := range before {
+	alone, returned := true, 0 // one may return where none takes traffic, between two pieces of a list, too
+	for ep, ready := range before {
+		alone = alone && !ready
 		if _, stays := after[ep]; !stays {
 			delete(s.turns[ep.uid].in, replica) // should it come back, it is new
 		}
@@ -97,6 +105,9 @@ func (s *shell) damps(e Event, replica string, before, after contribution) {
 		}
 		was, had := before[ep]
 		if pods && had && !was && t.in[replica] && t.ready && traffic > 1 && s.synced && s.wasSynced && s.now.Sub(t.since) < s.stableFor {
+			if returned++; alone && returned == 1 {
+				continue
+			}
 			s.breach("DAMPED", "%s of %s is ready for %v and takes traffic again", show1(ep), replica, s.now.Sub(t.since))
 		}
 		t.in[replica] = true
@@ -195,7 +206,7 @@ func (w *words) againstPod(s *shell, replica string, ep endpoint, ready bool) st
 		return ""
 	}
 	word := w.pod(nameOf(ep.uid))
-	if word == nil || !s.synced && s.twice(replica, ep) {
+	if word == nil || (!s.synced || s.unseen[replica]) && s.twice(replica, ep) || !s.synced && word.lacked && !word.gone {
 		return ""
 	}
 	switch p := &word.is; {
@@ -265,7 +276,7 @@ func (s *shell) soft(replica string, before, after contribution) {
 		if ep.uid == "" && s.words.unnamed(s, replica, ep) {
 			continue
 		}
-		if !after[ep] && s.lives(replica, ep) && s.words.against(s, replica, ep, true) == "" && !s.words.fellSilent(ep) {
+		if !after[ep] && s.lives(replica, ep) && s.words.against(s, replica, ep, true) == "" && !s.words.fellSilent(ep) && !s.words.unselected(replica, ep) {
 			wrong++
 			s.note("    %s of %s is taken, and lives", show1(ep), replica)
 		}
@@ -277,8 +288,17 @@ func (s *shell) soft(replica string, before, after contribution) {
 	}
 	s.takenSoft += wrong
 	s.hadReady += had
-	if wrong == 0 || s.mayNotAsk() {
-		return // see lookedTwice
+	if wrong == 0 || s.mayNotAsk() || s.wasSampled {
+		return // see lookedTwice; and what a sample stands for may live
+	}
+	if s.synced && !s.wasSynced { // all first lists are judged as one, by what stood
+		stood := 0
+		for _, ready := range s.stood[replica] {
+			if ready {
+				stood++
+			}
+		}
+		had = max(had, stood)
 	}
 	if has == 0 {
 		s.breach("NOWIPE", "%s is emptied: %d of %d ready endpoints are taken that live", replica, wrong, had)
@@ -296,6 +316,28 @@ func (w *words) fellSilent(ep endpoint) bool {
 	}
 	x := w.pods[nameOf(ep.uid)]
 	return x != nil && x.is.UID == ep.uid && x.is.NodeSilent
+}
+
+// unselected reports whether the Services of a replica, as they were shown last, select
+// other labels than the pod of an endpoint was shown with, be it before the store went back.
+func (w *words) unselected(replica string, ep endpoint) bool {
+	if ep.uid == "" {
+		return false
+	}
+	word := w.pods[nameOf(ep.uid)]
+	if word == nil || word.gone {
+		return false
+	}
+	for _, source := range serviceNames {
+		if replicaOf(source) != replica {
+			continue
+		}
+		svc := w.services[source]
+		if svc == nil && w.fed[replica][source] || svc != nil && !svc.gone && (len(svc.is.Selector) == 0 || svc.is.Selector["app"] == word.is.Labels["app"]) {
+			return false
+		}
+	}
+	return true
 }
 
 // mayNotAsk reports whether reads are refused, or were a while ago. Then a second list may
@@ -323,7 +365,7 @@ func (s *shell) lives(replica string, ep endpoint) bool {
 func (s *shell) owners() {
 	for name, word := range s.words.pods {
 		p := s.pod(name)
-		if word.stale || word.past || word.gone || word.asked || p == nil || p.finished || p.uid != word.is.UID || address(p.ip) != word.is.IPs[0].Addr {
+		if word.stale || word.past || word.gone || word.asked || word.is.HostNetwork || p == nil || p.finished || p.uid != word.is.UID || address(p.ip) != word.is.IPs[0].Addr {
 			continue
 		}
 		own := endpoint{p.ip, p.uid}

@@ -234,7 +234,8 @@ func (r *list[T]) end(s *State, now time.Time, out *Effects) bool {
 func (s *State) takeCounts() map[syncer.Key]int {
 	before := map[syncer.Key]int{}
 	for _, replica := range s.store.Replicas() {
-		before[replica], _, _ = s.store.ReadyEndpoints(replica)
+		ready, _, _ := s.store.ReadyEndpoints(replica)
+		before[replica] = ready - s.waitingIn(replica)
 	}
 	return before
 }

@@ -154,7 +154,7 @@ func (s *State) forgetManual() {
 	}
 	if len(s.store.ManualSources()) == 0 {
 		for _, kind := range []Kind{Endpoints, Slices} {
-			s.quarantine.since[kind], s.due[kind] = time.Time{}, time.Time{}
+			s.quarantine.since[kind], s.due[kind], s.contradicted[kind] = time.Time{}, time.Time{}, time.Time{}
 		}
 	}
 }

@@ -32,7 +32,9 @@ type shell struct {
 	// followed are the Services whose hand-written endpoints are; heardOf those of whom
 	// something written by hand counts now, as of the last step.
 	followed, heardOf map[syncer.Key]uint64
-	reads             []Read
+	reads             []reading
+	// forbidden are kinds that may not be listed.
+	forbidden [kinds]bool
 	// deaf is a member that does not answer, mute one that refuses `get`.
 	deaf, mute bool
 	refusedAt  time.Time // when a read was refused last
@@ -63,6 +65,14 @@ type shell struct {
 	// takenSoft are the ready endpoints that live and were taken by this step, hadReady
 	// all that there were.
 	takenSoft, hadReady int
+	// wasSampled is true while a sample stands for what was not asked for.
+	wasSampled bool
+}
+
+// reading is a question to the member, and the answer where it was found already.
+type reading struct {
+	Read
+	found *Answer
 }
 
 // watch is what flows from the member for one kind.
@@ -105,6 +115,9 @@ func (s *shell) start() {
 	s.state = New(s.now, s.cfg, s.seed)
 	if s.seed%2 == 0 {
 		s.state.piece = 1 + int(s.seed/2%4)
+	}
+	if s.seed%3 == 1 {
+		s.state.sampled = 2 + int(s.seed/3%4)
 	}
 	s.words, s.reads, s.seen, s.synced, s.unnoticed = newWords(), nil, 0, false, false
 	s.followed, s.heardOf = nil, nil
@@ -161,7 +174,7 @@ func (s *shell) step(e Event) {
 	s.words.hear(s, e)
 	s.notice()
 	s.log2(e)
-	s.wasSynced = s.synced
+	s.wasSynced, s.wasSampled = s.synced, slices.ContainsFunc(s.state.inquiries[:], func(q *inquiry) bool { return q != nil && q.sampled })
 	dirty := map[string]syncer.Effect{}
 	for next := e; next != nil; {
 		out := s.state.Step(s.now, next)
@@ -182,8 +195,8 @@ func (s *shell) take(out Effects, dirty map[string]syncer.Effect) {
 		s.note("    list %v", k)
 	}
 	for _, r := range out.Read {
-		if !slices.Contains(s.reads, r) {
-			s.reads = append(s.reads, r)
+		if !slices.ContainsFunc(s.reads, func(q reading) bool { return q.Read == r }) {
+			s.reads = append(s.reads, reading{Read: r})
 		}
 		s.note("    read %v %s", r.Kind, r.Key.Name)
 	}
@@ -393,6 +406,14 @@ func (s *shell) list(k Kind, t *truth, lacks func(i int) bool) {
 	if s.deaf {
 		return
 	}
+	if s.forbidden[k] {
+		s.step(Watched{Kind: k, Phase: Denied, Fault: Fault{Denial, errCut}})
+		return
+	}
+	if n := map[Kind]int{Pods: len(t.pods), Services: len(t.services)}[k]; s.cfg.MaxObjects > 0 && n > s.cfg.MaxObjects {
+		s.step(Watched{Kind: k, Phase: Waiting, Fault: Fault{TooMany, errCut}})
+		return
+	}
 	w := &s.watches[k]
 	honest := t == &s.truth
 	older := w.past || t.revision < s.seen
@@ -450,7 +471,11 @@ func (s *shell) answer(n int) {
 		}
 		r := s.reads[0]
 		s.reads = s.reads[1:]
-		s.step(s.reply(r))
+		if r.found != nil && !s.deaf {
+			s.step(*r.found)
+		} else {
+			s.step(s.reply(r.Read))
+		}
 	}
 }
 

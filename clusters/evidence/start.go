@@ -28,14 +28,14 @@ func (s *State) fill(now time.Time, kind Kind, out *Effects) {
 	s.forgetPublished(out)
 	s.startRules(now, out)
 	s.startDamping(now)
-	s.judgeStanding(now, out)
-	var all []store.Dirty
+	all := keptDirty(s.StandingReplicas())
+	s.compareStanding(now, out)
 	for _, replica := range s.store.Replicas() {
 		for _, source := range s.store.Sources(replica) {
 			all = append(all, store.Dirty{Replica: replica, Source: source, Effect: syncer.Addition})
 		}
 	}
-	out.Facts = append(out.Facts, Fact{Message: "cluster has been read whole", Args: []any{"replicas", len(all)}})
+	out.Facts = append(out.Facts, Fact{Message: "cluster has been read whole", Args: []any{"replicas", len(s.store.Replicas())}})
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "relist"}, Dirty: all, Bulk: true})
 }
 
@@ -50,9 +50,16 @@ func (s *State) forgetPublished(out *Effects) {
 	}
 }
 
-// judgeStanding compares what stands with what the member shows, for replicas that can
-// be compared: not before hand-written endpoints of theirs were read.
+// judgeStanding does so later than at the sync, and tells: what was kept as it stood is
+// not any more.
 func (s *State) judgeStanding(now time.Time, out *Effects) {
+	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "relist"}, Dirty: s.compareStanding(now, out)})
+}
+
+// compareStanding compares what stands with what the member shows, for replicas that can
+// be compared: not before hand-written endpoints of theirs were read. It returns those;
+// of one with pods beside them, pods may have left while all was kept.
+func (s *State) compareStanding(now time.Time, out *Effects) (judged []store.Dirty) {
 	doubts := map[*standingReplica][]doubt{}
 	var losses []loss
 	var drop []*standingEndpoint
@@ -63,15 +70,19 @@ func (s *State) judgeStanding(now time.Time, out *Effects) {
 			continue
 		}
 		is := s.presence(r)
-		if !is.wanted {
-			r.judged = true
-			drop = append(drop, r.open()...)
-			continue
-		}
-		if is.pending {
+		if is.wanted && is.pending {
 			continue
 		}
 		r.judged = true
+		d := store.Dirty{Replica: key, Effect: syncer.Addition}
+		if is.computed {
+			d.Effect = syncer.Removal
+		}
+		judged = append(judged, d)
+		if !is.wanted {
+			drop = append(drop, r.open()...)
+			continue
+		}
 		open, done := s.doubts(r, is, owned)
 		for _, e := range done {
 			if s.gives(e) {
@@ -118,6 +129,7 @@ func (s *State) judgeStanding(now time.Time, out *Effects) {
 			s.inquire(now, kind, out)
 		}
 	}
+	return judged
 }
 
 // judgeIdle judges replicas anew of which something stands and waits for nothing: what it
@@ -171,7 +183,7 @@ func (s *State) presence(r *standingReplica) (is presence) {
 			}
 		case src.Placed:
 			is.wanted = true
-			is.ready += src.Ready
+			is.ready += max(0, src.Ready-s.waitingOf(source))
 			is.pending = is.pending || !src.Known
 			if is.computed = is.computed || !src.Manual; src.Manual {
 				is.manual = append(is.manual, source)
@@ -257,7 +269,7 @@ func (s *State) doubts(r *standingReplica, is presence, owned map[netip.Addr]syn
 func (s *State) lacksStanding(now time.Time, id object, e *standingEndpoint) *absence {
 	a := s.absent[id]
 	if a == nil {
-		a = &absence{id: id, since: now, past: s.quarantine.err != nil}
+		a = &absence{id: id, since: now, past: s.quarantine.lost(id.Kind)}
 		if id.Kind == Pods {
 			a.uid = e.endpoint.Target.UID
 			a.addrs = []netip.Addr{e.endpoint.Addr}

@@ -21,8 +21,10 @@ type State struct {
 	dice  *rand.Rand
 	store *store.Store
 	piece int // how many objects of a list are looked at in one step
-	view  View
-	reach reachability
+	// sampled is how many absent objects are asked for, where there are more.
+	sampled int
+	view    View
+	reach   reachability
 
 	// listed are the kinds that were read whole, or cannot be; synced is true once all
 	// that counts has been. since is when the member was first reached.
@@ -75,7 +77,7 @@ func New(now time.Time, c Config, seed uint64) *State {
 	return &State{
 		cfg: c, dice: rand.New(rand.NewPCG(seed, 0)),
 		store: store.New(store.Options{Placement: c.Placement, Rules: c.Rules}),
-		piece: usualPiece,
+		piece: usualPiece, sampled: usualSample,
 		view:  View{State: Connecting, Since: now},
 		reach: reachability{contact: now}, seen: now,
 		absent: map[object]*absence{}, holds: map[syncer.Key]*hold{}, addresses: map[netip.Addr][]*absence{}, answers: map[object]uint64{},

@@ -28,6 +28,8 @@ type words struct {
 	lived map[livedAt]bool
 	// whole are the Services of which it was asked what is written for them, all of it.
 	whole map[string]bool
+	// read are those of which a list has spoken that was believed.
+	read map[manualID]bool
 	// doubted is until when lists of a kind are doubted, past the revision of that which
 	// brought the doubt.
 	doubted [kinds]time.Time
@@ -49,6 +51,8 @@ type word[T any] struct {
 	// past is true for a word of a list from the past: what else was known then may be
 	// forgotten by now.
 	past bool
+	// first is true for the first word of an object since the start.
+	first bool
 	// lacked is true once a list lacks it: whether its revision is known yet, nobody says.
 	lacked bool
 }
@@ -65,7 +69,7 @@ type manualID struct {
 
 func newWords() words {
 	return words{pods: map[string]*word[syncer.Pod]{}, services: map[string]*word[syncer.Service]{}, manuals: map[manualID]*word[[]int]{},
-		lived: map[livedAt]bool{}, fed: map[string]map[string]bool{}, whole: map[string]bool{}}
+		lived: map[livedAt]bool{}, fed: map[string]map[string]bool{}, whole: map[string]bool{}, read: map[manualID]bool{}}
 }
 
 // pod is the word of a pod that counts, nil if there is none.
@@ -138,6 +142,7 @@ func listed[K comparable, T any](s *shell, kind Kind, known map[K]*word[T], olde
 	}
 	for id, item := range items {
 		had := known[id]
+		item.first = had == nil
 		floor := w.past[kind]
 		if had != nil && !had.gone && had.rv != 0 {
 			floor = had.rv
@@ -161,6 +166,7 @@ func listed[K comparable, T any](s *shell, kind Kind, known map[K]*word[T], olde
 // said hears an event, or an answer: one that repeats what was said before the store
 // went back is no news.
 func said[K comparable, T any](known map[K]*word[T], id K, is word[T]) {
+	is.first = known[id] == nil
 	if had := known[id]; had == nil || is.rv > had.rv || is.rv == had.rv && !(is.asked && had.stale) {
 		known[id] = &is
 	}
@@ -248,6 +254,7 @@ func (w *words) forgetManual(before, now map[syncer.Key]uint64) {
 		if now[key] != n {
 			for _, slice := range []bool{false, true} {
 				delete(w.manuals, manualID{key.Name, slice})
+				delete(w.read, manualID{key.Name, slice})
 			}
 			delete(w.whole, key.Name)
 		}
@@ -270,6 +277,7 @@ func (w *words) listedManual(s *shell, kind Kind, older bool, revision uint64, i
 		if !s.hears(key.Name) {
 			continue
 		}
+		w.read[manualID{key.Name, kind == Slices}] = true
 		if id := (manualID{key.Name, kind == Slices}); valid(w.manuals[id]) == nil {
 			w.manuals[id] = &word[[]int]{absent: true}
 		}
@@ -348,5 +356,10 @@ func sliceIPs(s store.Slice) (ips []int) {
 
 // manualKnown reports whether all was heard that is written by hand for a Service.
 func (w *words) manualKnown(service string) bool {
-	return valid(w.manuals[manualID{service, false}]) != nil && valid(w.manuals[manualID{service, true}]) != nil
+	for _, id := range []manualID{{service, false}, {service, true}} {
+		if valid(w.manuals[id]) == nil || !w.read[id] {
+			return false
+		}
+	}
+	return true
 }
