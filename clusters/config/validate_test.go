@@ -188,7 +188,7 @@ func TestParseNamesEveryFault(t *testing.T) {
 			`rules[1].serviceSelector: "a in" is not a label selector: found '' expected: '('; write it as for kubectl get -l, such as app=web,tier!=test`,
 			`rules[1].then: "Gone" is not known; use one of Ready, NotReady, Absent, Upstream`,
 			`rules[3].name: "a" repeats rules[2].name; give each rule its own name`,
-			`rules[2].when: undefined field 'nme'; variables are pod, service, node (name, zone) and cluster; fields are named as in the API`,
+			`rules[2].when: undefined field 'nme'; did you mean "name"?`,
 			`rules[3].when: is of type string; write a condition: an expression that is true or false`,
 		}},
 		{"modes", one("mode: Union", "force: true") + "replicas: {mode: both, orphans: drop, failover: [idc-a, idc-x, idc-a], rules: [{namespaces: [], mode: x}, {mode: union}, {namespaces: [A], failover: [b]}]}", []string{

@@ -16,6 +16,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/ext"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/cel/library"
 )
 
 // The variables of an expression.
@@ -53,6 +54,7 @@ const (
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.OptionalTypes(),
+		library.Lists(), library.Regex(), library.Quantity(), library.IP(), library.CIDR(), library.URLs(), library.Format(), library.SemverLib(library.SemverVersion(1)),
 		ext.NativeTypes(reflect.TypeFor[*corev1.Pod](), reflect.TypeFor[*corev1.Service](), reflect.TypeFor[*Node](), ext.ParseStructField(fieldName)),
 		kubernetesFields(reflect.TypeFor[corev1.Pod](), reflect.TypeFor[corev1.Service](), reflect.TypeFor[Node]()),
 		cel.Variable(varPod, cel.ObjectType("v1.Pod")),
@@ -62,7 +64,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 		ext.Strings(ext.StringsVersion(2)), ext.Sets(), ext.TwoVarComprehensions(),
 		cel.CrossTypeNumericComparisons(true), cel.DefaultUTCTimeZone(true), cel.EagerlyValidateDeclarations(true),
 		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(), cel.ValidateHomogeneousAggregateLiterals()),
-		sameImageFunction(), listFunctions(), regexFunctions(), quantityFunctions(),
+		sameImageFunction(),
 	)
 })
 
@@ -89,12 +91,12 @@ func program(when string) (run cel.Program, tree *ast.AST, faults []Fault) {
 	}
 	compiled, issues := env.Compile(when)
 	if issues.Err() != nil {
-		return nil, nil, faultsOf(issues)
+		return nil, nil, faultsOf(env, when, issues)
 	}
 	if compiled.OutputType() != cel.BoolType {
 		return nil, nil, []Fault{{Message: fmt.Sprintf("is of type %s", compiled.OutputType()), Remedy: "write a condition: an expression that is true or false"}}
 	}
-	cost, err := env.EstimateCost(compiled, sizes{})
+	cost, err := env.EstimateCost(compiled, costs)
 	if err != nil {
 		return nil, nil, []Fault{{Message: err.Error()}}
 	}
@@ -104,7 +106,8 @@ func program(when string) (run cel.Program, tree *ast.AST, faults []Fault) {
 			Remedy:  "nest fewer loops (all, exists, map, filter), or compare instead of matching patterns",
 		}}
 	}
-	run, err = env.Program(compiled, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(perCallLimit), cel.InterruptCheckFrequency(checkFrequency))
+	run, err = env.Program(compiled, cel.EvalOptions(cel.OptOptimize),
+		cel.CostTracking(costs), cel.CostLimit(perCallLimit), cel.InterruptCheckFrequency(checkFrequency))
 	if err != nil {
 		return nil, nil, []Fault{{Message: err.Error()}}
 	}
@@ -118,18 +121,29 @@ func costText(n uint64) string {
 	return fmt.Sprint(n)
 }
 
-// faultsOf are what the compiler finds wrong; it tells lines and columns from 1 and 0.
-func faultsOf(issues *cel.Issues) (faults []Fault) {
-	for _, e := range issues.Errors() {
-		faults = append(faults, Fault{
-			Line: e.Location.Line(), Column: e.Location.Column() + 1, Message: e.Message,
-			Remedy: "variables are pod, service, node (name, zone) and cluster; fields are named as in the API",
-		})
+// costs are those that Kubernetes gives to what its libraries do, on a large pod.
+var costs = &estimator{library.CostEstimator{SizeEstimator: sizes{}}}
+
+type estimator struct{ library.CostEstimator }
+
+// EstimateCallCost implements checker.CostEstimator.
+func (e *estimator) EstimateCallCost(function, overload string, target *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
+	if function == functionSameImage {
+		return &checker.CallEstimate{CostEstimate: checker.FixedCostEstimate(sameImageCost)}
 	}
-	return faults
+	return e.CostEstimator.EstimateCallCost(function, overload, target, args)
 }
 
-// sizes bounds what no type bounds, for the estimate of costs: what a large pod has.
+// CallCost implements interpreter.ActualCostEstimator.
+func (e *estimator) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
+	if function == functionSameImage {
+		cost := uint64(sameImageCost)
+		return &cost
+	}
+	return e.CostEstimator.CallCost(function, overload, args, result)
+}
+
+// sizes bounds what no type bounds: what a large pod has.
 type sizes struct{}
 
 const (
@@ -149,15 +163,9 @@ func (sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
 }
 
 // EstimateCallCost implements checker.CostEstimator.
-func (sizes) EstimateCallCost(function, _ string, _ *checker.AstNode, _ []checker.AstNode) *checker.CallEstimate {
-	switch function {
-	case functionSameImage, functionQuantity, functionIsQuantity:
-		return &checker.CallEstimate{CostEstimate: checker.CostEstimate{Min: 10, Max: 100}}
-	}
+func (sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
 	return nil
 }
-
-var _ checker.CostEstimator = sizes{}
 
 // truth is what an expression came to.
 func truth(v ref.Val) (bool, error) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
 // kubernetesFields gives the structs that stand for a single value in JSON the type of
@@ -140,7 +141,7 @@ func typeOf(t *types.Type) *types.Type {
 		case "v1.Time", "v1.MicroTime":
 			return types.NewNullableType(types.TimestampType)
 		case "resource.Quantity":
-			return quantityType
+			return apiservercel.QuantityType
 		case "intstr.IntOrString":
 			return types.DynType
 		}
@@ -172,9 +173,9 @@ func (a adapter) NativeToValue(value any) ref.Val {
 	case *metav1.MicroTime:
 		return timeValue(&metav1.Time{Time: v.Time})
 	case resource.Quantity:
-		return quantity{v}
+		return apiservercel.Quantity{Quantity: &v}
 	case *resource.Quantity:
-		return quantity{*v}
+		return apiservercel.Quantity{Quantity: v}
 	case intstr.IntOrString:
 		return portValue(v)
 	case *intstr.IntOrString:

@@ -5,6 +5,7 @@ package rules
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +34,7 @@ func pod(change func(*corev1.Pod)) *corev1.Pod {
 			{Name: "sidecar", Image: "example.com/team/proxy:v2"},
 		}},
 		Status: corev1.PodStatus{
-			Phase: corev1.PodRunning, ObservedGeneration: 2,
+			Phase: corev1.PodRunning, ObservedGeneration: 2, PodIP: "10.1.2.3",
 			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 			ContainerStatuses: []corev1.ContainerStatus{{Name: "web", Image: "docker.io/library/nginx:1.25"}, {Name: "sidecar", Image: "example.com/team/proxy:v2"}},
 		},
@@ -83,31 +84,37 @@ func decide(t *testing.T, when string, p *corev1.Pod) (matches bool, failed stri
 func TestExpressions(t *testing.T) {
 	for when, want := range map[string]bool{
 		"true": true, "cluster == 'idc-a'": true, "node.zone == 'z1' && node.name == 'n1'": true,
-		"'ops.example.com/off' in pod.metadata.annotations":                                                      true,
-		"'ops.example.com/on' in pod.metadata.annotations":                                                       false,
-		"pod.metadata.annotations['noise'].size() == 1000":                                                       true,
-		"'a/b' in pod.metadata.finalizers":                                                                       true,
-		"pod.metadata.generation > pod.status.observedGeneration":                                                true,
-		"pod.metadata.deletionTimestamp == null":                                                                 true,
-		"has(pod.metadata.deletionTimestamp)":                                                                    false,
-		"pod.metadata.creationTimestamp < timestamp('2000-01-01T00:00:00Z')":                                     true,
-		"pod.spec.containers[0].resources.limits['cpu'].isGreaterThan(quantity('1'))":                            true,
-		"pod.spec.containers.exists(c, has(c.readinessProbe) && c.readinessProbe.httpGet.port == 'http')":        true,
-		"service.spec.ports[0].targetPort == 8080":                                                               true,
-		"service.metadata.annotations['strict'] == 'true'":                                                       true,
-		"pod.metadata.labels.exists(k, k.startsWith('ti'))":                                                      true,
-		"pod.metadata.labels.all(k, v, v != '')":                                                                 true,
-		"pod.spec.containers.map(c, c.name) == ['web', 'sidecar']":                                               true,
-		"pod.spec.containers.filter(c, c.name == 'web')[0].image == 'nginx:1.25'":                                true,
-		"size(pod.spec.containers) == 2":                                                                         true,
-		"pod.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')":                               true,
-		"pod.metadata.?annotations[?'nothing'].orValue('x') == 'x'":                                              true,
-		"pod.metadata.name.matches('^web-[0-9]+$')":                                                              true,
-		"pod.metadata.name.find('[0-9]+') == '1' && size(pod.metadata.name.findAll('[a-z0-9]')) == 4":            true,
-		"pod.spec.containers.map(c, c.name).indexOf('sidecar') == 1 && [1, 2].sum() == 3":                        true,
-		"[3, 1].max() == 3 && [3, 1].min() == 1 && ['a', 'b'].isSorted() && !['b', 'a'].isSorted()":              true,
-		"quantity('1Gi').add(quantity('1Gi')).compareTo(quantity('2Gi')) == 0 && quantity('3').asInteger() == 3": true,
-		"pod.spec.terminationGracePeriodSeconds == 0 && pod.spec.securityContext.runAsNonRoot == false":          true,
+		"'ops.example.com/off' in pod.metadata.annotations":                                                       true,
+		"'ops.example.com/on' in pod.metadata.annotations":                                                        false,
+		"pod.metadata.annotations['noise'].size() == 1000":                                                        true,
+		"'a/b' in pod.metadata.finalizers":                                                                        true,
+		"pod.metadata.generation > pod.status.observedGeneration":                                                 true,
+		"pod.metadata.deletionTimestamp == null":                                                                  true,
+		"has(pod.metadata.deletionTimestamp)":                                                                     false,
+		"pod.metadata.creationTimestamp < timestamp('2000-01-01T00:00:00Z')":                                      true,
+		"pod.spec.containers[0].resources.limits['cpu'].isGreaterThan(quantity('1'))":                             true,
+		"pod.spec.containers.exists(c, has(c.readinessProbe) && c.readinessProbe.httpGet.port == 'http')":         true,
+		"service.spec.ports[0].targetPort == 8080":                                                                true,
+		"service.metadata.annotations['strict'] == 'true'":                                                        true,
+		"pod.metadata.labels.exists(k, k.startsWith('ti'))":                                                       true,
+		"pod.metadata.labels.all(k, v, v != '')":                                                                  true,
+		"pod.spec.containers.map(c, c.name) == ['web', 'sidecar']":                                                true,
+		"pod.spec.containers.filter(c, c.name == 'web')[0].image == 'nginx:1.25'":                                 true,
+		"size(pod.spec.containers) == 2":                                                                          true,
+		"pod.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')":                                true,
+		"pod.metadata.?annotations[?'nothing'].orValue('x') == 'x'":                                               true,
+		"pod.metadata.name.matches('^web-[0-9]+$')":                                                               true,
+		"pod.metadata.name.find('[0-9]+') == '1' && size(pod.metadata.name.findAll('[a-z0-9]')) == 4":             true,
+		"pod.spec.containers.map(c, c.name).indexOf('sidecar') == 1 && [1, 2].sum() == 3":                         true,
+		"[3, 1].max() == 3 && [3, 1].min() == 1 && ['a', 'b'].isSorted() && !['b', 'a'].isSorted()":               true,
+		"quantity('1Gi').add(quantity('1Gi')).compareTo(quantity('2Gi')) == 0 && quantity('3').asInteger() == 3":  true,
+		"ip(pod.status.podIP).family() == 4 && cidr('10.0.0.0/8').containsIP(ip('10.1.2.3')) && isIP('::1')":      true,
+		"url('https://a.example/b?c=d').getHost() == 'a.example' && isURL('https://a.example')":                   true,
+		"semver('1.36.3').isGreaterThan(semver('v1.9', true)) && semver('1.2.3').major() == 1":                    true,
+		"!format.named('dns1123Label').value().validate(pod.metadata.name).hasValue()":                            true,
+		"!format.dns1123Label().validate('web-1').hasValue() && format.dns1123Label().validate('Web').hasValue()": true,
+		"pod.spec.containers[0].resources.limits['cpu'] == quantity('1500m')":                                     true,
+		"pod.spec.terminationGracePeriodSeconds == 0 && pod.spec.securityContext.runAsNonRoot == false":           true,
 		imageNotYetRunning: false,
 	} {
 		if got, failed := decide(t, when, pod(nil)); got != want || failed != "" {
@@ -137,13 +144,24 @@ func TestARuleThatFailsDoesNotMatch(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	for when, want := range map[string]Fault{
-		"pod.metadata.nme == 'x'":            {Line: 1, Column: 13, Message: "undefined field 'nme'"},
-		"pod.metadata.name == 1":             {Line: 1, Column: 19, Message: "found no matching overload for '_==_' applied to '(string, int)'"},
-		"true &&\n  pdo.metadata.name == ''": {Line: 2, Column: 3, Message: "undeclared reference to 'pdo' (in container '')"},
-		"pod.metadata.name":                  {Message: "is of type string"},
-		"pod.metadata.name ==":               {Line: 1, Column: 21},
-		"pod.metadata.name.matches('[')":     {Line: 1, Column: 27},
-		"pod.spec.containers.all(a, pod.spec.containers.all(b, pod.spec.containers.all(c, pod.spec.containers.all(d, a.name + b.name + c.name + d.name != ''))))": {Message: "may cost"},
+		"pod.metadata.nme == 'x'":                                {Line: 1, Column: 13, Message: "undefined field 'nme'", Remedy: `did you mean "name"?`},
+		"pod.spec.containers.exists(c, c.imagePullPolice == '')": {Line: 1, Column: 32, Message: "undefined field 'imagePullPolice'", Remedy: `did you mean "imagePullPolicy"?`},
+		"pod.spec.containers.exists(c, has(c.img))":              {Line: 1, Column: 34, Message: "undefined field 'img'", Remedy: `did you mean "image"?`},
+		"node.region == ''":                                      {Line: 1, Column: 5, Message: "undefined field 'region'", Remedy: `known here: name, zone`},
+		"pod.metadata.name == 1":                                 {Line: 1, Column: 19, Message: "found no matching overload for '_==_' applied to '(string, int)'", Remedy: "bring both sides to one type: string(x)"},
+		"sameImage(pod.metadata.name)":                           {Line: 1, Column: 10, Message: "found no matching overload for 'sameImage'", Remedy: "it is written sameImage(string, string), sameImage(string, string, string)"},
+		"true &&\n  pdo.metadata.name == ''":                     {Line: 2, Column: 3, Message: "undeclared reference to 'pdo'", Remedy: `did you mean "pod"?`},
+		"sameimage('a', 'b')":                                    {Line: 1, Column: 10, Message: "undeclared reference to 'sameimage'", Remedy: `did you mean "sameImage"?`},
+		"'ü' == 'ü' && zork":                                     {Line: 1, Column: 15, Message: "undeclared reference to 'zork'", Remedy: "variables are pod, service, node, cluster; texts stand in quotes"},
+		"pod.metadata.name":                                      {Message: "is of type string", Remedy: "write a condition"},
+		"pod.metadata.name ==":                                   {Line: 1, Column: 21, Message: "Syntax error", Remedy: "look for a bracket"},
+		"pod.metadata.name.matches('[')":                         {Line: 1, Column: 27, Message: "invalid matches", Remedy: "write a regular expression"},
+		"duration('5 minutes') > duration('1s')":                 {Line: 1, Column: 10, Message: "invalid duration", Remedy: "write a duration"},
+		"timestamp('today') > timestamp('2006-01-02T15:04:05Z')": {Line: 1, Column: 11, Message: "invalid timestamp", Remedy: "write a time"},
+		"pod.metadata.name.all(c, true)":                         {Message: "expression of type 'string' cannot be range", Remedy: "loops (all, exists, map, filter) go over"},
+		"pod.metadata.name.first == 'x'":                         {Message: "type 'string' does not support field selection", Remedy: "only objects"},
+		"1 in [1, 'a']":                                          {Message: "expected type 'int' but found 'string'", Remedy: "give all elements of a list"},
+		"pod.spec.containers.all(a, pod.spec.containers.all(b, pod.spec.containers.all(c, pod.spec.containers.all(d, a.name + b.name + c.name + d.name != ''))))": {Message: "may cost", Remedy: "nest fewer loops"},
 		"optional.of(1)" + strings.Repeat(".optMap(x, x)", 40) + ".hasValue()":                                                                                    {Message: "is too dear to compile"},
 		"pod.metadata.name == '" + strings.Repeat("a", longest) + "'":                                                                                             {Message: "is too dear to compile"},
 		"": {},
@@ -154,7 +172,7 @@ func TestFaults(t *testing.T) {
 			continue
 		}
 		got := faults[0]
-		if got.Message == "" || !strings.HasPrefix(got.Message, want.Message) || want.Line != 0 && (got.Line != want.Line || got.Column != want.Column) {
+		if got.Message == "" || got.Remedy == "" || !strings.HasPrefix(got.Message, want.Message) || !strings.HasPrefix(got.Remedy, want.Remedy) || want.Line != 0 && (got.Line != want.Line || got.Column != want.Column) {
 			t.Errorf("%q: %+v; want %+v", when, got, want)
 		}
 	}
@@ -299,10 +317,49 @@ func TestSameImage(t *testing.T) {
 		{"", "", false, true},
 		{"Nginx", "nginx", false, true},
 	} {
-		same, problem := SameImage(test.a, test.b)
-		if back, _ := SameImage(test.b, test.a); same != test.same || back != same || (problem != "") != test.fail {
+		same, problem := SameImage(test.a, "", test.b)
+		if back, _ := SameImage(test.b, "", test.a); same != test.same || back != same || (problem != "") != test.fail {
 			t.Errorf("%s, %s: %v %v %q", test.a, test.b, same, back, problem)
 		}
+	}
+}
+
+// TestSameImageAsRuntimesSpellIt: what containerd, CRI-O and Docker report as image and
+// imageID of a container that runs what a pod asks for, and of one that runs another.
+func TestSameImageAsRuntimesSpellIt(t *testing.T) {
+	const one, other = "@sha256:9b1fd9e3e0c1c0cbe7e0b0d1bb0c3b4e0e9d0d7c4b3a2f1e0d9c8b7a6f5e4d3c", "@sha256:0b1fd9e3e0c1c0cbe7e0b0d1bb0c3b4e0e9d0d7c4b3a2f1e0d9c8b7a6f5e4d3c"
+	for _, test := range []struct {
+		runtime, image, id, wanted, another string
+	}{
+		{"containerd", "docker.io/library/nginx:1.25", "docker.io/library/nginx" + one, "nginx:1.25", "nginx:1.26"},
+		{"containerd", "docker.io/library/nginx:1.25", "docker.io/library/nginx" + one, "nginx" + one, "nginx" + other},
+		{"containerd, of a digest without a tag", "docker.io/library/nginx" + one, "docker.io/library/nginx" + one, "nginx" + one, "nginx" + other},
+		{"containerd", "registry.example.com:5000/shop/web:v1", "registry.example.com:5000/shop/web" + one, "registry.example.com:5000/shop/web:v1" + one, "registry.example.com:5000/shop/web:v1" + other},
+		{"CRI-O", "docker.io/library/nginx:1.25", "docker.io/library/nginx" + one, "nginx:1.25", "nginx:1.26"},
+		{"CRI-O, built on the node", "localhost/web:v1", "localhost/web" + one, "web:v1", "web:v2"},
+		{"CRI-O, built on the node", "localhost/team/web:v1", "0123456789012345678901234567890123456789012345678901234567890123", "team/web:v1", "team/web:v2"},
+		{"Docker", "nginx:1.25", "docker-pullable://nginx" + one, "nginx:1.25", "nginx:1.26"},
+		{"Docker", "nginx:1.25", "docker-pullable://nginx" + one, "nginx" + one, "nginx" + other},
+		{"Docker, built on the node", "web:v1", "docker://sha256:0123", "web:v1", "web:v2"},
+		{"another registry", "quay.io/team/web:v1", "quay.io/team/web" + one, "quay.io/team/web" + one, "team/web" + one},
+	} {
+		if same, problem := SameImage(test.image, test.id, test.wanted); !same || problem != "" {
+			t.Errorf("%s: %s does not run %s: %s", test.runtime, test.image, test.wanted, problem)
+		}
+		if same, problem := SameImage(test.image, test.id, test.another); same || problem != "" {
+			t.Errorf("%s: %s runs %s: %v %s", test.runtime, test.image, test.another, same, problem)
+		}
+	}
+}
+
+// TestImagesAreRememberedWithinBounds: whatever names come.
+func TestImagesAreRememberedWithinBounds(t *testing.T) {
+	for i := range 3 * mostImages {
+		imageNamed(fmt.Sprintf("example.com/web:v%d", i))
+	}
+	imageNamed(strings.Repeat("a", longestImage+1))
+	if n := len(known.images); n > mostImages || known.images[strings.Repeat("a", longestImage+1)] != nil {
+		t.Errorf("%d are remembered", n)
 	}
 }
 

@@ -5,6 +5,7 @@ package rules
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,10 @@ type Set struct {
 	rules   []*counted
 	// pod, service and node are what the rules read of them.
 	pod, service, node *paths
+
+	mu sync.Mutex
+	// asked is what came of asking, by subject: most pods of an application are one.
+	asked map[asked][]outcome
 }
 
 var _ store.Decider = (*Set)(nil)
@@ -39,20 +44,30 @@ func (s *Set) ID() string { return s.id }
 func (s *Set) ReadsNode() bool { return s.node.read() }
 
 // Decide implements store.Decider: the rules are asked in their order, and the first
-// that matches and is not held decides. One that fails on the pod does not match.
+// that matches and is not held decides. One that fails on the pod does not match. Pods of
+// which the same is kept are asked about once.
 func (s *Set) Decide(in store.Subject, held func(rule string) bool) []store.Decision {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	outcomes := s.outcomes(&in)
 	var vars map[string]any
 	var matched []store.Decision
 	left, decided := uint64(perObjectLimit), false
-	for _, r := range s.rules {
+	for i, r := range s.rules {
 		isHeld := held != nil && held(r.Name)
 		if decided && !isHeld || !r.concerns(&in) {
 			continue
 		}
-		if vars == nil {
-			vars = s.variables(&in)
+		switch {
+		case outcomes[i] == failed:
+			r.errors.Add(1)
+		case outcomes[i] == unasked:
+			if vars == nil {
+				vars = s.variables(&in)
+			}
+			outcomes[i] = r.ask(vars, &left)
 		}
-		if r.matches(vars, &left) {
+		if outcomes[i] == matches {
 			matched = append(matched, store.Decision{Rule: r.Name, Then: r.Then})
 			decided = decided || !isHeld
 		}
@@ -61,6 +76,42 @@ func (s *Set) Decide(in store.Subject, held func(rule string) bool) []store.Deci
 		matched = append(matched, store.Decision{Then: store.Upstream})
 	}
 	return matched
+}
+
+// outcome is what came of asking a rule about a subject.
+type outcome uint8
+
+const (
+	unasked outcome = iota
+	matches
+	matchesNot
+	failed
+)
+
+// asked is what rules see of a subject.
+type asked struct {
+	pod, service store.Kept
+	node, zone   string
+}
+
+// mostAsked bounds what is remembered.
+const mostAsked = 1024
+
+// outcomes are what is known of a subject, by rule.
+func (s *Set) outcomes(in *store.Subject) []outcome {
+	of := asked{pod: in.Pod, service: in.Service}
+	if s.ReadsNode() {
+		of.node, of.zone = in.Node, in.Zone
+	}
+	if is := s.asked[of]; is != nil {
+		return is
+	}
+	if s.asked == nil || len(s.asked) >= mostAsked {
+		s.asked = map[asked][]outcome{}
+	}
+	is := make([]outcome, len(s.rules))
+	s.asked[of] = is
+	return is
 }
 
 // unread stands for what no rule reads. It is never changed: expressions cannot.
@@ -86,20 +137,26 @@ func (s *Set) variables(in *store.Subject) map[string]any {
 	}
 }
 
-// matches runs the expression. left is what it may cost, and goes down by what it does.
-func (r *counted) matches(vars map[string]any, left *uint64) bool {
+// ask runs the expression. left is what it may cost, and goes down by what it does.
+func (r *counted) ask(vars map[string]any, left *uint64) outcome {
 	begin := time.Now()
 	value, details, err := r.run.Eval(vars)
 	r.nanoseconds.Add(int64(time.Since(begin)))
 	r.evaluations.Add(1)
-	matches := false
+	out := matchesNot
 	if err == nil {
-		matches, err = truth(value)
+		var is bool
+		if is, err = truth(value); is {
+			out = matches
+		}
+	}
+	if err != nil {
+		out = failed
 	}
 	if cost := details.ActualCost(); cost != nil {
 		r.cost.Add(*cost)
-		if *cost > *left {
-			err = fmt.Errorf("the rules together cost more than %d on this pod", perObjectLimit)
+		if *cost > *left { // which another Service may have rules enough left for
+			out, err = unasked, fmt.Errorf("the rules together cost more than %d on this pod", perObjectLimit)
 		}
 		*left -= min(*left, *cost)
 	}
@@ -107,9 +164,8 @@ func (r *counted) matches(vars map[string]any, left *uint64) bool {
 		r.errors.Add(1)
 		text := err.Error()
 		r.lastError.Store(&text)
-		return false
 	}
-	return matches
+	return out
 }
 
 // Status says how a rule fares.

@@ -49,23 +49,34 @@ func indexOf(fields []Field, name string) int {
 	return slices.IndexFunc(fields, func(f Field) bool { return f.Name == name })
 }
 
-// suggestion is the remedy for an unknown field: the known one that a slip of
-// the fingers would turn into it, else the list of those that exist.
+// suggestion is the remedy for an unknown field.
 func suggestion(key string, fields []Field) string {
-	best, bestDistance := "", max(2, len(key)/3)+1
-	for _, f := range fields {
-		if distance := editDistance(strings.ToLower(key), strings.ToLower(f.Name)); distance < bestDistance && distance < len(f.Name) {
-			best, bestDistance = f.Name, distance
-		}
-	}
-	if best != "" {
-		return fmt.Sprintf("did you mean %q?", best)
-	}
 	names := make([]string, len(fields))
 	for i, f := range fields {
 		names[i] = f.Name
 	}
-	return "known here: " + strings.Join(names, ", ")
+	return Suggest(key, names)
+}
+
+// Suggest is the remedy for a name that is none of those that are known: the one that
+// Nearest finds, else the list of them.
+func Suggest(name string, known []string) string {
+	if near := Nearest(name, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "known here: " + strings.Join(known, ", ")
+}
+
+// Nearest is the known name that a slip of the fingers would turn into this one; "" if
+// there is none.
+func Nearest(name string, known []string) (best string) {
+	bestDistance := max(2, len(name)/3) + 1
+	for _, k := range known {
+		if distance := editDistance(strings.ToLower(name), strings.ToLower(k)); distance < bestDistance && distance < len(k) {
+			best, bestDistance = k, distance
+		}
+	}
+	return best
 }
 
 // editDistance counts the insertions, deletions and substitutions of bytes that

@@ -1,0 +1,152 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+
+	"tributary.dev/tributary/clusters/config/strict"
+)
+
+// faultsOf are what the compiler finds wrong, and what helps; it tells lines and columns
+// from 1 and 0.
+func faultsOf(env *cel.Env, when string, issues *cel.Issues) (faults []Fault) {
+	r := remedies{env: env, missing: missingFields(env, when)}
+	for _, e := range issues.Errors() {
+		faults = append(faults, Fault{
+			Line: e.Location.Line(), Column: e.Location.Column() + 1,
+			Message: strings.TrimSuffix(e.Message, " (in container '')"), Remedy: r.of(e),
+		})
+	}
+	return faults
+}
+
+// remedies know what could have been meant.
+type remedies struct {
+	env *cel.Env
+	// missing are fields that were asked for and are not there, with the fields of the
+	// types that were asked.
+	missing map[string][]string
+}
+
+// of is what helps against an error of the compiler.
+func (r remedies) of(e *common.Error) string {
+	name := quoted(e.Message)
+	switch text := e.Message; {
+	case strings.HasPrefix(text, "Syntax error"):
+		return "look for a bracket, quote or operator that is missing there or before; CEL has &&, ||, !, ==, in, c ? a : b, and quotes ' and \""
+	case strings.HasPrefix(text, "undefined field"):
+		return strict.Suggest(name, r.missing[name])
+	case strings.HasPrefix(text, "undeclared reference"):
+		return r.declared(name)
+	case strings.HasPrefix(text, "found no matching overload"):
+		return r.overloads(name)
+	case strings.Contains(text, "cannot be range of a comprehension"):
+		return "loops (all, exists, map, filter) go over lists and maps"
+	case strings.Contains(text, "does not support field selection"):
+		return "only objects, such as pod.metadata, have fields"
+	case strings.HasPrefix(text, "invalid duration"):
+		return "write a duration such as '30s' or '1h30m'"
+	case strings.HasPrefix(text, "invalid timestamp"):
+		return "write a time such as '2006-01-02T15:04:05Z'"
+	case strings.HasPrefix(text, "invalid matches"):
+		return "write a regular expression as RE2 has them, such as '^web-[0-9]+$'"
+	case strings.HasPrefix(text, "expected type"):
+		return "give all elements of a list, and both outcomes of a condition, one type; dyn(x) has any"
+	}
+	return "docs/rules.md says what an expression may have"
+}
+
+// quoted is the first text in quotes.
+func quoted(text string) string {
+	_, rest, _ := strings.Cut(text, "'")
+	name, _, _ := strings.Cut(rest, "'")
+	return name
+}
+
+// declared helps against a name that is not known: of a variable, or a function.
+func (r remedies) declared(name string) string {
+	known := []string{varPod, varService, varNode, varCluster}
+	var functions []string
+	for function := range r.env.Functions() {
+		if strings.IndexFunc(function, func(c rune) bool { return c == '_' || c == '@' }) < 0 {
+			functions = append(functions, function)
+		}
+	}
+	for _, m := range r.env.Macros() {
+		functions = append(functions, m.Function())
+	}
+	slices.Sort(functions)
+	if near := strict.Nearest(name, slices.Concat(known, functions)); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "variables are " + strings.Join(known, ", ") + "; texts stand in quotes; docs/rules.md names the functions"
+}
+
+// overloads helps against arguments that a function does not take.
+func (r remedies) overloads(function string) string {
+	declared := r.env.Functions()[function]
+	if operator, is := operators.FindReverse(function); declared == nil || is && operator != "" {
+		return "bring both sides to one type: string(x), int(x), double(x), quantity(x), timestamp(x)"
+	}
+	var takes []string
+	for _, o := range declared.OverloadDecls() {
+		var args []string
+		for _, t := range o.ArgTypes() {
+			args = append(args, checker.FormatCELType(t))
+		}
+		call := function + "(" + strings.Join(args, ", ") + ")"
+		if o.IsMemberFunction() {
+			call = args[0] + "." + function + "(" + strings.Join(args[1:], ", ") + ")"
+		}
+		takes = append(takes, call)
+	}
+	slices.Sort(takes)
+	const most = 4
+	text := strings.Join(takes[:min(most, len(takes))], ", ")
+	if len(takes) > most {
+		text += ", …"
+	}
+	return "it is written " + cmp.Or(text, function)
+}
+
+// missingFields are fields that an expression asks for and types do not have, with the
+// fields of those types.
+func missingFields(env *cel.Env, when string) map[string][]string {
+	p, ok := env.CELTypeProvider().(provider)
+	if !ok {
+		return nil
+	}
+	r := recorder{p, map[string][]string{}}
+	if asked, err := env.Extend(cel.CustomTypeProvider(r)); err == nil {
+		asked.Compile(when) // for what it asks
+	}
+	return r.missing
+}
+
+// recorder notes fields that are not there.
+type recorder struct {
+	provider
+	missing map[string][]string
+}
+
+// FindStructFieldType implements types.Provider.
+func (r recorder) FindStructFieldType(structType, field string) (*types.FieldType, bool) {
+	found, ok := r.provider.FindStructFieldType(structType, field)
+	if s := r.structs[structType]; !ok && s != nil {
+		r.missing[field] = slices.AppendSeq(r.missing[field], maps.Keys(s.fields))
+		slices.Sort(r.missing[field])
+	}
+	return found, ok
+}
