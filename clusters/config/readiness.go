@@ -19,6 +19,47 @@ const (
 	AnnotationKeepOne = "tributary.dev/ready-keep-one"
 )
 
+// Readiness damps flaps on the way up: an endpoint that turned not ready returns only
+// after it has been ready for a while. A removal is never delayed, nor is an endpoint
+// that is new. For each field the narrowest that says anything decides: the annotations
+// `tributary.dev/ready-stable-for` and `tributary.dev/ready-keep-one` of a Service of a
+// member, `namespaces` of the member, `namespaces` here, the member, and what is said
+// here for all. See docs/rules.md.
+type Readiness struct {
+	// StableFor is how long the endpoint must have been ready, such as `10s`, at most
+	// `1h`. `0s` waits for nothing.
+	StableFor Duration `json:"stableFor"`
+	// KeepOne lets an endpoint return at once where its replica would have no ready
+	// endpoint otherwise, of this member or of another one.
+	KeepOne bool `json:"keepOne"`
+	// Namespaces are exceptions for some namespaces of the members. The first that
+	// matches counts.
+	Namespaces []NamespaceReadiness `json:"namespaces"`
+}
+
+// ClusterReadiness overrides `readiness` for a member. What is left out is as there.
+type ClusterReadiness struct {
+	Damping
+	// Namespaces are exceptions for some namespaces of this member. The first that
+	// matches counts.
+	Namespaces []NamespaceReadiness `json:"namespaces"`
+}
+
+// NamespaceReadiness overrides `readiness` for some namespaces of members.
+type NamespaceReadiness struct {
+	// Names are names or globs of namespaces in the member. It may not be empty.
+	Names []string `json:"names"`
+	Damping
+}
+
+// Damping is what may be overridden.
+type Damping struct {
+	// StableFor overrides `readiness.stableFor`. Empty overrides nothing.
+	StableFor Duration `json:"stableFor"`
+	// KeepOne overrides `readiness.keepOne`. Left out, it overrides nothing.
+	KeepOne *bool `json:"keepOne"`
+}
+
 // longestStable bounds stableFor: an endpoint that waits for longer is rather gone.
 const longestStable = time.Hour
 

@@ -17,6 +17,28 @@ import (
 	"tributary.dev/tributary/clusters/config/strict"
 )
 
+// ClustersFrom are members that the file does not name.
+type ClustersFrom struct {
+	// Secrets are members, each by its name, for as long as they exist. The key
+	// `kubeconfig` holds what a kubeconfig file would; annotations such as
+	// `tributary.dev/staleAfter: 30m` are the other fields of `clusters[]`, lists and
+	// mappings as in `[a, b]` and `{a: b}`. `allowInKubeconfig` is not among them. A
+	// cluster of the file with the same name counts instead.
+	Secrets *SecretSource `json:"secrets"`
+}
+
+// SecretSource says which Secrets of the ingress cluster are members. Whoever may
+// write them decides what the ingress cluster routes to.
+type SecretSource struct {
+	// Namespace holds the Secrets. Empty means Tributary's own.
+	Namespace string `json:"namespace"`
+	// Selector is the label selector that they match.
+	Selector string `json:"selector"`
+}
+
+// SetDefaults puts the defaults of a source in place.
+func (s *SecretSource) SetDefaults() { s.Selector = SecretLabel + "=" + SecretLabelValue }
+
 // What a Secret that is a member looks like; its name is the member's.
 const (
 	// SecretLabel with SecretLabelValue is what clustersFrom.secrets.selector selects by default.

@@ -16,6 +16,28 @@ import (
 	"tributary.dev/tributary/clusters/store"
 )
 
+// PodRule decides about the pods that it matches.
+type PodRule struct {
+	// Name names the rule in records, metrics and explanations: a DNS label, unique.
+	Name string `json:"name"`
+	// Clusters are names or globs of the members that the rule is for. Empty means all.
+	Clusters []string `json:"clusters"`
+	// Namespaces are names or globs of the members' namespaces. Empty means all.
+	Namespaces []string `json:"namespaces"`
+	// ServiceSelector is a label selector of the members' Services. Empty selects all.
+	ServiceSelector string `json:"serviceSelector"`
+	// When is a condition in CEL, the expression language of Kubernetes, over `pod`,
+	// `service` (both as in the API), `node` (`name`, `zone`) and `cluster` (the
+	// member's name). A pod on which it fails, for a key that is missing, does not match.
+	When string `json:"when"`
+	// Then is what a pod that matches counts as: `Ready` (unless it is being deleted, or
+	// has finished), `NotReady`, `Absent` (no endpoint), or `Upstream` (as Kubernetes has it).
+	Then store.Outcome `json:"then"`
+}
+
+// SetDefaults puts the defaults of a rule in place: it is for everything.
+func (r *PodRule) SetDefaults() { r.Clusters, r.Namespaces = []string{}, []string{} }
+
 // podRules are the rules as package rules has them.
 func (c *Config) podRules() []rules.Rule {
 	out := make([]rules.Rule, len(c.Rules))
