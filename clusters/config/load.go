@@ -25,7 +25,7 @@ func Parse(file string, data []byte) (Config, error) {
 	var c Config
 	faults := strict.Decode(data, &c, strict.Exact)
 	faults = append(faults, unrelated(c.Validate(), faults)...)
-	if err := faults.Locate(data).In(file).Err(); err != nil {
+	if err := faults.Locate(file, data).In(file).Err(); err != nil {
 		return Config{}, err
 	}
 	c.compile()
@@ -74,7 +74,22 @@ type Loaded struct {
 	// SecretFaults is what is wrong with the settings of Secrets. One that had none
 	// before goes on with the former, others are left out.
 	SecretFaults Faults
+
+	// file and text are what Config was read from.
+	file string
+	text []byte
 }
+
+// Fault is one of a field of the configuration file, with its place.
+func (l *Loaded) Fault(field, message, remedy string) Fault {
+	return Faults{{File: l.file, Field: field, Message: message, Remedy: remedy}}.Locate(l.file, l.text)[0]
+}
+
+// String keeps the text of the file out of logs.
+func (l *Loaded) String() string { return "config.Loaded of " + l.file }
+
+// GoString is String, for the same reason.
+func (l *Loaded) GoString() string { return l.String() }
 
 // Access is the way to one cluster.
 type Access struct {

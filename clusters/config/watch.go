@@ -43,10 +43,11 @@ type Watcher struct {
 	file               followed
 	kubeconfigs, files map[string]*followed
 	used               map[string]bool
-	// config is the last valid file, secrets the last list of Secrets that was used,
+	// config is the last valid file, of this text, secrets the last list of Secrets that was used,
 	// and loaded what counts: both together. err is why the file as it stands is not
 	// that one.
 	config  Config
+	text    []byte
 	secrets *[]Secret
 	loaded  *Loaded
 	err     error
@@ -89,7 +90,7 @@ func open(w *Watcher) (*Watcher, error) {
 		w.kubeconfigs[path] = &followed{}
 		w.kubeconfigs[path].settle(w.look(path))
 	}
-	w.config = c
+	w.config, w.text = c, w.file.settled.data
 	w.loaded = w.assemble(nil)
 	return w, nil
 }
@@ -150,7 +151,7 @@ func (w *Watcher) poll() (Update, bool) {
 	next, err := config, error(nil)
 	if !now.equal(w.file.settled) || reloaded {
 		if next, err = w.parse(now); err == nil {
-			err = w.fixed(&next)
+			err = w.located(w.fixed(&next), now.data)
 		}
 		if err == nil {
 			maps.Copy(following, w.named(&next))
@@ -158,7 +159,7 @@ func (w *Watcher) poll() (Update, bool) {
 	}
 	if reloaded {
 		if w.err = err; err == nil {
-			config = next
+			config, w.text = next, now.data
 		}
 	}
 	w.config = config
@@ -201,6 +202,14 @@ func (w *Watcher) fixed(next *Config) error {
 		}
 	}
 	return faults.Err()
+}
+
+// located puts places to those faults that are about the configuration file, of this text.
+func (w *Watcher) located(err error, text []byte) error {
+	if faults, ok := errors.AsType[Faults](err); ok {
+		return faults.Locate(w.path, text)
+	}
+	return err
 }
 
 // named is the set of kubeconfigs that a configuration names.
@@ -265,6 +274,7 @@ func (w *Watcher) assemble(before *Loaded) *Loaded {
 		Ingress: w.access("ingress", &c.Ingress.Connection, before.Ingress, c.Ingress.scope()),
 		Members: make(map[string]Access, len(c.Clusters)),
 
+		file: w.path, text: w.text,
 		SecretsUnread: w.config.ClustersFrom.Secrets != nil && w.secrets == nil, SecretFaults: faults,
 	}
 	out.Metrics = w.certificate(&c, before.Metrics)
@@ -298,7 +308,7 @@ func (w *Watcher) secretAccess(s Secret, member *Cluster, before Access) Access 
 func (w *Watcher) access(owner string, c *Connection, before Access, scope string) Access {
 	accepted, err := w.accept(owner, c)
 	if err != nil {
-		before.Err = err
+		before.Err = w.located(err, w.text)
 		return before
 	}
 	out := c.limit(accepted)
@@ -334,7 +344,8 @@ func (w *Watcher) certificate(c *Config, before Certificate) Certificate {
 		return Certificate{}
 	}
 	fault := func(field string, err error) Certificate {
-		before.Err = Faults{{File: w.path, Field: "metricsTLS." + field, Message: err.Error(), Remedy: "put a PEM certificate and its key there"}}
+		fault := Fault{File: w.path, Field: "metricsTLS." + field, Message: err.Error(), Remedy: "put a PEM certificate and its key there"}
+		before.Err = w.located(Faults{fault}, w.text)
 		return before
 	}
 	cert, err := w.readNamed(resolve(w.path, files.CertFile))

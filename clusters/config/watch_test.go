@@ -259,7 +259,7 @@ func TestMissingKubeconfig(t *testing.T) {
 	m.mu.Unlock()
 	u := next(t, w)
 	wantDiff(t, u, Diff{Refused: []string{"a"}})
-	want := "/t/tributary.yaml: clusters[0].kubeconfig: /t/a does not exist"
+	want := "/t/tributary.yaml:6:13: clusters[0].kubeconfig: /t/a does not exist"
 	if got := u.Loaded.Members["a"].Err; got == nil || got.Error() != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
@@ -524,8 +524,8 @@ func TestWhoItIsStays(t *testing.T) {
 	w, m := start(t)
 	m.write("/t/tributary.yaml", two+"instance: blue\nnamespace: other\n")
 	got := next(t, w)
-	want := `/t/tributary.yaml: instance: is "blue", and was "default" when this process started; restart it, or put the former value back
-/t/tributary.yaml: namespace: is "other", and was "" when this process started; restart it, or put the former value back`
+	want := `/t/tributary.yaml:8:1: instance: is "blue", and was "default" when this process started; restart it, or put the former value back
+/t/tributary.yaml:9:1: namespace: is "other", and was "" when this process started; restart it, or put the former value back`
 	if got.Err == nil || got.Err.Error() != want || got.Loaded.Config.Instance != DefaultInstance || !got.Diff.Empty() {
 		t.Errorf("got %v, instance %q, %+v\nwant %s", got.Err, got.Loaded.Config.Instance, got.Diff, want)
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"k8s.io/client-go/rest"
+	api "k8s.io/client-go/tools/clientcmd/api/v1"
 
 	"tributary.dev/tributary/clusters/config/strict"
 )
@@ -82,35 +83,48 @@ func Unreadable(r Request, err error) strict.Fault {
 // Nothing is read but, when Files is allowed, the files that the user and the
 // cluster name.
 func Accept(data []byte, r Request) (*Accepted, error) {
-	var f file
+	var f api.Config
 	if faults := strict.Decode(data, &f, strict.Foreign); len(faults) > 0 {
 		if faults[0].Field == "" && faults[0].Remedy == "" {
 			faults[0].Remedy = "the file may be cut off: write it to a new file and rename that"
 		}
-		return nil, faults.In(r.Path)
+		return nil, faults.Locate(r.Path, data).In(r.Path)
 	}
 	k := checker{request: r}
-	k.form(&f)
+	accepted := k.accept(&f)
 	if len(k.faults) > 0 {
-		return nil, k.faults
+		return nil, k.faults.Locate(r.Path, data)
 	}
-	chosen, ok := k.choose(&f)
+	return accepted, nil
+}
+
+// accept returns nil where there are faults.
+func (k *checker) accept(f *api.Config) *Accepted {
+	if k.form(f); len(k.faults) > 0 {
+		return nil
+	}
+	chosen, ok := k.choose(f)
 	if !ok {
-		return nil, k.faults
+		return nil
 	}
 	k.cluster(&chosen)
 	k.user(&chosen)
 	if len(k.faults) > 0 {
-		return nil, k.faults
+		return nil
 	}
-	return &Accepted{REST: chosen.rest(), Hash: chosen.hash(), Context: chosen.context}, nil
+	config, err := chosen.rest()
+	if err != nil { // whose words may quote what the file holds
+		k.fault(chosen.userAt, "is refused by the client library", "write the kubeconfig as kubectl does")
+		return nil
+	}
+	return &Accepted{REST: config, Hash: chosen.hash(), Context: chosen.context}
 }
 
 // chosen is the part of the file that is used; what it names in other files is put in
-// its place.
+// its place. It holds secrets: it is never formatted.
 type chosen struct {
-	Cluster cluster
-	User    user
+	Cluster api.Cluster
+	User    api.AuthInfo
 	// The paths of the two in the file, such as users[0].user.
 	clusterAt, userAt string
 	// context is the name of the context that chose them.
@@ -139,14 +153,14 @@ func (k *checker) fault(field, message, remedy string) {
 }
 
 // form checks what concerns the file as a whole.
-func (k *checker) form(f *file) {
+func (k *checker) form(f *api.Config) {
 	if f.Kind != "" && f.Kind != "Config" || f.APIVersion != "" && f.APIVersion != "v1" {
 		k.fault("", fmt.Sprintf("is a %q of %q, not a kubeconfig", f.Kind, f.APIVersion), `it must be a "Config" of "v1"`)
 		return
 	}
-	unique(k, "contexts", f.Contexts, func(c namedContext) string { return c.Name })
-	unique(k, "clusters", f.Clusters, func(c namedCluster) string { return c.Name })
-	unique(k, "users", f.Users, func(u namedUser) string { return u.Name })
+	unique(k, "contexts", f.Contexts, func(c api.NamedContext) string { return c.Name })
+	unique(k, "clusters", f.Clusters, func(c api.NamedCluster) string { return c.Name })
+	unique(k, "users", f.AuthInfos, func(u api.NamedAuthInfo) string { return u.Name })
 }
 
 // unique checks the names of a list. clientcmd refuses repeated ones too, by
@@ -163,24 +177,25 @@ func unique[T any](k *checker, field string, items []T, name func(T) string) {
 }
 
 // choose finds the context, its cluster and its user.
-func (k *checker) choose(f *file) (chosen, bool) {
+func (k *checker) choose(f *api.Config) (chosen, bool) {
 	i, ok := k.context(f)
 	if !ok {
 		return chosen{}, false
 	}
 	at := fmt.Sprintf("contexts[%d].context", i)
 	ctx := f.Contexts[i].Context
-	c := slices.IndexFunc(f.Clusters, func(n namedCluster) bool { return n.Name == ctx.Cluster })
-	u := slices.IndexFunc(f.Users, func(n namedUser) bool { return n.Name == ctx.User })
+	c := slices.IndexFunc(f.Clusters, func(n api.NamedCluster) bool { return n.Name == ctx.Cluster })
+	u := slices.IndexFunc(f.AuthInfos, func(n api.NamedAuthInfo) bool { return n.Name == ctx.AuthInfo })
 	k.entry(at+".cluster", ctx.Cluster, "clusters", c)
-	k.entry(at+".user", ctx.User, "users", u)
+	k.entry(at+".user", ctx.AuthInfo, "users", u)
 	if c < 0 || u < 0 || len(k.faults) > 0 {
 		return chosen{}, false
 	}
+	f.Clusters[c].Cluster.Extensions, f.AuthInfos[u].AuthInfo.Extensions = nil, nil // of other tools
 	return chosen{
 		context: f.Contexts[i].Name,
 		Cluster: f.Clusters[c].Cluster, clusterAt: fmt.Sprintf("clusters[%d].cluster", c),
-		User: f.Users[u].User, userAt: fmt.Sprintf("users[%d].user", u),
+		User: f.AuthInfos[u].AuthInfo, userAt: fmt.Sprintf("users[%d].user", u),
 	}, true
 }
 
@@ -195,7 +210,7 @@ func (k *checker) entry(field, name, list string, found int) {
 }
 
 // context is the index of the wanted context.
-func (k *checker) context(f *file) (int, bool) {
+func (k *checker) context(f *api.Config) (int, bool) {
 	r := k.request
 	wanted, field := r.Context, "current-context"
 	if wanted == "" {
@@ -207,7 +222,7 @@ func (k *checker) context(f *file) (int, bool) {
 		k.fault("current-context", "is not set", "set it, or "+k.giveContext()+known(f))
 		return 0, false
 	}
-	i := slices.IndexFunc(f.Contexts, func(c namedContext) bool { return c.Name == wanted })
+	i := slices.IndexFunc(f.Contexts, func(c api.NamedContext) bool { return c.Name == wanted })
 	if i >= 0 {
 		return i, true
 	}
@@ -226,7 +241,7 @@ func (k *checker) giveContext() string {
 }
 
 // known lists the contexts of the file, as many as are readable on one line.
-func known(f *file) string {
+func known(f *api.Config) string {
 	const most = 10
 	names := make([]string, 0, most)
 	for _, c := range f.Contexts {

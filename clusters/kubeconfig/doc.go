@@ -10,9 +10,9 @@
 // accepted; everything else is refused unless the configuration allows that
 // feature by name (feature.go).
 //
-// The file is decoded and judged here, not by client-go's clientcmd, for two
-// reasons: what was checked is then exactly what is used, and clientcmd's errors
-// can quote tokens and keys. No error, String method or hash of this package
-// reveals a value of the file other than the names of contexts, clusters and
-// users.
+// The file is decoded into clientcmd's types, judged here, and what is left of it turned
+// into a client configuration by clientcmd. It is not read by clientcmd for two reasons:
+// all faults are told with their places, and clientcmd's errors can quote tokens and
+// keys. No error, String method or hash of this package reveals a value of the file
+// other than the names of contexts, clusters and users.
 package kubeconfig

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	api "k8s.io/client-go/tools/clientcmd/api/v1"
 )
 
 // allowed reports whether the feature may be used, and reports a fault if not.
@@ -125,12 +127,12 @@ func (k *checker) credential(at string, c *chosen) {
 	u := &c.User
 	given := u.Token != "" || u.TokenFile != "" || u.Username != "" || u.Password != "" || u.Exec != nil || u.AuthProvider != nil ||
 		u.ClientCertificate != "" || len(u.ClientCertificateData) > 0 || u.ClientKey != "" || len(u.ClientKeyData) > 0
-	if !given && c.Cluster.secure() {
+	if !given && c.secure() {
 		k.fault(at, "holds no credential", "give a token or client certificate; or the file may be cut off")
 	}
 }
 
-func (k *checker) certificate(at string, u *user) {
+func (k *checker) certificate(at string, u *api.AuthInfo) {
 	before := len(k.faults)
 	cert := k.material(at+".client-certificate", &u.ClientCertificate, &u.ClientCertificateData)
 	key := k.material(at+".client-key", &u.ClientKey, &u.ClientKeyData)
@@ -145,7 +147,7 @@ func (k *checker) certificate(at string, u *user) {
 	}
 }
 
-func (k *checker) token(at string, u *user) {
+func (k *checker) token(at string, u *api.AuthInfo) {
 	field := at + ".token"
 	if u.TokenFile != "" { // which wins over an inline one, as with kubectl
 		field = at + ".tokenFile"
@@ -161,7 +163,7 @@ func (k *checker) token(at string, u *user) {
 	}
 }
 
-func (k *checker) impersonation(at string, u *user) {
+func (k *checker) impersonation(at string, u *api.AuthInfo) {
 	field := ""
 	switch {
 	case u.Impersonate != "":
@@ -180,7 +182,7 @@ func (k *checker) impersonation(at string, u *user) {
 	}
 }
 
-func (k *checker) exec(at string, e *execPlugin) {
+func (k *checker) exec(at string, e *api.ExecConfig) {
 	switch {
 	case e.Command == "":
 		k.fault(at+".command", "must be given", "write the absolute path of the program")
@@ -198,7 +200,7 @@ func (k *checker) exec(at string, e *execPlugin) {
 	default:
 		k.fault(at+".interactiveMode", "is not known", "use Never")
 	}
-	if slices.ContainsFunc(e.Env, func(v envVar) bool { return v.Name == "" }) {
+	if slices.ContainsFunc(e.Env, func(v api.ExecEnvVar) bool { return v.Name == "" }) {
 		k.fault(at+".env", "has a variable without a name", "")
 	}
 }
@@ -206,7 +208,7 @@ func (k *checker) exec(at string, e *execPlugin) {
 // oidc is the one provider that client-go still has.
 const oidc = "oidc"
 
-func (k *checker) authProvider(at string, u *user) {
+func (k *checker) authProvider(at string, u *api.AuthInfo) {
 	if u.Exec != nil {
 		k.fault(at, "contradicts exec", "keep one of the two")
 	}

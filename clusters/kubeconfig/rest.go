@@ -8,71 +8,49 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
+	"strings"
 
 	_ "k8s.io/client-go/plugin/pkg/client/auth/oidc" // registers the one auth provider that can be allowed
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+	v1 "k8s.io/client-go/tools/clientcmd/api/v1"
 
 	"tributary.dev/tributary/clusters/config/strict"
 )
 
-// rest turns a checked entry into a client configuration, by the same rules as
-// client-go's clientcmd.DirectClientConfig.
-func (c *chosen) rest() *rest.Config {
-	cl, u := &c.Cluster, &c.User
-	out := &rest.Config{
-		Host:               cl.Server,
-		DisableCompression: cl.DisableCompression,
-		QPS:                -1,
-		Impersonate: rest.ImpersonationConfig{
-			UserName: u.Impersonate, UID: u.ImpersonateUID, Groups: u.ImpersonateGroups, Extra: u.ImpersonateUserExtra,
-		},
+// secure reports whether the connection is encrypted; on one that is not, neither
+// clientcmd nor Tributary sends a credential.
+func (c *chosen) secure() bool { return strings.HasPrefix(strings.ToLower(c.Cluster.Server), "https:") }
+
+// rest lets clientcmd turn a checked entry into a client configuration. The error may
+// quote what the kubeconfig holds.
+func (c *chosen) rest() (*rest.Config, error) {
+	const name = "chosen"
+	cluster, user := api.NewCluster(), api.NewAuthInfo()
+	if err := errors.Join(v1.Convert_v1_Cluster_To_api_Cluster(&c.Cluster, cluster, nil), v1.Convert_v1_AuthInfo_To_api_AuthInfo(&c.User, user, nil)); err != nil {
+		return nil, err
 	}
-	if proxy, err := url.Parse(cl.ProxyURL); err == nil && cl.ProxyURL != "" {
-		out.Proxy = http.ProxyURL(proxy)
+	if e := user.Exec; e != nil {
+		e.InteractiveMode = api.NeverExecInteractiveMode // Tributary runs unattended
 	}
-	if !cl.secure() {
-		return out
+	out, err := clientcmd.NewNonInteractiveClientConfig(api.Config{
+		Clusters: map[string]*api.Cluster{name: cluster}, AuthInfos: map[string]*api.AuthInfo{name: user},
+		Contexts: map[string]*api.Context{name: {Cluster: name, AuthInfo: name}},
+	}, name, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	if err != nil {
+		return nil, err
 	}
-	out.TLSClientConfig = rest.TLSClientConfig{
-		Insecure:   cl.InsecureSkipTLSVerify,
-		ServerName: cl.TLSServerName,
-		CAData:     cl.CertificateAuthorityData,
-		CertData:   u.ClientCertificateData,
-		KeyData:    u.ClientKeyData,
+	out.QPS = -1
+	if e := out.ExecProvider; e != nil {
+		e.StdinUnavailable = true
+		// The plugin is held to the path that was checked.
+		e.PluginPolicy = api.PluginPolicy{PolicyType: api.PluginPolicyAllowlist, Allowlist: []api.AllowlistEntry{{Command: e.Command}}}
 	}
-	out.BearerToken = u.Token
-	out.Username, out.Password = u.Username, u.Password
-	out.ExecProvider = u.Exec.rest()
-	if u.AuthProvider != nil {
-		out.AuthProvider = &api.AuthProviderConfig{Name: u.AuthProvider.Name, Config: u.AuthProvider.Config}
+	if out.AuthProvider != nil {
 		out.AuthConfigPersister = forget{}
 	}
-	return out
-}
-
-// rest never offers the terminal: Tributary runs unattended.
-func (e *execPlugin) rest() *api.ExecConfig {
-	if e == nil {
-		return nil
-	}
-	out := &api.ExecConfig{
-		APIVersion: e.APIVersion, Command: e.Command, Args: e.Args,
-		ProvideClusterInfo: e.ProvideClusterInfo,
-		InteractiveMode:    api.NeverExecInteractiveMode,
-		StdinUnavailable:   true,
-		// The plugin is held to the path that was checked.
-		PluginPolicy: api.PluginPolicy{
-			PolicyType: api.PluginPolicyAllowlist,
-			Allowlist:  []api.AllowlistEntry{{Command: e.Command}},
-		},
-	}
-	for _, v := range e.Env {
-		out.Env = append(out.Env, api.ExecEnvVar{Name: v.Name, Value: v.Value})
-	}
-	return out
+	return out, nil
 }
 
 // forget keeps a refreshed credential in memory only: a kubeconfig is never

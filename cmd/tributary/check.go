@@ -55,7 +55,7 @@ func newCheckCommand() *cobra.Command {
 		}
 		broken := len(found.Problems) > 0
 		for _, problem := range found.Problems {
-			fmt.Fprintf(cmd.ErrOrStderr(), "tributary check: %s: %s\n", *path, problem)
+			fmt.Fprintln(cmd.ErrOrStderr(), problem)
 		}
 		for _, r := range found.Clusters {
 			broken = broken || len(r.Problems) > 0
@@ -146,25 +146,24 @@ func (k checker) all(ctx context.Context) []checked {
 
 // askAround says why run could not serve its pages from this machine, or tell sinks.
 func (k checker) askAround(ctx context.Context, path string) (problems []string) {
+	fault := func(field string, err error, remedy string) {
+		problems = append(problems, k.loaded.Fault(field, err.Error(), remedy).Error())
+	}
 	if !k.offline {
-		if err := askHere(ctx, &k.loaded.Config); err != nil {
-			problems = append(problems, err.Error())
+		if field, err := askHere(ctx, &k.loaded.Config); err != nil {
+			fault(field, err, "")
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
 	for i := range k.loaded.Config.Sinks {
-		sink := k.loaded.Config.Sinks[i].Resolved(path)
-		field, auth := fmt.Sprintf("sinks[%d]", i), app.SinkAuth(&sink)
-		if err := sinks.Check(ctx, "", auth); err != nil {
-			problems = append(problems, fmt.Sprintf("%s.auth: %v", field, err))
-			continue
-		}
-		if k.offline {
-			continue
-		}
-		if err := sinks.Check(ctx, sink.URL, auth); err != nil {
-			problems = append(problems, fmt.Sprintf("%s.url: %s is not reached: %v; is the address right, and does the receiver run?", field, sink.Name, err))
+		sink, at := k.loaded.Config.Sinks[i].Resolved(path), fmt.Sprintf("sinks[%d]", i)
+		if err := sinks.Check(ctx, "", app.SinkAuth(&sink)); err != nil {
+			fault(at+".auth", err, "")
+		} else if !k.offline {
+			if err := sinks.Check(ctx, sink.URL, app.SinkAuth(&sink)); err != nil {
+				fault(at+".url", fmt.Errorf("%s is not reached: %w", sink.Name, err), "is the address right, and does the receiver run?")
+			}
 		}
 	}
 	return problems

@@ -7,40 +7,37 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"syscall"
 	"time"
 
 	"tributary.dev/tributary/clusters/config"
-	"tributary.dev/tributary/cmd/tributary/internal/app"
 	"tributary.dev/tributary/metrics/page"
 )
 
 // hereTimeout is how long whoever holds an address of this machine may take to say who it is.
 const hereTimeout = 3 * time.Second
 
-// askHere says why run could not serve its pages from this machine. An address that a
-// running tributary holds is as it should be: that one would make room.
-func askHere(ctx context.Context, c *config.Config) error {
-	err := app.Bindable(c)
-	if !errors.Is(err, syscall.EADDRINUSE) {
-		return err
-	}
-	for _, address := range []string{c.Listen, c.MetricsListen} {
-		if address != "" && inUse(ctx, address) && !answersAsWe(ctx, address) {
-			return err
+// askHere says why run could not serve its pages from this machine, and by which field of
+// the configuration: it listens where run would, and lets go. An address that a running
+// tributary holds is as it should be: that one would make room.
+func askHere(ctx context.Context, c *config.Config) (field string, err error) {
+	for _, site := range []struct{ field, address string }{{"listen", c.Listen}, {"metricsListen", c.MetricsListen}} {
+		if site.address == "" {
+			continue
+		}
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", site.address)
+		if err == nil {
+			defer listener.Close() // at the end: two fields may not name the same
+			continue
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) || !answersAsWe(ctx, site.address) {
+			return site.field, fmt.Errorf("cannot serve at %q: %w; free the address or choose another", site.address, err)
 		}
 	}
-	return nil
-}
-
-func inUse(ctx context.Context, address string) bool {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err == nil {
-		listener.Close()
-	}
-	return errors.Is(err, syscall.EADDRINUSE)
+	return "", nil
 }
 
 // answersAsWe reports whether a tributary serves at an address.

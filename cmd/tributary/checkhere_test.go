@@ -52,7 +52,7 @@ func TestAskHere(t *testing.T) {
 		{"not an address of this machine", "192.0.2.1:9440", "", false},
 		{"no such name", "nowhere.invalid:9440", "", false},
 	} {
-		if err := askHere(t.Context(), &config.Config{Listen: c.listen, MetricsListen: c.metrics}); (err == nil) != c.want {
+		if _, err := askHere(t.Context(), &config.Config{Listen: c.listen, MetricsListen: c.metrics}); (err == nil) != c.want {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}

@@ -4,6 +4,7 @@
 package strict
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -24,9 +25,12 @@ type Field struct {
 	Base string
 }
 
+var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+
 // Fields lists the fields of a struct type in the order of their declaration,
 // those of anonymous structs in the place of the struct. Unexported fields and
-// those tagged json:"-" are left out.
+// those tagged json:"-" are left out, and such that decode themselves, which are
+// extensions of other tools in a foreign format.
 func Fields(t reflect.Type) []Field {
 	var out []Field
 	for i := range t.NumField() {
@@ -38,7 +42,7 @@ func Fields(t reflect.Type) []Field {
 				inner.Index = append([]int{i}, inner.Index...)
 				out = append(out, inner)
 			}
-		case f.IsExported() && name != "-" && name != "":
+		case f.IsExported() && name != "-" && name != "" && !reflect.PointerTo(f.Type).Implements(unmarshaler):
 			out = append(out, Field{Name: name, Index: []int{i}, Type: f.Type, Struct: t, GoName: f.Name, Base: f.Tag.Get("base")})
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Locate returns a copy in which every fault that names no file has the line and
-// column of its field in data, or of the innermost field around it that is there. It
+// Locate returns a copy in which every fault that names this file, or none, has the line
+// and column of its field in data, or of the innermost field around it that is there. It
 // is for when there are faults: the text is parsed once more.
-func (fs Faults) Locate(data []byte) Faults {
+func (fs Faults) Locate(file string, data []byte) Faults {
 	if len(fs) == 0 {
 		return fs
 	}
@@ -25,7 +25,7 @@ func (fs Faults) Locate(data []byte) Faults {
 	place(document.Content[0], "", places)
 	out := make(Faults, len(fs))
 	for i, f := range fs {
-		if f.File == "" && f.Field != "" {
+		if (f.File == "" || f.File == file) && f.Field != "" && f.Line == 0 {
 			if n := innermost(f.Field, places); n != nil {
 				f.Line, f.Column = n.Line, n.Column
 			}

@@ -147,18 +147,6 @@ func (p *pages) bind(next [servers]site) (bound [servers]net.Listener, err error
 	return bound, nil
 }
 
-// Bindable reports whether the pages of a configuration can be served from here: it
-// listens where run would, and lets go.
-func Bindable(c *config.Config) error {
-	bound, err := new(pages).bind(sites(c))
-	for _, listener := range bound {
-		if listener != nil {
-			listener.Close()
-		}
-	}
-	return err
-}
-
 // start serves at what was bound for the sites next, and ends what is not among them.
 func (p *pages) start(next [servers]site, bound [servers]net.Listener) {
 	for i, listener := range bound {
