@@ -35,7 +35,7 @@ var (
 	syncLag = Family{
 		Name: "sync_lag_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"member_cluster"}, Group: groupChanges,
 		Help:   "Age of the oldest change of the member that is not yet written.",
-		Values: "0 if none is waiting.",
+		Values: "0 if none is waiting. A Service whose writes fail five times in a row while others are taken does not count; it is a conflict `failing` or `refused`.",
 	}
 	nativeLag = Family{
 		Name: "native_lag_seconds", Type: Histogram, Unit: "seconds", Labels: []string{"member_cluster"}, Group: groupChanges,
@@ -197,7 +197,7 @@ var (
 		Help: "Conflicts between members, or with objects that are not ours, by reason; the status page names each with its remedy.",
 		Values: "`reason`: `foreign_object` (an object of that name is not ours and is left alone), `other_instance` (it is of another installation), `unrecorded` (it carries our mark and no record that fits), `namespace` (a replica stands outside of `ingress.namespaces`), and disagreements between members: `port`, `headless`, " +
 			"`duplicate_ip`, `name`; `selector` (somebody gave the replica one), `annotation` (a source's is not understood), " +
-			"`refused` (the API server refuses what a member gives).",
+			"`refused` (the API server refuses what a member gives), `failing` (writes of the replica fail again and again, and those of others do not).",
 	}
 	heldChanges = Family{
 		Name: "held_changes", Type: Gauge, Labels: []string{"member_cluster", "reason"}, Group: groupIngress,
@@ -325,7 +325,7 @@ var (
 // conflictReasons are the values of the label of conflicts that are always
 // shown, at 0 too.
 func conflictReasons() []string {
-	return []string{"foreign_object", "other_instance", "unrecorded", "namespace", "port", "headless", "duplicate_ip", "selector", "name", "annotation", "refused"}
+	return []string{"foreign_object", "other_instance", "unrecorded", "namespace", "port", "headless", "duplicate_ip", "selector", "name", "annotation", "refused", "failing"}
 }
 
 // rejectReasons are the values of the label of rejected_addresses_total.

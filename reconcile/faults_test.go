@@ -18,6 +18,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/lanes"
@@ -326,4 +327,25 @@ func TestPlanAllWritesNothing(t *testing.T) {
 	if s := plan.Summarise(plans); s.Replicas != 2 || s.Unchanged != 1 || s.Update == 0 {
 		t.Errorf("%+v, want one of two replicas unchanged", s)
 	}
+}
+
+// A webhook that is down fails the writes of one Service: it is told, and no lag; what
+// others lose is written, and it is whole as soon as the webhook is.
+func TestServiceThatFailsAloneIsNoLag(t *testing.T) {
+	g := running(t)
+	odd := syncer.Key{Namespace: "shop", Name: "odd"}
+	g.faultWrites(1<<30, apitest.Fault{Status: http.StatusInternalServerError}, func(r apitest.Request) bool { return r.Name == odd.Name })
+	g.set("a", service(odd, 1, 8080), pod(odd, "10.0.0.9", true))
+	failing := func() bool {
+		return slices.ContainsFunc(g.seen.trouble(odd).Conflicts, func(c metrics.Conflict) bool { return c.Reason == string(plan.ConflictFailing) })
+	}
+	g.wait("it is told", failing)
+	g.wait("it is no lag", func() bool { _, lag := g.rec.Queue().OldestArrival("a"); return !lag })
+	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true))
+	g.wait("the other is written", func() bool { _, sliced := g.addresses(web); return slices.Equal(sliced, []string{"10.0.0.2"}) })
+	g.server.Intercept(nil)
+	g.wait("it is whole", func() bool {
+		_, sliced := g.addresses(odd)
+		return slices.Equal(sliced, []string{"10.0.0.9"}) && !failing()
+	})
 }

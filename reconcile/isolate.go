@@ -56,6 +56,17 @@ func (p *pass) giveUp(receipts []write.Receipt) {
 	}
 }
 
+// failsAlone reports a replica that fails again and again while the ingress cluster takes
+// what others write: its age does not count as lag any more.
+func (r *Reconciler) failsAlone(p *pass, err error) {
+	told := func(c plan.Conflict) bool { return c.Reason == plan.ConflictRefused }
+	if err == nil || p.item.Attempt+1 < lanes.FailsAlone || r.breaker.isOpen() || write.RetryAfter(err) > 0 || slices.ContainsFunc(p.plan.Conflicts, told) ||
+		errors.Is(err, errWaiting) || errors.Is(err, errFight) || errors.Is(err, errNoRoom) || errors.Is(err, errStandby) {
+		return
+	}
+	p.plan.Conflicts = append(p.plan.Conflicts, plan.Conflict{Replica: p.item.Key, Reason: plan.ConflictFailing, Message: write.Shortened(err.Error())})
+}
+
 // undecided puts back what a pass left aside and then failed for another reason: it
 // has not shown that any of that is taken by now. The plan says so again.
 func (r *Reconciler) undecided(p *pass, err error) (left []plan.Refusal) {

@@ -156,10 +156,17 @@ func safetyAlerts() []Alert {
 			Name: "TributaryWritesFailing", For: "5m", Severity: Critical,
 			Expr: `sum by (kind) (rate(tributary_writes_total{result=~"throttled|forbidden|invalid|timeout|error"}[5m]))` +
 				` / sum by (kind) (rate(tributary_writes_total[5m])) > 0.05` +
-				// One Service that a webhook denies is tried again at a pace, and a conflict.
-				` and sum by (kind) (rate(tributary_writes_total{result=~"throttled|forbidden|invalid|timeout|error"}[5m])) > 0.1`,
+				// A few Services that fail alone are tried again at a pace, and conflicts.
+				` and sum by (kind) (rate(tributary_writes_total{result=~"throttled|forbidden|invalid|timeout|error"}[5m])) > 0.1 + 0.1 * scalar(sum(max by (reason) (tributary_conflicts{reason=~"failing|refused"})) or vector(0))`,
 			Summary:     "Writes of {{ $labels.kind }} to the ingress cluster fail",
 			Description: "{{ $value | humanizePercentage }} of the writes failed. Each is tried again, so changes are late.",
+		},
+		{
+			Name: "TributaryManyFailing", For: "2m", Severity: Critical,
+			Expr: `sum(max by (reason) (tributary_conflicts{reason=~"failing|refused"})) > 10` +
+				` and on () sum(max by (reason) (tributary_conflicts{reason=~"failing|refused"})) > on () 0.05 * max(tributary_replicas)`,
+			Summary:     "The ingress cluster does not take {{ $value }} Services",
+			Description: "A few that fail for what they are is a conflict and waits for the day; so many are a policy, a webhook or a right. What they lose is not written.",
 		},
 		{
 			Name: "TributaryThrottled", For: "10m", Severity: Warning,
@@ -171,7 +178,7 @@ func safetyAlerts() []Alert {
 			Name: "TributaryConflict", For: "15m", Severity: Warning,
 			Expr:        `max by (reason) (tributary_conflicts) > 0`,
 			Summary:     "{{ $value }} conflicts: {{ $labels.reason }}",
-			Description: "Members disagree about a Service, or an object that is not Tributary's has its name. `tributary status` names each with its remedy.",
+			Description: "Members disagree about a Service, an object that is not Tributary's has its name, or the ingress cluster does not take it. `tributary status` names each with its remedy.",
 		},
 		{
 			Name: "TributaryAddressesRejected", For: "5m", Severity: Warning,

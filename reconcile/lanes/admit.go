@@ -28,6 +28,7 @@ func (q *Queue) Admit(item *Item, lane Lane) bool {
 	}
 	item.Lane = lane
 	q.lockedAge(&e.working, lane)
+	q.lockedCount(e)
 	e.working.judged = true
 	q.lockedMove(e, place(lane))
 	q.lockedDispatch() // the place it had may serve another
@@ -64,6 +65,7 @@ func (q *Queue) Refresh(item *Item) bool {
 	q.lag.clear(&fresh)
 	q.lockedForgetAge(&fresh)
 	q.lockedAge(b, min(b.lane, fresh.lane))
+	q.lockedCount(e)
 	b.causes = slices.Clone(b.causes) // a change record may refer to them
 	b.dropped += fresh.dropped
 	for _, cause := range fresh.causes {

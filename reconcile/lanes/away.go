@@ -18,11 +18,14 @@ func (q *Queue) SetAway(away bool) {
 	defer q.mu.Unlock()
 	back := q.away && !away
 	q.away, q.trial = away, q.trial && away
+	for _, e := range q.entries {
+		if back {
+			e.failures = 0
+		}
+		q.lockedCount(e)
+	}
 	if !back {
 		return
-	}
-	for _, e := range q.entries {
-		e.failures = 0
 	}
 	now := time.Now()
 	waiting := slices.SortedFunc(slices.Values(q.backoff), func(a, b *node) int { return a.at.Compare(b.at) })

@@ -78,8 +78,11 @@ func (q *Queue) checkWork() (err error) {
 		for _, b := range []*batch{&e.pending, &e.working} {
 			if b.enqueued.IsZero() != (b.age == nil) || b.age != nil && !b.age.at.Equal(b.enqueued) {
 				err = errors.Join(err, fmt.Errorf("%v: the age of a batch is wrong", e.key))
-			} else if b.age != nil {
+			} else if b.age != nil && b.age.index != absent {
 				ages[b.lane]++
+			}
+			if alone := e.failures >= FailsAlone && !q.away; b.age != nil && alone != (b.age.index == absent) {
+				err = errors.Join(err, fmt.Errorf("%v: its age counts: %t", e.key, alone))
 			}
 		}
 		if e.state != stateWorking {
@@ -114,6 +117,9 @@ func (q *Queue) checkLag() (err error) {
 	for _, e := range q.entries {
 		for _, b := range []*batch{&e.pending, &e.working} {
 			for _, n := range b.stamps {
+				if n.index == absent {
+					continue
+				}
 				nodes++
 				h := q.lag[n.cluster]
 				if h == nil || n.index >= len(*h) || (*h)[n.index] != n {

@@ -109,6 +109,7 @@ func (q *Queue) lockedAbsorb(e *entry, lane Lane, cause record.Cause, now time.T
 	b.judged = false
 	q.lockedAge(b, min(b.lane, lane))
 	q.lag.stamp(b, cause.Cluster, cause.Arrival)
+	q.lockedCount(e)
 }
 
 func (q *Queue) lockedMerge(e *entry, lane Lane, cause record.Cause, now time.Time) {
@@ -196,6 +197,7 @@ func (q *Queue) Done(key syncer.Key) {
 	q.lockedForgetAge(&e.working)
 	e.working = batch{}
 	e.failures = 0
+	q.lockedCount(e)
 	if e.pending.enqueued.IsZero() || q.shut {
 		q.lockedForget(e)
 	} else {
@@ -227,6 +229,7 @@ func (q *Queue) Retry(item Item, after time.Duration) {
 		delay = spread(after)
 	} else {
 		e.failures++
+		q.lockedCount(e)
 		delay = q.opts.Backoff.delay(e.failures)
 		if e.news && !q.away { // the attempt did not know it
 			delay = q.opts.Backoff.Base
@@ -260,6 +263,7 @@ func (q *Queue) lockedRejoin(e *entry) {
 	q.lockedForgetAge(&e.pending) // its own age is no longer the oldest
 	e.pending.join(working)
 	q.lockedAge(&e.pending, e.pending.lane)
+	q.lockedCount(e)
 }
 
 // ShutDown makes every Get return and every Add do nothing. Keys that wait are

@@ -7,7 +7,8 @@ import "time"
 
 // State is how a lane stands at one moment.
 type State struct {
-	// Depth counts the keys that wait, for a worker or in backoff.
+	// Depth counts the keys that wait, for a worker or in backoff. Those that fail alone
+	// (FailsAlone) are not among them, nor is their age.
 	Depth int
 	// Working counts the keys that a worker holds.
 	Working int
@@ -31,13 +32,16 @@ func (q *Queue) States() map[Lane]State {
 	for e := range q.working {
 		s, held := &states[e.working.lane], now.Sub(e.takenAt)
 		s.Working++
+		if age := e.working.age; age == nil || age.index == absent {
+			s.Depth++
+		}
 		s.Unfinished += held
 		s.Longest = max(s.Longest, held)
 	}
 	all := make(map[Lane]State, laneCount)
 	for _, lane := range lanes {
 		s := &states[lane]
-		s.Depth = len(q.ages[lane]) - s.Working
+		s.Depth += len(q.ages[lane]) - s.Working
 		if first := q.ages[lane].first(); first != nil {
 			s.Oldest = now.Sub(first.at)
 		}
@@ -62,8 +66,8 @@ func (q *Queue) lockedAge(b *batch, lane Lane) {
 
 // lockedForgetAge takes a batch out of its lane.
 func (q *Queue) lockedForgetAge(b *batch) {
-	if b.age != nil {
+	if b.age != nil && b.age.index != absent {
 		q.ages[b.lane].remove(b.age)
-		b.age = nil
 	}
+	b.age = nil
 }

@@ -37,3 +37,47 @@ func TestStatesCountWaitingBackoffAndWork(t *testing.T) {
 		})
 	})
 }
+
+// A key that fails while the server takes others is no lag, and as soon as it is written
+// or the server was away its age counts again.
+func TestKeysThatFailAloneDoNotCount(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, q *Queue) {
+		lag := func(want time.Duration) {
+			t.Helper()
+			at, ok := q.OldestArrival("a")
+			if got := time.Since(at); ok != (want > 0) || ok && got != want {
+				t.Errorf("lag %v (%t), want %v", got, ok, want)
+			}
+			if oldest := q.States()[Removal].Oldest; oldest != want {
+				t.Errorf("the oldest removal is %v old, want %v", oldest, want)
+			}
+		}
+		q.Add(key("denied"), Removal, live("a"))
+		start := time.Now()
+		for n := range FailsAlone + 3 {
+			item := mustGet(t, q)
+			if n >= FailsAlone {
+				lag(0)
+			}
+			q.Retry(item, 0)
+			if time.Sleep(time.Second); n < FailsAlone-1 {
+				lag(time.Since(start))
+			}
+		}
+		time.Sleep(time.Minute)
+		lag(0)
+		q.Add(key("denied"), Addition, live("a"))
+		lag(0)
+		q.Add(key("other"), Removal, live("a"))
+		time.Sleep(time.Second)
+		lag(time.Second)
+		q.SetAway(true)
+		lag(time.Since(start))
+		q.SetAway(false)
+		lag(time.Since(start))
+		for range 2 {
+			q.Done(mustGet(t, q).Key)
+		}
+		lag(0)
+	})
+}

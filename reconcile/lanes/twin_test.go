@@ -315,7 +315,7 @@ func (t *twin) oldest() map[string]time.Time {
 	all := newTwinBatch(0)
 	for _, e := range t.entries {
 		for _, b := range []*twinBatch{e.pending, e.working} {
-			if b != nil {
+			if b != nil && (e.failures < FailsAlone || t.away) {
 				for cluster, at := range b.oldest {
 					all.stamp(cluster, at)
 				}

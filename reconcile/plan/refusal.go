@@ -31,6 +31,10 @@ type Refusal struct {
 // member gives.
 const ConflictRefused ConflictReason = "refused"
 
+// ConflictFailing: writes of the replica fail again and again, while those of others are
+// taken.
+const ConflictFailing ConflictReason = "failing"
+
 // Is reports whether two refusals are about the same thing.
 func (r Refusal) Is(o Refusal) bool { return r.Address == o.Address && r.Cluster == o.Cluster }
 
