@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
@@ -48,7 +50,7 @@ func stand(r *Reconciler, p *pass) {
 		for _, a := range stage {
 			switch a.Kind {
 			case plan.KindService:
-				svc := write.ServiceObject(web, a.Service)
+				svc := write.ServiceObject(web, a.Service, nil, nil, corev1.ServiceSpec{})
 				svc.UID, svc.ResourceVersion = "uid", "2"
 				r.cache.Upsert((cache.Decoder{}).Service(svc), p.rec.Time)
 			case plan.KindEndpoints:

@@ -69,7 +69,7 @@ func TestHandEditsOfTheServiceSpecArePutBack(t *testing.T) {
 
 // What a server fills in is no stray field.
 func TestAReplicaAsCreatedHasNoStrayField(t *testing.T) {
-	svc := write.ServiceObject(web, &plan.ServiceSpec{Ports: service(web, 1, 8080).Ports, Labels: map[string]string{plan.LabelManagedBy: plan.ManagedBy}})
+	svc := write.ServiceObject(web, &plan.ServiceSpec{Ports: service(web, 1, 8080).Ports, Labels: map[string]string{plan.LabelManagedBy: plan.ManagedBy}}, nil, nil, corev1.ServiceSpec{})
 	if got := (cache.Decoder{}).Service(svc).Service; got.Stray != "" {
 		t.Errorf("we set %s ourselves", got.Stray)
 	}

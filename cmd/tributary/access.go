@@ -33,11 +33,14 @@ type need struct {
 
 var (
 	readVerbs  = []string{"get", "list", "watch"}
-	writeVerbs = []string{"get", "list", "watch", "create", "update", "delete"}
+	writeVerbs = []string{"list", "watch", "create", "update", "delete"}
 )
 
 // withoutGet is lost without the right to read single objects.
 const withoutGet = "what a list lacks waits for a second list, or for somebody to release it"
+
+// inDoubt is lost without the same right in the ingress cluster.
+const inDoubt = "what became of a write that was not answered is known only when the watch shows it"
 
 // memberNeeds are the rights that Tributary uses in a member.
 func memberNeeds(c *config.Cluster, slices bool) (needs []need) {
@@ -92,9 +95,12 @@ func ingressNeeds(only []string, writeSlices, createNamespaces bool, own, leases
 		needs = append(needs,
 			need{resource: "services", namespace: namespace, verbs: writeVerbs},
 			need{resource: "endpoints", namespace: namespace, verbs: writeVerbs},
+			need{resource: "services", namespace: namespace, verbs: readVerbs[:1], without: inDoubt},
+			need{resource: "endpoints", namespace: namespace, verbs: readVerbs[:1], without: inDoubt},
 			need{resource: "events", namespace: namespace, verbs: []string{"create", "patch"}, without: "conflicts are not shown as events"})
 		if writeSlices {
-			needs = append(needs, need{group: "discovery.k8s.io", resource: "endpointslices", namespace: namespace, verbs: writeVerbs})
+			needs = append(needs, need{group: "discovery.k8s.io", resource: "endpointslices", namespace: namespace, verbs: writeVerbs},
+				need{group: "discovery.k8s.io", resource: "endpointslices", namespace: namespace, verbs: readVerbs[:1], without: inDoubt})
 		}
 	}
 	needs = append(needs, need{group: "coordination.k8s.io", resource: "leases", namespace: own, verbs: []string{"create", "list", "update"},

@@ -38,9 +38,9 @@ func TestMissingRights(t *testing.T) {
 		{"what only improves", shop[:4], memberNeeds(only("shop"), false), []string{
 			"get namespaces/kube-system", "list,watch nodes", "get services in namespace shop", "get pods in namespace shop", "get,list,watch endpoints in namespace shop",
 		}},
-		{"Leases", []string{"lease-ns list leases"}, ingressNeeds(nil, false, false, "own", "lease-ns")[5:], []string{"create,delete,update leases.coordination.k8s.io in namespace lease-ns"}},
+		{"Leases", []string{"lease-ns list leases"}, ingressNeeds(nil, false, false, "own", "lease-ns")[7:], []string{"create,delete,update leases.coordination.k8s.io in namespace lease-ns"}},
 		{"sinks", []string{"own get configmaps"}, []need{sinkNeed("own")}, []string{"create,delete,update configmaps in namespace own"}},
-		{"no Leases", nil, ingressNeeds(nil, false, false, "own", "")[4:], []string{"create,list,update leases.coordination.k8s.io in namespace own"}},
+		{"no Leases", nil, ingressNeeds(nil, false, false, "own", "")[6:], []string{"create,list,update leases.coordination.k8s.io in namespace own"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client := fake.NewClientset()

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -49,6 +50,16 @@ type Object struct {
 	Tracked bool
 	// Kept is nil for nearly every object.
 	Kept *Extra
+	// spec is that of a Service of ours, as protobuf: nearly all share one.
+	spec unique.Handle[string]
+}
+
+// Spec is that of a Service of ours without its ports, with all that a server has filled in.
+func (f *Object) Spec() (spec corev1.ServiceSpec) {
+	if f.spec != (unique.Handle[string]{}) {
+		_ = spec.Unmarshal([]byte(f.spec.Value())) // it comes from Marshal
+	}
+	return spec
 }
 
 // Extra is metadata that others put on our objects and that a PUT must carry on.
@@ -153,6 +164,11 @@ func (d Decoder) Service(svc *corev1.Service) *Object {
 	f.Service.Headless = svc.Spec.ClusterIP == corev1.ClusterIPNone
 	f.Service.Selector = svc.Spec.Selector
 	f.Service.Stray = Stray(&svc.Spec)
+	rest := svc.Spec
+	rest.Ports, rest.Selector = nil, nil
+	if data, err := rest.Marshal(); err == nil {
+		f.spec = unique.Make(string(data))
+	}
 	f.Service.Ports = make([]syncer.ServicePort, len(svc.Spec.Ports))
 	for i, p := range svc.Spec.Ports {
 		f.Service.Ports[i] = syncer.ServicePort{

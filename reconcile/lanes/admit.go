@@ -120,17 +120,16 @@ func (q *Queue) lockedPutBack(e *entry, lane Lane) {
 	q.lockedReady(e, time.Now())
 }
 
-// Acquire waits for the right to send a request about an item, lane by lane. cost is
-// the number of requests that a client-side limit counts, for several that are sent one
-// after the other. The error is ctx's.
-func (q *Queue) Acquire(ctx context.Context, item Item, cost int) (*Slot, error) {
+// Acquire waits for the right to send a request about an item, lane by lane.
+// The error is ctx's.
+func (q *Queue) Acquire(ctx context.Context, item Item) (*Slot, error) {
 	lane := item.Lane
 	q.mu.Lock()
 	if e := q.entries[item.Key]; e != nil && e.state == stateWorking && e.pending.lane == Removal && !e.pending.enqueued.IsZero() {
 		lane = Removal // one waits for this
 	}
 	q.mu.Unlock()
-	return q.slots.acquire(ctx, item, lane, cost)
+	return q.slots.acquire(ctx, item, lane)
 }
 
 // freed hands out keys when there may be room for one.

@@ -165,7 +165,7 @@ func TestAdditionsGetOnAmongRemovalsWithoutEnd(t *testing.T) {
 					if !q.Admit(&item, item.Lane) {
 						continue
 					}
-					if slot, err := q.Acquire(ctx, item, 1); err == nil {
+					if slot, err := q.Acquire(ctx, item); err == nil {
 						time.Sleep(2 * time.Millisecond)
 						slot.End(Measured)
 						mu.Lock()

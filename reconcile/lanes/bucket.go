@@ -32,10 +32,9 @@ func (b *bucket) ready(now time.Time) time.Duration {
 	return max(time.Microsecond, time.Duration((1-b.tokens)/b.rate*float64(time.Second)))
 }
 
-// take spends tokens after ready has said that there is one. What is dearer than what
-// there is goes into debt: a burst of one must not stop it for ever.
-func (b *bucket) take(cost int) {
+// take spends a token after ready has said that there is one.
+func (b *bucket) take() {
 	if b.rate > 0 {
-		b.tokens -= float64(cost)
+		b.tokens--
 	}
 }

@@ -25,10 +25,13 @@ type congestion struct {
 const (
 	// startWindow is how many requests are under way before anything was measured.
 	startWindow = 4
-	// shrinkMost bounds one step down.
-	shrinkMost = 0.5
+	// shrinkMost bounds one step down, shrinkRefused is that after a refusal.
+	shrinkMost    = 0.75
+	shrinkRefused = 0.5
 	// smoothing is the weight of one answer in the moving mean.
-	smoothing = 0.125
+	smoothing = 1.0 / 16
+	// growth is how many requests more a round of answers allows.
+	growth = 0.5
 )
 
 func newCongestion(most int, tolerance float64) congestion {
@@ -50,14 +53,14 @@ func (c *congestion) answered(took, alone time.Duration, full bool) {
 	case full && !c.settled:
 		c.window = min(c.most, c.window+1)
 	case full:
-		c.window = min(c.most, c.window+1/c.window)
+		c.window = min(c.most, c.window+growth/c.window)
 	}
 }
 
 // refused takes an answer that says the server has too much to do, or the lack of one.
 func (c *congestion) refused() {
 	c.left--
-	c.shrink(shrinkMost)
+	c.shrink(shrinkRefused)
 }
 
 // shrink makes the window smaller, once in each round of answers.
@@ -67,20 +70,23 @@ func (c *congestion) shrink(factor float64) {
 	}
 	c.settled = true
 	c.window = max(1, c.window*factor)
+	c.ratio = min(c.ratio, c.tolerance) // what comes is measured anew
 	c.left = c.limit()
 }
 
 // undisturbed is how long a request takes while there is no other: a moving low quantile.
-// It follows shorter times soon and longer ones slowly, and those only where there was no
-// other request, for what many at once take is no measure of what one would. So it is not
-// ruled by one lucky answer, and a server that has become slower is believed.
+// It follows shorter times soon, and longer ones over hundreds of requests, and those only
+// where there was no other, for what many at once take is no measure of what one would. So
+// it is not ruled by one lucky answer; a storm, in which whatever else loads the server
+// makes each request slower, does not make it forget what is possible; and a server that
+// has become slower is believed.
 type undisturbed struct {
 	mean float64
 }
 
 const (
 	fallRate = 0.25
-	riseRate = 1.0 / 32
+	riseRate = 1.0 / 256
 )
 
 // add takes a measurement; alone says that few others, if any, were under way.

@@ -18,7 +18,7 @@ func TestWindowFollowsTheTimeOfRequests(t *testing.T) {
 		least      int
 		most       int
 	}{
-		{"two processors beside removals", 2, besideTolerance, 6, 9},
+		{"two processors beside removals", 2, besideTolerance, 3, 5},
 		{"two processors in calm", 2, calmTolerance, 12, 17},
 		{"many processors beside removals", 100, besideTolerance, 24, 24},
 		{"a server that does one at a time", 1, 1.5, 1, 2},
@@ -84,8 +84,8 @@ func TestUndisturbedTimeIsALowQuantile(t *testing.T) {
 			u.add(ms, true)
 		}
 	}
-	if got := u.add(5*ms, true); got < 3*ms || got > 6*ms {
-		t.Errorf("undisturbed is %v, want about 5 ms", got)
+	if got := u.add(5*ms, true); got < 2*ms || got > 6*ms {
+		t.Errorf("undisturbed is %v, want about 4 ms, not the lucky one", got)
 	}
 	before := u.add(5*ms, true)
 	for range 1000 { // many at once take longer
@@ -94,7 +94,13 @@ func TestUndisturbedTimeIsALowQuantile(t *testing.T) {
 	if got := u.add(50*ms, false); got != before {
 		t.Errorf("undisturbed is %v beside others, want %v still", got, before)
 	}
-	for range 500 {
+	for range 100 { // a storm of other work
+		u.add(10*ms, true)
+	}
+	if got := u.add(10*ms, true); got > 2*before {
+		t.Errorf("undisturbed is %v after a storm, and was %v", got, before)
+	}
+	for range 1000 {
 		u.add(20*ms, true)
 	}
 	if got := u.add(20*ms, true); got < 18*ms {
@@ -144,14 +150,14 @@ func TestBucketHoldsItsRate(t *testing.T) {
 			now = now.Add(wait)
 			continue
 		}
-		b.take(2) // dearer than the burst: it goes into debt
-		sent += 2
+		b.take()
+		sent++
 	}
 	if took := now.Sub(start); took < 4*time.Second || took > 5*time.Second {
 		t.Errorf("100 requests at 20 a second took %v", took)
 	}
 	var free bucket
-	free.take(1000)
+	free.take()
 	if free.ready(now) != 0 {
 		t.Error("no limit, and yet a wait")
 	}

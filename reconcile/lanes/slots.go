@@ -45,13 +45,11 @@ type slots struct {
 	wakeAt             time.Time
 }
 
-// Slot is the right to send one request (or several, one after the other). It ends
-// with exactly one call of End.
+// Slot is the right to send one request. It ends with exactly one call of End.
 type Slot struct {
 	slots *slots
 	item  Item
 	lane  Lane
-	cost  int
 	// granted is closed when it may be sent; set only where that was waited for.
 	granted chan struct{}
 	sent    time.Time
@@ -78,9 +76,10 @@ const (
 	// calmTolerance and besideTolerance are how many times as long as an undisturbed
 	// one a request of bulk work or of an addition may take.
 	calmTolerance   = 8
-	besideTolerance = 4
-	// calmAfter is how long after a removal other work grows wide again.
-	calmAfter = 100 * time.Millisecond
+	besideTolerance = 2
+	// calmAfter is how long after a removal other work grows wide again. Whoever comes
+	// next finds what is under way by then, so it is as long as a storm makes pauses.
+	calmAfter = time.Second
 	// shareEvery is how often something else is sent while removals are under way
 	// without end.
 	shareEvery = 10 * time.Millisecond
@@ -100,15 +99,17 @@ func newSlots(opts Options, freed func(), stall func(Item)) *slots {
 	}
 }
 
-// room is how many keys that are no removals may be written at once. It is 0 while one
-// waits for a slot already: a key that waits in its lane is written as it is by then.
+// room is how many keys that are no removals may be written at once: twice the requests,
+// for a key that has had an answer needs time to send what comes next. Under a limit it is
+// 0 while one waits for a slot already: a key that waits in its lane is written as it is by
+// then.
 func (s *slots) room() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.waiting[Addition])+len(s.waiting[Bulk]) > 0 && s.bucket.rate > 0 {
 		return 0
 	}
-	return s.lockedWindow(time.Now()).limit()
+	return 2 * s.lockedWindow(time.Now()).limit()
 }
 
 // lockedWindow is the window that counts now.
@@ -119,13 +120,12 @@ func (s *slots) lockedWindow(now time.Time) *congestion {
 	return &s.calm
 }
 
-// acquire waits for a slot in the lane. cost is the number of requests that a
-// client-side limit counts. The error is ctx's.
-func (s *slots) acquire(ctx context.Context, item Item, lane Lane, cost int) (*Slot, error) {
+// acquire waits for a slot in the lane. The error is ctx's.
+func (s *slots) acquire(ctx context.Context, item Item, lane Lane) (*Slot, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	slot := &Slot{slots: s, item: item, lane: lane, cost: cost}
+	slot := &Slot{slots: s, item: item, lane: lane}
 	s.mu.Lock()
 	if s.waits() == [laneCount]bool{} && s.lockedMay(lane, time.Now()) == 0 {
 		s.lockedSend(slot, time.Now())
@@ -237,7 +237,7 @@ func (s *slots) lockedGrant(now time.Time) {
 
 // lockedSend notes that a request is sent.
 func (s *slots) lockedSend(slot *Slot, now time.Time) {
-	s.bucket.take(slot.cost)
+	s.bucket.take()
 	if slot.lane == Removal {
 		s.removalAt = now
 	} else {
@@ -302,7 +302,7 @@ func (s *slots) lockedMeasure(slot *Slot, outcome Outcome, now time.Time) {
 	}
 	switch outcome {
 	case Measured:
-		took := now.Sub(slot.sent) / time.Duration(max(1, slot.cost))
+		took := now.Sub(slot.sent)
 		alone := s.undisturbed.add(took, slot.alone)
 		if slot.lane != Removal {
 			window.answered(took, alone, slot.full)

@@ -20,7 +20,7 @@ func flood(ctx context.Context, q *Queue, lane Lane, senders int, takes time.Dur
 	for i := range senders {
 		go func() {
 			for {
-				slot, err := q.Acquire(ctx, Item{Key: key(fmt.Sprint(lane, i)), Lane: lane}, 1)
+				slot, err := q.Acquire(ctx, Item{Key: key(fmt.Sprint(lane, i)), Lane: lane})
 				if err != nil {
 					return
 				}
@@ -69,7 +69,7 @@ func TestLimitOnRequestsIsHandedOutByLane(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		for range 20 {
 			start := time.Now()
-			slot, err := q.Acquire(ctx, Item{Key: key("urgent"), Lane: Removal}, 1)
+			slot, err := q.Acquire(ctx, Item{Key: key("urgent"), Lane: Removal})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +107,7 @@ func TestRemovalHurriesTheRequestsOfItsKey(t *testing.T) {
 		synctest.Wait()
 		sent := make(chan time.Time, 1)
 		go func() {
-			slot, err := q.Acquire(ctx, item, 1)
+			slot, err := q.Acquire(ctx, item)
 			if err == nil {
 				sent <- time.Now()
 				slot.End(Measured)
@@ -142,7 +142,7 @@ func TestRequestsThatAreNotAnsweredGiveUpTheirPlace(t *testing.T) {
 					if !q.Admit(&item, Removal) {
 						continue
 					}
-					slot, err := q.Acquire(ctx, item, 1)
+					slot, err := q.Acquire(ctx, item)
 					if err != nil {
 						return
 					}
@@ -207,14 +207,14 @@ func TestRequestsThatAreNotAnsweredGiveUpTheirPlace(t *testing.T) {
 
 // Whoever gives up waiting takes no slot.
 func TestAcquireEndsWithItsContext(t *testing.T) {
-	bubble(t, Options{QPS: 1, Burst: 1}, func(t *testing.T, q *Queue) {
-		first, err := q.Acquire(t.Context(), Item{Lane: Removal}, 5)
+	bubble(t, Options{QPS: 0.5, Burst: 1}, func(t *testing.T, q *Queue) {
+		first, err := q.Acquire(t.Context(), Item{Lane: Removal})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := q.Acquire(ctx, Item{Lane: Removal}, 1); err == nil {
+		if _, err := q.Acquire(ctx, Item{Lane: Removal}); err == nil {
 			t.Error("a slot without a token")
 		}
 		first.End(Measured)

@@ -52,28 +52,22 @@ func stamped(annotations map[string]string, trigger time.Time) map[string]string
 	return out
 }
 
-// ServiceObject renders a replica Service for creation.
-func ServiceObject(key syncer.Key, spec *plan.ServiceSpec) *corev1.Service {
-	svc := &corev1.Service{ObjectMeta: objectMeta(key, nil, nil, nil, nil)}
-	applyService(svc, spec)
-	return svc
-}
-
-// applyService sets on a standing or new Service what Tributary decides, and
-// leaves the rest (server defaults, finalizers, foreign metadata) as it is.
-func applyService(svc *corev1.Service, spec *plan.ServiceSpec) {
-	svc.Labels, svc.Annotations = spec.Labels, spec.Annotations
-	svc.Spec.Type = corev1.ServiceTypeClusterIP
-	svc.Spec.ClusterIP = corev1.ClusterIPNone
-	svc.Spec.Selector = nil
-	cache.ClearStray(&svc.Spec)
-	svc.Spec.Ports = make([]corev1.ServicePort, len(spec.Ports))
+// ServiceObject renders a replica Service; standing is nil for creation. former is the spec
+// that stands: what a server has filled in, such as families, an update repeats.
+func ServiceObject(key syncer.Key, spec *plan.ServiceSpec, standing *plan.Meta, kept *cache.Extra, former corev1.ServiceSpec) *corev1.Service {
+	out := &corev1.Service{ObjectMeta: objectMeta(key, spec.Labels, spec.Annotations, standing, kept), Spec: former}
+	cache.ClearStray(&out.Spec)
+	out.Spec.Type = corev1.ServiceTypeClusterIP
+	out.Spec.ClusterIP = corev1.ClusterIPNone
+	out.Spec.Selector = nil
+	out.Spec.Ports = make([]corev1.ServicePort, len(spec.Ports))
 	for i, p := range spec.Ports {
-		svc.Spec.Ports[i] = corev1.ServicePort{
+		out.Spec.Ports[i] = corev1.ServicePort{
 			Name: p.Name, Protocol: corev1.Protocol(p.Protocol), AppProtocol: p.AppProtocol,
 			Port: p.Port, TargetPort: targetPort(p.Target),
 		}
 	}
+	return out
 }
 
 func targetPort(t syncer.TargetPort) intstr.IntOrString {

@@ -87,12 +87,45 @@ func TestServiceRoundTrip(t *testing.T) {
 			}
 			spec.Ports = append(spec.Ports, p)
 		}
-		back := cache.Decoder{}.Service(overTheWire(t, ServiceObject(web, spec), &corev1.Service{}))
+		back := cache.Decoder{}.Service(overTheWire(t, ServiceObject(web, spec, nil, nil, corev1.ServiceSpec{}), &corev1.Service{}))
 		got := back.Service
 		if !back.MayBeOurs() || !got.Headless || len(got.Selector) != 0 || !reflect.DeepEqual(got.Ports, spec.Ports) ||
 			!reflect.DeepEqual(got.Labels, spec.Labels) || !reflect.DeepEqual(got.Annotations, spec.Annotations) {
 			t.Fatalf("%+v came back as %+v", spec, got)
 		}
+	}
+}
+
+// An update of a Service repeats what the server filled in and what others put on it,
+// and takes away what no replica has; it needs no read before.
+func TestServiceUpdateRepeatsWhatTheServerFilledIn(t *testing.T) {
+	standing := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: web.Namespace, Name: web.Name, UID: "uid-1", ResourceVersion: "7", Finalizers: []string{"example.com/wait"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: "uid-2"}},
+			Labels:          map[string]string{plan.LabelManagedBy: plan.ManagedBy, plan.LabelInstance: plan.DefaultInstance},
+			Annotations:     map[string]string{plan.AnnotationReplica: "shop/web"},
+		},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeClusterIP, ClusterIP: corev1.ClusterIPNone, ClusterIPs: []string{corev1.ClusterIPNone},
+			IPFamilies: []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}, IPFamilyPolicy: new(corev1.IPFamilyPolicyRequireDualStack),
+			InternalTrafficPolicy: new(corev1.ServiceInternalTrafficPolicyCluster), SessionAffinity: corev1.ServiceAffinityClientIP,
+			Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}},
+		},
+	}
+	found := cache.Decoder{}.Service(standing)
+	spec := &plan.ServiceSpec{Labels: map[string]string{"new": "yes"}, Ports: []syncer.ServicePort{{Name: "http", Protocol: "TCP", Port: 81, Target: syncer.TargetPort{Number: 8080}}}}
+	got := ServiceObject(web, spec, &found.Service.Meta, found.Kept, found.Spec())
+
+	want := standing.DeepCopy()
+	want.Labels, want.Annotations = spec.Labels, nil
+	want.Spec.Selector, want.Spec.SessionAffinity = nil, corev1.ServiceAffinityNone
+	want.Spec.Ports = []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 81, TargetPort: intstr.FromInt32(8080)}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("sent is\n%+v, want\n%+v", got, want)
+	}
+	if standing.Spec.Selector == nil || len(standing.Spec.Ports) != 1 || standing.Spec.Ports[0].Port != 80 {
+		t.Errorf("what the watch showed was changed: %+v", standing.Spec)
 	}
 }
 

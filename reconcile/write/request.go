@@ -8,7 +8,6 @@ package write
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,10 +42,10 @@ func (w *Writer) send(ctx context.Context, replica syncer.Key, id cache.ID, a *p
 	if a.Verb == plan.Delete {
 		return nil, w.delete(ctx, id, a.Standing)
 	}
-	var kept *cache.Extra
+	former := &cache.Object{}
 	var untracked []metav1.ManagedFieldsEntry
 	if standing := w.cache.Lookup(id); standing != nil && a.Standing != nil {
-		kept = standing.Kept
+		former = standing
 		if standing.Tracked {
 			// One empty entry tells the server to forget; it does not begin anew until
 			// somebody applies. Keeping that record is a large part of what a PUT costs
@@ -55,14 +54,13 @@ func (w *Writer) send(ctx context.Context, replica syncer.Key, id cache.ID, a *p
 			untracked = []metav1.ManagedFieldsEntry{{}}
 		}
 	}
+	kept := former.Kept
 	switch a.Kind {
 	case plan.KindNamespace:
 		return w.createNamespace(ctx, id)
 	case plan.KindService:
-		in, err := w.serviceToWrite(ctx, id, a)
-		if err != nil {
-			return nil, err
-		}
+		in := ServiceObject(id.Key, a.Service, a.Standing, kept, former.Spec())
+		in.ManagedFields = untracked
 		return put(ctx, w.request(a.Verb, id), in, &corev1.Service{}, w.decoder.Service)
 	case plan.KindEndpoints:
 		in := EndpointsObject(id.Key, a.Endpoints, a.Standing, kept)
@@ -105,24 +103,6 @@ func (w *Writer) createNamespace(ctx context.Context, id cache.ID) (*cache.Objec
 	}
 }
 
-// serviceToWrite builds a Service from scratch, or for an update from the whole
-// standing object: a Service has fields that a PUT must repeat and that nobody
-// but the server knows.
-func (w *Writer) serviceToWrite(ctx context.Context, id cache.ID, a *plan.Action) (*corev1.Service, error) {
-	if a.Standing == nil {
-		return ServiceObject(id.Key, a.Service), nil
-	}
-	svc := &corev1.Service{}
-	if err := w.get(ctx, id, svc); err != nil {
-		return nil, err
-	}
-	if svc.ResourceVersion != a.Standing.ResourceVersion {
-		return nil, apierrors.NewConflict(corev1.Resource("services"), id.Name, errors.New("the object has been modified since the plan was made"))
-	}
-	applyService(svc, a.Service)
-	return svc, nil
-}
-
 func (w *Writer) delete(ctx context.Context, id cache.ID, standing *plan.Meta) error {
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
 		UID: new(types.UID(standing.UID)), ResourceVersion: new(standing.ResourceVersion),
@@ -134,7 +114,7 @@ func (w *Writer) delete(ctx context.Context, id cache.ID, standing *plan.Meta) e
 // that answer; it comes back with ErrStale or errUnclear when the read cleared the
 // doubt.
 func (w *Writer) verify(ctx context.Context, item lanes.Item, id cache.ID, v answer, cause error) (cache.Outcome, error) {
-	slot, err := w.queue.Acquire(accepting(ctx), item, 1)
+	slot, err := w.queue.Acquire(accepting(ctx), item)
 	if err != nil {
 		return cache.Outcome{}, fmt.Errorf("%w; reading it failed too: %w", cause, err)
 	}

@@ -200,7 +200,7 @@ func (w *Writer) one(ctx, rest context.Context, item lanes.Item, replica syncer.
 	// Several replicas may make one namespace at once, so it has no own writes.
 	tracked := a.Kind != plan.KindNamespace
 	r := Receipt{Kind: a.Kind, Action: a, Sent: time.Now()}
-	slot, err := w.queue.Acquire(accepting(rest), item, requests(a))
+	slot, err := w.queue.Acquire(accepting(rest), item)
 	if err != nil {
 		if rest.Err() != nil && ctx.Err() == nil {
 			err = ErrInterrupted
@@ -248,12 +248,4 @@ func (w *Writer) one(ctx, rest context.Context, item lanes.Item, replica syncer.
 		r.Err = &Error{Verb: a.Verb, Kind: a.Kind, Object: id.String(), Err: err}
 	}
 	return r
-}
-
-// requests is how many requests an action takes: an update of a Service reads it first.
-func requests(a *plan.Action) int {
-	if a.Kind == plan.KindService && a.Verb == plan.Update {
-		return 2
-	}
-	return 1
 }

@@ -66,7 +66,7 @@ func main() {
 	flag.BoolVar(&s.storm, "storm", false, "measure removals while all Services are relabelled, against a null relay in the same storm")
 	flag.IntVar(&s.services, "services", 2000, "with -storm: how many Services are relabelled")
 	flag.IntVar(&s.rounds, "rounds", 2, "with -storm: storms of each arm")
-	flag.StringVar(&s.former, "former", "", "with -storm: another tributary binary that takes its turns, too")
+	flag.StringVar(&s.former, "former", "", "with -storm: other tributary binaries, with commas between, that take their turns, too")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -75,8 +76,8 @@ func runStorm(ctx context.Context, s settings) (met bool, err error) {
 	}
 	defer stopRelay()
 	contenders := []stormArm{{relayAlone, ""}, {"tributary", s.tributary}}
-	if s.former != "" {
-		contenders = append(contenders, stormArm{"former tributary", s.former})
+	for _, binary := range strings.FieldsFunc(s.former, func(r rune) bool { return r == ',' }) {
+		contenders = append(contenders, stormArm{filepath.Base(binary), binary})
 	}
 	results := map[string]*stormResult{}
 	for _, c := range contenders {
@@ -353,9 +354,9 @@ func reportStorm(contenders []stormArm, results map[string]*stormResult, random 
 			}
 		}
 	}
-	if former := results["former tributary"]; former != nil {
-		ours, theirs := mean(results["tributary"].bulk), mean(former.bulk)
-		fmt.Printf("relabelled after, tributary / former: %.2f\n", float64(ours)/float64(cmp.Or(theirs, 1)))
+	for _, former := range contenders[2:] {
+		ours, theirs := mean(results["tributary"].bulk), mean(results[former.name].bulk)
+		fmt.Printf("relabelled after, tributary / %s: %.2f\n", former.name, float64(ours)/float64(cmp.Or(theirs, 1)))
 	}
 	return met
 }
