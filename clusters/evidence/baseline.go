@@ -4,6 +4,7 @@
 package evidence
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -31,6 +32,9 @@ type standingReplica struct {
 	// judged is true once its endpoints were compared with what the member shows. What
 	// is left of them then is unsettled.
 	judged bool
+	// given are the addresses of pods that the member gives to it, withdrawn those that it
+	// gave: until it is judged what stands is kept, but not these.
+	given, withdrawn map[netip.Addr]bool
 }
 
 // standingEndpoint is an endpoint that stands ready.
@@ -125,6 +129,46 @@ func (st *standing) doubtSource(source syncer.Key) {
 	for _, r := range st.fedBy(source) {
 		r.judged = false
 	}
+}
+
+// noteGiven notes what the member gives to replicas that stand and are not judged yet.
+func (s *State) noteGiven(changes []Change) {
+	if !s.synced || len(s.standing.replicas) == 0 {
+		return
+	}
+	for i := range changes {
+		for _, d := range changes[i].Dirty {
+			if r := s.standing.replicas[d.Replica]; r != nil && !r.judged {
+				r.give(s.addressesIn(r.key))
+			}
+		}
+	}
+}
+
+func (r *standingReplica) give(is map[netip.Addr]bool) {
+	if r.withdrawn == nil {
+		r.withdrawn = map[netip.Addr]bool{}
+	}
+	maps.Copy(r.withdrawn, r.given)
+	maps.DeleteFunc(r.withdrawn, func(addr netip.Addr, _ bool) bool { return is[addr] })
+	r.given = is
+}
+
+// addressesIn are the addresses of the pods behind a replica.
+func (s *State) addressesIn(replica syncer.Key) map[netip.Addr]bool {
+	is := map[netip.Addr]bool{}
+	for _, source := range s.store.Sources(replica) {
+		pods, effective := s.store.Selected(source)
+		if effective == nil {
+			continue
+		}
+		for p := range pods {
+			for _, addr := range addressesOf(p) {
+				is[addr] = true
+			}
+		}
+	}
+	return is
 }
 
 // dropStanding takes an endpoint from what stands.

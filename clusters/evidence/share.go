@@ -50,6 +50,12 @@ func (s *State) Share(replica syncer.Key) Share {
 			out.Gone = append(out.Gone, e.endpoint.Addr)
 		}
 	}
+	for addr := range r.withdrawn {
+		if out.Unseen && !stays[addr] {
+			out.Gone = append(out.Gone, addr)
+		}
+	}
+	slices.SortFunc(out.Gone, netip.Addr.Compare)
 	return out
 }
 

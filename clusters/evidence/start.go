@@ -53,13 +53,12 @@ func (s *State) forgetPublished(out *Effects) {
 // judgeStanding does so later than at the sync, and tells: what was kept as it stood is
 // not any more.
 func (s *State) judgeStanding(now time.Time, out *Effects) {
-	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "relist"}, Dirty: s.compareStanding(now, out)})
+	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "relist"}, Dirty: keptDirty(s.compareStanding(now, out))})
 }
 
 // compareStanding compares what stands with what the member shows, for replicas that can
-// be compared: not before hand-written endpoints of theirs were read. It returns those;
-// of one with pods beside them, pods may have left while all was kept.
-func (s *State) compareStanding(now time.Time, out *Effects) (judged []store.Dirty) {
+// be compared: not before hand-written endpoints of theirs were read. It returns those.
+func (s *State) compareStanding(now time.Time, out *Effects) (judged []syncer.Key) {
 	doubts := map[*standingReplica][]doubt{}
 	var losses []loss
 	var drop []*standingEndpoint
@@ -73,12 +72,7 @@ func (s *State) compareStanding(now time.Time, out *Effects) (judged []store.Dir
 		if is.wanted && is.pending {
 			continue
 		}
-		r.judged = true
-		d := store.Dirty{Replica: key, Effect: syncer.Addition}
-		if is.computed {
-			d.Effect = syncer.Removal
-		}
-		judged = append(judged, d)
+		r.judged, judged = true, append(judged, key)
 		if !is.wanted {
 			drop = append(drop, r.open()...)
 			continue

@@ -143,6 +143,7 @@ func (s *State) Step(now time.Time, e Event) (out Effects) {
 	}
 	s.damp(now, &out)
 	s.judge(now, &out)
+	s.noteGiven(out.Changes)
 	return out
 }
 
