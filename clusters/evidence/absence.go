@@ -58,12 +58,10 @@ type hold struct {
 func (s *State) lacks(now time.Time, l lost, doubted bool) {
 	a := s.absent[l.id]
 	if a == nil {
-		a = &absence{id: l.id, uid: l.uid, service: l.service, addrs: l.addrs, past: s.quarantine.lost(l.id.Kind)}
+		a = &absence{id: l.id, uid: l.uid, service: l.service, past: s.quarantine.lost(l.id.Kind)}
 		s.absent[l.id] = a
-		for _, addr := range l.addrs {
-			s.addresses[addr] = append(s.addresses[addr], a)
-		}
 	}
+	s.address(a, l.addrs)
 	for _, former := range a.replicas {
 		if !slices.Contains(l.replicas, former) {
 			s.unhold(former, l.id)
@@ -81,6 +79,20 @@ func (s *State) lacks(now time.Time, l lost, doubted bool) {
 	}
 }
 
+// address files an absence under the addresses that its object has.
+func (s *State) address(a *absence, addrs []netip.Addr) {
+	for _, addr := range a.addrs {
+		left := slices.DeleteFunc(s.addresses[addr], func(b *absence) bool { return b == a })
+		if s.addresses[addr] = left; len(left) == 0 {
+			delete(s.addresses, addr)
+		}
+	}
+	a.addrs = addrs
+	for _, addr := range addrs {
+		s.addresses[addr] = append(s.addresses[addr], a)
+	}
+}
+
 // reappeared ends an absence: the object is shown, or was seen to go.
 func (s *State) reappeared(id object) {
 	if a := s.absent[id]; a != nil {
@@ -91,12 +103,7 @@ func (s *State) reappeared(id object) {
 // forget takes an absence off the books.
 func (s *State) forget(a *absence) {
 	delete(s.absent, a.id)
-	for _, addr := range a.addrs {
-		left := slices.DeleteFunc(s.addresses[addr], func(b *absence) bool { return b == a })
-		if s.addresses[addr] = left; len(left) == 0 {
-			delete(s.addresses, addr)
-		}
-	}
+	s.address(a, nil)
 	for _, replica := range a.replicas {
 		s.unhold(replica, a.id)
 	}

@@ -217,6 +217,9 @@ func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v s
 		return
 	default:
 		dirty := t.hear(s, now, v, out)
+		if p := s.store.Pod(a.id.Key); a.id.Kind == Pods && p != nil {
+			s.address(a, addressesOf(p)) // by another one, perhaps
+		}
 		t.met(s, now, &v.Object, out)
 		s.announce(out, Change{Cause: objectCause(kindName(a.id.Kind), a.id.Key, a.uid, 0, "asked"), Dirty: dirty})
 	}

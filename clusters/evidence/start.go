@@ -266,8 +266,7 @@ func (s *State) lacksStanding(now time.Time, id object, e *standingEndpoint) *ab
 		a = &absence{id: id, since: now, past: s.quarantine.lost(id.Kind)}
 		if id.Kind == Pods {
 			a.uid = e.endpoint.Target.UID
-			a.addrs = []netip.Addr{e.endpoint.Addr}
-			s.addresses[e.endpoint.Addr] = append(s.addresses[e.endpoint.Addr], a)
+			s.address(a, []netip.Addr{e.endpoint.Addr})
 		}
 		if id.Kind == Manual {
 			a.service = id.Key
