@@ -5,6 +5,7 @@ package metrics
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,6 +40,15 @@ type Family struct {
 	Values string
 	// Group is the headline under which the docs list the family.
 	Group string
+}
+
+// family is a row of the table. labels are separated by blanks; values are sentences.
+func family(t Type, group, name, labels, help string, values ...string) Family {
+	f := Family{Name: name, Type: t, Labels: strings.Fields(labels), Help: help, Values: strings.Join(values, " "), Group: group}
+	if strings.HasSuffix(strings.TrimSuffix(name, "_total"), "_seconds") {
+		f.Unit = "seconds"
+	}
+	return f
 }
 
 // FullName is the name in the exposition, with the prefix.

@@ -16,10 +16,9 @@ const (
 
 // Alert is one alerting rule. docs/runbooks holds a page of its name.
 type Alert struct {
-	Name     string
-	Expr     string
-	For      string
-	Severity Severity
+	Name, For string
+	Severity  Severity
+	Expr      string
 	// Summary and Description are templates of Prometheus.
 	Summary, Description string
 }
@@ -49,185 +48,143 @@ func slow(lanes, long, short string, rate float64) string {
 func speedAlerts() []Alert {
 	return []Alert{
 		{
-			Name: "TributaryRemovalsSlow", For: "2m", Severity: Critical,
 			// 14.4 times as fast as allowed uses up a month's budget in two days.
-			Expr:        slow("removal", "1h", "5m", 14.4),
-			Summary:     "Removals of {{ $labels.member_cluster }} reach the ingress cluster slowly",
-			Description: "{{ $value | humanizePercentage }} of the removals of the last hour took longer than 250 ms. Pods that are gone take traffic for that long.",
+			"TributaryRemovalsSlow", "2m", Critical,
+			slow("removal", "1h", "5m", 14.4),
+			"Removals of {{ $labels.member_cluster }} reach the ingress cluster slowly",
+			"{{ $value | humanizePercentage }} of the removals of the last hour took longer than 250 ms. Pods that are gone take traffic for that long.",
 		},
-		{
-			Name: "TributaryChangesSlow", For: "2m", Severity: Warning,
-			Expr:        slow("removal|addition", "6h", "30m", 6),
-			Summary:     "Changes of {{ $labels.member_cluster }} reach the ingress cluster slowly",
-			Description: "{{ $value | humanizePercentage }} of the live changes of the last six hours took longer than 250 ms.",
-		},
-		{
-			Name: "TributaryLagHigh", For: "1m", Severity: Critical,
-			Expr:        `max by (member_cluster) (tributary_sync_lag_seconds) > 30`,
-			Summary:     "Changes of {{ $labels.member_cluster }} are not being written",
-			Description: "The oldest change of {{ $labels.member_cluster }} has been waiting for {{ $value | humanizeDuration }}.",
-		},
-		{
-			Name: "TributaryRemovalsWait", For: "1m", Severity: Critical,
-			Expr:        `max(tributary_workqueue_oldest_age_seconds{lane="removal"}) > 5`,
-			Summary:     "Removals are waiting in the queue",
-			Description: "An address that should leave the ingress cluster has been waiting for {{ $value | humanizeDuration }}; removals normally overtake everything.",
-		},
-		{
-			Name: "TributaryNativeBehind", For: "1m", Severity: Warning,
-			Expr:        `max by (member_cluster) (tributary_native_behind_seconds) > 120`,
-			Summary:     "The controller manager of {{ $labels.member_cluster }} runs far behind",
-			Description: "A change that Tributary computed {{ $value | humanizeDuration }} ago is not in the member's own Endpoints yet. Tributary does not depend on them; whatever else reads them does.",
-		},
-		{
-			Name: "TributaryNativeDisagreement", For: "15m", Severity: Warning,
-			Expr:        `max by (member_cluster) (tributary_native_differing_services) > 0`,
-			Summary:     "{{ $value }} Services of {{ $labels.member_cluster }} differ from the member's own Endpoints",
-			Description: "They do not agree in the long run, so this is no backlog. `tributary status` shows both lists of addresses.",
-		},
+		{"TributaryChangesSlow", "2m", Warning,
+			slow("removal|addition", "6h", "30m", 6),
+			"Changes of {{ $labels.member_cluster }} reach the ingress cluster slowly",
+			"{{ $value | humanizePercentage }} of the live changes of the last six hours took longer than 250 ms."},
+		{"TributaryLagHigh", "1m", Critical,
+			`max by (member_cluster) (tributary_sync_lag_seconds) > 30`,
+			"Changes of {{ $labels.member_cluster }} are not being written",
+			"The oldest change of {{ $labels.member_cluster }} has been waiting for {{ $value | humanizeDuration }}."},
+		{"TributaryRemovalsWait", "1m", Critical,
+			`max(tributary_workqueue_oldest_age_seconds{lane="removal"}) > 5`,
+			"Removals are waiting in the queue",
+			"An address that should leave the ingress cluster has been waiting for {{ $value | humanizeDuration }}; removals normally overtake everything."},
+		{"TributaryNativeBehind", "1m", Warning,
+			`max by (member_cluster) (tributary_native_behind_seconds) > 120`,
+			"The controller manager of {{ $labels.member_cluster }} runs far behind",
+			"A change that Tributary computed {{ $value | humanizeDuration }} ago is not in the member's own Endpoints yet. Tributary does not depend on them; whatever else reads them does."},
+		{"TributaryNativeDisagreement", "15m", Warning,
+			`max by (member_cluster) (tributary_native_differing_services) > 0`,
+			"{{ $value }} Services of {{ $labels.member_cluster }} differ from the member's own Endpoints",
+			"They do not agree in the long run, so this is no backlog. `tributary status` shows both lists of addresses."},
 	}
 }
 
 func reachAlerts() []Alert {
 	return []Alert{
+		{"TributaryMemberUnreachable", "5m", Warning,
+			`max by (member_cluster) (tributary_cluster_up) == 0`,
+			"Member {{ $labels.member_cluster }} does not answer",
+			"Its endpoints stay as last known; pods that go meanwhile keep taking traffic."},
 		{
-			Name: "TributaryMemberUnreachable", For: "5m", Severity: Warning,
-			Expr:        `max by (member_cluster) (tributary_cluster_up) == 0`,
-			Summary:     "Member {{ $labels.member_cluster }} does not answer",
-			Description: "Its endpoints stay as last known; pods that go meanwhile keep taking traffic.",
-		},
-		{
-			Name: "TributaryMemberStale", For: "1m", Severity: Critical,
 			// staleAfter of a member may be shorter than a quarter of an hour.
-			Expr: `min by (member_cluster) (tributary_cluster_last_contact_seconds) > 900` +
+			"TributaryMemberStale", "1m", Critical,
+			`min by (member_cluster) (tributary_cluster_last_contact_seconds) > 900` +
 				` or min by (member_cluster) (tributary_cluster_last_contact_seconds) and on (member_cluster) max by (member_cluster) (tributary_cluster_stale) == 1`,
-			Summary:     "Nothing was heard of {{ $labels.member_cluster }} for {{ $value | humanizeDuration }}",
-			Description: "What the ingress cluster routes to in {{ $labels.member_cluster }} is that old. With staleAfter set, other members' ready endpoints are preferred.",
+			"Nothing was heard of {{ $labels.member_cluster }} for {{ $value | humanizeDuration }}",
+			"What the ingress cluster routes to in {{ $labels.member_cluster }} is that old. With staleAfter set, other members' ready endpoints are preferred.",
 		},
-		{
-			Name: "TributaryMemberNotSynced", For: "10m", Severity: Warning,
-			Expr:        `max by (member_cluster) (tributary_cluster_synced) == 0`,
-			Summary:     "Member {{ $labels.member_cluster }} was not read whole since the start",
-			Description: "Until it is, what it contributed before stays as it was.",
-		},
-		{
-			Name: "TributaryCredentialEnds", For: "5m", Severity: Warning,
-			Expr:        `min by (member_cluster) (tributary_kubeconfig_expiry_timestamp_seconds) - time() < 3 * 86400`,
-			Summary:     "The credential for {{ $labels.member_cluster }} ends in {{ $value | humanizeDuration }}",
-			Description: "After that the member cannot be read. Tokens that `tributary link` made are renewed long before: if this one was, renewing fails.",
-		},
-		{
-			Name: "TributaryNobodyLeads", For: "1m", Severity: Critical,
-			Expr:        `sum(tributary_leader) == 0`,
-			Summary:     "No process of Tributary leads",
-			Description: "Nothing is written. `kubectl get lease` in Tributary's namespace shows who held the Lease last.",
-		},
-		{
-			Name: "TributaryIngressUnreachable", For: "1m", Severity: Critical,
-			Expr:        `max(tributary_ingress_up) == 0`,
-			Summary:     "The ingress cluster does not answer",
-			Description: "No change of any member can be written.",
-		},
-		{
-			Name: "TributaryAbsent", For: "5m", Severity: Critical,
-			Expr:        `absent(tributary_build_info)`,
-			Summary:     "Tributary is not being scraped",
-			Description: "It is not running, or Prometheus does not find it. Endpoints in the ingress cluster do not follow the members.",
-		},
+		{"TributaryMemberNotSynced", "10m", Warning,
+			`max by (member_cluster) (tributary_cluster_synced) == 0`,
+			"Member {{ $labels.member_cluster }} was not read whole since the start",
+			"Until it is, what it contributed before stays as it was."},
+		{"TributaryCredentialEnds", "5m", Warning,
+			`min by (member_cluster) (tributary_kubeconfig_expiry_timestamp_seconds) - time() < 3 * 86400`,
+			"The credential for {{ $labels.member_cluster }} ends in {{ $value | humanizeDuration }}",
+			"After that the member cannot be read. Tokens that `tributary link` made are renewed long before: if this one was, renewing fails."},
+		{"TributaryNobodyLeads", "1m", Critical,
+			`sum(tributary_leader) == 0`,
+			"No process of Tributary leads",
+			"Nothing is written. `kubectl get lease` in Tributary's namespace shows who held the Lease last."},
+		{"TributaryIngressUnreachable", "1m", Critical,
+			`max(tributary_ingress_up) == 0`,
+			"The ingress cluster does not answer",
+			"No change of any member can be written."},
+		{"TributaryAbsent", "5m", Critical,
+			`absent(tributary_build_info)`,
+			"Tributary is not being scraped",
+			"It is not running, or Prometheus does not find it. Endpoints in the ingress cluster do not follow the members."},
 	}
 }
 
 func safetyAlerts() []Alert {
 	return []Alert{
+		{"TributaryPanic", "1m", Critical,
+			`max by (member_cluster) (tributary_cluster_panic) == 1`,
+			"Most pods of {{ $labels.member_cluster }} turned not ready at once and are kept ready",
+			"Traffic goes on to pods that may be down. If they are, let them go: tributary release --cluster {{ $labels.member_cluster }}"},
 		{
-			Name: "TributaryPanic", For: "1m", Severity: Critical,
-			Expr:        `max by (member_cluster) (tributary_cluster_panic) == 1`,
-			Summary:     "Most pods of {{ $labels.member_cluster }} turned not ready at once and are kept ready",
-			Description: "Traffic goes on to pods that may be down. If they are, let them go: tributary release --cluster {{ $labels.member_cluster }}",
-		},
-		{
-			Name: "TributaryChangesHeld", For: "5m", Severity: Warning,
 			// A drain that waits for another member is meant to wait.
-			Expr:        `max by (member_cluster, reason) (tributary_held_changes{reason!="drain_last_ready"}) > 0`,
-			Summary:     "Changes are held{{ with $labels.member_cluster }} for {{ . }}{{ end }}: {{ $labels.reason }}",
-			Description: "{{ $value }} changes are kept back until they are confirmed or released. `tributary status` names each with the command or remedy that releases it.",
+			"TributaryChangesHeld", "5m", Warning,
+			`max by (member_cluster, reason) (tributary_held_changes{reason!="drain_last_ready"}) > 0`,
+			"Changes are held{{ with $labels.member_cluster }} for {{ . }}{{ end }}: {{ $labels.reason }}",
+			"{{ $value }} changes are kept back until they are confirmed or released. `tributary status` names each with the command or remedy that releases it.",
 		},
-		{
-			Name: "TributaryWritesFailing", For: "5m", Severity: Critical,
-			Expr: `sum by (kind) (rate(tributary_writes_total{result=~"throttled|forbidden|invalid|timeout|error"}[5m]))` +
+		{"TributaryWritesFailing", "5m", Critical,
+			`sum by (kind) (rate(tributary_writes_total{result=~"throttled|forbidden|invalid|timeout|error"}[5m]))` +
 				` / sum by (kind) (rate(tributary_writes_total[5m])) > 0.05` +
 				// A few Services that fail alone are tried again at a pace, and conflicts.
 				` and sum by (kind) (rate(tributary_writes_total{result=~"throttled|forbidden|invalid|timeout|error"}[5m])) > 0.1 + 0.1 * scalar(sum(max by (reason) (tributary_conflicts{reason=~"failing|refused"})) or vector(0))`,
-			Summary:     "Writes of {{ $labels.kind }} to the ingress cluster fail",
-			Description: "{{ $value | humanizePercentage }} of the writes failed. Each is tried again, so changes are late.",
-		},
-		{
-			Name: "TributaryManyFailing", For: "2m", Severity: Critical,
-			Expr: `sum(max by (reason) (tributary_conflicts{reason=~"failing|refused"})) > 10` +
+			"Writes of {{ $labels.kind }} to the ingress cluster fail",
+			"{{ $value | humanizePercentage }} of the writes failed. Each is tried again, so changes are late."},
+		{"TributaryManyFailing", "2m", Critical,
+			`sum(max by (reason) (tributary_conflicts{reason=~"failing|refused"})) > 10` +
 				` and on () sum(max by (reason) (tributary_conflicts{reason=~"failing|refused"})) > on () 0.05 * max(tributary_replicas)`,
-			Summary:     "The ingress cluster does not take {{ $value }} Services",
-			Description: "A few that fail for what they are is a conflict and waits for the day; so many are a policy, a webhook or a right. What they lose is not written.",
-		},
+			"The ingress cluster does not take {{ $value }} Services",
+			"A few that fail for what they are is a conflict and waits for the day; so many are a policy, a webhook or a right. What they lose is not written."},
+		{"TributaryThrottled", "10m", Warning,
+			`sum by (role, member_cluster) (rate(tributary_client_requests_total{code="429"}[5m])) > 1`,
+			"An API server asks Tributary to slow down ({{ $labels.role }} {{ $labels.member_cluster }})",
+			"{{ $value | humanize }} requests a second are answered with 429."},
+		{"TributaryConflict", "15m", Warning,
+			`max by (reason) (tributary_conflicts) > 0`,
+			"{{ $value }} conflicts: {{ $labels.reason }}",
+			"Members disagree about a Service, an object that is not Tributary's has its name, or the ingress cluster does not take it. `tributary status` names each with its remedy."},
 		{
-			Name: "TributaryThrottled", For: "10m", Severity: Warning,
-			Expr:        `sum by (role, member_cluster) (rate(tributary_client_requests_total{code="429"}[5m])) > 1`,
-			Summary:     "An API server asks Tributary to slow down ({{ $labels.role }} {{ $labels.member_cluster }})",
-			Description: "{{ $value | humanize }} requests a second are answered with 429.",
-		},
-		{
-			Name: "TributaryConflict", For: "15m", Severity: Warning,
-			Expr:        `max by (reason) (tributary_conflicts) > 0`,
-			Summary:     "{{ $value }} conflicts: {{ $labels.reason }}",
-			Description: "Members disagree about a Service, an object that is not Tributary's has its name, or the ingress cluster does not take it. `tributary status` names each with its remedy.",
-		},
-		{
-			Name: "TributaryAddressesRejected", For: "5m", Severity: Warning,
 			// What stands, not what came: an address that is left out since the start
 			// takes no traffic either, and the counter does not rise any more.
-			Expr:        `max by (member_cluster, reason) (tributary_rejected_addresses_current) > 0`,
-			Summary:     "Addresses of {{ $labels.member_cluster }} are left out: {{ $labels.reason }}",
-			Description: "{{ $value }} of them now: the API would refuse them, or the configuration does not allow them. The other addresses of the Services pass.",
+			"TributaryAddressesRejected", "5m", Warning,
+			`max by (member_cluster, reason) (tributary_rejected_addresses_current) > 0`,
+			"Addresses of {{ $labels.member_cluster }} are left out: {{ $labels.reason }}",
+			"{{ $value }} of them now: the API would refuse them, or the configuration does not allow them. The other addresses of the Services pass.",
 		},
 	}
 }
 
 func sinkAlerts() []Alert {
 	return []Alert{
-		{
-			Name: "TributarySinkBehind", For: "2m", Severity: Critical,
-			Expr:        `max by (sink) (tributary_sink_lag_seconds) > 60`,
-			Summary:     "The receiver {{ $labels.sink }} is {{ $value | humanizeDuration }} behind",
-			Description: "It has not acknowledged what Services are now: it may route to addresses that are gone. Kubernetes and other sinks are not affected.",
-		},
-		{
-			Name: "TributarySinkRefuses", For: "10m", Severity: Warning,
-			Expr:        `max by (sink) (tributary_sink_refused_services) > 0`,
-			Summary:     "The receiver {{ $labels.sink }} refuses {{ $value }} Services",
-			Description: "It answers 400 to 499 when it is told of them; all others are told. The log names them.",
-		},
-		{
-			Name: "TributarySinkUnkept", For: "10m", Severity: Warning,
-			Expr:        `max by (sink) (tributary_sink_state_unkept) == 1`,
-			Summary:     "What {{ $labels.sink }} acknowledges cannot be written down",
-			Description: "After a restart it is told everything, and not what was deleted meanwhile. `tributary status` says why.",
-		},
+		{"TributarySinkBehind", "2m", Critical,
+			`max by (sink) (tributary_sink_lag_seconds) > 60`,
+			"The receiver {{ $labels.sink }} is {{ $value | humanizeDuration }} behind",
+			"It has not acknowledged what Services are now: it may route to addresses that are gone. Kubernetes and other sinks are not affected."},
+		{"TributarySinkRefuses", "10m", Warning,
+			`max by (sink) (tributary_sink_refused_services) > 0`,
+			"The receiver {{ $labels.sink }} refuses {{ $value }} Services",
+			"It answers 400 to 499 when it is told of them; all others are told. The log names them."},
+		{"TributarySinkUnkept", "10m", Warning,
+			`max by (sink) (tributary_sink_state_unkept) == 1`,
+			"What {{ $labels.sink }} acknowledges cannot be written down",
+			"After a restart it is told everything, and not what was deleted meanwhile. `tributary status` says why."},
 	}
 }
 
 func processAlerts() []Alert {
 	return []Alert{
-		{
-			Name: "TributaryNotReady", For: "15m", Severity: Warning,
-			Expr:        `max by (instance) (tributary_ready) == 0`,
-			Summary:     "{{ $labels.instance }} is not ready",
-			Description: "/readyz says what it waits for.",
-		},
-		{
-			Name: "TributaryConfigRefused", For: "5m", Severity: Warning,
-			Expr:        `min by (instance) (tributary_config_last_reload_successful) == 0`,
-			Summary:     "{{ $labels.instance }} refused its configuration",
-			Description: "The one before goes on running; after a restart there would be none. `tributary check` says what is wrong.",
-		},
+		{"TributaryNotReady", "15m", Warning,
+			`max by (instance) (tributary_ready) == 0`,
+			"{{ $labels.instance }} is not ready",
+			"/readyz says what it waits for."},
+		{"TributaryConfigRefused", "5m", Warning,
+			`min by (instance) (tributary_config_last_reload_successful) == 0`,
+			"{{ $labels.instance }} refused its configuration",
+			"The one before goes on running; after a restart there would be none. `tributary check` says what is wrong."},
 	}
 }
 
