@@ -291,7 +291,7 @@ func TestSecondPageFails(t *testing.T) {
 		w.reach("a", a.config(""), "1")
 		w.pass(20 * time.Second)
 		w.wantDirty("bulk addition shop/web: Cluster relist")
-		if got := w.status("a").Store.Pods; got != 600 {
+		if got := w.status("a").Pods; got != 600 {
 			t.Errorf("%d pods, want 600", got)
 		}
 	})
@@ -312,7 +312,7 @@ func TestListTooLarge(t *testing.T) {
 		}
 		w.reach("a", a.config(""), "1")
 		w.reach("b", b.config(""), "1")
-		for tries := 0; w.status("a").State != Silent && tries < 60; tries++ {
+		for tries := 0; w.status("a").State != string(Silent) && tries < 60; tries++ {
 			w.pass(time.Second) // no longer than needed: each request brings 9 MiB
 		}
 		w.wantState("a", Silent, evidence.ReasonListTooLarge)

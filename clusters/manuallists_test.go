@@ -284,7 +284,7 @@ func TestHandWrittenEndpointsFromThePast(t *testing.T) {
 			a.events = append(a.events, fakeEvent{a.rv, "endpoints", "ADDED", nil, newEndpoints("shop", "hand", handIPs(7, 1)...)})
 			a.rewind(60)
 		})
-		for passed := time.Duration(0); w.status("a").Reason != evidence.ReasonRevisionRegressed; passed += 100 * time.Millisecond {
+		for passed := time.Duration(0); w.status("a").Reason != string(evidence.ReasonRevisionRegressed); passed += 100 * time.Millisecond {
 			if passed > 20*time.Second {
 				t.Fatal("not noticed within 20 s")
 			}

@@ -166,9 +166,23 @@ func (w *world) status(name string) Status {
 	return Status{}
 }
 
+// counts are those of a member's store.
+func (w *world) counts(name string) store.Stats {
+	w.t.Helper()
+	for _, m := range *w.set.members.Load() {
+		if m.name == name {
+			m.mu.RLock()
+			defer m.mu.RUnlock()
+			return m.state.Store().Stats()
+		}
+	}
+	w.t.Fatalf("no member %q", name)
+	return store.Stats{}
+}
+
 func (w *world) wantState(name string, state State, reason Reason) {
 	w.t.Helper()
-	if s := w.status(name); s.State != state || s.Reason != reason {
+	if s := w.status(name); s.State != string(state) || s.Reason != string(reason) {
 		w.t.Errorf("%s is %s %q (%v), want %s %q", name, s.State, s.Reason, s.LastError, state, reason)
 	}
 }

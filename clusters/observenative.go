@@ -15,6 +15,7 @@ import (
 
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/native"
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -194,12 +195,20 @@ func (n *nativeObserver) convert(obj runtime.Object) (theirs, bool) {
 }
 
 // status lists the Services about which both sides have been seen to differ for
-// longer than tolerance.
-func (n *nativeObserver) status(now time.Time, tolerance time.Duration) Native {
+// longer than tolerance; nil where the configuration does not ask for it, or it does not go on.
+func (n *nativeObserver) status(cluster string, now time.Time, tolerance time.Duration) *metrics.NativeStatus {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.tracker == nil || !n.sees {
-		return Native{}
+		return nil
 	}
-	return Native{Observed: true, Behind: n.tracker.Behind(now), Differing: n.tracker.Disagreements(now.Add(-tolerance))}
+	differing := n.tracker.Disagreements(now.Add(-tolerance))
+	out := &metrics.NativeStatus{BehindSeconds: n.tracker.Behind(now).Seconds(), DifferingCount: len(differing), Differing: []metrics.NativeDifference{}}
+	for _, d := range differing {
+		out.Differing = append(out.Differing, metrics.NativeDifference{
+			Cluster: cluster, Namespace: d.Service.Namespace, Service: d.Service.Name, Since: d.Since.UTC(),
+			Ours: append([]string{}, d.Ours...), Theirs: append([]string{}, d.Theirs...), // never null
+		})
+	}
+	return out
 }

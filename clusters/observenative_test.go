@@ -113,7 +113,7 @@ func (o *observed) level(d time.Duration) {
 	o.world.t.Helper()
 	for range d / time.Second {
 		o.pass(time.Second)
-		if n := o.status("a").Native; !n.Observed || n.Behind > 0 || len(n.Differing) > 0 {
+		if n := o.status("a").Native; n == nil || n.BehindSeconds > 0 || len(n.Differing) > 0 {
 			o.world.t.Fatalf("healthy controllers, yet %+v", n)
 		}
 	}
@@ -129,7 +129,7 @@ func (o *observed) wantDiffering(want ...string) {
 	o.world.t.Helper()
 	var got []string
 	for _, d := range o.status("a").Native.Differing {
-		got = append(got, d.Service.String())
+		got = append(got, d.Namespace+"/"+d.Service)
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
@@ -140,7 +140,7 @@ func (o *observed) wantDiffering(want ...string) {
 func (o *observed) wantObserved(want bool, remark string) {
 	o.world.t.Helper()
 	s := o.status("a")
-	if n := s.Native; n.Observed != want || !want && (n.Behind != 0 || n.Differing != nil) {
+	if n := s.Native; (n != nil) != want {
 		o.world.t.Errorf("want observed %t, got %+v", want, n)
 	}
 	if got := strings.Join(s.Remarks, "; "); !strings.HasPrefix(got, remark) || remark == "" && got != "" {
@@ -298,7 +298,7 @@ func TestControllersThatRunBehindAreTimed(t *testing.T) {
 	inObserved(t, nil, func(o *observed) {
 		o.put(notReady(newPod("shop", "web", 1)))
 		o.pass(40 * time.Second)
-		if n := o.status("a").Native; n.Behind != 40*time.Second {
+		if n := o.status("a").Native; n.BehindSeconds != 40 {
 			t.Errorf("want 40s behind, got %+v", n)
 		}
 		o.wantDiffering("shop/web")

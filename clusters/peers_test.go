@@ -46,7 +46,7 @@ func TestKeepOneOfSeveralMembers(t *testing.T) {
 			flap(w, a, web(1))
 			w.pass(3 * time.Second)
 			w.wantAddresses("shop", "web", "b 10.1.0.2")
-			if n := w.status("a").Damped; n != 1 {
+			if n := w.status("a").Endpoints.Damped; n != 1 {
 				t.Errorf("%d endpoints wait", n)
 			}
 			w.sink.take()

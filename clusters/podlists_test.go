@@ -119,7 +119,7 @@ func TestOutdatedEventsAreNotCounted(t *testing.T) {
 				w.pass(time.Second)
 				w.wantBooks(c.ready)
 				w.wantDirty()
-				if got := w.status("a").Store.OutdatedPods; got != 33 {
+				if got := w.counts("a").OutdatedPods; got != 33 {
 					t.Errorf("%d outdated events, want 33", got)
 				}
 			})
@@ -150,7 +150,7 @@ func TestRotationDoesNotCountTwice(t *testing.T) {
 			a.put(newPod("shop", appOf(n), n))
 		}
 		w.pass(5 * time.Second)
-		if n := w.status("a").Store.OutdatedPods; n != 0 {
+		if n := w.counts("a").OutdatedPods; n != 0 {
 			t.Errorf("%d events were handed on twice", n)
 		}
 		w.wantBooks(33)
@@ -272,7 +272,7 @@ func TestFollowedMemberIsNotStale(t *testing.T) {
 		a.put(notReady(newPod("shop", "web", 1)))
 		w.pass(0)
 		w.wantReady(19, 12, 1)
-		if s := w.status("a"); s.Stale || s.Reason != evidence.ReasonIdentityMismatch {
+		if s := w.status("a"); s.Stale || s.Reason != string(evidence.ReasonIdentityMismatch) {
 			t.Errorf("stale is %v, reason %s", s.Stale, s.Reason)
 		}
 		a.listener.freeze()

@@ -329,7 +329,7 @@ func TestEditedConfigurationIsTakenIn(t *testing.T) {
 		w.wantDirty("bulk addition shop/web: Config config")
 		w.wantAddresses("shop", "web", "a 10.1.0.2")
 		// One namespace by name is read as that namespace alone.
-		if got := w.status("a").Store.Pods; got != 2 {
+		if got := w.status("a").Pods; got != 2 {
 			t.Errorf("%d pods held, want the 2 of the namespace", got)
 		}
 	})

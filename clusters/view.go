@@ -10,9 +10,9 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/evidence"
-	"tributary.dev/tributary/clusters/native"
 	"tributary.dev/tributary/clusters/rules"
 	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -146,72 +146,29 @@ func keepStanding(c *syncer.Contribution, kept []syncer.Endpoint) {
 	slices.SortFunc(c.Endpoints, func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) })
 }
 
-// Status is how a member stands, for people and metrics.
+// Status is how a member stands: what is shown of it, but for its lag and the end of its
+// credential, and what else has to be known. State is one of the states of a member.
 type Status struct {
-	Name string
+	metrics.ClusterStatus
 	// Host is the server's address; it holds no secret.
 	Host     string
-	State    State
-	Reason   Reason
-	Since    time.Time
-	Synced   bool
-	Version  string
 	Identity string
-	Store    store.Stats
-	// Damped are the endpoints that are ready and have not been for long enough; Store
-	// counts them as not ready.
-	Damped int
-	// Garbage counts what the member sent and could not be used.
-	Garbage uint64
-	// LastContact is zero when there was none.
-	LastContact time.Time
-	// LastError stays when the member is well again; LastErrorAt says when it was.
-	LastError   error
-	LastErrorAt time.Time
-	// Stale is true while the member has been out of sight for too long.
-	Stale bool
-	// Panic is true while pods are kept ready that all turned not ready at once.
-	Panic bool
 	// Holds are what is kept although the member seems to have lost it.
 	Holds []Hold
-	// Rules are the rules of the configuration that are for the member, in their order.
-	Rules []RuleStatus
-	// Remarks say what the member cannot be asked for and can do without.
-	Remarks []string
-	// Native compares with what the member's own controllers write.
-	Native Native
-}
-
-// RuleStatus says how a rule fares.
-type RuleStatus struct {
-	rules.Status
-	// Matches are the pods that it decides now, each for each of its Services.
-	Matches int
-	// RuleImpact is what it has done to ready endpoints since the rules came into force.
-	evidence.RuleImpact
 }
 
 // lockedRuleStatus says how rules fare. The caller holds mu.
-func (m *Member) lockedRuleStatus() (all []RuleStatus) {
+func (m *Member) lockedRuleStatus() (all []metrics.RuleStatus) {
 	_, wanted := m.state.Deciders()
 	set, _ := wanted.(*rules.Set)
 	counts, impact := m.state.Store().RuleCount(), m.state.RuleImpact()
 	for _, s := range set.Status() {
-		all = append(all, RuleStatus{Status: s, Matches: counts[s.Name], RuleImpact: impact[s.Name]})
+		all = append(all, metrics.RuleStatus{
+			Name: s.Name, Then: string(s.Then), Matches: counts[s.Name], Held: impact[s.Name].Held, Takes: impact[s.Name].Takes,
+			Evaluations: s.Evaluations, Errors: s.Errors, Cost: s.Cost, Seconds: s.Took.Seconds(), LastError: s.LastError,
+		})
 	}
 	return all
-}
-
-// Native is how the member's own controllers compare with Tributary.
-type Native struct {
-	// Observed is true where the configuration asks for it and it goes on.
-	Observed bool
-	// Behind is how long the oldest change has been waiting for the member's own
-	// controller; 0 when none has.
-	Behind time.Duration
-	// Differing are the Services about which both have differed for longer than
-	// nativeTolerance, oldest first.
-	Differing []native.Disagreement
 }
 
 // Status returns the state of all members, sorted by name. It walks over every
@@ -225,7 +182,7 @@ func (s *Set) Status() []Status {
 	return all
 }
 
-// Conditions is Status without what takes a walk: Store, Damped, Holds, Rules and Native.
+// Conditions is Status without what takes a walk: what is counted, Holds, Rules and Native.
 func (s *Set) Conditions() []Status {
 	members := *s.members.Load()
 	all := make([]Status, len(members))
@@ -240,27 +197,32 @@ func (s *Set) Conditions() []Status {
 func (m *Member) status() Status {
 	m.mu.RLock()
 	out := m.lockedCondition()
-	out.Store, out.Damped, out.Holds = m.state.Store().Stats(), m.state.Waiting(), m.state.Holds()
-	out.Rules = m.lockedRuleStatus()
+	counts, damped := m.state.Store().Stats(), m.state.Waiting()
+	out.Holds, out.Rules = m.state.Holds(), m.lockedRuleStatus()
 	spec := m.spec
 	m.mu.RUnlock()
-	out.Store.Ready -= out.Damped
-	out.Store.NotReady += out.Damped
-	out.Native = m.native.status(time.Now(), spec.cluster.NativeTolerance.Value())
+	out.Services, out.Pods = counts.Placed, counts.Pods
+	out.Endpoints.Ready, out.Endpoints.NotReady, out.Endpoints.Damped = counts.Ready-damped, counts.NotReady+damped, damped
+	out.Native = m.native.status(m.name, time.Now(), spec.cluster.NativeTolerance.Value())
 	return out
 }
 
 func (m *Member) lockedCondition() Status {
-	out := Status{
-		Name: m.name, Identity: m.identity.Known(), Garbage: m.undecodable.Load(), Remarks: m.remarks.list(),
-	}
 	v := m.state.View()
-	out.State, out.Reason, out.Since, out.Synced = v.State, v.Reason, v.Since, v.Synced
-	out.Stale, out.Panic = v.Stale, v.Panicking
+	out := Status{
+		Identity: m.identity.Known(),
+		ClusterStatus: metrics.ClusterStatus{
+			Name: m.name, State: string(v.State), Reason: string(v.Reason), Since: v.Since, Up: v.State.Up(), Synced: v.Synced,
+			Stale: v.Stale, Panic: v.Panicking, Unreadable: m.undecodable.Load(), Remarks: m.remarks.list(),
+		},
+	}
 	if at, ever := m.state.LastContact(); ever {
 		out.LastContact = at
 	}
-	out.LastErrorAt, out.LastError = m.state.LastError()
+	at, err := m.state.LastError()
+	if out.LastErrorAt = at; err != nil {
+		out.LastError = err.Error()
+	}
 	spec, session := m.spec, m.session
 	if session != nil {
 		out.Host, out.Version = session.Host(), session.Version().Git

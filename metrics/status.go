@@ -130,9 +130,10 @@ type ClusterStatus struct {
 type RuleStatus struct {
 	Name string `json:"name"`
 	Then string `json:"then"`
-	// Matches are the pods that it decides now; Held are ready endpoints that it would take
-	// away but for the guard.
+	// Matches are the pods that it decides now, each for each of its Services; Takes are the
+	// ready endpoints that it takes away, Held those of them that the guard holds.
 	Matches int `json:"matches"`
+	Takes   int `json:"takes,omitempty"`
 	Held    int `json:"held,omitempty"`
 	// Since the rules were last changed: evaluations, those that failed, what they cost in
 	// Kubernetes' units, and the time they took.

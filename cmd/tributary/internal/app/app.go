@@ -283,7 +283,7 @@ func (r *App) notReady() []string {
 	}
 	for _, name := range sortedKeys(joined) {
 		s := states[name]
-		if !s.Synced && (s.State == clusters.Syncing || time.Since(joined[name]) < readyAfter) {
+		if !s.Synced && (s.State == string(clusters.Syncing) || time.Since(joined[name]) < readyAfter) {
 			reasons = append(reasons, fmt.Sprintf("cluster %s has not been listed yet", name))
 		}
 	}

@@ -57,8 +57,8 @@ func leaseNamespace(c *config.Config, file string) string {
 func (r *App) freshness() []leases.Member {
 	var out []leases.Member
 	for _, s := range r.set.Conditions() {
-		out = append(out, leases.Member{Cluster: s.Name, Fresh: s.Synced && s.State.Up(), Seen: s.LastContact, Identity: s.Identity,
-			State: stateText(string(s.State), string(s.Reason))})
+		out = append(out, leases.Member{Cluster: s.Name, Fresh: s.Synced && s.Up, Seen: s.LastContact, Identity: s.Identity,
+			State: stateText(s.State, s.Reason)})
 	}
 	return out
 }

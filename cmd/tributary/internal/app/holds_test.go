@@ -20,7 +20,7 @@ import (
 
 func TestHeldChanges(t *testing.T) {
 	at := time.Unix(1000, 0)
-	got := heldChanges(&clusters.Status{Name: "idc-a", Holds: []clusters.Hold{
+	got := heldChanges(&clusters.Status{ClusterStatus: metrics.ClusterStatus{Name: "idc-a"}, Holds: []clusters.Hold{
 		{Reason: evidence.HoldPanic, Message: "41 pods", Since: at},
 		{Replica: syncer.Key{Namespace: "shop", Name: "web"}, Reason: evidence.HoldList, Message: "3 pods", Since: at, Confirming: true},
 	}})

@@ -62,7 +62,7 @@ func (r *App) lookOnceSettled(to *reconcile.Reconciler) {
 	all := r.set.Conditions()
 	missing := len(all) == 0
 	for _, s := range all {
-		if s.State == clusters.Connecting || s.State == clusters.Syncing {
+		if s.State == string(clusters.Connecting) || s.State == string(clusters.Syncing) {
 			return
 		}
 		missing = missing || !s.Synced

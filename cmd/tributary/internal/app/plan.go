@@ -50,7 +50,7 @@ func (r *App) RuleEffects() []plan.RuleEffect {
 	for _, s := range r.set.Status() {
 		for _, rule := range s.Rules {
 			all = append(all, plan.RuleEffect{
-				Cluster: s.Name, Rule: rule.Name, Then: string(rule.Then), Matches: rule.Matches,
+				Cluster: s.Name, Rule: rule.Name, Then: rule.Then, Matches: rule.Matches,
 				Takes: rule.Takes, Held: rule.Held, Errors: rule.Errors, LastError: rule.LastError,
 			})
 		}

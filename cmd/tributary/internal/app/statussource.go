@@ -45,7 +45,11 @@ func (r *App) status() metrics.Status {
 		s.Lanes = laneStatuses(queue)
 	}
 	for _, member := range r.set.Status() {
-		one := clusterStatus(&member, oldest, now)
+		one := member.ClusterStatus
+		one.Since, one.LastContact, one.LastErrorAt = utc(one.Since), utc(one.LastContact), utc(one.LastErrorAt)
+		if arrival, waiting := oldest[one.Name]; waiting {
+			one.LagSeconds = max(0, now.Sub(arrival).Seconds())
+		}
 		if access := members[member.Name]; access.REST != nil {
 			one.CredentialExpires = kubeconfig.Expires(access.REST)
 		}
@@ -104,53 +108,6 @@ func ingressStatus(session *ingressSession, opening error) metrics.IngressStatus
 	return s
 }
 
-func clusterStatus(m *clusters.Status, oldest map[string]time.Time, now time.Time) metrics.ClusterStatus {
-	s := metrics.ClusterStatus{
-		Name: m.Name, State: string(m.State), Up: m.State.Up(), Synced: m.Synced, Panic: m.Panic, Stale: m.Stale, Version: m.Version,
-		Reason: string(m.Reason), Since: utc(m.Since), Unreadable: m.Garbage, Remarks: m.Remarks,
-		Services: m.Store.Placed, Pods: m.Store.Pods, LastContact: utc(m.LastContact), LastErrorAt: utc(m.LastErrorAt),
-	}
-	s.Endpoints.Ready, s.Endpoints.NotReady, s.Endpoints.Damped = m.Store.Ready, m.Store.NotReady, m.Damped
-	for _, r := range m.Rules {
-		s.Rules = append(s.Rules, metrics.RuleStatus{
-			Name: r.Name, Then: string(r.Then), Matches: r.Matches, Held: r.Held, Evaluations: r.Evaluations, Errors: r.Errors,
-			Cost: r.Cost, Seconds: r.Took.Seconds(), LastError: r.LastError,
-		})
-	}
-	s.Native = nativeStatus(m)
-	if m.LastError != nil {
-		s.LastError = m.LastError.Error()
-	}
-	if arrival, waiting := oldest[m.Name]; waiting {
-		s.LagSeconds = max(0, now.Sub(arrival).Seconds())
-	}
-	return s
-}
-
-// nativeStatus is nil where the member's own controllers are not observed.
-func nativeStatus(m *clusters.Status) *metrics.NativeStatus {
-	if !m.Native.Observed {
-		return nil
-	}
-	differing := m.Native.Differing
-	s := &metrics.NativeStatus{BehindSeconds: m.Native.Behind.Seconds(), DifferingCount: len(differing), Differing: []metrics.NativeDifference{}}
-	for _, d := range differing {
-		s.Differing = append(s.Differing, metrics.NativeDifference{
-			Cluster: m.Name, Namespace: d.Service.Namespace, Service: d.Service.Name, Since: d.Since.UTC(),
-			Ours: orEmpty(d.Ours), Theirs: orEmpty(d.Theirs),
-		})
-	}
-	return s
-}
-
-// orEmpty keeps an empty list from being shown as null.
-func orEmpty(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
-}
-
 // utc leaves the zero time as it is, which a status shows as never.
 func utc(t time.Time) time.Time {
 	if t.IsZero() {
@@ -174,12 +131,12 @@ func laneStatuses(queue *lanes.Queue) []metrics.LaneStatus {
 
 // Describe says in few words how a member stands.
 func Describe(s clusters.Status) string {
-	text := string(s.State)
-	if s.Reason != clusters.ReasonNone {
-		text += ", " + string(s.Reason)
+	text := s.State
+	if s.Reason != "" {
+		text += ", " + s.Reason
 	}
-	if s.LastError != nil {
-		text += ": " + s.LastError.Error()
+	if s.LastError != "" {
+		text += ": " + s.LastError
 	}
 	return text
 }
