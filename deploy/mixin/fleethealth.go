@@ -186,7 +186,7 @@ func healthWatches() Row {
 		{
 			Title: "Requests that were asked to slow down", Kind: Graph, Unit: "ops", Width: 12,
 			Description: "Status 429, members and ingress cluster.",
-			Queries:     []Query{q(`sum by (role, member_cluster) (rate(tributary_client_requests_total{SEL,code="429"}[$__rate_interval])) or vector(0)`, "{{role}} {{member_cluster}}")},
+			Queries:     []Query{q(`sum by (role, member_cluster) (rate(tributary_client_requests_total{SEL,member_cluster=~"$cluster|",code="429"}[$__rate_interval])) or vector(0)`, "{{role}} {{member_cluster}}")},
 		},
 	}}
 }

@@ -117,6 +117,30 @@ func TestQueriesNameRealFamilies(t *testing.T) {
 	}
 }
 
+// TestQueriesSelect: what is chosen at the top of a dashboard holds for every query of it. Requests to
+// the ingress cluster are no member's, and stand beside those of members where both are shown.
+func TestQueriesSelect(t *testing.T) {
+	ofMembers := map[string]bool{}
+	for _, f := range metrics.Families() {
+		for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
+			ofMembers[f.FullName()+suffix] = slices.Contains(f.Labels, memberLabel)
+		}
+	}
+	for where, expr := range allExpressions() {
+		if strings.HasPrefix(where, "alert ") || strings.HasPrefix(where, "annotation ") {
+			continue
+		}
+		for _, match := range selector.FindAllStringSubmatch(expr, -1) {
+			if !strings.Contains(match[2], `instance=~"$instance"`) {
+				t.Errorf("%s: %s is of every instance", where, match[0])
+			}
+			if ofMembers[match[1]] && !strings.Contains(match[2], memberLabel+`=~"$cluster`) && !strings.Contains(match[2], `role="ingress"`) {
+				t.Errorf("%s: %s is of every member", where, match[0])
+			}
+		}
+	}
+}
+
 func allExpressions() map[string]string {
 	all := map[string]string{}
 	for _, d := range Dashboards() {

@@ -169,7 +169,8 @@ func lagWrites() Row {
 		{
 			Title: "Answers of the ingress cluster's API server", Kind: Graph, Unit: "ops", Width: 12,
 			Description: "Requests by status code; 429 is the server asking to slow down.",
-			Queries:     []Query{q(`sum by (code) (rate(tributary_client_requests_total{SEL,role="ingress"}[$__rate_interval]))`, "{{code}}")},
+			// Of the ingress cluster: no member is to be selected.
+			Queries: []Query{q(`sum by (code) (rate(tributary_client_requests_total{SEL,role="ingress"}[$__rate_interval]))`, "{{code}}")},
 		},
 	}}
 }

@@ -103,6 +103,9 @@ func check(ctx context.Context, o options, server *prometheus, s *scene, link *p
 	if err := checkPanels(ctx, server); err != nil {
 		return err
 	}
+	if err := checkStory(ctx, server, s.fleet); err != nil {
+		return err
+	}
 	if o.native {
 		if err := hasData(ctx, server, `histogram_count(tributary_change_latency_seconds{stage="total"}) > 0`); err != nil {
 			return fmt.Errorf("native histograms: %w", err)
@@ -147,7 +150,7 @@ func newScene(ctx context.Context, f *fleet.Fleet, binary string) (*scene, error
 		return nil, err
 	}
 	for _, site := range f.Members {
-		if err := site.CreateNamespaces(ctx, namespace); err != nil {
+		if err := errors.Join(withEnd(ctx, site), site.CreateNamespaces(ctx, namespace)); err != nil {
 			return nil, err
 		}
 		for _, app := range apps {
