@@ -4,12 +4,11 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,18 +39,15 @@ func newExplainCommand() *cobra.Command {
 		if err != nil || key == nil {
 			return misused(fmt.Errorf("%q is not NAMESPACE/NAME", args[0]))
 		}
-		explanation, err := askExplanation(cmd.Context(), from, key.String())
+		explanation, err := ask[app.Explanation](cmd.Context(), from, app.ExplainPath, url.Values{"service": {key.String()}})
 		if err != nil {
 			return err
 		}
 		if *cluster != "" {
-			members := explanation.Members[:0]
-			for _, m := range explanation.Members {
-				if m.Cluster == *cluster {
-					members = append(members, m)
-				}
+			explanation.Members = slices.DeleteFunc(explanation.Members, func(m app.ExplainedMember) bool { return m.Cluster != *cluster })
+			if len(explanation.Members) == 0 {
+				return misused(fmt.Errorf("--cluster: %q is no member; \"tributary status\" lists them", *cluster))
 			}
-			explanation.Members = members
 		}
 		if output.value == "json" || output.value == "yaml" {
 			return printObject(cmd.OutOrStdout(), output.value, versioned[*app.Explanation]{config.APIVersion, "Explanation", explanation})
@@ -59,26 +55,6 @@ func newExplainCommand() *cobra.Command {
 		return failed(printExplanation(cmd.OutOrStdout(), explanation, output.value == "wide"))
 	}
 	return cmd
-}
-
-func askExplanation(ctx context.Context, from *instanceFlags, service string) (*app.Explanation, error) {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	source, err := from.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer source.close()
-	body, err := source.get(ctx, app.ExplainPath, url.Values{"service": {service}})
-	if err != nil {
-		return nil, failed(err)
-	}
-	defer body.Close()
-	var out app.Explanation
-	if err := json.NewDecoder(io.LimitReader(body, maxStatus)).Decode(&out); err != nil {
-		return nil, failedf("read the explanation: %w; is the server a tributary of this version?", err)
-	}
-	return &out, nil
 }
 
 // printExplanation prints a line a Service, a line a pod, and what stands.

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -40,7 +41,9 @@ func explained(key syncer.Key) app.Explanation {
 }
 
 func TestExplain(t *testing.T) {
-	server := httptest.NewServer(app.ExplainHandler(explained))
+	server := httptest.NewServer(app.ExplainHandler(explained, func() []syncer.Key {
+		return []syncer.Key{{Namespace: "pay", Name: "api"}, {Namespace: "shop", Name: "web"}}
+	}))
 	defer server.Close()
 	run := func(args ...string) (int, string) {
 		var out bytes.Buffer
@@ -87,5 +90,13 @@ Held: idc-b list_shrank: 3 pods are kept; tributary release --cluster idc-b
 		if code, out := run(args...); code != exitUsage {
 			t.Errorf("%q: exit %d\n%s", args, code, out)
 		}
+	}
+	if _, got := run("shop/web", "--cluster", "nobody"); !strings.Contains(got, "is no member") {
+		t.Errorf("a cluster that is none: %s", got)
+	}
+	var names bytes.Buffer
+	dispatch(t.Context(), []string{"__complete", "explain", "--server", server.URL, ""}, &names, io.Discard)
+	if got := names.String(); !strings.HasPrefix(got, "pay/api\nshop/web\n") {
+		t.Errorf("names are completed by %q", got)
 	}
 }

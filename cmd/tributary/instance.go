@@ -13,12 +13,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"tributary.dev/tributary/cmd/tributary/internal/app"
 	"tributary.dev/tributary/metrics"
 )
 
@@ -63,62 +63,77 @@ func (f *instanceFlags) open(ctx context.Context) (*instance, error) {
 
 // status asks an instance for its state.
 func (f *instanceFlags) status(ctx context.Context) (*metrics.Status, error) {
+	return ask[metrics.Status](ctx, f, "/debug/status", nil)
+}
+
+// ask reads what a page of an instance answers.
+func ask[T any](ctx context.Context, from *instanceFlags, page string, query url.Values) (*T, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	i, err := f.open(ctx)
+	i, err := from.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer i.close()
-	return i.status(ctx)
-}
-
-// status reads the state of the instance.
-func (i *instance) status(ctx context.Context) (*metrics.Status, error) {
-	body, err := i.get(ctx, "/debug/status", nil)
+	body, err := i.get(ctx, page, query)
 	if err != nil {
 		return nil, failed(err)
 	}
+	return decodeAnswer[T](body)
+}
+
+// decodeAnswer reads and closes an answer.
+func decodeAnswer[T any](body io.ReadCloser) (*T, error) {
 	defer body.Close()
-	var status metrics.Status
-	if err := json.NewDecoder(io.LimitReader(body, maxStatus)).Decode(&status); err != nil {
-		return nil, failedf("read status: %w; is the server a tributary of this version?", err)
+	out := new(T)
+	if err := json.NewDecoder(io.LimitReader(body, maxStatus)).Decode(out); err != nil {
+		return nil, failedf("read the answer: %w; is the server a tributary of this version?", err)
 	}
-	return &status, nil
+	return out, nil
+}
+
+// tell posts to a page of an instance, which does something.
+func tell[T any](ctx context.Context, from *instanceFlags, page string, query url.Values) (*T, error) {
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	i, err := from.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer i.close()
+	body, err := i.post(ctx, page, query, http.Header{app.ReleaseHeader: {"1"}})
+	if err != nil {
+		return nil, failed(err)
+	}
+	return decodeAnswer[T](body)
+}
+
+// instanceFlagsOf reads the flags of a command whose arguments are completed; one without
+// them has the defaults.
+func instanceFlagsOf(cmd *cobra.Command) *instanceFlags {
+	f := &instanceFlags{}
+	for name, value := range map[string]*string{"server": &f.server, "context": &f.context, "namespace": &f.namespace, "kubeconfig": &f.kubeconfig} {
+		*value, _ = cmd.Flags().GetString(name)
+	}
+	return f
 }
 
 // instanceNames completes names from the state of the instance that the flags name.
 func instanceNames(cmd *cobra.Command, names func(*metrics.Status) []string) ([]string, cobra.ShellCompDirective) {
-	f := &instanceFlags{}
-	for name, value := range map[string]*string{"server": &f.server, "context": &f.context, "namespace": &f.namespace, "kubeconfig": &f.kubeconfig} {
-		*value, _ = cmd.Flags().GetString(name) // a command without the flag has the default
-	}
-	status, err := f.status(cmd.Context())
+	status, err := instanceFlagsOf(cmd).status(cmd.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return names(status), cobra.ShellCompDirectiveNoFileComp
 }
 
-// serviceNames completes the names of replicas that the instance has something to
-// tell about.
+// serviceNames completes the names of the replicas that the members of an instance contribute to.
 func serviceNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return instanceNames(cmd, func(s *metrics.Status) []string {
-		var names []string
-		for _, c := range s.Conflicts {
-			names = append(names, c.Namespace+"/"+c.Service)
-		}
-		for _, h := range s.Held {
-			if h.Service != "" {
-				names = append(names, h.Namespace+"/"+h.Service)
-			}
-		}
-		for _, rec := range s.Slowest {
-			names = append(names, rec.Namespace+"/"+rec.Service)
-		}
-		slices.Sort(names)
-		return slices.Compact(names)
-	})
+	names, _ := ask[app.Explainable](cmd.Context(), instanceFlagsOf(cmd), app.ExplainPath, nil)
+	if names == nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return names.Services, cobra.ShellCompDirectiveNoFileComp
 }
 
 // newInstance reads the address of an instance: a URL, or host:port.

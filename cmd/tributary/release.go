@@ -4,12 +4,8 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -39,27 +35,15 @@ func newReleaseCommand() *cobra.Command {
 		if _, err := parseService(*service); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), releaseTimeout)
-		defer cancel()
-		source, err := from.open(ctx)
-		if err != nil {
-			return err
-		}
-		defer source.close()
 		query := url.Values{"cluster": {*cluster}}
 		if *service != "" {
 			query.Set("service", *service)
 		}
-		body, err := source.post(ctx, app.ReleasePath, query, http.Header{app.ReleaseHeader: {"1"}})
+		done, err := tell[app.Released](cmd.Context(), from, app.ReleasePath, query)
 		if err != nil {
-			return failed(err)
+			return err
 		}
-		defer body.Close()
-		var done app.Released
-		if err := json.NewDecoder(io.LimitReader(body, maxComplaint)).Decode(&done); err != nil {
-			return failedf("read the answer: %w; is the server a tributary of this version?", err)
-		}
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), releasedText(done))
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), releasedText(*done))
 		return failed(err)
 	}
 	return cmd

@@ -4,11 +4,7 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 
 	"github.com/spf13/cobra"
@@ -35,25 +31,13 @@ func newResyncCommand() *cobra.Command {
 		})
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx, cancel := context.WithTimeout(cmd.Context(), releaseTimeout)
-		defer cancel()
-		source, err := from.open(ctx)
-		if err != nil {
-			return err
-		}
-		defer source.close()
 		query := url.Values{}
 		if *sink != "" {
 			query.Set("sink", *sink)
 		}
-		body, err := source.post(ctx, app.ResyncPath, query, http.Header{app.ReleaseHeader: {"1"}})
+		done, err := tell[app.Resynced](cmd.Context(), from, app.ResyncPath, query)
 		if err != nil {
-			return failed(err)
-		}
-		defer body.Close()
-		var done app.Resynced
-		if err := json.NewDecoder(io.LimitReader(body, maxComplaint)).Decode(&done); err != nil {
-			return failedf("read the answer: %w; is the server a tributary of this version?", err)
+			return err
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d Services are told anew\n", done.Services)
 		return failed(err)

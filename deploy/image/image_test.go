@@ -23,19 +23,21 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// TestImage builds this machine's binary, writes the image twice, takes the binary out of the layout and runs it. For
-// the other architecture the layout gets the same binary: what is tested is the image, not the compiler.
+// TestImage builds both binaries, writes the image twice, takes the binaries out of the layout and runs that for this
+// machine.
 func TestImage(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the binary is for Linux")
 	}
 	r := release{version: "v9.8.7", commit: "abc", made: time.Unix(1700000000, 0).UTC()}
 	dir := t.TempDir()
-	binary := filepath.Join(dir, "tributary")
-	if err := r.build(t.Context(), "../..", runtime.GOARCH, binary); err != nil {
-		t.Fatal(err)
+	binaries := map[string]string{}
+	for arch := range machines {
+		binaries[arch] = filepath.Join(dir, "tributary-"+arch)
+		if err := r.build(t.Context(), "../..", arch, binaries[arch]); err != nil {
+			t.Fatal(err)
+		}
 	}
-	binaries := map[string]string{"amd64": binary, "arm64": binary}
 	var digests [2]v1.Hash
 	for i, out := range []string{filepath.Join(dir, "one"), filepath.Join(dir, "two")} {
 		digest, err := r.write(out, binaries)
@@ -59,17 +61,23 @@ func TestImage(t *testing.T) {
 		if err != nil || len(images) != 1 {
 			t.Fatalf("%d images for %s (%v)", len(images), arch, err)
 		}
-		checkImage(t, images[0], filepath.Join(dir, arch))
+		checkImage(t, images[0], arch, filepath.Join(dir, arch))
 	}
 	checkMaterials(t, filepath.Join(dir, "one", "sbom-linux-amd64.spdx.json"))
 }
 
-// checkImage starts the binary that is in an image.
-func checkImage(t *testing.T, image v1.Image, path string) {
+// machines are the architectures of the image, as executables name them.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// checkImage looks at the binary that is in an image for an architecture, and starts it if it is this machine's.
+func checkImage(t *testing.T, image v1.Image, arch, path string) {
 	t.Helper()
 	config, err := image.ConfigFile()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if config.OS != "linux" || config.Architecture != arch {
+		t.Errorf("the image for %s says that it is for %s/%s", arch, config.OS, config.Architecture)
 	}
 	if c := config.Config; c.User != "65532:65532" || len(c.Entrypoint) != 1 || c.Entrypoint[0] != "/tributary" || c.Labels["org.opencontainers.image.version"] != "v9.8.7" {
 		t.Errorf("the image is configured as %+v", c)
@@ -104,10 +112,16 @@ func checkImage(t *testing.T, image v1.Image, path string) {
 		t.Fatal(err)
 	}
 	defer executable.Close()
+	if executable.Machine != machines[arch] {
+		t.Errorf("the image for %s holds a binary for %s", arch, executable.Machine)
+	}
 	for _, part := range executable.Progs {
 		if part.Type == elf.PT_INTERP {
 			t.Error("the binary is not static")
 		}
+	}
+	if arch != runtime.GOARCH {
+		return
 	}
 	cmd := exec.CommandContext(t.Context(), path, "version")
 	cmd.Env = []string{} // nothing of this machine

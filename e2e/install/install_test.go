@@ -232,6 +232,7 @@ func TestInstall(t *testing.T) {
 	s.section("4. The second member")
 	s.shows("web", "idc-a", "idc-b")
 	s.third()
+	s.protected()
 	s.work()
 	s.upgrade()
 	s.judgeRights()
@@ -241,6 +242,32 @@ func TestInstall(t *testing.T) {
 	for heading := range s.page {
 		t.Errorf("the commands under %q were not run", heading)
 	}
+}
+
+// protected: whoever is not Tributary, an administrator too, changes nothing that carries its mark, and gives it to nothing.
+func (s *site) protected() {
+	s.Helper()
+	s.sh("kubectl --context ingress -n shop create service clusterip foreign --tcp=80")
+	const mark = "app.kubernetes.io/managed-by=tributary tributary.dev/instance=default"
+	for _, command := range []string{
+		"label service web app.kubernetes.io/managed-by-",
+		"label service web tributary.dev/instance=other --overwrite",
+		`patch service web --subresource status --type merge -p '{"metadata":{"labels":{"tributary.dev/instance":null}}}'`,
+		`patch service web --type merge -p '{"spec":{"selector":{"app":"web"}}}'`,
+		`patch endpoints web --type merge -p '{"subsets":null}'`,
+		"label endpointslices -l kubernetes.io/service-name=web tributary.dev/instance-",
+		"delete endpointslices -l kubernetes.io/service-name=web",
+		"delete endpoints web",
+		"delete service web",
+		"label service foreign " + mark,
+		`patch service foreign --subresource status --type merge -p '{"metadata":{"labels":{"app.kubernetes.io/managed-by":"tributary","tributary.dev/instance":"default"}}}'`,
+	} {
+		out := s.sh("kubectl --context ingress -n shop " + command + " 2>&1 && echo IT WAS DONE || true")
+		if !strings.Contains(out, "Tributary writes this object") || strings.Contains(out, "IT WAS DONE") {
+			s.Errorf("%s: not denied:\n%s", command, out)
+		}
+	}
+	s.sh("kubectl --context ingress -n shop delete service foreign")
 }
 
 // populate gives every member the Service of the page.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -51,29 +52,28 @@ func checkStory(ctx context.Context, server *prometheus, f *fleet.Fleet) error {
 	if err := flipLate(ctx, f.Member("idc-b")); err != nil {
 		return err
 	}
-	panels := mixin.Dashboards()[0].Rows[0].Panels
+	dashboard := mixin.Dashboards()[0]
+	panels := dashboard.Rows[0].Panels
 	table := panels[len(panels)-1]
-	err := fleet.Eventually(ctx, limit, func(ctx context.Context) error {
-		var wrong []error
-		for _, column := range table.Columns {
-			if column.Title != "Event late p99" {
-				continue
-			}
-			samples, err := server.query(ctx, variables.Replace(column.Expr))
-			if err != nil {
-				return err
-			}
-			for _, s := range samples {
-				if member := s.Metric["member_cluster"]; (s.number() > column.Bad) != (member == "idc-b") {
-					wrong = append(wrong, fmt.Errorf("%s of %s is %v", column.Title, member, s.number()))
-				}
-			}
-			if len(samples) != len(f.Members) {
-				wrong = append(wrong, fmt.Errorf("%s has %d rows", column.Title, len(samples)))
-			}
-			return errors.Join(wrong...)
-		}
+	at := slices.IndexFunc(table.Columns, func(c mixin.Column) bool { return c.Title == "Event late p99" })
+	exprs := dashboard.Expressions()[table.Title]
+	if at < 0 || len(exprs) != len(table.Columns) {
 		return errors.New("the first table has no column for events that come late")
+	}
+	err := fleet.Eventually(ctx, limit, func(ctx context.Context) error {
+		samples, err := server.query(ctx, variables.Replace(exprs[at]))
+		if err != nil {
+			return err
+		}
+		if len(samples) != len(f.Members) {
+			return fmt.Errorf("%d rows", len(samples))
+		}
+		for _, s := range samples {
+			if member := s.Metric["member_cluster"]; (s.number() > table.Columns[at].Bad) != (member == "idc-b") {
+				return fmt.Errorf("that of %s is %v", member, s.number())
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("pods of idc-b are late, and the screen does not say why: %w", err)

@@ -18,8 +18,13 @@ import (
 )
 
 // ExplainPath answers GET with what becomes of a replica; its parameter is service,
-// as namespace/name.
+// as namespace/name. Without it the answer is Explainable.
 const ExplainPath = "/debug/explain"
+
+// Explainable are the replicas that members contribute to, for the completion of names.
+type Explainable struct {
+	Services []string `json:"services"`
+}
 
 // Explanation is the answer: every member's Services and pods, and what stands.
 type Explanation struct {
@@ -88,18 +93,28 @@ type ExplainedEndpoint struct {
 	Foreign     bool   `json:"foreign,omitempty"`
 }
 
-// ExplainHandler serves explanations.
-func ExplainHandler(explain func(syncer.Key) Explanation) http.Handler {
+// ExplainHandler serves explanations, and the names of all replicas.
+func ExplainHandler(explain func(syncer.Key) Explanation, replicas func() []syncer.Key) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text := r.URL.Query().Get("service")
 		key, ok := syncer.ParseKey(text)
-		if !ok {
+		if !ok && text != "" {
 			http.Error(w, fmt.Sprintf("service: %.200q is not namespace/name", text), http.StatusBadRequest)
 			return
 		}
+		var answer any
+		if ok {
+			answer = explain(key)
+		} else {
+			names := Explainable{Services: []string{}}
+			for _, key := range replicas() {
+				names.Services = append(names.Services, key.String())
+			}
+			answer = names
+		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
-		_ = json.NewEncoder(w).Encode(explain(key))
+		_ = json.NewEncoder(w).Encode(answer)
 	})
 }
 
