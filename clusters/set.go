@@ -200,6 +200,16 @@ func (s *Set) Relist(cluster string) bool {
 	return asked
 }
 
+// Lead says that this process is about to write to the ingress cluster. standing tells what
+// stands there of a member; only those are asked about for which it matters.
+func (s *Set) Lead(standing func(cluster string) map[syncer.Key]Standing) {
+	for _, m := range *s.members.Load() {
+		if m.holdsRules() {
+			m.step(evidence.Leading{Replicas: standing(m.name)}, time.Now())
+		}
+	}
+}
+
 // Release lets go of what is kept for a member although it seems to have lost
 // it: for one replica, or with nil for all of them; then a panic and a quarantine end
 // too. ok is false if there is no such member.

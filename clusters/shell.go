@@ -129,6 +129,13 @@ func (s *shell) share(replica syncer.Key) (evidence.Share, evidence.View) {
 	return s.state.Share(replica), *s.view.Load()
 }
 
+// holdsRules reports whether rules of the configuration are held.
+func (s *shell) holdsRules() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.state.HoldsRules()
+}
+
 // replicas are those that the member contributes to, or that something of it is kept in.
 func (s *shell) replicas() []syncer.Key {
 	s.mu.RLock()

@@ -157,10 +157,11 @@ type Status struct {
 	Holds []Hold
 }
 
-// lockedRuleStatus says how rules fare. The caller holds mu.
+// lockedRuleStatus says how the rules fare that are in force: others of the configuration
+// may wait for lists of what they read. The caller holds mu.
 func (m *Member) lockedRuleStatus() (all []metrics.RuleStatus) {
-	_, wanted := m.state.Deciders()
-	set, _ := wanted.(*rules.Set)
+	inForce, _ := m.state.Deciders()
+	set, _ := inForce.(*rules.Set)
 	counts, impact := m.state.Store().RuleCount(), m.state.RuleImpact()
 	for _, s := range set.Status() {
 		all = append(all, metrics.RuleStatus{

@@ -26,6 +26,9 @@ func (r *Reconciler) Lead(ctx context.Context) {
 	if r.WaitForSync(ctx) != nil {
 		return
 	}
+	if r.opts.Leading != nil {
+		r.opts.Leading()
+	}
 	r.leadership.begin(r.queue.SetAway)
 	r.events.run(ctx)
 	<-ctx.Done()

@@ -60,6 +60,9 @@ type Options struct {
 	// Begin, unless nil, is closed when replicas may be looked at. Until then what is to
 	// be looked at is collected: for one whose members are not there yet.
 	Begin <-chan struct{}
+	// Leading is called each time before this process begins to write, when what stands is
+	// known; nil: nobody is told.
+	Leading func()
 	// RefusalPause is how long something that the ingress cluster refused is left out
 	// before it is tried again; the pause doubles with each refusal, up to five
 	// minutes. 0 means 5 s.

@@ -34,7 +34,7 @@ type Effects struct {
 	Released Released
 	// Facts are worth a line in the log each.
 	Facts []Fact
-	// Next is set while a list is not yet taken in whole: the event that is to follow at
+	// Next is set while a list, or an edit of the rules, is not yet taken in whole: the event that is to follow at
 	// once, when others had a chance to read.
 	Next Event
 }

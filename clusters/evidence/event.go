@@ -136,6 +136,10 @@ type Contact struct{}
 // process. It comes before the first lists, or not at all.
 type Baseline struct{ Replicas map[syncer.Key]Standing }
 
+// Leading says that this process is about to write to the ingress cluster, where another
+// did, and what stands there of the member.
+type Leading struct{ Replicas map[syncer.Key]Standing }
+
 // Standing is what stands of a member in one replica.
 type Standing struct {
 	// Sources are the Services of the member that gave it.
@@ -161,6 +165,9 @@ type Tick struct{}
 // Continue goes on with a list of the kind: see Effects.Next.
 type Continue struct{ Kind Kind }
 
+// Enforce goes on with rules that are coming into force: see Effects.Next.
+type Enforce struct{}
+
 // Stopped is the end of the member.
 type Stopped struct{}
 
@@ -175,11 +182,13 @@ func (Reconnected) event() {}
 func (Restored) event()    {}
 func (Contact) event()     {}
 func (Baseline) event()    {}
+func (Leading) event()     {}
 func (Configured) event()  {}
 func (Release) event()     {}
 func (Return) event()      {}
 func (Tick) event()        {}
 func (Continue) event()    {}
+func (Enforce) event()     {}
 func (Stopped) event()     {}
 
 // Fault is an error as far as it matters what it means; the zero value is none.

@@ -27,6 +27,7 @@ type ruling struct {
 	// are those.
 	pending bool
 	needed  [kinds]bool
+	edit    *store.Edit // what they say; nil before they are asked
 	// held is what would be taken away, by replica.
 	held   map[syncer.Key]*ruleHold
 	lookAt time.Time      // when that is judged again
@@ -75,7 +76,7 @@ func (s *State) changeRules(now time.Time, out *Effects) {
 		return // they come into force with the first lists
 	}
 	r := &s.ruling
-	r.pending = true
+	r.pending, r.edit = true, nil
 	r.needed = [kinds]bool{Pods: s.cfg.KeptSince.Pod > r.since.Pod, Services: s.cfg.KeptSince.Service > r.since.Service}
 	for _, kind := range []Kind{Services, Pods} {
 		if r.needed[kind] {
@@ -97,13 +98,22 @@ func (s *State) rulesListed(now time.Time, kind Kind, doubted bool, out *Effects
 	}
 }
 
-// enforce puts the rules of the configuration in force when what they read is known.
+// enforce puts the rules of the configuration in force when what they read is known. They
+// are asked about some pods at a time, as lists are taken in.
 func (s *State) enforce(now time.Time, out *Effects) {
-	if r := &s.ruling; !r.pending || r.needed != [kinds]bool{} {
+	r := &s.ruling
+	if !r.pending || r.needed != [kinds]bool{} {
+		return
+	}
+	if r.edit == nil {
+		r.edit = store.NewEdit(s.cfg.Decider, s.cfg.KeptSince)
+	}
+	if more := s.store.Prepare(r.edit, s.piece); more && out.Next == nil {
+		out.Next = Enforce{}
 		return
 	}
 	added := map[string][]store.Dirty{}
-	for _, d := range s.putInForce() {
+	for _, d := range s.putInForce(r.edit) {
 		rule := s.store.RuleOf(d.Source)
 		added[rule] = append(added[rule], d)
 	}
@@ -114,9 +124,9 @@ func (s *State) enforce(now time.Time, out *Effects) {
 	out.Rules = true
 }
 
-func (s *State) putInForce() []store.Dirty {
+func (s *State) putInForce(e *store.Edit) []store.Dirty {
 	s.ruling = ruling{since: s.cfg.KeptSince, takes: map[string]int{}}
-	return s.store.SetDecider(s.cfg.Decider, s.cfg.KeptSince)
+	return s.store.SetEdit(e)
 }
 
 // startRules puts the rules in force when the member has been read whole: what stands
@@ -125,10 +135,26 @@ func (s *State) startRules(now time.Time, out *Effects) {
 	if s.cfg.Decider == nil {
 		return
 	}
-	s.putInForce()
+	s.putInForce(store.NewEdit(s.cfg.Decider, s.cfg.KeptSince))
 	s.store.ApplyRules(func(p *syncer.Pod, replica syncer.Key) bool { return !s.standsReady(p, replica) })
 	s.judgeRules(now, out)
 	out.Rules = true
+}
+
+// takeOverRules lets rules count that are held here and counted for the process that wrote
+// until now, because they were released there: what they took does not stand ready.
+func (s *State) takeOverRules(now time.Time, stands map[syncer.Key]Standing, out *Effects) {
+	if len(s.ruling.held) == 0 {
+		return
+	}
+	released := s.store.ApplyRules(func(p *syncer.Pod, replica syncer.Key) bool {
+		return !slices.ContainsFunc(stands[replica].Endpoints, func(e syncer.Endpoint) bool { return e.Ready && e.Target.UID == p.UID })
+	})
+	for _, d := range released {
+		delete(s.ruling.held, d.Replica) // unless more of it is held
+	}
+	s.announce(out, Change{Cause: Cause{Kind: "Config", Event: "config"}, Bulk: true, Dirty: released})
+	s.judgeRules(now, out)
 }
 
 // judgeRules decides about what rules would take away and waits: rule by rule, that which
@@ -278,6 +304,9 @@ func (s *State) releaseRules(replica *syncer.Key, out *Effects) {
 	}
 	s.applyRules(left, waiting, Cause{Kind: "Cluster", Event: "released"}, out)
 }
+
+// HoldsRules reports whether anything is held that rules would take away.
+func (s *State) HoldsRules() bool { return len(s.ruling.held) > 0 }
 
 // ruleHolds lists what is held, by replica.
 func (s *State) ruleHolds() []Hold {

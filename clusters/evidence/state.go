@@ -132,6 +132,10 @@ func (s *State) Step(now time.Time, e Event) (out Effects) {
 	case Baseline:
 		s.standing.set(e)
 		s.damping.stood = e.Replicas
+	case Leading:
+		s.takeOverRules(now, e.Replicas, &out)
+	case Enforce:
+		s.enforce(now, &out)
 	case Configured:
 		s.configure(now, e.Config, &out)
 	default:

@@ -38,6 +38,9 @@ func (r *replay) happens(what string) error {
 			r.step(Baseline{r.standing})
 		}
 		r.step(Connected{})
+	case "leading": // with what stands by the former leader
+		r.step(Leading{r.standing})
+		clear(r.standing)
 	case "restart":
 		r.state, r.reads, r.synced, r.holds, r.waits = nil, nil, false, "", ""
 		clear(r.shown)

@@ -4,24 +4,96 @@
 package store
 
 import (
-	"maps"
 	"slices"
 
 	"tributary.dev/tributary/syncer"
 )
 
-// SetDecider puts other rules in force, of which nil are none. It needs Kept.Since of
-// objects to be at least since; what is decided of others stays until they are shown
-// again. What another decision adds counts at once; what one would take away waits for
-// HoldRules. It returns what counts at once.
-func (s *Store) SetDecider(decider Decider, since KeptSince) []Dirty {
-	s.decider, s.keptSince, s.unkept = decider, since, false
+// Edit is rules that are to come into force, of which nil are none, and what they say. They
+// need Kept.Since of objects to be at least since.
+type Edit struct {
+	decider Decider
+	since   KeptSince
+	answers map[asked]*answer
+	// left are the pods to be asked about, begun is whether they are known.
+	left  []selected
+	begun bool
+}
+
+// NewEdit returns one that knows nothing.
+func NewEdit(decider Decider, since KeptSince) *Edit {
+	return &Edit{decider: decider, since: since, answers: map[asked]*answer{}}
+}
+
+// selected is a pod of a Service.
+type selected struct {
+	svc *service
+	rec *record
+}
+
+// asked is all that an answer depends on. Most pods of a Service are one.
+type asked struct {
+	current      *syncer.Service
+	service, pod Kept
+	node, zone   string
+}
+
+// Prepare asks the rules of an edit about some pods, so that SetEdit need not, and reports
+// whether there are more. In between anything may change.
+func (s *Store) Prepare(e *Edit, pods int) (more bool) {
+	if e.decider == nil {
+		return false
+	}
+	if !e.begun {
+		e.begun = true
+		for svc := range s.indexedServices {
+			for g := range svc.groups {
+				for _, rec := range g.pods {
+					e.left = append(e.left, selected{svc, rec})
+				}
+			}
+		}
+	}
+	n := min(pods, len(e.left))
+	for _, of := range e.left[:n] {
+		if of.svc.indexed && s.record(of.rec.Key) == of.rec {
+			s.answerTo(e, of.svc, of.rec)
+		}
+	}
+	e.left = e.left[n:]
+	return len(e.left) > 0
+}
+
+// answerTo is what the rules of an edit say of a pod; nil where what is kept of it does not
+// say what they ask for. All rules that match are in it: some may come to be held.
+func (s *Store) answerTo(e *Edit, svc *service, rec *record) *answer {
+	if e.decider == nil {
+		return &answer{matched: []Decision{none}}
+	}
+	in := s.subject(e.decider, svc, rec)
+	if in.Pod.Since < e.since.Pod || in.Service.Since < e.since.Service {
+		return nil
+	}
+	of := asked{svc.current, in.Service, in.Pod, in.Node, in.Zone}
+	says := e.answers[of]
+	if says == nil {
+		says = answerOf(e.decider.Decide(in, everyRule), everyRule)
+		e.answers[of] = says
+	}
+	return says
+}
+
+// SetEdit puts the rules of an edit in force. What is decided of objects of which too
+// little is kept stays until they are shown again. What another decision adds counts at
+// once; what one would take away waits for HoldRules. It returns what counts at once.
+func (s *Store) SetEdit(e *Edit) []Dirty {
+	s.decider, s.keptSince, s.unkept = e.decider, e.since, false
 	var d dirtyList
 	for svc := range s.indexedServices {
 		svc.heldRules = nil
-		s.redecide(svc, &d)
+		s.redecide(svc, e, &d)
 	}
-	if decider == nil {
+	if e.decider == nil {
 		for _, ns := range s.namespaces {
 			ns.kept = nil
 			for _, svc := range ns.services {
@@ -32,35 +104,19 @@ func (s *Store) SetDecider(decider Decider, since KeptSince) []Dirty {
 	return d.sorted()
 }
 
-// redecide judges the pods of a Service by rules that are new. Most pods have the same
-// of what is kept: they are decided once. All rules that match are noted: some may come
-// to be held.
-func (s *Store) redecide(svc *service, d *dirtyList) {
-	if s.decider == nil && len(svc.rulings) == 0 {
+// redecide judges the pods of a Service by rules that are new.
+func (s *Store) redecide(svc *service, e *Edit, d *dirtyList) {
+	if e.decider == nil && len(svc.rulings) == 0 {
 		return
 	}
-	type subject struct {
-		kept Kept
-		node string
-	}
-	answers := map[subject]*answer{}
 	waits := false
 	for g := range svc.groups {
 		for _, rec := range g.pods {
-			of := subject{kept: s.namespaces[rec.Namespace].kept[rec.Name]}
-			if s.decider != nil && s.decider.ReadsNode() {
-				of.node = rec.NodeName
+			if says := s.answerTo(e, svc, rec); says != nil {
+				waits = s.putAnswer(svc, rec, says, d) || waits
+			} else {
+				s.unkept = true
 			}
-			says := answers[of]
-			if says == nil {
-				matched, known := s.decide(svc, rec, everyRule)
-				if !known {
-					continue
-				}
-				says = answerOf(matched, everyRule)
-				answers[of] = says
-			}
-			waits = s.putAnswer(svc, rec, says, d) || waits
 		}
 	}
 	if !waits {
@@ -85,12 +141,9 @@ func (s *Store) putAnswer(svc *service, rec *record, says *answer, d *dirtyList)
 	return next.waits()
 }
 
-// takes reports whether a decision can take an endpoint away.
-func (d Decision) takes() bool { return d.Then == Absent || d.Then == NotReady }
-
 // loses reports whether a Service loses a ready endpoint by another decision about a pod.
 func (s *Store) loses(svc *service, rec *record, by, instead Decision) bool {
-	return s.servesAs(svc, by.apply(&rec.Pod)) && !s.servesAs(svc, instead.apply(&rec.Pod))
+	return s.servesBy(svc, by, &rec.Pod) && !s.servesBy(svc, instead, &rec.Pod)
 }
 
 // Waiting is what waits of the rules for one replica.
@@ -156,7 +209,7 @@ func (svc *service) holds(rule string) bool { return slices.Contains(svc.heldRul
 func (s *Store) hold(svc *service, rules []string, d *dirtyList) {
 	svc.heldRules = rules
 	answers := map[*answer]*answer{} // most pods have the same
-	for _, r := range maps.Clone(svc.rulings) {
+	for _, r := range svc.rulings {
 		if r.says == nil {
 			continue
 		}
@@ -190,14 +243,15 @@ func (a *answer) hold(held func(rule string) bool) *answer {
 }
 
 // ApplyRules lets what waits for a pod count, where only says so of it and its replica.
-func (s *Store) ApplyRules(only func(*syncer.Pod, syncer.Key) bool) {
+func (s *Store) ApplyRules(only func(*syncer.Pod, syncer.Key) bool) []Dirty {
 	var d dirtyList
 	for svc := range s.indexedServices {
-		for _, r := range maps.Clone(svc.rulings) {
+		for _, r := range svc.rulings {
 			if r.waits() && only(&r.rec.Pod, svc.replica) {
 				s.setRuling(svc, r.rec, ruling{applied: r.decided()})
 				s.noteRuling(svc, r.rec, r.as, &d)
 			}
 		}
 	}
+	return d.sorted()
 }

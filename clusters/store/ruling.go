@@ -115,6 +115,20 @@ func (s *Store) servesAs(svc *service, p *syncer.Pod) bool {
 	return ready > 0
 }
 
+// servesBy is servesAs for a pod as a decision has it.
+func (s *Store) servesBy(svc *service, d Decision, p *syncer.Pod) bool {
+	switch {
+	case d.takes():
+		return false
+	case d.Then == Ready && !p.Terminating() && !p.Terminal:
+		return hasAddress(p)
+	}
+	return s.servesAs(svc, p)
+}
+
+// takes reports whether a decision can take an endpoint away.
+func (d Decision) takes() bool { return d.Then == Absent || d.Then == NotReady }
+
 // decide asks the rules about a pod that an indexed Service selects: see Decider. known is
 // false where what is kept of the pod does not say what they ask for: nobody has read it
 // since.
@@ -122,16 +136,21 @@ func (s *Store) decide(svc *service, rec *record, held func(rule string) bool) (
 	if s.decider == nil {
 		return []Decision{none}, true
 	}
-	kept := s.namespaces[rec.Namespace].kept[rec.Name]
-	if kept.Since < s.keptSince.Pod || svc.kept.Since < s.keptSince.Service {
+	in := s.subject(s.decider, svc, rec)
+	if in.Pod.Since < s.keptSince.Pod || in.Service.Since < s.keptSince.Service {
 		s.unkept = true
 		return nil, false
 	}
-	in := Subject{Pod: kept, Service: svc.kept, Namespace: rec.Namespace, Labels: svc.current.Labels}
-	if s.decider.ReadsNode() {
+	return s.decider.Decide(in, held), true
+}
+
+// subject is a pod of a Service as rules know it.
+func (s *Store) subject(decider Decider, svc *service, rec *record) Subject {
+	in := Subject{Pod: s.namespaces[rec.Namespace].kept[rec.Name], Service: svc.kept, Namespace: rec.Namespace, Labels: svc.current.Labels}
+	if decider.ReadsNode() {
 		in.Node, in.Zone = rec.NodeName, s.zones[rec.NodeName]
 	}
-	return s.decider.Decide(in, held), true
+	return in
 }
 
 // rule has the rules decide about a version of a pod that an indexed Service selects, and
@@ -162,7 +181,7 @@ func (s *Store) rule(svc *service, old, rec *record, same bool) {
 		}
 	}
 	// Of a rule that is no more, and still counts, nothing is left that the pod takes back.
-	if !isNew && s.servesAs(svc, r.unheld().apply(&old.Pod)) && !s.servesAs(svc, next.unheld().apply(&rec.Pod)) {
+	if !isNew && s.servesBy(svc, r.unheld(), &old.Pod) && !s.servesBy(svc, next.unheld(), &rec.Pod) {
 		next.applied = next.unheld()
 	}
 	s.setRuling(svc, rec, next)

@@ -65,7 +65,8 @@ func TestRulingsFollowWhateverHappens(t *testing.T) {
 // ruled is a store whose rules change.
 type ruled struct {
 	*world
-	rng *rand.Rand
+	rng  *rand.Rand
+	edit *Edit // that is being prepared
 }
 
 func (r *ruled) step() {
@@ -130,8 +131,14 @@ func (r *ruled) happens() (what string, dirty []Dirty) {
 	case 3:
 		return "zone", r.SetNode(Node{Name: fmt.Sprintf("n%d", r.rng.IntN(2)), Zone: []string{"a", "zone-Absent", "zone-NotReady"}[r.rng.IntN(3)]})
 	case 4:
-		rules := []Decider{nil, wordRules{"a"}, wordRules{"b"}}[r.rng.IntN(3)]
-		dirty = r.SetDecider(rules, KeptSince{})
+		if r.edit == nil { // anything may happen before it is in force
+			r.edit = NewEdit([]Decider{nil, wordRules{"a"}, wordRules{"b"}}[r.rng.IntN(3)], KeptSince{})
+			r.Prepare(r.edit, 1+r.rng.IntN(6))
+			return "edited", nil
+		}
+		rules := r.edit.decider
+		dirty = r.SetEdit(r.edit)
+		r.edit = nil
 		return fmt.Sprint("rules ", rules), append(dirty, r.judge()...)
 	case 5:
 		return "judged", r.judge()

@@ -5,8 +5,11 @@ package fleet
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"path"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,12 +59,30 @@ func runningStatus(pod *corev1.Pod, addresses []corev1.PodIP, ready bool) corev1
 	}
 	for _, c := range pod.Spec.Containers {
 		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, ImageID: c.Image, ContainerID: "containerd://" + string(pod.UID) + "-" + c.Name,
+			Name: c.Name, Image: writtenOut(c.Image), ImageID: imageID(c.Image), ContainerID: "containerd://" + string(pod.UID) + "-" + c.Name,
 			Ready: ready, Started: new(true),
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		})
 	}
 	return status
+}
+
+// writtenOut is the name of an image as runtimes report it: with the registry that a name goes without.
+func writtenOut(image string) string {
+	registry, _, qualified := strings.Cut(image, "/")
+	switch {
+	case !qualified:
+		return "docker.io/library/" + image
+	case registry != "localhost" && !strings.ContainsAny(registry, ".:"):
+		return "docker.io/" + image
+	}
+	return image
+}
+
+// imageID is what runtimes report of an image beside its name.
+func imageID(image string) string {
+	repository, _, _ := strings.Cut(path.Base(image), ":")
+	return fmt.Sprintf("%s@sha256:%x", path.Join(path.Dir(writtenOut(image)), repository), sha256.Sum256([]byte(image)))
 }
 
 func readiness(ready bool, now metav1.Time) []corev1.PodCondition {
@@ -116,7 +137,7 @@ func (s *Site) Restarted(ctx context.Context, pod *corev1.Pod) error {
 	var status corev1.PodStatus
 	for i, c := range pod.Status.ContainerStatuses {
 		c.RestartCount++
-		c.Image, c.ImageID = pod.Spec.Containers[i].Image, pod.Spec.Containers[i].Image
+		c.Image, c.ImageID = writtenOut(pod.Spec.Containers[i].Image), imageID(pod.Spec.Containers[i].Image)
 		c.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ContainerID: c.ContainerID, FinishedAt: metav1.Now(), StartedAt: c.State.Running.StartedAt}
 		c.ContainerID += fmt.Sprintf("-%d", c.RestartCount)
 		c.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.Now()}

@@ -41,7 +41,7 @@ func NewPod(namespace, name, app string) *corev1.Pod {
 		Spec: corev1.PodSpec{
 			NodeName: DefaultNode,
 			Containers: []corev1.Container{{
-				Name: "app", Image: "registry.example/app:1",
+				Name: "app", Image: "app:1",
 				Ports: []corev1.ContainerPort{{Name: PodPortName, ContainerPort: PodPort, Protocol: corev1.ProtocolTCP}},
 			}},
 		},

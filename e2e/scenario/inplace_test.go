@@ -96,7 +96,7 @@ func TestUpgradeInPlace(t *testing.T) {
 			inPlacePods, service, with, ours[service].total(), native[service].total())
 	}
 
-	play("registry.example/app:2", func() {})
+	play("app:2", func() {})
 	judge("stableFor", "probed", 2)
 	judge("stableFor", "unprobed", 0)
 	if n := native["probed"].total(); n <= 2*inPlacePods {
@@ -107,7 +107,7 @@ func TestUpgradeInPlace(t *testing.T) {
 	}
 	w.must(os.WriteFile(w.config, []byte(config+"rules:\n"+imageRule), 0o600))
 	w.rules("image-not-yet-running")
-	play("registry.example/app:3", func() {
+	play("app:3", func() {
 		fleettest.Eventually(t, soon, func(context.Context) error {
 			if p, u := ours["probed"].ready(), ours["unprobed"].ready(); p != inPlaceStay || u != inPlaceStay {
 				return fmt.Errorf("%d and %d addresses take traffic while the old containers still run, want %d", p, u, inPlaceStay)

@@ -82,7 +82,7 @@ func TestRulesAtRunTime(t *testing.T) {
 	// An upgrade in place: the address is not ready before the kubelet has heard of it.
 	w.replaceConfig(func(s string) string { return strings.Replace(s, "imagge", "image", 1) })
 	w.reportsConfig("")
-	w.must(a.SetImage(ctx, pods[2], "registry.example/web:2"))
+	w.must(a.SetImage(ctx, pods[2], "team/web:2"))
 	w.shows("shop", "web", ready(0), ready(1), line(a, pods[2], "off"))
 	w.explains("rule image-not-yet-running: NotReady")
 	w.must(a.Restarted(ctx, pods[2]))

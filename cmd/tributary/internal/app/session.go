@@ -85,6 +85,8 @@ type ingressOptions struct {
 	logger  *slog.Logger
 	// changed is called when the session leads, or does no longer.
 	changed func()
+	// leading is called before it begins to write.
+	leading func()
 }
 
 // sessionOptions are those of a configuration; former is the session that serves, if
@@ -94,7 +96,7 @@ func (r *App) sessionOptions(loaded *config.Loaded, former *ingressSession) ingr
 	key := r.key(loaded)
 	r.mu.Unlock()
 	return ingressOptions{
-		access: loaded.Ingress, key: key, config: &loaded.Config, former: former, changed: r.tell, source: r.source, outside: r.sinks, metrics: r.metrics, version: r.build.Version, logger: r.logger,
+		access: loaded.Ingress, key: key, config: &loaded.Config, former: former, changed: r.tell, leading: func() { r.set.Lead(r.standing) }, source: r.source, outside: r.sinks, metrics: r.metrics, version: r.build.Version, logger: r.logger,
 	}
 }
 
@@ -125,7 +127,7 @@ func openIngress(ctx context.Context, o ingressOptions) (*ingressSession, error)
 	session.reconciler = reconcile.New(reconcile.Options{
 		Session: session.watch, Writer: session.write.Clientset(), Events: session.watch.Clientset(), Source: o.source, Outside: o.outside,
 		Only: o.config.Ingress.Only(), NoSlices: !slices, Recorder: o.metrics, Heartbeats: o.metrics.Heartbeats(), Logger: o.logger, Queue: queueOptions(o.metrics, o.access.REST),
-		Begin: session.begun, Grace: writeGrace,
+		Begin: session.begun, Grace: writeGrace, Leading: o.leading,
 	})
 	election := o.key.election.options()
 	election.Client, election.Permit, election.Logger, election.Changed = session.electing.Clientset(), session.permit, o.logger, o.changed
