@@ -92,8 +92,8 @@ func nothingTaken(receipts []write.Receipt) bool {
 		!slices.ContainsFunc(receipts, func(r write.Receipt) bool { return r.Err == nil })
 }
 
-// retryRefused asks for a look at a replica of which something was left out.
-func (r *Reconciler) retryRefused(key syncer.Key) {
+// lookAgain asks for a look at a replica when something that kept it back is over.
+func (r *Reconciler) lookAgain(key syncer.Key) {
 	r.queue.Add(key, lanes.Bulk, record.Cause{Kind: "Service", Namespace: key.Namespace, Name: key.Name, Event: eventResync, Arrival: time.Now()})
 }
 

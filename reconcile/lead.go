@@ -30,8 +30,10 @@ func (r *Reconciler) Lead(ctx context.Context) {
 		r.opts.Leading()
 	}
 	r.leadership.begin(r.queue.SetAway)
+	r.rivals.begin(time.Now())
 	r.events.run(ctx)
 	<-ctx.Done()
+	r.rivals.end()
 	r.leadership.end(r.opts.Grace, r.queue.SetAway)
 }
 

@@ -101,6 +101,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *me
 		return item.Lane, false
 	}
 	r.failsAlone(p, err)
+	r.contested(p)
 	met, now := p.search.Met(), time.Now()
 	settled := err == nil || errors.Is(err, errWaiting) || errors.Is(err, errRefused)
 	r.refusals.Settle(item.Key, r.undecided(p, err), met, errors.Is(err, errRefused), now)

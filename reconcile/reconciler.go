@@ -90,6 +90,7 @@ type Reconciler struct {
 	writer   *write.Writer
 	breaker  *breaker
 	throttle *write.RepairThrottle
+	rivals   rivals
 	refusals *write.Refusals
 	events   *events
 	recorder Recorder
@@ -126,7 +127,7 @@ func New(opts Options) *Reconciler {
 	}
 	r.breaker = newBreaker(r.askIngress, r.breakerTurned, r.retryNow, opts.Logger)
 	r.queue.SetAway(true) // until Lead
-	r.refusals = write.NewRefusals(opts.RefusalPause, r.retryRefused)
+	r.refusals = write.NewRefusals(opts.RefusalPause, r.lookAgain)
 	r.cache = cache.New(r.changed, opts.Recorder.Echo)
 	r.observer = newObserver(opts.Session, r.cache, cache.Decoder{Instance: opts.Source.Settings().Instance}, !opts.NoSlices, opts.Only, opts.Logger)
 	if opts.Events != nil {
@@ -274,6 +275,9 @@ func (r *Reconciler) changed(changes []cache.Change) {
 		if c := &changes[i]; c.Namespace != "" {
 			r.enqueue(c.Namespace, "", cache.EventRepair)
 		} else {
+			if c.Rival {
+				r.rival(c.Replica, c.Cause.Arrival)
+			}
 			r.queue.Add(c.Replica, c.Lane, c.Cause)
 		}
 	}

@@ -38,7 +38,7 @@ func TestServersNeedNotTrackOurFields(t *testing.T) {
 		for _, streamed := range []bool{true, false} {
 			t.Run(test.name, func(t *testing.T) {
 				g := running(t)
-				var entries []metav1.ManagedFieldsEntry
+				entries := []metav1.ManagedFieldsEntry{} // nobody is not the same as nothing said
 				for _, m := range test.managers {
 					entries = append(entries, entry(m))
 				}

@@ -36,7 +36,8 @@ func (s *Server) Refuse(f func(Object) (field.ErrorList, error)) {
 	s.store.refuse = f
 }
 
-// Edit changes a standing object as another client would, past all validation.
+// Edit changes a standing object as another client would, past all validation; that it
+// was another is on record in managedFields, unless the change sets those.
 // The function gets a copy of the object to change in place.
 func Edit[T Object](t testing.TB, s *Server, namespace, objectName string, change func(T)) {
 	t.Helper()
@@ -51,6 +52,9 @@ func Edit[T Object](t testing.TB, s *Server, namespace, objectName string, chang
 	}
 	obj := old.DeepCopyObject().(T)
 	change(obj)
+	if obj.GetManagedFields() == nil {
+		obj.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "somebody-else", Operation: metav1.ManagedFieldsOperationUpdate}})
+	}
 	s.store.lockedCommit(k, n, watch.Modified, obj)
 }
 

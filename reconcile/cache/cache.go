@@ -308,7 +308,11 @@ func (c *Cache) lockedUpsert(n *notifications, f *Object, at time.Time, lane lan
 	old := c.entries[f.ID]
 	changed := !buried && c.lockedPut(f)
 	if ours := c.lockedSighted(n, f, at, buried); changed && !ours {
+		news := len(n.changes)
 		n.add(old, f, at, lane)
+		for i := news; i < len(n.changes) && lane != lanes.Bulk; i++ { // a list does not say who came last
+			n.changes[i].Rival = f.Claim == plan.ClaimRecorded && f.Alike
+		}
 		if old == nil {
 			c.lockedInTheWay(n, f, at)
 		}

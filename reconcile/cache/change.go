@@ -19,6 +19,8 @@ type Change struct {
 	Namespace string
 	Lane      lanes.Lane
 	Cause     record.Cause
+	// Rival is true where another process wrote it as we do, under our instance's name.
+	Rival bool
 }
 
 // notifications is what comes out of a step of the cache; it is delivered once the lock

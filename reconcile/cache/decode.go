@@ -48,6 +48,9 @@ type Object struct {
 	// Tracked is true when the server keeps record of who set which field, and names
 	// nobody but us.
 	Tracked bool
+	// Alike is true when nobody but a Tributary is on record as having changed it: our
+	// writes leave no record, and everybody else's do.
+	Alike bool
 	// Kept is nil for nearly every object.
 	Kept *Extra
 	// spec is that of a Service of ours, as protobuf: nearly all share one.
@@ -98,7 +101,8 @@ func (d Decoder) found(kind plan.Kind, m *metav1.ObjectMeta, replica string) *Ob
 		Revision: Revision(m.ResourceVersion), UID: string(m.UID), Deleting: m.DeletionTimestamp != nil,
 	}
 	f.Claim = plan.ClaimOf(kind, f.Replica, m.Labels, m.Annotations, d.Instance)
-	f.Tracked = f.MayBeOurs() && trackedAlone(m.ManagedFields)
+	f.Alike = f.MayBeOurs() && !slices.ContainsFunc(m.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager != FieldManager })
+	f.Tracked = f.Alike && len(m.ManagedFields) > 0
 	return f
 }
 
@@ -109,11 +113,6 @@ func (f *Object) MayBeOurs() bool { return f.Claim >= plan.ClaimMarked }
 // FieldManager is how an API server calls us in managedFields: what stands before
 // the slash of our user agent.
 const FieldManager = "tributary"
-
-func trackedAlone(entries []metav1.ManagedFieldsEntry) bool {
-	others := func(e metav1.ManagedFieldsEntry) bool { return e.Manager != FieldManager }
-	return len(entries) > 0 && !slices.ContainsFunc(entries, others)
-}
 
 // observedMeta keeps labels and annotations only of what may be ours: a foreign object
 // costs its identity, one of another installation the name of that.

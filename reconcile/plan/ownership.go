@@ -115,6 +115,8 @@ const (
 	ConflictInstance ConflictReason = "other_instance"
 	// ConflictNamespace: a replica stands where nothing may be written any more.
 	ConflictNamespace ConflictReason = "namespace"
+	// ConflictProcess: another process writes under the same instance's name.
+	ConflictProcess ConflictReason = "other_process"
 	// ConflictRecord: an object carries our mark, and no record that fits.
 	ConflictRecord ConflictReason = "unrecorded"
 )

@@ -1,0 +1,95 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
+
+package reconcile
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/reconcile/plan"
+)
+
+// Two processes of one instance, both of which lead: with the same members they write the
+// same, with others each undoes the other's work. Both are told, and there is no war.
+func TestRivalProcessIsNoticed(t *testing.T) {
+	for _, agree := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			server := apitest.NewPiped(t)
+			one, two := newGroundOn(t, server, "a"), newGroundOn(t, server, "a")
+			one.start()
+			one.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+			one.settle()
+			second := "10.0.0.1"
+			if !agree {
+				second = "10.0.0.2"
+			}
+			two.source.set("a", service(web, 1, 8080), pod(web, second, true))
+			two.start()
+			time.Sleep(rivalGrace)
+			server.ForgetWrites()
+			if !agree {
+				time.Sleep(10 * time.Minute)
+				if n := len(server.Writes(product)); n > 4*11 { // two objects, each once a minute
+					t.Errorf("%d writes in ten minutes", n)
+				}
+			}
+			for n := range 4 {
+				ip := []string{"10.0.0.3", "10.0.0.4"}[n%2]
+				one.set("a", service(web, 1, 8080), pod(web, ip, true))
+				one.settle()
+				if agree {
+					two.set("a", service(web, 1, 8080), pod(web, ip, true))
+				}
+				time.Sleep(10 * time.Second)
+			}
+			told := func(g *ground) bool {
+				return slices.ContainsFunc(g.seen.trouble(web).Conflicts, func(c metrics.Conflict) bool { return c.Reason == string(plan.ConflictProcess) })
+			}
+			if !told(two) || !agree && !told(one) {
+				t.Errorf("same members %t: told %t and %t", agree, told(one), told(two))
+			}
+			one.stop()
+			time.Sleep(rivalWindow + time.Minute)
+			if told(two) {
+				t.Error("still told after the other has ended")
+			}
+		})
+	}
+}
+
+// One process after another, or a hand that changes replicas, is no rival.
+func TestSuccessorsAndHandsAreNoRivals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.NewPiped(t)
+		former := newGroundOn(t, server, "a")
+		former.start()
+		former.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+		former.settle()
+		g := newGroundOn(t, server, "a")
+		g.source.set("a", service(web, 1, 8080), pod(web, "10.0.0.5", true))
+		former.stop()
+		g.start()
+		time.Sleep(time.Minute)
+		for range 5 {
+			spoil(g)
+			time.Sleep(time.Minute)
+		}
+		if c := g.seen.trouble(web).Conflicts; len(c) > 0 {
+			t.Errorf("conflicts %+v", c)
+		}
+	})
+}
+
+// spoil takes all addresses from web by hand.
+func spoil(g *ground) {
+	apitest.Edit(g.t, g.server, "shop", "web", func(ep *corev1.Endpoints) { ep.Subsets = nil })
+}
