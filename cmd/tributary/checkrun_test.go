@@ -241,13 +241,7 @@ func (s *setting) well() bool {
 // runWorks runs tributary until it has kept all promises; false if it ends before, or takes longer than is given for it.
 func (s *setting) runWorks(path string, within time.Duration) (works bool, logged string) {
 	s.Helper()
-	var said bytes.Buffer
-	ctx, cancel := context.WithCancel(s.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		dispatch(ctx, []string{"run", "--config", path}, io.Discard, &said)
-	}()
+	ended, stop := s.start(path)
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
 	over := time.NewTimer(within)
@@ -268,9 +262,39 @@ wait:
 			}
 		}
 	}
-	cancel()
-	<-ended
-	return kept == len(promises), fmt.Sprintf("%d of %d promises kept\n%s", kept, len(promises), &said)
+	return kept == len(promises), fmt.Sprintf("%d of %d promises kept\n%s", kept, len(promises), stop())
+}
+
+// start runs tributary. stop ends it, and returns what it said.
+func (s *setting) start(path string) (ended <-chan struct{}, stop func() string) {
+	var said bytes.Buffer
+	ctx, cancel := context.WithCancel(s.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		dispatch(ctx, []string{"run", "--config", path}, io.Discard, &said)
+	}()
+	return done, func() string {
+		cancel()
+		<-done
+		return said.String()
+	}
+}
+
+// until waits for something that tributary does.
+func (s *setting) until(what string, done func() bool) {
+	s.Helper()
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	over := time.NewTimer(mayTake)
+	defer over.Stop()
+	for !done() {
+		select {
+		case <-over.C:
+			s.Fatalf("not so: %s", what)
+		case <-look.C:
+		}
+	}
 }
 
 func freeAddress(t *testing.T) string {
