@@ -7,9 +7,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,10 +23,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kubeconfig"
+	"tributary.dev/tributary/reconcile/apitest"
 )
 
 // accountToken is a token as the TokenRequest API gives it.
@@ -95,5 +105,61 @@ func TestTokenInAFile(t *testing.T) {
 	}
 	if err := storeInFile(path, "z", "new"); err == nil || strings.Contains(err.Error(), "other") {
 		t.Error(err)
+	}
+}
+
+// TestTokenInASecretIsRenewed: by the API of the member, from the Secret of the ingress cluster to the connection that is
+// made of it.
+func TestTokenInASecretIsRenewed(t *testing.T) {
+	first := accountToken(time.Now().Add(-50*time.Minute), time.Hour)
+	second := accountToken(time.Now(), time.Hour)
+	var asked authenticationv1.TokenRequest
+	member := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || r.URL.Path != "/api/v1/namespaces/n/serviceaccounts/a/token" || r.Header.Get("Authorization") != "Bearer "+first {
+			http.Error(w, "", http.StatusUnauthorized)
+			return
+		}
+		body, _ := io.ReadAll(inJSON(r).Body)
+		_ = json.Unmarshal(body, &asked)
+		answer(w, authenticationv1.TokenRequest{
+			TypeMeta: metav1.TypeMeta{Kind: "TokenRequest", APIVersion: "authentication.k8s.io/v1"}, Status: authenticationv1.TokenRequestStatus{Token: second},
+		})
+	}))
+	defer member.Close()
+	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: member.Certificate().Raw}))
+	text := fmt.Sprintf(`{"current-context":"x","contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],
+"clusters":[{"name":"c","cluster":{"server":%q,"certificate-authority-data":%q}}],"users":[{"name":"u","user":{"token":%q}}]}`, member.URL, ca, first)
+
+	ingress := apitest.New(t)
+	ingress.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "idc-a"}, Data: map[string][]byte{config.SecretKey: []byte(text), "other": []byte("kept")}})
+	path := filepath.Join(t.TempDir(), "tributary.yaml")
+	if err := os.WriteFile(path, []byte("apiVersion: tributary.dev/v1alpha1\nkind: Config\nclusters: []\ningress: {kubeconfig: none}\nclustersFrom: {secrets: {}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	watcher, err := config.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded := func() *config.Loaded {
+		secret, _ := apitest.Get[*corev1.Secret](ingress, "own", "idc-a")
+		slim, _ := slimSecret(secret)
+		return watcher.Use([]config.Secret{slim})
+	}
+	client := ingress.Client(t, "tributary")
+	n := newRenewer(loaded, func() bool { return true }, func() kubernetes.Interface { return client }, Options{Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	n.renew(t.Context())
+	if got := loaded().Members["idc-a"]; got.Err != nil || got.REST == nil || got.REST.BearerToken != second || got.REST.Host != member.URL {
+		t.Errorf("the member is reached by %+v", got)
+	}
+	if secret, _ := apitest.Get[*corev1.Secret](ingress, "own", "idc-a"); string(secret.Data["other"]) != "kept" {
+		t.Error("another key of the Secret is lost")
+	}
+	if asked.Spec.ExpirationSeconds == nil || *asked.Spec.ExpirationSeconds != 3600 {
+		t.Errorf("asked for %+v", asked.Spec)
+	}
+	before := len(ingress.Writes("tributary"))
+	n.renew(t.Context()) // the new one has its life before it
+	if after := len(ingress.Writes("tributary")); before != 1 || after != before {
+		t.Errorf("%d writes, then %d", before, after)
 	}
 }
