@@ -4,9 +4,11 @@
 package main
 
 import (
+	"encoding/json"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -52,6 +54,15 @@ var checkCases = slices.Concat([]checkCase{
 	{name: "the pinned ingress cluster", change: func(s *setting) { s.part("ingress")["identity"] = "ingress-uid" }},
 	{name: "another ingress cluster than is recorded", change: func(s *setting) { s.recorded("other", `{}`) }, says: "ingress.identity"},
 	{name: "another member than is recorded", change: func(s *setting) { s.recorded("ingress-uid", `{"idc-a":"other"}`) }, says: "another name"},
+	{name: "the Leases of a former version", change: func(s *setting) { s.formerLeases() }},
+	{name: "another member than a former version recorded", change: func(s *setting) {
+		s.formerLeases()
+		s.member.identify(s.T, "other")
+	}, says: "another name"},
+	{name: "another ingress cluster than a former version recorded", change: func(s *setting) {
+		s.formerLeases()
+		s.ingress.identify(s.T, "other")
+	}, says: "ingress.identity"},
 	{name: "the pinned ingress cluster, which may not be told from another", change: func(s *setting) {
 		s.part("ingress")["identity"] = "ingress-uid"
 		s.ingress.deny("get namespaces")
@@ -181,6 +192,21 @@ func (s *setting) recorded(ingress, members string) {
 		Labels:      map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: "default"},
 		Annotations: map[string]string{inventory.AnnotationIngress: ingress, inventory.AnnotationMembers: members},
 	}})
+}
+
+// formerLeases are those that a former version left: of the leader, of the member, and of what it knew.
+func (s *setting) formerLeases() {
+	text, err := os.ReadFile("testdata/versions/leases-e7ef860.json")
+	if err != nil {
+		s.Fatal(err)
+	}
+	var leases []*coordinationv1.Lease
+	if err := json.Unmarshal(text, &leases); err != nil || len(leases) != 3 {
+		s.Fatal(len(leases), err)
+	}
+	for _, lease := range leases {
+		s.ingress.Create(s.T, lease)
+	}
 }
 
 // taken is an address at which somebody else listens.
