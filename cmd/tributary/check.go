@@ -59,6 +59,9 @@ func newCheckCommand() *cobra.Command {
 		}
 		for _, r := range found.Clusters {
 			broken = broken || len(r.Problems) > 0
+			if r.Result == resultRefused {
+				continue // told below, with all other faults of files
+			}
 			for _, problem := range r.Problems {
 				fmt.Fprintf(cmd.ErrOrStderr(), "tributary check: %s: %s\n", r.label(), problem)
 			}
@@ -177,6 +180,9 @@ func (k checker) one(ctx context.Context, c *checked) {
 	}
 	if access.REST == nil || access.Err != nil {
 		c.Result = resultRefused
+		if access.Err != nil { // a line for each fault
+			c.Problems = strings.Split(access.Err.Error(), "\n")
+		}
 		return
 	}
 	c.Server = access.REST.Host
