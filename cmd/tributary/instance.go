@@ -101,7 +101,7 @@ func tell[T any](ctx context.Context, from *instanceFlags, page string, query ur
 		return nil, err
 	}
 	defer i.close()
-	body, err := i.post(ctx, page, query, http.Header{app.ReleaseHeader: {"1"}})
+	body, err := i.post(ctx, page, query, http.Header{app.OperatorHeader: {"1"}})
 	if err != nil {
 		return nil, failed(err)
 	}

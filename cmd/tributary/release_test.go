@@ -17,11 +17,13 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// releasing serves the pages of an instance with one member, "idc-a", and notes
-// what is released.
+// releasing serves the pages of an instance with one member, "idc-a", and one sink, "slb",
+// and notes what is asked for.
 func releasing(t *testing.T) (server *httptest.Server, asked *[]string) {
 	asked = new([]string)
-	server = httptest.NewServer(app.Handler(page.Handler(metrics.New(metrics.Options{}), nil), func(cluster string, replica *syncer.Key) (clusters.Released, bool) {
+	pages := http.NewServeMux()
+	pages.Handle("/", page.Handler(metrics.New(metrics.Options{}), nil))
+	pages.Handle("POST "+app.ReleasePath, app.ReleaseHandler(func(cluster string, replica *syncer.Key) (clusters.Released, bool) {
 		if cluster != "idc-a" {
 			return clusters.Released{}, false
 		}
@@ -32,6 +34,11 @@ func releasing(t *testing.T) (server *httptest.Server, asked *[]string) {
 		*asked = append(*asked, replica.String())
 		return clusters.Released{}, true
 	}))
+	pages.Handle("POST "+app.ResyncPath, app.ResyncHandler(func(sink string) (int, bool) {
+		*asked = append(*asked, "resync "+sink)
+		return 7, sink == "" || sink == "slb"
+	}))
+	server = httptest.NewServer(pages)
 	t.Cleanup(server.Close)
 	return server, asked
 }
@@ -60,13 +67,38 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-func TestReleaseIsForOperatorsOnly(t *testing.T) {
+func TestResync(t *testing.T) {
 	server, asked := releasing(t)
-	target := server.URL + app.ReleasePath + "?cluster=idc-a"
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{nil, exitOK, "7 Services are told anew\n"},
+		{[]string{"--sink", "slb"}, exitOK, "7 Services are told anew\n"},
+		{[]string{"--sink", "nobody"}, exitFailed, "tributary resync: sink: \"nobody\" is none that this process tells; ask the one that leads\n"},
+	} {
+		var out, errs bytes.Buffer
+		code := dispatch(t.Context(), append([]string{"resync", "--server", server.URL}, c.args...), &out, &errs)
+		if got := out.String() + errs.String(); code != c.code || got != c.want {
+			t.Errorf("%q: %d %q, want %d %q", c.args, code, got, c.code, c.want)
+		}
+	}
+	if want := []string{"resync ", "resync slb", "resync nobody"}; !slices.Equal(*asked, want) {
+		t.Errorf("asked for %q, want %q", *asked, want)
+	}
+}
+
+func TestOnlyOperatorsMayRelease(t *testing.T) { onlyOperators(t, app.ReleasePath+"?cluster=idc-a") }
+func TestOnlyOperatorsMayResync(t *testing.T)  { onlyOperators(t, app.ResyncPath) }
+
+func onlyOperators(t *testing.T, path string) {
+	server, asked := releasing(t)
+	target := server.URL + path
 	for name, header := range map[string]http.Header{
 		"a form of another site": {},
-		"a script of a site":     {app.ReleaseHeader: {"1"}, "Origin": {"http://127.0.0.1:9440"}},
-		"a browser without one":  {app.ReleaseHeader: {"1"}, "Sec-Fetch-Site": {"same-origin"}},
+		"a script of a site":     {app.OperatorHeader: {"1"}, "Origin": {"http://127.0.0.1:9440"}},
+		"a browser without one":  {app.OperatorHeader: {"1"}, "Sec-Fetch-Site": {"same-origin"}},
 	} {
 		request, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, target, nil)
 		request.Header = header
@@ -82,7 +114,7 @@ func TestReleaseIsForOperatorsOnly(t *testing.T) {
 	for _, remote := range []string{"10.0.0.7:1234", "[fd00::1]:1234", "nonsense"} {
 		request := httptest.NewRequest(http.MethodPost, target, nil)
 		request.RemoteAddr = remote
-		request.Header.Set(app.ReleaseHeader, "1")
+		request.Header.Set(app.OperatorHeader, "1")
 		answer := httptest.NewRecorder()
 		server.Config.Handler.ServeHTTP(answer, request)
 		if answer.Code != http.StatusForbidden {

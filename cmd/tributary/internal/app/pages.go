@@ -61,7 +61,8 @@ type pages struct {
 
 func newPages(ctx context.Context, r *App, logger *slog.Logger) *pages {
 	served := http.NewServeMux()
-	served.Handle("/", Handler(page.Handler(r.metrics, r.logger), r.set.Release))
+	served.Handle("/", page.Handler(r.metrics, r.logger))
+	served.Handle("POST "+ReleasePath, ReleaseHandler(r.set.Release))
 	served.Handle("GET "+ExplainPath, ExplainHandler(r.explain, r.set.Replicas))
 	served.Handle("POST "+ResyncPath, ResyncHandler(r.sinks.Resync))
 	return &pages{ctx: ctx, handler: served, reviewer: review.New(r.build.Version, logger), logger: logger, moved: r.moved}

@@ -4,9 +4,9 @@
 package app
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 )
 
 // ResyncPath is where it is asked for that sinks are told everything anew: POST, with the
@@ -21,19 +21,12 @@ type Resynced struct {
 
 // ResyncHandler answers at ResyncPath.
 func ResyncHandler(resync func(sink string) (services int, ok bool)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if refusal := strange(r); refusal != "" {
-			http.Error(w, refusal, http.StatusForbidden)
-			return
-		}
-		answer := Resynced{Sink: r.URL.Query().Get("sink")}
+	return operated(func(query url.Values) (any, string) {
+		answer := Resynced{Sink: query.Get("sink")}
 		var ok bool
 		if answer.Services, ok = resync(answer.Sink); !ok {
-			http.Error(w, fmt.Sprintf("sink: %.200q is none that this process tells; ask the one that leads", answer.Sink), http.StatusBadRequest)
-			return
+			return nil, fmt.Sprintf("sink: %.200q is none that this process tells; ask the one that leads", answer.Sink)
 		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store")
-		_ = json.NewEncoder(w).Encode(answer)
-	}
+		return answer, ""
+	})
 }
