@@ -28,7 +28,7 @@ func (r *Reconciler) isolate(p *pass, receipts []write.Receipt) (again bool) {
 	if len(writes) == 0 {
 		return false
 	}
-	again = p.search.Refused(writes, p.contributions, p.observed)
+	again = p.search.Refused(writes, p.contributions, p.current)
 	p.tell(r)
 	return again
 }

@@ -66,12 +66,12 @@ type pass struct {
 	repair   bool
 	// asked is set once a request was made of the ingress cluster.
 	asked bool
-	// contributions and observed are what the plan was made of.
+	// contributions and current are what the plan was made of.
 	contributions []plan.Contribution
-	observed      plan.Observed
+	current       plan.Current
 	// replica is what is wanted, whatever the ingress cluster refuses of it; nil where nobody
 	// wants it. wantedKnown is false where that is not certain.
-	replica     *plan.Replica
+	replica     *plan.Desired
 	wantedKnown bool
 	// search finds what the server refuses; former is what had to be left out before
 	// this pass, told what was logged in it.
@@ -310,41 +310,41 @@ func waiting(p *plan.Plan) error {
 // decide gathers and plans.
 func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Snapshot) {
 	key := p.item.Key
-	observed := r.cache.Current(key)
-	p.observed = observed
+	current := r.cache.Current(key)
+	p.current = current
 	p.replica, p.wantedKnown = nil, false
 	g := gather(key)
 	settings := g.Settings
 	if settings.MayWrite != nil && !settings.MayWrite(key.Namespace) || r.opts.Only != nil && !slices.Contains(r.opts.Only, key.Namespace) {
-		p.plan, p.commit, p.rejected, p.held, p.contributions = plan.OutOfBounds(observed), nil, nil, nil, nil
+		p.plan, p.commit, p.rejected, p.held, p.contributions = plan.OutOfBounds(current), nil, nil, nil, nil
 		return
 	}
 	p.commit, p.rejected, p.held = g.Commit, nil, nil
-	contributions, known := completed(g, observed)
+	contributions, known := completed(g, current)
 	p.contributions = contributions
 	var left []plan.Refusal
 	if p.search != nil {
 		left = p.search.LeftOut()
 	}
-	accepted, refused := plan.Without(key, contributions, left, observed)
+	accepted, refused := plan.Without(key, contributions, left, current)
 	plan.Steer(key, accepted, settings.Policy)
 	switch {
 	case len(accepted) > 0 && key.Name != "": // slices that lost their Service's name are nobody's
-		replica := plan.Merge(key, accepted, observed, settings.Settings)
+		replica := plan.Merge(key, accepted, current, settings.Settings)
 		p.rejected = replica.Rejected
-		p.plan = plan.Diff(observed, &replica, settings.Settings)
+		p.plan = plan.Diff(current, &replica, settings.Settings)
 		p.replica = &replica
 	case len(refused) > 0: // nothing stands, and nothing is accepted
 		p.plan = plan.Plan{Replica: key}
-	case !known && observed.Ours():
+	case !known && current.Ours():
 		p.plan = plan.Plan{Replica: key}
 		p.held = []metrics.HeldChange{{Reason: heldUnseen, Message: "nobody wants this replica, but not every member has been seen yet"}}
 	default:
-		p.plan = plan.Diff(observed, nil, settings.Settings)
+		p.plan = plan.Diff(current, nil, settings.Settings)
 	}
 	if p.wantedKnown = known; len(left) > 0 && len(contributions) > 0 {
 		plan.Steer(key, contributions, settings.Policy)
-		replica := plan.Merge(key, contributions, observed, settings.Settings)
+		replica := plan.Merge(key, contributions, current, settings.Settings)
 		p.replica = &replica
 	}
 	p.plan.Conflicts = append(p.plan.Conflicts, refused...)

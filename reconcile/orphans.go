@@ -21,18 +21,18 @@ const heldUnseen = "unseen_members"
 //
 // known tells whether it is certain that nobody else wants what stands: every
 // cluster on record has been seen whole or, with no record left, every member has.
-func completed(g Snapshot, observed plan.Observed) (all []plan.Contribution, known bool) {
+func completed(g Snapshot, current plan.Current) (all []plan.Contribution, known bool) {
 	all = g.Contributions
-	shares := plan.Shares(observed)
+	shares := plan.Shares(current)
 	unseen := len(g.Unseen) > 0 || !allSynced(g.Members)
 	for _, cluster := range shares {
 		speaks := slices.ContainsFunc(g.Contributions, func(c plan.Contribution) bool { return c.Cluster == cluster })
 		i := memberAt(g.Members, cluster)
 		switch {
-		case i < 0 && !speaks && observed.Vouched(cluster):
-			all = append(slices.Clip(all), orphanShares(cluster, observed, g.Settings.DeleteRemoved, unseen)...)
+		case i < 0 && !speaks && current.Vouched(cluster):
+			all = append(slices.Clip(all), orphanShares(cluster, current, g.Settings.DeleteRemoved, unseen)...)
 		case i >= 0 && (!g.Members[i].Synced && !speaks || slices.Contains(g.Unseen, cluster)):
-			share := plan.WithoutGone(plan.Recover(cluster, observed), g.Gone[cluster])
+			share := plan.WithoutGone(plan.Recover(cluster, current), g.Gone[cluster])
 			for i := range share {
 				share[i].Expected = true
 			}
@@ -59,8 +59,8 @@ func memberAt(members []MemberState, cluster string) int {
 // endpoints there is nothing to keep: so a cluster that was drained before it was
 // taken out leaves no trace. With orders to delete it goes, but while a member is
 // unseen that may be about to take its place, it only makes way for others.
-func orphanShares(cluster string, observed plan.Observed, remove, unseen bool) []plan.Contribution {
-	share := plan.Recover(cluster, observed)
+func orphanShares(cluster string, current plan.Current, remove, unseen bool) []plan.Contribution {
+	share := plan.Recover(cluster, current)
 	stands := slices.ContainsFunc(share, func(c plan.Contribution) bool { return len(c.Endpoints) > 0 })
 	if !stands || remove && !unseen {
 		return nil
@@ -84,9 +84,9 @@ func (r *Reconciler) Kept() (stay, leave map[string]int) {
 
 func (r *Reconciler) countKept(key syncer.Key, stay, leave map[string]int) {
 	members := r.opts.Source.Members()
-	observed := r.cache.Current(key)
-	gone := slices.DeleteFunc(plan.Shares(observed), func(cluster string) bool {
-		return memberAt(members, cluster) >= 0 || !observed.Vouched(cluster) || len(orphanShares(cluster, observed, false, false)) == 0
+	current := r.cache.Current(key)
+	gone := slices.DeleteFunc(plan.Shares(current), func(cluster string) bool {
+		return memberAt(members, cluster) >= 0 || !current.Vouched(cluster) || len(orphanShares(cluster, current, false, false)) == 0
 	})
 	if len(gone) == 0 {
 		return // as for nearly all replicas

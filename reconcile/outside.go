@@ -13,7 +13,7 @@ import (
 // wait.
 type Outside interface {
 	// Tell says what a replica is to be; nil: nobody wants it.
-	Tell(key syncer.Key, replica *plan.Replica)
+	Tell(key syncer.Key, replica *plan.Desired)
 	// Keys are the replicas that somebody outside knows; they are looked at, too.
 	Keys() []syncer.Key
 }
@@ -21,7 +21,7 @@ type Outside interface {
 // nobody is outside.
 type nobody struct{}
 
-func (nobody) Tell(syncer.Key, *plan.Replica) {}
+func (nobody) Tell(syncer.Key, *plan.Desired) {}
 func (nobody) Keys() []syncer.Key             { return nil }
 
 // announce passes on what was decided. Where nothing is certain, what was told stays: as

@@ -81,7 +81,7 @@ func TestKubernetes94112TheHeadlessLabelAndTheOrderAreNoDifference(t *testing.T)
 	c := settle(t, 9, headless)
 	c.wantWrites(t, false, false)
 	slices.Reverse(c.upstream.standing.Subsets)
-	slices.Reverse(c.ours.observed.Endpoints.Subsets)
+	slices.Reverse(c.ours.current.Endpoints.Subsets)
 	c.wantWrites(t, false, false)
 }
 
@@ -105,8 +105,8 @@ func TestKubernetes129652AnotherOrderOfPortsAndSubsetsIsNoDifference(t *testing.
 		s.Spec.Ports[2].TargetPort.IntVal = 8082
 	})
 	shuffled := 0
-	for i := range c.ours.observed.Endpoints.Subsets {
-		if ports := c.ours.observed.Endpoints.Subsets[i].Ports; len(ports) > 1 {
+	for i := range c.ours.current.Endpoints.Subsets {
+		if ports := c.ours.current.Endpoints.Subsets[i].Ports; len(ports) > 1 {
 			slices.Reverse(ports)
 			shuffled++
 		}
@@ -114,9 +114,9 @@ func TestKubernetes129652AnotherOrderOfPortsAndSubsetsIsNoDifference(t *testing.
 	for i := range c.upstream.standing.Subsets {
 		slices.Reverse(c.upstream.standing.Subsets[i].Ports)
 	}
-	slices.Reverse(c.ours.observed.Endpoints.Subsets)
+	slices.Reverse(c.ours.current.Endpoints.Subsets)
 	slices.Reverse(c.upstream.standing.Subsets)
-	if shuffled == 0 || len(c.ours.observed.Endpoints.Subsets) < 2 {
+	if shuffled == 0 || len(c.ours.current.Endpoints.Subsets) < 2 {
 		t.Fatal("the case has nothing to shuffle")
 	}
 	c.wantWrites(t, false, false)

@@ -91,7 +91,7 @@ func runHistory(t *testing.T, seed, number uint64) (steps, writes int, problem s
 
 func compareWorlds(c *Case, upstream *upstreamWorld, ours *ourWorld, theirs, mine bool, sliced []*discoveryv1.EndpointSlice) string {
 	want := forgiveSubsets(upstream.standing.DeepCopy().Subsets)
-	got := endpointSubsets(ours.observed.Endpoints.Subsets)
+	got := endpointSubsets(ours.current.Endpoints.Subsets)
 	switch {
 	case theirs != mine:
 		return fmt.Sprintf("written by upstream: %v, by us: %v\n%s", theirs, mine, sideBySide(showSubsets(got), showSubsets(want)))
@@ -158,10 +158,10 @@ func (w *upstreamWorld) sync(ctx context.Context, c *Case) (wrote bool, err erro
 
 // ourWorld is our store, merge and diff, with an ingress cluster made of values.
 type ourWorld struct {
-	store    *store.Store
-	decoder  *decode.Decoder
-	known    map[string]bool
-	observed plan.Observed
+	store   *store.Store
+	decoder *decode.Decoder
+	known   map[string]bool
+	current plan.Current
 	// trigger is the annotation of the Endpoints that stand.
 	trigger string
 }
@@ -172,7 +172,7 @@ func newOurWorld() *ourWorld {
 	for _, node := range []string{"node-1", "node-2"} {
 		w.store.SetNode(store.Node{Name: node, Zone: zoneOf(node)})
 	}
-	w.observed.Namespace = plan.NamespaceActive
+	w.current.Namespace = plan.NamespaceActive
 	return w
 }
 
@@ -199,8 +199,8 @@ func (w *ourWorld) step(c *Case) (wroteEndpoints bool) {
 	for _, s := range shares {
 		contributions = append(contributions, plan.Contribution{Cluster: "member", Source: s.Source, Contribution: s.Contribution})
 	}
-	replica := plan.Merge(key, contributions, w.observed, historySettings)
-	todo := plan.Diff(w.observed, &replica, historySettings)
+	replica := plan.Merge(key, contributions, w.current, historySettings)
+	todo := plan.Diff(w.current, &replica, historySettings)
 	for _, stage := range todo.Sequence() {
 		for _, a := range stage {
 			wroteEndpoints = w.apply(&a) || wroteEndpoints
@@ -213,19 +213,19 @@ func (w *ourWorld) step(c *Case) (wroteEndpoints bool) {
 func (w *ourWorld) apply(a *plan.Action) (endpoints bool) {
 	switch {
 	case a.Service != nil:
-		w.observed.Service = &plan.ObservedService{Meta: meta(a, a.Service.Labels, a.Service.Annotations), Headless: true, Ports: a.Service.Ports}
+		w.current.Service = &plan.CurrentService{Meta: meta(a, a.Service.Labels, a.Service.Annotations), Headless: true, Ports: a.Service.Ports}
 	case a.Endpoints != nil:
-		w.observed.Endpoints = &plan.ObservedEndpoints{Meta: meta(a, a.Endpoints.Labels, a.Endpoints.Annotations), Subsets: a.Endpoints.Subsets}
+		w.current.Endpoints = &plan.CurrentEndpoints{Meta: meta(a, a.Endpoints.Labels, a.Endpoints.Annotations), Subsets: a.Endpoints.Subsets}
 		if w.trigger = ""; !a.Endpoints.Trigger.IsZero() {
 			w.trigger = a.Endpoints.Trigger.UTC().Format(time.RFC3339Nano)
 		}
 		return true
 	case a.Kind == plan.KindEndpointSlice:
-		w.observed.Slices = slices.DeleteFunc(w.observed.Slices, func(s plan.ObservedSlice) bool { return s.Meta.Name == a.Name })
+		w.current.Slices = slices.DeleteFunc(w.current.Slices, func(s plan.CurrentSlice) bool { return s.Meta.Name == a.Name })
 		if a.Slice != nil {
-			w.observed.Slices = append(w.observed.Slices, plan.ObservedSlice{
+			w.current.Slices = append(w.current.Slices, plan.CurrentSlice{
 				Meta: meta(a, a.Slice.Labels, a.Slice.Annotations), Cluster: a.Slice.Cluster, Slice: a.Slice.Slice})
-			slices.SortFunc(w.observed.Slices, func(x, y plan.ObservedSlice) int { return strings.Compare(x.Meta.Name, y.Meta.Name) })
+			slices.SortFunc(w.current.Slices, func(x, y plan.CurrentSlice) int { return strings.Compare(x.Meta.Name, y.Meta.Name) })
 		}
 	}
 	return false
@@ -237,8 +237,8 @@ func meta(a *plan.Action, labels, annotations map[string]string) plan.Meta {
 
 func (w *ourWorld) slices() []*discoveryv1.EndpointSlice {
 	var list []*discoveryv1.EndpointSlice
-	for i := range w.observed.Slices {
-		list = append(list, endpointSlice(&w.observed.Slices[i].Slice))
+	for i := range w.current.Slices {
+		list = append(list, endpointSlice(&w.current.Slices[i].Slice))
 	}
 	return list
 }

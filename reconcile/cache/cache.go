@@ -64,15 +64,15 @@ type replicaObjects struct {
 	endpoints *Object
 	slices    []*Object // sorted by name
 	// current is the same as rules see it; nil when one of them has changed since.
-	current atomic.Pointer[plan.Observed]
+	current atomic.Pointer[plan.Current]
 }
 
 // lockedCurrent is what stands as rules see it, shared and immutable.
-func (s *replicaObjects) lockedCurrent(replica syncer.Key) *plan.Observed {
+func (s *replicaObjects) lockedCurrent(replica syncer.Key) *plan.Current {
 	if known := s.current.Load(); known != nil {
 		return known
 	}
-	out := plan.Observed{Key: replica}
+	out := plan.Current{Key: replica}
 	if s.service != nil {
 		service := *s.service.Service
 		out.Service = &service
@@ -82,7 +82,7 @@ func (s *replicaObjects) lockedCurrent(replica syncer.Key) *plan.Observed {
 		out.Endpoints = &endpoints
 	}
 	if len(s.slices) > 0 {
-		out.Slices = make([]plan.ObservedSlice, len(s.slices))
+		out.Slices = make([]plan.CurrentSlice, len(s.slices))
 		for i, f := range s.slices {
 			out.Slices[i] = *f.Slice
 		}
@@ -109,10 +109,10 @@ func (c *Cache) Observe(f func(f *Object, gone bool)) { c.observe = f }
 
 // Current returns what stands under a replica's name. The values are shared
 // and immutable.
-func (c *Cache) Current(replica syncer.Key) plan.Observed {
+func (c *Cache) Current(replica syncer.Key) plan.Current {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	out := plan.Observed{Key: replica}
+	out := plan.Current{Key: replica}
 	if s := c.byReplica[replica]; s != nil {
 		out = *s.lockedCurrent(replica)
 	}

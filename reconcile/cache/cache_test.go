@@ -84,7 +84,7 @@ func (h *history) set(name string, object *Object) {
 
 func (h *history) object(name, uid string) *Object {
 	id := historyID(name)
-	return &Object{ID: id, Replica: id.Key, UID: uid, Claim: plan.ClaimRecorded, Endpoints: &plan.ObservedEndpoints{}}
+	return &Object{ID: id, Replica: id.Key, UID: uid, Claim: plan.ClaimRecorded, Endpoints: &plan.CurrentEndpoints{}}
 }
 
 // foreign is a change by somebody else.

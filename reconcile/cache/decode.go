@@ -41,9 +41,9 @@ type Object struct {
 	Claim    plan.Claim
 	// Deleting is true once deletionTimestamp is set.
 	Deleting  bool
-	Service   *plan.ObservedService
-	Endpoints *plan.ObservedEndpoints
-	Slice     *plan.ObservedSlice
+	Service   *plan.CurrentService
+	Endpoints *plan.CurrentEndpoints
+	Slice     *plan.CurrentSlice
 	Namespace plan.NamespaceState
 	// Tracked is true when the server keeps record of who set which field, and names
 	// nobody but us.
@@ -107,7 +107,7 @@ func (d Decoder) found(kind plan.Kind, m *metav1.ObjectMeta, replica string) *Ob
 }
 
 // MayBeOurs reports whether the object carries our mark and instance. Whether it is
-// ours depends on the others of its replica, too: see plan.Observed.Own.
+// ours depends on the others of its replica, too: see plan.Current.Own.
 func (f *Object) MayBeOurs() bool { return f.Claim >= plan.ClaimMarked }
 
 // FieldManager is how an API server calls us in managedFields: what stands before
@@ -155,7 +155,7 @@ func (d Decoder) Service(svc *corev1.Service) *Object {
 	if _, named := svc.Annotations[plan.AnnotationReplica]; !named && svc.Spec.ClusterIP != corev1.ClusterIPNone {
 		f.Claim = min(f.Claim, plan.ClaimMarked) // the version before never wrote it so
 	}
-	f.Service = &plan.ObservedService{Meta: observedMeta(f, &svc.ObjectMeta)}
+	f.Service = &plan.CurrentService{Meta: observedMeta(f, &svc.ObjectMeta)}
 	if !f.MayBeOurs() {
 		return f
 	}
@@ -194,7 +194,7 @@ func protocol(p corev1.Protocol) string {
 
 func (d Decoder) Endpoints(ep *corev1.Endpoints) *Object {
 	f := d.found(plan.KindEndpoints, &ep.ObjectMeta, ep.Name)
-	f.Endpoints = &plan.ObservedEndpoints{Meta: observedMeta(f, &ep.ObjectMeta)}
+	f.Endpoints = &plan.CurrentEndpoints{Meta: observedMeta(f, &ep.ObjectMeta)}
 	if !f.MayBeOurs() {
 		return f
 	}
@@ -268,7 +268,7 @@ func (d Decoder) Slice(es *discoveryv1.EndpointSlice) *Object {
 		name = record.Name // whatever somebody made of the label
 	}
 	f := d.found(plan.KindEndpointSlice, &es.ObjectMeta, name)
-	f.Slice = &plan.ObservedSlice{Meta: observedMeta(f, &es.ObjectMeta)}
+	f.Slice = &plan.CurrentSlice{Meta: observedMeta(f, &es.ObjectMeta)}
 	f.Slice.Slice.Name = es.Name
 	if !f.MayBeOurs() {
 		f.Slice.Serves = len(es.Endpoints) > 0 && es.Labels[plan.LabelSliceManagedBy] != plan.SliceMirrored

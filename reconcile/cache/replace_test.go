@@ -16,7 +16,7 @@ import (
 func TestListsTellARestoredStoreFromAGap(t *testing.T) {
 	object := func(name string, rv uint64) *Object {
 		id := ID{plan.KindEndpoints, syncer.Key{Namespace: "shop", Name: name}}
-		return &Object{ID: id, Replica: id.Key, UID: name, Revision: rv, Claim: plan.ClaimRecorded, Endpoints: &plan.ObservedEndpoints{}}
+		return &Object{ID: id, Replica: id.Key, UID: name, Revision: rv, Claim: plan.ClaimRecorded, Endpoints: &plan.CurrentEndpoints{}}
 	}
 	for name, c := range map[string]struct {
 		list []*Object

@@ -94,8 +94,8 @@ type SliceSpec struct {
 	Trigger time.Time
 }
 
-// Replica is the merged wish of all members for one Service name.
-type Replica struct {
+// Desired is the merged wish of all members for one Service name.
+type Desired struct {
 	syncer.Key
 	Service   ServiceSpec
 	Endpoints EndpointsSpec
@@ -187,8 +187,8 @@ type Plan struct {
 	Waiting WaitReason
 	// Again is true when these actions are not all: plan anew after them.
 	Again bool
-	// observed is what stood; see Fields.
-	observed *Observed
+	// current is what stood; see Fields.
+	current *Current
 }
 
 // WaitReason says what a replica waits for.

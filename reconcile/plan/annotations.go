@@ -100,11 +100,11 @@ func sharing(source map[string]string) map[string]string {
 // took them from, which is the first.
 func (r *recovery) annotations(s source) map[string]string {
 	out := sharing(s.Annotations)
-	first := r.observed.sources()
+	first := r.current.sources()
 	if len(first) == 0 || first[0].Cluster != s.Cluster || first[0].Service != s.Service {
 		return out
 	}
-	standing := r.observed.Service.Annotations
+	standing := r.current.Service.Annotations
 	for key, took := range recordedKeys(standing) {
 		if value, stands := standing[key]; took && stands {
 			if out == nil {

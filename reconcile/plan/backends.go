@@ -13,7 +13,7 @@ type Backend struct {
 
 // Backends are all endpoints of a replica, whatever kinds are written: what slices and
 // Endpoints are made of. One address may come more than once.
-func (r *Replica) Backends() []Backend {
+func (r *Desired) Backends() []Backend {
 	var out []Backend
 	for _, s := range r.shares {
 		for i := range s.endpoints {

@@ -25,13 +25,13 @@ func BenchmarkChange(b *testing.B) {
 					}
 					contributions = append(contributions, from(fmt.Sprint("idc-", m), int64(m), "http:80", addresses...))
 				}
-				w.settle(mergeOrNil(contributions, w.observed, settings), settings, nil)
+				w.settle(mergeOrNil(contributions, w.current, settings), settings, nil)
 				contributions[0].Endpoints = slices.Clone(contributions[0].Endpoints)
 				contributions[0].Endpoints[len(contributions[0].Endpoints)/2].Ready = false
 				b.ReportAllocs()
 				for b.Loop() {
-					r := Merge(shopWeb, contributions, w.observed, settings)
-					if p := Diff(w.observed, &r, settings); p.Empty() {
+					r := Merge(shopWeb, contributions, w.current, settings)
+					if p := Diff(w.current, &r, settings); p.Empty() {
 						b.Fatal("nothing to write")
 					}
 				}

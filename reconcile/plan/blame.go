@@ -78,13 +78,13 @@ func sliceAddresses(s *syncer.Slice) map[netip.Addr]bool {
 }
 
 // standingAddresses are those of the object that an action writes, as it stands.
-func standingAddresses(a *Action, observed Observed) map[netip.Addr]bool {
+func standingAddresses(a *Action, current Current) map[netip.Addr]bool {
 	switch {
-	case a.Endpoints != nil && observed.Endpoints != nil:
-		return addressesOf(observed.Endpoints.Subsets)
+	case a.Endpoints != nil && current.Endpoints != nil:
+		return addressesOf(current.Endpoints.Subsets)
 	case a.Slice != nil:
-		if at := slices.IndexFunc(observed.Slices, func(s ObservedSlice) bool { return s.Meta.Name == a.Name }); at >= 0 {
-			return sliceAddresses(&observed.Slices[at].Slice)
+		if at := slices.IndexFunc(current.Slices, func(s CurrentSlice) bool { return s.Meta.Name == a.Name }); at >= 0 {
+			return sliceAddresses(&current.Slices[at].Slice)
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ type place struct {
 // places are the addresses that stand, each with whether it is ready.
 func (w *world) places() map[place]bool {
 	all := map[place]bool{}
-	if e := w.observed.Endpoints; e != nil && e.Owned {
+	if e := w.current.Endpoints; e != nil && e.Owned {
 		for _, s := range e.Subsets {
 			for _, a := range s.Ready {
 				all[place{KindEndpoints, a.Addr}] = true
@@ -32,8 +32,8 @@ func (w *world) places() map[place]bool {
 			}
 		}
 	}
-	for i := range w.observed.Slices {
-		s := &w.observed.Slices[i]
+	for i := range w.current.Slices {
+		s := &w.current.Slices[i]
 		for j := range s.Endpoints {
 			if at := (place{KindEndpointSlice, s.Endpoints[j].Addr}); s.Owned {
 				all[at] = all[at] || s.Endpoints[j].Ready
@@ -66,7 +66,7 @@ func crash(t *testing.T, seed uint64, steps int) {
 			}
 		}
 		contributions := f.contributions()
-		p := Diff(w.observed, mergeOrNil(contributions, w.observed, settings), settings)
+		p := Diff(w.current, mergeOrNil(contributions, w.current, settings), settings)
 		w.partly(p, rng)
 		var after []Contribution
 		unseen := map[byte]bool{}
@@ -79,8 +79,8 @@ func crash(t *testing.T, seed uint64, steps int) {
 			after = append(after, expected(c.Cluster, w)...)
 		}
 		before := w.places()
-		if desired := mergeOrNil(after, w.observed, settings); desired != nil {
-			w.execute(Diff(w.observed, desired, settings), rng)
+		if desired := mergeOrNil(after, w.current, settings); desired != nil {
+			w.execute(Diff(w.current, desired, settings), rng)
 		}
 		now := w.places()
 		for at, ready := range before {
@@ -88,7 +88,7 @@ func crash(t *testing.T, seed uint64, steps int) {
 				t.Fatalf("seed %d step %d: %s %s, ready %v, is there %v, ready %v; unseen %v", seed, step, at.kind, at.addr, ready, stands, is, unseen)
 			}
 		}
-		w.settle(mergeOrNil(contributions, w.observed, settings), settings, rng)
+		w.settle(mergeOrNil(contributions, w.current, settings), settings, rng)
 	}
 }
 

@@ -211,14 +211,14 @@ func (d *differ) delta() Delta {
 		return Delta{}
 	}
 	var standing []syncer.Subset
-	if e := d.observed.Endpoints; e != nil && e.Owned {
+	if e := d.current.Endpoints; e != nil && e.Owned {
 		standing = e.Subsets
 	}
 	wanted, sliced := d.outcome(standing)
 	changed := addrPorts{}.subsets(standing, wanted)
 	old := map[string]*syncer.Slice{}
-	for i := range d.observed.Slices {
-		if o := &d.observed.Slices[i]; o.Owned {
+	for i := range d.current.Slices {
+		if o := &d.current.Slices[i]; o.Owned {
 			old[o.Meta.Name] = &o.Slice
 			changed.slice(&o.Slice, cmp.Or(sliced[o.Meta.Name], &syncer.Slice{}))
 		}
@@ -244,8 +244,8 @@ func (d *differ) outcome(standing []syncer.Subset) ([]syncer.Subset, map[string]
 	if d.recreate {
 		return nil, sliced
 	}
-	for i := range d.observed.Slices {
-		if o := &d.observed.Slices[i]; o.Owned {
+	for i := range d.current.Slices {
+		if o := &d.current.Slices[i]; o.Owned {
 			sliced[o.Meta.Name] = &o.Slice
 		}
 	}

@@ -20,19 +20,19 @@ import (
 //  3. slices: new ones, updates, and empty ones that nobody wants
 //  4. Endpoints, in stage 3 unless slices are created
 //  5. slices from which endpoints have moved to others: updates, then deletions
-func Diff(observed Observed, desired *Replica, settings Settings) Plan {
+func Diff(current Current, desired *Desired, settings Settings) Plan {
 	if desired == nil {
-		return removal(observed)
+		return removal(current)
 	}
-	d := differ{observed: &observed, desired: desired, settings: settings,
-		standing: make(map[string]*ObservedSlice, len(observed.Slices)), left: map[string]*syncer.Slice{}, reduced: map[Object]int{}}
-	for i := range observed.Slices {
-		d.standing[observed.Slices[i].Meta.Name] = &observed.Slices[i]
+	d := differ{current: &current, desired: desired, settings: settings,
+		standing: make(map[string]*CurrentSlice, len(current.Slices)), left: map[string]*syncer.Slice{}, reduced: map[Object]int{}}
+	for i := range current.Slices {
+		d.standing[current.Slices[i].Meta.Name] = &current.Slices[i]
 	}
-	if e := observed.Endpoints; e != nil {
+	if e := current.Endpoints; e != nil {
 		d.leftSubsets = e.Subsets
 	}
-	d.plan = Plan{observed: d.observed, Replica: desired.Key, Held: desired.Held, Kept: desired.Kept, Conflicts: slices.Clone(desired.Conflicts)}
+	d.plan = Plan{current: d.current, Replica: desired.Key, Held: desired.Held, Kept: desired.Kept, Conflicts: slices.Clone(desired.Conflicts)}
 	ready := d.ready()
 	if ready {
 		d.service()
@@ -51,12 +51,12 @@ func Diff(observed Observed, desired *Replica, settings Settings) Plan {
 
 // differ is one run of Diff.
 type differ struct {
-	observed *Observed
-	desired  *Replica
+	current  *Current
+	desired  *Desired
 	settings Settings
 	plan     Plan
-	// standing are the observed slices by name.
-	standing map[string]*ObservedSlice
+	// standing are the current slices by name.
+	standing map[string]*CurrentSlice
 	// left and leftSubsets are what the first half leaves of slices, where it changes
 	// them, and of Endpoints; reduced are the places of its actions in the plan.
 	left        map[string]*syncer.Slice
@@ -80,12 +80,12 @@ type differ struct {
 
 // ready reports whether the replica can be written at all.
 func (d *differ) ready() bool {
-	switch d.observed.Namespace {
+	switch d.current.Namespace {
 	case NamespaceTerminating:
 		d.plan.Waiting = WaitNamespaceTerminating
 		return false
 	case NamespaceMissing:
-		if d.observed.Service != nil {
+		if d.current.Service != nil {
 			break // seen before its namespace was
 		}
 		if !d.settings.CreateNamespaces {
@@ -94,7 +94,7 @@ func (d *differ) ready() bool {
 		}
 		d.namespace = []Action{{Verb: Create, Kind: KindNamespace, Name: d.desired.Namespace, Why: "missing"}}
 	}
-	s := d.observed.Service
+	s := d.current.Service
 	switch {
 	case s == nil:
 		return true
@@ -115,7 +115,7 @@ func (d *differ) foreign(kind Kind, m *Meta, consequence string) {
 
 func (d *differ) service() {
 	want := d.desired.Service
-	s := d.observed.Service
+	s := d.current.Service
 	if s == nil {
 		want.Annotations = annotated(nil, want.Annotations)
 		d.first = append(d.first, Action{Verb: Create, Kind: KindService, Name: d.desired.Name, Service: &want, Why: "new"})
@@ -124,7 +124,7 @@ func (d *differ) service() {
 	if !s.Headless {
 		// A clusterIP cannot be taken back; the slices and Endpoints go with the
 		// Service, so the rest is planned when it is gone.
-		if e := d.observed.Endpoints; e != nil && !e.Owned {
+		if e := d.current.Endpoints; e != nil && !e.Owned {
 			d.foreign(KindEndpoints, &e.Meta, "it would go with the Service, which therefore keeps its clusterIP and is not written")
 			d.blocked = true
 			return
@@ -167,7 +167,7 @@ func (d *differ) unrecorded(recorded Sources) bool {
 }
 
 func (d *differ) endpoints() {
-	e := d.observed.Endpoints
+	e := d.current.Endpoints
 	want := d.desired.Endpoints
 	wanted := want.Annotations
 	action := Action{Verb: Create, Kind: KindEndpoints, Name: d.desired.Name, Endpoints: &want, Why: "new"}
@@ -235,7 +235,7 @@ func (d *differ) combined(actions []Action) (rest []Action) {
 		if a.Slice != nil {
 			a.Why = describeSlice(&d.standing[a.Name].Slice, &a.Slice.Slice)
 		} else {
-			a.Why = describeSubsets(d.observed.Endpoints.Subsets, a.Endpoints.Subsets)
+			a.Why = describeSubsets(d.current.Endpoints.Subsets, a.Endpoints.Subsets)
 		}
 		d.plan.Removals[at] = a
 	}
@@ -283,8 +283,8 @@ func (d *differ) depend() {
 }
 
 // removal takes a replica down: what sends traffic first, the Service last.
-func removal(observed Observed) Plan {
-	p := Plan{Replica: observed.Key, Conflicts: observed.disputes()}
+func removal(current Current) Plan {
+	p := Plan{Replica: current.Key, Conflicts: current.disputes()}
 	const why = "no member has the Service"
 	changed := addrPorts{}
 	var subsets []syncer.Subset
@@ -304,13 +304,13 @@ func removal(observed Observed) Plan {
 		}
 		p.Waiting = WaitObjectDeleting
 	}
-	if e := observed.Endpoints; e != nil && e.Owned {
+	if e := current.Endpoints; e != nil && e.Owned {
 		remove(&e.Meta, KindEndpoints, Action{Endpoints: &EndpointsSpec{Labels: e.Labels, Annotations: e.Annotations}}, len(e.Subsets) > 0)
 		subsets = e.Subsets
 		changed.subsets(subsets, nil)
 	}
-	for i := range observed.Slices {
-		if s := &observed.Slices[i]; s.Owned {
+	for i := range current.Slices {
+		if s := &current.Slices[i]; s.Owned {
 			left := s.Slice
 			left.Endpoints = nil
 			remove(&s.Meta, KindEndpointSlice, Action{Slice: &SliceSpec{Cluster: s.Cluster, Slice: left, Labels: s.Labels, Annotations: s.Annotations}}, len(s.Endpoints) > 0)
@@ -318,13 +318,13 @@ func removal(observed Observed) Plan {
 			changed.slice(&s.Slice, &syncer.Slice{})
 		}
 	}
-	switch s := observed.Service; {
+	switch s := current.Service; {
 	case s == nil || !s.Owned:
 	case s.Deleting:
 		p.Waiting = WaitObjectDeleting
-	case observed.Endpoints != nil && !observed.Endpoints.Owned:
-		p.Conflicts = append(p.Conflicts, Conflict{Replica: observed.Key, Reason: ConflictForeign, Message: fmt.Sprintf(
-			"nobody wants Service %s any more, but the Endpoints of that name are not Tributary's and would go with it: delete either by hand", observed.Key)})
+	case current.Endpoints != nil && !current.Endpoints.Owned:
+		p.Conflicts = append(p.Conflicts, Conflict{Replica: current.Key, Reason: ConflictForeign, Message: fmt.Sprintf(
+			"nobody wants Service %s any more, but the Endpoints of that name are not Tributary's and would go with it: delete either by hand", current.Key)})
 	default:
 		p.Stages = [][]Action{{{Verb: Delete, Kind: KindService, Name: s.Name, Standing: &s.Meta, Why: why}}}
 	}

@@ -21,7 +21,7 @@ func stand(t testing.TB) (*world, []Contribution) {
 		from("idc-a", 100, "http:80>8080 admin:81>9000", "10.0.0.1", "10.0.0.2", "10.0.0.3!", "10.0.0.4"),
 		from("idc-b", 200, "http:80>8080", "10.1.0.1", "10.1.0.2"),
 	}
-	w.settle(mergeOrNil(contributions, w.observed, bothKinds), bothKinds, nil)
+	w.settle(mergeOrNil(contributions, w.current, bothKinds), bothKinds, nil)
 	w.writes = 0
 	return w, contributions
 }
@@ -30,79 +30,79 @@ func stand(t testing.TB) (*world, []Contribution) {
 func TestRepairs(t *testing.T) {
 	tests := []struct {
 		name   string
-		damage func(*Observed)
+		damage func(*Current)
 		writes int
 		reason ConflictReason
 	}{
-		{"nothing", func(*Observed) {}, 0, ""},
-		{"foreign annotations", func(o *Observed) {
+		{"nothing", func(*Current) {}, 0, ""},
+		{"foreign annotations", func(o *Current) {
 			o.Service.Annotations = with(o.Service.Annotations, "field.cattle.io/publicEndpoints", "x")
 			o.Endpoints.Annotations = with(o.Endpoints.Annotations, AnnotationTrigger, "2020-01-01T00:00:00Z")
 		}, 0, ""},
-		{"a label on each", func(o *Observed) {
+		{"a label on each", func(o *Current) {
 			o.Service.Labels = with(o.Service.Labels, "by", "hand")
 			o.Endpoints.Labels = with(o.Endpoints.Labels, "by", "hand")
 			o.Slices[0].Labels = with(o.Slices[0].Labels, "by", "hand")
 		}, 3, ""},
-		{"skip-mirror is taken off", func(o *Observed) {
+		{"skip-mirror is taken off", func(o *Current) {
 			o.Endpoints.Labels = without(o.Endpoints.Labels, LabelSkipMirror)
 		}, 1, ""},
-		{"our annotations are taken off", func(o *Observed) { o.Service.Annotations = nil }, 1, ""},
-		{"a selector", func(o *Observed) { o.Service.Selector = map[string]string{"app": "web"} }, 1, ConflictSelector},
-		{"a port of the Service", func(o *Observed) {
+		{"our annotations are taken off", func(o *Current) { o.Service.Annotations = nil }, 1, ""},
+		{"a selector", func(o *Current) { o.Service.Selector = map[string]string{"app": "web"} }, 1, ConflictSelector},
+		{"a port of the Service", func(o *Current) {
 			o.Service.Ports = slices.Clone(o.Service.Ports)
 			o.Service.Ports[0].Target = syncer.TargetPort{Number: 1}
 		}, 1, ""},
-		{"a field that no replica has", func(o *Observed) { o.Service.Stray = "externalIPs" }, 1, ""},
-		{"what servers default", func(o *Observed) {
+		{"a field that no replica has", func(o *Current) { o.Service.Stray = "externalIPs" }, 1, ""},
+		{"what servers default", func(o *Current) {
 			o.Service.Ports = slices.Clone(o.Service.Ports)
 			for i := range o.Service.Ports {
 				o.Service.Ports[i].Protocol = ""
 			}
 		}, 0, ""},
-		{"Service deleted", func(o *Observed) { *o = Observed{Key: o.Key, Namespace: NamespaceActive} }, 5, ""},
-		{"Service recreated, slices of the old one left", func(o *Observed) { o.Service.UID = "new" }, 3, ""},
-		{"Service with a clusterIP", func(o *Observed) { o.Service.Headless = false }, 6, ""},
-		{"Endpoints deleted", func(o *Observed) { o.Endpoints = nil }, 1, ""},
-		{"Endpoints in another order", func(o *Observed) {
+		{"Service deleted", func(o *Current) { *o = Current{Key: o.Key, Namespace: NamespaceActive} }, 5, ""},
+		{"Service recreated, slices of the old one left", func(o *Current) { o.Service.UID = "new" }, 3, ""},
+		{"Service with a clusterIP", func(o *Current) { o.Service.Headless = false }, 6, ""},
+		{"Endpoints deleted", func(o *Current) { o.Endpoints = nil }, 1, ""},
+		{"Endpoints in another order", func(o *Current) {
 			slices.Reverse(o.Endpoints.Subsets)
 			slices.Reverse(o.Endpoints.Subsets[0].Ready)
 		}, 0, ""},
-		{"Endpoints emptied", func(o *Observed) { o.Endpoints.Subsets = nil }, 1, ""},
-		{"over-capacity claimed", func(o *Observed) {
+		{"Endpoints emptied", func(o *Current) { o.Endpoints.Subsets = nil }, 1, ""},
+		{"over-capacity claimed", func(o *Current) {
 			o.Endpoints.Annotations = with(o.Endpoints.Annotations, AnnotationOverCapacity, OverCapacity)
 		}, 1, ""},
-		{"slice deleted", func(o *Observed) { o.Slices = o.Slices[1:] }, 1, ""},
-		{"slice of ours added", func(o *Observed) {
+		{"slice deleted", func(o *Current) { o.Slices = o.Slices[1:] }, 1, ""},
+		{"slice of ours added", func(o *Current) {
 			extra := o.Slices[0]
 			extra.Meta.Name, extra.Slice.Name = "web-zzz", "web-zzz"
 			o.Slices = append(o.Slices, extra)
 		}, 1, ""},
-		{"endpoint marked not ready", func(o *Observed) {
+		{"endpoint marked not ready", func(o *Current) {
 			o.Slices[0].Endpoints = slices.Clone(o.Slices[0].Endpoints)
 			o.Slices[0].Endpoints[0].Ready = false
 		}, 1, ""},
-		{"ports of a slice", func(o *Observed) {
+		{"ports of a slice", func(o *Current) {
 			o.Slices[0].Ports = []syncer.Port{{Name: "http", Protocol: syncer.TCP, Number: 1}}
 		}, 2, ""},
-		{"slice with what only others write", func(o *Observed) { o.Slices[0].Malformed = true }, 1, ""},
-		{"slice of no cluster", func(o *Observed) { o.Slices[0].Cluster = "" }, 2, ""},
-		{"foreign slice beside ours", func(o *Observed) {
-			o.Slices = append(o.Slices, ObservedSlice{Meta: Meta{Name: "web-zzz"}, Slice: syncer.Slice{Name: "web-zzz"}})
+		{"slice with what only others write", func(o *Current) { o.Slices[0].Malformed = true }, 1, ""},
+		{"slice of no cluster", func(o *Current) { o.Slices[0].Cluster = "" }, 2, ""},
+		{"foreign slice beside ours", func(o *Current) {
+			o.Slices = append(o.Slices, CurrentSlice{Meta: Meta{Name: "web-zzz"}, Slice: syncer.Slice{Name: "web-zzz"}})
 		}, 0, ""},
-		{"foreign slice that has endpoints", func(o *Observed) {
-			o.Slices = append(o.Slices, ObservedSlice{Meta: Meta{Name: "web-zzz"}, Slice: syncer.Slice{Name: "web-zzz"}, Serves: true})
+		{"foreign slice that has endpoints", func(o *Current) {
+			o.Slices = append(o.Slices, CurrentSlice{Meta: Meta{Name: "web-zzz"}, Slice: syncer.Slice{Name: "web-zzz"}, Serves: true})
 		}, 0, ConflictForeign},
-		{"foreign Endpoints", func(o *Observed) { o.Endpoints.strip() }, 0, ConflictForeign},
-		{"foreign Endpoints and a clusterIP", func(o *Observed) { o.Endpoints.strip(); o.Service.Headless = false }, 0, ConflictForeign},
-		{"foreign Service", func(o *Observed) { o.Service.strip(); o.Endpoints = nil }, 0, ConflictForeign},
+		{"foreign Endpoints", func(o *Current) { o.Endpoints.strip() }, 0, ConflictForeign},
+		{"foreign Endpoints and a clusterIP", func(o *Current) { o.Endpoints.strip(); o.Service.Headless = false }, 0, ConflictForeign},
+		{"foreign Service", func(o *Current) { o.Service.strip(); o.Endpoints = nil }, 0, ConflictForeign},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w, contributions := stand(t)
-			tt.damage(&w.observed)
+			tt.damage(&w.current)
 			foreign := w.foreignSnapshot()
-			first := Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds)
+			first := Diff(w.current, mergeOrNil(contributions, w.current, bothKinds), bothKinds)
 			if !first.Empty() || tt.writes > 0 {
 				settled(t, w, contributions)
 			}
@@ -128,9 +128,9 @@ func TestRepairs(t *testing.T) {
 func settled(t *testing.T, w *world, contributions []Contribution) {
 	t.Helper()
 	for range 3 {
-		w.execute(Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds), nil)
+		w.execute(Diff(w.current, mergeOrNil(contributions, w.current, bothKinds), bothKinds), nil)
 	}
-	if p := Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds); !p.Empty() {
+	if p := Diff(w.current, mergeOrNil(contributions, w.current, bothKinds), bothKinds); !p.Empty() {
 		t.Errorf("not settled: %s", textOf(t, p))
 	}
 }
@@ -155,31 +155,31 @@ func without(in map[string]string, key string) map[string]string {
 func TestForeignObjectsStandInTheWay(t *testing.T) {
 	contributions := []Contribution{from("idc-a", 1, "http:80", "10.0.0.1")}
 	w := newWorld(t, shopWeb)
-	fresh := Merge(shopWeb, contributions, w.observed, bothKinds)
-	w.observed.Slices = []ObservedSlice{{Meta: Meta{Name: fresh.Slices[0].Name}, Slice: syncer.Slice{Name: fresh.Slices[0].Name}}}
-	w.observed.Endpoints = &ObservedEndpoints{Meta: Meta{Name: "web"}}
+	fresh := Merge(shopWeb, contributions, w.current, bothKinds)
+	w.current.Slices = []CurrentSlice{{Meta: Meta{Name: fresh.Slices[0].Name}, Slice: syncer.Slice{Name: fresh.Slices[0].Name}}}
+	w.current.Endpoints = &CurrentEndpoints{Meta: Meta{Name: "web"}}
 	settled(t, w, contributions)
-	if len(w.observed.Slices) != 2 || w.observed.Endpoints.Owned {
-		t.Errorf("slices %+v", w.observed.Slices)
+	if len(w.current.Slices) != 2 || w.current.Endpoints.Owned {
+		t.Errorf("slices %+v", w.current.Slices)
 	}
 	// An API server deletes the Endpoints along with their Service, whosever they are.
-	w.execute(Diff(w.observed, nil, bothKinds), nil)
-	if len(w.observed.Slices) != 1 || w.observed.Endpoints == nil || w.observed.Service == nil {
-		t.Errorf("after the removal: %+v", w.observed)
+	w.execute(Diff(w.current, nil, bothKinds), nil)
+	if len(w.current.Slices) != 1 || w.current.Endpoints == nil || w.current.Service == nil {
+		t.Errorf("after the removal: %+v", w.current)
 	}
-	p := Diff(w.observed, nil, bothKinds)
+	p := Diff(w.current, nil, bothKinds)
 	if !p.Empty() || len(p.Conflicts) != 1 {
 		t.Errorf("plan %s", textOf(t, p))
 	}
-	w.observed.Endpoints = nil
-	w.execute(Diff(w.observed, nil, bothKinds), nil)
-	if len(w.observed.Slices) != 1 || w.observed.Service != nil {
-		t.Errorf("after the way was clear: %+v", w.observed)
+	w.current.Endpoints = nil
+	w.execute(Diff(w.current, nil, bothKinds), nil)
+	if len(w.current.Slices) != 1 || w.current.Service != nil {
+		t.Errorf("after the way was clear: %+v", w.current)
 	}
 }
 
 func TestWaits(t *testing.T) {
-	deleting := func(w *world) { w.observed.Service.Deleting = true }
+	deleting := func(w *world) { w.current.Service.Deleting = true }
 	tests := []struct {
 		name     string
 		set      func(w *world)
@@ -188,12 +188,12 @@ func TestWaits(t *testing.T) {
 		stages   int
 		unwanted bool
 	}{
-		{"namespace missing", func(w *world) { w.observed = Observed{Key: shopWeb} }, false, WaitNamespaceMissing, 0, false},
-		{"namespace to be created", func(w *world) { w.observed = Observed{Key: shopWeb} }, true, "", 4, false},
-		{"namespace terminating", func(w *world) { w.observed.Namespace = NamespaceTerminating }, true, WaitNamespaceTerminating, 0, false},
+		{"namespace missing", func(w *world) { w.current = Current{Key: shopWeb} }, false, WaitNamespaceMissing, 0, false},
+		{"namespace to be created", func(w *world) { w.current = Current{Key: shopWeb} }, true, "", 4, false},
+		{"namespace terminating", func(w *world) { w.current.Namespace = NamespaceTerminating }, true, WaitNamespaceTerminating, 0, false},
 		{"Service being deleted", deleting, true, WaitObjectDeleting, 0, false},
-		{"Endpoints being deleted", func(w *world) { w.observed.Endpoints.Deleting = true }, true, WaitObjectDeleting, 0, false},
-		{"slice being deleted", func(w *world) { w.observed.Slices[0].Deleting = true }, true, WaitObjectDeleting, 0, false},
+		{"Endpoints being deleted", func(w *world) { w.current.Endpoints.Deleting = true }, true, WaitObjectDeleting, 0, false},
+		{"slice being deleted", func(w *world) { w.current.Slices[0].Deleting = true }, true, WaitObjectDeleting, 0, false},
 		{"unwanted Service being deleted", deleting, true, WaitObjectDeleting, 1, true},
 	}
 	for _, tt := range tests {
@@ -202,11 +202,11 @@ func TestWaits(t *testing.T) {
 			tt.set(w)
 			settings := bothKinds
 			settings.CreateNamespaces = tt.create
-			desired := mergeOrNil(contributions, w.observed, settings)
+			desired := mergeOrNil(contributions, w.current, settings)
 			if tt.unwanted {
 				desired = nil
 			}
-			p := Diff(w.observed, desired, settings)
+			p := Diff(w.current, desired, settings)
 			if p.Waiting != tt.waiting || len(p.Sequence()) != tt.stages {
 				t.Errorf("waiting %q with %d stages, want %q with %d: %s", p.Waiting, len(p.Sequence()), tt.waiting, tt.stages, textOf(t, p))
 			}
@@ -264,7 +264,7 @@ func TestStages(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w, contributions := stand(t)
-			p := Diff(w.observed, mergeOrNil(tt.edit(contributions), w.observed, bothKinds), bothKinds)
+			p := Diff(w.current, mergeOrNil(tt.edit(contributions), w.current, bothKinds), bothKinds)
 			if got := verbs(p); !slices.Equal(got, tt.want) {
 				t.Errorf("stages %q, want %q", got, tt.want)
 			}
@@ -283,7 +283,7 @@ func TestTakingOverComesBeforeLeaving(t *testing.T) {
 	contributions[0].Failover, contributions[1].Failover = 1, 2
 	settled(t, w, contributions)
 	contributions[0].Failover, contributions[1].Failover = 2, 1
-	p := Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds)
+	p := Diff(w.current, mergeOrNil(contributions, w.current, bothKinds), bothKinds)
 	last := p.Stages[len(p.Stages)-1]
 	if len(p.Removals) > 0 || len(last) == 0 {
 		t.Fatalf("plan %s", textOf(t, p))
@@ -302,33 +302,33 @@ func TestKindsSwitched(t *testing.T) {
 		{WriteEndpoints: true, MaxEndpointsPerSlice: 3}, {WriteSlices: true, MaxEndpointsPerSlice: 3},
 		{MaxEndpointsPerSlice: 3}, {WriteEndpoints: true, WriteSlices: true, MaxEndpointsPerSlice: 3},
 	} {
-		w.settle(mergeOrNil(contributions, w.observed, s), s, nil)
-		if (w.observed.Endpoints != nil) != s.WriteEndpoints || (len(w.observed.Slices) > 0) != s.WriteSlices {
-			t.Errorf("%+v: %+v", s, w.observed)
+		w.settle(mergeOrNil(contributions, w.current, s), s, nil)
+		if (w.current.Endpoints != nil) != s.WriteEndpoints || (len(w.current.Slices) > 0) != s.WriteSlices {
+			t.Errorf("%+v: %+v", s, w.current)
 		}
 	}
 }
 
 func TestRecords(t *testing.T) {
 	w, contributions := stand(t)
-	if got := Shares(w.observed); !slices.Equal(got, []string{"idc-a", "idc-b"}) {
+	if got := Shares(w.current); !slices.Equal(got, []string{"idc-a", "idc-b"}) {
 		t.Errorf("shares of %v", got)
 	}
 	const sources = `[{"cluster":"idc-a","service":"shop/web","created":"1970-01-01T00:01:40Z","ports":["http","admin"],"family":"IPv4"},` +
 		`{"cluster":"idc-b","service":"shop/web","created":"1970-01-01T00:03:20Z","ports":["http"],"family":"IPv4"}]`
-	if got := w.observed.Service.Annotations[AnnotationSources]; got != sources {
+	if got := w.current.Service.Annotations[AnnotationSources]; got != sources {
 		t.Errorf("sources %s", got)
 	}
-	if got := w.observed.Endpoints.Annotations[AnnotationAddresses]; got != "" {
+	if got := w.current.Endpoints.Annotations[AnnotationAddresses]; got != "" {
 		t.Errorf("addresses recorded twice: %s", got)
 	}
 	only := Settings{WriteEndpoints: true}
-	w.settle(mergeOrNil(contributions, w.observed, only), only, nil)
-	if got := w.observed.Endpoints.Annotations[AnnotationAddresses]; got != "idc-a=*;idc-b=10.1.0.1,10.1.0.2" {
+	w.settle(mergeOrNil(contributions, w.current, only), only, nil)
+	if got := w.current.Endpoints.Annotations[AnnotationAddresses]; got != "idc-a=*;idc-b=10.1.0.1,10.1.0.2" {
 		t.Errorf("addresses %s", got)
 	}
-	w.observed.Service.Annotations = nil
-	if got := Shares(w.observed); !slices.Equal(got, []string{"idc-a", "idc-b"}) {
+	w.current.Service.Annotations = nil
+	if got := Shares(w.current); !slices.Equal(got, []string{"idc-a", "idc-b"}) {
 		t.Errorf("shares of %v without sources", got)
 	}
 }
@@ -351,7 +351,7 @@ func TestHalfWrittenChangesOutliveARestart(t *testing.T) {
 					ports += " admin:81>9000"
 				}
 				contributions[1] = from("idc-b", 200, ports, changed...)
-				p := Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds)
+				p := Diff(w.current, mergeOrNil(contributions, w.current, bothKinds), bothKinds)
 				w.made = map[Object]string{}
 				for _, stage := range p.Sequence() {
 					for i := range stage {
@@ -364,7 +364,7 @@ func TestHalfWrittenChangesOutliveARestart(t *testing.T) {
 				for seen, shares := range map[string][]Contribution{
 					"nobody": append(slices.Clone(a), b...), "the other": append(contributions[:1:1], b...),
 				} {
-					if p := Diff(w.observed, mergeOrNil(shares, w.observed, bothKinds), bothKinds); !p.Empty() {
+					if p := Diff(w.current, mergeOrNil(shares, w.current, bothKinds), bothKinds); !p.Empty() {
 						t.Errorf("%s is seen yet: writes %s", seen, textOf(t, p))
 					}
 				}
@@ -375,7 +375,7 @@ func TestHalfWrittenChangesOutliveARestart(t *testing.T) {
 
 // expected is the share of a member that has not been seen yet.
 func expected(cluster string, w *world) []Contribution {
-	share := Recover(cluster, w.observed)
+	share := Recover(cluster, w.current)
 	for i := range share {
 		share[i].Expected = true
 	}
@@ -386,15 +386,15 @@ func expected(cluster string, w *world) []Contribution {
 // that no pod has was not written by us, and goes.
 func TestUnclaimedAddresses(t *testing.T) {
 	w, contributions := stand(t)
-	first := &w.observed.Endpoints.Subsets[0]
+	first := &w.current.Endpoints.Subsets[0]
 	theirs := syncer.Address{Addr: netip.MustParseAddr("203.0.113.7")}
 	ours := syncer.Address{Addr: netip.MustParseAddr("10.1.0.3"), Target: first.Ready[0].Target}
 	first.Ready = append(slices.Clone(first.Ready), ours, theirs)
-	w.settle(mergeOrNil(append(contributions[:1:1], expected("idc-b", w)...), w.observed, bothKinds), bothKinds, nil)
+	w.settle(mergeOrNil(append(contributions[:1:1], expected("idc-b", w)...), w.current, bothKinds), bothKinds, nil)
 	if got, want := readyAddresses(w), []string{"10.0.0.1", "10.0.0.2", "10.0.0.4", "10.1.0.1", "10.1.0.2", "10.1.0.3"}; !slices.Equal(got, want) {
 		t.Errorf("serves %v, want %v", got, want)
 	}
-	w.settle(mergeOrNil(contributions, w.observed, bothKinds), bothKinds, nil)
+	w.settle(mergeOrNil(contributions, w.current, bothKinds), bothKinds, nil)
 	if got, want := readyAddresses(w), []string{"10.0.0.1", "10.0.0.2", "10.0.0.4", "10.1.0.1", "10.1.0.2"}; !slices.Equal(got, want) {
 		t.Errorf("when all are seen, serves %v, want %v", got, want)
 	}
@@ -411,15 +411,15 @@ func FuzzRecords(f *testing.F) {
 	f.Add(`[{"cluster":"ghost","service":"/"},{"cluster":"A","service":"x/y"},null,{"cluster":"idc-b","service":"x/y","family":"IPv9","annotations":{"tributary.dev/mode":"\u0000"}}]`, "idc-a=10.0.0.1,,,10.0.0.999")
 	f.Fuzz(func(t *testing.T, sources, addresses string) {
 		w, contributions := stand(t)
-		w.observed.Service.Annotations = map[string]string{AnnotationSources: sources}
-		w.observed.Service.Sources = ReadSources(w.observed.Service.Annotations)
-		w.observed.Endpoints.Annotations = map[string]string{AnnotationAddresses: addresses}
+		w.current.Service.Annotations = map[string]string{AnnotationSources: sources}
+		w.current.Service.Sources = ReadSources(w.current.Service.Annotations)
+		w.current.Endpoints.Annotations = map[string]string{AnnotationAddresses: addresses}
 		var recovered []Contribution
-		for _, cluster := range Shares(w.observed) {
-			recovered = append(recovered, Recover(cluster, w.observed)...)
+		for _, cluster := range Shares(w.current) {
+			recovered = append(recovered, Recover(cluster, w.current)...)
 		}
-		r := Merge(shopWeb, recovered, w.observed, bothKinds)
-		if got, want := servedText(&r), mergeOrNil(contributions, w.observed, bothKinds); got != servedText(want) {
+		r := Merge(shopWeb, recovered, w.current, bothKinds)
+		if got, want := servedText(&r), mergeOrNil(contributions, w.current, bothKinds); got != servedText(want) {
 			t.Errorf("served %q, want %q", got, servedText(want))
 		}
 	})
@@ -430,21 +430,21 @@ func TestRecoverWithoutRecords(t *testing.T) {
 	for _, s := range []Settings{bothKinds, {WriteSlices: true}, {WriteEndpoints: true}} {
 		w, contributions := stand(t)
 		contributions = contributions[:1]
-		w.settle(mergeOrNil(contributions, w.observed, s), s, nil)
-		w.observed.Service.Annotations, w.observed.Service.Sources = nil, nil
+		w.settle(mergeOrNil(contributions, w.current, s), s, nil)
+		w.current.Service.Annotations, w.current.Service.Sources = nil, nil
 		before := w.dumbStates()
-		w.settle(mergeOrNil(Recover("idc-a", w.observed), w.observed, s), s, nil)
-		if s.WriteSlices != (len(w.observed.Slices) > 0) || !maps.Equal(w.dumbStates(), before) {
+		w.settle(mergeOrNil(Recover("idc-a", w.current), w.current, s), s, nil)
+		if s.WriteSlices != (len(w.current.Slices) > 0) || !maps.Equal(w.dumbStates(), before) {
 			t.Errorf("%+v: %v, want %v", s, w.dumbStates(), before)
 		}
 	}
 	w, _ := stand(t)
-	w.observed.Service = nil
-	r := Merge(shopWeb, Recover("idc-a", w.observed), w.observed, bothKinds)
+	w.current.Service = nil
+	r := Merge(shopWeb, Recover("idc-a", w.current), w.current, bothKinds)
 	if got := portsText(&r); got != "admin:9000/TCP→9000 http:8080/TCP→8080" {
 		t.Errorf("ports of a Service that is gone: %s", got)
 	}
-	if got := Recover("idc-c", w.observed); got != nil {
+	if got := Recover("idc-c", w.current); got != nil {
 		t.Errorf("a share of a stranger: %+v", got)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // wanted go: those of other clusters too, so whoever calls Diff has recovered
 // the shares that must stay.
 func (d *differ) slices() {
-	standing := d.observed.Slices
+	standing := d.current.Slices
 	wanted := d.desired.Slices
 	for i := range wanted {
 		w := &wanted[i]
@@ -136,7 +136,7 @@ func postponed(actions []Action, needs func(*Action) []Object) (kept, out []Acti
 }
 
 // leftOf is a standing slice after the first half.
-func (d *differ) leftOf(s *ObservedSlice) *syncer.Slice { return cmp.Or(d.left[s.Meta.Name], &s.Slice) }
+func (d *differ) leftOf(s *CurrentSlice) *syncer.Slice { return cmp.Or(d.left[s.Meta.Name], &s.Slice) }
 
 func (d *differ) leftEndpoints(name string) []syncer.Endpoint {
 	if s := d.standing[name]; s != nil {
@@ -162,7 +162,7 @@ func (d *differ) create(w *SliceSpec) {
 	d.creates = append(d.creates, Action{Verb: Create, Kind: KindEndpointSlice, Name: w.Name, Slice: &spec, Why: "new"})
 }
 
-func (d *differ) update(s *ObservedSlice, w *SliceSpec) {
+func (d *differ) update(s *CurrentSlice, w *SliceSpec) {
 	switch {
 	case !s.Owned: // Pack leaves out names that are taken
 		return
@@ -173,7 +173,7 @@ func (d *differ) update(s *ObservedSlice, w *SliceSpec) {
 	spec := *w
 	spec.Annotations = annotated(s.Annotations, w.Annotations)
 	a := Action{Verb: Update, Kind: KindEndpointSlice, Name: w.Name, Slice: &spec, Standing: &s.Meta}
-	service, left, sameLabels := d.observed.Service, d.leftOf(s), syncer.EqualLabels(s.Labels, w.Labels)
+	service, left, sameLabels := d.current.Service, d.leftOf(s), syncer.EqualLabels(s.Labels, w.Labels)
 	if at, reduced := d.reduced[a.Object()]; reduced && sameLabels && s.Family == w.Family && slices.Equal(s.Ports, w.Ports) && sameEndpoints(left.Endpoints, w.Endpoints) {
 		a.Why = d.plan.Removals[at].Why
 		d.plan.Removals[at] = a

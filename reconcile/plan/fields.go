@@ -23,15 +23,15 @@ type Field struct {
 // Fields are what an update of the plan changes, by path; none of other actions. It is
 // worked out for people alone, never on the way to a write.
 func (p *Plan) Fields(a *Action) []Field {
-	if a.Verb != Update || a.Standing == nil || p.observed == nil {
+	if a.Verb != Update || a.Standing == nil || p.current == nil {
 		return nil
 	}
 	var from, to map[string]string
 	var labels, annotations map[string]string
 	switch {
-	case a.Service != nil && p.observed.Service != nil:
+	case a.Service != nil && p.current.Service != nil:
 		labels, annotations = a.Service.Labels, a.Service.Annotations
-		s := p.observed.Service
+		s := p.current.Service
 		from, to = portFields(s.Ports), portFields(a.Service.Ports)
 		to["spec.clusterIP"] = "None"
 		if s.Headless {
@@ -40,14 +40,14 @@ func (p *Plan) Fields(a *Action) []Field {
 		for key, value := range s.Selector {
 			from["spec.selector["+key+"]"] = value
 		}
-	case a.Endpoints != nil && p.observed.Endpoints != nil:
+	case a.Endpoints != nil && p.current.Endpoints != nil:
 		labels, annotations = a.Endpoints.Labels, a.Endpoints.Annotations
-		from, to = subsetFields(p.observed.Endpoints.Subsets), subsetFields(a.Endpoints.Subsets)
+		from, to = subsetFields(p.current.Endpoints.Subsets), subsetFields(a.Endpoints.Subsets)
 	case a.Slice != nil:
 		labels, annotations = a.Slice.Labels, a.Slice.Annotations
 		from, to = map[string]string{}, endpointFields(a.Slice.Endpoints)
-		for i := range p.observed.Slices {
-			if s := &p.observed.Slices[i]; s.Meta.Name == a.Name {
+		for i := range p.current.Slices {
+			if s := &p.current.Slices[i]; s.Meta.Name == a.Name {
 				from = endpointFields(s.Endpoints)
 			}
 		}

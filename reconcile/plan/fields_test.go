@@ -19,10 +19,10 @@ func TestFields(t *testing.T) {
 		return syncer.Endpoint{Addr: netip.MustParseAddr(ip), Ready: ready, Serving: ready, NodeName: "n"}
 	}
 	slice := Meta{Name: "web-1", Labels: map[string]string{"a": "1"}}
-	p := Plan{observed: &Observed{
-		Service:   &ObservedService{Ports: []syncer.ServicePort{{Name: "http", Protocol: "TCP", Port: 80, Target: syncer.TargetPort{Number: 8080}}}, Selector: map[string]string{"app": "x"}},
-		Endpoints: &ObservedEndpoints{Subsets: []syncer.Subset{{Ready: []syncer.Address{address("10.0.0.1"), address("10.0.0.2")}, Ports: []syncer.Port{port}}}},
-		Slices:    []ObservedSlice{{Meta: slice, Slice: syncer.Slice{Endpoints: []syncer.Endpoint{endpoint("10.0.0.1", true), endpoint("10.0.0.2", true)}}}},
+	p := Plan{current: &Current{
+		Service:   &CurrentService{Ports: []syncer.ServicePort{{Name: "http", Protocol: "TCP", Port: 80, Target: syncer.TargetPort{Number: 8080}}}, Selector: map[string]string{"app": "x"}},
+		Endpoints: &CurrentEndpoints{Subsets: []syncer.Subset{{Ready: []syncer.Address{address("10.0.0.1"), address("10.0.0.2")}, Ports: []syncer.Port{port}}}},
+		Slices:    []CurrentSlice{{Meta: slice, Slice: syncer.Slice{Endpoints: []syncer.Endpoint{endpoint("10.0.0.1", true), endpoint("10.0.0.2", true)}}}},
 	}}
 	for name, c := range map[string]struct {
 		action Action

@@ -13,15 +13,15 @@ import (
 
 // freeze returns what stays of a cluster's share when nothing new of it is
 // accepted: what stands and is still wanted, and is as ready as both say.
-func freeze(cluster string, contributions []Contribution, observed Observed) []Contribution {
+func freeze(cluster string, contributions []Contribution, current Current) []Contribution {
 	var wanted []Contribution
 	for i := range contributions {
 		if contributions[i].Cluster == cluster && contributions[i].Service != nil {
 			wanted = append(wanted, contributions[i])
 		}
 	}
-	kept := standingOf(cluster, wanted, observed)
-	out := Recover(cluster, observed)
+	kept := standingOf(cluster, wanted, current)
+	out := Recover(cluster, current)
 	if len(out) == 0 {
 		if len(kept) == 0 {
 			return nil
@@ -36,8 +36,8 @@ func freeze(cluster string, contributions []Contribution, observed Observed) []C
 }
 
 // standingOf returns the wanted endpoints that stand, as they stand.
-func standingOf(cluster string, wanted []Contribution, observed Observed) []syncer.Endpoint {
-	stands := standingEndpoints(cluster, observed)
+func standingOf(cluster string, wanted []Contribution, current Current) []syncer.Endpoint {
+	stands := standingEndpoints(cluster, current)
 	var kept []syncer.Endpoint
 	done := map[netip.Addr]bool{}
 	for i := range wanted {
@@ -77,10 +77,10 @@ func (s standingSet) keep(e *syncer.Endpoint) bool {
 	return true
 }
 
-func standingEndpoints(cluster string, observed Observed) standingSet {
+func standingEndpoints(cluster string, current Current) standingSet {
 	sliced, plain := map[netip.Addr]syncer.Endpoint{}, map[netip.Addr]syncer.Endpoint{}
-	for i := range observed.Slices {
-		s := &observed.Slices[i]
+	for i := range current.Slices {
+		s := &current.Slices[i]
 		if !s.Owned || s.Cluster != cluster {
 			continue
 		}
@@ -89,7 +89,7 @@ func standingEndpoints(cluster string, observed Observed) standingSet {
 			sliced[e.Addr] = e
 		}
 	}
-	if observed.Endpoints == nil || !observed.Endpoints.Owned {
+	if current.Endpoints == nil || !current.Endpoints.Owned {
 		return standingSet{sliced, plain}
 	}
 	add := func(list []syncer.Address, ports []syncer.Port, ready bool) {
@@ -98,7 +98,7 @@ func standingEndpoints(cluster string, observed Observed) standingSet {
 				NodeName: a.NodeName, Hostname: a.Hostname, Target: a.Target}
 		}
 	}
-	for _, s := range observed.Endpoints.Subsets {
+	for _, s := range current.Endpoints.Subsets {
 		add(s.Ready, s.Ports, true)
 		add(s.NotReady, s.Ports, false)
 	}
@@ -108,7 +108,7 @@ func standingEndpoints(cluster string, observed Observed) standingSet {
 // Suspects returns the clusters of the contributions in the order in which one is
 // likely to have caused a refusal: those whose endpoints differ from what stands,
 // which was accepted once, before the others; of equals the largest first.
-func Suspects(contributions []Contribution, observed Observed) []string {
+func Suspects(contributions []Contribution, current Current) []string {
 	type suspect struct {
 		cluster string
 		changed bool
@@ -125,7 +125,7 @@ func Suspects(contributions []Contribution, observed Observed) []string {
 			at = len(all)
 			all = append(all, suspect{cluster: c.Cluster})
 		}
-		stands := standingEndpoints(c.Cluster, observed)
+		stands := standingEndpoints(c.Cluster, current)
 		all[at].size += len(c.Endpoints)
 		all[at].changed = all[at].changed || slices.ContainsFunc(c.Endpoints, func(e syncer.Endpoint) bool {
 			_, inSlices := stands.sliced[e.Addr]

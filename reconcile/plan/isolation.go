@@ -89,14 +89,14 @@ func (s *Isolation) next() bool {
 	return true
 }
 
-// Refused takes the refused writes of an attempt that contributions and observed had
+// Refused takes the refused writes of an attempt that contributions and current had
 // led to. It returns true when there is something new to leave out or to try.
-func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution, observed Observed) (again bool) {
+func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution, current Current) (again bool) {
 	s.refused++
 	before, gained := len(s.found), map[netip.Addr]bool{}
 	var whole []RefusedWrite
 	for _, w := range writes {
-		stood := standingAddresses(w.Action, observed)
+		stood := standingAddresses(w.Action, current)
 		blamed := Blame(w.Action, w.Causes)
 		for _, r := range blamed {
 			r.Evict = stood[r.Address]
@@ -123,7 +123,7 @@ func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution,
 	case len(s.found) > before: // several writes may have been refused for one cause
 		return true
 	case len(whole) > 0:
-		return s.share(whole, contributions, observed)
+		return s.share(whole, contributions, current)
 	case len(gained) > 0:
 		return s.halve(gained, contributions)
 	}
@@ -226,7 +226,7 @@ func (s *Isolation) forget() {
 
 // share leaves out the share of a slice that was refused; for what several members
 // have a part in, the shares one after the other, the likeliest first, and at last all.
-func (s *Isolation) share(whole []RefusedWrite, contributions []Contribution, observed Observed) bool {
+func (s *Isolation) share(whole []RefusedWrite, contributions []Contribution, current Current) bool {
 	if !s.accepted {
 		s.forget()
 	}
@@ -243,7 +243,7 @@ func (s *Isolation) share(whole []RefusedWrite, contributions []Contribution, ob
 		s.found, s.trying = s.found[:len(s.found)-1], false
 	}
 	if s.shares == nil {
-		s.shares = s.trials(Suspects(contributions, observed))
+		s.shares = s.trials(Suspects(contributions, current))
 	}
 	for len(s.shares) > 0 {
 		r := Refusal{Cluster: s.shares[0], Message: whole[0].Message}

@@ -54,11 +54,11 @@ func (p *policy) pass(t *testing.T, w *world, contributions []Contribution, know
 	t.Helper()
 	search := NewIsolation(known, former)
 	for range 200 {
-		left, _ := Without(shopWeb, contributions, search.LeftOut(), w.observed)
-		observed := w.observed
+		left, _ := Without(shopWeb, contributions, search.LeftOut(), w.current)
+		current := w.current
 		var again bool
-		if refused := p.carryOut(w, Diff(observed, mergeOrNil(left, observed, p.settings), p.settings)); len(refused) > 0 {
-			again = search.Refused(refused, contributions, observed)
+		if refused := p.carryOut(w, Diff(current, mergeOrNil(left, current, p.settings), p.settings)); len(refused) > 0 {
+			again = search.Refused(refused, contributions, current)
 		} else {
 			again = search.Accepted()
 		}
@@ -142,7 +142,7 @@ func TestIsolation(t *testing.T) {
 			if left := over.pass(t, w, contributions, nil, search.LeftOut()).LeftOut(); len(left) > 0 {
 				t.Errorf("left out though all is accepted: %v", left)
 			}
-			if rest := Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds); !rest.Empty() {
+			if rest := Diff(w.current, mergeOrNil(contributions, w.current, bothKinds), bothKinds); !rest.Empty() {
 				t.Errorf("not settled: %s", textOf(t, rest))
 			}
 		})

@@ -210,38 +210,38 @@ func history(t *testing.T, seed uint64, steps int) {
 	}
 	f := &fleet{rng: rng, members: map[string]*member{}, flags: map[string]Contribution{}, steered: rng.IntN(2) == 0, overlap: rng.IntN(2) == 0}
 	w := newWorld(t, shopWeb)
-	w.observed.Slices = []ObservedSlice{{Meta: Meta{Name: "web-somebody", UID: "f"}, Slice: syncer.Slice{Name: "web-somebody"}}}
+	w.current.Slices = []CurrentSlice{{Meta: Meta{Name: "web-somebody", UID: "f"}, Slice: syncer.Slice{Name: "web-somebody"}}}
 	for step := range steps {
 		f.edit()
 		contributions := f.contributions()
-		desired := mergeOrNil(contributions, w.observed, settings)
-		checkMerge(t, rng, contributions, w.observed, settings, desired)
+		desired := mergeOrNil(contributions, w.current, settings)
+		checkMerge(t, rng, contributions, w.current, settings, desired)
 		advance(t, w, desired, settings, rng, !f.overlap)
-		checkRestart(t, rng, contributions, w.observed, settings, f.overlap)
+		checkRestart(t, rng, contributions, w.current, settings, f.overlap)
 		if t.Failed() {
 			t.Fatalf("seed %d step %d", seed, step)
 		}
 	}
 }
 
-func mergeOrNil(contributions []Contribution, observed Observed, settings Settings) *Replica {
+func mergeOrNil(contributions []Contribution, current Current, settings Settings) *Desired {
 	if len(contributions) == 0 {
 		return nil
 	}
-	r := Merge(shopWeb, contributions, observed, settings)
+	r := Merge(shopWeb, contributions, current, settings)
 	return &r
 }
 
 // checkMerge: the order of contributions does not matter, a second merge says
 // the same, and an address is lost or gained only for a reason.
-func checkMerge(t *testing.T, rng *rand.Rand, contributions []Contribution, observed Observed, settings Settings, desired *Replica) {
+func checkMerge(t *testing.T, rng *rand.Rand, contributions []Contribution, current Current, settings Settings, desired *Desired) {
 	t.Helper()
 	if desired == nil {
 		return
 	}
 	backends := desired.Backends() // which are of the contributions
 	rng.Shuffle(len(contributions), func(i, j int) { contributions[i], contributions[j] = contributions[j], contributions[i] })
-	again, first := Merge(shopWeb, contributions, observed, settings), *desired
+	again, first := Merge(shopWeb, contributions, current, settings), *desired
 	if !reflect.DeepEqual(again.Backends(), backends) {
 		t.Errorf("another order, other backends:\n%+v\n%+v", again.Backends(), backends)
 	}
@@ -276,13 +276,13 @@ func checkMerge(t *testing.T, rng *rand.Rand, contributions []Contribution, obse
 // advance executes the plan and checks it against what it said; and, where
 // members name addresses of their own (apart), that none that stays was without
 // a slice in between.
-func advance(t *testing.T, w *world, desired *Replica, settings Settings, rng *rand.Rand, apart bool) {
+func advance(t *testing.T, w *world, desired *Desired, settings Settings, rng *rand.Rand, apart bool) {
 	t.Helper()
 	foreign, before, sliced := w.foreignSnapshot(), w.dumbStates(), w.sliced()
-	p := Diff(w.observed, desired, settings)
+	p := Diff(w.current, desired, settings)
 	checkFirstHalf(t, w, desired, p)
 	end := newWorld(t, shopWeb)
-	end.observed = w.observed
+	end.current = w.current
 	end.execute(p, nil)
 	stays := end.sliced()
 	w.made = map[Object]string{}
@@ -301,13 +301,13 @@ func advance(t *testing.T, w *world, desired *Replica, settings Settings, rng *r
 	if got, want := p.Delta, dumbDelta(before, w.dumbStates()); !reflect.DeepEqual(got, want) {
 		t.Errorf("delta %+v\nwant  %+v", got, want)
 	}
-	if again := Diff(w.observed, desired, settings); !again.Empty() {
+	if again := Diff(w.current, desired, settings); !again.Empty() {
 		t.Errorf("second diff is not empty:\n%s", textOf(t, again))
 	}
 	if w.foreignSnapshot() != foreign {
 		t.Errorf("foreign objects changed:\n%s%s", foreign, w.foreignSnapshot())
 	}
-	if desired == nil && (w.observed.Service != nil || w.observed.Endpoints != nil || len(w.sliced()) > 0) {
+	if desired == nil && (w.current.Service != nil || w.current.Endpoints != nil || len(w.sliced()) > 0) {
 		t.Error("leftovers")
 	}
 }
@@ -315,7 +315,7 @@ func advance(t *testing.T, w *world, desired *Replica, settings Settings, rng *r
 // checkFirstHalf: after any part of the first half nothing has been added, and after
 // all of it nothing stands that no member names, nor is anything ready that none has
 // ready.
-func checkFirstHalf(t *testing.T, w *world, desired *Replica, p Plan) {
+func checkFirstHalf(t *testing.T, w *world, desired *Desired, p Plan) {
 	t.Helper()
 	named := map[netip.Addr]traffic{}
 	if desired != nil {
@@ -326,7 +326,7 @@ func checkFirstHalf(t *testing.T, w *world, desired *Replica, p Plan) {
 		}
 	}
 	half := newWorld(t, shopWeb)
-	half.observed, half.made = w.observed, map[Object]string{}
+	half.current, half.made = w.current, map[Object]string{}
 	before := half.places()
 	for i := range p.Removals {
 		a := &p.Removals[i]
@@ -352,9 +352,9 @@ func checkFirstHalf(t *testing.T, w *world, desired *Replica, p Plan) {
 
 // checkRestart: with any members away since the start, what stands stays. Only
 // addresses that did not fit into Endpoints are forgotten where no slice has them.
-func checkRestart(t *testing.T, rng *rand.Rand, contributions []Contribution, observed Observed, settings Settings, overlap bool) {
+func checkRestart(t *testing.T, rng *rand.Rand, contributions []Contribution, current Current, settings Settings, overlap bool) {
 	t.Helper()
-	if e := observed.Endpoints; e != nil && e.Annotations[AnnotationOverCapacity] != "" && e.Annotations[AnnotationAddresses] != "" {
+	if e := current.Endpoints; e != nil && e.Annotations[AnnotationOverCapacity] != "" && e.Annotations[AnnotationAddresses] != "" {
 		return
 	}
 	// Whether a member was ready cannot be told from what stands where its endpoints
@@ -373,7 +373,7 @@ func checkRestart(t *testing.T, rng *rand.Rand, contributions []Contribution, ob
 			return o.Cluster == c.Cluster && o.EndpointsFamily != c.EndpointsFamily
 		})
 	}
-	if e := observed.Endpoints; e != nil && e.Annotations[AnnotationOverCapacity] != "" && slices.ContainsFunc(contributions, mixed) {
+	if e := current.Endpoints; e != nil && e.Annotations[AnnotationOverCapacity] != "" && slices.ContainsFunc(contributions, mixed) {
 		return
 	}
 	var after []Contribution
@@ -390,7 +390,7 @@ func checkRestart(t *testing.T, rng *rand.Rand, contributions []Contribution, ob
 		case recovered:
 			continue
 		}
-		for _, r := range Recover(c.Cluster, observed) {
+		for _, r := range Recover(c.Cluster, current) {
 			r.Drain, r.DrainForce, r.Stale, r.Failover = c.Drain, c.DrainForce, c.Stale, c.Failover
 			after = append(after, r)
 		}
@@ -398,7 +398,7 @@ func checkRestart(t *testing.T, rng *rand.Rand, contributions []Contribution, ob
 	if got, want := len(after), len(contributions); got != want {
 		t.Errorf("%d contributions after a restart, want %d", got, want)
 	}
-	if p := Diff(observed, mergeOrNil(after, observed, settings), settings); !p.Empty() {
+	if p := Diff(current, mergeOrNil(after, current, settings), settings); !p.Empty() {
 		t.Errorf("a restart writes:\n%s", textOf(t, p))
 		for _, c := range slices.Concat(contributions, after) {
 			t.Logf("%s unseen=%v drain=%v,%v failover=%d stale=%v %+v", c.Cluster, c.Unseen, c.Drain, c.DrainForce, c.Failover, c.Stale, c.Contribution.Service)

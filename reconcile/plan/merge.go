@@ -18,14 +18,14 @@ import (
 // Merge unites what all members give to one replica. The result does not depend
 // on the order of the contributions, only on their content: the oldest Service
 // (then the first cluster by name) wins where they disagree, so that a restart
-// decides alike. observed supplies the slices that stand, because packing keeps
+// decides alike. current supplies the slices that stand, because packing keeps
 // endpoints where they are.
 //
 // Without a contribution there is no replica: callers pass nil to Diff instead.
-func Merge(key syncer.Key, contributions []Contribution, observed Observed, settings Settings) Replica {
+func Merge(key syncer.Key, contributions []Contribution, current Current, settings Settings) Desired {
 	given := contributions
 	for {
-		r, shares := merge(key, contributions, observed, settings)
+		r, shares := merge(key, contributions, current, settings)
 		rest := withoutSpentOrphans(contributions, shares)
 		if len(rest) == len(contributions) {
 			r.given, r.shares = given, shares
@@ -37,8 +37,8 @@ func Merge(key syncer.Key, contributions []Contribution, observed Observed, sett
 }
 
 // merge is one round of Merge, with what became of the shares.
-func merge(key syncer.Key, contributions []Contribution, observed Observed, settings Settings) (Replica, []*share) {
-	r := Replica{Key: key}
+func merge(key syncer.Key, contributions []Contribution, current Current, settings Settings) (Desired, []*share) {
+	r := Desired{Key: key}
 	shares, strangers := oneReplica(key, sharesOf(contributions))
 	if len(shares) == 0 {
 		return r, nil
@@ -64,11 +64,11 @@ func merge(key syncer.Key, contributions []Contribution, observed Observed, sett
 	}
 	r.Service = mergeService(shares, u, settings)
 	if settings.WriteEndpoints {
-		r.Endpoints = mergeEndpoints(key, shares, unclaimed(shares, observed, settings), settings)
+		r.Endpoints = mergeEndpoints(key, shares, unclaimed(shares, current, settings), settings)
 	}
 	if settings.WriteSlices {
-		r.Slices = mergeSlices(key, shares, observed, settings)
-		r.Conflicts = append(r.Conflicts, occupied(key, r.Slices, observed)...)
+		r.Slices = mergeSlices(key, shares, current, settings)
+		r.Conflicts = append(r.Conflicts, occupied(key, r.Slices, current)...)
 	}
 	r.Kept = keptOrphans(shares)
 	return r, shares
@@ -181,7 +181,7 @@ func earliest(shares []*share) (trigger time.Time) {
 
 // mergeSlices packs the endpoints of each cluster into slices of its own. A slice
 // of somebody else that stands in the way keeps its name, and ours get others.
-func mergeSlices(key syncer.Key, shares []*share, observed Observed, settings Settings) []SliceSpec {
+func mergeSlices(key syncer.Key, shares []*share, current Current, settings Settings) []SliceSpec {
 	var specs []SliceSpec
 	for _, group := range byCluster(shares) {
 		endpoints := group[0].endpoints
@@ -201,7 +201,7 @@ func mergeSlices(key syncer.Key, shares []*share, observed Observed, settings Se
 		trigger := earliest(group)
 		labels := sliceLabels(first.Service.Labels, &settings, key.Name, first.Cluster)
 		annotations := map[string]string{AnnotationReplica: key.String()}
-		for _, slice := range syncer.Pack(standingSlices(observed, first.Cluster), endpoints, families, o) {
+		for _, slice := range syncer.Pack(standingSlices(current, first.Cluster), endpoints, families, o) {
 			specs = append(specs, SliceSpec{
 				Cluster: first.Cluster, Slice: slice, Trigger: trigger, Labels: labels, Annotations: annotations,
 			})
@@ -213,24 +213,24 @@ func mergeSlices(key syncer.Key, shares []*share, observed Observed, settings Se
 
 // standingSlices are our slices of a cluster, and the mere names of all others:
 // of foreign ones and, should somebody have relabelled them, of other clusters'.
-func standingSlices(observed Observed, cluster string) []syncer.Slice {
-	out := make([]syncer.Slice, len(observed.Slices), len(observed.Slices)+len(observed.Occupied))
-	for i := range observed.Slices {
-		o := &observed.Slices[i]
+func standingSlices(current Current, cluster string) []syncer.Slice {
+	out := make([]syncer.Slice, len(current.Slices), len(current.Slices)+len(current.Occupied))
+	for i := range current.Slices {
+		o := &current.Slices[i]
 		if o.Owned && o.Cluster == cluster {
 			out[i] = o.Slice
 		}
 		out[i].Name = o.Meta.Name
 	}
-	for _, name := range observed.Occupied {
+	for _, name := range current.Occupied {
 		out = append(out, syncer.Slice{Name: name})
 	}
 	return out
 }
 
 // occupied reports slices of others that have a name which one of ours would have.
-func occupied(key syncer.Key, specs []SliceSpec, observed Observed) (conflicts []Conflict) {
-	for _, name := range observed.Occupied {
+func occupied(key syncer.Key, specs []SliceSpec, current Current) (conflicts []Conflict) {
+	for _, name := range current.Occupied {
 		stem, number := stemOf(name)
 		at := slices.IndexFunc(specs, func(s SliceSpec) bool {
 			ours, n := stemOf(s.Name)

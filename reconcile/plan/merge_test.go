@@ -71,7 +71,7 @@ func pods(cluster string, addresses ...string) []*syncer.Pod {
 }
 
 // portsText renders a replica's ports.
-func portsText(r *Replica) string {
+func portsText(r *Desired) string {
 	var out []string
 	for _, p := range r.Service.Ports {
 		out = append(out, servicePortText(p))
@@ -81,7 +81,7 @@ func portsText(r *Replica) string {
 
 // servedText renders the ip:port pairs in a replica's slices with their port
 // names, and "!" for those that are not ready.
-func servedText(r *Replica) string {
+func servedText(r *Desired) string {
 	var out []string
 	for _, s := range r.Slices {
 		for _, e := range s.Endpoints {
@@ -101,7 +101,7 @@ func servedText(r *Replica) string {
 	return strings.Join(out, " ")
 }
 
-func reasons(r *Replica) string {
+func reasons(r *Desired) string {
 	var out []string
 	for _, c := range r.Conflicts {
 		out = append(out, string(c.Reason)+"@"+c.Cluster)
@@ -150,7 +150,7 @@ func TestMergePorts(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			contributions := []Contribution{from("idc-b", 200, tt.b, "10.1.0.1"), from("idc-a", 100, tt.a, "10.0.0.1")}
-			r := Merge(shopWeb, contributions, Observed{}, Settings{WriteEndpoints: true, WriteSlices: true})
+			r := Merge(shopWeb, contributions, Current{}, Settings{WriteEndpoints: true, WriteSlices: true})
 			if got := portsText(&r); got != tt.ports {
 				t.Errorf("ports %q, want %q", got, tt.ports)
 			}
@@ -174,7 +174,7 @@ func TestOlderServiceWins(t *testing.T) {
 		a, b := from("idc-a", tt.a, "http:80"), from("idc-b", tt.b, "http:81")
 		a.Service.Labels, b.Service.Labels = map[string]string{"from": "idc-a"}, map[string]string{"from": "idc-b"}
 		for _, contributions := range [][]Contribution{{a, b}, {b, a}} {
-			r := Merge(shopWeb, contributions, Observed{}, bothKinds)
+			r := Merge(shopWeb, contributions, Current{}, bothKinds)
 			if got := r.Service.Labels["from"]; got != tt.winner || r.Endpoints.Labels["from"] != tt.winner {
 				t.Errorf("created %d and %d: %s won, want %s", tt.a, tt.b, got, tt.winner)
 			}
@@ -198,7 +198,7 @@ func TestSameAddressFromTwoMembers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := Merge(shopWeb, []Contribution{
 				from("idc-a", 100, "http:80>8080", tt.a, "10.0.0.9"), from("idc-b", 200, "http:80>9090", tt.b),
-			}, Observed{}, bothKinds)
+			}, Current{}, bothKinds)
 			if got := servedText(&r); got != tt.served {
 				t.Errorf("served %q, want %q", got, tt.served)
 			}
@@ -213,7 +213,7 @@ func TestSameAddressFromTwoMembers(t *testing.T) {
 func TestOneMemberIsVerbatim(t *testing.T) {
 	c := from("idc-a", 100, "http:80>8080 web:81>web", "10.0.0.1", "10.0.0.2!", "10.0.0.3~")
 	c.Trigger = time.Unix(5, 0)
-	r := Merge(shopWeb, []Contribution{c}, Observed{}, Settings{WriteEndpoints: true, WriteSlices: true})
+	r := Merge(shopWeb, []Contribution{c}, Current{}, Settings{WriteEndpoints: true, WriteSlices: true})
 	if want := syncer.Subsets(c.Endpoints, syncer.IPv4); !equalSubsets(r.Endpoints.Subsets, want) {
 		t.Errorf("subsets %+v, want %+v", r.Endpoints.Subsets, want)
 	}
@@ -225,7 +225,7 @@ func TestOneMemberIsVerbatim(t *testing.T) {
 		{Ready: []syncer.Address{{Addr: netip.MustParseAddr("10.0.0.9")}}, Ports: []syncer.Port{{Name: "http", Protocol: syncer.TCP, Number: 1}}},
 		{Ready: []syncer.Address{{Addr: netip.MustParseAddr("10.0.0.1")}}, Ports: []syncer.Port{{Name: "http", Protocol: syncer.TCP, Number: 1}}},
 	}, nil, false, syncer.Options{})
-	r = Merge(shopWeb, []Contribution{byHand}, Observed{}, Settings{WriteEndpoints: true, WriteSlices: true, Capacity: 1})
+	r = Merge(shopWeb, []Contribution{byHand}, Current{}, Settings{WriteEndpoints: true, WriteSlices: true, Capacity: 1})
 	if !equalSubsets(r.Endpoints.Subsets, byHand.Subsets) || r.Endpoints.Truncated {
 		t.Errorf("hand-written subsets %+v", r.Endpoints.Subsets)
 	}
@@ -240,7 +240,7 @@ func TestCapacity(t *testing.T) {
 		addresses = append(addresses, netip.AddrFrom4([4]byte{10, 0, byte(i / 250), byte(1 + i%250)}).String())
 	}
 	r := Merge(shopWeb, []Contribution{from("idc-a", 1, "http:80", addresses...), from("idc-b", 2, "http:80", "10.9.0.1")},
-		Observed{}, Settings{WriteEndpoints: true, WriteSlices: true})
+		Current{}, Settings{WriteEndpoints: true, WriteSlices: true})
 	if n := countAddresses(r.Endpoints.Subsets); n != 1000 || !r.Endpoints.Truncated || r.Endpoints.Annotations[AnnotationOverCapacity] != OverCapacity {
 		t.Errorf("%d addresses, truncated %v, annotations %v", n, r.Endpoints.Truncated, r.Endpoints.Annotations)
 	}
@@ -280,7 +280,7 @@ func TestSteering(t *testing.T) {
 			for c, f := range map[*Contribution]flags{&a: tt.fa, &b: tt.fb} {
 				c.Drain, c.DrainForce, c.Stale, c.Failover = f.drain, f.force, f.stale, f.failover
 			}
-			r := Merge(shopWeb, []Contribution{a, b}, Observed{}, bothKinds)
+			r := Merge(shopWeb, []Contribution{a, b}, Current{}, bothKinds)
 			if got := servedText(&r); got != tt.served {
 				t.Errorf("served %q, want %q", got, tt.served)
 			}
@@ -302,7 +302,7 @@ func TestLabels(t *testing.T) {
 		LabelServiceName: "x", LabelSourceCluster: "x", LabelSkipMirror: "false",
 		"bad key": "v", "-a": "v", "a/b/c": "v", "UP.case/a": "v", "value": "bad value", "long": strings.Repeat("x", 64), "ümlaut": "v", "/a": "v", "": "v",
 	}
-	r := Merge(shopWeb, []Contribution{c}, Observed{}, bothKinds)
+	r := Merge(shopWeb, []Contribution{c}, Current{}, bothKinds)
 	kept := map[string]string{"app": "web", "example.com/team": "a_b.c", "empty": ""}
 	with := func(more map[string]string) map[string]string {
 		all := maps.Clone(kept)
@@ -336,7 +336,7 @@ func TestHostilePortsAreLeftOut(t *testing.T) {
 		syncer.ServicePort{Name: "http", Port: 82}, syncer.ServicePort{Name: "twice", Port: 80}, syncer.ServicePort{Port: 83},
 		syncer.ServicePort{Name: "proto", Port: 84, Protocol: "ICMP"}, syncer.ServicePort{Name: "app", Port: 85, AppProtocol: &bad})
 	c.Service = &svc
-	r := Merge(shopWeb, []Contribution{c}, Observed{}, bothKinds)
+	r := Merge(shopWeb, []Contribution{c}, Current{}, bothKinds)
 	if got := portsText(&r); got != "http:80/TCP→80 app:85/TCP→85" || r.Service.Ports[1].AppProtocol != nil {
 		t.Errorf("ports %s", got)
 	}
@@ -346,7 +346,7 @@ func TestInputsAreNotChanged(t *testing.T) {
 	a, b := from("idc-a", 100, "http:80", "10.0.0.1"), from("idc-b", 200, "web:80", "10.0.0.1", "10.1.0.1")
 	a.Stale, b.Drain = true, true
 	before := fmt.Sprintf("%+v %+v %+v", a, b, b.Endpoints[1].Ports)
-	Merge(shopWeb, []Contribution{a, b}, Observed{}, bothKinds)
+	Merge(shopWeb, []Contribution{a, b}, Current{}, bothKinds)
 	if after := fmt.Sprintf("%+v %+v %+v", a, b, b.Endpoints[1].Ports); after != before {
 		t.Errorf("before %s\nafter  %s", before, after)
 	}
@@ -358,11 +358,11 @@ func TestCreationThatNoRecordHolds(t *testing.T) {
 	for _, created := range []int64{1 << 60, -1 << 60, guessedAge, guessedAge + 1} {
 		contributions := []Contribution{from("idc-a", created, "http:80", "10.0.0.1"), from("idc-b", 200, "http:80", "10.1.0.1")}
 		w := newWorld(t, shopWeb)
-		w.settle(mergeOrNil(contributions, w.observed, bothKinds), bothKinds, nil)
-		if got := Shares(w.observed); len(got) != 2 || len(w.observed.sources()) != 2 {
-			t.Errorf("created %d: shares of %v, record %s", created, got, w.observed.Service.Annotations[AnnotationSources])
+		w.settle(mergeOrNil(contributions, w.current, bothKinds), bothKinds, nil)
+		if got := Shares(w.current); len(got) != 2 || len(w.current.sources()) != 2 {
+			t.Errorf("created %d: shares of %v, record %s", created, got, w.current.Service.Annotations[AnnotationSources])
 		}
-		if p := Diff(w.observed, mergeOrNil(append(contributions[1:2:2], Recover("idc-a", w.observed)...), w.observed, bothKinds), bothKinds); !p.Empty() {
+		if p := Diff(w.current, mergeOrNil(append(contributions[1:2:2], Recover("idc-a", w.current)...), w.current, bothKinds), bothKinds); !p.Empty() {
 			t.Errorf("created %d: a restart writes %s", created, textOf(t, p))
 		}
 	}

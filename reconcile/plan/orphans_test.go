@@ -16,7 +16,7 @@ import (
 func leave(w *world, contributions []Contribution, out ...string) []Contribution {
 	all := slices.DeleteFunc(slices.Clone(contributions), func(c Contribution) bool { return slices.Contains(out, c.Cluster) })
 	for _, cluster := range out {
-		for _, c := range Recover(cluster, w.observed) {
+		for _, c := range Recover(cluster, w.current) {
 			c.Orphan = true
 			all = append(all, c)
 		}
@@ -28,9 +28,9 @@ func TestKeptOfClustersThatAreNotConfigured(t *testing.T) {
 	w := newWorld(t, shopWeb)
 	all := []Contribution{from("idc-a", 1, "http:80", "10.1.0.1"), from("idc-b", 2, "http:80", "10.2.0.1"),
 		from("idc-empty", 3, "http:80"), from("idc-old", 4, "http:80", "10.0.0.1", "10.0.0.2!")}
-	w.settle(mergeOrNil(all, w.observed, bothKinds), bothKinds, nil)
-	r := Merge(shopWeb, leave(w, all, "idc-old", "idc-empty"), w.observed, bothKinds)
-	if p := Diff(w.observed, &r, bothKinds); !slices.Equal(p.Kept, []Kept{{"idc-old", 2}}) {
+	w.settle(mergeOrNil(all, w.current, bothKinds), bothKinds, nil)
+	r := Merge(shopWeb, leave(w, all, "idc-old", "idc-empty"), w.current, bothKinds)
+	if p := Diff(w.current, &r, bothKinds); !slices.Equal(p.Kept, []Kept{{"idc-old", 2}}) {
 		t.Errorf("kept %v", p.Kept)
 	}
 }
@@ -68,13 +68,13 @@ func TestOthersTakeThePlaceOfAnAbandonedCluster(t *testing.T) {
 				if strings.Contains(test.name, "nobody") {
 					all = all[:2]
 				}
-				w.settle(mergeOrNil(all[:1], w.observed, settings), settings, nil)
+				w.settle(mergeOrNil(all[:1], w.current, settings), settings, nil)
 				settings.Policy = test.orders
-				run := func() (Replica, Plan) {
+				run := func() (Desired, Plan) {
 					contributions := leave(w, all, "idc-a")
 					Steer(shopWeb, contributions, settings.Policy)
-					r := Merge(shopWeb, contributions, w.observed, settings)
-					return r, Diff(w.observed, &r, settings)
+					r := Merge(shopWeb, contributions, w.current, settings)
+					return r, Diff(w.current, &r, settings)
 				}
 				r, p := run()
 				if got := servedText(&r); settings.WriteSlices && got != test.served {
@@ -87,7 +87,7 @@ func TestOthersTakeThePlaceOfAnAbandonedCluster(t *testing.T) {
 				if _, again := run(); !again.Empty() {
 					t.Errorf("a second look writes:\n%s", textOf(t, again))
 				}
-				if stands := slices.Contains(Shares(w.observed), "idc-a"); stands != test.kept {
+				if stands := slices.Contains(Shares(w.current), "idc-a"); stands != test.kept {
 					t.Errorf("idc-a is on record: %v", stands)
 				}
 			}
@@ -106,9 +106,9 @@ func TestAFollowedMemberOutranksAnAbandonedOne(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, shopWeb)
 			old := []Contribution{from("idc-a", 100, "http:80", "10.0.0.1")}
-			w.settle(mergeOrNil(old, w.observed, bothKinds), bothKinds, nil)
+			w.settle(mergeOrNil(old, w.current, bothKinds), bothKinds, nil)
 			live := from("idc-z", 100, "http:80", test.live)
-			r := Merge(shopWeb, leave(w, append(old, live), "idc-a"), w.observed, bothKinds)
+			r := Merge(shopWeb, leave(w, append(old, live), "idc-a"), w.current, bothKinds)
 			if got := servedText(&r); got != test.served {
 				t.Errorf("served %q, want %q", got, test.served)
 			}
@@ -120,8 +120,8 @@ func TestAFollowedMemberOutranksAnAbandonedOne(t *testing.T) {
 	// Where the new one does not name an address, the old one's stays.
 	w := newWorld(t, shopWeb)
 	old := []Contribution{from("idc-a", 100, "http:80", "10.0.0.1", "10.0.0.2")}
-	w.settle(mergeOrNil(old, w.observed, bothKinds), bothKinds, nil)
-	r := Merge(shopWeb, leave(w, append(old, from("idc-z", 100, "http:80", "10.0.0.1!")), "idc-a"), w.observed, bothKinds)
+	w.settle(mergeOrNil(old, w.current, bothKinds), bothKinds, nil)
+	r := Merge(shopWeb, leave(w, append(old, from("idc-z", 100, "http:80", "10.0.0.1!")), "idc-a"), w.current, bothKinds)
 	if got := servedText(&r); got != "!10.0.0.1:http:80 10.0.0.2:http:80" || len(r.Conflicts) > 0 {
 		t.Errorf("served %q, conflicts %v", got, r.Conflicts)
 	}
@@ -155,7 +155,7 @@ func TestWhatIsNotFollowedIsNotCounted(t *testing.T) {
 			w := newWorld(t, shopWeb)
 			// The orphan's Service is the oldest of all.
 			all := []Contribution{from("idc-a", 1, "http:80", "10.0.0.1")}
-			w.settle(mergeOrNil(all, w.observed, bothKinds), bothKinds, nil)
+			w.settle(mergeOrNil(all, w.current, bothKinds), bothKinds, nil)
 			for _, m := range []struct {
 				cluster, address string
 				flags
@@ -171,7 +171,7 @@ func TestWhatIsNotFollowedIsNotCounted(t *testing.T) {
 			if test.fb.failover > 0 {
 				all[len(all)-1].Failover = len(all) + 1
 			}
-			r := Merge(shopWeb, all, w.observed, bothKinds)
+			r := Merge(shopWeb, all, w.current, bothKinds)
 			if got := servedText(&r); got != test.served {
 				t.Errorf("served %q, want %q", got, test.served)
 			}
@@ -188,12 +188,12 @@ func TestAnOrphanDecidesNothing(t *testing.T) {
 	w := newWorld(t, shopWeb)
 	old := annotatedWith(from("idc-a", 1, "http:80", "10.0.0.1"), AnnotationMode, "failover")
 	old.Service.Labels = map[string]string{"of": "idc-a"}
-	w.settle(mergeOrNil([]Contribution{old}, w.observed, bothKinds), bothKinds, nil)
+	w.settle(mergeOrNil([]Contribution{old}, w.current, bothKinds), bothKinds, nil)
 	live := from("idc-b", 2, "http:81", "10.1.0.1")
 	live.Service.Labels = map[string]string{"of": "idc-b"}
 	all := leave(w, []Contribution{old, live}, "idc-a")
 	Steer(shopWeb, all, orders{"idc-a": "idc-b"})
-	r := Merge(shopWeb, all, w.observed, bothKinds)
+	r := Merge(shopWeb, all, w.current, bothKinds)
 	if portsText(&r) != "http:81/TCP→81" || r.Service.Labels["of"] != "idc-b" || all[0].Failover != 0 {
 		t.Errorf("ports %s, labels %v, failover %d", portsText(&r), r.Service.Labels, all[0].Failover)
 	}
@@ -204,10 +204,10 @@ func TestAnOrphanDecidesNothing(t *testing.T) {
 func TestAClusterThatLeavesIsNothingToWrite(t *testing.T) {
 	w := newWorld(t, shopWeb)
 	all := []Contribution{from("idc-a", 1, "http:80", "10.0.0.1"), from("idc-b", 2, "http:80", "10.1.0.1")}
-	w.settle(mergeOrNil(all, w.observed, bothKinds), bothKinds, nil)
+	w.settle(mergeOrNil(all, w.current, bothKinds), bothKinds, nil)
 	all = leave(w, all, "idc-a")
-	r := Merge(shopWeb, all, w.observed, bothKinds)
-	if p := Diff(w.observed, &r, bothKinds); !p.Empty() {
+	r := Merge(shopWeb, all, w.current, bothKinds)
+	if p := Diff(w.current, &r, bothKinds); !p.Empty() {
 		t.Errorf("it would write %+v", p)
 	}
 }

@@ -66,7 +66,7 @@ func marked(kind Kind, labels map[string]string) bool {
 // Own decides which objects of a replica are ours, from their claims: it sets Owned.
 // Beside a Service that is ours, which is the record of the others, Endpoints need no
 // record of their own, nor does a slice of a cluster that it names.
-func (o *Observed) Own() {
+func (o *Current) Own() {
 	service := o.Service != nil && o.Service.Claim == ClaimRecorded
 	if o.Service != nil {
 		o.Service.Owned = service
@@ -82,13 +82,13 @@ func (o *Observed) Own() {
 
 // Vouched reports whether the record names a cluster, or is lost. What stands of one
 // that it does not name, and that is not configured, decides nothing and goes.
-func (o *Observed) Vouched(cluster string) bool {
+func (o *Current) Vouched(cluster string) bool {
 	sources := o.sources()
 	return len(sources) == 0 || sources.has(cluster)
 }
 
 // sources is the record of who feeds the replica, if it is ours.
-func (o *Observed) sources() Sources {
+func (o *Current) sources() Sources {
 	if s := o.Service; s != nil && s.Owned {
 		return s.Sources
 	}
@@ -96,15 +96,15 @@ func (o *Observed) sources() Sources {
 }
 
 // Ours reports whether anything of a replica that stands is owned.
-func (o *Observed) Ours() bool {
+func (o *Current) Ours() bool {
 	return o.Service != nil && o.Service.Owned || o.Endpoints != nil && o.Endpoints.Owned ||
-		slices.ContainsFunc(o.Slices, func(s ObservedSlice) bool { return s.Owned })
+		slices.ContainsFunc(o.Slices, func(s CurrentSlice) bool { return s.Owned })
 }
 
 // Disputed reports whether anything carries our mark and instance and is not ours.
-func (o *Observed) Disputed() bool {
+func (o *Current) Disputed() bool {
 	return o.Service != nil && o.Service.disputed() || o.Endpoints != nil && o.Endpoints.disputed() ||
-		slices.ContainsFunc(o.Slices, func(s ObservedSlice) bool { return s.disputed() })
+		slices.ContainsFunc(o.Slices, func(s CurrentSlice) bool { return s.disputed() })
 }
 
 func (m *Meta) disputed() bool { return m.Claim >= ClaimMarked && !m.Owned }
@@ -144,7 +144,7 @@ func notOurs(replica syncer.Key, kind Kind, m *Meta, consequence string) Conflic
 
 // disputes reports what carries our mark where nobody wants a replica: it is left
 // alone.
-func (o *Observed) disputes() (conflicts []Conflict) {
+func (o *Current) disputes() (conflicts []Conflict) {
 	add := func(kind Kind, m *Meta) {
 		if m.disputed() {
 			conflicts = append(conflicts, notOurs(o.Key, kind, m, "it is left alone; take the mark away, or delete it by hand"))
@@ -163,11 +163,11 @@ func (o *Observed) disputes() (conflicts []Conflict) {
 }
 
 // OutOfBounds is the plan for a replica in a namespace that may not be written to.
-func OutOfBounds(observed Observed) Plan {
-	p := Plan{Replica: observed.Key}
-	if observed.Ours() {
-		p.Conflicts = []Conflict{{Replica: observed.Key, Reason: ConflictNamespace, Message: fmt.Sprintf(
-			"namespace %s is outside of ingress.namespaces: the replica is left as it stands, dead addresses included; take the namespace in, or delete Service %s", observed.Key.Namespace, observed.Key)}}
+func OutOfBounds(current Current) Plan {
+	p := Plan{Replica: current.Key}
+	if current.Ours() {
+		p.Conflicts = []Conflict{{Replica: current.Key, Reason: ConflictNamespace, Message: fmt.Sprintf(
+			"namespace %s is outside of ingress.namespaces: the replica is left as it stands, dead addresses included; take the namespace in, or delete Service %s", current.Key.Namespace, current.Key)}}
 	}
 	return p
 }

@@ -59,23 +59,23 @@ func TestOwn(t *testing.T) {
 	named := Sources{{Cluster: "a", Service: "shop/web"}}
 	for _, c := range []struct {
 		name      string
-		service   *ObservedService
+		service   *CurrentService
 		endpoints Claim
 		slices    map[string]Claim // by cluster
 		want      string
 	}{
-		{"a whole replica", &ObservedService{Meta: Meta{Claim: ClaimRecorded}, Sources: named}, ClaimRecorded, map[string]Claim{"a": ClaimRecorded}, "service endpoints a"},
-		{"of the version before", &ObservedService{Meta: Meta{Claim: ClaimRecorded}, Sources: named}, ClaimMarked, map[string]Claim{"a": ClaimMarked}, "service endpoints a"},
-		{"a slice of an unknown cluster", &ObservedService{Meta: Meta{Claim: ClaimRecorded}, Sources: named}, ClaimMarked, map[string]Claim{"a": ClaimRecorded, "ghost": ClaimMarked}, "service endpoints a"},
-		{"a Service with the mark alone", &ObservedService{Meta: Meta{Claim: ClaimMarked}, Sources: named}, ClaimMarked, map[string]Claim{"a": ClaimMarked}, ""},
-		{"under a Service that lost its label", &ObservedService{}, ClaimRecorded, map[string]Claim{"a": ClaimRecorded, "b": ClaimMarked}, "endpoints a"},
-		{"under another installation's Service", &ObservedService{Meta: Meta{Claim: ClaimOther}}, ClaimOther, map[string]Claim{"a": ClaimOther}, ""},
+		{"a whole replica", &CurrentService{Meta: Meta{Claim: ClaimRecorded}, Sources: named}, ClaimRecorded, map[string]Claim{"a": ClaimRecorded}, "service endpoints a"},
+		{"of the version before", &CurrentService{Meta: Meta{Claim: ClaimRecorded}, Sources: named}, ClaimMarked, map[string]Claim{"a": ClaimMarked}, "service endpoints a"},
+		{"a slice of an unknown cluster", &CurrentService{Meta: Meta{Claim: ClaimRecorded}, Sources: named}, ClaimMarked, map[string]Claim{"a": ClaimRecorded, "ghost": ClaimMarked}, "service endpoints a"},
+		{"a Service with the mark alone", &CurrentService{Meta: Meta{Claim: ClaimMarked}, Sources: named}, ClaimMarked, map[string]Claim{"a": ClaimMarked}, ""},
+		{"under a Service that lost its label", &CurrentService{}, ClaimRecorded, map[string]Claim{"a": ClaimRecorded, "b": ClaimMarked}, "endpoints a"},
+		{"under another installation's Service", &CurrentService{Meta: Meta{Claim: ClaimOther}}, ClaimOther, map[string]Claim{"a": ClaimOther}, ""},
 		{"without a Service", nil, ClaimRecorded, map[string]Claim{"a": ClaimRecorded, "b": ClaimMarked}, "endpoints a"},
-		{"a record that is lost", &ObservedService{Meta: Meta{Claim: ClaimRecorded}}, ClaimMarked, map[string]Claim{"a": ClaimRecorded, "b": ClaimMarked}, "service endpoints a"},
+		{"a record that is lost", &CurrentService{Meta: Meta{Claim: ClaimRecorded}}, ClaimMarked, map[string]Claim{"a": ClaimRecorded, "b": ClaimMarked}, "service endpoints a"},
 	} {
-		o := Observed{Key: shopWeb, Service: c.service, Endpoints: &ObservedEndpoints{Meta: Meta{Claim: c.endpoints}}}
+		o := Current{Key: shopWeb, Service: c.service, Endpoints: &CurrentEndpoints{Meta: Meta{Claim: c.endpoints}}}
 		for _, cluster := range slices.Sorted(maps.Keys(c.slices)) {
-			o.Slices = append(o.Slices, ObservedSlice{Meta: Meta{Name: cluster, Claim: c.slices[cluster]}, Cluster: cluster})
+			o.Slices = append(o.Slices, CurrentSlice{Meta: Meta{Name: cluster, Claim: c.slices[cluster]}, Cluster: cluster})
 		}
 		o.Own()
 		var got []string
@@ -106,28 +106,28 @@ func TestWhatTheVersionBeforeWroteIsAdopted(t *testing.T) {
 		delete(m.Annotations, AnnotationReplica)
 		m.Claim = ClaimOf(kind, shopWeb, m.Labels, m.Annotations, "")
 	}
-	before(KindService, &w.observed.Service.Meta)
-	before(KindEndpoints, &w.observed.Endpoints.Meta)
-	for i := range w.observed.Slices {
-		before(KindEndpointSlice, &w.observed.Slices[i].Meta)
+	before(KindService, &w.current.Service.Meta)
+	before(KindEndpoints, &w.current.Endpoints.Meta)
+	for i := range w.current.Slices {
+		before(KindEndpointSlice, &w.current.Slices[i].Meta)
 	}
-	w.observed.Own()
-	if got := Shares(w.observed); len(got) != 2 {
+	w.current.Own()
+	if got := Shares(w.current); len(got) != 2 {
 		t.Errorf("shares of %v", got)
 	}
 	w.writes = 0
-	objects := 2 + len(w.observed.Slices)
+	objects := 2 + len(w.current.Slices)
 	settled(t, w, contributions)
 	if w.writes != objects {
 		t.Errorf("%d writes for %d objects", w.writes, objects)
 	}
 	// To another installation it is nobody's.
-	before(KindService, &w.observed.Service.Meta)
-	w.observed.Service.Claim = ClaimOf(KindService, shopWeb, w.observed.Service.Labels, w.observed.Service.Annotations, "blue")
-	w.observed.Own()
+	before(KindService, &w.current.Service.Meta)
+	w.current.Service.Claim = ClaimOf(KindService, shopWeb, w.current.Service.Labels, w.current.Service.Annotations, "blue")
+	w.current.Own()
 	settings := bothKinds
 	settings.Instance = "blue"
-	if p := Diff(w.observed, nil, settings); len(p.Stages) > 0 || len(p.Conflicts) == 0 || p.Conflicts[0].Reason != ConflictRecord {
+	if p := Diff(w.current, nil, settings); len(p.Stages) > 0 || len(p.Conflicts) == 0 || p.Conflicts[0].Reason != ConflictRecord {
 		t.Errorf("another installation would %s", textOf(t, p))
 	}
 }
@@ -137,21 +137,21 @@ func TestWhatTheVersionBeforeWroteIsAdopted(t *testing.T) {
 func TestForgedSlicesDecideNothing(t *testing.T) {
 	for name, claim := range map[string]Claim{"with labels alone": ClaimMarked, "with a record of its own": ClaimRecorded} {
 		w, contributions := stand(t)
-		away := func(cluster string) []Contribution { return Recover(cluster, w.observed) }
-		before := Merge(shopWeb, slices.Concat(away("idc-a"), away("idc-b")), w.observed, bothKinds)
-		forged := ObservedSlice{Meta: Meta{Name: "web-forged", UID: "f", ResourceVersion: "1", Claim: claim, Labels: map[string]string{LabelSliceManagedBy: SliceManagedBy}}, Cluster: "ghost"}
+		away := func(cluster string) []Contribution { return Recover(cluster, w.current) }
+		before := Merge(shopWeb, slices.Concat(away("idc-a"), away("idc-b")), w.current, bothKinds)
+		forged := CurrentSlice{Meta: Meta{Name: "web-forged", UID: "f", ResourceVersion: "1", Claim: claim, Labels: map[string]string{LabelSliceManagedBy: SliceManagedBy}}, Cluster: "ghost"}
 		forged.Slice = syncer.Slice{Name: "web-forged", Family: syncer.IPv4, Ports: []syncer.Port{{Name: "other", Protocol: syncer.TCP, Number: 1}},
 			Endpoints: []syncer.Endpoint{{Addr: contributions[0].Endpoints[0].Addr, Ready: true, Serving: true}}}
-		w.observed.Slices = append(w.observed.Slices, forged)
-		w.observed.Own()
-		if w.observed.Vouched("ghost") || !w.observed.Vouched("idc-a") {
+		w.current.Slices = append(w.current.Slices, forged)
+		w.current.Own()
+		if w.current.Vouched("ghost") || !w.current.Vouched("idc-a") {
 			t.Errorf("%s: the record vouches for the wrong ones", name)
 		}
-		after := Merge(shopWeb, slices.Concat(away("idc-a"), away("idc-b")), w.observed, bothKinds)
+		after := Merge(shopWeb, slices.Concat(away("idc-a"), away("idc-b")), w.current, bothKinds)
 		if servedText(&before) != servedText(&after) || portsText(&before) != portsText(&after) || before.Service.Annotations[AnnotationSources] != after.Service.Annotations[AnnotationSources] {
 			t.Errorf("%s: served %s, ports %s; before %s, %s", name, servedText(&after), portsText(&after), servedText(&before), portsText(&before))
 		}
-		p := Diff(w.observed, &after, bothKinds)
+		p := Diff(w.current, &after, bothKinds)
 		if claim == ClaimMarked && (!p.Empty() || len(p.Conflicts) != 1 || p.Conflicts[0].Reason != ConflictRecord) {
 			t.Errorf("%s: %s", name, textOf(t, p))
 		}

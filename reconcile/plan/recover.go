@@ -16,17 +16,17 @@ import (
 
 // Shares returns the clusters that have a share in what stands, sorted: those
 // for which Recover has something.
-func Shares(observed Observed) []string {
+func Shares(current Current) []string {
 	clusters := map[string]bool{}
-	for _, s := range observed.sources() {
+	for _, s := range current.sources() {
 		clusters[s.Cluster] = true
 	}
-	for i := range observed.Slices {
-		if s := &observed.Slices[i]; s.Owned && s.Cluster != "" {
+	for i := range current.Slices {
+		if s := &current.Slices[i]; s.Owned && s.Cluster != "" {
 			clusters[s.Cluster] = true
 		}
 	}
-	if e := observed.Endpoints; e != nil && e.Owned {
+	if e := current.Endpoints; e != nil && e.Owned {
 		named, rest := parseAddresses(e.Annotations[AnnotationAddresses])
 		for _, cluster := range named {
 			clusters[cluster] = true
@@ -44,10 +44,10 @@ func Shares(observed Observed) []string {
 // it with the others reproduces what stands, so a restart while a member is away
 // writes nothing. There is one contribution for each source of the cluster; nil when
 // the cluster has no share.
-func Recover(cluster string, observed Observed) []Contribution {
-	r := recovery{cluster: cluster, observed: observed}
-	for i := range observed.Slices {
-		if s := &observed.Slices[i]; s.Owned && s.Cluster == cluster {
+func Recover(cluster string, current Current) []Contribution {
+	r := recovery{cluster: cluster, current: current}
+	for i := range current.Slices {
+		if s := &current.Slices[i]; s.Owned && s.Cluster == cluster {
 			r.slices = append(r.slices, s)
 		}
 	}
@@ -109,9 +109,9 @@ func revive(endpoints []syncer.Endpoint, sources []source) bool {
 
 // recovery is one run of Recover.
 type recovery struct {
-	cluster  string
-	observed Observed
-	slices   []*ObservedSlice
+	cluster string
+	current Current
+	slices  []*CurrentSlice
 	// standing are the subsets of our Endpoints, mine the addresses among them
 	// that are this cluster's.
 	standing  []syncer.Subset
@@ -123,10 +123,10 @@ type recovery struct {
 // record counts as the youngest of all, see guess.go; where the record is lost, as one
 // of age zero, so that what stands prevails.
 func (r *recovery) sources() []source {
-	sources := slices.DeleteFunc(slices.Clone(r.observed.sources()), func(s source) bool { return s.Cluster != r.cluster })
+	sources := slices.DeleteFunc(slices.Clone(r.current.sources()), func(s source) bool { return s.Cluster != r.cluster })
 	if len(sources) == 0 && len(r.slices)+len(r.mine) > 0 {
-		sources = []source{{Cluster: r.cluster, Service: r.observed.Key.String(), Created: time.Unix(0, 0)}}
-		if standing := r.observed.Service; standing == nil || !standing.Owned || len(standing.Sources) > 0 {
+		sources = []source{{Cluster: r.cluster, Service: r.current.Key.String(), Created: time.Unix(0, 0)}}
+		if standing := r.current.Service; standing == nil || !standing.Owned || len(standing.Sources) > 0 {
 			sources[0].Created = time.Unix(guessedAge, 0)
 		}
 	}
@@ -136,7 +136,7 @@ func (r *recovery) sources() []source {
 // readEndpoints finds out which standing addresses belong to the cluster: those
 // on record, and those of its slices.
 func (r *recovery) readEndpoints() {
-	e := r.observed.Endpoints
+	e := r.current.Endpoints
 	if e == nil || !e.Owned {
 		return
 	}
@@ -144,8 +144,8 @@ func (r *recovery) readEndpoints() {
 	r.truncated = e.Annotations[AnnotationOverCapacity] == OverCapacity
 	r.mine = map[netip.Addr]bool{}
 	sliced := map[netip.Addr]string{}
-	for i := range r.observed.Slices {
-		if s := &r.observed.Slices[i]; s.Owned && (s.Cluster == r.cluster || r.observed.sources().has(s.Cluster)) {
+	for i := range r.current.Slices {
+		if s := &r.current.Slices[i]; s.Owned && (s.Cluster == r.cluster || r.current.sources().has(s.Cluster)) {
 			for j := range s.Endpoints {
 				sliced[s.Endpoints[j].Addr] = s.Cluster
 			}
@@ -182,7 +182,7 @@ func (r *recovery) endpoints() []syncer.Endpoint {
 	var out []syncer.Endpoint
 	sliced, differ := map[netip.Addr]bool{}, map[netip.Addr]bool{}
 	ready, ported := r.readyInEndpoints(), r.portedAlike()
-	tell := r.observed.Endpoints != nil && r.observed.Endpoints.Owned && !r.truncated
+	tell := r.current.Endpoints != nil && r.current.Endpoints.Owned && !r.truncated
 	for _, s := range r.slices {
 		for _, e := range s.Endpoints {
 			if !e.Addr.IsValid() {
@@ -199,7 +199,7 @@ func (r *recovery) endpoints() []syncer.Endpoint {
 		}
 	}
 	only := syncer.Kinds(0)
-	if e := r.observed.Endpoints; e != nil && strings.HasPrefix(e.Annotations[AnnotationAddresses], onlyEndpoints) {
+	if e := r.current.Endpoints; e != nil && strings.HasPrefix(e.Annotations[AnnotationAddresses], onlyEndpoints) {
 		only = syncer.KindEndpoints
 	}
 	add := func(a syncer.Address, ports []syncer.Port, ready bool) {
@@ -274,7 +274,7 @@ func (r *recovery) readyInEndpoints() map[netip.Addr]bool {
 // record.
 func (r *recovery) service(key syncer.Key, s source) *syncer.Service {
 	svc := &syncer.Service{Key: key, Created: s.Created.Unix(), Annotations: r.annotations(s)}
-	standing := r.observed.Service
+	standing := r.current.Service
 	switch {
 	case len(r.slices) > 0:
 		svc.Labels = passed(r.slices[0].Labels, nil)

@@ -49,15 +49,15 @@ func TestTwoSourcesOfAMemberThatIsAway(t *testing.T) {
 				a.Stale, b.Stale = test.stale, test.stale
 				all := []Contribution{a, b, from("idc-b", 300, "http:80", "10.1.0.1")}
 				w := newWorld(t, shopWeb)
-				w.settle(mergeOrNil(all, w.observed, settings), settings, nil)
-				if e := w.observed.Endpoints; settings.WriteEndpoints && len(addressesOf(e.Subsets)) != 3 {
+				w.settle(mergeOrNil(all, w.current, settings), settings, nil)
+				if e := w.current.Endpoints; settings.WriteEndpoints && len(addressesOf(e.Subsets)) != 3 {
 					t.Fatalf("Endpoints %+v", e.Subsets)
 				}
-				away := Recover("idc-a", w.observed)
+				away := Recover("idc-a", w.current)
 				for i := range away {
 					away[i].Stale = test.stale
 				}
-				if p := Diff(w.observed, mergeOrNil(append(away, all[2]), w.observed, settings), settings); !p.Empty() {
+				if p := Diff(w.current, mergeOrNil(append(away, all[2]), w.current, settings), settings); !p.Empty() {
 					t.Errorf("a restart writes:\n%s", textOf(t, p))
 				}
 			}
@@ -72,19 +72,19 @@ func TestServiceThatNobodyRemembers(t *testing.T) {
 	a, b := from("idc-a", 100, "http:80>8080", "10.0.0.1"), from("idc-b", 200, "http:80>8080", "10.1.0.1")
 	deleted := func(contributions ...Contribution) *world {
 		w := newWorld(t, shopWeb)
-		w.settle(mergeOrNil(contributions, w.observed, bothKinds), bothKinds, nil)
-		w.observed.Service = nil
+		w.settle(mergeOrNil(contributions, w.current, bothKinds), bothKinds, nil)
+		w.current.Service = nil
 		return w
 	}
-	settled := func(w *world, others ...Contribution) Replica {
+	settled := func(w *world, others ...Contribution) Desired {
 		t.Helper()
-		var r Replica
+		var r Desired
 		for range 2 {
-			r = Merge(shopWeb, append(others, Recover("idc-a", w.observed)...), w.observed, bothKinds)
+			r = Merge(shopWeb, append(others, Recover("idc-a", w.current)...), w.current, bothKinds)
 			w.settle(&r, bothKinds, nil)
 		}
-		r = Merge(shopWeb, append(others, Recover("idc-a", w.observed)...), w.observed, bothKinds)
-		if p := Diff(w.observed, &r, bothKinds); !p.Empty() {
+		r = Merge(shopWeb, append(others, Recover("idc-a", w.current)...), w.current, bothKinds)
+		if p := Diff(w.current, &r, bothKinds); !p.Empty() {
 			t.Errorf("a restart writes:\n%s", textOf(t, p))
 		}
 		return r
@@ -94,7 +94,7 @@ func TestServiceThatNobodyRemembers(t *testing.T) {
 	if got := portsText(&r); got != "http:8080/TCP→8080" || reasons(&r) != "port@idc-a" {
 		t.Errorf("ports %s, conflicts %v", got, r.Conflicts)
 	}
-	w.observed.Service.Ports = []syncer.ServicePort{port("http:80>8080")}
+	w.current.Service.Ports = []syncer.ServicePort{port("http:80>8080")}
 	if r = settled(w); portsText(&r) != "http:80/TCP→8080" || len(r.Conflicts) > 0 {
 		t.Errorf("ports %s, conflicts %v, after they were corrected", portsText(&r), r.Conflicts)
 	}
@@ -107,7 +107,7 @@ func TestServiceThatNobodyRemembers(t *testing.T) {
 func TestConflictsBetweenNamespacesOfAMemberNameBoth(t *testing.T) {
 	a := inFamilies(from("idc-a", 100, "http:80"), shopWeb, []syncer.Family{syncer.IPv4}, pods("idc-a", "10.0.0.1")...)
 	b := inFamilies(from("idc-a", 200, "http:99"), storeWeb, []syncer.Family{syncer.IPv4}, pods("idc-a2", "10.0.0.2")...)
-	r := Merge(shopWeb, []Contribution{a, b}, Observed{}, bothKinds)
+	r := Merge(shopWeb, []Contribution{a, b}, Current{}, bothKinds)
 	want := `port "http" is 99/TCP in store/web of idc-a and 80/TCP in shop/web of idc-a, which is older and wins`
 	if len(r.Conflicts) != 1 || !strings.HasPrefix(r.Conflicts[0].Message, want) {
 		t.Errorf("conflicts %+v", r.Conflicts)

@@ -50,11 +50,11 @@ func (r Refusal) String() string {
 }
 
 // Without returns the contributions as they are without what was refused, and
-// reports it; addresses also among the Rejected of their contribution. observed
+// reports it; addresses also among the Rejected of their contribution. current
 // supplies what stays as it stands. Neither list is changed. The result may be empty
 // although the contributions were not: then nothing stands and nothing new is
 // accepted, which does not mean that nobody wants the replica.
-func Without(key syncer.Key, contributions []Contribution, refusals []Refusal, observed Observed) ([]Contribution, []Conflict) {
+func Without(key syncer.Key, contributions []Contribution, refusals []Refusal, current Current) ([]Contribution, []Conflict) {
 	if len(refusals) == 0 {
 		return contributions, nil
 	}
@@ -77,11 +77,11 @@ func Without(key syncer.Key, contributions []Contribution, refusals []Refusal, o
 			if !seen[c.Cluster] {
 				seen[c.Cluster] = true
 				report(c.Cluster, share.String(), share.Message)
-				out = append(out, freeze(c.Cluster, contributions, observed)...)
+				out = append(out, freeze(c.Cluster, contributions, current)...)
 			}
 			continue
 		}
-		for _, told := range withoutAddresses(&c, addresses, observed) {
+		for _, told := range withoutAddresses(&c, addresses, current) {
 			report(c.Cluster, told.what(), told.message)
 		}
 		out = append(out, c)
@@ -115,12 +115,12 @@ func (l *leftOut) what() string {
 
 // withoutAddresses leaves refused addresses as they stand, or out. Hand-written
 // subsets no longer say the same then.
-func withoutAddresses(c *Contribution, refused map[netip.Addr]Refusal, observed Observed) (told []leftOut) {
+func withoutAddresses(c *Contribution, refused map[netip.Addr]Refusal, current Current) (told []leftOut) {
 	hit := func(e syncer.Endpoint) bool { _, hit := refused[e.Addr]; return hit }
 	if len(refused) == 0 || c.Service == nil || !slices.ContainsFunc(c.Endpoints, hit) {
 		return nil
 	}
-	stands := standingEndpoints(c.Cluster, observed)
+	stands := standingEndpoints(c.Cluster, current)
 	c.Rejected = slices.Clip(c.Rejected)
 	kept := make([]syncer.Endpoint, 0, len(c.Endpoints))
 	for _, e := range c.Endpoints {

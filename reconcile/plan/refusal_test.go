@@ -103,8 +103,8 @@ func TestWithout(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w, _ := stand(t)
-			left, conflicts := Without(shopWeb, []Contribution{a, b}, tt.refusals, w.observed)
-			r := Merge(shopWeb, left, w.observed, bothKinds)
+			left, conflicts := Without(shopWeb, []Contribution{a, b}, tt.refusals, w.current)
+			r := Merge(shopWeb, left, w.current, bothKinds)
 			r.Conflicts = slices.DeleteFunc(conflicts, func(c Conflict) bool { return c.Reason != ConflictRefused })
 			slices.SortFunc(r.Conflicts, compareConflicts)
 			if got := portsText(&r); got != tt.ports {
@@ -136,10 +136,10 @@ func TestFrozenShareStaysHalfWritten(t *testing.T) {
 			contributions[0] = from("idc-a", 100, "http:80>8080 admin:81>9000", "10.0.0.1", "10.0.0.9")
 			refused := []Refusal{{Cluster: "idc-a"}}
 			plan := func() Plan {
-				left, _ := Without(shopWeb, contributions, refused, w.observed)
-				return Diff(w.observed, mergeOrNil(left, w.observed, bothKinds), bothKinds)
+				left, _ := Without(shopWeb, contributions, refused, w.current)
+				return Diff(w.current, mergeOrNil(left, w.current, bothKinds), bothKinds)
 			}
-			p := Diff(w.observed, mergeOrNil(contributions, w.observed, bothKinds), bothKinds)
+			p := Diff(w.current, mergeOrNil(contributions, w.current, bothKinds), bothKinds)
 			w.made = map[Object]string{}
 			for _, stage := range p.Sequence() {
 				for i := range stage {
@@ -165,7 +165,7 @@ func TestFrozenShareStaysHalfWritten(t *testing.T) {
 }
 
 func TestNothingStandsAndNothingIsAccepted(t *testing.T) {
-	left, conflicts := Without(shopWeb, []Contribution{from("idc-a", 1, "http:80", "10.0.0.1")}, []Refusal{{}}, Observed{Key: shopWeb})
+	left, conflicts := Without(shopWeb, []Contribution{from("idc-a", 1, "http:80", "10.0.0.1")}, []Refusal{{}}, Current{Key: shopWeb})
 	if len(left) != 0 || len(conflicts) != 1 {
 		t.Errorf("left %+v, conflicts %+v", left, conflicts)
 	}
@@ -178,7 +178,7 @@ func TestSuspects(t *testing.T) {
 	changed := from("idc-a", 100, "http:80>8080", "10.0.0.1", "10.0.0.9")
 	away := from("idc-d", 400, "http:80>8080", "10.3.0.1")
 	away.Unseen = true
-	got := Suspects([]Contribution{away, same, changed, large}, w.observed)
+	got := Suspects([]Contribution{away, same, changed, large}, w.current)
 	if want := []string{"idc-c", "idc-a", "idc-b"}; !slices.Equal(got, want) {
 		t.Errorf("suspects %v, want %v", got, want)
 	}

@@ -28,11 +28,11 @@ type claim struct {
 // nothing is left and that nobody wants goes at once.
 func (d *differ) removals(mayDelete bool) {
 	suspects := addrPorts{}
-	if e := d.observed.Endpoints; e != nil && e.Owned {
+	if e := d.current.Endpoints; e != nil && e.Owned {
 		suspects.subsets(e.Subsets, d.desired.Endpoints.Subsets)
 	}
-	for i := range d.observed.Slices {
-		if s := &d.observed.Slices[i]; s.Owned {
+	for i := range d.current.Slices {
+		if s := &d.current.Slices[i]; s.Owned {
 			suspects.slice(&s.Slice, cmp.Or(sliceNamed(d.desired.Slices, s.Meta.Name), &syncer.Slice{}))
 		}
 	}
@@ -40,11 +40,11 @@ func (d *differ) removals(mayDelete bool) {
 		return // as it nearly always is
 	}
 	claims := d.claims(suspects)
-	if e := d.observed.Endpoints; e != nil && e.Owned {
+	if e := d.current.Endpoints; e != nil && e.Owned {
 		d.reduceEndpoints(e, claims)
 	}
-	for i := range d.observed.Slices {
-		if s := &d.observed.Slices[i]; s.Owned {
+	for i := range d.current.Slices {
+		if s := &d.current.Slices[i]; s.Owned {
 			d.reduceSlice(s, claims, mayDelete)
 		}
 	}
@@ -94,7 +94,7 @@ func (c *claim) add(e *syncer.Endpoint) {
 	}
 }
 
-func (d *differ) reduceEndpoints(e *ObservedEndpoints, claims map[netip.Addr]*claim) {
+func (d *differ) reduceEndpoints(e *CurrentEndpoints, claims map[netip.Addr]*claim) {
 	left := remaining(e.Subsets, func(addr netip.Addr, stands traffic) traffic {
 		if c := claims[addr]; c != nil {
 			return min(stands, c.endpoints)
@@ -143,7 +143,7 @@ func remaining(standing []syncer.Subset, keeps func(addr netip.Addr, stands traf
 	return syncer.Repack(out)
 }
 
-func (d *differ) reduceSlice(s *ObservedSlice, claims map[netip.Addr]*claim, mayDelete bool) {
+func (d *differ) reduceSlice(s *CurrentSlice, claims map[netip.Addr]*claim, mayDelete bool) {
 	left := s.Slice
 	left.Endpoints = make([]syncer.Endpoint, 0, len(s.Endpoints))
 	changed := false

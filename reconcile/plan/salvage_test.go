@@ -15,7 +15,7 @@ func TestRemovalsReachWhatIsLeftUnderAForeignService(t *testing.T) {
 	tests := []struct {
 		name   string
 		now    []Contribution
-		damage func(*Observed)
+		damage func(*Current)
 		writes int
 		served []string
 	}{
@@ -32,19 +32,19 @@ func TestRemovalsReachWhatIsLeftUnderAForeignService(t *testing.T) {
 		{"ports change", []Contribution{from("idc-a", 100, "http:80>8081", "10.0.0.1", "10.0.0.2"), from("idc-b", 200, "http:80>8080", "10.1.0.1", "10.1.0.2")},
 			nil, 3, []string{"10.0.0.1", "10.0.0.2", "10.1.0.1", "10.1.0.2"}},
 		{"Endpoints are foreign too", []Contribution{from("idc-a", 100, ports, "10.0.0.1"), from("idc-b", 200, "http:80>8080", "10.1.0.1", "10.1.0.2")},
-			func(o *Observed) { o.Endpoints.strip() }, 2, []string{"10.0.0.1", "10.1.0.1", "10.1.0.2"}},
+			func(o *Current) { o.Endpoints.strip() }, 2, []string{"10.0.0.1", "10.1.0.1", "10.1.0.2"}},
 		{"a slice is foreign too", []Contribution{from("idc-b", 200, "http:80>8080", "10.1.0.1", "10.1.0.2")},
-			func(o *Observed) { o.Slices[0].strip() }, 2, []string{"10.1.0.1", "10.1.0.2"}},
+			func(o *Current) { o.Slices[0].strip() }, 2, []string{"10.1.0.1", "10.1.0.2"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w, _ := stand(t)
-			w.observed.Service.strip()
+			w.current.Service.strip()
 			if tt.damage != nil {
-				tt.damage(&w.observed)
+				tt.damage(&w.current)
 			}
 			foreign, before := w.foreignSnapshot(), w.dumbStates()
-			p := Diff(w.observed, mergeOrNil(tt.now, w.observed, bothKinds), bothKinds)
+			p := Diff(w.current, mergeOrNil(tt.now, w.current, bothKinds), bothKinds)
 			if len(p.Conflicts) == 0 || p.Conflicts[0].Reason != ConflictForeign {
 				t.Errorf("conflicts %+v", p.Conflicts)
 			}
@@ -68,7 +68,7 @@ func TestRemovalsReachWhatIsLeftUnderAForeignService(t *testing.T) {
 			if got := readyAddresses(w); !slices.Equal(got, tt.served) {
 				t.Errorf("%v are served, want %v", got, tt.served)
 			}
-			if p := Diff(w.observed, mergeOrNil(tt.now, w.observed, bothKinds), bothKinds); !p.Empty() {
+			if p := Diff(w.current, mergeOrNil(tt.now, w.current, bothKinds), bothKinds); !p.Empty() {
 				t.Errorf("not settled: %s", textOf(t, p))
 			}
 		})
@@ -90,7 +90,7 @@ func readyAddresses(w *world) []string {
 // Endpoints that lost our label are left alone; the slices beside them are kept up.
 func TestStrippedEndpointsAreLeftAlone(t *testing.T) {
 	w, _ := stand(t)
-	w.observed.Endpoints.strip()
+	w.current.Endpoints.strip()
 	foreign := w.foreignSnapshot()
 	settled(t, w, []Contribution{from("idc-a", 100, "http:80>8080", "10.0.0.1", "10.0.0.9"), from("idc-b", 200, "http:80>8080", "10.1.0.1")})
 	if w.foreignSnapshot() != foreign {
@@ -104,14 +104,14 @@ func TestStrippedEndpointsAreLeftAlone(t *testing.T) {
 // A slice that lost our label is left alone, and its endpoints get another.
 func TestStrippedSliceIsReplaced(t *testing.T) {
 	w, contributions := stand(t)
-	w.observed.Slices[0].strip()
+	w.current.Slices[0].strip()
 	foreign := w.foreignSnapshot()
 	settled(t, w, contributions)
 	if w.foreignSnapshot() != foreign {
 		t.Error("a foreign object changed")
 	}
-	mine := func(s ObservedSlice) bool { return s.Owned && s.Cluster == "idc-a" }
-	if at := slices.IndexFunc(w.observed.Slices, mine); at < 0 {
+	mine := func(s CurrentSlice) bool { return s.Owned && s.Cluster == "idc-a" }
+	if at := slices.IndexFunc(w.current.Slices, mine); at < 0 {
 		t.Error("the endpoints have no slice of ours")
 	}
 }

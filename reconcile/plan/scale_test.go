@@ -55,12 +55,12 @@ func samePort(int) []syncer.Port {
 }
 
 // standingAs is an ingress cluster in which a replica stands.
-func standingAs(r *Replica) Observed {
-	o := Observed{Key: shopWeb, Namespace: NamespaceActive}
-	o.Service = &ObservedService{Meta: Meta{Name: shopWeb.Name, Owned: true}, Headless: true, Ports: r.Service.Ports}
+func standingAs(r *Desired) Current {
+	o := Current{Key: shopWeb, Namespace: NamespaceActive}
+	o.Service = &CurrentService{Meta: Meta{Name: shopWeb.Name, Owned: true}, Headless: true, Ports: r.Service.Ports}
 	for i := range r.Slices {
 		s := &r.Slices[i]
-		o.Slices = append(o.Slices, ObservedSlice{Meta: Meta{Name: s.Name, Owned: true, Labels: s.Labels}, Cluster: s.Cluster, Slice: s.Slice})
+		o.Slices = append(o.Slices, CurrentSlice{Meta: Meta{Name: s.Name, Owned: true, Labels: s.Labels}, Cluster: s.Cluster, Slice: s.Slice})
 	}
 	return o
 }
@@ -101,7 +101,7 @@ func TestRecordOfAddressesBesideSlices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			written := writtenInBoth(3)
 			c.change(written)
-			r := Merge(shopWeb, written, Observed{Key: shopWeb}, bothKinds)
+			r := Merge(shopWeb, written, Current{Key: shopWeb}, bothKinds)
 			if got := r.Endpoints.Annotations[AnnotationAddresses]; got != c.want {
 				t.Errorf("record %q, want %q", got, c.want)
 			}
@@ -111,7 +111,7 @@ func TestRecordOfAddressesBesideSlices(t *testing.T) {
 
 func mergeOfBothKinds(n int) func() {
 	c := writtenInBoth(n)
-	return func() { Merge(shopWeb, c, Observed{Key: shopWeb}, bothKinds) }
+	return func() { Merge(shopWeb, c, Current{Key: shopWeb}, bothKinds) }
 }
 
 func diffOfManySlices(n int) func() {
@@ -119,14 +119,14 @@ func diffOfManySlices(n int) func() {
 		return []syncer.Port{{Name: "http", Protocol: syncer.TCP, Number: int32(i + 1)}}
 	})
 	slicesOnly := Settings{WriteSlices: true}
-	r := Merge(shopWeb, c, Observed{Key: shopWeb}, slicesOnly)
+	r := Merge(shopWeb, c, Current{Key: shopWeb}, slicesOnly)
 	o := standingAs(&r)
 	o.Service.UID = "new" // so that every slice is updated
 	return func() { Diff(o, &r, slicesOnly) }
 }
 
 func salvageOfMany(n int) func() {
-	r := Merge(shopWeb, numbered(n, samePort), Observed{Key: shopWeb}, bothKinds)
+	r := Merge(shopWeb, numbered(n, samePort), Current{Key: shopWeb}, bothKinds)
 	o := standingAs(&r)
 	o.Service.Owned = false
 	return func() { Diff(o, &r, bothKinds) }
@@ -138,5 +138,5 @@ func withoutHalf(n int) func() {
 	for i := 0; i < n; i += 2 {
 		refused = append(refused, Refusal{Evict: i%4 == 0, Address: numberedAddr(i)})
 	}
-	return func() { Without(shopWeb, c, refused, Observed{Key: shopWeb}) }
+	return func() { Without(shopWeb, c, refused, Current{Key: shopWeb}) }
 }

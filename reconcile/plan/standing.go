@@ -19,8 +19,8 @@ type Standing struct {
 }
 
 // StandingOf finds what stands of a cluster.
-func StandingOf(cluster string, observed Observed) (s Standing) {
-	for _, share := range Recover(cluster, observed) {
+func StandingOf(cluster string, current Current) (s Standing) {
+	for _, share := range Recover(cluster, current) {
 		s.Sources = append(s.Sources, share.Source)
 		s.Endpoints = append(s.Endpoints, share.Endpoints...)
 	}

@@ -15,8 +15,8 @@ func TestStandingOf(t *testing.T) {
 	ours, theirs := Meta{Owned: true}, Meta{}
 	at := func(last byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, last}) }
 	podOf := func(uid string) syncer.TargetRef { return syncer.TargetRef{Kind: "Pod", UID: uid} }
-	slice := func(meta Meta, cluster string, ready ...bool) ObservedSlice {
-		s := ObservedSlice{Meta: meta, Cluster: cluster}
+	slice := func(meta Meta, cluster string, ready ...bool) CurrentSlice {
+		s := CurrentSlice{Meta: meta, Cluster: cluster}
 		for i, r := range ready {
 			s.Endpoints = append(s.Endpoints, syncer.Endpoint{Addr: at(byte(i + 1)), Ready: r})
 		}
@@ -26,34 +26,34 @@ func TestStandingOf(t *testing.T) {
 	second.Endpoints[0] = syncer.Endpoint{Addr: netip.MustParseAddr("fd00::1"), Ready: true, Target: podOf("p")}
 	first := slice(ours, "a", true)
 	first.Endpoints[0].Target = podOf("p")
-	endpoints := func(meta Meta, record string) *ObservedEndpoints {
+	endpoints := func(meta Meta, record string) *CurrentEndpoints {
 		meta.Annotations = map[string]string{AnnotationAddresses: record}
-		return &ObservedEndpoints{Meta: meta, Subsets: []syncer.Subset{{
+		return &CurrentEndpoints{Meta: meta, Subsets: []syncer.Subset{{
 			Ready: []syncer.Address{{Addr: at(1), Target: podOf("p")}, {Addr: at(2)}, {Addr: at(3)}}, NotReady: []syncer.Address{{Addr: at(4)}},
 		}}}
 	}
-	recorded := &ObservedService{Meta: Meta{Owned: true}, Sources: ReadSources(map[string]string{
+	recorded := &CurrentService{Meta: Meta{Owned: true}, Sources: ReadSources(map[string]string{
 		AnnotationSources: `[{"cluster":"a","service":"shop/api"},{"cluster":"b","service":"shop/web"},{"cluster":"a","service":"store/api"}]`,
 	})}
 	for name, c := range map[string]struct {
-		observed Observed
-		want     []string // addresses
-		sources  []string
+		current Current
+		want    []string // addresses
+		sources []string
 	}{
 		"nothing": {},
 		"slices": {
-			Observed{Slices: []ObservedSlice{slice(ours, "a", true, false, true), slice(ours, "b", true), slice(theirs, "a", true)}},
+			Current{Slices: []CurrentSlice{slice(ours, "a", true, false, true), slice(ours, "b", true), slice(theirs, "a", true)}},
 			[]string{"10.0.0.1", "10.0.0.3"}, []string{"x-shop/web"},
 		},
-		"two families":     {Observed{Slices: []ObservedSlice{first, second}}, []string{"10.0.0.1", "fd00::1"}, []string{"x-shop/web"}},
-		"only of another":  {Observed{Slices: []ObservedSlice{slice(ours, "b", true)}}, nil, nil},
-		"sources":          {Observed{Service: recorded, Slices: []ObservedSlice{slice(ours, "a", true)}}, []string{"10.0.0.1"}, []string{"shop/api", "store/api"}},
-		"Endpoints alone":  {Observed{Endpoints: endpoints(ours, "a=*;b=10.0.0.3,10.0.0.4")}, []string{"10.0.0.1", "10.0.0.2"}, []string{"x-shop/web"}},
-		"without a record": {Observed{Endpoints: endpoints(ours, "")}, nil, nil},
-		"not ours":         {Observed{Endpoints: endpoints(theirs, "a=*")}, nil, nil},
+		"two families":     {Current{Slices: []CurrentSlice{first, second}}, []string{"10.0.0.1", "fd00::1"}, []string{"x-shop/web"}},
+		"only of another":  {Current{Slices: []CurrentSlice{slice(ours, "b", true)}}, nil, nil},
+		"sources":          {Current{Service: recorded, Slices: []CurrentSlice{slice(ours, "a", true)}}, []string{"10.0.0.1"}, []string{"shop/api", "store/api"}},
+		"Endpoints alone":  {Current{Endpoints: endpoints(ours, "a=*;b=10.0.0.3,10.0.0.4")}, []string{"10.0.0.1", "10.0.0.2"}, []string{"x-shop/web"}},
+		"without a record": {Current{Endpoints: endpoints(ours, "")}, nil, nil},
+		"not ours":         {Current{Endpoints: endpoints(theirs, "a=*")}, nil, nil},
 	} {
-		c.observed.Key = syncer.Key{Namespace: "x-shop", Name: "web"}
-		got := StandingOf("a", c.observed)
+		c.current.Key = syncer.Key{Namespace: "x-shop", Name: "web"}
+		got := StandingOf("a", c.current)
 		var sources []string
 		for _, key := range got.Sources {
 			sources = append(sources, key.String())

@@ -53,7 +53,7 @@ func TestSteerFollowsTheOldest(t *testing.T) {
 				annotatedWith(from("idc-a", 100, "http:80", "10.0.0.1"), AnnotationFailover, test.a),
 			}
 			Steer(shopWeb, contributions, told{})
-			r := Merge(shopWeb, contributions, Observed{}, bothKinds)
+			r := Merge(shopWeb, contributions, Current{}, bothKinds)
 			if got := servedText(&r); got != test.served {
 				t.Errorf("served %q, want %q", got, test.served)
 			}
@@ -77,14 +77,14 @@ func TestOverruledModesAreReported(t *testing.T) {
 			run := func(contributions ...Contribution) {
 				t.Helper()
 				Steer(shopWeb, contributions, told{})
-				r := Merge(shopWeb, contributions, w.observed, bothKinds)
+				r := Merge(shopWeb, contributions, w.current, bothKinds)
 				if got := reasons(&r); got != test.trouble {
 					t.Errorf("conflicts %q, want %q: %v", got, test.trouble, r.Conflicts)
 				}
 				w.settle(&r, bothKinds, nil)
 			}
 			run(a, b)
-			run(append(Recover("idc-b", w.observed), a)...)
+			run(append(Recover("idc-b", w.current), a)...)
 		})
 	}
 }
@@ -106,13 +106,13 @@ func TestSteerDrains(t *testing.T) {
 func TestFailoverLeavesTheSilent(t *testing.T) {
 	a, b := from("idc-a", 1, "http:80", "10.0.0.1"), from("idc-b", 2, "http:80", "10.1.0.1")
 	a.Failover, b.Failover, a.Stale = 1, 2, true
-	r := Merge(shopWeb, []Contribution{a, b}, Observed{}, bothKinds)
+	r := Merge(shopWeb, []Contribution{a, b}, Current{}, bothKinds)
 	if got := servedText(&r); got != "10.1.0.1:http:80" {
 		t.Errorf("served %q", got)
 	}
 	b = from("idc-b", 2, "http:80", "10.1.0.1!")
 	b.Failover = 2
-	r = Merge(shopWeb, []Contribution{a, b}, Observed{}, bothKinds)
+	r = Merge(shopWeb, []Contribution{a, b}, Current{}, bothKinds)
 	if got := servedText(&r); got != "10.0.0.1:http:80" {
 		t.Errorf("served %q with nobody else ready", got)
 	}
@@ -123,16 +123,16 @@ func TestModeOfAMemberThatIsAway(t *testing.T) {
 	a := annotatedWith(from("idc-a", 100, "http:80", "10.0.0.1"), AnnotationFailover, "idc-a idc-b", AnnotationMode, "failover")
 	b := from("idc-b", 200, "http:80", "10.1.0.1")
 	w := newWorld(t, shopWeb)
-	run := func(contributions ...Contribution) *Replica {
+	run := func(contributions ...Contribution) *Desired {
 		Steer(shopWeb, contributions, told{})
-		r := Merge(shopWeb, contributions, w.observed, bothKinds)
+		r := Merge(shopWeb, contributions, w.current, bothKinds)
 		return &r
 	}
 	w.settle(run(a, b), bothKinds, nil)
 	for _, away := range []string{"idc-a", "idc-b"} {
 		contributions := slices.DeleteFunc([]Contribution{a, b}, func(c Contribution) bool { return c.Cluster == away })
-		r := run(append(contributions, Recover(away, w.observed)...)...)
-		if p := Diff(w.observed, r, bothKinds); !p.Empty() {
+		r := run(append(contributions, Recover(away, w.current)...)...)
+		if p := Diff(w.current, r, bothKinds); !p.Empty() {
 			t.Errorf("a restart without %s writes:\n%s", away, textOf(t, p))
 		}
 	}
@@ -168,7 +168,7 @@ func TestNamesThatRunTogether(t *testing.T) {
 			"10.0.0.1:http:80", "port@c"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := Merge(key, []Contribution{test.b, test.a}, Observed{}, bothKinds)
+			r := Merge(key, []Contribution{test.b, test.a}, Current{}, bothKinds)
 			if got := servedText(&r); got != test.served {
 				t.Errorf("served %q, want %q", got, test.served)
 			}
@@ -183,7 +183,7 @@ func TestMisreadSettingsAreReported(t *testing.T) {
 	c := annotatedWith(from("idc-a", 1, "http:80", "10.0.0.1"), "misread", "annotation x is not understood")
 	contributions := []Contribution{c}
 	Steer(shopWeb, contributions, told{})
-	r := Merge(shopWeb, contributions, Observed{}, bothKinds)
+	r := Merge(shopWeb, contributions, Current{}, bothKinds)
 	if got := reasons(&r); got != "annotation@idc-a" || !strings.Contains(r.Conflicts[0].Message, "not understood") {
 		t.Errorf("conflicts %+v", r.Conflicts)
 	}
@@ -222,12 +222,12 @@ func TestPassedAnnotationsFollowTheSource(t *testing.T) {
 	settings.PassAnnotation = func(key string) bool { return strings.HasPrefix(key, "example.com/") }
 	w := newWorld(t, shopWeb)
 	give := func(c Contribution) {
-		r := Merge(shopWeb, []Contribution{c}, w.observed, settings)
+		r := Merge(shopWeb, []Contribution{c}, w.current, settings)
 		w.settle(&r, settings, nil)
 	}
 	stands := func(want ...string) {
 		t.Helper()
-		got := maps.Clone(w.observed.Service.Annotations)
+		got := maps.Clone(w.current.Service.Annotations)
 		delete(got, AnnotationReplica)
 		delete(got, AnnotationSources)
 		delete(got, AnnotationPassed)
@@ -238,16 +238,16 @@ func TestPassedAnnotationsFollowTheSource(t *testing.T) {
 	c := from("idc-a", 1, "http:80", "10.0.0.1")
 	give(annotatedWith(c, "example.com/a", "1", "example.com/b", "2", "other", "3"))
 	stands("example.com/a", "1", "example.com/b", "2")
-	w.observed.Service.Annotations = maps.Clone(w.observed.Service.Annotations)
-	w.observed.Service.Annotations["theirs"] = "x"
-	w.observed.Service.Annotations["example.com/a"] = "edited"
+	w.current.Service.Annotations = maps.Clone(w.current.Service.Annotations)
+	w.current.Service.Annotations["theirs"] = "x"
+	w.current.Service.Annotations["example.com/a"] = "edited"
 	give(annotatedWith(c, "example.com/a", "1", "example.com/b", "2"))
 	stands("example.com/a", "1", "example.com/b", "2", "theirs", "x")
 	give(annotatedWith(c, "example.com/b", "22"))
 	stands("example.com/b", "22", "theirs", "x")
 	// A restart while the member is away writes nothing.
-	r := Merge(shopWeb, Recover("idc-a", w.observed), w.observed, settings)
-	if p := Diff(w.observed, &r, settings); !p.Empty() {
+	r := Merge(shopWeb, Recover("idc-a", w.current), w.current, settings)
+	if p := Diff(w.current, &r, settings); !p.Empty() {
 		t.Errorf("a restart writes:\n%s", textOf(t, p))
 	}
 	settings.PassAnnotation = nil
@@ -260,7 +260,7 @@ func TestPassedLabels(t *testing.T) {
 	c.Service.Labels = map[string]string{"app": "web", "example.com/team": "a", LabelHeadless: "x"}
 	settings := bothKinds
 	settings.PassLabel = func(key string) bool { return key != "app" }
-	r := Merge(shopWeb, []Contribution{c}, Observed{}, settings)
+	r := Merge(shopWeb, []Contribution{c}, Current{}, settings)
 	for kind, got := range map[string]map[string]string{"Service": r.Service.Labels, "Endpoints": r.Endpoints.Labels, "slice": r.Slices[0].Labels} {
 		if _, has := got["app"]; has || got["example.com/team"] != "a" || got[LabelManagedBy] != ManagedBy {
 			t.Errorf("%s: labels %v", kind, got)

@@ -101,7 +101,7 @@ func (s *replicaStory) apply(line string) error {
 	case "left":
 		s.left[words[1]] = true
 	case "namespace":
-		s.observed.Namespace = map[string]NamespaceState{"missing": NamespaceMissing, "active": NamespaceActive, "terminating": NamespaceTerminating}[words[1]]
+		s.current.Namespace = map[string]NamespaceState{"missing": NamespaceMissing, "active": NamespaceActive, "terminating": NamespaceTerminating}[words[1]]
 	case "settings":
 		return s.set(words[1:])
 	case "hand":
@@ -180,7 +180,7 @@ func (s *replicaStory) set(words []string) error {
 
 // hand is what somebody does to our objects.
 func (s *replicaStory) hand(words []string) error {
-	o := &s.observed
+	o := &s.current
 	switch strings.Join(words[:min(2, len(words))], " ") {
 	case "delete service":
 		o.Service = nil
@@ -219,9 +219,9 @@ func (s *replicaStory) hand(words []string) error {
 func (s *replicaStory) foreign(kind string) {
 	switch kind {
 	case "service":
-		s.observed.Service = &ObservedService{Meta: Meta{Name: shopWeb.Name, UID: "theirs", ResourceVersion: "1"}}
+		s.current.Service = &CurrentService{Meta: Meta{Name: shopWeb.Name, UID: "theirs", ResourceVersion: "1"}}
 	case "endpoints":
-		s.observed.Endpoints = &ObservedEndpoints{Meta: Meta{Name: shopWeb.Name, UID: "theirs", ResourceVersion: "1"}}
+		s.current.Endpoints = &CurrentEndpoints{Meta: Meta{Name: shopWeb.Name, UID: "theirs", ResourceVersion: "1"}}
 	}
 }
 
@@ -231,7 +231,7 @@ func (s *replicaStory) contributions() (all []Contribution) {
 	for name := range s.members {
 		names[name] = true
 	}
-	for _, name := range Shares(s.observed) {
+	for _, name := range Shares(s.current) {
 		if s.away[name] || s.left[name] {
 			names[name] = true
 		}
@@ -241,7 +241,7 @@ func (s *replicaStory) contributions() (all []Contribution) {
 			all = append(all, s.members[name])
 			continue
 		}
-		for _, c := range Recover(name, s.observed) {
+		for _, c := range Recover(name, s.current) {
 			c.Expected, c.Orphan = s.away[name], s.left[name]
 			all = append(all, c)
 		}
@@ -254,8 +254,8 @@ func (s *replicaStory) step() (out []string) {
 	say := func(format string, args ...any) {
 		out = append(out, strings.TrimRight("> "+fmt.Sprintf(format, args...), " "))
 	}
-	desired := mergeOrNil(s.contributions(), s.observed, s.settings)
-	p := Diff(s.observed, desired, s.settings)
+	desired := mergeOrNil(s.contributions(), s.current, s.settings)
+	p := Diff(s.current, desired, s.settings)
 	number := 0
 	tell := func(stage []Action) {
 		number++
@@ -307,13 +307,13 @@ func (s *replicaStory) step() (out []string) {
 }
 
 // carryOut writes, until nothing is left to be written, and makes sure that it ends.
-func (s *replicaStory) carryOut(desired *Replica, p Plan) {
+func (s *replicaStory) carryOut(desired *Desired, p Plan) {
 	for range 4 {
 		if p.Empty() {
 			return
 		}
 		s.execute(p, nil)
-		p = Diff(s.observed, desired, s.settings)
+		p = Diff(s.current, desired, s.settings)
 	}
 	s.t.Fatalf("no end of writing: %s", textOf(s.t, p))
 }

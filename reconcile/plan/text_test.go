@@ -42,27 +42,27 @@ func golden(t *testing.T, name string, got []byte) {
 func story(t *testing.T) []Plan {
 	t.Helper()
 	settings := Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true}
-	fresh := func(observed Observed, contributions ...Contribution) Plan {
-		r := Merge(shopWeb, contributions, observed, settings)
-		return Diff(observed, &r, settings)
+	fresh := func(current Current, contributions ...Contribution) Plan {
+		r := Merge(shopWeb, contributions, current, settings)
+		return Diff(current, &r, settings)
 	}
 	w, contributions := stand(t)
 	drained := contributions[1]
 	drained.Drain = true
 	left := []Contribution{from("idc-a", 100, "http:80>8080 admin:81>9000", "10.0.0.1!", "10.0.0.2"), drained}
-	waiting := Observed{Key: shopWeb, Namespace: NamespaceTerminating}
-	foreign := Observed{Key: shopWeb, Namespace: NamespaceActive, Service: &ObservedService{}}
-	conflict := w.observed
+	waiting := Current{Key: shopWeb, Namespace: NamespaceTerminating}
+	foreign := Current{Key: shopWeb, Namespace: NamespaceActive, Service: &CurrentService{}}
+	conflict := w.current
 	held := from("idc-b", 200, "http:8080 admin:81>9000", "10.1.0.1")
 	held.Drain = true
 	kept := Plan{Replica: shopWeb, Kept: []Kept{{"idc-old", 3}}}
 	plans := []Plan{
-		fresh(Observed{Key: shopWeb}, contributions...),
-		fresh(w.observed, left...),
+		fresh(Current{Key: shopWeb}, contributions...),
+		fresh(w.current, left...),
 		fresh(conflict, from("idc-a", 100, "http:80>8080 admin:81>9000", "10.0.0.1!"), held),
 		fresh(waiting, contributions...),
 		fresh(foreign, contributions...),
-		Diff(w.observed, nil, settings),
+		Diff(w.current, nil, settings),
 		kept,
 	}
 	for i := range plans {

@@ -14,8 +14,8 @@ import (
 // record ascribes to a cluster: of a change, Endpoints were written and the process
 // ended before the slices were. As long as a member has not been seen whole, such an
 // address may be its, and stays. What a member that has been seen says of it counts.
-func unclaimed(shares []*share, observed Observed, settings Settings) []syncer.Endpoint {
-	standing := observed.Endpoints
+func unclaimed(shares []*share, current Current, settings Settings) []syncer.Endpoint {
+	standing := current.Endpoints
 	if !settings.WriteSlices || standing == nil || !standing.Owned || !slices.ContainsFunc(shares, func(s *share) bool { return s.Expected }) {
 		return nil
 	}
@@ -23,7 +23,7 @@ func unclaimed(shares []*share, observed Observed, settings Settings) []syncer.E
 	if rest != "" {
 		return nil
 	}
-	claimed := claims(shares, observed)
+	claimed := claims(shares, current)
 	var out []syncer.Endpoint
 	add := func(addresses []syncer.Address, ports []syncer.Port, ready bool) {
 		for _, a := range addresses {
@@ -43,10 +43,10 @@ func unclaimed(shares []*share, observed Observed, settings Settings) []syncer.E
 
 // claims are the addresses of our slices and of all that the members said, whatever
 // became of it in the merge.
-func claims(shares []*share, observed Observed) map[netip.Addr]bool {
+func claims(shares []*share, current Current) map[netip.Addr]bool {
 	claimed := map[netip.Addr]bool{}
-	for i := range observed.Slices {
-		if s := &observed.Slices[i]; s.Owned && observed.Vouched(s.Cluster) {
+	for i := range current.Slices {
+		if s := &current.Slices[i]; s.Owned && current.Vouched(s.Cluster) {
 			for j := range s.Endpoints {
 				claimed[s.Endpoints[j].Addr] = true
 			}

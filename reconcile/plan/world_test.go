@@ -17,22 +17,22 @@ import (
 // world is an ingress cluster of one replica: it executes plans the way an API
 // server would, and objects to what must never be asked of one.
 type world struct {
-	t        testing.TB
-	observed Observed
-	rv       int
-	uid      int
-	writes   int
+	t       testing.TB
+	current Current
+	rv      int
+	uid     int
+	writes  int
 	// made are the versions that the first half of the plan in hand has made.
 	made map[Object]string
 }
 
 func newWorld(t testing.TB, key syncer.Key) *world {
-	return &world{t: t, observed: Observed{Key: key, Namespace: NamespaceActive}}
+	return &world{t: t, current: Current{Key: key, Namespace: NamespaceActive}}
 }
 
 func (w *world) meta(name string, standing *Meta, kind Kind, labels, annotations map[string]string) Meta {
 	w.rv++
-	m := Meta{Name: name, ResourceVersion: fmt.Sprint(w.rv), Labels: labels, Annotations: annotations, Claim: ClaimOf(kind, w.observed.Key, labels, annotations, "")}
+	m := Meta{Name: name, ResourceVersion: fmt.Sprint(w.rv), Labels: labels, Annotations: annotations, Claim: ClaimOf(kind, w.current.Key, labels, annotations, "")}
 	if standing != nil {
 		m.UID = standing.UID
 		return m
@@ -43,16 +43,16 @@ func (w *world) meta(name string, standing *Meta, kind Kind, labels, annotations
 }
 
 // settle executes plans until there is nothing to do.
-func (w *world) settle(desired *Replica, settings Settings, rng *rand.Rand) {
+func (w *world) settle(desired *Desired, settings Settings, rng *rand.Rand) {
 	w.t.Helper()
 	for range 4 {
-		p := Diff(w.observed, desired, settings)
+		p := Diff(w.current, desired, settings)
 		if p.Empty() {
 			return
 		}
 		w.execute(p, rng)
 	}
-	p := Diff(w.observed, desired, settings)
+	p := Diff(w.current, desired, settings)
 	if !p.Empty() {
 		w.t.Fatalf("no end of writing: %s", textOf(w.t, p))
 	}
@@ -87,7 +87,7 @@ func (w *world) apply(a *Action) {
 	}
 	switch a.Kind {
 	case KindNamespace:
-		w.observed.Namespace = NamespaceActive
+		w.current.Namespace = NamespaceActive
 	case KindService:
 		w.applyService(a)
 	case KindEndpoints:
@@ -95,7 +95,7 @@ func (w *world) apply(a *Action) {
 	case KindEndpointSlice:
 		w.applySlice(a)
 	}
-	w.observed.Own()
+	w.current.Own()
 }
 
 func (w *world) precondition(a *Action, have *Meta) {
@@ -116,8 +116,8 @@ func (w *world) precondition(a *Action, have *Meta) {
 func (w *world) applyService(a *Action) {
 	w.t.Helper()
 	var have *Meta
-	if w.observed.Service != nil {
-		have = &w.observed.Service.Meta
+	if w.current.Service != nil {
+		have = &w.current.Service.Meta
 	}
 	w.precondition(a, have)
 	if a.Verb == Delete {
@@ -125,7 +125,7 @@ func (w *world) applyService(a *Action) {
 		return
 	}
 	w.checkService(a.Service)
-	w.observed.Service = &ObservedService{
+	w.current.Service = &CurrentService{
 		Meta: w.meta(a.Name, have, a.Kind, a.Service.Labels, a.Service.Annotations), Headless: true, Ports: a.Service.Ports,
 		Sources: ReadSources(a.Service.Annotations),
 	}
@@ -133,9 +133,9 @@ func (w *world) applyService(a *Action) {
 
 // deleteService takes along what an API server and garbage collection do.
 func (w *world) deleteService() {
-	uid := w.observed.Service.UID
-	w.observed.Service, w.observed.Endpoints = nil, nil
-	w.observed.Slices = slices.DeleteFunc(slices.Clone(w.observed.Slices), func(s ObservedSlice) bool { return s.OwnerUID == uid })
+	uid := w.current.Service.UID
+	w.current.Service, w.current.Endpoints = nil, nil
+	w.current.Slices = slices.DeleteFunc(slices.Clone(w.current.Slices), func(s CurrentSlice) bool { return s.OwnerUID == uid })
 }
 
 // checkService knows the API's rules about ports.
@@ -156,15 +156,15 @@ func (w *world) checkService(s *ServiceSpec) {
 func (w *world) applyEndpoints(a *Action) {
 	w.t.Helper()
 	var have *Meta
-	if w.observed.Endpoints != nil {
-		have = &w.observed.Endpoints.Meta
+	if w.current.Endpoints != nil {
+		have = &w.current.Endpoints.Meta
 	}
 	w.precondition(a, have)
 	if a.Verb == Delete {
-		w.observed.Endpoints = nil
+		w.current.Endpoints = nil
 		return
 	}
-	if w.observed.Service == nil {
+	if w.current.Service == nil {
 		w.t.Error("Endpoints before their Service")
 	}
 	for _, s := range a.Endpoints.Subsets {
@@ -172,43 +172,43 @@ func (w *world) applyEndpoints(a *Action) {
 			w.t.Error("empty subset")
 		}
 	}
-	w.observed.Endpoints = &ObservedEndpoints{
+	w.current.Endpoints = &CurrentEndpoints{
 		Meta: w.meta(a.Name, have, a.Kind, a.Endpoints.Labels, a.Endpoints.Annotations), Subsets: a.Endpoints.Subsets,
 	}
 }
 
 func (w *world) applySlice(a *Action) {
 	w.t.Helper()
-	at := slices.IndexFunc(w.observed.Slices, func(s ObservedSlice) bool { return s.Meta.Name == a.Name })
+	at := slices.IndexFunc(w.current.Slices, func(s CurrentSlice) bool { return s.Meta.Name == a.Name })
 	var have *Meta
 	if at >= 0 {
-		have = &w.observed.Slices[at].Meta
+		have = &w.current.Slices[at].Meta
 	}
 	w.precondition(a, have)
-	w.observed.Slices = slices.Clone(w.observed.Slices)
+	w.current.Slices = slices.Clone(w.current.Slices)
 	if a.Verb == Delete {
-		w.observed.Slices = slices.Delete(w.observed.Slices, at, at+1)
+		w.current.Slices = slices.Delete(w.current.Slices, at, at+1)
 		return
 	}
-	if w.observed.Service == nil {
+	if w.current.Service == nil {
 		w.t.Fatal("slice before its Service")
 	}
-	if at >= 0 && (!slices.Equal(w.observed.Slices[at].Ports, a.Slice.Ports) || w.observed.Slices[at].Family != a.Slice.Family) {
+	if at >= 0 && (!slices.Equal(w.current.Slices[at].Ports, a.Slice.Ports) || w.current.Slices[at].Family != a.Slice.Family) {
 		w.t.Errorf("the ports of slice %s change", a.Name)
 	}
-	if !strings.HasPrefix(a.Name, w.observed.Key.Name) || a.Slice.Labels[LabelSourceCluster] != a.Slice.Cluster {
+	if !strings.HasPrefix(a.Name, w.current.Key.Name) || a.Slice.Labels[LabelSourceCluster] != a.Slice.Cluster {
 		w.t.Errorf("slice %s of %s is badly named", a.Name, a.Slice.Cluster)
 	}
-	s := ObservedSlice{
+	s := CurrentSlice{
 		Meta: w.meta(a.Name, have, a.Kind, a.Slice.Labels, a.Slice.Annotations), Cluster: a.Slice.Cluster, Slice: a.Slice.Slice,
 	}
-	s.OwnerUID = w.observed.Service.UID
+	s.OwnerUID = w.current.Service.UID
 	if at >= 0 {
-		w.observed.Slices[at] = s
+		w.current.Slices[at] = s
 		return
 	}
-	w.observed.Slices = append(w.observed.Slices, s)
-	slices.SortFunc(w.observed.Slices, func(a, b ObservedSlice) int { return strings.Compare(a.Meta.Name, b.Meta.Name) })
+	w.current.Slices = append(w.current.Slices, s)
+	slices.SortFunc(w.current.Slices, func(a, b CurrentSlice) int { return strings.Compare(a.Meta.Name, b.Meta.Name) })
 }
 
 // dumbStates is every spot of ours and its best state, without any cleverness.
@@ -217,7 +217,7 @@ func (w *world) dumbStates() map[addrPort]traffic {
 	put := func(a syncer.Endpoint, ports []syncer.Port, state traffic) {
 		addrPortsOf(a.Addr, ports, func(at addrPort) { all[at] = max(all[at], state) })
 	}
-	if e := w.observed.Endpoints; e != nil && e.Owned {
+	if e := w.current.Endpoints; e != nil && e.Owned {
 		for _, s := range e.Subsets {
 			for _, a := range s.Ready {
 				put(syncer.Endpoint{Addr: a.Addr}, s.Ports, ready)
@@ -227,7 +227,7 @@ func (w *world) dumbStates() map[addrPort]traffic {
 			}
 		}
 	}
-	for _, s := range w.observed.Slices {
+	for _, s := range w.current.Slices {
 		for _, e := range s.Endpoints {
 			if s.Owned {
 				put(e, s.Ports, map[bool]traffic{true: ready, false: notReady}[e.Ready])
@@ -251,7 +251,7 @@ func dumbDelta(before, after map[addrPort]traffic) Delta {
 // sliced are the addresses that some slice of ours has.
 func (w *world) sliced() map[string]bool {
 	all := map[string]bool{}
-	for _, s := range w.observed.Slices {
+	for _, s := range w.current.Slices {
 		for _, e := range s.Endpoints {
 			if s.Owned {
 				all[e.Addr.String()] = true
@@ -273,13 +273,13 @@ func textOf(t testing.TB, plans ...Plan) string {
 // foreignSnapshot renders what is not ours, to be compared before and after.
 func (w *world) foreignSnapshot() string {
 	var b strings.Builder
-	if s := w.observed.Service; s != nil && !s.Owned {
+	if s := w.current.Service; s != nil && !s.Owned {
 		fmt.Fprintln(&b, s.Meta, s.Ports)
 	}
-	if e := w.observed.Endpoints; e != nil && !e.Owned {
+	if e := w.current.Endpoints; e != nil && !e.Owned {
 		fmt.Fprintln(&b, e.Meta, e.Subsets)
 	}
-	for _, s := range w.observed.Slices {
+	for _, s := range w.current.Slices {
 		if !s.Owned {
 			fmt.Fprintln(&b, s.Meta, s.Slice)
 		}

@@ -155,7 +155,7 @@ func (s *Set) Run(ctx context.Context, t Term) {
 }
 
 // Tell takes what a replica is to be; nil: nobody wants it. It waits for nothing.
-func (s *Set) Tell(key syncer.Key, replica *plan.Replica) {
+func (s *Set) Tell(key syncer.Key, replica *plan.Desired) {
 	sinks := *s.sinks.Load()
 	if len(sinks) == 0 {
 		return
@@ -175,7 +175,7 @@ func (s *Set) Tell(key syncer.Key, replica *plan.Replica) {
 }
 
 // serviceOf is what a receiver is told of a replica.
-func serviceOf(replica *plan.Replica) *ledger.Service {
+func serviceOf(replica *plan.Desired) *ledger.Service {
 	backends := replica.Backends()
 	endpoints := make([]ledger.Endpoint, len(backends))
 	for i := range backends {

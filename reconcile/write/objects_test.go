@@ -226,10 +226,10 @@ func TestForeignObjectsAreKeptSmall(t *testing.T) {
 	svc := cache.Decoder{}.Service(&corev1.Service{ObjectMeta: m, Spec: corev1.ServiceSpec{Selector: map[string]string{"a": "b"}, Ports: []corev1.ServicePort{{Port: 1, TargetPort: intstr.FromInt32(1)}}}})
 	ep := cache.Decoder{}.Endpoints(&corev1.Endpoints{ObjectMeta: m, Subsets: []corev1.EndpointSubset{{}}})
 	es := cache.Decoder{}.Slice(&discoveryv1.EndpointSlice{ObjectMeta: m, Endpoints: []discoveryv1.Endpoint{{}}})
-	if !reflect.DeepEqual(*svc.Service, plan.ObservedService{Meta: want}) || svc.Kept != nil {
+	if !reflect.DeepEqual(*svc.Service, plan.CurrentService{Meta: want}) || svc.Kept != nil {
 		t.Errorf("Service %+v", svc.Service)
 	}
-	if !reflect.DeepEqual(*ep.Endpoints, plan.ObservedEndpoints{Meta: want}) {
+	if !reflect.DeepEqual(*ep.Endpoints, plan.CurrentEndpoints{Meta: want}) {
 		t.Errorf("Endpoints %+v", ep.Endpoints)
 	}
 	if !reflect.DeepEqual(es.Slice.Meta, want) || es.Slice.Endpoints != nil || es.Replica != web {

@@ -72,7 +72,7 @@ func (s *site) tell() {
 				Ports: []syncer.Port{{Name: "http", Protocol: syncer.TCP, Number: podPort}}})
 		}
 	}
-	replica := plan.Merge(key, []plan.Contribution{c}, plan.Observed{}, plan.Settings{WriteSlices: true, MaxEndpointsPerSlice: 100})
+	replica := plan.Merge(key, []plan.Contribution{c}, plan.Current{}, plan.Settings{WriteSlices: true, MaxEndpointsPerSlice: 100})
 	s.set.Tell(key, &replica)
 }
 

@@ -9,17 +9,17 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Observed is what stands in the ingress cluster under one replica's name,
+// Current is what stands in the ingress cluster under one replica's name,
 // whoever owns it. Nil pointers mean that the object does not exist.
-type Observed struct {
+type Current struct {
 	// Key is the replica's name; needed only where nothing is wanted, because a
 	// wanted Replica brings its own.
 	Key       syncer.Key
-	Service   *ObservedService
-	Endpoints *ObservedEndpoints
+	Service   *CurrentService
+	Endpoints *CurrentEndpoints
 	// Slices are those whose kubernetes.io/service-name label names the replica,
 	// sorted by name, foreign ones included (Meta.Owned is false).
-	Slices []ObservedSlice
+	Slices []CurrentSlice
 	// Occupied are names that slices of the replica could have, and slices of others do;
 	// sorted.
 	Occupied []string
@@ -54,8 +54,8 @@ type Meta struct {
 	Deleting bool
 }
 
-// ObservedService is a standing Service: the fields that Tributary writes.
-type ObservedService struct {
+// CurrentService is a standing Service: the fields that Tributary writes.
+type CurrentService struct {
 	Meta
 	Headless bool
 	Selector map[string]string
@@ -66,17 +66,17 @@ type ObservedService struct {
 	Stray string
 }
 
-// ObservedEndpoints is a standing Endpoints object.
-type ObservedEndpoints struct {
+// CurrentEndpoints is a standing Endpoints object.
+type CurrentEndpoints struct {
 	Meta
 	Subsets []syncer.Subset
 	// Trigger is the last-change-trigger-time annotation; zero when absent.
 	Trigger time.Time
 }
 
-// ObservedSlice is a standing EndpointSlice. Cluster is the value of its
+// CurrentSlice is a standing EndpointSlice. Cluster is the value of its
 // multicluster.kubernetes.io/source-cluster label.
-type ObservedSlice struct {
+type CurrentSlice struct {
 	Meta
 	Cluster string
 	syncer.Slice
