@@ -213,7 +213,7 @@ func (w *ourWorld) step(c *Case) (wroteEndpoints bool) {
 func (w *ourWorld) apply(a *plan.Action) (endpoints bool) {
 	switch {
 	case a.Service != nil:
-		w.current.Service = &plan.CurrentService{Meta: meta(a, a.Service.Labels, a.Service.Annotations), Headless: true, Ports: a.Service.Ports}
+		w.current.Service = &plan.CurrentService{Meta: meta(a, a.Service.Labels, a.Service.Annotations), Headless: true, Ports: a.Service.Ports, Record: plan.ReadRecord(a.Service.Annotations)}
 	case a.Endpoints != nil:
 		w.current.Endpoints = &plan.CurrentEndpoints{Meta: meta(a, a.Endpoints.Labels, a.Endpoints.Annotations), Subsets: a.Endpoints.Subsets}
 		if w.trigger = ""; !a.Endpoints.Trigger.IsZero() {

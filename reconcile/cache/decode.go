@@ -159,7 +159,7 @@ func (d Decoder) Service(svc *corev1.Service) *Object {
 	if !f.MayBeOurs() {
 		return f
 	}
-	f.Service.Sources = plan.ReadSources(svc.Annotations)
+	f.Service.Record = plan.ReadRecord(svc.Annotations)
 	f.Service.Headless = svc.Spec.ClusterIP == corev1.ClusterIPNone
 	f.Service.Selector = svc.Spec.Selector
 	f.Service.Stray = Stray(&svc.Spec)
@@ -198,6 +198,7 @@ func (d Decoder) Endpoints(ep *corev1.Endpoints) *Object {
 	if !f.MayBeOurs() {
 		return f
 	}
+	f.Endpoints.Owners = plan.ReadOwners(ep.Annotations)
 	f.Endpoints.Trigger = triggerTime(ep.Annotations)
 	f.Endpoints.Subsets = make([]syncer.Subset, len(ep.Subsets))
 	for i, s := range ep.Subsets {

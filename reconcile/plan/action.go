@@ -61,11 +61,12 @@ type Object struct {
 // Object is what the action writes.
 func (a *Action) Object() Object { return Object{a.Kind, a.Name} }
 
-// ServiceSpec is a replica Service as it should be. In a Replica, Annotations
-// are those that Tributary decides; in an Action they are the whole set to
-// write, with what others put on the standing object. The same holds for
+// ServiceSpec is a replica Service as it should be. In a Desired, Annotations
+// are those that Tributary decides, but for its record; in an Action they are the whole
+// set to write, with what others put on the standing object. The same holds for
 // EndpointsSpec and SliceSpec.
 type ServiceSpec struct {
+	Record      Record
 	Ports       []syncer.ServicePort
 	Labels      map[string]string
 	Annotations map[string]string

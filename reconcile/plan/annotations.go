@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -40,14 +39,13 @@ func ReservedAnnotation(key string) bool {
 }
 
 // passedAnnotations returns the annotations of a source Service that its replica
-// takes over, with the record of their keys: those that pass (nil passes none),
-// that the API accepts, and that have room, in the order of their keys.
-func passedAnnotations(source map[string]string, pass func(key string) bool) map[string]string {
-	out := map[string]string{}
+// takes over, and their keys: those that pass (nil passes none), that the API accepts,
+// and that have room, in the order of their keys.
+func passedAnnotations(source map[string]string, pass func(key string) bool) (out map[string]string, keys []string) {
+	out = map[string]string{}
 	if pass == nil || len(source) == 0 {
-		return out
+		return out, nil
 	}
-	var keys []string
 	room := maxPassed
 	for _, key := range slices.Sorted(maps.Keys(source)) {
 		value := source[key]
@@ -59,25 +57,7 @@ func passedAnnotations(source map[string]string, pass func(key string) bool) map
 			room -= len(key) + len(value)
 		}
 	}
-	if len(keys) > 0 {
-		text, _ := json.Marshal(keys) // strings always can be
-		out[AnnotationPassed] = string(text)
-	}
-	return out
-}
-
-// recordedKeys are the annotations of a standing replica that came from its
-// source; a record that makes no sense counts as none.
-func recordedKeys(standing map[string]string) map[string]bool {
-	var keys []string
-	if json.Unmarshal([]byte(standing[AnnotationPassed]), &keys) != nil {
-		return nil
-	}
-	out := make(map[string]bool, len(keys))
-	for _, key := range keys {
-		out[key] = !ReservedAnnotation(key)
-	}
-	return out
+	return out, keys
 }
 
 // sharing returns the annotations of a source that say how its replica is shared;
@@ -85,7 +65,7 @@ func recordedKeys(standing map[string]string) map[string]bool {
 func sharing(source map[string]string) map[string]string {
 	var out map[string]string
 	for _, key := range []string{AnnotationMode, AnnotationFailover} {
-		if value, given := source[key]; given && len(value) <= maxSharing {
+		if value, given := source[key]; given && len(value) <= maxSharing && utf8.ValidString(value) {
 			if out == nil {
 				out = map[string]string{}
 			}
@@ -104,9 +84,9 @@ func (r *recovery) annotations(s source) map[string]string {
 	if len(first) == 0 || first[0].Cluster != s.Cluster || first[0].Service != s.Service {
 		return out
 	}
-	standing := r.current.Service.Annotations
-	for key, took := range recordedKeys(standing) {
-		if value, stands := standing[key]; took && stands {
+	standing := r.current.Service
+	for _, key := range standing.Passed {
+		if value, stands := standing.Annotations[key]; stands {
 			if out == nil {
 				out = map[string]string{}
 			}
@@ -116,13 +96,12 @@ func (r *recovery) annotations(s source) map[string]string {
 	return out
 }
 
-// annotated returns a standing object's annotations with ours replaced by the
-// wanted ones; nil when none are left.
-func annotated(standing, wanted map[string]string) map[string]string {
+// annotated returns a standing object's annotations with ours, and those that it took
+// over, replaced by the wanted ones; nil when none are left.
+func annotated(standing map[string]string, took []string, wanted map[string]string) map[string]string {
 	out := make(map[string]string, len(standing)+len(wanted))
-	took := recordedKeys(standing)
 	for key, value := range standing {
-		if !ours[key] && !took[key] {
+		if !ours[key] && !slices.Contains(took, key) {
 			out[key] = value
 		}
 	}
@@ -133,11 +112,11 @@ func annotated(standing, wanted map[string]string) map[string]string {
 	return out
 }
 
-// sameAnnotations compares ours and those taken over, but for the trigger time: it
-// changes with the clock, not with the endpoints.
-func sameAnnotations(standing, wanted map[string]string) bool {
+// sameAnnotations compares ours and those taken over, but for the trigger time, which
+// changes with the clock, not with the endpoints, and the others named.
+func sameAnnotations(standing, wanted map[string]string, but ...string) bool {
 	for key := range ours {
-		if key != AnnotationTrigger && !sameEntry(standing, wanted, key) {
+		if key != AnnotationTrigger && !slices.Contains(but, key) && !sameEntry(standing, wanted, key) {
 			return false
 		}
 	}

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"iter"
 	"time"
 
 	"tributary.dev/tributary/syncer"
@@ -60,8 +61,7 @@ type CurrentService struct {
 	Headless bool
 	Selector map[string]string
 	Ports    []syncer.ServicePort
-	// Sources is the record of who feeds the replica.
-	Sources Sources
+	Record
 	// Stray names a field that is set though no replica has it, if there is one.
 	Stray string
 }
@@ -70,6 +70,7 @@ type CurrentService struct {
 type CurrentEndpoints struct {
 	Meta
 	Subsets []syncer.Subset
+	Owners  Owners
 	// Trigger is the last-change-trigger-time annotation; zero when absent.
 	Trigger time.Time
 }
@@ -86,4 +87,52 @@ type CurrentSlice struct {
 	// Serves is true of a slice that is not ours and has endpoints, other than those
 	// that the mirroring controller makes of Endpoints.
 	Serves bool
+}
+
+// slicesOf are the slices of ours that are of one of the clusters.
+func (o *Current) slicesOf(in func(cluster string) bool) (of []*CurrentSlice) {
+	for i := range o.Slices {
+		if s := &o.Slices[i]; s.Owned && in(s.Cluster) {
+			of = append(of, s)
+		}
+	}
+	return of
+}
+
+// ours are the Endpoints, if they are.
+func (o *Current) ours() *CurrentEndpoints {
+	if e := o.Endpoints; e != nil && e.Owned {
+		return e
+	}
+	return &CurrentEndpoints{}
+}
+
+// all are the addresses of Endpoints, as endpoints that are in those alone.
+func (e *CurrentEndpoints) all() iter.Seq[syncer.Endpoint] {
+	return func(yield func(syncer.Endpoint) bool) {
+		for i := range e.Subsets {
+			s := &e.Subsets[i]
+			for j, list := range [][]syncer.Address{s.Ready, s.NotReady} {
+				ready := j == 0
+				for _, a := range list {
+					if !yield(syncer.Endpoint{Addr: a.Addr, Ports: s.Ports, Ready: ready, Serving: ready, Only: syncer.KindEndpoints,
+						NodeName: a.NodeName, Hostname: a.Hostname, Target: a.Target}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// all are the endpoints of a slice with its ports.
+func (s *CurrentSlice) all() iter.Seq[syncer.Endpoint] {
+	return func(yield func(syncer.Endpoint) bool) {
+		for _, e := range s.Endpoints {
+			e.Ports = s.Ports
+			if !yield(e) {
+				return
+			}
+		}
+	}
 }

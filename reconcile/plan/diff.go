@@ -117,7 +117,7 @@ func (d *differ) service() {
 	want := d.desired.Service
 	s := d.current.Service
 	if s == nil {
-		want.Annotations = annotated(nil, want.Annotations)
+		want.Annotations = want.annotated(nil)
 		d.first = append(d.first, Action{Verb: Create, Kind: KindService, Name: d.desired.Name, Service: &want, Why: "new"})
 		return
 	}
@@ -133,31 +133,29 @@ func (d *differ) service() {
 		d.first = append(d.first, Action{Verb: Delete, Kind: KindService, Name: d.desired.Name, Standing: &s.Meta, Why: "has a clusterIP"})
 		return
 	}
-	want.Annotations = annotated(s.Annotations, want.Annotations)
 	update := Action{Verb: Update, Kind: KindService, Name: d.desired.Name, Service: &want, Standing: &s.Meta}
+	stage := &d.beside
 	switch {
 	case len(s.Selector) > 0:
 		d.plan.Conflicts = append(d.plan.Conflicts, Conflict{Replica: d.desired.Key, Reason: ConflictSelector,
 			Message: "somebody gave the replica a selector, so that the ingress cluster's own controllers write its endpoints; it is taken away"})
-		update.Why = "has a selector"
-		d.first = append(d.first, update)
+		update.Why, stage = "has a selector", &d.first
 	case !samePorts(s.Ports, want.Ports):
-		update.Why = "ports changed"
-		d.first = append(d.first, update)
+		update.Why, stage = "ports changed", &d.first
 	case s.Stray != "":
 		update.Why = "somebody set " + s.Stray
-		d.beside = append(d.beside, update)
 	case !syncer.EqualLabels(s.Labels, want.Labels):
 		update.Why = "labels differ"
-		d.beside = append(d.beside, update)
-	case !sameAnnotations(s.Annotations, d.desired.Service.Annotations):
+	case !want.Record.stands(&s.Record), !sameAnnotations(s.Annotations, want.Annotations, AnnotationSources, AnnotationPassed):
 		update.Why = "sources changed"
 		if d.unrecorded(s.Sources) {
-			d.first = append(d.first, update)
-		} else {
-			d.beside = append(d.beside, update)
+			stage = &d.first
 		}
+	default:
+		return
 	}
+	want.Annotations = want.annotated(s)
+	*stage = append(*stage, update)
 }
 
 // unrecorded reports whether a wanted slice is of a cluster that the record does not
@@ -175,7 +173,7 @@ func (d *differ) endpoints() {
 	case e == nil && !d.settings.WriteEndpoints:
 		return
 	case e == nil:
-		want.Annotations = annotated(nil, wanted)
+		want.Annotations = annotated(nil, nil, wanted)
 		d.ends = append(d.ends, action)
 		return
 	case !e.Owned:
@@ -190,7 +188,7 @@ func (d *differ) endpoints() {
 		d.last = append(d.last, Action{Verb: Delete, Kind: KindEndpoints, Name: d.desired.Name, Standing: &e.Meta, Why: "not written any more"})
 		return
 	}
-	want.Annotations = annotated(e.Annotations, wanted)
+	want.Annotations = annotated(e.Annotations, nil, wanted)
 	action.Verb, action.Standing = Update, &e.Meta
 	sameLabels := syncer.EqualLabels(e.Labels, want.Labels)
 	if at, reduced := d.reduced[action.Object()]; reduced && sameLabels && sameSubsets(d.leftSubsets, syncer.Repack(want.Subsets)) {

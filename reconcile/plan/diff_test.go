@@ -412,8 +412,9 @@ func FuzzRecords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, sources, addresses string) {
 		w, contributions := stand(t)
 		w.current.Service.Annotations = map[string]string{AnnotationSources: sources}
-		w.current.Service.Sources = ReadSources(w.current.Service.Annotations)
+		w.current.Service.Record = ReadRecord(w.current.Service.Annotations)
 		w.current.Endpoints.Annotations = map[string]string{AnnotationAddresses: addresses}
+		w.current.Endpoints.Owners = ReadOwners(w.current.Endpoints.Annotations)
 		var recovered []Contribution
 		for _, cluster := range Shares(w.current) {
 			recovered = append(recovered, Recover(cluster, w.current)...)
@@ -431,7 +432,7 @@ func TestRecoverWithoutRecords(t *testing.T) {
 		w, contributions := stand(t)
 		contributions = contributions[:1]
 		w.settle(mergeOrNil(contributions, w.current, s), s, nil)
-		w.current.Service.Annotations, w.current.Service.Sources = nil, nil
+		w.current.Service.Annotations, w.current.Service.Record = nil, Record{}
 		before := w.dumbStates()
 		w.settle(mergeOrNil(Recover("idc-a", w.current), w.current, s), s, nil)
 		if s.WriteSlices != (len(w.current.Slices) > 0) || !maps.Equal(w.dumbStates(), before) {

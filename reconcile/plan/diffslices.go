@@ -158,7 +158,7 @@ func sliceNamed(specs []SliceSpec, name string) *syncer.Slice {
 
 func (d *differ) create(w *SliceSpec) {
 	spec := *w
-	spec.Annotations = annotated(nil, w.Annotations)
+	spec.Annotations = annotated(nil, nil, w.Annotations)
 	d.creates = append(d.creates, Action{Verb: Create, Kind: KindEndpointSlice, Name: w.Name, Slice: &spec, Why: "new"})
 }
 
@@ -171,7 +171,7 @@ func (d *differ) update(s *CurrentSlice, w *SliceSpec) {
 		return
 	}
 	spec := *w
-	spec.Annotations = annotated(s.Annotations, w.Annotations)
+	spec.Annotations = annotated(s.Annotations, nil, w.Annotations)
 	a := Action{Verb: Update, Kind: KindEndpointSlice, Name: w.Name, Slice: &spec, Standing: &s.Meta}
 	service, left, sameLabels := d.current.Service, d.leftOf(s), syncer.EqualLabels(s.Labels, w.Labels)
 	if at, reduced := d.reduced[a.Object()]; reduced && sameLabels && s.Family == w.Family && slices.Equal(s.Ports, w.Ports) && sameEndpoints(left.Endpoints, w.Endpoints) {

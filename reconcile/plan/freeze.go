@@ -69,7 +69,6 @@ func (s standingSet) keep(e *syncer.Endpoint) bool {
 		return false
 	case !inSlices:
 		sliced = plain
-		sliced.Only = syncer.KindEndpoints
 	case !inEndpoints:
 		sliced.Only = syncer.KindEndpointSlices
 	}
@@ -78,31 +77,16 @@ func (s standingSet) keep(e *syncer.Endpoint) bool {
 }
 
 func standingEndpoints(cluster string, current Current) standingSet {
-	sliced, plain := map[netip.Addr]syncer.Endpoint{}, map[netip.Addr]syncer.Endpoint{}
-	for i := range current.Slices {
-		s := &current.Slices[i]
-		if !s.Owned || s.Cluster != cluster {
-			continue
-		}
-		for _, e := range s.Endpoints {
-			e.Ports = s.Ports
-			sliced[e.Addr] = e
+	set := standingSet{map[netip.Addr]syncer.Endpoint{}, map[netip.Addr]syncer.Endpoint{}}
+	for _, s := range current.slicesOf(only(cluster)) {
+		for e := range s.all() {
+			set.sliced[e.Addr] = e
 		}
 	}
-	if current.Endpoints == nil || !current.Endpoints.Owned {
-		return standingSet{sliced, plain}
+	for e := range current.ours().all() {
+		set.plain[e.Addr] = e
 	}
-	add := func(list []syncer.Address, ports []syncer.Port, ready bool) {
-		for _, a := range list {
-			plain[a.Addr] = syncer.Endpoint{Addr: a.Addr, Ports: ports, Ready: ready, Serving: ready,
-				NodeName: a.NodeName, Hostname: a.Hostname, Target: a.Target}
-		}
-	}
-	for _, s := range current.Endpoints.Subsets {
-		add(s.Ready, s.Ports, true)
-		add(s.NotReady, s.Ports, false)
-	}
-	return standingSet{sliced, plain}
+	return set
 }
 
 // Suspects returns the clusters of the contributions in the order in which one is

@@ -76,11 +76,11 @@ func merge(key syncer.Key, contributions []Contribution, current Current, settin
 
 func mergeService(shares []*share, u union, settings Settings) ServiceSpec {
 	spec := ServiceSpec{
-		Labels:      settings.owned(shares[0].Service.Labels),
-		Annotations: passedAnnotations(shares[0].Service.Annotations, settings.PassAnnotation),
+		Labels: settings.owned(shares[0].Service.Labels),
+		Record: Record{Sources: recordOf(shares, u)},
 	}
+	spec.Annotations, spec.Record.Passed = passedAnnotations(shares[0].Service.Annotations, settings.PassAnnotation)
 	spec.Annotations[AnnotationReplica] = u.key.String()
-	spec.Annotations[AnnotationSources] = sourceRecord(shares, u)
 	for _, p := range u.ports {
 		port := p.ServicePort
 		port.Target = p.target(shares)

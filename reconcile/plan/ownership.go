@@ -49,7 +49,7 @@ func ClaimOf(kind Kind, replica syncer.Key, labels, annotations map[string]strin
 	switch {
 	case recorded && record == replica.String():
 		return ClaimRecorded
-	case !recorded && kind == KindService && len(ReadSources(annotations)) > 0: // as the version before wrote it
+	case !recorded && kind == KindService && len(ReadRecord(annotations).Sources) > 0: // as the version before wrote it
 		return ClaimRecorded
 	}
 	return ClaimMarked

@@ -64,10 +64,10 @@ func TestOwn(t *testing.T) {
 		slices    map[string]Claim // by cluster
 		want      string
 	}{
-		{"a whole replica", &CurrentService{Meta: Meta{Claim: ClaimRecorded}, Sources: named}, ClaimRecorded, map[string]Claim{"a": ClaimRecorded}, "service endpoints a"},
-		{"of the version before", &CurrentService{Meta: Meta{Claim: ClaimRecorded}, Sources: named}, ClaimMarked, map[string]Claim{"a": ClaimMarked}, "service endpoints a"},
-		{"a slice of an unknown cluster", &CurrentService{Meta: Meta{Claim: ClaimRecorded}, Sources: named}, ClaimMarked, map[string]Claim{"a": ClaimRecorded, "ghost": ClaimMarked}, "service endpoints a"},
-		{"a Service with the mark alone", &CurrentService{Meta: Meta{Claim: ClaimMarked}, Sources: named}, ClaimMarked, map[string]Claim{"a": ClaimMarked}, ""},
+		{"a whole replica", &CurrentService{Meta: Meta{Claim: ClaimRecorded}, Record: Record{Sources: named}}, ClaimRecorded, map[string]Claim{"a": ClaimRecorded}, "service endpoints a"},
+		{"of the version before", &CurrentService{Meta: Meta{Claim: ClaimRecorded}, Record: Record{Sources: named}}, ClaimMarked, map[string]Claim{"a": ClaimMarked}, "service endpoints a"},
+		{"a slice of an unknown cluster", &CurrentService{Meta: Meta{Claim: ClaimRecorded}, Record: Record{Sources: named}}, ClaimMarked, map[string]Claim{"a": ClaimRecorded, "ghost": ClaimMarked}, "service endpoints a"},
+		{"a Service with the mark alone", &CurrentService{Meta: Meta{Claim: ClaimMarked}, Record: Record{Sources: named}}, ClaimMarked, map[string]Claim{"a": ClaimMarked}, ""},
 		{"under a Service that lost its label", &CurrentService{}, ClaimRecorded, map[string]Claim{"a": ClaimRecorded, "b": ClaimMarked}, "endpoints a"},
 		{"under another installation's Service", &CurrentService{Meta: Meta{Claim: ClaimOther}}, ClaimOther, map[string]Claim{"a": ClaimOther}, ""},
 		{"without a Service", nil, ClaimRecorded, map[string]Claim{"a": ClaimRecorded, "b": ClaimMarked}, "endpoints a"},

@@ -4,7 +4,9 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -40,26 +42,78 @@ const agedMost = 5000
 // Sources is the record of who feeds a replica, by age.
 type Sources []source
 
-// ReadSources reads AnnotationSources; what makes no sense counts as no record.
-func ReadSources(annotations map[string]string) Sources {
-	var sources []source
-	record := annotations[AnnotationSources]
-	if record == "" || json.Unmarshal([]byte(record), &sources) != nil {
-		return nil
+// Record is what the annotations of a replica Service say of how it was made. It is
+// read when the Service enters the cache, and written with it.
+type Record struct {
+	Sources Sources
+	// Passed are the annotations that came from the first source, sorted.
+	Passed []string
+	// Damaged is true where the text is not what is written for that.
+	Damaged bool
+}
+
+// ReadRecord reads the record of a replica Service; what makes no sense counts as none.
+func ReadRecord(annotations map[string]string) (r Record) {
+	if text := annotations[AnnotationSources]; text == "" || json.Unmarshal([]byte(text), &r.Sources) != nil {
+		r.Sources = nil
 	}
-	return slices.DeleteFunc(sources, func(s source) bool {
+	r.Sources = slices.DeleteFunc(r.Sources, func(s source) bool {
 		_, named := syncer.ParseKey(s.Service)
 		return !named || !syncer.IsLabel(s.Cluster)
 	})
+	if text := annotations[AnnotationPassed]; text == "" || json.Unmarshal([]byte(text), &r.Passed) != nil {
+		r.Passed = nil
+	}
+	r.Passed = slices.DeleteFunc(r.Passed, ReservedAnnotation)
+	for key, text := range r.texts() {
+		r.Damaged = r.Damaged || annotations[key] != text
+	}
+	return r
+}
+
+// texts are the annotations of a record; an empty one is absent.
+func (r *Record) texts() map[string]string {
+	sources, _ := json.Marshal(r.Sources) // every year in it has four digits
+	texts := map[string]string{AnnotationSources: string(sources), AnnotationPassed: ""}
+	if len(r.Passed) > 0 {
+		passed, _ := json.Marshal(r.Passed) // strings always can be
+		texts[AnnotationPassed] = string(passed)
+	}
+	return texts
+}
+
+// annotated returns the annotations to write, over those of a standing Service; nil: there
+// is none.
+func (s *ServiceSpec) annotated(standing *CurrentService) map[string]string {
+	if standing == nil {
+		standing = &CurrentService{}
+	}
+	out := annotated(standing.Annotations, standing.Passed, s.Annotations)
+	for key, text := range s.Record.texts() {
+		if text != "" {
+			out[key] = text
+		}
+	}
+	return out
+}
+
+// stands reports whether a standing record says the same.
+func (r *Record) stands(standing *Record) bool {
+	return !standing.Damaged && slices.Equal(r.Passed, standing.Passed) && slices.EqualFunc(r.Sources, standing.Sources, source.equal)
+}
+
+func (s source) equal(o source) bool {
+	return s.Cluster == o.Cluster && s.Service == o.Service && s.Created.Equal(o.Created) && slices.Equal(s.Ports, o.Ports) &&
+		s.Family == o.Family && maps.Equal(s.Annotations, o.Annotations) && slices.Equal(s.AgedReady, o.AgedReady)
 }
 
 func (s Sources) has(cluster string) bool {
 	return slices.ContainsFunc(s, func(one source) bool { return one.Cluster == cluster })
 }
 
-// sourceRecord says who feeds a replica, in an order that does not change when a cluster
+// recordOf says who feeds a replica, in an order that does not change when a cluster
 // leaves the configuration: that alone is nothing to write.
-func sourceRecord(shares []*share, u union) string {
+func recordOf(shares []*share, u union) Sources {
 	shares = slices.SortedFunc(slices.Values(shares), byAge)
 	sources := make([]source, len(shares))
 	for i, s := range shares {
@@ -76,8 +130,7 @@ func sourceRecord(shares []*share, u union) string {
 			}
 		}
 	}
-	text, _ := json.Marshal(sources) // every year in it has four digits
-	return string(text)
+	return sources
 }
 
 // onlyEndpoints begins an address record beside slices: addresses that no slice
@@ -135,28 +188,42 @@ func addressRecord(shares []*share, subsets []syncer.Subset, only bool) string {
 	return b.String()
 }
 
-// parseAddresses reads AnnotationAddresses: the cluster of each address named,
-// and that of all others.
-func parseAddresses(record string) (named map[netip.Addr]string, rest string) {
-	named = map[netip.Addr]string{}
-	record = strings.TrimPrefix(record, onlyEndpoints)
+// Owners say which cluster each address of Endpoints belongs to, as far as slices do
+// not: see addressRecord.
+type Owners struct {
+	named map[netip.Addr]string
+	rest  string
+	// only: addresses that no slice has are meant for Endpoints alone.
+	only bool
+}
+
+// ReadOwners reads AnnotationAddresses.
+func ReadOwners(annotations map[string]string) (o Owners) {
+	record, only := strings.CutPrefix(annotations[AnnotationAddresses], onlyEndpoints)
+	o.only = only
 	for entry := range strings.SplitSeq(record, ";") {
 		cluster, list, _ := strings.Cut(entry, "=")
 		if !syncer.IsLabel(cluster) {
 			continue
 		}
 		if list == "*" {
-			rest = cluster
+			o.rest = cluster
 			continue
 		}
 		for text := range strings.SplitSeq(list, ",") {
 			if addr, err := netip.ParseAddr(text); err == nil {
-				named[addr] = cluster
+				if o.named == nil {
+					o.named = map[netip.Addr]string{}
+				}
+				o.named[addr] = cluster
 			}
 		}
 	}
-	return named, rest
+	return o
 }
+
+// of is the cluster of an address, "" where nothing tells.
+func (o *Owners) of(addr netip.Addr) string { return cmp.Or(o.named[addr], o.rest) }
 
 func addressesOf(subsets []syncer.Subset) map[netip.Addr]bool {
 	all := map[netip.Addr]bool{}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"tributary.dev/tributary/syncer"
@@ -21,19 +20,15 @@ func Shares(current Current) []string {
 	for _, s := range current.sources() {
 		clusters[s.Cluster] = true
 	}
-	for i := range current.Slices {
-		if s := &current.Slices[i]; s.Owned && s.Cluster != "" {
-			clusters[s.Cluster] = true
-		}
+	for _, s := range current.slicesOf(func(cluster string) bool { return cluster != "" }) {
+		clusters[s.Cluster] = true
 	}
-	if e := current.Endpoints; e != nil && e.Owned {
-		named, rest := parseAddresses(e.Annotations[AnnotationAddresses])
-		for _, cluster := range named {
-			clusters[cluster] = true
-		}
-		if rest != "" {
-			clusters[rest] = true
-		}
+	owners := &current.ours().Owners
+	for _, cluster := range owners.named {
+		clusters[cluster] = true
+	}
+	if owners.rest != "" {
+		clusters[owners.rest] = true
 	}
 	return slices.Sorted(maps.Keys(clusters))
 }
@@ -45,13 +40,8 @@ func Shares(current Current) []string {
 // writes nothing. There is one contribution for each source of the cluster; nil when
 // the cluster has no share.
 func Recover(cluster string, current Current) []Contribution {
-	r := recovery{cluster: cluster, current: current}
-	for i := range current.Slices {
-		if s := &current.Slices[i]; s.Owned && s.Cluster == cluster {
-			r.slices = append(r.slices, s)
-		}
-	}
-	r.readEndpoints()
+	r := recovery{cluster: cluster, current: current, slices: current.slicesOf(only(cluster)), standing: current.ours()}
+	r.mine = r.readEndpoints()
 	sources := r.sources()
 	if len(sources) == 0 {
 		return nil
@@ -70,7 +60,7 @@ func Recover(cluster string, current Current) []Contribution {
 	}
 	out[0].Families = r.families()
 	if !aged {
-		out[0].Subsets, out[0].Truncated = r.verbatim(), r.truncated
+		out[0].Subsets, out[0].Truncated = r.verbatim(), r.truncated()
 	}
 	for i := range endpoints {
 		c := &out[sourceOf(&endpoints[i], sources)]
@@ -112,11 +102,18 @@ type recovery struct {
 	cluster string
 	current Current
 	slices  []*CurrentSlice
-	// standing are the subsets of our Endpoints, mine the addresses among them
-	// that are this cluster's.
-	standing  []syncer.Subset
-	mine      map[netip.Addr]bool
-	truncated bool
+	// standing are our Endpoints, mine the addresses among them that are this cluster's.
+	standing *CurrentEndpoints
+	mine     map[netip.Addr]bool
+}
+
+func only(cluster string) func(string) bool {
+	return func(one string) bool { return one == cluster }
+}
+
+// truncated reports whether Endpoints leave addresses out.
+func (r *recovery) truncated() bool {
+	return r.standing.Annotations[AnnotationOverCapacity] == OverCapacity
 }
 
 // sources are those on record. A cluster that has slices or addresses without being on
@@ -135,29 +132,19 @@ func (r *recovery) sources() []source {
 
 // readEndpoints finds out which standing addresses belong to the cluster: those
 // on record, and those of its slices.
-func (r *recovery) readEndpoints() {
-	e := r.current.Endpoints
-	if e == nil || !e.Owned {
-		return
-	}
-	r.standing = e.Subsets
-	r.truncated = e.Annotations[AnnotationOverCapacity] == OverCapacity
-	r.mine = map[netip.Addr]bool{}
-	sliced := map[netip.Addr]string{}
-	for i := range r.current.Slices {
-		if s := &r.current.Slices[i]; s.Owned && (s.Cluster == r.cluster || r.current.sources().has(s.Cluster)) {
-			for j := range s.Endpoints {
-				sliced[s.Endpoints[j].Addr] = s.Cluster
-			}
+func (r *recovery) readEndpoints() map[netip.Addr]bool {
+	mine, sliced := map[netip.Addr]bool{}, map[netip.Addr]string{}
+	for _, s := range r.current.slicesOf(func(cluster string) bool { return cluster == r.cluster || r.current.sources().has(cluster) }) {
+		for e := range s.all() {
+			sliced[e.Addr] = s.Cluster
 		}
 	}
-	named, rest := parseAddresses(e.Annotations[AnnotationAddresses])
-	for addr := range addressesOf(r.standing) {
-		owner := cmp.Or(sliced[addr], named[addr], rest)
-		if addr.IsValid() && owner == r.cluster {
-			r.mine[addr] = true
+	for e := range r.standing.all() {
+		if e.Addr.IsValid() && cmp.Or(sliced[e.Addr], r.standing.Owners.of(e.Addr)) == r.cluster {
+			mine[e.Addr] = true
 		}
 	}
+	return mine
 }
 
 // verbatim are the standing subsets without other clusters' addresses; nil when
@@ -165,7 +152,7 @@ func (r *recovery) readEndpoints() {
 func (r *recovery) verbatim() []syncer.Subset {
 	foreign := func(a syncer.Address) bool { return !r.mine[a.Addr] }
 	var out []syncer.Subset
-	for _, s := range r.standing {
+	for _, s := range r.standing.Subsets {
 		s.Ready = slices.DeleteFunc(slices.Clone(s.Ready), foreign)
 		s.NotReady = slices.DeleteFunc(slices.Clone(s.NotReady), foreign)
 		if len(s.Ready)+len(s.NotReady) > 0 {
@@ -180,16 +167,18 @@ func (r *recovery) verbatim() []syncer.Subset {
 // other, each keeps what it has.
 func (r *recovery) endpoints() []syncer.Endpoint {
 	var out []syncer.Endpoint
-	sliced, differ := map[netip.Addr]bool{}, map[netip.Addr]bool{}
-	ready, ported := r.readyInEndpoints(), r.portedAlike()
-	tell := r.current.Endpoints != nil && r.current.Endpoints.Owned && !r.truncated
+	sliced, differ, ready := map[netip.Addr]bool{}, map[netip.Addr]bool{}, map[netip.Addr]bool{}
+	for e := range r.standing.all() {
+		ready[e.Addr] = ready[e.Addr] || e.Ready
+	}
+	ported := r.portedAlike()
+	tell := r.current.Endpoints != nil && r.current.Endpoints.Owned && !r.truncated()
 	for _, s := range r.slices {
-		for _, e := range s.Endpoints {
+		for e := range s.all() {
 			if !e.Addr.IsValid() {
 				continue
 			}
 			sliced[e.Addr] = true
-			e.Ports = s.Ports
 			both := e.Ready || !e.Terminating // or it is in slices alone
 			differ[e.Addr] = tell && r.mine[e.Addr] && (!both || ready[e.Addr] != e.Ready || !ported(e.Addr))
 			if differ[e.Addr] || tell && !r.mine[e.Addr] && both {
@@ -198,26 +187,12 @@ func (r *recovery) endpoints() []syncer.Endpoint {
 			out = append(out, e)
 		}
 	}
-	only := syncer.Kinds(0)
-	if e := r.current.Endpoints; e != nil && strings.HasPrefix(e.Annotations[AnnotationAddresses], onlyEndpoints) {
-		only = syncer.KindEndpoints
-	}
-	add := func(a syncer.Address, ports []syncer.Port, ready bool) {
-		only := only
-		if differ[a.Addr] {
-			only = syncer.KindEndpoints
+	for e := range r.standing.all() {
+		if !differ[e.Addr] && !r.standing.Owners.only {
+			e.Only = 0
 		}
-		if r.mine[a.Addr] && (!sliced[a.Addr] || differ[a.Addr]) {
-			out = append(out, syncer.Endpoint{Addr: a.Addr, Ports: ports, Ready: ready, Serving: ready, Only: only,
-				NodeName: a.NodeName, Hostname: a.Hostname, Target: a.Target})
-		}
-	}
-	for _, s := range r.standing {
-		for _, a := range s.Ready {
-			add(a, s.Ports, true)
-		}
-		for _, a := range s.NotReady {
-			add(a, s.Ports, false)
+		if r.mine[e.Addr] && (!sliced[e.Addr] || differ[e.Addr]) {
+			out = append(out, e)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) })
@@ -242,31 +217,18 @@ func (r *recovery) portedAlike() func(netip.Addr) bool {
 		}
 	}
 	for _, s := range r.slices {
-		for i := range s.Endpoints {
-			note(inSlices, s.Endpoints[i].Addr, s.Ports, 1)
+		for e := range s.all() {
+			note(inSlices, e.Addr, e.Ports, 1)
 		}
 	}
-	for _, s := range r.standing {
-		for _, a := range slices.Concat(s.Ready, s.NotReady) {
-			note(inEndpoints, a.Addr, s.Ports, -1)
-		}
+	for e := range r.standing.all() {
+		note(inEndpoints, e.Addr, e.Ports, -1)
 	}
 	missing := map[netip.Addr]bool{}
 	for at := range inSlices {
 		missing[at.addr] = missing[at.addr] || !inEndpoints[at]
 	}
 	return func(addr netip.Addr) bool { return counts[addr] == 0 && !missing[addr] }
-}
-
-// readyInEndpoints are the standing addresses that are ready.
-func (r *recovery) readyInEndpoints() map[netip.Addr]bool {
-	ready := map[netip.Addr]bool{}
-	for _, s := range r.standing {
-		for _, a := range s.Ready {
-			ready[a.Addr] = true
-		}
-	}
-	return ready
 }
 
 // service is the source as far as the replica tells: its labels from the slices,

@@ -28,11 +28,11 @@ func TestStandingOf(t *testing.T) {
 	first.Endpoints[0].Target = podOf("p")
 	endpoints := func(meta Meta, record string) *CurrentEndpoints {
 		meta.Annotations = map[string]string{AnnotationAddresses: record}
-		return &CurrentEndpoints{Meta: meta, Subsets: []syncer.Subset{{
+		return &CurrentEndpoints{Meta: meta, Owners: ReadOwners(meta.Annotations), Subsets: []syncer.Subset{{
 			Ready: []syncer.Address{{Addr: at(1), Target: podOf("p")}, {Addr: at(2)}, {Addr: at(3)}}, NotReady: []syncer.Address{{Addr: at(4)}},
 		}}}
 	}
-	recorded := &CurrentService{Meta: Meta{Owned: true}, Sources: ReadSources(map[string]string{
+	recorded := &CurrentService{Meta: Meta{Owned: true}, Record: ReadRecord(map[string]string{
 		AnnotationSources: `[{"cluster":"a","service":"shop/api"},{"cluster":"b","service":"shop/web"},{"cluster":"a","service":"store/api"}]`,
 	})}
 	for name, c := range map[string]struct {

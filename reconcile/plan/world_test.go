@@ -127,7 +127,7 @@ func (w *world) applyService(a *Action) {
 	w.checkService(a.Service)
 	w.current.Service = &CurrentService{
 		Meta: w.meta(a.Name, have, a.Kind, a.Service.Labels, a.Service.Annotations), Headless: true, Ports: a.Service.Ports,
-		Sources: ReadSources(a.Service.Annotations),
+		Record: ReadRecord(a.Service.Annotations),
 	}
 }
 
@@ -174,6 +174,7 @@ func (w *world) applyEndpoints(a *Action) {
 	}
 	w.current.Endpoints = &CurrentEndpoints{
 		Meta: w.meta(a.Name, have, a.Kind, a.Endpoints.Labels, a.Endpoints.Annotations), Subsets: a.Endpoints.Subsets,
+		Owners: ReadOwners(a.Endpoints.Annotations),
 	}
 }
 
