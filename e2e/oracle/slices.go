@@ -20,8 +20,6 @@ import (
 	"k8s.io/endpointslice"
 	endpointsliceutil "k8s.io/endpointslice/util"
 	"k8s.io/klog/v2"
-
-	"tributary.dev/tributary/metrics/record"
 )
 
 // SliceOracle runs upstream's EndpointSlice reconciler. One goroutine at a time.
