@@ -29,7 +29,7 @@ func BenchmarkDecide(b *testing.B) {
 			}
 			source.set("a", svc, list...)
 			r := &Reconciler{opts: Options{Source: source}, cache: cache.New(func([]cache.Change) {}, nil)}
-			p := &pass{item: lanes.Item{Key: web}}
+			p := &attempt{item: lanes.Item{Key: web}}
 			stand(r, p)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -43,7 +43,7 @@ func BenchmarkDecide(b *testing.B) {
 }
 
 // stand puts into the cache what a first fill would write.
-func stand(r *Reconciler, p *pass) {
+func stand(r *Reconciler, p *attempt) {
 	r.cache.Upsert(&cache.Object{ID: cache.NamespaceID(web.Namespace), Revision: 1, Namespace: plan.NamespaceActive}, p.rec.Time)
 	r.decide(p, r.opts.Source.Peek)
 	for _, stage := range p.plan.Sequence() {

@@ -17,7 +17,7 @@ import (
 
 // isolate looks for what caused refused writes. It returns true when there is
 // something new to leave out or to try: plan again.
-func (r *Reconciler) isolate(p *pass, receipts []write.Receipt) (again bool) {
+func (r *Reconciler) isolate(a *attempt, receipts []write.Receipt) (again bool) {
 	var writes []plan.RefusedWrite
 	for i := range receipts {
 		if one := &receipts[i]; write.Refused(one.Err) && one.Action.Verb != plan.Delete {
@@ -28,29 +28,29 @@ func (r *Reconciler) isolate(p *pass, receipts []write.Receipt) (again bool) {
 	if len(writes) == 0 {
 		return false
 	}
-	again = p.search.Refused(writes, p.contributions, p.current)
-	p.tell(r)
+	again = a.search.Refused(writes, a.contributions, a.current)
+	a.tell(r)
 	return again
 }
 
 // tell logs what has been left out since the last call.
-func (p *pass) tell(r *Reconciler) {
-	left := p.search.LeftOut()
+func (a *attempt) tell(r *Reconciler) {
+	left := a.search.LeftOut()
 	for _, one := range left {
 		known := func(list []plan.Refusal) bool { return slices.ContainsFunc(list, one.Is) }
-		if !one.Untried && !known(p.former) && !known(p.told) {
+		if !one.Untried && !known(a.former) && !known(a.told) {
 			r.logger.Warn("the ingress cluster refused a write; what caused it is left out of the replica",
-				"replica", p.item.Key.String(), "left_out", one.String(), "reason", one.Message)
+				"replica", a.item.Key.String(), "left_out", one.String(), "reason", one.Message)
 		}
 	}
-	p.told = left
+	a.told = left
 }
 
 // giveUp reports a refusal whose cause was not found, or is none of the replica's.
-func (p *pass) giveUp(receipts []write.Receipt) {
+func (a *attempt) giveUp(receipts []write.Receipt) {
 	for i := range receipts {
 		if one := &receipts[i]; write.Refused(one.Err) || write.Forbidden(one.Err) {
-			p.plan.Conflicts = append(p.plan.Conflicts, plan.Conflict{Replica: p.item.Key, Reason: plan.ConflictRefused, Message: write.Shortened(one.Err.Error())})
+			a.plan.Conflicts = append(a.plan.Conflicts, plan.Conflict{Replica: a.item.Key, Reason: plan.ConflictRefused, Message: write.Shortened(one.Err.Error())})
 			return
 		}
 	}
@@ -58,31 +58,31 @@ func (p *pass) giveUp(receipts []write.Receipt) {
 
 // failsAlone reports a replica that fails again and again while the ingress cluster takes
 // what others write: its age does not count as lag any more.
-func (r *Reconciler) failsAlone(p *pass, err error) {
+func (r *Reconciler) failsAlone(a *attempt, err error) {
 	told := func(c plan.Conflict) bool { return c.Reason == plan.ConflictRefused }
-	if err == nil || p.item.Attempt+1 < lanes.FailsAlone || r.breaker.isOpen() || write.RetryAfter(err) > 0 || slices.ContainsFunc(p.plan.Conflicts, told) ||
+	if err == nil || a.item.Attempt+1 < lanes.FailsAlone || r.breaker.isOpen() || write.RetryAfter(err) > 0 || slices.ContainsFunc(a.plan.Conflicts, told) ||
 		errors.Is(err, errWaiting) || errors.Is(err, errFight) || errors.Is(err, errNoRoom) || errors.Is(err, errStandby) {
 		return
 	}
-	p.plan.Conflicts = append(p.plan.Conflicts, plan.Conflict{Replica: p.item.Key, Reason: plan.ConflictFailing, Message: write.Shortened(err.Error())})
+	a.plan.Conflicts = append(a.plan.Conflicts, plan.Conflict{Replica: a.item.Key, Reason: plan.ConflictFailing, Message: write.Shortened(err.Error())})
 }
 
-// undecided puts back what a pass left aside and then failed for another reason: it
+// undecided puts back what an attempt left aside and then failed for another reason: it
 // has not shown that any of that is taken by now. The plan says so again.
-func (r *Reconciler) undecided(p *pass, err error) (left []plan.Refusal) {
-	left = p.search.LeftOut()
+func (r *Reconciler) undecided(a *attempt, err error) (left []plan.Refusal) {
+	left = a.search.LeftOut()
 	if err == nil || errors.Is(err, errWaiting) || errors.Is(err, errRefused) {
 		return left
 	}
-	aside := slices.DeleteFunc(slices.Clone(p.former), func(f plan.Refusal) bool { return slices.ContainsFunc(left, f.Is) })
+	aside := slices.DeleteFunc(slices.Clone(a.former), func(f plan.Refusal) bool { return slices.ContainsFunc(left, f.Is) })
 	if len(aside) == 0 {
 		return left
 	}
 	left = append(left, aside...)
-	p.search = plan.NewIsolation(left, nil)
-	held := p.held
-	r.decide(p, r.opts.Source.Peek)
-	p.held = held
+	a.search = plan.NewIsolation(left, nil)
+	held := a.held
+	r.decide(a, r.opts.Source.Peek)
+	a.held = held
 	return left
 }
 

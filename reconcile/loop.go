@@ -13,18 +13,16 @@ import (
 
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
-	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/reconcile/write"
-	"tributary.dev/tributary/syncer"
 )
 
-// maxPasses bounds how often one key is planned anew before it goes back to the
+// maxRounds bounds how often one key is planned anew before it goes back to the
 // queue: conflicts are settled at once, but not for ever.
-const maxPasses = 5
+const maxRounds = 5
 
-// maxUnclear is how many unclear answers a pass may follow at once with another try: a
+// maxUnclear is how many unclear answers an attempt may follow at once with another try: a
 // cut connection is mended by one. A server that keeps failing is given time.
 const maxUnclear = 1
 
@@ -50,108 +48,53 @@ func (r *Reconciler) work(ctx, writing context.Context) {
 // own limits, and wait for their turn.
 const workerBound = 5 * time.Minute
 
-// pass is the state of the work on one key.
-type pass struct {
-	item lanes.Item
-	// taken is when the item was handed out.
-	taken     time.Time
-	heartbeat *metrics.Heartbeat
-	rec       record.Change
-	plan      plan.Plan
-	// rejected are the addresses that the members named and nobody may have.
-	rejected []plan.ClusterRejection
-	held     []metrics.HeldChange
-	commit   func()
-	refs     []record.Ref
-	repair   bool
-	// asked is set once a request was made of the ingress cluster.
-	asked bool
-	// contributions and current are what the plan was made of.
-	contributions []plan.Contribution
-	current       plan.Current
-	// replica is what is wanted, whatever the ingress cluster refuses of it; nil where nobody
-	// wants it. wantedKnown is false where that is not certain.
-	replica     *plan.Desired
-	wantedKnown bool
-	// search finds what the server refuses; former is what had to be left out before
-	// this pass, told what was logged in it.
-	search       *plan.Isolation
-	former, told []plan.Refusal
-}
-
 // process brings one replica up to date, records what came of it and ends the
 // item: with Done when the replica is as it should be or waits for an event
 // that is watched, with Retry in all other cases. ended is false where it was only
 // compared, and waits in its lane to be written. lane is that of its difference.
 func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *metrics.Heartbeat, taken time.Time) (lane lanes.Lane, ended bool) {
-	p := &pass{item: item, taken: taken, heartbeat: heartbeat, repair: repairOnly(item.Causes)}
-	if p.repair && item.Attempt > 0 && r.throttle.Held(item.Key, taken) > 0 {
+	a := &attempt{item: item, taken: taken, heartbeat: heartbeat, repair: repairOnly(item.Causes)}
+	if a.repair && item.Attempt > 0 && r.throttle.Held(item.Key, taken) > 0 {
 		r.queue.Retry(item, 0) // what is wrong was told when it was first held
 		return item.Lane, true
 	}
-	p.rec = record.Begin(item.Key.Namespace, item.Key.Name, item.Lane.String(), item.Causes, item.Dropped, taken)
-	p.rec.Attempt = item.Attempt
+	a.rec = record.Begin(item.Key.Namespace, item.Key.Name, item.Lane.String(), item.Causes, item.Dropped, taken)
+	a.rec.Attempt = item.Attempt
 	known, former := r.refusals.Known(item.Key, item.Lane == lanes.Removal, hasNews(item.Causes), taken)
-	if p.former = former; len(known) > 0 {
+	if a.former = former; len(known) > 0 {
 		former = nil // it is not their turn
 	}
-	p.search = plan.NewIsolation(known, former)
-	result, err := r.attempt(ctx, p)
+	a.search = plan.NewIsolation(known, former)
+	result, err := r.settle(ctx, a)
 	if errors.Is(err, errNoRoom) {
 		return item.Lane, false
 	}
-	r.failsAlone(p, err)
-	r.contested(p)
-	met, now := p.search.Met(), time.Now()
+	r.failsAlone(a, err)
+	r.contested(a)
+	met, now := a.search.Met(), time.Now()
 	settled := err == nil || errors.Is(err, errWaiting) || errors.Is(err, errRefused)
-	r.refusals.Settle(item.Key, r.undecided(p, err), met, errors.Is(err, errRefused), now)
-	p.rec.Lane = p.item.Lane.String()
-	p.rec.End(now, result, cmp.Or(err, p.obstacle(result)))
-	r.report(p)
+	r.refusals.Settle(item.Key, r.undecided(a, err), met, errors.Is(err, errRefused), now)
+	a.rec.Lane = a.item.Lane.String()
+	a.rec.End(now, result, cmp.Or(err, a.obstacle(result)))
+	r.report(a)
 	leads := r.leadership.leads()
 	settled = settled && (leads || result != record.Held)          // who leads tells what keeps a replica from being written
 	if leads && (item.Attempt == 0 || !errors.Is(err, errFight)) { // a slowed repair is told once
-		seq := r.recorder.Change(p.rec)
-		r.recorder.Expect(seq, &p.rec, p.refs)
+		seq := r.recorder.Change(a.rec)
+		r.recorder.Expect(seq, &a.rec, a.refs)
 	}
 	if settled {
-		if p.commit != nil && err == nil {
-			p.commit()
+		if a.commit != nil && err == nil {
+			a.commit()
 		}
 		r.queue.Done(item.Key)
 	} else {
-		r.queue.Retry(p.item, write.RetryAfter(err))
+		r.queue.Retry(a.item, write.RetryAfter(err))
 	}
-	if item.Trial && !p.asked && !errors.Is(err, errStandby) { // nothing was learnt of the ingress cluster
+	if item.Trial && !a.asked && !errors.Is(err, errStandby) { // nothing was learnt of the ingress cluster
 		r.queue.RetryNow()
 	}
-	return p.item.Lane, true
-}
-
-// repairOnly reports whether nothing but the ingress cluster itself asked for
-// the work.
-func repairOnly(causes []record.Cause) bool {
-	for i := range causes {
-		if causes[i].Event != cache.EventRepair {
-			return false
-		}
-	}
-	return len(causes) > 0
-}
-
-// obstacle says in the record why a change was held that no error stopped.
-func (p *pass) obstacle(result record.Result) error {
-	switch {
-	case result != record.Held:
-		return nil
-	case len(p.plan.Conflicts) > 0:
-		return fmt.Errorf("conflict: %s: %s", p.plan.Conflicts[0].Reason, p.plan.Conflicts[0].Message)
-	case len(p.plan.Held) > 0:
-		return fmt.Errorf("%s: the last ready endpoints of %s stay", p.plan.Held[0].Reason, p.plan.Held[0].Cluster)
-	case len(p.held) > 0:
-		return fmt.Errorf("%s: %s", p.held[0].Reason, p.held[0].Message)
-	}
-	return nil
+	return a.item.Lane, true
 }
 
 // errWaiting wraps the reason for which a replica waits for an event.
@@ -191,45 +134,45 @@ func urgency(news lanes.Lane, d *plan.Delta) lanes.Lane {
 	}
 }
 
-// attempt plans and writes until nothing is left to do, an error ends it, or
-// passes run out.
-func (r *Reconciler) attempt(ctx context.Context, p *pass) (record.Result, error) {
+// settle plans and writes until nothing is left to do, an error ends it, or
+// rounds run out.
+func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, error) {
 	var err error
 	unclear, interrupts, admitted := 0, 0, false
-	for n := 0; n < maxPasses; n++ {
-		p.heartbeat.Beat()
+	for n := 0; n < maxRounds; n++ {
+		a.heartbeat.Beat()
 		newer, interrupt := context.WithCancel(ctx)
 		defer interrupt()
 		if interrupts < maxInterrupts {
-			r.queue.OnRemoval(p.item, interrupt) // from before what is known is asked for
+			r.queue.OnRemoval(a.item, interrupt) // from before what is known is asked for
 		}
-		r.refresh(p)
-		r.decide(p, r.opts.Source.Gather)
-		r.announce(p)
+		r.refresh(a)
+		r.decide(a, r.opts.Source.Gather)
+		r.announce(a)
 		now := time.Now()
-		if p.rec.Stages.Compute == 0 {
-			p.rec.Computed(now)
+		if a.rec.Stages.Compute == 0 {
+			a.rec.Computed(now)
 		}
-		if p.repair && r.throttle.Held(p.item.Key, now) > 0 {
-			if !p.plan.Empty() {
-				p.held = append(p.held, metrics.HeldChange{Reason: "repair_fight", Message: errFight.Error()})
+		if a.repair && r.throttle.Held(a.item.Key, now) > 0 {
+			if !a.plan.Empty() {
+				a.held = append(a.held, metrics.HeldChange{Reason: "repair_fight", Message: errFight.Error()})
 			}
 			return record.Held, errFight
 		}
-		if p.plan.Empty() {
-			if p.search.Accepted() {
+		if a.plan.Empty() {
+			if a.search.Accepted() {
 				n--
 				continue
 			}
-			if n == 0 && p.repair { // to look costs, too
-				r.throttle.Repaired(p.item.Key, now)
+			if n == 0 && a.repair { // to look costs, too
+				r.throttle.Repaired(a.item.Key, now)
 			}
-			return r.finished(p)
+			return r.finished(a)
 		}
 		if unclear > maxUnclear {
 			return record.Failed, err
 		}
-		if lane := urgency(p.item.Lane, &p.plan.Delta); !admitted && !r.queue.Admit(&p.item, lane) {
+		if lane := urgency(a.item.Lane, &a.plan.Delta); !admitted && !r.queue.Admit(&a.item, lane) {
 			return record.Held, errNoRoom
 		}
 		admitted = true
@@ -237,67 +180,55 @@ func (r *Reconciler) attempt(ctx context.Context, p *pass) (record.Result, error
 		if !leads {
 			return record.Held, errStandby
 		}
-		if p.plan.Delta.Lost {
-			p.item.Lane = lanes.Removal // perhaps since an earlier attempt
+		if a.plan.Delta.Lost {
+			a.item.Lane = lanes.Removal // perhaps since an earlier attempt
 		}
 		rest, cancel := context.WithCancel(writing)
 		unlink := context.AfterFunc(newer, cancel)
 		var receipts []write.Receipt
-		receipts, err = r.writer.Execute(writing, rest, p.item, &p.plan)
+		receipts, err = r.writer.Execute(writing, rest, a.item, &a.plan)
 		unlink()
 		cancel()
 		done()
-		r.book(p, receipts)
+		r.noteReceipts(a, receipts)
 		switch {
 		case errors.Is(err, write.ErrInterrupted):
 			interrupts++
 			n--
-		case err == nil && p.search.Accepted():
+		case err == nil && a.search.Accepted():
 			n-- // the search has a bound of its own
-		case err == nil && p.plan.Again:
+		case err == nil && a.plan.Again:
 		case err == nil:
-			r.repaired(p, now)
-			if p.plan.Waiting != "" {
-				return record.Held, waiting(&p.plan)
+			r.repaired(a, now)
+			if a.plan.Waiting != "" {
+				return record.Held, waiting(&a.plan)
 			}
 			return record.Written, nil
 		case write.RetryAfter(err) > 0:
 			return record.Failed, err
-		case r.isolate(p, receipts):
+		case r.isolate(a, receipts):
 			n--
 		case errors.Is(err, write.ErrUnclear):
 			unclear++
 		case !errors.Is(err, write.ErrStale):
-			p.giveUp(receipts)
+			a.giveUp(receipts)
 			return record.Failed, withoutRemedy(receipts, err)
 		}
 	}
 	if err == nil {
-		err = fmt.Errorf("replica %s is not settled after %d passes", p.item.Key, maxPasses)
+		err = fmt.Errorf("replica %s is not settled after %d rounds", a.item.Key, maxRounds)
 	}
 	return record.Failed, err
 }
 
-// refresh takes in what has come since the item was handed out, such as the removal that
-// broke off an attempt: what is decided next is for that, too, and is recorded with it.
-func (r *Reconciler) refresh(p *pass) {
-	if !r.queue.Refresh(&p.item) {
-		return
-	}
-	fresh := record.Begin(p.item.Key.Namespace, p.item.Key.Name, p.rec.Lane, p.item.Causes, p.item.Dropped, p.taken)
-	p.rec.Cluster, p.rec.Cause, p.rec.Causes, p.rec.CausesDropped = fresh.Cluster, fresh.Cause, fresh.Causes, fresh.CausesDropped
-	p.rec.Stages.Queue = fresh.Stages.Queue
-	p.repair = repairOnly(p.item.Causes)
-}
-
-// finished ends a pass that has nothing (more) to write.
-func (r *Reconciler) finished(p *pass) (record.Result, error) {
+// finished ends an attempt that has nothing (more) to write.
+func (r *Reconciler) finished(a *attempt) (record.Result, error) {
 	switch {
-	case p.plan.Waiting != "":
-		return record.Held, waiting(&p.plan)
-	case p.rec.Writes > 0:
+	case a.plan.Waiting != "":
+		return record.Held, waiting(&a.plan)
+	case a.rec.Writes > 0:
 		return record.Written, nil
-	case len(p.plan.Conflicts) > 0 || len(p.plan.Held) > 0 || len(p.held) > 0:
+	case len(a.plan.Conflicts) > 0 || len(a.plan.Held) > 0 || len(a.held) > 0:
 		return record.Held, nil
 	}
 	return record.Dropped, nil
@@ -305,171 +236,4 @@ func (r *Reconciler) finished(p *pass) (record.Result, error) {
 
 func waiting(p *plan.Plan) error {
 	return fmt.Errorf("replica %s: %w for the ingress cluster: %s", p.Replica, errWaiting, p.Waiting)
-}
-
-// decide gathers and plans.
-func (r *Reconciler) decide(p *pass, gather func(syncer.Key) Snapshot) {
-	key := p.item.Key
-	current := r.cache.Current(key)
-	p.current = current
-	p.replica, p.wantedKnown = nil, false
-	g := gather(key)
-	settings := g.Settings
-	if settings.MayWrite != nil && !settings.MayWrite(key.Namespace) || r.opts.Only != nil && !slices.Contains(r.opts.Only, key.Namespace) {
-		p.plan, p.commit, p.rejected, p.held, p.contributions = plan.OutOfBounds(current), nil, nil, nil, nil
-		return
-	}
-	p.commit, p.rejected, p.held = g.Commit, nil, nil
-	contributions, known := completed(g, current)
-	p.contributions = contributions
-	var left []plan.Refusal
-	if p.search != nil {
-		left = p.search.LeftOut()
-	}
-	accepted, refused := plan.Without(key, contributions, left, current)
-	plan.Steer(key, accepted, settings.Policy)
-	switch {
-	case len(accepted) > 0 && key.Name != "": // slices that lost their Service's name are nobody's
-		replica := plan.Merge(key, accepted, current, settings.Settings)
-		p.rejected = replica.Rejected
-		p.plan = plan.Diff(current, &replica, settings.Settings)
-		p.replica = &replica
-	case len(refused) > 0: // nothing stands, and nothing is accepted
-		p.plan = plan.Plan{Replica: key}
-	case !known && current.Ours():
-		p.plan = plan.Plan{Replica: key}
-		p.held = []metrics.HeldChange{{Reason: heldUnseen, Message: "nobody wants this replica, but not every member has been seen yet"}}
-	default:
-		p.plan = plan.Diff(current, nil, settings.Settings)
-	}
-	if p.wantedKnown = known; len(left) > 0 && len(contributions) > 0 {
-		plan.Steer(key, contributions, settings.Policy)
-		replica := plan.Merge(key, contributions, current, settings.Settings)
-		p.replica = &replica
-	}
-	p.plan.Conflicts = append(p.plan.Conflicts, refused...)
-}
-
-// heard takes from an answer, or from its absence, what it tells of the ingress cluster.
-func (r *Reconciler) heard(replica syncer.Key, one *write.Receipt) {
-	if !one.Asked {
-		return
-	}
-	if one.Err == nil || write.Answered(one.Err) {
-		r.contact.Store(one.Acked.UnixNano())
-	}
-	switch {
-	case one.Err == nil:
-		r.takenIn.Store(&replica.Namespace)
-	case write.Denied(one.Err):
-		r.deniedIn.Store(&replica.Namespace)
-	}
-	r.breaker.answer(one.Err)
-}
-
-// book enters what was written into the record.
-func (r *Reconciler) book(p *pass, receipts []write.Receipt) {
-	d := &p.plan.Delta
-	rec := &p.rec
-	if nothingTaken(receipts) {
-		d = &plan.Delta{} // what was refused has not changed anything
-	}
-	rec.Added, rec.Removed = united(rec.Added, d.Added), united(rec.Removed, d.Removed)
-	rec.Readied, rec.Unreadied = united(rec.Readied, d.Readied), united(rec.Unreadied, d.Unreadied)
-	spans := map[plan.Kind][2]time.Time{}
-	for i := range receipts {
-		one := &receipts[i]
-		r.heard(p.item.Key, one)
-		p.asked = p.asked || one.Asked
-		if one.Err != nil {
-			continue
-		}
-		rec.Writes++
-		if one.Made != (record.Ref{}) {
-			p.refs = append(p.refs, one.Made)
-		}
-		span, ok := spans[one.Kind]
-		if !ok || one.Sent.Before(span[0]) {
-			span[0] = one.Sent
-		}
-		if one.Acked.After(span[1]) {
-			span[1] = one.Acked
-		}
-		spans[one.Kind] = span
-	}
-	for kind, span := range spans {
-		took := span[1].Sub(span[0])
-		switch kind {
-		case plan.KindService:
-			rec.Stages.WriteService += took
-		case plan.KindEndpoints:
-			rec.Stages.WriteEndpoints += took
-		case plan.KindEndpointSlice:
-			rec.Stages.WriteSlices += took
-		}
-	}
-}
-
-// united returns both sorted lists as one; nearly always one is empty.
-func united(a, b []string) []string {
-	if len(a) == 0 {
-		return b
-	}
-	if len(b) == 0 {
-		return a
-	}
-	all := slices.Concat(a, b)
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// repaired notes a finished repair.
-func (r *Reconciler) repaired(p *pass, now time.Time) {
-	if p.repair && r.throttle.Repaired(p.item.Key, now) {
-		r.logger.Warn(errFight.Error(), "replica", p.item.Key.String(), "cause", p.rec.Cause.String())
-	}
-}
-
-// report tells what is wrong with the replica after the pass.
-func (r *Reconciler) report(p *pass) {
-	t := metrics.Trouble{Held: p.held}
-	for _, c := range p.plan.Conflicts {
-		t.Conflicts = append(t.Conflicts, metrics.Conflict{Reason: string(c.Reason), Cluster: c.Cluster, Message: c.Message})
-	}
-	for _, h := range p.plan.Held {
-		t.Held = append(t.Held, metrics.HeldChange{Cluster: h.Cluster, Reason: string(h.Reason), Message: "the last ready endpoints stay"})
-	}
-	if w := p.plan.Waiting; w != "" {
-		t.Held = append(t.Held, metrics.HeldChange{Reason: string(w), Message: "the replica waits for the ingress cluster"})
-	}
-	for _, rejected := range p.rejected {
-		t.Rejected = append(t.Rejected, metrics.Rejection{
-			Cluster: rejected.Cluster, Address: rejected.Address, Reason: string(rejected.Reason),
-		})
-	}
-	r.recorder.Report(p.item.Key.Namespace, p.item.Key.Name, t)
-	r.events.report(p.item.Key, p.plan.Conflicts)
-}
-
-// PlanAll returns what Run would do now, for every replica, sorted; most plans have
-// nothing to do or to report. Nothing is written. It needs a running Observe (or Run),
-// and members that have synced as far as they can.
-func (r *Reconciler) PlanAll(ctx context.Context) ([]plan.Plan, error) {
-	if err := r.WaitForSync(ctx); err != nil {
-		return nil, fmt.Errorf("listing the ingress cluster: %w", errors.Join(err, r.Trouble()))
-	}
-	keys := r.cache.Replicas(nil)
-	keys = slices.AppendSeq(keys, r.opts.Source.Replicas())
-	slices.SortFunc(keys, syncer.Key.Compare)
-	keys = slices.Compact(keys)
-	plans := make([]plan.Plan, 0, len(keys))
-	for _, key := range keys {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		p := &pass{item: lanes.Item{Key: key}}
-		r.decide(p, r.opts.Source.Peek)
-		plans = append(plans, p.plan)
-	}
-	return plans, nil
 }

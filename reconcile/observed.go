@@ -150,7 +150,7 @@ func (o *observer) wentBack(err error) {
 // probed takes in whether the cluster answers as itself.
 func (o *observer) probed(err error) {
 	if err == nil {
-		o.heard(time.Now())
+		o.noteContact(time.Now())
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -160,8 +160,8 @@ func (o *observer) probed(err error) {
 	}
 }
 
-// heard notes a contact at a moment.
-func (o *observer) heard(at time.Time) { o.contact.Store(at.UnixNano()) }
+// noteContact notes one at a moment.
+func (o *observer) noteContact(at time.Time) { o.contact.Store(at.UnixNano()) }
 
 // trouble returns the last error of a watch that is down, nil if all are up.
 func (o *observer) trouble() error {
@@ -176,7 +176,7 @@ func (o *observer) trouble() error {
 
 // Replaced implements kube.Handler.
 func (w *watch) Replaced(list []*cache.Object, r kube.Replacement) {
-	w.heard(r.Finished)
+	w.noteContact(r.Finished)
 	older := w.cache.Replace(w.Scope, list, cache.Revision(r.ResourceVersion), r.Older, r.Finished)
 	w.noteListed()
 	if older && r.Reason != kube.Rewound { // the others may not have noticed
@@ -186,18 +186,18 @@ func (w *watch) Replaced(list []*cache.Object, r kube.Replacement) {
 
 // Upserted implements kube.Handler.
 func (w *watch) Upserted(f *cache.Object, e kube.EventMeta) {
-	w.heard(e.Arrival)
+	w.noteContact(e.Arrival)
 	w.cache.Upsert(f, e.Arrival)
 }
 
 // Deleted implements kube.Handler.
 func (w *watch) Deleted(f *cache.Object, e kube.EventMeta) {
-	w.heard(e.Arrival)
+	w.noteContact(e.Arrival)
 	w.cache.Remove(f.ID, f.UID, e.Arrival)
 }
 
 // Contact implements kube.Handler.
-func (w *watch) Contact(at time.Time, _ bool) { w.heard(at) }
+func (w *watch) Contact(at time.Time, _ bool) { w.noteContact(at) }
 
 // Changed implements kube.Handler: it says once that a watch is down, and that it is back.
 // One whose stream ended is down when no other could be opened.

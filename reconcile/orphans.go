@@ -91,10 +91,10 @@ func (r *Reconciler) countKept(key syncer.Key, stay, leave map[string]int) {
 	if len(gone) == 0 {
 		return // as for nearly all replicas
 	}
-	p := &pass{item: lanes.Item{Key: key}}
-	r.decide(p, r.opts.Source.Peek)
+	a := &attempt{item: lanes.Item{Key: key}}
+	r.decide(a, r.opts.Source.Peek)
 	for _, cluster := range gone {
-		if slices.ContainsFunc(p.plan.Kept, func(k plan.Kept) bool { return k.Cluster == cluster }) {
+		if slices.ContainsFunc(a.plan.Kept, func(k plan.Kept) bool { return k.Cluster == cluster }) {
 			stay[cluster]++
 		} else {
 			leave[cluster]++

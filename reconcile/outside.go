@@ -26,8 +26,8 @@ func (nobody) Keys() []syncer.Key             { return nil }
 
 // announce passes on what was decided. Where nothing is certain, what was told stays: as
 // what stands does.
-func (r *Reconciler) announce(p *pass) {
-	if p.wantedKnown && p.item.Key.Name != "" {
-		r.opts.Outside.Tell(p.item.Key, p.replica)
+func (r *Reconciler) announce(a *attempt) {
+	if a.wantedKnown && a.item.Key.Name != "" {
+		r.opts.Outside.Tell(a.item.Key, a.desired)
 	}
 }

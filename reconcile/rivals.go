@@ -113,8 +113,8 @@ func (r *Reconciler) rival(replica syncer.Key, at time.Time) {
 const rivalMessage = "another process writes under the name of this installation, by another Lease: end one of them, or give it another `instance`; see High availability in docs/operations.md"
 
 // contested reports a replica that a rival has changed.
-func (r *Reconciler) contested(p *pass) {
-	if r.rivals.has(p.item.Key) {
-		p.plan.Conflicts = append(p.plan.Conflicts, plan.Conflict{Replica: p.item.Key, Reason: plan.ConflictProcess, Message: rivalMessage})
+func (r *Reconciler) contested(a *attempt) {
+	if r.rivals.has(a.item.Key) {
+		a.plan.Conflicts = append(a.plan.Conflicts, plan.Conflict{Replica: a.item.Key, Reason: plan.ConflictProcess, Message: rivalMessage})
 	}
 }

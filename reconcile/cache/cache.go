@@ -6,9 +6,7 @@ package cache
 import (
 	"maps"
 	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"tributary.dev/tributary/metrics/record"
@@ -58,40 +56,6 @@ func (s Scope) Covers(id ID) bool {
 	return s.Kind == id.Kind && (s.Namespace == "" || s.Namespace == id.Namespace)
 }
 
-// replicaObjects is all that stands under one replica's name.
-type replicaObjects struct {
-	service   *Object
-	endpoints *Object
-	slices    []*Object // sorted by name
-	// current is the same as rules see it; nil when one of them has changed since.
-	current atomic.Pointer[plan.Current]
-}
-
-// lockedCurrent is what stands as rules see it, shared and immutable.
-func (s *replicaObjects) lockedCurrent(replica syncer.Key) *plan.Current {
-	if known := s.current.Load(); known != nil {
-		return known
-	}
-	out := plan.Current{Key: replica}
-	if s.service != nil {
-		service := *s.service.Service
-		out.Service = &service
-	}
-	if s.endpoints != nil {
-		endpoints := *s.endpoints.Endpoints
-		out.Endpoints = &endpoints
-	}
-	if len(s.slices) > 0 {
-		out.Slices = make([]plan.CurrentSlice, len(s.slices))
-		for i, f := range s.slices {
-			out.Slices[i] = *f.Slice
-		}
-	}
-	out.Own()
-	s.current.Store(&out)
-	return &out
-}
-
 // New returns an empty Cache. notify is told what others changed, echoed when our watch has
 // shown a version that we wrote.
 func New(notify func([]Change), echoed func(record.Ref, time.Time)) *Cache {
@@ -106,27 +70,6 @@ func New(notify func([]Change), echoed func(record.Ref, time.Time)) *Cache {
 // object as it stands, or the last state of one that is gone. It is called with the cache
 // locked and must not block. Call it before all else.
 func (c *Cache) Observe(f func(f *Object, gone bool)) { c.observe = f }
-
-// Current returns what stands under a replica's name. The values are shared
-// and immutable.
-func (c *Cache) Current(replica syncer.Key) plan.Current {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	out := plan.Current{Key: replica}
-	if s := c.byReplica[replica]; s != nil {
-		out = *s.lockedCurrent(replica)
-	}
-	if ns := c.entries[NamespaceID(replica.Namespace)]; ns != nil {
-		out.Namespace = ns.Namespace
-	}
-	for name := range c.strangers[replica.Namespace] {
-		if strings.HasPrefix(name, replica.Name+"-") {
-			out.Occupied = append(out.Occupied, name)
-		}
-	}
-	slices.Sort(out.Occupied)
-	return out
-}
 
 // Lookup returns one object, nil if there is none.
 func (c *Cache) Lookup(id ID) *Object {
@@ -235,64 +178,6 @@ func (c *Cache) lockedDrop(f *Object) {
 	delete(c.entries, f.ID)
 	c.lockedUnlink(f)
 }
-
-func (c *Cache) lockedLink(f *Object) {
-	if f.ID.Kind == plan.KindNamespace {
-		return
-	}
-	s := c.byReplica[f.Replica]
-	if s == nil {
-		s = &replicaObjects{}
-		c.byReplica[f.Replica] = s
-	}
-	switch f.ID.Kind {
-	case plan.KindService:
-		s.service = f
-	case plan.KindEndpoints:
-		s.endpoints = f
-	case plan.KindEndpointSlice:
-		i, _ := slices.BinarySearchFunc(s.slices, f.ID.Name, compareFound)
-		s.slices = slices.Insert(s.slices, i, f)
-		if f.Claim == plan.ClaimRecorded {
-			break
-		}
-		if c.strangers[f.ID.Namespace] == nil {
-			c.strangers[f.ID.Namespace] = map[string]bool{}
-		}
-		c.strangers[f.ID.Namespace][f.ID.Name] = true
-	}
-	s.current.Store(nil)
-}
-
-func (c *Cache) lockedUnlink(f *Object) {
-	s := c.byReplica[f.Replica]
-	if s == nil {
-		return
-	}
-	switch f.ID.Kind {
-	case plan.KindService:
-		s.service = nil
-	case plan.KindEndpoints:
-		s.endpoints = nil
-	case plan.KindEndpointSlice:
-		if i, ok := slices.BinarySearchFunc(s.slices, f.ID.Name, compareFound); ok {
-			s.slices = slices.Delete(s.slices, i, i+1)
-		}
-		if names := c.strangers[f.ID.Namespace]; names[f.ID.Name] {
-			delete(names, f.ID.Name)
-			if len(names) == 0 {
-				delete(c.strangers, f.ID.Namespace)
-			}
-		}
-	}
-	if s.service == nil && s.endpoints == nil && len(s.slices) == 0 {
-		delete(c.byReplica, f.Replica)
-		return
-	}
-	s.current.Store(nil)
-}
-
-func compareFound(f *Object, name string) int { return strings.Compare(f.ID.Name, name) }
 
 // Upsert takes an object from our watch. Safe to call for an old one.
 func (c *Cache) Upsert(f *Object, at time.Time) {

@@ -6,6 +6,6 @@
 // seen. Whoever consumes replicas can tell from it, without asking Tributary, that
 // a member's endpoints are as they were at the Lease's renewTime.
 //
-// Keeper (keeper.go) is all there is. What never happens here: a Lease that is not
+// Renewer (renewer.go) is all there is. What never happens here: a Lease that is not
 // ours is changed; a failure reaches anything else.
 package leases

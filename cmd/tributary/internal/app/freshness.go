@@ -19,12 +19,12 @@ const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 // is done. The members must be there: a Lease of nobody goes, and with it the identity
 // of one that is away.
 func (r *App) keepLeases(ctx context.Context, session *ingressSession) {
-	keeper := leases.Keeper{
+	renewer := leases.Renewer{
 		Leases:    func(namespace string) leases.API { return session.leases(namespace) },
 		Namespace: r.leaseNamespace,
 		Members:   r.freshness, Instance: session.key.election.instance, Holder: session.key.election.identity, Logger: r.logger,
 	}
-	keeper.Run(ctx)
+	renewer.Run(ctx)
 }
 
 func (s *ingressSession) leases(namespace string) leases.API {

@@ -74,8 +74,8 @@ type API interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }
 
-// Keeper keeps the Leases. All fields must be set.
-type Keeper struct {
+// Renewer keeps the Leases. All fields must be set.
+type Renewer struct {
 	// Leases returns the Leases of a namespace.
 	Leases func(namespace string) API
 	// Namespace returns where they are now, or "" for nowhere: none is written then,
@@ -97,11 +97,11 @@ type Keeper struct {
 }
 
 // Run keeps the Leases until ctx ends. They are left to run out.
-func (k *Keeper) Run(ctx context.Context) {
+func (r *Renewer) Run(ctx context.Context) {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	for {
-		k.renew(ctx, time.Now())
+		r.renew(ctx, time.Now())
 		select {
 		case <-ctx.Done():
 			return
@@ -111,74 +111,74 @@ func (k *Keeper) Run(ctx context.Context) {
 }
 
 // renew writes what is due, and says once when that fails.
-func (k *Keeper) renew(ctx context.Context, now time.Time) {
-	namespace := k.Namespace()
-	if namespace != k.namespace {
-		k.namespace, k.known, k.due, k.pause = namespace, nil, map[string]time.Time{}, time.Time{}
+func (r *Renewer) renew(ctx context.Context, now time.Time) {
+	namespace := r.Namespace()
+	if namespace != r.namespace {
+		r.namespace, r.known, r.due, r.pause = namespace, nil, map[string]time.Time{}, time.Time{}
 	}
-	if namespace == "" || now.Before(k.pause) {
+	if namespace == "" || now.Before(r.pause) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := k.renewAll(ctx, now)
+	err := r.renewAll(ctx, now)
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
-		k.known = nil // somebody else wrote; look again
+		r.known = nil // somebody else wrote; look again
 	case err != nil:
-		k.known, k.pause = nil, now.Add(Every)
+		r.known, r.pause = nil, now.Add(Every)
 		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-			k.pause = now.Add(refusedPause)
+			r.pause = now.Add(refusedPause)
 		}
-		if !k.failed {
-			k.Logger.Warn("the freshness of members cannot be shown as Leases", "namespace", namespace, "error", err)
+		if !r.failed {
+			r.Logger.Warn("the freshness of members cannot be shown as Leases", "namespace", namespace, "error", err)
 		}
-		k.failed = true
-	case k.failed:
-		k.failed = false
-		k.Logger.Info("the freshness of members is shown as Leases again", "namespace", namespace)
+		r.failed = true
+	case r.failed:
+		r.failed = false
+		r.Logger.Info("the freshness of members is shown as Leases again", "namespace", namespace)
 	}
 }
 
-func (k *Keeper) renewAll(ctx context.Context, now time.Time) error {
-	api := k.Leases(k.namespace)
-	if err := k.list(ctx, api); err != nil {
+func (r *Renewer) renewAll(ctx context.Context, now time.Time) error {
+	api := r.Leases(r.namespace)
+	if err := r.list(ctx, api); err != nil {
 		return err
 	}
-	members := k.Members()
+	members := r.Members()
 	wanted := map[string]bool{}
 	for _, m := range members {
-		wanted[Name(k.Instance, m.Cluster)] = true
-		if err := k.keep(ctx, api, m, now); err != nil {
-			return fmt.Errorf("lease %s/%s: %w", k.namespace, Name(k.Instance, m.Cluster), err)
+		wanted[Name(r.Instance, m.Cluster)] = true
+		if err := r.keep(ctx, api, m, now); err != nil {
+			return fmt.Errorf("lease %s/%s: %w", r.namespace, Name(r.Instance, m.Cluster), err)
 		}
 	}
-	for name, lease := range k.known {
-		if wanted[name] || !ours(lease, k.Instance) {
+	for name, lease := range r.known {
+		if wanted[name] || !ours(lease, r.Instance) {
 			continue
 		}
 		// The member left the configuration: a Lease that runs out would raise alarm.
 		if err := api.Delete(ctx, name, *metav1.NewRVDeletionPrecondition(lease.ResourceVersion)); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete lease %s/%s: %w", k.namespace, name, err)
+			return fmt.Errorf("delete lease %s/%s: %w", r.namespace, name, err)
 		}
-		delete(k.known, name)
+		delete(r.known, name)
 	}
 	return nil
 }
 
 // list reads what stands, once.
-func (k *Keeper) list(ctx context.Context, api API) error {
-	if k.known != nil {
+func (r *Renewer) list(ctx context.Context, api API) error {
+	if r.known != nil {
 		return nil
 	}
 	list, err := api.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("list leases of namespace %s: %w", k.namespace, err)
+		return fmt.Errorf("list leases of namespace %s: %w", r.namespace, err)
 	}
-	k.known = map[string]*coordinationv1.Lease{}
+	r.known = map[string]*coordinationv1.Lease{}
 	for i := range list.Items {
 		if strings.HasPrefix(list.Items[i].Name, prefix) {
-			k.known[list.Items[i].Name] = &list.Items[i]
+			r.known[list.Items[i].Name] = &list.Items[i]
 		}
 	}
 	return nil
@@ -206,31 +206,31 @@ func ours(lease *coordinationv1.Lease, instance string) bool {
 }
 
 // keep renews the Lease of a member that is seen.
-func (k *Keeper) keep(ctx context.Context, api API, m Member, now time.Time) error {
-	standing := k.known[Name(k.Instance, m.Cluster)]
-	if !m.Fresh || standing != nil && !ours(standing, k.Instance) {
+func (r *Renewer) keep(ctx context.Context, api API, m Member, now time.Time) error {
+	standing := r.known[Name(r.Instance, m.Cluster)]
+	if !m.Fresh || standing != nil && !ours(standing, r.Instance) {
 		return nil
 	}
-	wanted := k.lease(m, standing)
+	wanted := r.lease(m, standing)
 	var err error
 	switch {
 	case standing == nil:
 		wanted.Spec.AcquireTime = &metav1.MicroTime{Time: now}
 		standing, err = api.Create(ctx, wanted, metav1.CreateOptions{})
-	case now.Before(k.due[wanted.Name]) && maps.Equal(standing.Annotations, wanted.Annotations):
+	case now.Before(r.due[wanted.Name]) && maps.Equal(standing.Annotations, wanted.Annotations):
 		return nil
 	default:
 		standing, err = api.Update(ctx, wanted, metav1.UpdateOptions{})
 	}
 	if err == nil {
-		k.known[wanted.Name], k.due[wanted.Name] = standing, now.Add(Every)
+		r.known[wanted.Name], r.due[wanted.Name] = standing, now.Add(Every)
 	}
 	return err
 }
 
 // lease is what the Lease of a member is to be.
-func (k *Keeper) lease(m Member, standing *coordinationv1.Lease) *coordinationv1.Lease {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: Name(k.Instance, m.Cluster)}}
+func (r *Renewer) lease(m Member, standing *coordinationv1.Lease) *coordinationv1.Lease {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: Name(r.Instance, m.Cluster)}}
 	if standing != nil {
 		lease = standing.DeepCopy()
 	}
@@ -240,12 +240,12 @@ func (k *Keeper) lease(m Member, standing *coordinationv1.Lease) *coordinationv1
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}
 	}
-	lease.Labels[syncer.LabelManagedBy], lease.Labels[syncer.LabelSourceCluster], lease.Labels[syncer.LabelInstance] = syncer.ManagedBy, m.Cluster, k.Instance
+	lease.Labels[syncer.LabelManagedBy], lease.Labels[syncer.LabelSourceCluster], lease.Labels[syncer.LabelInstance] = syncer.ManagedBy, m.Cluster, r.Instance
 	lease.Annotations[AnnotationState] = m.State
 	if m.Identity != "" {
 		lease.Annotations[AnnotationIdentity] = m.Identity
 	}
-	lease.Spec.HolderIdentity = &k.Holder
+	lease.Spec.HolderIdentity = &r.Holder
 	lease.Spec.LeaseDurationSeconds = new(int32(Duration / time.Second))
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: m.Seen}
 	return lease

@@ -25,7 +25,7 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// server is as much of an API server as a Keeper needs, the members and the log.
+// server is as much of an API server as a Renewer needs, the members and the log.
 type server struct {
 	sync.Mutex
 	members []Member
@@ -122,12 +122,12 @@ func (s *server) Delete(_ context.Context, name string, _ metav1.DeleteOptions) 
 	return err
 }
 
-// play runs a Keeper for members "a" and "b" in virtual time.
+// play runs a Renewer for members "a" and "b" in virtual time.
 func play(t *testing.T, script func(s *server)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{leases: map[string]*coordinationv1.Lease{}}
 		s.members = []Member{{Cluster: "a", Fresh: true, Seen: time.Now(), State: "live", Identity: "uid-a"}, {Cluster: "b"}}
-		k := &Keeper{Instance: "default",
+		k := &Renewer{Instance: "default",
 			Leases: func(string) API { return s }, Namespace: func() string { return "own" }, Holder: "me",
 			Members: func() []Member {
 				s.Lock()
@@ -265,7 +265,7 @@ func TestIdentities(t *testing.T) {
 
 func TestNoNamespace(t *testing.T) {
 	s := &server{}
-	k := &Keeper{Instance: "default", Leases: func(string) API { return s }, Namespace: func() string { return "" }, Members: func() []Member { return nil }, Logger: slog.New(slog.DiscardHandler)}
+	k := &Renewer{Instance: "default", Leases: func(string) API { return s }, Namespace: func() string { return "" }, Members: func() []Member { return nil }, Logger: slog.New(slog.DiscardHandler)}
 	k.renew(t.Context(), time.Now())
 	want(t, s)
 }
