@@ -28,21 +28,21 @@ import (
 type refuser func(apitest.Object) (field.ErrorList, error)
 
 // refuseAddress refuses an address with the field where it stands.
-func refuseAddress(bad string) refuser {
+func refuseAddress(bad ...string) refuser {
 	return func(obj apitest.Object) (errs field.ErrorList, err error) {
 		switch o := obj.(type) {
 		case *corev1.Endpoints:
 			for i, s := range o.Subsets {
 				for j, a := range s.Addresses {
-					if a.IP == bad {
-						errs = append(errs, field.Invalid(field.NewPath("subsets").Index(i).Child("addresses").Index(j).Child("ip"), bad, "not here"))
+					if slices.Contains(bad, a.IP) {
+						errs = append(errs, field.Invalid(field.NewPath("subsets").Index(i).Child("addresses").Index(j).Child("ip"), a.IP, "not here"))
 					}
 				}
 			}
 		case *discoveryv1.EndpointSlice:
 			for i, e := range o.Endpoints {
-				if e.Addresses[0] == bad {
-					errs = append(errs, field.Invalid(field.NewPath("endpoints").Index(i).Child("addresses").Index(0), bad, "not here"))
+				if slices.Contains(bad, e.Addresses[0]) {
+					errs = append(errs, field.Invalid(field.NewPath("endpoints").Index(i).Child("addresses").Index(0), e.Addresses[0], "not here"))
 				}
 			}
 		}
