@@ -8,87 +8,23 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"tributary.dev/tributary/internal/stories"
 	"tributary.dev/tributary/syncer"
 	"tributary.dev/tributary/syncer/subsettext"
 )
 
 var update = flag.Bool("update", false, "write what the stories come to")
 
-// TestStories plays the stories of testdata/stories: "== title", then steps of lines that change a
-// Service and its pods, each followed by what comes of it in lines that begin with ">".
-// What a line may say is in apply; the sources of the rules are named in the files.
+// TestStories plays the stories of testdata/stories: each step changes a Service and its
+// pods. What a line may say is in Apply; the sources of the rules are named in the files.
 func TestStories(t *testing.T) {
-	files, err := filepath.Glob("testdata/stories/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no stories: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			played := playAll(t, string(text))
-			if *update {
-				if err := os.WriteFile(file, []byte(played), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, got := strings.Split(string(text), "\n"), strings.Split(played, "\n")
-			for i := range min(len(want), len(got)) {
-				if want[i] != got[i] {
-					t.Fatalf("%s:%d:\n got  %s\n want %s\ngo test ./syncer -run TestStories -update writes what comes of it", file, i+1, got[i], want[i])
-				}
-			}
-			if len(want) != len(got) {
-				t.Fatalf("%s: %d lines, want %d", file, len(got), len(want))
-			}
-		})
-	}
-}
-
-// playAll returns a file of stories with what they come to.
-func playAll(t *testing.T, text string) string {
-	t.Helper()
-	var out []string
-	s := newStory()
-	changed := false
-	flush := func() {
-		if changed {
-			out = append(out, s.step()...)
-		}
-		changed = false
-	}
-	for n, line := range strings.Split(text, "\n") {
-		switch {
-		case strings.HasPrefix(line, ">"):
-			flush()
-		case strings.HasPrefix(line, "=="):
-			flush()
-			s = newStory()
-			out = append(out, line)
-		case strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#"):
-			flush()
-			out = append(out, line)
-		default:
-			if err := s.apply(strings.Fields(line), line); err != nil {
-				t.Fatalf("line %d: %q: %v", n+1, line, err)
-			}
-			changed = true
-			out = append(out, line)
-		}
-	}
-	flush()
-	return strings.Join(out, "\n")
+	stories.Play(t, *update, func(*testing.T) stories.Story { return &story{pods: map[string]*syncer.Pod{}} })
 }
 
 // story is a Service with its pods, and what was made of them so far.
@@ -105,10 +41,9 @@ type story struct {
 	trigger  syncer.TriggerState
 }
 
-func newStory() *story { return &story{pods: map[string]*syncer.Pod{}} }
-
-// apply reads one line.
-func (s *story) apply(words []string, line string) error {
+// Apply reads one line.
+func (s *story) Apply(line string) error {
+	words := strings.Fields(line)
 	switch words[0] {
 	case "service":
 		return s.setService(words[1:])
@@ -312,10 +247,10 @@ func (s *story) addSlice(words []string) error {
 	return nil
 }
 
-// step computes, packs and says what came of it.
-func (s *story) step() (out []string) {
+// Step computes, packs and says what came of it.
+func (s *story) Step() (out []string) {
 	say := func(format string, args ...any) {
-		out = append(out, strings.TrimRight("> "+fmt.Sprintf(format, args...), " "))
+		out = append(out, fmt.Sprintf(format, args...))
 	}
 	for _, effect := range s.effects {
 		say("%s", effect)

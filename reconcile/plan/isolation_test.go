@@ -50,7 +50,7 @@ func (p *policy) carryOut(w *world, plan Plan) (refused []RefusedWrite) {
 }
 
 // pass is one look at the replica, until the search is at its end.
-func (p *policy) pass(t *testing.T, w *world, contributions []Contribution, known, former []Refusal) *Isolation {
+func (p *policy) pass(t testing.TB, w *world, contributions []Contribution, known, former []Refusal) *Isolation {
 	t.Helper()
 	search := NewIsolation(known, former)
 	for range 200 {

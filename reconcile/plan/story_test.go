@@ -7,69 +7,26 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"tributary.dev/tributary/internal/stories"
 	"tributary.dev/tributary/syncer"
 )
 
-// TestStories plays the stories of testdata/stories: "== title", then steps of lines that
-// change what members give, what is asked for and what stands, each followed by the plan
-// in lines that begin with ">". The plan is then carried out. What a line may say is in
-// apply; a pod's address is followed by "!" if it is not ready, "~" if it terminates.
+// TestStories plays the stories of testdata/stories: each step changes what members give,
+// what is asked for, what stands or what the server refuses; the plan that it comes to is
+// then carried out. What a line may say is in Apply; a pod's address is followed by "!" if it
+// is not ready, "~" if it terminates.
 func TestStories(t *testing.T) {
-	files, err := filepath.Glob("testdata/stories/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no stories: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			golden(t, filepath.Join("stories", filepath.Base(file)), []byte(playAll(t, string(text))))
-		})
-	}
-}
-
-// playAll returns a file of stories with the plans that they come to.
-func playAll(t *testing.T, text string) string {
-	t.Helper()
-	var out []string
-	s := newStoryOf(t)
-	changed := false
-	flush := func() {
-		if changed {
-			out = append(out, s.step()...)
+	stories.Play(t, *update, func(t *testing.T) stories.Story {
+		return &replicaStory{
+			world: newWorld(t, shopWeb), members: map[string]Contribution{}, away: map[string]bool{}, left: map[string]bool{},
+			settings: Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true},
 		}
-		changed = false
-	}
-	for n, line := range strings.Split(text, "\n") {
-		switch {
-		case strings.HasPrefix(line, ">"):
-			flush()
-		case strings.HasPrefix(line, "=="):
-			flush()
-			s = newStoryOf(t)
-			out = append(out, line)
-		case strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#"):
-			flush()
-			out = append(out, line)
-		default:
-			if err := s.apply(line); err != nil {
-				t.Fatalf("line %d: %q: %v", n+1, line, err)
-			}
-			changed = true
-			out = append(out, line)
-		}
-	}
-	flush()
-	return strings.Join(out, "\n")
+	})
 }
 
 // replicaStory is one replica: what its members give, and what stands.
@@ -79,17 +36,14 @@ type replicaStory struct {
 	away     map[string]bool // not seen since the start: what stands counts
 	left     map[string]bool // not in the configuration any more
 	settings Settings
+	// refuses is what the server does not take, nil for nothing; former is what was left
+	// out for that.
+	refuses func(*Action) bool
+	former  []Refusal
 }
 
-func newStoryOf(t *testing.T) *replicaStory {
-	return &replicaStory{
-		world: newWorld(t, shopWeb), members: map[string]Contribution{}, away: map[string]bool{}, left: map[string]bool{},
-		settings: Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true},
-	}
-}
-
-// apply reads one line.
-func (s *replicaStory) apply(line string) error {
+// Apply reads one line.
+func (s *replicaStory) Apply(line string) error {
 	words := strings.Fields(line)
 	switch words[0] {
 	case "member":
@@ -108,6 +62,8 @@ func (s *replicaStory) apply(line string) error {
 		return s.hand(words[1:])
 	case "foreign":
 		s.foreign(words[1])
+	case "refuse":
+		return s.refuse(words[1:])
 	default:
 		return fmt.Errorf("unknown word %q", words[0])
 	}
@@ -225,6 +181,36 @@ func (s *replicaStory) foreign(kind string) {
 	}
 }
 
+// refuse has the server say no, and not why.
+func (s *replicaStory) refuse(words []string) error {
+	switch what := words[0]; what {
+	case "nothing":
+		s.refuses = func(*Action) bool { return false }
+	case "address":
+		s.refuses = refuseAddresses(words[1:]...)
+	case "create", "update", "delete":
+		s.refuses = func(a *Action) bool {
+			return string(a.Verb) == what && strings.EqualFold(string(a.Kind), words[1]) && (len(words) < 3 || a.Slice != nil && a.Slice.Cluster == words[2])
+		}
+	case "everything":
+		s.refuses = func(*Action) bool { return true }
+	default:
+		return fmt.Errorf("unknown refusal %q", words)
+	}
+	return nil
+}
+
+// search carries a plan out as far as the server takes it, and says what was left out.
+func (s *replicaStory) search(say func(string, ...any)) {
+	p := &policy{refuses: s.refuses, settings: s.settings}
+	search := p.pass(s.t, s.world, s.contributions(), nil, s.former)
+	s.former = search.LeftOut()
+	say("%d refused, %d written", p.refused, p.written)
+	for _, r := range s.former {
+		say("left out: %s", r.String())
+	}
+}
+
 // contributions are what the members give, those that are away or left as they stand.
 func (s *replicaStory) contributions() (all []Contribution) {
 	names := map[string]bool{}
@@ -249,11 +235,9 @@ func (s *replicaStory) contributions() (all []Contribution) {
 	return all
 }
 
-// step plans, says what it comes to, and carries it out.
-func (s *replicaStory) step() (out []string) {
-	say := func(format string, args ...any) {
-		out = append(out, strings.TrimRight("> "+fmt.Sprintf(format, args...), " "))
-	}
+// Step plans, says what it comes to, and carries it out.
+func (s *replicaStory) Step() (out []string) {
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	desired := mergeOrNil(s.contributions(), s.current, s.settings)
 	p := Diff(s.current, desired, s.settings)
 	number := 0
@@ -301,7 +285,11 @@ func (s *replicaStory) step() (out []string) {
 	if p.Waiting != "" {
 		say("waiting: %s", p.Waiting)
 	}
-	s.carryOut(desired, p)
+	if s.refuses != nil {
+		s.search(say)
+	} else {
+		s.carryOut(desired, p)
+	}
 	say("serves %s", strings.Join(readyAddresses(s.world), " "))
 	return out
 }

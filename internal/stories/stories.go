@@ -1,0 +1,91 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Story is one story while it is played. Apply reads a line of a step; Step says what comes
+// of those since the last, a line each and without the ">".
+type Story interface {
+	Apply(line string) error
+	Step() []string
+}
+
+// Play plays the files of testdata/stories, a subtest each; begin returns the beginning of a
+// story. What comes of it has to be what the file says, or is written there with update.
+func Play(t *testing.T, update bool, begin func(t *testing.T) Story) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/stories/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no stories: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			played := play(t, string(text), begin)
+			if update {
+				if err := os.WriteFile(file, []byte(strings.Join(played, "\n")), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			compare(t, file, strings.Split(string(text), "\n"), played)
+		})
+	}
+}
+
+// compare names the first line that differs.
+func compare(t *testing.T, file string, want, got []string) {
+	t.Helper()
+	for i := range min(len(want), len(got)) {
+		if want[i] != got[i] {
+			t.Fatalf("%s:%d:\n got  %s\n want %s\nif that is meant: go test -run TestStories -update", file, i+1, got[i], want[i])
+		}
+	}
+	if len(want) != len(got) {
+		t.Fatalf("%s: %d lines, want %d", file, len(got), len(want))
+	}
+}
+
+// play returns the lines of a file with what comes of its stories.
+func play(t *testing.T, text string, begin func(*testing.T) Story) (out []string) {
+	t.Helper()
+	s, changed := begin(t), false
+	step := func() {
+		if changed {
+			for _, line := range s.Step() {
+				out = append(out, strings.TrimRight("> "+line, " "))
+			}
+		}
+		changed = false
+	}
+	for n, line := range strings.Split(text, "\n") {
+		switch {
+		case strings.HasPrefix(line, ">"):
+			step()
+			continue
+		case strings.HasPrefix(line, "=="):
+			step()
+			s = begin(t)
+		case strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#"):
+			step()
+		default:
+			if err := s.Apply(line); err != nil {
+				t.Fatalf("line %d: %q: %v", n+1, line, err)
+			}
+			changed = true
+		}
+		out = append(out, line)
+	}
+	step()
+	return out
+}
