@@ -33,7 +33,9 @@ func BenchmarkPodEvent(b *testing.B) {
 			sink := &countingSink{}
 			cluster := config.Cluster{Name: "a"}
 			cluster.SetDefaults()
-			m := newMember(sessionSpec{cluster: cluster}, &Options{Sink: sink})
+			alone := &Set{}
+			m := newMember(sessionSpec{cluster: cluster}, &Options{Sink: sink, peers: alone})
+			alone.members.Store(&[]*Member{m})
 			handler := listedMember(m, size.services, size.pods)
 			if sink.dirty == 0 || !m.synced() {
 				b.Fatal("the member was not read whole")

@@ -6,6 +6,7 @@ package clusters
 import (
 	"log/slog"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,7 @@ type intake struct {
 	maxObjects func() int
 	// listing is called before a list is taken into the evidence, listed when it was.
 	listing, listed func()
+	spare           sync.Pool // of events; see BenchmarkPodEvent
 }
 
 // watch returns a loop whose settings are those of all watches of a member, beside what
@@ -71,13 +73,20 @@ func (h handler[T]) Replaced(items []store.Versioned[T], r kube.Replacement) {
 // Upserted implements kube.Handler.
 func (h handler[T]) Upserted(v store.Versioned[T], e kube.EventMeta) {
 	h.event(h.kind.String(), e.Type)
-	h.step(evidence.Seen[T]{Versioned: v, Created: e.Type == "added"}, e.Arrival)
+	seen, ok := h.spare.Get().(*evidence.Seen[T])
+	if !ok {
+		seen = new(evidence.Seen[T])
+	}
+	*seen = evidence.Seen[T]{Versioned: v, Created: e.Type == "added"}
+	h.step(seen, e.Arrival)
+	*seen = evidence.Seen[T]{}
+	h.spare.Put(seen)
 }
 
 // Deleted implements kube.Handler.
 func (h handler[T]) Deleted(v store.Versioned[T], e kube.EventMeta) {
 	h.event(h.kind.String(), e.Type)
-	h.step(evidence.Gone[T]{Versioned: v}, e.Arrival)
+	h.step(&evidence.Gone[T]{Versioned: v}, e.Arrival)
 }
 
 // Contact implements kube.Handler.

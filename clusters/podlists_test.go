@@ -91,17 +91,17 @@ func TestOutdatedEventsAreNotCounted(t *testing.T) {
 	}{
 		"all pods were not ready": {nil, func(m *Member, v store.Versioned[syncer.Pod]) {
 			v.Object.Ready = false
-			m.step(evidence.Seen[syncer.Pod]{Versioned: v}, time.Now())
+			m.step(&evidence.Seen[syncer.Pod]{Versioned: v}, time.Now())
 		}, 33},
 		"pods that are gone were ready": {func(a *fakeAPI) {
 			for n := 1; n <= 33; n++ {
 				a.remove("pods", "shop", fmt.Sprintf("%s-%d", appOf(n), n))
 			}
 		}, func(m *Member, v store.Versioned[syncer.Pod]) {
-			m.step(evidence.Seen[syncer.Pod]{Versioned: v}, time.Now())
+			m.step(&evidence.Seen[syncer.Pod]{Versioned: v}, time.Now())
 		}, 0},
 		"all pods were deleted": {nil, func(m *Member, v store.Versioned[syncer.Pod]) {
-			m.step(evidence.Gone[syncer.Pod]{Versioned: v}, time.Now())
+			m.step(&evidence.Gone[syncer.Pod]{Versioned: v}, time.Now())
 		}, 33},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -93,9 +93,10 @@ func (s *shell) lockedCarryOut() {
 		s.mu.Unlock()
 		for i := range batch {
 			s.carryOut(batch[i].Effects, batch[i].arrival)
-			batch[i] = effects{}
 		}
 		s.mu.Lock()
+		s.state.Reuse(batch[0].Effects)
+		clear(batch)
 		s.spare = batch[:0]
 	}
 	s.carrying = false

@@ -41,7 +41,7 @@ func damped(t testing.TB, d Damping) (s *State, show func(at time.Duration, name
 		}
 	}
 	return s, func(at time.Duration, name string, rv uint64, ready bool) Effects {
-		return s.Step(start.Add(at), Seen[syncer.Pod]{Versioned: podVersion{Object: pod(name, ready), RV: rv}})
+		return s.Step(start.Add(at), &Seen[syncer.Pod]{Versioned: podVersion{Object: pod(name, ready), RV: rv}})
 	}
 }
 
@@ -97,7 +97,7 @@ func BenchmarkDampedFlap(b *testing.B) {
 			turn := func(p syncer.Pod, ready bool) {
 				rv++
 				p.Ready = ready
-				s.Step(start.Add(time.Second), Seen[syncer.Pod]{Versioned: podVersion{Object: p, RV: rv}})
+				s.Step(start.Add(time.Second), &Seen[syncer.Pod]{Versioned: podVersion{Object: p, RV: rv}})
 			}
 			for i := range pods {
 				items, _ := expand("p-{1000..1999} 10.1.{0..999} web")

@@ -59,7 +59,8 @@ type Listed[T Object] struct {
 	Services []syncer.Key
 }
 
-// Seen is an object that a watch shows: created, or changed.
+// Seen is an object that a watch shows: created, or changed. Like Gone it may be used
+// again once Step has returned.
 type Seen[T Object] struct {
 	store.Versioned[T]
 	// Created tells the event's name in records.
@@ -172,8 +173,8 @@ type Enforce struct{}
 type Stopped struct{}
 
 func (Listed[T]) event()   {}
-func (Seen[T]) event()     {}
-func (Gone[T]) event()     {}
+func (*Seen[T]) event()    {}
+func (*Gone[T]) event()    {}
 func (Answer) event()      {}
 func (Watched) event()     {}
 func (Connected) event()   {}

@@ -316,13 +316,13 @@ func (s *shell) noticeRestore() {
 	}
 }
 
-func (s *shell) showPod(p thePod, created bool) { s.emit(Pods, Seen[syncer.Pod]{s.shown(p), created}) }
+func (s *shell) showPod(p thePod, created bool) { s.emit(Pods, &Seen[syncer.Pod]{s.shown(p), created}) }
 
 func (s *shell) kill(p *thePod) {
 	gone := *p
 	gone.revision = s.bump()
 	if !p.finished {
-		s.emit(Pods, Gone[syncer.Pod]{s.shown(gone)})
+		s.emit(Pods, &Gone[syncer.Pod]{s.shown(gone)})
 	}
 	s.pods = slices.DeleteFunc(s.pods, func(x thePod) bool { return x.name == gone.name })
 }
@@ -345,7 +345,7 @@ func (s *shell) changePod(o op, p *thePod) {
 	case evict:
 		if !p.finished {
 			p.finished, p.ready, p.revision = true, false, s.bump()
-			s.emit(Pods, Gone[syncer.Pod]{s.shown(*p)})
+			s.emit(Pods, &Gone[syncer.Pod]{s.shown(*p)})
 		}
 		return
 	case ready:
@@ -376,16 +376,16 @@ func (s *shell) changeService(o op) {
 			app = ""
 		}
 		s.services = append(s.services, theService{name, app, s.bump()})
-		s.emit(Services, Seen[syncer.Service]{s.services[len(s.services)-1].shown(), true})
+		s.emit(Services, &Seen[syncer.Service]{s.services[len(s.services)-1].shown(), true})
 	case o.verb == toggleService:
 		gone := *svc
 		gone.revision = s.bump()
 		s.services = slices.DeleteFunc(s.services, func(x theService) bool { return x.name == name })
-		s.emit(Services, Gone[syncer.Service]{gone.shown()})
+		s.emit(Services, &Gone[syncer.Service]{gone.shown()})
 	default:
 		svc.app = []string{name, "", "a", "b"}[o.b%4]
 		svc.revision = s.bump()
-		s.emit(Services, Seen[syncer.Service]{svc.shown(), false})
+		s.emit(Services, &Seen[syncer.Service]{svc.shown(), false})
 	}
 }
 
@@ -417,13 +417,13 @@ func (s *shell) emitManual(m theManual, gone bool) {
 	switch {
 	case !wide && !s.follows(m.service):
 	case m.slice && gone:
-		s.emit(Slices, Gone[store.Slice]{m.endpointSlice()})
+		s.emit(Slices, &Gone[store.Slice]{m.endpointSlice()})
 	case m.slice:
-		s.emit(Slices, Seen[store.Slice]{m.endpointSlice(), false})
+		s.emit(Slices, &Seen[store.Slice]{m.endpointSlice(), false})
 	case gone:
-		s.emit(Endpoints, Gone[store.Endpoints]{m.endpoints()})
+		s.emit(Endpoints, &Gone[store.Endpoints]{m.endpoints()})
 	default:
-		s.emit(Endpoints, Seen[store.Endpoints]{m.endpoints(), false})
+		s.emit(Endpoints, &Seen[store.Endpoints]{m.endpoints(), false})
 	}
 }
 

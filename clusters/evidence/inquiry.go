@@ -193,7 +193,7 @@ func (s *State) isWritten(now time.Time, a *absence, w Written, q *inquiry, out 
 
 func isWrittenIn[T Object](s *State, now time.Time, t table[T], v store.Versioned[T], out *Effects) {
 	if rv, held := t.revision(s, &v.Object); t.wanted(s, &v.Object) && (!held || v.RV > rv) {
-		heard(s, now, t, v, "asked", out)
+		heard(s, now, t, &v, "asked", out)
 	}
 }
 
@@ -207,7 +207,7 @@ func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v s
 	switch {
 	case a == nil:
 		if !t.outdated(s, v) && v.RV > rv {
-			heard(s, now, t, v, "asked", out)
+			heard(s, now, t, &v, "asked", out)
 		}
 		return
 	case past:

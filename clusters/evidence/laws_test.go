@@ -87,7 +87,7 @@ func (s *shell) damps(e Event, replica string, before, after contribution) {
 	}
 	pods := false
 	switch e.(type) {
-	case Listed[syncer.Pod], Seen[syncer.Pod], Gone[syncer.Pod], Tick:
+	case Listed[syncer.Pod], *Seen[syncer.Pod], *Gone[syncer.Pod], Tick:
 		// Of two Services one may be new to the pod, and of a store that went back the words come late.
 		pods = len(s.sources[replica]) == 1 && !s.doubted
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // nodeSeen takes in the zone of a node, for which nobody waits.
-func (s *State) nodeSeen(now time.Time, e Seen[store.Node], out *Effects) {
+func (s *State) nodeSeen(now time.Time, e *Seen[store.Node], out *Effects) {
 	s.reach.contact = now
 	event := "modified"
 	if e.Created {

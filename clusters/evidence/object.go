@@ -25,7 +25,7 @@ func (o object) compare(p object) int {
 }
 
 // seen takes in an object that a watch shows.
-func seen[T Object](s *State, now time.Time, t table[T], e Seen[T], out *Effects) {
+func seen[T Object](s *State, now time.Time, t table[T], e *Seen[T], out *Effects) {
 	s.reach.contact = now
 	if !t.wanted(s, &e.Object) || t.outdated(s, e.Versioned) || e.RV != 0 && e.RV < s.answers[t.id(&e.Object)] {
 		return
@@ -38,15 +38,15 @@ func seen[T Object](s *State, now time.Time, t table[T], e Seen[T], out *Effects
 	if e.Created {
 		event = "added"
 	}
-	heard(s, now, t, e.Versioned, event, out)
+	heard(s, now, t, &e.Versioned, event, out)
 }
 
 // heard takes in what an object says of itself, which nothing holds back.
-func heard[T Object](s *State, now time.Time, t table[T], v store.Versioned[T], event string, out *Effects) {
+func heard[T Object](s *State, now time.Time, t table[T], v *store.Versioned[T], event string, out *Effects) {
 	cause := t.cause(&v.Object, v.RV, event)
 	cause.SourceTime = t.since(s, &v.Object)
 	ruled := s.ruledBy(t.id(&v.Object))
-	dirty := t.hear(s, now, v, out)
+	dirty := t.hear(s, now, *v, out)
 	cause.Rule = cmp.Or(s.ruledBy(t.id(&v.Object)), ruled)
 	s.announce(out, Change{Cause: cause, Dirty: dirty})
 	s.reappeared(t.id(&v.Object))
@@ -55,7 +55,7 @@ func heard[T Object](s *State, now time.Time, t table[T], v store.Versioned[T], 
 }
 
 // gone takes in the deletion of an object, which nothing holds back.
-func gone[T Object](s *State, now time.Time, t table[T], e Gone[T], out *Effects) {
+func gone[T Object](s *State, now time.Time, t table[T], e *Gone[T], out *Effects) {
 	s.reach.contact = now
 	if !t.wanted(s, &e.Object) || t.outdated(s, e.Versioned) {
 		return

@@ -310,9 +310,9 @@ func (s *shell) log2(e Event) {
 		s.note("list services @%d older=%v: %s", e.Revision, e.Older, strings.Join(parts, ", "))
 	case Listed[store.Endpoints], Listed[store.Slice]:
 		s.note("%+v", e)
-	case Seen[syncer.Pod]:
+	case *Seen[syncer.Pod]:
 		s.note("pod seen: %s", showPod(e.Versioned))
-	case Gone[syncer.Pod]:
+	case *Gone[syncer.Pod]:
 		s.note("pod gone: %s", showPod(e.Versioned))
 	case Answer:
 		what := [...]string{"failed", "not found", "there", "refused"}[e.Outcome]
@@ -362,21 +362,21 @@ func (s *shell) deliver(k Kind, n int) {
 
 func revisionOf(e Event) uint64 {
 	switch e := e.(type) {
-	case Seen[syncer.Pod]:
+	case *Seen[syncer.Pod]:
 		return e.RV
-	case Gone[syncer.Pod]:
+	case *Gone[syncer.Pod]:
 		return e.RV
-	case Seen[syncer.Service]:
+	case *Seen[syncer.Service]:
 		return e.RV
-	case Gone[syncer.Service]:
+	case *Gone[syncer.Service]:
 		return e.RV
-	case Seen[store.Endpoints]:
+	case *Seen[store.Endpoints]:
 		return e.RV
-	case Gone[store.Endpoints]:
+	case *Gone[store.Endpoints]:
 		return e.RV
-	case Seen[store.Slice]:
+	case *Seen[store.Slice]:
 		return e.RV
-	case Gone[store.Slice]:
+	case *Gone[store.Slice]:
 		return e.RV
 	case Answer:
 		switch v := e.Object.(type) {

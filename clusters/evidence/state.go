@@ -57,6 +57,12 @@ type State struct {
 	contradicted [kinds + 1]time.Time
 	taken        []loss
 
+	// out are the effects of the step under way, room is for Changes, podEvents the table
+	// for events: see BenchmarkPodEvent.
+	out       Effects
+	room      []Change
+	podEvents pods
+
 	standing   standing
 	quarantine quarantine
 	readiness  readiness
@@ -86,58 +92,60 @@ func New(now time.Time, c Config, seed uint64) *State {
 
 // Step takes in an event that came at a moment, and returns what is to be done. now
 // never goes back.
-func (s *State) Step(now time.Time, e Event) (out Effects) {
+func (s *State) Step(now time.Time, e Event) Effects {
+	s.out = Effects{Changes: s.room}
+	out := &s.out
 	switch e := e.(type) {
-	case Seen[syncer.Pod]:
-		seen(s, now, &pods{}, e, &out)
-	case Gone[syncer.Pod]:
-		gone(s, now, &pods{}, e, &out)
-	case Seen[syncer.Service]:
-		seen(s, now, services{}, e, &out)
-	case Gone[syncer.Service]:
-		gone(s, now, services{}, e, &out)
-	case Seen[store.Endpoints]:
-		seen(s, now, &endpoints{}, e, &out)
-	case Gone[store.Endpoints]:
-		gone(s, now, &endpoints{}, e, &out)
-	case Seen[store.Slice]:
-		seen(s, now, &slicesTable{}, e, &out)
-	case Gone[store.Slice]:
-		gone(s, now, &slicesTable{}, e, &out)
-	case Seen[store.Node]:
-		s.nodeSeen(now, e, &out)
-	case Gone[store.Node]: // its pods outlive it for a while: the zone stays
+	case *Seen[syncer.Pod]:
+		seen(s, now, &s.podEvents, e, out)
+	case *Gone[syncer.Pod]:
+		gone(s, now, &s.podEvents, e, out)
+	case *Seen[syncer.Service]:
+		seen(s, now, services{}, e, out)
+	case *Gone[syncer.Service]:
+		gone(s, now, services{}, e, out)
+	case *Seen[store.Endpoints]:
+		seen(s, now, &endpoints{}, e, out)
+	case *Gone[store.Endpoints]:
+		gone(s, now, &endpoints{}, e, out)
+	case *Seen[store.Slice]:
+		seen(s, now, &slicesTable{}, e, out)
+	case *Gone[store.Slice]:
+		gone(s, now, &slicesTable{}, e, out)
+	case *Seen[store.Node]:
+		s.nodeSeen(now, e, out)
+	case *Gone[store.Node]: // its pods outlive it for a while: the zone stays
 		s.reach.contact = now
 	case Listed[syncer.Pod]:
 		s.damping.clock.set(now, e.Clock)
-		beginList(s, now, &pods{}, e, &out)
+		beginList(s, now, &pods{}, e, out)
 	case Listed[syncer.Service]:
-		beginList(s, now, services{}, e, &out)
+		beginList(s, now, services{}, e, out)
 	case Listed[store.Node]:
-		s.nodesListed(now, e, &out)
+		s.nodesListed(now, e, out)
 	case Listed[store.Endpoints]:
-		beginList(s, now, &endpoints{manualTable[store.Endpoints](s, e.Services, false)}, e, &out)
+		beginList(s, now, &endpoints{manualTable[store.Endpoints](s, e.Services, false)}, e, out)
 	case Listed[store.Slice]:
-		beginList(s, now, &slicesTable{manualTable[store.Slice](s, e.Services, true)}, e, &out)
+		beginList(s, now, &slicesTable{manualTable[store.Slice](s, e.Services, true)}, e, out)
 	case Continue:
-		s.continueList(now, e.Kind, &out)
+		s.continueList(now, e.Kind, out)
 	case Answer:
-		s.answered(now, e, &out)
+		s.answered(now, e, out)
 	case Return:
-		s.keepOne(e.Replica, &out)
+		s.keepOne(e.Replica, out)
 	case Tick:
-		s.tick(now, &out)
+		s.tick(now, out)
 	case Release:
-		s.release(now, e.Replica, &out)
+		s.release(now, e.Replica, out)
 	case Baseline:
 		s.standing.set(e)
 		s.damping.stood = e.Replicas
 	case Leading:
-		s.takeOverRules(now, e.Replicas, &out)
+		s.takeOverRules(now, e.Replicas, out)
 	case Enforce:
-		s.enforce(now, &out)
+		s.enforce(now, out)
 	case Configured:
-		s.configure(now, e.Config, &out)
+		s.configure(now, e.Config, out)
 	default:
 		s.reached(now, e)
 	}
@@ -145,10 +153,24 @@ func (s *State) Step(now time.Time, e Event) (out Effects) {
 		s.manualEdits, out.Manual = edits, true
 		s.forgetManual()
 	}
-	s.damp(now, &out)
-	s.judge(now, &out)
+	s.damp(now, out)
+	s.judge(now, out)
 	s.noteGiven(out.Changes)
-	return out
+	if len(out.Changes) > 0 {
+		s.room = nil
+	} else {
+		out.Changes = nil
+	}
+	return s.out
+}
+
+// Reuse gives back the room of effects that were carried out: nobody has their Changes
+// any more.
+func (s *State) Reuse(e Effects) {
+	if len(e.Changes) > 0 {
+		clear(e.Changes)
+		s.room = e.Changes[:0]
+	}
 }
 
 // configure takes in another configuration.

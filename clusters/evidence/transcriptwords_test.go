@@ -363,9 +363,9 @@ func eventOf[T Object](r *replay, what, item string, revision uint64, read func(
 	case err != nil:
 		return nil, fmt.Errorf("%q: %w", item, err)
 	case what == "deleted":
-		return Gone[T]{v}, nil
+		return &Gone[T]{v}, nil
 	case what == "added" || what == "modified":
-		return Seen[T]{v, what == "added"}, nil
+		return &Seen[T]{v, what == "added"}, nil
 	}
 	return nil, fmt.Errorf("an object is added, modified or deleted, not %q", what)
 }

@@ -189,9 +189,9 @@ func (w *words) hear(s *shell, e Event) {
 			w.lived[livedAt{v.Object.UID, v.Object.IPs[0].Addr}] = true
 		}
 		listed(s, Pods, w.pods, e.Older, e.Revision, items)
-	case Seen[syncer.Pod]:
+	case *Seen[syncer.Pod]:
 		said(w.pods, e.Object.Name, word[syncer.Pod]{is: e.Object, rv: e.RV, gone: e.Object.Terminal})
-	case Gone[syncer.Pod]:
+	case *Gone[syncer.Pod]:
 		said(w.pods, e.Object.Name, word[syncer.Pod]{is: e.Object, rv: e.RV, gone: true})
 	case Listed[syncer.Service]:
 		items := map[string]word[syncer.Service]{}
@@ -199,9 +199,9 @@ func (w *words) hear(s *shell, e Event) {
 			items[v.Object.Name] = word[syncer.Service]{is: v.Object, rv: v.RV}
 		}
 		listed(s, Services, w.services, e.Older, e.Revision, items)
-	case Seen[syncer.Service]:
+	case *Seen[syncer.Service]:
 		said(w.services, e.Object.Name, word[syncer.Service]{is: e.Object, rv: e.RV})
-	case Gone[syncer.Service]:
+	case *Gone[syncer.Service]:
 		said(w.services, e.Object.Name, word[syncer.Service]{is: e.Object, rv: e.RV, gone: true})
 	case Listed[store.Endpoints]:
 		items := map[manualID]word[[]int]{}
@@ -221,13 +221,13 @@ func (w *words) hear(s *shell, e Event) {
 			items[manualID{v.Object.Service, true}] = word[[]int]{is: sliceIPs(v.Object), rv: v.RV}
 		}
 		w.listedManual(s, Slices, e.Older, e.Revision, items, e.Services)
-	case Seen[store.Endpoints]:
+	case *Seen[store.Endpoints]:
 		s.saidManual(manualID{e.Object.Name, false}, word[[]int]{is: ipsOf(e.Object), rv: e.RV})
-	case Seen[store.Slice]:
+	case *Seen[store.Slice]:
 		s.saidManual(manualID{e.Object.Service, true}, word[[]int]{is: sliceIPs(e.Object), rv: e.RV})
-	case Gone[store.Endpoints]:
+	case *Gone[store.Endpoints]:
 		s.saidManual(manualID{e.Object.Name, false}, word[[]int]{gone: true, rv: e.RV})
-	case Gone[store.Slice]:
+	case *Gone[store.Slice]:
 		s.saidManual(manualID{e.Object.Service, true}, word[[]int]{gone: true, rv: e.RV})
 	case Answer:
 		if e.Outcome != NotFound || s.state.absent[object{e.Kind, e.Key}] != nil { // else it was shown since
