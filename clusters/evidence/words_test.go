@@ -48,6 +48,8 @@ type word[T any] struct {
 	// absent is set by a list that lacks a hand-written object of which nothing was known:
 	// weak, but it is known then.
 	absent bool
+	// lost is true with absent where it was known before the store went back.
+	lost bool
 	// past is true for a word of a list from the past: what else was known then may be
 	// forgotten by now.
 	past bool
@@ -279,7 +281,7 @@ func (w *words) listedManual(s *shell, kind Kind, older bool, revision uint64, i
 		}
 		w.read[manualID{key.Name, kind == Slices}] = true
 		if id := (manualID{key.Name, kind == Slices}); valid(w.manuals[id]) == nil {
-			w.manuals[id] = &word[[]int]{absent: true}
+			w.manuals[id] = &word[[]int]{absent: true, lost: w.manuals[id] != nil}
 		}
 	}
 }
@@ -303,8 +305,12 @@ func (w *words) answered(a Answer) {
 		case sliceVersion:
 			said(w.manuals, manualID{v.Object.Service, true}, word[[]int]{is: sliceIPs(v.Object), rv: v.RV, asked: true})
 		case Written:
-			notFound(w.manuals, manualID{a.Key.Name, false})
-			notFound(w.manuals, manualID{a.Key.Name, true})
+			for _, slice := range []bool{false, true} {
+				// Of what was lost with a store that went back it says nothing.
+				if id := (manualID{a.Key.Name, slice}); w.manuals[id] == nil || !w.manuals[id].stale && !w.manuals[id].lost {
+					notFound(w.manuals, id)
+				}
+			}
 			if v.Endpoints != nil {
 				said(w.manuals, manualID{a.Key.Name, false}, word[[]int]{is: ipsOf(v.Endpoints.Object), rv: v.Endpoints.RV, asked: true})
 			}
