@@ -195,6 +195,7 @@ func (s *State) settle(now time.Time, a *absence, event string, out *Effects) {
 // settleAll removes absent objects. Its removals wait for nothing.
 func (s *State) settleAll(now time.Time, gone []*absence, event string, out *Effects) {
 	var dirty []store.Dirty
+	known := event == "asked" || event == "released"
 	for _, a := range gone {
 		if s.absent[a.id] != a {
 			continue
@@ -204,9 +205,14 @@ func (s *State) settleAll(now time.Time, gone []*absence, event string, out *Eff
 		case Pods:
 			dirty = append(dirty, s.store.RemovePod(a.id.Key)...)
 			s.readiness.gone(a.id.Key)
+			for _, e := range slices.Clone(s.standing.byPod[a.id.Key]) {
+				if known && e.endpoint.Target.UID == a.uid {
+					dirty = append(dirty, s.dropStanding(e)...)
+				}
+			}
 		case Services:
 			dirty = append(dirty, s.store.RemoveService(a.id.Key)...)
-			if event == "asked" || event == "released" {
+			if known {
 				s.standingSourceGone(a.id.Key, Cause{Kind: "Service", Event: event, Key: a.id.Key}, out)
 			} else {
 				s.standing.doubtSource(a.id.Key)

@@ -35,14 +35,17 @@ func (s *State) inquire(now time.Time, kind Kind, out *Effects) {
 	var open []*absence
 	q := &inquiry{waiting: map[object]bool{}}
 	for _, a := range s.lacking(kind) {
-		switch a.state {
-		case notAsked, mayNotAsk:
-			open = append(open, a)
-		case asking, askFailed: // in the round before
+		switch {
+		case a.state == asking, a.state == askFailed: // in the round before
 			q.waiting[a.id] = true
+		case a.state == isThere:
+		case a.past: // the answer would be worth nothing
+			a.state, q.mayNot = mayNotAsk, true
+		default:
+			a.state, open = notAsked, append(open, a)
 		}
 	}
-	if len(open) == 0 {
+	if len(open) == 0 && !q.mayNot {
 		if len(s.lacking(kind)) == 0 {
 			s.contradicted[kind], s.tries[kind] = time.Time{}, 0
 		}
@@ -56,16 +59,11 @@ func (s *State) inquire(now time.Time, kind Kind, out *Effects) {
 		s.ask(now, a, q, out)
 	}
 	if len(q.waiting) == 0 {
-		q.mayNot = true
 		s.inquired(now, kind, q, out)
 	}
 }
 
 func (s *State) ask(now time.Time, a *absence, q *inquiry, out *Effects) {
-	if a.past {
-		a.state = mayNotAsk // the answer would be worth nothing
-		return
-	}
 	a.state, a.asked = asking, now
 	q.waiting[a.id] = true
 	out.Read = append(out.Read, Read{Kind: a.id.Kind, Key: a.id.Key, UID: a.uid})
