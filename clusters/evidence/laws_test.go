@@ -93,7 +93,7 @@ func (s *shell) damps(e Event, replica string, before, after contribution) {
 	}
 	alone, returned := true, 0 // one may return where none takes traffic, between two pieces of a list, too
 	for ep, ready := range before {
-		alone = alone && !ready
+		alone = alone && !(ready && after[ep])
 		if _, stays := after[ep]; !stays {
 			delete(s.turns[ep.uid].in, replica) // should it come back, it is new
 		}
