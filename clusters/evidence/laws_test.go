@@ -246,7 +246,7 @@ func (w *words) unnamed(s *shell, replica string, ep endpoint) bool {
 	for _, source := range serviceNames {
 		for _, slice := range []bool{false, true} {
 			x := w.manuals[manualID{source, slice}]
-			if replicaOf(source) == replica && s.hears(source) && (x == nil || x.absent || slices.Contains(x.is, ep.ip)) {
+			if replicaOf(source) == replica && s.hears(source) && (x == nil || x.absent && s.stood[replica][ep] || slices.Contains(x.is, ep.ip)) {
 				return false
 			}
 		}
