@@ -117,7 +117,7 @@ func (s *State) release(now time.Time, replica *syncer.Key, out *Effects) {
 	}
 	var dirty []store.Dirty
 	for _, v := range s.readiness.release(match) {
-		dirty = append(dirty, s.retake(&v.Object, out)...)
+		dirty = append(dirty, s.override(&v.Object, out)...)
 		out.Released.NotReady++
 	}
 	s.releaseRules(replica, out)

@@ -26,21 +26,21 @@ func (s *State) nodeSeen(now time.Time, e *Seen[store.Node], out *Effects) {
 func (s *State) nodesListed(now time.Time, e Listed[store.Node], out *Effects) {
 	s.reach.contact = now
 	s.announce(out, Change{Cause: Cause{Kind: "Node", Event: "relist"}, Dirty: s.store.ReplaceNodes(e.Items), Bulk: true})
-	s.fill(now, Nodes, out)
+	s.markListed(now, Nodes, out)
 }
 
 // NodesPatience is how long the first fill waits for nodes that cannot be read.
 const NodesPatience = 10 * time.Second
 
-// fillNodes goes on without zones where nodes cannot be read: at once where they are
+// skipNodes goes on without zones where nodes cannot be read: at once where they are
 // refused and the others are not, for a server that has just started refuses everything
 // for a moment.
-func (s *State) fillNodes(now time.Time, out *Effects) {
+func (s *State) skipNodes(now time.Time, out *Effects) {
 	if s.listed[Nodes] || s.since.IsZero() {
 		return
 	}
 	refused := s.reach.watches[Nodes].phase == Denied && s.listed[Services] && s.listed[Pods]
 	if refused || now.Sub(s.since) >= NodesPatience {
-		s.fill(now, Nodes, out)
+		s.markListed(now, Nodes, out)
 	}
 }

@@ -64,7 +64,7 @@ func (t *pods) hear(s *State, now time.Time, v podVersion, out *Effects) []store
 		s.readiness.mass(now, s.cfg.Limits, func() world { return s.world(s.readyPods() - 1) }) {
 		for _, restore := range s.readiness.enter(now) {
 			if restore.Object.Key != key {
-				others = append(others, s.retake(&restore.Object, out)...)
+				others = append(others, s.override(&restore.Object, out)...)
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func (t *pods) compared(s *State, now time.Time, shown []podVersion, out *Effect
 	}
 	var others []store.Dirty
 	for _, restore := range s.readiness.enter(now) {
-		others = append(others, s.retake(&restore.Object, out)...)
+		others = append(others, s.override(&restore.Object, out)...)
 	}
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "panic"}, Dirty: merged(others)})
 }
@@ -150,7 +150,7 @@ func (t *pods) world(s *State, shown []podVersion) world {
 }
 
 func (*pods) ended(s *State, now time.Time, _ map[syncer.Key]int, out *Effects) {
-	s.fill(now, Pods, out)
+	s.markListed(now, Pods, out)
 }
 
 // takenBefore is a pod as it was taken: what the table has, or, of one that it has not
@@ -186,8 +186,8 @@ func (s *State) replicasOf(p *syncer.Pod) []syncer.Key {
 	return s.standing.replicasOf(p.Key)
 }
 
-// retake takes another reading of a pod that is held, and of what stands of it.
-func (s *State) retake(p *syncer.Pod, out *Effects) []store.Dirty {
+// override takes another reading of a pod that is held, and of what stands of it.
+func (s *State) override(p *syncer.Pod, out *Effects) []store.Dirty {
 	dirty := s.store.ReplacePod(p)
 	s.meetStanding(p, out)
 	return dirty

@@ -67,5 +67,5 @@ func (services) lacking(s *State, ns string, rv uint64, older bool, yield func(l
 }
 
 func (services) ended(s *State, now time.Time, _ map[syncer.Key]int, out *Effects) {
-	s.fill(now, Services, out)
+	s.markListed(now, Services, out)
 }

@@ -12,10 +12,10 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// fill notes that a kind has been read whole, or cannot be. With the last one the
+// markListed notes that a kind has been read whole, or cannot be. With the last one the
 // member is announced, all at once; what events announce from then on may be in it as
 // well.
-func (s *State) fill(now time.Time, kind Kind, out *Effects) {
+func (s *State) markListed(now time.Time, kind Kind, out *Effects) {
 	if !s.synced && s.short[kind] {
 		s.dueBy(kind, now)
 		return
@@ -45,7 +45,7 @@ func (s *State) forgetPublished(out *Effects) {
 	for _, d := range maps.Clone(s.readiness.down) {
 		if !s.store.Serves(&d.reported.Object) {
 			s.readiness.forget(d)
-			s.retake(&d.reported.Object, out)
+			s.override(&d.reported.Object, out)
 		}
 	}
 }

@@ -202,12 +202,12 @@ func (s *State) announce(out *Effects, c Change) {
 func (s *State) tick(now time.Time, out *Effects) {
 	var dirty []store.Dirty
 	for _, v := range s.readiness.tick(now, s.cfg.Limits, s.readyPods()) {
-		dirty = append(dirty, s.retake(&v.Object, out)...)
+		dirty = append(dirty, s.override(&v.Object, out)...)
 	}
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "released"}, Dirty: dirty})
 	s.expireDamping(now, out)
 	s.tickRules(now, out)
-	s.fillNodes(now, out)
+	s.skipNodes(now, out)
 	s.judgeIdle(now, out)
 	s.makeRoom(now)
 	s.askAgain(now, out)
