@@ -305,12 +305,7 @@ func (w *words) answered(a Answer) {
 		case sliceVersion:
 			said(w.manuals, manualID{v.Object.Service, true}, word[[]int]{is: sliceIPs(v.Object), rv: v.RV, asked: true})
 		case Written:
-			for _, slice := range []bool{false, true} {
-				// Of what was lost with a store that went back it says nothing.
-				if id := (manualID{a.Key.Name, slice}); w.manuals[id] == nil || !w.manuals[id].stale && !w.manuals[id].lost {
-					notFound(w.manuals, id)
-				}
-			}
+			w.nothingWritten(a.Key.Name)
 			if v.Endpoints != nil {
 				said(w.manuals, manualID{a.Key.Name, false}, word[[]int]{is: ipsOf(v.Endpoints.Object), rv: v.Endpoints.RV, asked: true})
 			}
@@ -329,8 +324,17 @@ func (w *words) answered(a Answer) {
 		case Slices:
 			notFound(w.manuals, manualID{strings.TrimSuffix(a.Key.Name, "-1"), true})
 		case Manual:
-			notFound(w.manuals, manualID{a.Key.Name, false})
-			notFound(w.manuals, manualID{a.Key.Name, true})
+			w.nothingWritten(a.Key.Name)
+		}
+	}
+}
+
+// nothingWritten hears that nothing is written by hand for a Service. Of what was lost with
+// a store that went back that says nothing.
+func (w *words) nothingWritten(service string) {
+	for _, slice := range []bool{false, true} {
+		if id := (manualID{service, slice}); w.manuals[id] == nil || !w.manuals[id].stale && !w.manuals[id].lost {
+			notFound(w.manuals, id)
 		}
 	}
 }
