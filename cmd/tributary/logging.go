@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
@@ -25,7 +26,10 @@ func addLogFlags(cmd *cobra.Command) logFlags {
 	}
 }
 
-// newLogger builds the process's logger on w and bridges klog into it.
+// bridge: klog has one logger a process, which nothing may replace while somebody logs.
+var bridge sync.Once
+
+// newLogger builds the process's logger on w and bridges klog into it, if it is the first.
 //
 // Level Info-v is the lowest one shown, so that a logr V(v) line of a library
 // appears at -v=v. Library lines start one step lower than ours: what client-go
@@ -37,7 +41,7 @@ func (f logFlags) newLogger(w io.Writer) *slog.Logger {
 	if f.format.value == "json" {
 		handler = slog.NewJSONHandler(w, options)
 	}
-	klog.SetSlogLogger(slog.New(demoted{handler}))
+	bridge.Do(func() { klog.SetSlogLogger(slog.New(demoted{handler})) })
 	return slog.New(handler)
 }
 
