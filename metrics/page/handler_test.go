@@ -330,3 +330,53 @@ func TestHealthzFindsADeadlock(t *testing.T) {
 		<-done
 	})
 }
+
+// TestReadersOfChangesAreBounded: as many as may follow, one more is told to come later,
+// other pages are served all the same, and who leaves makes room.
+func TestReadersOfChangesAreBounded(t *testing.T) {
+	url, _ := serving(t, metrics.New(metrics.Options{}))
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	open := func(page string) *http.Response {
+		t.Helper()
+		response, err := client.Get(url + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response
+	}
+	const follow = "/debug/changes?follow=true"
+	var readers []*http.Response
+	for range maxReaders {
+		response := open(follow)
+		if response.StatusCode != http.StatusOK {
+			t.Fatalf("reader %d: %s", len(readers)+1, response.Status)
+		}
+		readers = append(readers, response)
+	}
+	refused := open(follow)
+	if refused.StatusCode != http.StatusServiceUnavailable || refused.Header.Get("Retry-After") == "" {
+		t.Errorf("one too many: %s, Retry-After %q", refused.Status, refused.Header.Get("Retry-After"))
+	}
+	refused.Body.Close()
+	status := open("/debug/status")
+	if status.StatusCode != http.StatusOK {
+		t.Errorf("status beside many readers: %s", status.Status)
+	}
+	status.Body.Close()
+	readers[0].Body.Close()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		again := open(follow)
+		again.Body.Close()
+		if again.StatusCode == http.StatusOK {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nobody takes the place of who left: %s", again.Status)
+		}
+	}
+	for _, reader := range readers[1:] {
+		reader.Body.Close()
+	}
+}

@@ -269,3 +269,35 @@ func TestNoNamespace(t *testing.T) {
 	k.renew(t.Context(), time.Now())
 	want(t, s)
 }
+
+// Two installations in one namespace keep a Lease each for a member of the same name, and
+// neither renews, deletes or believes what is the other's.
+func TestLeasesOfAnotherInstance(t *testing.T) {
+	play(t, func(s *server) {
+		s.take()
+		ctx := context.Background() // that of the test is not of the bubble
+		green := &Renewer{Instance: "green", Holder: "other", Leases: func(string) API { return s }, Namespace: func() string { return "own" },
+			Members: func() []Member { return []Member{{Cluster: "a", Fresh: true, Seen: time.Now(), Identity: "uid-green"}} },
+			Logger:  slog.New(slog.DiscardHandler),
+		}
+		green.renew(ctx, time.Now())
+		want(t, s, "list", "create tributary-member.green.a")
+		green.Members = func() []Member { return nil } // it leaves the file of green
+		green.renew(ctx, time.Now())
+		want(t, s, "delete tributary-member.green.a")
+		s.with(func() {
+			forged := s.leases["tributary-a"].DeepCopy()
+			forged.Name = Name("green", "a") // it says that it is of the default one
+			s.put(forged)
+		})
+		green.Members = func() []Member { return []Member{{Cluster: "a", Fresh: true, Seen: time.Now(), Identity: "uid-green"}} }
+		green.known = nil
+		green.renew(ctx, time.Now())
+		want(t, s, "list")
+		for instance, uid := range map[string]string{"default": "uid-a", "green": ""} {
+			if got, err := Identities(ctx, s, instance); err != nil || got["a"] != uid {
+				t.Errorf("%s knows a by %q, want %q (%v)", instance, got["a"], uid, err)
+			}
+		}
+	})
+}

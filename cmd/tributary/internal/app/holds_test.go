@@ -5,6 +5,7 @@ package app
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,5 +60,30 @@ func TestLeaseNamespace(t *testing.T) {
 	}
 	if got := stateText("live", "ChangesHeld"); !strings.Contains(got, "live, Ch") || stateText("live", "") != "live" {
 		t.Errorf("state %q", got)
+	}
+}
+
+// TestReleaseHintsAreQuoted: a hint is pasted into a shell, and names may be a member's.
+func TestReleaseHintsAreQuoted(t *testing.T) {
+	for cluster, want := range map[string]string{
+		"idc-a":       "tributary release --cluster idc-a",
+		"":            "tributary release --cluster ''",
+		"a b":         "tributary release --cluster 'a b'",
+		"$(reboot)":   "tributary release --cluster '$(reboot)'",
+		"x;reboot":    "tributary release --cluster 'x;reboot'",
+		"`reboot`":    "tributary release --cluster '`reboot`'",
+		"it's\nodd":   "tributary release --cluster 'it'\\''s\nodd'",
+		"a'; reboot'": `tributary release --cluster 'a'\''; reboot'\'''`,
+	} {
+		if got := releaseHint(cluster, clusters.Hold{}); got != want {
+			t.Errorf("%q: %s, want %s", cluster, got, want)
+		}
+		if out, err := exec.Command("sh", "-c", "printf %s "+quoted(cluster)).Output(); err != nil || string(out) != cluster {
+			t.Errorf("%q comes out of a shell as %q (%v)", cluster, out, err)
+		}
+	}
+	hostile := releaseHint("idc-a", clusters.Hold{Replica: syncer.Key{Namespace: "shop", Name: "a&b"}})
+	if hostile != "tributary release --cluster idc-a --service 'shop/a&b'" {
+		t.Error(hostile)
 	}
 }
