@@ -66,8 +66,9 @@ func (q *Queue) Workers() int { return 2*q.opts.Workers + q.opts.Most + q.opts.C
 // begins when the worker is done. A key in backoff stays there, unless the cause is
 // news from a cluster, which is worth an attempt before its time, though never within
 // Backoff.Base of the last one, nor before a moment that a server asked for, nor while
-// SetAway says that attempts are in vain. News is what is live and not bulk, and each
-// removal that a cluster tells, also by a list. An arrival of zero counts as now. After
+// SetAway says that attempts are in vain. News is what is live and not bulk, each removal
+// that a cluster tells, also by a list, and what an edit of the configuration or a stale
+// member changes, which may take addresses away. An arrival of zero counts as now. After
 // ShutDown Add does nothing.
 func (q *Queue) Add(key syncer.Key, lane Lane, cause record.Cause) {
 	q.mu.Lock()
@@ -134,7 +135,7 @@ func (q *Queue) lockedMerge(e *entry, lane Lane, cause record.Cause, now time.Ti
 }
 
 func news(lane Lane, cause *record.Cause) bool {
-	return cause.Live && lane != Bulk || cause.Cluster != "" && lane == Removal
+	return cause.Live && lane != Bulk || cause.Cluster != "" && lane == Removal || cause.Event == "config" || cause.Event == "stale"
 }
 
 // lockedRetryNow moves the end of a backoff to the floor.

@@ -98,7 +98,7 @@ func (t *twin) add(key syncer.Key, lane Lane, c record.Cause) {
 
 // tells reports whether a cause is worth an attempt before its time.
 func tells(lane Lane, c record.Cause) bool {
-	return c.Live && lane < Bulk || lane == Removal && c.Cluster != ""
+	return c.Live && lane < Bulk || lane == Removal && c.Cluster != "" || c.Event == "config" || c.Event == "stale"
 }
 
 func (t *twin) endBackoff(e *twinEntry) {
