@@ -251,11 +251,16 @@ func (m *Member) reconnect(ctx context.Context) bool {
 	m.mu.Lock()
 	m.session = s
 	m.mu.Unlock()
+	rescoped := !slices.Equal(spec.namespaces(), former.spec.namespaces()) || !s.Identified() && s.Host() != former.Host()
+	if rescoped {
+		m.step(evidence.Rescoped{}, time.Now())
+	}
 	m.loops.exchange(s)
 	m.manual.exchange(s)
 	m.native.exchange(s)
-	if !slices.Equal(spec.namespaces(), former.spec.namespaces()) || !s.Identified() && s.Host() != former.Host() {
-		m.each(looper.Rewind) // it may show more or less, so that resuming is not enough
+	if rescoped {
+		m.each(looper.Rewind)                   // it may show more or less, so that resuming is not enough
+		m.step(evidence.Rescoped{}, time.Now()) // a list of the former session may have ended meanwhile
 	}
 	former.Release()
 	m.log.Info("cluster is reached anew", "server", s.Host(), "version", s.Version().Git)

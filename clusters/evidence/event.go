@@ -125,6 +125,10 @@ type Probed struct{ Fault Fault }
 // in use; no fault: it does, or none is needed.
 type Reconnected struct{ Fault Fault }
 
+// Rescoped says that lists and events may show namespaces from now on that were not read
+// before. Each kind is listed anew after it.
+type Rescoped struct{}
+
 // Restored says that the member's store went back in time, as after an etcd was
 // restored from a backup. Every kind is listed anew after it, and the first such list
 // is Older. Err says what showed it.
@@ -180,6 +184,7 @@ func (Watched) event()     {}
 func (Connected) event()   {}
 func (Probed) event()      {}
 func (Reconnected) event() {}
+func (Rescoped) event()    {}
 func (Restored) event()    {}
 func (Contact) event()     {}
 func (Baseline) event()    {}

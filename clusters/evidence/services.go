@@ -42,7 +42,12 @@ func (t services) hear(s *State, _ time.Time, v serviceVersion, _ *Effects) []st
 	return t.put(s, v)
 }
 
-func (services) put(s *State, v serviceVersion) []store.Dirty { return s.store.SetService(v) }
+func (services) put(s *State, v serviceVersion) []store.Dirty {
+	if s.rescoped && s.store.Service(v.Object.Key) == nil {
+		s.unread[v.Object.Key] = true
+	}
+	return s.store.SetService(v)
+}
 
 func (services) met(s *State, now time.Time, o *syncer.Service, out *Effects) {
 	s.serviceShown(now, o.Key, out)

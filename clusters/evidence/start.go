@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )

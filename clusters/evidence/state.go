@@ -69,6 +69,11 @@ type State struct {
 	damping    damping
 	ruling     ruling
 
+	// rescoped is true while the pods of other namespaces than before have not been read;
+	// unread are Services that came into sight meanwhile.
+	rescoped bool
+	unread   map[syncer.Key]bool
+
 	manualEdits uint64
 	seen        time.Time // when the member was last up
 	stale       bool
@@ -144,6 +149,8 @@ func (s *State) Step(now time.Time, e Event) Effects {
 		s.takeOverRules(now, e.Replicas, out)
 	case Enforce:
 		s.enforce(now, out)
+	case Rescoped:
+		s.rescope()
 	case Configured:
 		s.configure(now, e.Config, out)
 	default:
@@ -193,7 +200,7 @@ func (s *State) configure(now time.Time, c Config, out *Effects) {
 // announce tells of a change. Until the member was read whole, half of its pods would
 // make half of its endpoints: only what stands may lose by it.
 func (s *State) announce(out *Effects, c Change) {
-	if len(c.Dirty) > 0 && s.synced {
+	if c.Dirty = s.readWhole(c.Dirty); len(c.Dirty) > 0 && s.synced {
 		out.Changes = append(out.Changes, c)
 	}
 }

@@ -59,6 +59,8 @@ func (r *replay) happens(what string) error {
 		f, err := faultOf(strings.Join(words[1:], " "))
 		r.step(Connected{f})
 		return err
+	case "rescoped":
+		r.step(Rescoped{})
 	case "reconnect":
 		f, err := faultOf(strings.Join(words[1:], " "))
 		r.step(Reconnected{f})
