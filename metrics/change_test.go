@@ -28,10 +28,6 @@ func podCause(name, event, state, ip string, arrival time.Time) record.Cause {
 	return c
 }
 
-// written is a finished record of a removal, burst one with everything set: the samples of package record.
-func written() record.Change { return sample(0) }
-func burst() record.Change   { return sample(1) }
-
 // of is a finished record with the result.
 func of(result record.Result, at time.Time) record.Change {
 	r := written()
@@ -39,13 +35,14 @@ func of(result record.Result, at time.Time) record.Change {
 	return r
 }
 
-func sample(line int) record.Change {
+// written is a finished record of a removal: the first sample of package record.
+func written() record.Change {
 	all, err := os.ReadFile("record/testdata/records.jsonl")
 	if err != nil {
 		panic(err)
 	}
 	var r record.Change
-	if err := json.Unmarshal([]byte(strings.Split(string(all), "\n")[line]), &r); err != nil {
+	if err := json.Unmarshal([]byte(strings.Split(string(all), "\n")[0]), &r); err != nil {
 		panic(err)
 	}
 	return r

@@ -42,14 +42,6 @@ func golden(t *testing.T, file string, got []byte) {
 // noon is when the records of the tests happen.
 var noon = time.Date(2026, 3, 1, 13, 0, 0, 0, time.FixedZone("UTC+1", 3600))
 
-func at(ms float64) time.Time { return noon.Add(time.Duration(ms * float64(time.Millisecond))) }
-
-func podCause(name, event, state, ip string, arrival time.Time) record.Cause {
-	c := written().Cause
-	c.Name, c.UID, c.Event, c.State, c.IP, c.Arrival = name, "uid-"+name, event, state, ip, arrival
-	return c
-}
-
 // written is a finished record of a removal, burst one with everything set: the samples of package record.
 func written() record.Change { return sample(0) }
 func burst() record.Change   { return sample(1) }
