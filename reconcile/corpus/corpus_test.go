@@ -167,8 +167,10 @@ func fill(m corpus.Member) *store.Store {
 		if !s.IsManual(key) {
 			continue
 		}
-		s.KnowManual(false, key)
-		s.KnowManual(true, key)
+		for _, ofSlices := range []bool{false, true} {
+			s.BeginManual(ofSlices, []syncer.Key{key}, 0, false)
+			s.KnowManual(ofSlices, key)
+		}
 	}
 	for _, e := range m.Endpoints {
 		s.UpsertEndpoints(d.Endpoints(e))
