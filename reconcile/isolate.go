@@ -33,6 +33,22 @@ func (r *Reconciler) isolate(a *attempt, receipts []write.Receipt) (again bool) 
 	return again
 }
 
+// check has the ingress cluster check updates of a replica that are not made.
+func (r *Reconciler) check(a *attempt) plan.Try {
+	return func(action *plan.Action) (accepted bool, err error) {
+		a.heartbeat.Beat()
+		writing, done, leads := r.leadership.write()
+		if !leads {
+			return false, errStandby
+		}
+		defer done()
+		if err = r.writer.Check(writing, a.item, action); write.Refused(err) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+}
+
 // tell logs what has been left out since the last call.
 func (a *attempt) tell(r *Reconciler) {
 	left := a.search.LeftOut()
@@ -79,7 +95,7 @@ func (r *Reconciler) undecided(a *attempt, err error) (left []plan.Refusal) {
 		return left
 	}
 	left = append(left, aside...)
-	a.search = plan.NewIsolation(left, nil)
+	a.search = plan.NewIsolation(left, nil, nil)
 	held := a.held
 	r.decide(a, r.opts.Source.Peek)
 	a.held = held

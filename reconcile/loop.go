@@ -64,7 +64,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *me
 	if a.former = former; len(known) > 0 {
 		former = nil // it is not their turn
 	}
-	a.search = plan.NewIsolation(known, former)
+	a.search = plan.NewIsolation(known, former, r.check(a))
 	result, err := r.settle(ctx, a)
 	if errors.Is(err, errNoRoom) {
 		return item.Lane, false

@@ -26,7 +26,8 @@ type RefusedWrite struct {
 // address, or a member's share of the replica. Addresses that the server names are
 // left out; where it names none, those that a refused write would have added are tried
 // in halves, and halves of halves, so that k of n cost in the order of k·log(n/k)
-// writes. Where that is not the cause, shares are tried one by one.
+// writes. Where that is not the cause, shares are tried one by one. A write that only takes
+// addresses away is refused for one that stands: eviction.go.
 //
 // After each attempt to write, tell it what was refused; plan the next one without
 // what LeftOut says, as long as it returns true.
@@ -42,22 +43,27 @@ type Isolation struct {
 	// themselves before.
 	accepted bool
 	alone    int
-	// shares are the clusters still to be tried, nil before the first; trying says that
-	// the last of found is one.
+	// shares are the clusters still to be tried, nil before the first; trying is the one
+	// that is left out now.
 	shares  []string
-	trying  bool
+	trying  []Refusal
 	refused int
+	// try has the server check a write; tried are the objects for which it did, and asked
+	// counts how often.
+	try   Try
+	tried map[Object]bool
+	asked int
 }
 
 // NewIsolation begins with what is known to be refused. former is what was left out
-// before, if it is to be tried again.
-func NewIsolation(known, former []Refusal) *Isolation {
-	return &Isolation{found: slices.Clone(known), former: former}
+// before, if it is to be tried again. Without try no address that stands is looked for.
+func NewIsolation(known, former []Refusal, try Try) *Isolation {
+	return &Isolation{found: slices.Clone(known), former: former, try: try, tried: map[Object]bool{}}
 }
 
 // LeftOut is what the next plan has to do without.
 func (s *Isolation) LeftOut() []Refusal {
-	out := slices.Clip(s.found)
+	out := slices.Concat(s.found, s.trying)
 	for _, group := range s.waiting {
 		for _, addr := range group {
 			out = append(out, Refusal{Address: addr, Untried: true, Message: s.why})
@@ -71,7 +77,7 @@ func (s *Isolation) Met() bool { return s.refused > 0 }
 
 // Accepted takes that nothing was refused. It returns true when there is more to try.
 func (s *Isolation) Accepted() (again bool) {
-	s.trying = false // it was the one
+	s.found, s.trying = append(s.found, s.trying...), nil // it was the one
 	if s.trial == nil {
 		return false
 	}
@@ -93,16 +99,25 @@ func (s *Isolation) next() bool {
 // led to. It returns true when there is something new to leave out or to try.
 func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution, current Current) (again bool) {
 	s.refused++
-	before, gained := len(s.found), map[netip.Addr]bool{}
+	fresh, evicts, gained := false, false, map[netip.Addr]bool{}
 	var whole []RefusedWrite
 	for _, w := range writes {
 		stood := standingAddresses(w.Action, current)
 		blamed := Blame(w.Action, w.Causes)
 		for _, r := range blamed {
-			r.Evict = stood[r.Address]
-			s.add(r)
+			if stood[r.Address] {
+				r.Evict = w.Action.kinds()
+			}
+			fresh = s.add(r) || fresh
 		}
 		if len(blamed) > 0 {
+			continue
+		}
+		if evicted := s.evicted(&w, contributions, current); len(evicted) > 0 {
+			for _, r := range evicted {
+				fresh = s.add(r) || fresh
+			}
+			evicts = true
 			continue
 		}
 		added := s.added(w.Action, stood)
@@ -115,12 +130,13 @@ func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution,
 			gained[addr] = true
 		}
 	}
-	if s.refused >= maxRefused {
+	if s.refused >= maxRefused && !evicts {
 		s.putOff(gained)
 		return false
 	}
 	switch {
-	case len(s.found) > before: // several writes may have been refused for one cause
+	case fresh: // several writes may have been refused for one cause
+		s.shares, s.trying = nil, nil
 		return true
 	case len(whole) > 0:
 		return s.share(whole, contributions, current)
@@ -130,15 +146,19 @@ func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution,
 	return false
 }
 
-// add notes a refusal, once; a stricter one takes the place of the other.
-func (s *Isolation) add(r Refusal) {
+// add notes a refusal, and reports whether it was new; a stricter one adds to the other.
+func (s *Isolation) add(r Refusal) (fresh bool) {
 	at := slices.IndexFunc(s.found, r.Is)
-	switch {
-	case at < 0:
-		s.found = append(s.found, r)
-	case r.Evict && !s.found[at].Evict:
-		s.found = append(slices.Delete(s.found, at, at+1), r)
+	if at >= 0 && r.Evict&^s.found[at].Evict == 0 {
+		return false
 	}
+	if at >= 0 {
+		r.Evict |= s.found[at].Evict
+		s.found[at] = r
+	} else {
+		s.found = append(s.found, r)
+	}
+	return true
 }
 
 // named reports whether a server has named a field.
@@ -220,7 +240,7 @@ func (s *Isolation) wholesale(contributions []Contribution) bool {
 func (s *Isolation) forget() {
 	s.trial, s.waiting = nil, nil
 	s.found = slices.DeleteFunc(s.found, func(r Refusal) bool {
-		return r.Address.IsValid() && r.Message == s.why && !r.Evict
+		return r.Address.IsValid() && r.Message == s.why && r.Evict == 0
 	})
 }
 
@@ -239,9 +259,7 @@ func (s *Isolation) share(whole []RefusedWrite, contributions []Contribution, cu
 	if len(s.found) > before {
 		return true
 	}
-	if s.trying { // it was refused without that share, too
-		s.found, s.trying = s.found[:len(s.found)-1], false
-	}
+	s.trying = nil // it was refused without that share, too
 	if s.shares == nil {
 		s.shares = s.trials(Suspects(contributions, current))
 	}
@@ -249,7 +267,7 @@ func (s *Isolation) share(whole []RefusedWrite, contributions []Contribution, cu
 		r := Refusal{Cluster: s.shares[0], Message: whole[0].Message}
 		s.shares = s.shares[1:]
 		if !slices.ContainsFunc(s.found, r.Is) {
-			s.found, s.trying = append(s.found, r), true
+			s.trying = []Refusal{r}
 			return true
 		}
 	}

@@ -15,8 +15,8 @@ import (
 type policy struct {
 	refuses  func(*Action) bool
 	settings Settings
-	// refused and written count writes.
-	refused, written int
+	// refused and written count writes, tried those that were only checked.
+	refused, written, tried int
 }
 
 // carryOut writes like the reconciler: whatever is refused, the others go on.
@@ -52,7 +52,10 @@ func (p *policy) carryOut(w *world, plan Plan) (refused []RefusedWrite) {
 // pass is one look at the replica, until the search is at its end.
 func (p *policy) pass(t testing.TB, w *world, contributions []Contribution, known, former []Refusal) *Isolation {
 	t.Helper()
-	search := NewIsolation(known, former)
+	search := NewIsolation(known, former, func(a *Action) (bool, error) {
+		p.tried++
+		return !p.refuses(a), nil
+	})
 	for range 200 {
 		left, _ := Without(shopWeb, contributions, search.LeftOut(), w.current)
 		current := w.current

@@ -19,8 +19,8 @@ type Refusal struct {
 	// Cluster is the member whose share stays as it stands, but for what leaves it or
 	// turns unready; "" stands for all members. Only where Address is not set.
 	Cluster string
-	// Evict: the address is refused where it stands, too.
-	Evict bool
+	// Evict are the kinds in which the address is refused where it stands, too.
+	Evict syncer.Kinds
 	// Untried: it is left out because the search for others was not at its end.
 	Untried bool
 	// Message is what the server said.
@@ -66,25 +66,29 @@ func Without(key syncer.Key, contributions []Contribution, refusals []Refusal, c
 	addresses := map[netip.Addr]Refusal{}
 	for _, r := range refusals {
 		if r.Address.IsValid() {
+			r.Evict |= addresses[r.Address].Evict
 			addresses[r.Address] = r
 		}
 	}
 	out := make([]Contribution, 0, len(contributions))
 	seen := map[string]bool{}
 	for i := range contributions {
-		c := contributions[i]
+		left := contributions[i : i+1 : i+1]
+		c := &left[0]
 		if share := refusedShare(refusals, c.Cluster); share != nil && !c.Unseen && c.Service != nil {
-			if !seen[c.Cluster] {
-				seen[c.Cluster] = true
-				report(c.Cluster, share.String(), share.Message)
-				out = append(out, freeze(c.Cluster, contributions, current)...)
+			if seen[c.Cluster] {
+				continue
 			}
-			continue
+			seen[c.Cluster] = true
+			report(c.Cluster, share.String(), share.Message)
+			left = freeze(c.Cluster, contributions, current)
 		}
-		for _, told := range withoutAddresses(&c, addresses, current) {
-			report(c.Cluster, told.what(), told.message)
+		for _, c := range left {
+			for _, told := range withoutAddresses(&c, addresses, current) {
+				report(c.Cluster, told.what(), told.message)
+			}
+			out = append(out, c)
 		}
-		out = append(out, c)
 	}
 	return out, conflicts
 }
@@ -133,7 +137,7 @@ func withoutAddresses(c *Contribution, refused map[netip.Addr]Refusal, current C
 				told = append(told, leftOut{first: e.Addr, message: r.Message})
 			}
 			told[at].n++
-			if r.Evict || !stands.keep(&e) {
+			if !stands.keep(&e) || !evict(&e, r.Evict) {
 				continue
 			}
 		}
@@ -141,4 +145,16 @@ func withoutAddresses(c *Contribution, refused map[netip.Addr]Refusal, current C
 	}
 	c.Endpoints, c.Subsets = kept, nil
 	return told
+}
+
+// evict takes an endpoint out of kinds. It returns false where none is left.
+func evict(e *syncer.Endpoint, kinds syncer.Kinds) bool {
+	if kinds == 0 {
+		return true
+	}
+	if e.Only == 0 {
+		e.Only = syncer.KindEndpoints | syncer.KindEndpointSlices
+	}
+	e.Only &^= kinds
+	return e.Only != 0
 }

@@ -94,7 +94,7 @@ func TestWithout(t *testing.T) {
 			"10.0.0.1:admin:9000 10.0.0.1:http:8080 10.0.0.2:admin:9000 10.0.0.2:http:8080 10.1.0.1:http:8080 10.1.0.9:http:8080", "refused@idc-a", "10.0.0.5@idc-a"},
 		{"an address that stands", []Refusal{{Address: addr("10.0.0.2")}}, "http:80/TCP→8080 admin:81/TCP→9000",
 			"10.0.0.1:admin:9000 10.0.0.1:http:8080 10.0.0.2:admin:9000 10.0.0.2:http:8080 10.0.0.5:admin:9000 10.0.0.5:http:8080 10.1.0.1:http:8080 10.1.0.9:http:8080", "refused@idc-a", "10.0.0.2@idc-a"},
-		{"an address that may not stand either", []Refusal{{Address: addr("10.0.0.2"), Evict: true}}, "http:80/TCP→8080 admin:81/TCP→9000",
+		{"an address that may not stand either", []Refusal{{Address: addr("10.0.0.2"), Evict: syncer.KindEndpoints | syncer.KindEndpointSlices}}, "http:80/TCP→8080 admin:81/TCP→9000",
 			"10.0.0.1:admin:9000 10.0.0.1:http:8080 10.0.0.5:admin:9000 10.0.0.5:http:8080 10.1.0.1:http:8080 10.1.0.9:http:8080", "refused@idc-a", "10.0.0.2@idc-a"},
 		{"a share: 10.0.0.5 is new, 10.0.0.4 has left", []Refusal{{Cluster: "idc-a"}}, "http:80/TCP→8080 admin:81/TCP→9000",
 			"10.0.0.1:admin:9000 10.0.0.1:http:8080 10.0.0.2:admin:9000 10.0.0.2:http:8080 10.1.0.1:http:8080 10.1.0.9:http:8080", "refused@idc-a", ""},

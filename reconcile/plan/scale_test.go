@@ -136,7 +136,7 @@ func withoutHalf(n int) func() {
 	c := numbered(n, samePort)
 	var refused []Refusal
 	for i := 0; i < n; i += 2 {
-		refused = append(refused, Refusal{Evict: i%4 == 0, Address: numberedAddr(i)})
+		refused = append(refused, Refusal{Evict: syncer.Kinds(i % 4), Address: numberedAddr(i)})
 	}
 	return func() { Without(shopWeb, c, refused, Current{Key: shopWeb}) }
 }

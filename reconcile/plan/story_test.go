@@ -188,6 +188,8 @@ func (s *replicaStory) refuse(words []string) error {
 		s.refuses = func(*Action) bool { return false }
 	case "address":
 		s.refuses = refuseAddresses(words[1:]...)
+	case "endpoints":
+		s.refuses = func(a *Action) bool { return a.Kind == KindEndpoints && refuseAddresses(words[1:]...)(a) }
 	case "create", "update", "delete":
 		s.refuses = func(a *Action) bool {
 			return string(a.Verb) == what && strings.EqualFold(string(a.Kind), words[1]) && (len(words) < 3 || a.Slice != nil && a.Slice.Cluster == words[2])

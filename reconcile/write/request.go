@@ -36,7 +36,8 @@ func measured(v answer) lanes.Outcome {
 	return lanes.Unmeasured
 }
 
-func (w *Writer) send(ctx context.Context, replica syncer.Key, id cache.ID, a *plan.Action) (*cache.Object, error) {
+// send makes the request of an action; where it is dry, the server checks it and changes nothing.
+func (w *Writer) send(ctx context.Context, replica syncer.Key, id cache.ID, a *plan.Action, dry bool) (*cache.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	if a.Verb == plan.Delete {
@@ -54,22 +55,25 @@ func (w *Writer) send(ctx context.Context, replica syncer.Key, id cache.ID, a *p
 			untracked = []metav1.ManagedFieldsEntry{{}}
 		}
 	}
-	kept := former.Kept
+	kept, request := former.Kept, w.request(a.Verb, id)
+	if dry {
+		request.Param("dryRun", "All")
+	}
 	switch a.Kind {
 	case plan.KindNamespace:
 		return w.createNamespace(ctx, id)
 	case plan.KindService:
 		in := ServiceObject(id.Key, a.Service, a.Standing, kept, former.Spec())
 		in.ManagedFields = untracked
-		return put(ctx, w.request(a.Verb, id), in, &corev1.Service{}, w.decoder.Service)
+		return put(ctx, request, in, &corev1.Service{}, w.decoder.Service)
 	case plan.KindEndpoints:
 		in := EndpointsObject(id.Key, a.Endpoints, a.Standing, kept)
 		in.ManagedFields = untracked
-		return put(ctx, w.request(a.Verb, id), in, &corev1.Endpoints{}, w.decoder.Endpoints)
+		return put(ctx, request, in, &corev1.Endpoints{}, w.decoder.Endpoints)
 	case plan.KindEndpointSlice:
 		in := SliceObject(replica, w.cache.OwnerUID(replica, a.Standing), a.Slice, a.Standing, kept)
 		in.ManagedFields = untracked
-		return put(ctx, w.request(a.Verb, id), in, &discoveryv1.EndpointSlice{}, w.decoder.Slice)
+		return put(ctx, request, in, &discoveryv1.EndpointSlice{}, w.decoder.Slice)
 	}
 	return nil, fmt.Errorf("an action of unknown kind %q", a.Kind)
 }
@@ -200,6 +204,17 @@ func (w *Writer) resource(r *rest.Request, id cache.ID) *rest.Request {
 		r = r.Resource("endpointslices")
 	}
 	return r.Namespace(id.Namespace)
+}
+
+// Check has the server check an update of an item's replica that is not made.
+func (w *Writer) Check(ctx context.Context, item lanes.Item, a *plan.Action) error {
+	slot, err := w.queue.Acquire(accepting(ctx), item)
+	if err != nil {
+		return err
+	}
+	defer slot.End(lanes.Unmeasured)
+	_, err = w.send(ctx, item.Key, cache.ID{Kind: a.Kind, Key: syncer.Key{Namespace: item.Key.Namespace, Name: a.Name}}, a, true)
+	return err
 }
 
 // TryOut reads an object and has the server check the same as an update.

@@ -216,7 +216,7 @@ func (w *Writer) one(ctx, rest context.Context, item lanes.Item, replica syncer.
 	if a.Verb == plan.Update && (a.Endpoints != nil || a.Slice != nil) {
 		sending = ctx // a removal would have to wait for it, or to find out
 	}
-	result, err := w.send(sending, replica, id, a)
+	result, err := w.send(sending, replica, id, a, false)
 	r.Acked = time.Now()
 	if err != nil && sending.Err() != nil && ctx.Err() == nil {
 		slot.End(lanes.Unmeasured)

@@ -1,0 +1,218 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"net/netip"
+	"slices"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Try has the server check a write that is not made. An error says nothing about what is
+// in the write.
+type Try func(*Action) (accepted bool, err error)
+
+// maxTried bounds the writes that one search has the server check.
+const maxTried = 128
+
+// evicted finds the standing addresses for which the server refuses even to take others
+// away from their object. Halves, and halves of halves, are put back to those that are known
+// to be accepted, and nothing is written meanwhile. There are none where the server refuses
+// the object whatever is in it, where the last ready address that lives would go, and where
+// the search is not at its end.
+func (s *Isolation) evicted(w *RefusedWrite, contributions []Contribution, current Current) []Refusal {
+	a := w.Action
+	if s.try == nil || s.tried[a.Object()] || !a.blocks(contributions, current) {
+		return nil
+	}
+	s.tried[a.Object()] = true
+	t := tryout{Isolation: s, action: a, kept: map[netip.Addr]bool{}}
+	culprits := t.culprits()
+	if t.failed {
+		return nil
+	}
+	evicted := make([]Refusal, len(culprits))
+	for i, addr := range culprits {
+		evicted[i] = Refusal{Address: addr, Evict: a.kinds(), Message: w.Message}
+	}
+	if lives(a.kinds(), s.found, contributions, current) && !lives(a.kinds(), slices.Concat(s.found, evicted), contributions, current) {
+		return nil
+	}
+	return evicted
+}
+
+// tryout is the search in one object; kept is what the server is known to accept of it.
+type tryout struct {
+	*Isolation
+	action *Action
+	kept   map[netip.Addr]bool
+	failed bool
+}
+
+func (t *tryout) culprits() (culprits []netip.Addr) {
+	var all []netip.Addr
+	for addr := range t.action.addresses() {
+		all = append(all, addr)
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	groups := halves(all)
+	if !t.accepts(nil) && !slices.ContainsFunc(groups, t.accepts) { // it is not the addresses
+		return nil
+	}
+	for len(groups) > 0 && !t.failed {
+		group := groups[0]
+		groups = groups[1:]
+		switch {
+		case t.accepts(group):
+			for _, addr := range group {
+				t.kept[addr] = true
+			}
+		case len(group) == 1:
+			culprits = append(culprits, group[0])
+		default:
+			groups = slices.Concat(halves(group), groups)
+		}
+	}
+	return culprits
+}
+
+func halves(all []netip.Addr) (groups [][]netip.Addr) {
+	for _, half := range [][]netip.Addr{all[:len(all)/2], all[len(all)/2:]} {
+		if len(half) > 0 {
+			groups = append(groups, half)
+		}
+	}
+	return groups
+}
+
+// accepts asks whether the server takes the object with a group beside what it keeps.
+func (t *tryout) accepts(group []netip.Addr) bool {
+	if t.failed = t.failed || t.asked >= maxTried; t.failed {
+		return false
+	}
+	t.asked++
+	accepted, err := t.try(t.action.having(func(addr netip.Addr) bool { return t.kept[addr] || slices.Contains(group, addr) }))
+	t.failed = err != nil
+	return accepted && err == nil
+}
+
+// kinds is the kind that an action of endpoints writes.
+func (a *Action) kinds() syncer.Kinds {
+	if a.Slice != nil {
+		return syncer.KindEndpointSlices
+	}
+	return syncer.KindEndpoints
+}
+
+// having is an update with some of its addresses alone.
+func (a *Action) having(has func(netip.Addr) bool) *Action {
+	some := *a
+	if a.Slice != nil {
+		spec := *a.Slice
+		spec.Endpoints = slices.DeleteFunc(slices.Clone(spec.Endpoints), func(e syncer.Endpoint) bool { return !has(e.Addr) })
+		some.Slice = &spec
+		return &some
+	}
+	spec := *a.Endpoints
+	spec.Subsets = remaining(spec.Subsets, func(addr netip.Addr, state traffic) traffic {
+		if has(addr) {
+			return state
+		}
+		return absent
+	})
+	some.Endpoints = &spec
+	return &some
+}
+
+// blocks reports whether an action takes away something that no member has, or has
+// ready, and brings nothing: what stands in its way stands already.
+func (a *Action) blocks(contributions []Contribution, current Current) bool {
+	if a.Verb != Update || a.Otherwise != nil || a.Endpoints == nil && a.Slice == nil {
+		return false
+	}
+	stands, writes, wanted := standingStates(a, current), a.states(), map[netip.Addr]traffic{}
+	for i := range contributions {
+		for _, e := range contributions[i].Endpoints {
+			if contributions[i].Service != nil && e.In(a.kinds()) {
+				wanted[e.Addr] = max(wanted[e.Addr], stateOf(e.Ready))
+			}
+		}
+	}
+	takes := false
+	for addr, state := range stands {
+		takes = takes || writes[addr] < state && wanted[addr] < state
+	}
+	for addr := range writes {
+		takes = takes && stands[addr] != absent
+	}
+	return takes
+}
+
+// states are the addresses that an action writes, each as ready as it is anywhere.
+func (a *Action) states() map[netip.Addr]traffic {
+	if a.Slice != nil {
+		return sliceStates(&a.Slice.Slice)
+	}
+	return subsetStates(a.Endpoints.Subsets)
+}
+
+// standingStates are those of the object that an action writes, as it stands.
+func standingStates(a *Action, current Current) map[netip.Addr]traffic {
+	if a.Slice == nil {
+		return subsetStates(current.ours().Subsets)
+	}
+	at := slices.IndexFunc(current.Slices, func(s CurrentSlice) bool { return s.Meta.Name == a.Name })
+	if at < 0 {
+		return nil
+	}
+	return sliceStates(&current.Slices[at].Slice)
+}
+
+func subsetStates(subsets []syncer.Subset) map[netip.Addr]traffic {
+	states := map[netip.Addr]traffic{}
+	for e := range (&CurrentEndpoints{Subsets: subsets}).all() {
+		states[e.Addr] = max(states[e.Addr], stateOf(e.Ready))
+	}
+	return states
+}
+
+func sliceStates(s *syncer.Slice) map[netip.Addr]traffic {
+	states := map[netip.Addr]traffic{}
+	for i := range s.Endpoints {
+		states[s.Endpoints[i].Addr] = max(states[s.Endpoints[i].Addr], stateOf(s.Endpoints[i].Ready))
+	}
+	return states
+}
+
+func stateOf(isReady bool) traffic {
+	if isReady {
+		return ready
+	}
+	return notReady
+}
+
+// lives reports whether a kind has an address that stands, that a member has ready and that
+// is not evicted from it.
+func lives(kind syncer.Kinds, refusals []Refusal, contributions []Contribution, current Current) bool {
+	gone := map[netip.Addr]bool{}
+	for _, r := range refusals {
+		gone[r.Address] = gone[r.Address] || r.Evict&kind != 0
+	}
+	stands := map[netip.Addr]bool{}
+	if kind == syncer.KindEndpoints {
+		stands = addressesOf(current.ours().Subsets)
+	} else {
+		for _, s := range current.slicesOf(func(string) bool { return true }) {
+			for e := range s.all() {
+				stands[e.Addr] = true
+			}
+		}
+	}
+	return slices.ContainsFunc(contributions, func(c Contribution) bool {
+		return c.Service != nil && slices.ContainsFunc(c.Endpoints, func(e syncer.Endpoint) bool {
+			return e.Ready && e.In(kind) && stands[e.Addr] && !gone[e.Addr]
+		})
+	})
+}
