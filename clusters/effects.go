@@ -96,7 +96,7 @@ func fault(err error) evidence.Fault {
 		f.Class = evidence.TooMany
 	case errors.Is(err, kube.ErrTooLarge):
 		f.Class = evidence.TooLarge
-	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
+	case kube.NotAllowed(err):
 		f.Class = evidence.Denial
 	case apierrors.IsNotFound(err):
 		f.Class = evidence.Missing

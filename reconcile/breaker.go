@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/write"
 )
@@ -167,7 +168,7 @@ func (b *breaker) probed(err error, now time.Time) (try bool) {
 	switch {
 	case err != nil:
 		b.err, b.delay = err, min(2*b.delay, breakerMax)
-		if !b.open && (write.RefusedConnection(err) || turnedAway(err) || now.Sub(b.good) >= probeLimit) {
+		if !b.open && (kube.RefusedConnection(err) || turnedAway(err) || now.Sub(b.good) >= probeLimit) {
 			b.lockedOpen()
 		}
 	case b.tries < 2: // else it answers, but not what writes
@@ -189,11 +190,11 @@ func (b *breaker) answer(err error) {
 		b.denied = time.Time{}
 		if b.open {
 			b.err, b.delay = err, min(2*b.delay, breakerMax)
-		} else if write.RefusedConnection(err) || b.missed >= breakerFailures {
+		} else if kube.RefusedConnection(err) || b.missed >= breakerFailures {
 			b.err = err
 			b.lockedOpen()
 		}
-	case write.Denied(err):
+	case kube.Denied(err):
 		b.missed = 0
 		if b.denied.IsZero() {
 			b.denied = now

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
@@ -22,7 +23,7 @@ func (r *Reconciler) isolate(a *attempt, receipts []write.Receipt) (again bool) 
 	for i := range receipts {
 		if one := &receipts[i]; write.Refused(one.Err) && one.Action.Verb != plan.Delete {
 			causes, message := write.Causes(one.Err)
-			writes = append(writes, plan.RefusedWrite{Action: one.Action, Causes: causes, Message: message, Large: write.TooLarge(one.Err)})
+			writes = append(writes, plan.RefusedWrite{Action: one.Action, Causes: causes, Message: message, Large: kube.TooLarge(one.Err)})
 		}
 	}
 	if len(writes) == 0 {
@@ -65,7 +66,7 @@ func (a *attempt) tell(r *Reconciler) {
 // giveUp reports a refusal whose cause was not found, or is none of the replica's.
 func (a *attempt) giveUp(receipts []write.Receipt) {
 	for i := range receipts {
-		if one := &receipts[i]; write.Refused(one.Err) || write.Forbidden(one.Err) {
+		if one := &receipts[i]; write.Refused(one.Err) || kube.ByAuthorizer(one.Err) {
 			a.plan.Conflicts = append(a.plan.Conflicts, plan.Conflict{Replica: a.item.Key, Reason: plan.ConflictRefused, Message: write.Shortened(one.Err.Error())})
 			return
 		}
@@ -76,7 +77,7 @@ func (a *attempt) giveUp(receipts []write.Receipt) {
 // what others write: its age does not count as lag any more.
 func (r *Reconciler) failsAlone(a *attempt, err error) {
 	told := func(c plan.Conflict) bool { return c.Reason == plan.ConflictRefused }
-	if err == nil || a.item.Attempt+1 < lanes.FailsAlone || r.breaker.isOpen() || write.RetryAfter(err) > 0 || slices.ContainsFunc(a.plan.Conflicts, told) ||
+	if err == nil || a.item.Attempt+1 < lanes.FailsAlone || r.breaker.isOpen() || kube.RetryAfter(err) > 0 || slices.ContainsFunc(a.plan.Conflicts, told) ||
 		errors.Is(err, errWaiting) || errors.Is(err, errFight) || errors.Is(err, errNoRoom) || errors.Is(err, errStandby) {
 		return
 	}

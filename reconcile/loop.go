@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/lanes"
@@ -89,7 +90,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *me
 		}
 		r.queue.Done(item.Key)
 	} else {
-		r.queue.Retry(a.item, write.RetryAfter(err))
+		r.queue.Retry(a.item, kube.RetryAfter(err))
 	}
 	if item.Trial && !a.asked && !errors.Is(err, errStandby) { // nothing was learnt of the ingress cluster
 		r.queue.RetryNow()
@@ -204,7 +205,7 @@ func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, err
 				return record.Held, waiting(&a.plan)
 			}
 			return record.Written, nil
-		case write.RetryAfter(err) > 0:
+		case kube.RetryAfter(err) > 0:
 			return record.Failed, err
 		case r.isolate(a, receipts):
 			n--

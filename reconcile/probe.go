@@ -17,6 +17,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/reconcile/write"
 )
@@ -26,7 +27,7 @@ var errNoRights = errors.New("not allowed to update")
 
 // turnedAway reports an answer that the server gives to whoever has no right to write.
 func turnedAway(err error) bool {
-	return errors.Is(err, errNoRights) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
+	return errors.Is(err, errNoRights) || kube.NotAllowed(err)
 }
 
 // askIngress asks over the connection that writes go through whether it could be written
@@ -125,7 +126,7 @@ func (r *Reconciler) tryOut(ctx context.Context) error {
 	if one == nil {
 		return nil
 	}
-	if err := r.writer.TryOut(ctx, one.ID); err != nil && (write.Denied(err) || !write.Answered(err)) {
+	if err := r.writer.TryOut(ctx, one.ID); err != nil && (kube.Denied(err) || !write.Answered(err)) {
 		return err
 	}
 	return nil

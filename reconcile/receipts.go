@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/plan"
@@ -25,7 +26,7 @@ func (r *Reconciler) answered(replica syncer.Key, one *write.Receipt) {
 	switch {
 	case one.Err == nil:
 		r.takenIn.Store(&replica.Namespace)
-	case write.Denied(one.Err):
+	case kube.Denied(one.Err):
 		r.deniedIn.Store(&replica.Namespace)
 	}
 	r.breaker.answer(one.Err)

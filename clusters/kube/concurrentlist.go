@@ -42,7 +42,7 @@ func (l *Loop[T]) listConcurrently(ctx context.Context) *concurrentList[T] {
 				return
 			}
 			l.cfg.Logger.Debug("relist failed", "kind", l.cfg.Kind, "error", f.err)
-			delay = max(retry.Next(), retryAfter(f.err), l.listWait())
+			delay = max(retry.Next(), RetryAfter(f.err), l.listWait())
 		}
 		b.result <- fetched[T]{err: ctx.Err()}
 	})

@@ -5,7 +5,6 @@ package kube
 
 import (
 	"errors"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -47,19 +46,9 @@ var errNoInitialEnd = errors.New("the streaming list was never completed by the 
 // errOpenTimeout is a watch that the server did not accept in time.
 var errOpenTimeout = errors.New("the server did not answer the watch in time")
 
-// maxRetryAfter bounds what a server may ask us to wait: an hour would be
-// indistinguishable from losing the member.
-const maxRetryAfter = time.Minute
-
 // isExpired reports whether the revision or continue token is no longer known.
 func isExpired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
-}
-
-// isForbidden reports whether the server refused for lack of authentication or
-// authorisation, which says nothing about what exists.
-func isForbidden(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
 
 // errRolesOnly is the refusal that a cluster would answer which grants Roles alone.
@@ -73,13 +62,4 @@ func isUnsupported(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsMethodNotSupported(err) || apierrors.IsNotAcceptable(err) ||
 		errors.Is(err, errNoInitialEnd)
-}
-
-// retryAfter returns the wait that the server asked for (Retry-After), bounded;
-// 0 if none.
-func retryAfter(err error) time.Duration {
-	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
-		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
-	}
-	return 0
 }

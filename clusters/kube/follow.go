@@ -249,7 +249,7 @@ func (f *follower[T]) swap(ctx context.Context, o opened) (expired bool) {
 			return true
 		}
 		f.loop.cfg.Handler.Changed(State{Phase: Following, Err: o.err})
-		f.openNext(ctx, max(f.nextRetry.Next(), retryAfter(o.err)))
+		f.openNext(ctx, max(f.nextRetry.Next(), RetryAfter(o.err)))
 		return false
 	}
 	f.nextRetry.Reset()

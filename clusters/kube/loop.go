@@ -237,14 +237,14 @@ func (l *Loop[T]) failed(ctx context.Context, err error, generation int) {
 		return
 	}
 	phase, delay := Waiting, l.retry.Next()
-	if isForbidden(err) {
+	if NotAllowed(err) {
 		phase = Forbidden
 		if l.cfg.RefusedRetry != nil {
 			delay = max(delay, l.cfg.RefusedRetry())
 		}
 	}
 	l.cfg.Handler.Changed(State{Phase: phase, Err: err})
-	asked := retryAfter(err)
+	asked := RetryAfter(err)
 	l.sleep(ctx, max(delay, asked), asked == 0) // what a server asks for is not cut short
 }
 

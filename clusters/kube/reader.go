@@ -94,7 +94,7 @@ func (r *Reader) next() (Reading, bool) {
 // wants waited.
 func (r *Reader) read(ctx context.Context, reading Reading) {
 	object, outcome, err := r.once(ctx, reading)
-	if wait := retryAfter(err); outcome == Failed && wait > 0 && pause(ctx, min(wait, readTimeout)) {
+	if wait := RetryAfter(err); outcome == Failed && wait > 0 && pause(ctx, min(wait, readTimeout)) {
 		object, outcome, err = r.once(ctx, reading)
 	}
 	if ctx.Err() == nil {

@@ -195,7 +195,7 @@ func TestRefusedWatches(t *testing.T) {
 		"plain 404":          {404, "<html>", apierrors.IsNotFound},
 		"a pod":              {500, `{"kind":"Pod","apiVersion":"v1"}`, apierrors.IsInternalError},
 		"429": {429, "", func(err error) bool {
-			return apierrors.IsTooManyRequests(err) && retryAfter(err) == 3*time.Second
+			return apierrors.IsTooManyRequests(err) && RetryAfter(err) == 3*time.Second
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -289,7 +289,7 @@ func TestListsAreNotRetriedBelowTheLoop(t *testing.T) {
 		return resp, nil
 	})
 	_, err := source.List(t.Context(), metav1.ListOptions{Limit: 500})
-	if !apierrors.IsTooManyRequests(err) || retryAfter(err) != time.Second || requests != 1 {
-		t.Errorf("%d requests, %v, Retry-After %v", requests, err, retryAfter(err))
+	if !apierrors.IsTooManyRequests(err) || RetryAfter(err) != time.Second || requests != 1 {
+		t.Errorf("%d requests, %v, Retry-After %v", requests, err, RetryAfter(err))
 	}
 }

@@ -34,6 +34,8 @@ type Cache struct {
 	// entries holds every object; byReplica points to the same values.
 	entries   map[ID]*Object
 	byReplica map[syncer.Key]*replicaObjects
+	// owned counts those of byReplica of which something is ours.
+	owned int
 	// strangers are the names of slices of others by namespace: they may be in the way.
 	strangers map[string]map[string]bool
 	// writes holds the objects whose last news is our own write, until our watch
@@ -145,15 +147,25 @@ func (c *Cache) Sample(kind plan.Kind, avoid string) (one *Object) {
 }
 
 // Owned counts the replica keys under which an object of ours stands.
-func (c *Cache) Owned() (n int) {
+func (c *Cache) Owned() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for key, s := range c.byReplica {
-		if s.lockedCurrent(key).Ours() {
-			n++
+	return c.owned
+}
+
+// lockedCount counts a replica, of which an object has come or gone, where it is ours.
+func (c *Cache) lockedCount(replica syncer.Key) {
+	s := c.byReplica[replica]
+	if s == nil {
+		return
+	}
+	if ours := s.lockedCurrent(replica).Ours(); ours != s.owned {
+		if s.owned = ours; ours {
+			c.owned++
+		} else {
+			c.owned--
 		}
 	}
-	return n
 }
 
 func NamespaceID(name string) ID {
@@ -171,12 +183,16 @@ func (c *Cache) lockedPut(f *Object) (changed bool) {
 	}
 	c.entries[f.ID] = f
 	c.lockedLink(f)
+	if c.lockedCount(f.Replica); old != nil && old.Replica != f.Replica {
+		c.lockedCount(old.Replica)
+	}
 	return true
 }
 
 func (c *Cache) lockedDrop(f *Object) {
 	delete(c.entries, f.ID)
 	c.lockedUnlink(f)
+	c.lockedCount(f.Replica)
 }
 
 // Upsert takes an object from our watch. Safe to call for an old one.
@@ -290,6 +306,7 @@ func (c *Cache) lockedDistrust(s Scope) {
 			c.lockedUnlink(f)
 			c.entries[id] = &g
 			c.lockedLink(&g)
+			c.lockedCount(g.Replica)
 		}
 	}
 	maps.DeleteFunc(c.writes, func(id ID, _ *pendingWrite) bool { return s.Covers(id) })

@@ -237,6 +237,15 @@ func (h *history) converged() {
 	if len(h.cache.writes) != 0 {
 		h.t.Fatalf("own writes are remembered after the watch has shown all: %+v", h.cache.writes)
 	}
+	owned := 0
+	for key, s := range h.cache.byReplica {
+		if s.lockedCurrent(key).Ours() {
+			owned++
+		}
+	}
+	if h.cache.Owned() != owned {
+		h.t.Fatalf("%d replicas are counted as ours, %d are", h.cache.Owned(), owned)
+	}
 	if len(h.cache.byReplica) != len(h.objects) || len(h.cache.entries) != len(h.objects) {
 		h.t.Fatalf("%d replicas and %d entries for %d objects", len(h.cache.byReplica), len(h.cache.entries), len(h.objects))
 	}

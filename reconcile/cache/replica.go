@@ -19,6 +19,8 @@ type replicaObjects struct {
 	slices    []*Object // sorted by name
 	// current is the same as rules see it; nil when one of them has changed since.
 	current atomic.Pointer[plan.Current]
+	// owned: it is counted as ours.
+	owned bool
 }
 
 // lockedCurrent is what stands as rules see it, shared and immutable.
@@ -117,7 +119,9 @@ func (c *Cache) lockedUnlink(f *Object) {
 		}
 	}
 	if s.service == nil && s.endpoints == nil && len(s.slices) == 0 {
-		delete(c.byReplica, f.Replica)
+		if delete(c.byReplica, f.Replica); s.owned {
+			c.owned--
+		}
 		return
 	}
 	s.current.Store(nil)

@@ -10,7 +10,9 @@ import (
 
 // Backoff is the delay before a failed key is tried again: Base after the first
 // failure, twice as much after each further one, never more than Max; plus up
-// to a fifth of that by chance, so that keys which failed together part.
+// to a fifth of that by chance, so that keys which failed together part. It is not
+// wait.Backoff, which counts by itself and would be one more value for each key: here the
+// delay follows from the failures that a key counts anyway.
 type Backoff struct {
 	// Base is the first delay and the floor: whatever happens, two attempts of a
 	// failing key are at least Base apart. 0 means 50 ms.

@@ -4,18 +4,13 @@
 package write
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"strings"
-	"syscall"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/plan"
 )
@@ -70,69 +65,24 @@ func classify(err error) answer {
 		return answer{result: metrics.WriteExists, verify: true}
 	case apierrors.IsNotFound(err):
 		return answer{result: metrics.WriteNotFound, verify: true}
-	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+	case kube.NotAllowed(err):
 		return answer{result: metrics.WriteForbidden}
 	case Refused(err):
 		return answer{result: metrics.WriteInvalid}
 	case apierrors.IsTooManyRequests(err):
 		return answer{result: metrics.WriteThrottled}
-	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), errors.Is(err, context.DeadlineExceeded), isNetTimeout(err):
+	case kube.TimedOut(err):
 		return answer{result: metrics.WriteTimeout, verify: true, unclear: true}
-	case RefusedConnection(err):
+	case kube.RefusedConnection(err):
 		return answer{result: metrics.WriteFailed} // nothing was sent
 	}
 	return answer{result: metrics.WriteFailed, verify: true, unclear: true}
 }
 
-// tooLargeToStore reports that etcd or the way to it took an object for too large.
-// API servers pass that on as a failure of their own, and only the text tells.
-// Source: etcd, rpctypes.ErrRequestTooLarge; gRPC, the limit on a message's size.
-func tooLargeToStore(err error) bool {
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	return ok && status.ErrStatus.Code == http.StatusInternalServerError &&
-		(strings.Contains(status.ErrStatus.Message, "etcdserver: request is too large") ||
-			strings.Contains(status.ErrStatus.Message, "trying to send message larger than max"))
-}
-
-// Refused reports that the server would not take an object for what is in it, so
-// that the same object will be refused again: validation, or an admission plug-in, be
-// it a quota, a policy or a webhook.
+// Refused reports that the server would not take an object for what is in it
+// (kube.Inadmissible), by its own words about a write of which nothing else is known.
 func Refused(err error) bool {
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	if !ok || errors.Is(err, ErrStale) || errors.Is(err, ErrUnclear) {
-		return false
-	}
-	switch code := status.ErrStatus.Code; code {
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return !Forbidden(err) && !namespaceTerminating(err)
-	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
-		return false
-	default:
-		return code >= 400 && code < 500 || tooLargeToStore(err)
-	}
-}
-
-// Forbidden reports that a request was turned away for who made it, before anybody
-// looked at what is in it: by authentication or by an authorizer. Only the text tells
-// the latter from admission. Source: k8s.io/apiserver, responsewriters.Forbidden.
-func Forbidden(err error) bool {
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	if !ok {
-		return false
-	}
-	message := status.ErrStatus.Message
-	switch status.ErrStatus.Code {
-	case http.StatusUnauthorized:
-		return !strings.Contains(message, "denied")
-	case http.StatusForbidden:
-		return strings.Contains(message, "User \"") && strings.Contains(message, " cannot ")
-	}
-	return false
-}
-
-// TooLarge reports that an object was refused for its size.
-func TooLarge(err error) bool {
-	return apierrors.IsRequestEntityTooLargeError(err) || tooLargeToStore(err)
+	return kube.Inadmissible(err) && !errors.Is(err, ErrStale) && !errors.Is(err, ErrUnclear)
 }
 
 // Causes returns what a server said about a refused object: the fields, and
@@ -161,68 +111,8 @@ func Shortened(s string) string {
 	return s
 }
 
-func isNetTimeout(err error) bool {
-	timeout, ok := errors.AsType[net.Error](err)
-	return ok && timeout.Timeout()
-}
-
-// RefusedConnection reports that no server answered at the address.
-func RefusedConnection(err error) bool {
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return true
-	}
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
-}
-
 // Answered reports whether a server had a part in the outcome, rather than only
 // the way to it.
 func Answered(err error) bool {
-	_, ok := errors.AsType[*apierrors.StatusError](err)
-	return ok || errors.Is(err, ErrStale) || errors.Is(err, ErrUnclear)
-}
-
-// Denied reports an answer that an API server gives to anything while it starts or
-// is not well, whatever the object.
-func Denied(err error) bool {
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	if !ok || namespaceTerminating(err) {
-		return false
-	}
-	switch code := status.ErrStatus.Code; code {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
-		return true
-	default:
-		return code >= http.StatusInternalServerError
-	}
-}
-
-// maxRetryAfter bounds what is believed of a Retry-After: a page that stands before
-// the API server may ask for hours.
-const maxRetryAfter = time.Minute
-
-// RetryAfter is the longest time for which servers asked us to wait in an error and
-// all that it joins; 0 if none did.
-func RetryAfter(err error) (wait time.Duration) {
-	switch e := err.(type) {
-	case *apierrors.StatusError:
-		if seconds, asked := apierrors.SuggestsClientDelay(e); asked && seconds > 0 {
-			return min(time.Duration(seconds)*time.Second, maxRetryAfter)
-		}
-		if e.ErrStatus.Code == http.StatusTooManyRequests {
-			return time.Second
-		}
-	case interface{ Unwrap() error }:
-		return RetryAfter(e.Unwrap())
-	case interface{ Unwrap() []error }:
-		for _, one := range e.Unwrap() {
-			wait = max(wait, RetryAfter(one))
-		}
-	}
-	return wait
-}
-
-// namespaceTerminating reports a create that was refused because of its namespace.
-func namespaceTerminating(err error) bool {
-	return apierrors.IsForbidden(err) && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+	return kube.Answered(err) || errors.Is(err, ErrStale) || errors.Is(err, ErrUnclear)
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/cache"
@@ -174,14 +175,14 @@ func (e *execution) note(r *Receipt) {
 	}
 	e.errs = append(e.errs, r.Err)
 	e.failed[object] = r.Err
-	e.over = e.over || !Answered(r.Err) || RetryAfter(r.Err) > 0
+	e.over = e.over || !Answered(r.Err) || kube.RetryAfter(r.Err) > 0
 }
 
 // do carries out one action and, where the server does not take it, the one that may
 // take its place: an object that cannot be deleted can perhaps be emptied.
 func (w *Writer) do(ctx, rest context.Context, item lanes.Item, replica syncer.Key, a *plan.Action) []Receipt {
 	r := w.one(ctx, rest, item, replica, a)
-	stands := Refused(r.Err) || Forbidden(r.Err) || a.Verb == plan.Delete && errors.Is(r.Err, ErrUnclear)
+	stands := Refused(r.Err) || kube.ByAuthorizer(r.Err) || a.Verb == plan.Delete && errors.Is(r.Err, ErrUnclear)
 	if a.Otherwise == nil || !stands {
 		return []Receipt{r}
 	}
@@ -240,7 +241,7 @@ func (w *Writer) one(ctx, rest context.Context, item lanes.Item, replica syncer.
 		}
 	case v.verify:
 		out, err = w.verify(ctx, item, id, v, err)
-	case namespaceTerminating(err):
+	case kube.NamespaceTerminating(err):
 		err = fmt.Errorf("%w: %w", ErrNamespaceTerminating, err)
 	}
 	w.cache.Finish(id, out)

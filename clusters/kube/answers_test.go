@@ -1,7 +1,7 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package write
+package kube
 
 import (
 	"errors"
@@ -31,8 +31,8 @@ func TestRetryAfterIsTheLongestThatWasAskedFor(t *testing.T) {
 		{"not asked", forbidden, 0},
 		{"asked", throttled(3), 3 * time.Second},
 		{"throttled without a time", plain, time.Second},
-		{"asked for by a server that starts", fmt.Errorf("%w: %w", ErrUnclear, starting), 5 * time.Second},
-		{"of one write among several", errors.Join(&Error{Err: forbidden}, &Error{Err: throttled(3)}, &Error{Err: throttled(2)}), 3 * time.Second},
+		{"asked for by a server that starts", fmt.Errorf("%w: %w", errNoList, starting), 5 * time.Second},
+		{"of one write among several", errors.Join(fmt.Errorf("one: %w", forbidden), fmt.Errorf("two: %w", throttled(3)), fmt.Errorf("three: %w", throttled(2))), 3 * time.Second},
 		{"asked for by a page before the server", throttled(3600), time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
