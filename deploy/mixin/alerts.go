@@ -23,7 +23,9 @@ type Alert struct {
 	Summary, Description string
 }
 
-// Alerts returns all alerts: speed, reach, safety, process.
+// Alerts returns all alerts: speed, reach, safety, process. Where one Prometheus scrapes
+// several installations, each has alerts of its own: they are told apart by namespace and
+// job, as scraping names them.
 func Alerts() []Alert {
 	var all []Alert
 	for _, group := range [][]Alert{speedAlerts(), reachAlerts(), safetyAlerts(), sinkAlerts(), processAlerts()} {
@@ -38,10 +40,10 @@ func Alerts() []Alert {
 // to say: a share of three changes is no share.
 func slow(lanes, long, short string, rate float64) string {
 	share := func(window string) string {
-		return fmt.Sprintf(`(1 - sum by (member_cluster) (rate(tributary_change_latency_seconds_bucket{stage="total",lane=~"%[1]s",le="0.25"}[%[2]s]))`+
-			` / sum by (member_cluster) (rate(tributary_change_latency_seconds_count{stage="total",lane=~"%[1]s"}[%[2]s])))`, lanes, window)
+		return fmt.Sprintf(`(1 - sum by (namespace, job, member_cluster) (rate(tributary_change_latency_seconds_bucket{stage="total",lane=~"%[1]s",le="0.25"}[%[2]s]))`+
+			` / sum by (namespace, job, member_cluster) (rate(tributary_change_latency_seconds_count{stage="total",lane=~"%[1]s"}[%[2]s])))`, lanes, window)
 	}
-	return fmt.Sprintf(`%s > %v * 0.01 and %s > %v * 0.01 and sum by (member_cluster) (rate(tributary_change_latency_seconds_count{stage="total",lane=~"%s"}[%s])) > 1 / 60`,
+	return fmt.Sprintf(`%s > %v * 0.01 and %s > %v * 0.01 and sum by (namespace, job, member_cluster) (rate(tributary_change_latency_seconds_count{stage="total",lane=~"%s"}[%s])) > 1 / 60`,
 		share(long), rate, share(short), rate, lanes, long)
 }
 
@@ -59,19 +61,19 @@ func speedAlerts() []Alert {
 			"Changes of {{ $labels.member_cluster }} reach the ingress cluster slowly",
 			"{{ $value | humanizePercentage }} of the live changes of the last six hours took longer than 250 ms."},
 		{"TributaryLagHigh", "1m", Critical,
-			`max by (member_cluster) (tributary_sync_lag_seconds) > 30`,
+			`max by (namespace, job, member_cluster) (tributary_sync_lag_seconds) > 30`,
 			"Changes of {{ $labels.member_cluster }} are not being written",
 			"The oldest change of {{ $labels.member_cluster }} has been waiting for {{ $value | humanizeDuration }}."},
 		{"TributaryRemovalsWait", "1m", Critical,
-			`max(tributary_workqueue_oldest_age_seconds{lane="removal"}) > 5`,
+			`max by (namespace, job) (tributary_workqueue_oldest_age_seconds{lane="removal"}) > 5`,
 			"Removals are waiting in the queue",
 			"An address that should leave the ingress cluster has been waiting for {{ $value | humanizeDuration }}; removals normally overtake everything."},
 		{"TributaryNativeBehind", "1m", Warning,
-			`max by (member_cluster) (tributary_native_behind_seconds) > 120`,
+			`max by (namespace, job, member_cluster) (tributary_native_behind_seconds) > 120`,
 			"The controller manager of {{ $labels.member_cluster }} runs far behind",
 			"A change that Tributary computed {{ $value | humanizeDuration }} ago is not in the member's own Endpoints yet. Tributary does not depend on them; whatever else reads them does."},
 		{"TributaryNativeDisagreement", "15m", Warning,
-			`max by (member_cluster) (tributary_native_differing_services) > 0`,
+			`max by (namespace, job, member_cluster) (tributary_native_differing_services) > 0`,
 			"{{ $value }} Services of {{ $labels.member_cluster }} differ from the member's own Endpoints",
 			"They do not agree in the long run, so this is no backlog. `tributary status` shows both lists of addresses."},
 	}
@@ -80,31 +82,31 @@ func speedAlerts() []Alert {
 func reachAlerts() []Alert {
 	return []Alert{
 		{"TributaryMemberUnreachable", "5m", Warning,
-			`max by (member_cluster) (tributary_cluster_up) == 0`,
+			`max by (namespace, job, member_cluster) (tributary_cluster_up) == 0`,
 			"Member {{ $labels.member_cluster }} does not answer",
 			"Its endpoints stay as last known; pods that go meanwhile keep taking traffic."},
 		{
 			// staleAfter of a member may be shorter than a quarter of an hour.
 			"TributaryMemberStale", "1m", Critical,
-			`min by (member_cluster) (tributary_cluster_last_contact_seconds) > 900` +
-				` or min by (member_cluster) (tributary_cluster_last_contact_seconds) and on (member_cluster) max by (member_cluster) (tributary_cluster_stale) == 1`,
+			`min by (namespace, job, member_cluster) (tributary_cluster_last_contact_seconds) > 900` +
+				` or min by (namespace, job, member_cluster) (tributary_cluster_last_contact_seconds) and on (namespace, job, member_cluster) max by (namespace, job, member_cluster) (tributary_cluster_stale) == 1`,
 			"Nothing was heard of {{ $labels.member_cluster }} for {{ $value | humanizeDuration }}",
 			"What the ingress cluster routes to in {{ $labels.member_cluster }} is that old. With staleAfter set, other members' ready endpoints are preferred.",
 		},
 		{"TributaryMemberNotSynced", "10m", Warning,
-			`max by (member_cluster) (tributary_cluster_synced) == 0`,
+			`max by (namespace, job, member_cluster) (tributary_cluster_synced) == 0`,
 			"Member {{ $labels.member_cluster }} was not read whole since the start",
 			"Until it is, what it contributed before stays as it was."},
 		{"TributaryCredentialEnds", "5m", Warning,
-			`min by (member_cluster) (tributary_kubeconfig_expiry_timestamp_seconds) - time() < 3 * 86400`,
+			`min by (namespace, job, member_cluster) (tributary_kubeconfig_expiry_timestamp_seconds) - time() < 3 * 86400`,
 			"The credential for {{ $labels.member_cluster }} ends in {{ $value | humanizeDuration }}",
 			"After that the member cannot be read. Tokens that `tributary link` made are renewed long before: if this one was, renewing fails."},
 		{"TributaryNobodyLeads", "1m", Critical,
-			`sum(tributary_leader) == 0`,
+			`sum by (namespace, job) (tributary_leader) == 0`,
 			"No process of Tributary leads",
 			"Nothing is written. `kubectl get lease` in Tributary's namespace shows who held the Lease last."},
 		{"TributaryIngressUnreachable", "1m", Critical,
-			`max(tributary_ingress_up) == 0`,
+			`max by (namespace, job) (tributary_ingress_up) == 0`,
 			"The ingress cluster does not answer",
 			"No change of any member can be written."},
 		{"TributaryAbsent", "5m", Critical,
@@ -117,41 +119,41 @@ func reachAlerts() []Alert {
 func safetyAlerts() []Alert {
 	return []Alert{
 		{"TributaryPanic", "1m", Critical,
-			`max by (member_cluster) (tributary_cluster_panic) == 1`,
+			`max by (namespace, job, member_cluster) (tributary_cluster_panic) == 1`,
 			"Most pods of {{ $labels.member_cluster }} turned not ready at once and are kept ready",
 			"Traffic goes on to pods that may be down. If they are, let them go: tributary release --cluster {{ $labels.member_cluster }}"},
 		{
 			// A drain that waits for another member is meant to wait.
 			"TributaryChangesHeld", "5m", Warning,
-			`max by (member_cluster, reason) (tributary_held_changes{reason!="drain_last_ready"}) > 0`,
+			`max by (namespace, job, member_cluster, reason) (tributary_held_changes{reason!="drain_last_ready"}) > 0`,
 			"Changes are held{{ with $labels.member_cluster }} for {{ . }}{{ end }}: {{ $labels.reason }}",
 			"{{ $value }} changes are kept back until they are confirmed or released. `tributary status` names each with the command or remedy that releases it.",
 		},
 		{"TributaryWritesFailing", "5m", Critical,
-			`sum by (kind) (rate(tributary_writes_total{result=~"throttled|forbidden|invalid|timeout|error"}[5m]))` +
-				` / sum by (kind) (rate(tributary_writes_total[5m])) > 0.05` +
+			`sum by (namespace, job, kind) (rate(tributary_writes_total{result=~"throttled|forbidden|invalid|timeout|error"}[5m]))` +
+				` / sum by (namespace, job, kind) (rate(tributary_writes_total[5m])) > 0.05` +
 				// A few Services that fail alone are tried again at a pace, and conflicts.
-				` and sum by (kind) (rate(tributary_writes_total{result=~"throttled|forbidden|invalid|timeout|error"}[5m])) > 0.1 + 0.1 * scalar(sum(max by (reason) (tributary_conflicts{reason=~"failing|refused"})) or vector(0))`,
+				` and sum by (namespace, job, kind) (rate(tributary_writes_total{result=~"throttled|forbidden|invalid|timeout|error"}[5m])) > on (namespace, job) group_left () (0.1 + 0.1 * (sum by (namespace, job) (max by (namespace, job, reason) (tributary_conflicts{reason=~"failing|refused"})) or 0 * sum by (namespace, job) (rate(tributary_writes_total[5m]))))`,
 			"Writes of {{ $labels.kind }} to the ingress cluster fail",
 			"{{ $value | humanizePercentage }} of the writes failed. Each is tried again, so changes are late."},
 		{"TributaryManyFailing", "2m", Critical,
-			`sum(max by (reason) (tributary_conflicts{reason=~"failing|refused"})) > 10` +
-				` and on () sum(max by (reason) (tributary_conflicts{reason=~"failing|refused"})) > on () 0.05 * max(tributary_replicas)`,
+			`sum by (namespace, job) (max by (namespace, job, reason) (tributary_conflicts{reason=~"failing|refused"})) > 10` +
+				` and on (namespace, job) sum by (namespace, job) (max by (namespace, job, reason) (tributary_conflicts{reason=~"failing|refused"})) > on (namespace, job) 0.05 * max by (namespace, job) (tributary_replicas)`,
 			"The ingress cluster does not take {{ $value }} Services",
 			"A few that fail for what they are is a conflict and waits for the day; so many are a policy, a webhook or a right. What they lose is not written."},
 		{"TributaryThrottled", "10m", Warning,
-			`sum by (role, member_cluster) (rate(tributary_client_requests_total{code="429"}[5m])) > 1`,
+			`sum by (namespace, job, role, member_cluster) (rate(tributary_client_requests_total{code="429"}[5m])) > 1`,
 			"An API server asks Tributary to slow down ({{ $labels.role }} {{ $labels.member_cluster }})",
 			"{{ $value | humanize }} requests a second are answered with 429."},
 		{"TributaryConflict", "15m", Warning,
-			`max by (reason) (tributary_conflicts) > 0`,
+			`max by (namespace, job, reason) (tributary_conflicts) > 0`,
 			"{{ $value }} conflicts: {{ $labels.reason }}",
 			"Members disagree about a Service, an object that is not Tributary's has its name, or the ingress cluster does not take it. `tributary status` names each with its remedy."},
 		{
 			// What stands, not what came: an address that is left out since the start
 			// takes no traffic either, and the counter does not rise any more.
 			"TributaryAddressesRejected", "5m", Warning,
-			`max by (member_cluster, reason) (tributary_rejected_addresses_current) > 0`,
+			`max by (namespace, job, member_cluster, reason) (tributary_rejected_addresses_current) > 0`,
 			"Addresses of {{ $labels.member_cluster }} are left out: {{ $labels.reason }}",
 			"{{ $value }} of them now: the API would refuse them, or the configuration does not allow them. The other addresses of the Services pass.",
 		},
@@ -161,15 +163,15 @@ func safetyAlerts() []Alert {
 func sinkAlerts() []Alert {
 	return []Alert{
 		{"TributarySinkBehind", "2m", Critical,
-			`max by (sink) (tributary_sink_lag_seconds) > 60`,
+			`max by (namespace, job, sink) (tributary_sink_lag_seconds) > 60`,
 			"The receiver {{ $labels.sink }} is {{ $value | humanizeDuration }} behind",
 			"It has not acknowledged what Services are now: it may route to addresses that are gone. Kubernetes and other sinks are not affected."},
 		{"TributarySinkRefuses", "10m", Warning,
-			`max by (sink) (tributary_sink_refused_services) > 0`,
+			`max by (namespace, job, sink) (tributary_sink_refused_services) > 0`,
 			"The receiver {{ $labels.sink }} refuses {{ $value }} Services",
 			"It answers 400 to 499 when it is told of them; all others are told. The log names them."},
 		{"TributarySinkUnkept", "10m", Warning,
-			`max by (sink) (tributary_sink_state_unkept) == 1`,
+			`max by (namespace, job, sink) (tributary_sink_state_unkept) == 1`,
 			"What {{ $labels.sink }} acknowledges cannot be written down",
 			"After a restart it is told everything, and not what was deleted meanwhile. `tributary status` says why."},
 	}

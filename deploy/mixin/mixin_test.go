@@ -186,14 +186,14 @@ func problems(expr string) (found []string) {
 			}
 		}
 	}
-	known := []string{"instance", "job"}
+	known := []string{"namespace", "instance", "job"} // what scraping in a cluster adds
 	for _, match := range selector.FindAllStringSubmatch(expr, -1) {
 		family, ok := table[match[1]]
 		if !ok {
 			found = append(found, "no family "+match[1])
 			continue
 		}
-		labels := append(slices.Clone(family.Labels), "instance", "job")
+		labels := append(slices.Clone(family.Labels), "namespace", "instance", "job")
 		for _, label := range matcher.FindAllStringSubmatch(match[2], -1) {
 			if !slices.Contains(labels, label[1]) {
 				found = append(found, match[1]+" has no label \""+label[1]+"\"")
