@@ -111,6 +111,9 @@ type receiver struct {
 }
 
 func (r *receiver) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
+	if request.Method == http.MethodHead {
+		return // `check` asks whether anybody is here
+	}
 	r.mu.Lock()
 	hangs := r.hangs
 	r.mu.Unlock()
