@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"tributary.dev/tributary/internal/golden"
 	"tributary.dev/tributary/metrics/record"
 )
 
@@ -187,13 +188,13 @@ func TestContract(t *testing.T) {
 var volatile = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(go_|process_)[^\n]*\n|^tributary_(cluster_last_contact_seconds|config_last_reload_success_timestamp_seconds|client_request_duration_seconds_(bucket|sum)|build_info)\{?[^\n#]*\n`)
 
 func TestExposition(t *testing.T) {
-	golden(t, "testdata/metrics.txt", volatile.ReplaceAll(scraped(fed()), nil))
+	golden.File(t, "testdata/metrics.txt", volatile.ReplaceAll(scraped(fed()), nil))
 }
 
 // TestDocs keeps docs/reference/metrics.md equal to the table, and both equal to what is
 // served (TestTableIsWhatIsServed).
 func TestDocs(t *testing.T) {
-	golden(t, "../docs/reference/metrics.md", []byte(Docs()))
+	golden.File(t, "../docs/reference/metrics.md", []byte(Docs()))
 }
 
 func TestNativeHistograms(t *testing.T) {

@@ -4,7 +4,6 @@
 package syncer_test
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -19,12 +18,10 @@ import (
 	"tributary.dev/tributary/syncer/subsettext"
 )
 
-var update = flag.Bool("update", false, "write what the stories come to")
-
 // TestStories plays the stories of testdata/stories: each step changes a Service and its
 // pods. What a line may say is in Apply; the sources of the rules are named in the files.
 func TestStories(t *testing.T) {
-	stories.Play(t, *update, func(*testing.T) stories.Story { return &story{pods: map[string]*syncer.Pod{}} })
+	stories.Play(t, func(*testing.T) stories.Story { return &story{pods: map[string]*syncer.Pod{}} })
 }
 
 // story is a Service with its pods, and what was made of them so far.

@@ -4,34 +4,16 @@
 package config
 
 import (
-	"flag"
-	"os"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the generated files anew")
+	"tributary.dev/tributary/internal/golden"
+)
 
 const referencePage = "../../docs/reference/configuration.md"
 
 func TestReferenceIsUpToDate(t *testing.T) {
-	want := render(t)
-	if *update {
-		if err := os.WriteFile(referencePage, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got := read(t, referencePage)
-	if got == want {
-		return
-	}
-	wanted := strings.Split(want, "\n")
-	for i, line := range strings.Split(got, "\n") {
-		if i >= len(wanted) || line != wanted[i] {
-			t.Fatalf("docs/reference/configuration.md:%d is not what the types say; run: go test ./clusters/config -update", i+1)
-		}
-	}
-	t.Fatal("docs/reference/configuration.md is cut off; run: go test ./clusters/config -update")
+	golden.File(t, referencePage, []byte(render(t)))
 }
 
 // TestReferenceDescribesEveryField: a field without a comment would be an empty

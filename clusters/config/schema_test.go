@@ -10,7 +10,6 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -21,6 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"tributary.dev/tributary/clusters/config/strict"
+
+	"tributary.dev/tributary/internal/golden"
 )
 
 // schemaFile is what editors check and complete a configuration with.
@@ -34,17 +35,7 @@ func TestSchemaIsUpToDate(t *testing.T) {
 	if err := encoder.Encode(schema(t)); err != nil {
 		t.Fatal(err)
 	}
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(schemaFile), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(schemaFile, want.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if read(t, schemaFile) != want.String() {
-		t.Errorf("%s is not what the types say; run: go test ./clusters/config -update", schemaFile)
-	}
+	golden.File(t, schemaFile, want.Bytes())
 }
 
 // TestSchemaKnowsTheExample: every field of it, and no other.

@@ -5,31 +5,16 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite docs/reference/command-line.md")
+	"tributary.dev/tributary/internal/golden"
+)
 
 // TestCommandLineReference holds the reference against the commands' own help.
 func TestCommandLineReference(t *testing.T) {
-	const path = "../../docs/reference/command-line.md"
-	want := commandLineReference(t)
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != want {
-		t.Errorf("%s is not what the commands say; run `make generate`", path)
-	}
+	golden.File(t, "../../docs/reference/command-line.md", []byte(commandLineReference(t)))
 }
 
 // commandLineReference is the help of every command, as one page.

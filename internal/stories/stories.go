@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tributary.dev/tributary/internal/golden"
 )
 
 // Story is one story while it is played. Apply reads a line of a step; Step says what comes
@@ -18,8 +20,8 @@ type Story interface {
 }
 
 // Play plays the files of testdata/stories, a subtest each; begin returns the beginning of a
-// story. What comes of it has to be what the file says, or is written there with update.
-func Play(t *testing.T, update bool, begin func(t *testing.T) Story) {
+// story. What comes of it has to be what the file says, or is written there with -update.
+func Play(t *testing.T, begin func(t *testing.T) Story) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/stories/*.txt")
 	if err != nil || len(files) == 0 {
@@ -32,27 +34,8 @@ func Play(t *testing.T, update bool, begin func(t *testing.T) Story) {
 				t.Fatal(err)
 			}
 			played := play(t, string(text), begin)
-			if update {
-				if err := os.WriteFile(file, []byte(strings.Join(played, "\n")), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			compare(t, file, strings.Split(string(text), "\n"), played)
+			golden.File(t, file, []byte(strings.Join(played, "\n")))
 		})
-	}
-}
-
-// compare names the first line that differs.
-func compare(t *testing.T, file string, want, got []string) {
-	t.Helper()
-	for i := range min(len(want), len(got)) {
-		if want[i] != got[i] {
-			t.Fatalf("%s:%d:\n got  %s\n want %s\nif that is meant: go test -run TestStories -update", file, i+1, got[i], want[i])
-		}
-	}
-	if len(want) != len(got) {
-		t.Fatalf("%s: %d lines, want %d", file, len(got), len(want))
 	}
 }
 

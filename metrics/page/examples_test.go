@@ -5,7 +5,6 @@ package page
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -13,31 +12,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"tributary.dev/tributary/internal/golden"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 )
 
-var update = flag.Bool("update", false, "rewrite golden files")
-
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// golden compares got with a file and rewrites the file under -update.
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("read golden: %v; create it with: go test ./metrics/page -update", err)
-	}
-	if string(want) != string(got) {
-		t.Errorf("%s differs; if that is meant: go test ./metrics/page -update\n--- want\n%s\n--- got\n%s", file, want, got)
-	}
-}
 
 // noon is when the records of the tests happen.
 var noon = time.Date(2026, 3, 1, 13, 0, 0, 0, time.FixedZone("UTC+1", 3600))
@@ -71,7 +51,7 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "testdata/example.json", append(body, '\n'))
+	golden.File(t, "testdata/example.json", append(body, '\n'))
 }
 
 func exampleStatus() metrics.Status {

@@ -20,6 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tributary.dev/tributary/internal/golden"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 )
@@ -91,7 +92,7 @@ func TestStatusPage(t *testing.T) {
 	since := status.Conflicts[0].Since
 	body = bytes.ReplaceAll(body, []byte(since.Format(time.RFC3339Nano)), []byte("SINCE"))
 	body = bytes.ReplaceAll(body, []byte(status.Slowest[0].TraceID), []byte("TRACE"))
-	golden(t, "testdata/status.json", body)
+	golden.File(t, "testdata/status.json", body)
 }
 
 // TestNativePageHasAll: a backlog is longer than a status is.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"tributary.dev/tributary/internal/golden"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 )
@@ -39,7 +40,7 @@ func pageMetrics() *metrics.Metrics {
 }
 
 func TestPage(t *testing.T) {
-	golden(t, "testdata/page.html", get(t, Handler(pageMetrics(), nil), "/"))
+	golden.File(t, "testdata/page.html", get(t, Handler(pageMetrics(), nil), "/"))
 }
 
 // TestEmptyPage: before anything is known the page says so.

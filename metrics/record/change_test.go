@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tributary.dev/tributary/internal/golden"
 )
 
 // noon is when records of the tests happen; in another zone than UTC, because
@@ -103,7 +105,7 @@ func TestRecordJSON(t *testing.T) {
 		}
 		out.Write(append(line, '\n'))
 	}
-	golden(t, "testdata/records.jsonl", out.Bytes())
+	golden.File(t, "testdata/records.jsonl", out.Bytes())
 }
 
 func TestRecordJSONRoundTrip(t *testing.T) {
@@ -174,7 +176,7 @@ func TestLogLines(t *testing.T) {
 		full.Log(context.Background(), logger)
 		dropped.Log(context.Background(), logger)
 	}
-	golden(t, "testdata/log.txt", out.Bytes())
+	golden.File(t, "testdata/log.txt", out.Bytes())
 }
 
 // TestTextLogNamesItsCauses: whoever reads it finds the very event in the member.

@@ -8,9 +8,7 @@ package corpus_test
 import (
 	"bytes"
 	"context"
-	"flag"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +23,7 @@ import (
 
 	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/internal/golden"
 	"tributary.dev/tributary/reconcile"
 	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/corpus"
@@ -32,8 +31,6 @@ import (
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestCorpus runs each story's members through store, merge and writer, and
 // compares all that is written with the story's end.
@@ -49,19 +46,7 @@ func TestCorpus(t *testing.T) {
 		t.Run(story.Name, func(t *testing.T) {
 			got := replicate(t, story.Members)
 			file := filepath.Join(story.Dir, corpus.Golden)
-			if *update {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("what is written differs from %s; go test ./reconcile/corpus -update writes it anew\n%s", file, got)
-			}
+			golden.File(t, file, got)
 		})
 	}
 }

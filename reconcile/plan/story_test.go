@@ -21,7 +21,7 @@ import (
 // then carried out. What a line may say is in Apply; a pod's address is followed by "!" if it
 // is not ready, "~" if it terminates.
 func TestStories(t *testing.T) {
-	stories.Play(t, *update, func(t *testing.T) stories.Story {
+	stories.Play(t, func(t *testing.T) stories.Story {
 		return &replicaStory{
 			world: newWorld(t, shopWeb), members: map[string]Contribution{}, away: map[string]bool{}, left: map[string]bool{},
 			settings: Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true},

@@ -4,39 +4,12 @@
 package plan
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 
+	"tributary.dev/tributary/internal/golden"
 	"tributary.dev/tributary/syncer"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// golden compares with testdata/name; -update rewrites it.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs; if that is meant: go test ./reconcile/plan -update\ngot:\n%s\nwant:\n%s", path, got, want)
-	}
-}
 
 // story is a set of plans as `tributary plan` shows them: one of each kind.
 func story(t *testing.T) []Plan {
@@ -74,10 +47,10 @@ func story(t *testing.T) []Plan {
 	return plans
 }
 
-func TestWriteText(t *testing.T) { golden(t, "plan.txt", []byte(textOf(t, story(t)...))) }
+func TestWriteText(t *testing.T) { golden.File(t, "testdata/plan.txt", []byte(textOf(t, story(t)...))) }
 
 func TestWriteTextWithoutChanges(t *testing.T) {
-	golden(t, "unchanged.txt", []byte(textOf(t, Plan{Replica: shopWeb}, Plan{Replica: shopWeb})))
+	golden.File(t, "testdata/unchanged.txt", []byte(textOf(t, Plan{Replica: shopWeb}, Plan{Replica: shopWeb})))
 }
 
 func TestDocument(t *testing.T) {
@@ -85,7 +58,7 @@ func TestDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "plan.json", append(out, '\n'))
+	golden.File(t, "testdata/plan.json", append(out, '\n'))
 }
 
 // A program is told about the replicas that matter, and how many do not.

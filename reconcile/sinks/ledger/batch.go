@@ -1,0 +1,159 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Change is what a receiver is told of one Service.
+type Change struct {
+	Key syncer.Key
+	// Generation is greater than all that the receiver was told of the Service before, but
+	// for what is told again: that has the one it had.
+	Generation int64
+	// Service is what it is; nil: it does not exist any more.
+	Service *Service
+	// Delta is what differs from what the receiver acknowledged last.
+	Delta Delta
+}
+
+// Take returns what is to be told now, the longest due first, and nothing while a former
+// batch is in flight. One of Acknowledged, Failed and Refused must follow.
+func (l *Ledger) Take(at time.Time) []Change {
+	if !l.telling || len(l.batch) > 0 {
+		return nil
+	}
+	type candidate struct {
+		key syncer.Key
+		due time.Time
+	}
+	var candidates []candidate
+	l.next = time.Time{}
+	for key, e := range l.pending {
+		switch due := l.due(e); {
+		case due.IsZero():
+		case due.After(at):
+			l.next = earlier(l.next, due)
+		case e.doubt || !e.shown(e.acked, e.now, l.opts.Windows, at).Equal(e.acked):
+			candidates = append(candidates, candidate{key, due})
+		}
+	}
+	slices.SortFunc(candidates, func(a, b candidate) int { return cmp.Or(a.due.Compare(b.due), a.key.Compare(b.key)) })
+	var changes []Change
+	bytes := 0
+	for _, c := range candidates {
+		e := l.entries[c.key]
+		shown := e.shown(e.acked, e.now, l.opts.Windows, at)
+		bytes += size(shown) + size(e.acked)
+		alone := e.refusals > 0 // it may be what the receiver refuses all others for
+		if n := len(changes); n > 0 && (alone || n == l.limit || bytes > l.opts.MaxBytes) {
+			l.next = earlier(l.next, c.due)
+			if alone {
+				continue
+			}
+			break
+		}
+		changes = append(changes, l.begin(c.key, e, shown, at))
+		if alone {
+			if len(candidates) > 1 {
+				l.next = c.due
+			}
+			break
+		}
+	}
+	return changes
+}
+
+// begin puts an entry in flight.
+func (l *Ledger) begin(key syncer.Key, e *entry, shown *Service, at time.Time) Change {
+	if e.tried == nil || !e.tried.service.Equal(shown) {
+		l.generation = max(l.generation+1, at.UnixMicro())
+		e.tried = &attempt{shown, l.generation}
+	}
+	delta := DeltaOf(e.acked, shown)
+	e.flying = true
+	l.batch = append(l.batch, key)
+	l.settle(key, e, at)
+	return Change{Key: key, Generation: e.tried.generation, Service: shown, Delta: delta}
+}
+
+// size is about how many bytes it takes to tell of a Service.
+func size(s *Service) int {
+	const head, each = 400, 200
+	if s == nil {
+		return head
+	}
+	return head + each*len(s.Endpoints)
+}
+
+// land ends the flight of a batch.
+func (l *Ledger) land(at time.Time, each func(*entry)) {
+	for _, key := range l.batch {
+		e := l.entries[key]
+		e.flying = false
+		each(e)
+		l.settle(key, e, at)
+	}
+	l.batch = nil
+}
+
+// Acknowledged says that the receiver took the batch.
+func (l *Ledger) Acknowledged(at time.Time) {
+	widespread := l.refusedAlone >= widespreadRefusals
+	l.refusedAlone, l.limit = 0, min(2*l.limit, l.opts.MaxServices)
+	l.land(at, func(e *entry) {
+		e.acked, e.generation = e.tried.service, e.tried.generation
+		e.tried, e.doubt, e.refusals, e.parked, e.waiting = nil, false, 0, time.Time{}, time.Time{}
+	})
+	if !widespread {
+		return
+	}
+	for key, e := range l.pending { // they were refused as all others were
+		e.parked, e.refusals = time.Time{}, 0
+		l.settle(key, e, at)
+	}
+}
+
+// Failed says that it is not known what became of the batch.
+func (l *Ledger) Failed(at time.Time) {
+	l.land(at, func(e *entry) { l.untaken(e, at) })
+}
+
+// untaken notes that the receiver may have what was tried, or not.
+func (l *Ledger) untaken(e *entry, at time.Time) {
+	e.doubted, e.doubt = at, true
+	e.told(e.acked, e.tried.service, at.Add(-l.opts.Windows.Removals))
+}
+
+const (
+	// widespreadRefusals is after how many refusals of single Services in a row it is the
+	// receiver that is at fault.
+	widespreadRefusals = 3
+	// The first and the longest time for which a Service that is refused is left alone.
+	parkFirst = 5 * time.Second
+	parkMax   = 2 * time.Minute
+)
+
+// Refused says that the receiver finds fault with the batch. Half as many Services are told
+// next, until it is known which it does not take: that is left alone for a while, or until
+// it changes, and tried by itself. It reports whether the receiver refuses all.
+func (l *Ledger) Refused(at time.Time) (widespread bool) {
+	if n := len(l.batch); n > 1 {
+		l.limit = max(1, n/2)
+		l.land(at, func(e *entry) { l.untaken(e, at) })
+		return false
+	}
+	l.refusedAlone++
+	l.land(at, func(e *entry) {
+		l.untaken(e, at)
+		e.parked = at.Add(min(parkMax, parkFirst<<min(e.refusals, 10)))
+		e.refusals++
+	})
+	return l.refusedAlone >= widespreadRefusals
+}

@@ -1,0 +1,337 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sinks
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"tributary.dev/tributary/reconcile/sinks/ledger"
+	"tributary.dev/tributary/reconcile/sinks/state"
+	"tributary.dev/tributary/syncer"
+)
+
+// term is one time of leadership of a sink.
+type term struct {
+	*sink
+	Term
+	poster poster
+	keeper *state.Keeper
+	// unkept is set while what was acknowledged cannot be written down; it is said once.
+	unkept bool
+	// saved is when it was last written, changed whether it has changed since.
+	saved   time.Time
+	changed bool
+	// notBefore is when the next request may begin.
+	notBefore time.Time
+	backoff   wait.Backoff
+	// flight brings what became of the request under way, and giveUp ends it.
+	flight  chan outcome
+	giveUp  context.CancelFunc
+	began   time.Time
+	refused syncer.Key
+}
+
+// run tells the receiver until ctx is done, lets the request in flight end, and writes down
+// what was acknowledged.
+func (s *sink) run(ctx context.Context, o Term, poster poster) {
+	defer poster.close()
+	t := &term{sink: s, Term: o, poster: poster, backoff: pauses(), flight: make(chan outcome, 1)}
+	where := o.Where
+	where.Sink = s.spec.Name
+	t.keeper = state.NewKeeper(where, s.receiver())
+	if !t.begin(ctx) {
+		return
+	}
+	t.loop(ctx)
+	t.end()
+}
+
+func pauses() wait.Backoff {
+	return wait.Backoff{Duration: pauseFirst, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: pauseMax}
+}
+
+// begin reads what the receiver acknowledged; false: ctx is done.
+func (t *term) begin(ctx context.Context) bool {
+	pause := pauses()
+	for tries := 1; ctx.Err() == nil; tries++ {
+		reading, cancel := context.WithTimeout(ctx, stateTimeout)
+		records, generation, err := t.keeper.Load(reading)
+		cancel()
+		switch {
+		case err == nil:
+			t.start(records, generation)
+			return true
+		case errors.Is(err, state.ErrUnreadable):
+			t.logger.Error("what the receiver acknowledged cannot be read: it is told everything", "error", err)
+			t.start(nil, max(generation, t.generation))
+			return true
+		case apierrors.IsForbidden(err) && tries >= believed || errors.Is(err, state.ErrForeign):
+			t.lament(err)
+			t.start(t.kept, t.generation)
+			return true
+		}
+		t.note(func(s *Status) { s.LastError = err.Error() })
+		timer := time.NewTimer(pause.Step())
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	return false
+}
+
+func (t *term) start(records []ledger.Record, generation int64) {
+	now := time.Now()
+	t.mu.Lock()
+	t.ledger.Begin(records, generation, now)
+	unknown := t.ledger.Unknown()
+	t.status.Telling = true
+	t.mu.Unlock()
+	t.saved = now
+	for _, key := range unknown {
+		t.Look(key)
+	}
+}
+
+// lament says once that what is acknowledged is kept in memory alone.
+func (t *term) lament(err error) {
+	if !t.unkept {
+		t.logger.Error("what the receiver acknowledged is kept in memory alone: after a restart it is told everything, and not what was deleted meanwhile", "error", err)
+	}
+	t.unkept = true
+	t.note(func(s *Status) { s.Unkept = err.Error() })
+}
+
+// loop is all that a term does.
+func (t *term) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	flying := false
+	for {
+		if !flying {
+			flying = t.launch(ctx)
+		}
+		if t.changed && time.Since(t.saved) >= savePace {
+			t.save(ctx, false)
+		}
+		timer.Reset(t.rest(flying))
+		select {
+		case <-ctx.Done():
+			if flying {
+				t.await()
+			}
+			return
+		case o := <-t.flight:
+			flying = false
+			t.land(o)
+		case <-t.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// rest is for how long there is nothing to do, unless something happens.
+func (t *term) rest(flying bool) time.Duration {
+	const long = time.Hour
+	rest := long
+	if t.changed {
+		rest = time.Until(t.saved.Add(savePace))
+	}
+	t.mu.Lock()
+	next := t.ledger.Next()
+	t.mu.Unlock()
+	if !flying && !next.IsZero() {
+		if next.Before(t.notBefore) {
+			next = t.notBefore
+		}
+		rest = min(rest, time.Until(next))
+	}
+	return max(0, rest)
+}
+
+// launch begins a request, if one is due.
+func (t *term) launch(ctx context.Context) bool {
+	now := time.Now()
+	if now.Before(t.notBefore) || ctx.Err() != nil {
+		return false
+	}
+	t.mu.Lock()
+	next := t.ledger.Next()
+	if next.IsZero() || next.After(now) {
+		t.mu.Unlock()
+		return false
+	}
+	batch := t.ledger.Take(now)
+	pending, generation := t.ledger.Pending(), t.ledger.State().Generation
+	t.mu.Unlock()
+	if len(batch) == 0 {
+		return false
+	}
+	t.mark(ctx, batch, pending, generation)
+	t.began = time.Now()
+	t.notBefore = t.began.Add(time.Duration(float64(time.Second) / t.spec.Rate))
+	t.refused = batch[0].Key
+	body := encode(t.source, t.spec.Name, batch, t.began)
+	flight, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.spec.Timeout)
+	t.giveUp = cancel
+	go func() {
+		defer cancel()
+		bound, free, held := t.Hold(flight)
+		if !held {
+			t.flight <- outcome{result: resultStopped, err: errors.New("this process does not lead")}
+			return
+		}
+		defer free()
+		t.flight <- t.poster.post(bound, body)
+	}()
+	return true
+}
+
+// mark writes down of which Services something may be told that was not acknowledged, if
+// that is not known yet.
+func (t *term) mark(ctx context.Context, batch []ledger.Change, pending []syncer.Key, generation int64) {
+	keys := make([]syncer.Key, len(batch))
+	for i := range batch {
+		keys[i] = batch[i].Key
+	}
+	if t.unkept && time.Since(t.saved) < savePace || t.keeper.Marked(keys, generation) {
+		return
+	}
+	writing, cancel := context.WithTimeout(ctx, stateTimeout)
+	defer cancel()
+	t.keptAt(ctx, t.keeper.Mark(writing, pending, generation))
+}
+
+// save writes down what was acknowledged. With last, nothing is told after it.
+func (t *term) save(ctx context.Context, last bool) {
+	t.mu.Lock()
+	records, generation := t.ledger.Records(), t.ledger.State().Generation
+	t.mu.Unlock()
+	t.changed = false
+	writing, cancel := context.WithTimeout(ctx, stateTimeout)
+	defer cancel()
+	err := t.keeper.Save(writing, records, generation, last)
+	t.changed = err != nil
+	t.keptAt(ctx, err)
+}
+
+// keptAt notes how a writing went.
+func (t *term) keptAt(ctx context.Context, err error) {
+	switch {
+	case err == nil && t.unkept:
+		t.unkept = false
+		t.logger.Info("what the receiver acknowledged is written down again")
+		t.note(func(s *Status) { s.Unkept = "" })
+	case err != nil && ctx.Err() == nil:
+		t.lament(err)
+	}
+	t.saved = time.Now()
+}
+
+// await gives the request in flight a little time, and waits for its end.
+func (t *term) await() {
+	timer := time.AfterFunc(landing, t.giveUp)
+	defer timer.Stop()
+	t.land(<-t.flight)
+}
+
+// land takes what became of a request.
+func (t *term) land(o outcome) {
+	now := time.Now()
+	alone, widespread := false, false
+	t.mu.Lock()
+	switch o.result {
+	case resultOK:
+		t.ledger.Acknowledged(now)
+		t.changed = true
+	case resultRefused:
+		before := t.ledger.State().Refused
+		widespread = t.ledger.Refused(now)
+		alone = t.ledger.State().Refused > before
+	default:
+		t.ledger.Failed(now)
+	}
+	t.mu.Unlock()
+	if alone && !widespread {
+		t.logger.Warn("the receiver refuses a Service, which is left alone for a while; others are told", "service", t.refused.String(), "error", o.err)
+	}
+	t.observe(t.spec.Name, string(o.result), now.Sub(t.began))
+	switch {
+	case o.result == resultOK:
+		t.backoff = pauses()
+		t.acknowledged(now)
+	case o.result == resultRefused && !widespread:
+		t.note(func(s *Status) { s.Requests++; s.Failures++; s.LastError = o.err.Error() })
+	default:
+		pause := max(t.backoff.Step(), o.pause)
+		t.notBefore = later(t.notBefore, now.Add(pause))
+		t.failed(o, pause)
+	}
+}
+
+func (t *term) acknowledged(at time.Time) {
+	var was bool
+	t.note(func(s *Status) {
+		was = s.Failing
+		s.Requests++
+		s.Failing, s.LastAcknowledged = false, at
+		if s.Refused == 0 {
+			s.LastError = ""
+		}
+	})
+	if was {
+		t.logger.Info("the receiver acknowledges again")
+	}
+}
+
+func (t *term) failed(o outcome, pause time.Duration) {
+	var was bool
+	t.note(func(s *Status) {
+		was = s.Failing
+		s.Requests++
+		s.Failures++
+		s.Failing, s.LastError = o.result != resultStopped, o.err.Error()
+	})
+	if !was && o.result != resultStopped {
+		t.logger.Warn("the receiver does not acknowledge; the newest state is told when it does", "result", string(o.result), "error", o.err, "pause", pause.Round(time.Millisecond))
+	}
+}
+
+func (s *sink) note(change func(*Status)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.status)
+}
+
+// end writes down what was acknowledged, as long as this process may, and remembers it.
+func (t *term) end() {
+	t.mu.Lock()
+	t.kept, t.generation = t.ledger.Records(), t.ledger.State().Generation
+	t.mu.Unlock()
+	if _, free, held := t.Hold(context.Background()); held {
+		free()
+		t.save(context.Background(), true)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ledger.End()
+	t.status.Telling, t.status.Failing = false, false
+	if !t.unkept {
+		t.kept = nil // it is read again
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
