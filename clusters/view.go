@@ -5,7 +5,6 @@ package clusters
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"tributary.dev/tributary/clusters/config"
@@ -119,31 +118,13 @@ func (m *Member) appendShares(shares []Share, share evidence.Share, synced bool,
 	if share.Unseen && (len(share.Gone) > 0 || synced) {
 		shares = append(shares, Share{Cluster: m.name, Identity: identity, Unseen: true, Gone: share.Gone})
 	}
-	for i, c := range contributions {
+	for _, c := range contributions {
 		if c.Pending && share.Unseen {
 			continue
-		}
-		if i == 0 {
-			keepStanding(&c.Contribution, share.Kept)
 		}
 		shares = append(shares, Share{Cluster: m.name, Identity: identity, SourceContribution: c})
 	}
 	return shares
-}
-
-// keepStanding adds endpoints that are kept as they stand.
-func keepStanding(c *syncer.Contribution, kept []syncer.Endpoint) {
-	has := map[netip.Addr]bool{}
-	for i := range c.Endpoints {
-		has[c.Endpoints[i].Addr] = true
-	}
-	kept = slices.DeleteFunc(kept, func(e syncer.Endpoint) bool { return has[e.Addr] })
-	if len(kept) == 0 {
-		return
-	}
-	c.Subsets = nil // they follow from the endpoints
-	c.Endpoints = append(slices.Clip(c.Endpoints), kept...)
-	slices.SortFunc(c.Endpoints, func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) })
 }
 
 // Status is how a member stands: what is shown of it, but for its lag and the end of its

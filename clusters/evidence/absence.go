@@ -58,16 +58,10 @@ type hold struct {
 func (s *State) lacks(now time.Time, l lost, doubted bool) {
 	a := s.absent[l.id]
 	if a == nil {
-		a = &absence{id: l.id, uid: l.uid, service: l.service, past: s.quarantine.lost(l.id.Kind)}
+		a = &absence{id: l.id, uid: l.uid, past: s.quarantine.lost(l.id.Kind)}
 		s.absent[l.id] = a
 	}
-	s.address(a, l.addrs)
-	for _, former := range a.replicas {
-		if !slices.Contains(l.replicas, former) {
-			s.unhold(former, l.id)
-		}
-	}
-	a.replicas = l.replicas
+	s.refile(a, l)
 	if doubted {
 		return
 	}
@@ -77,6 +71,24 @@ func (s *State) lacks(now time.Time, l lost, doubted bool) {
 	if a.state == isThere || a.state == askFailed {
 		a.state = notAsked // this list says again what was denied
 	}
+}
+
+// refile files an absence by what its object is by now: its addresses, and the replicas
+// that it matters to.
+func (s *State) refile(a *absence, l lost) {
+	s.address(a, l.addrs)
+	replicas := slices.Clone(l.replicas)
+	for _, e := range a.standing {
+		if !slices.Contains(replicas, e.in.key) {
+			replicas = append(replicas, e.in.key)
+		}
+	}
+	for _, former := range a.replicas {
+		if !slices.Contains(replicas, former) {
+			s.unhold(former, a.id)
+		}
+	}
+	a.service, a.replicas = l.service, replicas
 }
 
 // address files an absence under the addresses that its object has.
@@ -204,7 +216,9 @@ func (s *State) settleAll(now time.Time, gone []*absence, event string, out *Eff
 		switch a.id.Kind {
 		case Pods:
 			dirty = append(dirty, s.store.RemovePod(a.id.Key)...)
-			s.readiness.gone(a.id.Key)
+			if known || !s.standing.stands(a.id.Key, a.uid) {
+				s.readiness.gone(a.id.Key)
+			}
 			for _, e := range slices.Clone(s.standing.byPod[a.id.Key]) {
 				if known && e.endpoint.Target.UID == a.uid {
 					dirty = append(dirty, s.dropStanding(e)...)

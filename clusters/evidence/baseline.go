@@ -32,9 +32,15 @@ type standingReplica struct {
 	// judged is true once its endpoints were compared with what the member shows. What
 	// is left of them then is unsettled.
 	judged bool
-	// given are the addresses of pods that the member gives to it, withdrawn those that it
-	// gave: until it is judged what stands is kept, but not these.
-	given, withdrawn map[netip.Addr]bool
+	// given are the pods that the member gives to it, withdrawn those that it gave: until it
+	// is judged what stands is kept, but not these.
+	given, withdrawn map[podAddress]bool
+}
+
+// podAddress is an address of a pod; pods of one host share theirs.
+type podAddress struct {
+	netip.Addr
+	uid string
 }
 
 // standingEndpoint is an endpoint that stands ready.
@@ -101,6 +107,11 @@ func (st *standing) pod(p *syncer.Pod) *syncer.Pod {
 	return nil
 }
 
+// stands reports whether anything stands of a pod.
+func (st *standing) stands(pod syncer.Key, uid string) bool {
+	return slices.ContainsFunc(st.byPod[pod], func(e *standingEndpoint) bool { return e.endpoint.Target.UID == uid })
+}
+
 // replicasOf are the replicas in which a pod stands.
 func (st *standing) replicasOf(pod syncer.Key) (replicas []syncer.Key) {
 	for _, e := range st.byPod[pod] {
@@ -109,13 +120,23 @@ func (st *standing) replicasOf(pod syncer.Key) (replicas []syncer.Key) {
 	return replicas
 }
 
-// left counts the endpoints of a replica that are kept because they stand.
+// left counts the endpoints of a replica that are kept because they stand, though lists
+// lack what they are of.
 func (st *standing) left(replica syncer.Key) int {
 	r := st.replicas[replica]
-	if r == nil || !r.judged {
+	switch {
+	case r == nil:
 		return 0
+	case r.judged:
+		return r.left
 	}
-	return r.left
+	n := 0
+	for _, e := range r.endpoints {
+		if !e.dropped && len(e.waits) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // fedBy are the replicas that stand and were fed by a Service.
@@ -132,31 +153,44 @@ func (st *standing) doubtSource(source syncer.Key) {
 }
 
 // noteGiven notes what the member gives to replicas that stand and are not judged yet.
-func (s *State) noteGiven(changes []Change) {
+// What it gave and does not give any more was its own, whatever else waits.
+func (s *State) noteGiven(out *Effects) {
 	if !s.synced || len(s.standing.replicas) == 0 {
 		return
 	}
-	for i := range changes {
-		for _, d := range changes[i].Dirty {
+	for _, c := range out.Changes {
+		for _, d := range c.Dirty {
 			if r := s.standing.replicas[d.Replica]; r != nil && !r.judged {
-				r.give(s.addressesIn(r.key))
+				s.dropAll(r.give(s.addressesIn(r.key)), c.Cause, out)
 			}
 		}
 	}
 }
 
-func (r *standingReplica) give(is map[netip.Addr]bool) {
+// give notes the addresses of pods that the member gives, and returns what stands of those
+// that it gave before.
+func (r *standingReplica) give(is map[podAddress]bool) (drop []*standingEndpoint) {
 	if r.withdrawn == nil {
-		r.withdrawn = map[netip.Addr]bool{}
+		r.withdrawn = map[podAddress]bool{}
 	}
 	maps.Copy(r.withdrawn, r.given)
-	maps.DeleteFunc(r.withdrawn, func(addr netip.Addr, _ bool) bool { return is[addr] })
+	maps.DeleteFunc(r.withdrawn, func(a podAddress, _ bool) bool { return is[a] })
 	r.given = is
+	for _, e := range r.open() {
+		if _, named := e.pod(); named && r.withdrawn[e.address()] {
+			drop = append(drop, e)
+		}
+	}
+	return drop
+}
+
+func (e *standingEndpoint) address() podAddress {
+	return podAddress{e.endpoint.Addr, e.endpoint.Target.UID}
 }
 
 // addressesIn are the addresses of the pods behind a replica.
-func (s *State) addressesIn(replica syncer.Key) map[netip.Addr]bool {
-	is := map[netip.Addr]bool{}
+func (s *State) addressesIn(replica syncer.Key) map[podAddress]bool {
+	is := map[podAddress]bool{}
 	for _, source := range s.store.Sources(replica) {
 		pods, effective := s.store.Selected(source)
 		if effective == nil {
@@ -164,7 +198,7 @@ func (s *State) addressesIn(replica syncer.Key) map[netip.Addr]bool {
 		}
 		for p := range pods {
 			for _, addr := range addressesOf(p) {
-				is[addr] = true
+				is[podAddress{addr, p.UID}] = true
 			}
 		}
 	}
@@ -191,6 +225,9 @@ func (s *State) dropStanding(e *standingEndpoint) []store.Dirty {
 		}
 		if st.byPod[pod] = remove(st.byPod[pod]); len(st.byPod[pod]) == 0 {
 			delete(st.byPod, pod)
+			if s.store.Pod(pod) == nil {
+				s.readiness.gone(pod) // what it said counted as long as it stood
+			}
 		}
 		if st.byAddr[e.endpoint.Addr] = remove(st.byAddr[e.endpoint.Addr]); len(st.byAddr[e.endpoint.Addr]) == 0 {
 			delete(st.byAddr, e.endpoint.Addr)
@@ -242,6 +279,9 @@ func (s *State) meetStanding(p *syncer.Pod, out *Effects) {
 	for _, e := range endpoints {
 		same := e.endpoint.Target.UID == taken.UID && store.HasAddress(&taken, e.endpoint.Addr) && !taken.Terminal
 		ready := !taken.Terminating() && taken.Ready || s.published(e.in)
+		if same && !ready {
+			s.damping.fell(e)
+		}
 		switch {
 		case !same || !ready, e.in.judged && (!s.lacksSource(e.in) || s.gives(e)):
 			drop = append(drop, e)

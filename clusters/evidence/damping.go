@@ -39,6 +39,14 @@ type damping struct {
 	// stood is what stood in the ingress cluster at the start, ready or not; nil once the
 	// member was read whole.
 	stood map[syncer.Key]Standing
+	// fallen are endpoints that stood ready, and whose pods were first heard of after that,
+	// as not ready: their Services may come later still.
+	fallen map[fallen]bool
+}
+
+type fallen struct {
+	replica syncer.Key
+	uid     string
 }
 
 // dampedSource is a Service that is damped.
@@ -168,8 +176,27 @@ func (s *State) damp(now time.Time, out *Effects) {
 	for service, known := range j.Services {
 		s.reselect(now, service, known, touched)
 	}
+	if len(s.standing.replicas) == 0 {
+		d.fallen = nil
+	}
 	s.store.NotePods(len(d.sources) > 0)
 	s.reportAlone(touched, out)
+}
+
+// fell notes that an endpoint that stood turned not ready.
+func (d *damping) fell(e *standingEndpoint) {
+	if d.on && d.fallen == nil {
+		d.fallen = map[fallen]bool{}
+	}
+	if d.on {
+		d.fallen[fallen{e.in.key, e.endpoint.Target.UID}] = true
+	}
+}
+
+// hadStood reports whether a pod stood as a ready endpoint where a Service is placed.
+func (s *State) hadStood(service syncer.Key, p *syncer.Pod) bool {
+	replica, placed := s.store.Placed(service)
+	return placed && s.damping.fallen[fallen{replica, p.UID}]
 }
 
 // reselect looks at all pods of a Service, of which anything may be another than before.
@@ -184,7 +211,7 @@ func (s *State) reselect(now time.Time, service syncer.Key, known bool, touched 
 	is := map[string]bool{}
 	for p := range pods {
 		is[p.Name] = true
-		src.see(now, p, known && former == nil)
+		src.see(now, p, known && former == nil || s.hadStood(service, p))
 	}
 	for name := range src.pods {
 		if !is[name] {
@@ -216,7 +243,7 @@ func (s *State) podTouched(now time.Time, was, is *syncer.Pod, touched map[synce
 			if as := s.store.As(service, is); takesPart(as) && s.readiness.keeps(is.Key) != "" {
 				src.forget(is.Name) // its turn is not believed
 			} else {
-				src.see(now, as, slices.Contains(before, service) && was.UID == is.UID)
+				src.see(now, as, slices.Contains(before, service) && was.UID == is.UID || s.hadStood(service, is))
 			}
 			s.touch(src, touched)
 		}

@@ -193,6 +193,7 @@ func (s *State) reached(now time.Time, e Event) {
 		r.watches[e.Kind].change(e, now)
 	case Restored:
 		s.quarantine.begin(e.Err)
+		s.doubtSelectors(now)
 	case Stopped:
 		r.stopped = true
 	}

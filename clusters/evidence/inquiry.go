@@ -215,9 +215,7 @@ func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v s
 		return
 	default:
 		dirty := t.hear(s, now, v, out)
-		if p := s.store.Pod(a.id.Key); a.id.Kind == Pods && p != nil {
-			s.address(a, addressesOf(p)) // by another one, perhaps
-		}
+		s.refile(a, t.lost(s, &v.Object)) // it may be another's by now
 		t.met(s, now, &v.Object, out)
 		s.announce(out, Change{Cause: objectCause(kindName(a.id.Kind), a.id.Key, a.uid, 0, "asked"), Dirty: dirty})
 	}
@@ -286,9 +284,6 @@ func (s *State) lookTwice(now time.Time, kind Kind, losses []loss, before map[sy
 	}
 	for _, n := range before {
 		total += n
-	}
-	for _, r := range s.standing.replicas {
-		total += r.left
 	}
 	if kind == Manual {
 		empty = lost > s.cfg.MinEndpoints && !slices.ContainsFunc(losses, func(l loss) bool { return l.after > 0 })

@@ -132,12 +132,7 @@ func (s *State) judgeLacking(now time.Time, kind Kind, before map[syncer.Key]int
 // lossOf is what a replica would lose by all that is absent.
 func (s *State) lossOf(replica syncer.Key, before int) loss {
 	ready, seen, _ := s.store.ReadyEndpoints(replica)
-	standing := s.standing.left(replica)
-	l := loss{replica: replica, before: max(before, 0), after: max(0, seen-s.waitingIn(replica)), gone: ready - seen + standing}
-	if h := s.holds[replica]; h != nil {
-		l.before = max(h.before, l.before)
-	}
-	return l
+	return loss{replica: replica, before: max(before, 0), after: max(0, seen-s.waitingIn(replica)), gone: ready - seen + s.standing.left(replica)}
 }
 
 // rejudge lets go of what is kept for replicas that have replacements by now.
@@ -149,10 +144,11 @@ func (s *State) rejudge(now time.Time, dirty []store.Dirty, out *Effects) {
 		}
 		s.damp(now, out)
 		l := s.lossOf(d.Replica, h.before)
-		l.before = h.before
 		limits := s.cfg.Limits
-		if slices.ContainsFunc(slices.Collect(maps.Keys(h.objects)), func(id object) bool { return s.absent[id].state != mayNotAsk }) {
-			limits.MinEndpoints = 0 // an answer is on its way
+		for id := range h.objects {
+			if a := s.absent[id]; a != nil && a.state != mayNotAsk {
+				limits.MinEndpoints = 0 // an answer is on its way
+			}
 		}
 		unsettled, passed := judge(limits, []loss{l}, s.recent(now), false)
 		if unsettled[d.Replica] {

@@ -71,9 +71,6 @@ func (s *shell) notice() {
 		if !known || t.ready != is {
 			t.ready, t.since = is, s.now
 		}
-		if word.asked || !is && word.first && s.synced { // nobody knows of it that it was an endpoint
-			t.in = map[string]bool{}
-		}
 		s.turns[uid] = t
 	}
 }
@@ -206,7 +203,7 @@ func (w *words) againstPod(s *shell, replica string, ep endpoint, ready bool) st
 		return ""
 	}
 	word := w.pod(nameOf(ep.uid))
-	if word == nil || (!s.synced || s.unseen[replica]) && s.twice(replica, ep) || !s.synced && word.lacked && !word.gone {
+	if word == nil || (!s.synced || s.unseen[replica]) && s.twice(replica, ep) {
 		return ""
 	}
 	switch p := &word.is; {
@@ -245,7 +242,11 @@ func (s *shell) twice(replica string, ep endpoint) bool {
 func (w *words) unnamed(s *shell, replica string, ep endpoint) bool {
 	for _, source := range serviceNames {
 		for _, slice := range []bool{false, true} {
-			x := w.manuals[manualID{source, slice}]
+			id := manualID{source, slice}
+			x := w.manuals[id]
+			if x != nil && x.lacked && !s.hadManual[id] {
+				continue // a list lacked it before, which took nothing then
+			}
 			if replicaOf(source) == replica && s.hears(source) && (x == nil || x.absent && s.stood[replica][ep] || slices.Contains(x.is, ep.ip)) {
 				return false
 			}
@@ -276,7 +277,7 @@ func (s *shell) soft(replica string, before, after contribution) {
 		if ep.uid == "" && s.words.unnamed(s, replica, ep) {
 			continue
 		}
-		if !after[ep] && s.lives(replica, ep) && s.words.against(s, replica, ep, true) == "" && !s.words.fellSilent(ep) && !s.words.unselected(replica, ep) {
+		if !after[ep] && s.lives(replica, ep) && !s.spokenFor(replica, ep) && s.words.against(s, replica, ep, true) == "" && !s.words.fell(ep) && !s.words.unselected(replica, ep) {
 			wrong++
 			s.note("    %s of %s is taken, and lives", show1(ep), replica)
 		}
@@ -288,8 +289,8 @@ func (s *shell) soft(replica string, before, after contribution) {
 	}
 	s.takenSoft += wrong
 	s.hadReady += had
-	if wrong == 0 || s.mayNotAsk() || s.wasSampled {
-		return // see lookedTwice; and what a sample stands for may live
+	if wrong == 0 || s.mayNotAsk() {
+		return // see lookedTwice
 	}
 	if s.synced && !s.wasSynced { // all first lists are judged as one, by what stood
 		stood := 0
@@ -308,14 +309,39 @@ func (s *shell) soft(replica string, before, after contribution) {
 	}
 }
 
-// fellSilent reports whether the last word of a pod, be it of before the store went back,
-// is that its node was silent: it is kept ready for a while, and what ends that is hard.
-func (w *words) fellSilent(ep endpoint) bool {
+// unasked are the objects that are not asked for, because a sample stands for them.
+func (s *shell) unasked() map[object]bool {
+	all := map[object]bool{}
+	for id, a := range s.state.absent {
+		if q := s.state.inquiries[id.Kind]; q != nil && q.sampled && a.state == notAsked {
+			all[id] = true
+		}
+	}
+	return all
+}
+
+// spokenFor reports whether an endpoint went with an object that a sample stood for: it
+// may live.
+func (s *shell) spokenFor(replica string, ep endpoint) bool {
+	if ep.uid != "" && s.sampled[object{Pods, syncer.Key{Namespace: namespace, Name: nameOf(ep.uid)}}] {
+		return true
+	}
+	return slices.ContainsFunc(serviceNames, func(source string) bool {
+		key := syncer.Key{Namespace: namespace, Name: source}
+		slice := syncer.Key{Namespace: namespace, Name: source + "-1"}
+		return replicaOf(source) == replica && (s.sampled[object{Services, key}] ||
+			ep.uid == "" && (s.sampled[object{Endpoints, key}] || s.sampled[object{Slices, slice}] || s.sampled[object{Manual, key}]))
+	})
+}
+
+// fell reports whether the last word of a pod, be it of before the store went back, is that
+// it is not ready: a panic or a silent node keeps it, and what ends that is hard.
+func (w *words) fell(ep endpoint) bool {
 	if ep.uid == "" {
 		return false
 	}
 	x := w.pods[nameOf(ep.uid)]
-	return x != nil && x.is.UID == ep.uid && x.is.NodeSilent
+	return x != nil && x.is.UID == ep.uid && !x.is.Ready
 }
 
 // unselected reports whether the Services of a replica, as they were shown last, select

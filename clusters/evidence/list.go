@@ -42,6 +42,9 @@ type table[T Object] interface {
 	remove(s *State, v store.Versioned[T]) []store.Dirty
 	missed(s *State, o *T, known bool, cause Cause, out *Effects)
 
+	// lost is what is lost with an object that is held.
+	lost(s *State, o *T) lost
+
 	// Of a list: begin opens it, mark notes an object that it shows, compare looks at
 	// one that is believed before any is put, and compared at all of them. lacking calls
 	// yield for what it lacks in a place; of one from the past, revisions go back.
@@ -146,6 +149,9 @@ func (r *list[T]) date(s *State, now time.Time, _ *Effects) bool {
 		r.Older = ok && r.Items[i].RV != 0 && r.Items[i].RV < held && held <= r.Revision
 	}
 	if last {
+		if r.Older && s.quarantine.err == nil {
+			s.doubtSelectors(now)
+		}
 		r.before, r.where = s.takeCounts(), r.places(s)
 		r.begin(s, r.Revision, r.Older)
 		r.doubted = s.quarantine.doubts(now, s.cfg.Limits, r.kind(), r.Older, r.Revision)
@@ -230,12 +236,15 @@ func (r *list[T]) end(s *State, now time.Time, out *Effects) bool {
 	return true
 }
 
-// takeCounts remembers the ready endpoints of all replicas.
+// takeCounts remembers the ready endpoints of all replicas, with those that are kept.
 func (s *State) takeCounts() map[syncer.Key]int {
 	before := map[syncer.Key]int{}
+	for replica := range s.standing.replicas {
+		before[replica] = s.standing.left(replica)
+	}
 	for _, replica := range s.store.Replicas() {
 		ready, _, _ := s.store.ReadyEndpoints(replica)
-		before[replica] = ready - s.waitingIn(replica)
+		before[replica] += ready - s.waitingIn(replica)
 	}
 	return before
 }

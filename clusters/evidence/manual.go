@@ -39,14 +39,21 @@ func (*manual[T]) places(*State) []string { return []string{""} }
 func (t *manual[T]) lacking(s *State, _ string, rv uint64, older bool, yield func(lost)) int {
 	lacking := s.store.LackingManual(t.ofSlices, t.services, rv, older)
 	for _, o := range lacking {
-		replica, _ := s.store.Placed(o.Service)
-		yield(lost{id: manualObject(o), service: o.Service, replicas: []syncer.Key{replica}})
+		yield(s.lostManual(o))
 	}
 	return len(lacking)
 }
 
+func (s *State) lostManual(o store.ManualObject) lost {
+	return lost{id: manualObject(o), service: o.Service, replicas: s.replicaOf(o.Service)}
+}
+
+// believed takes what was read for all that there is.
 func (t *manual[T]) believed(s *State) (dirty []store.Dirty) {
 	for _, key := range t.services {
+		if s.quarantine.unsure[key] {
+			continue
+		}
 		d, first := s.store.KnowManual(t.ofSlices, key)
 		dirty = append(dirty, d...)
 		t.first = t.first || first
@@ -87,6 +94,10 @@ func (*endpoints) cause(o *store.Endpoints, rv uint64, event string) Cause {
 	return objectCause("Endpoints", o.Key, "", rv, event)
 }
 
+func (*endpoints) lost(s *State, o *store.Endpoints) lost {
+	return s.lostManual(store.ManualObject{Service: o.Key})
+}
+
 func (*endpoints) revision(s *State, o *store.Endpoints) (uint64, bool) {
 	return s.store.ManualRevision(store.ManualObject{Service: o.Key})
 }
@@ -124,6 +135,8 @@ func (*slicesTable) cause(o *store.Slice, rv uint64, event string) Cause {
 func nameOfSlice(o *store.Slice) store.ManualObject {
 	return store.ManualObject{Service: o.ServiceKey(), Slice: o.Name}
 }
+
+func (*slicesTable) lost(s *State, o *store.Slice) lost { return s.lostManual(nameOfSlice(o)) }
 
 func (*slicesTable) revision(s *State, o *store.Slice) (uint64, bool) {
 	return s.store.ManualRevision(nameOfSlice(o))

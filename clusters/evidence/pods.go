@@ -97,16 +97,16 @@ func (*pods) missed(s *State, p *syncer.Pod, _ bool, cause Cause, out *Effects) 
 }
 
 func (*pods) lacking(s *State, ns string, rv uint64, older bool, yield func(lost)) int {
-	return s.store.LackingPods(ns, rv, older, func(p *syncer.Pod, _ uint64) { yield(s.lostPod(p)) })
+	return s.store.LackingPods(ns, rv, older, func(p *syncer.Pod, _ uint64) { yield((*pods)(nil).lost(s, p)) })
 }
 
-func (s *State) lostPod(p *syncer.Pod) lost {
+func (*pods) lost(s *State, p *syncer.Pod) lost {
 	return lost{id: object{Pods, p.Key}, uid: p.UID, replicas: s.store.ReplicasOf(p.Key), addrs: addressesOf(p)}
 }
 
-func (*pods) replaced(s *State, p *syncer.Pod) (l lost, is bool) {
+func (t *pods) replaced(s *State, p *syncer.Pod) (l lost, is bool) {
 	if held := s.store.Pod(p.Key); held != nil && (held.UID != p.UID || !slices.Equal(held.IPs, p.IPs)) {
-		return s.lostPod(held), true
+		return t.lost(s, held), true
 	}
 	return l, false
 }

@@ -6,6 +6,8 @@ package evidence
 import (
 	"fmt"
 	"time"
+
+	"tributary.dev/tributary/syncer"
 )
 
 // quarantine is what is known of a member whose store went back in time, as after an
@@ -20,11 +22,37 @@ type quarantine struct {
 	past [kinds]uint64
 	// anew are the kinds that have been listed and believed since.
 	anew [kinds]bool
+	// unsure are Services that had lost their selector, and wait for what is written by hand:
+	// that may be of the time that was lost, until they are heard of again.
+	unsure map[syncer.Key]bool
 }
 
 // begin notes that the member went back in time.
 func (q *quarantine) begin(err error) {
 	q.err, q.anew = err, [kinds]bool{}
+}
+
+// doubtSelectors notes which Services are unsure when the member is seen to have gone back
+// in time, and lists them anew.
+func (s *State) doubtSelectors(now time.Time) {
+	for key := range s.store.ManualSources() {
+		if _, effective := s.store.Selected(key); effective != nil {
+			if s.quarantine.unsure == nil {
+				s.quarantine.unsure = map[syncer.Key]bool{}
+			}
+			s.quarantine.unsure[key] = true
+			s.dueBy(Services, now)
+		}
+	}
+}
+
+// sure notes that a Service was heard of. If it has no selector indeed, what is written by
+// hand for it is read again.
+func (s *State) sure(now time.Time, service syncer.Key) {
+	if s.quarantine.unsure[service] {
+		delete(s.quarantine.unsure, service)
+		s.dueBy(Manual, now)
+	}
 }
 
 // doubts reports whether a list read at a revision is not to be believed; older says

@@ -50,6 +50,7 @@ func (services) put(s *State, v serviceVersion) []store.Dirty {
 }
 
 func (services) met(s *State, now time.Time, o *syncer.Service, out *Effects) {
+	s.sure(now, o.Key)
 	s.serviceShown(now, o.Key, out)
 }
 
@@ -61,14 +62,20 @@ func (services) missed(s *State, o *syncer.Service, known bool, cause Cause, out
 	}
 }
 
-func (services) lacking(s *State, ns string, rv uint64, older bool, yield func(lost)) int {
-	return s.store.LackingServices(ns, rv, older, func(o *syncer.Service) {
-		l := lost{id: object{Services, o.Key}, uid: o.UID}
-		if replica, placed := s.store.Placed(o.Key); placed {
-			l.replicas = []syncer.Key{replica}
-		}
-		yield(l)
-	})
+func (t services) lacking(s *State, ns string, rv uint64, older bool, yield func(lost)) int {
+	return s.store.LackingServices(ns, rv, older, func(o *syncer.Service) { yield(t.lost(s, o)) })
+}
+
+func (services) lost(s *State, o *syncer.Service) lost {
+	return lost{id: object{Services, o.Key}, uid: o.UID, replicas: s.replicaOf(o.Key)}
+}
+
+// replicaOf is where a Service is placed, if it is.
+func (s *State) replicaOf(service syncer.Key) []syncer.Key {
+	if replica, placed := s.store.Placed(service); placed {
+		return []syncer.Key{replica}
+	}
+	return nil
 }
 
 func (services) ended(s *State, now time.Time, _ map[syncer.Key]int, out *Effects) {

@@ -12,13 +12,12 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Share is what the member gives to a replica: what is computed from Inputs, and beside
-// that endpoints that are kept as they stand.
+// Share is what the member gives to a replica: what is computed from Inputs, with what is
+// kept as it stands beside that.
 type Share struct {
 	Inputs []store.Input
-	Kept   []syncer.Endpoint
 	// Unseen is true where what stands of the member is to be kept, without the
-	// addresses in Gone, because nothing better is known.
+	// addresses in Gone, because nothing better is known: no Service speaks for it.
 	Unseen bool
 	Gone   []netip.Addr
 }
@@ -27,7 +26,7 @@ type Share struct {
 func (s *State) Share(replica syncer.Key) Share {
 	var out Share
 	if s.synced {
-		out.Inputs = s.store.Inputs(replica)
+		out.Inputs = slices.DeleteFunc(s.store.Inputs(replica), func(in store.Input) bool { return s.unread[in.Source()] })
 		for i := range out.Inputs {
 			s.damped(&out.Inputs[i])
 		}
@@ -36,27 +35,52 @@ func (s *State) Share(replica syncer.Key) Share {
 	if r == nil {
 		return out
 	}
-	left := r.open()
-	out.Unseen = !s.synced || !r.judged || len(out.Inputs) == 0
-	stays := map[netip.Addr]bool{}
-	for _, e := range left {
-		stays[e.endpoint.Addr] = true
-		if !out.Unseen {
-			out.Kept = append(out.Kept, e.endpoint)
+	if !slices.ContainsFunc(out.Inputs, func(in store.Input) bool { return !in.Pending() }) {
+		out.Unseen, out.Gone = true, r.gone()
+		return out
+	}
+	kept := r.kept()
+	for i := range out.Inputs {
+		if out.Inputs[i].Pending() {
+			out.Inputs[i].Keep(kept)
+			kept = nil
 		}
+	}
+	if len(kept) > 0 {
+		out.Inputs[0].Keep(kept)
+	}
+	return out
+}
+
+// kept are the endpoints that stand and that nothing has settled, beside what the member
+// gives.
+func (r *standingReplica) kept() (kept []syncer.Endpoint) {
+	for _, e := range r.open() {
+		if r.judged || !r.given[e.address()] {
+			kept = append(kept, e.endpoint)
+		}
+	}
+	return kept
+}
+
+// gone are the addresses that stood, or were given since, and are known to be gone.
+func (r *standingReplica) gone() (gone []netip.Addr) {
+	stays := map[netip.Addr]bool{}
+	for _, e := range r.open() {
+		stays[e.endpoint.Addr] = true
 	}
 	for _, e := range r.endpoints {
 		if e.dropped && !stays[e.endpoint.Addr] {
-			out.Gone = append(out.Gone, e.endpoint.Addr)
+			gone = append(gone, e.endpoint.Addr)
 		}
 	}
-	for addr := range r.withdrawn {
-		if out.Unseen && !stays[addr] {
-			out.Gone = append(out.Gone, addr)
+	for a := range r.withdrawn {
+		if !stays[a.Addr] {
+			gone = append(gone, a.Addr)
 		}
 	}
-	slices.SortFunc(out.Gone, netip.Addr.Compare)
-	return out
+	slices.SortFunc(gone, netip.Addr.Compare)
+	return slices.Compact(gone)
 }
 
 // StandingReplicas returns the replicas of which something is kept because it stands.

@@ -32,7 +32,9 @@ type shell struct {
 	// followed are the Services whose hand-written endpoints are; heardOf those of whom
 	// something written by hand counts now, as of the last step.
 	followed, heardOf map[syncer.Key]uint64
-	reads             []reading
+	// hadManual are the objects written by hand that the state had before this step.
+	hadManual map[manualID]bool
+	reads     []reading
 	// forbidden are kinds that may not be listed.
 	forbidden [kinds]bool
 	// deaf is a member that does not answer, mute one that refuses `get`.
@@ -65,8 +67,8 @@ type shell struct {
 	// takenSoft are the ready endpoints that live and were taken by this step, hadReady
 	// all that there were.
 	takenSoft, hadReady int
-	// wasSampled is true while a sample stands for what was not asked for.
-	wasSampled bool
+	// sampled are the objects that a sample stood for before this step.
+	sampled map[object]bool
 }
 
 // reading is a question to the member, and the answer where it was found already.
@@ -174,7 +176,7 @@ func (s *shell) step(e Event) {
 	s.words.hear(s, e)
 	s.notice()
 	s.log2(e)
-	s.wasSynced, s.wasSampled = s.synced, slices.ContainsFunc(s.state.inquiries[:], func(q *inquiry) bool { return q != nil && q.sampled })
+	s.wasSynced, s.sampled = s.synced, s.unasked()
 	dirty := map[string]syncer.Effect{}
 	for next := e; next != nil; {
 		out := s.state.Step(s.now, next)
@@ -230,6 +232,14 @@ func (s *shell) record(e Event, dirty map[string]syncer.Effect) {
 	}
 	s.lookedTwice()
 	s.owners()
+	s.hadManual = map[manualID]bool{}
+	for id := range s.words.manuals {
+		o := store.ManualObject{Service: syncer.Key{Namespace: namespace, Name: id.service}}
+		if id.slice {
+			o.Slice = id.service + "-1"
+		}
+		_, s.hadManual[id] = s.state.Store().ManualRevision(o)
+	}
 	if s.quiet && len(dirty) > 0 {
 		s.breach("ZERO", "nothing changes, and %T touches %v", e, dirty)
 	}
@@ -252,9 +262,6 @@ func (s *shell) share(replica string, before contribution) contribution {
 				after[ep] = ready
 			}
 		}
-	}
-	for i := range share.Kept {
-		after.add(&share.Kept[i])
 	}
 	if stays {
 		for ep, ready := range before {

@@ -57,23 +57,23 @@ func (s *State) judgeStanding(now time.Time, out *Effects) {
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "relist"}, Dirty: keptDirty(s.compareStanding(now, out))})
 }
 
-// compareStanding compares what stands with what the member shows, for replicas that can
-// be compared: not before hand-written endpoints of theirs were read. It returns those.
+// compareStanding compares what stands with what the member shows. Of a replica whose
+// hand-written endpoints have not been read only pods that lists lack can be compared. It
+// returns the others.
 func (s *State) compareStanding(now time.Time, out *Effects) (judged []syncer.Key) {
 	doubts := map[*standingReplica][]doubt{}
-	var losses []loss
+	var losses, early []loss
 	var drop []*standingEndpoint
-	before, owned := map[syncer.Key]int{}, s.owned()
+	owned := s.owned()
 	for _, key := range slices.SortedFunc(maps.Keys(s.standing.replicas), syncer.Key.Compare) {
 		r := s.standing.replicas[key]
 		if r.judged {
 			continue
 		}
 		is := s.presence(r)
-		if is.wanted && is.pending {
-			continue
+		if !is.pending {
+			r.judged, judged = true, append(judged, key)
 		}
-		r.judged, judged = true, append(judged, key)
 		if !is.wanted {
 			drop = append(drop, r.open()...)
 			continue
@@ -86,14 +86,22 @@ func (s *State) compareStanding(now time.Time, out *Effects) (judged []syncer.Ke
 				drop = append(drop, e)
 			}
 		}
-		before[key] = len(r.endpoints)
-		if len(open) > 0 {
-			doubts[r] = open
-			losses = append(losses, loss{replica: key, before: len(r.endpoints), after: is.ready, gone: len(open)})
+		if len(open) == 0 {
+			continue
+		}
+		doubts[r] = open
+		l := loss{replica: key, before: len(r.endpoints), after: is.ready, gone: len(open)}
+		if is.pending { // how much it loses is not known
+			early = append(early, l)
+		} else {
+			losses = append(losses, l)
 		}
 	}
 	unsettled, passed := judge(s.cfg.Limits, losses, s.recent(now), false)
 	s.took(now, passed)
+	for _, l := range early {
+		unsettled[l.replica] = s.cfg.Lists
+	}
 	asked, held := map[Kind]bool{}, map[syncer.Key][]*absence{}
 	for r, open := range doubts {
 		for _, d := range open {
@@ -108,7 +116,7 @@ func (s *State) compareStanding(now time.Time, out *Effects) (judged []syncer.Ke
 		}
 	}
 	s.dropAll(drop, Cause{Kind: "Cluster", Event: "relist"}, out)
-	for _, l := range losses {
+	for _, l := range append(losses, early...) {
 		if unsettled[l.replica] {
 			s.hold(now, l, held[l.replica])
 		}
@@ -136,7 +144,8 @@ func (s *State) judgeIdle(now time.Time, out *Effects) {
 	idle := false
 	for _, r := range s.standing.replicas {
 		if !r.judged {
-			idle = idle || !s.presence(r).pending
+			is := s.presence(r)
+			idle = idle || !is.pending || is.computed && slices.ContainsFunc(r.open(), s.isMissed)
 		} else if slices.ContainsFunc(r.open(), func(e *standingEndpoint) bool { return len(e.waits) == 0 }) {
 			r.judged, idle = false, true
 		}
@@ -144,6 +153,13 @@ func (s *State) judgeIdle(now time.Time, out *Effects) {
 	if idle {
 		s.judgeStanding(now, out)
 	}
+}
+
+// isMissed reports whether lists lack the pod of an endpoint that stands, and nobody has
+// asked for it.
+func (s *State) isMissed(e *standingEndpoint) bool {
+	pod, named := e.pod()
+	return named && e.endpoint.Target.UID != "" && len(e.waits) == 0 && s.store.Pod(pod) == nil
 }
 
 // presence is what the Services behind a replica that stands have in the member now,
@@ -242,6 +258,10 @@ func (s *State) doubts(r *standingReplica, is presence, owned map[netip.Addr]syn
 		var objects []object
 		switch {
 		case s.gives(e), named && isOwned && owner != pod:
+		case is.pending && !(is.computed && s.isMissed(e)):
+			continue
+		case is.pending:
+			objects = []object{{Pods, pod}}
 		case named && s.store.Pod(pod) != nil:
 			objects = services
 		case named && is.computed:

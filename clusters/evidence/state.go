@@ -161,8 +161,8 @@ func (s *State) Step(now time.Time, e Event) Effects {
 		s.forgetManual()
 	}
 	s.damp(now, out)
+	s.noteGiven(out)
 	s.judge(now, out)
-	s.noteGiven(out.Changes)
 	if len(out.Changes) > 0 {
 		s.room = nil
 	} else {

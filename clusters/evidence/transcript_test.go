@@ -331,7 +331,8 @@ func (r *replay) showChanges() {
 // contribution is what a replica gets; of an endpoint that is not ready with a !.
 func (r *replay) contribution(replica syncer.Key) string {
 	share := r.state.Share(replica)
-	endpoints, pending := slices.Clone(share.Kept), false
+	var endpoints []syncer.Endpoint
+	pending := false
 	for _, c := range store.Peek(share.Inputs) {
 		pending = pending || c.Pending
 		endpoints = append(endpoints, c.Endpoints...)

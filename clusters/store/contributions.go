@@ -5,6 +5,7 @@ package store
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -31,6 +32,8 @@ type Input struct {
 	manual    manual
 	rules     syncer.Options
 	trigger   *trigger
+	kept      []syncer.Endpoint // see Keep
+	keeps     bool
 }
 
 // Inputs returns what the contributions to a replica are computed from: one for each
@@ -63,6 +66,13 @@ func (s *Store) Inputs(replica syncer.Key) []Input {
 
 // Source is the Service that the input is of.
 func (in *Input) Source() syncer.Key { return in.service.Key }
+
+// Pending reports whether the contribution is one that is Pending.
+func (in *Input) Pending() bool { return !in.computed && !in.manual.known() }
+
+// Keep adds endpoints that are kept as they stand. One that is Pending has these and no
+// others.
+func (in *Input) Keep(endpoints []syncer.Endpoint) { in.kept, in.keeps = endpoints, true }
 
 // Substitute puts other readings of pods in their place; nil leaves one as it is.
 func (in *Input) Substitute(other func(*syncer.Pod) *syncer.Pod) {
@@ -143,6 +153,27 @@ func (svc *service) ruledPods() []*syncer.Pod {
 
 // compute applies the rules.
 func (in *Input) compute() SourceContribution {
+	out := in.computeOwn()
+	if len(in.kept) > 0 {
+		type own struct { // pods of one host share its address
+			netip.Addr
+			syncer.TargetRef
+		}
+		has := map[own]bool{}
+		for i := range out.Endpoints {
+			has[own{out.Endpoints[i].Addr, out.Endpoints[i].Target}] = true
+		}
+		kept := slices.DeleteFunc(slices.Clone(in.kept), func(e syncer.Endpoint) bool { return has[own{e.Addr, e.Target}] })
+		if out.Endpoints = slices.Concat(out.Endpoints, kept); len(kept) > 0 {
+			out.Subsets = nil // they follow from the endpoints
+			slices.SortFunc(out.Endpoints, func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) })
+		}
+	}
+	out.Pending = out.Pending && !in.keeps
+	return out
+}
+
+func (in *Input) computeOwn() SourceContribution {
 	out := SourceContribution{Source: in.service.Key}
 	switch {
 	case in.computed:
