@@ -31,6 +31,7 @@ func TestRestarts(t *testing.T) {
 	want := w.shopInEveryMember()
 	w.start()
 	w.shows("shop", "web", want...)
+	w.showsEndpoints("shop", "only-b") // the last object of the first fill: nothing is under way when it is killed
 
 	// Killed and restarted with nothing changed: nothing is written.
 	before := w.writes()
