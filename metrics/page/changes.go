@@ -18,28 +18,12 @@ const (
 	pageAddresses = 4
 )
 
-// changeView is a row about a change.
-type changeView struct {
-	Seq            uint64
-	Time, DateTime string
-	Service        string
-	Cluster        string
-	// Badge says what became of a change that was not simply written.
-	Class, Badge     string
-	Effects          []effectView
-	Error            string
-	Cause, CauseMore string
-	Total, Stages    string
-}
-
-// effectView is what a change does to some addresses.
-type effectView struct {
+// effect is what a change does to some addresses, of which some are shown.
+type effect struct {
 	Class, Word string
-	Addresses   []addressView
-	More        string
+	Shown       []string
+	More        int
 }
-
-type addressView struct{ IP, Text string }
 
 // changes picks the newest records; they come oldest first.
 func (v *pageView) changes(records []*record.Change, filter *record.Filter) {
@@ -53,7 +37,7 @@ func (v *pageView) changes(records []*record.Change, filter *record.Filter) {
 			continue
 		}
 		if matched++; matched <= pageChanges {
-			v.Changes = append(v.Changes, newChangeView(rec))
+			v.Changes = append(v.Changes, rec)
 		}
 	}
 	kept := "the " + count(len(records)) + " remembered"
@@ -67,48 +51,36 @@ func (v *pageView) changes(records []*record.Change, filter *record.Filter) {
 	}
 }
 
-func newChangeView(rec *record.Change) changeView {
-	v := changeView{
-		Seq: rec.Seq, Time: rec.Time.UTC().Format("15:04:05.000"), DateTime: rec.Time.UTC().Format(record.StampFormat),
-		Service: visible(rec.Namespace + "/" + rec.Service), Cluster: dash(rec.Cluster),
-		Error: message(rec.Error), Cause: visible(rec.Cause.String()),
-		Total: short(rec.Stages.Total), Stages: stagesText(&rec.Stages),
-	}
+// newBadge says what became of a change that was not simply written.
+func newBadge(rec *record.Change) (v verdict) {
 	switch rec.Result {
 	case record.Written:
-		if len(rec.Added)+len(rec.Removed)+len(rec.Readied)+len(rec.Unreadied) == 0 {
-			v.Class, v.Badge = "ok", "written"
+		if len(effects(rec)) == 0 {
+			v = verdict{Class: "ok", Text: "written"}
 		}
 	case record.Held:
-		v.Class, v.Badge = "warn", "held"
+		v = verdict{Class: "warn", Text: "held"}
 	case record.Failed:
-		v.Class, v.Badge = "bad", "failed"
+		v = verdict{Class: "bad", Text: "failed"}
 	default:
-		v.Badge = visible(string(rec.Result))
+		v.Text = visible(string(rec.Result))
 	}
 	if others := len(rec.Causes) + rec.CausesDropped; others > 0 {
-		v.CauseMore = fmt.Sprintf("and %s more", count(others))
-	}
-	for _, e := range []struct {
-		class, word string
-		list        []string
-	}{{"bad", "removed", rec.Removed}, {"warn", "not ready", rec.Unreadied}, {"ok", "added", rec.Added}, {"ok", "ready", rec.Readied}} {
-		if len(e.list) > 0 {
-			v.Effects = append(v.Effects, newEffectView(e.class, e.word, e.list))
-		}
+		v.Detail = fmt.Sprintf("and %s more", count(others))
 	}
 	return v
 }
 
-func newEffectView(class, word string, list []string) effectView {
-	v := effectView{Class: class, Word: word}
-	for _, address := range list[:min(len(list), pageAddresses)] {
-		v.Addresses = append(v.Addresses, addressView{visible(record.HostOf(address)), visible(address)})
+func effects(rec *record.Change) (all []effect) {
+	for _, e := range []struct {
+		class, word string
+		list        []string
+	}{{"bad", "removed", rec.Removed}, {"warn", "not ready", rec.Unreadied}, {"ok", "added", rec.Added}, {"ok", "ready", rec.Readied}} {
+		if n := min(len(e.list), pageAddresses); n > 0 {
+			all = append(all, effect{e.class, e.word, e.list[:n], len(e.list) - n})
+		}
 	}
-	if more := len(list) - pageAddresses; more > 0 {
-		v.More = fmt.Sprintf("and %s more", count(more))
-	}
-	return v
+	return all
 }
 
 // stagesText tells where the time went, in milliseconds: what is zero is left

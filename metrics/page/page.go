@@ -22,7 +22,7 @@ var pageFiles embed.FS
 
 // pageTemplate escapes by context: what clusters call their objects cannot
 // become markup, an address of a link or a script.
-var pageTemplate = template.Must(template.ParseFS(pageFiles, "page.html"))
+var pageTemplate = template.Must(template.New("page.html").Funcs(texts).ParseFS(pageFiles, "page.html"))
 
 // pagePolicy lets the page load its own files and talk to its own server, and
 // nothing else: no inline script or style, no frame around it.

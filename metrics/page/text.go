@@ -87,8 +87,9 @@ func ago(at, now time.Time) string {
 }
 
 // count renders a number with thin groups, which a wall of digits needs.
-func count(n int) string {
-	s := strconv.Itoa(n)
+func count(n int) string { return grouped(strconv.Itoa(n)) }
+
+func grouped(s string) string {
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "\u202f" + s[i:]
 	}
