@@ -67,7 +67,7 @@ func TestFormerVersionsAreTakenOver(t *testing.T) {
 	for _, version := range []struct {
 		commit string
 		writes int
-	}{{"3fac2f0", 7}, {"e7ef860", 0}} {
+	}{{"3fac2f0", 7}, {"e7ef860", 0}, {"1c131de", 0}} {
 		t.Run(version.commit, func(t *testing.T) {
 			f := readFormer(t, version.commit)
 			if len(f.Services) != 2 || len(f.Endpoints) != 2 || len(f.Slices) < 3 {

@@ -4,9 +4,11 @@
 package state
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -298,5 +300,32 @@ func TestSomebodyElseWrote(t *testing.T) {
 	}
 	if got, _ := load(t, client, "here"); !got[key(1)].Service.Equal(recordOf(1, 3).Service) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestFormerStateIsRead: what a former version wrote down is what the receiver acknowledged.
+func TestFormerStateIsRead(t *testing.T) {
+	text, err := os.ReadFile("testdata/1c131de.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var maps []*corev1.ConfigMap
+	if err := json.Unmarshal(text, &maps); err != nil || len(maps) == 0 {
+		t.Fatal(len(maps), err)
+	}
+	client := fake.NewClientset()
+	for _, m := range maps {
+		if err := client.Tracker().Add(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	records, generation := load(t, client, "http://slb")
+	if len(records) != 2 || generation < 107 {
+		t.Errorf("%d records, generation %d", len(records), generation)
+	}
+	for _, want := range []ledger.Record{recordOf(1, 3), recordOf(2, 0)} {
+		if got := records[want.Key]; got.Service == nil || !got.Service.Equal(want.Service) || got.Generation != want.Generation || got.Doubt {
+			t.Errorf("%+v, want %+v", got, want)
+		}
 	}
 }
