@@ -68,5 +68,8 @@ func (in *Ingress) scope() string {
 	if only := in.Only(); only != nil {
 		text += fmt.Sprintf(" namespaces=%v", only)
 	}
+	if in.RolesOnly {
+		text += " rolesOnly"
+	}
 	return text
 }

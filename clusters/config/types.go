@@ -101,6 +101,11 @@ type Ingress struct {
 	// `kube-*` and Tributary's own are never among them. Objects of all namespaces are
 	// read all the same.
 	Namespaces []string `json:"namespaces"`
+	// RolesOnly says that the ingress cluster grants Roles alone, in the namespaces that
+	// `namespaces` names and in Tributary's own. Nothing else is asked of it then: these
+	// namespaces are taken to be there, and another cluster at its address is not
+	// recognised.
+	RolesOnly bool `json:"rolesOnly"`
 }
 
 // Leases are objects of `coordination.k8s.io/v1`, one for each member, named

@@ -199,6 +199,9 @@ func (k *checker) ingress(at string, in *Ingress) {
 			k.fault(fmt.Sprintf("%s.namespaces[%d]", at, i), fmt.Sprintf("%q is of Kubernetes itself, and never written to", name), "leave it out")
 		}
 	}
+	if in.RolesOnly && in.Only() == nil {
+		k.fault(at+".rolesOnly", "needs "+at+".namespaces to name namespaces, without a pattern", "list the namespaces in which there are Roles")
+	}
 	if strings.TrimSpace(in.Identity) != in.Identity || len(in.Identity) > 128 {
 		k.fault(at+".identity", fmt.Sprintf("%.140q is not a UID", in.Identity), "write what kubectl get namespace kube-system -o jsonpath={.metadata.uid} prints")
 	}

@@ -227,6 +227,9 @@ func TestParseNamesEveryFault(t *testing.T) {
 			`instance: "" is not a DNS label; use at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit`,
 			`ingress.namespaces: is empty: nothing could be written; write ["*"] for every namespace, or leave the field out`,
 		}},
+		{"Roles in the ingress cluster where no namespace is named", header + "ingress: {rolesOnly: true}\nclusters: []\n", []string{
+			`ingress.rolesOnly: needs ingress.namespaces to name namespaces, without a pattern; list the namespaces in which there are Roles`,
+		}},
 		{"a namespace of Kubernetes as target", one("namespaces: {rename: {shop: kube-public}}"), []string{
 			`clusters[0].namespaces.rename: "kube-public" is one of Kubernetes itself, and is never written to; choose another`,
 		}},

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -31,7 +32,8 @@ func newCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check --config FILE", Short: "Validate a configuration, reach every cluster, check versions and rights", Args: cobra.NoArgs,
 		Long: "Validate a configuration, reach every cluster, check versions and rights.\n\n" +
-			"The exit code is 0 exactly when run would work with every cluster.",
+			"The exit code is 0 exactly when run would work with every cluster. Nothing is written: of what run would\n" +
+			"write first the ingress cluster makes a dry run, so that quotas, policies and webhooks are asked, too.",
 		Example: "  tributary check --config tributary.yaml\n  tributary check --config tributary.yaml --offline   # no cluster is asked\n  tributary check --config tributary.yaml --dial      # are pods reached from here?",
 	}
 	path, output := addConfigFlag(cmd), addOutputFlag(cmd, "wide")
@@ -50,6 +52,9 @@ func newCheckCommand() *cobra.Command {
 		}
 		k := checker{loaded: loaded, timeout: *timeout, offline: *offline, dial: *dial}
 		found := checks{APIVersion: config.APIVersion, Kind: "Check", Clusters: k.all(cmd.Context()), Problems: k.askAround(cmd.Context(), *path)}
+		if !*offline && len(loaded.Faults()) == 0 && !slices.ContainsFunc(found.Clusters, func(c checked) bool { return len(c.Problems) > 0 }) {
+			k.tryOut(cmd.Context(), *path, &found.Clusters[0])
+		}
 		if err := printChecks(cmd.OutOrStdout(), output.value, &found); err != nil {
 			return err
 		}
@@ -172,9 +177,23 @@ func (k checker) askAround(ctx context.Context, path string) (problems []string)
 	return problems
 }
 
+// tryOut says what the ingress cluster would refuse of what run writes first, as a webhook, a
+// policy or a quota does.
+func (k checker) tryOut(ctx context.Context, path string, ingress *checked) {
+	planning := app.New(k.loaded, app.Options{Path: path, Build: appBuild(), Logger: slog.New(slog.DiscardHandler)})
+	denied, err := planning.TryOut(ctx, k.timeout)
+	for _, refusal := range denied {
+		ingress.problem(fmt.Errorf("%w; correct what denies it", refusal))
+		ingress.Result = resultFailed
+	}
+	if err != nil {
+		ingress.note(fmt.Sprintf("no write was tried: %v", err))
+	}
+}
+
 // one fills in what a cluster answers.
 func (k checker) one(ctx context.Context, c *checked) {
-	access, member := k.loaded.Ingress, new(config.Cluster)
+	access, member := k.loaded.Ingress, &config.Cluster{RolesOnly: k.loaded.Config.Ingress.RolesOnly}
 	if c.Role == roleMember {
 		access, member = k.loaded.Members[c.Cluster], k.member(c.Cluster)
 	}
@@ -258,10 +277,15 @@ func (c *checked) askIngress(ctx context.Context, connection *kube.Connection, l
 		c.problem(app.ErrNoSlices)
 	}
 	needs := ingressNeeds(loaded.Config.Ingress.Only(), write && offered, loaded.Config.Replicas.CreateNamespaces, loaded.Config.OwnNamespace(), app.LeaseNamespace(&loaded.Config))
+	if loaded.Config.Ingress.RolesOnly {
+		needs = slices.DeleteFunc(needs, func(n need) bool { return n.resource == "namespaces" })
+	}
 	if !loaded.Config.Replicas.CreateNamespaces {
 		c.note("Services wait whose namespace is missing here (replicas.createNamespaces: false)")
 	}
-	c.askOwnNamespace(ctx, connection.Clientset(), loaded.Config.OwnNamespace())
+	if !loaded.Config.Ingress.RolesOnly {
+		c.askOwnNamespace(ctx, connection.Clientset(), loaded.Config.OwnNamespace())
+	}
 	if from := loaded.Config.ClustersFrom.Secrets; from != nil && !loaded.SecretsUnread && !slices.ContainsFunc(loaded.Config.Clusters, func(m config.Cluster) bool { return loaded.Members[m.Name].Secret != "" }) {
 		c.note(fmt.Sprintf("no Secret of namespace %s that is a member matches clustersFrom.secrets.selector (%s)", app.SecretNamespace(loaded), from.Selector))
 	}

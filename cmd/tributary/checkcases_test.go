@@ -1,19 +1,27 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
+
 package main
 
 import (
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"reflect"
 	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/inventory"
@@ -146,6 +154,20 @@ var checkCases = slices.Concat([]checkCase{
 		s.ingress.onlyIn("pay", ownName)
 		s.part("ingress")["namespaces"] = []string{"shop"}
 	}, says: "in namespace shop"},
+	{name: "Roles in a namespace of the ingress cluster, as is said", change: func(s *setting) {
+		s.bounded = true
+		s.ingress.onlyIn("shop", ownName)
+		s.part("ingress")["namespaces"], s.part("ingress")["rolesOnly"] = []string{"shop"}, true
+	}},
+	// What admission says of writes, for which there are rights.
+	{name: "Services are denied", change: func(s *setting) { s.denied("*", (*corev1.Service)(nil)) }, says: "the Service of shop/web"},
+	{name: "Endpoints are denied", change: func(s *setting) { s.denied("*", (*corev1.Endpoints)(nil)) }, says: "the Endpoints of shop/web"},
+	{name: "slices are denied in a namespace", change: func(s *setting) { s.denied("shop", (*discoveryv1.EndpointSlice)(nil)) }, says: "exceeded quota"},
+	{name: "slices are denied in another namespace", change: func(s *setting) { s.denied("other", (*discoveryv1.EndpointSlice)(nil)) }},
+	{name: "namespaces are denied", change: func(s *setting) {
+		s.populate("pay")
+		s.denied("", (*corev1.Namespace)(nil))
+	}, says: "the Namespace of pay/web"},
 	// Members from Secrets.
 	{name: "a member from a Secret", change: func(s *setting) { s.fromSecret(s.kubeconfig("idc-a"), nil) }},
 	{name: "a Secret that holds no kubeconfig", change: func(s *setting) { s.fromSecret("x", nil) }, says: "idc-a"},
@@ -207,6 +229,16 @@ func (s *setting) formerLeases() {
 	for _, lease := range leases {
 		s.ingress.Create(s.T, lease)
 	}
+}
+
+// denied lets admission refuse objects of a kind in a namespace; "*": in all.
+func (s *setting) denied(namespace string, of apitest.Object) {
+	s.ingress.Refuse(func(o apitest.Object) (field.ErrorList, error) {
+		if reflect.TypeOf(o) != reflect.TypeOf(of) || namespace != "*" && o.GetNamespace() != namespace {
+			return nil, nil
+		}
+		return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "objects"}, o.GetName(), errors.New("exceeded quota"))
+	})
 }
 
 // taken is an address at which somebody else listens.

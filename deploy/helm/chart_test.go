@@ -33,6 +33,7 @@ func TestSchema(t *testing.T) {
 		"clusters left out":       "config: {clusters: null}",
 		"a cluster without name":  "config: {clusters: [{kubeconfig: a}]}",
 		"the chart's own field":   "config: {clusters: [], metricsListen: ':1'}",
+		"how it is granted":       "config: {clusters: [], ingress: {rolesOnly: true}}",
 		"tokens in clear":         "metrics: {tokenReview: true}",
 		"a digest that is none":   "image: {digest: latest}",
 		"a limit in bytes":        "resources: {limits: {memory: 1073741824}}",
@@ -99,8 +100,8 @@ func TestRightsFollowTheConfiguration(t *testing.T) {
 		}
 		return out
 	}
-	common := []string{"create endpoints/restricted", "create,patch events", write + "services,endpoints"}
-	slicesToo := slices.Concat(common, []string{"create endpointslices/restricted", write + "endpointslices"})
+	common := []string{"create,patch events", write + "services,endpoints"}
+	slicesToo := slices.Concat(common, []string{write + "endpointslices"})
 	secrets := in("Role tributary-system", "get,list,watch,update secrets")
 	for name, c := range map[string]struct {
 		config string
@@ -124,6 +125,32 @@ func TestRightsFollowTheConfiguration(t *testing.T) {
 		}
 		if got := grants(objects(t, mustRender(t, ingress(config)))); !slices.Equal(got, want) {
 			t.Errorf("%s:\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// TestRightsOfOpenShift: its two rights are granted where it is one, and nowhere else.
+func TestRightsOfOpenShift(t *testing.T) {
+	asked := ingress("")
+	asked.apis = []string{"security.openshift.io/v1"}
+	for name, c := range map[string]struct {
+		release
+		want int
+	}{
+		"Kubernetes": {ingress(""), 0}, "OpenShift answers": {asked, 2}, "it is said": {ingress("openshift: true"), 2},
+		"Endpoints alone": {ingress("openshift: true\nconfig: {clusters: [], replicas: {write: [Endpoints]}}"), 1},
+	} {
+		if got := strings.Count(strings.Join(grants(objects(t, mustRender(t, c.release))), "\n"), "/restricted"); got != c.want {
+			t.Errorf("%s: %d rights of its own, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestRolesAloneIsSaid: where the chart grants Roles, the configuration says so, and nothing else is asked for.
+func TestRolesAloneIsSaid(t *testing.T) {
+	for config, want := range map[string]bool{"namespaces: [shop]": true, "namespaces: ['shop-*']": false, "identity: x": false} {
+		if got := strings.Contains(mustRender(t, ingress("config: {clusters: [], ingress: {"+config+"}}")), "rolesOnly: true"); got != want {
+			t.Errorf("%s: rolesOnly is said: %v", config, got)
 		}
 	}
 }

@@ -27,6 +27,8 @@ type release struct {
 	chart, name, namespace string
 	// values is YAML; kube the version of the cluster, by default one of today.
 	values, kube string
+	// apis are those that the cluster has beside Kubernetes' own.
+	apis []string
 }
 
 // render returns what Helm would apply, the schema having judged the values.
@@ -48,6 +50,7 @@ func (r release) render() (string, error) {
 		return "", err
 	}
 	capabilities.KubeVersion = *version
+	capabilities.APIVersions = append(slices.Clone(capabilities.APIVersions), r.apis...)
 	all, err := chartutil.ToRenderValues(chart, values, chartutil.ReleaseOptions{Name: r.name, Namespace: r.namespace, IsInstall: true}, &capabilities)
 	if err != nil {
 		return "", err
@@ -103,7 +106,7 @@ func ofKinds(text string, kinds ...string) string {
 }
 
 // helmsLabels mean something to Helm alone.
-var helmsLabels = regexp.MustCompile(`(?m)^ *(helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n`)
+var helmsLabels = regexp.MustCompile(`(?m)^ *(helm\.sh/chart:|app\.kubernetes\.io/managed-by: Helm\b).*\n`)
 
 const namespace = `apiVersion: v1
 kind: Namespace

@@ -196,7 +196,7 @@ func verb(r *http.Request, name string) string {
 }
 
 func (s *Server) serve(r *http.Request, body []byte, k *kind, req Request) (answer any, code int) {
-	n := name{Namespace: req.Namespace, Name: req.Name}
+	n, dry := name{Namespace: req.Namespace, Name: req.Name}, r.URL.Query().Has("dryRun")
 	switch req.Verb {
 	case "get":
 		return result(s.store.get(k, n))(http.StatusOK)
@@ -207,7 +207,11 @@ func (s *Server) serve(r *http.Request, body []byte, k *kind, req Request) (answ
 		if err := decode(body, &options); err != nil {
 			return failure(err)
 		}
-		if err := s.store.delete(k, n, options.Preconditions); err != nil {
+		if dry {
+			if _, err := s.store.get(k, n); err != nil {
+				return failure(err)
+			}
+		} else if err := s.store.delete(k, n, options.Preconditions); err != nil {
 			return failure(err)
 		}
 		return &metav1.Status{Status: metav1.StatusSuccess}, http.StatusOK
@@ -224,7 +228,6 @@ func (s *Server) serve(r *http.Request, body []byte, k *kind, req Request) (answ
 		return failure(err)
 	}
 	n.Name = obj.GetName()
-	dry := r.URL.Query().Has("dryRun")
 	if k.namespaced {
 		obj.SetNamespace(n.Namespace)
 	}

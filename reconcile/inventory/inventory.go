@@ -124,7 +124,7 @@ func (s Store) Write(ctx context.Context, known Inventory) error {
 	}}
 	_, err = api.Create(ctx, lease, metav1.CreateOptions{})
 	if apierrors.IsNotFound(err) {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace, Labels: lease.Labels}}
 		if _, made := s.Client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); made != nil && !apierrors.IsAlreadyExists(made) {
 			return fmt.Errorf("create namespace %s: %w", s.Namespace, made)
 		}

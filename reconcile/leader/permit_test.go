@@ -83,6 +83,30 @@ func TestOnlyReadingPassesWithoutThePermit(t *testing.T) {
 	}
 }
 
+// TestTrialChangesNothing: who only tries out may read and have dry runs made.
+func TestTrialChangesNothing(t *testing.T) {
+	for _, c := range []struct {
+		method, url string
+		passes      bool
+	}{
+		{http.MethodGet, services, true},
+		{http.MethodPost, services, false},
+		{http.MethodPost, services + "?dryRun=All", true},
+		{http.MethodPut, services + "/web?dryRun=", false},
+		{http.MethodDelete, services + "/web?dryRun=None", false},
+		{http.MethodDelete, services + "/web?dryRun=All", true},
+	} {
+		next := &tripper{answer: answered(http.StatusOK, "{}")}
+		resp, err := Trial(next).RoundTrip(request(t, c.method, c.url))
+		if (err == nil) != c.passes || (next.calls == 1) != c.passes || err != nil && !errors.Is(err, ErrNotLeading) {
+			t.Errorf("%s %s: %d sent, %v", c.method, c.url, next.calls, err)
+		}
+		if err == nil {
+			resp.Body.Close()
+		}
+	}
+}
+
 // A request under way ends with the permit, by time or because it is revoked.
 func TestRequestEndsWithThePermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // FencedMark is in what the admission policy of deploy/kubernetes/fencing.yaml says
@@ -98,6 +100,23 @@ func changes(req *http.Request) bool {
 	}
 	return true
 }
+
+// Trial is a transport for who only tries out: no change passes but dry runs. The others
+// fail with ErrNotLeading.
+func Trial(next http.RoundTripper) http.RoundTripper {
+	none := (&Permit{}).RoundTripper(next)
+	return trial(func(req *http.Request) (*http.Response, error) {
+		if req.URL.Query().Get("dryRun") == metav1.DryRunAll {
+			return next.RoundTrip(req)
+		}
+		return none.RoundTrip(req)
+	})
+}
+
+type trial func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (t trial) RoundTrip(req *http.Request) (*http.Response, error) { return t(req) }
 
 // body calls end when it has been read.
 type body struct {

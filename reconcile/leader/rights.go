@@ -62,12 +62,14 @@ func (e *Elector) denied(ctx context.Context) string {
 		verb = "update"
 		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{DryRun: dryRun})
 	case apierrors.IsNotFound(err):
-		if reason := e.makeNamespace(ctx); reason != "" {
-			return reason
-		}
 		verb = "create"
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: e.opts.Name, Namespace: e.opts.Namespace}}
-		_, err = leases.Create(ctx, lease, metav1.CreateOptions{DryRun: dryRun})
+		if _, err = leases.Create(ctx, lease, metav1.CreateOptions{DryRun: dryRun}); apierrors.IsNotFound(err) {
+			if reason := e.makeNamespace(ctx); reason != "" {
+				return reason
+			}
+			_, err = leases.Create(ctx, lease, metav1.CreateOptions{DryRun: dryRun})
+		}
 	}
 	switch {
 	case verb == "create" && apierrors.IsNotFound(err):
@@ -81,16 +83,12 @@ func (e *Elector) denied(ctx context.Context) string {
 // dryRun lets the API server check everything and store nothing.
 var dryRun = []string{metav1.DryRunAll}
 
-// makeNamespace makes the Lease's namespace where it is missing, and says why that is
-// not possible.
+// makeNamespace makes the Lease's namespace, which is missing, and says why that is not
+// possible.
 func (e *Elector) makeNamespace(ctx context.Context) string {
-	namespaces, name := e.opts.Client.CoreV1().Namespaces(), e.opts.Namespace
-	if _, err := namespaces.Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		return "" // it is there, or nobody knows
-	}
-	_, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := e.opts.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.opts.Namespace, Labels: e.opts.Labels}}, metav1.CreateOptions{})
 	if apierrors.IsForbidden(err) {
-		return fmt.Sprintf("namespace %s does not exist, and may not be made: %v", name, err)
+		return fmt.Sprintf("namespace %s does not exist, and may not be made: %v", e.opts.Namespace, err)
 	}
 	return ""
 }

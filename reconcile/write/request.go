@@ -37,11 +37,16 @@ func measured(v answer) lanes.Outcome {
 }
 
 // send makes the request of an action; where it is dry, the server checks it and changes nothing.
-func (w *Writer) send(ctx context.Context, replica syncer.Key, id cache.ID, a *plan.Action, dry bool) (*cache.Object, error) {
+func (w *Writer) send(ctx context.Context, replica syncer.Key, a *plan.Action, dry bool) (*cache.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
+	id := objectID(replica, a)
+	request := w.request(a.Verb, id)
+	if dry {
+		request.Param("dryRun", metav1.DryRunAll)
+	}
 	if a.Verb == plan.Delete {
-		return nil, w.delete(ctx, id, a.Standing)
+		return nil, remove(ctx, request, a.Standing, dry)
 	}
 	former := &cache.Object{}
 	var untracked []metav1.ManagedFieldsEntry
@@ -55,12 +60,12 @@ func (w *Writer) send(ctx context.Context, replica syncer.Key, id cache.ID, a *p
 			untracked = []metav1.ManagedFieldsEntry{{}}
 		}
 	}
-	kept, request := former.Kept, w.request(a.Verb, id)
-	if dry {
-		request.Param("dryRun", "All")
-	}
+	kept := former.Kept
 	switch a.Kind {
 	case plan.KindNamespace:
+		if dry {
+			return put(ctx, request, w.namespace(id.Name), &corev1.Namespace{}, w.decoder.Namespace)
+		}
 		return w.createNamespace(ctx, id)
 	case plan.KindService:
 		in := ServiceObject(id.Key, a.Service, a.Standing, kept, former.Spec())
@@ -87,10 +92,7 @@ func (w *Writer) createNamespace(ctx context.Context, id cache.ID) (*cache.Objec
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.timeout) // others wait, too
 		defer cancel()
-		in := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: id.Name, Labels: map[string]string{
-			plan.LabelManagedBy: plan.ManagedBy, plan.LabelInstance: cmp.Or(w.decoder.Instance, plan.DefaultInstance),
-		}}}
-		made, err := put(ctx, w.request(plan.Create, id), in, &corev1.Namespace{}, w.decoder.Namespace)
+		made, err := put(ctx, w.request(plan.Create, id), w.namespace(id.Name), &corev1.Namespace{}, w.decoder.Namespace)
 		if err == nil {
 			w.cache.Finish(id, cache.Outcome{Object: made})
 		}
@@ -107,11 +109,29 @@ func (w *Writer) createNamespace(ctx context.Context, id cache.ID) (*cache.Objec
 	}
 }
 
-func (w *Writer) delete(ctx context.Context, id cache.ID, standing *plan.Meta) error {
+// objectID is what an action of a replica writes.
+func objectID(replica syncer.Key, a *plan.Action) cache.ID {
+	if a.Kind == plan.KindNamespace {
+		return cache.NamespaceID(a.Name)
+	}
+	return cache.ID{Kind: a.Kind, Key: syncer.Key{Namespace: replica.Namespace, Name: a.Name}}
+}
+
+// namespace is one that is made for replicas.
+func (w *Writer) namespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		plan.LabelManagedBy: plan.ManagedBy, plan.LabelInstance: cmp.Or(w.decoder.Instance, plan.DefaultInstance),
+	}}}
+}
+
+func remove(ctx context.Context, request *rest.Request, standing *plan.Meta, dry bool) error {
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
 		UID: new(types.UID(standing.UID)), ResourceVersion: new(standing.ResourceVersion),
 	}}
-	return w.request(plan.Delete, id).Body(&options).Do(ctx).Error()
+	if dry {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	return request.Body(&options).Do(ctx).Error()
 }
 
 // verify reads an object after an answer that left its state in doubt. cause is
@@ -213,7 +233,12 @@ func (w *Writer) Check(ctx context.Context, item lanes.Item, a *plan.Action) err
 		return err
 	}
 	defer slot.End(lanes.Unmeasured)
-	_, err = w.send(ctx, item.Key, cache.ID{Kind: a.Kind, Key: syncer.Key{Namespace: item.Key.Namespace, Name: a.Name}}, a, true)
+	return w.DryRun(ctx, item.Key, a)
+}
+
+// DryRun has the server check a write that is not made.
+func (w *Writer) DryRun(ctx context.Context, replica syncer.Key, a *plan.Action) error {
+	_, err := w.send(ctx, replica, a, true)
 	return err
 }
 

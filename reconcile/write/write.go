@@ -194,10 +194,7 @@ func (w *Writer) do(ctx, rest context.Context, item lanes.Item, replica syncer.K
 // for a slot, nor for the answer to what no removal needs; who reads the object next
 // learns what became of it.
 func (w *Writer) one(ctx, rest context.Context, item lanes.Item, replica syncer.Key, a *plan.Action) Receipt {
-	id := cache.ID{Kind: a.Kind, Key: syncer.Key{Namespace: replica.Namespace, Name: a.Name}}
-	if a.Kind == plan.KindNamespace {
-		id.Namespace = ""
-	}
+	id := objectID(replica, a)
 	// Several replicas may make one namespace at once, so it has no own writes.
 	tracked := a.Kind != plan.KindNamespace
 	r := Receipt{Kind: a.Kind, Action: a, Sent: time.Now()}
@@ -217,7 +214,7 @@ func (w *Writer) one(ctx, rest context.Context, item lanes.Item, replica syncer.
 	if a.Verb == plan.Update && (a.Endpoints != nil || a.Slice != nil) {
 		sending = ctx // a removal would have to wait for it, or to find out
 	}
-	result, err := w.send(sending, replica, id, a, false)
+	result, err := w.send(sending, replica, a, false)
 	r.Acked = time.Now()
 	if err != nil && sending.Err() != nil && ctx.Err() == nil {
 		slot.End(lanes.Unmeasured)

@@ -16,11 +16,26 @@ import (
 // Plan lists the ingress cluster, then the members, and plans every
 // replica. missing are the members that were not listed in time.
 func (r *App) Plan(ctx context.Context, timeout time.Duration) (plans []plan.Plan, missing []clusters.Status, err error) {
+	missing, err = r.plan(ctx, timeout, func(_ *ingressSession, all []plan.Plan) { plans = all })
+	return plans, missing, err
+}
+
+// TryOut plans every replica and returns what the ingress cluster would refuse of it,
+// for another reason than rights. Nothing is written.
+func (r *App) TryOut(ctx context.Context, timeout time.Duration) (denied []error, err error) {
+	_, err = r.plan(ctx, timeout, func(session *ingressSession, all []plan.Plan) { denied = session.reconciler.TryOut(ctx, all) })
+	return denied, err
+}
+
+// plan hands on what is planned while the session is open.
+func (r *App) plan(ctx context.Context, timeout time.Duration, planned func(*ingressSession, []plan.Plan)) (missing []clusters.Status, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	session, err := openIngress(ctx, r.sessionOptions(r.loaded, nil))
+	options := r.sessionOptions(r.loaded, nil)
+	options.trial = true
+	session, err := openIngress(ctx, options)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer session.close()
 	var running sync.WaitGroup
@@ -30,7 +45,7 @@ func (r *App) Plan(ctx context.Context, timeout time.Duration) (plans []plan.Pla
 	deadline, stop := context.WithTimeout(ctx, timeout)
 	defer stop()
 	if err := session.reconciler.WaitForSync(deadline); err != nil {
-		return nil, nil, fmt.Errorf("the ingress cluster was not listed within %s: %w", timeout, session.reconciler.Trouble())
+		return nil, fmt.Errorf("the ingress cluster was not listed within %s: %w", timeout, session.reconciler.Trouble())
 	}
 	r.ingress.Store(session) // first lists are judged by what stands, as run does it
 	r.readIdentities(ctx, session)
@@ -38,10 +53,13 @@ func (r *App) Plan(ctx context.Context, timeout time.Duration) (plans []plan.Pla
 	running.Go(func() { r.set.Run(ctx) })
 	missing = r.waitForMembers(deadline)
 	if err := ctx.Err(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	plans, err = session.reconciler.PlanAll(ctx)
-	return plans, missing, err
+	plans, err := session.reconciler.PlanAll(ctx)
+	if err == nil {
+		planned(session, plans)
+	}
+	return missing, err
 }
 
 // RuleEffects are what the rules of the configuration do in each member that was listed.

@@ -87,6 +87,8 @@ type ingressOptions struct {
 	changed func()
 	// leading is called before it begins to write.
 	leading func()
+	// trial: nothing is ever written, and dry runs need nobody's permit.
+	trial bool
 }
 
 // sessionOptions are those of a configuration; former is the session that serves, if
@@ -144,8 +146,11 @@ func (s *ingressSession) connect(ctx context.Context, o ingressOptions) (err err
 	unlimited.QPS = 0 // for writes it is handed out by lane, not by order of arrival: see queueOptions
 	pin := kube.NewPin(expectedIdentity(o.config, o.former))
 	guarded := kube.ConnectOptions{
-		Cluster: "ingress", Version: o.version, Pin: pin, Logger: o.logger, WrapDial: s.permit.Dial,
+		Cluster: "ingress", Version: o.version, Pin: pin, RolesOnly: o.config.Ingress.RolesOnly, Logger: o.logger, WrapDial: s.permit.Dial,
 		Wrap: func(next roundTripper) roundTripper { return s.permit.RoundTripper(observed(next)) },
+	}
+	if o.trial {
+		guarded.Wrap = func(next roundTripper) roundTripper { return leader.Trial(observed(next)) }
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -156,7 +161,7 @@ func (s *ingressSession) connect(ctx context.Context, o ingressOptions) (err err
 	if s.write, err = kube.Connect(unlimited, guarded); err != nil {
 		return err
 	}
-	s.electing, err = kube.Connect(unlimited, kube.ConnectOptions{Cluster: "ingress", Version: o.version, Pin: pin, Wrap: observed})
+	s.electing, err = kube.Connect(unlimited, kube.ConnectOptions{Cluster: "ingress", Version: o.version, Pin: pin, RolesOnly: guarded.RolesOnly, Wrap: observed})
 	return err
 }
 

@@ -60,7 +60,7 @@ func (a account) objects() []runtime.Object {
 		return append(all,
 			&rbacv1.ClusterRole{ObjectMeta: a.meta("", a.name), Rules: append(rules,
 				rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{metav1.NamespaceSystem}, Verbs: read[:1]},
-				rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: read},
+				rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: read[1:]},
 			)},
 			&rbacv1.ClusterRoleBinding{ObjectMeta: a.meta("", a.name), RoleRef: role("ClusterRole", a.name), Subjects: subjects},
 		)

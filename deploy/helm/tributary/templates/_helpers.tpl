@@ -101,6 +101,10 @@ true
 {{- if dig "replicas" "createNamespaces" true .Values.config -}}true{{- end -}}
 {{- end -}}
 
+{{- define "tributary.openshift" -}}
+{{- if or (dig "openshift" false .Values.AsMap) (.Capabilities.APIVersions.Has "security.openshift.io/v1") -}}true{{- end -}}
+{{- end -}}
+
 {{/* What is written wherever replicas are, for a ClusterRole or a Role. */}}
 {{- define "tributary.writes" -}}
 - apiGroups: [""]
@@ -111,13 +115,15 @@ true
   resources: [endpointslices]
   verbs: [get, list, watch, create, update, delete]
 {{- end }}
+{{- if include "tributary.openshift" . }}
 - apiGroups: [""]
-  resources: [endpoints/restricted] # OpenShift: addresses of its own pod and service networks
+  resources: [endpoints/restricted] # addresses of OpenShift's own pod and service networks
   verbs: [create]
 {{- if include "tributary.writesSlices" . }}
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices/restricted]
   verbs: [create]
+{{- end }}
 {{- end }}
 - apiGroups: [""]
   resources: [events] # conflicts, on the replica
