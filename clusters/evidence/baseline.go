@@ -278,7 +278,8 @@ func (s *State) meetStanding(p *syncer.Pod, out *Effects) {
 	var drop []*standingEndpoint
 	for _, e := range endpoints {
 		same := e.endpoint.Target.UID == taken.UID && store.HasAddress(&taken, e.endpoint.Addr) && !taken.Terminal
-		ready := !taken.Terminating() && taken.Ready || s.published(e.in)
+		ready := !taken.Terminating() && taken.Ready || s.published(e.in) ||
+			!taken.Terminating() && s.store.MakesReady(s.cfg.Decider, p.Key, e.in.sources)
 		if same && !ready {
 			s.damping.fell(e)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"unique"
 
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
@@ -20,6 +21,8 @@ type cluster struct {
 	// revision of the last change; it goes back with a restore.
 	uids  int
 	names int
+	// since is what is kept of objects for rules, from when they are decoded on.
+	since uint32
 }
 
 // truth is what the member's store holds.
@@ -44,7 +47,8 @@ type thePod struct {
 	ready          bool
 	terminating    bool
 	finished       bool
-	host           bool // it has the address of its node
+	host           bool   // it has the address of its node
+	marks          string // what rules go by
 	revision       uint64
 }
 
@@ -98,8 +102,8 @@ func (p *thePod) serving() bool { return p.ready && !p.terminating && !p.finishe
 
 // shown is the pod as an API server shows it. A silent node makes it not ready.
 func (w *cluster) shown(p thePod) store.Versioned[syncer.Pod] {
-	v := store.Versioned[syncer.Pod]{RV: p.revision, Object: syncer.Pod{
-		Key: syncer.Key{Namespace: namespace, Name: p.name}, UID: p.uid, Labels: map[string]string{"app": p.app},
+	v := store.Versioned[syncer.Pod]{RV: p.revision, Kept: store.Kept{Text: unique.Make(p.marks), Since: w.since}, Object: syncer.Pod{
+		Key: syncer.Key{Namespace: namespace, Name: p.name}, UID: p.uid, Labels: map[string]string{"app": p.app, "marks": p.marks},
 		IPs: []syncer.PodIP{{Addr: address(p.ip)}}, NodeName: fmt.Sprint("n", p.node), Ready: p.ready, Terminal: p.finished, HostNetwork: p.host,
 	}}
 	if p.terminating {
@@ -175,8 +179,8 @@ func (t *truth) manual(service string, slice bool) *theManual {
 }
 
 // demanded is what a Service gives by right: addresses with the pod behind each, and
-// whether they take traffic.
-func (w *cluster) demanded(s *theService) map[endpoint]bool {
+// whether they take traffic, by the rules of a configuration.
+func (w *cluster) demanded(s *theService, rules store.Decider) map[endpoint]bool {
 	out := map[endpoint]bool{}
 	if s.app == "" {
 		for _, m := range w.manuals {
@@ -190,10 +194,31 @@ func (w *cluster) demanded(s *theService) map[endpoint]bool {
 	}
 	for _, p := range w.pods {
 		if !p.finished && (s.app == everyPod || p.app == s.app) {
-			out[endpoint{p.ip, p.uid}] = p.serving() && !w.silent[p.node]
+			switch outcome(rules, p.marks, nil) {
+			case store.Absent:
+			case store.NotReady:
+				out[endpoint{p.ip, p.uid}] = false
+			case store.Ready:
+				out[endpoint{p.ip, p.uid}] = !p.terminating
+			default:
+				out[endpoint{p.ip, p.uid}] = p.serving() && !w.silent[p.node]
+			}
 		}
 	}
 	return out
+}
+
+// outcome is what rules want of a pod with these marks, without those that are held.
+func outcome(rules store.Decider, marks string, held func(string) bool) store.Outcome {
+	if rules == nil {
+		return store.Upstream
+	}
+	for _, d := range rules.Decide(store.Subject{Pod: store.Kept{Text: unique.Make(marks)}}, nil) {
+		if held == nil || !held(d.Rule) {
+			return d.Then
+		}
+	}
+	return store.Upstream
 }
 
 // endpoint is an address in the ingress cluster, and the pod that it is of.

@@ -241,7 +241,9 @@ func (s *State) podTouched(now time.Time, was, is *syncer.Pod, touched map[synce
 	for _, service := range after {
 		if src := s.damping.sources[service]; src != nil {
 			if as := s.store.As(service, is); takesPart(as) && s.readiness.keeps(is.Key) != "" {
-				src.forget(is.Name) // its turn is not believed
+				if d := src.pods[is.Name]; d != nil && !d.waits() {
+					src.forget(is.Name) // its turn is not believed
+				}
 			} else {
 				src.see(now, as, slices.Contains(before, service) && was.UID == is.UID || s.hadStood(service, is))
 			}

@@ -72,19 +72,22 @@ const (
 	lose   // what was asked for is never answered
 	ponder // the answer is found, and comes later
 	bound  // another maxObjects
+	rule   // other rules
+	mark   // a pod that rules see in another way
+	lead   // another process wrote until now
 	verbs
 )
 
 var verbNames = [...]string{"create", "kill", "recreate", "terminate", "evict", "ready", "move", "relabel", "scale-down", "roll-out", "toggle-service",
 	"reselect", "edit-manual", "silence", "save", "restore", "notice-restore", "cut", "relist", "lie", "past", "deliver", "answer", "pass", "work", "mute", "deafen",
-	"release", "restart", "forbid", "lose", "ponder", "bound"}
+	"release", "restart", "forbid", "lose", "ponder", "bound", "rule", "mark", "lead"}
 
 func (o op) String() string { return fmt.Sprintf("%s(%d,%d)", verbNames[o.verb], o.a, o.b) }
 
 // weights say how often a verb comes.
 var weights = [verbs]int{create: 12, kill: 7, recreate: 4, terminate: 4, evict: 3, ready: 10, move: 1, relabel: 2, scaleDown: 2, rollOut: 2,
 	toggleService: 1, reselect: 1, editManual: 4, silence: 1, save: 1, restore: 1, noticeRestore: 3, cut: 6, relist: 10, lie: 3, past: 1, deliver: 25, answer: 10,
-	pass: 14, work: 10, muteGets: 1, deafen: 1, release: 1, restart: 1, forbid: 1, lose: 1, ponder: 2, bound: 1}
+	pass: 14, work: 10, muteGets: 1, deafen: 1, release: 1, restart: 1, forbid: 1, lose: 1, ponder: 2, bound: 1, rule: 2, mark: 2, lead: 1}
 
 var serviceNames = []string{"a", "b", "c", "d", "all", "hand"}
 
@@ -104,8 +107,10 @@ type history struct {
 	cfg  Config
 	// stableFor is that of all Services.
 	stableFor time.Duration
-	ops       []op
-	met       map[string]bool // effects that came of it
+	// ruled is true where rules of the configuration come and go.
+	ruled bool
+	ops   []op
+	met   map[string]bool // effects that came of it
 }
 
 func newHistory(seed uint64, length int) history {
@@ -118,6 +123,9 @@ func newHistory(seed uint64, length int) history {
 		},
 	}}
 	h.stableFor = time.Duration(one(dice.From(seed, 23), 0, 0, 2, 5)) * time.Second // other dice, so that histories stay as they are
+	if h.ruled = dice.From(seed, 25).IntN(3) == 0; h.ruled {
+		h.stableFor = 0 // what rules let go and take back is none of that law's
+	}
 	h.cfg.Damping = dampingOf(Damping{StableFor: h.stableFor, KeepOne: true})
 	total := 0
 	for _, w := range weights {
@@ -159,7 +167,7 @@ func (h *history) play(log *strings.Builder) (*breach, int) {
 	}
 	w.save()
 	s := newShell(w, h.cfg, h.seed, log)
-	s.stableFor = h.stableFor
+	s.stableFor, s.ruled = h.stableFor, h.ruled
 	s.work()
 	for _, o := range h.ops {
 		if s.broken != nil {
@@ -180,12 +188,19 @@ func (w *cluster) addPod(a, b int, app string) thePod {
 	w.uids++
 	w.names++
 	name := fmt.Sprintf("%s-%d", app, w.names)
-	p := thePod{name: name, uid: fmt.Sprintf("%s.%d", name, w.uids), app: app, ip: w.freeIP(0), node: a % nodes, ready: b%4 > 0, host: b%10 == 9, revision: w.bump()}
+	p := thePod{name: name, uid: fmt.Sprintf("%s.%d", name, w.uids), app: app, ip: w.freeIP(0), node: a % nodes, ready: b%4 > 0, host: b%10 == 9, marks: marksOf(b / 10), revision: w.bump()}
 	if p.host {
 		p.ip = hostIP(p.node)
 	}
 	w.pods = append(w.pods, p)
 	return p
+}
+
+func marksOf(n int) string { return []string{"", "", "x", "y", "x+y"}[n%5] }
+
+// rulesOf are some rules: they match few pods, or many, or all.
+func rulesOf(n int) store.Decider {
+	return deciderNamed([]string{"", "", "x/NotReady", "y/Absent", "x/Ready", "y/Upstream,x/NotReady", "x/Ready,y/NotReady", "all/NotReady", "x/Upstream,all/Absent"}[n%9])
 }
 
 // do lets one thing happen.
@@ -215,7 +230,7 @@ func (s *shell) do(o op) {
 		for range n - o.b%2 {
 			s.showPod(s.addPod(o.b, 1, app), true)
 		}
-	case kill, recreate, terminate, evict, ready, move, relabel:
+	case kill, recreate, terminate, evict, ready, move, relabel, mark:
 		if p != nil {
 			s.changePod(o, p)
 		}
@@ -305,7 +320,25 @@ func (s *shell) do(o op) {
 	case bound:
 		s.cfg.MaxObjects = []int{0, 15, 18, 25}[o.a%4]
 		s.step(Configured{s.cfg})
+	case rule:
+		if s.ruled {
+			s.setRules(rulesOf(o.a))
+		}
+	case lead:
+		s.step(Leading{s.baseline()})
 	}
+}
+
+// setRules is an edit of the rules. What they need is read anew where there were none: it
+// was not kept.
+func (s *shell) setRules(rules store.Decider) {
+	if s.cfg.Decider == nil && rules != nil {
+		s.since++
+	}
+	if s.cfg.Decider, s.cfg.KeptSince = rules, (store.KeptSince{}); rules != nil {
+		s.cfg.KeptSince.Pod = s.since
+	}
+	s.step(Configured{s.cfg})
 }
 
 func (s *shell) noticeRestore() {
@@ -356,6 +389,8 @@ func (s *shell) changePod(o op, p *thePod) {
 		}
 	case relabel:
 		p.app = serviceNames[o.b%4]
+	case mark:
+		p.marks = marksOf(o.b)
 	}
 	if !p.finished {
 		p.revision = s.bump()
@@ -469,7 +504,7 @@ func (s *shell) peace() {
 	for second := range 90 {
 		// A store that went back answers for its past: of what it lacks beyond that which a
 		// second list may take, an operator must say that it is gone.
-		if second == 60 && s.doubted {
+		if second == 60 && (s.doubted || s.state.HoldsRules()) {
 			s.step(Release{})
 		}
 		s.work()
@@ -497,7 +532,7 @@ func (s *shell) zero() {
 // effects are what histories have to meet, or they show little.
 var effects = []string{
 	"event added", "event modified", "event deleted", "event relist", "event missing", "event asked", "event reused", "event replaced",
-	"event released", "event panic", "kept list_shrank", "kept first_list_shrank", "kept mass_not_ready", "kept node_silent",
+	"event released", "event panic", "event config", "kept list_shrank", "kept rule_would_empty", "kept first_list_shrank", "kept mass_not_ready", "kept node_silent",
 	"reason ChangesHeld", "reason RevisionRegressed", "reason ListIncomplete", "reason MassNotReady", "reason Unreachable", "reason Unusable",
 }
 

@@ -18,6 +18,7 @@ import (
 //     address leaves traffic it says that this is a removal.
 //   - HARD: no address takes traffic against the last word that was said of it,
 //     whatever is held, doubted or waited for. Panic and silent nodes alone may.
+//   - RULED: no address takes traffic against a rule that is in force and not held.
 //   - OWNER: as soon as a living pod was shown with an address, no dead one has it.
 //   - NOPHANTOM: an address appears only when its pod was shown, alive, with it.
 //   - DAMPED: an endpoint that took traffic, and turned not ready, does so again only when
@@ -32,6 +33,9 @@ import (
 func (s *shell) judge(e Event, replica string, before, after contribution, effect syncer.Effect) {
 	s.announced(replica, before, after, effect)
 	for ep, ready := range after {
+		if rule := s.takenBy(replica, ep); ready && rule != "" {
+			s.breach("RULED", "%s stands in %s, against rule %s", show1(ep), replica, rule)
+		}
 		if why := s.words.against(s, replica, ep, ready); why != "" {
 			s.breach("HARD", "%s stands in %s (ready: %v): %s", show1(ep), replica, ready, why)
 		}
@@ -41,13 +45,47 @@ func (s *shell) judge(e Event, replica string, before, after contribution, effec
 	}
 	s.damps(e, replica, before, after)
 	switch e := e.(type) {
-	case Listed[syncer.Pod], Listed[syncer.Service], Listed[store.Endpoints], Listed[store.Slice], Tick:
+	case Listed[syncer.Pod], Listed[syncer.Service], Listed[store.Endpoints], Listed[store.Slice]:
 		s.soft(replica, before, after)
+	case Tick, Configured: // what rules take is judged as well
+		s.plainly = true
+		s.soft(replica, before, after)
+		s.plainly = false
 	case Answer:
 		if e.Outcome != NotFound || e.Kind < Endpoints { // what else gave an address by hand went before, within the limits
 			s.soft(replica, before, after)
 		}
 	}
+}
+
+// takenBy is the rule in force that takes an endpoint away and is not held; "" if none does.
+func (s *shell) takenBy(replica string, ep endpoint) string {
+	inForce, _ := s.state.Deciders()
+	if inForce == nil || ep.uid == "" || s.unseen[replica] || !s.synced {
+		return ""
+	}
+	word := s.words.pod(nameOf(ep.uid))
+	held := s.state.Store().Pod(syncer.Key{Namespace: namespace, Name: nameOf(ep.uid)})
+	if word == nil || word.gone || word.lacked || held == nil || held.UID != ep.uid || word.is.UID != ep.uid ||
+		!slices.Contains(s.state.Store().ReplicasFor(held), syncer.Key{Namespace: namespace, Name: replica}) {
+		return ""
+	}
+	if is := outcome(inForce, word.is.Labels["marks"], s.heldRules(replica)); is == store.NotReady || is == store.Absent {
+		return inForce.ID()
+	}
+	return ""
+}
+
+func (s *shell) heldRules(replica string) func(string) bool {
+	h := s.state.ruling.held[syncer.Key{Namespace: namespace, Name: replica}]
+	return func(rule string) bool { return h != nil && h.has(rule) }
+}
+
+// madeReady reports whether a rule makes a pod ready that is not, or did until an edit that
+// is held.
+func (s *shell) madeReady(replica string, p *syncer.Pod) bool {
+	inForce, wanted := s.state.Deciders()
+	return s.ruled && (outcome(inForce, p.Labels["marks"], nil) == store.Ready || outcome(wanted, p.Labels["marks"], nil) == store.Ready || s.heldRules(replica)(""))
 }
 
 // turn is what is known of the readiness of a pod.
@@ -219,6 +257,8 @@ func (w *words) againstPod(s *shell, replica string, ep endpoint, ready bool) st
 		return "its pod has another address"
 	case ready && p.Deleted != 0:
 		return "its pod is terminating"
+	case ready && !p.Ready && s.madeReady(replica, p):
+		return ""
 	case ready && !p.Ready && !s.state.View().Panicking && !(p.NodeSilent && s.cfg.HoldSilent > 0):
 		return "its pod is not ready"
 	}
@@ -380,10 +420,15 @@ func (s *shell) lookedTwice() {
 	}
 }
 
-// lives reports whether the truth demands an endpoint, ready.
+// lives reports whether the truth demands an endpoint, ready: by the rules in force, and by
+// those that are to be.
 func (s *shell) lives(replica string, ep endpoint) bool {
+	inForce, wanted := s.state.Deciders()
+	if s.plainly {
+		inForce, wanted = nil, nil
+	}
 	return slices.ContainsFunc(s.services, func(svc theService) bool {
-		return replicaOf(svc.name) == replica && s.demanded(&svc)[ep]
+		return replicaOf(svc.name) == replica && s.demanded(&svc, inForce)[ep] && s.demanded(&svc, wanted)[ep]
 	})
 }
 
@@ -420,7 +465,7 @@ func (s *shell) converged() {
 		want := contribution{}
 		for i := range s.services {
 			if svc := &s.services[i]; replicaOf(svc.name) == replica {
-				maps.Copy(want, s.demanded(svc))
+				maps.Copy(want, s.demanded(svc, s.cfg.Decider))
 			}
 		}
 		if got := s.stands[replica]; !maps.Equal(got, want) {

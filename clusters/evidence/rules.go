@@ -71,9 +71,15 @@ func (s *State) ruledBy(id object) string {
 const relook = 5 * time.Second
 
 // changeRules takes in other rules of the configuration, once what they read is known.
-func (s *State) changeRules(now time.Time, out *Effects) {
-	if !s.synced {
-		return // they come into force with the first lists
+func (s *State) changeRules(now time.Time, former Config, out *Effects) {
+	if !s.synced { // they come into force with the first lists, which must show what they read
+		for _, kind := range []Kind{Services, Pods} {
+			if former.keptSince(kind) < s.cfg.keptSince(kind) && (s.listed[kind] || s.lists[kind] != nil) {
+				s.short[kind], s.listed[kind] = true, false
+				s.dueBy(kind, now)
+			}
+		}
+		return
 	}
 	r := &s.ruling
 	r.pending, r.edit = true, nil

@@ -24,6 +24,7 @@ type shell struct {
 	cfg   Config
 	// stableFor is that of all Services.
 	stableFor time.Duration
+	ruled     bool
 	seed      uint64
 	now       time.Time
 	log       *strings.Builder // nil: nobody reads it
@@ -67,6 +68,8 @@ type shell struct {
 	// takenSoft are the ready endpoints that live and were taken by this step, hadReady
 	// all that there were.
 	takenSoft, hadReady int
+	// plainly is true while rules do not say who lives.
+	plainly bool
 	// sampled are the objects that a sample stood for before this step.
 	sampled map[object]bool
 }
@@ -126,6 +129,16 @@ func (s *shell) start() {
 	for k := range s.watches {
 		s.watches[k] = watch{want: Kind(k) <= Nodes}
 	}
+	s.words.baseline(s.sources)
+	for replica, eps := range s.stands {
+		s.stood[replica] = maps.Clone(eps)
+	}
+	s.step(Baseline{s.baseline()})
+	s.step(Connected{})
+}
+
+// baseline is what stands.
+func (s *shell) baseline() map[syncer.Key]Standing {
 	standing := map[syncer.Key]Standing{}
 	for replica, eps := range s.stands {
 		var x Standing
@@ -139,12 +152,7 @@ func (s *shell) start() {
 			standing[syncer.Key{Namespace: namespace, Name: replica}] = x
 		}
 	}
-	s.words.baseline(s.sources)
-	for replica, eps := range s.stands {
-		s.stood[replica] = maps.Clone(eps)
-	}
-	s.step(Baseline{standing})
-	s.step(Connected{})
+	return standing
 }
 
 func (s *shell) standing(e endpoint, ready bool) syncer.Endpoint {
@@ -328,6 +336,8 @@ func (s *shell) log2(e Event) {
 		}
 		s.note("answer %v %s: %s", e.Kind, e.Key.Name, what)
 	case Tick:
+	case Configured:
+		s.note("configured: rules %v since %v, at most %d objects", e.Decider, e.KeptSince, e.MaxObjects)
 	default:
 		s.note("%T %+v", e, e)
 	}
@@ -335,6 +345,9 @@ func (s *shell) log2(e Event) {
 
 func showPod(p store.Versioned[syncer.Pod]) string {
 	text := fmt.Sprintf("%s@%d %v %s", p.Object.UID, p.RV, p.Object.IPs[0].Addr.As4()[3], p.Object.Labels["app"])
+	if marks := p.Object.Labels["marks"]; marks != "" {
+		text += " " + marks
+	}
 	for _, flag := range []struct {
 		text string
 		on   bool

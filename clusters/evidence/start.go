@@ -26,8 +26,8 @@ func (s *State) markListed(now time.Time, kind Kind, out *Effects) {
 		return
 	}
 	s.synced = true
-	s.forgetPublished(out)
 	s.startRules(now, out)
+	s.forgetPublished(out)
 	s.startDamping(now)
 	all := keptDirty(s.StandingReplicas())
 	s.compareStanding(now, out)
@@ -41,7 +41,7 @@ func (s *State) markListed(now time.Time, kind Kind, out *Effects) {
 }
 
 // forgetPublished lets go of pods that were taken for turned not ready by what stands of
-// them, and whose Services, by now known, take every pod for ready.
+// them, and whose Services, by now known, take every pod for ready, or have rules that do.
 func (s *State) forgetPublished(out *Effects) {
 	for _, d := range maps.Clone(s.readiness.down) {
 		if !s.store.Serves(&d.reported.Object) {

@@ -192,7 +192,7 @@ func (s *State) configure(now time.Time, c Config, out *Effects) {
 	if deciderID(former.Decider) == deciderID(c.Decider) {
 		s.cfg.Decider, s.cfg.KeptSince = former.Decider, former.KeptSince
 	} else {
-		s.changeRules(now, out)
+		s.changeRules(now, former, out)
 	}
 	s.redamp(now, out)
 }

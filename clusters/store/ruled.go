@@ -62,6 +62,25 @@ func (svc *service) counted(rec *record) *syncer.Pod {
 	return Decision{Then: NotReady}.apply(&rec.Pod)
 }
 
+// MakesReady reports whether rules, which need not be in force, make a pod that is held
+// ready for one of some Services. Of a Service that is not known they see nothing.
+func (s *Store) MakesReady(d Decider, pod syncer.Key, services []syncer.Key) bool {
+	rec := s.record(pod)
+	if rec == nil || d == nil {
+		return false
+	}
+	for _, key := range services {
+		svc := s.service(key)
+		if svc == nil {
+			svc = &service{current: &syncer.Service{}}
+		}
+		if d.Decide(s.subject(d, svc, rec), nil)[0].Then == Ready {
+			return true
+		}
+	}
+	return false
+}
+
 // RuleCount counts the pods that a rule decides, each for each of its Services.
 func (s *Store) RuleCount() map[string]int {
 	counts := map[string]int{}

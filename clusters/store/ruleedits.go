@@ -243,14 +243,23 @@ func (a *answer) hold(held func(rule string) bool) *answer {
 }
 
 // ApplyRules lets what waits for a pod count, where only says so of it and its replica.
+// Where nothing waits any more, and nothing is held, no pod is spared.
 func (s *Store) ApplyRules(only func(*syncer.Pod, syncer.Key) bool) []Dirty {
 	var d dirtyList
 	for svc := range s.indexedServices {
+		waits := len(svc.heldRules) > 0
 		for _, r := range svc.rulings {
-			if r.waits() && only(&r.rec.Pod, svc.replica) {
+			switch {
+			case !r.waits():
+			case only(&r.rec.Pod, svc.replica):
 				s.setRuling(svc, r.rec, ruling{applied: r.decided()})
 				s.noteRuling(svc, r.rec, r.as, &d)
+			default:
+				waits = true
 			}
+		}
+		if !waits {
+			s.hold(svc, nil, &d)
 		}
 	}
 	return d.sorted()
