@@ -141,7 +141,7 @@ func (s *shell) holdsRules() bool {
 func (s *shell) replicas() []syncer.Key {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return append(s.state.Store().Replicas(), s.state.StandingReplicas()...)
+	return append(s.state.Store().Replicas(), s.state.BaselineReplicas()...)
 }
 
 // waits reports whether an endpoint waits to return to a replica, givesReady whether the

@@ -30,9 +30,9 @@ type absence struct {
 	past     bool
 	asked    time.Time // when, or when it is to be asked again
 	failures int
-	// standing are endpoints that stand of it from before this process, of an object
+	// baseline are endpoints that stand of it from before this process, of an object
 	// that this process has not seen.
-	standing []*standingEndpoint
+	baseline []*baselineEndpoint
 }
 
 // askState is how far an absent object was asked for.
@@ -78,7 +78,7 @@ func (s *State) lacks(now time.Time, l lost, doubted bool) {
 func (s *State) refile(a *absence, l lost) {
 	s.address(a, l.addrs)
 	replicas := slices.Clone(l.replicas)
-	for _, e := range a.standing {
+	for _, e := range a.baseline {
 		if !slices.Contains(replicas, e.in.key) {
 			replicas = append(replicas, e.in.key)
 		}
@@ -119,7 +119,7 @@ func (s *State) forget(a *absence) {
 	for _, replica := range a.replicas {
 		s.unhold(replica, a.id)
 	}
-	for _, e := range a.standing {
+	for _, e := range a.baseline {
 		e.waits = slices.DeleteFunc(e.waits, func(b *absence) bool { return b == a })
 	}
 	if q := s.inquiries[a.id.Kind]; q != nil {
@@ -216,28 +216,28 @@ func (s *State) settleAll(now time.Time, gone []*absence, event string, out *Eff
 		switch a.id.Kind {
 		case Pods:
 			dirty = append(dirty, s.store.RemovePod(a.id.Key)...)
-			if known || !s.standing.stands(a.id.Key, a.uid) {
+			if known || !s.baseline.stands(a.id.Key, a.uid) {
 				s.readiness.gone(a.id.Key)
 			}
-			for _, e := range slices.Clone(s.standing.byPod[a.id.Key]) {
+			for _, e := range slices.Clone(s.baseline.byPod[a.id.Key]) {
 				if known && e.endpoint.Target.UID == a.uid {
-					dirty = append(dirty, s.dropStanding(e)...)
+					dirty = append(dirty, s.dropBaseline(e)...)
 				}
 			}
 		case Services:
 			dirty = append(dirty, s.store.RemoveService(a.id.Key)...)
 			if known {
-				s.standingSourceGone(a.id.Key, Cause{Kind: "Service", Event: event, Key: a.id.Key}, out)
+				s.baselineSourceGone(a.id.Key, Cause{Kind: "Service", Event: event, Key: a.id.Key}, out)
 			} else {
-				s.standing.doubtSource(a.id.Key)
+				s.baseline.doubtSource(a.id.Key)
 			}
 		case Endpoints, Slices:
 			dirty = append(dirty, s.store.RemoveManual(a.manual())...)
 		}
-		dirty = append(dirty, s.settleStanding(a)...)
+		dirty = append(dirty, s.settleBaseline(a)...)
 	}
 	if s.synced && slices.ContainsFunc(gone, func(a *absence) bool { return a.id.Kind == Services }) {
-		defer s.judgeStanding(now, out) // what stood of them waits for nothing any more
+		defer s.judgeBaseline(now, out) // what stood of them waits for nothing any more
 	}
 	if len(dirty) == 0 {
 		return
@@ -266,7 +266,7 @@ func (s *State) reportKept(kind Kind, out *Effects) {
 		if len(a.addrs) > 0 {
 			cause.IP = a.addrs[0].String()
 		}
-		if len(a.standing) > 0 {
+		if len(a.baseline) > 0 {
 			cause.Kept = HoldStart
 		}
 		s.announce(out, Change{Cause: cause, Dirty: keptDirty(a.replicas), Bulk: true})

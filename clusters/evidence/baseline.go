@@ -13,21 +13,21 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// standing is what stands of the member in the ingress cluster from before this
+// baseline is what stands of the member in the ingress cluster from before this
 // process, as far as nothing else is known of it. A start is judged by it like a list
 // by what the list before showed.
-type standing struct {
-	replicas map[syncer.Key]*standingReplica
-	bySource map[syncer.Key][]*standingReplica
-	byPod    map[syncer.Key][]*standingEndpoint
-	byAddr   map[netip.Addr][]*standingEndpoint
+type baseline struct {
+	replicas map[syncer.Key]*baselineReplica
+	bySource map[syncer.Key][]*baselineReplica
+	byPod    map[syncer.Key][]*baselineEndpoint
+	byAddr   map[netip.Addr][]*baselineEndpoint
 }
 
-// standingReplica is what stands in one replica.
-type standingReplica struct {
+// baselineReplica is what stands in one replica.
+type baselineReplica struct {
 	key       syncer.Key
 	sources   []syncer.Key
-	endpoints []*standingEndpoint // those that stand ready
+	endpoints []*baselineEndpoint // those that stand ready
 	left      int                 // those of them that are not dropped
 	// judged is true once its endpoints were compared with what the member shows. What
 	// is left of them then is unsettled.
@@ -43,9 +43,9 @@ type podAddress struct {
 	uid string
 }
 
-// standingEndpoint is an endpoint that stands ready.
-type standingEndpoint struct {
-	in       *standingReplica
+// baselineEndpoint is an endpoint that stands ready.
+type baselineEndpoint struct {
+	in       *baselineReplica
 	endpoint syncer.Endpoint
 	dropped  bool // it is known to be gone, or the member's own share has it
 	// waits are the absent objects that would settle it: its pod by itself, or all of the
@@ -54,12 +54,12 @@ type standingEndpoint struct {
 }
 
 // pod is the key of the pod that an endpoint names; ok is false where it names none.
-func (e *standingEndpoint) pod() (syncer.Key, bool) {
+func (e *baselineEndpoint) pod() (syncer.Key, bool) {
 	return e.endpoint.Target.Key, e.endpoint.Target.Kind == "Pod" && e.endpoint.Target.Name != ""
 }
 
 // open are the endpoints that are not dropped.
-func (r *standingReplica) open() (left []*standingEndpoint) {
+func (r *baselineReplica) open() (left []*baselineEndpoint) {
 	for _, e := range r.endpoints {
 		if !e.dropped {
 			left = append(left, e)
@@ -68,18 +68,18 @@ func (r *standingReplica) open() (left []*standingEndpoint) {
 	return left
 }
 
-func (st *standing) set(b Baseline) {
-	*st = standing{
-		replicas: map[syncer.Key]*standingReplica{}, bySource: map[syncer.Key][]*standingReplica{},
-		byPod: map[syncer.Key][]*standingEndpoint{}, byAddr: map[netip.Addr][]*standingEndpoint{},
+func (st *baseline) set(b Baseline) {
+	*st = baseline{
+		replicas: map[syncer.Key]*baselineReplica{}, bySource: map[syncer.Key][]*baselineReplica{},
+		byPod: map[syncer.Key][]*baselineEndpoint{}, byAddr: map[netip.Addr][]*baselineEndpoint{},
 	}
 	for key, s := range b.Replicas {
-		r := &standingReplica{key: key, sources: s.Sources}
+		r := &baselineReplica{key: key, sources: s.Sources}
 		for _, e := range s.Endpoints {
 			if !e.Ready {
 				continue
 			}
-			one := &standingEndpoint{in: r, endpoint: e}
+			one := &baselineEndpoint{in: r, endpoint: e}
 			r.endpoints = append(r.endpoints, one)
 			if pod, named := one.pod(); named {
 				st.byPod[pod] = append(st.byPod[pod], one)
@@ -96,7 +96,7 @@ func (st *standing) set(b Baseline) {
 }
 
 // pod returns a pod as it was when it stood ready; nil if it did not.
-func (st *standing) pod(p *syncer.Pod) *syncer.Pod {
+func (st *baseline) pod(p *syncer.Pod) *syncer.Pod {
 	for _, e := range st.byPod[p.Key] {
 		if !e.dropped && !e.in.judged && e.endpoint.Target.UID == p.UID && store.HasAddress(p, e.endpoint.Addr) {
 			was := *p
@@ -108,12 +108,12 @@ func (st *standing) pod(p *syncer.Pod) *syncer.Pod {
 }
 
 // stands reports whether anything stands of a pod.
-func (st *standing) stands(pod syncer.Key, uid string) bool {
-	return slices.ContainsFunc(st.byPod[pod], func(e *standingEndpoint) bool { return e.endpoint.Target.UID == uid })
+func (st *baseline) stands(pod syncer.Key, uid string) bool {
+	return slices.ContainsFunc(st.byPod[pod], func(e *baselineEndpoint) bool { return e.endpoint.Target.UID == uid })
 }
 
 // replicasOf are the replicas in which a pod stands.
-func (st *standing) replicasOf(pod syncer.Key) (replicas []syncer.Key) {
+func (st *baseline) replicasOf(pod syncer.Key) (replicas []syncer.Key) {
 	for _, e := range st.byPod[pod] {
 		replicas = append(replicas, e.in.key)
 	}
@@ -122,7 +122,7 @@ func (st *standing) replicasOf(pod syncer.Key) (replicas []syncer.Key) {
 
 // left counts the endpoints of a replica that are kept because they stand, though lists
 // lack what they are of.
-func (st *standing) left(replica syncer.Key) int {
+func (st *baseline) left(replica syncer.Key) int {
 	r := st.replicas[replica]
 	switch {
 	case r == nil:
@@ -140,13 +140,13 @@ func (st *standing) left(replica syncer.Key) int {
 }
 
 // fedBy are the replicas that stand and were fed by a Service.
-func (st *standing) fedBy(source syncer.Key) []*standingReplica {
-	return slices.DeleteFunc(slices.Clone(st.bySource[source]), func(r *standingReplica) bool { return st.replicas[r.key] != r })
+func (st *baseline) fedBy(source syncer.Key) []*baselineReplica {
+	return slices.DeleteFunc(slices.Clone(st.bySource[source]), func(r *baselineReplica) bool { return st.replicas[r.key] != r })
 }
 
 // doubtSource has replicas judged anew that stand and were fed by a Service that lists
 // lack.
-func (st *standing) doubtSource(source syncer.Key) {
+func (st *baseline) doubtSource(source syncer.Key) {
 	for _, r := range st.fedBy(source) {
 		r.judged = false
 	}
@@ -155,12 +155,12 @@ func (st *standing) doubtSource(source syncer.Key) {
 // noteGiven notes what the member gives to replicas that stand and are not judged yet.
 // What it gave and does not give any more was its own, whatever else waits.
 func (s *State) noteGiven(out *Effects) {
-	if !s.synced || len(s.standing.replicas) == 0 {
+	if !s.synced || len(s.baseline.replicas) == 0 {
 		return
 	}
 	for _, c := range out.Changes {
 		for _, d := range c.Dirty {
-			if r := s.standing.replicas[d.Replica]; r != nil && !r.judged {
+			if r := s.baseline.replicas[d.Replica]; r != nil && !r.judged {
 				s.dropAll(r.give(s.addressesIn(r.key)), c.Cause, out)
 			}
 		}
@@ -169,7 +169,7 @@ func (s *State) noteGiven(out *Effects) {
 
 // give notes the addresses of pods that the member gives, and returns what stands of those
 // that it gave before.
-func (r *standingReplica) give(is map[podAddress]bool) (drop []*standingEndpoint) {
+func (r *baselineReplica) give(is map[podAddress]bool) (drop []*baselineEndpoint) {
 	if r.withdrawn == nil {
 		r.withdrawn = map[podAddress]bool{}
 	}
@@ -184,7 +184,7 @@ func (r *standingReplica) give(is map[podAddress]bool) (drop []*standingEndpoint
 	return drop
 }
 
-func (e *standingEndpoint) address() podAddress {
+func (e *baselineEndpoint) address() podAddress {
 	return podAddress{e.endpoint.Addr, e.endpoint.Target.UID}
 }
 
@@ -205,23 +205,23 @@ func (s *State) addressesIn(replica syncer.Key) map[podAddress]bool {
 	return is
 }
 
-// dropStanding takes an endpoint from what stands.
-func (s *State) dropStanding(e *standingEndpoint) []store.Dirty {
+// dropBaseline takes an endpoint from what stands.
+func (s *State) dropBaseline(e *baselineEndpoint) []store.Dirty {
 	if e.dropped {
 		return nil
 	}
 	e.dropped = true
 	e.in.left--
 	for _, a := range e.waits {
-		if a.standing = slices.DeleteFunc(a.standing, func(x *standingEndpoint) bool { return x == e }); len(a.standing) == 0 {
+		if a.baseline = slices.DeleteFunc(a.baseline, func(x *baselineEndpoint) bool { return x == e }); len(a.baseline) == 0 {
 			s.reappeared(a.id) // there is nothing to ask for any more
 		}
 	}
 	e.waits = nil
-	st := &s.standing
+	st := &s.baseline
 	if pod, named := e.pod(); named {
-		remove := func(list []*standingEndpoint) []*standingEndpoint {
-			return slices.DeleteFunc(list, func(x *standingEndpoint) bool { return x == e })
+		remove := func(list []*baselineEndpoint) []*baselineEndpoint {
+			return slices.DeleteFunc(list, func(x *baselineEndpoint) bool { return x == e })
 		}
 		if st.byPod[pod] = remove(st.byPod[pod]); len(st.byPod[pod]) == 0 {
 			delete(st.byPod, pod)
@@ -243,31 +243,31 @@ func (s *State) dropStanding(e *standingEndpoint) []store.Dirty {
 	return []store.Dirty{{Replica: e.in.key, Source: source, Effect: syncer.Removal}}
 }
 
-// settleStanding takes in that an object is gone that endpoints wait for.
-func (s *State) settleStanding(a *absence) (dirty []store.Dirty) {
-	for _, e := range slices.Clone(a.standing) {
+// settleBaseline takes in that an object is gone that endpoints wait for.
+func (s *State) settleBaseline(a *absence) (dirty []store.Dirty) {
+	for _, e := range slices.Clone(a.baseline) {
 		if a.id.Kind == Pods || !slices.ContainsFunc(e.waits, func(b *absence) bool { return b.id.Kind != Pods }) {
-			dirty = append(dirty, s.dropStanding(e)...)
+			dirty = append(dirty, s.dropBaseline(e)...)
 		}
 	}
 	return dirty
 }
 
 // dropAll drops endpoints, and says so even before the member was read whole.
-func (s *State) dropAll(drop []*standingEndpoint, cause Cause, out *Effects) {
+func (s *State) dropAll(drop []*baselineEndpoint, cause Cause, out *Effects) {
 	var dirty []store.Dirty
 	for _, e := range drop {
-		dirty = append(dirty, s.dropStanding(e)...)
+		dirty = append(dirty, s.dropBaseline(e)...)
 	}
 	if len(dirty) > 0 {
 		out.Changes = append(out.Changes, Change{Cause: cause, Dirty: merged(dirty)})
 	}
 }
 
-// meetStanding compares what a pod says of itself with what stands of it: a pod with
+// meetBaseline compares what a pod says of itself with what stands of it: a pod with
 // another UID or address, or one that is going or not ready, is no longer what stands.
-func (s *State) meetStanding(p *syncer.Pod, out *Effects) {
-	endpoints := s.standing.byPod[p.Key]
+func (s *State) meetBaseline(p *syncer.Pod, out *Effects) {
+	endpoints := s.baseline.byPod[p.Key]
 	if len(endpoints) == 0 {
 		return
 	}
@@ -275,7 +275,7 @@ func (s *State) meetStanding(p *syncer.Pod, out *Effects) {
 	if held := s.store.Pod(p.Key); held != nil && held.UID == p.UID {
 		taken = *held // ready for a panic, or a silent node
 	}
-	var drop []*standingEndpoint
+	var drop []*baselineEndpoint
 	for _, e := range endpoints {
 		same := e.endpoint.Target.UID == taken.UID && store.HasAddress(&taken, e.endpoint.Addr) && !taken.Terminal
 		ready := !taken.Terminating() && taken.Ready || s.published(e.in) ||
@@ -293,12 +293,12 @@ func (s *State) meetStanding(p *syncer.Pod, out *Effects) {
 
 // published reports whether a replica that stands takes every pod for ready, as far as
 // its Services are known.
-func (s *State) published(r *standingReplica) bool {
+func (s *State) published(r *baselineReplica) bool {
 	return slices.ContainsFunc(r.sources, s.store.Publishes)
 }
 
 // lacksSource reports whether a Service that fed a replica is absent.
-func (s *State) lacksSource(r *standingReplica) bool {
+func (s *State) lacksSource(r *baselineReplica) bool {
 	return slices.ContainsFunc(r.sources, func(source syncer.Key) bool {
 		_, found := s.store.Source(source)
 		return !found && s.follows(source.Namespace)
@@ -309,11 +309,11 @@ func (s *State) follows(namespace string) bool {
 	return s.cfg.Follows == nil || s.cfg.Follows(namespace)
 }
 
-// standingReused takes an address from what stands of another pod than the one that
+// baselineReused takes an address from what stands of another pod than the one that
 // has it now.
-func (s *State) standingReused(addr netip.Addr, p *syncer.Pod, out *Effects) {
-	var drop []*standingEndpoint
-	for _, e := range s.standing.byAddr[addr] {
+func (s *State) baselineReused(addr netip.Addr, p *syncer.Pod, out *Effects) {
+	var drop []*baselineEndpoint
+	for _, e := range s.baseline.byAddr[addr] {
 		same := e.endpoint.Target.Key == p.Key && e.endpoint.Target.UID == p.UID
 		if same || p.HostNetwork {
 			continue
@@ -323,10 +323,10 @@ func (s *State) standingReused(addr netip.Addr, p *syncer.Pod, out *Effects) {
 	s.dropAll(drop, (*pods)(nil).cause(p, 0, "reused"), out)
 }
 
-// standingSourceGone takes in that a Service was deleted.
-func (s *State) standingSourceGone(source syncer.Key, cause Cause, out *Effects) {
-	var drop []*standingEndpoint
-	for _, r := range s.standing.fedBy(source) {
+// baselineSourceGone takes in that a Service was deleted.
+func (s *State) baselineSourceGone(source syncer.Key, cause Cause, out *Effects) {
+	var drop []*baselineEndpoint
+	for _, r := range s.baseline.fedBy(source) {
 		if !slices.ContainsFunc(r.sources, func(other syncer.Key) bool {
 			return other != source && (s.store.Service(other) != nil || s.absent[object{Services, other}] != nil)
 		}) {
@@ -339,10 +339,10 @@ func (s *State) standingSourceGone(source syncer.Key, cause Cause, out *Effects)
 // serviceShown drops what stands of replicas whose Services are all shown: their own
 // share has it, or has not.
 func (s *State) serviceShown(now time.Time, service syncer.Key, out *Effects) {
-	var drop []*standingEndpoint
+	var drop []*baselineEndpoint
 	unjudged := false
 	s.foundSource(service)
-	for _, r := range s.standing.fedBy(service) {
+	for _, r := range s.baseline.fedBy(service) {
 		if s.presence(r).pending {
 			r.judged = false // what is written by hand is to be read first
 			continue
@@ -361,7 +361,7 @@ func (s *State) serviceShown(now time.Time, service syncer.Key, out *Effects) {
 	}
 	s.dropAll(drop, Cause{Kind: "Service", Event: "relist", Key: service}, out)
 	if s.synced && unjudged {
-		s.judgeStanding(now, out)
+		s.judgeBaseline(now, out)
 	}
 }
 
@@ -372,21 +372,21 @@ func (s *State) foundSource(service syncer.Key) {
 	if a == nil {
 		return
 	}
-	for _, e := range a.standing {
+	for _, e := range a.baseline {
 		e.waits = slices.DeleteFunc(e.waits, func(b *absence) bool { return b == a })
 		e.in.judged = e.in.judged && len(e.waits) > 0
 	}
-	a.standing = nil
+	a.baseline = nil
 }
 
-// standingManual drops endpoints that stand and that hand-written objects of their
+// baselineManual drops endpoints that stand and that hand-written objects of their
 // Services give by now.
-func (s *State) standingManual(out *Effects) {
+func (s *State) baselineManual(out *Effects) {
 	if !s.synced {
 		return
 	}
-	var drop []*standingEndpoint
-	for _, r := range s.standing.replicas {
+	var drop []*baselineEndpoint
+	for _, r := range s.baseline.replicas {
 		if !r.judged {
 			continue
 		}

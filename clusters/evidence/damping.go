@@ -176,7 +176,7 @@ func (s *State) damp(now time.Time, out *Effects) {
 	for service, known := range j.Services {
 		s.reselect(now, service, known, touched)
 	}
-	if len(s.standing.replicas) == 0 {
+	if len(s.baseline.replicas) == 0 {
 		d.fallen = nil
 	}
 	s.store.NotePods(len(d.sources) > 0)
@@ -184,7 +184,7 @@ func (s *State) damp(now time.Time, out *Effects) {
 }
 
 // fell notes that an endpoint that stood turned not ready.
-func (d *damping) fell(e *standingEndpoint) {
+func (d *damping) fell(e *baselineEndpoint) {
 	if d.on && d.fallen == nil {
 		d.fallen = map[fallen]bool{}
 	}

@@ -68,9 +68,9 @@ type memberClock struct {
 	behind time.Duration
 }
 
-func (c *memberClock) set(now, told time.Time) {
-	if !told.IsZero() {
-		*c = memberClock{true, now.Sub(told)}
+func (c *memberClock) set(now, said time.Time) {
+	if !said.IsZero() {
+		*c = memberClock{true, now.Sub(said)}
 	}
 }
 
@@ -83,7 +83,7 @@ func (c memberClock) since(now time.Time, second int64) time.Duration {
 }
 
 func (s *State) standsReady(p *syncer.Pod, replica syncer.Key) bool {
-	return slices.ContainsFunc(s.standing.byPod[p.Key], func(e *standingEndpoint) bool {
+	return slices.ContainsFunc(s.baseline.byPod[p.Key], func(e *baselineEndpoint) bool {
 		return !e.dropped && e.in.key == replica && e.endpoint.Target.UID == p.UID && store.HasAddress(p, e.endpoint.Addr)
 	})
 }

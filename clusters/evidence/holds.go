@@ -61,7 +61,7 @@ func (s *State) holdOf(replica syncer.Key, h *hold) Hold {
 		default:
 			out.Confirming = out.Confirming || s.tries[id.Kind] <= 1
 		}
-		if len(a.standing) > 0 {
+		if len(a.baseline) > 0 {
 			stands[id.Kind]++
 			out.Reason = HoldStart
 		}
@@ -107,7 +107,7 @@ func (s *State) release(now time.Time, replica *syncer.Key, out *Effects) {
 			default:
 				out.Released.Manual++
 			}
-			out.Released.Standing += len(a.standing)
+			out.Released.Standing += len(a.baseline)
 		}
 	}
 	s.settleAll(now, sortAbsences(gone), "released", out)

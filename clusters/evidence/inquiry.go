@@ -176,14 +176,14 @@ func (s *State) isWritten(now time.Time, a *absence, w Written, q *inquiry, out 
 	if a == nil {
 		return
 	}
-	stood := len(a.standing)
+	stood := len(a.baseline)
 	if w.Endpoints != nil {
 		isWrittenIn(s, now, &endpoints{}, *w.Endpoints, out)
 	}
 	for _, v := range w.Slices {
 		isWrittenIn(s, now, &slicesTable{}, v, out)
 	}
-	if q != nil && len(a.standing) < stood {
+	if q != nil && len(a.baseline) < stood {
 		q.there, s.contradicted[Manual] = true, now
 	}
 	s.settle(now, a, "asked", out)

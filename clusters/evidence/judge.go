@@ -132,7 +132,7 @@ func (s *State) judgeLacking(now time.Time, kind Kind, before map[syncer.Key]int
 // lossOf is what a replica would lose by all that is absent.
 func (s *State) lossOf(replica syncer.Key, before int) loss {
 	ready, seen, _ := s.store.ReadyEndpoints(replica)
-	return loss{replica: replica, before: max(before, 0), after: max(0, seen-s.waitingIn(replica)), gone: ready - seen + s.standing.left(replica)}
+	return loss{replica: replica, before: max(before, 0), after: max(0, seen-s.waitingIn(replica)), gone: ready - seen + s.baseline.left(replica)}
 }
 
 // rejudge lets go of what is kept for replicas that have replacements by now.

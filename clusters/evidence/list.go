@@ -88,7 +88,7 @@ type list[T Object] struct {
 	empty  bool
 	before map[syncer.Key]int // the ready endpoints by replica when the list came
 	// doubted is true where the list is not believed: its member went back in time. Then
-	// only what happened since is taken, as if events had told it.
+	// only what happened since is taken, as if events had shown it.
 	doubted bool
 	taken   int // the first Items are to be taken
 }
@@ -239,8 +239,8 @@ func (r *list[T]) end(s *State, now time.Time, out *Effects) bool {
 // takeCounts remembers the ready endpoints of all replicas, with those that are kept.
 func (s *State) takeCounts() map[syncer.Key]int {
 	before := map[syncer.Key]int{}
-	for replica := range s.standing.replicas {
-		before[replica] = s.standing.left(replica)
+	for replica := range s.baseline.replicas {
+		before[replica] = s.baseline.left(replica)
 	}
 	for _, replica := range s.store.Replicas() {
 		ready, _, _ := s.store.ReadyEndpoints(replica)

@@ -61,14 +61,14 @@ func (t *manual[T]) believed(s *State) (dirty []store.Dirty) {
 	return dirty
 }
 
-func (t *manual[T]) met(s *State, _ time.Time, _ *T, out *Effects) { s.standingManual(out) }
+func (t *manual[T]) met(s *State, _ time.Time, _ *T, out *Effects) { s.baselineManual(out) }
 
 func (t *manual[T]) ended(s *State, now time.Time, before map[syncer.Key]int, out *Effects) {
 	s.judgeLacking(now, Manual, before, false, out)
 	if s.synced && t.first {
-		s.judgeStanding(now, out)
+		s.judgeBaseline(now, out)
 	}
-	s.standingManual(out)
+	s.baselineManual(out)
 }
 
 // manualObject is the name of what gives hand-written endpoints.

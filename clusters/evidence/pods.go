@@ -83,7 +83,7 @@ func (*pods) put(s *State, v podVersion) []store.Dirty { return s.store.SetPod(s
 // met gives a pod that was shown what is its own: what stands of it is as it says, and
 // nobody else has its addresses.
 func (*pods) met(s *State, now time.Time, p *syncer.Pod, out *Effects) {
-	s.meetStanding(p, out)
+	s.meetBaseline(p, out)
 	s.reclaim(now, p, out)
 }
 
@@ -93,7 +93,7 @@ func (*pods) remove(s *State, v podVersion) []store.Dirty {
 }
 
 func (*pods) missed(s *State, p *syncer.Pod, _ bool, cause Cause, out *Effects) {
-	s.dropAll(slices.Clone(s.standing.byPod[p.Key]), cause, out)
+	s.dropAll(slices.Clone(s.baseline.byPod[p.Key]), cause, out)
 }
 
 func (*pods) lacking(s *State, ns string, rv uint64, older bool, yield func(lost)) int {
@@ -160,12 +160,12 @@ func (s *State) takenBefore(p *syncer.Pod) *syncer.Pod {
 	if held := s.store.Pod(p.Key); held != nil {
 		return held
 	}
-	return s.standing.pod(p)
+	return s.baseline.pod(p)
 }
 
 // serves reports whether a pod is behind a Service that is replicated.
 func (s *State) serves(p *syncer.Pod) bool {
-	return s.store.Serves(p) || s.standing.pod(p) != nil
+	return s.store.Serves(p) || s.baseline.pod(p) != nil
 }
 
 // readyPods counts the pods that are ready in truth, and serve.
@@ -184,13 +184,13 @@ func (s *State) replicasOf(p *syncer.Pod) []syncer.Key {
 	if replicas := s.store.ReplicasFor(p); len(replicas) > 0 {
 		return replicas
 	}
-	return s.standing.replicasOf(p.Key)
+	return s.baseline.replicasOf(p.Key)
 }
 
 // override takes another reading of a pod that is held, and of what stands of it.
 func (s *State) override(p *syncer.Pod, out *Effects) []store.Dirty {
 	dirty := s.store.ReplacePod(p)
-	s.meetStanding(p, out)
+	s.meetBaseline(p, out)
 	return dirty
 }
 
@@ -198,7 +198,7 @@ func (s *State) override(p *syncer.Pod, out *Effects) []store.Dirty {
 // them is dead, and so is what stands there of another pod. Pods of the host network
 // share the address of their node.
 func (s *State) reclaim(now time.Time, p *syncer.Pod, out *Effects) {
-	if p.Terminal || len(s.addresses) == 0 && len(s.standing.byAddr) == 0 {
+	if p.Terminal || len(s.addresses) == 0 && len(s.baseline.byAddr) == 0 {
 		return
 	}
 	for i := range p.IPs {
@@ -208,7 +208,7 @@ func (s *State) reclaim(now time.Time, p *syncer.Pod, out *Effects) {
 				s.settle(now, a, "reused", out)
 			}
 		}
-		s.standingReused(addr, p, out)
+		s.baselineReused(addr, p, out)
 	}
 }
 

@@ -57,8 +57,8 @@ func (services) met(s *State, now time.Time, o *syncer.Service, out *Effects) {
 func (services) remove(s *State, v serviceVersion) []store.Dirty { return s.store.DeleteService(v) }
 
 func (services) missed(s *State, o *syncer.Service, known bool, cause Cause, out *Effects) {
-	if !known || len(s.standing.fedBy(o.Key)) > 0 {
-		s.standingSourceGone(o.Key, cause, out)
+	if !known || len(s.baseline.fedBy(o.Key)) > 0 {
+		s.baselineSourceGone(o.Key, cause, out)
 	}
 }
 

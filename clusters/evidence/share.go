@@ -31,7 +31,7 @@ func (s *State) Share(replica syncer.Key) Share {
 			s.damped(&out.Inputs[i])
 		}
 	}
-	r := s.standing.replicas[replica]
+	r := s.baseline.replicas[replica]
 	if r == nil {
 		return out
 	}
@@ -54,7 +54,7 @@ func (s *State) Share(replica syncer.Key) Share {
 
 // kept are the endpoints that stand and that nothing has settled, beside what the member
 // gives.
-func (r *standingReplica) kept() (kept []syncer.Endpoint) {
+func (r *baselineReplica) kept() (kept []syncer.Endpoint) {
 	for _, e := range r.open() {
 		if r.judged || !r.given[e.address()] {
 			kept = append(kept, e.endpoint)
@@ -64,7 +64,7 @@ func (r *standingReplica) kept() (kept []syncer.Endpoint) {
 }
 
 // gone are the addresses that stood, or were given since, and are known to be gone.
-func (r *standingReplica) gone() (gone []netip.Addr) {
+func (r *baselineReplica) gone() (gone []netip.Addr) {
 	stays := map[netip.Addr]bool{}
 	for _, e := range r.open() {
 		stays[e.endpoint.Addr] = true
@@ -83,7 +83,7 @@ func (r *standingReplica) gone() (gone []netip.Addr) {
 	return slices.Compact(gone)
 }
 
-// StandingReplicas returns the replicas of which something is kept because it stands.
-func (s *State) StandingReplicas() []syncer.Key {
-	return slices.SortedFunc(maps.Keys(s.standing.replicas), syncer.Key.Compare)
+// BaselineReplicas returns the replicas of which something is kept because it stands.
+func (s *State) BaselineReplicas() []syncer.Key {
+	return slices.SortedFunc(maps.Keys(s.baseline.replicas), syncer.Key.Compare)
 }

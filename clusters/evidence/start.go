@@ -29,8 +29,8 @@ func (s *State) markListed(now time.Time, kind Kind, out *Effects) {
 	s.startRules(now, out)
 	s.forgetPublished(out)
 	s.startDamping(now)
-	all := keptDirty(s.StandingReplicas())
-	s.compareStanding(now, out)
+	all := keptDirty(s.BaselineReplicas())
+	s.compareBaseline(now, out)
 	for _, replica := range s.store.Replicas() {
 		for _, source := range s.store.Sources(replica) {
 			all = append(all, store.Dirty{Replica: replica, Source: source, Effect: syncer.Addition})
@@ -51,22 +51,22 @@ func (s *State) forgetPublished(out *Effects) {
 	}
 }
 
-// judgeStanding does so later than at the sync, and tells: what was kept as it stood is
+// judgeBaseline does so later than at the sync, and tells: what was kept as it stood is
 // not any more.
-func (s *State) judgeStanding(now time.Time, out *Effects) {
-	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "relist"}, Dirty: keptDirty(s.compareStanding(now, out))})
+func (s *State) judgeBaseline(now time.Time, out *Effects) {
+	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "relist"}, Dirty: keptDirty(s.compareBaseline(now, out))})
 }
 
-// compareStanding compares what stands with what the member shows. Of a replica whose
+// compareBaseline compares what stands with what the member shows. Of a replica whose
 // hand-written endpoints have not been read only pods that lists lack can be compared. It
 // returns the others.
-func (s *State) compareStanding(now time.Time, out *Effects) (judged []syncer.Key) {
-	doubts := map[*standingReplica][]doubt{}
+func (s *State) compareBaseline(now time.Time, out *Effects) (judged []syncer.Key) {
+	doubts := map[*baselineReplica][]doubt{}
 	var losses, early []loss
-	var drop []*standingEndpoint
+	var drop []*baselineEndpoint
 	owned := s.owned()
-	for _, key := range slices.SortedFunc(maps.Keys(s.standing.replicas), syncer.Key.Compare) {
-		r := s.standing.replicas[key]
+	for _, key := range slices.SortedFunc(maps.Keys(s.baseline.replicas), syncer.Key.Compare) {
+		r := s.baseline.replicas[key]
 		if r.judged {
 			continue
 		}
@@ -81,7 +81,7 @@ func (s *State) compareStanding(now time.Time, out *Effects) (judged []syncer.Ke
 		open, done := s.doubts(r, is, owned)
 		for _, e := range done {
 			if s.gives(e) {
-				s.dropStanding(e) // nothing leaves
+				s.dropBaseline(e) // nothing leaves
 			} else {
 				drop = append(drop, e)
 			}
@@ -110,7 +110,7 @@ func (s *State) compareStanding(now time.Time, out *Effects) (judged []syncer.Ke
 				continue
 			}
 			for _, id := range d.objects {
-				held[r.key] = append(held[r.key], s.lacksStanding(now, id, d.endpoint))
+				held[r.key] = append(held[r.key], s.lacksBaseline(now, id, d.endpoint))
 				asked[id.Kind] = true
 			}
 		}
@@ -121,9 +121,9 @@ func (s *State) compareStanding(now time.Time, out *Effects) (judged []syncer.Ke
 			s.hold(now, l, held[l.replica])
 		}
 	}
-	for key, r := range s.standing.replicas {
+	for key, r := range s.baseline.replicas {
 		if r.judged && r.left == 0 {
-			delete(s.standing.replicas, key)
+			delete(s.baseline.replicas, key)
 		}
 	}
 	for kind := Services; kind <= Manual; kind++ {
@@ -142,22 +142,22 @@ func (s *State) judgeIdle(now time.Time, out *Effects) {
 		return
 	}
 	idle := false
-	for _, r := range s.standing.replicas {
+	for _, r := range s.baseline.replicas {
 		if !r.judged {
 			is := s.presence(r)
 			idle = idle || !is.pending || is.computed && slices.ContainsFunc(r.open(), s.isMissed)
-		} else if slices.ContainsFunc(r.open(), func(e *standingEndpoint) bool { return len(e.waits) == 0 }) {
+		} else if slices.ContainsFunc(r.open(), func(e *baselineEndpoint) bool { return len(e.waits) == 0 }) {
 			r.judged, idle = false, true
 		}
 	}
 	if idle {
-		s.judgeStanding(now, out)
+		s.judgeBaseline(now, out)
 	}
 }
 
 // isMissed reports whether lists lack the pod of an endpoint that stands, and nobody has
 // asked for it.
-func (s *State) isMissed(e *standingEndpoint) bool {
+func (s *State) isMissed(e *baselineEndpoint) bool {
 	pod, named := e.pod()
 	return named && e.endpoint.Target.UID != "" && len(e.waits) == 0 && s.store.Pod(pod) == nil
 }
@@ -178,7 +178,7 @@ type presence struct {
 	computed bool
 }
 
-func (s *State) presence(r *standingReplica) (is presence) {
+func (s *State) presence(r *baselineReplica) (is presence) {
 	sources := slices.Clone(r.sources)
 	for _, source := range s.store.Sources(r.key) {
 		if !slices.Contains(sources, source) {
@@ -205,7 +205,7 @@ func (s *State) presence(r *standingReplica) (is presence) {
 }
 
 // gives reports whether the member's own share has an endpoint that stands, ready.
-func (s *State) gives(e *standingEndpoint) bool {
+func (s *State) gives(e *baselineEndpoint) bool {
 	key, named := e.pod()
 	if !named {
 		return slices.ContainsFunc(e.in.sources, func(source syncer.Key) bool {
@@ -221,19 +221,19 @@ func (s *State) gives(e *standingEndpoint) bool {
 // doubt is an endpoint that stands and of which the member shows nothing, and the
 // objects that would settle it.
 type doubt struct {
-	endpoint *standingEndpoint
+	endpoint *baselineEndpoint
 	objects  []object
 }
 
 // owned are the live pods that have an address of what stands by now.
 func (s *State) owned() map[netip.Addr]syncer.Key {
 	owned := map[netip.Addr]syncer.Key{}
-	if len(s.standing.byAddr) == 0 {
+	if len(s.baseline.byAddr) == 0 {
 		return owned
 	}
 	for _, p := range s.store.Pods() {
 		for _, addr := range addressesOf(p) {
-			if s.standing.byAddr[addr] != nil && !p.HostNetwork && !p.Terminal {
+			if s.baseline.byAddr[addr] != nil && !p.HostNetwork && !p.Terminal {
 				owned[addr] = p.Key
 			}
 		}
@@ -244,7 +244,7 @@ func (s *State) owned() map[netip.Addr]syncer.Key {
 // doubts tells the endpoints that the member says nothing of from those that are done.
 // A pod that is not shown may be one of a Service that is; if none is, it goes with the
 // last of them that is absent.
-func (s *State) doubts(r *standingReplica, is presence, owned map[netip.Addr]syncer.Key) (open []doubt, done []*standingEndpoint) {
+func (s *State) doubts(r *baselineReplica, is presence, owned map[netip.Addr]syncer.Key) (open []doubt, done []*baselineEndpoint) {
 	var services, byHand []object
 	for _, source := range is.absent {
 		services = append(services, object{Services, source})
@@ -280,8 +280,8 @@ func (s *State) doubts(r *standingReplica, is presence, owned map[netip.Addr]syn
 	return open, done
 }
 
-// lacksStanding notes that lists lack an object that an endpoint stands for.
-func (s *State) lacksStanding(now time.Time, id object, e *standingEndpoint) *absence {
+// lacksBaseline notes that lists lack an object that an endpoint stands for.
+func (s *State) lacksBaseline(now time.Time, id object, e *baselineEndpoint) *absence {
 	a := s.absent[id]
 	if a == nil {
 		a = &absence{id: id, since: now, past: s.quarantine.lost(id.Kind)}
@@ -301,7 +301,7 @@ func (s *State) lacksStanding(now time.Time, id object, e *standingEndpoint) *ab
 		a.replicas = append(a.replicas, e.in.key)
 	}
 	if !slices.Contains(e.waits, a) {
-		a.standing, e.waits = append(a.standing, e), append(e.waits, a)
+		a.baseline, e.waits = append(a.baseline, e), append(e.waits, a)
 	}
 	return a
 }

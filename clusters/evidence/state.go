@@ -63,7 +63,7 @@ type State struct {
 	room      []Change
 	podEvents pods
 
-	standing   standing
+	baseline   baseline
 	quarantine quarantine
 	readiness  readiness
 	damping    damping
@@ -143,7 +143,7 @@ func (s *State) Step(now time.Time, e Event) Effects {
 	case Release:
 		s.release(now, e.Replica, out)
 	case Baseline:
-		s.standing.set(e)
+		s.baseline.set(e)
 		s.damping.stood = e.Replicas
 	case Leading:
 		s.takeOverRules(now, e.Replicas, out)

@@ -269,6 +269,43 @@ func TestListThatLies(t *testing.T) {
 	w.judge()
 }
 
+// TestHoldOutlastsARestartWithoutGet: nobody may ask for pods, and a list lacks most of a
+// Service. That is held, and held again after a restart, which neither releases anything
+// nor freezes more: a deletion that is seen and an address that is used again pass at once,
+// and an operator lets the rest go.
+func TestHoldOutlastsARestartWithoutGet(t *testing.T) {
+	w := newWorld(t, "restartnoget")
+	proxy := w.poor(w.a)
+	web := w.service("web", 30, w.a)
+	w.service("api", 2, w.a, w.b)
+	w.start()
+	w.converges(10 * time.Second)
+
+	soft := w.rec.Begin(history.Free, w.a.Name())
+	w.gap(w.a, proxy, func() { w.must(w.a.Remove(w.Context(), w.ns, names(web[:25])...)) })
+	held := w.holds(w.a.Name(), 20*time.Second)
+	w.kill()
+	w.restart()
+	again := w.holds(w.a.Name(), 20*time.Second)
+	w.pause(time.Duration(size(8, 60)) * time.Second)
+	w.must(w.counts("web", 30)(w.Context()))
+
+	w.must(w.a.Remove(w.Context(), w.ns, names(web[29:])...))
+	seen := w.gone("web", web[29:], 2*time.Second)
+	next := fleet.NewPod(w.ns, "api-reuse", "api")
+	w.must(w.a.StartPods(w.Context(), next))
+	w.must(w.a.SetPodIPs(w.Context(), w.ns, next.Name, web[7].Status.PodIP))
+	w.must(w.a.MarkReady(w.Context(), w.ns, next.Name))
+	reused := w.gone("web", web[7:8], 2*time.Second)
+	w.must(w.counts("web", 28)(w.Context()))
+	w.release(w.a.Name())
+	w.eventually(2*time.Second, w.counts("web", 4))
+	w.converges(10 * time.Second)
+	soft.End()
+	t.Logf("held after %s, and %s after a restart; a deletion passed after %s, a reuse after %s", held, again, seen, reused)
+	w.judge()
+}
+
 // TestStartBesideACrashLoop: at a start one Service has no ready pod any more. That is
 // what its pods say, so nothing is doubted, and deletions that are seen pass at once.
 func TestStartBesideACrashLoop(t *testing.T) {
