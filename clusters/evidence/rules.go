@@ -79,6 +79,11 @@ func (s *State) changeRules(now time.Time, former Config, out *Effects) {
 				s.dueBy(kind, now)
 			}
 		}
+		for _, key := range slices.SortedFunc(maps.Keys(s.baseline.byPod), syncer.Key.Compare) {
+			if p := s.store.Pod(key); p != nil {
+				s.meetBaseline(p, out) // the former ones may have made it ready
+			}
+		}
 		return
 	}
 	r := &s.ruling
