@@ -48,8 +48,8 @@ func buildTools(ctx context.Context) (string, error) {
 	return dir, nil
 }
 
-// block is a fenced block of commands.
-var block = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
+// block is a fenced block of commands, which may stand in a list.
+var block = regexp.MustCompile("(?ms)^ *```console\n(.*?)^ *```$")
 
 // commands are those of a page, in their order, by the heading under which they stand.
 func commands(path string) (map[string][]string, error) {
@@ -61,7 +61,9 @@ func commands(path string) (map[string][]string, error) {
 	for _, section := range strings.Split(string(text), "\n## ")[1:] {
 		heading, rest, _ := strings.Cut(section, "\n")
 		for _, match := range block.FindAllStringSubmatch(rest, -1) {
-			out[heading] = append(out[heading], strings.Split(strings.TrimSpace(match[1]), "\n")...)
+			for line := range strings.Lines(match[1]) {
+				out[heading] = append(out[heading], strings.TrimSpace(line))
+			}
 		}
 	}
 	return out, nil
