@@ -149,7 +149,7 @@ func TestRemovedClusters(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text strings.Builder
-	if err := plan.WriteText(&text, plans); err != nil {
+	if err := plan.WriteText(&text, plans, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"shop/own b 1 endpoint\n", "shop/web b 1 endpoint\n", "2 kept"} {

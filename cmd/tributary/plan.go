@@ -28,7 +28,7 @@ func newPlanCommand() *cobra.Command {
 		Use: "plan --config FILE", Short: "Show what run would create, update and delete; nothing is written", Args: cobra.NoArgs,
 		Example: "  tributary plan --config tributary.yaml\n  tributary plan --config tributary.yaml --service shop/web -o yaml\n  tributary plan --config tributary.yaml --detailed-exitcode",
 	}
-	path, output, logs := addConfigFlag(cmd), addOutputFlag(cmd), addLogFlags(cmd)
+	path, output, logs := addConfigFlag(cmd), addOutputFlag(cmd, "wide"), addLogFlags(cmd)
 	timeout := cmd.Flags().Duration("timeout", 30*time.Second, "how long to wait for clusters to be listed")
 	service := addServiceFlag(cmd, "only this replica")
 	cluster := addClusterFlag(cmd, "only replicas that change because of this member")
@@ -92,10 +92,10 @@ func concerns(p *plan.Plan, cluster string) bool {
 }
 
 func printPlans(w io.Writer, format string, plans []plan.Plan, rules []plan.RuleEffect) error {
-	if format != "text" {
+	if format != "text" && format != "wide" {
 		return printObject(w, format, plan.Document(plans, rules))
 	}
-	if err := plan.WriteText(w, plans); err != nil {
+	if err := plan.WriteText(w, plans, format == "wide"); err != nil {
 		return failed(err)
 	}
 	return failed(printRules(w, rules))

@@ -18,16 +18,26 @@ import (
 
 // WriteText prints plans for people: a table of the writes in order, then what
 // is in the way, then a summary. The plans are printed in the order given.
-func WriteText(w io.Writer, plans []Plan) error {
+func WriteText(w io.Writer, plans []Plan, wide bool) error {
 	var out bytes.Buffer
 	table := tabwriter.NewWriter(&out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "ACTION\tKIND\tNAME\tWHY\tCONTENT")
+	more := func(columns ...string) string {
+		if !wide {
+			return ""
+		}
+		return strings.Join(columns, "\t") + "\t"
+	}
+	fmt.Fprintln(table, "ACTION\tKIND\tNAME\t"+more("REPLICA", "CLUSTER")+"WHY\tCONTENT")
 	rows := 0
 	for i := range plans {
 		for _, stage := range plans[i].Sequence() {
 			for j := range stage {
 				a := &stage[j]
-				fmt.Fprintln(table, strings.Join([]string{string(a.Verb), string(a.Kind), a.fullName(plans[i].Replica), a.Why, a.content()}, "\t"))
+				cluster := "-"
+				if a.Slice != nil {
+					cluster = a.Slice.Cluster
+				}
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s%s\t%s\n", a.Verb, a.Kind, a.fullName(plans[i].Replica), more(plans[i].Replica.String(), cluster), a.Why, a.content())
 				rows++
 			}
 		}

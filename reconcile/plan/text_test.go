@@ -5,6 +5,7 @@ package plan
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"tributary.dev/tributary/internal/golden"
@@ -48,6 +49,15 @@ func story(t *testing.T) []Plan {
 }
 
 func TestWriteText(t *testing.T) { golden.File(t, "testdata/plan.txt", []byte(textOf(t, story(t)...))) }
+
+func TestWriteWide(t *testing.T) {
+	var b strings.Builder
+	if err := WriteText(&b, story(t), true); err != nil {
+		t.Fatal(err)
+	}
+	table, _, _ := strings.Cut(b.String(), "\n\n")
+	golden.File(t, "testdata/wide.txt", []byte(table+"\n"))
+}
 
 func TestWriteTextWithoutChanges(t *testing.T) {
 	golden.File(t, "testdata/unchanged.txt", []byte(textOf(t, Plan{Replica: shopWeb}, Plan{Replica: shopWeb})))

@@ -265,7 +265,7 @@ func (w *world) sliced() map[string]bool {
 func textOf(t testing.TB, plans ...Plan) string {
 	t.Helper()
 	var b strings.Builder
-	if err := WriteText(&b, plans); err != nil {
+	if err := WriteText(&b, plans, false); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
