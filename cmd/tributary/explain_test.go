@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"io"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -98,5 +100,23 @@ Held: idc-b list_shrank: 3 pods are kept; tributary release --cluster idc-b
 	dispatch(t.Context(), []string{"__complete", "explain", "--server", server.URL, ""}, &names, io.Discard)
 	if got := names.String(); !strings.HasPrefix(got, "pay/api\nshop/web\n") {
 		t.Errorf("names are completed by %q", got)
+	}
+}
+
+// TestContextsAreCompleted: flags that name a context offer those of the kubeconfig.
+func TestContextsAreCompleted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, []byte("apiVersion: v1\nkind: Config\ncontexts: [{name: two, context: {cluster: c}}, {name: one, context: {cluster: c}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"link", "x", "--kubeconfig", path, "--context", ""}, {"unlink", "x", "--kubeconfig", path, "--ingress-context", ""},
+		{"status", "--kubeconfig", path, "--context", ""}, {"trace", "--kubeconfig", path, "--context", ""},
+	} {
+		var names bytes.Buffer
+		dispatch(t.Context(), append([]string{"__complete"}, args...), &names, io.Discard)
+		if want := "one\ntwo\n:4\n"; names.String() != want {
+			t.Errorf("%q: %q, want %q", args, &names, want)
+		}
 	}
 }

@@ -10,11 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	"tributary.dev/tributary/clusters/config"
@@ -160,4 +162,19 @@ func clusterNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.She
 		names = append(names, c.Name)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeContexts completes flags with the contexts of the kubeconfig that --kubeconfig names, or kubectl would use.
+func completeContexts(cmd *cobra.Command, flags ...string) {
+	for _, flag := range flags {
+		_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			rules := clientcmd.NewDefaultClientConfigLoadingRules()
+			rules.ExplicitPath, _ = cmd.Flags().GetString("kubeconfig")
+			file, err := rules.Load()
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return slices.Sorted(maps.Keys(file.Contexts)), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
 }

@@ -44,6 +44,7 @@ func addInstanceFlags(cmd *cobra.Command) *instanceFlags {
 	flags := cmd.Flags()
 	flags.StringVar(&f.server, "server", "", "`address` of the running instance: the \"listen\" of its configuration (default "+defaultServer+")")
 	flags.StringVar(&f.context, "context", "", "`context` of a kubeconfig: ask the leading pod of that cluster, through a forwarded port")
+	completeContexts(cmd, "context")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of that pod (default "+defaultNamespace+")")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` to use with --context and --namespace (default: as kubectl)")
 	return f

@@ -42,6 +42,8 @@ func (f *linkFlags) add(cmd *cobra.Command) {
 	flags.StringVarP(&f.file, "file", "f", "", "where the kubeconfig is kept (default: NAME.kubeconfig)")
 	flags.StringVar(&f.ingressContext, "ingress-context", "", "context of the ingress cluster: the kubeconfig is kept there, in a Secret called NAME, instead of a file")
 	flags.StringVar(&f.ingressNamespace, "ingress-namespace", "tributary-system", "namespace of that Secret")
+	completeContexts(cmd, "context", "ingress-context")
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
 }
 
 // newLinkCommand makes a cluster a member.

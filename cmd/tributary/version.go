@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"tributary.dev/tributary/clusters/config"
 )
 
 // version and commit are set by the linker (see the Makefile); a plain `go
@@ -35,7 +37,7 @@ func newVersionCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		v := readBuildVersion()
 		if output.value != "text" {
-			return printObject(cmd.OutOrStdout(), output.value, v)
+			return printObject(cmd.OutOrStdout(), output.value, versioned[buildVersion]{config.APIVersion, "Version", v})
 		}
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), "tributary %s\ncommit     %s\ngo         %s\nplatform   %s\nkubernetes %s (k8s.io/client-go)\n",
 			v.Version, v.Commit, v.Go, v.Platform, v.Kubernetes)
