@@ -43,7 +43,7 @@ func (r release) write(out string, binaries map[string]string) (v1.Hash, error) 
 		}
 		index = mutate.AppendManifests(index,
 			mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}},
-			mutate.IndexAddendum{Add: materials, Descriptor: v1.Descriptor{ArtifactType: string(spdx)}},
+			mutate.IndexAddendum{Add: materials, Descriptor: v1.Descriptor{ArtifactType: string(spdx), Platform: &v1.Platform{OS: "unknown", Architecture: "unknown"}}},
 		)
 		if err := os.MkdirAll(out, 0o755); err != nil {
 			return v1.Hash{}, err
@@ -116,7 +116,7 @@ func (r release) materials(image v1.Image, arch, binary string) (v1.Image, []byt
 	if err != nil {
 		return nil, nil, err
 	}
-	artifact := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), "application/vnd.oci.empty.v1+json")
+	artifact := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), spdx) // by which registries list it
 	artifact, err = mutate.AppendLayers(artifact, static.NewLayer(text, spdx))
 	if err != nil {
 		return nil, nil, err
