@@ -92,3 +92,39 @@ func anchorOf(headline string) string {
 		return -1
 	}, strings.ToLower(headline))
 }
+
+var (
+	shownCommand = regexp.MustCompile("tributary ([a-z]+)\\b([^`\"\n|;]*)")
+	shownFlag    = regexp.MustCompile(`(?:^|\s)--([a-z][a-z-]*)`)
+)
+
+// TestShownFlagsAreThere: every flag of ours that pages, runbooks, alerts, examples or the chart's notes show is one.
+func TestShownFlagsAreThere(t *testing.T) {
+	shown := 0
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/*/*.md", "deploy/helm/*/templates/*", "deploy/helm/*/values.yaml", "deploy/prometheus/alerts.yaml", "deploy/mixin/*.go", "cmd/tributary/*.go", "cmd/tributary/internal/*/*.go"} {
+		paths, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(paths) == 0 {
+			t.Fatal(pattern, err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, match := range shownCommand.FindAllStringSubmatch(string(text), -1) {
+				command, _, err := newRoot().Find([]string{match[1]})
+				if err != nil || command.Name() != match[1] {
+					continue // a word of a sentence
+				}
+				for _, flag := range shownFlag.FindAllStringSubmatch(match[2], -1) {
+					if shown++; command.Flags().Lookup(flag[1]) == nil && flag[1] != "help" {
+						t.Errorf("%s: %q: there is no --%s", path, match[0], flag[1])
+					}
+				}
+			}
+		}
+	}
+	if shown < 50 {
+		t.Errorf("only %d flags were looked at", shown)
+	}
+}
