@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,22 +92,6 @@ func (k *checker) clustersFrom(at string, from *ClustersFrom) {
 	if selector, err := labels.Parse(from.Secrets.Selector); err != nil || selector.Empty() {
 		k.fault(at+".secrets.selector", fmt.Sprintf("%q is not a label selector, or selects everything", from.Secrets.Selector), "write it as for kubectl get -l, such as "+SecretLabel+"="+SecretLabelValue)
 	}
-}
-
-// Warnings returns what is allowed and yet looks like a slip of the hand: the same
-// cluster as two members. It is pure.
-func (c *Config) Warnings() Faults {
-	var k checker
-	first := map[[2]string]int{}
-	for i, member := range c.Clusters {
-		way := [2]string{filepath.Clean(member.Kubeconfig), member.Context}
-		if j, repeated := first[way]; repeated {
-			k.fault(fmt.Sprintf("clusters[%d].kubeconfig", i), fmt.Sprintf("is the kubeconfig and context of clusters[%d] too: their Services are taken twice", j), "remove one of the two")
-			continue
-		}
-		first[way] = i
-	}
-	return k.faults
 }
 
 // checker collects faults; each method checks one kind of field.
