@@ -37,10 +37,12 @@ type attempt struct {
 	// contributions and current are what the plan was made of.
 	contributions []plan.Contribution
 	current       plan.Current
-	// desired is what is wanted, whatever the ingress cluster refuses of it; nil where nobody
-	// wants it. wantedKnown is false where that is not certain.
+	// desired is what is told outside: what is wanted, without what is withheld; nil where
+	// nobody wants it. wantedKnown is false where that is not certain.
 	desired     *plan.Desired
 	wantedKnown bool
+	withheld    []plan.Refusal
+	settings    plan.Settings
 	// search finds what the server refuses; former is what had to be left out before
 	// this attempt, told what was logged in it.
 	search       *plan.Isolation
@@ -120,10 +122,9 @@ func (r *Reconciler) decide(a *attempt, gather func(syncer.Key) Snapshot) {
 	default:
 		a.plan = plan.Diff(current, nil, settings.Settings)
 	}
-	if a.wantedKnown = known; len(left) > 0 && len(contributions) > 0 {
-		plan.Steer(key, contributions, settings.Policy)
-		desired := plan.Merge(key, contributions, current, settings.Settings)
-		a.desired = &desired
+	a.wantedKnown, a.settings = known, settings.Settings
+	if len(left)+len(a.withheld) > 0 && len(contributions) > 0 {
+		a.desired = a.outside()
 	}
 	a.plan.Conflicts = append(a.plan.Conflicts, refused...)
 }

@@ -65,6 +65,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *me
 	if a.former = former; len(known) > 0 {
 		former = nil // it is not their turn
 	}
+	r.withhold(a, slices.Concat(known, a.former))
 	a.search = plan.NewIsolation(known, former, r.check(a))
 	result, err := r.settle(ctx, a)
 	if errors.Is(err, errNoRoom) {
@@ -74,7 +75,9 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *me
 	r.contested(a)
 	met, now := a.search.Met(), time.Now()
 	settled := err == nil || errors.Is(err, errWaiting) || errors.Is(err, errRefused)
-	r.refusals.Settle(item.Key, r.undecided(a, err), met, errors.Is(err, errRefused), now)
+	left := r.undecided(a, err)
+	r.refusals.Settle(item.Key, left, met, errors.Is(err, errRefused), now)
+	r.withhold(a, left)
 	a.rec.Lane = a.item.Lane.String()
 	a.rec.End(now, result, cmp.Or(err, a.obstacle(result)))
 	r.report(a)
