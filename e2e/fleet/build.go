@@ -27,30 +27,42 @@ func BuildTributary(ctx context.Context, race bool) (string, error) {
 		}
 		return given, nil
 	}
-	built.Lock()
-	defer built.Unlock()
-	if path, ok := built.paths[race]; ok {
-		return path, nil
+	if race {
+		return build(ctx, "tributary-race", "./cmd/tributary", "-race")
 	}
-	path, err := buildTributary(ctx, race)
-	if err != nil {
-		return "", fmt.Errorf("build tributary: %w", err)
-	}
-	if built.paths == nil {
-		built.paths = map[bool]string{}
-	}
-	built.paths[race] = path
-	return path, nil
+	return build(ctx, "tributary", "./cmd/tributary")
+}
+
+// BuildReceiver builds deploy/examples/haproxy in the same way.
+func BuildReceiver(ctx context.Context) (string, error) {
+	return build(ctx, "haproxy-receiver", "./deploy/examples/haproxy")
 }
 
 var built struct {
 	sync.Mutex
-	paths map[bool]string
+	paths map[string]string
 }
 
-// buildTributary keeps the last build in the cache directory, where the go command leaves it alone if nothing changed,
+func build(ctx context.Context, name, program string, flags ...string) (string, error) {
+	built.Lock()
+	defer built.Unlock()
+	if path, ok := built.paths[name]; ok {
+		return path, nil
+	}
+	path, err := buildOnce(ctx, name, program, flags)
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", name, err)
+	}
+	if built.paths == nil {
+		built.paths = map[string]string{}
+	}
+	built.paths[name] = path
+	return path, nil
+}
+
+// buildOnce keeps the last build in the cache directory, where the go command leaves it alone if nothing changed,
 // and returns a name that stays what it is for the processes that run it.
-func buildTributary(ctx context.Context, race bool) (string, error) {
+func buildOnce(ctx context.Context, name, program string, flags []string) (string, error) {
 	module, err := buildcache.ModuleDir()
 	if err != nil {
 		return "", err
@@ -59,18 +71,14 @@ func buildTributary(ctx context.Context, race bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	latest := filepath.Join(dir, "tributary")
-	args := []string{"build", "-buildvcs=false"}
-	if race {
-		latest += "-race"
-		args = append(args, "-race")
-	}
+	latest := filepath.Join(dir, name)
 	lock, err := buildcache.Lock(ctx, latest+".lock", nil)
 	if err != nil {
 		return "", err
 	}
 	defer lock.Close()
-	cmd := exec.CommandContext(ctx, "go", append(args, "-o", latest, "./cmd/tributary")...)
+	args := append([]string{"build", "-buildvcs=false", "-o", latest}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, program)...)
 	cmd.Dir = filepath.Dir(module)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(cmd.Args[1:], " "), err, output)

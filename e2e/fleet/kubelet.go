@@ -31,6 +31,19 @@ func (s *Site) StartPods(ctx context.Context, pods ...*corev1.Pod) error {
 }
 
 func (s *Site) runPod(ctx context.Context, pod *corev1.Pod, ready bool) error {
+	status := pod.Status
+	created, err := s.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("create pod %s/%s in %s: %w", pod.Namespace, pod.Name, s.Name(), err)
+	}
+	created.Status.PodIP, created.Status.PodIPs = status.PodIP, status.PodIPs
+	created.DeepCopyInto(pod)
+	return s.ReportRunning(ctx, pod, ready)
+}
+
+// ReportRunning reports that the containers of a pod that exists have started, at its status.podIP or, without one, at an
+// address of this site. The pod is changed in place to what the apiserver returned.
+func (s *Site) ReportRunning(ctx context.Context, pod *corev1.Pod, ready bool) error {
 	addresses := pod.Status.PodIPs
 	switch {
 	case len(addresses) > 0:
@@ -39,11 +52,7 @@ func (s *Site) runPod(ctx context.Context, pod *corev1.Pod, ready bool) error {
 	default:
 		addresses = []corev1.PodIP{{IP: s.NextIP().String()}}
 	}
-	created, err := s.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("create pod %s/%s in %s: %w", pod.Namespace, pod.Name, s.Name(), err)
-	}
-	return s.patchStatus(ctx, pod.Namespace, pod.Name, runningStatus(created, addresses, ready), pod)
+	return s.patchStatus(ctx, pod.Namespace, pod.Name, runningStatus(pod, addresses, ready), pod)
 }
 
 // runningStatus is what a kubelet reports of a pod whose containers have started.

@@ -18,6 +18,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/podnet"
 )
 
 // scraped is the Service whose pods Prometheus finds through its replica.
@@ -59,14 +60,14 @@ func discoveryJobs(ctx context.Context, ingress *fleet.Site, dir string) (string
 
 // village is the pods that can be reached: each has an address and answers at it.
 type village struct {
-	link    *podLink
+	link    *podnet.Link
 	members map[string]*fleet.Site  // by pod
 	pods    map[string]*corev1.Pod  // by name
 	servers map[string]*http.Server // by name
 }
 
 // settle runs two pods of each member.
-func settle(ctx context.Context, f *fleet.Fleet, link *podLink) (*village, error) {
+func settle(ctx context.Context, f *fleet.Fleet, link *podnet.Link) (*village, error) {
 	v := &village{link: link, members: map[string]*fleet.Site{}, pods: map[string]*corev1.Pod{}, servers: map[string]*http.Server{}}
 	for _, site := range f.Members {
 		if err := site.Create(ctx, fleet.NewService(namespace, scraped)); err != nil {
@@ -85,7 +86,7 @@ func settle(ctx context.Context, f *fleet.Fleet, link *podLink) (*village, error
 func (v *village) move(ctx context.Context, site *fleet.Site, name string) error {
 	pod := fleet.NewPod(namespace, name, scraped)
 	pod.Status.PodIP = site.NextIP().String()
-	if err := v.link.add(ctx, pod.Status.PodIP); err != nil {
+	if err := v.link.Add(ctx, pod.Status.PodIP); err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp", instanceOf(pod))
@@ -110,7 +111,7 @@ func (v *village) leave(ctx context.Context, name string) error {
 	delete(v.members, name)
 	delete(v.pods, name)
 	delete(v.servers, name)
-	return v.link.remove(ctx, pod.Status.PodIP)
+	return v.link.Remove(ctx, pod.Status.PodIP)
 }
 
 func (v *village) close() {
@@ -125,7 +126,7 @@ func instanceOf(pod *corev1.Pod) string {
 
 // checkDiscovery lets Prometheus find the pods of two members through the replica,
 // scrape them, and lose those that go.
-func checkDiscovery(ctx context.Context, server *prometheus, f *fleet.Fleet, link *podLink) error {
+func checkDiscovery(ctx context.Context, server *prometheus, f *fleet.Fleet, link *podnet.Link) error {
 	v, err := settle(ctx, f, link)
 	defer v.close()
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"syscall"
@@ -24,6 +25,7 @@ import (
 
 	"tributary.dev/tributary/e2e/cluster"
 	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/podnet"
 )
 
 // options are what the command line says.
@@ -41,12 +43,12 @@ func main() {
 	flag.DurationVar(&o.load, "load", 40*time.Second, "how long pods come and go before the panels are asked")
 	flag.BoolVar(&o.discovery, "discovery", true, "also let Prometheus find pods through replicas; it takes a network namespace (root, or user namespaces)")
 	flag.BoolVar(&o.native, "native", true, "also scrape native histograms, which takes Prometheus 3.8 or later; false: scrape as before Prometheus 3")
-	isolated := flag.Bool("isolated", false, "for internal use: this is the network namespace")
+	inside := flag.Bool("isolated", false, "for internal use: this is the network namespace")
 	flag.Parse()
-	if o.discovery && !*isolated {
-		code, err := isolate("-isolated")
+	if o.discovery && !*inside {
+		code, err := isolated()
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "checkmixin:", err)
+			fmt.Fprintln(os.Stderr, "checkmixin:", err, "(-discovery=false does without)")
 		}
 		os.Exit(code)
 	}
@@ -59,14 +61,25 @@ func main() {
 	}
 }
 
+// isolated runs this program once more, in a network namespace where pods can have their addresses, and returns its exit code.
+func isolated() (code int, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 1, err
+	}
+	child := exec.Command(self, append(os.Args[1:], "-isolated")...)
+	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
+	return podnet.Run(child)
+}
+
 func run(ctx context.Context, o options) error {
 	if o.prometheus == "" {
 		return errors.New("-prometheus: give the path of a Prometheus binary")
 	}
-	var link *podLink
+	var link *podnet.Link
 	if o.discovery {
 		var err error
-		if link, err = newPodLink(ctx); err != nil {
+		if link, err = podnet.NewLink(ctx); err != nil {
 			return err
 		}
 	}
@@ -99,7 +112,7 @@ func run(ctx context.Context, o options) error {
 }
 
 // check asks the panels, then lets things happen.
-func check(ctx context.Context, o options, server *prometheus, s *scene, link *podLink) error {
+func check(ctx context.Context, o options, server *prometheus, s *scene, link *podnet.Link) error {
 	if err := checkPanels(ctx, server); err != nil {
 		return err
 	}
