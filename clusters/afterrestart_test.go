@@ -146,7 +146,7 @@ func TestPodsThatDidNotTurnNotReadyAreNotRemembered(t *testing.T) {
 }
 
 // TestTheMembersClockCountsAfterARestart: how long an endpoint has been ready is told by
-// the member's clock, which may be any.
+// the member's clock, which may be any, and never more than since its last change.
 func TestTheMembersClockCountsAfterARestart(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
 		stood := func(o *Options) {
@@ -167,7 +167,9 @@ func TestTheMembersClockCountsAfterARestart(t *testing.T) {
 				return false
 			}
 			pod := newPod("shop", "web", 1)
-			pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Add(ahead - 20*time.Second))
+			turned := metav1.NewTime(time.Now().Add(ahead - 20*time.Second))
+			pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(turned.Add(-time.Hour)) // of before
+			pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: new(metav1.NewTime(turned.Add(-time.Minute)))}, {Manager: "kubelet", Subresource: "status", Time: &turned}, {Manager: "old"}}
 			a.put(newService("shop", "web"), pod)
 			w.reach("a", a.config(""), "1")
 			w.pass(7 * time.Second)

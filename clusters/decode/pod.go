@@ -44,7 +44,18 @@ func (d *Decoder) Pod(pod *corev1.Pod) store.Versioned[syncer.Pod] {
 		}
 		p.Deleted = max(1, p.Deleted)
 	}
-	return store.Versioned[syncer.Pod]{Object: p, RV: store.Revision(pod.ResourceVersion), Kept: kept}
+	return store.Versioned[syncer.Pod]{Object: p, RV: store.Revision(pod.ResourceVersion), Kept: kept, Written: written(pod)}
+}
+
+// written is when the API server last took a change of a pod. Managed fields say so, since
+// Kubernetes 1.18.
+func written(pod *corev1.Pod) (second int64) {
+	for i := range pod.ManagedFields {
+		if at := pod.ManagedFields[i].Time; at != nil {
+			second = max(second, at.Unix())
+		}
+	}
+	return second
 }
 
 // podIPs are status.podIPs, or status.podIP alone where a server that is older

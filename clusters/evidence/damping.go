@@ -36,12 +36,16 @@ type damping struct {
 	waiting map[syncer.Key]*dampedSource // those with an endpoint that waits
 	total   int                          // of endpoints that wait
 	clock   memberClock                  // as of the last list of pods
-	// stood is what stood in the ingress cluster at the start, ready or not; nil once the
-	// member was read whole.
-	stood map[syncer.Key]Standing
+	// stood is what stood in the ingress cluster at the start, ready or not, and written when
+	// the member last took a change of each pod of that, by UID; nil once it was read whole.
+	stood   map[syncer.Key]Standing
+	written map[string]int64
 	// fallen are endpoints that stood ready, and whose pods were first heard of after that,
 	// as not ready: their Services may come later still.
 	fallen map[fallen]bool
+	// gaps are pods that wait and of which a list shows another revision than was known: what
+	// became of them in between nobody saw.
+	gaps []syncer.Key
 }
 
 type fallen struct {
@@ -173,6 +177,7 @@ func (s *State) damp(now time.Time, out *Effects) {
 	for key, was := range j.Pods {
 		s.podTouched(now, was, s.store.Pod(key), touched)
 	}
+	s.fillGaps(now)
 	for service, known := range j.Services {
 		s.reselect(now, service, known, touched)
 	}
@@ -263,6 +268,32 @@ func (s *State) touch(src *dampedSource, touched map[syncer.Key]bool) {
 // waited when it turned goes on waiting.
 func (s *State) keptReady(src *dampedSource, pod string) bool {
 	return s.readiness.keeps(syncer.Key{Namespace: src.key.Namespace, Name: pod}) != ""
+}
+
+// noteGap takes in a pod that a list shows.
+func (s *State) noteGap(v *podVersion) {
+	if s.damping.total == 0 {
+		return
+	}
+	if rv, held := s.store.PodRevision(v.Object.Key); held && rv != v.RV {
+		s.damping.gaps = append(s.damping.gaps, v.Object.Key)
+	}
+}
+
+// fillGaps lets those wait anew that may have turned while nobody looked.
+func (s *State) fillGaps(now time.Time) {
+	for _, key := range s.damping.gaps {
+		p := s.store.Pod(key)
+		if p == nil {
+			continue
+		}
+		for _, service := range s.store.Selecting(p) {
+			if src := s.damping.waiting[service]; src != nil && src.pods[key.Name] != nil && src.pods[key.Name].waits() {
+				src.pods[key.Name].since = now
+			}
+		}
+	}
+	s.damping.gaps = nil
 }
 
 // letReturn ends the waiting of an endpoint.

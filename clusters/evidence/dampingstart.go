@@ -20,6 +20,7 @@ func (s *State) startDamping(now time.Time) {
 	if s.cfg.Decider != nil {
 		clock = memberClock{}
 	}
+	isReady := func(p *syncer.Pod) time.Duration { return clock.since(now, p.ReadySince, d.written[p.UID]) }
 	for _, replica := range s.store.Replicas() {
 		for _, service := range s.store.Sources(replica) {
 			src := s.sourceOf(service)
@@ -32,21 +33,38 @@ func (s *State) startDamping(now time.Time) {
 				stood[e.Target.UID] = true
 			}
 			for p := range pods {
-				src.recall(now, clock, p, stood[p.UID], s.standsReady(p, replica))
+				src.recall(now, p, stood[p.UID], s.standsReady(p, replica), isReady)
 			}
 			d.sort(src)
 		}
 	}
-	d.stood = nil
+	d.stood, d.written = nil, nil
 	s.store.NotePods(len(d.sources) > 0)
 	s.store.Touched()
 }
 
-// recall takes in a pod as the first lists show it: whether it stood at the start, and
-// whether it stands ready. What nobody can tell does not count: the time that a member's
-// clock gives is as old as it says by that clock, and where there are rules one of them may
-// have let the pod go just now.
-func (src *dampedSource) recall(now time.Time, clock memberClock, p *syncer.Pod, stood, ready bool) {
+// begin takes in what stands at the start.
+func (d *damping) begin(stood map[syncer.Key]Standing) {
+	d.stood, d.written = stood, map[string]int64{}
+	for _, standing := range stood {
+		for i := range standing.Endpoints {
+			if e := &standing.Endpoints[i]; !e.Ready {
+				d.written[e.Target.UID] = 0
+			}
+		}
+	}
+}
+
+func (d *damping) noteWritten(v *podVersion) {
+	if _, stood := d.written[v.Object.UID]; stood {
+		d.written[v.Object.UID] = v.Written
+	}
+}
+
+// recall takes in a pod as the first lists show it: whether it stood at the start, whether
+// it stands ready, and for how long it has been ready at least. What nobody can tell does
+// not count: where there are rules, one of them may have let the pod go just now.
+func (src *dampedSource) recall(now time.Time, p *syncer.Pod, stood, ready bool, readyFor func(*syncer.Pod) time.Duration) {
 	if !takesPart(p) {
 		src.see(now, p, stood)
 		return
@@ -54,7 +72,7 @@ func (src *dampedSource) recall(now time.Time, clock memberClock, p *syncer.Pod,
 	if !stood || ready {
 		return
 	}
-	if isReady := clock.since(now, p.ReadySince); isReady < src.StableFor {
+	if isReady := readyFor(p); isReady < src.StableFor {
 		d := &dampedPod{uid: p.UID}
 		src.pods[p.Name] = d
 		src.wait(d, now.Add(-isReady), p)
@@ -74,12 +92,15 @@ func (c *memberClock) set(now, said time.Time) {
 	}
 }
 
-// since is how long ago a second of that clock was at least; 0 where that is not known.
-func (c memberClock) since(now time.Time, second int64) time.Duration {
-	if !c.known || second == 0 {
+// since is for how long a pod has been ready at least; 0 where that is not known. The
+// transition time alone may be too old: a kubelet may write back that from before a node
+// controller's mark, and a node's clock may be behind. But the turn was a change of the pod,
+// and of that the API server has the time.
+func (c memberClock) since(now time.Time, transition, written int64) time.Duration {
+	if !c.known || transition == 0 || written == 0 {
 		return 0
 	}
-	return max(0, now.Add(-c.behind).Sub(time.Unix(second+1, 0)))
+	return max(0, now.Add(-c.behind).Sub(time.Unix(max(transition, written)+1, 0)))
 }
 
 func (s *State) standsReady(p *syncer.Pod, replica syncer.Key) bool {

@@ -68,7 +68,8 @@ func (t *pods) hear(s *State, now time.Time, v podVersion, out *Effects) []store
 			}
 		}
 	}
-	dirty := t.put(s, v)
+	s.damping.noteWritten(&v)
+	dirty := s.store.SetPod(s.readiness.view(v))
 	if is := s.readiness.keeps(key); is != "" && kept == "" {
 		cause := t.cause(&v.Object, v.RV, "modified")
 		cause.Kept = is
@@ -78,7 +79,11 @@ func (t *pods) hear(s *State, now time.Time, v podVersion, out *Effects) []store
 	return dirty
 }
 
-func (*pods) put(s *State, v podVersion) []store.Dirty { return s.store.SetPod(s.readiness.view(v)) }
+func (*pods) put(s *State, v podVersion) []store.Dirty {
+	s.damping.noteWritten(&v)
+	s.noteGap(&v)
+	return s.store.SetPod(s.readiness.view(v))
+}
 
 // met gives a pod that was shown what is its own: what stands of it is as it says, and
 // nobody else has its addresses.

@@ -144,7 +144,7 @@ func (s *State) Step(now time.Time, e Event) Effects {
 		s.release(now, e.Replica, out)
 	case Baseline:
 		s.baseline.set(e)
-		s.damping.stood = e.Replicas
+		s.damping.begin(e.Replicas)
 	case Leading:
 		s.takeOverRules(now, e.Replicas, out)
 	case Enforce:

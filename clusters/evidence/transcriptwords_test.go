@@ -317,7 +317,7 @@ func listOf[T Object](r *replay, items []string, revision func(item string) uint
 		if rv == 0 {
 			rv = revision(item)
 		}
-		e.Items = append(e.Items, store.Versioned[T]{Object: object, RV: rv, Kept: r.kept(item)})
+		e.Items = append(e.Items, store.Versioned[T]{Object: object, RV: rv, Kept: r.kept(item), Written: writtenAt(item)})
 	}
 	return e, nil
 }
@@ -532,7 +532,7 @@ func podNamed(text string) (p syncer.Pod, rv uint64, err error) {
 				return p, 0, err
 			}
 			p.ReadySince = start.Add(d).Unix()
-		case "marked": // see kept
+		case "marked", "written": // see kept and writtenAt
 		case "terminating":
 			p.Deleted = 1
 		case "finished":
@@ -546,6 +546,20 @@ func podNamed(text string) (p syncer.Pod, rv uint64, err error) {
 		}
 	}
 	return p, rv, nil
+}
+
+// writtenAt is when the member last took a change of a pod: written=TIME or, unless that is
+// unknown, since.
+func writtenAt(item string) (second int64) {
+	for _, flag := range strings.Fields(item) {
+		name, value, _ := strings.Cut(flag, "=")
+		if d, err := time.ParseDuration(value); name == "written" || name == "since" {
+			if second = 0; err == nil {
+				second = start.Add(d).Unix()
+			}
+		}
+	}
+	return second
 }
 
 // octets turns 10.0.1234 into an address: the last number counts on.

@@ -16,6 +16,9 @@ type Versioned[T any] struct {
 	RV     uint64
 	// Kept is what rules need of a Pod or Service.
 	Kept Kept
+	// Written is the second in which the API server last took a change of a Pod, by its own
+	// clock; 0: it does not say.
+	Written int64
 }
 
 // Revision reads a resource version as a number; 0 when it is none, which means
