@@ -7,7 +7,10 @@ package main
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -185,6 +188,9 @@ var checkCases = slices.Concat([]checkCase{
 	{name: "a sink", change: func(s *setting) { s.sink(http.StatusOK, "") }},
 	{name: "nobody at a sink's address", change: func(s *setting) { s.sink(0, "") }, says: "sinks[0]"},
 	{name: "a sink with a token that is not there", change: func(s *setting) { s.sink(http.StatusOK, "none") }, says: "sinks[0].auth"},
+	{name: "a sink that refuses the token", change: func(s *setting) { s.sink(http.StatusUnauthorized, s.write("token", "x")) }, says: "sinks[0].url"},
+	{name: "a sink by TLS", change: func(s *setting) { s.tlsSink(true) }},
+	{name: "a sink whose certificate nobody vouches for", change: func(s *setting) { s.tlsSink(false) }, says: "certificate"},
 }, deniedCases("member", true, []string{"services", "pods"}, "list", "watch"),
 	deniedCases("ingress", false, []string{"services", "endpointslices"}, "list", "watch", "create", "update", "delete"),
 	deniedCases("ingress", false, []string{"endpoints"}, "list", "watch", "create", "update"),
@@ -261,6 +267,20 @@ func (s *setting) fromSecret(kubeconfig string, annotations map[string]string) {
 	})
 	s.config["clusters"] = []any{}
 	s.config["clustersFrom"] = map[string]any{"secrets": map[string]any{}}
+}
+
+// tlsSink is one whose certificate comes from an authority of its own, which is known or not.
+func (s *setting) tlsSink(known bool) {
+	receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	receiver.Config.ErrorLog = log.New(io.Discard, "", 0)
+	receiver.StartTLS()
+	s.Cleanup(receiver.Close)
+	sink := map[string]any{"name": "slb", "url": receiver.URL}
+	if known {
+		ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw})
+		sink["auth"] = map[string]any{"tls": map[string]any{"caFile": s.write("ca.crt", string(ca))}}
+	}
+	s.config["sinks"] = []any{sink}
 }
 
 // sink is one that answers with a code; 0: nobody does.

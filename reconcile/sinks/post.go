@@ -104,9 +104,7 @@ func (c *client) post(ctx context.Context, body []byte) outcome {
 	}
 	req.Header.Set("Content-Type", mediaType)
 	req.Header.Set("User-Agent", c.agent)
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
+	bear(req, token)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return failure(ctx, err)
@@ -116,6 +114,12 @@ func (c *client) post(ctx context.Context, body []byte) outcome {
 	stop.Stop()
 	resp.Body.Close()
 	return judge(resp, time.Now())
+}
+
+func bear(req *http.Request, token string) {
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 }
 
 // judge says what an answer means.
@@ -251,21 +255,27 @@ func newHTTP(config *tls.Config, dial Dial) *http.Client {
 	}
 }
 
-// Check reports why a receiver cannot be told: what is wrong with the files, or that nobody
-// answers at the URL. It asks by HEAD, and any answer will do; "" asks nobody.
+// Check reports why a receiver cannot be told: what is wrong with the files, that nobody
+// answers at the URL, or that the credentials are refused. It asks by HEAD, and any other
+// answer will do; "" asks nobody.
 func Check(ctx context.Context, url string, a Auth) error {
 	c := client{auth: a}
 	defer c.close()
-	if _, err := c.prepare(); err != nil || url == "" {
+	token, err := c.prepare()
+	if err != nil || url == "" {
 		return err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodHead, url, http.NoBody)
 	if err != nil {
 		return errors.New("the URL makes no request")
 	}
+	bear(req, token)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return failure(ctx, err).err
 	}
-	return resp.Body.Close()
+	if resp.StatusCode == http.StatusUnauthorized {
+		err = errors.New("it answers 401: these credentials are not the ones that it expects")
+	}
+	return errors.Join(err, resp.Body.Close())
 }
