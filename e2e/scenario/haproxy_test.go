@@ -64,7 +64,7 @@ func TestRollOutBehindHAProxy(t *testing.T) {
 	ctx, a := t.Context(), f.Member("idc-a")
 	front := w.startHAProxy(haproxy)
 	token := filepath.Join(f.Dir, "haproxy.token")
-	w.must(os.WriteFile(token, []byte("of the receiver\n"), 0o600))
+	w.must(os.WriteFile(token, []byte("of-the-receiver\n"), 0o600))
 	receiver := w.startReceiver(front.socket, token)
 	w.configure(a)
 	w.replaceConfig(func(s string) string {
@@ -267,7 +267,8 @@ func (w *world) startNode(site *fleet.Site, link *podnet.Link) *node {
 	ctx, cancel := context.WithCancel(w.Context())
 	pods, err := site.Client.CoreV1().Pods("shop").Watch(ctx, metav1.ListOptions{})
 	w.must(err)
-	n.group.Go(func() {
+	var watching sync.WaitGroup
+	watching.Go(func() {
 		for event := range pods.ResultChan() {
 			if pod, ok := event.Object.(*corev1.Pod); ok && event.Type != watch.Deleted {
 				n.see(ctx, pod)
@@ -277,10 +278,11 @@ func (w *world) startNode(site *fleet.Site, link *podnet.Link) *node {
 	w.Cleanup(func() {
 		cancel()
 		pods.Stop()
-		n.group.Wait()
+		watching.Wait()
 		for _, c := range n.met {
 			_ = c.server.Close()
 		}
+		n.group.Wait()
 	})
 	return n
 }

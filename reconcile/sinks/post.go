@@ -152,7 +152,8 @@ func judge(resp *http.Response, now time.Time) outcome {
 // none.
 func retryAfter(text string, now time.Time) time.Duration {
 	text = strings.TrimSpace(text)
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+	seconds, err := strconv.ParseUint(text, 10, 31)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // then it is the greatest
 		return min(maxRetryAfter, time.Duration(seconds)*time.Second)
 	}
 	at, err := http.ParseTime(text)
@@ -250,7 +251,7 @@ func newHTTP(config *tls.Config, dial Dial) *http.Client {
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSClientConfig: config, ForceAttemptHTTP2: true,
 			MaxIdleConnsPerHost: 1, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
-			MaxResponseHeaderBytes: maxHeaders,
+			MaxResponseHeaderBytes: maxHeaders, DisableCompression: true,
 		},
 	}
 }

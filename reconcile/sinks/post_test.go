@@ -126,7 +126,7 @@ func TestRetryAfterAsDate(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Duration{
 		"Thu, 01 Jan 2026 00:00:30 GMT": 30 * time.Second, "Thu, 01 Jan 2026 00:00:00 GMT": 0, "Wed, 31 Dec 2025 00:00:00 GMT": 0,
-		"Fri, 01 Jan 2038 00:00:00 GMT": maxRetryAfter, "": 0, " 12 ": 12 * time.Second, "99999999999999999999": 0,
+		"Fri, 01 Jan 2038 00:00:00 GMT": maxRetryAfter, "": 0, " 12 ": 12 * time.Second, "99999999999999999999": maxRetryAfter, "-5": 0, "1e9": 0,
 	} {
 		if got := retryAfter(text, now); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
