@@ -245,12 +245,16 @@ func (c *client) tls(files map[string][]byte) (*tls.Config, error) {
 	return config, nil
 }
 
+// newHTTP speaks HTTP/1.1 by one connection, which is all that one request at a time needs:
+// what a receiver can do to HTTP/2, such as a GOAWAY for each request, piles connections up.
 func newHTTP(config *tls.Config, dial Dial) *http.Client {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSClientConfig: config, ForceAttemptHTTP2: true,
-			MaxIdleConnsPerHost: 1, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
+			Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSClientConfig: config, Protocols: &protocols,
+			MaxConnsPerHost: 1, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 5 * time.Second,
 			MaxResponseHeaderBytes: maxHeaders, DisableCompression: true,
 		},
 	}
