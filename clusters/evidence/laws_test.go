@@ -394,6 +394,9 @@ func (w *words) unselected(replica string, ep endpoint) bool {
 	if word == nil || word.gone {
 		return false
 	}
+	if word.maybe != nil {
+		word = word.maybe
+	}
 	for _, source := range serviceNames {
 		if replicaOf(source) != replica {
 			continue

@@ -57,6 +57,8 @@ type word[T any] struct {
 	first bool
 	// lacked is true once a list lacks it: whether its revision is known yet, nobody says.
 	lacked bool
+	// maybe is what a list in doubt showed of one that is lacked: it counts, or not.
+	maybe *word[T]
 }
 
 type livedAt struct {
@@ -155,7 +157,7 @@ func listed[K comparable, T any](s *shell, kind Kind, known map[K]*word[T], olde
 				known[id] = &item
 			}
 		case item.rv > floor && had != nil && had.lacked:
-			had.stale = true
+			had.stale, had.maybe = true, &item
 		case item.rv > floor:
 			item.past = older
 			known[id] = &item
@@ -169,6 +171,9 @@ func listed[K comparable, T any](s *shell, kind Kind, known map[K]*word[T], olde
 // went back is no news.
 func said[K comparable, T any](known map[K]*word[T], id K, is word[T]) {
 	is.first = known[id] == nil
+	if had := known[id]; is.asked && had != nil && had.maybe != nil && is.rv <= had.maybe.rv {
+		return
+	}
 	if had := known[id]; had == nil || is.rv > had.rv || is.rv == had.rv && !(is.asked && had.stale) {
 		known[id] = &is
 	}
