@@ -28,9 +28,9 @@ func everywhere(svc *syncer.Service) (syncer.Key, bool) { return svc.Key, true }
 func filled(tb testing.TB, apps, size int) (*store.Store, *Decoder) {
 	s, d := store.New(store.Options{Placement: everywhere}), NewDecoder(nil)
 	for app := range apps {
-		s.UpsertService(d.Service(overTheWire(tb, realisticService("shop", app))))
+		s.SetService(d.Service(overTheWire(tb, realisticService("shop", app))))
 		for n := range size {
-			s.UpsertPod(d.Pod(overTheWire(tb, realisticPod("shop", app, n))))
+			s.SetPod(d.Pod(overTheWire(tb, realisticPod("shop", app, n))))
 		}
 	}
 	return s, d
@@ -60,9 +60,9 @@ func BenchmarkMemoryPerPod(b *testing.B) {
 			for ns := range namespaces {
 				namespace := fmt.Sprintf("team-%d", ns)
 				for app := range apps {
-					s.UpsertService(d.Service(overTheWire(b, realisticService(namespace, app))))
+					s.SetService(d.Service(overTheWire(b, realisticService(namespace, app))))
 					for n := range size {
-						s.UpsertPod(d.Pod(overTheWire(b, realisticPod(namespace, app, n))))
+						s.SetPod(d.Pod(overTheWire(b, realisticPod(namespace, app, n))))
 					}
 				}
 			}
@@ -90,7 +90,7 @@ func BenchmarkPodEvent(b *testing.B) {
 			for b.Loop() {
 				p.RV++
 				p.Object.Ready = !p.Object.Ready
-				if len(s.UpsertPod(p)) != 1 {
+				if len(s.SetPod(p)) != 1 {
 					b.Fatal("not one replica is dirty")
 				}
 			}
@@ -111,7 +111,7 @@ func BenchmarkPodComesAndGoes(b *testing.B) {
 				p.RV++
 				s.DeletePod(p)
 				p.RV++
-				s.UpsertPod(p)
+				s.SetPod(p)
 			}
 		})
 	}
@@ -126,7 +126,7 @@ func BenchmarkIrrelevantEvent(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for b.Loop() {
-		if len(s.UpsertPod(d.Pod(pod))) != 0 {
+		if len(s.SetPod(d.Pod(pod))) != 0 {
 			b.Fatal("dirty")
 		}
 	}
@@ -160,7 +160,7 @@ func BenchmarkNewService(b *testing.B) {
 				svc.RV++
 				s.DeleteService(svc)
 				svc.RV++
-				s.UpsertService(svc)
+				s.SetService(svc)
 			}
 		})
 	}

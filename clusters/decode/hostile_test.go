@@ -61,7 +61,7 @@ type hostileTarget struct {
 
 func newHostileTarget() *hostileTarget {
 	h := &hostileTarget{decoder: NewDecoder(nil), store: store.New(store.Options{Placement: everywhere}), all: syncer.Key{Namespace: "shop", Name: "all"}}
-	h.store.UpsertService(store.Versioned[syncer.Service]{Object: syncer.Service{Key: h.all, Selector: map[string]string{}}})
+	h.store.SetService(store.Versioned[syncer.Service]{Object: syncer.Service{Key: h.all, Selector: map[string]string{}}})
 	return h
 }
 
@@ -73,7 +73,7 @@ func (h *hostileTarget) feed(t *testing.T, data []byte) {
 	h.decoded++
 	v := h.decoder.Pod(&pod)
 	v.RV = 0 // or most would be older than the one before
-	h.store.UpsertPod(v)
+	h.store.SetPod(v)
 	if len(store.Peek(h.store.Inputs(h.all))) != 1 {
 		t.Fatal("the Service is gone")
 	}

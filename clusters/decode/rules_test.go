@@ -52,9 +52,9 @@ func ruled(tb testing.TB, set *rules.Set, apps int) (*store.Store, *Decoder) {
 	s, d := store.New(store.Options{Placement: everywhere}), NewDecoder(nil)
 	since := d.KeepFor(set, nil)
 	for app := range apps {
-		s.UpsertService(d.Service(realisticService("shop", app)))
+		s.SetService(d.Service(realisticService("shop", app)))
 		for n := range 10 {
-			s.UpsertPod(d.Pod(upgradable(app, n)))
+			s.SetPod(d.Pod(upgradable(app, n)))
 		}
 	}
 	if set != nil {
@@ -107,7 +107,7 @@ func TestRulesDecideAboutWhatIsDecoded(t *testing.T) {
 		rv++
 		p.ResourceVersion = fmt.Sprint(rv)
 		change(p)
-		s.UpsertPod(d.Pod(p))
+		s.SetPod(d.Pod(p))
 	}
 	for _, step := range []struct {
 		change func(*corev1.Pod)
@@ -150,7 +150,7 @@ func BenchmarkRuledEvent(b *testing.B) {
 				p.ResourceVersion = fmt.Sprint(rv)
 				p.Spec.Containers[0].Image = fmt.Sprintf("shop/checkout:%d", rv%test.images)
 				p.Status.ContainerStatuses[0].Image = "docker.io/" + p.Spec.Containers[0].Image
-				s.UpsertPod(d.Pod(p))
+				s.SetPod(d.Pod(p))
 			}
 			took := float64(processorTime()-began) / float64(b.N)
 			if test.set == nil {
@@ -184,7 +184,7 @@ func BenchmarkRuleEdit(b *testing.B) {
 	since := d.KeepFor(off, three)
 	for app := range 5000 {
 		for n := range 10 {
-			s.UpsertPod(d.Pod(upgradable(app, n)))
+			s.SetPod(d.Pod(upgradable(app, n)))
 		}
 	}
 	none := func(syncer.Key, string) bool { return false }

@@ -116,7 +116,7 @@ func (t *endpoints) hear(s *State, _ time.Time, v endpointsVersion, _ *Effects) 
 
 func (*endpoints) put(s *State, v endpointsVersion) []store.Dirty { return s.store.SetEndpoints(v) }
 func (*endpoints) remove(s *State, v endpointsVersion) []store.Dirty {
-	return s.store.DeleteEndpoints(v)
+	return s.store.DeleteManual(store.ManualObject{Service: v.Object.Key}, v.RV)
 }
 
 type sliceVersion = store.Versioned[store.Slice]
@@ -154,8 +154,10 @@ func (t *slicesTable) hear(s *State, _ time.Time, v sliceVersion, _ *Effects) []
 	return t.put(s, v)
 }
 
-func (*slicesTable) put(s *State, v sliceVersion) []store.Dirty    { return s.store.SetSlice(v) }
-func (*slicesTable) remove(s *State, v sliceVersion) []store.Dirty { return s.store.DeleteSlice(v) }
+func (*slicesTable) put(s *State, v sliceVersion) []store.Dirty { return s.store.SetSlice(v) }
+func (*slicesTable) remove(s *State, v sliceVersion) []store.Dirty {
+	return s.store.DeleteManual(nameOfSlice(&v.Object), v.RV)
+}
 
 // forgetManual takes off the books what lists lack of Services that need nothing written
 // by hand any more. Where none does, nobody lists it, and no doubt is left.

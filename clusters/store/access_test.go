@@ -23,6 +23,57 @@ func (s *Store) Contributions(replica syncer.Key) []SourceContribution {
 	return contributions
 }
 
+// What a watch brings, as far as it is news.
+
+func (s *Store) UpsertPod(v Versioned[syncer.Pod]) []Dirty {
+	if s.PodOutdated(v) {
+		return nil
+	}
+	return s.SetPod(v)
+}
+
+func (s *Store) deletePod(v Versioned[syncer.Pod]) []Dirty {
+	if s.PodOutdated(v) {
+		return nil
+	}
+	return s.DeletePod(v)
+}
+
+func (s *Store) UpsertService(v Versioned[syncer.Service]) []Dirty {
+	if s.ServiceOutdated(v) {
+		return nil
+	}
+	return s.SetService(v)
+}
+
+func (s *Store) deleteService(v Versioned[syncer.Service]) []Dirty {
+	if s.ServiceOutdated(v) {
+		return nil
+	}
+	return s.DeleteService(v)
+}
+
+func (s *Store) UpsertEndpoints(v Versioned[Endpoints]) []Dirty {
+	if s.ManualOutdated(ManualObject{Service: v.Object.Key}, v.RV) {
+		return nil
+	}
+	return s.SetEndpoints(v)
+}
+
+func (s *Store) UpsertSlice(v Versioned[Slice]) []Dirty {
+	if s.ManualOutdated(ManualObject{v.Object.ServiceKey(), v.Object.Name}, v.RV) {
+		return nil
+	}
+	return s.SetSlice(v)
+}
+
+func (s *Store) deleteManual(o ManualObject, rv uint64) []Dirty {
+	if s.ManualOutdated(o, rv) {
+		return nil
+	}
+	return s.DeleteManual(o, rv)
+}
+
 // replacePods takes in a list; keep says which pods that it lacks are held.
 func (s *Store) replacePods(list []Versioned[syncer.Pod], rv uint64, older bool, keep func(*syncer.Pod) bool) []Dirty {
 	s.BeginPods(rv, older)

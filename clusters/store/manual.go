@@ -86,18 +86,7 @@ func (s *Store) IsManual(service syncer.Key) bool {
 // ManualEdits counts the changes of the set of ManualSources.
 func (s *Store) ManualEdits() uint64 { return s.manualEdits }
 
-// UpsertEndpoints takes in Endpoints of a watch event.
-func (s *Store) UpsertEndpoints(v Versioned[Endpoints]) []Dirty {
-	return s.changeManual(v.Object.Key, func(m *manual) bool {
-		if m.endpointsTable.stale(v.RV, m.exists, m.endpoints.RV) {
-			return false
-		}
-		m.setEndpoints(v)
-		return true
-	})
-}
-
-// SetEndpoints is UpsertEndpoints whatever the revision.
+// SetEndpoints makes v the held version, whatever its revision.
 func (s *Store) SetEndpoints(v Versioned[Endpoints]) []Dirty {
 	return s.changeManual(v.Object.Key, func(m *manual) bool { m.setEndpoints(v); return true })
 }
@@ -106,64 +95,30 @@ func (m *manual) setEndpoints(v Versioned[Endpoints]) {
 	m.endpoints, m.exists = row[Endpoints]{Versioned: v, list: m.endpointsTable.list}, true
 }
 
-// DeleteEndpoints takes in their deletion. Only key and revision count.
-func (s *Store) DeleteEndpoints(v Versioned[Endpoints]) []Dirty {
-	return s.changeManual(v.Object.Key, func(m *manual) bool {
-		if m.endpointsTable.stale(v.RV, m.exists, m.endpoints.RV) {
-			return false
-		}
-		m.endpointsTable.deleted(v.RV)
-		m.endpoints, m.exists = row[Endpoints]{}, false
-		return true
-	})
-}
-
-// UpsertSlice takes in a slice of a watch event. One whose label names another
-// Service than before leaves the one it was in.
-func (s *Store) UpsertSlice(v Versioned[Slice]) []Dirty { return s.putSlice(v, false) }
-
-// SetSlice is UpsertSlice whatever the revision.
-func (s *Store) SetSlice(v Versioned[Slice]) []Dirty { return s.putSlice(v, true) }
-
-func (s *Store) putSlice(v Versioned[Slice], whatever bool) []Dirty {
+// SetSlice is SetEndpoints for a slice. One whose label names another Service than before
+// leaves the one it was in.
+func (s *Store) SetSlice(v Versioned[Slice]) []Dirty {
 	var left []Dirty
 	service := v.Object.ServiceKey()
 	if former, owned := s.owners[v.Object.Key]; owned && former != service {
-		left = s.dropSlice(former, v, whatever)
+		left = s.removeManual(ManualObject{former, v.Object.Name}, v.RV)
 	}
 	if s.IsManual(service) {
 		s.owners[v.Object.Key] = service
 	}
 	return append(left, s.changeManual(service, func(m *manual) bool {
-		old, exists := m.slices[v.Object.Name]
-		if !whatever && m.slicesTable.stale(v.RV, exists, old.RV) {
-			return false
-		}
 		m.putSlice(v.Object.Name, row[Slice]{Versioned: v, list: m.slicesTable.list})
 		return true
 	})...)
 }
 
-// DeleteSlice takes in its deletion. Only key and revision count.
-func (s *Store) DeleteSlice(v Versioned[Slice]) []Dirty {
-	service, owned := s.owners[v.Object.Key]
-	if !owned {
-		service = v.Object.ServiceKey()
+// DeleteManual takes in that an object was deleted at a revision. A slice leaves the
+// Service that it is in.
+func (s *Store) DeleteManual(o ManualObject, rv uint64) []Dirty {
+	if owner, owned := s.owners[syncer.Key{Namespace: o.Service.Namespace, Name: o.Slice}]; o.Slice != "" && owned {
+		o.Service = owner
 	}
-	return s.dropSlice(service, v, false)
-}
-
-func (s *Store) dropSlice(service syncer.Key, v Versioned[Slice], whatever bool) []Dirty {
-	return s.changeManual(service, func(m *manual) bool {
-		old, exists := m.slices[v.Object.Name]
-		if !whatever && m.slicesTable.stale(v.RV, exists, old.RV) {
-			return false
-		}
-		m.slicesTable.deleted(v.RV)
-		m.dropSlice(v.Object.Name)
-		delete(s.owners, v.Object.Key)
-		return true
-	})
+	return s.removeManual(o, rv)
 }
 
 // ServiceKey is the Service that a slice's label names.
@@ -296,14 +251,17 @@ func (s *Store) KnowManual(slices bool, service syncer.Key) (dirty []Dirty, firs
 }
 
 // RemoveManual takes out an object.
-func (s *Store) RemoveManual(o ManualObject) []Dirty {
+func (s *Store) RemoveManual(o ManualObject) []Dirty { return s.removeManual(o, 0) }
+
+// removeManual takes out an object that is known to be gone at a revision; 0: at its own.
+func (s *Store) removeManual(o ManualObject, rv uint64) []Dirty {
 	return s.changeManual(o.Service, func(m *manual) bool {
 		if o.Slice == "" {
-			m.endpointsTable.deleted(m.endpoints.RV)
+			m.endpointsTable.deleted(cmp.Or(rv, m.endpoints.RV))
 			m.endpoints, m.exists = row[Endpoints]{}, false
 			return true
 		}
-		m.slicesTable.deleted(m.slices[o.Slice].RV)
+		m.slicesTable.deleted(cmp.Or(rv, m.slices[o.Slice].RV))
 		m.dropSlice(o.Slice)
 		delete(s.owners, syncer.Key{Namespace: o.Service.Namespace, Name: o.Slice})
 		return true

@@ -61,8 +61,8 @@ func TestWrittenByHand(t *testing.T) {
 	w.dirty("a slice", w.UpsertSlice(writtenSlice("db", "db-x", false, 7)), change("db", syncer.Addition))
 	w.dirty("a slice made by a controller", w.UpsertSlice(writtenSlice("db", "db-y", true)))
 	w.expect(in("db"), 1, 7)
-	w.dirty("the slice goes", w.DeleteSlice(writtenSlice("db", "db-x", false)), change("db", syncer.Removal))
-	w.dirty("Endpoints go", w.DeleteEndpoints(Versioned[Endpoints]{Object: Endpoints{Key: in("db")}, RV: 20}), change("db", syncer.Removal))
+	w.dirty("the slice goes", w.deleteManual(ManualObject{in("db"), "db-x"}, 0), change("db", syncer.Removal))
+	w.dirty("Endpoints go", w.deleteManual(ManualObject{Service: in("db")}, 20), change("db", syncer.Removal))
 	w.dirty("an old creation after the deletion", w.UpsertEndpoints(less))
 	w.expect(in("db"))
 }

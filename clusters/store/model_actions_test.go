@@ -132,7 +132,7 @@ func (m *model) upsertPod() (string, []Dirty, flags) {
 func (m *model) deletePod() (string, []Dirty, flags) {
 	p := Versioned[syncer.Pod]{Object: syncer.Pod{Key: m.key("p", 8)}, RV: m.next(&m.podRV)}
 	delete(m.twin.pods, p.Object.Key)
-	return fmt.Sprint("delete pod ", p.Object.Key), m.event(func() []Dirty { return m.store.DeletePod(p) }), flags{}
+	return fmt.Sprint("delete pod ", p.Object.Key), m.event(func() []Dirty { return m.store.deletePod(p) }), flags{}
 }
 
 func (m *model) upsertService() (string, []Dirty, flags) {
@@ -144,7 +144,7 @@ func (m *model) upsertService() (string, []Dirty, flags) {
 func (m *model) deleteService() (string, []Dirty, flags) {
 	v := Versioned[syncer.Service]{Object: syncer.Service{Key: m.key("s", 4)}, RV: m.next(&m.serviceRV)}
 	delete(m.twin.services, v.Object.Key)
-	return fmt.Sprint("delete service ", v.Object.Key), m.event(func() []Dirty { return m.store.DeleteService(v) }), flags{}
+	return fmt.Sprint("delete service ", v.Object.Key), m.event(func() []Dirty { return m.store.deleteService(v) }), flags{}
 }
 
 // again delivers an event that came before.
@@ -281,11 +281,11 @@ func (m *model) write() (string, []Dirty, flags) {
 	case 3:
 		v := Versioned[Slice]{Object: m.slice(key), RV: m.next(&m.writtenRV)}
 		m.twin.disown(v.Object.Key)
-		return fmt.Sprintf("delete slice %+v", v), m.event(func() []Dirty { return m.store.DeleteSlice(v) }), flags{}
+		return fmt.Sprintf("delete slice %+v", v), m.event(func() []Dirty { return m.store.deleteManual(ManualObject{v.Object.ServiceKey(), v.Object.Name}, v.RV) }), flags{}
 	case 4:
 		v := Versioned[Endpoints]{Object: Endpoints{Key: key}, RV: m.next(&m.writtenRV)}
 		w.endpoints = nil
-		return fmt.Sprintf("delete endpoints %+v", v), m.event(func() []Dirty { return m.store.DeleteEndpoints(v) }), flags{}
+		return fmt.Sprintf("delete endpoints %+v", v), m.event(func() []Dirty { return m.store.deleteManual(ManualObject{Service: v.Object.Key}, v.RV) }), flags{}
 	case 5:
 		v := Versioned[Endpoints]{Object: m.endpoints(key), RV: m.next(&m.writtenRV)}
 		m.history = nil

@@ -22,23 +22,9 @@ type record struct {
 	held  bool   // lists lack it, and it is kept nevertheless
 }
 
-// UpsertPod takes in a pod of a watch event and returns the replicas whose
-// contribution may have changed: none for a repetition, for an event older than
-// what is held, and for a change that the rules do not look at. A pod that was held
-// is shown again by it.
-func (s *Store) UpsertPod(p Versioned[syncer.Pod]) []Dirty {
-	if s.PodOutdated(p) {
-		return nil
-	}
-	return s.SetPod(p)
-}
-
 // DeletePod takes in a deletion, of which p is the last state. Only key and
 // revision count.
 func (s *Store) DeletePod(p Versioned[syncer.Pod]) []Dirty {
-	if s.PodOutdated(p) {
-		return nil
-	}
 	s.pods.deleted(p.RV)
 	return s.RemovePod(p.Object.Key)
 }
@@ -54,7 +40,9 @@ func (s *Store) PodOutdated(p Versioned[syncer.Pod]) bool {
 	return stale
 }
 
-// SetPod makes p the held version, whatever its revision.
+// SetPod makes p the held version, whatever its revision, and returns the replicas whose
+// contribution may have changed: none for a repetition, and for a change that the rules do
+// not look at. A pod that was held is shown again by it.
 func (s *Store) SetPod(p Versioned[syncer.Pod]) []Dirty {
 	var d dirtyList
 	s.setPod(&p.Object, p.Kept, p.RV, &d)

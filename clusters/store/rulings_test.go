@@ -122,7 +122,7 @@ func (r *ruled) happens() (what string, dirty []Dirty) {
 	switch n := r.rng.IntN(12); n {
 	case 0:
 		v.RV = r.next()
-		return "delete " + pod, r.DeletePod(v)
+		return "delete " + pod, r.deletePod(v)
 	case 1, 2:
 		svc := aService([]string{"one", "two"}[r.rng.IntN(2)], "web")
 		svc.Labels = map[string]string{"ruled": []string{"yes", "no"}[r.rng.IntN(2)]}

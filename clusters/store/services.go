@@ -53,27 +53,15 @@ func (svc *service) podCounts() podCounts {
 	return t
 }
 
-// UpsertService takes in a Service of a watch event and returns the replicas
-// whose contribution may have changed, two if the Service moved from one to
-// another.
-func (s *Store) UpsertService(v Versioned[syncer.Service]) []Dirty {
-	if s.ServiceOutdated(v) {
-		return nil
-	}
-	return s.SetService(v)
-}
-
 // DeleteService takes in a deletion, of which v is the last state. Only key and
 // revision count.
 func (s *Store) DeleteService(v Versioned[syncer.Service]) []Dirty {
-	if s.ServiceOutdated(v) {
-		return nil
-	}
 	s.services.deleted(v.RV)
 	return s.RemoveService(v.Object.Key)
 }
 
-// SetService makes v the held version, whatever its revision.
+// SetService makes v the held version, whatever its revision, and returns the replicas
+// whose contribution may have changed, two if the Service moved from one to another.
 func (s *Store) SetService(v Versioned[syncer.Service]) []Dirty {
 	var d dirtyList
 	s.setService(&v.Object, v.Kept, v.RV, s.place(&v.Object), &d)

@@ -146,8 +146,8 @@ func TestServiceDeletedWithPodsLeft(t *testing.T) {
 	w := newWorld(t)
 	w.serve(aService("web", "web"))
 	w.upsert(aPod("p", "web", 1))
-	w.dirty("deleted", w.DeleteService(Versioned[syncer.Service]{Object: aService("web", "web"), RV: w.next()}), change("web", syncer.Removal))
-	w.dirty("its pods go", w.DeletePod(Versioned[syncer.Pod]{Object: aPod("p", "web", 1), RV: w.next()}))
+	w.dirty("deleted", w.deleteService(Versioned[syncer.Service]{Object: aService("web", "web"), RV: w.next()}), change("web", syncer.Removal))
+	w.dirty("its pods go", w.deletePod(Versioned[syncer.Pod]{Object: aPod("p", "web", 1), RV: w.next()}))
 	if got := w.Contributions(in("web")); got != nil {
 		t.Errorf("%v contributes", got)
 	}
@@ -211,9 +211,9 @@ func TestOldAndRepeatedEventsAreIgnored(t *testing.T) {
 	outdated(true, 199)
 	w.dirty("repeated", w.UpsertPod(at(200, true)))
 	w.dirty("older", w.UpsertPod(at(199, false)))
-	w.dirty("an old deletion", w.DeletePod(at(150, false)))
+	w.dirty("an old deletion", w.deletePod(at(150, false)))
 	w.expect(in("web"), 1)
-	w.DeletePod(at(210, true))
+	w.deletePod(at(210, true))
 	outdated(true, 210)
 	outdated(false, 211)
 	outdated(false, 0)

@@ -100,10 +100,10 @@ func BenchmarkOurs(b *testing.B) {
 			decoder := decode.NewDecoder(nil)
 			services, pods := crowd(size)
 			for _, svc := range services {
-				s.UpsertService(decoder.Service(svc))
+				s.SetService(decoder.Service(svc))
 			}
 			for _, p := range pods {
-				s.UpsertPod(decoder.Pod(p))
+				s.SetPod(decoder.Pod(p))
 			}
 			key := syncer.Key{Namespace: benchNamespace, Name: "app-0"}
 			b.ReportAllocs()

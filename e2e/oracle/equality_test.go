@@ -145,7 +145,7 @@ func TestAFailedPodThatNeverWasReadyLeaves(t *testing.T) {
 	c := settle(t, 3, func(s *corev1.Service) { s.Spec.PublishNotReadyAddresses = true })
 	p := c.Pods[1].DeepCopy()
 	p.ResourceVersion, p.Status.Phase = "5000", corev1.PodFailed
-	if dirty := c.ours.store.UpsertPod(c.ours.decoder.Pod(p)); len(dirty) != 1 {
+	if dirty := c.ours.store.SetPod(c.ours.decoder.Pod(p)); len(dirty) != 1 {
 		t.Fatalf("dirty: %v", dirty)
 	}
 	c.Pods[1] = p

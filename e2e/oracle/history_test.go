@@ -180,10 +180,10 @@ var historySettings = plan.Settings{WriteEndpoints: true, WriteSlices: true}
 
 // step shows the case to the store, and writes what Diff says.
 func (w *ourWorld) step(c *Case) (wroteEndpoints bool) {
-	w.store.UpsertService(w.decoder.Service(c.Service))
+	w.store.SetService(w.decoder.Service(c.Service))
 	present := map[string]bool{}
 	for _, p := range c.Pods {
-		w.store.UpsertPod(w.decoder.Pod(p))
+		w.store.SetPod(w.decoder.Pod(p))
 		present[p.Name] = true
 	}
 	for name := range w.known {

@@ -142,10 +142,10 @@ func fill(m corpus.Member) *store.Store {
 		s.SetNode(d.Node(n).Object)
 	}
 	for _, p := range m.Pods {
-		s.UpsertPod(d.Pod(p))
+		s.SetPod(d.Pod(p))
 	}
 	for _, svc := range m.Services {
-		s.UpsertService(d.Service(svc))
+		s.SetService(d.Service(svc))
 	}
 	for _, svc := range m.Services {
 		key := syncer.Key{Namespace: svc.Namespace, Name: svc.Name}
@@ -158,10 +158,10 @@ func fill(m corpus.Member) *store.Store {
 		}
 	}
 	for _, e := range m.Endpoints {
-		s.UpsertEndpoints(d.Endpoints(e))
+		s.SetEndpoints(d.Endpoints(e))
 	}
 	for _, slice := range m.Slices {
-		s.UpsertSlice(d.Slice(slice))
+		s.SetSlice(d.Slice(slice))
 	}
 	return s
 }
