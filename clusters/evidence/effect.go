@@ -80,6 +80,9 @@ type Read struct {
 	Key  syncer.Key
 	// UID that the object had; "" is unknown.
 	UID string
+	// Epoch is another one since the member went back in time: an answer from before tells
+	// of the time that was lost.
+	Epoch uint64
 }
 
 // Fact is something worth one line in the log.

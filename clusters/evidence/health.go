@@ -193,7 +193,7 @@ func (s *State) reached(now time.Time, e Event) {
 		r.watches[e.Kind].change(e, now)
 	case Restored:
 		s.quarantine.begin(e.Err)
-		s.doubtSelectors(now)
+		s.wentBack(now, Services, Pods, Nodes, Endpoints, Slices, Manual)
 	case Stopped:
 		r.stopped = true
 	}

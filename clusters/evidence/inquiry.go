@@ -66,7 +66,7 @@ func (s *State) inquire(now time.Time, kind Kind, out *Effects) {
 func (s *State) ask(now time.Time, a *absence, q *inquiry, out *Effects) {
 	a.state, a.asked = asking, now
 	q.waiting[a.id] = true
-	out.Read = append(out.Read, Read{Kind: a.id.Kind, Key: a.id.Key, UID: a.uid})
+	out.Read = append(out.Read, Read{Kind: a.id.Kind, Key: a.id.Key, UID: a.uid, Epoch: s.quarantine.epochs[a.id.Kind]})
 }
 
 // sample chooses from absent objects, of each replica that would be emptied one.
@@ -95,6 +95,9 @@ func (s *State) sample(all []*absence) []*absence {
 
 // answered takes in what came of a question.
 func (s *State) answered(now time.Time, e Answer, out *Effects) {
+	if e.Epoch != s.quarantine.epochs[e.Kind] {
+		return
+	}
 	a := s.absent[object{e.Kind, e.Key}]
 	if a == nil || a.state != asking || a.uid != e.UID {
 		s.thereIs(now, nil, e.Object, nil, out)
@@ -103,7 +106,7 @@ func (s *State) answered(now time.Time, e Answer, out *Effects) {
 	q := s.inquiries[e.Kind]
 	switch e.Outcome {
 	case NotFound:
-		s.settle(now, a, "asked", out)
+		s.settleAll(now, append(s.unwritten(a, Written{}), a), "asked", out)
 	case There:
 		s.thereIs(now, a, e.Object, q, out)
 	case Refused:
@@ -186,12 +189,28 @@ func (s *State) isWritten(now time.Time, a *absence, w Written, q *inquiry, out 
 	if q != nil && len(a.baseline) < stood {
 		q.there, s.contradicted[Manual] = true, now
 	}
-	s.settle(now, a, "asked", out)
+	s.settleAll(now, append(s.unwritten(a, w), a), "asked", out)
+}
+
+// unwritten are the absent objects of a Service that are not among all that is written by
+// hand for it: it was asked for all.
+func (s *State) unwritten(all *absence, w Written) (gone []*absence) {
+	for id, a := range s.absent {
+		if all.id.Kind != Manual || a.service != all.service || a.past {
+			continue
+		}
+		shown := func(v sliceVersion) bool { return v.Object.Key == id.Key }
+		if id.Kind == Endpoints && w.Endpoints == nil || id.Kind == Slices && !slices.ContainsFunc(w.Slices, shown) {
+			gone = append(gone, a)
+		}
+	}
+	return sortAbsences(gone)
 }
 
 func isWrittenIn[T Object](s *State, now time.Time, t table[T], v store.Versioned[T], out *Effects) {
 	if rv, held := t.revision(s, &v.Object); t.wanted(s, &v.Object) && (!held || v.RV > rv) {
 		heard(s, now, t, &v, "asked", out)
+		s.reappeared(t.id(&v.Object))
 	}
 }
 

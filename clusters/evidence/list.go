@@ -150,7 +150,7 @@ func (r *list[T]) date(s *State, now time.Time, _ *Effects) bool {
 	}
 	if last {
 		if r.Older && s.quarantine.err == nil {
-			s.doubtSelectors(now)
+			s.wentBack(now, r.kind())
 		}
 		r.before, r.where = s.takeCounts(), r.places(s)
 		r.begin(s, r.Revision, r.Older)

@@ -49,7 +49,9 @@ func heard[T Object](s *State, now time.Time, t table[T], v *store.Versioned[T],
 	dirty := t.hear(s, now, *v, out)
 	cause.Rule = cmp.Or(s.ruledBy(t.id(&v.Object)), ruled)
 	s.announce(out, Change{Cause: cause, Dirty: dirty})
-	s.reappeared(t.id(&v.Object))
+	if event != "asked" { // which a list may have overtaken
+		s.reappeared(t.id(&v.Object))
+	}
 	t.met(s, now, &v.Object, out)
 	s.rejudge(now, dirty, out)
 }

@@ -5,6 +5,7 @@ package evidence
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"tributary.dev/tributary/syncer"
@@ -25,11 +26,30 @@ type quarantine struct {
 	// unsure are Services that had lost their selector, and wait for what is written by hand:
 	// that may be of the time that was lost, until they are heard of again.
 	unsure map[syncer.Key]bool
+	// epochs count, by kind, how often the member went back in time: see Read.
+	epochs [kinds + 1]uint64
 }
 
 // begin notes that the member went back in time.
 func (q *quarantine) begin(err error) {
 	q.err, q.anew = err, [kinds]bool{}
+}
+
+// wentBack takes in that objects of some kinds are seen to be of another past than what is
+// known: nothing that was asked about them is of any worth, nor would be what is asked now.
+func (s *State) wentBack(now time.Time, of ...Kind) {
+	s.doubtSelectors(now)
+	for _, kind := range of {
+		s.quarantine.epochs[kind]++
+		s.inquiries[kind] = nil
+	}
+	for id, a := range s.absent {
+		if slices.Contains(of, id.Kind) {
+			if a.past = true; a.state != isThere {
+				a.state = mayNotAsk
+			}
+		}
+	}
 }
 
 // doubtSelectors notes which Services are unsure when the member is seen to have gone back

@@ -31,6 +31,7 @@ type ruling struct {
 	// held is what would be taken away, by replica.
 	held   map[syncer.Key]*ruleHold
 	lookAt time.Time      // when that is judged again
+	met    bool           // a Service has come of which something may wait
 	takes  map[string]int // ready endpoints, by rule; those that are held, too
 }
 

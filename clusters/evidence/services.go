@@ -43,14 +43,25 @@ func (t services) hear(s *State, _ time.Time, v serviceVersion, _ *Effects) []st
 }
 
 func (services) put(s *State, v serviceVersion) []store.Dirty {
-	if s.rescoped && s.store.Service(v.Object.Key) == nil {
-		s.unread[v.Object.Key] = true
+	key := v.Object.Key
+	isNew := s.store.Service(key) == nil
+	if s.rescoped && isNew {
+		s.unread[key] = true
 	}
-	return s.store.SetService(v)
+	dirty := s.store.SetService(v)
+	if replica, placed := s.store.Placed(key); placed && isNew { // what stands of it is judged by the rules, as at the start
+		waits := s.store.DeferRules(key, func(p *syncer.Pod) bool { return s.standsReady(p, replica) })
+		s.ruling.met, dirty = s.ruling.met || len(waits) > 0, append(dirty, waits...)
+	}
+	return merged(dirty)
 }
 
 func (services) met(s *State, now time.Time, o *syncer.Service, out *Effects) {
 	s.sure(now, o.Key)
+	if s.ruling.met {
+		s.ruling.met = false
+		s.judgeRules(now, out)
+	}
 	s.serviceShown(now, o.Key, out)
 }
 

@@ -237,8 +237,11 @@ func (w *words) hear(s *shell, e Event) {
 	case *Gone[store.Slice]:
 		s.saidManual(manualID{e.Object.Service, true}, word[[]int]{gone: true, rv: e.RV})
 	case Answer:
+		if e.Epoch != s.state.quarantine.epochs[e.Kind] {
+			return // of before the store went back
+		}
 		if e.Outcome != NotFound || s.state.absent[object{e.Kind, e.Key}] != nil { // else it was shown since
-			w.answered(e)
+			w.answered(s, e)
 		}
 	}
 }
@@ -291,7 +294,7 @@ func (w *words) listedManual(s *shell, kind Kind, older bool, revision uint64, i
 	}
 }
 
-func (w *words) answered(a Answer) {
+func (w *words) answered(s *shell, a Answer) {
 	if a.Kind == Manual && (a.Outcome == There || a.Outcome == NotFound) {
 		w.whole[a.Key.Name] = true
 	}
@@ -310,7 +313,7 @@ func (w *words) answered(a Answer) {
 		case sliceVersion:
 			said(w.manuals, manualID{v.Object.Service, true}, word[[]int]{is: sliceIPs(v.Object), rv: v.RV, asked: true})
 		case Written:
-			w.nothingWritten(a.Key.Name)
+			w.nothingWritten(s, a.Key.Name)
 			if v.Endpoints != nil {
 				said(w.manuals, manualID{a.Key.Name, false}, word[[]int]{is: ipsOf(v.Endpoints.Object), rv: v.Endpoints.RV, asked: true})
 			}
@@ -329,19 +332,29 @@ func (w *words) answered(a Answer) {
 		case Slices:
 			notFound(w.manuals, manualID{strings.TrimSuffix(a.Key.Name, "-1"), true})
 		case Manual:
-			w.nothingWritten(a.Key.Name)
+			w.nothingWritten(s, a.Key.Name)
 		}
 	}
 }
 
 // nothingWritten hears that nothing is written by hand for a Service. Of what was lost with
 // a store that went back that says nothing.
-func (w *words) nothingWritten(service string) {
+func (w *words) nothingWritten(s *shell, service string) {
 	for _, slice := range []bool{false, true} {
+		if a := s.state.absent[objectOf(service, slice)]; a != nil && a.past {
+			continue // the store that answers has lost it, perhaps
+		}
 		if id := (manualID{service, slice}); w.manuals[id] == nil || !w.manuals[id].stale && !w.manuals[id].lost {
 			notFound(w.manuals, id)
 		}
 	}
+}
+
+func objectOf(service string, slice bool) object {
+	if slice {
+		return object{Slices, syncer.Key{Namespace: namespace, Name: service + "-1"}}
+	}
+	return object{Endpoints, syncer.Key{Namespace: namespace, Name: service}}
 }
 
 func notFound[K comparable, T any](known map[K]*word[T], id K) {

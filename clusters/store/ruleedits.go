@@ -242,6 +242,23 @@ func (a *answer) hold(held func(rule string) bool) *answer {
 	return out
 }
 
+// DeferRules has what rules take from a Service wait to be judged, where only says so of a
+// pod.
+func (s *Store) DeferRules(service syncer.Key, only func(*syncer.Pod) bool) []Dirty {
+	var d dirtyList
+	svc := s.service(service)
+	if svc == nil || !svc.indexed {
+		return nil
+	}
+	for _, r := range svc.rulings {
+		if r.says == nil && r.applied.takes() && only(&r.rec.Pod) {
+			s.setRuling(svc, r.rec, ruling{applied: none, says: &answer{matched: []Decision{r.applied}}})
+			s.noteRuling(svc, r.rec, r.as, &d)
+		}
+	}
+	return d.sorted()
+}
+
 // ApplyRules lets what waits for a pod count, where only says so of it and its replica.
 // Where nothing waits any more, and nothing is held, no pod is spared.
 func (s *Store) ApplyRules(only func(*syncer.Pod, syncer.Key) bool) []Dirty {
