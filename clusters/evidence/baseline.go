@@ -332,6 +332,7 @@ func (s *State) baselineSourceGone(source syncer.Key, cause Cause, out *Effects)
 		}) {
 			drop = append(drop, r.open()...)
 		}
+		r.sources = slices.DeleteFunc(slices.Clone(r.sources), func(other syncer.Key) bool { return other == source })
 	}
 	s.dropAll(drop, cause, out)
 }

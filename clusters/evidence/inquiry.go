@@ -98,6 +98,9 @@ func (s *State) answered(now time.Time, e Answer, out *Effects) {
 	if e.Epoch != s.quarantine.epochs[e.Kind] {
 		return
 	}
+	if w, _ := e.Object.(Written); e.Kind == Manual && (e.Outcome == There || e.Outcome == NotFound) {
+		s.settleAll(now, s.unwritten(e.Key, w), "asked", out)
+	}
 	a := s.absent[object{e.Kind, e.Key}]
 	if a == nil || a.state != asking || a.uid != e.UID {
 		s.thereIs(now, nil, e.Object, nil, out)
@@ -106,7 +109,7 @@ func (s *State) answered(now time.Time, e Answer, out *Effects) {
 	q := s.inquiries[e.Kind]
 	switch e.Outcome {
 	case NotFound:
-		s.settleAll(now, append(s.unwritten(a, Written{}), a), "asked", out)
+		s.settle(now, a, "asked", out)
 	case There:
 		s.thereIs(now, a, e.Object, q, out)
 	case Refused:
@@ -189,14 +192,14 @@ func (s *State) isWritten(now time.Time, a *absence, w Written, q *inquiry, out 
 	if q != nil && len(a.baseline) < stood {
 		q.there, s.contradicted[Manual] = true, now
 	}
-	s.settleAll(now, append(s.unwritten(a, w), a), "asked", out)
+	s.settle(now, a, "asked", out)
 }
 
 // unwritten are the absent objects of a Service that are not among all that is written by
 // hand for it: it was asked for all.
-func (s *State) unwritten(all *absence, w Written) (gone []*absence) {
+func (s *State) unwritten(service syncer.Key, w Written) (gone []*absence) {
 	for id, a := range s.absent {
-		if all.id.Kind != Manual || a.service != all.service || a.past {
+		if a.service != service || a.past {
 			continue
 		}
 		shown := func(v sliceVersion) bool { return v.Object.Key == id.Key }

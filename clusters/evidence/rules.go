@@ -73,16 +73,16 @@ const relook = 5 * time.Second
 
 // changeRules takes in other rules of the configuration, once what they read is known.
 func (s *State) changeRules(now time.Time, former Config, out *Effects) {
+	for _, key := range slices.SortedFunc(maps.Keys(s.baseline.byPod), syncer.Key.Compare) {
+		if p := s.store.Pod(key); p != nil {
+			s.meetBaseline(p, out) // the former ones may have made it ready
+		}
+	}
 	if !s.synced { // they come into force with the first lists, which must show what they read
 		for _, kind := range []Kind{Services, Pods} {
 			if former.keptSince(kind) < s.cfg.keptSince(kind) && (s.listed[kind] || s.lists[kind] != nil) {
 				s.short[kind], s.listed[kind] = true, false
 				s.dueBy(kind, now)
-			}
-		}
-		for _, key := range slices.SortedFunc(maps.Keys(s.baseline.byPod), syncer.Key.Compare) {
-			if p := s.store.Pod(key); p != nil {
-				s.meetBaseline(p, out) // the former ones may have made it ready
 			}
 		}
 		return
