@@ -52,7 +52,7 @@ func (s *shell) judge(e Event, replica string, before, after contribution, effec
 		s.soft(replica, before, after)
 		s.plainly = false
 	case Answer:
-		if e.Outcome != NotFound || e.Kind < Endpoints { // what else gave an address by hand went before, within the limits
+		if !s.unnoticed && (e.Outcome != NotFound || e.Kind < Endpoints) { // nobody knows yet that the store went back; and what else gave an address by hand went before, within the limits
 			s.soft(replica, before, after)
 		}
 	}
@@ -287,7 +287,7 @@ func (w *words) unnamed(s *shell, replica string, ep endpoint) bool {
 			if x != nil && x.lacked && !s.hadManual[id] {
 				continue // a list lacked it before, which took nothing then
 			}
-			if replicaOf(source) == replica && s.hears(source) && (x == nil || x.absent && s.stood[replica][ep] || slices.Contains(x.is, ep.ip)) {
+			if replicaOf(source) == replica && s.hears(source) && (x == nil || x.absent && s.stood[replica][ep] && !w.readWhole(source) || slices.Contains(x.is, ep.ip)) {
 				return false
 			}
 		}

@@ -240,6 +240,9 @@ func (w *words) hear(s *shell, e Event) {
 		if e.Epoch != s.state.quarantine.epochs[e.Kind] {
 			return // of before the store went back
 		}
+		if s.unnoticed && e.Kind == Manual {
+			return // its objects may be older than what is known, and nobody knows why
+		}
 		if e.Outcome != NotFound || s.state.absent[object{e.Kind, e.Key}] != nil { // else it was shown since
 			w.answered(s, e)
 		}
@@ -380,6 +383,12 @@ func sliceIPs(s store.Slice) (ips []int) {
 		ips = append(ips, int(b[2])<<8|int(b[3]))
 	}
 	return ips
+}
+
+// readWhole reports whether lists of both kinds of what is written by hand for a Service
+// were believed.
+func (w *words) readWhole(service string) bool {
+	return w.read[manualID{service, false}] && w.read[manualID{service, true}]
 }
 
 // manualKnown reports whether all was heard that is written by hand for a Service.
