@@ -251,8 +251,11 @@ func (s *Store) DeferRules(service syncer.Key, only func(*syncer.Pod) bool) []Di
 		return nil
 	}
 	for _, r := range svc.rulings {
-		if r.says == nil && r.applied.takes() && only(&r.rec.Pod) {
-			s.setRuling(svc, r.rec, ruling{applied: none, says: &answer{matched: []Decision{r.applied}}})
+		if r.says != nil || !r.applied.takes() || !only(&r.rec.Pod) {
+			continue
+		}
+		if matched, known := s.decide(svc, r.rec, everyRule); known {
+			s.setRuling(svc, r.rec, ruling{applied: none, says: answerOf(matched, everyRule)})
 			s.noteRuling(svc, r.rec, r.as, &d)
 		}
 	}
