@@ -332,7 +332,9 @@ func (s *State) baselineSourceGone(source syncer.Key, cause Cause, out *Effects)
 		}) {
 			drop = append(drop, r.open()...)
 		}
-		r.sources = slices.DeleteFunc(slices.Clone(r.sources), func(other syncer.Key) bool { return other == source })
+		if cause.Event != "released" { // which is no proof
+			r.sources = slices.DeleteFunc(slices.Clone(r.sources), func(other syncer.Key) bool { return other == source })
+		}
 	}
 	s.dropAll(drop, cause, out)
 }
