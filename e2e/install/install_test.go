@@ -5,6 +5,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -45,6 +46,8 @@ type site struct {
 	env   []string
 	page  map[string][]string
 	proc  *fleet.Tributary
+	// config is the file of the process that was started last.
+	config string
 }
 
 func newSite(t *testing.T, page string, members ...string) *site {
@@ -178,6 +181,7 @@ func (s *site) start() {
 	s.must(err)
 	path := filepath.Join(dir, "tributary.yaml")
 	s.must(os.WriteFile(path, text, 0o600))
+	s.config = path
 	s.proc = fleettest.RunTributary(s.T, fleet.TributaryOptions{Config: path, Env: []string{"POD_NAMESPACE=" + own, "POD_NAME=tributary-0"}})
 	s.must(s.proc.WaitReady(s.Context()))
 	s.sh(fmt.Sprintf("curl -sf http://%[1]s/readyz && curl -sf http://%[1]s/metrics | grep -c ^tributary_ && ! curl -sf http://%[1]s/debug/status", config["metricsListen"]))
@@ -234,7 +238,7 @@ func (s *site) writes() int {
 	s.must(err)
 	n := 0
 	for _, r := range sent {
-		if slices.Contains([]string{"create", "update", "patch", "delete"}, r.Verb) && slices.Contains([]string{"services", "endpoints", "endpointslices", "namespaces"}, r.ObjectRef.Resource) {
+		if !strings.Contains(r.URI, "dryRun=") && slices.Contains([]string{"create", "update", "patch", "delete"}, r.Verb) && slices.Contains([]string{"services", "endpoints", "endpointslices", "namespaces"}, r.ObjectRef.Resource) {
 			n++
 		}
 	}
@@ -274,6 +278,7 @@ func TestInstall(t *testing.T) {
 	s.judgeRights("tributary-member", a, c)
 	s.standBy()
 	s.judgeRights("tributary", s.fleet.Ingress)
+	s.checked()
 	s.section("Uninstall")
 	s.must(s.proc.Stop(t.Context()))
 	s.nothingIsLeft()
@@ -567,6 +572,41 @@ func (s *site) standBy() {
 		}
 		return nil
 	})
+}
+
+// closed denies what run would write.
+const closed = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: closed}
+spec:
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [discovery.k8s.io], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: [endpointslices]}
+  validations: [{expression: "false", message: closed for today}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: closed}
+spec: {policyName: closed, validationActions: [Deny]}
+`
+
+// checked asks, as the chart's account, whether run works; and again while a policy denies slices. Nothing is written.
+func (s *site) checked() {
+	s.Helper()
+	before, check := s.writes(), "tributary check --config "+s.config
+	s.sh(check)
+	s.sh("kubectl --context ingress apply -f - <<'END'" + closed + "END\n")
+	fleettest.Eventually(s.T, soon, func(context.Context) error {
+		if out := s.sh(check + " 2>&1 && echo IT IS WELL || true"); strings.Contains(out, "IT IS WELL") || !strings.Contains(out, "closed for today") {
+			return errors.New("check does not see that slices are denied")
+		}
+		return nil
+	})
+	s.sh("kubectl --context ingress delete validatingadmissionpolicybinding,validatingadmissionpolicy closed")
+	if after := s.writes(); after != before {
+		s.Errorf("check wrote %d times", after-before)
+	}
 }
 
 // judgeRights: an account was refused nothing, and has no right for nothing.
