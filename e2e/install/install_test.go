@@ -249,6 +249,7 @@ func (s *site) writes() int {
 func TestInstall(t *testing.T) {
 	s := newSite(t, page, "idc-a", "idc-b", "idc-c")
 	s.populate()
+	s.section("Before you begin")
 	for i, line := range s.lines("1. Tributary into the ingress cluster") {
 		if out := s.run(line); i == 0 {
 			s.hinted(out)
