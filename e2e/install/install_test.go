@@ -335,7 +335,7 @@ func (s *site) protected() {
 		`patch service foreign --subresource status --type merge -p '{"metadata":{"labels":{"app.kubernetes.io/managed-by":"tributary","tributary.dev/instance":"default"}}}'`,
 	} {
 		out := s.sh("kubectl --context ingress -n shop " + command + " 2>&1 && echo IT WAS DONE || true")
-		if !strings.Contains(out, "Tributary writes this object") || strings.Contains(out, "IT WAS DONE") {
+		if !strings.Contains(out, "denied request: Tributary writes this object") || strings.Contains(out, "IT WAS DONE") {
 			s.Errorf("%s: not denied:\n%s", command, out)
 		}
 	}
