@@ -4,11 +4,13 @@
 package reconcile
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
@@ -115,4 +117,42 @@ func TestUrgencyIsWhatTheWriteDoes(t *testing.T) {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
 	}
+}
+
+// A limit on requests on this side is handed out by lane: a removal waits for its own
+// tokens, though hundreds of requests wait. To wait for one is no part of a request's
+// time-out.
+func TestRemovalsHaveTheNextTokens(t *testing.T) {
+	const replicas, qps = 100, 20
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroundOn(t, apitest.NewPiped(t), "a")
+		g.options.Queue.QPS, g.options.Queue.Burst = qps, 1
+		g.options.RequestTimeout = time.Second / qps
+		g.start()
+		g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true), pod(web, "10.0.0.2", true))
+		g.settle()
+		for i := range replicas {
+			g.set("a", service(webKey(i), 1, 8080), pod(webKey(i), "10.1.0.1", true))
+		}
+		time.Sleep(5 * time.Second)
+		g.source.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true))
+		start := time.Now()
+		g.rec.Dirty(web, lanes.Removal, liveCause("a", web))
+		g.wait("the address is gone", func() bool {
+			endpoints, sliced := g.addresses(web)
+			return !slices.Contains(endpoints, "10.0.0.1") && !slices.Contains(sliced, "10.0.0.1")
+		})
+		if took := time.Since(start); took > 3*time.Second/qps {
+			t.Errorf("a removal of two requests took %v at %d a second", took, qps)
+		}
+		g.settle()
+		g.seen.mu.Lock()
+		defer g.seen.mu.Unlock()
+		for _, rec := range g.seen.records {
+			if rec.Result == record.Failed {
+				t.Errorf("%s failed: %s", rec.Service, rec.Error)
+			}
+		}
+		g.stop()
+	})
 }

@@ -19,18 +19,18 @@ func TestWindowFollowsTheTimeOfRequests(t *testing.T) {
 		most       int
 	}{
 		{"two processors beside removals", 2, besideTolerance, 3, 5},
-		{"two processors in calm", 2, calmTolerance, 12, 17},
-		{"many processors beside removals", 100, besideTolerance, 24, 24},
+		{"two processors in calm", 2, calmTolerance, 24, 34},
+		{"many processors beside removals", 100, besideTolerance, 48, 48},
 		{"a server that does one at a time", 1, 1.5, 1, 2},
 		{"a server that is always slower than it was once", 0.1, besideTolerance, 1, 1},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			c := newCongestion(24, test.tolerance)
-			low, high := 24, 1
+			c := newCongestion(48, test.tolerance)
+			low, high := 48, 1
 			for i := range 2000 {
 				n := c.limit()
-				if n < 1 || n > 24 {
+				if n < 1 || n > 48 {
 					t.Fatalf("the limit is %d", n)
 				}
 				if i > 500 {

@@ -15,7 +15,8 @@ type Options struct {
 	Workers int
 	// Most is how many other keys are written at once, and how many requests for them
 	// are under way, at most: what of that is used follows the measured time of
-	// requests. 0 means Workers.
+	// requests. 0 means twice Workers: the more a server has at once, the less each costs
+	// it (e2e/scale, TestColdFill). The first removal after a calm finds them under way.
 	Most int
 	// Compare is how many keys are compared at once that are not known to be removals.
 	// 0 means one processor less than there are, and at least one: a comparison of
@@ -51,7 +52,7 @@ func (o Options) withDefaults() Options {
 		o.Workers = 24
 	}
 	if o.Most <= 0 {
-		o.Most = o.Workers
+		o.Most = 2 * o.Workers
 	}
 	if o.Compare <= 0 {
 		o.Compare = max(1, runtime.GOMAXPROCS(0)-1)

@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/e2e/fleet"
 	"tributary.dev/tributary/e2e/latency"
@@ -83,7 +84,7 @@ func runStorm(ctx context.Context, s settings) (met bool, err error) {
 	for _, c := range contenders {
 		results[c.name] = &stormResult{}
 	}
-	storm := &storm{fleet: f, services: s.services, pause: s.pause, arms: arms}
+	storm := &storm{fleet: f, services: s.services, pause: s.pause, arms: arms, clear: s.former != ""}
 	for round := range s.rounds {
 		for i := range contenders {
 			c := contenders[(i+round)%len(contenders)] // who is first changes
@@ -127,17 +128,40 @@ type storm struct {
 	arms     []latency.Arm
 	// raised counts the relabellings: each gives another value.
 	raised int
+	// clear has each tributary make its replicas anew, for another version may take those
+	// of the one before for somebody else's.
+	clear bool
+}
+
+// cleared takes away what a tributary that has ended has made.
+func (s *storm) cleared(ctx context.Context) error {
+	client := s.fleet.Ingress.Client
+	for _, ns := range []string{stormNamespace, namespace} {
+		for resource, of := range map[string]rest.Interface{
+			"services": client.CoreV1().RESTClient(), "endpoints": client.CoreV1().RESTClient(), "endpointslices": client.DiscoveryV1().RESTClient(),
+		} {
+			err := of.Delete().Namespace(ns).Resource(resource).Param("labelSelector", "app.kubernetes.io/managed-by=tributary").Do(ctx).Error()
+			if err != nil {
+				return fmt.Errorf("clear %s of %s: %w", resource, ns, err)
+			}
+		}
+	}
+	return nil
 }
 
 // measure raises one storm, and flips pods until it has passed.
-func (s *storm) measure(ctx context.Context, c stormArm, into *stormResult) error {
+func (s *storm) measure(ctx context.Context, c stormArm, into *stormResult) (err error) {
 	flipped := s.arms[1:2] // the relay's Endpoints
 	if c.name != relayAlone {
 		t, err := startTributary(ctx, s.fleet, fleet.TributaryOptions{Binary: c.binary})
 		if err != nil {
 			return err
 		}
-		defer func() { _ = t.Stop(context.WithoutCancel(ctx)) }() // it is killed with the fleet
+		defer func() {
+			if stopped := t.Stop(context.WithoutCancel(ctx)); err == nil && stopped == nil && s.clear {
+				err = s.cleared(ctx)
+			} // it is killed with the fleet
+		}()
 		if err := s.filled(ctx); err != nil {
 			return err
 		}
