@@ -35,7 +35,7 @@ func (g *ground) tries(key syncer.Key) (n int) {
 // and a removal before everything that waited with it.
 func TestChangesWaitWhileTheIngressClusterIsAway(t *testing.T) {
 	g := newGround(t, "a")
-	g.options.Queue = lanes.Options{Workers: 2}
+	g.options.Queue = lanes.Options{Workers: 2, Most: 2}
 	g.start()
 	const replicas = 40
 	for i := range replicas {
@@ -104,7 +104,7 @@ func TestChangesWaitWhileTheIngressClusterIsAway(t *testing.T) {
 // not pay for it; one key that stays denied does not hold the others.
 func TestIngressClusterDeniesWhenItComesBack(t *testing.T) {
 	g := newGround(t, "a")
-	g.options.Queue = lanes.Options{Workers: 2}
+	g.options.Queue = lanes.Options{Workers: 2, Most: 2}
 	g.start()
 	const replicas = 20
 	for i := range replicas {
@@ -165,7 +165,7 @@ func TestIngressClusterDeniesWhenItComesBack(t *testing.T) {
 // events does not keep the breaker open for them.
 func TestOneKeyThatNeverGetsThroughHoldsNoOther(t *testing.T) {
 	g := newGround(t, "a")
-	g.options.Queue = lanes.Options{Workers: 2}
+	g.options.Queue = lanes.Options{Workers: 2, Most: 2}
 	g.start()
 	lost := syncer.Key{Namespace: "shop", Name: "lost"}
 	g.set("a", service(lost, 1, 8080), pod(lost, "10.0.0.1", true), pod(lost, "10.0.0.2", true))
@@ -244,7 +244,7 @@ func TestLoneChangeIsWrittenSoonAfterTheReturn(t *testing.T) {
 // others would wait for ever.
 func TestChangesTakenBackMeanwhileDoNotKeepTheBreakerOpen(t *testing.T) {
 	g := newGround(t, "a")
-	g.options.Queue = lanes.Options{Workers: 2}
+	g.options.Queue = lanes.Options{Workers: 2, Most: 2}
 	g.start()
 	const replicas = 20
 	for i := range replicas {
