@@ -35,7 +35,7 @@ func BenchmarkPodEvent(b *testing.B) {
 			cluster.SetDefaults()
 			alone := &Set{}
 			m := newMember(sessionSpec{cluster: cluster}, &Options{Sink: sink, peers: alone})
-			alone.members.Store(&[]*Member{m})
+			alone.applied.Store(&applied{members: []*Member{m}})
 			handler := listedMember(m, size.services, size.pods)
 			if sink.dirty == 0 || !m.synced() {
 				b.Fatal("the member was not read whole")

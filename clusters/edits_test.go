@@ -27,7 +27,11 @@ func TestAnEditIsOneStep(t *testing.T) {
 		if member != "idc-b" {
 			return ""
 		}
-		// Now idc-a is gone, and idc-b not there yet.
+		// Now idc-a is gone, and idc-b not there yet; settings are those of before, and
+		// nobody waits for them.
+		if s.Loaded() != before {
+			t.Error("the settings are ahead of the members")
+		}
 		go func() { looked <- s.Peek(syncer.Key{Namespace: "shop", Name: "web"}) }()
 		select {
 		case early := <-looked:

@@ -26,7 +26,7 @@ type ServiceExplanation struct {
 // Explain says, member by member, what becomes of the Services behind a replica, and of
 // the Service of that very name, replicated or not.
 func (s *Set) Explain(key syncer.Key) []Explanation {
-	members := *s.members.Load()
+	members := s.applied.Load().members
 	all := make([]Explanation, len(members))
 	for i, m := range members {
 		all[i] = m.explain(key)

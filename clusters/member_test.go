@@ -169,7 +169,7 @@ func (w *world) status(name string) Status {
 // counts are those of a member's store.
 func (w *world) counts(name string) store.Stats {
 	w.t.Helper()
-	for _, m := range *w.set.members.Load() {
+	for _, m := range w.set.applied.Load().members {
 		if m.name == name {
 			m.mu.RLock()
 			defer m.mu.RUnlock()

@@ -30,7 +30,7 @@ func (s *Set) alone(member *Member, replicas []syncer.Key) {
 }
 
 func (s *Set) lost(member *Member, dirty []store.Dirty) {
-	for _, other := range *s.members.Load() {
+	for _, other := range s.applied.Load().members {
 		if other == member || other.damped.Load() == 0 {
 			continue
 		}
@@ -45,7 +45,7 @@ func (s *Set) lost(member *Member, dirty []store.Dirty) {
 // served reports whether a member gives a replica a ready endpoint. One that is drained
 // does not count: what it gives may be taken out.
 func (s *Set) served(replica syncer.Key) bool {
-	for _, m := range *s.members.Load() {
+	for _, m := range s.applied.Load().members {
 		if !m.currentSpec().cluster.Drain && m.givesReady(replica) {
 			return true
 		}

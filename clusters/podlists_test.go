@@ -61,7 +61,7 @@ func TestAllNodesFallSilent(t *testing.T) {
 // nothing may be kept.
 func (w *world) wantBooks(ready int) {
 	w.t.Helper()
-	m := (*w.set.members.Load())[0]
+	m := w.set.applied.Load().members[0]
 	m.mu.RLock()
 	serving, holds := m.state.Store().Serving(), m.state.Holds()
 	m.mu.RUnlock()
@@ -106,7 +106,7 @@ func TestOutdatedEventsAreNotCounted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			guarded(t, nil, func(w *world, a *fakeAPI) {
-				m := (*w.set.members.Load())[0]
+				m := w.set.applied.Load().members[0]
 				old := m.pods()
 				if c.before != nil {
 					c.before(a)

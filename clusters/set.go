@@ -22,19 +22,24 @@ import (
 type Set struct {
 	opts Options
 
-	// members is sorted by name; replaced, never changed.
-	members atomic.Pointer[[]*Member]
+	// applied is replaced, never changed.
+	applied atomic.Pointer[applied]
 
-	// edits is held while a configuration takes the place of another, and for reading by
-	// who looks at several members: nobody sees half of an edit.
+	// edits is held while members take in another configuration, and for reading by who
+	// asks several for their shares: nobody sees half of an edit.
 	edits sync.RWMutex
 
 	mu      sync.Mutex
 	running map[string]*runningMember
-	loaded  *config.Loaded  // guarded by edits, too
 	ctx     context.Context // of Run; nil before it and after
 	ended   bool            // Run has returned or is about to
 	tasks   sync.WaitGroup
+}
+
+// applied is a configuration that was applied, nil before the first, and its members by name.
+type applied struct {
+	loaded  *config.Loaded
+	members []*Member
 }
 
 // runningMember is a member and the end of its life.
@@ -47,7 +52,7 @@ type runningMember struct {
 func NewSet(o Options) *Set {
 	s := &Set{opts: o, running: map[string]*runningMember{}}
 	s.opts.peers = s
-	s.members.Store(&[]*Member{})
+	s.applied.Store(&applied{})
 	return s
 }
 
@@ -84,8 +89,7 @@ func (s *Set) Apply(loaded *config.Loaded) Changes {
 			changes.Changed = append(changes.Changed, c.Name)
 		}
 	}
-	s.loaded = loaded
-	s.publish()
+	s.publish(loaded)
 	slices.Sort(changes.Added)
 	slices.Sort(changes.Changed)
 	return changes
@@ -111,7 +115,7 @@ func (s *Set) remove(loaded *config.Loaded, changes *Changes) {
 			ends = append(ends, member.cancel)
 		}
 	}
-	s.publish()
+	s.publish(s.Loaded())
 	for _, end := range ends {
 		end()
 	}
@@ -122,15 +126,16 @@ func (s *Set) remove(loaded *config.Loaded, changes *Changes) {
 // differing are the members about which anything is not as it was.
 func (s *Set) differing(loaded *config.Loaded) map[string]bool {
 	differ := map[string]bool{}
-	if s.loaded == nil {
+	former := s.Loaded()
+	if former == nil {
 		return differ
 	}
-	d := config.Compare(s.loaded, loaded)
+	d := config.Compare(former, loaded)
 	for _, name := range slices.Concat(d.Changed, d.Reconnect, d.Refused) {
 		differ[name] = true
 	}
 	for name, access := range loaded.Members {
-		if (s.loaded.Members[name].Err == nil) != (access.Err == nil) {
+		if (former.Members[name].Err == nil) != (access.Err == nil) {
 			differ[name] = true // mended, and the same as before
 		}
 	}
@@ -161,14 +166,14 @@ func (s *Set) start(member *runningMember) {
 	})
 }
 
-// publish makes the members visible. The caller holds mu.
-func (s *Set) publish() {
+// publish makes a configuration and the members visible. The caller holds mu.
+func (s *Set) publish(loaded *config.Loaded) {
 	members := make([]*Member, 0, len(s.running))
 	for _, member := range s.running {
 		members = append(members, member.Member)
 	}
 	slices.SortFunc(members, func(a, b *Member) int { return strings.Compare(a.name, b.name) })
-	s.members.Store(&members)
+	s.applied.Store(&applied{loaded, members})
 }
 
 // Run runs the members until ctx ends, and those that Apply adds meanwhile. It
@@ -191,7 +196,7 @@ func (s *Set) Run(ctx context.Context) {
 // reports whether there was one to ask.
 func (s *Set) Relist(cluster string) bool {
 	asked := false
-	for _, m := range *s.members.Load() {
+	for _, m := range s.applied.Load().members {
 		if cluster == "" || cluster == m.name {
 			m.Relist()
 			asked = true
@@ -203,7 +208,7 @@ func (s *Set) Relist(cluster string) bool {
 // Lead says that this process is about to write to the ingress cluster. standing tells what
 // stands there of a member; only those are asked about for which it matters.
 func (s *Set) Lead(standing func(cluster string) map[syncer.Key]Standing) {
-	for _, m := range *s.members.Load() {
+	for _, m := range s.applied.Load().members {
 		if m.holdsRules() {
 			m.step(evidence.Leading{Replicas: standing(m.name)}, time.Now())
 		}
@@ -214,7 +219,7 @@ func (s *Set) Lead(standing func(cluster string) map[syncer.Key]Standing) {
 // it: for one replica, or with nil for all of them; then a panic and a quarantine end
 // too. ok is false if there is no such member.
 func (s *Set) Release(cluster string, replica *syncer.Key) (out Released, ok bool) {
-	for _, m := range *s.members.Load() {
+	for _, m := range s.applied.Load().members {
 		if m.name == cluster {
 			return m.release(replica), true
 		}

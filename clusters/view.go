@@ -42,7 +42,7 @@ type MemberState struct {
 
 // Members returns all members, sorted by name.
 func (s *Set) Members() []MemberState {
-	members := *s.members.Load()
+	members := s.applied.Load().members
 	states := make([]MemberState, len(members))
 	for i, m := range members {
 		v := m.view.Load()
@@ -85,9 +85,9 @@ func (s *Set) Peek(replica syncer.Key) Snapshot { return s.snapshot(replica, sto
 func (s *Set) snapshot(replica syncer.Key, compute func([]store.Input) []store.SourceContribution) Snapshot {
 	s.edits.RLock()
 	defer s.edits.RUnlock()
-	members := *s.members.Load()
-	out := Snapshot{Loaded: s.loaded, Members: make([]MemberState, len(members))}
-	for i, m := range members {
+	of := s.applied.Load()
+	out := Snapshot{Loaded: of.loaded, Members: make([]MemberState, len(of.members))}
+	for i, m := range of.members {
 		share, view := m.share(replica)
 		out.Members[i] = MemberState{Name: m.name, Synced: view.Synced, Stale: view.Stale, Panicking: view.Panicking}
 		out.Shares = m.appendShares(out.Shares, share, view.Synced, compute(share.Inputs))
@@ -96,16 +96,12 @@ func (s *Set) snapshot(replica syncer.Key, compute func([]store.Input) []store.S
 }
 
 // Loaded returns the configuration that was applied last; nil before the first.
-func (s *Set) Loaded() *config.Loaded {
-	s.edits.RLock()
-	defer s.edits.RUnlock()
-	return s.loaded
-}
+func (s *Set) Loaded() *config.Loaded { return s.applied.Load().loaded }
 
 // Replicas returns the replicas that the synced members contribute to, sorted.
 func (s *Set) Replicas() []syncer.Key {
 	var all []syncer.Key
-	for _, m := range *s.members.Load() {
+	for _, m := range s.applied.Load().members {
 		if m.synced() {
 			all = append(all, m.replicas()...)
 		}
@@ -156,7 +152,7 @@ func (m *Member) lockedRuleStatus() (all []metrics.RuleStatus) {
 // Status returns the state of all members, sorted by name. It walks over every
 // Service.
 func (s *Set) Status() []Status {
-	members := *s.members.Load()
+	members := s.applied.Load().members
 	all := make([]Status, len(members))
 	for i, m := range members {
 		all[i] = m.status()
@@ -166,7 +162,7 @@ func (s *Set) Status() []Status {
 
 // Conditions is Status without what takes a walk: what is counted, Holds, Rules and Native.
 func (s *Set) Conditions() []Status {
-	members := *s.members.Load()
+	members := s.applied.Load().members
 	all := make([]Status, len(members))
 	for i, m := range members {
 		m.mu.RLock()
