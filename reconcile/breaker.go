@@ -20,8 +20,8 @@ import (
 //
 // All methods are safe for concurrent use.
 type breaker struct {
-	// ask is the probe, as thorough as there is reason.
-	ask func(context.Context, doubt) error
+	// ask is the probe; in doubt it asks for what a write needs.
+	ask func(ctx context.Context, doubt bool) error
 	// turned is called with true when the breaker opens, with false when it closes,
 	// with mu held, so that no two calls change places. retryNow lets one key be tried;
 	// false: none waits.
@@ -50,19 +50,6 @@ type breaker struct {
 	asked time.Time
 }
 
-// doubt is how much reason there is to ask thoroughly. While there is none, a probe
-// reads: an idle Tributary sends nothing that a server would count as a write.
-type doubt uint8
-
-const (
-	// noDoubt: all went well.
-	noDoubt doubt = iota
-	// doubtRights: something was denied or not answered.
-	doubtRights
-	// doubtWrites: everything was denied for a while.
-	doubtWrites
-)
-
 const (
 	// breakerFailures in a row open the breaker: many enough that a server which loses
 	// every fifth request is not taken for one that is away.
@@ -85,7 +72,7 @@ const (
 	deniedLimit = 2 * time.Second
 )
 
-func newBreaker(ask func(context.Context, doubt) error, turned func(bool), retryNow func() bool, logger *slog.Logger) *breaker {
+func newBreaker(ask func(context.Context, bool) error, turned func(bool), retryNow func() bool, logger *slog.Logger) *breaker {
 	return &breaker{
 		ask: ask, turned: turned, retryNow: retryNow, logger: logger, again: make(chan struct{}, 1), good: time.Now(),
 	}
@@ -100,21 +87,7 @@ func (b *breaker) isOpen() bool {
 
 // run probes until ctx is done.
 func (b *breaker) run(ctx context.Context, heartbeat *metrics.Heartbeat) {
-	defer heartbeat.End()
-	for {
-		heartbeat.Beat()
-		timer := time.NewTimer(b.pause())
-		select {
-		case <-timer.C:
-		case <-b.again:
-			timer.Stop()
-			continue
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
-		b.probe(ctx)
-	}
+	kube.Probe{Ask: b.probe, Pause: b.pause, Again: b.again, Heartbeat: heartbeat}.Run(ctx)
 }
 
 // pause is the time until the next probe.
@@ -149,15 +122,10 @@ func (b *breaker) probe(ctx context.Context) {
 	}
 }
 
-func (b *breaker) lockedDoubt() doubt {
-	switch {
-	case !b.denied.IsZero() && time.Since(b.denied) >= deniedLimit:
-		return doubtWrites
-	case b.open || b.err != nil || !b.denied.IsZero():
-		return doubtRights
-	default:
-		return noDoubt
-	}
+// lockedDoubt is true where there is reason to ask whether writes are taken. While there is
+// none a probe reads: an idle Tributary sends nothing that a server would count as a write.
+func (b *breaker) lockedDoubt() bool {
+	return b.open || b.err != nil || !b.denied.IsZero() && time.Since(b.denied) >= deniedLimit
 }
 
 // probed takes what a probe ended with, and returns whether a key is to be tried.
@@ -168,7 +136,7 @@ func (b *breaker) probed(err error, now time.Time) (try bool) {
 	switch {
 	case err != nil:
 		b.err, b.delay = err, min(2*b.delay, breakerMax)
-		if !b.open && (kube.RefusedConnection(err) || turnedAway(err) || now.Sub(b.good) >= probeLimit) {
+		if !b.open && (kube.RefusedConnection(err) || kube.NotAllowed(err) || now.Sub(b.good) >= probeLimit) {
 			b.lockedOpen()
 		}
 	case b.tries < 2: // else it answers, but not what writes
@@ -200,7 +168,7 @@ func (b *breaker) answer(err error) {
 			b.denied = now
 			b.lockedAgain()
 		}
-		if b.open && now.Sub(b.denied) >= breakerStarting && !turnedAway(b.err) {
+		if b.open && now.Sub(b.denied) >= breakerStarting && !kube.NotAllowed(b.err) {
 			b.lockedClose()
 		}
 	default:
@@ -234,7 +202,7 @@ func (b *breaker) lockedAgain() {
 
 // lockedJudge says so, once, when the ingress cluster is lost or found again.
 func (b *breaker) lockedJudge(now time.Time) {
-	lost := b.err != nil && (turnedAway(b.err) || now.Sub(b.good) >= probeLimit)
+	lost := b.err != nil && (kube.NotAllowed(b.err) || now.Sub(b.good) >= probeLimit)
 	if lost == b.lost {
 		return
 	}

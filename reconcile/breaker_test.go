@@ -64,6 +64,23 @@ func TestTotalRefusalIsKnownWithinSeconds(t *testing.T) {
 	}
 }
 
+// Single objects are read only in doubt, so that the right to is none that must be.
+func TestIngressClusterThatMayNotBeReadIsNoTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := pipedGround(t)
+		g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+		g.settle()
+		g.server.Allow(func(r apitest.Request) bool { return r.Verb != "get" })
+		for range 600 {
+			time.Sleep(100 * time.Millisecond)
+			if err := g.rec.Trouble(); err != nil || g.rec.breaker.isOpen() {
+				t.Fatalf("that nothing may be read is trouble: %v", err)
+			}
+		}
+		g.stop()
+	})
+}
+
 // What is denied to one replica is no trouble of the ingress cluster.
 func TestDenialOfOneReplicaOpensNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

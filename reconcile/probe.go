@@ -8,128 +8,87 @@ package reconcile
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"slices"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/reconcile/write"
 )
 
-// errNoRights is why nothing can be written although the server is there.
-var errNoRights = errors.New("not allowed to update")
-
-// turnedAway reports an answer that the server gives to whoever has no right to write.
-func turnedAway(err error) bool {
-	return errors.Is(err, errNoRights) || kube.NotAllowed(err)
-}
-
 // askIngress asks over the connection that writes go through whether it could be written
-// to: it reads something that whoever may write may read, and with doubt asks for the
-// rights, for a version is told to anybody, and at last tries out an update of something
-// that stands.
-func (r *Reconciler) askIngress(ctx context.Context, doubt doubt) error {
-	err := r.askAlive(ctx)
-	if err == nil && doubt > noDoubt || turnedAway(err) {
-		err = r.askRights(ctx)
+// to: it reads, and in doubt has updates tried out, which needs the rights that a write
+// needs. Who stands by only reads.
+func (r *Reconciler) askIngress(ctx context.Context, doubt bool) (err error) {
+	leads := r.leadership.leads()
+	if !leads || !doubt {
+		err = r.askObjects(ctx, 1, "", func(one *cache.Object) error {
+			_, err := r.writer.Read(ctx, one.ID)
+			return err
+		})
+		doubt = kube.NotAllowed(err) // perhaps to read alone
 	}
-	if err == nil && doubt == doubtWrites {
+	switch {
+	case doubt && leads:
 		err = r.tryOut(ctx)
+	case doubt:
+		err = r.askVersion(ctx)
 	}
 	if apierrors.IsTooManyRequests(err) {
 		err = nil // busy, and there
 	}
-	if err == nil || write.Answered(err) || turnedAway(err) {
+	if err == nil || write.Answered(err) {
 		r.contact.Store(time.Now().UnixNano())
 	}
 	return err
 }
 
-// askAlive reads an object of ours; where none stands, the version.
-func (r *Reconciler) askAlive(ctx context.Context) error {
-	one := r.cache.Sample(r.probed(), "")
-	if one == nil {
-		return r.askVersion(ctx)
-	}
-	if _, err := r.writer.Read(ctx, one.ID); !apierrors.IsNotFound(err) {
-		return err
-	}
-	return nil
-}
-
-// probed is the kind of objects that probes are about.
-func (r *Reconciler) probed() plan.Kind {
-	if r.opts.Source.Settings().WriteEndpoints {
-		return plan.KindEndpoints
-	}
-	return plan.KindEndpointSlice
-}
-
-// askedNamespaces is in how many namespaces the right to write must be missing before
-// it is taken to be missing altogether: one alone may be closed to us.
+// askedNamespaces is in how many namespaces a write must be denied before all are taken to
+// be: one alone may be closed to us.
 const askedNamespaces = 3
 
-// askRights asks whether we may write where replicas stand.
-func (r *Reconciler) askRights(ctx context.Context) error {
-	namespaces := r.cache.Namespaces(askedNamespaces)
-	if last := r.takenIn.Load(); last != nil {
-		namespaces = append([]string{*last}, slices.DeleteFunc(namespaces, func(ns string) bool { return ns == *last })...)
-	}
-	var err error
-	for _, namespace := range namespaces {
-		if err = r.askRight(ctx, namespace); !errors.Is(err, errNoRights) {
-			return err
-		}
-	}
-	return cmp.Or(err, r.askVersion(ctx))
-}
-
-func (r *Reconciler) askRight(ctx context.Context, namespace string) error {
-	attributes := &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "update", Resource: "endpoints"}
-	if r.probed() == plan.KindEndpointSlice {
-		attributes.Group, attributes.Resource = discoveryv1.GroupName, "endpointslices"
-	}
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes}}
-	err := r.opts.Writer.AuthorizationV1().RESTClient().Post().Resource("selfsubjectaccessreviews").MaxRetries(0).Body(review).Do(ctx).Into(review)
-	switch {
-	case apierrors.IsForbidden(err) || apierrors.IsNotFound(err): // a server that does not tell
-		return r.askVersion(ctx)
-	case err != nil:
-		return err
-	case !review.Status.Allowed:
-		return fmt.Errorf("%w %s in namespace %s, says the ingress cluster: %s", errNoRights, attributes.Resource, namespace,
-			cmp.Or(review.Status.EvaluationError, review.Status.Reason, "no role grants it"))
-	}
-	return nil
-}
-
-// askVersion asks for what whoever could start may read.
-func (r *Reconciler) askVersion(ctx context.Context) error {
-	return r.opts.Writer.CoreV1().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(ctx).Error()
-}
-
-// tryOut lets the server check an update that changes nothing, of an object of ours away
-// from where writes are denied, if there is one. Only a denial is an error: anything
-// else is that object's own affair.
+// tryOut lets the server check updates that change nothing, away from where writes are
+// denied, if something of ours stands there.
 func (r *Reconciler) tryOut(ctx context.Context) error {
 	avoid := ""
 	if last := r.deniedIn.Load(); last != nil {
 		avoid = *last
 	}
-	one := r.cache.Sample(r.probed(), avoid)
-	if one == nil {
-		return nil
+	return r.askObjects(ctx, askedNamespaces, avoid, func(one *cache.Object) error {
+		if one.Endpoints != nil {
+			return r.writer.DryRun(ctx, one.Replica, one.Endpoints.Unchanged())
+		}
+		return r.writer.DryRun(ctx, one.Replica, one.Slice.Unchanged())
+	})
+}
+
+// askObjects asks about objects of ours in up to n namespaces. Only that each is denied is
+// an error: anything else is the affair of an object. Where none stands it asks for the
+// version.
+func (r *Reconciler) askObjects(ctx context.Context, n int, avoid string, ask func(*cache.Object) error) (err error) {
+	kind := plan.KindEndpointSlice
+	if r.opts.Source.Settings().WriteEndpoints {
+		kind = plan.KindEndpoints
 	}
-	if err := r.writer.TryOut(ctx, one.ID); err != nil && (kube.Denied(err) || !write.Answered(err)) {
-		return err
+	objects := r.cache.Samples(kind, n, avoid)
+	for _, one := range objects {
+		if err = ask(one); !kube.Denied(err) && (err == nil || write.Answered(err)) {
+			return nil
+		} else if !kube.Denied(err) {
+			return err
+		}
 	}
-	return nil
+	if len(objects) == 0 {
+		return r.askVersion(ctx)
+	}
+	return err
+}
+
+// askVersion asks for what whoever could start may read.
+func (r *Reconciler) askVersion(ctx context.Context) error {
+	return r.opts.Writer.CoreV1().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(ctx).Error()
 }
 
 // Trouble returns why the ingress cluster is not seen or not written to, nil if it is.

@@ -23,10 +23,7 @@ func (r *Reconciler) answered(replica syncer.Key, one *write.Receipt) {
 	if one.Err == nil || write.Answered(one.Err) {
 		r.contact.Store(one.Acked.UnixNano())
 	}
-	switch {
-	case one.Err == nil:
-		r.takenIn.Store(&replica.Namespace)
-	case kube.Denied(one.Err):
+	if kube.Denied(one.Err) {
 		r.deniedIn.Store(&replica.Namespace)
 	}
 	r.breaker.answer(one.Err)

@@ -98,9 +98,8 @@ type Reconciler struct {
 	// contact is when the ingress cluster last answered on the connection that writes
 	// go through, in Unix nanoseconds.
 	contact atomic.Int64
-	// takenIn and deniedIn are the namespaces of the last write that was taken, and of
-	// the last that was denied.
-	takenIn, deniedIn atomic.Pointer[string]
+	// deniedIn is the namespace of the last write that was denied.
+	deniedIn atomic.Pointer[string]
 	// leadership is the right to write.
 	leadership leadership
 }

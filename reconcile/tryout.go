@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"tributary.dev/tributary/clusters/kube"
-	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/leader"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
@@ -79,10 +78,10 @@ func (r *Reconciler) firstWrites(p *plan.Plan) []plan.Action {
 	}
 	if current := r.cache.Current(p.Replica); len(all) == 0 && current.Ours() {
 		if current.Endpoints != nil && current.Endpoints.Owned {
-			all = append(all, plan.Action{Verb: plan.Update, Kind: plan.KindEndpoints, Name: current.Endpoints.Name})
+			all = append(all, *current.Endpoints.Unchanged())
 		}
 		if i := slices.IndexFunc(current.Slices, func(s plan.CurrentSlice) bool { return s.Owned }); i >= 0 {
-			all = append(all, plan.Action{Verb: plan.Update, Kind: plan.KindEndpointSlice, Name: current.Slices[i].Meta.Name})
+			all = append(all, *current.Slices[i].Unchanged())
 		}
 	}
 	return all
@@ -91,12 +90,7 @@ func (r *Reconciler) firstWrites(p *plan.Plan) []plan.Action {
 // tryWrite tries out one write. Only what admission says of it is an error: that rights are
 // missing, that somebody else leads, or that a webhook has no dry runs, is not.
 func (r *Reconciler) tryWrite(ctx context.Context, replica syncer.Key, a *plan.Action) error {
-	var err error
-	if a.Verb == plan.Update && a.Standing == nil {
-		err = r.writer.TryOut(ctx, cache.ID{Kind: a.Kind, Key: syncer.Key{Namespace: replica.Namespace, Name: a.Name}})
-	} else {
-		err = r.writer.DryRun(ctx, replica, a)
-	}
+	err := r.writer.DryRun(ctx, replica, a)
 	if !kube.Inadmissible(err) || strings.Contains(err.Error(), leader.FencedMark) || apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "dry run") {
 		return nil
 	}

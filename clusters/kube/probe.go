@@ -52,34 +52,67 @@ type Prober struct {
 
 // Run probes until ctx ends.
 func (p *Prober) Run(ctx context.Context) {
-	defer p.Heartbeat.End()
 	detector := newRestoreDetector(p.Followed)
 	var state probeState
-	for count := 1; pause(ctx, state.pause(time.Now())); count++ {
-		p.Heartbeat.Beat()
-		session := p.Session()
-		if session == nil {
-			continue
-		}
-		told, err := session.probe(ctx)
-		if ctx.Err() != nil {
+	count := 0
+	ask := func(ctx context.Context) {
+		if session := p.Session(); session != nil {
+			count++
+			p.ask(ctx, session, &state, detector, count)
 			session.Release()
+		}
+	}
+	Probe{Ask: ask, Pause: func() time.Duration { return state.pause(time.Now()) }, Heartbeat: p.Heartbeat}.Run(ctx)
+}
+
+// ask asks once; count numbers it.
+func (p *Prober) ask(ctx context.Context, session *Session, state *probeState, detector *restoreDetector, count int) {
+	told, err := session.probe(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	p.Probed(err)
+	recovered := state.next(time.Now(), told, err)
+	if recovered {
+		p.Recovered()
+	}
+	if err == nil && (recovered || detector.doubtful() || count%revisionEvery == 0) {
+		if err := detector.detect(ctx, session); err != nil {
+			p.WentBack(err)
+		}
+	}
+	if err == nil && (count%versionEvery == 0 || session.version.Load() == nil) {
+		_ = session.readVersion(ctx) // what it was will do
+	}
+}
+
+// Probe is a question that is asked again and again.
+type Probe struct {
+	// Ask asks once.
+	Ask func(context.Context)
+	// Pause is how long to wait before the next time, and Again has it asked anew; nil: never.
+	Pause func() time.Duration
+	Again <-chan struct{}
+	// Heartbeat beats while the probe gets on; nil: nobody looks.
+	Heartbeat *metrics.Heartbeat
+}
+
+// Run asks until ctx ends.
+func (p Probe) Run(ctx context.Context) {
+	defer p.Heartbeat.End()
+	for {
+		p.Heartbeat.Beat()
+		timer := time.NewTimer(p.Pause())
+		select {
+		case <-timer.C:
+			p.Heartbeat.Beat()
+			p.Ask(ctx)
+		case <-p.Again:
+			timer.Stop()
+		case <-ctx.Done():
+			timer.Stop()
 			return
 		}
-		p.Probed(err)
-		recovered := state.next(time.Now(), told, err)
-		if recovered {
-			p.Recovered()
-		}
-		if err == nil && (recovered || detector.doubtful() || count%revisionEvery == 0) {
-			if err := detector.detect(ctx, session); err != nil {
-				p.WentBack(err)
-			}
-		}
-		if err == nil && (count%versionEvery == 0 || session.version.Load() == nil) {
-			_ = session.readVersion(ctx) // what it was will do
-		}
-		session.Release()
 	}
 }
 

@@ -124,6 +124,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, req Request, fault
 }
 
 func (s *Server) record(req Request, code int) {
+	if req.DryRun {
+		return
+	}
 	switch req.Verb {
 	case "create", "update", "patch", "delete":
 		s.mu.Lock()
@@ -171,7 +174,7 @@ func (s *Server) parse(r *http.Request) (req Request, k *kind, ok bool) {
 	if k == nil || k.Group != group || hidden {
 		return req, nil, false
 	}
-	req.Verb = verb(r, req.Name)
+	req.Verb, req.DryRun = verb(r, req.Name), r.URL.Query().Has("dryRun")
 	return req, k, true
 }
 
@@ -232,9 +235,9 @@ func (s *Server) serve(r *http.Request, body []byte, k *kind, req Request) (answ
 		obj.SetNamespace(n.Namespace)
 	}
 	if req.Verb == "create" {
-		return result(s.store.create(k, n, obj, dry))(http.StatusCreated)
+		return result(s.store.create(k, n, obj, req.DryRun))(http.StatusCreated)
 	}
-	return result(s.store.update(k, n, obj, dry))(http.StatusOK)
+	return result(s.store.update(k, n, obj, req.DryRun))(http.StatusOK)
 }
 
 func (s *Server) list(r *http.Request, k *kind, namespace string) (any, int) {

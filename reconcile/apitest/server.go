@@ -33,8 +33,10 @@ type Server struct {
 
 // Request is one call as a fault decides about it.
 type Request struct {
-	// Verb is get, list, watch, create, update, patch or delete, or ask (which changes nothing).
-	Verb string
+	// Verb is get, list, watch, create, update, patch or delete, or ask (which changes
+	// nothing); DryRun: nothing changes.
+	Verb   string
+	DryRun bool
 	// Resource is "version" for a question about the server's version,
 	// "selfsubjectaccessreviews" for one about the client's rights.
 	Resource  string

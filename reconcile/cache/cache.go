@@ -115,35 +115,28 @@ func (c *Cache) Replicas(in func(syncer.Key) bool) []syncer.Key {
 	return keys
 }
 
-// Namespaces returns up to n namespaces in which something of ours stands.
-func (c *Cache) Namespaces(n int) (names []string) {
+// Samples returns up to n objects of ours of a kind, each in a namespace of its own; the one
+// to avoid comes last.
+func (c *Cache) Samples(kind plan.Kind, n int, avoid string) (some []*Object) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for key, s := range c.byReplica {
-		if len(names) == n {
-			break
-		}
-		if s.lockedCurrent(key).Ours() && !slices.Contains(names, key.Namespace) {
-			names = append(names, key.Namespace)
-		}
-	}
-	return names
-}
-
-// Sample returns some object of ours of a kind, in another namespace than the one to
-// avoid if there is one; nil if there is none.
-func (c *Cache) Sample(kind plan.Kind, avoid string) (one *Object) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
+	var last []*Object
+	seen := map[string]bool{avoid: true}
 	for id, f := range c.entries {
+		if len(some) == n {
+			return some
+		}
 		if id.Kind != kind || f.Claim != plan.ClaimRecorded || f.Deleting {
 			continue
 		}
-		if one = f; id.Namespace != avoid {
-			break
+		if id.Namespace == avoid {
+			last = []*Object{f}
+		} else if !seen[id.Namespace] {
+			seen[id.Namespace] = true
+			some = append(some, f)
 		}
 	}
-	return one
+	return append(some, last...)[:min(n, len(some)+len(last))]
 }
 
 // Owned counts the replica keys under which an object of ours stands.

@@ -136,3 +136,15 @@ func (s *CurrentSlice) all() iter.Seq[syncer.Endpoint] {
 		}
 	}
 }
+
+// Unchanged is an update that changes nothing.
+func (e *CurrentEndpoints) Unchanged() *Action {
+	return &Action{Verb: Update, Kind: KindEndpoints, Name: e.Name, Standing: &e.Meta,
+		Endpoints: &EndpointsSpec{Subsets: e.Subsets, Labels: e.Labels, Annotations: e.Annotations, Trigger: e.Trigger}}
+}
+
+// Unchanged is an update that changes nothing.
+func (s *CurrentSlice) Unchanged() *Action {
+	return &Action{Verb: Update, Kind: KindEndpointSlice, Name: s.Meta.Name, Standing: &s.Meta,
+		Slice: &SliceSpec{Cluster: s.Cluster, Slice: s.Slice, Labels: s.Labels, Annotations: s.Annotations}}
+}

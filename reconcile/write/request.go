@@ -242,22 +242,6 @@ func (w *Writer) DryRun(ctx context.Context, replica syncer.Key, a *plan.Action)
 	return err
 }
 
-// TryOut reads an object and has the server check the same as an update.
-func (w *Writer) TryOut(ctx context.Context, id cache.ID) error {
-	if id.Kind == plan.KindEndpoints {
-		object := &corev1.Endpoints{}
-		if err := w.get(ctx, id, object); err != nil {
-			return err
-		}
-		return w.request(plan.Update, id).Param("dryRun", "All").Body(object).Do(ctx).Error()
-	}
-	object := &discoveryv1.EndpointSlice{}
-	if err := w.get(ctx, id, object); err != nil {
-		return err
-	}
-	return w.request(plan.Update, id).Param("dryRun", "All").Body(object).Do(ctx).Error()
-}
-
 // acceptingKey is that of the context in which requests may be begun.
 type acceptingKey struct{}
 
