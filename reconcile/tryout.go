@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/reconcile/leader"
 	"tributary.dev/tributary/reconcile/plan"
@@ -91,7 +89,7 @@ func (r *Reconciler) firstWrites(p *plan.Plan) []plan.Action {
 // missing, that somebody else leads, or that a webhook has no dry runs, is not.
 func (r *Reconciler) tryWrite(ctx context.Context, replica syncer.Key, a *plan.Action) error {
 	err := r.writer.DryRun(ctx, replica, a)
-	if !kube.Inadmissible(err) || strings.Contains(err.Error(), leader.FencedMark) || apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "dry run") {
+	if !kube.Inadmissible(err) || strings.Contains(err.Error(), leader.FencedMark) || kube.NoDryRun(err) {
 		return nil
 	}
 	return err

@@ -83,6 +83,13 @@ func Inadmissible(err error) bool {
 	}
 }
 
+// NoDryRun reports that a webhook of admission is not asked about a request that is not
+// made, which says nothing about what is in it. Source: k8s.io/apiserver,
+// admission/plugin/webhook/errors.NewDryRunUnsupportedErr.
+func NoDryRun(err error) bool {
+	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run")
+}
+
 // TooLarge reports that an object was refused for its size.
 func TooLarge(err error) bool {
 	return apierrors.IsRequestEntityTooLargeError(err) || tooLargeToStore(err)

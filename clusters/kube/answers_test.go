@@ -15,6 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+func TestWebhookWithoutDryRunsHasRefusedNothing(t *testing.T) {
+	if err := fmt.Errorf("checking: %w", apierrors.NewBadRequest(`admission webhook "w.example" does not support dry run`)); !NoDryRun(err) {
+		t.Error("it is taken for a refusal of what is in the object")
+	}
+	if NoDryRun(apierrors.NewBadRequest("no")) || NoDryRun(nil) {
+		t.Error("a refusal is taken for a webhook that is not asked")
+	}
+}
+
 func TestRetryAfterIsTheLongestThatWasAskedFor(t *testing.T) {
 	object := schema.GroupResource{Resource: "endpoints"}
 	throttled := func(seconds int) error { return apierrors.NewTooManyRequests("slower", seconds) }

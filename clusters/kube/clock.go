@@ -10,7 +10,7 @@ import (
 )
 
 // Clock is what a server says of the time in its answers. It is safe for concurrent use;
-// the zero value has heard nothing.
+// the zero value has seen nothing.
 type Clock struct{ behind atomic.Pointer[time.Duration] }
 
 // Wrap listens to the answers to requests.

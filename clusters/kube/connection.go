@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -51,9 +50,6 @@ type Connection struct {
 	// dials counts TCP connections: each may have reached another cluster than the
 	// one before it.
 	dials atomic.Int64
-	// heard is when the server last answered, in nanoseconds after start.
-	start time.Time
-	heard atomic.Int64
 }
 
 // contentTypes asks for protobuf and accepts JSON, for proxies that speak only
@@ -69,7 +65,7 @@ const (
 // credentials: a member must not wait behind another's requests, and the ends of
 // a connection must be ours to decide.
 func Connect(cfg *rest.Config, o ConnectOptions) (*Connection, error) {
-	c := &Connection{cluster: o.Cluster, host: cfg.Host, rolesOnly: o.RolesOnly, start: time.Now()}
+	c := &Connection{cluster: o.Cluster, host: cfg.Host, rolesOnly: o.RolesOnly}
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = userAgent(o.Version)
 	cfg.ContentType, cfg.AcceptContentTypes = contentType, acceptContentTypes
@@ -111,7 +107,7 @@ func (c *Connection) open(cfg *rest.Config, o ConnectOptions) error {
 	if cfg.ExecProvider != nil || cfg.AuthProvider != nil {
 		authenticated = newDetached(authenticated)
 	}
-	var rt http.RoundTripper = roundTripper{next: authenticated, answered: c.answered}
+	var rt http.RoundTripper = roundTripper{authenticated}
 	if o.Wrap != nil {
 		rt = o.Wrap(rt)
 	}
@@ -130,21 +126,11 @@ func (c *Connection) Clientset() kubernetes.Interface { return c.clientset }
 // Host is the address of the server as configured; it holds no secret.
 func (c *Connection) Host() string { return c.host }
 
-// LastHeard is when the server last answered anything; zero if it never did.
-func (c *Connection) LastHeard() time.Time {
-	if ns := c.heard.Load(); ns != 0 {
-		return c.start.Add(time.Duration(ns))
-	}
-	return time.Time{}
-}
-
 // Close ends all requests and connections. It may be called more than once.
 func (c *Connection) Close() {
 	c.transport.CloseIdleConnections()
 	c.dialer.CloseAll()
 }
-
-func (c *Connection) answered() { c.heard.Store(max(1, int64(time.Since(c.start)))) }
 
 // core and discovery are the clients that lists and watches go through.
 func (c *Connection) core() *rest.RESTClient {

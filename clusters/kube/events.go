@@ -27,7 +27,7 @@ func (f *follower[T]) event(e Event) (end End, err error) {
 			f.events++
 			l.advance(e.Scope, m.GetResourceVersion())
 		}
-		f.heardFrom(e.Scope)
+		f.aliveFrom(e.Scope)
 		l.cfg.Handler.Contact(e.Arrival, true)
 	case watch.Error:
 		return endOf(apierrors.FromObject(e.Object))
@@ -47,7 +47,7 @@ func (f *follower[T]) object(e Event) {
 		return
 	}
 	f.events++
-	f.heardFrom(e.Scope)
+	f.aliveFrom(e.Scope)
 	m := EventMeta{Type: word(e.Type), Arrival: e.Arrival}
 	if accessor, err := meta.Accessor(e.Object); err == nil {
 		m.ResourceVersion = accessor.GetResourceVersion()
@@ -60,7 +60,7 @@ func (f *follower[T]) object(e Event) {
 	l.advance(e.Scope, m.ResourceVersion)
 	deleted := e.Type == watch.Deleted
 	key := l.cfg.Key(&item)
-	l.watermarks.Heard(Watermark{Key: key, Revision: n, Gone: deleted})
+	l.watermarks.Observed(Watermark{Key: key, Revision: n, Gone: deleted})
 	f.concurrent.note(key, item, n, deleted)
 	if deleted {
 		l.cfg.Handler.Deleted(item, m)

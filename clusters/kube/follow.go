@@ -97,9 +97,9 @@ type follower[T any] struct {
 	concurrent *concurrentList[T] // the list being read; nil when none
 
 	checking <-chan checked // the check under way; nil when none
-	heardAt  time.Time      // the last proof that the stream lives
-	heardBy  hearing        // by scope; nil where there is but one
-	checkAt  time.Time      // when it is checked unless it is heard before
+	aliveAt  time.Time      // the last proof that the stream lives
+	aliveBy  lastProofs     // by scope; nil where there is but one
+	checkAt  time.Time      // when it is checked unless it shows life before
 	watchdog *time.Timer    // fires at checkAt or when the stream is not believed any more
 }
 
@@ -172,12 +172,12 @@ func endOf(err error) (End, error) {
 }
 
 // start notes that the stream is open. After one that was frozen, it is believed once
-// it has been heard or checked.
+// it has shown life or was checked.
 func (f *follower[T]) start() {
 	f.opened, f.events = time.Now(), 0
 	f.loop.cfg.Handler.Contact(f.opened, false)
-	f.heardAt, f.checkAt = f.opened, f.opened.Add(checkAfter+randomUpTo(checkJitter))
-	f.heardAll(f.opened)
+	f.aliveAt, f.checkAt = f.opened, f.opened.Add(checkAfter+randomUpTo(checkJitter))
+	f.allAlive(f.opened)
 	if f.loop.doubted {
 		f.checkAt = f.opened
 	} else {

@@ -16,7 +16,7 @@ type Handler[T any] interface {
 	// Deleted reports an object that was deleted, or that left the selector of the
 	// watch; item is its last state.
 	Deleted(item T, e EventMeta)
-	// Contact reports that the server was heard from without news: a stream was
+	// Contact reports that the server answered without news: a stream was
 	// opened, a bookmark came, or an event that the last list already showed.
 	Contact(at time.Time, bookmark bool)
 	// Changed reports a change of the loop's state.

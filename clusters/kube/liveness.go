@@ -20,7 +20,7 @@ import (
 // the same revision brings what the stream should have brought. Nothing means that
 // nothing happened; anything means that the stream is frozen, and is used in its place.
 // That the short watch is ended by the server within its time shows that what is sent
-// does arrive, also through a proxy that holds answers back. What is neither heard nor
+// does arrive, also through a proxy that holds answers back. What is neither shown nor
 // checked for beliefLimit is not believed any more: with the time that a member's state
 // takes to follow, that is within 30 s.
 const (
@@ -132,8 +132,8 @@ func (f *follower[T]) checkedStream(c checked) (end End, err error) {
 		return EndSilent, errFrozen
 	}
 	f.loop.clean(c.number)
-	f.heardAll(time.Now())
-	f.heard(time.Now())
+	f.allAlive(time.Now())
+	f.alive(time.Now())
 	f.loop.cfg.Handler.Contact(time.Now(), false)
 	return "", nil
 }
@@ -155,32 +155,32 @@ func (f *follower[T]) drain() (end End, err error) {
 	}
 }
 
-// heardFrom notes that the stream of a scope lives. Where there are several, what is known
+// aliveFrom notes that the stream of a scope lives. Where there are several, what is known
 // of all of them counts.
-func (f *follower[T]) heardFrom(scope string) {
+func (f *follower[T]) aliveFrom(scope string) {
 	now := time.Now()
-	if f.heardBy != nil {
-		if now = f.heardBy.heard(scope, now); !now.After(f.heardAt) {
+	if f.aliveBy != nil {
+		if now = f.aliveBy.note(scope, now); !now.After(f.aliveAt) {
 			return
 		}
 	}
-	f.heard(now)
+	f.alive(now)
 }
 
-// heardAll notes it for all scopes.
-func (f *follower[T]) heardAll(at time.Time) {
+// allAlive notes it for all scopes.
+func (f *follower[T]) allAlive(at time.Time) {
 	if len(f.loop.at) < 2 {
 		return
 	}
-	f.heardBy = hearing{}
+	f.aliveBy = lastProofs{}
 	for scope := range f.loop.at {
-		f.heardBy[scope] = at
+		f.aliveBy[scope] = at
 	}
 }
 
-// heard notes a proof that the stream lives.
-func (f *follower[T]) heard(at time.Time) {
-	f.heardAt, f.checkAt = at, at.Add(checkAfter+randomUpTo(checkJitter))
+// alive notes a proof that the stream lives.
+func (f *follower[T]) alive(at time.Time) {
+	f.aliveAt, f.checkAt = at, at.Add(checkAfter+randomUpTo(checkJitter))
 	if f.loop.doubted {
 		f.loop.doubted = false
 		f.loop.cfg.Handler.Changed(State{Phase: Following})
@@ -191,7 +191,7 @@ func (f *follower[T]) heard(at time.Time) {
 // believed on.
 func (f *follower[T]) believed(ctx context.Context) bool {
 	now := time.Now()
-	if now.Sub(f.heardAt) >= beliefLimit {
+	if now.Sub(f.aliveAt) >= beliefLimit {
 		return false
 	}
 	if f.checking == nil && !now.Before(f.checkAt) {
@@ -201,10 +201,10 @@ func (f *follower[T]) believed(ctx context.Context) bool {
 	return true
 }
 
-// arm sets the watchdog. That the stream is heard does not: the watchdog then finds that
+// arm sets the watchdog. That the stream shows life does not: the watchdog then finds that
 // it came too early, which costs less than to set it with each event.
 func (f *follower[T]) arm() {
-	at := f.heardAt.Add(beliefLimit)
+	at := f.aliveAt.Add(beliefLimit)
 	if f.checking == nil && f.checkAt.Before(at) {
 		at = f.checkAt
 	}

@@ -111,7 +111,7 @@ type Loop[T any] struct {
 	retry       Backoff
 	brief       Backoff
 	broken      int  // streams in a row that broke on something unreadable
-	doubted     bool // the last stream was frozen, and the next one has not been heard yet
+	doubted     bool // the last stream was frozen, and the next one has shown no life yet
 	noStream    int  // generation of the source whose streaming list failed; 0 when none
 	seenRetries int
 	stream      Stream // left open by a streaming list

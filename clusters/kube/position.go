@@ -103,12 +103,12 @@ func revisionOf(text, scope string) string {
 	return ""
 }
 
-// hearing is when each scope was heard last. A stream lives as long as all of it does: a
+// lastProofs is when each scope was observed last. A stream lives as long as all of it does: a
 // namespace where much happens must not hide that another is frozen.
-type hearing map[string]time.Time
+type lastProofs map[string]time.Time
 
-// heard notes that a scope was heard, and returns when the one was that is silent longest.
-func (h hearing) heard(scope string, at time.Time) time.Time {
+// note notes that a scope showed life, and returns when the one was that is silent longest.
+func (h lastProofs) note(scope string, at time.Time) time.Time {
 	h[scope] = at
 	for _, other := range h {
 		if other.Before(at) {

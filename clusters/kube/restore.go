@@ -52,7 +52,7 @@ func newRestoreDetector(followed []Followed) *restoreDetector {
 // deletion may be on the way.
 func (d *restoreDetector) doubtful() bool { return len(d.missing) > 0 }
 
-// detect compares what the cluster shows with what was heard from it and returns an
+// detect compares what the cluster shows with what was observed of it and returns an
 // error that wraps ErrWentBack if it went back. A second question excludes a server that
 // lags behind its peers.
 func (d *restoreDetector) detect(ctx context.Context, s *Session) error {
@@ -90,7 +90,7 @@ func (d *restoreDetector) regressed(ctx context.Context, s *Session) error {
 	return nil
 }
 
-// compare asks for the objects of which was heard last.
+// compare asks for the objects of which was observed last.
 func (d *restoreDetector) compare(ctx context.Context, s *Session, i int, absent map[missing]int) error {
 	kind := d.followed[i]
 	watermarks, stream := kind.Loop.Watermarks()

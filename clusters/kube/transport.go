@@ -83,23 +83,15 @@ func (c *Connection) dial(next DialFunc, wrap func(DialFunc) DialFunc) DialFunc 
 	}
 }
 
-// roundTripper notes that the server answered, and gives requests without a
-// deadline one, watches excepted.
-type roundTripper struct {
-	next     http.RoundTripper
-	answered func()
-}
+// roundTripper gives requests without a deadline one, watches excepted.
+type roundTripper struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	_, bounded := ctx.Deadline()
 	if bounded || isWatch(req) {
-		resp, err := t.next.RoundTrip(req)
-		if err == nil {
-			t.answered()
-		}
-		return resp, err
+		return t.next.RoundTrip(req)
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	resp, err := t.next.RoundTrip(req.WithContext(ctx))
@@ -107,7 +99,6 @@ func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
-	t.answered()
 	resp.Body = cancelBody{resp.Body, cancel}
 	return resp, nil
 }

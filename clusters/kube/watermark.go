@@ -12,7 +12,7 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Watermark is the last that was heard of one object. A server that did not go back in time
+// Watermark is the last that was observed of one object. A server that did not go back in time
 // shows it so, or something newer. That holds also when its revisions have caught up
 // with those that were lost, which hides them from every watch.
 type Watermark struct {
@@ -32,8 +32,8 @@ type unconfirmed struct {
 }
 
 // Watermarks are what a cluster can be asked for. One stream shows one past, so what it
-// brings stands for what it brought before. What was heard otherwise may be of another
-// past than what is heard next; it is displaced by nothing, and forgotten when the server
+// brings stands for what it brought before. What was observed otherwise may be of another
+// past than what is observed next; it is displaced by nothing, and forgotten when the server
 // has shown it. The zero value is none. Safe for concurrent use.
 type Watermarks struct {
 	mu sync.Mutex
@@ -59,8 +59,8 @@ const (
 	unconfirmedLimit = 1000
 )
 
-// Heard notes what the stream brought of an object.
-func (m *Watermarks) Heard(w Watermark) {
+// Observed notes what the stream brought of an object.
+func (m *Watermarks) Observed(w Watermark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if before, ok := m.unconfirmed[w.Key]; ok && before.Revision <= w.Revision {
@@ -109,11 +109,11 @@ func (m *Watermarks) lockedNewest() (newest Watermark) {
 }
 
 // Listed takes in a complete list. show sets the revisions at which it shows the objects
-// that are keys already; 0: it does not. A list settles what was heard up to its own revision: what it does
+// that are keys already; 0: it does not. A list settles what was observed up to its own revision: what it does
 // not show is gone, as after a deletion that no stream could tell because its revision
 // had expired. It reports whether the list shows an object older than it was, which only
 // a store that went back does; then, or when that is known (back), all is forgotten that
-// was heard before.
+// was observed before.
 func (m *Watermarks) Listed(revision uint64, newest Watermark, show func(map[syncer.Key]uint64), back bool) (regressed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -211,7 +211,7 @@ func (l *Loop[T]) Watermarks() (all []Watermark, stream int) { return l.watermar
 // Confirmed says that the server showed a watermark, or something newer.
 func (l *Loop[T]) Confirmed(watermark Watermark) { l.watermarks.Confirmed(watermark) }
 
-// settle holds a complete list against what was heard, and reports whether it shows
+// settle holds a complete list against what was observed, and reports whether it shows
 // something older.
 func (l *Loop[T]) settle(items []T, revision uint64, back bool) (regressed bool) {
 	if l.cfg.Version == nil {

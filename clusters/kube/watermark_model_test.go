@@ -76,7 +76,7 @@ func (m *pastModel) deliver(n int) {
 		}
 		m.position = w.Revision
 		m.heard = max(m.heard, m.position)
-		m.marks.Heard(w)
+		m.marks.Observed(w)
 	}
 }
 

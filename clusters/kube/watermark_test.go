@@ -21,7 +21,7 @@ func versioned(cfg *Config[item], _ *ListWatcher) {
 	cfg.Version = func(i *item) uint64 { return i.rv }
 }
 
-// A complete list settles what was heard up to its revision.
+// A complete list settles what was observed up to its revision.
 func TestListsSettleWatermarks(t *testing.T) {
 	heard := func(name string, rv uint64, gone bool) Watermark {
 		return Watermark{Key: syncer.Key{Namespace: "ns", Name: name}, Revision: rv, Gone: gone}
