@@ -60,7 +60,7 @@ func (f *follower[T]) object(e Event) {
 	l.advance(e.Scope, m.ResourceVersion)
 	deleted := e.Type == watch.Deleted
 	key := l.cfg.Key(&item)
-	l.watermarks.Observed(Watermark{Key: key, Revision: n, Gone: deleted})
+	l.watermarks.Observed(Watermark{Key: key, Revision: n, Gone: deleted, Made: e.Type == watch.Added})
 	f.concurrent.note(key, item, n, deleted)
 	if deleted {
 		l.cfg.Handler.Deleted(item, m)

@@ -20,6 +20,9 @@ type Watermark struct {
 	Revision uint64
 	// Gone: that it was deleted, and Revision is later than its last state.
 	Gone bool
+	// Made: a stream has shown how it was made. Once it is deleted, it tells nothing of a
+	// store that was restored to before that.
+	Made bool
 }
 
 // unconfirmed is a watermark that the stream does not speak for. An answer stays one until
@@ -38,8 +41,12 @@ type unconfirmed struct {
 type Watermarks struct {
 	mu sync.Mutex
 	// recent are the last changes and the last deletions that streams brought, each of
-	// another object, the newest last: if any before was lost, they were.
+	// another object, the newest last, of those that were made meanwhile and of the others:
+	// if any before was lost, they were.
 	recent []Watermark
+	// made are the revisions of objects that stand and that a stream has shown to be made
+	// since the last list.
+	made map[syncer.Key]uint64
 	// unconfirmed are, by object, the answers that no stream has shown yet, and what was
 	// recent when one stream took the place of another and is still to be asked for.
 	unconfirmed map[syncer.Key]unconfirmed
@@ -49,10 +56,11 @@ type Watermarks struct {
 }
 
 const (
-	// recentLimit is how many of each speak for a stream that has ended. One alone may have
-	// been written again since, or have been made and deleted since the backup, which hides
-	// that others were lost.
+	// recentLimit is how many of each speak for a stream that has ended: one alone may have
+	// been written again since.
 	recentLimit = 3
+	// madeLimit is how many objects are known to be made.
+	madeLimit = 256
 	// askedLimit is how many of the unconfirmed are asked for at once, unconfirmedLimit how
 	// many are kept: there are as many where nobody may ask, or in a storm of writes.
 	askedLimit       = 4
@@ -66,12 +74,23 @@ func (m *Watermarks) Observed(w Watermark) {
 	if before, ok := m.unconfirmed[w.Key]; ok && before.Revision <= w.Revision {
 		delete(m.unconfirmed, w.Key)
 	}
-	if slices.ContainsFunc(m.recent, func(r Watermark) bool { return r.Key == w.Key && r.Revision >= w.Revision }) {
-		return
+	if at := slices.IndexFunc(m.recent, func(r Watermark) bool { return r.Key == w.Key }); at >= 0 {
+		if m.recent[at].Revision >= w.Revision {
+			return
+		}
+		m.recent = slices.Delete(m.recent, at, at+1)
 	}
-	m.recent = slices.DeleteFunc(m.recent, func(r Watermark) bool { return r.Key == w.Key })
+	_, made := m.made[w.Key]
+	if w.Made = w.Made || made; w.Gone {
+		delete(m.made, w.Key)
+	} else if made || w.Made && len(m.made) < madeLimit {
+		if m.made == nil {
+			m.made = map[syncer.Key]uint64{}
+		}
+		m.made[w.Key] = w.Revision
+	}
 	for i, alike := len(m.recent)-1, 1; i >= 0; i-- {
-		if m.recent[i].Gone != w.Gone {
+		if m.recent[i].Gone != w.Gone || m.recent[i].Made != w.Made {
 			continue
 		}
 		if alike++; alike > recentLimit {
@@ -138,7 +157,7 @@ func (m *Watermarks) Listed(revision uint64, newest Watermark, show func(map[syn
 	for i := range m.recent {
 		settle(&m.recent[i])
 	}
-	m.recent = m.recent[max(0, len(m.recent)-1):]
+	m.recent, m.made = m.recent[max(0, len(m.recent)-1):], nil
 	if back || regressed {
 		m.recent, m.unconfirmed = nil, nil
 	}
@@ -154,6 +173,15 @@ func (m *Watermarks) Opened() {
 	defer m.mu.Unlock()
 	for _, w := range m.recent {
 		m.lockedKeep(w, false)
+	}
+	var last Watermark // it may not be among the recent: others were made, and are gone
+	for key, revision := range m.made {
+		if revision > last.Revision {
+			last = Watermark{Key: key, Revision: revision, Made: true}
+		}
+	}
+	if last.Revision != 0 {
+		m.lockedKeep(last, false)
 	}
 	m.streams, m.following = m.streams+1, true
 }

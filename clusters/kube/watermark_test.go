@@ -4,6 +4,7 @@
 package kube
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -24,7 +25,7 @@ func versioned(cfg *Config[item], _ *ListWatcher) {
 // A complete list settles what was observed up to its revision.
 func TestListsSettleWatermarks(t *testing.T) {
 	heard := func(name string, rv uint64, gone bool) Watermark {
-		return Watermark{Key: syncer.Key{Namespace: "ns", Name: name}, Revision: rv, Gone: gone}
+		return Watermark{Key: syncer.Key{Namespace: "ns", Name: name}, Revision: rv, Gone: gone, Made: name == "new" && rv == 10}
 	}
 	for name, c := range map[string]struct {
 		list  []item
@@ -68,6 +69,54 @@ func TestListsSettleWatermarks(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// However many objects are made and deleted again after what is lost with a store: one that
+// is restored to before both is asked about what it has lost.
+func TestWhatWasMadeAndDeletedHidesNoOlderLoss(t *testing.T) {
+	object := func(name string, rv uint64) Watermark {
+		return Watermark{Key: syncer.Key{Namespace: "ns", Name: name}, Revision: rv}
+	}
+	for _, lost := range []Watermark{{}, {Gone: true}, {Made: true}} {
+		lost.Key, lost.Revision = object("old", 0).Key, 1
+		for _, atOnce := range []bool{false, true} {
+			var m Watermarks
+			m.Opened()
+			m.Observed(lost)
+			const many = 50
+			rv := uint64(1)
+			observe := func(i int, made bool) {
+				rv++
+				w := object(fmt.Sprint("new-", i), rv)
+				w.Made, w.Gone = made, !made
+				m.Observed(w)
+			}
+			for i := range many {
+				if observe(i, true); !atOnce {
+					observe(i, false)
+				}
+			}
+			if atOnce {
+				for i := range many {
+					observe(i, false)
+				}
+			}
+			m.Closed()
+			m.Opened()
+			asked := false
+			for range 2 * many {
+				all, _ := m.All()
+				for _, w := range all {
+					if asked = asked || w == lost; w.Gone && w.Made {
+						m.Confirmed(w) // it is not there
+					}
+				}
+			}
+			if !asked {
+				t.Errorf("%+v, made at once: %t: nobody asks for what was lost", lost, atOnce)
+			}
+		}
 	}
 }
 
