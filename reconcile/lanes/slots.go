@@ -76,7 +76,7 @@ const (
 	// calmTolerance and besideTolerance are how many times as long as an undisturbed
 	// one a request of bulk work or of an addition may take.
 	calmTolerance   = 16
-	besideTolerance = 2
+	besideTolerance = 3
 	// calmAfter is how long after a removal other work grows wide again. Whoever comes
 	// next finds what is under way by then, so it is as long as a storm makes pauses.
 	calmAfter = time.Second
