@@ -126,6 +126,11 @@ func (s *shell) damps(e Event, replica string, before, after contribution) {
 		// Of two Services one may be new to the pod, and of a store that went back the words come late.
 		pods = len(s.sources[replica]) == 1 && !s.doubted
 	}
+	if !maps.Equal(s.sources[replica], s.hadSources[replica]) { // what another Service gives is new to it
+		for ep := range before {
+			delete(s.turns[ep.uid].in, replica)
+		}
+	}
 	alone, returned := true, 0 // one may return where none takes traffic, between two pieces of a list, too
 	for ep, ready := range before {
 		alone = alone && !(ready && after[ep])
@@ -216,6 +221,9 @@ func (w *words) againstIn(s *shell, replica, source string, ep endpoint, ready b
 	case heard && svc.gone:
 		return "its Service is gone"
 	case heard && svc.is.Selector == nil:
+		if s.state.quarantine.unsure[syncer.Key{Namespace: namespace, Name: source}] && ep.uid != "" {
+			return "" // that it has no selector may be of a time that was lost
+		}
 		if s.stood[replica][ep] && !w.whole[source] {
 			return "" // which object gave it, nobody knows before all were asked for
 		}

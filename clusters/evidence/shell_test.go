@@ -52,6 +52,8 @@ type shell struct {
 	stands map[string]contribution // by replica
 	// sources are the Services on record in a replica.
 	sources map[string]map[string]bool
+	// hadSources are those of before this step.
+	hadSources map[string]map[string]bool
 	// stood is what stood at the start.
 	stood map[string]contribution
 	// from is the Service that gave an endpoint of a replica last.
@@ -226,6 +228,10 @@ func (s *shell) take(out Effects, dirty map[string]syncer.Effect) {
 // record writes down what the state contributes now.
 func (s *shell) record(e Event, dirty map[string]syncer.Effect) {
 	s.takenSoft, s.hadReady = 0, 0
+	s.hadSources = map[string]map[string]bool{}
+	for replica, names := range s.sources {
+		s.hadSources[replica] = maps.Clone(names)
+	}
 	heardOf := s.state.Store().ManualSources()
 	s.words.forgetManual(s.heardOf, heardOf)
 	s.heardOf = heardOf
