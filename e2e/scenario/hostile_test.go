@@ -298,7 +298,7 @@ func (w *world) counts(h hostile) {
 		}
 		var results []string
 		for line := range strings.Lines(string(page)) {
-			if name, ok := strings.CutPrefix(line, fmt.Sprintf("tributary_sink_requests_total{result=")); ok && strings.Contains(name, fmt.Sprintf("sink=%q}", h.name)) && !strings.HasSuffix(line, " 0\n") {
+			if name, ok := strings.CutPrefix(line, "tributary_sink_requests_total{result="); ok && strings.Contains(name, fmt.Sprintf("sink=%q}", h.name)) && !strings.HasSuffix(line, " 0\n") {
 				results = append(results, strings.Split(name, `"`)[1])
 			}
 		}
