@@ -14,23 +14,24 @@ import (
 // in the write.
 type Try func(*Action) (accepted bool, err error)
 
-// maxTried bounds the writes that one search has the server check.
+// maxTried bounds the writes that the server checks before one is made again: long enough
+// to find one address of any number.
 const maxTried = 128
 
 // evicted finds the standing addresses for which the server refuses even to take others
 // away from their object. Halves, and halves of halves, are put back to those that are known
 // to be accepted, and nothing is written meanwhile. There are none where the server refuses
-// the object whatever is in it, where the last ready address that lives would go, and where
-// the search is not at its end.
+// the object whatever is in it, and where the last ready address that lives would go. Where
+// the search is not at its end, they are those that it has found, and it goes on when the
+// object is refused without them.
 func (s *Isolation) evicted(w *RefusedWrite, contributions []Contribution, current Current) []Refusal {
 	a := w.Action
 	if s.try == nil || s.tried[a.Object()] || !a.blocks(contributions, current) {
 		return nil
 	}
-	s.tried[a.Object()] = true
-	t := tryout{Isolation: s, action: a, kept: map[netip.Addr]bool{}}
+	t := tryout{try: s.try, action: a, kept: map[netip.Addr]bool{}}
 	culprits := t.culprits()
-	if t.failed {
+	if s.tried[a.Object()] = true; t.failed {
 		return nil
 	}
 	evicted := make([]Refusal, len(culprits))
@@ -40,14 +41,16 @@ func (s *Isolation) evicted(w *RefusedWrite, contributions []Contribution, curre
 	if lives(a.kinds(), s.found, contributions, current) && !lives(a.kinds(), slices.Concat(s.found, evicted), contributions, current) {
 		return nil
 	}
+	s.tried[a.Object()] = len(evicted) == 0
 	return evicted
 }
 
 // tryout is the search in one object; kept is what the server is known to accept of it.
 type tryout struct {
-	*Isolation
+	try    Try
 	action *Action
 	kept   map[netip.Addr]bool
+	asked  int
 	failed bool
 }
 
@@ -61,7 +64,7 @@ func (t *tryout) culprits() (culprits []netip.Addr) {
 	if !t.accepts(nil) && !slices.ContainsFunc(groups, t.accepts) { // it is not the addresses
 		return nil
 	}
-	for len(groups) > 0 && !t.failed {
+	for len(groups) > 0 && !t.failed && t.asked < maxTried {
 		group := groups[0]
 		groups = groups[1:]
 		switch {
@@ -89,10 +92,9 @@ func halves(all []netip.Addr) (groups [][]netip.Addr) {
 
 // accepts asks whether the server takes the object with a group beside what it keeps.
 func (t *tryout) accepts(group []netip.Addr) bool {
-	if t.failed = t.failed || t.asked >= maxTried; t.failed {
+	if t.asked++; t.failed {
 		return false
 	}
-	t.asked++
 	accepted, err := t.try(t.action.having(func(addr netip.Addr) bool { return t.kept[addr] || slices.Contains(group, addr) }))
 	t.failed = err != nil
 	return accepted && err == nil

@@ -21,6 +21,18 @@ func TestStandingAddressIsEvicted(t *testing.T) {
 	larger := func(n int) func(*Action) bool { return func(a *Action) bool { return len(a.addresses()) > n } }
 	settings := Settings{WriteEndpoints: true, WriteSlices: true, MaxEndpointsPerSlice: 1000}
 	never := func(*Action) bool { return false }
+	odd := func(a *Action) bool {
+		for addr := range a.addresses() {
+			if addr.As4()[3]%2 == 1 {
+				return true
+			}
+		}
+		return false
+	}
+	var oddOnes []string
+	for i := 1; i <= 200; i += 2 {
+		oddOnes = append(oddOnes, fmt.Sprint("10.0.0.", i))
+	}
 	for _, tt := range []struct {
 		name    string
 		live    int
@@ -39,14 +51,7 @@ func TestStandingAddressIsEvicted(t *testing.T) {
 		{"whatever is in it", 100, func(*Action) bool { return true }, nil, false, 3},
 		{"each of them", 8, larger(0), nil, false, 17},
 		{"the one that lives", 1, refuseAddresses("10.0.0.1"), nil, false, 3},
-		{"too many to find at once", 100, func(a *Action) bool {
-			for addr := range a.addresses() {
-				if addr.As4()[3]%2 == 1 {
-					return true
-				}
-			}
-			return false
-		}, nil, false, maxTried},
+		{"too many to find at once", 200, odd, oddOnes, true, 2 * maxTried * 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var live []string
@@ -55,12 +60,12 @@ func TestStandingAddressIsEvicted(t *testing.T) {
 			}
 			w := newWorld(t, shopWeb)
 			p := policy{refuses: never, settings: settings}
-			p.pass(t, w, []Contribution{from("idc-a", 1, "http:80>8080", append([]string{"10.0.0.200"}, live...)...)}, nil, nil)
+			p.pass(t, w, []Contribution{from("idc-a", 1, "http:80>8080", append([]string{"10.0.0.250"}, live...)...)}, nil, nil)
 			p = policy{refuses: tt.refuses, settings: settings}
 			search := p.pass(t, w, []Contribution{from("idc-a", 1, "http:80>8080", live...)}, nil, nil)
 			want := slices.DeleteFunc(slices.Clone(live), func(addr string) bool { return slices.Contains(tt.lost, addr) })
 			if !tt.gone {
-				want = append(want, "10.0.0.200")
+				want = append(want, "10.0.0.250")
 			}
 			slices.SortFunc(want, func(a, b string) int { return netip.MustParseAddr(a).Compare(netip.MustParseAddr(b)) })
 			got := readyAddresses(w)

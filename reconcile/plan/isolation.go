@@ -48,11 +48,10 @@ type Isolation struct {
 	shares  []string
 	trying  []Refusal
 	refused int
-	// try has the server check a write; tried are the objects for which it did, and asked
-	// counts how often.
+	// try has the server check a write; tried are the objects for which that has led
+	// nowhere.
 	try   Try
 	tried map[Object]bool
-	asked int
 }
 
 // NewIsolation begins with what is known to be refused. former is what was left out
