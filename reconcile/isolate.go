@@ -43,7 +43,10 @@ func (r *Reconciler) check(a *attempt) plan.Try {
 			return false, errStandby
 		}
 		defer done()
-		if err = r.writer.Check(writing, a.item, action); write.Refused(err) {
+		switch err = r.writer.Check(writing, a.item, action); {
+		case kube.NoDryRun(err):
+			return false, plan.ErrUncheckable
+		case write.Refused(err):
 			return false, nil
 		}
 		return err == nil, err

@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -67,6 +69,9 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *me
 	}
 	r.withhold(a, slices.Concat(known, a.former))
 	a.search = plan.NewIsolation(known, former, r.check(a))
+	a.search.Shuffle = func(all []netip.Addr) {
+		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	}
 	result, err := r.settle(ctx, a)
 	if errors.Is(err, errNoRoom) {
 		return item.Lane, false

@@ -4,6 +4,8 @@
 package plan
 
 import (
+	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -11,12 +13,19 @@ import (
 )
 
 // Try has the server check a write that is not made. An error says nothing about what is
-// in the write.
+// in the write; ErrUncheckable, that no such write tells.
 type Try func(*Action) (accepted bool, err error)
+
+// ErrUncheckable is of a server that does not check what is not made.
+var ErrUncheckable = errors.New("the server checks no write that is not made")
 
 // maxTried bounds the writes that the server checks before one is made again: long enough
 // to find one address of any number.
 const maxTried = 128
+
+// maxBlind bounds the addresses that one search leaves out of one object by writes that are
+// made. The next one takes others.
+const maxBlind = 48
 
 // evicted finds the standing addresses for which the server refuses even to take others
 // away from their object. Halves, and halves of halves, are put back to those that are known
@@ -31,7 +40,10 @@ func (s *Isolation) evicted(w *RefusedWrite, contributions []Contribution, curre
 	}
 	t := tryout{try: s.try, action: a, kept: map[netip.Addr]bool{}}
 	culprits := t.culprits()
-	if s.tried[a.Object()] = true; t.failed {
+	if s.tried[a.Object()] = true; t.err != nil {
+		if errors.Is(t.err, ErrUncheckable) {
+			s.blind(w, contributions, current)
+		}
 		return nil
 	}
 	evicted := make([]Refusal, len(culprits))
@@ -45,13 +57,29 @@ func (s *Isolation) evicted(w *RefusedWrite, contributions []Contribution, curre
 	return evicted
 }
 
+// blind lines up the standing addresses of an object to be left out one at a time, with
+// writes that are made: what is refused changes nothing.
+func (s *Isolation) blind(w *RefusedWrite, contributions []Contribution, current Current) {
+	a := w.Action
+	all := slices.SortedFunc(maps.Keys(a.addresses()), netip.Addr.Compare)
+	if s.Shuffle != nil {
+		s.Shuffle(all)
+	}
+	for _, addr := range all[:min(len(all), maxBlind)] {
+		r := Refusal{Address: addr, Evict: a.kinds(), Message: w.Message}
+		if lives(a.kinds(), append(slices.Clip(s.found), r), contributions, current) {
+			s.singles = append(s.singles, r)
+		}
+	}
+}
+
 // tryout is the search in one object; kept is what the server is known to accept of it.
 type tryout struct {
 	try    Try
 	action *Action
 	kept   map[netip.Addr]bool
 	asked  int
-	failed bool
+	err    error
 }
 
 func (t *tryout) culprits() (culprits []netip.Addr) {
@@ -64,7 +92,7 @@ func (t *tryout) culprits() (culprits []netip.Addr) {
 	if !t.accepts(nil) && !slices.ContainsFunc(groups, t.accepts) { // it is not the addresses
 		return nil
 	}
-	for len(groups) > 0 && !t.failed && t.asked < maxTried {
+	for len(groups) > 0 && t.err == nil && t.asked < maxTried {
 		group := groups[0]
 		groups = groups[1:]
 		switch {
@@ -92,12 +120,12 @@ func halves(all []netip.Addr) (groups [][]netip.Addr) {
 
 // accepts asks whether the server takes the object with a group beside what it keeps.
 func (t *tryout) accepts(group []netip.Addr) bool {
-	if t.asked++; t.failed {
+	if t.asked++; t.err != nil {
 		return false
 	}
-	accepted, err := t.try(t.action.having(func(addr netip.Addr) bool { return t.kept[addr] || slices.Contains(group, addr) }))
-	t.failed = err != nil
-	return accepted && err == nil
+	var accepted bool
+	accepted, t.err = t.try(t.action.having(func(addr netip.Addr) bool { return t.kept[addr] || slices.Contains(group, addr) }))
+	return accepted && t.err == nil
 }
 
 // kinds is the kind that an action of endpoints writes.

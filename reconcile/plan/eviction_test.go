@@ -85,6 +85,38 @@ func TestStandingAddressIsEvicted(t *testing.T) {
 	}
 }
 
+// Where no write can be checked that is not made, addresses that stand are left out one at
+// a time by writes that are, over as many searches as it takes.
+func TestStandingAddressIsEvictedWithoutDryRuns(t *testing.T) {
+	for _, n := range []int{2, 8, 120} {
+		w := newWorld(t, shopWeb)
+		settings := Settings{WriteEndpoints: true, WriteSlices: true, MaxEndpointsPerSlice: 1000}
+		var live []string
+		for i := range n {
+			live = append(live, fmt.Sprint("10.0.0.", i+1))
+		}
+		p := policy{refuses: func(*Action) bool { return false }, settings: settings}
+		p.pass(t, w, []Contribution{from("idc-a", 1, "http:80>8080", append([]string{"10.0.0.250"}, live...)...)}, nil, nil)
+		rng := dice.From(uint64(n), 1)
+		p = policy{refuses: refuseAddresses(live[n/2]), settings: settings, uncheckable: true,
+			shuffle: func(all []netip.Addr) { rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) }}
+		gone := func() bool {
+			return len(readyAddresses(w)) == n-1 && !slices.Contains(readyAddresses(w), "10.0.0.250")
+		}
+		for range 40 {
+			if p.pass(t, w, []Contribution{from("idc-a", 1, "http:80>8080", live...)}, nil, nil); gone() {
+				break
+			}
+			if got := readyAddresses(w); len(got) != n+1 {
+				t.Fatalf("%d: %v are left while nothing is found", n, got)
+			}
+		}
+		if !gone() {
+			t.Errorf("%d: %v are left", n, readyAddresses(w))
+		}
+	}
+}
+
 // A server that does not say whether it would accept has refused nothing.
 func TestUnclearTryEvictsNothing(t *testing.T) {
 	w, _ := stand(t)

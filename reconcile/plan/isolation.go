@@ -32,6 +32,8 @@ type RefusedWrite struct {
 // After each attempt to write, tell it what was refused; plan the next one without
 // what LeftOut says, as long as it returns true.
 type Isolation struct {
+	// Shuffle, unless nil, orders addresses of which one search may not come to all.
+	Shuffle func([]netip.Addr)
 	// found is left out, former what an earlier search had left out.
 	found, former []Refusal
 	// trial are the addresses that are let through at the moment, waiting those that
@@ -48,6 +50,8 @@ type Isolation struct {
 	shares  []string
 	trying  []Refusal
 	refused int
+	// singles are standing addresses still to be left out alone; see blind.
+	singles []Refusal
 	// try has the server check a write; tried are the objects for which that has led
 	// nowhere.
 	try   Try
@@ -129,7 +133,7 @@ func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution,
 			gained[addr] = true
 		}
 	}
-	if s.refused >= maxRefused && !evicts {
+	if s.refused >= maxRefused && !evicts && len(s.singles) == 0 {
 		s.putOff(gained)
 		return false
 	}
@@ -270,7 +274,11 @@ func (s *Isolation) share(whole []RefusedWrite, contributions []Contribution, cu
 			return true
 		}
 	}
-	return false
+	if len(s.singles) == 0 {
+		return false
+	}
+	s.trying, s.singles = s.singles[:1:1], s.singles[1:]
+	return true
 }
 
 // trials orders the shares to leave out: what had to be before, then by likelihood,

@@ -17,6 +17,9 @@ type policy struct {
 	settings Settings
 	// refused and written count writes, tried those that were only checked.
 	refused, written, tried int
+	// uncheckable is of a server that checks no write that is not made.
+	uncheckable bool
+	shuffle     func([]netip.Addr)
 }
 
 // carryOut writes like the reconciler: whatever is refused, the others go on.
@@ -53,9 +56,12 @@ func (p *policy) carryOut(w *world, plan Plan) (refused []RefusedWrite) {
 func (p *policy) pass(t testing.TB, w *world, contributions []Contribution, known, former []Refusal) *Isolation {
 	t.Helper()
 	search := NewIsolation(known, former, func(a *Action) (bool, error) {
-		p.tried++
+		if p.tried++; p.uncheckable {
+			return false, ErrUncheckable
+		}
 		return !p.refuses(a), nil
 	})
+	search.Shuffle = p.shuffle
 	for range 200 {
 		left, _ := Without(shopWeb, contributions, search.LeftOut(), w.current)
 		current := w.current
