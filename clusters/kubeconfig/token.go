@@ -10,13 +10,16 @@ import (
 	"path/filepath"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
 // AccountToken is what a service account's token says of itself.
 type AccountToken struct {
 	Namespace, Account string
-	Issued, Expires    time.Time
+	// UID is the account's: a token ends with the account that it was given to, though another gets its name.
+	UID             types.UID
+	Issued, Expires time.Time
 }
 
 // ParseAccountToken reads a token that the TokenRequest API gave. False for every other: a password, or a token that
@@ -28,7 +31,8 @@ func ParseAccountToken(token string) (AccountToken, bool) {
 		Kubernetes struct {
 			Namespace string `json:"namespace"`
 			Account   struct {
-				Name string `json:"name"`
+				Name string    `json:"name"`
+				UID  types.UID `json:"uid"`
 			} `json:"serviceaccount"`
 		} `json:"kubernetes.io"`
 	}
@@ -36,7 +40,7 @@ func ParseAccountToken(token string) (AccountToken, bool) {
 		return AccountToken{}, false
 	}
 	return AccountToken{
-		Namespace: claims.Kubernetes.Namespace, Account: claims.Kubernetes.Account.Name,
+		Namespace: claims.Kubernetes.Namespace, Account: claims.Kubernetes.Account.Name, UID: claims.Kubernetes.Account.UID,
 		Issued: time.Unix(claims.Issued, 0), Expires: time.Unix(claims.Expires, 0),
 	}, true
 }

@@ -80,6 +80,16 @@ func (s Server) tokenIn(text []byte) (kubeconfig.AccountToken, bool) {
 	return kubeconfig.ParseAccountToken(accepted.REST.BearerToken)
 }
 
+// madeFile reports whether a kubeconfig is what Server.kubeconfig makes for this member, with a token of its account.
+func (o Options) madeFile(text []byte) bool {
+	file, err := clientcmd.Load(text)
+	if err != nil || len(file.Clusters) != 1 || len(file.Contexts) != 1 || len(file.AuthInfos) != 1 || file.Contexts[o.Name] == nil || file.AuthInfos[o.Account] == nil {
+		return false
+	}
+	token, ok := kubeconfig.ParseAccountToken(file.AuthInfos[o.Account].Token)
+	return ok && token.Namespace == o.Namespace && token.Account == o.Account
+}
+
 // Keep is where a kubeconfig is kept: in a file or, with Ingress, in a Secret of the ingress cluster.
 type Keep struct {
 	File string

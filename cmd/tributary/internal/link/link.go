@@ -81,6 +81,10 @@ func Link(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return result, err
 	}
+	before, settings, err := o.kept(ctx)
+	if err != nil {
+		return result, err
+	}
 	wanted := map[string]bool{}
 	for _, object := range manifests {
 		wanted[named(object)] = true
@@ -96,17 +100,26 @@ func Link(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return result, err
 	}
-	return result, o.keepToken(ctx, &result)
+	return result, o.keepToken(ctx, &result, before, settings)
+}
+
+// kept reads what is kept. What link did not make is refused: it is neither replaced nor deleted.
+func (o Options) kept(ctx context.Context) (text []byte, s settings, err error) {
+	text, s, err = o.Keep.read(ctx)
+	if err == nil && text != nil && o.Keep.Ingress == nil && !o.madeFile(text) {
+		err = fmt.Errorf("%s is there and is not the kubeconfig of %s that link made for the account %s/%s: choose another --file, or move it away", o.Keep, o.Name, o.Namespace, o.Account)
+	}
+	return text, s, err
 }
 
 // keepToken puts a token of the account where Tributary finds it.
-func (o Options) keepToken(ctx context.Context, result *Result) error {
+func (o Options) keepToken(ctx context.Context, result *Result, before []byte, settings settings) error {
 	result.Kept = o.Keep.String()
-	before, settings, err := o.Keep.read(ctx)
+	account, err := o.Objects.Resource(resourceOf("ServiceAccount")).Namespace(o.Namespace).Get(ctx, o.Account, metav1.GetOptions{})
 	if err != nil {
-		return err
+		return fmt.Errorf("account %s/%s: %w", o.Namespace, o.Account, err)
 	}
-	if token, ok := o.stillGood(before); ok && settings == o.settings() {
+	if token, ok := o.stillGood(before); ok && token.UID == account.GetUID() && settings == o.settings() {
 		result.Expires = token.Expires
 		result.Steps = append(result.Steps, Step{"unchanged", o.Keep.String()})
 		return nil
@@ -159,6 +172,9 @@ func (o Options) stillGood(before []byte) (kubeconfig.AccountToken, bool) {
 // rights. What is gone already is no error.
 func Unlink(ctx context.Context, o Options) (Result, error) {
 	result := Result{Kept: o.Keep.String()}
+	if _, _, err := o.kept(ctx); err != nil {
+		return result, err
+	}
 	steps, err := o.Keep.remove(ctx)
 	result.Steps = steps
 	if err != nil {

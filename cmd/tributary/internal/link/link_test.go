@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -37,11 +38,17 @@ type bench struct {
 
 func newBench(t *testing.T, existing ...runtime.Object) *bench {
 	t.Helper()
-	member := fake.NewClientset()
+	member, objects := fake.NewClientset(), dynamicfake.NewSimpleDynamicClient(scheme.Scheme, existing...)
+	accounts := 0
+	objects.PrependReactor("create", "serviceaccounts", func(action k8stesting.Action) (bool, runtime.Object, error) {
+		accounts++
+		action.(k8stesting.CreateAction).GetObject().(metav1.Object).SetUID(types.UID(fmt.Sprint("account-", accounts)))
+		return false, nil, nil
+	})
 	b := &bench{Options: Options{
 		Name: "idc-a", Namespace: "tributary-system", Account: "tributary-member", Lifetime: time.Hour,
 		Server: Server{URL: "https://idc-a.example:6443"},
-		Member: member, Objects: dynamicfake.NewSimpleDynamicClient(scheme.Scheme, existing...),
+		Member: member, Objects: objects,
 		Keep: Keep{Ingress: fake.NewClientset(), Namespace: "tributary-system", Name: "idc-a"},
 	}}
 	member.PrependReactor("create", "serviceaccounts/token", func(action k8stesting.Action) (bool, runtime.Object, error) {
@@ -49,7 +56,13 @@ func newBench(t *testing.T, existing ...runtime.Object) *bench {
 		request := action.(k8stesting.CreateAction).GetObject().(*authenticationv1.TokenRequest).DeepCopy()
 		issued := time.Now().Add(-b.age)
 		ends := issued.Add(time.Duration(*request.Spec.ExpirationSeconds) * time.Second)
-		claims := fmt.Sprintf(`{"iat":%d,"exp":%d,"kubernetes.io":{"namespace":"tributary-system","serviceaccount":{"name":"tributary-member"}}}`, issued.Unix(), ends.Unix())
+		create := action.(k8stesting.CreateActionImpl)
+		account, err := b.Objects.Resource(resourceOf("ServiceAccount")).Namespace(create.Namespace).Get(t.Context(), create.Name, metav1.GetOptions{})
+		if err != nil {
+			return true, nil, err
+		}
+		claims := fmt.Sprintf(`{"iat":%d,"exp":%d,"kubernetes.io":{"namespace":%q,"serviceaccount":{"name":%q,"uid":%q}}}`,
+			issued.Unix(), ends.Unix(), create.Namespace, create.Name, account.GetUID())
 		request.Status = authenticationv1.TokenRequestStatus{
 			Token:               fmt.Sprintf("%d.%s.secret", b.tokens, base64.RawURLEncoding.EncodeToString([]byte(claims))),
 			ExpirationTimestamp: metav1.NewTime(ends),
@@ -282,6 +295,51 @@ func TestKubeconfigInAFile(t *testing.T) {
 	}
 	if mustRead(t, b.Keep) != nil {
 		t.Error("the file stays")
+	}
+}
+
+// TestFilesOfOthersStay: a file that link did not make for this member is neither replaced nor deleted.
+func TestFilesOfOthersStay(t *testing.T) {
+	b := newBench(t)
+	b.Keep = Keep{File: filepath.Join(t.TempDir(), "idc-a.kubeconfig")}
+	b.link(t)
+	made := string(mustRead(t, b.Keep))
+	if got := b.link(t); len(got) > 0 {
+		t.Errorf("what link made is not known again: %q", got)
+	}
+	for name, text := range map[string]string{
+		"no kubeconfig": "notes", "empty": "",
+		"an administrator's": strings.ReplaceAll(made, "token: ", "password: "),
+		"another member's":   strings.ReplaceAll(made, "idc-a", "idc-b"),
+		"more contexts":      strings.Replace(made, "contexts:\n", "contexts:\n- context: {cluster: idc-a, user: me}\n  name: mine\n", 1),
+	} {
+		fresh := newBench(t)
+		fresh.Keep = b.Keep
+		if err := os.WriteFile(b.Keep.File, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := Link(t.Context(), fresh.Options); err == nil || !strings.Contains(err.Error(), "--file") || len(r.Steps) > 0 {
+			t.Errorf("%s: link did %v, %v", name, r.Steps, err)
+		}
+		if r, err := Unlink(t.Context(), fresh.Options); err == nil || len(r.Steps) > 0 {
+			t.Errorf("%s: unlink did %v, %v", name, r.Steps, err)
+		}
+		if left := string(mustRead(t, b.Keep)); left != text {
+			t.Errorf("%s: the file is now %.60q", name, left)
+		}
+	}
+}
+
+// TestTokenOfADeletedAccount is none of the account that has its name now.
+func TestTokenOfADeletedAccount(t *testing.T) {
+	b := newBench(t)
+	b.link(t)
+	if err := b.Objects.Resource(resourceOf("ServiceAccount")).Namespace("tributary-system").Delete(t.Context(), "tributary-member", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"created ServiceAccount tributary-system/tributary-member", "updated Secret tributary-system/idc-a"}
+	if got := b.link(t); !slices.Equal(got, want) || b.tokens != 2 {
+		t.Errorf("%q, %d tokens", got, b.tokens)
 	}
 }
 
