@@ -6,6 +6,7 @@ package sinks
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -40,9 +41,15 @@ type Set struct {
 	// Guarded by changing: the term that runs, nil out of one; and what ends each sink in it.
 	term    *Term
 	ctx     context.Context //nolint:containedctx // that of the term
-	running map[*sink]func()
+	running map[*sink]running
 	// poster makes what sends the batches of a sink.
 	poster func(Spec, Term) poster
+}
+
+// running is a sink in a term: what ends it, and what is closed when it has ended.
+type running struct {
+	cancel context.CancelFunc
+	done   chan struct{}
 }
 
 // Term is what a Set needs while this process leads.
@@ -69,7 +76,7 @@ func New(o Options) *Set {
 	if o.Removed == nil {
 		o.Removed = func(string) {}
 	}
-	s := &Set{opts: o, running: map[*sink]func(){}}
+	s := &Set{opts: o, running: map[*sink]running{}}
 	s.poster = func(spec Spec, t Term) poster {
 		return &client{url: spec.URL, agent: "tributary/" + o.Version, auth: spec.Auth, dial: t.Dial}
 	}
@@ -77,34 +84,34 @@ func New(o Options) *Set {
 	return s
 }
 
-// Configure makes the sinks what they are to be. One that changes is stopped, which may take
-// some seconds, and goes on with what its receiver acknowledged. It reports whether there is
-// a new one, or one that has changed: these know nothing until every replica was told again.
+// Configure makes the sinks what they are to be. Those that change are stopped, which may take
+// some seconds for all of them together, and go on with what their receivers acknowledged, at
+// the pace that the receivers asked for. It reports whether there is a new one, or one that
+// has changed: these know nothing until every replica was told again.
 func (s *Set) Configure(specs []Spec) (tellAll bool) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	former := *s.sinks.Load()
+	s.lockedStop(slices.DeleteFunc(slices.Clone(former), func(f *sink) bool {
+		return slices.ContainsFunc(specs, func(spec Spec) bool { return spec.Name == f.spec.Name && spec.Config == f.spec.Config })
+	}))
 	next := make([]*sink, 0, len(specs))
 	var added []*sink
 	for _, spec := range specs {
 		at := slices.IndexFunc(former, func(f *sink) bool { return f.spec.Name == spec.Name })
-		switch {
-		case at >= 0 && former[at].spec.Config == spec.Config:
+		if at >= 0 && former[at].spec.Config == spec.Config {
 			next = append(next, former[at])
 			continue
-		case at >= 0:
-			s.lockedStop(former[at])
 		}
 		one := newSink(spec, "/tributary/"+s.opts.Instance, &s.opts)
 		if at >= 0 && former[at].spec.URL == spec.URL {
-			one.kept, one.generation = former[at].kept, former[at].generation
+			one.kept, one.generation, one.pace = former[at].kept, former[at].generation, former[at].pace
 		}
 		next, added = append(next, one), append(added, one)
 		s.opts.Logger.Info("sink configured", "sink", spec.Name, "changed", at >= 0)
 	}
 	for _, f := range former {
 		if !slices.ContainsFunc(next, func(n *sink) bool { return n.spec.Name == f.spec.Name }) {
-			s.lockedStop(f)
 			s.opts.Removed(f.spec.Name)
 			s.opts.Logger.Info("sink removed from the configuration", "sink", f.spec.Name)
 		}
@@ -122,7 +129,7 @@ func (s *Set) lockedStart(one *sink) {
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	done := make(chan struct{})
-	s.running[one] = func() { cancel(); <-done }
+	s.running[one] = running{cancel, done}
 	t := *s.term
 	go func() {
 		defer close(done)
@@ -130,10 +137,18 @@ func (s *Set) lockedStart(one *sink) {
 	}()
 }
 
-func (s *Set) lockedStop(one *sink) {
-	if stop := s.running[one]; stop != nil {
-		stop()
-		delete(s.running, one)
+// lockedStop stops sinks: each may take a while, and all of them no longer.
+func (s *Set) lockedStop(sinks []*sink) {
+	for _, one := range sinks {
+		if is, runs := s.running[one]; runs {
+			is.cancel()
+		}
+	}
+	for _, one := range sinks {
+		if is, runs := s.running[one]; runs {
+			<-is.done
+			delete(s.running, one)
+		}
 	}
 }
 
@@ -148,9 +163,7 @@ func (s *Set) Run(ctx context.Context, t Term) {
 	<-ctx.Done()
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	for one := range s.running {
-		s.lockedStop(one)
-	}
+	s.lockedStop(slices.Collect(maps.Keys(s.running)))
 	s.term, s.ctx = nil, nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"tributary.dev/tributary/reconcile/sinks/ledger"
 	"tributary.dev/tributary/syncer"
 )
@@ -59,6 +61,8 @@ type sink struct {
 	observe func(sink, result string, took time.Duration)
 	// wake is signalled when something may be due.
 	wake chan struct{}
+	// pace is that of the term that runs; out of one, that of who changes the Set.
+	pace pace
 
 	mu sync.Mutex
 	// All below is guarded by mu.
@@ -70,9 +74,26 @@ type sink struct {
 	generation int64
 }
 
+// pace is when a receiver may be asked again. It is the receiver's: it outlasts a term, and an
+// edit of its sink.
+type pace struct {
+	// began is when the last request began, resume the end of the pause after a failure.
+	began, resume time.Time
+	backoff       wait.Backoff
+}
+
+// next is when the next request may begin, at so many a second.
+func (p *pace) next(rate float64) time.Time {
+	if p.began.IsZero() {
+		return p.resume
+	}
+	return later(p.began.Add(time.Duration(float64(time.Second)/rate)), p.resume)
+}
+
 func newSink(spec Spec, source string, o *Options) *sink {
 	return &sink{
 		spec: spec, source: source, logger: o.Logger.With("sink", spec.Name), observe: o.Observe, wake: make(chan struct{}, 1),
+		pace:   pace{backoff: pauses()},
 		ledger: ledger.New(ledger.Options{Windows: ledger.Windows{Changes: spec.Changes, Removals: spec.Removals}, MaxServices: spec.MaxServices, MaxBytes: maxBytes}),
 	}
 }

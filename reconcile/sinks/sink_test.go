@@ -514,3 +514,70 @@ func TestHistories(t *testing.T) {
 		})
 	}
 }
+
+// TestEditBesideDeadReceivers: however many sinks an edit changes, it waits for them at once.
+func TestEditBesideDeadReceivers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		receivers := map[string]*receiver{}
+		var specs []Spec
+		for i := range 10 {
+			s := spec(fmt.Sprint("dead", i))
+			s.Changes, s.Timeout = 0, 5*time.Minute
+			r := newReceiver()
+			r.setAnswer(func([]event) outcome { return outcome{result: resultTimeout, err: errors.New("late")} })
+			receivers[s.Name], specs = r, append(specs, s)
+		}
+		p := newProcess(fake.NewClientset(), receivers, specs...).lead(t)
+		defer p.stop()
+		p.tell("web", service(1))
+		for i := range specs {
+			specs[i].Config += " edited"
+		}
+		began := time.Now()
+		p.set.Configure(specs[:5]) // and as many are removed
+		if took := time.Since(began); took > landing {
+			t.Errorf("the edit of 10 sinks takes %s", took)
+		}
+	})
+}
+
+// TestPaceOutlastsEdits: neither an edit nor another term makes a receiver be asked before the
+// time that it gave, or more often than is configured. Another receiver did not ask for it.
+func TestPaceOutlastsEdits(t *testing.T) {
+	for _, pause := range []time.Duration{0, 5 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newReceiver()
+			if pause > 0 {
+				r.setAnswer(func([]event) outcome {
+					return outcome{result: resultThrottled, err: errors.New("429"), pause: pause}
+				})
+			}
+			s := spec("slb")
+			s.Changes, s.Rate = 0, 0.01
+			p := newProcess(fake.NewClientset(), map[string]*receiver{"slb": r}, s).lead(t)
+			p.tell("web", service(1))
+			expect(t, r, "web=1")
+			for i := range 3 {
+				s.Config += " edited"
+				p.set.Configure([]Spec{s})
+				synctest.Wait()
+				p.tell("web", service(2+i))
+				time.Sleep(time.Second)
+				p.stop()
+				p.lead(t)
+				p.tell("web", service(20+i))
+				time.Sleep(time.Second)
+			}
+			expect(t, r, "")
+			time.Sleep(max(pause, 100*time.Second) - 7*time.Second)
+			expect(t, r, "")
+			time.Sleep(2 * time.Second)
+			expect(t, r, "web=22")
+			s.Config, s.URL = "other", "https://elsewhere"
+			p.set.Configure([]Spec{s})
+			p.tell("web", service(3))
+			expect(t, r, "web=3")
+			p.stop()
+		})
+	}
+}

@@ -28,13 +28,9 @@ type term struct {
 	// saved is when it was last written, changed whether it has changed since.
 	saved   time.Time
 	changed bool
-	// notBefore is when the next request may begin.
-	notBefore time.Time
-	backoff   wait.Backoff
 	// flight brings what became of the request under way, and giveUp ends it.
 	flight  chan outcome
 	giveUp  context.CancelFunc
-	began   time.Time
 	refused syncer.Key
 }
 
@@ -42,7 +38,7 @@ type term struct {
 // what was acknowledged.
 func (s *sink) run(ctx context.Context, o Term, poster poster) {
 	defer poster.close()
-	t := &term{sink: s, Term: o, poster: poster, backoff: pauses(), flight: make(chan outcome, 1)}
+	t := &term{sink: s, Term: o, poster: poster, flight: make(chan outcome, 1)}
 	where := o.Where
 	where.Sink = s.spec.Name
 	t.keeper = state.NewKeeper(where, s.receiver())
@@ -149,10 +145,7 @@ func (t *term) rest(flying bool) time.Duration {
 	next := t.ledger.Next()
 	t.mu.Unlock()
 	if !flying && !next.IsZero() {
-		if next.Before(t.notBefore) {
-			next = t.notBefore
-		}
-		rest = min(rest, time.Until(next))
+		rest = min(rest, time.Until(later(next, t.pace.next(t.spec.Rate))))
 	}
 	return max(0, rest)
 }
@@ -160,7 +153,7 @@ func (t *term) rest(flying bool) time.Duration {
 // launch begins a request, if one is due.
 func (t *term) launch(ctx context.Context) bool {
 	now := time.Now()
-	if now.Before(t.notBefore) || ctx.Err() != nil {
+	if now.Before(t.pace.next(t.spec.Rate)) || ctx.Err() != nil {
 		return false
 	}
 	t.mu.Lock()
@@ -176,10 +169,9 @@ func (t *term) launch(ctx context.Context) bool {
 		return false
 	}
 	t.mark(ctx, batch, pending, generation)
-	t.began = time.Now()
-	t.notBefore = t.began.Add(time.Duration(float64(time.Second) / t.spec.Rate))
+	t.pace.began = time.Now()
 	t.refused = batch[0].Key
-	body := encode(t.source, t.spec.Name, batch, t.began)
+	body := encode(t.source, t.spec.Name, batch, t.pace.began)
 	flight, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.spec.Timeout)
 	t.giveUp = cancel
 	go func() {
@@ -263,16 +255,19 @@ func (t *term) land(o outcome) {
 	if alone && !widespread {
 		t.logger.Warn("the receiver refuses a Service, which is left alone for a while; others are told", "service", t.refused.String(), "error", o.err)
 	}
-	t.observe(t.spec.Name, string(o.result), now.Sub(t.began))
+	t.observe(t.spec.Name, string(o.result), now.Sub(t.pace.began))
 	switch {
 	case o.result == resultOK:
-		t.backoff = pauses()
+		t.pace.backoff = pauses()
 		t.acknowledged(now)
 	case o.result == resultRefused && !widespread:
 		t.note(func(s *Status) { s.Requests++; s.Failures++; s.LastError = o.err.Error() })
 	default:
-		pause := max(t.backoff.Step(), o.pause)
-		t.notBefore = later(t.notBefore, now.Add(pause))
+		pause := pauseFirst
+		if o.result != resultStopped { // which is no fault of the receiver
+			pause = max(t.pace.backoff.Step(), o.pause)
+		}
+		t.pace.resume = later(t.pace.resume, now.Add(pause))
 		t.failed(o, pause)
 	}
 }

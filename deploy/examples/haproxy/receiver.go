@@ -117,12 +117,11 @@ func (r *receiver) lockedApply(backend string, now time.Time) error {
 // lockedLeave lets a server finish what it has, and takes it away then.
 func (r *receiver) lockedLeave(at string, s server, now time.Time) error {
 	since, draining := r.draining[at]
-	if !draining {
-		since = now
-		r.draining[at] = now
+	if !draining || s.takes {
 		if err := r.command("set server " + at + " state drain"); err != nil {
 			return err
 		}
+		since, r.draining[at] = now, now // not before HAProxy has done so
 		slog.Info("server gets no new requests", "server", at)
 	}
 	if now.Sub(since) < keepEvery || s.sessions > 0 && now.Sub(since) < r.drain {

@@ -22,6 +22,8 @@ type balancer struct {
 	sessions map[string]int
 	log      []string
 	down     bool
+	// fails is what commands that begin so do.
+	fails string
 }
 
 func (b *balancer) run(command string) (string, error) {
@@ -37,6 +39,9 @@ func (b *balancer) run(command string) (string, error) {
 			out += fmt.Sprintf("shop_web,%s,%d,%s,\n", name, b.sessions[name], state)
 		}
 		return out, nil
+	}
+	if b.fails != "" && strings.HasPrefix(command, b.fails) {
+		return "", errors.New("resource temporarily unavailable")
 	}
 	b.log = append(b.log, command)
 	fields := strings.Fields(command)
@@ -110,6 +115,29 @@ func TestReceiver(t *testing.T) {
 	b.down = true
 	if err := r.take(eventOf(5)); err == nil {
 		t.Error("what could not be done is acknowledged")
+	}
+}
+
+// TestDrainIsCarriedOut: what HAProxy did not do is not acknowledged when it is told again,
+// until it is done; and it is done again where HAProxy was started anew.
+func TestDrainIsCarriedOut(t *testing.T) {
+	b := &balancer{states: map[string]string{"a_10.0.0.1_80": "no check"}, sessions: map[string]int{"a_10.0.0.1_80": 1}}
+	r := newReceiver(b.run, "http", 30*time.Second)
+	b.fails = "set server"
+	for range 2 {
+		if err := r.take(eventOf(1)); err == nil || b.said() != "" {
+			t.Error("a server that takes requests is acknowledged as one that drains")
+		}
+	}
+	b.fails = ""
+	for range 2 {
+		if err := r.take(eventOf(1)); err != nil || b.said() != "set a_10.0.0.1_80 state drain" {
+			t.Errorf("a server takes requests: %v", err)
+		}
+		if err := r.take(eventOf(1)); err != nil || b.said() != "" {
+			t.Errorf("one that drains is told so again: %v", err)
+		}
+		b.states["a_10.0.0.1_80"] = "no check"
 	}
 }
 

@@ -185,9 +185,10 @@ func (r *App) apply(update config.Update) {
 	r.adopt(update)
 	r.reportRefused(update)
 	diff := update.Diff
-	told := diff.Sinks && r.sinks.Configure(sinkSpecs(r.path, &update.Loaded.Config))
+	sinksChange := func() bool { return diff.Sinks && r.sinks.Configure(sinkSpecs(r.path, &update.Loaded.Config)) }
 	r.tell()
 	if !r.begun.Load() {
+		sinksChange()
 		return // nothing runs yet that could be changed; it will start with what was adopted
 	}
 	to := r.sink.to.Load()
@@ -199,7 +200,8 @@ func (r *App) apply(update config.Update) {
 	if diff.Replicas || diff.Policy || len(diff.Removed) > 0 {
 		r.reportKept(to) // which counts what stands before it goes
 		to.Resync("", "config")
-	} else if told {
+	}
+	if sinksChange() { // at last: it waits for requests in flight
 		to.Resync("", "config")
 	}
 }
