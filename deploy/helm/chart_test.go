@@ -43,6 +43,20 @@ func TestSchema(t *testing.T) {
 		"a word where a list is":  "tolerations: none",
 		"an instance with blanks": "config: {instance: a b}",
 		"several that all write":  "config: {leaderElection: {enabled: false}}",
+		"no image":                "image: null",
+		"braces":                  "config: {ingress: {namespaces: ['{a,b}']}}",
+		"a tag of YAML":           "config: {ingress: {namespaces: ['!a']}}",
+		"a namespace twice":       "config: {ingress: {namespaces: [web, web]}}",
+		"a namespace's case":      "config: {ingress: {namespaces: [Web]}}",
+		"a label of the chart":    "commonLabels: {app.kubernetes.io/managed-by: x}",
+		"a label of a monitor":    "monitoring: {serviceMonitor: {labels: {helm.sh/chart: x}}}",
+		"a label with a blank":    "commonLabels: {team: a b}",
+		"a pod nobody selects":    "podLabels: {app.kubernetes.io/name: x}",
+		"a name that is none":     "fullnameOverride: A_B",
+		"a label that is none":    "nameOverride: A_B",
+		"an account that is none": "serviceAccount: {name: A_B}",
+		"two at one port":         "metrics: {port: 9440}",
+		"two at one port, either": "config: {listen: '127.0.0.1:9441'}",
 	} {
 		if _, err := ingress(values).render(); err == nil {
 			t.Errorf("%s: %q is accepted", name, values)
@@ -56,6 +70,52 @@ func TestSchema(t *testing.T) {
 	for _, values := range []string{"namespaces: [Web]", "account: x"} {
 		if _, err := (release{chart: "tributary-member", name: "m", namespace: "n", values: values}).render(); err == nil {
 			t.Errorf("member: %q is accepted", values)
+		}
+	}
+}
+
+// TestNulls: a part without a value is one that is switched off, and a field of the configuration one that is left out.
+func TestNulls(t *testing.T) {
+	want := objects(t, mustRender(t, ingress("")))
+	for values, less := range map[string]int{
+		"config: {leaderElection: null}": 0, "config: {ingress: null}": 0, "config: {ingress: {namespaces: null}}": 0, "config: {sinks: null}": 0,
+		"config: {replicas: null}": 0, "config: {replicas: {write: null, createNamespaces: null}}": 0, "config: {instance: null, listen: null, namespace: null}": 0,
+		"config: {leaderElection: {enabled: null, namespace: null}}": 0, "config: {clustersFrom: null}": 2,
+		"policies: null": 4, "policies: {protect: null, fencing: null}": 4, "policies: {protect: {users: null, groups: null}}": 0,
+		"monitoring: null": 0, "monitoring: {serviceMonitor: null, prometheusRule: null, dashboards: null}": 0,
+		"podDisruptionBudget: null": 1, "priorityClass: null": 1, "networkPolicy: null": 1, "metrics: null": 0, "sinks: null": 0, "openshift: null": 0,
+		"nameOverride: null\nfullnameOverride: null\ncommonLabels: null\npodLabels: null\npodAnnotations: null":                            0,
+		"nodeSelector: null\naffinity: null\ntolerations: null\nspreadOver: null\nextraArgs: null\nextraEnv: null\nimagePullSecrets: null": 0,
+	} {
+		r := ingress(values)
+		r.lenient = true
+		if got := objects(t, mustRender(t, r)); len(got) != len(want)-less {
+			t.Errorf("%q: %d objects, want %d", values, len(got), len(want)-less)
+		}
+	}
+}
+
+// TestLabelsMeet: a monitor's own label wins over the common one, and neither is there twice.
+func TestLabelsMeet(t *testing.T) {
+	for _, o := range objects(t, mustRender(t, ingress("commonLabels: {team: edge}\nmonitoring: {serviceMonitor: {enabled: true, labels: {team: watch}}}"))) {
+		want := "edge"
+		if o.GetKind() == "ServiceMonitor" {
+			want = "watch"
+		}
+		if got := o.GetLabels()["team"]; got != want {
+			t.Errorf("%s %s: team %q, want %q", o.GetKind(), o.GetName(), got, want)
+		}
+	}
+}
+
+// TestNamesThatLookLikeNumbers stay names.
+func TestNamesThatLookLikeNumbers(t *testing.T) {
+	r := ingress("nameOverride: '12'\nconfig: {clusters: [], ingress: {namespaces: ['34']}}")
+	r.name = "56"
+	text := mustRender(t, r)
+	for _, want := range []string{"name: \"12\"\n", "instance: \"56\"\n", "namespace: \"34\"\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q", want)
 		}
 	}
 }

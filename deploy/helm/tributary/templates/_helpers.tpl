@@ -6,9 +6,9 @@
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
 {{- else if contains (include "tributary.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- .Release.Name | replace "." "-" | trunc 63 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name (include "tributary.name" .) | trunc 63 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name (include "tributary.name" .) | replace "." "-" | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 
@@ -22,8 +22,8 @@
 {{- end -}}
 
 {{- define "tributary.selector" -}}
-app.kubernetes.io/name: {{ include "tributary.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "tributary.name" . | toYaml }}
+app.kubernetes.io/instance: {{ toYaml .Release.Name }}
 {{- end -}}
 
 {{- define "tributary.labels" -}}
@@ -34,6 +34,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- with .Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{/* The same and more, of a list of the root and these. */}}
+{{- define "tributary.labelled" -}}
+{{- toYaml (merge (dict) (default dict (last .)) (include "tributary.labels" (first .) | fromYaml)) -}}
 {{- end -}}
 
 {{- define "tributary.image" -}}
@@ -55,21 +60,35 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- end -}}
 
 {{- define "tributary.priorityClass" -}}
-{{- if .Values.priorityClass.name -}}
+{{- if (.Values.priorityClass).name -}}
 {{- .Values.priorityClass.name -}}
-{{- else if .Values.priorityClass.create -}}
+{{- else if (.Values.priorityClass).create -}}
 {{- include "tributary.clusterwide" . -}}
 {{- end -}}
 {{- end -}}
 
+{{/* The configuration without its nulls: such a field is as one that is left out. */}}
+{{- define "tributary.config" -}}
+{{- $config := dict -}}
+{{- range $field, $value := .Values.config -}}
+{{- if kindIs "map" $value -}}
+{{- range $inner, $of := $value -}}
+{{- if kindIs "invalid" $of -}}{{- $value = omit $value $inner -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if not (kindIs "invalid" $value) -}}{{- $_ := set $config $field $value -}}{{- end -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
 {{/* What the configuration says, its defaults put in, where the manifests depend on it. */}}
 {{- define "tributary.instance" -}}
-{{- dig "instance" "default" .Values.config -}}
+{{- dig "instance" "default" (include "tributary.config" . | fromYaml) -}}
 {{- end -}}
 
 {{/* The namespaces of ingress.namespaces, separated by spaces; empty where one is a glob, or none is named. */}}
 {{- define "tributary.namespaces" -}}
-{{- $names := dig "ingress" "namespaces" list .Values.config -}}
+{{- $names := dig "ingress" "namespaces" list (include "tributary.config" . | fromYaml) -}}
 {{- if not (regexMatch "[*?\\[]" (join " " $names)) -}}
 {{- join " " $names -}}
 {{- end -}}
@@ -77,7 +96,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 
 {{/* The values of a former release, which --reuse-values keeps, have no metrics. */}}
 {{- define "tributary.metricsPort" -}}
-{{- dig "metrics" "port" 9441 .Values.AsMap -}}
+{{- $port := dig "metrics" "port" 9441 .Values.AsMap -}}
+{{- if hasSuffix (printf ":%v" $port) (dig "listen" "127.0.0.1:9440" (include "tributary.config" . | fromYaml)) -}}
+{{- fail "metrics.port: everything else is served at this port (config.listen); choose another one" -}}
+{{- end -}}
+{{- $port -}}
 {{- end -}}
 
 {{- define "tributary.metricsSecret" -}}
@@ -94,11 +117,11 @@ true
 {{- end -}}
 
 {{- define "tributary.writesSlices" -}}
-{{- if has "EndpointSlices" (dig "replicas" "write" (list "EndpointSlices") .Values.config) -}}true{{- end -}}
+{{- if has "EndpointSlices" (dig "replicas" "write" (list "EndpointSlices") (include "tributary.config" . | fromYaml)) -}}true{{- end -}}
 {{- end -}}
 
 {{- define "tributary.createsNamespaces" -}}
-{{- if dig "replicas" "createNamespaces" true .Values.config -}}true{{- end -}}
+{{- if dig "replicas" "createNamespaces" true (include "tributary.config" . | fromYaml) -}}true{{- end -}}
 {{- end -}}
 
 {{- define "tributary.openshift" -}}
