@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -195,6 +196,8 @@ func (k *checker) sinkURL(at string, s *Sink) {
 		return
 	case where.User != nil:
 		k.fault(at+".url", "holds credentials", "take them out, and use "+at+".auth")
+	case !validPort(where.Port()):
+		k.fault(at+".url", "names a port that is not from 1 to 65535", remedy)
 	case where.Fragment != "":
 		k.fault(at+".url", "holds a fragment, which is never sent", "leave out what follows the #")
 	}
@@ -211,6 +214,12 @@ func (k *checker) sinkURL(at string, s *Sink) {
 	if *tls != (SinkTLS{}) {
 		k.fault(at+".auth.tls", "has no meaning for http://", "write "+at+".url with https://, or leave it out")
 	}
+}
+
+// validPort takes the digits of a URL's port; none are that of its scheme.
+func validPort(digits string) bool {
+	port, err := strconv.ParseUint(digits, 10, 16)
+	return digits == "" || err == nil && port > 0
 }
 
 func loopback(host string) bool {

@@ -26,11 +26,13 @@ func TestFaultsOfSinks(t *testing.T) {
 		}},
 		{"a misspelt field", "[{name: a, url: 'https://x', windw: 1s}]", []string{`sinks[0].windw: unknown field; did you mean "window"?`}},
 		{"type", "[{name: a, type: http, url: 'https://x'}]", []string{`sinks[0].type: "http" is not known; use one of HTTP`}},
-		{"URLs", "[{name: a, url: slb.example.com}, {name: b, url: 'https://me:secret@x/'}, {name: c, url: 'https://x/#y'}, {name: d, url: 'ftp://x'}]", []string{
+		{"URLs", "[{name: a, url: slb.example.com}, {name: b, url: 'https://me:secret@x/'}, {name: c, url: 'https://x/#y'}, {name: d, url: 'ftp://x'}, {name: e, url: 'https://x:99999/'}, {name: f, url: 'https://x:0/'}, {name: g, url: 'https://x:65535/'}]", []string{
 			`sinks[0].url: is not a URL of https or http; write it as https://slb.example.com/v1/members`,
 			`sinks[1].url: holds credentials; take them out, and use sinks[1].auth`,
 			`sinks[2].url: holds a fragment, which is never sent; leave out what follows the #`,
 			`sinks[3].url: is not a URL of https or http; write it as https://slb.example.com/v1/members`,
+			`sinks[4].url: names a port that is not from 1 to 65535; write it as https://slb.example.com/v1/members`,
+			`sinks[5].url: names a port that is not from 1 to 65535; write it as https://slb.example.com/v1/members`,
 		}},
 		{"secrets in the clear", "[{name: a, url: 'http://x', auth: {bearerTokenFile: t}}, {name: b, url: 'http://127.0.0.1:1', auth: {bearerTokenFile: t}}, {name: c, url: 'http://x', auth: {tls: {caFile: c}}}]", []string{
 			`sinks[0].auth.bearerTokenFile: would send the token in the clear; write sinks[0].url with https://`,
@@ -64,7 +66,7 @@ func TestFaultsOfSinks(t *testing.T) {
 					t.Errorf("without its place: %s", line)
 				}
 			}
-			got := place.ReplaceAllString(err.Error(), "")
+			got := place.ReplaceAllString(err.Error(), ": ")
 			if want := "tributary.yaml: " + strings.Join(test.want, "\ntributary.yaml: "); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}

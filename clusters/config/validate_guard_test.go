@@ -50,7 +50,7 @@ func TestTrustIsValidated(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 			continue
 		}
-		got := strings.Split(strings.ReplaceAll(place.ReplaceAllString(err.Error(), ""), "f: ", ""), "\n")
+		got := strings.Split(strings.ReplaceAll(place.ReplaceAllString(err.Error(), ": "), "f: ", ""), "\n")
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s:\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 		}

@@ -41,12 +41,17 @@ func newCheckCommand() *cobra.Command {
 	offline := cmd.Flags().Bool("offline", false, "look at the configuration and its kubeconfigs alone; no cluster is asked")
 	dial := cmd.Flags().Bool("dial", false, "try to reach one ready pod of each member from here, over TCP")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *offline && *dial {
+			return misused(errors.New("--dial asks clusters, and --offline asks none: leave one of them out"))
+		}
 		watcher, err := openConfig(*path)
 		if err != nil {
 			return err
 		}
 		loaded := watcher.Loaded()
-		if !*offline {
+		if *offline {
+			loaded = withoutPod(loaded)
+		} else {
 			// Without them the rights of the ingress cluster say why.
 			loaded, _ = readSecrets(cmd.Context(), watcher, *timeout)
 		}
@@ -80,6 +85,17 @@ func newCheckCommand() *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// withoutPod takes the credentials of the pod around out of a configuration: they are no
+// part of its files, and whoever looks at those alone is rarely in that pod.
+func withoutPod(loaded *config.Loaded) *config.Loaded {
+	if loaded.Config.Ingress.Kubeconfig != "" {
+		return loaded
+	}
+	files := *loaded
+	files.Ingress = config.Access{}
+	return &files
 }
 
 // checks are what was found out.
@@ -196,6 +212,10 @@ func (k checker) one(ctx context.Context, c *checked) {
 	access, member := k.loaded.Ingress, &config.Cluster{RolesOnly: k.loaded.Config.Ingress.RolesOnly}
 	if c.Role == roleMember {
 		access, member = k.loaded.Members[c.Cluster], k.member(c.Cluster)
+	}
+	if k.offline && c.Role == roleIngress && access.REST == nil && access.Err == nil {
+		c.note("ingress.kubeconfig is left out: run uses the credentials of the pod that it is in")
+		return
 	}
 	if access.REST == nil || access.Err != nil {
 		c.Result = resultRefused

@@ -51,6 +51,9 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		result = &exit{code: exitUsage, err: fmt.Errorf("%w; see \"%s --help\"", err, command.CommandPath())}
 	}
 	printError(stderr, command.Name(), result.err)
+	if result.err != nil && detailed(command, args) {
+		return exitFailed
+	}
 	return result.code
 }
 

@@ -18,9 +18,19 @@ import (
 	"tributary.dev/tributary/reconcile/plan"
 )
 
-// exitPending is the exit code of plan --detailed-exitcode when there is something to
-// write; a misused command exits with it, too, and says so.
-const exitPending = 2
+// exitPending is the exit code of plan --detailed-exitcode when there is something to write;
+// a misused command or an invalid file then ends with exitFailed.
+const (
+	exitPending      = 2
+	detailedExitcode = "detailed-exitcode"
+)
+
+// detailed reports whether a command was called with --detailed-exitcode. The arguments tell
+// where its flags could not be read.
+func detailed(command *cobra.Command, args []string) bool {
+	flag := command.Flags().Lookup(detailedExitcode)
+	return flag != nil && (flag.Value.String() == "true" || slices.Contains(args, "--"+detailedExitcode) || slices.Contains(args, "--"+detailedExitcode+"=true"))
+}
 
 // newPlanCommand shows what run would write, and writes nothing.
 func newPlanCommand() *cobra.Command {
@@ -32,7 +42,7 @@ func newPlanCommand() *cobra.Command {
 	timeout := cmd.Flags().Duration("timeout", 30*time.Second, "how long to wait for clusters to be listed")
 	service := addServiceFlag(cmd, "only this replica")
 	cluster := addClusterFlag(cmd, "only replicas that change because of this member")
-	detailed := cmd.Flags().Bool("detailed-exitcode", false, "exit with 2 if there is something to write, with 0 if there is nothing")
+	pending := cmd.Flags().Bool(detailedExitcode, false, "exit with 2 if there is something to write, with 0 if there is nothing, with 1 on any error, usage and configuration included")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		replica, err := parseService(*service)
 		if err != nil {
@@ -71,7 +81,7 @@ func newPlanCommand() *cobra.Command {
 		switch {
 		case len(missing) > 0:
 			return &exit{code: exitFailed}
-		case *detailed && !plan.Summarise(plans).Empty():
+		case *pending && !plan.Summarise(plans).Empty():
 			return &exit{code: exitPending}
 		}
 		return nil

@@ -72,7 +72,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		d.fault("", "is empty", "")
 		return nil
 	case err != nil:
-		d.fault("", "is not valid YAML: "+reason(err), "")
+		d.malformed(err)
 		return nil
 	}
 	var second yaml.Node
@@ -81,13 +81,23 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		case errors.Is(err, io.EOF):
 			return d.root(&first)
 		case err != nil:
-			d.fault("", "is not valid YAML: "+reason(err), "")
+			d.malformed(err)
 			return nil
 		case !empty(&second):
 			d.fault("", fmt.Sprintf("holds several documents, the second on line %d", second.Line), "keep one")
 			return nil
 		}
 	}
+}
+
+// malformed is the fault of a text that is not YAML, on the line that the parser names.
+func (d *decoder) malformed(err error) {
+	var line int
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if _, scanErr := fmt.Sscanf(text, "line %d: ", &line); scanErr == nil {
+		_, text, _ = strings.Cut(text, ": ")
+	}
+	d.faults = append(d.faults, Fault{Line: line, Message: "is not valid YAML: " + reason(text)})
 }
 
 func (d *decoder) root(document *yaml.Node) *yaml.Node {
@@ -112,8 +122,7 @@ func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag(
 
 // reason is the parser's message without what it may quote from the file: only
 // its message about anchors does.
-func reason(err error) string {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
+func reason(text string) string {
 	if strings.Contains(text, "anchor") {
 		return "an alias names an unknown anchor (a value that begins with * must be quoted)"
 	}

@@ -156,3 +156,19 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestMalformedTellsItsLine: as other faults do, as far as the parser knows it.
+func TestMalformedTellsItsLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: 1\nb: [\n":           "f:2: is not valid YAML: did not find expected node content",
+		"a: 1\nb:\n\t- c\n":      "f:3: is not valid YAML: found character that cannot start any token",
+		"a: 1\n---\nb:\n\t- c\n": "f:4: is not valid YAML: found character that cannot start any token",
+		"a: *b\n":                "f: is not valid YAML: an alias names an unknown anchor (a value that begins with * must be quoted)",
+		"a: 1\nb: \x01\n":        "f: is not valid YAML: control characters are not allowed",
+	} {
+		var into everything
+		if got := Decode([]byte(text), &into, Foreign).Locate("f", []byte(text)).In("f").Error(); got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+	}
+}

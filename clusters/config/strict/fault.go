@@ -13,7 +13,8 @@ import (
 type Fault struct {
 	// File is the path of the file as the user wrote it; empty if unknown.
 	File string
-	// Line and Column are where Field stands in the file, from 1; 0 if unknown.
+	// Line and Column are where Field stands in the file, or what is not YAML, from 1; 0
+	// if unknown. The parser tells no column.
 	Line, Column int
 	// ValueLine and ValueColumn are where the fault is inside of Field's text, such as a
 	// script, in characters from 1; 0 if it is that of the whole field. Locate adds them to
@@ -33,7 +34,10 @@ func (f Fault) Error() string {
 	var b strings.Builder
 	file := f.File
 	if file != "" && f.Line > 0 {
-		file += fmt.Sprintf(":%d:%d", f.Line, f.Column)
+		file += fmt.Sprintf(":%d", f.Line)
+		if f.Column > 0 {
+			file += fmt.Sprintf(":%d", f.Column)
+		}
 	}
 	for _, part := range []string{file, f.Field} {
 		if part != "" {
