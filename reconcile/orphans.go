@@ -23,16 +23,15 @@ const heldUnseen = "unseen_members"
 // cluster on record has been seen whole or, with no record left, every member has.
 func completed(g Snapshot, current plan.Current) (all []plan.Contribution, known bool) {
 	all = g.Contributions
-	shares := plan.Shares(current)
 	unseen := len(g.Unseen) > 0 || !allSynced(g.Members)
-	for _, cluster := range shares {
+	for _, cluster := range current.Clusters() {
 		speaks := slices.ContainsFunc(g.Contributions, func(c plan.Contribution) bool { return c.Cluster == cluster })
 		i := memberAt(g.Members, cluster)
 		switch {
 		case i < 0 && !speaks && current.Vouched(cluster):
 			all = append(slices.Clip(all), orphanShares(cluster, current, g.Settings.DeleteRemoved, unseen)...)
 		case i >= 0 && (!g.Members[i].Synced && !speaks || slices.Contains(g.Unseen, cluster)):
-			share := plan.WithoutGone(plan.Recover(cluster, current), g.Gone[cluster])
+			share := plan.WithoutGone(current.Share(cluster), g.Gone[cluster])
 			for i := range share {
 				share[i].Expected = true
 			}
@@ -40,10 +39,7 @@ func completed(g Snapshot, current plan.Current) (all []plan.Contribution, known
 		}
 	}
 	markStale(all, g.Members)
-	if len(shares) > 0 || len(all) > 0 {
-		return all, true
-	}
-	return all, !unseen
+	return all, !unseen || len(current.Clusters()) > 0 || len(all) > 0
 }
 
 // allSynced reports whether every member has been seen whole.
@@ -60,7 +56,7 @@ func memberAt(members []MemberState, cluster string) int {
 // taken out leaves no trace. With orders to delete it goes, but while a member is
 // unseen that may be about to take its place, it only makes way for others.
 func orphanShares(cluster string, current plan.Current, remove, unseen bool) []plan.Contribution {
-	share := plan.Recover(cluster, current)
+	share := current.Share(cluster)
 	stands := slices.ContainsFunc(share, func(c plan.Contribution) bool { return len(c.Endpoints) > 0 })
 	if !stands || remove && !unseen {
 		return nil
@@ -85,7 +81,7 @@ func (r *Reconciler) Kept() (stay, leave map[string]int) {
 func (r *Reconciler) countKept(key syncer.Key, stay, leave map[string]int) {
 	members := r.opts.Source.Members()
 	current := r.cache.Current(key)
-	gone := slices.DeleteFunc(plan.Shares(current), func(cluster string) bool {
+	gone := slices.DeleteFunc(slices.Clone(current.Clusters()), func(cluster string) bool {
 		return memberAt(members, cluster) >= 0 || !current.Vouched(cluster) || len(orphanShares(cluster, current, false, false)) == 0
 	})
 	if len(gone) == 0 {

@@ -237,7 +237,7 @@ func (r *Reconciler) Seen(cluster string) {
 	}
 	cause := record.Cause{Cluster: cluster, Kind: "Service", Event: eventResync, Arrival: time.Now()}
 	for _, key := range r.cache.Replicas(nil) {
-		if slices.Contains(plan.Shares(r.cache.Current(key)), cluster) {
+		if slices.Contains(r.clusters(key), cluster) {
 			cause.Namespace, cause.Name = key.Namespace, key.Name
 			r.queue.Add(key, lanes.Bulk, cause)
 		}

@@ -13,7 +13,8 @@ import (
 func (r *Reconciler) Standing(cluster string) map[syncer.Key]plan.Standing {
 	standing := map[syncer.Key]plan.Standing{}
 	for _, key := range r.cache.Replicas(nil) {
-		if s := plan.StandingOf(cluster, r.cache.Current(key)); len(s.Endpoints) > 0 {
+		current := r.cache.Current(key)
+		if s := current.Standing(cluster); len(s.Endpoints) > 0 {
 			standing[key] = s
 		}
 	}
@@ -35,9 +36,15 @@ func markStale(contributions []plan.Contribution, members []MemberState) {
 func (r *Reconciler) Clusters() map[string]bool {
 	clusters := map[string]bool{}
 	for _, key := range r.cache.Replicas(nil) {
-		for _, cluster := range plan.Shares(r.cache.Current(key)) {
+		for _, cluster := range r.clusters(key) {
 			clusters[cluster] = true
 		}
 	}
 	return clusters
+}
+
+// clusters are those that have a share in a replica.
+func (r *Reconciler) clusters(replica syncer.Key) []string {
+	current := r.cache.Current(replica)
+	return current.Clusters()
 }

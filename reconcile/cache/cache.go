@@ -25,10 +25,10 @@ import (
 // All methods are safe for concurrent use. What must be looked at again is
 // handed to notify, never with the lock held.
 type Cache struct {
-	// notify receives what others changed, echoed what our watch has shown of our
+	// notify receives what others changed, confirmed what our watch has shown of our
 	// own writes.
-	notify func([]Change)
-	echoed func(record.Ref, time.Time)
+	notify    func([]Change)
+	confirmed func(record.Ref, time.Time)
 
 	mu sync.RWMutex
 	// entries holds every object; byReplica points to the same values.
@@ -58,11 +58,11 @@ func (s Scope) Covers(id ID) bool {
 	return s.Kind == id.Kind && (s.Namespace == "" || s.Namespace == id.Namespace)
 }
 
-// New returns an empty Cache. notify is told what others changed, echoed when our watch has
+// New returns an empty Cache. notify is told what others changed, confirmed when our watch has
 // shown a version that we wrote.
-func New(notify func([]Change), echoed func(record.Ref, time.Time)) *Cache {
+func New(notify func([]Change), confirmed func(record.Ref, time.Time)) *Cache {
 	return &Cache{
-		notify: notify, echoed: echoed,
+		notify: notify, confirmed: confirmed,
 		entries: map[ID]*Object{}, byReplica: map[syncer.Key]*replicaObjects{}, strangers: map[string]map[string]bool{},
 		writes: map[ID]*pendingWrite{}, listed: map[Scope]bool{},
 	}
@@ -198,10 +198,10 @@ func (c *Cache) Upsert(f *Object, at time.Time) {
 }
 
 func (c *Cache) lockedUpsert(n *notifications, f *Object, at time.Time, lane lanes.Lane) {
-	buried := c.lockedPast(f)
+	deleted := c.lockedPast(f)
 	old := c.entries[f.ID]
-	changed := !buried && c.lockedPut(f)
-	if ours := c.lockedSighted(n, f, at, buried); changed && !ours {
+	changed := !deleted && c.lockedPut(f)
+	if ours := c.lockedSighted(n, f, at, deleted); changed && !ours {
 		news := len(n.changes)
 		n.add(old, f, at, lane)
 		for i := news; i < len(n.changes) && lane != lanes.Bulk; i++ { // a list does not say who came last

@@ -30,10 +30,10 @@ type history struct {
 	// dirty are the names that the cache asked to look at since the worker did.
 	dirty map[string]bool
 	// believed is what the worker took for standing when it last looked.
-	believed map[string]uint64
-	notified int
-	echoed   map[string]bool
-	made     []string
+	believed  map[string]uint64
+	notified  int
+	confirmed map[string]bool
+	made      []string
 }
 
 type historyEvent struct {
@@ -48,14 +48,14 @@ var historyNames = []string{"x", "y", "z"}
 func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{
 		t: t, rand: dice.From(seed, 7), rv: 10, objects: map[string]*Object{},
-		dirty: map[string]bool{}, believed: map[string]uint64{}, echoed: map[string]bool{},
+		dirty: map[string]bool{}, believed: map[string]uint64{}, confirmed: map[string]bool{},
 	}
 	h.cache = New(func(changes []Change) {
 		for _, c := range changes {
 			h.dirty[c.Replica.Name] = true
 			h.notified++
 		}
-	}, func(ref record.Ref, _ time.Time) { h.echoed[ref.ResourceVersion] = true })
+	}, func(ref record.Ref, _ time.Time) { h.confirmed[ref.ResourceVersion] = true })
 	h.cache.Replace(Scope{Kind: plan.KindEndpoints}, nil, 10, false, time.Now())
 	return h
 }
@@ -276,10 +276,10 @@ func TestViewTakesOwnWritesForNoNews(t *testing.T) {
 		h.deliver(len(h.events))
 		h.converged()
 		if h.notified != 0 {
-			t.Fatalf("%d echoes of own writes caused work", h.notified)
+			t.Fatalf("%d confirmations of own writes caused work", h.notified)
 		}
-		if missing := slices.DeleteFunc(h.made, func(rv string) bool { return h.echoed[rv] }); len(missing) != 0 {
-			t.Fatalf("never echoed: %v", missing)
+		if missing := slices.DeleteFunc(h.made, func(rv string) bool { return h.confirmed[rv] }); len(missing) != 0 {
+			t.Fatalf("never confirmed: %v", missing)
 		}
 	}
 }

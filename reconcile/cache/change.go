@@ -26,13 +26,13 @@ type Change struct {
 // notifications is what comes out of a step of the cache; it is delivered once the lock
 // is released.
 type notifications struct {
-	changes []Change
-	echoes  []echo
+	changes   []Change
+	confirmed []confirmation
 }
 
 func (c *Cache) deliver(n *notifications) {
-	for _, e := range n.echoes {
-		c.echoed(e.ref, e.at)
+	for _, e := range n.confirmed {
+		c.confirmed(e.ref, e.at)
 	}
 	if len(n.changes) > 0 {
 		c.notify(n.changes)

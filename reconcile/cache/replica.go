@@ -28,24 +28,21 @@ func (s *replicaObjects) lockedCurrent(replica syncer.Key) *plan.Current {
 	if known := s.current.Load(); known != nil {
 		return known
 	}
-	out := plan.Current{Key: replica}
+	var service *plan.CurrentService
 	if s.service != nil {
-		service := *s.service.Service
-		out.Service = &service
+		service = new(*s.service.Service)
 	}
+	var endpoints *plan.CurrentEndpoints
 	if s.endpoints != nil {
-		endpoints := *s.endpoints.Endpoints
-		out.Endpoints = &endpoints
+		endpoints = new(*s.endpoints.Endpoints)
 	}
-	if len(s.slices) > 0 {
-		out.Slices = make([]plan.CurrentSlice, len(s.slices))
-		for i, f := range s.slices {
-			out.Slices[i] = *f.Slice
-		}
+	var sliced []plan.CurrentSlice
+	for _, f := range s.slices {
+		sliced = append(sliced, *f.Slice)
 	}
-	out.Own()
-	s.current.Store(&out)
-	return &out
+	out := plan.NewCurrent(replica, service, endpoints, sliced)
+	s.current.Store(out)
+	return out
 }
 
 // Current returns what stands under a replica's name. The values are shared

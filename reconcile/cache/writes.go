@@ -13,7 +13,7 @@ import (
 
 // pendingWrite is the memory of our requests about one object, from before the first
 // is sent until our own watch has shown the outcome of the last. It answers two
-// questions about a watch event: is it the echo of our write (then it is no
+// questions about a watch event: does it show our own write (then it is no
 // reason to work, however early it comes: often before the answer), and is it
 // older than what we know (then it must not bring the older state back, see
 // kubernetes#125638).
@@ -38,8 +38,8 @@ type pendingWrite struct {
 // settled reports whether there is nothing left to remember.
 func (w *pendingWrite) settled() bool { return !w.inflight && len(w.expected) == 0 && w.deleted == "" }
 
-// echo is a version written by us that our watch has shown.
-type echo struct {
+// confirmation is a version written by us that our watch has shown.
+type confirmation struct {
 	ref record.Ref
 	at  time.Time
 }
@@ -51,7 +51,7 @@ type sighting struct {
 }
 
 // maxSightings bounds what one request remembers (the first and the highest
-// version are what matters), maxOwed how many echoes one object may owe.
+// version are what matters), maxExpected how many of our writes one object waits for.
 const (
 	maxSightings = 4
 	maxExpected  = 4
@@ -143,7 +143,7 @@ func (c *Cache) lockedFinishObject(n *notifications, w *pendingWrite, o Outcome,
 	f := o.Object
 	if w.seenDeleted == f.UID { // made, and already deleted by somebody else
 		n.add(f, nil, now, lanes.Addition)
-		n.echo(f.ID, f.Revision, w.seenDeletedAt)
+		n.confirm(f.ID, f.Revision, w.seenDeletedAt)
 		return
 	}
 	w.deleted = "" // another object has the name, or this one waits for its finalizers
@@ -157,7 +157,7 @@ func (c *Cache) lockedFinishObject(n *notifications, w *pendingWrite, o Outcome,
 		return
 	}
 	if i := slices.IndexFunc(w.sightings, func(s sighting) bool { return s.rv >= f.Revision }); i >= 0 {
-		n.echo(f.ID, f.Revision, w.sightings[i].at)
+		n.confirm(f.ID, f.Revision, w.sightings[i].at)
 		return
 	}
 	w.expect(f.Revision)
@@ -203,7 +203,7 @@ func (c *Cache) lockedPast(f *Object) bool {
 
 // lockedSighted tells own writes about an event of our watch; ours is true when
 // the event is no news.
-func (c *Cache) lockedSighted(n *notifications, f *Object, at time.Time, buried bool) (ours bool) {
+func (c *Cache) lockedSighted(n *notifications, f *Object, at time.Time, deleted bool) (ours bool) {
 	w := c.writes[f.ID]
 	if w == nil {
 		return false
@@ -213,7 +213,7 @@ func (c *Cache) lockedSighted(n *notifications, f *Object, at time.Time, buried 
 		last = w.expected[len(w.expected)-1]
 	}
 	w.shown(n, f.ID, f.Revision, at)
-	if buried {
+	if deleted {
 		return true
 	}
 	w.deleted = ""
@@ -225,10 +225,10 @@ func (c *Cache) lockedSighted(n *notifications, f *Object, at time.Time, buried 
 	return f.Revision != 0 && f.Revision <= last
 }
 
-// shown pays the echoes owed up to a version, 0 for all.
+// shown confirms what was expected up to a version, 0 for all.
 func (w *pendingWrite) shown(n *notifications, id ID, rv uint64, at time.Time) {
 	for len(w.expected) > 0 && (rv == 0 || w.expected[0] <= rv) {
-		n.echoes = append(n.echoes, echo{RefOf(&Object{ID: id, Revision: w.expected[0]}), at})
+		n.confirmed = append(n.confirmed, confirmation{RefOf(&Object{ID: id, Revision: w.expected[0]}), at})
 		w.expected = w.expected[1:]
 	}
 }
@@ -267,9 +267,9 @@ func (c *Cache) lockedListed(n *notifications, s Scope, present map[ID]bool, rv 
 	}
 }
 
-// echo notes that our watch has shown what we wrote.
-func (n *notifications) echo(id ID, rv uint64, at time.Time) {
-	n.echoes = append(n.echoes, echo{RefOf(&Object{ID: id, Revision: rv}), at})
+// confirm notes that our watch has shown what we wrote.
+func (n *notifications) confirm(id ID, rv uint64, at time.Time) {
+	n.confirmed = append(n.confirmed, confirmation{RefOf(&Object{ID: id, Revision: rv}), at})
 }
 
 // RefOf names an object and the version of it that is known.

@@ -114,15 +114,15 @@ type Desired struct {
 
 // Held is a change that was asked for and not made.
 type Held struct {
-	Cluster string
-	Reason  HeldReason
+	Cluster string     `json:"cluster"`
+	Reason  HeldReason `json:"reason"`
 }
 
 // Kept is the share of a cluster that is not configured any more: its endpoints
 // stand as they were, and nobody knows whether they still live.
 type Kept struct {
-	Cluster   string
-	Endpoints int
+	Cluster   string `json:"cluster"`
+	Endpoints int    `json:"endpoints"`
 }
 
 // HeldReason is a metric label, so the set is closed.
@@ -144,12 +144,12 @@ type ClusterRejection struct {
 
 // Conflict is a disagreement that a person should mend.
 type Conflict struct {
-	Replica syncer.Key
-	Reason  ConflictReason
+	Replica syncer.Key     `json:"-"`
+	Reason  ConflictReason `json:"reason"`
 	// Cluster is the member that lost, empty for a foreign object.
-	Cluster string
+	Cluster string `json:"cluster,omitempty"`
 	// Message names both sides and the remedy.
-	Message string
+	Message string `json:"message"`
 }
 
 // ConflictReason is a metric label, so the set is closed.

@@ -5,6 +5,8 @@ package plan
 
 import (
 	"iter"
+	"net/netip"
+	"slices"
 	"time"
 
 	"tributary.dev/tributary/syncer"
@@ -26,6 +28,9 @@ type Current struct {
 	Occupied []string
 	// Namespace is the state of the namespace the replica lives in.
 	Namespace NamespaceState
+	// clusters and known are what NewCurrent has read; nil: nothing.
+	clusters []string
+	known    func() *shares
 }
 
 // NamespaceState says whether objects can be created in a namespace.
@@ -99,6 +104,12 @@ func (o *Current) slicesOf(in func(cluster string) bool) (of []*CurrentSlice) {
 	return of
 }
 
+func only(cluster string) func(string) bool {
+	return func(one string) bool { return one == cluster }
+}
+
+func every(string) bool { return true }
+
 // ours are the Endpoints, if they are.
 func (o *Current) ours() *CurrentEndpoints {
 	if e := o.Endpoints; e != nil && e.Owned {
@@ -108,10 +119,12 @@ func (o *Current) ours() *CurrentEndpoints {
 }
 
 // all are the addresses of Endpoints, as endpoints that are in those alone.
-func (e *CurrentEndpoints) all() iter.Seq[syncer.Endpoint] {
+func (e *CurrentEndpoints) all() iter.Seq[syncer.Endpoint] { return endpointsIn(e.Subsets) }
+
+func endpointsIn(subsets []syncer.Subset) iter.Seq[syncer.Endpoint] {
 	return func(yield func(syncer.Endpoint) bool) {
-		for i := range e.Subsets {
-			s := &e.Subsets[i]
+		for i := range subsets {
+			s := &subsets[i]
 			for j, list := range [][]syncer.Address{s.Ready, s.NotReady} {
 				ready := j == 0
 				for _, a := range list {
@@ -135,6 +148,58 @@ func (s *CurrentSlice) all() iter.Seq[syncer.Endpoint] {
 			}
 		}
 	}
+}
+
+// states are addresses, each as ready as it is anywhere.
+type states map[netip.Addr]traffic
+
+func (s states) add(endpoints iter.Seq[syncer.Endpoint]) states {
+	for e := range endpoints {
+		s[e.Addr] = max(s[e.Addr], stateOf(e.Ready))
+	}
+	return s
+}
+
+func statesOf(subsets []syncer.Subset) states { return states{}.add(endpointsIn(subsets)) }
+
+func stateOf(isReady bool) traffic {
+	if isReady {
+		return ready
+	}
+	return notReady
+}
+
+// states are the addresses that an action writes.
+func (a *Action) states() states {
+	switch {
+	case a.Endpoints != nil:
+		return statesOf(a.Endpoints.Subsets)
+	case a.Slice != nil:
+		return states{}.add(slices.Values(a.Slice.Endpoints))
+	}
+	return nil
+}
+
+// states are those of the object that an action writes, as it stands.
+func (o *Current) states(a *Action) states {
+	if stands := o.unchanged(a.Object()); stands != nil {
+		return stands.states()
+	}
+	return nil
+}
+
+// unchanged is an update of an object, Endpoints or a slice, that makes it what it is; nil
+// where there is none.
+func (o *Current) unchanged(object Object) *Action {
+	if object.Kind == KindEndpoints && o.Endpoints != nil {
+		return o.Endpoints.Unchanged()
+	}
+	for i := range o.Slices {
+		if s := &o.Slices[i]; object.Kind == KindEndpointSlice && s.Meta.Name == object.Name {
+			return s.Unchanged()
+		}
+	}
+	return nil
 }
 
 // Unchanged is an update that changes nothing.

@@ -26,6 +26,27 @@ const (
 	ready
 )
 
+// content is what Endpoints and slices hold, by the slices' names.
+type content struct {
+	subsets []syncer.Subset
+	slices  map[string]*syncer.Slice
+}
+
+// to lists what is different in another content for traffic, over both kinds together:
+// an address that leaves one kind and stays in the other has not left.
+func (c content) to(other content) Delta {
+	changed := addrPorts{}.subsets(c.subsets, other.subsets)
+	for name, s := range c.slices {
+		changed.slice(s, cmp.Or(other.slices[name], &syncer.Slice{}))
+	}
+	for name, s := range other.slices {
+		if c.slices[name] == nil {
+			changed.slice(&syncer.Slice{}, s)
+		}
+	}
+	return deltaBetween(changed.count(c), changed.count(other))
+}
+
 // counts is the state of addrPorts over one or several objects, the best one of each.
 // Those that nobody asked for are not counted: of thousands few change.
 type counts struct {
@@ -33,7 +54,23 @@ type counts struct {
 	state map[addrPort]traffic
 }
 
-func (s addrPorts) count() counts { return counts{s, make(map[addrPort]traffic, len(s))} }
+func (s addrPorts) count(c content) counts {
+	t := counts{s, make(map[addrPort]traffic, len(s))}
+	for i := range c.subsets {
+		for j := range c.subsets[i].Ready {
+			t.put(c.subsets[i].Ready[j].Addr, c.subsets[i].Ports, ready)
+		}
+		for j := range c.subsets[i].NotReady {
+			t.put(c.subsets[i].NotReady[j].Addr, c.subsets[i].Ports, notReady)
+		}
+	}
+	for _, slice := range c.slices {
+		for i := range slice.Endpoints {
+			t.put(slice.Endpoints[i].Addr, slice.Ports, stateOf(slice.Endpoints[i].Ready))
+		}
+	}
+	return t
+}
 
 func (t counts) put(addr netip.Addr, ports []syncer.Port, state traffic) {
 	addrPortsOf(addr, ports, func(at addrPort) {
@@ -41,29 +78,6 @@ func (t counts) put(addr netip.Addr, ports []syncer.Port, state traffic) {
 			t.state[at] = max(t.state[at], state)
 		}
 	})
-}
-
-func (t counts) subsets(subsets []syncer.Subset) counts {
-	for i := range subsets {
-		for j := range subsets[i].Ready {
-			t.put(subsets[i].Ready[j].Addr, subsets[i].Ports, ready)
-		}
-		for j := range subsets[i].NotReady {
-			t.put(subsets[i].NotReady[j].Addr, subsets[i].Ports, notReady)
-		}
-	}
-	return t
-}
-
-func (t counts) slice(slice *syncer.Slice) counts {
-	for i := range slice.Endpoints {
-		state := notReady
-		if slice.Endpoints[i].Ready {
-			state = ready
-		}
-		t.put(slice.Endpoints[i].Addr, slice.Ports, state)
-	}
-	return t
 }
 
 func addrPortsOf(addr netip.Addr, ports []syncer.Port, yield func(addrPort)) {
@@ -153,19 +167,19 @@ func deltaBetween(before, after counts) Delta {
 		switch {
 		case was == is:
 		case was == absent:
-			d.Added = append(d.Added, spotText(at))
+			d.Added = append(d.Added, addrPortText(at))
 		case is == absent:
-			d.Removed = append(d.Removed, spotText(at))
+			d.Removed = append(d.Removed, addrPortText(at))
 		case is == ready:
-			d.Readied = append(d.Readied, spotText(at))
+			d.Readied = append(d.Readied, addrPortText(at))
 		default:
-			d.Unreadied = append(d.Unreadied, spotText(at))
+			d.Unreadied = append(d.Unreadied, addrPortText(at))
 		}
 	}
 	return d
 }
 
-func spotText(at addrPort) string {
+func addrPortText(at addrPort) string {
 	if at.Port() == 0 {
 		return at.Addr().String()
 	}
@@ -177,15 +191,15 @@ func spotText(at addrPort) string {
 func (d Delta) describe() string {
 	var parts []string
 	for _, change := range []struct {
-		spots []string
-		verb  string
+		places []string
+		verb   string
 	}{{d.Removed, "left"}, {d.Unreadied, "not ready"}, {d.Added, "arrived"}, {d.Readied, "ready"}} {
-		switch len(change.spots) {
+		switch len(change.places) {
 		case 0:
 		case 1:
-			parts = append(parts, change.spots[0]+" "+change.verb)
+			parts = append(parts, change.places[0]+" "+change.verb)
 		default:
-			parts = append(parts, fmt.Sprint(len(change.spots), " ", change.verb))
+			parts = append(parts, fmt.Sprint(len(change.places), " ", change.verb))
 		}
 	}
 	if len(parts) == 0 {
@@ -195,73 +209,41 @@ func (d Delta) describe() string {
 }
 
 func describeSubsets(old, updated []syncer.Subset) string {
-	s := addrPorts{}.subsets(old, updated)
-	return deltaBetween(s.count().subsets(old), s.count().subsets(updated)).describe()
+	return content{subsets: old}.to(content{subsets: updated}).describe()
 }
 
 func describeSlice(old, updated *syncer.Slice) string {
-	s := addrPorts{}.slice(old, updated)
-	return deltaBetween(s.count().slice(old), s.count().slice(updated)).describe()
+	return content{slices: map[string]*syncer.Slice{"": old}}.to(content{slices: map[string]*syncer.Slice{"": updated}}).describe()
 }
 
-// delta is what the plan changes for traffic, over both kinds together: an
-// address that leaves one kind and stays in the other has not left.
-func (d *differ) delta() Delta {
-	if d.plan.Empty() {
-		return Delta{}
+// content is what stands of ours.
+func (o *Current) content() content {
+	c := content{o.ours().Subsets, map[string]*syncer.Slice{}}
+	for _, s := range o.slicesOf(every) {
+		c.slices[s.Meta.Name] = &s.Slice
 	}
-	var standing []syncer.Subset
-	if e := d.current.Endpoints; e != nil && e.Owned {
-		standing = e.Subsets
-	}
-	wanted, sliced := d.outcome(standing)
-	changed := addrPorts{}.subsets(standing, wanted)
-	old := map[string]*syncer.Slice{}
-	for i := range d.current.Slices {
-		if o := &d.current.Slices[i]; o.Owned {
-			old[o.Meta.Name] = &o.Slice
-			changed.slice(&o.Slice, cmp.Or(sliced[o.Meta.Name], &syncer.Slice{}))
-		}
-	}
-	for name, s := range sliced {
-		if old[name] == nil {
-			changed.slice(&syncer.Slice{}, s)
-		}
-	}
-	before, after := changed.count().subsets(standing), changed.count().subsets(wanted)
-	for _, s := range old {
-		before.slice(s)
-	}
-	for _, s := range sliced {
-		after.slice(s)
-	}
-	return deltaBetween(before, after)
+	return c
 }
 
 // outcome is what stands of ours once the plan is executed.
-func (d *differ) outcome(standing []syncer.Subset) ([]syncer.Subset, map[string]*syncer.Slice) {
-	sliced := map[string]*syncer.Slice{}
+func (d *differ) outcome() content {
 	if d.recreate {
-		return nil, sliced
+		return content{}
 	}
-	for i := range d.current.Slices {
-		if o := &d.current.Slices[i]; o.Owned {
-			sliced[o.Meta.Name] = &o.Slice
-		}
-	}
+	c := d.current.content()
 	for _, stage := range d.plan.Sequence() {
 		for i := range stage {
 			switch a := &stage[i]; {
 			case a.Kind == KindEndpoints && a.Verb == Delete:
-				standing = nil
+				c.subsets = nil
 			case a.Endpoints != nil:
-				standing = a.Endpoints.Subsets
+				c.subsets = a.Endpoints.Subsets
 			case a.Kind == KindEndpointSlice && a.Verb == Delete:
-				delete(sliced, a.Name)
+				delete(c.slices, a.Name)
 			case a.Slice != nil:
-				sliced[a.Name] = &a.Slice.Slice
+				c.slices[a.Name] = &a.Slice.Slice
 			}
 		}
 	}
-	return standing, sliced
+	return c
 }

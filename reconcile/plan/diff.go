@@ -6,6 +6,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -44,7 +45,9 @@ func Diff(current Current, desired *Desired, settings Settings) Plan {
 		d.endpoints()
 	}
 	d.stage()
-	d.plan.Delta = d.delta()
+	if !d.plan.Empty() {
+		d.plan.Delta = d.current.content().to(d.outcome())
+	}
 	slices.SortFunc(d.plan.Conflicts, compareConflicts)
 	return d.plan
 }
@@ -284,37 +287,30 @@ func (d *differ) depend() {
 func removal(current Current) Plan {
 	p := Plan{Replica: current.Key, Conflicts: current.disputes()}
 	const why = "no member has the Service"
-	changed := addrPorts{}
-	var subsets []syncer.Subset
-	var sliced []*syncer.Slice
-	remove := func(m *Meta, kind Kind, empty Action, serves bool) {
-		empty.Verb, empty.Kind, empty.Name, empty.Standing, empty.Why = Update, kind, m.Name, m, why
+	remove := func(empty *Action, serves bool) {
+		empty.Why = why
+		a := Action{Verb: Delete, Kind: empty.Kind, Name: empty.Name, Standing: empty.Standing, Why: why}
 		switch {
-		case !m.Deleting:
-			a := Action{Verb: Delete, Kind: kind, Name: m.Name, Standing: m, Why: why}
+		case !empty.Standing.Deleting:
 			if serves {
-				a.Otherwise = &empty
+				a.Otherwise = empty
 			}
 			p.Removals = append(p.Removals, a)
 			return
 		case serves: // as long as a finalizer keeps it
-			p.Removals = append(p.Removals, empty)
+			p.Removals = append(p.Removals, *empty)
 		}
 		p.Waiting = WaitObjectDeleting
 	}
-	if e := current.Endpoints; e != nil && e.Owned {
-		remove(&e.Meta, KindEndpoints, Action{Endpoints: &EndpointsSpec{Labels: e.Labels, Annotations: e.Annotations}}, len(e.Subsets) > 0)
-		subsets = e.Subsets
-		changed.subsets(subsets, nil)
+	if e := current.ours(); e.Owned {
+		a := e.Unchanged()
+		a.Endpoints.Subsets, a.Endpoints.Trigger = nil, time.Time{}
+		remove(a, len(e.Subsets) > 0)
 	}
-	for i := range current.Slices {
-		if s := &current.Slices[i]; s.Owned {
-			left := s.Slice
-			left.Endpoints = nil
-			remove(&s.Meta, KindEndpointSlice, Action{Slice: &SliceSpec{Cluster: s.Cluster, Slice: left, Labels: s.Labels, Annotations: s.Annotations}}, len(s.Endpoints) > 0)
-			sliced = append(sliced, &s.Slice)
-			changed.slice(&s.Slice, &syncer.Slice{})
-		}
+	for _, s := range current.slicesOf(every) {
+		a := s.Unchanged()
+		a.Slice.Endpoints = nil
+		remove(a, len(s.Endpoints) > 0)
 	}
 	switch s := current.Service; {
 	case s == nil || !s.Owned:
@@ -326,10 +322,6 @@ func removal(current Current) Plan {
 	default:
 		p.Stages = [][]Action{{{Verb: Delete, Kind: KindService, Name: s.Name, Standing: &s.Meta, Why: why}}}
 	}
-	before := changed.count().subsets(subsets)
-	for _, s := range sliced {
-		before.slice(s)
-	}
-	p.Delta = deltaBetween(before, changed.count())
+	p.Delta = current.content().to(content{})
 	return p
 }

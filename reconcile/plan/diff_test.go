@@ -311,7 +311,7 @@ func TestKindsSwitched(t *testing.T) {
 
 func TestRecords(t *testing.T) {
 	w, contributions := stand(t)
-	if got := Shares(w.current); !slices.Equal(got, []string{"idc-a", "idc-b"}) {
+	if got := w.current.Clusters(); !slices.Equal(got, []string{"idc-a", "idc-b"}) {
 		t.Errorf("shares of %v", got)
 	}
 	const sources = `[{"cluster":"idc-a","service":"shop/web","created":"1970-01-01T00:01:40Z","ports":["http","admin"],"family":"IPv4"},` +
@@ -328,7 +328,7 @@ func TestRecords(t *testing.T) {
 		t.Errorf("addresses %s", got)
 	}
 	w.current.Service.Annotations = nil
-	if got := Shares(w.current); !slices.Equal(got, []string{"idc-a", "idc-b"}) {
+	if got := w.current.Clusters(); !slices.Equal(got, []string{"idc-a", "idc-b"}) {
 		t.Errorf("shares of %v without sources", got)
 	}
 }
@@ -375,7 +375,7 @@ func TestHalfWrittenChangesOutliveARestart(t *testing.T) {
 
 // expected is the share of a member that has not been seen yet.
 func expected(cluster string, w *world) []Contribution {
-	share := Recover(cluster, w.current)
+	share := w.current.Share(cluster)
 	for i := range share {
 		share[i].Expected = true
 	}
@@ -416,8 +416,8 @@ func FuzzRecords(f *testing.F) {
 		w.current.Endpoints.Annotations = map[string]string{AnnotationAddresses: addresses}
 		w.current.Endpoints.Owners = ReadOwners(w.current.Endpoints.Annotations)
 		var recovered []Contribution
-		for _, cluster := range Shares(w.current) {
-			recovered = append(recovered, Recover(cluster, w.current)...)
+		for _, cluster := range w.current.Clusters() {
+			recovered = append(recovered, w.current.Share(cluster)...)
 		}
 		r := Merge(shopWeb, recovered, w.current, bothKinds)
 		if got, want := servedText(&r), mergeOrNil(contributions, w.current, bothKinds); got != servedText(want) {
@@ -434,18 +434,18 @@ func TestRecoverWithoutRecords(t *testing.T) {
 		w.settle(mergeOrNil(contributions, w.current, s), s, nil)
 		w.current.Service.Annotations, w.current.Service.Record = nil, Record{}
 		before := w.dumbStates()
-		w.settle(mergeOrNil(Recover("idc-a", w.current), w.current, s), s, nil)
+		w.settle(mergeOrNil(w.current.Share("idc-a"), w.current, s), s, nil)
 		if s.WriteSlices != (len(w.current.Slices) > 0) || !maps.Equal(w.dumbStates(), before) {
 			t.Errorf("%+v: %v, want %v", s, w.dumbStates(), before)
 		}
 	}
 	w, _ := stand(t)
 	w.current.Service = nil
-	r := Merge(shopWeb, Recover("idc-a", w.current), w.current, bothKinds)
+	r := Merge(shopWeb, w.current.Share("idc-a"), w.current, bothKinds)
 	if got := portsText(&r); got != "admin:9000/TCP→9000 http:8080/TCP→8080" {
 		t.Errorf("ports of a Service that is gone: %s", got)
 	}
-	if got := Recover("idc-c", w.current); got != nil {
+	if got := w.current.Share("idc-c"); got != nil {
 		t.Errorf("a share of a stranger: %+v", got)
 	}
 }

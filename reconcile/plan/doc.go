@@ -7,8 +7,8 @@
 // Merge (merge.go) turns the contributions of all members into one Replica: it
 // unites their ports (ports.go), steers traffic between members (traffic.go) and
 // packs their endpoints. Diff (diff.go) compares a Replica with what stands and
-// returns the Actions that make them equal. Recover (recover.go) reads the share
-// of a member that cannot be seen from what stands, so that it is kept. A
+// returns the Actions that make them equal. Current (current.go) is what stands, and its
+// Share (recover.go) what a member gave that cannot be seen, so that it is kept. A
 // Plan is a printable value: the same one is executed by the writer, shown by
 // `tributary plan` and compared in tests.
 //

@@ -5,7 +5,6 @@ package plan
 
 import (
 	"errors"
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -61,7 +60,7 @@ func (s *Isolation) evicted(w *RefusedWrite, contributions []Contribution, curre
 // writes that are made: what is refused changes nothing.
 func (s *Isolation) blind(w *RefusedWrite, contributions []Contribution, current Current) {
 	a := w.Action
-	all := slices.SortedFunc(maps.Keys(a.addresses()), netip.Addr.Compare)
+	all := inOrder(a.states())
 	if s.Shuffle != nil {
 		s.Shuffle(all)
 	}
@@ -83,12 +82,7 @@ type tryout struct {
 }
 
 func (t *tryout) culprits() (culprits []netip.Addr) {
-	var all []netip.Addr
-	for addr := range t.action.addresses() {
-		all = append(all, addr)
-	}
-	slices.SortFunc(all, netip.Addr.Compare)
-	groups := halves(all)
+	groups := halves(inOrder(t.action.states()))
 	if !t.accepts(nil) && !slices.ContainsFunc(groups, t.accepts) { // it is not the addresses
 		return nil
 	}
@@ -162,7 +156,7 @@ func (a *Action) blocks(contributions []Contribution, current Current) bool {
 	if a.Verb != Update || a.Otherwise != nil || a.Endpoints == nil && a.Slice == nil {
 		return false
 	}
-	stands, writes, wanted := standingStates(a, current), a.states(), map[netip.Addr]traffic{}
+	stands, writes, wanted := current.states(a), a.states(), states{}
 	for i := range contributions {
 		for _, e := range contributions[i].Endpoints {
 			if contributions[i].Service != nil && e.In(a.kinds()) {
@@ -180,49 +174,6 @@ func (a *Action) blocks(contributions []Contribution, current Current) bool {
 	return takes
 }
 
-// states are the addresses that an action writes, each as ready as it is anywhere.
-func (a *Action) states() map[netip.Addr]traffic {
-	if a.Slice != nil {
-		return sliceStates(&a.Slice.Slice)
-	}
-	return subsetStates(a.Endpoints.Subsets)
-}
-
-// standingStates are those of the object that an action writes, as it stands.
-func standingStates(a *Action, current Current) map[netip.Addr]traffic {
-	if a.Slice == nil {
-		return subsetStates(current.ours().Subsets)
-	}
-	at := slices.IndexFunc(current.Slices, func(s CurrentSlice) bool { return s.Meta.Name == a.Name })
-	if at < 0 {
-		return nil
-	}
-	return sliceStates(&current.Slices[at].Slice)
-}
-
-func subsetStates(subsets []syncer.Subset) map[netip.Addr]traffic {
-	states := map[netip.Addr]traffic{}
-	for e := range (&CurrentEndpoints{Subsets: subsets}).all() {
-		states[e.Addr] = max(states[e.Addr], stateOf(e.Ready))
-	}
-	return states
-}
-
-func sliceStates(s *syncer.Slice) map[netip.Addr]traffic {
-	states := map[netip.Addr]traffic{}
-	for i := range s.Endpoints {
-		states[s.Endpoints[i].Addr] = max(states[s.Endpoints[i].Addr], stateOf(s.Endpoints[i].Ready))
-	}
-	return states
-}
-
-func stateOf(isReady bool) traffic {
-	if isReady {
-		return ready
-	}
-	return notReady
-}
-
 // lives reports whether a kind has an address that stands, that a member has ready and that
 // is not evicted from it.
 func lives(kind syncer.Kinds, refusals []Refusal, contributions []Contribution, current Current) bool {
@@ -230,19 +181,17 @@ func lives(kind syncer.Kinds, refusals []Refusal, contributions []Contribution, 
 	for _, r := range refusals {
 		gone[r.Address] = gone[r.Address] || r.Evict&kind != 0
 	}
-	stands := map[netip.Addr]bool{}
+	stands := states{}
 	if kind == syncer.KindEndpoints {
-		stands = addressesOf(current.ours().Subsets)
+		stands.add(current.ours().all())
 	} else {
-		for _, s := range current.slicesOf(func(string) bool { return true }) {
-			for e := range s.all() {
-				stands[e.Addr] = true
-			}
+		for _, s := range current.slicesOf(every) {
+			stands.add(s.all())
 		}
 	}
 	return slices.ContainsFunc(contributions, func(c Contribution) bool {
 		return c.Service != nil && slices.ContainsFunc(c.Endpoints, func(e syncer.Endpoint) bool {
-			return e.Ready && e.In(kind) && stands[e.Addr] && !gone[e.Addr]
+			return e.Ready && e.In(kind) && stands[e.Addr] != absent && !gone[e.Addr]
 		})
 	})
 }

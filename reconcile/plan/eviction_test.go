@@ -18,11 +18,11 @@ import (
 // A removal is refused for what stands beside it: only that goes with it, if what the server
 // says of writes that are not made shows it.
 func TestStandingAddressIsEvicted(t *testing.T) {
-	larger := func(n int) func(*Action) bool { return func(a *Action) bool { return len(a.addresses()) > n } }
+	larger := func(n int) func(*Action) bool { return func(a *Action) bool { return len(a.states()) > n } }
 	settings := Settings{WriteEndpoints: true, WriteSlices: true, MaxEndpointsPerSlice: 1000}
 	never := func(*Action) bool { return false }
 	odd := func(a *Action) bool {
-		for addr := range a.addresses() {
+		for addr := range a.states() {
 			if addr.As4()[3]%2 == 1 {
 				return true
 			}
@@ -47,7 +47,7 @@ func TestStandingAddressIsEvicted(t *testing.T) {
 		{"two of eight", 8, refuseAddresses("10.0.0.1", "10.0.0.8"), []string{"10.0.0.1", "10.0.0.8"}, true, 12},
 		{"one of a hundred", 100, refuseAddresses("10.0.0.77"), []string{"10.0.0.77"}, true, 16},
 		{"more than six", 8, larger(6), []string{"10.0.0.7", "10.0.0.8"}, true, 12},
-		{"none at all, and one of eight", 8, func(a *Action) bool { return len(a.addresses()) == 0 || refuseAddresses("10.0.0.5")(a) }, []string{"10.0.0.5"}, true, 9},
+		{"none at all, and one of eight", 8, func(a *Action) bool { return len(a.states()) == 0 || refuseAddresses("10.0.0.5")(a) }, []string{"10.0.0.5"}, true, 9},
 		{"whatever is in it", 100, func(*Action) bool { return true }, nil, false, 3},
 		{"each of them", 8, larger(0), nil, false, 17},
 		{"the one that lives", 1, refuseAddresses("10.0.0.1"), nil, false, 3},
@@ -164,7 +164,7 @@ func TestNoRefusalKeepsADeadAddress(t *testing.T) {
 				}
 			}
 			p := policy{settings: settings, refuses: func(a *Action) bool {
-				for addr := range a.addresses() {
+				for addr := range a.states() {
 					if bad[a.kinds()][addr] {
 						return true
 					}
@@ -182,9 +182,9 @@ func TestNoRefusalKeepsADeadAddress(t *testing.T) {
 				serves := slices.ContainsFunc(slices.Collect(maps.Keys(stood)), func(addr netip.Addr) bool { return live[addr] && !bad[kind][addr] })
 				for addr := range stood {
 					switch {
-					case after[kind][addr] && !live[addr] && serves:
+					case after[kind][addr] != absent && !live[addr] && serves:
 						t.Errorf("seed %d step %d: %s is dead, and still in %d", seed, step, addr, kind)
-					case !after[kind][addr] && live[addr] && !bad[kind][addr] && !slices.ContainsFunc(left, Refusal{Address: addr}.Is):
+					case after[kind][addr] == absent && live[addr] && !bad[kind][addr] && !slices.ContainsFunc(left, Refusal{Address: addr}.Is):
 						t.Errorf("seed %d step %d: %s lives, and is gone from %d", seed, step, addr, kind)
 					}
 				}
@@ -197,10 +197,10 @@ func TestNoRefusalKeepsADeadAddress(t *testing.T) {
 }
 
 // standing are the addresses that stand, by kind.
-func standing(w *world) map[syncer.Kinds]map[netip.Addr]bool {
-	sliced := map[netip.Addr]bool{}
+func standing(w *world) map[syncer.Kinds]states {
+	sliced := states{}
 	for _, s := range w.current.Slices {
-		maps.Copy(sliced, sliceAddresses(&s.Slice))
+		sliced.add(s.all())
 	}
-	return map[syncer.Kinds]map[netip.Addr]bool{syncer.KindEndpoints: addressesOf(w.current.ours().Subsets), syncer.KindEndpointSlices: sliced}
+	return map[syncer.Kinds]states{syncer.KindEndpoints: statesOf(w.current.ours().Subsets), syncer.KindEndpointSlices: sliced}
 }

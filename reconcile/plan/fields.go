@@ -26,46 +26,56 @@ func (p *Plan) Fields(a *Action) []Field {
 	if a.Verb != Update || a.Standing == nil || p.current == nil {
 		return nil
 	}
-	var from, to map[string]string
-	var labels, annotations map[string]string
-	switch {
-	case a.Service != nil && p.current.Service != nil:
-		labels, annotations = a.Service.Labels, a.Service.Annotations
-		s := p.current.Service
-		from, to = portFields(s.Ports), portFields(a.Service.Ports)
-		to["spec.clusterIP"] = "None"
-		if s.Headless {
-			from["spec.clusterIP"] = "None"
+	stands := p.current.unchanged(a.Object())
+	if s := p.current.Service; a.Service != nil && s != nil {
+		stands = &Action{Service: &ServiceSpec{Ports: s.Ports, Labels: a.Standing.Labels, Annotations: a.Standing.Annotations}}
+	}
+	if stands == nil {
+		return nil
+	}
+	from, to := stands.fields(), a.fields()
+	if s := p.current.Service; a.Service != nil {
+		if !s.Headless {
+			delete(from, "spec.clusterIP")
 		}
 		for key, value := range s.Selector {
 			from["spec.selector["+key+"]"] = value
 		}
-	case a.Endpoints != nil && p.current.Endpoints != nil:
-		labels, annotations = a.Endpoints.Labels, a.Endpoints.Annotations
-		from, to = subsetFields(p.current.Endpoints.Subsets), subsetFields(a.Endpoints.Subsets)
-	case a.Slice != nil:
-		labels, annotations = a.Slice.Labels, a.Slice.Annotations
-		from, to = map[string]string{}, endpointFields(a.Slice.Endpoints)
-		for i := range p.current.Slices {
-			if s := &p.current.Slices[i]; s.Meta.Name == a.Name {
-				from = endpointFields(s.Endpoints)
-			}
-		}
-	default:
-		return nil
-	}
-	for _, side := range []struct {
-		into                map[string]string
-		labels, annotations map[string]string
-	}{{from, a.Standing.Labels, a.Standing.Annotations}, {to, labels, annotations}} {
-		for key, value := range side.labels {
-			side.into["metadata.labels["+key+"]"] = quotedValue(value)
-		}
-		for key, value := range side.annotations {
-			side.into["metadata.annotations["+key+"]"] = quotedValue(value)
-		}
 	}
 	return differences(from, to)
+}
+
+// fields are what an action writes, by path.
+func (a *Action) fields() map[string]string {
+	out := map[string]string{}
+	var labels, annotations map[string]string
+	switch {
+	case a.Service != nil:
+		labels, annotations = a.Service.Labels, a.Service.Annotations
+		out["spec.clusterIP"] = "None"
+		for _, p := range a.Service.Ports {
+			out["spec.ports["+p.Name+"]"] = strings.TrimPrefix(servicePortText(p), p.Name+":")
+		}
+	case a.Endpoints != nil:
+		labels, annotations = a.Endpoints.Labels, a.Endpoints.Annotations
+		for e := range endpointsIn(a.Endpoints.Subsets) {
+			for _, p := range e.Ports {
+				out[fmt.Sprintf("subsets[%s %s]", e.Addr, p)] = readiness(&e)
+			}
+		}
+	case a.Slice != nil:
+		labels, annotations = a.Slice.Labels, a.Slice.Annotations
+		for i := range a.Slice.Endpoints {
+			out["endpoints["+a.Slice.Endpoints[i].Addr.String()+"]"] = endpointField(&a.Slice.Endpoints[i])
+		}
+	}
+	for key, value := range labels {
+		out["metadata.labels["+key+"]"] = quotedValue(value)
+	}
+	for key, value := range annotations {
+		out["metadata.annotations["+key+"]"] = quotedValue(value)
+	}
+	return out
 }
 
 func quotedValue(text string) string { return fmt.Sprintf("%.200q", text) }
@@ -81,51 +91,25 @@ func differences(from, to map[string]string) (out []Field) {
 	return out
 }
 
-func portFields(ports []syncer.ServicePort) map[string]string {
-	out := map[string]string{}
-	for _, p := range ports {
-		out["spec.ports["+p.Name+"]"] = strings.TrimPrefix(servicePortText(p), p.Name+":")
+func readiness(e *syncer.Endpoint) string {
+	if e.Ready {
+		return "ready"
 	}
-	return out
+	return "not ready"
 }
 
-func subsetFields(subsets []syncer.Subset) map[string]string {
-	out := map[string]string{}
-	for _, s := range subsets {
-		for _, p := range s.Ports {
-			for _, side := range []struct {
-				addresses []syncer.Address
-				state     string
-			}{{s.Ready, "ready"}, {s.NotReady, "not ready"}} {
-				for _, a := range side.addresses {
-					out[fmt.Sprintf("subsets[%s %s]", a.Addr, p)] = side.state
-				}
-			}
+func endpointField(e *syncer.Endpoint) string {
+	state := []string{readiness(e)}
+	if e.Serving {
+		state = append(state, "serving")
+	}
+	if e.Terminating {
+		state = append(state, "terminating")
+	}
+	for _, of := range []struct{ name, value string }{{"node", e.NodeName}, {"zone", e.Zone}, {"hostname", e.Hostname}} {
+		if of.value != "" {
+			state = append(state, of.name+" "+of.value)
 		}
 	}
-	return out
-}
-
-func endpointFields(endpoints []syncer.Endpoint) map[string]string {
-	out := map[string]string{}
-	for i := range endpoints {
-		e := &endpoints[i]
-		state := []string{"not ready"}
-		if e.Ready {
-			state[0] = "ready"
-		}
-		if e.Serving {
-			state = append(state, "serving")
-		}
-		if e.Terminating {
-			state = append(state, "terminating")
-		}
-		for _, of := range []struct{ name, value string }{{"node", e.NodeName}, {"zone", e.Zone}, {"hostname", e.Hostname}} {
-			if of.value != "" {
-				state = append(state, of.name+" "+of.value)
-			}
-		}
-		out["endpoints["+e.Addr.String()+"]"] = strings.Join(state, ", ")
-	}
-	return out
+	return strings.Join(state, ", ")
 }

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 )
@@ -105,10 +106,10 @@ func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution,
 	fresh, evicts, gained := false, false, map[netip.Addr]bool{}
 	var whole []RefusedWrite
 	for _, w := range writes {
-		stood := standingAddresses(w.Action, current)
+		stood := current.states(w.Action)
 		blamed := Blame(w.Action, w.Causes)
 		for _, r := range blamed {
-			if stood[r.Address] {
+			if stood[r.Address] != absent {
 				r.Evict = w.Action.kinds()
 			}
 			fresh = s.add(r) || fresh
@@ -123,7 +124,7 @@ func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution,
 			evicts = true
 			continue
 		}
-		added := s.added(w.Action, stood)
+		added := added(w.Action, stood)
 		if w.Large || named(w.Causes) || len(added) == 0 || s.refusedBefore(w.Action) {
 			whole = append(whole, w)
 			continue
@@ -169,15 +170,13 @@ func named(causes []Cause) bool {
 	return slices.ContainsFunc(causes, func(c Cause) bool { return c.Field != "" })
 }
 
-// added are the addresses that an action brings to its object, sorted.
-func (s *Isolation) added(a *Action, stood map[netip.Addr]bool) []netip.Addr {
-	var added []netip.Addr
-	for addr := range a.addresses() {
-		if !stood[addr] {
+// added are the addresses that an action brings to its object.
+func added(a *Action, stood states) (added []netip.Addr) {
+	for addr := range a.states() {
+		if stood[addr] == absent {
 			added = append(added, addr)
 		}
 	}
-	slices.SortFunc(added, netip.Addr.Compare)
 	return added
 }
 
@@ -189,7 +188,7 @@ func (s *Isolation) refusedBefore(a *Action) bool {
 // halve goes on with halves of what was refused.
 func (s *Isolation) halve(gained map[netip.Addr]bool, contributions []Contribution) bool {
 	var fresh, known []netip.Addr
-	for addr := range gained {
+	for _, addr := range inOrder(gained) {
 		if s.trial == nil && slices.ContainsFunc(s.former, Refusal{Address: addr}.Is) {
 			known = append(known, addr)
 		} else {
@@ -199,8 +198,6 @@ func (s *Isolation) halve(gained map[netip.Addr]bool, contributions []Contributi
 	if len(fresh) == 0 {
 		fresh, known = known, nil
 	}
-	slices.SortFunc(fresh, netip.Addr.Compare)
-	slices.SortFunc(known, netip.Addr.Compare)
 	groups := [][]netip.Addr{fresh, known}
 	if len(known) == 0 {
 		groups = [][]netip.Addr{fresh[:len(fresh)/2], fresh[len(fresh)/2:]}
@@ -303,10 +300,9 @@ func (s *Isolation) trials(suspects []string) []string {
 
 // putOff leaves what is under trial for the next search.
 func (s *Isolation) putOff(gained map[netip.Addr]bool) {
-	var group []netip.Addr
-	for addr := range gained {
-		group = append(group, addr)
-	}
-	slices.SortFunc(group, netip.Addr.Compare)
-	s.waiting, s.trial = append(s.waiting, group), nil
+	s.waiting, s.trial = append(s.waiting, inOrder(gained)), nil
+}
+
+func inOrder[V any](of map[netip.Addr]V) []netip.Addr {
+	return slices.SortedFunc(maps.Keys(of), netip.Addr.Compare)
 }

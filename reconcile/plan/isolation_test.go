@@ -81,7 +81,7 @@ func (p *policy) pass(t testing.TB, w *world, contributions []Contribution, know
 
 func refuseAddresses(bad ...string) func(*Action) bool {
 	return func(a *Action) bool {
-		return slices.ContainsFunc(bad, func(text string) bool { return a.addresses()[netip.MustParseAddr(text)] })
+		return slices.ContainsFunc(bad, func(text string) bool { return a.states()[netip.MustParseAddr(text)] != absent })
 	}
 }
 

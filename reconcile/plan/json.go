@@ -42,17 +42,17 @@ type RuleEffect struct {
 }
 
 type replicaDoc struct {
-	Namespace string        `json:"namespace"`
-	Service   string        `json:"service"`
-	Actions   []actionDoc   `json:"actions"`
-	Added     []string      `json:"added,omitempty"`
-	Removed   []string      `json:"removed,omitempty"`
-	Readied   []string      `json:"readied,omitempty"`
-	Unreadied []string      `json:"unreadied,omitempty"`
-	Conflicts []conflictDoc `json:"conflicts,omitempty"`
-	Held      []heldDoc     `json:"held,omitempty"`
-	Kept      []keptDoc     `json:"kept,omitempty"`
-	Waiting   WaitReason    `json:"waiting,omitempty"`
+	Namespace string      `json:"namespace"`
+	Service   string      `json:"service"`
+	Actions   []actionDoc `json:"actions"`
+	Added     []string    `json:"added,omitempty"`
+	Removed   []string    `json:"removed,omitempty"`
+	Readied   []string    `json:"readied,omitempty"`
+	Unreadied []string    `json:"unreadied,omitempty"`
+	Conflicts []Conflict  `json:"conflicts,omitempty"`
+	Held      []Held      `json:"held,omitempty"`
+	Kept      []Kept      `json:"kept,omitempty"`
+	Waiting   WaitReason  `json:"waiting,omitempty"`
 }
 
 type actionDoc struct {
@@ -99,40 +99,16 @@ type subsetDoc struct {
 	Ports             []portDoc `json:"ports,omitempty"`
 }
 
-type conflictDoc struct {
-	Reason  ConflictReason `json:"reason"`
-	Cluster string         `json:"cluster,omitempty"`
-	Message string         `json:"message"`
-}
-
-type keptDoc struct {
-	Cluster   string `json:"cluster"`
-	Endpoints int    `json:"endpoints"`
-}
-
-type heldDoc struct {
-	Cluster string     `json:"cluster"`
-	Reason  HeldReason `json:"reason"`
-}
-
 func documentOf(p *Plan) replicaDoc {
 	doc := replicaDoc{
 		Namespace: p.Replica.Namespace, Service: p.Replica.Name, Actions: []actionDoc{}, Waiting: p.Waiting,
 		Added: p.Delta.Added, Removed: p.Delta.Removed, Readied: p.Delta.Readied, Unreadied: p.Delta.Unreadied,
+		Conflicts: p.Conflicts, Held: p.Held, Kept: p.Kept,
 	}
 	for i, stage := range p.Sequence() {
 		for j := range stage {
 			doc.Actions = append(doc.Actions, actionDocOf(i+1, &stage[j], p.Fields(&stage[j])))
 		}
-	}
-	for _, c := range p.Conflicts {
-		doc.Conflicts = append(doc.Conflicts, conflictDoc{c.Reason, c.Cluster, c.Message})
-	}
-	for _, h := range p.Held {
-		doc.Held = append(doc.Held, heldDoc(h))
-	}
-	for _, k := range p.Kept {
-		doc.Kept = append(doc.Kept, keptDoc(k))
 	}
 	return doc
 }

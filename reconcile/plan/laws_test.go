@@ -257,11 +257,9 @@ func checkMerge(t *testing.T, rng *rand.Rand, contributions []Contribution, curr
 			given[e.Addr] = true
 		}
 	}
-	got := addressesOf(desired.Endpoints.Subsets)
+	got := statesOf(desired.Endpoints.Subsets)
 	for _, s := range desired.Slices {
-		for _, e := range s.Endpoints {
-			got[e.Addr] = true
-		}
+		got.add(slices.Values(s.Endpoints))
 	}
 	for addr := range got {
 		if !given[addr] {
@@ -390,7 +388,7 @@ func checkRestart(t *testing.T, rng *rand.Rand, contributions []Contribution, cu
 		case recovered:
 			continue
 		}
-		for _, r := range Recover(c.Cluster, current) {
+		for _, r := range current.Share(c.Cluster) {
 			r.Drain, r.DrainForce, r.Stale, r.Failover = c.Drain, c.DrainForce, c.Stale, c.Failover
 			after = append(after, r)
 		}

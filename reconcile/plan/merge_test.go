@@ -359,10 +359,10 @@ func TestCreationThatNoRecordHolds(t *testing.T) {
 		contributions := []Contribution{from("idc-a", created, "http:80", "10.0.0.1"), from("idc-b", 200, "http:80", "10.1.0.1")}
 		w := newWorld(t, shopWeb)
 		w.settle(mergeOrNil(contributions, w.current, bothKinds), bothKinds, nil)
-		if got := Shares(w.current); len(got) != 2 || len(w.current.sources()) != 2 {
+		if got := w.current.Clusters(); len(got) != 2 || len(w.current.sources()) != 2 {
 			t.Errorf("created %d: shares of %v, record %s", created, got, w.current.Service.Annotations[AnnotationSources])
 		}
-		if p := Diff(w.current, mergeOrNil(append(contributions[1:2:2], Recover("idc-a", w.current)...), w.current, bothKinds), bothKinds); !p.Empty() {
+		if p := Diff(w.current, mergeOrNil(append(contributions[1:2:2], w.current.Share("idc-a")...), w.current, bothKinds), bothKinds); !p.Empty() {
 			t.Errorf("created %d: a restart writes %s", created, textOf(t, p))
 		}
 	}

@@ -16,7 +16,7 @@ import (
 func leave(w *world, contributions []Contribution, out ...string) []Contribution {
 	all := slices.DeleteFunc(slices.Clone(contributions), func(c Contribution) bool { return slices.Contains(out, c.Cluster) })
 	for _, cluster := range out {
-		for _, c := range Recover(cluster, w.current) {
+		for _, c := range w.current.Share(cluster) {
 			c.Orphan = true
 			all = append(all, c)
 		}
@@ -87,7 +87,7 @@ func TestOthersTakeThePlaceOfAnAbandonedCluster(t *testing.T) {
 				if _, again := run(); !again.Empty() {
 					t.Errorf("a second look writes:\n%s", textOf(t, again))
 				}
-				if stands := slices.Contains(Shares(w.current), "idc-a"); stands != test.kept {
+				if stands := slices.Contains(w.current.Clusters(), "idc-a"); stands != test.kept {
 					t.Errorf("idc-a is on record: %v", stands)
 				}
 			}

@@ -112,7 +112,7 @@ func TestWhatTheVersionBeforeWroteIsAdopted(t *testing.T) {
 		before(KindEndpointSlice, &w.current.Slices[i].Meta)
 	}
 	w.current.Own()
-	if got := Shares(w.current); len(got) != 2 {
+	if got := w.current.Clusters(); len(got) != 2 {
 		t.Errorf("shares of %v", got)
 	}
 	w.writes = 0
@@ -137,7 +137,7 @@ func TestWhatTheVersionBeforeWroteIsAdopted(t *testing.T) {
 func TestForgedSlicesDecideNothing(t *testing.T) {
 	for name, claim := range map[string]Claim{"with labels alone": ClaimMarked, "with a record of its own": ClaimRecorded} {
 		w, contributions := stand(t)
-		away := func(cluster string) []Contribution { return Recover(cluster, w.current) }
+		away := func(cluster string) []Contribution { return w.current.Share(cluster) }
 		before := Merge(shopWeb, slices.Concat(away("idc-a"), away("idc-b")), w.current, bothKinds)
 		forged := CurrentSlice{Meta: Meta{Name: "web-forged", UID: "f", ResourceVersion: "1", Claim: claim, Labels: map[string]string{LabelSliceManagedBy: SliceManagedBy}}, Cluster: "ghost"}
 		forged.Slice = syncer.Slice{Name: "web-forged", Family: syncer.IPv4, Ports: []syncer.Port{{Name: "other", Protocol: syncer.TCP, Number: 1}},

@@ -144,11 +144,11 @@ func addressRecord(shares []*share, subsets []syncer.Subset, only bool) string {
 	if len(subsets) == 0 {
 		return ""
 	}
-	written := addressesOf(subsets)
+	written := statesOf(subsets)
 	named := map[string][]netip.Addr{}
 	for _, s := range shares {
 		for i := range s.endpoints {
-			if e := &s.endpoints[i]; e.In(syncer.KindEndpoints) && written[e.Addr] {
+			if e := &s.endpoints[i]; e.In(syncer.KindEndpoints) && written[e.Addr] != absent {
 				named[s.Cluster] = append(named[s.Cluster], e.Addr)
 				delete(written, e.Addr)
 			}
@@ -224,16 +224,3 @@ func ReadOwners(annotations map[string]string) (o Owners) {
 
 // of is the cluster of an address, "" where nothing tells.
 func (o *Owners) of(addr netip.Addr) string { return cmp.Or(o.named[addr], o.rest) }
-
-func addressesOf(subsets []syncer.Subset) map[netip.Addr]bool {
-	all := map[netip.Addr]bool{}
-	for i := range subsets {
-		for _, a := range subsets[i].Ready {
-			all[a.Addr] = true
-		}
-		for _, a := range subsets[i].NotReady {
-			all[a.Addr] = true
-		}
-	}
-	return all
-}

@@ -50,10 +50,10 @@ func TestTwoSourcesOfAMemberThatIsAway(t *testing.T) {
 				all := []Contribution{a, b, from("idc-b", 300, "http:80", "10.1.0.1")}
 				w := newWorld(t, shopWeb)
 				w.settle(mergeOrNil(all, w.current, settings), settings, nil)
-				if e := w.current.Endpoints; settings.WriteEndpoints && len(addressesOf(e.Subsets)) != 3 {
+				if e := w.current.Endpoints; settings.WriteEndpoints && len(statesOf(e.Subsets)) != 3 {
 					t.Fatalf("Endpoints %+v", e.Subsets)
 				}
-				away := Recover("idc-a", w.current)
+				away := w.current.Share("idc-a")
 				for i := range away {
 					away[i].Stale = test.stale
 				}
@@ -80,10 +80,10 @@ func TestServiceThatNobodyRemembers(t *testing.T) {
 		t.Helper()
 		var r Desired
 		for range 2 {
-			r = Merge(shopWeb, append(others, Recover("idc-a", w.current)...), w.current, bothKinds)
+			r = Merge(shopWeb, append(others, w.current.Share("idc-a")...), w.current, bothKinds)
 			w.settle(&r, bothKinds, nil)
 		}
-		r = Merge(shopWeb, append(others, Recover("idc-a", w.current)...), w.current, bothKinds)
+		r = Merge(shopWeb, append(others, w.current.Share("idc-a")...), w.current, bothKinds)
 		if p := Diff(w.current, &r, bothKinds); !p.Empty() {
 			t.Errorf("a restart writes:\n%s", textOf(t, p))
 		}

@@ -124,7 +124,7 @@ func withoutAddresses(c *Contribution, refused map[netip.Addr]Refusal, current C
 	if len(refused) == 0 || c.Service == nil || !slices.ContainsFunc(c.Endpoints, hit) {
 		return nil
 	}
-	stands := standingEndpoints(c.Cluster, current)
+	stands := current.standing(c.Cluster)
 	c.Rejected = slices.Clip(c.Rejected)
 	kept := make([]syncer.Endpoint, 0, len(c.Endpoints))
 	for _, e := range c.Endpoints {
@@ -137,24 +137,15 @@ func withoutAddresses(c *Contribution, refused map[netip.Addr]Refusal, current C
 				told = append(told, leftOut{first: e.Addr, message: r.Message})
 			}
 			told[at].n++
-			if !stands.keep(&e) || !evict(&e, r.Evict) {
-				continue
+			for _, e := range asItStands(stands[e.Addr], &e) {
+				if narrow(&e, everyKind&^r.Evict) {
+					kept = append(kept, e)
+				}
 			}
+			continue
 		}
 		kept = append(kept, e)
 	}
 	c.Endpoints, c.Subsets = kept, nil
 	return told
-}
-
-// evict takes an endpoint out of kinds. It returns false where none is left.
-func evict(e *syncer.Endpoint, kinds syncer.Kinds) bool {
-	if kinds == 0 {
-		return true
-	}
-	if e.Only == 0 {
-		e.Only = syncer.KindEndpoints | syncer.KindEndpointSlices
-	}
-	e.Only &^= kinds
-	return e.Only != 0
 }

@@ -27,26 +27,23 @@ type claim struct {
 // right, so that nothing can be refused with it. With mayDelete a slice of which
 // nothing is left and that nobody wants goes at once.
 func (d *differ) removals(mayDelete bool) {
+	e, sliced := d.current.ours(), d.current.slicesOf(every)
 	suspects := addrPorts{}
-	if e := d.current.Endpoints; e != nil && e.Owned {
+	if e.Owned {
 		suspects.subsets(e.Subsets, d.desired.Endpoints.Subsets)
 	}
-	for i := range d.current.Slices {
-		if s := &d.current.Slices[i]; s.Owned {
-			suspects.slice(&s.Slice, cmp.Or(sliceNamed(d.desired.Slices, s.Meta.Name), &syncer.Slice{}))
-		}
+	for _, s := range sliced {
+		suspects.slice(&s.Slice, cmp.Or(sliceNamed(d.desired.Slices, s.Meta.Name), &syncer.Slice{}))
 	}
 	if len(suspects) == 0 {
 		return // as it nearly always is
 	}
 	claims := d.claims(suspects)
-	if e := d.current.Endpoints; e != nil && e.Owned {
+	if e.Owned {
 		d.reduceEndpoints(e, claims)
 	}
-	for i := range d.current.Slices {
-		if s := &d.current.Slices[i]; s.Owned {
-			d.reduceSlice(s, claims, mayDelete)
-		}
+	for _, s := range sliced {
+		d.reduceSlice(s, claims, mayDelete)
 	}
 }
 
@@ -106,10 +103,9 @@ func (d *differ) reduceEndpoints(e *CurrentEndpoints, claims map[netip.Addr]*cla
 	}
 	d.leftSubsets = left
 	d.reduced[Object{KindEndpoints, e.Name}] = len(d.plan.Removals)
-	d.plan.Removals = append(d.plan.Removals, Action{
-		Verb: Update, Kind: KindEndpoints, Name: e.Name, Standing: &e.Meta, Why: describeSubsets(e.Subsets, left),
-		Endpoints: &EndpointsSpec{Subsets: left, Labels: e.Labels, Annotations: e.Annotations, Trigger: d.desired.Endpoints.Trigger},
-	})
+	a := e.Unchanged()
+	a.Why, a.Endpoints.Subsets, a.Endpoints.Trigger = describeSubsets(e.Subsets, left), left, d.desired.Endpoints.Trigger
+	d.plan.Removals = append(d.plan.Removals, *a)
 }
 
 // remaining returns standing addresses in the state that they may keep, under the
@@ -161,15 +157,14 @@ func (d *differ) reduceSlice(s *CurrentSlice, claims map[netip.Addr]*claim, mayD
 	if !changed {
 		return
 	}
-	empty := Action{Verb: Update, Kind: KindEndpointSlice, Name: s.Meta.Name, Standing: &s.Meta, Why: describeSlice(&s.Slice, &left),
-		Slice: &SliceSpec{Cluster: s.Cluster, Slice: left, Labels: s.Labels, Annotations: s.Annotations, Trigger: d.desired.Endpoints.Trigger}}
-	a := empty
+	a := s.Unchanged()
+	a.Why, a.Slice.Slice, a.Slice.Trigger = describeSlice(&s.Slice, &left), left, d.desired.Endpoints.Trigger
 	if mayDelete && len(left.Endpoints) == 0 && !s.Deleting && !d.wants(s.Meta.Name) {
-		a = Action{Verb: Delete, Kind: a.Kind, Name: a.Name, Standing: a.Standing, Why: a.Why, Otherwise: &empty}
+		a = &Action{Verb: Delete, Kind: a.Kind, Name: a.Name, Standing: a.Standing, Why: a.Why, Otherwise: a}
 	}
 	d.left[s.Meta.Name] = &left
 	d.reduced[a.Object()] = len(d.plan.Removals)
-	d.plan.Removals = append(d.plan.Removals, a)
+	d.plan.Removals = append(d.plan.Removals, *a)
 }
 
 // removed reports whether the first half deletes a slice.

@@ -18,9 +18,9 @@ type Standing struct {
 	Endpoints []syncer.Endpoint
 }
 
-// StandingOf finds what stands of a cluster.
-func StandingOf(cluster string, current Current) (s Standing) {
-	for _, share := range Recover(cluster, current) {
+// Standing is what stands of a cluster.
+func (o *Current) Standing(cluster string) (s Standing) {
+	for _, share := range o.Share(cluster) {
 		s.Sources = append(s.Sources, share.Source)
 		s.Endpoints = append(s.Endpoints, share.Endpoints...)
 	}
@@ -36,16 +36,12 @@ func WithoutGone(shares []Contribution, gone []netip.Addr) []Contribution {
 	for i := range shares {
 		c := &shares[i]
 		c.Endpoints = slices.DeleteFunc(slices.Clone(c.Endpoints), func(e syncer.Endpoint) bool { return slices.Contains(gone, e.Addr) })
-		isGone := func(a syncer.Address) bool { return slices.Contains(gone, a.Addr) }
-		var left []syncer.Subset
-		for _, s := range c.Subsets {
-			s.Ready = slices.DeleteFunc(slices.Clone(s.Ready), isGone)
-			s.NotReady = slices.DeleteFunc(slices.Clone(s.NotReady), isGone)
-			if len(s.Ready)+len(s.NotReady) > 0 {
-				left = append(left, s)
+		c.Subsets = remaining(c.Subsets, func(addr netip.Addr, state traffic) traffic {
+			if slices.Contains(gone, addr) {
+				return absent
 			}
-		}
-		c.Subsets = left
+			return state
+		})
 	}
 	return shares
 }

@@ -53,7 +53,7 @@ func TestStandingOf(t *testing.T) {
 		"not ours":         {Current{Endpoints: endpoints(theirs, "a=*")}, nil, nil},
 	} {
 		c.current.Key = syncer.Key{Namespace: "x-shop", Name: "web"}
-		got := StandingOf("a", c.current)
+		got := c.current.Standing("a")
 		var sources []string
 		for _, key := range got.Sources {
 			sources = append(sources, key.String())

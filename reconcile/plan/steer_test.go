@@ -84,7 +84,7 @@ func TestOverruledModesAreReported(t *testing.T) {
 				w.settle(&r, bothKinds, nil)
 			}
 			run(a, b)
-			run(append(Recover("idc-b", w.current), a)...)
+			run(append(w.current.Share("idc-b"), a)...)
 		})
 	}
 }
@@ -131,7 +131,7 @@ func TestModeOfAMemberThatIsAway(t *testing.T) {
 	w.settle(run(a, b), bothKinds, nil)
 	for _, away := range []string{"idc-a", "idc-b"} {
 		contributions := slices.DeleteFunc([]Contribution{a, b}, func(c Contribution) bool { return c.Cluster == away })
-		r := run(append(contributions, Recover(away, w.current)...)...)
+		r := run(append(contributions, w.current.Share(away)...)...)
 		if p := Diff(w.current, r, bothKinds); !p.Empty() {
 			t.Errorf("a restart without %s writes:\n%s", away, textOf(t, p))
 		}
@@ -244,7 +244,7 @@ func TestPassedAnnotationsFollowTheSource(t *testing.T) {
 	give(annotatedWith(c, "example.com/b", "22"))
 	stands("example.com/b", "22", "theirs", "x")
 	// A restart while the member is away writes nothing.
-	r := Merge(shopWeb, Recover("idc-a", w.current), w.current, settings)
+	r := Merge(shopWeb, w.current.Share("idc-a"), w.current, settings)
 	if p := Diff(w.current, &r, settings); !p.Empty() {
 		t.Errorf("a restart writes:\n%s", textOf(t, p))
 	}

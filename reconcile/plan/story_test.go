@@ -219,7 +219,7 @@ func (s *replicaStory) contributions() (all []Contribution) {
 	for name := range s.members {
 		names[name] = true
 	}
-	for _, name := range Shares(s.current) {
+	for _, name := range s.current.Clusters() {
 		if s.away[name] || s.left[name] {
 			names[name] = true
 		}
@@ -229,7 +229,7 @@ func (s *replicaStory) contributions() (all []Contribution) {
 			all = append(all, s.members[name])
 			continue
 		}
-		for _, c := range Recover(name, s.current) {
+		for _, c := range s.current.Share(name) {
 			c.Expected, c.Orphan = s.away[name], s.left[name]
 			all = append(all, c)
 		}

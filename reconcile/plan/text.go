@@ -8,7 +8,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"net/netip"
+	"iter"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -29,18 +29,13 @@ func WriteText(w io.Writer, plans []Plan, wide bool) error {
 	}
 	fmt.Fprintln(table, "ACTION\tKIND\tNAME\t"+more("REPLICA", "CLUSTER")+"WHY\tCONTENT")
 	rows := 0
-	for i := range plans {
-		for _, stage := range plans[i].Sequence() {
-			for j := range stage {
-				a := &stage[j]
-				cluster := "-"
-				if a.Slice != nil {
-					cluster = a.Slice.Cluster
-				}
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s%s\t%s\n", a.Verb, a.Kind, a.fullName(plans[i].Replica), more(plans[i].Replica.String(), cluster), a.Why, a.content())
-				rows++
-			}
+	for p, a := range actionsOf(plans) {
+		cluster := "-"
+		if a.Slice != nil {
+			cluster = a.Slice.Cluster
 		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s%s\t%s\n", a.Verb, a.Kind, a.fullName(p.Replica), more(p.Replica.String(), cluster), a.Why, a.content())
+		rows++
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -58,13 +53,23 @@ func WriteText(w io.Writer, plans []Plan, wide bool) error {
 // writeFields prints what updates change, field by field.
 func writeFields(out *bytes.Buffer, plans []Plan) {
 	title := "\nChanges:\n"
-	for i := range plans {
-		for _, stage := range plans[i].Sequence() {
-			for j := range stage {
-				a := &stage[j]
-				for _, f := range plans[i].Fields(a) {
-					fmt.Fprintf(out, "%s  %s %s %s: %s → %s\n", title, a.Kind, a.fullName(plans[i].Replica), f.Field, cmp.Or(f.From, "none"), cmp.Or(f.To, "none"))
-					title = ""
+	for p, a := range actionsOf(plans) {
+		for _, f := range p.Fields(a) {
+			fmt.Fprintf(out, "%s  %s %s %s: %s → %s\n", title, a.Kind, a.fullName(p.Replica), f.Field, cmp.Or(f.From, "none"), cmp.Or(f.To, "none"))
+			title = ""
+		}
+	}
+}
+
+// actionsOf are the actions of plans in order.
+func actionsOf(plans []Plan) iter.Seq2[*Plan, *Action] {
+	return func(yield func(*Plan, *Action) bool) {
+		for i := range plans {
+			for _, stage := range plans[i].Sequence() {
+				for j := range stage {
+					if !yield(&plans[i], &stage[j]) {
+						return
+					}
 				}
 			}
 		}
@@ -89,13 +94,13 @@ func (a *Action) content() string {
 		}
 		return "ports " + listText(ports)
 	case a.Endpoints != nil:
-		ready, all := map[netip.Addr]bool{}, addressesOf(a.Endpoints.Subsets)
-		for i := range a.Endpoints.Subsets {
-			for _, address := range a.Endpoints.Subsets[i].Ready {
-				ready[address.Addr] = true
+		states, n := a.states(), 0
+		for _, state := range states {
+			if state == ready {
+				n++
 			}
 		}
-		text := fmt.Sprintf("%d ready, %d not ready", len(ready), len(all)-len(ready))
+		text := fmt.Sprintf("%d ready, %d not ready", n, len(states)-n)
 		if a.Endpoints.Truncated {
 			text += ", truncated"
 		}
@@ -193,23 +198,16 @@ func (s Summary) Empty() bool { return s.Create+s.Update+s.Delete == 0 }
 // Summarise counts the actions and obstacles of plans.
 func Summarise(plans []Plan) Summary {
 	s := Summary{Replicas: len(plans)}
+	verbs := map[Verb]int{}
+	for _, a := range actionsOf(plans) {
+		verbs[a.Verb]++
+	}
+	s.Create, s.Update, s.Delete = verbs[Create], verbs[Update], verbs[Delete]
 	for i := range plans {
 		p := &plans[i]
 		blocked := p.Waiting != "" || slices.ContainsFunc(p.Conflicts, func(c Conflict) bool { return c.Reason == ConflictForeign })
 		if p.Empty() && !blocked {
 			s.Unchanged++
-		}
-		for _, stage := range p.Sequence() {
-			for j := range stage {
-				switch stage[j].Verb {
-				case Create:
-					s.Create++
-				case Update:
-					s.Update++
-				case Delete:
-					s.Delete++
-				}
-			}
 		}
 		s.Conflicts += len(p.Conflicts)
 		s.Held += len(p.Held)

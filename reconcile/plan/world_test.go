@@ -212,7 +212,7 @@ func (w *world) applySlice(a *Action) {
 	slices.SortFunc(w.current.Slices, func(a, b CurrentSlice) int { return strings.Compare(a.Meta.Name, b.Meta.Name) })
 }
 
-// dumbStates is every spot of ours and its best state, without any cleverness.
+// dumbStates is every address and port of ours and its best state, without any cleverness.
 func (w *world) dumbStates() map[addrPort]traffic {
 	all := map[addrPort]traffic{}
 	put := func(a syncer.Endpoint, ports []syncer.Port, state traffic) {
