@@ -236,8 +236,8 @@ func printManifests(w io.Writer, o link.Options) error {
 func printSteps(w io.Writer, result link.Result) {
 	for _, step := range result.Steps {
 		note := ""
-		if step.Did == "left" {
-			note = " (not made by tributary link)"
+		if step.Why != "" {
+			note = " (" + step.Why + ")"
 		}
 		fmt.Fprintf(w, "%-9s  %s%s\n", step.Did, step.What, note)
 	}

@@ -9,7 +9,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,10 +28,12 @@ import (
 // Step is one thing that was done.
 type Step struct {
 	// Did is created, updated, unchanged, deleted, or left: an object of that name that
-	// is not ours.
+	// is not ours, or a namespace in which other things are.
 	Did string
 	// What names the object: "Role web/tributary-member-reads".
 	What string
+	// Why says why something was left.
+	Why string
 }
 
 func named(o *unstructured.Unstructured) string {
@@ -39,6 +46,11 @@ func named(o *unstructured.Unstructured) string {
 func ours(o metav1.Object) bool {
 	return o.GetLabels()[plan.LabelManagedBy] == plan.ManagedBy && o.GetLabels()[nameLabel] == nameValue
 }
+
+// selector is what ours says, for a list.
+const selector = plan.LabelManagedBy + "=" + plan.ManagedBy + "," + nameLabel + "=" + nameValue
+
+const notOurs = "not made by tributary link"
 
 func resourceOf(kind string) schema.GroupVersionResource {
 	i := slices.IndexFunc(resources, func(r struct {
@@ -61,7 +73,7 @@ func put(ctx context.Context, client dynamic.Interface, want *unstructured.Unstr
 		_, err = api.Create(ctx, want, metav1.CreateOptions{})
 	case err != nil:
 	case !ours(got):
-		step.Did = "left"
+		step.Did, step.Why = "left", notOurs
 	default:
 		next := got.DeepCopy()
 		for field, value := range want.Object {
@@ -89,7 +101,7 @@ func (a account) remove(ctx context.Context, client dynamic.Interface, keep map[
 		if r.kind == "Namespace" {
 			continue
 		}
-		found, err := client.Resource(r.resource).List(ctx, metav1.ListOptions{LabelSelector: plan.LabelManagedBy + "=" + plan.ManagedBy + "," + nameLabel + "=" + nameValue})
+		found, err := client.Resource(r.resource).List(ctx, metav1.ListOptions{LabelSelector: selector})
 		if apierrors.IsForbidden(err) && len(a.namespaces) > 0 {
 			continue // whoever may act in some namespaces made nothing beyond them
 		}
@@ -106,13 +118,65 @@ func (a account) remove(ctx context.Context, client dynamic.Interface, keep map[
 				problems = errors.Join(problems, fmt.Errorf("delete %s: %w", named(&o), err))
 				continue
 			}
-			steps = append(steps, Step{"deleted", named(&o)})
+			steps = append(steps, Step{Did: "deleted", What: named(&o)})
 		}
 	}
 	return steps, problems
 }
 
-// removeNamespace deletes the account's namespace if it is ours and no other account is in it.
+// guests are what a namespace is looked through for before it is deleted, beside our own objects.
+var guests = []schema.GroupVersionResource{
+	corev1.SchemeGroupVersion.WithResource("serviceaccounts"),
+	corev1.SchemeGroupVersion.WithResource("pods"),
+	corev1.SchemeGroupVersion.WithResource("secrets"),
+	corev1.SchemeGroupVersion.WithResource("configmaps"),
+	corev1.SchemeGroupVersion.WithResource("services"),
+	corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"),
+	appsv1.SchemeGroupVersion.WithResource("deployments"),
+	appsv1.SchemeGroupVersion.WithResource("statefulsets"),
+	appsv1.SchemeGroupVersion.WithResource("daemonsets"),
+	batchv1.SchemeGroupVersion.WithResource("cronjobs"),
+	rbacv1.SchemeGroupVersion.WithResource("roles"),
+	rbacv1.SchemeGroupVersion.WithResource("rolebindings"),
+}
+
+// standard reports whether Kubernetes or OpenShift puts an object into every namespace.
+func standard(o *unstructured.Unstructured) bool {
+	name := o.GetName()
+	switch o.GetKind() {
+	case "ServiceAccount":
+		return slices.Contains([]string{"default", "builder", "deployer"}, name)
+	case "ConfigMap":
+		return slices.Contains([]string{"kube-root-ca.crt", "openshift-service-ca.crt"}, name)
+	case "Secret": // of an account: the account is what counts
+		kind, _, _ := unstructured.NestedString(o.Object, "type")
+		return kind == string(corev1.SecretTypeServiceAccountToken) || kind == string(corev1.SecretTypeDockercfg) && o.GetAnnotations()[corev1.ServiceAccountNameKey] != ""
+	case "RoleBinding":
+		return strings.HasPrefix(name, "system:")
+	}
+	return false
+}
+
+// guest names something in the account's namespace that would go with it; empty if there is nothing.
+func (a account) guest(ctx context.Context, client dynamic.Interface) (string, error) {
+	for _, resource := range guests {
+		found, err := client.Resource(resource).Namespace(a.namespace).List(ctx, metav1.ListOptions{})
+		if apierrors.IsForbidden(err) {
+			return "perhaps " + resource.Resource + ", which you may not list,", nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("%s in %s: %w", resource.Resource, a.namespace, err)
+		}
+		for _, o := range found.Items {
+			if !standard(&o) {
+				return named(&o), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// removeNamespace deletes the account's namespace if it is ours and nothing else is in it. The account is gone by then.
 func (a account) removeNamespace(ctx context.Context, client dynamic.Interface) ([]Step, error) {
 	api := client.Resource(resourceOf("Namespace"))
 	namespace, err := api.Get(ctx, a.namespace, metav1.GetOptions{})
@@ -122,24 +186,40 @@ func (a account) removeNamespace(ctx context.Context, client dynamic.Interface) 
 	if err != nil {
 		return nil, fmt.Errorf("namespace %s: %w", a.namespace, err)
 	}
-	step := Step{"left", named(namespace)}
+	step := Step{Did: "left", What: named(namespace), Why: notOurs}
 	if !ours(namespace) {
 		return []Step{step}, nil
 	}
-	others, err := client.Resource(resourceOf("ServiceAccount")).Namespace(a.namespace).List(ctx, metav1.ListOptions{})
+	guest, err := a.guest(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("accounts in %s: %w", a.namespace, err)
+		return nil, err
 	}
-	for _, o := range others.Items {
-		if o.GetName() != "default" && o.GetName() != a.name {
-			return []Step{step}, nil
-		}
+	if guest != "" {
+		step.Why = guest + " is in it"
+		return []Step{step}, nil
 	}
 	if err := api.Delete(ctx, a.namespace, metav1.DeleteOptions{Preconditions: preconditions(namespace)}); err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("delete %s: %w", step.What, err)
 	}
-	step.Did = "deleted"
-	return []Step{step}, nil
+	return []Step{{Did: "deleted", What: step.What}}, nil
+}
+
+// elsewhere reports an account of the same name in another namespace: the names of its cluster-wide rights are the same,
+// so that one of the two would take the other's.
+func (a account) elsewhere(ctx context.Context, client dynamic.Interface) error {
+	found, err := client.Resource(resourceOf("ServiceAccount")).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if apierrors.IsForbidden(err) && len(a.namespaces) > 0 {
+		return nil // nor does such a call delete beyond its namespaces
+	}
+	if err != nil {
+		return fmt.Errorf("list accounts: %w", err)
+	}
+	for _, o := range found.Items {
+		if o.GetName() == a.name && o.GetNamespace() != a.namespace {
+			return fmt.Errorf("the account %s is in namespace %s of this cluster already, and its rights have the same names: give another --account, or --namespace %s if it is the one you mean", a.name, o.GetNamespace(), o.GetNamespace())
+		}
+	}
+	return nil
 }
 
 // preconditions make sure that what is deleted is what was looked at.

@@ -183,7 +183,7 @@ func (k Keep) remove(ctx context.Context) ([]Step, error) {
 		case err != nil:
 			return nil, err
 		}
-		return []Step{{"deleted", k.String()}}, nil
+		return []Step{{Did: "deleted", What: k.String()}}, nil
 	}
 	secret, err := k.secret(ctx)
 	if secret == nil || err != nil {
@@ -193,5 +193,5 @@ func (k Keep) remove(ctx context.Context) ([]Step, error) {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("%s: %w", k, err)
 	}
-	return []Step{{"deleted", k.String()}}, nil
+	return []Step{{Did: "deleted", What: k.String()}}, nil
 }

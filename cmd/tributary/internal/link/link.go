@@ -85,6 +85,9 @@ func Link(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return result, err
 	}
+	if err := o.account().elsewhere(ctx, o.Objects); err != nil {
+		return result, err
+	}
 	wanted := map[string]bool{}
 	for _, object := range manifests {
 		wanted[named(object)] = true
@@ -121,7 +124,7 @@ func (o Options) keepToken(ctx context.Context, result *Result, before []byte, s
 	}
 	if token, ok := o.stillGood(before); ok && token.UID == account.GetUID() && settings == o.settings() {
 		result.Expires = token.Expires
-		result.Steps = append(result.Steps, Step{"unchanged", o.Keep.String()})
+		result.Steps = append(result.Steps, Step{Did: "unchanged", What: o.Keep.String()})
 		return nil
 	}
 	granted, err := o.Member.CoreV1().ServiceAccounts(o.Namespace).CreateToken(ctx, o.Account, &authenticationv1.TokenRequest{
@@ -146,7 +149,7 @@ func (o Options) keepToken(ctx context.Context, result *Result, before []byte, s
 	if err := o.Keep.write(ctx, text, o.settings()); err != nil {
 		return err
 	}
-	result.Steps = append(result.Steps, Step{did, o.Keep.String()})
+	result.Steps = append(result.Steps, Step{Did: did, What: o.Keep.String()})
 	return nil
 }
 
@@ -175,12 +178,15 @@ func Unlink(ctx context.Context, o Options) (Result, error) {
 	if _, _, err := o.kept(ctx); err != nil {
 		return result, err
 	}
+	a := o.account()
+	if err := a.elsewhere(ctx, o.Objects); err != nil {
+		return result, err
+	}
 	steps, err := o.Keep.remove(ctx)
 	result.Steps = steps
 	if err != nil {
 		return result, err
 	}
-	a := o.account()
 	steps, err = a.remove(ctx, o.Objects, nil)
 	result.Steps = append(result.Steps, steps...)
 	if err != nil {

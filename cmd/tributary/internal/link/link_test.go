@@ -16,8 +16,10 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -269,6 +271,63 @@ func TestSharedNamespaceStays(t *testing.T) {
 		if left := b.standing(t); !slices.Contains(left, want) {
 			t.Errorf("%q lacks %s", left, want)
 		}
+	}
+}
+
+// TestNamespaceWithOthersThingsStays: they would go with it.
+func TestNamespaceWithOthersThingsStays(t *testing.T) {
+	meta := metav1.ObjectMeta{Namespace: "tributary-system", Name: "guest"}
+	standard := []runtime.Object{
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "tributary-system", Name: "default"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "tributary-system", Name: "kube-root-ca.crt"}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "tributary-system", Name: "default-token-x"}, Type: corev1.SecretTypeServiceAccountToken},
+	}
+	for kind, guest := range map[string]runtime.Object{
+		"": nil, "Pod": &corev1.Pod{ObjectMeta: meta}, "Secret": &corev1.Secret{ObjectMeta: meta}, "ConfigMap": &corev1.ConfigMap{ObjectMeta: meta},
+		"Service": &corev1.Service{ObjectMeta: meta}, "PersistentVolumeClaim": &corev1.PersistentVolumeClaim{ObjectMeta: meta}, "Deployment": &appsv1.Deployment{ObjectMeta: meta},
+	} {
+		existing := standard
+		want := Step{Did: "deleted", What: "Namespace tributary-system"}
+		if guest != nil {
+			existing = append(slices.Clone(standard), guest)
+			want.Did, want.Why = "left", kind+" tributary-system/guest is in it"
+		}
+		b := newBench(t, existing...)
+		b.link(t)
+		r, err := Unlink(t.Context(), b.Options)
+		if err != nil || !slices.Contains(r.Steps, want) {
+			t.Errorf("with %q: %v, %v", kind, r.Steps, err)
+		}
+	}
+	// Whoever may not look does not delete.
+	b := newBench(t)
+	b.link(t)
+	b.Objects.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "secrets", func(k8stesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(corev1.Resource("secrets"), "", nil)
+	})
+	if _, err := Unlink(t.Context(), b.Options); err != nil || !slices.Contains(b.standing(t), "Namespace tributary-system") {
+		t.Errorf("without the right to list Secrets: %v, %v", b.standing(t), err)
+	}
+}
+
+// TestAccountElsewhereKeepsItsRights: a second namespace neither takes nor deletes what the first has.
+func TestAccountElsewhereKeepsItsRights(t *testing.T) {
+	b := newBench(t)
+	b.link(t)
+	before := b.standing(t)
+	second := b.Options
+	second.Namespace, second.Keep.Name = "other-system", "second"
+	for name, call := range map[string]func(context.Context, Options) (Result, error){"link": Link, "unlink": Unlink} {
+		r, err := call(t.Context(), second)
+		if err == nil || !strings.Contains(err.Error(), "--account") || len(r.Steps) > 0 {
+			t.Errorf("%s did %v, %v", name, r.Steps, err)
+		}
+	}
+	if got := b.standing(t); !slices.Equal(got, before) {
+		t.Errorf("%q stand", got)
+	}
+	if got := b.link(t); len(got) > 0 {
+		t.Errorf("the first lost %q", got)
 	}
 }
 
