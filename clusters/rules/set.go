@@ -5,6 +5,7 @@ package rules
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -162,10 +163,19 @@ func (r *counted) ask(vars map[string]any, left *uint64) outcome {
 	}
 	if err != nil {
 		r.errors.Add(1)
-		text := err.Error()
+		text := shortened(err.Error())
 		r.lastError.Store(&text)
 	}
 	return out
+}
+
+// shortened is an error without most of what a pod put into it, such as a missing key.
+func shortened(text string) string {
+	const longest = 300
+	if len(text) <= longest {
+		return text
+	}
+	return strings.Clone(strings.ToValidUTF8(text[:longest], "")) + "…"
 }
 
 // Status says how a rule fares.
