@@ -12,7 +12,7 @@ type Connection struct {
 	// without a restart.
 	Kubeconfig string `json:"kubeconfig"`
 	// Context is the context to use in the kubeconfig. Empty means its
-	// `current-context`.
+	// `current-context`; `check` and the log say which of several that is.
 	Context string `json:"context"`
 	// Client limits the requests that Tributary sends to this cluster.
 	Client Client `json:"client"`

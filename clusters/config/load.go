@@ -109,6 +109,9 @@ type Access struct {
 	Err error
 	// Context is the context of the kubeconfig that REST is made from; "" in a cluster.
 	Context string
+	// Followed says that Context is one of several and that only the kubeconfig's
+	// current-context names it, and what to write to hold it; "" otherwise.
+	Followed string
 }
 
 // Certificate is what TLS is served with.
@@ -157,9 +160,13 @@ func resolve(file, path string) string {
 	return filepath.Join(filepath.Dir(file), path)
 }
 
-// limit is the accepted client with the limits of the configuration.
-func (c *Connection) limit(accepted *kubeconfig.Accepted) Access {
+// limit is the accepted client with the limits of the configuration. field is the one that
+// names a context.
+func (c *Connection) limit(accepted *kubeconfig.Accepted, field string) Access {
 	out := Access{REST: rest.CopyConfig(accepted.REST), Hash: accepted.Hash, Context: accepted.Context}
+	if accepted.Among > 0 {
+		out.Followed = fmt.Sprintf("follows the current-context of its kubeconfig, %q, one of %d: write %s to hold it", accepted.Context, accepted.Among, field)
+	}
 	if qps := c.Client.QPS; qps > 0 {
 		burst := c.Client.Burst
 		if burst == 0 {

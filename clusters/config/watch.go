@@ -299,7 +299,7 @@ func (w *Watcher) secretAccess(s Secret, member *Cluster, before Access) Access 
 		before.Err = err
 		return before
 	}
-	out := member.limit(accepted)
+	out := member.limit(accepted, "annotation "+SecretAnnotation+"context")
 	out.Secret = s.Namespace + "/" + s.Name
 	return out
 }
@@ -311,7 +311,7 @@ func (w *Watcher) access(owner string, c *Connection, before Access, scope strin
 		before.Err = w.located(err, w.text)
 		return before
 	}
-	out := c.limit(accepted)
+	out := c.limit(accepted, owner+".context")
 	if c.Kubeconfig != "" {
 		out.File = resolve(w.path, c.Kubeconfig)
 	}

@@ -48,6 +48,9 @@ type Accepted struct {
 	Hash string
 	// Context is the one that was used; "" in a cluster.
 	Context string
+	// Among is of how many contexts current-context chose it; 0 where the request names it,
+	// or the file has no other.
+	Among int
 }
 
 // Load reads the kubeconfig and accepts or refuses it; see Accept.
@@ -117,7 +120,11 @@ func (k *checker) accept(f *api.Config) *Accepted {
 		k.fault(chosen.userAt, "is refused by the client library", "write the kubeconfig as kubectl does")
 		return nil
 	}
-	return &Accepted{REST: config, Hash: chosen.hash(), Context: chosen.context}
+	accepted := &Accepted{REST: config, Hash: chosen.hash(), Context: chosen.context}
+	if k.request.Context == "" && len(f.Contexts) > 1 {
+		accepted.Among = len(f.Contexts)
+	}
+	return accepted
 }
 
 // chosen is the part of the file that is used; what it names in other files is put in

@@ -121,6 +121,8 @@ type checked struct {
 	Result  string `json:"result"`
 	Server  string `json:"server,omitempty"`
 	Version string `json:"version,omitempty"`
+	// Context is the one of the kubeconfig that is used.
+	Context string `json:"context,omitempty"`
 	// Expires is when the credential ends; zero: it does not, or does not say.
 	Expires time.Time `json:"expires,omitzero"`
 	// Problems keep run from working with this cluster; Notes do not.
@@ -224,7 +226,10 @@ func (k checker) one(ctx context.Context, c *checked) {
 		}
 		return
 	}
-	c.Server = access.REST.Host
+	c.Server, c.Context = access.REST.Host, access.Context
+	if access.Followed != "" {
+		c.note(access.Followed)
+	}
 	if c.Expires = kubeconfig.Expires(access.REST); !c.Expires.IsZero() {
 		c.noteExpiry(time.Now())
 	}

@@ -4,6 +4,8 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,6 +85,52 @@ func TestOffline(t *testing.T) {
 		var out strings.Builder
 		if code := dispatch(t.Context(), append([]string{"check", "--config", filepath.Join(dir, c.file)}, c.flags...), &out, &out); code != c.want || !strings.Contains(out.String(), c.says) {
 			t.Errorf("check of %s with %q ends with %d, want %d and %q:\n%s", c.file, c.flags, code, c.want, c.says, &out)
+		}
+	}
+}
+
+// TestContextsAreToldOf: which of several contexts is used is never silent, unless the file names it.
+func TestContextsAreToldOf(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	dir := filesIn(t, map[string]string{
+		"one": strings.Replace(someKubeconfig, "CONTEXTS", "", 1),
+		"two": strings.Replace(someKubeconfig, "CONTEXTS", ", {name: y, context: {cluster: x, user: x}}", 1),
+	})
+	const ingressFollows = `follows the current-context of its kubeconfig, "x", one of 2: write ingress.context to hold it`
+	memberFollows := strings.Replace(ingressFollows, "ingress", "clusters[0]", 1)
+	for _, c := range []struct {
+		ingress, member string
+		notes           [2]string
+	}{
+		{"kubeconfig: one", "kubeconfig: one", [2]string{}},
+		{"kubeconfig: two", "kubeconfig: two", [2]string{ingressFollows, memberFollows}},
+		{"kubeconfig: two, context: x", "kubeconfig: two", [2]string{"", memberFollows}},
+		{"kubeconfig: two", "kubeconfig: two, context: y", [2]string{ingressFollows, ""}},
+	} {
+		path := filepath.Join(dir, "c.yaml")
+		if err := os.WriteFile(path, []byte(fileHeader+"listen: 127.0.0.1:0\ningress: {"+c.ingress+"}\nclusters: [{name: a, "+c.member+"}]\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out, errs strings.Builder
+		if code := dispatch(t.Context(), []string{"check", "--offline", "-o", "json", "--config", path}, &out, &errs); code != exitOK {
+			t.Fatalf("check of %+v ends with %d: %s", c, code, &errs)
+		}
+		var found checks
+		if err := json.Unmarshal([]byte(out.String()), &found); err != nil {
+			t.Fatal(err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel() // run says how it starts, and ends
+		var logged strings.Builder
+		dispatch(ended, []string{"run", "--config", path, "--log-format", "json"}, &logged, &logged)
+		for i, want := range c.notes {
+			if got := strings.Join(found.Clusters[i].Notes, "; "); got != want || found.Clusters[i].Context == "" {
+				t.Errorf("%+v: check notes of %s, context %q: %q, want %q", c, found.Clusters[i].Cluster, found.Clusters[i].Context, got, want)
+			}
+			field := []string{"ingress.context", "clusters[0].context"}[i]
+			if strings.Contains(logged.String(), "write "+field+" to hold it") != (want != "") {
+				t.Errorf("%+v: the log of run and %s:\n%s", c, field, &logged)
+			}
 		}
 	}
 }

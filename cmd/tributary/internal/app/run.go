@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"tributary.dev/tributary/clusters/config"
@@ -23,6 +24,12 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	r := New(watcher.Loaded(), o)
 	r.metrics.Changes().Keep(o.Records)
 	logger.Info("starting", "version", o.Build.Version, "config", o.Path, "clusters", len(watcher.Loaded().Config.Clusters))
+	told := &config.Loaded{}
+	tellContexts := func(now *config.Loaded) {
+		logContexts(logger, told, now)
+		told = now
+	}
+	tellContexts(watcher.Loaded())
 	pages := newPages(ctx, r, logger)
 	if err := pages.use(watcher.Loaded()); err != nil {
 		return fmt.Errorf("%s: %w", o.Path, err)
@@ -35,6 +42,7 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	group.Go(func() { newRenewer(r.running, r.mayWrite, r.writeClient, o).run(ctx) })
 	group.Go(func() {
 		watcher.Run(ctx, func(update config.Update) {
+			tellContexts(update.Loaded)
 			members.use(update.Loaded)
 			pages.follow(update.Loaded)
 			r.apply(update)
@@ -50,6 +58,20 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	r.metrics.Flush()
 	logger.Info("stopped")
 	return err
+}
+
+// logContexts names the contexts that kubeconfigs choose by their current-context, as far as
+// that was not so before.
+func logContexts(logger *slog.Logger, before, now *config.Loaded) {
+	log := func(was, is config.Access, attrs ...any) {
+		if is.Followed != "" && is.Followed != was.Followed {
+			logger.Warn("no context is named for a kubeconfig with several", append(attrs, "context", is.Context, "note", is.Followed)...)
+		}
+	}
+	log(before.Ingress, now.Ingress, "role", "ingress")
+	for _, c := range now.Config.Clusters {
+		log(before.Members[c.Name], now.Members[c.Name], "cluster", c.Name)
+	}
 }
 
 // exportTraces sends the change records to a collector when the environment
