@@ -383,11 +383,19 @@ func (s *site) manifestsAreValid() {
 	s.define("servicemonitors", "monitoring.coreos.com", "ServiceMonitor", "v1")
 	s.define("prometheusrules", "monitoring.coreos.com", "PrometheusRule", "v1")
 	const apply = " apply --server-side --force-conflicts --dry-run=server --validate=strict -f "
-	for _, name := range []string{"ingress", "policies", "servicemonitor", "prometheusrule"} {
-		s.sh("kubectl --context ingress" + apply + "deploy/kubernetes/" + name + ".yaml")
+	manifests, err := filepath.Glob(filepath.Join(s.root, "deploy/kubernetes/*.yaml"))
+	s.must(err)
+	if len(manifests) < 7 {
+		s.Fatalf("%d manifests", len(manifests))
 	}
 	s.sh("kubectl --context idc-c create namespace tributary-system")
-	s.sh("kubectl --context idc-c" + apply + "deploy/kubernetes/member.yaml")
+	for _, path := range manifests {
+		in := "ingress"
+		if filepath.Base(path) == "member.yaml" {
+			in = "idc-c"
+		}
+		s.sh("kubectl --context " + in + apply + path)
+	}
 	s.sh("kubectl --context idc-c" + apply + "<(tributary link x --dry-run -o yaml)")
 	s.sh("kubectl --context idc-c delete namespace tributary-system --wait=false")
 	// Nothing here finishes the deletion of a namespace.
