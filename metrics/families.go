@@ -17,7 +17,7 @@ const (
 var (
 	changeLatency = family(Histogram, groupChanges, "change_latency_seconds", "member_cluster lane stage",
 		"Time that live changes took, by stage. Only written changes that a watch event caused count; first fills, relists and repairs do not.",
-		"`stage`: `queue` (event read to worker), `compute` (worker to first write sent), `write` (first write sent to last one acknowledged), `total` (event read to last write acknowledged), `echo` (event read to our own watch of the ingress cluster having shown the writes). `lane`: `removal`, `addition`, `bulk`. Exemplars carry the `trace_id` of the change.")
+		"`stage`: `queue`, from the event read to a worker. `compute`, from there to the first write sent. `write`, from there to the last write acknowledged. `total`, from the event read to the last write acknowledged. `echo`, from the event read until our own watch of the ingress cluster shows the writes. `lane`: `removal`, `addition`, `bulk`. Exemplars carry the `trace_id` of the change.")
 	sourceDelay = family(Histogram, groupChanges, "source_delay_seconds", "member_cluster",
 		"How late an event was when it was read: from the moment that the member gives for the change of a pod's readiness, or for its deletion.",
 		"Only of pods that were known before. Members tell whole seconds, by their own clocks: a clock that is ahead shows as 0, and more than an hour as an hour.")
@@ -65,7 +65,7 @@ var (
 		"Endpoints that the member cluster contributes, by state. A pod behind two Services counts twice.",
 		"`state`: `ready`, `not_ready`.")
 	dampedEndpoints = family(Gauge, groupClusters, "damped_endpoints", "member_cluster",
-		"Endpoints of the member cluster that turned not ready, are ready again, and wait until they have been for as long as `readiness.stableFor`. They are among those that `tributary_endpoints` counts as not ready.")
+		"Endpoints of the member cluster that turned not ready and are ready again. They wait until they have been so for `readiness.stableFor`. They are among those that `tributary_endpoints` counts as not ready.")
 	ruleMatches = family(Gauge, groupClusters, "rule_matches", "member_cluster rule",
 		"Pods of the member cluster that a rule of the configuration decides now. A pod behind two Services counts twice.")
 	ruleErrors = family(Counter, groupClusters, "rule_errors_total", "member_cluster rule",
@@ -78,7 +78,7 @@ var (
 		"Time that evaluations of a rule have taken.")
 	rejectedAddresses = family(Counter, groupClusters, "rejected_addresses_total", "member_cluster reason",
 		"Addresses that were left out of a replica, counted once for as long as they stay; the other addresses of the Service pass.",
-		"`reason`: why the API would refuse the address (`malformed`, `unspecified`, `loopback`, `link_local`, `multicast`, `port`, `hostname`, `node_name`, `fqdn`), `not_allowed` by `allowedCIDRs`, or `refused` by the ingress cluster's API server.")
+		"`reason`: `not_allowed` by `allowedCIDRs`, or `refused` by the ingress cluster's API server. Or why that would refuse it: `malformed`, `unspecified`, `loopback`, `link_local`, `multicast`, `port`, `hostname`, `node_name`, `fqdn`.")
 	// The name is not that of the counter without _total: that is what OpenMetrics
 	// calls the counter's family.
 	rejectedNow = family(Gauge, groupClusters, "rejected_addresses_current", "member_cluster reason",
@@ -117,7 +117,7 @@ var (
 		"Time from sending a write to its acknowledgement.")
 	conflicts = family(Gauge, groupIngress, "conflicts", "reason",
 		"Conflicts between members, or with objects that are not ours, by reason; the status page names each with its remedy.",
-		"`reason`: `foreign_object` (an object of that name is not ours and is left alone), `other_instance` (it is of another installation), `unrecorded` (it carries our mark and no record that fits), `other_process` (another process writes under the same `instance`, by another Lease), `namespace` (a replica stands outside of `ingress.namespaces`), and disagreements between members: `port`, `headless`, `duplicate_ip`, `name`; `selector` (somebody gave the replica one), `annotation` (a source's is not understood), `refused` (the API server refuses what a member gives), `failing` (writes of the replica fail again and again, and those of others do not).")
+		"`reason`: `foreign_object` (an object of that name is not ours and is left alone); `other_instance` (it is of another installation); `unrecorded` (it carries our mark and no record that fits); `other_process` (another process writes under the same `instance`, by another Lease); `namespace` (a replica stands outside of `ingress.namespaces`); and disagreements between members: `port`, `headless`, `duplicate_ip`, `name`; `selector` (somebody gave the replica one); `annotation` (a source's is not understood); `refused` (the API server refuses what a member gives); `failing` (writes of the replica fail again and again, and those of others do not).")
 	heldChanges = family(Gauge, groupIngress, "held_changes", "member_cluster reason",
 		"Changes that are kept back, by reason; the status page says how to release them.",
 		heldValues())
@@ -164,7 +164,7 @@ var (
 		"Whether what the receiver acknowledged cannot be written down (1): after a restart it is told everything.")
 	sinkRequests = family(Counter, groupSinks, "sink_requests_total", "sink result",
 		"Requests to the receiver, by what became of them.",
-		"`result`: `ok`; `refused` (a status of 400 to 499), `throttled` (429), `server_error`, `redirect`, `invalid` (no HTTP), `timeout`, `unreachable`, `credentials` (a file of `auth` is of no use, nothing was sent), `stopped` (this process leads no longer).")
+		"`result`: `ok`; `refused` (a status of 400 to 499), `throttled` (429), `server_error`, `redirect`, `invalid` (no HTTP), `timeout`, `unreachable`; `credentials` (a file of `auth` is of no use, nothing was sent); `stopped` (this process leads no longer).")
 	sinkRequestDuration = family(Histogram, groupSinks, "sink_request_duration_seconds", "sink",
 		"Time that requests to the receiver took.")
 )

@@ -16,9 +16,9 @@ type Connection struct {
 	Context string `json:"context"`
 	// Client limits the requests that Tributary sends to this cluster.
 	Client Client `json:"client"`
-	// AllowInKubeconfig names features of kubeconfigs that are refused otherwise,
-	// because whoever writes the file could use them to run programs here, to read
-	// files here, or to send credentials elsewhere: `exec`, `authProvider`, `files`,
+	// AllowInKubeconfig names features of kubeconfigs that are refused otherwise.
+	// Whoever writes the file could use them to run programs here, to read files
+	// here, or to send credentials elsewhere: `exec`, `authProvider`, `files`,
 	// `insecureSkipTLSVerify`, `proxyURL`, `impersonation`.
 	AllowInKubeconfig []kubeconfig.Feature `json:"allowInKubeconfig"`
 }
@@ -80,9 +80,9 @@ type Cluster struct {
 	// because its node stopped reporting, such as `40s`. `0s` follows Kubernetes at
 	// once.
 	HoldSilentNodes Duration `json:"holdSilentNodes"`
-	// StaleAfter is how long the member may be out of sight, such as `30m`, before its
-	// endpoints are marked not ready wherever another member has ready ones; the last
-	// ready ones of a replica never are. `0s` is never.
+	// StaleAfter is how long the member may be out of sight, such as `30m`. After it
+	// its endpoints are marked not ready wherever another member has ready ones; the
+	// last ready ones of a replica never are. `0s` is never.
 	StaleAfter Duration `json:"staleAfter"`
 	// MaxObjects is how many Pods, or Services, or other objects of one kind the
 	// member may have. One with more is not followed further: it keeps the endpoints
@@ -93,7 +93,7 @@ type Cluster struct {
 	// replicated depends on it. It needs the right to list and watch Endpoints.
 	ObserveNative bool `json:"observeNative"`
 	// NativeTolerance is how long the member's own Endpoints may differ from what
-	// Tributary computes before the Service is listed as one of disagreement.
+	// Tributary computes. After it the Service is listed as one of disagreement.
 	NativeTolerance Duration `json:"nativeTolerance"`
 
 	// meaning is what the fields above mean, compiled once by Parse.
@@ -107,12 +107,12 @@ type Guard struct {
 	// Enabled is whether lists are judged. Most pods turning not ready has its own
 	// limit, `panicPercent`.
 	Enabled bool `json:"enabled"`
-	// MinEndpoints is how many ready endpoints a list may take at once in any case,
-	// and the least number of pods that can be a mass event.
+	// MinEndpoints is how many ready endpoints a list may take at once in any case.
+	// It is also the least number of pods that can be a mass event.
 	MinEndpoints int `json:"minEndpoints"`
 	// Percent of the member's ready endpoints is what a list may take at once if that
-	// is more. What exceeds both, and what leaves a replica without endpoints of this
-	// member, is held until a second list confirms it.
+	// is more. What exceeds both is held until a second list confirms it. So is what
+	// leaves a replica without endpoints of this member.
 	Percent int `json:"percent"`
 	// ConfirmPercent of the member's ready endpoints is what a second list can
 	// confirm. What exceeds it is held until it is seen again or released by hand.
@@ -120,8 +120,8 @@ type Guard struct {
 	// ConfirmAfter is the time between the two lists.
 	ConfirmAfter Duration `json:"confirmAfter"`
 	// PanicPercent: when more of the member's ready pods turn not ready within a
-	// minute without being deleted, they are kept ready until less than half as many
-	// are left, or until they are released by hand. 100 is never.
+	// minute without being deleted, they are kept ready. That ends when less than half
+	// as many are left, or when they are released by hand. 100 is never.
 	PanicPercent int `json:"panicPercent"`
 }
 

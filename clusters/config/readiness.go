@@ -23,14 +23,14 @@ const (
 // after it has been ready for a while. A removal is never delayed, nor is an endpoint
 // that is new. For each field the narrowest that says anything decides: the annotations
 // `tributary.dev/ready-stable-for` and `tributary.dev/ready-keep-one` of a Service of a
-// member, `namespaces` of the member, `namespaces` here, the member, and what is said
+// member; `namespaces` of the member; `namespaces` here; the member; and what is said
 // here for all. See docs/rules.md.
 type Readiness struct {
 	// StableFor is how long the endpoint must have been ready, such as `10s`, at most
 	// `1h`. `0s` waits for nothing.
 	StableFor Duration `json:"stableFor"`
 	// KeepOne lets an endpoint return at once where its replica would have no ready
-	// endpoint otherwise, of this member or of another one.
+	// endpoint otherwise, of whichever member.
 	KeepOne bool `json:"keepOne"`
 	// Namespaces are exceptions for some namespaces of the members. The first that
 	// matches counts.

@@ -50,8 +50,8 @@ type Replicas struct {
 	// ones make fewer objects.
 	MaxEndpointsPerSlice int `json:"maxEndpointsPerSlice"`
 	// Mode is what becomes of Services that have the same name in several members:
-	// `union` makes one replica with the endpoints of all, `separate` a replica for
-	// each member, `failover` one replica with the endpoints of the first member in an
+	// `union` makes one replica with the endpoints of all; `separate` a replica for
+	// each member; `failover` one replica with the endpoints of the first member in an
 	// order that has a ready one. `rules`, `clusters[].mode` and the annotation
 	// `tributary.dev/mode` on a Service override it, the later named the earlier.
 	Mode Mode `json:"mode"`
@@ -99,9 +99,9 @@ func (r *Rule) SetDefaults() { r.Failover = []string{} }
 // Pass chooses keys: those that match an entry of `pass` and none of `drop`. An
 // entry is a key or a glob, in which `*` stands for any text, a slash included. Keys
 // that Tributary or Kubernetes itself gives a meaning on the written objects never
-// pass, nor does what an API server would refuse. Keys by which a tool tracks what is
-// its own (Argo CD, Flux, Helm, kustomize, `app.kubernetes.io/instance` among them)
-// pass only where `pass` has them without a wildcard.
+// pass. Nor does what an API server would refuse. Keys by which a tool tracks what is
+// its own pass only where `pass` has them without a wildcard: those of Argo CD, Flux,
+// Helm and kustomize, and `app.kubernetes.io/instance`.
 type Pass struct {
 	// Pass lists the keys to take over.
 	Pass []string `json:"pass"`

@@ -26,8 +26,8 @@ type PodRule struct {
 	Namespaces []string `json:"namespaces"`
 	// ServiceSelector is a label selector of the members' Services. Empty selects all.
 	ServiceSelector string `json:"serviceSelector"`
-	// When is a condition in CEL, the expression language of Kubernetes, over `pod`,
-	// `service` (both as in the API), `node` (`name`, `zone`) and `cluster` (the
+	// When is a condition in CEL, the expression language of Kubernetes. It reads `pod`
+	// and `service` (both as in the API), `node` (`name`, `zone`) and `cluster` (the
 	// member's name). A pod on which it fails, for a key that is missing, does not match.
 	When string `json:"when"`
 	// Then is what a pod that matches counts as: `Ready` (unless it is being deleted, or

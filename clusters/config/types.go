@@ -32,9 +32,9 @@ type Config struct {
 	MetricsListen string `json:"metricsListen"`
 	// MetricsTLS is the certificate of `metricsListen`. Without one it is plain HTTP.
 	MetricsTLS MetricsTLS `json:"metricsTLS"`
-	// MetricsTokenReview asks the ingress cluster, by TokenReview and
-	// SubjectAccessReview, whether the bearer token of a request for `/metrics` at
-	// `metricsListen` may `get` the path `/metrics`. Probes need no token. It needs
+	// MetricsTokenReview has requests for `/metrics` at `metricsListen` prove by a
+	// bearer token that they may `get` the path `/metrics`. The ingress cluster is
+	// asked, by TokenReview and SubjectAccessReview. Probes need no token. It needs
 	// `metricsTLS`, and the rights of the ClusterRole `system:auth-delegator`.
 	MetricsTokenReview bool `json:"metricsTokenReview"`
 	// Instance names this installation: in its Lease, and on everything that it owns in
@@ -45,8 +45,8 @@ type Config struct {
 	// Namespace is Tributary's own in the ingress cluster, where it records by which
 	// identity each cluster is known; no replica is ever written there. Empty means
 	// the namespace of its pod if it runs in the ingress cluster
-	// (`ingress.kubeconfig` is left out), else the environment's `POD_NAMESPACE`, else
-	// `tributary-system`. It is created where it is missing. Keep tenants out of it.
+	// (`ingress.kubeconfig` is left out). Else it is the environment's
+	// `POD_NAMESPACE`, else `tributary-system`. It is created where it is missing. Keep tenants out of it.
 	Namespace string `json:"namespace"`
 	// Ingress says how the ingress cluster is reached: the one that is written to.
 	// Without `ingress.kubeconfig`, Tributary runs in that cluster as a pod and uses
