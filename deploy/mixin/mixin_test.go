@@ -326,12 +326,15 @@ func TestPanels(t *testing.T) {
 func TestTheFirstTableHasARowAMember(t *testing.T) {
 	panels := Dashboards()[0].Rows[0].Panels
 	table := panels[len(panels)-1]
-	if table.Kind != Table || len(table.Columns) < 8 {
+	if table.Kind != Table || len(table.Columns) < 8 || table.Columns[0].Title != "State" {
 		t.Fatalf("%q is a %s with %d columns", table.Title, table.Kind, len(table.Columns))
 	}
 	for _, column := range table.Columns {
 		if !strings.Contains(column.Expr, "by ("+memberLabel) || !strings.Contains(column.Expr, "CSEL") {
 			t.Errorf("column %s: %s", column.Title, column.Expr)
+		}
+		if column.Runbook != "" && !slices.ContainsFunc(Alerts(), func(a Alert) bool { return a.Name == column.Runbook }) {
+			t.Errorf("column %s leads to the runbook of no alert: %s", column.Title, column.Runbook)
 		}
 	}
 }

@@ -3,6 +3,12 @@
 
 package mixin
 
+// memberState is the worst that is true of a member, as an index of the words of its column.
+const memberState = `(max by (member_cluster) (tributary_cluster_panic{CSEL}) == 1) * 4` +
+	` or on (member_cluster) (max by (member_cluster) (tributary_cluster_stale{CSEL}) == 1) * 3` +
+	` or on (member_cluster) (max by (member_cluster) (tributary_cluster_up{CSEL}) == 0) + 2` +
+	` or on (member_cluster) 1 - max by (member_cluster) (tributary_cluster_synced{CSEL})`
+
 // onCall answers: pods of a member are late, or wrong; why? Its first table has a row
 // for each member, with what is wrong in words, and where its time goes.
 func onCall() Dashboard {
@@ -41,20 +47,21 @@ func callMembers() Row {
 		},
 		{
 			Title: "Members", Kind: Table, Width: 24,
-			Description: "One row a member. A late member: see which stage takes the time; lag without latency means that changes wait. The name leads to its changes.",
+			Description: "One row a member. A late member: see which stage takes the time; lag without latency means that changes wait. The name leads to its changes, a cell to its runbook.",
 			Columns: []Column{
-				{"Answers", "bool_yes_no", `max by (member_cluster) (tributary_cluster_up{CSEL})`, 0, 0},
+				{"State", "short", memberState, 1, 2, "TributaryMemberNotSynced", []string{"live", "not synced", "silent", "stale", "panic"}},
+				{"Answers", "bool_yes_no", `max by (member_cluster) (tributary_cluster_up{CSEL})`, 0, 0, "TributaryMemberUnreachable", nil},
 				{"Wrong", "", `max by (member_cluster, reason) (tributary_cluster_condition{CSEL})` +
-					` or on (member_cluster) label_replace(max by (member_cluster) (tributary_cluster_up{CSEL}), "reason", "-", "", "")`, 0, 0},
-				{"Last contact", "s", `min by (member_cluster) (tributary_cluster_last_contact_seconds{CSEL})`, 30, 90},
-				{"Lag", "s", `max by (member_cluster) (tributary_sync_lag_seconds{CSEL})`, 5, 30},
-				{"Event late p99", "s", `histogram_quantile(0.99, sum by (member_cluster, le) (rate(tributary_source_delay_seconds_bucket{CSEL}[10m])))`, 5, 30},
-				{"Queue p99", "s", p99("queue"), 0.1, 1},
-				{"Compute p99", "s", p99("compute"), 0.1, 1},
-				{"Write p99", "s", p99("write"), 0.25, 2.5},
-				{"Held", "short", `sum by (member_cluster) (tributary_held_changes{CSEL}) or max by (member_cluster) (tributary_cluster_up{CSEL}) * 0`, 1, 10},
-				{"Rejected", "short", `sum by (member_cluster) (tributary_rejected_addresses_current{CSEL}) or max by (member_cluster) (tributary_cluster_up{CSEL}) * 0`, 1, 10},
-				{"Credential ends in", "s", `min by (member_cluster) (tributary_kubeconfig_expiry_timestamp_seconds{CSEL}) - time()`, 0, 0},
+					` or on (member_cluster) label_replace(max by (member_cluster) (tributary_cluster_up{CSEL}), "reason", "-", "", "")`, 0, 0, "", nil},
+				{"Last contact", "s", `min by (member_cluster) (tributary_cluster_last_contact_seconds{CSEL})`, 30, 90, "TributaryMemberUnreachable", nil},
+				{"Lag", "s", `max by (member_cluster) (tributary_sync_lag_seconds{CSEL})`, 5, 30, "TributaryLagHigh", nil},
+				{"Event late p99", "s", `histogram_quantile(0.99, sum by (member_cluster, le) (rate(tributary_source_delay_seconds_bucket{CSEL}[10m])))`, 5, 30, "", nil},
+				{"Queue p99", "s", p99("queue"), 0.1, 1, "TributaryChangesSlow", nil},
+				{"Compute p99", "s", p99("compute"), 0.1, 1, "TributaryChangesSlow", nil},
+				{"Write p99", "s", p99("write"), 0.25, 2.5, "TributaryChangesSlow", nil},
+				{"Held", "short", `sum by (member_cluster) (tributary_held_changes{CSEL}) or max by (member_cluster) (tributary_cluster_up{CSEL}) * 0`, 1, 10, "TributaryChangesHeld", nil},
+				{"Rejected", "short", `sum by (member_cluster) (tributary_rejected_addresses_current{CSEL}) or max by (member_cluster) (tributary_cluster_up{CSEL}) * 0`, 1, 10, "TributaryAddressesRejected", nil},
+				{"Credential ends in", "s", `min by (member_cluster) (tributary_kubeconfig_expiry_timestamp_seconds{CSEL}) - time()`, 0, 0, "TributaryCredentialEnds", nil},
 			},
 		},
 	}}

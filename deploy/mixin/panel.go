@@ -3,7 +3,10 @@
 
 package mixin
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // Dashboard is a dashboard as this project describes it: rows of panels.
 type Dashboard struct {
@@ -59,6 +62,10 @@ type Column struct {
 	Title, Unit, Expr string
 	// Warn and Bad colour the cell when Bad is not 0.
 	Warn, Bad float64
+	// Runbook is the alert whose page says what to do about this column; empty: none.
+	Runbook string
+	// Words are what is shown in place of the values 0, 1 and so on.
+	Words []string
 }
 
 // Query is one PromQL expression of a panel.
@@ -207,6 +214,17 @@ func (p Panel) table(out *grafanaPanel) {
 		if column.Bad != 0 {
 			properties = append(properties, map[string]any{"id": "thresholds", "value": Panel{Warn: column.Warn, Bad: column.Bad}.thresholds()},
 				map[string]any{"id": "custom.cellOptions", "value": map[string]string{"type": "color-text"}}, map[string]any{"id": "color", "value": map[string]string{"mode": "thresholds"}})
+		}
+		if column.Runbook != "" {
+			properties = append(properties, map[string]any{"id": "links", "value": []any{
+				map[string]any{"title": "Runbook " + column.Runbook, "url": RunbookURL + column.Runbook + ".md", "targetBlank": true}}})
+		}
+		if len(column.Words) > 0 {
+			words := map[string]any{}
+			for value, word := range column.Words {
+				words[strconv.Itoa(value)] = map[string]any{"text": word}
+			}
+			properties = append(properties, map[string]any{"id": "mappings", "value": []any{map[string]any{"type": "value", "options": words}}})
 		}
 		out.FieldConfig.Overrides = append(out.FieldConfig.Overrides, override(column.Title, properties...))
 	}
