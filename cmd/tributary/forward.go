@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -20,12 +21,15 @@ import (
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
+
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/cmd/tributary/internal/app"
 )
 
 const (
 	// defaultNamespace is where the manifests put Tributary.
 	defaultNamespace = "tributary-system"
-	// podSelector is what its pods are labelled with there.
+	// podSelector is what its pods are labelled with there; it finds one that holds no Lease.
 	podSelector = "app.kubernetes.io/name=tributary"
 	// defaultPort is that of the pages.
 	defaultPort = 9440
@@ -43,45 +47,73 @@ func (f *instanceFlags) forward(ctx context.Context) (*instance, error) {
 	if err != nil {
 		return nil, misused(fmt.Errorf("--context: %w", err))
 	}
-	pod, err := leadingPod(ctx, client, cmp.Or(f.namespace, defaultNamespace))
+	pod, err := leadingPod(ctx, client, cmp.Or(f.namespace, defaultNamespace), cmp.Or(f.instance, config.DefaultInstance))
 	if err != nil {
 		return nil, failed(err)
 	}
-	return forwardTo(ctx, access, client, pod)
+	return forwardTo(ctx, access, client, pod, cmp.Or(f.port, defaultPort))
 }
 
-// leadingPod finds the pod that holds the Lease of its installation; where there is
-// but one pod, it needs none.
-func leadingPod(ctx context.Context, client kubernetes.Interface, namespace string) (*corev1.Pod, error) {
-	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: podSelector})
-	if err != nil {
-		return nil, fmt.Errorf("list pods in namespace %s: %w", namespace, err)
-	}
-	running := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil })
-	switch len(running) {
-	case 0:
-		return nil, fmt.Errorf("namespace %s has no running pod with the label %s; name another with --namespace", namespace, podSelector)
-	case 1:
-		return &running[0], nil
-	}
+// leadingPod finds the pod that holds the Lease of an installation. Where no other installation has a Lease, and there is
+// but one pod, it needs none: one without leader election writes alone.
+func leadingPod(ctx context.Context, client kubernetes.Interface, namespace, instance string) (*corev1.Pod, error) {
 	leases, err := client.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list leases in namespace %s, to find the pod that leads: %w", namespace, err)
 	}
-	var names []string
-	for i := range running {
-		for _, lease := range leases.Items {
-			if holder := lease.Spec.HolderIdentity; holder != nil && *holder == running[i].Name {
-				return &running[i], nil
+	holder, found := "", false
+	var others []string
+	for _, lease := range leases.Items {
+		switch name, ok := strings.CutPrefix(lease.Name, app.LeasePrefix); {
+		case ok && name == instance:
+			found = true
+			if lease.Spec.HolderIdentity != nil {
+				holder = *lease.Spec.HolderIdentity
 			}
+		case ok:
+			others = append(others, name)
 		}
-		names = append(names, running[i].Name)
 	}
-	return nil, fmt.Errorf("none of the pods %s in namespace %s holds a Lease: nobody leads at the moment", strings.Join(names, ", "), namespace)
+	if holder != "" {
+		pod, err := client.CoreV1().Pods(namespace).Get(ctx, holder, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("pod %s in namespace %s: %w", holder, namespace, err)
+		}
+		if err == nil && running(pod) {
+			return pod, nil
+		}
+	}
+	if len(others) > 0 {
+		if found {
+			return nil, fmt.Errorf("no running pod holds the Lease %s%s in namespace %s: nobody leads instance %s at the moment", app.LeasePrefix, instance, namespace, instance)
+		}
+		return nil, fmt.Errorf("namespace %s has no Lease of instance %s; name one with --instance: %s", namespace, instance, strings.Join(others, ", "))
+	}
+	return onlyPod(ctx, client, namespace)
+}
+
+func running(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil
+}
+
+// onlyPod is the one pod of a namespace in which nobody leads.
+func onlyPod(ctx context.Context, client kubernetes.Interface, namespace string) (*corev1.Pod, error) {
+	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: podSelector})
+	if err != nil {
+		return nil, fmt.Errorf("list pods in namespace %s: %w", namespace, err)
+	}
+	left := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !running(&p) })
+	switch len(left) {
+	case 0:
+		return nil, fmt.Errorf("namespace %s has no pod that leads, and no running pod with the label %s; name another with --namespace", namespace, podSelector)
+	case 1:
+		return &left[0], nil
+	}
+	return nil, fmt.Errorf("none of the %d pods in namespace %s holds a Lease: nobody leads at the moment", len(left), namespace)
 }
 
 // forwardTo opens a port of this machine that leads to the pages of a pod.
-func forwardTo(ctx context.Context, access *rest.Config, client *kubernetes.Clientset, pod *corev1.Pod) (*instance, error) {
+func forwardTo(ctx context.Context, access *rest.Config, client *kubernetes.Clientset, pod *corev1.Pod, port uint16) (*instance, error) {
 	target := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
 	transport, upgrader, err := spdy.RoundTripperFor(access)
 	if err != nil {
@@ -96,7 +128,7 @@ func forwardTo(ctx context.Context, access *rest.Config, client *kubernetes.Clie
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})
 	stop, ready := make(chan struct{}), make(chan struct{})
-	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", defaultPort)}, stop, ready, io.Discard, io.Discard)
+	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, stop, ready, io.Discard, io.Discard)
 	if err != nil {
 		return nil, failedf("forward a port to pod %s: %w", pod.Name, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,8 +29,8 @@ import (
 // kubelet is an API server that knows pods and Leases and forwards ports to pages.
 type kubelet struct {
 	pods, leases, pages string
-	// asked are the pods that a port was forwarded to.
-	asked []string
+	// asked are the pods that a port was forwarded to, and ports the ports.
+	asked, ports []string
 }
 
 func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -44,6 +45,18 @@ func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, k.leases)
 	case strings.HasSuffix(path, "/pods"):
 		io.WriteString(w, k.pods)
+	default: // one pod
+		var list corev1.PodList
+		_ = json.Unmarshal([]byte(k.pods), &list)
+		for _, pod := range list.Items {
+			if strings.HasSuffix(path, "/pods/"+pod.Name) {
+				pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+				_ = json.NewEncoder(w).Encode(pod)
+				return
+			}
+		}
+		w.WriteHeader(http.StatusNotFound)
+		io.WriteString(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
 	}
 }
 
@@ -59,6 +72,7 @@ func (k *kubelet) forward(w http.ResponseWriter, r *http.Request) {
 			if s.Headers().Get(corev1.StreamType) != corev1.StreamTypeData {
 				return
 			}
+			k.ports = append(k.ports, s.Headers().Get(corev1.PortHeader))
 			to, err := net.Dial("tcp", k.pages)
 			if err != nil {
 				return
@@ -89,10 +103,12 @@ func podsNamed(t *testing.T, names ...string) string {
 	return encoded(t, list)
 }
 
-func leasesOf(t *testing.T, holders ...string) string {
+// leasesOf are Leases by name, each with its holder.
+func leasesOf(t *testing.T, nameHolder ...string) string {
 	list := coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "LeaseList"}}
-	for _, holder := range holders {
-		list.Items = append(list.Items, coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}})
+	for pair := range slices.Chunk(nameHolder, 2) {
+		holder := pair[1]
+		list.Items = append(list.Items, coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: pair[0]}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}})
 	}
 	return encoded(t, list)
 }
@@ -101,15 +117,24 @@ func leasesOf(t *testing.T, holders ...string) string {
 func TestContextFindsTheLeadingPod(t *testing.T) {
 	pages := httptest.NewServer(page.Handler(metrics.New(metrics.Options{Status: troubledStatus}), nil))
 	defer pages.Close()
+	const lease, second = "tributary-leader.default", "tributary-leader.second"
+	two := podsNamed(t, "tributary-1", "tributary-2")
 	for name, test := range map[string]struct {
 		pods, leases string
+		flags        []string
 		code         int
 		asked, says  string
 	}{
-		"one pod":      {podsNamed(t, "tributary-1"), leasesOf(t), exitOK, "tributary-1", "idc-a"},
-		"two pods":     {podsNamed(t, "tributary-1", "tributary-2"), leasesOf(t, "other", "tributary-2"), exitOK, "tributary-2", "idc-a"},
-		"no pod":       {podsNamed(t), leasesOf(t), exitFailed, "", "namespace edge has no running pod"},
-		"nobody leads": {podsNamed(t, "tributary-1", "tributary-2"), leasesOf(t, "other"), exitFailed, "", "nobody leads"},
+		"one pod, no Lease":       {podsNamed(t, "tributary-1"), leasesOf(t), nil, exitOK, "tributary-1", "idc-a"},
+		"one pod, an old Lease":   {podsNamed(t, "tributary-1"), leasesOf(t, lease, "gone"), nil, exitOK, "tributary-1", "idc-a"},
+		"two pods":                {two, leasesOf(t, "other", "tributary-1", lease, "tributary-2"), nil, exitOK, "tributary-2", "idc-a"},
+		"another port":            {two, leasesOf(t, lease, "tributary-2"), []string{"--port", "9550"}, exitOK, "tributary-2", "idc-a"},
+		"no pod":                  {podsNamed(t), leasesOf(t), nil, exitFailed, "", "no running pod"},
+		"nobody leads":            {two, leasesOf(t, "other", "tributary-1"), nil, exitFailed, "", "nobody leads"},
+		"the first of two":        {two, leasesOf(t, second, "tributary-1", lease, "tributary-2"), nil, exitOK, "tributary-2", "idc-a"},
+		"the second of two":       {two, leasesOf(t, second, "tributary-1", lease, "tributary-2"), []string{"--instance", "second"}, exitOK, "tributary-1", "idc-a"},
+		"only the other leads":    {two, leasesOf(t, second, "tributary-1", lease, ""), nil, exitFailed, "", "nobody leads instance default"},
+		"only the other is there": {podsNamed(t, "tributary-1"), leasesOf(t, second, "tributary-1"), nil, exitFailed, "", "--instance: second"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := &kubelet{pods: test.pods, leases: test.leases, pages: strings.TrimPrefix(pages.URL, "http://")}
@@ -121,12 +146,21 @@ func TestContextFindsTheLeadingPod(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out strings.Builder
-			code := dispatch(t.Context(), []string{"status", "--kubeconfig", path, "--namespace", "edge"}, &out, &out)
+			code := dispatch(t.Context(), append([]string{"status", "--kubeconfig", path, "--namespace", "edge"}, test.flags...), &out, &out)
 			if code != test.code || !strings.Contains(out.String(), test.says) {
 				t.Errorf("exit %d:\n%s", code, out.String())
 			}
 			if asked := strings.Join(k.asked, " "); !strings.Contains(asked, test.asked) || (asked == "") != (test.asked == "") {
 				t.Errorf("ports were forwarded to %q", asked)
+			}
+			want := "9440"
+			if slices.Contains(test.flags, "--port") {
+				want = "9550"
+			}
+			for _, port := range k.ports {
+				if port != want {
+					t.Errorf("port %s was forwarded, want %s", port, want)
+				}
 			}
 		})
 	}
@@ -134,7 +168,7 @@ func TestContextFindsTheLeadingPod(t *testing.T) {
 
 func TestServerAndContextExcludeEachOther(t *testing.T) {
 	var out strings.Builder
-	if code := dispatch(t.Context(), []string{"status", "--server", "x", "--context", "y"}, &out, &out); code != exitUsage || !strings.Contains(out.String(), "exclude each other") {
+	if code := dispatch(t.Context(), []string{"status", "--server", "x", "--context", "y"}, &out, &out); code != exitUsage || !strings.Contains(out.String(), "--server excludes") {
 		t.Errorf("exit %d: %s", code, out.String())
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/cmd/tributary/internal/app"
 	"tributary.dev/tributary/metrics"
 )
@@ -37,7 +38,10 @@ type instance struct {
 }
 
 // instanceFlags say which running instance a command asks.
-type instanceFlags struct{ server, kubeconfig, context, namespace string }
+type instanceFlags struct {
+	server, kubeconfig, context, namespace, instance string
+	port                                             uint16
+}
 
 func addInstanceFlags(cmd *cobra.Command) *instanceFlags {
 	f := &instanceFlags{}
@@ -46,16 +50,18 @@ func addInstanceFlags(cmd *cobra.Command) *instanceFlags {
 	flags.StringVar(&f.context, "context", "", "`context` of a kubeconfig: ask the leading pod of that cluster, through a forwarded port")
 	completeContexts(cmd, "context")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of that pod (default "+defaultNamespace+")")
+	flags.StringVar(&f.instance, "instance", "", "the installation whose pod that is: the \"instance\" of its configuration (default "+config.DefaultInstance+")")
+	flags.Uint16Var(&f.port, "port", 0, fmt.Sprintf("`port` of the \"listen\" of that pod's configuration (default %d)", defaultPort))
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` to use with --context and --namespace (default: as kubectl)")
 	return f
 }
 
 // open finds the instance. The caller closes it.
 func (f *instanceFlags) open(ctx context.Context) (*instance, error) {
-	inCluster := f.context != "" || f.namespace != "" || f.kubeconfig != ""
+	inCluster := f.context != "" || f.namespace != "" || f.kubeconfig != "" || f.instance != "" || f.port != 0
 	switch {
 	case inCluster && f.server != "":
-		return nil, misused(errors.New("--server and --context, --namespace or --kubeconfig exclude each other"))
+		return nil, misused(errors.New("--server excludes --context, --namespace, --kubeconfig, --instance and --port"))
 	case inCluster:
 		return f.forward(ctx)
 	}
@@ -113,9 +119,10 @@ func tell[T any](ctx context.Context, from *instanceFlags, page string, query ur
 // them has the defaults.
 func instanceFlagsOf(cmd *cobra.Command) *instanceFlags {
 	f := &instanceFlags{}
-	for name, value := range map[string]*string{"server": &f.server, "context": &f.context, "namespace": &f.namespace, "kubeconfig": &f.kubeconfig} {
+	for name, value := range map[string]*string{"server": &f.server, "context": &f.context, "namespace": &f.namespace, "kubeconfig": &f.kubeconfig, "instance": &f.instance} {
 		*value, _ = cmd.Flags().GetString(name)
 	}
+	f.port, _ = cmd.Flags().GetUint16("port")
 	return f
 }
 

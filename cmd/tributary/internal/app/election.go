@@ -15,6 +15,9 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
+// LeasePrefix is that of the leader's Lease; the name of the installation follows.
+const LeasePrefix = "tributary-leader."
+
 // tokenFile holds the token of a pod's service account.
 const tokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
@@ -32,7 +35,7 @@ func (r *App) key(loaded *config.Loaded) sessionKey {
 	c := &loaded.Config
 	e := electionKey{LeaderElection: c.LeaderElection, instance: c.Instance, identity: holder(loaded, r.address)}
 	e.Namespace = ElectionNamespace(c)
-	e.lease = "tributary-leader." + c.Instance
+	e.lease = LeasePrefix + c.Instance
 	return sessionKey{access: loaded.Ingress.Hash, election: e}
 }
 
