@@ -48,7 +48,7 @@ func memberNeeds(c *config.Cluster, slices bool) (needs []need) {
 	if !c.RolesOnly {
 		needs = []need{
 			{resource: "namespaces", name: metav1.NamespaceSystem, verbs: readVerbs[:1], without: "another cluster at the same address is not recognised"},
-			{resource: "nodes", verbs: readVerbs[1:], without: "endpoints carry no zone"},
+			{resource: "nodes", verbs: readVerbs[1:], without: "endpoints carry no zone, and node.zone is empty for rules"},
 		}
 	}
 	if len(namespaces) == 0 {
