@@ -122,10 +122,11 @@ func (b *breaker) probe(ctx context.Context) {
 	}
 }
 
-// lockedDoubt is true where there is reason to ask whether writes are taken. While there is
-// none a probe reads: an idle Tributary sends nothing that a server would count as a write.
+// lockedDoubt is true where there is reason to ask whether writes are taken: all were denied
+// for a while. While there is none a probe reads: an idle Tributary sends nothing that a
+// server would count as a write, also after an outage.
 func (b *breaker) lockedDoubt() bool {
-	return b.open || b.err != nil || !b.denied.IsZero() && time.Since(b.denied) >= deniedLimit
+	return !b.denied.IsZero() && time.Since(b.denied) >= deniedLimit
 }
 
 // probed takes what a probe ended with, and returns whether a key is to be tried.

@@ -10,6 +10,8 @@ import (
 	"context"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"tributary.dev/tributary/clusters/kube"
@@ -23,18 +25,19 @@ import (
 // needs. Who stands by only reads.
 func (r *Reconciler) askIngress(ctx context.Context, doubt bool) (err error) {
 	leads := r.leadership.leads()
-	if !leads || !doubt {
+	if doubt && leads {
+		err = r.tryOut(ctx)
+	} else {
 		err = r.askObjects(ctx, 1, "", func(one *cache.Object) error {
 			_, err := r.writer.Read(ctx, one.ID)
 			return err
 		})
-		doubt = kube.NotAllowed(err) // perhaps to read alone
-	}
-	switch {
-	case doubt && leads:
-		err = r.tryOut(ctx)
-	case doubt:
-		err = r.askVersion(ctx)
+		switch { // it is not allowed, perhaps, to read alone
+		case kube.NotAllowed(err) && leads:
+			err = r.askRights(ctx, err)
+		case kube.NotAllowed(err):
+			err = r.askVersion(ctx)
+		}
 	}
 	if apierrors.IsTooManyRequests(err) {
 		err = nil // busy, and there
@@ -61,6 +64,24 @@ func (r *Reconciler) tryOut(ctx context.Context) error {
 			return r.writer.DryRun(ctx, one.Replica, one.Endpoints.Unchanged())
 		}
 		return r.writer.DryRun(ctx, one.Replica, one.Slice.Unchanged())
+	})
+}
+
+// askRights asks for the right to update what stands, and returns why it may not be read
+// where there is none. Unlike an update that is tried out, the question is no write to
+// anybody who counts them, and servers that have just started deny what they grant later.
+func (r *Reconciler) askRights(ctx context.Context, unread error) error {
+	return r.askObjects(ctx, askedNamespaces, "", func(one *cache.Object) error {
+		attributes := &authorizationv1.ResourceAttributes{Namespace: one.Replica.Namespace, Verb: "update", Resource: "endpoints"}
+		if one.Endpoints == nil {
+			attributes.Group, attributes.Resource = discoveryv1.GroupName, "endpointslices"
+		}
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes}}
+		err := r.opts.Writer.AuthorizationV1().RESTClient().Post().Resource("selfsubjectaccessreviews").MaxRetries(0).Body(review).Do(ctx).Into(review)
+		if err == nil && !review.Status.Allowed {
+			return unread
+		}
+		return err
 	})
 }
 
