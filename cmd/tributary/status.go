@@ -40,7 +40,7 @@ func newStatusCommand() *cobra.Command {
 	from, output := addInstanceFlags(cmd), addOutputFlag(cmd, "wide")
 	cluster := addClusterFlag(cmd, "only what concerns this member")
 	service := addServiceFlag(cmd, "only what concerns this replica")
-	exitCode := cmd.Flags().Bool("exit-code", false, "exit with 1 unless all is well: ready, every member live, nothing held, in conflict or waiting")
+	exitCode := cmd.Flags().Bool("exit-code", false, "exit with 1 unless all is well: ready, every member live, nothing held, in conflict or waiting (with --cluster: that member alone)")
 	wait := cmd.Flags().Duration("wait", 0, "ask again until all is well, for that long at most")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		replica, err := parseService(*service)
@@ -59,7 +59,7 @@ func newStatusCommand() *cobra.Command {
 		} else {
 			err = printObject(cmd.OutOrStdout(), output.value, versioned[*metrics.Status]{config.APIVersion, "Status", status})
 		}
-		if err == nil && (*exitCode || *wait > 0) && !well(status) {
+		if err == nil && (*exitCode || *wait > 0) && !well(status, *cluster) {
 			err = &exit{code: exitFailed}
 		}
 		return err
@@ -96,7 +96,7 @@ func askStatus(ctx context.Context, from *instanceFlags, cluster string, replica
 			narrow(status, cluster, replica)
 		}
 		left := time.Until(deadline)
-		if left <= 0 || err == nil && well(status) {
+		if left <= 0 || err == nil && well(status, cluster) {
 			return status, err
 		}
 		select {
@@ -114,6 +114,7 @@ func narrow(s *metrics.Status, cluster string, replica *syncer.Key) {
 	}
 	if cluster != "" {
 		s.Clusters = slices.DeleteFunc(s.Clusters, func(c metrics.ClusterStatus) bool { return c.Name != cluster })
+		s.Lanes = s.Lanes[:0] // which do not say whose the keys are: the member's lag does
 	}
 	if cluster != "" || replica != nil {
 		s.Sinks = nil // which are about all
@@ -128,12 +129,19 @@ func narrow(s *metrics.Status, cluster string, replica *syncer.Key) {
 	}
 }
 
-// well reports whether nothing in a status asks for anybody.
-func well(s *metrics.Status) bool {
+// well reports whether nothing in a status asks for anybody. In one narrowed to a member, readiness and the configuration,
+// which are about all, do not count; a member that is not there is not well.
+func well(s *metrics.Status, cluster string) bool {
 	waiting := func(l metrics.LaneStatus) bool { return l.Depth+l.Working > 0 }
-	ill := func(c metrics.ClusterStatus) bool { return c.State != "live" || c.Reason != "" || c.Stale }
+	ill := func(c metrics.ClusterStatus) bool {
+		return c.State != "live" || c.Reason != "" || c.Stale || c.LagSeconds > 0
+	}
 	behind := func(k metrics.SinkStatus) bool { return k.State == "failing" || k.Pending > 0 }
-	return s.Ready && s.Ingress.Up && s.Config.Error == "" && s.ConflictCount+s.HeldCount == 0 &&
+	whole := s.Ready && s.Config.Error == ""
+	if cluster != "" {
+		whole = len(s.Clusters) > 0
+	}
+	return whole && s.Ingress.Up && s.ConflictCount+s.HeldCount == 0 &&
 		!slices.ContainsFunc(s.Lanes, waiting) && !slices.ContainsFunc(s.Clusters, ill) && !slices.ContainsFunc(s.Sinks, behind)
 }
 

@@ -144,8 +144,8 @@ func TestStatusToABrokenPipe(t *testing.T) {
 // TestStatusOfOne: --cluster and --service leave what concerns them, and --exit-code
 // judges that.
 func TestStatusOfOne(t *testing.T) {
-	quiet := troubledStatus()
-	quiet.Ready, quiet.NotReady, quiet.Config.Error, quiet.Ingress.Up, quiet.Lanes = true, nil, "", true, nil
+	quiet := troubledStatus() // but what it says of all names neither member
+	quiet.NotReady, quiet.Config.Error = []string{"cluster idc-c has not been listed yet"}, "clusters[2].context: there is none"
 	m := metrics.New(metrics.Options{Status: func() metrics.Status { return quiet }})
 	server := httptest.NewServer(page.Handler(m, nil))
 	defer server.Close()
@@ -156,7 +156,7 @@ func TestStatusOfOne(t *testing.T) {
 		not  []string
 	}{
 		{[]string{"--exit-code"}, exitFailed, []string{"idc-a", "idc-b", "Held", "Conflicts"}, nil},
-		{[]string{"--cluster", "idc-a", "--exit-code"}, exitOK, []string{"idc-a"}, []string{"idc-b", "Held", "Conflicts"}},
+		{[]string{"--cluster", "idc-a", "--exit-code"}, exitOK, []string{"idc-a"}, []string{"idc-b", "Held", "Conflicts", "Queue"}},
 		{[]string{"--cluster", "idc-b", "--wait", "1ms"}, exitFailed, []string{"idc-b", "Held"}, []string{"idc-a"}},
 		{[]string{"--service", "shop/other"}, exitOK, []string{"Held"}, []string{"Conflicts", "Rejected"}}, // held is a whole member
 		{[]string{"--cluster", "idc-z"}, exitUsage, []string{`"idc-z" is no member`}, nil},
@@ -176,6 +176,35 @@ func TestStatusOfOne(t *testing.T) {
 			if strings.Contains(out.String(), word) {
 				t.Errorf("%q shows %q:\n%s", test.args, word, out.String())
 			}
+		}
+	}
+}
+
+// TestOneMemberIsJudgedByItself: what another member has in work, or keeps the process from being ready, is none of its
+// business; its own state, lag, held changes and conflicts are, and so is the ingress cluster.
+func TestOneMemberIsJudgedByItself(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*metrics.Status)
+		ill    bool
+	}{
+		"others' trouble":    {func(*metrics.Status) {}, false},
+		"not live":           {func(s *metrics.Status) { s.Clusters[0].State = "silent" }, true},
+		"a reason":           {func(s *metrics.Status) { s.Clusters[0].Reason = "IdentityMismatch" }, true},
+		"stale":              {func(s *metrics.Status) { s.Clusters[0].Stale = true }, true},
+		"its key waits":      {func(s *metrics.Status) { s.Clusters[0].LagSeconds = 0.01 }, true},
+		"held":               {func(s *metrics.Status) { s.Held[0].Cluster = "idc-a" }, true},
+		"in conflict":        {func(s *metrics.Status) { s.Conflicts[0].Cluster = "idc-a" }, true},
+		"no ingress cluster": {func(s *metrics.Status) { s.Ingress.Up = false }, true},
+		"not there":          {func(s *metrics.Status) { s.Clusters = s.Clusters[1:] }, true},
+	} {
+		s := troubledStatus()
+		s.ConflictCount, s.HeldCount = 1, 1
+		test.change(&s)
+		if all := s; well(&all, "") {
+			t.Errorf("%s: the whole is well", name)
+		}
+		if narrow(&s, "idc-a", nil); well(&s, "idc-a") == test.ill {
+			t.Errorf("%s: well is %t", name, test.ill)
 		}
 	}
 }
