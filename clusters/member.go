@@ -39,9 +39,10 @@ type Member struct {
 
 	// Guarded by mu, the lock of the shell.
 
-	spec    sessionSpec
-	session *session // in use; nil before the first and after the end
-	loops   *loops   // nil before the first session
+	spec       sessionSpec
+	drainSince time.Time // zero: it is not to be drained
+	session    *session  // in use; nil before the first and after the end
+	loops      *loops    // nil before the first session
 }
 
 // newMember returns a member that is not running.
@@ -66,6 +67,7 @@ func newMember(spec sessionSpec, opts *Options) *Member {
 	m.manual = newManualWatches(m.intake)
 	m.native = newNativeObserver(m.intake, opts)
 	m.native.configure(spec.cluster.ObserveNative)
+	m.lockedDrain()
 	return m
 }
 
@@ -201,10 +203,21 @@ func (m *Member) hold() *kube.Session {
 func (m *Member) setSpec(spec sessionSpec) {
 	m.mu.Lock()
 	m.spec = spec
+	m.lockedDrain()
 	m.mu.Unlock()
 	signal(m.respecified)
 	m.step(evidence.Configured{Config: evidenceConfig(spec)}, time.Now())
 	m.native.configure(spec.cluster.ObserveNative)
+}
+
+// lockedDrain notes since when the member is to be drained. The caller holds mu.
+func (m *Member) lockedDrain() {
+	switch {
+	case !m.spec.cluster.Drain:
+		m.drainSince = time.Time{}
+	case m.drainSince.IsZero():
+		m.drainSince = time.Now()
+	}
 }
 
 // keepConnected exchanges the session whenever the configuration leads elsewhere, until

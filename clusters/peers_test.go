@@ -80,6 +80,9 @@ func TestKeepOneOfSeveralMembers(t *testing.T) {
 			w.apply()
 			w.pass(time.Second) // a tick asks again
 			w.wantAddresses("shop", "web", "a 10.1.0.1", "b 10.1.0.2")
+			if a, b := w.status("a"), w.status("b"); !a.DrainSince.IsZero() || b.DrainSince.IsZero() {
+				t.Errorf("shown as drained: a %v, b %v", a.DrainSince, b.DrainSince)
+			}
 			drained = ""
 		})
 	})

@@ -202,6 +202,7 @@ func (m *Member) lockedCondition() Status {
 		out.LastError = err.Error()
 	}
 	spec, session := m.spec, m.session
+	out.DrainSince = m.drainSince
 	if session != nil {
 		out.Host, out.Version = session.Host(), session.Version().Git
 	} else if spec.access.REST != nil {

@@ -45,8 +45,9 @@ var (
 	clusterSynced = family(Gauge, groupClusters, "cluster_synced", "member_cluster",
 		"Whether the member cluster has been seen whole since the process started (1) or not (0).")
 	clusterCondition = family(Gauge, groupClusters, "cluster_condition", "member_cluster reason",
-		"What is wrong with the member cluster, by reason; always 1.",
-		"`reason`: the word that `tributary status` shows behind the state. Absent where nothing is wrong.")
+		"What is wrong with the member cluster, or that it is drained, by reason; always 1.",
+		"`reason`: the word that `tributary status` shows behind the state. Absent where nothing is wrong. "+
+			"`Drained`: its `drain` is set and written, and no last ready endpoint of it is held. The process that writes shows it, and alerts about the member are silent.")
 	kubeconfigExpiry = family(Gauge, groupClusters, "kubeconfig_expiry_timestamp_seconds", "member_cluster",
 		"When the credential in use for the member cluster ends, in Unix time: its token or its client certificate.",
 		"Absent where it does not end, or does not say when.")

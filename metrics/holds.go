@@ -20,6 +20,9 @@ type HoldReason struct {
 	Release string
 }
 
+// drainHeld is the reason of a drain that is not over.
+const drainHeld = "drain_last_ready"
+
 // HoldReasons returns all of them: first those that keep what a member seems to
 // have lost, which are released by command, then those of one replica.
 func HoldReasons() []HoldReason {
@@ -31,7 +34,7 @@ func HoldReasons() []HoldReason {
 		{"mass_not_ready", "panic: too many pods turned not ready at once and are kept ready", ""},
 		{"node_silent", "pods are kept ready whose node stopped reporting", ""},
 		{"rule_would_empty", "an edit of the rules, or the rules at a start, would take away too many ready endpoints", ""},
-		{"drain_last_ready", "the drained member has the last ready endpoints", "give another member ready endpoints, or set force on the drained cluster"},
+		{drainHeld, "the drained member has the last ready endpoints", "give another member ready endpoints, or set force on the drained cluster"},
 		{"stale_last_ready", "the member that is out of sight has the last ready endpoints", "mend the member, or give another one ready endpoints"},
 		{"unseen_members", "nobody wants the replica, but a member was not read yet", "mend the member that was not read, or take it out of the configuration"},
 		{"repair_fight", "somebody keeps changing the replica; repairs are slowed down", "stop the other writer: kubectl get --show-managed-fields -o yaml names it"},

@@ -4,6 +4,7 @@
 package metrics
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,6 +62,11 @@ func (p *puller) Collect(out chan<- prometheus.Metric) {
 		for i := range s.Held {
 			held[[2]string{s.Held[i].Cluster, s.Held[i].Reason}]++
 		}
+		for i := range s.Clusters {
+			if c := &s.Clusters[i]; drained(&s, c, held) {
+				emit(clusterCondition, 1, c.Name, reasonDrained)
+			}
+		}
 	}
 	for _, reason := range conflictReasons() {
 		reasons[reason] += 0
@@ -76,6 +82,25 @@ func (p *puller) Collect(out chan<- prometheus.Metric) {
 			emit(rejectedNow, float64(n), key[0], key[1])
 		}
 	}
+}
+
+// reasonDrained is the condition of a member that takes no traffic by intent.
+const reasonDrained = "Drained"
+
+// drainSettles is ample time for every replica to be in line after a drain was asked for.
+const drainSettles = 5 * time.Second
+
+// drained reports whether a member's drain is over: every replica that was looked at for
+// it is written, and none holds its last ready endpoints. Only who writes knows that.
+func drained(s *Status, c *ClusterStatus, held map[[2]string]int) bool {
+	begun := c.DrainSince
+	if s.Leader.Since.After(begun) {
+		begun = s.Leader.Since
+	}
+	settled := s.Time.Sub(begun) - drainSettles
+	waits := func(l LaneStatus) bool { return l.OldestSeconds >= settled.Seconds() }
+	return !c.DrainSince.IsZero() && s.Ready && s.Leader.Writes() && settled > 0 &&
+		!slices.ContainsFunc(s.Lanes, waits) && held[[2]string{c.Name, drainHeld}] == 0
 }
 
 var kinds = map[Type]prometheus.ValueType{Gauge: prometheus.GaugeValue, Counter: prometheus.CounterValue}

@@ -95,12 +95,15 @@ type ClusterStatus struct {
 	Synced bool `json:"synced"`
 	// Panic is whether pods are kept ready that all turned not ready at once; Stale
 	// whether the cluster has been out of sight for longer than its staleAfter.
-	Panic     bool   `json:"panic,omitempty"`
-	Stale     bool   `json:"stale,omitempty"`
-	Version   string `json:"version,omitempty"`
-	Services  int    `json:"services"`
-	Pods      int    `json:"pods"`
-	Endpoints struct {
+	Panic bool `json:"panic,omitempty"`
+	Stale bool `json:"stale,omitempty"`
+	// DrainSince is since when the configuration takes the cluster's endpoints out; zero:
+	// it does not. The last ready ones of a replica may be held all the same.
+	DrainSince time.Time `json:"drainSince,omitzero"`
+	Version    string    `json:"version,omitempty"`
+	Services   int       `json:"services"`
+	Pods       int       `json:"pods"`
+	Endpoints  struct {
 		Ready    int `json:"ready"`
 		NotReady int `json:"notReady"`
 		// Damped are those not ready ones whose pods are ready, and have not been for as

@@ -243,6 +243,9 @@ func (p *statusPrinter) clusters() {
 		if c.Stale {
 			state += ", stale"
 		}
+		if !c.DrainSince.IsZero() {
+			state += ", drained"
+		}
 		notReady := strconv.Itoa(c.Endpoints.NotReady)
 		if c.Endpoints.Damped > 0 {
 			notReady += fmt.Sprintf(" (%d damped)", c.Endpoints.Damped)

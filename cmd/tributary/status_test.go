@@ -27,7 +27,7 @@ func troubledStatus() metrics.Status {
 		Ingress:  metrics.IngressStatus{State: "live", Up: true, Version: "v1.36.3", Replicas: 3, LastContact: traceNoon.Add(-time.Second), LastError: "watch services: EOF"},
 		Clusters: []metrics.ClusterStatus{
 			{Name: "idc-a", State: "live", Version: "v1.36.3", Services: 2, Pods: 5, LastContact: traceNoon.Add(-200 * time.Millisecond)},
-			{Name: "idc-b", State: "silent", Reason: "Unreachable", Panic: true, Stale: true, LagSeconds: 75, Remarks: []string{"nodes may not be listed: zones are left out"}, LastError: "list pods: \x1b[31mrefused", LastErrorAt: traceNoon.Add(-30 * time.Second)},
+			{Name: "idc-b", State: "silent", Reason: "Unreachable", Panic: true, Stale: true, DrainSince: traceNoon, LagSeconds: 75, Remarks: []string{"nodes may not be listed: zones are left out"}, LastError: "list pods: \x1b[31mrefused", LastErrorAt: traceNoon.Add(-30 * time.Second)},
 		},
 		Sinks: []metrics.SinkStatus{{Name: "slb", URL: "https://slb/", State: "failing", LagSeconds: 75, Services: 12, Pending: 2, Refused: 1, Requests: 40, Failures: 3,
 			LastAcknowledged: traceNoon.Add(-time.Minute), LastError: "it answers 503 Service Unavailable", Unkept: "forbidden"}},
@@ -61,9 +61,9 @@ Ingress:  live, v1.36.3, 3 replicas, last contact 1.0s ago
 Config:   config.yaml is refused, the former one stays: clusters[1].name: idc-a is named twice
 
 Clusters
-NAME   STATE                               VERSION  SERVICES  PODS  READY  NOT READY     LAG   LAST CONTACT  LAST ERROR
-idc-a  live                                v1.36.3  2         5     4      2 (1 damped)  0.0s  0.2s ago      -
-idc-b  silent (Unreachable), panic, stale  -        0         0     0      0             75s   never         list pods: ?[31mrefused (30s ago)
+NAME   STATE                                        VERSION  SERVICES  PODS  READY  NOT READY     LAG   LAST CONTACT  LAST ERROR
+idc-a  live                                         v1.36.3  2         5     4      2 (1 damped)  0.0s  0.2s ago      -
+idc-b  silent (Unreachable), panic, stale, drained  -        0         0     0      0             75s   never         list pods: ?[31mrefused (30s ago)
 idc-b: nodes may not be listed: zones are left out
 
 Queue

@@ -3,7 +3,10 @@
 
 package mixin
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Severity says who is told: critical wakes somebody, warning waits for the day.
 type Severity string
@@ -31,7 +34,18 @@ func Alerts() []Alert {
 	for _, group := range [][]Alert{speedAlerts(), reachAlerts(), safetyAlerts(), sinkAlerts(), processAlerts()} {
 		all = append(all, group...)
 	}
+	for i := range all {
+		if a := &all[i]; strings.Contains(a.Expr, memberLabel) {
+			a.Expr = unlessDrained(a.Expr)
+		}
+	}
 	return all
+}
+
+// unlessDrained leaves members out that are drained wholly: they take no traffic, and may
+// be shut down.
+func unlessDrained(expr string) string {
+	return "(" + expr + `) unless on (namespace, job, member_cluster) max by (namespace, job, member_cluster) (tributary_cluster_condition{reason="Drained"})`
 }
 
 // slow is true for members whose live changes of some lanes use up their error budget

@@ -51,7 +51,8 @@ func callMembers() Row {
 			Columns: []Column{
 				{"State", "short", memberState, 1, 2, "TributaryMemberNotSynced", []string{"live", "not synced", "silent", "stale", "panic"}},
 				{"Answers", "bool_yes_no", `max by (member_cluster) (tributary_cluster_up{CSEL})`, 0, 0, "TributaryMemberUnreachable", nil},
-				{"Wrong", "", `max by (member_cluster, reason) (tributary_cluster_condition{CSEL})` +
+				{"Wrong", "", `max by (member_cluster, reason) (tributary_cluster_condition{CSEL,reason!="Drained"})` +
+					` or on (member_cluster) max by (member_cluster, reason) (tributary_cluster_condition{CSEL,reason="Drained"})` +
 					` or on (member_cluster) label_replace(max by (member_cluster) (tributary_cluster_up{CSEL}), "reason", "-", "", "")`, 0, 0, "", nil},
 				{"Last contact", "s", `min by (member_cluster) (tributary_cluster_last_contact_seconds{CSEL})`, 30, 90, "TributaryMemberUnreachable", nil},
 				{"Lag", "s", `max by (member_cluster) (tributary_sync_lag_seconds{CSEL})`, 5, 30, "TributaryLagHigh", nil},

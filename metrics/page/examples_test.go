@@ -61,7 +61,7 @@ func exampleStatus() metrics.Status {
 		Ingress: metrics.IngressStatus{State: "live", Up: true, Synced: true, Version: "v1.36.3", Replicas: 3, LastContact: noon.UTC()},
 		Clusters: []metrics.ClusterStatus{
 			{Name: "idc-a", State: "live", Up: true, Synced: true, Version: "v1.36.3", Services: 2, Pods: 5, LastContact: noon.UTC(), CredentialExpires: noon.UTC().Add(time.Hour)},
-			{Name: "idc-b", State: "silent", Reason: "Unreachable", Panic: true, Stale: true, Version: "v1.17.0", LagSeconds: 1.5,
+			{Name: "idc-b", State: "silent", Reason: "Unreachable", Panic: true, Stale: true, DrainSince: noon.UTC(), Version: "v1.17.0", LagSeconds: 1.5,
 				Remarks: []string{"nodes may not be listed: zones are left out"}, LastError: "list pods: connection refused", LastErrorAt: noon.UTC(), Unreadable: 3},
 		},
 		Sinks: []metrics.SinkStatus{{Name: "slb", URL: "https://slb.example.com/v1/members", State: "failing", LagSeconds: 90, Services: 12, Pending: 2, Refused: 1, Requests: 40, Failures: 3,
