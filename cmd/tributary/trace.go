@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/metrics/record"
 )
 
@@ -141,19 +142,8 @@ func (t *tracer) line(line []byte) error {
 // printer returns the function that prints a record.
 func (t *tracer) printer(stdout io.Writer, format string) func([]byte, *record.Change) error {
 	switch {
-	case format == "json":
-		return func(line []byte, _ *record.Change) error {
-			_, err := stdout.Write(append(bytes.Clone(line), '\n'))
-			return err
-		}
-	case format == "yaml":
-		return func(line []byte, _ *record.Change) error {
-			text, err := yaml.JSONToYAML(line)
-			if err == nil {
-				_, err = fmt.Fprintf(stdout, "---\n%s", text)
-			}
-			return err
-		}
+	case format == "json" || format == "yaml":
+		return func(line []byte, _ *record.Change) error { return printChange(stdout, format, line) }
 	case t.query.IP.IsValid():
 		story := newStory(stdout, t.query.IP)
 		t.out, story.table.hold = story.table, !t.query.Follow
@@ -176,6 +166,21 @@ func (t *tracer) printer(stdout io.Writer, format string) func([]byte, *record.C
 			return t.out.row(row...)
 		}
 	}
+}
+
+// printChange prints a record as it came, so with fields that only another version has
+// too, and with apiVersion and kind: a line of JSON, or a document of YAML.
+func printChange(w io.Writer, format string, line []byte) error {
+	text, err := json.Marshal(versioned[json.RawMessage]{config.APIVersion, "Change", line})
+	form := "%s\n"
+	if err == nil && format == "yaml" {
+		form = "---\n%s"
+		text, err = yaml.JSONToYAML(text)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(w, form, text)
+	}
+	return err
 }
 
 func changeRow(rec *record.Change) []string {

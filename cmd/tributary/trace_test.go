@@ -212,6 +212,24 @@ func TestTraceJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &rec); err != nil || rec.Result != record.Written {
 			t.Errorf("%v: %s", err, line)
 		}
+		if !strings.HasPrefix(line, `{"apiVersion":"tributary.dev/v1alpha1","kind":"Change","seq":`) {
+			t.Errorf("no apiVersion and kind before the record: %s", line)
+		}
+	}
+}
+
+func TestTraceYAML(t *testing.T) {
+	code, got, _ := traced(t, "-o", "yaml", "--limit=2")
+	documents := strings.Split(got, "---\n")
+	if code != exitOK || len(documents) != 3 || documents[0] != "" {
+		t.Fatalf("exit %d\n%s", code, got)
+	}
+	for _, document := range documents[1:] {
+		for _, want := range []string{"apiVersion: tributary.dev/v1alpha1\n", "\nkind: Change\n", "\nservice: web\n"} {
+			if !strings.Contains(document, want) {
+				t.Errorf("no %q in\n%s", want, document)
+			}
+		}
 	}
 }
 
