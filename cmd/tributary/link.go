@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
+	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/cmd/tributary/internal/link"
 )
 
@@ -59,25 +61,24 @@ func newLinkCommand() *cobra.Command {
 	f.add(cmd)
 	cmd.Flags().StringVar(&f.server, "server", "", "`address` at which Tributary reaches the member's API server (default: the context's)")
 	cmd.Flags().DurationVar(&f.lifetime, "lifetime", 30*24*time.Hour, "how long the token lives; the API server may give less")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what the member would get, and do nothing")
-	addChoice(cmd, "output", "o", "form of --dry-run", "yaml")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what the member would get, as YAML unless -o says json, and do nothing")
+	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o, err := f.options(args[0])
 		if err != nil {
 			return err
 		}
 		if f.dryRun {
-			return printManifests(cmd.OutOrStdout(), o)
+			return printManifests(cmd.OutOrStdout(), output.value, o)
 		}
 		if err := f.connect(&o); err != nil {
 			return err
 		}
 		result, err := link.Link(cmd.Context(), o)
-		printSteps(cmd.OutOrStdout(), result)
-		if err != nil {
-			return failed(err)
-		}
 		out := cmd.OutOrStdout()
+		if err := cmp.Or(failed(err), printSteps(out, output.value, "Link", o.Name, result)); err != nil || output.value != "text" {
+			return err
+		}
 		fmt.Fprintf(out, "\n%s is linked; its token ends %s, and Tributary renews it before.\n", o.Name, result.Expires.UTC().Format(time.RFC3339))
 		if o.Keep.Ingress == nil {
 			fmt.Fprintf(out, "Name it in the configuration:\n  clusters:\n  - name: %s\n    kubeconfig: %s\n", o.Name, o.Keep.File)
@@ -104,6 +105,7 @@ func newUnlinkCommand() *cobra.Command {
 		Example: "  tributary unlink idc-a --context idc-a --ingress-context ingress",
 	}
 	f.add(cmd)
+	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o, err := f.options(args[0])
 		if err != nil {
@@ -113,9 +115,8 @@ func newUnlinkCommand() *cobra.Command {
 			return err
 		}
 		result, err := link.Unlink(cmd.Context(), o)
-		printSteps(cmd.OutOrStdout(), result)
-		if err != nil {
-			return failed(err)
+		if err := cmp.Or(failed(err), printSteps(cmd.OutOrStdout(), output.value, "Unlink", o.Name, result)); err != nil || output.value != "text" {
+			return err
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "\n%s is not linked any more. What stands of it stays, unless replicas.orphans is delete.\n", o.Name)
 		return nil
@@ -212,10 +213,14 @@ func (f *linkFlags) undo(name string) string {
 	return text
 }
 
-func printManifests(w io.Writer, o link.Options) error {
+// printManifests prints what a member would get: YAML unless JSON is asked for.
+func printManifests(w io.Writer, format string, o link.Options) error {
 	manifests, err := o.Manifests()
 	if err != nil {
 		return failed(err)
+	}
+	if format == "json" {
+		return printObject(w, format, map[string]any{"apiVersion": "v1", "kind": "List", "items": manifests})
 	}
 	for i, object := range manifests {
 		text, err := yaml.Marshal(object.Object)
@@ -232,8 +237,21 @@ func printManifests(w io.Writer, o link.Options) error {
 	return nil
 }
 
-// printSteps says what was done, one line an object.
-func printSteps(w io.Writer, result link.Result) {
+// linkReport is what link or unlink did, for programs.
+type linkReport struct {
+	Name  string      `json:"name"`
+	Steps []link.Step `json:"steps"`
+	// Kubeconfig is where it is kept, TokenExpires when its token ends.
+	Kubeconfig   string    `json:"kubeconfig,omitempty"`
+	TokenExpires time.Time `json:"tokenExpires,omitzero"`
+}
+
+// printSteps says what was done: one line an object, or what programs read.
+func printSteps(w io.Writer, format, kind, name string, result link.Result) error {
+	if format != "text" {
+		report := linkReport{name, append([]link.Step{}, result.Steps...), result.Kept, result.Expires.UTC()}
+		return printObject(w, format, versioned[linkReport]{config.APIVersion, kind, report})
+	}
 	for _, step := range result.Steps {
 		note := ""
 		if step.Why != "" {
@@ -241,6 +259,7 @@ func printSteps(w io.Writer, result link.Result) {
 		}
 		fmt.Fprintf(w, "%-9s  %s%s\n", step.Did, step.What, note)
 	}
+	return nil
 }
 
 // shellQuote makes a value one word of a shell.

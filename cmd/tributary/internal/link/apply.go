@@ -29,11 +29,11 @@ import (
 type Step struct {
 	// Did is created, updated, unchanged, deleted, or left: an object of that name that
 	// is not ours, or a namespace in which other things are.
-	Did string
+	Did string `json:"did"`
 	// What names the object: "Role web/tributary-member-reads".
-	What string
+	What string `json:"what"`
 	// Why says why something was left.
-	Why string
+	Why string `json:"why,omitempty"`
 }
 
 func named(o *unstructured.Unstructured) string {
