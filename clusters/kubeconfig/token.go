@@ -6,6 +6,7 @@ package kubeconfig
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -57,7 +58,11 @@ func WithToken(data []byte, context, token string) ([]byte, error) {
 	if file.Contexts[context] == nil || file.AuthInfos[file.Contexts[context].AuthInfo] == nil {
 		return nil, fmt.Errorf("the kubeconfig has no user of context %q", context)
 	}
-	file.AuthInfos[file.Contexts[context].AuthInfo].Token = token
+	user := file.AuthInfos[file.Contexts[context].AuthInfo]
+	if user.TokenFile != "" { // which wins over an inline one
+		return nil, fmt.Errorf("the user of context %q has a tokenFile: whatever writes that file renews it", context)
+	}
+	user.Token = token
 	out, err := clientcmd.Write(*file)
 	if err != nil {
 		return nil, errors.New("the kubeconfig cannot be written")
@@ -67,17 +72,47 @@ func WithToken(data []byte, context, token string) ([]byte, error) {
 
 // ReplaceFile puts a file in place at once, for its owner alone: a reader sees the old content or the new.
 func ReplaceFile(path string, data []byte) error {
-	next, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	next, err := os.CreateTemp(besides(path))
 	if err != nil {
-		return err
+		return notReplaced(path, err)
 	}
 	defer os.Remove(next.Name()) // fails once it has its name
 	_, err = next.Write(data)
 	if closed := next.Close(); err == nil {
 		err = closed
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = os.Rename(next.Name(), path)
 	}
-	return os.Rename(next.Name(), path)
+	return notReplaced(path, err)
+}
+
+// Replaceable reports why ReplaceFile cannot put a file there, by making another beside it. That goes at once.
+func Replaceable(path string) error {
+	next, err := os.CreateTemp(besides(path))
+	if err == nil {
+		err = errors.Join(next.Close(), os.Remove(next.Name()))
+	}
+	return notReplaced(path, err)
+}
+
+// besides is the directory of a file and the pattern of what is made there before it gets the file's name.
+func besides(path string) (dir, pattern string) {
+	return filepath.Dir(path), "." + filepath.Base(path) + "-*"
+}
+
+// notReplaced names the file that was meant, not the one beside it: that has another name at each try.
+func notReplaced(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var named *fs.PathError
+	var renamed *os.LinkError
+	switch {
+	case errors.As(err, &named):
+		err = named.Err
+	case errors.As(err, &renamed):
+		err = renamed.Err
+	}
+	return fmt.Errorf("replace %s, whose directory must be writable: %w", path, err)
 }

@@ -27,6 +27,8 @@ const (
 	renewLook = time.Minute
 	// renewTimeout bounds the requests for one member.
 	renewTimeout = 20 * time.Second
+	// renewPause is the longest time in which no other token is asked for, should the last one not get into use.
+	renewPause = time.Hour
 )
 
 // renewer renews the tokens of members before they end: those that a service account may ask for itself, by the
@@ -44,12 +46,21 @@ type renewer struct {
 	// ask and keep are replaced by tests.
 	ask  func(ctx context.Context, access *rest.Config, t kubeconfig.AccountToken) (string, error)
 	keep func(ctx context.Context, loaded *config.Loaded, cluster config.Cluster, token string) error
-	// logged is what was last said of a member's failure.
-	logged map[string]string
+	// tried is how the last try for each member ended.
+	tried map[string]renewal
 }
 
+// renewal is why the last try failed, empty if it did not, and when the next may be; zero: at the next look.
+type renewal struct {
+	failed string
+	again  time.Time
+}
+
+// unkept is a failure of the place where a token is kept. The member has no part in it, and would only give more of them.
+type unkept struct{ error }
+
 func newRenewer(loaded func() *config.Loaded, leads func() bool, ingress func() kubernetes.Interface, o Options) *renewer {
-	n := &renewer{loaded: loaded, leads: leads, ingress: ingress, version: o.Build.Version, logger: o.Logger, logged: map[string]string{}}
+	n := &renewer{loaded: loaded, leads: leads, ingress: ingress, version: o.Build.Version, logger: o.Logger, tried: map[string]renewal{}}
 	n.ask, n.keep = n.request, n.store
 	return n
 }
@@ -80,21 +91,29 @@ func (n *renewer) renew(ctx context.Context) {
 			continue // what is kept is not what is used
 		}
 		token, ok := kubeconfig.ParseAccountToken(access.REST.BearerToken)
-		if !ok || !due(token, time.Now()) {
+		if !ok || !due(token, time.Now()) || time.Now().Before(n.tried[cluster.Name].again) {
 			continue
 		}
 		err := n.renewOne(ctx, loaded, cluster, access, token)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
-		case err == nil:
-			n.logger.Info("token renewed", "cluster", cluster.Name)
-			delete(n.logged, cluster.Name)
-		case n.logged[cluster.Name] != err.Error():
-			n.logger.Warn("token not renewed, trying on; link the member again before it ends", "cluster", cluster.Name, "ends", token.Expires.UTC(), "error", err)
-			n.logged[cluster.Name] = err.Error()
 		}
+		n.tell(cluster.Name, token, err)
 	}
+}
+
+// tell logs how a try ended, a failure once, and notes when the next may be.
+func (n *renewer) tell(member string, t kubeconfig.AccountToken, err error) {
+	var this renewal
+	if err == nil || errors.As(err, new(unkept)) {
+		this.again = time.Now().Add(min(renewPause, time.Until(t.Expires)/4)) // the shortest life leaves some tries, too
+	}
+	if err == nil {
+		n.logger.Info("token renewed", "cluster", member)
+	} else if this.failed = err.Error(); this.failed != n.tried[member].failed {
+		n.logger.Warn("token not renewed, trying on; link the member again before it ends", "cluster", member, "ends", t.Expires.UTC(), "error", err)
+	}
+	n.tried[member] = this
 }
 
 // due reports whether a token is in the last third of its life, and not past it.
@@ -106,11 +125,19 @@ func due(t kubeconfig.AccountToken, now time.Time) bool {
 func (n *renewer) renewOne(ctx context.Context, loaded *config.Loaded, cluster config.Cluster, access config.Access, t kubeconfig.AccountToken) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
+	if access.File != "" {
+		if err := fileKeeps(access.File, cluster.Context); err != nil {
+			return unkept{err}
+		}
+	}
 	token, err := n.ask(ctx, access.REST, t)
 	if err != nil {
 		return err
 	}
-	return n.keep(ctx, loaded, cluster, token)
+	if err := n.keep(ctx, loaded, cluster, token); err != nil {
+		return unkept{err}
+	}
+	return nil
 }
 
 // request asks the member for another token of the same account and life.
@@ -142,14 +169,34 @@ func (n *renewer) store(ctx context.Context, loaded *config.Loaded, cluster conf
 }
 
 func storeInFile(path, context, token string) error {
-	text, err := os.ReadFile(path)
+	text, err := fileWith(path, context, token)
 	if err != nil {
 		return err
 	}
-	if text, err = kubeconfig.WithToken(text, context, token); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
 	return kubeconfig.ReplaceFile(path, text)
+}
+
+// fileKeeps reports, before a token is asked for, why storeInFile could not keep it.
+func fileKeeps(path, context string) error {
+	if _, err := fileWith(path, context, ""); err != nil {
+		return err
+	}
+	if err := kubeconfig.Replaceable(path); err != nil {
+		return fmt.Errorf("no token is asked for: %w; or keep the kubeconfig in a Secret (tributary link --ingress-context)", err)
+	}
+	return nil
+}
+
+// fileWith is the content of a kubeconfig with another token.
+func fileWith(path, context, token string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if text, err = kubeconfig.WithToken(text, context, token); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return text, nil
 }
 
 func (n *renewer) storeInSecret(ctx context.Context, secret, context, token string) error {

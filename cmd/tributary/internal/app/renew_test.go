@@ -108,6 +108,83 @@ func TestTokenInAFile(t *testing.T) {
 	}
 }
 
+// TestTokenThatCannotBeKept: none is asked for where nothing can be written beside the file, and few where keeping fails
+// only afterwards; it is said once, with a remedy, and tried again once the place is mended.
+func TestTokenThatCannotBeKept(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, test := range []struct {
+		name      string
+		life      time.Duration
+		file      bool
+		low, high int
+	}{
+		{"file that cannot be replaced", 30 * day, true, 0, 0},
+		{"refused Secret", 30 * day, false, 24 * 9, 24*10 + 10},
+		{"refused Secret, shortest life", 10 * time.Minute, false, 2, 4},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			// Beside a file whose name is as long as a file system takes, not even root can make one with a longer name.
+			access := config.Access{File: filepath.Join(t.TempDir(), strings.Repeat("k", 255))}
+			const text = `{"current-context":"x","contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],"users":[{"name":"u","user":{"token":"old"}}]}`
+			if err := os.WriteFile(access.File, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			mended := filepath.Join(t.TempDir(), "k")
+			if err := os.WriteFile(mended, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				var (
+					logs   bytes.Buffer
+					asked  atomic.Int32
+					refuse atomic.Bool
+					loaded atomic.Pointer[config.Loaded]
+				)
+				use := func(a config.Access) {
+					loaded.Store(&config.Loaded{Config: config.Config{Clusters: []config.Cluster{{Name: "linked"}}}, Members: map[string]config.Access{"linked": a}})
+				}
+				refuse.Store(!test.file)
+				access.REST = &rest.Config{BearerToken: accountToken(time.Now(), test.life)}
+				if !test.file {
+					access.File, access.Secret = "", "own/linked"
+				}
+				use(access)
+				n := newRenewer(loaded.Load, func() bool { return true }, nil, Options{Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+				n.ask = func(context.Context, *rest.Config, kubeconfig.AccountToken) (string, error) {
+					asked.Add(1)
+					return accountToken(time.Now(), test.life), nil
+				}
+				n.keep = func(ctx context.Context, l *config.Loaded, c config.Cluster, token string) error {
+					if refuse.Load() {
+						return errors.New("forbidden")
+					}
+					return n.store(ctx, l, c, token)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() { defer close(done); n.run(ctx) }()
+				mend := min(2*time.Hour, test.life/5)
+				time.Sleep(test.life - mend)
+				synctest.Wait()
+				if said, asked := logs.String(), int(asked.Load()); asked < test.low || asked > test.high || strings.Count(said, "\n") != 1 || !strings.Contains(said, "level=WARN") || !strings.Contains(said, "link the member again") ||
+					test.file && !strings.Contains(said, "Secret") || strings.Contains(said, ".sig") {
+					t.Errorf("asked for %d tokens; want %d to %d:\n%s", asked, test.low, test.high, said)
+				}
+				before := asked.Load()
+				refuse.Store(false)
+				access.File, access.Secret = mended, ""
+				use(access)
+				time.Sleep(mend - 30*time.Second)
+				cancel()
+				<-done
+				if kept, err := os.ReadFile(mended); err != nil || asked.Load() == before || !strings.Contains(string(kept), ".sig") {
+					t.Errorf("mended, and %d more are asked for: %v: %s", asked.Load()-before, err, logs.String())
+				}
+			})
+		})
+	}
+}
+
 // TestTokenInASecretIsRenewed: by the API of the member, from the Secret of the ingress cluster to the connection that is
 // made of it.
 func TestTokenInASecretIsRenewed(t *testing.T) {

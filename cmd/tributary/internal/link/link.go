@@ -127,6 +127,11 @@ func (o Options) keepToken(ctx context.Context, result *Result, before []byte, s
 		result.Steps = append(result.Steps, Step{Did: "unchanged", What: o.Keep.String()})
 		return nil
 	}
+	if o.Keep.Ingress == nil {
+		if err := kubeconfig.Replaceable(o.Keep.File); err != nil {
+			return err // before a token is asked for that nothing would keep
+		}
+	}
 	granted, err := o.Member.CoreV1().ServiceAccounts(o.Namespace).CreateToken(ctx, o.Account, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(o.Lifetime / time.Second))},
 	}, metav1.CreateOptions{})

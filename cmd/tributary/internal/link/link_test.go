@@ -357,6 +357,20 @@ func TestKubeconfigInAFile(t *testing.T) {
 	}
 }
 
+// TestFileThatCannotBeWritten: no token is asked for that nothing would keep.
+func TestFileThatCannotBeWritten(t *testing.T) {
+	b := newBench(t)
+	b.Keep = Keep{File: filepath.Join(t.TempDir(), "gone", "idc-a.kubeconfig")}
+	if _, err := Link(t.Context(), b.Options); err == nil || !strings.Contains(err.Error(), b.Keep.File+", whose directory must be writable") {
+		t.Error(err)
+	}
+	for _, action := range b.Member.(*fake.Clientset).Actions() {
+		if action.GetSubresource() == "token" {
+			t.Error("a token was asked for")
+		}
+	}
+}
+
 // TestFilesOfOthersStay: a file that link did not make for this member is neither replaced nor deleted.
 func TestFilesOfOthersStay(t *testing.T) {
 	b := newBench(t)
