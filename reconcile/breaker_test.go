@@ -162,3 +162,37 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 		t.Errorf("it stays open for %v", b.trouble())
 	}
 }
+
+// An outage during which nothing changed ends without anything that a server counts as a
+// write, also where the server denies everything for a moment after its start.
+func TestQuietOutageTriesOutNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := pipedGround(t)
+		g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+		g.settle()
+		var writes atomic.Int32
+		g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+			if isWrite(r) {
+				writes.Add(1)
+			}
+			return nil
+		})
+		g.server.Lead(apitest.Nobody)
+		time.Sleep(20 * time.Second)
+		if !g.rec.breaker.isOpen() {
+			t.Error("nobody answers, and the breaker is closed")
+		}
+		g.server.Allow(func(apitest.Request) bool { return false })
+		g.server.Lead(apitest.Open)
+		time.Sleep(time.Second)
+		g.server.Allow(func(apitest.Request) bool { return true })
+		time.Sleep(20 * time.Second)
+		if err := g.rec.Trouble(); err != nil {
+			t.Errorf("the ingress cluster is back: %v", err)
+		}
+		if n := writes.Load(); n != 0 {
+			t.Errorf("%d writes, or trials of one, where nothing changed", n)
+		}
+		g.stop()
+	})
+}
