@@ -146,6 +146,7 @@ func TestRemovalsHaveTheNextTokens(t *testing.T) {
 			t.Errorf("a removal of two requests took %v at %d a second", took, qps)
 		}
 		g.settle()
+		g.stop() // first: what follows the ingress cluster may wait for the lock
 		g.seen.mu.Lock()
 		defer g.seen.mu.Unlock()
 		for _, rec := range g.seen.records {
@@ -153,6 +154,5 @@ func TestRemovalsHaveTheNextTokens(t *testing.T) {
 				t.Errorf("%s failed: %s", rec.Service, rec.Error)
 			}
 		}
-		g.stop()
 	})
 }
