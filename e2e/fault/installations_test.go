@@ -4,9 +4,12 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,68 +17,149 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary.dev/tributary/e2e/cluster"
 	"tributary.dev/tributary/e2e/fleet"
 	"tributary.dev/tributary/e2e/history"
 )
 
 var getNow = metav1.GetOptions{}
 
+// beside is a second installation in the world of a first, with a configuration, an
+// account, members and a recorder of its own. It is judged by itself.
+func (w *world) beside(instance string, members ...*fleet.Site) *world {
+	w.Helper()
+	ctx, g := w.Context(), *w
+	g.proc, g.rec, g.down, g.putBack = nil, nil, nil, nil
+	g.installation, g.members = history.Installation(instance), members
+	g.config.path, g.config.instance, g.config.members = filepath.Join(w.dir, instance+".yaml"), instance, nil
+	port, err := cluster.FreePort()
+	w.must(err)
+	g.config.listen = fmt.Sprintf("127.0.0.1:%d", port)
+	account := func(s *fleet.Site, rules []rbacv1.PolicyRule) (kubeconfig string) {
+		user, err := s.NewServiceAccount(ctx, w.ns, instance, rules...)
+		w.must(err)
+		w.Cleanup(func() { w.must(s.Revoke(context.Background(), user.Name)) })
+		text, err := s.Cluster.Kubeconfig(user)
+		w.must(err)
+		g.user, kubeconfig = user.Name, filepath.Join(w.dir, instance+"-"+s.Name()+".kubeconfig")
+		w.must(os.WriteFile(kubeconfig, text, 0o600))
+		return kubeconfig
+	}
+	g.config.ingress = account(w.ingress, fleet.IngressRules())
+	for _, m := range members {
+		g.config.set(m.Name(), account(m, fleet.MemberRules()))
+	}
+	w.Cleanup(func() {
+		if g.rec != nil {
+			g.rec.Close()
+		}
+		if w.Failed() && g.proc != nil {
+			w.Logf("%s, last lines:\n%s", instance, g.proc.Tail(40))
+		}
+	})
+	return &g
+}
+
 // TestTwoInstallations runs two installations on one ingress cluster, whose members have
-// Services of one name. The first keeps it, and the second says so and writes nothing of
-// it, over restarts of both; a second process of the same instance stands by, whatever
-// else its file says.
+// Services of one name, and others. The first keeps that name; the second says so and
+// writes nothing of it, over restarts of both, until it is free. Each does its own work
+// beside the other, and the history of each is judged. A second process of the same
+// instance stands by, whatever else its file says.
 func TestTwoInstallations(t *testing.T) {
 	w := newWorld(t, "twain")
 	ctx := t.Context()
-	w.members = []*fleet.Site{w.a} // what is judged is the first's
+	w.members, w.installation = []*fleet.Site{w.a}, "default"
 	w.config.drop(w.b.Name())
 	w.service("web", 3, w.a)
+	w.service("blue", 3, w.a)
 	w.service("web", 2, w.b)
+	w.service("green", 3, w.b)
 	w.start()
 	w.converges(10 * time.Second)
 
-	mine := w.config
-	green := w.config
-	green.instance, green.members = "green", nil
-	green.set(w.b.Name(), w.b.Kubeconfig)
-	w.config = green
-	second := w.standby()
-	w.config = mine
-	first := w.proc
-	w.state(second, "leading", 5*time.Second)
-	w.proc = second
-	w.conflicts("web")
-	w.proc = first
+	second := w.beside("green", w.b)
+	second.start()
+	second.state(second.proc, "leading", 5*time.Second)
+	both := func(do func(*world)) {
+		do(w)
+		do(second)
+	}
+	agree := func() {
+		t.Helper()
+		both(func(x *world) { x.converges(10 * time.Second) })
+		w.conflicts()
+		second.conflicts("web")
+		w.must(second.tells(ctx, second.proc, "other_instance", "web"))
+	}
+	agree()
 	w.pods(w.a, "web", 100, 2)
 	w.pods(w.b, "web", 100, 2)
-	w.must(w.a.MarkNotReady(ctx, w.ns, "web-0"))
-	w.converges(5 * time.Second)
-	quiet := w.quiet()
-	w.must(second.Stop(ctx))
-	w.must(second.Start(ctx))
-	w.must(second.WaitReady(ctx))
+	unready := func(s *fleet.Site, pods ...string) {
+		t.Helper()
+		for _, name := range pods {
+			w.must(s.MarkNotReady(ctx, w.ns, name))
+		}
+	}
+	unready(w.a, "web-0", "blue-0")
+	unready(w.b, "web-0", "green-0")
+	agree()
+
+	// Restarts of both write nothing.
+	both((*world).settled)
+	quiet := []*history.Mark{w.quiet(), second.quiet()}
+	both((*world).kill)
+	both((*world).restart)
 	w.pause(2 * time.Second)
-	quiet.End()
+	for _, mark := range quiet {
+		mark.End()
+	}
+	agree()
+
+	// What the one is to do waits for the other in nothing.
 	w.kill()
+	unready(w.b, "green-1")
+	second.converges(5 * time.Second)
 	w.restart()
+	second.kill()
+	unready(w.a, "web-1", "blue-1")
 	w.converges(5 * time.Second)
-	w.proc = second
-	w.conflicts("web")
-	w.must(second.Stop(ctx))
+	second.restart()
+	agree()
 
 	// The same instance, and another member: one Lease, so one writes.
-	other := green
-	other.instance = ""
-	w.config = other
+	mine := w.config
+	w.config.members = nil
+	w.config.set(w.b.Name(), w.b.Kubeconfig)
 	same := w.standby()
-	w.config, w.proc = mine, first
+	w.config = mine
 	w.state(same, "standby", 5*time.Second)
 	w.pods(w.a, "web", 200, 1)
 	w.converges(5 * time.Second)
 	w.must(same.Stop(ctx))
-	w.judge()
+
+	// The first lets go of the name, and the second takes it.
+	w.must(w.a.Client.CoreV1().Services(w.ns).Delete(ctx, "web", metav1.DeleteOptions{}))
+	taken := second.eventually(10*time.Second, second.counts("web", 3))
+	both(func(x *world) {
+		x.converges(10 * time.Second)
+		x.conflicts()
+	})
+	t.Logf("the name was taken %s after it was let go", taken)
+	both((*world).judge)
+}
+
+// tells returns nil when a process reports a conflict.
+func (w *world) tells(ctx context.Context, p *fleet.Tributary, reason, service string) error {
+	s, err := statusOf(ctx, p)
+	for _, c := range s.Conflicts {
+		if c.Namespace == w.ns && c.Service == service && c.Reason == reason {
+			return nil
+		}
+	}
+	return cmp.Or(err, fmt.Errorf("conflicts %+v, want %s of %s", s.Conflicts, reason, service))
 }
 
 // trackers are labels by which other tools take an object for theirs.

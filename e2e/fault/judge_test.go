@@ -22,7 +22,7 @@ func (w *world) judge() {
 	ctx := w.Context()
 	h, err := w.rec.Stop(ctx)
 	w.must(err)
-	h.User = fleet.ProductUser
+	h.User, h.Installation = w.user, w.installation
 	h.Covers = func(namespace string) bool { return namespace == w.ns }
 	h.Writes = map[string][]cluster.Write{}
 	for _, s := range append([]*fleet.Site{w.ingress}, w.members...) {
@@ -38,7 +38,7 @@ func (w *world) judge() {
 		return
 	}
 	w.Errorf("%d violations", len(report.Violations))
-	w.keep("history.txt", func(f *os.File) error {
+	w.keep(string(w.installation)+"history.txt", func(f *os.File) error {
 		_, err := h.WriteTo(f)
 		return err
 	})
@@ -62,7 +62,7 @@ func (w *world) left(ctx context.Context) ([]string, error) {
 	for _, m := range w.members {
 		members = append(members, source(m))
 	}
-	return history.Differences(ctx, w.ns, source(w.ingress), members...)
+	return history.Differences(ctx, w.ns, w.installation, source(w.ingress), members...)
 }
 
 // timeline tells the spans of a history, when each began and ended, as far as fits in

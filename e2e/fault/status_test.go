@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"tributary.dev/tributary/e2e/fleet"
 )
 
 // status is the part of /debug/status that is of interest here.
@@ -41,8 +43,10 @@ type clusterStatus struct {
 
 type heldChange struct{ Namespace, Service, Cluster, Reason, Message, Release string }
 
-func (w *world) status(ctx context.Context) (s status, err error) {
-	body, err := w.proc.Get(ctx, "/debug/status")
+func (w *world) status(ctx context.Context) (s status, err error) { return statusOf(ctx, w.proc) }
+
+func statusOf(ctx context.Context, p *fleet.Tributary) (s status, err error) {
+	body, err := p.Get(ctx, "/debug/status")
 	if err != nil {
 		return s, err
 	}

@@ -44,6 +44,9 @@ type world struct {
 	down *history.Mark
 	// members are those whose share is judged; by default both.
 	members []*fleet.Site
+	// installation is judged, by what user wrote; empty, all that is marked is one's.
+	installation history.Installation
+	user         string
 	// putBack, if not nil, undoes what the fleet would not survive.
 	putBack func(context.Context) error
 }
@@ -58,7 +61,7 @@ func newWorld(t *testing.T, namespace string) *world {
 		t.Fatal(err)
 	}
 	w := &world{T: t, fleet: f, ingress: f.Ingress, a: f.Members[0], b: f.Members[1], ns: namespace, seed: dice.Seed(t), dir: t.TempDir()}
-	w.members = f.Members
+	w.members, w.user = f.Members, fleet.ProductUser
 	w.dice = dice.From(w.seed, 0)
 	w.laws = history.Settings{Slack: w.within(2 * time.Second), Bound: w.within(10 * time.Second)}
 	t.Cleanup(func() { w.tidy() })

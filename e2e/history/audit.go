@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/e2e/cluster"
@@ -86,7 +87,7 @@ func (c *checker) ownership(key objectKey, w *cluster.Write, at time.Duration) {
 		}
 		if e.At >= at-c.s.Slack {
 			// The state before, and every one that it may have met.
-			if last != nil && owned(last) || e.Object != nil && owned(e.Object) {
+			if c.h.Installation.owns(last) || c.h.Installation.owns(e.Object) {
 				return
 			}
 			foreign = foreign || last != nil || e.Object != nil
@@ -96,8 +97,38 @@ func (c *checker) ownership(key objectKey, w *cluster.Write, at time.Duration) {
 		}
 		last = e.Object
 	}
-	if foreign || last != nil && !owned(last) {
-		c.violated(Owned, at, "%s %s %s, which is not tributary's", w.Verb, w.Resource, key.Key)
+	if foreign || last != nil && !c.h.Installation.owns(last) {
+		c.violated(Owned, at, "%s %s %s, which is not this installation's", w.Verb, w.Resource, key.Key)
+	}
+}
+
+// trespasses: where another installation has the Service, this one writes nothing of
+// that name.
+func (c *checker) trespasses() {
+	since := map[Key]time.Duration{} // from when the Service of that name is another's
+	for i := range c.h.Events {
+		e := &c.h.Events[i]
+		if e.Cluster != c.h.Ingress || !c.h.covers(e.Key.Namespace) {
+			continue
+		}
+		replica := e.Key
+		if e.Kind == EndpointSlice && e.Object != nil {
+			replica.Name = e.Object.GetLabels()[discoveryv1.LabelServiceName]
+		}
+		mine := c.h.Installation.owns(e.Object)
+		from, taken := since[replica]
+		switch {
+		case e.Kind == Service && marked(e.Object) && !mine:
+			if first(e) {
+				since[replica] = -c.s.Slack
+			} else if !taken {
+				since[replica] = e.At
+			}
+		case e.Kind == Service:
+			delete(since, replica)
+		case mine && taken && !first(e) && !e.ByHand && e.At > from+c.s.Slack:
+			c.violated(Owned, e.At, "%s %s was written, and another installation has the Service", e.Kind, e.Key)
+		}
 	}
 }
 

@@ -122,7 +122,7 @@ func Check(h *History, s Settings) *Report {
 	lines := c.r.sorted()
 	c.crowd(lines)
 	for i := range h.Events {
-		if e := &h.Events[i]; e.Cluster == h.Ingress && e.Kind == Service && e.Object != nil && !owned(e.Object) {
+		if e := &h.Events[i]; e.Cluster == h.Ingress && e.Kind == Service && e.Object != nil && !h.Installation.owns(e.Object) {
 			c.foreign[e.Key] = true
 		}
 	}
@@ -140,6 +140,7 @@ func Check(h *History, s Settings) *Report {
 	}
 	c.softSpans()
 	c.leftovers()
+	c.trespasses()
 	c.audit()
 	slices.SortStableFunc(c.report.Violations, func(a, b Violation) int { return cmp.Compare(a.At, b.At) })
 	return c.report

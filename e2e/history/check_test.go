@@ -167,6 +167,35 @@ func TestReplicas(t *testing.T) {
 	breaks(t, conflict.until(30), nil)
 }
 
+// TestInstallations judges one of two: what the other shows is not its own, what it wants
+// and the other has is a conflict, and of that name it writes nothing.
+func TestInstallations(t *testing.T) {
+	of := func(name string, s *story) *story { // its last object is of that installation
+		object := s.h.Events[len(s.h.Events)-1].Object
+		labels := maps.Clone(object.GetLabels())
+		labels[ofInstance] = name
+		object.SetLabels(labels)
+		return s
+	}
+	taken := func() *story {
+		s := of("blue", newStory())
+		s.h.Installation = "green"
+		return of("blue", s.pods(0, "p1").endpoints(0, "p1"))
+	}
+	breaks(t, taken().until(30), nil)
+	breaks(t, taken().replica(10).until(30), nil)
+	breaks(t, of("green", taken().slice(10, "a", "web-a", "p1")).until(30), []Law{Owned})
+	breaks(t, taken().write(10, "ingress", "delete", "endpoints", "web").until(30), []Law{Owned})
+
+	own := func() *story {
+		s := of("green", newStory())
+		s.h.Installation = "green"
+		return of("green", of("green", s.pods(0, "p1").endpoints(0, "p1")).slice(0, "a", "web-a", "p1"))
+	}
+	breaks(t, own().until(30), nil)
+	breaks(t, of("blue", own().slice(10, "a", "web-a", "p1")).until(30), []Law{Converged, NoWipe})
+}
+
 func TestWorstStaleness(t *testing.T) {
 	s := newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
 		span(Blind, "a", 5, 20).pods(10, "p2").pods(30, "q2").shows(33.5, "p1", "p2", "q1", "q2").pods(50, "!p1").shows(50.25, "!p1", "p2", "q1", "q2")

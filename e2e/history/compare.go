@@ -17,11 +17,11 @@ import (
 )
 
 // Differences compares, by lists of this moment, what the members want in a
-// namespace with what the ingress cluster shows: one line for each fact and each
+// namespace with what an installation shows in the ingress cluster: one line for each fact and each
 // Service that is missing or left over. Replicas with more pods than Endpoints
 // hold are compared by their slices alone, those whose Service is somebody else's
 // only for what is left over.
-func Differences(ctx context.Context, namespace string, ingress Source, members ...Source) ([]string, error) {
+func Differences(ctx context.Context, namespace string, of Installation, ingress Source, members ...Source) ([]string, error) {
 	want, origin, services := map[Fact]bool{}, map[string]string{}, map[Key]bool{}
 	pods := map[Key]int{}
 	for _, m := range members {
@@ -47,7 +47,7 @@ func Differences(ctx context.Context, namespace string, ingress Source, members 
 			}
 		}
 	}
-	shown, err := shownIn(ctx, namespace, ingress.Client, origin, services)
+	shown, err := shownIn(ctx, namespace, of, ingress.Client, origin, services)
 	if err != nil {
 		return nil, fmt.Errorf("compare: %w", err)
 	}
@@ -88,10 +88,10 @@ type standing struct {
 	others []string
 }
 
-func shownIn(ctx context.Context, namespace string, c kubernetes.Interface, origin map[string]string, services map[Key]bool) (*standing, error) {
+func shownIn(ctx context.Context, namespace string, of Installation, c kubernetes.Interface, origin map[string]string, services map[Key]bool) (*standing, error) {
 	s := &standing{facts: map[Fact]bool{}, foreign: map[Key]bool{}}
 	take := func(o metav1.Object) {
-		for f := range Shown(o, func(uid string) string { return origin[uid] }) {
+		for f := range of.Shown(o, func(uid string) string { return origin[uid] }) {
 			s.facts[f] = true
 		}
 	}
@@ -102,7 +102,7 @@ func shownIn(ctx context.Context, namespace string, c kubernetes.Interface, orig
 	for i := range endpoints.Items {
 		e := &endpoints.Items[i]
 		take(e)
-		if owned(e) && !services[Key{e.Namespace, e.Name}] {
+		if of.owns(e) && !services[Key{e.Namespace, e.Name}] {
 			s.others = append(s.others, "left over: Endpoints "+e.Namespace+"/"+e.Name)
 		}
 	}
@@ -113,7 +113,7 @@ func shownIn(ctx context.Context, namespace string, c kubernetes.Interface, orig
 	for i := range sliceList.Items {
 		e := &sliceList.Items[i]
 		take(e)
-		if owned(e) && !services[Key{e.Namespace, e.Labels[discoveryv1.LabelServiceName]}] {
+		if of.owns(e) && !services[Key{e.Namespace, e.Labels[discoveryv1.LabelServiceName]}] {
 			s.others = append(s.others, "left over: EndpointSlice "+e.Namespace+"/"+e.Name)
 		}
 	}
@@ -126,8 +126,8 @@ func shownIn(ctx context.Context, namespace string, c kubernetes.Interface, orig
 		o := &list.Items[i]
 		key := Key{o.Namespace, o.Name}
 		have[key] = true
-		s.foreign[key] = !owned(o) // a conflict, not a gap
-		if owned(o) && !services[key] {
+		s.foreign[key] = !of.owns(o) // a conflict, not a gap
+		if of.owns(o) && !services[key] {
 			s.others = append(s.others, "left over: Service "+key.String())
 		}
 	}

@@ -19,6 +19,6 @@
 //	NOWIPE     what disappears was unwanted a moment ago; under soft evidence no more than the guard lets pass, and no replica becomes empty
 //	ISOLATED   what a healthy member wants is shown within a bound, whatever happens to others
 //	CONV       at the end, what is shown is what is wanted
-//	OWNED      what does not belong to tributary is not written by it; members are not written at all
+//	OWNED      what does not belong to the installation is not written by it, nor anything under a Service of another; members are not written at all
 //	ZERO       nothing is written in a quiet span, and no write is without effect
 package history

@@ -99,6 +99,8 @@ type History struct {
 	// Writes are the write requests by cluster, from the API servers' audit logs.
 	// Without them OWNED and ZERO are not checked.
 	Writes map[string][]cluster.Write
+	// Installation is the one that is judged; what others own is somebody else's.
+	Installation Installation
 	// User is tributary in the audit logs.
 	User string
 	// Covers tells whether a namespace belongs to this history; nil: all do.

@@ -153,7 +153,7 @@ func (c *checker) leftovers() {
 	}
 	have := map[Key]bool{}
 	for key, object := range c.r.objects {
-		if !owned(object) {
+		if !c.h.Installation.owns(object) {
 			continue
 		}
 		if key.Kind == Service {

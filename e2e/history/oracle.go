@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -182,11 +183,20 @@ func target(want *corev1.ServicePort, p *corev1.Pod) (int32, bool) {
 // Labels by which tributary owns an object.
 const (
 	managedBy     = "app.kubernetes.io/managed-by"
+	ofInstance    = "tributary.dev/instance"
 	sourceCluster = "multicluster.kubernetes.io/source-cluster"
 )
 
-// owned reports whether an object of the ingress cluster is tributary's.
-func owned(object any) bool {
+// Installation names one of several on an ingress cluster; empty, all are taken for one.
+type Installation string
+
+// owns reports whether an object of the ingress cluster is the installation's.
+func (i Installation) owns(object metav1.Object) bool {
+	return marked(object) && (i == "" || object.GetLabels()[ofInstance] == string(i))
+}
+
+// marked reports whether an object of the ingress cluster is some installation's.
+func marked(object metav1.Object) bool {
 	switch o := object.(type) {
 	case *corev1.Service:
 		return o.Labels[managedBy] == "tributary"

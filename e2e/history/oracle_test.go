@@ -101,7 +101,7 @@ func TestShown(t *testing.T) {
 	clusterOf := func(uid string) string { return memberOf(uid) }
 	var got []string
 	for _, e := range s.h.Events {
-		for f := range maps.Keys(Shown(e.Object, clusterOf)) {
+		for f := range maps.Keys(Installation("").Shown(e.Object, clusterOf)) {
 			got = append(got, f.String())
 		}
 	}

@@ -12,11 +12,11 @@ import (
 )
 
 // Shown returns the facts that an object of the ingress cluster shows, if it is
-// tributary's. Of Endpoints, which do not tell the member, clusterOf finds it by
+// the installation's. Of Endpoints, which do not tell the member, clusterOf finds it by
 // the pod.
-func Shown(object metav1.Object, clusterOf func(uid string) string) map[Fact]bool {
+func (i Installation) Shown(object metav1.Object, clusterOf func(uid string) string) map[Fact]bool {
 	facts := map[Fact]bool{}
-	if !owned(object) {
+	if !i.owns(object) {
 		return facts
 	}
 	switch o := object.(type) {

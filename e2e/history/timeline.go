@@ -224,7 +224,7 @@ func (r *replay) ingress(index int, e *Event) {
 func (r *replay) facts(object metav1.Object) map[Fact]bool {
 	switch o := object.(type) {
 	case *corev1.Endpoints, *discoveryv1.EndpointSlice:
-		return Shown(o, func(uid string) string { return r.origin[uid] })
+		return r.h.Installation.Shown(o, func(uid string) string { return r.origin[uid] })
 	}
 	return nil
 }
