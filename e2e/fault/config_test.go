@@ -4,6 +4,7 @@
 package fault
 
 import (
+	"cmp"
 	"os"
 	"slices"
 
@@ -16,7 +17,9 @@ type configuration struct {
 	members                          []memberConfig
 	// instance and identity are left out while empty; client limits requests to the ingress cluster.
 	instance, identity string
-	client             map[string]int
+	// election is where the leader's Lease is; empty: in namespace.
+	election string
+	client   map[string]int
 }
 
 type memberConfig struct {
@@ -62,7 +65,7 @@ func (c *configuration) write() error {
 	file := map[string]any{
 		"apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "listen": c.listen,
 		"ingress": ingress, "clusters": c.members,
-		"leases": map[string]string{"namespace": c.namespace}, "leaderElection": map[string]string{"namespace": c.namespace},
+		"leases": map[string]string{"namespace": c.namespace}, "leaderElection": map[string]string{"namespace": cmp.Or(c.election, c.namespace)},
 	}
 	if c.instance != "" {
 		file["instance"] = c.instance

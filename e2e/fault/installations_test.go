@@ -6,6 +6,7 @@ package fault
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -160,6 +161,65 @@ func (w *world) tells(ctx context.Context, p *fleet.Tributary, reason, service s
 		}
 	}
 	return cmp.Or(err, fmt.Errorf("conflicts %+v, want %s of %s", s.Conflicts, reason, service))
+}
+
+// TestTwoLeaders lets two processes of one installation lead, by Leases in different
+// namespaces. Both report that another writes as they do. Until then the one that lags
+// may undo for a moment what the other wrote; from then on they wage no war, and what is
+// gone is gone at once, and stays so.
+func TestTwoLeaders(t *testing.T) {
+	w := newWorld(t, "rivals")
+	ctx := t.Context()
+	w.service("web", 3, w.a, w.b)
+	w.start()
+	w.converges(10 * time.Second)
+	unnoticed := w.rec.Begin(history.Free, w.b.Name())
+	w.config.election = "rivals-too"
+	w.must(w.ingress.CreateNamespaces(ctx, w.config.election))
+	leaders := []*fleet.Tributary{w.proc, w.standby()}
+	for _, p := range leaders {
+		w.state(p, "leading", 5*time.Second)
+	}
+
+	// While one sleeps the other writes, in turn: each sees writes that are not its own.
+	pods := 6
+	began := time.Now()
+	told := func() error {
+		return errors.Join(w.tells(ctx, leaders[0], "other_process", "web"), w.tells(ctx, leaders[1], "other_process", "web"))
+	}
+	for err := told(); err != nil; err = told() {
+		if time.Since(began) > w.within(90*time.Second) {
+			t.Fatal(err)
+		}
+		asleep := leaders[pods%2]
+		w.must(asleep.Freeze())
+		w.pods(w.b, "web", 100+pods, 1)
+		pods++
+		w.eventually(5*time.Second, w.counts("web", pods))
+		w.must(asleep.Thaw())
+		w.pause(time.Second)
+	}
+	unnoticed.End()
+	t.Logf("both reported it after %s and %d writes", time.Since(began), pods-6)
+
+	for _, name := range []string{"web-0", "web-1"} {
+		pod, err := w.a.Client.CoreV1().Pods(w.ns).Get(ctx, name, getNow)
+		w.must(err)
+		w.must(w.a.MarkNotReady(ctx, w.ns, name))
+		t.Logf("%s is gone after %s", name, w.eventually(time.Second, w.lacks("web", pod.Status.PodIP)))
+	}
+	w.converges(5 * time.Second)
+	for _, w.proc = range []*fleet.Tributary{leaders[1], leaders[0]} {
+		w.settled()
+	}
+	quiet := w.quiet()
+	w.pause(5 * time.Second)
+	w.must(leaders[1].Stop(ctx))
+	w.pause(time.Second)
+	quiet.End()
+	w.pods(w.a, "web", 200, 1)
+	w.converges(5 * time.Second)
+	w.judge()
 }
 
 // trackers are labels by which other tools take an object for theirs.
