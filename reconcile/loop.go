@@ -87,8 +87,8 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *me
 	a.rec.End(now, result, cmp.Or(err, a.obstacle(result)))
 	r.report(a)
 	leads := r.leadership.leads()
-	settled = settled && (leads || result != record.Held)          // who leads tells what keeps a replica from being written
-	if leads && (item.Attempt == 0 || !errors.Is(err, errFight)) { // a slowed repair is told once
+	settled = settled && (leads || result != record.Held)                              // who leads tells what keeps a replica from being written
+	if leads && (item.Attempt == 0 || a.rec.Writes > 0 || !errors.Is(err, errFight)) { // a slowed repair is told once
 		seq := r.recorder.Change(a.rec)
 		r.recorder.Expect(seq, &a.rec, a.refs)
 	}
@@ -123,6 +123,9 @@ func withoutRemedy(receipts []write.Receipt, err error) error {
 
 // errFight is why a repair waits.
 var errFight = errors.New("somebody keeps changing this replica; repairs are slowed down")
+
+// errRival is why what another process has just written is not undone.
+var errRival = fmt.Errorf("another process of this installation has just written the contrary: %w", errFight)
 
 // maxInterrupts bounds how often removals may break off the rest of the work on a key.
 const maxInterrupts = 3
@@ -168,6 +171,11 @@ func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, err
 			}
 			return record.Held, errFight
 		}
+		yields := r.yield(a, now)
+		if yields && a.plan.Empty() {
+			a.held = append(a.held, metrics.HeldChange{Reason: "repair_fight", Message: errRival.Error()})
+			return record.Held, errRival
+		}
 		if a.plan.Empty() {
 			if a.search.Accepted() {
 				n--
@@ -206,7 +214,7 @@ func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, err
 			n--
 		case err == nil && a.search.Accepted():
 			n-- // the search has a bound of its own
-		case err == nil && a.plan.Again:
+		case err == nil && (a.plan.Again || yields):
 		case err == nil:
 			r.repaired(a, now)
 			if a.plan.Waiting != "" {

@@ -6,8 +6,10 @@ package reconcile
 import (
 	"cmp"
 	"context"
+	crand "crypto/rand"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -128,11 +130,12 @@ func New(opts Options) *Reconciler {
 	r.queue.SetAway(true) // until Lead
 	r.refusals = write.NewRefusals(opts.RefusalPause, r.lookAgain)
 	r.cache = cache.New(r.changed, opts.Recorder.Echo)
-	r.observer = newObserver(opts.Session, r.cache, cache.Decoder{Instance: opts.Source.Settings().Instance}, !opts.NoSlices, opts.Only, opts.Logger)
+	decoder := cache.Decoder{Instance: opts.Source.Settings().Instance, Process: strings.ToLower(crand.Text()[:8])}
+	r.observer = newObserver(opts.Session, r.cache, decoder, !opts.NoSlices, opts.Only, opts.Logger)
 	if opts.Events != nil {
 		r.events = newEvents(opts.Events, r.cache.ServiceUID, opts.Logger)
 	}
-	r.writer = write.New(opts.Writer, r.queue, r.cache, cache.Decoder{Instance: opts.Source.Settings().Instance}, opts.Recorder, opts.RequestTimeout)
+	r.writer = write.New(opts.Writer, r.queue, r.cache, decoder, opts.Recorder, opts.RequestTimeout)
 	return r
 }
 
@@ -153,6 +156,7 @@ func (r *Reconciler) Run(ctx context.Context) {
 func (r *Reconciler) Follow(ctx context.Context) {
 	var watches sync.WaitGroup
 	watches.Go(func() { r.Observe(ctx) })
+	watches.Go(func() { r.rivals.tick(ctx) })
 	if r.WaitForSync(ctx) == nil && r.waitToBegin(ctx) == nil {
 		stop := context.AfterFunc(ctx, r.queue.ShutDown)
 		for range r.queue.Workers() {
@@ -274,8 +278,8 @@ func (r *Reconciler) changed(changes []cache.Change) {
 		if c := &changes[i]; c.Namespace != "" {
 			r.enqueue(c.Namespace, "", cache.EventRepair)
 		} else {
-			if c.Rival {
-				r.rival(c.Replica, c.Cause.Arrival)
+			if c.Rival || c.Deleted {
+				r.rival(c)
 			}
 			r.queue.Add(c.Replica, c.Lane, c.Cause)
 		}

@@ -15,7 +15,9 @@ import (
 
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 // Two processes of one instance, both of which lead: with the same members they write the
@@ -38,7 +40,7 @@ func TestRivalProcessIsNoticed(t *testing.T) {
 			server.ForgetWrites()
 			if !agree {
 				time.Sleep(10 * time.Minute)
-				if n := len(server.Writes(product)); n > 4*11 { // two objects, each once a minute
+				if n := len(server.Writes(product)); n > 5*11 { // two objects, each taken after a pause and given after a minute
 					t.Errorf("%d writes in ten minutes", n)
 				}
 			}
@@ -64,6 +66,69 @@ func TestRivalProcessIsNoticed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Of two processes that lead, one lags behind. What it does not know yet it leaves as the
+// other wrote it, whatever else it has to do; what it knows to be gone goes at once.
+func TestWhoLagsUndoesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.NewPiped(t)
+		fresh, late := newGroundOn(t, server, "a"), newGroundOn(t, server, "a")
+		pods := func(ips ...string) (pods []*syncer.Pod) {
+			for _, ip := range ips {
+				pods = append(pods, pod(web, ip, true))
+			}
+			return pods
+		}
+		for _, g := range []*ground{fresh, late} {
+			g.source.set("a", service(web, 1, 8080), pods("10.0.0.1", "10.0.0.2")...)
+			g.start()
+		}
+		step := func(g *ground, what string, want []string, ips ...string) {
+			t.Helper()
+			g.set("a", service(web, 1, 8080), pods(ips...)...)
+			time.Sleep(time.Second)
+			t.Log(what)
+			fresh.expect(web, want...)
+		}
+		step(fresh, "an address is gone", []string{"10.0.0.2"}, "10.0.0.2")
+		step(fresh, "another comes", []string{"10.0.0.2", "10.0.0.3"}, "10.0.0.2", "10.0.0.3")
+		step(late, "there is other news", []string{"10.0.0.2", "10.0.0.3"}, "10.0.0.1", "10.0.0.2")
+		step(late, "what both know is gone", []string{"10.0.0.3"}, "10.0.0.1")
+		gone := liveCause("a", web)
+		gone.IP, gone.State = "10.0.0.3", "terminating"
+		late.rec.Dirty(web, lanes.Removal, gone)
+		time.Sleep(time.Second)
+		fresh.expect(web)
+		step(late, "it has caught up", []string{"10.0.0.5"}, "10.0.0.5")
+		step(fresh, "so has the other", []string{"10.0.0.5"}, "10.0.0.5")
+		for _, g := range []*ground{fresh, late} {
+			g.settle()
+		}
+	})
+}
+
+// Who was stopped does not know who deleted a replica: it waits for its members, and makes
+// it anew if they still want it.
+func TestWhoWasStoppedMakesNothingAnewAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.NewPiped(t)
+		g, other := newGroundOn(t, server, "a"), newGroundOn(t, server, "a")
+		for _, one := range []*ground{g, other} {
+			one.source.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+			one.start()
+		}
+		g.rec.rivals.mu.Lock()
+		g.rec.rivals.awake = g.rec.rivals.awake.Add(-2 * stoppedFor)
+		g.rec.rivals.mu.Unlock()
+		other.unset("a", web)
+		other.settle()
+		time.Sleep(rivalPause / 2)
+		g.expect(web)
+		other.stop()
+		time.Sleep(rivalPause)
+		g.expect(web, "10.0.0.1")
+	})
 }
 
 // One process after another, or a hand that changes replicas, is no rival.

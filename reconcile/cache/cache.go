@@ -201,12 +201,8 @@ func (c *Cache) lockedUpsert(n *notifications, f *Object, at time.Time, lane lan
 	deleted := c.lockedPast(f)
 	old := c.entries[f.ID]
 	changed := !deleted && c.lockedPut(f)
-	if ours := c.lockedSighted(n, f, at, deleted); changed && !ours {
-		news := len(n.changes)
+	if ours := c.lockedSighted(n, f, at, deleted); changed && (f.Rival || !ours) {
 		n.add(old, f, at, lane)
-		for i := news; i < len(n.changes) && lane != lanes.Bulk; i++ { // a list does not say who came last
-			n.changes[i].Rival = f.Claim == plan.ClaimRecorded && f.Alike
-		}
 		if old == nil {
 			c.lockedInTheWay(n, f, at)
 		}
@@ -216,7 +212,7 @@ func (c *Cache) lockedUpsert(n *notifications, f *Object, at time.Time, lane lan
 // lockedInTheWay notes the replicas of ours of which a slice of somebody else, that has
 // come or gone, has or had a name.
 func (c *Cache) lockedInTheWay(n *notifications, f *Object, at time.Time) {
-	if f.Claim == plan.ClaimRecorded || f.ID.Kind != plan.KindEndpointSlice {
+	if n.first || f.Claim == plan.ClaimRecorded || f.ID.Kind != plan.KindEndpointSlice {
 		return
 	}
 	for i := range f.ID.Name {
@@ -259,11 +255,11 @@ func (c *Cache) Replace(s Scope, list []*Object, revision uint64, older bool, at
 	for _, f := range list {
 		present[f.ID] = true
 	}
-	var n notifications
 	c.mu.Lock()
 	if older = older || c.lockedRegressed(list, revision); older {
 		c.lockedDistrust(s)
 	}
+	n := notifications{first: !c.listed[s], older: older}
 	for id, old := range c.entries {
 		if s.Covers(id) && !present[id] && (revision == 0 || old.Revision <= revision) {
 			c.lockedRemove(&n, id, old.UID, at, lanes.Bulk)
@@ -272,9 +268,6 @@ func (c *Cache) Replace(s Scope, list []*Object, revision uint64, older bool, at
 	c.lockedListed(&n, s, present, revision, at)
 	for _, f := range list {
 		c.lockedUpsert(&n, f, at, lanes.Bulk)
-	}
-	if !c.listed[s] {
-		n.changes = nil
 	}
 	c.listed[s] = true
 	c.mu.Unlock()

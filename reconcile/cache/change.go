@@ -4,6 +4,7 @@
 package cache
 
 import (
+	"cmp"
 	"time"
 
 	"tributary.dev/tributary/metrics/record"
@@ -19,13 +20,19 @@ type Change struct {
 	Namespace string
 	Lane      lanes.Lane
 	Cause     record.Cause
-	// Rival is true where another process wrote it as we do, under our instance's name.
-	Rival bool
+	// Rival is true where another process of this installation wrote it, Deleted where it
+	// is not known who deleted it. Effect is, of both, what that was.
+	Rival, Deleted bool
+	Effect         plan.Effect
 }
 
 // notifications is what comes out of a step of the cache; it is delivered once the lock
 // is released.
 type notifications struct {
+	// first is true of a list that nothing was known before: it changes nothing.
+	first bool
+	// older is true of a list that shows the past.
+	older     bool
 	changes   []Change
 	confirmed []confirmation
 }
@@ -43,6 +50,9 @@ func (c *Cache) deliver(n *notifications) {
 // again: everything about our own objects, and of foreign ones only that they
 // come and go, because that takes or frees a name, or begin and end to serve.
 func (n *notifications) add(old, now *Object, at time.Time, lane lanes.Lane) {
+	if n.first {
+		return
+	}
 	latest := now
 	if now == nil {
 		latest = old
@@ -61,10 +71,24 @@ func (n *notifications) add(old, now *Object, at time.Time, lane lanes.Lane) {
 	if old != nil && now != nil && !old.MayBeOurs() && !now.MayBeOurs() && old.Claim == now.Claim && old.Replica == now.Replica && old.serves() == now.serves() {
 		return
 	}
+	c.Rival, c.Deleted = now != nil && now.Rival && !n.older, now == nil && old.Claim == plan.ClaimRecorded && !n.older
+	if c.Rival || c.Deleted {
+		c.Effect = effect(old, now)
+	}
 	n.addReplica(c, old)
 	if old == nil || now != nil && now.Replica != old.Replica {
 		n.addReplica(c, now)
 	}
+}
+
+// effect is what a change of an object, from old to now, was for traffic.
+func effect(old, now *Object) plan.Effect {
+	none := &Object{}
+	from, to := cmp.Or(old, none), cmp.Or(now, none)
+	if from.Slice != nil || to.Slice != nil {
+		return plan.EffectOnSlice(from.Slice, to.Slice)
+	}
+	return plan.EffectOnEndpoints(from.Endpoints, to.Endpoints)
 }
 
 // addReplica notes the replica of an object. A slice without a Service name is

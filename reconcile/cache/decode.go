@@ -48,9 +48,8 @@ type Object struct {
 	// Tracked is true when the server keeps record of who set which field, and names
 	// nobody but us.
 	Tracked bool
-	// Alike is true when nobody but a Tributary is on record as having changed it: our
-	// writes leave no record, and everybody else's do.
-	Alike bool
+	// Rival is true when another process of this installation wrote it last.
+	Rival bool
 	// Kept is nil for nearly every object.
 	Kept *Extra
 	// spec is that of a Service of ours, as protobuf: nearly all share one.
@@ -90,8 +89,8 @@ func (f *Object) Version() string {
 }
 
 // Decoder turns objects of the ingress cluster into what the cache keeps, on behalf of
-// one installation.
-type Decoder struct{ Instance string }
+// one process of an installation.
+type Decoder struct{ Instance, Process string }
 
 // found begins with what all kinds have; replica is the name the object stands under.
 func (d Decoder) found(kind plan.Kind, m *metav1.ObjectMeta, replica string) *Object {
@@ -101,8 +100,11 @@ func (d Decoder) found(kind plan.Kind, m *metav1.ObjectMeta, replica string) *Ob
 		Revision: Revision(m.ResourceVersion), UID: string(m.UID), Deleting: m.DeletionTimestamp != nil,
 	}
 	f.Claim = plan.ClaimOf(kind, f.Replica, m.Labels, m.Annotations, d.Instance)
-	f.Alike = f.MayBeOurs() && !slices.ContainsFunc(m.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager != FieldManager })
-	f.Tracked = f.Alike && len(m.ManagedFields) > 0
+	// Our writes leave no record of who set which field, and everybody else's do.
+	alike := f.MayBeOurs() && !slices.ContainsFunc(m.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager != FieldManager })
+	f.Tracked = alike && len(m.ManagedFields) > 0
+	process := m.Annotations[plan.AnnotationProcess]
+	f.Rival = alike && f.Claim == plan.ClaimRecorded && process != "" && process != d.Process
 	return f
 }
 

@@ -147,8 +147,12 @@ func (c *Cache) lockedFinishObject(n *notifications, w *pendingWrite, o Outcome,
 		return
 	}
 	w.deleted = "" // another object has the name, or this one waits for its finalizers
+	old := c.entries[f.ID]
 	if c.lockedPut(f) {
 		c.lockedObserve(f, false)
+		if f.Rival && !o.Wrote { // it was read
+			n.add(old, f, now, lanes.Addition)
+		}
 	}
 	if current := c.entries[f.ID]; current.Revision > f.Revision { // changed again by somebody else
 		n.add(f, current, now, lanes.Addition)
@@ -176,7 +180,9 @@ func (c *Cache) lockedFinishGone(n *notifications, w *pendingWrite, o Outcome, g
 	case old.Deleting && !o.Absent: // the deletion was taken, but finalizers keep the object
 		return
 	default:
-		c.lockedDrop(old)
+		if c.lockedDrop(old); o.Absent {
+			n.add(old, nil, now, lanes.Addition)
+		}
 	}
 	if w.seenDeleted != gone.UID {
 		w.deleted, w.deletedAt = gone.UID, gone.Revision

@@ -89,6 +89,7 @@ func render(t *testing.T, server *apitest.Server) []byte {
 	out.WriteString("# What Tributary writes for this story. Rewritten by go test ./reconcile/corpus -update.\n")
 	show := func(kind, apiVersion string, m *metav1.ObjectMeta, object any) {
 		m.UID, m.ResourceVersion, m.Generation, m.CreationTimestamp = "", "", 0, metav1.Time{}
+		delete(m.Annotations, plan.AnnotationProcess)
 		for i := range m.OwnerReferences {
 			m.OwnerReferences[i].UID = "uid-of-the-replica"
 		}

@@ -226,14 +226,13 @@ func (o *Current) content() content {
 }
 
 // outcome is what stands of ours once the plan is executed.
-func (d *differ) outcome() content {
-	if d.recreate {
-		return content{}
-	}
-	c := d.current.content()
-	for _, stage := range d.plan.Sequence() {
+func (p *Plan) outcome() content {
+	c := p.current.content()
+	for _, stage := range p.Sequence() {
 		for i := range stage {
 			switch a := &stage[i]; {
+			case a.Kind == KindService && a.Verb == Delete:
+				return content{}
 			case a.Kind == KindEndpoints && a.Verb == Delete:
 				c.subsets = nil
 			case a.Endpoints != nil:

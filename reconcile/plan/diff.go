@@ -46,7 +46,7 @@ func Diff(current Current, desired *Desired, settings Settings) Plan {
 	}
 	d.stage()
 	if !d.plan.Empty() {
-		d.plan.Delta = d.current.content().to(d.outcome())
+		d.plan.Delta = d.current.content().to(d.plan.outcome())
 	}
 	slices.SortFunc(d.plan.Conflicts, compareConflicts)
 	return d.plan
@@ -285,7 +285,7 @@ func (d *differ) depend() {
 
 // removal takes a replica down: what sends traffic first, the Service last.
 func removal(current Current) Plan {
-	p := Plan{Replica: current.Key, Conflicts: current.disputes()}
+	p := Plan{current: &current, Replica: current.Key, Conflicts: current.disputes()}
 	const why = "no member has the Service"
 	remove := func(empty *Action, serves bool) {
 		empty.Why = why
@@ -322,6 +322,6 @@ func removal(current Current) Plan {
 	default:
 		p.Stages = [][]Action{{{Verb: Delete, Kind: KindService, Name: s.Name, Standing: &s.Meta, Why: why}}}
 	}
-	p.Delta = current.content().to(content{})
+	p.Delta = current.content().to(p.outcome())
 	return p
 }

@@ -54,6 +54,9 @@ const (
 	// AnnotationPassed, on a replica Service, lists the annotations that it took over
 	// from its source, so that one that is gone there goes here.
 	AnnotationPassed = "tributary.dev/passed"
+	// AnnotationProcess, on everything of a replica, is the process that wrote it last. It
+	// is no difference: the writer sets it.
+	AnnotationProcess = "tributary.dev/process"
 	// AnnotationMode and AnnotationFailover, on a source Service, say how its replica
 	// is shared.
 	AnnotationMode     = "tributary.dev/mode"

@@ -279,6 +279,7 @@ func advance(t *testing.T, w *world, desired *Desired, settings Settings, rng *r
 	foreign, before, sliced := w.foreignSnapshot(), w.dumbStates(), w.sliced()
 	p := Diff(w.current, desired, settings)
 	checkFirstHalf(t, w, desired, p)
+	checkTakingAway(t, rng, w, p)
 	end := newWorld(t, shopWeb)
 	end.current = w.current
 	end.execute(p, nil)
@@ -344,6 +345,40 @@ func checkFirstHalf(t *testing.T, w *world, desired *Desired, p Plan) {
 	for at, isReady := range half.places() {
 		if state := named[at.addr]; state == absent || isReady && state != ready {
 			t.Errorf("%v (ready %v) outlasts the first half: %s", at, isReady, textOf(t, p))
+		}
+	}
+}
+
+// checkTakingAway: the first half leaves alone what it is told to, and takes away all the
+// rest, and nothing comes.
+func checkTakingAway(t *testing.T, rng *rand.Rand, w *world, p Plan) {
+	t.Helper()
+	effect := p.Effect()
+	kept := map[netip.Addr]bool{}
+	for _, addr := range effect.Takes {
+		kept[addr] = rng.IntN(2) == 0
+	}
+	after := func(p Plan) map[place]bool {
+		half := newWorld(t, shopWeb)
+		half.current, half.made = w.current, map[Object]string{}
+		for i := range p.Removals {
+			half.apply(&p.Removals[i])
+		}
+		return half.places()
+	}
+	all := p.TakingAway(nil)
+	some := p.TakingAway(slices.DeleteFunc(slices.Clone(effect.Takes), func(addr netip.Addr) bool { return !kept[addr] }))
+	if e := some.Effect(); len(e.Gives) > 0 || slices.ContainsFunc(e.Takes, func(addr netip.Addr) bool { return kept[addr] }) || len(some.Stages) > 0 {
+		t.Errorf("with %v kept: %s", kept, textOf(t, some))
+	}
+	left, without := after(all), after(some)
+	for at, isReady := range w.places() {
+		wasLeft, stays := left[at]
+		if kept[at.addr] {
+			wasLeft, stays = isReady, true
+		}
+		if got, stands := without[at]; stands != stays || got != wasLeft {
+			t.Errorf("%v stands %v, ready %v: want %v, %v\n%s", at, stands, got, stays, wasLeft, textOf(t, some))
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -69,18 +70,24 @@ func (w *Writer) send(ctx context.Context, replica syncer.Key, a *plan.Action, d
 		return w.createNamespace(ctx, id)
 	case plan.KindService:
 		in := ServiceObject(id.Key, a.Service, a.Standing, kept, former.Spec())
-		in.ManagedFields = untracked
+		w.sign(&in.ObjectMeta, untracked)
 		return put(ctx, request, in, &corev1.Service{}, w.decoder.Service)
 	case plan.KindEndpoints:
 		in := EndpointsObject(id.Key, a.Endpoints, a.Standing, kept)
-		in.ManagedFields = untracked
+		w.sign(&in.ObjectMeta, untracked)
 		return put(ctx, request, in, &corev1.Endpoints{}, w.decoder.Endpoints)
 	case plan.KindEndpointSlice:
 		in := SliceObject(replica, w.cache.OwnerUID(replica, a.Standing), a.Slice, a.Standing, kept)
-		in.ManagedFields = untracked
+		w.sign(&in.ObjectMeta, untracked)
 		return put(ctx, request, in, &discoveryv1.EndpointSlice{}, w.decoder.Slice)
 	}
 	return nil, fmt.Errorf("an action of unknown kind %q", a.Kind)
+}
+
+// sign says in an object which process writes it.
+func (w *Writer) sign(m *metav1.ObjectMeta, fields []metav1.ManagedFieldsEntry) {
+	m.ManagedFields, m.Annotations = fields, maps.Clone(m.Annotations) // plans share them
+	metav1.SetMetaDataAnnotation(m, plan.AnnotationProcess, w.decoder.Process)
 }
 
 // createNamespace makes a namespace once for all replicas that ask for it: at a time, or

@@ -70,16 +70,6 @@ func (f *RepairThrottle) Repaired(key syncer.Key, now time.Time) (fighting bool)
 	return many
 }
 
-// Contend slows the repairs of a key at once to the least: who undoes them is another of us.
-func (f *RepairThrottle) Contend(key syncer.Key, now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.of[key] == nil {
-		f.of[key] = &repairs{}
-	}
-	f.of[key].times[throttleRepairs-1], f.of[key].pause = now, throttleMax
-}
-
 // Held returns how long the next repair of a key has to wait; 0: it need not.
 func (f *RepairThrottle) Held(key syncer.Key, now time.Time) time.Duration {
 	f.mu.Lock()

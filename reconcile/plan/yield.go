@@ -1,0 +1,142 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"net/netip"
+	"slices"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Effect is what a write changes for traffic in one object: the addresses that it takes away
+// or turns unready, and those that it brings or turns ready. One that changes its ports
+// is among both.
+type Effect struct{ Takes, Gives []netip.Addr }
+
+// effect lists what is different in another content, object by object.
+func (c content) effect(other content) (e Effect) {
+	changed := addrPorts{}.subsets(c.subsets, other.subsets)
+	for name, s := range c.slices {
+		changed.slice(s, other.slices[name])
+	}
+	before, after := changed.count(c), changed.count(other)
+	for at := range changed {
+		switch was, is := before.state[at], after.state[at]; {
+		case is < was:
+			e.Takes = append(e.Takes, at.Addr())
+		case was < is:
+			e.Gives = append(e.Gives, at.Addr())
+		}
+	}
+	return e
+}
+
+// EffectOnEndpoints is that of what made one version of Endpoints another; nil: none.
+func EffectOnEndpoints(old, updated *CurrentEndpoints) Effect {
+	one := func(e *CurrentEndpoints) content {
+		if e == nil {
+			e = &CurrentEndpoints{}
+		}
+		return content{subsets: e.Subsets}
+	}
+	return one(old).effect(one(updated))
+}
+
+// EffectOnSlice is that of what made one version of a slice another; nil: none.
+func EffectOnSlice(old, updated *CurrentSlice) Effect {
+	one := func(s *CurrentSlice) content {
+		if s == nil {
+			s = &CurrentSlice{}
+		}
+		return content{slices: map[string]*syncer.Slice{"": &s.Slice}}
+	}
+	return one(old).effect(one(updated))
+}
+
+// Effect is that of the whole plan: an address that leaves one object and is brought to
+// another is among both.
+func (p *Plan) Effect() (e Effect) {
+	for _, stage := range p.Sequence() {
+		for i := range stage {
+			one := p.effect(&stage[i])
+			e.Takes, e.Gives = append(e.Takes, one.Takes...), append(e.Gives, one.Gives...)
+		}
+	}
+	return e
+}
+
+func (p *Plan) effect(a *Action) Effect {
+	stands := p.current.unchanged(a.Object())
+	if stands == nil {
+		stands = &Action{Verb: Delete}
+	}
+	return stands.leaves().effect(a.leaves())
+}
+
+// leaves is what an action leaves of its object.
+func (a *Action) leaves() content {
+	c := content{slices: map[string]*syncer.Slice{"": {}}}
+	switch {
+	case a.Verb == Delete:
+	case a.Endpoints != nil:
+		c.subsets = a.Endpoints.Subsets
+	case a.Slice != nil:
+		c.slices[""] = &a.Slice.Slice
+	}
+	return c
+}
+
+// TakingAway is the plan without all that does more than take addresses away, and without
+// what takes some of them.
+func (p *Plan) TakingAway(but []netip.Addr) Plan {
+	out := *p
+	out.Removals, out.Stages, out.Again = nil, nil, false
+	for i := range p.Removals {
+		a := &p.Removals[i]
+		if a.Otherwise != nil {
+			a = a.Otherwise
+		}
+		if a.Verb == Delete {
+			continue // nothing is in it
+		}
+		if reduced := p.reduced(a, but); len(p.effect(&reduced).Takes) > 0 {
+			out.Removals = append(out.Removals, reduced)
+		}
+	}
+	out.Delta = p.current.content().to(out.outcome())
+	return out
+}
+
+// reduced is an update that takes addresses away, without what takes some of them.
+func (p *Plan) reduced(a *Action, but []netip.Addr) Action {
+	out, stands := *a, p.current.unchanged(a.Object())
+	if a.Endpoints != nil {
+		states := a.states()
+		out.Endpoints = new(*a.Endpoints)
+		out.Endpoints.Subsets = remaining(stands.Endpoints.Subsets, func(addr netip.Addr, stands traffic) traffic {
+			if slices.Contains(but, addr) {
+				return stands
+			}
+			return min(stands, states[addr])
+		})
+		return out
+	}
+	left := map[netip.Addr]syncer.Endpoint{}
+	for _, e := range a.Slice.Endpoints {
+		left[e.Addr] = e
+	}
+	out.Slice = new(*a.Slice)
+	out.Slice.Endpoints = nil
+	for _, e := range stands.Slice.Endpoints {
+		now, stays := left[e.Addr]
+		if slices.Contains(but, e.Addr) {
+			now, stays = e, true
+		}
+		if stays {
+			out.Slice.Endpoints = append(out.Slice.Endpoints, now)
+		}
+	}
+	return out
+}
