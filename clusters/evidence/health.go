@@ -191,6 +191,9 @@ func (s *State) reached(now time.Time, e Event) {
 		r.access = e.Fault
 	case Watched:
 		r.watches[e.Kind].change(e, now)
+		if e.Phase == Following && e.Fault.Class == TooMany {
+			s.tooLong(now, e.Kind)
+		}
 	case Restored:
 		s.quarantine.begin(e.Err)
 		s.wentBack(now, Services, Pods, Nodes, Endpoints, Slices, Manual)
@@ -276,7 +279,7 @@ func (s *State) verdict(now time.Time) View {
 		return View{State: c, Reason: why, Err: err}
 	}
 	switch {
-	case s.crowded != [kinds]bool{}:
+	case s.isCrowded():
 		return View{State: Silent, Reason: ReasonTooManyObjects, Err: fmt.Errorf("%w (%d)", errOverfull, s.cfg.MaxObjects)}
 	case s.contradicted != [kinds + 1]time.Time{}:
 		return View{State: Suspect, Reason: ReasonListIncomplete, Err: errIncomplete}

@@ -154,7 +154,9 @@ func (r *list[T]) date(s *State, now time.Time, _ *Effects) bool {
 		}
 		r.before, r.where = s.takeCounts(), r.places(s)
 		r.begin(s, r.Revision, r.Older)
-		r.doubted = s.quarantine.doubts(now, s.cfg.Limits, r.kind(), r.Older, r.Revision)
+		if r.doubted = s.quarantine.doubts(now, s.cfg.Limits, r.kind(), r.Older, r.Revision); !r.doubted {
+			s.crowds[r.kind()] = crowd{} // all of it is shown, if there is room
+		}
 	}
 	return last
 }

@@ -437,7 +437,11 @@ func (s *shell) list(k Kind, t *truth, lacks func(i int) bool) {
 		return
 	}
 	if n := map[Kind]int{Pods: len(t.pods), Services: len(t.services)}[k]; s.cfg.MaxObjects > 0 && n > s.cfg.MaxObjects {
-		s.step(Watched{Kind: k, Phase: Waiting, Fault: Fault{TooMany, errCut}})
+		phase := Waiting
+		if w := &s.watches[k]; w.open {
+			phase, w.want = Following, false // the stream goes on, and the list is not repeated
+		}
+		s.step(Watched{Kind: k, Phase: phase, Fault: Fault{TooMany, errCut}})
 		return
 	}
 	w := &s.watches[k]

@@ -39,10 +39,7 @@ type State struct {
 	short    [kinds]bool
 	listedAt [kinds]time.Time
 	tries    [kinds + 1]int
-	// crowded is true for a kind since an object was left out for want of room;
-	// crowdedAt is when it was last listed for that.
-	crowded   [kinds]bool
-	crowdedAt [kinds]time.Time
+	crowds   [kinds]crowd
 
 	// What lists lack and is kept, by object, by replica and by address; see
 	// absence.go. taken is what lists took within window.
@@ -184,6 +181,9 @@ func (s *State) Reuse(e Effects) {
 func (s *State) configure(now time.Time, c Config, out *Effects) {
 	former := s.cfg
 	s.cfg = c
+	if former.MaxObjects != c.MaxObjects {
+		s.crowdedAnew()
+	}
 	dirty := s.store.SetPlacement(c.Placement)
 	if !reflect.DeepEqual(former.Rules, c.Rules) {
 		dirty = append(dirty, s.store.SetRules(c.Rules)...)

@@ -5,6 +5,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -26,8 +27,8 @@ type note[T any] struct {
 	deleted bool
 }
 
-// listConcurrently begins a list. It is repeated until it succeeds or ctx ends; in
-// both cases something is sent.
+// listConcurrently begins a list. It is repeated until it succeeds, is found too long, or
+// ctx ends; in each case something is sent.
 func (l *Loop[T]) listConcurrently(ctx context.Context) *concurrentList[T] {
 	b := &concurrentList[T]{result: make(chan fetched[T], 1), seen: l.at.newest(), noted: make(map[syncer.Key]note[T])}
 	delay := l.listWait()
@@ -37,7 +38,7 @@ func (l *Loop[T]) listConcurrently(ctx context.Context) *concurrentList[T] {
 			source, _ := l.current()
 			f := l.fetch(ctx, source, false)
 			l.listDone(f.took)
-			if f.err == nil {
+			if f.err == nil || errors.Is(f.err, ErrTooManyObjects) {
 				b.result <- f
 				return
 			}
@@ -68,8 +69,12 @@ func (b *concurrentList[T]) note(key syncer.Key, item T, number uint64, deleted 
 func (f *follower[T]) apply(list fetched[T]) {
 	l, b := f.loop, f.concurrent
 	f.concurrent = nil
-	if list.err != nil {
-		return // only when the context has ended
+	if list.err != nil { // it is too long, unless the context has ended
+		if errors.Is(list.err, ErrTooManyObjects) {
+			l.cfg.Handler.Changed(State{Phase: Following, Err: list.err})
+		}
+		l.signal()
+		return
 	}
 	list.items = b.over(list, l.cfg.Key)
 	stream := l.at

@@ -80,7 +80,8 @@ const (
 	Forbidden
 )
 
-// State is a phase and, when waiting, the error that led to it.
+// State is a phase and, when waiting, the error that led to it. When following, the error
+// is that of a list that was asked for by Relist and is longer than may be: it does not come.
 type State struct {
 	Phase Phase
 	Err   error

@@ -171,7 +171,7 @@ func (s *Store) ManualRevision(o ManualObject) (rv uint64, ok bool) {
 func (s *Store) ManualOutdated(o ManualObject, rv uint64) bool {
 	m, table := s.manualRow(o)
 	held, ok := s.ManualRevision(o)
-	return m != nil && table.stale(rv, ok, held)
+	return m != nil && table.stale(o.Service.Namespace, rv, ok, held)
 }
 
 // manualRow finds where an object is held, and what is known of its kind there.
@@ -257,11 +257,11 @@ func (s *Store) RemoveManual(o ManualObject) []Dirty { return s.removeManual(o, 
 func (s *Store) removeManual(o ManualObject, rv uint64) []Dirty {
 	return s.changeManual(o.Service, func(m *manual) bool {
 		if o.Slice == "" {
-			m.endpointsTable.deleted(cmp.Or(rv, m.endpoints.RV))
+			m.endpointsTable.remove(o.Service.Namespace, cmp.Or(rv, m.endpoints.RV))
 			m.endpoints, m.exists = row[Endpoints]{}, false
 			return true
 		}
-		m.slicesTable.deleted(cmp.Or(rv, m.slices[o.Slice].RV))
+		m.slicesTable.remove(o.Service.Namespace, cmp.Or(rv, m.slices[o.Slice].RV))
 		m.dropSlice(o.Slice)
 		delete(s.owners, syncer.Key{Namespace: o.Service.Namespace, Name: o.Slice})
 		return true

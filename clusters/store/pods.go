@@ -25,7 +25,7 @@ type record struct {
 // DeletePod takes in a deletion, of which p is the last state. Only key and
 // revision count.
 func (s *Store) DeletePod(p Versioned[syncer.Pod]) []Dirty {
-	s.pods.deleted(p.RV)
+	s.pods.remove(p.Object.Namespace, p.RV)
 	return s.RemovePod(p.Object.Key)
 }
 
@@ -33,7 +33,7 @@ func (s *Store) DeletePod(p Versioned[syncer.Pod]) []Dirty {
 // than what is known: nothing is taken from it, and Stats count it.
 func (s *Store) PodOutdated(p Versioned[syncer.Pod]) bool {
 	held, ok := s.PodRevision(p.Object.Key)
-	stale := s.pods.stale(p.RV, ok, held)
+	stale := s.pods.stale(p.Object.Namespace, p.RV, ok, held)
 	if stale {
 		s.count.outdatedPods++
 	}
@@ -71,7 +71,7 @@ func (s *Store) ReplacePod(p *syncer.Pod) []Dirty {
 func (s *Store) RemovePod(key syncer.Key) []Dirty {
 	var d dirtyList
 	if rec := s.record(key); rec != nil {
-		s.pods.deleted(rec.rv) // an older event of it is no news
+		s.pods.remove(key.Namespace, rec.rv) // an older event of it is no news
 		s.removePod(rec, &d)
 	}
 	return d.sorted()

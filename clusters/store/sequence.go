@@ -3,6 +3,11 @@
 
 package store
 
+import (
+	"maps"
+	"slices"
+)
+
 // table is what is known of a kind as a whole: it tells news from what is older than
 // what is held, by revision, and what the last list showed from what it did not. A
 // server that repeats events or sends old ones (a cache behind a load balancer does
@@ -11,37 +16,58 @@ package store
 //   - An object that is held is compared with its own revision: lower is old,
 //     equal is a repetition and goes through, where it is found to change nothing.
 //   - An object that is not held has no revision left to compare with. It is old
-//     when its revision is not above that of the last deletion or list: a stream
-//     is ordered, so a creation that comes after a deletion has a higher revision.
+//     when its revision is not above that of the last list, or of the last deletion in its
+//     namespace: a stream is ordered, so a creation that comes after a deletion has a
+//     higher revision. Where each namespace has a stream of its own, one is not in step
+//     with another: a deletion in one says nothing of what another has yet to tell.
 //   - Revision 0 (not a number) is never old.
 type table struct {
-	// floor is the highest revision at which objects are known to be gone.
-	floor uint64
+	// listed is the revision of the last list: what it does not show is gone by then.
+	listed uint64
+	// deleted has the revision of the last deletion in each namespace, where it is above
+	// listed.
+	deleted map[string]uint64
 	// list counts lists; each object has the number of that which showed it last.
 	list uint16
 }
 
-// stale reports whether revision rv of an object is older than what is known;
-// held is the revision of the object that is held, if any.
-func (t *table) stale(rv uint64, isHeld bool, held uint64) bool {
+// mostDeleted is how many namespaces a table tells apart. A member with a stream for each
+// has far fewer; one stream that brings more is in order by itself.
+const mostDeleted = 4096
+
+// stale reports whether revision rv of an object in a namespace is older than what is
+// known; held is the revision of the object that is held, if any.
+func (t *table) stale(namespace string, rv uint64, isHeld bool, held uint64) bool {
 	if isHeld {
 		return rv != 0 && rv < held
 	}
-	return rv != 0 && rv <= t.floor
+	return rv != 0 && rv <= max(t.listed, t.deleted[namespace])
 }
 
-// deleted notes a deletion.
-func (t *table) deleted(rv uint64) { t.floor = max(t.floor, rv) }
+// remove notes a deletion.
+func (t *table) remove(namespace string, rv uint64) {
+	if rv <= max(t.listed, t.deleted[namespace]) {
+		return
+	}
+	if t.deleted == nil {
+		t.deleted = map[string]uint64{}
+	}
+	t.deleted[namespace] = rv
+	if len(t.deleted) > mostDeleted {
+		t.listed, t.deleted = slices.Max(slices.Collect(maps.Values(t.deleted))), nil
+	}
+}
 
 // begin notes a complete list. One that is older than what was seen is the truth
 // about revisions nevertheless: after an etcd was restored, they are lower.
 func (t *table) begin(rv uint64, older bool) {
 	t.list++
 	if older {
-		t.floor = rv
-	} else {
-		t.floor = max(t.floor, rv)
+		t.listed, t.deleted = rv, nil
+		return
 	}
+	t.listed = max(t.listed, rv)
+	maps.DeleteFunc(t.deleted, func(_ string, deleted uint64) bool { return deleted <= t.listed })
 }
 
 // lacks reports whether a list at revision rv lacks an object: it has not shown it,

@@ -56,7 +56,7 @@ func (svc *service) podCounts() podCounts {
 // DeleteService takes in a deletion, of which v is the last state. Only key and
 // revision count.
 func (s *Store) DeleteService(v Versioned[syncer.Service]) []Dirty {
-	s.services.deleted(v.RV)
+	s.services.remove(v.Object.Namespace, v.RV)
 	return s.RemoveService(v.Object.Key)
 }
 
@@ -72,7 +72,7 @@ func (s *Store) SetService(v Versioned[syncer.Service]) []Dirty {
 func (s *Store) RemoveService(key syncer.Key) []Dirty {
 	var d dirtyList
 	if svc := s.service(key); svc != nil {
-		s.services.deleted(svc.rv)
+		s.services.remove(key.Namespace, svc.rv)
 		s.removeService(svc, &d)
 	}
 	return d.sorted()
@@ -120,7 +120,7 @@ func (s *Store) place(svc *syncer.Service) placement {
 // ServiceOutdated is PodOutdated for a Service.
 func (s *Store) ServiceOutdated(v Versioned[syncer.Service]) bool {
 	held, ok := s.ServiceRevision(v.Object.Key)
-	stale := s.services.stale(v.RV, ok, held)
+	stale := s.services.stale(v.Object.Namespace, v.RV, ok, held)
 	if stale {
 		s.count.outdatedServices++
 	}

@@ -226,6 +226,56 @@ func TestOldAndRepeatedEventsAreIgnored(t *testing.T) {
 	}
 }
 
+// Where each namespace has a stream of its own, what one says of the past of its namespace
+// says nothing of what another has yet to tell.
+func TestStreamsOfNamespacesAreNotInStep(t *testing.T) {
+	outdated := func(s *Store, namespace string, rv uint64) bool {
+		pod := aPod("p", "web", 1)
+		pod.Namespace = namespace
+		svc := aService("web", "web")
+		svc.Namespace = namespace
+		old := s.PodOutdated(Versioned[syncer.Pod]{Object: pod, RV: rv})
+		if s.ServiceOutdated(Versioned[syncer.Service]{Object: svc, RV: rv}) != old {
+			t.Errorf("revision %d in %s: pods and Services differ", rv, namespace)
+		}
+		return old
+	}
+	remove := func(s *Store, namespace string, rv uint64) {
+		key := syncer.Key{Namespace: namespace, Name: "gone"}
+		s.DeletePod(Versioned[syncer.Pod]{Object: syncer.Pod{Key: key}, RV: rv})
+		s.DeleteService(Versioned[syncer.Service]{Object: syncer.Service{Key: key}, RV: rv})
+	}
+	for _, test := range []struct {
+		what string
+		then func(s *Store)
+		// east and west are the highest revisions that are old there.
+		east, west uint64
+	}{
+		{"a deletion", func(*Store) {}, 200, 100},
+		{"a list of both", func(s *Store) { s.BeginPods(150, false); s.BeginServices(150, false) }, 200, 150},
+		{"a newer list", func(s *Store) { s.BeginPods(300, false); s.BeginServices(300, false) }, 300, 300},
+		{"a restored store", func(s *Store) { s.BeginPods(50, true); s.BeginServices(50, true) }, 50, 50},
+		{"deletions in more namespaces than have streams", func(s *Store) {
+			for i := range uint64(mostDeleted) {
+				remove(s, fmt.Sprint("ns-", i), 200+i)
+			}
+		}, 199 + mostDeleted, 199 + mostDeleted},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			s := New(Options{})
+			s.BeginPods(100, false)
+			s.BeginServices(100, false)
+			remove(s, "east", 200)
+			test.then(s)
+			for namespace, old := range map[string]uint64{"east": test.east, "west": test.west} {
+				if !outdated(s, namespace, old) || outdated(s, namespace, old+1) {
+					t.Errorf("%s: revisions up to %d must be old", namespace, old)
+				}
+			}
+		})
+	}
+}
+
 func TestPlacement(t *testing.T) {
 	w := newWorld(t)
 	w.serve(aService("web", "web"))

@@ -1,0 +1,75 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/evidence"
+)
+
+// A member that is read by namespaces has a stream for each, and none waits for another: what is
+// deleted in one hides nothing that comes to be in the other.
+func TestStreamsOfNamespacesAreNotInStep(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		const each = 100
+		a := w.api("uid-a")
+		w.tweak = func(c *config.Cluster) { c.Namespaces.Include = []string{"east", "west"} }
+		for i := range each {
+			a.put(newService("east", fmt.Sprint("old-", i)), newPod("east", "old", i))
+		}
+		w.reach("a", a.config(""), "1")
+		w.pass(time.Second)
+		for i := range each {
+			a.put(newService("west", fmt.Sprint("new-", i)), newPod("west", "new", i))
+			a.remove("services", "east", fmt.Sprint("old-", i))
+			a.remove("pods", "east", fmt.Sprint("old-", i))
+			w.pass(time.Millisecond)
+		}
+		w.wantState("a", Live, ReasonNone)
+		if got := w.counts("a"); got.Services != each || got.Pods != each {
+			t.Errorf("%d Services and %d pods are known, want %d", got.Services, got.Pods, each)
+		}
+	})
+}
+
+// Room was made, and the list that was asked for is too long all the same: the member has
+// pods that nobody has seen, says so, and is not listed without end.
+func TestMemberWithTooManyIsListedAtAPace(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a := w.api("uid-a")
+		w.tweak = func(c *config.Cluster) { c.MaxObjects = 20 }
+		a.put(newService("shop", "web"))
+		for n := 1; n <= 20; n++ {
+			a.put(newPod("shop", "web", n))
+		}
+		w.reach("a", a.config(""), "1")
+		w.pass(time.Second)
+		for n := 21; n <= 30; n++ {
+			a.put(newPod("shop", "web", n))
+		}
+		for n := 1; n <= 3; n++ {
+			a.remove("pods", "shop", fmt.Sprint("web-", n))
+		}
+		before := a.lists["pods"]
+		for range 10 {
+			w.pass(time.Minute)
+			w.wantState("a", Silent, evidence.ReasonTooManyObjects)
+		}
+		if lists := a.lists["pods"] - before; lists < 8 || lists > 15 {
+			t.Errorf("%d lists in ten minutes, want about one a minute", lists)
+		}
+		for n := 4; n <= 11; n++ {
+			a.remove("pods", "shop", fmt.Sprint("web-", n))
+		}
+		w.pass(10 * time.Second)
+		w.wantState("a", Live, ReasonNone)
+		if got := len(w.addresses("shop", "web")); got != 19 {
+			t.Errorf("%d addresses, want 19", got)
+		}
+	})
+}
