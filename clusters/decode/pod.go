@@ -18,6 +18,7 @@ func (d *Decoder) Pod(pod *corev1.Pod) store.Versioned[syncer.Pod] {
 	kept := d.rules.Load().Pod(pod)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	kept.Text = d.str(kept.Text)
 	p := syncer.Pod{
 		Key:         d.key(&pod.ObjectMeta),
 		UID:         string(pod.UID),

@@ -19,6 +19,7 @@ func (d *Decoder) Service(svc *corev1.Service) store.Versioned[syncer.Service] {
 	kept := d.rules.Load().Service(svc)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	kept.Text = d.str(kept.Text)
 	s := syncer.Service{
 		Key:                      d.key(&svc.ObjectMeta),
 		UID:                      string(svc.UID),

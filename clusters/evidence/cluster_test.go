@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"unique"
 
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
@@ -102,7 +101,7 @@ func (p *thePod) serving() bool { return p.ready && !p.terminating && !p.finishe
 
 // shown is the pod as an API server shows it. A silent node makes it not ready.
 func (w *cluster) shown(p thePod) store.Versioned[syncer.Pod] {
-	v := store.Versioned[syncer.Pod]{RV: p.revision, Kept: store.Kept{Text: unique.Make(p.marks), Since: w.since}, Object: syncer.Pod{
+	v := store.Versioned[syncer.Pod]{RV: p.revision, Kept: store.Kept{Text: p.marks, Since: w.since}, Object: syncer.Pod{
 		Key: syncer.Key{Namespace: namespace, Name: p.name}, UID: p.uid, Labels: map[string]string{"app": p.app, "marks": p.marks},
 		IPs: []syncer.PodIP{{Addr: address(p.ip)}}, NodeName: fmt.Sprint("n", p.node), Ready: p.ready, Terminal: p.finished, HostNetwork: p.host,
 	}}
@@ -213,7 +212,7 @@ func outcome(rules store.Decider, marks string, held func(string) bool) store.Ou
 	if rules == nil {
 		return store.Upstream
 	}
-	for _, d := range rules.Decide(store.Subject{Pod: store.Kept{Text: unique.Make(marks)}}, nil) {
+	for _, d := range rules.Decide(store.Subject{Pod: store.Kept{Text: marks}}, nil) {
 		if held == nil || !held(d.Rule) {
 			return d.Then
 		}

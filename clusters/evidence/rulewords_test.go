@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unique"
 
 	"tributary.dev/tributary/clusters/store"
 )
@@ -27,16 +26,12 @@ func deciderNamed(text string) store.Decider {
 }
 
 func (m markRules) Decide(s store.Subject, held func(string) bool) (matched []store.Decision) {
-	marks := ""
-	if s.Pod.Text != (unique.Handle[string]{}) {
-		marks = s.Pod.Text.Value()
-	}
 	decided := false
 	for rule := range strings.SplitSeq(string(m), ",") {
 		name, then, _ := strings.Cut(rule, "/")
 		isHeld := held != nil && held(name)
 		zone, byZone := strings.CutPrefix(name, "in-")
-		matches := strings.HasPrefix(name, "all") || byZone && zone == s.Zone || slices.Contains(strings.Split(marks, "+"), name)
+		matches := strings.HasPrefix(name, "all") || byZone && zone == s.Zone || slices.Contains(strings.Split(s.Pod.Text, "+"), name)
 		if matches && (isHeld || !decided) {
 			matched = append(matched, store.Decision{Rule: name, Then: store.Outcome(then)})
 			decided = decided || !isHeld
@@ -56,7 +51,7 @@ func (r *replay) kept(item string) store.Kept {
 	kept := store.Kept{Since: r.decodes}
 	for _, field := range strings.Fields(item) {
 		if marks, ok := strings.CutPrefix(field, "marked="); ok {
-			kept.Text = unique.Make(marks)
+			kept.Text = marks
 		}
 	}
 	return kept

@@ -7,9 +7,10 @@
 //
 // An expression is typed by Kubernetes' own types (environment.go, fields.go), so that
 // a misspelt field is found when the file is read, and what it may cost is bounded
-// before it runs and while it does. What it reads is taken from its syntax tree
-// (paths.go), and only that is kept of a pod, once for all pods that have the same of it
-// (keep.go). A rule that fails on a pod, for a key that is missing, does not match.
+// before it runs and, where the size of a pod does not bound it, while it does. What it reads
+// is taken from its syntax tree (paths.go), and only that is kept of a pod (keep.go), in a
+// form that is read straight into the values of expressions (wire.go). A rule that fails on
+// a pod, for a key that is missing, does not match.
 //
 // What never happens here: I/O, a clock, a log; a panic over what a cluster sends.
 package rules

@@ -12,6 +12,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/ext"
@@ -34,12 +35,10 @@ type Node struct {
 }
 
 // The limits of Kubernetes (KEP-2876): what one expression may cost, what all of an
-// object may, how often a running one is looked at, and what one may cost by the estimate
-// made when it is compiled.
+// object may, and what one may cost by the estimate made when it is compiled.
 const (
 	perCallLimit   = 1_000_000
 	perObjectLimit = 10_000_000
-	checkFrequency = 100
 	estimateLimit  = 10_000_000
 )
 
@@ -56,7 +55,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 		cel.OptionalTypes(),
 		library.Lists(), library.Regex(), library.Quantity(), library.IP(), library.CIDR(), library.URLs(), library.Format(), library.SemverLib(library.SemverVersion(1)),
 		ext.NativeTypes(reflect.TypeFor[*corev1.Pod](), reflect.TypeFor[*corev1.Service](), reflect.TypeFor[*Node](), ext.ParseStructField(fieldName)),
-		kubernetesFields(reflect.TypeFor[corev1.Pod](), reflect.TypeFor[corev1.Service](), reflect.TypeFor[Node]()),
+		kubernetesFields,
 		cel.Variable(varPod, cel.ObjectType("v1.Pod")),
 		cel.Variable(varService, cel.ObjectType("v1.Service")),
 		cel.Variable(varNode, cel.ObjectType("rules.Node")),
@@ -77,41 +76,57 @@ func fieldName(f reflect.StructField) string {
 	return name
 }
 
-// program compiles an expression, or says all that is wrong with it.
-func program(when string) (run cel.Program, tree *ast.AST, faults []Fault) {
+// program is an expression, compiled.
+type program struct {
+	tree *ast.AST
+	// counting counts what it costs, and stops where that is too much. It takes three times
+	// as long as plain, which is nil where nothing bounds what that may cost. Of objects
+	// that are no larger than usual it costs most at the worst.
+	counting, plain cel.Program
+	most            uint64
+}
+
+// compile compiles an expression, or says all that is wrong with it.
+func compile(when string) (p program, faults []Fault) {
 	env, err := environment()
 	if err != nil {
-		return nil, nil, []Fault{{Message: err.Error()}}
+		return p, []Fault{{Message: err.Error()}}
 	}
 	if len(when) > longest || strings.Count(when, "optMap")+strings.Count(when, "optFlatMap") > mostOptionals {
-		return nil, nil, []Fault{{
+		return p, []Fault{{
 			Message: fmt.Sprintf("is too dear to compile; at most %d bytes, and %d of optMap and optFlatMap together, are allowed", longest, mostOptionals),
 			Remedy:  "make several rules of it, or use has() and orValue()",
 		}}
 	}
 	compiled, issues := env.Compile(when)
 	if issues.Err() != nil {
-		return nil, nil, faultsOf(env, when, issues)
+		return p, faultsOf(env, when, issues)
 	}
 	if compiled.OutputType() != cel.BoolType {
-		return nil, nil, []Fault{{Message: fmt.Sprintf("is of type %s", compiled.OutputType()), Remedy: "write a condition: an expression that is true or false"}}
+		return p, []Fault{{Message: fmt.Sprintf("is of type %s", compiled.OutputType()), Remedy: "write a condition: an expression that is true or false"}}
 	}
-	cost, err := env.EstimateCost(compiled, costs)
-	if err != nil {
-		return nil, nil, []Fault{{Message: err.Error()}}
-	}
-	if cost.Max > estimateLimit {
-		return nil, nil, []Fault{{
+	cost, err := env.EstimateCost(compiled, costsOf(sizes{largeList, largeText}))
+	if err == nil && cost.Max > estimateLimit {
+		return p, []Fault{{
 			Message: fmt.Sprintf("may cost %s on a large pod; %d are allowed", costText(cost.Max), estimateLimit),
 			Remedy:  "nest fewer loops (all, exists, map, filter), or compare instead of matching patterns",
 		}}
 	}
-	run, err = env.Program(compiled, cel.EvalOptions(cel.OptOptimize),
-		cel.CostTracking(costs), cel.CostLimit(perCallLimit), cel.InterruptCheckFrequency(checkFrequency))
-	if err != nil {
-		return nil, nil, []Fault{{Message: err.Error()}}
+	p.tree = compiled.NativeRep()
+	if err == nil {
+		p.counting, err = env.Program(compiled, cel.EvalOptions(cel.OptOptimize), cel.CostTracking(costsOf(sizes{})), cel.CostLimit(perCallLimit))
 	}
-	return run, compiled.NativeRep(), nil
+	if usual := (sizes{usualList, usualText}); err == nil && usual.bound(p.tree) {
+		cost, err = env.EstimateCost(compiled, costsOf(usual))
+		p.most = cost.Max
+		if err == nil {
+			p.plain, err = env.Program(compiled, cel.EvalOptions(cel.OptOptimize))
+		}
+	}
+	if err != nil {
+		return p, []Fault{{Message: err.Error()}}
+	}
+	return p, nil
 }
 
 func costText(n uint64) string {
@@ -121,8 +136,8 @@ func costText(n uint64) string {
 	return fmt.Sprint(n)
 }
 
-// costs are those that Kubernetes gives to what its libraries do, on a large pod.
-var costs = &estimator{library.CostEstimator{SizeEstimator: sizes{}}}
+// costsOf are those that Kubernetes gives to what its libraries do, on what has such sizes.
+func costsOf(s sizes) *estimator { return &estimator{library.CostEstimator{SizeEstimator: s}} }
 
 type estimator struct{ library.CostEstimator }
 
@@ -143,23 +158,52 @@ func (e *estimator) CallCost(function, overload string, args []ref.Val, result r
 	return e.CostEstimator.CallCost(function, overload, args, result)
 }
 
-// sizes bounds what no type bounds: what a large pod has.
-type sizes struct{}
+// sizes bounds what no type bounds: the elements of a list or map, the bytes of a text.
+type sizes struct{ list, text uint64 }
 
+// What a large pod has, and what a usual one does not exceed.
 const (
-	largeList = 64
-	largeText = 1024
+	largeList, largeText = 64, 1024
+	usualList, usualText = 32, 512
 )
 
 // EstimateSize implements checker.CostEstimator.
-func (sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
+func (s sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
 	switch element.Type().Kind() {
 	case types.ListKind, types.MapKind:
-		return &checker.SizeEstimate{Max: largeList}
+		return &checker.SizeEstimate{Max: s.list}
 	case types.StringKind, types.BytesKind:
-		return &checker.SizeEstimate{Max: largeText}
+		return &checker.SizeEstimate{Max: s.text}
 	}
 	return nil
+}
+
+// bound reports whether nothing in an expression can be larger, where nothing that it is
+// asked about is: it makes no lists, maps or texts but those that it spells out.
+func (s sizes) bound(tree *ast.AST) bool {
+	bound := true
+	ast.PostOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.LiteralKind:
+			text, _ := text(e)
+			bound = bound && uint64(len(text)) <= s.text
+		case ast.ListKind:
+			bound = bound && uint64(e.AsList().Size()) <= s.list
+		case ast.MapKind, ast.StructKind:
+			bound = false
+		case ast.CallKind:
+			switch e.AsCall().FunctionName() {
+			case operators.Index, operators.Conditional:
+			default:
+				switch tree.GetType(e.ID()).Kind() {
+				case types.BoolKind, types.IntKind, types.TimestampKind, types.DurationKind:
+				default:
+					bound = false
+				}
+			}
+		}
+	}))
+	return bound
 }
 
 // EstimateCallCost implements checker.CostEstimator.

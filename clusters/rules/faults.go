@@ -144,8 +144,8 @@ type recorder struct {
 // FindStructFieldType implements types.Provider.
 func (r recorder) FindStructFieldType(structType, field string) (*types.FieldType, bool) {
 	found, ok := r.provider.FindStructFieldType(structType, field)
-	if s := r.structs[structType]; !ok && s != nil {
-		r.missing[field] = slices.AppendSeq(r.missing[field], maps.Keys(s.fields))
+	if c := classes().byName[structType]; !ok && c != nil {
+		r.missing[field] = slices.AppendSeq(r.missing[field], maps.Keys(c.byName))
 		slices.Sort(r.missing[field])
 	}
 	return found, ok

@@ -36,6 +36,17 @@ func (p *paths) element() *paths {
 	return p.each
 }
 
+// wholly is where all is read.
+var wholly = &paths{whole: true}
+
+// in is what is read of a field; nil: it is not.
+func (p *paths) in(name string) *paths {
+	if p.whole {
+		return wholly
+	}
+	return p.fields[name]
+}
+
 // read reports whether anything is read.
 func (p *paths) read() bool { return p != nil && (p.whole || len(p.fields) > 0 || p.each != nil) }
 
@@ -138,8 +149,7 @@ func (w walker) call(c ast.CallExpr) *paths {
 	case operators.In, operators.OldIn:
 		if of := w.path(args[1]); of != nil {
 			if key, constant := text(args[0]); constant {
-				// Of a map the one key is enough; a list is kept whole, for it is searched by value.
-				of.field(key).whole = true
+				of.field(key) // of a map the one key is enough; a list is kept whole, for it is searched by value
 				return nil
 			}
 			of.whole = true

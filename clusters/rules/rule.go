@@ -8,8 +8,6 @@ import (
 	"path"
 	"slices"
 
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/ast"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"tributary.dev/tributary/clusters/store"
@@ -43,9 +41,8 @@ type Program struct{ rules []rule }
 // rule is one of them.
 type rule struct {
 	Rule
+	program
 	services labels.Selector
-	run      cel.Program
-	tree     *ast.AST
 }
 
 // Compile compiles rules and returns all that is wrong with their expressions. What
@@ -54,7 +51,7 @@ func Compile(rules []Rule) (*Program, []Fault) {
 	p := &Program{}
 	var faults []Fault
 	for i, r := range rules {
-		run, tree, wrong := program(r.When)
+		compiled, wrong := compile(r.When)
 		for _, f := range wrong {
 			f.Rule = i
 			faults = append(faults, f)
@@ -63,7 +60,7 @@ func Compile(rules []Rule) (*Program, []Fault) {
 		if err != nil {
 			selector = labels.Nothing()
 		}
-		p.rules = append(p.rules, rule{Rule: r, services: selector, run: run, tree: tree})
+		p.rules = append(p.rules, rule{Rule: r, program: compiled, services: selector})
 	}
 	if len(faults) > 0 {
 		return nil, faults
@@ -82,7 +79,11 @@ func (p *Program) For(cluster string) *Set {
 		r := &p.rules[i]
 		if matchesAny(r.Clusters, cluster) {
 			readPaths(r.tree, map[string]*paths{varPod: s.pod, varService: s.service, varNode: s.node})
-			s.rules = append(s.rules, &counted{rule: r})
+			plain := r.plain != nil && r.most <= perCallLimit-s.most
+			if plain {
+				s.most += r.most
+			}
+			s.rules = append(s.rules, &counted{rule: r, isPlain: plain})
 			said = append(said, r.Rule)
 		}
 	}

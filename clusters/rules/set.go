@@ -10,6 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
 	corev1 "k8s.io/api/core/v1"
 
 	"tributary.dev/tributary/clusters/store"
@@ -22,6 +25,8 @@ type Set struct {
 	rules   []*counted
 	// pod, service and node are what the rules read of them.
 	pod, service, node *paths
+	// most is what the rules that need not be counted may cost together.
+	most uint64
 
 	mu sync.Mutex
 	// asked is what came of asking, by subject: most pods of an application are one.
@@ -33,9 +38,12 @@ var _ store.Decider = (*Set)(nil)
 // counted is one rule, with what is told of it.
 type counted struct {
 	*rule
-	evaluations, errors, cost atomic.Uint64
-	nanoseconds               atomic.Int64
-	lastError                 atomic.Pointer[string]
+	// isPlain is true where what it costs need not be counted about a pod that is no larger
+	// than usual: with all such rules it is less than one may.
+	isPlain                             bool
+	evaluations, errors, cost, lastCost atomic.Uint64
+	nanoseconds                         atomic.Int64
+	lastError                           atomic.Pointer[string]
 }
 
 // ID implements store.Decider.
@@ -51,9 +59,9 @@ func (s *Set) Decide(in store.Subject, held func(rule string) bool) []store.Deci
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	outcomes := s.outcomes(&in)
-	var vars map[string]any
+	var seen *view
 	var matched []store.Decision
-	left, decided := uint64(perObjectLimit), false
+	decided := false
 	for i, r := range s.rules {
 		isHeld := held != nil && held(r.Name)
 		if decided && !isHeld || !r.concerns(&in) {
@@ -63,10 +71,10 @@ func (s *Set) Decide(in store.Subject, held func(rule string) bool) []store.Deci
 		case outcomes[i] == failed:
 			r.errors.Add(1)
 		case outcomes[i] == unasked:
-			if vars == nil {
-				vars = s.variables(&in)
+			if seen == nil {
+				seen = s.view(&in)
 			}
-			outcomes[i] = r.ask(vars, &left)
+			outcomes[i] = r.ask(seen)
 		}
 		if outcomes[i] == matches {
 			matched = append(matched, store.Decision{Rule: r.Name, Then: r.Then})
@@ -95,8 +103,11 @@ type asked struct {
 	node, zone   string
 }
 
-// mostAsked bounds what is remembered.
-const mostAsked = 1024
+// What is remembered: so many, none longer than that.
+const (
+	mostAsked    = 1024
+	longestAsked = 4 << 10
+)
 
 // outcomes are what is known of a subject, by rule.
 func (s *Set) outcomes(in *store.Subject) []outcome {
@@ -111,39 +122,69 @@ func (s *Set) outcomes(in *store.Subject) []outcome {
 		s.asked = map[asked][]outcome{}
 	}
 	is := make([]outcome, len(s.rules))
-	s.asked[of] = is
+	if len(in.Pod.Text)+len(in.Service.Text) <= longestAsked {
+		s.asked[of] = is
+	}
 	return is
 }
 
-// unread stands for what no rule reads. It is never changed: expressions cannot.
-var unread struct {
-	pod     corev1.Pod
-	service corev1.Service
+// view is what expressions see of a subject. It implements interpreter.Activation.
+type view struct {
+	cluster            types.String
+	pod, service, node ref.Val
+	// usual is true for one that is no larger than that. left is what may still be spent on it.
+	usual bool
+	left  uint64
 }
 
-// variables are what expressions see. What is kept is what KeepPod and KeepService
-// made; anything else reads as an object of which nothing is known.
-func (s *Set) variables(in *store.Subject) map[string]any {
-	pod, service := &unread.pod, &unread.service
-	if s.pod.read() {
-		pod = new(corev1.Pod)
-		_ = pod.Unmarshal(content(in.Pod))
+// view reads what Keeper has written of a subject; what no rule reads is empty.
+func (s *Set) view(in *store.Subject) *view {
+	pod, service := newReader(in.Pod.Text), newReader(in.Service.Text)
+	v := &view{
+		cluster: types.String(s.cluster), pod: classOf[corev1.Pod]().read(pod), service: classOf[corev1.Service]().read(service),
+		left: perObjectLimit,
 	}
-	if s.service.read() {
-		service = new(corev1.Service)
-		_ = service.Unmarshal(content(in.Service))
+	v.usual = !pod.large && !service.large && len(in.Node) <= usualText && len(in.Zone) <= usualText
+	if v.usual {
+		v.left -= s.most
 	}
-	return map[string]any{
-		varPod: pod, varService: service, varNode: &Node{Name: in.Node, Zone: in.Zone}, varCluster: s.cluster,
+	if s.ReadsNode() {
+		v.node = &object{classOf[Node](), []slot{{0, types.String(in.Node)}, {1, types.String(in.Zone)}}}
 	}
+	return v
 }
 
-// ask runs the expression. left is what it may cost, and goes down by what it does.
-func (r *counted) ask(vars map[string]any, left *uint64) outcome {
+// ResolveName implements interpreter.Activation.
+func (v *view) ResolveName(name string) (any, bool) {
+	switch name {
+	case varPod:
+		return v.pod, true
+	case varService:
+		return v.service, true
+	case varNode:
+		return v.node, true
+	case varCluster:
+		return v.cluster, true
+	}
+	return nil, false
+}
+
+// Parent implements interpreter.Activation.
+func (v *view) Parent() interpreter.Activation { return nil }
+
+// everyCost is how often what a rule costs is counted where it need not be; in between it
+// is taken for what it was.
+const everyCost = 64
+
+// ask runs the expression.
+func (r *counted) ask(v *view) outcome {
+	run := r.counting
+	if n := r.evaluations.Add(1); r.isPlain && v.usual && n%everyCost != 1 {
+		run = r.plain
+	}
 	begin := time.Now()
-	value, details, err := r.run.Eval(vars)
+	value, details, err := run.Eval(v)
 	r.nanoseconds.Add(int64(time.Since(begin)))
-	r.evaluations.Add(1)
 	out := matchesNot
 	if err == nil {
 		var is bool
@@ -155,12 +196,15 @@ func (r *counted) ask(vars map[string]any, left *uint64) outcome {
 		out = failed
 	}
 	if cost := details.ActualCost(); cost != nil {
-		r.cost.Add(*cost)
-		if *cost > *left { // which another Service may have rules enough left for
-			out, err = unasked, fmt.Errorf("the rules together cost more than %d on this pod", perObjectLimit)
+		r.lastCost.Store(*cost)
+		if !r.isPlain || !v.usual {
+			if *cost > v.left { // which another Service may have rules enough left for
+				out, err = unasked, fmt.Errorf("the rules together cost more than %d on this pod", perObjectLimit)
+			}
+			v.left -= min(v.left, *cost)
 		}
-		*left -= min(*left, *cost)
 	}
+	r.cost.Add(r.lastCost.Load())
 	if err != nil {
 		r.errors.Add(1)
 		text := shortened(err.Error())

@@ -3,8 +3,6 @@
 
 package store
 
-import "unique"
-
 // Outcome is what a rule wants of a pod that it matches.
 type Outcome string
 
@@ -34,10 +32,9 @@ type Decision struct {
 var none = Decision{Then: Upstream}
 
 // Kept is what rules need of an object beside what the Store has. The zero value is of
-// an object of which nothing is needed. It is comparable, and objects that have the same
-// of it share it.
+// an object of which nothing is needed. It is comparable.
 type Kept struct {
-	Text unique.Handle[string]
+	Text string
 	// Since tells what was asked for when the object was decoded.
 	Since uint32
 }

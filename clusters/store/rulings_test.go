@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unique"
 
 	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/syncer"
@@ -22,8 +21,8 @@ type wordRules struct{ name string }
 
 func (w wordRules) Decide(s Subject, held func(string) bool) (matched []Decision) {
 	var words []string
-	if s.Pod.Text != (unique.Handle[string]{}) {
-		words = strings.Split(s.Pod.Text.Value(), "+")
+	if s.Pod.Text != "" {
+		words = strings.Split(s.Pod.Text, "+")
 	}
 	if zoned, ok := strings.CutPrefix(s.Zone, "zone-"); ok && w.ReadsNode() {
 		words = append(words, zoned)
@@ -161,7 +160,7 @@ func (r *ruled) happens() (what string, dirty []Dirty) {
 		}
 	}
 	if len(words) > 0 {
-		v.Kept.Text = unique.Make(strings.Join(words, "+"))
+		v.Kept.Text = strings.Join(words, "+")
 	}
 	return fmt.Sprintf("pod %+v", v), r.UpsertPod(v)
 }
