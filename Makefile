@@ -31,7 +31,7 @@ demo: build ## watch pods of two real clusters come and go in a third (DEMO_SECO
 	cd e2e && go run ./cmd/demo -tributary $(CURDIR)/bin/tributary
 
 .PHONY: test
-test: lint unit scenario faults ## everything that must pass: lint, unit tests, scenarios and faults on real clusters
+test: lint unit alerts scenario faults ## everything that must pass: lint, unit tests, alerts, scenarios and faults on real clusters
 
 .PHONY: unit
 unit: ## unit tests of the product, with the race detector, shuffled; more steps of the twin of clusters/evidence without it
@@ -110,20 +110,24 @@ fmt: ## format and modernize the sources of both modules
 
 .PHONY: generate
 generate: ## rewrite the generated references in docs/; dashboards, alerts and manifests in deploy/
-	go test ./deploy/mixin -run TestRenderedFiles -update
+	go test ./deploy/mixin -update
 	cd deploy/helm && go test . -run TestPlainManifests -update
 	go test ./clusters/config ./metrics ./cmd/tributary ./deploy/... -update
 
 # Prometheus and promtool, without the many service discoveries they could have.
 # The versions are in deploy/prometheus.mod, apart from the product's.
-bin/promtool bin/prometheus: deploy/prometheus.mod
+bin/promtool bin/prometheus $(CURDIR)/bin/promtool: deploy/prometheus.mod
 	@echo "building $@: minutes, the first time"
 	go build -modfile=deploy/prometheus.mod -tags remove_all_sd,enable_kubernetes_sd -o $@ github.com/prometheus/prometheus/cmd/$(@F)
 
+# An installed promtool will do: what is tested is old PromQL.
+PROMTOOL ?= $(or $(shell command -v promtool),$(CURDIR)/bin/promtool)
+
 .PHONY: alerts
-alerts: bin/promtool ## unit tests of the alerting rules
-	bin/promtool check rules deploy/prometheus/alerts.yaml
-	bin/promtool test rules deploy/prometheus/alerts_test.yaml
+alerts: $(PROMTOOL) ## unit tests of the alerting rules and of the queries of the on-call table
+	$(PROMTOOL) check rules deploy/prometheus/alerts.yaml
+	$(PROMTOOL) test rules deploy/prometheus/alerts_test.yaml
+	go test -count=1 ./deploy/mixin -promtool $(PROMTOOL)
 
 .PHONY: mixin
 mixin: build alerts bin/prometheus ## dashboards, alerts and kubernetes_sd with a real Prometheus beside a real fleet

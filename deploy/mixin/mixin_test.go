@@ -5,7 +5,6 @@ package mixin
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,10 +15,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"tributary.dev/tributary/internal/golden"
 	"tributary.dev/tributary/metrics"
 )
-
-var update = flag.Bool("update", false, "rewrite the rendered files under deploy/")
 
 // TestRenderedFiles: what is committed is what the code renders, no more and
 // no less.
@@ -29,19 +27,7 @@ func TestRenderedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range files {
-		path = filepath.Join("..", path)
-		if *update {
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, want, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not what the code renders (%v); run: go test ./deploy/... -update", path, err)
-		}
+		golden.File(t, filepath.Join("..", path), want)
 	}
 	for _, dir := range []string{"dashboards/", chartFiles + "dashboards/"} {
 		committed, err := os.ReadDir("../" + dir)

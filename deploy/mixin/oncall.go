@@ -49,7 +49,7 @@ func callMembers() Row {
 			Title: "Members", Kind: Table, Width: 24,
 			Description: "One row a member. A late member: see which stage takes the time; lag without latency means that changes wait. The name leads to its changes, a cell to its runbook.",
 			Columns: []Column{
-				{"State", "short", memberState, 1, 2, "TributaryMemberNotSynced", []string{"live", "not synced", "silent", "stale", "panic"}},
+				{"State", "short", memberState, 1, 2, "TributaryMemberNotSynced", []string{"live", "not synced", "down", "stale", "panic"}},
 				{"Answers", "bool_yes_no", `max by (member_cluster) (tributary_cluster_up{CSEL})`, 0, 0, "TributaryMemberUnreachable", nil},
 				{"Wrong", "", `max by (member_cluster, reason) (tributary_cluster_condition{CSEL,reason!="Drained"})` +
 					` or on (member_cluster) max by (member_cluster, reason) (tributary_cluster_condition{CSEL,reason="Drained"})` +
@@ -60,6 +60,7 @@ func callMembers() Row {
 				{"Queue p99", "s", p99("queue"), 0.1, 1, "TributaryChangesSlow", nil},
 				{"Compute p99", "s", p99("compute"), 0.1, 1, "TributaryChangesSlow", nil},
 				{"Write p99", "s", p99("write"), 0.25, 2.5, "TributaryChangesSlow", nil},
+				{"Own controllers behind", "s", `max by (member_cluster) (tributary_native_behind_seconds{CSEL})`, 30, 120, "TributaryNativeBehind", nil},
 				{"Held", "short", `sum by (member_cluster) (tributary_held_changes{CSEL}) or max by (member_cluster) (tributary_cluster_up{CSEL}) * 0`, 1, 10, "TributaryChangesHeld", nil},
 				{"Rejected", "short", `sum by (member_cluster) (tributary_rejected_addresses_current{CSEL}) or max by (member_cluster) (tributary_cluster_up{CSEL}) * 0`, 1, 10, "TributaryAddressesRejected", nil},
 				{"Credential ends in", "s", `min by (member_cluster) (tributary_kubeconfig_expiry_timestamp_seconds{CSEL}) - time()`, 0, 0, "TributaryCredentialEnds", nil},
