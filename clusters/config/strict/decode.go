@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -72,7 +71,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		d.fault("", "is empty", "")
 		return nil
 	case err != nil:
-		d.malformed(err)
+		d.faults = append(d.faults, malformed(parser, data, err))
 		return nil
 	}
 	var second yaml.Node
@@ -81,23 +80,13 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		case errors.Is(err, io.EOF):
 			return d.root(&first)
 		case err != nil:
-			d.malformed(err)
+			d.faults = append(d.faults, malformed(parser, data, err))
 			return nil
 		case !empty(&second):
-			d.fault("", fmt.Sprintf("holds several documents, the second on line %d", second.Line), "keep one")
+			d.faults = append(d.faults, Fault{Line: second.Line, Column: second.Column, Message: fmt.Sprintf("holds several documents, the second on line %d", second.Line), Remedy: "keep one"})
 			return nil
 		}
 	}
-}
-
-// malformed is the fault of a text that is not YAML, on the line that the parser names.
-func (d *decoder) malformed(err error) {
-	var line int
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if _, scanErr := fmt.Sscanf(text, "line %d: ", &line); scanErr == nil {
-		_, text, _ = strings.Cut(text, ": ")
-	}
-	d.faults = append(d.faults, Fault{Line: line, Message: "is not valid YAML: " + reason(text)})
 }
 
 func (d *decoder) root(document *yaml.Node) *yaml.Node {
@@ -107,7 +96,7 @@ func (d *decoder) root(document *yaml.Node) *yaml.Node {
 	}
 	root := document.Content[0]
 	if root.Kind != yaml.MappingNode {
-		d.fault("", "is not a mapping of fields to values", "")
+		d.faults = append(d.faults, Fault{Line: root.Line, Column: root.Column, Message: "is not a mapping of fields to values"})
 		return nil
 	}
 	return root
@@ -119,15 +108,6 @@ func empty(document *yaml.Node) bool {
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
-
-// reason is the parser's message without what it may quote from the file: only
-// its message about anchors does.
-func reason(text string) string {
-	if strings.Contains(text, "anchor") {
-		return "an alias names an unknown anchor (a value that begins with * must be quoted)"
-	}
-	return text
-}
 
 func setDefaults(v reflect.Value) {
 	if v.CanAddr() {

@@ -13,8 +13,8 @@ import (
 type Fault struct {
 	// File is the path of the file as the user wrote it; empty if unknown.
 	File string
-	// Line and Column are where Field stands in the file, or what is not YAML, from 1; 0
-	// if unknown. The parser tells no column.
+	// Line and Column are where Field stands in the file, or what is not YAML, in characters
+	// from 1; 0 if unknown.
 	Line, Column int
 	// ValueLine and ValueColumn are where the fault is inside of Field's text, such as a
 	// script, in characters from 1; 0 if it is that of the whole field. Locate adds them to
