@@ -201,7 +201,7 @@ func (f *linkFlags) reach(name string) (*rest.Config, *api.Cluster, error) {
 
 // undo is the command that takes a link back.
 func (f *linkFlags) undo(name string) string {
-	text := "tributary unlink " + name
+	text := typed("tributary unlink ") + name
 	for _, flag := range []struct{ name, value, unless string }{
 		{"kubeconfig", f.kubeconfig, ""}, {"context", f.context, ""}, {"namespace", f.namespace, "tributary-system"}, {"account", f.account, "tributary-member"},
 		{"namespaces", strings.Join(f.namespaces, ","), ""}, {"file", f.file, ""}, {"ingress-context", f.ingressContext, ""}, {"ingress-namespace", f.ingressNamespace, "tributary-system"},

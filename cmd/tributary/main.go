@@ -10,8 +10,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -31,14 +29,14 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal must kill a process that hangs in its shutdown.
 	context.AfterFunc(ctx, stop)
-	code := dispatch(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := dispatch(ctx, arguments(os.Args), os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
 // dispatch runs the command that args name and returns its exit code.
 func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot()
+	root, stderr := newRoot(), io.Writer(typedWriter{stderr})
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -73,13 +71,11 @@ func newRoot() *cobra.Command {
 		},
 		Version: readBuildVersion().Version,
 	}
-	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") {
-		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tributary"}
-	}
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(
 		newRunCommand(), newCheckCommand(), newPlanCommand(), newStatusCommand(), newTraceCommand(), newExplainCommand(), newReleaseCommand(), newResyncCommand(), newLinkCommand(), newUnlinkCommand(), newVersionCommand(),
 	)
+	asPlugin(root)
 	return root
 }
 

@@ -33,6 +33,6 @@ func commandLineReference(t *testing.T) string {
 		fmt.Fprintf(&page, "\n## tributary %s\n\n```\n%s```\n", c.Name(), help.String())
 	}
 	page.WriteString("\n## tributary completion\n\nWrites the completion for bash, zsh, fish or PowerShell: `tributary completion bash --help` says where to put it.\n")
-	page.WriteString("\n## kubectl tributary\n\nA link named `kubectl-tributary` to the binary, in the path, makes every command one of kubectl's.\n")
+	page.WriteString("\n## kubectl tributary\n\nA link named `kubectl-tributary` to the binary, in the path, makes every command one of kubectl's. One named\n`kubectl_complete-tributary` completes them.\n")
 	return page.String()
 }

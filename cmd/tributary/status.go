@@ -351,7 +351,7 @@ func (p *statusPrinter) held() {
 		if h.Service != "" {
 			service = h.Namespace + "/" + h.Service
 		}
-		all = append(all, []string{dash(h.Cluster), service, h.Reason, ago(h.Since, p.s.Time), h.Message, dash(h.Release)})
+		all = append(all, []string{dash(h.Cluster), service, h.Reason, ago(h.Since, p.s.Time), h.Message, typed(dash(h.Release))})
 	}
 	p.section("Held changes", p.s.HeldCount, []string{"CLUSTER", "SERVICE", "REASON", "SINCE", "MESSAGE", "RELEASE"}, all)
 }
