@@ -151,6 +151,9 @@ func (w *schemaWriter) typed(path string, t reflect.Type, value reflect.Value) m
 		return map[string]any{"type": "number"}
 	}
 	out := map[string]any{"type": "string"}
+	if f, found := formOf(path, t, value.String()); found {
+		out["pattern"] = f.pattern
+	}
 	if words := w.enums[t.Name()]; words != nil {
 		if strings.HasSuffix(path, "[]") || w.required[path] {
 			out["enum"] = words

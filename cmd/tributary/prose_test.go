@@ -66,7 +66,13 @@ func TestGlossaryIsShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows := strings.Count(string(text), "\n| ") - 2; rows > glossaryWords || rows < 5 {
-		t.Errorf("the glossary has %d words, %d are allowed", rows, glossaryWords)
+	count := 0
+	for line := range strings.Lines(string(text)) {
+		if cells := strings.Split(line, "|"); len(cells) > 2 && strings.Trim(cells[1], " -") != "" && strings.TrimSpace(cells[1]) != "word" {
+			count += 1 + strings.Count(cells[1], ",") + strings.Count(cells[1], "/")
+		}
+	}
+	if count > glossaryWords || count < 5 {
+		t.Errorf("the glossary has %d words, %d are allowed", count, glossaryWords)
 	}
 }
