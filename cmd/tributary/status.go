@@ -40,7 +40,7 @@ func newStatusCommand() *cobra.Command {
 	from, output := addInstanceFlags(cmd), addOutputFlag(cmd, "wide")
 	cluster := addClusterFlag(cmd, "only what concerns this member")
 	service := addServiceFlag(cmd, "only what concerns this replica")
-	exitCode := cmd.Flags().Bool("exit-code", false, "exit with 1 unless all is well: ready, every member live, nothing held, in conflict or waiting (with --cluster: that member alone)")
+	exitCode := cmd.Flags().Bool("exit-code", false, "exit with 1 unless all is well: ready, every member live or drained, nothing held, in conflict or waiting (with --cluster: that member alone)")
 	wait := cmd.Flags().Duration("wait", 0, "ask again until all is well, for that long at most")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		replica, err := parseService(*service)
@@ -133,8 +133,8 @@ func narrow(s *metrics.Status, cluster string, replica *syncer.Key) {
 // which are about all, do not count; a member that is not there is not well.
 func well(s *metrics.Status, cluster string) bool {
 	waiting := func(l metrics.LaneStatus) bool { return l.Depth+l.Working > 0 }
-	ill := func(c metrics.ClusterStatus) bool {
-		return c.State != "live" || c.Reason != "" || c.Stale || c.LagSeconds > 0
+	ill := func(c metrics.ClusterStatus) bool { // what is drained may be away; its last ready endpoints are held until then
+		return c.LagSeconds > 0 || c.DrainSince.IsZero() && (c.State != "live" || c.Reason != "" || c.Stale)
 	}
 	behind := func(k metrics.SinkStatus) bool { return k.State == "failing" || k.Pending > 0 }
 	whole := s.Ready && s.Config.Error == ""

@@ -187,11 +187,18 @@ func TestOneMemberIsJudgedByItself(t *testing.T) {
 		change func(*metrics.Status)
 		ill    bool
 	}{
-		"others' trouble":    {func(*metrics.Status) {}, false},
-		"not live":           {func(s *metrics.Status) { s.Clusters[0].State = "silent" }, true},
-		"a reason":           {func(s *metrics.Status) { s.Clusters[0].Reason = "IdentityMismatch" }, true},
-		"stale":              {func(s *metrics.Status) { s.Clusters[0].Stale = true }, true},
-		"its key waits":      {func(s *metrics.Status) { s.Clusters[0].LagSeconds = 0.01 }, true},
+		"others' trouble": {func(*metrics.Status) {}, false},
+		"not live":        {func(s *metrics.Status) { s.Clusters[0].State = "silent" }, true},
+		"a reason":        {func(s *metrics.Status) { s.Clusters[0].Reason = "IdentityMismatch" }, true},
+		"stale":           {func(s *metrics.Status) { s.Clusters[0].Stale = true }, true},
+		"its key waits":   {func(s *metrics.Status) { s.Clusters[0].LagSeconds = 0.01 }, true},
+		"drained, and away": {func(s *metrics.Status) {
+			s.Clusters[0].State, s.Clusters[0].Reason, s.Clusters[0].Stale, s.Clusters[0].DrainSince = "silent", "Unreachable", true, s.Time
+		}, false},
+		"being drained": {func(s *metrics.Status) { s.Clusters[0].DrainSince, s.Clusters[0].LagSeconds = s.Time, 0.01 }, true},
+		"drained, but for the last": {func(s *metrics.Status) {
+			s.Clusters[0].State, s.Clusters[0].DrainSince, s.Held[0].Cluster, s.Held[0].Reason = "silent", s.Time, "idc-a", "drain_last_ready"
+		}, true},
 		"held":               {func(s *metrics.Status) { s.Held[0].Cluster = "idc-a" }, true},
 		"in conflict":        {func(s *metrics.Status) { s.Conflicts[0].Cluster = "idc-a" }, true},
 		"no ingress cluster": {func(s *metrics.Status) { s.Ingress.Up = false }, true},
