@@ -13,8 +13,10 @@ import (
 // `tributary status` prints, and where every gauge gets its value, so that the
 // three cannot disagree. Times are in UTC; the zero time means never.
 type Status struct {
-	Version string    `json:"version"`
-	Started time.Time `json:"started"`
+	Version string `json:"version"`
+	// Instance is the name of the installation; versions before it was told leave it out.
+	Instance string    `json:"instance,omitempty"`
+	Started  time.Time `json:"started"`
 	// Time is when this status was taken.
 	Time  time.Time `json:"time"`
 	Ready bool      `json:"ready"`

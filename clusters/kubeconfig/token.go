@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -93,7 +94,23 @@ func Replaceable(path string) error {
 	if err == nil {
 		err = errors.Join(next.Close(), os.Remove(next.Name()))
 	}
+	if err == nil {
+		err = mounted(path, next.Name())
+	}
 	return notReplaced(path, err)
+}
+
+// mounted is why nothing can be renamed to a file that is a mount of its own, as in a container that was given it alone: a
+// second name of it, a free one beside it, would cross the mount.
+func mounted(path, free string) error {
+	err := os.Link(path, free)
+	switch {
+	case err == nil:
+		return os.Remove(free)
+	case errors.Is(err, syscall.EXDEV):
+		return syscall.EBUSY
+	}
+	return nil // it is not there, or the file system has no such names
 }
 
 // besides is the directory of a file and the pattern of what is made there before it gets the file's name.
@@ -113,6 +130,9 @@ func notReplaced(path string, err error) error {
 		err = named.Err
 	case errors.As(err, &renamed):
 		err = renamed.Err
+	}
+	if errors.Is(err, syscall.EBUSY) {
+		return fmt.Errorf("replace %s, which is mounted by itself; mount its directory: %w", path, err)
 	}
 	return fmt.Errorf("replace %s, whose directory must be writable: %w", path, err)
 }

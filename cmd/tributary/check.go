@@ -233,6 +233,9 @@ func (k checker) one(ctx context.Context, c *checked) {
 	if c.Expires = kubeconfig.Expires(access.REST); !c.Expires.IsZero() {
 		c.noteExpiry(time.Now())
 	}
+	if why := app.NotRenewed(access, member.Context); why != "" && c.Role == roleMember {
+		c.note(why)
+	}
 	if k.offline {
 		return
 	}

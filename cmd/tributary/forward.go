@@ -24,6 +24,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/cmd/tributary/internal/app"
+	"tributary.dev/tributary/metrics"
 )
 
 const (
@@ -47,19 +48,41 @@ func (f *instanceFlags) forward(ctx context.Context) (*instance, error) {
 	if err != nil {
 		return nil, misused(fmt.Errorf("--context: %w", err))
 	}
-	pod, err := leadingPod(ctx, client, cmp.Or(f.namespace, defaultNamespace), cmp.Or(f.instance, config.DefaultInstance))
+	wanted := cmp.Or(f.instance, config.DefaultInstance)
+	pod, holds, err := leadingPod(ctx, client, cmp.Or(f.namespace, defaultNamespace), wanted)
 	if err != nil {
 		return nil, failed(err)
 	}
-	return forwardTo(ctx, access, client, pod, cmp.Or(f.port, defaultPort))
+	out, err := forwardTo(ctx, access, client, pod, cmp.Or(f.port, defaultPort))
+	if err != nil || holds {
+		return out, err
+	}
+	if err := out.isOf(ctx, wanted); err != nil {
+		out.close()
+		return nil, failedf("pod %s in namespace %s: %w", pod.Name, pod.Namespace, err)
+	}
+	return out, nil
+}
+
+// isOf asks an instance that was found by no Lease of whose installation it is.
+func (i *instance) isOf(ctx context.Context, wanted string) error {
+	body, err := i.get(ctx, "/debug/status", nil)
+	if err != nil {
+		return err
+	}
+	status, err := decodeAnswer[metrics.Status](body)
+	if err == nil && status.Instance != "" && status.Instance != wanted {
+		err = fmt.Errorf("is of instance %s, not of %s; name the instance with --instance, or another namespace with --namespace", clean(status.Instance), wanted)
+	}
+	return err
 }
 
 // leadingPod finds the pod that holds the Lease of an installation. Where no other installation has a Lease, and there is
-// but one pod, it needs none: one without leader election writes alone.
-func leadingPod(ctx context.Context, client kubernetes.Interface, namespace, instance string) (*corev1.Pod, error) {
+// but one pod, it needs none: one without leader election writes alone. It may be another installation's all the same.
+func leadingPod(ctx context.Context, client kubernetes.Interface, namespace, instance string) (pod *corev1.Pod, holds bool, err error) {
 	leases, err := client.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("list leases in namespace %s, to find the pod that leads: %w", namespace, err)
+		return nil, false, fmt.Errorf("list leases in namespace %s, to find the pod that leads: %w", namespace, err)
 	}
 	holder, found := "", false
 	var others []string
@@ -77,19 +100,20 @@ func leadingPod(ctx context.Context, client kubernetes.Interface, namespace, ins
 	if holder != "" {
 		pod, err := client.CoreV1().Pods(namespace).Get(ctx, holder, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("pod %s in namespace %s: %w", holder, namespace, err)
+			return nil, false, fmt.Errorf("pod %s in namespace %s: %w", holder, namespace, err)
 		}
 		if err == nil && running(pod) {
-			return pod, nil
+			return pod, true, nil
 		}
 	}
 	if len(others) > 0 {
 		if found {
-			return nil, fmt.Errorf("no running pod holds the Lease %s%s in namespace %s: nobody leads instance %s at the moment", app.LeasePrefix, instance, namespace, instance)
+			return nil, false, fmt.Errorf("no running pod holds the Lease %s%s in namespace %s: nobody leads instance %s at the moment", app.LeasePrefix, instance, namespace, instance)
 		}
-		return nil, fmt.Errorf("namespace %s has no Lease of instance %s; name one with --instance: %s", namespace, instance, strings.Join(others, ", "))
+		return nil, false, fmt.Errorf("namespace %s has no Lease of instance %s; name one with --instance: %s", namespace, instance, strings.Join(others, ", "))
 	}
-	return onlyPod(ctx, client, namespace)
+	pod, err = onlyPod(ctx, client, namespace)
+	return pod, false, err
 }
 
 func running(p *corev1.Pod) bool {

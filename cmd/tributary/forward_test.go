@@ -115,7 +115,12 @@ func leasesOf(t *testing.T, nameHolder ...string) string {
 
 // TestContextFindsTheLeadingPod: and asks it through a forwarded port.
 func TestContextFindsTheLeadingPod(t *testing.T) {
-	pages := httptest.NewServer(page.Handler(metrics.New(metrics.Options{Status: troubledStatus}), nil))
+	of := "" // a process of a version that does not tell its instance
+	pages := httptest.NewServer(page.Handler(metrics.New(metrics.Options{Status: func() metrics.Status {
+		s := troubledStatus()
+		s.Instance = of
+		return s
+	}}), nil))
 	defer pages.Close()
 	const lease, second = "tributary-leader.default", "tributary-leader.second"
 	two := podsNamed(t, "tributary-1", "tributary-2")
@@ -125,18 +130,23 @@ func TestContextFindsTheLeadingPod(t *testing.T) {
 		code         int
 		asked, says  string
 	}{
-		"one pod, no Lease":       {podsNamed(t, "tributary-1"), leasesOf(t), nil, exitOK, "tributary-1", "idc-a"},
-		"one pod, an old Lease":   {podsNamed(t, "tributary-1"), leasesOf(t, lease, "gone"), nil, exitOK, "tributary-1", "idc-a"},
-		"two pods":                {two, leasesOf(t, "other", "tributary-1", lease, "tributary-2"), nil, exitOK, "tributary-2", "idc-a"},
-		"another port":            {two, leasesOf(t, lease, "tributary-2"), []string{"--port", "9550"}, exitOK, "tributary-2", "idc-a"},
-		"no pod":                  {podsNamed(t), leasesOf(t), nil, exitFailed, "", "no running pod"},
-		"nobody leads":            {two, leasesOf(t, "other", "tributary-1"), nil, exitFailed, "", "nobody leads"},
-		"the first of two":        {two, leasesOf(t, second, "tributary-1", lease, "tributary-2"), nil, exitOK, "tributary-2", "idc-a"},
-		"the second of two":       {two, leasesOf(t, second, "tributary-1", lease, "tributary-2"), []string{"--instance", "second"}, exitOK, "tributary-1", "idc-a"},
-		"only the other leads":    {two, leasesOf(t, second, "tributary-1", lease, ""), nil, exitFailed, "", "nobody leads instance default"},
-		"only the other is there": {podsNamed(t, "tributary-1"), leasesOf(t, second, "tributary-1"), nil, exitFailed, "", "--instance: second"},
+		"one pod, no Lease":          {podsNamed(t, "tributary-1"), leasesOf(t), nil, exitOK, "tributary-1", "idc-a"},
+		"one pod, an old Lease":      {podsNamed(t, "tributary-1"), leasesOf(t, lease, "gone"), nil, exitOK, "tributary-1", "idc-a"},
+		"two pods":                   {two, leasesOf(t, "other", "tributary-1", lease, "tributary-2"), nil, exitOK, "tributary-2", "idc-a"},
+		"another port":               {two, leasesOf(t, lease, "tributary-2"), []string{"--port", "9550"}, exitOK, "tributary-2", "idc-a"},
+		"no pod":                     {podsNamed(t), leasesOf(t), nil, exitFailed, "", "no running pod"},
+		"nobody leads":               {two, leasesOf(t, "other", "tributary-1"), nil, exitFailed, "", "nobody leads"},
+		"the first of two":           {two, leasesOf(t, second, "tributary-1", lease, "tributary-2"), nil, exitOK, "tributary-2", "idc-a"},
+		"the second of two":          {two, leasesOf(t, second, "tributary-1", lease, "tributary-2"), []string{"--instance", "second"}, exitOK, "tributary-1", "idc-a"},
+		"only the other leads":       {two, leasesOf(t, second, "tributary-1", lease, ""), nil, exitFailed, "", "nobody leads instance default"},
+		"one of the other, no Lease": {podsNamed(t, "tributary-second"), leasesOf(t), nil, exitFailed, "tributary-second", "is of instance second, not of default"},
+		"the other is meant":         {podsNamed(t, "tributary-second"), leasesOf(t), []string{"--instance", "second"}, exitOK, "tributary-second", "idc-a"},
+		"only the other is there":    {podsNamed(t, "tributary-1"), leasesOf(t, second, "tributary-1"), nil, exitFailed, "", "--instance: second"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if of = ""; strings.Contains(test.pods, "second") {
+				of = "second"
+			}
 			k := &kubelet{pods: test.pods, leases: test.leases, pages: strings.TrimPrefix(pages.URL, "http://")}
 			server := httptest.NewServer(k)
 			defer server.Close()

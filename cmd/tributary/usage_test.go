@@ -5,11 +5,14 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // filesIn writes files by name and returns their directory.
@@ -132,5 +135,37 @@ func TestContextsAreToldOf(t *testing.T) {
 				t.Errorf("%+v: the log of run and %s:\n%s", c, field, &logged)
 			}
 		}
+	}
+}
+
+// TestTokensThatCannotBeKeptAreToldOf: when the file is read, and not when the token is about to end.
+func TestTokensThatCannotBeKeptAreToldOf(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	claims := fmt.Sprintf(`{"iat":1,"exp":%d,"kubernetes.io":{"namespace":"n","serviceaccount":{"name":"a"}}}`, time.Now().AddDate(0, 0, 30).Unix())
+	kubeconfig := strings.NewReplacer("CONTEXTS", "", "token: t", "token: h."+base64.RawURLEncoding.EncodeToString([]byte(claims))+".sig").Replace(someKubeconfig)
+	// Beside a file whose name is as long as a file system takes, not even root can make one with a longer name.
+	long := strings.Repeat("k", 255)
+	dir := filesIn(t, map[string]string{
+		"k": kubeconfig, long: kubeconfig, "ingress": strings.Replace(someKubeconfig, "CONTEXTS", "", 1),
+		"c.yaml": fileHeader + "listen: 127.0.0.1:0\ningress: {kubeconfig: ingress}\nclusters: [{name: kept, kubeconfig: k}, {name: ends, kubeconfig: " + long + "}]\n",
+	})
+	path := filepath.Join(dir, "c.yaml")
+	var out strings.Builder
+	dispatch(t.Context(), []string{"check", "--offline", "-o", "json", "--config", path}, &out, &out)
+	var found checks
+	if err := json.Unmarshal([]byte(out.String()), &found); err != nil {
+		t.Fatal(err)
+	}
+	for i, told := range []bool{false, false, true} {
+		if notes := strings.Join(found.Clusters[i].Notes, "; "); strings.Contains(notes, "its token cannot be renewed") != told {
+			t.Errorf("%s: %q", found.Clusters[i].Cluster, notes)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	out.Reset()
+	dispatch(ended, []string{"run", "--config", path, "--log-format", "json"}, &out, &out)
+	if text := out.String(); strings.Count(text, "cannot be renewed") != 1 || !strings.Contains(text, `"cluster":"ends"`) || strings.Contains(text, ".sig") {
+		t.Errorf("run logs:\n%s", text)
 	}
 }

@@ -125,10 +125,8 @@ func due(t kubeconfig.AccountToken, now time.Time) bool {
 func (n *renewer) renewOne(ctx context.Context, loaded *config.Loaded, cluster config.Cluster, access config.Access, t kubeconfig.AccountToken) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	if access.File != "" {
-		if err := fileKeeps(access.File, cluster.Context); err != nil {
-			return unkept{err}
-		}
+	if err := keeps(access, cluster.Context); err != nil {
+		return unkept{fmt.Errorf("no token is asked for: %w", err)}
 	}
 	token, err := n.ask(ctx, access.REST, t)
 	if err != nil {
@@ -176,15 +174,32 @@ func storeInFile(path, context, token string) error {
 	return kubeconfig.ReplaceFile(path, text)
 }
 
-// fileKeeps reports, before a token is asked for, why storeInFile could not keep it.
-func fileKeeps(path, context string) error {
-	if _, err := fileWith(path, context, ""); err != nil {
+// keeps reports, before a token is asked for, why a file could not keep it. What a Secret takes is seen by writing it.
+func keeps(access config.Access, context string) error {
+	if access.File == "" {
+		return nil
+	}
+	if _, err := fileWith(access.File, context, ""); err != nil {
 		return err
 	}
-	if err := kubeconfig.Replaceable(path); err != nil {
-		return fmt.Errorf("no token is asked for: %w; or keep the kubeconfig in a Secret (tributary link --ingress-context)", err)
+	if err := kubeconfig.Replaceable(access.File); err != nil {
+		return fmt.Errorf("%w; or keep the kubeconfig in a Secret (tributary link --ingress-context)", err)
 	}
 	return nil
+}
+
+// NotRenewed is why a token that run would renew before it ends cannot be kept where it is; "" if it can be, or is none.
+func NotRenewed(access config.Access, context string) string {
+	if access.REST == nil {
+		return ""
+	}
+	if _, renewed := kubeconfig.ParseAccountToken(access.REST.BearerToken); !renewed {
+		return ""
+	}
+	if err := keeps(access, context); err != nil {
+		return "its token cannot be renewed: " + err.Error()
+	}
+	return ""
 }
 
 // fileWith is the content of a kubeconfig with another token.

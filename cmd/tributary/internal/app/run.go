@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kubeconfig"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/otlp"
 )
@@ -25,11 +26,11 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	r.metrics.Changes().Keep(o.Records)
 	logger.Info("starting", "version", o.Build.Version, "config", o.Path, "clusters", len(watcher.Loaded().Config.Clusters))
 	told := &config.Loaded{}
-	tellContexts := func(now *config.Loaded) {
-		logContexts(logger, told, now)
+	tellAccess := func(now *config.Loaded) {
+		logAccess(logger, told, now)
 		told = now
 	}
-	tellContexts(watcher.Loaded())
+	tellAccess(watcher.Loaded())
 	pages := newPages(ctx, r, logger)
 	if err := pages.use(watcher.Loaded()); err != nil {
 		return fmt.Errorf("%s: %w", o.Path, err)
@@ -42,7 +43,7 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	group.Go(func() { newRenewer(r.running, r.mayWrite, r.writeClient, o).run(ctx) })
 	group.Go(func() {
 		watcher.Run(ctx, func(update config.Update) {
-			tellContexts(update.Loaded)
+			tellAccess(update.Loaded)
 			members.use(update.Loaded)
 			pages.follow(update.Loaded)
 			r.apply(update)
@@ -60,17 +61,24 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	return err
 }
 
-// logContexts names the contexts that kubeconfigs choose by their current-context, as far as
-// that was not so before.
-func logContexts(logger *slog.Logger, before, now *config.Loaded) {
-	log := func(was, is config.Access, attrs ...any) {
+// logAccess names the contexts that kubeconfigs choose by their current-context, and the tokens that cannot be renewed where
+// they are kept, as far as that was not so before.
+func logAccess(logger *slog.Logger, before, now *config.Loaded) {
+	follows := func(was, is config.Access, attrs ...any) {
 		if is.Followed != "" && is.Followed != was.Followed {
 			logger.Warn("no context is named for a kubeconfig with several", append(attrs, "context", is.Context, "note", is.Followed)...)
 		}
 	}
-	log(before.Ingress, now.Ingress, "role", "ingress")
+	follows(before.Ingress, now.Ingress, "role", "ingress")
 	for _, c := range now.Config.Clusters {
-		log(before.Members[c.Name], now.Members[c.Name], "cluster", c.Name)
+		was, is := before.Members[c.Name], now.Members[c.Name]
+		follows(was, is, "cluster", c.Name)
+		if is.Hash == was.Hash && is.File == was.File {
+			continue
+		}
+		if why := NotRenewed(is, c.Context); why != "" {
+			logger.Warn("a token will end", "cluster", c.Name, "ends", kubeconfig.Expires(is.REST), "note", why)
+		}
 	}
 }
 

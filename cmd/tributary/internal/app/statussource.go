@@ -24,6 +24,7 @@ func (r *App) status() metrics.Status {
 	}
 	r.mu.Lock()
 	s.Config = metrics.ConfigStatus{File: r.path, LoadedAt: r.loadedAt.UTC()}
+	s.Instance = r.loaded.Config.Instance
 	members := r.loaded.Members
 	if r.refused != nil {
 		s.Config.Error = r.refused.Error()
