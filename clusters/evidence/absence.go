@@ -14,9 +14,11 @@ import (
 
 // absence is an object that the lists of its kind lack and that is kept.
 type absence struct {
-	id       object
-	uid      string
-	service  syncer.Key // of Endpoints and Slices
+	id      object
+	uid     string
+	service syncer.Key // of Endpoints and Slices
+	// replicas are those that it matters to; once it was judged those that it is kept for,
+	// and no others have it.
 	replicas []syncer.Key
 	addrs    []netip.Addr
 	// since is when the first list lacked it, of those in a row, zero: only lists in doubt
@@ -199,19 +201,52 @@ func byReplica(lacking []*absence) map[syncer.Key][]*absence {
 	return by
 }
 
+// keepFor keeps an absent object for some of its replicas. The others go on without it.
+func (s *State) keepFor(a *absence, replicas []syncer.Key) (dirty []store.Dirty) {
+	for _, replica := range a.replicas {
+		if !slices.Contains(replicas, replica) {
+			s.unhold(replica, a.id)
+		}
+	}
+	a.replicas = replicas
+	if a.id.Kind == Pods {
+		dirty = s.store.KeepPod(a.id.Key, replicas)
+	}
+	for _, e := range slices.Clone(a.baseline) {
+		if !slices.Contains(replicas, e.in.key) {
+			dirty = append(dirty, s.dropBaseline(e)...)
+		}
+	}
+	return dirty
+}
+
 // settle removes an absent object: it is gone.
 func (s *State) settle(now time.Time, a *absence, event string, out *Effects) {
 	s.settleAll(now, []*absence{a}, event, out)
 }
 
-// settleAll removes absent objects. Its removals wait for nothing.
+// settleAll removes absent objects.
 func (s *State) settleAll(now time.Time, gone []*absence, event string, out *Effects) {
+	s.settleBut(now, gone, func(syncer.Key) bool { return false }, event, out)
+}
+
+// settleBut removes absent objects but from the replicas that need them. Its removals wait
+// for nothing.
+func (s *State) settleBut(now time.Time, lacking []*absence, needs func(replica syncer.Key) bool, event string, out *Effects) {
+	var gone []*absence
 	var dirty []store.Dirty
 	known := event == "asked" || event == "released"
-	for _, a := range gone {
+	for _, a := range lacking {
 		if s.absent[a.id] != a {
 			continue
 		}
+		if left := slices.DeleteFunc(slices.Clone(a.replicas), func(r syncer.Key) bool { return !needs(r) }); len(left) > 0 {
+			if parted := s.keepFor(a, left); len(parted) > 0 {
+				gone, dirty = append(gone, a), append(dirty, parted...)
+			}
+			continue
+		}
+		gone = append(gone, a)
 		s.forget(a)
 		switch a.id.Kind {
 		case Pods:

@@ -23,7 +23,7 @@
 // list or in an answer, is hard evidence, unless it is older than what is known of that
 // object: it passes in the same step. That a list lacks an object is soft: what a replica loses
 // by it is compared, net of replacements, with what it had, and what exceeds the limits
-// is asked for by name. Gone means gone. There means that the list lies: then nothing
+// is asked for by name, and kept for that replica alone. Gone means gone. There means that the list lies: then nothing
 // that it lacks is believed. Only panic and silent nodes keep a pod ready that says
 // that it is not. An address has one owner: no doubtful object keeps one that a live
 // pod shows.

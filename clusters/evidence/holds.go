@@ -96,6 +96,7 @@ func sum(n [kinds + 1]int) (total int) {
 // release lets go of what is kept, for one replica or for all.
 func (s *State) release(now time.Time, replica *syncer.Key, out *Effects) {
 	var gone []*absence
+	is := func(other syncer.Key) bool { return replica == nil || other == *replica }
 	for _, a := range s.absent {
 		if !a.since.IsZero() && (replica == nil || slices.Contains(a.replicas, *replica)) {
 			gone = append(gone, a)
@@ -107,10 +108,14 @@ func (s *State) release(now time.Time, replica *syncer.Key, out *Effects) {
 			default:
 				out.Released.Manual++
 			}
-			out.Released.Standing += len(a.baseline)
+			for _, e := range a.baseline {
+				if is(e.in.key) {
+					out.Released.Standing++
+				}
+			}
 		}
 	}
-	s.settleAll(now, sortAbsences(gone), "released", out)
+	s.settleBut(now, sortAbsences(gone), func(other syncer.Key) bool { return !is(other) }, "released", out)
 	var match func(syncer.Key) bool
 	if replica != nil {
 		match = func(pod syncer.Key) bool { return slices.Contains(s.store.ReplicasOf(pod), *replica) }

@@ -46,8 +46,11 @@ func (s *State) inquire(now time.Time, kind Kind, out *Effects) {
 		}
 	}
 	if len(open) == 0 && !q.mayNot {
-		if len(s.lacking(kind)) == 0 {
+		switch {
+		case len(s.lacking(kind)) == 0:
 			s.contradicted[kind], s.tries[kind] = time.Time{}, 0
+		case len(q.waiting) == 0: // all of it is there
+			s.dueBy(kind, now.Add(s.backoff(kind)))
 		}
 		return
 	}
@@ -77,7 +80,7 @@ func (s *State) sample(all []*absence) []*absence {
 	for _, a := range all {
 		needed := false
 		for _, replica := range a.replicas {
-			if _, seen, _ := s.store.ReadyEndpoints(replica); seen == 0 && !emptied[replica] {
+			if seen := s.store.SeenEndpoints(replica, a.id.Kind == Services); seen == 0 && !emptied[replica] {
 				emptied[replica], needed = true, true
 			}
 		}

@@ -100,25 +100,26 @@ func (s *State) took(now time.Time, passed []loss) {
 // judgeLacking decides about what lists of a kind lack: what is believed goes, the rest
 // is kept and asked for.
 func (s *State) judgeLacking(now time.Time, kind Kind, before map[syncer.Key]int, empty bool, out *Effects) {
-	s.damp(now, out) // what waits to be stable replaces nothing yet
+	s.damp(now, out)               // what waits to be stable replaces nothing yet
+	if kind == Pods && !s.synced { // pods that do not stand have never been given
+		s.settleAll(now, slices.DeleteFunc(s.lacking(kind), func(a *absence) bool { return s.baseline.stands(a.id.Key, a.uid) }), "relist", out)
+	}
 	lacking := s.lacking(kind)
 	by := byReplica(lacking)
 	for _, a := range lacking {
+		if p := s.store.Pod(a.id.Key); kind == Pods && p != nil {
+			s.refile(a, (*pods)(nil).lost(s, p)) // of Services as they are when the list ends
+		}
 		s.markHeld(a)
 	}
 	var losses []loss
 	for _, replica := range slices.SortedFunc(maps.Keys(by), syncer.Key.Compare) {
-		losses = append(losses, s.lossOf(replica, before[replica]))
+		losses = append(losses, s.lossOf(replica, kind, before[replica]))
 	}
 	unsettled, passed := judge(s.cfg.Limits, losses, s.recent(now), !s.contradicted[kind].IsZero())
 	s.took(now, passed)
-	var gone []*absence
-	for _, a := range lacking {
-		if !slices.ContainsFunc(a.replicas, func(replica syncer.Key) bool { return unsettled[replica] }) {
-			gone = append(gone, a)
-		}
-	}
-	s.settleAll(now, gone, "relist", out)
+	notThere := slices.DeleteFunc(lacking, func(a *absence) bool { return a.state == isThere }) // since the list was read
+	s.settleBut(now, notThere, func(replica syncer.Key) bool { return unsettled[replica] }, "relist", out)
 	for _, l := range losses {
 		if unsettled[l.replica] {
 			s.hold(now, l, by[l.replica])
@@ -129,9 +130,9 @@ func (s *State) judgeLacking(now time.Time, kind Kind, before map[syncer.Key]int
 	s.inquire(now, kind, out)
 }
 
-// lossOf is what a replica would lose by all that is absent.
-func (s *State) lossOf(replica syncer.Key, before int) loss {
-	ready, seen, _ := s.store.ReadyEndpoints(replica)
+// lossOf is what a replica would lose by all of a kind that is absent.
+func (s *State) lossOf(replica syncer.Key, kind Kind, before int) loss {
+	ready, seen := s.store.ReadyEndpoints(replica), s.store.SeenEndpoints(replica, kind == Services)
 	return loss{replica: replica, before: max(before, 0), after: max(0, seen-s.waitingIn(replica)), gone: ready - seen + s.baseline.left(replica)}
 }
 
@@ -143,33 +144,52 @@ func (s *State) rejudge(now time.Time, dirty []store.Dirty, out *Effects) {
 			continue
 		}
 		s.damp(now, out)
-		l := s.lossOf(d.Replica, h.before)
-		limits := s.cfg.Limits
-		for id := range h.objects {
-			if a := s.absent[id]; a != nil && a.state != mayNotAsk {
-				limits.MinEndpoints = 0 // an answer is on its way
-			}
+		for _, of := range [][]Kind{{Services}, {Pods}, {Endpoints, Slices, Manual}} {
+			s.rejudgeKind(now, d.Replica, h, of, out)
 		}
-		unsettled, passed := judge(limits, []loss{l}, s.recent(now), false)
-		if unsettled[d.Replica] {
-			continue
-		}
-		s.took(now, passed)
-		var gone []*absence
-		for id := range h.objects {
-			a := s.absent[id]
-			if a != nil && a.state != isThere && s.contradicted[id.Kind].IsZero() && !s.heldElsewhere(a, d.Replica) {
-				gone = append(gone, a)
-			}
-		}
-		s.settleAll(now, sortAbsences(gone), "replaced", out)
 	}
 }
 
-// heldElsewhere reports whether another replica needs an absent object kept.
-func (s *State) heldElsewhere(a *absence, but syncer.Key) bool {
-	return slices.ContainsFunc(a.replicas, func(replica syncer.Key) bool {
-		h := s.holds[replica]
-		return replica != but && h != nil && h.objects[a.id]
-	})
+// rejudgeKind does so for kinds that give endpoints together.
+func (s *State) rejudgeKind(now time.Time, replica syncer.Key, h *hold, of []Kind, out *Effects) {
+	limits := s.cfg.Limits
+	var replaced []*absence
+	for id := range h.objects {
+		if a := s.absent[id]; a != nil && slices.Contains(of, id.Kind) {
+			if a.state != mayNotAsk {
+				limits.MinEndpoints = 0 // an answer is on its way
+			}
+			if a.state != isThere && s.contradicted[id.Kind].IsZero() {
+				replaced = append(replaced, a)
+			}
+		}
+	}
+	unsettled, passed := judge(limits, []loss{s.lossOf(replica, of[0], h.before)}, s.recent(now), false)
+	if len(replaced) > 0 && !unsettled[replica] {
+		s.took(now, passed)
+		s.settleBut(now, sortAbsences(replaced), func(other syncer.Key) bool { return other != replica }, "replaced", out)
+	}
+}
+
+// keepSelected judges what a replica loses because a Service selects other pods than before,
+// of which lists lack some: those are kept for others so far. before are the ready endpoints
+// that it had.
+func (s *State) keepSelected(now time.Time, service syncer.Key, before int) (dirty []store.Dirty) {
+	replica, _ := s.store.Placed(service)
+	l := s.lossOf(replica, Pods, before)
+	var lacking []*absence
+	for _, a := range s.lacking(Pods) {
+		if a.state != isThere && !slices.Contains(a.replicas, replica) && s.store.Selects(service, a.id.Key) {
+			lacking = append(lacking, a)
+			l.gone++
+		}
+	}
+	if unsettled, _ := judge(s.cfg.Limits, []loss{l}, s.recent(now), false); len(lacking) == 0 || !unsettled[replica] {
+		return nil
+	}
+	for _, a := range lacking {
+		dirty = append(dirty, s.keepFor(a, append(slices.Clone(a.replicas), replica))...)
+	}
+	s.hold(now, l, lacking)
+	return dirty
 }

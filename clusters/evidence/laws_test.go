@@ -26,6 +26,8 @@ import (
 //     panic restores, and what a Service, a list or an answer about it changes, may.
 //   - NOWIPE: what merely lacks in lists, and lives, is taken within the limits and
 //     never to the last.
+//   - NET: what lists lack stands only in replicas that are held, and a replica that has
+//     as many ready endpoints in a list as it had is not, whatever others are.
 //
 // And at the end of a history, when all faults have ended: CONV, ZERO.
 
@@ -44,6 +46,7 @@ func (s *shell) judge(e Event, replica string, before, after contribution, effec
 		}
 	}
 	s.damps(e, replica, before, after)
+	s.net(e, replica, before, after)
 	switch e := e.(type) {
 	case Listed[syncer.Pod], Listed[syncer.Service], Listed[store.Endpoints], Listed[store.Slice]:
 		s.soft(replica, before, after)
@@ -56,6 +59,76 @@ func (s *shell) judge(e Event, replica string, before, after contribution, effec
 			s.soft(replica, before, after)
 		}
 	}
+}
+
+// miss notes which pods the lists lack, as far as they are believed.
+func (s *shell) miss(e Event) {
+	switch e := e.(type) {
+	case Listed[syncer.Pod]:
+		if !s.state.quarantine.doubted(Pods) {
+			s.missing = map[string]bool{}
+			for _, word := range s.words.pods {
+				s.missing[word.is.UID] = word.is.UID != ""
+			}
+			for _, eps := range s.stands {
+				for ep := range eps {
+					s.missing[ep.uid] = ep.uid != ""
+				}
+			}
+		}
+		for i := range e.Items {
+			delete(s.missing, e.Items[i].Object.UID)
+		}
+	case *Seen[syncer.Pod]:
+		delete(s.missing, e.Object.UID)
+	case Answer:
+		if v, is := e.Object.(podVersion); is {
+			delete(s.missing, v.Object.UID)
+		}
+	}
+}
+
+func (s *shell) net(e Event, replica string, before, after contribution) {
+	key := syncer.Key{Namespace: namespace, Name: replica}
+	if r := s.state.baseline.replicas[key]; !s.synced || s.unseen[replica] || !s.state.quarantine.from().IsZero() || r != nil && !r.judged {
+		return
+	}
+	had, listed, kept := s.hadIn(replica, before), 0, []endpoint(nil)
+	for ep, ready := range after {
+		if s.missing[ep.uid] {
+			kept = append(kept, ep)
+		} else if ready {
+			listed++
+		}
+	}
+	if len(kept) == 0 {
+		return
+	}
+	if !slices.ContainsFunc(s.holds, func(h Hold) bool { return h.Replica == key && (h.Reason == HoldList || h.Reason == HoldStart) }) {
+		s.breach("NET", "%s of %s stands, lists lack it, and nothing is held", show1(kept[0]), replica)
+	}
+	if _, list := e.(Listed[syncer.Pod]); list && listed >= had && !s.lying {
+		s.breach("NET", "%s of %s is kept, and %d of %d ready endpoints are listed", show1(kept[0]), replica, listed, had)
+	}
+}
+
+// hadIn counts the ready endpoints that a replica had before this step. All first lists are
+// judged as one, by what stood.
+func (s *shell) hadIn(replica string, before contribution) int {
+	had := before.ready()
+	if s.synced && !s.wasSynced {
+		had = max(had, s.stood[replica].ready())
+	}
+	return had
+}
+
+func (c contribution) ready() (n int) {
+	for _, ready := range c {
+		if ready {
+			n++
+		}
+	}
+	return n
 }
 
 // takenBy is the rule in force that takes an endpoint away and is not held; "" if none does.
@@ -114,13 +187,7 @@ func (s *shell) notice() {
 }
 
 func (s *shell) damps(e Event, replica string, before, after contribution) {
-	traffic := 0
-	for _, ready := range after {
-		if ready {
-			traffic++
-		}
-	}
-	pods := false
+	traffic, pods := after.ready(), false
 	switch e.(type) {
 	case Listed[syncer.Pod], *Seen[syncer.Pod], *Gone[syncer.Pod], Tick:
 		// Of two Services one may be new to the pod, and of a store that went back the words come late.
@@ -316,7 +383,7 @@ func (w *words) againstManual(source string, ep endpoint) string {
 
 // soft counts what was taken though it lives and no word says otherwise.
 func (s *shell) soft(replica string, before, after contribution) {
-	had, has, wrong := 0, 0, 0
+	had, has, wrong := 0, after.ready(), 0
 	for ep, ready := range before {
 		if !ready {
 			continue
@@ -330,25 +397,12 @@ func (s *shell) soft(replica string, before, after contribution) {
 			s.note("    %s of %s is taken, and lives", show1(ep), replica)
 		}
 	}
-	for _, ready := range after {
-		if ready {
-			has++
-		}
-	}
 	s.takenSoft += wrong
 	s.hadReady += had
 	if wrong == 0 || s.mayNotAsk() {
 		return // see lookedTwice
 	}
-	if s.synced && !s.wasSynced { // all first lists are judged as one, by what stood
-		stood := 0
-		for _, ready := range s.stood[replica] {
-			if ready {
-				stood++
-			}
-		}
-		had = max(had, stood)
-	}
+	had = s.hadIn(replica, before)
 	if has == 0 {
 		s.breach("NOWIPE", "%s is emptied: %d of %d ready endpoints are taken that live", replica, wrong, had)
 	}

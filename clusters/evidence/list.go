@@ -36,7 +36,7 @@ type table[T Object] interface {
 	// that is believed. met is called after that, whatever it said: it is about what
 	// others have, or stand for.
 	hear(s *State, now time.Time, v store.Versioned[T], out *Effects) []store.Dirty
-	put(s *State, v store.Versioned[T]) []store.Dirty
+	put(s *State, now time.Time, v store.Versioned[T]) []store.Dirty
 	met(s *State, now time.Time, o *T, out *Effects)
 	// remove takes out an object that was deleted; missed is about what stands for it.
 	remove(s *State, v store.Versioned[T]) []store.Dirty
@@ -209,7 +209,7 @@ func (r *list[T]) take(s *State, now time.Time, out *Effects) bool {
 		if r.doubted {
 			dirty = append(dirty, r.hear(s, now, v, out)...)
 		} else {
-			dirty = append(dirty, r.put(s, v)...)
+			dirty = append(dirty, r.put(s, now, v)...)
 		}
 		s.reappeared(r.id(&v.Object))
 		r.met(s, now, &v.Object, out)
@@ -238,15 +238,20 @@ func (r *list[T]) end(s *State, now time.Time, out *Effects) bool {
 	return true
 }
 
-// takeCounts remembers the ready endpoints of all replicas, with those that are kept.
+// takeCounts remembers the ready endpoints of all replicas, with those that are kept. Until
+// the member was read whole, these are what stands.
 func (s *State) takeCounts() map[syncer.Key]int {
 	before := map[syncer.Key]int{}
-	for replica := range s.baseline.replicas {
-		before[replica] = s.baseline.left(replica)
+	for replica, r := range s.baseline.replicas {
+		if before[replica] = s.baseline.left(replica); !s.synced {
+			before[replica] = len(r.endpoints)
+		}
+	}
+	if !s.synced {
+		return before
 	}
 	for _, replica := range s.store.Replicas() {
-		ready, _, _ := s.store.ReadyEndpoints(replica)
-		before[replica] += ready - s.waitingIn(replica)
+		before[replica] += s.store.ReadyEndpoints(replica) - s.waitingIn(replica)
 	}
 	return before
 }

@@ -110,11 +110,14 @@ func (*endpoints) mark(s *State, o *store.Endpoints, rv uint64, older bool) {
 	s.store.MarkManual(store.ManualObject{Service: o.Key}, rv, older)
 }
 
-func (t *endpoints) hear(s *State, _ time.Time, v endpointsVersion, _ *Effects) []store.Dirty {
-	return t.put(s, v)
+func (t *endpoints) hear(s *State, now time.Time, v endpointsVersion, _ *Effects) []store.Dirty {
+	return t.put(s, now, v)
 }
 
-func (*endpoints) put(s *State, v endpointsVersion) []store.Dirty { return s.store.SetEndpoints(v) }
+func (*endpoints) put(s *State, _ time.Time, v endpointsVersion) []store.Dirty {
+	return s.store.SetEndpoints(v)
+}
+
 func (*endpoints) remove(s *State, v endpointsVersion) []store.Dirty {
 	return s.store.DeleteManual(store.ManualObject{Service: v.Object.Key}, v.RV)
 }
@@ -150,11 +153,14 @@ func (*slicesTable) mark(s *State, o *store.Slice, rv uint64, older bool) {
 	s.store.MarkManual(nameOfSlice(o), rv, older)
 }
 
-func (t *slicesTable) hear(s *State, _ time.Time, v sliceVersion, _ *Effects) []store.Dirty {
-	return t.put(s, v)
+func (t *slicesTable) hear(s *State, now time.Time, v sliceVersion, _ *Effects) []store.Dirty {
+	return t.put(s, now, v)
 }
 
-func (*slicesTable) put(s *State, v sliceVersion) []store.Dirty { return s.store.SetSlice(v) }
+func (*slicesTable) put(s *State, _ time.Time, v sliceVersion) []store.Dirty {
+	return s.store.SetSlice(v)
+}
+
 func (*slicesTable) remove(s *State, v sliceVersion) []store.Dirty {
 	return s.store.DeleteManual(nameOfSlice(&v.Object), v.RV)
 }

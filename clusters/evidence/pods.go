@@ -79,7 +79,7 @@ func (t *pods) hear(s *State, now time.Time, v podVersion, out *Effects) []store
 	return dirty
 }
 
-func (*pods) put(s *State, v podVersion) []store.Dirty {
+func (*pods) put(s *State, _ time.Time, v podVersion) []store.Dirty {
 	s.damping.noteWritten(&v)
 	s.noteGap(&v)
 	return s.store.SetPod(s.readiness.view(v))
@@ -179,8 +179,7 @@ func (s *State) readyPods() int { return max(0, s.store.Serving()-s.readiness.ke
 // world is what a panic is judged by, outside of a list.
 func (s *State) world(ready int) world {
 	return world{ready: ready, replicasOf: s.replicasOf, readyIn: func(replica syncer.Key) int {
-		n, _, _ := s.store.ReadyEndpoints(replica)
-		return n
+		return s.store.ReadyEndpoints(replica)
 	}}
 }
 

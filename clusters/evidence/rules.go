@@ -184,7 +184,7 @@ func (s *State) judgeRules(now time.Time, out *Effects) {
 		waiting := s.store.WaitingRules(isHeld)
 		var losses []loss
 		for _, w := range waiting {
-			ready, _, _ := s.store.ReadyEndpoints(w.Replica)
+			ready := s.store.ReadyEndpoints(w.Replica)
 			losses = append(losses, loss{replica: w.Replica, before: ready, after: ready - w.Endpoints, gone: w.Endpoints})
 		}
 		unsettled, passed := judge(s.cfg.Limits, losses, s.recent(now), false)

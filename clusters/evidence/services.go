@@ -4,6 +4,7 @@
 package evidence
 
 import (
+	"maps"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
@@ -38,17 +39,23 @@ func (services) cause(o *syncer.Service, rv uint64, event string) Cause {
 	return objectCause("Service", o.Key, o.UID, rv, event)
 }
 
-func (t services) hear(s *State, _ time.Time, v serviceVersion, _ *Effects) []store.Dirty {
-	return t.put(s, v)
+func (t services) hear(s *State, now time.Time, v serviceVersion, _ *Effects) []store.Dirty {
+	return t.put(s, now, v)
 }
 
-func (services) put(s *State, v serviceVersion) []store.Dirty {
+func (services) put(s *State, now time.Time, v serviceVersion) []store.Dirty {
 	key := v.Object.Key
-	isNew := s.store.Service(key) == nil
+	was := s.store.Service(key)
+	isNew := was == nil
 	if s.rescoped && isNew {
 		s.unread[key] = true
 	}
+	former, _ := s.store.Placed(key)
+	before := s.store.ReadyEndpoints(former)
 	dirty := s.store.SetService(v)
+	if !isNew && !maps.Equal(was.Selector, v.Object.Selector) {
+		dirty = append(dirty, s.keepSelected(now, key, before)...)
+	}
 	if replica, placed := s.store.Placed(key); placed && isNew { // what stands of it is judged by the rules, as at the start
 		waits := s.store.DeferRules(key, func(p *syncer.Pod) bool { return s.standsReady(p, replica) })
 		s.ruling.met, dirty = s.ruling.met || len(waits) > 0, append(dirty, waits...)

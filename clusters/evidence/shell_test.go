@@ -74,6 +74,11 @@ type shell struct {
 	plainly bool
 	// sampled are the objects that a sample stood for before this step.
 	sampled map[object]bool
+	// missing are the pods that lists lack, by UID; holds is what is held after this step,
+	// lying is whether lists were known to lack what is there before it.
+	missing map[string]bool
+	holds   []Hold
+	lying   bool
 }
 
 // reading is a question to the member, and the answer where it was found already.
@@ -127,7 +132,7 @@ func (s *shell) start() {
 		s.state.sampled = 2 + int(s.seed/3%4)
 	}
 	s.words, s.reads, s.seen, s.synced, s.unnoticed = newWords(), nil, 0, false, false
-	s.followed, s.heardOf = nil, nil
+	s.followed, s.heardOf, s.missing = nil, nil, nil
 	for k := range s.watches {
 		s.watches[k] = watch{want: Kind(k) <= Nodes}
 	}
@@ -186,7 +191,7 @@ func (s *shell) step(e Event) {
 	s.words.hear(s, e)
 	s.notice()
 	s.log2(e)
-	s.wasSynced, s.sampled = s.synced, s.unasked()
+	s.wasSynced, s.sampled, s.lying = s.synced, s.unasked(), !s.state.contradicted[Pods].IsZero()
 	dirty := map[string]syncer.Effect{}
 	for next := e; next != nil; {
 		out := s.state.Step(s.now, next)
@@ -235,6 +240,8 @@ func (s *shell) record(e Event, dirty map[string]syncer.Effect) {
 	heardOf := s.state.Store().ManualSources()
 	s.words.forgetManual(s.heardOf, heardOf)
 	s.heardOf = heardOf
+	s.miss(e)
+	s.holds = s.state.Holds()
 	for _, replica := range replicaNames {
 		before := s.stands[replica]
 		after := s.share(replica, before)

@@ -57,7 +57,7 @@ func (c *checker) groups(ns *namespace) {
 	inGroups := 0
 	for g := range ns.all {
 		c.expect(g.hash == HashLabels(c.store.seed, g.labels), "%s: group %v has a wrong hash", ns.name, g.labels)
-		c.expect(ns.find(g.hash, g.labels) == g, "%s: group %v exists twice", ns.name, g.labels)
+		c.expect(ns.find(g.hash, g.labels, g.keptFor) == g, "%s: group %v exists twice", ns.name, g.labels)
 		c.expect(len(g.pods) > 0, "%s: group %v has no pods", ns.name, g.labels)
 		inGroups += len(g.pods)
 		var t, held podCounts
@@ -121,13 +121,13 @@ func (c *checker) services(ns *namespace) {
 		c.expect(svc.effective == svc.current || waits, "%s: computed from another version", key)
 		c.expect(svc.indexed == (svc.placed && svc.computed()), "%s: indexed is %v", key, svc.indexed)
 		for g := range ns.all {
-			want := svc.indexed && selects(svc.effective.Selector, g.labels)
+			want := svc.indexed && selects(svc.effective.Selector, g.labels) && g.isFor(svc)
 			_, got := svc.groups[g]
 			c.expect(got == want, "%s: selects %v: %v, want %v", key, g.labels, got, want)
 			c.expect(slices.Contains(g.services, svc) == want, "%s: is in %v: %v, want %v", key, g.labels, !want, want)
 		}
 		for g := range svc.groups {
-			c.expect(ns.find(g.hash, g.labels) == g, "%s: has the group %v, which is gone", key, g.labels)
+			c.expect(ns.find(g.hash, g.labels, g.keptFor) == g, "%s: has the group %v, which is gone", key, g.labels)
 		}
 	}
 	for g := range ns.all {
@@ -163,7 +163,7 @@ func (c *checker) buckets(ns *namespace) {
 			inBuckets += len(b.services)
 			for g := range b.groups {
 				value, ok := g.labels[k]
-				c.expect(ok && value == v && ns.find(g.hash, g.labels) == g, "%s: bucket %s=%s holds %v", ns.name, k, v, g.labels)
+				c.expect(ok && value == v && ns.find(g.hash, g.labels, g.keptFor) == g, "%s: bucket %s=%s holds %v", ns.name, k, v, g.labels)
 				want--
 			}
 		}

@@ -53,14 +53,17 @@ type bucket struct {
 	groups   map[*group]struct{}
 }
 
-// group is the set of a namespace's pods with the same labels. It exists as
-// long as it has pods.
+// group is the set of a namespace's pods with the same labels, of which those that are
+// kept for some Services alone are a set by themselves: see KeepPod. It exists as long as
+// it has pods.
 type group struct {
 	labels map[string]string
 	hash   uint64
 	next   *group // of the same hash
 	pods   []*record
-	// services are the indexed ones that select the labels.
+	// keptFor are the Services that pods are kept for, sorted; nil: all that select them.
+	keptFor []syncer.Key
+	// services are the indexed ones that select the labels, of those that it is kept for.
 	services []*service
 	// podCounts counts all pods, held those of them that lists lack.
 	podCounts, held podCounts
@@ -86,10 +89,10 @@ func selects(selector, labels map[string]string) bool {
 	return true
 }
 
-// find returns the group of labels, or nil.
-func (ns *namespace) find(hash uint64, labels map[string]string) *group {
+// find returns the group of labels that is kept for some Services, or nil.
+func (ns *namespace) find(hash uint64, labels map[string]string, keptFor []syncer.Key) *group {
 	for g := ns.groups[hash]; g != nil; g = g.next {
-		if syncer.EqualLabels(g.labels, labels) {
+		if syncer.EqualLabels(g.labels, labels) && slices.Equal(g.keptFor, keptFor) {
 			return g
 		}
 	}
@@ -126,7 +129,7 @@ func (ns *namespace) addGroup(g *group) {
 			ki.bucket(v).groups[g] = struct{}{}
 		}
 	}
-	g.services = slices.Clip(ns.matching(g.labels))
+	g.services = slices.Clip(slices.DeleteFunc(ns.matching(g.labels), func(svc *service) bool { return !g.isFor(svc) }))
 	for _, svc := range g.services {
 		svc.groups[g] = struct{}{}
 	}
@@ -191,7 +194,15 @@ func (ns *namespace) index(svc *service, serving *int) {
 	}
 }
 
+// isFor reports whether a Service may have the pods of a group.
+func (g *group) isFor(svc *service) bool {
+	return len(g.keptFor) == 0 || slices.Contains(g.keptFor, svc.current.Key)
+}
+
 func join(svc *service, g *group, serving *int) {
+	if !g.isFor(svc) {
+		return
+	}
 	if len(g.services) == 0 {
 		*serving += int(g.podCounts.ready)
 	}

@@ -87,3 +87,9 @@ func (s *Store) Selecting(p *syncer.Pod) []syncer.Key {
 	}
 	return keys
 }
+
+// Selects reports whether a Service selects a pod, be that kept for others alone.
+func (s *Store) Selects(service, pod syncer.Key) bool {
+	svc, rec := s.service(service), s.record(pod)
+	return svc != nil && svc.indexed && rec != nil && selects(svc.effective.Selector, rec.Labels) && service.Namespace == pod.Namespace
+}

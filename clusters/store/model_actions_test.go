@@ -217,6 +217,32 @@ func (m *model) replaceServices() (string, []Dirty, flags) {
 	return "replace services", dirty, flags{}
 }
 
+// keepFor has what is held of a name kept for one replica alone.
+func (m *model) keepFor() (string, []Dirty, flags) {
+	name, dirty := pick(m, "p1", "p2", "p3", "p4"), []Dirty(nil)
+	var in []syncer.Key
+	if all := m.store.Replicas(); len(all) > 0 {
+		in = append(in, pick(m, all...))
+	}
+	for key, p := range m.twin.pods {
+		if !p.held || key.Name != name {
+			continue
+		}
+		keptFor := map[syncer.Key]bool{}
+		for service, svc := range m.twin.services {
+			replica, placed := m.twin.placement(&svc.Service)
+			if placed && !svc.ExternalName && slices.Contains(in, replica) && svc.selects(&p.Pod) {
+				keptFor[service] = true
+			}
+		}
+		if p.keptFor = keptFor; len(keptFor) == 0 {
+			delete(m.twin.pods, key)
+		}
+		dirty = append(dirty, m.store.KeepPod(key, in)...)
+	}
+	return fmt.Sprint("keep ", name, " for ", in), dirty, flags{}
+}
+
 // releaseHeld lets go of what is held of a name.
 func (m *model) releaseHeld() (string, []Dirty, flags) {
 	name := pick(m, "p1", "p2", "s1", "s2")

@@ -117,6 +117,8 @@ func (m *model) act() (what string, dirty []Dirty, f flags) {
 		return m.replaceServices()
 	case n < 84:
 		return m.releaseHeld()
+	case n < 87:
+		return m.keepFor()
 	case n < 93:
 		return m.write()
 	case n < 96:

@@ -45,6 +45,9 @@ func (s *Store) PodOutdated(p Versioned[syncer.Pod]) bool {
 // not look at. A pod that was held is shown again by it.
 func (s *Store) SetPod(p Versioned[syncer.Pod]) []Dirty {
 	var d dirtyList
+	if rec := s.record(p.Object.Key); rec != nil {
+		s.keepFor(rec, nil, &d)
+	}
 	s.setPod(&p.Object, p.Kept, p.RV, &d)
 	return d.sorted()
 }
@@ -87,6 +90,60 @@ func (s *Store) HoldPod(key syncer.Key) {
 	}
 }
 
+// KeepPod has a pod that lists lack kept for some replicas alone, until it is shown: a
+// Service that comes later does without it. One that is kept for none is removed.
+func (s *Store) KeepPod(key syncer.Key, replicas []syncer.Key) []Dirty {
+	rec := s.record(key)
+	if rec == nil {
+		return nil
+	}
+	s.HoldPod(key)
+	var services []syncer.Key
+	for _, svc := range s.namespaces[key.Namespace].matching(rec.group.labels) {
+		if slices.Contains(replicas, svc.replica) {
+			services = append(services, svc.current.Key)
+		}
+	}
+	if len(services) == 0 {
+		return s.RemovePod(key)
+	}
+	slices.SortFunc(services, syncer.Key.Compare)
+	var d dirtyList
+	s.keepFor(rec, services, &d)
+	return d.sorted()
+}
+
+// keepFor moves a pod to the group that is kept for some Services; nil are all.
+func (s *Store) keepFor(rec *record, services []syncer.Key, d *dirtyList) {
+	from := rec.group
+	if slices.Equal(from.keptFor, services) {
+		return
+	}
+	before := slices.Clone(from.services)
+	s.notePod(rec.Key, rec)
+	held := rec.held
+	s.confirmPod(rec)
+	s.detach(s.namespaces[rec.Namespace], rec)
+	s.insertRecord(s.namespaces[rec.Namespace], rec, from.labels, services)
+	if held {
+		s.HoldPod(rec.Key)
+	}
+	for _, svc := range before {
+		if !slices.Contains(rec.group.services, svc) {
+			s.noteService(svc)
+			d.add(svc, syncer.PodEffect(svc.as(rec), nil))
+			delete(svc.rulings, rec.Name)
+		}
+	}
+	for _, svc := range rec.group.services {
+		if !slices.Contains(before, svc) {
+			s.noteService(svc)
+			s.rule(svc, nil, rec, false)
+			d.add(svc, syncer.PodEffect(nil, svc.as(rec)))
+		}
+	}
+}
+
 // setPod makes p the held version, whatever its revision.
 func (s *Store) setPod(p *syncer.Pod, kept Kept, rv uint64, d *dirtyList) {
 	old := s.record(p.Key)
@@ -111,7 +168,8 @@ func (s *Store) setPod(p *syncer.Pod, kept Kept, rv uint64, d *dirtyList) {
 		s.replaceRecord(ns, old, rec, keptChanged, d)
 		return
 	}
-	s.insertRecord(ns, rec, p.Labels)
+	s.insertRecord(ns, rec, p.Labels, nil)
+	rec.Labels = rec.group.labels
 	s.noteChange(old, rec, d)
 	if old == nil {
 		s.count.podCount++
@@ -237,19 +295,19 @@ func (s *Store) releaseString(text string) {
 	}
 }
 
-// insertRecord puts a record into the group of its labels.
-func (s *Store) insertRecord(ns *namespace, rec *record, labels map[string]string) {
+// insertRecord puts a record into the group of its labels that is kept for some Services.
+func (s *Store) insertRecord(ns *namespace, rec *record, labels map[string]string, keptFor []syncer.Key) {
 	hash := HashLabels(s.seed, labels)
-	g := ns.find(hash, labels)
+	g := ns.find(hash, labels, keptFor)
 	if g == nil {
 		own := make(map[string]string, len(labels))
 		for k, v := range labels {
 			own[s.strings.acquire(k)] = s.strings.acquire(v)
 		}
-		g = &group{labels: own, hash: hash}
+		g = &group{labels: own, hash: hash, keptFor: keptFor}
 		ns.addGroup(g)
 	}
-	rec.group, rec.Labels, rec.place = g, g.labels, int32(len(g.pods))
+	rec.group, rec.place = g, int32(len(g.pods))
 	g.pods = append(g.pods, rec)
 	s.countPod(g, &rec.Pod, 1)
 }

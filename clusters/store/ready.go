@@ -36,12 +36,10 @@ func (s *Store) endpoints(svc *service) (ready, notReady int) {
 	return s.manual[svc.current.Key].count(false)
 }
 
-// unheld counts the ready endpoints of a placed Service without what is held.
+// unheld counts the ready endpoints of a placed Service without those that are held of
+// what gives them.
 func (s *Store) unheld(svc *service) (ready int) {
-	switch {
-	case svc.held:
-		return 0
-	case !svc.computed():
+	if !svc.computed() {
 		ready, _ = s.manual[svc.current.Key].count(true)
 		return ready
 	}
@@ -59,19 +57,28 @@ func (s *Store) unheld(svc *service) (ready int) {
 }
 
 // ReadyEndpoints counts the ready endpoints that this member gives to a replica, as
-// Stats does; seen are those of them that are not held against a list. known is false
-// while hand-written ones have not been read.
-func (s *Store) ReadyEndpoints(replica syncer.Key) (ready, seen int, known bool) {
-	known = true
+// Stats does.
+func (s *Store) ReadyEndpoints(replica syncer.Key) (ready int) {
 	for _, svc := range s.replicas[replica] {
 		n, _ := s.endpoints(svc)
 		ready += n
-		seen += s.unheld(svc)
-		if svc.needsManual() && !s.manual[svc.current.Key].known() {
-			known = false
+	}
+	return ready
+}
+
+// SeenEndpoints counts those of them that are left without what is held against lists: of
+// Services, or of what gives their endpoints. The one says nothing about the other.
+func (s *Store) SeenEndpoints(replica syncer.Key, ofServices bool) (seen int) {
+	for _, svc := range s.replicas[replica] {
+		switch {
+		case !ofServices:
+			seen += s.unheld(svc)
+		case !svc.held:
+			n, _ := s.endpoints(svc)
+			seen += n
 		}
 	}
-	return ready, seen, known
+	return seen
 }
 
 // Source is what a Service of this member has, whichever replica it is placed in.
@@ -93,7 +100,9 @@ func (s *Store) Source(key syncer.Key) (src Source, found bool) {
 		return Source{}, svc != nil
 	}
 	src = Source{Placed: true, Manual: svc.needsManual(), Known: !svc.needsManual() || s.manual[key].known()}
-	src.Ready = s.unheld(svc)
+	if !svc.held {
+		src.Ready = s.unheld(svc)
+	}
 	return src, true
 }
 
@@ -120,7 +129,7 @@ func (s *Store) selecting(p *syncer.Pod) []*service {
 	if rec := ns.pods[p.Name]; rec != nil && syncer.EqualLabels(rec.Labels, p.Labels) {
 		return rec.group.services
 	}
-	if g := ns.find(HashLabels(s.seed, p.Labels), p.Labels); g != nil {
+	if g := ns.find(HashLabels(s.seed, p.Labels), p.Labels, nil); g != nil {
 		return g.services
 	}
 	return ns.matching(p.Labels)

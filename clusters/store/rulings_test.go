@@ -83,7 +83,7 @@ func (r *ruled) step() {
 		case lost && effect != syncer.Removal, !slices.Equal(before[replica], after[replica]) && effect == syncer.None:
 			r.t.Fatalf("%s: %s went from %v to %v, and is told as %v", what, replica, before[replica], after[replica], effect)
 		}
-		n, _, _ := r.ReadyEndpoints(replica)
+		n := r.ReadyEndpoints(replica)
 		want := 0
 		for _, a := range after[replica] {
 			if strings.HasSuffix(a, "+") {

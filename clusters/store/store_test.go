@@ -403,7 +403,7 @@ func TestGroupsOfOneHash(t *testing.T) {
 				if slices.Contains(order[:removed+1], slices.Index(groups, g)) {
 					want = nil
 				}
-				if ns.find(7, g.labels) != want {
+				if ns.find(7, g.labels, nil) != want {
 					t.Errorf("order %v: group %v is wrong after %d removals", order, g.labels, removed+1)
 				}
 			}

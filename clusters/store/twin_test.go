@@ -24,6 +24,8 @@ type twin struct {
 type twinPod struct {
 	syncer.Pod
 	held bool
+	// keptFor are the Services that it is kept for; nil: all.
+	keptFor map[syncer.Key]bool
 }
 
 type twinService struct {
@@ -96,6 +98,19 @@ func (t *twin) noteKnown(key syncer.Key) {
 	}
 }
 
+func (svc *twinService) effective() syncer.Service {
+	effective := svc.Service
+	if effective.Selector == nil {
+		effective.Selector = svc.waiting
+	}
+	return effective
+}
+
+func (svc *twinService) selects(p *syncer.Pod) bool {
+	effective := svc.effective()
+	return effective.Selector != nil && p.Namespace == svc.Namespace && selects(effective.Selector, p.Labels)
+}
+
 // contributions computes everything.
 func (t *twin) contributions() map[syncer.Key][]SourceContribution {
 	all := map[syncer.Key][]SourceContribution{}
@@ -118,16 +133,13 @@ func (t *twin) contribution(key syncer.Key, svc *twinService) SourceContribution
 	if len(t.zones) > 0 {
 		rules.Zone = func(node string) string { return t.zones[node] }
 	}
-	effective := svc.Service
-	if effective.Selector == nil {
-		effective.Selector = svc.waiting
-	}
+	effective := svc.effective()
 	out := SourceContribution{Source: key}
 	switch w := t.written[key]; {
 	case effective.Selector != nil:
 		var pods []*syncer.Pod
 		for _, p := range t.pods {
-			if p.Namespace == key.Namespace && selects(effective.Selector, p.Labels) {
+			if svc.selects(&p.Pod) && (p.keptFor == nil || p.keptFor[key]) {
 				pods = append(pods, &p.Pod)
 			}
 		}
