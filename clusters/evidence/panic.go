@@ -18,6 +18,8 @@ type world struct {
 	// the ready endpoints of a replica.
 	replicasOf func(*syncer.Pod) []syncer.Key
 	readyIn    func(syncer.Key) int
+	// serves reports whether a replicated Service selects a pod now.
+	serves func(*downPod) bool
 }
 
 // mass reports whether the pods that turned not ready within window are too many
@@ -32,6 +34,10 @@ func (r *readiness) mass(now time.Time, l Limits, w func() world) bool {
 	}
 	is := w()
 	if !exceeds(r.dropped, is.ready+r.dropped, l.PanicPercent) {
+		return false
+	}
+	r.recount(is.serves)
+	if is = w(); r.dropped < l.MinEndpoints || !exceeds(r.dropped, is.ready+r.dropped, l.PanicPercent) {
 		return false
 	}
 	if r.silent*2 > r.dropped {

@@ -69,7 +69,7 @@ func TestMassNotReady(t *testing.T) {
 			}
 		}
 		got := r.mass(now, c.limits, func() world {
-			return world{ready: ready, readyIn: func(replica syncer.Key) int { return c.ready[replica.Name] },
+			return world{ready: ready, serves: func(d *downPod) bool { return in[d.reported.Object.Name] != "" }, readyIn: func(replica syncer.Key) int { return c.ready[replica.Name] },
 				replicasOf: func(p *syncer.Pod) (replicas []syncer.Key) {
 					for _, letter := range in[p.Name] {
 						replicas = append(replicas, replicaKey(string(letter)))

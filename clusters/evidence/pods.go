@@ -60,7 +60,7 @@ func (t *pods) hear(s *State, now time.Time, v podVersion, out *Effects) []store
 	key := v.Object.Key
 	kept := s.readiness.keeps(key)
 	var others []store.Dirty // because more than this pod is taken anew
-	if s.readiness.note(now, s.cfg.Limits, s.takenBefore(&v.Object), v, s.serves(&v.Object)) &&
+	if dropped, _ := s.note(now, v); dropped &&
 		s.readiness.mass(now, s.cfg.Limits, func() world { return s.world(s.readyPods() - 1) }) {
 		for _, restore := range s.readiness.enter(now) {
 			if restore.Object.Key != key {
@@ -118,9 +118,8 @@ func (t *pods) replaced(s *State, p *syncer.Pod) (l lost, is bool) {
 
 // compare finds out whether too many pods have turned not ready.
 func (t *pods) compare(s *State, now time.Time, v podVersion) {
-	before, serves := s.takenBefore(&v.Object), s.serves(&v.Object)
-	t.dropped = s.readiness.note(now, s.cfg.Limits, before, v, serves) || t.dropped
-	if serves && store.IsReady(&v.Object) {
+	dropped, serves := s.note(now, v)
+	if t.dropped = t.dropped || dropped; serves && store.IsReady(&v.Object) {
 		t.ready++
 	}
 }
@@ -139,7 +138,7 @@ func (t *pods) compared(s *State, now time.Time, shown []podVersion, out *Effect
 // world is what a panic is judged by as the list shows it.
 func (t *pods) world(s *State, shown []podVersion) world {
 	var readyIn map[syncer.Key]int
-	return world{ready: t.ready, replicasOf: s.replicasOf, readyIn: func(replica syncer.Key) int {
+	return world{ready: t.ready, serves: s.stillServes, replicasOf: s.replicasOf, readyIn: func(replica syncer.Key) int {
 		if readyIn == nil {
 			readyIn = map[syncer.Key]int{}
 			for i := range shown {
@@ -168,6 +167,24 @@ func (s *State) takenBefore(p *syncer.Pod) *syncer.Pod {
 	return s.baseline.pod(p)
 }
 
+// note has readiness take in a pod as the member shows it.
+func (s *State) note(now time.Time, v podVersion) (dropped, serves bool) {
+	serves = s.serves(&v.Object)
+	dropped = s.readiness.note(now, s.cfg.Limits, s.takenBefore(&v.Object), v, serves)
+	if d := s.readiness.down[v.Object.Key]; d != nil && d.stood == nil {
+		for _, e := range s.baseline.byPod[v.Object.Key] {
+			d.stood = append(d.stood, e.in)
+		}
+	}
+	return dropped, serves
+}
+
+// stillServes is serves for a pod that turned not ready, and may not stand any more for
+// that.
+func (s *State) stillServes(d *downPod) bool {
+	return s.serves(&d.reported.Object) || slices.ContainsFunc(d.stood, s.lacksSource)
+}
+
 // serves reports whether a pod is behind a Service that is replicated.
 func (s *State) serves(p *syncer.Pod) bool {
 	return s.store.Serves(p) || s.baseline.pod(p) != nil
@@ -178,7 +195,7 @@ func (s *State) readyPods() int { return max(0, s.store.Serving()-s.readiness.ke
 
 // world is what a panic is judged by, outside of a list.
 func (s *State) world(ready int) world {
-	return world{ready: ready, replicasOf: s.replicasOf, readyIn: func(replica syncer.Key) int {
+	return world{ready: ready, serves: s.stillServes, replicasOf: s.replicasOf, readyIn: func(replica syncer.Key) int {
 		return s.store.ReadyEndpoints(replica)
 	}}
 }

@@ -42,10 +42,13 @@ type downPod struct {
 	reported   podVersion
 	readySince int64 // as it was
 	at         time.Time
-	serves     bool      // some replicated Service selected it
-	recent     bool      // counted in dropped
-	panic      bool      // kept for a panic
-	until      time.Time // kept for a silent node until then; zero: not
+	// serves is true where some replicated Service selects it, as of the last recount; stood
+	// are the replicas in which it stood as it turned.
+	serves bool
+	stood  []*baselineReplica
+	recent bool      // counted in dropped
+	panic  bool      // kept for a panic
+	until  time.Time // kept for a silent node until then; zero: not
 }
 
 func (d *downPod) kept() bool { return d.panic || !d.until.IsZero() }
@@ -190,6 +193,25 @@ func (r *readiness) count(d *downPod, n int) {
 	r.dropped += n
 	if d.reported.Object.NodeSilent {
 		r.silent += n
+	}
+}
+
+// recount asks anew which pods serve: Services come, go, and select others.
+func (r *readiness) recount(serves func(*downPod) bool) {
+	for _, d := range r.down {
+		if is := serves(d); is != d.serves {
+			recent, kept := d.recent, d.kept()
+			r.count(d, -1)
+			if kept {
+				r.keep(d, -1)
+			}
+			if d.serves = is; kept {
+				r.keep(d, 1)
+			}
+			if recent {
+				r.count(d, 1)
+			}
+		}
 	}
 }
 

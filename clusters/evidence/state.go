@@ -208,6 +208,7 @@ func (s *State) announce(out *Effects, c Change) {
 // tick lets time pass.
 func (s *State) tick(now time.Time, out *Effects) {
 	var dirty []store.Dirty
+	s.readiness.recount(s.stillServes)
 	for _, v := range s.readiness.tick(now, s.cfg.Limits, s.readyPods()) {
 		dirty = append(dirty, s.override(&v.Object, out)...)
 	}
