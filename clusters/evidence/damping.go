@@ -382,21 +382,30 @@ func (s *State) waits(service syncer.Key) map[syncer.Key]Wait {
 	return all
 }
 
-// waitingIn counts the endpoints of a replica that wait.
-func (s *State) waitingIn(replica syncer.Key) (n int) {
+// waitingIn counts the endpoints of a replica that wait, and those of them that lists lack.
+func (s *State) waitingIn(replica syncer.Key) (all, lacking int) {
 	if s.damping.total > 0 {
 		for _, service := range s.store.Sources(replica) {
-			n += s.waitingOf(service)
+			n, lack := s.waitingOf(service)
+			all, lacking = all+n, lacking+lack
 		}
 	}
-	return n
+	return all, lacking
 }
 
-func (s *State) waitingOf(service syncer.Key) int {
-	if src := s.damping.waiting[service]; src != nil {
-		return src.waiting
+func (s *State) waitingOf(service syncer.Key) (all, lacking int) {
+	src := s.damping.waiting[service]
+	if src == nil {
+		return 0, 0
 	}
-	return 0
+	if len(s.absent) > 0 {
+		for name, d := range src.pods {
+			if a := s.absent[object{Pods, syncer.Key{Namespace: service.Namespace, Name: name}}]; d.waits() && a != nil && a.state != isThere {
+				lacking++
+			}
+		}
+	}
+	return src.waiting, lacking
 }
 
 // Waiting counts the endpoints that wait; a pod behind two Services counts twice.

@@ -133,7 +133,8 @@ func (s *State) judgeLacking(now time.Time, kind Kind, before map[syncer.Key]int
 // lossOf is what a replica would lose by all of a kind that is absent.
 func (s *State) lossOf(replica syncer.Key, kind Kind, before int) loss {
 	ready, seen := s.store.ReadyEndpoints(replica), s.store.SeenEndpoints(replica, kind == Services)
-	return loss{replica: replica, before: max(before, 0), after: max(0, seen-s.waitingIn(replica)), gone: ready - seen + s.baseline.left(replica)}
+	waits, lacking := s.waitingIn(replica)
+	return loss{replica: replica, before: max(before, 0), after: max(0, seen-waits+lacking), gone: ready - seen - lacking + s.baseline.left(replica)}
 }
 
 // rejudge lets go of what is kept for replicas that have replacements by now.

@@ -107,7 +107,7 @@ func (s *shell) net(e Event, replica string, before, after contribution) {
 	if !slices.ContainsFunc(s.holds, func(h Hold) bool { return h.Replica == key && (h.Reason == HoldList || h.Reason == HoldStart) }) {
 		s.breach("NET", "%s of %s stands, lists lack it, and nothing is held", show1(kept[0]), replica)
 	}
-	if _, list := e.(Listed[syncer.Pod]); list && listed >= had && !s.lying {
+	if _, list := e.(Listed[syncer.Pod]); list && listed >= had && !s.lying && s.wasInForce == s.inForce() {
 		s.breach("NET", "%s of %s is kept, and %d of %d ready endpoints are listed", show1(kept[0]), replica, listed, had)
 	}
 }
@@ -129,6 +129,11 @@ func (c contribution) ready() (n int) {
 		}
 	}
 	return n
+}
+
+func (s *shell) inForce() string {
+	inForce, _ := s.state.Deciders()
+	return deciderID(inForce)
 }
 
 // takenBy is the rule in force that takes an endpoint away and is not held; "" if none does.

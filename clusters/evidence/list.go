@@ -251,7 +251,8 @@ func (s *State) takeCounts() map[syncer.Key]int {
 		return before
 	}
 	for _, replica := range s.store.Replicas() {
-		before[replica] += s.store.ReadyEndpoints(replica) - s.waitingIn(replica)
+		waits, _ := s.waitingIn(replica)
+		before[replica] += s.store.ReadyEndpoints(replica) - waits
 	}
 	return before
 }

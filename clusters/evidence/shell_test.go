@@ -79,6 +79,8 @@ type shell struct {
 	missing map[string]bool
 	holds   []Hold
 	lying   bool
+	// wasInForce are the rules that were in force before it.
+	wasInForce string
 }
 
 // reading is a question to the member, and the answer where it was found already.
@@ -192,6 +194,7 @@ func (s *shell) step(e Event) {
 	s.notice()
 	s.log2(e)
 	s.wasSynced, s.sampled, s.lying = s.synced, s.unasked(), !s.state.contradicted[Pods].IsZero()
+	s.wasInForce = s.inForce()
 	dirty := map[string]syncer.Effect{}
 	for next := e; next != nil; {
 		out := s.state.Step(s.now, next)

@@ -194,7 +194,8 @@ func (s *State) presence(r *baselineReplica) (is presence) {
 			}
 		case src.Placed:
 			is.wanted = true
-			is.ready += max(0, src.Ready-s.waitingOf(source))
+			waits, lacking := s.waitingOf(source)
+			is.ready += max(0, src.Ready-waits+lacking)
 			is.pending = is.pending || !src.Known
 			if is.computed = is.computed || !src.Manual; src.Manual {
 				is.manual = append(is.manual, source)
