@@ -148,7 +148,7 @@ var (
 // Families about receivers outside of Kubernetes.
 var (
 	sinkLag = family(Gauge, groupSinks, "sink_lag_seconds", "sink",
-		"Age of the oldest change that the receiver has not acknowledged, its window included.",
+		"For how long the oldest change that the receiver has not acknowledged was to be told: its window is no lag.",
 		"0 if none is waiting. As the other gauges of sinks, only of the process that leads.")
 	sinkServices = family(Gauge, groupSinks, "sink_services", "sink",
 		"Services that the sink is told of.")

@@ -43,12 +43,12 @@ type Sink struct {
 	// ServiceSelector is a label selector that replicas must match, by the labels of the
 	// replica's Service. Empty selects every replica.
 	ServiceSelector string `json:"serviceSelector"`
-	// Window is for how long changes of a Service are gathered before they are told,
-	// from the first of them. What is back as it was by then is not told.
+	// Window is for how long changes of a Service are gathered, from the first of them.
+	// Removals have a window of their own. What is back as it was by then is not told.
 	Window Duration `json:"window"`
 	// RemovalWindow is that of an address that goes, or turns not ready: for as long it
-	// is told as it was, and not at all if it returns. `0s` tells it at once, together
-	// with what is gathered of its Service.
+	// is told as it was, and not at all if it returns. `0s` tells it at once; what
+	// came waits for its window, unless less than half would be left.
 	RemovalWindow Duration `json:"removalWindow"`
 	// MaxRequestsPerSecond is how many requests may begin in a second. Less than one
 	// is possible: 0.2 is one in five seconds.

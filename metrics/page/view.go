@@ -41,7 +41,7 @@ type tally struct{ Class, Name, Value, Detail string }
 const (
 	// maxPageTroubles bounds each list of troubles on the page; /debug/status has more.
 	maxPageTroubles = 50
-	// lagWarn is the lag from which a cluster is marked, sinkLagWarn a sink: windows take
+	// lagWarn is the lag from which a cluster is marked, sinkLagWarn a sink: receivers take
 	// their time.
 	lagWarn, sinkLagWarn = 5 * time.Second, time.Minute
 )

@@ -239,7 +239,7 @@ type Status struct {
 	Telling, Failing bool
 	// Services exist; Pending are not acknowledged as they are, Refused are among those.
 	Services, Pending, Refused int
-	// Oldest is since when the oldest of those is pending; zero: none is.
+	// Oldest is when the first of those was to be told, or is; zero: there is none.
 	Oldest time.Time
 	// Requests were sent by this process; Failures were not acknowledged.
 	Requests, Failures uint64

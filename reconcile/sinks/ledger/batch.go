@@ -30,8 +30,9 @@ func (l *Ledger) Take(at time.Time) []Change {
 		return nil
 	}
 	type candidate struct {
-		key syncer.Key
-		due time.Time
+		key   syncer.Key
+		due   time.Time
+		shown *Service
 	}
 	var candidates []candidate
 	l.next = time.Time{}
@@ -40,8 +41,10 @@ func (l *Ledger) Take(at time.Time) []Change {
 		case due.IsZero():
 		case due.After(at):
 			l.next = earlier(l.next, due)
-		case e.doubt || !e.shown(e.acked, e.now, l.opts.Windows, at).Equal(e.acked):
-			candidates = append(candidates, candidate{key, due})
+		default:
+			if shown := e.shown(e.acked, e.now, l.opts.Windows, at, e.doubt); e.doubt || !shown.Equal(e.acked) {
+				candidates = append(candidates, candidate{key, due, shown})
+			}
 		}
 	}
 	slices.SortFunc(candidates, func(a, b candidate) int { return cmp.Or(a.due.Compare(b.due), a.key.Compare(b.key)) })
@@ -49,8 +52,7 @@ func (l *Ledger) Take(at time.Time) []Change {
 	bytes := 0
 	for _, c := range candidates {
 		e := l.entries[c.key]
-		shown := e.shown(e.acked, e.now, l.opts.Windows, at)
-		bytes += size(shown) + size(e.acked)
+		bytes += size(c.shown) + size(e.acked)
 		alone := e.refusals > 0 // it may be what the receiver refuses all others for
 		if n := len(changes); n > 0 && (alone || n == l.limit || bytes > l.opts.MaxBytes) {
 			l.next = earlier(l.next, c.due)
@@ -59,7 +61,7 @@ func (l *Ledger) Take(at time.Time) []Change {
 			}
 			break
 		}
-		changes = append(changes, l.begin(c.key, e, shown, at))
+		changes = append(changes, l.begin(c.key, e, c.shown, at))
 		if alone {
 			if len(candidates) > 1 {
 				l.next = c.due
@@ -109,7 +111,7 @@ func (l *Ledger) Acknowledged(at time.Time) {
 	l.refusedAlone, l.limit = 0, min(2*l.limit, l.opts.MaxServices)
 	l.land(at, func(e *entry) {
 		e.acked, e.generation = e.tried.service, e.tried.generation
-		e.tried, e.doubt, e.refusals, e.parked, e.waiting = nil, false, 0, time.Time{}, time.Time{}
+		e.tried, e.doubt, e.refusals, e.parked, e.overdue = nil, false, 0, time.Time{}, time.Time{}
 	})
 	if !widespread {
 		return

@@ -11,10 +11,9 @@ import (
 
 // Windows are for how long changes are gathered.
 type Windows struct {
-	// Changes of a Service are told this long after the first of them.
+	// Changes of a Service that take nothing away are told this long after the first of them.
 	Changes time.Duration
-	// Removals is for how long an endpoint that goes, or turns unready, is told as it was. 0
-	// tells it at once, with all that is gathered of its Service.
+	// Removals is for how long an endpoint that goes, or turns unready, is told as it was.
 	Removals time.Duration
 }
 
@@ -24,13 +23,7 @@ type place struct {
 	cluster, ports string
 }
 
-func (e *Endpoint) place() place {
-	ports := ""
-	for _, p := range e.Ports {
-		ports += fmt.Sprintf("%s/%d/%s ", p.Name, p.Number, p.Protocol)
-	}
-	return place{e.Addr, e.Cluster, ports}
-}
+func (e *Endpoint) place() place { return place{e.Addr, e.Cluster, fmt.Sprintf("%#v", e.Ports)} }
 
 // difference is what now differs from what the receiver has, with the times of it.
 type difference struct {
@@ -107,30 +100,52 @@ func (d *difference) due(w Windows) (due time.Time) {
 	return due
 }
 
-// shown is what is told at a time: what is now, but with what went too short a time ago
-// as the receiver has it.
-func (d *difference) shown(has, now *Service, w Windows, at time.Time) *Service {
+// shown is what is told at a time: what the receiver has, but what has differed for the whole
+// of its window as it is now, and with whole all but removals in theirs. So a removal is told
+// while what came lately waits, unless the receiver would be without an address that serves
+// it now by other ports, or with less than half of what is ready.
+func (d *difference) shown(has, now *Service, w Windows, at time.Time, whole bool) *Service {
+	whole = whole || !d.since.IsZero() && !at.Before(d.since.Add(w.Changes))
 	hidden := func(p place) bool {
 		began, gone := d.gone[p]
 		return gone && at.Before(began.Add(w.Removals))
 	}
-	any := false
+	early := !whole
 	for p := range d.gone {
-		any = any || hidden(p)
+		early = early || hidden(p)
 	}
-	if !any {
+	if !early {
 		return now
 	}
 	out := &Service{}
 	pairs(has, now, func(had, is *Endpoint) {
-		switch {
-		case had != nil && hidden(had.place()):
-			out.Endpoints = append(out.Endpoints, *had)
-		case is != nil:
+		less := had != nil && is.takesAway(had)
+		if less && hidden(had.place()) || !less && !whole {
+			is = had
+		}
+		if is != nil {
 			out.Endpoints = append(out.Endpoints, *is)
 		}
 	})
+	switch {
+	case len(out.Endpoints) == 0 && (now == nil && !hidden(place{}) || has == nil && !whole):
+		return nil
+	case !whole && has != nil && now != nil && out.starves(has, now):
+		return d.shown(has, now, w, at, true)
+	}
 	return out
+}
+
+// starves reports whether a Service is without an address that was ready and is, or with less
+// than half of those that are: the share below which load balancers, too, rather use them all.
+func (s *Service) starves(was, is *Service) bool {
+	told, had, ready := s.ready(), was.ready(), is.ready()
+	for addr := range ready {
+		if had[addr] && !told[addr] {
+			return true
+		}
+	}
+	return 2*len(told) < len(ready)
 }
 
 // earlier is the earlier of two times, of which zero is none.

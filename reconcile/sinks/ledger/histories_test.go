@@ -86,7 +86,7 @@ func (w *world) change() {
 		words := ""
 		for n := 1; n <= 4; n++ {
 			if w.rng.IntN(2) == 0 {
-				words += fmt.Sprint(" ", n, []string{"", "", "!", "t"}[w.rng.IntN(4)])
+				words += fmt.Sprint(" ", n, []string{"", "", "", "!", "t", "p"}[w.rng.IntN(6)])
 			}
 		}
 		now = service(words)
@@ -189,8 +189,42 @@ func (w *world) check(c Change) {
 			}
 		}
 	})
+	w.checkArrivals(c, has)
 	if c.Service.Equal(has) {
 		w.t.Errorf("%s: told %q, which it has", c.Key, text(c.Service))
+	}
+}
+
+// checkArrivals: what takes nothing away is told only if there was such a change for the whole
+// of the window, or the receiver would starve without; and it never does.
+func (w *world) checkArrivals(c Change, has *Service) {
+	arrivals := func(s *Service) (any bool, rest *Service) {
+		any, rest = has == nil && s != nil, &Service{}
+		pairs(has, s, func(had, is *Endpoint) {
+			switch {
+			case had != nil && is.takesAway(had):
+			case had == nil || !is.equal(had):
+				any, is = true, had
+			}
+			if is != nil {
+				rest.Endpoints = append(rest.Endpoints, *is)
+			}
+		})
+		return any, rest
+	}
+	any, rest := arrivals(c.Service)
+	moments := w.history[c.Key]
+	now := moments[len(moments)-1].now
+	if has != nil && now != nil && c.Service.starves(has, now) {
+		w.t.Errorf("%s at %s: %q is told, where %q was known, of %q", c.Key, w.at.Sub(start), text(c.Service), text(has), text(now))
+	}
+	if !any || has != nil && now != nil && rest.starves(has, now) {
+		return
+	}
+	for _, s := range w.within(c.Key, w.at.Add(-w.opts.Windows.Changes)) {
+		if any, _ := arrivals(s); !any {
+			w.t.Errorf("%s at %s: %q is told, where %q was known, and it was %q within the window", c.Key, w.at.Sub(start), text(c.Service), text(has), text(s))
+		}
 	}
 }
 

@@ -54,8 +54,9 @@ type entry struct {
 	// flying is set while tried is in flight.
 	flying bool
 	difference
-	// doubted is since when there is doubt, waiting since when the entry is pending.
-	doubted, waiting time.Time
+	// doubted is since when there is doubt, overdue since when something that was due is not
+	// acknowledged.
+	doubted, overdue time.Time
 	// refusals counts how often it was refused by itself; until parked it is left alone.
 	refusals int
 	parked   time.Time
@@ -176,14 +177,17 @@ func (l *Ledger) settle(key syncer.Key, e *entry, at time.Time) {
 		e.differ(e.base(), e.now, at)
 	}
 	if e.flying || e.doubt || e.differs() {
-		if l.pending[key] = e; e.waiting.IsZero() {
-			e.waiting = at
+		l.pending[key] = e
+		if !e.flying && !e.doubt {
+			e.overdue = e.difference.due(l.opts.Windows)
+		} else if e.overdue.IsZero() {
+			e.overdue = at
 		}
 		l.next = earlier(l.next, l.due(e))
 		return
 	}
 	delete(l.pending, key)
-	e.waiting = time.Time{}
+	e.overdue = time.Time{}
 	switch {
 	case !e.known:
 	case e.now == nil:
@@ -263,7 +267,7 @@ func (l *Ledger) Pending() []syncer.Key {
 type State struct {
 	// Services exist; Pending are not acknowledged as they are, Refused are among those.
 	Services, Pending, Refused int
-	// Oldest is since when the oldest of these is pending; zero: none is.
+	// Oldest is when the first of these was to be told, or is; zero: there is none.
 	Oldest     time.Time
 	Generation int64
 }
@@ -277,7 +281,7 @@ func (l *Ledger) State() State {
 		}
 	}
 	for _, e := range l.pending {
-		s.Oldest = earlier(s.Oldest, e.waiting)
+		s.Oldest = earlier(s.Oldest, e.overdue)
 		if e.refusals > 0 {
 			s.Refused++
 		}

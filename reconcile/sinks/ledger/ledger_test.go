@@ -15,18 +15,21 @@ import (
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// service reads "1 2! 3t": the last numbers of addresses, with ! for not ready and t for one
-// that terminates and still serves; "-" is a Service that does not exist.
+// service reads "1 2! 3t 4p": the last numbers of addresses, with ! for not ready, t for one
+// that terminates and still serves, and p for one of another protocol; "-" is a Service that
+// does not exist.
 func service(text string) *Service {
 	if text == "-" {
 		return nil
 	}
 	var endpoints []Endpoint
 	for _, word := range strings.Fields(text) {
-		number := strings.TrimRight(word, "!t")
+		number := strings.TrimRight(word, "!tp")
+		mark := strings.TrimPrefix(word, number)
 		endpoints = append(endpoints, Endpoint{
-			Addr: netip.MustParseAddr("10.0.0." + number), Cluster: "a", Ports: []syncer.Port{{Name: "http", Protocol: syncer.TCP, Number: 80}},
-			Ready: number == word, Serving: !strings.HasSuffix(word, "!"), Terminating: strings.HasSuffix(word, "t"),
+			Addr: netip.MustParseAddr("10.0.0." + number), Cluster: "a",
+			Ports: []syncer.Port{{Name: "http", Protocol: syncer.TCP, Number: 80, AppProtocol: syncer.AppProtocol{Value: "h2c", Set: mark == "p"}}},
+			Ready: mark == "" || mark == "p", Serving: mark != "!", Terminating: mark == "t",
 		})
 	}
 	return NewService(endpoints)
@@ -44,6 +47,8 @@ func text(s *Service) string {
 			word += "t"
 		case !e.Ready:
 			word += "!"
+		case e.Ports[0].AppProtocol.Set:
+			word += "p"
 		}
 		words = append(words, word)
 	}
@@ -76,7 +81,7 @@ func options(changes, removals time.Duration) Options {
 
 // TestStories plays one story a row: each step is "seconds command", and what it must give.
 // Commands: NAME=STATE tells what is; take gives what is told; ok, fail and refuse say how
-// that went; next gives when the next is due.
+// that went; next gives when the next is due, late how long ago the oldest pending was.
 func TestStories(t *testing.T) {
 	for _, test := range []struct {
 		name              string
@@ -91,15 +96,69 @@ func TestStories(t *testing.T) {
 			2 take: web=1 2 +1 +2
 			2 ok
 			2 next: none`},
-		{"a removal is told at once, and all with it", 2 * time.Second, 0, `
+		{"a removal is told at once, and nothing else before its window", 2 * time.Second, 0, `
 			0 web=1 2
 			2 take: web=1 2 +1 +2
 			2 ok
 			3 web=1 2 3
 			4 web=1 3
-			4 take: web=1 3 +3 -2
+			4 take: web=1 -2
 			4 ok
+			4 next: 5
+			5 take: web=1 3 +3
+			5 ok
 			9 take:`},
+		{"what comes and goes within the window is not told beside a removal, either", 2 * time.Second, 0, `
+			0 web=1 2
+			2 take: web=1 2 +1 +2
+			2 ok
+			3 web=1 2 3
+			3.5 web=1 3
+			3.5 take: web=1 -2
+			3.5 ok
+			4 web=1
+			9 take:`},
+		{"an address that returns, and goes again while others go, is told to go once", 2 * time.Second, 0, `
+			0 web=1 2 3 4 5
+			2 take: web=1 2 3 4 5 +1 +2 +3 +4 +5
+			2 ok
+			3 web=1! 2 3 4 5
+			3 take: web=1! 2 3 4 5 v1
+			3 ok
+			3.5 web=1 2 3 4 5
+			4 web=1 2! 3 4 5
+			4 take: web=1! 2! 3 4 5 v2
+			4.2 web=1! 2! 3 4 5
+			4.2 ok
+			5 web=1 2 3 4 5
+			6.9 take:
+			7 take: web=1 2 3 4 5 ^1 ^2
+			7 ok`},
+		{"what came is told with a removal that would leave less than half", 2 * time.Second, 0, `
+			0 web=1 2
+			2 take: web=1 2 +1 +2
+			2 ok
+			3 web=1 2 3 4
+			4 web=1 3 4
+			4 take: web=1 3 4 +3 +4 -2
+			4 ok
+			5 web=1 3 4 5
+			5 web=5
+			5 take: web=5 +5 -1 -3 -4
+			5 ok`},
+		{"an address whose ports change is never away", 2 * time.Second, 0, `
+			0 web=1 2 3 4
+			2 take: web=1 2 3 4 +1 +2 +3 +4
+			2 ok
+			3 web=1 2 3 4 5
+			4 web=1 2 3 4p 5
+			4 take: web=1 2 3 4p 5 +5`},
+		{"a new Service waits for its window, whatever goes of it", 2 * time.Second, 0, `
+			0 web=1 2
+			1 web=1
+			1 next: 2
+			2 take: web=1 +1
+			2 ok`},
 		{"what comes and goes within the window is not told", 2 * time.Second, 0, `
 			0 web=1
 			2 take: web=1 +1
@@ -134,6 +193,17 @@ func TestStories(t *testing.T) {
 			6 ok
 			7 take: web= -1
 			7 ok`},
+		{"after a failure what was told to come is told again at once, beside what goes", 2 * time.Second, 0, `
+			0 web=1 2 3
+			2 take: web=1 2 3 +1 +2 +3
+			2 ok
+			3 web=1 2 3 4
+			5 take: web=1 2 3 4 +4
+			5.5 web=1 2 4
+			6 fail
+			6 take: web=1 2 4 +4 -3
+			6 ok
+			9 take:`},
 		{"not ready is a removal, ready again is not", 2 * time.Second, 0, `
 			0 web=1 2
 			2 take: web=1 2 +1 +2
@@ -222,6 +292,24 @@ func TestStories(t *testing.T) {
 			4 next: 5
 			5 take: web=1 2 +2
 			5 ok`},
+		{"a window is no lag, a failure and what follows are", 10 * time.Second, 20 * time.Second, `
+			0 web=1
+			1 late: -9
+			12 late: 2
+			12 take: web=1 +1
+			13 late: 3
+			13 fail
+			14 web=1 2
+			15 late: 5
+			15 take: web=1 2 +1 +2
+			15 ok
+			16 web=1
+			17 late: -19
+			18 web=1 3
+			19 late: -9
+			29 take: web=1 2 3 +3
+			29 ok
+			30 late: -6`},
 		{"a Service that is refused stands in nobody's way", 0, 0, `
 			0 a=1
 			0 b=1
@@ -286,6 +374,8 @@ func play(t *testing.T, l *Ledger, line string) {
 		l.Failed(at)
 	case "refuse":
 		l.Refused(at)
+	case "late":
+		expect(fmt.Sprint(at.Sub(l.State().Oldest).Seconds()))
 	case "next":
 		if next := l.Next(); next.IsZero() {
 			expect("none")

@@ -88,6 +88,17 @@ func (e *Endpoint) takesAway(from *Endpoint) bool {
 	return e == nil || from.Ready && !e.Ready || from.Serving && !e.Serving
 }
 
+// ready are the addresses that are ready.
+func (s *Service) ready() map[netip.Addr]bool {
+	out := map[netip.Addr]bool{}
+	for i := range s.Endpoints {
+		if e := &s.Endpoints[i]; e.Ready {
+			out[e.Addr] = true
+		}
+	}
+	return out
+}
+
 // pairs calls yield for each endpoint that either has, with nil where one has it not.
 func pairs(a, b *Service, yield func(a, b *Endpoint)) {
 	var from, to []Endpoint
