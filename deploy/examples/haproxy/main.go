@@ -67,7 +67,6 @@ func serve(ctx context.Context, listen, tokenFile string, r *receiver) error {
 
 // event is what the receiver needs of a CloudEvent.
 type event struct {
-	Type string `json:"type"`
 	Data struct {
 		Generation int64      `json:"generation"`
 		Namespace  string     `json:"namespace"`
@@ -102,12 +101,10 @@ func handler(r *receiver, tokenFile string) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		for i := range events {
-			if err := r.take(&events[i]); err != nil { // it is told again, in its newest state
-				slog.Error("HAProxy is not as it should be", "service", events[i].Data.Namespace+"/"+events[i].Data.Name, "error", err)
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-				return
-			}
+		if err := r.take(events); err != nil { // it is told again, in its newest state
+			slog.Error("HAProxy is not as it should be", "error", err)
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})

@@ -25,38 +25,41 @@ type receiver struct {
 	drain time.Duration
 
 	mu sync.Mutex
-	// services is what was told last of each, by backend.
-	services map[string]told
-	// draining is since when a server gets nothing new, by backend and server.
-	draining map[string]time.Time
+	// services is what was told last of each that has a backend, by that.
+	services map[string]*told
 }
 
 type told struct {
 	generation int64
+	deleted    bool
 	servers    map[string]string
+	// draining is since when a server gets nothing new.
+	draining map[string]time.Time
 }
 
 func newReceiver(run func(string) (string, error), port string, drain time.Duration) *receiver {
-	return &receiver{run: run, port: port, drain: drain, services: map[string]told{}, draining: map[string]time.Time{}}
+	return &receiver{run: run, port: port, drain: drain, services: map[string]*told{}}
 }
 
-// errNoBackend is why a Service is passed over.
-var errNoBackend = errors.New("there is no such backend")
-
-// take makes HAProxy what an event says, unless something newer was told.
-func (r *receiver) take(e *event) error {
+// take makes HAProxy what events say, unless something newer was told.
+func (r *receiver) take(events []event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	backend := backendOf(e.Data.Namespace, e.Data.Name)
-	if e.Data.Generation < r.services[backend].generation {
-		return nil
+	var news []string
+	for i := range events {
+		e := &events[i].Data
+		backend := backendOf(e.Namespace, e.Name)
+		t := r.services[backend]
+		if t == nil {
+			t = &told{draining: map[string]time.Time{}}
+			r.services[backend] = t
+		}
+		if e.Generation >= t.generation {
+			t.generation, t.deleted, t.servers = e.Generation, e.Deleted, serversOf(e.Endpoints, r.port)
+			news = append(news, backend)
+		}
 	}
-	r.services[backend] = told{e.Data.Generation, serversOf(e.Data.Endpoints, r.port)}
-	err := r.lockedApply(backend, time.Now())
-	if errors.Is(err, errNoBackend) {
-		return nil
-	}
-	return err
+	return r.lockedApply(news, time.Now())
 }
 
 // keep looks at all backends again and again until ctx is done.
@@ -69,29 +72,46 @@ func (r *receiver) keep(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			r.mu.Lock()
-			for _, backend := range slices.Sorted(maps.Keys(r.services)) {
-				if err := r.lockedApply(backend, now); err != nil && !errors.Is(err, errNoBackend) {
-					slog.Error("HAProxy is not as it should be", "backend", backend, "error", err)
-				}
+			if err := r.lockedApply(slices.Sorted(maps.Keys(r.services)), now); err != nil {
+				slog.Error("HAProxy is not as it should be", "error", err)
 			}
 			r.mu.Unlock()
 		}
 	}
 }
 
-// lockedApply makes one backend what was told: new servers first, so that there is always
-// one; then those that are not wanted drain, and go when they have nothing left.
-func (r *receiver) lockedApply(backend string, now time.Time) error {
-	stands, err := r.servers(backend)
+// lockedApply makes backends what was told, by one look at HAProxy. What has no backend is
+// forgotten, and what was deleted as soon as nothing is left of it.
+func (r *receiver) lockedApply(backends []string, now time.Time) error {
+	if len(backends) == 0 {
+		return nil
+	}
+	all, err := r.backends()
 	if err != nil {
 		return err
 	}
-	wanted := r.services[backend].servers
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+	var faults []error
+	for _, backend := range backends {
+		t, stands := r.services[backend], all[backend]
+		if stands == nil || t.deleted && len(stands) == 0 {
+			delete(r.services, backend)
+			continue
+		}
+		if err := r.lockedServe(backend, t, stands, now); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// lockedServe makes one backend what was told: new servers first, so that there is always
+// one; then those that are not wanted drain, and go when they have nothing left.
+func (r *receiver) lockedServe(backend string, t *told, stands map[string]server, now time.Time) error {
+	for _, name := range slices.Sorted(maps.Keys(t.servers)) {
 		at := backend + "/" + name
 		s, stood := stands[name]
 		if !stood {
-			if err := r.command("add server " + at + " " + wanted[name]); err != nil {
+			if err := r.command("add server " + at + " " + t.servers[name]); err != nil {
 				return err
 			}
 		}
@@ -101,13 +121,11 @@ func (r *receiver) lockedApply(backend string, now time.Time) error {
 			}
 			slog.Info("server takes requests", "server", at)
 		}
-		delete(r.draining, at)
 	}
+	maps.DeleteFunc(stands, func(name string, _ server) bool { return t.servers[name] != "" })
+	maps.DeleteFunc(t.draining, func(name string, _ time.Time) bool { _, stands := stands[name]; return !stands })
 	for _, name := range slices.Sorted(maps.Keys(stands)) {
-		if _, stays := wanted[name]; stays {
-			continue
-		}
-		if err := r.lockedLeave(backend+"/"+name, stands[name], now); err != nil {
+		if err := r.lockedLeave(backend, name, t, stands[name], now); err != nil {
 			return err
 		}
 	}
@@ -115,13 +133,14 @@ func (r *receiver) lockedApply(backend string, now time.Time) error {
 }
 
 // lockedLeave lets a server finish what it has, and takes it away then.
-func (r *receiver) lockedLeave(at string, s server, now time.Time) error {
-	since, draining := r.draining[at]
+func (r *receiver) lockedLeave(backend, name string, t *told, s server, now time.Time) error {
+	at := backend + "/" + name
+	since, draining := t.draining[name]
 	if !draining || s.takes {
 		if err := r.command("set server " + at + " state drain"); err != nil {
 			return err
 		}
-		since, r.draining[at] = now, now // not before HAProxy has done so
+		since, t.draining[name] = now, now // not before HAProxy has done so
 		slog.Info("server gets no new requests", "server", at)
 	}
 	if now.Sub(since) < keepEvery || s.sessions > 0 && now.Sub(since) < r.drain {
@@ -133,7 +152,7 @@ func (r *receiver) lockedLeave(at string, s server, now time.Time) error {
 	if err := r.command("del server " + at); err != nil {
 		return nil // it has connections yet; next time
 	}
-	delete(r.draining, at)
+	delete(t.draining, name)
 	slog.Info("server is gone", "server", at)
 	return nil
 }

@@ -22,6 +22,8 @@ type balancer struct {
 	sessions map[string]int
 	log      []string
 	down     bool
+	// looks are how often it was asked what stands.
+	looks int
 	// fails is what commands that begin so do.
 	fails string
 }
@@ -30,11 +32,9 @@ func (b *balancer) run(command string) (string, error) {
 	if b.down {
 		return "", errors.New("connection refused")
 	}
-	if strings.HasPrefix(command, "show stat ") {
-		if !strings.Contains(command, "shop_web ") {
-			return "No such proxy.\n", nil
-		}
-		out := "# pxname,svname,scur,status,\n"
+	if command == "show stat -1 6 -1" {
+		b.looks++
+		out := "# pxname,svname,scur,status,\nshop_web,BACKEND,0,UP,\nempty,BACKEND,0,UP,\n"
 		for name, state := range b.states {
 			out += fmt.Sprintf("shop_web,%s,%d,%s,\n", name, b.sessions[name], state)
 		}
@@ -73,8 +73,8 @@ func (b *balancer) said() string {
 	return strings.ReplaceAll(strings.ReplaceAll(out, "shop_web/", ""), "server ", "")
 }
 
-func eventOf(generation int64, addresses ...string) *event {
-	e := &event{}
+func eventOf(generation int64, addresses ...string) []event {
+	var e event
 	e.Data.Namespace, e.Data.Name, e.Data.Generation = "shop", "web", generation
 	for _, a := range addresses {
 		one := endpoint{Address: a, Cluster: "a", Ready: true}
@@ -84,7 +84,7 @@ func eventOf(generation int64, addresses ...string) *event {
 		}{"http", 80})
 		e.Data.Endpoints = append(e.Data.Endpoints, one)
 	}
-	return e
+	return []event{e}
 }
 
 func TestReceiver(t *testing.T) {
@@ -102,20 +102,46 @@ func TestReceiver(t *testing.T) {
 	expect("", r.take(eventOf(1, "10.0.0.1"))) // late
 	now := time.Now()
 	b.sessions["a_10.0.0.1_80"] = 1
-	expect("", r.lockedApply("shop_web", now.Add(5*time.Second)))
+	web := []string{"shop_web"}
+	expect("", r.lockedApply(web, now.Add(5*time.Second)))
 	expect("set a_10.0.0.1_80 state ready", r.take(eventOf(3, "10.0.0.1", "fd00::2"))) // it returns
 	expect("set a_10.0.0.1_80 state drain", r.take(eventOf(4, "fd00::2")))
 	b.sessions["a_10.0.0.1_80"] = 0
-	expect("set a_10.0.0.1_80 state maint; del a_10.0.0.1_80", r.lockedApply("shop_web", now.Add(5*time.Second)))
+	expect("set a_10.0.0.1_80 state maint; del a_10.0.0.1_80", r.lockedApply(web, now.Add(5*time.Second)))
 	clear(b.states) // HAProxy was started anew
-	expect("add a_fd00--2_80 [fd00::2]:80; set a_fd00--2_80 state ready", r.lockedApply("shop_web", now))
-	other := eventOf(1, "10.0.0.1")
-	other.Data.Name = "other"
-	expect("", r.take(other)) // no backend of that name
+	expect("add a_fd00--2_80 [fd00::2]:80; set a_fd00--2_80 state ready", r.lockedApply(web, now))
 	b.down = true
 	if err := r.take(eventOf(5)); err == nil {
 		t.Error("what could not be done is acknowledged")
 	}
+}
+
+// TestWhatIsKept: a Service without a backend is forgotten, and so is one that was deleted as
+// soon as it has no server left; and one look at HAProxy is enough for all.
+func TestWhatIsKept(t *testing.T) {
+	b := &balancer{states: map[string]string{}, sessions: map[string]int{}}
+	r := newReceiver(b.run, "http", 10*time.Second)
+	expect := func(kept int, said string, err error) {
+		t.Helper()
+		if got := b.said(); err != nil || got != said || len(r.services) != kept || b.looks > 1 {
+			t.Errorf("%d kept, said %q by %d looks, %v; want %d, %q by one", len(r.services), got, b.looks, err, kept, said)
+		}
+		b.looks = 0
+	}
+	batch := eventOf(1, "10.0.0.1")
+	for i := range 100 {
+		other := eventOf(1, "10.0.0.1")[0]
+		other.Data.Name = fmt.Sprint("other-", i)
+		batch = append(batch, other)
+	}
+	expect(1, "add a_10.0.0.1_80 10.0.0.1:80; set a_10.0.0.1_80 state ready", r.take(batch))
+	now := time.Now()
+	deleted := eventOf(2)
+	deleted[0].Data.Deleted = true
+	expect(1, "set a_10.0.0.1_80 state drain", r.take(deleted))
+	expect(1, "set a_10.0.0.1_80 state maint; del a_10.0.0.1_80", r.lockedApply([]string{"shop_web"}, now.Add(5*time.Second)))
+	expect(0, "", r.lockedApply([]string{"shop_web"}, now.Add(6*time.Second)))
+	expect(0, "", r.take(deleted)) // told again
 }
 
 // TestDrainIsCarriedOut: what HAProxy did not do is not acknowledged when it is told again,

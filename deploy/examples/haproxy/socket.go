@@ -45,14 +45,14 @@ type server struct {
 	sessions int
 }
 
-// servers asks for the servers of a backend.
-func (r *receiver) servers(backend string) (map[string]server, error) {
-	answer, err := r.run("show stat " + backend + " 4 -1") // servers alone
+// backends asks for all backends, and the servers of each by name.
+func (r *receiver) backends() (map[string]map[string]server, error) {
+	answer, err := r.run("show stat -1 6 -1") // no frontends
 	if err != nil {
 		return nil, err
 	}
 	if !strings.HasPrefix(answer, "# pxname,") {
-		return nil, fmt.Errorf("%s: %w", backend, errNoBackend)
+		return nil, fmt.Errorf("HAProxy's statistics: %.100q", answer)
 	}
 	lines := csv.NewReader(strings.NewReader(strings.TrimPrefix(answer, "# ")))
 	lines.FieldsPerRecord = -1
@@ -64,7 +64,7 @@ func (r *receiver) servers(backend string) (map[string]server, error) {
 	for i, name := range all[0] {
 		column[name] = i
 	}
-	out := map[string]server{}
+	out := map[string]map[string]server{}
 	for _, line := range all[1:] {
 		field := func(name string) string {
 			if i, known := column[name]; known && i < len(line) {
@@ -72,9 +72,15 @@ func (r *receiver) servers(backend string) (map[string]server, error) {
 			}
 			return ""
 		}
+		backend, name, status := field("pxname"), field("svname"), field("status")
+		if out[backend] == nil {
+			out[backend] = map[string]server{}
+		}
+		if name == "BACKEND" { // all of them in sum
+			continue
+		}
 		sessions, _ := strconv.Atoi(field("scur"))
-		status := field("status")
-		out[field("svname")] = server{takes: !strings.HasPrefix(status, "DRAIN") && !strings.HasPrefix(status, "MAINT"), sessions: sessions}
+		out[backend][name] = server{takes: !strings.HasPrefix(status, "DRAIN") && !strings.HasPrefix(status, "MAINT"), sessions: sessions}
 	}
 	return out, nil
 }
