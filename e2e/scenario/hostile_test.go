@@ -107,7 +107,7 @@ func hostiles(elsewhere string) []hostile {
 		{name: "no-tls", result: "invalid", tls: true, answer: nil},
 		{name: "tls-that-nobody-vouches-for", result: "unreachable", tls: true, answer: nil},
 		{name: "tls-that-never-shakes-hands", result: "timeout", tls: true, answer: nil},
-		{name: "http2-and-goaway", result: "timeout", tls: true, answer: nil},
+		{name: "http2-and-goaway", result: "unreachable", tls: true, answer: nil},
 	}
 }
 

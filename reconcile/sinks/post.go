@@ -18,6 +18,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -72,6 +73,9 @@ type client struct {
 	// used is the hash of the files that http is made from.
 	used [sha256.Size]byte
 	http *http.Client
+	// conn is the last connection that was made, dials how many were for this request.
+	conn  atomic.Pointer[net.Conn]
+	dials atomic.Int32
 }
 
 const (
@@ -80,16 +84,38 @@ const (
 	// maxHeaders bounds the head of an answer, maxFile a file of auth.
 	maxHeaders = 64 << 10
 	maxFile    = 1 << 20
+	// maxDials bounds the connections for one request.
+	maxDials = 2
 	// drainTime and drainBytes bound what is read of an answer, so that its connection can
 	// be used again.
 	drainTime  = 100 * time.Millisecond
 	drainBytes = 4 << 10
 )
 
-func (c *client) close() {
-	if c.http != nil {
-		c.http.CloseIdleConnections()
+func (c *client) close() { c.use(nil) }
+
+// use ends the connection that was used, and goes on with another: one request at a time
+// needs no second one, whatever a receiver does to the first.
+func (c *client) use(conn *net.Conn) {
+	if former := c.conn.Swap(conn); former != nil {
+		_ = (*former).Close()
 	}
+}
+
+func (c *client) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	if c.dials.Add(1) > maxDials {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New("it ends each connection before it answers")}
+	}
+	dial := c.dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	conn, err := dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c.use(&conn)
+	return conn, nil
 }
 
 // post sends one batch. ctx ends with the time that it may take.
@@ -105,8 +131,10 @@ func (c *client) post(ctx context.Context, body []byte) outcome {
 	req.Header.Set("Content-Type", mediaType)
 	req.Header.Set("User-Agent", c.agent)
 	bear(req, token)
+	c.dials.Store(0)
 	resp, err := c.http.Do(req)
 	if err != nil {
+		c.close() // HTTP/2 would wait for its answers again
 		return failure(ctx, err)
 	}
 	stop := time.AfterFunc(drainTime, func() { resp.Body.Close() })
@@ -205,7 +233,7 @@ func (c *client) prepare() (token string, err error) {
 			return "", err
 		}
 		c.close()
-		c.used, c.http = used, newHTTP(config, c.dial)
+		c.used, c.http = used, newHTTP(config, c.connect)
 	}
 	token = strings.TrimSpace(string(files[c.auth.BearerTokenFile]))
 	if c.auth.BearerTokenFile != "" && (token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })) {
@@ -245,16 +273,13 @@ func (c *client) tls(files map[string][]byte) (*tls.Config, error) {
 	return config, nil
 }
 
-// newHTTP speaks HTTP/1.1 by one connection, which is all that one request at a time needs:
-// what a receiver can do to HTTP/2, such as a GOAWAY for each request, piles connections up.
+// newHTTP speaks HTTP/1.1, and HTTP/2 where the receiver rather has that by TLS.
 func newHTTP(config *tls.Config, dial Dial) *http.Client {
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSClientConfig: config, Protocols: &protocols,
-			MaxConnsPerHost: 1, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 5 * time.Second,
+			Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSClientConfig: config, ForceAttemptHTTP2: true,
+			MaxIdleConnsPerHost: 1, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 5 * time.Second,
 			MaxResponseHeaderBytes: maxHeaders, DisableCompression: true,
 		},
 	}

@@ -14,13 +14,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
 func posted(t *testing.T, c *client, body string) outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	return c.post(ctx, []byte(body))
 }
@@ -135,16 +137,32 @@ func TestRetryAfterAsDate(t *testing.T) {
 }
 
 // TestRequest: what a receiver sees, by TLS with a client's certificate and a token that is
-// read anew for each request.
+// read anew for each request; by HTTP/2 where it speaks nothing else. One connection does.
 func TestRequest(t *testing.T) {
+	for _, protocol := range []string{"http/1.1", "h2"} {
+		t.Run(protocol, func(t *testing.T) { testRequest(t, protocol) })
+	}
+}
+
+func testRequest(t *testing.T, protocol string) {
 	var seen http.Header
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		seen = r.Header.Clone()
 		if r.Method != http.MethodPost || len(r.TLS.PeerCertificates) != 1 {
 			t.Errorf("%s with %d certificates", r.Method, len(r.TLS.PeerCertificates))
 		}
+		if (r.ProtoMajor == 2) != (protocol == "h2") {
+			t.Errorf("it speaks %s", r.Proto)
+		}
 	}))
-	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	server.EnableHTTP2 = protocol == "h2"
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, NextProtos: []string{protocol}}
+	connections := 0
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections++
+		}
+	}
 	server.StartTLS()
 	defer server.Close()
 	dir := t.TempDir()
@@ -173,6 +191,9 @@ func TestRequest(t *testing.T) {
 			t.Error(got)
 		}
 	}
+	if connections != 1 {
+		t.Errorf("%d connections", connections)
+	}
 	for name, text := range map[string]string{"token": "a\nb", "cert": "nothing", "ca": ""} {
 		good, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
@@ -197,5 +218,63 @@ func TestRequest(t *testing.T) {
 	}
 	if o := posted(t, c, "[]"); o.result != resultCredentials {
 		t.Errorf("no token: %+v", o)
+	}
+}
+
+// TestConnectionsAreFew: a receiver of HTTP/2 that sends each connection away, or answers no
+// request, has no more than one of ours in the end, and what follows comes by a new one.
+func TestConnectionsAreFew(t *testing.T) {
+	const settings, goAway = "\x00\x00\x00\x04\x00\x00\x00\x00\x00", "\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	certificate := httptest.NewTLSServer(nil)
+	defer certificate.Close()
+	ca := filepath.Join(t.TempDir(), "ca")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, says string
+		want       result
+	}{{"goes away", settings + goAway, resultUnreachable}, {"never answers", settings, resultTimeout}} {
+		t.Run(test.name, func(t *testing.T) {
+			listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certificate.TLS.Certificates, NextProtos: []string{"h2"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var group sync.WaitGroup
+			defer group.Wait()
+			defer listener.Close()
+			var made, open atomic.Int32
+			ended := make(chan struct{}, 100)
+			group.Go(func() {
+				for {
+					conn, err := listener.Accept()
+					if err != nil {
+						return
+					}
+					made.Add(1)
+					open.Add(1)
+					group.Go(func() {
+						defer func() { open.Add(-1); ended <- struct{}{} }()
+						defer conn.Close()
+						_, _ = io.WriteString(conn, test.says)
+						_, _ = io.Copy(io.Discard, conn)
+					})
+				}
+			})
+			c := &client{url: "https://" + listener.Addr().String(), auth: Auth{CAFile: ca}}
+			defer c.close()
+			const posts = 3
+			for range posts {
+				if o := posted(t, c, "[]"); o.result != test.want {
+					t.Errorf("%s: %v", o.result, o.err)
+				}
+			}
+			if made.Load() < posts || made.Load() > maxDials*posts {
+				t.Errorf("%d connections", made.Load())
+			}
+			for open.Load() > 1 {
+				<-ended
+			}
+		})
 	}
 }
