@@ -156,10 +156,9 @@ func TestSinksAreReloaded(t *testing.T) {
 	}
 }
 
-// What a leader released of a rule that is held stays released when another process comes to
-// lead, which holds the same edit and has not heard of it. Nothing is written for that.
-func TestANewLeaderHoldsNothingThatWasReleased(t *testing.T) {
-	f, member := newFront(t), newFront(t)
+// threePods is a member with a Service of three ready pods.
+func threePods(t *testing.T) *front {
+	member := newFront(t)
 	member.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}})
 	member.Create(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{
 		ClusterIP: "172.16.0.1", Selector: map[string]string{"app": "web"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
@@ -172,21 +171,100 @@ func TestANewLeaderHoldsNothingThatWasReleased(t *testing.T) {
 				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Unix(1700000000, 0))}}},
 		})
 	}
+	return member
+}
+
+// ready counts the ready endpoints in shop.
+func (f *front) ready() (n int) {
+	for _, slice := range apitest.List[*discoveryv1.EndpointSlice](f.Server, "shop") {
+		for _, e := range slice.Endpoints {
+			if *e.Conditions.Ready {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// An edit of rules and sinks together: the rules are in force before anybody waits for a
+// receiver, and a new one is told by them from the first; of a rule that is held, nothing.
+func TestAnEditComesToSinksLast(t *testing.T) {
+	f, member := newFront(t), threePods(t)
+	f.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tributary-system"}})
+	hears := func(hear func(r *http.Request, ready int)) string {
+		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			var batch []struct {
+				Data struct{ Endpoints []struct{ Ready bool } }
+			}
+			if err := json.NewDecoder(r.Body).Decode(&batch); err != nil || len(batch) != 1 {
+				t.Errorf("told %d Services: %v", len(batch), err)
+				return
+			}
+			ready := 0
+			for _, e := range batch[0].Data.Endpoints {
+				if e.Ready {
+					ready++
+				}
+			}
+			hear(r, ready)
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	slow := make(chan struct{})
+	told := sync.OnceFunc(func() { close(slow) })
+	old := hears(func(r *http.Request, _ int) {
+		told()
+		look := time.NewTicker(2 * time.Millisecond)
+		defer look.Stop()
+		for f.ready() != 2 {
+			select {
+			case <-look.C:
+			case <-r.Context().Done():
+				t.Error("the edit waits for a receiver, and its rules are not in force")
+				return
+			}
+		}
+	})
+	news := make(chan int, 100)
+	fresh := hears(func(_ *http.Request, ready int) { news <- ready })
+	loaded := func(rules, sinks string) *config.Loaded {
+		l := loadedWith(t, f.access("good"), "clusters: [{name: idc-a, kubeconfig: x}]\nrules: ["+rules+"]\nsinks: ["+sinks+"]\n")
+		l.Members["idc-a"] = member.access("good")
+		return l
+	}
+	sink := func(name, url, more string) string {
+		return fmt.Sprintf("{name: %s, url: %q, window: 0s, maxRequestsPerSecond: 100%s},", name, url, more)
+	}
+	const one, all = "{name: one, when: \"pod.metadata.name == 'web-1'\", then: NotReady},", "{name: all, when: \"pod.metadata.namespace == 'shop'\", then: NotReady}"
+	r := replicating(t, loaded("", sink("slb", old, "")))
+	<-slow
+	r.edit(loaded(one, sink("slb", old, ", removalWindow: 1s")+sink("first", fresh, "")))
+	if n := <-news; n != 2 {
+		t.Errorf("a new receiver is first told of %d ready endpoints", n)
+	}
+	r.edit(loaded(one+all, sink("first", fresh, "")+sink("second", fresh, "")))
+	if n := <-news; n != 2 {
+		t.Errorf("while a rule is held a new receiver is told of %d ready endpoints", n)
+	}
+	until(t, "the rule is held", func() bool {
+		return slices.ContainsFunc(r.status().Held, func(h metrics.HeldChange) bool { return h.Reason == "rule_would_empty" })
+	})
+	if n := f.ready(); n != 2 || len(news) > 0 {
+		t.Errorf("%d are ready, and %d more requests", n, len(news))
+	}
+}
+
+// What a leader released of a rule that is held stays released when another process comes to
+// lead, which holds the same edit and has not heard of it. Nothing is written for that.
+func TestANewLeaderHoldsNothingThatWasReleased(t *testing.T) {
+	f, member := newFront(t), threePods(t)
 	loaded := func(token, rules string) *config.Loaded {
 		l := loadedWith(t, f.access(token), "clusters: [{name: idc-a, kubeconfig: x}]\n"+rules)
 		l.Members["idc-a"] = member.access(token)
 		return l
 	}
-	ready := func() (n int) {
-		for _, slice := range apitest.List[*discoveryv1.EndpointSlice](f.Server, "shop") {
-			for _, e := range slice.Endpoints {
-				if *e.Conditions.Ready {
-					n++
-				}
-			}
-		}
-		return n
-	}
+	ready := f.ready
 	holds := func(p *process) func() bool {
 		return func() bool {
 			return slices.ContainsFunc(p.status().Held, func(h metrics.HeldChange) bool { return h.Reason == "rule_would_empty" })
