@@ -20,7 +20,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -70,9 +69,7 @@ func TestRollOutBehindHAProxy(t *testing.T) {
 	w.replaceConfig(func(s string) string {
 		return s + fmt.Sprintf("sinks:\n- name: haproxy\n  url: http://%s/\n  auth: {bearerTokenFile: %s}\n", receiver, token)
 	})
-	w.must(f.Ingress.CreateNamespaces(ctx, "tributary-system"))
-	w.must(f.Ingress.Grant(ctx, fleet.ProductUser, append(fleet.IngressRules(),
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "update", "delete"}})...))
+	w.mayRemember()
 
 	w.must(a.CreateNamespaces(ctx, "shop"))
 	w.must(a.CreateNodes(ctx, fleet.NewNode(fleet.DefaultNode, "zone-a")))

@@ -30,7 +30,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 
 	"tributary.dev/tributary/e2e/fleet"
 	"tributary.dev/tributary/e2e/fleet/fleettest"
@@ -211,11 +210,9 @@ func TestHostileReceivers(t *testing.T) {
 	f := fleettest.Start(t, fleet.Options{Members: []string{"idc-a"}})
 	w := &world{T: t, fleet: f, config: filepath.Join(f.Dir, "tributary.yaml"), listen: free(t)}
 	ctx, a := t.Context(), f.Member("idc-a")
-	w.must(f.Ingress.CreateNamespaces(ctx, "tributary-system"))
-	w.must(f.Ingress.Grant(ctx, fleet.ProductUser, append(fleet.IngressRules(),
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "update", "delete"}})...))
+	w.mayRemember()
 	w.configure(a)
-	slb := &receiver{told: map[string]told{}}
+	slb := &receiver{told: map[string]told{}, last: map[string]told{}}
 	well := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
 		if in.URL.Path == "/elsewhere" {
 			t.Error("a redirect was followed")

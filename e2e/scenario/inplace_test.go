@@ -5,9 +5,12 @@ package scenario
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
 	"tributary.dev/tributary/e2e/cluster"
@@ -40,8 +44,8 @@ const (
 // Their kubelets first say nothing new, then replace one container after the other. A probe turns the pod not ready, and
 // once more while the new container warms up; without one the kubelet says ready throughout. With stableFor a consumer of
 // the ingress cluster sees each address that its kubelet takes off leave once and return once, and with the rule of the
-// documentation, added while everything runs, every address, before its container is stopped. Beside it stands what a
-// consumer of the member sees of its own controller.
+// documentation, added while everything runs, every address, before its container is stopped; and so does the receiver of
+// a sink, with its windows as they are unless set. Beside it stands what a consumer of the member sees of its own controller.
 func TestUpgradeInPlace(t *testing.T) {
 	f := fleettest.Start(t, fleet.Options{Members: []string{"idc-a"}})
 	port, err := cluster.FreePort()
@@ -56,12 +60,17 @@ func TestUpgradeInPlace(t *testing.T) {
 	probed, unprobed := w.manyPods(a, "probed"), w.manyPods(a, "unprobed")
 	_, err = a.StartControllerManager(ctx, cluster.ControllerManagerOptions{Controllers: []string{"endpointslice-controller"}})
 	w.must(err)
-	config := w.plainConfig("- name: idc-a\n  kubeconfig: "+a.Kubeconfig+"\n") + "readiness: {stableFor: 2s}\n"
+	w.mayRemember()
+	outside := map[string]*consumer{"shop/probed": newConsumer(), "shop/unprobed": newConsumer()}
+	slb := httptest.NewServer(tells(t, outside))
+	t.Cleanup(slb.Close)
+	config := w.plainConfig("- name: idc-a\n  kubeconfig: "+a.Kubeconfig+"\n") + "readiness: {stableFor: 2s}\nsinks: [{name: slb, url: \"" + slb.URL + "\"}]\n"
 	w.must(os.WriteFile(w.config, []byte(config), 0o600))
 	w.start()
 	ours, native := map[string]*consumer{}, map[string]*consumer{}
 	for _, service := range []string{"probed", "unprobed"} {
 		ours[service], native[service] = w.consume(f.Ingress.Client, service), w.consume(a.Client, service)
+		w.startsWith(outside["shop/"+service])
 	}
 
 	play := func(image string, left func()) {
@@ -80,20 +89,22 @@ func TestUpgradeInPlace(t *testing.T) {
 		}
 		w.explainsWaiting()
 		w.must(group.Wait())
-		w.settled(ours, native)
+		w.settled(ours, native, outside)
 	}
 	judge := func(with, service string, want int) {
-		turned := ours[service].turned()
-		for address, turns := range turned {
-			if turns != want {
-				t.Errorf("with %s: %s of %s: %d transitions in the ingress cluster, want %d", with, address, service, turns, want)
+		for where, c := range map[string]*consumer{"in the ingress cluster": ours[service], "at the receiver": outside["shop/"+service]} {
+			turned := c.turned()
+			for address, turns := range turned {
+				if turns != want {
+					t.Errorf("with %s: %s of %s: %d transitions %s, want %d", with, address, service, turns, where, want)
+				}
+			}
+			if want > 0 && len(turned) != inPlacePods {
+				t.Errorf("with %s: %d addresses of %s turned %s, want %d", with, len(turned), service, where, inPlacePods)
 			}
 		}
-		if want > 0 && len(turned) != inPlacePods {
-			t.Errorf("with %s: %d addresses of %s turned, want %d", with, len(turned), service, inPlacePods)
-		}
-		t.Logf("%d pods of %s upgraded in place with %s: %d transitions in the ingress cluster, %d by the member's own controller",
-			inPlacePods, service, with, ours[service].total(), native[service].total())
+		t.Logf("%d pods of %s upgraded in place with %s: %d transitions in the ingress cluster, %d at the receiver, %d by the member's own controller",
+			inPlacePods, service, with, ours[service].total(), outside["shop/"+service].total(), native[service].total())
 	}
 
 	play("app:2", func() {})
@@ -102,15 +113,19 @@ func TestUpgradeInPlace(t *testing.T) {
 	if n := native["probed"].total(); n <= 2*inPlacePods {
 		t.Errorf("the member's own controller shows %d transitions: the pods did not flap", n)
 	}
-	for _, c := range []*consumer{ours["probed"], ours["unprobed"], native["probed"], native["unprobed"]} {
-		c.begin()
+	for _, all := range []map[string]*consumer{ours, native, outside} {
+		for _, c := range all {
+			c.begin()
+		}
 	}
 	w.must(os.WriteFile(w.config, []byte(config+"rules:\n"+imageRule), 0o600))
 	w.rules("image-not-yet-running")
 	play("app:3", func() {
 		fleettest.Eventually(t, soon, func(context.Context) error {
-			if p, u := ours["probed"].ready(), ours["unprobed"].ready(); p != inPlaceStay || u != inPlaceStay {
-				return fmt.Errorf("%d and %d addresses take traffic while the old containers still run, want %d", p, u, inPlaceStay)
+			for _, c := range []*consumer{ours["probed"], ours["unprobed"], outside["shop/probed"], outside["shop/unprobed"]} {
+				if n := c.ready(); n != inPlaceStay {
+					return fmt.Errorf("%d addresses take traffic while the old containers still run, want %d", n, inPlaceStay)
+				}
 			}
 			return nil
 		})
@@ -236,8 +251,8 @@ func (w *world) settled(consumers ...map[string]*consumer) {
 	})
 }
 
-// consumer is somebody who watches the slices of one Service, as an ingress controller does, and counts how often each
-// address comes to take traffic, and ceases to.
+// consumer is somebody who watches the slices of one Service, as an ingress controller does, or is told of it, and counts
+// how often each address comes to take traffic, and ceases to.
 type consumer struct {
 	mu     sync.Mutex
 	slices map[string]map[string]bool // readiness by slice and address
@@ -245,32 +260,67 @@ type consumer struct {
 	turns  map[string]int
 }
 
+func newConsumer() *consumer {
+	return &consumer{slices: map[string]map[string]bool{}, takes: map[string]bool{}, turns: map[string]int{}}
+}
+
+// tells passes on what a receiver is told of each Service.
+func tells(t *testing.T, to map[string]*consumer) http.Handler {
+	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var batch []event
+		if err := json.NewDecoder(r.Body).Decode(&batch); err != nil {
+			t.Errorf("told what is no batch: %v", err)
+		}
+		for _, e := range batch {
+			of := map[string]bool{}
+			for _, endpoint := range e.Data.Endpoints {
+				of[endpoint.Address] = endpoint.Ready
+			}
+			to[e.Subject].see("", of)
+		}
+	})
+}
+
 // consume watches from when all pods are ready.
 func (w *world) consume(client kubernetes.Interface, service string) *consumer {
 	w.Helper()
-	c := &consumer{slices: map[string]map[string]bool{}, takes: map[string]bool{}, turns: map[string]int{}}
+	c := newConsumer()
 	stream, err := client.DiscoveryV1().EndpointSlices("shop").Watch(w.Context(), metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
 	w.must(err)
 	var done sync.WaitGroup
 	done.Go(func() {
 		for event := range stream.ResultChan() {
-			if slice, ok := event.Object.(*discoveryv1.EndpointSlice); ok {
-				c.see(slice, event.Type == "DELETED")
+			slice, ok := event.Object.(*discoveryv1.EndpointSlice)
+			if !ok {
+				continue
 			}
+			of := map[string]bool{}
+			for i := range slice.Endpoints {
+				if e := &slice.Endpoints[i]; event.Type != watch.Deleted {
+					of[e.Addresses[0]] = e.Conditions.Ready == nil || *e.Conditions.Ready
+				}
+			}
+			c.see(slice.Name, of)
 		}
 	})
 	w.Cleanup(func() {
 		stream.Stop()
 		done.Wait()
 	})
+	w.startsWith(c)
+	return c
+}
+
+// startsWith waits until a consumer has all pods, and counts from then.
+func (w *world) startsWith(c *consumer) {
+	w.Helper()
 	fleettest.Eventually(w.T, soon, func(context.Context) error {
 		if n := c.ready(); n != inPlacePods+inPlaceStay {
-			return fmt.Errorf("%d of %d addresses of %s are ready at the start", n, inPlacePods+inPlaceStay, service)
+			return fmt.Errorf("%d of %d addresses are ready at the start", n, inPlacePods+inPlaceStay)
 		}
 		return nil
 	})
 	c.begin()
-	return c
 }
 
 // begin counts anew.
@@ -280,16 +330,11 @@ func (c *consumer) begin() {
 	clear(c.turns)
 }
 
-func (c *consumer) see(slice *discoveryv1.EndpointSlice, gone bool) {
+// see takes what the addresses of a slice are.
+func (c *consumer) see(slice string, of map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	of := map[string]bool{}
-	for i := range slice.Endpoints {
-		if e := &slice.Endpoints[i]; !gone {
-			of[e.Addresses[0]] = e.Conditions.Ready == nil || *e.Conditions.Ready
-		}
-	}
-	c.slices[slice.Name] = of
+	c.slices[slice] = of
 	takes := map[string]bool{}
 	for _, of := range c.slices {
 		for address, ready := range of {

@@ -4,17 +4,23 @@
 package scenario
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -28,17 +34,10 @@ import (
 func TestSinks(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	a, ingress := w.fleet.Member("idc-a"), w.fleet.Ingress
-	w.must(ingress.CreateNamespaces(ctx, "tributary-system"))
-	w.must(ingress.Grant(ctx, fleet.ProductUser, append(fleet.IngressRules(),
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "update", "delete"}})...))
+	a := w.fleet.Member("idc-a")
+	w.mayRemember()
 	w.configure(a)
-	slb := &receiver{told: map[string]told{}}
-	server := httptest.NewServer(slb)
-	t.Cleanup(server.Close)
-	w.replaceConfig(func(s string) string {
-		return s + fmt.Sprintf("sinks:\n- name: slb\n  type: HTTP\n  url: %s/v1/members\n  namespaces: [shop]\n  window: 100ms\n", server.URL)
-	})
+	slb := w.tell()
 	if code, out := w.command("check", "--config", w.config); code != 0 {
 		t.Errorf("check: exit %d\n%s", code, out)
 	}
@@ -95,6 +94,143 @@ func TestSinks(t *testing.T) {
 	}
 }
 
+// TestSinkIsTakenOver lets two processes of an installation tell a receiver, one after the other. The one that leads ends
+// while it waits for an answer, as it should and by a crash, and more changes before there is another leader. That one
+// tells what differs from what was acknowledged, and nothing else; of no Service an older state comes after a newer one.
+func TestSinkIsTakenOver(t *testing.T) {
+	f := fleettest.Start(t, fleet.Options{Members: []string{"idc-a"}})
+	w := &world{T: t, fleet: f, config: filepath.Join(f.Dir, "tributary.yaml"), listen: free(t)}
+	ctx, a := t.Context(), f.Member("idc-a")
+	w.mayRemember()
+	w.configure(a)
+	slb := w.tell()
+	w.must(a.CreateNamespaces(ctx, "shop"))
+	all, pods := map[string]string{}, map[string]*corev1.Pod{}
+	for _, name := range []string{"web", "still", "gone", "late"} {
+		w.must(a.Create(ctx, fleet.NewService("shop", name)))
+		pods[name] = w.pod(a, "shop", name, name)
+		all["shop/"+name] = pods[name].Status.PodIP
+	}
+	w.start()
+	first := w.proc
+	w.state(first, "leading")
+	w.tells(slb, all)
+	second := w.standby()
+	w.state(second, "standby")
+
+	slb.forget()
+	release := slb.hang()
+	w.must(a.MarkNotReady(ctx, "shop", "web"))
+	w.asks(slb)
+	w.must(first.Stop(ctx))
+	w.must(a.Client.CoreV1().Services("shop").Delete(ctx, "gone", metav1.DeleteOptions{}))
+	w.state(second, "leading")
+	release()
+	w.tells(slb, map[string]string{"shop/web": "", "shop/gone": ""})
+	w.remembers()
+
+	w.must(first.Start(ctx))
+	w.must(first.WaitReady(ctx))
+	w.state(first, "standby")
+	slb.forget()
+	release = slb.hang()
+	w.must(a.MarkReady(ctx, "shop", "web"))
+	w.asks(slb)
+	second.Kill()
+	extra := w.pod(a, "shop", "extra", "web")
+	w.must(a.MarkNotReady(ctx, "shop", "late"))
+	w.state(first, "leading")
+	release()
+	both := []string{pods["web"].Status.PodIP, extra.Status.PodIP}
+	slices.Sort(both)
+	w.tells(slb, map[string]string{"shop/web": strings.Join(both, " "), "shop/late": ""})
+	w.remembers() // and meanwhile nothing else was told
+	w.tells(slb, map[string]string{"shop/web": strings.Join(both, " "), "shop/late": ""})
+	if wrong := slb.faults(); len(wrong) > 0 {
+		t.Errorf("the receiver was told wrongly: %q", wrong)
+	}
+}
+
+// standby runs a second process of the installation, and waits until it is ready.
+func (w *world) standby() *fleet.Tributary {
+	w.Helper()
+	text, err := os.ReadFile(w.config)
+	w.must(err)
+	path := filepath.Join(w.fleet.Dir, "standby.yaml")
+	w.must(os.WriteFile(path, []byte(strings.Replace(string(text), w.listen, free(w.T), 1)), 0o600))
+	p := fleettest.RunTributary(w.T, fleet.TributaryOptions{Config: path})
+	w.must(p.WaitReady(w.Context()))
+	return p
+}
+
+// state waits until a process says that it leads, or that it stands by.
+func (w *world) state(p *fleet.Tributary, want string) {
+	w.Helper()
+	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
+		body, err := p.Get(ctx, "/debug/status")
+		if err != nil {
+			return err
+		}
+		var status struct{ Leader struct{ State string } }
+		if err := json.Unmarshal(body, &status); err != nil || status.Leader.State != want {
+			return fmt.Errorf("it is %q, want %q: %w", status.Leader.State, want, err)
+		}
+		return nil
+	})
+}
+
+// mayRemember lets tributary write down what receivers acknowledge.
+func (w *world) mayRemember() {
+	w.Helper()
+	w.must(w.fleet.Ingress.CreateNamespaces(w.Context(), "tributary-system"))
+	w.must(w.fleet.Ingress.Grant(w.Context(), fleet.ProductUser, append(fleet.IngressRules(),
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "update", "delete"}})...))
+}
+
+// remembers waits until it is written down that the receiver acknowledged all that it was told.
+func (w *world) remembers() {
+	w.Helper()
+	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
+		object, err := w.fleet.Ingress.Client.CoreV1().ConfigMaps("tributary-system").Get(ctx, "tributary.sink.default.slb", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		text, err := gzip.NewReader(bytes.NewReader(object.BinaryData["state.json.gz"]))
+		if err != nil {
+			return err
+		}
+		var head struct{ Doubt []string }
+		if err := json.NewDecoder(text).Decode(&head); err != nil || len(head.Doubt) > 0 {
+			return fmt.Errorf("%q are in doubt: %w", head.Doubt, err)
+		}
+		return nil
+	})
+}
+
+// tell starts a receiver, and makes it a sink.
+func (w *world) tell() *receiver {
+	w.Helper()
+	slb := &receiver{told: map[string]told{}, last: map[string]told{}}
+	server := httptest.NewServer(slb)
+	w.Cleanup(server.Close)
+	w.replaceConfig(func(s string) string {
+		return s + fmt.Sprintf("sinks:\n- name: slb\n  type: HTTP\n  url: %s/v1/members\n  namespaces: [shop]\n  window: 100ms\n", server.URL)
+	})
+	return slb
+}
+
+// event is what receivers read of an event.
+type event struct {
+	Subject string
+	Data    struct {
+		Generation int64
+		Endpoints  []struct {
+			Address string
+			Ready   bool
+		}
+	}
+}
+
 // told is what a receiver was told last of a Service: a generation and its ready addresses.
 type told struct {
 	generation int64
@@ -105,9 +241,11 @@ type told struct {
 type receiver struct {
 	mu    sync.Mutex
 	told  map[string]told // since it was made to forget
-	last  map[string]int64
+	last  map[string]told
 	wrong []string
+	// hangs is closed when it is to answer again; asked counts the requests that wait for that.
 	hangs chan struct{}
+	asked int
 }
 
 func (r *receiver) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
@@ -116,6 +254,7 @@ func (r *receiver) ServeHTTP(answer http.ResponseWriter, request *http.Request) 
 	}
 	r.mu.Lock()
 	hangs := r.hangs
+	r.asked++
 	r.mu.Unlock()
 	if hangs != nil {
 		select {
@@ -125,16 +264,7 @@ func (r *receiver) ServeHTTP(answer http.ResponseWriter, request *http.Request) 
 		answer.WriteHeader(http.StatusServiceUnavailable) // it has taken nothing
 		return
 	}
-	var batch []struct {
-		Subject string
-		Data    struct {
-			Generation int64
-			Endpoints  []struct {
-				Address string
-				Ready   bool
-			}
-		}
-	}
+	var batch []event
 	err := json.NewDecoder(request.Body).Decode(&batch)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,9 +272,6 @@ func (r *receiver) ServeHTTP(answer http.ResponseWriter, request *http.Request) 
 		r.wrong = append(r.wrong, fmt.Sprintf("%s: %v", kind, err))
 	}
 	for _, e := range batch {
-		if e.Data.Generation < r.last[e.Subject] {
-			r.wrong = append(r.wrong, fmt.Sprintf("%s went back from %d to %d", e.Subject, r.last[e.Subject], e.Data.Generation))
-		}
 		var ready []string
 		for _, ep := range e.Data.Endpoints {
 			if ep.Ready {
@@ -152,11 +279,11 @@ func (r *receiver) ServeHTTP(answer http.ResponseWriter, request *http.Request) 
 			}
 		}
 		slices.Sort(ready)
-		if r.last == nil {
-			r.last = map[string]int64{}
+		is, was := told{generation: e.Data.Generation, ready: strings.Join(ready, " ")}, r.last[e.Subject]
+		if is.generation < was.generation || is.generation == was.generation && is != was {
+			r.wrong = append(r.wrong, fmt.Sprintf("%s went from %+v to %+v", e.Subject, was, is))
 		}
-		r.last[e.Subject] = e.Data.Generation
-		r.told[e.Subject] = told{generation: e.Data.Generation, ready: strings.Join(ready, " ")}
+		r.last[e.Subject], r.told[e.Subject] = is, is
 	}
 }
 
@@ -165,13 +292,26 @@ func (r *receiver) hang() (release func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	hangs := make(chan struct{})
-	r.hangs = hangs
+	r.hangs, r.asked = hangs, 0
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.hangs = nil
 		close(hangs)
 	}
+}
+
+// asks waits until a request waits for an answer.
+func (w *world) asks(r *receiver) {
+	w.Helper()
+	fleettest.Eventually(w.T, soon, func(context.Context) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.asked == 0 {
+			return errors.New("nothing is told")
+		}
+		return nil
+	})
 }
 
 // forget lets everything that is told from now on be seen.
