@@ -32,12 +32,12 @@ type event struct {
 
 // payload is what a Service is now, and what changed.
 type payload struct {
-	Generation int64      `json:"generation"`
-	Namespace  string     `json:"namespace"`
-	Name       string     `json:"name"`
-	Deleted    bool       `json:"deleted"`
-	Endpoints  []endpoint `json:"endpoints"`
-	Changes    changes    `json:"changes"`
+	Generation int64        `json:"generation"`
+	Namespace  string       `json:"namespace"`
+	Name       string       `json:"name"`
+	Deleted    bool         `json:"deleted"`
+	Endpoints  []endpoint   `json:"endpoints"`
+	Changes    ledger.Delta `json:"changes"`
 }
 
 type endpoint struct {
@@ -57,13 +57,6 @@ type port struct {
 	AppProtocol *string `json:"appProtocol,omitempty"`
 }
 
-type changes struct {
-	Added     []string `json:"added"`
-	Removed   []string `json:"removed"`
-	Readied   []string `json:"readied"`
-	Unreadied []string `json:"unreadied"`
-}
-
 // encode writes a batch. source names the installation.
 func encode(source, sink string, batch []ledger.Change, at time.Time) []byte {
 	events := make([]event, len(batch))
@@ -73,8 +66,7 @@ func encode(source, sink string, batch []ledger.Change, at time.Time) []byte {
 			SpecVersion: "1.0", ID: fmt.Sprintf("%s/%d", sink, c.Generation), Source: source, Type: typeUpdated,
 			Subject: c.Key.String(), Time: at.UTC().Format("2006-01-02T15:04:05.000Z"), ContentType: "application/json",
 			Data: payload{
-				Generation: c.Generation, Namespace: c.Key.Namespace, Name: c.Key.Name, Deleted: c.Service == nil, Endpoints: endpointsOf(c.Service),
-				Changes: changes{orEmpty(c.Delta.Added), orEmpty(c.Delta.Removed), orEmpty(c.Delta.Readied), orEmpty(c.Delta.Unreadied)},
+				Generation: c.Generation, Namespace: c.Key.Namespace, Name: c.Key.Name, Deleted: c.Service == nil, Endpoints: endpointsOf(c.Service), Changes: c.Delta,
 			},
 		}
 		if c.Service == nil {
@@ -106,12 +98,4 @@ func endpointsOf(s *ledger.Service) []endpoint {
 			Ready: e.Ready, Serving: e.Serving, Terminating: e.Terminating}
 	}
 	return out
-}
-
-// orEmpty keeps an empty list from being written as null.
-func orEmpty(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
 }

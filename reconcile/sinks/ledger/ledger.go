@@ -4,6 +4,7 @@
 package ledger
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -137,24 +138,12 @@ func (l *Ledger) Tell(key syncer.Key, now *Service, at time.Time) (news bool) {
 
 // Keys are the Services that are, or that the receiver knows.
 func (l *Ledger) Keys() []syncer.Key {
-	keys := make([]syncer.Key, 0, len(l.entries))
-	for key := range l.entries {
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, syncer.Key.Compare)
-	return keys
+	return slices.SortedFunc(maps.Keys(l.entries), syncer.Key.Compare)
 }
 
 // Unknown are the Services that the receiver knows and of which was not told yet what they are.
 func (l *Ledger) Unknown() []syncer.Key {
-	var keys []syncer.Key
-	for key, e := range l.entries {
-		if !e.known {
-			keys = append(keys, key)
-		}
-	}
-	slices.SortFunc(keys, syncer.Key.Compare)
-	return keys
+	return slices.DeleteFunc(l.Keys(), func(key syncer.Key) bool { return l.entries[key].known })
 }
 
 // base is what the receiver has, if it takes what is in flight.
@@ -255,12 +244,7 @@ func (l *Ledger) Records() []Record {
 
 // Pending are the Services that differ, or may, from what the receiver has; sorted.
 func (l *Ledger) Pending() []syncer.Key {
-	keys := make([]syncer.Key, 0, len(l.pending))
-	for key := range l.pending {
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, syncer.Key.Compare)
-	return keys
+	return slices.SortedFunc(maps.Keys(l.pending), syncer.Key.Compare)
 }
 
 // State is what there is to say about a Ledger.

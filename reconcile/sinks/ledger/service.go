@@ -130,14 +130,17 @@ func pairs(a, b *Service, yield func(a, b *Endpoint)) {
 }
 
 // Delta says what differs for traffic between two states of a Service, as `ip:port` (an
-// endpoint without ports as its address), sorted.
+// endpoint without ports as its address), sorted. No list is nil.
 type Delta struct {
-	Added, Removed, Readied, Unreadied []string
+	Added     []string `json:"added"`
+	Removed   []string `json:"removed"`
+	Readied   []string `json:"readied"`
+	Unreadied []string `json:"unreadied"`
 }
 
 // DeltaOf is what differs from one state to another; nil is a Service that does not exist.
 func DeltaOf(from, to *Service) Delta {
-	var d Delta
+	d := Delta{[]string{}, []string{}, []string{}, []string{}}
 	was, is := spots(from), spots(to)
 	for at, ready := range was {
 		now, stays := is[at]
