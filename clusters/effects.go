@@ -19,7 +19,7 @@ import (
 // carryOut does what a step asks for. No lock is held.
 func (m *Member) carryOut(e evidence.Effects, arrival time.Time) {
 	if v := e.View; v != nil {
-		m.native.see(v.State == Live)
+		m.native.see(v.State == evidence.Live)
 		if m.opts.Changed != nil {
 			m.opts.Changed(m.name)
 		}

@@ -11,8 +11,8 @@ import (
 // Explanation is what one member has to do with a replica.
 type Explanation struct {
 	Cluster  string
-	State    State
-	Reason   Reason
+	State    evidence.Condition
+	Reason   evidence.Reason
 	Services []ServiceExplanation
 }
 

@@ -123,18 +123,18 @@ func (w *world) api(uid string) *fakeAPI {
 }
 
 // reach makes the configuration name a cluster, reached so; hash tells ways apart.
-func (w *world) reach(name string, cfg *rest.Config, hash string) Changes {
+func (w *world) reach(name string, cfg *rest.Config, hash string) []string {
 	w.clusters = slices.DeleteFunc(w.clusters, func(n named) bool { return n.name == name })
 	w.clusters = append(w.clusters, named{name, cfg, hash})
 	return w.apply()
 }
 
-func (w *world) forget(name string) Changes {
+func (w *world) forget(name string) []string {
 	w.clusters = slices.DeleteFunc(w.clusters, func(n named) bool { return n.name == name })
 	return w.apply()
 }
 
-func (w *world) apply() Changes {
+func (w *world) apply() []string {
 	loaded := &config.Loaded{Members: map[string]config.Access{}}
 	for _, n := range w.clusters {
 		c := config.Cluster{}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/native"
 	"tributary.dev/tributary/metrics"
@@ -144,7 +145,7 @@ func (n *nativeObserver) begin() *kube.Loop[theirs] {
 	})
 	loop := n.loop
 	n.mu.Unlock()
-	n.see(n.view.Load().State == Live)
+	n.see(n.view.Load().State == evidence.Live)
 	n.lookAtAll()
 	return loop
 }

@@ -56,49 +56,35 @@ func NewSet(o Options) *Set {
 	return s
 }
 
-// Changes is what an Apply did.
-type Changes struct {
-	// Added, Removed and Changed name members, sorted. A changed one may be one
-	// that is only reached differently.
-	Added, Removed, Changed []string
-	// Orphaned are the replicas that removed members contributed to, sorted. Whose
-	// endpoints stay is not decided here: see the setting for orphans.
-	Orphaned []syncer.Key
-}
-
 // Apply makes the members those of the configuration. What is removed is gone
 // from every view when Apply returns, and has ended some time later; what is
 // reached differently goes on as it was until the new way has proven itself. Gather and
-// Peek see all of it or nothing; neither may be called by what Apply tells of changes.
-func (s *Set) Apply(loaded *config.Loaded) Changes {
+// Peek see all of it or nothing; neither may be called by what Apply tells of changes. It
+// names the members that were removed, sorted.
+func (s *Set) Apply(loaded *config.Loaded) (removed []string) {
 	s.edits.Lock()
 	defer s.edits.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var changes Changes
 	differ := s.differing(loaded)
-	s.remove(loaded, &changes)
+	removed = s.remove(loaded)
 	for _, c := range loaded.Config.Clusters {
 		t := sessionSpec{cluster: c, access: loaded.Members[c.Name]}
 		member, exists := s.running[c.Name]
 		if !exists {
 			s.add(t)
-			changes.Added = append(changes.Added, c.Name)
 		} else if differ[c.Name] {
 			member.setSpec(t)
-			changes.Changed = append(changes.Changed, c.Name)
 		}
 	}
 	s.publish(loaded)
-	slices.Sort(changes.Added)
-	slices.Sort(changes.Changed)
-	return changes
+	return removed
 }
 
 // remove ends the members that the configuration does not name. They are gone from
 // every view before they, or those that stay, tell of a change: whoever looks then
 // would take one that leaves for one that is there. The caller holds mu.
-func (s *Set) remove(loaded *config.Loaded, changes *Changes) {
+func (s *Set) remove(loaded *config.Loaded) (removed []string) {
 	wanted := map[string]bool{}
 	for _, c := range loaded.Config.Clusters {
 		wanted[c.Name] = true
@@ -108,8 +94,7 @@ func (s *Set) remove(loaded *config.Loaded, changes *Changes) {
 		if wanted[name] {
 			continue
 		}
-		changes.Removed = append(changes.Removed, name)
-		changes.Orphaned = append(changes.Orphaned, member.replicas()...)
+		removed = append(removed, name)
 		delete(s.running, name)
 		if member.cancel != nil {
 			ends = append(ends, member.cancel)
@@ -119,8 +104,8 @@ func (s *Set) remove(loaded *config.Loaded, changes *Changes) {
 	for _, end := range ends {
 		end()
 	}
-	slices.Sort(changes.Removed)
-	changes.Orphaned = sortedKeys(changes.Orphaned)
+	slices.Sort(removed)
+	return removed
 }
 
 // differing are the members about which anything is not as it was.
@@ -140,11 +125,6 @@ func (s *Set) differing(loaded *config.Loaded) map[string]bool {
 		}
 	}
 	return differ
-}
-
-func sortedKeys(keys []syncer.Key) []syncer.Key {
-	slices.SortFunc(keys, syncer.Key.Compare)
-	return slices.Compact(keys)
 }
 
 func (s *Set) add(spec sessionSpec) {

@@ -5,6 +5,7 @@ package clusters
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"tributary.dev/tributary/clusters/config"
@@ -18,8 +19,6 @@ import (
 // Share is what one Service of one member gives to a replica.
 type Share struct {
 	Cluster string
-	// Identity is that of Status.
-	Identity string
 	store.SourceContribution
 	// Unseen is true where nothing can be said of the member but that what stands of it
 	// stays, without the addresses in Gone. Then nothing else is set.
@@ -106,19 +105,19 @@ func (s *Set) Replicas() []syncer.Key {
 			all = append(all, m.replicas()...)
 		}
 	}
-	return sortedKeys(all)
+	slices.SortFunc(all, syncer.Key.Compare)
+	return slices.Compact(all)
 }
 
 func (m *Member) appendShares(shares []Share, share evidence.Share, synced bool, contributions []store.SourceContribution) []Share {
-	identity := m.identity.Known()
 	if share.Unseen && (len(share.Gone) > 0 || synced) {
-		shares = append(shares, Share{Cluster: m.name, Identity: identity, Unseen: true, Gone: share.Gone})
+		shares = append(shares, Share{Cluster: m.name, Unseen: true, Gone: share.Gone})
 	}
 	for _, c := range contributions {
 		if c.Pending && share.Unseen {
 			continue
 		}
-		shares = append(shares, Share{Cluster: m.name, Identity: identity, SourceContribution: c})
+		shares = append(shares, Share{Cluster: m.name, SourceContribution: c})
 	}
 	return shares
 }
@@ -127,8 +126,7 @@ func (m *Member) appendShares(shares []Share, share evidence.Share, synced bool,
 // credential, and what else has to be known. State is one of the states of a member.
 type Status struct {
 	metrics.ClusterStatus
-	// Host is the server's address; it holds no secret.
-	Host     string
+	// Identity is by what the member is known; "" while it is by nothing.
 	Identity string
 	// Holds are what is kept although the member seems to have lost it.
 	Holds []Hold
@@ -201,12 +199,9 @@ func (m *Member) lockedCondition() Status {
 	if out.LastErrorAt = at; err != nil {
 		out.LastError = err.Error()
 	}
-	spec, session := m.spec, m.session
 	out.DrainSince = m.drainSince
-	if session != nil {
-		out.Host, out.Version = session.Host(), session.Version().Git
-	} else if spec.access.REST != nil {
-		out.Host = spec.access.REST.Host
+	if m.session != nil {
+		out.Version = m.session.Version().Git
 	}
 	return out
 }

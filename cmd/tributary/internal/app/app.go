@@ -141,9 +141,9 @@ func (r *App) running() *config.Loaded {
 
 // applyMembers makes the set equal to the configuration. The caller holds applying.
 func (r *App) applyMembers() {
-	changes := r.set.Apply(r.running())
-	r.forgetMembers(changes.Removed)
-	for _, name := range changes.Removed {
+	removed := r.set.Apply(r.running())
+	r.forgetMembers(removed)
+	for _, name := range removed {
 		r.logger.Info("member removed from the configuration", "cluster", name)
 	}
 }
