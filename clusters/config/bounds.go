@@ -50,12 +50,15 @@ func (in *Ingress) MayWrite(own string) func(namespace string) bool {
 // Only are the namespaces that may be written to if all are given by their names:
 // nothing is read elsewhere then. nil if any is a pattern.
 func (in *Ingress) Only() []string {
-	if slices.ContainsFunc(in.Namespaces, func(n string) bool { return strings.ContainsAny(n, `*?[\`) }) {
+	return named(in.Namespaces)
+}
+
+// named are the namespaces that some globs mean, sorted; nil if any is a pattern.
+func named(globs []string) []string {
+	if slices.ContainsFunc(globs, func(n string) bool { return strings.ContainsAny(n, `*?[\`) }) {
 		return nil
 	}
-	names := slices.Clone(in.Namespaces)
-	slices.Sort(names)
-	return slices.Compact(names)
+	return slices.Compact(slices.Sorted(slices.Values(globs)))
 }
 
 // scope is the part of the fields that decides whether, and how, the ingress cluster

@@ -25,9 +25,9 @@ type Diff struct {
 	// Ingress is true if the ingress cluster is reached differently, and
 	// IngressRefused if its kubeconfig is refused for a reason that is new.
 	Ingress, IngressRefused bool
-	// Replicas is true if what is written differs, Listen if what is served where does
-	// (an address, a certificate), and Leases if the Leases do.
-	Replicas, Listen, Leases bool
+	// Replicas is true if what is written differs, and Listen if what is served where does
+	// (an address, a certificate).
+	Replicas, Listen bool
 	// Policy is true if how the Services of members that stay share replicas may
 	// differ: a mode, a drain, the order of the members.
 	Policy bool
@@ -38,9 +38,6 @@ type Diff struct {
 	Sinks bool
 }
 
-// Empty reports whether there is no difference.
-func (d Diff) Empty() bool { return reflect.ValueOf(d).IsZero() }
-
 // Compare lists what differs from old to new. Neither may be nil. It is pure.
 func Compare(old, new *Loaded) Diff {
 	d := Diff{
@@ -48,7 +45,6 @@ func Compare(old, new *Loaded) Diff {
 		IngressRefused: refusedAnew(old.Ingress, new.Ingress),
 		Replicas:       !reflect.DeepEqual(old.Config.Replicas, new.Config.Replicas) || !slices.Equal(old.Config.Ingress.Namespaces, new.Config.Ingress.Namespaces),
 		Listen:         old.Config.served() != new.Config.served() || old.Metrics.TLS != new.Metrics.TLS,
-		Leases:         old.Config.Leases != new.Config.Leases,
 		Policy:         old.Config.Policy().differs(new.Config.Policy()),
 		Sinks:          !reflect.DeepEqual(old.Config.Sinks, new.Config.Sinks),
 		Annotations:    !reflect.DeepEqual(old.Config.Replicas.Annotations, new.Config.Replicas.Annotations),

@@ -122,18 +122,6 @@ type Certificate struct {
 	Err error
 }
 
-// Load reads a configuration file and the kubeconfigs that it names, once. The
-// error is of type Faults and concerns the configuration file alone: what is
-// wrong with a kubeconfig concerns its cluster alone and is found in
-// Access.Err, or for all of them in Loaded.Faults.
-func Load(path string) (*Loaded, error) {
-	w, err := Open(path)
-	if err != nil {
-		return nil, err
-	}
-	return w.Loaded(), nil
-}
-
 // Faults lists what is wrong with the kubeconfigs (that of the ingress cluster, then
 // those of the members in the order of the file), and with other files that are named.
 func (l *Loaded) Faults() Faults {

@@ -18,13 +18,8 @@ import (
 // its value is exactly "false".
 const AnnotationReplicate = "tributary.dev/replicate"
 
-// What replicas carry in the ingress cluster. When the ingress cluster is itself
-// listed as a member, its replicas are not sources; nor is a copy that somebody
-// else made of one and labelled as his own.
-const (
-	// kubePrefix begins the names of the namespaces of Kubernetes itself.
-	kubePrefix = "kube-"
-)
+// kubePrefix begins the names of the namespaces of Kubernetes itself.
+const kubePrefix = "kube-"
 
 // apiserver is the Service of every cluster's own API server.
 var apiserver = syncer.Key{Namespace: "default", Name: "kubernetes"}
@@ -107,7 +102,7 @@ func (c Cluster) place(svc *syncer.Service) (replica syncer.Key, excluded string
 	case svc.Annotations[AnnotationReplicate] == "false":
 		return replica, `its annotation ` + AnnotationReplicate + ` is "false"`
 	case svc.Labels[syncer.LabelManagedBy] == syncer.ManagedBy, svc.Annotations[syncer.AnnotationSources] != "":
-		return replica, "it is a replica itself"
+		return replica, "it is a replica itself" // or a copy that somebody else made of one and labelled as his own
 	case !c.Namespaces.Match(svc.Namespace):
 		return replica, "namespaces.include and namespaces.exclude leave its namespace out"
 	case !r.selector.Matches(labels.Set(svc.Labels)):
@@ -145,17 +140,7 @@ func (n Namespaces) target(namespace string) (name string, ok bool) {
 // and none otherwise. Rights in these are then enough in the member: nothing is asked of
 // any other.
 func (n Namespaces) Only() []string {
-	var names []string
-	for _, name := range n.Include {
-		if strings.ContainsAny(name, `*?[\`) {
-			return nil
-		}
-		if n.Match(name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return slices.DeleteFunc(named(n.Include), func(name string) bool { return !n.Match(name) })
 }
 
 // Match reports whether the namespace is included and not excluded.

@@ -7,10 +7,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"tributary.dev/tributary/clusters/rules"
 	"tributary.dev/tributary/clusters/store"
@@ -49,10 +45,10 @@ func (c *Config) podRules() []rules.Rule {
 
 // podRules checks the rules; those of their expressions are told with their place.
 func (k *checker) podRules(at string, c *Config) {
-	first := map[string]int{}
 	for i := range c.Rules {
-		k.podRule(fmt.Sprintf("%s[%d]", at, i), i, c, first)
+		k.podRule(fmt.Sprintf("%s[%d]", at, i), &c.Rules[i], c)
 	}
+	unique(k, at, "rule", c.Rules, func(r PodRule) string { return r.Name })
 	_, faults := rules.Compile(c.podRules())
 	for _, f := range faults {
 		if c.Rules[f.Rule].When != "" {
@@ -63,26 +59,17 @@ func (k *checker) podRules(at string, c *Config) {
 	}
 }
 
-func (k *checker) podRule(at string, i int, c *Config, first map[string]int) {
-	r := &c.Rules[i]
-	j, repeated := first[r.Name]
-	switch {
-	case r.Name == "":
+func (k *checker) podRule(at string, r *PodRule, c *Config) {
+	if r.Name == "" {
 		k.fault(at+".name", "must be given", "name the rule; records, metrics and tributary explain show the name")
-	case len(validation.IsDNS1123Label(r.Name)) > 0:
-		k.fault(at+".name", fmt.Sprintf("%.70q is not a DNS label", r.Name), "use at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit")
-	case repeated:
-		k.fault(at+".name", fmt.Sprintf("%q repeats rules[%d].name", r.Name, j), "give each rule its own name")
-	default:
-		first[r.Name] = i
+	} else {
+		k.label(at+".name", r.Name)
 	}
 	for n, glob := range r.Clusters {
 		k.memberGlob(fmt.Sprintf("%s.clusters[%d]", at, n), glob, c)
 	}
 	k.globs(at+".namespaces", r.Namespaces)
-	if _, err := labels.Parse(r.ServiceSelector); err != nil {
-		k.fault(at+".serviceSelector", fmt.Sprintf("%q is not a label selector: %s", r.ServiceSelector, strings.TrimPrefix(err.Error(), "unable to parse requirement: ")), "write it as for kubectl get -l, such as app=web,tier!=test")
-	}
+	k.selector(at+".serviceSelector", r.ServiceSelector)
 	if r.When == "" {
 		k.fault(at+".when", "must be given", "write a condition in CEL; docs/rules.md has examples")
 	}

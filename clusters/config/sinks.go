@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -138,23 +137,17 @@ const (
 )
 
 func (k *checker) sinks(at string, sinks []Sink) {
-	first := map[string]int{}
 	for i := range sinks {
-		s := &sinks[i]
-		k.sink(fmt.Sprintf("%s[%d]", at, i), s)
-		if j, repeated := first[s.Name]; repeated && s.Name != "" {
-			k.fault(fmt.Sprintf("%s[%d].name", at, i), fmt.Sprintf("%q repeats %s[%d].name", s.Name, at, j), "give each sink its own name")
-			continue
-		}
-		first[s.Name] = i
+		k.sink(fmt.Sprintf("%s[%d]", at, i), &sinks[i])
 	}
+	unique(k, at, "sink", sinks, func(s Sink) string { return s.Name })
 }
 
 func (k *checker) sink(at string, s *Sink) {
 	if s.Name == "" {
 		k.fault(at+".name", "must be given", "choose a short name, such as slb")
-	} else if len(validation.IsDNS1123Label(s.Name)) > 0 {
-		k.fault(at+".name", fmt.Sprintf("%.70q is not a DNS label", s.Name), "use at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit")
+	} else {
+		k.label(at+".name", s.Name)
 	}
 	oneOf(k, at+".type", s.Type, []SinkType{SinkHTTP})
 	k.sinkURL(at, s)

@@ -35,9 +35,7 @@ func (c *Config) Validate() Faults {
 	k.constant("kind", c.Kind, Kind)
 	k.listen("listen", c.Listen)
 	k.metrics(c)
-	if len(validation.IsDNS1123Label(c.Instance)) > 0 {
-		k.fault("instance", fmt.Sprintf("%.70q is not a DNS label", c.Instance), "use at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit")
-	}
+	k.label("instance", c.Instance)
 	k.namespace("namespace", c.Namespace)
 	k.ingress("ingress", &c.Ingress)
 	if c.Clusters == nil {
@@ -49,7 +47,7 @@ func (c *Config) Validate() Faults {
 	}
 	k.faults = slices.DeleteFunc(k.faults, func(f Fault) bool { return inherited(f, shared) })
 	k.clustersFrom("clustersFrom", &c.ClustersFrom)
-	k.uniqueNames(c.Clusters)
+	unique(&k, "clusters", "cluster", c.Clusters, func(c Cluster) string { return c.Name })
 	k.replicas("replicas", &c.Replicas, c.Clusters, c.ClustersFrom.Secrets != nil)
 	k.podRules("rules", c)
 	k.readiness("readiness", c.Readiness.StableFor, c.Readiness.Namespaces)
@@ -286,13 +284,22 @@ func (k *checker) cidr(field, text string) {
 	}
 }
 
-func (k *checker) uniqueNames(clusters []Cluster) {
-	first := make(map[string]int, len(clusters))
-	for i, c := range clusters {
-		if j, repeated := first[c.Name]; repeated && c.Name != "" {
-			k.fault(fmt.Sprintf("clusters[%d].name", i), fmt.Sprintf("%q repeats clusters[%d].name", c.Name, j), "give each cluster its own name")
-			continue
+// label checks a name that stands in labels.
+func (k *checker) label(field, name string) {
+	if len(validation.IsDNS1123Label(name)) > 0 {
+		k.fault(field, fmt.Sprintf("%.70q is not a DNS label", name), "use at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit")
+	}
+}
+
+// unique checks that no two items of a list have one name.
+func unique[T any](k *checker, at, what string, items []T, nameOf func(T) string) {
+	first := map[string]int{}
+	for i, item := range items {
+		name := nameOf(item)
+		if j, repeated := first[name]; !repeated {
+			first[name] = i
+		} else if name != "" {
+			k.fault(fmt.Sprintf("%s[%d].name", at, i), fmt.Sprintf("%q repeats %s[%d].name", name, at, j), "give each "+what+" its own name")
 		}
-		first[c.Name] = i
 	}
 }

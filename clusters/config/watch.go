@@ -73,8 +73,9 @@ type Update struct {
 	SecretFaults Faults
 }
 
-// Open reads the files for the first time. It fails, with Faults, if the
-// configuration file is not valid; see Load.
+// Open reads the files for the first time. It fails, with Faults, if the configuration
+// file is not valid. What is wrong with a kubeconfig concerns its cluster alone and is
+// found in Access.Err, or for all of them in Loaded.Faults.
 func Open(path string) (*Watcher, error) {
 	return open(&Watcher{path: path, interval: DefaultInterval, read: kubeconfig.ReadFile, local: kubeconfig.InCluster})
 }

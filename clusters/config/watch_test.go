@@ -348,9 +348,6 @@ func TestEdits(t *testing.T) {
 			if u.Err != nil || !u.Reloaded {
 				t.Errorf("reloaded %v, err %v", u.Reloaded, u.Err)
 			}
-			if got := reflect.DeepEqual(test.want, Diff{}); got != u.Diff.Empty() {
-				t.Errorf("Empty() = %v", u.Diff.Empty())
-			}
 			m.write("/t/tributary.yaml", two)
 			next(t, w)
 			if w.Loaded().Faults() != nil || len(w.kubeconfigs) != 3 {
@@ -499,14 +496,17 @@ func TestLoadFails(t *testing.T) {
 		write(t, "kind: Pod"):  `:1:1: kind: "Pod" is not known to this version; write Config`,
 		write(t, one()+"a: b"): ":6:1: a: unknown field; known here: apiVersion, kind, listen, metricsListen, metricsTLS, metricsTokenReview, instance, namespace, ingress, clusters, clusterDefaults, clustersFrom, replicas",
 	} {
-		_, err := Load(path)
+		_, err := Open(path)
 		if err == nil || !strings.Contains(err.Error(), path+want) {
 			t.Errorf("got %v, want %s%s", err, path, want)
 		}
 	}
-	loaded, err := Load(write(t, one()))
-	if err != nil || loaded.Members["idc-a"].Err == nil || loaded.Members["idc-a"].REST != nil {
-		t.Errorf("a missing kubeconfig concerns its member: %+v, %v", loaded, err)
+	w, err := Open(write(t, one()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if member := w.Loaded().Members["idc-a"]; member.Err == nil || member.REST != nil {
+		t.Errorf("a missing kubeconfig concerns its member: %+v", member)
 	}
 }
 
@@ -526,7 +526,7 @@ func TestWhoItIsStays(t *testing.T) {
 	got := next(t, w)
 	want := `/t/tributary.yaml:8:1: instance: is "blue", and was "default" when this process started; restart it, or put the former value back
 /t/tributary.yaml:9:1: namespace: is "other", and was "" when this process started; restart it, or put the former value back`
-	if got.Err == nil || got.Err.Error() != want || got.Loaded.Config.Instance != DefaultInstance || !got.Diff.Empty() {
+	if got.Err == nil || got.Err.Error() != want || got.Loaded.Config.Instance != DefaultInstance || !reflect.DeepEqual(got.Diff, Diff{}) {
 		t.Errorf("got %v, instance %q, %+v\nwant %s", got.Err, got.Loaded.Config.Instance, got.Diff, want)
 	}
 }
