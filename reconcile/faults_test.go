@@ -340,7 +340,7 @@ func TestServiceThatFailsAloneIsNoLag(t *testing.T) {
 		return slices.ContainsFunc(g.seen.trouble(odd).Conflicts, func(c metrics.Conflict) bool { return c.Reason == string(plan.ConflictFailing) })
 	}
 	g.wait("it is told", failing)
-	g.wait("it is no lag", func() bool { _, lag := g.rec.Queue().OldestArrival("a"); return !lag })
+	g.wait("it is no lag", func() bool { _, lag := g.rec.Queue().OldestArrivals()["a"]; return !lag })
 	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true))
 	g.wait("the other is written", func() bool { _, sliced := g.addresses(web); return slices.Equal(sliced, []string{"10.0.0.2"}) })
 	g.server.Intercept(nil)

@@ -15,15 +15,14 @@ import (
 // has ended, and the key waits in that lane to be taken again.
 func (q *Queue) Admit(item *Item, lane Lane) bool {
 	q.mu.Lock()
-	e := q.entries[item.Key]
-	if e == nil || e.state != stateWorking || e.generation != item.generation {
-		q.mu.Unlock()
+	defer q.mu.Unlock()
+	e := q.lockedHeld(item)
+	if e == nil {
 		return true // it ended already: nothing that a queue could decide
 	}
+	defer q.lockedDispatch() // the place it had may serve another
 	if !q.lockedAdmits(e, item, lane) {
 		q.lockedPutBack(e, lane)
-		q.lockedDispatch()
-		q.mu.Unlock()
 		return false
 	}
 	item.Lane = lane
@@ -31,9 +30,16 @@ func (q *Queue) Admit(item *Item, lane Lane) bool {
 	q.lockedCount(e)
 	e.working.judged = true
 	q.lockedMove(e, place(lane))
-	q.lockedDispatch() // the place it had may serve another
-	q.mu.Unlock()
 	return true
+}
+
+// lockedHeld is the entry of an item that a worker has; nil once it has ended.
+func (q *Queue) lockedHeld(item *Item) *entry {
+	e := q.entries[item.Key]
+	if e == nil || e.state != stateWorking || e.generation != item.generation {
+		return nil
+	}
+	return e
 }
 
 // OnRemoval has f called, once and without waiting, when a cluster tells of a removal
@@ -42,7 +48,7 @@ func (q *Queue) Admit(item *Item, lane Lane) bool {
 func (q *Queue) OnRemoval(item Item, f func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e := q.entries[item.Key]; e != nil && e.state == stateWorking && e.generation == item.generation {
+	if e := q.lockedHeld(&item); e != nil {
 		e.interrupt = f
 	}
 }
@@ -53,8 +59,8 @@ func (q *Queue) OnRemoval(item Item, f func()) {
 func (q *Queue) Refresh(item *Item) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	e := q.entries[item.Key]
-	if e == nil || e.state != stateWorking || e.generation != item.generation || e.pending.enqueued.IsZero() {
+	e := q.lockedHeld(item)
+	if e == nil || e.pending.enqueued.IsZero() {
 		return false
 	}
 	b, fresh := &e.working, e.pending
@@ -71,8 +77,7 @@ func (q *Queue) Refresh(item *Item) bool {
 	for _, cause := range fresh.causes {
 		b.keep(cause)
 	}
-	b.first = earlier(b.first, fresh.first)
-	item.Causes, item.Dropped, item.FirstArrival = b.causes, b.dropped, b.first
+	item.Causes, item.Dropped = b.causes, b.dropped
 	return true
 }
 
@@ -146,7 +151,7 @@ func (q *Queue) freed() {
 func (q *Queue) stall(item Item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e := q.entries[item.Key]; e != nil && e.state == stateWorking && e.generation == item.generation {
+	if e := q.lockedHeld(&item); e != nil {
 		q.lockedMove(e, nowhere)
 		q.lockedDispatch()
 	}

@@ -214,7 +214,7 @@ func TestRefreshTakesInWhatCameMeanwhile(t *testing.T) {
 		if s := q.States()[Removal]; s.Depth != 0 || s.Working != 1 || s.Oldest != 2*time.Second {
 			t.Errorf("the lane is %+v", s)
 		}
-		if at, ok := q.OldestArrival("b"); !ok || time.Since(at) != time.Second {
+		if at, ok := q.OldestArrivals()["b"]; !ok || time.Since(at) != time.Second {
 			t.Errorf("the oldest of b came at %v", at)
 		}
 		q.Done(item.Key)

@@ -30,10 +30,6 @@ type Item struct {
 	Causes []record.Cause
 	// Dropped counts the causes beyond those kept.
 	Dropped int
-	// FirstArrival is the earliest arrival among all causes, kept or not.
-	FirstArrival time.Time
-	// Enqueued is when the oldest of the causes joined the queue; a retry keeps it.
-	Enqueued time.Time
 	// Attempt counts the failures of the key since its last success.
 	Attempt int
 	// Trial is true where the key may be written although the server is away.
@@ -50,7 +46,6 @@ type batch struct {
 	judged   bool
 	causes   []record.Cause
 	dropped  int
-	first    time.Time
 	enqueued time.Time
 	// stamps hold the earliest arrival per cluster, one node in that cluster's
 	// lag heap each.
@@ -59,12 +54,11 @@ type batch struct {
 	age *node
 }
 
-// absorb merges a cause: the earliest times win.
+// absorb merges a cause.
 func (b *batch) absorb(cause record.Cause, now time.Time) {
 	if b.enqueued.IsZero() {
-		b.enqueued, b.first = now, cause.Arrival
+		b.enqueued = now
 	}
-	b.first = earlier(b.first, cause.Arrival)
 	b.keep(cause)
 }
 
@@ -108,17 +102,11 @@ func (b *batch) join(older batch) {
 	}
 	newer := b.causes
 	b.lane, b.judged = min(b.lane, older.lane), false
-	b.first = earlier(b.first, older.first)
-	b.enqueued = earlier(b.enqueued, older.enqueued)
+	if older.enqueued.Before(b.enqueued) {
+		b.enqueued = older.enqueued
+	}
 	b.causes, b.dropped = older.causes, b.dropped+older.dropped
 	for _, cause := range newer {
 		b.keep(cause)
 	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }

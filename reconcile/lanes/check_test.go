@@ -42,7 +42,7 @@ func (q *Queue) checkLanes() (err error) {
 	}
 	if len(q.idle) > 0 {
 		compare, write := q.compareTurns, q.writeTurns
-		if e := q.lockedTake(); e != nil {
+		if e := q.lockedNext(); e != nil {
 			q.lockedReady(e, e.readySince)
 			err = errors.Join(err, fmt.Errorf("%v waits while %d workers idle", e.key, len(q.idle)))
 		}

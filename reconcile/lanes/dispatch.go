@@ -28,7 +28,7 @@ func (q *Queue) leave(w *waiter) {
 // lockedDispatch hands keys to idle workers as long as there are both.
 func (q *Queue) lockedDispatch() {
 	for len(q.idle) > 0 {
-		e := q.lockedTake()
+		e := q.lockedNext()
 		if e == nil {
 			return
 		}
@@ -40,22 +40,21 @@ func (q *Queue) lockedDispatch() {
 	}
 }
 
-// lockedTake removes the most urgent key that may be taken now from its line; nil when
-// there is none. What is known to take something away comes first, then what may;
+// lockedNext is the most urgent key that may be taken now; nil when there is none. What is known to take something away comes first, then what may;
 // then all news is compared, and what is left is written, as there is room. The server
 // may be away: comparing goes on, so that the order is known when it is back.
-func (q *Queue) lockedTake() *entry {
+func (q *Queue) lockedNext() *entry {
 	if q.busy[Removal] < q.opts.Workers {
 		if e := q.judged[Removal].entry(); e != nil && q.lockedMayWrite() {
-			return q.lockedTaken(e)
+			return e
 		}
 		if e := q.fresh[Removal].entry(); e != nil {
-			return q.lockedTaken(e)
+			return e
 		}
 	}
 	if q.busy[comparing] < q.opts.Compare {
 		if e := q.lockedTurn(&q.compareTurns, &q.fresh, [laneCount]bool{Addition: true, Bulk: true}); e != nil {
-			return q.lockedTaken(e)
+			return e
 		}
 	}
 	if !q.lockedMayWrite() {
@@ -66,10 +65,7 @@ func (q *Queue) lockedTake() *entry {
 	if room := others == 0 || others < min(q.opts.Most, q.slots.room()); !room && !q.trial {
 		return nil
 	}
-	if e := q.lockedTurn(&q.writeTurns, &q.judged, [laneCount]bool{Addition: true, Bulk: q.lockedBulkMay()}); e != nil {
-		return q.lockedTaken(e)
-	}
-	return nil
+	return q.lockedTurn(&q.writeTurns, &q.judged, [laneCount]bool{Addition: true, Bulk: q.lockedBulkMay()})
 }
 
 // lockedMayWrite reports whether a key may be taken to be written.
@@ -103,13 +99,9 @@ func (q *Queue) lockedTurn(t *turns, lines *[laneCount]heap, allowed [laneCount]
 	return lines[lane].entry()
 }
 
-func (q *Queue) lockedTaken(e *entry) *entry {
-	q.lockedLeave(e)
-	return e
-}
-
-// lockedHand turns an entry that was just taken into a worker's Item.
+// lockedHand takes an entry from its line and turns it into a worker's Item.
 func (q *Queue) lockedHand(e *entry) Item {
+	q.lockedLeave(e)
 	e.working, e.pending = e.pending, batch{}
 	e.state = stateWorking
 	e.asked, e.news, e.interrupt, e.takenAt = false, false, nil, time.Now()
@@ -122,8 +114,7 @@ func (q *Queue) lockedHand(e *entry) Item {
 	}
 	q.lockedBusy(e, 1)
 	item := Item{
-		Key: e.key, Lane: b.lane, Causes: b.causes, Dropped: b.dropped,
-		FirstArrival: b.first, Enqueued: b.enqueued, Attempt: e.failures, generation: e.generation,
+		Key: e.key, Lane: b.lane, Causes: b.causes, Dropped: b.dropped, Attempt: e.failures, generation: e.generation,
 	}
 	if q.away && b.judged {
 		item.Trial, q.trial = true, false

@@ -84,23 +84,10 @@ func (q *Queue) lockedCount(e *entry) {
 	}
 }
 
-// OldestArrival returns when the oldest change of the cluster that is not yet
-// written arrived, bulk changes and keys in work or backoff included, those that fail
-// alone excluded. ok is
-// false when nothing of the cluster waits. Safe for concurrent use.
-func (q *Queue) OldestArrival(cluster string) (arrival time.Time, ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	h := q.lag[cluster]
-	if h == nil {
-		return time.Time{}, false
-	}
-	return h.first().at, true
-}
-
-// OldestArrivals returns OldestArrival of every cluster that has something
-// waiting. Causes without a cluster (repair of the ingress side, configuration)
-// are under "". The map is the caller's.
+// OldestArrivals returns, of every cluster that has something waiting, when its oldest
+// change that is not yet written arrived: bulk changes and keys in work or backoff
+// included, those that fail alone excluded. Causes without a cluster (repair of the
+// ingress side, configuration) are under "". The map is the caller's.
 func (q *Queue) OldestArrivals() map[string]time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()

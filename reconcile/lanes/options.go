@@ -35,7 +35,7 @@ type Options struct {
 
 // Observer receives the queue's counts. It is called from the goroutine that
 // called the Queue, without a lock held; it must be safe for concurrent use.
-// Depth and age are read from the Queue instead (States, OldestArrival).
+// Depth and age are read from the Queue instead (States, OldestArrivals).
 type Observer interface {
 	// Added: a cause was accepted for the lane.
 	Added(Lane)

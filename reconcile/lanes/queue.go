@@ -163,7 +163,7 @@ func (q *Queue) Get(ctx context.Context) (item Item, ok bool) {
 		q.mu.Unlock()
 		return Item{}, false
 	}
-	if e := q.lockedTake(); e != nil {
+	if e := q.lockedNext(); e != nil {
 		item = q.lockedHand(e)
 		q.mu.Unlock()
 		return item, true

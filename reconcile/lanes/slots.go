@@ -5,6 +5,7 @@ package lanes
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -149,12 +150,7 @@ func (s *slots) acquire(ctx context.Context, item Item, lane Lane) (*Slot, error
 // leave ends a slot whose owner does not wait any more.
 func (s *slots) leave(slot *Slot) {
 	s.mu.Lock()
-	for i, one := range s.waiting[slot.lane] {
-		if one == slot {
-			s.waiting[slot.lane] = append(s.waiting[slot.lane][:i:i], s.waiting[slot.lane][i+1:]...)
-			break
-		}
-	}
+	s.waiting[slot.lane] = slices.DeleteFunc(s.waiting[slot.lane], slot.is)
 	flying := slot.flying // granted just before
 	s.mu.Unlock()
 	if flying {
@@ -180,6 +176,8 @@ func (s *slots) raise(key syncer.Key) {
 	}
 	s.lockedGrant(time.Now())
 }
+
+func (s *Slot) is(other *Slot) bool { return s == other }
 
 // waits tells which lanes have requests waiting.
 func (s *slots) waits() (waits [laneCount]bool) {
@@ -264,12 +262,7 @@ func (s *slots) end(slot *Slot, outcome Outcome) {
 		return
 	}
 	slot.flying = false
-	for i, one := range s.flying {
-		if one == slot {
-			s.flying = append(s.flying[:i], s.flying[i+1:]...)
-			break
-		}
-	}
+	s.flying = slices.DeleteFunc(s.flying, slot.is)
 	if slot.stalled {
 		if s.stalled[slot.item.Key]--; s.stalled[slot.item.Key] == 0 {
 			delete(s.stalled, slot.item.Key)

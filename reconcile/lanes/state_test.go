@@ -44,7 +44,7 @@ func TestKeysThatFailAloneDoNotCount(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, q *Queue) {
 		lag := func(want time.Duration) {
 			t.Helper()
-			at, ok := q.OldestArrival("a")
+			at, ok := q.OldestArrivals()["a"]
 			if got := time.Since(at); ok != (want > 0) || ok && got != want {
 				t.Errorf("lag %v (%t), want %v", got, ok, want)
 			}
