@@ -5,6 +5,7 @@ package otlp
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,23 +105,17 @@ func attributes(rec *record.Change) []attribute.KeyValue {
 		attribute.Int("tributary.change.writes", rec.Writes),
 		attribute.Int("tributary.change.causes", 1+len(rec.Causes)+rec.CausesDropped),
 	)
-	out = optional(out, "k8s.cluster.name", rec.Cluster)
-	out = optional(out, "tributary.change.lane", rec.Lane)
 	if rec.Attempt > 0 {
 		out = append(out, attribute.Int("tributary.change.attempt", rec.Attempt))
 	}
 	if rec.Error != "" {
 		out = append(out, attribute.String("tributary.change.error", text(rec.Error, maxError)))
 	}
+	out = given(out, "k8s.cluster.name", rec.Cluster, "tributary.change.lane", rec.Lane)
 	for _, l := range []struct {
 		name string
 		list []string
-	}{
-		{"added", rec.Added},
-		{"removed", rec.Removed},
-		{"readied", rec.Readied},
-		{"unreadied", rec.Unreadied},
-	} {
+	}{{"added", rec.Added}, {"removed", rec.Removed}, {"readied", rec.Readied}, {"unreadied", rec.Unreadied}} {
 		out = append(out, attribute.Int("tributary.change."+l.name+".count", len(l.list)))
 		if len(l.list) > 0 {
 			out = append(out, attribute.StringSlice("tributary.change."+l.name, bounded(l.list)))
@@ -135,20 +130,18 @@ func causeAttributes(out []attribute.KeyValue, c *record.Cause) []attribute.KeyV
 		attribute.String("tributary.cause.event", text(c.Event, maxText)),
 		attribute.Bool("tributary.cause.live", c.Live),
 	)
-	out = optional(out, "tributary.cause.cluster", c.Cluster)
-	out = optional(out, "tributary.cause.namespace", c.Namespace)
-	out = optional(out, "tributary.cause.name", c.Name)
-	out = optional(out, "tributary.cause.uid", c.UID)
-	out = optional(out, "tributary.cause.resource_version", c.ResourceVersion)
-	out = optional(out, "tributary.cause.state", c.State)
-	return optional(out, "tributary.cause.ip", c.IP)
+	return given(out, "tributary.cause.cluster", c.Cluster, "tributary.cause.namespace", c.Namespace, "tributary.cause.name", c.Name,
+		"tributary.cause.uid", c.UID, "tributary.cause.resource_version", c.ResourceVersion, "tributary.cause.state", c.State, "tributary.cause.ip", c.IP)
 }
 
-func optional(out []attribute.KeyValue, name, value string) []attribute.KeyValue {
-	if value == "" {
-		return out
+// given adds those of pairs of a name and a value that have a value.
+func given(out []attribute.KeyValue, pairs ...string) []attribute.KeyValue {
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			out = append(out, attribute.String(pair[0], text(pair[1], maxText)))
+		}
 	}
-	return append(out, attribute.String(name, text(value, maxText)))
+	return out
 }
 
 func bounded(list []string) []string {

@@ -200,6 +200,7 @@ func TestTextLogNamesItsCauses(t *testing.T) {
 func TestLogLineIsTheRecord(t *testing.T) {
 	var out bytes.Buffer
 	full := burst()
+	full.Causes[0].Rule = "warm"
 	full.Log(context.Background(), slog.New(slog.NewJSONHandler(&out, nil)))
 	var line, record map[string]any
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {

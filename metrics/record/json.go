@@ -5,6 +5,7 @@ package record
 
 import (
 	"encoding/json"
+	"log/slog"
 	"strconv"
 	"time"
 )
@@ -22,34 +23,46 @@ func (r *Change) MarshalJSON() ([]byte, error) {
 // written by hand because every follower renders every record, and because the
 // order and the fixed precision are part of the contract (BenchmarkRecordJSON).
 func (r *Change) AppendJSON(b []byte) []byte {
-	b = append(b, `{"seq":`...)
-	b = strconv.AppendUint(b, r.Seq, 10)
-	b = appendTime(append(b, `,"time":`...), r.Time)
-	b = appendField(b, "cluster", r.Cluster)
-	b = appendField(b, "namespace", r.Namespace)
-	b = appendField(b, "service", r.Service)
-	b = appendOptional(b, "trace_id", r.TraceID)
-	b = appendOptional(b, "lane", r.Lane)
-	b = appendOptional(b, "rule", r.rule())
-	b = r.Cause.appendJSON(append(b, `,"cause":`...))
-	for i := range r.Causes {
-		b = append(b, separator(i, `,"causes":[`)...)
-		b = r.Causes[i].appendJSON(b)
+	for i, a := range r.attrs() {
+		b = appendName(append(b, separator(i, "{")...), a.Key)
+		switch v := a.Value; v.Kind() {
+		case slog.KindString:
+			b = appendString(b, v.String())
+		case slog.KindAny, slog.KindLogValuer:
+			b = appendAny(b, v.Any())
+		default:
+			b = append(b, v.String()...)
+		}
+		if i == 0 { // a line of a log has a time of its own
+			b = appendTime(append(b, `,"time":`...), r.Time)
+		}
 	}
-	if len(r.Causes) > 0 {
-		b = append(b, ']')
-	}
-	b = appendCount(b, "causes_dropped", r.CausesDropped)
-	b = appendList(b, "added", r.Added)
-	b = appendList(b, "removed", r.Removed)
-	b = appendList(b, "readied", r.Readied)
-	b = appendList(b, "unreadied", r.Unreadied)
-	b = r.Stages.appendJSON(append(b, `,"stages_ms":`...))
-	b = strconv.AppendInt(append(b, `,"writes":`...), int64(r.Writes), 10)
-	b = appendCount(b, "attempt", r.Attempt)
-	b = appendField(b, "result", string(r.Result))
-	b = appendField(b, "error", r.Error)
 	return append(b, '}')
+}
+
+// appendAny renders what a record holds beside texts and numbers.
+func appendAny(b []byte, value any) []byte {
+	switch v := value.(type) {
+	case *Cause:
+		return v.appendJSON(b)
+	case *Stages:
+		return v.appendJSON(b)
+	case causeList:
+		for i := range v {
+			b = v[i].appendJSON(append(b, separator(i, "[")...))
+		}
+		return append(b, ']')
+	case []string: // an empty one as [], so that a reader need not tell null from none
+		b = append(b, '[')
+		for i, s := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendString(b, s)
+		}
+		return append(b, ']')
+	}
+	return b
 }
 
 // rule is the rule of the configuration that the change is due to: that of the first of
@@ -94,51 +107,50 @@ func (s Stages) MarshalJSON() ([]byte, error) {
 }
 
 func (s *Stages) appendJSON(b []byte) []byte {
-	b = appendMillis(append(b, `{"queue":`...), s.Queue)
-	b = appendMillis(append(b, `,"compute":`...), s.Compute)
-	if s.WriteService > 0 {
-		b = appendMillis(append(b, `,"write_service":`...), s.WriteService)
-	}
-	b = appendMillis(append(b, `,"write_endpoints":`...), s.WriteEndpoints)
-	b = appendMillis(append(b, `,"write_slices":`...), s.WriteSlices)
-	b = appendMillis(append(b, `,"total":`...), s.Total)
-	if s.Echo > 0 {
-		b = appendMillis(append(b, `,"echo":`...), s.Echo)
+	for i, part := range s.parts() {
+		if *part.took > 0 || !part.optional {
+			b = appendName(append(b, separator(i, "{")...), part.name)
+			b = strconv.AppendFloat(b, millis(*part.took), 'f', 3, 64)
+		}
 	}
 	return append(b, '}')
 }
 
-// stagesJSON is the JSON form of Stages, for decoding.
-type stagesJSON struct {
-	Queue          float64 `json:"queue"`
-	Compute        float64 `json:"compute"`
-	WriteService   float64 `json:"write_service"`
-	WriteEndpoints float64 `json:"write_endpoints"`
-	WriteSlices    float64 `json:"write_slices"`
-	Total          float64 `json:"total"`
-	Echo           float64 `json:"echo"`
-}
-
 // UnmarshalJSON is the inverse of MarshalJSON, to the microsecond.
 func (s *Stages) UnmarshalJSON(data []byte) error {
-	var v stagesJSON
-	if err := json.Unmarshal(data, &v); err != nil {
+	var took map[string]float64
+	if err := json.Unmarshal(data, &took); err != nil {
 		return err
 	}
-	*s = Stages{
-		Queue: duration(v.Queue), Compute: duration(v.Compute), WriteService: duration(v.WriteService),
-		WriteEndpoints: duration(v.WriteEndpoints), WriteSlices: duration(v.WriteSlices),
-		Total: duration(v.Total), Echo: duration(v.Echo),
+	*s = Stages{}
+	for _, part := range s.parts() {
+		*part.took = time.Duration(took[part.name] * float64(time.Millisecond)).Round(time.Microsecond)
 	}
 	return nil
 }
 
-func duration(millis float64) time.Duration {
-	return time.Duration(millis * float64(time.Millisecond)).Round(time.Microsecond)
+// part is a stage by its name; an optional one is left out where it took no time.
+type part struct {
+	name     string
+	took     *time.Duration
+	optional bool
 }
 
-func appendMillis(b []byte, d time.Duration) []byte {
-	return strconv.AppendFloat(b, float64(d.Round(time.Microsecond))/float64(time.Millisecond), 'f', 3, 64)
+// parts are the stages in the order of the contract. The first is not optional.
+func (s *Stages) parts() [7]part {
+	return [...]part{
+		{"queue", &s.Queue, false},
+		{"compute", &s.Compute, false},
+		{"write_service", &s.WriteService, true},
+		{"write_endpoints", &s.WriteEndpoints, false},
+		{"write_slices", &s.WriteSlices, false},
+		{"total", &s.Total, false},
+		{"echo", &s.Echo, true},
+	}
+}
+
+func millis(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
 }
 
 func appendTime(b []byte, t time.Time) []byte {
@@ -147,11 +159,12 @@ func appendTime(b []byte, t time.Time) []byte {
 	return append(b, '"')
 }
 
+func appendName(b []byte, name string) []byte {
+	return append(append(append(b, '"'), name...), `":`...)
+}
+
 func appendField(b []byte, name, value string) []byte {
-	b = append(b, ',', '"')
-	b = append(b, name...)
-	b = append(b, '"', ':')
-	return appendString(b, value)
+	return appendString(appendName(append(b, ','), name), value)
 }
 
 func appendOptional(b []byte, name, value string) []byte {
@@ -159,31 +172,6 @@ func appendOptional(b []byte, name, value string) []byte {
 		return b
 	}
 	return appendField(b, name, value)
-}
-
-func appendCount(b []byte, name string, n int) []byte {
-	if n == 0 {
-		return b
-	}
-	b = append(b, ',', '"')
-	b = append(b, name...)
-	b = append(b, '"', ':')
-	return strconv.AppendInt(b, int64(n), 10)
-}
-
-// appendList renders a list; an empty one as [], so that a reader need not
-// tell null from none.
-func appendList(b []byte, name string, values []string) []byte {
-	b = append(b, ',', '"')
-	b = append(b, name...)
-	b = append(b, `":`...)
-	for i, v := range values {
-		b = appendString(append(b, separator(i, "[")...), v)
-	}
-	if len(values) == 0 {
-		b = append(b, '[')
-	}
-	return append(b, ']')
 }
 
 // separator is what stands before the i-th element of a list.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"time"
 )
 
 // Log writes the record as one line, at info whatever its result. The line's
@@ -27,6 +26,7 @@ func (r *Change) Log(ctx context.Context, logger *slog.Logger) {
 // LogValue makes slog.Any("", record) add the record's fields to a line.
 func (r *Change) LogValue() slog.Value { return slog.GroupValue(r.attrs()...) }
 
+// attrs are the fields of the record in the order of the contract, without its time.
 func (r *Change) attrs() []slog.Attr {
 	attrs := make([]slog.Attr, 0, 19)
 	attrs = append(attrs,
@@ -41,7 +41,10 @@ func (r *Change) attrs() []slog.Attr {
 	if r.Lane != "" {
 		attrs = append(attrs, slog.String("lane", r.Lane))
 	}
-	attrs = append(attrs, slog.Any("cause", r.Cause))
+	if rule := r.rule(); rule != "" {
+		attrs = append(attrs, slog.String("rule", rule))
+	}
+	attrs = append(attrs, slog.Any("cause", &r.Cause))
 	if len(r.Causes) > 0 {
 		attrs = append(attrs, slog.Any("causes", causeList(r.Causes)))
 	}
@@ -51,7 +54,7 @@ func (r *Change) attrs() []slog.Attr {
 	attrs = append(attrs,
 		list("added", r.Added), list("removed", r.Removed),
 		list("readied", r.Readied), list("unreadied", r.Unreadied),
-		slog.Any("stages_ms", r.Stages),
+		slog.Any("stages_ms", &r.Stages),
 		slog.Int("writes", r.Writes),
 	)
 	if r.Attempt > 0 {
@@ -89,19 +92,10 @@ func list(key string, values []string) slog.Attr {
 // LogValue renders the stages as a group, in milliseconds.
 func (s Stages) LogValue() slog.Value {
 	attrs := make([]slog.Attr, 0, 7)
-	add := func(name string, d time.Duration) {
-		attrs = append(attrs, slog.Float64(name, float64(d.Round(time.Microsecond))/float64(time.Millisecond)))
-	}
-	add("queue", s.Queue)
-	add("compute", s.Compute)
-	if s.WriteService > 0 {
-		add("write_service", s.WriteService)
-	}
-	add("write_endpoints", s.WriteEndpoints)
-	add("write_slices", s.WriteSlices)
-	add("total", s.Total)
-	if s.Echo > 0 {
-		add("echo", s.Echo)
+	for _, part := range s.parts() {
+		if *part.took > 0 || !part.optional {
+			attrs = append(attrs, slog.Float64(part.name, millis(*part.took)))
+		}
 	}
 	return slog.GroupValue(attrs...)
 }

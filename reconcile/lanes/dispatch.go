@@ -40,9 +40,10 @@ func (q *Queue) lockedDispatch() {
 	}
 }
 
-// lockedNext is the most urgent key that may be taken now; nil when there is none. What is known to take something away comes first, then what may;
-// then all news is compared, and what is left is written, as there is room. The server
-// may be away: comparing goes on, so that the order is known when it is back.
+// lockedNext is the most urgent key that may be taken now; nil when there is none. What is
+// known to take something away comes first, then what may; then all news is compared, and
+// what is left is written, as there is room. The server may be away: comparing goes on, so
+// that the order is known when it is back.
 func (q *Queue) lockedNext() *entry {
 	if q.busy[Removal] < q.opts.Workers {
 		if e := q.judged[Removal].entry(); e != nil && q.lockedMayWrite() {
