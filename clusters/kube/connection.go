@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -132,13 +133,12 @@ func (c *Connection) Close() {
 	c.dialer.CloseAll()
 }
 
-// core and discovery are the clients that lists and watches go through.
-func (c *Connection) core() *rest.RESTClient {
-	client, _ := c.clientset.CoreV1().RESTClient().(*rest.RESTClient)
-	return client
-}
-
-func (c *Connection) discovery() *rest.RESTClient {
-	client, _ := c.clientset.DiscoveryV1().RESTClient().(*rest.RESTClient)
+// client is the one that lists and watches of a resource go through.
+func (c *Connection) client(r Resource) *rest.RESTClient {
+	api := c.clientset.CoreV1().RESTClient()
+	if r.Group == discoveryv1.GroupName {
+		api = c.clientset.DiscoveryV1().RESTClient()
+	}
+	client, _ := api.(*rest.RESTClient)
 	return client
 }

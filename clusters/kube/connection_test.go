@@ -37,7 +37,7 @@ func connected(t *testing.T, o ConnectOptions, script func(t *testing.T, f *apiS
 
 func TestFrozenConnectionEndsItsStreams(t *testing.T) {
 	connected(t, ConnectOptions{}, func(t *testing.T, f *apiServer, c *Connection) {
-		source := REST(c.core(), Pods)
+		source := REST(c.client(Pods), Pods)
 		stream, err := source.Watch(t.Context(), metav1.ListOptions{ResourceVersion: "100"})
 		if err != nil {
 			t.Fatal(err)

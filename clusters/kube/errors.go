@@ -20,9 +20,9 @@ var ErrWentBack = errors.New("the cluster went back in time")
 // list is not applied.
 var ErrTooManyObjects = errors.New("more objects than allowed")
 
-// ErrTooLarge is returned by a list of which even a page of one object has more
-// bytes than are read. The list is not applied.
-var ErrTooLarge = errors.New("a page of the list is larger than allowed")
+// ErrTooLarge is an answer of more bytes than are read. A list of which even a page of one
+// object is one is not applied.
+var ErrTooLarge = errors.New("the answer is larger than allowed")
 
 // ErrUndecodable is wrapped by Stream.Err when the stream could not be read on
 // because of what it contained, not because the connection failed.

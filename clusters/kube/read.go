@@ -44,7 +44,8 @@ const readTimeout = 5 * time.Second
 func (s *Session) Read(ctx context.Context, r Resource, key syncer.Key) (object runtime.Object, outcome Outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	object, err = readOne(ctx, objectRequest(s.client(r), r, key), r, r.New())
+	request := s.conn.client(r).Get().NamespaceIfScoped(key.Namespace, key.Namespace != "").Resource(r.Resource).Name(key.Name).MaxRetries(0)
+	object, err = readObject(ctx, request, "an object of "+r.Resource, objectBytes, r.New())
 	outcome = outcomeOf(err, key)
 	if outcome == Gone {
 		err = nil
@@ -67,10 +68,6 @@ func (s *Session) ReadList(ctx context.Context, r Resource, namespace, selector 
 		return nil, Refused, err
 	}
 	return nil, Failed, err
-}
-
-func objectRequest(client *rest.RESTClient, r Resource, key syncer.Key) *rest.Request {
-	return client.Get().NamespaceIfScoped(key.Namespace, key.Namespace != "").Resource(r.Resource).Name(key.Name).MaxRetries(0)
 }
 
 // outcomeOf says what an answer to the question for an object means. That it is not
@@ -102,23 +99,26 @@ func isGone(err error, key syncer.Key) bool {
 // by default has 1.5 MB.
 const objectBytes = 4 << 20
 
-// readOne reads one object into an empty one.
-func readOne(ctx context.Context, request *rest.Request, r Resource, into runtime.Object) (runtime.Object, error) {
+// readObject reads what a request is answered with, an object or a list of them, into an
+// empty one. How large it is decides the server, so no more of it is read than is allowed.
+func readObject(ctx context.Context, request *rest.Request, what string, most int, into runtime.Object) (runtime.Object, error) {
 	body, err := request.Stream(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	text, err := io.ReadAll(io.LimitReader(body, objectBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("read an object of %s: %w", r.Resource, err)
-	}
-	if len(text) == 0 || len(text) > objectBytes {
-		return nil, fmt.Errorf("read an object of %s: an answer of %d bytes", r.Resource, len(text))
+	text, err := io.ReadAll(io.LimitReader(body, int64(most)+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	case len(text) > most:
+		return nil, fmt.Errorf("read %s: %w (%d MiB)", what, ErrTooLarge, most>>20)
+	case len(text) == 0:
+		return nil, fmt.Errorf("read %s: the answer is empty", what) // would decode as one without content
 	}
 	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, into)
 	if err != nil {
-		return nil, fmt.Errorf("decode an object of %s: %w", r.Resource, err)
+		return nil, fmt.Errorf("decode %s: %w", what, err)
 	}
 	if status, ok := object.(*metav1.Status); ok {
 		return nil, apierrors.FromObject(status)

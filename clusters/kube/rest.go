@@ -50,33 +50,9 @@ func (r restSource) request(opts metav1.ListOptions) *rest.Request {
 // member can make us hold at a time, in memory twice: as it came and decoded.
 const pageBytes = 8 << 20
 
-// list reads one page. How large it is decides the server, so no more of it is read
-// than is allowed.
+// list reads one page.
 func (r restSource) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	body, err := r.request(opts).Stream(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	text, err := io.ReadAll(io.LimitReader(body, pageBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("read a list of %s: %w", r.resource.Resource, err)
-	}
-	if len(text) > pageBytes {
-		return nil, fmt.Errorf("list %s: %w (%d MiB)", r.resource.Resource, ErrTooLarge, pageBytes>>20)
-	}
-	if len(text) == 0 {
-		return nil, fmt.Errorf("list %s: %w", r.resource.Resource, errNoList) // would decode as an empty one
-	}
-	list := r.resource.NewList()
-	read, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, list)
-	if err != nil {
-		return nil, fmt.Errorf("decode a list of %s: %w", r.resource.Resource, err)
-	}
-	if status, ok := read.(*metav1.Status); ok && status.Status == metav1.StatusFailure {
-		return nil, apierrors.FromObject(status)
-	}
-	return read, nil
+	return readObject(ctx, r.request(opts), "a list of "+r.resource.Resource, pageBytes, r.resource.NewList())
 }
 
 // watch opens a stream itself rather than through rest.Request.Watch, which

@@ -127,9 +127,7 @@ type joined struct {
 	once   sync.Once
 	all    sync.WaitGroup
 	done   chan struct{} // closed when nothing of it runs
-
-	mu  sync.Mutex
-	err error // guarded by mu: why the first of them ended
+	err    error         // why the first of them ended; set before stop is closed
 }
 
 func join(scopes []string, streams []Stream) *joined {
@@ -170,9 +168,7 @@ func (j *joined) forward(scope string, stream Stream) {
 // end ends all streams because of one.
 func (j *joined) end(err error) {
 	j.once.Do(func() {
-		j.mu.Lock()
 		j.err = err
-		j.mu.Unlock()
 		close(j.stop)
 	})
 }
@@ -187,8 +183,4 @@ func (j *joined) Stop() {
 }
 
 // Err implements Stream.
-func (j *joined) Err() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.err
-}
+func (j *joined) Err() error { return j.err }

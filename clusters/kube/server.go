@@ -34,7 +34,7 @@ const versionLength = 64
 
 // Version asks the server for its version.
 func (c *Connection) Version(ctx context.Context) (ServerVersion, error) {
-	body, err := c.core().Get().AbsPath("/version").MaxRetries(0).Do(ctx).Raw()
+	body, err := c.clientset.CoreV1().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(ctx).Raw()
 	if err != nil {
 		return ServerVersion{}, fmt.Errorf("read the version of cluster %s: %w", c.cluster, err)
 	}

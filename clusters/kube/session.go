@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -122,7 +121,7 @@ func (s *Session) ListWatcher(r Resource) ListWatcher {
 func (s *Session) listWatcher(r Resource) ListWatcher {
 	in := func(namespace string) ListWatcher {
 		r.Namespace = namespace
-		return REST(s.client(r), r)
+		return REST(s.conn.client(r), r)
 	}
 	switch {
 	case r.ClusterScoped && s.conn.rolesOnly:
@@ -133,12 +132,4 @@ func (s *Session) listWatcher(r Resource) ListWatcher {
 		return in(s.namespaces[0])
 	}
 	return Across(s.namespaces, in)
-}
-
-// client is the one of a resource's group.
-func (s *Session) client(r Resource) *rest.RESTClient {
-	if r.Group == discoveryv1.GroupName {
-		return s.conn.discovery()
-	}
-	return s.conn.core()
 }

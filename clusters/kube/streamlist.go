@@ -4,6 +4,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ func (l *Loop[T]) initialEvents(ctx context.Context, stream Stream) ([]T, string
 			return nil, "", errNoInitialEnd
 		case e, open := <-stream.Events():
 			if !open {
-				return nil, "", cmpErr(stream.Err(), errors.New("the streaming list ended before its last object"))
+				return nil, "", cmp.Or(stream.Err(), errors.New("the streaming list ended before its last object"))
 			}
 			idle.Reset(initialIdle)
 			end, rv, err := l.initialEvent(byKey, e)
@@ -133,11 +134,4 @@ type stopAlso struct {
 func (s stopAlso) Stop() {
 	s.cancel()
 	s.Stream.Stop()
-}
-
-func cmpErr(first, second error) error {
-	if first != nil {
-		return first
-	}
-	return second
 }
