@@ -31,8 +31,6 @@ type Options struct {
 	NotReady func() []string
 	// Leader tells who writes, for /readyz; nil: nobody can tell.
 	Leader func() LeaderStatus
-	// Records and Bytes bound the ring of change records; see NewRing.
-	Records, Bytes int
 }
 
 // Metrics receives what happens and keeps what operators look at. All methods
@@ -73,7 +71,7 @@ func New(o Options) *Metrics {
 			m.rejected.WithLabelValues(cluster, reason).Inc()
 		}
 	}
-	m.records = record.NewKeeper(record.NewRing(o.Records, o.Bytes), o.Logger, m.echoed)
+	m.records = record.NewKeeper(record.NewRing(0, 0), o.Logger, m.echoed)
 	if m.notReady == nil {
 		m.notReady = func() []string { return nil }
 	}

@@ -266,15 +266,9 @@ func (f *follower[T]) swap(ctx context.Context, o opened) (expired bool) {
 
 // pause waits for d and reports whether the context still lives.
 func pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
+	case <-time.After(d):
 	}
+	return ctx.Err() == nil
 }

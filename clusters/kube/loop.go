@@ -254,14 +254,13 @@ func (l *Loop[T]) sleep(ctx context.Context, d time.Duration, cuttable bool) {
 	if d <= 0 {
 		return
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+	over := time.After(d)
 	_, generation := l.current()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-timer.C:
+		case <-over:
 			return
 		case <-l.wake:
 			_, now := l.current()

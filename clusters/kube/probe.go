@@ -102,15 +102,12 @@ func (p Probe) Run(ctx context.Context) {
 	defer p.Heartbeat.End()
 	for {
 		p.Heartbeat.Beat()
-		timer := time.NewTimer(p.Pause())
 		select {
-		case <-timer.C:
+		case <-time.After(p.Pause()):
 			p.Heartbeat.Beat()
 			p.Ask(ctx)
 		case <-p.Again:
-			timer.Stop()
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 	}

@@ -171,10 +171,8 @@ func settled(records []*record.Change, now time.Time) int {
 
 // sleep waits; it returns false when ctx ended before.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

@@ -10,6 +10,8 @@ import (
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"tributary.dev/tributary/metrics/record"
 )
 
 // traceIDKey is where the context of a root span has its record's TraceID.
@@ -26,8 +28,7 @@ func (g recordIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	text, _ := ctx.Value(traceIDKey{}).(string)
 	id, err := trace.TraceIDFromHex(text)
 	if err != nil { // a record that was not made by Metrics.Change
-		binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
-		binary.NativeEndian.PutUint64(id[8:], rand.Uint64()|1)
+		id, _ = trace.TraceIDFromHex(record.NewTraceID())
 	}
 	return id, g.NewSpanID(ctx, id)
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/reconcile/leader"
 )
 
@@ -180,7 +181,8 @@ func (a *attempt) failed() error {
 // openSession opens and starts the ingress cluster as it is configured, trying until it
 // answers. The session is nil when ctx ended first, or the configuration leads elsewhere.
 func (r *App) openSession(ctx context.Context, key sessionKey, inUse *ingressSession) (*ingressSession, error) {
-	for pause := openRetry; ctx.Err() == nil && r.wanted() == key; pause = min(2*pause, openRetryLimit) {
+	pause := kube.NewBackoff(openRetry, openRetryLimit)
+	for ctx.Err() == nil && r.wanted() == key {
 		session, err := openIngress(ctx, r.sessionOptions(r.running(), inUse))
 		if err == nil {
 			session.follow()
@@ -193,12 +195,10 @@ func (r *App) openSession(ctx context.Context, key sessionKey, inUse *ingressSes
 		if errors.Is(err, ErrNoSlices) && inUse == nil {
 			return nil, err
 		}
-		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
-		case <-timer.C:
+		case <-time.After(pause.Next()):
 		}
-		timer.Stop()
 	}
 	return nil, nil
 }
