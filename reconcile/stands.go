@@ -15,19 +15,22 @@ import (
 // Stands is what stands of a replica in the ingress cluster, for people.
 type Stands struct {
 	// Service says whether there is one: "none", "ours", "foreign", or whose it is.
-	Service string
-	// Endpoints are the addresses of its slices, sorted.
-	Endpoints []StandingEndpoint
+	Service string `json:"service"`
 	// InEndpoints counts the ready addresses of the Endpoints object.
-	InEndpoints int
+	InEndpoints int `json:"readyInEndpoints"`
+	// Endpoints are the addresses of its slices, sorted.
+	Endpoints []StandingEndpoint `json:"endpoints,omitempty"`
 }
 
 // StandingEndpoint is one endpoint of a slice.
 type StandingEndpoint struct {
-	Cluster, Address            string
-	Ready, Serving, Terminating bool
+	Cluster     string `json:"cluster"`
+	Address     string `json:"address"`
+	Ready       bool   `json:"ready"`
+	Serving     bool   `json:"serving"`
+	Terminating bool   `json:"terminating"`
 	// Foreign is true of a slice that is not ours.
-	Foreign bool
+	Foreign bool `json:"foreign,omitempty"`
 }
 
 // Stands says what stands of a replica.

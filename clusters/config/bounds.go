@@ -4,6 +4,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -28,14 +29,31 @@ func (c *Config) ownNamespace(file, environment string) string {
 		return c.Namespace
 	}
 	if c.Ingress.Kubeconfig == "" {
-		if text, err := os.ReadFile(file); err == nil && len(text) > 0 {
-			return strings.TrimSpace(string(text))
+		if namespace := podNamespace(file); namespace != "" {
+			return namespace
 		}
 	}
-	if environment != "" {
-		return environment
+	return cmp.Or(environment, fallbackNamespace)
+}
+
+// LeaseNamespace is where the Leases of members go, "" for nowhere. The namespace of the
+// pod that this process runs in is meant only if that pod is in the ingress cluster.
+func (c *Config) LeaseNamespace() string { return c.leaseNamespace(podNamespaceFile) }
+
+func (c *Config) leaseNamespace(file string) string {
+	switch {
+	case !c.Leases.Enabled:
+		return ""
+	case c.Leases.Namespace != "" || c.Ingress.Kubeconfig != "":
+		return c.Leases.Namespace
 	}
-	return fallbackNamespace
+	return podNamespace(file)
+}
+
+// podNamespace reads that of a pod, "" where there is none.
+func podNamespace(file string) string {
+	text, _ := os.ReadFile(file)
+	return strings.TrimSpace(string(text))
 }
 
 // MayWrite returns which namespaces of the ingress cluster may be written to, given

@@ -59,3 +59,29 @@ func TestOwnNamespace(t *testing.T) {
 		}
 	}
 }
+
+func TestLeaseNamespace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "namespace")
+	if err := os.WriteFile(file, []byte("own\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		leases     Leases
+		kubeconfig string
+		file       string
+		want       string
+	}{
+		{Leases{Enabled: true}, "", file, "own"},
+		{Leases{Enabled: true}, "", file + ".none", ""},
+		{Leases{Enabled: true}, "ingress", file, ""},
+		{Leases{Enabled: true, Namespace: "said"}, "ingress", file, "said"},
+		{Leases{Enabled: true, Namespace: "said"}, "", file, "said"},
+		{Leases{Namespace: "said"}, "", file, ""},
+	} {
+		loaded := Config{Leases: c.leases}
+		loaded.Ingress.Kubeconfig = c.kubeconfig
+		if got := loaded.leaseNamespace(c.file); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}

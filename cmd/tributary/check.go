@@ -304,7 +304,7 @@ func (c *checked) askIngress(ctx context.Context, connection *kube.Connection, l
 	if write && !offered {
 		c.problem(app.ErrNoSlices)
 	}
-	needs := ingressNeeds(loaded.Config.Ingress.Only(), write && offered, loaded.Config.Replicas.CreateNamespaces, loaded.Config.OwnNamespace(), app.LeaseNamespace(&loaded.Config))
+	needs := ingressNeeds(loaded.Config.Ingress.Only(), write && offered, loaded.Config.Replicas.CreateNamespaces, loaded.Config.OwnNamespace(), loaded.Config.LeaseNamespace())
 	if loaded.Config.Ingress.RolesOnly {
 		needs = slices.DeleteFunc(needs, func(n need) bool { return n.resource == "namespaces" })
 	}

@@ -15,6 +15,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/cmd/tributary/internal/app"
+	"tributary.dev/tributary/reconcile"
 )
 
 // newExplainCommand says what becomes of a replica, pod by pod.
@@ -145,7 +146,7 @@ func (p *explanationPrinter) service(s *app.ExplainedService) {
 	p.table(headings, all)
 }
 
-func (p *explanationPrinter) stands(s *app.ExplainedReplica) {
+func (p *explanationPrinter) stands(s *reconcile.Stands) {
 	switch s.Service {
 	case "none":
 		p.printf("Nothing of that name stands in the ingress cluster.\n")

@@ -16,6 +16,7 @@ import (
 
 	"tributary.dev/tributary/cmd/tributary/internal/app"
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -34,7 +35,7 @@ func explained(key syncer.Key) app.Explanation {
 			{Cluster: "idc-b", State: "silent", Reason: "Unreachable", Drained: true, Services: []app.ExplainedService{{Service: "shop/web", Excluded: "serviceSelector does not match its labels"}}},
 			{Cluster: "idc-c", State: "live", Services: []app.ExplainedService{}},
 		},
-		Stands: app.ExplainedReplica{Service: "ours", InEndpoints: 1, Endpoints: []app.ExplainedEndpoint{
+		Stands: reconcile.Stands{Service: "ours", InEndpoints: 1, Endpoints: []reconcile.StandingEndpoint{
 			{Cluster: "idc-a", Address: "10.0.0.1", Ready: true, Serving: true}, {Cluster: "idc-a", Address: "10.0.0.2"},
 		}},
 		Conflicts: []metrics.Conflict{{Namespace: "shop", Service: "web", Reason: "refused", Message: "quota exceeded"}},

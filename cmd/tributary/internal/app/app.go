@@ -274,10 +274,7 @@ func (r *App) notReady() []string {
 		reasons = append(reasons, "the Secrets of members have not been listed yet")
 	}
 	r.mu.Lock()
-	joined := make(map[string]time.Time, len(r.joined))
-	for name, at := range r.joined {
-		joined[name] = at
-	}
+	joined := maps.Clone(r.joined)
 	r.mu.Unlock()
 	states := map[string]clusters.Status{}
 	for _, s := range r.set.Conditions() {

@@ -4,7 +4,6 @@
 package app
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -31,7 +30,8 @@ type Explanation struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
 	Members   []ExplainedMember `json:"members"`
-	Stands    ExplainedReplica  `json:"stands"`
+	// Stands is what stands; its Service is unknown before the ingress cluster was listed.
+	Stands reconcile.Stands `json:"stands"`
 	// Conflicts and Held are those of the status that are about the replica, or about a
 	// member as a whole.
 	Conflicts []metrics.Conflict   `json:"conflicts,omitempty"`
@@ -75,24 +75,6 @@ type ExplainedPod struct {
 	Then string `json:"then,omitempty"`
 }
 
-// ExplainedReplica is what stands in the ingress cluster.
-type ExplainedReplica struct {
-	// Service is none, ours or foreign; unknown before the ingress cluster was listed.
-	Service     string              `json:"service"`
-	InEndpoints int                 `json:"readyInEndpoints"`
-	Endpoints   []ExplainedEndpoint `json:"endpoints,omitempty"`
-}
-
-// ExplainedEndpoint is one endpoint of a slice.
-type ExplainedEndpoint struct {
-	Cluster     string `json:"cluster"`
-	Address     string `json:"address"`
-	Ready       bool   `json:"ready"`
-	Serving     bool   `json:"serving"`
-	Terminating bool   `json:"terminating"`
-	Foreign     bool   `json:"foreign,omitempty"`
-}
-
 // ExplainHandler serves explanations, and the names of all replicas.
 func ExplainHandler(explain func(syncer.Key) Explanation, replicas func() []syncer.Key) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -102,25 +84,21 @@ func ExplainHandler(explain func(syncer.Key) Explanation, replicas func() []sync
 			http.Error(w, fmt.Sprintf("service: %.200q is not namespace/name", text), http.StatusBadRequest)
 			return
 		}
-		var answer any
 		if ok {
-			answer = explain(key)
-		} else {
-			names := Explainable{Services: []string{}}
-			for _, key := range replicas() {
-				names.Services = append(names.Services, key.String())
-			}
-			answer = names
+			sendJSON(w, explain(key))
+			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store")
-		_ = json.NewEncoder(w).Encode(answer)
+		names := Explainable{Services: []string{}}
+		for _, key := range replicas() {
+			names.Services = append(names.Services, key.String())
+		}
+		sendJSON(w, names)
 	})
 }
 
 // explain gathers what is known of a replica.
 func (r *App) explain(key syncer.Key) Explanation {
-	out := Explanation{Namespace: key.Namespace, Name: key.Name, Members: []ExplainedMember{}, Stands: ExplainedReplica{Service: "unknown"}}
+	out := Explanation{Namespace: key.Namespace, Name: key.Name, Members: []ExplainedMember{}, Stands: reconcile.Stands{Service: "unknown"}}
 	drained := map[string]bool{}
 	for _, c := range r.running().Config.Clusters {
 		drained[c.Name] = c.Drain
@@ -129,7 +107,7 @@ func (r *App) explain(key syncer.Key) Explanation {
 		out.Members = append(out.Members, explainedMember(m, drained[m.Cluster]))
 	}
 	if session := r.ingress.Load(); session != nil && session.reconciler.Synced() {
-		out.Stands = explainedReplica(session.reconciler.Stands(key))
+		out.Stands = session.reconciler.Stands(key)
 	}
 	status := r.metrics.Status()
 	for _, c := range status.Conflicts {
@@ -200,12 +178,4 @@ func explainRule(p *store.ExplainedPod, pod *ExplainedPod) {
 	if is.Rule != "" {
 		pod.Rule, pod.Then = is.Rule, string(is.Then)
 	}
-}
-
-func explainedReplica(s reconcile.Stands) ExplainedReplica {
-	out := ExplainedReplica{Service: s.Service, InEndpoints: s.InEndpoints}
-	for _, e := range s.Endpoints {
-		out.Endpoints = append(out.Endpoints, ExplainedEndpoint(e))
-	}
-	return out
 }

@@ -5,15 +5,9 @@ package app
 
 import (
 	"context"
-	"os"
-	"strings"
 
-	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/reconcile/leases"
 )
-
-// namespaceFile names the namespace of a pod's service account.
-const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // keepLeases shows the freshness of the members in the ingress cluster until ctx
 // is done. The members must be there: a Lease of nobody goes, and with it the identity
@@ -31,27 +25,7 @@ func (s *ingressSession) leases(namespace string) leases.API {
 	return s.watch.Clientset().CoordinationV1().Leases(namespace)
 }
 
-func (r *App) leaseNamespace() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return leaseNamespace(&r.loaded.Config, namespaceFile)
-}
-
-// leaseNamespace is where Leases go, "" for nowhere. The namespace of the pod that
-// this process runs in is meant only if that pod is in the ingress cluster.
-func leaseNamespace(c *config.Config, file string) string {
-	switch {
-	case !c.Leases.Enabled:
-		return ""
-	case c.Leases.Namespace != "" || c.Ingress.Kubeconfig != "":
-		return c.Leases.Namespace
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(text))
-}
+func (r *App) leaseNamespace() string { return r.running().Config.LeaseNamespace() }
 
 // freshness is how fresh each member is.
 func (r *App) freshness() []leases.Member {
@@ -70,6 +44,3 @@ func stateText(state, reason string) string {
 	}
 	return state + ", " + reason
 }
-
-// LeaseNamespace is where the Leases of members go by a configuration, "" for nowhere.
-func LeaseNamespace(c *config.Config) string { return leaseNamespace(c, namespaceFile) }

@@ -4,16 +4,13 @@
 package app
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"tributary.dev/tributary/clusters"
-	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
@@ -34,30 +31,7 @@ func TestHeldChanges(t *testing.T) {
 	}
 }
 
-func TestLeaseNamespace(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "namespace")
-	if err := os.WriteFile(file, []byte("own\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		leases     config.Leases
-		kubeconfig string
-		file       string
-		want       string
-	}{
-		{config.Leases{Enabled: true}, "", file, "own"},
-		{config.Leases{Enabled: true}, "", file + ".none", ""},
-		{config.Leases{Enabled: true}, "ingress", file, ""},
-		{config.Leases{Enabled: true, Namespace: "said"}, "ingress", file, "said"},
-		{config.Leases{Enabled: true, Namespace: "said"}, "", file, "said"},
-		{config.Leases{Namespace: "said"}, "", file, ""},
-	} {
-		loaded := &config.Config{Leases: c.leases}
-		loaded.Ingress.Kubeconfig = c.kubeconfig
-		if got := leaseNamespace(loaded, c.file); got != c.want {
-			t.Errorf("%+v: %q", c, got)
-		}
-	}
+func TestStateText(t *testing.T) {
 	if got := stateText("live", "ChangesHeld"); !strings.Contains(got, "live, Ch") || stateText("live", "") != "live" {
 		t.Errorf("state %q", got)
 	}

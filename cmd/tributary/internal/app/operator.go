@@ -23,15 +23,20 @@ func operated(do func(url.Values) (answer any, wrong string)) http.HandlerFunc {
 			http.Error(w, refusal, http.StatusForbidden)
 			return
 		}
-		answer, wrong := do(r.URL.Query())
+		out, wrong := do(r.URL.Query())
 		if wrong != "" {
 			http.Error(w, wrong, http.StatusBadRequest)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store")
-		_ = json.NewEncoder(w).Encode(answer)
+		sendJSON(w, out)
 	}
+}
+
+// sendJSON sends what is true of this moment alone.
+func sendJSON(w http.ResponseWriter, out any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(out)
 }
 
 // strange says why a request is not one of an operator on this machine. Browsers

@@ -132,10 +132,7 @@ func laneStatuses(queue *lanes.Queue) []metrics.LaneStatus {
 
 // Describe says in few words how a member stands.
 func Describe(s clusters.Status) string {
-	text := s.State
-	if s.Reason != "" {
-		text += ", " + s.Reason
-	}
+	text := stateText(s.State, s.Reason)
 	if s.LastError != "" {
 		text += ": " + s.LastError
 	}

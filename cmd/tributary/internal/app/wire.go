@@ -91,7 +91,7 @@ func (s *source) Members() []reconcile.MemberState { return memberStates(s.set.M
 func memberStates(members []clusters.MemberState) []reconcile.MemberState {
 	out := make([]reconcile.MemberState, len(members))
 	for i, m := range members {
-		out[i] = reconcile.MemberState{Name: m.Name, Synced: m.Synced, Stale: m.Stale, Panicking: m.Panicking}
+		out[i] = reconcile.MemberState(m)
 	}
 	return out
 }
