@@ -27,6 +27,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"tributary.dev/tributary/internal/memnet"
 )
 
 // fakeAPI is as much of an API server as members need, in JSON over HTTP/2 and
@@ -35,7 +37,7 @@ import (
 type fakeAPI struct {
 	t        *testing.T
 	server   *httptest.Server
-	listener *memoryListener
+	listener *memnet.Listener
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when anything below changes
@@ -66,7 +68,7 @@ type fakeEvent struct {
 
 func newFakeAPI(t *testing.T, uid string) *fakeAPI {
 	f := &fakeAPI{
-		t: t, listener: newMemoryListener(), changed: make(chan struct{}), uid: uid, version: "v1.36.3",
+		t: t, listener: memnet.New(), changed: make(chan struct{}), uid: uid, version: "v1.36.3",
 		rv: 100, deny: map[string]int{}, watches: map[string]int{}, lists: map[string]int{}, open: map[string]int{},
 	}
 	f.server = httptest.NewUnstartedServer(f)
@@ -79,7 +81,7 @@ func newFakeAPI(t *testing.T, uid string) *fakeAPI {
 }
 
 func (f *fakeAPI) close() {
-	f.listener.thaw()
+	f.listener.Thaw()
 	f.server.CloseClientConnections()
 	f.server.Close()
 }
@@ -87,7 +89,7 @@ func (f *fakeAPI) close() {
 // config reaches the server; token makes configurations differ.
 func (f *fakeAPI) config(token string) *rest.Config {
 	return &rest.Config{
-		Host: "https://example.com", BearerToken: token, Dial: f.listener.dial,
+		Host: "https://example.com", BearerToken: token, Dial: f.listener.Dial,
 		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil },
 		TLSClientConfig: rest.TLSClientConfig{
 			CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.server.Certificate().Raw}),

@@ -13,6 +13,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/evidence"
+	"tributary.dev/tributary/internal/memnet"
 )
 
 // running is a world with one live member "a" of two pods behind shop/web.
@@ -48,13 +49,13 @@ func (f *fakeAPI) watched() int {
 func TestFrozenMember(t *testing.T) {
 	running(t, nil, func(w *world, a *fakeAPI) {
 		lists := a.listed()
-		a.listener.freeze()
+		a.listener.Freeze()
 		w.pass(10 * time.Second)
 		w.wantState("a", Silent, evidence.ReasonUnreachable)
 		w.pass(time.Minute)
 		w.wantAddresses("shop", "web", both...)
 		a.put(notReady(newPod("shop", "web", 1)))
-		a.listener.thaw()
+		a.listener.Thaw()
 		w.pass(5 * time.Second)
 		w.wantState("a", Live, ReasonNone)
 		w.wantAddresses("shop", "web", "a 10.1.0.2")
@@ -67,14 +68,14 @@ func TestFrozenMember(t *testing.T) {
 
 func TestRestartedMember(t *testing.T) {
 	running(t, nil, func(w *world, a *fakeAPI) {
-		a.listener.setRefuse(true)
+		a.listener.Lead(memnet.Nobody)
 		a.server.CloseClientConnections()
 		w.pass(time.Minute)
 		w.wantState("a", Silent, evidence.ReasonUnreachable)
 		w.wantAddresses("shop", "web", both...)
 		lists := a.listed()
 		a.put(notReady(newPod("shop", "web", 2)))
-		a.listener.setRefuse(false)
+		a.listener.Lead(memnet.Open)
 		w.pass(2 * time.Second)
 		w.wantDirty("removal shop/web: Pod shop/web-2 modified (not ready)")
 		if more := a.listed() - lists; more != 0 {
@@ -114,14 +115,14 @@ func TestMemberDownAtStart(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		a := w.api("uid-a")
 		a.put(newService("shop", "web"), newPod("shop", "web", 1))
-		a.listener.setRefuse(true)
+		a.listener.Lead(memnet.Nobody)
 		w.reach("a", a.config(""), "1")
 		w.pass(time.Minute)
 		w.wantState("a", Silent, evidence.ReasonUnreachable)
 		if members := w.set.Members(); len(members) != 1 || members[0].Synced {
 			t.Errorf("members %+v", members)
 		}
-		a.listener.setRefuse(false)
+		a.listener.Lead(memnet.Open)
 		w.pass(6 * time.Second)
 		w.wantState("a", Live, ReasonNone)
 		w.wantAddresses("shop", "web", "a 10.1.0.1")

@@ -322,7 +322,7 @@ func TestNothingIsSaidOfControllersThatCannotBeSeen(t *testing.T) {
 		"Endpoints cannot be read":   {func(o *observed) func() { return o.cut("endpoints", failing) }, ""},
 		"pods cannot be read":        {func(o *observed) func() { return o.cut("pods", failing) }, ""},
 		"Services may not be read":   {func(o *observed) func() { return o.cut("services", forbidden) }, ""},
-		"the member does not answer": {func(o *observed) func() { o.listener.freeze(); return o.listener.thaw }, ""},
+		"the member does not answer": {func(o *observed) func() { o.listener.Freeze(); return o.listener.Thaw }, ""},
 		"another cluster answers":    {func(o *observed) func() { o.become("other"); return func() { o.become("uid-a") } }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

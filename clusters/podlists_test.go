@@ -275,7 +275,7 @@ func TestFollowedMemberIsNotStale(t *testing.T) {
 		if s := w.status("a"); s.Stale || s.Reason != string(evidence.ReasonIdentityMismatch) {
 			t.Errorf("stale is %v, reason %s", s.Stale, s.Reason)
 		}
-		a.listener.freeze()
+		a.listener.Freeze()
 		w.pass(2 * time.Minute)
 		if !w.status("a").Stale {
 			t.Error("not stale although nothing leads to it any more")

@@ -18,7 +18,7 @@ import (
 
 func TestNewCredentialTakesOverAnOpenWatch(t *testing.T) {
 	running(t, nil, func(w *world, a *fakeAPI) {
-		lists, dials := a.lists["pods"], a.listener.dials()
+		lists, dials := a.lists["pods"], a.listener.Dials()
 		var tokens []string
 		a.with(func() {
 			a.hook = func(_ http.ResponseWriter, r *http.Request) bool {
@@ -37,7 +37,7 @@ func TestNewCredentialTakesOverAnOpenWatch(t *testing.T) {
 		if a.lists["pods"] > lists+1 { // a look at the revision
 			t.Errorf("%d lists of pods", a.lists["pods"]-lists)
 		}
-		if got := a.listener.dials() - dials; got != 1 {
+		if got := a.listener.Dials() - dials; got != 1 {
 			t.Errorf("%d connections dialled, want 1", got)
 		}
 		if tokens[len(tokens)-1] != "Bearer new" {
@@ -112,7 +112,7 @@ func TestAnotherClusterAtANewAddressIsNotUsed(t *testing.T) {
 		a.put(notReady(newPod("shop", "web", 1)))
 		w.pass(0)
 		w.wantAddresses("shop", "web", "a 10.1.0.2")
-		a.listener.freeze()
+		a.listener.Freeze()
 		w.pass(20 * time.Second)
 		w.wantState("a", Suspect, evidence.ReasonIdentityMismatch)
 		w.wantAddresses("shop", "web", "a 10.1.0.2")
@@ -299,7 +299,7 @@ func TestTwoHundredRoundsLeaveNothing(t *testing.T) {
 			w.pass(0)
 		}
 		w.pass(time.Second)
-		if open := b.listener.open(); open != 0 {
+		if open := b.listener.Open(); open != 0 {
 			t.Errorf("%d connections are still open", open)
 		}
 		// Goroutines: a bubble does not end while one of its own is left.
@@ -361,7 +361,7 @@ func TestOneBadMemberDisturbsNoOther(t *testing.T) {
 		w.reach("b", b.config(""), "1")
 		w.pass(time.Second)
 		w.sink.take()
-		b.listener.freeze()
+		b.listener.Freeze()
 		w.pass(20 * time.Second)
 		a.put(notReady(newPod("shop", "web", 1)))
 		w.pass(0)

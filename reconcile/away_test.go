@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/syncer"
 )

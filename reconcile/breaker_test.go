@@ -12,7 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/internal/apitest"
+	"tributary.dev/tributary/internal/memnet"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -177,13 +178,13 @@ func TestQuietOutageTriesOutNothing(t *testing.T) {
 			}
 			return nil
 		})
-		g.server.Lead(apitest.Nobody)
+		g.server.Lead(memnet.Nobody)
 		time.Sleep(20 * time.Second)
 		if !g.rec.breaker.isOpen() {
 			t.Error("nobody answers, and the breaker is closed")
 		}
 		g.server.Allow(func(apitest.Request) bool { return false })
-		g.server.Lead(apitest.Open)
+		g.server.Lead(memnet.Open)
 		time.Sleep(time.Second)
 		g.server.Allow(func(apitest.Request) bool { return true })
 		time.Sleep(20 * time.Second)

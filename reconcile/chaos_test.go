@@ -20,8 +20,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/internal/dice"
-	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/syncer"
 )
 

@@ -15,7 +15,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/internal/apitest"
+	"tributary.dev/tributary/internal/memnet"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/syncer"
 )
@@ -71,11 +72,11 @@ func TestDeadAddressesGoInCombinedTrouble(t *testing.T) {
 			g.t.Cleanup(func() { end(); <-ended })
 		},
 		"an outage": func(g *ground, svc *syncer.Service) {
-			g.server.Lead(apitest.Nobody)
+			g.server.Lead(memnet.Nobody)
 			time.Sleep(time.Minute)
 			live(g, svc)
 			time.Sleep(time.Minute)
-			g.server.Lead(apitest.Open)
+			g.server.Lead(memnet.Open)
 			time.Sleep(time.Second) // it is asked so often
 		},
 		"an edit of the configuration": func(g *ground, svc *syncer.Service) {
@@ -90,7 +91,7 @@ func TestDeadAddressesGoInCombinedTrouble(t *testing.T) {
 		for event, happen := range events {
 			t.Run(trouble+", "+event, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					g := newGroundOn(t, apitest.NewPiped(t), "a", "b")
+					g := newGroundOn(t, apitest.NewInMemory(t), "a", "b")
 					g.options.Queue.Backoff.Max = 30 * time.Second
 					g.start()
 					g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true), pod(web, "10.0.0.2", true))

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/metrics/record"
-	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/syncer"
 )

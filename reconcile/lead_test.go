@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/metrics"
-	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/syncer"
 )
@@ -112,7 +112,7 @@ func TestNothingIsLookedAtBeforeTheBeginning(t *testing.T) {
 // A worker that hangs in something that has no limit is found.
 func TestStuckWorkerIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGroundOn(t, apitest.NewPiped(t), "a")
+		g := newGroundOn(t, apitest.NewInMemory(t), "a")
 		var heartbeats metrics.Heartbeats
 		g.options.Heartbeats = &heartbeats
 		held := make(chan struct{})

@@ -13,14 +13,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/syncer"
 )
 
 // A stream that brings nothing any more is found out within 30 s, although nobody ends it.
 func TestFrozenStreamIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGroundOn(t, apitest.NewPiped(t), "a")
+		g := newGroundOn(t, apitest.NewInMemory(t), "a")
 		g.start()
 		g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
 		g.settle()

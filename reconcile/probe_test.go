@@ -18,7 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/internal/apitest"
+	"tributary.dev/tributary/internal/memnet"
 	"tributary.dev/tributary/reconcile/lanes"
 )
 
@@ -68,12 +69,12 @@ func TestQuietIngressClusterThatGoesAwayIsNoticed(t *testing.T) {
 	}{
 		{"frozen", (*ground).silent, "deadline exceeded"},
 		{"connections closed at once", func(g *ground) func() {
-			g.server.Lead(apitest.Closing)
-			return func() { g.server.Lead(apitest.Open) }
+			g.server.Lead(memnet.Closing)
+			return func() { g.server.Lead(memnet.Open) }
 		}, "EOF|closed"},
 		{"connections refused", func(g *ground) func() {
-			g.server.Lead(apitest.Nobody)
-			return func() { g.server.Lead(apitest.Open) }
+			g.server.Lead(memnet.Nobody)
+			return func() { g.server.Lead(memnet.Open) }
 		}, "connection refused"},
 		{"credential expired", func(g *ground) func() {
 			g.faulty(apitest.Fault{Status: http.StatusUnauthorized})
@@ -124,7 +125,7 @@ func TestQuietIngressClusterThatGoesAwayIsNoticed(t *testing.T) {
 // pipedGround is a ground in a synctest bubble, with the log.
 func pipedGround(t *testing.T) (*ground, *said) {
 	t.Helper()
-	g := newGroundOn(t, apitest.NewPiped(t), "a")
+	g := newGroundOn(t, apitest.NewInMemory(t), "a")
 	log := &said{}
 	g.options.Logger = slog.New(slog.NewTextHandler(log, nil))
 	g.start()
@@ -153,7 +154,7 @@ func (s *said) String() string {
 func TestWatchWithoutAnAnswerIsNotBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, log := pipedGround(t)
-		g.server.Lead(apitest.Closing)
+		g.server.Lead(memnet.Closing)
 		time.Sleep(time.Minute)
 		if err := g.rec.observer.trouble(); err == nil {
 			t.Error("the watches count as up")
@@ -161,7 +162,7 @@ func TestWatchWithoutAnAnswerIsNotBack(t *testing.T) {
 		if strings.Contains(log.String(), "is back") {
 			t.Errorf("the log says that a watch is back:\n%s", log)
 		}
-		g.server.Lead(apitest.Open)
+		g.server.Lead(memnet.Open)
 		time.Sleep(time.Minute)
 		if err := g.rec.observer.trouble(); err != nil {
 			t.Errorf("the watches stay down: %v\n%s", err, log)
@@ -238,16 +239,16 @@ func TestBreakerBeforeAnEmptyQueueIsClosedByAProbe(t *testing.T) {
 // that would close the breaker are in a long backoff.
 func TestAnswerEndsTheTroubleBeforeTheBreakerCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGroundOn(t, apitest.NewPiped(t), "a")
+		g := newGroundOn(t, apitest.NewInMemory(t), "a")
 		g.options.Queue = lanes.Options{Backoff: lanes.Backoff{Base: time.Minute, Max: time.Hour}}
 		g.start()
-		g.server.Lead(apitest.Nobody)
+		g.server.Lead(memnet.Nobody)
 		g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
 		synctest.Wait()
 		if !g.rec.breaker.isOpen() || g.rec.Trouble() == nil {
 			t.Errorf("breaker open: %v, trouble %v", g.rec.breaker.isOpen(), g.rec.Trouble())
 		}
-		g.server.Lead(apitest.Open)
+		g.server.Lead(memnet.Open)
 		g.until(false, 7*time.Second)
 		g.stop()
 	})

@@ -22,10 +22,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
-	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"

@@ -17,9 +17,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
-	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
@@ -122,7 +122,7 @@ func TestFightIsSlowedAndReported(t *testing.T) {
 
 func TestRestoredStoreIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGroundOn(t, apitest.NewPiped(t), "a")
+		g := newGroundOn(t, apitest.NewInMemory(t), "a")
 		g.start()
 		g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
 		g.settle()
@@ -186,7 +186,7 @@ func TestRestoredStoreThatHasCaughtUpIsNoticed(t *testing.T) {
 		} {
 			t.Run(c.name+", "+more.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					g := newGroundOn(t, apitest.NewPiped(t), "a")
+					g := newGroundOn(t, apitest.NewInMemory(t), "a")
 					g.start()
 					g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
 					g.settle()

@@ -13,8 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/metrics"
-	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
@@ -25,7 +25,7 @@ import (
 func TestRivalProcessIsNoticed(t *testing.T) {
 	for _, agree := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			server := apitest.NewPiped(t)
+			server := apitest.NewInMemory(t)
 			one, two := newGroundOn(t, server, "a"), newGroundOn(t, server, "a")
 			one.start()
 			one.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
@@ -72,7 +72,7 @@ func TestRivalProcessIsNoticed(t *testing.T) {
 // other wrote it, whatever else it has to do; what it knows to be gone goes at once.
 func TestWhoLagsUndoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := apitest.NewPiped(t)
+		server := apitest.NewInMemory(t)
 		fresh, late := newGroundOn(t, server, "a"), newGroundOn(t, server, "a")
 		pods := func(ips ...string) (pods []*syncer.Pod) {
 			for _, ip := range ips {
@@ -112,7 +112,7 @@ func TestWhoLagsUndoesNothing(t *testing.T) {
 // it anew if they still want it.
 func TestWhoWasStoppedMakesNothingAnewAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := apitest.NewPiped(t)
+		server := apitest.NewInMemory(t)
 		g, other := newGroundOn(t, server, "a"), newGroundOn(t, server, "a")
 		for _, one := range []*ground{g, other} {
 			one.source.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
@@ -134,7 +134,7 @@ func TestWhoWasStoppedMakesNothingAnewAtOnce(t *testing.T) {
 // One process after another, or a hand that changes replicas, is no rival.
 func TestSuccessorsAndHandsAreNoRivals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := apitest.NewPiped(t)
+		server := apitest.NewInMemory(t)
 		former := newGroundOn(t, server, "a")
 		former.start()
 		former.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))

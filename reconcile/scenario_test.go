@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/metrics/record"
-	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/plan"
 )
 

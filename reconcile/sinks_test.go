@@ -18,7 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/reconcile/sinks"
 	"tributary.dev/tributary/reconcile/sinks/state"
 	"tributary.dev/tributary/syncer"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/reconcile/lanes"
 )
 

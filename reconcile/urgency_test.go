@@ -10,8 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tributary.dev/tributary/internal/apitest"
+	"tributary.dev/tributary/internal/memnet"
 	"tributary.dev/tributary/metrics/record"
-	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
@@ -37,18 +38,18 @@ func TestDeadAddressesGoBeforeAllOtherWork(t *testing.T) {
 			g.launch()
 		},
 		"outage of the ingress cluster": func(g *ground, change func()) {
-			g.server.Lead(apitest.Nobody)
+			g.server.Lead(memnet.Nobody)
 			time.Sleep(10 * time.Second)
 			change()
 			g.rec.Resync("a", "relist") // as a list tells it: in bulk
 			time.Sleep(10 * time.Second)
-			g.server.Lead(apitest.Open)
+			g.server.Lead(memnet.Open)
 		},
 	}
 	for name, miss := range away {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := newGroundOn(t, apitest.NewPiped(t), "a")
+				g := newGroundOn(t, apitest.NewInMemory(t), "a")
 				g.start()
 				for i := range replicas {
 					g.set("a", relabelled(webKey(i), "old"), pod(webKey(i), "10.0.0.1", true), pod(webKey(i), "10.0.0.2", true))
@@ -125,7 +126,7 @@ func TestUrgencyIsWhatTheWriteDoes(t *testing.T) {
 func TestRemovalsHaveTheNextTokens(t *testing.T) {
 	const replicas, qps = 100, 20
 	synctest.Test(t, func(t *testing.T) {
-		g := newGroundOn(t, apitest.NewPiped(t), "a")
+		g := newGroundOn(t, apitest.NewInMemory(t), "a")
 		g.options.Queue.QPS, g.options.Queue.Burst = qps, 1
 		g.options.RequestTimeout = time.Second / qps
 		g.start()

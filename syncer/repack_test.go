@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"tributary.dev/tributary/internal/subsettext"
 	"tributary.dev/tributary/syncer"
-	"tributary.dev/tributary/syncer/subsettext"
 )
 
 // TestRepack runs the cases of testdata/repack.txt.

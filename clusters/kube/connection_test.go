@@ -18,6 +18,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/internal/memnet"
 )
 
 // connected runs a script with a connection to a fake server in virtual time.
@@ -217,7 +219,7 @@ func TestHangingPluginKeepsNoRequest(t *testing.T) {
 
 func TestErrorsHoldNoSecret(t *testing.T) {
 	connected(t, ConnectOptions{Cluster: "a"}, func(t *testing.T, f *apiServer, c *Connection) {
-		f.listener.SetRefuse(true)
+		f.listener.Lead(memnet.Nobody)
 		_, err := c.Version(t.Context())
 		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "cluster a") {
 			t.Errorf("error %v", err)

@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"tributary.dev/tributary/clusters/internal/memnet"
+	"tributary.dev/tributary/internal/memnet"
 )
 
 // apiServer is as much of an API server as a connection needs, over TLS and HTTP/2

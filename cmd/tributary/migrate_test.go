@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/internal/apitest"
 )
 
 // TestMigrate goes the way of docs/migrate.md, from Endpoints made by hand and back. What a route leads to has the pod's

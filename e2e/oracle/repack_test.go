@@ -16,8 +16,8 @@ import (
 	"k8s.io/kubernetes/pkg/api/v1/endpoints"
 
 	"tributary.dev/tributary/internal/dice"
+	"tributary.dev/tributary/internal/subsettext"
 	"tributary.dev/tributary/syncer"
-	"tributary.dev/tributary/syncer/subsettext"
 )
 
 // upstreamRepack runs upstream's RepackSubsets over our values. It compares

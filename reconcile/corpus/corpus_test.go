@@ -23,9 +23,9 @@ import (
 
 	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/internal/golden"
 	"tributary.dev/tributary/reconcile"
-	"tributary.dev/tributary/reconcile/apitest"
 	"tributary.dev/tributary/reconcile/corpus"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"

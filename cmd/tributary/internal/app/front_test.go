@@ -26,7 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/clusters/config"
-	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/internal/apitest"
 )
 
 // front is an ingress cluster as an App connects to it: an apitest.Server with

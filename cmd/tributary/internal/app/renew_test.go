@@ -31,7 +31,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kubeconfig"
-	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/internal/apitest"
 )
 
 // accountToken is a token as the TokenRequest API gives it.

@@ -22,8 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/metrics"
-	"tributary.dev/tributary/reconcile/apitest"
 )
 
 // balancer is a receiver that keeps what it is told.

@@ -14,14 +14,15 @@ import (
 	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/internal/memnet"
 )
 
 // Server is the API server. All methods are safe for concurrent use.
 type Server struct {
 	http  *httptest.Server
 	store *store
-	// pipes is how the server is reached instead of over the network; nil: it is not.
-	pipes *pipes
+	// memory is how the server is reached instead of over the network; nil: it is not.
+	memory *memnet.Listener
 
 	mu        sync.Mutex
 	intercept func(Request) *Fault
@@ -88,6 +89,23 @@ func New(t testing.TB) *Server {
 	return s
 }
 
+// NewInMemory starts a server that is reached over memory alone, so that a synctest
+// bubble can hold both ends: start it there.
+func NewInMemory(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{store: newStore(), memory: memnet.New()}
+	s.http = &httptest.Server{Listener: s.memory, Config: &http.Server{Handler: s}}
+	s.http.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Lead sets what becomes of connections to a server in memory. Those that stand are cut.
+func (s *Server) Lead(w memnet.Way) {
+	s.memory.Lead(w)
+	s.memory.Cut()
+}
+
 // Close ends the server and every open watch. A second call does nothing.
 func (s *Server) Close() {
 	s.http.CloseClientConnections()
@@ -98,9 +116,9 @@ func (s *Server) Close() {
 // protobuf unless told otherwise.
 func (s *Server) Config(userAgent string) *rest.Config {
 	c := &rest.Config{Host: s.http.URL, UserAgent: userAgent, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
-	if s.pipes != nil {
-		c.Dial = s.pipes.dial
-		c.Transport = &http.Transport{DialContext: s.pipes.dial} // client-go keeps those that it makes
+	if s.memory != nil {
+		c.Dial = s.memory.Dial
+		c.Transport = &http.Transport{DialContext: s.memory.Dial} // client-go keeps those that it makes
 	}
 	return c
 }

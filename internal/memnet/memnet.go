@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package memnet is a network in memory for tests in virtual time: a listener
-// that can freeze and refuse, and connections whose waits a synctest bubble sees.
+// that can freeze, close and refuse, and connections whose waits a synctest bubble sees.
 package memnet
 
 import (
@@ -12,9 +12,22 @@ import (
 	"syscall"
 )
 
+// Way is what becomes of new connections.
+type Way int
+
+// The ways.
+const (
+	// Open connections lead to the listener.
+	Open Way = iota
+	// Closing accepts connections and closes them at once, as a load balancer does
+	// behind which nobody is.
+	Closing
+	// Nobody is at the address: connections are refused, as by a host without the process.
+	Nobody
+)
+
 // Listener hands out connections through memory. It can freeze, as a
-// stopped process does (connections are accepted, nothing is answered), and
-// refuse, as a host without the process does.
+// stopped process does: connections are accepted, nothing is answered.
 type Listener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -22,7 +35,8 @@ type Listener struct {
 
 	mu      sync.Mutex
 	flowing chan struct{} // closed while not frozen
-	refuse  bool
+	way     Way
+	open    []net.Conn
 	dialled int
 	closing int
 }
@@ -55,16 +69,21 @@ func (l *Listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0,
 
 // Dial connects to the listener, whatever the address.
 func (l *Listener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	client, server := net.Pipe()
 	l.mu.Lock()
-	refuse := l.refuse
-	if !refuse {
+	way := l.way
+	if way != Nobody {
 		l.dialled++
+		l.open = append(l.open, server)
 	}
 	l.mu.Unlock()
-	if refuse {
+	switch way {
+	case Nobody:
 		return nil, &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
+	case Closing:
+		_ = server.Close()
+		return &countedConn{Conn: buffer(client), l: l}, nil
 	}
-	client, server := net.Pipe()
 	select {
 	case l.conns <- buffer(&freezingConn{Conn: server, l: l}):
 		return &countedConn{Conn: buffer(client), l: l}, nil
@@ -90,11 +109,21 @@ func (l *Listener) Open() int {
 	return l.dialled - l.closing
 }
 
-// SetRefuse says whether dialling is refused, as by a host without the process.
-func (l *Listener) SetRefuse(refuse bool) {
+// Lead sets what becomes of connections that are dialled from now on.
+func (l *Listener) Lead(w Way) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.refuse = refuse
+	l.way = w
+}
+
+// Cut closes all connections that stand.
+func (l *Listener) Cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.open {
+		_ = c.Close()
+	}
+	l.open = nil
 }
 
 // Freeze stops all connections without closing them.
