@@ -4,7 +4,6 @@
 package metrics
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -31,8 +30,6 @@ type Family struct {
 	// Name is without the prefix; it ends with the unit, then _total for a counter.
 	Name string
 	Type Type
-	// Unit is "seconds" or "" for a plain number.
-	Unit string
 	// Labels are in the order in which values are given.
 	Labels []string
 	Help   string
@@ -44,11 +41,7 @@ type Family struct {
 
 // family is a row of the table. labels are separated by blanks; values are sentences.
 func family(t Type, group, name, labels, help string, values ...string) Family {
-	f := Family{Name: name, Type: t, Labels: strings.Fields(labels), Help: help, Values: strings.Join(values, " "), Group: group}
-	if strings.HasSuffix(strings.TrimSuffix(name, "_total"), "_seconds") {
-		f.Unit = "seconds"
-	}
-	return f
+	return Family{Name: name, Type: t, Labels: strings.Fields(labels), Help: help, Values: strings.Join(values, " "), Group: group}
 }
 
 // FullName is the name in the exposition, with the prefix.
@@ -92,5 +85,3 @@ func (f Family) histogram(r prometheus.Registerer) *prometheus.HistogramVec {
 	r.MustRegister(h)
 	return h
 }
-
-func (f Family) hasLabel(name string) bool { return slices.Contains(f.Labels, name) }

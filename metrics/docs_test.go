@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Docs renders docs/reference/metrics.md from the table of families.
-func Docs() string {
+// docs renders docs/reference/metrics.md from the table of families.
+func docs() string {
 	var b strings.Builder
 	b.WriteString(`# Metrics
 
