@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,6 +45,10 @@ type site struct {
 	env   []string
 	page  map[string][]string
 	proc  *fleet.Tributary
+	// pod is the one that proc stands for, and started how many there were.
+	pod     string
+	started int
+	kubelet *kubelet
 	// config is the file of the process that was started last.
 	config string
 }
@@ -67,6 +70,7 @@ func newSite(t *testing.T, page string, members ...string) *site {
 	for _, c := range append([]*fleet.Site{s.fleet.Ingress}, s.fleet.Members...) {
 		s.must(c.Revoke(t.Context(), fleet.ProductUser)) // the chart's account has that name: it gets its rights from the chart alone
 	}
+	s.startKubelet()
 	s.env = append(os.Environ(), "HOME="+t.TempDir(), "KUBECONFIG="+s.kubeconfig(), "PATH="+bin+":"+tools+":"+os.Getenv("PATH"))
 	return s
 }
@@ -132,12 +136,11 @@ func (s *site) lines(heading string) []string {
 	return lines
 }
 
-// run runs a command of the page. Nothing here starts pods, so commands that would find the leading pod ask the process
-// that stands for it.
+// run runs a command of the page, as it stands there.
 func (s *site) run(line string) string {
 	s.Helper()
-	if strings.HasPrefix(line, "tributary ") {
-		line = strings.Replace(line, " --context ingress", " --server "+s.proc.URL, 1)
+	if strings.HasPrefix(line, "tributary ") && s.pod != "" {
+		s.leads() // not yet where it has just begun
 	}
 	return s.sh(line)
 }
@@ -158,51 +161,44 @@ func (s *site) done() {
 	}
 }
 
-// start runs tributary as the chart's Deployment would: with its configuration, as its account.
+// start runs tributary as the chart's Deployment would: a pod of it, with its configuration, as its account.
 func (s *site) start() {
 	s.Helper()
 	file, err := s.fleet.Ingress.Client.CoreV1().ConfigMaps(own).Get(s.Context(), "tributary", metav1.GetOptions{})
 	s.must(err)
 	var config map[string]any
 	s.must(yaml.Unmarshal([]byte(file.Data["tributary.yaml"]), &config))
+	addresses := map[string]string{}
 	for _, field := range []string{"listen", "metricsListen"} { // on a machine where others have the ports of the chart
 		port, err := cluster.FreePort()
 		s.must(err)
-		config[field] = fmt.Sprintf("127.0.0.1:%d", port)
+		addresses[field] = fmt.Sprintf("127.0.0.1:%d", port)
+		config[field] = addresses[field]
 	}
 	dir := s.TempDir()
 	ingress, _ := config["ingress"].(map[string]any)
 	if ingress == nil {
 		ingress = map[string]any{}
 	}
-	ingress["kubeconfig"], config["ingress"] = s.accountKubeconfig(dir), ingress // in place of the pod's own credentials
+	var kubeconfig []byte
+	s.pod, kubeconfig = s.newPod(addresses["listen"])
+	s.must(os.WriteFile(filepath.Join(dir, "ingress.kubeconfig"), kubeconfig, 0o600))
+	ingress["kubeconfig"], config["ingress"] = "ingress.kubeconfig", ingress // in place of the pod's own credentials
 	config["leases"] = map[string]any{"namespace": own}
 	text, err := yaml.Marshal(config)
 	s.must(err)
 	path := filepath.Join(dir, "tributary.yaml")
 	s.must(os.WriteFile(path, text, 0o600))
 	s.config = path
-	s.proc = fleettest.RunTributary(s.T, fleet.TributaryOptions{Config: path, Env: []string{"POD_NAMESPACE=" + own, "POD_NAME=tributary-0"}})
+	s.proc = fleettest.RunTributary(s.T, fleet.TributaryOptions{Config: path, Env: []string{"POD_NAMESPACE=" + own, "POD_NAME=" + s.pod}})
 	s.must(s.proc.WaitReady(s.Context()))
-	s.sh(fmt.Sprintf("curl -sf http://%[1]s/readyz && curl -sf http://%[1]s/metrics | grep -c ^tributary_ && ! curl -sf http://%[1]s/debug/status", config["metricsListen"]))
+	s.sh(fmt.Sprintf("curl -sf http://%[1]s/readyz && curl -sf http://%[1]s/metrics | grep -c ^tributary_ && ! curl -sf http://%[1]s/debug/status", addresses["metricsListen"]))
 }
 
 func (s *site) restart() {
 	s.Helper()
-	s.must(s.proc.Stop(s.Context()))
+	s.stop()
 	s.start()
-}
-
-// accountKubeconfig is the chart's account in the ingress cluster.
-func (s *site) accountKubeconfig(dir string) string {
-	s.Helper()
-	granted, err := s.fleet.Ingress.Client.CoreV1().ServiceAccounts(own).CreateToken(s.Context(), "tributary", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	s.must(err)
-	text, err := s.fleet.Ingress.Cluster.Kubeconfig(cluster.User{Name: "tributary", Token: granted.Status.Token})
-	s.must(err)
-	path := filepath.Join(dir, "ingress.kubeconfig")
-	s.must(os.WriteFile(path, text, 0o600))
-	return path
 }
 
 // shows waits until a replica, of namespace shop unless it says otherwise, has endpoints of exactly these members.
@@ -260,7 +256,7 @@ func TestInstall(t *testing.T) {
 	s.start()
 	s.section("2. The first member")
 	s.shows("web", "idc-a")
-	s.define("httproutes", "gateway.networking.k8s.io", "HTTPRoute", "v1")
+	s.define("gateway.networking.k8s.io", "HTTPRoute")
 	s.section("3. The first Ingress")
 	s.section("4. The second member")
 	s.shows("web", "idc-a", "idc-b")
@@ -375,54 +371,6 @@ func (s *site) third() {
 	if again := s.sh(link); strings.Contains(again, "created ") || strings.Contains(again, "updated ") {
 		s.Errorf("a second link changes something:\n%s", again)
 	}
-}
-
-// manifestsAreValid asks the API server about every plain manifest, without storing any.
-func (s *site) manifestsAreValid() {
-	s.Helper()
-	s.define("servicemonitors", "monitoring.coreos.com", "ServiceMonitor", "v1")
-	s.define("prometheusrules", "monitoring.coreos.com", "PrometheusRule", "v1")
-	const apply = " apply --server-side --force-conflicts --dry-run=server --validate=strict -f "
-	manifests, err := filepath.Glob(filepath.Join(s.root, "deploy/kubernetes/*.yaml"))
-	s.must(err)
-	if len(manifests) < 7 {
-		s.Fatalf("%d manifests", len(manifests))
-	}
-	s.sh("kubectl --context idc-c create namespace tributary-system")
-	for _, path := range manifests {
-		in := "ingress"
-		if filepath.Base(path) == "member.yaml" {
-			in = "idc-c"
-		}
-		s.sh("kubectl --context " + in + apply + path)
-	}
-	s.sh("kubectl --context idc-c" + apply + "<(tributary link x --dry-run -o yaml)")
-	s.sh("kubectl --context idc-c delete namespace tributary-system --wait=false")
-	// Nothing here finishes the deletion of a namespace.
-	s.sh(`kubectl --context idc-c get namespace tributary-system -o json | sed 's/"finalizers": \[/"was": [/' | kubectl --context idc-c replace --raw /api/v1/namespaces/tributary-system/finalize -f -`)
-}
-
-const definition = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: %[1]s.%[2]s
-  annotations: {api-approved.kubernetes.io: unapproved}
-spec:
-  group: %[2]s
-  scope: Namespaced
-  names: {plural: %[1]s, kind: %[3]s}
-  versions:
-  - {name: %[4]s, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
-`
-
-// define makes a kind of which the machine has no definition: any object of it is accepted.
-func (s *site) define(plural, group, kind, version string) {
-	s.Helper()
-	path := filepath.Join(s.TempDir(), "crd.yaml")
-	s.must(os.WriteFile(path, fmt.Appendf(nil, definition, plural, group, kind, version), 0o600))
-	s.sh("kubectl --context ingress apply -f " + path)
-	s.sh("kubectl --context ingress wait --for=condition=Established --timeout=60s crd/" + plural + "." + group)
 }
 
 // podIsRestricted judges the pod of the Deployment by the Pod Security level "restricted", and creates it for the trial.
@@ -569,10 +517,10 @@ func (s *site) upgrade() {
 // standBy runs a second process for a while, and lets a member go.
 func (s *site) standBy() {
 	s.Helper()
-	leader := s.proc
+	leader, pod := s.proc, s.pod
 	s.start()
-	s.must(s.proc.Stop(s.Context()))
-	s.proc = leader
+	s.stop()
+	s.proc, s.pod = leader, pod
 	s.sh("tributary unlink idc-c --context idc-c --ingress-context ingress --namespaces shop,stock")
 	fleettest.Eventually(s.T, soon, func(ctx context.Context) error {
 		_, err := s.fleet.Ingress.Client.CoordinationV1().Leases(own).Get(ctx, "tributary-idc-c", metav1.GetOptions{})
