@@ -4,15 +4,14 @@
 package kubeconfig
 
 import (
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"os"
 	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
 )
 
 // Expires is when the credential of an accepted kubeconfig ends: its client
@@ -28,25 +27,14 @@ func Expires(access *rest.Config) time.Time {
 			token = string(text)
 		}
 	}
-	first := certificateEnd(certificate)
+	var first time.Time
+	if certs, err := cert.ParseCertsPEM(certificate); err == nil {
+		first = certs[0].NotAfter // the client's own
+	}
 	if end := tokenEnd(token); first.IsZero() || !end.IsZero() && end.Before(first) {
 		first = end
 	}
 	return first
-}
-
-// certificateEnd is when the first certificate of a PEM text ends, which is the
-// client's own.
-func certificateEnd(text []byte) time.Time {
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return time.Time{}
-	}
-	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return time.Time{}
-	}
-	return certificate.NotAfter
 }
 
 // tokenEnd is when a JSON Web Token ends (RFC 7519, section 4.1.4). It is not verified:

@@ -4,6 +4,8 @@
 package kubeconfig
 
 import (
+	"bytes"
+	"crypto/tls"
 	"encoding/base64"
 	"net/url"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"unicode"
 
 	api "k8s.io/client-go/tools/clientcmd/api/v1"
+	"k8s.io/client-go/util/cert"
 )
 
 // allowed reports whether the feature may be used, and reports a fault if not.
@@ -42,9 +45,15 @@ func (k *checker) cluster(c *chosen) {
 		k.proxy(at+".proxy-url", cl.ProxyURL)
 	}
 	ca := k.material(at+".certificate-authority", &cl.CertificateAuthority, &cl.CertificateAuthorityData)
-	if len(ca) > 0 && !wholeCertificates(ca) {
+	if len(ca) > 0 && !whole(ca) {
 		k.fault(at+".certificate-authority-data", "is not a list of certificates in PEM", "the file may be cut off; write it again")
 	}
+}
+
+// whole reports whether a text is certificates and none of them is cut off: Go's own pool would be content with the first.
+func whole(text []byte) bool {
+	certs, err := cert.ParseCertsPEM(text)
+	return err == nil && len(certs) == bytes.Count(text, []byte("-----BEGIN CERT"))
 }
 
 // server demands an absolute URL. It is not quoted, for it may hold a password.
@@ -142,8 +151,10 @@ func (k *checker) certificate(at string, u *api.AuthInfo) {
 		k.fault(at+".client-key-data", "comes without client-certificate-data", "give both")
 	case len(key) == 0:
 		k.fault(at+".client-certificate-data", "comes without client-key-data", "give both")
-	case !pairs(cert, key):
-		k.fault(at+".client-certificate-data", "and client-key-data are not a certificate and its key in PEM", "the file may be cut off; write it again")
+	default:
+		if _, err := tls.X509KeyPair(cert, key); err != nil {
+			k.fault(at+".client-certificate-data", "and client-key-data are not a certificate and its key in PEM", "the file may be cut off; write it again")
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/cmd/tributary/internal/app"
 	"tributary.dev/tributary/cmd/tributary/internal/link"
 )
 
@@ -207,7 +208,7 @@ func (f *linkFlags) undo(name string) string {
 		{"namespaces", strings.Join(f.namespaces, ","), ""}, {"file", f.file, ""}, {"ingress-context", f.ingressContext, ""}, {"ingress-namespace", f.ingressNamespace, "tributary-system"},
 	} {
 		if flag.value != flag.unless {
-			text += " --" + flag.name + " " + shellQuote(flag.value)
+			text += " --" + flag.name + " " + app.Quoted(flag.value)
 		}
 	}
 	return text
@@ -260,12 +261,4 @@ func printSteps(w io.Writer, format, kind, name string, result link.Result) erro
 		fmt.Fprintf(w, "%-9s  %s%s\n", step.Did, step.What, note)
 	}
 	return nil
-}
-
-// shellQuote makes a value one word of a shell.
-func shellQuote(s string) string {
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:@%+=") == "" && s != "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -43,19 +43,16 @@ func heldChanges(m *clusters.Status) []metrics.HeldChange {
 
 // releaseHint is the command that lets a held change pass.
 func releaseHint(cluster string, h clusters.Hold) string {
-	hint := "tributary release --cluster " + quoted(cluster)
+	hint := "tributary release --cluster " + Quoted(cluster)
 	if h.Replica != (syncer.Key{}) {
-		hint += " --service " + quoted(h.Replica.String())
+		hint += " --service " + Quoted(h.Replica.String())
 	}
 	return hint
 }
 
-// quoted is a word for a shell: names of a hostile member need not be names.
-func quoted(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./", r)
-	}
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
+// Quoted is a word for a shell: names of a hostile member need not be names.
+func Quoted(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:@%+=") == "" {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

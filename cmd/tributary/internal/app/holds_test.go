@@ -52,7 +52,7 @@ func TestReleaseHintsAreQuoted(t *testing.T) {
 		if got := releaseHint(cluster, clusters.Hold{}); got != want {
 			t.Errorf("%q: %s, want %s", cluster, got, want)
 		}
-		if out, err := exec.Command("sh", "-c", "printf %s "+quoted(cluster)).Output(); err != nil || string(out) != cluster {
+		if out, err := exec.Command("sh", "-c", "printf %s "+Quoted(cluster)).Output(); err != nil || string(out) != cluster {
 			t.Errorf("%q comes out of a shell as %q (%v)", cluster, out, err)
 		}
 	}
