@@ -76,6 +76,9 @@ func (t *pods) hear(s *State, now time.Time, v podVersion, out *Effects) []store
 		s.announce(out, Change{Cause: cause, Dirty: keptDirty(s.store.ReplicasOf(key))})
 	}
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "panic"}, Dirty: merged(others)})
+	if len(others) > 0 {
+		s.checkKept(out)
+	}
 	return dirty
 }
 
@@ -219,7 +222,7 @@ func (s *State) override(p *syncer.Pod, out *Effects) []store.Dirty {
 // them is dead, and so is what stands there of another pod. Pods of the host network
 // share the address of their node.
 func (s *State) reclaim(now time.Time, p *syncer.Pod, out *Effects) {
-	if p.Terminal || len(s.addresses) == 0 && len(s.baseline.byAddr) == 0 {
+	if p.Terminal || len(s.addresses) == 0 && len(s.baseline.byAddr) == 0 && len(s.readiness.byAddr) == 0 {
 		return
 	}
 	for i := range p.IPs {
@@ -230,6 +233,40 @@ func (s *State) reclaim(now time.Time, p *syncer.Pod, out *Effects) {
 			}
 		}
 		s.baselineReused(addr, p, out)
+		s.keptReused(addr, p, out)
+	}
+}
+
+// keptReused takes those pods as they are that are kept ready and had an address that
+// another one has now.
+func (s *State) keptReused(addr netip.Addr, p *syncer.Pod, out *Effects) {
+	if s.readiness.keeps(p.Key) != "" {
+		return
+	}
+	var dirty []store.Dirty
+	for _, d := range slices.Clone(s.readiness.byAddr[addr]) {
+		if is := &d.reported.Object; is.Key != p.Key && !(is.HostNetwork && p.HostNetwork) {
+			d.panic, d.until = false, time.Time{}
+			v := s.readiness.let(d)
+			dirty = append(dirty, s.override(&v.Object, out)...)
+		}
+	}
+	s.announce(out, Change{Cause: (*pods)(nil).cause(p, 0, "reused"), Dirty: merged(dirty)})
+}
+
+// checkKept looks whether others have the addresses of pods that are kept ready since the
+// last time: these may have been there before.
+func (s *State) checkKept(out *Effects) {
+	if !s.readiness.fresh {
+		return
+	}
+	s.readiness.fresh = false
+	for _, p := range s.store.Pods() {
+		for i := range p.IPs {
+			if !p.Terminal && s.readiness.byAddr[p.IPs[i].Addr] != nil {
+				s.keptReused(p.IPs[i].Addr, p, out)
+			}
+		}
 	}
 }
 

@@ -4,6 +4,8 @@
 package evidence
 
 import (
+	"net/netip"
+	"slices"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
@@ -34,7 +36,10 @@ type readiness struct {
 	// kept counts those that are kept, keptServing those of them that serve.
 	kept, keptServing int
 	panicAt           time.Time // zero: no panic
-	worst             int       // most pods kept in this panic
+	// byAddr are those that are kept; fresh is true since one of them came.
+	byAddr map[netip.Addr][]*downPod
+	fresh  bool
+	worst  int // most pods kept in this panic
 }
 
 // downPod is a pod that was ready and is not.
@@ -46,9 +51,10 @@ type downPod struct {
 	// are the replicas in which it stood as it turned.
 	serves bool
 	stood  []*baselineReplica
-	recent bool      // counted in dropped
-	panic  bool      // kept for a panic
-	until  time.Time // kept for a silent node until then; zero: not
+	addrs  []netip.Addr // that it is filed under
+	recent bool         // counted in dropped
+	panic  bool         // kept for a panic
+	until  time.Time    // kept for a silent node until then; zero: not
 }
 
 func (d *downPod) kept() bool { return d.panic || !d.until.IsZero() }
@@ -150,6 +156,8 @@ func (r *readiness) update(d *downPod, v podVersion, now time.Time) {
 	}
 	if before && !d.kept() {
 		r.keep(d, -1)
+	} else {
+		r.file(d, before)
 	}
 	if counted {
 		r.count(d, 1)
@@ -175,10 +183,30 @@ func (r *readiness) forget(d *downPod) {
 
 func (r *readiness) keep(d *downPod, n int) {
 	r.kept += n
+	r.file(d, n > 0)
 	if d.serves {
 		r.keptServing += n
 	}
 	r.worst = max(r.worst, r.kept)
+}
+
+// file files a pod under its addresses, or no more.
+func (r *readiness) file(d *downPod, kept bool) {
+	for _, addr := range d.addrs {
+		if r.byAddr[addr] = slices.DeleteFunc(r.byAddr[addr], func(x *downPod) bool { return x == d }); len(r.byAddr[addr]) == 0 {
+			delete(r.byAddr, addr)
+		}
+	}
+	if d.addrs = nil; !kept {
+		return
+	}
+	if r.byAddr == nil {
+		r.byAddr = map[netip.Addr][]*downPod{}
+	}
+	r.fresh, d.addrs = true, addressesOf(&d.reported.Object)
+	for _, addr := range d.addrs {
+		r.byAddr[addr] = append(r.byAddr[addr], d)
+	}
 }
 
 // count adds a pod to the recent ones or takes it from them.

@@ -213,6 +213,7 @@ func (s *State) tick(now time.Time, out *Effects) {
 		dirty = append(dirty, s.override(&v.Object, out)...)
 	}
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "released"}, Dirty: dirty})
+	s.checkKept(out)
 	s.expireDamping(now, out)
 	s.tickRules(now, out)
 	s.skipNodes(now, out)
