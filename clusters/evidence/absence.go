@@ -124,8 +124,9 @@ func (s *State) forget(a *absence) {
 	for _, e := range a.baseline {
 		e.waits = slices.DeleteFunc(e.waits, func(b *absence) bool { return b == a })
 	}
-	if q := s.inquiries[a.id.Kind]; q != nil {
+	if q := s.inquiries[a.id.Kind]; q != nil && q.waiting[a.id] {
 		delete(q.waiting, a.id)
+		q.spoiled = true
 	}
 }
 

@@ -14,9 +14,10 @@ import (
 // inquiry is a round of questions about the objects of a kind.
 type inquiry struct {
 	waiting map[object]bool
-	// sampled is true where the answers stand for those that were not asked.
-	sampled       bool
-	there, mayNot bool
+	// sampled is true where the answers stand for those that were not asked; spoiled since
+	// one of them was shown, or went, before it was answered.
+	sampled, spoiled bool
+	there, mayNot    bool
 }
 
 const (
@@ -112,6 +113,9 @@ func (s *State) answered(now time.Time, e Answer, out *Effects) {
 	q := s.inquiries[e.Kind]
 	switch e.Outcome {
 	case NotFound:
+		if q != nil {
+			delete(q.waiting, a.id)
+		}
 		s.settle(now, a, "asked", out)
 	case There:
 		s.thereIs(now, a, e.Object, q, out)
@@ -276,6 +280,8 @@ func (s *State) inquired(now time.Time, kind Kind, q *inquiry, out *Effects) {
 			a.state = mayNotAsk
 		}
 		s.dueBy(kind, now.Add(s.backoff(kind)))
+	case q.sampled && q.spoiled: // others are asked instead
+		s.inquire(now, kind, out)
 	case q.sampled:
 		s.settleAll(now, open, "asked", out)
 	}

@@ -29,7 +29,7 @@ type world struct {
 // that selects everything says nothing about who fell.
 func (r *readiness) mass(now time.Time, l Limits, w func() world) bool {
 	r.expire(now)
-	if l.PanicPercent <= 0 || r.dropped < l.MinEndpoints {
+	if l.PanicPercent <= 0 || r.dropped < l.MinEndpoints || r.lookedAt(now) {
 		return false
 	}
 	is := w()
@@ -45,7 +45,14 @@ func (r *readiness) mass(now time.Time, l Limits, w func() world) bool {
 	}
 	first, most := r.worstHit(is)
 	others := r.dropped - most
+	r.passed, r.passedAt = r.dropped, now
 	return others > 0 && exceeds(others, others+max(0, is.ready-is.readyIn(first)), l.PanicPercent)
+}
+
+// lookedAt reports whether all that dropped was looked at within a second, and hardly more
+// has since: of thousands not every one is worth a look at all.
+func (r *readiness) lookedAt(now time.Time) bool {
+	return now.Sub(r.passedAt) < time.Second && r.dropped >= r.passed && r.dropped-r.passed < r.passed/32
 }
 
 // worstHit is the replica with the most pods that turned not ready, each counted for

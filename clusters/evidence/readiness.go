@@ -40,6 +40,10 @@ type readiness struct {
 	byAddr map[netip.Addr][]*downPod
 	fresh  bool
 	worst  int // most pods kept in this panic
+	// live are those of recent that count; passed is how many dropped were no panic when all
+	// were looked at last.
+	live, passed int
+	passedAt     time.Time
 }
 
 // downPod is a pod that was ready and is not.
@@ -142,6 +146,9 @@ func (r *readiness) drop(now time.Time, l Limits, before *syncer.Pod, v podVersi
 	r.down[v.Object.Key] = d
 	r.recent = append(r.recent, d)
 	r.count(d, 1)
+	if len(r.recent) > 2*r.live+64 { // pods that flap
+		r.recent = slices.DeleteFunc(r.recent, func(d *downPod) bool { return !d.recent })
+	}
 }
 
 // update takes in news of a pod that is still down. A node that was silent and
@@ -215,6 +222,7 @@ func (r *readiness) count(d *downPod, n int) {
 		return
 	}
 	d.recent = n > 0
+	r.live += n
 	if !d.serves {
 		return
 	}

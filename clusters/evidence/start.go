@@ -42,9 +42,10 @@ func (s *State) markListed(now time.Time, kind Kind, out *Effects) {
 
 // forgetPublished lets go of pods that were taken for turned not ready by what stands of
 // them, and whose Services, by now known, take every pod for ready, or have rules that do.
+// What a Service that lists lack says of them nobody knows.
 func (s *State) forgetPublished(out *Effects) {
 	for _, d := range maps.Clone(s.readiness.down) {
-		if !s.store.Serves(&d.reported.Object) {
+		if !s.store.Serves(&d.reported.Object) && !slices.ContainsFunc(d.stood, s.lacksSource) {
 			s.readiness.forget(d)
 			s.override(&d.reported.Object, out)
 		}
@@ -64,12 +65,15 @@ func (s *State) compareBaseline(now time.Time, out *Effects) (judged []syncer.Ke
 	doubts := map[*baselineReplica][]doubt{}
 	var losses, early []loss
 	var drop []*baselineEndpoint
-	owned := s.owned()
-	for _, key := range slices.SortedFunc(maps.Keys(s.baseline.replicas), syncer.Key.Compare) {
-		r := s.baseline.replicas[key]
-		if r.judged {
-			continue
+	var unjudged []syncer.Key
+	for key, r := range s.baseline.replicas {
+		if !r.judged {
+			unjudged = append(unjudged, key)
 		}
+	}
+	slices.SortFunc(unjudged, syncer.Key.Compare)
+	for _, key := range unjudged {
+		r := s.baseline.replicas[key]
 		is := s.presence(r)
 		if !is.pending {
 			r.judged, judged = true, append(judged, key)
@@ -78,7 +82,7 @@ func (s *State) compareBaseline(now time.Time, out *Effects) (judged []syncer.Ke
 			drop = append(drop, r.open()...)
 			continue
 		}
-		open, done := s.doubts(r, is, owned)
+		open, done := s.doubts(r, is)
 		for _, e := range done {
 			if s.gives(e) {
 				s.dropBaseline(e) // nothing leaves
@@ -226,26 +230,10 @@ type doubt struct {
 	objects  []object
 }
 
-// owned are the live pods that have an address of what stands by now.
-func (s *State) owned() map[netip.Addr]syncer.Key {
-	owned := map[netip.Addr]syncer.Key{}
-	if len(s.baseline.byAddr) == 0 {
-		return owned
-	}
-	for _, p := range s.store.Pods() {
-		for _, addr := range addressesOf(p) {
-			if s.baseline.byAddr[addr] != nil && !p.HostNetwork && !p.Terminal {
-				owned[addr] = p.Key
-			}
-		}
-	}
-	return owned
-}
-
 // doubts tells the endpoints that the member says nothing of from those that are done.
 // A pod that is not shown may be one of a Service that is; if none is, it goes with the
 // last of them that is absent.
-func (s *State) doubts(r *baselineReplica, is presence, owned map[netip.Addr]syncer.Key) (open []doubt, done []*baselineEndpoint) {
+func (s *State) doubts(r *baselineReplica, is presence) (open []doubt, done []*baselineEndpoint) {
 	var services, byHand []object
 	for _, source := range is.absent {
 		services = append(services, object{Services, source})
@@ -255,10 +243,9 @@ func (s *State) doubts(r *baselineReplica, is presence, owned map[netip.Addr]syn
 	}
 	for _, e := range r.open() {
 		pod, named := e.pod()
-		owner, isOwned := owned[e.endpoint.Addr]
 		var objects []object
 		switch {
-		case s.gives(e), named && isOwned && owner != pod:
+		case s.gives(e):
 		case is.pending && !(is.computed && s.isMissed(e)):
 			continue
 		case is.pending:
