@@ -55,12 +55,16 @@ func TestMemberWithTooManyIsListedAtAPace(t *testing.T) {
 		for n := 1; n <= 3; n++ {
 			a.remove("pods", "shop", fmt.Sprint("web-", n))
 		}
-		before := a.lists["pods"]
+		listed := func() (n int) {
+			a.with(func() { n = a.lists["pods"] })
+			return n
+		}
+		before := listed()
 		for range 10 {
 			w.pass(time.Minute)
 			w.wantState("a", Silent, evidence.ReasonTooManyObjects)
 		}
-		if lists := a.lists["pods"] - before; lists < 8 || lists > 15 {
+		if lists := listed() - before; lists < 8 || lists > 15 {
 			t.Errorf("%d lists in ten minutes, want about one a minute", lists)
 		}
 		for n := 4; n <= 11; n++ {
