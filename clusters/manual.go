@@ -5,8 +5,10 @@ package clusters
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,8 +46,30 @@ type manualWatches struct {
 // manualWatch is a running loop.
 type manualWatch struct {
 	looper
+	health *watchHealth
 	cancel context.CancelFunc
 	done   chan struct{}
+}
+
+// watchHealth remarks that a watch does not bring what happens. Only its loop calls it.
+type watchHealth struct {
+	remarks *remarks
+	watch   string // of what
+	failed  bool   // once, since it was open last
+}
+
+// changed takes in how the watch is. One failure is nothing: it is usually open again at once.
+func (h *watchHealth) changed(s kube.State) {
+	switch {
+	case s.Phase == kube.Following && s.Err == nil:
+		h.failed = false
+		h.remarks.remark(h.watch, "")
+	case s.Phase == kube.Waiting:
+		if h.failed || errors.Is(s.Err, kube.ErrUnproven) {
+			h.remarks.remark(h.watch, "brings nothing: Services without selector are read by lists, if at all")
+		}
+		h.failed = true
+	}
 }
 
 // Slices of discovery.k8s.io/v1 exist from this version on.
@@ -149,14 +173,16 @@ func (w *manualWatches) startEndpoints(ctx context.Context, s scope) {
 	}
 	r := kube.Endpoints
 	r.Namespace = s.namespace
+	health := &watchHealth{remarks: w.remarks, watch: strings.TrimRight("watch of endpoints "+s.namespace+"/"+s.name, "/")}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.watches[s] = start(ctx, watch(w.intake, w.session.ListWatcher(r), kube.Config[store.Versioned[store.Endpoints]]{
+	w.watches[s] = start(ctx, health, watch(w.intake, w.session.ListWatcher(r), kube.Config[store.Versioned[store.Endpoints]]{
 		Kind: r.Resource, Convert: convertWith(w.decoder.Endpoints), Key: endpointsKey, Options: opts,
 		Handler: handler[store.Endpoints]{
 			intake: w.intake, kind: evidence.Endpoints,
 			services: func() []syncer.Key { return w.wantedIn(s) },
 			changed: func(state kube.State) {
+				health.changed(state)
 				if state.Phase == kube.Forbidden {
 					w.remarks.remark(kube.Endpoints.Resource, notFollowed)
 				}
@@ -168,11 +194,16 @@ func (w *manualWatches) startEndpoints(ctx context.Context, s scope) {
 func (w *manualWatches) startSlices(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.slices = start(ctx, watch(w.intake, w.session.ListWatcher(kube.EndpointSlices), kube.Config[store.Versioned[store.Slice]]{
+	health := &watchHealth{remarks: w.remarks, watch: "watch of endpointslices"}
+	w.slices = start(ctx, health, watch(w.intake, w.session.ListWatcher(kube.EndpointSlices), kube.Config[store.Versioned[store.Slice]]{
 		Kind: kube.EndpointSlices.Resource, Convert: convertWith(w.decoder.Slice), Key: sliceKey,
 		Options: metav1.ListOptions{LabelSelector: handWrittenSlices},
 		Handler: handler[store.Slice]{
-			intake: w.intake, kind: evidence.Slices, shown: w.hasSlices, changed: w.slicesChanged,
+			intake: w.intake, kind: evidence.Slices, shown: w.hasSlices,
+			changed: func(state kube.State) {
+				health.changed(state)
+				w.slicesChanged(state)
+			},
 			services: func() []syncer.Key { return w.wantedIn(scope{}) },
 		},
 	}))
@@ -182,9 +213,9 @@ func endpointsKey(v *store.Versioned[store.Endpoints]) syncer.Key { return v.Obj
 func sliceKey(v *store.Versioned[store.Slice]) syncer.Key         { return v.Object.Key }
 
 // start runs a loop; stop waits for it.
-func start(ctx context.Context, loop looper) *manualWatch {
+func start(ctx context.Context, health *watchHealth, loop looper) *manualWatch {
 	ctx, cancel := context.WithCancel(ctx)
-	watch := &manualWatch{looper: loop, cancel: cancel, done: make(chan struct{})}
+	watch := &manualWatch{looper: loop, health: health, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(watch.done)
 		loop.Run(ctx)
@@ -202,6 +233,7 @@ func (w *manualWatches) stop(watches ...*manualWatch) {
 	for _, watch := range watches {
 		if watch != nil {
 			<-watch.done
+			w.remarks.forget(watch.health.watch)
 		}
 	}
 }

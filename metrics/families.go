@@ -93,7 +93,7 @@ var (
 		"`reason`: `closed` (by the server, in order), `broken`, `expired`, `silent`, `garbled`, `replaced`, `rewound`.")
 	lists = family(Counter, groupClusters, "lists_total", "member_cluster resource reason",
 		"Complete lists read from the member cluster, by reason. A list costs its API server more than anything else done here.",
-		"`reason`: `first_fill`, or why a list had to be read again: `expired` (the server no longer knew the revision), `requested`, `garbled`, `rewound`.")
+		"`reason`: `first_fill`, or why a list had to be read again: `expired` (the server no longer knew the revision), `requested`, `garbled`, `silent`, `rewound`.")
 	listDuration = family(Histogram, groupClusters, "list_duration_seconds", "member_cluster resource",
 		"Time that a complete list took.")
 	unreadable = family(Counter, groupClusters, "unreadable_objects_total", "member_cluster resource",

@@ -4,6 +4,7 @@
 package evidence
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -73,6 +74,9 @@ const (
 	// troubleLimit is for a member that answers but whose watch is not open: a
 	// stream that broke is usually open again at once.
 	troubleLimit = 3 * time.Second
+	// unfollowedLimit is for a member of which no watch is open though nothing has failed:
+	// its list goes on and on. Nothing is believed for longer than 30 s without proof.
+	unfollowedLimit = 28 * time.Second
 )
 
 // reachability is what is known of the ways to a member.
@@ -90,22 +94,34 @@ type reachability struct {
 type watchState struct {
 	phase Phase
 	fault Fault
-	// troubled is since when no stream is open for a fault; zero when none.
-	troubled time.Time
+	// troubled is since when no stream is open for a fault; zero when none. left is since
+	// when none is open for whatever reason, though there was one.
+	troubled, left time.Time
 }
 
 // change takes in a change of a watch.
 func (w *watchState) change(e Watched, now time.Time) {
+	if w.phase == Following && e.Phase != Following {
+		w.left = now
+	}
 	w.phase = e.Phase
 	switch {
 	case e.Phase == Following:
-		w.fault, w.troubled = Fault{}, time.Time{}
+		w.fault, w.troubled, w.left = Fault{}, time.Time{}, time.Time{}
 	case e.Fault.Class != Well:
 		w.fault = e.Fault
 		if w.troubled.IsZero() {
 			w.troubled = now
 		}
 	}
+}
+
+// isDown reports whether the watch has not been open for too long; answered is when the
+// member was found to be there again.
+func (w *watchState) isDown(now, answered time.Time) bool {
+	troubled := !w.troubled.IsZero() && now.Sub(w.troubled) >= troubleLimit
+	unfollowed := !w.left.IsZero() && now.Sub(w.left) >= unfollowedLimit
+	return (troubled || unfollowed) && now.Sub(answered) >= troubleLimit
 }
 
 // otherCluster returns the error of a fault that says that another cluster answers.
@@ -137,14 +153,14 @@ func (r *reachability) unusable(now time.Time) (Condition, Reason, error, bool) 
 		switch {
 		case w.phase == Denied:
 			return Forbidden, ReasonForbidden, w.fault.Err, true
-		case w.troubled.IsZero() || now.Sub(w.troubled) < troubleLimit || now.Sub(r.answered) < troubleLimit:
+		case !w.isDown(now, r.answered):
 		case w.fault.Class == TooMany:
 			return Silent, ReasonTooManyObjects, w.fault.Err, true
 		case w.fault.Class == TooLarge:
 			return Silent, ReasonListTooLarge, w.fault.Err, true
 		default:
 			c, why := refusedOr(Silent, ReasonUnusable, w.fault)
-			return c, why, w.fault.Err, true
+			return c, why, cmp.Or(w.fault.Err, fmt.Errorf("no watch of %s is open", kind)), true
 		}
 	}
 	if r.connected && now.Sub(r.contact) > contactLimit {
@@ -220,7 +236,7 @@ func (s *State) judge(now time.Time, out *Effects) {
 	if v.Err != nil {
 		s.lastErr, s.lastErrAt = v.Err, now
 	}
-	if v.State.Up() {
+	if v.inSight() {
 		s.seen = now
 	}
 	if stale := s.cfg.StaleAfter > 0 && now.Sub(s.seen) >= s.cfg.StaleAfter; stale != s.stale {
@@ -244,6 +260,12 @@ func (s *State) judge(now time.Time, out *Effects) {
 		out.View = &changed
 	}
 	s.view = v
+}
+
+// inSight reports whether what the member does is seen. It is, where its streams are well
+// and only its lists are not.
+func (v View) inSight() bool {
+	return v.State.Up() || errors.Is(v.Err, errIncomplete) || errors.Is(v.Err, errOverfull)
 }
 
 func transition(before, after View) Fact {

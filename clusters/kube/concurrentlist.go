@@ -37,7 +37,7 @@ func (l *Loop[T]) listConcurrently(ctx context.Context) *concurrentList[T] {
 		for pause(ctx, delay) {
 			source, _ := l.current()
 			f := l.fetch(ctx, source, false)
-			l.listDone(f.took)
+			l.listDone(f)
 			if f.err == nil || errors.Is(f.err, ErrTooManyObjects) {
 				b.result <- f
 				return

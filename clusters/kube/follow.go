@@ -74,6 +74,9 @@ func (l *Loop[T]) after(ctx context.Context, f *follower[T], end End, err error)
 		l.brief.Reset()
 		l.sleep(ctx, retryBase-lived, true)
 	case EndSilent:
+		if l.doubted && errors.Is(err, ErrUnproven) {
+			l.due = Unproven // nor did the one before it show any life
+		}
 		l.doubted = true
 		l.cfg.Handler.Changed(State{Phase: Waiting, Err: fmt.Errorf("watch %s: %w", l.cfg.Kind, err)})
 		if !healthy {
@@ -129,7 +132,7 @@ func (f *follower[T]) run(ctx context.Context) (End, error) {
 			return EndStopped, ctx.Err()
 		case <-f.watchdog.C:
 			if !f.believed(ctx) {
-				return EndSilent, errFrozen
+				return EndSilent, ErrUnproven
 			}
 		case c := <-f.checking:
 			if end, err := f.checkedStream(c); end != "" {

@@ -50,6 +50,8 @@ const (
 	// Undecodable: the same revision was resumed from several times and each time the
 	// stream broke on something that could not be read.
 	Undecodable Reason = "garbled"
+	// Unproven: one stream after another was frozen, and checks of them, too.
+	Unproven Reason = "silent"
 	// Rewound by a call to Rewind or WentBack.
 	Rewound Reason = "rewound"
 )

@@ -35,7 +35,9 @@ func (l *Loop[T]) relist(ctx context.Context) {
 			return // the source may have changed, or the context ended
 		}
 	}
-	l.cfg.Handler.Changed(State{Phase: Listing})
+	if !l.doubted { // then it waits for a stream, whatever lists show
+		l.cfg.Handler.Changed(State{Phase: Listing})
+	}
 	l.take(&l.requested) // this list answers it
 	back := l.take(&l.back)
 	attempt, cancel := l.attempt(ctx)
@@ -46,7 +48,7 @@ func (l *Loop[T]) relist(ctx context.Context) {
 	} else {
 		f.stream = stopAlso{f.stream, cancel}
 	}
-	l.listDone(f.took)
+	l.listDone(f)
 	if f.err != nil {
 		l.keepBack(back)
 		l.failed(ctx, f.err, generation)
@@ -56,11 +58,19 @@ func (l *Loop[T]) relist(ctx context.Context) {
 	l.due, l.stream, l.streamGen = "", f.stream, generation
 }
 
-// listDone notes that a list has ended and took d.
-func (l *Loop[T]) listDone(d time.Duration) {
+// unansweredList is for how much the time of a list counts at most of which a page was not
+// answered: a minute of waiting says nothing of the work that the next one makes.
+const unansweredList = 5 * time.Second
+
+// listDone notes that a list has ended.
+func (l *Loop[T]) listDone(f fetched[T]) {
+	took := f.took
+	if errors.Is(f.err, context.DeadlineExceeded) {
+		took = min(took, unansweredList)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pace.done(time.Now(), d)
+	l.pace.done(time.Now(), took)
 }
 
 // listWait is how long the next list has to wait.

@@ -20,6 +20,9 @@ type ListWatcher struct {
 	// Watch returns once the server has accepted the watch. The context governs
 	// the whole life of the stream.
 	Watch func(ctx context.Context, opts metav1.ListOptions) (Stream, error)
+	// Check is Watch for a short watch that is proof for all that it shows: of several
+	// scopes it ends in order only when all of them have. Nil: Watch.
+	Check func(ctx context.Context, opts metav1.ListOptions) (Stream, error)
 	// Scopes are the namespaces that are read each by itself; nil: it is all one. See
 	// Across.
 	Scopes []string

@@ -36,8 +36,11 @@ const (
 	checkEvents = 1000
 )
 
-// errFrozen is a stream that did not bring what happened, or of which nobody knows.
-var errFrozen = errors.New("the stream is frozen: it brought nothing, and what it should have brought came otherwise or could not be asked for")
+// errFrozen is a stream that did not bring what happened.
+var errFrozen = errors.New("the stream is frozen: what it should have brought came otherwise")
+
+// ErrUnproven is a stream of which nobody knows what it should have brought.
+var ErrUnproven = errors.New("the stream is frozen: it brought nothing, and what it should have brought could not be asked for")
 
 // checked is the outcome of a check.
 type checked struct {
@@ -51,6 +54,9 @@ func check(ctx context.Context, source ListWatcher, opts metav1.ListOptions) ([]
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	opts.TimeoutSeconds = new(int64(checkSeconds))
+	if source.Check != nil {
+		source.Watch = source.Check
+	}
 	stream, err := openStream(ctx, source, opts)
 	if err != nil {
 		return nil, err
@@ -60,7 +66,7 @@ func check(ctx context.Context, source ListWatcher, opts metav1.ListOptions) ([]
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, errFrozen
+			return nil, ErrUnproven
 		case e, open := <-stream.Events():
 			switch {
 			case !open:

@@ -29,7 +29,11 @@ func Across(namespaces []string, source func(namespace string) ListWatcher) List
 	for _, namespace := range namespaces {
 		a.sources = append(a.sources, source(namespace))
 	}
-	return ListWatcher{List: a.list, Watch: a.watch, Scopes: namespaces}
+	return ListWatcher{
+		List: a.list, Scopes: namespaces,
+		Watch: func(ctx context.Context, opts metav1.ListOptions) (Stream, error) { return a.watch(ctx, opts, false) },
+		Check: func(ctx context.Context, opts metav1.ListOptions) (Stream, error) { return a.watch(ctx, opts, true) },
+	}
 }
 
 type across struct {
@@ -92,8 +96,9 @@ func parseToken(token string, sources int) (at int, rv, inner string, err error)
 	return at, parts[1], parts[2], nil
 }
 
-// watch opens a stream of each namespace, from its own revision, and reads them as one.
-func (a across) watch(ctx context.Context, opts metav1.ListOptions) (Stream, error) {
+// watch opens a stream of each namespace, from its own revision, and reads them as one,
+// until one of them ends, or all have.
+func (a across) watch(ctx context.Context, opts metav1.ListOptions, all bool) (Stream, error) {
 	streams := make([]Stream, len(a.sources))
 	var opening errgroup.Group
 	opening.SetLimit(openScopes)
@@ -117,11 +122,13 @@ func (a across) watch(ctx context.Context, opts metav1.ListOptions) (Stream, err
 		}
 		return nil, err
 	}
-	return join(a.namespaces, streams), nil
+	return join(a.namespaces, streams, all), nil
 }
 
-// joined is several streams as one. It ends when any of them ends.
+// joined is several streams as one. It ends when any of them fails, or ends in order; where
+// toEnd is true, when all have ended in order.
 type joined struct {
+	toEnd  bool
 	events chan Event
 	stop   chan struct{} // closed by the first Stop or end
 	once   sync.Once
@@ -130,8 +137,8 @@ type joined struct {
 	err    error         // why the first of them ended; set before stop is closed
 }
 
-func join(scopes []string, streams []Stream) *joined {
-	j := &joined{events: make(chan Event, streamBuffer), stop: make(chan struct{}), done: make(chan struct{})}
+func join(scopes []string, streams []Stream, toEnd bool) *joined {
+	j := &joined{toEnd: toEnd, events: make(chan Event, streamBuffer), stop: make(chan struct{}), done: make(chan struct{})}
 	for i, stream := range streams {
 		j.all.Go(func() { j.forward(scopes[i], stream) })
 	}
@@ -152,7 +159,9 @@ func (j *joined) forward(scope string, stream Stream) {
 			return
 		case e, open := <-stream.Events():
 			if !open {
-				j.end(stream.Err())
+				if err := stream.Err(); err != nil || !j.toEnd {
+					j.end(err)
+				}
 				return
 			}
 			e.Scope = scope

@@ -154,6 +154,34 @@ func TestFrozenStreamOfOneNamespace(t *testing.T) {
 	})
 }
 
+// Where nothing of one namespace comes, not even by checks, the others are no proof for it:
+// it is not believed, and read by lists.
+func TestNamespaceThatBringsNothing(t *testing.T) {
+	east := &cluster{list: one(5, pod("a", 3, "1"))}
+	west := &cluster{
+		list: func(n int, _ metav1.ListOptions) (runtime.Object, error) {
+			if n > 1 {
+				return podList(5, ""), nil
+			}
+			return podList(5, "", pod("b", 4, "1")), nil
+		},
+		check: func(ctx context.Context, _ int, _ metav1.ListOptions) (Stream, error) {
+			return &fakeStream{events: make(chan Event), ctx: ctx}, nil
+		},
+	}
+	playTowns(t, east, west, func(s *towns) {
+		for second := range 90 {
+			if got := s.got.state(); second > 30 && got.Phase == Following {
+				t.Fatalf("state %+v after %d s", got, second)
+			}
+			s.pass(time.Second)
+		}
+		if got := s.got.names(); len(got) != 1 || s.loop.Proven(1) {
+			t.Errorf("what is gone stayed: %v", got)
+		}
+	})
+}
+
 // A refusal in one namespace is said with its name, and nothing is taken for gone.
 func TestRefusedNamespace(t *testing.T) {
 	refused := apierrors.NewForbidden(metav1.SchemeGroupVersion.WithResource("pods").GroupResource(), "", errors.New("no"))

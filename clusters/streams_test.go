@@ -5,6 +5,8 @@ package clusters
 
 import (
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,6 +76,75 @@ func TestMemberWithTooManyIsListedAtAPace(t *testing.T) {
 		w.wantState("a", Live, ReasonNone)
 		if got := len(w.addresses("shop", "web")); got != 19 {
 			t.Errorf("%d addresses, want 19", got)
+		}
+	})
+}
+
+// A list that does not come leaves the member without a stream: it is not believed for longer
+// than 30 s, though nothing has failed.
+func TestListThatHangs(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		a.with(func() {
+			a.hook = func(rw http.ResponseWriter, r *http.Request) bool {
+				q := r.URL.Query()
+				if !strings.HasSuffix(r.URL.Path, "/pods") || q.Get("limit") == "1" {
+					return false
+				}
+				if q.Get("watch") != "" && q.Get("sendInitialEvents") == "" {
+					fail(rw, http.StatusGone)
+					return true
+				}
+				<-r.Context().Done()
+				return true
+			}
+			a.closing = a.opened
+		})
+		w.pass(30 * time.Second)
+		w.wantState("a", Silent, evidence.ReasonUnusable)
+		a.with(func() { a.hook = nil })
+		for range 12 { // lists have a limit of a minute each
+			w.pass(2 * time.Second)
+			w.wantState("a", Silent, evidence.ReasonUnusable)
+		}
+		w.pass(time.Minute)
+		w.wantState("a", Live, ReasonNone)
+	})
+}
+
+// A watch of hand-written endpoints that brings nothing is said, and read by lists.
+func TestManualWatchThatBringsNothing(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a := w.api("uid-a")
+		a.put(byHand(4, 2)...)
+		w.reach("a", a.config(""), "1")
+		w.pass(2 * time.Second)
+		a.with(func() {
+			a.hook = func(rw http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Query().Get("watch") == "" || !strings.HasSuffix(r.URL.Path, "/endpointslices") {
+					return false
+				}
+				rw.Header().Set("Content-Type", "application/json")
+				rw.WriteHeader(http.StatusOK)
+				rw.(http.Flusher).Flush()
+				<-r.Context().Done()
+				return true
+			}
+			a.closing = a.opened
+		})
+		w.pass(time.Second)
+		before := len(w.addresses("shop", "hand"))
+		a.remove("endpointslices", "shop", "hand-1")
+		w.pass(90 * time.Second)
+		if got := w.addresses("shop", "hand"); before != 6 || len(got) != 2 {
+			t.Errorf("of %d addresses these stayed: %v", before, got)
+		}
+		if got := strings.Join(w.status("a").Remarks, "; "); !strings.Contains(got, "watch of endpointslices brings nothing") {
+			t.Errorf("remarks %q", got)
+		}
+		a.with(func() { a.hook, a.closing = nil, a.opened })
+		w.pass(time.Minute)
+		if got := w.status("a").Remarks; len(got) > 0 {
+			t.Errorf("remarks %q when all is well again", got)
 		}
 	})
 }
