@@ -30,9 +30,8 @@ func (l *Ledger) Take(at time.Time) []Change {
 		return nil
 	}
 	type candidate struct {
-		key   syncer.Key
-		due   time.Time
-		shown *Service
+		key syncer.Key
+		due time.Time
 	}
 	var candidates []candidate
 	l.next = time.Time{}
@@ -42,9 +41,7 @@ func (l *Ledger) Take(at time.Time) []Change {
 		case due.After(at):
 			l.next = earlier(l.next, due)
 		default:
-			if shown := e.shown(e.acked, e.now, l.opts.Windows, at, e.doubt); e.doubt || !shown.Equal(e.acked) {
-				candidates = append(candidates, candidate{key, due, shown})
-			}
+			candidates = append(candidates, candidate{key, due})
 		}
 	}
 	slices.SortFunc(candidates, func(a, b candidate) int { return cmp.Or(a.due.Compare(b.due), a.key.Compare(b.key)) })
@@ -52,7 +49,11 @@ func (l *Ledger) Take(at time.Time) []Change {
 	bytes := 0
 	for _, c := range candidates {
 		e := l.entries[c.key]
-		bytes += size(c.shown) + size(e.acked)
+		shown := e.shown(e.acked, e.now, l.opts.Windows, at, e.doubt)
+		if !e.doubt && shown.Equal(e.acked) {
+			continue
+		}
+		bytes += size(shown) + size(e.acked)
 		alone := e.refusals > 0 // it may be what the receiver refuses all others for
 		if n := len(changes); n > 0 && (alone || n == l.limit || bytes > l.opts.MaxBytes) {
 			l.next = earlier(l.next, c.due)
@@ -61,7 +62,7 @@ func (l *Ledger) Take(at time.Time) []Change {
 			}
 			break
 		}
-		changes = append(changes, l.begin(c.key, e, c.shown, at))
+		changes = append(changes, l.begin(c.key, e, shown, at))
 		if alone {
 			if len(candidates) > 1 {
 				l.next = c.due
