@@ -32,6 +32,12 @@ type attempt struct {
 	commit   func()
 	refs     []record.Ref
 	repair   bool
+	// separate is set once something has failed: what takes away is written by itself from
+	// then on. pause is what the server asked for with all that is left.
+	separate bool
+	pause    time.Duration
+	// busy are the objects of requests without an answer, until the channels are closed.
+	busy map[plan.Object]<-chan struct{}
 	// asked is set once a request was made of the ingress cluster.
 	asked bool
 	// contributions and current are what the plan was made of.
@@ -112,7 +118,9 @@ func (r *Reconciler) decide(a *attempt, gather func(syncer.Key) Snapshot) {
 	case len(accepted) > 0 && key.Name != "": // slices that lost their Service's name are nobody's
 		desired := plan.Merge(key, accepted, current, settings.Settings)
 		a.rejected = desired.Rejected
-		a.plan = plan.Diff(current, &desired, settings.Settings)
+		apart := settings.Settings
+		apart.Apart = a.separate || a.item.Attempt > 0 || r.pauses.Left(key, time.Now()) > 0
+		a.plan = plan.Diff(current, &desired, apart)
 		a.desired = &desired
 	case len(refused) > 0: // nothing stands, and nothing is accepted
 		a.plan = plan.Plan{Replica: key}

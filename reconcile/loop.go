@@ -98,7 +98,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *me
 		}
 		r.queue.Done(item.Key)
 	} else {
-		r.queue.Retry(a.item, kube.RetryAfter(err))
+		r.queue.Retry(a.item, a.pause)
 	}
 	if item.Trial && !a.asked && !errors.Is(err, errStandby) { // nothing was learnt of the ingress cluster
 		r.queue.RetryNow()
@@ -149,15 +149,14 @@ func urgency(news lanes.Lane, d *plan.Delta) lanes.Lane {
 // settle plans and writes until nothing is left to do, an error ends it, or
 // rounds run out.
 func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, error) {
+	defer a.awaitAnswers(context.Background()) // before another worker has the key
 	var err error
 	unclear, interrupts, admitted := 0, 0, false
 	for n := 0; n < maxRounds; n++ {
 		a.heartbeat.Beat()
 		newer, interrupt := context.WithCancel(ctx)
 		defer interrupt()
-		if interrupts < maxInterrupts {
-			r.queue.OnRemoval(a.item, interrupt) // from before what is known is asked for
-		}
+		r.queue.OnRemoval(a.item, interrupt) // from before what is known is asked for
 		r.refresh(a)
 		r.decide(a, r.opts.Source.Gather)
 		r.announce(a)
@@ -177,6 +176,11 @@ func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, err
 			return record.Held, errRival
 		}
 		if a.plan.Empty() {
+			if len(a.busy) > 0 {
+				a.awaitAnswers(newer)
+				n--
+				continue
+			}
 			if a.search.Accepted() {
 				n--
 				continue
@@ -201,14 +205,20 @@ func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, err
 			a.item.Lane = lanes.Removal // perhaps since an earlier attempt
 		}
 		rest, cancel := context.WithCancel(writing)
-		unlink := context.AfterFunc(newer, cancel)
+		unlink := func() bool { return true }
+		if interrupts < maxInterrupts {
+			unlink = context.AfterFunc(newer, cancel)
+		}
 		var receipts []write.Receipt
-		receipts, err = r.writer.Execute(writing, rest, a.item, &a.plan)
+		receipts, err = r.execute(writing, rest, newer, a, func() { cancel(); done() })
 		unlink()
-		cancel()
-		done()
 		r.noteReceipts(a, receipts)
+		a.separate = a.separate || err != nil
 		switch {
+		case len(a.busy) > 0:
+			a.awaitAnswers(newer)
+			interrupts++
+			n--
 		case errors.Is(err, write.ErrInterrupted):
 			interrupts++
 			n--
@@ -221,7 +231,11 @@ func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, err
 				return record.Held, waiting(&a.plan)
 			}
 			return record.Written, nil
-		case kube.RetryAfter(err) > 0:
+		case slices.ContainsFunc(receipts, asksWithRemoval): // which goes by itself now
+		case kube.RetryAfter(err) > 0 || errors.Is(err, write.ErrPaused):
+			if !slices.ContainsFunc(receipts, func(one write.Receipt) bool { return one.Err != nil && kube.RetryAfter(one.Err) == 0 }) {
+				a.pause = r.pauses.Left(a.item.Key, time.Now())
+			}
 			return record.Failed, err
 		case r.isolate(a, receipts):
 			n--
@@ -236,6 +250,12 @@ func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, err
 		err = fmt.Errorf("replica %s is not settled after %d rounds", a.item.Key, maxRounds)
 	}
 	return record.Failed, err
+}
+
+// asksWithRemoval reports that a server asked for a pause with a write that takes addresses
+// away and does more.
+func asksWithRemoval(one write.Receipt) bool {
+	return kube.RetryAfter(one.Err) > 0 && !one.TakesAway && one.Action.Otherwise != nil
 }
 
 // finished ends an attempt that has nothing (more) to write.

@@ -94,6 +94,7 @@ type Reconciler struct {
 	throttle *write.RepairThrottle
 	rivals   rivals
 	refusals *write.Refusals
+	pauses   write.Pauses
 	events   *events
 	recorder Recorder
 	logger   *slog.Logger

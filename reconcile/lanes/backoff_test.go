@@ -53,7 +53,8 @@ func TestNewEventEndsABackoffButNotTheFloor(t *testing.T) {
 		{"removal by a repair", 0, Removal, bulk(""), 400 * time.Millisecond, 480 * time.Millisecond},
 		{"bulk", 0, Bulk, bulk("a"), 400 * time.Millisecond, 480 * time.Millisecond},
 		{"repair in an urgent lane", 0, Addition, bulk("a"), 400 * time.Millisecond, 480 * time.Millisecond},
-		{"the server asked for a delay", 2 * time.Second, Removal, live("a"), 2 * time.Second, 2400 * time.Millisecond},
+		{"the server asked for a delay", 2 * time.Second, Addition, live("a"), 2 * time.Second, 2400 * time.Millisecond},
+		{"it asked before the removal", 2 * time.Second, Removal, live("a"), 50 * time.Millisecond, 50 * time.Millisecond},
 	}
 	for i := range 2 * len(tests) {
 		tt, during := tests[i/2], i%2 == 1

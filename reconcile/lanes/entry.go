@@ -24,8 +24,9 @@ type entry struct {
 	// failures in a row, and the end of the last failed attempt.
 	failures int
 	failedAt time.Time
-	// news is true when a cluster told more since a worker took the key.
-	news bool
+	// news is true when a cluster told more since a worker took the key, lost when that was
+	// a removal.
+	news, lost bool
 	// interrupt, unless nil, is called when a cluster tells of a removal while a worker
 	// has the key.
 	interrupt func()

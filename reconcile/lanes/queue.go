@@ -65,11 +65,11 @@ func (q *Queue) Workers() int { return 2*q.opts.Workers + q.opts.Most + q.opts.C
 // causes merge; for one that is with a worker they merge into a new wait, which
 // begins when the worker is done. A key in backoff stays there, unless the cause is
 // news from a cluster, which is worth an attempt before its time, though never within
-// Backoff.Base of the last one, nor before a moment that a server asked for, nor while
-// SetAway says that attempts are in vain. News is what is live and not bulk, each removal
-// that a cluster tells, also by a list, and what an edit of the configuration or a stale
-// member changes, which may take addresses away. An arrival of zero counts as now. After
-// ShutDown Add does nothing.
+// Backoff.Base of the last one, nor while SetAway says that attempts are in vain. Only a
+// removal is worth one before a moment that a server asked for, as it may be written where
+// others are to wait. News is what is live and not bulk, each removal that a cluster tells,
+// also by a list, and what an edit of the configuration or a stale member changes, which may
+// take addresses away. An arrival of zero counts as now. After ShutDown Add does nothing.
 func (q *Queue) Add(key syncer.Key, lane Lane, cause record.Cause) {
 	q.mu.Lock()
 	if q.shut {
@@ -122,12 +122,16 @@ func (q *Queue) lockedMerge(e *entry, lane Lane, cause record.Cause, now time.Ti
 			q.lockedReady(e, now)
 		}
 	case stateWaiting:
-		if news(lane, &cause) && !e.asked && !q.away {
+		if news(lane, &cause) && (!e.asked || lane == Removal) && !q.away {
+			e.asked = false
 			q.lockedRetryNow(e, now)
 		}
 	case stateWorking: // Done, Retry or Admit brings it back
-		e.news = e.news || news(lane, &cause)
-		if lane == Removal && e.interrupt != nil && news(lane, &cause) {
+		if !news(lane, &cause) {
+			return
+		}
+		e.news, e.lost = true, e.lost || lane == Removal
+		if lane == Removal && e.interrupt != nil {
 			e.interrupt()
 			e.interrupt = nil
 		}
@@ -227,7 +231,9 @@ func (q *Queue) Retry(item Item, after time.Duration) {
 	q.lockedRejoin(e)
 	var delay time.Duration
 	if after > 0 {
-		delay = spread(after)
+		if delay = spread(after); e.lost && !q.away {
+			delay, e.asked = q.opts.Backoff.Base, false
+		}
 	} else {
 		e.failures++
 		q.lockedCount(e)

@@ -32,7 +32,7 @@ type twinEntry struct {
 	failures         int
 	failedAt         time.Time
 	asked            bool
-	news             bool
+	news, lost       bool
 	place            place
 	trial            bool
 }
@@ -89,8 +89,9 @@ func (t *twin) add(key syncer.Key, lane Lane, c record.Cause) {
 	e.pending.stamp(c.Cluster, c.Arrival)
 	switch {
 	case e.working != nil:
-		e.news = e.news || tells(lane, c)
+		e.news, e.lost = e.news || tells(lane, c), e.lost || tells(lane, c) && lane == Removal
 	case tells(lane, c) && !t.away:
+		e.asked = e.asked && lane != Removal
 		t.endBackoff(e)
 	}
 	t.advance()
@@ -223,7 +224,7 @@ func (t *twin) take() (key syncer.Key, found bool) {
 		return key, false
 	}
 	e := t.entries[key]
-	e.working, e.pending, e.asked, e.news = e.pending, nil, false, false
+	e.working, e.pending, e.asked, e.news, e.lost = e.pending, nil, false, false, false
 	e.trial = t.away && e.working.judged
 	t.trial = t.trial && !e.trial
 	to := place(e.working.lane)
@@ -421,12 +422,14 @@ func retryBoth(t *testing.T, q *Queue, tw *twin, item Item, after time.Duration)
 	q.mu.Lock()
 	due := q.entries[item.Key].due.at
 	q.mu.Unlock()
+	lost := tw.entries[item.Key].lost && !tw.away
 	tw.retry(item.Key, after > 0, due)
+	tw.entries[item.Key].asked = after > 0 && !lost
 	least := after
 	if after == 0 {
 		least = min(q.opts.Backoff.Max, q.opts.Backoff.Base<<(tw.entries[item.Key].failures-1))
 	}
-	if tw.entries[item.Key].news && after == 0 && !tw.away {
+	if tw.entries[item.Key].news && after == 0 && !tw.away || lost {
 		least = q.opts.Backoff.Base
 	}
 	if d := time.Until(due); d < least || d > least+least/5 {

@@ -194,7 +194,7 @@ func (d *differ) endpoints() {
 	want.Annotations = annotated(e.Annotations, nil, wanted)
 	action.Verb, action.Standing = Update, &e.Meta
 	sameLabels := syncer.EqualLabels(e.Labels, want.Labels)
-	if at, reduced := d.reduced[action.Object()]; reduced && sameLabels && sameSubsets(d.leftSubsets, syncer.Repack(want.Subsets)) {
+	if at, reduced := d.reduced[action.Object()]; reduced && !d.settings.Apart && sameLabels && sameSubsets(d.leftSubsets, syncer.Repack(want.Subsets)) {
 		action.Why = d.plan.Removals[at].Why
 		d.plan.Removals[at] = action // with its records, and in the order that is wanted
 		return
@@ -215,7 +215,7 @@ func (d *differ) endpoints() {
 // combine makes one write of two where nothing has to come between them. Should the
 // server refuse it, what must go still goes by itself.
 func (d *differ) combine() {
-	if len(d.namespace)+len(d.first) > 0 {
+	if d.settings.Apart || len(d.namespace)+len(d.first) > 0 {
 		return
 	}
 	d.updates = d.combined(d.updates)

@@ -174,7 +174,7 @@ func (d *differ) update(s *CurrentSlice, w *SliceSpec) {
 	spec.Annotations = annotated(s.Annotations, nil, w.Annotations)
 	a := Action{Verb: Update, Kind: KindEndpointSlice, Name: w.Name, Slice: &spec, Standing: &s.Meta}
 	service, left, sameLabels := d.current.Service, d.leftOf(s), syncer.EqualLabels(s.Labels, w.Labels)
-	if at, reduced := d.reduced[a.Object()]; reduced && sameLabels && s.Family == w.Family && slices.Equal(s.Ports, w.Ports) && sameEndpoints(left.Endpoints, w.Endpoints) {
+	if at, reduced := d.reduced[a.Object()]; reduced && !d.settings.Apart && sameLabels && s.Family == w.Family && slices.Equal(s.Ports, w.Ports) && sameEndpoints(left.Endpoints, w.Endpoints) {
 		a.Why = d.plan.Removals[at].Why
 		d.plan.Removals[at] = a
 		return

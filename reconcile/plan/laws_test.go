@@ -277,6 +277,7 @@ func checkMerge(t *testing.T, rng *rand.Rand, contributions []Contribution, curr
 func advance(t *testing.T, w *world, desired *Desired, settings Settings, rng *rand.Rand, apart bool) {
 	t.Helper()
 	foreign, before, sliced := w.foreignSnapshot(), w.dumbStates(), w.sliced()
+	settings.Apart = rng.IntN(4) == 0
 	p := Diff(w.current, desired, settings)
 	checkFirstHalf(t, w, desired, p)
 	checkTakingAway(t, rng, w, p)

@@ -15,6 +15,9 @@ type Settings struct {
 	WriteSlices    bool
 	// CreateNamespaces makes a missing namespace an action, not a reason to wait.
 	CreateNamespaces bool
+	// Apart has what takes addresses away written by itself, though one write could do
+	// more: that one may be what the server does not take.
+	Apart bool
 	// MaxEndpointsPerSlice limits a slice; 0 means syncer.DefaultMaxEndpoints.
 	MaxEndpointsPerSlice int
 	// Capacity limits the addresses of Endpoints that are not written by hand; 0

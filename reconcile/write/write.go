@@ -11,9 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -67,6 +67,8 @@ type Receipt struct {
 	Action *plan.Action
 	// Sent and acked bound the request on the monotonic clock.
 	Sent, Acked time.Time
+	// TakesAway is true where the action does nothing else than take addresses away.
+	TakesAway bool
 	// Asked is false where nothing was sent.
 	Asked bool
 	// Made is the version that the write made; zero for a deletion, or when
@@ -77,20 +79,36 @@ type Receipt struct {
 	Err     error
 }
 
+// Turn is how far the execution of a plan may go.
+type Turn struct {
+	// Rest is for the second half alone: when it is done, what waits of that, and what a
+	// removal does not touch, is given up.
+	Rest context.Context
+	// Late is done when requests that have no answer are not waited for any more.
+	Late <-chan struct{}
+	// Held is why an object is not to be written now, or to be written only by what takes
+	// addresses away; nil: it is.
+	Held func(o plan.Object, takesAway bool) error
+	// Answered takes what is answered after Execute has returned; it must be safe for
+	// concurrent use.
+	Answered func([]Receipt)
+}
+
 // Execute carries out the plan for an item: the first half, then its stages, which are as
 // urgent as what adds. Whatever is refused or fails, the others go on; only what needs it
-// is left out. It ends early where the server does not answer, or asks for a pause; and
-// when rest is done, which is for the second half alone: what waits then, and what a
-// removal does not touch, is given up with errInterrupted. The receipts are in the order
-// of the actions; err joins their errors.
-func (w *Writer) Execute(ctx, rest context.Context, item lanes.Item, p *plan.Plan) (receipts []Receipt, err error) {
-	e := execution{Writer: w, item: item, replica: p.Replica, made: map[plan.Object]string{}, failed: map[plan.Object]error{}}
+// is left out. It ends early where the server does not answer, or asks for a pause, and with
+// ErrInterrupted where its turn is over. The receipts are in the order of the actions; err
+// joins their errors. busy are the objects of requests that go on, until the channels are
+// closed.
+func (w *Writer) Execute(ctx context.Context, item lanes.Item, p *plan.Plan, turn Turn) (receipts []Receipt, busy map[plan.Object]<-chan struct{}, err error) {
+	e := execution{Writer: w, Turn: turn, item: item, replica: p.Replica, made: map[plan.Object]string{},
+		failed: map[plan.Object]error{}, busy: map[plan.Object]<-chan struct{}{}}
 	for i, stage := range p.Sequence() {
 		if i > 0 && len(p.Removals) > 0 {
 			e.item.Lane = max(item.Lane, lanes.Addition)
 		}
-		e.rest = rest
-		if i == 0 && len(p.Removals) > 0 {
+		e.rest = turn.Rest
+		if e.first = i == 0 && len(p.Removals) > 0; e.first {
 			e.rest = ctx
 		}
 		e.run(ctx, stage)
@@ -98,53 +116,101 @@ func (w *Writer) Execute(ctx, rest context.Context, item lanes.Item, p *plan.Pla
 			break
 		}
 	}
-	return e.receipts, errors.Join(e.errs...)
+	return e.receipts, e.busy, errors.Join(e.errs...)
 }
 
 // execution is one run of a plan.
 type execution struct {
 	*Writer
-	item     lanes.Item
-	replica  syncer.Key
+	Turn
+	item    lanes.Item
+	replica syncer.Key
+	// rest and first are of the stage in hand.
 	rest     context.Context //nolint:containedctx // of the stage in hand
+	first    bool
 	receipts []Receipt
 	errs     []error
 	// made are the versions of what has been updated: one object may come twice.
 	made   map[plan.Object]string
 	failed map[plan.Object]error
-	// over is true when the server is away or has asked for a pause.
+	busy   map[plan.Object]<-chan struct{}
+	// over is true when the server is away or has asked for a pause, or the turn is over.
 	over bool
+}
+
+// sending is a write that is under way.
+type sending struct {
+	action    *plan.Action
+	takesAway bool
+	answered  chan struct{}
+	receipts  []Receipt
+	// left is true once either side has turned to something else: the one that comes second
+	// has the receipts.
+	left atomic.Bool
 }
 
 // run carries out the actions of one stage side by side.
 func (e *execution) run(ctx context.Context, stage []plan.Action) {
-	todo := make([]*plan.Action, 0, len(stage))
+	var writes []*sending
+	limit, over := make(chan struct{}, maxParallel), make(chan struct{})
 	for i := range stage {
 		if a := e.ready(&stage[i]); a != nil {
-			todo = append(todo, a)
+			s := &sending{action: a, answered: make(chan struct{})}
+			writes = append(writes, s)
+			s.takesAway = e.takesAway(a)
+			go e.send(ctx, e.rest, e.item, s, limit, over)
 		}
 	}
-	done := make([][]Receipt, len(todo))
-	var group errgroup.Group
-	group.SetLimit(maxParallel)
-	for i := 1; i < len(todo); i++ {
-		group.Go(func() error { done[i] = e.do(ctx, e.rest, e.item, e.replica, todo[i]); return nil })
-	}
-	if len(todo) > 0 { // the usual two cost one goroutine
-		done[0] = e.do(ctx, e.rest, e.item, e.replica, todo[0])
-	}
-	_ = group.Wait() // each receipt has its own error
-	for _, receipts := range done {
-		e.receipts = append(e.receipts, receipts...)
-		for i := range receipts {
-			e.note(&receipts[i])
+	for _, s := range writes {
+		select {
+		case <-s.answered:
+		case <-e.Late:
+			e.over = true
 		}
+	}
+	close(over)
+	for _, s := range writes {
+		if e.over && s.left.CompareAndSwap(false, true) {
+			object := s.action.Object()
+			e.busy[object], e.failed[object] = s.answered, ErrInterrupted
+			e.errs = append(e.errs, ErrInterrupted)
+			continue
+		}
+		<-s.answered
+		e.receipts = append(e.receipts, s.receipts...)
+		for i := range s.receipts {
+			e.note(&s.receipts[i])
+		}
+	}
+}
+
+// send carries out one action when fewer than limit are under way, unless over is closed by
+// then.
+func (e *execution) send(ctx, rest context.Context, item lanes.Item, s *sending, limit chan struct{}, over <-chan struct{}) {
+	defer close(s.answered)
+	select {
+	case limit <- struct{}{}:
+	case <-over:
+		return
+	}
+	s.receipts = e.do(ctx, rest, item, e.replica, s.action)
+	for i := range s.receipts {
+		s.receipts[i].TakesAway = s.takesAway || i > 0
+	}
+	<-limit
+	if !s.left.CompareAndSwap(false, true) {
+		e.Answered(s.receipts)
 	}
 }
 
 // ready returns the action with the version that the first half has made, or nil where
 // what it needs has failed.
 func (e *execution) ready(a *plan.Action) *plan.Action {
+	if held := e.Held(a.Object(), e.takesAway(a)); held != nil {
+		e.failed[a.Object()] = held
+		e.errs = append(e.errs, held)
+		return nil
+	}
 	lacks := slices.ContainsFunc(a.Needs, func(o plan.Object) bool { return e.failed[o] != nil })
 	if err := e.failed[a.Object()]; lacks || err != nil && !Refused(err) {
 		e.failed[a.Object()] = cmp.Or(err, errNeeds)
@@ -157,6 +223,11 @@ func (e *execution) ready(a *plan.Action) *plan.Action {
 		return &next
 	}
 	return a
+}
+
+// takesAway reports whether an action of the stage in hand does nothing else.
+func (e *execution) takesAway(a *plan.Action) bool {
+	return e.first && (a.Otherwise == nil || a.Verb == plan.Delete)
 }
 
 // errNeeds is why an action was left out.

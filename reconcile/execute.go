@@ -1,0 +1,70 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/reconcile/write"
+)
+
+// patience is how long a removal that comes waits for the answers to what was sent before:
+// far beyond what a request takes. After that it waits for those of its own objects alone.
+const patience = 250 * time.Millisecond
+
+// errBusy is why an object is not written: a request about it has no answer yet.
+var errBusy = errors.New("the ingress cluster has not answered an earlier write")
+
+// execute carries out the plan of an attempt. Objects of requests that have no answer, and
+// those that the server wants left alone, are left out. done is called when all requests are
+// answered, which may be later.
+func (r *Reconciler) execute(ctx, rest, newer context.Context, a *attempt, done func()) ([]write.Receipt, error) {
+	late, key := make(chan struct{}), a.item.Key
+	stop := context.AfterFunc(newer, func() { time.AfterFunc(patience, func() { close(late) }) })
+	defer stop()
+	held := func(o plan.Object, takesAway bool) error {
+		if a.busy[o] != nil {
+			return errBusy
+		}
+		return r.pauses.Held(key, o, takesAway, time.Now())
+	}
+	answered := func(receipts []write.Receipt) {
+		r.pauses.Note(key, receipts)
+		for i := range receipts {
+			r.answered(key, &receipts[i])
+		}
+	}
+	receipts, busy, err := r.writer.Execute(ctx, a.item, &a.plan, write.Turn{Rest: rest, Late: late, Held: held, Answered: answered})
+	r.pauses.Note(key, receipts)
+	if len(busy) == 0 {
+		done()
+		return receipts, err
+	}
+	if a.busy == nil {
+		a.busy = map[plan.Object]<-chan struct{}{}
+	}
+	maps.Copy(a.busy, busy)
+	go func() {
+		defer done()
+		for _, answered := range busy {
+			<-answered
+		}
+	}()
+	return receipts, err
+}
+
+// awaitAnswers waits for what is under way, unless a removal comes that is newer.
+func (a *attempt) awaitAnswers(newer context.Context) {
+	for object, answered := range a.busy {
+		select {
+		case <-answered:
+			delete(a.busy, object)
+		case <-newer.Done():
+		}
+	}
+}

@@ -1,0 +1,153 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"tributary.dev/tributary/reconcile/apitest"
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/syncer"
+)
+
+// slowed is a ground with the backoff of the product.
+func slowed(t *testing.T, clusters ...string) *ground {
+	g := newGroundOn(t, apitest.NewPiped(t), clusters...)
+	g.options.Queue.Backoff = lanes.Backoff{}
+	g.start()
+	return g
+}
+
+// lose tells that a pod of a is gone, and fails unless its address is gone in time from the
+// kinds that may be written.
+func (g *ground) lose(ip string, within time.Duration, inEndpoints, inSlices bool, left *syncer.Service, pods ...*syncer.Pod) {
+	g.t.Helper()
+	g.source.set("a", left, pods...)
+	g.rec.Dirty(left.Key, lanes.Removal, liveCause("a", left.Key))
+	time.Sleep(within)
+	endpoints, sliced := g.addresses(left.Key)
+	if inEndpoints && slices.Contains(endpoints, ip) || inSlices && slices.Contains(sliced, ip) {
+		g.t.Errorf("%s stands after %v: %v and %v", ip, within, endpoints, sliced)
+	}
+}
+
+// One write takes an address away and brings another, and a server does not take the other,
+// with whatever code a webhook chooses. What is to go goes without it.
+func TestRemovalDoesWithoutTheAdditionBesideIt(t *testing.T) {
+	for _, code := range []int{403, 404, 408, 409, 422, 429, 500, 503, 504} {
+		for _, before := range []bool{false, true} {
+			t.Run(fmt.Sprint(code, before), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					g := slowed(t, "a", "b")
+					g.set("a", service(web, 1, 8080), podsOf([]string{"10.0.0.1", "10.0.0.2"})...)
+					g.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
+					g.settle()
+					g.server.Refuse(func(o apitest.Object) (field.ErrorList, error) {
+						if !holds(o, "10.0.0.9", "10.1.0.9") {
+							return nil, nil
+						}
+						reason := map[int]metav1.StatusReason{403: metav1.StatusReasonForbidden, 404: metav1.StatusReasonNotFound, 409: metav1.StatusReasonConflict, 422: metav1.StatusReasonInvalid}[code]
+						return nil, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: `admission webhook "w" denied the request`}}
+					})
+					if before {
+						g.set("b", service(web, 2, 8080), podsOf([]string{"10.1.0.1", "10.1.0.9"})...)
+						time.Sleep(2 * time.Minute)
+						g.lose("10.0.0.1", 200*time.Millisecond, true, true, service(web, 1, 8080), pod(web, "10.0.0.2", true))
+					} else {
+						g.lose("10.0.0.1", 200*time.Millisecond, true, true, service(web, 1, 8080), podsOf([]string{"10.0.0.2", "10.0.0.9"})...)
+					}
+				})
+			})
+		}
+	}
+}
+
+func holds(o apitest.Object, ips ...string) (any bool) {
+	switch o := o.(type) {
+	case *corev1.Endpoints:
+		for _, s := range o.Subsets {
+			any = any || slices.ContainsFunc(s.Addresses, func(a corev1.EndpointAddress) bool { return slices.Contains(ips, a.IP) })
+		}
+	case *discoveryv1.EndpointSlice:
+		any = slices.ContainsFunc(o.Endpoints, func(e discoveryv1.Endpoint) bool { return slices.Contains(ips, e.Addresses[0]) })
+	}
+	return any
+}
+
+// Writes of one kind have no answer. Removals leave the other at once, one after the other;
+// those that hang are ended by their own limit, and what is wanted stands when they are
+// answered again.
+func TestRemovalsWaitForNoOtherKind(t *testing.T) {
+	for _, resource := range []string{"endpointslices", "endpoints", "services"} {
+		t.Run(resource, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := slowed(t, "a")
+				all := podsOf([]string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7"})
+				svc := service(web, 1, 8080)
+				g.set("a", svc, all...)
+				g.settle()
+				g.faultWrites(1<<30, apitest.Fault{Hang: true}, of(resource))
+				if resource == "services" {
+					svc = service(web, 1, 8080)
+					svc.Ports = append(svc.Ports, syncer.ServicePort{Name: "more", Protocol: syncer.TCP, Port: 81, Target: syncer.TargetPort{Number: 8081}})
+					g.set("a", svc, all...)
+					time.Sleep(time.Second)
+				}
+				for n := range 6 {
+					g.lose(fmt.Sprint("10.0.0.", n+1), 2*patience, resource != "endpoints", resource != "endpointslices", svc, all[n+1:]...)
+				}
+				g.server.Intercept(nil)
+				time.Sleep(time.Minute)
+				g.settle()
+				endpoints, sliced := g.addresses(web)
+				if endpoints, sliced = slices.Compact(endpoints), slices.Compact(sliced); !slices.Equal(endpoints, []string{"10.0.0.7"}) || !slices.Equal(sliced, endpoints) {
+					t.Errorf("%v and %v stand at the end", endpoints, sliced)
+				}
+			})
+		})
+	}
+}
+
+// A server asks for a pause with one object. Removals from the others do not wait, and that
+// object is left alone.
+func TestPausesAreOfTheirObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := slowed(t, "a")
+		svc := service(web, 1, 8080)
+		g.set("a", svc, podsOf([]string{"10.0.0.1", "10.0.0.2", "10.0.0.3"})...)
+		g.settle()
+		asked := 0
+		g.server.Refuse(func(o apitest.Object) (field.ErrorList, error) {
+			if _, is := o.(*corev1.Service); !is {
+				return nil, nil
+			}
+			asked++
+			return nil, apierrors.NewTooManyRequests("later", 60)
+		})
+		svc = service(web, 1, 8080)
+		svc.Labels = map[string]string{"team": "blue"}
+		g.set("a", svc, podsOf([]string{"10.0.0.1", "10.0.0.2", "10.0.0.3"})...)
+		time.Sleep(time.Second)
+		g.lose("10.0.0.1", 200*time.Millisecond, true, true, svc, podsOf([]string{"10.0.0.2", "10.0.0.3"})...)
+		g.lose("10.0.0.2", 200*time.Millisecond, true, true, svc, pod(web, "10.0.0.3", true))
+		if time.Sleep(50 * time.Second); asked != 1 {
+			t.Errorf("the Service was written %d times in a minute, which the server had asked to wait for", asked)
+		}
+		g.server.Refuse(nil)
+		time.Sleep(time.Minute)
+		if s, _ := apitest.Get[*corev1.Service](g.server, "shop", "web"); s.Labels["team"] != "blue" {
+			t.Errorf("labels %v", s.Labels)
+		}
+	})
+}
