@@ -54,6 +54,13 @@ func TestDeadAddressesGoFirst(t *testing.T) {
 	w.must(a.RunPods(ctx, many...))
 	w.start()
 	w.relabelled("")
+	fleettest.Eventually(t, time.Minute, func(ctx context.Context) error {
+		list, err := w.fleet.Ingress.Client.CoreV1().Endpoints("shop").List(ctx, metav1.ListOptions{})
+		if err == nil && len(list.Items) != replaced {
+			err = fmt.Errorf("%d of %d replicas stand", len(list.Items), replaced)
+		}
+		return err
+	})
 	w.must(w.proc.Stop(ctx))
 
 	for _, pod := range old {
