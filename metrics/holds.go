@@ -44,28 +44,14 @@ func HoldReasons() []HoldReason {
 	}
 }
 
-// releaseOf returns how a held change is released: what the guard said, or what
-// the table says of its reason.
-func releaseOf(h *HeldChange) string {
-	if h.Release != "" {
-		return h.Release
-	}
-	for _, reason := range HoldReasons() {
-		if reason.Name == h.Reason {
-			return reason.Release
-		}
-	}
-	return ""
-}
-
-// meaning is what a reason means.
-func meaning(name string) string {
+// reasonOf is what the table says of a reason.
+func reasonOf(name string) HoldReason {
 	for _, reason := range HoldReasons() {
 		if reason.Name == name {
-			return reason.Means
+			return reason
 		}
 	}
-	return "kept as it was"
+	return HoldReason{Name: name, Means: "kept as it was"}
 }
 
 // hold turns a change that had no effect because a guard kept one of its causes
@@ -83,21 +69,16 @@ func hold(rec *record.Change) bool {
 		return false
 	}
 	rec.Result = record.Held
-	rec.Error = kept.Kept + ": " + meaning(kept.Kept) + "; to let it pass: tributary release --cluster " + kept.Cluster
+	rec.Error = kept.Kept + ": " + reasonOf(kept.Kept).Means + "; to let it pass: tributary release --cluster " + kept.Cluster
 	return true
 }
 
 // heldValues explains the label of held_changes in the reference.
 func heldValues() string {
-	var b strings.Builder
-	b.WriteString("`reason`:")
-	for i, reason := range HoldReasons() {
-		if i > 0 {
-			b.WriteByte(';')
-		}
-		b.WriteString(" `" + reason.Name + "` (" + reason.Means + ")")
+	var all []string
+	for _, reason := range HoldReasons() {
+		all = append(all, "`"+reason.Name+"` ("+reason.Means+")")
 	}
-	b.WriteString(". `cluster` is empty where no member is concerned. The first six are let go by `tributary release --cluster …`; " +
-		"`tributary status` names the remedy of each.")
-	return b.String()
+	return "`reason`: " + strings.Join(all, "; ") + ". `cluster` is empty where no member is concerned. The first six are let go by `tributary release --cluster …`; " +
+		"`tributary status` names the remedy of each."
 }

@@ -56,15 +56,15 @@ type Metrics struct {
 	writeTook                                  *prometheus.HistogramVec
 	added, retried                             *prometheus.CounterVec
 	waited, worked                             *prometheus.HistogramVec
-	reloads, told                              *prometheus.CounterVec
-	toldTook                                   *prometheus.HistogramVec
+	reloads, sinkSent                          *prometheus.CounterVec
+	sinkTook                                   *prometheus.HistogramVec
 }
 
 // New returns Metrics on a registry of its own.
 func New(o Options) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(), status: o.Status, notReady: o.NotReady, leader: o.Leader,
-		troubles: troubles{of: map[replicaKey]*Trouble{}, untold: map[replicaKey]bool{}},
+		troubles: troubles{of: map[replicaKey]*Trouble{}, unlogged: map[replicaKey]bool{}},
 	}
 	m.troubles.rejected = func(cluster, reason string) {
 		if m.known(cluster) {
@@ -94,7 +94,7 @@ func (m *Metrics) register(o Options) {
 	m.added, m.retried = queueAdds.counter(r), queueRetries.counter(r)
 	m.waited, m.worked = queueDuration.histogram(r), workDuration.histogram(r)
 	m.reloads = configReloads.counter(r)
-	m.told, m.toldTook = sinkRequests.counter(r), sinkRequestDuration.histogram(r)
+	m.sinkSent, m.sinkTook = sinkRequests.counter(r), sinkRequestDuration.histogram(r)
 	buildInfo.gauge(r).WithLabelValues(o.Version, o.Revision, runtime.Version()).Set(1)
 	r.MustRegister(
 		collectors.NewGoCollector(),
@@ -131,7 +131,7 @@ func (m *Metrics) Change(rec record.Change) (seq uint64) {
 			m.observe(&rec)
 		}
 	}
-	if !m.telling(&rec) && !kept {
+	if !m.worthLogging(&rec) && !kept {
 		return 0
 	}
 	return m.records.Add(&rec)
@@ -168,13 +168,13 @@ func exemplarOf(rec *record.Change) prometheus.Labels {
 	return prometheus.Labels{"trace_id": rec.TraceID}
 }
 
-// telling says whether a record is news.
-func (m *Metrics) telling(r *record.Change) bool {
+// worthLogging says whether a record is news.
+func (m *Metrics) worthLogging(r *record.Change) bool {
 	switch r.Result {
 	case record.Dropped:
 		return r.Cause.Live
 	case record.Held:
-		return m.troubles.tell(r.Namespace, r.Service) || r.Cause.Live
+		return m.troubles.takeUnlogged(r.Namespace, r.Service) || r.Cause.Live
 	case record.Failed:
 		return bits.OnesCount(uint(r.Attempt+1)) == 1
 	default:

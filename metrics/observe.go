@@ -106,12 +106,12 @@ func (m *Metrics) ConfigReload(err error) {
 // SinkRequest counts a request to a sink's receiver, and how long it took. result is one of
 // a closed set.
 func (m *Metrics) SinkRequest(sink, result string, took time.Duration) {
-	m.told.WithLabelValues(sink, result).Inc()
-	m.toldTook.WithLabelValues(sink).Observe(took.Seconds())
+	m.sinkSent.WithLabelValues(sink, result).Inc()
+	m.sinkTook.WithLabelValues(sink).Observe(took.Seconds())
 }
 
 // RemoveSink drops the series of a sink that left the configuration.
 func (m *Metrics) RemoveSink(sink string) {
-	m.told.DeletePartialMatch(prometheus.Labels{"sink": sink})
-	m.toldTook.DeletePartialMatch(prometheus.Labels{"sink": sink})
+	m.sinkSent.DeletePartialMatch(prometheus.Labels{"sink": sink})
+	m.sinkTook.DeletePartialMatch(prometheus.Labels{"sink": sink})
 }

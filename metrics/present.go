@@ -30,7 +30,7 @@ func (m *Metrics) Brief() Status {
 			native.Differing = native.Differing[:min(len(native.Differing), maxDiffering)]
 		}
 	}
-	m.troubles.fill(&s)
+	m.troubles.addTo(&s)
 	return s
 }
 

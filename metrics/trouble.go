@@ -40,9 +40,9 @@ type troubles struct {
 
 	mu sync.RWMutex
 	of map[replicaKey]*Trouble
-	// untold are the replicas of of whose conflicts or held changes are not those of
-	// the last record that was told.
-	untold map[replicaKey]bool
+	// unlogged are the replicas of of whose conflicts or held changes are not those of
+	// the last record that was logged.
+	unlogged map[replicaKey]bool
 }
 
 // report replaces what is known about a replica. The usual case, no trouble
@@ -67,11 +67,11 @@ func (t *troubles) report(namespace, service string, now Trouble) {
 	switch {
 	case next.empty():
 		delete(t.of, key)
-		delete(t.untold, key)
+		delete(t.unlogged, key)
 	default:
 		t.of[key] = next
 		if !next.holdsLike(before) {
-			t.untold[key] = true
+			t.unlogged[key] = true
 		}
 	}
 	t.mu.Unlock()
@@ -80,14 +80,14 @@ func (t *troubles) report(namespace, service string, now Trouble) {
 	}
 }
 
-// tell reports whether what holds a replica is news, and takes it as told.
-func (t *troubles) tell(namespace, service string) bool {
+// takeUnlogged reports whether what holds a replica is not logged yet, and takes it as logged.
+func (t *troubles) takeUnlogged(namespace, service string) bool {
 	key := replicaKey{namespace, service}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	untold := t.untold[key]
-	delete(t.untold, key)
-	return untold
+	unlogged := t.unlogged[key]
+	delete(t.unlogged, key)
+	return unlogged
 }
 
 // holdsLike reports whether the same conflicts and held changes are in both, as
@@ -114,7 +114,7 @@ func merge(key replicaKey, before, now *Trouble, at time.Time) (next *Trouble, f
 	for i := range next.Held {
 		h := &next.Held[i]
 		h.Namespace, h.Service = key.namespace, key.service
-		h.Release = releaseOf(h)
+		h.Release = cmp.Or(h.Release, reasonOf(h.Reason).Release)
 		h.Since = at
 		if j := slices.IndexFunc(before.Held, func(o HeldChange) bool { return o.Reason == h.Reason && o.Cluster == h.Cluster }); j >= 0 {
 			h.Since = before.Held[j].Since
@@ -150,8 +150,8 @@ func shorten(s string) string {
 	return s
 }
 
-// fill adds the troubles to a status, oldest names first, bounded.
-func (t *troubles) fill(s *Status) {
+// addTo adds the troubles to a status, oldest names first, bounded.
+func (t *troubles) addTo(s *Status) {
 	t.mu.RLock()
 	for _, one := range t.of {
 		s.Conflicts = append(s.Conflicts, one.Conflicts...)

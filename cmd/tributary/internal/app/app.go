@@ -186,7 +186,7 @@ func (r *App) apply(update config.Update) {
 	r.reportRefused(update)
 	diff := update.Diff
 	sinksChange := func() bool { return diff.Sinks && r.sinks.Configure(sinkSpecs(r.path, &update.Loaded.Config)) }
-	r.tell()
+	r.signal()
 	if !r.begun.Load() {
 		sinksChange()
 		return // nothing runs yet that could be changed; it will start with what was adopted

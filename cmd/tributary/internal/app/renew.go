@@ -98,12 +98,12 @@ func (n *renewer) renew(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		n.tell(cluster.Name, token, err)
+		n.note(cluster.Name, token, err)
 	}
 }
 
-// tell logs how a try ended, a failure once, and notes when the next may be.
-func (n *renewer) tell(member string, t kubeconfig.AccountToken, err error) {
+// note logs how a try ended, a failure once, and notes when the next may be.
+func (n *renewer) note(member string, t kubeconfig.AccountToken, err error) {
 	var this renewal
 	if err == nil || errors.As(err, new(unkept)) {
 		this.again = time.Now().Add(min(renewPause, time.Until(t.Expires)/4)) // the shortest life leaves some tries, too

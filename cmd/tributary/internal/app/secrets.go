@@ -160,7 +160,7 @@ type secretHandler struct {
 	logged    string
 }
 
-func (h *secretHandler) tell() { h.m.offer(slices.Collect(maps.Values(h.standing))) }
+func (h *secretHandler) offer() { h.m.offer(slices.Collect(maps.Values(h.standing))) }
 
 // Replaced implements kube.Handler. The list is the operator's word, as the file is: what it lacks is taken out.
 func (h *secretHandler) Replaced(items []config.Secret, _ kube.Replacement) {
@@ -168,19 +168,19 @@ func (h *secretHandler) Replaced(items []config.Secret, _ kube.Replacement) {
 	for _, s := range items {
 		h.standing[s.Name] = s
 	}
-	h.tell()
+	h.offer()
 }
 
 // Upserted implements kube.Handler.
 func (h *secretHandler) Upserted(s config.Secret, _ kube.EventMeta) {
 	h.standing[s.Name] = s
-	h.tell()
+	h.offer()
 }
 
 // Deleted implements kube.Handler.
 func (h *secretHandler) Deleted(s config.Secret, _ kube.EventMeta) {
 	delete(h.standing, s.Name)
-	h.tell()
+	h.offer()
 }
 
 // Contact implements kube.Handler.

@@ -97,8 +97,8 @@ func (r *App) facts(inUse *ingressSession, tried *attempt) facts {
 	return f
 }
 
-// tell makes run look at the facts again. It never blocks.
-func (r *App) tell() {
+// signal makes run look at the facts again. It never blocks.
+func (r *App) signal() {
 	select {
 	case r.news <- struct{}{}:
 	default:
@@ -117,7 +117,7 @@ func (r *App) moved(address string) {
 	r.mu.Lock()
 	r.address = address
 	r.mu.Unlock()
-	r.tell()
+	r.signal()
 }
 
 // attempt is a session that is being proven.
@@ -138,7 +138,7 @@ func (r *App) try(ctx context.Context, inUse *ingressSession) *attempt {
 	a := &attempt{key: r.wanted(), stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(a.done)
-		defer r.tell()
+		defer r.signal()
 		session, err := r.openSession(ctx, a.key, inUse)
 		if err != nil {
 			a.err.Store(&err)
@@ -147,7 +147,7 @@ func (r *App) try(ctx context.Context, inUse *ingressSession) *attempt {
 			return
 		}
 		a.session.Store(session)
-		r.tell()
+		r.signal()
 		a.listed.Store(r.listed(ctx, session, inUse))
 	}()
 	return a
