@@ -5,6 +5,7 @@ package kube
 
 import (
 	"math"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -32,8 +33,9 @@ func (b *Backoff) Reset() { b.now = b.start }
 // expires while a large list is read must not leave the cluster unfollowed. After any
 // further one that took d, the next waits at least listShare*d. A server that answers
 // every watch with 410 therefore costs at most a list each few seconds and a small part
-// of a core. The loop's lock guards it.
+// of a core. Safe for concurrent use.
 type pacer struct {
+	mu       sync.Mutex
 	backoff  Backoff
 	recent   int // lists that followed each other
 	last     time.Time
@@ -42,6 +44,8 @@ type pacer struct {
 
 // done notes that a list has ended at now and took d.
 func (p *pacer) done(now time.Time, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	quiet := max(listQuiet, 2*listShare*d)
 	if p.last.IsZero() || now.Add(-d).Sub(p.last) > quiet {
 		p.backoff.Reset()
@@ -58,5 +62,7 @@ func (p *pacer) done(now time.Time, d time.Duration) {
 
 // wait returns how long the next list has to wait.
 func (p *pacer) wait(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return max(0, p.earliest.Sub(now))
 }

@@ -6,6 +6,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"time"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -31,7 +32,7 @@ type note[T any] struct {
 // ctx ends; in each case something is sent.
 func (l *Loop[T]) listConcurrently(ctx context.Context) *concurrentList[T] {
 	b := &concurrentList[T]{result: make(chan fetched[T], 1), seen: l.at.newest(), noted: make(map[syncer.Key]note[T])}
-	delay := l.listWait()
+	delay := l.pace.wait(time.Now())
 	l.children.Go(func() {
 		retry := NewBackoff(retryBase, retryLimit)
 		for pause(ctx, delay) {
@@ -43,7 +44,7 @@ func (l *Loop[T]) listConcurrently(ctx context.Context) *concurrentList[T] {
 				return
 			}
 			l.cfg.Logger.Debug("relist failed", "kind", l.cfg.Kind, "error", f.err)
-			delay = max(retry.Next(), RetryAfter(f.err), l.listWait())
+			delay = max(retry.Next(), RetryAfter(f.err), l.pace.wait(time.Now()))
 		}
 		b.result <- fetched[T]{err: ctx.Err()}
 	})

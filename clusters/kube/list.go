@@ -30,7 +30,7 @@ func (l *Loop[T]) relist(ctx context.Context) {
 	source, generation := l.current()
 	l.retire(generation)
 	if l.due != FirstFill {
-		if wait := l.listWait(); wait > 0 {
+		if wait := l.pace.wait(time.Now()); wait > 0 {
 			l.sleep(ctx, wait, false)
 			return // the source may have changed, or the context ended
 		}
@@ -68,16 +68,7 @@ func (l *Loop[T]) listDone(f fetched[T]) {
 	if errors.Is(f.err, context.DeadlineExceeded) {
 		took = min(took, unansweredList)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.pace.done(time.Now(), took)
-}
-
-// listWait is how long the next list has to wait.
-func (l *Loop[T]) listWait() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.pace.wait(time.Now())
 }
 
 // replace hands a complete list to the handler and resumes from its revision. seen

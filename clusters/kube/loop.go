@@ -88,9 +88,9 @@ type Loop[T any] struct {
 	seen atomic.Uint64 // the newest of at, for Revision
 
 	watermarks Watermarks
+	pace       pacer
 
 	mu                sync.Mutex
-	pace              pacer
 	checks            checks
 	source            ListWatcher
 	generation        int                // counts SetListWatcher

@@ -31,7 +31,6 @@ type Fault struct {
 
 // Error renders the fault on one line: "file:line:column: field: message; remedy".
 func (f Fault) Error() string {
-	var b strings.Builder
 	file := f.File
 	if file != "" && f.Line > 0 {
 		file += fmt.Sprintf(":%d", f.Line)
@@ -39,18 +38,16 @@ func (f Fault) Error() string {
 			file += fmt.Sprintf(":%d", f.Column)
 		}
 	}
-	for _, part := range []string{file, f.Field} {
-		if part != "" {
-			b.WriteString(part)
-			b.WriteString(": ")
+	text := f.Message
+	if f.Remedy != "" {
+		text += "; " + f.Remedy
+	}
+	for _, place := range []string{f.Field, file} {
+		if place != "" {
+			text = place + ": " + text
 		}
 	}
-	b.WriteString(f.Message)
-	if f.Remedy != "" {
-		b.WriteString("; ")
-		b.WriteString(f.Remedy)
-	}
-	return b.String()
+	return text
 }
 
 // Faults are all the faults found, in the order of the file where it is known.
