@@ -5,6 +5,7 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"time"
 )
@@ -37,32 +38,11 @@ type difference struct {
 // before keep their times; those of former ones that are no more are forgotten. New ones
 // began at the time given.
 func (d *difference) differ(has, now *Service, at time.Time) {
-	var gone map[place]time.Time
+	d.gone = d.takenAway(has, now, at)
 	arrived := has == nil && now != nil
-	note := func(p place) {
-		began, known := d.gone[p]
-		if !known {
-			began = at
-		}
-		if gone == nil {
-			gone = map[place]time.Time{}
-		}
-		gone[p] = began
-	}
-	if has != nil && now == nil {
-		note(place{})
-	}
 	pairs(has, now, func(had, is *Endpoint) {
-		switch {
-		case had == nil:
-			arrived = true
-		case is.takesAway(had):
-			note(had.place())
-		case !is.equal(had):
-			arrived = true
-		}
+		arrived = arrived || had == nil || !is.takesAway(had) && !is.equal(had)
 	})
-	d.gone = gone
 	switch {
 	case !arrived:
 		d.since = time.Time{}
@@ -71,22 +51,36 @@ func (d *difference) differ(has, now *Service, at time.Time) {
 	}
 }
 
+// takenAway are the endpoints that less can be sent to, and since when, the time given at the
+// latest; nil: there are none.
+func (d *difference) takenAway(has, now *Service, at time.Time) (gone map[place]time.Time) {
+	note := func(p place) {
+		if gone == nil {
+			gone = map[place]time.Time{}
+		}
+		gone[p] = earlier(d.gone[p], at)
+	}
+	if has != nil && now == nil {
+		note(place{})
+	}
+	pairs(has, now, func(had, is *Endpoint) {
+		if had != nil && is.takesAway(had) {
+			note(had.place())
+		}
+	})
+	return gone
+}
+
 // differs reports whether there is a difference.
 func (d *difference) differs() bool { return !d.since.IsZero() || len(d.gone) > 0 }
 
 // told notes what a state took away that was told: it is not held back once more.
 func (d *difference) told(has, told *Service, since time.Time) {
+	gone := d.takenAway(has, told, since)
 	if d.gone == nil {
-		d.gone = map[place]time.Time{}
+		d.gone = gone
 	}
-	if has != nil && told == nil {
-		d.gone[place{}] = since
-	}
-	pairs(has, told, func(had, is *Endpoint) {
-		if had != nil && is.takesAway(had) {
-			d.gone[had.place()] = since
-		}
-	})
+	maps.Copy(d.gone, gone)
 }
 
 // due is when the difference is to be told; zero: there is none.
