@@ -29,6 +29,9 @@ type shell struct {
 	// what the former need is kept of all that is decoded. It is called with the lock held.
 	keepFor func(wanted, inForce store.Decider) store.KeptSince
 
+	// work is sent to, without blocking, while there is work left on rules.
+	work chan struct{}
+
 	mu    sync.RWMutex // of all below, and of what follows the member
 	state *evidence.State
 	// waiting are effects to be carried out; carrying: somebody is at it. spare is room
@@ -45,7 +48,7 @@ type effects struct {
 
 func newShell(c evidence.Config, dice uint64, carryOut func(evidence.Effects, time.Time), keepFor func(wanted, inForce store.Decider) store.KeptSince) *shell {
 	c.KeptSince = keepFor(c.Decider, nil)
-	s := &shell{state: evidence.New(time.Now(), c, dice), carryOut: carryOut, keepFor: keepFor}
+	s := &shell{state: evidence.New(time.Now(), c, dice), carryOut: carryOut, keepFor: keepFor, work: make(chan struct{}, 1)}
 	view := s.state.View()
 	s.view.Store(&view)
 	return s
@@ -75,6 +78,9 @@ func (s *shell) step(e evidence.Event, arrival time.Time) (released evidence.Rel
 		}
 		s.lockedCarryOut()
 		s.mu.Unlock()
+		if out.Work {
+			signal(s.work)
+		}
 		released, e = out.Released, out.Next
 	}
 	return released
@@ -106,7 +112,7 @@ func (s *shell) lockedCarryOut() {
 // by that much.
 const tickEvery = 500 * time.Millisecond
 
-// tick lets time pass until ctx ends.
+// tick lets time pass until ctx ends, and works on rules meanwhile: no watch waits for that.
 func (s *shell) tick(ctx context.Context) {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
@@ -116,6 +122,8 @@ func (s *shell) tick(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			s.step(evidence.Tick{}, now)
+		case <-s.work:
+			s.step(evidence.Enforce{}, time.Now())
 		}
 	}
 }

@@ -34,9 +34,11 @@ type Effects struct {
 	Released Released
 	// Facts are worth a line in the log each.
 	Facts []Fact
-	// Next is set while a list, or an edit of the rules, is not yet taken in whole: the event that is to follow at
-	// once, when others had a chance to read.
+	// Next is set while a list is not yet taken in whole: the event that is to follow at
+	// once, when others had a chance to read. Work is true while rules are not yet in
+	// force, or judged: Enforce is to follow soon, and no other event waits for it.
 	Next Event
+	Work bool
 }
 
 // Change is what one cause touched.

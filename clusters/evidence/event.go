@@ -170,7 +170,7 @@ type Tick struct{}
 // Continue goes on with a list of the kind: see Effects.Next.
 type Continue struct{ Kind Kind }
 
-// Enforce goes on with rules that are coming into force: see Effects.Next.
+// Enforce goes on with rules that are coming into force: see Effects.Work.
 type Enforce struct{}
 
 // Stopped is the end of the member.

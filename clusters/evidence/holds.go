@@ -125,7 +125,7 @@ func (s *State) release(now time.Time, replica *syncer.Key, out *Effects) {
 		dirty = append(dirty, s.override(&v.Object, out)...)
 		out.Released.NotReady++
 	}
-	s.releaseRules(replica, out)
+	s.releaseRules(now, replica, out)
 	if replica == nil {
 		out.List = append(out.List, s.quarantine.end()...)
 		s.contradicted = [kinds + 1]time.Time{}

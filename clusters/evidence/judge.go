@@ -37,8 +37,9 @@ func judge(l Limits, losses, recent []loss, doubtAll bool) (unsettled map[syncer
 		return unsettled, nil
 	}
 	beyond, emptied := 0, false
+	had := map[syncer.Key]int{}
 	for _, r := range recent {
-		if r.beyond {
+		if had[r.replica] += r.lost(); r.beyond {
 			beyond += r.lost()
 		}
 	}
@@ -49,7 +50,7 @@ func judge(l Limits, losses, recent []loss, doubtAll bool) (unsettled map[syncer
 		case doubtAll:
 			unsettled[x.replica] = true
 		case lost == 0:
-		case x.after == 0 || exceeds(lost+lostOf(recent, x.replica), x.before+lostOf(recent, x.replica), l.Percent):
+		case x.after == 0 || exceeds(lost+had[x.replica], x.before+had[x.replica], l.Percent):
 			x.beyond = true
 			over = append(over, x)
 			beyond += lost
@@ -65,15 +66,6 @@ func judge(l Limits, losses, recent []loss, doubtAll bool) (unsettled map[syncer
 		return unsettled, passed
 	}
 	return unsettled, append(passed, over...)
-}
-
-func lostOf(recent []loss, replica syncer.Key) (n int) {
-	for i := range recent {
-		if recent[i].replica == replica {
-			n += recent[i].lost()
-		}
-	}
-	return n
 }
 
 // confirms reports whether a second list may take what cannot be asked for: lost of

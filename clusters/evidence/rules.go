@@ -27,11 +27,11 @@ type ruling struct {
 	// are those.
 	pending bool
 	needed  [kinds]bool
-	edit    *store.Edit // what they say; nil before they are asked
+	work    *ruleWork // under way; nil is none
 	// held is what would be taken away, by replica.
 	held   map[syncer.Key]*ruleHold
 	lookAt time.Time      // when that is judged again
-	met    bool           // a Service has come of which something may wait
+	met    bool           // something may wait that was not judged
 	takes  map[string]int // ready endpoints, by rule; those that are held, too
 }
 
@@ -68,9 +68,6 @@ func (s *State) ruledBy(id object) string {
 	return s.store.RuledBy(id.Key)
 }
 
-// relook is the time between two judgements of what is held.
-const relook = 5 * time.Second
-
 // changeRules takes in other rules of the configuration, once what they read is known.
 func (s *State) changeRules(now time.Time, former Config, out *Effects) {
 	for _, key := range slices.SortedFunc(maps.Keys(s.baseline.byPod), syncer.Key.Compare) {
@@ -85,10 +82,11 @@ func (s *State) changeRules(now time.Time, former Config, out *Effects) {
 				s.dueBy(kind, now)
 			}
 		}
+		s.syncWhenListed(now, out)
 		return
 	}
 	r := &s.ruling
-	r.pending, r.edit = true, nil
+	r.pending = true
 	r.needed = [kinds]bool{Pods: s.cfg.KeptSince.Pod > r.since.Pod, Services: s.cfg.KeptSince.Service > r.since.Service}
 	for _, kind := range []Kind{Services, Pods} {
 		if r.needed[kind] {
@@ -110,152 +108,24 @@ func (s *State) rulesListed(now time.Time, kind Kind, doubted bool, out *Effects
 	}
 }
 
-// enforce puts the rules of the configuration in force when what they read is known. They
-// are asked about some pods at a time, fewer than a piece of a list has: a pod that is
-// another to them than all before costs tens of microseconds.
-func (s *State) enforce(now time.Time, out *Effects) {
-	r := &s.ruling
-	if !r.pending || r.needed != [kinds]bool{} {
-		return
-	}
-	if r.edit == nil {
-		r.edit = store.NewEdit(s.cfg.Decider, s.cfg.KeptSince)
-	}
-	if more := s.store.Prepare(r.edit, max(1, s.piece/8)); more && out.Next == nil {
-		out.Next = Enforce{}
-		return
-	}
-	added := map[string][]store.Dirty{}
-	for _, d := range s.putInForce(r.edit) {
-		rule := s.store.RuleOf(d.Source)
-		added[rule] = append(added[rule], d)
-	}
-	for _, rule := range slices.Sorted(maps.Keys(added)) {
-		s.announce(out, Change{Cause: Cause{Kind: "Config", Event: "config", Rule: rule}, Dirty: added[rule], Bulk: true})
-	}
-	s.judgeRules(now, out)
-	out.Rules = true
-}
-
-func (s *State) putInForce(e *store.Edit) []store.Dirty {
-	s.ruling = ruling{since: s.cfg.KeptSince, takes: map[string]int{}}
-	return s.store.SetEdit(e)
-}
-
-// startRules puts the rules in force when the member has been read whole: what stands
-// ready is judged, anything else counts as they have it.
-func (s *State) startRules(now time.Time, out *Effects) {
-	if s.cfg.Decider == nil {
-		return
-	}
-	s.putInForce(store.NewEdit(s.cfg.Decider, s.cfg.KeptSince))
-	s.store.ApplyRules(func(p *syncer.Pod, replica syncer.Key) bool { return !s.standsReady(p, replica) })
-	s.judgeRules(now, out)
-	out.Rules = true
-}
-
 // takeOverRules lets rules count that are held here and counted for the process that wrote
 // until now, because they were released there: what they took does not stand ready.
 func (s *State) takeOverRules(now time.Time, stands map[syncer.Key]Standing, out *Effects) {
-	if len(s.ruling.held) == 0 {
+	if s.settleRules(now, out); len(s.ruling.held) == 0 {
 		return
 	}
-	released := s.store.ApplyRules(func(p *syncer.Pod, replica syncer.Key) bool {
-		return !slices.ContainsFunc(stands[replica].Endpoints, func(e syncer.Endpoint) bool { return e.Ready && e.Target.UID == p.UID })
-	})
-	for _, d := range released {
-		delete(s.ruling.held, d.Replica) // unless more of it is held
+	var released []store.Dirty
+	for _, replica := range slices.SortedFunc(maps.Keys(s.ruling.held), syncer.Key.Compare) {
+		dirty := s.store.ApplyRules(replica, func(p *syncer.Pod) bool {
+			return !slices.ContainsFunc(stands[replica].Endpoints, func(e syncer.Endpoint) bool { return e.Ready && e.Target.UID == p.UID })
+		})
+		if released = append(released, dirty...); len(dirty) > 0 {
+			delete(s.ruling.held, replica) // unless more of it is held
+		}
 	}
 	s.announce(out, Change{Cause: Cause{Kind: "Config", Event: "config"}, Bulk: true, Dirty: released})
-	s.judgeRules(now, out)
-}
-
-// judgeRules decides about what rules would take away and waits: rule by rule, that which
-// takes most first, so that one that takes too much does not keep others back.
-func (s *State) judgeRules(now time.Time, out *Effects) {
-	r := &s.ruling
-	r.lookAt = now.Add(relook)
-	held := map[syncer.Key]*ruleHold{}
-	isHeld := func(replica syncer.Key, rule string) bool {
-		h := held[replica]
-		return h != nil && h.has(rule)
-	}
-	for {
-		waiting := s.store.WaitingRules(isHeld)
-		var losses []loss
-		for _, w := range waiting {
-			ready := s.store.ReadyEndpoints(w.Replica)
-			losses = append(losses, loss{replica: w.Replica, before: ready, after: ready - w.Endpoints, gone: w.Endpoints})
-		}
-		unsettled, passed := judge(s.cfg.Limits, losses, s.recent(now), false)
-		more := false
-		for i, w := range waiting {
-			// A hold outlasts a moment without pods, or the next ones would never be endpoints.
-			if outlasts := r.held[w.Replica] != nil && losses[i].before == 0 && s.cfg.Lists; unsettled[w.Replica] || outlasts {
-				more = s.holdRule(now, held, w, losses[i].before) || more
-			}
-		}
-		if !more {
-			s.took(now, passed)
-			s.applyRules(held, waiting, Cause{Kind: "Config", Event: "config"}, out)
-			return
-		}
-	}
-}
-
-// holdRule adds to what is held that of a replica which would take most of it; added is
-// false if it was there.
-func (s *State) holdRule(now time.Time, held map[syncer.Key]*ruleHold, w store.Waiting, ready int) (added bool) {
-	h, was := held[w.Replica], s.ruling.held[w.Replica]
-	if h == nil {
-		h = &ruleHold{since: now, rules: map[string]int{}, ready: ready}
-		if was != nil {
-			h.since = was.since
-		}
-		held[w.Replica] = h
-	}
-	rule := mainRule(w.Rules)
-	added = !h.has(rule)
-	h.rules[rule] = w.Rules[rule]
-	if was == nil || !was.has(rule) {
-		s.ruling.takes[rule] += w.Rules[rule]
-	}
-	return added
-}
-
-// applyRules makes held what is held, and all else of what waits count.
-func (s *State) applyRules(held map[syncer.Key]*ruleHold, waiting []store.Waiting, cause Cause, out *Effects) {
-	was := s.ruling.held
-	s.ruling.held = held
-	main := map[syncer.Key]string{}
-	for replica := range was {
-		main[replica] = mainRule(was[replica].rules)
-	}
-	for replica, h := range held {
-		main[replica] = mainRule(h.rules)
-	}
-	for _, w := range waiting {
-		main[w.Replica] = mainRule(w.Rules)
-		for rule, n := range w.Rules {
-			if h := was[w.Replica]; h == nil || !h.has(rule) {
-				s.ruling.takes[rule] += n
-			}
-		}
-	}
-	taken := map[string][]store.Dirty{}
-	for _, replica := range slices.SortedFunc(maps.Keys(main), syncer.Key.Compare) {
-		h := held[replica]
-		taken[main[replica]] = append(taken[main[replica]], s.store.HoldRules(replica, h.names())...)
-		if h != nil && was[replica] == nil {
-			cause := cause
-			cause.Rule, cause.Kept = mainRule(h.rules), HoldRule
-			s.announce(out, Change{Cause: cause, Dirty: keptDirty([]syncer.Key{replica}), Bulk: true})
-		}
-	}
-	for _, rule := range slices.Sorted(maps.Keys(taken)) {
-		cause.Rule = rule
-		s.announce(out, Change{Cause: cause, Dirty: taken[rule]})
-	}
+	s.ruling.met = true
+	s.enforce(now, out)
 }
 
 // has reports whether a rule is held.
@@ -300,22 +170,28 @@ func (s *State) tickRules(now time.Time, out *Effects) {
 		s.dueBy(Services, now)
 	}
 	if len(s.ruling.held) > 0 && !now.Before(s.ruling.lookAt) {
-		s.judgeRules(now, out)
+		s.ruling.met = true
 	}
+	s.enforce(now, out)
 }
 
 // releaseRules lets rules count that are held, for one replica or with nil for all.
-func (s *State) releaseRules(replica *syncer.Key, out *Effects) {
-	left := map[syncer.Key]*ruleHold{}
+func (s *State) releaseRules(now time.Time, replica *syncer.Key, out *Effects) {
+	s.settleRules(now, out)
+	w := &ruleWork{cause: Cause{Kind: "Cluster", Event: "released"}, turn: giveWay, waiting: map[syncer.Key]store.Waiting{}, was: s.ruling.held, held: map[syncer.Key]*ruleHold{}}
 	if replica != nil {
-		left = maps.Clone(s.ruling.held)
-		delete(left, *replica)
+		w.held = maps.Clone(w.was)
+		delete(w.held, *replica)
 	}
-	waiting := s.store.WaitingRules(func(of syncer.Key, _ string) bool { return left[of] != nil })
-	for _, w := range waiting {
-		out.Released.Ruled += w.Endpoints
+	for held := range w.was {
+		if waiting, ok := s.store.WaitingRules(held, w.holds(held)); ok {
+			w.waiting[held] = waiting
+			out.Released.Ruled += waiting.Endpoints
+		}
 	}
-	s.applyRules(left, waiting, Cause{Kind: "Cluster", Event: "released"}, out)
+	s.ruling.work = w
+	s.settleRules(now, out)
+	s.syncWhenListed(now, out)
 }
 
 // HoldsRules reports whether anything is held that rules would take away.

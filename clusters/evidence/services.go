@@ -66,8 +66,7 @@ func (services) put(s *State, now time.Time, v serviceVersion) []store.Dirty {
 func (services) met(s *State, now time.Time, o *syncer.Service, out *Effects) {
 	s.sure(now, o.Key)
 	if s.ruling.met {
-		s.ruling.met = false
-		s.judgeRules(now, out)
+		s.enforce(now, out)
 	}
 	s.serviceShown(now, o.Key, out)
 }

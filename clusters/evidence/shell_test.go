@@ -203,7 +203,9 @@ func (s *shell) step(e Event) {
 		for _, replica := range out.Alone {
 			s.take(s.state.Step(s.now, Return{replica}), dirty)
 		}
-		next = out.Next
+		if next = out.Next; next == nil && out.Work {
+			next = Enforce{}
+		}
 	}
 	s.record(e, dirty)
 }

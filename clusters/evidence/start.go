@@ -22,11 +22,23 @@ func (s *State) markListed(now time.Time, kind Kind, out *Effects) {
 		return
 	}
 	s.listed[kind] = s.listed[kind] || !s.quarantine.doubted(kind)
+	s.syncWhenListed(now, out)
+}
+
+// syncWhenListed announces the member when all that counts was read, and the rules are in
+// force.
+func (s *State) syncWhenListed(now time.Time, out *Effects) {
 	if s.synced || !s.listed[Services] || !s.listed[Pods] || !s.listed[Nodes] {
 		return
 	}
+	if s.startRules(now, out) {
+		s.sync(now, out)
+	}
+}
+
+// sync announces the member, all at once.
+func (s *State) sync(now time.Time, out *Effects) {
 	s.synced = true
-	s.startRules(now, out)
 	s.forgetPublished(out)
 	s.startDamping(now)
 	all := keptDirty(s.BaselineReplicas())

@@ -225,7 +225,9 @@ func (r *replay) step(e Event) {
 				r.step(Return{replica})
 			}
 		}
-		e = out.Next
+		if e = out.Next; e == nil && out.Work {
+			e = Enforce{}
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ func (s *Store) Inputs(replica syncer.Key) []Input {
 	if len(services) == 0 {
 		return nil
 	}
-	rules := s.rules
+	rules := s.options
 	rules.Zone = nil
 	if zones := s.zones; len(zones) > 0 {
 		rules.Zone = func(node string) string { return zones[node] }

@@ -43,7 +43,7 @@ func (s *Store) explainPod(svc *service, rec *record) ExplainedPod {
 		out.Decision, out.Suspended = r.applied, r.decided()
 	}
 	if as := svc.as(rec); as != nil {
-		out.Verdict = syncer.Explain(svc.effective, as, s.rules)
+		out.Verdict = syncer.Explain(svc.effective, as, s.options)
 	}
 	return out
 }

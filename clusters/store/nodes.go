@@ -104,7 +104,7 @@ func (s *Store) rezoned(changed map[string]bool) []Dirty {
 			}
 			for _, svc := range rec.group.services {
 				d.add(svc, syncer.Addition)
-				if s.decider != nil && s.decider.ReadsNode() {
+				if by := svc.rules.decider; by != nil && by.ReadsNode() {
 					s.rerule(svc, rec, &d)
 				}
 			}

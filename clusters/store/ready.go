@@ -13,7 +13,7 @@ import (
 
 // publishes reports whether all pods of a Service count as ready.
 func (s *Store) publishes(svc *service) bool {
-	if s.rules.TolerateUnreadyAnnotation {
+	if s.options.TolerateUnreadyAnnotation {
 		if tolerate, err := strconv.ParseBool(svc.current.Annotations[syncer.TolerateUnreadyAnnotation]); err == nil {
 			return tolerate
 		}

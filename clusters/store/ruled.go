@@ -9,27 +9,35 @@ import "tributary.dev/tributary/syncer"
 // by the Service's name where several have something to say.
 func (s *Store) RuledBy(pod syncer.Key) string {
 	rec := s.record(pod)
-	if rec == nil || s.decider == nil {
+	if rec == nil {
 		return ""
 	}
 	rule, of := "", syncer.Key{}
 	for _, svc := range rec.group.services {
-		if r := svc.rulings[pod.Name]; r != nil && r.applied.Rule != "" && (rule == "" || svc.current.Key.Compare(of) < 0) {
-			rule, of = r.applied.Rule, svc.current.Key
+		if by := svc.ruledBy(svc.rulings[pod.Name]); by != "" && (rule == "" || svc.current.Key.Compare(of) < 0) {
+			rule, of = by, svc.current.Key
 		}
 	}
 	return rule
 }
 
+// ruledBy is the rule that decides; "" where none does, or there are no rules any more.
+func (svc *service) ruledBy(r *ruling) string {
+	if r == nil || svc.rules.decider == nil {
+		return ""
+	}
+	return r.applied.Rule
+}
+
 // RuleOf is the rule that decides about most pods of a Service; "" where none does.
 func (s *Store) RuleOf(service syncer.Key) (rule string) {
 	svc := s.service(service)
-	if svc == nil || s.decider == nil {
+	if svc == nil {
 		return ""
 	}
 	counts := map[string]int{}
 	for _, r := range svc.rulings {
-		counts[r.applied.Rule]++
+		counts[svc.ruledBy(r)]++
 	}
 	delete(counts, "")
 	for name, n := range counts {
@@ -84,13 +92,10 @@ func (s *Store) MakesReady(d Decider, pod syncer.Key, services []syncer.Key) boo
 // RuleCount counts the pods that a rule decides, each for each of its Services.
 func (s *Store) RuleCount() map[string]int {
 	counts := map[string]int{}
-	if s.decider == nil {
-		return counts
-	}
 	for svc := range s.indexedServices {
 		for _, r := range svc.rulings {
-			if r.applied.Rule != "" {
-				counts[r.applied.Rule]++
+			if by := svc.ruledBy(r); by != "" {
+				counts[by]++
 			}
 		}
 	}

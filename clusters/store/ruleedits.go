@@ -9,26 +9,23 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Edit is rules that are to come into force, of which nil are none, and what they say. They
-// need Kept.Since of objects to be at least since.
+// Edit is rules of a configuration, of which nil are none. They need Kept.Since of objects
+// to be at least since. Prepare asks them, Begin and Switch put them in force; each takes
+// some pods at a time, and anything may happen in between: every Service goes by its former
+// rules until Switch comes to it.
 type Edit struct {
 	decider Decider
 	since   KeptSince
-	answers map[asked]*answer
-	// left are the pods to be asked about, begun is whether they are known.
-	left  []selected
-	begun bool
+	answers map[asked]*answer // until they are in force
+	// services are those that are left, pods those of the first of them.
+	services []*service
+	pods     []*record
+	begun    bool
 }
 
 // NewEdit returns one that knows nothing.
 func NewEdit(decider Decider, since KeptSince) *Edit {
 	return &Edit{decider: decider, since: since, answers: map[asked]*answer{}}
-}
-
-// selected is a pod of a Service.
-type selected struct {
-	svc *service
-	rec *record
 }
 
 // asked is all that an answer depends on. Most pods of a Service are one.
@@ -38,30 +35,41 @@ type asked struct {
 	node, zone   string
 }
 
-// Prepare asks the rules of an edit about some pods, so that SetEdit need not, and reports
-// whether there are more. In between anything may change.
+// Prepare asks the rules of an edit about some pods, so that Switch need not, and reports
+// whether there are more.
 func (s *Store) Prepare(e *Edit, pods int) (more bool) {
 	if e.decider == nil {
 		return false
 	}
 	if !e.begun {
-		e.begun = true
-		for svc := range s.indexedServices {
+		e.begun, e.services = true, slices.Collect(s.indexedServices)
+	}
+	for len(e.services) > 0 {
+		svc := e.services[0]
+		if e.pods == nil && svc.indexed {
 			for g := range svc.groups {
-				for _, rec := range g.pods {
-					e.left = append(e.left, selected{svc, rec})
-				}
+				e.pods = append(e.pods, g.pods...)
 			}
 		}
-	}
-	n := min(pods, len(e.left))
-	for _, of := range e.left[:n] {
-		if of.svc.indexed && s.record(of.rec.Key) == of.rec {
-			s.answerTo(e, of.svc, of.rec)
+		n := min(pods, len(e.pods))
+		for _, rec := range e.pods[:n] {
+			if svc.indexed && s.record(rec.Key) == rec {
+				s.answerTo(e, svc, rec)
+			}
+		}
+		if e.pods, pods = e.pods[n:], pods-n-1; len(e.pods) == 0 {
+			e.pods, e.services = nil, e.services[1:]
+		}
+		if pods <= 0 {
+			return len(e.services) > 0
 		}
 	}
-	e.left = e.left[n:]
-	return len(e.left) > 0
+	return false
+}
+
+// knows reports whether what is kept says what the rules ask for.
+func (e *Edit) knows(in *Subject) bool {
+	return in.Pod.Since >= e.since.Pod && in.Service.Since >= e.since.Service
 }
 
 // answerTo is what the rules of an edit say of a pod; nil where what is kept of it does not
@@ -71,7 +79,7 @@ func (s *Store) answerTo(e *Edit, svc *service, rec *record) *answer {
 		return &answer{matched: []Decision{none}}
 	}
 	in := s.subject(e.decider, svc, rec)
-	if in.Pod.Since < e.since.Pod || in.Service.Since < e.since.Service {
+	if !e.knows(&in) {
 		return nil
 	}
 	of := asked{svc.current, in.Service, in.Pod, in.Node, in.Zone}
@@ -83,17 +91,29 @@ func (s *Store) answerTo(e *Edit, svc *service, rec *record) *answer {
 	return says
 }
 
-// SetEdit puts the rules of an edit in force. What is decided of objects of which too
-// little is kept stays until they are shown again. What another decision adds counts at
-// once; what one would take away waits for HoldRules. It returns what counts at once.
-func (s *Store) SetEdit(e *Edit) []Dirty {
-	s.decider, s.keptSince, s.unkept = e.decider, e.since, false
+// Begin makes the rules of an edit those of all Services that come from now on.
+func (s *Store) Begin(e *Edit) {
+	s.rules, s.unkept = e, false
+	e.services = slices.Collect(s.indexedServices)
+}
+
+// Switch has some Services go by the rules that came last, of at least so many pods, and
+// reports whether there are more. What is decided of objects of which too little is kept
+// stays until they are shown again. What another decision adds counts at once; what one
+// would take away waits for HoldRules. It returns what counts at once.
+func (s *Store) Switch(pods int) (dirty []Dirty, more bool) {
+	e := s.rules
 	var d dirtyList
-	for svc := range s.indexedServices {
-		svc.heldRules = nil
-		s.redecide(svc, e, &d)
+	for ; pods > 0 && len(e.services) > 0; e.services = e.services[1:] {
+		if svc := e.services[0]; svc.indexed && svc.rules != e {
+			svc.rules = e
+			pods -= 1 + s.redecide(svc, &d)
+		}
 	}
-	if e.decider == nil {
+	if len(e.services) > 0 {
+		return d.sorted(), true
+	}
+	if e.answers = nil; e.decider == nil {
 		for _, ns := range s.namespaces {
 			ns.kept = nil
 			for _, svc := range ns.services {
@@ -101,27 +121,29 @@ func (s *Store) SetEdit(e *Edit) []Dirty {
 			}
 		}
 	}
-	return d.sorted()
+	return d.sorted(), false
 }
 
-// redecide judges the pods of a Service by rules that are new.
-func (s *Store) redecide(svc *service, e *Edit, d *dirtyList) {
-	if e.decider == nil && len(svc.rulings) == 0 {
-		return
+// redecide judges the pods of a Service by rules that are new, and counts them.
+func (s *Store) redecide(svc *service, d *dirtyList) (pods int) {
+	svc.heldRules, svc.open = nil, false
+	if svc.rules.decider == nil && len(svc.rulings) == 0 {
+		return 0
 	}
-	waits := false
 	for g := range svc.groups {
+		pods += len(g.pods)
 		for _, rec := range g.pods {
-			if says := s.answerTo(e, svc, rec); says != nil {
-				waits = s.putAnswer(svc, rec, says, d) || waits
+			if says := s.answerTo(svc.rules, svc, rec); says != nil {
+				svc.open = s.putAnswer(svc, rec, says, d) || svc.open
 			} else {
 				s.unkept = true
 			}
 		}
 	}
-	if !waits {
+	if !svc.open {
 		s.hold(svc, nil, d)
 	}
+	return pods
 }
 
 func everyRule(string) bool { return true }
@@ -133,12 +155,17 @@ func (s *Store) putAnswer(svc *service, rec *record, says *answer, d *dirtyList)
 	if r := svc.rulings[rec.Name]; r != nil {
 		next.applied = r.applied
 	}
-	if decided := next.decided(); !decided.takes() && !s.loses(svc, rec, next.applied, decided) {
-		next.applied = decided
-	}
+	s.admit(svc, rec, &next)
 	s.setRuling(svc, rec, next)
 	s.noteRuling(svc, rec, before, d)
 	return next.waits()
+}
+
+// admit lets all rules count of a pod where they take nothing.
+func (s *Store) admit(svc *service, rec *record, r *ruling) {
+	if decided := r.decided(); !decided.takes() && !s.loses(svc, rec, r.applied, decided) {
+		r.applied = decided
+	}
 }
 
 // loses reports whether a Service loses a ready endpoint by another decision about a pod.
@@ -152,44 +179,47 @@ type Waiting struct {
 	// Rules would take away that many ready endpoints each, or none any more; "" is that no
 	// rule makes them ready any more.
 	Rules map[string]int
-	// Endpoints are all of them.
-	Endpoints int
+	// Endpoints are all of them, Ready those that the replica has.
+	Endpoints, Ready int
 }
 
-// WaitingRules returns what rules would take away if only those were held of which held
-// says so, sorted by replica. A rule that is held already, and would not be, is named,
-// whether it would take anything away or not.
-func (s *Store) WaitingRules(held func(replica syncer.Key, rule string) bool) []Waiting {
-	var all []Waiting
-	for replica, services := range s.replicas {
-		isHeld := func(rule string) bool { return held(replica, rule) }
-		w := Waiting{Replica: replica, Rules: map[string]int{}}
-		for _, svc := range services {
-			for _, rule := range svc.heldRules {
-				if !isHeld(rule) {
-					w.Rules[rule] += 0
-				}
-			}
-			for _, r := range svc.rulings {
-				if r.says == nil {
-					continue
-				}
-				switch d := r.says.but(isHeld); {
-				case d == r.applied || d.Rule == "" && isHeld(""):
-				case s.loses(svc, r.rec, r.applied, d):
-					w.Rules[d.Rule]++
-					w.Endpoints++
-				default:
-					w.Rules[d.Rule] += 0
-				}
+// WaitingRules returns what rules would take away from a replica if only those were held of
+// which held says so; ok is false where there is nothing. A rule that is held already, and
+// would not be, is named, whether it would take anything away or not.
+func (s *Store) WaitingRules(replica syncer.Key, held func(rule string) bool) (w Waiting, ok bool) {
+	w = Waiting{Replica: replica, Rules: map[string]int{}}
+	for _, svc := range s.replicas[replica] {
+		for _, rule := range svc.heldRules {
+			if !held(rule) {
+				w.Rules[rule] += 0
 			}
 		}
-		if len(w.Rules) > 0 {
-			all = append(all, w)
+		for _, r := range svc.rulings {
+			if r.says == nil {
+				continue
+			}
+			switch d := r.says.but(held); {
+			case d == r.applied || d.Rule == "" && held(""):
+			case s.loses(svc, r.rec, r.applied, d):
+				w.Rules[d.Rule]++
+				w.Endpoints++
+			default:
+				w.Rules[d.Rule] += 0
+			}
 		}
 	}
-	slices.SortFunc(all, func(a, b Waiting) int { return a.Replica.Compare(b.Replica) })
-	return all
+	if ok = len(w.Rules) > 0; ok {
+		w.Ready = s.ReadyEndpoints(replica)
+	}
+	return w, ok
+}
+
+// Rulings counts what rules decide, or wait for, of a replica.
+func (s *Store) Rulings(replica syncer.Key) (n int) {
+	for _, svc := range s.replicas[replica] {
+		n += len(svc.rulings)
+	}
+	return n
 }
 
 // HoldRules makes these the rules that are held for a replica, of those that wait or are
@@ -207,7 +237,7 @@ func (s *Store) HoldRules(replica syncer.Key, rules []string) []Dirty {
 func (svc *service) holds(rule string) bool { return slices.Contains(svc.heldRules, rule) }
 
 func (s *Store) hold(svc *service, rules []string, d *dirtyList) {
-	svc.heldRules = rules
+	svc.heldRules, svc.open = rules, false
 	answers := map[*answer]*answer{} // most pods have the same
 	for _, r := range svc.rulings {
 		if r.says == nil {
@@ -262,16 +292,16 @@ func (s *Store) DeferRules(service syncer.Key, only func(*syncer.Pod) bool) []Di
 	return d.sorted()
 }
 
-// ApplyRules lets what waits for a pod count, where only says so of it and its replica.
-// Where nothing waits any more, and nothing is held, no pod is spared.
-func (s *Store) ApplyRules(only func(*syncer.Pod, syncer.Key) bool) []Dirty {
+// ApplyRules lets what waits for a pod of a replica count, where only says so of it. Where
+// nothing waits any more, and nothing is held, no pod is spared.
+func (s *Store) ApplyRules(replica syncer.Key, only func(*syncer.Pod) bool) []Dirty {
 	var d dirtyList
-	for svc := range s.indexedServices {
+	for _, svc := range s.replicas[replica] {
 		waits := len(svc.heldRules) > 0
 		for _, r := range svc.rulings {
 			switch {
 			case !r.waits():
-			case only(&r.rec.Pod, svc.replica):
+			case only(&r.rec.Pod):
 				s.setRuling(svc, r.rec, ruling{applied: r.decided()})
 				s.noteRuling(svc, r.rec, r.as, &d)
 			default:

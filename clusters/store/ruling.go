@@ -133,15 +133,16 @@ func (d Decision) takes() bool { return d.Then == Absent || d.Then == NotReady }
 // false where what is kept of the pod does not say what they ask for: nobody has read it
 // since.
 func (s *Store) decide(svc *service, rec *record, held func(rule string) bool) (matched []Decision, known bool) {
-	if s.decider == nil {
+	by := svc.rules
+	if by.decider == nil {
 		return []Decision{none}, true
 	}
-	in := s.subject(s.decider, svc, rec)
-	if in.Pod.Since < s.keptSince.Pod || in.Service.Since < s.keptSince.Service {
+	in := s.subject(by.decider, svc, rec)
+	if !by.knows(&in) {
 		s.unkept = true
 		return nil, false
 	}
-	return s.decider.Decide(in, held), true
+	return by.decider.Decide(in, held), true
 }
 
 // subject is a pod of a Service as rules know it.
@@ -160,7 +161,7 @@ func (s *Store) subject(decider Decider, svc *service, rec *record) Subject {
 // same is true where nothing that rules see has changed.
 func (s *Store) rule(svc *service, old, rec *record, same bool) {
 	r := svc.rulings[rec.Name]
-	if r == nil && (s.decider == nil || same) {
+	if r == nil && (svc.rules.decider == nil || same) {
 		return
 	}
 	isNew := old == nil || old.UID != rec.UID
@@ -168,20 +169,29 @@ func (s *Store) rule(svc *service, old, rec *record, same bool) {
 		r = &ruling{applied: none}
 	}
 	spared := r.spares
-	if isNew {
+	switch {
+	case isNew && svc.open:
+		spared = everyRule
+	case isNew:
 		spared = svc.holds
 	}
 	next := *r
 	if !same {
 		if matched, known := s.decide(svc, rec, spared); known {
 			next.says = answerOf(matched, spared)
-			if isNew || next.unheld() != r.unheld() {
+			switch {
+			case isNew && svc.open: // it counts, and which of it is held remains to be seen
+				next.applied = next.decided()
+			case isNew || next.unheld() != r.unheld():
 				next.applied = next.unheld()
 			}
 		}
 	}
+	if svc.open {
+		s.admit(svc, rec, &next)
+	}
 	// Of a rule that is no more, and still counts, nothing is left that the pod takes back.
-	if !isNew && s.servesBy(svc, r.unheld(), &old.Pod) && !s.servesBy(svc, next.unheld(), &rec.Pod) {
+	if !isNew && next.applied != next.decided() && s.servesBy(svc, r.unheld(), &old.Pod) && !s.servesBy(svc, next.unheld(), &rec.Pod) {
 		next.applied = next.unheld()
 	}
 	s.setRuling(svc, rec, next)
@@ -253,8 +263,8 @@ func (s *Store) indexedServices(yield func(*service) bool) {
 	}
 }
 
-// Decider has the rules in force; nil is none.
-func (s *Store) Decider() Decider { return s.decider }
+// Decider has the rules in force, or those that are coming into force; nil is none.
+func (s *Store) Decider() Decider { return s.rules.decider }
 
 // Unkept reports, once, whether an object was seen of which the rules need more than was
 // read of it.

@@ -65,12 +65,20 @@ func TestRulingsFollowWhateverHappens(t *testing.T) {
 type ruled struct {
 	*world
 	rng  *rand.Rand
-	edit *Edit // that is being prepared
+	edit *Edit // that is being prepared, or is coming into force
+	// comes is true while some Services go by other rules than others.
+	comes bool
+	// former are the rules that Services went by before a step.
+	former map[*service]*Edit
 }
 
 func (r *ruled) step() {
 	r.t.Helper()
 	before, known := r.ready(), r.rulings()
+	r.former = map[*service]*Edit{}
+	for svc := range r.indexedServices {
+		r.former[svc] = svc.rules
+	}
 	what, dirty := r.happens()
 	touched := map[syncer.Key]syncer.Effect{}
 	for _, d := range dirty {
@@ -80,6 +88,8 @@ func (r *ruled) step() {
 	for _, replica := range []syncer.Key{in("one"), in("two")} {
 		lost := slices.ContainsFunc(before[replica], func(a string) bool { return strings.HasSuffix(a, "+") && !slices.Contains(after[replica], a) })
 		switch effect := touched[replica]; {
+		case lost && strings.HasPrefix(what, "rules "):
+			r.t.Fatalf("%s: %s went from %v to %v before it was judged", what, replica, before[replica], after[replica])
 		case lost && effect != syncer.Removal, !slices.Equal(before[replica], after[replica]) && effect == syncer.None:
 			r.t.Fatalf("%s: %s went from %v to %v, and is told as %v", what, replica, before[replica], after[replica], effect)
 		}
@@ -130,15 +140,21 @@ func (r *ruled) happens() (what string, dirty []Dirty) {
 	case 3:
 		return "zone", r.SetNode(Node{Name: fmt.Sprintf("n%d", r.rng.IntN(2)), Zone: []string{"a", "zone-Absent", "zone-NotReady"}[r.rng.IntN(3)]})
 	case 4:
-		if r.edit == nil { // anything may happen before it is in force
+		switch {
+		case r.edit == nil: // anything may happen before it is in force
 			r.edit = NewEdit([]Decider{nil, wordRules{"a"}, wordRules{"b"}}[r.rng.IntN(3)], KeptSince{})
 			r.Prepare(r.edit, 1+r.rng.IntN(6))
 			return "edited", nil
+		case !r.comes:
+			r.Begin(r.edit)
+			r.comes = true
 		}
 		rules := r.edit.decider
-		dirty = r.SetEdit(r.edit)
+		if dirty, r.comes = r.Switch(1); r.comes {
+			return fmt.Sprint("rules of some, ", rules), dirty
+		}
 		r.edit = nil
-		return fmt.Sprint("rules ", rules), append(dirty, r.judge()...)
+		return fmt.Sprint("rules ", rules), dirty
 	case 5:
 		return "judged", r.judge()
 	}
@@ -167,14 +183,18 @@ func (r *ruled) happens() (what string, dirty []Dirty) {
 
 // judge holds some of the rules that wait or are held, for each replica, and lets others go.
 func (r *ruled) judge() (dirty []Dirty) {
-	for _, w := range r.WaitingRules(func(syncer.Key, string) bool { return false }) {
+	for _, replica := range r.Replicas() {
+		w, waits := r.WaitingRules(replica, func(string) bool { return false })
+		if !waits && !slices.ContainsFunc(r.replicas[replica], func(svc *service) bool { return svc.open }) {
+			continue
+		}
 		var rules []string
 		for _, rule := range slices.Sorted(maps.Keys(w.Rules)) {
 			if r.rng.IntN(2) == 0 {
 				rules = append(rules, rule)
 			}
 		}
-		dirty = append(dirty, r.HoldRules(w.Replica, rules)...)
+		dirty = append(dirty, r.HoldRules(replica, rules)...)
 	}
 	return dirty
 }
@@ -219,7 +239,7 @@ func (r *ruled) lawful(what string, before map[string]ruling) {
 			}
 		}
 	}
-	judged := what == "judged" || strings.HasPrefix(what, "rules ")
+	judged := what == "judged"
 	for key, is := range r.rulings() {
 		svc := r.service(in(strings.Split(key, "/")[0]))
 		all, _ := r.decide(svc, is.rec, everyRule)
@@ -233,9 +253,9 @@ func (r *ruled) lawful(what string, before map[string]ruling) {
 		}
 		spared := func(rule string) bool {
 			switch {
-			case rule == "" || !svc.holds(rule):
+			case rule == "" || !svc.open && !svc.holds(rule):
 				return false
-			case strings.HasPrefix(what, "rules ") || !known:
+			case r.former[svc] != svc.rules || !known:
 				return true
 			default:
 				return was.spares(rule)
@@ -254,11 +274,12 @@ func (r *ruled) lawful(what string, before map[string]ruling) {
 			fail("%v is what no held rule says", unheld)
 		}
 		stays := judged && svc.holds("") && r.servesAs(svc, is.as) ||
-			!judged && known && is.applied == was.applied && was.applied != was.unheld() && is.unheld() == was.unheld()
+			!judged && known && is.applied == was.applied && (r.former[svc] != svc.rules || was.applied != was.unheld() && is.unheld() == was.unheld()) ||
+			svc.open && is.applied == is.decided() && (!known || !is.applied.takes())
 		if is.applied != unheld && !stays {
 			fail("it does not count")
 		}
-		if known && !judged && is.applied != unheld && r.servesAs(svc, unheld.apply(&was.rec.Pod)) && !r.servesAs(svc, unheld.apply(&is.rec.Pod)) {
+		if known && !judged && is.applied != unheld && is.applied != is.decided() && r.servesAs(svc, unheld.apply(&was.rec.Pod)) && !r.servesAs(svc, unheld.apply(&is.rec.Pod)) {
 			fail("it turned, and that does not count")
 		}
 	}

@@ -32,10 +32,12 @@ type service struct {
 	trigger              *trigger
 
 	// kept is what rules need of the Service. rulings are what they make of its pods, by
-	// name. heldRules are held for it.
+	// name. heldRules are held for it; open is true until that is known of an edit.
+	rules     *Edit
 	kept      Kept
 	rulings   map[string]*ruling
 	heldRules []string
+	open      bool
 }
 
 // computed reports whether endpoints come from pods rather than by hand.
@@ -153,7 +155,7 @@ func (s *Store) setService(v *syncer.Service, kept Kept, rv uint64, at placement
 			v = &own
 		}
 		s.changeService(svc, v, at, d)
-		if seen && svc.indexed && s.decider != nil {
+		if seen && svc.indexed && svc.rules.decider != nil {
 			s.reruleAll(svc, d)
 		}
 	}
@@ -230,7 +232,7 @@ func (s *Store) unplace(svc *service) {
 
 func (s *Store) index(svc *service) {
 	if svc.placed && svc.computed() {
-		svc.indexed = true
+		svc.indexed, svc.rules = true, s.rules
 		s.namespaces[svc.current.Namespace].index(svc, &s.count.serving)
 		for g := range svc.groups {
 			for _, rec := range g.pods {

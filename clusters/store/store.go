@@ -34,7 +34,7 @@ type Options struct {
 // Inputs returns may be computed while the Store goes on.
 type Store struct {
 	placement Placement
-	rules     syncer.Options
+	options   syncer.Options
 	seed      maphash.Seed
 
 	namespaces map[string]*namespace
@@ -52,11 +52,10 @@ type Store struct {
 	strings sharedStrings
 	ports   sharedPorts
 
-	// decider has the rules in force; nil is none. What is kept of objects must be of
-	// keptSince; unkept is true since that of one was not.
-	decider   Decider
-	keptSince KeptSince
-	unkept    bool
+	// rules are those in force, or the last that are coming into force; unkept is true since
+	// less was kept of an object than they need.
+	rules  *Edit
+	unkept bool
 
 	pods, services table
 	count          counts
@@ -77,7 +76,7 @@ type counts struct {
 func New(opts Options) *Store {
 	return &Store{
 		placement:  opts.Placement,
-		rules:      opts.Rules,
+		options:    opts.Rules,
 		seed:       maphash.MakeSeed(),
 		namespaces: map[string]*namespace{},
 		replicas:   map[syncer.Key][]*service{},
@@ -86,13 +85,14 @@ func New(opts Options) *Store {
 		nodes:      map[string]*node{},
 		strings:    sharedStrings{},
 		ports:      sharedPorts{},
+		rules:      &Edit{},
 	}
 }
 
 // SetRules replaces the settings of the computation and returns every placed
 // Service: announce them in bulk.
 func (s *Store) SetRules(rules syncer.Options) []Dirty {
-	s.rules = rules
+	s.options = rules
 	var d dirtyList
 	for _, services := range s.replicas {
 		for _, svc := range services {
