@@ -114,14 +114,19 @@ generate: ## rewrite the generated references in docs/; dashboards, alerts and m
 	cd deploy/helm && go test . -run TestPlainManifests -update
 	go test ./clusters/config ./metrics ./cmd/tributary ./deploy/... -update
 
-# Prometheus and promtool, without the many service discoveries they could have.
+# Prometheus, without the many service discoveries it could have.
 # The versions are in deploy/prometheus.mod, apart from the product's.
-bin/promtool bin/prometheus $(CURDIR)/bin/promtool: deploy/prometheus.mod
+bin/prometheus: deploy/prometheus.mod
 	@echo "building $@: minutes, the first time"
 	go build -modfile=deploy/prometheus.mod -tags remove_all_sd,enable_kubernetes_sd -o $@ github.com/prometheus/prometheus/cmd/$(@F)
 
-# An installed promtool will do: what is tested is old PromQL.
+# Any promtool will do, for what is tested is old PromQL: an installed one, else Debian's, taken out of its package so that
+# no server is started, else one that is built.
 PROMTOOL ?= $(or $(shell command -v promtool),$(CURDIR)/bin/promtool)
+$(CURDIR)/bin/promtool:
+	@mkdir -p bin; work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; \
+	{ apt-get update -q && cd "$$work" && apt-get download -q prometheus && dpkg -x prometheus_*.deb . && cp usr/bin/promtool $@ && $@ --version; } >&2 || \
+	{ cd $(CURDIR); echo "building $@: minutes, the first time" >&2; go build -modfile=deploy/prometheus.mod -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/promtool; }
 
 .PHONY: alerts
 alerts: $(PROMTOOL) ## unit tests of the alerting rules and of the queries of the on-call table
