@@ -122,7 +122,9 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context)) {
 	for ctx.Err() == nil {
 		reason := "leader election is turned off (leaderElection.enabled: false)"
 		if !e.opts.Disabled {
-			reason = e.mayNot(ctx)
+			if reason = e.mayNot(ctx); reason != "" && !e.mayBeAlone(ctx, reason) {
+				continue
+			}
 		}
 		if reason != "" {
 			e.leadAlone(ctx, reason, lead)

@@ -147,6 +147,17 @@ func (s *server) edit(change func(*coordinationv1.LeaseSpec)) {
 	s.lockedStore(lease)
 }
 
+// remove deletes the Lease as somebody by hand would.
+func (s *server) remove() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone := s.lease
+	s.lease = nil
+	for events := range s.watches {
+		events <- watch.Event{Type: watch.Deleted, Object: gone.DeepCopy()}
+	}
+}
+
 func (s *server) holder() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

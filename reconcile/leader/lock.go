@@ -23,6 +23,8 @@ const (
 	reachMax   = time.Second
 	// maxConflicts bounds the attempts to take the Lease at once.
 	maxConflicts = 3
+	// longestClaim bounds, in durations of one's own, what another's Lease is believed.
+	longestClaim = 10
 )
 
 // lock is the Lease as client-go's elector sees it. A candidate is not asked to poll:
@@ -44,10 +46,12 @@ type lock struct {
 	leading bool
 	// lease is as it was last read or written.
 	lease *coordinationv1.Lease
-	// version is the resourceVersion that was seen last, seenAt when it first was, by
-	// this process's own clock.
+	// version is the resourceVersion that was seen last, claimed until when another process
+	// may count on the Lease by what was seen, by this process's own clock; zero: nobody.
 	version string
-	seenAt  time.Time
+	claimed time.Time
+	// denied is true since this process has had no right to look.
+	denied bool
 }
 
 // begin begins a term.
@@ -63,41 +67,60 @@ func (l *lock) begin() {
 }
 
 // Get implements resourcelock.Interface. A candidate gets the Lease when it can be
-// taken: it is free, its own, or has run out, which shows as free.
+// taken: it was released, never held, its own, or has run out, which shows as free. One
+// that was deleted or whose holder was taken out by hand is not free before it would have
+// run out: its holder writes until it notices. A holder puts its name back.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	for pause := reachFirst; ; {
 		record, raw, err := l.get(ctx)
 		switch {
-		case l.leading && err == nil && record.HolderIdentity != l.identity:
+		case l.leading && err == nil && record.HolderIdentity != l.identity && record.HolderIdentity != "":
 			l.depose(record.HolderIdentity)
 			return record, raw, nil
-		case l.leading || err == nil && l.mine(record) || apierrors.IsNotFound(err):
+		case l.leading:
 			return record, raw, err
 		case ctx.Err() != nil:
 			return nil, nil, ctx.Err()
+		case apierrors.IsNotFound(err):
+			if left := l.left(); left > 0 {
+				wait(ctx, min(left, reachMax))
+				continue
+			}
+			return record, raw, err
 		case err != nil:
+			l.denied = l.denied || apierrors.IsForbidden(err)
 			wait(ctx, pause)
 			pause = min(2*pause, reachMax)
 			continue
 		}
 		pause = reachFirst
-		if left := l.left(record); left > 0 {
+		if left := l.left(); left > 0 {
 			l.await(ctx, left)
 			continue
 		}
-		record.HolderIdentity = ""
+		if record.HolderIdentity != l.identity {
+			record.HolderIdentity = ""
+		}
 		return record, raw, nil
 	}
 }
 
-func (l *lock) mine(record *resourcelock.LeaderElectionRecord) bool {
-	return record.HolderIdentity == "" || record.HolderIdentity == l.identity
+// left is for how long another process may still count on the Lease.
+func (l *lock) left() time.Duration { return time.Until(l.claimed) }
+
+// claim is for how long a holder may count on the Lease: for its duration, from when a
+// version of it is first seen, whatever clocks say. What is written there by hand does not
+// shorten that below the duration of this process, nor make it endless.
+func (l *lock) claim(record *resourcelock.LeaderElectionRecord) time.Duration {
+	own := l.times.LeaseDuration
+	return min(max(time.Duration(record.LeaseDurationSeconds)*time.Second, own), longestClaim*own)
 }
 
-// left is for how long the holder may still count on the Lease: it has its duration
-// from when a version of it is first seen, whatever clocks say.
-func (l *lock) left(record *resourcelock.LeaderElectionRecord) time.Duration {
-	return time.Until(l.seenAt.Add(time.Duration(record.LeaseDurationSeconds) * time.Second))
+// isReleased reports whether the holder gave the Lease up, as client-go's elector does and
+// release, or nobody has held it yet.
+func isReleased(record *resourcelock.LeaderElectionRecord) bool {
+	return record.HolderIdentity == "" &&
+		(record.AcquireTime.IsZero() || record.LeaseDurationSeconds == 1 && record.RenewTime.Equal(&record.AcquireTime))
 }
 
 // get reads the Lease once and notes what it says.
@@ -115,14 +138,28 @@ func (l *lock) get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	}
 	l.lease = lease
 	record := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
-	l.note(lease.ResourceVersion)
+	l.note(lease.ResourceVersion, record)
 	l.seen(record.HolderIdentity, nil)
 	return record, []byte(lease.ResourceVersion), nil
 }
 
-func (l *lock) note(version string) {
-	if version != l.version {
-		l.version, l.seenAt = version, time.Now()
+// note takes in a version of the Lease. One that was not seen for want of rights is like a
+// new one: its holder may have had none either, and write alone until it looks again.
+func (l *lock) note(version string, record *resourcelock.LeaderElectionRecord) {
+	if version == l.version && !l.denied {
+		return
+	}
+	l.version, l.denied = version, false
+	switch record.HolderIdentity {
+	case l.identity:
+	case "":
+		if isReleased(record) {
+			l.claimed = time.Time{}
+		} else if l.claimed.IsZero() {
+			l.claimed = time.Now().Add(l.claim(record))
+		}
+	default:
+		l.claimed = time.Now().Add(l.claim(record))
 	}
 }
 
@@ -153,12 +190,12 @@ func (l *lock) await(ctx context.Context, left time.Duration) {
 				return
 			}
 			record := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
-			l.note(lease.ResourceVersion)
+			l.note(lease.ResourceVersion, record)
 			l.seen(record.HolderIdentity, nil)
-			if l.mine(record) {
+			if l.left() <= 0 {
 				return
 			}
-			out.Reset(l.left(record))
+			out.Reset(l.left())
 		case <-out.C:
 			return
 		case <-ctx.Done():
@@ -192,7 +229,7 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 		if !apierrors.IsConflict(err) || l.leading || n == maxConflicts {
 			return err
 		}
-		if now, _, err := l.get(ctx); err != nil || !l.mine(now) {
+		if _, _, err := l.get(ctx); err != nil || l.left() > 0 {
 			return apierrors.NewConflict(coordinationv1.Resource("leases"), l.meta.Name, err)
 		}
 	}
@@ -224,7 +261,7 @@ func (l *lock) write(ctx context.Context, send func(context.Context) (*coordinat
 	}
 	l.permit.extend(sent.Add(l.times.RenewDeadline))
 	l.leading, l.lease = true, lease
-	l.note(lease.ResourceVersion)
+	l.version, l.claimed = lease.ResourceVersion, time.Time{}
 	l.seen(l.identity, nil)
 	return nil
 }

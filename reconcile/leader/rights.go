@@ -5,6 +5,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,9 +24,10 @@ const (
 	// what is denied confirmations times in a row is believed.
 	confirmations = 3
 	confirmAfter  = 700 * time.Millisecond
-	// rightsEvery is how often one that writes alone looks whether it need not.
-	rightsEvery = time.Minute
-	tryTimeout  = 5 * time.Second
+	tryTimeout    = 5 * time.Second
+	// aloneAfter is for how many lease durations the last holder is without rights before
+	// it writes alone.
+	aloneAfter = 3
 )
 
 // mayNot says why this process may not take part, "" if it may, or nobody can tell.
@@ -39,10 +41,35 @@ func (e *Elector) mayNot(ctx context.Context) string {
 	}
 }
 
-// awaitRights returns when this process may take part, or ctx is done.
+// mayBeAlone reports whether this process may write though it has no rights to the Lease:
+// where nobody has been seen to lead it may. Where another has, it stands by until it has
+// rights. The last holder goes on alone when it has had none for long: somebody else's
+// Lease cannot be meant by it. It returns false when ctx is done, or when there are rights
+// again, and one that wrote alone meanwhile has had the time to see it.
+func (e *Elector) mayBeAlone(ctx context.Context, reason string) bool {
+	holder := e.State().Holder
+	if holder == "" {
+		return true
+	}
+	e.opts.Logger.Error("NO RIGHTS TO THE LEADER'S LEASE: this process stands by", "lease", e.lock.Describe(), "leader", holder, "reason", reason)
+	e.saw("", errors.New(reason))
+	for since := time.Now(); ctx.Err() == nil; {
+		if wait(ctx, e.opts.Times.RetryPeriod); e.denied(ctx) == "" {
+			wait(ctx, e.opts.Times.LeaseDuration)
+			return false
+		}
+		if holder == e.opts.Identity && time.Since(since) >= aloneAfter*e.opts.Times.LeaseDuration {
+			return true
+		}
+	}
+	return false
+}
+
+// awaitRights returns when this process may take part, or ctx is done. It looks as often
+// as a leader renews, so that it has stopped writing before another has waited long enough.
 func (e *Elector) awaitRights(ctx context.Context) {
 	for ctx.Err() == nil {
-		wait(ctx, rightsEvery)
+		wait(ctx, e.opts.Times.RetryPeriod)
 		if ctx.Err() == nil && e.denied(ctx) == "" {
 			e.opts.Logger.Info("Leases may be written now: this process takes part in the election", "lease", e.lock.Describe())
 			return
