@@ -191,6 +191,39 @@ func (s *State) hold(now time.Time, l loss, lacking []*absence) {
 	}
 }
 
+// moved takes in that Services may be placed elsewhere: what is kept moves with them.
+func (s *State) moved() {
+	for _, l := range s.lists {
+		if l != nil {
+			l.recount(s)
+		}
+	}
+	for _, a := range s.absent {
+		l := lost{service: a.service, addrs: a.addrs}
+		switch a.id.Kind {
+		case Pods:
+			l.replicas = s.store.ReplicasOf(a.id.Key)
+		case Services:
+			l.replicas = s.replicaOf(a.id.Key)
+		default:
+			l.replicas = s.replicaOf(a.service)
+		}
+		var since time.Time
+		former := slices.Clone(a.replicas)
+		for _, replica := range former {
+			if h := s.holds[replica]; h != nil && h.objects[a.id] && (since.IsZero() || h.since.Before(since)) {
+				since = h.since
+			}
+		}
+		s.refile(a, l)
+		for _, replica := range a.replicas {
+			if !since.IsZero() && !slices.Contains(former, replica) {
+				s.hold(since, loss{replica: replica, before: s.store.ReadyEndpoints(replica)}, []*absence{a})
+			}
+		}
+	}
+}
+
 // byReplica sorts absences by the replicas that they matter to.
 func byReplica(lacking []*absence) map[syncer.Key][]*absence {
 	by := map[syncer.Key][]*absence{}

@@ -254,15 +254,41 @@ func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v s
 	if q != nil {
 		q.there = true
 		delete(q.waiting, a.id)
+		s.askBelieved(now, a.id.Kind, q, out)
 	}
 	if s.contradicted[a.id.Kind].IsZero() {
 		s.contradicted[a.id.Kind] = now
 	}
 }
 
+// askBelieved asks for what the last list took that is known to lie.
+func (s *State) askBelieved(now time.Time, kind Kind, q *inquiry, out *Effects) {
+	for _, a := range s.believed[kind] {
+		if s.absent[a.id] == nil && !s.has(a) {
+			s.absent[a.id], a.since = a, now
+			s.address(a, a.addrs)
+			s.ask(now, a, q, out)
+		}
+	}
+	s.believed[kind] = nil
+}
+
+// has reports whether the table has an object.
+func (s *State) has(a *absence) (has bool) {
+	switch a.id.Kind {
+	case Pods:
+		return s.store.Pod(a.id.Key) != nil
+	case Services:
+		return s.store.Service(a.id.Key) != nil
+	case Endpoints, Slices:
+		_, has = s.store.ManualRevision(a.manual())
+	}
+	return has
+}
+
 // inquired ends a round of questions.
 func (s *State) inquired(now time.Time, kind Kind, q *inquiry, out *Effects) {
-	s.inquiries[kind] = nil
+	s.inquiries[kind], s.believed[kind] = nil, nil
 	var open []*absence
 	for _, a := range s.lacking(kind) {
 		if a.state == notAsked {

@@ -110,8 +110,13 @@ func (s *State) judgeLacking(now time.Time, kind Kind, before map[syncer.Key]int
 	}
 	unsettled, passed := judge(s.cfg.Limits, losses, s.recent(now), !s.contradicted[kind].IsZero())
 	s.took(now, passed)
+	var taken []*absence
+	for _, a := range lacking {
+		taken = append(taken, &absence{id: a.id, uid: a.uid, service: a.service, addrs: a.addrs})
+	}
 	notThere := slices.DeleteFunc(lacking, func(a *absence) bool { return a.state == isThere }) // since the list was read
 	s.settleBut(now, notThere, func(replica syncer.Key) bool { return unsettled[replica] }, "relist", out)
+	s.believed[kind] = slices.DeleteFunc(taken, func(a *absence) bool { return s.absent[a.id] != nil })
 	for _, l := range losses {
 		if unsettled[l.replica] {
 			s.hold(now, l, by[l.replica])

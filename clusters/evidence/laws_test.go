@@ -79,11 +79,16 @@ func (s *shell) miss(e Event) {
 		for i := range e.Items {
 			delete(s.missing, e.Items[i].Object.UID)
 		}
+		for uid := range s.seenNow { // between its pieces
+			delete(s.missing, uid)
+		}
 	case *Seen[syncer.Pod]:
 		delete(s.missing, e.Object.UID)
+		s.seenNow[e.Object.UID] = true
 	case Answer:
 		if v, is := e.Object.(podVersion); is {
 			delete(s.missing, v.Object.UID)
+			s.seenNow[v.Object.UID] = true
 		}
 	}
 }
@@ -107,16 +112,16 @@ func (s *shell) net(e Event, replica string, before, after contribution) {
 	if !slices.ContainsFunc(s.holds, func(h Hold) bool { return h.Replica == key && (h.Reason == HoldList || h.Reason == HoldStart) }) {
 		s.breach("NET", "%s of %s stands, lists lack it, and nothing is held", show1(kept[0]), replica)
 	}
-	if _, list := e.(Listed[syncer.Pod]); list && listed >= had && !s.lying && s.wasInForce == s.inForce() {
+	if _, list := e.(Listed[syncer.Pod]); list && listed >= had && !s.lying && s.wasInForce == s.inForce() && !(s.open[replica] && s.lacksService(replica)) {
 		s.breach("NET", "%s of %s is kept, and %d of %d ready endpoints are listed", show1(kept[0]), replica, listed, had)
 	}
 }
 
-// hadIn counts the ready endpoints that a replica had before this step. All first lists are
-// judged as one, by what stood.
+// hadIn counts the ready endpoints that a replica had before this step. As long as something
+// stands that is open, it is judged by all that stood.
 func (s *shell) hadIn(replica string, before contribution) int {
 	had := before.ready()
-	if s.synced && !s.wasSynced {
+	if s.open[replica] {
 		had = max(had, s.stood[replica].ready())
 	}
 	return had
@@ -129,6 +134,14 @@ func (c contribution) ready() (n int) {
 		}
 	}
 	return n
+}
+
+// lacksService reports whether a Service of a replica is absent. What stands is judged by all
+// kinds at once.
+func (s *shell) lacksService(replica string) bool {
+	return slices.ContainsFunc(serviceNames, func(source string) bool {
+		return replicaOf(source) == replica && s.state.absent[object{Services, syncer.Key{Namespace: namespace, Name: source}}] != nil
+	})
 }
 
 func (s *shell) inForce() string {
@@ -196,7 +209,7 @@ func (s *shell) damps(e Event, replica string, before, after contribution) {
 	switch e.(type) {
 	case Listed[syncer.Pod], *Seen[syncer.Pod], *Gone[syncer.Pod], Tick:
 		// Of two Services one may be new to the pod, and of a store that went back the words come late.
-		pods = len(s.sources[replica]) == 1 && !s.doubted
+		pods = len(s.sources[replica]) == 1 && !s.doubted && !s.mixed
 	}
 	if !maps.Equal(s.sources[replica], s.hadSources[replica]) { // what another Service gives is new to it
 		for ep := range before {

@@ -73,6 +73,7 @@ type lost struct {
 // anyList is a list of whatever kind on its way.
 type anyList interface {
 	step(s *State, now time.Time, out *Effects) (more bool)
+	recount(s *State)
 }
 
 // list is a complete list that is being taken in, in pieces: dating, comparing, looking
@@ -237,6 +238,9 @@ func (r *list[T]) end(s *State, now time.Time, out *Effects) bool {
 	s.judgeIdle(now, out)
 	return true
 }
+
+// recount counts anew what replicas had: Services were moved to others.
+func (r *list[T]) recount(s *State) { r.before = s.takeCounts() }
 
 // takeCounts remembers the ready endpoints of all replicas, with those that are kept. Until
 // the member was read whole, these are what stands.

@@ -41,7 +41,7 @@ func (s *State) wentBack(now time.Time, of ...Kind) {
 	s.doubtSelectors(now)
 	for _, kind := range of {
 		s.quarantine.epochs[kind]++
-		s.inquiries[kind] = nil
+		s.inquiries[kind], s.believed[kind] = nil, nil
 	}
 	for id, a := range s.absent {
 		if slices.Contains(of, id.Kind) {

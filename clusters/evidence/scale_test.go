@@ -134,6 +134,46 @@ func TestASampleThatNobodyAnswered(t *testing.T) {
 	}
 }
 
+// TestAPlacementThatChangesWithinAList: what is lost at its source is lost, wherever it
+// goes. Between any two pieces of a list that lacks a Service, all are moved; and so once it
+// is kept.
+func TestAPlacementThatChangesWithinAList(t *testing.T) {
+	moved := syncer.Key{Namespace: "moved", Name: "s0"}
+	for at := 0; ; at++ {
+		f := newFleet(10, 200)
+		f.begin(false, whole, noService)
+		c := f.cfg
+		c.Placement = func(svc *syncer.Service) (syncer.Key, bool) {
+			return syncer.Key{Namespace: "moved", Name: svc.Name}, true
+		}
+		pods := Listed[syncer.Pod]{Revision: 20}
+		for i := range f.services * f.per {
+			if i >= f.per {
+				pods.Items = append(pods.Items, fleetPod(i/f.per, i%f.per))
+			}
+		}
+		next, n := Event(pods), 0
+		for ; next != nil; n++ {
+			out := f.Step(f.now, next)
+			f.reads = append(f.reads, out.Read...)
+			if next = out.Next; n == at {
+				f.step(Configured{c})
+			}
+		}
+		holds := f.Holds()
+		if len(f.reads) == 0 || f.store.ReadyEndpoints(moved) != f.per || len(holds) != 1 || holds[0].Replica != moved {
+			t.Fatalf("edit after piece %d of %d: %d are asked for, %d ready endpoints, held: %v", at, n, len(f.reads), f.store.ReadyEndpoints(moved), holds)
+		}
+		f.step(Release{&moved})
+		if f.store.ReadyEndpoints(moved) != 0 {
+			t.Errorf("edit after piece %d: a release of the replica lets nothing go", at)
+		}
+		if at >= n-1 {
+			return
+		}
+	}
+}
+
 // TestAPodThatFlaps is remembered once, or nearly.
 func TestAPodThatFlaps(t *testing.T) {
 	f := newFleet(2, 10)

@@ -77,8 +77,11 @@ type shell struct {
 	// missing are the pods that lists lack, by UID; holds is what is held after this step,
 	// lying is whether lists were known to lack what is there before it.
 	missing map[string]bool
+	seenNow map[string]bool // since the beginning of this step
 	holds   []Hold
 	lying   bool
+	open    map[string]bool // replicas of which something stood from before this process
+	mixed   bool            // something of other kinds came between two pieces of a list
 	// wasInForce are the rules that were in force before it.
 	wasInForce string
 }
@@ -194,7 +197,10 @@ func (s *shell) step(e Event) {
 	s.notice()
 	s.log2(e)
 	s.wasSynced, s.sampled, s.lying = s.synced, s.unasked(), !s.state.contradicted[Pods].IsZero()
-	s.wasInForce = s.inForce()
+	s.wasInForce, s.seenNow, s.mixed, s.open = s.inForce(), map[string]bool{}, false, map[string]bool{}
+	for _, replica := range s.state.BaselineReplicas() {
+		s.open[replica.Name] = true
+	}
 	dirty := map[string]syncer.Effect{}
 	for next := e; next != nil; {
 		out := s.state.Step(s.now, next)
@@ -205,6 +211,25 @@ func (s *shell) step(e Event) {
 		}
 		if next = out.Next; next == nil && out.Work {
 			next = Enforce{}
+		}
+		if c, more := next.(Continue); more {
+			for _, x := range s.between(c.Kind) {
+				s.words.hear(s, x)
+				s.notice()
+				s.note("  between two pieces of %v:", c.Kind)
+				s.log2(x)
+				s.take(s.state.Step(s.now, x), dirty)
+				s.steps++
+				s.miss(x)
+				switch x := x.(type) {
+				case Tick, *Seen[syncer.Pod], *Gone[syncer.Pod]:
+				case Answer:
+					s.mixed = s.mixed || x.Kind != Pods
+				default:
+					s.mixed = true
+				}
+				s.lying = s.lying || !s.state.contradicted[Pods].IsZero()
+			}
 		}
 	}
 	s.record(e, dirty)
@@ -613,3 +638,30 @@ func (s *shell) work() {
 }
 
 func none(int) bool { return false }
+
+// between is what comes between two pieces of a list.
+func (s *shell) between(kind Kind) (events []Event) {
+	switch s.steps % 4 {
+	case 0:
+		if len(s.reads) > 0 {
+			r := s.reads[0]
+			s.reads = s.reads[1:]
+			a := s.reply(r.Read)
+			if r.found != nil && !s.deaf {
+				a = *r.found
+			}
+			events = append(events, a)
+		}
+	case 1:
+		events = append(events, Tick{})
+	case 2:
+		other := Kind(s.steps / 4 % int(kinds))
+		if w := &s.watches[other]; other != kind && !s.deaf && len(w.events) > 0 {
+			e := w.events[0]
+			w.events = w.events[1:]
+			s.seen = max(s.seen, revisionOf(e))
+			events = append(events, e)
+		}
+	}
+	return events
+}

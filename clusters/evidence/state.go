@@ -47,6 +47,8 @@ type State struct {
 	holds     map[syncer.Key]*hold
 	addresses map[netip.Addr][]*absence
 	inquiries [kinds + 1]*inquiry
+	// believed is what the last list of a kind took, until its inquiry has ended.
+	believed [kinds + 1][]*absence
 	// answers are the revisions at which objects were answered for that are not held: what
 	// a stream that lags behind shows of them is no news. Lists clear them.
 	answers map[object]uint64
@@ -189,6 +191,7 @@ func (s *State) configure(now time.Time, c Config, out *Effects) {
 		s.crowdedAnew()
 	}
 	dirty := s.store.SetPlacement(c.Placement)
+	s.moved()
 	if !reflect.DeepEqual(former.Rules, c.Rules) {
 		dirty = append(dirty, s.store.SetRules(c.Rules)...)
 	}
