@@ -14,7 +14,7 @@ import (
 type Clock struct{ behind atomic.Pointer[time.Duration] }
 
 // Wrap listens to the answers to requests.
-func (c *Clock) Wrap(next http.RoundTripper) http.RoundTripper { return clockReader{next, c} }
+func (c *Clock) Wrap(next http.RoundTripper) http.RoundTripper { return clockReader{wrapped{next}, c} }
 
 // Behind is how far the server's clock is behind ours, by its last answer, at most: an
 // answer takes its time, and tells whole seconds. Negative is ahead. known is false if
@@ -27,7 +27,7 @@ func (c *Clock) Behind() (behind time.Duration, known bool) {
 }
 
 type clockReader struct {
-	next  http.RoundTripper
+	wrapped
 	clock *Clock
 }
 
@@ -43,6 +43,3 @@ func (t clockReader) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	return resp, nil
 }
-
-// WrappedRoundTripper lets client-go find the transport below.
-func (t clockReader) WrappedRoundTripper() http.RoundTripper { return t.next }

@@ -108,13 +108,13 @@ func (c *Connection) open(cfg *rest.Config, o ConnectOptions) error {
 	if cfg.ExecProvider != nil || cfg.AuthProvider != nil {
 		authenticated = newDetached(authenticated)
 	}
-	var rt http.RoundTripper = roundTripper{authenticated}
+	var rt http.RoundTripper = roundTripper{wrapped{authenticated}}
 	if o.Wrap != nil {
 		rt = o.Wrap(rt)
 	}
 	if o.Pin != nil {
 		c.identity = &identityCheck{conn: c, pin: o.Pin}
-		rt = identified{rt, c.identity}
+		rt = identified{wrapped{rt}, c.identity}
 	}
 	c.clientset, err = kubernetes.NewForConfigAndClient(cfg, &http.Client{Transport: rt})
 	return err

@@ -120,7 +120,7 @@ func (c *identityCheck) ask(ctx context.Context) (told bool, err error) {
 // identified is the transport of a connection whose cluster is known: it verifies before
 // each request, and again when the request itself has dialled.
 type identified struct {
-	next  http.RoundTripper
+	wrapped
 	check *identityCheck
 }
 
@@ -143,6 +143,3 @@ func (t identified) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	return resp, nil
 }
-
-// WrappedRoundTripper lets client-go find the transport below.
-func (t identified) WrappedRoundTripper() http.RoundTripper { return t.next }

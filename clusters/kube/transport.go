@@ -83,8 +83,14 @@ func (c *Connection) dial(next DialFunc, wrap func(DialFunc) DialFunc) DialFunc 
 	}
 }
 
+// wrapped lets client-go find the transport below another.
+type wrapped struct{ next http.RoundTripper }
+
+// WrappedRoundTripper implements net.RoundTripperWrapper.
+func (w wrapped) WrappedRoundTripper() http.RoundTripper { return w.next }
+
 // roundTripper gives requests without a deadline one, watches excepted.
-type roundTripper struct{ next http.RoundTripper }
+type roundTripper struct{ wrapped }
 
 // RoundTrip implements http.RoundTripper.
 func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -110,12 +116,12 @@ const pluginRequests = 64
 // client-go waits for the plugin without regard to the request. What is left behind ends
 // with the plugin.
 type detached struct {
-	next  http.RoundTripper
+	wrapped
 	slots *semaphore.Weighted
 }
 
 func newDetached(next http.RoundTripper) detached {
-	return detached{next, semaphore.NewWeighted(pluginRequests)}
+	return detached{wrapped{next}, semaphore.NewWeighted(pluginRequests)}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -147,12 +153,6 @@ func (t detached) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, ctx.Err()
 	}
 }
-
-// WrappedRoundTripper lets client-go find the transport below.
-func (t detached) WrappedRoundTripper() http.RoundTripper { return t.next }
-
-// WrappedRoundTripper lets client-go find the transport below.
-func (t roundTripper) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 func isWatch(req *http.Request) bool {
 	watch := req.URL.Query().Get("watch")

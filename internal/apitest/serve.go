@@ -156,9 +156,7 @@ func (s *Server) parse(r *http.Request) (req Request, k *kind, ok bool) {
 	}
 	req.UserAgent = r.UserAgent()
 	if len(parts) == 0 { // what the group has
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return Request{Verb: "get", Resource: "groups", UserAgent: r.UserAgent()}, nil, group == "discovery.k8s.io" && !s.noSlices
+		return Request{Verb: "get", Resource: "groups", UserAgent: r.UserAgent()}, nil, group == "discovery.k8s.io" && !s.noSlices.Load()
 	}
 	if parts[0] == "namespaces" && len(parts) > 2 {
 		req.Namespace, parts = parts[1], parts[2:]
@@ -168,10 +166,7 @@ func (s *Server) parse(r *http.Request) (req Request, k *kind, ok bool) {
 		req.Name = parts[1]
 	}
 	k = kindOf(req.Resource)
-	s.mu.Lock()
-	hidden := s.noSlices && group == "discovery.k8s.io"
-	s.mu.Unlock()
-	if k == nil || k.Group != group || hidden {
+	if k == nil || k.Group != group || s.noSlices.Load() && group == "discovery.k8s.io" {
 		return req, nil, false
 	}
 	req.Verb, req.DryRun = verb(r, req.Name), r.URL.Query().Has("dryRun")

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"k8s.io/client-go/kubernetes"
@@ -27,9 +28,9 @@ type Server struct {
 	mu        sync.Mutex
 	intercept func(Request) *Fault
 	writes    []Write
-	noSlices  bool
-	noStreams bool
 	allow     func(Request) bool
+
+	noSlices, noStreams atomic.Bool
 }
 
 // Request is one call as a fault decides about it.
@@ -153,19 +154,11 @@ func (s *Server) Intercept(f func(Request) *Fault) {
 }
 
 // WithoutSlices makes the server answer like one that has no discovery.k8s.io/v1.
-func (s *Server) WithoutSlices() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.noSlices = true
-}
+func (s *Server) WithoutSlices() { s.noSlices.Store(true) }
 
 // WithoutStreamedLists makes the server refuse sendInitialEvents, as servers
 // before 1.34 do by default.
-func (s *Server) WithoutStreamedLists() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.noStreams = true
-}
+func (s *Server) WithoutStreamedLists() { s.noStreams.Store(true) }
 
 // Allow sets the function that decides what clients may do; nil: all. It is asked before
 // Intercept, and answers questions about rights; the user agent of these is that of the asker.

@@ -77,7 +77,7 @@ func (s *stream) send(verb watch.EventType, object any) bool {
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, k *kind, req Request) {
 	_, rv := s.store.list(k, req.Namespace)
 	err := tooLarge(r, rv)
-	if s.mayNotStream(r) {
+	if s.noStreams.Load() && r.URL.Query().Get("sendInitialEvents") != "" {
 		err = apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "ListOptions"}, "", field.ErrorList{
 			field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")})
 	}
@@ -94,12 +94,6 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, k *kind, req Requ
 		return
 	}
 	s.follow(st, r)
-}
-
-func (s *Server) mayNotStream(r *http.Request) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.noStreams && r.URL.Query().Get("sendInitialEvents") != ""
 }
 
 // begin sends the initial events and finds the revision to follow from.
