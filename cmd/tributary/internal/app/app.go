@@ -69,13 +69,9 @@ type App struct {
 	loadedAt   time.Time
 	refused    error
 	ingressErr error
-	// joined is when each member was configured, synced who has been announced, stale
-	// who was so at the last look.
-	joined map[string]time.Time
-	synced map[string]bool
-	stale  map[string]bool
-	// panicking likewise, for those in panic.
-	panicking map[string]bool
+	// joined is when each member was configured, announced what the reconciler was told of it.
+	joined    map[string]time.Time
+	announced map[string]clusters.MemberState
 	// identities are those by which members are known; see identities.go.
 	identities map[string]string
 	// kept is what was last said about clusters that are not configured.
@@ -96,7 +92,7 @@ func New(loaded *config.Loaded, o Options) *App {
 	r := &App{
 		path: o.Path, build: o.Build, started: now, logger: o.Logger, sink: &sink{},
 		secretsRead: make(chan struct{}),
-		loaded:      loaded, loadedAt: now, joined: map[string]time.Time{}, synced: map[string]bool{}, stale: map[string]bool{}, panicking: map[string]bool{}, news: make(chan struct{}, 1), address: loaded.Config.Listen,
+		loaded:      loaded, loadedAt: now, joined: map[string]time.Time{}, announced: map[string]clusters.MemberState{}, news: make(chan struct{}, 1), address: loaded.Config.Listen,
 	}
 	r.metrics = metrics.New(metrics.Options{Logger: o.Logger, Version: o.Build.Version, Revision: o.Build.Commit, Status: r.status, NotReady: r.notReady, Leader: r.leader})
 	r.annotations.set(&loaded.Config)

@@ -15,24 +15,25 @@ func (r *App) memberChanged(string) {
 	if !r.begun.Load() {
 		return // they are only being made
 	}
-	turned, seen := map[string]bool{}, map[string]bool{}
+	var turned, seen []string
 	r.mu.Lock()
 	for _, m := range r.set.Members() { // with the lock: see forgetMembers
-		if m.Stale != r.stale[m.Name] || m.Panicking != r.panicking[m.Name] {
-			r.stale[m.Name], r.panicking[m.Name] = m.Stale, m.Panicking
-			turned[m.Name] = true
+		was := r.announced[m.Name]
+		if m.Stale != was.Stale || m.Panicking != was.Panicking {
+			turned = append(turned, m.Name)
 		}
-		if m.Synced && !r.synced[m.Name] {
-			r.synced[m.Name] = true
-			seen[m.Name] = true
+		if m.Synced && !was.Synced {
+			seen = append(seen, m.Name)
 		}
+		m.Synced = m.Synced || was.Synced
+		r.announced[m.Name] = m
 	}
 	r.mu.Unlock()
 	to := r.sink.to.Load()
-	for _, name := range sortedKeys(turned) {
+	for _, name := range turned {
 		to.Resync(name, "stale")
 	}
-	for _, name := range sortedKeys(seen) {
+	for _, name := range seen {
 		to.Seen(name)
 	}
 	r.lookOnceSettled(to)
@@ -45,9 +46,7 @@ func (r *App) forgetMembers(removed []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range removed {
-		delete(r.synced, name)
-		delete(r.stale, name)
-		delete(r.panicking, name)
+		delete(r.announced, name)
 	}
 }
 

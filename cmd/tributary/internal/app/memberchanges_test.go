@@ -20,7 +20,7 @@ func TestMemberThatComesBackIsAnnounced(t *testing.T) {
 	allSeen := func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.synced["a"] && r.synced["b"]
+		return r.announced["a"].Synced && r.announced["b"].Synced
 	}
 	until(t, "both are seen", allSeen)
 
