@@ -288,3 +288,22 @@ func BenchmarkPage(b *testing.B) {
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	}
 }
+
+// TestWhatIsDrainedMayBeAway: a planned drain is nothing to look at, the same without one is.
+func TestWhatIsDrainedMayBeAway(t *testing.T) {
+	s := exampleStatus()
+	s.Clusters[1].Panic = false
+	for _, drained := range []bool{true, false} {
+		if !drained {
+			s.Clusters[1].DrainSince = time.Time{}
+		}
+		said, tallied := judge(&s), tallies(&s)[0]
+		if strings.Contains(said.Detail, "1 cluster is not live") == drained || strings.Contains(said.Detail, "1 cluster is stale") == drained || (tallied.Class == "bad") == drained || tallied.Value != "1 of 2" {
+			t.Errorf("drained is %v: %+v, %+v", drained, said, tallied)
+		}
+	}
+	s = metrics.Status{Ready: true, Clusters: []metrics.ClusterStatus{{State: "silent", DrainSince: noon}}}
+	if said := judge(&s); said.Class != "ok" || !strings.Contains(said.Detail, "live or drained") {
+		t.Errorf("%+v", said)
+	}
+}

@@ -18,8 +18,9 @@ func judge(s *metrics.Status) verdict {
 		return verdict{"bad", "Not ready.", message("Waiting for " + strings.Join(s.NotReady, "; ") + ".")}
 	}
 	var open []string
-	if down := len(s.Clusters) - live(s); down > 0 {
-		open = append(open, plural(down, "cluster is not live", "clusters are not live"))
+	up, away := live(s)
+	if away > 0 {
+		open = append(open, plural(away, "cluster is not live", "clusters are not live"))
 	}
 	panics, stale, differing := special(s)
 	if panics > 0 {
@@ -43,18 +44,22 @@ func judge(s *metrics.Status) verdict {
 	if len(open) > 0 {
 		return verdict{"warn", "Ready, but look at this:", strings.Join(open, ", ") + "."}
 	}
-	return verdict{"ok", "Ready.", "Every cluster is live; nothing is held, in conflict or rejected."}
+	every := "live"
+	if up < len(s.Clusters) {
+		every = "live or drained"
+	}
+	return verdict{"ok", "Ready.", "Every cluster is " + every + "; nothing is held, in conflict or rejected."}
 }
 
-// special counts the clusters in panic, those that are stale, and the Services
-// about which a cluster's own controllers differ.
+// special counts the clusters in panic, those that are stale and not drained, and the
+// Services about which a cluster's own controllers differ.
 func special(s *metrics.Status) (panics, stale, differing int) {
 	for i := range s.Clusters {
 		c := &s.Clusters[i]
 		if c.Panic {
 			panics++
 		}
-		if c.Stale {
+		if c.Stale && c.DrainSince.IsZero() {
 			stale++
 		}
 		if c.Native != nil {
@@ -71,14 +76,18 @@ func plural(n int, one, many string) string {
 	return count(n) + " " + many
 }
 
-// live counts the clusters that answer and have been seen whole.
-func live(s *metrics.Status) (n int) {
+// live counts the clusters that answer and have been seen whole, and of the others those
+// that are not drained: what is may be away.
+func live(s *metrics.Status) (up, away int) {
 	for i := range s.Clusters {
-		if s.Clusters[i].Up && s.Clusters[i].Synced {
-			n++
+		switch c := &s.Clusters[i]; {
+		case c.Up && c.Synced:
+			up++
+		case c.DrainSince.IsZero():
+			away++
 		}
 	}
-	return n
+	return up, away
 }
 
 // alerts are faults that no table shows.
@@ -99,7 +108,8 @@ func alerts(s *metrics.Status) []verdict {
 
 // tallies are the numbers that tell at a glance whether anything is wrong.
 func tallies(s *metrics.Status) []tally {
-	up, ready, notReady, lag := live(s), 0, 0, 0.0
+	up, away := live(s)
+	ready, notReady, lag := 0, 0, 0.0
 	for i := range s.Clusters {
 		c := &s.Clusters[i]
 		ready += c.Endpoints.Ready
@@ -116,7 +126,7 @@ func tallies(s *metrics.Status) []tally {
 		queue.Detail = "oldest " + short(seconds(oldest))
 	}
 	clusters := tally{Name: "Clusters live", Value: count(up) + " of " + count(len(s.Clusters))}
-	if up < len(s.Clusters) {
+	if away > 0 {
 		clusters.Class = "bad"
 	}
 	endpoints := tally{Name: "Endpoints ready", Value: count(ready)}
