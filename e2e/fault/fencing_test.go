@@ -6,6 +6,7 @@ package fault
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -121,6 +122,16 @@ func TestFencing(t *testing.T) {
 	w.pause(time.Second)
 
 	// The Lease is given to the other by hand: the next write is refused, long before a renewal would be.
+	// It has just been renewed, so that the next renewal is far.
+	before, err := w.lease()
+	w.must(err)
+	w.must(fleet.Eventually(context.WithoutCancel(ctx), 5*time.Second, func(context.Context) error {
+		lease, err := w.lease()
+		if err == nil && lease.Spec.RenewTime.Equal(before.Spec.RenewTime) {
+			err = errors.New("the Lease is not renewed")
+		}
+		return err
+	}))
 	w.down = w.rec.Begin(history.ProductDown, "")
 	w.must(retry.RetryOnConflict(retry.DefaultRetry, func() error { // it is renewed meanwhile
 		lease, err := w.lease()
