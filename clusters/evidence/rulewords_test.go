@@ -31,7 +31,7 @@ func (m markRules) Decide(s store.Subject, held func(string) bool) (matched []st
 		name, then, _ := strings.Cut(rule, "/")
 		isHeld := held != nil && held(name)
 		zone, byZone := strings.CutPrefix(name, "in-")
-		matches := strings.HasPrefix(name, "all") || byZone && zone == s.Zone || slices.Contains(strings.Split(s.Pod.Text, "+"), name)
+		matches := strings.HasPrefix(name, "all") || byZone && zone == s.Zone && !s.Zoneless || slices.Contains(strings.Split(s.Pod.Text, "+"), name)
 		if matches && (isHeld || !decided) {
 			matched = append(matched, store.Decision{Rule: name, Then: store.Outcome(then)})
 			decided = decided || !isHeld

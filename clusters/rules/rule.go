@@ -78,12 +78,14 @@ func (p *Program) For(cluster string) *Set {
 	for i := range p.rules {
 		r := &p.rules[i]
 		if matchesAny(r.Clusters, cluster) {
-			readPaths(r.tree, map[string]*paths{varPod: s.pod, varService: s.service, varNode: s.node})
+			node := &paths{}
+			readPaths(r.tree, map[string]*paths{varPod: s.pod, varService: s.service, varNode: node})
+			s.node.merge(node)
 			plain := r.plain != nil && r.most <= perCallLimit-s.most
 			if plain {
 				s.most += r.most
 			}
-			s.rules = append(s.rules, &counted{rule: r, isPlain: plain})
+			s.rules = append(s.rules, &counted{rule: r, isPlain: plain, readsZone: node.in("zone") != nil})
 			said = append(said, r.Rule)
 		}
 	}

@@ -235,6 +235,28 @@ func TestTheFirstThatMatchesDecides(t *testing.T) {
 	}
 }
 
+// TestRulesOverAZoneThatIsNotKnown match nothing, and say so; those over a node's name do.
+func TestRulesOverAZoneThatIsNotKnown(t *testing.T) {
+	s := compiled(t, Rule{Name: "elsewhere", When: "node.zone != 'z1'", Then: store.Absent}, Rule{Name: "whole", When: "[node].all(n, n.zone == '')", Then: store.Absent},
+		Rule{Name: "named", When: "node.name == 'n1'", Then: store.NotReady})
+	if got := fmt.Sprint(s.ReadZone()); got != "[elsewhere whole]" {
+		t.Errorf("the zone is read by %s", got)
+	}
+	in := subject(s, pod(nil))
+	in.Zone = ""
+	for _, test := range []struct {
+		zoneless bool
+		rule     string
+	}{{false, "elsewhere"}, {true, "named"}, {false, "elsewhere"}} {
+		if in.Zoneless = test.zoneless; first(s, in).Rule != test.rule {
+			t.Errorf("zoneless: %t, %q decides", test.zoneless, first(s, in).Rule)
+		}
+	}
+	if status := s.Status(); status[0].Errors != 1 || !strings.Contains(status[0].LastError, "nodes of this member cannot be read") || status[2].Errors != 0 {
+		t.Errorf("status: %+v", status)
+	}
+}
+
 // TestErrorsAreShort: what a pod says makes no rule's error long.
 func TestErrorsAreShort(t *testing.T) {
 	matches, failed := decide(t, "pod.metadata.labels[pod.metadata.annotations['k']] == 'x'", pod(func(p *corev1.Pod) { p.Annotations["k"] = strings.Repeat("é", 50_000) }))

@@ -41,9 +41,22 @@ type counted struct {
 	// isPlain is true where what it costs need not be counted about a pod that is no larger
 	// than usual: with all such rules it is less than one may.
 	isPlain                             bool
+	readsZone                           bool
 	evaluations, errors, cost, lastCost atomic.Uint64
 	nanoseconds                         atomic.Int64
 	lastError                           atomic.Pointer[string]
+}
+
+// ReadZone names the rules that read the zone of a node. A nil Set has none.
+func (s *Set) ReadZone() (names []string) {
+	if s != nil {
+		for _, r := range s.rules {
+			if r.readsZone {
+				names = append(names, r.Name)
+			}
+		}
+	}
+	return names
 }
 
 // ID implements store.Decider.
@@ -70,6 +83,9 @@ func (s *Set) Decide(in store.Subject, held func(rule string) bool) []store.Deci
 		switch {
 		case outcomes[i] == failed:
 			r.errors.Add(1)
+		case r.readsZone && in.Zoneless:
+			outcomes[i] = failed
+			r.fail(fmt.Sprintf("nodes of this member cannot be read, or node %s is not among them: node.zone is not known", in.Node))
 		case outcomes[i] == unasked:
 			if seen == nil {
 				seen = s.view(&in)
@@ -101,6 +117,7 @@ const (
 type asked struct {
 	pod, service store.Kept
 	node, zone   string
+	zoneless     bool
 }
 
 // What is remembered: so many, none longer than that.
@@ -113,7 +130,7 @@ const (
 func (s *Set) outcomes(in *store.Subject) []outcome {
 	of := asked{pod: in.Pod, service: in.Service}
 	if s.ReadsNode() {
-		of.node, of.zone = in.Node, in.Zone
+		of.node, of.zone, of.zoneless = in.Node, in.Zone, in.Zoneless
 	}
 	if is := s.asked[of]; is != nil {
 		return is
@@ -206,11 +223,15 @@ func (r *counted) ask(v *view) outcome {
 	}
 	r.cost.Add(r.lastCost.Load())
 	if err != nil {
-		r.errors.Add(1)
-		text := shortened(err.Error())
-		r.lastError.Store(&text)
+		r.fail(err.Error())
 	}
 	return out
+}
+
+func (r *counted) fail(text string) {
+	r.errors.Add(1)
+	text = shortened(text)
+	r.lastError.Store(&text)
 }
 
 // shortened is an error without most of what a pod put into it, such as a missing key.

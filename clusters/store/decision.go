@@ -49,8 +49,10 @@ type Subject struct {
 	// Namespace and Labels are those of the Service; read-only.
 	Namespace string
 	Labels    map[string]string
-	// Node and Zone are where the pod runs.
+	// Node and Zone are where the pod runs. Zoneless is true where the zone is not known:
+	// nodes cannot be read, or the member does not show that one.
 	Node, Zone string
+	Zoneless   bool
 }
 
 // Decider decides about pods by the rules of a configuration.

@@ -38,24 +38,21 @@ func (s *Store) releaseNode(name string) {
 	}
 }
 
-// SetNode takes in the zone of a node, "" when it has none or is gone, and
-// returns the replicas with pods there if the zone is another one than before.
-// It costs a walk over all pods if it is, and nothing otherwise.
+// SetNode takes in the zone of a node, "" when it has none, and returns the replicas with
+// pods there if the zone is another one than before. It costs a walk over all pods if it is,
+// and nothing otherwise.
 func (s *Store) SetNode(n Node) []Dirty {
-	if s.zones[n.Name] == n.Zone {
+	was, known := s.zones[n.Name]
+	if known && was == n.Zone {
 		return nil
 	}
 	zones := maps.Clone(s.zones)
-	if n.Zone == "" {
-		delete(zones, n.Name)
-	} else {
-		if zones == nil {
-			zones = map[string]string{}
-		}
-		zones[n.Name] = n.Zone
+	if zones == nil {
+		zones = map[string]string{}
 	}
+	zones[n.Name] = n.Zone
 	s.zones = zones
-	return s.rezoned(map[string]bool{n.Name: true})
+	return s.rezoned(map[string]bool{n.Name: was != n.Zone})
 }
 
 // ReplaceNodes takes in a complete list of nodes. The zone of one that it lacks stays
@@ -66,9 +63,7 @@ func (s *Store) ReplaceNodes(nodes []Versioned[Node]) []Dirty {
 	listed := make(map[string]bool, len(nodes))
 	for _, n := range nodes {
 		listed[n.Object.Name] = true
-		if n.Object.Zone != "" {
-			zones[n.Object.Name] = n.Object.Zone
-		}
+		zones[n.Object.Name] = n.Object.Zone
 	}
 	for name, zone := range s.zones {
 		if !listed[name] && s.nodes[name] != nil {
@@ -77,33 +72,33 @@ func (s *Store) ReplaceNodes(nodes []Versioned[Node]) []Dirty {
 	}
 	changed := map[string]bool{}
 	for name, zone := range zones {
-		if s.zones[name] != zone {
-			changed[name] = true
-		}
-	}
-	for name := range s.zones {
-		if _, ok := zones[name]; !ok {
-			changed[name] = true
+		if was, known := s.zones[name]; !known || was != zone {
+			changed[name] = was != zone
 		}
 	}
 	s.zones = zones
 	return s.rezoned(changed)
 }
 
-// rezoned returns the replicas with pods on the nodes.
+// rezoned returns the replicas with pods on nodes of which the zone has become known or, true,
+// is another one.
 func (s *Store) rezoned(changed map[string]bool) []Dirty {
-	maps.DeleteFunc(changed, func(name string, _ bool) bool { return s.nodes[name] == nil })
+	ruled := s.rules.decider != nil && s.rules.decider.ReadsNode()
+	maps.DeleteFunc(changed, func(name string, another bool) bool { return s.nodes[name] == nil || !another && !ruled })
 	if len(changed) == 0 {
 		return nil
 	}
 	var d dirtyList
 	for _, ns := range s.namespaces {
 		for _, rec := range ns.pods {
-			if !changed[rec.NodeName] {
+			another, is := changed[rec.NodeName]
+			if !is {
 				continue
 			}
 			for _, svc := range rec.group.services {
-				d.add(svc, syncer.Addition)
+				if another {
+					d.add(svc, syncer.Addition)
+				}
 				if by := svc.rules.decider; by != nil && by.ReadsNode() {
 					s.rerule(svc, rec, &d)
 				}

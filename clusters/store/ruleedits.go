@@ -33,6 +33,7 @@ type asked struct {
 	current      *syncer.Service
 	service, pod Kept
 	node, zone   string
+	zoneless     bool
 }
 
 // Prepare asks the rules of an edit about some pods, so that Switch need not, and reports
@@ -82,7 +83,7 @@ func (s *Store) answerTo(e *Edit, svc *service, rec *record) *answer {
 	if !e.knows(&in) {
 		return nil
 	}
-	of := asked{svc.current, in.Service, in.Pod, in.Node, in.Zone}
+	of := asked{svc.current, in.Service, in.Pod, in.Node, in.Zone, in.Zoneless}
 	says := e.answers[of]
 	if says == nil {
 		says = answerOf(e.decider.Decide(in, everyRule), everyRule)

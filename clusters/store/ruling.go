@@ -149,7 +149,9 @@ func (s *Store) decide(svc *service, rec *record, held func(rule string) bool) (
 func (s *Store) subject(decider Decider, svc *service, rec *record) Subject {
 	in := Subject{Pod: s.namespaces[rec.Namespace].kept[rec.Name], Service: svc.kept, Namespace: rec.Namespace, Labels: svc.current.Labels}
 	if decider.ReadsNode() {
-		in.Node, in.Zone = rec.NodeName, s.zones[rec.NodeName]
+		in.Node = rec.NodeName
+		zone, known := s.zones[rec.NodeName]
+		in.Zone, in.Zoneless = zone, !known && rec.NodeName != ""
 	}
 	return in
 }

@@ -47,7 +47,7 @@ type Store struct {
 	// says so can be changed.
 	owners map[syncer.Key]syncer.Key
 	nodes  map[string]*node
-	// zones is replaced, never changed: computations read it.
+	// zones has the nodes that are known; it is replaced, never changed: computations read it.
 	zones   map[string]string
 	strings sharedStrings
 	ports   sharedPorts

@@ -45,10 +45,18 @@ const inDoubt = "what became of a write that was not answered is known only when
 // memberNeeds are the rights that Tributary uses in a member.
 func memberNeeds(c *config.Cluster, slices bool) (needs []need) {
 	namespaces := c.Namespaces.Only()
-	if !c.RolesOnly {
+	withoutNodes := "endpoints carry no zone"
+	zoned := strings.Join(c.PodRules().ReadZone(), ", ")
+	if zoned != "" {
+		withoutNodes += ", and rules that read node.zone match nothing: " + zoned
+	}
+	switch {
+	case c.RolesOnly && zoned != "":
+		needs = []need{{resource: "nodes", verbs: readVerbs[1:], without: withoutNodes + "; rolesOnly asks for no nodes"}}
+	case !c.RolesOnly:
 		needs = []need{
 			{resource: "namespaces", name: metav1.NamespaceSystem, verbs: readVerbs[:1], without: "another cluster at the same address is not recognised"},
-			{resource: "nodes", verbs: readVerbs[1:], without: "endpoints carry no zone, and node.zone is empty for rules"},
+			{resource: "nodes", verbs: readVerbs[1:], without: withoutNodes},
 		}
 	}
 	if len(namespaces) == 0 {

@@ -117,6 +117,10 @@ var checkCases = slices.Concat([]checkCase{
 		s.part("clusters")["namespaces"] = map[string]any{"include": []string{"shop"}}
 	}, notes: "another cluster at the same address"},
 	{name: "no right on nodes", change: func(s *setting) { s.member.deny("* nodes") }, notes: "zone"},
+	{name: "no right on nodes, which rules read", change: func(s *setting) {
+		s.member.deny("* nodes")
+		s.config["rules"] = []any{map[string]any{"name": "far", "when": "node.zone != 'z1'", "then": "NotReady"}}
+	}, notes: "rules that read node.zone match nothing: far"},
 	{name: "no right to get pods", change: func(s *setting) { s.member.deny("get pods") }, notes: "second list"},
 	{name: "no right on Endpoints", change: func(s *setting) { s.member.deny("* endpoints") }, notes: "without a selector"},
 	{name: "no right on slices", change: func(s *setting) { s.member.deny("* endpointslices") }, notes: "hand-written"},
