@@ -75,19 +75,20 @@ const (
 	rule   // other rules
 	mark   // a pod that rules see in another way
 	lead   // another process wrote until now
+	widen  // more namespaces are read from now on
 	verbs
 )
 
 var verbNames = [...]string{"create", "kill", "recreate", "terminate", "evict", "ready", "move", "relabel", "scale-down", "roll-out", "toggle-service",
 	"reselect", "edit-manual", "silence", "save", "restore", "notice-restore", "cut", "relist", "lie", "past", "deliver", "answer", "pass", "work", "mute", "deafen",
-	"release", "restart", "forbid", "lose", "ponder", "bound", "rule", "mark", "lead"}
+	"release", "restart", "forbid", "lose", "ponder", "bound", "rule", "mark", "lead", "widen"}
 
 func (o op) String() string { return fmt.Sprintf("%s(%d,%d)", verbNames[o.verb], o.a, o.b) }
 
 // weights say how often a verb comes.
 var weights = [verbs]int{create: 12, kill: 7, recreate: 4, terminate: 4, evict: 3, ready: 10, move: 1, relabel: 2, scaleDown: 2, rollOut: 2,
 	toggleService: 1, reselect: 1, editManual: 4, silence: 1, save: 1, restore: 1, noticeRestore: 3, cut: 6, relist: 10, lie: 3, past: 1, deliver: 25, answer: 10,
-	pass: 14, work: 10, muteGets: 1, deafen: 1, release: 1, restart: 1, forbid: 1, lose: 1, ponder: 2, bound: 1, rule: 2, mark: 2, lead: 1}
+	pass: 14, work: 10, muteGets: 1, deafen: 1, release: 1, restart: 1, forbid: 1, lose: 1, ponder: 2, bound: 1, rule: 2, mark: 2, lead: 1, widen: 1}
 
 var serviceNames = []string{"a", "b", "c", "d", "all", "hand"}
 
@@ -326,6 +327,11 @@ func (s *shell) do(o op) {
 		}
 	case lead:
 		s.step(Leading{s.baseline()})
+	case widen:
+		s.step(Rescoped{})
+		for k := range kinds {
+			s.cut(k)
+		}
 	}
 }
 

@@ -18,14 +18,16 @@ type inquiry struct {
 	// one of them was shown, or went, before it was answered.
 	sampled, spoiled bool
 	there, mayNot    bool
+	gone             int       // answers that an object is gone
+	heard            time.Time // when the last answer came
 }
 
 const (
 	// usualSample is how many objects are asked for one by one; of more, a sample of that
 	// many, and of each replica that would be emptied at least one.
 	usualSample = 200
-	// askLimit is how long a question may be under way, askFailures how many in a row
-	// may fail before lists have to do.
+	// askLimit is how long a question may be under way while no answer comes, askFailures
+	// how many in a row may fail before lists have to do.
 	askLimit    = 30 * time.Second
 	askFailures = 3
 )
@@ -111,10 +113,14 @@ func (s *State) answered(now time.Time, e Answer, out *Effects) {
 		return
 	}
 	q := s.inquiries[e.Kind]
+	if q != nil {
+		q.heard = now
+	}
 	switch e.Outcome {
 	case NotFound:
 		if q != nil {
 			delete(q.waiting, a.id)
+			q.gone++
 		}
 		s.settle(now, a, "asked", out)
 	case There:
@@ -155,7 +161,7 @@ func (s *State) askAgain(now time.Time, out *Effects) {
 		}
 		for _, a := range s.lacking(Kind(kind)) {
 			switch {
-			case a.state == asking && now.Sub(a.asked) >= askLimit:
+			case a.state == asking && now.Sub(a.asked) >= askLimit && now.Sub(q.heard) >= askLimit:
 				s.askedInVain(now, a, q)
 			case a.state == askFailed && !now.Before(a.asked):
 				s.ask(now, a, q, out)
@@ -302,9 +308,7 @@ func (s *State) inquired(now time.Time, kind Kind, q *inquiry, out *Effects) {
 			s.inquire(now, kind, out)
 		}
 	case q.mayNot:
-		for _, a := range open {
-			a.state = mayNotAsk
-		}
+		s.settleAll(now, s.askable(kind, open, q), "asked", out)
 		s.dueBy(kind, now.Add(s.backoff(kind)))
 	case q.sampled && q.spoiled: // others are asked instead
 		s.inquire(now, kind, out)
@@ -317,6 +321,23 @@ func (s *State) inquired(now time.Time, kind Kind, q *inquiry, out *Effects) {
 	if len(s.lacking(kind)) == 0 {
 		s.tries[kind] = 0
 	}
+}
+
+// askable are those objects that a sample speaks for of which some were refused: rights may
+// be missing in a namespace alone. The others may not be asked for.
+func (s *State) askable(kind Kind, open []*absence, q *inquiry) (spokenFor []*absence) {
+	refused := map[string]bool{}
+	for _, a := range s.lacking(kind) {
+		refused[a.id.Key.Namespace] = refused[a.id.Key.Namespace] || a.state == mayNotAsk
+	}
+	for _, a := range open {
+		if refused[a.id.Key.Namespace] || q.gone == 0 || q.spoiled {
+			a.state = mayNotAsk
+		} else {
+			spokenFor = append(spokenFor, a)
+		}
+	}
+	return spokenFor
 }
 
 // lookTwice is for objects that may not be asked for: what two lists lack, ConfirmAfter

@@ -255,6 +255,9 @@ func (s *State) takeCounts() map[syncer.Key]int {
 		return before
 	}
 	for _, replica := range s.store.Replicas() {
+		if len(s.unread) > 0 && !slices.ContainsFunc(s.store.Sources(replica), func(source syncer.Key) bool { return !s.unread[source] }) {
+			continue // nothing of it was given yet
+		}
 		waits, _ := s.waitingIn(replica)
 		before[replica] += s.store.ReadyEndpoints(replica) - waits
 	}

@@ -51,11 +51,13 @@ func (f *fleet) answer() (n int) {
 	return n
 }
 
-func fleetService(i int) syncer.Key { return syncer.Key{Namespace: "shop", Name: fmt.Sprint("s", i)} }
+func fleetService(i int) syncer.Key {
+	return syncer.Key{Namespace: []string{"shop", "bank"}[i%2], Name: fmt.Sprint("s", i)}
+}
 
 func fleetPod(service, i int) store.Versioned[syncer.Pod] {
 	name := fmt.Sprintf("s%d-%d", service, i)
-	return store.Versioned[syncer.Pod]{RV: 5, Object: syncer.Pod{Key: syncer.Key{Namespace: "shop", Name: name}, UID: name, Ready: true,
+	return store.Versioned[syncer.Pod]{RV: 5, Object: syncer.Pod{Key: syncer.Key{Namespace: fleetService(service).Namespace, Name: name}, UID: name, Ready: true,
 		Labels: map[string]string{"app": fleetService(service).Name}, IPs: []syncer.PodIP{{Addr: netip.AddrFrom4([4]byte{10, byte(service >> 8), byte(service), byte(i)})}}}}
 }
 
@@ -131,6 +133,41 @@ func TestASampleThatNobodyAnswered(t *testing.T) {
 		if len(f.reads) != usualSample {
 			t.Errorf("%s: %d others are asked for", name, len(f.reads))
 		}
+	}
+}
+
+// TestASampleThatIsRefusedInOneNamespace: the other waits for nothing.
+func TestASampleThatIsRefusedInOneNamespace(t *testing.T) {
+	f := newFleet(10, 100)
+	f.begin(false, whole, noService)
+	f.list(20, all)
+	for _, r := range f.reads {
+		outcome := NotFound
+		if r.Key.Namespace == "bank" {
+			outcome = Refused
+		}
+		f.step(Answer{Read: r, Outcome: outcome})
+	}
+	if held, n := f.Holds(), f.ready(); len(held) != 5 || n < 400 || n > 500 {
+		t.Errorf("%d replicas are held, %d endpoints are left", len(held), n)
+	}
+}
+
+// TestManyQuestions take long, one after the other: none is lost because others are asked
+// before it.
+func TestManyQuestions(t *testing.T) {
+	f := newFleet(2, 100)
+	f.begin(false, whole, noService)
+	f.list(20, all)
+	sample := f.reads
+	f.reads = nil
+	for _, r := range sample {
+		f.now = f.now.Add(time.Second)
+		f.step(Tick{})
+		f.step(Answer{Read: r, Outcome: NotFound})
+	}
+	if n := f.ready(); n != 0 || len(f.reads) != 0 {
+		t.Errorf("%d endpoints are left, %d were asked for again", n, len(f.reads))
 	}
 }
 
