@@ -24,7 +24,13 @@ type place struct {
 	cluster, ports string
 }
 
-func (e *Endpoint) place() place { return place{e.Addr, e.Cluster, fmt.Sprintf("%#v", e.Ports)} }
+func (e *Endpoint) place() place {
+	ports := ""
+	for _, p := range e.Ports {
+		ports += fmt.Sprintf("%s/%d/%s%v ", p.Name, p.Number, p.Protocol, p.AppProtocol)
+	}
+	return place{e.Addr, e.Cluster, ports}
+}
 
 // difference is what now differs from what the receiver has, with the times of it.
 type difference struct {
