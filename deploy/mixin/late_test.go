@@ -23,7 +23,7 @@ type row map[string]any
 
 // calmRow is that of a member of which nothing is late.
 var calmRow = row{
-	"State": 0.0, "Answers": 1.0, "Wrong": "-", "Last contact": 1.0, "Lag": 0.0, "Event late p99": 0.005, "Queue p99": 0.005, "Compute p99": 0.005, "Write p99": 0.005,
+	"State": 1.0, "Answers": 1.0, "Wrong": "-", "Last contact": 1.0, "Lag": 0.0, "Event late p99": 0.005, "Queue p99": 0.005, "Compute p99": 0.005, "Write p99": 0.005,
 	"Own controllers behind": 0.0, "Held": 0.0, "Rejected": 0.0, "Credential ends in": 2592000.0,
 }
 
@@ -46,21 +46,22 @@ var latenesses = []lateness{
 	{"its own controllers are behind", gauge("native_behind_seconds", 720), row{"Own controllers behind": 720.0}, []string{"Own controllers behind"}},
 	{
 		"it does not answer", both(gauge("cluster_up", 0), gauge("cluster_last_contact_seconds", 600), wrong("Unreachable")),
-		row{"State": 2.0, "Answers": 0.0, "Last contact": 600.0, "Wrong": "Unreachable"}, []string{"State", "Last contact"},
+		row{"State": 3.0, "Answers": 0.0, "Last contact": 600.0, "Wrong": "Unreachable"}, []string{"State", "Last contact"},
 	},
 	{
 		"it has been out of sight for longer than staleAfter", both(gauge("cluster_up", 0), gauge("cluster_stale", 1), gauge("cluster_last_contact_seconds", 3600), wrong("Unreachable")),
-		row{"State": 3.0, "Answers": 0.0, "Last contact": 3600.0, "Wrong": "Unreachable"}, []string{"State", "Last contact"},
+		row{"State": 4.0, "Answers": 0.0, "Last contact": 3600.0, "Wrong": "Unreachable"}, []string{"State", "Last contact"},
 	},
-	{"a right to read it was taken away", both(gauge("cluster_up", 0), wrong("Forbidden")), row{"State": 2.0, "Answers": 0.0, "Wrong": "Forbidden"}, []string{"State"}},
-	{"it was not read whole yet", gauge("cluster_synced", 0), row{"State": 1.0}, []string{"State"}},
+	{"a right to read it was taken away", both(gauge("cluster_up", 0), wrong("Forbidden")), row{"State": 3.0, "Answers": 0.0, "Wrong": "Forbidden"}, []string{"State"}},
+	{"it was not read whole yet", gauge("cluster_synced", 0), row{"State": 2.0}, []string{"State"}},
 	{
 		"most of its pods turned not ready at once", both(gauge("cluster_panic", 1), wrong("MassNotReady"), held("mass_not_ready", 12)),
-		row{"State": 4.0, "Wrong": "MassNotReady", "Held": 12.0}, []string{"State", "Held"},
+		row{"State": 5.0, "Wrong": "MassNotReady", "Held": 12.0}, []string{"State", "Held"},
 	},
 	{"its list lost what is served", both(wrong("ChangesHeld"), held("list_shrank", 40), held("drain_last_ready", 2)), row{"Wrong": "ChangesHeld", "Held": 42.0}, []string{"Held"}},
 	{"its addresses are refused", map[string]string{`tributary_rejected_addresses_current{MEMBER,reason="not_allowed"}`: "7x15"}, row{"Rejected": 7.0}, []string{"Rejected"}},
-	{"it is drained", wrong("Drained"), row{"Wrong": "Drained"}, nil},
+	{"it is drained", wrong("Drained"), row{"State": 0.0, "Wrong": "Drained"}, nil},
+	{"it is drained and shut down", both(wrong("Drained"), gauge("cluster_up", 0), gauge("cluster_stale", 1)), row{"State": 0.0, "Answers": 0.0, "Wrong": "Drained"}, nil},
 }
 
 func both(all ...map[string]string) map[string]string {

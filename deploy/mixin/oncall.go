@@ -3,11 +3,12 @@
 
 package mixin
 
-// memberState is the worst that is true of a member, as an index of the words of its column.
-const memberState = `(max by (member_cluster) (tributary_cluster_panic{CSEL}) == 1) * 4` +
-	` or on (member_cluster) (max by (member_cluster) (tributary_cluster_stale{CSEL}) == 1) * 3` +
-	` or on (member_cluster) (max by (member_cluster) (tributary_cluster_up{CSEL}) == 0) + 2` +
-	` or on (member_cluster) 1 - max by (member_cluster) (tributary_cluster_synced{CSEL})`
+// memberState is the worst that is true of a member, as an index of the words of its column. What is drained may be away.
+const memberState = `max by (member_cluster) (tributary_cluster_condition{CSEL,reason="Drained"}) * 0` +
+	` or on (member_cluster) (max by (member_cluster) (tributary_cluster_panic{CSEL}) == 1) * 5` +
+	` or on (member_cluster) (max by (member_cluster) (tributary_cluster_stale{CSEL}) == 1) * 4` +
+	` or on (member_cluster) (max by (member_cluster) (tributary_cluster_up{CSEL}) == 0) + 3` +
+	` or on (member_cluster) 2 - max by (member_cluster) (tributary_cluster_synced{CSEL})`
 
 // onCall answers: pods of a member are late, or wrong; why? Its first table has a row
 // for each member, with what is wrong in words, and where its time goes.
@@ -49,7 +50,7 @@ func callMembers() Row {
 			Title: "Members", Kind: Table, Width: 24,
 			Description: "One row a member. A late member: see which stage takes the time; lag without latency means that changes wait. The name leads to its changes, a cell to its runbook.",
 			Columns: []Column{
-				{"State", "short", memberState, 1, 2, "TributaryMemberNotSynced", []string{"live", "not synced", "down", "stale", "panic"}},
+				{"State", "short", memberState, 2, 3, "TributaryMemberNotSynced", []string{"drained", "live", "not synced", "down", "stale", "panic"}},
 				{"Answers", "bool_yes_no", `max by (member_cluster) (tributary_cluster_up{CSEL})`, 0, 0, "TributaryMemberUnreachable", nil},
 				{"Wrong", "", `max by (member_cluster, reason) (tributary_cluster_condition{CSEL,reason!="Drained"})` +
 					` or on (member_cluster) max by (member_cluster, reason) (tributary_cluster_condition{CSEL,reason="Drained"})` +
