@@ -32,6 +32,10 @@ type attempt struct {
 	commit   func()
 	refs     []record.Ref
 	repair   bool
+	// newer is done when a removal comes; checks counts those that were made since it was
+	// last looked for.
+	newer  context.Context //nolint:containedctx // of the round in hand
+	checks int
 	// separate is set once something has failed: what takes away is written by itself from
 	// then on. pause is what the server asked for with all that is left.
 	separate bool

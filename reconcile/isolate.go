@@ -38,6 +38,9 @@ func (r *Reconciler) isolate(a *attempt, receipts []write.Receipt) (again bool) 
 func (r *Reconciler) check(a *attempt) plan.Try {
 	return func(action *plan.Action) (accepted bool, err error) {
 		a.heartbeat.Beat()
+		if a.checks++; a.checks > 1 && a.newer.Err() != nil { // one is made each time, to get on
+			return false, plan.ErrOvertaken
+		}
 		writing, done, leads := r.leadership.write()
 		if !leads {
 			return false, errStandby

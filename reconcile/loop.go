@@ -157,6 +157,7 @@ func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, err
 		newer, interrupt := context.WithCancel(ctx)
 		defer interrupt()
 		r.queue.OnRemoval(a.item, interrupt) // from before what is known is asked for
+		a.newer, a.checks = newer, 0
 		r.refresh(a)
 		r.decide(a, r.opts.Source.Gather)
 		r.announce(a)

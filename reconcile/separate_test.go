@@ -6,6 +6,7 @@
 package reconcile
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -150,6 +151,73 @@ func TestPausesAreOfTheirObject(t *testing.T) {
 		time.Sleep(time.Minute)
 		if s, _ := apitest.Get[*corev1.Service](g.server, "shop", "web"); s.Labels["team"] != "blue" {
 			t.Errorf("labels %v", s.Labels)
+		}
+	})
+}
+
+// Endpoints are refused for addresses that stand and that nobody names, by a slow webhook:
+// the search takes long, and removals from slices do not wait for it.
+func TestRemovalsPassASearch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := slowed(t, "a")
+		var ips []string
+		for i := range 120 {
+			ips = append(ips, fmt.Sprint("10.0.1.", i+1))
+		}
+		g.set("a", service(web, 1, 8080), podsOf(ips)...)
+		g.settle()
+		g.server.Refuse(func(o apitest.Object) (field.ErrorList, error) {
+			if _, is := o.(*corev1.Endpoints); is && holds(o, ips[20], ips[40], ips[60], ips[80]) {
+				return nil, apierrors.NewForbidden(corev1.Resource("endpoints"), "web", errors.New("ValidatingAdmissionPolicy 'p' denied request: no"))
+			}
+			return nil, nil
+		})
+		g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+			if r.Resource == "endpoints" && r.Verb == "update" {
+				time.Sleep(200 * time.Millisecond)
+			}
+			return nil
+		})
+		for n := range 4 {
+			g.lose(ips[n], time.Second, false, true, service(web, 1, 8080), podsOf(ips[n+1:])...)
+		}
+		time.Sleep(time.Minute)
+		if endpoints, _ := g.addresses(web); len(endpoints) != len(ips)-8 {
+			t.Errorf("%d addresses are left in Endpoints, want %d", len(endpoints), len(ips)-8)
+		}
+		g.server.Intercept(nil)
+		g.server.Refuse(nil)
+	})
+}
+
+// Two pods on the network of one node, with ports of their own: what is gone of the one
+// goes first, though the other has the address, while the Service cannot be written.
+func TestRemovalOfOneOfTwoPodsWithAnAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := slowed(t, "a")
+		labelled := func(team string) *syncer.Service {
+			s := service(web, 1, 0)
+			s.Ports[0].Target, s.Labels = syncer.TargetPort{Name: "http"}, map[string]string{"team": team}
+			return s
+		}
+		host := func(name string, port int32) *syncer.Pod {
+			p := pod(web, "10.0.0.1", true)
+			p.Key.Name, p.UID, p.Ports = name, name, []syncer.ContainerPort{{Name: "http", Protocol: syncer.TCP, Port: port}}
+			return p
+		}
+		g.set("a", labelled("red"), host("x", 8080), host("y", 8081))
+		g.settle()
+		g.faultWrites(1<<30, apitest.Fault{Hang: true}, of("services"))
+		g.set("a", labelled("blue"), host("y", 8081))
+		time.Sleep(time.Second)
+		g.server.Intercept(nil)
+		if e, _ := apitest.Get[*corev1.Endpoints](g.server, "shop", "web"); len(e.Subsets) != 1 || e.Subsets[0].Ports[0].Port != 8081 {
+			t.Errorf("subsets %+v", e.Subsets)
+		}
+		for _, s := range apitest.List[*discoveryv1.EndpointSlice](g.server, "shop") {
+			if *s.Ports[0].Port != 8081 && len(s.Endpoints) > 0 {
+				t.Errorf("slice of port %d has %v", *s.Ports[0].Port, s.Endpoints)
+			}
 		}
 	})
 }

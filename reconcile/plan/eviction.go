@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"net/netip"
 	"slices"
@@ -12,8 +13,12 @@ import (
 )
 
 // Try has the server check a write that is not made. An error says nothing about what is
-// in the write; ErrUncheckable, that no such write tells.
+// in the write; ErrUncheckable, that no such write tells; ErrOvertaken ends the search until
+// the next write is refused.
 type Try func(*Action) (accepted bool, err error)
+
+// ErrOvertaken says that something more urgent is to be written before.
+var ErrOvertaken = errors.New("a removal comes first")
 
 // ErrUncheckable is of a server that does not check what is not made.
 var ErrUncheckable = errors.New("the server checks no write that is not made")
@@ -31,29 +36,37 @@ const maxBlind = 48
 // to be accepted, and nothing is written meanwhile. There are none where the server refuses
 // the object whatever is in it, and where the last ready address that lives would go. Where
 // the search is not at its end, they are those that it has found, and it goes on when the
-// object is refused without them.
-func (s *Isolation) evicted(w *RefusedWrite, contributions []Contribution, current Current) []Refusal {
+// object is refused without them. again is true where it was overtaken.
+func (s *Isolation) evicted(w *RefusedWrite, contributions []Contribution, current Current) (evicted []Refusal, again bool) {
 	a := w.Action
 	if s.try == nil || s.tried[a.Object()] || !a.blocks(contributions, current) {
-		return nil
+		return nil, false
 	}
-	t := tryout{try: s.try, action: a, kept: map[netip.Addr]bool{}}
+	t := cmp.Or(s.tryouts[a.Object()], &tryout{try: s.try, kept: map[netip.Addr]bool{}})
+	t.action, t.err = a, nil
 	culprits := t.culprits()
+	if errors.Is(t.err, ErrOvertaken) {
+		s.tryouts[a.Object()] = t
+		return nil, true
+	}
+	delete(s.tryouts, a.Object())
 	if s.tried[a.Object()] = true; t.err != nil {
 		if errors.Is(t.err, ErrUncheckable) {
 			s.blind(w, contributions, current)
 		}
-		return nil
+		return nil, false
 	}
-	evicted := make([]Refusal, len(culprits))
-	for i, addr := range culprits {
-		evicted[i] = Refusal{Address: addr, Evict: a.kinds(), Message: w.Message}
+	stays := a.states()
+	for _, addr := range culprits {
+		if stays[addr] != absent {
+			evicted = append(evicted, Refusal{Address: addr, Evict: a.kinds(), Message: w.Message})
+		}
 	}
 	if lives(a.kinds(), s.found, contributions, current) && !lives(a.kinds(), slices.Concat(s.found, evicted), contributions, current) {
-		return nil
+		return nil, false
 	}
 	s.tried[a.Object()] = len(evicted) == 0
-	return evicted
+	return evicted, false
 }
 
 // blind lines up the standing addresses of an object to be left out one at a time, with
@@ -77,30 +90,48 @@ type tryout struct {
 	try    Try
 	action *Action
 	kept   map[netip.Addr]bool
-	asked  int
-	err    error
+	// opening are what is tried to learn whether it is the addresses, groups those that are
+	// still to be tried after that.
+	begun           bool
+	opening, groups [][]netip.Addr
+	found           []netip.Addr
+	asked           int
+	err             error
 }
 
-func (t *tryout) culprits() (culprits []netip.Addr) {
-	groups := halves(inOrder(t.action.states()))
-	if !t.accepts(nil) && !slices.ContainsFunc(groups, t.accepts) { // it is not the addresses
-		return nil
+// culprits goes on with the search, until it is at its end or t.err is set.
+func (t *tryout) culprits() []netip.Addr {
+	if !t.begun {
+		t.begun, t.groups = true, halves(inOrder(t.action.states()))
+		t.opening = slices.Concat([][]netip.Addr{nil}, t.groups)
 	}
-	for len(groups) > 0 && t.err == nil && t.asked < maxTried {
-		group := groups[0]
-		groups = groups[1:]
-		switch {
-		case t.accepts(group):
+	for len(t.opening) > 0 {
+		accepted := t.accepts(t.opening[0])
+		if t.err != nil || !accepted && len(t.opening) == 1 { // it is not the addresses
+			return nil
+		}
+		if t.opening = t.opening[1:]; accepted {
+			t.opening = nil
+		}
+	}
+	for len(t.groups) > 0 && t.asked < maxTried {
+		group := t.groups[0]
+		accepted := t.accepts(group)
+		if t.err != nil {
+			return nil
+		}
+		switch t.groups = t.groups[1:]; {
+		case accepted:
 			for _, addr := range group {
 				t.kept[addr] = true
 			}
 		case len(group) == 1:
-			culprits = append(culprits, group[0])
+			t.found = append(t.found, group[0])
 		default:
-			groups = slices.Concat(halves(group), groups)
+			t.groups = slices.Concat(halves(group), t.groups)
 		}
 	}
-	return culprits
+	return t.found
 }
 
 func halves(all []netip.Addr) (groups [][]netip.Addr) {
@@ -140,8 +171,8 @@ func (a *Action) having(has func(netip.Addr) bool) *Action {
 		return &some
 	}
 	spec := *a.Endpoints
-	spec.Subsets = remaining(spec.Subsets, func(addr netip.Addr, state traffic) traffic {
-		if has(addr) {
+	spec.Subsets = remaining(spec.Subsets, func(e *syncer.Endpoint, state traffic) traffic {
+		if has(e.Addr) {
 			return state
 		}
 		return absent

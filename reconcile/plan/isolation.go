@@ -57,12 +57,14 @@ type Isolation struct {
 	// nowhere.
 	try   Try
 	tried map[Object]bool
+	// tryouts are those that were overtaken.
+	tryouts map[Object]*tryout
 }
 
 // NewIsolation begins with what is known to be refused. former is what was left out
 // before, if it is to be tried again. Without try no address that stands is looked for.
 func NewIsolation(known, former []Refusal, try Try) *Isolation {
-	return &Isolation{found: slices.Clone(known), former: former, try: try, tried: map[Object]bool{}}
+	return &Isolation{found: slices.Clone(known), former: former, try: try, tried: map[Object]bool{}, tryouts: map[Object]*tryout{}}
 }
 
 // LeftOut is what the next plan has to do without.
@@ -103,7 +105,7 @@ func (s *Isolation) next() bool {
 // led to. It returns true when there is something new to leave out or to try.
 func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution, current Current) (again bool) {
 	s.refused++
-	fresh, evicts, gained := false, false, map[netip.Addr]bool{}
+	fresh, evicts, overtaken, gained := false, false, false, map[netip.Addr]bool{}
 	var whole []RefusedWrite
 	for _, w := range writes {
 		stood := current.states(w.Action)
@@ -117,10 +119,11 @@ func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution,
 		if len(blamed) > 0 {
 			continue
 		}
-		if evicted := s.evicted(&w, contributions, current); len(evicted) > 0 {
+		if evicted, later := s.evicted(&w, contributions, current); len(evicted) > 0 || later {
 			for _, r := range evicted {
 				fresh = s.add(r) || fresh
 			}
+			overtaken = overtaken || later
 			evicts = true
 			continue
 		}
@@ -137,6 +140,10 @@ func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution,
 	if s.refused >= maxRefused && !evicts && len(s.singles) == 0 {
 		s.putOff(gained)
 		return false
+	}
+	if overtaken { // it goes on with what is refused next
+		s.refused--
+		return true
 	}
 	switch {
 	case fresh: // several writes may have been refused for one cause

@@ -136,8 +136,8 @@ type recovery struct {
 
 // contributions are the endpoints by source.
 func (r *recovery) contributions(endpoints []syncer.Endpoint) []Contribution {
-	subsets := remaining(r.endpoints.Subsets, func(addr netip.Addr, state traffic) traffic {
-		if r.mine(addr) {
+	subsets := remaining(r.endpoints.Subsets, func(e *syncer.Endpoint, state traffic) traffic {
+		if r.mine(e.Addr) {
 			return state
 		}
 		return absent

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"cmp"
+	"iter"
 	"net/netip"
 	"slices"
 
@@ -47,33 +48,54 @@ func (d *differ) removals(mayDelete bool) {
 	}
 }
 
+// claims are what is said of the addresses of suspects, by address.
+type claims map[netip.Addr][]syncer.Endpoint
+
 // claims gathers what is said of the addresses of the suspects; addresses that are
 // none are not in question.
-func (d *differ) claims(suspects addrPorts) map[netip.Addr]*claim {
-	claims := make(map[netip.Addr]*claim, len(suspects))
+func (d *differ) claims(suspects addrPorts) claims {
+	claims := make(claims, len(suspects))
 	for at := range suspects {
-		claims[at.Addr()] = &claim{}
+		claims[at.Addr()] = nil
 	}
 	for i := range d.desired.given {
-		c := &d.desired.given[i]
-		for j := range c.Endpoints {
-			e := &c.Endpoints[j]
-			if at := claims[e.Addr]; at != nil && c.Service != nil {
-				at.add(e)
-			}
+		if c := &d.desired.given[i]; c.Service != nil {
+			claims.add(slices.Values(c.Endpoints))
 		}
 	}
-	// What nobody has claimed yet stays in Endpoints (unclaimed.go).
-	for _, s := range d.desired.Endpoints.Subsets {
-		for state, addresses := range map[traffic][]syncer.Address{notReady: s.NotReady, ready: s.Ready} {
-			for j := range addresses {
-				if at := claims[addresses[j].Addr]; at != nil {
-					at.endpoints = max(at.endpoints, state)
-				}
-			}
-		}
-	}
+	claims.add(endpointsIn(d.desired.Endpoints.Subsets)) // what nobody has claimed yet stays (unclaimed.go)
 	return claims
+}
+
+func (c claims) add(endpoints iter.Seq[syncer.Endpoint]) {
+	for e := range endpoints {
+		if said, suspect := c[e.Addr]; suspect {
+			c[e.Addr] = append(said, e)
+		}
+	}
+}
+
+// of is the claim on an endpoint that stands; nil: it is not in question. Pods may share an
+// address, on the network of their node: one of another pod counts where it has one of
+// its ports.
+func (c claims) of(stands *syncer.Endpoint) *claim {
+	said, suspect := c[stands.Addr]
+	if !suspect {
+		return nil
+	}
+	out := &claim{}
+	for i := range said {
+		if e := &said[i]; stands.Target == (syncer.TargetRef{}) || e.Target == stands.Target || sharePort(e.Ports, stands.Ports) {
+			out.add(e)
+		}
+	}
+	return out
+}
+
+func sharePort(a, b []syncer.Port) bool {
+	return len(a)+len(b) == 0 || slices.ContainsFunc(a, func(p syncer.Port) bool {
+		return slices.ContainsFunc(b, func(o syncer.Port) bool { return p.Number == o.Number && p.Protocol == o.Protocol })
+	})
 }
 
 func (c *claim) add(e *syncer.Endpoint) {
@@ -91,9 +113,9 @@ func (c *claim) add(e *syncer.Endpoint) {
 	}
 }
 
-func (d *differ) reduceEndpoints(e *CurrentEndpoints, claims map[netip.Addr]*claim) {
-	left := remaining(e.Subsets, func(addr netip.Addr, stands traffic) traffic {
-		if c := claims[addr]; c != nil {
+func (d *differ) reduceEndpoints(e *CurrentEndpoints, claims claims) {
+	left := remaining(e.Subsets, func(e *syncer.Endpoint, stands traffic) traffic {
+		if c := claims.of(e); c != nil {
 			return min(stands, c.endpoints)
 		}
 		return stands
@@ -110,14 +132,14 @@ func (d *differ) reduceEndpoints(e *CurrentEndpoints, claims map[netip.Addr]*cla
 
 // remaining returns standing addresses in the state that they may keep, under the
 // ports that stand.
-func remaining(standing []syncer.Subset, keeps func(addr netip.Addr, stands traffic) traffic) []syncer.Subset {
+func remaining(standing []syncer.Subset, keeps func(e *syncer.Endpoint, stands traffic) traffic) []syncer.Subset {
 	var out []syncer.Subset
 	changed := false
 	for _, s := range standing {
 		left := syncer.Subset{Ports: s.Ports}
 		keep := func(addresses []syncer.Address, stands traffic) {
 			for _, a := range addresses {
-				state := keeps(a.Addr, stands)
+				state := keeps(&syncer.Endpoint{Addr: a.Addr, Ports: s.Ports, Target: a.Target}, stands)
 				changed = changed || state != stands
 				switch state {
 				case ready:
@@ -139,13 +161,13 @@ func remaining(standing []syncer.Subset, keeps func(addr netip.Addr, stands traf
 	return syncer.Repack(out)
 }
 
-func (d *differ) reduceSlice(s *CurrentSlice, claims map[netip.Addr]*claim, mayDelete bool) {
+func (d *differ) reduceSlice(s *CurrentSlice, claims claims, mayDelete bool) {
 	left := s.Slice
 	left.Endpoints = make([]syncer.Endpoint, 0, len(s.Endpoints))
 	changed := false
 	for i := range s.Endpoints {
 		e := s.Endpoints[i]
-		if c := claims[e.Addr]; c != nil && !c.sliced || !e.Addr.IsValid() {
+		if c := claims.of(&syncer.Endpoint{Addr: e.Addr, Ports: s.Ports, Target: e.Target}); c != nil && !c.sliced || !e.Addr.IsValid() {
 			changed = true
 			continue
 		} else if c != nil && (e.Ready && !c.ready || e.Serving && !c.serving) {

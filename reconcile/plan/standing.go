@@ -36,8 +36,8 @@ func WithoutGone(shares []Contribution, gone []netip.Addr) []Contribution {
 	for i := range shares {
 		c := &shares[i]
 		c.Endpoints = slices.DeleteFunc(slices.Clone(c.Endpoints), func(e syncer.Endpoint) bool { return slices.Contains(gone, e.Addr) })
-		c.Subsets = remaining(c.Subsets, func(addr netip.Addr, state traffic) traffic {
-			if slices.Contains(gone, addr) {
+		c.Subsets = remaining(c.Subsets, func(e *syncer.Endpoint, state traffic) traffic {
+			if slices.Contains(gone, e.Addr) {
 				return absent
 			}
 			return state

@@ -113,13 +113,18 @@ func (p *Plan) TakingAway(but []netip.Addr) Plan {
 func (p *Plan) reduced(a *Action, but []netip.Addr) Action {
 	out, stands := *a, p.current.unchanged(a.Object())
 	if a.Endpoints != nil {
-		states := a.states()
+		left := map[addrPort]traffic{}
+		for e := range endpointsIn(a.Endpoints.Subsets) {
+			addrPortsOf(e.Addr, e.Ports, func(at addrPort) { left[at] = max(left[at], stateOf(e.Ready)) })
+		}
 		out.Endpoints = new(*a.Endpoints)
-		out.Endpoints.Subsets = remaining(stands.Endpoints.Subsets, func(addr netip.Addr, stands traffic) traffic {
-			if slices.Contains(but, addr) {
+		out.Endpoints.Subsets = remaining(stands.Endpoints.Subsets, func(e *syncer.Endpoint, stands traffic) traffic {
+			if slices.Contains(but, e.Addr) {
 				return stands
 			}
-			return min(stands, states[addr])
+			best := absent
+			addrPortsOf(e.Addr, e.Ports, func(at addrPort) { best = max(best, left[at]) })
+			return min(stands, best)
 		})
 		return out
 	}
