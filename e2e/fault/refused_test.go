@@ -5,6 +5,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,6 +71,66 @@ func TestRefusedWritesKeepNothing(t *testing.T) {
 	}
 	w.conflicts()
 	t.Logf("all is written %s after the refusals ended", over)
+	w.judge()
+}
+
+// unrouted is what the policy against addresses says: it names none.
+const unrouted = "an address is not routed here"
+
+// TestRefusedAddressesThatStand has a policy refuse two live addresses that stand already,
+// in Endpoints and slices. What is gone leaves all the same, and only the two leave with it;
+// the refusal is told in the policy's words; when it is over, they return.
+func TestRefusedAddressesThatStand(t *testing.T) {
+	w := newWorld(t, "unrouted")
+	ctx := t.Context()
+	w.service("web", 16, w.a)
+	w.service("web", 2, w.b)
+	w.start()
+	w.converges(10 * time.Second)
+	ip := func(n int) string {
+		pod, err := w.a.Client.CoreV1().Pods(w.ns).Get(ctx, fmt.Sprint("web-", n), metav1.GetOptions{})
+		w.must(err)
+		return pod.Status.PodIP
+	}
+	refused := []string{ip(7), ip(12)}
+	w.putBack = w.admitAll
+	bad := fmt.Sprintf("['%s', '%s']", refused[0], refused[1])
+	w.validate(admissionv1.Validation{Message: unrouted, Reason: new(metav1.StatusReasonForbidden), Expression: "!has(object.subsets) || object.subsets.all(s, !has(s.addresses) || s.addresses.all(a, !(a.ip in " + bad + ")))"},
+		admissionv1.Validation{Message: unrouted, Reason: new(metav1.StatusReasonForbidden), Expression: "!has(object.endpoints) || object.endpoints.all(e, e.addresses.all(a, !(a in " + bad + ")))"})
+	list, err := w.ingress.Client.DiscoveryV1().EndpointSlices(w.ns).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=web"})
+	w.must(err)
+	w.eventually(30*time.Second, func(ctx context.Context) error {
+		for i := range list.Items {
+			if _, err := w.ingress.Client.DiscoveryV1().EndpointSlices(w.ns).Update(ctx, &list.Items[i], metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil && strings.Contains(err.Error(), unrouted) {
+				return nil
+			}
+		}
+		return fmt.Errorf("the policy is not in force yet")
+	})
+	free := w.rec.Begin(history.Free, w.a.Name())
+	for n := range 3 {
+		gone := ip(n)
+		w.must(w.a.MarkNotReady(ctx, w.ns, fmt.Sprint("web-", n)))
+		t.Logf("web-%d is gone after %s", n, w.eventually(3*time.Second, w.lacks("web", gone)))
+	}
+	w.eventually(5*time.Second, w.counts("web", 16+2-3-len(refused)))
+	for _, address := range refused {
+		w.must(w.lacks("web", address)(ctx))
+	}
+	w.eventually(20*time.Second, func(ctx context.Context) error {
+		s, err := w.status(ctx)
+		for _, c := range s.Conflicts {
+			if c.Reason == "refused" && strings.Contains(c.Message, unrouted) {
+				return nil
+			}
+		}
+		return errors.Join(err, fmt.Errorf("conflicts %+v do not tell what the policy says", s.Conflicts))
+	})
+	w.must(w.admitAll(ctx))
+	over := w.converges(60 * time.Second)
+	free.End()
+	w.conflicts()
+	t.Logf("the addresses are back %s after the policy was taken away", over)
 	w.judge()
 }
 
@@ -174,28 +235,13 @@ func (w *world) lacks(service, ip string) func(context.Context) error {
 func (w *world) deny() {
 	w.Helper()
 	ctx, client := w.Context(), w.ingress.Client.AdmissionregistrationV1()
-	here := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.ns}}
-	_, err := client.ValidatingAdmissionPolicies().Create(ctx, &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: w.ns},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: new(admissionv1.Fail),
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-				Operations: []admissionv1.OperationType{admissionv1.Create},
-				Rule:       admissionv1.Rule{APIGroups: []string{"discovery.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"endpointslices"}}}}}},
-			Validations: []admissionv1.Validation{{Message: full, Reason: new(metav1.StatusReasonForbidden),
-				Expression: fmt.Sprintf("!('multicluster.kubernetes.io/source-cluster' in object.metadata.labels) || object.metadata.labels['multicluster.kubernetes.io/source-cluster'] != '%s'", w.b.Name())}},
-		}}, metav1.CreateOptions{})
-	w.must(err)
-	_, err = client.ValidatingAdmissionPolicyBindings().Create(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: w.ns},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: w.ns, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-			MatchResources: &admissionv1.MatchResources{NamespaceSelector: here}}}, metav1.CreateOptions{})
-	w.must(err)
+	w.validate(admissionv1.Validation{Message: full, Reason: new(metav1.StatusReasonForbidden), Expression: fmt.Sprintf(
+		"oldObject != null || has(object.subsets) || !('multicluster.kubernetes.io/source-cluster' in object.metadata.labels) || object.metadata.labels['multicluster.kubernetes.io/source-cluster'] != '%s'", w.b.Name())})
 	nobody := "https://127.0.0.1:1/"
-	_, err = client.ValidatingWebhookConfigurations().Create(ctx, &admissionv1.ValidatingWebhookConfiguration{
+	_, err := client.ValidatingWebhookConfigurations().Create(ctx, &admissionv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: w.ns},
 		Webhooks: []admissionv1.ValidatingWebhook{{
-			Name: "down.example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: &nobody}, NamespaceSelector: here,
+			Name: "down.example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: &nobody}, NamespaceSelector: w.here(),
 			FailurePolicy: new(admissionv1.Fail), SideEffects: new(admissionv1.SideEffectClassNone), TimeoutSeconds: new(int32(1)), AdmissionReviewVersions: []string{"v1"},
 			Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
 				Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"services"}}}},
@@ -215,6 +261,32 @@ func (w *world) deny() {
 		}
 		return nil
 	})
+}
+
+func (w *world) here() *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.ns}}
+}
+
+// validate has a policy check Endpoints and slices of this namespace.
+func (w *world) validate(rules ...admissionv1.Validation) {
+	w.Helper()
+	client := w.ingress.Client.AdmissionregistrationV1()
+	of := func(group, resource string) admissionv1.NamedRuleWithOperations {
+		return admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+			Rule:       admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}}}}
+	}
+	_, err := client.ValidatingAdmissionPolicies().Create(w.Context(), &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: w.ns},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{FailurePolicy: new(admissionv1.Fail), Validations: rules,
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{of("", "endpoints"), of("discovery.k8s.io", "endpointslices")}},
+		}}, metav1.CreateOptions{})
+	w.must(err)
+	_, err = client.ValidatingAdmissionPolicyBindings().Create(w.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: w.ns},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: w.ns, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+			MatchResources: &admissionv1.MatchResources{NamespaceSelector: w.here()}}}, metav1.CreateOptions{})
+	w.must(err)
 }
 
 // admitAll takes both away.

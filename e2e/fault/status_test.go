@@ -23,7 +23,7 @@ type status struct {
 		Name  string
 		Depth int
 	}
-	Conflicts     []struct{ Namespace, Service, Reason, Cluster string }
+	Conflicts     []struct{ Namespace, Service, Reason, Cluster, Message string }
 	Held          []heldChange
 	HeldCount     int
 	RejectedCount int

@@ -27,6 +27,9 @@ var ErrUncheckable = errors.New("the server checks no write that is not made")
 // to find one address of any number.
 const maxTried = 128
 
+// maxParts bounds the parts of an object of which one must be accepted for a search to begin.
+const maxParts = 4
+
 // maxBlind bounds the addresses that one search leaves out of one object by writes that are
 // made. The next one takes others.
 const maxBlind = 48
@@ -42,7 +45,7 @@ func (s *Isolation) evicted(w *RefusedWrite, contributions []Contribution, curre
 	if s.try == nil || s.tried[a.Object()] || !a.blocks(contributions, current) {
 		return nil, false
 	}
-	t := cmp.Or(s.tryouts[a.Object()], &tryout{try: s.try, kept: map[netip.Addr]bool{}})
+	t := cmp.Or(s.tryouts[a.Object()], &tryout{try: s.try, shuffle: s.Shuffle, kept: map[netip.Addr]bool{}})
 	t.action, t.err = a, nil
 	culprits := t.culprits()
 	if errors.Is(t.err, ErrOvertaken) {
@@ -87,9 +90,10 @@ func (s *Isolation) blind(w *RefusedWrite, contributions []Contribution, current
 
 // tryout is the search in one object; kept is what the server is known to accept of it.
 type tryout struct {
-	try    Try
-	action *Action
-	kept   map[netip.Addr]bool
+	try     Try
+	shuffle func([]netip.Addr)
+	action  *Action
+	kept    map[netip.Addr]bool
 	// opening are what is tried to learn whether it is the addresses, groups those that are
 	// still to be tried after that.
 	begun           bool
@@ -102,8 +106,23 @@ type tryout struct {
 // culprits goes on with the search, until it is at its end or t.err is set.
 func (t *tryout) culprits() []netip.Addr {
 	if !t.begun {
-		t.begun, t.groups = true, halves(inOrder(t.action.states()))
-		t.opening = slices.Concat([][]netip.Addr{nil}, t.groups)
+		all := inOrder(t.action.states())
+		if t.shuffle != nil {
+			t.shuffle(all)
+		}
+		t.begun, t.groups = true, halves(all)
+		t.opening = [][]netip.Addr{nil} // which a server may refuse for being empty
+		for parts := t.groups; len(parts) > 1 && len(parts) <= maxParts; {
+			t.opening = append(t.opening, parts...)
+			var smaller [][]netip.Addr
+			for _, part := range parts {
+				smaller = append(smaller, halves(part)...)
+			}
+			if len(smaller) == len(parts) {
+				break
+			}
+			parts = smaller
+		}
 	}
 	for len(t.opening) > 0 {
 		accepted := t.accepts(t.opening[0])
