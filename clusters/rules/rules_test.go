@@ -6,6 +6,7 @@ package rules
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/yaml"
 
 	"tributary.dev/tributary/clusters/store"
 )
@@ -269,7 +271,35 @@ func TestErrorsAreShort(t *testing.T) {
 var theThree = []Rule{
 	{Name: "image-not-yet-running", When: imageNotYetRunning, Then: store.NotReady},
 	{Name: "taken-off-by-hand", When: "'ops.example.com/off' in pod.metadata.annotations", Then: store.Absent},
-	{Name: "change-not-yet-seen", When: "pod.metadata.generation > pod.status.observedGeneration", Then: store.NotReady},
+	{Name: "change-not-yet-seen", When: "pod.metadata.generation > pod.status.observedGeneration && pod.status.observedGeneration > 0", Then: store.NotReady},
+}
+
+// TestTheRulesOfTheDocumentation: they compile, and are those that are measured here.
+func TestTheRulesOfTheDocumentation(t *testing.T) {
+	text, err := os.ReadFile("../../docs/rules.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(text), "```yaml\n")
+	block, _, _ = strings.Cut(block, "```")
+	var documented struct{ Rules []Rule }
+	if err := yaml.Unmarshal([]byte(block), &documented); err != nil {
+		t.Fatal(err)
+	}
+	words := func(r Rule) string {
+		return r.Name + ": " + strings.NewReplacer("!(", "!", "))))", ")))").Replace(strings.Join(strings.Fields(r.When), "")) + " " + string(r.Then)
+	}
+	if len(documented.Rules) != len(theThree) {
+		t.Fatalf("%d rules: %+v", len(documented.Rules), documented.Rules)
+	}
+	for i, r := range documented.Rules {
+		if got, want := words(theThree[i]), words(r); got != want {
+			t.Errorf("the documentation has\n%s\nand what is measured is\n%s", want, got)
+		}
+	}
+	if _, faults := Compile(documented.Rules); len(faults) > 0 {
+		t.Errorf("%+v", faults)
+	}
 }
 
 // TestOnlyWhatIsNamedIsKept: and pods that have the same of it share it.
