@@ -31,6 +31,7 @@ type absence struct {
 	// about another past.
 	past     bool
 	asked    time.Time // when, or when it is to be asked again
+	rv       uint64    // of one that a list took, when it did
 	failures int
 	// baseline are endpoints that stand of it from before this process, of an object
 	// that this process has not seen.

@@ -235,6 +235,9 @@ func isWrittenIn[T Object](s *State, now time.Time, t table[T], v store.Versione
 // also where nobody waits for it any more (a is nil).
 func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v store.Versioned[T], q *inquiry, out *Effects) {
 	rv, held := t.revision(s, &v.Object)
+	if a != nil && a.rv > 0 {
+		rv, held = a.rv, true
+	}
 	past := held && v.RV != 0 && v.RV < rv || // the store went back; its lists will tell
 		s.quarantine.doubted(t.kind()) && !s.quarantine.news(t.kind(), v.RV, rv)
 	switch {
@@ -270,7 +273,7 @@ func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v s
 // askBelieved asks for what the last list took that is known to lie.
 func (s *State) askBelieved(now time.Time, kind Kind, q *inquiry, out *Effects) {
 	for _, a := range s.believed[kind] {
-		if s.absent[a.id] == nil && !s.has(a) {
+		if _, has := s.has(a); s.absent[a.id] == nil && !has {
 			s.absent[a.id], a.since = a, now
 			s.address(a, a.addrs)
 			s.ask(now, a, q, out)
@@ -279,17 +282,17 @@ func (s *State) askBelieved(now time.Time, kind Kind, q *inquiry, out *Effects) 
 	s.believed[kind] = nil
 }
 
-// has reports whether the table has an object.
-func (s *State) has(a *absence) (has bool) {
+// has reports whether the table has an object, and at what revision.
+func (s *State) has(a *absence) (rv uint64, has bool) {
 	switch a.id.Kind {
 	case Pods:
-		return s.store.Pod(a.id.Key) != nil
+		return s.store.PodRevision(a.id.Key)
 	case Services:
-		return s.store.Service(a.id.Key) != nil
+		return s.store.ServiceRevision(a.id.Key)
 	case Endpoints, Slices:
-		_, has = s.store.ManualRevision(a.manual())
+		return s.store.ManualRevision(a.manual())
 	}
-	return has
+	return 0, false
 }
 
 // inquired ends a round of questions.

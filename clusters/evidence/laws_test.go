@@ -55,7 +55,7 @@ func (s *shell) judge(e Event, replica string, before, after contribution, effec
 		s.soft(replica, before, after)
 		s.plainly = false
 	case Answer:
-		if !s.unnoticed && (e.Outcome != NotFound || e.Kind < Endpoints) { // nobody knows yet that the store went back; and what else gave an address by hand went before, within the limits
+		if e.Outcome != NotFound || e.Kind < Endpoints { // what else gave an address by hand went before, within the limits
 			s.soft(replica, before, after)
 		}
 	}
@@ -208,8 +208,7 @@ func (s *shell) damps(e Event, replica string, before, after contribution) {
 	traffic, pods := after.ready(), false
 	switch e.(type) {
 	case Listed[syncer.Pod], *Seen[syncer.Pod], *Gone[syncer.Pod], Tick:
-		// Of two Services one may be new to the pod, and of a store that went back the words come late.
-		pods = len(s.sources[replica]) == 1 && !s.doubted && !s.mixed
+		pods = !s.doubted && !s.mixed // of a store that went back the words come late
 	}
 	if !maps.Equal(s.sources[replica], s.hadSources[replica]) { // what another Service gives is new to it
 		for ep := range before {

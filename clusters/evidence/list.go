@@ -255,11 +255,13 @@ func (s *State) takeCounts() map[syncer.Key]int {
 		return before
 	}
 	for _, replica := range s.store.Replicas() {
-		if len(s.unread) > 0 && !slices.ContainsFunc(s.store.Sources(replica), func(source syncer.Key) bool { return !s.unread[source] }) {
-			continue // nothing of it was given yet
-		}
 		waits, _ := s.waitingIn(replica)
 		before[replica] += s.store.ReadyEndpoints(replica) - waits
+	}
+	for source := range s.unread { // nothing of it was given yet
+		if replica, placed := s.store.Placed(source); placed {
+			before[replica] -= s.store.ReadyFrom(source)
+		}
 	}
 	return before
 }

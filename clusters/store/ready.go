@@ -66,6 +66,14 @@ func (s *Store) ReadyEndpoints(replica syncer.Key) (ready int) {
 	return ready
 }
 
+// ReadyFrom counts those that come of one Service.
+func (s *Store) ReadyFrom(service syncer.Key) (ready int) {
+	if svc := s.service(service); svc != nil && svc.placed {
+		ready, _ = s.endpoints(svc)
+	}
+	return ready
+}
+
 // SeenEndpoints counts those of them that are left without what is held against lists: of
 // Services, or of what gives their endpoints. The one says nothing about the other.
 func (s *Store) SeenEndpoints(replica syncer.Key, ofServices bool) (seen int) {
