@@ -29,7 +29,12 @@ func (q *Queue) Admit(item *Item, lane Lane) bool {
 	q.lockedAge(&e.working, lane)
 	q.lockedCount(e)
 	e.working.judged = true
-	q.lockedMove(e, place(lane))
+	switch {
+	case q.lockedApart(e):
+		q.lockedSetApart(e, lane)
+	case e.bulkhead == nil || e.bulkhead.removal != (lane == Removal):
+		q.lockedMove(e, place(lane))
+	}
 	return true
 }
 
@@ -83,16 +88,18 @@ func (q *Queue) Refresh(item *Item) bool {
 
 func (q *Queue) lockedAdmits(e *entry, item *Item, lane Lane) bool {
 	switch {
-	case item.Trial, e.place == nowhere:
+	case item.Trial:
 		return true
 	case q.away:
 		return false
-	case e.place == place(lane):
+	case e.place == place(lane), e.bulkhead != nil && e.bulkhead.removal == (lane == Removal):
 		return true
+	case lane != Removal && (e.place == place(Addition) || e.place == place(Bulk)): // it holds a place already
+		return true
+	case q.lockedApart(e):
+		return q.lockedAdmitsApart(e, lane)
 	case lane == Removal:
 		return q.busy[Removal] < q.opts.Workers
-	case e.place == place(Addition) || e.place == place(Bulk): // it holds a place already
-		return true
 	case len(q.judged[lane]) > 0, lane == Bulk && !q.lockedBulkMayBut(e):
 		return false
 	}
@@ -128,13 +135,16 @@ func (q *Queue) lockedPutBack(e *entry, lane Lane) {
 // Acquire waits for the right to send a request about an item, lane by lane.
 // The error is ctx's.
 func (q *Queue) Acquire(ctx context.Context, item Item) (*Slot, error) {
-	lane := item.Lane
+	lane, apart := item.Lane, false
 	q.mu.Lock()
-	if e := q.entries[item.Key]; e != nil && e.state == stateWorking && e.pending.lane == Removal && !e.pending.enqueued.IsZero() {
-		lane = Removal // one waits for this
+	if e := q.lockedHeld(&item); e != nil {
+		apart = e.bulkhead != nil
+		if e.pending.lane == Removal && !e.pending.enqueued.IsZero() {
+			lane = Removal // one waits for this
+		}
 	}
 	q.mu.Unlock()
-	return q.slots.acquire(ctx, item, lane)
+	return q.slots.acquire(ctx, item, lane, apart)
 }
 
 // freed hands out keys when there may be room for one.
@@ -142,17 +152,6 @@ func (q *Queue) freed() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.shut {
-		q.lockedDispatch()
-	}
-}
-
-// stall gives the place of a key, whose request is not answered, to another, so that a
-// server which swallows some requests does not delay those that it would answer.
-func (q *Queue) stall(item Item) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if e := q.lockedHeld(&item); e != nil {
-		q.lockedMove(e, nowhere)
 		q.lockedDispatch()
 	}
 }

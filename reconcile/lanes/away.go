@@ -50,6 +50,11 @@ func (q *Queue) RetryNow() (any bool) {
 			return true
 		}
 	}
+	for _, b := range q.bulkheads {
+		if len(b.line) > 0 {
+			return true
+		}
+	}
 	var first *node
 	for _, n := range q.backoff {
 		if !n.entry.asked && (first == nil || n.at.Before(first.at)) {

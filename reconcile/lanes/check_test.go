@@ -18,15 +18,25 @@ func (q *Queue) check() error {
 
 func (q *Queue) checkLanes() (err error) {
 	ready := 0
-	for _, lane := range lanes {
-		for _, line := range []*heap{&q.fresh[lane], &q.judged[lane]} {
-			ready += len(*line)
-			for _, n := range *line {
-				if e := n.entry; e.state != stateReady || e.in != line || q.lockedLine(e) != line || q.entries[e.key] != e {
-					err = errors.Join(err, fmt.Errorf("lane %s holds %v wrongly: %+v", lane, e.key, e))
-				}
+	line := func(line *heap, in func(*entry) bool) {
+		ready += len(*line)
+		for _, n := range *line {
+			if e := n.entry; e.state != stateReady || e.in != line || !in(e) || q.entries[e.key] != e {
+				err = errors.Join(err, fmt.Errorf("a line holds %v wrongly: %+v", e.key, e))
 			}
-			err = errors.Join(err, line.check())
+		}
+		err = errors.Join(err, line.check())
+	}
+	for _, lane := range lanes {
+		line(&q.fresh[lane], func(e *entry) bool { return e.bulkhead == nil && !e.pending.judged && e.pending.lane == lane })
+		line(&q.judged[lane], func(e *entry) bool { return e.bulkhead == nil && e.pending.judged && e.pending.lane == lane && !e.late })
+	}
+	for g, b := range q.bulkheads {
+		line(&b.line, func(e *entry) bool {
+			return e.bulkhead == b && g == group{e.key.Namespace, e.pending.lane == Removal, e.late}
+		})
+		if b.held == 0 && len(b.line) == 0 {
+			err = errors.Join(err, fmt.Errorf("%+v is empty", g))
 		}
 	}
 	for _, e := range q.entries {
@@ -73,6 +83,7 @@ func (q *Queue) checkBackoff() (err error) {
 func (q *Queue) checkWork() (err error) {
 	var busy [placeCount]int
 	working := 0
+	held := map[*bulkhead]int{}
 	var ages [laneCount]int
 	for _, e := range q.entries {
 		for _, b := range []*batch{&e.pending, &e.working} {
@@ -93,8 +104,19 @@ func (q *Queue) checkWork() (err error) {
 		}
 		working++
 		busy[e.place]++
+		if e.bulkhead != nil {
+			held[e.bulkhead]++
+		}
+		if (e.bulkhead != nil) != (e.place == apartRemoval || e.place == apartOther) || e.bulkhead != nil && q.bulkheads[e.bulkhead.group] != e.bulkhead {
+			err = errors.Join(err, fmt.Errorf("%v is at %d in %+v", e.key, e.place, e.bulkhead))
+		}
 		if _, ok := q.working[e]; !ok {
 			err = errors.Join(err, fmt.Errorf("%v is not known to be in work", e.key))
+		}
+	}
+	for g, b := range q.bulkheads {
+		if held[b] != b.held {
+			err = errors.Join(err, fmt.Errorf("%+v holds %d, want %d", g, b.held, held[b]))
 		}
 	}
 	if busy != q.busy || working != len(q.working) {
@@ -149,7 +171,7 @@ func (h heap) check() error {
 		if n.index != i {
 			return fmt.Errorf("node %d believes it is at %d", i, n.index)
 		}
-		if i > 0 && n.at.Before(h[(i-1)/2].at) {
+		if i > 0 && n.before(h[(i-1)/2]) {
 			return fmt.Errorf("node %d is before its parent", i)
 		}
 	}

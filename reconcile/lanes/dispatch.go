@@ -45,6 +45,10 @@ func (q *Queue) lockedDispatch() {
 // what is left is written, as there is room. The server may be away: comparing goes on, so
 // that the order is known when it is back.
 func (q *Queue) lockedNext() *entry {
+	for lane := range q.judged {
+		q.lockedPart(&q.judged[lane])
+	}
+	q.lockedPart(&q.fresh[Removal])
 	if q.busy[Removal] < q.opts.Workers {
 		if e := q.judged[Removal].entry(); e != nil && q.lockedMayWrite() {
 			return e
@@ -63,10 +67,12 @@ func (q *Queue) lockedNext() *entry {
 	}
 	// With the place of a trial the most urgent goes, whatever else is in work.
 	others := q.busy[Addition] + q.busy[Bulk]
-	if room := others == 0 || others < min(q.opts.Most, q.slots.room()); !room && !q.trial {
-		return nil
+	if others == 0 || others < min(q.opts.Most, q.slots.room()) || q.trial {
+		if e := q.lockedTurn(&q.writeTurns, &q.judged, [laneCount]bool{Addition: true, Bulk: q.lockedBulkMay()}); e != nil {
+			return e
+		}
 	}
-	return q.lockedTurn(&q.writeTurns, &q.judged, [laneCount]bool{Addition: true, Bulk: q.lockedBulkMay()})
+	return q.lockedNextApart()
 }
 
 // lockedMayWrite reports whether a key may be taken to be written.
@@ -102,6 +108,7 @@ func (q *Queue) lockedTurn(t *turns, lines *[laneCount]heap, allowed [laneCount]
 
 // lockedHand takes an entry from its line and turns it into a worker's Item.
 func (q *Queue) lockedHand(e *entry) Item {
+	apart := e.bulkhead != nil
 	q.lockedLeave(e)
 	e.working, e.pending = e.pending, batch{}
 	e.state = stateWorking
@@ -110,7 +117,11 @@ func (q *Queue) lockedHand(e *entry) Item {
 	b := &e.working
 	q.working[e] = struct{}{}
 	e.place = place(b.lane)
-	if !b.judged && b.lane != Removal {
+	switch {
+	case apart:
+		e.bulkhead = q.lockedBulkhead(e, b.lane)
+		e.place = e.bulkhead.place()
+	case !b.judged && b.lane != Removal:
 		e.place = comparing
 	}
 	q.lockedBusy(e, 1)
@@ -126,6 +137,9 @@ func (q *Queue) lockedHand(e *entry) Item {
 // lockedBusy counts a key into the place that it holds, or out of it.
 func (q *Queue) lockedBusy(e *entry, n int) {
 	q.busy[e.place] += n
+	if e.bulkhead != nil {
+		e.bulkhead.held += n
+	}
 	if e.place == place(Bulk) && n > 0 {
 		q.bulkAt = time.Now()
 	}
@@ -133,10 +147,11 @@ func (q *Queue) lockedBusy(e *entry, n int) {
 
 // lockedMove gives a key with a worker another place.
 func (q *Queue) lockedMove(e *entry, to place) {
-	if e.place == nowhere || e.place == to {
+	if e.place == to {
 		return
 	}
 	q.lockedBusy(e, -1)
+	q.lockedRelease(e)
 	e.place = to
 	q.lockedBusy(e, 1)
 }
@@ -144,22 +159,33 @@ func (q *Queue) lockedMove(e *entry, to place) {
 // lockedFree takes a key out of work.
 func (q *Queue) lockedFree(e *entry) {
 	q.lockedBusy(e, -1)
+	q.lockedRelease(e)
 	delete(q.working, e)
 }
 
-// lockedLine is the line in which an entry stands in state ready.
-func (q *Queue) lockedLine(e *entry) *heap {
-	if e.pending.judged {
-		return &q.judged[e.pending.lane]
+// lockedStand chooses the line in which an entry stands in state ready. One that failed
+// comes behind all of its lane that have not.
+func (q *Queue) lockedStand(e *entry) {
+	lane := e.pending.lane
+	e.ready.at, e.ready.rank = e.pending.enqueued, uint8(2*lane)
+	if e.failures > 0 {
+		e.ready.rank++
 	}
-	return &q.fresh[e.pending.lane]
+	switch {
+	case (e.pending.judged || lane == Removal) && q.lockedApart(e):
+		e.bulkhead = q.lockedBulkhead(e, lane)
+		e.in = &e.bulkhead.line
+	case e.pending.judged:
+		e.in = &q.judged[lane]
+	default:
+		e.in = &q.fresh[lane]
+	}
 }
 
 // lockedReady puts an entry into its line.
 func (q *Queue) lockedReady(e *entry, now time.Time) {
 	e.state, e.readySince = stateReady, now
-	e.ready.at = e.pending.enqueued
-	e.in = q.lockedLine(e)
+	q.lockedStand(e)
 	e.in.push(&e.ready)
 }
 
@@ -167,6 +193,7 @@ func (q *Queue) lockedReady(e *entry, now time.Time) {
 func (q *Queue) lockedLeave(e *entry) {
 	e.in.remove(&e.ready)
 	e.in = nil
+	q.lockedRelease(e)
 }
 
 // lockedWait puts an entry into backoff.

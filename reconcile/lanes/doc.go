@@ -15,7 +15,11 @@
 //   - the lane follows what the write does: news only says in which order keys are
 //     compared, and what the difference takes away decides (Admit, admit.go). No bulk
 //     work is written while there is news that has not been compared;
-//   - inside a lane what was dirty first is served first;
+//   - inside a lane what was dirty first is served first, and what failed comes behind
+//     what has not;
+//   - a namespace delays no other. One in which a request was not answered within a second
+//     gives up all its places; its keys go through bulkheads from then on, which get no
+//     more places than they leave free (bulkhead.go), until one is answered in time;
 //   - removals are never held back by the number of others. Those run with as many
 //     requests at once as the measured time of requests allows (congestion.go, slots.go),
 //     and have a share however many removals there are (turns.go);

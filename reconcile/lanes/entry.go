@@ -33,6 +33,10 @@ type entry struct {
 	// asked is true when the due time was set by the server's Retry-After.
 	asked bool
 	due   node
+	// late is true when the last request for the key was not answered in time; bulkhead is
+	// that in whose line it stands, or whose place it has; nil: it is not apart.
+	late     bool
+	bulkhead *bulkhead
 	// ready is the place in line, in the heap that in points to; in is nil but in state
 	// ready.
 	ready      node
@@ -61,8 +65,9 @@ type place uint8
 const (
 	// comparing: what it would write is being computed.
 	comparing place = laneCount + iota
-	// nowhere: it has given up its place.
-	nowhere
+	// apartRemoval and apartOther: it goes through a bulkhead.
+	apartRemoval
+	apartOther
 
-	placeCount = int(nowhere) + 1
+	placeCount = int(apartOther) + 1
 )

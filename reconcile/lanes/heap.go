@@ -5,9 +5,11 @@ package lanes
 
 import "time"
 
-// node is a place in a heap ordered by time.
+// node is a place in a heap ordered by rank and time.
 type node struct {
-	at    time.Time
+	at time.Time
+	// rank goes before time.
+	rank  uint8
 	index int // position in its heap; absent when in none
 	// entry is set in the nodes of lines and of the backoff, cluster in those of lag heaps.
 	entry   *entry
@@ -25,6 +27,11 @@ func (h heap) first() *node {
 		return nil
 	}
 	return h[0]
+}
+
+// before reports whether a node comes before another one.
+func (n *node) before(other *node) bool {
+	return n.rank < other.rank || n.rank == other.rank && n.at.Before(other.at)
 }
 
 // entry is that of the first node, nil if there is none.
@@ -61,7 +68,7 @@ func (h heap) swap(i, j int) {
 func (h heap) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !h[i].at.Before(h[parent].at) {
+		if !h[i].before(h[parent]) {
 			return
 		}
 		h.swap(i, parent)
@@ -73,7 +80,7 @@ func (h heap) down(i int) {
 	for {
 		least := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
-			if h[child].at.Before(h[least].at) {
+			if h[child].before(h[least]) {
 				least = child
 			}
 		}

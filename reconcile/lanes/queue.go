@@ -36,6 +36,9 @@ type Queue struct {
 	// busy counts the keys with a worker by the place that they hold.
 	busy                     [placeCount]int
 	compareTurns, writeTurns turns
+	// late is when a request of a namespace was last late, bulkheads are those in use.
+	late      map[string]time.Time
+	bulkheads map[group]*bulkhead
 	// bulkAt is when a key was last written in the bulk lane.
 	bulkAt time.Time
 	lag    lag
@@ -52,13 +55,17 @@ type Queue struct {
 // New returns an empty queue.
 func New(opts Options) *Queue {
 	q := &Queue{opts: opts.withDefaults(), entries: map[syncer.Key]*entry{}, working: map[*entry]struct{}{}, lag: lag{}}
-	q.slots = newSlots(q.opts, q.freed, q.stall)
+	q.late, q.bulkheads = map[string]time.Time{}, map[group]*bulkhead{}
+	q.slots = newSlots(q.opts, q)
 	return q
 }
 
 // Workers is the number of goroutines that should call Get. Most of them are idle: how
 // much is done at once is decided by places and slots.
-func (q *Queue) Workers() int { return 2*q.opts.Workers + q.opts.Most + q.opts.Compare }
+func (q *Queue) Workers() int {
+	places := q.opts.Workers + q.opts.Most
+	return places + q.opts.Compare + mostApart*q.opts.Workers + places // one namespace more gives its places away
+}
 
 // Add makes a key dirty. The lane is what the news may mean; what it does mean is
 // computed before anything is written (Admit). For a key that waits already the
@@ -117,10 +124,8 @@ func (q *Queue) lockedMerge(e *entry, lane Lane, cause record.Cause, now time.Ti
 	q.lockedAbsorb(e, lane, cause, now)
 	switch e.state {
 	case stateReady:
-		if e.in != q.lockedLine(e) {
-			q.lockedLeave(e)
-			q.lockedReady(e, now)
-		}
+		q.lockedLeave(e)
+		q.lockedReady(e, e.readySince)
 	case stateWaiting:
 		if news(lane, &cause) && (!e.asked || lane == Removal) && !q.away {
 			e.asked = false
@@ -294,5 +299,5 @@ func (q *Queue) ShutDown() {
 			q.lockedForget(e)
 		}
 	}
-	q.fresh, q.judged, q.backoff = [laneCount]heap{}, [laneCount]heap{}, nil
+	q.fresh, q.judged, q.backoff, q.bulkheads = [laneCount]heap{}, [laneCount]heap{}, nil, map[group]*bulkhead{}
 }

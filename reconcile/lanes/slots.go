@@ -20,12 +20,11 @@ import (
 
 // slots hands out the right to send requests. All methods are safe for concurrent use.
 type slots struct {
-	// mostStalled bounds the keys whose requests have given up their places.
+	// mostStalled bounds the keys whose requests have no place among the others.
 	mostStalled int
-	// freed is called, without the lock, when a place may have become free; stall when
-	// the key of a request is to give up its place.
-	freed func()
-	stall func(Item)
+	// queue is told, without the lock, when a place may have become free, what became of
+	// a request, and when a namespace is to give up its places.
+	queue *Queue
 
 	mu sync.Mutex
 	// calm and beside are the windows without and with removals about.
@@ -35,15 +34,18 @@ type slots struct {
 	turns        turns
 	waiting      [laneCount][]*Slot
 	// flying are the requests under way in the order of their sending, held how many
-	// of them have a place, stalled how many of each key have given theirs up.
+	// of them have a place, stalled how many of each key have none: they gave it up, or
+	// are apart.
 	flying  []*Slot
 	held    [laneCount]int
 	stalled map[syncer.Key]int
 	// removalAt is when a removal was last sent or answered, otherAt when anything else
 	// was last sent.
 	removalAt, otherAt time.Time
-	timer              *time.Timer
-	wakeAt             time.Time
+	// stalledAt is when a namespace last gave up its places for want of any answer.
+	stalledAt time.Time
+	timer     *time.Timer
+	wakeAt    time.Time
 }
 
 // Slot is the right to send one request. It ends with exactly one call of End.
@@ -54,10 +56,13 @@ type Slot struct {
 	// granted is closed when it may be sent; set only where that was waited for.
 	granted chan struct{}
 	sent    time.Time
+	// apart is set where it goes through a bulkhead.
+	apart bool
 	// beside, full and alone are how things stood when it was sent.
 	beside, full, alone bool
 	flying              bool
-	stalled             bool
+	// stalled is set when it has no place, late where the queue knows that it is late.
+	stalled, late bool
 }
 
 // Outcome is what became of a request, for those that follow.
@@ -84,17 +89,20 @@ const (
 	// shareEvery is how often something else is sent while removals are under way
 	// without end.
 	shareEvery = 10 * time.Millisecond
-	// stalledAfter is when a request that is not answered gives up its place: far beyond
-	// what a busy API server takes. Unless others that were sent later are answered soon,
-	// which tells that the server is not slow, one does so each second.
+	// stalledAfter is when a namespace in which a request is not answered gives up its
+	// places: far beyond what a busy API server takes. Unless others that were sent later
+	// are answered soon, which tells that the server is not slow, one does so each second.
 	stalledAfter = time.Second
+	// mostApart is how many times as many keys as there are places for removals may have
+	// none when one more namespace gives up its own.
+	mostApart = 10
 	// overtaken is how many times sooner such an answer must come.
 	overtaken = 4
 )
 
-func newSlots(opts Options, freed func(), stall func(Item)) *slots {
+func newSlots(opts Options, queue *Queue) *slots {
 	return &slots{
-		mostStalled: opts.Workers, freed: freed, stall: stall, stalled: map[syncer.Key]int{},
+		mostStalled: mostApart * opts.Workers, queue: queue, stalled: map[syncer.Key]int{},
 		calm: newCongestion(opts.Most, calmTolerance), beside: newCongestion(opts.Most, besideTolerance),
 		bucket: newBucket(opts.QPS, opts.Burst, time.Now()),
 	}
@@ -122,13 +130,13 @@ func (s *slots) lockedWindow(now time.Time) *congestion {
 }
 
 // acquire waits for a slot in the lane. The error is ctx's.
-func (s *slots) acquire(ctx context.Context, item Item, lane Lane) (*Slot, error) {
+func (s *slots) acquire(ctx context.Context, item Item, lane Lane, apart bool) (*Slot, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	slot := &Slot{slots: s, item: item, lane: lane}
+	slot := &Slot{slots: s, item: item, lane: lane, apart: apart}
 	s.mu.Lock()
-	if s.waits() == [laneCount]bool{} && s.lockedMay(lane, time.Now()) == 0 {
+	if s.waits() == [laneCount]bool{} && s.lockedMay(slot, time.Now()) == 0 {
 		s.lockedSend(slot, time.Now())
 		s.mu.Unlock()
 		return slot, nil
@@ -139,7 +147,7 @@ func (s *slots) acquire(ctx context.Context, item Item, lane Lane) (*Slot, error
 	s.mu.Unlock()
 	select {
 	case <-slot.granted:
-		s.freed()
+		s.queue.freed()
 		return slot, nil
 	case <-ctx.Done():
 		s.leave(slot)
@@ -190,10 +198,10 @@ func (s *slots) waits() (waits [laneCount]bool) {
 // never is the time until something that no clock brings.
 const never = time.Hour
 
-// lockedMay returns how long a request of the lane has to wait: 0: not at all; never:
-// until another ends.
-func (s *slots) lockedMay(lane Lane, now time.Time) time.Duration {
-	if wait := s.bucket.ready(now); wait > 0 || lane == Removal {
+// lockedMay returns how long a request has to wait: 0: not at all; never: until another
+// ends.
+func (s *slots) lockedMay(slot *Slot, now time.Time) time.Duration {
+	if wait := s.bucket.ready(now); wait > 0 || slot.lane == Removal || slot.apart {
 		return wait
 	}
 	if s.held[Addition]+s.held[Bulk] >= s.lockedWindow(now).limit() {
@@ -212,7 +220,7 @@ func (s *slots) lockedGrant(now time.Time) {
 		wake := time.Duration(never)
 		for _, lane := range lanes { // without those that something other than a turn holds back
 			if waits[lane] {
-				wait := s.lockedMay(lane, now)
+				wait := s.lockedMay(s.waiting[lane][0], now)
 				waits[lane] = wait == 0
 				wake = min(wake, wait)
 			}
@@ -236,13 +244,14 @@ func (s *slots) lockedGrant(now time.Time) {
 // lockedSend notes that a request is sent.
 func (s *slots) lockedSend(slot *Slot, now time.Time) {
 	s.bucket.take()
-	if slot.lane == Removal {
+	slot.sent, slot.flying, slot.stalled = now, true, slot.apart
+	if slot.apart {
+		s.stalled[slot.item.Key]++
+	} else if s.held[slot.lane]++; slot.lane == Removal {
 		s.removalAt = now
 	} else {
 		s.otherAt = now
 	}
-	slot.sent, slot.flying = now, true
-	s.held[slot.lane]++
 	slot.alone = s.held[Removal]+s.held[Addition]+s.held[Bulk] <= 2 // two kinds are written at once
 	window := s.lockedWindow(now)
 	slot.beside = window == &s.beside
@@ -270,20 +279,22 @@ func (s *slots) end(slot *Slot, outcome Outcome) {
 	} else {
 		s.held[slot.lane]--
 	}
-	if slot.lane == Removal {
+	if slot.lane == Removal && !slot.apart {
 		s.removalAt = now
 	}
-	s.lockedMeasure(slot, outcome, now)
-	var stalled []Item
+	if !slot.apart { // these tell nothing about the others
+		s.lockedMeasure(slot, outcome, now)
+	}
+	var stalled []string
 	if outcome == Measured {
 		stalled = s.lockedOvertaken(slot, now)
 	}
 	s.lockedGrant(now)
 	s.mu.Unlock()
-	for _, item := range stalled {
-		s.stall(item)
+	for _, namespace := range stalled {
+		s.queue.stall(namespace)
 	}
-	s.freed()
+	s.queue.ended(slot.item, now.Sub(slot.sent), outcome == Measured)
 }
 
 // lockedMeasure tells the windows how long a request took. A removal tells them what is
@@ -308,7 +319,7 @@ func (s *slots) lockedMeasure(slot *Slot, outcome Outcome, now time.Time) {
 
 // lockedOvertaken gives up the places of those that were sent long before one that has
 // been answered soon.
-func (s *slots) lockedOvertaken(slot *Slot, now time.Time) (stalled []Item) {
+func (s *slots) lockedOvertaken(slot *Slot, now time.Time) (stalled []string) {
 	took := now.Sub(slot.sent)
 	for _, one := range s.flying {
 		age := now.Sub(one.sent)
@@ -322,16 +333,23 @@ func (s *slots) lockedOvertaken(slot *Slot, now time.Time) (stalled []Item) {
 	return stalled
 }
 
-// lockedStall gives up the places of all requests of a slot's key.
-func (s *slots) lockedStall(slot *Slot) Item {
+// lockedStall gives up the places of all requests of a slot's namespace, and of those
+// that wait for theirs.
+func (s *slots) lockedStall(slot *Slot) (namespace string) {
+	namespace = slot.item.Key.Namespace
 	for _, one := range s.flying {
-		if one.item.Key == slot.item.Key && !one.stalled {
+		if one.item.Key.Namespace == namespace && !one.stalled {
 			one.stalled = true
 			s.stalled[one.item.Key]++
 			s.held[one.lane]--
 		}
 	}
-	return slot.item
+	for _, lane := range lanes {
+		for _, one := range s.waiting[lane] {
+			one.apart = one.apart || one.item.Key.Namespace == namespace
+		}
+	}
+	return namespace
 }
 
 // lockedWake sees to it that wake is called in time.
@@ -353,20 +371,33 @@ func (s *slots) wake() {
 	now := time.Now()
 	s.mu.Lock()
 	s.wakeAt = time.Time{}
-	var stalled []Item
+	next := stalledAfter
+	var late []Item
+	var stalled []string
 	for _, one := range s.flying {
-		if !one.stalled && len(s.stalled) < s.mostStalled && now.Sub(one.sent) >= stalledAfter {
-			stalled = append(stalled, s.lockedStall(one))
+		if age := now.Sub(one.sent); age < stalledAfter {
+			next = stalledAfter - age
 			break
+		}
+		switch {
+		case one.apart && !one.late:
+			one.late = true
+			late = append(late, one.item)
+		case !one.stalled && len(s.stalled) < s.mostStalled && now.Sub(s.stalledAt) >= stalledAfter:
+			s.stalledAt = now
+			stalled = append(stalled, s.lockedStall(one))
 		}
 	}
 	s.lockedGrant(now)
 	if len(s.flying) > 0 {
-		s.lockedWake(now, stalledAfter)
+		s.lockedWake(now, next)
 	}
 	s.mu.Unlock()
-	for _, item := range stalled {
-		s.stall(item)
+	for _, item := range late {
+		s.queue.isLate(item)
 	}
-	s.freed()
+	for _, namespace := range stalled {
+		s.queue.stall(namespace)
+	}
+	s.queue.freed()
 }

@@ -20,6 +20,7 @@ type twin struct {
 	entries        map[syncer.Key]*twinEntry
 	compare, write turns
 	bulkAt         time.Time
+	late           map[string]time.Time
 }
 
 type twinEntry struct {
@@ -31,6 +32,9 @@ type twinEntry struct {
 	news, lost       bool
 	place            place
 	trial            bool
+	// late, and the bulkhead that it is in; failed is whether it had when it became ready.
+	late, failed bool
+	apart        *group
 }
 
 type twinBatch struct {
@@ -84,6 +88,8 @@ func (t *twin) add(key syncer.Key, lane Lane, c record.Cause) {
 	e.pending.keep(c)
 	e.pending.stamp(c.Cluster, c.Arrival)
 	switch {
+	case e.isReady():
+		t.stand(key, e)
 	case e.working != nil:
 		e.news, e.lost = e.news || tells(lane, c), e.lost || tells(lane, c) && lane == Removal
 	case tells(lane, c) && !t.away:
@@ -138,10 +144,111 @@ func (t *twin) retryNow() {
 
 // advance makes ready what is due.
 func (t *twin) advance() {
-	for _, e := range t.entries {
+	for key, e := range t.entries {
 		if !e.due.IsZero() && !e.due.After(time.Now()) {
 			e.due = time.Time{}
+			t.stand(key, e)
 		}
+	}
+}
+
+// stand decides where a key waits that has become ready.
+func (t *twin) stand(key syncer.Key, e *twinEntry) {
+	e.apart, e.failed = nil, e.failures > 0
+	if (e.pending.judged || e.pending.lane == Removal) && t.isApart(key, e) {
+		e.apart = groupOf(key, e, e.pending.lane)
+	}
+}
+
+func groupOf(key syncer.Key, e *twinEntry, lane Lane) *group {
+	return &group{namespace: key.Namespace, removal: lane == Removal, late: e.late}
+}
+
+func (t *twin) isApart(key syncer.Key, e *twinEntry) bool {
+	at, late := t.late[key.Namespace]
+	return e.late || late && time.Since(at) < lateFor
+}
+
+// hasRoom reports whether a group may have one place more.
+func (t *twin) hasRoom(g *group) bool {
+	held, all, places := 0, t.busy(apartOther), max(2, t.opts.Workers/2)
+	if g.removal {
+		all, places = t.busy(apartRemoval), 2*t.opts.Workers
+	}
+	for _, e := range t.entries {
+		if e.working != nil && e.apart != nil && *e.apart == *g {
+			held++
+		}
+	}
+	return held < places-all
+}
+
+// nextApart is the most urgent key in a bulkhead that has room.
+func (t *twin) nextApart() (key syncer.Key, found bool) {
+	for k, e := range t.entries {
+		if e.isReady() && e.apart != nil && t.hasRoom(e.apart) && (!found || t.before(e, t.entries[key])) {
+			key, found = k, true
+		}
+	}
+	return key, found
+}
+
+// before reports whether a key is more urgent than another one.
+func (t *twin) before(a, b *twinEntry) bool {
+	if a.pending.lane != b.pending.lane {
+		return a.pending.lane < b.pending.lane
+	}
+	if a.failed != b.failed {
+		return b.failed
+	}
+	return a.pending.enqueued.Before(b.pending.enqueued)
+}
+
+// part moves keys from the heads of lines to bulkheads.
+func (t *twin) part() {
+	for _, lane := range lanes {
+		for _, judged := range []bool{true, false} {
+			for lane == Removal || judged {
+				key, found := t.first(lane, judged)
+				if !found || !t.isApart(key, t.entries[key]) {
+					break
+				}
+				t.stand(key, t.entries[key])
+			}
+		}
+	}
+}
+
+func (t *twin) stall(namespace string) {
+	for key, e := range t.entries {
+		if key.Namespace == namespace && e.working != nil && e.place != comparing && e.apart == nil {
+			t.late[namespace], e.late = time.Now(), true
+			e.apart = groupOf(key, e, Lane(e.place))
+			e.place = (&bulkhead{group: *e.apart}).place()
+		}
+	}
+}
+
+func (t *twin) isLate(key syncer.Key) {
+	if e := t.entries[key]; e.apart != nil && !e.late {
+		t.late[key.Namespace], e.late = time.Now(), true
+		e.apart = &group{namespace: key.Namespace, removal: e.apart.removal, late: true}
+	}
+}
+
+func (t *twin) ended(key syncer.Key, took time.Duration, good bool) {
+	e := t.entries[key]
+	switch {
+	case took >= stalledAfter:
+		t.late[key.Namespace], e.late = time.Now(), true
+	case good:
+		e.late = false
+		for other, e := range t.entries {
+			if other.Namespace == key.Namespace && e.working != nil && e.apart != nil && e.apart.late {
+				return
+			}
+		}
+		delete(t.late, key.Namespace)
 	}
 }
 
@@ -157,8 +264,8 @@ func (t *twin) busy(p place) (n int) {
 // first is the key that has been dirty longest of those in a line.
 func (t *twin) first(lane Lane, judged bool) (key syncer.Key, found bool) {
 	for k, e := range t.entries {
-		if e.isReady() && e.pending.lane == lane && e.pending.judged == judged &&
-			(!found || e.pending.enqueued.Before(t.entries[key].pending.enqueued)) {
+		if e.isReady() && e.apart == nil && e.pending.lane == lane && e.pending.judged == judged &&
+			(!found || t.before(e, t.entries[key])) {
 			key, found = k, true
 		}
 	}
@@ -195,6 +302,7 @@ func (t *twin) turn(tt *turns, judged, bulk bool) (key syncer.Key, found bool) {
 
 func (t *twin) choose() (key syncer.Key, found bool) {
 	mayWrite := !t.away || t.trial
+	t.part()
 	if t.busy(place(Removal)) < t.opts.Workers {
 		if key, found = t.first(Removal, true); found && mayWrite {
 			return key, true
@@ -209,7 +317,12 @@ func (t *twin) choose() (key syncer.Key, found bool) {
 		}
 	}
 	if mayWrite && (t.room() || t.trial) {
-		return t.turn(&t.write, true, t.bulkMay(t.busy(comparing)))
+		if key, found = t.turn(&t.write, true, t.bulkMay(t.busy(comparing))); found {
+			return key, true
+		}
+	}
+	if mayWrite {
+		return t.nextApart()
 	}
 	return key, false
 }
@@ -224,7 +337,10 @@ func (t *twin) take() (key syncer.Key, found bool) {
 	e.trial = t.away && e.working.judged
 	t.trial = t.trial && !e.trial
 	to := place(e.working.lane)
-	if !e.working.judged && e.working.lane != Removal {
+	switch {
+	case e.apart != nil:
+		to = (&bulkhead{group: *e.apart}).place()
+	case !e.working.judged && e.working.lane != Removal:
 		to = comparing
 	}
 	t.move(e, to)
@@ -248,21 +364,30 @@ func (t *twin) admit(key syncer.Key, lane Lane) bool {
 	writes := e.place == place(Addition) || e.place == place(Bulk)
 	var admitted bool
 	switch {
-	case e.trial || e.place == nowhere:
+	case e.trial:
 		admitted = true
 	case t.away:
-	case e.place == place(lane):
+	case e.place == place(lane), e.apart != nil && e.apart.removal == (lane == Removal), lane != Removal && writes:
 		admitted = true
+	case t.isApart(key, e):
+		g := groupOf(key, e, lane)
+		admitted = t.hasRoom(g)
+		for _, other := range t.entries {
+			admitted = admitted && (!other.isReady() || other.apart == nil || *other.apart != *g)
+		}
 	case lane == Removal:
 		admitted = t.busy(place(Removal)) < t.opts.Workers
-	case writes:
-		admitted = true
 	default:
 		admitted = !before && (lane != Bulk || t.bulkMay(comparing)) && t.room()
 	}
 	if admitted {
 		e.working.lane, e.working.judged = lane, true
-		if e.place != nowhere && e.place != place(lane) {
+		switch {
+		case t.isApart(key, e):
+			e.apart = groupOf(key, e, lane)
+			t.move(e, (&bulkhead{group: *e.apart}).place())
+		case e.apart == nil && e.place != place(lane), e.apart != nil && e.apart.removal != (lane == Removal):
+			e.apart = nil
 			t.move(e, place(lane))
 		}
 		return true
@@ -271,20 +396,24 @@ func (t *twin) admit(key syncer.Key, lane Lane) bool {
 	fresh := e.pending != nil
 	t.rejoin(e)
 	e.pending.judged = !fresh
+	t.stand(key, e)
 	return false
 }
 
 func (t *twin) done(key syncer.Key) {
 	e := t.entries[key]
-	e.working, e.failures = nil, 0
+	e.working, e.failures, e.apart = nil, 0, nil
 	if e.pending == nil {
 		delete(t.entries, key)
+		return
 	}
+	t.stand(key, e)
 }
 
 func (t *twin) retry(key syncer.Key, asked bool, due time.Time) {
 	e := t.entries[key]
 	t.rejoin(e)
+	e.apart = nil
 	e.due, e.asked, e.failedAt = due, asked, time.Now()
 	if !asked {
 		e.failures++

@@ -20,7 +20,7 @@ import (
 func play(t *testing.T, seed uint64, steps int) {
 	rng := dice.From(seed, 1)
 	q := New(Options{Workers: 1 + rng.IntN(3), Most: 1 + rng.IntN(6), Compare: 1 + rng.IntN(2), Backoff: Backoff{Base: 50 * time.Millisecond, Max: 2 * time.Second}})
-	tw := &twin{opts: q.opts, entries: map[syncer.Key]*twinEntry{}}
+	tw := &twin{opts: q.opts, entries: map[syncer.Key]*twinEntry{}, late: map[string]time.Time{}}
 	var held []Item
 	for step := range steps {
 		// No two events at one instant: which of two keys due together comes first
@@ -28,9 +28,10 @@ func play(t *testing.T, seed uint64, steps int) {
 		time.Sleep(time.Duration(1 + rng.IntN(1000)))
 		synctest.Wait()
 		tw.advance()
-		switch op := rng.IntN(14); {
+		switch op := rng.IntN(15); {
 		case op < 4:
-			key := syncer.Key{Namespace: "ns", Name: fmt.Sprint(rng.IntN(7))}
+			n := rng.IntN(9)
+			key := syncer.Key{Namespace: fmt.Sprint("ns", n%3), Name: fmt.Sprint(n)}
 			lane := lanes[rng.IntN(laneCount)]
 			c := record.Cause{
 				Cluster: []string{"", "c1", "c2"}[rng.IntN(3)], Name: fmt.Sprint(step), Live: rng.IntN(2) == 0,
@@ -40,8 +41,10 @@ func play(t *testing.T, seed uint64, steps int) {
 			tw.add(key, lane, c)
 		case op < 5 && len(held) > 0:
 			item := held[rng.IntN(len(held))]
-			q.stall(item)
-			tw.entries[item.Key].place = nowhere
+			q.stall(item.Key.Namespace)
+			tw.stall(item.Key.Namespace)
+			q.isLate(item)
+			tw.isLate(item.Key)
 		case op < 6 && len(held) > 0:
 			i, lane := rng.IntN(len(held)), lanes[rng.IntN(laneCount)]
 			got, want := q.Admit(&held[i], lane), tw.admit(held[i].Key, lane)
@@ -70,6 +73,10 @@ func play(t *testing.T, seed uint64, steps int) {
 		case op < 13:
 			q.RetryNow()
 			tw.retryNow()
+		case op < 14 && len(held) > 0:
+			item, took, good := held[rng.IntN(len(held))], time.Duration(rng.IntN(2))*stalledAfter, rng.IntN(2) == 0
+			q.ended(item, took, good)
+			tw.ended(item.Key, took, good)
 		default:
 			time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
 			synctest.Wait()
