@@ -186,3 +186,33 @@ func TestBoundsOfWriting(t *testing.T) {
 	g.settle()
 	g.expectWrites()
 }
+
+// A copy of a replica's sources makes a tenant's Service no replica of ours, and the mark
+// beside a replica no slice of it: both are reported and stay.
+func TestCopiesOfARecordAreLeftAlone(t *testing.T) {
+	g := newGround(t, "a")
+	g.set0("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+	g.start()
+	g.settle()
+	ours, _ := apitest.Get[*corev1.Service](g.server, web.Namespace, web.Name)
+	sources := map[string]string{plan.AnnotationSources: ours.Annotations[plan.AnnotationSources]}
+	g.writes()
+	for name, labels := range map[string]map[string]string{"all": ours.Labels, "mark": {plan.LabelManagedBy: plan.ManagedBy}} {
+		g.server.Create(t, &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: name, Labels: labels, Annotations: sources},
+			Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "theirs"}, Ports: []corev1.ServicePort{{Port: 80}}},
+		})
+		g.conflict(syncer.Key{Namespace: "tenant", Name: name}, plan.ConflictRecord)
+	}
+	g.server.Create(t, &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "theirs", Labels: map[string]string{
+			plan.LabelServiceName: "web", plan.LabelSliceManagedBy: plan.SliceManagedBy, plan.LabelSourceCluster: "a",
+		}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.77"}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+	})
+	g.conflict(web, plan.ConflictRecord)
+	g.rec.Resync("", "resync")
+	g.settle()
+	g.expectWrites()
+}

@@ -154,7 +154,7 @@ func (d Decoder) Namespace(ns *corev1.Namespace) *Object {
 
 func (d Decoder) Service(svc *corev1.Service) *Object {
 	f := d.found(plan.KindService, &svc.ObjectMeta, svc.Name)
-	if _, named := svc.Annotations[plan.AnnotationReplica]; !named && svc.Spec.ClusterIP != corev1.ClusterIPNone {
+	if _, named := svc.Annotations[plan.AnnotationReplica]; !named && (svc.Spec.ClusterIP != corev1.ClusterIPNone || len(svc.Spec.Selector) > 0) {
 		f.Claim = min(f.Claim, plan.ClaimMarked) // the version before never wrote it so
 	}
 	f.Service = &plan.CurrentService{Meta: observedMeta(f, &svc.ObjectMeta)}

@@ -39,7 +39,8 @@ func ClaimOf(kind Kind, replica syncer.Key, labels, annotations map[string]strin
 		return ClaimNone
 	}
 	instance = cmp.Or(instance, DefaultInstance)
-	switch of := labels[LabelInstance]; {
+	of := labels[LabelInstance]
+	switch {
 	case of != "" && of != instance:
 		return ClaimOther
 	case of == "" && instance != DefaultInstance:
@@ -49,7 +50,7 @@ func ClaimOf(kind Kind, replica syncer.Key, labels, annotations map[string]strin
 	switch {
 	case recorded && record == replica.String():
 		return ClaimRecorded
-	case !recorded && kind == KindService && len(ReadRecord(annotations).Sources) > 0: // as the version before wrote it
+	case !recorded && of == "" && kind == KindService && len(ReadRecord(annotations).Sources) > 0: // as the version before wrote it
 		return ClaimRecorded
 	}
 	return ClaimMarked
@@ -65,7 +66,8 @@ func marked(kind Kind, labels map[string]string) bool {
 
 // Own decides which objects of a replica are ours, from their claims: it sets Owned.
 // Beside a Service that is ours, which is the record of the others, Endpoints need no
-// record of their own, nor does a slice of a cluster that it names.
+// record of their own, nor does a slice of a cluster that it names and that it owns, as
+// every version has written them.
 func (o *Current) Own() {
 	service := o.Service != nil && o.Service.Claim == ClaimRecorded
 	if o.Service != nil {
@@ -76,7 +78,7 @@ func (o *Current) Own() {
 	}
 	for i := range o.Slices {
 		s := &o.Slices[i]
-		s.Owned = s.Claim == ClaimRecorded || s.Claim == ClaimMarked && service && o.Service.Sources.has(s.Cluster)
+		s.Owned = s.Claim == ClaimRecorded || s.Claim == ClaimMarked && service && s.OwnerUID != "" && s.OwnerUID == o.Service.UID && o.Service.Sources.has(s.Cluster)
 	}
 }
 

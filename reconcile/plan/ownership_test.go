@@ -34,6 +34,7 @@ func TestClaimOf(t *testing.T) {
 		{"the mark alone", mark(), nil, "", ClaimMarked, ClaimMarked},
 		{"the mark alone, of a named installation", mark(), sources, "blue", ClaimMarked, ClaimMarked},
 		{"of the version before", mark(), sources, "", ClaimRecorded, ClaimMarked},
+		{"of the version before, which knew of no instances", mark(LabelInstance, "default"), sources, "", ClaimMarked, ClaimMarked},
 		{"of the version before, damaged", mark(), map[string]string{AnnotationSources: "[{}]"}, "", ClaimMarked, ClaimMarked},
 		{"mark and instance", mark(LabelInstance, "blue"), nil, "blue", ClaimMarked, ClaimMarked},
 		{"all three", mark(LabelInstance, "blue"), record("shop/web"), "blue", ClaimRecorded, ClaimRecorded},
@@ -66,6 +67,7 @@ func TestOwn(t *testing.T) {
 	}{
 		{"a whole replica", &CurrentService{Meta: Meta{Claim: ClaimRecorded}, Record: Record{Sources: named}}, ClaimRecorded, map[string]Claim{"a": ClaimRecorded}, "service endpoints a"},
 		{"of the version before", &CurrentService{Meta: Meta{Claim: ClaimRecorded}, Record: Record{Sources: named}}, ClaimMarked, map[string]Claim{"a": ClaimMarked}, "service endpoints a"},
+		{"a slice that nobody owns", &CurrentService{Meta: Meta{Claim: ClaimRecorded, UID: "s"}, Record: Record{Sources: Sources{{Cluster: "free", Service: "shop/web"}}}}, ClaimMarked, map[string]Claim{"free": ClaimMarked}, "service endpoints"},
 		{"a slice of an unknown cluster", &CurrentService{Meta: Meta{Claim: ClaimRecorded}, Record: Record{Sources: named}}, ClaimMarked, map[string]Claim{"a": ClaimRecorded, "ghost": ClaimMarked}, "service endpoints a"},
 		{"a Service with the mark alone", &CurrentService{Meta: Meta{Claim: ClaimMarked}, Record: Record{Sources: named}}, ClaimMarked, map[string]Claim{"a": ClaimMarked}, ""},
 		{"under a Service that lost its label", &CurrentService{}, ClaimRecorded, map[string]Claim{"a": ClaimRecorded, "b": ClaimMarked}, "endpoints a"},
@@ -76,6 +78,9 @@ func TestOwn(t *testing.T) {
 		o := Current{Key: shopWeb, Service: c.service, Endpoints: &CurrentEndpoints{Meta: Meta{Claim: c.endpoints}}}
 		for _, cluster := range slices.Sorted(maps.Keys(c.slices)) {
 			o.Slices = append(o.Slices, CurrentSlice{Meta: Meta{Name: cluster, Claim: c.slices[cluster]}, Cluster: cluster})
+			if c.service != nil && cluster != "free" {
+				c.service.UID, o.Slices[len(o.Slices)-1].OwnerUID = "s", "s"
+			}
 		}
 		o.Own()
 		var got []string
