@@ -44,7 +44,7 @@ const (
 	savePace     = 10 * time.Second
 	stateTimeout = 3 * time.Second
 	// landing is how long a request in flight may take when leadership is given up.
-	landing = 2 * time.Second
+	landing = 500 * time.Millisecond
 	// believed is after how many times it is believed that the state may not be read: an API
 	// server that has just started denies what it grants a moment later.
 	believed = 3

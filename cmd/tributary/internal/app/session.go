@@ -27,9 +27,13 @@ import (
 // roundTripper shortens the signatures of transport wrappers.
 type roundTripper = http.RoundTripper
 
-// writeGrace is how long writes in flight may take at the end. With the release of the
-// Lease, and what else ends, it is well below the ten seconds of SIGTERM.
-const writeGrace = 5 * time.Second
+// aloneGrace is how long writes in flight may take at the end: well below the ten seconds of
+// SIGTERM. Where another process may wait for the Lease, handoverGrace is: what was given up
+// is compared, and written if need be, by whoever leads within a second.
+const (
+	aloneGrace    = 5 * time.Second
+	handoverGrace = 700 * time.Millisecond
+)
 
 // ErrNoSlices is why slices cannot be written to an old ingress cluster.
 var ErrNoSlices = errors.New("the ingress cluster does not offer discovery.k8s.io/v1 (Kubernetes 1.21 or newer does); set replicas.write to [Endpoints]")
@@ -126,10 +130,14 @@ func openIngress(ctx context.Context, o ingressOptions) (*ingressSession, error)
 		session.close()
 		return nil, err
 	}
+	grace := handoverGrace
+	if !o.key.election.Enabled {
+		grace = aloneGrace
+	}
 	session.reconciler = reconcile.New(reconcile.Options{
 		Session: session.watch, Writer: session.write.Clientset(), Events: session.watch.Clientset(), Source: o.source, Outside: o.outside,
 		Only: o.config.Ingress.Only(), NoSlices: !slices, Recorder: o.metrics, Heartbeats: o.metrics.Heartbeats(), Logger: o.logger, Queue: queueOptions(o.metrics, o.access.REST),
-		Begin: session.begun, Grace: writeGrace, Leading: o.leading,
+		Begin: session.begun, Grace: grace, Leading: o.leading,
 	})
 	election := o.key.election.options()
 	election.Client, election.Permit, election.Logger, election.Changed = session.electing.Clientset(), session.permit, o.logger, o.changed
