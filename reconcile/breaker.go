@@ -117,7 +117,7 @@ func (b *breaker) probe(ctx context.Context) {
 	}
 	if b.probed(err, time.Now()) && !b.retryNow() && err == nil {
 		b.mu.Lock()
-		b.lockedClose()
+		b.lockedClose(nil)
 		b.mu.Unlock()
 	}
 }
@@ -137,11 +137,15 @@ func (b *breaker) probed(err error, now time.Time) (try bool) {
 	switch {
 	case err != nil:
 		b.err, b.delay = err, min(2*b.delay, breakerMax)
-		if !b.open && (kube.RefusedConnection(err) || kube.NotAllowed(err) || now.Sub(b.good) >= probeLimit) {
+		// Denials open nothing: who knows what is allowed elsewhere.
+		if !b.open && !kube.NotAllowed(err) && (kube.RefusedConnection(err) || now.Sub(b.good) >= probeLimit) {
 			b.lockedOpen()
 		}
 	case b.tries < 2: // else it answers, but not what writes
-		b.good, b.err = now, nil
+		if b.good = now; !b.open && kube.NotAllowed(b.err) {
+			b.lockedClose(nil)
+		}
+		b.err = nil
 	}
 	b.lockedJudge(now)
 	return b.open
@@ -169,12 +173,15 @@ func (b *breaker) answer(err error) {
 			b.denied = now
 			b.lockedAgain()
 		}
-		if b.open && now.Sub(b.denied) >= breakerStarting && !kube.NotAllowed(b.err) {
-			b.lockedClose()
+		if b.open && now.Sub(b.denied) >= breakerStarting {
+			if !kube.NotAllowed(b.err) {
+				b.err = nil
+			}
+			b.lockedClose(b.err)
 		}
 	default:
 		b.good, b.missed, b.denied = now, 0, time.Time{}
-		b.lockedClose()
+		b.lockedClose(nil)
 	}
 }
 
@@ -184,8 +191,13 @@ func (b *breaker) lockedOpen() {
 	b.lockedAgain()
 }
 
-func (b *breaker) lockedClose() {
-	b.err, b.missed, b.tries = nil, 0, 0
+// lockedClose ends what was, but for err. What was denied is tried again, as is what waited.
+func (b *breaker) lockedClose(err error) {
+	if err == nil && kube.NotAllowed(b.err) && !b.open {
+		b.open = true
+		b.turned(true)
+	}
+	b.err, b.missed, b.tries = err, 0, 0
 	b.lockedJudge(time.Now())
 	if b.open {
 		b.open = false

@@ -5,6 +5,7 @@ package reconcile
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/internal/memnet"
+	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -195,5 +197,45 @@ func TestQuietOutageTriesOutNothing(t *testing.T) {
 			t.Errorf("%d writes, or trials of one, where nothing changed", n)
 		}
 		g.stop()
+	})
+}
+
+// Writes are denied in all namespaces but one, again and again: that is known, and a
+// removal in the one waits for nothing.
+func TestDenialInNearlyAllNamespacesStopsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroundOn(t, apitest.NewInMemory(t), "a")
+		g.start()
+		denied := make([]syncer.Key, 5)
+		pods := func(i, n int) (pods []*syncer.Pod) {
+			for j := range n {
+				pods = append(pods, pod(denied[i], fmt.Sprintf("10.0.%d.%d", i, j+1), true))
+			}
+			return pods
+		}
+		for i := range denied {
+			denied[i] = syncer.Key{Namespace: fmt.Sprint("denied", i), Name: "web"}
+			g.set("a", service(denied[i], 1, 8080), pods(i, 41)...)
+		}
+		ips := []string{"10.9.0.1", "10.9.0.2", "10.9.0.3"}
+		g.set("a", service(web, 1, 8080), podsOf(ips)...)
+		g.settle()
+		g.faultWrites(1<<30, apitest.Fault{Status: http.StatusForbidden}, func(r apitest.Request) bool { return r.Namespace != web.Namespace })
+		for n := range 40 {
+			for i := range denied {
+				g.source.set("a", service(denied[i], 1, 8080), pods(i, 40-n)...)
+				g.rec.Dirty(denied[i], lanes.Removal, liveCause("a", denied[i]))
+				time.Sleep(40 * time.Millisecond)
+			}
+			if n == 17 || n == 34 {
+				left := ips[n/17:]
+				g.source.set("a", service(web, 1, 8080), podsOf(left)...)
+				g.rec.Dirty(web, lanes.Removal, liveCause("a", web))
+				if took := timeUntil(func() bool { _, sliced := g.addresses(web); return len(sliced) == len(left) }); took > 100*time.Millisecond {
+					t.Errorf("the removal took %v", took)
+				}
+			}
+		}
+		g.server.Intercept(nil)
 	})
 }
