@@ -4,6 +4,7 @@
 package evidence
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
 	"time"
@@ -49,11 +50,42 @@ const (
 	mayNotAsk
 )
 
-// hold is what is kept for one replica.
+// hold is what is kept for one replica, by the kinds that give endpoints together.
 type hold struct {
-	before  int // the ready endpoints that it had
-	since   time.Time
+	since time.Time
+	parts [3]heldPart
+}
+
+// heldPart are the objects of such kinds. before are the ready endpoints that the replica
+// had when the first of them was found to be absent: what replaces them since adds nothing.
+type heldPart struct {
+	before  int
 	objects map[object]bool
+}
+
+// part is that of a kind.
+func (h *hold) part(kind Kind) *heldPart { return &h.parts[min(kind, Nodes)] }
+
+// objects are all of them.
+func (h *hold) objects() iter.Seq[object] {
+	return func(yield func(object) bool) {
+		for _, p := range h.parts {
+			for id := range p.objects {
+				if !yield(id) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// had are the ready endpoints that a replica had, as a list of a kind is to judge it: of all
+// that it has, with what is kept, as many as when its hold began.
+func (s *State) had(replica syncer.Key, kind Kind, ready int) int {
+	if h := s.holds[replica]; h != nil && len(h.part(kind).objects) > 0 {
+		return min(ready, max(h.part(kind).before, s.lossOf(replica, kind, 0).after))
+	}
+	return ready
 }
 
 // lacks notes that a list lacks an object. Of a list in doubt that matters only to who
@@ -133,10 +165,17 @@ func (s *State) forget(a *absence) {
 
 // unhold ends the keeping of an object for a replica.
 func (s *State) unhold(replica syncer.Key, id object) {
-	if h := s.holds[replica]; h != nil {
-		if delete(h.objects, id); len(h.objects) == 0 {
-			delete(s.holds, replica)
+	h := s.holds[replica]
+	if h == nil {
+		return
+	}
+	if p := h.part(id.Kind); p.objects[id] {
+		if delete(p.objects, id); len(p.objects) == 0 {
+			*p = heldPart{}
 		}
+	}
+	if !slices.ContainsFunc(h.parts[:], func(p heldPart) bool { return len(p.objects) > 0 }) {
+		delete(s.holds, replica)
 	}
 }
 
@@ -183,12 +222,15 @@ func (a *absence) manual() store.ManualObject {
 func (s *State) hold(now time.Time, l loss, lacking []*absence) {
 	h := s.holds[l.replica]
 	if h == nil {
-		h = &hold{since: now, objects: map[object]bool{}}
+		h = &hold{since: now}
 		s.holds[l.replica] = h
 	}
-	h.before = max(h.before, l.before)
 	for _, a := range lacking {
-		h.objects[a.id] = true
+		p := h.part(a.id.Kind)
+		if p.objects == nil {
+			p.objects = map[object]bool{}
+		}
+		p.before, p.objects[a.id] = max(p.before, l.before), true
 	}
 }
 
@@ -199,7 +241,7 @@ func (s *State) moved() {
 			l.recount(s)
 		}
 	}
-	for _, a := range s.absent {
+	for id, a := range s.absent {
 		l := lost{service: a.service, addrs: a.addrs}
 		switch a.id.Kind {
 		case Pods:
@@ -212,7 +254,7 @@ func (s *State) moved() {
 		var since time.Time
 		former := slices.Clone(a.replicas)
 		for _, replica := range former {
-			if h := s.holds[replica]; h != nil && h.objects[a.id] && (since.IsZero() || h.since.Before(since)) {
+			if h := s.holds[replica]; h != nil && h.part(id.Kind).objects[id] && (since.IsZero() || h.since.Before(since)) {
 				since = h.since
 			}
 		}

@@ -47,7 +47,7 @@ func (s *State) readinessHolds() []Hold {
 func (s *State) holdOf(replica syncer.Key, h *hold) Hold {
 	var n, there, stands [kinds + 1]int
 	out := Hold{Replica: replica, Reason: HoldList, Since: h.since}
-	for id := range h.objects {
+	for id := range h.objects() {
 		a := s.absent[id]
 		if a == nil {
 			continue

@@ -143,18 +143,18 @@ func (s *State) rejudge(now time.Time, dirty []store.Dirty, out *Effects) {
 			continue
 		}
 		s.damp(now, out)
-		for _, of := range [][]Kind{{Services}, {Pods}, {Endpoints, Slices, Manual}} {
-			s.rejudgeKind(now, d.Replica, h, of, out)
+		for _, kind := range []Kind{Services, Pods, Endpoints} {
+			s.rejudgePart(now, d.Replica, kind, h.part(kind), out)
 		}
 	}
 }
 
-// rejudgeKind does so for kinds that give endpoints together.
-func (s *State) rejudgeKind(now time.Time, replica syncer.Key, h *hold, of []Kind, out *Effects) {
+// rejudgePart does so for kinds that give endpoints together.
+func (s *State) rejudgePart(now time.Time, replica syncer.Key, kind Kind, h *heldPart, out *Effects) {
 	limits := s.cfg.Limits
 	var replaced []*absence
 	for id := range h.objects {
-		if a := s.absent[id]; a != nil && slices.Contains(of, id.Kind) {
+		if a := s.absent[id]; a != nil {
 			if a.state != mayNotAsk {
 				limits.MinEndpoints = 0 // an answer is on its way
 			}
@@ -163,7 +163,7 @@ func (s *State) rejudgeKind(now time.Time, replica syncer.Key, h *hold, of []Kin
 			}
 		}
 	}
-	unsettled, passed := judge(limits, []loss{s.lossOf(replica, of[0], h.before)}, s.recent(now), false)
+	unsettled, passed := judge(limits, []loss{s.lossOf(replica, kind, h.before)}, s.recent(now), false)
 	if len(replaced) > 0 && !unsettled[replica] {
 		s.took(now, passed)
 		s.settleBut(now, sortAbsences(replaced), func(other syncer.Key) bool { return other != replica }, "replaced", out)

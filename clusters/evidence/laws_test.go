@@ -27,7 +27,7 @@ import (
 //   - NOWIPE: what merely lacks in lists, and lives, is taken within the limits and
 //     never to the last.
 //   - NET: what lists lack stands only in replicas that are held, and a replica that has
-//     as many ready endpoints in a list as it had is not, whatever others are.
+//     as many ready endpoints in a list as it had when that began is not, whatever others are.
 //
 // And at the end of a history, when all faults have ended: CONV, ZERO.
 
@@ -107,7 +107,13 @@ func (s *shell) net(e Event, replica string, before, after contribution) {
 		}
 	}
 	if len(kept) == 0 {
+		delete(s.keptOf, replica)
 		return
+	}
+	if of, was := s.keptOf[replica]; was {
+		had = min(had, of) // what came since replaces
+	} else {
+		s.keptOf[replica] = had
 	}
 	if !slices.ContainsFunc(s.holds, func(h Hold) bool { return h.Replica == key && (h.Reason == HoldList || h.Reason == HoldStart) }) {
 		s.breach("NET", "%s of %s stands, lists lack it, and nothing is held", show1(kept[0]), replica)

@@ -153,7 +153,7 @@ func (r *list[T]) date(s *State, now time.Time, _ *Effects) bool {
 		if r.Older && s.quarantine.err == nil {
 			s.wentBack(now, r.kind())
 		}
-		r.before, r.where = s.takeCounts(), r.places(s)
+		r.before, r.where = s.takeCounts(r.kind()), r.places(s)
 		r.begin(s, r.Revision, r.Older)
 		if r.doubted = s.quarantine.doubts(now, s.cfg.Limits, r.kind(), r.Older, r.Revision); !r.doubted {
 			s.crowds[r.kind()] = crowd{} // all of it is shown, if there is room
@@ -240,11 +240,11 @@ func (r *list[T]) end(s *State, now time.Time, out *Effects) bool {
 }
 
 // recount counts anew what replicas had: Services were moved to others.
-func (r *list[T]) recount(s *State) { r.before = s.takeCounts() }
+func (r *list[T]) recount(s *State) { r.before = s.takeCounts(r.kind()) }
 
-// takeCounts remembers the ready endpoints of all replicas, with those that are kept. Until
-// the member was read whole, these are what stands.
-func (s *State) takeCounts() map[syncer.Key]int {
+// takeCounts remembers the ready endpoints that all replicas had. Until the member was read
+// whole, these are what stands.
+func (s *State) takeCounts(kind Kind) map[syncer.Key]int {
 	before := map[syncer.Key]int{}
 	for replica, r := range s.baseline.replicas {
 		if before[replica] = s.baseline.left(replica); !s.synced {
@@ -256,7 +256,7 @@ func (s *State) takeCounts() map[syncer.Key]int {
 	}
 	for _, replica := range s.store.Replicas() {
 		waits, _ := s.waitingIn(replica)
-		before[replica] += s.store.ReadyEndpoints(replica) - waits
+		before[replica] = s.had(replica, kind, before[replica]+s.store.ReadyEndpoints(replica)-waits)
 	}
 	for source := range s.unread { // nothing of it was given yet
 		if replica, placed := s.store.Placed(source); placed {

@@ -51,7 +51,7 @@ func (services) put(s *State, now time.Time, v serviceVersion) []store.Dirty {
 		s.unread[key] = true
 	}
 	former, _ := s.store.Placed(key)
-	before := s.store.ReadyEndpoints(former)
+	before := s.had(former, Pods, s.store.ReadyEndpoints(former))
 	dirty := s.store.SetService(v)
 	if !isNew && !maps.Equal(was.Selector, v.Object.Selector) {
 		dirty = append(dirty, s.keepSelected(now, key, before)...)

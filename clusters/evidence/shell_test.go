@@ -82,6 +82,8 @@ type shell struct {
 	lying   bool
 	open    map[string]bool // replicas of which something stood from before this process
 	mixed   bool            // something of other kinds came between two pieces of a list
+	// keptOf are the ready endpoints that a replica had when the first pod was kept in it.
+	keptOf map[string]int
 	// wasInForce are the rules that were in force before it.
 	wasInForce string
 }
@@ -137,7 +139,7 @@ func (s *shell) start() {
 		s.state.sampled = 2 + int(s.seed/3%4)
 	}
 	s.words, s.reads, s.seen, s.synced, s.unnoticed = newWords(), nil, 0, false, false
-	s.followed, s.heardOf, s.missing = nil, nil, nil
+	s.followed, s.heardOf, s.missing, s.keptOf = nil, nil, nil, map[string]int{}
 	for k := range s.watches {
 		s.watches[k] = watch{want: Kind(k) <= Nodes}
 	}
