@@ -16,6 +16,7 @@ import (
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/syncer"
 )
 
 func TestEmptyListIsNotBelieved(t *testing.T) {
@@ -292,5 +293,31 @@ func TestWrittenEndpointsVanish(t *testing.T) {
 		w.pass(10 * time.Second)
 		w.wantAddresses("shop", "hand")
 		w.wantHolds()
+	})
+}
+
+// The process that led had the same hold; it was released there, and the replica is empty.
+func TestWhatWasReleasedStaysAwayWhenAnotherLeads(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a := w.api("uid-a")
+		a.put(newService("shop", "web"))
+		for n := 1; n <= 12; n++ {
+			a.put(newPod("shop", "web", n))
+		}
+		a.refuse("pods")
+		w.reach("a", a.config(""), "1")
+		w.pass(time.Second)
+		a.drop("pods", func(string) bool { return true })
+		w.set.Relist("a")
+		w.pass(time.Minute)
+		w.wantHolds("shop/web list_shrank")
+		w.set.Lead(func(string) map[syncer.Key]Standing {
+			return map[syncer.Key]Standing{{Namespace: "shop", Name: "web"}: {}}
+		})
+		w.pass(time.Minute)
+		w.wantHolds()
+		if left := w.addresses("shop", "web"); len(left) > 0 {
+			t.Errorf("%v came back", left)
+		}
 	})
 }

@@ -186,12 +186,21 @@ func (s *Set) Relist(cluster string) bool {
 }
 
 // Lead says that this process is about to write to the ingress cluster. standing tells what
-// stands there of a member; only those are asked about for which it matters.
+// stands there of a member.
 func (s *Set) Lead(standing func(cluster string) map[syncer.Key]Standing) {
-	for _, m := range s.applied.Load().members {
-		if m.holdsRules() {
-			m.step(evidence.Leading{Replicas: standing(m.name)}, time.Now())
+	members := s.applied.Load().members
+	if !slices.ContainsFunc(members, (*Member).keeps) {
+		return
+	}
+	stands, served := map[string]map[syncer.Key]Standing{}, map[syncer.Key]bool{}
+	for _, m := range members {
+		stands[m.name] = standing(m.name)
+		for replica, of := range stands[m.name] {
+			served[replica] = served[replica] || len(of.Endpoints) > 0
 		}
+	}
+	for _, m := range members {
+		m.step(evidence.Leading{Replicas: stands[m.name], Served: served}, time.Now())
 	}
 }
 

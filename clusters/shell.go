@@ -138,11 +138,11 @@ func (s *shell) share(replica syncer.Key) (evidence.Share, evidence.View) {
 	return s.state.Share(replica), *s.view.Load()
 }
 
-// holdsRules reports whether rules of the configuration are held.
-func (s *shell) holdsRules() bool {
+// keeps reports whether anything is kept that the member does not show.
+func (s *shell) keeps() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.state.HoldsRules()
+	return s.state.Keeps()
 }
 
 // replicas are those that the member contributes to, or that something of it is kept in.

@@ -9,14 +9,12 @@ import (
 )
 
 // Standing returns, by replica, the endpoints of a cluster that stand in the ingress
-// cluster. It walks over all replicas.
+// cluster; a replica that has none of it is empty. It walks over all replicas.
 func (r *Reconciler) Standing(cluster string) map[syncer.Key]plan.Standing {
 	standing := map[syncer.Key]plan.Standing{}
 	for _, key := range r.cache.Replicas(nil) {
 		current := r.cache.Current(key)
-		if s := current.Standing(cluster); len(s.Endpoints) > 0 {
-			standing[key] = s
-		}
+		standing[key] = current.Standing(cluster)
 	}
 	return standing
 }

@@ -142,8 +142,13 @@ type Contact struct{}
 type Baseline struct{ Replicas map[syncer.Key]Standing }
 
 // Leading says that this process is about to write to the ingress cluster, where another
-// did, and what stands there of the member.
-type Leading struct{ Replicas map[syncer.Key]Standing }
+// did, and what stands there.
+type Leading struct {
+	// Replicas are all that stand, with what stands there of the member.
+	Replicas map[syncer.Key]Standing
+	// Served are those that have endpoints of whatever member.
+	Served map[syncer.Key]bool
+}
 
 // Standing is what stands of a member in one replica.
 type Standing struct {

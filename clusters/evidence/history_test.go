@@ -326,7 +326,7 @@ func (s *shell) do(o op) {
 			s.setRules(rulesOf(o.a))
 		}
 	case lead:
-		s.step(Leading{s.baseline()})
+		s.lead()
 	case widen:
 		s.step(Rescoped{})
 		for k := range kinds {
@@ -510,7 +510,7 @@ func (s *shell) peace() {
 	for second := range 90 {
 		// A store that went back answers for its past: of what it lacks beyond that which a
 		// second list may take, an operator must say that it is gone.
-		if second == 60 && (s.doubted || s.state.HoldsRules()) {
+		if second == 60 && (s.doubted || len(s.state.ruling.held) > 0) {
 			s.step(Release{})
 		}
 		s.work()

@@ -28,6 +28,11 @@ func (s *State) Holds() []Hold {
 	return append(all, s.ruleHolds()...)
 }
 
+// Keeps reports whether anything is kept, or stands, that the member does not show.
+func (s *State) Keeps() bool {
+	return len(s.holds)+len(s.ruling.held)+len(s.baseline.replicas)+s.readiness.kept > 0
+}
+
 func (s *State) readinessHolds() []Hold {
 	var all []Hold
 	r := &s.readiness

@@ -194,9 +194,6 @@ func (s *State) releaseRules(now time.Time, replica *syncer.Key, out *Effects) {
 	s.syncWhenListed(now, out)
 }
 
-// HoldsRules reports whether anything is held that rules would take away.
-func (s *State) HoldsRules() bool { return len(s.ruling.held) > 0 }
-
 // ruleHolds lists what is held, by replica.
 func (s *State) ruleHolds() []Hold {
 	var all []Hold

@@ -169,6 +169,24 @@ func (s *shell) baseline() map[syncer.Key]Standing {
 	return standing
 }
 
+// lead is the event that another process wrote until now.
+func (s *shell) lead() {
+	e := Leading{Replicas: s.baseline(), Served: map[syncer.Key]bool{}}
+	for _, replica := range replicaNames {
+		key := syncer.Key{Namespace: namespace, Name: replica}
+		of := e.Replicas[key]
+		e.Replicas[key], e.Served[key] = of, len(of.Endpoints) > 0
+	}
+	before := map[string]contribution{}
+	maps.Copy(before, s.stands)
+	s.step(e)
+	for _, replica := range replicaNames {
+		if before, after := before[replica], s.stands[replica]; !s.ruled && !maps.Equal(before, after) {
+			s.breach("LEAD", "%s changes from %s to %s, where all that is kept stands", replica, show(before), show(after))
+		}
+	}
+}
+
 func (s *shell) standing(e endpoint, ready bool) syncer.Endpoint {
 	out := syncer.Endpoint{Addr: address(e.ip), Ports: manualPort, Ready: ready, Serving: ready}
 	if e.uid != "" {

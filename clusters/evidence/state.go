@@ -145,7 +145,7 @@ func (s *State) Step(now time.Time, e Event) Effects {
 		s.baseline.set(e)
 		s.damping.begin(e.Replicas)
 	case Leading:
-		s.takeOverRules(now, e.Replicas, out)
+		s.takeOver(now, e, out)
 	case Enforce:
 		s.enforce(now, out)
 	case Rescoped:

@@ -39,7 +39,7 @@ func (r *replay) happens(what string) error {
 		}
 		r.step(Connected{})
 	case "leading": // with what stands by the former leader
-		r.step(Leading{r.standing})
+		r.step(Leading{r.standing, r.served()})
 		clear(r.standing)
 	case "restart":
 		r.state, r.reads, r.synced, r.holds, r.waits = nil, nil, false, "", ""
@@ -183,6 +183,15 @@ func (r *replay) stands(words []string, tail string) error {
 	}
 	r.standing[key] = x
 	return nil
+}
+
+// served are the replicas that have endpoints, of other members, too.
+func (r *replay) served() map[syncer.Key]bool {
+	served := map[syncer.Key]bool{}
+	for key, of := range r.standing {
+		served[key] = r.others || len(of.Endpoints) > 0
+	}
+	return served
 }
 
 func (r *replay) probe(words []string) error {

@@ -1,0 +1,125 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// takeOver ends what is kept here and does not stand: it was released where the process
+// that wrote until now kept it, and must not come back.
+func (s *State) takeOver(now time.Time, e Leading, out *Effects) {
+	for _, replica := range slices.SortedFunc(maps.Keys(s.holds), syncer.Key.Compare) {
+		var gone []*absence
+		if h := s.holds[replica]; h != nil {
+			for id := range h.objects() {
+				if a := s.absent[id]; a != nil && !s.standsOf(a, replica, e) {
+					gone = append(gone, a)
+					s.dueBy(id.Kind, now) // what lives is seen
+				}
+			}
+		}
+		s.settleBut(now, sortAbsences(gone), func(other syncer.Key) bool { return other != replica }, "released", out)
+	}
+	cause := Cause{Kind: "Cluster", Event: "released"}
+	var drop []*baselineEndpoint
+	for replica, r := range s.baseline.replicas {
+		for _, x := range r.open() {
+			if e.tells(replica) && e.find(replica, x.endpoint.Target.UID, x.endpoint.Addr) == nil {
+				drop = append(drop, x)
+			}
+		}
+	}
+	s.dropAll(drop, cause, out)
+	s.takeOverKept(e, cause, out)
+	s.takeOverRules(now, e.Replicas, out)
+}
+
+// tells reports whether what stands in a replica says anything of the member: one that others
+// serve, and it does not, may be theirs for now.
+func (e *Leading) tells(replica syncer.Key) bool {
+	stands, written := e.Replicas[replica]
+	return written && (len(stands.Endpoints) > 0 || !e.Served[replica])
+}
+
+// find is what stands of an address in a replica; nil if nothing does.
+func (e *Leading) find(replica syncer.Key, uid string, addrs ...netip.Addr) *syncer.Endpoint {
+	all := e.Replicas[replica].Endpoints
+	i := slices.IndexFunc(all, func(x syncer.Endpoint) bool {
+		return (uid == "" || x.Target.UID == "" || x.Target.UID == uid) && slices.Contains(addrs, x.Addr)
+	})
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+// standsOf reports whether anything stands in a replica of an object that is kept for it, as
+// far as one can tell.
+func (s *State) standsOf(a *absence, replica syncer.Key, e Leading) bool {
+	stands := e.Replicas[replica]
+	switch a.id.Kind {
+	case Pods:
+		return !e.tells(replica) || e.find(replica, a.uid, a.addrs...) != nil
+	case Services: // without one the replica may be none
+		_, written := e.Replicas[replica]
+		return s.store.ReadyEndpoints(replica) == 0 || slices.Contains(stands.Sources, a.id.Key) || len(e.Replicas) == 0 ||
+			written && !e.tells(replica)
+	case Manual:
+		return !e.tells(replica) || slices.ContainsFunc(a.baseline, func(x *baselineEndpoint) bool { return e.find(replica, "", x.endpoint.Addr) != nil })
+	default:
+		return !e.tells(replica) || slices.ContainsFunc(stands.Endpoints, s.store.ServesManual(a.service))
+	}
+}
+
+// takeOverKept does so for pods that are kept ready. Those of a silent node never stood not
+// ready unless they were released, those of a panic may have before it was noticed: it was
+// released where none of them stands ready.
+func (s *State) takeOverKept(e Leading, cause Cause, out *Effects) {
+	if s.stale { // then nothing stands ready
+		return
+	}
+	var silent []*downPod
+	ready, notReady := 0, 0
+	for _, d := range s.readiness.down {
+		if !d.kept() {
+			continue
+		}
+		p := &d.reported.Object
+		here, fallen := 0, 0
+		for _, replica := range s.store.ReplicasFor(p) {
+			if x := e.find(replica, p.UID, addressesOf(p)...); x != nil && x.Ready {
+				here++
+			} else if x != nil {
+				fallen++
+			}
+		}
+		switch {
+		case d.panic:
+			ready, notReady = ready+here, notReady+fallen
+		case here == 0 && fallen > 0:
+			silent = append(silent, d)
+		}
+	}
+	var free []podVersion
+	if ready == 0 && notReady > 0 {
+		free = s.readiness.release(nil)
+	} else {
+		for _, d := range silent {
+			d.until = time.Time{}
+			free = append(free, s.readiness.let(d))
+		}
+	}
+	var dirty []store.Dirty
+	for _, v := range sorted(free) {
+		dirty = append(dirty, s.override(&v.Object, out)...)
+	}
+	s.announce(out, Change{Cause: cause, Dirty: merged(dirty)})
+}
