@@ -43,20 +43,22 @@ type fakeAPI struct {
 	changed chan struct{} // closed and replaced when anything below changes
 	uid     string
 	version string
-	rv      int
-	events  []fakeEvent
-	hidden  []fakeEvent    // what lists do not show
-	oldest  int            // revisions up to here are compacted
-	deny    map[string]int // status by resource; "*" for all
-	down    bool           // answer 503
-	noToken bool           // answer 401
-	closing int            // watches opened up to this generation are to end
-	opened  int            // watches so far
-	muted   int            // watches up to this one bring nothing any more
-	watches map[string]int // opened, by resource
-	lists   map[string]int
-	open    map[string]int // watches open now
-	hook    func(w http.ResponseWriter, r *http.Request) (handled bool)
+	// noSlices leaves slices out of what the API says that it has.
+	noSlices bool
+	rv       int
+	events   []fakeEvent
+	hidden   []fakeEvent    // what lists do not show
+	oldest   int            // revisions up to here are compacted
+	deny     map[string]int // status by resource; "*" for all
+	down     bool           // answer 503
+	noToken  bool           // answer 401
+	closing  int            // watches opened up to this generation are to end
+	opened   int            // watches so far
+	muted    int            // watches up to this one bring nothing any more
+	watches  map[string]int // opened, by resource
+	lists    map[string]int
+	open     map[string]int // watches open now
+	hook     func(w http.ResponseWriter, r *http.Request) (handled bool)
 }
 
 type fakeEvent struct {
@@ -262,6 +264,14 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer f.mu.Unlock()
 		minor := strings.Split(f.version, ".")[1]
 		_ = json.NewEncoder(w).Encode(map[string]string{"major": "1", "minor": minor + "+", "gitVersion": f.version})
+	case resource == "apis":
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		groups := metav1.APIGroupList{Groups: []metav1.APIGroup{{Name: "apps", Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: "apps/v1"}}}}}
+		if !f.noSlices {
+			groups.Groups = append(groups.Groups, metav1.APIGroup{Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: slicesGroup}}})
+		}
+		_ = json.NewEncoder(w).Encode(groups)
 	case resource == "kube-system":
 		f.mu.Lock()
 		defer f.mu.Unlock()

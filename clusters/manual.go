@@ -35,10 +35,10 @@ type manualWatches struct {
 	wanted  map[syncer.Key]uint64 // as ManualSources has it; replaced, never changed
 	watches map[scope]*manualWatch
 	slices  *manualWatch // nil when none is needed
-	// slicesListed is true when slices have been listed through session: its API has
-	// them. slicesLacking is when it said that it has none; zero when it did not.
-	slicesListed  bool
-	slicesLacking time.Time
+	// slicesNotFound is true when the API is to be asked whether it has slices: a list of
+	// them was not found. slicesLacking is when it said that it has none; zero when it did not.
+	slicesNotFound bool
+	slicesLacking  time.Time
 	// slicesAnswer is true when it is yet to be taken in, or again, that there are none.
 	slicesAnswer bool
 }
@@ -72,8 +72,11 @@ func (h *watchHealth) changed(s kube.State) {
 	}
 }
 
-// Slices of discovery.k8s.io/v1 exist from this version on.
-const slicesMajor, slicesMinor = 1, 21
+// slicesGroup has slices, from this version of the API on.
+const (
+	slicesGroup              = "discovery.k8s.io/v1"
+	slicesMajor, slicesMinor = 1, 21
+)
 
 // slicesRetry is the time between two looks at whether an API that said it has no
 // slices has them by now.
@@ -97,6 +100,7 @@ func (w *manualWatches) run(ctx context.Context) {
 			w.stop(w.slices)
 			return
 		case <-w.changed:
+			w.askForSlices(ctx)
 			w.reconcile(ctx)
 		case <-w.slicesDue():
 			w.each(func(looper) {})
@@ -199,7 +203,7 @@ func (w *manualWatches) startSlices(ctx context.Context) {
 		Kind: kube.EndpointSlices.Resource, Convert: convertWith(w.decoder.Slice), Key: sliceKey,
 		Options: metav1.ListOptions{LabelSelector: handWrittenSlices},
 		Handler: handler[store.Slice]{
-			intake: w.intake, kind: evidence.Slices, shown: w.hasSlices,
+			intake: w.intake, kind: evidence.Slices,
 			changed: func(state kube.State) {
 				health.changed(state)
 				w.slicesChanged(state)
@@ -242,7 +246,7 @@ func (w *manualWatches) stop(watches ...*manualWatch) {
 func (w *manualWatches) exchange(to *session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.session, w.slicesListed, w.slicesLacking = to, false, time.Time{}
+	w.session, w.slicesNotFound, w.slicesLacking = to, false, time.Time{}
 	for s, watch := range w.watches {
 		r := kube.Endpoints
 		r.Namespace = s.namespace
@@ -292,25 +296,44 @@ func (w *manualWatches) slicesChanged(s kube.State) {
 	case s.Phase == kube.Forbidden:
 		w.remarks.remark(kube.EndpointSlices.Resource, notFollowed)
 	case s.Phase == kube.Waiting && apierrors.IsNotFound(s.Err):
-		w.lacksSlices()
+		w.notFoundSlices()
 	}
 }
 
-// hasSlices notes that slices have been listed.
-func (w *manualWatches) hasSlices() {
+// notFoundSlices notes that a list of slices was not found.
+func (w *manualWatches) notFoundSlices() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.slicesListed = true
+	w.slicesNotFound = true
+	signal(w.changed)
 }
 
-// lacksSlices notes that the API answered as if it had no EndpointSlices. Where it
-// had them a moment ago that is an error like any other.
-func (w *manualWatches) lacksSlices() {
+// askForSlices asks the API whether it has EndpointSlices, where a list of them was not
+// found: what stands before it may have said so. Unless the API itself says that it has
+// none, that is an error like any other.
+func (w *manualWatches) askForSlices(ctx context.Context) {
+	w.mu.Lock()
+	notFound, s := w.slicesNotFound, w.session
+	w.slicesNotFound = false
+	if notFound = notFound && s != nil; notFound {
+		s.Hold()
+	}
+	w.mu.Unlock()
+	if !notFound {
+		return
+	}
+	defer s.Release()
+	offers, err := s.Offers(ctx, slicesGroup)
+	if err != nil {
+		w.log.Debug("cluster does not say whether it has slices", "error", err)
+	}
+	if err != nil || offers {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.slicesListed {
+	if w.session == s {
 		w.slicesLacking, w.slicesAnswer = time.Now(), true
-		signal(w.changed)
 	}
 }
 

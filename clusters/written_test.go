@@ -114,11 +114,11 @@ func TestHandWrittenEndpointsThatMayNotBeRead(t *testing.T) {
 }
 
 func TestMemberWithoutSlices(t *testing.T) {
-	for _, version := range []string{"v1.17.4", "v1.36.3"} { // the second has a front that lacks them
+	for _, version := range []string{"v1.17.4", "v1.36.3"} { // the second is set up without them
 		t.Run(version, func(t *testing.T) {
 			inWorld(t, nil, func(w *world) {
 				a := w.api("uid-a")
-				a.version = version
+				a.version, a.noSlices = version, true
 				a.deny["endpointslices"] = http.StatusNotFound
 				a.put(manual("shop", "db"), newEndpoints("shop", "db", "10.9.0.1"))
 				w.reach("a", a.config(""), "1")
@@ -134,12 +134,13 @@ func TestMemberWithoutSlices(t *testing.T) {
 func TestSlicesAreAskedForAgain(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		a := w.api("uid-a")
+		a.noSlices = true
 		a.deny["endpointslices"] = http.StatusNotFound
 		a.put(manual("shop", "db"), newEndpoints("shop", "db", "10.9.0.1"), newSlice("shop", "db-1", "db", "somebody", "10.9.0.3"))
 		w.reach("a", a.config(""), "1")
 		w.pass(time.Minute)
 		w.wantAddresses("shop", "db", "a 10.9.0.1")
-		a.with(func() { clear(a.deny) })
+		a.with(func() { a.noSlices = false; clear(a.deny) })
 		w.pass(slicesRetry)
 		w.wantAddresses("shop", "db", "a 10.9.0.1", "a 10.9.0.3")
 	})
@@ -182,6 +183,38 @@ func TestNotFoundIsNoAnswerWhereSlicesWere(t *testing.T) {
 	}
 }
 
+// TestNotFoundIsNoAnswerOfAFront checks that something before the API, which answers for
+// slices as if there were none, takes nothing, whatever session it answers through.
+func TestNotFoundIsNoAnswerOfAFront(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		a.put(byHand(4, 2)...)
+		w.pass(5 * time.Second)
+		w.wantHand(6)
+		w.sink.take()
+		until := time.Now().Add(20 * time.Second)
+		a.with(func() {
+			a.hook = func(rw http.ResponseWriter, r *http.Request) bool {
+				if time.Now().After(until) || !strings.Contains(r.URL.Path, "/endpointslices") {
+					return false
+				}
+				http.Error(rw, "404 page not found", http.StatusNotFound)
+				return true
+			}
+		})
+		w.reach("a", a.config("another"), "2")
+		w.pass(time.Second)
+		a.with(func() { a.closing = a.opened })
+		for range 20 {
+			w.pass(3 * time.Second)
+			w.wantHand(6)
+		}
+		w.wantDirty()
+		a.put(newSlice("shop", "hand-9", "hand", "somebody", "10.9.9.9"))
+		w.pass(time.Second)
+		w.wantHand(7) // and they are followed
+	})
+}
+
 // TestMemberLosesItsSlices checks that slices which an API has no more are judged
 // like those that a list lacks.
 func TestMemberLosesItsSlices(t *testing.T) {
@@ -190,7 +223,7 @@ func TestMemberLosesItsSlices(t *testing.T) {
 			running(t, nil, func(w *world, a *fakeAPI) {
 				a.put(manual("shop", "hand"), newSlice("shop", "hand-1", "hand", "somebody", handIPs(1, ips)...))
 				w.pass(5 * time.Second)
-				a.with(func() { a.deny["endpointslices"] = http.StatusNotFound; a.closing++ })
+				a.with(func() { a.noSlices, a.deny["endpointslices"] = true, http.StatusNotFound; a.closing++ })
 				w.reach("a", a.config("new"), "2")
 				w.pass(2 * time.Second)
 				w.wantHand(ips)
@@ -214,7 +247,7 @@ func TestSlicesNotFoundAfterARestart(t *testing.T) {
 				a := w.api("uid-a")
 				a.put(newService("shop", "web"), newPod("shop", "web", 1))
 				a.put(manual("shop", "hand"), newSlice("shop", "hand-1", "hand", "somebody", handIPs(1, ips)...))
-				a.deny["endpointslices"] = http.StatusNotFound
+				a.noSlices, a.deny["endpointslices"] = true, http.StatusNotFound
 				w.reach("a", a.config(""), "1")
 				w.pass(2 * time.Second)
 				w.wantHand(ips)

@@ -4,9 +4,12 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,6 +50,22 @@ func (c *Connection) Version(ctx context.Context) (ServerVersion, error) {
 		Major: leadingNumber(said.Major),
 		Minor: leadingNumber(said.Minor),
 	}, nil
+}
+
+// Offers asks the server whether its API has a version of a group, such as
+// "discovery.k8s.io/v1".
+func (c *Connection) Offers(ctx context.Context, groupVersion string) (bool, error) {
+	body, err := c.clientset.CoreV1().RESTClient().Get().AbsPath("/apis").MaxRetries(0).Do(ctx).Raw()
+	if err != nil {
+		return false, fmt.Errorf("read the API groups of cluster %s: %w", c.cluster, err)
+	}
+	var said metav1.APIGroupList
+	if err := json.Unmarshal(body, &said); err != nil || len(said.Groups) == 0 {
+		return false, fmt.Errorf("read the API groups of cluster %s: it lists none (%w)", c.cluster, cmp.Or(err, io.ErrUnexpectedEOF))
+	}
+	return slices.ContainsFunc(said.Groups, func(g metav1.APIGroup) bool {
+		return slices.ContainsFunc(g.Versions, func(v metav1.GroupVersionForDiscovery) bool { return v.GroupVersion == groupVersion })
+	}), nil
 }
 
 // leadingNumber reads "36" and also "17+", as some vendors say; 0 for neither.

@@ -82,6 +82,13 @@ func (s *Session) Version() ServerVersion {
 	return ServerVersion{}
 }
 
+// Offers asks whether the API has a version of a group.
+func (s *Session) Offers(ctx context.Context, groupVersion string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	return s.conn.Offers(ctx, groupVersion)
+}
+
 // Host is the address of the server as configured; it holds no secret.
 func (s *Session) Host() string { return s.conn.Host() }
 
