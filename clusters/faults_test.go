@@ -119,12 +119,15 @@ func TestMemberDownAtStart(t *testing.T) {
 		w.reach("a", a.config(""), "1")
 		w.pass(time.Minute)
 		w.wantState("a", Silent, evidence.ReasonUnreachable)
-		if members := w.set.Members(); len(members) != 1 || members[0].Synced {
+		if members := w.set.Members(); len(members) != 1 || members[0].Synced || members[0].Live {
 			t.Errorf("members %+v", members)
 		}
 		a.listener.Lead(memnet.Open)
 		w.pass(6 * time.Second)
 		w.wantState("a", Live, ReasonNone)
+		if members := w.set.Members(); !members[0].Live {
+			t.Errorf("members %+v", members)
+		}
 		w.wantAddresses("shop", "web", "a 10.1.0.1")
 	})
 }

@@ -37,6 +37,12 @@ type MemberState struct {
 	// Panicking is true while pods of the member are kept ready that all turned not
 	// ready at once.
 	Panicking bool
+	// Live is true while what the member does is seen as it happens.
+	Live bool
+}
+
+func memberState(name string, v *evidence.View) MemberState {
+	return MemberState{Name: name, Synced: v.Synced, Stale: v.Stale, Panicking: v.Panicking, Live: v.State == evidence.Live}
 }
 
 // Members returns all members, sorted by name.
@@ -44,8 +50,7 @@ func (s *Set) Members() []MemberState {
 	members := s.applied.Load().members
 	states := make([]MemberState, len(members))
 	for i, m := range members {
-		v := m.view.Load()
-		states[i] = MemberState{Name: m.name, Synced: v.Synced, Stale: v.Stale, Panicking: v.Panicking}
+		states[i] = memberState(m.name, m.view.Load())
 	}
 	return states
 }
@@ -88,7 +93,7 @@ func (s *Set) snapshot(replica syncer.Key, compute func([]store.Input) []store.S
 	out := Snapshot{Loaded: of.loaded, Members: make([]MemberState, len(of.members))}
 	for i, m := range of.members {
 		share, view := m.share(replica)
-		out.Members[i] = MemberState{Name: m.name, Synced: view.Synced, Stale: view.Stale, Panicking: view.Panicking}
+		out.Members[i] = memberState(m.name, &view)
 		out.Shares = m.appendShares(out.Shares, share, view.Synced, compute(share.Inputs))
 	}
 	return out

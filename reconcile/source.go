@@ -65,6 +65,9 @@ type MemberState struct {
 	// Panicking is true while endpoints of the member are kept ready because too many of
 	// its pods turned not ready at once: in failover it gives way.
 	Panicking bool
+	// Live is true while what the member does is seen as it happens: only then does one in
+	// panic give way to it.
+	Live bool
 }
 
 // Recorder is told what the reconciler does; *metrics.Metrics is one. All

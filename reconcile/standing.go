@@ -25,7 +25,7 @@ func markStale(contributions []plan.Contribution, members []MemberState) {
 	for i := range contributions {
 		if at := memberAt(members, contributions[i].Cluster); at >= 0 {
 			contributions[i].Stale = members[at].Stale || contributions[i].Unseen && contributions[i].Stale
-			contributions[i].Panicking = members[at].Panicking
+			contributions[i].Panicking, contributions[i].Away = members[at].Panicking, !members[at].Live
 		}
 	}
 }

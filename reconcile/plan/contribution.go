@@ -37,6 +37,7 @@ type Contribution struct {
 	// not ready where another member still has a ready one.
 	Stale bool
 	// Panicking marks a member whose pods are kept ready because too many turned not
-	// ready at once: of those that serve one at a time, it gives way.
-	Panicking bool
+	// ready at once: of those that serve one at a time, it gives way to the next that is not
+	// Away, whose member is not followed now.
+	Panicking, Away bool
 }

@@ -97,6 +97,8 @@ func (s *replicaStory) member(name, line string) error {
 			c.Stale = true
 		case "panic":
 			c.Panicking = true
+		case "away":
+			c.Away = true
 		case "failover":
 			n, err := strconv.Atoi(value)
 			if err != nil {

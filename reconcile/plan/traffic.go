@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -55,7 +56,7 @@ func demoteStale(shares []*share) (held []Held) {
 // their order that has a ready endpoint, else the first that has any. What a member
 // said that has been silent for too long counts only if no other is ready, what stands
 // of a cluster that is not configured after that, and one in panic gives way to the next
-// that is ready. Members in the same place serve together.
+// that is live and ready. Members in the same place serve together.
 func failOver(shares []*share) {
 	first := func(fits func(*share) bool) (best *share) {
 		for _, s := range shares {
@@ -67,7 +68,6 @@ func failOver(shares []*share) {
 	}
 	var active *share
 	for _, fits := range []func(*share) bool{
-		func(s *share) bool { return s.counts() && !s.Panicking },
 		(*share).counts,
 		func(s *share) bool { return s.ready() && !s.Orphan },
 		(*share).ready,
@@ -76,6 +76,10 @@ func failOver(shares []*share) {
 		if active = first(fits); active != nil {
 			break
 		}
+	}
+	if active != nil && active.Panicking {
+		next := first(func(s *share) bool { return s.counts() && !s.Panicking && !s.Away })
+		active = cmp.Or(next, active)
 	}
 	for _, s := range shares {
 		if active != nil && s.Failover > 0 && s.Failover != active.Failover {

@@ -4,22 +4,26 @@
 package app
 
 import (
+	"slices"
+
 	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/reconcile"
 )
 
 // memberChanged announces a member to the reconciler once it has been seen
 // whole, for only from then on absence means anything; and when it has become stale or
-// is in panic, or is no longer.
+// is in panic, or is no longer; where one is, also when another comes to be live, or ceases.
 func (r *App) memberChanged(string) {
 	if !r.begun.Load() {
 		return // they are only being made
 	}
 	var turned, seen []string
 	r.mu.Lock()
-	for _, m := range r.set.Members() { // with the lock: see forgetMembers
+	members := r.set.Members() // with the lock: see forgetMembers
+	panicking := slices.ContainsFunc(members, func(m clusters.MemberState) bool { return m.Panicking })
+	for _, m := range members {
 		was := r.announced[m.Name]
-		if m.Stale != was.Stale || m.Panicking != was.Panicking {
+		if m.Stale != was.Stale || m.Panicking != was.Panicking || panicking && m.Live != was.Live {
 			turned = append(turned, m.Name)
 		}
 		if m.Synced && !was.Synced {
