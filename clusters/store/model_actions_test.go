@@ -240,6 +240,7 @@ func (m *model) keepFor() (string, []Dirty, flags) {
 		}
 		dirty = append(dirty, m.store.KeepPod(key, in)...)
 	}
+	slices.SortFunc(dirty, sortDirty) // those of several pods, one after another
 	return fmt.Sprint("keep ", name, " for ", in), dirty, flags{}
 }
 
