@@ -172,6 +172,9 @@ func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, err
 			return record.Held, errFight
 		}
 		yields := r.yield(a, now)
+		if len(a.busy) > 0 && !a.plan.Empty() { // what adds waits, and does not meet the same fault
+			a.plan = a.plan.TakingAway(nil)
+		}
 		if yields && a.plan.Empty() {
 			a.held = append(a.held, metrics.HeldChange{Reason: "repair_fight", Message: errRival.Error()})
 			return record.Held, errRival
