@@ -15,7 +15,8 @@
 // stands in the ingress cluster before a start, start.go judges that, share.go adds it to what the member gives; quarantine.go is about
 // stores that went back in time; readiness.go and panic.go keep pods ready, damping.go
 // keeps those that flap not ready; room.go is about too many objects; health.go says how
-// the member stands; holds.go lists all that is kept.
+// the member stands; holds.go lists all that is kept; takeover.go ends what was released
+// where another process wrote until now.
 //
 // # The rules
 //
