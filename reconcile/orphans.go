@@ -28,7 +28,7 @@ func completed(g Snapshot, current plan.Current) (all []plan.Contribution, known
 		speaks := slices.ContainsFunc(g.Contributions, func(c plan.Contribution) bool { return c.Cluster == cluster })
 		i := memberAt(g.Members, cluster)
 		switch {
-		case i < 0 && !speaks && current.Vouched(cluster):
+		case i < 0 && !speaks && current.Vouched(cluster) && !renamed(g, current.Share(cluster)):
 			all = append(slices.Clip(all), orphanShares(cluster, current, g.Settings.DeleteRemoved, unseen)...)
 		case i >= 0 && (!g.Members[i].Synced && !speaks || slices.Contains(g.Unseen, cluster)):
 			share := plan.WithoutGone(current.Share(cluster), g.Gone[cluster])
@@ -40,6 +40,23 @@ func completed(g Snapshot, current plan.Current) (all []plan.Contribution, known
 	}
 	markStale(all, g.Members)
 	return all, !unseen || len(current.Clusters()) > 0 || len(all) > 0
+}
+
+// renamed reports whether a member that has been seen whole names pods of a cluster that is
+// not configured: then it is that cluster under a new name, and speaks for it.
+func renamed(g Snapshot, orphan []plan.Contribution) bool {
+	pods := map[string]bool{}
+	for i := range orphan {
+		for j := range orphan[i].Endpoints {
+			pods[orphan[i].Endpoints[j].Target.UID] = true
+		}
+	}
+	delete(pods, "")
+	return slices.ContainsFunc(g.Contributions, func(c plan.Contribution) bool {
+		i := memberAt(g.Members, c.Cluster)
+		return i >= 0 && g.Members[i].Synced && !slices.Contains(g.Unseen, c.Cluster) &&
+			slices.ContainsFunc(c.Endpoints, func(e syncer.Endpoint) bool { return pods[e.Target.UID] })
+	})
 }
 
 // allSynced reports whether every member has been seen whole.

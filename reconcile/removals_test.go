@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -440,4 +441,36 @@ func (o *outage) String() string {
 		}
 	}
 	return b.String()
+}
+
+// A member has a new name, and neither its slices nor the Service's record can be written:
+// what it says is not ready or gone leaves what stands under the former name.
+func TestRenamedMemberSpeaksForItsFormerName(t *testing.T) {
+	for _, status := range []int{http.StatusForbidden, http.StatusInternalServerError} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGroundOn(t, apitest.NewInMemory(t), "a", "b")
+			g.start()
+			all := podsOf([]string{"10.0.0.1", "10.0.0.2", "10.0.0.3"})
+			g.set("a", service(web, 1, 8080), all...)
+			g.settle()
+			g.faultWrites(1<<30, apitest.Fault{Status: status}, func(r apitest.Request) bool { return r.Verb == "create" || r.Resource == "services" })
+			g.source.mu.Lock()
+			g.source.states = []MemberState{{Name: "new", Synced: true}}
+			g.source.given[web] = map[string]plan.Contribution{}
+			g.source.mu.Unlock()
+			g.source.set("new", service(web, 1, 8080), all...)
+			g.rec.Resync("", "config")
+			time.Sleep(10 * time.Second)
+			if endpoints, sliced := g.addresses(web); len(endpoints) != 3 || len(sliced) != 3 {
+				t.Errorf("%d: after the edit Endpoints %v, slices %v", status, endpoints, sliced)
+			}
+			g.source.set("new", service(web, 1, 8080), pod(web, "10.0.0.1", false), pod(web, "10.0.0.3", true))
+			g.rec.Dirty(web, lanes.Removal, liveCause("new", web))
+			time.Sleep(time.Minute)
+			if endpoints, sliced := g.addresses(web); !slices.Equal(endpoints, []string{"10.0.0.3"}) || !slices.Equal(sliced, endpoints) {
+				t.Errorf("%d: Endpoints %v, slices %v", status, endpoints, sliced)
+			}
+			g.server.Intercept(nil)
+		})
+	}
 }
