@@ -117,7 +117,7 @@ func (b *breaker) probe(ctx context.Context) {
 	}
 	if b.probed(err, time.Now()) && !b.retryNow() && err == nil {
 		b.mu.Lock()
-		b.lockedClose(nil)
+		b.lockedClose()
 		b.mu.Unlock()
 	}
 }
@@ -143,7 +143,7 @@ func (b *breaker) probed(err error, now time.Time) (try bool) {
 		}
 	case b.tries < 2: // else it answers, but not what writes
 		if b.good = now; !b.open && kube.NotAllowed(b.err) {
-			b.lockedClose(nil)
+			b.lockedClose()
 		}
 		b.err = nil
 	}
@@ -173,15 +173,12 @@ func (b *breaker) answer(err error) {
 			b.denied = now
 			b.lockedAgain()
 		}
-		if b.open && now.Sub(b.denied) >= breakerStarting {
-			if !kube.NotAllowed(b.err) {
-				b.err = nil
-			}
-			b.lockedClose(b.err)
+		if b.open && now.Sub(b.denied) >= breakerStarting && !kube.NotAllowed(b.err) {
+			b.lockedClose()
 		}
 	default:
 		b.good, b.missed, b.denied = now, 0, time.Time{}
-		b.lockedClose(nil)
+		b.lockedClose()
 	}
 }
 
@@ -191,13 +188,13 @@ func (b *breaker) lockedOpen() {
 	b.lockedAgain()
 }
 
-// lockedClose ends what was, but for err. What was denied is tried again, as is what waited.
-func (b *breaker) lockedClose(err error) {
-	if err == nil && kube.NotAllowed(b.err) && !b.open {
+// lockedClose ends what was. What was denied is tried again, as is what waited.
+func (b *breaker) lockedClose() {
+	if kube.NotAllowed(b.err) && !b.open {
 		b.open = true
 		b.turned(true)
 	}
-	b.err, b.missed, b.tries = err, 0, 0
+	b.err, b.missed, b.tries = nil, 0, 0
 	b.lockedJudge(time.Now())
 	if b.open {
 		b.open = false
