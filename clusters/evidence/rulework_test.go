@@ -209,10 +209,10 @@ func TestRulesTakeTheirTimeInPieces(t *testing.T) {
 		"a first sync": func() *edited {
 			cfg := strict
 			cfg.Decider = rules
-			return newEdited(t, rand.New(rand.NewPCG(1, 2)), services, usualPiece, cfg)
+			return newEdited(t, dice.From(1, 2), services, usualPiece, cfg)
 		},
 		"an edit": func() *edited {
-			e := newEdited(t, rand.New(rand.NewPCG(1, 2)), services, usualPiece, strict)
+			e := newEdited(t, dice.From(1, 2), services, usualPiece, strict)
 			cfg := e.state.cfg
 			cfg.Decider = rules
 			e.longest, e.took, e.steps = 0, 0, 0
