@@ -6,6 +6,7 @@ package clusters
 import (
 	"net/http"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,6 +141,54 @@ func TestPodsThatDidNotTurnNotReadyAreNotRemembered(t *testing.T) {
 				w.wantHolds()
 				w.wantReady(c.web, c.api, 1)
 				w.wantBooks(33 - c.not)
+			})
+		})
+	}
+}
+
+// TestPublishedPodsStandUntilServicesAreRead: pods may be listed before the Services that
+// publish them though they are not ready. On record as published they stay; an ordinary
+// Service's are taken off at once.
+func TestPublishedPodsStandUntilServicesAreRead(t *testing.T) {
+	web := syncer.Key{Namespace: "shop", Name: "web"}
+	for name, publishes := range map[string]bool{"published": true, "ordinary": false} {
+		t.Run(name, func(t *testing.T) {
+			stood := func(o *Options) {
+				standing(2, 0, 0)(o)
+				all := o.Standing("a")
+				if s := all[web]; publishes {
+					s.Publishing = s.Sources
+					all[web] = s
+				}
+				o.Standing = func(string) map[syncer.Key]Standing { return all }
+			}
+			inWorld(t, stood, func(w *world) {
+				a := w.api("uid-a")
+				svc := newService("shop", "web")
+				svc.Spec.PublishNotReadyAddresses = publishes
+				a.put(svc, notReady(newPod("shop", "web", 1)), notReady(newPod("shop", "web", 2)))
+				a.hook = func(_ http.ResponseWriter, r *http.Request) bool {
+					if strings.HasSuffix(r.URL.Path, "/services") {
+						time.Sleep(time.Second)
+					}
+					return false
+				}
+				w.reach("a", a.config(""), "1")
+				w.pass(500 * time.Millisecond)
+				w.wantState("a", Syncing, ReasonNone)
+				if shares := w.set.Peek(web).Shares; publishes && len(shares) > 0 || !publishes && (len(shares) != 1 || len(shares[0].Gone) != 2) {
+					t.Errorf("before Services are read: %+v", shares)
+				}
+				w.pass(time.Second)
+				w.wantState("a", Live, ReasonNone)
+				want := []string{"a 10.1.0.1", "a 10.1.0.2"}
+				if !publishes {
+					want = nil
+				}
+				w.wantAddresses("shop", "web", want...)
+				if took := strings.Join(w.sink.take(), "\n"); strings.Contains(took, "removal shop/web: Pod") == publishes {
+					t.Errorf("changes:\n%s", took)
+				}
 			})
 		})
 	}

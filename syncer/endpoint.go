@@ -128,7 +128,9 @@ type Contribution struct {
 	// carry both: hand-written ones, and those of a Service without ipFamilies
 	// and clusterIP whose pods disagree (each Endpoint's Only then tells).
 	EndpointsFamily Family
-	Rejected        []Rejection
+	// Publishes is true where the Service takes every selected pod for ready.
+	Publishes bool
+	Rejected  []Rejection
 	// Trigger is the candidate for endpoints.kubernetes.io/last-change-trigger-time;
 	// zero when no change since the last computation has a time.
 	Trigger time.Time

@@ -53,6 +53,7 @@ func Compute(svc *Service, pods iter.Seq[*Pod], opts Options) Contribution {
 	}
 	r := computation{opts: opts, svc: svc, families: c.Families, byPod: byPod,
 		publishNotReady: publishesNotReady(svc, opts), ports: newPortResolver(svc)}
+	c.Publishes = r.publishNotReady
 	for pod := range pods {
 		r.add(pod)
 	}

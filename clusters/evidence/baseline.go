@@ -25,10 +25,12 @@ type baseline struct {
 
 // baselineReplica is what stands in one replica.
 type baselineReplica struct {
-	key       syncer.Key
-	sources   []syncer.Key
-	endpoints []*baselineEndpoint // those that stand ready
-	left      int                 // those of them that are not dropped
+	key     syncer.Key
+	sources []syncer.Key
+	// publishing are the sources that are on record as taking every pod for ready.
+	publishing []syncer.Key
+	endpoints  []*baselineEndpoint // those that stand ready
+	left       int                 // those of them that are not dropped
 	// judged is true once its endpoints were compared with what the member shows. What
 	// is left of them then is unsettled.
 	judged bool
@@ -74,7 +76,7 @@ func (st *baseline) set(b Baseline) {
 		byPod: map[syncer.Key][]*baselineEndpoint{}, byAddr: map[netip.Addr][]*baselineEndpoint{},
 	}
 	for key, s := range b.Replicas {
-		r := &baselineReplica{key: key, sources: s.Sources}
+		r := &baselineReplica{key: key, sources: s.Sources, publishing: s.Publishing}
 		for _, e := range s.Endpoints {
 			if !e.Ready {
 				continue
@@ -291,10 +293,15 @@ func (s *State) meetBaseline(p *syncer.Pod, out *Effects) {
 	s.dropAll(drop, (*pods)(nil).cause(p, 0, "relist"), out)
 }
 
-// published reports whether a replica that stands takes every pod for ready, as far as
-// its Services are known.
+// published reports whether a replica that stands takes every pod for ready: as its
+// Services say, or while one is not known the record.
 func (s *State) published(r *baselineReplica) bool {
-	return slices.ContainsFunc(r.sources, s.store.Publishes)
+	return slices.ContainsFunc(r.sources, func(source syncer.Key) bool {
+		if s.store.Service(source) == nil {
+			return slices.Contains(r.publishing, source)
+		}
+		return s.store.Publishes(source)
+	})
 }
 
 // lacksSource reports whether a Service that fed a replica is absent.
@@ -346,6 +353,9 @@ func (s *State) serviceShown(now time.Time, service syncer.Key, out *Effects) {
 	unjudged := false
 	s.foundSource(service)
 	for _, r := range s.baseline.fedBy(service) {
+		if slices.Contains(r.publishing, service) && !s.store.Publishes(service) {
+			s.unpublish(r, out)
+		}
 		if s.presence(r).pending {
 			r.judged = false // what is written by hand is to be read first
 			continue
@@ -365,6 +375,18 @@ func (s *State) serviceShown(now time.Time, service syncer.Key, out *Effects) {
 	s.dropAll(drop, Cause{Kind: "Service", Event: "relist", Key: service}, out)
 	if s.synced && unjudged {
 		s.judgeBaseline(now, out)
+	}
+}
+
+// unpublish meets again the pods that were kept as published, where the Service of record
+// does not publish any more.
+func (s *State) unpublish(r *baselineReplica, out *Effects) {
+	for _, e := range r.open() {
+		if pod, named := e.pod(); named {
+			if p := s.store.Pod(pod); p != nil {
+				s.meetBaseline(p, out)
+			}
+		}
 	}
 }
 

@@ -154,6 +154,8 @@ type Leading struct {
 type Standing struct {
 	// Sources are the Services of the member that gave it.
 	Sources []syncer.Key
+	// Publishing are those of them that took every pod for ready, as far as it is on record.
+	Publishing []syncer.Key
 	// Endpoints as they stand. Those of pods name them with their UID in Target.
 	Endpoints []syncer.Endpoint
 }

@@ -14,6 +14,8 @@ import (
 type Standing struct {
 	// Sources are the Services of the cluster that gave it.
 	Sources []syncer.Key
+	// Publishing are those of them that took every pod for ready, as far as it is on record.
+	Publishing []syncer.Key
 	// Endpoints as they stand.
 	Endpoints []syncer.Endpoint
 }
@@ -22,6 +24,9 @@ type Standing struct {
 func (o *Current) Standing(cluster string) (s Standing) {
 	for _, share := range o.Share(cluster) {
 		s.Sources = append(s.Sources, share.Source)
+		if share.Publishes {
+			s.Publishing = append(s.Publishing, share.Source)
+		}
 		s.Endpoints = append(s.Endpoints, share.Endpoints...)
 	}
 	return s
