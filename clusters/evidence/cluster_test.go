@@ -119,6 +119,7 @@ func (s *theService) shown() store.Versioned[syncer.Service] {
 		Key: syncer.Key{Namespace: namespace, Name: s.name}, UID: "service-" + s.name, ClusterIP: "10.96.0.1", IPFamilies: []syncer.Family{syncer.IPv4},
 		Ports: []syncer.ServicePort{{Name: "http", Protocol: syncer.TCP, Port: 80, Target: syncer.TargetPort{Number: 8080}}},
 	}}
+	v.Object.PublishNotReadyAddresses = s.name == publishing
 	switch s.app {
 	case "":
 	case everyPod:
@@ -128,6 +129,9 @@ func (s *theService) shown() store.Versioned[syncer.Service] {
 	}
 	return v
 }
+
+// publishing is the Service that takes every pod for ready.
+const publishing = "c"
 
 // everyPod is the app of a Service that selects all pods.
 const everyPod = "*"
@@ -198,9 +202,9 @@ func (w *cluster) demanded(s *theService, rules store.Decider) map[endpoint]bool
 			case store.NotReady:
 				out[endpoint{p.ip, p.uid}] = false
 			case store.Ready:
-				out[endpoint{p.ip, p.uid}] = !p.terminating
+				out[endpoint{p.ip, p.uid}] = s.name == publishing || !p.terminating
 			default:
-				out[endpoint{p.ip, p.uid}] = p.serving() && !w.silent[p.node]
+				out[endpoint{p.ip, p.uid}] = s.name == publishing || p.serving() && !w.silent[p.node]
 			}
 		}
 	}

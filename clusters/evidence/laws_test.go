@@ -211,6 +211,9 @@ func (s *shell) notice() {
 }
 
 func (s *shell) damps(e Event, replica string, before, after contribution) {
+	if replica == publishing {
+		return
+	}
 	traffic, pods := after.ready(), false
 	switch e.(type) {
 	case Listed[syncer.Pod], *Seen[syncer.Pod], *Gone[syncer.Pod], Tick:
@@ -353,6 +356,8 @@ func (w *words) againstPod(s *shell, replica string, ep endpoint, ready bool) st
 		return "its pod is gone"
 	case p.IPs[0].Addr != address(ep.ip):
 		return "its pod has another address"
+	case replica == publishing:
+		return ""
 	case ready && p.Deleted != 0:
 		return "its pod is terminating"
 	case ready && !p.Ready && s.madeReady(replica, p):
@@ -466,7 +471,7 @@ func (w *words) fell(ep endpoint) bool {
 		return false
 	}
 	x := w.pods[nameOf(ep.uid)]
-	return x != nil && x.is.UID == ep.uid && !x.is.Ready
+	return x != nil && x.is.UID == ep.uid && !x.is.Ready && x.is.Labels["app"] != publishing
 }
 
 // unselected reports whether the Services of a replica, as they were shown last, select

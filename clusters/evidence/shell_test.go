@@ -157,7 +157,10 @@ func (s *shell) baseline() map[syncer.Key]Standing {
 	for replica, eps := range s.stands {
 		var x Standing
 		for _, source := range slices.Sorted(maps.Keys(s.sources[replica])) {
-			x.Sources = append(x.Sources, syncer.Key{Namespace: namespace, Name: source})
+			key := syncer.Key{Namespace: namespace, Name: source}
+			if x.Sources = append(x.Sources, key); source == publishing {
+				x.Publishing = append(x.Publishing, key)
+			}
 		}
 		for _, e := range sortedEndpoints(eps) {
 			x.Endpoints = append(x.Endpoints, s.standing(e, eps[e]))
