@@ -94,11 +94,7 @@ func (s *shell) miss(e Event) {
 }
 
 func (s *shell) net(e Event, replica string, before, after contribution) {
-	key := syncer.Key{Namespace: namespace, Name: replica}
-	if r := s.state.baseline.replicas[key]; !s.synced || s.unseen[replica] || !s.state.quarantine.from().IsZero() || r != nil && !r.judged {
-		return
-	}
-	had, listed, kept := s.hadIn(replica, before), 0, []endpoint(nil)
+	listed, kept := 0, []endpoint(nil)
 	for ep, ready := range after {
 		if s.missing[ep.uid] {
 			kept = append(kept, ep)
@@ -106,16 +102,29 @@ func (s *shell) net(e Event, replica string, before, after contribution) {
 			listed++
 		}
 	}
-	if len(kept) == 0 {
-		delete(s.keptOf, replica)
+	key := syncer.Key{Namespace: namespace, Name: replica}
+	held := slices.ContainsFunc(s.holds, func(h Hold) bool { return h.Replica == key && (h.Reason == HoldList || h.Reason == HoldStart) })
+	doubted := !s.state.quarantine.from().IsZero()
+	of, was := s.keptOf[replica]
+	if was && (doubted || held && len(kept) == 0) { // what is there, or is shown in doubt, may end a hold, or not
+		s.keptOf[replica] = max(of, before.ready(), after.ready())
+	}
+	if r := s.state.baseline.replicas[key]; !s.synced || s.unseen[replica] || doubted || r != nil && !r.judged {
 		return
 	}
-	if of, was := s.keptOf[replica]; was {
+	if len(kept) == 0 {
+		if !held {
+			delete(s.keptOf, replica)
+		}
+		return
+	}
+	had := s.hadIn(replica, before) + s.came[replica]
+	if was {
 		had = min(had, of) // what came since replaces
 	} else {
 		s.keptOf[replica] = had
 	}
-	if !slices.ContainsFunc(s.holds, func(h Hold) bool { return h.Replica == key && (h.Reason == HoldList || h.Reason == HoldStart) }) {
+	if !held {
 		s.breach("NET", "%s of %s stands, lists lack it, and nothing is held", show1(kept[0]), replica)
 	}
 	if _, list := e.(Listed[syncer.Pod]); list && listed >= had && !s.lying && s.wasInForce == s.inForce() && !(s.open[replica] && s.lacksService(replica)) {
@@ -140,6 +149,24 @@ func (c contribution) ready() (n int) {
 		}
 	}
 	return n
+}
+
+// counts are the ready endpoints of all replicas between two pieces of a list of pods.
+func (s *shell) counts(kind Kind) map[string]int {
+	ready := map[string]int{}
+	if kind != Pods {
+		return ready
+	}
+	for _, replica := range replicaNames {
+		for _, c := range store.Peek(s.state.Share(syncer.Key{Namespace: namespace, Name: replica}).Inputs) {
+			for i := range c.Endpoints {
+				if c.Endpoints[i].Ready {
+					ready[replica]++
+				}
+			}
+		}
+	}
+	return ready
 }
 
 // lacksService reports whether a Service of a replica is absent. What stands is judged by all

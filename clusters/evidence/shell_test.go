@@ -84,6 +84,9 @@ type shell struct {
 	mixed   bool            // something of other kinds came between two pieces of a list
 	// keptOf are the ready endpoints that a replica had when the first pod was kept in it.
 	keptOf map[string]int
+	// came are the ready endpoints that a replica got by what came between two pieces of a
+	// list: it had them, too.
+	came map[string]int
 	// wasInForce are the rules that were in force before it.
 	wasInForce string
 }
@@ -221,6 +224,7 @@ func (s *shell) step(e Event) {
 	s.log2(e)
 	s.wasSynced, s.sampled, s.lying = s.synced, s.unasked(), !s.state.contradicted[Pods].IsZero()
 	s.wasInForce, s.seenNow, s.mixed, s.open = s.inForce(), map[string]bool{}, false, map[string]bool{}
+	s.came = map[string]int{}
 	for _, replica := range s.state.BaselineReplicas() {
 		s.open[replica.Name] = true
 	}
@@ -241,7 +245,11 @@ func (s *shell) step(e Event) {
 				s.notice()
 				s.note("  between two pieces of %v:", c.Kind)
 				s.log2(x)
+				had := s.counts(c.Kind)
 				s.take(s.state.Step(s.now, x), dirty)
+				for replica, n := range s.counts(c.Kind) {
+					s.came[replica] += max(0, n-had[replica])
+				}
 				s.steps++
 				s.miss(x)
 				switch x := x.(type) {

@@ -189,6 +189,11 @@ func (w *words) hear(s *shell, e Event) {
 		if e.Replica == nil {
 			w.doubted = [kinds]time.Time{}
 		}
+		for id, x := range w.manuals { // what an answer said of what goes by it counts no more
+			if a := s.state.absent[objectOf(id.service, id.slice)]; a != nil && !a.since.IsZero() {
+				x.lacked = true
+			}
+		}
 	case Listed[syncer.Pod]:
 		items := map[string]word[syncer.Pod]{}
 		for _, v := range e.Items {
