@@ -324,6 +324,10 @@ func (s *State) settleBut(now time.Time, lacking []*absence, needs func(replica 
 			continue
 		}
 		gone = append(gone, a)
+		var open *absence
+		if (event == "replaced" || event == "released") && s.asked(a) {
+			open = s.withoutObject(a)
+		}
 		s.forget(a)
 		switch a.id.Kind {
 		case Pods:
@@ -347,6 +351,9 @@ func (s *State) settleBut(now time.Time, lacking []*absence, needs func(replica 
 			dirty = append(dirty, s.store.RemoveManual(a.manual())...)
 		}
 		dirty = append(dirty, s.settleBaseline(a)...)
+		if open != nil {
+			s.await(now, open)
+		}
 	}
 	if s.synced && slices.ContainsFunc(gone, func(a *absence) bool { return a.id.Kind == Services }) {
 		defer s.judgeBaseline(now, out) // what stood of them waits for nothing any more

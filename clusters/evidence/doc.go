@@ -11,7 +11,8 @@
 // same way, object.go what events say, list.go what complete lists show, in pieces;
 // pods.go, services.go and manual.go are the tables of the kinds. Then, one idea a file:
 // absence.go keeps what lists lack, judge.go says how much of it may go, inquiry.go asks
-// for the rest; rules.go and rulework.go put rules in force, in pieces; baseline.go is what
+// for the rest, taken.go for what went and may be there; rules.go and rulework.go put
+// rules in force, in pieces; baseline.go is what
 // stands in the ingress cluster before a start, start.go judges that, share.go adds it to what the member gives; quarantine.go is about
 // stores that went back in time; readiness.go and panic.go keep pods ready, damping.go
 // keeps those that flap not ready; room.go is about too many objects; health.go says how
@@ -25,7 +26,7 @@
 // object: it passes in the same step. That a list lacks an object is soft: what a replica loses
 // by it is compared, net of replacements, with what it had, and what exceeds the limits
 // is asked for by name, and kept for that replica alone. Gone means gone. There means that the list lies: then nothing
-// that it lacks is believed. Only panic and silent nodes keep a pod ready that says
+// that it lacks is believed, and what went meanwhile comes back. Only panic and silent nodes keep a pod ready that says
 // that it is not. An address has one owner: no doubtful object keeps one that a live
 // pod shows.
 //

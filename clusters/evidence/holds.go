@@ -103,6 +103,9 @@ func (s *State) release(now time.Time, replica *syncer.Key, out *Effects) {
 	var gone []*absence
 	is := func(other syncer.Key) bool { return replica == nil || other == *replica }
 	for _, a := range s.absent {
+		if _, has := s.has(a); !has && a.rv > 0 {
+			continue // it was taken, and is asked for
+		}
 		if !a.since.IsZero() && (replica == nil || slices.Contains(a.replicas, *replica)) {
 			gone = append(gone, a)
 			switch a.id.Kind {

@@ -270,18 +270,6 @@ func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v s
 	}
 }
 
-// askBelieved asks for what the last list took that is known to lie.
-func (s *State) askBelieved(now time.Time, kind Kind, q *inquiry, out *Effects) {
-	for _, a := range s.believed[kind] {
-		if _, has := s.has(a); s.absent[a.id] == nil && !has {
-			s.absent[a.id], a.since = a, now
-			s.address(a, a.addrs)
-			s.ask(now, a, q, out)
-		}
-	}
-	s.believed[kind] = nil
-}
-
 // has reports whether the table has an object, and at what revision.
 func (s *State) has(a *absence) (rv uint64, has bool) {
 	switch a.id.Kind {

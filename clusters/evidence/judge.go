@@ -112,8 +112,7 @@ func (s *State) judgeLacking(now time.Time, kind Kind, before map[syncer.Key]int
 	s.took(now, passed)
 	var taken []*absence
 	for _, a := range lacking {
-		rv, _ := s.has(a)
-		taken = append(taken, &absence{id: a.id, uid: a.uid, service: a.service, addrs: a.addrs, rv: rv})
+		taken = append(taken, s.withoutObject(a))
 	}
 	notThere := slices.DeleteFunc(lacking, func(a *absence) bool { return a.state == isThere }) // since the list was read
 	s.settleBut(now, notThere, func(replica syncer.Key) bool { return unsettled[replica] }, "relist", out)

@@ -228,7 +228,9 @@ func (s *State) reclaim(now time.Time, p *syncer.Pod, out *Effects) {
 	for i := range p.IPs {
 		addr := p.IPs[i].Addr
 		for _, a := range slices.Clone(s.addresses[addr]) {
-			if held := s.store.Pod(a.id.Key); a.id.Key != p.Key && held != nil && !(held.HostNetwork && p.HostNetwork) {
+			held := s.store.Pod(a.id.Key)
+			taken := held == nil && a.rv > 0 && !p.HostNetwork // whose answer counts no more
+			if a.id.Key != p.Key && (taken || held != nil && !(held.HostNetwork && p.HostNetwork)) {
 				s.settle(now, a, "reused", out)
 			}
 		}

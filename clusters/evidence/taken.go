@@ -1,0 +1,40 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import "time"
+
+// askBelieved asks for what the last list took that is known to lie.
+func (s *State) askBelieved(now time.Time, kind Kind, q *inquiry, out *Effects) {
+	for _, a := range s.believed[kind] {
+		if _, has := s.has(a); s.absent[a.id] == nil && !has {
+			s.absent[a.id], a.since = a, now
+			s.address(a, a.addrs)
+			s.ask(now, a, q, out)
+		}
+	}
+	s.believed[kind] = nil
+}
+
+// withoutObject is an absence as it is on the books once its object was taken.
+func (s *State) withoutObject(a *absence) *absence {
+	rv, _ := s.has(a)
+	return &absence{id: a.id, uid: a.uid, service: a.service, addrs: a.addrs, rv: rv}
+}
+
+// asked reports whether an answer is on its way about an object that the last list lacked.
+// It counts, though the object was taken meanwhile because others replace it, or somebody
+// said so: one that is there comes back.
+func (s *State) asked(a *absence) bool {
+	_, has := s.has(a)
+	return has && a.state == asking && !a.asked.Before(s.listedAt[a.id.Kind]) && s.inquiries[a.id.Kind] != nil
+}
+
+// await puts an absence back on the books whose object was taken, and of which asked was
+// true before that.
+func (s *State) await(now time.Time, a *absence) {
+	s.absent[a.id], s.inquiries[a.id.Kind].waiting[a.id] = a, true
+	a.since, a.state, a.asked, a.reported = now, asking, now, true
+	s.address(a, a.addrs)
+}
