@@ -126,14 +126,15 @@ var (
 	monitoringKinds = []string{"ServiceMonitor", "PrometheusRule"}
 )
 
+// newer are fields that the oldest servers of the plain manifests do not know.
+var newer = regexp.MustCompile(`(?m)^ *unhealthyPodEvictionPolicy:.*\n`)
+
 // plain are the files of deploy/kubernetes.
 func plain(t *testing.T) map[string]string {
 	t.Helper()
 	ingress := mustRender(t, release{chart: "tributary", name: "tributary", namespace: "tributary-system", values: `
 config:
-  clusters:
-  - name: idc-a
-    kubeconfig: /etc/tributary/kubeconfigs/idc-a.kubeconfig
+  clusters: []
 policies:
   fencing: {enabled: true}
 monitoring:
@@ -163,7 +164,7 @@ monitoring:
 	}
 	member := mustRender(t, release{chart: "tributary-member", name: "tributary-member", namespace: "tributary-system"})
 	files := map[string]string{
-		"ingress.yaml":        "# Tributary in the ingress cluster. Its members are in the ConfigMap, their kubeconfigs in a Secret:\n#   kubectl -n tributary-system create secret generic tributary-kubeconfigs --from-file=idc-a.kubeconfig\n" + namespace + strings.Join(rest, "\n---\n") + "\n",
+		"ingress.yaml":        "# Tributary in the ingress cluster. Its members are labelled Secrets, as `tributary link` makes them. Others are named in the\n# ConfigMap (kubeconfig: /etc/tributary/kubeconfigs/NAME.kubeconfig), and their kubeconfigs are in a Secret:\n#   kubectl -n tributary-system create secret generic tributary-kubeconfigs --from-file=NAME.kubeconfig\n" + namespace + newer.ReplaceAllString(strings.Join(rest, "\n---\n"), "") + "\n",
 		"policies.yaml":       "# For Kubernetes 1.30 and later.\n" + ofKinds(strings.Join(protecting, "\n---\n"), policyKinds...),
 		"fencing.yaml":        "# For Kubernetes 1.30 and later, with leader election.\n" + ofKinds(strings.Join(fencing, "\n---\n"), policyKinds...),
 		"sinks.yaml":          "# For a configuration with sinks: what their receivers have acknowledged is kept in ConfigMaps.\n" + strings.Join(sinks, "\n---\n") + "\n",
