@@ -25,7 +25,11 @@ func (s *State) nodeSeen(now time.Time, e *Seen[store.Node], out *Effects) {
 // nodesListed takes in a list of nodes.
 func (s *State) nodesListed(now time.Time, e Listed[store.Node], out *Effects) {
 	s.reach.contact = now
-	s.announce(out, Change{Cause: Cause{Kind: "Node", Event: "relist"}, Dirty: s.store.ReplaceNodes(e.Items), Bulk: true})
+	dirty, rules := s.store.ReplaceNodes(e.Items)
+	s.announce(out, Change{Cause: Cause{Kind: "Node", Event: "relist"}, Dirty: dirty, Bulk: true})
+	if rules {
+		s.decideAgain(now, out)
+	}
 	s.markListed(now, Nodes, out)
 }
 

@@ -96,6 +96,14 @@ func (s *State) changeRules(now time.Time, former Config, out *Effects) {
 	s.enforce(now, out)
 }
 
+// decideAgain has the rules in force decide about all pods, because a list tells what they
+// read: what they take away by that is judged like what an edit takes.
+func (s *State) decideAgain(now time.Time, out *Effects) {
+	s.settleRules(now, out)
+	s.ruling.pending = true
+	s.enforce(now, out)
+}
+
 // rulesListed takes in that a kind was listed, and whether the list is believed.
 func (s *State) rulesListed(now time.Time, kind Kind, doubted bool, out *Effects) {
 	if r := &s.ruling; r.pending && r.needed[kind] {

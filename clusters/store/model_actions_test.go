@@ -279,7 +279,8 @@ func (m *model) zone() (string, []Dirty, flags) {
 		m.twin.zones[n.Name] = n.Zone
 	}
 	if replace {
-		return "replace nodes", m.store.ReplaceNodes([]Versioned[Node]{{Object: n}}), flags{}
+		dirty, _ := m.store.ReplaceNodes([]Versioned[Node]{{Object: n}})
+		return "replace nodes", dirty, flags{}
 	}
 	return fmt.Sprint("node ", n), m.store.SetNode(n), flags{}
 }

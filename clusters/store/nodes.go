@@ -52,13 +52,16 @@ func (s *Store) SetNode(n Node) []Dirty {
 	}
 	zones[n.Name] = n.Zone
 	s.zones = zones
-	return s.rezoned(map[string]bool{n.Name: was != n.Zone})
+	return s.rezoned(map[string]bool{n.Name: was != n.Zone}, true)
 }
 
 // ReplaceNodes takes in a complete list of nodes. The zone of one that it lacks stays
 // for as long as pods are said to run there: an empty list, or a node that went before
 // its pods, is no reason to write their slices anew.
-func (s *Store) ReplaceNodes(nodes []Versioned[Node]) []Dirty {
+//
+// What rules over zones make of that is left to an edit: rules is true where they must decide
+// anew. A list may tell of all nodes at once, and that late, which is no change of theirs.
+func (s *Store) ReplaceNodes(nodes []Versioned[Node]) (dirty []Dirty, rules bool) {
 	zones := make(map[string]string, len(nodes))
 	listed := make(map[string]bool, len(nodes))
 	for _, n := range nodes {
@@ -77,13 +80,17 @@ func (s *Store) ReplaceNodes(nodes []Versioned[Node]) []Dirty {
 		}
 	}
 	s.zones = zones
-	return s.rezoned(changed)
+	dirty = s.rezoned(changed, false)
+	return dirty, len(changed) > 0 && s.rulesReadNodes()
 }
 
+// rulesReadNodes reports whether the rules in force read the zones of nodes.
+func (s *Store) rulesReadNodes() bool { return s.rules.decider != nil && s.rules.decider.ReadsNode() }
+
 // rezoned returns the replicas with pods on nodes of which the zone has become known or, true,
-// is another one.
-func (s *Store) rezoned(changed map[string]bool) []Dirty {
-	ruled := s.rules.decider != nil && s.rules.decider.ReadsNode()
+// is another one. decide has rules decide anew about these pods.
+func (s *Store) rezoned(changed map[string]bool, decide bool) []Dirty {
+	ruled := s.rulesReadNodes()
 	maps.DeleteFunc(changed, func(name string, another bool) bool { return s.nodes[name] == nil || !another && !ruled })
 	if len(changed) == 0 {
 		return nil
@@ -99,7 +106,7 @@ func (s *Store) rezoned(changed map[string]bool) []Dirty {
 				if another {
 					d.add(svc, syncer.Addition)
 				}
-				if by := svc.rules.decider; by != nil && by.ReadsNode() {
+				if by := svc.rules.decider; decide && by != nil && by.ReadsNode() {
 					s.rerule(svc, rec, &d)
 				}
 			}

@@ -305,6 +305,10 @@ func TestPlacement(t *testing.T) {
 
 func TestZones(t *testing.T) {
 	w := newWorld(t)
+	listed := func(nodes ...Versioned[Node]) []Dirty {
+		dirty, _ := w.ReplaceNodes(nodes)
+		return dirty
+	}
 	w.serve(aService("web", "web"))
 	p := aPod("p", "web", 1)
 	p.NodeName = "n1"
@@ -316,8 +320,8 @@ func TestZones(t *testing.T) {
 	if zone() != "z" {
 		t.Errorf("zone %q", zone())
 	}
-	w.dirty("a list that says the same", w.ReplaceNodes([]Versioned[Node]{{Object: Node{"n1", "z"}}}))
-	w.dirty("a list without it, while its pods are there", w.ReplaceNodes(nil))
+	w.dirty("a list that says the same", listed(Versioned[Node]{Object: Node{"n1", "z"}}))
+	w.dirty("a list without it, while its pods are there", listed())
 	if zone() != "z" {
 		t.Errorf("zone %q", zone())
 	}
