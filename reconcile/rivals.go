@@ -51,9 +51,16 @@ const (
 	stoppedFor = 5 * time.Second
 )
 
+// begin begins to lead. What the leader before it did is not disputed, for that one does not
+// write any more: the members say what is to be. Only who was stopped just now, and leads at
+// once by a Lease of its own, goes on minding what it missed.
 func (v *rivals) begin(now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.lockedWake(now)
+	if v.woken.IsZero() || now.Sub(v.woken) >= stoppedFor {
+		clear(v.disputes)
+	}
 	v.since, v.contested = now.Add(rivalGrace), map[syncer.Key]time.Time{}
 }
 
