@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -118,6 +119,7 @@ func TestOurServiceIsNoSource(t *testing.T) {
 		Key:    syncer.Key{Namespace: m.service.Namespace, Name: m.service.Name},
 		Labels: m.service.Labels, Annotations: m.service.Annotations, Selector: m.service.Spec.Selector,
 	}
+	m.config.Data["tributary.yaml"] = strings.Replace(m.config.Data["tributary.yaml"], "clusters: []", "clusters: [{name: idc-a, kubeconfig: idc-a.kubeconfig}]", 1)
 	member := m.parsed(t).Clusters[0]
 	if replica, ok := member.Place(&service); ok {
 		t.Errorf("it would be replicated as %v", replica)
