@@ -133,10 +133,12 @@ func key(name string) syncer.Key { return syncer.Key{Namespace: "shop", Name: na
 
 // process is one process that leads, with sinks whose receivers are given.
 type process struct {
-	set    *Set
-	term   Term
+	set  *Set
+	term Term
+	stop func()
+
+	mu     sync.Mutex // each sink looks for itself
 	looked []string
-	stop   func()
 }
 
 func spec(name string) Spec {
@@ -151,7 +153,11 @@ func newProcess(client *fake.Clientset, receivers map[string]*receiver, specs ..
 	p.term = Term{
 		Where: state.Where{Client: client, Namespace: "own", Instance: "default"},
 		Hold:  func(ctx context.Context) (context.Context, func(), bool) { return ctx, func() {}, true },
-		Look:  func(k syncer.Key) { p.looked = append(p.looked, k.Name) },
+		Look: func(k syncer.Key) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.looked = append(p.looked, k.Name)
+		},
 	}
 	return p
 }
