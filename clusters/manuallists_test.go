@@ -303,3 +303,26 @@ func TestHandWrittenEndpointsFromThePast(t *testing.T) {
 		w.wantState("a", Live, ReasonNone)
 	})
 }
+
+// TestWhatIsWrittenIsAskedForWhole checks that an answer about all that is written for a
+// Service takes out what it lacks, though the watch has not told of it.
+func TestWhatIsWrittenIsAskedForWhole(t *testing.T) {
+	stands := func(o *Options) { o.Standing = stand(map[syncer.Key]int{hand: 20}) }
+	inWorld(t, stands, func(w *world) {
+		a := w.api("uid-a")
+		a.with(func() { a.deny["endpointslices"] = http.StatusInternalServerError })
+		a.put(manual("shop", "hand"), newEndpoints("shop", "hand", handIPs(1, 1)...))
+		w.reach("a", a.config(""), "1")
+		w.pass(5 * time.Second)
+		a.with(func() { a.muted = a.opened })
+		a.remove("endpoints", "shop", "hand")
+		a.with(func() { clear(a.deny) })
+		for range 80 { // until slices are read, and long before the watch is found out
+			if w.pass(100 * time.Millisecond); a.openWatches("endpointslices") > 0 {
+				break
+			}
+		}
+		w.pass(500 * time.Millisecond)
+		w.wantHand(0)
+	})
+}

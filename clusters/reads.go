@@ -13,6 +13,7 @@ import (
 	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -45,12 +46,13 @@ func (m *Member) answered(answer evidence.Answer, err error) {
 	m.step(answer, time.Now())
 }
 
-// askWritten has all read that is written by hand for a Service: the Endpoints of its
-// name, and then the slices that name it, if the API has any.
+// askWritten has all read that is written by hand for a Service: the slices that name it, if
+// the API has any, and then the Endpoints of its name. The revision is that of the slices.
 func (m *Member) askWritten(service evidence.Read) {
 	var all evidence.Written
+	var revision uint64
 	answered := func(outcome kube.Outcome, err error) {
-		answer := evidence.Answer{Read: service, Outcome: outcomes[outcome]}
+		answer := evidence.Answer{Read: service, Outcome: outcomes[outcome], Revision: revision}
 		switch {
 		case outcome == kube.There && all.Endpoints == nil && len(all.Slices) == 0:
 			answer.Outcome = evidence.NotFound
@@ -59,32 +61,36 @@ func (m *Member) askWritten(service evidence.Read) {
 		}
 		m.answered(answer, err)
 	}
-	slices := kube.Reading{
-		Resource: kube.EndpointSlices, Key: service.Key, Selector: handWrittenSlices + "," + syncer.LabelServiceName + "=" + service.Key.Name,
-		Answered: func(found runtime.Object, outcome kube.Outcome, err error) {
-			if list, ok := found.(*discoveryv1.EndpointSliceList); ok && outcome == kube.There {
-				for i := range list.Items {
-					all.Slices = append(all.Slices, m.decoder.Slice(&list.Items[i]))
-				}
-			}
-			answered(outcome, err)
-		},
-	}
-	m.reader.Ask(kube.Reading{
+	endpoints := kube.Reading{
 		Resource: kube.Endpoints, Key: service.Key,
 		Answered: func(found runtime.Object, outcome kube.Outcome, err error) {
 			if e, ok := found.(*corev1.Endpoints); ok && outcome == kube.There {
 				v := m.decoder.Endpoints(e)
 				all.Endpoints = &v
 			}
-			switch {
-			case outcome != kube.There && outcome != kube.Gone:
-				answered(outcome, err)
-			case m.hasSlices():
-				m.reader.Ask(slices)
-			default:
-				answered(kube.There, nil)
+			if outcome == kube.Gone {
+				outcome, err = kube.There, nil
 			}
+			answered(outcome, err)
+		},
+	}
+	if !m.hasSlices() {
+		m.reader.Ask(endpoints)
+		return
+	}
+	m.reader.Ask(kube.Reading{
+		Resource: kube.EndpointSlices, Key: service.Key, Selector: handWrittenSlices + "," + syncer.LabelServiceName + "=" + service.Key.Name,
+		Answered: func(found runtime.Object, outcome kube.Outcome, err error) {
+			list, ok := found.(*discoveryv1.EndpointSliceList)
+			if !ok || outcome != kube.There {
+				answered(outcome, err)
+				return
+			}
+			for i := range list.Items {
+				all.Slices = append(all.Slices, m.decoder.Slice(&list.Items[i]))
+			}
+			revision = store.Revision(list.ResourceVersion)
+			m.reader.Ask(endpoints)
 		},
 	})
 }

@@ -22,6 +22,7 @@ type absence struct {
 	// and no others have it.
 	replicas []syncer.Key
 	addrs    []netip.Addr
+	held     uint64 // the revision at which it was, of one that a list brought up
 	// since is when the first list lacked it, of those in a row, zero: only lists in doubt
 	// did; reported once a record says so.
 	since    time.Time
@@ -96,7 +97,9 @@ func (s *State) lacks(now time.Time, l lost, doubted bool) {
 		a = &absence{id: l.id, uid: l.uid, past: s.quarantine.lost(l.id.Kind)}
 		s.absent[l.id] = a
 	}
-	s.refile(a, l)
+	if s.refile(a, l); l.held != 0 { // else a list from the past has effaced it
+		a.held = l.held
+	}
 	if doubted {
 		return
 	}

@@ -78,6 +78,9 @@ type Answer struct {
 	// Object is a store.Versioned of the kind's type when the outcome is There; of Manual
 	// it is Written. What it says of itself is hard evidence.
 	Object any
+	// Revision is that at which Manual was read, or before: what was there by then, and is not
+	// in the answer, is gone. 0 is unknown.
+	Revision uint64
 }
 
 // Written are the objects that give hand-written endpoints to a Service; nil is none.

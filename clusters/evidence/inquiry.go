@@ -105,7 +105,7 @@ func (s *State) answered(now time.Time, e Answer, out *Effects) {
 		return
 	}
 	if w, _ := e.Object.(Written); e.Kind == Manual && (e.Outcome == There || e.Outcome == NotFound) {
-		s.settleAll(now, s.unwritten(e.Key, w), "asked", out)
+		s.settleAll(now, s.unwritten(now, e.Key, w, e.Revision), "asked", out)
 	}
 	a := s.absent[object{e.Kind, e.Key}]
 	if a == nil || a.state != asking || a.uid != e.UID {
@@ -209,18 +209,27 @@ func (s *State) isWritten(now time.Time, a *absence, w Written, q *inquiry, out 
 }
 
 // unwritten are the absent objects of a Service that are not among all that is written by
-// hand for it: it was asked for all.
-func (s *State) unwritten(service syncer.Key, w Written) (gone []*absence) {
-	for id, a := range s.absent {
-		if a.service != service || a.past {
-			continue
+// hand for it: it was asked for all. So is what is held at no later revision than the answer's.
+func (s *State) unwritten(now time.Time, service syncer.Key, w Written, revision uint64) (gone []*absence) {
+	for o, rv := range s.store.ManualRevisions(service) {
+		if l := s.lostManual(o); rv <= revision && s.absent[l.id] == nil && !w.has(l.id) && !s.quarantine.lost(l.id.Kind) {
+			s.lacks(now, l, true)
 		}
-		shown := func(v sliceVersion) bool { return v.Object.Key == id.Key }
-		if id.Kind == Endpoints && w.Endpoints == nil || id.Kind == Slices && !slices.ContainsFunc(w.Slices, shown) {
+	}
+	for id, a := range s.absent {
+		if id.Kind != Manual && a.service == service && !a.past && !w.has(id) {
 			gone = append(gone, a)
 		}
 	}
 	return sortAbsences(gone)
+}
+
+// has reports whether an object is among what is written by hand for a Service.
+func (w *Written) has(id object) bool {
+	if id.Kind == Endpoints {
+		return w.Endpoints != nil
+	}
+	return slices.ContainsFunc(w.Slices, func(v sliceVersion) bool { return v.Object.Key == id.Key })
 }
 
 func isWrittenIn[T Object](s *State, now time.Time, t table[T], v store.Versioned[T], out *Effects) {

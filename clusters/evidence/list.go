@@ -68,6 +68,7 @@ type lost struct {
 	service  syncer.Key // of Endpoints and Slices
 	replicas []syncer.Key
 	addrs    []netip.Addr
+	held     uint64 // the revision at which it was
 }
 
 // anyList is a list of whatever kind on its way.
@@ -173,6 +174,7 @@ func (r *list[T]) compareAll(s *State, now time.Time, out *Effects) bool {
 		switch {
 		case r.doubted && !s.quarantine.news(r.kind(), v.RV, held):
 			if l, is := r.replaced(s, &v.Object); is {
+				l.held = held
 				s.lacks(now, l, true)
 			}
 			continue

@@ -15,15 +15,21 @@ import (
 // pods is the table of pods.
 type pods struct {
 	plain[syncer.Pod]
-	ready   int  // listed pods that are ready and serve
-	dropped bool // a listed pod turned not ready
+	ready   int    // listed pods that are ready and serve
+	dropped bool   // a listed pod turned not ready
+	past    uint64 // the revision of a list from the past; 0: it is none
 }
 
-func (*pods) kind() Kind                            { return Pods }
-func (*pods) id(p *syncer.Pod) object               { return object{Pods, p.Key} }
-func (*pods) uid(p *syncer.Pod) string              { return p.UID }
-func (*pods) finished(p *syncer.Pod) bool           { return p.Terminal }
-func (*pods) begin(s *State, rv uint64, older bool) { s.store.BeginPods(rv, older) }
+func (*pods) kind() Kind                  { return Pods }
+func (*pods) id(p *syncer.Pod) object     { return object{Pods, p.Key} }
+func (*pods) uid(p *syncer.Pod) string    { return p.UID }
+func (*pods) finished(p *syncer.Pod) bool { return p.Terminal }
+
+func (t *pods) begin(s *State, rv uint64, older bool) {
+	if s.store.BeginPods(rv, older); older {
+		t.past = rv
+	}
+}
 
 func (*pods) revision(s *State, p *syncer.Pod) (uint64, bool) { return s.store.PodRevision(p.Key) }
 func (*pods) outdated(s *State, v podVersion) bool            { return s.store.PodOutdated(v) }
@@ -90,9 +96,9 @@ func (*pods) put(s *State, _ time.Time, v podVersion) []store.Dirty {
 
 // met gives a pod that was shown what is its own: what stands of it is as it says, and
 // nobody else has its addresses.
-func (*pods) met(s *State, now time.Time, p *syncer.Pod, out *Effects) {
+func (t *pods) met(s *State, now time.Time, p *syncer.Pod, out *Effects) {
 	s.meetBaseline(p, out)
-	s.reclaim(now, p, out)
+	s.reclaim(now, p, t.past, out)
 }
 
 func (*pods) remove(s *State, v podVersion) []store.Dirty {
@@ -105,7 +111,11 @@ func (*pods) missed(s *State, p *syncer.Pod, _ bool, cause Cause, out *Effects) 
 }
 
 func (*pods) lacking(s *State, ns string, rv uint64, older bool, yield func(lost)) int {
-	return s.store.LackingPods(ns, rv, older, func(p *syncer.Pod, _ uint64) { yield((*pods)(nil).lost(s, p)) })
+	return s.store.LackingPods(ns, rv, older, func(p *syncer.Pod, held uint64) {
+		l := (*pods)(nil).lost(s, p)
+		l.held = held
+		yield(l)
+	})
 }
 
 func (*pods) lost(s *State, p *syncer.Pod) lost {
@@ -220,8 +230,9 @@ func (s *State) override(p *syncer.Pod, out *Effects) []store.Dirty {
 
 // reclaim gives a live pod the addresses that it shows: what is absent and had one of
 // them is dead, and so is what stands there of another pod. Pods of the host network
-// share the address of their node.
-func (s *State) reclaim(now time.Time, p *syncer.Pod, out *Effects) {
+// share the address of their node. A list from the past (past is its revision, or 0) says
+// nothing of what was seen later.
+func (s *State) reclaim(now time.Time, p *syncer.Pod, past uint64, out *Effects) {
 	if p.Terminal || len(s.addresses) == 0 && len(s.baseline.byAddr) == 0 && len(s.readiness.byAddr) == 0 {
 		return
 	}
@@ -230,7 +241,8 @@ func (s *State) reclaim(now time.Time, p *syncer.Pod, out *Effects) {
 		for _, a := range slices.Clone(s.addresses[addr]) {
 			held := s.store.Pod(a.id.Key)
 			taken := held == nil && a.rv > 0 && !p.HostNetwork // whose answer counts no more
-			if a.id.Key != p.Key && (taken || held != nil && !(held.HostNetwork && p.HostNetwork)) {
+			later := past != 0 && a.held > past
+			if a.id.Key != p.Key && !later && (taken || held != nil && !(held.HostNetwork && p.HostNetwork)) {
 				s.settle(now, a, "reused", out)
 			}
 		}

@@ -605,6 +605,7 @@ func (s *shell) reply(r Read) Answer {
 			a.Outcome, a.Object = There, m.endpointSlice()
 		}
 	case Manual:
+		a.Revision = s.revision
 		var w Written
 		if m := s.manual(r.Key.Name, false); m != nil {
 			v := m.endpoints()

@@ -405,13 +405,13 @@ func (r *replay) answer(words []string, tail string) error {
 		a := Answer{Read: read}
 		switch outcome {
 		case "not":
-			a.Outcome = NotFound
+			a.Outcome, a.Revision = NotFound, r.latest
 		case "refused":
 			a.Outcome = Refused
 		case "failed":
 			a.Outcome = Failed
 		case "there":
-			a.Outcome = There
+			a.Outcome, a.Revision = There, r.latest
 			a.Object, err = objectNamed(read, item, r.latest)
 		default:
 			return fmt.Errorf("no such answer: %q", tail)

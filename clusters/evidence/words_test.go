@@ -321,7 +321,7 @@ func (w *words) answered(s *shell, a Answer) {
 		case sliceVersion:
 			said(w.manuals, manualID{v.Object.Service, true}, word[[]int]{is: sliceIPs(v.Object), rv: v.RV, asked: true})
 		case Written:
-			w.nothingWritten(s, a.Key.Name)
+			w.nothingWritten(s, a)
 			if v.Endpoints != nil {
 				said(w.manuals, manualID{a.Key.Name, false}, word[[]int]{is: ipsOf(v.Endpoints.Object), rv: v.Endpoints.RV, asked: true})
 			}
@@ -340,15 +340,19 @@ func (w *words) answered(s *shell, a Answer) {
 		case Slices:
 			notFound(w.manuals, manualID{strings.TrimSuffix(a.Key.Name, "-1"), true})
 		case Manual:
-			w.nothingWritten(s, a.Key.Name)
+			w.nothingWritten(s, a)
 		}
 	}
 }
 
 // nothingWritten hears that nothing is written by hand for a Service. Of what was lost with
-// a store that went back that says nothing.
-func (w *words) nothingWritten(s *shell, service string) {
+// a store that went back that says nothing, nor of what was said later.
+func (w *words) nothingWritten(s *shell, answer Answer) {
+	service := answer.Key.Name
 	for _, slice := range []bool{false, true} {
+		if x := w.manuals[manualID{service, slice}]; x != nil && x.rv > answer.Revision {
+			continue
+		}
 		if a := s.state.absent[objectOf(service, slice)]; a != nil && a.past {
 			continue // the store that answers has lost it, perhaps
 		}

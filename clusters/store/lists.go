@@ -25,7 +25,7 @@ func (s *Store) MarkPod(key syncer.Key, rv uint64, older bool) {
 }
 
 // LackingPods calls yield for each pod of a namespace that the list at revision rv
-// lacks, and returns how many it has looked at.
+// lacks, with that at which it was held, and returns how many it has looked at.
 func (s *Store) LackingPods(namespace string, rv uint64, older bool, yield func(p *syncer.Pod, rv uint64)) int {
 	ns := s.namespaces[namespace]
 	if ns == nil {
@@ -33,10 +33,11 @@ func (s *Store) LackingPods(namespace string, rv uint64, older bool, yield func(
 	}
 	for _, rec := range ns.pods {
 		if s.pods.lacks(rec.list, rec.rv, rv, older) {
+			held := rec.rv
 			if older {
 				rec.rv = 0 // at what revision it comes back, if it does, nobody knows
 			}
-			yield(&rec.Pod, rec.rv)
+			yield(&rec.Pod, held)
 		}
 	}
 	return len(ns.pods)

@@ -167,6 +167,20 @@ func (s *Store) ManualRevision(o ManualObject) (rv uint64, ok bool) {
 	return r.RV, ok
 }
 
+// ManualRevisions are those of all objects that are held for a Service.
+func (s *Store) ManualRevisions(service syncer.Key) map[ManualObject]uint64 {
+	all := map[ManualObject]uint64{}
+	if m := s.manual[service]; m != nil {
+		if m.exists {
+			all[ManualObject{Service: service}] = m.endpoints.RV
+		}
+		for name, r := range m.slices {
+			all[ManualObject{service, name}] = r.RV
+		}
+	}
+	return all
+}
+
 // ManualOutdated is PodOutdated for an object at a revision.
 func (s *Store) ManualOutdated(o ManualObject, rv uint64) bool {
 	m, table := s.manualRow(o)
