@@ -5,6 +5,7 @@ package clusters
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/internal/memnet"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -319,5 +321,49 @@ func TestWhatWasReleasedStaysAwayWhenAnotherLeads(t *testing.T) {
 		if left := w.addresses("shop", "web"); len(left) > 0 {
 			t.Errorf("%v came back", left)
 		}
+	})
+}
+
+// A standby has lost its way to a member; the process that led saw a roll-out since. What
+// stands is better than what the standby knows, and is judged like a start when it sees again.
+func TestMemberOutOfSightBeginsAnewWhenAnotherLeads(t *testing.T) {
+	web := syncer.Key{Namespace: "shop", Name: "web"}
+	var stands map[syncer.Key]Standing
+	standing := func(string) map[syncer.Key]Standing { return stands }
+	inWorld(t, func(o *Options) { o.Standing = standing }, func(w *world) {
+		a, b := w.api("uid-a"), w.api("uid-b")
+		for _, api := range []*fakeAPI{a, b} {
+			api.put(newService("shop", "web"), newPod("shop", "web", 1), newPod("shop", "web", 2), newPod("shop", "web", 3))
+		}
+		w.reach("a", a.config(""), "1")
+		w.reach("b", b.config(""), "1")
+		w.pass(time.Minute)
+
+		a.listener.Lead(memnet.Nobody)
+		a.listener.Cut()
+		w.pass(time.Minute)
+		w.wantState("a", Silent, evidence.ReasonUnreachable)
+		a.drop("pods", func(name string) bool { return name != "web-3" })
+		s := Standing{Sources: []syncer.Key{web}}
+		for n := 3; n <= 5; n++ {
+			p := newPod("shop", "web", n)
+			a.put(p)
+			s.Endpoints = append(s.Endpoints, syncer.Endpoint{Addr: netip.MustParseAddr(p.Status.PodIP), Ready: true, Serving: true,
+				Target: syncer.TargetRef{Kind: "Pod", Key: syncer.Key{Namespace: "shop", Name: p.Name}, UID: p.Name + "-uid"}})
+		}
+		stands = map[syncer.Key]Standing{web: s}
+		if anew := w.set.Lead(standing); !slices.Equal(anew, []string{"a"}) {
+			t.Errorf("%v begin anew", anew)
+		}
+		w.pass(time.Minute)
+		w.wantAddresses("shop", "web", "b 10.1.0.1", "b 10.1.0.2", "b 10.1.0.3")
+		if members := w.set.Members(); members[0].Synced || !members[1].Synced {
+			t.Errorf("members %+v", members)
+		}
+		a.listener.Lead(memnet.Open)
+		a.remove("pods", "shop", "web-5")
+		w.pass(time.Minute)
+		w.wantState("a", Live, ReasonNone)
+		w.wantAddresses("shop", "web", "a 10.1.0.3", "a 10.1.0.4", "b 10.1.0.1", "b 10.1.0.2", "b 10.1.0.3")
 	})
 }

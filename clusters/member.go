@@ -71,6 +71,15 @@ func newMember(spec sessionSpec, opts *Options) *Member {
 	return m
 }
 
+// again returns the member as it was before anything was known of it, but by what it is known.
+func (m *Member) again() *Member {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	next := newMember(m.spec, m.opts)
+	next.identity, next.drainSince = m.identity, m.drainSince
+	return next
+}
+
 // keeping tells a decoder what to keep for rules.
 func keeping(d *decode.Decoder) func(wanted, inForce store.Decider) store.KeptSince {
 	return func(wanted, inForce store.Decider) store.KeptSince {

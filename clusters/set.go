@@ -186,8 +186,32 @@ func (s *Set) Relist(cluster string) bool {
 }
 
 // Lead says that this process is about to write to the ingress cluster. standing tells what
-// stands there of a member.
-func (s *Set) Lead(standing func(cluster string) map[syncer.Key]Standing) {
+// stands there of a member. One that is not followed at this moment begins anew: who wrote
+// until now may have seen what this process did not, so that what stands is better than what
+// it knows. It names those.
+func (s *Set) Lead(standing func(cluster string) map[syncer.Key]Standing) (anew []string) {
+	defer s.takeOver(standing)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, former := range s.running {
+		if !former.isBlind() {
+			continue
+		}
+		anew = append(anew, name)
+		member := &runningMember{Member: former.again()}
+		s.running[name] = member
+		s.start(member)
+		if former.cancel != nil {
+			defer former.cancel()
+		}
+	}
+	s.publish(s.Loaded())
+	slices.Sort(anew)
+	return anew
+}
+
+// takeOver tells members that something is kept of what stands of them.
+func (s *Set) takeOver(standing func(cluster string) map[syncer.Key]Standing) {
 	members := s.applied.Load().members
 	if !slices.ContainsFunc(members, (*Member).keeps) {
 		return

@@ -145,6 +145,13 @@ func (s *shell) keeps() bool {
 	return s.state.Keeps()
 }
 
+// isBlind reports whether the member was read whole, and what it does since is not seen.
+func (s *shell) isBlind() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.state.View().Synced && !s.state.Follows()
+}
+
 // replicas are those that the member contributes to, or that something of it is kept in.
 func (s *shell) replicas() []syncer.Key {
 	s.mu.RLock()

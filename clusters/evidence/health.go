@@ -169,6 +169,18 @@ func (r *reachability) unusable(now time.Time) (Condition, Reason, error, bool) 
 	return "", "", nil, false
 }
 
+// Follows reports whether what the member does is seen: it answers, and its streams are open.
+func (s *State) Follows() bool {
+	r := &s.reach
+	for kind := range r.watches {
+		phase := r.watches[kind].phase
+		if Kind(kind) <= Pods && phase != Following || phase == Waiting && Kind(kind) != Nodes {
+			return false
+		}
+	}
+	return r.connect.Class == Well && r.probe.Class == Well
+}
+
 // refusedOr is a condition, or that of a refusal when the fault is one.
 func refusedOr(c Condition, why Reason, f Fault) (Condition, Reason) {
 	if f.Class == Denial {

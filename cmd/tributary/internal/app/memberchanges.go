@@ -43,6 +43,17 @@ func (r *App) memberChanged(string) {
 	r.lookOnceSettled(to)
 }
 
+// lead has the members know that this process is about to write. Those that begin anew are
+// announced again once they are seen whole.
+func (r *App) lead() {
+	anew := r.set.Lead(r.standing)
+	r.forgetMembers(anew)
+	for _, name := range anew {
+		r.logger.Warn("cluster is out of sight where this process begins to write: what stands of it stays until it is read anew", "cluster", name)
+		r.memberChanged(name)
+	}
+}
+
 // forgetMembers forgets whom the set has removed, so that a member that comes back is
 // announced again. Nobody who looks at the set from now on sees them, and nobody who
 // saw them before still has to note it.

@@ -102,7 +102,7 @@ func (r *App) sessionOptions(loaded *config.Loaded, former *ingressSession) ingr
 	key := r.key(loaded)
 	r.mu.Unlock()
 	return ingressOptions{
-		access: loaded.Ingress, key: key, config: &loaded.Config, former: former, changed: r.signal, leading: func() { r.set.Lead(r.standing) }, source: r.source, outside: r.sinks, metrics: r.metrics, version: r.build.Version, logger: r.logger,
+		access: loaded.Ingress, key: key, config: &loaded.Config, former: former, changed: r.signal, leading: r.lead, source: r.source, outside: r.sinks, metrics: r.metrics, version: r.build.Version, logger: r.logger,
 	}
 }
 
