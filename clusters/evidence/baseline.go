@@ -317,15 +317,17 @@ func (s *State) follows(namespace string) bool {
 }
 
 // baselineReused takes an address from what stands of another pod than the one that
-// has it now.
-func (s *State) baselineReused(addr netip.Addr, p *syncer.Pod, out *Effects) {
+// has it now. A list shows who has it, and no order.
+func (s *State) baselineReused(addr netip.Addr, p *syncer.Pod, listed bool, out *Effects) {
 	var drop []*baselineEndpoint
 	for _, e := range s.baseline.byAddr[addr] {
-		same := e.endpoint.Target.Key == p.Key && e.endpoint.Target.UID == p.UID
-		if same || p.HostNetwork {
-			continue
+		pod := e.endpoint.Target
+		same := pod.Key == p.Key && pod.UID == p.UID
+		is := s.store.Pod(pod.Key) // which is shown there, or meetBaseline would know
+		shown := listed && is != nil && is.UID == pod.UID && s.absent[object{Pods, pod.Key}] == nil
+		if !same && !shown && !p.HostNetwork {
+			drop = append(drop, e)
 		}
-		drop = append(drop, e)
 	}
 	s.dropAll(drop, (*pods)(nil).cause(p, 0, "reused"), out)
 }

@@ -19,7 +19,8 @@ import (
 //   - HARD: no address takes traffic against the last word that was said of it,
 //     whatever is held, doubted or waited for. Panic and silent nodes alone may.
 //   - RULED: no address takes traffic against a rule that is in force and not held.
-//   - OWNER: as soon as a living pod was shown with an address, no dead one has it.
+//   - OWNER: as soon as a living pod was shown with an address, no dead one has it. One that
+//     is going does not count.
 //   - NOPHANTOM: an address appears only when its pod was shown, alive, with it.
 //   - DAMPED: an endpoint that took traffic, and turned not ready, does so again only when
 //     its pod has been ready for as long as the settings say, or none else does. What a
@@ -556,7 +557,7 @@ func (s *shell) lives(replica string, ep endpoint) bool {
 func (s *shell) owners() {
 	for name, word := range s.words.pods {
 		p := s.pod(name)
-		if word.stale || word.past || word.gone || word.asked || word.is.HostNetwork || p == nil || p.finished || p.uid != word.is.UID || address(p.ip) != word.is.IPs[0].Addr {
+		if word.stale || word.past || word.gone || word.is.Terminating() || word.asked || word.is.HostNetwork || p == nil || p.finished || p.uid != word.is.UID || address(p.ip) != word.is.IPs[0].Addr {
 			continue
 		}
 		own := endpoint{p.ip, p.uid}

@@ -121,7 +121,7 @@ func (s *State) continueList(now time.Time, kind Kind, out *Effects) {
 
 // step goes on for one piece; a list that is no longer than that is taken in at once.
 func (r *list[T]) step(s *State, now time.Time, out *Effects) (more bool) {
-	turns := []func(*State, time.Time, *Effects) bool{r.date, r.compareAll, r.lack, r.take, r.end}
+	turns := []func(*State, time.Time, *Effects) bool{r.date, r.compareAll, r.lack, r.take, r.meet, r.end}
 	for turns[r.turn](s, now, out) {
 		r.at = 0
 		if r.turn++; r.turn == len(turns) {
@@ -215,12 +215,20 @@ func (r *list[T]) take(s *State, now time.Time, out *Effects) bool {
 			dirty = append(dirty, r.put(s, now, v)...)
 		}
 		s.reappeared(r.id(&v.Object))
-		r.met(s, now, &v.Object, out)
 	}
 	if last && !r.doubted {
 		dirty = append(dirty, r.believed(s)...)
 	}
 	s.announceList(out, Cause{Kind: kindName(r.kind()), Event: "relist"}, merged(dirty))
+	return last
+}
+
+// meet looks what others have that is theirs whom the list shows, all of them.
+func (r *list[T]) meet(s *State, now time.Time, out *Effects) bool {
+	from, to, last := r.next(s.piece)
+	for i := range r.Items[from:to] {
+		r.met(s, now, &r.Items[from+i].Object, out)
+	}
 	return last
 }
 

@@ -17,6 +17,7 @@ type pods struct {
 	plain[syncer.Pod]
 	ready   int    // listed pods that are ready and serve
 	dropped bool   // a listed pod turned not ready
+	listed  bool   // it is of a list
 	past    uint64 // the revision of a list from the past; 0: it is none
 }
 
@@ -26,9 +27,10 @@ func (*pods) uid(p *syncer.Pod) string    { return p.UID }
 func (*pods) finished(p *syncer.Pod) bool { return p.Terminal }
 
 func (t *pods) begin(s *State, rv uint64, older bool) {
-	if s.store.BeginPods(rv, older); older {
+	if t.listed = true; older {
 		t.past = rv
 	}
+	s.store.BeginPods(rv, older)
 }
 
 func (*pods) revision(s *State, p *syncer.Pod) (uint64, bool) { return s.store.PodRevision(p.Key) }
@@ -98,7 +100,7 @@ func (*pods) put(s *State, _ time.Time, v podVersion) []store.Dirty {
 // nobody else has its addresses.
 func (t *pods) met(s *State, now time.Time, p *syncer.Pod, out *Effects) {
 	s.meetBaseline(p, out)
-	s.reclaim(now, p, t.past, out)
+	s.reclaim(now, p, t, out)
 }
 
 func (*pods) remove(s *State, v podVersion) []store.Dirty {
@@ -229,11 +231,12 @@ func (s *State) override(p *syncer.Pod, out *Effects) []store.Dirty {
 }
 
 // reclaim gives a live pod the addresses that it shows: what is absent and had one of
-// them is dead, and so is what stands there of another pod. Pods of the host network
-// share the address of their node. A list from the past (past is its revision, or 0) says
-// nothing of what was seen later.
-func (s *State) reclaim(now time.Time, p *syncer.Pod, past uint64, out *Effects) {
-	if p.Terminal || len(s.addresses) == 0 && len(s.baseline.byAddr) == 0 && len(s.readiness.byAddr) == 0 {
+// them is dead, and so is what stands there of another pod. One that is going may have lost
+// its node, and its address with that. Pods of the host network share the address of their
+// node. A list from the past says nothing of what was seen later, and whoever else it shows
+// keeps what stands.
+func (s *State) reclaim(now time.Time, p *syncer.Pod, by *pods, out *Effects) {
+	if p.Terminal || p.Terminating() || len(s.addresses) == 0 && len(s.baseline.byAddr) == 0 && len(s.readiness.byAddr) == 0 {
 		return
 	}
 	for i := range p.IPs {
@@ -241,12 +244,12 @@ func (s *State) reclaim(now time.Time, p *syncer.Pod, past uint64, out *Effects)
 		for _, a := range slices.Clone(s.addresses[addr]) {
 			held := s.store.Pod(a.id.Key)
 			taken := held == nil && a.rv > 0 && !p.HostNetwork // whose answer counts no more
-			later := past != 0 && a.held > past
+			later := by.past != 0 && a.held > by.past
 			if a.id.Key != p.Key && !later && (taken || held != nil && !(held.HostNetwork && p.HostNetwork)) {
 				s.settle(now, a, "reused", out)
 			}
 		}
-		s.baselineReused(addr, p, out)
+		s.baselineReused(addr, p, by.listed, out)
 		s.keptReused(addr, p, out)
 	}
 }
