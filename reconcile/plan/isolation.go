@@ -13,6 +13,11 @@ import (
 // tried by then is left for the next.
 const maxRefused = 16
 
+// mostAlone is how many addresses are refused by themselves before it is taken that any
+// other is, too. They are drawn by lot: those that a server takes must not be hidden behind
+// the same few in each search.
+const mostAlone = 5
+
 // RefusedWrite is a write that a server would not take for what is in it.
 type RefusedWrite struct {
 	Action *Action
@@ -42,8 +47,8 @@ type Isolation struct {
 	trial   []netip.Addr
 	waiting [][]netip.Addr
 	why     string
-	// accepted is true once a trial was, alone counts addresses that were refused by
-	// themselves before.
+	// accepted is true once a trial was, in this search or in the last; alone counts addresses
+	// that were refused by themselves before.
 	accepted bool
 	alone    int
 	// shares are the clusters still to be tried, nil before the first; trying is the one
@@ -64,7 +69,9 @@ type Isolation struct {
 // NewIsolation begins with what is known to be refused. former is what was left out
 // before, if it is to be tried again. Without try no address that stands is looked for.
 func NewIsolation(known, former []Refusal, try Try) *Isolation {
-	return &Isolation{found: slices.Clone(known), former: former, try: try, tried: map[Object]bool{}, tryouts: map[Object]*tryout{}}
+	address := func(r Refusal) bool { return r.Address.IsValid() && !r.Untried }
+	return &Isolation{found: slices.Clone(known), former: former, try: try, tried: map[Object]bool{}, tryouts: map[Object]*tryout{},
+		accepted: slices.ContainsFunc(known, address) || slices.ContainsFunc(former, address)}
 }
 
 // LeftOut is what the next plan has to do without.
@@ -128,7 +135,7 @@ func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution,
 			continue
 		}
 		added := added(w.Action, stood)
-		if w.Large || named(w.Causes) || len(added) == 0 || s.refusedBefore(w.Action) {
+		if w.Large || named(w.Causes) || len(added) == 0 {
 			whole = append(whole, w)
 			continue
 		}
@@ -187,11 +194,6 @@ func added(a *Action, stood states) (added []netip.Addr) {
 	return added
 }
 
-// refusedBefore reports whether the last search has ended with the share of a slice.
-func (s *Isolation) refusedBefore(a *Action) bool {
-	return a.Slice != nil && slices.ContainsFunc(s.former, Refusal{Cluster: a.Slice.Cluster}.Is)
-}
-
 // halve goes on with halves of what was refused.
 func (s *Isolation) halve(gained map[netip.Addr]bool, contributions []Contribution) bool {
 	var fresh, known []netip.Addr
@@ -205,20 +207,46 @@ func (s *Isolation) halve(gained map[netip.Addr]bool, contributions []Contributi
 	if len(fresh) == 0 {
 		fresh, known = known, nil
 	}
+	if s.Shuffle != nil {
+		s.Shuffle(fresh)
+	}
 	groups := [][]netip.Addr{fresh, known}
-	if len(known) == 0 {
+	switch {
+	case s.trial == nil && s.sharesLeftOut(gained, contributions):
+		s.alone = mostAlone - 2 // two are enough to see whether that has changed
+		few := min(2, len(fresh))
+		groups = append(slices.Collect(slices.Chunk(fresh[:few], 1)), fresh[few:], known)
+	case len(known) == 0:
 		groups = [][]netip.Addr{fresh[:len(fresh)/2], fresh[len(fresh)/2:]}
 	}
 	if len(gained) == 1 {
 		s.add(Refusal{Address: fresh[0], Message: s.why})
-		if s.alone++; s.alone > 2 && !s.accepted {
+		if s.alone++; s.alone >= mostAlone && !s.accepted {
 			return s.wholesale(contributions)
 		}
 		s.next()
 		return true
 	}
+	groups = slices.DeleteFunc(groups, func(group []netip.Addr) bool { return len(group) == 0 })
 	s.waiting = slices.Concat(groups, s.waiting)
 	return s.next()
+}
+
+// sharesLeftOut reports whether the last search has ended with the share of one of them.
+func (s *Isolation) sharesLeftOut(addrs map[netip.Addr]bool, contributions []Contribution) bool {
+	return slices.ContainsFunc(contributions, func(c Contribution) bool {
+		return slices.ContainsFunc(s.former, Refusal{Cluster: c.Cluster}.Is) && c.hasAny(addrs)
+	})
+}
+
+// hasAny reports whether one of its endpoints has one of the addresses.
+func (c *Contribution) hasAny(addrs map[netip.Addr]bool) bool {
+	for i := range c.Endpoints {
+		if addrs[c.Endpoints[i].Addr] {
+			return true
+		}
+	}
+	return false
 }
 
 // wholesale gives up on addresses: whichever it is, each is refused. So it is the
@@ -232,12 +260,8 @@ func (s *Isolation) wholesale(contributions []Contribution) bool {
 	}
 	s.forget()
 	for i := range contributions {
-		c := &contributions[i]
-		for j := range c.Endpoints {
-			if suspects[c.Endpoints[j].Addr] {
-				s.add(Refusal{Cluster: c.Cluster, Message: s.why})
-				break
-			}
+		if c := &contributions[i]; c.hasAny(suspects) {
+			s.add(Refusal{Cluster: c.Cluster, Message: s.why})
 		}
 	}
 	return true

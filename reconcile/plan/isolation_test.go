@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+
+	"tributary.dev/tributary/internal/dice"
 )
 
 // policy is a server that refuses without saying why.
@@ -140,10 +142,11 @@ func TestIsolation(t *testing.T) {
 					t.Errorf("%v still stands", at)
 				}
 			}
-			// What is known costs one refused write of each object when it is tried again.
+			// What is known costs one refused write of each object when it is tried again, a share
+			// those of two addresses.
 			p.refused = 0
 			again := p.pass(t, w, contributions, nil, search.LeftOut())
-			if len(again.LeftOut()) != len(tt.want) || p.refused > 2*max(1, len(tt.want))*(1+bits.Len(uint(len(tt.want))))+2 {
+			if len(again.LeftOut()) != len(tt.want) || p.refused > 2*max(1, len(tt.want))*(1+bits.Len(uint(len(tt.want))))+4 {
 				t.Errorf("tried again, %v is left out, %d writes were refused", again.LeftOut(), p.refused)
 			}
 			// And nothing when it is over.
@@ -193,5 +196,39 @@ func TestIsolationIsNotQuadratic(t *testing.T) {
 	few, many := cost(8), cost(64)
 	if many > 24*few {
 		t.Errorf("8 causes cost %d refused writes, 64 cost %d", few, many)
+	}
+}
+
+// Wherever those stand that are refused, the searches let all others through.
+func TestIsolationLosesNoneThatIsTaken(t *testing.T) {
+	rng := dice.New(t)
+	for _, n := range []struct{ bad, good int }{{3, 1}, {3, 6}, {4, 4}, {6, 2}, {9, 1}, {20, 30}} {
+		for _, first := range []bool{true, false} {
+			w, _ := stand(t)
+			var all, bad []string
+			for i := range n.bad + n.good {
+				addr := fmt.Sprint("10.0.1.", i+1)
+				if all = append(all, addr); (i < n.bad) == first && len(bad) < n.bad || !first && i >= n.good {
+					bad = append(bad, addr)
+				}
+			}
+			contributions := []Contribution{from("idc-a", 100, "http:80>8080 admin:81>9000", all...), from("idc-b", 200, "http:80>8080", "10.1.0.9")}
+			p := policy{refuses: refuseAddresses(bad...), settings: bothKinds}
+			p.shuffle = func(all []netip.Addr) { rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) }
+			var left []Refusal
+			passes := 0
+			for ; passes < 40 && len(left) != n.bad; passes++ {
+				known := slices.DeleteFunc(slices.Clone(left), func(r Refusal) bool { return r.Untried })
+				if len(known) == len(left) {
+					known = nil
+				}
+				left = p.pass(t, w, contributions, known, left).LeftOut()
+			}
+			for _, r := range left {
+				if !slices.Contains(bad, r.Address.String()) {
+					t.Errorf("%d refused and %d taken, the refused first: %t: after %d passes %q is left out", n.bad, n.good, first, passes, r)
+				}
+			}
+		}
 	}
 }
