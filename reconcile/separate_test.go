@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,12 +33,18 @@ func slowed(t *testing.T, clusters ...string) *ground {
 	return g
 }
 
-// lose tells that a pod of a is gone, and fails unless its address is gone in time from the
-// kinds that may be written.
+// lose is loseOf of a.
 func (g *ground) lose(ip string, within time.Duration, inEndpoints, inSlices bool, left *syncer.Service, pods ...*syncer.Pod) {
 	g.t.Helper()
-	g.source.set("a", left, pods...)
-	g.rec.Dirty(left.Key, lanes.Removal, liveCause("a", left.Key))
+	g.loseOf("a", ip, within, inEndpoints, inSlices, left, pods...)
+}
+
+// loseOf tells that a pod of a member is gone, and fails unless its address is gone in time
+// from the kinds that may be written.
+func (g *ground) loseOf(member, ip string, within time.Duration, inEndpoints, inSlices bool, left *syncer.Service, pods ...*syncer.Pod) {
+	g.t.Helper()
+	g.source.set(member, left, pods...)
+	g.rec.Dirty(left.Key, lanes.Removal, liveCause(member, left.Key))
 	time.Sleep(within)
 	endpoints, sliced := g.addresses(left.Key)
 	if inEndpoints && slices.Contains(endpoints, ip) || inSlices && slices.Contains(sliced, ip) {
@@ -220,4 +227,38 @@ func TestRemovalOfOneOfTwoPodsWithAnAddress(t *testing.T) {
 			}
 		}
 	})
+}
+
+// However many slices of other members hang, those of one that is written lose what is gone.
+func TestHangingSlicesHoldNoOther(t *testing.T) {
+	for range 5 { // which go first is left to chance
+		synctest.Test(t, hangingSlicesHoldNoOther)
+	}
+}
+
+func hangingSlicesHoldNoOther(t *testing.T) {
+	g := newGroundOn(t, apitest.NewInMemory(t), "b", "c", "d")
+	g.options.Queue.Backoff = lanes.Backoff{}
+	g.source.settings.MaxEndpointsPerSlice = 10
+	g.start()
+	all, left := map[string][]string{}, map[string][]string{}
+	others := []string{"b", "d"}
+	for n, member := range others {
+		for i := range 120 {
+			ip := fmt.Sprintf("10.%d.%d.%d", n, i/10, i%10+1)
+			if all[member] = append(all[member], ip); i%10 != 3 {
+				left[member] = append(left[member], ip)
+			}
+		}
+		g.set(member, service(web, 1, 8080), podsOf(all[member])...)
+	}
+	g.set("c", service(web, 2, 8080), podsOf([]string{"10.9.0.1", "10.9.0.2"})...)
+	g.settle()
+	g.faultWrites(1<<30, apitest.Fault{Hang: true}, func(r apitest.Request) bool {
+		return r.Resource == "endpointslices" && !strings.HasPrefix(r.Name, "web-c")
+	})
+	for _, member := range others {
+		g.source.set(member, service(web, 1, 8080), podsOf(left[member])...)
+	}
+	g.loseOf("c", "10.9.0.2", time.Second, true, true, service(web, 2, 8080), podsOf([]string{"10.9.0.1"})...)
 }

@@ -50,9 +50,13 @@ type Observer interface {
 	Write(kind, verb string, result metrics.WriteResult, took time.Duration)
 }
 
-// maxParallel bounds the writes of one stage that are under way: a replica of
-// thousands of endpoints has dozens of slices.
-const maxParallel = 8
+const (
+	// maxParallel bounds the writes of one stage that are under way: a replica of
+	// thousands of endpoints has dozens of slices.
+	maxParallel = 8
+	// patience is for how long one of them holds back those behind it.
+	patience = 100 * time.Millisecond
+)
 
 func New(client kubernetes.Interface, queue *lanes.Queue, v *cache.Cache, d cache.Decoder, observer Observer, timeout time.Duration) *Writer {
 	return &Writer{
@@ -184,8 +188,8 @@ func (e *execution) run(ctx context.Context, stage []plan.Action) {
 	}
 }
 
-// send carries out one action when fewer than limit are under way, unless over is closed by
-// then.
+// send carries out one action when fewer than limit are under way and not late, unless over
+// is closed by then.
 func (e *execution) send(ctx, rest context.Context, item lanes.Item, s *sending, limit chan struct{}, over <-chan struct{}) {
 	defer close(s.answered)
 	select {
@@ -193,11 +197,15 @@ func (e *execution) send(ctx, rest context.Context, item lanes.Item, s *sending,
 	case <-over:
 		return
 	}
+	leave := func() { <-limit }
+	late := time.AfterFunc(patience, leave)
 	s.receipts = e.do(ctx, rest, item, e.replica, s.action)
 	for i := range s.receipts {
 		s.receipts[i].TakesAway = s.takesAway || i > 0
 	}
-	<-limit
+	if late.Stop() {
+		leave()
+	}
 	if !s.left.CompareAndSwap(false, true) {
 		e.Answered(s.receipts)
 	}
