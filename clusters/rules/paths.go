@@ -6,6 +6,7 @@ package rules
 import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 )
 
@@ -14,7 +15,7 @@ type paths struct {
 	// whole is true where the value itself is used.
 	whole bool
 	// fields are those of a struct, or keys of a map; each those of every element of a
-	// list or map.
+	// list or map. Of a text it is there where its length is asked for.
 	fields map[string]*paths
 	each   *paths
 }
@@ -60,15 +61,18 @@ func (p *paths) covers(q *paths) bool {
 		return false
 	}
 	for name, sub := range q.fields {
-		if !p.fields[name].covers(sub) && !(p.each != nil && p.each.whole) {
+		if !p.fields[name].covers(sub) && !(p.each != nil && p.each.covers(sub)) {
 			return false
 		}
 	}
 	return true
 }
 
-// merge adds all that q names.
+// merge adds all that q names; nil names nothing.
 func (p *paths) merge(q *paths) {
+	if q == nil {
+		return
+	}
 	p.whole = p.whole || q.whole
 	for name, sub := range q.fields {
 		p.field(name).merge(sub)
@@ -80,13 +84,18 @@ func (p *paths) merge(q *paths) {
 
 // readPaths notes under roots what an expression reads of the variables in it.
 func readPaths(tree *ast.AST, roots map[string]*paths) {
-	w := walker{bound: roots}
+	w := walker{tree, roots}
 	w.use(tree.Expr())
 }
 
 // walker knows which paths the variables in scope stand for; one that stands for none
 // has a nil entry.
-type walker struct{ bound map[string]*paths }
+type walker struct {
+	tree  *ast.AST
+	bound map[string]*paths
+}
+
+func (w walker) isMap(e ast.Expr) bool { return w.tree.GetType(e.ID()).Kind() == types.MapKind }
 
 // use notes that the value of an expression is needed.
 func (w walker) use(e ast.Expr) {
@@ -104,7 +113,9 @@ func (w walker) path(e ast.Expr) *paths {
 	case ast.SelectKind:
 		selected := e.AsSelect()
 		if of := w.path(selected.Operand()); of != nil {
-			return of.field(selected.FieldName())
+			if field := of.field(selected.FieldName()); !selected.IsTestOnly() {
+				return field
+			}
 		}
 	case ast.CallKind:
 		return w.call(e.AsCall())
@@ -148,17 +159,35 @@ func (w walker) call(c ast.CallExpr) *paths {
 		return nil
 	case operators.In, operators.OldIn:
 		if of := w.path(args[1]); of != nil {
-			if key, constant := text(args[0]); constant {
-				of.field(key) // of a map the one key is enough; a list is kept whole, for it is searched by value
+			if key, constant := text(args[0]); constant && w.isMap(args[1]) {
+				of.field(key)
 				return nil
 			}
-			of.whole = true
+			of.whole = true // a list is searched by value
 		}
 		w.use(args[0])
 		return nil
+	case overloads.Size:
+		if c.IsMemberFunction() {
+			args = []ast.Expr{c.Target()}
+		}
+		if of := w.path(args[0]); of != nil {
+			of.element()
+		}
+		return nil
 	}
 	if c.IsMemberFunction() {
-		w.use(c.Target())
+		of := w.path(c.Target())
+		switch c.FunctionName() {
+		case "hasValue":
+			return nil // to name it was enough
+		case "value", "orValue":
+			w.all(args)
+			return of
+		}
+		if of != nil {
+			of.whole = true
+		}
 	}
 	w.all(args)
 	return nil
@@ -166,7 +195,7 @@ func (w walker) call(c ast.CallExpr) *paths {
 
 // loop is about all, exists, map, filter and their like.
 func (w walker) loop(c ast.ComprehensionExpr) {
-	inside := walker{bound: make(map[string]*paths, len(w.bound)+2)}
+	inside := walker{w.tree, make(map[string]*paths, len(w.bound)+2)}
 	for name, p := range w.bound {
 		inside.bound[name] = p
 	}
@@ -175,9 +204,11 @@ func (w walker) loop(c ast.ComprehensionExpr) {
 	if over != nil {
 		element = over.element()
 	}
-	inside.bound[c.IterVar()] = element
-	if c.HasIterVar2() { // the first is an index or key
-		inside.bound[c.IterVar()], inside.bound[c.IterVar2()] = nil, element
+	switch inside.bound[c.IterVar()] = nil; { // an index or key
+	case c.HasIterVar2():
+		inside.bound[c.IterVar2()] = element
+	case !w.isMap(c.IterRange()):
+		inside.bound[c.IterVar()] = element
 	}
 	inside.bound[c.AccuVar()] = nil
 	w.use(c.AccuInit())

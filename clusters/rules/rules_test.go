@@ -328,6 +328,36 @@ func TestOnlyWhatIsNamedIsKept(t *testing.T) {
 	}
 }
 
+// TestToAskWhetherSomethingIsThereKeepsNoMore: nor does to ask how long it is.
+func TestToAskWhetherSomethingIsThereKeepsNoMore(t *testing.T) {
+	const long = 3000
+	p := pod(func(p *corev1.Pod) { p.Annotations["a"] = strings.Repeat("é", long) })
+	for when, most := range map[string]int{
+		"has(pod.metadata.annotations)":                                                              6,
+		"has(pod.metadata.annotations) && 'a' in pod.metadata.annotations":                           9,
+		"has(pod.metadata.annotations.a) && has(pod.spec.containers)":                                14,
+		"pod.metadata.?annotations[?'a'].hasValue()":                                                 9,
+		"'a' in pod.metadata.?annotations.orValue({})":                                               9,
+		"pod.metadata.annotations['a'].size() == 3000":                                               11,
+		"size(pod.metadata.?annotations.a.orValue('')) == 3000 && has(pod.metadata.annotations.a)":   11,
+		"pod.metadata.annotations.all(k, v, size(v) > 2)":                                            44,
+		"pod.metadata.annotations.size() == 3 && 'a' in pod.metadata.annotations":                    40,
+		"pod.metadata.annotations.exists(k, k == 'a') && pod.metadata.annotations['a'].size() > 5":   40,
+		"size(pod.spec.containers) > 1 && pod.spec.containers.size() < 3":                            8,
+		"has(pod.status.containerStatuses) && pod.status.containerStatuses.all(s, s.image != 'x')":   64,
+		"pod.spec.containers[?0].hasValue() && pod.spec.containers.exists(c, has(c.readinessProbe))": 12,
+	} {
+		s := compiled(t, Rule{Name: "r", When: when, Then: store.Absent})
+		in := subject(s, p)
+		if n := len(in.Pod.Text); n > most {
+			t.Errorf("%s keeps %d bytes, more than %d: %.100q", when, n, most, in.Pod.Text)
+		}
+		if first(s, in).Then != store.Absent || s.Status()[0].LastError != "" {
+			t.Errorf("%s does not match what is kept, %.100q: %s", when, in.Pod.Text, s.Status()[0].LastError)
+		}
+	}
+}
+
 // TestMoreIsAskedForOnlyIfItIsNotKept: an edit that reads less, or the same, needs no
 // other reading of the pods.
 func TestMoreIsAskedForOnlyIfItIsNotKept(t *testing.T) {
@@ -433,7 +463,8 @@ func TestImagesAreRememberedWithinBounds(t *testing.T) {
 // decides about any pod without a panic, and the same by what is kept as by the whole.
 func FuzzCompile(f *testing.F) {
 	for _, seed := range []string{imageNotYetRunning, "pod.metadata.labels.exists(k, v, k == v)", "pod.?spec", "[pod].all(p, p.spec.nodeName == '')",
-		"{'a': pod.metadata}['a'].name == ''", "service.spec.ports.map(p, p.port).sum() == 80", "pod.metadata.name.find('x') == ''", "has(pod.spec.affinity) || pod == pod"} {
+		"{'a': pod.metadata}['a'].name == ''", "has(pod.metadata.labels.app) && size(pod.metadata.labels.app) == pod.metadata.labels.size()", "pod.metadata.?labels.?app.orValue('') == 'web'",
+		"pod.metadata.labels.exists(k, size(k) == 3 && k in pod.metadata.annotations)", "has(pod.metadata.labels) ? has(pod.spec.hostAliases) : 'a' in pod.metadata.finalizers", "service.spec.ports.map(p, p.port).sum() == 80", "pod.metadata.name.find('x') == ''", "has(pod.spec.affinity) || pod == pod"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, when string) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -160,6 +161,8 @@ func (c *class) writer(p *paths) writer {
 	write := c.leaf
 	switch {
 	case write != nil && p.whole:
+	case c.of.Kind() == reflect.String && p.each != nil:
+		write = func(b []byte, v reflect.Value) []byte { return appendLength(b, v.String()) }
 	case write != nil: // that it is set is enough
 		nothing := c.leaf(nil, reflect.Zero(c.of))
 		return func(b []byte, _ reflect.Value) []byte { return append(b, nothing...) }
@@ -181,6 +184,9 @@ func (c *class) writer(p *paths) writer {
 	}
 }
 
+// end is after the fields of a struct, which are numbered from 1.
+const end = 0
+
 // structWriter writes which fields are set, of those that are named, and what they are. A
 // field is set that an API server would write out.
 func (c *class) structWriter(p *paths) writer {
@@ -192,32 +198,26 @@ func (c *class) structWriter(p *paths) writer {
 	var parts []part
 	for at, f := range c.all {
 		if sub := p.in(f.name); sub != nil {
-			parts = append(parts, part{byte(at), f.index, f.class.writer(sub)})
+			parts = append(parts, part{byte(1 + at), f.index, f.class.writer(sub)})
 		}
 	}
 	return func(b []byte, v reflect.Value) []byte {
-		count := len(b)
-		b = append(b, 0)
 		for _, part := range parts {
 			f := v.FieldByIndex(part.index)
 			if f.IsZero() || (f.Kind() == reflect.Slice || f.Kind() == reflect.Map) && f.Len() == 0 {
 				continue
 			}
-			b[count]++
 			b = part.write(append(b, part.at), f)
 		}
-		return b
+		return append(b, end)
 	}
 }
 
 func (c *class) readStruct(r *reader) ref.Val {
 	o := &object{class: c}
-	if n := int(r.byte()); n > 0 {
-		o.set = make([]slot, n)
-		for i := range o.set {
-			at := min(int(r.byte()), len(c.all)-1)
-			o.set[i] = slot{at, c.all[at].class.read(r)}
-		}
+	for next := r.byte(); next != end; next = r.byte() {
+		at := min(int(next), len(c.all)) - 1
+		o.set = append(o.set, slot{at, c.all[at].class.read(r)})
 	}
 	return o
 }
@@ -226,7 +226,7 @@ func (c *class) readStruct(r *reader) ref.Val {
 func (c *class) listWriter(p *paths) writer {
 	of := p.each
 	switch {
-	case p.whole || p.fields != nil: // which is searched by value
+	case p.whole:
 		of = wholly
 	case of == nil: // that it is set is enough
 		return func(b []byte, _ reflect.Value) []byte { return append(b, 0) }
@@ -249,7 +249,8 @@ func (c *class) readList(r *reader) ref.Val {
 	return types.NewRefValList(types.DefaultTypeAdapter, elements)
 }
 
-// mapWriter writes the keys that are named, or all of them, in order.
+// mapWriter writes the keys that are named, or all of them, in order, and as much of their
+// values as is needed.
 func (c *class) mapWriter(p *paths) writer {
 	type entry struct {
 		name  string
@@ -257,17 +258,33 @@ func (c *class) mapWriter(p *paths) writer {
 		write writer
 	}
 	byName := func(a, b entry) int { return strings.Compare(a.name, b.name) }
+	each := p.each
+	if p.whole {
+		each = wholly
+	}
 	var named []entry
+	byKey := map[string]writer{}
 	for name, sub := range p.fields {
-		named = append(named, entry{name, reflect.ValueOf(name).Convert(c.of.Key()), c.element.writer(sub)})
+		both := &paths{}
+		both.merge(sub)
+		both.merge(each)
+		byKey[name] = c.element.writer(both)
+		named = append(named, entry{name, reflect.ValueOf(name).Convert(c.of.Key()), byKey[name]})
 	}
 	slices.SortFunc(named, byName)
-	all := c.element.writer(wholly)
+	var other writer
+	if each != nil {
+		other = c.element.writer(each)
+	}
 	return func(b []byte, v reflect.Value) []byte {
 		var entries []entry
-		if p.whole || p.each != nil {
+		if each != nil {
 			for _, key := range v.MapKeys() {
-				entries = append(entries, entry{key.String(), key, all})
+				write := byKey[key.String()]
+				if write == nil {
+					write = other
+				}
+				entries = append(entries, entry{key.String(), key, write})
 			}
 			slices.SortFunc(entries, byName)
 		} else {
@@ -324,13 +341,20 @@ func readPort(r *reader) ref.Val {
 }
 
 // appendText writes a text, or where it was written before: a container mostly runs the
-// image that is asked for.
+// image that is asked for. What is written never changes, so any of it may be that.
 func appendText(b []byte, text string) []byte {
-	const short = 4
-	if at := bytes.Index(b, []byte(text)); len(text) > short && at >= 0 {
-		return binary.AppendUvarint(binary.AppendUvarint(b, uint64(len(text))<<1|1), uint64(at))
+	const short, near = 4, 4 << 10
+	if len(text) > short {
+		if at := bytes.Index(b[:min(len(b), near)], []byte(text)); at >= 0 {
+			return binary.AppendUvarint(binary.AppendUvarint(b, uint64(len(text))<<1|1), uint64(1+at))
+		}
 	}
 	return append(binary.AppendUvarint(b, uint64(len(text))<<1), text...)
+}
+
+// appendLength writes how many characters a text has, and nothing of it.
+func appendLength(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(utf8.RuneCountInString(text))<<1|1), 0)
 }
 
 func (r *reader) byte() (b byte) {
@@ -364,12 +388,18 @@ func (r *reader) count() int {
 }
 
 func (r *reader) text() (text string) {
+	const most = 1 << 24 // more than an object has
 	n := r.unsigned()
-	size := int(min(n>>1, uint64(len(r.all))))
+	size := int(min(n>>1, most))
 	r.large = r.large || size > usualText
 	if n&1 != 0 {
-		at := int(min(r.unsigned(), uint64(len(r.all)-size)))
-		return r.all[at : at+size]
+		at := r.unsigned()
+		if at == 0 {
+			return strings.Repeat(" ", size)
+		}
+		size = min(size, len(r.all))
+		from := int(min(at-1, uint64(len(r.all)-size)))
+		return r.all[from : from+size]
 	}
 	size = min(size, len(r.left))
 	text, r.left = r.left[:size], r.left[size:]

@@ -267,3 +267,27 @@ func TestCostIsTold(t *testing.T) {
 		t.Errorf("one costs %d, and they are told as %+v", each, status)
 	}
 }
+
+// TestATextMaySpellWhatIsBeforeIt: whatever bytes it has, it is read as it is.
+func TestATextMaySpellWhatIsBeforeIt(t *testing.T) {
+	const when = "pod.metadata.annotations['a'] == 'x' || pod.metadata.annotations['b'] == 'x' || pod.spec.nodeName == 'n'"
+	k := (*Keeper)(nil).Next(compiled(t, Rule{Name: "r", When: when, Then: store.Absent}))
+	text := func(a, b string) string {
+		return k.Pod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": a, "b": b}}, Spec: corev1.PodSpec{NodeName: "n1"}}).Text
+	}
+	spelt := text("zzzzz", "")
+	for from := range spelt {
+		for to := from + 1; to <= len(spelt); to++ {
+			a := spelt[from:to]
+			for _, a := range []string{a, "\x00" + a, "\x01" + a, strings.ReplaceAll(a, "\x00", "\x01")} {
+				seen := classOf[corev1.Pod]().read(newReader(text(a, a))).(*object)
+				all := seen.Get(types.String("metadata")).(*object).Get(types.String("annotations")).(traits.Mapper)
+				for _, key := range []string{"a", "b"} {
+					if got := all.Get(types.String(key)); got != types.String(a) {
+						t.Fatalf("%q reads as %q", a, got)
+					}
+				}
+			}
+		}
+	}
+}
