@@ -42,11 +42,14 @@ const (
 	estimateLimit  = 10_000_000
 )
 
-// What is looked at before anything is compiled: each optMap and optFlatMap writes what it
-// is called on twice, so that the work doubles with each that is nested.
+// What is looked at before an expression is parsed, and before its types are: each optMap
+// and optFlatMap writes what it is called on twice, so that the work doubles with each that
+// is nested, and types take time by the square of what there is, and by more of how deep.
 const (
 	longest       = 16 << 10
 	mostOptionals = 4
+	mostParts     = 2000
+	deepest       = 48
 )
 
 // environment is built once: it is the same for all rules.
@@ -98,9 +101,19 @@ func compile(when string) (p program, faults []Fault) {
 			Remedy:  "make several rules of it, or use has() and orValue()",
 		}}
 	}
-	compiled, issues := env.Compile(when)
+	parsed, issues := env.Parse(when)
 	if issues.Err() != nil {
-		return p, faultsOf(env, when, issues)
+		return p, faultsOf(env, nil, issues)
+	}
+	if parts, depth := measure(parsed.NativeRep()); parts > mostParts || depth > deepest {
+		return p, []Fault{{
+			Message: fmt.Sprintf("is too dear to compile: it has %d parts, %d deep; at most %d parts, %d deep, are allowed, and each loop is several", parts, depth, mostParts, deepest),
+			Remedy:  "make several rules of it",
+		}}
+	}
+	compiled, issues := env.Check(parsed)
+	if issues.Err() != nil {
+		return p, faultsOf(env, parsed, issues)
 	}
 	if compiled.OutputType() != cel.BoolType {
 		return p, []Fault{{Message: fmt.Sprintf("is of type %s", compiled.OutputType()), Remedy: "write a condition: an expression that is true or false"}}
@@ -127,6 +140,16 @@ func compile(when string) (p program, faults []Fault) {
 		return p, []Fault{{Message: err.Error()}}
 	}
 	return p, nil
+}
+
+// measure counts the names, literals, calls and the like of an expression, and how deep
+// they are in one another.
+func measure(tree *ast.AST) (parts, depth int) {
+	ast.MatchDescendants(ast.NavigateAST(tree), func(e ast.NavigableExpr) bool {
+		parts, depth = parts+1, max(depth, 1+e.Depth())
+		return false
+	})
+	return parts, depth
 }
 
 func costText(n uint64) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 
@@ -20,10 +21,18 @@ import (
 )
 
 // faultsOf are what the compiler finds wrong, and what helps; it tells lines and columns
-// from 1 and 0.
-func faultsOf(env *cel.Env, when string, issues *cel.Issues) (faults []Fault) {
-	r := remedies{env: env, missing: missingFields(env, when)}
+// from 1 and 0. What is wrong only because of something else is left out.
+func faultsOf(env *cel.Env, parsed *cel.Ast, issues *cel.Issues) (faults []Fault) {
+	r := remedies{env: env}
+	wrong := map[int64]bool{}
+	if parsed != nil {
+		r.missing = missingFields(env, parsed)
+		wrong = r.causes(parsed.NativeRep(), issues)
+	}
 	for _, e := range issues.Errors() {
+		if is, known := wrong[e.ExprID]; known && !is {
+			continue
+		}
 		faults = append(faults, Fault{
 			Line: e.Location.Line(), Column: e.Location.Column() + 1,
 			Message: strings.TrimSuffix(e.Message, " (in container '')"), Remedy: r.of(e),
@@ -68,6 +77,44 @@ func (r remedies) of(e *common.Error) string {
 	return "docs/rules.md says what an expression may have"
 }
 
+// causes says of the parts of an expression that are wrong whether they are so by themselves.
+// What is called on something wrong is not, nor is what would be the variable of a loop if
+// that were not misspelt.
+func (r remedies) causes(tree *ast.AST, issues *cel.Issues) map[int64]bool {
+	wrong := map[int64]bool{}
+	for _, e := range issues.Errors() {
+		wrong[e.ExprID] = true
+	}
+	has := func(e ast.Expr) bool {
+		return len(ast.MatchDescendants(ast.NavigateExpr(tree, e), func(e ast.NavigableExpr) bool { return wrong[e.ID()] })) > 0
+	}
+	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.CallKind || !wrong[e.ID()] || !e.AsCall().IsMemberFunction() {
+			return
+		}
+		call := e.AsCall()
+		if has(call.Target()) {
+			wrong[e.ID()] = false
+		}
+		if args := call.Args(); len(args) > 1 && args[0].Kind() == ast.IdentKind && strict.Nearest(call.FunctionName(), r.macros()) != "" {
+			for _, arg := range args {
+				for _, variable := range ast.MatchDescendants(ast.NavigateExpr(tree, arg), func(x ast.NavigableExpr) bool { return x.Kind() == ast.IdentKind && x.AsIdent() == args[0].AsIdent() }) {
+					wrong[variable.ID()] = false
+				}
+			}
+		}
+	}))
+	return wrong
+}
+
+// macros are what stands for a loop and the like.
+func (r remedies) macros() (names []string) {
+	for _, m := range r.env.Macros() {
+		names = append(names, m.Function())
+	}
+	return names
+}
+
 // quoted is the first text in quotes.
 func quoted(text string) string {
 	_, rest, _ := strings.Cut(text, "'")
@@ -84,9 +131,7 @@ func (r remedies) declared(name string) string {
 			functions = append(functions, function)
 		}
 	}
-	for _, m := range r.env.Macros() {
-		functions = append(functions, m.Function())
-	}
+	functions = append(functions, r.macros()...)
 	slices.Sort(functions)
 	if near := strict.Nearest(name, slices.Concat(known, functions)); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
@@ -123,14 +168,14 @@ func (r remedies) overloads(function string) string {
 
 // missingFields are fields that an expression asks for and types do not have, with the
 // fields of those types.
-func missingFields(env *cel.Env, when string) map[string][]string {
+func missingFields(env *cel.Env, parsed *cel.Ast) map[string][]string {
 	p, ok := env.CELTypeProvider().(provider)
 	if !ok {
 		return nil
 	}
 	r := recorder{p, map[string][]string{}}
 	if asked, err := env.Extend(cel.CustomTypeProvider(r)); err == nil {
-		asked.Compile(when) // for what it asks
+		asked.Check(parsed) // for what it asks
 	}
 	return r.missing
 }
@@ -145,8 +190,9 @@ type recorder struct {
 func (r recorder) FindStructFieldType(structType, field string) (*types.FieldType, bool) {
 	found, ok := r.provider.FindStructFieldType(structType, field)
 	if c := classes().byName[structType]; !ok && c != nil {
-		r.missing[field] = slices.AppendSeq(r.missing[field], maps.Keys(c.byName))
-		slices.Sort(r.missing[field])
+		names := slices.AppendSeq(r.missing[field], maps.Keys(c.byName))
+		slices.Sort(names)
+		r.missing[field] = slices.Compact(names)
 	}
 	return found, ok
 }

@@ -168,6 +168,12 @@ func TestFaults(t *testing.T) {
 		"pod.spec.containers.all(a, pod.spec.containers.all(b, pod.spec.containers.all(c, pod.spec.containers.all(d, a.name + b.name + c.name + d.name != ''))))": {Message: "may cost", Remedy: "nest fewer loops"},
 		"optional.of(1)" + strings.Repeat(".optMap(x, x)", 40) + ".hasValue()":                                                                                    {Message: "is too dear to compile"},
 		"pod.metadata.name == '" + strings.Repeat("a", longest) + "'":                                                                                             {Message: "is too dear to compile"},
+		strings.Repeat("[", 49) + strings.Repeat("]", 49) + " == []":                                                                                              {Message: "is too dear to compile: it has 51 parts, 50 deep; at most 2000 parts, 48 deep", Remedy: "make several rules"},
+		"[1]" + strings.Repeat(".map(x, [x])", 200) + " == []":                                                                                                    {Message: "is too dear to compile", Remedy: "make several rules"},
+		"true" + strings.Repeat(" && [1].map(x, [x]) == []", 200):                                                                                                 {Message: "is too dear to compile", Remedy: "make several rules"},
+		"pod.spec.containers.exist(c, c.name == 'x' && c.image == 'y')":                                                                                           {Line: 1, Column: 26, Message: "undeclared reference to 'exist'", Remedy: `did you mean "exists"?`},
+		"authorizer.path('/healthz').check('get').allowed()":                                                                                                      {Line: 1, Column: 1, Message: "undeclared reference to 'authorizer'", Remedy: "variables are pod, service, node, cluster"},
+		"pod.spec.contaners.filtr(c, c.name == 'x').exist(d, d.name == 'y' && d.image != '')":                                                                     {Line: 1, Column: 9, Message: "undefined field 'contaners'", Remedy: `did you mean "containers"?`},
 		"": {},
 	} {
 		_, faults := Compile([]Rule{{Name: "r", When: when, Then: store.Absent}})
@@ -184,6 +190,12 @@ func TestFaults(t *testing.T) {
 	wide := "!pod.spec.containers.all(c, pod.status.containerStatuses.exists(s, s.name == c.name && (sameImage(s.image, c.image) || sameImage(s.imageID, c.image))))"
 	if _, faults := Compile([]Rule{{Name: "r", When: wide, Then: store.NotReady}}); len(faults) > 0 {
 		t.Errorf("%q: %+v", wide, faults)
+	}
+	if _, faults := Compile([]Rule{{When: "pod.spec.containers.exist(c, zork == c.name)"}}); len(faults) != 2 {
+		t.Errorf("what is wrong beside a misspelt loop is not told: %+v", faults)
+	}
+	if _, faults := Compile([]Rule{{When: "node.region == '' || node.region == 'x'"}}); len(faults) != 2 || faults[1].Remedy != "known here: name, zone" {
+		t.Errorf("what is missing twice: %+v", faults)
 	}
 	if _, faults := Compile([]Rule{{When: "true"}, {When: "pod.a == pod.b"}}); len(faults) != 2 || faults[0].Rule != 1 || faults[1].Column != 13 {
 		t.Errorf("not all that is wrong is told: %+v", faults)
