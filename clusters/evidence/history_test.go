@@ -326,7 +326,7 @@ func (s *shell) do(o op) {
 			s.setRules(rulesOf(o.a))
 		}
 	case lead:
-		s.lead()
+		s.lead(o.b%2 == 0)
 	case widen:
 		s.step(Rescoped{})
 		for k := range kinds {
@@ -538,7 +538,7 @@ func (s *shell) zero() {
 // effects are what histories have to meet, or they show little.
 var effects = []string{
 	"event added", "event modified", "event deleted", "event relist", "event missing", "event asked", "event reused", "event replaced",
-	"event released", "event panic", "event config", "kept list_shrank", "kept rule_would_empty", "kept first_list_shrank", "kept mass_not_ready", "kept node_silent",
+	"event released", "event panic", "event config", "kept list_shrank", "kept rule_would_empty", "kept first_list_shrank", "kept mass_not_ready", "kept node_silent", "let return by another process",
 	"reason ChangesHeld", "reason RevisionRegressed", "reason ListIncomplete", "reason MassNotReady", "reason Unreachable", "reason Unusable",
 }
 

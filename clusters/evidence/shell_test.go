@@ -175,8 +175,12 @@ func (s *shell) baseline() map[syncer.Key]Standing {
 	return standing
 }
 
-// lead is the event that another process wrote until now.
-func (s *shell) lead() {
+// lead is the event that another process wrote until now. It may have let return what waits
+// here.
+func (s *shell) lead(returned bool) {
+	if returned {
+		s.letReturn()
+	}
 	e := Leading{Replicas: s.baseline(), Served: map[syncer.Key]bool{}}
 	for _, replica := range replicaNames {
 		key := syncer.Key{Namespace: namespace, Name: replica}
@@ -189,6 +193,20 @@ func (s *shell) lead() {
 	for _, replica := range replicaNames {
 		if before, after := before[replica], s.stands[replica]; !s.ruled && !maps.Equal(before, after) {
 			s.breach("LEAD", "%s changes from %s to %s, where all that is kept stands", replica, show(before), show(after))
+		}
+	}
+}
+
+// letReturn makes stand ready what waits to be stable.
+func (s *shell) letReturn() {
+	for _, src := range s.state.damping.waiting {
+		for _, d := range src.pods {
+			for ep, ready := range s.stands[replicaOf(src.key.Name)] {
+				if d.waits() && ep.uid == d.uid && !ready {
+					s.stands[replicaOf(src.key.Name)][ep] = true
+					s.met["let return by another process"] = true
+				}
+			}
 		}
 	}
 }

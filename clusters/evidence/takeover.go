@@ -39,6 +39,7 @@ func (s *State) takeOver(now time.Time, e Leading, out *Effects) {
 	}
 	s.dropAll(drop, cause, out)
 	s.takeOverKept(e, cause, out)
+	s.takeOverWaits(&e, cause, out)
 	s.takeOverRules(now, e.Replicas, out)
 }
 
@@ -59,6 +60,48 @@ func (e *Leading) find(replica syncer.Key, uid string, addrs ...netip.Addr) *syn
 		return nil
 	}
 	return &all[i]
+}
+
+// readyAddresses are those that stand ready, with the UIDs of their pods.
+type readyAddresses map[netip.Addr]string
+
+// ready are those of a replica.
+func (e *Leading) ready(replica syncer.Key) readyAddresses {
+	all := readyAddresses{}
+	for _, x := range e.Replicas[replica].Endpoints {
+		if x.Ready {
+			all[x.Addr] = x.Target.UID
+		}
+	}
+	return all
+}
+
+// has reports whether a pod stands ready.
+func (r readyAddresses) has(p *syncer.Pod) bool {
+	return slices.ContainsFunc(addressesOf(p), func(a netip.Addr) bool {
+		uid, stands := r[a]
+		return stands && (uid == "" || uid == p.UID)
+	})
+}
+
+// takeOverWaits lets return what waits here to be stable and stands ready: the process that
+// wrote until now has let it, or saw no turn of it.
+func (s *State) takeOverWaits(e *Leading, cause Cause, out *Effects) {
+	var dirty []store.Dirty
+	for _, service := range slices.SortedFunc(maps.Keys(s.damping.waiting), syncer.Key.Compare) {
+		src := s.damping.sources[service]
+		replica, _ := s.store.Placed(service)
+		stands, waits := e.ready(replica), src.waiting
+		for name, d := range src.pods {
+			if p := s.store.Pod(syncer.Key{Namespace: service.Namespace, Name: name}); d.waits() && p != nil && p.UID == d.uid && stands.has(p) {
+				src.forget(name)
+			}
+		}
+		if s.damping.sort(src); src.waiting < waits {
+			dirty = append(dirty, store.Dirty{Replica: replica, Source: service, Effect: syncer.Addition})
+		}
+	}
+	s.announce(out, Change{Cause: cause, Dirty: dirty, Bulk: true})
 }
 
 // standsOf reports whether anything stands in a replica of an object that is kept for it, as
