@@ -49,7 +49,7 @@ func (l *Ledger) Take(at time.Time) []Change {
 	bytes := 0
 	for _, c := range candidates {
 		e := l.entries[c.key]
-		shown := e.shown(e.acked, e.now, l.opts.Windows, at, e.doubt)
+		shown := e.shown(e.base(), e.now, l.opts.Windows, at, false)
 		if !e.doubt && shown.Equal(e.acked) {
 			continue
 		}
@@ -75,24 +75,27 @@ func (l *Ledger) Take(at time.Time) []Change {
 
 // begin puts an entry in flight.
 func (l *Ledger) begin(key syncer.Key, e *entry, shown *Service, at time.Time) Change {
-	if e.tried == nil || !e.tried.service.Equal(shown) {
+	if e.tried == nil || e.tried.generation == 0 || !e.tried.service.Equal(shown) {
 		l.generation = max(l.generation+1, at.UnixMicro())
 		e.tried = &attempt{shown, l.generation}
 	}
 	delta := DeltaOf(e.acked, shown)
-	e.flying = true
+	e.flying, e.blind = true, false
 	l.batch = append(l.batch, key)
 	l.settle(key, e, at)
 	return Change{Key: key, Generation: e.tried.generation, Service: shown, Delta: delta}
 }
 
-// size is about how many bytes it takes to tell of a Service.
+// size is about how many bytes it takes to tell of a Service, half of what changed with it.
 func size(s *Service) int {
-	const head, each = 400, 200
-	if s == nil {
-		return head
+	const head, each, port = 400, 160, 80
+	bytes := head
+	if s != nil {
+		for i := range s.Endpoints {
+			bytes += each + port*len(s.Endpoints[i].Ports)
+		}
 	}
-	return head + each*len(s.Endpoints)
+	return bytes
 }
 
 // land ends the flight of a batch.
@@ -112,7 +115,8 @@ func (l *Ledger) Acknowledged(at time.Time) {
 	l.refusedAlone, l.limit = 0, min(2*l.limit, l.opts.MaxServices)
 	l.land(at, func(e *entry) {
 		e.acked, e.generation = e.tried.service, e.tried.generation
-		e.tried, e.doubt, e.refusals, e.parked, e.overdue = nil, false, 0, time.Time{}, time.Time{}
+		e.tried, e.doubt, e.doubted, e.anew = nil, e.anew, at, false
+		e.refusals, e.parked, e.overdue = 0, time.Time{}, time.Time{}
 	})
 	if !widespread {
 		return
@@ -132,6 +136,10 @@ func (l *Ledger) Failed(at time.Time) {
 func (l *Ledger) untaken(e *entry, at time.Time) {
 	e.doubted, e.doubt = at, true
 	e.told(e.acked, e.tried.service, at.Add(-l.opts.Windows.Removals))
+	if e.anew {
+		e.anew = false
+		e.again(at)
+	}
 }
 
 const (

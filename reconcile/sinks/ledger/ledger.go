@@ -48,12 +48,13 @@ type entry struct {
 	// acked is what the receiver acknowledged last, nil: nothing; with its generation.
 	acked      *Service
 	generation int64
-	// doubt is set when the receiver may have something else than acked.
-	doubt bool
+	// doubt is set when the receiver may have something else than acked; blind, when nobody
+	// knows what: then it is told what is, and nothing waits for a window.
+	doubt, blind bool
 	// tried is what was told last, if that was not acknowledged.
 	tried *attempt
-	// flying is set while tried is in flight.
-	flying bool
+	// flying is set while tried is in flight; anew, when it is to be told once more after.
+	flying, anew bool
 	difference
 	// doubted is since when there is doubt, overdue since when something that was due is not
 	// acknowledged.
@@ -61,8 +62,11 @@ type entry struct {
 	// refusals counts how often it was refused by itself; until parked it is left alone.
 	refusals int
 	parked   time.Time
+	// less is when it was last heard, out of telling, that there is less of it.
+	less time.Time
 }
 
+// attempt is what was told; without a generation it is to be told by a new one.
 type attempt struct {
 	service    *Service
 	generation int64
@@ -87,14 +91,58 @@ type Record struct {
 // and than any in the records.
 func (l *Ledger) Begin(records []Record, generation int64, at time.Time) {
 	l.End()
-	l.telling, l.limit, l.generation, l.refusedAlone = true, l.opts.MaxServices, generation, 0
-	for _, r := range records {
-		e := l.entry(r.Key)
-		e.acked, e.generation, e.doubt, e.doubted = r.Service, r.Generation, r.Doubt, at
-		l.generation = max(l.generation, r.Generation)
-	}
+	l.telling, l.limit, l.generation, l.refusedAlone = true, l.opts.MaxServices, 0, 0
+	l.Learn(records, generation, at)
 	for key, e := range l.entries {
 		l.settle(key, e, at)
+	}
+}
+
+// Learn takes what else there is to know of what a receiver acknowledged, at any time: the
+// greater generation of a Service counts, and what is in doubt by either stays so.
+func (l *Ledger) Learn(records []Record, generation int64, at time.Time) {
+	l.generation = max(l.generation, generation)
+	for _, r := range records {
+		l.generation = max(l.generation, r.Generation)
+		e := l.entry(r.Key)
+		if r.Generation >= e.generation {
+			e.acked, e.generation = r.Service, r.Generation
+		}
+		switch {
+		case e.tried != nil:
+			e.again(at) // it may be of a lesser generation
+		case r.Doubt:
+			e.again(at)
+			e.blind = true
+		}
+		l.settle(r.Key, e, at)
+	}
+}
+
+// Suspect puts in doubt what was heard, since a time and out of telling, to be less: another
+// who told the receiver then may have been unable to leave a record.
+func (l *Ledger) Suspect(since, at time.Time) {
+	for key, e := range l.entries {
+		if e.less.After(since) {
+			e.again(at)
+			e.blind = true
+			l.settle(key, e, at)
+		}
+		e.less = time.Time{}
+	}
+}
+
+// again makes an entry be told anew.
+func (e *entry) again(at time.Time) {
+	if e.flying {
+		e.anew = true
+		return
+	}
+	if e.tried != nil {
+		e.tried = &attempt{service: e.tried.service}
+	}
+	if !e.doubt {
+		e.doubt, e.doubted = true, at
 	}
 }
 
@@ -107,7 +155,7 @@ func (l *Ledger) End() {
 			delete(l.entries, key)
 			continue
 		}
-		*e = entry{now: e.now, known: true}
+		*e = entry{now: e.now, known: true, less: e.less}
 	}
 }
 
@@ -131,6 +179,9 @@ func (l *Ledger) Tell(key syncer.Key, now *Service, at time.Time) (news bool) {
 	case e == nil:
 		e = l.entry(key)
 	}
+	if !l.telling && e.known && len((&difference{}).takenAway(e.now, now, at)) > 0 {
+		e.less = at
+	}
 	e.now, e.known, e.parked = now, true, time.Time{}
 	l.settle(key, e, at)
 	return true
@@ -146,10 +197,16 @@ func (l *Ledger) Unknown() []syncer.Key {
 	return slices.DeleteFunc(l.Keys(), func(key syncer.Key) bool { return l.entries[key].known })
 }
 
-// base is what the receiver has, if it takes what is in flight.
+// base is what the receiver has, as far as windows go: if it takes what is in flight; in
+// doubt, the better of what it may have.
 func (e *entry) base() *Service {
-	if e.flying {
+	switch {
+	case e.flying:
 		return e.tried.service
+	case e.blind:
+		return e.now
+	case e.tried != nil:
+		return better(e.acked, e.tried.service)
 	}
 	return e.acked
 }
@@ -217,11 +274,8 @@ func (l *Ledger) Resync(at time.Time) (services int) {
 			continue
 		}
 		services++
-		if e.tried != nil && !e.flying {
-			e.tried = nil // by a new generation
-		}
-		if !e.doubt {
-			e.doubt, e.doubted = true, at
+		if e.acked != nil || e.tried != nil { // else it was never told
+			e.again(at)
 		}
 		l.settle(key, e, at)
 	}

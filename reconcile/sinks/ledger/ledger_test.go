@@ -301,15 +301,87 @@ func TestStories(t *testing.T) {
 			13 fail
 			14 web=1 2
 			15 late: 5
-			15 take: web=1 2 +1 +2
+			15 take: web=1 +1
 			15 ok
-			16 web=1
-			17 late: -19
-			18 web=1 3
-			19 late: -9
-			29 take: web=1 2 3 +3
-			29 ok
-			30 late: -6`},
+			16 late: -8
+			24 take: web=1 2 +2
+			24 ok
+			25 web=1
+			26 late: -19
+			27 web=1 3
+			28 late: -9
+			37 take: web=1 2 3 +3
+			37 ok
+			38 late: -7`},
+		{"after a failure, what comes and goes within its window is not told", 10 * time.Second, 0, `
+			0 web=1 2 3 4
+			10 take: web=1 2 3 4 +1 +2 +3 +4
+			10 ok
+			20 web=1 2 3
+			20 take: web=1 2 3 -4
+			20.1 fail
+			20.2 web=1 2 3 5
+			20.5 take: web=1 2 3 -4
+			20.6 fail
+			21 take: web=1 2 3 -4
+			21 ok
+			22 web=1 2 3
+			90 take:`},
+		{"after a failure, what came waits for the rest of its window", 10 * time.Second, 0, `
+			0 web=1 2 3 4
+			10 take: web=1 2 3 4 +1 +2 +3 +4
+			10 ok
+			20 web=1 2 3
+			20 take: web=1 2 3 -4
+			21 web=1 2 3 5
+			22 fail
+			22 take: web=1 2 3 -4
+			23 fail
+			30.9 take: web=1 2 3 -4
+			30.9 fail
+			31 take: web=1 2 3 5 +5 -4
+			31 ok
+			90 take:`},
+		{"after a failure, what goes and returns within its window is not told", 0, 10 * time.Second, `
+			0 web=1 2
+			0 take: web=1 2 +1 +2
+			0 ok
+			1 web=1 2 3
+			1 take: web=1 2 3 +3
+			2 fail
+			3 web=1 2
+			4 web=1 3
+			4 take: web=1 2 3 +3
+			5 fail
+			6 web=1 2 3
+			6 take: web=1 2 3 +3
+			6 ok
+			90 take:`},
+		{"an address that came in a request that failed goes by its window", 0, 5 * time.Second, `
+			0 web=1 2
+			0 take: web=1 2 +1 +2
+			0 ok
+			1 web=1 2 3
+			1 take: web=1 2 3 +3
+			2 fail
+			3 web=1 2
+			7.9 take: web=1 2 3 +3
+			7.9 fail
+			8 take: web=1 2
+			8 ok
+			90 take:`},
+		{"a Service that went in a request that failed, and is back", 10 * time.Second, 0, `
+			0 web=1 2
+			10 take: web=1 2 +1 +2
+			10 ok
+			20 web=-
+			20 take: web=- -1 -2
+			20.5 fail
+			21 web=1 2 3
+			21 take: web=1 2
+			21 ok
+			30.9 take:
+			31 take: web=1 2 3 +3`},
 		{"a Service that is refused stands in nobody's way", 0, 0, `
 			0 a=1
 			0 b=1
@@ -431,6 +503,94 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestInDoubtNothingWaits: what a former leader may have told is not told again to be there,
+// whatever the windows are; what is not in doubt has them anew.
+func TestInDoubtNothingWaits(t *testing.T) {
+	l := New(options(10*time.Second, 10*time.Second))
+	l.Begin([]Record{{Key: key("doubtful"), Service: service("1 2"), Doubt: true}, {Key: key("certain"), Service: service("1 2")}}, 0, start)
+	l.Tell(key("doubtful"), service("2 3"), start)
+	l.Tell(key("certain"), service("2 3"), start)
+	if got := told(l.Take(start)); got != "doubtful=2 3 +3 -1" {
+		t.Errorf("got %q", got)
+	}
+	l.Failed(start)
+	l.Tell(key("doubtful"), service("1 2 4"), start) // from now on they wait as ever
+	if got := told(l.Take(start)); got != "doubtful=1 2 3 +3" {
+		t.Errorf("after a failure: %q", got)
+	}
+	l.Acknowledged(start)
+	if got := told(l.Take(start.Add(10 * time.Second))); got != "certain=2 3 +3 -1; doubtful=1 2 4 +4 -3" {
+		t.Errorf("then %q", got)
+	}
+}
+
+// TestSuspects: what was heard to go while another told is told anew, even if it is back;
+// what was already gone when that left its last record, and what only came, is not.
+func TestSuspects(t *testing.T) {
+	l := New(options(0, 0))
+	records := []Record{{Key: key("back"), Service: service("1 2"), Generation: 5}, {Key: key("early"), Service: service("1 2")}, {Key: key("grown"), Service: service("1 2")}, {Key: key("new"), Service: service("1 2")}}
+	for _, r := range records[:2] {
+		l.Tell(r.Key, service("1 2"), start)
+	}
+	l.Tell(key("grown"), service("1"), start)
+	l.Tell(key("early"), service("1"), start)
+	l.Tell(key("early"), service("1 2"), start)
+	written := start.Add(time.Second)
+	l.Tell(key("back"), service("1 2!"), written.Add(time.Second))
+	for _, name := range []string{"back", "grown", "new"} {
+		l.Tell(key(name), service("1 2"), written.Add(2*time.Second))
+	}
+	begin := written.Add(3 * time.Second)
+	l.Begin(records, 10, begin)
+	l.Suspect(written, begin)
+	changes := l.Take(begin)
+	if got := told(changes); got != "back=1 2" || changes[0].Generation <= 10 {
+		t.Errorf("got %q, %+v", got, changes)
+	}
+}
+
+// TestLearning: what can only be read when things were told already, by lesser generations
+// even, ends with the receiver knowing what is; and what does not exist is asked for.
+func TestLearning(t *testing.T) {
+	l := New(options(0, 0))
+	l.Begin(nil, 0, start)
+	for _, name := range []string{"lesser", "greater", "tried"} {
+		l.Tell(key(name), service("2"), start)
+	}
+	l.opts.MaxServices, l.limit = 2, 2
+	first := l.Take(start)
+	if got := told(first); got != "greater=2 +2; lesser=2 +2" {
+		t.Fatal(got)
+	}
+	l.Acknowledged(start)
+	l.Take(start) // tried is in flight
+	past := first[0].Generation - 1
+	ahead := first[1].Generation + 1000
+	l.Learn([]Record{
+		{Key: key("lesser"), Service: service("1"), Generation: ahead}, {Key: key("greater"), Service: service("1"), Generation: past},
+		{Key: key("tried"), Service: service("1"), Generation: ahead}, {Key: key("gone"), Service: service("1"), Generation: past},
+	}, ahead+5, start)
+	l.Acknowledged(start)
+	if got := fmt.Sprint(l.Unknown()); got != "[shop/gone]" {
+		t.Error("unknown:", got)
+	}
+	l.Tell(key("gone"), nil, start)
+	l.limit = 8
+	again := l.Take(start)
+	if got := told(again); got != "gone=- -1; lesser=2 +2 -1; tried=2" {
+		t.Errorf("got %q", got)
+	}
+	for _, c := range again {
+		if c.Generation <= ahead+5 {
+			t.Errorf("%s has generation %d", c.Key, c.Generation)
+		}
+	}
+	l.Acknowledged(start)
+	if n := len(l.Pending()); n > 0 {
+		t.Error(n, "pending")
+	}
+}
+
 // TestInDoubtAndGone: a Service of which nothing is known to be acknowledged, but which may
 // have been told, is told to be gone.
 func TestInDoubtAndGone(t *testing.T) {
@@ -461,6 +621,32 @@ func TestResync(t *testing.T) {
 	again := l.Take(start.Add(2 * time.Second))
 	if told(again) != "web=1" || again[0].Generation <= first[0].Generation {
 		t.Errorf("first %+v, then %+v", first, again)
+	}
+	l.Resync(start.Add(2 * time.Second)) // what is in flight may come before the receiver lost what it had
+	l.Acknowledged(start.Add(3 * time.Second))
+	if third := l.Take(start.Add(3 * time.Second)); told(third) != "web=1" || third[0].Generation <= again[0].Generation {
+		t.Errorf("then %+v", third)
+	}
+	l.Tell(key("web"), service("1 2"), start.Add(3*time.Second))
+	l.Tell(key("new"), service("1"), start.Add(3*time.Second))
+	l.Failed(start.Add(3 * time.Second))
+	l.Resync(start.Add(3 * time.Second))
+	if got := told(l.Take(start.Add(3 * time.Second))); got != "web=1" {
+		t.Errorf("what came lately does not wait for its window: %q", got)
+	}
+}
+
+func TestBytesFollowPorts(t *testing.T) {
+	var ports []syncer.Port
+	for n := range 20 {
+		ports = append(ports, syncer.Port{Name: fmt.Sprint("port-", n), Protocol: syncer.TCP, Number: int32(10000 + n)})
+	}
+	s := service("1 2 3 4 5 6 7 8")
+	for i := range s.Endpoints {
+		s.Endpoints[i].Ports = ports
+	}
+	if is := size(s); is < 8*20*50 {
+		t.Errorf("%d B for 160 ports", is)
 	}
 }
 

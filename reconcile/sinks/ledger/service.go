@@ -129,6 +129,21 @@ func pairs(a, b *Service, yield func(a, b *Endpoint)) {
 	}
 }
 
+// better is all that either has, by what more can be sent to.
+func better(a, b *Service) *Service {
+	if a == nil || b == nil || a.Equal(b) {
+		return cmp.Or(a, b)
+	}
+	out := &Service{}
+	pairs(a, b, func(x, y *Endpoint) {
+		if x == nil || y != nil && !y.takesAway(x) {
+			x = y
+		}
+		out.Endpoints = append(out.Endpoints, *x)
+	})
+	return out
+}
+
 // Delta says what differs for traffic between two states of a Service, as `ip:port` (an
 // endpoint without ports as its address), sorted. No list is nil.
 type Delta struct {
