@@ -162,7 +162,7 @@ var (
 	sinkFailing = family(Gauge, groupSinks, "sink_failing", "sink",
 		"Whether the last request to the receiver was not acknowledged (1), one that it found fault with aside.")
 	sinkUnkept = family(Gauge, groupSinks, "sink_state_unkept", "sink",
-		"Whether what the receiver acknowledged cannot be written down (1): after a restart it is told everything.")
+		"Whether what the receiver acknowledged cannot be written down (1): after a restart it is told that anew.")
 	sinkRequests = family(Counter, groupSinks, "sink_requests_total", "sink result",
 		"Requests to the receiver, by what became of them.",
 		"`result`: `ok`; `refused` (a status of 400 to 499), `throttled` (429), `server_error`, `redirect`, `invalid` (no HTTP), `timeout`, `unreachable`; `credentials` (a file of `auth` is of no use, nothing was sent); `stopped` (this process leads no longer).")

@@ -134,7 +134,7 @@ func secretNeeds(namespace string) []need {
 // sinkNeed is the right by which it is remembered what sinks acknowledged.
 func sinkNeed(namespace string) need {
 	return need{resource: "configmaps", namespace: namespace, verbs: []string{"create", "delete", "get", "update"},
-		without: "after a restart sinks are told everything, and not what was deleted meanwhile"}
+		without: "after a restart sinks are told everything"}
 }
 
 // reviewNeeds are the rights by which it is asked who scrapes.

@@ -187,7 +187,7 @@ func sinkAlerts() []Alert {
 		{"TributarySinkUnkept", "10m", Warning,
 			`max by (namespace, job, sink) (tributary_sink_state_unkept) == 1`,
 			"What {{ $labels.sink }} acknowledges cannot be written down",
-			"After a restart it is told everything, and not what was deleted meanwhile. `tributary status` says why."},
+			"After a restart it is told anew what it acknowledged since. `tributary status` says why."},
 	}
 }
 

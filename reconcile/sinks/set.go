@@ -105,7 +105,7 @@ func (s *Set) Configure(specs []Spec) (tellAll bool) {
 		}
 		one := newSink(spec, "/tributary/"+s.opts.Instance, &s.opts)
 		if at >= 0 && former[at].spec.URL == spec.URL {
-			one.kept, one.generation, one.pace = former[at].kept, former[at].generation, former[at].pace
+			one.memory, one.pace = former[at].memory, former[at].pace
 		}
 		next, added = append(next, one), append(added, one)
 		s.opts.Logger.Info("sink configured", "sink", spec.Name, "changed", at >= 0)
@@ -245,7 +245,7 @@ type Status struct {
 	Requests, Failures uint64
 	LastAcknowledged   time.Time
 	LastError          string
-	// Unkept is why what is acknowledged is kept in memory alone; "" where it is not.
+	// Unkept is why what is acknowledged cannot be written down; "" where it is.
 	Unkept string
 }
 

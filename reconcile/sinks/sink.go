@@ -39,15 +39,8 @@ type Spec struct {
 const (
 	// maxBytes bounds a request that tells of more than one Service.
 	maxBytes = 1 << 20
-	// savePace is the time between two writings of what was acknowledged, and stateTimeout
-	// how long one may take.
-	savePace     = 10 * time.Second
-	stateTimeout = 3 * time.Second
 	// landing is how long a request in flight may take when leadership is given up.
 	landing = 500 * time.Millisecond
-	// believed is after how many times it is believed that the state may not be read: an API
-	// server that has just started denies what it grants a moment later.
-	believed = 3
 	// The pauses after failures of a receiver.
 	pauseFirst = 500 * time.Millisecond
 	pauseMax   = 30 * time.Second
@@ -68,10 +61,7 @@ type sink struct {
 	// All below is guarded by mu.
 	ledger *ledger.Ledger
 	status Status
-	// kept is what was acknowledged when it was last told, for when it can be kept nowhere
-	// else.
-	kept       []ledger.Record
-	generation int64
+	memory memory
 }
 
 // pace is when a receiver may be asked again. It is the receiver's: it outlasts a term, and an

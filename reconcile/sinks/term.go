@@ -9,11 +9,8 @@ import (
 	"math"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"tributary.dev/tributary/reconcile/sinks/ledger"
-	"tributary.dev/tributary/reconcile/sinks/state"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -21,13 +18,8 @@ import (
 type term struct {
 	*sink
 	Term
-	poster poster
-	keeper *state.Keeper
-	// unkept is set while what was acknowledged cannot be written down; it is said once.
-	unkept bool
-	// saved is when it was last written, changed whether it has changed since.
-	saved   time.Time
-	changed bool
+	poster  poster
+	keeping keeping
 	// flight brings what became of the request under way, and giveUp ends it.
 	flight  chan outcome
 	giveUp  context.CancelFunc
@@ -41,7 +33,7 @@ func (s *sink) run(ctx context.Context, o Term, poster poster) {
 	t := &term{sink: s, Term: o, poster: poster, flight: make(chan outcome, 1)}
 	where := o.Where
 	where.Sink = s.spec.Name
-	t.keeper = state.NewKeeper(where, s.receiver())
+	t.keeping = newKeeping(where, s.receiver(), s.unkept())
 	if !t.begin(ctx) {
 		return
 	}
@@ -49,61 +41,14 @@ func (s *sink) run(ctx context.Context, o Term, poster poster) {
 	t.end()
 }
 
+func (s *sink) unkept() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status.Unkept != ""
+}
+
 func pauses() wait.Backoff {
 	return wait.Backoff{Duration: pauseFirst, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: pauseMax}
-}
-
-// begin reads what the receiver acknowledged; false: ctx is done.
-func (t *term) begin(ctx context.Context) bool {
-	pause := pauses()
-	for tries := 1; ctx.Err() == nil; tries++ {
-		reading, cancel := context.WithTimeout(ctx, stateTimeout)
-		records, generation, err := t.keeper.Load(reading)
-		cancel()
-		switch {
-		case err == nil:
-			t.start(records, generation)
-			return true
-		case errors.Is(err, state.ErrUnreadable):
-			t.logger.Error("what the receiver acknowledged cannot be read: it is told everything", "error", err)
-			t.start(nil, max(generation, t.generation))
-			return true
-		case apierrors.IsForbidden(err) && tries >= believed || errors.Is(err, state.ErrForeign):
-			t.lament(err)
-			t.start(t.kept, t.generation)
-			return true
-		}
-		t.note(func(s *Status) { s.LastError = err.Error() })
-		timer := time.NewTimer(pause.Step())
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
-	return false
-}
-
-func (t *term) start(records []ledger.Record, generation int64) {
-	now := time.Now()
-	t.mu.Lock()
-	t.ledger.Begin(records, generation, now)
-	unknown := t.ledger.Unknown()
-	t.status.Telling = true
-	t.mu.Unlock()
-	t.saved = now
-	for _, key := range unknown {
-		t.Look(key)
-	}
-}
-
-// lament says once that what is acknowledged is kept in memory alone.
-func (t *term) lament(err error) {
-	if !t.unkept {
-		t.logger.Error("what the receiver acknowledged is kept in memory alone: after a restart it is told everything, and not what was deleted meanwhile", "error", err)
-	}
-	t.unkept = true
-	t.note(func(s *Status) { s.Unkept = err.Error() })
 }
 
 // loop is all that a term does.
@@ -115,7 +60,7 @@ func (t *term) loop(ctx context.Context) {
 		if !flying {
 			flying = t.launch(ctx)
 		}
-		if t.changed && time.Since(t.saved) >= savePace {
+		if t.keeping.changed && !time.Now().Before(t.keeping.due) {
 			t.save(ctx, false)
 		}
 		timer.Reset(t.rest(flying))
@@ -138,8 +83,8 @@ func (t *term) loop(ctx context.Context) {
 func (t *term) rest(flying bool) time.Duration {
 	const long = time.Hour
 	rest := long
-	if t.changed {
-		rest = time.Until(t.saved.Add(savePace))
+	if t.keeping.changed {
+		rest = time.Until(t.keeping.due)
 	}
 	t.mu.Lock()
 	next := t.ledger.Next()
@@ -168,7 +113,12 @@ func (t *term) launch(ctx context.Context) bool {
 	if len(batch) == 0 {
 		return false
 	}
-	t.mark(ctx, batch, pending, generation)
+	if t.mark(ctx, batch, pending, generation); ctx.Err() != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.ledger.Failed(now)
+		return false
+	}
 	t.pace.began = time.Now()
 	t.refused = batch[0].Key
 	body := encode(t.source, t.spec.Name, batch, t.pace.began)
@@ -187,47 +137,6 @@ func (t *term) launch(ctx context.Context) bool {
 	return true
 }
 
-// mark writes down of which Services something may be told that was not acknowledged, if
-// that is not known yet.
-func (t *term) mark(ctx context.Context, batch []ledger.Change, pending []syncer.Key, generation int64) {
-	keys := make([]syncer.Key, len(batch))
-	for i := range batch {
-		keys[i] = batch[i].Key
-	}
-	if t.unkept && time.Since(t.saved) < savePace || t.keeper.Marked(keys, generation) {
-		return
-	}
-	writing, cancel := context.WithTimeout(ctx, stateTimeout)
-	defer cancel()
-	t.keptAt(ctx, t.keeper.Mark(writing, pending, generation))
-}
-
-// save writes down what was acknowledged. With last, nothing is told after it.
-func (t *term) save(ctx context.Context, last bool) {
-	t.mu.Lock()
-	records, generation := t.ledger.Records(), t.ledger.State().Generation
-	t.mu.Unlock()
-	t.changed = false
-	writing, cancel := context.WithTimeout(ctx, stateTimeout)
-	defer cancel()
-	err := t.keeper.Save(writing, records, generation, last)
-	t.changed = err != nil
-	t.keptAt(ctx, err)
-}
-
-// keptAt notes how a writing went.
-func (t *term) keptAt(ctx context.Context, err error) {
-	switch {
-	case err == nil && t.unkept:
-		t.unkept = false
-		t.logger.Info("what the receiver acknowledged is written down again")
-		t.note(func(s *Status) { s.Unkept = "" })
-	case err != nil && ctx.Err() == nil:
-		t.lament(err)
-	}
-	t.saved = time.Now()
-}
-
 // await gives the request in flight a little time, and waits for its end.
 func (t *term) await() {
 	timer := time.AfterFunc(landing, t.giveUp)
@@ -243,7 +152,7 @@ func (t *term) land(o outcome) {
 	switch o.result {
 	case resultOK:
 		t.ledger.Acknowledged(now)
-		t.changed = true
+		t.keeping.touch(now)
 	case resultRefused:
 		before := t.ledger.State().Refused
 		widespread = t.ledger.Refused(now)
@@ -304,24 +213,6 @@ func (s *sink) note(change func(*Status)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.status)
-}
-
-// end writes down what was acknowledged, as long as this process may, and remembers it.
-func (t *term) end() {
-	t.mu.Lock()
-	t.kept, t.generation = t.ledger.Records(), t.ledger.State().Generation
-	t.mu.Unlock()
-	if _, free, held := t.Hold(context.Background()); held {
-		free()
-		t.save(context.Background(), true)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ledger.End()
-	t.status.Telling, t.status.Failing = false, false
-	if !t.unkept {
-		t.kept = nil // it is read again
-	}
 }
 
 func later(a, b time.Time) time.Time {

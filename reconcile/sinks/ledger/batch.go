@@ -143,8 +143,8 @@ func (l *Ledger) untaken(e *entry, at time.Time) {
 }
 
 const (
-	// widespreadRefusals is after how many refusals of single Services in a row it is the
-	// receiver that is at fault.
+	// widespreadRefusals is after how many Services in a row that were never refused before it
+	// is the receiver that is at fault.
 	widespreadRefusals = 3
 	// The first and the longest time for which a Service that is refused is left alone.
 	parkFirst = 5 * time.Second
@@ -160,11 +160,14 @@ func (l *Ledger) Refused(at time.Time) (widespread bool) {
 		l.land(at, func(e *entry) { l.untaken(e, at) })
 		return false
 	}
-	l.refusedAlone++
 	l.land(at, func(e *entry) {
+		if e.refusals == 0 {
+			l.refusedAlone++
+			widespread = l.refusedAlone >= widespreadRefusals
+		}
 		l.untaken(e, at)
 		e.parked = at.Add(min(parkMax, parkFirst<<min(e.refusals, 10)))
 		e.refusals++
 	})
-	return l.refusedAlone >= widespreadRefusals
+	return widespread
 }

@@ -32,10 +32,13 @@ type Ledger struct {
 	batch []syncer.Key
 	// limit is how many Services the next batch may tell of.
 	limit int
+	// buried are Services that went out of telling, the oldest first: they are remembered for
+	// a while, for Suspect.
+	buried []syncer.Key
 	// next is the earliest time at which something may be due; zero: nothing is.
 	next time.Time
-	// generation is the last that was given, refusedAlone how many refusals of one Service
-	// there were since the last acknowledgement.
+	// generation is the last that was given, refusedAlone how many Services were refused by
+	// themselves since the last acknowledgement, and never before.
 	generation   int64
 	refusedAlone int
 }
@@ -119,17 +122,41 @@ func (l *Ledger) Learn(records []Record, generation int64, at time.Time) {
 	}
 }
 
+// remembered is for how long it is known, out of telling, that there was a Service.
+const remembered = 10 * time.Minute
+
 // Suspect puts in doubt what was heard, since a time and out of telling, to be less: another
 // who told the receiver then may have been unable to leave a record.
 func (l *Ledger) Suspect(since, at time.Time) {
 	for key, e := range l.entries {
+		if e.less.IsZero() {
+			continue
+		}
 		if e.less.After(since) {
 			e.again(at)
 			e.blind = true
-			l.settle(key, e, at)
 		}
 		e.less = time.Time{}
+		l.settle(key, e, at)
 	}
+	l.buried = nil
+}
+
+// bury remembers for a while that there was a Service.
+func (l *Ledger) bury(key syncer.Key, at time.Time) {
+	l.buried = append(l.buried, key)
+	for n, key := range l.buried {
+		e := l.entries[key]
+		gone := e != nil && e.now == nil
+		if gone && at.Sub(e.less) < remembered {
+			l.buried = l.buried[n:]
+			return
+		}
+		if gone {
+			delete(l.entries, key)
+		}
+	}
+	l.buried = nil
 }
 
 // again makes an entry be told anew.
@@ -151,7 +178,7 @@ func (l *Ledger) End() {
 	l.telling, l.batch, l.next = false, nil, time.Time{}
 	clear(l.pending)
 	for key, e := range l.entries {
-		if e.now == nil {
+		if e.now == nil && e.less.IsZero() {
 			delete(l.entries, key)
 			continue
 		}
@@ -215,7 +242,7 @@ func (e *entry) base() *Service {
 func (l *Ledger) settle(key syncer.Key, e *entry, at time.Time) {
 	if !l.telling {
 		if e.now == nil {
-			delete(l.entries, key)
+			l.bury(key, at)
 		}
 		return
 	}
@@ -236,7 +263,7 @@ func (l *Ledger) settle(key syncer.Key, e *entry, at time.Time) {
 	e.overdue = time.Time{}
 	switch {
 	case !e.known:
-	case e.now == nil:
+	case e.now == nil && e.less.IsZero():
 		delete(l.entries, key)
 	default:
 		e.acked = e.now // they are equal: one is enough
@@ -305,7 +332,8 @@ func (l *Ledger) Pending() []syncer.Key {
 type State struct {
 	// Services exist; Pending are not acknowledged as they are, Refused are among those.
 	Services, Pending, Refused int
-	// Oldest is when the first of these was to be told, or is; zero: there is none.
+	// Oldest is when the first of these that is not refused was to be told, or is; zero: there
+	// is none.
 	Oldest     time.Time
 	Generation int64
 }
@@ -319,9 +347,10 @@ func (l *Ledger) State() State {
 		}
 	}
 	for _, e := range l.pending {
-		s.Oldest = earlier(s.Oldest, e.overdue)
 		if e.refusals > 0 {
 			s.Refused++
+		} else {
+			s.Oldest = earlier(s.Oldest, e.overdue)
 		}
 	}
 	return s

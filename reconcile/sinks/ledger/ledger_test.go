@@ -675,6 +675,28 @@ func TestWidespreadRefusals(t *testing.T) {
 	}
 }
 
+// TestRefusedAgainAndAgain: Services that were refused before say nothing of the receiver,
+// nor do they count as lag.
+func TestRefusedAgainAndAgain(t *testing.T) {
+	l := New(options(0, 0))
+	l.Begin(nil, 0, start)
+	for _, name := range []string{"a", "b"} {
+		l.Tell(key(name), service("1"), start)
+	}
+	at := start
+	for range 20 {
+		if len(l.Take(at)) > 0 && l.Refused(at) {
+			t.Fatal("it is the receiver")
+		}
+		if next := l.Next(); next.After(at) {
+			at = next
+		}
+	}
+	if s := l.State(); s.Refused != 2 || !s.Oldest.IsZero() {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestBatchesAreBounded(t *testing.T) {
 	o := options(0, 0)
 	o.MaxBytes = 5000

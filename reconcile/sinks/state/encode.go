@@ -11,6 +11,7 @@ import (
 	"hash/fnv"
 	"io"
 	"net/netip"
+	"time"
 
 	"tributary.dev/tributary/reconcile/sinks/ledger"
 	"tributary.dev/tributary/syncer"
@@ -24,8 +25,29 @@ type head struct {
 	Ceiling int64 `json:"ceiling"`
 	// Parts is the number of the other objects, a power of two.
 	Parts int `json:"parts"`
-	// Doubt names the Services of which something else may have been told.
-	Doubt []string `json:"doubt,omitempty"`
+	// Doubt names the Services of which something else may have been told; Everything stands
+	// for all of them, where their names take too much room.
+	Doubt      []string `json:"doubt,omitempty"`
+	Everything bool     `json:"everything,omitempty"`
+	// Written is when, in microseconds.
+	Written int64 `json:"written,omitempty"`
+}
+
+func (h *head) doubt() map[syncer.Key]bool {
+	doubt := map[syncer.Key]bool{}
+	for _, name := range h.Doubt {
+		if key, ok := syncer.ParseKey(name); ok {
+			doubt[key] = true
+		}
+	}
+	return doubt
+}
+
+func (h *head) writtenAt() time.Time {
+	if h.Written == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(h.Written)
 }
 
 // record is a Service as it is written down.
@@ -120,8 +142,12 @@ func partOf(key syncer.Key, parts int) int {
 	return int(h.Sum32() & uint32(parts-1))
 }
 
-// maxPart bounds the compressed bytes of one object; an API server takes a MiB.
-const maxPart = 900 << 10
+// maxPart bounds the compressed bytes of one object, of which an API server takes a MiB;
+// maxAnnotation those of a head in a Lease, of whose annotations it takes 256 KiB.
+const (
+	maxPart       = 900 << 10
+	maxAnnotation = 160 << 10
+)
 
 // encodeParts writes records as the content of each object. The Services that had to go
 // without their endpoints, because a part would be too large, are returned, too.

@@ -4,32 +4,34 @@
 package state
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"golang.org/x/sync/errgroup"
 
 	"tributary.dev/tributary/reconcile/sinks/ledger"
 	"tributary.dev/tributary/syncer"
 )
 
-// What the objects carry.
 const (
 	prefix = "tributary.sink."
-	// LabelSink names the sink.
+	// LabelSink names the sink on each object.
 	LabelSink = "tributary.dev/sink"
-	content   = "state.json.gz"
+	// claimed is for how long ahead generations are claimed: the next process goes on from
+	// there.
+	claimed = 20 * time.Second
+	// atOnce is how many objects are read or written at a time.
+	atOnce = 8
 )
-
-// claimed is for how long ahead generations are claimed.
-const claimed = 10 * time.Minute
 
 // Where says where the state of a sink is.
 type Where struct {
@@ -44,9 +46,12 @@ type Where struct {
 type Keeper struct {
 	where    Where
 	receiver string
-	// stand are the objects as they stand, by name; nil content: unknown.
-	stand map[string]*corev1.ConfigMap
-	// head is what the head says; doubt the Services that it names.
+	maps     *objects[corev1.ConfigMap, *corev1.ConfigMap]
+	leases   *objects[coordinationv1.Lease, *coordinationv1.Lease]
+	// unread is why it is not known what the ConfigMaps hold: then none is written.
+	unread error
+	// head is what is on record, in the ConfigMap, or else in the Lease; doubt the Services
+	// that it names.
 	head  head
 	doubt map[syncer.Key]bool
 }
@@ -54,11 +59,8 @@ type Keeper struct {
 // NewKeeper returns a Keeper for a receiver, which is told everything if it is another than
 // the state is of.
 func NewKeeper(w Where, receiver string) *Keeper {
-	return &Keeper{where: w, receiver: receiver, stand: map[string]*corev1.ConfigMap{}, doubt: map[syncer.Key]bool{}}
+	return &Keeper{where: w, receiver: receiver, maps: configMaps(w), leases: leases(w), doubt: map[syncer.Key]bool{}}
 }
-
-// ErrForeign is why an object of that name is not used.
-var ErrForeign = errors.New("is not this installation's, by its labels")
 
 // ErrUnreadable is why what is kept is of no use.
 var ErrUnreadable = errors.New("cannot be read")
@@ -68,60 +70,125 @@ func (w Where) Name() string { return prefix + w.Instance + "." + w.Sink }
 
 func (w Where) part(i int) string { return fmt.Sprintf("%s.%d", w.Name(), i) }
 
-// Load reads what the receiver acknowledged, and a generation that is greater than all that
-// were given. Nothing, and no error, is what it returns where there is none, or where that
-// is of another receiver. An error that wraps ErrUnreadable is final.
-func (k *Keeper) Load(ctx context.Context) (records []ledger.Record, generation int64, err error) {
-	object, err := k.get(ctx, k.where.Name())
-	if err != nil || object == nil {
-		return nil, 0, err
-	}
-	var h head
-	if err := unpack(object.BinaryData[content], &h); err != nil {
-		return nil, 0, fmt.Errorf("configmap %s/%s %w: %w", k.where.Namespace, object.Name, ErrUnreadable, err)
-	}
-	k.head.Parts = h.Parts
-	if h.Receiver != k.receiver {
-		return nil, h.Ceiling, nil
-	}
-	doubt := map[syncer.Key]bool{}
-	for _, name := range h.Doubt {
-		if key, ok := syncer.ParseKey(name); ok {
-			doubt[key] = true
-		}
-	}
-	for i := range h.Parts {
-		object, err := k.get(ctx, k.where.part(i))
-		if err != nil {
-			return nil, 0, err
-		}
-		if object == nil {
-			continue // it is told again
-		}
-		part, err := decodePart(object.BinaryData[content])
-		if err != nil {
-			return nil, h.Ceiling, fmt.Errorf("configmap %s/%s %w: %w", k.where.Namespace, object.Name, ErrUnreadable, err)
-		}
-		for _, r := range part {
-			if partOf(r.Key, h.Parts) != i {
-				continue // left over from another number of parts
-			}
-			r.Doubt = r.Doubt || doubt[r.Key]
-			delete(doubt, r.Key)
-			records = append(records, r)
-		}
-	}
-	for key := range doubt {
-		records = append(records, ledger.Record{Key: key, Doubt: true})
-	}
-	return records, h.Ceiling, nil
+// Kept is what is on record.
+type Kept struct {
+	Records []ledger.Record
+	// Generation is greater than all that were given.
+	Generation int64
+	// Written is when it was last written; zero: never, or by a former version.
+	Written time.Time
 }
 
-// Marked reports whether all of the Services are known to be in doubt, and the generation is
+// Load reads what the receiver acknowledged. Nothing, and no error, is what it returns where
+// there is none, or where that is of another receiver. With an error it returns what it could
+// read. One that wraps ErrUnreadable is final; after any other nothing but a Lease is written
+// until Load was tried again.
+func (k *Keeper) Load(ctx context.Context) (Kept, error) {
+	kept, err := k.load(ctx)
+	k.unread = err
+	if errors.Is(err, ErrUnreadable) {
+		k.unread = nil
+	}
+	return kept, err
+}
+
+// Unread reports whether the last Load could not read everything.
+func (k *Keeper) Unread() bool { return k.unread != nil }
+
+// Written is when this Keeper last read or wrote that something was written.
+func (k *Keeper) Written() time.Time { return k.head.writtenAt() }
+
+func (k *Keeper) load(ctx context.Context) (kept Kept, err error) {
+	found := head{}
+	doubt := map[syncer.Key]bool{}
+	var records []ledger.Record
+	defer func() {
+		for i := range records {
+			r := &records[i]
+			r.Doubt = r.Doubt || found.Everything || doubt[r.Key]
+			delete(doubt, r.Key)
+		}
+		for key := range doubt {
+			records = append(records, ledger.Record{Key: key, Doubt: true})
+		}
+		k.head.Written = found.Written
+		kept = Kept{records, found.Ceiling, found.writtenAt()}
+	}()
+	take := func(h head) {
+		found.Ceiling, found.Written = max(found.Ceiling, h.Ceiling), max(found.Written, h.Written)
+		if h.Receiver == k.receiver {
+			found.Everything = found.Everything || h.Everything
+			maps.Copy(doubt, h.doubt())
+		}
+	}
+	lease, err := k.leases.get(ctx, k.where.Name())
+	if err != nil && !apierrors.IsForbidden(err) && !errors.Is(err, ErrForeign) {
+		return kept, err
+	}
+	if lease != nil {
+		var h head
+		if unpack(k.leases.content(lease), &h) != nil {
+			h = head{Receiver: k.receiver, Everything: true}
+		}
+		take(h)
+	}
+	object, err := k.maps.get(ctx, k.where.Name())
+	if err != nil || object == nil {
+		return kept, err
+	}
+	var h head
+	if err := unpack(k.maps.content(object), &h); err != nil {
+		return kept, fmt.Errorf("configmap %s/%s %w: %w", k.where.Namespace, object.Name, ErrUnreadable, err)
+	}
+	k.head.Parts = h.Parts
+	take(h)
+	if h.Receiver == k.receiver {
+		records, err = k.parts(ctx, h.Parts)
+	}
+	return kept, err
+}
+
+// parts reads what the parts hold. One that is missing is told again.
+func (k *Keeper) parts(ctx context.Context, parts int) ([]ledger.Record, error) {
+	split := make([][]ledger.Record, parts)
+	err := each(ctx, 0, parts, func(ctx context.Context, i int) error {
+		object, err := k.maps.get(ctx, k.where.part(i))
+		if err != nil || object == nil {
+			return err
+		}
+		part, err := decodePart(k.maps.content(object))
+		if err != nil {
+			return fmt.Errorf("configmap %s/%s %w: %w", k.where.Namespace, object.Name, ErrUnreadable, err)
+		}
+		split[i] = slices.DeleteFunc(part, func(r ledger.Record) bool {
+			return partOf(r.Key, parts) != i // left over from another number of parts
+		})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(split...), nil
+}
+
+// each does something for each number, some at a time, and stops at the first error.
+func each(ctx context.Context, from, to int, do func(ctx context.Context, i int) error) error {
+	group, grouped := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i := from; i < to && grouped.Err() == nil; i++ {
+		group.Go(func() error { return do(grouped, i) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// Marked reports whether all of the Services are on record as in doubt, and the generation is
 // claimed: then they may be told of.
 func (k *Keeper) Marked(keys []syncer.Key, generation int64) bool {
 	for _, key := range keys {
-		if !k.doubt[key] {
+		if !k.doubt[key] && !k.head.Everything {
 			return false
 		}
 	}
@@ -129,17 +196,35 @@ func (k *Keeper) Marked(keys []syncer.Key, generation int64) bool {
 }
 
 // Mark writes down, before something is told of them, which Services are in doubt, and
-// claims generations. Those that were stay so until Save.
+// claims generations. Those that were stay so until Save. Where the ConfigMap cannot be
+// written the Lease may be; it returns the error of the former, and Marked says which it was.
 func (k *Keeper) Mark(ctx context.Context, pending []syncer.Key, generation int64) error {
+	doubt := maps.Clone(k.doubt)
 	for _, key := range pending {
-		k.doubt[key] = true
+		doubt[key] = true
 	}
-	return k.writeHead(ctx, max(k.head.Parts, 1), k.ceiling(generation))
+	h := k.headOf(max(k.head.Parts, 1), ceiling(generation), doubt)
+	err := k.writeHead(ctx, h)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	content := pack(h)
+	if len(content) > maxAnnotation {
+		h.Doubt, h.Everything = nil, true
+		content = pack(h)
+	}
+	if k.leases.write(ctx, k.where.Name(), content) == nil {
+		k.onRecord(h, doubt)
+	}
+	return err
 }
 
 // Save writes down what the receiver acknowledged; generation is the last that was given.
 // With last, none is given after it in this term.
 func (k *Keeper) Save(ctx context.Context, records []ledger.Record, generation int64, last bool) error {
+	if k.unread != nil {
+		return k.unread
+	}
 	parts, former := partsFor(records), max(k.head.Parts, 1)
 	contents, bare := encodeParts(records, parts)
 	// What moves to another object is there before it is looked for there, and until then
@@ -148,122 +233,64 @@ func (k *Keeper) Save(ctx context.Context, records []ledger.Record, generation i
 		if err := k.writeParts(ctx, contents, former); err != nil {
 			return err
 		}
-		if err := k.writeHead(ctx, parts, k.ceiling(generation)); err != nil {
+		if err := k.writeHead(ctx, k.headOf(parts, ceiling(generation), k.doubt)); err != nil {
 			return err
 		}
 	}
 	if err := k.writeParts(ctx, contents, 0); err != nil {
 		return err
 	}
-	clear(k.doubt)
+	doubt := map[syncer.Key]bool{}
 	for _, r := range records {
 		if r.Doubt {
-			k.doubt[r.Key] = true
+			doubt[r.Key] = true
 		}
 	}
 	for _, key := range bare {
-		k.doubt[key] = true
+		doubt[key] = true
 	}
-	ceiling := k.ceiling(generation)
+	until := ceiling(generation)
 	if last {
-		ceiling = generation + 1
+		until = generation + 1
 	}
-	if err := k.writeHead(ctx, parts, ceiling); err != nil {
+	if err := k.writeHead(ctx, k.headOf(parts, until, doubt)); err != nil {
 		return err
 	}
-	for i := parts; i < former; i++ {
-		if err := k.remove(ctx, k.where.part(i)); err != nil {
+	if k.leases.known(k.where.Name()) != nil {
+		if err := k.leases.remove(ctx, k.where.Name()); err != nil {
 			return err
 		}
 	}
-	return nil
+	return each(ctx, parts, former, func(ctx context.Context, i int) error { return k.maps.remove(ctx, k.where.part(i)) })
 }
 
 func (k *Keeper) writeParts(ctx context.Context, contents [][]byte, from int) error {
-	for i := from; i < len(contents); i++ {
-		if err := k.write(ctx, k.where.part(i), contents[i]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return each(ctx, from, len(contents), func(ctx context.Context, i int) error { return k.maps.write(ctx, k.where.part(i), contents[i]) })
 }
 
 // ceiling claims generations: they follow the clock.
-func (k *Keeper) ceiling(generation int64) int64 {
+func ceiling(generation int64) int64 {
 	return max(generation, time.Now().UnixMicro()) + claimed.Microseconds()
 }
 
-func (k *Keeper) writeHead(ctx context.Context, parts int, ceiling int64) error {
-	h := head{Receiver: k.receiver, Parts: parts, Ceiling: ceiling}
-	for key := range k.doubt {
+func (k *Keeper) headOf(parts int, ceiling int64, doubt map[syncer.Key]bool) head {
+	h := head{Receiver: k.receiver, Parts: parts, Ceiling: ceiling, Written: time.Now().UnixMicro()}
+	for key := range doubt {
 		h.Doubt = append(h.Doubt, key.String())
 	}
 	slices.Sort(h.Doubt)
-	if err := k.write(ctx, k.where.Name(), pack(h)); err != nil {
+	return h
+}
+
+func (k *Keeper) writeHead(ctx context.Context, h head) error {
+	if k.unread != nil {
+		return k.unread
+	}
+	if err := k.maps.write(ctx, k.where.Name(), pack(h)); err != nil {
 		return err
 	}
-	k.head = h
+	k.onRecord(h, h.doubt())
 	return nil
 }
 
-// get reads an object; nil: there is none.
-func (k *Keeper) get(ctx context.Context, name string) (*corev1.ConfigMap, error) {
-	object, err := k.where.Client.CoreV1().ConfigMaps(k.where.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		delete(k.stand, name)
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read configmap %s/%s: %w", k.where.Namespace, name, err)
-	}
-	if object.Labels[syncer.LabelManagedBy] != syncer.ManagedBy || object.Labels[syncer.LabelInstance] != k.where.Instance || object.Labels[LabelSink] != k.where.Sink {
-		return nil, fmt.Errorf("configmap %s/%s %w", k.where.Namespace, name, ErrForeign)
-	}
-	k.stand[name] = object
-	return object, nil
-}
-
-// write makes an object hold a content, if it does not.
-func (k *Keeper) write(ctx context.Context, name string, bytesOf []byte) error {
-	api := k.where.Client.CoreV1().ConfigMaps(k.where.Namespace)
-	object := k.stand[name]
-	if object != nil && bytes.Equal(object.BinaryData[content], bytesOf) {
-		return nil
-	}
-	data := map[string][]byte{content: bytesOf}
-	for range 2 {
-		var err error
-		var made *corev1.ConfigMap
-		if object != nil {
-			next := object.DeepCopy()
-			next.BinaryData = data
-			made, err = api.Update(ctx, next, metav1.UpdateOptions{})
-		} else {
-			made, err = api.Create(ctx, &corev1.ConfigMap{BinaryData: data, ObjectMeta: metav1.ObjectMeta{
-				Namespace: k.where.Namespace, Name: name,
-				Labels: map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: k.where.Instance, LabelSink: k.where.Sink},
-			}}, metav1.CreateOptions{})
-		}
-		if err == nil {
-			k.stand[name] = made
-			return nil
-		}
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !(object != nil && apierrors.IsNotFound(err)) {
-			delete(k.stand, name) // it may have been taken
-			return fmt.Errorf("write configmap %s/%s: %w", k.where.Namespace, name, err)
-		}
-		if object, err = k.get(ctx, name); err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("write configmap %s/%s: somebody else keeps changing it", k.where.Namespace, name)
-}
-
-func (k *Keeper) remove(ctx context.Context, name string) error {
-	delete(k.stand, name)
-	err := k.where.Client.CoreV1().ConfigMaps(k.where.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete configmap %s/%s: %w", k.where.Namespace, name, err)
-	}
-	return nil
-}
+func (k *Keeper) onRecord(h head, doubt map[syncer.Key]bool) { k.head, k.doubt = h, doubt }
