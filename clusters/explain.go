@@ -13,6 +13,7 @@ type Explanation struct {
 	Cluster  string
 	State    evidence.Condition
 	Reason   evidence.Reason
+	Synced   bool
 	Services []ServiceExplanation
 }
 
@@ -37,7 +38,7 @@ func (s *Set) Explain(key syncer.Key) []Explanation {
 func (m *Member) explain(key syncer.Key) Explanation {
 	m.mu.RLock()
 	v := m.state.View()
-	out := Explanation{Cluster: m.name, State: v.State, Reason: v.Reason}
+	out := Explanation{Cluster: m.name, State: v.State, Reason: v.Reason, Synced: v.Synced}
 	explained, cluster := m.state.Explain(key), m.spec.cluster
 	m.mu.RUnlock()
 	for _, e := range explained {

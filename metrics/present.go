@@ -3,7 +3,11 @@
 
 package metrics
 
-import "time"
+import (
+	"time"
+
+	"tributary.dev/tributary/metrics/record"
+)
 
 const (
 	// slowest is the number of slow changes in a status.
@@ -15,7 +19,7 @@ const (
 // Status is the complete status, as /debug/status serves it.
 func (m *Metrics) Status() Status {
 	s := m.Brief()
-	s.Slowest = m.records.Ring().Slowest(slowest)
+	s.Slowest = append([]*record.Change{}, m.records.Ring().Slowest(slowest)...)
 	return s
 }
 

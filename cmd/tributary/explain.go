@@ -47,7 +47,7 @@ func newExplainCommand() *cobra.Command {
 		if *cluster != "" {
 			explanation.Members = slices.DeleteFunc(explanation.Members, func(m app.ExplainedMember) bool { return m.Cluster != *cluster })
 			if len(explanation.Members) == 0 {
-				return misused(fmt.Errorf("--cluster: %q is no member; \"tributary status\" lists them", *cluster))
+				return noMember(*cluster, explanation.Stands.Service != "unknown")
 			}
 		}
 		if output.value == "json" || output.value == "yaml" {
@@ -102,8 +102,12 @@ func (p *explanationPrinter) member(m *app.ExplainedMember) {
 		state += ", drained"
 	}
 	p.printf("%s: %s\n", clean(m.Cluster), clean(state))
-	if len(m.Services) == 0 {
+	switch {
+	case len(m.Services) > 0:
+	case m.Synced:
 		p.printf("  no such Service\n")
+	default:
+		p.printf("  no such Service so far: the member has not been read whole\n")
 	}
 	for i := range m.Services {
 		p.service(&m.Services[i])

@@ -25,7 +25,7 @@ func explained(key syncer.Key) app.Explanation {
 	return app.Explanation{
 		Namespace: key.Namespace, Name: key.Name,
 		Members: []app.ExplainedMember{
-			{Cluster: "idc-a", State: "live", Services: []app.ExplainedService{{
+			{Cluster: "idc-a", State: "live", Synced: true, Services: []app.ExplainedService{{
 				Service: "shop/web", Replica: "shop/web", Ready: 1, NotReady: 1, Pods: []app.ExplainedPod{
 					{Pod: "web-1", IPs: []string{"10.0.0.1"}, Node: "n1", Endpoint: true, Ready: true},
 					{Pod: "web-2", IPs: []string{"10.0.0.2"}, Endpoint: true, Why: "not ready: its condition Ready is not True"},
@@ -33,7 +33,8 @@ func explained(key syncer.Key) app.Explanation {
 				},
 			}}},
 			{Cluster: "idc-b", State: "silent", Reason: "Unreachable", Drained: true, Services: []app.ExplainedService{{Service: "shop/web", Excluded: "serviceSelector does not match its labels"}}},
-			{Cluster: "idc-c", State: "live", Services: []app.ExplainedService{}},
+			{Cluster: "idc-c", State: "live", Synced: true, Services: []app.ExplainedService{}},
+			{Cluster: "idc-d", State: "connecting", Services: []app.ExplainedService{}},
 		},
 		Stands: reconcile.Stands{Service: "ours", InEndpoints: 1, Endpoints: []reconcile.StandingEndpoint{
 			{Cluster: "idc-a", Address: "10.0.0.1", Ready: true, Serving: true}, {Cluster: "idc-a", Address: "10.0.0.2"},
@@ -66,6 +67,9 @@ idc-b: silent (Unreachable), drained
 idc-c: live
   no such Service
 
+idc-d: connecting
+  no such Service so far: the member has not been read whole
+
 In the ingress cluster: 1 ready addresses in Endpoints, these in slices:
 CLUSTER  ADDRESS   CONDITIONS
 idc-a    10.0.0.1  ready,serving
@@ -85,7 +89,7 @@ Held: idc-b list_shrank: 3 pods are kept; tributary release --cluster idc-b
 			app.Explanation
 		}
 		code, out := run("shop/web", "-o", format)
-		if err := yaml.Unmarshal([]byte(out), &doc); err != nil || code != exitOK || doc.Kind != "Explanation" || len(doc.Members) != 3 {
+		if err := yaml.Unmarshal([]byte(out), &doc); err != nil || code != exitOK || doc.Kind != "Explanation" || len(doc.Members) != 4 {
 			t.Errorf("%s: exit %d, %v\n%s", format, code, err, out)
 		}
 	}

@@ -66,11 +66,7 @@ func (f *instanceFlags) forward(ctx context.Context) (*instance, error) {
 
 // isOf asks an instance that was found by no Lease of whose installation it is.
 func (i *instance) isOf(ctx context.Context, wanted string) error {
-	body, err := i.get(ctx, "/debug/status", nil)
-	if err != nil {
-		return err
-	}
-	status, err := decodeAnswer[metrics.Status](body)
+	status, err := decodeAnswer[metrics.Status](i.get(ctx, "/debug/status", nil))
 	if err == nil && status.Instance != "" && status.Instance != wanted {
 		err = fmt.Errorf("is of instance %s, not of %s; name the instance with --instance, or another namespace with --namespace", clean(status.Instance), wanted)
 	}

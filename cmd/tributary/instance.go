@@ -82,15 +82,14 @@ func ask[T any](ctx context.Context, from *instanceFlags, page string, query url
 		return nil, err
 	}
 	defer i.close()
-	body, err := i.get(ctx, page, query)
-	if err != nil {
-		return nil, failed(err)
-	}
-	return decodeAnswer[T](body)
+	return decodeAnswer[T](i.get(ctx, page, query))
 }
 
 // decodeAnswer reads and closes an answer.
-func decodeAnswer[T any](body io.ReadCloser) (*T, error) {
+func decodeAnswer[T any](body io.ReadCloser, err error) (*T, error) {
+	if err != nil {
+		return nil, failed(err)
+	}
 	defer body.Close()
 	out := new(T)
 	if err := json.NewDecoder(io.LimitReader(body, maxStatus)).Decode(out); err != nil {
@@ -108,11 +107,7 @@ func tell[T any](ctx context.Context, from *instanceFlags, page string, query ur
 		return nil, err
 	}
 	defer i.close()
-	body, err := i.post(ctx, page, query, http.Header{app.OperatorHeader: {"1"}})
-	if err != nil {
-		return nil, failed(err)
-	}
-	return decodeAnswer[T](body)
+	return decodeAnswer[T](i.post(ctx, page, query, http.Header{app.OperatorHeader: {"1"}}))
 }
 
 // instanceFlagsOf reads the flags of a command whose arguments are completed; one without

@@ -48,7 +48,7 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	if !ok { // cobra's own: what it refuses before a command begins is how it was called
 		result = &exit{code: exitUsage, err: fmt.Errorf("%w; see \"%s --help\"", err, command.CommandPath())}
 	}
-	printError(stderr, command.Name(), result.err)
+	printError(stderr, command, result.err)
 	if result.err != nil && detailed(command, args) {
 		return exitFailed
 	}
@@ -63,20 +63,27 @@ func newRoot() *cobra.Command {
 		Long: "Tributary carries the endpoints of many Kubernetes clusters into one ingress cluster.\n\n" +
 			"Exit codes: 0 done, 1 failed, 2 usage or invalid configuration. Errors go to stderr.",
 		SilenceUsage: true, SilenceErrors: true,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cmd.SetOut(cmd.ErrOrStderr())
-			_ = cmd.Help() // to stderr, which has nowhere else to complain
-			return &exit{code: exitUsage}
-		},
+		RunE:    nothingToRun,
 		Version: readBuildVersion().Version,
 	}
-	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(
 		newRunCommand(), newCheckCommand(), newPlanCommand(), newStatusCommand(), newTraceCommand(), newExplainCommand(), newReleaseCommand(), newResyncCommand(), newLinkCommand(), newUnlinkCommand(), newVersionCommand(),
 	)
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.HasSubCommands() {
+			c.RunE = nothingToRun // cobra's takes a shell that it does not know for a question
+		}
+	}
 	asPlugin(root)
 	return root
+}
+
+// nothingToRun is what a command does of which only those below it do anything.
+func nothingToRun(cmd *cobra.Command, _ []string) error {
+	cmd.SetOut(cmd.ErrOrStderr())
+	_ = cmd.Help() // to stderr, which has nowhere else to complain
+	return &exit{code: exitUsage}
 }
 
 // exit is how a command ended when not well.
@@ -110,7 +117,7 @@ func failed(err error) error {
 func failedf(format string, args ...any) error { return failed(fmt.Errorf(format, args...)) }
 
 // printError writes one line for each fault, or the error as it is; nothing for nil.
-func printError(w io.Writer, command string, err error) {
+func printError(w io.Writer, command *cobra.Command, err error) {
 	if err == nil {
 		return
 	}
@@ -120,5 +127,9 @@ func printError(w io.Writer, command string, err error) {
 		}
 		return
 	}
-	fmt.Fprintf(w, "tributary %s: %v\n", command, err)
+	name := "tributary"
+	if command.HasParent() {
+		name += " " + command.Name()
+	}
+	fmt.Fprintf(w, "%s: %v\n", name, err)
 }

@@ -6,6 +6,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -40,6 +41,9 @@ func newReleaseCommand() *cobra.Command {
 			query.Set("service", *service)
 		}
 		done, err := tell[app.Released](cmd.Context(), from, app.ReleasePath, query)
+		if refused, ok := errors.AsType[*complaint](err); ok && refused.status == http.StatusBadRequest {
+			return misused(refused) // it knows no such member, as status does not
+		}
 		if err != nil {
 			return err
 		}

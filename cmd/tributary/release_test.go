@@ -52,7 +52,7 @@ func TestRelease(t *testing.T) {
 	}{
 		{[]string{"--cluster", "idc-a"}, exitOK, "released: 3 pods that lists lack, 4 endpoints that stood before the start, 2 pods that are not ready\n"},
 		{[]string{"--cluster", "idc-a", "--service", "shop/web"}, exitOK, "nothing was held\n"},
-		{[]string{"--cluster", "idc-z"}, exitFailed, "tributary release: cluster: \"idc-z\" is no member\n"},
+		{[]string{"--cluster", "idc-z"}, exitUsage, "tributary release: cluster: \"idc-z\" is no member\n"},
 		{[]string{"--cluster", "idc-a", "--service", "web"}, exitUsage, "tributary release: --service: \"web\" is not NAMESPACE/NAME\n"},
 		{nil, exitUsage, "tributary release: --cluster is missing; \"tributary status\" shows what is held, and for which member\n"},
 	} {

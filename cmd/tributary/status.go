@@ -47,12 +47,15 @@ func newStatusCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if *wait < 0 {
+			return misused(fmt.Errorf("--wait: %s is less than nothing", *wait))
+		}
 		status, err := askStatus(cmd.Context(), from, *cluster, replica, *wait)
 		if err != nil {
 			return err
 		}
 		if *cluster != "" && len(status.Clusters) == 0 {
-			return misused(fmt.Errorf("--cluster: %q is no member; \"tributary status\" lists them", *cluster))
+			return noMember(*cluster, status.Leader.Phase != "waiting" && status.Leader.Phase != "listing")
 		}
 		if output.value == "text" || output.value == "wide" {
 			err = failed(printStatus(cmd.OutOrStdout(), status, output.value == "wide"))
@@ -65,6 +68,14 @@ func newStatusCommand() *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// noMember says that there is none of a name. Members that are Secrets are not known before the ingress cluster was listed.
+func noMember(name string, listed bool) error {
+	if !listed {
+		return failedf("%q is no member of the configuration file; the Secrets that are members are not known, for the ingress cluster has not been listed yet", name)
+	}
+	return misused(fmt.Errorf("--cluster: %q is no member; \"tributary status\" lists them", name))
 }
 
 // versioned puts apiVersion and kind before the fields of a struct.

@@ -180,6 +180,17 @@ func TestStatusOfOne(t *testing.T) {
 	}
 }
 
+// TestNoMemberYet: while the ingress cluster was not listed, one that is a Secret there may be a member.
+func TestNoMemberYet(t *testing.T) {
+	m := metrics.New(metrics.Options{Status: func() metrics.Status { return metrics.Status{Leader: metrics.LeaderStatus{Phase: "waiting"}} }})
+	server := httptest.NewServer(page.Handler(m, nil))
+	defer server.Close()
+	var out bytes.Buffer
+	if code := dispatch(t.Context(), []string{"status", "--server", server.URL, "--cluster", "idc-a"}, &out, &out); code != exitFailed || !strings.Contains(out.String(), "the ingress cluster has not been listed yet") {
+		t.Errorf("exit %d: %s", code, &out)
+	}
+}
+
 // TestOneMemberIsJudgedByItself: what another member has in work, or keeps the process from being ready, is none of its
 // business; its own state, lag, held changes and conflicts are, and so is the ingress cluster.
 func TestOneMemberIsJudgedByItself(t *testing.T) {

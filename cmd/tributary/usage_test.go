@@ -64,6 +64,27 @@ func TestDetailedExitcode(t *testing.T) {
 	}
 }
 
+// TestUnknownCommands are told, with what was perhaps meant.
+func TestUnknownCommands(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"statsu"}, "tributary: unknown command \"statsu\" for \"tributary\"\n\nDid you mean this?\n\tstatus\n"},
+		{[]string{"nothing-like-it"}, "tributary: unknown command \"nothing-like-it\" for \"tributary\""},
+		{[]string{"completion", "tcsh"}, "unknown command \"tcsh\" for \"tributary completion\""},
+		{[]string{"completion"}, "powershell"},
+		{[]string{}, "Available Commands"},
+		{[]string{"status", "--wait", "-1s"}, "--wait: -1s is less than nothing"},
+		{[]string{"link", "a", "--dry-run", "--context", "nosuch"}, "no context \"nosuch\""},
+	} {
+		var out, complaints strings.Builder
+		if code := dispatch(t.Context(), c.args, &out, &complaints); code != exitUsage || !strings.Contains(complaints.String(), c.says) || out.Len() > 0 {
+			t.Errorf("%q ends with %d: %q %q", c.args, code, &out, &complaints)
+		}
+	}
+}
+
 // TestOffline: it looks at files alone, wherever it is called.
 func TestOffline(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "") // nor does the test run in a pod

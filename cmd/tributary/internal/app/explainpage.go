@@ -40,10 +40,12 @@ type Explanation struct {
 
 // ExplainedMember is what one member has to do with the replica.
 type ExplainedMember struct {
-	Cluster  string             `json:"cluster"`
-	State    string             `json:"state"`
-	Reason   string             `json:"reason,omitempty"`
-	Drained  bool               `json:"drained,omitempty"`
+	Cluster string `json:"cluster"`
+	State   string `json:"state"`
+	Reason  string `json:"reason,omitempty"`
+	Drained bool   `json:"drained,omitempty"`
+	// Synced is whether the member was read whole: then it lacks what is not named here.
+	Synced   bool               `json:"synced"`
 	Services []ExplainedService `json:"services"`
 }
 
@@ -103,6 +105,9 @@ func (r *App) explain(key syncer.Key) Explanation {
 	for _, c := range r.running().Config.Clusters {
 		drained[c.Name] = c.Drain
 	}
+	for _, c := range r.notAsked() {
+		out.Members = append(out.Members, ExplainedMember{Cluster: c.Name, State: c.State, Drained: drained[c.Name], Services: []ExplainedService{}})
+	}
 	for _, m := range r.set.Explain(key) {
 		out.Members = append(out.Members, explainedMember(m, drained[m.Cluster]))
 	}
@@ -124,7 +129,7 @@ func (r *App) explain(key syncer.Key) Explanation {
 }
 
 func explainedMember(m clusters.Explanation, drained bool) ExplainedMember {
-	out := ExplainedMember{Cluster: m.Cluster, State: string(m.State), Reason: string(m.Reason), Drained: drained, Services: []ExplainedService{}}
+	out := ExplainedMember{Cluster: m.Cluster, State: string(m.State), Reason: string(m.Reason), Drained: drained, Synced: m.Synced, Services: []ExplainedService{}}
 	for _, s := range m.Services {
 		service := ExplainedService{
 			Service: s.Service.Key.String(), Excluded: s.Excluded, Held: s.Held, Manual: s.Manual, Ready: s.Ready, NotReady: s.NotReady,

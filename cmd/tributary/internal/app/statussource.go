@@ -5,6 +5,8 @@ package app
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"tributary.dev/tributary/clusters"
@@ -19,7 +21,7 @@ func (r *App) status() metrics.Status {
 	now := time.Now()
 	reasons := r.notReady()
 	s := metrics.Status{
-		Version: r.build.Version, Started: r.started.UTC(), Time: now.UTC(),
+		Version: r.build.Version, Started: r.started.UTC(), Time: now.UTC(), Lanes: []metrics.LaneStatus{},
 		Ready: len(reasons) == 0, NotReady: reasons,
 	}
 	r.mu.Lock()
@@ -45,6 +47,7 @@ func (r *App) status() metrics.Status {
 		oldest = queue.OldestArrivals()
 		s.Lanes = laneStatuses(queue)
 	}
+	s.Clusters = r.notAsked()
 	for _, member := range r.set.Status() {
 		one := member.ClusterStatus
 		one.Since, one.LastContact, one.LastErrorAt = utc(one.Since), utc(one.LastContact), utc(one.LastErrorAt)
@@ -58,6 +61,22 @@ func (r *App) status() metrics.Status {
 		s.Held = append(s.Held, heldChanges(&member)...)
 	}
 	return s
+}
+
+// notAsked are the members that are configured while none is asked: what stands in the ingress cluster is listed first.
+// Those that are Secrets there are not known then. It is never nil.
+func (r *App) notAsked() []metrics.ClusterStatus {
+	out := []metrics.ClusterStatus{}
+	if r.set.Loaded() != nil {
+		return out
+	}
+	for _, c := range r.running().Config.Clusters {
+		out = append(out, metrics.ClusterStatus{
+			Name: c.Name, State: string(clusters.Connecting), Since: r.started.UTC(), LastError: "not asked yet: the ingress cluster is listed first",
+		})
+	}
+	slices.SortFunc(out, func(a, b metrics.ClusterStatus) int { return strings.Compare(a.Name, b.Name) })
+	return out
 }
 
 // leader is who writes.
