@@ -39,6 +39,7 @@ func (f *linkFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` with your contexts (default: as kubectl)")
 	flags.StringVar(&f.context, "context", "", "context of the member, with the rights of an administrator (required)")
+	flags.StringVar(&f.server, "server", "", "`address` at which Tributary reaches the member's API server (default: the context's)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "tributary-system", "namespace of the account in the member")
 	flags.StringVar(&f.account, "account", "tributary-member", "name of the account; one for each ingress cluster that the member feeds")
 	flags.StringSliceVar(&f.namespaces, "namespaces", nil, "the namespaces that may be read, by Roles in them alone; empty: all")
@@ -55,12 +56,11 @@ func newLinkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "link NAME --context CONTEXT", Short: "Make a cluster a member: account, least rights, kubeconfig", Args: cobra.ExactArgs(1),
 		Long: "Make a cluster a member: an account that may read, with a token that expires and that Tributary renews, and the kubeconfig of it,\n" +
-			"in a file or in a Secret of the ingress cluster. A second call changes only what differs.",
+			"in a file or in a Secret of the ingress cluster. A second call changes only what differs. A file or Secret that link did not make is left alone.",
 		Example: "  tributary link idc-a --context idc-a --ingress-context ingress\n  tributary link idc-b --context idc-b --namespaces shop,pay --file idc-b.kubeconfig\n" +
 			"  tributary link idc-c --context idc-c --dry-run -o yaml | kubectl --context idc-c apply -f -",
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&f.server, "server", "", "`address` at which Tributary reaches the member's API server (default: the context's)")
 	cmd.Flags().DurationVar(&f.lifetime, "lifetime", 30*24*time.Hour, "how long the token lives; the API server may give less")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what the member would get, as YAML unless -o says json, and do nothing")
 	output := addOutputFlag(cmd)
@@ -70,6 +70,9 @@ func newLinkCommand() *cobra.Command {
 			return err
 		}
 		if f.dryRun {
+			if err := f.known(); err != nil {
+				return err
+			}
 			return printManifests(cmd.OutOrStdout(), output.value, o)
 		}
 		if err := f.connect(&o); err != nil {
@@ -102,6 +105,7 @@ func newUnlinkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "unlink NAME --context CONTEXT", Short: "Take away what link made", Args: cobra.ExactArgs(1),
 		Long: "Take away what link made: the kubeconfig, the account and its rights, and the namespace if link made it and nothing else is in it.\n" +
+			"What link did not make for this member, and another cluster than the member's, are refused.\n" +
 			"The endpoints of the member stay until it is drained, or go with replicas.orphans: delete.",
 		Example: "  tributary unlink idc-a --context idc-a --ingress-context ingress",
 	}
@@ -174,6 +178,19 @@ func (f *linkFlags) connect(o *link.Options) error {
 	return failed(err)
 }
 
+// known reports a context that is named and is not there, although nothing is reached by it.
+func (f *linkFlags) known() error {
+	for _, name := range []string{f.context, f.ingressContext} {
+		if name == "" {
+			continue
+		}
+		if _, _, err := f.reach(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // reach reads a context of the user's kubeconfig.
 func (f *linkFlags) reach(name string) (*rest.Config, *api.Cluster, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
@@ -204,7 +221,7 @@ func (f *linkFlags) reach(name string) (*rest.Config, *api.Cluster, error) {
 func (f *linkFlags) undo(name string) string {
 	text := typed("tributary unlink ") + name
 	for _, flag := range []struct{ name, value, unless string }{
-		{"kubeconfig", f.kubeconfig, ""}, {"context", f.context, ""}, {"namespace", f.namespace, "tributary-system"}, {"account", f.account, "tributary-member"},
+		{"kubeconfig", f.kubeconfig, ""}, {"context", f.context, ""}, {"server", f.server, ""}, {"namespace", f.namespace, "tributary-system"}, {"account", f.account, "tributary-member"},
 		{"namespaces", strings.Join(f.namespaces, ","), ""}, {"file", f.file, ""}, {"ingress-context", f.ingressContext, ""}, {"ingress-namespace", f.ingressNamespace, "tributary-system"},
 	} {
 		if flag.value != flag.unless {

@@ -84,6 +84,12 @@ func put(ctx context.Context, client dynamic.Interface, want *unstructured.Unstr
 		labels := got.GetLabels()
 		maps.Copy(labels, want.GetLabels())
 		next.SetLabels(labels)
+		if more := want.GetAnnotations(); len(more) > 0 {
+			annotations := map[string]string{}
+			maps.Copy(annotations, got.GetAnnotations())
+			maps.Copy(annotations, more)
+			next.SetAnnotations(annotations)
+		}
 		if step.Did = "unchanged"; !equality.Semantic.DeepEqual(got, next) {
 			step.Did = "updated"
 			_, err = api.Update(ctx, next, metav1.UpdateOptions{})

@@ -5,7 +5,9 @@
 // it in a file or in a Secret of the ingress cluster.
 //
 // A newcomer starts at Link (link.go). objects.go says what a member gets, the same as the chart tributary-member;
-// apply.go puts objects in place without touching those of others; kubeconfig.go is what is kept.
+// apply.go puts objects in place without touching those of others; kubeconfig.go is what is kept; refuse.go is what a slip
+// of the hand would do.
 //
-// What never happens here: no object without our mark is changed or deleted, and no token is printed.
+// What never happens here: no object without our mark is changed or deleted, nor a kubeconfig that link did not make for
+// this member, nor anything in another cluster than the member's. No token is printed.
 package link

@@ -4,7 +4,6 @@
 package link
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -71,25 +70,6 @@ func (s Server) kubeconfig(name, user, token string) ([]byte, error) {
 	return text, nil
 }
 
-// tokenIn is the account's token in a kubeconfig that leads to this server.
-func (s Server) tokenIn(text []byte) (kubeconfig.AccountToken, bool) {
-	accepted, err := kubeconfig.Accept(text, kubeconfig.Request{})
-	if err != nil || accepted.REST.Host != s.URL || accepted.REST.ServerName != s.TLSServerName || !bytes.Equal(accepted.REST.CAData, s.CA) {
-		return kubeconfig.AccountToken{}, false
-	}
-	return kubeconfig.ParseAccountToken(accepted.REST.BearerToken)
-}
-
-// madeFile reports whether a kubeconfig is what Server.kubeconfig makes for this member, with a token of its account.
-func (o Options) madeFile(text []byte) bool {
-	file, err := clientcmd.Load(text)
-	if err != nil || len(file.Clusters) != 1 || len(file.Contexts) != 1 || len(file.AuthInfos) != 1 || file.Contexts[o.Name] == nil || file.AuthInfos[o.Account] == nil {
-		return false
-	}
-	token, ok := kubeconfig.ParseAccountToken(file.AuthInfos[o.Account].Token)
-	return ok && token.Namespace == o.Namespace && token.Account == o.Account
-}
-
 // Keep is where a kubeconfig is kept: in a file or, with Ingress, in a Secret of the ingress cluster.
 type Keep struct {
 	File string
@@ -114,20 +94,39 @@ const (
 	rolesOnlySetting  = config.SecretAnnotation + "rolesOnly"
 )
 
-// read returns what is kept, nil if nothing is, and its settings.
-func (k Keep) read(ctx context.Context) (text []byte, s settings, err error) {
+// kept is what a place holds.
+type kept struct {
+	found bool
+	text  []byte
+	// more: a Secret holds other things, too.
+	more     bool
+	settings settings
+}
+
+func (k Keep) read(ctx context.Context) (kept, error) {
 	if k.Ingress == nil {
 		text, err := os.ReadFile(k.File)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, s, nil
+			return kept{}, nil
 		}
-		return text, s, err
+		return kept{found: true, text: text}, err
 	}
 	secret, err := k.secret(ctx)
 	if secret == nil || err != nil {
-		return nil, s, err
+		return kept{}, err
 	}
-	return secret.Data[config.SecretKey], settings{secret.Annotations[namespacesSetting], secret.Annotations[rolesOnlySetting]}, nil
+	return kept{
+		found: true, text: secret.Data[config.SecretKey], more: len(secret.Data) > 1,
+		settings: settings{secret.Annotations[namespacesSetting], secret.Annotations[rolesOnlySetting]},
+	}, nil
+}
+
+// makeRoom is what to do about something of others that is in the place.
+func (k Keep) makeRoom() string {
+	if k.Ingress == nil {
+		return "choose another --file, or move it away"
+	}
+	return "choose another name, or delete it"
 }
 
 // secret is the Secret, nil if there is none. One that is no member's is never touched.
@@ -139,7 +138,7 @@ func (k Keep) secret(ctx context.Context) (*corev1.Secret, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", k, err)
 	case secret.Labels[config.SecretLabel] != config.SecretLabelValue:
-		return nil, fmt.Errorf("%s is there and has no label %s=%s: it is not a member's; delete it, or choose another name", k, config.SecretLabel, config.SecretLabelValue)
+		return nil, fmt.Errorf("%s is there and has no label %s=%s: it is not a member's; %s", k, config.SecretLabel, config.SecretLabelValue, k.makeRoom())
 	}
 	return secret, nil
 }

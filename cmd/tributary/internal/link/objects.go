@@ -22,11 +22,13 @@ import (
 const (
 	nameLabel = "app.kubernetes.io/name"
 	nameValue = "tributary-member"
+	// memberAnnotation of an account names the member that it is of.
+	memberAnnotation = "tributary.dev/member"
 )
 
 // account says whom a member knows Tributary by, and what it may read there.
 type account struct {
-	namespace, name string
+	member, namespace, name string
 	// namespaces are those that it may read, empty for all.
 	namespaces []string
 }
@@ -50,9 +52,11 @@ func (a account) objects() []runtime.Object {
 		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: read},
 	}
 	renewal := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{a.name}, Verbs: []string{"create"}}}
+	identity := a.meta(a.namespace, a.name)
+	identity.Annotations = map[string]string{memberAnnotation: a.member}
 	all := []runtime.Object{
 		&corev1.Namespace{ObjectMeta: a.meta("", a.namespace)},
-		&corev1.ServiceAccount{ObjectMeta: a.meta(a.namespace, a.name), AutomountServiceAccountToken: new(bool)},
+		&corev1.ServiceAccount{ObjectMeta: identity, AutomountServiceAccountToken: new(bool)},
 		&rbacv1.Role{ObjectMeta: a.meta(a.namespace, a.name), Rules: renewal},
 		&rbacv1.RoleBinding{ObjectMeta: a.meta(a.namespace, a.name), RoleRef: role("Role", a.name), Subjects: subjects},
 	}
