@@ -23,8 +23,9 @@ type ProcessOptions struct {
 	// Path is the executable, Args are its arguments without its name.
 	Path string
 	Args []string
-	// Env is added to the environment of this process.
-	Env []string
+	// Env is added to the environment of this process, unless OnlyEnv says that it is the whole.
+	Env     []string
+	OnlyEnv bool
 	// Log is the file that receives stdout and stderr; restarts append to it.
 	Log string
 	// Ready is asked again and again after a start until it returns nil. Nil means ready at once.
@@ -99,7 +100,9 @@ func (p *Process) launch() (<-chan struct{}, error) {
 	}
 	defer log.Close() // the child holds its own descriptor
 	cmd := exec.Command(p.options.Path, p.options.Args...)
-	cmd.Env = append(os.Environ(), p.options.Env...)
+	if cmd.Env = p.options.Env; !p.options.OnlyEnv {
+		cmd.Env = append(os.Environ(), p.options.Env...)
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := spawn(cmd, p.options.Ground); err != nil {
 		return nil, err

@@ -28,6 +28,8 @@ type TributaryOptions struct {
 	Dir string
 	// Args come after `run --config FILE`; Env is added to this process's environment.
 	Args, Env []string
+	// Container are all arguments, in place of those; then Env is the whole environment.
+	Container []string
 }
 
 // Tributary is a `tributary run` process: stop, kill, freeze and restart it as any other.
@@ -66,12 +68,13 @@ func StartTributary(ctx context.Context, o TributaryOptions) (*Tributary, error)
 	if err := log.Close(); err != nil {
 		return nil, fmt.Errorf("start tributary: %w", err)
 	}
+	args := o.Container
+	if args == nil {
+		args = append([]string{"run", "--config", o.Config}, o.Args...)
+	}
 	t := &Tributary{
-		Process: cluster.NewProcess(cluster.ProcessOptions{
-			Name: "tributary", Path: o.Binary, Args: append([]string{"run", "--config", o.Config}, o.Args...),
-			Env: o.Env, Log: log.Name(),
-		}),
-		URL: "http://" + listen,
+		Process: cluster.NewProcess(cluster.ProcessOptions{Name: "tributary", Path: o.Binary, Args: args, Env: o.Env, OnlyEnv: o.Container != nil, Log: log.Name()}),
+		URL:     "http://" + listen,
 		// A connection kept open across a restart would only bring errors; the requests are few.
 		http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}

@@ -23,7 +23,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
-	"sigs.k8s.io/yaml"
 
 	"tributary.dev/tributary/e2e/cluster"
 	"tributary.dev/tributary/e2e/fleet"
@@ -49,8 +48,10 @@ type site struct {
 	pod     string
 	started int
 	kubelet *kubelet
-	// config is the file of the process that was started last.
-	config string
+	// local is how the process was started.
+	local local
+	// before is what the clusters had when nothing was installed.
+	before map[*fleet.Site]inventory
 }
 
 func newSite(t *testing.T, page string, members ...string) *site {
@@ -71,6 +72,10 @@ func newSite(t *testing.T, page string, members ...string) *site {
 		s.must(c.Revoke(t.Context(), fleet.ProductUser)) // the chart's account has that name: it gets its rights from the chart alone
 	}
 	s.startKubelet()
+	s.before = map[*fleet.Site]inventory{}
+	for _, c := range append([]*fleet.Site{s.fleet.Ingress}, s.fleet.Members...) {
+		s.before[c] = s.inventory(c)
+	}
 	s.env = append(os.Environ(), "HOME="+t.TempDir(), "KUBECONFIG="+s.kubeconfig(), "PATH="+bin+":"+tools+":"+os.Getenv("PATH"))
 	return s
 }
@@ -161,38 +166,18 @@ func (s *site) done() {
 	}
 }
 
-// start runs tributary as the chart's Deployment would: a pod of it, with its configuration, as its account.
+// start runs tributary as the chart's Deployment would: a pod of it, started by its container, as its account.
 func (s *site) start() {
 	s.Helper()
-	file, err := s.fleet.Ingress.Client.CoreV1().ConfigMaps(own).Get(s.Context(), "tributary", metav1.GetOptions{})
-	s.must(err)
-	var config map[string]any
-	s.must(yaml.Unmarshal([]byte(file.Data["tributary.yaml"]), &config))
-	addresses := map[string]string{}
-	for _, field := range []string{"listen", "metricsListen"} { // on a machine where others have the ports of the chart
-		port, err := cluster.FreePort()
-		s.must(err)
-		addresses[field] = fmt.Sprintf("127.0.0.1:%d", port)
-		config[field] = addresses[field]
-	}
-	dir := s.TempDir()
-	ingress, _ := config["ingress"].(map[string]any)
-	if ingress == nil {
-		ingress = map[string]any{}
-	}
-	var kubeconfig []byte
-	s.pod, kubeconfig = s.newPod(addresses["listen"])
-	s.must(os.WriteFile(filepath.Join(dir, "ingress.kubeconfig"), kubeconfig, 0o600))
-	ingress["kubeconfig"], config["ingress"] = "ingress.kubeconfig", ingress // in place of the pod's own credentials
-	config["leases"] = map[string]any{"namespace": own}
-	text, err := yaml.Marshal(config)
-	s.must(err)
-	path := filepath.Join(dir, "tributary.yaml")
-	s.must(os.WriteFile(path, text, 0o600))
-	s.config = path
-	s.proc = fleettest.RunTributary(s.T, fleet.TributaryOptions{Config: path, Env: []string{"POD_NAMESPACE=" + own, "POD_NAME=" + s.pod}})
+	pod, kubeconfig := s.newPod()
+	s.pod, s.local = pod.Name, s.localOf(pod, kubeconfig)
+	s.proc = fleettest.RunTributary(s.T, fleet.TributaryOptions{Config: s.local.config, Dir: s.TempDir(), Container: s.local.args, Env: s.local.env})
+	s.kubelet.serve(pod.Name, strings.TrimPrefix(s.proc.URL, "http://"))
 	s.must(s.proc.WaitReady(s.Context()))
-	s.sh(fmt.Sprintf("curl -sf http://%[1]s/readyz && curl -sf http://%[1]s/metrics | grep -c ^tributary_ && ! curl -sf http://%[1]s/debug/status", addresses["metricsListen"]))
+	s.must(s.local.probe(pod.Spec.Containers[0].ReadinessProbe))
+	s.must(s.local.probe(pod.Spec.Containers[0].LivenessProbe))
+	metrics := s.local.address("metrics")
+	s.sh(fmt.Sprintf("curl -sf http://%[1]s/metrics | grep -c ^tributary_ && ! curl -sf http://%[1]s/debug/status", metrics))
 }
 
 func (s *site) restart() {
@@ -517,10 +502,10 @@ func (s *site) upgrade() {
 // standBy runs a second process for a while, and lets a member go.
 func (s *site) standBy() {
 	s.Helper()
-	leader, pod := s.proc, s.pod
+	leader, pod, local := s.proc, s.pod, s.local
 	s.start()
 	s.stop()
-	s.proc, s.pod = leader, pod
+	s.proc, s.pod, s.local = leader, pod, local
 	s.sh("tributary unlink idc-c --context idc-c --ingress-context ingress --namespaces shop,stock")
 	fleettest.Eventually(s.T, soon, func(ctx context.Context) error {
 		_, err := s.fleet.Ingress.Client.CoordinationV1().Leases(own).Get(ctx, "tributary-idc-c", metav1.GetOptions{})
@@ -551,7 +536,7 @@ spec: {policyName: closed, validationActions: [Deny]}
 // checked asks, as the chart's account, whether run works; and again while a policy denies slices. Nothing is written.
 func (s *site) checked() {
 	s.Helper()
-	before, check := s.writes(), "tributary check --config "+s.config
+	before, check := s.writes(), "tributary check --config "+s.local.config
 	s.sh(check)
 	s.sh("kubectl --context ingress apply -f - <<'END'" + closed + "END\n")
 	fleettest.Eventually(s.T, soon, func(context.Context) error {
@@ -577,27 +562,5 @@ func (s *site) judgeRights(account string, sites ...*fleet.Site) {
 			}
 			return err
 		})
-	}
-}
-
-// nothingIsLeft of ours, in any cluster, but namespaces that were made for replicas: these carry the mark.
-func (s *site) nothingIsLeft() {
-	s.Helper()
-	for _, name := range []string{"shop", "stock"} {
-		namespace, err := s.fleet.Ingress.Client.CoreV1().Namespaces().Get(s.Context(), name, metav1.GetOptions{})
-		s.must(err)
-		if namespace.Labels["app.kubernetes.io/managed-by"] != "tributary" || namespace.Labels["tributary.dev/instance"] != "default" {
-			s.Errorf("namespace %s was made by Tributary and has labels %v", name, namespace.Labels)
-		}
-	}
-	for _, c := range append([]*fleet.Site{s.fleet.Ingress}, s.fleet.Members...) {
-		left := s.sh("kubectl --context " + c.Name() + " get --all-namespaces --ignore-not-found -o name " +
-			"serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,configmaps,secrets,deployments,services,endpoints,endpointslices," +
-			"networkpolicies,poddisruptionbudgets,priorityclasses,validatingadmissionpolicies,validatingadmissionpolicybindings 2>/dev/null")
-		for name := range strings.FieldsSeq(left) {
-			if strings.Contains(name, "tributary") && !strings.Contains(name, "e2e:") || strings.Contains(name, "idc-") || strings.HasSuffix(name, "/web") && c == s.fleet.Ingress {
-				s.Errorf("%s still has %s", c.Name(), name)
-			}
-		}
 	}
 }

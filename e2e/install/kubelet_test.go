@@ -36,7 +36,7 @@ type kubelet struct {
 const (
 	nodeName = "node-1"
 	// listens is the port at which the chart's configuration has a pod serve its pages.
-	listens = "9440"
+	listens = 9440
 )
 
 // startKubelet makes a Node of which the kubelet is this test.
@@ -68,7 +68,7 @@ func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	connection := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(stream httpstream.Stream, replied <-chan struct{}) error {
-		if port := stream.Headers().Get(corev1.PortHeader); port != listens {
+		if port := stream.Headers().Get(corev1.PortHeader); port != strconv.Itoa(listens) {
 			return fmt.Errorf("nothing listens at port %s", port)
 		}
 		go func() {
@@ -96,28 +96,32 @@ func forward(stream httpstream.Stream, to string) {
 	_, _ = io.Copy(stream, connection)
 }
 
+// serve lets a process of this machine stand for a pod.
+func (k *kubelet) serve(pod, address string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.serves[pod] = address
+}
+
 // newPod makes a pod as the Deployment of the chart would, and returns the kubeconfig of its account, with a token that is
 // bound to it.
-func (s *site) newPod(address string) (name string, kubeconfig []byte) {
+func (s *site) newPod() (pod *corev1.Pod, kubeconfig []byte) {
 	s.Helper()
 	client := s.fleet.Ingress.Client
 	deployment, err := client.AppsV1().Deployments(own).Get(s.Context(), "tributary", metav1.GetOptions{})
 	s.must(err)
 	s.started++
 	template := deployment.Spec.Template
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: fmt.Sprintf("tributary-%d", s.started), Labels: template.Labels}, Spec: template.Spec}
+	pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: fmt.Sprintf("tributary-%d", s.started), Labels: template.Labels}, Spec: template.Spec}
 	pod.Spec.NodeName = nodeName
 	s.must(s.fleet.Ingress.RunPods(s.Context(), pod))
-	s.kubelet.mu.Lock()
-	s.kubelet.serves[pod.Name] = address
-	s.kubelet.mu.Unlock()
 	granted, err := client.CoreV1().ServiceAccounts(own).CreateToken(s.Context(), pod.Spec.ServiceAccountName, &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
 	}}, metav1.CreateOptions{})
 	s.must(err)
 	kubeconfig, err = s.fleet.Ingress.Cluster.Kubeconfig(cluster.User{Name: "tributary", Token: granted.Status.Token})
 	s.must(err)
-	return pod.Name, kubeconfig
+	return pod, kubeconfig
 }
 
 // stop ends the process, and its pod with it.
