@@ -2,14 +2,19 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
+{{/* It is a Service's, too, whose name begins with a letter before Kubernetes 1.34. */}}
 {{- define "tributary.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
-{{- else if contains (include "tributary.name" .) .Release.Name -}}
-{{- .Release.Name | replace "." "-" | trunc 63 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name (include "tributary.name" .) | replace "." "-" | trunc 63 | trimSuffix "-" -}}
+{{- $name := .Values.fullnameOverride -}}
+{{- if not $name -}}
+{{- $name = .Release.Name -}}
+{{- if not (contains (include "tributary.name" .) $name) -}}
+{{- $name = printf "%s-%s" $name (include "tributary.name" .) -}}
 {{- end -}}
+{{- end -}}
+{{- if regexMatch "^[0-9]" $name -}}
+{{- $name = printf "tributary-%s" $name -}}
+{{- end -}}
+{{- $name | replace "." "-" | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
 {{/* What has no namespace is named after both, so that two installations do not meet. */}}
