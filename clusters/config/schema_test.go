@@ -117,6 +117,12 @@ func (w *schemaWriter) structure(path string, defaults reflect.Value) map[string
 		case f.Type.Kind() != reflect.Struct && !(f.Type.Kind() == reflect.Pointer && value.IsNil()):
 			property["default"] = value.Interface()
 		}
+		if !w.required[name] && f.Type.Kind() != reflect.Slice { // null is as good as nothing
+			property["type"] = []any{property["type"], "null"}
+			if words, closed := property["enum"].([]any); closed {
+				property["enum"] = append(words, nil)
+			}
+		}
 		properties[f.Name] = property
 	}
 	out := map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
@@ -140,15 +146,19 @@ func (w *schemaWriter) typed(path string, t reflect.Type, value reflect.Value) m
 	case reflect.Pointer:
 		return w.typed(path, t.Elem(), fresh(t.Elem()))
 	case reflect.Slice:
-		return map[string]any{"type": "array", "items": w.typed(path+"[]", t.Elem(), fresh(t.Elem()))}
+		list := map[string]any{"type": "array", "items": w.typed(path+"[]", t.Elem(), fresh(t.Elem()))}
+		if slices.Contains(filled, unshared(path)) {
+			list["minItems"] = 1
+		}
+		return list
 	case reflect.Map:
 		return map[string]any{"type": "object", "additionalProperties": w.typed(path+"[]", t.Elem(), fresh(t.Elem()))}
 	case reflect.Bool:
 		return map[string]any{"type": "boolean"}
 	case reflect.Int:
-		return map[string]any{"type": "integer"}
+		return number(path, map[string]any{"type": "integer"})
 	case reflect.Float64:
-		return map[string]any{"type": "number"}
+		return number(path, map[string]any{"type": "number"})
 	}
 	out := map[string]any{"type": "string"}
 	if f, found := formOf(path, t, value.String()); found {

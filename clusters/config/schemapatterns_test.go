@@ -66,10 +66,7 @@ func formOf(path string, t reflect.Type, value string) (form, bool) {
 		}
 		return lasting, true
 	}
-	if rest, shared := strings.CutPrefix(path, "clusterDefaults."); shared {
-		path = "clusters[]." + rest
-	}
-	f, found := forms[path]
+	f, found := forms[unshared(path)]
 	return f, found
 }
 
@@ -79,7 +76,7 @@ var malformed = regexp.MustCompile(`is not a (length of time|DNS label|glob|name
 // TestSchemaAndGoAgree: a text that Go refuses for its form the schema refuses by its pattern, and no other.
 func TestSchemaAndGoAgree(t *testing.T) {
 	random := dice.New(t)
-	patterns := patternsIn(schema(t), "")
+	patterns := patternsIn(schema(t))
 	for path := range forms {
 		if patterns[path] == "" {
 			t.Errorf("no field is called %s", path)
@@ -102,17 +99,16 @@ func TestSchemaAndGoAgree(t *testing.T) {
 		}
 		pattern := regexp.MustCompile(patterns[path])
 		for _, text := range samples {
-			if fits, refused := pattern.MatchString(text), refusedBy(t, path, text); fits == (refused != "") {
+			if fits, refused := pattern.MatchString(text), refusal(t, path, text, malformed); fits == (refused != "") {
 				t.Errorf("%s: %q fits the schema's pattern: %v; Go says %q", path, text, fits, refused)
 			}
 		}
 	}
 }
 
-// refusedBy is what Go has against the form of a text in a field.
-func refusedBy(t *testing.T, path, text string) string {
+// refusal is what Go says against a value of a field, in some words.
+func refusal(t *testing.T, path string, value any, words *regexp.Regexp) string {
 	t.Helper()
-	var value any = text
 	parts := strings.Split(path, ".")
 	for i := len(parts) - 1; i >= 0; i-- {
 		name, list := strings.CutSuffix(parts[i], "[]")
@@ -128,7 +124,7 @@ func refusedBy(t *testing.T, path, text string) string {
 	_, err = Parse("", file)
 	faults, _ := err.(Faults)
 	for _, f := range faults {
-		if f.Field == strings.ReplaceAll(path, "[]", "[0]") && malformed.MatchString(f.Message) {
+		if f.Field == strings.ReplaceAll(path, "[]", "[0]") && words.MatchString(f.Message) {
 			return f.Message
 		}
 	}
@@ -136,17 +132,12 @@ func refusedBy(t *testing.T, path, text string) string {
 }
 
 // patternsIn are the patterns of a schema, by the path of their field.
-func patternsIn(s map[string]any, path string) map[string]string {
+func patternsIn(s map[string]any) map[string]string {
 	out := map[string]string{}
-	if pattern, ok := s["pattern"].(string); ok {
-		out[path] = pattern
-	}
-	properties, _ := s["properties"].(map[string]any)
-	for name, of := range properties {
-		maps.Copy(out, patternsIn(of.(map[string]any), strings.TrimPrefix(path+"."+name, ".")))
-	}
-	if items, ok := s["items"].(map[string]any); ok {
-		maps.Copy(out, patternsIn(items, path+"[]"))
-	}
+	eachProperty(s, "", func(path string, of map[string]any) {
+		if pattern, ok := of["pattern"].(string); ok {
+			out[path] = pattern
+		}
+	})
 	return out
 }
