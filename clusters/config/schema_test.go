@@ -165,8 +165,8 @@ func (w *schemaWriter) typed(path string, t reflect.Type, value reflect.Value) m
 		out["pattern"] = f.pattern
 	}
 	if words := w.enums[t.Name()]; words != nil {
-		if strings.HasSuffix(path, "[]") || w.required[path] {
-			out["enum"] = words
+		if strings.HasSuffix(path, "[]") || w.required[path] || value.String() != "" {
+			out["enum"] = slices.Clone(words)
 		} else {
 			out["enum"] = append([]any{""}, words...) // the empty text leaves it to what is around
 		}

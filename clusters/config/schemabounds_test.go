@@ -72,6 +72,10 @@ func TestSchemaAndGoAgreeOnBounds(t *testing.T) {
 					t.Errorf("%s: %v fits the schema: %v; Go says %q", path, value, fits, why)
 				}
 			}
+		case s["enum"] != nil:
+			if fits, why := slices.Contains(s["enum"].([]any), any("")), refusal(t, path, "", regexp.MustCompile(`is not known|must be given`)); fits == (why != "") {
+				t.Errorf("%s: the empty text fits the schema: %v; Go says %q", path, fits, why)
+			}
 		case is(s, "array"):
 			if why := refusal(t, path, []any{}, outOfBounds); (s["minItems"] != nil) != (why != "") {
 				t.Errorf("%s: [] has minItems %v; Go says %q", path, s["minItems"], why)
