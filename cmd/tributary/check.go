@@ -30,7 +30,7 @@ import (
 // newCheckCommand says whether run would work with a configuration.
 func newCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "check --config FILE", Short: "Validate a configuration, reach every cluster, check versions and rights", Args: cobra.NoArgs,
+		Use: "check --config FILE", Short: "Validate a configuration, reach every cluster, check versions and rights", Args: noArguments,
 		Long: "Validate a configuration, reach every cluster, check versions and rights.\n\n" +
 			"The exit code is 0 exactly when run would work with every cluster. Nothing is written: of what run would\n" +
 			"write first the ingress cluster makes a dry run, so that quotas, policies and webhooks are asked, too.",
@@ -43,6 +43,9 @@ func newCheckCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *offline && *dial {
 			return misused(errors.New("--dial asks clusters, and --offline asks none: leave one of them out"))
+		}
+		if err := positive("--timeout", *timeout); err != nil {
+			return err
 		}
 		watcher, err := openConfig(*path)
 		if err != nil {

@@ -178,3 +178,19 @@ func completeContexts(cmd *cobra.Command, flags ...string) {
 		})
 	}
 }
+
+// noArguments is for commands that have flags alone.
+func noArguments(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("it takes no argument, and %q is one", args[0])
+	}
+	return nil
+}
+
+// positive checks a flag that is a time to wait.
+func positive(flag string, d time.Duration) error {
+	if d <= 0 {
+		return misused(fmt.Errorf("%s: %s is no time to wait", flag, d))
+	}
+	return nil
+}

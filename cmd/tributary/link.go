@@ -65,7 +65,7 @@ func newLinkCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what the member would get, as YAML unless -o says json, and do nothing")
 	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		o, err := f.options(args[0])
+		o, err := f.options(cmd, args[0])
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func newUnlinkCommand() *cobra.Command {
 	f.add(cmd)
 	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		o, err := f.options(args[0])
+		o, err := f.options(cmd, args[0])
 		if err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func newUnlinkCommand() *cobra.Command {
 }
 
 // options are those of the flags, without clients.
-func (f *linkFlags) options(name string) (link.Options, error) {
+func (f *linkFlags) options(cmd *cobra.Command, name string) (link.Options, error) {
 	o := link.Options{
 		Name: name, Namespace: f.namespace, Account: f.account, Namespaces: f.namespaces, Lifetime: f.lifetime,
 		Keep: link.Keep{File: f.file, Namespace: f.ingressNamespace, Name: name},
@@ -140,6 +140,9 @@ func (f *linkFlags) options(name string) (link.Options, error) {
 	}
 	if f.context == "" && !f.dryRun {
 		return o, misused(errors.New("--context is missing; name the member's, for current-context may be any cluster"))
+	}
+	if cmd.Flags().Changed("namespaces") && len(f.namespaces) == 0 {
+		return o, misused(errors.New("--namespaces names none; leave it out for all"))
 	}
 	if f.file != "" && f.ingressContext != "" {
 		return o, misused(errors.New("--file and --ingress-context exclude each other: the kubeconfig is kept in one place"))

@@ -70,13 +70,27 @@ func newRoot() *cobra.Command {
 		newRunCommand(), newCheckCommand(), newPlanCommand(), newStatusCommand(), newTraceCommand(), newExplainCommand(), newReleaseCommand(), newResyncCommand(), newLinkCommand(), newUnlinkCommand(), newVersionCommand(),
 	)
 	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		if c.HasSubCommands() {
-			c.RunE = nothingToRun // cobra's takes a shell that it does not know for a question
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() { // cobra's own take a word that they do not know for a question
+		switch {
+		case c.HasSubCommands():
+			c.Args, c.RunE = cobra.NoArgs, nothingToRun
+		case c.Name() == "help":
+			c.RunE = help
 		}
 	}
 	asPlugin(root)
 	return root
+}
+
+// help shows the help of the command that the arguments name.
+func help(cmd *cobra.Command, args []string) error {
+	of, _, err := cmd.Root().Find(args)
+	if err != nil {
+		return err
+	}
+	of.InitDefaultHelpFlag()
+	return of.Help()
 }
 
 // nothingToRun is what a command does of which only those below it do anything.

@@ -35,7 +35,7 @@ func detailed(command *cobra.Command, args []string) bool {
 // newPlanCommand shows what run would write, and writes nothing.
 func newPlanCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "plan --config FILE", Short: "Show what run would create, update and delete; nothing is written", Args: cobra.NoArgs,
+		Use: "plan --config FILE", Short: "Show what run would create, update and delete; nothing is written", Args: noArguments,
 		Example: "  tributary plan --config tributary.yaml\n  tributary plan --config tributary.yaml --service shop/web -o yaml\n  tributary plan --config tributary.yaml --detailed-exitcode",
 	}
 	path, output, logs := addConfigFlag(cmd), addOutputFlag(cmd, "wide"), addLogFlags(cmd)
@@ -46,6 +46,9 @@ func newPlanCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		replica, err := parseService(*service)
 		if err != nil {
+			return err
+		}
+		if err := positive("--timeout", *timeout); err != nil {
 			return err
 		}
 		watcher, err := openConfig(*path)

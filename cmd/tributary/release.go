@@ -22,7 +22,7 @@ const releaseTimeout = 30 * time.Second
 // newReleaseCommand lets go of what a running instance holds back for a member.
 func newReleaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "release --cluster C", Short: "Let pass what a running instance holds back for a member", Args: cobra.NoArgs,
+		Use: "release --cluster C", Short: "Let pass what a running instance holds back for a member", Args: noArguments,
 		Long:    "Let pass what a running instance holds back for a member, because it looked like a mistake.\nRun it where the instance runs, or with --context.",
 		Example: "  tributary release --cluster idc-a\n  tributary release --cluster idc-a --service shop/web --context ingress",
 	}

@@ -16,7 +16,7 @@ import (
 // newResyncCommand makes a running instance tell a sink everything anew.
 func newResyncCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "resync", Short: "Let a running instance tell its sinks everything anew", Args: cobra.NoArgs,
+		Use: "resync", Short: "Let a running instance tell its sinks everything anew", Args: noArguments,
 		Long:    "Let a running instance tell its sinks, the receivers outside of Kubernetes, what every Service is:\nfor a receiver that has lost what it was told. Run it where the instance runs, or with --context.",
 		Example: "  tributary resync --sink slb\n  tributary resync --context ingress",
 	}

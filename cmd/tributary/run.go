@@ -16,7 +16,7 @@ import (
 // newRunCommand replicates until the process is told to end.
 func newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "run --config FILE", Short: "Replicate the members' endpoints into the ingress cluster until SIGTERM", Args: cobra.NoArgs,
+		Use: "run --config FILE", Short: "Replicate the members' endpoints into the ingress cluster until SIGTERM", Args: noArguments,
 		Example: "  tributary run --config tributary.yaml\n  tributary run --config tributary.yaml --log-format json -v 1",
 	}
 	path, logs := addConfigFlag(cmd), addLogFlags(cmd)

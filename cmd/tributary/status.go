@@ -34,7 +34,7 @@ const (
 // newStatusCommand shows the state of a running instance.
 func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show the clusters, queue, conflicts and held changes of a running instance", Args: cobra.NoArgs,
+		Use: "status", Short: "Show the clusters, queue, conflicts and held changes of a running instance", Args: noArguments,
 		Example: "  tributary status\n  tributary status --context ingress --cluster idc-a\n  tributary status --wait 2m --exit-code   # for scripts",
 	}
 	from, output := addInstanceFlags(cmd), addOutputFlag(cmd, "wide")
@@ -47,8 +47,10 @@ func newStatusCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if *wait < 0 {
-			return misused(fmt.Errorf("--wait: %s is less than nothing", *wait))
+		if *wait != 0 {
+			if err := positive("--wait", *wait); err != nil {
+				return err
+			}
 		}
 		status, err := askStatus(cmd.Context(), from, *cluster, replica, *wait)
 		if err != nil {

@@ -41,7 +41,7 @@ type tracer struct {
 // interrupted.
 func newTraceCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "trace", Short: "Show what changed, why, and how long each step took; newest last", Args: cobra.NoArgs,
+		Use: "trace", Short: "Show what changed, why, and how long each step took; newest last", Args: noArguments,
 		Long:    "Show what changed, why, and how long each step took; newest last.\nWith --ip in text form: the story of that address.",
 		Example: "  tributary trace --service shop/web\n  tributary trace --ip 10.2.3.4 --context ingress\n  tributary trace --follow -o json",
 	}
@@ -52,6 +52,7 @@ func newTraceCommand() *cobra.Command {
 	flags.String("ip", "", "only changes that touch this `address`")
 	flags.String("since", "", "only changes since then: a duration such as 10m, or a `time` in RFC 3339")
 	flags.String("result", "", "only changes with this `result`: written, dropped, held or failed")
+	_ = cmd.RegisterFlagCompletionFunc("result", cobra.FixedCompletions([]string{"written", "dropped", "held", "failed"}, cobra.ShellCompDirectiveNoFileComp))
 	flags.String("limit", "", "only the last `number` of changes")
 	follow := flags.BoolP("follow", "f", false, "keep showing changes as they happen")
 	output := addOutputFlag(cmd, "wide")

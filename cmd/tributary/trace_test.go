@@ -254,7 +254,7 @@ func TestTraceUsage(t *testing.T) {
 		{[]string{"--server", "http://"}, `tributary trace: --server: "http://" is not an address`},
 		{[]string{"-o", "xml"}, "must be one of text, json, yaml, wide"},
 		{[]string{"--nope"}, "unknown flag: --nope"},
-		{[]string{"shop/web"}, `unknown command "shop/web" for "tributary trace"`},
+		{[]string{"shop/web"}, `it takes no argument, and "shop/web" is one`},
 	} {
 		var stderr bytes.Buffer
 		code := dispatch(t.Context(), append([]string{"trace"}, test.args...), io.Discard, &stderr)

@@ -75,7 +75,12 @@ func TestUnknownCommands(t *testing.T) {
 		{[]string{"completion", "tcsh"}, "unknown command \"tcsh\" for \"tributary completion\""},
 		{[]string{"completion"}, "powershell"},
 		{[]string{}, "Available Commands"},
-		{[]string{"status", "--wait", "-1s"}, "--wait: -1s is less than nothing"},
+		{[]string{"status", "--wait", "-1s"}, "--wait: -1s is no time"},
+		{[]string{"link", "a", "--dry-run", "--namespaces", ""}, "--namespaces names none"},
+		{[]string{"check", "--timeout", "0s"}, "--timeout: 0s"},
+		{[]string{"plan", "--timeout", "-1s"}, "--timeout: -1s"},
+		{[]string{"help", "nosuch"}, "unknown command \"nosuch\" for \"tributary\""},
+		{[]string{"run", "x"}, "tributary run: it takes no argument, and \"x\" is one"},
 		{[]string{"link", "a", "--dry-run", "--context", "nosuch"}, "no context \"nosuch\""},
 	} {
 		var out, complaints strings.Builder

@@ -31,7 +31,7 @@ type buildVersion struct {
 
 func newVersionCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "version", Short: "Print the version of tributary and of the libraries it was built with", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version of tributary and of the libraries it was built with", Args: noArguments,
 	}
 	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

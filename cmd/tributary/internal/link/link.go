@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -113,7 +114,7 @@ func (o Options) keepToken(ctx context.Context, result *Result, before kept) err
 	if err != nil {
 		return err
 	}
-	if token, ok := o.stillGood(before); ok && account != nil && token.UID == account.GetUID() && before.settings == o.settings() {
+	if token, ok := o.stillGood(before); ok && account != nil && token.UID == account.GetUID() && before.settings == o.settings(before.settings) {
 		result.Expires = token.Expires
 		result.Steps = append(result.Steps, Step{Did: "unchanged", What: o.Keep.String()})
 		return nil
@@ -142,21 +143,29 @@ func (o Options) keepToken(ctx context.Context, result *Result, before kept) err
 	if !before.found {
 		did = "created"
 	}
-	if err := o.Keep.write(ctx, text, o.settings()); err != nil {
+	if err := o.Keep.write(ctx, text, o.settings(before.settings)); err != nil {
 		return err
 	}
 	result.Steps = append(result.Steps, Step{Did: did, What: o.Keep.String()})
 	return nil
 }
 
-// settings is what a member's Secret says of namespaces: nothing else may be read. One of
-// Kubernetes' own that is named is not to be left out.
-func (o Options) settings() settings {
-	if len(o.Namespaces) == 0 || o.Keep.Ingress == nil {
+// settings are what a member's Secret is to say, given what it says: with namespaces, that nothing else may be read, even
+// of Kubernetes' own; without them, what a former call wrote goes, and what somebody else set stays.
+func (o Options) settings(before settings) settings {
+	switch {
+	case o.Keep.Ingress == nil:
+		return settings{}
+	case len(o.Namespaces) > 0:
+		return settings{namespaces: "{include: [" + strings.Join(o.Namespaces, ", ") + "], exclude: []}", rolesOnly: "true"}
+	case before.rolesOnly == "true" && linked.MatchString(before.namespaces):
 		return settings{}
 	}
-	return settings{namespaces: "{include: [" + strings.Join(o.Namespaces, ", ") + "], exclude: []}", rolesOnly: "true"}
+	return before
 }
+
+// linked is what settings writes of namespaces.
+var linked = regexp.MustCompile(`^\{include: \[[-a-z0-9]+(, [-a-z0-9]+)*\], exclude: \[\]\}$`)
 
 // stillGood reports whether what is kept leads to the same place, with a token of the account of which half is left.
 func (o Options) stillGood(before kept) (kubeconfig.AccountToken, bool) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -187,6 +188,42 @@ func TestLinkNarrowsRights(t *testing.T) {
 	b.Namespaces = []string{"web"}
 	if got := b.link(t); !slices.Equal(got, []string{"deleted RoleBinding shop/tributary-member-reads", "deleted Role shop/tributary-member-reads", "updated Secret tributary-system/idc-a"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestSettingsOfOthersStay: what somebody set on a member's Secret a second call leaves, unless it says else.
+func TestSettingsOfOthersStay(t *testing.T) {
+	b := newBench(t)
+	b.link(t)
+	secrets := b.Keep.Ingress.CoreV1().Secrets(b.Keep.Namespace)
+	for _, set := range []map[string]string{
+		{namespacesSetting: "{include: [shop]}"}, {namespacesSetting: "{include: [shop], exclude: []}"}, {rolesOnlySetting: "true", namespacesSetting: "{include: [shop], exclude: [x]}"},
+	} {
+		secret, err := secrets.Get(t.Context(), b.Name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret.Annotations = set
+		if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.link(t); len(got) > 0 || b.tokens != 1 {
+			t.Errorf("%v: %q, %d tokens", set, got, b.tokens)
+		}
+		b.Server.URL += "/x" // so that it is written
+		b.link(t)
+		b.Server.URL, b.tokens = strings.TrimSuffix(b.Server.URL, "/x"), 0
+		b.link(t)
+		if after, err := secrets.Get(t.Context(), b.Name, metav1.GetOptions{}); err != nil || !maps.Equal(after.Annotations, set) {
+			t.Errorf("%v became %v, %v", set, after.Annotations, err)
+		}
+	}
+	b.Namespaces = []string{"web"}
+	b.link(t)
+	b.Namespaces = nil
+	b.link(t)
+	if after, err := secrets.Get(t.Context(), b.Name, metav1.GetOptions{}); err != nil || len(after.Annotations) > 0 {
+		t.Errorf("what link set stays: %v, %v", after.Annotations, err)
 	}
 }
 
