@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/chart/loader"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -81,7 +82,7 @@ func TestNulls(t *testing.T) {
 		"config: {leaderElection: null}": 0, "config: {ingress: null}": 0, "config: {ingress: {namespaces: null}}": 0, "config: {sinks: null}": 0,
 		"config: {replicas: null}": 0, "config: {replicas: {write: null, createNamespaces: null}}": 0, "config: {instance: null, listen: null, namespace: null}": 0,
 		"config: {leaderElection: {enabled: null, namespace: null}}": 0, "config: {clustersFrom: null}": 2,
-		"policies: null": 4, "policies: {protect: null, fencing: null}": 4, "policies: {protect: {users: null, groups: null}}": 0,
+		"policies: null": 6, "policies: {protect: null, fencing: null}": 6, "policies: {protect: {users: null, groups: null}}": 0,
 		"monitoring: null": 0, "monitoring: {serviceMonitor: null, prometheusRule: null, dashboards: null}": 0,
 		"podDisruptionBudget: null": 1, "priorityClass: null": 1, "networkPolicy: null": 1, "metrics: null": 0, "sinks: null": 0, "openshift: null": 0,
 		"nameOverride: null\nfullnameOverride: null\ncommonLabels: null\npodLabels: null\npodAnnotations: null":                            0,
@@ -267,6 +268,20 @@ func TestInstallationsDoNotMeet(t *testing.T) {
 			}
 			owner[key] = r.namespace + "/" + r.name
 		}
+	}
+}
+
+// TestTemplateAsksNoVersion: helm template without flags takes the cluster for an old one, and renders all the same.
+func TestTemplateAsksNoVersion(t *testing.T) {
+	for _, name := range []string{"tributary", "tributary-member"} {
+		chart, err := loader.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if chart.Metadata.KubeVersion != "" {
+			t.Errorf("%s wants Kubernetes %s", name, chart.Metadata.KubeVersion)
+		}
+		mustRender(t, release{chart: name, name: "x", namespace: "x", kube: "v1.20.0"})
 	}
 }
 

@@ -315,12 +315,13 @@ func (s *site) protected() {
 		"label service foreign " + mark,
 		`patch service foreign --subresource status --type merge -p '{"metadata":{"labels":{"app.kubernetes.io/managed-by":"tributary","tributary.dev/instance":"default"}}}'`,
 	} {
-		out := s.sh("kubectl --context ingress -n shop " + command + " 2>&1 && echo IT WAS DONE || true")
-		if !strings.Contains(out, "denied request: Tributary writes this object") || strings.Contains(out, "IT WAS DONE") {
-			s.Errorf("%s: not denied:\n%s", command, out)
-		}
+		s.denied("-n shop " + command)
 	}
+	s.denied("-n tributary-system label lease tributary-leader.default tributary.dev/instance-")
 	s.sh("kubectl --context ingress -n shop delete service foreign")
+	s.sh("kubectl --context ingress -n tributary-system create configmap foreign")
+	s.denied("-n tributary-system label configmap foreign " + mark)
+	s.sh("kubectl --context ingress -n tributary-system delete configmap foreign")
 	slice := func(service string) string {
 		return fmt.Sprintf(`echo '{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"stray","labels":{"kubernetes.io/service-name":"%s"}},`+
 			`"addressType":"IPv4","endpoints":[{"addresses":["10.66.6.6"]}],"ports":[{"port":80}]}' | kubectl --context ingress -n shop apply -f - 2>&1 || true`, service)
@@ -332,6 +333,15 @@ func (s *site) protected() {
 		s.Errorf("a slice of a replica is not denied:\n%s", out)
 	}
 	s.sh("kubectl --context ingress -n shop delete endpointslice stray")
+}
+
+// denied tries what only Tributary may do.
+func (s *site) denied(command string) {
+	s.Helper()
+	out := s.sh("kubectl --context ingress " + command + " 2>&1 && echo IT WAS DONE || true")
+	if !strings.Contains(out, "denied request: Tributary writes this object") || strings.Contains(out, "IT WAS DONE") {
+		s.Errorf("%s: not denied:\n%s", command, out)
+	}
 }
 
 // populate gives every member the Service of the page.

@@ -91,6 +91,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- dig "instance" "default" (include "tributary.config" . | fromYaml) -}}
 {{- end -}}
 
+{{/* Where Tributary keeps what it remembers, as a list in JSON: its own namespace, and those of the Leases. */}}
+{{- define "tributary.ownNamespaces" -}}
+{{- $config := include "tributary.config" . | fromYaml -}}
+{{- $own := dig "namespace" "" $config | default .Release.Namespace -}}
+{{- list $own (dig "leaderElection" "namespace" "" $config | default $own) (dig "leases" "namespace" "" $config | default $own) | uniq | toJson -}}
+{{- end -}}
+
 {{/* The namespaces of ingress.namespaces, separated by spaces; empty where one is a glob, or none is named. */}}
 {{- define "tributary.namespaces" -}}
 {{- $names := dig "ingress" "namespaces" list (include "tributary.config" . | fromYaml) -}}
