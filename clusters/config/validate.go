@@ -59,12 +59,12 @@ func (c *Config) Validate() Faults {
 
 // defaults checks what members share and returns what is wrong with it.
 func (k *checker) defaults(at string, c Cluster) Faults {
-	var of checker
 	for _, own := range []struct{ field, value string }{{".name", c.Name}, {".kubeconfig", c.Kubeconfig}} {
 		if own.value != "" {
-			of.fault(at+own.field, "is each cluster's own", "give it in clusters[]")
+			k.fault(at+own.field, "is each cluster's own", "give it in clusters[]")
 		}
 	}
+	var of checker
 	c.Name, c.Kubeconfig = "x", "x"
 	of.cluster(at, &c)
 	k.faults = append(k.faults, of.faults...)

@@ -46,6 +46,12 @@ func TestParseNamesEveryFault(t *testing.T) {
 			`kind: must be given; write kind: Config`,
 			`clusters: must be given; list the member clusters, or write [] to run without any`,
 		}},
+		{"a name for all", header + "clusterDefaults: {name: q, staleAfter: x}\nclusters: [{name: A_, kubeconfig: a}, {name: b}]\n", []string{
+			`clusterDefaults.name: is each cluster's own; give it in clusters[]`,
+			`clusterDefaults.staleAfter: "x" is not a length of time; write a number with its unit, such as 30s, 5m or 1h30m`,
+			`clusters[0].name: "A_" is not a DNS label; use lower-case letters, digits and '-', and begin and end with a letter or digit`,
+			`clusters[1].kubeconfig: must be given; name a kubeconfig file; a relative path starts at this file's directory`,
+		}},
 		{"another version", "apiVersion: tributary.dev/v2\nkind: Configuration\nclusters: []", []string{
 			`apiVersion: "tributary.dev/v2" is not known to this version; write tributary.dev/v1alpha1`,
 			`kind: "Configuration" is not known to this version; write Config`,

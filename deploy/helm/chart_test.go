@@ -271,6 +271,21 @@ func TestInstallationsDoNotMeet(t *testing.T) {
 	}
 }
 
+// TestRunbooksAreFound: alerts and dashboards lead to them where they are published, and nowhere else.
+func TestRunbooksAreFound(t *testing.T) {
+	const ours, theirs = "https://tributary.dev/docs/runbooks/", "https://wiki.example/tributary/"
+	usual := mustRender(t, ingress(everything))
+	if strings.Count(usual, ours+"TributaryConflict.md") == 0 {
+		t.Error("no alert leads to its runbook")
+	}
+	for _, url := range []string{theirs, strings.TrimSuffix(theirs, "/")} {
+		text := mustRender(t, ingress(strings.Replace(everything, "monitoring:", "monitoring:\n  runbookURL: "+url, 1)))
+		if strings.Contains(text, ours) || text != strings.ReplaceAll(usual, ours, theirs) {
+			t.Errorf("%s: %d links lead elsewhere", url, strings.Count(text, ours))
+		}
+	}
+}
+
 // TestTemplateAsksNoVersion: helm template without flags takes the cluster for an old one, and renders all the same.
 func TestTemplateAsksNoVersion(t *testing.T) {
 	for _, name := range []string{"tributary", "tributary-member"} {

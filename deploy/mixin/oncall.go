@@ -55,7 +55,7 @@ func callMembers() Row {
 				{"Wrong", "", `max by (member_cluster, reason) (tributary_cluster_condition{CSEL,reason!="Drained"})` +
 					` or on (member_cluster) max by (member_cluster, reason) (tributary_cluster_condition{CSEL,reason="Drained"})` +
 					` or on (member_cluster) label_replace(max by (member_cluster) (tributary_cluster_up{CSEL}), "reason", "-", "", "")`, 0, 0, "", nil},
-				{"Last contact", "s", `min by (member_cluster) (tributary_cluster_last_contact_seconds{CSEL})`, 30, 90, "TributaryMemberUnreachable", nil},
+				{"Last contact", "s", `min by (member_cluster) (tributary_cluster_last_contact_seconds{CSEL}) unless on (member_cluster) tributary_cluster_condition{CSEL,reason="Drained"}`, 30, 90, "TributaryMemberUnreachable", nil},
 				{"Lag", "s", `max by (member_cluster) (tributary_sync_lag_seconds{CSEL})`, 5, 30, "TributaryLagHigh", nil},
 				{"Event late p99", "s", `histogram_quantile(0.99, sum by (member_cluster, le) (rate(tributary_source_delay_seconds_bucket{CSEL}[10m])))`, 5, 30, "", nil},
 				{"Queue p99", "s", p99("queue"), 0.1, 1, "TributaryChangesSlow", nil},

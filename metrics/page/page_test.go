@@ -301,6 +301,12 @@ func TestWhatIsDrainedMayBeAway(t *testing.T) {
 		if strings.Contains(said.Detail, "1 cluster is not live") == drained || strings.Contains(said.Detail, "1 cluster is stale") == drained || (tallied.Class == "bad") == drained || tallied.Value != "1 of 2" {
 			t.Errorf("drained is %v: %+v, %+v", drained, said, tallied)
 		}
+		shown := string(get(t, Handler(metrics.New(metrics.Options{Status: func() metrics.Status { return s }}), nil), "/"))
+		for _, loud := range []string{`<span class="badge bad">silent`, `<span class="badge warn">stale`, `<span class="bad">Last error`} {
+			if strings.Contains(shown, loud) == drained {
+				t.Errorf("drained is %v: the page has %s: %v", drained, loud, !drained)
+			}
+		}
 	}
 	s = metrics.Status{Ready: true, Clusters: []metrics.ClusterStatus{{State: "silent", DrainSince: noon}}}
 	if said := judge(&s); said.Class != "ok" || !strings.Contains(said.Detail, "live or drained") {

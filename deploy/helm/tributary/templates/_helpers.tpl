@@ -164,3 +164,11 @@ true
   resources: [events] # conflicts, on the replica
   verbs: [create, patch]
 {{- end -}}
+
+{{/* Where alerts and dashboards lead as they are made, and where they are to. */}}
+{{- define "tributary.runbooks" -}}https://tributary.dev/docs/runbooks/{{- end -}}
+
+{{- define "tributary.runbookURL" -}}
+{{- $url := dig "monitoring" "runbookURL" "" .Values.AsMap | default (include "tributary.runbooks" .) -}}
+{{- trimSuffix "/" $url }}/
+{{- end -}}
