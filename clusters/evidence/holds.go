@@ -51,6 +51,7 @@ func (s *State) readinessHolds() []Hold {
 // holdOf describes what is kept for a replica.
 func (s *State) holdOf(replica syncer.Key, h *hold) Hold {
 	var n, there, stands [kinds + 1]int
+	failed := 0
 	out := Hold{Replica: replica, Reason: HoldList, Since: h.since}
 	for id := range h.objects() {
 		a := s.absent[id]
@@ -63,6 +64,9 @@ func (s *State) holdOf(replica syncer.Key, h *hold) Hold {
 			there[id.Kind]++
 		case a.state != mayNotAsk:
 			out.Confirming = true
+			if a.failures >= askFailures {
+				failed++
+			}
 		default:
 			out.Confirming = out.Confirming || s.tries[id.Kind] <= 1
 		}
@@ -75,6 +79,8 @@ func (s *State) holdOf(replica syncer.Key, h *hold) Hold {
 	switch {
 	case sum(there) > 0:
 		how = fmt.Sprintf("; %d of them were asked for and are there", sum(there))
+	case failed > 0:
+		how = fmt.Sprintf("; the cluster fails to say of %d of them whether they are there", failed)
 	case !out.Confirming:
 		how = "; they may not be asked for one by one (the right to get them is missing)"
 	}

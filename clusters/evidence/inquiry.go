@@ -17,9 +17,11 @@ type inquiry struct {
 	// sampled is true where the answers stand for those that were not asked; spoiled since
 	// one of them was shown, or went, before it was answered.
 	sampled, spoiled bool
-	there, mayNot    bool
-	gone             int       // answers that an object is gone
-	heard            time.Time // when the last answer came
+	// there is true once an object was there, mayNot where one may not be asked for, failed
+	// where the question has failed too often.
+	there, mayNot, failed bool
+	gone                  int       // answers that an object is gone
+	heard                 time.Time // when the last answer came
 }
 
 const (
@@ -27,7 +29,7 @@ const (
 	// many, and of each replica that would be emptied at least one.
 	usualSample = 200
 	// askLimit is how long a question may be under way while no answer comes, askFailures
-	// how many in a row may fail before lists have to do.
+	// how many in a row may fail before a round goes on without the object.
 	askLimit    = 30 * time.Second
 	askFailures = 3
 )
@@ -39,7 +41,7 @@ func (s *State) inquire(now time.Time, kind Kind, out *Effects) {
 	q := &inquiry{waiting: map[object]bool{}}
 	for _, a := range s.lacking(kind) {
 		switch {
-		case a.state == asking, a.state == askFailed: // in the round before
+		case a.state == asking, a.state == askFailed && a.failures < askFailures: // in the round before
 			q.waiting[a.id] = true
 		case a.state == isThere:
 		case a.past: // the answer would be worth nothing
@@ -126,29 +128,25 @@ func (s *State) answered(now time.Time, e Answer, out *Effects) {
 	case There:
 		s.thereIs(now, a, e.Object, q, out)
 	case Refused:
-		a.state, a.asked = mayNotAsk, now
-		s.mayNot(a, q)
+		if a.state, a.asked = mayNotAsk, now; q != nil {
+			q.mayNot = true
+			delete(q.waiting, a.id)
+		}
 	default:
-		s.askedInVain(now, a, q)
+		a.failed(now, q)
 	}
 	if q != nil && len(q.waiting) == 0 {
 		s.inquired(now, e.Kind, q, out)
 	}
 }
 
-func (s *State) mayNot(a *absence, q *inquiry) {
-	if q != nil {
-		q.mayNot = true
-		delete(q.waiting, a.id)
-	}
-}
-
-func (s *State) askedInVain(now time.Time, a *absence, q *inquiry) {
-	a.failures++
-	a.state, a.asked = askFailed, now.Add(time.Second<<min(a.failures-1, 4))
-	if a.failures >= askFailures {
-		a.state = mayNotAsk
-		s.mayNot(a, q)
+// failed has a question asked again. That it fails says nothing of the object, however often
+// it does: without the right alone lists have to do.
+func (a *absence) failed(now time.Time, q *inquiry) {
+	a.state, a.asked = askFailed, now.Add(time.Second<<min(a.failures, 4))
+	if a.failures++; a.failures >= askFailures && q != nil {
+		q.failed = true
+		delete(q.waiting, a.id) // the next list asks for it
 	}
 }
 
@@ -162,8 +160,8 @@ func (s *State) askAgain(now time.Time, out *Effects) {
 		for _, a := range s.lacking(Kind(kind)) {
 			switch {
 			case a.state == asking && now.Sub(a.asked) >= askLimit && now.Sub(q.heard) >= askLimit:
-				s.askedInVain(now, a, q)
-			case a.state == askFailed && !now.Before(a.asked):
+				a.failed(now, q)
+			case a.state == askFailed && q.waiting[a.id] && !now.Before(a.asked):
 				s.ask(now, a, q, out)
 			}
 		}
@@ -312,8 +310,11 @@ func (s *State) inquired(now time.Time, kind Kind, q *inquiry, out *Effects) {
 		s.dueBy(kind, now.Add(s.backoff(kind)))
 	case q.sampled && q.spoiled: // others are asked instead
 		s.inquire(now, kind, out)
-	case q.sampled:
-		s.settleAll(now, open, "asked", out)
+	case q.sampled && q.gone > 0:
+		s.settleAll(now, s.withoutFailed(kind, open), "asked", out)
+	}
+	if q.failed {
+		s.dueBy(kind, now.Add(s.backoff(kind)))
 	}
 	if !q.there && !slices.ContainsFunc(s.lacking(kind), func(a *absence) bool { return a.state == isThere }) {
 		s.contradicted[kind] = time.Time{}
@@ -321,6 +322,20 @@ func (s *State) inquired(now time.Time, kind Kind, q *inquiry, out *Effects) {
 	if len(s.lacking(kind)) == 0 {
 		s.tries[kind] = 0
 	}
+}
+
+// withoutFailed are those objects that a sample speaks for though some of it gave no answer:
+// of replicas of which nothing failed.
+func (s *State) withoutFailed(kind Kind, open []*absence) []*absence {
+	failed := map[syncer.Key]bool{}
+	for _, a := range s.lacking(kind) {
+		for _, replica := range a.replicas {
+			failed[replica] = failed[replica] || a.state == askFailed
+		}
+	}
+	return slices.DeleteFunc(open, func(a *absence) bool {
+		return slices.ContainsFunc(a.replicas, func(replica syncer.Key) bool { return failed[replica] })
+	})
 }
 
 // askable are those objects that a sample speaks for of which some were refused: rights may
