@@ -123,6 +123,7 @@ func (s *State) compareBaseline(now time.Time, out *Effects) (judged []syncer.Ke
 		for _, d := range open {
 			if !unsettled[r.key] {
 				drop = append(drop, d.endpoint)
+				s.believe(d)
 				continue
 			}
 			for _, id := range d.objects {

@@ -3,7 +3,10 @@
 
 package evidence
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // askBelieved asks for what the last list took that is known to lie.
 func (s *State) askBelieved(now time.Time, kind Kind, q *inquiry, out *Effects) {
@@ -15,6 +18,19 @@ func (s *State) askBelieved(now time.Time, kind Kind, q *inquiry, out *Effects) 
 		}
 	}
 	s.believed[kind] = nil
+}
+
+// believe notes what was taken from what stands as the last lists lack it.
+func (s *State) believe(d doubt) {
+	for _, id := range d.objects {
+		a := &absence{id: id, rv: 1} // it was never seen
+		if id.Kind == Pods {
+			a.uid, a.addrs = d.endpoint.endpoint.Target.UID, []netip.Addr{d.endpoint.endpoint.Addr}
+		}
+		if id.Kind <= Pods {
+			s.believed[id.Kind] = append(s.believed[id.Kind], a)
+		}
+	}
 }
 
 // withoutObject is an absence as it is on the books once its object was taken.
