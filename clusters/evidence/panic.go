@@ -29,7 +29,10 @@ type world struct {
 // that selects everything says nothing about who fell.
 func (r *readiness) mass(now time.Time, l Limits, w func() world) bool {
 	r.expire(now)
-	if l.PanicPercent <= 0 || r.dropped < l.MinEndpoints || r.lookedAt(now) {
+	if l.PanicPercent <= 0 || r.dropped < l.MinEndpoints {
+		return false
+	}
+	if r.unlooked = r.lookedAt(now); r.unlooked {
 		return false
 	}
 	is := w()
@@ -50,7 +53,7 @@ func (r *readiness) mass(now time.Time, l Limits, w func() world) bool {
 }
 
 // lookedAt reports whether all that dropped was looked at within a second, and hardly more
-// has since: of thousands not every one is worth a look at all.
+// has since: of thousands not every one is worth a look at all. Time that passes looks then.
 func (r *readiness) lookedAt(now time.Time) bool {
 	return now.Sub(r.passedAt) < time.Second && r.dropped >= r.passed && r.dropped-r.passed < r.passed/32
 }

@@ -140,7 +140,14 @@ func (t *pods) compare(s *State, now time.Time, v podVersion) {
 }
 
 func (t *pods) compared(s *State, now time.Time, shown []podVersion, out *Effects) {
-	if !t.dropped || !s.readiness.panicAt.IsZero() || !s.readiness.mass(now, s.cfg.Limits, func() world { return t.world(s, shown) }) {
+	if t.dropped {
+		s.panicIf(now, func() world { return t.world(s, shown) }, out)
+	}
+}
+
+// panicIf begins a panic where too many pods have turned not ready.
+func (s *State) panicIf(now time.Time, w func() world, out *Effects) {
+	if !s.readiness.panicAt.IsZero() || !s.readiness.mass(now, s.cfg.Limits, w) {
 		return
 	}
 	var others []store.Dirty

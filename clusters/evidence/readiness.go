@@ -44,6 +44,8 @@ type readiness struct {
 	// were looked at last.
 	live, passed int
 	passedAt     time.Time
+	// unlooked is true while some dropped since that were not worth a look at all.
+	unlooked bool
 }
 
 // downPod is a pod that was ready and is not.

@@ -216,6 +216,9 @@ func (s *State) announce(out *Effects, c Change) {
 func (s *State) tick(now time.Time, out *Effects) {
 	var dirty []store.Dirty
 	s.readiness.recount(s.stillServes)
+	if s.readiness.unlooked {
+		s.panicIf(now, func() world { return s.world(s.readyPods()) }, out)
+	}
 	for _, v := range s.readiness.tick(now, s.cfg.Limits, s.readyPods()) {
 		dirty = append(dirty, s.override(&v.Object, out)...)
 	}
