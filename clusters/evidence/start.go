@@ -86,7 +86,10 @@ func (s *State) compareBaseline(now time.Time, out *Effects) (judged []syncer.Ke
 	slices.SortFunc(unjudged, syncer.Key.Compare)
 	for _, key := range unjudged {
 		r := s.baseline.replicas[key]
-		is := s.presence(r)
+		is := presence{pending: true, wanted: true, computed: true} // for all that is known
+		if s.synced {
+			is = s.presence(r)
+		}
 		if !is.pending {
 			r.judged, judged = true, append(judged, key)
 		}
@@ -96,7 +99,7 @@ func (s *State) compareBaseline(now time.Time, out *Effects) (judged []syncer.Ke
 		}
 		open, done := s.doubts(r, is)
 		for _, e := range done {
-			if s.gives(e) {
+			if s.gives(e) && !s.isRuledOut(e) {
 				s.dropBaseline(e) // nothing leaves
 			} else {
 				drop = append(drop, e)
@@ -152,13 +155,27 @@ func (s *State) compareBaseline(now time.Time, out *Effects) (judged []syncer.Ke
 	return judged
 }
 
+// othersPatience is how long a start waits for other kinds before it asks for pods that stand
+// and that their list lacks.
+const othersPatience = 2 * time.Second
+
 // judgeIdle judges replicas anew of which something stands and waits for nothing: what it
-// waited for has come back, or is not needed any more.
+// waited for has come back, or is not needed any more. Before the member was read whole it has
+// pods asked for that lists lack.
 func (s *State) judgeIdle(now time.Time, out *Effects) {
+	idle := false
 	if !s.synced {
+		if !s.listed[Pods] || now.Sub(s.listedAt[Pods]) < othersPatience {
+			return
+		}
+		for _, r := range s.baseline.replicas {
+			idle = idle || slices.ContainsFunc(r.open(), s.isMissed)
+		}
+		if idle {
+			s.compareBaseline(now, out)
+		}
 		return
 	}
-	idle := false
 	for _, r := range s.baseline.replicas {
 		if !r.judged {
 			is := s.presence(r)
@@ -236,6 +253,14 @@ func (s *State) gives(e *baselineEndpoint) bool {
 		slices.Contains(s.store.ReplicasFor(p), e.in.key)
 }
 
+// isRuledOut reports whether rules take away an endpoint that the member would give.
+func (s *State) isRuledOut(e *baselineEndpoint) bool {
+	pod, named := e.pod()
+	return named && !slices.ContainsFunc(s.store.Sources(e.in.key), func(source syncer.Key) bool {
+		return s.store.Selects(source, pod) && s.store.As(source, s.store.Pod(pod)).Ready
+	})
+}
+
 // doubt is an endpoint that stands and of which the member shows nothing, and the
 // objects that would settle it.
 type doubt struct {
@@ -258,7 +283,7 @@ func (s *State) doubts(r *baselineReplica, is presence) (open []doubt, done []*b
 		pod, named := e.pod()
 		var objects []object
 		switch {
-		case s.gives(e):
+		case s.synced && s.gives(e):
 		case is.pending && !(is.computed && s.isMissed(e)):
 			continue
 		case is.pending:
