@@ -337,6 +337,13 @@ func (w *manualWatches) askForSlices(ctx context.Context) {
 	}
 }
 
+// lacksSlices reports whether the API said that it has no slices.
+func (w *manualWatches) lacksSlices() bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return !w.slicesLacking.IsZero()
+}
+
 // slicesDue is when to ask again for slices that the API is said to lack.
 func (w *manualWatches) slicesDue() <-chan time.Time {
 	w.mu.Lock()

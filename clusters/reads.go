@@ -29,6 +29,9 @@ func (m *Member) ask(objects []evidence.Read) {
 		m.reader.Ask(kube.Reading{
 			Resource: resources[object.Kind], Key: object.Key,
 			Answered: func(found runtime.Object, outcome kube.Outcome, err error) {
+				if object.Kind == evidence.Slices {
+					outcome = m.ofSlices(outcome)
+				}
 				answer := evidence.Answer{Read: object, Outcome: outcomes[outcome]}
 				if outcome == kube.There {
 					answer.Object = decoded(m.decoder, found)
@@ -83,7 +86,7 @@ func (m *Member) askWritten(service evidence.Read) {
 		Answered: func(found runtime.Object, outcome kube.Outcome, err error) {
 			list, ok := found.(*discoveryv1.EndpointSliceList)
 			if !ok || outcome != kube.There {
-				answered(outcome, err)
+				answered(m.ofSlices(outcome), err)
 				return
 			}
 			for i := range list.Items {
@@ -93,6 +96,15 @@ func (m *Member) askWritten(service evidence.Read) {
 			m.reader.Ask(endpoints)
 		},
 	})
+}
+
+// ofSlices is what came of a question for slices: where the API says that it has none, nobody
+// may ask.
+func (m *Member) ofSlices(outcome kube.Outcome) kube.Outcome {
+	if outcome == kube.Failed && m.manual.lacksSlices() {
+		return kube.Refused
+	}
+	return outcome
 }
 
 // hasSlices reports whether the version of the API is one that has EndpointSlices.

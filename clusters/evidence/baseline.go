@@ -317,14 +317,14 @@ func (s *State) follows(namespace string) bool {
 }
 
 // baselineReused takes an address from what stands of another pod than the one that
-// has it now. A list shows who has it, and no order.
+// has it now. A list, and a pod that is not ready, say nothing of one that is shown with it as well.
 func (s *State) baselineReused(addr netip.Addr, p *syncer.Pod, listed bool, out *Effects) {
 	var drop []*baselineEndpoint
 	for _, e := range s.baseline.byAddr[addr] {
 		pod := e.endpoint.Target
 		same := pod.Key == p.Key && pod.UID == p.UID
 		is := s.store.Pod(pod.Key) // which is shown there, or meetBaseline would know
-		shown := listed && is != nil && is.UID == pod.UID && s.absent[object{Pods, pod.Key}] == nil
+		shown := (listed || !p.Ready) && is != nil && is.UID == pod.UID && s.absent[object{Pods, pod.Key}] == nil
 		if !same && !shown && !p.HostNetwork {
 			drop = append(drop, e)
 		}
