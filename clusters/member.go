@@ -81,11 +81,14 @@ func (m *Member) again() *Member {
 }
 
 // keeping tells a decoder what to keep for rules.
-func keeping(d *decode.Decoder) func(wanted, inForce store.Decider) store.KeptSince {
-	return func(wanted, inForce store.Decider) store.KeptSince {
+func keeping(d *decode.Decoder) func(wanted store.Decider, others []store.Decider) store.KeptSince {
+	return func(wanted store.Decider, others []store.Decider) store.KeptSince {
 		set, _ := wanted.(*rules.Set)
-		former, _ := inForce.(*rules.Set)
-		return d.KeepFor(set, former)
+		sets := make([]*rules.Set, len(others))
+		for i := range others {
+			sets[i], _ = others[i].(*rules.Set)
+		}
+		return d.KeepFor(set, sets...)
 	}
 }
 

@@ -34,7 +34,7 @@ func (absentAll) ID() string      { return "all" }
 func TestNoEventWaitsForAnEditOfRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := evidence.Config{Placement: func(svc *syncer.Service) (syncer.Key, bool) { return svc.Key, true }}
-		s := newShell(cfg, 1, func(evidence.Effects, time.Time) {}, func(_, _ store.Decider) (since store.KeptSince) { return since })
+		s := newShell(cfg, 1, func(evidence.Effects, time.Time) {}, func(store.Decider, []store.Decider) (since store.KeptSince) { return since })
 		web := syncer.Key{Namespace: "shop", Name: "web"}
 		pods := evidence.Listed[syncer.Pod]{Revision: 10}
 		for i := range 3000 {

@@ -25,9 +25,10 @@ type shell struct {
 	// carryOut is called with no lock held, by one goroutine at a time and in the order
 	// of the steps.
 	carryOut func(evidence.Effects, time.Time)
-	// keepFor is told which rules are to be, and which are in force, and says since when
-	// what the former need is kept of all that is decoded. It is called with the lock held.
-	keepFor func(wanted, inForce store.Decider) store.KeptSince
+	// keepFor is told which rules are to be, and which others some Service goes by, and says
+	// since when what the first need is kept of all that is decoded. It is called with the
+	// lock held.
+	keepFor func(wanted store.Decider, others []store.Decider) store.KeptSince
 
 	// work is sent to, without blocking, while there is work left on rules.
 	work chan struct{}
@@ -46,7 +47,7 @@ type effects struct {
 	arrival time.Time
 }
 
-func newShell(c evidence.Config, dice uint64, carryOut func(evidence.Effects, time.Time), keepFor func(wanted, inForce store.Decider) store.KeptSince) *shell {
+func newShell(c evidence.Config, dice uint64, carryOut func(evidence.Effects, time.Time), keepFor func(wanted store.Decider, others []store.Decider) store.KeptSince) *shell {
 	c.KeptSince = keepFor(c.Decider, nil)
 	s := &shell{state: evidence.New(time.Now(), c, dice), carryOut: carryOut, keepFor: keepFor, work: make(chan struct{}, 1)}
 	view := s.state.View()
@@ -60,14 +61,13 @@ func (s *shell) step(e evidence.Event, arrival time.Time) (released evidence.Rel
 	for e != nil {
 		s.mu.Lock()
 		if c, ok := e.(evidence.Configured); ok {
-			inForce, _ := s.state.Deciders()
-			c.KeptSince = s.keepFor(c.Decider, inForce)
+			c.KeptSince = s.keepFor(c.Decider, s.state.Store().Deciders())
 			e = c
 		}
 		out := s.state.Step(time.Now(), e)
 		if out.Rules { // what only the former ones needed is not kept any more
-			inForce, wanted := s.state.Deciders()
-			s.keepFor(wanted, inForce)
+			_, wanted := s.state.Deciders()
+			s.keepFor(wanted, s.state.Store().Deciders())
 		}
 		if out.View != nil {
 			s.view.Store(out.View)

@@ -62,16 +62,17 @@ func NewDecoder(keep func(annotation string) bool) *Decoder {
 }
 
 // KeepFor has what a set of rules needs kept of all objects that are decoded from now on,
-// and what another one does that is still in force; nil needs nothing. Whatever is kept from then on for the
+// and what others do that are still in force; nil needs nothing. Whatever is kept from then on for the
 // first of them is at least since.
-func (d *Decoder) KeepFor(set, former *rules.Set) (since store.KeptSince) {
+func (d *Decoder) KeepFor(set *rules.Set, others ...*rules.Set) (since store.KeptSince) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k := d.rules.Load()
-	if k == nil && set == nil && former == nil {
+	all := append([]*rules.Set{set}, others...)
+	if k == nil && !slices.ContainsFunc(all, func(s *rules.Set) bool { return s != nil }) {
 		return since
 	}
-	k = k.Next(set, former)
+	k = k.Next(all...)
 	d.rules.Store(k)
 	return k.Since(set)
 }

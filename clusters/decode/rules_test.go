@@ -53,7 +53,7 @@ func ruled(tb testing.TB, set *rules.Set, apps int) (*store.Store, *Decoder) {
 
 func ruledPods(tb testing.TB, set *rules.Set, apps int, pod func(app, n int) *corev1.Pod) (*store.Store, *Decoder) {
 	s, d := store.New(store.Options{Placement: everywhere}), NewDecoder(nil)
-	since := d.KeepFor(set, nil)
+	since := d.KeepFor(set)
 	for app := range apps {
 		s.SetService(d.Service(realisticService("shop", app)))
 		for n := range 10 {
@@ -99,9 +99,9 @@ func TestWhatRulesCostInMemory(t *testing.T) {
 	if p, svc := d.Pod(upgradable(1, 1)), d.Service(realisticService("shop", 1)); p.Kept != (store.Kept{}) || svc.Kept != (store.Kept{}) {
 		t.Error("something is kept without rules")
 	}
-	d.KeepFor(set, nil)
+	d.KeepFor(set)
 	d.KeepFor(nil, set)
-	d.KeepFor(nil, nil)
+	d.KeepFor(nil)
 	if p := d.Pod(upgradable(1, 1)); p.Kept != (store.Kept{}) {
 		t.Error("something is kept for rules that are gone")
 	}

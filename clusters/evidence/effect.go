@@ -112,7 +112,7 @@ type Released struct {
 	Standing int
 	// NotReady are pods that were kept ready.
 	NotReady int
-	// Ruled are endpoints that rules take away.
+	// Ruled are endpoints that rules take away, as they were judged last.
 	Ruled int
 }
 

@@ -30,9 +30,13 @@ type ruling struct {
 	work    *ruleWork // under way; nil is none
 	// held is what would be taken away, by replica.
 	held   map[syncer.Key]*ruleHold
-	lookAt time.Time      // when that is judged again
-	met    bool           // something may wait that was not judged
-	takes  map[string]int // ready endpoints, by rule; those that are held, too
+	lookAt time.Time // when that is judged again
+	met    bool      // something may wait that was not judged
+	// released is what is to be let go, leading what stood when this process came to write:
+	// nil is nothing.
+	released map[syncer.Key]*ruleHold
+	leading  *Leading
+	takes    map[string]int // ready endpoints, by rule; those that are held, too
 }
 
 // ruleHold is what rules would take from one replica, and is held.
@@ -75,7 +79,11 @@ func (s *State) changeRules(now time.Time, former Config, out *Effects) {
 			s.meetBaseline(p, out) // the former ones may have made it ready
 		}
 	}
-	if !s.synced { // they come into force with the first lists, which must show what they read
+	r := &s.ruling
+	if w := r.work; w != nil && !w.begun && w.edit != nil {
+		r.work = nil
+	}
+	if !s.synced && r.work == nil { // they come into force with the first lists, which must show what they read
 		for _, kind := range []Kind{Services, Pods} {
 			if former.keptSince(kind) < s.cfg.keptSince(kind) && (s.listed[kind] || s.lists[kind] != nil) {
 				s.short[kind], s.listed[kind] = true, false
@@ -85,7 +93,6 @@ func (s *State) changeRules(now time.Time, former Config, out *Effects) {
 		s.syncWhenListed(now, out)
 		return
 	}
-	r := &s.ruling
 	r.pending = true
 	r.needed = [kinds]bool{Pods: s.cfg.KeptSince.Pod > r.since.Pod, Services: s.cfg.KeptSince.Service > r.since.Service}
 	for _, kind := range []Kind{Services, Pods} {
@@ -99,8 +106,9 @@ func (s *State) changeRules(now time.Time, former Config, out *Effects) {
 // decideAgain has the rules in force decide about all pods, because a list tells what they
 // read: what they take away by that is judged like what an edit takes.
 func (s *State) decideAgain(now time.Time, out *Effects) {
-	s.settleRules(now, out)
-	s.ruling.pending = true
+	if w := s.ruling.work; w == nil || w.edit == nil || w.begun {
+		s.ruling.pending = true
+	}
 	s.enforce(now, out)
 }
 
@@ -116,23 +124,13 @@ func (s *State) rulesListed(now time.Time, kind Kind, doubted bool, out *Effects
 	}
 }
 
-// takeOverRules lets rules count that are held here and counted for the process that wrote
-// until now, because they were released there: what they took does not stand ready.
-func (s *State) takeOverRules(now time.Time, stands map[syncer.Key]Standing, out *Effects) {
-	if s.settleRules(now, out); len(s.ruling.held) == 0 {
-		return
+// takeOverRules has rules count that are held here and counted for the process that wrote
+// until now: see letStand.
+func (s *State) takeOverRules(now time.Time, e *Leading, out *Effects) {
+	r := &s.ruling
+	if r.putOff(); r.work != nil || len(r.held) > 0 {
+		r.leading = e
 	}
-	var released []store.Dirty
-	for _, replica := range slices.SortedFunc(maps.Keys(s.ruling.held), syncer.Key.Compare) {
-		dirty := s.store.ApplyRules(replica, func(p *syncer.Pod) bool {
-			return !slices.ContainsFunc(stands[replica].Endpoints, func(e syncer.Endpoint) bool { return e.Ready && e.Target.UID == p.UID })
-		})
-		if released = append(released, dirty...); len(dirty) > 0 {
-			delete(s.ruling.held, replica) // unless more of it is held
-		}
-	}
-	s.announce(out, Change{Cause: Cause{Kind: "Config", Event: "config"}, Bulk: true, Dirty: released})
-	s.ruling.met = true
 	s.enforce(now, out)
 }
 
@@ -140,6 +138,14 @@ func (s *State) takeOverRules(now time.Time, stands map[syncer.Key]Standing, out
 func (h *ruleHold) has(rule string) bool {
 	_, is := h.rules[rule]
 	return is
+}
+
+// but is what is held of a replica without what another has; both may be nil.
+func (h *ruleHold) but(other *ruleHold) *ruleHold {
+	rest := *h
+	rest.rules = maps.Clone(h.rules)
+	maps.DeleteFunc(rest.rules, func(rule string, _ int) bool { return other.has(rule) })
+	return &rest
 }
 
 // names are the rules that are held; h may be nil.
@@ -185,21 +191,21 @@ func (s *State) tickRules(now time.Time, out *Effects) {
 
 // releaseRules lets rules count that are held, for one replica or with nil for all.
 func (s *State) releaseRules(now time.Time, replica *syncer.Key, out *Effects) {
-	s.settleRules(now, out)
-	w := &ruleWork{cause: Cause{Kind: "Cluster", Event: "released"}, turn: giveWay, waiting: map[syncer.Key]store.Waiting{}, was: s.ruling.held, held: map[syncer.Key]*ruleHold{}}
-	if replica != nil {
-		w.held = maps.Clone(w.was)
-		delete(w.held, *replica)
-	}
-	for held := range w.was {
-		if waiting, ok := s.store.WaitingRules(held, w.holds(held)); ok {
-			w.waiting[held] = waiting
-			out.Released.Ruled += waiting.Endpoints
+	r := &s.ruling
+	r.putOff()
+	for of, h := range r.held {
+		if replica != nil && of != *replica {
+			continue
+		}
+		if r.released == nil {
+			r.released = map[syncer.Key]*ruleHold{}
+		}
+		r.released[of] = h
+		for _, n := range h.rules {
+			out.Released.Ruled += n
 		}
 	}
-	s.ruling.work = w
-	s.settleRules(now, out)
-	s.syncWhenListed(now, out)
+	s.enforce(now, out)
 }
 
 // ruleHolds lists what is held, by replica.

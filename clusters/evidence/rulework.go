@@ -12,15 +12,20 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// ruleWork is rules that come into force, or a judgement of what those in force would take
-// away, in pieces: asking them, going over to them, looking what waits, and giving way to
-// what is not held. In between anything may happen, and each Service goes by one version
-// of the rules.
+// ruleWork is rules that come into force, a judgement of what those in force would take
+// away, or a release of it, in pieces: asking them, going over to them, looking what waits,
+// and giving way to what is not held. In between anything may happen, and each Service goes
+// by one version of the rules. What comes to be done meanwhile is begun after it.
 type ruleWork struct {
 	cause Cause
 	turn  ruleTurn
 	edit  *store.Edit // that comes into force; nil: those in force are judged again
+	begun bool        // the first Services go by it
 	start bool        // the member is announced after it, and untold then
+	// released is what is let go; nil is nothing. leading is what stood when this process came
+	// to write; nil: it does not, or that is done.
+	released map[syncer.Key]*ruleHold
+	leading  *Leading
 	// was and held are what is held before and after it.
 	was, held map[syncer.Key]*ruleHold
 	waiting   map[syncer.Key]store.Waiting
@@ -69,31 +74,38 @@ func (s *State) enforce(now time.Time, out *Effects) {
 	}
 }
 
-// settleRules does at once what is left of the work, before something that is rare. What is
-// not yet in force is begun anew after it.
-func (s *State) settleRules(now time.Time, out *Effects) {
-	if w := s.ruling.work; w != nil && w.turn == ask {
-		s.ruling.work, s.ruling.pending = nil, !w.start
-	}
-	for s.ruling.work != nil {
-		s.ruleTurn(now, out)
+// putOff lets go of an edit that no Service goes by yet: it is begun anew.
+func (r *ruling) putOff() {
+	if w := r.work; w != nil && w.edit != nil && !w.begun && !w.start {
+		r.work, r.pending = nil, true
 	}
 }
 
 // beginRules begins what there is to do.
 func (s *State) beginRules() bool {
 	r := &s.ruling
+	var w ruleWork
 	switch {
+	case r.released != nil:
+		w = ruleWork{turn: giveWay, was: r.held, released: r.released}
+		r.released = nil
+	case r.leading != nil && s.synced:
+		w = ruleWork{turn: look, was: maps.Clone(r.held), leading: r.leading}
+		r.leading, r.met = nil, false
 	case r.pending && r.needed == [kinds]bool{}:
-		r.work = &ruleWork{edit: store.NewEdit(s.cfg.Decider, s.cfg.KeptSince)}
+		w = ruleWork{edit: store.NewEdit(s.cfg.Decider, s.cfg.KeptSince)}
+		r.pending = false
 	case r.met && s.synced:
-		r.work = &ruleWork{turn: look, was: r.held}
+		w = ruleWork{turn: look, was: r.held}
+		r.met = false
 	default:
 		return false
 	}
-	r.met = r.met && r.work.edit != nil
-	r.work.cause = Cause{Kind: "Config", Event: "config"}
-	r.work.waiting, r.work.held = map[syncer.Key]store.Waiting{}, map[syncer.Key]*ruleHold{}
+	w.cause, w.waiting, w.held = Cause{Kind: "Config", Event: "config"}, map[syncer.Key]store.Waiting{}, map[syncer.Key]*ruleHold{}
+	if w.released != nil {
+		w.cause, w.held = Cause{Kind: "Cluster", Event: "released"}, maps.Clone(r.held)
+	}
+	r.work = &w
 	return true
 }
 
@@ -122,7 +134,7 @@ func (s *State) ruleTurn(now time.Time, out *Effects) {
 	case goOver:
 		done = s.goOver(w, out)
 	case look:
-		done = s.lookAtRules(now, w)
+		done = s.lookAtRules(now, w, out)
 	case giveWay:
 		done = s.giveWay(w, out)
 	}
@@ -136,8 +148,8 @@ func (s *State) ruleTurn(now time.Time, out *Effects) {
 
 // goOver has Services go by the rules of an edit. What they add counts at once.
 func (s *State) goOver(w *ruleWork, out *Effects) (done bool) {
-	if r := &s.ruling; r.pending {
-		r.pending, r.since, r.takes = false, s.cfg.KeptSince, map[string]int{}
+	if r := &s.ruling; !w.begun {
+		w.begun, r.since, r.takes = true, s.cfg.KeptSince, map[string]int{}
 		s.store.Begin(w.edit)
 	}
 	dirty, more := s.store.Switch(s.piece)
@@ -170,7 +182,7 @@ func (s *State) nextReplica(w *ruleWork, room *int) (replica syncer.Key, ok bool
 
 // lookAtRules finds what waits, and decides about it: rule by rule, that which takes most
 // first, so that one that takes too much does not keep others back.
-func (s *State) lookAtRules(now time.Time, w *ruleWork) (done bool) {
+func (s *State) lookAtRules(now time.Time, w *ruleWork, out *Effects) (done bool) {
 	if w.replicas == nil {
 		w.replicas = s.store.Replicas()
 	}
@@ -178,6 +190,9 @@ func (s *State) lookAtRules(now time.Time, w *ruleWork) (done bool) {
 	for replica, ok := s.nextReplica(w, &room); ok; replica, ok = s.nextReplica(w, &room) {
 		if w.start {
 			s.store.ApplyRules(replica, func(p *syncer.Pod) bool { return !s.standsReady(p, replica) })
+		}
+		if w.leading != nil && (w.start || w.was[replica] != nil) {
+			s.letStand(w, replica, out)
 		}
 		delete(w.waiting, replica)
 		if waiting, is := s.store.WaitingRules(replica, w.holds(replica)); is {
@@ -209,6 +224,17 @@ func (s *State) lookAtRules(now time.Time, w *ruleWork) (done bool) {
 	return true
 }
 
+// letStand lets rules count for a replica that are held here and counted for the process that
+// wrote until now, because they were released there: what they took does not stand ready.
+func (s *State) letStand(w *ruleWork, replica syncer.Key, out *Effects) {
+	stands := w.leading.ready(replica)
+	released := s.store.ApplyRules(replica, func(p *syncer.Pod) bool { return !stands.has(p) })
+	if len(released) > 0 {
+		delete(w.was, replica) // unless more of it is held
+	}
+	w.tell(s, Change{Cause: w.cause, Bulk: true, Dirty: released}, out)
+}
+
 // holdRule adds to what is held that of a replica which would take most of it; added is
 // false if it was there.
 func (s *State) holdRule(now time.Time, w *ruleWork, l loss) (added bool) {
@@ -232,12 +258,19 @@ func (s *State) holdRule(now time.Time, w *ruleWork, l loss) (added bool) {
 // giveWay makes held what is to be held, and all else of what waits count: no more than was
 // judged.
 func (s *State) giveWay(w *ruleWork, out *Effects) (done bool) {
-	if w.replicas == nil {
+	switch {
+	case w.replicas != nil:
+	case w.released != nil:
+		w.replicas = slices.SortedFunc(maps.Keys(w.released), syncer.Key.Compare)
+	default:
 		w.replicas = s.store.Replicas()
 	}
 	room := s.piece
 	taken := map[string][]store.Dirty{}
 	for replica, ok := s.nextReplica(w, &room); ok; replica, ok = s.nextReplica(w, &room) {
+		if w.released != nil {
+			s.letGo(w, replica)
+		}
 		waits, is := w.waiting[replica]
 		h, was := w.held[replica], w.was[replica]
 		if more, _ := s.store.WaitingRules(replica, w.holds(replica)); more.Endpoints > waits.Endpoints {
@@ -275,12 +308,30 @@ func (s *State) giveWay(w *ruleWork, out *Effects) (done bool) {
 	return w.at == len(w.replicas)
 }
 
+// letGo has nothing held of a replica but what was not yet when the release came.
+func (s *State) letGo(w *ruleWork, replica syncer.Key) {
+	delete(w.held, replica)
+	if was := w.was[replica]; was != nil {
+		if rest := was.but(w.released[replica]); len(rest.rules) > 0 {
+			w.held[replica] = rest
+		}
+		if waiting, is := s.store.WaitingRules(replica, w.holds(replica)); is {
+			w.waiting[replica] = waiting
+		}
+	}
+}
+
 // relook is the time between two judgements of what is held.
 const relook = 5 * time.Second
 
 // endRules ends the work.
 func (s *State) endRules(now time.Time, w *ruleWork, out *Effects) {
-	s.ruling.work, s.ruling.held, s.ruling.lookAt = nil, w.held, now.Add(relook)
+	r := &s.ruling
+	if w.start && r.leading != nil { // before anything is told
+		w.turn, w.was, w.held, w.leading, r.leading = look, w.held, map[syncer.Key]*ruleHold{}, r.leading, nil
+		return
+	}
+	r.work, r.held, r.lookAt = nil, w.held, now.Add(relook)
 	out.Rules = out.Rules || w.edit != nil
 	if w.start {
 		s.synced = true

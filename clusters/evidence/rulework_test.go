@@ -56,8 +56,17 @@ func (e *edited) whole(event Event) {
 	}
 }
 
-// newEdited has read a member of some Services with ten pods each.
+// newEdited has read a member of some Services with ten pods each, and is done with its rules.
 func newEdited(t *testing.T, rng *rand.Rand, services, piece int, cfg Config) *edited {
+	e := beginEdited(t, rng, services, piece, cfg)
+	if e.whole(Enforce{}); !e.state.View().Synced {
+		t.Fatal("the member was not read whole")
+	}
+	return e
+}
+
+// beginEdited has read it, and begun with its rules.
+func beginEdited(t *testing.T, rng *rand.Rand, services, piece int, cfg Config) *edited {
 	cfg.Placement = func(svc *syncer.Service) (syncer.Key, bool) { return svc.Key, true }
 	e := &edited{t: t, rng: rng, state: New(time.Unix(100, 0), cfg, 1), pods: map[string]podVersion{}, rv: 10, touched: map[string]bool{}}
 	e.state.piece = piece
@@ -76,10 +85,9 @@ func newEdited(t *testing.T, rng *rand.Rand, services, piece int, cfg Config) *e
 		pods.Items = append(pods.Items, p)
 	}
 	for _, event := range []Event{Connected{}, Listed[store.Node]{Revision: 10}, list, pods} {
-		e.whole(event)
-	}
-	if !e.state.View().Synced {
-		t.Fatal("the member was not read whole")
+		for event != nil {
+			event = e.step(event).Next
+		}
 	}
 	return e
 }
@@ -177,16 +185,13 @@ func TestEventsBetweenThePiecesOfAnEdit(t *testing.T) {
 		cfg.Decider = rules
 		between := 0
 		for out := e.step(Configured{cfg}); out.Work; {
-			what := "Enforce"
-			if event := Event(Enforce{}); rng.IntN(3) == 0 {
-				event = e.happens(services)
-				what, between = fmt.Sprintf("%T", event), between+1
-				out = e.step(event)
-			} else {
-				out = e.step(event)
+			event := Event(Enforce{})
+			if rng.IntN(3) == 0 {
+				event, between = e.happens(services), between+1
 			}
+			out = e.step(event)
 			for service := range services {
-				e.lawful(what, service, rules, false)
+				e.lawful(fmt.Sprintf("%T", event), service, rules, false)
 			}
 		}
 		for service := range services {
@@ -198,13 +203,79 @@ func TestEventsBetweenThePiecesOfAnEdit(t *testing.T) {
 	}
 }
 
-// TestRulesTakeTheirTimeInPieces: no step of an edit, or of a first sync, takes more than a
-// small part of the work on 20,000 pods. It is held against all of that work, and by the best
-// of several.
+// TestWhatComesBetweenThePiecesOfAnEdit: another edit, a release, a turn to lead and a list of
+// nodes wait for each other, also before the member was read whole, and in the end the last
+// rules count for all that nothing holds.
+func TestWhatComesBetweenThePiecesOfAnEdit(t *testing.T) {
+	const services = 5
+	for seed := range dice.Seeds(t, 200) {
+		rng := dice.From(seed, 22)
+		cfg := Config{Limits: Limits{Lists: rng.IntN(3) > 0, Percent: 1}}
+		edits := []string{"odd/NotReady", "x/NotReady", "x/NotReady,y/Absent", "y/Absent,in-b/NotReady", "all/NotReady"}
+		cfg.Decider = deciderNamed(edits[rng.IntN(len(edits))])
+		e := beginEdited(t, rng, services, 1+rng.IntN(12), cfg)
+		turn := func() Event {
+			switch rng.IntN(60) {
+			case 0, 1:
+				cfg = e.state.cfg
+				cfg.Decider = deciderNamed(edits[rng.IntN(len(edits))])
+				return Configured{cfg}
+			case 2:
+				return Release{}
+			case 3:
+				return Release{Replica: &syncer.Key{Namespace: namespace, Name: fmt.Sprint("s", rng.IntN(services))}}
+			case 4:
+				return e.leading()
+			case 5:
+				return Listed[store.Node]{Revision: e.rv, Items: []store.Versioned[store.Node]{{RV: e.rv, Object: store.Node{Name: fmt.Sprint("n", rng.IntN(3)), Zone: "b"}}}}
+			}
+			return Enforce{}
+		}
+		for range 400 {
+			e.step(turn())
+		}
+		e.whole(Enforce{})
+		if cfg = e.state.cfg; !e.state.View().Synced || deciderID(e.state.store.Decider()) != deciderID(cfg.Decider) {
+			t.Fatalf("synced: %t, in force is %q, not %q", e.state.View().Synced, deciderID(e.state.store.Decider()), deciderID(cfg.Decider))
+		}
+		e.whole(Release{})
+		for service := range services {
+			e.lawful("the end", service, cfg.Decider, true)
+		}
+		if len(e.state.ruling.held) > 0 {
+			t.Fatalf("%v are still held", e.state.ruling.held)
+		}
+	}
+}
+
+// leading is that another process wrote until now what this one would.
+func (e *edited) leading() Leading {
+	out := Leading{Replicas: map[syncer.Key]Standing{}, Served: map[syncer.Key]bool{}}
+	for _, replica := range e.state.store.Replicas() {
+		var of Standing
+		for _, c := range store.Peek(e.state.Share(replica).Inputs) {
+			of.Endpoints = append(of.Endpoints, c.Endpoints...)
+		}
+		out.Replicas[replica], out.Served[replica] = of, true
+	}
+	return out
+}
+
+// TestRulesTakeTheirTimeInPieces: no step of an edit, of a first sync, a release or a turn to
+// lead takes more than a small part of the work on 20,000 pods. It is held against all of that
+// work, and by the best of several.
 func TestRulesTakeTheirTimeInPieces(t *testing.T) {
 	const services = 2000
 	rules := deciderNamed("all/NotReady")
 	strict := Config{Limits: Limits{Lists: true, Percent: 1}}
+	edit := func(e *edited, rules string) {
+		cfg := e.state.cfg
+		cfg.Decider = deciderNamed(rules)
+		e.whole(Configured{cfg})
+		if len(e.state.ruling.held) != services {
+			t.Fatalf("%d are held", len(e.state.ruling.held))
+		}
+	}
 	for what, run := range map[string]func() *edited{
 		"a first sync": func() *edited {
 			cfg := strict
@@ -213,23 +284,55 @@ func TestRulesTakeTheirTimeInPieces(t *testing.T) {
 		},
 		"an edit": func() *edited {
 			e := newEdited(t, dice.From(1, 2), services, usualPiece, strict)
-			cfg := e.state.cfg
-			cfg.Decider = rules
 			e.longest, e.took, e.steps = 0, 0, 0
-			e.whole(Configured{cfg})
-			if len(e.state.ruling.held) != services {
-				t.Fatalf("%d are held", len(e.state.ruling.held))
+			edit(e, "all/NotReady")
+			return e
+		},
+		"an edit in the middle of another": func() *edited {
+			e := newEdited(t, dice.From(1, 2), services, usualPiece, strict)
+			e.longest, e.took, e.steps = 0, 0, 0
+			cfg := e.state.cfg
+			cfg.Decider = deciderNamed("all-others/NotReady")
+			for e.step(Configured{cfg}); e.state.ruling.work.turn < look; {
+				e.step(Enforce{})
+			}
+			edit(e, "all/NotReady")
+			return e
+		},
+		"a release": func() *edited {
+			e := newEdited(t, dice.From(1, 2), services, usualPiece, strict)
+			edit(e, "all/NotReady")
+			e.longest, e.took, e.steps = 0, 0, 0
+			e.whole(Release{})
+			if n := e.state.store.RuleCount()["all"]; n != 10*services {
+				t.Fatalf("%d are ruled", n)
+			}
+			return e
+		},
+		"a turn to lead": func() *edited {
+			e := newEdited(t, dice.From(1, 2), services, usualPiece, strict)
+			edit(e, "all/NotReady")
+			event := e.leading()
+			for _, of := range event.Replicas {
+				for i := range of.Endpoints {
+					of.Endpoints[i].Ready = false
+				}
+			}
+			e.longest, e.took, e.steps = 0, 0, 0
+			e.whole(event)
+			if n := e.state.store.RuleCount()["all"]; n != 10*services || len(e.state.ruling.held) > 0 {
+				t.Fatalf("%d are ruled, %d held", n, len(e.state.ruling.held))
 			}
 			return e
 		},
 	} {
 		best := 1.0
-		for try := 0; try < 5 && best > 0.1; try++ {
+		for try := 0; try < 5 && best > 0.25; try++ {
 			e := run()
 			t.Logf("%s: %d steps in %v, the longest %v", what, e.steps, e.took, e.longest)
 			best = min(best, float64(e.longest)/float64(e.took))
 		}
-		if best > 0.1 {
+		if best > 0.25 {
 			t.Errorf("one step took %.0f %% of %s", 100*best, what)
 		}
 	}

@@ -56,7 +56,12 @@ func (services) put(s *State, now time.Time, v serviceVersion) []store.Dirty {
 	if !isNew && !maps.Equal(was.Selector, v.Object.Selector) {
 		dirty = append(dirty, s.keepSelected(now, key, before)...)
 	}
-	if replica, placed := s.store.Placed(key); placed && isNew { // what stands of it is judged by the rules, as at the start
+	replica, placed := s.store.Placed(key)
+	switch held := s.ruling.held[replica]; {
+	case !placed || !isNew:
+	case held != nil:
+		dirty = append(dirty, s.store.HoldNew(key, held.names())...)
+	default: // what stands of it is judged by the rules, as at the start
 		waits := s.store.DeferRules(key, func(p *syncer.Pod) bool { return s.standsReady(p, replica) })
 		s.ruling.met, dirty = s.ruling.met || len(waits) > 0, append(dirty, waits...)
 	}

@@ -162,7 +162,7 @@ func (s *State) Step(now time.Time, e Event) Effects {
 	s.damp(now, out)
 	s.noteGiven(out)
 	s.judge(now, out)
-	out.Work = s.ruling.work != nil
+	out.Work = s.ruling.work != nil || s.beginRules()
 	if len(out.Changes) > 0 {
 		s.room = nil
 	} else {
@@ -183,9 +183,6 @@ func (s *State) Reuse(e Effects) {
 // configure takes in another configuration.
 func (s *State) configure(now time.Time, c Config, out *Effects) {
 	former := s.cfg
-	if deciderID(former.Decider) != deciderID(c.Decider) {
-		s.settleRules(now, out)
-	}
 	s.cfg = c
 	if former.MaxObjects != c.MaxObjects {
 		s.crowdedAnew()

@@ -40,7 +40,7 @@ func (s *State) takeOver(now time.Time, e Leading, out *Effects) {
 	s.dropAll(drop, cause, out)
 	s.takeOverKept(e, cause, out)
 	s.takeOverWaits(&e, cause, out)
-	s.takeOverRules(now, e.Replicas, out)
+	s.takeOverRules(now, &e, out)
 }
 
 // tells reports whether what stands in a replica says anything of the member: one that others

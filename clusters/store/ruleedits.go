@@ -94,7 +94,7 @@ func (s *Store) answerTo(e *Edit, svc *service, rec *record) *answer {
 
 // Begin makes the rules of an edit those of all Services that come from now on.
 func (s *Store) Begin(e *Edit) {
-	s.rules, s.unkept = e, false
+	s.rules, s.formerRules, s.unkept = e, s.rules, false
 	e.services = slices.Collect(s.indexedServices)
 }
 
@@ -114,7 +114,7 @@ func (s *Store) Switch(pods int) (dirty []Dirty, more bool) {
 	if len(e.services) > 0 {
 		return d.sorted(), true
 	}
-	if e.answers = nil; e.decider == nil {
+	if e.answers, s.formerRules = nil, nil; e.decider == nil {
 		for _, ns := range s.namespaces {
 			ns.kept = nil
 			for _, svc := range ns.services {
@@ -249,6 +249,10 @@ func (s *Store) hold(svc *service, rules []string, d *dirtyList) {
 			says = r.says.hold(svc.holds)
 			answers[r.says] = says
 		}
+		if r.applied.takes() && !says.matched[says.other].takes() { // what took it keeps it
+			by := r.says.taking(r.applied.Rule)
+			says = r.says.hold(func(rule string) bool { return svc.holds(rule) && rule != by })
+		}
 		rec, before, next := r.rec, r.as, ruling{applied: r.applied, says: says}
 		if is := next.unheld(); is.Rule != "" || !svc.holds("") || !s.loses(svc, rec, r.applied, is) {
 			next.applied = is
@@ -273,6 +277,19 @@ func (a *answer) hold(held func(rule string) bool) *answer {
 	return out
 }
 
+// taking is a rule that takes the pod: that of this name, or the first.
+func (a *answer) taking(rule string) (first string) {
+	for _, d := range slices.Backward(a.matched) {
+		if d.takes() && d.Rule == rule {
+			return rule
+		}
+		if d.takes() {
+			first = d.Rule
+		}
+	}
+	return first
+}
+
 // DeferRules has what rules take from a Service wait to be judged, where only says so of a
 // pod.
 func (s *Store) DeferRules(service syncer.Key, only func(*syncer.Pod) bool) []Dirty {
@@ -291,6 +308,17 @@ func (s *Store) DeferRules(service syncer.Key, only func(*syncer.Pod) bool) []Di
 		}
 	}
 	return d.sorted()
+}
+
+// HoldNew makes these the rules that are held for a Service that is new: see HoldRules.
+func (s *Store) HoldNew(service syncer.Key, rules []string) []Dirty {
+	dirty := s.DeferRules(service, func(*syncer.Pod) bool { return true })
+	if svc := s.service(service); svc != nil && svc.indexed {
+		var d dirtyList
+		s.hold(svc, rules, &d)
+		dirty = append(dirty, d.sorted()...)
+	}
+	return dirty
 }
 
 // ApplyRules lets what waits for a pod of a replica count, where only says so of it. Where

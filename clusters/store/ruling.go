@@ -268,6 +268,14 @@ func (s *Store) indexedServices(yield func(*service) bool) {
 // Decider has the rules in force, or those that are coming into force; nil is none.
 func (s *Store) Decider() Decider { return s.rules.decider }
 
+// Deciders are the rules that some Service goes by, or may.
+func (s *Store) Deciders() []Decider {
+	if s.formerRules != nil {
+		return []Decider{s.rules.decider, s.formerRules.decider}
+	}
+	return []Decider{s.rules.decider}
+}
+
 // Unkept reports, once, whether an object was seen of which the rules need more than was
 // read of it.
 func (s *Store) Unkept() bool {

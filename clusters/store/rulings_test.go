@@ -239,6 +239,11 @@ func (r *ruled) lawful(what string, before map[string]ruling) {
 			}
 		}
 	}
+	for svc := range r.indexedServices { // or what it reads would not be kept
+		if !slices.Contains(r.Deciders(), svc.rules.decider) {
+			r.t.Fatalf("%s: %s goes by rules %v, which are none of %v", what, svc.current.Key, svc.rules.decider, r.Deciders())
+		}
+	}
 	judged := what == "judged"
 	for key, is := range r.rulings() {
 		svc := r.service(in(strings.Split(key, "/")[0]))
@@ -262,6 +267,10 @@ func (r *ruled) lawful(what string, before map[string]ruling) {
 			}
 		}
 		var unheld Decision
+		if i := slices.IndexFunc(all, func(d Decision) bool { return !spared(d.Rule) }); judged && known && was.says != nil && was.applied.takes() && !all[i].takes() {
+			by, of := was.says.taking(was.applied.Rule), spared // which took it before, and keeps it
+			spared = func(rule string) bool { return of(rule) && rule != by }
+		}
 		for _, d := range all {
 			if is.spares(d.Rule) != spared(d.Rule) {
 				fail("%s spares it: %v", d.Rule, is.spares(d.Rule))

@@ -54,8 +54,9 @@ type Store struct {
 
 	// rules are those in force, or the last that are coming into force; unkept is true since
 	// less was kept of an object than they need.
-	rules  *Edit
-	unkept bool
+	rules       *Edit
+	formerRules *Edit // while some Services go by them; nil: none does
+	unkept      bool
 
 	pods, services table
 	count          counts
