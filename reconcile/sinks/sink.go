@@ -44,6 +44,8 @@ const (
 	// The pauses after failures of a receiver.
 	pauseFirst = 500 * time.Millisecond
 	pauseMax   = 30 * time.Second
+	// pauseRefused is the longest where it refuses one Service after another.
+	pauseRefused = 5 * time.Second
 )
 
 // sink tells one receiver. Whoever tells it what is waits for nothing but memory.

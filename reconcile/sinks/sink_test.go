@@ -547,6 +547,62 @@ func TestEditBesideDeadReceivers(t *testing.T) {
 	})
 }
 
+// TestManyRefused: however many Services a receiver refuses, others are told soon.
+func TestManyRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReceiver()
+		r.setAnswer(func(events []event) outcome {
+			for _, e := range events {
+				if strings.HasPrefix(e.Data.Name, "refused") {
+					return outcome{result: resultRefused, err: errors.New("404")}
+				}
+			}
+			return outcome{result: resultOK}
+		})
+		p := newProcess(fake.NewClientset(), map[string]*receiver{"slb": r}, spec("slb")).lead(t)
+		defer p.stop()
+		for i := range 30 {
+			p.tell(fmt.Sprint("refused", i), service(1))
+		}
+		p.tell("web", service(1))
+		time.Sleep(10 * time.Minute)
+		for i := range 60 {
+			time.Sleep(time.Duration(i) * 173 * time.Millisecond)
+			began := time.Now()
+			p.tell("web", service(i%2+1))
+			for r.state()["web"] != fmt.Sprint(i%2+1) {
+				time.Sleep(50 * time.Millisecond)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("change %d is told after %s", i, took)
+			}
+		}
+		if s := p.set.Status()[0]; s.Failing || s.Refused != 30 || !s.Oldest.IsZero() {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+// TestIdleTermsWriteNothing: nor does a clean end.
+func TestIdleTermsWriteNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, r := fake.NewClientset(), newReceiver()
+		for i := range 3 {
+			p := newProcess(client, map[string]*receiver{"slb": r}, spec("slb"))
+			p.tell("web", service(1))
+			p.lead(t)
+			time.Sleep(time.Minute)
+			p.stop()
+			for _, a := range client.Actions() {
+				if i > 0 && a.GetVerb() != "get" {
+					t.Errorf("restart %d: %s %s", i, a.GetVerb(), a.GetResource().Resource)
+				}
+			}
+			client.ClearActions()
+		}
+	})
+}
+
 // TestPaceOutlastsEdits: neither an edit nor another term makes a receiver be asked before the
 // time that it gave, or more often than is configured. Another receiver did not ask for it.
 func TestPaceOutlastsEdits(t *testing.T) {

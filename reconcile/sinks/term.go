@@ -176,6 +176,9 @@ func (t *term) land(o outcome) {
 		if o.result != resultStopped { // which is no fault of the receiver
 			pause = max(t.pace.backoff.Step(), o.pause)
 		}
+		if o.result == resultRefused { // it may take another Service
+			pause = min(pause, pauseRefused)
+		}
 		t.pace.resume = later(t.pace.resume, now.Add(pause))
 		t.failed(o, pause)
 	}

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/signal"
 	"strings"
@@ -80,7 +81,7 @@ type endpoint struct {
 	Address string `json:"address"`
 	Ports   []struct {
 		Name string `json:"name"`
-		Port int    `json:"port"`
+		Port uint16 `json:"port"`
 	} `json:"ports"`
 	Cluster string `json:"cluster"`
 	Ready   bool   `json:"ready"`
@@ -119,8 +120,14 @@ func allowed(req *http.Request, tokenFile string) bool {
 		slog.Error("no token to compare with", "error", err)
 		return false
 	}
-	got := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
-	return subtle.ConstantTimeCompare([]byte(got), []byte(strings.TrimSpace(string(want)))) == 1
+	token := strings.TrimSpace(string(want))
+	got, bears := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
+	return bears && token != "" && subtle.ConstantTimeCompare([]byte(got), []byte(token)) == 1
+}
+
+// isName reports whether a name is nothing else in a command of the socket.
+func isName(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '.') })
 }
 
 // backendOf is the backend of haproxy.cfg for a Service.
@@ -130,23 +137,17 @@ func backendOf(namespace, name string) string { return namespace + "_" + name }
 func serversOf(endpoints []endpoint, port string) map[string]string {
 	servers := map[string]string{}
 	for _, e := range endpoints {
-		if !e.Ready {
+		addr, err := netip.ParseAddr(e.Address)
+		if !e.Ready || err != nil || addr.Zone() != "" || !isName(e.Cluster) {
 			continue
 		}
 		for _, p := range e.Ports {
 			if port == "" || p.Name == port {
-				name := strings.NewReplacer(":", "-", "%", "-").Replace(fmt.Sprintf("%s_%s_%d", e.Cluster, e.Address, p.Port))
-				servers[name] = address(e.Address, p.Port)
+				name := strings.ReplaceAll(fmt.Sprintf("%s_%s_%d", e.Cluster, addr, p.Port), ":", "-")
+				servers[name] = netip.AddrPortFrom(addr, p.Port).String()
 				break
 			}
 		}
 	}
 	return servers
-}
-
-func address(host string, port int) string {
-	if strings.Contains(host, ":") {
-		return fmt.Sprintf("[%s]:%d", host, port)
-	}
-	return fmt.Sprintf("%s:%d", host, port)
 }

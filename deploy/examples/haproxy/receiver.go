@@ -48,6 +48,9 @@ func (r *receiver) take(events []event) error {
 	var news []string
 	for i := range events {
 		e := &events[i].Data
+		if !isName(e.Namespace) || !isName(e.Name) {
+			continue // it has no backend
+		}
 		backend := backendOf(e.Namespace, e.Name)
 		t := r.services[backend]
 		if t == nil {

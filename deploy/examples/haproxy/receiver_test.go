@@ -80,7 +80,7 @@ func eventOf(generation int64, addresses ...string) []event {
 		one := endpoint{Address: a, Cluster: "a", Ready: true}
 		one.Ports = append(one.Ports, struct {
 			Name string `json:"name"`
-			Port int    `json:"port"`
+			Port uint16 `json:"port"`
 		}{"http", 80})
 		e.Data.Endpoints = append(e.Data.Endpoints, one)
 	}
@@ -194,5 +194,39 @@ func TestRequests(t *testing.T) {
 	}
 	if want := []int{401, 415, 400, 503, 204}; !slices.Equal(got, want) {
 		t.Errorf("answers %v, want %v", got, want)
+	}
+	for header, text := range map[string]string{"Bearer ": "\n", "": "\n", "secret": "secret"} { // not filled yet; and no bearer
+		if err := os.WriteFile(token, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		req := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(batch))
+		req.Header.Set("Authorization", header)
+		req.Header.Set("Content-Type", "application/cloudevents-batch+json")
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, req); w.Code != 401 {
+			t.Errorf("authorization %q, token %q: %d", header, text, w.Code)
+		}
+	}
+}
+
+// TestNothingElseInACommand: what an event says begins no other command of the socket.
+func TestNothingElseInACommand(t *testing.T) {
+	b := &balancer{states: map[string]string{}, sessions: map[string]int{}}
+	r := newReceiver(b.run, "", time.Second)
+	for i, spoil := range []func(e *event){
+		func(e *event) { e.Data.Endpoints[0].Cluster = "x;disable frontend web;" },
+		func(e *event) { e.Data.Endpoints[0].Address = "10.0.0.1 ;shutdown" },
+		func(e *event) { e.Data.Endpoints[0].Address = "fe80::1%a;b" },
+		func(e *event) { e.Data.Name = "web;x" },
+		func(e *event) { e.Data.Namespace = "shop\nx" },
+	} {
+		events := eventOf(int64(i+1), "10.0.0.1")
+		spoil(&events[0])
+		if err := r.take(events); err != nil || len(b.log) > 0 {
+			t.Errorf("%d: %v, %q", i, err, b.log)
+		}
+	}
+	if got := serversOf(eventOf(1, "fd00::1")[0].Data.Endpoints, ""); got["a_fd00--1_80"] != "[fd00::1]:80" {
+		t.Errorf("%v", got)
 	}
 }

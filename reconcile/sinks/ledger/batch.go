@@ -23,15 +23,17 @@ type Change struct {
 	Delta Delta
 }
 
-// Take returns what is to be told now, the longest due first, and nothing while a former
-// batch is in flight. One of Acknowledged, Failed and Refused must follow.
+// Take returns what is to be told now: what takes something away first, then the longest due,
+// and what was refused at the end. It returns nothing while a former batch is in flight. One
+// of Acknowledged, Failed and Refused must follow.
 func (l *Ledger) Take(at time.Time) []Change {
 	if !l.telling || len(l.batch) > 0 {
 		return nil
 	}
 	type candidate struct {
-		key syncer.Key
-		due time.Time
+		key  syncer.Key
+		lane int
+		due  time.Time
 	}
 	var candidates []candidate
 	l.next = time.Time{}
@@ -41,10 +43,12 @@ func (l *Ledger) Take(at time.Time) []Change {
 		case due.After(at):
 			l.next = earlier(l.next, due)
 		default:
-			candidates = append(candidates, candidate{key, due})
+			candidates = append(candidates, candidate{key, e.lane(l.opts.Windows, at), due})
 		}
 	}
-	slices.SortFunc(candidates, func(a, b candidate) int { return cmp.Or(a.due.Compare(b.due), a.key.Compare(b.key)) })
+	slices.SortFunc(candidates, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.lane, b.lane), a.due.Compare(b.due), a.key.Compare(b.key))
+	})
 	var changes []Change
 	bytes := 0
 	for _, c := range candidates {
@@ -71,6 +75,24 @@ func (l *Ledger) Take(at time.Time) []Change {
 		}
 	}
 	return changes
+}
+
+// lane is how urgent it is to tell what is due: less is before more.
+func (e *entry) lane(w Windows, at time.Time) int {
+	const removal, other, refused = 0, 1, 2
+	if e.refusals > 0 {
+		return refused
+	}
+	gone := e.gone
+	if e.blind {
+		gone, w = e.takenAway(e.acked, e.now, at), Windows{}
+	}
+	for _, began := range gone {
+		if !at.Before(began.Add(w.Removals)) {
+			return removal
+		}
+	}
+	return other
 }
 
 // begin puts an entry in flight.
@@ -116,13 +138,13 @@ func (l *Ledger) Acknowledged(at time.Time) {
 	l.land(at, func(e *entry) {
 		e.acked, e.generation = e.tried.service, e.tried.generation
 		e.tried, e.doubt, e.doubted, e.anew = nil, e.anew, at, false
-		e.refusals, e.parked, e.overdue = 0, time.Time{}, time.Time{}
+		e.refusals, e.suspect, e.parked, e.overdue = 0, false, time.Time{}, time.Time{}
 	})
 	if !widespread {
 		return
 	}
-	for key, e := range l.pending { // they were refused as all others were
-		e.parked, e.refusals = time.Time{}, 0
+	for key, e := range l.pending { // they were refused as all others were, or not
+		e.parked, e.refusals, e.suspect = time.Time{}, 0, e.suspect || e.refusals > 0
 		l.settle(key, e, at)
 	}
 }
@@ -161,7 +183,7 @@ func (l *Ledger) Refused(at time.Time) (widespread bool) {
 		return false
 	}
 	l.land(at, func(e *entry) {
-		if e.refusals == 0 {
+		if e.refusals == 0 && !e.suspect {
 			l.refusedAlone++
 			widespread = l.refusedAlone >= widespreadRefusals
 		}

@@ -63,8 +63,10 @@ type entry struct {
 	// acknowledged.
 	doubted, overdue time.Time
 	// refusals counts how often it was refused by itself; until parked it is left alone.
+	// suspect is set when that is forgotten because others were refused, too.
 	refusals int
 	parked   time.Time
+	suspect  bool
 	// less is when it was last heard, out of telling, that there is less of it.
 	less time.Time
 }

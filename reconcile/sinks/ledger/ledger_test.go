@@ -740,3 +740,44 @@ func TestOneEndpointOfAnAddress(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// TestRemovalsGoFirst: before any bulk, in doubt or not; and what was refused goes last.
+func TestRemovalsGoFirst(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		l := New(options(2*time.Second, 0))
+		l.Begin(nil, 0, start)
+		for i := range 40 {
+			l.Tell(key(fmt.Sprintf("s%02d", i)), service("1 2"), start)
+		}
+		l.Tell(key("a-refused"), service("7"), start)
+		at := start.Add(2 * time.Second)
+		for len(l.Pending()) > 1 {
+			changes := l.Take(at)
+			switch {
+			case len(changes) == 0:
+				t.Fatal("nothing is told")
+			case changes[0].Key == key("a-refused"):
+				l.Refused(at)
+			default:
+				l.Acknowledged(at)
+			}
+		}
+		at = at.Add(time.Hour) // it is due, and the longest
+		if restarted {
+			records := l.Records()
+			for i := range records {
+				records[i].Doubt = true
+			}
+			l.Begin(records, 0, at)
+		} else {
+			l.Resync(at)
+		}
+		at = at.Add(time.Second)
+		l.Tell(key("s33"), service("1"), at)
+		l.Tell(key("s34"), service("1 2!"), at)
+		got := told(l.Take(at))
+		if !strings.HasPrefix(got, "s33=1 -2; s34=1 2! v2") || strings.Contains(got, "refused") != restarted {
+			t.Errorf("restarted %t: %q", restarted, got)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"hash/fnv"
 	"io"
 	"net/netip"
+	"slices"
 	"time"
 
 	"tributary.dev/tributary/reconcile/sinks/ledger"
@@ -21,7 +22,7 @@ import (
 type head struct {
 	// Receiver is a hash of where the sink's requests go.
 	Receiver string `json:"receiver"`
-	// Ceiling is a generation that is greater than all that were given.
+	// Ceiling is a generation that is not less than any that was given.
 	Ceiling int64 `json:"ceiling"`
 	// Parts is the number of the other objects, a power of two.
 	Parts int `json:"parts"`
@@ -41,6 +42,11 @@ func (h *head) doubt() map[syncer.Key]bool {
 		}
 	}
 	return doubt
+}
+
+// says reports whether a head says the same, whenever it was written.
+func (h *head) says(o *head) bool {
+	return h.Receiver == o.Receiver && h.Ceiling == o.Ceiling && h.Parts == o.Parts && h.Everything == o.Everything && slices.Equal(h.Doubt, o.Doubt)
 }
 
 func (h *head) writtenAt() time.Time {

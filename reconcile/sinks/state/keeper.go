@@ -73,7 +73,7 @@ func (w Where) part(i int) string { return fmt.Sprintf("%s.%d", w.Name(), i) }
 // Kept is what is on record.
 type Kept struct {
 	Records []ledger.Record
-	// Generation is greater than all that were given.
+	// Generation is not less than any that was given.
 	Generation int64
 	// Written is when it was last written; zero: never, or by a former version.
 	Written time.Time
@@ -144,6 +144,9 @@ func (k *Keeper) load(ctx context.Context) (kept Kept, err error) {
 	take(h)
 	if h.Receiver == k.receiver {
 		records, err = k.parts(ctx, h.Parts)
+	}
+	if err == nil && lease == nil {
+		k.onRecord(h, h.doubt())
 	}
 	return kept, err
 }
@@ -251,10 +254,12 @@ func (k *Keeper) Save(ctx context.Context, records []ledger.Record, generation i
 	}
 	until := ceiling(generation)
 	if last {
-		until = generation + 1
+		until = generation
 	}
-	if err := k.writeHead(ctx, k.headOf(parts, until, doubt)); err != nil {
-		return err
+	if h := k.headOf(parts, until, doubt); !h.says(&k.head) {
+		if err := k.writeHead(ctx, h); err != nil {
+			return err
+		}
 	}
 	if k.leases.known(k.where.Name()) != nil {
 		if err := k.leases.remove(ctx, k.where.Name()); err != nil {

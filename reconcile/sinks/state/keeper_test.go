@@ -120,7 +120,7 @@ func TestWhatWasAcknowledgedOutlivesARestart(t *testing.T) {
 	if got := writes(client); got != "update slb" {
 		t.Errorf("nothing was acknowledged, and yet %q", got)
 	}
-	if _, generation := load(t, client, "here"); generation != 10 {
+	if _, generation := load(t, client, "here"); generation != 9 {
 		t.Errorf("generation %d after an orderly end", generation)
 	}
 	if got, generation := load(t, client, "elsewhere"); len(got) > 0 || generation < 9 {
