@@ -36,6 +36,7 @@ func HoldReasons() []HoldReason {
 		{"rule_would_empty", "an edit of the rules, or the rules at a start, would take away too many ready endpoints", ""},
 		{drainHeld, "the drained member has the last ready endpoints", "give another member ready endpoints, or set force on the drained cluster"},
 		{"stale_last_ready", "the member that is out of sight has the last ready endpoints", "mend the member, or give another one ready endpoints"},
+		{"unclaimed_addresses", "Endpoints have addresses that may be of a member that was not read yet", "mend the member that was not read, or take it out of the configuration"},
 		{"unseen_members", "nobody wants the replica, but a member was not read yet", "mend the member that was not read, or take it out of the configuration"},
 		{"repair_fight", "somebody keeps changing the replica; repairs are slowed down", "stop the other writer: kubectl get --show-managed-fields -o yaml names it"},
 		{"namespace_missing", "the replica's namespace is not there", byNamespace},

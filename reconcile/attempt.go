@@ -78,7 +78,7 @@ func (a *attempt) obstacle(result record.Result) error {
 	case len(a.plan.Conflicts) > 0:
 		return fmt.Errorf("conflict: %s: %s", a.plan.Conflicts[0].Reason, a.plan.Conflicts[0].Message)
 	case len(a.plan.Held) > 0:
-		return fmt.Errorf("%s: the last ready endpoints of %s stay", a.plan.Held[0].Reason, a.plan.Held[0].Cluster)
+		return fmt.Errorf("%s of %s: %s", a.plan.Held[0].Reason, a.plan.Held[0].Cluster, a.plan.Held[0].Message())
 	case len(a.held) > 0:
 		return fmt.Errorf("%s: %s", a.held[0].Reason, a.held[0].Message)
 	}

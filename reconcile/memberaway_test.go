@@ -6,13 +6,16 @@
 package reconcile
 
 import (
+	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"tributary.dev/tributary/internal/apitest"
+	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -114,6 +117,107 @@ func TestMembersAreSeenOneByOne(t *testing.T) {
 	g.expect(theirs)
 	if _, stands := apitest.Get[*corev1.Service](g.server, nobodys.Namespace, nobodys.Name); stands {
 		t.Error("what nobody wants stands still")
+	}
+}
+
+// Endpoints were refused when a pod died, and slices were not; after a restart nobody knows
+// whose its address in Endpoints is. It stays while a member may have it, and that is told.
+func TestAddressesOfNobodyKnownAreTold(t *testing.T) {
+	g := newGround(t, "a", "b")
+	g.options.RefusalPause = time.Hour
+	g.start()
+	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true), pod(web, "10.0.0.2", true))
+	g.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
+	g.settle()
+	g.faultWrites(1<<30, apitest.Fault{Status: http.StatusUnprocessableEntity}, of("endpoints"))
+	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true))
+	g.settle()
+	g.stop()
+	g.server.Intercept(nil)
+	g.source.unset("b", web)
+	g.source.setSynced("b", false)
+	g.start()
+	if held := g.heldReasons(web); !slices.Contains(held, "b "+string(plan.HeldUnclaimed)) {
+		t.Errorf("held %v", held)
+	}
+	g.source.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
+	g.source.setSynced("b", true)
+	g.rec.Seen("b")
+	g.settle()
+	g.expect(web, "10.0.0.2", "10.1.0.1")
+	if held := g.heldReasons(web); len(held) > 0 {
+		t.Errorf("held %v", held)
+	}
+}
+
+// A member that was not seen since the start counts for no ready one, so the last that are
+// followed stay; and a drain that was done before is not undone for that.
+func TestDrainBesideAMemberThatWasNotSeen(t *testing.T) {
+	for _, drained := range []bool{false, true} {
+		g := newGround(t, "a", "b")
+		g.start()
+		a, b := service(web, 1, 8080), service(web, 2, 8080)
+		g.set("a", a, pod(web, "10.0.0.1", true))
+		g.set("b", b, pod(web, "10.1.0.1", true))
+		g.settle()
+		want := []string{"10.0.0.1", "10.1.0.1"}
+		if drained {
+			g.steer(rules{drains: map[string]bool{"a": false}})
+			want = want[1:]
+		}
+		g.stop()
+		g.source.unset("b", web)
+		g.source.setSynced("b", false)
+		g.writes()
+		g.start()
+		g.steer(rules{drains: map[string]bool{"a": false}})
+		g.expect(web, want...)
+		g.expectWrites()
+		if held := g.heldReasons(web); (len(held) > 0) == drained {
+			t.Errorf("drained before: %t, held %v", drained, held)
+		}
+		g.source.set("b", b, pod(web, "10.1.0.1", true))
+		g.source.setSynced("b", true)
+		g.rec.Seen("b")
+		g.settle()
+		g.expect(web, "10.1.0.1")
+	}
+}
+
+// So does one that is not followed count for staleAfter.
+func TestStaleMemberBesideOneThatWasNotSeen(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		g := newGround(t, "a", "b")
+		g.start()
+		g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+		g.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
+		g.settle()
+		want := []string{"10.0.0.1", "10.1.0.1"}
+		stale := func() {
+			g.source.mu.Lock()
+			g.source.states[0].Stale = true
+			g.source.mu.Unlock()
+			g.rec.Resync("a", "stale")
+			g.settle()
+		}
+		if before {
+			stale()
+			want = want[1:]
+			g.expect(web, want...)
+		}
+		g.stop()
+		g.source.unset("b", web)
+		g.source.setSynced("b", false)
+		g.writes()
+		g.start()
+		stale()
+		g.expect(web, want...)
+		g.expectWrites()
+		g.source.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
+		g.source.setSynced("b", true)
+		g.rec.Seen("b")
+		g.settle()
+		g.expect(web, "10.1.0.1")
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 func TestReasonsAreDocumented(t *testing.T) {
 	released := []string{string(evidence.HoldList), string(evidence.HoldRevision), string(evidence.HoldStart), string(evidence.HoldPanic), string(evidence.HoldSilentNode), string(evidence.HoldRule)}
 	others := []string{
-		string(plan.HeldDrain), string(plan.HeldStale), "unseen_members", "repair_fight",
+		string(plan.HeldDrain), string(plan.HeldStale), string(plan.HeldUnclaimed), "unseen_members", "repair_fight",
 		string(plan.WaitNamespaceMissing), string(plan.WaitNamespaceTerminating), string(plan.WaitObjectDeleting),
 	}
 	for family, reasons := range map[string][]string{

@@ -134,7 +134,18 @@ const (
 	HeldDrain HeldReason = "drain_last_ready"
 	// HeldStale: the silent member has the last ready endpoints.
 	HeldStale HeldReason = "stale_last_ready"
+	// HeldUnclaimed: Endpoints have addresses that nothing ascribes to a cluster, and a
+	// member that may have them has not been read.
+	HeldUnclaimed HeldReason = "unclaimed_addresses"
 )
+
+// Message says what is held.
+func (h Held) Message() string {
+	if h.Reason == HeldUnclaimed {
+		return "addresses stay in Endpoints that may be of a member that was not read yet"
+	}
+	return "the last ready endpoints stay"
+}
 
 // ClusterRejection is an address that a member named and nobody may have.
 type ClusterRejection struct {

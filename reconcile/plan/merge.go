@@ -52,10 +52,10 @@ func merge(key syncer.Key, contributions []Contribution, current Current, settin
 			s.fit(len(u.ports) > 0)
 		}
 	}
-	r.Held = drain(shares)
+	r.Held = drain(shares, current)
 	failOver(shares)
 	r.Conflicts = slices.Concat(strangers, misread(key, shares), u.conflicts, u.guessed(), headless(key, shares), separate(key, shares))
-	r.Held = append(r.Held, demoteStale(shares)...)
+	r.Held = append(r.Held, demoteStale(shares, current)...)
 	slices.SortFunc(r.Conflicts, compareConflicts)
 	for _, s := range shares {
 		for _, rejection := range s.Rejected {
@@ -64,7 +64,11 @@ func merge(key syncer.Key, contributions []Contribution, current Current, settin
 	}
 	r.Service = mergeService(shares, u, settings)
 	if settings.WriteEndpoints {
-		r.Endpoints = mergeEndpoints(key, shares, unclaimed(shares, current, settings), settings)
+		stay, of := unclaimed(shares, current, settings)
+		if len(stay) > 0 {
+			r.Held = append(r.Held, Held{of, HeldUnclaimed})
+		}
+		r.Endpoints = mergeEndpoints(key, shares, stay, settings)
 	}
 	if settings.WriteSlices {
 		r.Slices = mergeSlices(key, shares, current, settings)

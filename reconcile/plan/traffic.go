@@ -16,12 +16,12 @@ import (
 
 // drain takes out the endpoints of members that are to serve no more. The last
 // ready endpoints of a replica stay, unless the drain is forced; then it says so.
-func drain(shares []*share) (held []Held) {
-	serving := slices.ContainsFunc(shares, func(s *share) bool { return !s.Drain && s.counts() })
+func drain(shares []*share, current Current) (held []Held) {
+	serving := slices.ContainsFunc(shares, func(s *share) bool { return s.undrained() && !s.Expected })
 	for _, s := range shares {
 		switch {
 		case !s.Drain || len(s.endpoints) == 0:
-		case serving || s.DrainForce || !s.ready():
+		case serving || s.DrainForce || !s.ready() || s.replaced(shares, (*share).undrained, current):
 			s.limit(nil)
 		default:
 			held = append(held, Held{s.Cluster, HeldDrain})
@@ -30,11 +30,21 @@ func drain(shares []*share) (held []Held) {
 	return held
 }
 
+// undrained reports whether a share counts, and is not to be drained.
+func (s *share) undrained() bool { return !s.Drain && s.counts() }
+
+// replaced reports whether nothing ready of a share's cluster stands while another share, of a
+// member that has not been seen, does what it would. Nobody knows whether that one is alive,
+// so it makes no share go; but neither does one come back for it.
+func (s *share) replaced(shares []*share, does func(*share) bool, current Current) bool {
+	return slices.ContainsFunc(shares, does) && !slices.ContainsFunc(current.shares().stands[s.Cluster], func(e syncer.Endpoint) bool { return e.Ready })
+}
+
 // demoteStale takes the endpoints of members that have been silent for too long for not
 // ready, where another member has a ready one. Whatever Services of theirs they are of:
 // what stands does not tell.
-func demoteStale(shares []*share) (held []Held) {
-	fresh := slices.ContainsFunc(shares, (*share).counts)
+func demoteStale(shares []*share, current Current) (held []Held) {
+	fresh := slices.ContainsFunc(shares, func(s *share) bool { return s.counts() && !s.Expected })
 	ready := map[string]bool{}
 	for _, s := range shares {
 		ready[s.Cluster] = ready[s.Cluster] || s.Stale && s.ready()
@@ -42,7 +52,7 @@ func demoteStale(shares []*share) (held []Held) {
 	for _, s := range shares {
 		switch {
 		case !s.Stale || !ready[s.Cluster]:
-		case fresh:
+		case fresh || s.replaced(shares, (*share).counts, current):
 			s.agedReady = readyOnes(s.endpoints)
 			s.limit(unreadied(s.endpoints))
 		case s.ready():

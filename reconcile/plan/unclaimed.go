@@ -12,12 +12,14 @@ import (
 
 // unclaimed are pods' addresses that stand in Endpoints, and that no slice and no
 // record ascribes to a cluster: of a change, Endpoints were written and the process
-// ended before the slices were. As long as a member has not been seen whole, such an
-// address may be its, and stays. What a member that has been seen says of it counts.
-func unclaimed(shares []*share, current Current, settings Settings) []syncer.Endpoint {
+// ended before the slices were; or slices were, and Endpoints were refused. As long as a
+// member has not been seen whole, such an address may be its, and stays; of is the first
+// such member. What a member that has been seen says of it counts.
+func unclaimed(shares []*share, current Current, settings Settings) (stay []syncer.Endpoint, of string) {
 	record := current.ours().Owners
-	if !settings.WriteSlices || record.rest != "" || !slices.ContainsFunc(shares, func(s *share) bool { return s.Expected }) {
-		return nil
+	at := slices.IndexFunc(shares, func(s *share) bool { return s.Expected })
+	if !settings.WriteSlices || record.rest != "" || at < 0 {
+		return nil, ""
 	}
 	told := map[netip.Addr]bool{} // whatever became of it in the merge
 	for _, s := range shares {
@@ -27,5 +29,5 @@ func unclaimed(shares []*share, current Current, settings Settings) []syncer.End
 	}
 	return slices.DeleteFunc(slices.Clone(current.shares().unclaimed), func(e syncer.Endpoint) bool {
 		return told[e.Addr] || e.Target.UID == "" || record.of(e.Addr) != ""
-	})
+	}), shares[at].Cluster
 }
