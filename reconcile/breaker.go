@@ -24,9 +24,10 @@ type breaker struct {
 	ask func(ctx context.Context, doubt bool) error
 	// turned is called with true when the breaker opens, with false when it closes,
 	// with mu held, so that no two calls change places. retryNow lets one key be tried;
-	// false: none waits.
+	// false: none waits. retryAll ends the wait of all that failed.
 	turned   func(open bool)
 	retryNow func() bool
+	retryAll func()
 	logger   *slog.Logger
 	// again has run look at how long it is until the next probe.
 	again chan struct{}
@@ -46,8 +47,8 @@ type breaker struct {
 	err  error
 	good time.Time
 	lost bool
-	// asked is when the last probe ended.
-	asked time.Time
+	// asked is when the last probe ended, resumed when all that failed was last tried again.
+	asked, resumed time.Time
 }
 
 const (
@@ -70,11 +71,14 @@ const (
 	// deniedLimit is how long everything may be refused before a write is tried out, to
 	// tell a key's trouble from the server's.
 	deniedLimit = 2 * time.Second
+	// resumeEvery bounds how often all that failed is tried again at once, because something
+	// was taken: what is taken here may be denied there. It is as long as a key waits at most.
+	resumeEvery = 30 * time.Second
 )
 
-func newBreaker(ask func(context.Context, bool) error, turned func(bool), retryNow func() bool, logger *slog.Logger) *breaker {
+func newBreaker(ask func(context.Context, bool) error, turned func(bool), retryNow func() bool, retryAll func(), logger *slog.Logger) *breaker {
 	return &breaker{
-		ask: ask, turned: turned, retryNow: retryNow, logger: logger, again: make(chan struct{}, 1), good: time.Now(),
+		ask: ask, turned: turned, retryNow: retryNow, retryAll: retryAll, logger: logger, again: make(chan struct{}, 1), good: time.Now(),
 	}
 }
 
@@ -137,13 +141,13 @@ func (b *breaker) probed(err error, now time.Time) (try bool) {
 	switch {
 	case err != nil:
 		b.err, b.delay = err, min(2*b.delay, breakerMax)
-		// Denials open nothing: who knows what is allowed elsewhere.
-		if !b.open && !kube.NotAllowed(err) && (kube.RefusedConnection(err) || now.Sub(b.good) >= probeLimit) {
+		// Who answers opens nothing, whatever it denies: who knows what it takes elsewhere.
+		if !b.open && !write.Answered(err) && (kube.RefusedConnection(err) || now.Sub(b.good) >= probeLimit) {
 			b.lockedOpen()
 		}
 	case b.tries < 2: // else it answers, but not what writes
-		if b.good = now; !b.open && kube.NotAllowed(b.err) {
-			b.lockedClose()
+		if b.good = now; !b.open {
+			b.lockedResume(now)
 		}
 		b.err = nil
 	}
@@ -173,11 +177,17 @@ func (b *breaker) answer(err error) {
 			b.denied = now
 			b.lockedAgain()
 		}
-		if b.open && now.Sub(b.denied) >= breakerStarting && !kube.NotAllowed(b.err) {
+		starting := breakerStarting
+		if kube.Denied(b.err) { // the probe is denied as well
+			starting = probeLimit
+		}
+		if b.open && now.Sub(b.denied) >= starting {
 			b.lockedClose()
 		}
 	default:
 		b.good, b.missed, b.denied = now, 0, time.Time{}
+		b.lockedResume(now)
+		b.err = nil
 		b.lockedClose()
 	}
 }
@@ -188,17 +198,24 @@ func (b *breaker) lockedOpen() {
 	b.lockedAgain()
 }
 
-// lockedClose ends what was. What was denied is tried again, as is what waited.
+// lockedClose lets keys be written. That the server denies what it is asked stays known.
 func (b *breaker) lockedClose() {
-	if kube.NotAllowed(b.err) && !b.open {
-		b.open = true
-		b.turned(true)
+	if b.missed, b.tries = 0, 0; !kube.Denied(b.err) {
+		b.err = nil
 	}
-	b.err, b.missed, b.tries = nil, 0, 0
 	b.lockedJudge(time.Now())
 	if b.open {
 		b.open = false
 		b.turned(false)
+	}
+}
+
+// lockedResume has all that was denied tried again where the server was lost, and something is
+// taken.
+func (b *breaker) lockedResume(now time.Time) {
+	if b.lost && !b.open && now.Sub(b.resumed) >= resumeEvery {
+		b.resumed = now
+		b.retryAll()
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/internal/memnet"
 	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -142,7 +143,7 @@ func TestProbesOfAnIdleClusterOnlyRead(t *testing.T) {
 // there, and closes with the first write that is taken.
 func TestBreakerOpensAndCloses(t *testing.T) {
 	lost := errors.New("no answer")
-	b := newBreaker(nil, func(bool) {}, nil, nil)
+	b := newBreaker(nil, func(bool) {}, nil, func() {}, nil)
 	for range breakerFailures - 1 {
 		b.answer(lost)
 	}
@@ -237,5 +238,91 @@ func TestDenialInNearlyAllNamespacesStopsNoOther(t *testing.T) {
 			}
 		}
 		g.server.Intercept(nil)
+	})
+}
+
+// Whatever is written fails, of many replicas: each is tried at its own pace, that it fails is
+// told all the time, and when it is over all is written at once.
+func TestServerThatFailsAllWritesIsNotHammered(t *testing.T) {
+	for _, code := range []int{http.StatusForbidden, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable} {
+		synctest.Test(t, func(t *testing.T) {
+			g := slowed(t, "a")
+			keys := make([]syncer.Key, 20)
+			for i := range keys {
+				keys[i] = syncer.Key{Namespace: fmt.Sprint("ns", i), Name: "web"}
+				g.set("a", service(keys[i], 1, 8080), pod(keys[i], "10.0.0.1", true), pod(keys[i], "10.0.0.2", true))
+			}
+			g.settle()
+			var asked atomic.Int32
+			g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+				if !isWrite(r) {
+					return nil
+				}
+				asked.Add(1)
+				return &apitest.Fault{Status: code}
+			})
+			for _, key := range keys {
+				g.set("a", service(key, 1, 8080), pod(key, "10.0.0.2", true))
+			}
+			time.Sleep(time.Minute)
+			asked.Store(0)
+			untold, quiet := 0, 0
+			for range 120 {
+				time.Sleep(500 * time.Millisecond)
+				if !g.reports(keys[0], plan.ConflictFailing, plan.ConflictRefused) {
+					untold++
+				}
+				if code != http.StatusTooManyRequests && g.rec.Trouble() == nil {
+					quiet++
+				}
+			}
+			if n := asked.Load(); n > 1500 || untold+quiet > 0 {
+				t.Errorf("%d: %d requests in a minute; of 120 looks the replica was in no conflict at %d, and the server well at %d", code, n, untold, quiet)
+			}
+			g.server.Intercept(nil)
+			if took := timeUntil(func() bool { endpoints, _ := g.addresses(keys[7]); return len(endpoints) == 1 }); took > 40*time.Second {
+				t.Errorf("%d: written %v after its end", code, took)
+			}
+			if time.Sleep(time.Minute); g.rec.Trouble() != nil {
+				t.Errorf("%d: still in trouble: %v", code, g.rec.Trouble())
+			}
+		})
+	}
+}
+
+// An outage ends in denials in all namespaces but one: what is urgent there is soon written.
+func TestOutageThatEndsInDenials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := pipedGround(t)
+		g.options.Queue.Backoff = lanes.Backoff{}
+		denied := make([]syncer.Key, 40)
+		for i := range denied {
+			denied[i] = syncer.Key{Namespace: fmt.Sprint("denied", i), Name: "web"}
+			g.set("a", service(denied[i], 1, 8080), pod(denied[i], "10.0.0.1", true), pod(denied[i], "10.0.0.2", true))
+		}
+		g.set("a", service(web, 1, 8080), pod(web, "10.9.0.1", true), pod(web, "10.9.0.2", true))
+		g.settle()
+		g.server.Lead(memnet.Nobody)
+		for _, key := range denied {
+			g.set("a", service(key, 1, 8080), pod(key, "10.0.0.2", true))
+		}
+		g.set("a", service(web, 1, 8080), pod(web, "10.9.0.2", true))
+		time.Sleep(20 * time.Second)
+		if !g.rec.breaker.isOpen() {
+			t.Error("nobody answers, and the breaker is closed")
+		}
+		g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+			if isWrite(r) && r.Namespace != web.Namespace {
+				return &apitest.Fault{Status: http.StatusForbidden}
+			}
+			return nil
+		})
+		g.server.Lead(memnet.Open)
+		if took := timeUntil(func() bool { endpoints, _ := g.addresses(web); return len(endpoints) == 1 }); took > probeLimit+2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		g.server.Intercept(nil)
+		g.settle()
+		g.stop()
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"tributary.dev/tributary/reconcile/plan"
@@ -39,6 +40,8 @@ func (r *Reconciler) execute(ctx, rest, newer context.Context, a *attempt, done 
 			r.answered(key, &receipts[i])
 		}
 	}
+	a.heartbeat.Rest()
+	defer a.heartbeat.Beat()
 	receipts, busy, err := r.writer.Execute(ctx, a.item, &a.plan, write.Turn{Rest: rest, Late: late, Held: held, Answered: answered})
 	r.pauses.Note(key, receipts)
 	if len(busy) == 0 {
@@ -58,8 +61,16 @@ func (r *Reconciler) execute(ctx, rest, newer context.Context, a *attempt, done 
 	return receipts, err
 }
 
+// failed reports that a write was answered with an error: it is tried again though others are
+// not answered.
+func failed(receipts []write.Receipt) bool {
+	return slices.ContainsFunc(receipts, func(r write.Receipt) bool { return r.Asked && r.Err != nil })
+}
+
 // awaitAnswers waits for what is under way, unless a removal comes that is newer.
 func (a *attempt) awaitAnswers(newer context.Context) {
+	a.heartbeat.Rest()
+	defer a.heartbeat.Beat()
 	for object, answered := range a.busy {
 		select {
 		case <-answered:

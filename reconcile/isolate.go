@@ -4,6 +4,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -37,7 +38,8 @@ func (r *Reconciler) isolate(a *attempt, receipts []write.Receipt) (again bool) 
 // check has the ingress cluster check updates of a replica that are not made.
 func (r *Reconciler) check(a *attempt) plan.Try {
 	return func(action *plan.Action) (accepted bool, err error) {
-		a.heartbeat.Beat()
+		a.heartbeat.Rest()
+		defer a.heartbeat.Beat()
 		if a.checks++; a.checks > 1 && a.newer.Err() != nil { // one is made each time, to get on
 			return false, plan.ErrOvertaken
 		}
@@ -80,14 +82,20 @@ func (a *attempt) giveUp(receipts []write.Receipt) {
 }
 
 // failsAlone reports a replica that fails again and again while the ingress cluster takes
-// what others write: its age does not count as lag any more.
+// what others write: its age does not count as lag any more. So does one that a server asks
+// for one pause after the other, which counts as a failure then.
 func (r *Reconciler) failsAlone(a *attempt, err error) {
 	told := func(c plan.Conflict) bool { return c.Reason == plan.ConflictRefused }
-	if err == nil || a.item.Attempt+1 < lanes.FailsAlone || r.breaker.isOpen() || kube.RetryAfter(err) > 0 || slices.ContainsFunc(a.plan.Conflicts, told) ||
+	lasting := r.pauses.Lasting(a.item.Key, time.Now())
+	fails := lasting != nil || a.item.Attempt+1 >= lanes.FailsAlone && kube.RetryAfter(err) == 0
+	if err == nil || !fails || r.breaker.isOpen() || slices.ContainsFunc(a.plan.Conflicts, told) ||
 		errors.Is(err, errWaiting) || errors.Is(err, errFight) || errors.Is(err, errNoRoom) || errors.Is(err, errStandby) {
 		return
 	}
-	a.plan.Conflicts = append(a.plan.Conflicts, plan.Conflict{Replica: a.item.Key, Reason: plan.ConflictFailing, Message: write.Shortened(err.Error())})
+	if lasting != nil {
+		a.pause = 0
+	}
+	a.plan.Conflicts = append(a.plan.Conflicts, plan.Conflict{Replica: a.item.Key, Reason: plan.ConflictFailing, Message: write.Shortened(cmp.Or(lasting, err).Error())})
 }
 
 // undecided puts back what an attempt left aside and then failed for another reason: it

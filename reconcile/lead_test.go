@@ -5,6 +5,7 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -125,7 +126,7 @@ func TestStuckWorkerIsFound(t *testing.T) {
 		}
 		g.rec.Dirty(web, lanes.Removal, liveCause("a", web))
 		time.Sleep(workerBound + time.Second)
-		if got := heartbeats.Stuck(time.Now()); !slices.Equal(got, []string{"a worker has not got on for more than 5m0s"}) {
+		if got := heartbeats.Stuck(time.Now()); !slices.Equal(got, []string{"a worker has not got on for more than 1m0s"}) {
 			t.Errorf("stuck: %q", got)
 		}
 		close(held)
@@ -138,6 +139,50 @@ func TestStuckWorkerIsFound(t *testing.T) {
 			t.Errorf("stuck after the end: %q", got)
 		}
 	})
+}
+
+// However slow the server is, or however few requests a second it may be sent, a worker that
+// has many to make is not taken for stuck.
+func TestSlowWorkerIsNotStuck(t *testing.T) {
+	for name, slow := range map[string]lanes.Options{"few requests": {QPS: 1, Burst: 1}, "slow answers": {}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGroundOn(t, apitest.NewInMemory(t), "a")
+				var heartbeats metrics.Heartbeats
+				g.options.Heartbeats, g.options.Queue, g.source.settings.MaxEndpointsPerSlice = &heartbeats, slow, 1
+				g.start()
+				if slow.QPS == 0 {
+					g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+						if isWrite(r) {
+							time.Sleep(9 * time.Second)
+						}
+						return nil
+					})
+				}
+				ips := make([]string, 600)
+				for i := range ips {
+					ips[i] = fmt.Sprintf("10.0.%d.%d", i/200, i%200+1)
+				}
+				g.set("a", service(web, 1, 8080), podsOf(ips)...)
+				for range 240 {
+					time.Sleep(5 * time.Second)
+					if stuck := heartbeats.Stuck(time.Now()); len(stuck) > 0 {
+						t.Fatalf("%q", stuck)
+					}
+				}
+				g.expectCount(web, len(ips))
+				g.server.Intercept(nil)
+			})
+		})
+	}
+}
+
+// expectCount fails unless so many addresses stand in both kinds.
+func (g *ground) expectCount(key syncer.Key, n int) {
+	g.t.Helper()
+	if endpoints, sliced := g.addresses(key); len(endpoints) != n || len(sliced) != n {
+		g.t.Errorf("%d and %d addresses stand, want %d", len(endpoints), len(sliced), n)
+	}
 }
 
 // hangs is members that do not tell of a replica until held is closed.

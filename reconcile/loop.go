@@ -47,9 +47,10 @@ func (r *Reconciler) work(ctx, writing context.Context) {
 	}
 }
 
-// workerBound is for how long a worker may be at one plan: the requests of one have their
-// own limits, and wait for their turn.
-const workerBound = 5 * time.Minute
+// workerBound is for how long a worker may be at one plan. While its requests wait for their
+// turn, for which there is no limit, and while they are under way, it rests: they have
+// heartbeats of their own.
+const workerBound = time.Minute
 
 // process brings one replica up to date, records what came of it and ends the
 // item: with Done when the replica is as it should be or waits for an event
@@ -93,6 +94,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *me
 		r.recorder.Expect(seq, &a.rec, a.refs)
 	}
 	if settled {
+		r.pauses.Settled(item.Key)
 		if a.commit != nil && err == nil {
 			a.commit()
 		}
@@ -151,7 +153,7 @@ func urgency(news lanes.Lane, d *plan.Delta) lanes.Lane {
 func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, error) {
 	defer a.awaitAnswers(context.Background()) // before another worker has the key
 	var err error
-	unclear, interrupts, admitted := 0, 0, false
+	unclear, failures, interrupts, admitted := 0, 0, 0, false
 	for n := 0; n < maxRounds; n++ {
 		a.heartbeat.Beat()
 		newer, interrupt := context.WithCancel(ctx)
@@ -220,9 +222,20 @@ func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, err
 		a.separate = a.separate || err != nil
 		switch {
 		case len(a.busy) > 0:
-			a.awaitAnswers(newer)
 			interrupts++
 			n--
+			awaiting, cancel := context.WithCancel(newer)
+			switch pause := r.pauses.Left(a.item.Key, time.Now()); {
+			case r.isolate(a, receipts):
+				cancel()
+			case pause > 0:
+				time.AfterFunc(pause, cancel)
+			case failed(receipts):
+				failures++
+				time.AfterFunc(patience<<min(failures-1, 5), cancel)
+			}
+			a.awaitAnswers(awaiting)
+			cancel()
 		case errors.Is(err, write.ErrInterrupted):
 			interrupts++
 			n--
@@ -235,7 +248,6 @@ func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, err
 				return record.Held, waiting(&a.plan)
 			}
 			return record.Written, nil
-		case slices.ContainsFunc(receipts, asksWithRemoval): // which goes by itself now
 		case kube.RetryAfter(err) > 0 || errors.Is(err, write.ErrPaused):
 			if !slices.ContainsFunc(receipts, func(one write.Receipt) bool { return one.Err != nil && kube.RetryAfter(one.Err) == 0 }) {
 				a.pause = r.pauses.Left(a.item.Key, time.Now())
@@ -254,12 +266,6 @@ func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, err
 		err = fmt.Errorf("replica %s is not settled after %d rounds", a.item.Key, maxRounds)
 	}
 	return record.Failed, err
-}
-
-// asksWithRemoval reports that a server asked for a pause with a write that takes addresses
-// away and does more.
-func asksWithRemoval(one write.Receipt) bool {
-	return kube.RetryAfter(one.Err) > 0 && !one.TakesAway && one.Action.Otherwise != nil
 }
 
 // finished ends an attempt that has nothing (more) to write.

@@ -52,14 +52,21 @@ func (r *Reconciler) askIngress(ctx context.Context, doubt bool) (err error) {
 // be: one alone may be closed to us.
 const askedNamespaces = 3
 
+// denial is a write that was denied.
+type denial struct {
+	namespace string
+	err       error
+}
+
 // tryOut lets the server check updates that change nothing, away from where writes are
-// denied, if something of ours stands there.
+// denied, if something of ours stands there. Where nothing of ours stands at all, nothing was
+// ever taken.
 func (r *Reconciler) tryOut(ctx context.Context) error {
-	avoid := ""
-	if last := r.deniedIn.Load(); last != nil {
-		avoid = *last
+	last := r.denial.Load()
+	if r.cache.Owned() == 0 {
+		return last.err
 	}
-	return r.askObjects(ctx, askedNamespaces, avoid, func(one *cache.Object) error {
+	return r.askObjects(ctx, askedNamespaces, last.namespace, func(one *cache.Object) error {
 		if one.Endpoints != nil {
 			return r.writer.DryRun(ctx, one.Replica, one.Endpoints.Unchanged())
 		}

@@ -24,7 +24,7 @@ func (r *Reconciler) answered(replica syncer.Key, one *write.Receipt) {
 		r.contact.Store(one.Acked.UnixNano())
 	}
 	if kube.Denied(one.Err) {
-		r.deniedIn.Store(&replica.Namespace)
+		r.denial.Store(&denial{replica.Namespace, one.Err})
 	}
 	r.breaker.answer(one.Err)
 }
@@ -99,7 +99,7 @@ func (r *Reconciler) report(a *attempt) {
 		t.Conflicts = append(t.Conflicts, metrics.Conflict{Reason: string(c.Reason), Cluster: c.Cluster, Message: c.Message})
 	}
 	for _, h := range a.plan.Held {
-		t.Held = append(t.Held, metrics.HeldChange{Cluster: h.Cluster, Reason: string(h.Reason), Message: "the last ready endpoints stay"})
+		t.Held = append(t.Held, metrics.HeldChange{Cluster: h.Cluster, Reason: string(h.Reason), Message: h.Message()})
 	}
 	if w := a.plan.Waiting; w != "" {
 		t.Held = append(t.Held, metrics.HeldChange{Reason: string(w), Message: "the replica waits for the ingress cluster"})

@@ -50,7 +50,7 @@ type Options struct {
 	Queue lanes.Options
 	// Recorder is told about changes; nil: nobody is.
 	Recorder Recorder
-	// Heartbeats, unless nil, are told that workers and probes get on.
+	// Heartbeats, unless nil, are told that workers, requests and probes get on.
 	Heartbeats *metrics.Heartbeats
 	// Logger; nil: nothing is logged.
 	Logger *slog.Logger
@@ -101,8 +101,8 @@ type Reconciler struct {
 	// contact is when the ingress cluster last answered on the connection that writes
 	// go through, in Unix nanoseconds.
 	contact atomic.Int64
-	// deniedIn is the namespace of the last write that was denied.
-	deniedIn atomic.Pointer[string]
+	// denial is the last write that was denied.
+	denial atomic.Pointer[denial]
 	// leadership is the right to write.
 	leadership leadership
 }
@@ -127,7 +127,7 @@ func New(opts Options) *Reconciler {
 	r := &Reconciler{
 		opts: opts, queue: lanes.New(opts.Queue), throttle: write.NewRepairThrottle(), recorder: opts.Recorder, logger: opts.Logger,
 	}
-	r.breaker = newBreaker(r.askIngress, r.breakerTurned, r.retryNow, opts.Logger)
+	r.breaker = newBreaker(r.askIngress, r.breakerTurned, r.retryNow, r.queue.RetryAll, opts.Logger)
 	r.queue.SetAway(true) // until Lead
 	r.refusals = write.NewRefusals(opts.RefusalPause, r.lookAgain)
 	r.cache = cache.New(r.changed, opts.Recorder.Echo)
@@ -136,7 +136,7 @@ func New(opts Options) *Reconciler {
 	if opts.Events != nil {
 		r.events = newEvents(opts.Events, r.cache.ServiceUID, opts.Logger)
 	}
-	r.writer = write.New(opts.Writer, r.queue, r.cache, decoder, opts.Recorder, opts.RequestTimeout)
+	r.writer = write.New(opts.Writer, r.queue, r.cache, decoder, opts.Recorder, opts.RequestTimeout, opts.Heartbeats)
 	return r
 }
 

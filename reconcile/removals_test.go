@@ -314,9 +314,6 @@ func (o *outage) answer(verb, resource, name string) *apitest.Fault {
 	fault, decided := o.answers[key]
 	if !decided {
 		fault = answers[o.random.IntN(len(answers))]
-		if verb == "delete" && fault != nil && fault.Status == http.StatusTooManyRequests {
-			fault = nil // who has too much to do is not asked for something else at once
-		}
 		o.answers[key] = fault
 	}
 	return fault

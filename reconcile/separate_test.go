@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -261,4 +262,30 @@ func hangingSlicesHoldNoOther(t *testing.T) {
 		g.source.set(member, service(web, 1, 8080), podsOf(left[member])...)
 	}
 	g.loseOf("c", "10.9.0.2", time.Second, true, true, service(web, 2, 8080), podsOf([]string{"10.9.0.1"})...)
+}
+
+// Endpoints hang. The next removal meets an error in slices once, and does not wait for them.
+func TestErrorBesideAHangingWriteIsTriedAgain(t *testing.T) {
+	for _, code := range []int{404, 409, 422, 429, 500, 503} {
+		synctest.Test(t, func(t *testing.T) {
+			g := slowed(t, "a")
+			all := podsOf([]string{"10.0.0.1", "10.0.0.2", "10.0.0.3"})
+			g.set("a", service(web, 1, 8080), all...)
+			g.settle()
+			var n atomic.Int32
+			g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+				switch {
+				case r.Verb != "update" || r.UserAgent != product:
+				case r.Resource == "endpoints":
+					return &apitest.Fault{Hang: true}
+				case n.Add(1) == 2:
+					return &apitest.Fault{Status: code}
+				}
+				return nil
+			})
+			g.lose("10.0.0.1", time.Second, false, true, service(web, 1, 8080), all[1:]...)
+			g.lose("10.0.0.2", 2*time.Second, false, true, service(web, 1, 8080), all[2:]...)
+			g.server.Intercept(nil)
+		})
+	}
 }

@@ -27,6 +27,18 @@ func (q *Queue) SetAway(away bool) {
 	if !back {
 		return
 	}
+	q.lockedRetryAll()
+}
+
+// RetryAll ends all backoffs, but for the floor and what servers asked for. What has failed
+// counts on: what fails once more waits for longer than before.
+func (q *Queue) RetryAll() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lockedRetryAll()
+}
+
+func (q *Queue) lockedRetryAll() {
 	now := time.Now()
 	waiting := slices.SortedFunc(slices.Values(q.backoff), func(a, b *node) int { return a.at.Compare(b.at) })
 	for _, n := range waiting {

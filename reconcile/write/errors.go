@@ -23,6 +23,10 @@ var ErrStale = errors.New("the ingress cluster has changed since the plan was ma
 // has been read since.
 var ErrUnclear = errors.New("it is not clear from the answer whether the write was done")
 
+// errUnchanged says that the server answered as if the object were not what the plan was
+// compared with, though it is: an admission webhook chooses its codes freely.
+var errUnchanged = errors.New("refused, though it stands unchanged")
+
 // ErrNamespaceTerminating says that nothing can be created in a namespace until
 // it is gone.
 var ErrNamespaceTerminating = errors.New("the namespace is being terminated")
@@ -82,7 +86,7 @@ func classify(err error) answer {
 // Refused reports that the server would not take an object for what is in it
 // (kube.Inadmissible), by its own words about a write of which nothing else is known.
 func Refused(err error) bool {
-	return kube.Inadmissible(err) && !errors.Is(err, ErrStale) && !errors.Is(err, ErrUnclear)
+	return errors.Is(err, errUnchanged) || kube.Inadmissible(err) && !errors.Is(err, ErrStale) && !errors.Is(err, ErrUnclear)
 }
 
 // Causes returns what a server said about a refused object: the fields, and

@@ -22,13 +22,24 @@ var ErrPaused = errors.New("the ingress cluster asked for a pause")
 // is bounded by the replicas that wait.
 type Pauses struct {
 	mu sync.Mutex
-	of map[syncer.Key]map[paused]time.Time
+	of map[syncer.Key]*pauses
+}
+
+// pauses are those of one replica; since is when it had to wait first, err the server's last
+// word.
+type pauses struct {
+	since time.Time
+	err   error
+	until map[paused]time.Time
 }
 
 type paused struct {
 	plan.Object
 	takesAway bool
 }
+
+// lasting is when pauses are more than a server that has much to do.
+const lasting = 30 * time.Second
 
 // Note takes from receipts what the server asked for.
 func (p *Pauses) Note(key syncer.Key, receipts []Receipt) {
@@ -41,12 +52,13 @@ func (p *Pauses) Note(key syncer.Key, receipts []Receipt) {
 			continue
 		}
 		if p.of == nil {
-			p.of = map[syncer.Key]map[paused]time.Time{}
+			p.of = map[syncer.Key]*pauses{}
 		}
 		if p.of[key] == nil {
-			p.of[key] = map[paused]time.Time{}
+			p.of[key] = &pauses{since: one.Acked, until: map[paused]time.Time{}}
 		}
-		p.of[key][paused{one.Action.Object(), one.TakesAway}] = one.Acked.Add(pause)
+		p.of[key].err = one.Err
+		p.of[key].until[paused{one.Action.Object(), one.TakesAway}] = one.Acked.Add(pause)
 	}
 }
 
@@ -55,7 +67,7 @@ func (p *Pauses) Held(key syncer.Key, o plan.Object, takesAway bool, now time.Ti
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := p.of[key]
-	if now.Before(all[paused{o, true}]) || !takesAway && now.Before(all[paused{o, false}]) {
+	if all != nil && (now.Before(all.until[paused{o, true}]) || !takesAway && now.Before(all.until[paused{o, false}])) {
 		return ErrPaused
 	}
 	return nil
@@ -65,16 +77,30 @@ func (p *Pauses) Held(key syncer.Key, o plan.Object, takesAway bool, now time.Ti
 func (p *Pauses) Left(key syncer.Key, now time.Time) (first time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for one, until := range p.of[key] {
-		left := until.Sub(now)
-		if left <= 0 {
-			delete(p.of[key], one)
-		} else if first == 0 || left < first {
-			first = left
+	if all := p.of[key]; all != nil {
+		for _, until := range all.until {
+			if left := until.Sub(now); left > 0 && (first == 0 || left < first) {
+				first = left
+			}
 		}
 	}
-	if first == 0 {
-		delete(p.of, key)
-	}
 	return first
+}
+
+// Lasting returns why a replica has to wait, where it has had to for so long that it is no
+// matter of a busy server any more; else nil.
+func (p *Pauses) Lasting(key syncer.Key, now time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if all := p.of[key]; all != nil && now.Sub(all.since) >= lasting {
+		return all.err
+	}
+	return nil
+}
+
+// Settled forgets the pauses of a replica with which nothing is left to do.
+func (p *Pauses) Settled(key syncer.Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.of, key)
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -39,8 +40,8 @@ func measured(v answer) lanes.Outcome {
 
 // send makes the request of an action; where it is dry, the server checks it and changes nothing.
 func (w *Writer) send(ctx context.Context, replica syncer.Key, a *plan.Action, dry bool) (*cache.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.timeout)
-	defer cancel()
+	ctx, end := w.limited(ctx)
+	defer end()
 	id := objectID(replica, a)
 	request := w.request(a.Verb, id)
 	if dry {
@@ -82,6 +83,17 @@ func (w *Writer) send(ctx context.Context, replica syncer.Key, a *plan.Action, d
 		return put(ctx, request, in, &discoveryv1.EndpointSlice{}, w.decoder.Slice)
 	}
 	return nil, fmt.Errorf("an action of unknown kind %q", a.Kind)
+}
+
+// requestSlack is for how much longer than its limit a request may take before it counts as
+// stuck.
+const requestSlack = 30 * time.Second
+
+// limited is the context of one request. Whoever waits for it rests meanwhile.
+func (w *Writer) limited(ctx context.Context) (limited context.Context, end func()) {
+	beat := w.heartbeats.Start("a request to the ingress cluster", w.timeout+requestSlack)
+	limited, cancel := context.WithTimeout(ctx, w.timeout)
+	return limited, func() { cancel(); beat.End() }
 }
 
 // sign says in an object which process writes it.
@@ -142,16 +154,16 @@ func remove(ctx context.Context, request *rest.Request, standing *plan.Meta, dry
 }
 
 // verify reads an object after an answer that left its state in doubt. cause is
-// that answer; it comes back with ErrStale or errUnclear when the read cleared the
-// doubt.
-func (w *Writer) verify(ctx context.Context, item lanes.Item, id cache.ID, v answer, cause error) (cache.Outcome, error) {
+// that answer; it comes back with ErrStale when the object is not what the plan was compared
+// with, standing, be it that the write was done; else with ErrUnclear or errUnchanged.
+func (w *Writer) verify(ctx context.Context, item lanes.Item, id cache.ID, standing *plan.Meta, v answer, cause error) (cache.Outcome, error) {
 	slot, err := w.queue.Acquire(accepting(ctx), item)
 	if err != nil {
 		return cache.Outcome{}, fmt.Errorf("%w; reading it failed too: %w", cause, err)
 	}
 	defer slot.End(lanes.Unmeasured)
-	ctx, cancel := context.WithTimeout(ctx, w.timeout)
-	defer cancel()
+	ctx, end := w.limited(ctx)
+	defer end()
 	out := cache.Outcome{Before: w.cache.Lookup(id)}
 	object, read := w.Read(ctx, id)
 	switch {
@@ -162,10 +174,14 @@ func (w *Writer) verify(ctx context.Context, item lanes.Item, id cache.ID, v ans
 	default:
 		return cache.Outcome{}, fmt.Errorf("%w; reading it failed too: %w", cause, read)
 	}
-	if v.unclear {
-		return out, fmt.Errorf("%w: %w", ErrUnclear, cause)
+	verdict := ErrStale
+	switch unchanged := out.Absent && standing == nil || object != nil && standing != nil && object.Version() == standing.ResourceVersion; {
+	case unchanged && v.unclear:
+		verdict = ErrUnclear
+	case unchanged && standing != nil:
+		verdict = errUnchanged
 	}
-	return out, fmt.Errorf("%w: %w", ErrStale, cause)
+	return out, fmt.Errorf("%w: %w", verdict, cause)
 }
 
 func (w *Writer) Read(ctx context.Context, id cache.ID) (*cache.Object, error) {
@@ -239,8 +255,12 @@ func (w *Writer) Check(ctx context.Context, item lanes.Item, a *plan.Action) err
 	if err != nil {
 		return err
 	}
-	defer slot.End(lanes.Unmeasured)
-	return w.DryRun(ctx, item.Key, a)
+	err = w.DryRun(ctx, item.Key, a)
+	slot.End(lanes.Unmeasured)
+	if v := classify(err); v.verify && !v.unclear {
+		_, err = w.verify(ctx, item, objectID(item.Key, a), a.Standing, v, err)
+	}
+	return err
 }
 
 // DryRun has the server check a write that is not made.

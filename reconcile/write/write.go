@@ -40,8 +40,9 @@ type Writer struct {
 	cache           *cache.Cache
 	decoder         cache.Decoder
 	observer        Observer
-	// timeout is the limit of one request.
+	// timeout is the limit of one request; heartbeats are told that each ends.
 	timeout    time.Duration
+	heartbeats *metrics.Heartbeats
 	namespaces singleflight.Group
 }
 
@@ -58,10 +59,10 @@ const (
 	patience = 100 * time.Millisecond
 )
 
-func New(client kubernetes.Interface, queue *lanes.Queue, v *cache.Cache, d cache.Decoder, observer Observer, timeout time.Duration) *Writer {
+func New(client kubernetes.Interface, queue *lanes.Queue, v *cache.Cache, d cache.Decoder, observer Observer, timeout time.Duration, heartbeats *metrics.Heartbeats) *Writer {
 	return &Writer{
 		core: client.CoreV1().RESTClient(), discovery: client.DiscoveryV1().RESTClient(),
-		queue: queue, cache: v, decoder: d, observer: observer, timeout: timeout,
+		queue: queue, cache: v, decoder: d, observer: observer, timeout: timeout, heartbeats: heartbeats,
 	}
 }
 
@@ -257,12 +258,13 @@ func (e *execution) note(r *Receipt) {
 	e.over = e.over || !Answered(r.Err) || kube.RetryAfter(r.Err) > 0
 }
 
-// do carries out one action and, where the server does not take it, the one that may
-// take its place: an object that cannot be deleted can perhaps be emptied.
+// do carries out one action and, where a server answers and does not take it, the one that
+// may take its place: an object that cannot be deleted can perhaps be emptied. Webhooks
+// choose their codes freely, so it does not matter which it is; an update that failed for
+// want of the server's health is tried once more as it is.
 func (w *Writer) do(ctx, rest context.Context, item lanes.Item, replica syncer.Key, a *plan.Action) []Receipt {
 	r := w.one(ctx, rest, item, replica, a)
-	stands := Refused(r.Err) || kube.ByAuthorizer(r.Err) || a.Verb == plan.Delete && errors.Is(r.Err, ErrUnclear)
-	if a.Otherwise == nil || !stands {
+	if a.Otherwise == nil || r.Err == nil || errors.Is(r.Err, ErrStale) || !Answered(r.Err) || a.Verb != plan.Delete && errors.Is(r.Err, ErrUnclear) {
 		return []Receipt{r}
 	}
 	return []Receipt{r, w.one(ctx, rest, item, replica, a.Otherwise)}
@@ -316,7 +318,7 @@ func (w *Writer) one(ctx, rest context.Context, item lanes.Item, replica syncer.
 			r.Made = cache.RefOf(result)
 		}
 	case v.verify:
-		out, err = w.verify(ctx, item, id, v, err)
+		out, err = w.verify(ctx, item, id, a.Standing, v, err)
 	case kube.NamespaceTerminating(err):
 		err = fmt.Errorf("%w: %w", ErrNamespaceTerminating, err)
 	}
