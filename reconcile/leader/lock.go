@@ -23,8 +23,9 @@ const (
 	reachMax   = time.Second
 	// maxConflicts bounds the attempts to take the Lease at once.
 	maxConflicts = 3
-	// longestClaim bounds, in durations of one's own, what another's Lease is believed.
-	longestClaim = 10
+	// longestClaim bounds what another's Lease is believed: as long as a configuration may
+	// ask for (clusters/config), whatever this process's says.
+	longestClaim = 10 * time.Minute
 )
 
 // lock is the Lease as client-go's elector sees it. A candidate is not asked to poll:
@@ -112,8 +113,7 @@ func (l *lock) left() time.Duration { return time.Until(l.claimed) }
 // version of it is first seen, whatever clocks say. What is written there by hand does not
 // shorten that below the duration of this process, nor make it endless.
 func (l *lock) claim(record *resourcelock.LeaderElectionRecord) time.Duration {
-	own := l.times.LeaseDuration
-	return min(max(time.Duration(record.LeaseDurationSeconds)*time.Second, own), longestClaim*own)
+	return max(min(time.Duration(record.LeaseDurationSeconds)*time.Second, longestClaim), l.times.LeaseDuration)
 }
 
 // isReleased reports whether the holder gave the Lease up, as client-go's elector does and
