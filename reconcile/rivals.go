@@ -142,8 +142,10 @@ func (v *rivals) lockedDispute(replica syncer.Key, e plan.Effect, now time.Time)
 }
 
 // disputed returns what a plan would undo of another's recent writes: what it would put
-// back, and take away. What it does not undo is agreed to, and forgotten.
-func (v *rivals) disputed(replica syncer.Key, effect func() plan.Effect, now time.Time) (back, away []netip.Addr) {
+// back, and take away. What it does not undo is agreed to, and forgotten. So is what was
+// taken away, once whatever a member said before has come, if it has told since that the
+// address is ready.
+func (v *rivals) disputed(replica syncer.Key, effect func() plan.Effect, readied func(netip.Addr, time.Time) bool, now time.Time) (back, away []netip.Addr) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.lockedWake(now)
@@ -157,6 +159,9 @@ func (v *rivals) disputed(replica syncer.Key, effect func() plan.Effect, now tim
 		})
 		return slices.Collect(maps.Keys(at))
 	}
+	maps.DeleteFunc(d.took, func(addr netip.Addr, since time.Time) bool {
+		return now.Sub(since) >= rivalGrace && readied(addr, since)
+	})
 	e := effect()
 	back, away = still(d.took, rivalPause, e.Gives), still(d.gave, rivalGrace, e.Takes)
 	if len(back)+len(away) == 0 {
@@ -198,11 +203,15 @@ func (r *Reconciler) rival(c *cache.Change) {
 // just said the contrary: then only what is undisputed is taken away. It reports whether
 // there was any.
 func (r *Reconciler) yield(a *attempt, now time.Time) bool {
-	back, away := r.rivals.disputed(a.item.Key, a.plan.Effect, now)
-	away = slices.DeleteFunc(away, func(addr netip.Addr) bool {
+	told := func(addr netip.Addr, ready bool, after time.Time) bool {
 		text := addr.String()
-		return slices.ContainsFunc(a.item.Causes, func(c record.Cause) bool { return c.IP == text && c.Live && c.State != "ready" })
-	})
+		return slices.ContainsFunc(a.item.Causes, func(c record.Cause) bool {
+			return c.IP == text && c.Live && (c.State == "ready") == ready && !c.Arrival.Before(after)
+		})
+	}
+	readied := func(addr netip.Addr, since time.Time) bool { return told(addr, true, since) }
+	back, away := r.rivals.disputed(a.item.Key, a.plan.Effect, readied, now)
+	away = slices.DeleteFunc(away, func(addr netip.Addr) bool { return told(addr, false, time.Time{}) })
 	if len(back)+len(away) == 0 || !r.leadership.leads() {
 		return false
 	}

@@ -108,6 +108,29 @@ func TestWhoLagsUndoesNothing(t *testing.T) {
 	})
 }
 
+// Two processes lead, and one takes away what turned not ready for a moment; the other, which
+// is told that it is ready again, does not wait for long to write it.
+func TestWhatAMemberSaysAfterwardsIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.NewInMemory(t)
+		one, two := newGroundOn(t, server, "a"), newGroundOn(t, server, "a")
+		for _, g := range []*ground{one, two} {
+			g.source.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true), pod(web, "10.0.0.2", true))
+			g.start()
+		}
+		one.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", false), pod(web, "10.0.0.2", true))
+		one.settle()
+		time.Sleep(time.Second)
+		again := liveCause("a", web)
+		again.IP, again.State = "10.0.0.1", "ready"
+		two.rec.Dirty(web, lanes.Addition, again)
+		time.Sleep(rivalGrace / 2)
+		one.expect(web, "10.0.0.2")
+		time.Sleep(rivalGrace)
+		one.expect(web, "10.0.0.1", "10.0.0.2")
+	})
+}
+
 // Who was stopped does not know who deleted a replica: it waits for its members, and makes
 // it anew if they still want it.
 func TestWhoWasStoppedMakesNothingAnewAtOnce(t *testing.T) {
