@@ -159,12 +159,12 @@ func TestSlowWorkerIsNotStuck(t *testing.T) {
 						return nil
 					})
 				}
-				ips := make([]string, 600)
+				ips := make([]string, 120)
 				for i := range ips {
 					ips[i] = fmt.Sprintf("10.0.%d.%d", i/200, i%200+1)
 				}
 				g.set("a", service(web, 1, 8080), podsOf(ips)...)
-				for range 240 {
+				for range 100 {
 					time.Sleep(5 * time.Second)
 					if stuck := heartbeats.Stuck(time.Now()); len(stuck) > 0 {
 						t.Fatalf("%q", stuck)
