@@ -382,6 +382,14 @@ func (s *State) waits(service syncer.Key) map[syncer.Key]Wait {
 	return all
 }
 
+// isDamped reports whether a pod waits for one of its Services.
+func (s *State) isDamped(p *syncer.Pod) bool {
+	return len(s.damping.waiting) > 0 && slices.ContainsFunc(s.store.Selecting(p), func(service syncer.Key) bool {
+		src := s.damping.waiting[service]
+		return src != nil && src.pods[p.Name] != nil && src.pods[p.Name].waits()
+	})
+}
+
 // waitingIn counts the endpoints of a replica that wait, and those of them that lists lack.
 func (s *State) waitingIn(replica syncer.Key) (all, lacking int) {
 	if s.damping.total > 0 {

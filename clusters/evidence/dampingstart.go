@@ -103,6 +103,13 @@ func (c memberClock) since(now time.Time, transition, written int64) time.Durati
 	return max(0, now.Add(-c.behind).Sub(time.Unix(max(transition, written)+1, 0)))
 }
 
+// mayHaveWaited reports whether a pod may have waited to be stable when what stands was
+// written.
+func (s *State) mayHaveWaited(now time.Time, p *syncer.Pod) bool {
+	isReady := s.damping.clock.since(now, p.ReadySince, s.damping.written[p.UID])
+	return slices.ContainsFunc(s.store.Selecting(p), func(service syncer.Key) bool { return isReady < s.settings(service).StableFor })
+}
+
 func (s *State) standsReady(p *syncer.Pod, replica syncer.Key) bool {
 	return slices.ContainsFunc(s.baseline.byPod[p.Key], func(e *baselineEndpoint) bool {
 		return !e.dropped && e.in.key == replica && e.endpoint.Target.UID == p.UID && store.HasAddress(p, e.endpoint.Addr)

@@ -189,7 +189,7 @@ func (s *State) lookAtRules(now time.Time, w *ruleWork, out *Effects) (done bool
 	room := s.piece
 	for replica, ok := s.nextReplica(w, &room); ok; replica, ok = s.nextReplica(w, &room) {
 		if w.start {
-			s.store.ApplyRules(replica, func(p *syncer.Pod) bool { return !s.standsReady(p, replica) })
+			s.store.ApplyRules(replica, func(p *syncer.Pod) bool { return !s.standsReady(p, replica) && !s.mayHaveWaited(now, p) })
 		}
 		if w.leading != nil && (w.start || w.was[replica] != nil) {
 			s.letStand(w, replica, out)
@@ -225,10 +225,11 @@ func (s *State) lookAtRules(now time.Time, w *ruleWork, out *Effects) (done bool
 }
 
 // letStand lets rules count for a replica that are held here and counted for the process that
-// wrote until now, because they were released there: what they took does not stand ready.
+// wrote until now, because they were released there: what they took does not stand ready, and
+// would otherwise.
 func (s *State) letStand(w *ruleWork, replica syncer.Key, out *Effects) {
 	stands := w.leading.ready(replica)
-	released := s.store.ApplyRules(replica, func(p *syncer.Pod) bool { return !stands.has(p) })
+	released := s.store.ApplyRules(replica, func(p *syncer.Pod) bool { return !stands.has(p) && !s.isDamped(p) })
 	if len(released) > 0 {
 		delete(w.was, replica) // unless more of it is held
 	}

@@ -321,8 +321,9 @@ func (s *Store) HoldNew(service syncer.Key, rules []string) []Dirty {
 	return dirty
 }
 
-// ApplyRules lets what waits for a pod of a replica count, where only says so of it. Where
-// nothing waits any more, and nothing is held, no pod is spared.
+// ApplyRules lets what waits for a pod of a replica count, where only says so of it, and it
+// would be a ready endpoint otherwise. Where nothing waits any more, and nothing is held, no
+// pod is spared.
 func (s *Store) ApplyRules(replica syncer.Key, only func(*syncer.Pod) bool) []Dirty {
 	var d dirtyList
 	for _, svc := range s.replicas[replica] {
@@ -330,7 +331,7 @@ func (s *Store) ApplyRules(replica syncer.Key, only func(*syncer.Pod) bool) []Di
 		for _, r := range svc.rulings {
 			switch {
 			case !r.waits():
-			case only(&r.rec.Pod):
+			case s.servesBy(svc, r.unheld(), &r.rec.Pod) && only(&r.rec.Pod):
 				s.setRuling(svc, r.rec, ruling{applied: r.decided()})
 				s.noteRuling(svc, r.rec, r.as, &d)
 			default:
