@@ -36,6 +36,7 @@ type Member struct {
 	respecified chan struct{}
 	// baselined is true once it was told what stands.
 	baselined atomic.Bool
+	gone      []string // UIDs of pods that were seen to go before it began anew
 
 	// Guarded by mu, the lock of the shell.
 
@@ -71,12 +72,13 @@ func newMember(spec sessionSpec, opts *Options) *Member {
 	return m
 }
 
-// again returns the member as it was before anything was known of it, but by what it is known.
+// again returns the member as it was before anything was known of it, but for its identity, and
+// what it has lost for good.
 func (m *Member) again() *Member {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	next := newMember(m.spec, m.opts)
-	next.identity, next.drainSince = m.identity, m.drainSince
+	next.identity, next.drainSince, next.gone = m.identity, m.drainSince, m.state.SeenGone()
 	return next
 }
 
@@ -124,7 +126,7 @@ func (m *Member) baseline() {
 		return
 	}
 	if replicas := m.opts.Standing(m.name); replicas != nil && m.baselined.CompareAndSwap(false, true) {
-		m.step(evidence.Baseline{Replicas: replicas}, time.Now())
+		m.step(evidence.Baseline{Replicas: replicas, Gone: m.gone}, time.Now())
 	}
 }
 

@@ -188,17 +188,27 @@ func (s *Set) Relist(cluster string) bool {
 // Lead says that this process is about to write to the ingress cluster. standing tells what
 // stands there of a member. One that is not followed at this moment begins anew: who wrote
 // until now may have seen what this process did not, so that what stands is better than what
-// it knows. It names those.
+// it knows, but for what it has seen to go. It names those.
 func (s *Set) Lead(standing func(cluster string) map[syncer.Key]Standing) (anew []string) {
-	defer s.takeOver(standing)
+	for _, member := range s.beginAnew() {
+		member.baseline()
+		anew = append(anew, member.name)
+	}
+	s.takeOver(standing)
+	slices.Sort(anew)
+	return anew
+}
+
+// beginAnew replaces the members that are not followed.
+func (s *Set) beginAnew() (anew []*Member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, former := range s.running {
 		if !former.isBlind() {
 			continue
 		}
-		anew = append(anew, name)
 		member := &runningMember{Member: former.again()}
+		anew = append(anew, member.Member)
 		s.running[name] = member
 		s.start(member)
 		if former.cancel != nil {
@@ -206,7 +216,6 @@ func (s *Set) Lead(standing func(cluster string) map[syncer.Key]Standing) (anew 
 		}
 	}
 	s.publish(s.Loaded())
-	slices.Sort(anew)
 	return anew
 }
 

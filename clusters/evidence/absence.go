@@ -334,6 +334,9 @@ func (s *State) settleBut(now time.Time, lacking []*absence, needs func(replica 
 		s.forget(a)
 		switch a.id.Kind {
 		case Pods:
+			if event == "asked" {
+				s.noteDeleted(a.uid)
+			}
 			dirty = append(dirty, s.store.RemovePod(a.id.Key)...)
 			if known || !s.baseline.stands(a.id.Key, a.uid) {
 				s.readiness.gone(a.id.Key)

@@ -142,7 +142,11 @@ type Contact struct{}
 
 // Baseline is what stands of the member in the ingress cluster from before this
 // process. It comes before the first lists, or not at all.
-type Baseline struct{ Replicas map[syncer.Key]Standing }
+type Baseline struct {
+	Replicas map[syncer.Key]Standing
+	// Gone are the UIDs of pods that were seen to go: see State.SeenGone.
+	Gone []string
+}
 
 // Leading says that this process is about to write to the ingress cluster, where another
 // did, and what stands there.

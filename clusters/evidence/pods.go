@@ -105,6 +105,7 @@ func (t *pods) met(s *State, now time.Time, p *syncer.Pod, out *Effects) {
 
 func (*pods) remove(s *State, v podVersion) []store.Dirty {
 	s.readiness.gone(v.Object.Key)
+	s.noteDeleted(v.Object.UID)
 	return s.store.DeletePod(v)
 }
 

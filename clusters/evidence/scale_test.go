@@ -79,7 +79,7 @@ func (f *fleet) begin(stands bool, without func(service, pod int) bool, lacks fu
 		}
 	}
 	if stands {
-		f.step(Baseline{standing})
+		f.step(Baseline{Replicas: standing})
 	}
 	f.step(Connected{})
 	f.step(Listed[store.Node]{Revision: 9})

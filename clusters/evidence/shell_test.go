@@ -150,7 +150,7 @@ func (s *shell) start() {
 	for replica, eps := range s.stands {
 		s.stood[replica] = maps.Clone(eps)
 	}
-	s.step(Baseline{s.baseline()})
+	s.step(Baseline{Replicas: s.baseline()})
 	s.step(Connected{})
 }
 

@@ -68,6 +68,10 @@ type State struct {
 	damping    damping
 	ruling     ruling
 
+	// deleted are UIDs of pods that were seen to go, the last ones; nextDeleted is the oldest.
+	deleted     []string
+	nextDeleted int
+
 	// rescoped is true while the pods of other namespaces than before have not been read;
 	// unread are Services that came into sight meanwhile.
 	rescoped bool
@@ -144,6 +148,7 @@ func (s *State) Step(now time.Time, e Event) Effects {
 	case Baseline:
 		s.baseline.set(e)
 		s.damping.begin(e.Replicas)
+		s.dropAll(s.baseline.of(e.Gone), Cause{Kind: "Pod", Event: "deleted"}, out)
 	case Leading:
 		s.takeOver(now, e, out)
 	case Enforce:

@@ -113,7 +113,8 @@ func (s *State) standsOf(a *absence, replica syncer.Key, e Leading) bool {
 		return !e.tells(replica) || e.find(replica, a.uid, a.addrs...) != nil
 	case Services: // without one the replica may be none
 		_, written := e.Replicas[replica]
-		return s.store.ReadyEndpoints(replica) == 0 || slices.Contains(stands.Sources, a.id.Key) || len(e.Replicas) == 0 ||
+		given := func(x *baselineEndpoint) bool { return e.find(replica, x.endpoint.Target.UID, x.endpoint.Addr) != nil }
+		return s.store.ReadyEndpoints(replica) == 0 || slices.ContainsFunc(a.baseline, given) || slices.Contains(stands.Sources, a.id.Key) || len(e.Replicas) == 0 ||
 			written && !e.tells(replica)
 	case Manual:
 		return !e.tells(replica) || slices.ContainsFunc(a.baseline, func(x *baselineEndpoint) bool { return e.find(replica, "", x.endpoint.Addr) != nil })
@@ -165,4 +166,30 @@ func (s *State) takeOverKept(e Leading, cause Cause, out *Effects) {
 		dirty = append(dirty, s.override(&v.Object, out)...)
 	}
 	s.announce(out, Change{Cause: cause, Dirty: merged(dirty)})
+}
+
+// mostDeleted is how many pods are remembered that went: what nobody has written yet is far
+// less, unless nobody writes.
+const mostDeleted = 4096
+
+// noteDeleted remembers that a pod went.
+func (s *State) noteDeleted(uid string) {
+	if len(s.deleted) < mostDeleted {
+		s.deleted = append(s.deleted, uid)
+		return
+	}
+	s.deleted[s.nextDeleted] = uid
+	s.nextDeleted = (s.nextDeleted + 1) % mostDeleted
+}
+
+// SeenGone are the UIDs of pods that were seen to go, or are going: whatever others have seen
+// since, those do not come back.
+func (s *State) SeenGone() []string {
+	gone := slices.Clone(s.deleted)
+	for _, p := range s.store.Pods() {
+		if p.Terminating() {
+			gone = append(gone, p.UID)
+		}
+	}
+	return gone
 }

@@ -35,7 +35,7 @@ func (r *replay) happens(what string) error {
 			r.shown[key] = "what stands"
 		}
 		if len(r.standing) > 0 {
-			r.step(Baseline{r.standing})
+			r.step(Baseline{Replicas: r.standing})
 		}
 		r.step(Connected{})
 	case "leading": // with what stands by the former leader
