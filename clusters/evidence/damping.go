@@ -296,32 +296,36 @@ func (s *State) fillGaps(now time.Time) {
 	s.damping.gaps = nil
 }
 
-// letReturn ends the waiting of an endpoint.
-func (s *State) letReturn(src *dampedSource, pod, event string, out *Effects) {
+// letReturn ends the waiting of an endpoint. It may replace what is held.
+func (s *State) letReturn(src *dampedSource, pod, event string, out *Effects) []store.Dirty {
 	src.forget(pod)
 	s.damping.sort(src)
 	p := s.store.Pod(syncer.Key{Namespace: src.key.Namespace, Name: pod})
 	replica, placed := s.store.Placed(src.key)
 	if p == nil || !placed {
-		return
+		return nil
 	}
 	cause := (*pods)(nil).cause(p, 0, event)
 	cause.Live = false
-	s.announce(out, Change{Cause: cause, Dirty: []store.Dirty{{Replica: replica, Source: src.key, Effect: syncer.Addition}}})
+	dirty := []store.Dirty{{Replica: replica, Source: src.key, Effect: syncer.Addition}}
+	s.announce(out, Change{Cause: cause, Dirty: slices.Clone(dirty)})
+	return dirty
 }
 
 // expireDamping lets return what has been ready for long enough.
 func (s *State) expireDamping(now time.Time, out *Effects) {
 	replicas := map[syncer.Key]bool{}
+	var dirty []store.Dirty
 	for _, service := range slices.SortedFunc(maps.Keys(s.damping.waiting), syncer.Key.Compare) {
 		src := s.damping.waiting[service]
 		for _, name := range slices.Sorted(maps.Keys(src.pods)) {
 			if d := src.pods[name]; d.waits() && now.Sub(d.since) >= src.StableFor && !s.keptReady(src, name) {
-				s.letReturn(src, name, "stable", out)
+				dirty = append(dirty, s.letReturn(src, name, "stable", out)...)
 			}
 		}
 		s.touch(src, replicas)
 	}
+	s.rejudge(now, dirty, out)
 	s.reportAlone(replicas, out)
 }
 

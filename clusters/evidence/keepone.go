@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -25,9 +26,9 @@ func (s *State) reportAlone(replicas map[syncer.Key]bool, out *Effects) {
 }
 
 // keepOne lets an endpoint return to a replica, if it would have none of this member still.
-func (s *State) keepOne(replica syncer.Key, out *Effects) {
+func (s *State) keepOne(now time.Time, replica syncer.Key, out *Effects) {
 	if src, pod := s.longestReady(replica); src != nil && !s.GivesReady(replica) {
-		s.letReturn(src, pod, "keep_one", out)
+		s.rejudge(now, s.letReturn(src, pod, "keep_one", out), out)
 	}
 }
 

@@ -252,6 +252,11 @@ func (s *shell) damps(e Event, replica string, before, after contribution) {
 			delete(s.turns[ep.uid].in, replica)
 		}
 	}
+	for ep := range before {
+		if s.gave[replica][ep] != s.from[replica][ep] {
+			delete(s.turns[ep.uid].in, replica)
+		}
+	}
 	alone, returned := true, 0 // one may return where none takes traffic, between two pieces of a list, too
 	for ep, ready := range before {
 		alone = alone && !(ready && after[ep])

@@ -56,6 +56,8 @@ type shell struct {
 	hadSources map[string]map[string]bool
 	// stood is what stood at the start.
 	stood map[string]contribution
+	// gave is the Service that gave an endpoint before this step, from since.
+	gave map[string]map[endpoint]string
 	// from is the Service that gave an endpoint of a replica last.
 	from map[string]map[endpoint]string
 	// unseen are replicas of which what stands is kept as it stands.
@@ -312,7 +314,7 @@ func (s *shell) take(out Effects, dirty map[string]syncer.Effect) {
 // record writes down what the state contributes now.
 func (s *shell) record(e Event, dirty map[string]syncer.Effect) {
 	s.takenSoft, s.hadReady = 0, 0
-	s.hadSources = map[string]map[string]bool{}
+	s.hadSources, s.gave = map[string]map[string]bool{}, map[string]map[endpoint]string{}
 	for replica, names := range s.sources {
 		s.hadSources[replica] = maps.Clone(names)
 	}
@@ -323,6 +325,7 @@ func (s *shell) record(e Event, dirty map[string]syncer.Effect) {
 	s.holds = s.state.Holds()
 	for _, replica := range replicaNames {
 		before := s.stands[replica]
+		s.gave[replica] = maps.Clone(s.from[replica])
 		after := s.share(replica, before)
 		s.stands[replica] = after
 		if s.log != nil && !maps.Equal(before, after) {

@@ -140,7 +140,7 @@ func (s *State) Step(now time.Time, e Event) Effects {
 	case Answer:
 		s.answered(now, e, out)
 	case Return:
-		s.keepOne(e.Replica, out)
+		s.keepOne(now, e.Replica, out)
 	case Tick:
 		s.tick(now, out)
 	case Release:
