@@ -122,6 +122,31 @@ func (q *Queue) lockedSetApart(e *entry, lane Lane) {
 	q.lockedBusy(e, 1)
 }
 
+// lockedNewest is the key of some lines that was dirty last, where it is to have the place:
+// every other one that was given up. Those before it may be any number that are not answered
+// either, and as each of their namespaces is so found out, they are not passed over for long.
+func (q *Queue) lockedNewest(removal bool, lines ...heap) *entry {
+	if q.given[removal] == 0 {
+		return nil
+	}
+	var last *node
+	for _, line := range lines {
+		for _, n := range line {
+			if (last == nil || n.rank < last.rank || n.rank == last.rank && last.at.Before(n.at)) && !q.lockedApart(n.entry) {
+				last = n
+			}
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	q.given[removal]--
+	if q.oldest[removal] = !q.oldest[removal]; !q.oldest[removal] {
+		return nil
+	}
+	return last.entry
+}
+
 // stall gives away the places of a namespace in which a request is not answered.
 func (q *Queue) stall(namespace string) {
 	q.mu.Lock()
@@ -129,6 +154,7 @@ func (q *Queue) stall(namespace string) {
 	for e := range q.working {
 		if e.key.Namespace == namespace && e.place != comparing && e.bulkhead == nil {
 			q.lockedLate(e)
+			q.given[e.place == place(Removal)]++
 			q.lockedSetApart(e, Lane(e.place))
 		}
 	}

@@ -75,6 +75,35 @@ func TestNamespacesThatDoNotAnswerLeaveRoom(t *testing.T) {
 	}
 }
 
+// Nor do others wait for long where a great many give no answer at once, each for one key.
+func TestAnyNumberOfNamespacesThatDoNotAnswerLeavesRoom(t *testing.T) {
+	for _, lane := range []Lane{Removal, Addition} {
+		bubble(t, Options{}, func(t *testing.T, q *Queue) {
+			ctx, stop := context.WithCancel(t.Context())
+			written := make(chan syncer.Key, 1)
+			takes := map[string]time.Duration{}
+			for n := range 400 {
+				takes[fmt.Sprint("slow", n)] = 10 * time.Second
+			}
+			serve(ctx, q, takes, written)
+			for namespace := range takes {
+				q.Add(syncer.Key{Namespace: namespace, Name: "web"}, lane, live("a"))
+			}
+			time.Sleep(100 * time.Millisecond)
+			for round := range 5 {
+				began := time.Now()
+				q.Add(syncer.Key{Namespace: "shop", Name: fmt.Sprint(round)}, lane, live("a"))
+				<-written
+				if took := time.Since(began); took > 4*time.Second || lane == Removal && took > 2*time.Second {
+					t.Errorf("%s: round %d took %v", lane, round, took)
+				}
+			}
+			stop()
+			time.Sleep(20 * time.Second)
+		})
+	}
+}
+
 // A namespace that answers again is written as any other.
 func TestNamespaceThatAnswersAgainIsLateNoMore(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, q *Queue) {

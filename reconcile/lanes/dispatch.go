@@ -50,6 +50,11 @@ func (q *Queue) lockedNext() *entry {
 	}
 	q.lockedPart(&q.fresh[Removal])
 	if q.busy[Removal] < q.opts.Workers {
+		if q.lockedMayWrite() {
+			if e := q.lockedNewest(true, q.judged[Removal], q.fresh[Removal]); e != nil {
+				return e
+			}
+		}
 		if e := q.judged[Removal].entry(); e != nil && q.lockedMayWrite() {
 			return e
 		}
@@ -68,6 +73,9 @@ func (q *Queue) lockedNext() *entry {
 	// With the place of a trial the most urgent goes, whatever else is in work.
 	others := q.busy[Addition] + q.busy[Bulk]
 	if others == 0 || others < min(q.opts.Most, q.slots.room()) || q.trial {
+		if e := q.lockedNewest(false, q.judged[Addition]); e != nil {
+			return e
+		}
 		if e := q.lockedTurn(&q.writeTurns, &q.judged, [laneCount]bool{Addition: true, Bulk: q.lockedBulkMay()}); e != nil {
 			return e
 		}

@@ -39,6 +39,10 @@ type Queue struct {
 	// late is when a request of a namespace was last late, bulkheads are those in use.
 	late      map[string]time.Time
 	bulkheads map[group]*bulkhead
+	// given counts the places of removals (true), and of others, that were given up and
+	// not taken since; oldest tells that the next goes to the one that was dirty first.
+	given  map[bool]int
+	oldest map[bool]bool
 	// bulkAt is when a key was last written in the bulk lane.
 	bulkAt time.Time
 	lag    lag
@@ -56,6 +60,7 @@ type Queue struct {
 func New(opts Options) *Queue {
 	q := &Queue{opts: opts.withDefaults(), entries: map[syncer.Key]*entry{}, working: map[*entry]struct{}{}, lag: lag{}}
 	q.late, q.bulkheads = map[string]time.Time{}, map[group]*bulkhead{}
+	q.given, q.oldest = map[bool]int{}, map[bool]bool{}
 	q.slots = newSlots(q.opts, q)
 	return q
 }

@@ -20,8 +20,9 @@ import (
 
 // slots hands out the right to send requests. All methods are safe for concurrent use.
 type slots struct {
-	// mostStalled bounds the keys whose requests have no place among the others.
-	mostStalled int
+	// mostStalled bounds the keys whose requests have no place among the others, atOnce
+	// those of which any number may give it up at a time.
+	mostStalled, atOnce int
 	// queue is told, without the lock, when a place may have become free, what became of
 	// a request, and when a namespace is to give up its places.
 	queue *Queue
@@ -91,7 +92,8 @@ const (
 	shareEvery = 10 * time.Millisecond
 	// stalledAfter is when a namespace in which a request is not answered gives up its
 	// places: far beyond what a busy API server takes. Unless others that were sent later
-	// are answered soon, which tells that the server is not slow, one does so each second.
+	// are answered soon, which tells that the server is not slow, one does so each second
+	// once twice the places are given up.
 	stalledAfter = time.Second
 	// mostApart is how many times as many keys as there are places for removals may have
 	// none when one more namespace gives up its own.
@@ -102,7 +104,7 @@ const (
 
 func newSlots(opts Options, queue *Queue) *slots {
 	return &slots{
-		mostStalled: mostApart * opts.Workers, queue: queue, stalled: map[syncer.Key]int{},
+		mostStalled: mostApart * opts.Workers, atOnce: 2 * opts.Workers, queue: queue, stalled: map[syncer.Key]int{},
 		calm: newCongestion(opts.Most, calmTolerance), beside: newCongestion(opts.Most, besideTolerance),
 		bucket: newBucket(opts.QPS, opts.Burst, time.Now()),
 	}
@@ -282,7 +284,7 @@ func (s *slots) end(slot *Slot, outcome Outcome) {
 	if slot.lane == Removal && !slot.apart {
 		s.removalAt = now
 	}
-	if !slot.apart { // these tell nothing about the others
+	if !slot.apart && (!slot.stalled || outcome == Measured) { // these tell nothing about the others
 		s.lockedMeasure(slot, outcome, now)
 	}
 	var stalled []string
@@ -383,7 +385,7 @@ func (s *slots) wake() {
 		case one.apart && !one.late:
 			one.late = true
 			late = append(late, one.item)
-		case !one.stalled && len(s.stalled) < s.mostStalled && now.Sub(s.stalledAt) >= stalledAfter:
+		case !one.stalled && (len(s.stalled) < s.atOnce || len(s.stalled) < s.mostStalled && now.Sub(s.stalledAt) >= stalledAfter):
 			s.stalledAt = now
 			stalled = append(stalled, s.lockedStall(one))
 		}

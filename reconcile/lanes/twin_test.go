@@ -21,6 +21,8 @@ type twin struct {
 	compare, write turns
 	bulkAt         time.Time
 	late           map[string]time.Time
+	given          map[bool]int
+	eldest         map[bool]bool
 }
 
 type twinEntry struct {
@@ -223,6 +225,7 @@ func (t *twin) stall(namespace string) {
 	for key, e := range t.entries {
 		if key.Namespace == namespace && e.working != nil && e.place != comparing && e.apart == nil {
 			t.late[namespace], e.late = time.Now(), true
+			t.given[e.place == place(Removal)]++
 			e.apart = groupOf(key, e, Lane(e.place))
 			e.place = (&bulkhead{group: *e.apart}).place()
 		}
@@ -272,6 +275,24 @@ func (t *twin) first(lane Lane, judged bool) (key syncer.Key, found bool) {
 	return key, found
 }
 
+// newest is the key of a lane that has been dirty for the shortest time, where it is its turn.
+func (t *twin) newest(lane Lane, mayWrite bool) (key syncer.Key, found bool) {
+	removal := lane == Removal
+	for k, e := range t.entries {
+		if t.given[removal] > 0 && mayWrite && e.isReady() && e.apart == nil && !t.isApart(k, e) && e.pending.lane == lane && (removal || e.pending.judged) {
+			if o := t.entries[key]; !found || e.failed == o.failed && o.pending.enqueued.Before(e.pending.enqueued) || !e.failed && o.failed {
+				key, found = k, true
+			}
+		}
+	}
+	if !found {
+		return key, false
+	}
+	t.given[removal]--
+	t.eldest[removal] = !t.eldest[removal]
+	return key, t.eldest[removal]
+}
+
 func (t *twin) room() bool {
 	others := t.busy(place(Addition)) + t.busy(place(Bulk))
 	return others == 0 || others < min(t.opts.Most, startWindow)
@@ -304,6 +325,9 @@ func (t *twin) choose() (key syncer.Key, found bool) {
 	mayWrite := !t.away || t.trial
 	t.part()
 	if t.busy(place(Removal)) < t.opts.Workers {
+		if key, found = t.newest(Removal, mayWrite); found {
+			return key, true
+		}
 		if key, found = t.first(Removal, true); found && mayWrite {
 			return key, true
 		}
@@ -317,6 +341,9 @@ func (t *twin) choose() (key syncer.Key, found bool) {
 		}
 	}
 	if mayWrite && (t.room() || t.trial) {
+		if key, found = t.newest(Addition, true); found {
+			return key, true
+		}
 		if key, found = t.turn(&t.write, true, t.bulkMay(t.busy(comparing))); found {
 			return key, true
 		}

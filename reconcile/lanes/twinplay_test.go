@@ -20,7 +20,7 @@ import (
 func play(t *testing.T, seed uint64, steps int) {
 	rng := dice.From(seed, 1)
 	q := New(Options{Workers: 1 + rng.IntN(3), Most: 1 + rng.IntN(6), Compare: 1 + rng.IntN(2), Backoff: Backoff{Base: 50 * time.Millisecond, Max: 2 * time.Second}})
-	tw := &twin{opts: q.opts, entries: map[syncer.Key]*twinEntry{}, late: map[string]time.Time{}}
+	tw := &twin{opts: q.opts, entries: map[syncer.Key]*twinEntry{}, late: map[string]time.Time{}, given: map[bool]int{}, eldest: map[bool]bool{}}
 	var held []Item
 	for step := range steps {
 		// No two events at one instant: which of two keys due together comes first
