@@ -314,6 +314,32 @@ func TestTheRulesOfTheDocumentation(t *testing.T) {
 	}
 }
 
+// TestWhatTheDocumentationNames: each expression in its text compiles, and each field of a
+// pod in it is one.
+func TestWhatTheDocumentationNames(t *testing.T) {
+	text, err := os.ReadFile("../../docs/rules.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expressions := 0
+	for i, span := range strings.Split(strings.ReplaceAll(string(text), "```", "\x00"), "`") {
+		if field, _, _ := strings.Cut(span, "."); slices.Contains([]string{"metadata", "spec", "status"}, field) {
+			span = "pod." + strings.ReplaceAll(span, "[]", "[0]")
+		}
+		if is := strings.HasPrefix(span, "sameImage(s") || strings.HasPrefix(span, "pod.") || strings.HasPrefix(span, "node."); i%2 == 0 || !is {
+			continue
+		}
+		expressions++
+		when := "pod.spec.containers.exists(c, pod.status.containerStatuses.exists(s, dyn(" + span + ") != null))"
+		if _, faults := Compile([]Rule{{Name: "r", When: when, Then: store.Absent}}); len(faults) > 0 {
+			t.Errorf("%s: %+v", span, faults)
+		}
+	}
+	if expressions < 8 {
+		t.Errorf("%d expressions", expressions)
+	}
+}
+
 // TestOnlyWhatIsNamedIsKept: and pods that have the same of it share it.
 func TestOnlyWhatIsNamedIsKept(t *testing.T) {
 	k := (*Keeper)(nil).Next(compiled(t, theThree...))
