@@ -124,9 +124,7 @@ func newHistory(seed uint64, length int) history {
 		},
 	}}
 	h.stableFor = time.Duration(one(dice.From(seed, 23), 0, 0, 2, 5)) * time.Second // other dice, so that histories stay as they are
-	if h.ruled = dice.From(seed, 25).IntN(3) == 0; h.ruled {
-		h.stableFor = 0 // what rules let go and take back is none of that law's
-	}
+	h.ruled = dice.From(seed, 25).IntN(3) == 0
 	h.cfg.Damping = dampingOf(Damping{StableFor: h.stableFor, KeepOne: true})
 	total := 0
 	for _, w := range weights {

@@ -218,6 +218,20 @@ type turn struct {
 	ready bool
 	since time.Time       // of the last change
 	in    map[string]bool // replicas in which it has taken traffic
+	// off is when rules last had it not ready in a replica.
+	off map[string]time.Time
+}
+
+// ruledOff reports whether rules that are in force, or were when an edit is held, have a pod
+// not ready for all Services of a replica.
+func (s *shell) ruledOff(replica string, ep endpoint) bool {
+	held := s.state.Store()
+	p := held.Pod(syncer.Key{Namespace: namespace, Name: nameOf(ep.uid)})
+	if p == nil || p.UID != ep.uid {
+		return false
+	}
+	services := slices.DeleteFunc(held.Selecting(p), func(service syncer.Key) bool { return replicaOf(service.Name) != replica })
+	return len(services) > 0 && !slices.ContainsFunc(services, func(service syncer.Key) bool { return store.IsReady(held.As(service, p)) })
 }
 
 // notice looks at what was said last of all pods.
@@ -226,7 +240,7 @@ func (s *shell) notice() {
 		uid, is := word.is.UID, !word.gone && word.is.Ready
 		t, known := s.turns[uid]
 		if !known {
-			t.in = map[string]bool{}
+			t.in, t.off = map[string]bool{}, map[string]time.Time{}
 		}
 		if known && word.is.NodeSilent && s.cfg.HoldSilent > 0 {
 			is = t.ready // nobody believes that yet
@@ -266,15 +280,19 @@ func (s *shell) damps(e Event, replica string, before, after contribution) {
 	}
 	for ep, ready := range after {
 		t, known := s.turns[ep.uid]
+		if known && s.ruled && ep.uid != "" && s.ruledOff(replica, ep) {
+			t.off[replica] = s.now
+		}
 		if !known || !ready {
 			continue
 		}
 		was, had := before[ep]
-		if pods && had && !was && t.in[replica] && t.ready && traffic > 1 && s.synced && s.wasSynced && s.now.Sub(t.since) < s.stableFor {
+		early := s.now.Sub(t.since) < s.stableFor || s.now.Sub(t.off[replica]) < s.stableFor
+		if pods && had && !was && t.in[replica] && t.ready && traffic > 1 && s.synced && s.wasSynced && early {
 			if returned++; alone && returned == 1 {
 				continue
 			}
-			s.breach("DAMPED", "%s of %s is ready for %v and takes traffic again", show1(ep), replica, s.now.Sub(t.since))
+			s.breach("DAMPED", "%s of %s is ready for %v, by rules for %v, and takes traffic again", show1(ep), replica, s.now.Sub(t.since), s.now.Sub(t.off[replica]))
 		}
 		t.in[replica] = true
 	}
