@@ -130,7 +130,9 @@ type Contribution struct {
 	EndpointsFamily Family
 	// Publishes is true where the Service takes every selected pod for ready.
 	Publishes bool
-	Rejected  []Rejection
+	// HandWritten is true where the endpoints are written by hand.
+	HandWritten bool
+	Rejected    []Rejection
 	// Trigger is the candidate for endpoints.kubernetes.io/last-change-trigger-time;
 	// zero when no change since the last computation has a time.
 	Trigger time.Time

@@ -28,6 +28,7 @@ func HandWritten(svc *Service, subsets []Subset, slices []Slice, skipMirror bool
 	if svc.ExternalName || svc.Selector != nil {
 		return c
 	}
+	c.HandWritten = true
 	h := handWritten{opts: opts}
 	for i := range subsets {
 		h.subset(&subsets[i])

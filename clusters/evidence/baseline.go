@@ -27,8 +27,10 @@ type baseline struct {
 type baselineReplica struct {
 	key     syncer.Key
 	sources []syncer.Key
-	// publishing are the sources that are on record as taking every pod for ready.
+	// publishing are the sources that are on record as taking every pod for ready; byHand is
+	// true where what stands is written by hand: the pods that it names say nothing of it.
 	publishing []syncer.Key
+	byHand     bool
 	endpoints  []*baselineEndpoint // those that stand ready
 	left       int                 // those of them that are not dropped
 	// judged is true once its endpoints were compared with what the member shows. What
@@ -55,9 +57,11 @@ type baselineEndpoint struct {
 	waits []*absence
 }
 
-// pod is the key of the pod that an endpoint names; ok is false where it names none.
+// pod is the key of the pod that an endpoint is of; ok is false where it is of none. What
+// is computed from pods has their UIDs.
 func (e *baselineEndpoint) pod() (syncer.Key, bool) {
-	return e.endpoint.Target.Key, e.endpoint.Target.Kind == "Pod" && e.endpoint.Target.Name != ""
+	pod := &e.endpoint.Target
+	return pod.Key, pod.Kind == "Pod" && pod.Name != "" && pod.UID != "" && !e.in.byHand
 }
 
 // open are the endpoints that are not dropped.
@@ -77,6 +81,7 @@ func (st *baseline) set(b Baseline) {
 	}
 	for key, s := range b.Replicas {
 		r := &baselineReplica{key: key, sources: s.Sources, publishing: s.Publishing}
+		r.byHand = len(s.HandWritten) > 0 && len(s.HandWritten) == len(s.Sources)
 		for _, e := range s.Endpoints {
 			if !e.Ready {
 				continue

@@ -163,6 +163,8 @@ type Standing struct {
 	Sources []syncer.Key
 	// Publishing are those of them that took every pod for ready, as far as it is on record.
 	Publishing []syncer.Key
+	// HandWritten are those whose endpoints are written by hand, as far as it is on record.
+	HandWritten []syncer.Key
 	// Endpoints as they stand. Those of pods name them with their UID in Target.
 	Endpoints []syncer.Endpoint
 }

@@ -262,6 +262,7 @@ func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v s
 		dirty := t.hear(s, now, v, out)
 		s.refile(a, t.lost(s, &v.Object)) // it may be another's by now
 		t.met(s, now, &v.Object, out)
+		t.claim(s, now, &v.Object, out)
 		s.announce(out, Change{Cause: objectCause(kindName(a.id.Kind), a.id.Key, a.uid, 0, "asked"), Dirty: dirty})
 	}
 	if s.absent[a.id] == a {

@@ -33,11 +33,12 @@ type table[T Object] interface {
 	outdated(s *State, v store.Versioned[T]) bool
 
 	// hear makes what an object says of itself the truth, put does so for one of a list
-	// that is believed. met is called after that, whatever it said: it is about what
-	// others have, or stand for.
+	// that is believed. met is called after that, whatever it said: it is about what stands
+	// for it. claim is about what others have that is its own.
 	hear(s *State, now time.Time, v store.Versioned[T], out *Effects) []store.Dirty
 	put(s *State, now time.Time, v store.Versioned[T]) []store.Dirty
 	met(s *State, now time.Time, o *T, out *Effects)
+	claim(s *State, now time.Time, o *T, out *Effects)
 	// remove takes out an object that was deleted; missed is about what stands for it.
 	remove(s *State, v store.Versioned[T]) []store.Dirty
 	missed(s *State, o *T, known bool, cause Cause, out *Effects)
@@ -121,7 +122,7 @@ func (s *State) continueList(now time.Time, kind Kind, out *Effects) {
 
 // step goes on for one piece; a list that is no longer than that is taken in at once.
 func (r *list[T]) step(s *State, now time.Time, out *Effects) (more bool) {
-	turns := []func(*State, time.Time, *Effects) bool{r.date, r.compareAll, r.lack, r.take, r.meet, r.end}
+	turns := []func(*State, time.Time, *Effects) bool{r.date, r.compareAll, r.lack, r.take, r.claimAll, r.end}
 	for turns[r.turn](s, now, out) {
 		r.at = 0
 		if r.turn++; r.turn == len(turns) {
@@ -215,6 +216,7 @@ func (r *list[T]) take(s *State, now time.Time, out *Effects) bool {
 			dirty = append(dirty, r.put(s, now, v)...)
 		}
 		s.reappeared(r.id(&v.Object))
+		r.met(s, now, &v.Object, out)
 	}
 	if last && !r.doubted {
 		dirty = append(dirty, r.believed(s)...)
@@ -223,11 +225,11 @@ func (r *list[T]) take(s *State, now time.Time, out *Effects) bool {
 	return last
 }
 
-// meet looks what others have that is theirs whom the list shows, all of them.
-func (r *list[T]) meet(s *State, now time.Time, out *Effects) bool {
+// claimAll looks what others have that is theirs whom the list shows, all of them.
+func (r *list[T]) claimAll(s *State, now time.Time, out *Effects) bool {
 	from, to, last := r.next(s.piece)
 	for i := range r.Items[from:to] {
-		r.met(s, now, &r.Items[from+i].Object, out)
+		r.claim(s, now, &r.Items[from+i].Object, out)
 	}
 	return last
 }

@@ -32,6 +32,7 @@ func seen[T Object](s *State, now time.Time, t table[T], e *Seen[T], out *Effect
 	}
 	if !t.room(s, &e.Object) {
 		t.met(s, now, &e.Object, out)
+		t.claim(s, now, &e.Object, out)
 		return
 	}
 	event := "modified"
@@ -53,6 +54,7 @@ func heard[T Object](s *State, now time.Time, t table[T], v *store.Versioned[T],
 		s.reappeared(t.id(&v.Object))
 	}
 	t.met(s, now, &v.Object, out)
+	t.claim(s, now, &v.Object, out)
 	s.rejudge(now, dirty, out)
 }
 
@@ -85,6 +87,7 @@ func (plain[T]) finished(*T) bool                                           { re
 func (plain[T]) wanted(*State, *T) bool                                     { return true }
 func (plain[T]) since(*State, *T) int64                                     { return 0 }
 func (plain[T]) room(*State, *T) bool                                       { return true }
+func (plain[T]) claim(*State, time.Time, *T, *Effects)                      {}
 func (plain[T]) missed(*State, *T, bool, Cause, *Effects)                   {}
 func (plain[T]) places(s *State) []string                                   { return s.store.Namespaces() }
 func (plain[T]) compare(*State, time.Time, store.Versioned[T])              {}

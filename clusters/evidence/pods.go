@@ -96,10 +96,9 @@ func (*pods) put(s *State, _ time.Time, v podVersion) []store.Dirty {
 	return s.store.SetPod(s.readiness.view(v))
 }
 
-// met gives a pod that was shown what is its own: what stands of it is as it says, and
-// nobody else has its addresses.
-func (t *pods) met(s *State, now time.Time, p *syncer.Pod, out *Effects) {
-	s.meetBaseline(p, out)
+// met has what stands of a pod be as it says, claim its addresses be nobody else's.
+func (*pods) met(s *State, _ time.Time, p *syncer.Pod, out *Effects) { s.meetBaseline(p, out) }
+func (t *pods) claim(s *State, now time.Time, p *syncer.Pod, out *Effects) {
 	s.reclaim(now, p, t, out)
 }
 

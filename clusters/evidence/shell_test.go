@@ -56,6 +56,8 @@ type shell struct {
 	hadSources map[string]map[string]bool
 	// stood is what stood at the start.
 	stood map[string]contribution
+	// byHand are the Services on record whose endpoints are written by hand.
+	byHand map[string]bool
 	// gave is the Service that gave an endpoint before this step, from since.
 	gave map[string]map[endpoint]string
 	// from is the Service that gave an endpoint of a replica last.
@@ -126,7 +128,7 @@ func (s *shell) note(format string, args ...any) {
 }
 
 func newShell(w *cluster, cfg Config, seed uint64, log *strings.Builder) *shell {
-	s := &shell{cluster: w, cfg: cfg, seed: seed, now: time.Unix(0, 0), log: log, stands: map[string]contribution{}, sources: map[string]map[string]bool{}, unseen: map[string]bool{}, stood: map[string]contribution{}, met: map[string]bool{}, turns: map[string]turn{}, from: map[string]map[endpoint]string{}}
+	s := &shell{cluster: w, cfg: cfg, seed: seed, now: time.Unix(0, 0), log: log, stands: map[string]contribution{}, sources: map[string]map[string]bool{}, unseen: map[string]bool{}, stood: map[string]contribution{}, met: map[string]bool{}, turns: map[string]turn{}, from: map[string]map[endpoint]string{}, byHand: map[string]bool{}}
 	for _, replica := range replicaNames {
 		s.stands[replica], s.sources[replica], s.from[replica] = contribution{}, map[string]bool{}, map[endpoint]string{}
 	}
@@ -165,6 +167,9 @@ func (s *shell) baseline() map[syncer.Key]Standing {
 			key := syncer.Key{Namespace: namespace, Name: source}
 			if x.Sources = append(x.Sources, key); source == publishing {
 				x.Publishing = append(x.Publishing, key)
+			}
+			if s.byHand[source] {
+				x.HandWritten = append(x.HandWritten, key)
 			}
 		}
 		for _, e := range sortedEndpoints(eps) {
@@ -356,6 +361,9 @@ func (s *shell) share(replica string, before contribution) contribution {
 	gave, from := map[string]bool{}, s.from[replica]
 	for _, c := range store.Peek(share.Inputs) {
 		gave[c.Source.Name], s.sources[replica][c.Source.Name] = true, true
+		if !c.Pending {
+			s.byHand[c.Source.Name] = c.HandWritten
+		}
 		s.unseen[replica] = s.unseen[replica] || c.Pending
 		for i := range c.Endpoints {
 			from[after.add(&c.Endpoints[i])] = c.Source.Name

@@ -148,12 +148,12 @@ func dampingOf(all Damping) func(*syncer.Service) Damping {
 // stands gives what stands in the ingress cluster before the start.
 func (r *replay) stands(words []string, tail string) error {
 	if len(words) == 0 {
-		return errors.New("standing REPLICA [publishes] [of SERVICE …]: ADDRESS POD, …")
+		return errors.New("standing REPLICA [publishes|by-hand] [of SERVICE …]: ADDRESS POD, …")
 	}
 	key := keyOf(words[0])
-	publishes := len(words) > 1 && words[1] == "publishes"
-	if publishes {
-		words = words[1:]
+	record := ""
+	if len(words) > 1 && words[1] != "of" {
+		words, record = words[1:], words[1]
 	}
 	x := Standing{Sources: []syncer.Key{key}}
 	if len(words) > 2 {
@@ -162,8 +162,11 @@ func (r *replay) stands(words []string, tail string) error {
 			x.Sources = append(x.Sources, keyOf(strings.TrimSuffix(service, ",")))
 		}
 	}
-	if publishes {
+	switch record {
+	case "publishes":
 		x.Publishing = x.Sources
+	case "by-hand":
+		x.HandWritten = x.Sources
 	}
 	items, err := expand(tail)
 	if err != nil {

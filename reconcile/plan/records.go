@@ -30,6 +30,8 @@ type source struct {
 	Family syncer.Family `json:"family,omitempty"`
 	// Publishes is true where the Service takes every pod for ready.
 	Publishes bool `json:"publishes,omitempty"`
+	// HandWritten is true where the Service's endpoints are written by hand.
+	HandWritten bool `json:"handWritten,omitempty"`
 	// Annotations are those of the Service that say how the replica is shared.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// AgedReady are addresses that stand as not ready although the member, when last
@@ -106,7 +108,7 @@ func (r *Record) stands(standing *Record) bool {
 
 func (s source) equal(o source) bool {
 	return s.Cluster == o.Cluster && s.Service == o.Service && s.Created.Equal(o.Created) && slices.Equal(s.Ports, o.Ports) &&
-		s.Family == o.Family && s.Publishes == o.Publishes && maps.Equal(s.Annotations, o.Annotations) && slices.Equal(s.AgedReady, o.AgedReady)
+		s.Family == o.Family && s.Publishes == o.Publishes && s.HandWritten == o.HandWritten && maps.Equal(s.Annotations, o.Annotations) && slices.Equal(s.AgedReady, o.AgedReady)
 }
 
 func (s Sources) has(cluster string) bool {
@@ -121,7 +123,7 @@ func recordOf(shares []*share, u union) Sources {
 	for i, s := range shares {
 		sources[i] = source{
 			Cluster: s.Cluster, Service: s.Source.String(), Created: time.Unix(s.created(), 0).UTC(), Ports: []string{},
-			Family: s.EndpointsFamily, Publishes: s.Publishes, Annotations: sharing(s.Service.Annotations),
+			Family: s.EndpointsFamily, Publishes: s.Publishes, HandWritten: s.HandWritten, Annotations: sharing(s.Service.Annotations),
 		}
 		if len(s.agedReady) <= agedMost {
 			sources[i].AgedReady = s.agedReady

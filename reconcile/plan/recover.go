@@ -152,7 +152,7 @@ func (r *recovery) contributions(endpoints []syncer.Endpoint) []Contribution {
 		c := &out[i]
 		*c = Contribution{Cluster: r.cluster, Unseen: true, Stale: aged}
 		c.Source, _ = syncer.ParseKey(s.Service)
-		c.Service, c.Publishes = r.service(c.Source, s, endpoints), s.Publishes
+		c.Service, c.Publishes, c.HandWritten = r.service(c.Source, s, endpoints), s.Publishes, s.HandWritten
 		if c.EndpointsFamily = s.Family; s.Ports == nil && len(subsets) == 0 {
 			c.EndpointsFamily = familyOfAll(endpoints)
 		}

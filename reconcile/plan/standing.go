@@ -16,6 +16,8 @@ type Standing struct {
 	Sources []syncer.Key
 	// Publishing are those of them that took every pod for ready, as far as it is on record.
 	Publishing []syncer.Key
+	// HandWritten are those whose endpoints are written by hand, as far as it is on record.
+	HandWritten []syncer.Key
 	// Endpoints as they stand.
 	Endpoints []syncer.Endpoint
 }
@@ -26,6 +28,9 @@ func (o *Current) Standing(cluster string) (s Standing) {
 		s.Sources = append(s.Sources, share.Source)
 		if share.Publishes {
 			s.Publishing = append(s.Publishing, share.Source)
+		}
+		if share.HandWritten {
+			s.HandWritten = append(s.HandWritten, share.Source)
 		}
 		s.Endpoints = append(s.Endpoints, share.Endpoints...)
 	}
