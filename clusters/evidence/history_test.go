@@ -246,6 +246,9 @@ func (s *shell) do(o op) {
 	case restore:
 		s.cluster.restore()
 		s.unnoticed = true
+		for i := range s.reads { // answers on their way break off, as streams do
+			s.reads[i].found = nil
+		}
 		for k := range s.watches {
 			s.watches[k].past = true
 			s.watches[k].open, s.watches[k].want, s.watches[k].events = false, false, nil

@@ -333,29 +333,32 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestRecordOfPublishing: the record says which Services publish all their pods, once, and
-// nothing of others. It outlasts a restart while the member is away.
+// TestRecordOfPublishing: the record says which Services publish all their pods, and whose
+// endpoints are written by hand, once, and nothing of others. It outlasts a restart while the member is away.
 func TestRecordOfPublishing(t *testing.T) {
 	w, contributions := stand(t)
-	contributions[1].Publishes = true
+	contributions[0].HandWritten, contributions[1].Publishes = true, true
 	w.settle(mergeOrNil(contributions, w.current, bothKinds), bothKinds, nil)
 	if w.writes != 1 {
 		t.Errorf("%d writes for a word on record", w.writes)
 	}
 	text := w.current.Service.Annotations[AnnotationSources]
-	if first, second, _ := strings.Cut(text, "},{"); strings.Contains(first, "publishes") || !strings.HasSuffix(second, `,"publishes":true}]`) {
+	if first, second, _ := strings.Cut(text, "},{"); strings.Contains(first, "publishes") || !strings.HasSuffix(first, `,"handWritten":true`) || !strings.HasSuffix(second, `,"publishes":true}]`) {
 		t.Errorf("sources %s", text)
 	}
 	for cluster, want := range map[string][]syncer.Key{"idc-a": nil, "idc-b": {shopWeb}} {
 		if got := w.current.Standing(cluster).Publishing; !slices.Equal(got, want) {
 			t.Errorf("%s publishes %v, want %v", cluster, got, want)
 		}
+		if got := w.current.Standing(cluster).HandWritten; len(got) > 0 != (cluster == "idc-a") {
+			t.Errorf("%s is written by hand for %v", cluster, got)
+		}
 	}
 	away := slices.Concat(w.current.Share("idc-a"), w.current.Share("idc-b"))
 	if p := Diff(w.current, mergeOrNil(away, w.current, bothKinds), bothKinds); !p.Empty() {
 		t.Errorf("while all are away: %+v", p)
 	}
-	contributions[1].Publishes = false
+	contributions[0].HandWritten, contributions[1].Publishes = false, false
 	w.settle(mergeOrNil(contributions, w.current, bothKinds), bothKinds, nil)
 	if text := w.current.Service.Annotations[AnnotationSources]; strings.Contains(text, "publishes") {
 		t.Errorf("sources %s", text)
