@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"io"
+	"log"
 	"log/slog"
 	"sync"
 
@@ -26,10 +27,12 @@ func addLogFlags(cmd *cobra.Command) logFlags {
 	}
 }
 
-// bridge: klog has one logger a process, which nothing may replace while somebody logs.
+// bridge: klog and log have one logger a process, which nothing may replace while somebody
+// logs.
 var bridge sync.Once
 
-// newLogger builds the process's logger on w and bridges klog into it, if it is the first.
+// newLogger builds the process's logger on w and bridges klog and log into it, if it is the
+// first.
 //
 // Level Info-v is the lowest one shown, so that a logr V(v) line of a library
 // appears at -v=v. Library lines start one step lower than ours: what client-go
@@ -41,8 +44,16 @@ func (f logFlags) newLogger(w io.Writer) *slog.Logger {
 	if f.format.value == "json" {
 		handler = slog.NewJSONHandler(w, options)
 	}
-	bridge.Do(func() { klog.SetSlogLogger(slog.New(demoted{handler})) })
+	bridge.Do(func() { bridgeTo(handler) })
 	return slog.New(handler)
+}
+
+// bridgeTo makes libraries log to a handler. By log, net/http quotes what others sent after
+// the end of an answer: that is shown last of all.
+func bridgeTo(handler slog.Handler) {
+	klog.SetSlogLogger(slog.New(demoted{handler}))
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(demoted{handler}, slog.LevelDebug).Writer())
 }
 
 // demoted lowers every record by one verbosity step, errors included.

@@ -8,10 +8,9 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-	"k8s.io/klog/v2"
 )
 
 func TestMain(m *testing.M) {
-	bridge.Do(func() { klog.SetSlogLogger(slog.New(slog.DiscardHandler)) }) // many run at once here
+	bridge.Do(func() { bridgeTo(slog.DiscardHandler) }) // many run at once here
 	goleak.VerifyTestMain(m)
 }

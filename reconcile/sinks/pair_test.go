@@ -15,6 +15,9 @@ import (
 	"time"
 )
 
+// pairName is what the certificates of pair are for.
+const pairName = "tributary"
+
 // pair makes a certificate and its key, in PEM.
 func pair(t *testing.T) (cert, key string) {
 	t.Helper()
@@ -22,7 +25,7 @@ func pair(t *testing.T) (cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "tributary"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: pairName}, DNSNames: []string{pairName}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	if err != nil {
 		t.Fatal(err)

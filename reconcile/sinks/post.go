@@ -18,7 +18,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
@@ -73,10 +73,18 @@ type client struct {
 	// used is the hash of the files that http is made from.
 	used [sha256.Size]byte
 	http *http.Client
-	// conn is the last connection that was made, dials how many were for this request.
-	conn  atomic.Pointer[net.Conn]
-	dials atomic.Int32
+
+	mu sync.Mutex
+	// attempt is the request that connections are made for now, conn the last of them; both
+	// guarded by mu.
+	attempt *attempt
+	conn    net.Conn
 }
+
+// attempt is one request, by which the context of a dial knows it.
+type attempt struct{ dials int }
+
+type attemptKey struct{}
 
 const (
 	// maxRetryAfter bounds how long a receiver may ask to be left alone.
@@ -92,19 +100,42 @@ const (
 	drainBytes = 4 << 10
 )
 
-func (c *client) close() { c.use(nil) }
-
-// use ends the connection that was used, and goes on with another: one request at a time
-// needs no second one, whatever a receiver does to the first.
-func (c *client) use(conn *net.Conn) {
-	if former := c.conn.Swap(conn); former != nil {
-		_ = (*former).Close()
-	}
+func (c *client) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lockedUse(nil)
 }
 
+// lockedUse ends the connection that was used, and goes on with another: one request at a
+// time needs no second one, whatever a receiver does to the first.
+func (c *client) lockedUse(conn net.Conn) {
+	if c.conn != nil {
+		_ = c.conn.Close()
+	}
+	c.conn = conn
+}
+
+// begin is for the next request. Connections that are still made for a former one are of no
+// use any more, and end none of this one's.
+func (c *client) begin(ctx context.Context) context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.attempt = &attempt{}
+	return context.WithValue(ctx, attemptKey{}, c.attempt)
+}
+
+// connect makes a connection for the request that its context is of.
 func (c *client) connect(ctx context.Context, network, address string) (net.Conn, error) {
-	if c.dials.Add(1) > maxDials {
-		return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New("it ends each connection before it answers")}
+	of, _ := ctx.Value(attemptKey{}).(*attempt)
+	fail := func(text string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New(text)}
+	}
+	c.mu.Lock()
+	of.dials++
+	dials := of.dials
+	c.mu.Unlock()
+	if dials > maxDials {
+		return fail("it ends each connection before it answers")
 	}
 	dial := c.dial
 	if dial == nil {
@@ -114,7 +145,13 @@ func (c *client) connect(ctx context.Context, network, address string) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	c.use(&conn)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if of != c.attempt {
+		_ = conn.Close()
+		return fail("it connects when its request has ended")
+	}
+	c.lockedUse(conn)
 	return conn, nil
 }
 
@@ -124,14 +161,13 @@ func (c *client) post(ctx context.Context, body []byte) outcome {
 	if err != nil {
 		return outcome{result: resultCredentials, err: err}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(c.begin(ctx), http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
 		return outcome{result: resultInvalid, err: errors.New("the URL makes no request")}
 	}
 	req.Header.Set("Content-Type", mediaType)
 	req.Header.Set("User-Agent", c.agent)
 	bear(req, token)
-	c.dials.Store(0)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		c.close() // HTTP/2 would wait for its answers again
@@ -206,10 +242,21 @@ func failure(ctx context.Context, err error) outcome {
 	case dialing, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return outcome{result: resultUnreachable, err: err}
 	}
-	if _, bad := errors.AsType[*tls.CertificateVerificationError](err); bad {
+	if _, bad := errors.AsType[*tls.CertificateVerificationError](err); bad || isSentAway(err) {
 		return outcome{result: resultUnreachable, err: err}
 	}
 	return outcome{result: resultInvalid, err: fmt.Errorf("it answers what is no HTTP: %.200q", err.Error())}
+}
+
+// isSentAway reports whether an HTTP/2 connection ended before its answer. net/http has no
+// types for that.
+func isSentAway(err error) bool {
+	for _, text := range []string{"http2: client conn", "http2: server sent GOAWAY", "http2: Transport received"} {
+		if strings.HasPrefix(err.Error(), text) {
+			return true
+		}
+	}
+	return false
 }
 
 // prepare reads the files, and makes another client where they are others than before.
@@ -295,7 +342,7 @@ func Check(ctx context.Context, url string, a Auth) error {
 	if err != nil || url == "" {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodHead, url, http.NoBody)
+	req, err := http.NewRequestWithContext(c.begin(ctx), http.MethodHead, url, http.NoBody)
 	if err != nil {
 		return errors.New("the URL makes no request")
 	}
