@@ -60,8 +60,11 @@ var latenesses = []lateness{
 	},
 	{"its list lost what is served", both(wrong("ChangesHeld"), held("list_shrank", 40), held("drain_last_ready", 2)), row{"Wrong": "ChangesHeld", "Held": 42.0}, []string{"Held"}},
 	{"its addresses are refused", map[string]string{`tributary_rejected_addresses_current{MEMBER,reason="not_allowed"}`: "7x15"}, row{"Rejected": 7.0}, []string{"Rejected"}},
-	{"it is drained", wrong("Drained"), row{"State": 0.0, "Wrong": "Drained"}, nil},
-	{"it is drained and shut down", both(wrong("Drained"), gauge("cluster_up", 0), gauge("cluster_stale", 1)), row{"State": 0.0, "Answers": 0.0, "Wrong": "Drained"}, nil},
+	{"it is drained", wrong("Drained"), row{"State": 0.0, "Wrong": "Drained", "Last contact": nil}, nil},
+	{
+		"it is drained and shut down", both(wrong("Drained"), gauge("cluster_up", 0), gauge("cluster_stale", 1), gauge("cluster_last_contact_seconds", 86400)),
+		row{"State": 0.0, "Answers": 0.0, "Wrong": "Drained", "Last contact": nil}, nil,
+	},
 }
 
 func both(all ...map[string]string) map[string]string {
@@ -215,6 +218,9 @@ func cells(column Column, rows map[string]row) unitQuery {
 	query := unitQuery{Expr: "round(" + expr + ", 0.001)", At: "15m"}
 	for _, member := range slices.Sorted(maps.Keys(rows)) {
 		labels, value := fmt.Sprintf(`{member_cluster="%s"}`, member), rows[member][column.Title]
+		if value == nil {
+			continue // an empty cell
+		}
 		if reason, named := value.(string); named {
 			labels, value = fmt.Sprintf(`{member_cluster="%s",reason="%s"}`, member, reason), 1.0
 		}
