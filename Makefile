@@ -110,9 +110,9 @@ fmt: ## format and modernize the sources of both modules
 
 .PHONY: generate
 generate: ## rewrite the generated references in docs/; dashboards, alerts and manifests in deploy/
-	go test ./deploy/mixin -update
-	cd deploy/helm && go test . -run TestPlainManifests -update
-	go test ./clusters/config ./metrics ./cmd/tributary ./deploy/... -update
+	go test ./deploy/mixin ./clusters/config -update
+	cd deploy/helm && go test . -run 'TestPlainManifests|TestValuesHaveTheConfigurationsSchema' -update
+	go test ./metrics ./cmd/tributary ./deploy/... -update
 
 # Prometheus, without the many service discoveries it could have.
 # The versions are in deploy/prometheus.mod, apart from the product's.

@@ -79,8 +79,8 @@ func TestSchema(t *testing.T) {
 func TestNulls(t *testing.T) {
 	want := objects(t, mustRender(t, ingress("")))
 	for values, less := range map[string]int{
-		"config: {leaderElection: null}": 0, "config: {ingress: null}": 0, "config: {ingress: {namespaces: null}}": 0, "config: {sinks: null}": 0,
-		"config: {replicas: null}": 0, "config: {replicas: {write: null, createNamespaces: null}}": 0, "config: {instance: null, listen: null, namespace: null}": 0,
+		"config: {leaderElection: null}": 0, "config: {ingress: null}": 0,
+		"config: {replicas: null}": 0, "config: {replicas: {createNamespaces: null}}": 0, "config: {instance: null, listen: null, namespace: null}": 0,
 		"config: {leaderElection: {enabled: null, namespace: null}}": 0, "config: {clustersFrom: null}": 2,
 		"policies: null": 6, "policies: {protect: null, fencing: null}": 6, "policies: {protect: {users: null, groups: null}}": 0,
 		"monitoring: null": 0, "monitoring: {serviceMonitor: null, prometheusRule: null, dashboards: null}": 0,
