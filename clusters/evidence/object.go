@@ -71,6 +71,7 @@ func gone[T Object](s *State, now time.Time, t table[T], e *Gone[T], out *Effect
 	dirty := t.remove(s, e.Versioned)
 	s.announce(out, Change{Cause: cause, Dirty: dirty})
 	s.reappeared(t.id(&e.Object))
+	s.disbelieve(t.id(&e.Object))
 	t.missed(s, &e.Object, known, cause, out)
 	s.rejudge(now, dirty, out)
 }

@@ -5,6 +5,7 @@ package evidence
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -31,6 +32,11 @@ func (s *State) believe(d doubt) {
 			s.believed[id.Kind] = append(s.believed[id.Kind], a)
 		}
 	}
+}
+
+// disbelieve takes an object that was seen to go from what lists took.
+func (s *State) disbelieve(id object) {
+	s.believed[id.Kind] = slices.DeleteFunc(s.believed[id.Kind], func(a *absence) bool { return a.id == id })
 }
 
 // withoutObject is an absence as it is on the books once its object was taken.

@@ -313,6 +313,7 @@ func (w *words) answered(s *shell, a Answer) {
 		}
 		switch v := a.Object.(type) {
 		case podVersion:
+			w.lived[livedAt{v.Object.UID, v.Object.IPs[0].Addr}] = true
 			said(w.pods, v.Object.Name, word[syncer.Pod]{is: v.Object, gone: v.Object.Terminal, rv: v.RV, asked: true})
 		case serviceVersion:
 			said(w.services, v.Object.Name, word[syncer.Service]{is: v.Object, rv: v.RV, asked: true})
