@@ -131,6 +131,11 @@ func (s *State) judgeLacking(now time.Time, kind Kind, before map[syncer.Key]int
 func (s *State) lossOf(replica syncer.Key, kind Kind, before int) loss {
 	ready, seen := s.store.ReadyEndpoints(replica), s.store.SeenEndpoints(replica, kind == Services)
 	waits, lacking := s.waitingIn(replica)
+	for source := range s.unread { // it gives nothing yet
+		if in, placed := s.store.Placed(source); placed && in == replica {
+			waits += s.store.ReadyFrom(source)
+		}
+	}
 	return loss{replica: replica, before: max(before, 0), after: max(0, seen-waits+lacking), gone: ready - seen - lacking + s.baseline.left(replica)}
 }
 

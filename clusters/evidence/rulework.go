@@ -132,7 +132,7 @@ func (s *State) ruleTurn(now time.Time, out *Effects) {
 	case ask: // fewer than a piece of a list has: one that is unlike all before takes longer
 		done = !s.store.Prepare(w.edit, max(1, s.piece/8))
 	case goOver:
-		done = s.goOver(w, out)
+		done = s.goOver(now, w, out)
 	case look:
 		done = s.lookAtRules(now, w, out)
 	case giveWay:
@@ -147,7 +147,7 @@ func (s *State) ruleTurn(now time.Time, out *Effects) {
 }
 
 // goOver has Services go by the rules of an edit. What they add counts at once.
-func (s *State) goOver(w *ruleWork, out *Effects) (done bool) {
+func (s *State) goOver(now time.Time, w *ruleWork, out *Effects) (done bool) {
 	if r := &s.ruling; !w.begun {
 		w.begun, r.since, r.takes = true, s.cfg.KeptSince, map[string]int{}
 		s.store.Begin(w.edit)
@@ -166,6 +166,7 @@ func (s *State) goOver(w *ruleWork, out *Effects) (done bool) {
 		cause.Rule = rule
 		s.announce(out, Change{Cause: cause, Dirty: added[rule], Bulk: true})
 	}
+	s.rejudge(now, dirty, out)
 	return !more
 }
 
