@@ -6,6 +6,7 @@ package rules
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/ext"
@@ -87,6 +89,9 @@ type program struct {
 	// that are no larger than usual it costs most at the worst.
 	counting, plain cel.Program
 	most            uint64
+	// squares is true where one call may cost the square of what an object has: it is
+	// counted when it is over, and by then may have taken minutes.
+	squares bool
 }
 
 // compile compiles an expression, or says all that is wrong with it.
@@ -126,6 +131,7 @@ func compile(when string) (p program, faults []Fault) {
 		}}
 	}
 	p.tree = compiled.NativeRep()
+	p.squares = squares(p.tree)
 	if err == nil {
 		p.counting, err = env.Program(compiled, cel.EvalOptions(cel.OptOptimize), cel.CostTracking(costsOf(sizes{})), cel.CostLimit(perCallLimit))
 	}
@@ -151,6 +157,40 @@ func measure(tree *ast.AST) (parts, depth int) {
 	})
 	return parts, depth
 }
+
+// squares reports whether an expression calls what goes through one text or list for each
+// part of another, and neither is spelt out: patterns, replacements, sets.
+func squares(tree *ast.AST) bool {
+	long := func(e ast.Expr) bool {
+		const short = 64
+		if value, is := text(e); is || e.Kind() == ast.LiteralKind {
+			return len(value) > short
+		}
+		switch tree.GetType(e.ID()).Kind() {
+		case types.StringKind, types.BytesKind, types.ListKind, types.MapKind, types.DynKind:
+			return true
+		}
+		return false
+	}
+	found := ast.MatchDescendants(ast.NavigateAST(tree), func(e ast.NavigableExpr) bool {
+		if e.Kind() != ast.CallKind {
+			return false
+		}
+		call := e.AsCall()
+		if _, is := operators.FindReverse(call.FunctionName()); is || slices.Contains(oneWay, call.FunctionName()) {
+			return false
+		}
+		args := slices.Clone(call.Args())
+		if call.IsMemberFunction() {
+			args = append(args, call.Target())
+		}
+		return len(slices.DeleteFunc(args, func(e ast.Expr) bool { return !long(e) })) > 1
+	})
+	return len(found) > 0
+}
+
+// oneWay are functions of two texts that go through each once.
+var oneWay = []string{overloads.Contains, overloads.StartsWith, overloads.EndsWith, functionSameImage}
 
 func costText(n uint64) string {
 	if n > 1<<53 {
@@ -189,6 +229,9 @@ const (
 	largeList, largeText = 64, 1024
 	usualList, usualText = 32, 512
 )
+
+// within reports whether nothing is larger than most has it.
+func (s sizes) within(most sizes) bool { return s.list <= most.list && s.text <= most.text }
 
 // EstimateSize implements checker.CostEstimator.
 func (s sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {

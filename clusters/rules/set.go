@@ -149,7 +149,9 @@ func (s *Set) outcomes(in *store.Subject) []outcome {
 type view struct {
 	cluster            types.String
 	pod, service, node ref.Val
-	// usual is true for one that is no larger than that. left is what may still be spent on it.
+	// had is the most that it has; usual is true for one that is no larger than that. left is
+	// what may still be spent on it.
+	had   sizes
 	usual bool
 	left  uint64
 }
@@ -161,7 +163,8 @@ func (s *Set) view(in *store.Subject) *view {
 		cluster: types.String(s.cluster), pod: classOf[corev1.Pod]().read(pod), service: classOf[corev1.Service]().read(service),
 		left: perObjectLimit,
 	}
-	v.usual = !pod.large && !service.large && len(in.Node) <= usualText && len(in.Zone) <= usualText
+	v.had = sizes{max(pod.had.list, service.had.list), max(pod.had.text, service.had.text, uint64(len(in.Node)), uint64(len(in.Zone)))}
+	v.usual = v.had.within(sizes{usualList, usualText})
 	if v.usual {
 		v.left -= s.most
 	}
@@ -195,6 +198,11 @@ const everyCost = 64
 
 // ask runs the expression.
 func (r *counted) ask(v *view) outcome {
+	if large := (sizes{largeList, largeText}); r.squares && !v.had.within(large) {
+		r.fail(fmt.Sprintf("may cost the square of what a pod has, and this one has %d in one list and %d characters in one text; at most %d and %d are allowed then",
+			v.had.list, v.had.text, large.list, large.text))
+		return failed
+	}
 	run := r.counting
 	if n := r.evaluations.Add(1); r.isPlain && v.usual && n%everyCost != 1 {
 		run = r.plain

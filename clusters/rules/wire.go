@@ -42,11 +42,10 @@ type class struct {
 // writer appends a value that is set.
 type writer func(b []byte, v reflect.Value) []byte
 
-// reader reads what was written. large is true once there was more in one list, map or
-// text than is usual.
+// reader reads what was written. had is the most that one list or map, and one text had.
 type reader struct {
 	all, left string
-	large     bool
+	had       sizes
 }
 
 func newReader(text string) *reader { return &reader{all: text, left: text} }
@@ -383,7 +382,7 @@ func (r *reader) number() int64 {
 // count is how many elements follow: each takes a byte at least.
 func (r *reader) count() int {
 	n := int(min(r.unsigned(), uint64(len(r.left))))
-	r.large = r.large || n > usualList
+	r.had.list = max(r.had.list, uint64(n))
 	return n
 }
 
@@ -391,7 +390,7 @@ func (r *reader) text() (text string) {
 	const most = 1 << 24 // more than an object has
 	n := r.unsigned()
 	size := int(min(n>>1, most))
-	r.large = r.large || size > usualText
+	r.had.text = max(r.had.text, uint64(size))
 	if n&1 != 0 {
 		at := r.unsigned()
 		if at == 0 {

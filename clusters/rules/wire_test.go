@@ -251,6 +251,30 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestWhatCostsASquare is asked about no pod that is larger than it was estimated for: one
+// call might take minutes, or all memory, before what it costs is counted.
+func TestWhatCostsASquare(t *testing.T) {
+	long := pod(func(p *corev1.Pod) {
+		p.Annotations = map[string]string{"a": strings.Repeat("a", 120_000) + "!", "b": strings.Repeat("a", 120_000)}
+	})
+	const a, b = "pod.metadata.annotations['a']", "pod.metadata.annotations['b']"
+	for when, refused := range map[string]bool{
+		a + ".matches(" + b + ")": true, a + ".find(" + b + ") != ''": true, a + ".replace('a', " + b + ") != ''": true,
+		"size(" + a + ".split('').join(" + b + ")) > 1": true, "sets.contains(" + a + ".split('a'), " + b + ".split('a'))": true,
+		a + ".indexOf(" + b + ") == 0": true, a + ".replace('a', '" + strings.Repeat("x", 1000) + "') != ''": true,
+		a + ".startsWith(" + b + ")": false, a + ".matches('!$')": false, a + " != " + b: false, a + ".replace('a', 'b') != ''": false,
+		"size(" + a + ".split('!')) > 1": false, "pod.spec.containers.exists(c, c.name.matches('^web$')) && " + a + ".contains('!')": false,
+	} {
+		matches, failed := decide(t, when, long)
+		if matches == refused || refused != strings.HasPrefix(failed, "may cost the square of what a pod has, and this one has") {
+			t.Errorf("%.80s: %t, %q", when, matches, failed)
+		}
+		if _, failed := decide(t, when, pod(func(p *corev1.Pod) { p.Annotations = map[string]string{"a": "aa!", "b": "aa"} })); failed != "" {
+			t.Errorf("%.80s about a small pod: %q", when, failed)
+		}
+	}
+}
+
 // TestCostIsTold: also where it is not counted each time.
 func TestCostIsTold(t *testing.T) {
 	s := compiled(t, Rule{Name: "r", When: imageNotYetRunning, Then: store.Absent})
