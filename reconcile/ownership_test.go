@@ -216,3 +216,40 @@ func TestCopiesOfARecordAreLeftAlone(t *testing.T) {
 	g.settle()
 	g.expectWrites()
 }
+
+// Nor are Endpoints and a slice with our labels and nothing else ours where a replica of ours
+// stands, be it that the slice names its Service as its owner.
+func TestMarksBesideAReplicaAreLeftAlone(t *testing.T) {
+	g := newGround(t, "a", "b")
+	g.set0("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+	g.set0("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
+	g.start()
+	g.settle()
+	g.stop()
+	ours, _ := apitest.Get[*corev1.Service](g.server, web.Namespace, web.Name)
+	apitest.Remove[*corev1.Endpoints](t, g.server, web.Namespace, web.Name)
+	g.server.Create(t, &corev1.Endpoints{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: map[string]string{plan.LabelManagedBy: plan.ManagedBy}},
+		Subsets:    []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "10.0.0.66"}}, Ports: []corev1.EndpointPort{{Port: 8080}}}},
+	})
+	g.server.Create(t, &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "theirs", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "web", UID: ours.UID}}, Labels: map[string]string{
+			plan.LabelServiceName: "web", plan.LabelSliceManagedBy: plan.SliceManagedBy, plan.LabelSourceCluster: "b",
+		}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.77"}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+	})
+	g.writes()
+	g.start()
+	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true))
+	g.settle()
+	g.conflict(web, plan.ConflictRecord)
+	for _, w := range g.writes() {
+		if strings.Contains(w, "endpoints shop/web") || strings.Contains(w, "theirs") {
+			t.Errorf("written: %s", w)
+		}
+	}
+	if endpoints, sliced := g.addresses(web); !slices.Equal(endpoints, []string{"10.0.0.66"}) || !slices.Equal(sliced, []string{"10.0.0.2", "10.0.0.77", "10.1.0.1"}) {
+		t.Errorf("%v and %v stand", endpoints, sliced)
+	}
+}

@@ -70,6 +70,8 @@ type differ struct {
 	// blocked is true when it would have to go, and may not.
 	blocked bool
 
+	// adopts is the write of a Service that a former version has written.
+	adopts    *Action
 	namespace []Action
 	// first are Service writes that everything waits for, beside those that
 	// nothing does.
@@ -158,7 +160,26 @@ func (d *differ) service() {
 		return
 	}
 	want.Annotations = want.annotated(s)
+	if s.unrecorded() { // it is what makes the others ours until they have records
+		d.adopts = &update
+		return
+	}
 	*stage = append(*stage, update)
+}
+
+// adopt writes the Service of a former version after all that is ours by it.
+func (d *differ) adopt() {
+	if d.adopts == nil {
+		return
+	}
+	for _, stage := range d.plan.Sequence() {
+		for i := range stage {
+			if a := &stage[i]; a.Standing != nil && a.Standing.unrecorded() {
+				d.adopts.Needs = append(d.adopts.Needs, a.Object())
+			}
+		}
+	}
+	d.plan.Stages = append(d.plan.Stages, []Action{*d.adopts})
 }
 
 // unrecorded reports whether a wanted slice is of a cluster that the record does not
@@ -263,6 +284,7 @@ func (d *differ) stage() {
 	}
 	add(d.late...)
 	add(d.last...)
+	d.adopt()
 	d.depend()
 }
 

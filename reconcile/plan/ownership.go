@@ -65,22 +65,26 @@ func marked(kind Kind, labels map[string]string) bool {
 }
 
 // Own decides which objects of a replica are ours, from their claims: it sets Owned.
-// Beside a Service that is ours, which is the record of the others, Endpoints need no
-// record of their own, nor does a slice of a cluster that it names and that it owns, as
-// every version has written them.
+// Beside a Service as the version before wrote it, which is the record of the others,
+// Endpoints need no record of their own, nor does a slice of a cluster that it names and that
+// it owns. Once they have one, the Service gets its own, and the mark alone makes nothing ours.
 func (o *Current) Own() {
 	service := o.Service != nil && o.Service.Claim == ClaimRecorded
+	before := service && o.Service.unrecorded()
 	if o.Service != nil {
 		o.Service.Owned = service
 	}
 	if e := o.Endpoints; e != nil {
-		e.Owned = e.Claim == ClaimRecorded || e.Claim == ClaimMarked && service
+		e.Owned = e.Claim == ClaimRecorded || e.Claim == ClaimMarked && before
 	}
 	for i := range o.Slices {
 		s := &o.Slices[i]
-		s.Owned = s.Claim == ClaimRecorded || s.Claim == ClaimMarked && service && s.OwnerUID != "" && s.OwnerUID == o.Service.UID && o.Service.Sources.has(s.Cluster)
+		s.Owned = s.Claim == ClaimRecorded || s.Claim == ClaimMarked && before && s.OwnerUID != "" && s.OwnerUID == o.Service.UID && o.Service.Sources.has(s.Cluster)
 	}
 }
+
+// unrecorded reports whether an object carries no record of its replica.
+func (m *Meta) unrecorded() bool { return m.Annotations[AnnotationReplica] == "" }
 
 // Vouched reports whether the record names a cluster, or is lost. What stands of one
 // that it does not name, and that is not configured, decides nothing and goes.

@@ -67,6 +67,7 @@ func TestOwn(t *testing.T) {
 	}{
 		{"a whole replica", &CurrentService{Meta: Meta{Claim: ClaimRecorded}, Record: Record{Sources: named}}, ClaimRecorded, map[string]Claim{"a": ClaimRecorded}, "service endpoints a"},
 		{"of the version before", &CurrentService{Meta: Meta{Claim: ClaimRecorded}, Record: Record{Sources: named}}, ClaimMarked, map[string]Claim{"a": ClaimMarked}, "service endpoints a"},
+		{"marks beside a whole replica", &CurrentService{Meta: Meta{Claim: ClaimRecorded, Annotations: map[string]string{AnnotationReplica: "shop/web"}}, Record: Record{Sources: named}}, ClaimMarked, map[string]Claim{"a": ClaimMarked}, "service"},
 		{"a slice that nobody owns", &CurrentService{Meta: Meta{Claim: ClaimRecorded, UID: "s"}, Record: Record{Sources: Sources{{Cluster: "free", Service: "shop/web"}}}}, ClaimMarked, map[string]Claim{"free": ClaimMarked}, "service endpoints"},
 		{"a slice of an unknown cluster", &CurrentService{Meta: Meta{Claim: ClaimRecorded}, Record: Record{Sources: named}}, ClaimMarked, map[string]Claim{"a": ClaimRecorded, "ghost": ClaimMarked}, "service endpoints a"},
 		{"a Service with the mark alone", &CurrentService{Meta: Meta{Claim: ClaimMarked}, Record: Record{Sources: named}}, ClaimMarked, map[string]Claim{"a": ClaimMarked}, ""},
@@ -122,6 +123,11 @@ func TestWhatTheVersionBeforeWroteIsAdopted(t *testing.T) {
 	}
 	w.writes = 0
 	objects := 2 + len(w.current.Slices)
+	desired := Merge(shopWeb, contributions, w.current, bothKinds)
+	p := Diff(w.current, &desired, bothKinds)
+	if last := p.Stages[len(p.Stages)-1]; len(last) != 1 || last[0].Kind != KindService || len(last[0].Needs) != objects-1 {
+		t.Errorf("the Service, by which the others are ours, is not written after all of them: %s", textOf(t, p))
+	}
 	settled(t, w, contributions)
 	if w.writes != objects {
 		t.Errorf("%d writes for %d objects", w.writes, objects)
