@@ -6,6 +6,7 @@ package reconcile
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,6 +93,33 @@ func TestStandingAddressIsFoundWhateverTheCode(t *testing.T) {
 			g.expect(web, "10.0.0.2", "10.0.0.3", "10.0.0.4")
 		})
 	}
+}
+
+// A quota denies a slice, and its address is in Endpoints alone, which say whose it is. While
+// the slice is tried again and again, Endpoints are not written.
+func TestTrialsOfASliceLeaveEndpointsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := slowed(t, "a")
+		g.source.settings.MaxEndpointsPerSlice = 2
+		g.set("a", service(web, 1, 8080), podsOf([]string{"10.0.0.1", "10.0.0.2"})...)
+		g.settle()
+		g.server.Refuse(quota("a"))
+		g.set("a", service(web, 1, 8080), podsOf([]string{"10.0.0.1", "10.0.0.2", "10.0.0.3"})...)
+		time.Sleep(time.Minute)
+		if endpoints, sliced := g.addresses(web); len(endpoints) != 3 || len(sliced) != 2 {
+			t.Errorf("%v and %v stand", endpoints, sliced)
+		}
+		g.writes()
+		time.Sleep(time.Hour)
+		for _, w := range g.writes() {
+			if strings.HasSuffix(w, " 200") {
+				t.Errorf("written: %s", w)
+			}
+		}
+		g.server.Refuse(nil)
+		time.Sleep(10 * time.Minute)
+		g.expect(web, "10.0.0.1", "10.0.0.2", "10.0.0.3")
+	})
 }
 
 // A server that asks for one pause after the other about one replica is reported, and that

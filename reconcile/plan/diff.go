@@ -227,6 +227,9 @@ func (d *differ) endpoints() {
 		action.Why = "labels differ"
 	case !sameAnnotations(e.Annotations, wanted):
 		action.Why = "annotations differ"
+		for i := range d.creates { // with which what is on record here is in slices
+			action.Needs = append(action.Needs, d.creates[i].Object())
+		}
 	default:
 		return
 	}
