@@ -133,7 +133,7 @@ func (s *State) lossOf(replica syncer.Key, kind Kind, before int) loss {
 	waits, lacking := s.waitingIn(replica)
 	for source := range s.unread { // it gives nothing yet
 		if in, placed := s.store.Placed(source); placed && in == replica {
-			waits += s.store.ReadyFrom(source)
+			waits += s.store.SeenFrom(source)
 		}
 	}
 	return loss{replica: replica, before: max(before, 0), after: max(0, seen-waits+lacking), gone: ready - seen - lacking + s.baseline.left(replica)}

@@ -74,6 +74,14 @@ func (s *Store) ReadyFrom(service syncer.Key) (ready int) {
 	return ready
 }
 
+// SeenFrom counts those of them that are left without what is held of what gives them.
+func (s *Store) SeenFrom(service syncer.Key) int {
+	if svc := s.service(service); svc != nil && svc.placed {
+		return s.unheld(svc)
+	}
+	return 0
+}
+
 // SeenEndpoints counts those of them that are left without what is held against lists: of
 // Services, or of what gives their endpoints. The one says nothing about the other.
 func (s *Store) SeenEndpoints(replica syncer.Key, ofServices bool) (seen int) {
