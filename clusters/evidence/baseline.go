@@ -361,6 +361,14 @@ func (s *State) baselineSourceGone(source syncer.Key, cause Cause, out *Effects)
 			return other != source && (s.store.Service(other) != nil || s.absent[object{Services, other}] != nil)
 		}) {
 			drop = append(drop, r.open()...)
+		} else if !slices.ContainsFunc(r.sources, func(other syncer.Key) bool {
+			return other != source && (s.store.IsManual(other) || s.store.Service(other) == nil)
+		}) {
+			for _, e := range r.open() {
+				if _, named := e.pod(); !named { // nobody else can have written it
+					drop = append(drop, e)
+				}
+			}
 		}
 		if cause.Event != "released" { // which is no proof
 			r.sources = slices.DeleteFunc(slices.Clone(r.sources), func(other syncer.Key) bool { return other == source })

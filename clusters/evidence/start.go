@@ -201,7 +201,8 @@ func (s *State) isMissed(e *baselineEndpoint) bool {
 // no loss, and what is lost at its source is one wherever it would have gone.
 type presence struct {
 	ready int
-	// pending is true while hand-written endpoints have not been read.
+	// pending is true while hand-written endpoints have not been read, or the pods of a Service
+	// that came into sight.
 	pending bool
 	// wanted is false if the configuration, or the Services themselves, say that none
 	// of them is replicated.
@@ -230,7 +231,7 @@ func (s *State) presence(r *baselineReplica) (is presence) {
 			is.wanted = true
 			waits, lacking := s.waitingOf(source)
 			is.ready += max(0, src.Ready-waits+lacking)
-			is.pending = is.pending || !src.Known
+			is.pending = is.pending || !src.Known || s.unread[source]
 			if is.computed = is.computed || !src.Manual; src.Manual {
 				is.manual = append(is.manual, source)
 			}
