@@ -249,6 +249,9 @@ func (s *State) gives(e *baselineEndpoint) bool {
 			return found && src.Manual && src.Known && s.store.ServesManual(source)(e.endpoint)
 		})
 	}
+	if slices.ContainsFunc(s.store.Sources(e.in.key), func(source syncer.Key) bool { return s.unread[source] }) {
+		return false // it gives nothing yet
+	}
 	p := s.store.Pod(key)
 	return p != nil && p.UID == e.endpoint.Target.UID && p.Ready && !p.Terminating() && !p.Terminal && store.HasAddress(p, e.endpoint.Addr) &&
 		slices.Contains(s.store.ReplicasFor(p), e.in.key)
