@@ -14,8 +14,8 @@ import (
 	"tributary.dev/tributary/clusters/kube"
 )
 
-// errNoKubeconfig is a member none of whose kubeconfigs was ever accepted.
-var errNoKubeconfig = errors.New("no kubeconfig was accepted yet")
+// errNoKubeconfig is a member none of whose kubeconfigs was ever accepted, or none with its settings.
+var errNoKubeconfig = errors.New("its kubeconfig and settings were not accepted yet")
 
 // session is a way to a member that is in use.
 type session struct {

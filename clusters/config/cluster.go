@@ -96,6 +96,8 @@ type Cluster struct {
 	// Tributary computes. After it the Service is listed as one of disagreement.
 	NativeTolerance Duration `json:"nativeTolerance"`
 
+	// unsettled is true of a Secret whose settings were never accepted.
+	unsettled bool
 	// meaning is what the fields above mean, compiled once by Parse.
 	meaning *meaning
 }

@@ -71,8 +71,7 @@ type Loaded struct {
 	// SecretsUnread is true while members are wanted from Secrets of which no list was
 	// read yet.
 	SecretsUnread bool
-	// SecretFaults is what is wrong with the settings of Secrets. One that had none
-	// before goes on with the former, others are left out.
+	// SecretFaults is what is wrong with the settings of Secrets.
 	SecretFaults Faults
 
 	// file and text are what Config was read from.
@@ -107,6 +106,9 @@ type Access struct {
 	// Err says why the kubeconfig, as it stands, is not the one in use; it is of
 	// type Faults. Nil when it is.
 	Err error
+	// RefusedSettings is true where Err is about the settings of a Secret. REST is of its
+	// kubeconfig all the same, or nil if none of its settings were ever accepted.
+	RefusedSettings bool
 	// Context is the context of the kubeconfig that REST is made from; "" in a cluster.
 	Context string
 	// Followed says that Context is one of several and that only the kubeconfig's
@@ -135,7 +137,11 @@ func (l *Loaded) Faults() Faults {
 	for _, c := range l.Config.Clusters {
 		add(l.Members[c.Name].Err)
 	}
-	add(l.SecretFaults.Err())
+	for _, fault := range l.SecretFaults {
+		if !slices.Contains(out, fault) {
+			out = append(out, fault)
+		}
+	}
 	add(l.Metrics.Err)
 	return out
 }

@@ -23,7 +23,9 @@ type ClustersFrom struct {
 	// `kubeconfig` holds what a kubeconfig file would; annotations such as
 	// `tributary.dev/staleAfter: 30m` are the other fields of `clusters[]`, lists and
 	// mappings as in `[a, b]` and `{a: b}`. `allowInKubeconfig` is not among them. A
-	// cluster of the file with the same name counts instead.
+	// cluster of the file with the same name counts instead. One whose annotations are
+	// refused goes on with its former settings. Without any it is a member that is not
+	// followed, and what stands of it stays.
 	Secrets *SecretSource `json:"secrets"`
 }
 
@@ -66,11 +68,14 @@ func (s Secret) GoString() string { return s.String() }
 // unsettable are fields that whoever writes a Secret may not set: what it is, and what Tributary does on its behalf.
 var unsettable = []string{"name", "kubeconfig", "allowInKubeconfig"}
 
-// cluster is the member that a Secret describes, on top of what all share.
+// cluster is the member that a Secret describes, on top of what all share. With faults it is one of which only the name
+// and a drain are known.
 func (s Secret) cluster(defaults Cluster) (Cluster, Faults) {
 	var faults Faults
 	fields := strict.Fields(reflect.TypeFor[Cluster]())
 	values := map[string]any{}
+	refused := settled{defaults}
+	refused.Name, refused.Kubeconfig, refused.Force, refused.unsettled = s.Name, s.String(), false, true
 	for _, key := range slices.Sorted(maps.Keys(s.Annotations)) {
 		name, found := strings.CutPrefix(key, SecretAnnotation)
 		if !found {
@@ -95,7 +100,7 @@ func (s Secret) cluster(defaults Cluster) (Cluster, Faults) {
 	text, err := json.Marshal(values)
 	if err != nil {
 		faults = append(faults, Fault{Message: "has annotations that are no settings: " + err.Error()})
-		return Cluster{}, faults.In(s.String())
+		return refused.Cluster, faults.In(s.String())
 	}
 	out := settled{defaults}
 	faults = append(faults, strict.Decode(text, &out, strict.Exact)...)
@@ -110,7 +115,11 @@ func (s Secret) cluster(defaults Cluster) (Cluster, Faults) {
 			faults[i].Field = name
 		}
 	}
-	return out.Cluster, faults.In(s.String())
+	if len(faults) > 0 {
+		refused.Drain = out.Drain
+		return refused.Cluster, faults.In(s.String())
+	}
+	return out.Cluster, nil
 }
 
 // settled is a Cluster that starts from given values instead of the defaults.
@@ -120,34 +129,36 @@ type settled struct{ Cluster }
 func (*settled) SetDefaults() {}
 
 // withSecrets adds the members that are Secrets to those of the file, which win where names meet. One whose settings
-// are refused keeps those that it had before. A nil list is one that nobody has read yet: then what stands of clusters
-// that are not configured stays, whatever the policy for orphans, for it may be of these.
-func (c Config) withSecrets(file string, secrets []Secret, before map[string]Cluster) (Config, Faults) {
+// are refused keeps those that it had before, whoever said them, but for how it is reached; one that had none is a
+// member all the same. wrong are the faults of each. A nil list is one that nobody has read yet: then what stands of
+// clusters that are not configured stays, whatever the policy for orphans, for it may be of these.
+func (c Config) withSecrets(file string, secrets []Secret, before map[string]Cluster) (_ Config, wrong map[string]Faults) {
 	if c.ClustersFrom.Secrets == nil {
 		return c, nil
 	}
+	wrong = map[string]Faults{}
 	if secrets == nil {
 		c.Replicas.Orphans = OrphansKeep
 	}
-	var faults Faults
 	c.Clusters = slices.Clone(c.Clusters)
 	named := byName(c.Clusters)
 	for _, secret := range slices.SortedFunc(slices.Values(secrets), func(a, b Secret) int { return cmp.Compare(a.Name, b.Name) }) {
 		if _, taken := named[secret.Name]; taken {
-			faults = append(faults, Fault{File: secret.String(), Message: fmt.Sprintf("is called as a cluster of %s, which counts", file), Remedy: "rename one of the two"})
+			wrong[secret.Name] = Faults{{File: secret.String(), Message: fmt.Sprintf("is called as a cluster of %s, which counts", file), Remedy: "rename one of the two"}}
 			continue
 		}
-		member, wrong := secret.cluster(c.ClusterDefaults)
-		faults = append(faults, wrong...)
-		if len(wrong) > 0 {
-			former, known := before[secret.Name]
-			if !known || former.Kubeconfig != secret.String() {
-				continue
+		member, faults := secret.cluster(c.ClusterDefaults)
+		if former, known := before[secret.Name]; len(faults) > 0 && known && !former.unsettled {
+			if former.Kubeconfig != member.Kubeconfig {
+				former.Connection = member.Connection
 			}
 			member = former
+		}
+		if len(faults) > 0 {
+			wrong[secret.Name] = faults
 		}
 		c.Clusters = append(c.Clusters, member)
 	}
 	c.compile()
-	return c, faults
+	return c, wrong
 }

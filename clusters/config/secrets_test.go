@@ -116,8 +116,18 @@ func TestSecretsMayNotSayEverything(t *testing.T) {
 		w, _ := withSecrets(t, shared)
 		w.Offer([]Secret{s})
 		u, _ := w.poll()
-		if got := names(u.Loaded); !slices.Equal(got, []string{"a", "b"}) || len(u.SecretFaults) == 0 || u.SecretFaults[0].File != s.String() {
+		want := []string{"a", "b"}
+		if s.Name != "a" {
+			want = append(want, s.Name) // a member of which what stands stays, and that is seen to be wrong
+		}
+		if got := names(u.Loaded); !slices.Equal(got, want) || len(u.SecretFaults) == 0 || u.SecretFaults[0].File != s.String() {
 			t.Errorf("%s: members %v, faults %v", name, got, u.SecretFaults)
+		}
+		if access := u.Loaded.Members[s.Name]; s.Name != "a" && (access.REST != nil || access.Hash != "" || fmt.Sprint(access.Err) != fmt.Sprint(u.SecretFaults) || access.Secret == "") {
+			t.Errorf("%s: %+v", name, access)
+		}
+		if got := u.Loaded.Faults(); len(got) != len(u.SecretFaults) {
+			t.Errorf("%s: told twice: %v", name, got)
 		}
 		if strings.Contains(fmt.Sprint(u.SecretFaults, u.Loaded), "token") {
 			t.Errorf("%s: %v", name, u.SecretFaults)
@@ -137,7 +147,7 @@ func TestSecretsMayNotSayEverything(t *testing.T) {
 	}
 }
 
-// TestSettingsOfASecretAreRefused: the former ones go on, but not those of a cluster of the file.
+// TestSettingsOfASecretAreRefused: the former ones go on, also those of a cluster of the file, but not what its kubeconfig may.
 func TestSettingsOfASecretAreRefused(t *testing.T) {
 	w, m := withSecrets(t, shared)
 	w.Use([]Secret{member("d", "staleAfter", "1h")})
@@ -145,10 +155,41 @@ func TestSettingsOfASecretAreRefused(t *testing.T) {
 	if got := l.Config.Clusters[2]; got.StaleAfter != "1h" || len(l.SecretFaults) != 1 {
 		t.Errorf("%+v, %v", got, l.SecretFaults)
 	}
+	if access := l.Members["d"]; access.REST == nil || access.Err == nil || !access.RefusedSettings {
+		t.Errorf("%+v", access)
+	}
+	if l = w.Use([]Secret{member("d", "staleAfter", "2h")}); l.Config.Clusters[2].StaleAfter != "2h" || l.Members["d"].Err != nil || l.Members["d"].RefusedSettings {
+		t.Errorf("%+v, %v", l.Config.Clusters[2], l.Members["d"].Err)
+	}
+	of := "- {name: b, kubeconfig: /k/b}"
+	if !strings.Contains(shared, of) {
+		t.Fatal("the file is another")
+	}
+	m.write("/t/tributary.yaml", strings.Replace(shared, of, "- {name: b, kubeconfig: /k/b, staleAfter: 7h, allowInKubeconfig: [exec]}", 1))
+	next(t, w)
 	w.Use([]Secret{member("b", "staleAfter", "soon")})
-	m.write("/t/tributary.yaml", strings.Replace(shared, "- {name: b, kubeconfig: /k/b}", "", 1))
-	if got := names(next(t, w).Loaded); !slices.Equal(got, []string{"a"}) {
-		t.Error(got)
+	m.write("/t/tributary.yaml", strings.Replace(shared, of, "", 1))
+	l = next(t, w).Loaded
+	if got := l.Config.Clusters[1]; got.Name != "b" || got.StaleAfter != "7h" || len(got.AllowInKubeconfig) > 0 || l.Members["b"].Secret == "" {
+		t.Errorf("%+v, %+v", got, l.Members["b"])
+	}
+}
+
+// TestSettingsOfASecretWereNeverAccepted: it is a member by what all share and a drain, however often it is read, until it
+// is mended.
+func TestSettingsOfASecretWereNeverAccepted(t *testing.T) {
+	w, _ := withSecrets(t, shared)
+	for i, wrong := range []Secret{member("d", "drian", "true"), member("d", "staleAfter", "soon", "serviceSelector", "x=y"), member("d", "drain", "true", "staleAfter", "soon"), member("d", "staleAfter", "[")} {
+		l := w.Use([]Secret{wrong})
+		got := l.Config.Clusters[2]
+		if got.Name != "d" || got.StaleAfter != "30m" || got.ServiceSelector != "" || got.Force || got.Drain != (i == 2) || l.Members["d"].REST != nil {
+			t.Errorf("%v: %+v, %+v", wrong.Annotations, got, l.Members["d"])
+		}
+	}
+	w.Offer([]Secret{member("d")})
+	u, _ := w.poll()
+	if !slices.Equal(u.Diff.Reconnect, []string{"d"}) || !slices.Equal(u.Diff.Changed, []string{"d"}) || u.Loaded.Members["d"].REST == nil || u.Loaded.Faults() != nil {
+		t.Errorf("%+v, %+v", u.Diff, u.Loaded.Members["d"])
 	}
 }
 

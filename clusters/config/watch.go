@@ -269,14 +269,17 @@ func (w *Watcher) assemble(before *Loaded) *Loaded {
 	if w.secrets != nil {
 		secrets = *w.secrets
 	}
-	c, faults := w.config.withSecrets(w.path, secrets, byName(before.Config.Clusters))
+	c, wrong := w.config.withSecrets(w.path, secrets, byName(before.Config.Clusters))
 	out := &Loaded{
 		Config:  c,
 		Ingress: w.access("ingress", &c.Ingress.Connection, before.Ingress, c.Ingress.scope()),
 		Members: make(map[string]Access, len(c.Clusters)),
 
 		file: w.path, text: w.text,
-		SecretsUnread: w.config.ClustersFrom.Secrets != nil && w.secrets == nil, SecretFaults: faults,
+		SecretsUnread: w.config.ClustersFrom.Secrets != nil && w.secrets == nil,
+	}
+	for _, name := range slices.Sorted(maps.Keys(wrong)) {
+		out.SecretFaults = append(out.SecretFaults, wrong[name]...)
 	}
 	out.Metrics = w.certificate(&c, before.Metrics)
 	for i := range w.config.Clusters {
@@ -286,22 +289,27 @@ func (w *Watcher) assemble(before *Loaded) *Loaded {
 	for i := range c.Clusters[len(w.config.Clusters):] {
 		member := &c.Clusters[len(w.config.Clusters)+i]
 		at := slices.IndexFunc(secrets, func(s Secret) bool { return s.Name == member.Name })
-		out.Members[member.Name] = w.secretAccess(secrets[at], member, before.Members[member.Name])
+		out.Members[member.Name] = w.secretAccess(secrets[at], member, wrong[member.Name], before.Members[member.Name])
 	}
 	return out
 }
 
-// secretAccess judges the kubeconfig of a Secret by the same rules as a file.
-func (w *Watcher) secretAccess(s Secret, member *Cluster, before Access) Access {
+// secretAccess judges the kubeconfig of a Secret by the same rules as a file. wrong is what is wrong with its settings.
+func (w *Watcher) secretAccess(s Secret, member *Cluster, wrong Faults, before Access) Access {
 	accepted, err := kubeconfig.Accept(s.Kubeconfig, kubeconfig.Request{
 		Path: s.String(), Context: member.Context, Allow: member.AllowInKubeconfig, ReadFile: w.readNamed,
 	})
-	if err != nil {
-		before.Err = err
-		return before
+	out := before
+	switch {
+	case err != nil:
+		out.Err, out.RefusedSettings = err, false
+	case member.unsettled:
+		out = Access{Err: wrong, RefusedSettings: true}
+	default:
+		out = member.limit(accepted, "annotation "+SecretAnnotation+"context")
+		out.Err, out.RefusedSettings = wrong.Err(), len(wrong) > 0
 	}
-	out := member.limit(accepted, "annotation "+SecretAnnotation+"context")
-	out.Secret = s.Namespace + "/" + s.Name
+	out.File, out.Secret = "", s.Namespace+"/"+s.Name
 	return out
 }
 

@@ -59,8 +59,8 @@ const (
 	ReasonMassNotReady Reason = "MassNotReady"
 	// ReasonChangesHeld: lists lack what is served, and it is kept.
 	ReasonChangesHeld Reason = "ChangesHeld"
-	// ReasonKubeconfigRefused: the kubeconfig as it stands is not accepted. The
-	// last one that was goes on being used.
+	// ReasonKubeconfigRefused: the kubeconfig as it stands, or what the Secret that it
+	// is in says beside it, is not accepted. The last one that was goes on being used.
 	ReasonKubeconfigRefused Reason = "KubeconfigRefused"
 	// ReasonNewAccessFails: the kubeconfig was changed and what it says now does
 	// not lead to the member. The former goes on being used.

@@ -218,7 +218,7 @@ func (p *statusPrinter) summary() {
 		p.printf("          last error: %s\n", clean(in.LastError))
 	}
 	if s.Config.Error != "" {
-		p.printf("Config:   %s is refused, the former one stays: %s\n", clean(s.Config.File), clean(s.Config.Error))
+		p.printf("Config:   %s is refused, or part of what it wants; what was accepted stays: %s\n", clean(s.Config.File), clean(s.Config.Error))
 	}
 }
 

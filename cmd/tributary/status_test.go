@@ -58,7 +58,7 @@ func TestStatusText(t *testing.T) {
 Ready:    no: member idc-b: first sync
 Ingress:  live, v1.36.3, 3 replicas, last contact 1.0s ago
           last error: watch services: EOF
-Config:   config.yaml is refused, the former one stays: clusters[1].name: idc-a is named twice
+Config:   config.yaml is refused, or part of what it wants; what was accepted stays: clusters[1].name: idc-a is named twice
 
 Clusters
 NAME   STATE                                        VERSION  SERVICES  PODS  READY  NOT READY     LAG   LAST CONTACT  LAST ERROR

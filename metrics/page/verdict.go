@@ -94,7 +94,7 @@ func live(s *metrics.Status) (up, away int) {
 func alerts(s *metrics.Status) []verdict {
 	var out []verdict
 	if s.Config.Error != "" {
-		out = append(out, verdict{"bad", "The configuration on disk is refused; the former one runs on.", message(s.Config.Error)})
+		out = append(out, verdict{"bad", "The configuration is refused, or part of what it wants; what was accepted runs on.", message(s.Config.Error)})
 	}
 	if !s.Ingress.Up {
 		detail := "Last contact: " + ago(s.Ingress.LastContact, s.Time) + "."

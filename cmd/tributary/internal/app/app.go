@@ -64,11 +64,13 @@ type App struct {
 
 	mu sync.Mutex
 	// All below is guarded by mu. loaded is what runs, refused why the file on disk
-	// is not that, ingressErr why the ingress cluster could not be opened.
+	// is not that, ingressErr why the ingress cluster could not be opened, secretsErr why
+	// the Secrets of members are not read.
 	loaded     *config.Loaded
 	loadedAt   time.Time
 	refused    error
 	ingressErr error
+	secretsErr error
 	// joined is when each member was configured, announced what the reconciler was told of it.
 	joined    map[string]time.Time
 	announced map[string]clusters.MemberState
@@ -178,6 +180,7 @@ func (r *App) apply(update config.Update) {
 	}
 	r.applying.Lock()
 	defer r.applying.Unlock()
+	wereUnread := r.running().SecretsUnread // then members that are new may be known
 	r.adopt(update)
 	r.reportRefused(update)
 	diff := update.Diff
@@ -188,7 +191,7 @@ func (r *App) apply(update config.Update) {
 		return // nothing runs yet that could be changed; it will start with what was adopted
 	}
 	to := r.sink.to.Load()
-	r.forgetIdentities(r.ingress.Load(), func(name string) bool { return !slices.Contains(diff.Added, name) })
+	r.forgetIdentities(r.ingress.Load(), func(name string) bool { return wereUnread || !slices.Contains(diff.Added, name) })
 	r.applyMembers()
 	if diff.Annotations {
 		r.set.Relist("")
@@ -247,6 +250,9 @@ func (r *App) reportRefused(update config.Update) {
 		r.logger.Error("settings of a member's Secret refused", "error", fault)
 	}
 	for _, name := range update.Diff.Refused {
+		if update.Loaded.Members[name].RefusedSettings {
+			continue // said above
+		}
 		r.logger.Error("kubeconfig refused, the former connection stays", "cluster", name, "error", update.Loaded.Members[name].Err)
 	}
 	if update.Diff.IngressRefused {

@@ -305,6 +305,13 @@ func loadedWith(t *testing.T, ingress config.Access, lines string) *config.Loade
 func replicating(t *testing.T, loaded *config.Loaded) *App {
 	t.Helper()
 	r := New(loaded, Options{Path: "f", Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	runs(t, r)
+	return r
+}
+
+// runs has an App run until the test ends.
+func runs(t *testing.T, r *App) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.run(ctx) }()
@@ -315,7 +322,6 @@ func replicating(t *testing.T, loaded *config.Loaded) *App {
 		}
 		r.metrics.Flush()
 	})
-	return r
 }
 
 // edit applies another configuration, as the watcher of the files does.

@@ -195,7 +195,8 @@ func (r *App) known(session *ingressSession) inventory.Inventory {
 	for _, c := range r.running().Config.Clusters {
 		configured[c.Name] = true
 	}
-	r.forgetIdentities(session, func(name string) bool { return configured[name] })
+	unread := r.running().SecretsUnread // then nobody knows which are
+	r.forgetIdentities(session, func(name string) bool { return unread || configured[name] })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.set.Conditions() {

@@ -87,7 +87,7 @@ func (n *renewer) renew(ctx context.Context) {
 	loaded := n.loaded()
 	for _, cluster := range loaded.Config.Clusters {
 		access := loaded.Members[cluster.Name]
-		if access.REST == nil || access.Err != nil {
+		if access.REST == nil || access.Err != nil && !access.RefusedSettings {
 			continue // what is kept is not what is used
 		}
 		token, ok := kubeconfig.ParseAccountToken(access.REST.BearerToken)

@@ -37,7 +37,7 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	}
 
 	var group sync.WaitGroup
-	members := newSecretMembers(watcher.Offer, o)
+	members := newSecretMembers(watcher.Offer, r.noteUnread, o)
 	members.use(watcher.Loaded())
 	group.Go(func() { members.run(ctx) })
 	group.Go(func() { newRenewer(r.running, r.mayWrite, r.writeClient, o).run(ctx) })

@@ -6,6 +6,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -18,7 +19,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/evidence"
 	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -73,15 +76,17 @@ func ReadSecrets(ctx context.Context, loaded *config.Loaded, version string) ([]
 // secretMembers follows the Secrets that are members, as the configuration of the moment wants it. What was read stays
 // what counts while nothing can be read.
 type secretMembers struct {
-	offer   func([]config.Secret)
+	offer func([]config.Secret)
+	// unread is told why they are not read, nil: they are followed.
+	unread  func(error)
 	version string
 	logger  *slog.Logger
 	// latest holds the configuration that counts, if it was not looked at yet.
 	latest chan *config.Loaded
 }
 
-func newSecretMembers(offer func([]config.Secret), o Options) *secretMembers {
-	return &secretMembers{offer: offer, version: o.Build.Version, logger: o.Logger, latest: make(chan *config.Loaded, 1)}
+func newSecretMembers(offer func([]config.Secret), unread func(error), o Options) *secretMembers {
+	return &secretMembers{offer: offer, unread: unread, version: o.Build.Version, logger: o.Logger, latest: make(chan *config.Loaded, 1)}
 }
 
 // use says which configuration counts. It is for one goroutine.
@@ -110,6 +115,7 @@ func (m *secretMembers) run(ctx context.Context) {
 				continue
 			}
 			stop()
+			m.unread(nil)
 			current, stop = next, func() {}
 			if wanted {
 				stop = m.follow(ctx, next)
@@ -122,6 +128,7 @@ func (m *secretMembers) run(ctx context.Context) {
 func (m *secretMembers) follow(ctx context.Context, source secretSource) (stop func()) {
 	connection, err := kube.Connect(source.access.REST, kube.ConnectOptions{Cluster: "ingress", Version: m.version})
 	if err != nil {
+		m.unread(err)
 		m.logger.Error("Secrets of members are not read", "namespace", source.namespace, "error", err)
 		return func() {}
 	}
@@ -188,6 +195,9 @@ func (h *secretHandler) Contact(time.Time, bool) {}
 
 // Changed implements kube.Handler: it says once why nothing can be read.
 func (h *secretHandler) Changed(s kube.State) {
+	if s.Phase == kube.Following || s.Err != nil {
+		h.m.unread(s.Err)
+	}
 	text := ""
 	if s.Err != nil && s.Phase == kube.Forbidden {
 		text = s.Err.Error()
@@ -196,6 +206,45 @@ func (h *secretHandler) Changed(s kube.State) {
 		h.m.logger.Error("Secrets of members may not be read: grant list and watch there, or take clustersFrom away", "namespace", h.namespace, "error", text)
 	}
 	h.logged = text
+}
+
+// noteUnread notes why the Secrets of members are not read at the moment; nil: they are.
+func (r *App) noteUnread(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.secretsErr = err
+}
+
+// unreadSecrets says what is wrong with the Secrets of members: those that were never read, whatever the cause, and those
+// that may not be read any more. The caller holds mu.
+func (r *App) unreadSecrets() error {
+	err := r.secretsErr
+	if r.loaded.SecretsUnread && r.begun.Load() {
+		err = cmp.Or(err, errors.New("there was no answer"))
+	} else if !kube.NotAllowed(err) {
+		return nil
+	}
+	return fmt.Errorf("clustersFrom.secrets: the Secrets of members in namespace %s cannot be read: %w; grant list and watch there, or take clustersFrom away", SecretNamespace(r.loaded), err)
+}
+
+// unfollowed are the members that stand, or are on record, and are not followed because no Secret was read yet. It walks
+// over all replicas.
+func (r *App) unfollowed(session *ingressSession, configured []config.Cluster, why error) (out []metrics.ClusterStatus) {
+	names := session.reconciler.Clusters()
+	r.mu.Lock()
+	for name := range r.identities {
+		names[name] = true
+	}
+	r.mu.Unlock()
+	for _, c := range configured {
+		delete(names, c.Name)
+	}
+	for _, name := range sortedKeys(names) {
+		out = append(out, metrics.ClusterStatus{
+			Name: name, State: string(evidence.Silent), Reason: string(evidence.ReasonKubeconfigRefused), Since: r.started.UTC(), LastError: "not followed: " + why.Error(),
+		})
+	}
+	return out
 }
 
 // noteSecretsRead lets the start go on once a configuration has all of its members.

@@ -27,9 +27,9 @@ func (r *App) status() metrics.Status {
 	r.mu.Lock()
 	s.Config = metrics.ConfigStatus{File: r.path, LoadedAt: r.loadedAt.UTC()}
 	s.Instance = r.loaded.Config.Instance
-	members := r.loaded.Members
-	if r.refused != nil {
-		s.Config.Error = r.refused.Error()
+	loaded, unread := r.loaded, r.unreadSecrets()
+	if err := errors.Join(r.refused, loaded.SecretFaults.Err(), unread); err != nil {
+		s.Config.Error = err.Error()
 	}
 	ingressErr := r.ingressErr
 	session := r.ingress.Load()
@@ -48,18 +48,22 @@ func (r *App) status() metrics.Status {
 		s.Lanes = laneStatuses(queue)
 	}
 	s.Clusters = r.notAsked()
+	if session != nil && loaded.SecretsUnread && unread != nil {
+		s.Clusters = append(s.Clusters, r.unfollowed(session, loaded.Config.Clusters, unread)...)
+	}
 	for _, member := range r.set.Status() {
 		one := member.ClusterStatus
 		one.Since, one.LastContact, one.LastErrorAt = utc(one.Since), utc(one.LastContact), utc(one.LastErrorAt)
 		if arrival, waiting := oldest[one.Name]; waiting {
 			one.LagSeconds = max(0, now.Sub(arrival).Seconds())
 		}
-		if access := members[member.Name]; access.REST != nil {
+		if access := loaded.Members[member.Name]; access.REST != nil {
 			one.CredentialExpires = kubeconfig.Expires(access.REST)
 		}
 		s.Clusters = append(s.Clusters, one)
 		s.Held = append(s.Held, heldChanges(&member)...)
 	}
+	slices.SortFunc(s.Clusters, func(a, b metrics.ClusterStatus) int { return strings.Compare(a.Name, b.Name) })
 	return s
 }
 
@@ -75,7 +79,6 @@ func (r *App) notAsked() []metrics.ClusterStatus {
 			Name: c.Name, State: string(clusters.Connecting), Since: r.started.UTC(), LastError: "not asked yet: the ingress cluster is listed first",
 		})
 	}
-	slices.SortFunc(out, func(a, b metrics.ClusterStatus) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
