@@ -270,8 +270,13 @@ func emptyMember(t *testing.T) config.Access {
 			answer(w, corev1.Namespace{
 				TypeMeta: metav1.TypeMeta{Kind: "Namespace", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "uid"},
 			})
-		case kind == "":
-			http.NotFound(w, r)
+		case kind == "": // in the words of an API server: any other 404 is no answer
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusNotFound)
+			answer(w, metav1.Status{
+				TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound,
+				Code: http.StatusNotFound, Details: &metav1.StatusDetails{Name: path[strings.LastIndexByte(path, '/')+1:]},
+			})
 		case r.URL.Query().Get("watch") != "":
 			w.Header().Set("Content-Type", "application/json")
 			_ = http.NewResponseController(w).Flush()
