@@ -75,9 +75,9 @@ func newMember(spec sessionSpec, opts *Options) *Member {
 // again returns the member as it was before anything was known of it, but for its identity, and
 // what it has lost for good.
 func (m *Member) again() *Member {
+	next := newMember(m.currentSpec(), m.opts) // with no lock held: it asks for what is on record
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	next := newMember(m.spec, m.opts)
 	next.identity, next.drainSince, next.gone = m.identity, m.drainSince, m.state.SeenGone()
 	return next
 }
