@@ -11,9 +11,9 @@
 // same way, object.go what events say, list.go what complete lists show, in pieces;
 // pods.go, services.go and manual.go are the tables of the kinds. Then, one idea a file:
 // absence.go keeps what lists lack, judge.go says how much of it may go, inquiry.go asks
-// for the rest, taken.go for what went and may be there; rules.go and rulework.go put
+// for the rest, answer.go takes in what comes of that, taken.go for what went and may be there; rules.go and rulework.go put
 // rules in force, in pieces; baseline.go is what
-// stands in the ingress cluster before a start, start.go judges that, share.go adds it to what the member gives; quarantine.go is about
+// stands in the ingress cluster before a start, baselinedrop.go what a member's words take from it, start.go judges that, share.go adds it to what the member gives; quarantine.go is about
 // stores that went back in time; readiness.go and panic.go keep pods ready, damping.go
 // keeps those that flap not ready; room.go is about too many objects; health.go says how
 // the member stands; holds.go lists all that is kept; takeover.go ends what was released

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -101,45 +100,6 @@ func (s *State) sample(all []*absence) []*absence {
 	return sortAbsences(chosen)
 }
 
-// answered takes in what came of a question.
-func (s *State) answered(now time.Time, e Answer, out *Effects) {
-	if e.Epoch != s.quarantine.epochs[e.Kind] {
-		return
-	}
-	if w, _ := e.Object.(Written); e.Kind == Manual && (e.Outcome == There || e.Outcome == NotFound) {
-		s.settleAll(now, s.unwritten(now, e.Key, w, e.Revision), "asked", out)
-	}
-	a := s.absent[object{e.Kind, e.Key}]
-	if a == nil || a.state != asking || a.uid != e.UID {
-		s.thereIs(now, nil, e.Object, nil, out)
-		return
-	}
-	q := s.inquiries[e.Kind]
-	if q != nil {
-		q.heard = now
-	}
-	switch e.Outcome {
-	case NotFound:
-		if q != nil {
-			delete(q.waiting, a.id)
-			q.gone++
-		}
-		s.settle(now, a, "asked", out)
-	case There:
-		s.thereIs(now, a, e.Object, q, out)
-	case Refused:
-		if a.state, a.asked = mayNotAsk, now; q != nil {
-			q.mayNot = true
-			delete(q.waiting, a.id)
-		}
-	default:
-		a.failed(now, q)
-	}
-	if q != nil && len(q.waiting) == 0 {
-		s.inquired(now, e.Kind, q, out)
-	}
-}
-
 // failed has a question asked again. That it fails says nothing of the object, however often
 // it does: without the right alone lists have to do.
 func (a *absence) failed(now time.Time, q *inquiry) {
@@ -169,126 +129,6 @@ func (s *State) askAgain(now time.Time, out *Effects) {
 			s.inquired(now, Kind(kind), q, out)
 		}
 	}
-}
-
-// thereIs takes in an object that was asked for, whatever its kind.
-func (s *State) thereIs(now time.Time, a *absence, o any, q *inquiry, out *Effects) {
-	switch v := o.(type) {
-	case podVersion:
-		isThereStill(s, now, &pods{}, a, v, q, out)
-	case serviceVersion:
-		isThereStill(s, now, services{}, a, v, q, out)
-	case endpointsVersion:
-		isThereStill(s, now, &endpoints{}, a, v, q, out)
-	case sliceVersion:
-		isThereStill(s, now, &slicesTable{}, a, v, q, out)
-	case Written:
-		s.isWritten(now, a, v, q, out)
-	}
-}
-
-// isWritten takes in what is written by hand for a Service, all of it: what stands
-// beside that is gone.
-func (s *State) isWritten(now time.Time, a *absence, w Written, q *inquiry, out *Effects) {
-	if a == nil {
-		return
-	}
-	stood := len(a.baseline)
-	if w.Endpoints != nil {
-		isWrittenIn(s, now, &endpoints{}, *w.Endpoints, out)
-	}
-	for _, v := range w.Slices {
-		isWrittenIn(s, now, &slicesTable{}, v, out)
-	}
-	if q != nil && len(a.baseline) < stood {
-		q.there, s.contradicted[Manual] = true, now
-	}
-	s.settle(now, a, "asked", out)
-}
-
-// unwritten are the absent objects of a Service that are not among all that is written by
-// hand for it: it was asked for all. So is what is held at no later revision than the answer's.
-func (s *State) unwritten(now time.Time, service syncer.Key, w Written, revision uint64) (gone []*absence) {
-	for o, rv := range s.store.ManualRevisions(service) {
-		if l := s.lostManual(o); rv <= revision && s.absent[l.id] == nil && !w.has(l.id) && !s.quarantine.lost(l.id.Kind) {
-			s.lacks(now, l, true)
-		}
-	}
-	for id, a := range s.absent {
-		if id.Kind != Manual && a.service == service && !a.past && !w.has(id) {
-			gone = append(gone, a)
-		}
-	}
-	return sortAbsences(gone)
-}
-
-// has reports whether an object is among what is written by hand for a Service.
-func (w *Written) has(id object) bool {
-	if id.Kind == Endpoints {
-		return w.Endpoints != nil
-	}
-	return slices.ContainsFunc(w.Slices, func(v sliceVersion) bool { return v.Object.Key == id.Key })
-}
-
-func isWrittenIn[T Object](s *State, now time.Time, t table[T], v store.Versioned[T], out *Effects) {
-	if rv, held := t.revision(s, &v.Object); t.wanted(s, &v.Object) && (!held || v.RV > rv) {
-		heard(s, now, t, &v, "asked", out)
-		s.reappeared(t.id(&v.Object))
-	}
-}
-
-// isThereStill takes in an object that is there although lists lack it, unless it is
-// another one of its name, or has finished. What it says of itself is hard evidence,
-// also where nobody waits for it any more (a is nil).
-func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v store.Versioned[T], q *inquiry, out *Effects) {
-	rv, held := t.revision(s, &v.Object)
-	if a != nil && a.rv > 0 {
-		rv, held = a.rv, true
-	}
-	past := held && v.RV != 0 && v.RV < rv || // the store went back; its lists will tell
-		s.quarantine.doubted(t.kind()) && !s.quarantine.news(t.kind(), v.RV, rv)
-	switch {
-	case a == nil:
-		if !t.outdated(s, v) && v.RV > rv {
-			heard(s, now, t, &v, "asked", out)
-		}
-		return
-	case past:
-	case t.finished(&v.Object) || a.uid != "" && t.uid(&v.Object) != a.uid:
-		s.answers[a.id] = v.RV
-		s.settle(now, a, "asked", out)
-		return
-	default:
-		dirty := t.hear(s, now, v, out)
-		s.refile(a, t.lost(s, &v.Object)) // it may be another's by now
-		t.met(s, now, &v.Object, out)
-		t.claim(s, now, &v.Object, out)
-		s.announce(out, Change{Cause: objectCause(kindName(a.id.Kind), a.id.Key, a.uid, 0, "asked"), Dirty: dirty})
-	}
-	if s.absent[a.id] == a {
-		a.state = isThere
-	}
-	if q != nil {
-		q.there = true
-		delete(q.waiting, a.id)
-		s.askBelieved(now, a.id.Kind, q, out)
-	}
-	if s.contradicted[a.id.Kind].IsZero() {
-		s.contradicted[a.id.Kind] = now
-	}
-}
-
-// has reports whether the table has an object, and at what revision.
-func (s *State) has(a *absence) (rv uint64, has bool) {
-	switch a.id.Kind {
-	case Pods:
-		return s.store.PodRevision(a.id.Key)
-	case Services:
-		return s.store.ServiceRevision(a.id.Key)
-	case Endpoints, Slices:
-		return s.store.ManualRevision(a.manual())
-	}
-	return 0, false
 }
 
 // inquired ends a round of questions.

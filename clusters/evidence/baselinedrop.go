@@ -1,0 +1,246 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// dropBaseline takes an endpoint from what stands.
+func (s *State) dropBaseline(e *baselineEndpoint) []store.Dirty {
+	if e.dropped {
+		return nil
+	}
+	e.dropped = true
+	e.in.left--
+	for _, a := range e.waits {
+		if a.baseline = slices.DeleteFunc(a.baseline, func(x *baselineEndpoint) bool { return x == e }); len(a.baseline) == 0 {
+			s.reappeared(a.id) // there is nothing to ask for any more
+		}
+	}
+	e.waits = nil
+	st := &s.baseline
+	if pod, named := e.pod(); named {
+		remove := func(list []*baselineEndpoint) []*baselineEndpoint {
+			return slices.DeleteFunc(list, func(x *baselineEndpoint) bool { return x == e })
+		}
+		if st.byPod[pod] = remove(st.byPod[pod]); len(st.byPod[pod]) == 0 {
+			delete(st.byPod, pod)
+			if s.store.Pod(pod) == nil {
+				s.readiness.gone(pod) // what it said counted as long as it stood
+			}
+		}
+		if st.byAddr[e.endpoint.Addr] = remove(st.byAddr[e.endpoint.Addr]); len(st.byAddr[e.endpoint.Addr]) == 0 {
+			delete(st.byAddr, e.endpoint.Addr)
+		}
+	}
+	if e.in.judged && e.in.left == 0 {
+		delete(st.replicas, e.in.key)
+	}
+	source := e.in.key
+	if len(e.in.sources) > 0 {
+		source = e.in.sources[0]
+	}
+	return []store.Dirty{{Replica: e.in.key, Source: source, Effect: syncer.Removal}}
+}
+
+// settleBaseline takes in that an object is gone that endpoints wait for.
+func (s *State) settleBaseline(a *absence) (dirty []store.Dirty) {
+	for _, e := range slices.Clone(a.baseline) {
+		if a.id.Kind == Pods || !slices.ContainsFunc(e.waits, func(b *absence) bool { return b.id.Kind != Pods }) {
+			dirty = append(dirty, s.dropBaseline(e)...)
+		}
+	}
+	return dirty
+}
+
+// dropAll drops endpoints, and says so even before the member was read whole.
+func (s *State) dropAll(drop []*baselineEndpoint, cause Cause, out *Effects) {
+	var dirty []store.Dirty
+	for _, e := range drop {
+		dirty = append(dirty, s.dropBaseline(e)...)
+	}
+	if len(dirty) > 0 {
+		out.Changes = append(out.Changes, Change{Cause: cause, Dirty: merged(dirty)})
+	}
+}
+
+// meetBaseline compares what a pod says of itself with what stands of it: a pod with
+// another UID or address, or one that is going or not ready, is no longer what stands.
+func (s *State) meetBaseline(p *syncer.Pod, out *Effects) {
+	endpoints := s.baseline.byPod[p.Key]
+	if len(endpoints) == 0 {
+		return
+	}
+	taken := *p
+	if held := s.store.Pod(p.Key); held != nil && held.UID == p.UID {
+		taken = *held // ready for a panic, or a silent node
+	}
+	var drop []*baselineEndpoint
+	for _, e := range endpoints {
+		same := e.endpoint.Target.UID == taken.UID && store.HasAddress(&taken, e.endpoint.Addr) && !taken.Terminal
+		ready := !taken.Terminating() && taken.Ready || s.published(e.in) ||
+			!taken.Terminating() && s.store.MakesReady(s.cfg.Decider, p.Key, e.in.sources)
+		if same && !ready {
+			s.damping.fell(e)
+		}
+		switch {
+		case !same || !ready, e.in.judged && (!s.lacksSource(e.in) || s.gives(e)):
+			drop = append(drop, e)
+		}
+	}
+	s.dropAll(drop, (*pods)(nil).cause(p, 0, "relist"), out)
+}
+
+// published reports whether a replica that stands takes every pod for ready: as its
+// Services say, or while one is not known the record.
+func (s *State) published(r *baselineReplica) bool {
+	return slices.ContainsFunc(r.sources, func(source syncer.Key) bool {
+		if s.store.Service(source) == nil {
+			return slices.Contains(r.publishing, source)
+		}
+		return s.store.Publishes(source)
+	})
+}
+
+// lacksSource reports whether a Service that fed a replica is absent.
+func (s *State) lacksSource(r *baselineReplica) bool {
+	return slices.ContainsFunc(r.sources, func(source syncer.Key) bool {
+		_, found := s.store.Source(source)
+		return !found && s.follows(source.Namespace)
+	})
+}
+
+func (s *State) follows(namespace string) bool {
+	return s.cfg.Follows == nil || s.cfg.Follows(namespace)
+}
+
+// baselineReused takes an address from what stands of another pod than the one that
+// has it now. A list, and a pod that is not ready, say nothing of one that is shown with it as well.
+func (s *State) baselineReused(addr netip.Addr, p *syncer.Pod, listed bool, out *Effects) {
+	var drop []*baselineEndpoint
+	for _, e := range s.baseline.byAddr[addr] {
+		pod := e.endpoint.Target
+		same := pod.Key == p.Key && pod.UID == p.UID
+		is := s.store.Pod(pod.Key) // which is shown there, or meetBaseline would know
+		shown := (listed || !p.Ready) && is != nil && is.UID == pod.UID && s.absent[object{Pods, pod.Key}] == nil
+		if !same && !shown && !p.HostNetwork {
+			drop = append(drop, e)
+		}
+	}
+	s.dropAll(drop, (*pods)(nil).cause(p, 0, "reused"), out)
+}
+
+// baselineSourceGone takes in that a Service was deleted.
+func (s *State) baselineSourceGone(source syncer.Key, cause Cause, out *Effects) {
+	var drop []*baselineEndpoint
+	for _, r := range s.baseline.fedBy(source) {
+		if !slices.ContainsFunc(r.sources, func(other syncer.Key) bool {
+			return other != source && (s.store.Service(other) != nil || s.absent[object{Services, other}] != nil)
+		}) {
+			drop = append(drop, r.open()...)
+		} else if !slices.ContainsFunc(r.sources, func(other syncer.Key) bool {
+			return other != source && (s.store.IsManual(other) || s.store.Service(other) == nil)
+		}) {
+			for _, e := range r.open() {
+				if _, named := e.pod(); !named { // nobody else can have written it
+					drop = append(drop, e)
+				}
+			}
+		}
+		if cause.Event != "released" { // which is no proof
+			r.sources = slices.DeleteFunc(slices.Clone(r.sources), func(other syncer.Key) bool { return other == source })
+		}
+	}
+	s.dropAll(drop, cause, out)
+}
+
+// serviceShown drops what stands of replicas whose Services are all shown: their own
+// share has it, or has not.
+func (s *State) serviceShown(now time.Time, service syncer.Key, out *Effects) {
+	var drop []*baselineEndpoint
+	unjudged := false
+	s.foundSource(service)
+	for _, r := range s.baseline.fedBy(service) {
+		if slices.Contains(r.publishing, service) && !s.store.Publishes(service) {
+			s.unpublish(r, out)
+		}
+		if s.presence(r).pending {
+			r.judged = false // what is written by hand is to be read first
+			continue
+		}
+		unjudged = unjudged || !r.judged
+		if s.lacksSource(r) {
+			continue
+		}
+		manual := slices.ContainsFunc(r.sources, s.store.IsManual)
+		for _, e := range r.open() {
+			pod, named := e.pod()
+			if named && r.judged && s.store.Pod(pod) != nil || !named && !manual {
+				drop = append(drop, e)
+			}
+		}
+	}
+	s.dropAll(drop, Cause{Kind: "Service", Event: "relist", Key: service}, out)
+	if s.synced && unjudged {
+		s.judgeBaseline(now, out)
+	}
+}
+
+// unpublish meets again the pods that were kept as published, where the Service of record
+// does not publish any more.
+func (s *State) unpublish(r *baselineReplica, out *Effects) {
+	for _, e := range r.open() {
+		if pod, named := e.pod(); named {
+			if p := s.store.Pod(pod); p != nil {
+				s.meetBaseline(p, out)
+			}
+		}
+	}
+}
+
+// foundSource has nothing that stands wait for a Service any more that is there, though
+// lists may lack it.
+func (s *State) foundSource(service syncer.Key) {
+	a := s.absent[object{Services, service}]
+	if a == nil {
+		return
+	}
+	for _, e := range a.baseline {
+		e.waits = slices.DeleteFunc(e.waits, func(b *absence) bool { return b == a })
+		e.in.judged = e.in.judged && len(e.waits) > 0
+	}
+	a.baseline = nil
+}
+
+// baselineManual drops endpoints that stand and that hand-written objects of their
+// Services give by now.
+func (s *State) baselineManual(out *Effects) {
+	if !s.synced {
+		return
+	}
+	var drop []*baselineEndpoint
+	for _, r := range s.baseline.replicas {
+		if !r.judged {
+			continue
+		}
+		for _, source := range r.sources {
+			if src, found := s.store.Source(source); !found || !src.Manual || !src.Known {
+				continue
+			}
+			serves := s.store.ServesManual(source)
+			for _, e := range r.open() {
+				if serves(e.endpoint) {
+					drop = append(drop, e)
+				}
+			}
+		}
+	}
+	s.dropAll(drop, Cause{Kind: "Endpoints", Event: "relist"}, out)
+}
