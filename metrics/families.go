@@ -111,6 +111,9 @@ var (
 		"Whether the ingress cluster answers (1) or not (0).")
 	replicas = family(Gauge, groupIngress, "replicas", "",
 		"Services in the ingress cluster that Tributary owns.")
+	orphanReplicas = family(Gauge, groupIngress, "orphan_replicas", "member_cluster",
+		"Replicas in which endpoints stand of a cluster that is not configured: nobody knows whether they live.",
+		"Absent where there is none.")
 	writes = family(Counter, groupIngress, "writes_total", "kind verb result",
 		"Writes sent to the ingress cluster. When nothing changes, nothing is written.",
 		"`kind`: `Namespace`, `Service`, `Endpoints`, `EndpointSlice`. `verb`: `create`, `update`, `delete`. `result`: `ok`, `conflict` (resolved by looking again), `not_found`, `exists`, `throttled`, `forbidden`, `invalid`, `timeout`, `error`.")
@@ -212,7 +215,7 @@ func Families() []Family {
 		clusterUp, clusterSynced, clusterCondition, kubeconfigExpiry, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, dampedEndpoints,
 		ruleMatches, ruleErrors, ruleEvaluations, ruleCost, ruleSeconds, rejectedAddresses, rejectedNow,
 		watchEvents, watchRestarts, lists, listDuration, unreadable, clientRequests, clientRequestDuration,
-		ingressUp, replicas, writes, writeDuration, conflicts, heldChanges,
+		ingressUp, replicas, orphanReplicas, writes, writeDuration, conflicts, heldChanges,
 		sinkLag, sinkServices, sinkPending, sinkRefused, sinkLastAck, sinkFailing, sinkUnkept, sinkRequests, sinkRequestDuration,
 		queueDepth, queueOldest, queueUnfinished, queueLongest, queueAdds, queueRetries, queueDuration, workDuration,
 		ready, leader, leaderAlone, configReloads, configLastOK, configLastTime, buildInfo,

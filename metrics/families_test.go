@@ -57,6 +57,7 @@ func feed(m *Metrics, cluster string) {
 		Conflicts: []Conflict{{Reason: "port", Cluster: cluster, Message: "port 80 differs"}},
 		Held:      []HeldChange{{Reason: "drain_last_ready", Cluster: cluster}},
 		Rejected:  []Rejection{{Cluster: cluster, Address: "127.0.0.1", Reason: "loopback"}},
+		Orphans:   []OrphanStatus{{Cluster: "old-" + cluster, Endpoints: 1}},
 	})
 	answer := func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusTooManyRequests}, nil
@@ -170,7 +171,7 @@ func TestContract(t *testing.T) {
 		"change_latency_seconds{member_cluster,lane,stage}", "sync_lag_seconds{member_cluster}", "source_delay_seconds{member_cluster}",
 		"cluster_up{member_cluster}", "cluster_synced{member_cluster}", "cluster_last_contact_seconds{member_cluster}",
 		"cluster_condition{member_cluster,reason}", "writes_total{kind,verb,result}", "services{member_cluster}", "endpoints{member_cluster,state}",
-		"rejected_addresses_total{member_cluster,reason}", "conflicts{reason}", "held_changes{member_cluster,reason}",
+		"rejected_addresses_total{member_cluster,reason}", "orphan_replicas{member_cluster}", "conflicts{reason}", "held_changes{member_cluster,reason}",
 		"native_lag_seconds{member_cluster}", "kubeconfig_expiry_timestamp_seconds{member_cluster}",
 		"sink_lag_seconds{sink}", "sink_requests_total{sink,result}", "sink_last_acknowledgement_timestamp_seconds{sink}", "sink_pending_services{sink}",
 	} {

@@ -15,7 +15,7 @@ func pulled() []Family {
 	return []Family{
 		syncLag, nativeBehind, nativeDiffering, clusterUp, clusterSynced, clusterCondition, kubeconfigExpiry, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, dampedEndpoints,
 		ruleMatches, ruleErrors, ruleEvaluations, ruleCost, ruleSeconds,
-		rejectedNow, ingressUp, replicas, conflicts, heldChanges, queueDepth, queueOldest, queueUnfinished, queueLongest, ready, leader, leaderAlone,
+		rejectedNow, ingressUp, replicas, orphanReplicas, conflicts, heldChanges, queueDepth, queueOldest, queueUnfinished, queueLongest, ready, leader, leaderAlone,
 		configLastOK, configLastTime, sinkLag, sinkServices, sinkPending, sinkRefused, sinkLastAck, sinkFailing, sinkUnkept,
 	}
 }
@@ -56,6 +56,9 @@ func (p *puller) Collect(out chan<- prometheus.Metric) {
 	if p.m.status != nil {
 		s := p.m.status()
 		p.status(&s, emit)
+		for _, o := range p.m.troubles.orphans(s.Clusters) {
+			emit(orphanReplicas, float64(o.Replicas), o.Cluster)
+		}
 		for i := range s.Conflicts {
 			reasons[s.Conflicts[i].Reason]++
 		}

@@ -28,6 +28,8 @@ type Status struct {
 	Clusters []ClusterStatus `json:"clusters"`
 	Lanes    []LaneStatus    `json:"lanes"`
 	Sinks    []SinkStatus    `json:"sinks,omitempty"`
+	// Orphans are clusters that are not configured and of which endpoints stand.
+	Orphans []OrphanStatus `json:"orphans,omitempty"`
 	// Conflicts, Held and Rejected are bounded lists; the Count of each is not.
 	Conflicts     []Conflict   `json:"conflicts"`
 	ConflictCount int          `json:"conflictCount"`
@@ -211,6 +213,17 @@ type SinkStatus struct {
 	LastError        string    `json:"lastError,omitempty"`
 	// Unkept is why what was acknowledged does not outlast a restart; empty where it does.
 	Unkept string `json:"unkept,omitempty"`
+}
+
+// OrphanStatus is about a cluster that is not configured and of which endpoints stand in
+// the ingress cluster: nobody knows whether they live.
+type OrphanStatus struct {
+	Cluster string `json:"cluster"`
+	// Replicas are those in which they stand.
+	Replicas  int `json:"replicas"`
+	Endpoints int `json:"endpoints"`
+	// Since is when this process first saw one of them.
+	Since time.Time `json:"since"`
 }
 
 // Conflict is a disagreement about one replica that a person should mend.

@@ -5,6 +5,7 @@ package metrics
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -24,10 +25,12 @@ type Trouble struct {
 	Conflicts []Conflict
 	Held      []HeldChange
 	Rejected  []Rejection
+	// Orphans have one entry a cluster, of which Replicas need not be set.
+	Orphans []OrphanStatus
 }
 
 func (t *Trouble) empty() bool {
-	return len(t.Conflicts) == 0 && len(t.Held) == 0 && len(t.Rejected) == 0
+	return len(t.Conflicts) == 0 && len(t.Held) == 0 && len(t.Rejected) == 0 && len(t.Orphans) == 0
 }
 
 type replicaKey struct{ namespace, service string }
@@ -101,7 +104,14 @@ func (t *Trouble) holdsLike(o *Trouble) bool {
 // kept. fresh are the rejections that were not.
 func merge(key replicaKey, before, now *Trouble, at time.Time) (next *Trouble, fresh []Rejection) {
 	next = &Trouble{
-		Conflicts: slices.Clone(now.Conflicts), Held: slices.Clone(now.Held), Rejected: slices.Clone(now.Rejected),
+		Conflicts: slices.Clone(now.Conflicts), Held: slices.Clone(now.Held), Rejected: slices.Clone(now.Rejected), Orphans: slices.Clone(now.Orphans),
+	}
+	for i := range next.Orphans {
+		o := &next.Orphans[i]
+		o.Since = at
+		if j := slices.IndexFunc(before.Orphans, func(b OrphanStatus) bool { return b.Cluster == o.Cluster }); j >= 0 {
+			o.Since = before.Orphans[j].Since
+		}
 	}
 	for i := range next.Conflicts {
 		c := &next.Conflicts[i]
@@ -150,8 +160,39 @@ func shorten(s string) string {
 	return s
 }
 
+// orphans are the clusters that are not configured and of which endpoints stand, by name. One that the status
+// lists as a member is none, though a replica was not looked at since.
+func (t *troubles) orphans(members []ClusterStatus) []OrphanStatus {
+	all := map[string]*OrphanStatus{}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, one := range t.of {
+		for _, o := range one.Orphans {
+			if slices.ContainsFunc(members, func(c ClusterStatus) bool { return c.Name == o.Cluster }) {
+				continue
+			}
+			sum := all[o.Cluster]
+			if sum == nil {
+				sum = &OrphanStatus{Cluster: o.Cluster, Since: o.Since}
+				all[o.Cluster] = sum
+			}
+			sum.Replicas++
+			sum.Endpoints += o.Endpoints
+			if o.Since.Before(sum.Since) {
+				sum.Since = o.Since
+			}
+		}
+	}
+	var out []OrphanStatus
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, *all[name])
+	}
+	return out
+}
+
 // addTo adds the troubles to a status, oldest names first, bounded.
 func (t *troubles) addTo(s *Status) {
+	s.Orphans = t.orphans(s.Clusters)
 	t.mu.RLock()
 	for _, one := range t.of {
 		s.Conflicts = append(s.Conflicts, one.Conflicts...)

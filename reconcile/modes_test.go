@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tributary.dev/tributary/internal/apitest"
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
@@ -144,6 +145,11 @@ func TestRemovedClusters(t *testing.T) {
 	if stay, leave := g.rec.Kept(); len(stay) != 1 || stay["b"] != 2 || len(leave) != 0 {
 		t.Errorf("%v stay and %v leave, want two replicas of b that stay", stay, leave)
 	}
+	for _, key := range []syncer.Key{web, own} {
+		if told := g.seen.trouble(key).Orphans; !slices.Equal(told, []metrics.OrphanStatus{{Cluster: "b", Endpoints: 1}}) {
+			t.Errorf("%s: orphans %+v are reported", key, told)
+		}
+	}
 	plans, err := g.rec.PlanAll(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -169,6 +175,9 @@ func TestRemovedClusters(t *testing.T) {
 	g.settle()
 	if stay, leave := g.rec.Kept(); len(stay)+len(leave) != 0 {
 		t.Errorf("%v stay and %v leave", stay, leave)
+	}
+	if told := g.seen.trouble(web).Orphans; len(told) > 0 {
+		t.Errorf("orphans %+v are still reported", told)
 	}
 	if _, stands := apitest.Get[*corev1.Service](g.server, own.Namespace, own.Name); stands {
 		t.Error("an empty replica of a drained cluster is left")

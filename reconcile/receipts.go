@@ -109,6 +109,9 @@ func (r *Reconciler) report(a *attempt) {
 			Cluster: rejected.Cluster, Address: rejected.Address, Reason: string(rejected.Reason),
 		})
 	}
+	for _, k := range a.plan.Kept {
+		t.Orphans = append(t.Orphans, metrics.OrphanStatus{Cluster: k.Cluster, Endpoints: k.Endpoints})
+	}
 	r.recorder.Report(a.item.Key.Namespace, a.item.Key.Name, t)
 	r.events.report(a.item.Key, a.plan.Conflicts)
 }

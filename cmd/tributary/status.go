@@ -40,7 +40,7 @@ func newStatusCommand() *cobra.Command {
 	from, output := addInstanceFlags(cmd), addOutputFlag(cmd, "wide")
 	cluster := addClusterFlag(cmd, "only what concerns this member")
 	service := addServiceFlag(cmd, "only what concerns this replica")
-	exitCode := cmd.Flags().Bool("exit-code", false, "exit with 1 unless all is well: ready, every member live or drained, nothing held, in conflict or waiting (with --cluster: that member alone)")
+	exitCode := cmd.Flags().Bool("exit-code", false, "exit with 1 unless all is well: ready, every member live or drained, nothing held, in conflict, orphaned or waiting (with --cluster: that member alone)")
 	wait := cmd.Flags().Duration("wait", 0, "ask again until all is well, for that long at most")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		replica, err := parseService(*service)
@@ -56,7 +56,7 @@ func newStatusCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if *cluster != "" && len(status.Clusters) == 0 {
+		if *cluster != "" && len(status.Clusters)+len(status.Orphans) == 0 {
 			return noMember(*cluster, status.Leader.Phase != "waiting" && status.Leader.Phase != "listing")
 		}
 		if output.value == "text" || output.value == "wide" {
@@ -127,6 +127,7 @@ func narrow(s *metrics.Status, cluster string, replica *syncer.Key) {
 	}
 	if cluster != "" {
 		s.Clusters = slices.DeleteFunc(s.Clusters, func(c metrics.ClusterStatus) bool { return c.Name != cluster })
+		s.Orphans = slices.DeleteFunc(s.Orphans, func(o metrics.OrphanStatus) bool { return o.Cluster != cluster })
 		s.Lanes = s.Lanes[:0] // which do not say whose the keys are: the member's lag does
 	}
 	if cluster != "" || replica != nil {
@@ -154,7 +155,7 @@ func well(s *metrics.Status, cluster string) bool {
 	if cluster != "" {
 		whole = len(s.Clusters) > 0
 	}
-	return whole && s.Ingress.Up && s.ConflictCount+s.HeldCount == 0 &&
+	return whole && s.Ingress.Up && s.ConflictCount+s.HeldCount+len(s.Orphans) == 0 &&
 		!slices.ContainsFunc(s.Lanes, waiting) && !slices.ContainsFunc(s.Clusters, ill) && !slices.ContainsFunc(s.Sinks, behind)
 }
 
@@ -163,6 +164,7 @@ func printStatus(w io.Writer, s *metrics.Status, wide bool) error {
 	p := &statusPrinter{w: w, s: s, wide: wide}
 	p.summary()
 	p.clusters()
+	p.orphans()
 	p.rules()
 	p.lanes()
 	p.sinks()
@@ -283,6 +285,16 @@ func (p *statusPrinter) clusters() {
 			p.printf("%s: %s\n", clean(p.s.Clusters[i].Name), clean(remark))
 		}
 	}
+}
+
+// orphans prints what stands of clusters that are not configured.
+func (p *statusPrinter) orphans() {
+	var all [][]string
+	for _, o := range p.s.Orphans {
+		all = append(all, []string{o.Cluster, strconv.Itoa(o.Replicas), strconv.Itoa(o.Endpoints), ago(o.Since, p.s.Time)})
+	}
+	p.section("Orphans: not configured, and their endpoints stay as they were; put the cluster back, or drain it first", 0,
+		[]string{"CLUSTER", "REPLICAS", "ENDPOINTS", "SINCE"}, all)
 }
 
 // rules prints how the rules of the configuration fare.

@@ -29,6 +29,7 @@ func troubledStatus() metrics.Status {
 			{Name: "idc-a", State: "live", Version: "v1.36.3", Services: 2, Pods: 5, LastContact: traceNoon.Add(-200 * time.Millisecond)},
 			{Name: "idc-b", State: "silent", Reason: "Unreachable", Panic: true, Stale: true, DrainSince: traceNoon, LagSeconds: 75, Remarks: []string{"nodes may not be listed: zones are left out"}, LastError: "list pods: \x1b[31mrefused", LastErrorAt: traceNoon.Add(-30 * time.Second)},
 		},
+		Orphans: []metrics.OrphanStatus{{Cluster: "idc-old", Replicas: 12, Endpoints: 30, Since: traceNoon.Add(-time.Minute)}},
 		Sinks: []metrics.SinkStatus{{Name: "slb", URL: "https://slb/", State: "failing", LagSeconds: 75, Services: 12, Pending: 2, Refused: 1, Requests: 40, Failures: 3,
 			LastAcknowledged: traceNoon.Add(-time.Minute), LastError: "it answers 503 Service Unavailable", Unkept: "forbidden"}},
 		Lanes:     []metrics.LaneStatus{{Name: "removal"}, {Name: "bulk", Depth: 7, OldestSeconds: 2}},
@@ -65,6 +66,10 @@ NAME   STATE                                        VERSION  SERVICES  PODS  REA
 idc-a  live                                         v1.36.3  2         5     4      2 (1 damped)  0.0s  0.2s ago      -
 idc-b  silent (Unreachable), panic, stale, drained  -        0         0     0      0             75s   never         list pods: ?[31mrefused (30s ago)
 idc-b: nodes may not be listed: zones are left out
+
+Orphans: not configured, and their endpoints stay as they were; put the cluster back, or drain it first
+CLUSTER  REPLICAS  ENDPOINTS  SINCE
+idc-old  12        30         60s ago
 
 Queue
 LANE     WAITING  WORKING  OLDEST

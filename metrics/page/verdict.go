@@ -38,6 +38,9 @@ func judge(s *metrics.Status) verdict {
 	if s.RejectedCount > 0 {
 		open = append(open, plural(s.RejectedCount, "address is rejected", "addresses are rejected"))
 	}
+	if n := len(s.Orphans); n > 0 {
+		open = append(open, plural(n, "cluster that is not configured has endpoints", "clusters that are not configured have endpoints"))
+	}
 	if differing > 0 {
 		open = append(open, plural(differing, "Service differs from its cluster's own Endpoints", "Services differ from their cluster's own Endpoints"))
 	}
@@ -95,6 +98,10 @@ func alerts(s *metrics.Status) []verdict {
 	var out []verdict
 	if s.Config.Error != "" {
 		out = append(out, verdict{"bad", "The configuration is refused, or part of what it wants; what was accepted runs on.", message(s.Config.Error)})
+	}
+	for _, o := range s.Orphans {
+		out = append(out, verdict{"warn", "Cluster " + visible(o.Cluster) + " is not configured, and its endpoints stay.",
+			plural(o.Endpoints, "endpoint", "endpoints") + " in " + plural(o.Replicas, "replica", "replicas") + ": nobody knows whether they live. Put it back, or drain it first."})
 	}
 	if !s.Ingress.Up {
 		detail := "Last contact: " + ago(s.Ingress.LastContact, s.Time) + "."
