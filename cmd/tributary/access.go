@@ -127,7 +127,7 @@ func secretNeeds(namespace string) []need {
 	}
 	return []need{
 		{resource: "secrets", namespace: namespace, verbs: readVerbs[1:]},
-		{resource: "secrets", namespace: namespace, verbs: []string{"get", "update"}, without: "tokens of these members are not renewed"},
+		{resource: "secrets", namespace: namespace, verbs: []string{"get", "update"}, without: "tokens of these members are not renewed, and one whose Secret went while nothing was followed stays"},
 	}
 }
 

@@ -14,8 +14,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/clusters/config"
@@ -136,11 +139,18 @@ func (m *secretMembers) follow(ctx context.Context, source secretSource) (stop f
 	resource := kube.Secrets
 	resource.Namespace = source.namespace
 	client := connection.Clientset().CoreV1().RESTClient().(*rest.RESTClient)
+	handler := &secretHandler{m: m, namespace: source.namespace, standing: map[string]config.Secret{}, lost: map[string]bool{}}
+	handler.read = func(name string) (_ config.Secret, found bool, _ error) {
+		ctx, cancel := context.WithTimeout(ctx, secretReadTimeout)
+		defer cancel()
+		return readSecret(ctx, connection.Clientset().CoreV1().Secrets(source.namespace), name, source.selector)
+	}
 	loop := kube.New(kube.Config[config.Secret]{
 		Kind: "Secret", Convert: slimSecret, Options: metav1.ListOptions{LabelSelector: source.selector},
 		Key:     func(s *config.Secret) syncer.Key { return syncer.Key{Namespace: s.Namespace, Name: s.Name} },
-		Handler: &secretHandler{m: m, namespace: source.namespace, standing: map[string]config.Secret{}},
+		Handler: handler,
 	}, kube.REST(client, resource))
+	handler.relist = loop.Relist
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -148,6 +158,26 @@ func (m *secretMembers) follow(ctx context.Context, source secretSource) (stop f
 		loop.Run(ctx)
 	}()
 	return func() { cancel(); <-done }
+}
+
+// secretReadTimeout bounds the read of one Secret.
+const secretReadTimeout = 5 * time.Second
+
+// readSecret reads one that is a member; not found: it is not there, or the selector does not match it any more.
+func readSecret(ctx context.Context, client corev1client.SecretInterface, name, selector string) (_ config.Secret, found bool, _ error) {
+	object, err := client.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return config.Secret{}, false, nil
+	}
+	if err != nil {
+		return config.Secret{}, false, err
+	}
+	wanted, err := labels.Parse(selector)
+	if err != nil || !wanted.Matches(labels.Set(object.Labels)) {
+		return config.Secret{}, false, err
+	}
+	s, _ := slimSecret(object)
+	return s, true, nil
 }
 
 // slimSecret is what is kept of a Secret.
@@ -164,28 +194,72 @@ type secretHandler struct {
 	m         *secretMembers
 	namespace string
 	standing  map[string]config.Secret
-	logged    string
+	// lost are members that a server lacks which went back in time: nobody deleted their Secrets.
+	lost map[string]bool
+	// read asks for one Secret; not found: it is no member. relist asks for a list.
+	read   func(name string) (_ config.Secret, found bool, _ error)
+	relist func()
+	logged string
 }
 
 func (h *secretHandler) offer() { h.m.offer(slices.Collect(maps.Values(h.standing))) }
 
-// Replaced implements kube.Handler. The list is the operator's word, as the file is: what it lacks is taken out.
-func (h *secretHandler) Replaced(items []config.Secret, _ kube.Replacement) {
-	h.standing = make(map[string]config.Secret, len(items))
+// Replaced implements kube.Handler. That a list lacks a member is soft evidence: it is asked for. A list that is older
+// than what was seen tells nothing of any.
+func (h *secretHandler) Replaced(items []config.Secret, r kube.Replacement) {
+	next := make(map[string]config.Secret, len(items))
 	for _, s := range items {
-		h.standing[s.Name] = s
+		next[s.Name] = s
 	}
+	if r.Older {
+		for name := range h.standing {
+			if _, there := next[name]; !there {
+				h.lost[name] = true
+				h.m.logger.Warn("an older list of Secrets lacks a member; it stays until its Secret is made again and deleted, or a restart", "cluster", name, "namespace", h.namespace)
+			}
+		}
+		return
+	}
+	for name := range next {
+		delete(h.lost, name)
+	}
+	for _, name := range sortedKeys(h.standing) {
+		if _, there := next[name]; !there {
+			if s, stays := h.absent(h.standing[name]); stays {
+				next[name] = s
+			}
+		}
+	}
+	h.standing = next
 	h.offer()
+}
+
+// absent is what becomes of a member that a list lacks.
+func (h *secretHandler) absent(s config.Secret) (_ config.Secret, stays bool) {
+	if h.lost[s.Name] {
+		return s, true
+	}
+	now, found, err := h.read(s.Name)
+	if err != nil {
+		h.m.logger.Warn("a list of Secrets lacks a member, and it cannot be asked for; the member stays", "cluster", s.Name, "namespace", h.namespace, "error", err)
+		if !kube.NotAllowed(err) {
+			h.relist()
+		}
+		return s, true
+	}
+	return now, found
 }
 
 // Upserted implements kube.Handler.
 func (h *secretHandler) Upserted(s config.Secret, _ kube.EventMeta) {
+	delete(h.lost, s.Name)
 	h.standing[s.Name] = s
 	h.offer()
 }
 
 // Deleted implements kube.Handler.
 func (h *secretHandler) Deleted(s config.Secret, _ kube.EventMeta) {
+	delete(h.lost, s.Name)
 	delete(h.standing, s.Name)
 	h.offer()
 }

@@ -6,10 +6,18 @@ package app
 import (
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kube"
 )
 
 // TestMembersOfUnreadSecretsAreShown: a process that goes on without the Secrets of members shows those that stand as
@@ -50,5 +58,68 @@ func TestRefusedSettingsAreShown(t *testing.T) {
 	r := New(loaded, Options{Path: "f", Logger: slog.New(slog.DiscardHandler)})
 	if got := r.status().Config.Error; got != loaded.SecretFaults.Error() {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestAbsentSecretIsAskedFor: a list is soft evidence. A member goes when its Secret is told to be deleted, or is not
+// found or not selected when it is asked for.
+func TestAbsentSecretIsAskedFor(t *testing.T) {
+	a, b := config.Secret{Name: "idc-a"}, config.Secret{Name: "idc-b"}
+	forbidden := apierrors.NewForbidden(corev1.Resource("secrets"), "idc-b", nil)
+	older := kube.Replacement{Older: true}
+	for name, test := range map[string]struct {
+		found   bool
+		err     error
+		tell    func(*secretHandler)
+		want    []string
+		relists int
+	}{
+		"it is gone":      {false, nil, func(h *secretHandler) { h.Replaced([]config.Secret{a}, kube.Replacement{}) }, []string{"idc-a"}, 0},
+		"the list lied":   {true, nil, func(h *secretHandler) { h.Replaced(nil, kube.Replacement{}) }, []string{"idc-a", "idc-b"}, 0},
+		"no answer":       {false, errors.New("it hangs"), func(h *secretHandler) { h.Replaced([]config.Secret{a}, kube.Replacement{}) }, []string{"idc-a", "idc-b"}, 1},
+		"no right to get": {false, forbidden, func(h *secretHandler) { h.Replaced([]config.Secret{a}, kube.Replacement{}) }, []string{"idc-a", "idc-b"}, 0},
+		"an older list":   {false, nil, func(h *secretHandler) { h.Replaced(nil, older) }, []string{"idc-a", "idc-b"}, 0},
+		"a list after an older one": {false, nil, func(h *secretHandler) {
+			h.Replaced([]config.Secret{a}, older)
+			h.Replaced([]config.Secret{a}, kube.Replacement{})
+		}, []string{"idc-a", "idc-b"}, 0},
+		"made again and taken away after an older one": {false, nil, func(h *secretHandler) {
+			h.Replaced([]config.Secret{a}, older)
+			h.Upserted(b, kube.EventMeta{})
+			h.Replaced([]config.Secret{a}, kube.Replacement{})
+		}, []string{"idc-a"}, 0},
+		"it is told": {true, nil, func(h *secretHandler) { h.Deleted(b, kube.EventMeta{}) }, []string{"idc-a"}, 0},
+	} {
+		var offered []string
+		relists := 0
+		h := &secretHandler{
+			m: &secretMembers{logger: slog.New(slog.DiscardHandler), offer: func(all []config.Secret) {
+				offered = nil
+				for _, s := range all {
+					offered = append(offered, s.Name)
+				}
+			}},
+			standing: map[string]config.Secret{}, lost: map[string]bool{}, relist: func() { relists++ },
+			read: func(name string) (config.Secret, bool, error) { return config.Secret{Name: name}, test.found, test.err },
+		}
+		h.Replaced([]config.Secret{a, b}, kube.Replacement{})
+		test.tell(h)
+		slices.Sort(offered)
+		if !slices.Equal(offered, test.want) || !slices.Equal(slices.Sorted(maps.Keys(h.standing)), test.want) || relists != test.relists {
+			t.Errorf("%s: members %v, standing %v, %d relists; want %v, %d", name, offered, h.standing, relists, test.want, test.relists)
+		}
+	}
+}
+
+// TestSecretThatIsNotSelectedIsNoMember.
+func TestSecretThatIsNotSelectedIsNoMember(t *testing.T) {
+	secrets := fake.NewClientset(
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "in", Labels: map[string]string{"member": "true"}}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "out"}},
+	).CoreV1().Secrets("own")
+	for name, want := range map[string]bool{"in": true, "out": false, "none": false} {
+		if s, found, err := readSecret(t.Context(), secrets, name, "member=true"); found != want || err != nil || found && s.Name != name {
+			t.Errorf("%s: %v, %v, %v", name, s, found, err)
+		}
 	}
 }
