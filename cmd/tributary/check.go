@@ -244,7 +244,7 @@ func (k checker) one(ctx context.Context, c *checked) {
 	}
 	c.Result = resultUnreachable
 	var clock kube.Clock
-	connection, err := kube.Connect(access.REST, kube.ConnectOptions{Cluster: c.label(), Version: readBuildVersion().Version, Wrap: clock.Wrap, RolesOnly: member.RolesOnly})
+	connection, err := kube.Connect(access.REST, kube.ConnectOptions{Cluster: c.Cluster, Version: readBuildVersion().Version, Wrap: clock.Wrap, RolesOnly: member.RolesOnly})
 	if err != nil {
 		c.problem(err)
 		return

@@ -286,6 +286,16 @@ func TestRunbooksAreFound(t *testing.T) {
 	}
 }
 
+// TestClassicHistograms are asked for, unless the operator is too old to be.
+func TestClassicHistograms(t *testing.T) {
+	for more, want := range map[string]int{"": 1, ", scrapeClassicHistograms: false": 0} {
+		text := mustRender(t, ingress("monitoring: {serviceMonitor: {enabled: true"+more+"}}"))
+		if got := strings.Count(text, "scrapeClassicHistograms: true\n"); got != want {
+			t.Errorf("%q: asked for %d times", more, got)
+		}
+	}
+}
+
 // TestTemplateAsksNoVersion: helm template without flags takes the cluster for an old one, and renders all the same.
 func TestTemplateAsksNoVersion(t *testing.T) {
 	for _, name := range []string{"tributary", "tributary-member"} {
