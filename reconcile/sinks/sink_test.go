@@ -559,27 +559,58 @@ func TestManyRefused(t *testing.T) {
 			}
 			return outcome{result: resultOK}
 		})
-		p := newProcess(fake.NewClientset(), map[string]*receiver{"slb": r}, spec("slb")).lead(t)
-		defer p.stop()
-		for i := range 30 {
-			p.tell(fmt.Sprint("refused", i), service(1))
+		client, is := ailing()
+		one := spec("slb")
+		one.Changes = 0
+		var p *process
+		lead := func() {
+			p = newProcess(client, map[string]*receiver{"slb": r}, one)
+			for i := range 30 {
+				p.tell(fmt.Sprint("refused", i), service(1))
+			}
+			p.tell("web", service(1))
+			p.lead(t)
 		}
-		p.tell("web", service(1))
-		time.Sleep(10 * time.Minute)
-		for i := range 60 {
-			time.Sleep(time.Duration(i) * 173 * time.Millisecond)
+		soon := func(when string, now ...int) {
+			t.Helper()
 			began := time.Now()
-			p.tell("web", service(i%2+1))
-			for r.state()["web"] != fmt.Sprint(i%2+1) {
+			p.tell("web", service(now...))
+			for r.state()["web"] != addresses(payload{Endpoints: endpointsOf(service(now...))}) {
 				time.Sleep(50 * time.Millisecond)
 			}
 			if took := time.Since(began); took > time.Second {
-				t.Errorf("change %d is told after %s", i, took)
+				t.Errorf("%s: told after %s", when, took)
 			}
 		}
-		if s := p.set.Status()[0]; s.Failing || s.Refused != 30 || !s.Oldest.IsZero() {
-			t.Errorf("status %+v", s)
+		well := func() {
+			t.Helper()
+			if s := p.set.Status()[0]; s.Failing || s.Refused != 30 || !s.Oldest.IsZero() {
+				t.Errorf("status %+v", s)
+			}
 		}
+		lead()
+		time.Sleep(10 * time.Minute)
+		for i := range 60 {
+			time.Sleep(time.Duration(i) * 173 * time.Millisecond)
+			soon(fmt.Sprint("change ", i), []int{1, 2, 3}[i%2:2+i%2]...)
+		}
+		well()
+		for _, killed := range []bool{false, true} {
+			time.Sleep(savePace)
+			if killed {
+				p.kill(is)
+			} else {
+				p.stop()
+			}
+			lead()
+			time.Sleep(300 * time.Millisecond) // for what is due at the begin of the term
+			for i := range 60 {
+				time.Sleep(137 * time.Millisecond)
+				soon(fmt.Sprint("change ", i, " by the next leader, the last was killed: ", killed), []int{1, 2}[:1+i%2]...)
+				well()
+			}
+		}
+		p.stop()
 	})
 }
 

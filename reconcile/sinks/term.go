@@ -147,21 +147,20 @@ func (t *term) await() {
 // land takes what became of a request.
 func (t *term) land(o outcome) {
 	now := time.Now()
-	alone, widespread := false, false
+	found, widespread := false, false
 	t.mu.Lock()
 	switch o.result {
 	case resultOK:
 		t.ledger.Acknowledged(now)
 		t.keeping.touch(now)
 	case resultRefused:
-		before := t.ledger.State().Refused
-		widespread = t.ledger.Refused(now)
-		alone = t.ledger.State().Refused > before
+		found, widespread = t.ledger.Refused(now)
 	default:
 		t.ledger.Failed(now)
 	}
 	t.mu.Unlock()
-	if alone && !widespread {
+	if found && !widespread {
+		t.keeping.touch(now)
 		t.logger.Warn("the receiver refuses a Service, which is left alone for a while; others are told", "service", t.refused.String(), "error", o.err)
 	}
 	t.observe(t.spec.Name, string(o.result), now.Sub(t.pace.began))

@@ -59,7 +59,7 @@ func (l *Ledger) Take(at time.Time) []Change {
 		}
 		bytes += size(shown) + size(e.acked)
 		alone := e.refusals > 0 // it may be what the receiver refuses all others for
-		if n := len(changes); n > 0 && (alone || n == l.limit || bytes > l.opts.MaxBytes) {
+		if n := len(changes); n > 0 && (alone || c.lane != candidates[0].lane && c.lane == laneRefused || n == l.limit || bytes > l.opts.MaxBytes) {
 			l.next = earlier(l.next, c.due)
 			if alone {
 				continue
@@ -77,11 +77,20 @@ func (l *Ledger) Take(at time.Time) []Change {
 	return changes
 }
 
-// lane is how urgent it is to tell what is due: less is before more.
+// What is due is told in lanes.
+const (
+	laneRemoval = iota
+	laneOther
+	laneRefused
+)
+
+// refused reports whether the receiver found fault with the Service by itself, and took
+// nothing of it since.
+func (e *entry) refused() bool { return e.refusals > 0 || e.suspect }
+
 func (e *entry) lane(w Windows, at time.Time) int {
-	const removal, other, refused = 0, 1, 2
-	if e.refusals > 0 {
-		return refused
+	if e.refused() {
+		return laneRefused
 	}
 	gone := e.gone
 	if e.blind {
@@ -89,10 +98,10 @@ func (e *entry) lane(w Windows, at time.Time) int {
 	}
 	for _, began := range gone {
 		if !at.Before(began.Add(w.Removals)) {
-			return removal
+			return laneRemoval
 		}
 	}
-	return other
+	return laneOther
 }
 
 // begin puts an entry in flight.
@@ -144,7 +153,7 @@ func (l *Ledger) Acknowledged(at time.Time) {
 		return
 	}
 	for key, e := range l.pending { // they were refused as all others were, or not
-		e.parked, e.refusals, e.suspect = time.Time{}, 0, e.suspect || e.refusals > 0
+		e.parked, e.refusals, e.suspect = time.Time{}, 0, e.refused()
 		l.settle(key, e, at)
 	}
 }
@@ -175,14 +184,16 @@ const (
 
 // Refused says that the receiver finds fault with the batch. Half as many Services are told
 // next, until it is known which it does not take: that is left alone for a while, or until
-// it changes, and tried by itself. It reports whether the receiver refuses all.
-func (l *Ledger) Refused(at time.Time) (widespread bool) {
+// it changes, and tried by itself. It reports whether that was found out now, and whether the
+// receiver refuses all.
+func (l *Ledger) Refused(at time.Time) (found, widespread bool) {
 	if n := len(l.batch); n > 1 {
 		l.limit = max(1, n/2)
 		l.land(at, func(e *entry) { l.untaken(e, at) })
-		return false
+		return false, false
 	}
 	l.land(at, func(e *entry) {
+		found = e.refusals == 0
 		if e.refusals == 0 && !e.suspect {
 			l.refusedAlone++
 			widespread = l.refusedAlone >= widespreadRefusals
@@ -191,5 +202,5 @@ func (l *Ledger) Refused(at time.Time) (widespread bool) {
 		e.parked = at.Add(min(parkMax, parkFirst<<min(e.refusals, 10)))
 		e.refusals++
 	})
-	return widespread
+	return found, widespread
 }

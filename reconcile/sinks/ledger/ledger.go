@@ -63,7 +63,8 @@ type entry struct {
 	// acknowledged.
 	doubted, overdue time.Time
 	// refusals counts how often it was refused by itself; until parked it is left alone.
-	// suspect is set when that is forgotten because others were refused, too.
+	// suspect is set when that is forgotten because others were refused, too, or counted by
+	// another leader: it is told after all that is not, and with nothing that is not.
 	refusals int
 	parked   time.Time
 	suspect  bool
@@ -88,8 +89,9 @@ type Record struct {
 	Generation int64
 	// Service is nil where nothing was acknowledged.
 	Service *Service
-	// Doubt is set when something else may have reached it.
-	Doubt bool
+	// Doubt is set when something else may have reached it, Refused when that was found fault
+	// with by itself.
+	Doubt, Refused bool
 }
 
 // Begin takes what a receiver acknowledged. Generations will be greater than the one given,
@@ -104,7 +106,7 @@ func (l *Ledger) Begin(records []Record, generation int64, at time.Time) {
 }
 
 // Learn takes what else there is to know of what a receiver acknowledged, at any time: the
-// greater generation of a Service counts, and what is in doubt by either stays so.
+// greater generation of a Service counts, and what is in doubt or refused by either stays so.
 func (l *Ledger) Learn(records []Record, generation int64, at time.Time) {
 	l.generation = max(l.generation, generation)
 	for _, r := range records {
@@ -120,6 +122,7 @@ func (l *Ledger) Learn(records []Record, generation int64, at time.Time) {
 			e.again(at)
 			e.blind = true
 		}
+		e.suspect = e.suspect || r.Refused
 		l.settle(r.Key, e, at)
 	}
 }
@@ -319,7 +322,7 @@ func (l *Ledger) Records() []Record {
 		e := l.entries[key]
 		doubt := l.pending[key] != nil
 		if e.acked != nil || doubt {
-			records = append(records, Record{Key: key, Generation: e.generation, Service: e.acked, Doubt: doubt})
+			records = append(records, Record{Key: key, Generation: e.generation, Service: e.acked, Doubt: doubt, Refused: doubt && e.refused()})
 		}
 	}
 	return records
@@ -349,7 +352,7 @@ func (l *Ledger) State() State {
 		}
 	}
 	for _, e := range l.pending {
-		if e.refusals > 0 {
+		if e.refused() {
 			s.Refused++
 		} else {
 			s.Oldest = earlier(s.Oldest, e.overdue)

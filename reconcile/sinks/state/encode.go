@@ -30,23 +30,36 @@ type head struct {
 	// for all of them, where their names take too much room.
 	Doubt      []string `json:"doubt,omitempty"`
 	Everything bool     `json:"everything,omitempty"`
+	// Refused names those of Doubt that the receiver found fault with, each by itself.
+	Refused []string `json:"refused,omitempty"`
 	// Written is when, in microseconds.
 	Written int64 `json:"written,omitempty"`
 }
 
-func (h *head) doubt() map[syncer.Key]bool {
-	doubt := map[syncer.Key]bool{}
-	for _, name := range h.Doubt {
+// keysOf are the Services of a list of names.
+func keysOf(names []string) map[syncer.Key]bool {
+	keys := map[syncer.Key]bool{}
+	for _, name := range names {
 		if key, ok := syncer.ParseKey(name); ok {
-			doubt[key] = true
+			keys[key] = true
 		}
 	}
-	return doubt
+	return keys
+}
+
+// namesOf are the names of Services, sorted.
+func namesOf(keys map[syncer.Key]bool) (names []string) {
+	for key := range keys {
+		names = append(names, key.String())
+	}
+	slices.Sort(names)
+	return names
 }
 
 // says reports whether a head says the same, whenever it was written.
 func (h *head) says(o *head) bool {
-	return h.Receiver == o.Receiver && h.Ceiling == o.Ceiling && h.Parts == o.Parts && h.Everything == o.Everything && slices.Equal(h.Doubt, o.Doubt)
+	return h.Receiver == o.Receiver && h.Ceiling == o.Ceiling && h.Parts == o.Parts && h.Everything == o.Everything &&
+		slices.Equal(h.Doubt, o.Doubt) && slices.Equal(h.Refused, o.Refused)
 }
 
 func (h *head) writtenAt() time.Time {

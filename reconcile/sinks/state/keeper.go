@@ -100,16 +100,16 @@ func (k *Keeper) Written() time.Time { return k.head.writtenAt() }
 
 func (k *Keeper) load(ctx context.Context) (kept Kept, err error) {
 	found := head{}
-	doubt := map[syncer.Key]bool{}
+	doubt, refused := map[syncer.Key]bool{}, map[syncer.Key]bool{}
 	var records []ledger.Record
 	defer func() {
 		for i := range records {
 			r := &records[i]
-			r.Doubt = r.Doubt || found.Everything || doubt[r.Key]
+			r.Doubt, r.Refused = r.Doubt || found.Everything || doubt[r.Key], refused[r.Key]
 			delete(doubt, r.Key)
 		}
 		for key := range doubt {
-			records = append(records, ledger.Record{Key: key, Doubt: true})
+			records = append(records, ledger.Record{Key: key, Doubt: true, Refused: refused[key]})
 		}
 		k.head.Written = found.Written
 		kept = Kept{records, found.Ceiling, found.writtenAt()}
@@ -118,7 +118,8 @@ func (k *Keeper) load(ctx context.Context) (kept Kept, err error) {
 		found.Ceiling, found.Written = max(found.Ceiling, h.Ceiling), max(found.Written, h.Written)
 		if h.Receiver == k.receiver {
 			found.Everything = found.Everything || h.Everything
-			maps.Copy(doubt, h.doubt())
+			maps.Copy(doubt, keysOf(h.Doubt))
+			maps.Copy(refused, keysOf(h.Refused))
 		}
 	}
 	lease, err := k.leases.get(ctx, k.where.Name())
@@ -146,7 +147,7 @@ func (k *Keeper) load(ctx context.Context) (kept Kept, err error) {
 		records, err = k.parts(ctx, h.Parts)
 	}
 	if err == nil && lease == nil {
-		k.onRecord(h, h.doubt())
+		k.onRecord(h, keysOf(h.Doubt))
 	}
 	return kept, err
 }
@@ -206,14 +207,14 @@ func (k *Keeper) Mark(ctx context.Context, pending []syncer.Key, generation int6
 	for _, key := range pending {
 		doubt[key] = true
 	}
-	h := k.headOf(max(k.head.Parts, 1), ceiling(generation), doubt)
+	h := k.headOf(max(k.head.Parts, 1), ceiling(generation), doubt, k.head.Refused)
 	err := k.writeHead(ctx, h)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	content := pack(h)
 	if len(content) > maxAnnotation {
-		h.Doubt, h.Everything = nil, true
+		h.Doubt, h.Refused, h.Everything = nil, nil, true
 		content = pack(h)
 	}
 	if k.leases.write(ctx, k.where.Name(), content) == nil {
@@ -236,17 +237,20 @@ func (k *Keeper) Save(ctx context.Context, records []ledger.Record, generation i
 		if err := k.writeParts(ctx, contents, former); err != nil {
 			return err
 		}
-		if err := k.writeHead(ctx, k.headOf(parts, ceiling(generation), k.doubt)); err != nil {
+		if err := k.writeHead(ctx, k.headOf(parts, ceiling(generation), k.doubt, k.head.Refused)); err != nil {
 			return err
 		}
 	}
 	if err := k.writeParts(ctx, contents, 0); err != nil {
 		return err
 	}
-	doubt := map[syncer.Key]bool{}
+	doubt, refused := map[syncer.Key]bool{}, map[syncer.Key]bool{}
 	for _, r := range records {
 		if r.Doubt {
 			doubt[r.Key] = true
+		}
+		if r.Refused {
+			refused[r.Key] = true
 		}
 	}
 	for _, key := range bare {
@@ -256,7 +260,7 @@ func (k *Keeper) Save(ctx context.Context, records []ledger.Record, generation i
 	if last {
 		until = generation
 	}
-	if h := k.headOf(parts, until, doubt); !h.says(&k.head) {
+	if h := k.headOf(parts, until, doubt, namesOf(refused)); !h.says(&k.head) {
 		if err := k.writeHead(ctx, h); err != nil {
 			return err
 		}
@@ -278,13 +282,8 @@ func ceiling(generation int64) int64 {
 	return max(generation, time.Now().UnixMicro()) + claimed.Microseconds()
 }
 
-func (k *Keeper) headOf(parts int, ceiling int64, doubt map[syncer.Key]bool) head {
-	h := head{Receiver: k.receiver, Parts: parts, Ceiling: ceiling, Written: time.Now().UnixMicro()}
-	for key := range doubt {
-		h.Doubt = append(h.Doubt, key.String())
-	}
-	slices.Sort(h.Doubt)
-	return h
+func (k *Keeper) headOf(parts int, ceiling int64, doubt map[syncer.Key]bool, refused []string) head {
+	return head{Receiver: k.receiver, Parts: parts, Ceiling: ceiling, Doubt: namesOf(doubt), Refused: refused, Written: time.Now().UnixMicro()}
 }
 
 func (k *Keeper) writeHead(ctx context.Context, h head) error {
@@ -294,7 +293,7 @@ func (k *Keeper) writeHead(ctx context.Context, h head) error {
 	if err := k.maps.write(ctx, k.where.Name(), pack(h)); err != nil {
 		return err
 	}
-	k.onRecord(h, h.doubt())
+	k.onRecord(h, keysOf(h.Doubt))
 	return nil
 }
 
