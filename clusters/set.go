@@ -133,9 +133,9 @@ func (s *Set) add(spec sessionSpec) {
 	s.start(member)
 }
 
-// start runs a member if the set runs. The caller holds mu.
+// start runs a member if the set runs and it does not yet. The caller holds mu.
 func (s *Set) start(member *runningMember) {
-	if s.ctx == nil || s.ended {
+	if s.ctx == nil || s.ended || member.cancel != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -188,35 +188,48 @@ func (s *Set) Relist(cluster string) bool {
 // Lead says that this process is about to write to the ingress cluster. standing tells what
 // stands there of a member. One that is not followed at this moment begins anew: who wrote
 // until now may have seen what this process did not, so that what stands is better than what
-// it knows, but for what it has seen to go. It names those.
-func (s *Set) Lead(standing func(cluster string) map[syncer.Key]Standing) (anew []string) {
-	for _, member := range s.beginAnew() {
-		member.baseline()
-		anew = append(anew, member.name)
+// it knows, but for what it has seen to go. Nobody else wrote where this process resumes. It
+// names those.
+func (s *Set) Lead(resumes bool, standing func(cluster string) map[syncer.Key]Standing) (anew []string) {
+	if !resumes {
+		anew = s.beginAnew()
 	}
 	s.takeOver(standing)
-	slices.Sort(anew)
 	return anew
 }
 
-// beginAnew replaces the members that are not followed.
-func (s *Set) beginAnew() (anew []*Member) {
+// beginAnew replaces the members that are not followed. It names them, sorted.
+func (s *Set) beginAnew() (names []string) {
+	next := s.renew()
+	for _, member := range next {
+		member.baseline() // with no lock held, and before the first list
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, former := range s.running {
-		if !former.isBlind() {
-			continue
+	for name, member := range next {
+		if names = append(names, name); s.running[name] == member {
+			s.start(member)
 		}
-		member := &runningMember{Member: former.again()}
-		anew = append(anew, member.Member)
-		s.running[name] = member
-		s.start(member)
-		if former.cancel != nil {
-			defer former.cancel()
+	}
+	slices.Sort(names)
+	return names
+}
+
+// renew puts members in the place of those that are not followed, and ends these.
+func (s *Set) renew() map[string]*runningMember {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := map[string]*runningMember{}
+	for name, former := range s.running {
+		if former.isBlind() {
+			next[name] = &runningMember{Member: former.again()}
+			if s.running[name] = next[name]; former.cancel != nil {
+				defer former.cancel()
+			}
 		}
 	}
 	s.publish(s.Loaded())
-	return anew
+	return next
 }
 
 // takeOver tells members that something is kept of what stands of them.

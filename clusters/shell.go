@@ -149,7 +149,7 @@ func (s *shell) keeps() bool {
 func (s *shell) isBlind() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.state.View().Synced && !s.state.Follows()
+	return s.state.LostSight(time.Now())
 }
 
 // replicas are those that the member contributes to, or that something of it is kept in.

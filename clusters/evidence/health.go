@@ -169,16 +169,22 @@ func (r *reachability) unusable(now time.Time) (Condition, Reason, error, bool) 
 	return "", "", nil, false
 }
 
-// Follows reports whether what the member does is seen: it answers, and its streams are open.
-func (s *State) Follows() bool {
+// LostSight reports whether the member was read whole, and what it does since is not seen:
+// it does not answer, or a stream is not open. One that is about to be opened for the first
+// time misses nothing.
+func (s *State) LostSight(now time.Time) bool {
 	r := &s.reach
+	if !s.synced {
+		return false
+	}
 	for kind := range r.watches {
-		phase := r.watches[kind].phase
-		if Kind(kind) <= Pods && phase != Following || phase == Waiting && Kind(kind) != Nodes {
-			return false
+		w := &r.watches[kind]
+		opening := w.phase == Listing && w.left.IsZero() && w.troubled.IsZero() && now.Sub(s.listedAt[kind]) < troubleLimit
+		if Kind(kind) <= Pods && w.phase != Following && !opening || w.phase == Waiting && Kind(kind) != Nodes {
+			return true
 		}
 	}
-	return r.connect.Class == Well && r.probe.Class == Well
+	return r.connect.Class != Well || r.probe.Class != Well
 }
 
 // refusedOr is a condition, or that of a refusal when the fault is one.

@@ -187,7 +187,7 @@ func (s *State) noteDeleted(uid string) {
 func (s *State) SeenGone() []string {
 	gone := slices.Clone(s.deleted)
 	for _, p := range s.store.Pods() {
-		if p.Terminating() {
+		if p.Terminating() || p.Terminal {
 			gone = append(gone, p.UID)
 		}
 	}

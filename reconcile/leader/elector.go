@@ -72,6 +72,8 @@ type State struct {
 	// because of Reason.
 	Leading, Alone bool
 	Reason         string
+	// Resumed is true while this process leads and nobody else has since it did last.
+	Resumed bool
 	// Holder is who holds the Lease, as far as was seen; "" nobody.
 	Holder string
 	// Lease is its namespace and name, Identity the name of this process.
@@ -157,7 +159,9 @@ func (e *Elector) leadAlone(ctx context.Context, reason string, lead func(contex
 		}()
 	}
 	e.opts.Permit.holdAlone()
-	e.set(func(s *State) { s.Leading, s.Alone, s.Reason, s.Since = true, true, reason, time.Now() })
+	e.set(func(s *State) {
+		s.Leading, s.Alone, s.Resumed, s.Reason, s.Since = true, true, false, reason, time.Now()
+	})
 	lead(ctx)
 	<-ctx.Done()
 	e.opts.Permit.Revoke()
@@ -200,7 +204,8 @@ func (e *Elector) term(ctx context.Context, lead func(context.Context)) (fenced 
 // reign leads until ctx is done or leadership is lost.
 func (e *Elector) reign(ctx context.Context, ended <-chan struct{}, lead func(context.Context)) (fenced bool) {
 	e.opts.Logger.Info("this process leads", "lease", e.lock.Describe(), "identity", e.opts.Identity)
-	e.set(func(s *State) { s.Leading, s.Since = true, time.Now() })
+	resumed := e.lock.resumed
+	e.set(func(s *State) { s.Leading, s.Resumed, s.Since = true, resumed, time.Now() })
 	leading, end := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { defer close(done); lead(leading) }()

@@ -124,6 +124,49 @@ func TestRestartInPlaceTakesItsOwnLease(t *testing.T) {
 	})
 }
 
+// A process that lost its Lease to nobody resumes: nobody else has written meanwhile.
+func TestResumesWhereNobodyElseLed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		a := s.start(t, "a", nil)
+		resumed := func() bool { return a.elector.State().Resumed }
+		within(t, time.Second, "a leads", a.permit.MayWrite)
+		cut := func(meanwhile func()) {
+			a.set(func() { a.cut = true })
+			pass(time.Minute)
+			meanwhile()
+			a.set(func() { a.cut = false })
+			within(t, 30*time.Second, "a leads again", a.permit.MayWrite)
+			synctest.Wait()
+		}
+		if resumed() {
+			t.Error("its first term goes on from another")
+		}
+		if cut(func() {}); !resumed() {
+			t.Error("it did not resume")
+		}
+		cut(func() {
+			b := s.start(t, "b", nil)
+			within(t, time.Minute, "b leads", b.permit.MayWrite)
+			b.end()
+		})
+		if resumed() {
+			t.Error("it resumed after another")
+		}
+		cut(func() { // another has made it anew, and handed it on as often
+			s.remove()
+			b := s.start(t, "b", nil)
+			within(t, time.Minute, "b leads", b.permit.MayWrite)
+			b.end()
+			s.edit(func(spec *coordinationv1.LeaseSpec) { spec.LeaseTransitions = new(int32(1)) })
+		})
+		if resumed() {
+			t.Error("it resumed though its Lease was deleted")
+		}
+		a.end()
+	})
+}
+
 // The same process goes on by another connection: the Lease stays, nobody else gets in.
 func TestHandoverToOneselfReleasesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

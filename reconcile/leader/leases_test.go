@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -132,6 +133,9 @@ func (s *server) lockedStore(lease *coordinationv1.Lease) *coordinationv1.Lease 
 	s.writes++
 	s.lease = lease.DeepCopy()
 	s.lease.ResourceVersion = strconv.Itoa(s.version)
+	if s.lease.UID == "" {
+		s.lease.UID = types.UID("lease-" + s.lease.ResourceVersion)
+	}
 	for events := range s.watches {
 		events <- watch.Event{Type: watch.Modified, Object: s.lease.DeepCopy()}
 	}

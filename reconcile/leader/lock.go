@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -43,8 +44,11 @@ type lock struct {
 	seen func(holder string, err error)
 	// lost receives why leadership ended, when somebody else is seen to hold the Lease.
 	lost chan string
-	// leading is true from the first acknowledged write of a term.
-	leading bool
+	// leading is true from the first acknowledged write of a term, resumed where nobody else
+	// has held the Lease since the term before.
+	leading, resumed bool
+	// term is whose the Lease was as of the last acknowledged write.
+	term term
 	// lease is as it was last read or written.
 	lease *coordinationv1.Lease
 	// version is the resourceVersion that was seen last, claimed until when another process
@@ -53,6 +57,12 @@ type lock struct {
 	claimed time.Time
 	// denied is true since this process has had no right to look.
 	denied bool
+}
+
+// term tells one holder's time with a Lease from all others: how often it had changed hands.
+type term struct {
+	lease       types.UID
+	transitions int32
 }
 
 // begin begins a term.
@@ -260,6 +270,14 @@ func (l *lock) write(ctx context.Context, send func(context.Context) (*coordinat
 		return err
 	}
 	l.permit.extend(sent.Add(l.times.RenewDeadline))
+	was := l.term
+	l.term = term{lease: lease.UID}
+	if n := lease.Spec.LeaseTransitions; n != nil {
+		l.term.transitions = *n
+	}
+	if !l.leading {
+		l.resumed = l.term == was
+	}
 	l.leading, l.lease = true, lease
 	l.version, l.claimed = lease.ResourceVersion, time.Time{}
 	l.seen(l.identity, nil)
