@@ -71,6 +71,33 @@ func TestPanicOutlastsARestart(t *testing.T) {
 	})
 }
 
+// TestPanicThatIsHalfOverOutlastsARestart: too few are down to begin a panic, and too many to
+// end one that is on record.
+func TestPanicThatIsHalfOverOutlastsARestart(t *testing.T) {
+	for _, recorded := range []bool{false, true} {
+		onRecord := func(o *Options) {
+			standing(20, 12, 1)(o)
+			o.Panicking = func(cluster string) bool { return recorded && cluster == "a" }
+		}
+		inWorld(t, onRecord, func(w *world) {
+			a := w.api("uid-a")
+			fill(a)
+			for n := 1; n <= 33; n += 2 {
+				a.put(notReady(newPod("shop", appOf(n), n)))
+			}
+			w.reach("a", a.config(""), "1")
+			w.pass(time.Minute)
+			ready := 0
+			for _, m := range w.set.Status() {
+				ready += m.Endpoints.Ready
+			}
+			if kept := ready == 33; kept != recorded {
+				t.Errorf("a panic on record %t: %d endpoints are ready of 33 that stood, 17 of whose pods are not", recorded, ready)
+			}
+		})
+	}
+}
+
 func TestAllPodsNotReadyAfterARestart(t *testing.T) {
 	down := func(a *fakeAPI) {
 		for n := 1; n <= 33; n++ {

@@ -37,6 +37,7 @@ type Member struct {
 	// baselined is true once it was told what stands.
 	baselined atomic.Bool
 	gone      []string // UIDs of pods that were seen to go before it began anew
+	panicking bool     // it was in panic then
 
 	// Guarded by mu, the lock of the shell.
 
@@ -78,7 +79,8 @@ func (m *Member) again() *Member {
 	next := newMember(m.currentSpec(), m.opts) // with no lock held: it asks for what is on record
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	next.identity, next.drainSince, next.gone = m.identity, m.drainSince, m.state.SeenGone()
+	next.identity, next.drainSince = m.identity, m.drainSince
+	next.gone, next.panicking = m.state.SeenGone(), m.state.View().Panicking
 	return next
 }
 
@@ -126,7 +128,8 @@ func (m *Member) baseline() {
 		return
 	}
 	if replicas := m.opts.Standing(m.name); replicas != nil && m.baselined.CompareAndSwap(false, true) {
-		m.step(evidence.Baseline{Replicas: replicas, Gone: m.gone}, time.Now())
+		panicking := m.panicking || m.opts.Panicking != nil && m.opts.Panicking(m.name)
+		m.step(evidence.Baseline{Replicas: replicas, Gone: m.gone, Panicking: panicking}, time.Now())
 	}
 }
 

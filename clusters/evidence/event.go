@@ -146,6 +146,9 @@ type Baseline struct {
 	Replicas map[syncer.Key]Standing
 	// Gone are the UIDs of pods that were seen to go: see State.SeenGone.
 	Gone []string
+	// Panicking is true where the member was in panic when this was written: what stands
+	// ready though its pod is not was kept.
+	Panicking bool
 }
 
 // Leading says that this process is about to write to the ingress cluster, where another

@@ -338,7 +338,7 @@ func (s *State) verdict(now time.Time) View {
 // beside is what is wrong with a member that is followed.
 func (s *State) beside() (Reason, error) {
 	switch f := s.reach.access; {
-	case !s.readiness.panicAt.IsZero():
+	case s.inPanic():
 		return ReasonMassNotReady, nil
 	case len(s.holds)+len(s.ruling.held) > 0:
 		return ReasonChangesHeld, nil

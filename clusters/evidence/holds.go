@@ -37,7 +37,7 @@ func (s *State) readinessHolds() []Hold {
 	var all []Hold
 	r := &s.readiness
 	silent, first := r.silentKept()
-	if !r.panicAt.IsZero() {
+	if s.inPanic() {
 		all = append(all, Hold{Reason: HoldPanic, Since: r.panicAt, Message: fmt.Sprintf(
 			"%d pods turned not ready without being deleted and are kept ready; %d others are ready", r.kept-silent, s.readyPods())})
 	}
@@ -153,7 +153,7 @@ type logged struct{ holding, panicking, ruling bool }
 // logTransitions says what has begun and ended.
 func (s *State) logTransitions(out *Effects) {
 	r := &s.readiness
-	is, was := logged{holding: len(s.holds) > 0, panicking: !r.panicAt.IsZero(), ruling: len(s.ruling.held) > 0}, s.logged
+	is, was := logged{holding: len(s.holds) > 0, panicking: s.inPanic(), ruling: len(s.ruling.held) > 0}, s.logged
 	if s.lists != [kinds]anyList{} {
 		is.holding = was.holding // what a list lacks is judged at its end
 	}

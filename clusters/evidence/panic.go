@@ -114,9 +114,9 @@ func (r *readiness) enter(now time.Time) (restore []podVersion) {
 }
 
 // tick lets time pass: holds for silent nodes run out, and a panic ends once the
-// share of pods that are down has fallen to half of what begins one. ready counts those
-// that are ready in truth and serve. It returns the pods to take anew.
-func (r *readiness) tick(now time.Time, l Limits, ready int) (release []podVersion) {
+// share of pods that are down has fallen to half of what begins one, once the member was read
+// whole. ready counts those that are ready in truth and serve. It returns the pods to take anew.
+func (r *readiness) tick(now time.Time, l Limits, ready int, whole bool) (release []podVersion) {
 	r.expire(now)
 	for _, d := range r.down {
 		if !d.until.IsZero() && (!now.Before(d.until) || l.HoldSilent <= 0) {
@@ -126,7 +126,7 @@ func (r *readiness) tick(now time.Time, l Limits, ready int) (release []podVersi
 			}
 		}
 	}
-	if !r.panicAt.IsZero() && (l.PanicPercent <= 0 || !exceeds(2*r.keptServing, ready+r.keptServing, l.PanicPercent)) {
+	if !r.panicAt.IsZero() && (l.PanicPercent <= 0 || whole && !exceeds(2*r.keptServing, ready+r.keptServing, l.PanicPercent)) {
 		release = append(release, r.endPanic()...)
 	}
 	return sorted(release)

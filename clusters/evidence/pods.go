@@ -145,6 +145,12 @@ func (t *pods) compared(s *State, now time.Time, shown []podVersion, out *Effect
 	}
 }
 
+// inPanic reports whether pods are kept for a panic. One that a former process was in shows
+// once its pods do.
+func (s *State) inPanic() bool {
+	return !s.readiness.panicAt.IsZero() && (s.synced || s.readiness.kept > 0)
+}
+
 // panicIf begins a panic where too many pods have turned not ready.
 func (s *State) panicIf(now time.Time, w func() world, out *Effects) {
 	if !s.readiness.panicAt.IsZero() || !s.readiness.mass(now, s.cfg.Limits, w) {

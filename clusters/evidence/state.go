@@ -148,6 +148,9 @@ func (s *State) Step(now time.Time, e Event) Effects {
 	case Baseline:
 		s.baseline.set(e)
 		s.damping.begin(e.Replicas)
+		if e.Panicking {
+			s.readiness.enter(now)
+		}
 		s.dropAll(s.baseline.of(e.Gone), Cause{Kind: "Pod", Event: "deleted"}, out)
 	case Leading:
 		s.takeOver(now, e, out)
@@ -221,7 +224,7 @@ func (s *State) tick(now time.Time, out *Effects) {
 	if s.readiness.unlooked {
 		s.panicIf(now, func() world { return s.world(s.readyPods()) }, out)
 	}
-	for _, v := range s.readiness.tick(now, s.cfg.Limits, s.readyPods()) {
+	for _, v := range s.readiness.tick(now, s.cfg.Limits, s.readyPods(), s.synced) {
 		dirty = append(dirty, s.override(&v.Object, out)...)
 	}
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "released"}, Dirty: dirty})

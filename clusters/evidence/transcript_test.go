@@ -146,6 +146,7 @@ type replay struct {
 	decodes   uint32 // see store.Kept.Since
 	rules     string
 	synced    bool
+	panicking bool // so the process ended
 	out       []string
 }
 

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,9 +25,11 @@ import (
 const (
 	prefix = "tributary.inventory."
 	// AnnotationIngress is the identity of the ingress cluster, AnnotationMembers a
-	// JSON object of those of the members, by name.
-	AnnotationIngress = "tributary.dev/ingress-identity"
-	AnnotationMembers = "tributary.dev/member-identities"
+	// JSON object of those of the members, by name. AnnotationPanicking are the names of
+	// those that are in panic, with commas; it is missing where none is.
+	AnnotationIngress   = "tributary.dev/ingress-identity"
+	AnnotationMembers   = "tributary.dev/member-identities"
+	AnnotationPanicking = "tributary.dev/members-in-panic"
 )
 
 // Inventory is what is known. The zero value is nothing.
@@ -34,11 +38,13 @@ type Inventory struct {
 	Ingress string
 	// Members are the identities of members by name.
 	Members map[string]string
+	// Panicking are the names of the members that are in panic, sorted.
+	Panicking []string
 }
 
 // Equal reports whether two say the same.
 func (i Inventory) Equal(o Inventory) bool {
-	return i.Ingress == o.Ingress && maps.Equal(i.Members, o.Members)
+	return i.Ingress == o.Ingress && maps.Equal(i.Members, o.Members) && slices.Equal(i.Panicking, o.Panicking)
 }
 
 // Store is where the inventory of an installation is.
@@ -67,6 +73,9 @@ func parse(annotations map[string]string) Inventory {
 	known := Inventory{Ingress: annotations[AnnotationIngress]}
 	if json.Unmarshal([]byte(annotations[AnnotationMembers]), &known.Members) != nil {
 		known.Members = nil
+	}
+	if names := annotations[AnnotationPanicking]; names != "" {
+		known.Panicking = strings.Split(names, ",")
 	}
 	return known
 }
@@ -102,10 +111,13 @@ func (s Store) Write(ctx context.Context, known Inventory) error {
 	if err != nil {
 		return err
 	}
-	if standing == nil && known.Ingress == "" && len(known.Members) == 0 {
+	if standing == nil && known.Equal(Inventory{}) {
 		return nil
 	}
 	annotations := map[string]string{AnnotationIngress: known.Ingress, AnnotationMembers: string(members)}
+	if len(known.Panicking) > 0 {
+		annotations[AnnotationPanicking] = strings.Join(known.Panicking, ",")
+	}
 	api := s.Client.CoordinationV1().Leases(s.Namespace)
 	if standing != nil {
 		if parse(standing.Annotations).Equal(known) {
@@ -114,6 +126,7 @@ func (s Store) Write(ctx context.Context, known Inventory) error {
 		if standing.Annotations == nil {
 			standing.Annotations = map[string]string{}
 		}
+		delete(standing.Annotations, AnnotationPanicking)
 		maps.Copy(standing.Annotations, annotations)
 		_, err := api.Update(ctx, standing, metav1.UpdateOptions{})
 		return s.failed("update", err)

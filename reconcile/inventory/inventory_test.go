@@ -83,6 +83,9 @@ func TestWhatIsKnownOutlivesARestart(t *testing.T) {
 	expect(t, client, "create leases, update leases")
 	read(blue, two)
 	read(green, one)
+	panics := Inventory{Ingress: "in", Members: one.Members, Panicking: []string{"idc-a", "idc-b"}}
+	write(blue, panics)
+	read(blue, panics)
 	write(blue, Inventory{Ingress: "in"})
 	read(blue, Inventory{Ingress: "in"})
 }

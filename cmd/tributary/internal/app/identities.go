@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/reconcile/inventory"
@@ -105,7 +106,7 @@ func (s *ingressSession) follows(access config.Access, c *config.Config, former 
 
 // readIdentities finds out by which identity the members were known to the process
 // before this one, so that another cluster at the address of one is not taken for
-// it. Leases of the version before tell, too. One of which neither tells is the first
+// it, and who was in panic then. Leases of the version before tell, too. One of which neither tells is the first
 // cluster that answers.
 func (r *App) readIdentities(ctx context.Context, session *ingressSession) {
 	if session.unrecorded != nil {
@@ -130,7 +131,10 @@ func (r *App) readIdentities(ctx context.Context, session *ingressSession) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.identities = identities
+	r.identities, r.panicking = identities, map[string]bool{}
+	for _, cluster := range session.known.Panicking {
+		r.panicking[cluster] = true
+	}
 }
 
 // forgetIdentities forgets names that are not configured and of which nothing stands:
@@ -157,6 +161,13 @@ func (r *App) pinned(cluster string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.identities[cluster]
+}
+
+// wasPanicking reports whether a member was in panic when it was last heard of.
+func (r *App) wasPanicking(cluster string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.panicking[cluster]
 }
 
 // keepInventory writes down what becomes known until ctx is done.
@@ -199,10 +210,31 @@ func (r *App) known(session *ingressSession) inventory.Inventory {
 	r.forgetIdentities(session, func(name string) bool { return unread || configured[name] })
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range r.set.Conditions() {
+	members := r.set.Conditions()
+	for _, s := range members {
 		if s.Identity != "" && configured[s.Name] && r.identities != nil {
 			r.identities[s.Name] = s.Identity
 		}
 	}
-	return inventory.Inventory{Ingress: cmp.Or(session.watch.Identity(), session.known.Ingress), Members: maps.Clone(r.identities)}
+	r.panicking = panicking(r.panicking, members, func(name string) bool { return unread || configured[name] })
+	return inventory.Inventory{
+		Ingress: cmp.Or(session.watch.Identity(), session.known.Ingress), Members: maps.Clone(r.identities), Panicking: sortedKeys(r.panicking),
+	}
+}
+
+// panicking are the members that are in panic; of one that was not read whole that is as it
+// is on record. It is pure.
+func panicking(recorded map[string]bool, members []clusters.Status, configured func(string) bool) map[string]bool {
+	is := map[string]bool{}
+	for name := range recorded {
+		if configured(name) {
+			is[name] = true
+		}
+	}
+	for _, m := range members {
+		if delete(is, m.Name); m.Panic || !m.Synced && recorded[m.Name] {
+			is[m.Name] = true
+		}
+	}
+	return is
 }

@@ -4,9 +4,13 @@
 package app
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
+	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/metrics"
 )
 
 // TestAcceptIngress: what check says of the ingress cluster's identity is what run goes by.
@@ -28,5 +32,35 @@ func TestAcceptIngress(t *testing.T) {
 		if err := acceptIngress(&config.Config{}, c.expected, c.identity, c.recorded); (err == nil) != c.want {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestWhoIsInPanic: a panic stays on record until its member was read whole, and is in none.
+func TestWhoIsInPanic(t *testing.T) {
+	member := func(synced, panics bool) clusters.Status {
+		return clusters.Status{ClusterStatus: metrics.ClusterStatus{Name: "a", Synced: synced, Panic: panics}}
+	}
+	for name, c := range map[string]struct {
+		recorded bool
+		members  []clusters.Status
+		want     bool
+	}{
+		"it begins":                      {false, []clusters.Status{member(true, true)}, true},
+		"it goes on":                     {true, []clusters.Status{member(true, true)}, true},
+		"it ends":                        {true, []clusters.Status{member(true, false)}, false},
+		"before the member was asked":    {true, []clusters.Status{member(false, false)}, true},
+		"before the member was made":     {true, nil, true},
+		"none, before it was read whole": {false, []clusters.Status{member(false, false)}, false},
+	} {
+		recorded := map[string]bool{}
+		if c.recorded {
+			recorded["a"] = true
+		}
+		if got := panicking(recorded, c.members, func(string) bool { return true }); slices.Contains(slices.Collect(maps.Keys(got)), "a") != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if got := panicking(map[string]bool{"gone": true}, nil, func(string) bool { return false }); len(got) != 0 {
+		t.Errorf("a member that left the configuration: %v", got)
 	}
 }
