@@ -198,7 +198,9 @@ func (s *State) takenBefore(p *syncer.Pod) *syncer.Pod {
 // note has readiness take in a pod as the member shows it.
 func (s *State) note(now time.Time, v podVersion) (dropped, serves bool) {
 	serves = s.serves(&v.Object)
-	dropped = s.readiness.note(now, s.cfg.Limits, s.takenBefore(&v.Object), v, serves)
+	limits := s.cfg.Limits // a node is silent since its pods were marked, whoever looked then
+	limits.HoldSilent -= s.damping.clock.since(now, v.Object.ReadySince, v.Written)
+	dropped = s.readiness.note(now, limits, s.takenBefore(&v.Object), v, serves)
 	if d := s.readiness.down[v.Object.Key]; d != nil && d.stood == nil {
 		for _, e := range s.baseline.byPod[v.Object.Key] {
 			d.stood = append(d.stood, e.in)
