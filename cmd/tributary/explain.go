@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -44,16 +45,21 @@ func newExplainCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		missing := anythingToExplain(cmd.Context(), from, explanation)
 		if *cluster != "" {
 			explanation.Members = slices.DeleteFunc(explanation.Members, func(m app.ExplainedMember) bool { return m.Cluster != *cluster })
 			if len(explanation.Members) == 0 {
-				return noMember(*cluster, explanation.Stands.Service != "unknown")
+				if err := memberExists(cmd.Context(), from, *cluster); err != nil {
+					return err
+				}
 			}
 		}
 		if output.value == "json" || output.value == "yaml" {
-			return printObject(cmd.OutOrStdout(), output.value, versioned[*app.Explanation]{config.APIVersion, "Explanation", explanation})
+			err = printObject(cmd.OutOrStdout(), output.value, versioned[*app.Explanation]{config.APIVersion, "Explanation", explanation})
+		} else {
+			err = failed(printExplanation(cmd.OutOrStdout(), explanation, output.value == "wide"))
 		}
-		return failed(printExplanation(cmd.OutOrStdout(), explanation, output.value == "wide"))
+		return cmp.Or(err, missing)
 	}
 	return cmd
 }

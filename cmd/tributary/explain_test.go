@@ -98,7 +98,7 @@ Held: idc-b list_shrank: 3 pods are kept; tributary release --cluster idc-b
 			t.Errorf("%q: exit %d\n%s", args, code, out)
 		}
 	}
-	if _, got := run("shop/web", "--cluster", "nobody"); !strings.Contains(got, "is no member") {
+	if _, got := run("shop/web", "--cluster", "nobody"); !strings.Contains(got, `member "nobody" not found`) {
 		t.Errorf("a cluster that is none: %s", got)
 	}
 	var names bytes.Buffer

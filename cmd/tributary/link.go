@@ -42,7 +42,7 @@ func (f *linkFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.server, "server", "", "`address` at which Tributary reaches the member's API server (default: the context's)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "tributary-system", "namespace of the account in the member")
 	flags.StringVar(&f.account, "account", "tributary-member", "name of the account; one for each ingress cluster that the member feeds")
-	flags.StringSliceVar(&f.namespaces, "namespaces", nil, "the namespaces that may be read, by Roles in them alone; empty: all")
+	flags.StringSliceVar(&f.namespaces, "namespaces", nil, "the namespaces that may be read, by Roles in them alone (default: all)")
 	flags.StringVarP(&f.file, "file", "f", "", "where the kubeconfig is kept (default: NAME.kubeconfig)")
 	flags.StringVar(&f.ingressContext, "ingress-context", "", "context of the ingress cluster: the kubeconfig is kept there, in a Secret called NAME, instead of a file")
 	flags.StringVar(&f.ingressNamespace, "ingress-namespace", "tributary-system", "namespace of that Secret")

@@ -56,8 +56,13 @@ func newStatusCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if *cluster != "" && len(status.Clusters)+len(status.Orphans) == 0 {
-			return noMember(*cluster, status.Leader.Phase != "waiting" && status.Leader.Phase != "listing")
+		if *cluster != "" && len(members(status)) == 0 {
+			err = memberExists(cmd.Context(), from, *cluster)
+		} else {
+			err = serviceExists(cmd.Context(), from, replica)
+		}
+		if err != nil {
+			return err
 		}
 		if output.value == "text" || output.value == "wide" {
 			err = failed(printStatus(cmd.OutOrStdout(), status, output.value == "wide"))
@@ -70,14 +75,6 @@ func newStatusCommand() *cobra.Command {
 		return err
 	}
 	return cmd
-}
-
-// noMember says that there is none of a name. Members that are Secrets are not known before the ingress cluster was listed.
-func noMember(name string, listed bool) error {
-	if !listed {
-		return failedf("%q is no member of the configuration file; the Secrets that are members are not known, for the ingress cluster has not been listed yet", name)
-	}
-	return misused(fmt.Errorf("--cluster: %q is no member; \"tributary status\" lists them", name))
 }
 
 // versioned puts apiVersion and kind before the fields of a struct.
@@ -220,7 +217,7 @@ func (p *statusPrinter) summary() {
 		p.printf("          last error: %s\n", clean(in.LastError))
 	}
 	if s.Config.Error != "" {
-		p.printf("Config:   %s is refused, or part of what it wants; what was accepted stays: %s\n", clean(s.Config.File), clean(s.Config.Error))
+		p.printf("Config:   refused, or part of what it wants; what was accepted stays: %s\n", clean(s.Config.Error))
 	}
 }
 

@@ -59,7 +59,7 @@ func TestStatusText(t *testing.T) {
 Ready:    no: member idc-b: first sync
 Ingress:  live, v1.36.3, 3 replicas, last contact 1.0s ago
           last error: watch services: EOF
-Config:   config.yaml is refused, or part of what it wants; what was accepted stays: clusters[1].name: idc-a is named twice
+Config:   refused, or part of what it wants; what was accepted stays: clusters[1].name: idc-a is named twice
 
 Clusters
 NAME   STATE                                        VERSION  SERVICES  PODS  READY  NOT READY     LAG   LAST CONTACT  LAST ERROR
@@ -164,7 +164,7 @@ func TestStatusOfOne(t *testing.T) {
 		{[]string{"--cluster", "idc-a", "--exit-code"}, exitOK, []string{"idc-a"}, []string{"idc-b", "Held", "Conflicts", "Queue"}},
 		{[]string{"--cluster", "idc-b", "--wait", "1ms"}, exitFailed, []string{"idc-b", "Held"}, []string{"idc-a"}},
 		{[]string{"--service", "shop/other"}, exitOK, []string{"Held"}, []string{"Conflicts", "Rejected"}}, // held is a whole member
-		{[]string{"--cluster", "idc-z"}, exitUsage, []string{`"idc-z" is no member`}, nil},
+		{[]string{"--cluster", "idc-z"}, exitFailed, []string{`"idc-z" not found; there are idc-a, idc-b`}, nil},
 		{[]string{"--service", "web"}, exitUsage, []string{"is not NAMESPACE/NAME"}, nil},
 	} {
 		var out bytes.Buffer

@@ -81,8 +81,11 @@ func newTraceCommand() *cobra.Command {
 		t := &tracer{query: query, stderr: cmd.ErrOrStderr()}
 		t.show = t.printer(cmd.OutOrStdout(), output.value)
 		err = t.run(cmd.Context(), source, values)
-		if err == nil || query.Follow && cmd.Context().Err() != nil {
+		if query.Follow && cmd.Context().Err() != nil {
 			return nil
+		}
+		if err == nil && t.shown == 0 {
+			return t.none(cmd.Context(), from, values.Get("cluster"), values.Get("service"))
 		}
 		if refused, ok := errors.AsType[*complaint](err); ok && refused.status == http.StatusBadRequest {
 			return misused(err)
@@ -111,12 +114,23 @@ func (t *tracer) run(ctx context.Context, source *instance, values url.Values) e
 		return fmt.Errorf("read changes: %w", lines.Err())
 	case t.query.Follow:
 		return fmt.Errorf("%s ended the stream; it was stopped, or this reader was too slow", source.base.Redacted())
-	case t.shown == 0:
-		fmt.Fprintln(t.stderr, "No such change is remembered.")
 	case t.out != nil:
 		return t.out.flush()
 	}
 	return nil
+}
+
+// none says why there is nothing to show: of a member or a Service that is not there, nothing ever will be.
+func (t *tracer) none(ctx context.Context, from *instanceFlags, cluster, service string) error {
+	err := memberExists(ctx, from, cluster)
+	if err == nil {
+		replica, _ := parseService(service)
+		err = serviceExists(ctx, from, replica)
+	}
+	if err == nil {
+		fmt.Fprintln(t.stderr, "No such change is remembered.")
+	}
+	return err
 }
 
 // line handles one line of the answer: a record, a note about missed ones, or

@@ -272,14 +272,13 @@ func (h *secretHandler) Changed(s kube.State) {
 	if s.Phase == kube.Following || s.Err != nil {
 		h.m.unread(s.Err)
 	}
-	text := ""
-	if s.Err != nil && s.Phase == kube.Forbidden {
-		text = s.Err.Error()
-	}
-	if text != "" && text != h.logged {
+	switch text := fmt.Sprint(s.Err); {
+	case s.Phase == kube.Following:
+		h.logged = ""
+	case s.Phase == kube.Forbidden && text != h.logged:
+		h.logged = text
 		h.m.logger.Error("Secrets of members may not be read: grant list and watch there, or take clustersFrom away", "namespace", h.namespace, "error", text)
 	}
-	h.logged = text
 }
 
 // noteUnread notes why the Secrets of members are not read at the moment; nil: they are.

@@ -123,3 +123,21 @@ func TestSecretThatIsNotSelectedIsNoMember(t *testing.T) {
 		}
 	}
 }
+
+// TestForbiddenSecretsAreToldOnce: not at each retry, between which the loop lists; again after they could be read.
+func TestForbiddenSecretsAreToldOnce(t *testing.T) {
+	var log strings.Builder
+	h := &secretHandler{m: &secretMembers{logger: slog.New(slog.NewTextHandler(&log, nil)), unread: func(error) {}}}
+	forbidden := kube.State{Phase: kube.Forbidden, Err: errors.New("no")}
+	for _, step := range []struct {
+		state kube.State
+		lines int
+	}{
+		{forbidden, 1}, {kube.State{Phase: kube.Listing}, 1}, {forbidden, 1}, {kube.State{Phase: kube.Following}, 1}, {forbidden, 2},
+	} {
+		h.Changed(step.state)
+		if got := strings.Count(log.String(), "ERROR"); got != step.lines {
+			t.Fatalf("%d lines after %+v:\n%s", got, step.state, &log)
+		}
+	}
+}
