@@ -28,7 +28,8 @@ func (s *Store) check() error {
 
 type checker struct {
 	store    *Store
-	count    counts
+	count    Stats
+	serving  int
 	replicas map[syncer.Key][]*service
 	strings  map[string]int
 	ports    map[string]int
@@ -73,11 +74,13 @@ func (c *checker) groups(ns *namespace) {
 		c.expect(t == g.podCounts, "%s: group %v: podCounts %v, want %v", ns.name, g.labels, g.podCounts, t)
 		c.expect(held == g.held, "%s: group %v: held %v, want %v", ns.name, g.labels, g.held, held)
 		if len(g.services) > 0 {
-			c.count.serving += int(t.ready)
+			c.serving += int(t.ready)
 		}
 		for k, v := range g.labels {
 			c.strings[k]++
-			c.strings[v]++
+			if v != "" {
+				c.strings[v]++
+			}
 		}
 	}
 	c.expect(inGroups == len(ns.pods), "%s: %d pods, %d in groups", ns.name, len(ns.pods), inGroups)
@@ -88,9 +91,9 @@ func (c *checker) groups(ns *namespace) {
 }
 
 func (c *checker) pod(rec *record) {
-	c.count.podCount++
+	c.count.Pods++
 	if rec.held {
-		c.count.heldPods++
+		c.count.HeldPods++
 	}
 	if rec.NodeName != "" {
 		c.nodes[rec.NodeName]++
@@ -107,12 +110,12 @@ func (c *checker) services(ns *namespace) {
 	for name, svc := range ns.services {
 		key := svc.current.Key
 		c.expect(key == syncer.Key{Namespace: ns.name, Name: name}, "%s: filed under %s/%s", key, ns.name, name)
-		c.count.serviceCount++
+		c.count.Services++
 		if svc.held {
-			c.count.heldServices++
+			c.count.HeldServices++
 		}
 		if svc.placed {
-			c.count.placed++
+			c.count.Placed++
 			c.replicas[svc.replica] = append(c.replicas[svc.replica], svc)
 		}
 		isManual := c.store.manual[key] != nil
@@ -179,8 +182,8 @@ func (c *checker) buckets(ns *namespace) {
 
 func (c *checker) totals() {
 	s := c.store
-	c.count.outdatedPods, c.count.outdatedServices = s.count.outdatedPods, s.count.outdatedServices
-	c.expect(c.count == s.count, "counts %+v, want %+v", s.count, c.count)
+	c.count.OutdatedPods, c.count.OutdatedServices = s.count.OutdatedPods, s.count.OutdatedServices
+	c.expect(c.count == s.count && c.serving == s.serving, "counts %+v, serving %d, want %+v, %d", s.count, s.serving, c.count, c.serving)
 	c.expect(len(c.replicas) == len(s.replicas), "%d replicas, want %d", len(s.replicas), len(c.replicas))
 	for key, want := range c.replicas {
 		got := s.replicas[key]
@@ -198,7 +201,7 @@ func (c *checker) totals() {
 		ports[text] = e.users
 	}
 	for name, n := range s.nodes {
-		nodes[name] = n.pods
+		nodes[name] = n.users
 	}
 	c.expect(maps.Equal(strings, c.strings), "shared strings %v, want %v", strings, c.strings)
 	c.expect(maps.Equal(ports, c.ports), "shared port lists %v, want %v", ports, c.ports)

@@ -127,10 +127,8 @@ func (svc *service) podList() []*syncer.Pod {
 		n += len(g.pods)
 	}
 	pods := make([]*syncer.Pod, 0, n)
-	for g := range svc.groups {
-		for _, rec := range g.pods {
-			pods = append(pods, &rec.Pod)
-		}
+	for rec := range svc.records {
+		pods = append(pods, &rec.Pod)
 	}
 	return pods
 }
@@ -141,11 +139,9 @@ func (svc *service) ruledPods() []*syncer.Pod {
 		return svc.podList()
 	}
 	var pods []*syncer.Pod
-	for g := range svc.groups {
-		for _, rec := range g.pods {
-			if p := svc.as(rec); p != nil {
-				pods = append(pods, p)
-			}
+	for rec := range svc.records {
+		if p := svc.as(rec); p != nil {
+			pods = append(pods, p)
 		}
 	}
 	return pods

@@ -63,10 +63,8 @@ func (s *Store) Explain(key syncer.Key) (out Explained, found bool) {
 	if out.Manual = !svc.computed(); out.Manual {
 		return out, true
 	}
-	for g := range svc.groups {
-		for _, rec := range g.pods {
-			out.Pods = append(out.Pods, s.explainPod(svc, rec))
-		}
+	for rec := range svc.records {
+		out.Pods = append(out.Pods, s.explainPod(svc, rec))
 	}
 	slices.SortFunc(out.Pods, func(a, b ExplainedPod) int { return a.Key.Compare(b.Key) })
 	return out, true

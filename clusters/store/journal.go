@@ -67,11 +67,9 @@ func (s *Store) Selected(service syncer.Key) (pods iter.Seq[*syncer.Pod], effect
 		return nil, nil
 	}
 	return func(yield func(*syncer.Pod) bool) {
-		for g := range svc.groups {
-			for _, rec := range g.pods {
-				if !yield(svc.counted(rec)) {
-					return
-				}
+		for rec := range svc.records {
+			if !yield(svc.counted(rec)) {
+				return
 			}
 		}
 	}, svc.effective

@@ -3,7 +3,12 @@
 
 package store
 
-import "tributary.dev/tributary/syncer"
+import (
+	"maps"
+	"slices"
+
+	"tributary.dev/tributary/syncer"
+)
 
 // A list is taken in in four turns, between which others may read: Begin, Mark for
 // each object that it shows, Lacking for what it does not, and Set for each object.
@@ -75,9 +80,5 @@ func (s *Store) LackingServices(namespace string, rv uint64, older bool, yield f
 
 // Namespaces returns the namespaces in which there is anything, in no order.
 func (s *Store) Namespaces() []string {
-	names := make([]string, 0, len(s.namespaces))
-	for name := range s.namespaces {
-		names = append(names, name)
-	}
-	return names
+	return slices.Collect(maps.Keys(s.namespaces))
 }

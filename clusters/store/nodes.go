@@ -9,35 +9,6 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// node is a name that pods or a Node object use.
-type node struct {
-	name string
-	pods int
-}
-
-func (s *Store) acquireNode(name string) string {
-	if name == "" {
-		return ""
-	}
-	n := s.nodes[name]
-	if n == nil {
-		n = &node{name: name}
-		s.nodes[name] = n
-	}
-	n.pods++
-	return n.name
-}
-
-func (s *Store) releaseNode(name string) {
-	if name == "" {
-		return
-	}
-	n := s.nodes[name]
-	if n.pods--; n.pods == 0 {
-		delete(s.nodes, name)
-	}
-}
-
 // SetNode takes in the zone of a node, "" when it has none, and returns the replicas with
 // pods there if the zone is another one than before. It costs a walk over all pods if it is,
 // and nothing otherwise.

@@ -35,7 +35,7 @@ func (s *Store) PodOutdated(p Versioned[syncer.Pod]) bool {
 	held, ok := s.PodRevision(p.Object.Key)
 	stale := s.pods.stale(p.Object.Namespace, p.RV, ok, held)
 	if stale {
-		s.count.outdatedPods++
+		s.count.OutdatedPods++
 	}
 	return stale
 }
@@ -86,7 +86,7 @@ func (s *Store) HoldPod(key syncer.Key) {
 	if rec := s.record(key); rec != nil && !rec.held {
 		rec.held = true
 		rec.group.held.add(&rec.Pod)
-		s.count.heldPods++
+		s.count.HeldPods++
 	}
 }
 
@@ -172,7 +172,7 @@ func (s *Store) setPod(p *syncer.Pod, kept Kept, rv uint64, d *dirtyList) {
 	rec.Labels = rec.group.labels
 	s.noteChange(old, rec, d)
 	if old == nil {
-		s.count.podCount++
+		s.count.Pods++
 	} else {
 		s.detach(ns, old)
 		s.release(old)
@@ -232,7 +232,7 @@ func (s *Store) removePod(rec *record, d *dirtyList) {
 	s.release(rec)
 	delete(ns.pods, rec.Name)
 	delete(ns.kept, rec.Name)
-	s.count.podCount--
+	s.count.Pods--
 	s.sweepNamespace(ns)
 }
 
@@ -241,7 +241,7 @@ func (s *Store) confirmPod(rec *record) *record {
 	if rec.held {
 		rec.held = false
 		rec.group.held.remove(&rec.Pod)
-		s.count.heldPods--
+		s.count.HeldPods--
 	}
 	return rec
 }
@@ -270,29 +270,16 @@ func (s *Store) newRecord(ns *namespace, p *syncer.Pod, rv uint64, old *record) 
 		rec.IPs = slices.Clone(p.IPs)
 	}
 	rec.Ports = s.ports.acquire(p.Ports)
-	rec.NodeName = s.acquireNode(p.NodeName)
-	rec.Subdomain = s.acquireString(p.Subdomain)
+	rec.NodeName = s.nodes.acquire(p.NodeName)
+	rec.Subdomain = s.strings.acquire(p.Subdomain)
 	return rec
 }
 
 // release gives back what newRecord shared.
 func (s *Store) release(rec *record) {
 	s.ports.release(rec.Ports)
-	s.releaseNode(rec.NodeName)
-	s.releaseString(rec.Subdomain)
-}
-
-func (s *Store) acquireString(text string) string {
-	if text == "" {
-		return ""
-	}
-	return s.strings.acquire(text)
-}
-
-func (s *Store) releaseString(text string) {
-	if text != "" {
-		s.strings.release(text)
-	}
+	s.nodes.release(rec.NodeName)
+	s.strings.release(rec.Subdomain)
 }
 
 // insertRecord puts a record into the group of its labels that is kept for some Services.
@@ -317,7 +304,7 @@ func (s *Store) countPod(g *group, p *syncer.Pod, n int32) {
 	before := g.podCounts.ready
 	g.podCounts.count(p, n)
 	if len(g.services) > 0 {
-		s.count.serving += int(g.podCounts.ready - before)
+		s.serving += int(g.podCounts.ready - before)
 	}
 }
 

@@ -123,7 +123,7 @@ func (s *Store) Source(key syncer.Key) (src Source, found bool) {
 }
 
 // Serving counts the ready pods that a placed Service selects.
-func (s *Store) Serving() int { return s.count.serving }
+func (s *Store) Serving() int { return s.serving }
 
 // Serves reports whether a placed Service selects a pod, which need not be held, and
 // cares whether it is ready: no rule of the configuration says so instead.
@@ -152,7 +152,7 @@ func (s *Store) selecting(p *syncer.Pod) []*service {
 }
 
 // ReplicasFor returns the replicas of the Services that select a pod, which need not
-// be held, sorted, with the number of ready pods behind each Service there.
+// be held, sorted.
 func (s *Store) ReplicasFor(p *syncer.Pod) []syncer.Key {
 	var keys []syncer.Key
 	for _, svc := range s.selecting(p) {

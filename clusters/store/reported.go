@@ -22,10 +22,8 @@ func (s *Store) Reported(service syncer.Key) (shown Reported, ok bool) {
 		return Reported{}, false
 	}
 	shown = Reported{Service: svc.current, Pods: svc.podList(), Held: svc.held}
-	for g := range svc.groups {
-		for _, rec := range g.pods {
-			shown.Held = shown.Held || rec.held
-		}
+	for rec := range svc.records {
+		shown.Held = shown.Held || rec.held
 	}
 	return shown, true
 }

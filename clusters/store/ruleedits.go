@@ -48,9 +48,7 @@ func (s *Store) Prepare(e *Edit, pods int) (more bool) {
 	for len(e.services) > 0 {
 		svc := e.services[0]
 		if e.pods == nil && svc.indexed {
-			for g := range svc.groups {
-				e.pods = append(e.pods, g.pods...)
-			}
+			e.pods = slices.Collect(svc.records)
 		}
 		n := min(pods, len(e.pods))
 		for _, rec := range e.pods[:n] {
@@ -131,14 +129,12 @@ func (s *Store) redecide(svc *service, d *dirtyList) (pods int) {
 	if svc.rules.decider == nil && len(svc.rulings) == 0 {
 		return 0
 	}
-	for g := range svc.groups {
-		pods += len(g.pods)
-		for _, rec := range g.pods {
-			if says := s.answerTo(svc.rules, svc, rec); says != nil {
-				svc.open = s.putAnswer(svc, rec, says, d) || svc.open
-			} else {
-				s.unkept = true
-			}
+	for rec := range svc.records {
+		pods++
+		if says := s.answerTo(svc.rules, svc, rec); says != nil {
+			svc.open = s.putAnswer(svc, rec, says, d) || svc.open
+		} else {
+			s.unkept = true
 		}
 	}
 	if !svc.open {

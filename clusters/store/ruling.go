@@ -217,10 +217,8 @@ func (s *Store) setRuling(svc *service, rec *record, r ruling) {
 
 // reruleAll has the rules decide anew about all pods of a Service that is indexed.
 func (s *Store) reruleAll(svc *service, d *dirtyList) {
-	for g := range svc.groups {
-		for _, rec := range g.pods {
-			s.rerule(svc, rec, d)
-		}
+	for rec := range svc.records {
+		s.rerule(svc, rec, d)
 	}
 }
 

@@ -43,7 +43,18 @@ type service struct {
 // computed reports whether endpoints come from pods rather than by hand.
 func (svc *service) computed() bool { return svc.effective.Selector != nil }
 
-// podCounts sums up the pods of a indexed Service, as they count.
+// records are the pods that an indexed Service selects, in no order.
+func (svc *service) records(yield func(*record) bool) {
+	for g := range svc.groups {
+		for _, rec := range g.pods {
+			if !yield(rec) {
+				return
+			}
+		}
+	}
+}
+
+// podCounts sums up the pods of an indexed Service, as they count.
 func (svc *service) podCounts() podCounts {
 	var t podCounts
 	for g := range svc.groups {
@@ -84,7 +95,7 @@ func (s *Store) RemoveService(key syncer.Key) []Dirty {
 func (s *Store) HoldService(key syncer.Key) {
 	if svc := s.service(key); svc != nil && !svc.held {
 		svc.held = true
-		s.count.heldServices++
+		s.count.HeldServices++
 	}
 }
 
@@ -124,7 +135,7 @@ func (s *Store) ServiceOutdated(v Versioned[syncer.Service]) bool {
 	held, ok := s.ServiceRevision(v.Object.Key)
 	stale := s.services.stale(v.Object.Namespace, v.RV, ok, held)
 	if stale {
-		s.count.outdatedServices++
+		s.count.OutdatedServices++
 	}
 	return stale
 }
@@ -142,7 +153,7 @@ func (s *Store) setService(v *syncer.Service, kept Kept, rv uint64, at placement
 		svc = &service{current: &own, trigger: &trigger{}, kept: kept}
 		svc.effective = svc.current
 		ns.services[own.Name] = svc
-		s.count.serviceCount++
+		s.count.Services++
 		s.changeService(svc, svc.current, at, d)
 	} else {
 		s.confirmService(svc)
@@ -212,7 +223,7 @@ func (s *Store) placeAt(svc *service, at placement) {
 	svc.replica, svc.placed = at.replica, at.ok
 	if at.ok {
 		s.replicas[at.replica] = append(s.replicas[at.replica], svc)
-		s.count.placed++
+		s.count.Placed++
 	}
 }
 
@@ -227,17 +238,15 @@ func (s *Store) unplace(svc *service) {
 		s.replicas[svc.replica] = left
 	}
 	svc.placed, svc.replica = false, syncer.Key{}
-	s.count.placed--
+	s.count.Placed--
 }
 
 func (s *Store) index(svc *service) {
 	if svc.placed && svc.computed() {
 		svc.indexed, svc.rules = true, s.rules
-		s.namespaces[svc.current.Namespace].index(svc, &s.count.serving)
-		for g := range svc.groups {
-			for _, rec := range g.pods {
-				s.rule(svc, nil, rec, false)
-			}
+		s.namespaces[svc.current.Namespace].index(svc, &s.serving)
+		for rec := range svc.records {
+			s.rule(svc, nil, rec, false)
 		}
 	}
 }
@@ -245,7 +254,7 @@ func (s *Store) index(svc *service) {
 func (s *Store) unindex(svc *service) {
 	if svc.indexed {
 		svc.indexed, svc.rulings = false, nil
-		s.namespaces[svc.current.Namespace].unindex(svc, &s.count.serving)
+		s.namespaces[svc.current.Namespace].unindex(svc, &s.serving)
 	}
 }
 
@@ -259,7 +268,7 @@ func (s *Store) removeService(svc *service, d *dirtyList) {
 	s.unplace(svc)
 	s.noteManual(svc)
 	delete(ns.services, svc.current.Name)
-	s.count.serviceCount--
+	s.count.Services--
 	s.sweepNamespace(ns)
 }
 
@@ -267,6 +276,6 @@ func (s *Store) removeService(svc *service, d *dirtyList) {
 func (s *Store) confirmService(svc *service) {
 	if svc.held {
 		svc.held = false
-		s.count.heldServices--
+		s.count.HeldServices--
 	}
 }

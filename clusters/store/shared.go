@@ -10,8 +10,8 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// sharedStrings holds one copy of each label key and value in use and counts its
-// users.
+// sharedStrings holds one copy of each text in use, such as a label's key or value, and counts
+// its users. The empty one is not counted.
 type sharedStrings map[string]*sharedString
 
 type sharedString struct {
@@ -20,6 +20,9 @@ type sharedString struct {
 }
 
 func (t sharedStrings) acquire(text string) string {
+	if text == "" {
+		return ""
+	}
 	e := t[text]
 	if e == nil {
 		e = &sharedString{text: text}
@@ -30,9 +33,10 @@ func (t sharedStrings) acquire(text string) string {
 }
 
 func (t sharedStrings) release(text string) {
-	e := t[text]
-	if e.users--; e.users == 0 {
-		delete(t, text)
+	if e := t[text]; e != nil {
+		if e.users--; e.users == 0 {
+			delete(t, text)
+		}
 	}
 }
 

@@ -25,11 +25,8 @@ type Stats struct {
 
 // Stats counts what is held, in time proportional to the number of Services.
 func (s *Store) Stats() Stats {
-	stats := Stats{
-		Pods: s.count.podCount, Services: s.count.serviceCount, Placed: s.count.placed, Replicas: len(s.replicas),
-		HeldPods: s.count.heldPods, HeldServices: s.count.heldServices,
-		OutdatedPods: s.count.outdatedPods, OutdatedServices: s.count.outdatedServices,
-	}
+	stats := s.count
+	stats.Replicas = len(s.replicas)
 	for _, services := range s.replicas {
 		for _, svc := range services {
 			ready, notReady := s.endpoints(svc)
@@ -41,4 +38,4 @@ func (s *Store) Stats() Stats {
 }
 
 // Size is the number of pods and Services.
-func (s *Store) Size() (pods, services int) { return s.count.podCount, s.count.serviceCount }
+func (s *Store) Size() (pods, services int) { return s.count.Pods, s.count.Services }

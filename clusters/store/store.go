@@ -46,7 +46,8 @@ type Store struct {
 	// owners are the Services that slices were last seen to belong to: the label that
 	// says so can be changed.
 	owners map[syncer.Key]syncer.Key
-	nodes  map[string]*node
+	// nodes are those that pods run on.
+	nodes sharedStrings
 	// zones has the nodes that are known; it is replaced, never changed: computations read it.
 	zones   map[string]string
 	strings sharedStrings
@@ -59,18 +60,12 @@ type Store struct {
 	unkept      bool
 
 	pods, services table
-	count          counts
-	journal        Journal
-	notePods       bool
-}
-
-// counts are kept by the changes, so that reading them costs nothing.
-type counts struct {
-	podCount, serviceCount, placed int
-	heldPods, heldServices         int
-	outdatedPods, outdatedServices uint64
-	// serving counts the ready pods that a placed Service selects.
-	serving int
+	// count has what Stats counts but replicas and endpoints, serving the ready pods that a
+	// placed Service selects. Changes keep both, so that reading them costs nothing.
+	count    Stats
+	serving  int
+	journal  Journal
+	notePods bool
 }
 
 // New returns an empty Store.
@@ -83,7 +78,7 @@ func New(opts Options) *Store {
 		replicas:   map[syncer.Key][]*service{},
 		manual:     map[syncer.Key]*manual{},
 		owners:     map[syncer.Key]syncer.Key{},
-		nodes:      map[string]*node{},
+		nodes:      sharedStrings{},
 		strings:    sharedStrings{},
 		ports:      sharedPorts{},
 		rules:      &Edit{},
@@ -105,9 +100,7 @@ func (s *Store) SetRules(rules syncer.Options) []Dirty {
 
 // Replicas returns the replicas that this member contributes to, sorted.
 func (s *Store) Replicas() []syncer.Key {
-	keys := slices.Collect(maps.Keys(s.replicas))
-	slices.SortFunc(keys, syncer.Key.Compare) // events need not wait for this
-	return keys
+	return slices.SortedFunc(maps.Keys(s.replicas), syncer.Key.Compare)
 }
 
 // Sources returns the Services of this member that contribute to a replica,
@@ -139,7 +132,7 @@ func (s *Store) Service(key syncer.Key) *syncer.Service {
 
 // Pods returns all pods at this moment, in no order.
 func (s *Store) Pods() []*syncer.Pod {
-	pods := make([]*syncer.Pod, 0, s.count.podCount)
+	pods := make([]*syncer.Pod, 0, s.count.Pods)
 	for _, ns := range s.namespaces {
 		for _, rec := range ns.pods {
 			pods = append(pods, &rec.Pod)
@@ -150,16 +143,10 @@ func (s *Store) Pods() []*syncer.Pod {
 
 // ReplicasOf returns the replicas that a pod may be an endpoint of, sorted.
 func (s *Store) ReplicasOf(pod syncer.Key) []syncer.Key {
-	rec := s.record(pod)
-	if rec == nil {
-		return nil
+	if rec := s.record(pod); rec != nil {
+		return s.ReplicasFor(&rec.Pod)
 	}
-	var keys []syncer.Key
-	for _, svc := range rec.group.services {
-		keys = append(keys, svc.replica)
-	}
-	slices.SortFunc(keys, syncer.Key.Compare)
-	return slices.Compact(keys)
+	return nil
 }
 
 func (s *Store) record(key syncer.Key) *record {
