@@ -26,26 +26,14 @@ func callMembers() Row {
 		return `histogram_quantile(0.99, sum by (member_cluster, le) (rate(tributary_change_latency_seconds_bucket{` + live + stage + `"}[10m])))`
 	}
 	return Row{"Members", []Panel{
-		{
-			Title: "Who leads", Kind: Number, Unit: "short", Width: 6, Falling: true, Warn: 1, Bad: 1,
-			Description: "1: one process writes. 0: nobody does. More: two do, which must never be.",
-			Queries:     []Query{q(`sum(tributary_leader{SEL})`, "leaders")},
-		},
-		{
-			Title: "Ingress cluster answers", Kind: Number, Unit: "bool_yes_no", Width: 6, Falling: true, Warn: 1, Bad: 1,
-			Description: "Nothing can be written while it does not.",
-			Queries:     []Query{q(`min(tributary_ingress_up{SEL})`, "ingress")},
-		},
-		{
-			Title: "Oldest removal", Kind: Number, Unit: "s", Width: 6, Warn: 1, Bad: 5,
-			Description: "How long the oldest Service waits that loses a ready address.",
-			Queries:     []Query{q(`max(tributary_workqueue_oldest_age_seconds{SEL,lane="removal"})`, "removal")},
-		},
-		{
-			Title: "Slowest 1 % of removals", Kind: Number, Unit: "s", Width: 6, Warn: 0.25, Bad: 2.5,
-			Description: "From the watch event to the acknowledged write.",
-			Queries:     []Query{q(`histogram_quantile(0.99, sum by (le) (rate(tributary_change_latency_seconds_bucket{CSEL,lane="removal",stage="total"}[$__rate_interval])))`, "p99")},
-		},
+		number("Who leads", "short", 6, "1: one process writes. 0: nobody does. More: two do, which must never be.",
+			q(`sum(tributary_leader{SEL})`, "leaders")).falling(1, 1),
+		number("Ingress cluster answers", "bool_yes_no", 6, "Nothing can be written while it does not.",
+			q(`min(tributary_ingress_up{SEL})`, "ingress")).falling(1, 1),
+		number("Oldest removal", "s", 6, "How long the oldest Service waits that loses a ready address.",
+			q(`max(tributary_workqueue_oldest_age_seconds{SEL,lane="removal"})`, "removal")).rising(1, 5),
+		number("Slowest 1 % of removals", "s", 6, "From the watch event to the acknowledged write.",
+			q(`histogram_quantile(0.99, sum by (le) (rate(tributary_change_latency_seconds_bucket{CSEL,lane="removal",stage="total"}[$__rate_interval])))`, "p99")).rising(0.25, 2.5),
 		{
 			Title: "Members", Kind: Table, Width: 24,
 			Description: "One row a member. A late member: see which stage takes the time; lag without latency means that changes wait. The name leads to its changes, a cell to its runbook.",
@@ -72,65 +60,35 @@ func callMembers() Row {
 
 func callLate() Row {
 	return Row{"Late: where the time goes", []Panel{
-		{
-			Title: "Slowest 1 % by member and stage", Kind: Graph, Unit: "s", Width: 12, Warn: 0.25, Bad: 2.5,
-			Description: "queue: no worker was free; compute: our own time; write: the ingress cluster's.",
-			Queries:     []Query{quantile(0.99, "change_latency_seconds", `CSEL,stage=~"queue|compute|write"`, "member_cluster, stage", "{{member_cluster}} {{stage}}")},
-		},
-		{
-			Title: "How late events come, slowest 1 %", Kind: Graph, Unit: "s", Width: 12, Warn: 5, Bad: 30,
-			Description: "From the member's own time of a change to our reading it: its API server, its network, or its clock.",
-			Queries:     []Query{quantile(0.99, "source_delay_seconds", "CSEL", "member_cluster", "{{member_cluster}}")},
-		},
-		{
-			Title: "Oldest in each lane", Kind: Graph, Unit: "s", Width: 12, Warn: 5, Bad: 30,
-			Description: "Bulk work may wait. Removals must not.",
-			Queries:     []Query{q(`max by (lane) (tributary_workqueue_oldest_age_seconds{SEL})`, "{{lane}}")},
-		},
-		{
-			Title: "Answers of the members' API servers", Kind: Graph, Unit: "ops", Width: 12,
-			Description: "429: it asks to slow down. 403: a right was taken away. error: no answer.",
-			Queries:     []Query{q(`sum by (member_cluster, code) (rate(tributary_client_requests_total{CSEL,role="member",code!~"2.."}[$__rate_interval]))`, "{{member_cluster}} {{code}}")},
-		},
+		graph("Slowest 1 % by member and stage", "s", 12, "queue: no worker was free; compute: our own time; write: the ingress cluster's.",
+			quantile(0.99, "change_latency_seconds", `CSEL,stage=~"queue|compute|write"`, "member_cluster, stage", "{{member_cluster}} {{stage}}")).rising(0.25, 2.5),
+		graph("How late events come, slowest 1 %", "s", 12, "From the member's own time of a change to our reading it: its API server, its network, or its clock.",
+			quantile(0.99, "source_delay_seconds", "CSEL", "member_cluster", "{{member_cluster}}")).rising(5, 30),
+		graph("Oldest in each lane", "s", 12, "Bulk work may wait. Removals must not.",
+			q(`max by (lane) (tributary_workqueue_oldest_age_seconds{SEL})`, "{{lane}}")).rising(5, 30),
+		graph("Answers of the members' API servers", "ops", 12, "429: it asks to slow down. 403: a right was taken away. error: no answer.",
+			q(`sum by (member_cluster, code) (rate(tributary_client_requests_total{CSEL,role="member",code!~"2.."}[$__rate_interval]))`, "{{member_cluster}} {{code}}")),
 	}}
 }
 
 func callKept() Row {
 	return Row{"Wrong: what is kept, rejected, in conflict", []Panel{
-		{
-			Title: "Held changes", Kind: Graph, Unit: "short", Width: 8, Stack: true,
-			Description: "`tributary status` names each with the command that releases it.",
-			Queries:     []Query{q(`sum by (member_cluster, reason) (tributary_held_changes{CSEL}) or vector(0)`, "{{member_cluster}} {{reason}}")},
-		},
-		{
-			Title: "Rejected addresses", Kind: Graph, Unit: "short", Width: 8, Stack: true,
-			Description: "Left out of replicas now; the other addresses of the Services pass.",
-			Queries:     []Query{q(`sum by (member_cluster, reason) (tributary_rejected_addresses_current{CSEL}) or vector(0)`, "{{member_cluster}} {{reason}}")},
-		},
-		{
-			Title: "Conflicts", Kind: Graph, Unit: "short", Width: 8, Stack: true,
-			Description: "foreign_object: the name is somebody else's. refused: the API server denies a part. `tributary status` names each.",
-			Queries:     []Query{q(`sum by (reason) (tributary_conflicts{SEL})`, "{{reason}}")},
-		},
-		{
-			Title: "Ready endpoints", Kind: Graph, Unit: "short", Width: 24,
-			Description: "A step down in all Services of a member at once: its nodes, or its lists.",
-			Queries:     []Query{q(`sum by (member_cluster) (tributary_endpoints{CSEL,state="ready"})`, "{{member_cluster}}")},
-		},
+		graph("Held changes", "short", 8, "`tributary status` names each with the command that releases it.",
+			q(`sum by (member_cluster, reason) (tributary_held_changes{CSEL}) or vector(0)`, "{{member_cluster}} {{reason}}")).stacked(),
+		graph("Rejected addresses", "short", 8, "Left out of replicas now; the other addresses of the Services pass.",
+			q(`sum by (member_cluster, reason) (tributary_rejected_addresses_current{CSEL}) or vector(0)`, "{{member_cluster}} {{reason}}")).stacked(),
+		graph("Conflicts", "short", 8, "foreign_object: the name is somebody else's. refused: the API server denies a part. `tributary status` names each.",
+			q(`sum by (reason) (tributary_conflicts{SEL})`, "{{reason}}")).stacked(),
+		graph("Ready endpoints", "short", 24, "A step down in all Services of a member at once: its nodes, or its lists.",
+			q(`sum by (member_cluster) (tributary_endpoints{CSEL,state="ready"})`, "{{member_cluster}}")),
 	}}
 }
 
 func callWrites() Row {
 	return Row{"The ingress cluster", []Panel{
-		{
-			Title: "Duration of a write, slowest 1 %", Kind: Graph, Unit: "s", Width: 12, Warn: 0.25, Bad: 2.5,
-			Description: "From sending to the acknowledgement.",
-			Queries:     []Query{quantile(0.99, "write_duration_seconds", "SEL", "kind", "{{kind}}")},
-		},
-		{
-			Title: "Writes that did not succeed at once", Kind: Graph, Unit: "ops", Width: 12,
-			Description: "forbidden: rights, quota or admission. throttled: the server asks to wait.",
-			Queries:     []Query{q(`sum by (kind, result) (rate(tributary_writes_total{SEL,result!="ok"}[$__rate_interval])) or vector(0)`, "{{kind}} {{result}}")},
-		},
+		graph("Duration of a write, slowest 1 %", "s", 12, "From sending to the acknowledgement.",
+			quantile(0.99, "write_duration_seconds", "SEL", "kind", "{{kind}}")).rising(0.25, 2.5),
+		graph("Writes that did not succeed at once", "ops", 12, "forbidden: rights, quota or admission. throttled: the server asks to wait.",
+			q(`sum by (kind, result) (rate(tributary_writes_total{SEL,result!="ok"}[$__rate_interval])) or vector(0)`, "{{kind}} {{result}}")),
 	}}
 }

@@ -56,6 +56,40 @@ type Panel struct {
 	Columns []Column
 }
 
+// graph draws lines, number the last value, timeline what holds from when to when.
+func graph(title, unit string, width int, description string, queries ...Query) Panel {
+	return Panel{Kind: Graph, Title: title, Unit: unit, Width: width, Description: description, Queries: queries}
+}
+
+func number(title, unit string, width int, description string, queries ...Query) Panel {
+	return Panel{Kind: Number, Title: title, Unit: unit, Width: width, Description: description, Queries: queries}
+}
+
+func timeline(title string, width int, description string, queries ...Query) Panel {
+	return Panel{Kind: Timeline, Title: title, Width: width, Description: description, Queries: queries}
+}
+
+// rising is the panel with thresholds from which a value is bad, falling with those below.
+func (p Panel) rising(warn, bad float64) Panel {
+	p.Warn, p.Bad = warn, bad
+	return p
+}
+
+func (p Panel) falling(warn, bad float64) Panel {
+	p.Falling = true
+	return p.rising(warn, bad)
+}
+
+func (p Panel) stacked() Panel {
+	p.Stack = true
+	return p
+}
+
+func (p Panel) good(value string) Panel {
+	p.Good = value
+	return p
+}
+
 // Column is a column of a table: a query with one value for each member. Where the
 // query has a label reason, the column shows that.
 type Column struct {

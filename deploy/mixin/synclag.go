@@ -18,71 +18,39 @@ func syncLag() Dashboard {
 func lagAtAGlance() Row {
 	const live = `SEL,member_cluster=~"$cluster",stage="total"`
 	return Row{"At a glance", []Panel{
-		{
-			Title: "Median change", Kind: Number, Unit: "s", Width: 4, Warn: 0.1, Bad: 1,
-			Description: "Half of the live changes took no longer, from the watch event to the acknowledged write.",
-			Queries:     []Query{q(`histogram_quantile(0.5, sum by (le) (rate(tributary_change_latency_seconds_bucket{`+live+`}[$__rate_interval])))`, "p50")},
-		},
-		{
-			Title: "Slowest 1 %", Kind: Number, Unit: "s", Width: 4, Warn: 0.25, Bad: 2.5,
-			Description: "99 of 100 live changes took no longer.",
-			Queries:     []Query{q(`histogram_quantile(0.99, sum by (le) (rate(tributary_change_latency_seconds_bucket{`+live+`}[$__rate_interval])))`, "p99")},
-		},
-		{
-			Title: "Oldest unwritten change", Kind: Number, Unit: "s", Width: 4, Warn: 5, Bad: 30,
-			Description: "Age of the oldest change of any member that is not yet written; 0 if none waits.",
-			Queries:     []Query{q(`max(tributary_sync_lag_seconds{CSEL})`, "lag")},
-		},
-		{
-			Title: "Changes", Kind: Number, Unit: "ops", Width: 4,
-			Description: "Changes written per second.",
-			Queries:     []Query{q(`sum(rate(tributary_changes_total{CSEL,result="written"}[$__rate_interval]))`, "written")},
-		},
-		{
-			Title: "Waiting Services", Kind: Number, Unit: "short", Width: 4, Warn: 100, Bad: 1000,
-			Description: "Services in all lanes. Bulk work may wait; removals should not.",
-			Queries:     []Query{q(`sum(tributary_workqueue_depth{SEL})`, "waiting")},
-		},
-		{
-			Title: "Failed changes", Kind: Number, Unit: "ops", Width: 4, Warn: 0.1, Bad: 1,
-			Description: "Attempts per second that failed; each is tried again.",
-			Queries:     []Query{q(`sum(rate(tributary_changes_total{CSEL,result="failed"}[$__rate_interval]))`, "failed")},
-		},
+		number("Median change", "s", 4, "Half of the live changes took no longer, from the watch event to the acknowledged write.",
+			q(`histogram_quantile(0.5, sum by (le) (rate(tributary_change_latency_seconds_bucket{`+live+`}[$__rate_interval])))`, "p50")).rising(0.1, 1),
+		number("Slowest 1 %", "s", 4, "99 of 100 live changes took no longer.",
+			q(`histogram_quantile(0.99, sum by (le) (rate(tributary_change_latency_seconds_bucket{`+live+`}[$__rate_interval])))`, "p99")).rising(0.25, 2.5),
+		number("Oldest unwritten change", "s", 4, "Age of the oldest change of any member that is not yet written; 0 if none waits.",
+			q(`max(tributary_sync_lag_seconds{CSEL})`, "lag")).rising(5, 30),
+		number("Changes", "ops", 4, "Changes written per second.",
+			q(`sum(rate(tributary_changes_total{CSEL,result="written"}[$__rate_interval]))`, "written")),
+		number("Waiting Services", "short", 4, "Services in all lanes. Bulk work may wait; removals should not.",
+			q(`sum(tributary_workqueue_depth{SEL})`, "waiting")).rising(100, 1000),
+		number("Failed changes", "ops", 4, "Attempts per second that failed; each is tried again.",
+			q(`sum(rate(tributary_changes_total{CSEL,result="failed"}[$__rate_interval]))`, "failed")).rising(0.1, 1),
 	}}
 }
 
 func lagLatency() Row {
 	const total = `CSEL,stage="total"`
 	return Row{"Latency of live changes", []Panel{
-		{
-			Title: "From watch event to acknowledged write, by cluster", Kind: Graph, Unit: "s", Width: 12, Warn: 0.25, Bad: 2.5,
-			Description: "Only changes that a watch event caused and that were written; first fills and relists do not count.",
-			Queries: []Query{
-				quantile(0.5, "change_latency_seconds", total, "member_cluster", "p50 {{member_cluster}}"),
-				quantile(0.9, "change_latency_seconds", total, "member_cluster", "p90 {{member_cluster}}"),
-				quantile(0.99, "change_latency_seconds", total, "member_cluster", "p99 {{member_cluster}}"),
-			},
-		},
-		{
-			Title: "Where the time goes: median by stage", Kind: Graph, Unit: "s", Width: 6,
-			Description: "queue: until a worker took the Service; compute: until the first write was sent; write: until the last one was acknowledged; echo: until our own watch had shown it, counted from the event.",
-			Queries:     []Query{quantile(0.5, "change_latency_seconds", "CSEL", "stage", "{{stage}}")},
-		},
-		{
-			Title: "Slowest 1 % by stage", Kind: Graph, Unit: "s", Width: 6,
-			Description: "As the panel beside it, for the slowest changes.",
-			Queries:     []Query{quantile(0.99, "change_latency_seconds", "CSEL", "stage", "{{stage}}")},
-		},
+		graph("From watch event to acknowledged write, by cluster", "s", 12, "Only changes that a watch event caused and that were written; first fills and relists do not count.",
+			quantile(0.5, "change_latency_seconds", total, "member_cluster", "p50 {{member_cluster}}"),
+			quantile(0.9, "change_latency_seconds", total, "member_cluster", "p90 {{member_cluster}}"),
+			quantile(0.99, "change_latency_seconds", total, "member_cluster", "p99 {{member_cluster}}")).rising(0.25, 2.5),
+		graph("Where the time goes: median by stage", "s", 6, "queue: until a worker took the Service; compute: until the first write was sent; write: until the last one was acknowledged; echo: until our own watch had shown it, counted from the event.",
+			quantile(0.5, "change_latency_seconds", "CSEL", "stage", "{{stage}}")),
+		graph("Slowest 1 % by stage", "s", 6, "As the panel beside it, for the slowest changes.",
+			quantile(0.99, "change_latency_seconds", "CSEL", "stage", "{{stage}}")),
 		{
 			Title: "All changes by duration", Kind: Heat, Unit: "s", Width: 12,
 			Description: "How many live changes took how long. Two bands mean two causes.",
 			Queries:     []Query{q(`sum by (le) (increase(tributary_change_latency_seconds_bucket{`+total+`}[$__rate_interval]))`, "{{le}}")},
 		},
-		{
-			Title: "Oldest unwritten change, by cluster", Kind: Graph, Unit: "s", Width: 12, Warn: 5, Bad: 30,
-			Description: "A line that climbs means that changes of that member wait: look at the queue and the writes below.",
-			Queries:     []Query{q(`max by (member_cluster) (tributary_sync_lag_seconds{CSEL})`, "{{member_cluster}}")},
-		},
+		graph("Oldest unwritten change, by cluster", "s", 12, "A line that climbs means that changes of that member wait: look at the queue and the writes below.",
+			q(`max by (member_cluster) (tributary_sync_lag_seconds{CSEL})`, "{{member_cluster}}")).rising(5, 30),
 	}}
 }
 
@@ -90,87 +58,44 @@ func lagLatency() Row {
 func lagNative() Row {
 	const note = " For members with observeNative: true."
 	return Row{"The members' own controllers", []Panel{
-		{
-			Title: "Slowest 1 %, native beside ours", Kind: Graph, Unit: "s", Width: 8,
-			Description: "How much later than Tributary computed it a change is in the member's own Endpoints, beside the time until it is in the ingress cluster." + note,
-			Queries: []Query{
-				quantile(0.99, "change_latency_seconds", `CSEL,stage="total"`, "member_cluster", "tributary {{member_cluster}}"),
-				quantile(0.99, "native_lag_seconds", "CSEL", "member_cluster", "native {{member_cluster}}"),
-			},
-		},
-		{
-			Title: "Oldest change that the native controller has not written", Kind: Graph, Unit: "s", Width: 8, Warn: 10, Bad: 120,
-			Description: "A backlog shows as a line that climbs." + note,
-			Queries:     []Query{q(`max by (member_cluster) (tributary_native_behind_seconds{CSEL})`, "{{member_cluster}}")},
-		},
-		{
-			Title: "Services that differ in the long run", Kind: Graph, Unit: "short", Width: 8,
-			Description: "No backlog: the two do not agree. `tributary status` shows both lists." + note,
-			Queries:     []Query{q(`max by (member_cluster) (tributary_native_differing_services{CSEL})`, "{{member_cluster}}")},
-		},
+		graph("Slowest 1 %, native beside ours", "s", 8, "How much later than Tributary computed it a change is in the member's own Endpoints, beside the time until it is in the ingress cluster."+note,
+			quantile(0.99, "change_latency_seconds", `CSEL,stage="total"`, "member_cluster", "tributary {{member_cluster}}"),
+			quantile(0.99, "native_lag_seconds", "CSEL", "member_cluster", "native {{member_cluster}}")),
+		graph("Oldest change that the native controller has not written", "s", 8, "A backlog shows as a line that climbs."+note,
+			q(`max by (member_cluster) (tributary_native_behind_seconds{CSEL})`, "{{member_cluster}}")).rising(10, 120),
+		graph("Services that differ in the long run", "short", 8, "No backlog: the two do not agree. `tributary status` shows both lists."+note,
+			q(`max by (member_cluster) (tributary_native_differing_services{CSEL})`, "{{member_cluster}}")),
 	}}
 }
 
 func lagQueue() Row {
 	return Row{"Queue", []Panel{
-		{
-			Title: "Waiting Services by lane", Kind: Graph, Unit: "short", Width: 8, Stack: true,
-			Description: "Removals overtake additions, additions overtake bulk work.",
-			Queries:     []Query{q(`sum by (lane) (tributary_workqueue_depth{SEL})`, "{{lane}}")},
-		},
-		{
-			Title: "Oldest in each lane", Kind: Graph, Unit: "s", Width: 8,
-			Description: "How long the oldest Service has been waiting.",
-			Queries:     []Query{q(`max by (lane) (tributary_workqueue_oldest_age_seconds{SEL})`, "{{lane}}")},
-		},
-		{
-			Title: "Causes and retries", Kind: Graph, Unit: "ops", Width: 8,
-			Description: "Causes added to each lane per second, those that merged included; and Services that returned after a failure.",
-			Queries: []Query{
-				q(`sum by (lane) (rate(tributary_workqueue_adds_total{SEL}[$__rate_interval]))`, "{{lane}}"),
-				q(`sum by (lane) (rate(tributary_workqueue_retries_total{SEL}[$__rate_interval]))`, "retry {{lane}}"),
-			},
-		},
-		{
-			Title: "Wait in the lane, slowest 1 %", Kind: Graph, Unit: "s", Width: 12,
-			Description: "Backoff after a failure included.",
-			Queries:     []Query{quantile(0.99, "workqueue_queue_duration_seconds", "SEL", "lane", "{{lane}}")},
-		},
-		{
-			Title: "Work on a Service, slowest 1 %", Kind: Graph, Unit: "s", Width: 12,
-			Description: "A worker's time for one Service, writes included.",
-			Queries:     []Query{quantile(0.99, "workqueue_work_duration_seconds", "SEL", "lane", "{{lane}}")},
-		},
+		graph("Waiting Services by lane", "short", 8, "Removals overtake additions, additions overtake bulk work.",
+			q(`sum by (lane) (tributary_workqueue_depth{SEL})`, "{{lane}}")).stacked(),
+		graph("Oldest in each lane", "s", 8, "How long the oldest Service has been waiting.",
+			q(`max by (lane) (tributary_workqueue_oldest_age_seconds{SEL})`, "{{lane}}")),
+		graph("Causes and retries", "ops", 8, "Causes added to each lane per second, those that merged included; and Services that returned after a failure.",
+			q(`sum by (lane) (rate(tributary_workqueue_adds_total{SEL}[$__rate_interval]))`, "{{lane}}"),
+			q(`sum by (lane) (rate(tributary_workqueue_retries_total{SEL}[$__rate_interval]))`, "retry {{lane}}")),
+		graph("Wait in the lane, slowest 1 %", "s", 12, "Backoff after a failure included.",
+			quantile(0.99, "workqueue_queue_duration_seconds", "SEL", "lane", "{{lane}}")),
+		graph("Work on a Service, slowest 1 %", "s", 12, "A worker's time for one Service, writes included.",
+			quantile(0.99, "workqueue_work_duration_seconds", "SEL", "lane", "{{lane}}")),
 	}}
 }
 
 func lagWrites() Row {
 	return Row{"Writes to the ingress cluster", []Panel{
-		{
-			Title: "Writes", Kind: Graph, Unit: "ops", Width: 8, Stack: true,
-			Description: "When nothing changes in the members, this is zero.",
-			Queries:     []Query{q(`sum by (kind, verb) (rate(tributary_writes_total{SEL}[$__rate_interval]))`, "{{verb}} {{kind}}")},
-		},
-		{
-			Title: "Writes that did not succeed at once", Kind: Graph, Unit: "ops", Width: 8,
-			Description: "conflict: somebody else wrote first, resolved by looking again. throttled: the server asked to wait.",
-			Queries:     []Query{q(`sum by (result) (rate(tributary_writes_total{SEL,result!="ok"}[$__rate_interval])) or vector(0)`, "{{result}}")},
-		},
-		{
-			Title: "Duration of a write, slowest 1 %", Kind: Graph, Unit: "s", Width: 8,
-			Description: "From sending to the acknowledgement.",
-			Queries:     []Query{quantile(0.99, "write_duration_seconds", "SEL", "kind, verb", "{{verb}} {{kind}}")},
-		},
-		{
-			Title: "Changes by result", Kind: Graph, Unit: "ops", Width: 12,
-			Description: "dropped: computed, and equal to what stands.",
-			Queries:     []Query{q(`sum by (result) (rate(tributary_changes_total{CSEL}[$__rate_interval]))`, "{{result}}")},
-		},
-		{
-			Title: "Answers of the ingress cluster's API server", Kind: Graph, Unit: "ops", Width: 12,
-			Description: "Requests by status code; 429 is the server asking to slow down.",
-			// Of the ingress cluster: no member is to be selected.
-			Queries: []Query{q(`sum by (code) (rate(tributary_client_requests_total{SEL,role="ingress"}[$__rate_interval]))`, "{{code}}")},
-		},
+		graph("Writes", "ops", 8, "When nothing changes in the members, this is zero.",
+			q(`sum by (kind, verb) (rate(tributary_writes_total{SEL}[$__rate_interval]))`, "{{verb}} {{kind}}")).stacked(),
+		graph("Writes that did not succeed at once", "ops", 8, "conflict: somebody else wrote first, resolved by looking again. throttled: the server asked to wait.",
+			q(`sum by (result) (rate(tributary_writes_total{SEL,result!="ok"}[$__rate_interval])) or vector(0)`, "{{result}}")),
+		graph("Duration of a write, slowest 1 %", "s", 8, "From sending to the acknowledgement.",
+			quantile(0.99, "write_duration_seconds", "SEL", "kind, verb", "{{verb}} {{kind}}")),
+		graph("Changes by result", "ops", 12, "dropped: computed, and equal to what stands.",
+			q(`sum by (result) (rate(tributary_changes_total{CSEL}[$__rate_interval]))`, "{{result}}")),
+		// Of the ingress cluster: no member is to be selected.
+		graph("Answers of the ingress cluster's API server", "ops", 12, "Requests by status code; 429 is the server asking to slow down.",
+			q(`sum by (code) (rate(tributary_client_requests_total{SEL,role="ingress"}[$__rate_interval]))`, "{{code}}")),
 	}}
 }
