@@ -128,7 +128,8 @@ type LeaderElection struct {
 	// Enabled is whether a process asks for the Lease before it writes. Where it is
 	// false, run one process alone.
 	Enabled bool `json:"enabled"`
-	// Namespace is where the Lease is. Empty means Tributary's own.
+	// Namespace is where the Lease is. Empty means Tributary's own. A running process
+	// refuses to change it: another would take the Lease that it lets go.
 	Namespace string `json:"namespace"`
 	// LeaseDuration is after how long a standby takes over from a leader that has
 	// ended without a word: whole seconds, and more than `renewDeadline`.

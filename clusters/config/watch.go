@@ -5,6 +5,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -191,12 +192,15 @@ func (w *Watcher) parse(c content) (Config, error) {
 	return Parse(w.path, c.data)
 }
 
-// fixed refuses what a running process cannot change: who it is.
+// fixed refuses what a running process cannot change: who it is, and where the Lease is that
+// other processes of the installation ask for until they have read the file, too.
 func (w *Watcher) fixed(next *Config) error {
 	var faults Faults
 	running := &w.loaded.Config
+	lease := func(c *Config) string { return cmp.Or(c.LeaderElection.Namespace, running.OwnNamespace()) }
 	for _, f := range []struct{ field, is, next string }{
 		{"instance", running.Instance, next.Instance}, {"namespace", running.Namespace, next.Namespace},
+		{"leaderElection.namespace", lease(running), lease(next)},
 	} {
 		if f.is != f.next {
 			faults = append(faults, Fault{File: w.path, Field: f.field, Message: fmt.Sprintf("is %q, and was %q when this process started", f.next, f.is), Remedy: "restart it, or put the former value back"})

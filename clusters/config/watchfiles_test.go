@@ -169,6 +169,20 @@ func TestWhoItIsStays(t *testing.T) {
 	}
 }
 
+// TestWhereTheLeaseIsStays: who reads the file first would write beside who has not read it.
+func TestWhereTheLeaseIsStays(t *testing.T) {
+	w, m := start(t)
+	m.write("/t/tributary.yaml", two+"leaderElection: {namespace: tributary-system}\n")
+	if got := next(t, w); got.Err != nil {
+		t.Errorf("the same namespace by its name: %v", got.Err)
+	}
+	m.write("/t/tributary.yaml", two+"leaderElection: {namespace: elsewhere}\n")
+	want := `/t/tributary.yaml:8:18: leaderElection.namespace: is "elsewhere", and was "tributary-system" when this process started; restart it, or put the former value back`
+	if got := next(t, w); got.Err == nil || got.Err.Error() != want || got.Loaded.Config.LeaderElection.Namespace == "elsewhere" {
+		t.Errorf("got %v\nwant %s", got.Err, want)
+	}
+}
+
 // TestPinsAndBoundsReachTheIngressClusterAnew: they hold for a connection.
 func TestPinsAndBoundsReachTheIngressClusterAnew(t *testing.T) {
 	for _, field := range []string{"identity: other", "namespaces: [shop]"} {

@@ -47,8 +47,9 @@ type client struct {
 	server *server
 
 	mu sync.Mutex
-	// cut lets requests hang, as when the network is away; denied refuses them.
-	cut, denied bool
+	// cut lets requests hang, as when the network is away; denied refuses them, readOnly
+	// those that write.
+	cut, denied, readOnly bool
 }
 
 func (s *server) client() *client {
@@ -62,9 +63,9 @@ func (c *client) Leases(string) coordinationclient.LeaseInterface            { r
 func (c *client) RESTClient() rest.Interface                                 { return nil }
 
 // reach takes the time of a round trip, and fails where the network is away.
-func (c *client) reach(ctx context.Context) error {
+func (c *client) reach(ctx context.Context, writes bool) error {
 	c.mu.Lock()
-	cut, denied := c.cut, c.denied
+	cut, denied := c.cut, c.denied || writes && c.readOnly
 	c.mu.Unlock()
 	if denied {
 		return apierrors.NewForbidden(resource, "", nil)
@@ -84,7 +85,7 @@ func (c *client) set(change func()) {
 }
 
 func (c *client) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
-	if err := c.reach(ctx); err != nil {
+	if err := c.reach(ctx, false); err != nil {
 		return nil, err
 	}
 	c.server.mu.Lock()
@@ -96,7 +97,7 @@ func (c *client) Get(ctx context.Context, name string, _ metav1.GetOptions) (*co
 }
 
 func (c *client) Create(ctx context.Context, lease *coordinationv1.Lease, o metav1.CreateOptions) (*coordinationv1.Lease, error) {
-	if err := c.reach(ctx); err != nil {
+	if err := c.reach(ctx, true); err != nil {
 		return nil, err
 	}
 	c.server.mu.Lock()
@@ -111,7 +112,7 @@ func (c *client) Create(ctx context.Context, lease *coordinationv1.Lease, o meta
 }
 
 func (c *client) Update(ctx context.Context, lease *coordinationv1.Lease, o metav1.UpdateOptions) (*coordinationv1.Lease, error) {
-	if err := c.reach(ctx); err != nil {
+	if err := c.reach(ctx, true); err != nil {
 		return nil, err
 	}
 	c.server.mu.Lock()
@@ -172,7 +173,7 @@ func (s *server) holder() string {
 }
 
 func (c *client) Watch(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
-	if err := c.reach(ctx); err != nil {
+	if err := c.reach(ctx, false); err != nil {
 		return nil, err
 	}
 	c.server.mu.Lock()

@@ -127,10 +127,10 @@ func (l *lock) claim(record *resourcelock.LeaderElectionRecord) time.Duration {
 }
 
 // isReleased reports whether the holder gave the Lease up, as client-go's elector does and
-// release, or nobody has held it yet.
-func isReleased(record *resourcelock.LeaderElectionRecord) bool {
-	return record.HolderIdentity == "" &&
-		(record.AcquireTime.IsZero() || record.LeaseDurationSeconds == 1 && record.RenewTime.Equal(&record.AcquireTime))
+// release, or nobody has held it yet: one that is empty, and was not seen otherwise.
+func (l *lock) isReleased(record *resourcelock.LeaderElectionRecord) bool {
+	return record.AcquireTime.IsZero() && l.version == "" ||
+		record.LeaseDurationSeconds == 1 && record.RenewTime.Equal(&record.AcquireTime)
 }
 
 // get reads the Lease once and notes what it says.
@@ -159,11 +159,10 @@ func (l *lock) note(version string, record *resourcelock.LeaderElectionRecord) {
 	if version == l.version && !l.denied {
 		return
 	}
-	l.version, l.denied = version, false
 	switch record.HolderIdentity {
 	case l.identity:
 	case "":
-		if isReleased(record) {
+		if l.isReleased(record) {
 			l.claimed = time.Time{}
 		} else if l.claimed.IsZero() {
 			l.claimed = time.Now().Add(l.claim(record))
@@ -171,6 +170,7 @@ func (l *lock) note(version string, record *resourcelock.LeaderElectionRecord) {
 	default:
 		l.claimed = time.Now().Add(l.claim(record))
 	}
+	l.version, l.denied = version, false
 }
 
 // timeout bounds one request: an answer that never comes leaves time for another.

@@ -29,6 +29,7 @@ func TestLeaseEditedByHandIsNoInvitation(t *testing.T) {
 		"no duration": func(s *server) { s.edit(func(l *coordinationv1.LeaseSpec) { l.LeaseDurationSeconds = nil }) },
 		"one second":  func(s *server) { s.edit(func(l *coordinationv1.LeaseSpec) { l.LeaseDurationSeconds = new(int32(1)) }) },
 		"no holder":   func(s *server) { s.edit(func(l *coordinationv1.LeaseSpec) { l.HolderIdentity = nil }) },
+		"emptied":     func(s *server) { s.edit(func(l *coordinationv1.LeaseSpec) { *l = coordinationv1.LeaseSpec{} }) },
 		"a ghost":     func(s *server) { s.edit(func(l *coordinationv1.LeaseSpec) { l.HolderIdentity = new("ghost") }) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,4 +102,26 @@ func TestRightsThatGoAndComeBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who may read the Lease and not write it stands by while another renews it, writes alone
+// when nobody has for long, and stops when somebody takes it.
+func TestWhoMayOnlyReadTheLeaseStandsBy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		a := s.start(t, "a", nil)
+		within(t, time.Second, "a leads", a.permit.MayWrite)
+		b := s.start(t, "b", func(_ *Options, c *client) { c.readOnly = true })
+		neverBoth(t, 10*time.Minute, a, b)
+		if state := b.elector.State(); state.Alone || state.Holder != "a" {
+			t.Errorf("beside a leader: %+v", state)
+		}
+		a.end()
+		within(t, time.Minute, "b writes alone", func() bool { return b.permit.MayWrite() && b.elector.State().Alone })
+		c := s.start(t, "c", nil)
+		within(t, 30*time.Second, "c leads, and b stands by", func() bool { return c.permit.MayWrite() && !b.permit.MayWrite() })
+		neverBoth(t, 10*time.Minute, b, c)
+		c.end()
+		b.end()
+	})
 }

@@ -15,13 +15,15 @@ import (
 // any more.
 var ErrNotLeading = errors.New("this process does not lead: it writes nothing")
 
-// Permit is the right to write to the ingress cluster until a moment of the monotonic
-// clock. The zero value permits nothing. All methods are safe for concurrent use.
+// Permit is the right to write to the ingress cluster until a moment. It has passed when
+// either clock says so: the monotonic one cannot be set, but stands still while a machine
+// sleeps. The zero value permits nothing. All methods are safe for concurrent use.
 type Permit struct {
 	mu sync.Mutex
-	// until is when it ends; zero: it is not held. alone: it has no end.
-	until time.Time
-	alone bool
+	// until is when it ends, wall the same by the wall clock alone; zero: it is not held.
+	// alone: it has no end.
+	until, wall time.Time
+	alone       bool
 	// term is true while it may be given.
 	term bool
 	// reign is done when the Permit is revoked; nil while it is not held.
@@ -51,7 +53,7 @@ func (p *Permit) extend(until time.Time) {
 	}
 	p.lockedHold()
 	if until.After(p.until) {
-		p.until = until
+		p.until, p.wall = until, until.Round(0)
 	}
 }
 
@@ -89,7 +91,7 @@ func (p *Permit) Revoke() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.end == nil {
-		p.reign, p.until, p.alone = nil, time.Time{}, false
+		p.reign, p.until, p.wall, p.alone = nil, time.Time{}, time.Time{}, false
 	}
 }
 
@@ -104,7 +106,7 @@ func (p *Permit) MayWrite() bool {
 func (p *Permit) held() (until time.Time, reign context.Context, held bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.reign == nil || p.reign.Err() != nil || !p.alone && !time.Now().Before(p.until) {
+	if p.reign == nil || p.lockedOver() {
 		return time.Time{}, nil, false
 	}
 	if p.alone {
@@ -118,7 +120,13 @@ func (p *Permit) held() (until time.Time, reign context.Context, held bool) {
 func (p *Permit) lapsed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.reign != nil && (p.reign.Err() != nil || !p.alone && !time.Now().Before(p.until))
+	return p.reign != nil && p.lockedOver()
+}
+
+// lockedOver reports whether a reign has ended.
+func (p *Permit) lockedOver() bool {
+	now := time.Now()
+	return p.reign.Err() != nil || !p.alone && (!now.Before(p.until) || !now.Before(p.wall))
 }
 
 // left is for how long the Permit is held; it must not be held alone.

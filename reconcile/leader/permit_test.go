@@ -212,3 +212,22 @@ func TestRefusalOfTheAdmissionPolicyIsUnderstood(t *testing.T) {
 		p.Revoke()
 	}
 }
+
+// A machine that sleeps stops the monotonic clock: by the wall clock the Permit has passed.
+func TestPermitPassesWhileTheMachineSleeps(t *testing.T) {
+	p := &Permit{}
+	p.open()
+	p.extend(time.Now().Add(8 * time.Second))
+	if !p.MayWrite() {
+		t.Fatal("not held")
+	}
+	p.wall = p.wall.Add(-time.Minute)
+	if p.MayWrite() || !p.lapsed() {
+		t.Error("held after a sleep of a minute")
+	}
+	p.extend(time.Now().Add(9 * time.Second))
+	if !p.MayWrite() {
+		t.Error("a renewal does not hold it again")
+	}
+	p.Revoke()
+}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
 // Verbs are what an election does with its Lease; without "watch", which it can do
@@ -25,8 +26,8 @@ const (
 	confirmations = 3
 	confirmAfter  = 700 * time.Millisecond
 	tryTimeout    = 5 * time.Second
-	// aloneAfter is for how many lease durations the last holder is without rights before
-	// it writes alone.
+	// aloneAfter is for how many lease durations nobody has been seen to hold the Lease
+	// before a process without rights writes alone.
 	aloneAfter = 3
 )
 
@@ -43,9 +44,10 @@ func (e *Elector) mayNot(ctx context.Context) string {
 
 // mayBeAlone reports whether this process may write though it has no rights to the Lease:
 // where nobody has been seen to lead it may. Where another has, it stands by until it has
-// rights. The last holder goes on alone when it has had none for long: somebody else's
-// Lease cannot be meant by it. It returns false when ctx is done, or when there are rights
-// again, and one that wrote alone meanwhile has had the time to see it.
+// rights, or, if it may read the Lease, until nobody has renewed that for long. So does the
+// last holder, which may look at nothing: somebody else's Lease cannot be meant by it. It
+// returns false when ctx is done, or when there are rights again, and one that wrote alone
+// meanwhile has had the time to see it.
 func (e *Elector) mayBeAlone(ctx context.Context, reason string) bool {
 	holder := e.State().Holder
 	if holder == "" {
@@ -53,25 +55,36 @@ func (e *Elector) mayBeAlone(ctx context.Context, reason string) bool {
 	}
 	e.opts.Logger.Error("NO RIGHTS TO THE LEADER'S LEASE: this process stands by", "lease", e.lock.Describe(), "leader", holder, "reason", reason)
 	e.saw("", errors.New(reason))
-	for since := time.Now(); ctx.Err() == nil; {
+	for since, version := time.Now(), e.lock.version; ctx.Err() == nil; {
 		if wait(ctx, e.opts.Times.RetryPeriod); e.denied(ctx) == "" {
 			wait(ctx, e.opts.Times.LeaseDuration)
 			return false
 		}
-		if holder == e.opts.Identity && time.Since(since) >= aloneAfter*e.opts.Times.LeaseDuration {
+		if e.lock.version != version {
+			since, version = time.Now(), e.lock.version
+		}
+		mayLook := !e.lock.denied || e.State().Holder == e.opts.Identity
+		if mayLook && time.Since(since) >= aloneAfter*e.opts.Times.LeaseDuration {
 			return true
 		}
 	}
 	return false
 }
 
-// awaitRights returns when this process may take part, or ctx is done. It looks as often
-// as a leader renews, so that it has stopped writing before another has waited long enough.
+// awaitRights returns when this process may take part, another is seen to have taken the
+// Lease, or ctx is done. It looks as often as a leader renews, so that it has stopped
+// writing before another has waited long enough.
 func (e *Elector) awaitRights(ctx context.Context) {
+	version := e.lock.version
 	for ctx.Err() == nil {
 		wait(ctx, e.opts.Times.RetryPeriod)
-		if ctx.Err() == nil && e.denied(ctx) == "" {
+		denied := e.denied(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case denied == "":
 			e.opts.Logger.Info("Leases may be written now: this process takes part in the election", "lease", e.lock.Describe())
+			return
+		case e.lock.version != version && e.lock.left() > 0:
 			return
 		}
 	}
@@ -85,11 +98,16 @@ func (e *Elector) denied(ctx context.Context) string {
 	lease, err := leases.Get(ctx, e.opts.Name, metav1.GetOptions{})
 	verb := "get"
 	switch {
+	case apierrors.IsForbidden(err):
+		e.lock.denied = true
 	case err == nil:
 		verb = "update"
-		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{DryRun: dryRun})
+		if _, err = leases.Update(ctx, lease, metav1.UpdateOptions{DryRun: dryRun}); apierrors.IsForbidden(err) {
+			e.looked(lease)
+		}
 	case apierrors.IsNotFound(err):
 		verb = "create"
+		e.lock.denied = false
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: e.opts.Name, Namespace: e.opts.Namespace}}
 		if _, err = leases.Create(ctx, lease, metav1.CreateOptions{DryRun: dryRun}); apierrors.IsNotFound(err) {
 			if reason := e.makeNamespace(ctx); reason != "" {
@@ -105,6 +123,15 @@ func (e *Elector) denied(ctx context.Context) string {
 		return fmt.Sprintf("may not %s leases.coordination.k8s.io in namespace %s: %v", verb, e.opts.Namespace, err)
 	}
 	return ""
+}
+
+// looked notes who holds the Lease, which this process may read alone.
+func (e *Elector) looked(lease *coordinationv1.Lease) {
+	record := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
+	e.lock.note(lease.ResourceVersion, record)
+	if record.HolderIdentity != e.State().Holder {
+		e.set(func(s *State) { s.Holder = record.HolderIdentity })
+	}
 }
 
 // dryRun lets the API server check everything and store nothing.
