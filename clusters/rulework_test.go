@@ -26,8 +26,10 @@ func (absentAll) Decide(_ store.Subject, held func(string) bool) []store.Decisio
 	}
 	return all
 }
-func (absentAll) ReadsNode() bool { return false }
-func (absentAll) ID() string      { return "all" }
+func (absentAll) ReadsNode() bool    { return false }
+func (absentAll) ReadsService() bool { return false }
+func (absentAll) Readies() bool      { return false }
+func (absentAll) ID() string         { return "all" }
 
 // TestNoEventWaitsForAnEditOfRules: whoever brings an edit, or an event, does a piece of its
 // work at most; the rest is the ticker's, at once.

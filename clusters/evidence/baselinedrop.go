@@ -86,7 +86,7 @@ func (s *State) meetBaseline(p *syncer.Pod, out *Effects) {
 	for _, e := range endpoints {
 		same := e.endpoint.Target.UID == taken.UID && store.HasAddress(&taken, e.endpoint.Addr) && !taken.Terminal
 		ready := !taken.Terminating() && taken.Ready || s.published(e.in) ||
-			!taken.Terminating() && s.store.MakesReady(s.cfg.Decider, p.Key, e.in.sources)
+			!taken.Terminating() && s.ruledReady(e.in, p.Key)
 		if same && !ready {
 			s.damping.fell(e)
 		}
@@ -96,6 +96,16 @@ func (s *State) meetBaseline(p *syncer.Pod, out *Effects) {
 		}
 	}
 	s.dropAll(drop, (*pods)(nil).cause(p, 0, "relist"), out)
+}
+
+// ruledReady reports whether rules make a pod of a replica that stands ready, or may, as far
+// as what they read is not known.
+func (s *State) ruledReady(r *baselineReplica, pod syncer.Key) bool {
+	d := s.cfg.Decider
+	if d == nil || !d.Readies() {
+		return false
+	}
+	return d.ReadsService() && s.lacksSource(r) || d.ReadsNode() && !s.listed[Nodes] || s.store.MakesReady(d, pod, r.sources)
 }
 
 // published reports whether a replica that stands takes every pod for ready: as its
@@ -168,8 +178,8 @@ func (s *State) serviceShown(now time.Time, service syncer.Key, out *Effects) {
 	unjudged := false
 	s.foundSource(service)
 	for _, r := range s.baseline.fedBy(service) {
-		if slices.Contains(r.publishing, service) && !s.store.Publishes(service) {
-			s.unpublish(r, out)
+		if !s.synced || slices.Contains(r.publishing, service) && !s.store.Publishes(service) {
+			s.meetAgain(r, out)
 		}
 		if s.presence(r).pending {
 			r.judged = false // what is written by hand is to be read first
@@ -193,9 +203,9 @@ func (s *State) serviceShown(now time.Time, service syncer.Key, out *Effects) {
 	}
 }
 
-// unpublish meets again the pods that were kept as published, where the Service of record
-// does not publish any more.
-func (s *State) unpublish(r *baselineReplica, out *Effects) {
+// meetAgain meets again the pods that were kept because a Service might take them for ready,
+// or rules: it is known now.
+func (s *State) meetAgain(r *baselineReplica, out *Effects) {
 	for _, e := range r.open() {
 		if pod, named := e.pod(); named {
 			if p := s.store.Pod(pod); p != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 // markRules are rules for transcripts: NAME/OUTCOME,… A rule matches the pods that are
-// marked=NAME; one whose name begins with all matches every pod, and one named in-ZONE
-// those of a zone.
+// marked=NAME; one whose name begins with all matches every pod, one named in-ZONE
+// those of a zone, and one named of-MARK those of Services that are marked so.
 type markRules string
 
 func deciderNamed(text string) store.Decider {
@@ -31,7 +31,8 @@ func (m markRules) Decide(s store.Subject, held func(string) bool) (matched []st
 		name, then, _ := strings.Cut(rule, "/")
 		isHeld := held != nil && held(name)
 		zone, byZone := strings.CutPrefix(name, "in-")
-		matches := strings.HasPrefix(name, "all") || byZone && zone == s.Zone && !s.Zoneless || slices.Contains(strings.Split(s.Pod.Text, "+"), name)
+		mark, byService := strings.CutPrefix(name, "of-")
+		matches := strings.HasPrefix(name, "all") || byZone && zone == s.Zone && !s.Zoneless || byService && s.Service.Text == mark || slices.Contains(strings.Split(s.Pod.Text, "+"), name)
 		if matches && (isHeld || !decided) {
 			matched = append(matched, store.Decision{Rule: name, Then: store.Outcome(then)})
 			decided = decided || !isHeld
@@ -43,8 +44,10 @@ func (m markRules) Decide(s store.Subject, held func(string) bool) (matched []st
 	return matched
 }
 
-func (m markRules) ReadsNode() bool { return strings.Contains(string(m), "in-") }
-func (m markRules) ID() string      { return string(m) }
+func (m markRules) ReadsNode() bool    { return strings.Contains(string(m), "in-") }
+func (m markRules) ReadsService() bool { return strings.Contains(string(m), "of-") }
+func (m markRules) Readies() bool      { return strings.Contains(string(m), "/Ready") }
+func (m markRules) ID() string         { return string(m) }
 
 // kept is what rules need of an item.
 func (r *replay) kept(item string) store.Kept {

@@ -272,6 +272,24 @@ func TestRulesOverAZoneThatIsNotKnown(t *testing.T) {
 }
 
 // TestErrorsAreShort: what a pod says makes no rule's error long.
+// TestWhatRulesRead: a start waits with what a pod that stands is by rules until what they read is listed.
+func TestWhatRulesRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		rule                   Rule
+		node, service, readies bool
+	}{
+		"a pod":                    {Rule{When: "pod.spec.nodeName == 'n'", Then: store.Absent}, false, false, false},
+		"a zone":                   {Rule{When: "node.zone == 'a'", Then: store.Ready}, true, false, true},
+		"a Service":                {Rule{When: "service.metadata.name == 'web'", Then: store.NotReady}, false, true, false},
+		"Services that are chosen": {Rule{When: "true", ServiceSelector: "tier=web", Then: store.Ready}, false, true, true},
+		"Services of a namespace":  {Rule{When: "true", Namespaces: []string{"shop"}, Then: store.Ready}, false, false, true},
+	} {
+		if s := compiled(t, c.rule); s.ReadsNode() != c.node || s.ReadsService() != c.service || s.Readies() != c.readies {
+			t.Errorf("%s: reads nodes %t, Services %t, makes ready %t", name, s.ReadsNode(), s.ReadsService(), s.Readies())
+		}
+	}
+}
+
 func TestErrorsAreShort(t *testing.T) {
 	matches, failed := decide(t, "pod.metadata.labels[pod.metadata.annotations['k']] == 'x'", pod(func(p *corev1.Pod) { p.Annotations["k"] = strings.Repeat("é", 50_000) }))
 	if matches || !strings.HasPrefix(failed, "no such key: é") || len(failed) > 310 || !utf8.ValidString(failed) {

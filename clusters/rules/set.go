@@ -5,6 +5,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -64,6 +65,16 @@ func (s *Set) ID() string { return s.id }
 
 // ReadsNode implements store.Decider.
 func (s *Set) ReadsNode() bool { return s.node.read() }
+
+// ReadsService implements store.Decider.
+func (s *Set) ReadsService() bool {
+	return s.service.read() || slices.ContainsFunc(s.rules, func(r *counted) bool { return !r.services.Empty() })
+}
+
+// Readies implements store.Decider.
+func (s *Set) Readies() bool {
+	return slices.ContainsFunc(s.rules, func(r *counted) bool { return r.Then == store.Ready })
+}
 
 // Decide implements store.Decider: the rules are asked in their order, and the first
 // that matches and is not held decides. One that fails on the pod does not match. Pods of

@@ -64,6 +64,10 @@ type Decider interface {
 	Decide(in Subject, held func(rule string) bool) []Decision
 	// ReadsNode reports whether Node and Zone make a difference; if not they may be left out.
 	ReadsNode() bool
+	// ReadsService reports whether the Service makes a difference, beside its namespace.
+	ReadsService() bool
+	// Readies reports whether any pod may be Ready by it.
+	Readies() bool
 	// ID is the same for two that decide the same about everything.
 	ID() string
 }

@@ -44,8 +44,10 @@ func (w wordRules) Decide(s Subject, held func(string) bool) (matched []Decision
 	return matched
 }
 
-func (w wordRules) ReadsNode() bool { return w.name == "b" }
-func (w wordRules) ID() string      { return w.name }
+func (w wordRules) ReadsNode() bool  { return w.name == "b" }
+func (wordRules) ReadsService() bool { return true }
+func (wordRules) Readies() bool      { return true }
+func (w wordRules) ID() string       { return w.name }
 
 // TestRulingsFollowWhateverHappens: after any change of pods, Services, nodes and rules
 // the counts are those of what is computed, what is decided is what the rules say, and
