@@ -329,13 +329,13 @@ func (s *State) expireDamping(now time.Time, out *Effects) {
 	s.reportAlone(replicas, out)
 }
 
-// redamp takes in another configuration.
+// redamp takes in another configuration, after what that has changed of pods.
 func (s *State) redamp(now time.Time, out *Effects) {
 	if !s.damping.on {
 		return
 	}
-	was := s.damping.waiting
-	s.damping.waiting = maps.Clone(was)
+	was := maps.Clone(s.damping.waiting)
+	s.damp(now, out)
 	var dirty []store.Dirty
 	for _, replica := range s.store.Replicas() {
 		for _, service := range s.store.Sources(replica) {

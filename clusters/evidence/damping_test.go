@@ -87,6 +87,33 @@ func TestNothingIsKeptWithoutStableFor(t *testing.T) {
 	}
 }
 
+// TestDampedByRulesThatGo: what rules have let serve is no new endpoint when another
+// configuration takes it away in the same step in which it comes.
+func TestDampedByRulesThatGo(t *testing.T) {
+	s, show := damped(t, Damping{StableFor: 10 * time.Second})
+	show(time.Second, "web-4", 11, false)
+	configure := func(rules string) {
+		c := s.cfg
+		c.Decider = deciderNamed(rules)
+		for out := s.Step(start.Add(2*time.Second), Configured{c}); out.Work; {
+			out = s.Step(start.Add(2*time.Second), Enforce{})
+		}
+	}
+	web := syncer.Key{Namespace: namespace, Name: "web"}
+	for _, c := range []struct {
+		rules string
+		ready int
+	}{{"", 3}, {"all/Ready", 4}, {"", 3}} {
+		if configure(c.rules); s.Explain(web)[0].Ready != c.ready {
+			t.Fatalf("%d ready with rules %q", s.Explain(web)[0].Ready, c.rules)
+		}
+	}
+	show(3*time.Second, "web-4", 12, true)
+	if e := s.Explain(web)[0]; e.Ready != 3 || len(e.Waits) != 1 {
+		t.Errorf("%d ready, %d wait", e.Ready, len(e.Waits))
+	}
+}
+
 // BenchmarkDampedFlap is two events of a pod of a Service of a thousand, half of which wait.
 func BenchmarkDampedFlap(b *testing.B) {
 	for _, d := range []Damping{{}, {StableFor: time.Hour, KeepOne: true}} {
