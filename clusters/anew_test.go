@@ -36,7 +36,7 @@ func TestMemberThatBeginsAnewAsksWithoutItsLock(t *testing.T) {
 		a.listener.Cut()
 		w.pass(time.Minute)
 		former = w.set.applied.Load().members[0]
-		anew := w.set.Lead(false, func(string) map[syncer.Key]Standing { return nil })
+		anew := w.set.Lead(time.Now(), func(string) map[syncer.Key]Standing { return nil })
 		if !slices.Equal(anew, []string{"a"}) || !asked {
 			t.Errorf("%v begin anew, asked %t", anew, asked)
 		}

@@ -313,7 +313,7 @@ func TestWhatWasReleasedStaysAwayWhenAnotherLeads(t *testing.T) {
 		w.set.Relist("a")
 		w.pass(time.Minute)
 		w.wantHolds("shop/web list_shrank")
-		w.set.Lead(false, func(string) map[syncer.Key]Standing {
+		w.set.Lead(time.Now(), func(string) map[syncer.Key]Standing {
 			return map[syncer.Key]Standing{{Namespace: "shop", Name: "web"}: {}}
 		})
 		w.pass(time.Minute)
@@ -355,11 +355,11 @@ func TestMemberOutOfSightBeginsAnewWhenAnotherLeads(t *testing.T) {
 				Target: syncer.TargetRef{Kind: "Pod", Key: syncer.Key{Namespace: "shop", Name: p.Name}, UID: p.Name + "-uid"}})
 		}
 		stands = map[syncer.Key]Standing{web: s}
-		w.set.Lead(true, standing)
+		w.set.Lead(time.Time{}, standing)
 		if members := w.set.Members(); !members[0].Synced {
 			t.Error("begins anew where nobody else wrote")
 		}
-		if anew := w.set.Lead(false, standing); !slices.Equal(anew, []string{"a"}) {
+		if anew := w.set.Lead(time.Now(), standing); !slices.Equal(anew, []string{"a"}) {
 			t.Errorf("%v begin anew", anew)
 		}
 		w.pass(time.Minute)

@@ -36,8 +36,8 @@ type Member struct {
 	respecified chan struct{}
 	// baselined is true once it was told what stands.
 	baselined atomic.Bool
-	gone      []string // UIDs of pods that were seen to go before it began anew
-	panicking bool     // it was in panic then
+	gone      []evidence.Departed // what was seen to go before it began anew
+	panicking bool                // it was in panic then
 
 	// Guarded by mu, the lock of the shell.
 
@@ -74,13 +74,13 @@ func newMember(spec sessionSpec, opts *Options) *Member {
 }
 
 // again returns the member as it was before anything was known of it, but for its identity, and
-// what it has lost for good.
-func (m *Member) again() *Member {
+// what it has lost for good, or since a moment.
+func (m *Member) again(since time.Time) *Member {
 	next := newMember(m.currentSpec(), m.opts) // with no lock held: it asks for what is on record
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	next.identity, next.drainSince = m.identity, m.drainSince
-	next.gone, next.panicking = m.state.SeenGone(), m.state.View().Panicking
+	next.gone, next.panicking = m.state.SeenGone(since), m.state.View().Panicking
 	return next
 }
 

@@ -188,19 +188,24 @@ func (s *Set) Relist(cluster string) bool {
 // Lead says that this process is about to write to the ingress cluster. standing tells what
 // stands there of a member. One that is not followed at this moment begins anew: who wrote
 // until now may have seen what this process did not, so that what stands is better than what
-// it knows, but for what it has seen to go. Nobody else wrote where this process resumes. It
-// names those.
-func (s *Set) Lead(resumes bool, standing func(cluster string) map[syncer.Key]Standing) (anew []string) {
-	if !resumes {
-		anew = s.beginAnew()
+// it knows, but for what it has seen to go. former is until when another may have written;
+// zero: nobody else has. It names those.
+func (s *Set) Lead(former time.Time, standing func(cluster string) map[syncer.Key]Standing) (anew []string) {
+	if !former.IsZero() {
+		anew = s.beginAnew(former.Add(-unwritten))
 	}
 	s.takeOver(standing)
 	return anew
 }
 
-// beginAnew replaces the members that are not followed. It names them, sorted.
-func (s *Set) beginAnew() (names []string) {
-	next := s.renew()
+// unwritten is how long it takes at most to write what was seen: what this process saw later
+// than that before another ceased to lead may be as it was in the ingress cluster for that.
+const unwritten = 5 * time.Second
+
+// beginAnew replaces the members that are not followed. What has been seen since a moment may
+// not have been written. It names them, sorted.
+func (s *Set) beginAnew(since time.Time) (names []string) {
+	next := s.renew(since)
 	for _, member := range next {
 		member.baseline() // with no lock held, and before the first list
 	}
@@ -216,13 +221,13 @@ func (s *Set) beginAnew() (names []string) {
 }
 
 // renew puts members in the place of those that are not followed, and ends these.
-func (s *Set) renew() map[string]*runningMember {
+func (s *Set) renew(since time.Time) map[string]*runningMember {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := map[string]*runningMember{}
 	for name, former := range s.running {
 		if former.isBlind() {
-			next[name] = &runningMember{Member: former.again()}
+			next[name] = &runningMember{Member: former.again(since)}
 			if s.running[name] = next[name]; former.cancel != nil {
 				defer former.cancel()
 			}

@@ -335,7 +335,7 @@ func (s *State) settleBut(now time.Time, lacking []*absence, needs func(replica 
 		switch a.id.Kind {
 		case Pods:
 			if event == "asked" {
-				s.noteDeleted(a.uid)
+				s.departures.noteDeleted(a.uid)
 			}
 			dirty = append(dirty, s.store.RemovePod(a.id.Key)...)
 			if known || !s.baseline.stands(a.id.Key, a.uid) {
@@ -348,6 +348,9 @@ func (s *State) settleBut(now time.Time, lacking []*absence, needs func(replica 
 			}
 		case Services:
 			dirty = append(dirty, s.store.RemoveService(a.id.Key)...)
+			if event == "asked" {
+				s.departures.note(now, Departed{Key: a.id.Key})
+			}
 			if known {
 				s.baselineSourceGone(a.id.Key, Cause{Kind: "Service", Event: event, Key: a.id.Key}, out)
 			} else {

@@ -113,22 +113,6 @@ func (st *baseline) pod(p *syncer.Pod) *syncer.Pod {
 	return nil
 }
 
-// of are the endpoints of pods by UID.
-func (st *baseline) of(uids []string) (all []*baselineEndpoint) {
-	is := map[string]bool{}
-	for _, uid := range uids {
-		is[uid] = true
-	}
-	for _, r := range st.replicas {
-		for _, e := range r.endpoints {
-			if _, named := e.pod(); named && is[e.endpoint.Target.UID] {
-				all = append(all, e)
-			}
-		}
-	}
-	return all
-}
-
 // stands reports whether anything stands of a pod.
 func (st *baseline) stands(pod syncer.Key, uid string) bool {
 	return slices.ContainsFunc(st.byPod[pod], func(e *baselineEndpoint) bool { return e.endpoint.Target.UID == uid })

@@ -17,7 +17,7 @@
 // stores that went back in time; readiness.go and panic.go keep pods ready, damping.go
 // keeps those that flap not ready; room.go is about too many objects; health.go says how
 // the member stands; holds.go lists all that is kept; takeover.go ends what was released
-// where another process wrote until now.
+// where another process wrote until now, departed.go is what a state that begins anew still knows.
 //
 // # The rules
 //

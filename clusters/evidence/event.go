@@ -144,8 +144,8 @@ type Contact struct{}
 // process. It comes before the first lists, or not at all.
 type Baseline struct {
 	Replicas map[syncer.Key]Standing
-	// Gone are the UIDs of pods that were seen to go: see State.SeenGone.
-	Gone []string
+	// Gone is what was seen to go: see State.SeenGone.
+	Gone []Departed
 	// Panicking is true where the member was in panic when this was written: what stands
 	// ready though its pod is not was kept.
 	Panicking bool

@@ -40,7 +40,7 @@ type table[T Object] interface {
 	met(s *State, now time.Time, o *T, out *Effects)
 	claim(s *State, now time.Time, o *T, out *Effects)
 	// remove takes out an object that was deleted; missed is about what stands for it.
-	remove(s *State, v store.Versioned[T]) []store.Dirty
+	remove(s *State, now time.Time, v store.Versioned[T]) []store.Dirty
 	missed(s *State, o *T, known bool, cause Cause, out *Effects)
 
 	// lost is what is lost with an object that is held.

@@ -114,12 +114,12 @@ func (t *endpoints) hear(s *State, now time.Time, v endpointsVersion, _ *Effects
 	return t.put(s, now, v)
 }
 
-func (*endpoints) put(s *State, _ time.Time, v endpointsVersion) []store.Dirty {
-	return s.store.SetEndpoints(v)
+func (*endpoints) put(s *State, now time.Time, v endpointsVersion) []store.Dirty {
+	return s.noteManual(now, v.Object.Key, func() []store.Dirty { return s.store.SetEndpoints(v) })
 }
 
-func (*endpoints) remove(s *State, v endpointsVersion) []store.Dirty {
-	return s.store.DeleteManual(store.ManualObject{Service: v.Object.Key}, v.RV)
+func (*endpoints) remove(s *State, now time.Time, v endpointsVersion) []store.Dirty {
+	return s.noteManual(now, v.Object.Key, func() []store.Dirty { return s.store.DeleteManual(store.ManualObject{Service: v.Object.Key}, v.RV) })
 }
 
 type sliceVersion = store.Versioned[store.Slice]
@@ -157,12 +157,12 @@ func (t *slicesTable) hear(s *State, now time.Time, v sliceVersion, _ *Effects) 
 	return t.put(s, now, v)
 }
 
-func (*slicesTable) put(s *State, _ time.Time, v sliceVersion) []store.Dirty {
-	return s.store.SetSlice(v)
+func (*slicesTable) put(s *State, now time.Time, v sliceVersion) []store.Dirty {
+	return s.noteManual(now, v.Object.ServiceKey(), func() []store.Dirty { return s.store.SetSlice(v) })
 }
 
-func (*slicesTable) remove(s *State, v sliceVersion) []store.Dirty {
-	return s.store.DeleteManual(nameOfSlice(&v.Object), v.RV)
+func (*slicesTable) remove(s *State, now time.Time, v sliceVersion) []store.Dirty {
+	return s.noteManual(now, v.Object.ServiceKey(), func() []store.Dirty { return s.store.DeleteManual(nameOfSlice(&v.Object), v.RV) })
 }
 
 // forgetManual takes off the books what lists lack of Services that need nothing written

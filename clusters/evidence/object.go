@@ -68,7 +68,7 @@ func gone[T Object](s *State, now time.Time, t table[T], e *Gone[T], out *Effect
 	cause.SourceTime = t.since(s, &e.Object)
 	cause.Rule = s.ruledBy(t.id(&e.Object))
 	_, known := t.revision(s, &e.Object)
-	dirty := t.remove(s, e.Versioned)
+	dirty := t.remove(s, now, e.Versioned)
 	s.announce(out, Change{Cause: cause, Dirty: dirty})
 	s.reappeared(t.id(&e.Object))
 	s.disbelieve(t.id(&e.Object))

@@ -102,9 +102,9 @@ func (t *pods) claim(s *State, now time.Time, p *syncer.Pod, out *Effects) {
 	s.reclaim(now, p, t, out)
 }
 
-func (*pods) remove(s *State, v podVersion) []store.Dirty {
+func (*pods) remove(s *State, _ time.Time, v podVersion) []store.Dirty {
 	s.readiness.gone(v.Object.Key)
-	s.noteDeleted(v.Object.UID)
+	s.departures.noteDeleted(v.Object.UID)
 	return s.store.DeletePod(v)
 }
 
@@ -198,9 +198,13 @@ func (s *State) takenBefore(p *syncer.Pod) *syncer.Pod {
 // note has readiness take in a pod as the member shows it.
 func (s *State) note(now time.Time, v podVersion) (dropped, serves bool) {
 	serves = s.serves(&v.Object)
+	before := s.takenBefore(&v.Object)
+	if serves && before != nil && before.UID == v.Object.UID && before.Ready && !v.Object.Ready {
+		s.departures.note(now, Departed{Key: before.Key, UID: before.UID})
+	}
 	limits := s.cfg.Limits // a node is silent since its pods were marked, whoever looked then
 	limits.HoldSilent -= s.damping.clock.since(now, v.Object.ReadySince, v.Written)
-	dropped = s.readiness.note(now, limits, s.takenBefore(&v.Object), v, serves)
+	dropped = s.readiness.note(now, limits, before, v, serves)
 	if d := s.readiness.down[v.Object.Key]; d != nil && d.stood == nil {
 		for _, e := range s.baseline.byPod[v.Object.Key] {
 			d.stood = append(d.stood, e.in)

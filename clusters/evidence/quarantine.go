@@ -38,7 +38,7 @@ func (q *quarantine) begin(err error) {
 // wentBack takes in that objects of some kinds are seen to be of another past than what is
 // known: nothing that was asked about them is of any worth, nor would be what is asked now.
 func (s *State) wentBack(now time.Time, of ...Kind) {
-	s.deleted, s.nextDeleted = nil, 0 // in a time that was lost
+	s.departures = departures{} // in a time that was lost
 	s.doubtSelectors(now)
 	for _, kind := range of {
 		s.quarantine.epochs[kind]++

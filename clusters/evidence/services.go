@@ -76,7 +76,10 @@ func (services) met(s *State, now time.Time, o *syncer.Service, out *Effects) {
 	s.serviceShown(now, o.Key, out)
 }
 
-func (services) remove(s *State, v serviceVersion) []store.Dirty { return s.store.DeleteService(v) }
+func (services) remove(s *State, now time.Time, v serviceVersion) []store.Dirty {
+	s.departures.note(now, Departed{Key: v.Object.Key})
+	return s.store.DeleteService(v)
+}
 
 func (services) missed(s *State, o *syncer.Service, known bool, cause Cause, out *Effects) {
 	if !known || len(s.baseline.fedBy(o.Key)) > 0 {

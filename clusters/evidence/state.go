@@ -68,9 +68,7 @@ type State struct {
 	damping    damping
 	ruling     ruling
 
-	// deleted are UIDs of pods that were seen to go, the last ones; nextDeleted is the oldest.
-	deleted     []string
-	nextDeleted int
+	departures departures
 
 	// rescoped is true while the pods of other namespaces than before have not been read;
 	// unread are Services that came into sight meanwhile.
@@ -151,7 +149,7 @@ func (s *State) Step(now time.Time, e Event) Effects {
 		if e.Panicking {
 			s.readiness.enter(now)
 		}
-		s.dropAll(s.baseline.of(e.Gone), Cause{Kind: "Pod", Event: "deleted"}, out)
+		s.dropAll(s.baseline.departed(e.Gone), Cause{Kind: "Pod", Event: "deleted"}, out)
 	case Leading:
 		s.takeOver(now, e, out)
 	case Enforce:

@@ -167,29 +167,3 @@ func (s *State) takeOverKept(e Leading, cause Cause, out *Effects) {
 	}
 	s.announce(out, Change{Cause: cause, Dirty: merged(dirty)})
 }
-
-// mostDeleted is how many pods are remembered that went: what nobody has written yet is far
-// less, unless nobody writes.
-const mostDeleted = 4096
-
-// noteDeleted remembers that a pod went.
-func (s *State) noteDeleted(uid string) {
-	if len(s.deleted) < mostDeleted {
-		s.deleted = append(s.deleted, uid)
-		return
-	}
-	s.deleted[s.nextDeleted] = uid
-	s.nextDeleted = (s.nextDeleted + 1) % mostDeleted
-}
-
-// SeenGone are the UIDs of pods that were seen to go, or are going: whatever others have seen
-// since, those do not come back.
-func (s *State) SeenGone() []string {
-	gone := slices.Clone(s.deleted)
-	for _, p := range s.store.Pods() {
-		if p.Terminating() || p.Terminal {
-			gone = append(gone, p.UID)
-		}
-	}
-	return gone
-}

@@ -6,6 +6,7 @@ package store
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"tributary.dev/tributary/syncer"
@@ -294,6 +295,17 @@ func (s *Store) HoldManual(o ManualObject) {
 		r.held = true
 		m.putSlice(o.Slice, r)
 	}
+}
+
+// ManualAddresses are the ready ones of the hand-written endpoints of a Service.
+func (s *Store) ManualAddresses(service syncer.Key) map[netip.Addr]bool {
+	addrs := map[netip.Addr]bool{}
+	if m := s.manual[service]; m != nil {
+		for point := range m.serving() {
+			addrs[point.addr] = true
+		}
+	}
+	return addrs
 }
 
 // ServesManual reports whether an address is a ready one of the hand-written endpoints

@@ -72,8 +72,9 @@ type State struct {
 	// because of Reason.
 	Leading, Alone bool
 	Reason         string
-	// Resumed is true while this process leads and nobody else has since it did last.
-	Resumed bool
+	// Former is until when another process may have led before this one does, as far as it
+	// was seen; zero: none has since this one did last.
+	Former time.Time
 	// Holder is who holds the Lease, as far as was seen; "" nobody.
 	Holder string
 	// Lease is its namespace and name, Identity the name of this process.
@@ -160,7 +161,8 @@ func (e *Elector) leadAlone(ctx context.Context, reason string, lead func(contex
 	}
 	e.opts.Permit.holdAlone()
 	e.set(func(s *State) {
-		s.Leading, s.Alone, s.Resumed, s.Reason, s.Since = true, true, false, reason, time.Now()
+		s.Leading, s.Alone, s.Reason, s.Since = true, true, reason, time.Now()
+		s.Former = s.Since
 	})
 	lead(ctx)
 	<-ctx.Done()
@@ -204,8 +206,8 @@ func (e *Elector) term(ctx context.Context, lead func(context.Context)) (fenced 
 // reign leads until ctx is done or leadership is lost.
 func (e *Elector) reign(ctx context.Context, ended <-chan struct{}, lead func(context.Context)) (fenced bool) {
 	e.opts.Logger.Info("this process leads", "lease", e.lock.Describe(), "identity", e.opts.Identity)
-	resumed := e.lock.resumed
-	e.set(func(s *State) { s.Leading, s.Resumed, s.Since = true, resumed, time.Now() })
+	former := e.lock.former
+	e.set(func(s *State) { s.Leading, s.Former, s.Since = true, former, time.Now() })
 	leading, end := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { defer close(done); lead(leading) }()

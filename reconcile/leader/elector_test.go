@@ -129,7 +129,7 @@ func TestResumesWhereNobodyElseLed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		a := s.start(t, "a", nil)
-		resumed := func() bool { return a.elector.State().Resumed }
+		resumed := func() bool { return a.elector.State().Former.IsZero() }
 		within(t, time.Second, "a leads", a.permit.MayWrite)
 		cut := func(meanwhile func()) {
 			a.set(func() { a.cut = true })

@@ -44,9 +44,11 @@ type lock struct {
 	seen func(holder string, err error)
 	// lost receives why leadership ended, when somebody else is seen to hold the Lease.
 	lost chan string
-	// leading is true from the first acknowledged write of a term, resumed where nobody else
-	// has held the Lease since the term before.
-	leading, resumed bool
+	// leading is true from the first acknowledged write of a term.
+	leading bool
+	// other is when another was last seen to hold the Lease since the last acknowledged write,
+	// former the same as the term began; zero: nobody else has held it since the term before.
+	other, former time.Time
 	// term is whose the Lease was as of the last acknowledged write.
 	term term
 	// lease is as it was last read or written.
@@ -168,7 +170,8 @@ func (l *lock) note(version string, record *resourcelock.LeaderElectionRecord) {
 			l.claimed = time.Now().Add(l.claim(record))
 		}
 	default:
-		l.claimed = time.Now().Add(l.claim(record))
+		l.other = time.Now()
+		l.claimed = l.other.Add(l.claim(record))
 	}
 	l.version, l.denied = version, false
 }
@@ -275,9 +278,16 @@ func (l *lock) write(ctx context.Context, send func(context.Context) (*coordinat
 	if n := lease.Spec.LeaseTransitions; n != nil {
 		l.term.transitions = *n
 	}
-	if !l.leading {
-		l.resumed = l.term == was
+	switch {
+	case l.leading:
+	case l.term == was:
+		l.former = time.Time{}
+	case l.other.IsZero(): // who it was nobody saw
+		l.former = time.Now()
+	default:
+		l.former = l.other
 	}
+	l.other = time.Time{}
 	l.leading, l.lease = true, lease
 	l.version, l.claimed = lease.ResourceVersion, time.Time{}
 	l.seen(l.identity, nil)

@@ -5,6 +5,7 @@ package app
 
 import (
 	"slices"
+	"time"
 
 	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/reconcile"
@@ -43,11 +44,11 @@ func (r *App) memberChanged(string) {
 	r.lookOnceSettled(to)
 }
 
-// lead has the members know that this process is about to write; resumes is true where nobody
-// else did since it wrote last. Those that begin anew are announced again once they are seen
-// whole.
-func (r *App) lead(resumes bool) {
-	anew := r.set.Lead(resumes, r.standing)
+// lead has the members know that this process is about to write; former is until when
+// another may have, zero where none did since it wrote last. Those that begin anew are
+// announced again once they are seen whole.
+func (r *App) lead(former time.Time) {
+	anew := r.set.Lead(former, r.standing)
 	r.forgetMembers(anew)
 	for _, name := range anew {
 		r.logger.Warn("cluster is out of sight where this process begins to write: what stands of it stays until it is read anew", "cluster", name)

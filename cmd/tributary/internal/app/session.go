@@ -90,7 +90,7 @@ type ingressOptions struct {
 	// changed is called when the session leads, or does no longer.
 	changed func()
 	// leading is called before it begins to write.
-	leading func(resumes bool)
+	leading func(former time.Time)
 	// trial: nothing is ever written, and dry runs need nobody's permit.
 	trial bool
 }
@@ -137,7 +137,7 @@ func openIngress(ctx context.Context, o ingressOptions) (*ingressSession, error)
 	session.reconciler = reconcile.New(reconcile.Options{
 		Session: session.watch, Writer: session.write.Clientset(), Events: session.watch.Clientset(), Source: o.source, Outside: o.outside,
 		Only: o.config.Ingress.Only(), NoSlices: !slices, Recorder: o.metrics, Heartbeats: o.metrics.Heartbeats(), Logger: o.logger, Queue: queueOptions(o.metrics, o.access.REST),
-		Begin: session.begun, Grace: grace, Leading: func() { o.leading(session.elector.State().Resumed) }, // who plans never leads
+		Begin: session.begun, Grace: grace, Leading: func() { o.leading(session.elector.State().Former) }, // who plans never leads
 	})
 	election := o.key.election.options()
 	election.Client, election.Permit, election.Logger, election.Changed = session.electing.Clientset(), session.permit, o.logger, o.changed

@@ -1,0 +1,130 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// Departed is what was seen to leave traffic, on hard evidence: a pod, where UID is given, else
+// a Service, or an address that was written by hand for it.
+type Departed struct {
+	syncer.Key
+	UID  string
+	Addr netip.Addr
+}
+
+// departures remember what was seen to go, for a state that begins anew: others may have seen
+// more of the member, but not that it is there.
+type departures struct {
+	// deleted are UIDs of pods, the last ones, which never come back; next is the oldest.
+	deleted []string
+	next    int
+	// left are others, and when they went: they may be back.
+	left map[Departed]time.Time
+}
+
+// mostDeparted is how many are remembered: what nobody has written yet is far less, unless
+// nobody writes.
+const mostDeparted = 4096
+
+// noteDeleted remembers that a pod went for good.
+func (d *departures) noteDeleted(uid string) {
+	if len(d.deleted) < mostDeparted {
+		d.deleted = append(d.deleted, uid)
+		return
+	}
+	d.deleted[d.next] = uid
+	d.next = (d.next + 1) % mostDeparted
+}
+
+// note remembers that something left that may come back.
+func (d *departures) note(now time.Time, what Departed) {
+	if len(d.left) >= mostDeparted {
+		maps.DeleteFunc(d.left, func(_ Departed, at time.Time) bool { return now.Sub(at) > time.Minute })
+	}
+	if d.left == nil {
+		d.left = map[Departed]time.Time{}
+	}
+	if len(d.left) < mostDeparted {
+		d.left[what] = now
+	}
+}
+
+// noteManual remembers which addresses a change takes from those written by hand for a Service.
+func (s *State) noteManual(now time.Time, service syncer.Key, change func() []store.Dirty) []store.Dirty {
+	before := s.store.ManualAddresses(service)
+	dirty := change()
+	if after := s.store.ManualAddresses(service); len(before) > 0 {
+		for addr := range before {
+			if !after[addr] {
+				s.departures.note(now, Departed{Key: service, Addr: addr})
+			}
+		}
+	}
+	return dirty
+}
+
+// SeenGone are the pods that were seen to go for good, or are going: whatever others have seen
+// since, those do not come back. What else left since a moment, and is not back, is among them.
+func (s *State) SeenGone(since time.Time) (gone []Departed) {
+	for _, uid := range s.departures.deleted {
+		gone = append(gone, Departed{UID: uid})
+	}
+	for _, p := range s.store.Pods() {
+		if p.Terminating() || p.Terminal {
+			gone = append(gone, Departed{UID: p.UID})
+		}
+	}
+	for what, at := range s.departures.left {
+		if !at.Before(since) && s.isAway(what) {
+			gone = append(gone, what)
+		}
+	}
+	return gone
+}
+
+// isAway reports whether something that left has not come back.
+func (s *State) isAway(what Departed) bool {
+	switch {
+	case what.UID != "":
+		p := s.store.Pod(what.Key)
+		return p != nil && p.UID == what.UID && !p.Ready && !slices.ContainsFunc(s.store.Selecting(p), func(service syncer.Key) bool {
+			return s.store.Publishes(service) || s.store.As(service, p).Ready
+		})
+	case what.Addr.IsValid():
+		return s.store.IsManual(what.Key) && !s.store.ManualAddresses(what.Key)[what.Addr]
+	}
+	return s.store.Service(what.Key) == nil
+}
+
+// departed are the endpoints that stand of what went: of a replica of several Services what all
+// of them have lost.
+func (st *baseline) departed(gone []Departed) (all []*baselineEndpoint) {
+	is := map[Departed]bool{}
+	for _, what := range gone {
+		if what.UID != "" {
+			what.Key = syncer.Key{}
+		}
+		is[what] = true
+	}
+	for _, r := range st.replicas {
+		for _, e := range r.endpoints {
+			_, named := e.pod()
+			lost := func(source syncer.Key) bool {
+				return is[Departed{Key: source}] || !named && is[Departed{Key: source, Addr: e.endpoint.Addr}]
+			}
+			if named && is[Departed{UID: e.endpoint.Target.UID}] || len(r.sources) > 0 && !slices.ContainsFunc(r.sources, func(source syncer.Key) bool { return !lost(source) }) {
+				all = append(all, e)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,118 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
+)
+
+// TestDeparted: what a process saw to go, and nobody may have written, stays away from what
+// stands when it begins anew: what can come back if it was seen since a moment and has not.
+func TestDeparted(t *testing.T) {
+	web, db := syncer.Key{Namespace: namespace, Name: "web"}, syncer.Key{Namespace: namespace, Name: "db"}
+	pod := func(n string, change func(*syncer.Pod)) podVersion {
+		p, _, err := podNamed("web-" + n + " 10.0.0." + n + " web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Ready = true
+		if change != nil {
+			change(&p)
+		}
+		return podVersion{Object: p, RV: 11}
+	}
+	down := func(p *syncer.Pod) { p.Ready = false }
+	written := func(addrs ...string) endpointsVersion {
+		e := endpointsVersion{Object: store.Endpoints{Key: db}, RV: 11}
+		var ready []syncer.Address
+		for _, addr := range addrs {
+			ready = append(ready, syncer.Address{Addr: netip.MustParseAddr(addr)})
+		}
+		e.Object.Subsets = []syncer.Subset{{Ready: ready}}
+		return e
+	}
+	webService := store.Versioned[syncer.Service]{RV: 10, Object: syncer.Service{Key: web, UID: "web", Selector: map[string]string{"app": "web"}, ClusterIP: "None"}}
+	dbService := store.Versioned[syncer.Service]{RV: 10, Object: syncer.Service{Key: db, UID: "db", ClusterIP: "None"}}
+	first := written("10.1.0.1", "10.1.0.2")
+	first.RV = 10
+	all := []string{"10.0.0.1", "10.0.0.2", "10.1.0.1", "10.1.0.2"}
+	without := func(addrs ...string) []string {
+		return slices.DeleteFunc(slices.Clone(all), func(a string) bool { return slices.Contains(addrs, a) })
+	}
+	for name, c := range map[string]struct {
+		before []Event // long ago
+		events []Event
+		want   []string
+	}{
+		"nothing":                          {want: all},
+		"a pod is deleted":                 {events: []Event{&Gone[syncer.Pod]{pod("1", nil)}}, want: without("10.0.0.1")},
+		"long ago":                         {before: []Event{&Gone[syncer.Pod]{pod("1", nil)}}, want: without("10.0.0.1")},
+		"a pod terminates":                 {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", func(p *syncer.Pod) { p.Deleted = 1 })}}, want: without("10.0.0.1")},
+		"a pod has finished":               {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", func(p *syncer.Pod) { p.Terminal = true })}}, want: without("10.0.0.1")},
+		"a pod turns not ready":            {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", down)}}, want: without("10.0.0.1")},
+		"long ago: others may see it well": {before: []Event{&Seen[syncer.Pod]{Versioned: pod("1", down)}}, want: all},
+		"in a list":                        {events: []Event{Listed[syncer.Pod]{Items: []podVersion{pod("1", down), pod("2", nil)}, Revision: 20}}, want: without("10.0.0.1")},
+		"and is ready again": {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", down)},
+			&Seen[syncer.Pod]{Versioned: podVersion{Object: pod("1", nil).Object, RV: 12}}}, want: all},
+		"a Service is deleted":                {events: []Event{&Gone[syncer.Service]{webService}}, want: without("10.0.0.1", "10.0.0.2")},
+		"long ago: others may see it anew":    {before: []Event{&Gone[syncer.Service]{webService}}, want: all},
+		"a Service of hand-written endpoints": {events: []Event{&Gone[syncer.Service]{dbService}}, want: without("10.1.0.1", "10.1.0.2")},
+		"an address written by hand goes":     {events: []Event{&Seen[store.Endpoints]{Versioned: written("10.1.0.2")}}, want: without("10.1.0.1")},
+		"all of them go":                      {events: []Event{&Gone[store.Endpoints]{written("10.1.0.1", "10.1.0.2")}}, want: without("10.1.0.1", "10.1.0.2")},
+		"the store went back":                 {events: []Event{&Gone[syncer.Pod]{pod("1", nil)}, Restored{errCut}}, want: all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			place := func(svc *syncer.Service) (syncer.Key, bool) { return svc.Key, true }
+			s := New(start, Config{Placement: place}, 1)
+			events := append([]Event{Connected{}, Listed[store.Node]{Revision: 10},
+				Listed[syncer.Service]{Items: []store.Versioned[syncer.Service]{webService, dbService}, Revision: 10},
+				Listed[syncer.Pod]{Items: []podVersion{pod("1", nil), pod("2", nil)}, Revision: 10},
+				Listed[store.Endpoints]{Items: []endpointsVersion{first}, Revision: 10, Services: []syncer.Key{db}},
+				Listed[store.Slice]{Revision: 10, Services: []syncer.Key{db}}}, c.before...)
+			step := func(at time.Time, events []Event) {
+				for _, e := range events {
+					for e != nil {
+						e = s.Step(at, e).Next
+					}
+				}
+			}
+			step(start, events)
+			step(start.Add(time.Minute), c.events)
+			endpoint := func(addr, pod string) syncer.Endpoint {
+				e := syncer.Endpoint{Addr: netip.MustParseAddr(addr), Ready: true}
+				if pod != "" {
+					e.Target = syncer.TargetRef{Kind: "Pod", Key: syncer.Key{Namespace: namespace, Name: pod}, UID: s.store.Pod(syncer.Key{Namespace: namespace, Name: "web-2"}).UID}
+				}
+				return e
+			}
+			one := endpoint("10.0.0.1", "web-1")
+			one.Target.UID = pod("1", nil).Object.UID
+			stands := map[syncer.Key]Standing{
+				web: {Sources: []syncer.Key{web}, Endpoints: []syncer.Endpoint{one, endpoint("10.0.0.2", "web-2")}},
+				db:  {Sources: []syncer.Key{db}, HandWritten: []syncer.Key{db}, Endpoints: []syncer.Endpoint{endpoint("10.1.0.1", ""), endpoint("10.1.0.2", "")}},
+			}
+			next := New(start, Config{Placement: place}, 2)
+			next.Step(start.Add(2*time.Minute), Baseline{Replicas: stands, Gone: s.SeenGone(start.Add(30 * time.Second))})
+			left := map[string]bool{}
+			for replica := range stands {
+				share := next.Share(replica)
+				for _, e := range stands[replica].Endpoints {
+					if share.Unseen && !slices.Contains(share.Gone, e.Addr) {
+						left[e.Addr.String()] = true
+					}
+				}
+			}
+			if got := slices.Sorted(maps.Keys(left)); !slices.Equal(got, c.want) {
+				t.Errorf("%v stay, want %v", got, c.want)
+			}
+		})
+	}
+}
