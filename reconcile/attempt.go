@@ -55,7 +55,9 @@ type attempt struct {
 	settings    plan.Settings
 	// search finds what the server refuses; former is what had to be left out before
 	// this attempt, told what was logged in it.
-	search       *plan.Isolation
+	search *plan.Isolation
+	// content are the objects at which the server fails for what is in them.
+	content      map[plan.Object]bool
 	former, told []plan.Refusal
 }
 

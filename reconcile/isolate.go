@@ -5,6 +5,7 @@ package reconcile
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -22,7 +23,7 @@ import (
 func (r *Reconciler) isolate(a *attempt, receipts []write.Receipt) (again bool) {
 	var writes []plan.RefusedWrite
 	for i := range receipts {
-		if one := &receipts[i]; write.Refused(one.Err) && one.Action.Verb != plan.Delete {
+		if one := &receipts[i]; one.Action.Verb != plan.Delete && (write.Refused(one.Err) || r.refusedForContent(a, one)) {
 			causes, message := write.Causes(one.Err)
 			writes = append(writes, plan.RefusedWrite{Action: one.Action, Causes: causes, Message: message, Large: kube.TooLarge(one.Err)})
 		}
@@ -35,8 +36,76 @@ func (r *Reconciler) isolate(a *attempt, receipts []write.Receipt) (again bool) 
 	return again
 }
 
+// refusedForContent reports whether the ingress cluster fails at a write for what is in it:
+// it has failed before, and takes the object without addresses. Who fails at that, too, is
+// not well, and one who asks for a pause is, unless that is all he has said for long.
+func (r *Reconciler) refusedForContent(a *attempt, one *write.Receipt) bool {
+	object := one.Action.Object()
+	if a.content[object] {
+		return failsAt(one.Err)
+	}
+	pauses := kube.RetryAfter(one.Err) > 0
+	if !failsAt(one.Err) || a.item.Attempt == 0 || pauses && r.pauses.Lasting(a.item.Key, time.Now()) == nil || one.Action.Endpoints == nil && one.Action.Slice == nil {
+		return false
+	}
+	if accepted, _ := r.check(a)(one.Action.Emptied()); !accepted {
+		return false
+	}
+	if a.content == nil {
+		a.content = map[plan.Object]bool{}
+	}
+	a.content[object] = true
+	return true
+}
+
+// failsAt reports an answer that tells nothing of what is in a write, nor that something else
+// stands.
+func failsAt(err error) bool {
+	return kube.Answered(err) && kube.Denied(err) && !kube.NotAllowed(err) && !errors.Is(err, write.ErrStale)
+}
+
+// sure is how often a server must fail at the same write before that is taken for its answer.
+const sure = 3
+
 // check has the ingress cluster check updates of a replica that are not made.
 func (r *Reconciler) check(a *attempt) plan.Try {
+	return r.inTurn(a, func(writing context.Context, done func(), action *plan.Action) (bool, error) {
+		defer done()
+		err := r.writer.Check(writing, a.item, action)
+		fails := a.content[action.Object()]
+		for n := 1; n < sure && fails && failsAt(err); n++ {
+			err = r.writer.Check(writing, a.item, action)
+		}
+		switch {
+		case kube.NoDryRun(err):
+			return false, plan.ErrUncheckable
+		case write.Refused(err), fails && failsAt(err):
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+// alone makes updates of a replica that take addresses away, one by one.
+func (r *Reconciler) alone(a *attempt) plan.Try {
+	return r.inTurn(a, func(writing context.Context, done func(), action *plan.Action) (bool, error) {
+		whole := a.plan
+		defer func() { a.plan = whole }()
+		a.plan = plan.Single(a.current, action)
+		receipts, err := r.execute(writing, writing, a.newer, a, done)
+		r.noteReceipts(a, receipts)
+		switch {
+		case errors.Is(err, write.ErrInterrupted):
+			return false, plan.ErrOvertaken
+		case write.Refused(err):
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+// inTurn makes requests of a search as long as no removal comes, and this process leads.
+func (r *Reconciler) inTurn(a *attempt, request func(writing context.Context, done func(), action *plan.Action) (bool, error)) plan.Try {
 	return func(action *plan.Action) (accepted bool, err error) {
 		a.heartbeat.Rest()
 		defer a.heartbeat.Beat()
@@ -47,14 +116,7 @@ func (r *Reconciler) check(a *attempt) plan.Try {
 		if !leads {
 			return false, errStandby
 		}
-		defer done()
-		switch err = r.writer.Check(writing, a.item, action); {
-		case kube.NoDryRun(err):
-			return false, plan.ErrUncheckable
-		case write.Refused(err):
-			return false, nil
-		}
-		return err == nil, err
+		return request(writing, done, action)
 	}
 }
 

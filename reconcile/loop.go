@@ -70,6 +70,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *me
 	}
 	r.withhold(a, slices.Concat(known, a.former))
 	a.search = plan.NewIsolation(known, former, r.check(a))
+	a.search.Make = r.alone(a)
 	a.search.Shuffle = func(all []netip.Addr) {
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	}
@@ -248,13 +249,13 @@ func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, err
 				return record.Held, waiting(&a.plan)
 			}
 			return record.Written, nil
+		case r.isolate(a, receipts):
+			n--
 		case kube.RetryAfter(err) > 0 || errors.Is(err, write.ErrPaused):
 			if !slices.ContainsFunc(receipts, func(one write.Receipt) bool { return one.Err != nil && kube.RetryAfter(one.Err) == 0 }) {
 				a.pause = r.pauses.Left(a.item.Key, time.Now())
 			}
 			return record.Failed, err
-		case r.isolate(a, receipts):
-			n--
 		case errors.Is(err, write.ErrUnclear):
 			unclear++
 		case !errors.Is(err, write.ErrStale):

@@ -76,11 +76,21 @@ func Inadmissible(err error) bool {
 	switch code := status.ErrStatus.Code; code {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return !ByAuthorizer(err) && !NamespaceTerminating(err)
-	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict:
 		return false
+	case http.StatusTooManyRequests:
+		return ByWebhook(err)
 	default:
-		return code >= 400 && code < 500 || tooLargeToStore(err)
+		return code >= 400 && code < 500 || tooLargeToStore(err) || ByWebhook(err)
 	}
+}
+
+// ByWebhook reports that an admission webhook has decided against what it was asked about,
+// by whatever code it chose; one that cannot be asked fails otherwise. Only the text tells.
+// Source: k8s.io/apiserver, admission/plugin/webhook/errors.ToStatusErr.
+func ByWebhook(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && strings.HasPrefix(status.ErrStatus.Message, "admission webhook ") && strings.Contains(status.ErrStatus.Message, " denied the request")
 }
 
 // NoDryRun reports that a webhook of admission is not asked about a request that is not
@@ -134,6 +144,9 @@ const maxRetryAfter = time.Minute
 func RetryAfter(err error) (wait time.Duration) {
 	switch e := err.(type) {
 	case *apierrors.StatusError:
+		if ByWebhook(e) { // it is no matter of time
+			return 0
+		}
 		if seconds, asked := apierrors.SuggestsClientDelay(e); asked && seconds > 0 {
 			return min(time.Duration(seconds)*time.Second, maxRetryAfter)
 		}

@@ -114,10 +114,12 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, req Request, fault
 		w.Header().Set("Retry-After", strconv.Itoa(fault.RetryAfter))
 	}
 	status := &metav1.Status{Status: metav1.StatusFailure, Code: int32(fault.Status), Message: "fault"}
-	switch fault.Status {
-	case http.StatusTooManyRequests:
+	switch {
+	case fault.Status == http.StatusTooManyRequests:
 		status.Reason = metav1.StatusReasonTooManyRequests
-	case http.StatusForbidden: // by an authorizer; admission is Refuse
+	case fault.Status == http.StatusBadRequest && req.DryRun: // by a webhook that is not asked then
+		status.Reason, status.Message = metav1.StatusReasonBadRequest, `admission webhook "w" does not support dry run`
+	case fault.Status == http.StatusForbidden: // by an authorizer; admission is Refuse
 		status.Message = fmt.Sprintf("%s %q is forbidden: User %q cannot %s resource %q", req.Resource, req.Name, req.UserAgent, req.Verb, req.Resource)
 	}
 	respond(w, status, fault.Status)

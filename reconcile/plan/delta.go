@@ -246,3 +246,10 @@ func (p *Plan) outcome() content {
 	}
 	return c
 }
+
+// Single is a plan that only makes one write which takes addresses away.
+func Single(current Current, a *Action) Plan {
+	p := Plan{current: &current, Replica: current.Key, Removals: []Action{*a}}
+	p.Delta = current.content().to(p.outcome())
+	return p
+}

@@ -30,20 +30,28 @@ const maxTried = 128
 // maxParts bounds the parts of an object of which one must be accepted for a search to begin.
 const maxParts = 4
 
-// maxBlind bounds the addresses that one search leaves out of one object by writes that are
-// made. The next one takes others.
-const maxBlind = 48
+// maxParted is how many parts of an object one search leaves in it, by writes that are made,
+// before it gives up. The next one takes others.
+const maxParted = 48
 
 // evicted finds the standing addresses for which the server refuses even to take others
-// away from their object. Halves, and halves of halves, are put back to those that are known
+// away from their object, or to bring others. Halves, and halves of halves, are put back to those that are known
 // to be accepted, and nothing is written meanwhile. There are none where the server refuses
 // the object whatever is in it, and where the last ready address that lives would go. Where
 // the search is not at its end, they are those that it has found, and it goes on when the
-// object is refused without them. again is true where it was overtaken.
+// object is refused without them. again is true where it was overtaken, or has taken the
+// object apart.
 func (s *Isolation) evicted(w *RefusedWrite, contributions []Contribution, current Current) (evicted []Refusal, again bool) {
 	a := w.Action
-	if s.try == nil || s.tried[a.Object()] || !a.blocks(contributions, current) {
+	if s.try == nil || s.tried[a.Object()] || a.Verb != Update || a.Otherwise != nil || a.Endpoints == nil && a.Slice == nil {
 		return nil, false
+	}
+	stood := current.states(a)
+	if len(added(a, stood)) > 0 && s.tryouts[a.Object()] == nil {
+		a = a.having(func(addr netip.Addr) bool { return stood[addr] != absent })
+		if refused, again := s.refuses(a); !refused {
+			return nil, again
+		}
 	}
 	t := cmp.Or(s.tryouts[a.Object()], &tryout{try: s.try, shuffle: s.Shuffle, kept: map[netip.Addr]bool{}})
 	t.action, t.err = a, nil
@@ -54,10 +62,7 @@ func (s *Isolation) evicted(w *RefusedWrite, contributions []Contribution, curre
 	}
 	delete(s.tryouts, a.Object())
 	if s.tried[a.Object()] = true; t.err != nil {
-		if errors.Is(t.err, ErrUncheckable) {
-			s.blind(w, contributions, current)
-		}
-		return nil, false
+		return nil, errors.Is(t.err, ErrUncheckable) && s.Make != nil && s.takeApart(a, contributions, current)
 	}
 	stays := a.states()
 	for _, addr := range culprits {
@@ -72,20 +77,58 @@ func (s *Isolation) evicted(w *RefusedWrite, contributions []Contribution, curre
 	return evicted, false
 }
 
-// blind lines up the standing addresses of an object to be left out one at a time, with
-// writes that are made: what is refused changes nothing.
-func (s *Isolation) blind(w *RefusedWrite, contributions []Contribution, current Current) {
-	a := w.Action
+// refuses asks whether the server refuses an object without what an update would add to it:
+// what it would refuse stands then. again is true where that was overtaken.
+func (s *Isolation) refuses(a *Action) (refused, again bool) {
+	accepted, err := s.try(a)
+	if errors.Is(err, ErrUncheckable) && s.Make != nil {
+		accepted, err = s.Make(a)
+	}
+	s.tried[a.Object()] = err == nil && accepted
+	return err == nil && !accepted, errors.Is(err, ErrOvertaken)
+}
+
+// takeApart leaves halves of an object in it, quarters, and so on, until one is taken: what is
+// refused changes nothing, and the dead address has left by then. All others are additions
+// after that, and the search for those gives back what is not refused. again is true where
+// one was taken, or where it was overtaken.
+func (s *Isolation) takeApart(a *Action, contributions []Contribution, current Current) (again bool) {
 	all := inOrder(a.states())
 	if s.Shuffle != nil {
 		s.Shuffle(all)
 	}
-	for _, addr := range all[:min(len(all), maxBlind)] {
-		r := Refusal{Address: addr, Evict: a.kinds(), Message: w.Message}
-		if lives(a.kinds(), append(slices.Clip(s.found), r), contributions, current) {
-			s.singles = append(s.singles, r)
+	var parts [][]netip.Addr
+	for level := halves(all); len(level) > 0 && len(parts) < maxParted; {
+		parts = append(parts, level...)
+		var smaller [][]netip.Addr
+		for _, part := range level {
+			if len(part) > 1 {
+				smaller = append(smaller, halves(part)...)
+			}
+		}
+		level = smaller
+	}
+	for _, part := range append(parts, nil) { // something may live elsewhere
+		gone := slices.Clone(s.found)
+		for _, addr := range all {
+			if !slices.Contains(part, addr) {
+				gone = append(gone, Refusal{Address: addr, Evict: a.kinds()})
+			}
+		}
+		if len(part) == len(all) || !lives(a.kinds(), gone, contributions, current) {
+			continue
+		}
+		accepted, err := s.Make(a.having(func(addr netip.Addr) bool { return slices.Contains(part, addr) }))
+		if errors.Is(err, ErrOvertaken) {
+			s.tried[a.Object()] = false
+		} else if accepted { // the search for the others is not put off
+			s.accepted, s.most = true, s.refused+maxTried
+		}
+		if accepted || err != nil {
+			return accepted || errors.Is(err, ErrOvertaken)
 		}
 	}
+	return false
 }
 
 // tryout is the search in one object; kept is what the server is known to accept of it.
@@ -180,6 +223,9 @@ func (a *Action) kinds() syncer.Kinds {
 	return syncer.KindEndpoints
 }
 
+// Emptied is a write of endpoints without any.
+func (a *Action) Emptied() *Action { return a.having(func(netip.Addr) bool { return false }) }
+
 // having is an update with some of its addresses alone.
 func (a *Action) having(has func(netip.Addr) bool) *Action {
 	some := *a
@@ -198,30 +244,6 @@ func (a *Action) having(has func(netip.Addr) bool) *Action {
 	})
 	some.Endpoints = &spec
 	return &some
-}
-
-// blocks reports whether an action takes away something that no member has, or has
-// ready, and brings nothing: what stands in its way stands already.
-func (a *Action) blocks(contributions []Contribution, current Current) bool {
-	if a.Verb != Update || a.Otherwise != nil || a.Endpoints == nil && a.Slice == nil {
-		return false
-	}
-	stands, writes, wanted := current.states(a), a.states(), states{}
-	for i := range contributions {
-		for _, e := range contributions[i].Endpoints {
-			if contributions[i].Service != nil && e.In(a.kinds()) {
-				wanted[e.Addr] = max(wanted[e.Addr], stateOf(e.Ready))
-			}
-		}
-	}
-	takes := false
-	for addr, state := range stands {
-		takes = takes || writes[addr] < state && wanted[addr] < state
-	}
-	for addr := range writes {
-		takes = takes && stands[addr] != absent
-	}
-	return takes
 }
 
 // lives reports whether a kind has an address that stands, that a member has ready and that

@@ -86,34 +86,43 @@ func TestStandingAddressIsEvicted(t *testing.T) {
 	}
 }
 
-// Where no write can be checked that is not made, addresses that stand are left out one at
-// a time by writes that are, over as many searches as it takes.
+// Where no write can be checked that is not made, an object is taken apart by writes that
+// are: what is dead leaves, and what is not refused comes back.
 func TestStandingAddressIsEvictedWithoutDryRuns(t *testing.T) {
-	for _, n := range []int{2, 8, 120} {
-		w := newWorld(t, shopWeb)
-		settings := Settings{WriteEndpoints: true, WriteSlices: true, MaxEndpointsPerSlice: 1000}
-		var live []string
-		for i := range n {
-			live = append(live, fmt.Sprint("10.0.0.", i+1))
-		}
-		p := policy{refuses: func(*Action) bool { return false }, settings: settings}
-		p.pass(t, w, []Contribution{from("idc-a", 1, "http:80>8080", append([]string{"10.0.0.250"}, live...)...)}, nil, nil)
-		rng := dice.From(uint64(n), 1)
-		p = policy{refuses: refuseAddresses(live[n/2]), settings: settings, uncheckable: true,
-			shuffle: func(all []netip.Addr) { rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) }}
-		gone := func() bool {
-			return len(readyAddresses(w)) == n-1 && !slices.Contains(readyAddresses(w), "10.0.0.250")
-		}
-		for range 40 {
-			if p.pass(t, w, []Contribution{from("idc-a", 1, "http:80>8080", live...)}, nil, nil); gone() {
-				break
+	for _, tt := range []struct{ live, bad int }{{2, 1}, {8, 1}, {8, 2}, {8, 7}, {20, 2}, {120, 1}, {120, 9}} {
+		for seed := range dice.Seeds(t, 20) {
+			rng := dice.From(seed, uint64(tt.live))
+			w := newWorld(t, shopWeb)
+			settings := Settings{WriteEndpoints: true, WriteSlices: true, MaxEndpointsPerSlice: 1 + rng.IntN(tt.live+1)}
+			var live []string
+			for i := range tt.live {
+				live = append(live, fmt.Sprint("10.0.0.", i+1))
 			}
-			if got := readyAddresses(w); len(got) != n+1 {
-				t.Fatalf("%d: %v are left while nothing is found", n, got)
+			p := policy{refuses: func(*Action) bool { return false }, settings: settings}
+			p.pass(t, w, []Contribution{from("idc-a", 1, "http:80>8080", append(slices.Clone(live), "10.0.0.250")...)}, nil, nil)
+			bad := slices.Clone(live)
+			rng.Shuffle(len(bad), func(i, j int) { bad[i], bad[j] = bad[j], bad[i] })
+			bad, good := bad[:tt.bad], bad[tt.bad:]
+			p = policy{refuses: refuseAddresses(bad...), settings: settings, uncheckable: true,
+				shuffle: func(all []netip.Addr) { rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) }}
+			var left []Refusal
+			for range 3 { // of which each goes on where the last one was
+				search := p.pass(t, w, []Contribution{from("idc-a", 1, "http:80>8080", live...)}, slices.DeleteFunc(left, func(r Refusal) bool { return r.Untried }), left)
+				left = search.LeftOut()
 			}
-		}
-		if !gone() {
-			t.Errorf("%d: %v are left", n, readyAddresses(w))
+			for kind, stood := range standing(w) {
+				for _, addr := range good {
+					if stood[netip.MustParseAddr(addr)] == absent {
+						t.Errorf("seed %d, %d bad of %d: %s lives, and is gone from %d", seed, tt.bad, tt.live, addr, kind)
+					}
+				}
+				if stood[netip.MustParseAddr("10.0.0.250")] != absent {
+					t.Errorf("seed %d, %d bad of %d: what is dead still stands in %d", seed, tt.bad, tt.live, kind)
+				}
+			}
+			if t.Failed() {
+				t.Fatalf("left out %v", left)
+			}
 		}
 	}
 }

@@ -40,6 +40,8 @@ type RefusedWrite struct {
 type Isolation struct {
 	// Shuffle, unless nil, orders addresses of which one search may not come to all.
 	Shuffle func([]netip.Addr)
+	// Make, unless nil, makes a write where the server checks none that is not made.
+	Make Try
 	// found is left out, former what an earlier search had left out.
 	found, former []Refusal
 	// trial are the addresses that are let through at the moment, waiting those that
@@ -53,11 +55,10 @@ type Isolation struct {
 	alone    int
 	// shares are the clusters still to be tried, nil before the first; trying is the one
 	// that is left out now.
-	shares  []string
-	trying  []Refusal
-	refused int
-	// singles are standing addresses still to be left out alone; see blind.
-	singles []Refusal
+	shares []string
+	trying []Refusal
+	// refused counts attempts in which something was, of which there may be most.
+	refused, most int
 	// try has the server check a write; tried are the objects for which that has led
 	// nowhere.
 	try   Try
@@ -70,7 +71,7 @@ type Isolation struct {
 // before, if it is to be tried again. Without try no address that stands is looked for.
 func NewIsolation(known, former []Refusal, try Try) *Isolation {
 	address := func(r Refusal) bool { return r.Address.IsValid() && !r.Untried }
-	return &Isolation{found: slices.Clone(known), former: former, try: try, tried: map[Object]bool{}, tryouts: map[Object]*tryout{},
+	return &Isolation{found: slices.Clone(known), former: former, try: try, most: maxRefused, tried: map[Object]bool{}, tryouts: map[Object]*tryout{},
 		accepted: slices.ContainsFunc(known, address) || slices.ContainsFunc(former, address)}
 }
 
@@ -144,7 +145,7 @@ func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution,
 			gained[addr] = true
 		}
 	}
-	if s.refused >= maxRefused && !evicts && len(s.singles) == 0 {
+	if s.refused >= s.most && !evicts {
 		s.putOff(gained)
 		return false
 	}
@@ -302,11 +303,7 @@ func (s *Isolation) share(whole []RefusedWrite, contributions []Contribution, cu
 			return true
 		}
 	}
-	if len(s.singles) == 0 {
-		return false
-	}
-	s.trying, s.singles = s.singles[:1:1], s.singles[1:]
-	return true
+	return false
 }
 
 // trials orders the shares to leave out: what had to be before, then by likelihood,

@@ -64,6 +64,15 @@ func (p *policy) pass(t testing.TB, w *world, contributions []Contribution, know
 		return !p.refuses(a), nil
 	})
 	search.Shuffle = p.shuffle
+	search.Make = func(a *Action) (bool, error) {
+		if p.refuses(a) {
+			p.refused++
+			return false, nil
+		}
+		w.made = map[Object]string{}
+		w.apply(a)
+		return true, nil
+	}
 	for range 200 {
 		left, _ := Without(shopWeb, contributions, search.LeftOut(), w.current)
 		current := w.current
