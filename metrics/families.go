@@ -127,27 +127,6 @@ var (
 		heldValues())
 )
 
-// Families about the queue of dirty Services.
-var (
-	queueDepth = family(Gauge, groupQueue, "workqueue_depth", "lane",
-		"Services that wait in the lane, those in backoff included.",
-		"`lane`: `removal`, `addition`, `bulk`; removals overtake the others.")
-	queueOldest = family(Gauge, groupQueue, "workqueue_oldest_age_seconds", "lane",
-		"How long the oldest Service of the lane has been dirty: waiting, in backoff, or with a worker that has not ended.")
-	queueUnfinished = family(Gauge, groupQueue, "workqueue_unfinished_work_seconds", "lane",
-		"How long workers have held the Services that they hold now, in sum. Large and growing: requests hang.")
-	queueLongest = family(Gauge, groupQueue, "workqueue_longest_running_processor_seconds", "lane",
-		"How long a worker has held its Service at most.")
-	queueAdds = family(Counter, groupQueue, "workqueue_adds_total", "lane",
-		"Causes that were added to the lane; those for a Service that already waits merge.")
-	queueRetries = family(Counter, groupQueue, "workqueue_retries_total", "lane",
-		"Services that returned to the lane because a write failed or the server asked to wait.")
-	queueDuration = family(Histogram, groupQueue, "workqueue_queue_duration_seconds", "lane",
-		"Time that a Service waited in the lane, backoff included.")
-	workDuration = family(Histogram, groupQueue, "workqueue_work_duration_seconds", "lane",
-		"Time that a worker spent on a Service, writes included.")
-)
-
 // Families about receivers outside of Kubernetes.
 var (
 	sinkLag = family(Gauge, groupSinks, "sink_lag_seconds", "sink",
@@ -173,10 +152,29 @@ var (
 		"Time that requests to the receiver took.")
 )
 
+// Families about the queue of dirty Services.
+var (
+	queueDepth = family(Gauge, groupQueue, "workqueue_depth", "lane",
+		"Services that wait in the lane, those in backoff included.",
+		"`lane`: `removal`, `addition`, `bulk`; removals overtake the others.")
+	queueOldest = family(Gauge, groupQueue, "workqueue_oldest_age_seconds", "lane",
+		"How long the oldest Service of the lane has been dirty: waiting, in backoff, or with a worker that has not ended.")
+	queueUnfinished = family(Gauge, groupQueue, "workqueue_unfinished_work_seconds", "lane",
+		"How long workers have held the Services that they hold now, in sum. Large and growing: requests hang.")
+	queueLongest = family(Gauge, groupQueue, "workqueue_longest_running_processor_seconds", "lane",
+		"How long a worker has held its Service at most.")
+	queueAdds = family(Counter, groupQueue, "workqueue_adds_total", "lane",
+		"Causes that were added to the lane; those for a Service that already waits merge.")
+	queueRetries = family(Counter, groupQueue, "workqueue_retries_total", "lane",
+		"Services that returned to the lane because a write failed or the server asked to wait.")
+	queueDuration = family(Histogram, groupQueue, "workqueue_queue_duration_seconds", "lane",
+		"Time that a Service waited in the lane, backoff included.")
+	workDuration = family(Histogram, groupQueue, "workqueue_work_duration_seconds", "lane",
+		"Time that a worker spent on a Service, writes included.")
+)
+
 // Families about the process.
 var (
-	buildInfo = family(Gauge, groupProcess, "build_info", "version revision goversion",
-		"Version of the running binary; the value is always 1.")
 	ready = family(Gauge, groupProcess, "ready", "",
 		"Whether /readyz says yes (1) or no (0).")
 	leader = family(Gauge, groupProcess, "leader", "",
@@ -192,6 +190,8 @@ var (
 		"Whether the configuration on disk is the running one (1), or was refused (0).")
 	configLastTime = family(Gauge, groupProcess, "config_last_reload_success_timestamp_seconds", "",
 		"When the running configuration was taken, in Unix time.")
+	buildInfo = family(Gauge, groupProcess, "build_info", "version revision goversion",
+		"Version of the running binary; the value is always 1.")
 )
 
 // conflictReasons are the values of the label of conflicts that are always
@@ -205,19 +205,5 @@ func rejectReasons() []string {
 	return []string{
 		"malformed",
 		"unspecified", "loopback", "link_local", "multicast", "not_allowed", "port", "hostname", "node_name", "fqdn", "refused",
-	}
-}
-
-// Families returns the table of all families of ours, in the order of the docs.
-func Families() []Family {
-	return []Family{
-		changeLatency, sourceDelay, changesTotal, syncLag, nativeLag, nativeBehind, nativeDiffering,
-		clusterUp, clusterSynced, clusterCondition, kubeconfigExpiry, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, dampedEndpoints,
-		ruleMatches, ruleErrors, ruleEvaluations, ruleCost, ruleSeconds, rejectedAddresses, rejectedNow,
-		watchEvents, watchRestarts, lists, listDuration, unreadable, clientRequests, clientRequestDuration,
-		ingressUp, replicas, orphanReplicas, writes, writeDuration, conflicts, heldChanges,
-		sinkLag, sinkServices, sinkPending, sinkRefused, sinkLastAck, sinkFailing, sinkUnkept, sinkRequests, sinkRequestDuration,
-		queueDepth, queueOldest, queueUnfinished, queueLongest, queueAdds, queueRetries, queueDuration, workDuration,
-		ready, leader, leaderAlone, configReloads, configLastOK, configLastTime, buildInfo,
 	}
 }

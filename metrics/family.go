@@ -4,6 +4,7 @@
 package metrics
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -39,9 +40,17 @@ type Family struct {
 	Group string
 }
 
+// families are the rows of the table, in the order of the docs.
+var families []Family
+
+// Families returns the table of all families of ours, in the order of the docs.
+func Families() []Family { return slices.Clone(families) }
+
 // family is a row of the table. labels are separated by blanks; values are sentences.
 func family(t Type, group, name, labels, help string, values ...string) Family {
-	return Family{Name: name, Type: t, Labels: strings.Fields(labels), Help: help, Values: strings.Join(values, " "), Group: group}
+	f := Family{Name: name, Type: t, Labels: strings.Fields(labels), Help: help, Values: strings.Join(values, " "), Group: group}
+	families = append(families, f)
+	return f
 }
 
 // FullName is the name in the exposition, with the prefix.
