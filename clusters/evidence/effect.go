@@ -107,13 +107,15 @@ const (
 // Released counts what a release let go.
 type Released struct {
 	// Pods and Services that lists lack, and objects that hold hand-written endpoints.
-	Pods, Services, Manual int
+	Pods     int `json:"pods"`
+	Services int `json:"services"`
+	Manual   int `json:"manual"`
 	// Standing are endpoints that stand from before this process.
-	Standing int
+	Standing int `json:"standing"`
 	// NotReady are pods that were kept ready.
-	NotReady int
+	NotReady int `json:"notReady"`
 	// Ruled are endpoints that rules take away, as they were judged last.
-	Ruled int
+	Ruled int `json:"ruled"`
 }
 
 // View is how a member stands.

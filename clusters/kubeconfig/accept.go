@@ -53,15 +53,6 @@ type Accepted struct {
 	Among int
 }
 
-// Load reads the kubeconfig and accepts or refuses it; see Accept.
-func Load(r Request) (*Accepted, error) {
-	data, err := r.read(r.Path)
-	if err != nil {
-		return nil, strict.Faults{Unreadable(r, err)}
-	}
-	return Accept(data, r)
-}
-
 func (r Request) read(path string) ([]byte, error) {
 	if r.ReadFile != nil {
 		return r.ReadFile(path)

@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"tributary.dev/tributary/clusters/config/strict"
 )
 
 // everything asks for each allowed feature, with files in memory.
@@ -177,13 +179,22 @@ func TestHashOfNamedFiles(t *testing.T) {
 	note("the certificate and its key")
 }
 
+// load reads a kubeconfig and accepts or refuses it.
+func load(r Request) (*Accepted, error) {
+	data, err := r.read(r.Path)
+	if err != nil {
+		return nil, strict.Faults{Unreadable(r, err)}
+	}
+	return Accept(data, r)
+}
+
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.kubeconfig")
 	r := Request{Path: path, ConfigFile: "tributary.yaml", Owner: "clusters[1]"}
 	fails := func(want string) {
 		t.Helper()
-		if _, err := Load(r); err == nil || err.Error() != want {
+		if _, err := load(r); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -205,7 +216,7 @@ func TestLoad(t *testing.T) {
 	if err := os.WriteFile(path, []byte(build([]string{"server: https://a"}, []string{"token: t"})), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if accepted, err := Load(r); err != nil || accepted.REST.Host != "https://a" {
+	if accepted, err := load(r); err != nil || accepted.REST.Host != "https://a" {
 		t.Errorf("got %v, %v", accepted, err)
 	}
 }

@@ -7,11 +7,13 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/reconcile/sinks/ledger"
 	"tributary.dev/tributary/reconcile/sinks/state"
@@ -233,20 +235,13 @@ func (s *Set) Resync(name string) (services int, ok bool) {
 
 // Status is how a sink stands.
 type Status struct {
-	Name, URL string
+	metrics.SinkStatus
 	// Telling is whether this process tells it, Failing whether the last request was not
 	// acknowledged.
 	Telling, Failing bool
-	// Services exist; Pending are not acknowledged as they are, Refused are among those.
-	Services, Pending, Refused int
-	// Oldest is when the first of those was to be told, or is; zero: there is none.
+	// Oldest is when the first that is pending and not refused was to be told, or is; zero:
+	// there is none.
 	Oldest time.Time
-	// Requests were sent by this process; Failures were not acknowledged.
-	Requests, Failures uint64
-	LastAcknowledged   time.Time
-	LastError          string
-	// Unkept is why what is acknowledged cannot be written down; "" where it is.
-	Unkept string
 }
 
 // Status returns how each sink stands, in the order of the configuration.
@@ -256,9 +251,28 @@ func (s *Set) Status() []Status {
 		one.mu.Lock()
 		status, l := one.status, one.ledger.State()
 		one.mu.Unlock()
-		status.Name, status.URL = one.spec.Name, one.spec.URL
+		status.Name, status.URL, status.State = one.spec.Name, withoutQuery(one.spec.URL), "standby"
 		status.Services, status.Pending, status.Refused, status.Oldest = l.Services, l.Pending, l.Refused, l.Oldest
+		if status.Telling {
+			status.State = "live"
+		}
+		if status.Failing {
+			status.State = "failing"
+		}
+		if !status.Oldest.IsZero() {
+			status.LagSeconds = max(0, time.Since(status.Oldest).Seconds())
+		}
 		out = append(out, status)
 	}
 	return out
+}
+
+// withoutQuery leaves out of a URL what may be a secret.
+func withoutQuery(text string) string {
+	where, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	where.RawQuery, where.User, where.Fragment = "", nil, ""
+	return where.String()
 }

@@ -188,7 +188,7 @@ func (t *term) acknowledged(at time.Time) {
 	t.note(func(s *Status) {
 		was = s.Failing
 		s.Requests++
-		s.Failing, s.LastAcknowledged = false, at
+		s.Failing, s.LastAcknowledged = false, at.UTC()
 		if s.Refused == 0 {
 			s.LastError = ""
 		}

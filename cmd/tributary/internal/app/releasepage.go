@@ -20,15 +20,8 @@ const ReleasePath = "/debug/release"
 type Released struct {
 	Cluster string `json:"cluster"`
 	Service string `json:"service,omitempty"`
-	// What was let go: objects that lists lack, by kind, endpoints that stood from before
-	// the start, and pods that were kept ready.
-	Pods     int `json:"pods"`
-	Services int `json:"services"`
-	Manual   int `json:"manual"`
-	Standing int `json:"standing"`
-	NotReady int `json:"notReady"`
-	// Ruled are endpoints that rules take away.
-	Ruled int `json:"ruled"`
+	// What was let go.
+	clusters.Released
 }
 
 // ReleaseHandler answers at ReleasePath.
@@ -43,12 +36,10 @@ func ReleaseHandler(release func(cluster string, replica *syncer.Key) (clusters.
 			}
 			replica = &key
 		}
-		done, ok := release(answer.Cluster, replica)
-		if !ok {
+		var ok bool
+		if answer.Released, ok = release(answer.Cluster, replica); !ok {
 			return nil, fmt.Sprintf("cluster: %.200q is no member", answer.Cluster)
 		}
-		answer.Pods, answer.Services, answer.Manual = done.Pods, done.Services, done.Manual
-		answer.Standing, answer.NotReady, answer.Ruled = done.Standing, done.NotReady, done.Ruled
 		return answer, ""
 	})
 }

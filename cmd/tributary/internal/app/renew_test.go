@@ -98,7 +98,8 @@ func TestTokenInAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for context, want := range map[string]string{"": "new", "x": "new", "y": "other"} {
-		got, err := kubeconfig.Load(kubeconfig.Request{Path: path, Context: context})
+		data, _ := os.ReadFile(path)
+		got, err := kubeconfig.Accept(data, kubeconfig.Request{Path: path, Context: context})
 		if err != nil || got.REST.BearerToken != want || got.REST.Host != "https://c" {
 			t.Errorf("%q: %v", context, err)
 		}

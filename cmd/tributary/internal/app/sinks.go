@@ -7,11 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"net"
-	"net/url"
 	"time"
 
 	"tributary.dev/tributary/clusters/config"
-	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/sinks"
@@ -53,36 +51,4 @@ func (r *App) tellSinks(ctx context.Context, session *ingressSession) {
 			session.reconciler.Dirty(key, lanes.Bulk, record.Cause{Kind: "Service", Namespace: key.Namespace, Name: key.Name, Event: "resync", Arrival: time.Now()})
 		},
 	})
-}
-
-// sinkStatuses are the sinks as the status shows them.
-func sinkStatuses(of []sinks.Status, now time.Time) []metrics.SinkStatus {
-	var out []metrics.SinkStatus
-	for _, s := range of {
-		one := metrics.SinkStatus{
-			Name: s.Name, URL: withoutQuery(s.URL), State: "standby", Services: s.Services, Requests: s.Requests, Failures: s.Failures,
-			LastAcknowledged: utc(s.LastAcknowledged), LastError: s.LastError, Unkept: s.Unkept,
-		}
-		if s.Telling {
-			one.State, one.Pending, one.Refused = "live", s.Pending, s.Refused
-			if !s.Oldest.IsZero() {
-				one.LagSeconds = max(0, now.Sub(s.Oldest).Seconds())
-			}
-		}
-		if s.Failing {
-			one.State = "failing"
-		}
-		out = append(out, one)
-	}
-	return out
-}
-
-// withoutQuery leaves out of a URL what may be a secret.
-func withoutQuery(text string) string {
-	where, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	where.RawQuery, where.User, where.Fragment = "", nil, ""
-	return where.String()
 }

@@ -40,7 +40,9 @@ func (r *App) status() metrics.Status {
 
 	s.Ingress = ingressStatus(session, ingressErr)
 	s.Leader = r.leader()
-	s.Sinks = sinkStatuses(r.sinks.Status(), now)
+	for _, sink := range r.sinks.Status() {
+		s.Sinks = append(s.Sinks, sink.SinkStatus)
+	}
 	oldest := map[string]time.Time{}
 	if session != nil {
 		queue := session.reconciler.Queue()
