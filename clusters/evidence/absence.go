@@ -84,7 +84,7 @@ func (h *hold) objects() iter.Seq[object] {
 // that it has, with what is kept, as many as when its hold began.
 func (s *State) had(replica syncer.Key, kind Kind, ready int) int {
 	if h := s.holds[replica]; h != nil && len(h.part(kind).objects) > 0 {
-		return min(ready, max(h.part(kind).before, s.lossOf(replica, kind, 0).after))
+		return min(ready, max(h.part(kind).before, s.countedLoss(replica, kind, 0).after))
 	}
 	return ready
 }

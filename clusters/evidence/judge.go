@@ -19,12 +19,14 @@ type loss struct {
 	// before are the ready endpoints that it had, after those that it would have, with
 	// all replacements; gone are those that lists lack.
 	before, after, gone int
+	// barren are those of before that were none: pods that count, and give nothing.
+	barren int
 	// beyond is true for one that passed though it is more than the replica's share.
 	beyond bool
 }
 
 // lost are the ready endpoints that nothing replaces.
-func (l *loss) lost() int { return min(l.gone, max(0, l.before-l.after)) }
+func (l *loss) lost() int { return min(l.gone, max(0, l.before-l.barren-l.after)) }
 
 // judge returns the replicas whose losses are not settled by lists alone. A loss within
 // the replica's share passes, whatever happens to others. Those beyond it pass together,
@@ -50,7 +52,7 @@ func judge(l Limits, losses, recent []loss, doubtAll bool) (unsettled map[syncer
 		case doubtAll:
 			unsettled[x.replica] = true
 		case lost == 0:
-		case x.after == 0 || exceeds(lost+had[x.replica], x.before+had[x.replica], l.Percent):
+		case x.after == 0 || exceeds(lost+had[x.replica], x.before-x.barren+had[x.replica], l.Percent):
 			x.beyond = true
 			over = append(over, x)
 			beyond += lost
@@ -127,8 +129,58 @@ func (s *State) judgeLacking(now time.Time, kind Kind, before map[syncer.Key]int
 	s.inquire(now, kind, out)
 }
 
-// lossOf is what a replica would lose by all of a kind that is absent.
+// lossOf is what a replica would lose by all of a kind that is absent, without what counts
+// and gives no endpoint.
 func (s *State) lossOf(replica syncer.Key, kind Kind, before int) loss {
+	l := s.countedLoss(replica, kind, before)
+	if kind == Pods {
+		s.weigh(&l, s.store.Sources(replica))
+	}
+	return l
+}
+
+// weigh takes out of a loss the pods of its sources that are no endpoints, as far as that
+// decides: where none is left that is one, and where the loss is within limits for those that
+// came. What these are is not known of each: at worst all that are none.
+func (s *State) weigh(l *loss, sources []syncer.Key) {
+	if l.gone == 0 {
+		return
+	}
+	came := max(0, l.after-max(0, l.before-l.gone))
+	all := came > 0 && exceeds(l.gone, l.before, s.cfg.Percent) && (l.lost() <= s.cfg.MinEndpoints || !exceeds(l.lost(), l.before, s.cfg.Percent))
+	var held, shown, heldNone, shownNone int
+	for _, source := range sources {
+		if src, _ := s.store.Source(source); src.Manual {
+			shown += src.Ready
+		}
+		for isHeld, isEndpoint := range s.store.Candidates(source) {
+			switch {
+			case isHeld && isEndpoint:
+				held++
+			case isHeld:
+				heldNone++
+			case isEndpoint:
+				shown++
+			default:
+				shownNone++
+			}
+			if !all && shown > 0 {
+				return
+			}
+		}
+	}
+	switch {
+	case held == 0 && l.gone == heldNone: // there was none before: by numbers
+	case shown == 0:
+		l.after = 0
+	default:
+		l.barren = heldNone + max(0, shownNone-came)
+		l.gone, l.after = l.gone-heldNone, l.after-shownNone
+	}
+}
+
+// countedLoss is what a replica would lose by all of a kind that is absent, by numbers.
+func (s *State) countedLoss(replica syncer.Key, kind Kind, before int) loss {
 	ready, seen := s.store.ReadyEndpoints(replica), s.store.SeenEndpoints(replica, kind == Services)
 	waits, lacking := s.waitingIn(replica)
 	for source := range s.unread { // it gives nothing yet
@@ -179,7 +231,7 @@ func (s *State) rejudgePart(now time.Time, replica syncer.Key, kind Kind, h *hel
 // that it had.
 func (s *State) keepSelected(now time.Time, service syncer.Key, before int) (dirty []store.Dirty) {
 	replica, _ := s.store.Placed(service)
-	l := s.lossOf(replica, Pods, before)
+	l := s.countedLoss(replica, Pods, before)
 	var lacking []*absence
 	for _, a := range s.lacking(Pods) {
 		if a.state != isThere && !slices.Contains(a.replicas, replica) && s.store.Selects(service, a.id.Key) {
@@ -187,6 +239,7 @@ func (s *State) keepSelected(now time.Time, service syncer.Key, before int) (dir
 			l.gone++
 		}
 	}
+	s.weigh(&l, s.store.Sources(replica))
 	if unsettled, _ := judge(s.cfg.Limits, []loss{l}, s.recent(now), false); len(lacking) == 0 || !unsettled[replica] {
 		return nil
 	}

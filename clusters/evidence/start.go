@@ -110,6 +110,7 @@ func (s *State) compareBaseline(now time.Time, out *Effects) (judged []syncer.Ke
 		}
 		doubts[r] = open
 		l := loss{replica: key, before: len(r.endpoints), after: is.ready, gone: len(open)}
+		s.weigh(&l, is.sources)
 		if is.pending { // how much it loses is not known
 			early = append(early, l)
 		} else {
@@ -206,9 +207,10 @@ type presence struct {
 	pending bool
 	// wanted is false if the configuration, or the Services themselves, say that none
 	// of them is replicated.
-	wanted bool
-	absent []syncer.Key // Services that are not there
-	manual []syncer.Key // those without selector
+	wanted  bool
+	sources []syncer.Key // all of them
+	absent  []syncer.Key // those that are not there
+	manual  []syncer.Key // those without selector
 	// computed is true where a Service is there that has one.
 	computed bool
 }
@@ -220,6 +222,7 @@ func (s *State) presence(r *baselineReplica) (is presence) {
 			sources = append(sources, source)
 		}
 	}
+	is.sources = sources
 	for _, source := range sources {
 		src, found := s.store.Source(source)
 		switch {

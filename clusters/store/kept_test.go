@@ -45,3 +45,38 @@ func TestEndpointsThatAreKept(t *testing.T) {
 		}
 	}
 }
+
+// TestCandidates: what counts as a ready endpoint is one only if it is computed as one.
+func TestCandidates(t *testing.T) {
+	w := newWorld(t)
+	w.options.AllowedCIDRs = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/29"), netip.MustParsePrefix("fd00::/16")}
+	w.serve(aService("web", "web"))
+	named := aService("named", "web")
+	named.Ports[0].Target = syncer.TargetPort{Name: "http"}
+	w.serve(named)
+	v6 := aPod("v6", "web", 2)
+	v6.IPs[0].Addr = netip.MustParseAddr("fd00::1")
+	down := aPod("down", "web", 3)
+	down.Ready = false
+	for _, p := range []syncer.Pod{aPod("fine", "web", 1), v6, down, aPod("outside", "web", 99), aPod("kept", "web", 4)} {
+		w.upsert(p)
+	}
+	w.HoldPod(in("kept"))
+	for service, want := range map[string][2]int{"web": {2, 2}, "named": {0, 4}, "nobody": {}} {
+		is := [2]int{}
+		held := 0
+		for isHeld, isEndpoint := range w.Candidates(in(service)) {
+			if isHeld {
+				held++
+			}
+			if isEndpoint {
+				is[0]++
+			} else {
+				is[1]++
+			}
+		}
+		if is != want || (held != 1) != (service == "nobody") {
+			t.Errorf("%s: %v are endpoints and are not, want %v; %d are held", service, is, want, held)
+		}
+	}
+}

@@ -4,6 +4,7 @@
 package store
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -95,6 +96,29 @@ func (s *Store) SeenEndpoints(replica syncer.Key, ofServices bool) (seen int) {
 		}
 	}
 	return seen
+}
+
+// Candidates are the pods that count as ready endpoints of a Service. An endpoint is one if
+// its address is taken and its ports resolve; held are those that lists lack.
+func (s *Store) Candidates(service syncer.Key) iter.Seq2[bool, bool] {
+	return func(yield func(held, isEndpoint bool) bool) {
+		svc := s.service(service)
+		if svc == nil || !svc.computed() {
+			return
+		}
+		for g := range svc.groups {
+			for _, rec := range g.pods {
+				p := svc.as(rec)
+				if !s.servesAs(svc, p) {
+					continue
+				}
+				c := syncer.Compute(svc.effective, func(yield func(*syncer.Pod) bool) { yield(p) }, s.options)
+				if !yield(rec.held || svc.held, len(c.Endpoints) > 0 && c.Endpoints[0].Ready) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Source is what a Service of this member has, whichever replica it is placed in.
