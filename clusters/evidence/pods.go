@@ -39,7 +39,7 @@ func (*pods) outdated(s *State, v podVersion) bool            { return s.store.P
 func (*pods) mark(s *State, p *syncer.Pod, rv uint64, older bool) { s.store.MarkPod(p.Key, rv, older) }
 
 func (*pods) room(s *State, p *syncer.Pod) bool {
-	n, _ := s.store.Size()
+	n, _ := s.store.Shown()
 	return s.store.Pod(p.Key) != nil || !s.full(Pods, n)
 }
 

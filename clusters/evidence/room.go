@@ -17,7 +17,7 @@ type crowd struct {
 	objects int
 }
 
-// full reports whether there is no room for one more. What the member adds from
+// full reports whether there is no room for one more: what is held takes none. What the member adds from
 // then on is not seen; what it removes and changes is.
 func (s *State) full(kind Kind, objects int) bool {
 	if s.cfg.MaxObjects == 0 || objects < s.cfg.MaxObjects {
@@ -45,7 +45,7 @@ func (s *State) tooLong(now time.Time, kind Kind) {
 // makeRoom asks for a list of a kind of which objects were left out, once there is
 // room: at once for each tenth of it, and once a minute for less.
 func (s *State) makeRoom(now time.Time) {
-	pods, services := s.store.Size()
+	pods, services := s.store.Shown()
 	most := s.cfg.MaxObjects
 	for kind, objects := range map[Kind]int{Pods: pods, Services: services} {
 		c := &s.crowds[kind]

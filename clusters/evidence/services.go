@@ -31,7 +31,7 @@ func (services) mark(s *State, o *syncer.Service, rv uint64, older bool) {
 }
 
 func (services) room(s *State, o *syncer.Service) bool {
-	_, n := s.store.Size()
+	_, n := s.store.Shown()
 	return s.store.Service(o.Key) != nil || !s.full(Services, n)
 }
 

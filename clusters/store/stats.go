@@ -39,3 +39,8 @@ func (s *Store) Stats() Stats {
 
 // Size is the number of pods and Services.
 func (s *Store) Size() (pods, services int) { return s.count.Pods, s.count.Services }
+
+// Shown is Size without what is held against lists.
+func (s *Store) Shown() (pods, services int) {
+	return s.count.Pods - s.count.HeldPods, s.count.Services - s.count.HeldServices
+}
