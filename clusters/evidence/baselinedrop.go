@@ -178,7 +178,7 @@ func (s *State) serviceShown(now time.Time, service syncer.Key, out *Effects) {
 	unjudged := false
 	s.foundSource(service)
 	for _, r := range s.baseline.fedBy(service) {
-		if !s.synced || slices.Contains(r.publishing, service) && !s.store.Publishes(service) {
+		if !s.synced && s.cfg.Decider != nil || slices.Contains(r.publishing, service) && !s.store.Publishes(service) {
 			s.meetAgain(r, out)
 		}
 		if s.presence(r).pending {

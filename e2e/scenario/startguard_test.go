@@ -4,11 +4,18 @@
 package scenario
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"tributary.dev/tributary/e2e/fleet"
+	"tributary.dev/tributary/e2e/fleet/fleettest"
 )
 
 // TestGuardAtTheStart restarts tributary in the middle of a panic, and after an edit
@@ -43,8 +50,21 @@ func TestGuardAtTheStart(t *testing.T) {
 			w.must(a.MarkNotReady(ctx, "shop", name))
 		}
 	}
+	// A third recovers: half are down, too few to begin a panic, and too many to end one.
+	for _, names := range pods {
+		for _, name := range names[1:3] {
+			w.must(a.MarkReady(ctx, "shop", name))
+		}
+	}
 	w.reports("idc-a", "MassNotReady")
 	stand("")
+	fleettest.Eventually(t, soon, func(ctx context.Context) error {
+		leases, err := w.fleet.Ingress.Client.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{})
+		if err == nil && !slices.ContainsFunc(leases.Items, func(l coordinationv1.Lease) bool { return l.Annotations["tributary.dev/members-in-panic"] == "idc-a" }) {
+			return errors.New("the panic is not on record")
+		}
+		return err
+	})
 	before := w.writes()
 	w.proc.Kill()
 	w.must(w.proc.Start(ctx))

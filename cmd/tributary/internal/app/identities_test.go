@@ -4,6 +4,7 @@
 package app
 
 import (
+	"log/slog"
 	"maps"
 	"slices"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/inventory"
 )
 
 // TestAcceptIngress: what check says of the ingress cluster's identity is what run goes by.
@@ -62,5 +64,14 @@ func TestWhoIsInPanic(t *testing.T) {
 	}
 	if got := panicking(map[string]bool{"gone": true}, nil, func(string) bool { return false }); len(got) != 0 {
 		t.Errorf("a member that left the configuration: %v", got)
+	}
+}
+
+// TestPanicOnRecordIsRead before any member is told what stands of it.
+func TestPanicOnRecordIsRead(t *testing.T) {
+	r := New(loadedWith(t, config.Access{}, "clusters: [{name: a, kubeconfig: a}, {name: b, kubeconfig: b}]\n"), Options{Path: "f", Logger: slog.New(slog.DiscardHandler)})
+	r.readIdentities(t.Context(), &ingressSession{known: inventory.Inventory{Panicking: []string{"a"}}})
+	if !r.wasPanicking("a") || r.wasPanicking("b") {
+		t.Errorf("in panic: a %t, b %t", r.wasPanicking("a"), r.wasPanicking("b"))
 	}
 }
