@@ -121,7 +121,7 @@ var (
 		"Time from sending a write to its acknowledgement.")
 	conflicts = family(Gauge, groupIngress, "conflicts", "reason",
 		"Conflicts between members, or with objects that are not ours, by reason; the status page names each with its remedy.",
-		"`reason`: `foreign_object` (an object of that name is not ours and is left alone); `other_instance` (it is of another installation); `unrecorded` (it carries our mark and no record that fits); `other_process` (another process writes under the same `instance`, by another Lease); `namespace` (a replica stands outside of `ingress.namespaces`); and disagreements between members: `port`, `headless`, `duplicate_ip`, `name`; `selector` (somebody gave the replica one); `annotation` (a source's is not understood); `refused` (the API server refuses what a member gives); `failing` (writes of the replica fail again and again, and those of others do not).")
+		"`reason`: `foreign_object` (an object of that name is not ours and is left alone); `other_instance` (it is of another installation); `unrecorded` (it carries our mark and no record that fits); `other_process` (another process writes under the same `instance`, by another Lease); `namespace` (a replica stands outside of `ingress.namespaces`); and disagreements between members: `port`, `headless`, `duplicate_ip`, `name`; `selector` (somebody gave the replica one); `annotation` (a source's is not understood); `refused` (the API server refuses what a member gives); `mutated` (a webhook makes something else of what is written); `failing` (writes of the replica fail again and again, and those of others do not).")
 	heldChanges = family(Gauge, groupIngress, "held_changes", "member_cluster reason",
 		"Changes that are kept back, by reason; the status page says how to release them.",
 		heldValues())
@@ -197,7 +197,7 @@ var (
 // conflictReasons are the values of the label of conflicts that are always
 // shown, at 0 too.
 func conflictReasons() []string {
-	return []string{"foreign_object", "other_instance", "unrecorded", "other_process", "namespace", "port", "headless", "duplicate_ip", "selector", "name", "annotation", "refused", "failing"}
+	return []string{"foreign_object", "other_instance", "unrecorded", "other_process", "namespace", "port", "headless", "duplicate_ip", "selector", "name", "annotation", "refused", "mutated", "failing"}
 }
 
 // rejectReasons are the values of the label of rejected_addresses_total.

@@ -67,6 +67,16 @@ func failed(receipts []write.Receipt) bool {
 	return slices.ContainsFunc(receipts, func(r write.Receipt) bool { return r.Asked && r.Err != nil })
 }
 
+// inVain reports that the server keeps something else than it was sent.
+func inVain(receipts []write.Receipt) bool {
+	return slices.ContainsFunc(receipts, func(r write.Receipt) bool { return r.InVain })
+}
+
+// lacksRecord reports that the server made something of an object that has to be recorded.
+func lacksRecord(receipts []write.Receipt) bool {
+	return slices.ContainsFunc(receipts, func(r write.Receipt) bool { return r.Unrecorded })
+}
+
 // awaitAnswers waits for what is under way, unless a removal comes that is newer.
 func (a *attempt) awaitAnswers(newer context.Context) {
 	a.heartbeat.Rest()

@@ -80,7 +80,7 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *me
 	}
 	r.failsAlone(a, err)
 	r.contested(a)
-	met, now := a.search.Met(), time.Now()
+	met, now := a.search.Met() || errors.Is(err, errInVain), time.Now()
 	settled := err == nil || errors.Is(err, errWaiting) || errors.Is(err, errRefused)
 	left := r.undecided(a, err)
 	r.refusals.Settle(item.Key, left, met, errors.Is(err, errRefused), now)
@@ -114,6 +114,9 @@ var errWaiting = errors.New("waiting")
 
 // errRefused wraps refusals of which no cause was found that could be left out.
 var errRefused = errors.New("refused as it is")
+
+// errInVain is why what was taken is tried again.
+var errInVain = errors.New("the ingress cluster takes what is written and keeps something else: a webhook edits it; let it pass over what has label " + plan.LabelManagedBy + ": " + plan.ManagedBy)
 
 // withoutRemedy marks an error as such a refusal, unless there is more to it. It is
 // tried again at the pace of refusals, not at that of failures.
@@ -242,7 +245,10 @@ func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, err
 			n--
 		case err == nil && a.search.Accepted():
 			n-- // the search has a bound of its own
-		case err == nil && (a.plan.Again || yields):
+		case err == nil && inVain(receipts):
+			a.plan.Conflicts = append(a.plan.Conflicts, plan.Conflict{Replica: a.item.Key, Reason: plan.ConflictMutated, Message: errInVain.Error()})
+			return record.Failed, fmt.Errorf("%w: %w", errRefused, errInVain)
+		case err == nil && (a.plan.Again || yields || lacksRecord(receipts)):
 		case err == nil:
 			r.repaired(a, now)
 			if a.plan.Waiting != "" {

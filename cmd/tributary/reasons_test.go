@@ -27,7 +27,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 		"conflicts": {
 			string(plan.ConflictForeign), string(plan.ConflictInstance), string(plan.ConflictRecord), string(plan.ConflictNamespace), string(plan.ConflictPort), string(plan.ConflictHeadless), string(plan.ConflictDuplicate),
 			string(plan.ConflictSelector), string(plan.ConflictName), string(plan.ConflictAnnotation), string(plan.ConflictRefused),
-			string(plan.ConflictFailing), string(plan.ConflictProcess),
+			string(plan.ConflictFailing), string(plan.ConflictMutated), string(plan.ConflictProcess),
 		},
 		"rejected_addresses_total": {
 			string(syncer.RejectMalformed), string(syncer.RejectUnspecified), string(syncer.RejectLoopback), string(syncer.RejectLinkLocal),

@@ -200,6 +200,9 @@ func (c *Cache) Upsert(f *Object, at time.Time) {
 func (c *Cache) lockedUpsert(n *notifications, f *Object, at time.Time, lane lanes.Lane) {
 	deleted := c.lockedPast(f)
 	old := c.entries[f.ID]
+	if old != nil && old.UID == f.UID && !f.Rival && f.meta() != nil && old.meta() != nil {
+		f.meta().Mutations = f.meta().Mutations.Among(&old.meta().Mutations)
+	}
 	changed := !deleted && c.lockedPut(f)
 	if ours := c.lockedSighted(n, f, at, deleted); changed && (f.Rival || !ours) {
 		n.add(old, f, at, lane)

@@ -112,6 +112,22 @@ func (d Decoder) found(kind plan.Kind, m *metav1.ObjectMeta, replica string) *Ob
 // ours depends on the others of its replica, too: see plan.Current.Own.
 func (f *Object) MayBeOurs() bool { return f.Claim >= plan.ClaimMarked }
 
+// meta is what rules see of the metadata; nil of a namespace.
+func (f *Object) meta() *plan.Meta {
+	switch {
+	case f.Service != nil:
+		return &f.Service.Meta
+	case f.Endpoints != nil:
+		return &f.Endpoints.Meta
+	case f.Slice != nil:
+		return &f.Slice.Meta
+	}
+	return nil
+}
+
+// Unrecorded reports whether the object lacks the record of what the server made of it.
+func (f *Object) Unrecorded() bool { return f.meta() != nil && f.meta().Unrecorded() }
+
 // FieldManager is how an API server calls us in managedFields: what stands before
 // the slash of our user agent.
 const FieldManager = "tributary"
@@ -128,7 +144,7 @@ func observedMeta(f *Object, m *metav1.ObjectMeta) plan.Meta {
 	if !f.MayBeOurs() {
 		return meta
 	}
-	meta.Labels, meta.Annotations = m.Labels, m.Annotations
+	meta.Labels, meta.Annotations, meta.Mutations = m.Labels, m.Annotations, plan.ReadMutations(m.Annotations)
 	var owners []metav1.OwnerReference
 	for _, o := range m.OwnerReferences {
 		if f.ID.Kind == plan.KindEndpointSlice && o.Kind == "Service" && o.APIVersion == "v1" && meta.OwnerUID == "" {

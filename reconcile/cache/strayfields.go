@@ -79,14 +79,14 @@ var strayFields = []strayField{
 		}},
 }
 
-// Stray names the first field, if any, that is set though no replica has it.
-func Stray(spec *corev1.ServiceSpec) string {
+// Stray names the fields that are set though no replica has them.
+func Stray(spec *corev1.ServiceSpec) (names []string) {
 	for _, f := range strayFields {
 		if f.set(spec) {
-			return f.name
+			names = append(names, f.name)
 		}
 	}
-	return ""
+	return names
 }
 
 // ClearStray takes all of them away, and leaves what a server filled in.

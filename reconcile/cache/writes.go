@@ -104,6 +104,8 @@ type Outcome struct {
 	// was sent.
 	Absent bool
 	Before *Object
+	// Answered: the object is the answer to our write, with what the server made of that.
+	Answered bool
 	// wrote: the object is the work of our request, and our watch will show it.
 	Wrote bool
 }
@@ -148,6 +150,9 @@ func (c *Cache) lockedFinishObject(n *notifications, w *pendingWrite, o Outcome,
 	}
 	w.deleted = "" // another object has the name, or this one waits for its finalizers
 	old := c.entries[f.ID]
+	if o.Answered && old != nil && old.Revision == f.Revision && old.meta() != nil && !old.meta().Mutations.Equal(&f.meta().Mutations) {
+		c.lockedDrop(old) // a watch does not tell what was wished
+	}
 	if c.lockedPut(f) {
 		c.lockedObserve(f, false)
 		if f.Rival && !o.Wrote { // it was read

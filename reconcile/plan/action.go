@@ -45,6 +45,8 @@ type Action struct {
 	Standing *Meta
 	// Otherwise, unless nil, is written in this one's place where the server refuses it.
 	Otherwise *Action
+	// reduces is true where all but the addresses is written as it stands.
+	reduces bool
 	// Needs are objects without whose writes, earlier in the plan, this one would do
 	// harm: an address leaves the slice where it is only when another has it.
 	Needs []Object
@@ -173,6 +175,8 @@ const (
 	ConflictHeadless  ConflictReason = "headless"
 	ConflictDuplicate ConflictReason = "duplicate_ip"
 	ConflictSelector  ConflictReason = "selector"
+	// ConflictMutated: the server makes something else of what is written.
+	ConflictMutated ConflictReason = "mutated"
 	// ConflictName: a replica of one member's own has the name of another's.
 	ConflictName ConflictReason = "name"
 	// ConflictAnnotation: a source's annotation is not understood.

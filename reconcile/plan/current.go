@@ -54,6 +54,8 @@ type Meta struct {
 	// Own. Labels and annotations of an object without the mark are not known.
 	Claim Claim
 	Owned bool
+	// Mutations are what the server made of what we wrote last.
+	Mutations Mutations
 	// OwnerUID is the UID of the Service in ownerReferences; slices only.
 	OwnerUID string
 	// Deleting is true once deletionTimestamp is set.
@@ -67,8 +69,8 @@ type CurrentService struct {
 	Selector map[string]string
 	Ports    []syncer.ServicePort
 	Record
-	// Stray names a field that is set though no replica has it, if there is one.
-	Stray string
+	// Stray names the fields that are set though no replica has them.
+	Stray []string
 }
 
 // CurrentEndpoints is a standing Endpoints object.
@@ -204,12 +206,12 @@ func (o *Current) unchanged(object Object) *Action {
 
 // Unchanged is an update that changes nothing.
 func (e *CurrentEndpoints) Unchanged() *Action {
-	return &Action{Verb: Update, Kind: KindEndpoints, Name: e.Name, Standing: &e.Meta,
+	return &Action{Verb: Update, Kind: KindEndpoints, Name: e.Name, Standing: &e.Meta, reduces: true,
 		Endpoints: &EndpointsSpec{Subsets: e.Subsets, Labels: e.Labels, Annotations: e.Annotations, Trigger: e.Trigger}}
 }
 
 // Unchanged is an update that changes nothing.
 func (s *CurrentSlice) Unchanged() *Action {
-	return &Action{Verb: Update, Kind: KindEndpointSlice, Name: s.Meta.Name, Standing: &s.Meta,
+	return &Action{Verb: Update, Kind: KindEndpointSlice, Name: s.Meta.Name, Standing: &s.Meta, reduces: true,
 		Slice: &SliceSpec{Cluster: s.Cluster, Slice: s.Slice, Labels: s.Labels, Annotations: s.Annotations}}
 }

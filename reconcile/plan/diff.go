@@ -25,6 +25,11 @@ func Diff(current Current, desired *Desired, settings Settings) Plan {
 	if desired == nil {
 		return removal(current)
 	}
+	conflicts := desired.Conflicts
+	if current.mutated() {
+		conflicts = slices.Concat(conflicts, current.mutations())
+		current = *current.asWished(desired)
+	}
 	d := differ{current: &current, desired: desired, settings: settings,
 		standing: make(map[string]*CurrentSlice, len(current.Slices)), left: map[string]*syncer.Slice{}, reduced: map[Object]int{}}
 	for i := range current.Slices {
@@ -33,7 +38,7 @@ func Diff(current Current, desired *Desired, settings Settings) Plan {
 	if e := current.Endpoints; e != nil {
 		d.leftSubsets = e.Subsets
 	}
-	d.plan = Plan{current: d.current, Replica: desired.Key, Held: desired.Held, Kept: desired.Kept, Conflicts: slices.Clone(desired.Conflicts)}
+	d.plan = Plan{current: d.current, Replica: desired.Key, Held: desired.Held, Kept: desired.Kept, Conflicts: slices.Clone(conflicts)}
 	ready := d.ready()
 	if ready {
 		d.service()
@@ -138,6 +143,7 @@ func (d *differ) service() {
 		d.first = append(d.first, Action{Verb: Delete, Kind: KindService, Name: d.desired.Name, Standing: &s.Meta, Why: "has a clusterIP"})
 		return
 	}
+	want.Annotations = s.noted(want.Annotations)
 	update := Action{Verb: Update, Kind: KindService, Name: d.desired.Name, Service: &want, Standing: &s.Meta}
 	stage := &d.beside
 	switch {
@@ -147,8 +153,8 @@ func (d *differ) service() {
 		update.Why, stage = "has a selector", &d.first
 	case !samePorts(s.Ports, want.Ports):
 		update.Why, stage = "ports changed", &d.first
-	case s.Stray != "":
-		update.Why = "somebody set " + s.Stray
+	case len(s.Stray) > 0:
+		update.Why = "somebody set " + s.Stray[0]
 	case !syncer.EqualLabels(s.Labels, want.Labels):
 		update.Why = "labels differ"
 	case !want.Record.stands(&s.Record), !sameAnnotations(s.Annotations, want.Annotations, AnnotationSources, AnnotationPassed):
@@ -212,6 +218,7 @@ func (d *differ) endpoints() {
 		d.last = append(d.last, Action{Verb: Delete, Kind: KindEndpoints, Name: d.desired.Name, Standing: &e.Meta, Why: "not written any more"})
 		return
 	}
+	wanted = e.noted(wanted)
 	want.Annotations = annotated(e.Annotations, nil, wanted)
 	action.Verb, action.Standing = Update, &e.Meta
 	sameLabels := syncer.EqualLabels(e.Labels, want.Labels)

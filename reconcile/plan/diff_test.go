@@ -53,7 +53,7 @@ func TestRepairs(t *testing.T) {
 			o.Service.Ports = slices.Clone(o.Service.Ports)
 			o.Service.Ports[0].Target = syncer.TargetPort{Number: 1}
 		}, 1, ""},
-		{"a field that no replica has", func(o *Current) { o.Service.Stray = "externalIPs" }, 1, ""},
+		{"a field that no replica has", func(o *Current) { o.Service.Stray = []string{"externalIPs"} }, 1, ""},
 		{"what servers default", func(o *Current) {
 			o.Service.Ports = slices.Clone(o.Service.Ports)
 			for i := range o.Service.Ports {

@@ -170,8 +170,8 @@ func (d *differ) update(s *CurrentSlice, w *SliceSpec) {
 		d.plan.Waiting = WaitObjectDeleting
 		return
 	}
-	spec := *w
-	spec.Annotations = annotated(s.Annotations, nil, w.Annotations)
+	spec, wanted := *w, s.noted(w.Annotations)
+	spec.Annotations = annotated(s.Annotations, nil, wanted)
 	a := Action{Verb: Update, Kind: KindEndpointSlice, Name: w.Name, Slice: &spec, Standing: &s.Meta}
 	service, left, sameLabels := d.current.Service, d.leftOf(s), syncer.EqualLabels(s.Labels, w.Labels)
 	if at, reduced := d.reduced[a.Object()]; reduced && !d.settings.Apart && sameLabels && s.Family == w.Family && slices.Equal(s.Ports, w.Ports) && sameEndpoints(left.Endpoints, w.Endpoints) {
@@ -186,13 +186,13 @@ func (d *differ) update(s *CurrentSlice, w *SliceSpec) {
 		d.plan.Again = true
 		d.last = append(d.last, Action{Verb: Delete, Kind: KindEndpointSlice, Name: w.Name, Standing: &s.Meta, Why: "has other ports"})
 		return
-	case !slices.EqualFunc(left.Endpoints, w.Endpoints, func(a, b syncer.Endpoint) bool { return a.Equal(&b) }):
+	case !equalEndpoints(left.Endpoints, w.Endpoints):
 		a.Why = describeSlice(left, &w.Slice)
 	case s.Malformed:
 		a.Why = "has what Tributary does not write"
 	case !sameLabels:
 		a.Why = "labels differ"
-	case !sameAnnotations(s.Annotations, w.Annotations):
+	case !sameAnnotations(s.Annotations, wanted):
 		a.Why = "annotations differ"
 	case service == nil || s.OwnerUID != service.UID:
 		a.Why = "belongs to another Service object"

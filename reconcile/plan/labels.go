@@ -57,6 +57,9 @@ const (
 	// AnnotationProcess, on everything of a replica, is the process that wrote it last. It
 	// is no difference: the writer sets it.
 	AnnotationProcess = "tributary.dev/process"
+	// AnnotationMutated, on everything of a replica, names the fields that the server made
+	// something else of than was written. See Mutations.
+	AnnotationMutated = "tributary.dev/mutated"
 	// AnnotationMode and AnnotationFailover, on a source Service, say how its replica
 	// is shared.
 	AnnotationMode     = "tributary.dev/mode"
@@ -67,7 +70,7 @@ const (
 // object are somebody else's and survive.
 var ours = map[string]bool{
 	AnnotationOverCapacity: true, AnnotationTrigger: true,
-	AnnotationReplica: true, AnnotationSources: true, AnnotationAddresses: true, AnnotationPassed: true,
+	AnnotationReplica: true, AnnotationSources: true, AnnotationAddresses: true, AnnotationPassed: true, AnnotationMutated: true,
 }
 
 // reserved are labels that mean something about the object they are on, so that

@@ -205,7 +205,7 @@ func mergeSlices(key syncer.Key, shares []*share, current Current, settings Sett
 		trigger := earliest(group)
 		labels := sliceLabels(first.Service.Labels, &settings, key.Name, first.Cluster)
 		annotations := map[string]string{AnnotationReplica: key.String()}
-		for _, slice := range syncer.Pack(standingSlices(current, first.Cluster), endpoints, families, o) {
+		for _, slice := range syncer.Pack(standingSlices(current, first.Cluster, endpoints), endpoints, families, o) {
 			specs = append(specs, SliceSpec{
 				Cluster: first.Cluster, Slice: slice, Trigger: trigger, Labels: labels, Annotations: annotations,
 			})
@@ -217,12 +217,13 @@ func mergeSlices(key syncer.Key, shares []*share, current Current, settings Sett
 
 // standingSlices are our slices of a cluster, and the mere names of all others:
 // of foreign ones and, should somebody have relabelled them, of other clusters'.
-func standingSlices(current Current, cluster string) []syncer.Slice {
+func standingSlices(current Current, cluster string, wanted []syncer.Endpoint) []syncer.Slice {
 	out := make([]syncer.Slice, len(current.Slices), len(current.Slices)+len(current.Occupied))
 	for i := range current.Slices {
 		o := &current.Slices[i]
 		if o.Owned && o.Cluster == cluster {
 			out[i] = o.Slice
+			out[i].Ports = o.wishedPorts(wanted)
 		}
 		out[i].Name = o.Meta.Name
 	}

@@ -75,7 +75,7 @@ func (o *Current) read() *shares {
 		}
 	}
 	for _, cluster := range o.Clusters() {
-		r := recovery{current: o, cluster: cluster, slices: o.slicesOf(only(cluster)), endpoints: o.ours(),
+		r := recovery{current: o, cluster: cluster, slices: o.unmutated(o.slicesOf(only(cluster))), endpoints: o.ours(),
 			mine: func(addr netip.Addr) bool { return addr.IsValid() && owner[addr] == cluster }}
 		out.stands[cluster] = r.served()
 		out.given[cluster] = r.contributions(slices.Clone(out.stands[cluster]))
@@ -287,9 +287,9 @@ func (r *recovery) service(key syncer.Key, s source, endpoints []syncer.Endpoint
 	}
 	switch {
 	case len(r.slices) > 0:
-		svc.Labels = passed(r.slices[0].Labels, nil)
+		svc.Labels = passed(r.slices[0].Labels, r.slices[0].wished)
 	case standing != nil:
-		svc.Labels = passed(standing.Labels, nil)
+		svc.Labels = passed(standing.Labels, standing.wished)
 	}
 	if standing == nil {
 		svc.Ports = r.portsOfSlices()

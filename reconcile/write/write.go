@@ -79,6 +79,10 @@ type Receipt struct {
 	// Made is the version that the write made; zero for a deletion, or when
 	// nothing was changed.
 	Made record.Ref
+	// Unrecorded is true where the server made something of the object that is not on record.
+	Unrecorded bool
+	// InVain is true where it serves something else than was written.
+	InVain bool
 	// version of the object that the answer showed.
 	version string
 	Err     error
@@ -311,7 +315,11 @@ func (w *Writer) one(ctx, rest context.Context, item lanes.Item, replica syncer.
 	case err == nil && a.Verb == plan.Delete:
 		out.Gone = &cache.Object{ID: id, Replica: replica, Claim: plan.ClaimRecorded, UID: a.Standing.UID, Revision: cache.Revision(a.Standing.ResourceVersion)}
 	case err == nil:
-		out.Object = result
+		if tracked {
+			r.InVain = !a.Answered(result.Service, result.Endpoints, result.Slice, w.cache.OwnerUID(replica, a.Standing))
+		}
+		out.Object, out.Answered = result, tracked
+		r.Unrecorded = result.Unrecorded()
 		r.version = result.Version()
 		out.Wrote = tracked && (a.Standing == nil || result.Revision != cache.Revision(a.Standing.ResourceVersion))
 		if out.Wrote {

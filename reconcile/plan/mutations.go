@@ -1,0 +1,392 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"tributary.dev/tributary/syncer"
+)
+
+// Mutations are the differences between what was written of an object last and what the
+// server, or a webhook that edits what it is sent, made of it. Another try would end the
+// same, so they are no reason for one. They are known from the answer to the write, and
+// recorded in AnnotationMutated, so that the next process knows them, too. Addresses and
+// whether they are ready are never among them.
+type Mutations struct {
+	// known are the paths of fields: with a plus where nothing was wished, with a minus where
+	// all of that kind goes, otherwise with a hash of both values. Sorted.
+	known []string
+	// unsteady: each write comes out otherwise, so that recording it leads nowhere.
+	unsteady bool
+}
+
+// maxMutations bounds the record of one object, in bytes.
+const maxMutations = 4096
+
+// ReadMutations reads the record.
+func ReadMutations(annotations map[string]string) Mutations {
+	if text := annotations[AnnotationMutated]; text != "" {
+		return Mutations{known: strings.Split(text, ",")}
+	}
+	return Mutations{}
+}
+
+// Equal reports whether both are the same.
+func (m *Mutations) Equal(o *Mutations) bool {
+	return m.unsteady == o.unsteady && slices.Equal(m.known, o.known)
+}
+
+// Among are those that are known already: an edit by somebody else tells nothing of the server.
+func (m *Mutations) Among(known *Mutations) Mutations {
+	return Mutations{slices.DeleteFunc(slices.Clone(m.known), func(item string) bool { return !known.has(item) }), known.unsteady}
+}
+
+func (m *Mutations) has(item string) bool { return slices.Contains(m.known, item) }
+
+// mutations is the record that an object should carry.
+func (m *Meta) mutations() string {
+	if text := strings.Join(m.Mutations.known, ","); !m.Mutations.unsteady && len(text) <= maxMutations {
+		return text
+	}
+	return m.Annotations[AnnotationMutated]
+}
+
+// Unrecorded reports whether the record has to be written for the next process.
+func (m *Meta) Unrecorded() bool { return m.mutations() != m.Annotations[AnnotationMutated] }
+
+// wished reports whether a label that stands is of ours.
+func (m *Meta) wished(label string) bool { return !m.Mutations.has("+metadata.labels[" + label + "]") }
+
+// noted are wished annotations with the record of what the server makes of a wish.
+func (m *Meta) noted(wanted map[string]string) map[string]string {
+	text := m.mutations()
+	if text == "" {
+		return wanted
+	}
+	out := maps.Clone(wanted)
+	if out == nil {
+		out = map[string]string{}
+	}
+	out[AnnotationMutated] = text
+	return out
+}
+
+// Answered notes in an object, as the answer to the action shows it, what the server made
+// of the wish. owner is the UID of the Service that a slice was to have. It reports false
+// where more differs than what is noted: the addresses, their state, or the selector.
+func (a *Action) Answered(service *CurrentService, endpoints *CurrentEndpoints, slice *CurrentSlice, owner string) (taken bool) {
+	var m *Meta
+	var items []string
+	collect := comparison(func(item string) bool { items = append(items, item); return true })
+	switch {
+	case service != nil && a.Service != nil:
+		m, taken = &service.Meta, len(service.Selector) == 0
+		collect.service(a.Service, *service)
+	case endpoints != nil && a.Endpoints != nil:
+		m, taken = &endpoints.Meta, sameSubsets(collect.endpoints(a.Endpoints, *endpoints).Subsets, a.Endpoints.Subsets)
+	case slice != nil && a.Slice != nil:
+		m, taken = &slice.Meta, equalEndpoints(collect.slice(a.Slice, owner, *slice).Endpoints, a.Slice.Endpoints)
+	}
+	if m == nil || m.Claim < ClaimMarked {
+		return true
+	}
+	slices.Sort(items)
+	items = slices.Compact(items)
+	recorded := m.Mutations.known
+	switch {
+	case a.reduces: // all else was as it stood
+		m.Mutations = a.Standing.Mutations
+	case len(items) == 0 || slices.ContainsFunc(items, func(item string) bool { return !m.Mutations.has(item) }):
+		recording := a.Standing != nil && a.Standing.Unrecorded()
+		m.Mutations = Mutations{items, recording && len(items) > 0 && !slices.Equal(items, recorded)}
+	}
+	return taken
+}
+
+func equalEndpoints(a, b []syncer.Endpoint) bool {
+	return slices.EqualFunc(a, b, func(a, b syncer.Endpoint) bool { return a.Equal(&b) })
+}
+
+// mutated reports whether the server makes something else of anything that is written.
+func (o *Current) mutated() bool {
+	return o.Service != nil && len(o.Service.Mutations.known) > 0 || len(o.ours().Mutations.known) > 0 ||
+		slices.ContainsFunc(o.Slices, func(s CurrentSlice) bool { return len(s.Mutations.known) > 0 })
+}
+
+// asWished is what stands without what the server makes of each such wish.
+func (o *Current) asWished(desired *Desired) *Current {
+	out := *o
+	owner := ""
+	if s := out.Service; s != nil && s.Owned {
+		owner = s.UID
+		out.Service = new(comparison(s.Mutations.has).service(&desired.Service, *s))
+	}
+	if e := out.Endpoints; e != nil && e.Owned {
+		out.Endpoints = new(comparison(e.Mutations.has).endpoints(&desired.Endpoints, *e))
+	}
+	out.Slices = slices.Clone(o.Slices)
+	for i := range out.Slices {
+		s := &out.Slices[i]
+		at := slices.IndexFunc(desired.Slices, func(w SliceSpec) bool { return w.Name == s.Meta.Name })
+		if s.Owned && at >= 0 {
+			*s = comparison(s.Mutations.has).slice(&desired.Slices[at], cmp.Or(owner, s.OwnerUID), *s)
+		}
+	}
+	return &out
+}
+
+// unmutated are slices without what the server has made of them, as far as Endpoints tell what
+// was wished.
+func (o *Current) unmutated(sliced []*CurrentSlice) []*CurrentSlice {
+	if !slices.ContainsFunc(sliced, func(s *CurrentSlice) bool { return len(s.Mutations.known) > 0 }) {
+		return sliced
+	}
+	plain, standing := map[netip.Addr]syncer.Endpoint{}, slices.Collect(o.ours().all())
+	for _, e := range standing {
+		plain[e.Addr] = e
+	}
+	out := make([]*CurrentSlice, len(sliced))
+	for i, s := range sliced {
+		wish := SliceSpec{Slice: s.Slice, Labels: s.Labels, Annotations: s.Annotations}
+		wish.Ports, wish.Endpoints = s.wishedPorts(standing), slices.Clone(s.Endpoints)
+		for j := range wish.Endpoints {
+			e := &wish.Endpoints[j]
+			e.Zone = ""
+			if p, ok := plain[e.Addr]; ok {
+				e.NodeName, e.Hostname, e.Target = p.NodeName, p.Hostname, p.Target
+			}
+		}
+		out[i] = new(comparison(s.Mutations.has).slice(&wish, s.OwnerUID, *s))
+	}
+	return out
+}
+
+// mutations reports them, but for labels that nobody wished: those are like annotations of
+// others.
+func (o *Current) mutations() []Conflict {
+	fields := map[string]bool{}
+	add := func(kind Kind, m *Meta) {
+		for _, item := range m.Mutations.known {
+			if path, _, _ := strings.Cut(strings.TrimLeft(item, "+-"), ":"); !strings.HasPrefix(item, "+metadata.labels") {
+				fields[string(kind)+" "+path] = true
+			}
+		}
+	}
+	if s := o.Service; s != nil && s.Owned {
+		add(KindService, &s.Meta)
+	}
+	add(KindEndpoints, &o.ours().Meta)
+	for _, s := range o.slicesOf(every) {
+		add(KindEndpointSlice, &s.Meta)
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	return []Conflict{{Replica: o.Key, Reason: ConflictMutated, Message: fmt.Sprintf(
+		"a webhook of the ingress cluster makes something else of what is written (%.500s), which is left so: let it pass over what has label %s: %s",
+		joined(fields), LabelManagedBy, ManagedBy)}}
+}
+
+// comparison walks over what of an object differs from a wish, but for addresses and their
+// state. It is asked about each difference; where it says yes, the field is as wished in
+// what is returned.
+type comparison func(item string) bool
+
+// field compares one field, "" where it is not set.
+func (c comparison) field(path, wish, made string) bool {
+	switch {
+	case wish == made:
+		return false
+	case wish == "":
+		return c("+" + path)
+	}
+	sum := fnv.New32a()
+	fmt.Fprintf(sum, "%s\x00%s", wish, made)
+	return c(fmt.Sprintf("%s:%08x", path, sum.Sum32()))
+}
+
+func (c comparison) entries(path string, wish, made map[string]string, counts func(key string) bool) map[string]string {
+	if maps.Equal(wish, made) {
+		return made
+	}
+	out := maps.Clone(made)
+	text := func(of map[string]string, key string) string {
+		if value, set := of[key]; set {
+			return fmt.Sprintf("%q", value)
+		}
+		return ""
+	}
+	both := maps.Clone(wish)
+	maps.Copy(both, made)
+	for key := range both {
+		if !counts(key) || !c.field(path+"["+key+"]", text(wish, key), text(made, key)) {
+			continue
+		}
+		if delete(out, key); text(wish, key) != "" {
+			out[key] = wish[key]
+		}
+	}
+	return out
+}
+
+func (c comparison) labels(wish, made map[string]string) map[string]string {
+	return c.entries("metadata.labels", wish, made, func(string) bool { return true })
+}
+
+func (c comparison) annotations(wish, made map[string]string, passed []string) map[string]string {
+	return c.entries("metadata.annotations", wish, made, func(key string) bool {
+		return ours[key] && key != AnnotationTrigger && key != AnnotationMutated || slices.Contains(passed, key)
+	})
+}
+
+func (c comparison) service(wish *ServiceSpec, made CurrentService) CurrentService {
+	made.Labels = c.labels(wish.Labels, made.Labels)
+	annotations := c.annotations(wish.annotated(nil), made.Annotations, wish.Record.Passed)
+	if !maps.Equal(annotations, made.Annotations) {
+		made.Annotations, made.Record = annotations, ReadRecord(annotations)
+	}
+	if !samePorts(made.Ports, wish.Ports) && c.field("spec.ports", servicePortListText(wish.Ports), servicePortListText(made.Ports)) {
+		made.Ports = wish.Ports
+	}
+	made.Stray = slices.DeleteFunc(slices.Clone(made.Stray), func(name string) bool { return c("+spec." + name) })
+	return made
+}
+
+func (c comparison) endpoints(wish *EndpointsSpec, made CurrentEndpoints) CurrentEndpoints {
+	made.Labels = c.labels(wish.Labels, made.Labels)
+	made.Annotations = c.annotations(wish.Annotations, made.Annotations, nil)
+	if sameSubsets(made.Subsets, wish.Subsets) {
+		return made
+	}
+	wished := map[netip.Addr]syncer.Endpoint{}
+	for e := range endpointsIn(wish.Subsets) {
+		wished[e.Addr] = e
+	}
+	changed := false
+	subsets := slices.Clone(made.Subsets)
+	for i := range subsets {
+		s := &subsets[i]
+		addresses := func(in []syncer.Address) []syncer.Address {
+			in = slices.Clone(in)
+			for j := range in {
+				a := &in[j]
+				if w, ok := wished[a.Addr]; ok {
+					changed = c.text("subsets.addresses.hostname", w.Hostname, &a.Hostname) || changed
+					changed = c.text("subsets.addresses.nodeName", w.NodeName, &a.NodeName) || changed
+					changed = c.target("subsets.addresses.targetRef", w.Target, &a.Target) || changed
+				}
+			}
+			return in
+		}
+		s.Ready, s.NotReady = addresses(s.Ready), addresses(s.NotReady)
+		if slices.ContainsFunc(wish.Subsets, func(w syncer.Subset) bool { return slices.Equal(w.Ports, s.Ports) }) {
+			continue
+		}
+		for _, a := range slices.Concat(s.Ready, s.NotReady) {
+			if w, ok := wished[a.Addr]; ok && c.field("subsets.ports", portListText(w.Ports), portListText(s.Ports)) {
+				s.Ports, changed = w.Ports, true
+				break
+			}
+		}
+	}
+	if changed {
+		made.Subsets = syncer.Repack(subsets)
+	}
+	return made
+}
+
+func (c comparison) slice(wish *SliceSpec, owner string, made CurrentSlice) CurrentSlice {
+	made.Labels = c.labels(wish.Labels, made.Labels)
+	made.Annotations = c.annotations(wish.Annotations, made.Annotations, nil)
+	if c.field("metadata.ownerReferences", owner, made.OwnerUID) {
+		made.OwnerUID = owner
+	}
+	if !slices.Equal(made.Ports, wish.Ports) && c.field("ports", portListText(wish.Ports), portListText(made.Ports)) {
+		made.Ports = wish.Ports
+	}
+	made.Malformed = made.Malformed && !c("+endpoints.hints")
+	if equalEndpoints(made.Endpoints, wish.Endpoints) {
+		return made
+	}
+	wished := make(map[netip.Addr]*syncer.Endpoint, len(wish.Endpoints))
+	for i := range wish.Endpoints {
+		wished[wish.Endpoints[i].Addr] = &wish.Endpoints[i]
+	}
+	made.Endpoints = slices.Clone(made.Endpoints)
+	for i := range made.Endpoints {
+		e := &made.Endpoints[i]
+		if w := wished[e.Addr]; w != nil {
+			c.text("endpoints.zone", w.Zone, &e.Zone)
+			c.text("endpoints.nodeName", w.NodeName, &e.NodeName)
+			c.text("endpoints.hostname", w.Hostname, &e.Hostname)
+			c.target("endpoints.targetRef", w.Target, &e.Target)
+		}
+	}
+	return made
+}
+
+// text compares a field of one of many endpoints.
+func (c comparison) text(path, wish string, made *string) bool {
+	if wish != *made && (*made == "" && c("-"+path) || *made != "" && c.field(path, wish, *made)) {
+		*made = wish
+		return true
+	}
+	return false
+}
+
+func (c comparison) target(path string, wish syncer.TargetRef, made *syncer.TargetRef) bool {
+	text := func(t syncer.TargetRef) string {
+		if t == (syncer.TargetRef{}) {
+			return ""
+		}
+		return fmt.Sprint(t)
+	}
+	stands := text(*made)
+	if c.text(path, text(wish), &stands) {
+		*made = wish
+		return true
+	}
+	return false
+}
+
+// wishedPorts are the ports that a slice was written with, as far as any of the endpoints has
+// them: Pack goes by those.
+func (s *CurrentSlice) wishedPorts(endpoints []syncer.Endpoint) []syncer.Port {
+	if len(s.Mutations.known) == 0 {
+		return s.Ports
+	}
+	for i := range endpoints {
+		ports := slices.SortedFunc(slices.Values(endpoints[i].Ports), syncer.Port.Compare)
+		if !slices.Equal(ports, s.Ports) && comparison(s.Mutations.has).field("ports", portListText(ports), portListText(s.Ports)) {
+			return ports
+		}
+	}
+	return s.Ports
+}
+
+func portListText(ports []syncer.Port) string {
+	var b strings.Builder
+	for _, p := range ports {
+		fmt.Fprintf(&b, "%s %v;", p, p.AppProtocol)
+	}
+	return b.String()
+}
+
+func servicePortListText(ports []syncer.ServicePort) string {
+	var b strings.Builder
+	for _, p := range ports {
+		fmt.Fprintf(&b, "%s;", servicePortText(p))
+		if p.AppProtocol != nil {
+			b.WriteString(*p.AppProtocol)
+		}
+	}
+	return b.String()
+}
