@@ -85,6 +85,8 @@ func schema(t *testing.T) map[string]any {
 	top.SetDefaults()
 	out := w.structure("", reflect.ValueOf(top))
 	out["$schema"], out["title"] = "http://json-schema.org/draft-07/schema#", "Configuration of Tributary, "+APIVersion
+	out["description"] = "What it takes `tributary check --offline` may refuse: lengths of time that are out of range, label selectors, expressions, " +
+		"CIDRs with bits beyond their length, numbers in another notation, and fields that do not go together."
 	properties := out["properties"].(map[string]any)
 	properties["apiVersion"].(map[string]any)["const"] = APIVersion
 	properties["kind"].(map[string]any)["const"] = Kind
