@@ -19,14 +19,14 @@ var (
 		"Time that live changes took, by stage. Only written changes that a watch event caused count; first fills, relists and repairs do not.",
 		"`stage`: `queue`, from the event read to a worker. `compute`, from there to the first write sent. `write`, from there to the last write acknowledged. `total`, from the event read to the last write acknowledged. `echo`, from the event read until our own watch of the ingress cluster shows the writes. `lane`: `removal`, `addition`, `bulk`. Exemplars carry the `trace_id` of the change.")
 	sourceDelay = family(Histogram, groupChanges, "source_delay_seconds", "member_cluster",
-		"How late an event was when it was read: from the moment that the member gives for the change of a pod's readiness, or for its deletion.",
-		"Only of pods that were known before. Members tell whole seconds, by their own clocks: a clock that is ahead shows as 0, and more than an hour as an hour.")
+		"How late an event was when it was read. It counts from the moment that the member gives for the change of a pod's readiness, or for its deletion.",
+		"Only of pods that were known before. Members tell whole seconds, by their own clocks. A clock that is ahead shows as 0, and more than an hour as an hour.")
 	changesTotal = family(Counter, groupChanges, "changes_total", "member_cluster result",
 		"Changes of replicas that a worker finished, by the member that caused them and by how they ended.",
 		"`result`: `written`, `dropped` (nothing to write), `held`, `failed` (will be tried again). `member_cluster` is empty for repairs and changes of configuration.")
 	syncLag = family(Gauge, groupChanges, "sync_lag_seconds", "member_cluster",
 		"Age of the oldest change of the member that is not yet written.",
-		"0 if none is waiting. A Service whose writes fail five times in a row while others are taken does not count; it is a conflict `failing` or `refused`.")
+		"0 if none is waiting. A Service whose writes fail five times in a row while others are taken does not count. It is a conflict `failing` or `refused`.")
 	nativeLag = family(Histogram, groupChanges, "native_lag_seconds", "member_cluster",
 		"How far the member's own controller manager runs behind what Tributary computed, per change.",
 		"Only for members with `observeNative: true`.")
@@ -52,9 +52,9 @@ var (
 		"When the credential in use for the member cluster ends, in Unix time: its token or its client certificate.",
 		"Absent where it does not end, or does not say when.")
 	clusterPanic = family(Gauge, groupClusters, "cluster_panic", "member_cluster",
-		"Whether the member cluster is in panic (1): too many of its pods turned not ready at once, and are kept ready.")
+		"Whether the member cluster is in panic (1). Too many of its pods turned not ready at once, and are kept ready.")
 	clusterStale = family(Gauge, groupClusters, "cluster_stale", "member_cluster",
-		"Whether the member cluster has been out of sight for longer than its `staleAfter` (1): other members' ready endpoints are preferred.")
+		"Whether the member cluster has been out of sight for longer than its `staleAfter` (1). Other members' ready endpoints are preferred.")
 	clusterLastContact = family(Gauge, groupClusters, "cluster_last_contact_seconds", "member_cluster",
 		"Time since the member cluster was last heard of: an event, a bookmark or an answer.",
 		"Absent until the first contact.")
@@ -78,7 +78,7 @@ var (
 	ruleSeconds = family(Counter, groupClusters, "rule_evaluation_seconds_total", "member_cluster rule",
 		"Time that evaluations of a rule have taken.")
 	rejectedAddresses = family(Counter, groupClusters, "rejected_addresses_total", "member_cluster reason",
-		"Addresses that were left out of a replica, counted once for as long as they stay; the other addresses of the Service pass.",
+		"Addresses that were left out of a replica, counted once for as long as they stay. The other addresses of the Service pass.",
 		"`reason`: `not_allowed` by `allowedCIDRs`, or `refused` by the ingress cluster's API server. Or why that would refuse it: `malformed`, `unspecified`, `loopback`, `link_local`, `multicast`, `port`, `hostname`, `node_name`, `fqdn`.")
 	// The name is not that of the counter without _total: that is what OpenMetrics
 	// calls the counter's family.
@@ -93,7 +93,7 @@ var (
 		"`reason`: `closed` (by the server, in order), `broken`, `expired`, `silent`, `garbled`, `replaced`, `rewound`.")
 	lists = family(Counter, groupClusters, "lists_total", "member_cluster resource reason",
 		"Complete lists read from the member cluster, by reason. A list costs its API server more than anything else done here.",
-		"`reason`: `first_fill`, or why a list had to be read again: `expired` (the server no longer knew the revision), `requested`, `garbled`, `silent`, `rewound`.")
+		"`reason`: `first_fill`, or why a list had to be read again. That is `expired` (the server no longer knew the revision), `requested`, `garbled`, `silent`, `rewound`.")
 	listDuration = family(Histogram, groupClusters, "list_duration_seconds", "member_cluster resource",
 		"Time that a complete list took.")
 	unreadable = family(Counter, groupClusters, "unreadable_objects_total", "member_cluster resource",
@@ -130,7 +130,7 @@ var (
 // Families about receivers outside of Kubernetes.
 var (
 	sinkLag = family(Gauge, groupSinks, "sink_lag_seconds", "sink",
-		"For how long the oldest change that the receiver has not acknowledged was to be told: its window is no lag.",
+		"For how long the oldest change that the receiver has not acknowledged was to be told. Its window is no lag.",
 		"0 if none is waiting. As the other gauges of sinks, only of the process that leads.")
 	sinkServices = family(Gauge, groupSinks, "sink_services", "sink",
 		"Services that the sink is told of.")
@@ -147,7 +147,7 @@ var (
 		"Whether what the receiver acknowledged cannot be written down (1): after a restart it is told that anew.")
 	sinkRequests = family(Counter, groupSinks, "sink_requests_total", "sink result",
 		"Requests to the receiver, by what became of them.",
-		"`result`: `ok`; `refused` (a status of 400 to 499), `throttled` (429), `server_error`, `redirect`, `invalid` (no HTTP), `timeout`, `unreachable`; `credentials` (a file of `auth` is of no use, nothing was sent); `stopped` (this process leads no longer).")
+		"`result`: `ok`. `refused` (a status of 400 to 499), `throttled` (429), `server_error`, `redirect`, `invalid` (no HTTP), `timeout`, `unreachable`. `credentials` (a file of `auth` is of no use, nothing was sent). `stopped` (this process leads no longer).")
 	sinkRequestDuration = family(Histogram, groupSinks, "sink_request_duration_seconds", "sink",
 		"Time that requests to the receiver took.")
 )
@@ -158,7 +158,7 @@ var (
 		"Services that wait in the lane, those in backoff included.",
 		"`lane`: `removal`, `addition`, `bulk`; removals overtake the others.")
 	queueOldest = family(Gauge, groupQueue, "workqueue_oldest_age_seconds", "lane",
-		"How long the oldest Service of the lane has been dirty: waiting, in backoff, or with a worker that has not ended.")
+		"How long the oldest Service of the lane has been dirty. That is waiting, in backoff, or with a worker that has not ended.")
 	queueUnfinished = family(Gauge, groupQueue, "workqueue_unfinished_work_seconds", "lane",
 		"How long workers have held the Services that they hold now, in sum. Large and growing: requests hang.")
 	queueLongest = family(Gauge, groupQueue, "workqueue_longest_running_processor_seconds", "lane",
@@ -181,7 +181,7 @@ var (
 		"Whether this process writes to the ingress cluster (1) or stands by (0).",
 		"The sum over the processes of an installation is 1, and 0 for as long as nobody leads.")
 	leaderAlone = family(Gauge, groupProcess, "leader_alone", "",
-		"Whether this process writes without asking a Lease for it (1): it may not write Leases, or leader election is turned off.",
+		"Whether this process writes without asking a Lease for it (1). It may not write Leases, or leader election is turned off.",
 		"Run no second process then.")
 	configReloads = family(Counter, groupProcess, "config_reloads_total", "result",
 		"Times that an edited configuration was read.",

@@ -30,7 +30,7 @@ func HoldReasons() []HoldReason {
 	return []HoldReason{
 		{"list_shrank", "a list lacks what is served", ""},
 		{"first_list_shrank", "the first lists after a start lack too much of what stands", ""},
-		{"revision_regressed", "the member went back in time; a second list decides", ""},
+		{"revision_regressed", "the member went back in time, and a second list decides", ""},
 		{"mass_not_ready", "panic: too many pods turned not ready at once and are kept ready", ""},
 		{"node_silent", "pods are kept ready whose node stopped reporting", ""},
 		{"rule_would_empty", "an edit of the rules, or the rules at a start, would take away too many ready endpoints", ""},
@@ -38,7 +38,7 @@ func HoldReasons() []HoldReason {
 		{"stale_last_ready", "the member that is out of sight has the last ready endpoints", "mend the member, or give another one ready endpoints"},
 		{"unclaimed_addresses", "Endpoints have addresses that may be of a member that was not read yet", "mend the member that was not read, or take it out of the configuration"},
 		{"unseen_members", "nobody wants the replica, but a member was not read yet", "mend the member that was not read, or take it out of the configuration"},
-		{"repair_fight", "somebody keeps changing the replica; repairs are slowed down", "stop the other writer: kubectl get --show-managed-fields -o yaml names it"},
+		{"repair_fight", "somebody keeps changing the replica, and repairs are slowed down", "stop the other writer: kubectl get --show-managed-fields -o yaml names it"},
 		{"namespace_missing", "the replica's namespace is not there", byNamespace},
 		{"namespace_terminating", "the replica's namespace is being deleted", "let the deletion end: kubectl describe namespace says what it waits for"},
 		{"object_deleting", "an object of the replica is being deleted", "remove the finalizers it waits for"},
@@ -80,6 +80,6 @@ func heldValues() string {
 	for _, reason := range HoldReasons() {
 		all = append(all, "`"+reason.Name+"` ("+reason.Means+")")
 	}
-	return "`reason`: " + strings.Join(all, "; ") + ". `cluster` is empty where no member is concerned. The first six are let go by `tributary release --cluster …`; " +
+	return "`reason`: " + strings.Join(all, ". ") + ". `cluster` is empty where no member is concerned. The first six are let go by `tributary release --cluster …`; " +
 		"`tributary status` names the remedy of each."
 }

@@ -18,7 +18,7 @@ type Connection struct {
 	Client Client `json:"client"`
 	// AllowInKubeconfig names features of kubeconfigs that are refused otherwise.
 	// Whoever writes the file could use them to run programs here, to read files
-	// here, or to send credentials elsewhere: `exec`, `authProvider`, `files`,
+	// here, or to send credentials elsewhere. They are `exec`, `authProvider`, `files`,
 	// `insecureSkipTLSVerify`, `proxyURL`, `impersonation`.
 	AllowInKubeconfig []kubeconfig.Feature `json:"allowInKubeconfig"`
 }
@@ -81,11 +81,11 @@ type Cluster struct {
 	// once.
 	HoldSilentNodes Duration `json:"holdSilentNodes"`
 	// StaleAfter is how long the member may be out of sight, such as `30m`. After it
-	// its endpoints are marked not ready wherever another member has ready ones; the
+	// its endpoints are marked not ready wherever another member has ready ones. The
 	// last ready ones of a replica never are. `0s` is never.
 	StaleAfter Duration `json:"staleAfter"`
 	// MaxObjects is how many Pods, or Services, or other objects of one kind the
-	// member may have. One with more is not followed further: it keeps the endpoints
+	// member may have. One with more is not followed further. It keeps the endpoints
 	// that it had, and the other members do not suffer. 0 means no limit.
 	MaxObjects int `json:"maxObjects"`
 	// ObserveNative watches the member's own Endpoints too, and measures how far its
@@ -102,7 +102,7 @@ type Cluster struct {
 	meaning *meaning
 }
 
-// Guard limits what a member loses on weak evidence: objects that a list does not
+// Guard limits what a member loses on weak evidence. That is objects that a list does not
 // show any more, or most pods turning not ready at once. Deletions that are seen to
 // happen pass at once, however many. See docs/operations.md, "Held changes".
 type Guard struct {
@@ -121,8 +121,8 @@ type Guard struct {
 	ConfirmPercent int `json:"confirmPercent"`
 	// ConfirmAfter is the time between the two lists.
 	ConfirmAfter Duration `json:"confirmAfter"`
-	// PanicPercent: when more of the member's ready pods turn not ready within a
-	// minute without being deleted, they are kept ready. That ends when less than half
+	// PanicPercent is the share of the member's ready pods. When more turn not
+	// ready within a minute without being deleted, they are kept ready. That ends when less than half
 	// as many are left, or when they are released by hand. 100 is never.
 	PanicPercent int `json:"panicPercent"`
 }

@@ -19,11 +19,11 @@ const (
 	AnnotationKeepOne = "tributary.dev/ready-keep-one"
 )
 
-// Readiness damps flaps on the way up: an endpoint that turned not ready returns only
+// Readiness damps flaps on the way up. An endpoint that turned not ready returns only
 // after it has been ready for a while. A removal is never delayed, nor is an endpoint
-// that is new. For each field the narrowest that says anything decides: the annotations
+// that is new. For each field the narrowest that says anything decides. First are the annotations
 // `tributary.dev/ready-stable-for` and `tributary.dev/ready-keep-one` of a Service of a
-// member; `namespaces` of the member; `namespaces` here; the member; and what is said
+// member. Then `namespaces` of the member, `namespaces` here, the member, and what is said
 // here for all. See docs/rules.md.
 type Readiness struct {
 	// StableFor is how long the endpoint must have been ready, such as `10s`, at most

@@ -49,10 +49,10 @@ type Replicas struct {
 	// 1000. Smaller slices make a change cheaper to send to every watcher, larger
 	// ones make fewer objects.
 	MaxEndpointsPerSlice int `json:"maxEndpointsPerSlice"`
-	// Mode is what becomes of Services that have the same name in several members:
-	// `union` makes one replica with the endpoints of all; `separate` a replica for
-	// each member; `failover` one replica with the endpoints of the first member in an
-	// order that has a ready one. `rules`, `clusters[].mode` and the annotation
+	// Mode is what becomes of Services that have the same name in several members.
+	// `union` makes one replica with the endpoints of all. `separate` makes a replica
+	// for each member. `failover` makes one replica with the endpoints of the first member
+	// in an order that has a ready one. `rules`, `clusters[].mode` and the annotation
 	// `tributary.dev/mode` on a Service override it, the later named the earlier.
 	Mode Mode `json:"mode"`
 	// SeparateName is the name of a replica in mode `separate`. `{service}` and
@@ -67,7 +67,7 @@ type Replicas struct {
 	// alone.
 	Rules []Rule `json:"rules"`
 	// Orphans is what becomes of the endpoints of a cluster that has been taken out of
-	// `clusters`: `keep` leaves them as they are until the cluster is drained,
+	// `clusters`. `keep` leaves them as they are until the cluster is drained,
 	// `delete` takes them away. While a member has not been read yet, the last ready
 	// endpoints of a replica are kept in any case.
 	Orphans Orphans `json:"orphans"`
@@ -100,7 +100,7 @@ func (r *Rule) SetDefaults() { r.Failover = []string{} }
 // entry is a key or a glob, in which `*` stands for any text, a slash included. Keys
 // that Tributary or Kubernetes itself gives a meaning on the written objects never
 // pass. Nor does what an API server would refuse. Keys by which a tool tracks what is
-// its own pass only where `pass` has them without a wildcard: those of Argo CD, Flux,
+// its own pass only where `pass` has them without a wildcard. They are those of Argo CD, Flux,
 // Helm and kustomize, and `app.kubernetes.io/instance`.
 type Pass struct {
 	// Pass lists the keys to take over.

@@ -27,7 +27,7 @@ type PodRule struct {
 	// member's name). A pod on which it fails, for a key that is missing, does not match.
 	When string `json:"when"`
 	// Then is what a pod that matches counts as: `Ready` (unless it is being deleted, or
-	// has finished), `NotReady`, `Absent` (no endpoint), or `Upstream` (as Kubernetes has it).
+	// has finished) or `NotReady`. Or it is `Absent` (no endpoint), or `Upstream` (as Kubernetes has it).
 	Then store.Outcome `json:"then"`
 }
 

@@ -20,9 +20,9 @@ import (
 // ClustersFrom are members that the file does not name.
 type ClustersFrom struct {
 	// Secrets are members, each by its name, for as long as they exist. The key
-	// `kubeconfig` holds what a kubeconfig file would; annotations such as
-	// `tributary.dev/staleAfter: 30m` are the other fields of `clusters[]`, lists and
-	// mappings as in `[a, b]` and `{a: b}`. `allowInKubeconfig` is not among them. A
+	// `kubeconfig` holds what a kubeconfig file would. Annotations such as
+	// `tributary.dev/staleAfter: 30m` are the other fields of `clusters[]`. Lists and
+	// mappings are as in `[a, b]` and `{a: b}`. `allowInKubeconfig` is not among them. A
 	// cluster of the file with the same name counts instead. One whose annotations are
 	// refused goes on with its former settings. Without any it is a member that is not
 	// followed, and what stands of it stays.

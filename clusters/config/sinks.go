@@ -45,7 +45,7 @@ type Sink struct {
 	// Window is for how long changes of a Service are gathered, from the first of them.
 	// Removals have a window of their own. What is back as it was by then is not told.
 	Window Duration `json:"window"`
-	// RemovalWindow is that of an address that goes, or turns not ready: for as long it
+	// RemovalWindow is that of an address that goes, or turns not ready. For as long it
 	// is told as it was, and not at all if it returns. `0s` tells it at once; what
 	// came waits for its window, unless less than half would be left.
 	RemovalWindow Duration `json:"removalWindow"`

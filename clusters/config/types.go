@@ -43,7 +43,7 @@ type Config struct {
 	// label. It cannot be changed while Tributary runs.
 	Instance string `json:"instance"`
 	// Namespace is Tributary's own in the ingress cluster, where it records by which
-	// identity each cluster is known; no replica is ever written there. Empty means
+	// identity each cluster is known. No replica is ever written there. Empty means
 	// the namespace of its pod if it runs in the ingress cluster
 	// (`ingress.kubeconfig` is left out). Else it is the environment's
 	// `POD_NAMESPACE`, else `tributary-system`. It is created where it is missing. Keep tenants out of it.
@@ -102,7 +102,7 @@ type Ingress struct {
 	// read all the same.
 	Namespaces []string `json:"namespaces"`
 	// RolesOnly says that the ingress cluster grants Roles alone, in the namespaces that
-	// `namespaces` names and in Tributary's own. Nothing else is asked of it then: these
+	// `namespaces` names and in Tributary's own. Nothing else is asked of it then. These
 	// namespaces are taken to be there, and another cluster at its address is not
 	// recognised.
 	RolesOnly bool `json:"rolesOnly"`
@@ -110,13 +110,13 @@ type Ingress struct {
 
 // Leases are objects of `coordination.k8s.io/v1`, one for each member, named
 // `tributary-` and the member's name. Each is renewed every ten seconds for as long
-// as its member is seen, and not otherwise: a Lease that has run out is a member
+// as its member is seen, and not otherwise. A Lease that has run out is a member
 // whose endpoints are as they were at its `renewTime`.
 type Leases struct {
 	// Enabled is whether they are written.
 	Enabled bool `json:"enabled"`
 	// Namespace is where. Empty means the namespace of Tributary's pod if it runs in
-	// the ingress cluster (`ingress.kubeconfig` is left out); otherwise none is written.
+	// the ingress cluster (`ingress.kubeconfig` is left out). Otherwise none is written.
 	Namespace string `json:"namespace"`
 }
 
@@ -132,7 +132,7 @@ type LeaderElection struct {
 	// refuses to change it: another would take the Lease that it lets go.
 	Namespace string `json:"namespace"`
 	// LeaseDuration is after how long a standby takes over from a leader that has
-	// ended without a word: whole seconds, and more than `renewDeadline`.
+	// ended without a word. Whole seconds, and more than `renewDeadline`.
 	LeaseDuration Duration `json:"leaseDuration"`
 	// RenewDeadline is for how long a leader that cannot renew the Lease writes on. More
 	// than 1.2 times `retryPeriod`.
