@@ -39,6 +39,9 @@ func TestMembersOfUnreadSecretsAreShown(t *testing.T) {
 	if len(s.Clusters) != 1 || s.Clusters[0].Name != "b" || s.Clusters[0].State != "silent" || s.Clusters[0].Reason == "" || s.Clusters[0].Up {
 		t.Errorf("%+v", s.Clusters)
 	}
+	if got := r.metrics.Status().Orphans; len(got) > 0 {
+		t.Errorf("a member that may be configured is an orphan: %+v", got)
+	}
 	for _, word := range []string{"clustersFrom.secrets", "namespace own", "it hangs", "grant list and watch"} {
 		if !strings.Contains(s.Config.Error, word) {
 			t.Errorf("%q lacks %q", s.Config.Error, word)
@@ -49,6 +52,11 @@ func TestMembersOfUnreadSecretsAreShown(t *testing.T) {
 	if s := r.status(); len(s.Clusters) != 0 || s.Config.Error != "" {
 		t.Errorf("once they are read: %+v, %s", s.Clusters, s.Config.Error)
 	}
+	// Its Secret was deleted, say: it is no member, and its endpoints stay.
+	until(t, "it is shown as an orphan", func() bool {
+		orphans := r.metrics.Status().Orphans
+		return len(orphans) == 1 && orphans[0].Cluster == "b" && orphans[0].Replicas == 1 && orphans[0].Endpoints > 0
+	})
 }
 
 // TestRefusedSettingsAreShown: beside the state of the member.
