@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,11 +47,29 @@ func (s *Session) Read(ctx context.Context, r Resource, key syncer.Key) (object 
 	defer cancel()
 	request := s.conn.client(r).Get().NamespaceIfScoped(key.Namespace, key.Namespace != "").Resource(r.Resource).Name(key.Name).MaxRetries(0)
 	object, err = readObject(ctx, request, "an object of "+r.Resource, objectBytes, r.New())
+	if err == nil {
+		err = isOf(object, r, key)
+	}
 	outcome = outcomeOf(err, key)
 	if outcome == Gone {
 		err = nil
 	}
 	return object, outcome, err
+}
+
+// isOf fails unless an answer is the object that was asked for: what stands in front of a
+// server may mix up answers, or strip them.
+func isOf(object runtime.Object, r Resource, key syncer.Key) error {
+	m, err := meta.Accessor(object)
+	switch {
+	case err != nil || reflect.TypeOf(object) != reflect.TypeOf(r.New()):
+		return fmt.Errorf("read an object of %s: the answer is a %T", r.Resource, object)
+	case m.GetNamespace() != key.Namespace || m.GetName() != key.Name:
+		return fmt.Errorf("read an object of %s: the answer is another object, %.64q in namespace %.64q", r.Resource, m.GetName(), m.GetNamespace())
+	case m.GetUID() == "" || m.GetResourceVersion() == "":
+		return fmt.Errorf("read an object of %s: the answer has no UID or no resourceVersion", r.Resource)
+	}
+	return nil
 }
 
 // ReadList asks for the objects of a namespace that a label selector selects: a list

@@ -69,6 +69,27 @@ func TestReadsOneObject(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "1", ResourceVersion: "7"},
 			})
 		}, There},
+		"there is another": {func(w http.ResponseWriter, _ *http.Request, _ string) {
+			writeObject(w, &corev1.Pod{
+				TypeMeta:   metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b", UID: "1", ResourceVersion: "7"},
+			})
+		}, Failed},
+		"there is another kind": {func(w http.ResponseWriter, _ *http.Request, name string) {
+			writeObject(w, &corev1.Service{
+				TypeMeta:   metav1.TypeMeta{Kind: "Service", APIVersion: "v1"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "1", ResourceVersion: "7"},
+			})
+		}, Failed},
+		"there is one without metadata": {func(w http.ResponseWriter, _ *http.Request, _ string) {
+			writeObject(w, &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}})
+		}, Failed},
+		"there is one without a UID": {func(w http.ResponseWriter, _ *http.Request, name string) {
+			writeObject(w, &corev1.Pod{
+				TypeMeta:   metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, ResourceVersion: "7"},
+			})
+		}, Failed},
 		"gone":                      {func(w http.ResponseWriter, _ *http.Request, name string) { missingObject(w, name) }, Gone},
 		"another name is not found": {func(w http.ResponseWriter, _ *http.Request, _ string) { missingObject(w, "b") }, Failed},
 		"a proxy finds nothing":     {func(w http.ResponseWriter, _ *http.Request, _ string) { http.Error(w, "404 page not found", 404) }, Failed},
