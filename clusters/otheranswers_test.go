@@ -5,12 +5,49 @@ package clusters
 
 import (
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"tributary.dev/tributary/clusters/evidence"
 )
+
+// A proxy that keeps our connection leads to another cluster, whose revisions are higher:
+// no dial tells, and nothing of this one is gone, nor does the other's take its place.
+func TestBelievesNoOtherClusterOverTheSameConnection(t *testing.T) {
+	for name, twin := range map[string]bool{"without our pods": false, "with the same Services": true} {
+		t.Run(name, func(t *testing.T) {
+			guarded(t, nil, func(w *world, a *fakeAPI) {
+				had := map[string][]string{}
+				for _, app := range []string{"web", "api", "db"} {
+					had[app] = w.addresses("shop", app)
+				}
+				a.with(func() {
+					a.uid = "uid-b"
+					a.drop("pods", func(string) bool { return true })
+					for n := 101; twin && n <= 133; n++ {
+						p := newPod("shop", appOf(n-100), n)
+						p.UID, p.ResourceVersion = types.UID(p.Name+"-uid"), strconv.Itoa(8000+n)
+						a.events = append(a.events, fakeEvent{1, "pods", "ADDED", nil, p})
+					}
+					a.rv, a.oldest = 9000, 9000
+					a.closing = a.opened
+				})
+				w.pass(10 * time.Minute)
+				w.wantState("a", Suspect, evidence.ReasonIdentityMismatch)
+				for app, before := range had {
+					if got := w.addresses("shop", app); !slices.Equal(got, before) {
+						t.Errorf("%s has %v, had %v", app, got, before)
+					}
+				}
+			})
+		})
+	}
+}
 
 // What answers a question for a pod is another pod, or has no name: nothing is learnt.
 func TestTakesNoAnswerForAnother(t *testing.T) {

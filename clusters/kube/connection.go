@@ -113,7 +113,7 @@ func (c *Connection) open(cfg *rest.Config, o ConnectOptions) error {
 		rt = o.Wrap(rt)
 	}
 	if o.Pin != nil {
-		c.identity = &identityCheck{conn: c, pin: o.Pin}
+		c.identity = newIdentityCheck(c, o.Pin)
 		rt = identified{wrapped{rt}, c.identity}
 	}
 	c.clientset, err = kubernetes.NewForConfigAndClient(cfg, &http.Client{Transport: rt})

@@ -64,6 +64,16 @@ type identityCheck struct {
 	verified atomic.Int64
 	// believed is until when what refused to tell is not asked again.
 	believed atomic.Pointer[time.Time]
+
+	// turn is held by who confirms; begun counts such questions, and said is what came of
+	// the last.
+	turn  chan struct{}
+	begun atomic.Int64
+	said  error
+}
+
+func newIdentityCheck(conn *Connection, pin *Pin) *identityCheck {
+	return &identityCheck{conn: conn, pin: pin, turn: make(chan struct{}, 1)}
 }
 
 // askAgain is how long a cluster is believed that does not let itself be asked.
@@ -95,6 +105,32 @@ func (c *identityCheck) verify(ctx context.Context) error {
 		}
 	}
 	return nil // one connection for each request, as old proxies do: each answer was good
+}
+
+// confirm returns nil unless what was answered before the call may be another cluster's: a
+// proxy that keeps our connection may have another behind it by now, which no dial tells.
+// Who calls while a question is under way shares the next one.
+func (c *identityCheck) confirm(ctx context.Context) error {
+	before := c.begun.Load()
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if c.begun.Load() > before {
+		return c.said
+	}
+	if until := c.believed.Load(); until != nil && time.Now().Before(*until) {
+		return nil
+	}
+	c.begun.Add(1)
+	told, err := c.ask(ctx)
+	if err == nil && !told {
+		c.believed.Store(new(time.Now().Add(askAgain)))
+	}
+	c.said = err
+	return err
 }
 
 // asking marks the context of the question itself.

@@ -86,9 +86,22 @@ func (l *Loop[T]) replace(f fetched[T], reason Reason, seen uint64, back bool) {
 	})
 }
 
-// fetch reads a complete list, as a stream where asked and possible, else page
-// by page. It keeps no state of the loop but noStream and the log.
+// fetch reads a complete list of the cluster that is meant.
 func (l *Loop[T]) fetch(ctx context.Context, source ListWatcher, streaming bool) fetched[T] {
+	f := l.read(ctx, source, streaming)
+	if f.err != nil {
+		return f
+	}
+	if f.err = source.confirm(ctx); f.err != nil && f.stream != nil {
+		f.stream.Stop()
+		f.stream = nil
+	}
+	return f
+}
+
+// read reads a complete list, as a stream where asked and possible, else page
+// by page. It keeps no state of the loop but noStream and the log.
+func (l *Loop[T]) read(ctx context.Context, source ListWatcher, streaming bool) fetched[T] {
 	start := time.Now()
 	if streaming {
 		f := l.streamList(ctx, source)

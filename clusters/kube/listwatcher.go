@@ -29,6 +29,9 @@ type ListWatcher struct {
 	// StreamingList says that the server offers the list as a watch (KEP-3157).
 	// The loop falls back to List whenever that fails.
 	StreamingList bool
+	// Confirm returns nil unless a list that was read before the call may be another
+	// cluster's. Nil is not called.
+	Confirm func(ctx context.Context) error
 	// Retired is called once, when the loop has gone over to another source or has
 	// ended and uses this one no more. It must not block. Nil is not called.
 	Retired func()
@@ -52,6 +55,13 @@ func refused(err error) ListWatcher {
 		List:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, err },
 		Watch: func(context.Context, metav1.ListOptions) (Stream, error) { return nil, err },
 	}
+}
+
+func (s ListWatcher) confirm(ctx context.Context) error {
+	if s.Confirm == nil {
+		return nil
+	}
+	return s.Confirm(ctx)
 }
 
 // scopes are what its streams show, one each.

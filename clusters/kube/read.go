@@ -57,6 +57,10 @@ func (s *Session) Read(ctx context.Context, r Resource, key syncer.Key) (object 
 	return object, outcome, err
 }
 
+// Confirm returns nil unless what was answered before the call may be another cluster's:
+// absence, and another UID, count for nothing there.
+func (s *Session) Confirm(ctx context.Context) error { return s.conn.identity.confirm(ctx) }
+
 // isOf fails unless an answer is the object that was asked for: what stands in front of a
 // server may mix up answers, or strip them.
 func isOf(object runtime.Object, r Resource, key syncer.Key) error {

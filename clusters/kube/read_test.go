@@ -138,6 +138,50 @@ func TestReadsNothingFromAnotherCluster(t *testing.T) {
 	})
 }
 
+// Nor is what another cluster does not have that a proxy leads to over the connection that is
+// open: no dial tells. Where the identity may not be asked for, it is believed.
+func TestConfirmsWhatItReads(t *testing.T) {
+	for name, tc := range map[string]struct {
+		uid    string
+		denied bool
+		want   Outcome
+	}{
+		"the same": {"uid-a", false, Gone}, "another": {"uid-b", false, Failed}, "not to be asked": {"uid-b", true, Gone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			serving(t, func(t *testing.T, f *apiServer) {
+				s := openSession(t, f)
+				pods := onPods(func(w http.ResponseWriter, _ *http.Request, name string) { missingObject(w, name) })
+				f.setHook(func(w http.ResponseWriter, r *http.Request) bool {
+					if tc.denied && path.Base(r.URL.Path) == "kube-system" {
+						fail(w, 403)
+						return true
+					}
+					return pods(w, r)
+				})
+				f.mu.Lock()
+				f.uid = tc.uid
+				f.mu.Unlock()
+				reader := NewReader(func() *Session {
+					s.Hold()
+					return s
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { reader.Run(ctx) })
+				outcomes := make(chan Outcome)
+				reader.Ask(Reading{Resource: Pods, Key: syncer.Key{Namespace: "ns", Name: "a"}, Answered: func(_ runtime.Object, o Outcome, _ error) { outcomes <- o }})
+				if got := <-outcomes; got != tc.want {
+					t.Errorf("outcome %d, want %d", got, tc.want)
+				}
+				cancel()
+				running.Wait()
+				s.Release()
+			})
+		})
+	}
+}
+
 // 200 objects are settled within 3 s and 5,000 within 30 s, at 100 ms a read, without a
 // flood.
 func TestReadsManyAtAPace(t *testing.T) {

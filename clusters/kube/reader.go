@@ -60,8 +60,9 @@ func (r *Reader) Ask(readings ...Reading) {
 
 // Run reads until ctx ends. It returns when every read has.
 func (r *Reader) Run(ctx context.Context) {
-	var reads errgroup.Group
+	var reads, answers errgroup.Group
 	reads.SetLimit(readsInFlight)
+	defer func() { _ = answers.Wait() }()
 	defer func() { _ = reads.Wait() }()
 	for {
 		select {
@@ -71,7 +72,11 @@ func (r *Reader) Run(ctx context.Context) {
 		}
 		for reading, ok := r.next(); ok && ctx.Err() == nil; reading, ok = r.next() {
 			reads.Go(func() error {
-				r.read(ctx, reading)
+				a := r.read(ctx, reading)
+				answers.Go(func() error { // the next object may be read meanwhile
+					a.handOn(ctx, reading)
+					return nil
+				})
 				return nil
 			})
 		}
@@ -90,26 +95,53 @@ func (r *Reader) next() (Reading, bool) {
 	return next, true
 }
 
+// reply is what came of a question. session is held; nil when there was none.
+type reply struct {
+	session *Session
+	object  runtime.Object
+	outcome Outcome
+	err     error
+}
+
 // read asks, and asks once more when the server says that it is busy, after what it
 // wants waited.
-func (r *Reader) read(ctx context.Context, reading Reading) {
-	object, outcome, err := r.once(ctx, reading)
-	if wait := RetryAfter(err); outcome == Failed && wait > 0 && pause(ctx, min(wait, readTimeout)) {
-		object, outcome, err = r.once(ctx, reading)
+func (r *Reader) read(ctx context.Context, reading Reading) reply {
+	a := r.once(ctx, reading)
+	if wait := RetryAfter(a.err); a.outcome == Failed && wait > 0 && pause(ctx, min(wait, readTimeout)) {
+		a.release()
+		a = r.once(ctx, reading)
+	}
+	return a
+}
+
+func (r *Reader) once(ctx context.Context, reading Reading) (a reply) {
+	if a.session = r.session(); a.session == nil {
+		a.err = errNoSession
+		return a
+	}
+	if reading.Selector != "" {
+		a.object, a.outcome, a.err = a.session.ReadList(ctx, reading.Resource, reading.Key.Namespace, reading.Selector)
+	} else {
+		a.object, a.outcome, a.err = a.session.Read(ctx, reading.Resource, reading.Key)
+	}
+	return a
+}
+
+// handOn hands on what was answered, unless it may be another cluster's.
+func (a reply) handOn(ctx context.Context, reading Reading) {
+	defer a.release()
+	if a.outcome == There || a.outcome == Gone {
+		if err := a.session.Confirm(ctx); err != nil {
+			a.object, a.outcome, a.err = nil, Failed, err
+		}
 	}
 	if ctx.Err() == nil {
-		reading.Answered(object, outcome, err)
+		reading.Answered(a.object, a.outcome, a.err)
 	}
 }
 
-func (r *Reader) once(ctx context.Context, reading Reading) (runtime.Object, Outcome, error) {
-	session := r.session()
-	if session == nil {
-		return nil, Failed, errNoSession
+func (a reply) release() {
+	if a.session != nil {
+		a.session.Release()
 	}
-	defer session.Release()
-	if reading.Selector != "" {
-		return session.ReadList(ctx, reading.Resource, reading.Key.Namespace, reading.Selector)
-	}
-	return session.Read(ctx, reading.Resource, reading.Key)
 }

@@ -120,7 +120,7 @@ func (s *Session) ListWatcher(r Resource) ListWatcher {
 	s.Hold()
 	lw := s.listWatcher(r)
 	lw.StreamingList = len(lw.Scopes) == 0 && s.Version().AtLeast(streamingMajor, streamingMinor)
-	lw.Retired = s.Release
+	lw.Confirm, lw.Retired = s.Confirm, s.Release
 	return lw
 }
 
