@@ -40,6 +40,7 @@ func (s *State) answered(now time.Time, e Answer, out *Effects) {
 	case Refused:
 		if a.state, a.asked = mayNotAsk, now; q != nil {
 			q.mayNot = true
+			q.refused++
 			delete(q.waiting, a.id)
 		}
 	default:

@@ -19,9 +19,15 @@ type inquiry struct {
 	// there is true once an object was there, mayNot where one may not be asked for, failed
 	// where the question has failed too often.
 	there, mayNot, failed bool
-	gone                  int       // answers that an object is gone
-	heard                 time.Time // when the last answer came
+	// asked counts the objects that are asked for, gone and refused the answers that one is
+	// gone, or may not be asked for.
+	asked, gone, refused int
+	heard                time.Time // when the last answer came
 }
+
+// speaks reports whether a sample stands for what was not asked for: most of it is gone. A few
+// answers of a member in trouble, which fails the others, say nothing of thousands.
+func (q *inquiry) speaks() bool { return q.sampled && !q.spoiled && 2*q.gone >= q.asked }
 
 const (
 	// usualSample is how many objects are asked for one by one; of more, a sample of that
@@ -61,7 +67,7 @@ func (s *State) inquire(now time.Time, kind Kind, out *Effects) {
 	if len(open) > s.sampled && s.contradicted[kind].IsZero() {
 		open, q.sampled = s.sample(open), true
 	}
-	s.inquiries[kind] = q
+	s.inquiries[kind], q.asked = q, len(q.waiting)+len(open)
 	for _, a := range open {
 		s.ask(now, a, q, out)
 	}
@@ -151,7 +157,7 @@ func (s *State) inquired(now time.Time, kind Kind, q *inquiry, out *Effects) {
 		s.dueBy(kind, now.Add(s.backoff(kind)))
 	case q.sampled && q.spoiled: // others are asked instead
 		s.inquire(now, kind, out)
-	case q.sampled && q.gone > 0:
+	case q.speaks():
 		s.settleAll(now, s.withoutFailed(kind, open), "asked", out)
 	}
 	if q.failed {
@@ -180,20 +186,24 @@ func (s *State) withoutFailed(kind Kind, open []*absence) []*absence {
 }
 
 // askable are those objects that a sample speaks for of which some were refused: rights may
-// be missing in a namespace alone. The others may not be asked for.
+// be missing in a namespace alone. There nothing may be asked for, nor anywhere where most
+// was refused; what the sample says nothing of is asked for by the next list.
 func (s *State) askable(kind Kind, open []*absence, q *inquiry) (spokenFor []*absence) {
 	refused := map[string]bool{}
 	for _, a := range s.lacking(kind) {
 		refused[a.id.Key.Namespace] = refused[a.id.Key.Namespace] || a.state == mayNotAsk
 	}
 	for _, a := range open {
-		if refused[a.id.Key.Namespace] || q.gone == 0 || q.spoiled {
+		switch {
+		case refused[a.id.Key.Namespace]:
 			a.state = mayNotAsk
-		} else {
+		case q.speaks():
 			spokenFor = append(spokenFor, a)
+		case 2*q.refused >= q.asked:
+			a.state = mayNotAsk
 		}
 	}
-	return spokenFor
+	return s.withoutFailed(kind, spokenFor)
 }
 
 // lookTwice is for objects that may not be asked for: what two lists lack, ConfirmAfter
