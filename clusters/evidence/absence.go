@@ -290,7 +290,10 @@ func (s *State) keepFor(a *absence, replicas []syncer.Key) (dirty []store.Dirty)
 	}
 	a.replicas = replicas
 	if a.id.Kind == Pods {
-		dirty = s.store.KeepPod(a.id.Key, replicas)
+		rv, _ := s.has(a)
+		if dirty = s.store.KeepPod(a.id.Key, replicas); s.store.Pod(a.id.Key) == nil {
+			s.removed(a, rv)
+		}
 	}
 	for _, e := range slices.Clone(a.baseline) {
 		if !slices.Contains(replicas, e.in.key) {
@@ -298,6 +301,14 @@ func (s *State) keepFor(a *absence, replicas []syncer.Key) (dirty []store.Dirty)
 		}
 	}
 	return dirty
+}
+
+// removed notes an object that was held at a revision and that no stream has seen to go:
+// what it showed of it so far is no news, while others may have come before that.
+func (s *State) removed(a *absence, rv uint64) {
+	if rv > 0 {
+		s.answers[a.id] = max(s.answers[a.id], rv+1)
+	}
 }
 
 // settle removes an absent object: it is gone.
@@ -332,6 +343,8 @@ func (s *State) settleBut(now time.Time, lacking []*absence, needs func(replica 
 			open = s.withoutObject(a)
 		}
 		s.forget(a)
+		rv, _ := s.has(a)
+		s.removed(a, rv)
 		switch a.id.Kind {
 		case Pods:
 			if event == "asked" {

@@ -129,7 +129,7 @@ func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v s
 		s.quarantine.doubted(t.kind()) && !s.quarantine.news(t.kind(), v.RV, rv)
 	switch {
 	case a == nil:
-		if !t.outdated(s, v) && v.RV > rv {
+		if !outdated(s, t, v) && v.RV > rv {
 			heard(s, now, t, &v, "asked", out)
 		}
 		return

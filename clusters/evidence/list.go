@@ -244,7 +244,9 @@ func (r *list[T]) end(s *State, now time.Time, out *Effects) bool {
 		s.judgeLacking(now, kind, r.before, r.empty, out)
 	}
 	s.quarantine.listed(kind, r.doubted)
-	maps.DeleteFunc(s.answers, func(id object, _ uint64) bool { return id.Kind == kind })
+	maps.DeleteFunc(s.answers, func(id object, rv uint64) bool {
+		return id.Kind == kind && (r.Older || r.Revision == 0 || rv <= r.Revision)
+	})
 	r.ended(s, now, r.before, out)
 	s.rulesListed(now, kind, r.doubted, out)
 	s.judgeIdle(now, out)

@@ -27,7 +27,7 @@ func (o object) compare(p object) int {
 // seen takes in an object that a watch shows.
 func seen[T Object](s *State, now time.Time, t table[T], e *Seen[T], out *Effects) {
 	s.reach.contact = now
-	if !t.wanted(s, &e.Object) || t.outdated(s, e.Versioned) || e.RV != 0 && e.RV < s.answers[t.id(&e.Object)] {
+	if !t.wanted(s, &e.Object) || outdated(s, t, e.Versioned) {
 		return
 	}
 	if !t.room(s, &e.Object) {
@@ -40,6 +40,11 @@ func seen[T Object](s *State, now time.Time, t table[T], e *Seen[T], out *Effect
 		event = "added"
 	}
 	heard(s, now, t, &e.Versioned, event, out)
+}
+
+// outdated reports whether an object that is shown is older than what is known of it.
+func outdated[T Object](s *State, t table[T], v store.Versioned[T]) bool {
+	return t.outdated(s, v) || v.RV != 0 && v.RV < s.answers[t.id(&v.Object)]
 }
 
 // heard takes in what an object says of itself, which nothing holds back.

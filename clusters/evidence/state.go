@@ -49,8 +49,9 @@ type State struct {
 	inquiries [kinds + 1]*inquiry
 	// believed is what the last list of a kind took, until its inquiry has ended.
 	believed [kinds + 1][]*absence
-	// answers are the revisions at which objects were answered for that are not held: what
-	// a stream that lags behind shows of them is no news. Lists clear them.
+	// answers are the revisions from which on something is news of objects that were answered
+	// for, or removed without a stream's telling, and are not held: a stream may lag behind.
+	// Lists clear them.
 	answers map[object]uint64
 	// contradicted is since when a kind's lists are known to lack what is there.
 	contradicted [kinds + 1]time.Time

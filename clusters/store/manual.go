@@ -265,18 +265,19 @@ func (s *Store) KnowManual(slices bool, service syncer.Key) (dirty []Dirty, firs
 	return dirty, !before && s.manual[service].known()
 }
 
-// RemoveManual takes out an object.
+// RemoveManual is RemovePod for an object.
 func (s *Store) RemoveManual(o ManualObject) []Dirty { return s.removeManual(o, 0) }
 
-// removeManual takes out an object that is known to be gone at a revision; 0: at its own.
+// removeManual takes out an object, of which a stream tells that it is gone at a revision; 0:
+// none does.
 func (s *Store) removeManual(o ManualObject, rv uint64) []Dirty {
 	return s.changeManual(o.Service, func(m *manual) bool {
 		if o.Slice == "" {
-			m.endpointsTable.remove(o.Service.Namespace, cmp.Or(rv, m.endpoints.RV))
+			m.endpointsTable.remove(o.Service.Namespace, rv)
 			m.endpoints, m.exists = row[Endpoints]{}, false
 			return true
 		}
-		m.slicesTable.remove(o.Service.Namespace, cmp.Or(rv, m.slices[o.Slice].RV))
+		m.slicesTable.remove(o.Service.Namespace, rv)
 		m.dropSlice(o.Slice)
 		delete(s.owners, syncer.Key{Namespace: o.Service.Namespace, Name: o.Slice})
 		return true

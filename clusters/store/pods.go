@@ -70,11 +70,11 @@ func (s *Store) ReplacePod(p *syncer.Pod) []Dirty {
 	return d.sorted()
 }
 
-// RemovePod takes out a pod, if it is there.
+// RemovePod takes out a pod, if it is there. That tells nothing of others, as a deletion
+// that a stream brings does.
 func (s *Store) RemovePod(key syncer.Key) []Dirty {
 	var d dirtyList
 	if rec := s.record(key); rec != nil {
-		s.pods.remove(key.Namespace, rec.rv) // an older event of it is no news
 		s.removePod(rec, &d)
 	}
 	return d.sorted()

@@ -81,11 +81,10 @@ func (s *Store) SetService(v Versioned[syncer.Service]) []Dirty {
 	return d.sorted()
 }
 
-// RemoveService takes out a Service, if it is there.
+// RemoveService is RemovePod for a Service.
 func (s *Store) RemoveService(key syncer.Key) []Dirty {
 	var d dirtyList
 	if svc := s.service(key); svc != nil {
-		s.services.remove(key.Namespace, svc.rv)
 		s.removeService(svc, &d)
 	}
 	return d.sorted()
