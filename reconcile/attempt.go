@@ -103,6 +103,9 @@ func (r *Reconciler) refresh(a *attempt) {
 func (r *Reconciler) decide(a *attempt, gather func(syncer.Key) Snapshot) {
 	key := a.item.Key
 	current := r.cache.Current(key)
+	if r.observer.unread(key.Namespace) {
+		current.Namespace = plan.NamespaceUnreadable
+	}
 	a.current = current
 	a.desired, a.wantedKnown = nil, false
 	g := gather(key)

@@ -10,10 +10,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"tributary.dev/tributary/clusters/kube"
@@ -32,18 +34,22 @@ type observer struct {
 	watches []*watch
 	only    []string
 	logger  *slog.Logger
-	// synced closes when everything was listed once.
-	synced chan struct{}
+	// synced closes when everything was listed once, but for namespaces that are named and
+	// refused. readable is told when such a one was listed.
+	synced   chan struct{}
+	readable func(namespace string)
 	// contact is when the ingress cluster was last heard of on the connection of the
 	// watches, in Unix nanoseconds.
 	contact atomic.Int64
 
 	mu sync.Mutex
-	// unlisted counts the watches that have not listed yet; unproven is why the cluster
-	// is not taken for the one it was.
-	unlisted int
+	// unproven is why the cluster is not taken for the one it was.
 	unproven error
 }
+
+// believedRefusals is how many refusals in a row are believed: an API server that has just
+// started denies what it grants a moment later.
+const believedRefusals = 3
 
 // watch follows what is in its scope. It is the handler of its loop.
 type watch struct {
@@ -51,15 +57,17 @@ type watch struct {
 	cache.Scope
 	loop *kube.Loop[*cache.Object]
 	// Guarded by the observer's mu: listed is set once it has listed, open while a stream is
-	// or has just ended, err is why it is down.
+	// or has just ended, err is why it is down, and refused how often in a row for want of a
+	// right in a namespace that is named.
 	listed, open bool
 	err          error
+	refused      int
 }
 
 var _ kube.Handler[*cache.Object] = (*watch)(nil)
 
-func newObserver(session *kube.Session, c *cache.Cache, d cache.Decoder, slices bool, only []string, logger *slog.Logger) *observer {
-	o := &observer{session: session, cache: c, only: only, logger: logger, synced: make(chan struct{})}
+func newObserver(session *kube.Session, c *cache.Cache, d cache.Decoder, hasSlices bool, only []string, readable func(namespace string), logger *slog.Logger) *observer {
+	o := &observer{session: session, cache: c, only: only, readable: readable, logger: logger, synced: make(chan struct{})}
 	o.follow(plan.KindNamespace, "", kube.Namespaces, convertWith(d.Namespace))
 	namespaces := only
 	if only == nil {
@@ -68,11 +76,10 @@ func newObserver(session *kube.Session, c *cache.Cache, d cache.Decoder, slices 
 	for _, namespace := range namespaces {
 		o.follow(plan.KindService, namespace, kube.Services, convertWith(d.Service))
 		o.follow(plan.KindEndpoints, namespace, kube.Endpoints, convertWith(d.Endpoints))
-		if slices {
+		if hasSlices {
 			o.follow(plan.KindEndpointSlice, namespace, kube.EndpointSlices, convertWith(d.Slice))
 		}
 	}
-	o.unlisted = len(o.watches)
 	c.Observe(o.answered)
 	return o
 }
@@ -163,22 +170,44 @@ func (o *observer) probed(err error) {
 // noteContact notes one at a moment.
 func (o *observer) noteContact(at time.Time) { o.contact.Store(at.UnixNano()) }
 
-// trouble returns the last error of a watch that is down, nil if all are up.
+// trouble returns the last error of a watch that is down, nil if all are up. A namespace
+// that is refused concerns itself alone, where another is not.
 func (o *observer) trouble() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	err := o.unproven
+	err, refused, others := o.unproven, error(nil), false
 	for _, w := range o.watches {
+		if w.lockedRefused() {
+			refused = w.err
+			continue
+		}
 		err = cmp.Or(err, w.err)
+		others = others || w.Namespace != ""
 	}
-	return err
+	if others || o.only == nil {
+		return err
+	}
+	return cmp.Or(err, refused)
 }
+
+// unread reports whether what stands in a namespace that is named was not read yet.
+func (o *observer) unread(namespace string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.ContainsFunc(o.watches, func(w *watch) bool {
+		return w.Namespace == namespace && !w.listed
+	})
+}
+
+func (w *watch) lockedRefused() bool { return w.refused >= believedRefusals }
 
 // Replaced implements kube.Handler.
 func (w *watch) Replaced(list []*cache.Object, r kube.Replacement) {
 	w.noteContact(r.Finished)
 	older := w.cache.Replace(w.Scope, list, cache.Revision(r.ResourceVersion), r.Older, r.Finished)
-	w.noteListed()
+	if w.noteListed() {
+		w.readable(w.Namespace)
+	}
 	if older && r.Reason != kube.Rewound { // the others may not have noticed
 		w.wentBack(kube.ErrWentBack)
 	}
@@ -214,6 +243,7 @@ func (w *watch) Changed(s kube.State) {
 	if w.open = s.Err == nil; !ended {
 		w.err = s.Err
 	}
+	w.lockedNoteRefusal(s.Err)
 	w.mu.Unlock()
 	if ended {
 		return
@@ -243,14 +273,49 @@ func (w *watch) assume() {
 	w.noteListed()
 }
 
-func (w *watch) noteListed() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.listed {
+// lockedNoteRefusal counts refusals for want of a right in a namespace that is named. Its
+// Role may have gone with it: the others wait for it no longer.
+func (w *watch) lockedNoteRefusal(err error) {
+	if w.Namespace == "" || !apierrors.IsForbidden(err) {
+		w.refused = 0
 		return
 	}
-	w.listed = true
-	if w.unlisted--; w.unlisted == 0 {
-		close(w.synced)
+	if w.refused++; w.refused == believedRefusals {
+		w.logger.Error("a namespace of the ingress cluster may not be read; nothing is written there", "kind", string(w.Kind), "namespace", w.Namespace, "error", err)
+	}
+	w.lockedSettle()
+}
+
+// noteListed notes a list, and reports whether it is a first one that was not waited for.
+func (w *watch) noteListed() (late bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	late = !w.listed && w.lockedSynced()
+	w.listed, w.refused = true, 0
+	w.lockedSettle()
+	return late
+}
+
+func (o *observer) lockedSynced() bool {
+	select {
+	case <-o.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+// lockedSettle closes synced when nothing is to be waited for. Where all is refused it is
+// no namespace that is gone.
+func (o *observer) lockedSettle() {
+	listed := false
+	for _, w := range o.watches {
+		if !w.listed && !w.lockedRefused() {
+			return
+		}
+		listed = listed || w.listed && (w.Namespace != "" || o.only == nil)
+	}
+	if listed && !o.lockedSynced() {
+		close(o.synced)
 	}
 }

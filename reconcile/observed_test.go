@@ -7,6 +7,7 @@ package reconcile
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,4 +72,44 @@ func TestConfinedToNamespaces(t *testing.T) {
 			t.Errorf("asked to %s %s in %q", r.Verb, r.Resource, r.Namespace)
 		}
 	}
+}
+
+// A named namespace whose Role is gone, or that is gone itself, concerns itself alone: who
+// starts beside it takes away what must go elsewhere, and makes nothing where it sees nothing.
+func TestNamespaceThatMayNotBeReadConcernsItselfAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroundOn(t, apitest.NewInMemory(t), "a")
+		g.options.Only = []string{"depot", "shop"}
+		stock := syncer.Key{Namespace: "depot", Name: "stock"}
+		for _, name := range g.options.Only {
+			g.server.Create(t, namespace(name, corev1.NamespaceActive))
+		}
+		var denied atomic.Value
+		denied.Store("")
+		g.server.Allow(func(r apitest.Request) bool { return r.Namespace != "" && r.Namespace != denied.Load() })
+		g.start()
+		for _, key := range []syncer.Key{web, stock} {
+			g.set("a", service(key, 1, 8080), pod(key, "10.0.0.1", true), pod(key, "10.0.0.2", true))
+		}
+		g.settle()
+		g.stop()
+
+		denied.Store("depot")
+		g.source.set("a", service(web, 1, 8080), pod(web, "10.0.0.2", true))
+		g.writes()
+		g.start()
+		time.Sleep(3 * time.Second)
+		g.expect(web, "10.0.0.2")
+		if err := g.rec.Trouble(); err != nil {
+			t.Errorf("trouble because of one namespace: %v", err)
+		}
+		if n := len(g.writes()); n != 2 {
+			t.Errorf("%d writes, want Endpoints and a slice of shop/web", n)
+		}
+		g.source.set("a", service(stock, 1, 8080), pod(stock, "10.0.0.2", true))
+		denied.Store("")
+		time.Sleep(time.Minute)
+		g.expect(stock, "10.0.0.2")
+		g.stop()
+	})
 }

@@ -132,7 +132,7 @@ func New(opts Options) *Reconciler {
 	r.refusals = write.NewRefusals(opts.RefusalPause, r.lookAgain)
 	r.cache = cache.New(r.changed, opts.Recorder.Echo)
 	decoder := cache.Decoder{Instance: opts.Source.Settings().Instance, Process: strings.ToLower(crand.Text()[:8])}
-	r.observer = newObserver(opts.Session, r.cache, decoder, !opts.NoSlices, opts.Only, opts.Logger)
+	r.observer = newObserver(opts.Session, r.cache, decoder, !opts.NoSlices, opts.Only, r.readable, opts.Logger)
 	if opts.Events != nil {
 		r.events = newEvents(opts.Events, r.cache.ServiceUID, opts.Logger)
 	}
@@ -272,6 +272,9 @@ func (r *Reconciler) enqueue(namespace, cluster, event string) {
 		}
 	}
 }
+
+// readable receives that a namespace may be read by now.
+func (r *Reconciler) readable(namespace string) { r.enqueue(namespace, "", cache.EventRepair) }
 
 // changed receives what others did in the ingress cluster.
 func (r *Reconciler) changed(changes []cache.Change) {

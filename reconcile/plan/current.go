@@ -41,6 +41,8 @@ const (
 	NamespaceMissing NamespaceState = iota
 	NamespaceActive
 	NamespaceTerminating
+	// NamespaceUnreadable is one of which nobody tells what stands: nothing follows from that.
+	NamespaceUnreadable
 )
 
 // Meta is the metadata of a standing object that decides about writes.

@@ -94,6 +94,9 @@ func (d *differ) ready() bool {
 	case NamespaceTerminating:
 		d.plan.Waiting = WaitNamespaceTerminating
 		return false
+	case NamespaceUnreadable:
+		d.plan.Waiting = WaitNamespaceMissing
+		return false
 	case NamespaceMissing:
 		if d.current.Service != nil {
 			break // seen before its namespace was
