@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"tributary.dev/tributary/metrics"
@@ -42,6 +43,8 @@ type attempt struct {
 	pause    time.Duration
 	// busy are the objects of requests without an answer, until the channels are closed.
 	busy map[plan.Object]<-chan struct{}
+	// late is why the last write of a Service failed that was not waited for.
+	late atomic.Pointer[error]
 	// asked is set once a request was made of the ingress cluster.
 	asked bool
 	// contributions and current are what the plan was made of.

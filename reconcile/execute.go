@@ -38,6 +38,9 @@ func (r *Reconciler) execute(ctx, rest, newer context.Context, a *attempt, done 
 		r.pauses.Note(key, receipts)
 		for i := range receipts {
 			r.answered(key, &receipts[i])
+			if receipts[i].Kind == plan.KindService && receipts[i].Err != nil {
+				a.late.Store(&receipts[i].Err)
+			}
 		}
 	}
 	a.heartbeat.Rest()
@@ -59,6 +62,20 @@ func (r *Reconciler) execute(ctx, rest, newer context.Context, a *attempt, done 
 		}
 	}()
 	return receipts, err
+}
+
+// besideBusy takes out of a plan what has to wait for requests without an answer: what adds,
+// so that it does not meet the same fault; for a Service that stands, nothing but itself.
+func (a *attempt) besideBusy() {
+	busy := func(o plan.Object) bool { return a.busy[o] != nil }
+	service := plan.Object{Kind: plan.KindService, Name: a.item.Key.Name}
+	switch {
+	case len(a.busy) == 0 || a.plan.Empty():
+	case len(a.busy) == 1 && busy(service) && a.current.Service != nil:
+		a.plan = a.plan.Except(busy)
+	default:
+		a.plan = a.plan.TakingAway(nil)
+	}
 }
 
 // failed reports that a write was answered with an error: it is tried again though others are

@@ -8,10 +8,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -101,3 +106,53 @@ func TestRemovalsInterruptOnlySoOften(t *testing.T) {
 		t.Errorf("%d interrupts, Endpoints %v", interrupts, endpoints)
 	}
 }
+
+// While the write of a Service is not answered, pods come: they do not wait for it, and it is
+// tried again until it is taken.
+func TestPodsDoNotWaitForTheirService(t *testing.T) {
+	for _, change := range []func(*syncer.Service){
+		func(svc *syncer.Service) { svc.Labels = map[string]string{"x": "y"} },
+		func(svc *syncer.Service) { svc.Ports[0].Port = 81 },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGroundOn(t, apitest.NewInMemory(t), "a")
+			g.options.Queue.Backoff = lanes.Backoff{}
+			g.start()
+			g.set("a", service(web, 1, 8080), podsOf(addressesOf(2))...)
+			g.settle()
+			g.faultWrites(1<<30, apitest.Fault{Hang: true}, of("services"))
+			svc := service(web, 1, 8080)
+			change(svc)
+			g.set("a", svc, podsOf(addressesOf(2))...)
+			for i := 3; i < 40; i++ { // over several time-outs
+				time.Sleep(servicePods)
+				g.set("a", svc, podsOf(addressesOf(i))...)
+				time.Sleep(servicePods)
+				if endpoints, sliced := g.addresses(web); len(endpoints) != i || len(sliced) != i {
+					t.Fatalf("%d pods, and %v stands in Endpoints, %v in slices", i, endpoints, sliced)
+				}
+			}
+			asked := 0
+			for _, w := range g.writes() {
+				if strings.HasPrefix(w, "update services") {
+					asked++
+				}
+			}
+			if asked > 15 {
+				t.Errorf("the Service was sent %d times", asked)
+			}
+			if c := g.seen.trouble(web).Conflicts; len(c) != 1 || c[0].Reason != string(plan.ConflictFailing) {
+				t.Errorf("conflicts %+v", c)
+			}
+			g.server.Intercept(nil)
+			time.Sleep(2 * time.Minute)
+			g.settle()
+			if stands, ok := apitest.Get[*corev1.Service](g.server, web.Namespace, web.Name); !ok || stands.Labels["x"] != svc.Labels["x"] || stands.Spec.Ports[0].Port != svc.Ports[0].Port {
+				t.Errorf("the Service is %+v", stands)
+			}
+		})
+	}
+}
+
+// servicePods is more than a pod may wait for its Service.
+const servicePods = 1500 * time.Millisecond

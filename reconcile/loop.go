@@ -178,16 +178,20 @@ func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, err
 			return record.Held, errFight
 		}
 		yields := r.yield(a, now)
-		if len(a.busy) > 0 && !a.plan.Empty() { // what adds waits, and does not meet the same fault
-			a.plan = a.plan.TakingAway(nil)
-		}
+		a.besideBusy()
 		if yields && a.plan.Empty() {
 			a.held = append(a.held, metrics.HeldChange{Reason: "repair_fight", Message: errRival.Error()})
 			return record.Held, errRival
 		}
 		if a.plan.Empty() {
 			if len(a.busy) > 0 {
-				a.awaitAnswers(newer)
+				awaiting, cancel := context.WithCancel(newer)
+				r.queue.OnNews(a.item, cancel)
+				a.awaitAnswers(awaiting)
+				cancel()
+				if failed := a.late.Swap(nil); failed != nil && len(a.busy) == 0 {
+					return record.Failed, *failed
+				}
 				n--
 				continue
 			}
@@ -238,8 +242,12 @@ func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, err
 				failures++
 				time.AfterFunc(patience<<min(failures-1, 5), cancel)
 			}
+			r.queue.OnNews(a.item, cancel)
 			a.awaitAnswers(awaiting)
 			cancel()
+			if failed := a.late.Swap(nil); failed != nil && len(a.busy) == 0 {
+				return record.Failed, *failed
+			}
 		case errors.Is(err, write.ErrInterrupted):
 			interrupts++
 			n--

@@ -58,6 +58,19 @@ func (q *Queue) OnRemoval(item Item, f func()) {
 	}
 }
 
+// OnNews has f called, once and without waiting, when a cluster tells of anything for a key
+// that a worker has, or has told since the last Refresh.
+func (q *Queue) OnNews(item Item, f func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e := q.lockedHeld(&item); e != nil {
+		if e.told = f; !e.pending.enqueued.IsZero() {
+			e.told = nil
+			f()
+		}
+	}
+}
+
 // Refresh adds to an item what made its key dirty since it was handed out, and reports
 // whether there was anything. Call it before what is known is asked for: what is decided
 // then is for all of that, and it does not make the key be taken once more.

@@ -5,6 +5,19 @@ package lanes
 
 import "time"
 
+// Outcome is what became of a request, for those that follow.
+type Outcome uint8
+
+// The outcomes.
+const (
+	// Measured: it was answered in the time that it needs.
+	Measured Outcome = iota
+	// Congested: the server has too much to do, or did not answer in time.
+	Congested
+	// Unmeasured: its time tells nothing.
+	Unmeasured
+)
+
 // congestion decides how many requests may be under way at once from how long they
 // take, as congestion control does in networks: one more after each round that was no
 // slower than is tolerated, fewer at once when it was. It is a function of what it is

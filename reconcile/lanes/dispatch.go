@@ -120,7 +120,7 @@ func (q *Queue) lockedHand(e *entry) Item {
 	q.lockedLeave(e)
 	e.working, e.pending = e.pending, batch{}
 	e.state = stateWorking
-	e.asked, e.news, e.lost, e.interrupt, e.takenAt = false, false, false, nil, time.Now()
+	e.asked, e.news, e.lost, e.interrupt, e.told, e.takenAt = false, false, false, nil, nil, time.Now()
 	e.generation++
 	b := &e.working
 	q.working[e] = struct{}{}

@@ -30,6 +30,8 @@ type entry struct {
 	// interrupt, unless nil, is called when a cluster tells of a removal while a worker
 	// has the key.
 	interrupt func()
+	// told is called when it tells of anything.
+	told func()
 	// asked is true when the due time was set by the server's Retry-After.
 	asked bool
 	due   node

@@ -145,6 +145,10 @@ func (q *Queue) lockedMerge(e *entry, lane Lane, cause record.Cause, now time.Ti
 			e.interrupt()
 			e.interrupt = nil
 		}
+		if e.told != nil {
+			e.told()
+			e.told = nil
+		}
 	}
 }
 

@@ -66,19 +66,6 @@ type Slot struct {
 	stalled, late bool
 }
 
-// Outcome is what became of a request, for those that follow.
-type Outcome uint8
-
-// The outcomes.
-const (
-	// Measured: it was answered in the time that it needs.
-	Measured Outcome = iota
-	// Congested: the server has too much to do, or did not answer in time.
-	Congested
-	// Unmeasured: its time tells nothing.
-	Unmeasured
-)
-
 const (
 	// calmTolerance and besideTolerance are how many times as long as an undisturbed
 	// one a request of bulk work or of an addition may take.

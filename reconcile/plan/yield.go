@@ -88,6 +88,22 @@ func (a *Action) leaves() content {
 	return c
 }
 
+// Except is the plan without the writes of some objects that stand.
+func (p *Plan) Except(some func(Object) bool) Plan {
+	out := *p
+	without := func(all []Action) []Action {
+		return slices.DeleteFunc(slices.Clone(all), func(a Action) bool { return some(a.Object()) })
+	}
+	out.Removals, out.Stages, out.Again = without(p.Removals), nil, false
+	for _, stage := range p.Stages {
+		if left := without(stage); len(left) > 0 {
+			out.Stages = append(out.Stages, left)
+		}
+	}
+	out.Delta = p.current.content().to(out.outcome())
+	return out
+}
+
 // TakingAway is the plan without all that does more than take addresses away, and without
 // what takes some of them.
 func (p *Plan) TakingAway(but []netip.Addr) Plan {

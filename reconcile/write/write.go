@@ -57,6 +57,9 @@ const (
 	maxParallel = 8
 	// patience is for how long one of them holds back those behind it.
 	patience = 100 * time.Millisecond
+	// servicePatience is for how long the update of a Service holds back what comes after it,
+	// once it is sent: nothing needs it.
+	servicePatience = time.Second
 )
 
 func New(client kubernetes.Interface, queue *lanes.Queue, v *cache.Cache, d cache.Decoder, observer Observer, timeout time.Duration, heartbeats *metrics.Heartbeats) *Writer {
@@ -153,6 +156,10 @@ type sending struct {
 	takesAway bool
 	answered  chan struct{}
 	receipts  []Receipt
+	// sent is closed when the update of a Service is; late is set when it is not waited for
+	// any more.
+	sent chan struct{}
+	late bool
 	// left is true once either side has turned to something else: the one that comes second
 	// has the receipts.
 	left atomic.Bool
@@ -167,19 +174,18 @@ func (e *execution) run(ctx context.Context, stage []plan.Action) {
 			s := &sending{action: a, answered: make(chan struct{})}
 			writes = append(writes, s)
 			s.takesAway = e.takesAway(a)
+			if a.Kind == plan.KindService && a.Verb == plan.Update {
+				s.sent = make(chan struct{})
+			}
 			go e.send(ctx, e.rest, e.item, s, limit, over)
 		}
 	}
 	for _, s := range writes {
-		select {
-		case <-s.answered:
-		case <-e.Late:
-			e.over = true
-		}
+		e.await(s)
 	}
 	close(over)
 	for _, s := range writes {
-		if e.over && s.left.CompareAndSwap(false, true) {
+		if (e.over || s.late) && s.left.CompareAndSwap(false, true) {
 			object := s.action.Object()
 			e.busy[object], e.failed[object] = s.answered, ErrInterrupted
 			e.errs = append(e.errs, ErrInterrupted)
@@ -189,6 +195,25 @@ func (e *execution) run(ctx context.Context, stage []plan.Action) {
 		e.receipts = append(e.receipts, s.receipts...)
 		for i := range s.receipts {
 			e.note(&s.receipts[i])
+		}
+	}
+}
+
+// await waits for an answer as long as what comes after it has to.
+func (e *execution) await(s *sending) {
+	sent, slow := s.sent, (<-chan time.Time)(nil)
+	for {
+		select {
+		case <-s.answered:
+			return
+		case <-sent:
+			sent, slow = nil, time.After(servicePatience)
+		case <-slow:
+			s.late = true
+			return
+		case <-e.Late:
+			e.over = true
+			return
 		}
 	}
 }
@@ -204,7 +229,7 @@ func (e *execution) send(ctx, rest context.Context, item lanes.Item, s *sending,
 	}
 	leave := func() { <-limit }
 	late := time.AfterFunc(patience, leave)
-	s.receipts = e.do(ctx, rest, item, e.replica, s.action)
+	s.receipts = e.do(ctx, rest, item, e.replica, s.action, s.sent)
 	for i := range s.receipts {
 		s.receipts[i].TakesAway = s.takesAway || i > 0
 	}
@@ -266,19 +291,19 @@ func (e *execution) note(r *Receipt) {
 // may take its place: an object that cannot be deleted can perhaps be emptied. Webhooks
 // choose their codes freely, so it does not matter which it is; an update that failed for
 // want of the server's health is tried once more as it is.
-func (w *Writer) do(ctx, rest context.Context, item lanes.Item, replica syncer.Key, a *plan.Action) []Receipt {
-	r := w.one(ctx, rest, item, replica, a)
+func (w *Writer) do(ctx, rest context.Context, item lanes.Item, replica syncer.Key, a *plan.Action, sent chan struct{}) []Receipt {
+	r := w.one(ctx, rest, item, replica, a, sent)
 	if a.Otherwise == nil || r.Err == nil || errors.Is(r.Err, ErrStale) || !Answered(r.Err) || a.Verb != plan.Delete && errors.Is(r.Err, ErrUnclear) {
 		return []Receipt{r}
 	}
-	return []Receipt{r, w.one(ctx, rest, item, replica, a.Otherwise)}
+	return []Receipt{r, w.one(ctx, rest, item, replica, a.Otherwise, nil)}
 }
 
 // one makes one write when the item has a slot for it. The error, if any, is a *WriteError, and wraps ErrStale or
 // errUnclear when the object has been looked at. When rest is done it waits no longer
 // for a slot, nor for the answer to what no removal needs; who reads the object next
 // learns what became of it.
-func (w *Writer) one(ctx, rest context.Context, item lanes.Item, replica syncer.Key, a *plan.Action) Receipt {
+func (w *Writer) one(ctx, rest context.Context, item lanes.Item, replica syncer.Key, a *plan.Action, sent chan struct{}) Receipt {
 	id := objectID(replica, a)
 	// Several replicas may make one namespace at once, so it has no own writes.
 	tracked := a.Kind != plan.KindNamespace
@@ -295,6 +320,9 @@ func (w *Writer) one(ctx, rest context.Context, item lanes.Item, replica syncer.
 		w.cache.Begin(id)
 	}
 	r.Sent, r.Asked = time.Now(), true
+	if sent != nil {
+		close(sent)
+	}
 	sending := rest
 	if a.Verb == plan.Update && (a.Endpoints != nil || a.Slice != nil) {
 		sending = ctx // a removal would have to wait for it, or to find out
