@@ -192,63 +192,55 @@ func TestUnkeptAcrossTerms(t *testing.T) {
 	}
 }
 
-// TestOneFailedMark: what could not be put on record once is put there before the next request.
-func TestOneFailedMark(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client, is := ailing()
-		r := newReceiver()
-		receivers := map[string]*receiver{"slb": r}
-		first := newProcess(client, receivers, spec("slb")).lead(t)
-		first.tell("web", service(1, 2))
-		time.Sleep(time.Minute)
-		expect(t, r, "web=1,2")
-		is.Store(int32(away))
-		first.tell("web", service(2))
-		expect(t, r, "web=2")
-		is.Store(int32(well))
-		first.tell("web", service(2, 3))
-		time.Sleep(2 * time.Second)
-		expect(t, r, "web=2,3")
-		first.kill(is)
-		second := newProcess(client, receivers, spec("slb"))
-		second.tell("web", service(1, 2))
-		second.lead(t)
-		defer second.stop()
-		time.Sleep(time.Minute)
-		expect(t, r, "web=1,2")
-	})
-}
-
-// TestKilledInFlight: between a request and its acknowledgement, with what is on record in
-// either place.
-func TestKilledInFlight(t *testing.T) {
-	for _, is := range []illness{well, denied} {
-		synctest.Test(t, func(t *testing.T) {
-			client, api := ailing()
-			r := newReceiver()
-			receivers := map[string]*receiver{"slb": r}
-			first := newProcess(client, receivers, spec("slb")).lead(t)
-			first.tell("web", service(1, 2))
-			first.tell("same", service(1))
-			time.Sleep(time.Minute)
-			r.told()
-			api.Store(int32(is))
-			r.setAnswer(func(events []event) outcome {
-				r.take(events)
-				return outcome{result: resultTimeout, err: errors.New("killed meanwhile")}
+// TestKilled: what was told and never acknowledged, or noted, is told as it is by the next
+// leader, whatever the first could put on record of it.
+func TestKilled(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		is         illness
+		unanswered bool // the last request
+		again      bool // it was well again, and another was acknowledged
+	}{
+		{"one mark failed", away, false, true},
+		{"in flight", well, true, false},
+		{"in flight, noted in the Lease", denied, true, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, is := ailing()
+				r := newReceiver()
+				receivers := map[string]*receiver{"slb": r}
+				first := newProcess(client, receivers, spec("slb")).lead(t)
+				first.tell("web", service(1, 2))
+				first.tell("same", service(1))
+				time.Sleep(time.Minute)
+				r.told()
+				is.Store(int32(test.is))
+				if test.unanswered {
+					r.setAnswer(func(events []event) outcome {
+						r.take(events)
+						return outcome{result: resultTimeout, err: errors.New("killed meanwhile")}
+					})
+				}
+				first.tell("web", service(2))
+				expect(t, r, "web=2")
+				if test.again {
+					is.Store(int32(well))
+					first.tell("web", service(2, 3))
+					time.Sleep(2 * time.Second)
+					expect(t, r, "web=2,3")
+				}
+				first.kill(is)
+				is.Store(int32(well))
+				r.setAnswer(nil)
+				second := newProcess(client, receivers, spec("slb"))
+				second.tell("web", service(1, 2))
+				second.tell("same", service(1))
+				second.lead(t)
+				defer second.stop()
+				time.Sleep(time.Minute)
+				expect(t, r, "web=1,2")
 			})
-			first.tell("web", service(2))
-			expect(t, r, "web=2")
-			first.kill(api)
-			api.Store(int32(well))
-			r.setAnswer(nil)
-			second := newProcess(client, receivers, spec("slb"))
-			second.tell("web", service(1, 2))
-			second.tell("same", service(1))
-			second.lead(t)
-			defer second.stop()
-			time.Sleep(time.Minute)
-			expect(t, r, "web=1,2")
 		})
 	}
 }

@@ -81,7 +81,8 @@ func options(changes, removals time.Duration) Options {
 
 // TestStories plays one story a row: each step is "seconds command", and what it must give.
 // Commands: NAME=STATE tells what is; take gives what is told; ok, fail and refuse say how
-// that went; next gives when the next is due, late how long ago the oldest pending was.
+// that went; next gives when the next is due, late how long ago the oldest pending was; begin
+// has what a former leader left, and suspect since when that may lack something.
 func TestStories(t *testing.T) {
 	for _, test := range []struct {
 		name              string
@@ -408,54 +409,125 @@ func TestStories(t *testing.T) {
 			6 take: a=2 +2
 			6 ok
 			6 next: none`},
+		{"what a former leader may have told is not told again to be there, whatever the windows are", 10 * time.Second, 10 * time.Second, `
+			0 begin 0: doubtful?=1 2; certain=1 2
+			0 doubtful=2 3
+			0 certain=2 3
+			0 take: doubtful=2 3 +3 -1
+			0 fail
+			0 doubtful=1 2 4
+			0 take: doubtful=1 2 3 +3
+			0 ok
+			10 take: certain=2 3 +3 -1; doubtful=1 2 4 +4 -3`},
+		{"a Service of which nothing is acknowledged, but which may have been told, is told to be gone", 0, 0, `
+			0 begin 0: web?=-
+			0 take:
+			0 web=-
+			0 take: web=-
+			0 ok
+			0 keys: []`},
+		{"what was heard to go while another told is told anew, though it is back; what was gone before, or only came, is not", 0, 0, `
+			0 back=1 2
+			0 early=1 2
+			0 grown=1
+			0 early=1
+			0 early=1 2
+			2 back=1 2!
+			3 back=1 2
+			3 grown=1 2
+			3 new=1 2
+			4 begin 10: back=1 2; early=1 2; grown=1 2; new=1 2
+			4 suspect 1
+			4 take: back=1 2`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			l := New(options(test.changes, test.removals))
-			l.Begin(nil, 0, start)
+			s := &story{Ledger: New(options(test.changes, test.removals))}
+			if !strings.Contains(test.steps, " begin ") {
+				s.Begin(nil, 0, start)
+			}
 			for line := range strings.Lines(strings.TrimSpace(test.steps)) {
-				play(t, l, strings.TrimSpace(line))
+				s.play(t, strings.TrimSpace(line))
 			}
 		})
 	}
 }
 
-func play(t *testing.T, l *Ledger, line string) {
+// story is a Ledger whose generations are greater than one that was given before.
+type story struct {
+	*Ledger
+	given int64
+}
+
+func seconds(n float64) time.Time { return start.Add(time.Duration(n * float64(time.Second))) }
+
+// begin reads "GENERATION: NAME=STATE; NAME?=STATE": the latter are in doubt.
+func (s *story) begin(t *testing.T, text string, at time.Time) {
+	generation, list, _ := strings.Cut(text, ": ")
+	if _, err := fmt.Sscan(generation, &s.given); err != nil {
+		t.Fatal(text, err)
+	}
+	var records []Record
+	for one := range strings.SplitSeq(list, "; ") {
+		name, state, _ := strings.Cut(one, "=")
+		name, doubt := strings.CutSuffix(name, "?")
+		records = append(records, Record{Key: key(name), Service: service(state), Doubt: doubt})
+	}
+	s.Begin(records, s.given, at)
+}
+
+func (s *story) play(t *testing.T, line string) {
 	t.Helper()
-	var seconds float64
-	if _, err := fmt.Sscan(line, &seconds); err != nil {
+	var after float64
+	if _, err := fmt.Sscan(line, &after); err != nil {
 		t.Fatal(line, err)
 	}
 	_, command, _ := strings.Cut(line, " ")
-	at := start.Add(time.Duration(seconds * float64(time.Second)))
+	at := seconds(after)
 	expect := func(got string) {
 		_, want, _ := strings.Cut(command, ":")
 		if got != strings.TrimSpace(want) {
 			t.Fatalf("%s: got %q", line, got)
 		}
 	}
+	if records, begins := strings.CutPrefix(command, "begin "); begins {
+		s.begin(t, records, at)
+		return
+	}
 	if name, state, found := strings.Cut(command, "="); found && !strings.Contains(name, ":") {
-		l.Tell(key(name), service(strings.TrimSpace(state)), at)
+		s.Tell(key(name), service(strings.TrimSpace(state)), at)
 		return
 	}
 	switch word, _, _ := strings.Cut(command, ":"); word {
 	case "take":
-		expect(told(l.Take(at)))
+		changes := s.Take(at)
+		expect(told(changes))
+		for _, c := range changes {
+			if c.Generation <= s.given {
+				t.Fatalf("%s: %s has generation %d, which may have been given", line, c.Key, c.Generation)
+			}
+		}
 	case "ok":
-		l.Acknowledged(at)
+		s.Acknowledged(at)
 	case "fail":
-		l.Failed(at)
+		s.Failed(at)
 	case "refuse":
-		l.Refused(at)
+		s.Refused(at)
+	case "keys":
+		expect(fmt.Sprint(s.Keys()))
 	case "late":
-		expect(fmt.Sprint(at.Sub(l.State().Oldest).Seconds()))
+		expect(fmt.Sprint(at.Sub(s.State().Oldest).Seconds()))
 	case "next":
-		if next := l.Next(); next.IsZero() {
+		if next := s.Next(); next.IsZero() {
 			expect("none")
 		} else {
 			expect(fmt.Sprint(next.Sub(start).Seconds()))
 		}
 	default:
-		t.Fatal("what is", line)
+		var since float64
+		if _, err := fmt.Sscanf(word, "suspect %f", &since); err != nil {
+			t.Fatal("what is", line)
+		}
+		s.Suspect(seconds(since), at)
 	}
 }
 
@@ -503,52 +575,6 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestInDoubtNothingWaits: what a former leader may have told is not told again to be there,
-// whatever the windows are; what is not in doubt has them anew.
-func TestInDoubtNothingWaits(t *testing.T) {
-	l := New(options(10*time.Second, 10*time.Second))
-	l.Begin([]Record{{Key: key("doubtful"), Service: service("1 2"), Doubt: true}, {Key: key("certain"), Service: service("1 2")}}, 0, start)
-	l.Tell(key("doubtful"), service("2 3"), start)
-	l.Tell(key("certain"), service("2 3"), start)
-	if got := told(l.Take(start)); got != "doubtful=2 3 +3 -1" {
-		t.Errorf("got %q", got)
-	}
-	l.Failed(start)
-	l.Tell(key("doubtful"), service("1 2 4"), start) // from now on they wait as ever
-	if got := told(l.Take(start)); got != "doubtful=1 2 3 +3" {
-		t.Errorf("after a failure: %q", got)
-	}
-	l.Acknowledged(start)
-	if got := told(l.Take(start.Add(10 * time.Second))); got != "certain=2 3 +3 -1; doubtful=1 2 4 +4 -3" {
-		t.Errorf("then %q", got)
-	}
-}
-
-// TestSuspects: what was heard to go while another told is told anew, even if it is back;
-// what was already gone when that left its last record, and what only came, is not.
-func TestSuspects(t *testing.T) {
-	l := New(options(0, 0))
-	records := []Record{{Key: key("back"), Service: service("1 2"), Generation: 5}, {Key: key("early"), Service: service("1 2")}, {Key: key("grown"), Service: service("1 2")}, {Key: key("new"), Service: service("1 2")}}
-	for _, r := range records[:2] {
-		l.Tell(r.Key, service("1 2"), start)
-	}
-	l.Tell(key("grown"), service("1"), start)
-	l.Tell(key("early"), service("1"), start)
-	l.Tell(key("early"), service("1 2"), start)
-	written := start.Add(time.Second)
-	l.Tell(key("back"), service("1 2!"), written.Add(time.Second))
-	for _, name := range []string{"back", "grown", "new"} {
-		l.Tell(key(name), service("1 2"), written.Add(2*time.Second))
-	}
-	begin := written.Add(3 * time.Second)
-	l.Begin(records, 10, begin)
-	l.Suspect(written, begin)
-	changes := l.Take(begin)
-	if got := told(changes); got != "back=1 2" || changes[0].Generation <= 10 {
-		t.Errorf("got %q, %+v", got, changes)
-	}
-}
-
 // TestLearning: what can only be read when things were told already, by lesser generations
 // even, ends with the receiver knowing what is; and what does not exist is asked for.
 func TestLearning(t *testing.T) {
@@ -588,24 +614,6 @@ func TestLearning(t *testing.T) {
 	l.Acknowledged(start)
 	if n := len(l.Pending()); n > 0 {
 		t.Error(n, "pending")
-	}
-}
-
-// TestInDoubtAndGone: a Service of which nothing is known to be acknowledged, but which may
-// have been told, is told to be gone.
-func TestInDoubtAndGone(t *testing.T) {
-	l := New(options(0, 0))
-	l.Begin([]Record{{Key: key("web"), Doubt: true}}, 0, start)
-	if got := told(l.Take(start)); got != "" {
-		t.Errorf("unknown, and yet %q", got)
-	}
-	l.Tell(key("web"), nil, start)
-	if got := told(l.Take(start)); got != "web=-" {
-		t.Errorf("got %q", got)
-	}
-	l.Acknowledged(start)
-	if len(l.Records()) > 0 || len(l.Keys()) > 0 {
-		t.Error("it is remembered", l.Records())
 	}
 }
 
