@@ -584,6 +584,7 @@ func TestManyRefused(t *testing.T) {
 		}
 		well := func() {
 			t.Helper()
+			synctest.Wait() // the receiver has it before its answer is taken in
 			if s := p.set.Status()[0]; s.Failing || s.Refused != 30 || !s.Oldest.IsZero() {
 				t.Errorf("status %+v", s)
 			}
