@@ -77,7 +77,12 @@ func TestPanicThatIsHalfOverOutlastsARestart(t *testing.T) {
 	for _, recorded := range []bool{false, true} {
 		onRecord := func(o *Options) {
 			standing(20, 12, 1)(o)
-			o.Panicking = func(cluster string) bool { return recorded && cluster == "a" }
+			o.PanicAt = func(cluster string) (at time.Time) {
+				if recorded && cluster == "a" {
+					at = time.Now().Add(-time.Hour)
+				}
+				return at
+			}
 		}
 		inWorld(t, onRecord, func(w *world) {
 			a := w.api("uid-a")

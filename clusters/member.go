@@ -37,7 +37,7 @@ type Member struct {
 	// baselined is true once it was told what stands.
 	baselined atomic.Bool
 	gone      []evidence.Departed // what was seen to go before it began anew
-	panicking bool                // it was in panic then
+	panicAt   time.Time           // when the panic began that it was in then; zero: none
 
 	// Guarded by mu, the lock of the shell.
 
@@ -80,7 +80,7 @@ func (m *Member) again(since time.Time) *Member {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	next.identity, next.drainSince = m.identity, m.drainSince
-	next.gone, next.panicking = m.state.SeenGone(since), m.state.View().Panicking
+	next.gone, next.panicAt = m.state.SeenGone(since), m.state.PanicAt()
 	return next
 }
 
@@ -128,8 +128,11 @@ func (m *Member) baseline() {
 		return
 	}
 	if replicas := m.opts.Standing(m.name); replicas != nil && m.baselined.CompareAndSwap(false, true) {
-		panicking := m.panicking || m.opts.Panicking != nil && m.opts.Panicking(m.name)
-		m.step(evidence.Baseline{Replicas: replicas, Gone: m.gone, Panicking: panicking}, time.Now())
+		panicAt := m.panicAt
+		if panicAt.IsZero() && m.opts.PanicAt != nil {
+			panicAt = m.opts.PanicAt(m.name)
+		}
+		m.step(evidence.Baseline{Replicas: replicas, Gone: m.gone, PanicAt: panicAt}, time.Now())
 	}
 }
 

@@ -51,9 +51,9 @@ type Options struct {
 	// Pinned returns the identity by which a member was known before this process
 	// started, or ""; nil knows none.
 	Pinned func(cluster string) string
-	// Panicking reports whether a member was in panic when what stands was written, as far
-	// as it is on record; nil knows of none.
-	Panicking func(cluster string) bool
+	// PanicAt returns when the panic began in which a member was when what stands was
+	// written, as far as it is on record, or zero; nil knows of none.
+	PanicAt func(cluster string) time.Time
 	// Changed is called after a member's state has changed. It must not block and
 	// may be called concurrently. Nil is not called.
 	Changed func(cluster string)

@@ -133,6 +133,8 @@ type Status struct {
 	metrics.ClusterStatus
 	// Identity is by what the member is known; "" while it is by nothing.
 	Identity string
+	// PanicAt is when the panic began that the member is in; zero: it is in none.
+	PanicAt time.Time
 	// Holds are what is kept although the member seems to have lost it.
 	Holds []Hold
 }
@@ -192,6 +194,7 @@ func (m *Member) lockedCondition() Status {
 	v := m.state.View()
 	out := Status{
 		Identity: m.identity.Known(),
+		PanicAt:  m.state.PanicAt(),
 		ClusterStatus: metrics.ClusterStatus{
 			Name: m.name, State: string(v.State), Reason: string(v.Reason), Since: v.Since, Up: v.State.Up(), Synced: v.Synced,
 			Stale: v.Stale, Panic: v.Panicking, Unreadable: m.undecodable.Load(), Remarks: m.remarks.list(),

@@ -146,9 +146,9 @@ type Baseline struct {
 	Replicas map[syncer.Key]Standing
 	// Gone is what was seen to go: see State.SeenGone.
 	Gone []Departed
-	// Panicking is true where the member was in panic when this was written: what stands
-	// ready though its pod is not was kept.
-	Panicking bool
+	// PanicAt is when the panic began in which the member was when this was written: what
+	// stands ready though its pod is not was kept. Zero: it was in none.
+	PanicAt time.Time
 }
 
 // Leading says that this process is about to write to the ingress cluster, where another

@@ -126,7 +126,8 @@ func (r *readiness) tick(now time.Time, l Limits, ready int, whole bool) (releas
 			}
 		}
 	}
-	if !r.panicAt.IsZero() && (l.PanicPercent <= 0 || whole && !exceeds(2*r.keptServing, ready+r.keptServing, l.PanicPercent)) {
+	down := r.keptServing + len(r.fallen)
+	if !r.panicAt.IsZero() && (l.PanicPercent <= 0 || whole && !exceeds(2*down, ready+down, l.PanicPercent)) {
 		release = append(release, r.endPanic()...)
 	}
 	return sorted(release)
@@ -135,7 +136,7 @@ func (r *readiness) tick(now time.Time, l Limits, ready int, whole bool) (releas
 // endPanic lets go of the pods that nothing else keeps. They do not count towards
 // the next panic.
 func (r *readiness) endPanic() (release []podVersion) {
-	r.panicAt = time.Time{}
+	r.panicAt, r.fallen = time.Time{}, nil
 	for _, d := range r.down {
 		if d.panic {
 			if d.panic = false; !d.kept() {

@@ -151,6 +151,32 @@ func (s *State) inPanic() bool {
 	return !s.readiness.panicAt.IsZero() && (s.synced || s.readiness.kept > 0)
 }
 
+// PanicAt is when the panic began that the member is in; zero: it is in none.
+func (s *State) PanicAt() time.Time { return s.readiness.panicAt }
+
+// noteFallen notes the pods that turned not ready in the panic of a former process and stand
+// nowhere: other members serve what this one did.
+func (s *State) noteFallen() {
+	if s.readiness.panicAt.IsZero() {
+		return
+	}
+	since := s.readiness.panicAt.Add(-window - max(0, s.damping.clock.behind)).Unix()
+	for _, p := range s.store.Pods() {
+		if p.ReadySince >= since && s.readiness.down[p.Key] == nil {
+			s.readiness.fallen = append(s.readiness.fallen, p.Key)
+		}
+	}
+	s.readiness.fallen = s.stillFallen()
+}
+
+// stillFallen are those of them that are down, and serve, yet.
+func (s *State) stillFallen() []syncer.Key {
+	return slices.DeleteFunc(s.readiness.fallen, func(key syncer.Key) bool {
+		p := s.store.Pod(key)
+		return !usable(p) || p.Ready || !s.store.Serves(p)
+	})
+}
+
 // panicIf begins a panic where too many pods have turned not ready.
 func (s *State) panicIf(now time.Time, w func() world, out *Effects) {
 	if !s.readiness.panicAt.IsZero() || !s.readiness.mass(now, s.cfg.Limits, w) {

@@ -40,6 +40,9 @@ type readiness struct {
 	byAddr map[netip.Addr][]*downPod
 	fresh  bool
 	worst  int // most pods kept in this panic
+	// fallen are those that turned not ready in the panic of a former process, and of which
+	// nothing stood: they are down as well, and not kept.
+	fallen []syncer.Key
 	// live are those of recent that count; passed is how many dropped were no panic when all
 	// were looked at last.
 	live, passed int

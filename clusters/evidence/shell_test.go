@@ -138,7 +138,10 @@ func newShell(w *cluster, cfg Config, seed uint64, log *strings.Builder) *shell 
 
 // start is a start of the process: what stands is all that is known.
 func (s *shell) start() {
-	panicking := s.state != nil && s.state.View().Panicking
+	var panicAt time.Time
+	if s.state != nil {
+		panicAt = s.state.PanicAt()
+	}
 	s.state = New(s.now, s.cfg, s.seed)
 	if s.seed%2 == 0 {
 		s.state.piece = 1 + int(s.seed/2%4)
@@ -155,7 +158,7 @@ func (s *shell) start() {
 	for replica, eps := range s.stands {
 		s.stood[replica] = maps.Clone(eps)
 	}
-	s.step(Baseline{Replicas: s.baseline(), Panicking: panicking})
+	s.step(Baseline{Replicas: s.baseline(), PanicAt: panicAt})
 	s.step(Connected{})
 }
 

@@ -41,6 +41,7 @@ func (s *State) sync(now time.Time, out *Effects) {
 	s.synced = true
 	s.forgetPublished(out)
 	s.startDamping(now)
+	s.noteFallen()
 	all := keptDirty(s.BaselineReplicas())
 	s.compareBaseline(now, out)
 	for _, replica := range s.store.Replicas() {

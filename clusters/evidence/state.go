@@ -147,8 +147,8 @@ func (s *State) Step(now time.Time, e Event) Effects {
 	case Baseline:
 		s.baseline.set(e)
 		s.damping.begin(e.Replicas)
-		if e.Panicking {
-			s.readiness.enter(now)
+		if !e.PanicAt.IsZero() {
+			s.readiness.enter(e.PanicAt)
 		}
 		s.dropAll(s.baseline.departed(e.Gone), Cause{Kind: "Pod", Event: "deleted"}, out)
 	case Leading:
@@ -223,6 +223,7 @@ func (s *State) tick(now time.Time, out *Effects) {
 	if s.readiness.unlooked {
 		s.panicIf(now, func() world { return s.world(s.readyPods()) }, out)
 	}
+	s.readiness.fallen = s.stillFallen()
 	for _, v := range s.readiness.tick(now, s.cfg.Limits, s.readyPods(), s.synced) {
 		dirty = append(dirty, s.override(&v.Object, out)...)
 	}

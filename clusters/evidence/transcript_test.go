@@ -146,7 +146,7 @@ type replay struct {
 	decodes   uint32 // see store.Kept.Since
 	rules     string
 	synced    bool
-	panicking bool // so the process ended
+	panicAt   time.Time // as the process ended
 	out       []string
 }
 

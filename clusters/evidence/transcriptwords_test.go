@@ -35,14 +35,14 @@ func (r *replay) happens(what string) error {
 			r.shown[key] = "what stands"
 		}
 		if len(r.standing) > 0 {
-			r.step(Baseline{Replicas: r.standing, Panicking: r.panicking})
+			r.step(Baseline{Replicas: r.standing, PanicAt: r.panicAt})
 		}
 		r.step(Connected{})
 	case "leading": // with what stands by the former leader
 		r.step(Leading{r.standing, r.served()})
 		clear(r.standing)
 	case "restart":
-		r.panicking = r.state.View().Panicking
+		r.panicAt = r.state.PanicAt()
 		r.state, r.reads, r.synced, r.holds, r.waits = nil, nil, false, "", ""
 		clear(r.shown)
 		clear(r.standing)

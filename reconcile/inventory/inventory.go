@@ -9,8 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,11 +24,11 @@ import (
 const (
 	prefix = "tributary.inventory."
 	// AnnotationIngress is the identity of the ingress cluster, AnnotationMembers a
-	// JSON object of those of the members, by name. AnnotationPanicking are the names of
-	// those that are in panic, with commas; it is missing where none is.
-	AnnotationIngress   = "tributary.dev/ingress-identity"
-	AnnotationMembers   = "tributary.dev/member-identities"
-	AnnotationPanicking = "tributary.dev/members-in-panic"
+	// JSON object of those of the members, by name. AnnotationPanics is one of when
+	// the panic of each began that is in one; it is missing where none is.
+	AnnotationIngress = "tributary.dev/ingress-identity"
+	AnnotationMembers = "tributary.dev/member-identities"
+	AnnotationPanics  = "tributary.dev/members-in-panic"
 )
 
 // Inventory is what is known. The zero value is nothing.
@@ -38,13 +37,13 @@ type Inventory struct {
 	Ingress string
 	// Members are the identities of members by name.
 	Members map[string]string
-	// Panicking are the names of the members that are in panic, sorted.
-	Panicking []string
+	// Panics are when the panics began of the members that are in one, by name.
+	Panics map[string]time.Time
 }
 
 // Equal reports whether two say the same.
 func (i Inventory) Equal(o Inventory) bool {
-	return i.Ingress == o.Ingress && maps.Equal(i.Members, o.Members) && slices.Equal(i.Panicking, o.Panicking)
+	return i.Ingress == o.Ingress && maps.Equal(i.Members, o.Members) && maps.EqualFunc(i.Panics, o.Panics, time.Time.Equal)
 }
 
 // Store is where the inventory of an installation is.
@@ -74,8 +73,8 @@ func parse(annotations map[string]string) Inventory {
 	if json.Unmarshal([]byte(annotations[AnnotationMembers]), &known.Members) != nil {
 		known.Members = nil
 	}
-	if names := annotations[AnnotationPanicking]; names != "" {
-		known.Panicking = strings.Split(names, ",")
+	if json.Unmarshal([]byte(annotations[AnnotationPanics]), &known.Panics) != nil {
+		known.Panics = nil
 	}
 	return known
 }
@@ -115,8 +114,12 @@ func (s Store) Write(ctx context.Context, known Inventory) error {
 		return nil
 	}
 	annotations := map[string]string{AnnotationIngress: known.Ingress, AnnotationMembers: string(members)}
-	if len(known.Panicking) > 0 {
-		annotations[AnnotationPanicking] = strings.Join(known.Panicking, ",")
+	if len(known.Panics) > 0 {
+		panics, err := json.Marshal(known.Panics)
+		if err != nil {
+			return err
+		}
+		annotations[AnnotationPanics] = string(panics)
 	}
 	api := s.Client.CoordinationV1().Leases(s.Namespace)
 	if standing != nil {
@@ -126,7 +129,7 @@ func (s Store) Write(ctx context.Context, known Inventory) error {
 		if standing.Annotations == nil {
 			standing.Annotations = map[string]string{}
 		}
-		delete(standing.Annotations, AnnotationPanicking)
+		delete(standing.Annotations, AnnotationPanics)
 		maps.Copy(standing.Annotations, annotations)
 		_, err := api.Update(ctx, standing, metav1.UpdateOptions{})
 		return s.failed("update", err)

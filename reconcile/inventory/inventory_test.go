@@ -6,6 +6,7 @@ package inventory
 import (
 	"strings"
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -83,7 +84,7 @@ func TestWhatIsKnownOutlivesARestart(t *testing.T) {
 	expect(t, client, "create leases, update leases")
 	read(blue, two)
 	read(green, one)
-	panics := Inventory{Ingress: "in", Members: one.Members, Panicking: []string{"idc-a", "idc-b"}}
+	panics := Inventory{Ingress: "in", Members: one.Members, Panics: map[string]time.Time{"idc-a": time.Unix(1, 0).UTC(), "idc-b": time.Unix(2, 5e6).UTC()}}
 	write(blue, panics)
 	read(blue, panics)
 	write(blue, Inventory{Ingress: "in"})
@@ -106,8 +107,8 @@ func TestWhatIsNotOurs(t *testing.T) {
 	}
 	expect(t, client, "")
 	for _, garbage := range []string{"", "null", "[1]", `{"a": 1}`, "{", strings.Repeat("[", 100_000)} {
-		client := fake.NewClientset(lease(ours, map[string]string{AnnotationMembers: garbage}))
-		if got, err := (Store{client, "own", "blue"}).Read(t.Context()); err != nil || len(got.Members) > 0 {
+		client := fake.NewClientset(lease(ours, map[string]string{AnnotationMembers: garbage, AnnotationPanics: garbage}))
+		if got, err := (Store{client, "own", "blue"}).Read(t.Context()); err != nil || len(got.Members)+len(got.Panics) > 0 {
 			t.Errorf("%.20q: %+v, %v", garbage, got, err)
 		}
 	}

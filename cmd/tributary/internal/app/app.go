@@ -76,9 +76,9 @@ type App struct {
 	announced map[string]clusters.MemberState
 	// identities are those by which members are known; see identities.go.
 	identities map[string]string
-	// panicking are the members that are in panic, or were when this process began and have
-	// not been read whole since.
-	panicking map[string]bool
+	// panics are when the panics began of the members that are in one, or were when this
+	// process began and have not been read whole since.
+	panics map[string]time.Time
 	// kept is what was last said about clusters that are not configured.
 	kept map[string]int
 	// address is where the pages are served.
@@ -105,7 +105,7 @@ func New(loaded *config.Loaded, o Options) *App {
 	r.sinks.Configure(sinkSpecs(o.Path, &loaded.Config))
 	options := setOptions(r.sink, r.annotations.keeps, r.metrics, o.Logger, r.memberChanged)
 	options.Version = o.Build.Version
-	options.Standing, options.Pinned, options.Panicking = r.standing, r.pinned, r.wasPanicking
+	options.Standing, options.Pinned, options.PanicAt = r.standing, r.pinned, r.panicAt
 	r.set = clusters.NewSet(options)
 	r.source = &source{set: r.set, first: loaded}
 	for _, c := range loaded.Config.Clusters {

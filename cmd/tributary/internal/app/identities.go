@@ -131,10 +131,7 @@ func (r *App) readIdentities(ctx context.Context, session *ingressSession) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.identities, r.panicking = identities, map[string]bool{}
-	for _, cluster := range session.known.Panicking {
-		r.panicking[cluster] = true
-	}
+	r.identities, r.panics = identities, session.known.Panics
 }
 
 // forgetIdentities forgets names that are not configured and of which nothing stands:
@@ -163,11 +160,11 @@ func (r *App) pinned(cluster string) string {
 	return r.identities[cluster]
 }
 
-// wasPanicking reports whether a member was in panic when it was last heard of.
-func (r *App) wasPanicking(cluster string) bool {
+// panicAt is when the panic began that a member was in when it was last heard of, or zero.
+func (r *App) panicAt(cluster string) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.panicking[cluster]
+	return r.panics[cluster]
 }
 
 // keepInventory writes down what becomes known until ctx is done.
@@ -216,24 +213,27 @@ func (r *App) known(session *ingressSession) inventory.Inventory {
 			r.identities[s.Name] = s.Identity
 		}
 	}
-	r.panicking = panicking(r.panicking, members, func(name string) bool { return unread || configured[name] })
+	r.panics = panics(r.panics, members, func(name string) bool { return unread || configured[name] })
 	return inventory.Inventory{
-		Ingress: cmp.Or(session.watch.Identity(), session.known.Ingress), Members: maps.Clone(r.identities), Panicking: sortedKeys(r.panicking),
+		Ingress: cmp.Or(session.watch.Identity(), session.known.Ingress), Members: maps.Clone(r.identities), Panics: r.panics,
 	}
 }
 
-// panicking are the members that are in panic; of one that was not read whole that is as it
-// is on record. It is pure.
-func panicking(recorded map[string]bool, members []clusters.Status, configured func(string) bool) map[string]bool {
-	is := map[string]bool{}
-	for name := range recorded {
+// panics are when the panics began of the members that are in one; of a member that was not
+// read whole that is as it is on record. It is pure.
+func panics(recorded map[string]time.Time, members []clusters.Status, configured func(string) bool) map[string]time.Time {
+	is := map[string]time.Time{}
+	for name, at := range recorded {
 		if configured(name) {
-			is[name] = true
+			is[name] = at
 		}
 	}
 	for _, m := range members {
-		if delete(is, m.Name); m.Panic || !m.Synced && recorded[m.Name] {
-			is[m.Name] = true
+		if m.Synced {
+			delete(is, m.Name)
+		}
+		if !m.PanicAt.IsZero() {
+			is[m.Name] = m.PanicAt.UTC()
 		}
 	}
 	return is

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/clusters/config"
@@ -40,7 +41,11 @@ func TestAcceptIngress(t *testing.T) {
 // TestWhoIsInPanic: a panic stays on record until its member was read whole, and is in none.
 func TestWhoIsInPanic(t *testing.T) {
 	member := func(synced, panics bool) clusters.Status {
-		return clusters.Status{ClusterStatus: metrics.ClusterStatus{Name: "a", Synced: synced, Panic: panics}}
+		m := clusters.Status{ClusterStatus: metrics.ClusterStatus{Name: "a", Synced: synced}}
+		if panics {
+			m.PanicAt = time.Unix(5, 0)
+		}
+		return m
 	}
 	for name, c := range map[string]struct {
 		recorded bool
@@ -54,15 +59,15 @@ func TestWhoIsInPanic(t *testing.T) {
 		"before the member was made":     {true, nil, true},
 		"none, before it was read whole": {false, []clusters.Status{member(false, false)}, false},
 	} {
-		recorded := map[string]bool{}
+		recorded := map[string]time.Time{}
 		if c.recorded {
-			recorded["a"] = true
+			recorded["a"] = time.Unix(3, 0)
 		}
-		if got := panicking(recorded, c.members, func(string) bool { return true }); slices.Contains(slices.Collect(maps.Keys(got)), "a") != c.want {
+		if got := panics(recorded, c.members, func(string) bool { return true }); slices.Contains(slices.Collect(maps.Keys(got)), "a") != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if got := panicking(map[string]bool{"gone": true}, nil, func(string) bool { return false }); len(got) != 0 {
+	if got := panics(map[string]time.Time{"gone": time.Unix(3, 0)}, nil, func(string) bool { return false }); len(got) != 0 {
 		t.Errorf("a member that left the configuration: %v", got)
 	}
 }
@@ -70,8 +75,8 @@ func TestWhoIsInPanic(t *testing.T) {
 // TestPanicOnRecordIsRead before any member is told what stands of it.
 func TestPanicOnRecordIsRead(t *testing.T) {
 	r := New(loadedWith(t, config.Access{}, "clusters: [{name: a, kubeconfig: a}, {name: b, kubeconfig: b}]\n"), Options{Path: "f", Logger: slog.New(slog.DiscardHandler)})
-	r.readIdentities(t.Context(), &ingressSession{known: inventory.Inventory{Panicking: []string{"a"}}})
-	if !r.wasPanicking("a") || r.wasPanicking("b") {
-		t.Errorf("in panic: a %t, b %t", r.wasPanicking("a"), r.wasPanicking("b"))
+	r.readIdentities(t.Context(), &ingressSession{known: inventory.Inventory{Panics: map[string]time.Time{"a": time.Unix(3, 0)}}})
+	if r.panicAt("a") != time.Unix(3, 0) || !r.panicAt("b").IsZero() {
+		t.Errorf("in panic since: a %v, b %v", r.panicAt("a"), r.panicAt("b"))
 	}
 }
