@@ -35,6 +35,7 @@ func (r *readiness) mass(now time.Time, l Limits, w func() world) bool {
 	if r.unlooked = r.lookedAt(now); r.unlooked {
 		return false
 	}
+	r.passed, r.passedAt = r.dropped, now
 	is := w()
 	if !exceeds(r.dropped, is.ready+r.dropped, l.PanicPercent) {
 		return false
@@ -48,7 +49,6 @@ func (r *readiness) mass(now time.Time, l Limits, w func() world) bool {
 	}
 	first, most := r.worstHit(is)
 	others := r.dropped - most
-	r.passed, r.passedAt = r.dropped, now
 	return others > 0 && exceeds(others, others+max(0, is.ready-is.readyIn(first)), l.PanicPercent)
 }
 
@@ -116,7 +116,7 @@ func (r *readiness) enter(now time.Time) (restore []podVersion) {
 // tick lets time pass: holds for silent nodes run out, and a panic ends once the
 // share of pods that are down has fallen to half of what begins one, once the member was read
 // whole. ready counts those that are ready in truth and serve. It returns the pods to take anew.
-func (r *readiness) tick(now time.Time, l Limits, ready int, whole bool) (release []podVersion) {
+func (r *readiness) tick(now time.Time, l Limits, ready func() int, whole bool) (release []podVersion) {
 	r.expire(now)
 	for _, d := range r.down {
 		if !d.until.IsZero() && (!now.Before(d.until) || l.HoldSilent <= 0) {
@@ -127,7 +127,7 @@ func (r *readiness) tick(now time.Time, l Limits, ready int, whole bool) (releas
 		}
 	}
 	down := r.keptServing + len(r.fallen)
-	if !r.panicAt.IsZero() && (l.PanicPercent <= 0 || whole && !exceeds(2*down, ready+down, l.PanicPercent)) {
+	if !r.panicAt.IsZero() && (l.PanicPercent <= 0 || whole && !exceeds(2*down, ready()+down, l.PanicPercent)) {
 		release = append(release, r.endPanic()...)
 	}
 	return sorted(release)

@@ -224,7 +224,7 @@ func (s *State) tick(now time.Time, out *Effects) {
 		s.panicIf(now, func() world { return s.world(s.readyPods()) }, out)
 	}
 	s.readiness.fallen = s.stillFallen()
-	for _, v := range s.readiness.tick(now, s.cfg.Limits, s.readyPods(), s.synced) {
+	for _, v := range s.readiness.tick(now, s.cfg.Limits, s.readyPods, s.synced) {
 		dirty = append(dirty, s.override(&v.Object, out)...)
 	}
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "released"}, Dirty: dirty})

@@ -29,7 +29,6 @@ func (s *Store) check() error {
 type checker struct {
 	store    *Store
 	count    Stats
-	serving  int
 	replicas map[syncer.Key][]*service
 	strings  map[string]int
 	ports    map[string]int
@@ -73,9 +72,6 @@ func (c *checker) groups(ns *namespace) {
 		}
 		c.expect(t == g.podCounts, "%s: group %v: podCounts %v, want %v", ns.name, g.labels, g.podCounts, t)
 		c.expect(held == g.held, "%s: group %v: held %v, want %v", ns.name, g.labels, g.held, held)
-		if len(g.services) > 0 {
-			c.serving += int(t.ready)
-		}
 		for k, v := range g.labels {
 			c.strings[k]++
 			if v != "" {
@@ -183,7 +179,14 @@ func (c *checker) buckets(ns *namespace) {
 func (c *checker) totals() {
 	s := c.store
 	c.count.OutdatedPods, c.count.OutdatedServices = s.count.OutdatedPods, s.count.OutdatedServices
-	c.expect(c.count == s.count && c.serving == s.serving, "counts %+v, serving %d, want %+v, %d", s.count, s.serving, c.count, c.serving)
+	c.expect(c.count == s.count, "counts %+v, want %+v", s.count, c.count)
+	serving := 0
+	for _, p := range s.Pods() {
+		if IsReady(p) && s.Serves(p) {
+			serving++
+		}
+	}
+	c.expect(serving == s.Serving(), "%d ready pods serve, want %d", s.Serving(), serving)
 	c.expect(len(c.replicas) == len(s.replicas), "%d replicas, want %d", len(s.replicas), len(c.replicas))
 	for key, want := range c.replicas {
 		got := s.replicas[key]

@@ -168,16 +168,15 @@ func (ns *namespace) unchain(g *group) {
 	}
 }
 
-// index enters a Service that computes from pods into the index. serving counts the
-// ready pods that some Service selects.
-func (ns *namespace) index(svc *service, serving *int) {
+// index enters a Service that computes from pods into the index.
+func (ns *namespace) index(svc *service) {
 	svc.groups = map[*group]struct{}{}
 	selector := svc.effective.Selector
 	if len(selector) == 0 {
 		ns.everyPod = append(ns.everyPod, svc)
 		for _, first := range ns.groups {
 			for g := first; g != nil; g = g.next {
-				join(svc, g, serving)
+				join(svc, g)
 			}
 		}
 		return
@@ -189,7 +188,7 @@ func (ns *namespace) index(svc *service, serving *int) {
 	b.services = append(b.services, svc)
 	for g := range b.groups {
 		if selects(selector, g.labels) {
-			join(svc, g, serving)
+			join(svc, g)
 		}
 	}
 }
@@ -199,24 +198,18 @@ func (g *group) isFor(svc *service) bool {
 	return len(g.keptFor) == 0 || slices.Contains(g.keptFor, svc.current.Key)
 }
 
-func join(svc *service, g *group, serving *int) {
+func join(svc *service, g *group) {
 	if !g.isFor(svc) {
 		return
-	}
-	if len(g.services) == 0 {
-		*serving += int(g.podCounts.ready)
 	}
 	svc.groups[g] = struct{}{}
 	g.services = append(g.services, svc)
 }
 
 // unindex is the reverse of index.
-func (ns *namespace) unindex(svc *service, serving *int) {
+func (ns *namespace) unindex(svc *service) {
 	for g := range svc.groups {
 		g.services = without(g.services, svc)
-		if len(g.services) == 0 {
-			*serving -= int(g.podCounts.ready)
-		}
 	}
 	svc.groups = nil
 	if len(svc.effective.Selector) == 0 {

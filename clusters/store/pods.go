@@ -210,8 +210,8 @@ func (s *Store) replaceRecord(ns *namespace, old, rec *record, keptChanged bool,
 	g := old.group
 	rec.group, rec.place, rec.Labels = g, old.place, g.labels
 	g.pods[rec.place] = rec
-	s.countPod(g, &old.Pod, -1)
-	s.countPod(g, &rec.Pod, 1)
+	g.podCounts.count(&old.Pod, -1)
+	g.podCounts.count(&rec.Pod, 1)
 	same := !keptChanged && old.UID == rec.UID && old.NodeName == rec.NodeName
 	for _, svc := range g.services {
 		before := svc.as(old)
@@ -296,16 +296,7 @@ func (s *Store) insertRecord(ns *namespace, rec *record, labels map[string]strin
 	}
 	rec.group, rec.place = g, int32(len(g.pods))
 	g.pods = append(g.pods, rec)
-	s.countPod(g, &rec.Pod, 1)
-}
-
-// countPod counts a pod in its group, and among those that serve.
-func (s *Store) countPod(g *group, p *syncer.Pod, n int32) {
-	before := g.podCounts.ready
-	g.podCounts.count(p, n)
-	if len(g.services) > 0 {
-		s.serving += int(g.podCounts.ready - before)
-	}
+	g.podCounts.count(&rec.Pod, 1)
 }
 
 // detach takes a record out of its group, and the group away with its last pod.
@@ -316,7 +307,7 @@ func (s *Store) detach(ns *namespace, rec *record) {
 	g.pods[rec.place].place = rec.place
 	g.pods[last] = nil
 	g.pods = g.pods[:last]
-	s.countPod(g, &rec.Pod, -1)
+	g.podCounts.count(&rec.Pod, -1)
 	if last == 0 {
 		ns.removeGroup(g)
 		for k, v := range g.labels {

@@ -146,8 +146,34 @@ func (s *Store) Source(key syncer.Key) (src Source, found bool) {
 	return src, true
 }
 
-// Serving counts the ready pods that a placed Service selects.
-func (s *Store) Serving() int { return s.serving }
+// Serving counts the ready pods of which Serves is true. It looks at every label set.
+func (s *Store) Serving() (ready int) {
+	for _, ns := range s.namespaces {
+		for _, g := range ns.groups {
+			for ; g != nil; g = g.next {
+				ready += s.servingOf(g)
+			}
+		}
+	}
+	return ready
+}
+
+func (s *Store) servingOf(g *group) (ready int) {
+	plain := func(svc *service) bool { return !s.publishes(svc) }
+	ruled := func(svc *service) bool { return len(svc.rulings) > 0 }
+	if g.podCounts.ready == 0 || !slices.ContainsFunc(g.services, plain) {
+		return 0
+	}
+	if !slices.ContainsFunc(g.services, ruled) {
+		return int(g.podCounts.ready)
+	}
+	for _, rec := range g.pods {
+		if IsReady(&rec.Pod) && s.Serves(&rec.Pod) {
+			ready++
+		}
+	}
+	return ready
+}
 
 // Serves reports whether a placed Service selects a pod, which need not be held, and
 // cares whether it is ready: no rule of the configuration says so instead.

@@ -243,7 +243,7 @@ func (s *Store) unplace(svc *service) {
 func (s *Store) index(svc *service) {
 	if svc.placed && svc.computed() {
 		svc.indexed, svc.rules = true, s.rules
-		s.namespaces[svc.current.Namespace].index(svc, &s.serving)
+		s.namespaces[svc.current.Namespace].index(svc)
 		for rec := range svc.records {
 			s.rule(svc, nil, rec, false)
 		}
@@ -253,7 +253,7 @@ func (s *Store) index(svc *service) {
 func (s *Store) unindex(svc *service) {
 	if svc.indexed {
 		svc.indexed, svc.rulings = false, nil
-		s.namespaces[svc.current.Namespace].unindex(svc, &s.serving)
+		s.namespaces[svc.current.Namespace].unindex(svc)
 	}
 }
 

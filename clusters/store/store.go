@@ -60,10 +60,9 @@ type Store struct {
 	unkept      bool
 
 	pods, services table
-	// count has what Stats counts but replicas and endpoints, serving the ready pods that a
-	// placed Service selects. Changes keep both, so that reading them costs nothing.
+	// count has what Stats counts but replicas and endpoints. Changes keep it, so that reading
+	// it costs nothing.
 	count    Stats
-	serving  int
 	journal  Journal
 	notePods bool
 }
