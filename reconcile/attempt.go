@@ -134,8 +134,8 @@ func (r *Reconciler) decide(a *attempt, gather func(syncer.Key) Snapshot) {
 		apart.Apart = a.separate || a.item.Attempt > 0 || r.pauses.Left(key, time.Now()) > 0
 		a.plan = plan.Diff(current, &desired, apart)
 		a.desired = &desired
-	case len(refused) > 0: // nothing stands, and nothing is accepted
-		a.plan = plan.Plan{Replica: key}
+	case len(refused) > 0:
+		a.plan = plan.Ending(key, contributions, current, settings.Settings)
 	case !known && current.Ours():
 		a.plan = plan.Plan{Replica: key}
 		a.held = []metrics.HeldChange{{Reason: heldUnseen, Message: "nobody wants this replica, but not every member has been seen yet"}}

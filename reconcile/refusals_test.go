@@ -6,10 +6,12 @@
 package reconcile
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -262,5 +264,34 @@ func TestSuspectIsFoundByTrial(t *testing.T) {
 	}
 	if c := g.seen.trouble(web).Conflicts; len(c) != 1 || c[0].Cluster != "c" {
 		t.Errorf("conflicts %+v, want one of c", c)
+	}
+}
+
+// Everything of b is left out, and the pause is long. Then a, of which all is that stands,
+// ends: its addresses go at once, and b's come when they are taken.
+func TestShareEndsBesideOneThatIsLeftOut(t *testing.T) {
+	for _, removed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGroundOn(t, apitest.NewInMemory(t), "a", "b")
+			g.options.RefusalPause = time.Hour
+			g.source.settings.DeleteRemoved = true
+			g.start()
+			g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true), pod(web, "10.0.0.2", true))
+			g.settle()
+			g.server.Refuse(func(apitest.Object) (field.ErrorList, error) {
+				return nil, apierrors.NewForbidden(corev1.Resource("endpoints"), web.Name, errors.New("no changes in this namespace"))
+			})
+			g.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
+			time.Sleep(10 * time.Second)
+			g.server.Refuse(nil)
+			if removed {
+				g.forget("a")
+			}
+			g.unset("a", web)
+			time.Sleep(100 * time.Millisecond)
+			g.expect(web)
+			time.Sleep(2 * time.Hour)
+			g.expect(web, "10.1.0.1")
+		})
 	}
 }

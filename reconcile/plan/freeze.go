@@ -43,6 +43,19 @@ func freeze(cluster string, contributions []Contribution, current Current) []Con
 	return out
 }
 
+// Ending is the plan where nothing of the contributions stands and nothing is accepted: it
+// only takes away what stands of others.
+func Ending(key syncer.Key, contributions []Contribution, current Current, settings Settings) Plan {
+	bare := slices.Clone(contributions)
+	for i := range bare {
+		bare[i].Endpoints, bare[i].Subsets = nil, nil
+	}
+	desired := Merge(key, bare, current, settings)
+	settings.Apart = true
+	whole := Diff(current, &desired, settings)
+	return whole.TakingAway(nil)
+}
+
 // asItStands is a wanted endpoint in the kinds in which it stands, as ready as both say.
 func asItStands(stands []syncer.Endpoint, wanted *syncer.Endpoint) (out []syncer.Endpoint) {
 	for _, e := range stands {

@@ -53,7 +53,7 @@ func (r Refusal) String() string {
 // reports it; addresses also among the Rejected of their contribution. current
 // supplies what stays as it stands. Neither list is changed. The result may be empty
 // although the contributions were not: then nothing stands and nothing new is
-// accepted, which does not mean that nobody wants the replica.
+// accepted, which does not mean that nobody wants the replica: see Ending.
 func Without(key syncer.Key, contributions []Contribution, refusals []Refusal, current Current) ([]Contribution, []Conflict) {
 	if len(refusals) == 0 {
 		return contributions, nil
