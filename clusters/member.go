@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -134,6 +135,17 @@ func (m *Member) baseline() {
 		}
 		m.step(evidence.Baseline{Replicas: replicas, Gone: m.gone, PanicAt: panicAt}, time.Now())
 	}
+}
+
+// departed are the addresses that stand of the member, by replica, though they were seen to go.
+func (m *Member) departed() map[syncer.Key][]netip.Addr {
+	if m.opts.Standing == nil {
+		return nil
+	}
+	standing := m.opts.Standing(m.name)
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.state.Lost(standing)
 }
 
 // Retries of the first connection, and of one that is to replace another.

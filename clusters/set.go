@@ -5,6 +5,7 @@ package clusters
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,10 @@ type Set struct {
 
 	// applied is replaced, never changed.
 	applied atomic.Pointer[applied]
+
+	// departed are, by member that was removed, the addresses that stood of it though they were
+	// seen to go: nobody had written that yet. It is guarded by edits.
+	departed map[string]map[syncer.Key][]netip.Addr
 
 	// edits is held while members take in another configuration, and for reading by who
 	// asks several for their shares: nobody sees half of an edit.
@@ -50,7 +55,7 @@ type runningMember struct {
 
 // NewSet returns a set without members.
 func NewSet(o Options) *Set {
-	s := &Set{opts: o, running: map[string]*runningMember{}}
+	s := &Set{opts: o, running: map[string]*runningMember{}, departed: map[string]map[syncer.Key][]netip.Addr{}}
 	s.opts.peers = s
 	s.applied.Store(&applied{})
 	return s
@@ -95,6 +100,7 @@ func (s *Set) remove(loaded *config.Loaded) (removed []string) {
 			continue
 		}
 		removed = append(removed, name)
+		s.departed[name] = member.departed()
 		delete(s.running, name)
 		if member.cancel != nil {
 			ends = append(ends, member.cancel)
@@ -130,6 +136,7 @@ func (s *Set) differing(loaded *config.Loaded) map[string]bool {
 func (s *Set) add(spec sessionSpec) {
 	member := &runningMember{Member: newMember(spec, &s.opts)}
 	s.running[spec.cluster.Name] = member
+	delete(s.departed, spec.cluster.Name)
 	s.start(member)
 }
 

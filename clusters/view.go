@@ -63,6 +63,9 @@ type Snapshot struct {
 	// Members are sorted by name, Shares by member and source.
 	Members []MemberState
 	Shares  []Share
+	// Gone are addresses of members that were removed, by member, that were seen to go
+	// before; nil: none.
+	Gone map[string][]netip.Addr
 }
 
 // Gather returns what the members give to a replica. Of a
@@ -91,6 +94,14 @@ func (s *Set) snapshot(replica syncer.Key, compute func([]store.Input) []store.S
 	defer s.edits.RUnlock()
 	of := s.applied.Load()
 	out := Snapshot{Loaded: of.loaded, Members: make([]MemberState, len(of.members))}
+	for removed, departed := range s.departed {
+		if gone := departed[replica]; len(gone) > 0 {
+			if out.Gone == nil {
+				out.Gone = map[string][]netip.Addr{}
+			}
+			out.Gone[removed] = gone
+		}
+	}
 	for i, m := range of.members {
 		share, view := m.share(replica)
 		out.Members[i] = memberState(m.name, &view)

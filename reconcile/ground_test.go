@@ -213,6 +213,8 @@ type members struct {
 	states []MemberState
 	given  map[syncer.Key]map[string]plan.Contribution
 	unseen map[syncer.Key][]string
+	// gone are addresses of members, the same in all replicas.
+	gone map[string][]netip.Addr
 	// settings are set directly before they are used.
 	settings Settings
 	// commits counts calls of Commit.
@@ -269,7 +271,7 @@ func (m *members) Peek(key syncer.Key) Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	settings := m.settings
-	g := Snapshot{Settings: &settings, Members: slices.Clone(m.states), Unseen: m.unseen[key]}
+	g := Snapshot{Settings: &settings, Members: slices.Clone(m.states), Unseen: m.unseen[key], Gone: maps.Clone(m.gone)}
 	for _, cluster := range slices.Sorted(maps.Keys(m.given[key])) {
 		g.Contributions = append(g.Contributions, m.given[key][cluster])
 	}

@@ -5,6 +5,7 @@ package reconcile
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -361,4 +362,24 @@ func TestMemberThatSyncsMeanwhile(t *testing.T) {
 	g.start()
 	g.expectWrites()
 	g.expect(web, "10.0.0.1", "10.1.0.1")
+}
+
+// A pod of b is gone, and nobody has written that when b is taken out of the file: of what
+// stands of b, which stays, that goes.
+func TestRemovedClusterLeavesWhatItLost(t *testing.T) {
+	g := newGround(t, "a", "b")
+	g.start()
+	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))
+	g.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true), pod(web, "10.1.0.2", true))
+	g.settle()
+	g.source.mu.Lock()
+	g.source.gone = map[string][]netip.Addr{"b": {netip.MustParseAddr("10.1.0.1")}}
+	g.source.mu.Unlock()
+	g.forget("b")
+	g.rec.Resync("b", "config")
+	g.settle()
+	g.expect(web, "10.0.0.1", "10.1.0.2")
+	if told := g.seen.trouble(web).Orphans; !slices.Equal(told, []metrics.OrphanStatus{{Cluster: "b", Endpoints: 1}}) {
+		t.Errorf("orphans %+v are reported", told)
+	}
 }

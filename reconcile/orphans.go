@@ -29,7 +29,8 @@ func completed(g Snapshot, current plan.Current) (all []plan.Contribution, known
 		i := memberAt(g.Members, cluster)
 		switch {
 		case i < 0 && !speaks && current.Vouched(cluster) && !renamed(g, current.Share(cluster)):
-			all = append(slices.Clip(all), orphanShares(cluster, current, g.Settings.DeleteRemoved, unseen)...)
+			share := plan.WithoutGone(current.Share(cluster), g.Gone[cluster])
+			all = append(slices.Clip(all), orphanShares(share, g.Settings.DeleteRemoved, unseen)...)
 		case i >= 0 && (!g.Members[i].Synced && !speaks || slices.Contains(g.Unseen, cluster)):
 			share := plan.WithoutGone(current.Share(cluster), g.Gone[cluster])
 			for i := range share {
@@ -72,8 +73,7 @@ func memberAt(members []MemberState, cluster string) int {
 // endpoints there is nothing to keep: so a cluster that was drained before it was
 // taken out leaves no trace. With orders to delete it goes, but while a member is
 // unseen that may be about to take its place, it only makes way for others.
-func orphanShares(cluster string, current plan.Current, remove, unseen bool) []plan.Contribution {
-	share := current.Share(cluster)
+func orphanShares(share []plan.Contribution, remove, unseen bool) []plan.Contribution {
 	stands := slices.ContainsFunc(share, func(c plan.Contribution) bool { return len(c.Endpoints) > 0 })
 	if !stands || remove && !unseen {
 		return nil
@@ -99,7 +99,7 @@ func (r *Reconciler) countKept(key syncer.Key, stay, leave map[string]int) {
 	members := r.opts.Source.Members()
 	current := r.cache.Current(key)
 	gone := slices.DeleteFunc(slices.Clone(current.Clusters()), func(cluster string) bool {
-		return memberAt(members, cluster) >= 0 || !current.Vouched(cluster) || len(orphanShares(cluster, current, false, false)) == 0
+		return memberAt(members, cluster) >= 0 || !current.Vouched(cluster) || len(orphanShares(current.Share(cluster), false, false)) == 0
 	})
 	if len(gone) == 0 {
 		return // as for nearly all replicas

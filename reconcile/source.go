@@ -43,8 +43,8 @@ type Snapshot struct {
 	// though they may be synced: hand-written endpoints that are still to be read.
 	// They must not be among Contributions; what stands of them is kept.
 	Unseen []string
-	// Gone are addresses of unseen members, by member, that are known to be gone: of
-	// what stands of them these are not kept.
+	// Gone are addresses of members that are unseen or not configured any more, by member,
+	// that are known to be gone: of what stands of them these are not kept.
 	Gone map[string][]netip.Addr
 	// Commit, unless nil, is called once the contributions have been written or
 	// were found to change nothing.

@@ -91,6 +91,23 @@ func (s *State) SeenGone(since time.Time) (gone []Departed) {
 	return gone
 }
 
+// Lost are the addresses that stand ready, by replica, though what they are of was seen to go and
+// is not back: for a member that nobody follows from now on.
+func (s *State) Lost(standing map[syncer.Key]Standing) map[syncer.Key][]netip.Addr {
+	var stands baseline
+	stands.set(Baseline{Replicas: standing})
+	for _, e := range stands.departed(s.SeenGone(time.Time{})) {
+		e.dropped = true
+	}
+	lost := map[syncer.Key][]netip.Addr{}
+	for key, r := range stands.replicas {
+		if gone := r.gone(); len(gone) > 0 {
+			lost[key] = gone
+		}
+	}
+	return lost
+}
+
 // isAway reports whether something that left has not come back.
 func (s *State) isAway(what Departed) bool {
 	switch {

@@ -63,7 +63,7 @@ func (s *source) settings(of *config.Loaded) *reconcile.Settings {
 }
 
 func (s *source) snapshot(of clusters.Snapshot, commit func()) reconcile.Snapshot {
-	g := reconcile.Snapshot{Settings: s.settings(of.Loaded), Members: memberStates(of.Members), Commit: commit}
+	g := reconcile.Snapshot{Settings: s.settings(of.Loaded), Members: memberStates(of.Members), Gone: of.Gone, Commit: commit}
 	for _, share := range of.Shares {
 		if share.Pending || share.Unseen {
 			g.Unseen = append(g.Unseen, share.Cluster)
