@@ -134,15 +134,16 @@ func (s *State) judgeLacking(now time.Time, kind Kind, before map[syncer.Key]int
 func (s *State) lossOf(replica syncer.Key, kind Kind, before int) loss {
 	l := s.countedLoss(replica, kind, before)
 	if kind == Pods {
-		s.weigh(&l, s.store.Sources(replica))
+		s.weigh(&l, s.store.Sources(replica), false)
 	}
 	return l
 }
 
 // weigh takes out of a loss the pods of its sources that are no endpoints, as far as that
 // decides: where none is left that is one, and where the loss is within limits for those that
-// came. What these are is not known of each: at worst all that are none.
-func (s *State) weigh(l *loss, sources []syncer.Key) {
+// came. What these are is not known of each: at worst all that are none. Pods alone are judged,
+// or what Services that lists lack give as well.
+func (s *State) weigh(l *loss, sources []syncer.Key, ofServices bool) {
 	if l.gone == 0 {
 		return
 	}
@@ -153,7 +154,7 @@ func (s *State) weigh(l *loss, sources []syncer.Key) {
 		if src, _ := s.store.Source(source); src.Manual {
 			shown += src.Ready
 		}
-		for isHeld, isEndpoint := range s.store.Candidates(source) {
+		for isHeld, isEndpoint := range s.store.Candidates(source, ofServices) {
 			switch {
 			case isHeld && isEndpoint:
 				held++
@@ -239,7 +240,7 @@ func (s *State) keepSelected(now time.Time, service syncer.Key, before int) (dir
 			l.gone++
 		}
 	}
-	s.weigh(&l, s.store.Sources(replica))
+	s.weigh(&l, s.store.Sources(replica), false)
 	if unsettled, _ := judge(s.cfg.Limits, []loss{l}, s.recent(now), false); len(lacking) == 0 || !unsettled[replica] {
 		return nil
 	}

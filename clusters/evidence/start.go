@@ -111,7 +111,7 @@ func (s *State) compareBaseline(now time.Time, out *Effects) (judged []syncer.Ke
 		}
 		doubts[r] = open
 		l := loss{replica: key, before: len(r.endpoints), after: is.ready, gone: len(open)}
-		s.weigh(&l, is.sources)
+		s.weigh(&l, is.sources, true)
 		if is.pending { // how much it loses is not known
 			early = append(early, l)
 		} else {

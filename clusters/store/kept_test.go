@@ -65,7 +65,7 @@ func TestCandidates(t *testing.T) {
 	for service, want := range map[string][2]int{"web": {2, 2}, "named": {0, 4}, "nobody": {}} {
 		is := [2]int{}
 		held := 0
-		for isHeld, isEndpoint := range w.Candidates(in(service)) {
+		for isHeld, isEndpoint := range w.Candidates(in(service), true) {
 			if isHeld {
 				held++
 			}

@@ -99,8 +99,9 @@ func (s *Store) SeenEndpoints(replica syncer.Key, ofServices bool) (seen int) {
 }
 
 // Candidates are the pods that count as ready endpoints of a Service. An endpoint is one if
-// its address is taken and its ports resolve; held are those that lists lack.
-func (s *Store) Candidates(service syncer.Key) iter.Seq2[bool, bool] {
+// its address is taken and its ports resolve; held are those that lists lack, and where that
+// counts all of a Service that they lack.
+func (s *Store) Candidates(service syncer.Key, ofServices bool) iter.Seq2[bool, bool] {
 	return func(yield func(held, isEndpoint bool) bool) {
 		svc := s.service(service)
 		if svc == nil || !svc.computed() {
@@ -113,7 +114,7 @@ func (s *Store) Candidates(service syncer.Key) iter.Seq2[bool, bool] {
 					continue
 				}
 				c := syncer.Compute(svc.effective, func(yield func(*syncer.Pod) bool) { yield(p) }, s.options)
-				if !yield(rec.held || svc.held, len(c.Endpoints) > 0 && c.Endpoints[0].Ready) {
+				if !yield(rec.held || ofServices && svc.held, len(c.Endpoints) > 0 && c.Endpoints[0].Ready) {
 					return
 				}
 			}
