@@ -20,8 +20,9 @@ func (s *State) dropBaseline(e *baselineEndpoint) []store.Dirty {
 	e.dropped = true
 	e.in.left--
 	for _, a := range e.waits {
-		if a.baseline = slices.DeleteFunc(a.baseline, func(x *baselineEndpoint) bool { return x == e }); len(a.baseline) == 0 {
-			s.reappeared(a.id) // there is nothing to ask for any more
+		a.baseline = slices.DeleteFunc(a.baseline, func(x *baselineEndpoint) bool { return x == e })
+		if len(a.baseline) == 0 && a.held == 0 {
+			s.reappeared(a.id) // there is nothing to ask for any more, but of what a list lacks again
 		}
 	}
 	e.waits = nil
