@@ -77,6 +77,10 @@ const (
 	// unfollowedLimit is for a member of which no watch is open though nothing has failed:
 	// its list goes on and on. Nothing is believed for longer than 30 s without proof.
 	unfollowedLimit = 28 * time.Second
+	// sightLimit is for a process that is about to write where another did: a member that is
+	// there is heard of more often. Who takes over from one that crashed has then seen more
+	// than that one wrote.
+	sightLimit = 5 * time.Second
 )
 
 // reachability is what is known of the ways to a member.
@@ -170,7 +174,7 @@ func (r *reachability) unusable(now time.Time) (Condition, Reason, error, bool) 
 }
 
 // LostSight reports whether the member was read whole, and what it does since is not seen:
-// it does not answer, or a stream is not open. One that is about to be opened for the first
+// it does not answer, has not for longer than it takes to ask, or a stream is not open. One that is about to be opened for the first
 // time misses nothing.
 func (s *State) LostSight(now time.Time) bool {
 	r := &s.reach
@@ -184,7 +188,7 @@ func (s *State) LostSight(now time.Time) bool {
 			return true
 		}
 	}
-	return r.connect.Class != Well || r.probe.Class != Well
+	return r.connect.Class != Well || r.probe.Class != Well || now.Sub(r.contact) > sightLimit
 }
 
 // refusedOr is a condition, or that of a refusal when the fault is one.
