@@ -25,7 +25,7 @@ func (d *Decoder) Endpoints(e *corev1.Endpoints) store.Versioned[store.Endpoints
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_, lock := e.Annotations[annotationLeader]
-	out := store.Endpoints{Key: d.key(&e.ObjectMeta), SkipMirror: lock || e.Labels[syncer.LabelSkipMirror] == "true"}
+	out := store.Endpoints{Key: d.key(&e.ObjectMeta), UID: string(e.UID), SkipMirror: lock || e.Labels[syncer.LabelSkipMirror] == "true"}
 	for i := range e.Subsets {
 		s := &e.Subsets[i]
 		subset := syncer.Subset{Ready: d.addresses(s.Addresses), NotReady: d.addresses(s.NotReadyAddresses)}

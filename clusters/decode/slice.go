@@ -30,6 +30,7 @@ func (d *Decoder) Slice(s *discoveryv1.EndpointSlice) store.Versioned[store.Slic
 		Content: syncer.Slice{Name: s.Name, Family: syncer.Family(d.str(string(s.AddressType)))},
 	}
 	if !out.Derived {
+		out.UID = string(s.UID)
 		out.Content.Ports = d.slicePorts(s.Ports)
 		for i := range s.Endpoints {
 			out.Content.Endpoints = d.appendEndpoints(out.Content.Endpoints, &s.Endpoints[i], out.Content.Ports)

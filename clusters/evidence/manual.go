@@ -45,7 +45,7 @@ func (t *manual[T]) lacking(s *State, _ string, rv uint64, older bool, yield fun
 }
 
 func (s *State) lostManual(o store.ManualObject) lost {
-	return lost{id: manualObject(o), service: o.Service, replicas: s.replicaOf(o.Service)}
+	return lost{id: manualObject(o), uid: s.store.ManualUID(o), service: o.Service, replicas: s.replicaOf(o.Service)}
 }
 
 // believed takes what was read for all that there is.
@@ -84,8 +84,9 @@ type endpointsVersion = store.Versioned[store.Endpoints]
 // endpoints is the table of Endpoints of Services without selector.
 type endpoints struct{ manual[store.Endpoints] }
 
-func (*endpoints) kind() Kind                   { return Endpoints }
-func (*endpoints) id(o *store.Endpoints) object { return object{Endpoints, o.Key} }
+func (*endpoints) kind() Kind                    { return Endpoints }
+func (*endpoints) id(o *store.Endpoints) object  { return object{Endpoints, o.Key} }
+func (*endpoints) uid(o *store.Endpoints) string { return o.UID }
 
 // wanted leaves out Endpoints that a controller derived from a selector.
 func (*endpoints) wanted(s *State, o *store.Endpoints) bool { return s.store.IsManual(o.Key) }
@@ -128,8 +129,9 @@ type sliceVersion = store.Versioned[store.Slice]
 // another Service's is not absent: it has gone over.
 type slicesTable struct{ manual[store.Slice] }
 
-func (*slicesTable) kind() Kind               { return Slices }
-func (*slicesTable) id(o *store.Slice) object { return object{Slices, o.Key} }
+func (*slicesTable) kind() Kind                { return Slices }
+func (*slicesTable) id(o *store.Slice) object  { return object{Slices, o.Key} }
+func (*slicesTable) uid(o *store.Slice) string { return o.UID }
 
 func (*slicesTable) cause(o *store.Slice, rv uint64, event string) Cause {
 	return objectCause("EndpointSlice", o.Key, "", rv, event)

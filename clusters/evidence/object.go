@@ -88,7 +88,6 @@ func objectCause(kind string, key syncer.Key, uid string, rv uint64, event strin
 // plain is a table of a kind about which there is no more to say.
 type plain[T Object] struct{}
 
-func (plain[T]) uid(*T) string                                              { return "" }
 func (plain[T]) finished(*T) bool                                           { return false }
 func (plain[T]) wanted(*State, *T) bool                                     { return true }
 func (plain[T]) since(*State, *T) int64                                     { return 0 }

@@ -168,6 +168,18 @@ func (s *Store) ManualRevision(o ManualObject) (rv uint64, ok bool) {
 	return r.RV, ok
 }
 
+// ManualUID is the UID of an object that is held.
+func (s *Store) ManualUID(o ManualObject) string {
+	m, _ := s.manualRow(o)
+	switch {
+	case m == nil:
+		return ""
+	case o.Slice == "":
+		return m.endpoints.Object.UID
+	}
+	return m.slices[o.Slice].Object.UID
+}
+
 // ManualRevisions are those of all objects that are held for a Service.
 func (s *Store) ManualRevisions(service syncer.Key) map[ManualObject]uint64 {
 	all := map[ManualObject]uint64{}

@@ -12,6 +12,7 @@ import (
 // Endpoints are the hand-written Endpoints of a Service without selector.
 type Endpoints struct {
 	syncer.Key
+	UID     string
 	Subsets []syncer.Subset
 	// SkipMirror is true when no slices are to be made from these Endpoints: by
 	// label, or because they are a leader election lock (upstream's shouldMirror).
@@ -28,6 +29,7 @@ type Node struct {
 // Slice is an EndpointSlice of a Service without selector.
 type Slice struct {
 	syncer.Key
+	UID string
 	// Service is the name in the kubernetes.io/service-name label.
 	Service string
 	// Derived is true when a controller made the slice from something that is read
