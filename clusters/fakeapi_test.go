@@ -306,9 +306,13 @@ func statusObject(code int) *metav1.Status {
 		401: metav1.StatusReasonUnauthorized, 403: metav1.StatusReasonForbidden, 404: metav1.StatusReasonNotFound,
 		410: metav1.StatusReasonExpired, 422: metav1.StatusReasonInvalid, 500: metav1.StatusReasonInternalError,
 	}
+	message := "scripted"
+	if code == http.StatusForbidden { // as an authorizer says it
+		message = `User "tributary" cannot do that`
+	}
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Reason: reasons[code], Code: int32(code), Message: "scripted",
+		Status:   metav1.StatusFailure, Reason: reasons[code], Code: int32(code), Message: message,
 	}
 }
 

@@ -228,7 +228,7 @@ func TestFirstListOfHandWrittenEndpoints(t *testing.T) {
 					w.wantHand(c.stands + c.has)
 					w.wantHolds("shop/hand first_list_shrank")
 					w.wantState("a", Live, evidence.ReasonChangesHeld)
-					w.pass(8 * time.Second)
+					w.pass(12 * time.Second) // what is refused is asked for again first
 					if c.want == "confirmed" {
 						w.wantHand(c.has)
 						w.wantHolds()

@@ -32,7 +32,7 @@ const (
 	Gone
 	// There is an object of that name, whatever its UID.
 	There
-	// Refused: the right to `get` is missing (403).
+	// Refused: the right to `get` is missing, an authorizer says.
 	Refused
 )
 
@@ -102,7 +102,7 @@ func outcomeOf(err error, key syncer.Key) Outcome {
 		return There
 	case isGone(err, key):
 		return Gone
-	case apierrors.IsForbidden(err):
+	case apierrors.IsForbidden(err) && ByAuthorizer(err):
 		return Refused
 	default:
 		return Failed

@@ -95,10 +95,13 @@ func TestReadsOneObject(t *testing.T) {
 		"a proxy finds nothing":     {func(w http.ResponseWriter, _ *http.Request, _ string) { http.Error(w, "404 page not found", 404) }, Failed},
 		"the resource is unknown":   {func(w http.ResponseWriter, _ *http.Request, _ string) { fail(w, 404) }, Failed},
 		"no right":                  {func(w http.ResponseWriter, _ *http.Request, _ string) { fail(w, 403) }, Refused},
-		"no credential":             {func(w http.ResponseWriter, _ *http.Request, _ string) { fail(w, 401) }, Failed},
-		"trouble":                   {func(w http.ResponseWriter, _ *http.Request, _ string) { fail(w, 500) }, Failed},
-		"nothing":                   {func(http.ResponseWriter, *http.Request, string) {}, Failed},
-		"no answer":                 {func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() }, Failed},
+		"a front's page": {func(w http.ResponseWriter, _ *http.Request, _ string) {
+			http.Error(w, "<h1>Forbidden</h1>", http.StatusForbidden)
+		}, Failed},
+		"no credential": {func(w http.ResponseWriter, _ *http.Request, _ string) { fail(w, 401) }, Failed},
+		"trouble":       {func(w http.ResponseWriter, _ *http.Request, _ string) { fail(w, 500) }, Failed},
+		"nothing":       {func(http.ResponseWriter, *http.Request, string) {}, Failed},
+		"no answer":     {func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() }, Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			serving(t, func(t *testing.T, f *apiServer) {
@@ -265,6 +268,45 @@ func TestReaderWaitsForABusyServer(t *testing.T) {
 		current = nil
 		if got := ask(); got != Failed {
 			t.Errorf("outcome %d without a session", got)
+		}
+		cancel()
+		running.Wait()
+		s.Release()
+	})
+}
+
+// A server that has just started refuses everything for a moment: the right is missing once
+// it has been refused for a while.
+func TestReaderConfirmsRefusals(t *testing.T) {
+	serving(t, func(t *testing.T, f *apiServer) {
+		s := openSession(t, f)
+		refuses := true
+		f.setHook(onPods(func(w http.ResponseWriter, _ *http.Request, name string) {
+			if refuses {
+				fail(w, 403)
+				return
+			}
+			missingObject(w, name)
+		}))
+		reader := NewReader(func() *Session {
+			s.Hold()
+			return s
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { reader.Run(ctx) })
+		outcomes := make(chan Outcome)
+		for i, step := range []struct {
+			after   time.Duration
+			refuses bool
+			want    Outcome
+		}{{0, true, Failed}, {2 * time.Second, true, Failed}, {time.Second, true, Refused}, {0, true, Refused}, {0, false, Gone}, {time.Hour, true, Failed}} {
+			pause(ctx, step.after)
+			refuses = step.refuses
+			reader.Ask(Reading{Resource: Pods, Key: syncer.Key{Namespace: "ns", Name: "a"}, Answered: func(_ runtime.Object, o Outcome, _ error) { outcomes <- o }})
+			if got := <-outcomes; got != step.want {
+				t.Errorf("question %d: outcome %d, want %d", i, got, step.want)
+			}
 		}
 		cancel()
 		running.Wait()

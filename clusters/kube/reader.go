@@ -6,9 +6,11 @@ package kube
 import (
 	"context"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -39,12 +41,24 @@ type Reader struct {
 
 	mu    sync.Mutex
 	queue []Reading
+	// refused is since when all reads of a resource in a namespace are.
+	refused map[place]time.Time
 }
+
+// place is where a right may be missing.
+type place struct {
+	resource  schema.GroupVersionResource
+	namespace string
+}
+
+// refusedFor is how long reads are refused before the right to them counts as missing: a
+// server that has just started refuses everything for a moment.
+const refusedFor = 3 * time.Second
 
 // NewReader returns a reader. session returns what to read through, held for the reader,
 // which releases it; nil: reads fail.
 func NewReader(session func() *Session) *Reader {
-	return &Reader{session: session, wake: make(chan struct{}, 1)}
+	return &Reader{session: session, wake: make(chan struct{}, 1), refused: map[place]time.Time{}}
 }
 
 // Ask queues questions; they are asked in order.
@@ -74,7 +88,7 @@ func (r *Reader) Run(ctx context.Context) {
 			reads.Go(func() error {
 				a := r.read(ctx, reading)
 				answers.Go(func() error { // the next object may be read meanwhile
-					a.handOn(ctx, reading)
+					r.handOn(ctx, reading, a)
 					return nil
 				})
 				return nil
@@ -127,17 +141,40 @@ func (r *Reader) once(ctx context.Context, reading Reading) (a reply) {
 	return a
 }
 
-// handOn hands on what was answered, unless it may be another cluster's.
-func (a reply) handOn(ctx context.Context, reading Reading) {
+// handOn hands on what was answered, unless it may be another cluster's, or refused for the
+// moment alone.
+func (r *Reader) handOn(ctx context.Context, reading Reading, a reply) {
 	defer a.release()
 	if a.outcome == There || a.outcome == Gone {
 		if err := a.session.Confirm(ctx); err != nil {
 			a.object, a.outcome, a.err = nil, Failed, err
 		}
 	}
+	if r.mayStillBeAllowed(reading, a.outcome) {
+		a.outcome = Failed
+	}
 	if ctx.Err() == nil {
 		reading.Answered(a.object, a.outcome, a.err)
 	}
+}
+
+// mayStillBeAllowed reports whether a read was refused, and others of its place were not
+// long enough.
+func (r *Reader) mayStillBeAllowed(reading Reading, outcome Outcome) bool {
+	at := place{reading.Resource.GroupVersionResource, reading.Key.Namespace}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch outcome {
+	case There, Gone:
+		delete(r.refused, at)
+	case Refused:
+		if _, known := r.refused[at]; !known {
+			r.refused[at] = time.Now()
+		}
+		return time.Since(r.refused[at]) < refusedFor
+	case Failed:
+	}
+	return false
 }
 
 func (a reply) release() {
