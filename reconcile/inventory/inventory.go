@@ -53,8 +53,8 @@ type Store struct {
 	Namespace, Instance string
 }
 
-// errForeign is why an object of that name is not used.
-var errForeign = errors.New("is not this installation's, by its labels")
+// ErrForeign is why an object of that name is not used.
+var ErrForeign = errors.New("is not this installation's, by its labels")
 
 func (s Store) name() string { return prefix + s.Instance }
 
@@ -92,21 +92,30 @@ func (s Store) get(ctx context.Context) (*coordinationv1.Lease, error) {
 			continue
 		}
 		if lease.Labels[syncer.LabelManagedBy] != syncer.ManagedBy || lease.Labels[syncer.LabelInstance] != s.Instance {
-			return nil, fmt.Errorf("lease %s/%s %w", s.Namespace, lease.Name, errForeign)
+			return nil, fmt.Errorf("lease %s/%s %w", s.Namespace, lease.Name, ErrForeign)
 		}
 		return lease, nil
 	}
 	return nil, nil
 }
 
-// Write makes what stands say what is known, and does nothing when it does. The
-// namespace is made where it is missing.
-func (s Store) Write(ctx context.Context, known Inventory) error {
-	members, err := json.Marshal(known.Members)
+// Write makes what stands say what is known, and does nothing when it does. Identities of
+// members that are not known stay where keep says so: this process may not have met them.
+// The namespace is made where it is missing.
+func (s Store) Write(ctx context.Context, known Inventory, keep func(member string) bool) error {
+	standing, err := s.get(ctx)
 	if err != nil {
 		return err
 	}
-	standing, err := s.get(ctx)
+	if standing != nil {
+		members := parse(standing.Annotations).Members
+		maps.DeleteFunc(members, func(name, _ string) bool { return !keep(name) })
+		if len(members) > 0 {
+			maps.Copy(members, known.Members)
+			known.Members = members
+		}
+	}
+	members, err := json.Marshal(known.Members)
 	if err != nil {
 		return err
 	}

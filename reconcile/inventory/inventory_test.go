@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func TestWhatIsKnownOutlivesARestart(t *testing.T) {
 	blue, green := Store{client, "own", "blue"}, Store{client, "own", "green"}
 	write := func(s Store, known Inventory) {
 		t.Helper()
-		if err := s.Write(t.Context(), known); err != nil {
+		if err := s.Write(t.Context(), known, nobody); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,7 +103,7 @@ func TestWhatIsNotOurs(t *testing.T) {
 	if got, err := s.Read(t.Context()); err == nil || got.Ingress != "" {
 		t.Errorf("read %+v, %v", got, err)
 	}
-	if err := s.Write(t.Context(), Inventory{Ingress: "in"}); err == nil {
+	if err := s.Write(t.Context(), Inventory{Ingress: "in"}, nobody); err == nil {
 		t.Error("overwrote what is another's")
 	}
 	expect(t, client, "")
@@ -119,8 +120,31 @@ func TestFailuresNameTheObject(t *testing.T) {
 	client.PrependReactor("create", "leases", func(ktesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "x", nil)
 	})
-	err := Store{client, "own", "blue"}.Write(t.Context(), Inventory{Ingress: "in"})
+	err := Store{client, "own", "blue"}.Write(t.Context(), Inventory{Ingress: "in"}, nobody)
 	if err == nil || !strings.HasPrefix(err.Error(), "create lease own/tributary.inventory.blue: ") || !apierrors.IsForbidden(err) {
 		t.Errorf("%v", err)
+	}
+}
+
+// nobody keeps what is on record of no member.
+func nobody(string) bool { return false }
+
+// A member that this process has not met stays on record for as long as it is configured.
+func TestWriteKeepsWhoWasNotMet(t *testing.T) {
+	s := Store{fake.NewClientset(), "own", "blue"}
+	for _, step := range []struct {
+		known, want map[string]string
+		keep        func(string) bool
+	}{
+		{map[string]string{"a": "1", "b": "2", "c": "3"}, map[string]string{"a": "1", "b": "2", "c": "3"}, nobody},
+		{map[string]string{"a": "9"}, map[string]string{"a": "9", "b": "2"}, func(name string) bool { return name != "c" }},
+		{nil, map[string]string{"b": "2"}, func(name string) bool { return name == "b" }},
+	} {
+		if err := s.Write(t.Context(), Inventory{Ingress: "in", Members: step.known}, step.keep); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Read(t.Context()); err != nil || !maps.Equal(got.Members, step.want) {
+			t.Errorf("wrote %v: %v, %v, want %v", step.known, got.Members, err, step.want)
+		}
 	}
 }

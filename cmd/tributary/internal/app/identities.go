@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 
 	"tributary.dev/tributary/clusters"
@@ -31,6 +32,8 @@ const (
 	// identitiesPause how long nothing is tried after a failure.
 	identitiesLook  = time.Second
 	identitiesPause = 30 * time.Second
+	// identitiesTries is how often in a row reading must be refused to be believed.
+	identitiesTries = 3
 )
 
 // inventoryOf is where a session keeps what is known.
@@ -56,11 +59,25 @@ func otherIngress(err error) error {
 }
 
 // identify reads what is recorded of the cluster that a session leads to, and refuses
-// another than that, unless it is the expected one.
+// another than that, unless it is the expected one. What cannot be read is not nothing: it
+// fails, but where that may not be read, or is another's. A refusal is believed when it is
+// repeated: an API server that has just started denies what it grants a moment later.
 func (s *ingressSession) identify(ctx context.Context, c *config.Config, former *ingressSession) error {
 	ctx, cancel := context.WithTimeout(ctx, identitiesTimeout)
 	defer cancel()
-	s.known, s.unrecorded = s.inventoryOf(c).Read(ctx)
+	for n := 1; ; n++ {
+		s.known, s.unrecorded = s.inventoryOf(c).Read(ctx)
+		if n == identitiesTries || !apierrors.IsForbidden(s.unrecorded) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(identitiesLook):
+		}
+	}
+	if err := s.unrecorded; err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) && !errors.Is(err, inventory.ErrForeign) {
+		return fmt.Errorf("the identities of clusters cannot be read: %w", err)
+	}
 	identity := ""
 	if s.watch.Identified() {
 		identity = s.watch.Identity()
@@ -177,7 +194,7 @@ func (r *App) keepInventory(ctx context.Context, session *ingressSession) {
 	for {
 		if known := r.known(session); time.Now().After(pause) && (first || !known.Equal(written)) {
 			asking, cancel := context.WithTimeout(ctx, identitiesTimeout)
-			err := session.inventoryOf(&r.running().Config).Write(asking, known)
+			err := r.writeDown(asking, session, known)
 			cancel()
 			switch {
 			case err == nil:
@@ -195,6 +212,20 @@ func (r *App) keepInventory(ctx context.Context, session *ingressSession) {
 		case <-tick.C:
 		}
 	}
+}
+
+// writeDown writes down what is known. Nothing is written over that was not read, and who
+// could not read it at the start does so first.
+func (r *App) writeDown(ctx context.Context, session *ingressSession, known inventory.Inventory) error {
+	loaded := r.running()
+	if session.unrecorded != nil {
+		if err := session.identify(ctx, &loaded.Config, nil); err != nil || session.unrecorded != nil {
+			return cmp.Or(err, session.unrecorded)
+		}
+	}
+	return session.inventoryOf(&loaded.Config).Write(ctx, known, func(member string) bool {
+		return loaded.SecretsUnread || slices.ContainsFunc(loaded.Config.Clusters, func(c config.Cluster) bool { return c.Name == member })
+	})
 }
 
 // known is what there is to write down.
