@@ -84,14 +84,18 @@ func (l *Listener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		_ = server.Close()
 		return &countedConn{Conn: buffer(client), l: l}, nil
 	}
+	accepted := buffer(&freezingConn{Conn: server, l: l})
+	err := error(nil)
 	select {
-	case l.conns <- buffer(&freezingConn{Conn: server, l: l}):
+	case l.conns <- accepted:
 		return &countedConn{Conn: buffer(client), l: l}, nil
 	case <-l.closed:
-		return nil, &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
+		err = &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		err = ctx.Err()
 	}
+	_ = accepted.Close() // nobody else would end what writes for it
+	return nil, err
 }
 
 // Dials is how many connections have been dialled.
