@@ -117,8 +117,8 @@ func isWrittenIn[T Object](s *State, now time.Time, t table[T], v store.Versione
 	}
 }
 
-// isThereStill takes in an object that is there although lists lack it, unless it is
-// another one of its name, or has finished. What it says of itself is hard evidence,
+// isThereStill takes in an object that is there although lists lack it, unless it has finished,
+// or is another one of its name that came after them. What it says of itself is hard evidence,
 // also where nobody waits for it any more (a is nil).
 func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v store.Versioned[T], q *inquiry, out *Effects) {
 	rv, held := t.revision(s, &v.Object)
@@ -127,6 +127,10 @@ func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v s
 	}
 	past := held && v.RV != 0 && v.RV < rv || // the store went back; its lists will tell
 		s.quarantine.doubted(t.kind()) && !s.quarantine.news(t.kind(), v.RV, rv)
+	another := a != nil && a.uid != "" && t.uid(&v.Object) != a.uid
+	if another && !past && a.id.Kind == Pods {
+		s.departures.noteDeleted(a.uid)
+	}
 	switch {
 	case a == nil:
 		if !outdated(s, t, v) && v.RV > rv {
@@ -134,12 +138,24 @@ func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v s
 		}
 		return
 	case past:
-	case t.finished(&v.Object) || a.uid != "" && t.uid(&v.Object) != a.uid:
+	case t.finished(&v.Object) || another && !(t.wanted(s, &v.Object) && t.room(s, &v.Object)):
 		s.answers[a.id] = v.RV
 		s.settle(now, a, "asked", out)
 		return
+	case another && !t.listed(s, v): // it came after the list
+		s.reappeared(a.id) // or what replaces it would take it
+		heard(s, now, t, &v, "asked", out)
+		return
+	case another && (s.lists[a.id.Kind] != nil || s.listedAt[a.id.Kind].After(a.asked)):
+		s.settle(now, a, "asked", out) // a list has come since that may know that the other is gone, too
+		s.absent[a.id] = &absence{id: a.id, uid: t.uid(&v.Object), since: now, reported: true, state: askFailed, asked: now}
+		if q != nil {
+			q.waiting[a.id] = true
+		}
+		return
 	default:
 		dirty := t.hear(s, now, v, out)
+		a.uid = t.uid(&v.Object)
 		s.refile(a, t.lost(s, &v.Object)) // it may be another's by now
 		t.met(s, now, &v.Object, out)
 		t.claim(s, now, &v.Object, out)

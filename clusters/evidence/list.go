@@ -28,9 +28,10 @@ type table[T Object] interface {
 	// room is false where the object is one more than is allowed.
 	room(s *State, o *T) bool
 	// revision is that at which the object is held, if it is; outdated is whether an
-	// event of it is older than what is known.
+	// event of it is older than what is known; listed is whether the last list must show it.
 	revision(s *State, o *T) (rv uint64, held bool)
 	outdated(s *State, v store.Versioned[T]) bool
+	listed(s *State, v store.Versioned[T]) bool
 
 	// hear makes what an object says of itself the truth, put does so for one of a list
 	// that is believed. met is called after that, whatever it said: it is about what stands

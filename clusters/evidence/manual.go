@@ -107,6 +107,10 @@ func (*endpoints) outdated(s *State, v endpointsVersion) bool {
 	return s.store.ManualOutdated(store.ManualObject{Service: v.Object.Key}, v.RV)
 }
 
+func (*endpoints) listed(s *State, v endpointsVersion) bool {
+	return s.store.ListsManual(store.ManualObject{Service: v.Object.Key}, v.RV)
+}
+
 func (*endpoints) mark(s *State, o *store.Endpoints, rv uint64, older bool) {
 	s.store.MarkManual(store.ManualObject{Service: o.Key}, rv, older)
 }
@@ -149,6 +153,10 @@ func (*slicesTable) revision(s *State, o *store.Slice) (uint64, bool) {
 
 func (*slicesTable) outdated(s *State, v sliceVersion) bool {
 	return s.store.ManualOutdated(nameOfSlice(&v.Object), v.RV)
+}
+
+func (*slicesTable) listed(s *State, v sliceVersion) bool {
+	return s.store.ListsManual(nameOfSlice(&v.Object), v.RV)
 }
 
 func (*slicesTable) mark(s *State, o *store.Slice, rv uint64, older bool) {

@@ -17,7 +17,7 @@ type pods struct {
 	plain[syncer.Pod]
 	ready   int    // listed pods that are ready and serve
 	dropped bool   // a listed pod turned not ready
-	listed  bool   // it is of a list
+	ofList  bool   // it is of a list
 	past    uint64 // the revision of a list from the past; 0: it is none
 }
 
@@ -27,7 +27,7 @@ func (*pods) uid(p *syncer.Pod) string    { return p.UID }
 func (*pods) finished(p *syncer.Pod) bool { return p.Terminal }
 
 func (t *pods) begin(s *State, rv uint64, older bool) {
-	if t.listed = true; older {
+	if t.ofList = true; older {
 		t.past = rv
 	}
 	s.store.BeginPods(rv, older)
@@ -35,6 +35,7 @@ func (t *pods) begin(s *State, rv uint64, older bool) {
 
 func (*pods) revision(s *State, p *syncer.Pod) (uint64, bool) { return s.store.PodRevision(p.Key) }
 func (*pods) outdated(s *State, v podVersion) bool            { return s.store.PodOutdated(v) }
+func (*pods) listed(s *State, v podVersion) bool              { return s.store.ListsPod(v.RV) }
 
 func (*pods) mark(s *State, p *syncer.Pod, rv uint64, older bool) { s.store.MarkPod(p.Key, rv, older) }
 
@@ -294,7 +295,7 @@ func (s *State) reclaim(now time.Time, p *syncer.Pod, by *pods, out *Effects) {
 				s.settle(now, a, "reused", out)
 			}
 		}
-		s.baselineReused(addr, p, by.listed, out)
+		s.baselineReused(addr, p, by.ofList, out)
 		s.keptReused(addr, p, out)
 	}
 }

@@ -21,6 +21,7 @@ func (services) id(o *syncer.Service) object              { return object{Servic
 func (services) uid(o *syncer.Service) string             { return o.UID }
 func (services) begin(s *State, rv uint64, older bool)    { s.store.BeginServices(rv, older) }
 func (services) outdated(s *State, v serviceVersion) bool { return s.store.ServiceOutdated(v) }
+func (services) listed(s *State, v serviceVersion) bool   { return s.store.ListsService(v.RV) }
 
 func (services) revision(s *State, o *syncer.Service) (uint64, bool) {
 	return s.store.ServiceRevision(o.Key)

@@ -18,6 +18,9 @@ import (
 // from before what was seen.
 func (s *Store) BeginPods(rv uint64, older bool) { s.pods.begin(rv, older) }
 
+// ListsPod reports whether the last list must show a pod that is there at revision rv.
+func (s *Store) ListsPod(rv uint64) bool { return s.pods.lists(rv) }
+
 // MarkPod notes that the list shows a pod. Where revisions went back, that of the pod
 // does, too, or its next event would look old.
 func (s *Store) MarkPod(key syncer.Key, rv uint64, older bool) {
@@ -50,6 +53,9 @@ func (s *Store) LackingPods(namespace string, rv uint64, older bool, yield func(
 
 // BeginServices is BeginPods for Services.
 func (s *Store) BeginServices(rv uint64, older bool) { s.services.begin(rv, older) }
+
+// ListsService is ListsPod for a Service.
+func (s *Store) ListsService(rv uint64) bool { return s.services.lists(rv) }
 
 // MarkService is MarkPod for a Service.
 func (s *Store) MarkService(key syncer.Key, rv uint64, older bool) {

@@ -201,6 +201,12 @@ func (s *Store) ManualOutdated(o ManualObject, rv uint64) bool {
 	return m != nil && table.stale(o.Service.Namespace, rv, ok, held)
 }
 
+// ListsManual is ListsPod for what is written by hand.
+func (s *Store) ListsManual(o ManualObject, rv uint64) bool {
+	m, table := s.manualRow(o)
+	return m != nil && table.lists(rv)
+}
+
 // manualRow finds where an object is held, and what is known of its kind there.
 func (s *Store) manualRow(o ManualObject) (*manual, *table) {
 	if owner, owned := s.owners[syncer.Key{Namespace: o.Service.Namespace, Name: o.Slice}]; o.Slice != "" && owned {

@@ -44,6 +44,9 @@ func (t *table) stale(namespace string, rv uint64, isHeld bool, held uint64) boo
 	return rv != 0 && rv <= max(t.listed, t.deleted[namespace])
 }
 
+// lists reports whether the last list must show an object that is there at a revision.
+func (t *table) lists(rv uint64) bool { return rv != 0 && rv <= t.listed }
+
 // remove notes a deletion.
 func (t *table) remove(namespace string, rv uint64) {
 	if rv <= max(t.listed, t.deleted[namespace]) {
