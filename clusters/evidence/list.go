@@ -95,6 +95,7 @@ type list[T Object] struct {
 	// only what happened since is taken, as if events had shown it.
 	doubted bool
 	taken   int // the first Items are to be taken
+	newer   []T // shown, and held as they were seen later
 }
 
 // usualPiece is the number of objects that are looked at in one step, so that a list of
@@ -180,7 +181,10 @@ func (r *list[T]) compareAll(s *State, now time.Time, out *Effects) bool {
 				s.lacks(now, l, true)
 			}
 			continue
-		case !r.wanted(s, &v.Object), !r.doubted && !r.Older && ok && r.Revision != 0 && held > r.Revision:
+		case !r.wanted(s, &v.Object):
+			continue
+		case !r.doubted && !r.Older && ok && r.Revision != 0 && held > r.Revision:
+			r.newer = append(r.newer, v.Object)
 			continue
 		}
 		r.Items[r.taken] = v
@@ -231,6 +235,11 @@ func (r *list[T]) claimAll(s *State, now time.Time, out *Effects) bool {
 	from, to, last := r.next(s.piece)
 	for i := range r.Items[from:to] {
 		r.claim(s, now, &r.Items[from+i].Object, out)
+	}
+	if last {
+		for i := range r.newer {
+			r.claim(s, now, &r.newer[i], out)
+		}
 	}
 	return last
 }

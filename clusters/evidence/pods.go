@@ -100,6 +100,9 @@ func (*pods) put(s *State, _ time.Time, v podVersion) []store.Dirty {
 // met has what stands of a pod be as it says, claim its addresses be nobody else's.
 func (*pods) met(s *State, _ time.Time, p *syncer.Pod, out *Effects) { s.meetBaseline(p, out) }
 func (t *pods) claim(s *State, now time.Time, p *syncer.Pod, out *Effects) {
+	if held := s.store.Pod(p.Key); t.ofList && held != nil { // events may have shown it since
+		p = held
+	}
 	s.reclaim(now, p, t, out)
 }
 
