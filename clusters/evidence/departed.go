@@ -14,7 +14,8 @@ import (
 )
 
 // Departed is what was seen to leave traffic, on hard evidence: a pod, where UID is given, else
-// a Service, or an address that was written by hand for it.
+// a Service, or an address that was written by hand for it. A pod with its Key is there yet, and
+// where a Service publishes it an endpoint.
 type Departed struct {
 	syncer.Key
 	UID  string
@@ -79,8 +80,10 @@ func (s *State) SeenGone(since time.Time) (gone []Departed) {
 		gone = append(gone, Departed{UID: uid})
 	}
 	for _, p := range s.store.Pods() {
-		if p.Terminating() || p.Terminal {
+		if p.Terminal {
 			gone = append(gone, Departed{UID: p.UID})
+		} else if p.Terminating() {
+			gone = append(gone, Departed{Key: p.Key, UID: p.UID})
 		}
 	}
 	for what, at := range s.departures.left {
@@ -127,18 +130,17 @@ func (s *State) isAway(what Departed) bool {
 func (st *baseline) departed(gone []Departed) (all []*baselineEndpoint) {
 	is := map[Departed]bool{}
 	for _, what := range gone {
-		if what.UID != "" {
-			what.Key = syncer.Key{}
-		}
 		is[what] = true
 	}
 	for _, r := range st.replicas {
 		for _, e := range r.endpoints {
-			_, named := e.pod()
+			pod, named := e.pod()
+			uid := e.endpoint.Target.UID
 			lost := func(source syncer.Key) bool {
 				return is[Departed{Key: source}] || !named && is[Departed{Key: source, Addr: e.endpoint.Addr}]
 			}
-			if named && is[Departed{UID: e.endpoint.Target.UID}] || len(r.sources) > 0 && !slices.ContainsFunc(r.sources, func(source syncer.Key) bool { return !lost(source) }) {
+			left := named && (is[Departed{UID: uid}] || len(r.publishing) == 0 && is[Departed{Key: pod, UID: uid}])
+			if left || len(r.sources) > 0 && !slices.ContainsFunc(r.sources, func(source syncer.Key) bool { return !lost(source) }) {
 				all = append(all, e)
 			}
 		}

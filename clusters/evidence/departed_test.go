@@ -50,12 +50,17 @@ func TestDeparted(t *testing.T) {
 	for name, c := range map[string]struct {
 		before []Event // long ago
 		events []Event
-		want   []string
+		// publishes is true where what stands of web is on record as published.
+		publishes bool
+		want      []string
 	}{
-		"nothing":                          {want: all},
-		"a pod is deleted":                 {events: []Event{&Gone[syncer.Pod]{pod("1", nil)}}, want: without("10.0.0.1")},
-		"long ago":                         {before: []Event{&Gone[syncer.Pod]{pod("1", nil)}}, want: without("10.0.0.1")},
-		"a pod terminates":                 {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", func(p *syncer.Pod) { p.Deleted = 1 })}}, want: without("10.0.0.1")},
+		"nothing":          {want: all},
+		"a pod is deleted": {events: []Event{&Gone[syncer.Pod]{pod("1", nil)}}, want: without("10.0.0.1")},
+		"long ago":         {before: []Event{&Gone[syncer.Pod]{pod("1", nil)}}, want: without("10.0.0.1")},
+		"a pod terminates": {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", func(p *syncer.Pod) { p.Deleted = 1 })}}, want: without("10.0.0.1")},
+		"a published pod terminates": {publishes: true, want: all,
+			events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", func(p *syncer.Pod) { p.Deleted = 1 })}}},
+		"a published pod is deleted":       {publishes: true, events: []Event{&Gone[syncer.Pod]{pod("1", nil)}}, want: without("10.0.0.1")},
 		"a pod has finished":               {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", func(p *syncer.Pod) { p.Terminal = true })}}, want: without("10.0.0.1")},
 		"a pod turns not ready":            {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", down)}}, want: without("10.0.0.1")},
 		"long ago: others may see it well": {before: []Event{&Seen[syncer.Pod]{Versioned: pod("1", down)}}, want: all},
@@ -98,6 +103,10 @@ func TestDeparted(t *testing.T) {
 			stands := map[syncer.Key]Standing{
 				web: {Sources: []syncer.Key{web}, Endpoints: []syncer.Endpoint{one, endpoint("10.0.0.2", "web-2")}},
 				db:  {Sources: []syncer.Key{db}, HandWritten: []syncer.Key{db}, Endpoints: []syncer.Endpoint{endpoint("10.1.0.1", ""), endpoint("10.1.0.2", "")}},
+			}
+			if web := stands[web]; c.publishes {
+				web.Publishing = web.Sources
+				stands[web.Sources[0]] = web
 			}
 			next := New(start, Config{Placement: place}, 2)
 			next.Step(start.Add(2*time.Minute), Baseline{Replicas: stands, Gone: s.SeenGone(start.Add(30 * time.Second))})
