@@ -237,14 +237,18 @@ func (s *State) hold(now time.Time, l loss, lacking []*absence) {
 	}
 }
 
-// moved takes in that Services may be placed elsewhere: what is kept moves with them.
-func (s *State) moved() {
+// moved takes in that Services of a replica, or with nil of all, may be placed elsewhere: what
+// is kept moves with them.
+func (s *State) moved(from *syncer.Key) {
 	for _, l := range s.lists {
 		if l != nil {
 			l.recount(s)
 		}
 	}
 	for id, a := range s.absent {
+		if from != nil && len(a.replicas) > 0 && !slices.Contains(a.replicas, *from) {
+			continue
+		}
 		l := lost{service: a.service, addrs: a.addrs}
 		switch a.id.Kind {
 		case Pods:

@@ -58,6 +58,9 @@ func (services) put(s *State, now time.Time, v serviceVersion) []store.Dirty {
 		dirty = append(dirty, s.keepSelected(now, key, before)...)
 	}
 	replica, placed := s.store.Placed(key)
+	if !isNew && replica != former {
+		s.moved(&former)
+	}
 	switch held := s.ruling.held[replica]; {
 	case !placed || !isNew:
 	case held != nil:

@@ -195,7 +195,7 @@ func (s *State) configure(now time.Time, c Config, out *Effects) {
 		s.crowdedAnew()
 	}
 	dirty := s.store.SetPlacement(c.Placement)
-	s.moved()
+	s.moved(nil)
 	if !reflect.DeepEqual(former.Rules, c.Rules) {
 		dirty = append(dirty, s.store.SetRules(c.Rules)...)
 	}
