@@ -45,6 +45,9 @@ func stand(ready map[syncer.Key]int) func(string) map[syncer.Key]Standing {
 		all := map[syncer.Key]Standing{}
 		for key, n := range ready {
 			s := Standing{Sources: []syncer.Key{key}}
+			if key == hand {
+				s.HandWritten = map[syncer.Key][]string{hand: {"Endpoints", "hand-1"}}
+			}
 			for i := range n {
 				addr := netip.AddrFrom4([4]byte{10, 200, byte(i >> 8), byte(i)})
 				s.Endpoints = append(s.Endpoints, syncer.Endpoint{Addr: addr, Ready: true, Serving: true})

@@ -6,6 +6,8 @@ package clusters
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -325,4 +327,56 @@ func TestWhatIsWrittenIsAskedForWhole(t *testing.T) {
 		w.pass(500 * time.Millisecond)
 		w.wantHand(0)
 	})
+}
+
+// TestSlicesThatAFirstListHides checks that slices are asked for by name when a process starts
+// beside lists that lack them, as a running one would, and that no list settles it where their
+// names are not on record.
+func TestSlicesThatAFirstListHides(t *testing.T) {
+	for name, c := range map[string]struct {
+		on     []string // record
+		gone   bool
+		refuse bool
+		want   int
+		state  State
+		reason Reason
+	}{
+		"by name":               {[]string{"hand-1"}, false, false, 12, Suspect, evidence.ReasonListIncomplete},
+		"gone by name":          {[]string{"hand-1"}, true, false, 0, Live, ReasonNone},
+		"without names":         {nil, false, false, 12, Live, evidence.ReasonChangesHeld},
+		"may not be asked for":  {[]string{"hand-1"}, false, true, 12, Live, evidence.ReasonChangesHeld},
+		"not all of it is seen": {[]string{"Endpoints", "hand-1"}, false, false, 12, Suspect, evidence.ReasonListIncomplete},
+	} {
+		t.Run(name, func(t *testing.T) {
+			standing := Standing{Sources: []syncer.Key{hand}, HandWritten: map[syncer.Key][]string{hand: c.on}}
+			for _, ip := range handIPs(1, 12) {
+				standing.Endpoints = append(standing.Endpoints, syncer.Endpoint{Addr: netip.MustParseAddr(ip), Ready: true, Serving: true})
+			}
+			stands := func(o *Options) {
+				o.Standing = func(string) map[syncer.Key]Standing { return map[syncer.Key]Standing{hand: standing} }
+			}
+			inWorld(t, stands, func(w *world) {
+				a := w.api("uid-a")
+				a.put(byHand(12)...)
+				if c.gone {
+					a.remove("endpointslices", "shop", "hand-1")
+				}
+				a.hide("endpointslices", func(string) bool { return true })
+				if c.refuse {
+					a.refuse("endpointslices")
+				}
+				w.reach("a", a.config(""), "1")
+				for range 10 {
+					w.pass(3 * time.Second)
+					w.wantHand(c.want)
+				}
+				w.wantState("a", c.state, c.reason)
+				w.pass(10 * time.Minute)
+				w.wantHand(c.want)
+				if got := w.set.Peek(hand).Shares[0].WrittenIn; c.want > 0 && !slices.Contains(got, "hand-1") != (c.on == nil) {
+					t.Errorf("written in %v", got)
+				}
+			})
+		})
+	}
 }

@@ -49,53 +49,50 @@ func (m *Member) answered(answer evidence.Answer, err error) {
 	m.step(answer, time.Now())
 }
 
-// askWritten has all read that is written by hand for a Service: the slices that name it, if
-// the API has any, and then the Endpoints of its name. The revision is that of the slices.
+// askWritten has the objects read, one after the other, that hand-written endpoints of a
+// Service stood in.
 func (m *Member) askWritten(service evidence.Read) {
 	var all evidence.Written
-	var revision uint64
-	answered := func(outcome kube.Outcome, err error) {
-		answer := evidence.Answer{Read: service, Outcome: outcomes[outcome], Revision: revision}
-		switch {
-		case outcome == kube.There && all.Endpoints == nil && len(all.Slices) == 0:
-			answer.Outcome = evidence.NotFound
-		case outcome == kube.There:
+	var next func(names []string)
+	answered := func(outcome evidence.Outcome, err error) {
+		answer := evidence.Answer{Read: service, Outcome: outcome}
+		if outcome == evidence.There {
 			answer.Object = all
 		}
 		m.answered(answer, err)
 	}
-	endpoints := kube.Reading{
-		Resource: kube.Endpoints, Key: service.Key,
-		Answered: func(found runtime.Object, outcome kube.Outcome, err error) {
-			if e, ok := found.(*corev1.Endpoints); ok && outcome == kube.There {
-				v := m.decoder.Endpoints(e)
-				all.Endpoints = &v
-			}
-			if outcome == kube.Gone {
-				outcome, err = kube.There, nil
-			}
-			answered(outcome, err)
-		},
-	}
-	if !m.hasSlices() {
-		m.reader.Ask(endpoints)
-		return
-	}
-	m.reader.Ask(kube.Reading{
-		Resource: kube.EndpointSlices, Key: service.Key, Selector: handWrittenSlices + "," + syncer.LabelServiceName + "=" + service.Key.Name,
-		Answered: func(found runtime.Object, outcome kube.Outcome, err error) {
-			list, ok := found.(*discoveryv1.EndpointSliceList)
-			if !ok || outcome != kube.There {
-				answered(m.ofSlices(outcome), err)
+	next = func(names []string) {
+		switch {
+		case len(names) > 0:
+		case all.Endpoints == nil && len(all.Slices) == 0:
+			answered(evidence.NotFound, nil)
+			return
+		default:
+			answered(evidence.There, nil)
+			return
+		}
+		reading := kube.Reading{Resource: kube.Endpoints, Key: service.Key}
+		if names[0] != syncer.WrittenInEndpoints {
+			reading.Resource, reading.Key.Name = kube.EndpointSlices, names[0]
+		}
+		reading.Answered = func(found runtime.Object, outcome kube.Outcome, err error) {
+			if outcome != kube.There && outcome != kube.Gone {
+				answered(outcomes[m.ofSlices(outcome)], err)
 				return
 			}
-			for i := range list.Items {
-				all.Slices = append(all.Slices, m.decoder.Slice(&list.Items[i]))
+			switch v := decoded(m.decoder, found).(type) {
+			case store.Versioned[store.Endpoints]:
+				all.Endpoints = &v
+			case store.Versioned[store.Slice]: // it may be another's by now
+				if v.Object.ServiceKey() == service.Key && !v.Object.Derived {
+					all.Slices = append(all.Slices, v)
+				}
 			}
-			revision = store.Revision(list.ResourceVersion)
-			m.reader.Ask(endpoints)
-		},
-	})
+			next(names[1:])
+		}
+		m.reader.Ask(reading)
+	}
+	next(service.Objects)
 }
 
 // ofSlices is what came of a question for slices: where the API says that it has none, nobody
@@ -105,17 +102,6 @@ func (m *Member) ofSlices(outcome kube.Outcome) kube.Outcome {
 		return kube.Refused
 	}
 	return outcome
-}
-
-// hasSlices reports whether the version of the API is one that has EndpointSlices.
-func (m *Member) hasSlices() bool {
-	s := m.hold()
-	if s == nil {
-		return true
-	}
-	defer s.Release()
-	v := s.Version()
-	return v.Git == "" || v.AtLeast(slicesMajor, slicesMinor)
 }
 
 var resources = map[evidence.Kind]kube.Resource{

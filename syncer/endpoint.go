@@ -132,7 +132,10 @@ type Contribution struct {
 	Publishes bool
 	// HandWritten is true where the endpoints are written by hand.
 	HandWritten bool
-	Rejected    []Rejection
+	// WrittenIn names the objects that hand-written endpoints stand in: its slices, and
+	// WrittenInEndpoints for its Endpoints. Nil is unknown.
+	WrittenIn []string
+	Rejected  []Rejection
 	// Trigger is the candidate for endpoints.kubernetes.io/last-change-trigger-time;
 	// zero when no change since the last computation has a time.
 	Trigger time.Time

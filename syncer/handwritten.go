@@ -8,6 +8,10 @@ import (
 	"slices"
 )
 
+// WrittenInEndpoints stands for the Endpoints of a Service among the names of slices, which
+// have no capitals.
+const WrittenInEndpoints = "Endpoints"
+
 // HandWritten returns the contribution of a Service without a selector: its
 // Endpoints and EndpointSlices as people or programs other than controllers
 // wrote them. subsets are those of the Endpoints object, slices those that no
@@ -30,17 +34,29 @@ func HandWritten(svc *Service, subsets []Subset, slices []Slice, skipMirror bool
 	}
 	c.HandWritten = true
 	h := handWritten{opts: opts}
+	if len(subsets) > 0 {
+		c.WrittenIn = []string{WrittenInEndpoints}
+	}
 	for i := range subsets {
 		h.subset(&subsets[i])
 	}
 	for i := range slices {
 		h.slice(&slices[i])
+		if len(slices[i].Endpoints) > 0 {
+			c.WrittenIn = append(c.WrittenIn, slices[i].Name)
+		}
 	}
+	c.WrittenIn = sorted(c.WrittenIn)
 	c.Subsets = h.subsets
 	c.Endpoints = h.merge(skipMirror)
 	c.Families = familiesOf(c.Endpoints)
 	c.Rejected = sortRejections(h.rejected)
 	return c
+}
+
+func sorted(names []string) []string {
+	slices.Sort(names)
+	return names
 }
 
 // handWritten gathers what people wrote.

@@ -17,7 +17,7 @@ func (s *State) answered(now time.Time, e Answer, out *Effects) {
 		return
 	}
 	if w, _ := e.Object.(Written); e.Kind == Manual && (e.Outcome == There || e.Outcome == NotFound) {
-		s.settleAll(now, s.unwritten(now, e.Key, w, e.Revision), "asked", out)
+		s.settleAll(now, s.unwritten(now, e.Read, w), "asked", out)
 	}
 	a := s.absent[object{e.Kind, e.Key}]
 	if a == nil || a.state != asking || a.uid != e.UID {
@@ -86,20 +86,28 @@ func (s *State) isWritten(now time.Time, a *absence, w Written, q *inquiry, out 
 	s.settle(now, a, "asked", out)
 }
 
-// unwritten are the absent objects of a Service that are not among all that is written by
-// hand for it: it was asked for all. So is what is held at no later revision than the answer's.
-func (s *State) unwritten(now time.Time, service syncer.Key, w Written, revision uint64) (gone []*absence) {
-	for o, rv := range s.store.ManualRevisions(service) {
-		if l := s.lostManual(o); rv <= revision && s.absent[l.id] == nil && !w.has(l.id) && !s.quarantine.lost(l.id.Kind) {
+// unwritten are the absent objects of a Service that were asked for and are not among what is
+// written by hand for it. So is what was held when it was asked for.
+func (s *State) unwritten(now time.Time, r Read, w Written) (gone []*absence) {
+	for o, rv := range s.store.ManualRevisions(r.Key) {
+		if l := s.lostManual(o); rv <= r.Revision && r.has(l.id) && s.absent[l.id] == nil && !w.has(l.id) && !s.quarantine.lost(l.id.Kind) {
 			s.lacks(now, l, true)
 		}
 	}
 	for id, a := range s.absent {
-		if id.Kind != Manual && a.service == service && !a.past && !w.has(id) {
+		if id.Kind != Manual && a.service == r.Key && r.has(id) && !a.past && !w.has(id) {
 			gone = append(gone, a)
 		}
 	}
 	return sortAbsences(gone)
+}
+
+// has reports whether an object is among what Manual is asked for in.
+func (r *Read) has(id object) bool {
+	if id.Kind == Endpoints {
+		return slices.Contains(r.Objects, syncer.WrittenInEndpoints)
+	}
+	return slices.Contains(r.Objects, id.Key.Name)
 }
 
 // has reports whether an object is among what is written by hand for a Service.

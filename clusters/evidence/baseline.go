@@ -30,8 +30,10 @@ type baselineReplica struct {
 	// true where what stands is written by hand: the pods that it names say nothing of it.
 	publishing []syncer.Key
 	byHand     bool
-	endpoints  []*baselineEndpoint // those that stand ready
-	left       int                 // those of them that are not dropped
+	// written are the objects that its hand-written endpoints stand in, by source.
+	written   map[syncer.Key][]string
+	endpoints []*baselineEndpoint // those that stand ready
+	left      int                 // those of them that are not dropped
 	// judged is true once its endpoints were compared with what the member shows. What
 	// is left of them then is unsettled.
 	judged bool
@@ -79,7 +81,7 @@ func (st *baseline) set(b Baseline) {
 		byPod: map[syncer.Key][]*baselineEndpoint{}, byAddr: map[netip.Addr][]*baselineEndpoint{},
 	}
 	for key, s := range b.Replicas {
-		r := &baselineReplica{key: key, sources: s.Sources, publishing: s.Publishing}
+		r := &baselineReplica{key: key, sources: s.Sources, publishing: s.Publishing, written: s.HandWritten}
 		r.byHand = len(s.HandWritten) > 0 && len(s.HandWritten) == len(s.Sources)
 		for _, e := range s.Endpoints {
 			if !e.Ready {
@@ -143,6 +145,17 @@ func (st *baseline) left(replica syncer.Key) int {
 		}
 	}
 	return n
+}
+
+// writtenIn are the objects that hand-written endpoints of a Service stand in; nil is unknown.
+func (st *baseline) writtenIn(source syncer.Key) (names []string) {
+	for _, r := range st.fedBy(source) {
+		if r.written[source] == nil {
+			return nil
+		}
+		names = append(names, r.written[source]...)
+	}
+	return names
 }
 
 // fedBy are the replicas that stand and were fed by a Service.

@@ -102,7 +102,7 @@ func TestDeparted(t *testing.T) {
 			one.Target.UID = pod("1", nil).Object.UID
 			stands := map[syncer.Key]Standing{
 				web: {Sources: []syncer.Key{web}, Endpoints: []syncer.Endpoint{one, endpoint("10.0.0.2", "web-2")}},
-				db:  {Sources: []syncer.Key{db}, HandWritten: []syncer.Key{db}, Endpoints: []syncer.Endpoint{endpoint("10.1.0.1", ""), endpoint("10.1.0.2", "")}},
+				db:  {Sources: []syncer.Key{db}, HandWritten: map[syncer.Key][]string{db: {"Endpoints"}}, Endpoints: []syncer.Endpoint{endpoint("10.1.0.1", ""), endpoint("10.1.0.2", "")}},
 			}
 			if web := stands[web]; c.publishes {
 				web.Publishing = web.Sources

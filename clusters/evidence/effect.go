@@ -85,6 +85,10 @@ type Read struct {
 	// Epoch is another one since the member went back in time: an answer from before tells
 	// of the time that was lost.
 	Epoch uint64
+	// Objects are those that Manual is asked for in: see Contribution.WrittenIn. Those of them
+	// that are held at Revision or before are gone if they are not in the answer.
+	Objects  []string
+	Revision uint64
 }
 
 // Fact is something worth one line in the log.

@@ -21,9 +21,9 @@ const (
 	Endpoints
 	Slices
 	kinds
-	// Manual is all that is written by hand for a Service: its Endpoints and its slices,
-	// which are asked for together where endpoints stand from before this process, and
-	// nobody remembers in which objects.
+	// Manual is what is written by hand for a Service: its Endpoints and its slices, as far
+	// as they are on record. They are asked for together, by name, where endpoints stand from
+	// before this process.
 	Manual = kinds
 )
 
@@ -78,9 +78,6 @@ type Answer struct {
 	// Object is a store.Versioned of the kind's type when the outcome is There; of Manual
 	// it is Written. What it says of itself is hard evidence.
 	Object any
-	// Revision is that at which Manual was read, or before: what was there by then, and is not
-	// in the answer, is gone. 0 is unknown.
-	Revision uint64
 }
 
 // Written are the objects that give hand-written endpoints to a Service; nil is none.
@@ -166,8 +163,9 @@ type Standing struct {
 	Sources []syncer.Key
 	// Publishing are those of them that took every pod for ready, as far as it is on record.
 	Publishing []syncer.Key
-	// HandWritten are those whose endpoints are written by hand, as far as it is on record.
-	HandWritten []syncer.Key
+	// HandWritten are those whose endpoints are written by hand, as far as it is on record,
+	// with the objects that these stand in: see Contribution.WrittenIn.
+	HandWritten map[syncer.Key][]string
 	// Endpoints as they stand. Those of pods name them with their UID in Target.
 	Endpoints []syncer.Endpoint
 }

@@ -49,7 +49,7 @@ func (s *State) inquire(now time.Time, kind Kind, out *Effects) {
 		case a.state == asking, a.state == askFailed && a.failures < askFailures: // in the round before
 			q.waiting[a.id] = true
 		case a.state == isThere:
-		case a.past: // the answer would be worth nothing
+		case a.past, a.id.Kind == Manual && s.baseline.writtenIn(a.id.Key) == nil: // the answer would be worth nothing
 			a.state, q.mayNot = mayNotAsk, true
 		default:
 			a.state, open = notAsked, append(open, a)
@@ -79,7 +79,14 @@ func (s *State) inquire(now time.Time, kind Kind, out *Effects) {
 func (s *State) ask(now time.Time, a *absence, q *inquiry, out *Effects) {
 	a.state, a.asked = asking, now
 	q.waiting[a.id] = true
-	out.Read = append(out.Read, Read{Kind: a.id.Kind, Key: a.id.Key, UID: a.uid, Epoch: s.quarantine.epochs[a.id.Kind]})
+	r := Read{Kind: a.id.Kind, Key: a.id.Key, UID: a.uid, Epoch: s.quarantine.epochs[a.id.Kind]}
+	if r.Kind == Manual {
+		r.Objects = s.baseline.writtenIn(r.Key)
+		for _, rv := range s.store.ManualRevisions(r.Key) {
+			r.Revision = max(r.Revision, rv)
+		}
+	}
+	out.Read = append(out.Read, r)
 }
 
 // sample chooses from absent objects, of each replica that would be emptied one.

@@ -106,7 +106,10 @@ func (w *memberWords) standing(s *State, replica syncer.Key) (out Standing) {
 			out.Publishing = append(out.Publishing, c.Source)
 		}
 		if s.store.IsManual(c.Source) {
-			out.HandWritten = append(out.HandWritten, c.Source)
+			if out.HandWritten == nil {
+				out.HandWritten = map[syncer.Key][]string{}
+			}
+			out.HandWritten[c.Source] = c.WrittenIn
 		}
 		out.Endpoints = append(out.Endpoints, c.Endpoints...)
 	}

@@ -41,6 +41,11 @@ func (s *State) Share(replica syncer.Key) Share {
 	}
 	kept := r.kept()
 	for i := range out.Inputs {
+		if len(kept) > 0 {
+			out.Inputs[i].Stood(s.stoodIn(r, out.Inputs[i].Source()))
+		}
+	}
+	for i := range out.Inputs {
 		if out.Inputs[i].Pending() {
 			out.Inputs[i].Keep(kept)
 			kept = nil
@@ -50,6 +55,17 @@ func (s *State) Share(replica syncer.Key) Share {
 		out.Inputs[0].Keep(kept)
 	}
 	return out
+}
+
+// stoodIn are the objects that hand-written endpoints of a Service stood in: unknown where
+// those of another may be kept that gives nothing any more.
+func (s *State) stoodIn(r *baselineReplica, source syncer.Key) []string {
+	for of := range r.written {
+		if s.store.Service(of) == nil {
+			return nil
+		}
+	}
+	return r.written[source]
 }
 
 // kept are the endpoints that stand and that nothing has settled, beside what the member

@@ -6,6 +6,7 @@ package evidence
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -58,6 +59,8 @@ type shell struct {
 	stood map[string]contribution
 	// byHand are the Services on record whose endpoints are written by hand.
 	byHand map[string]bool
+	// writtenIn are the objects that these stand in, as they are on record.
+	writtenIn map[string][]string
 	// gave is the Service that gave an endpoint before this step, from since.
 	gave map[string]map[endpoint]string
 	// from is the Service that gave an endpoint of a replica last.
@@ -128,7 +131,7 @@ func (s *shell) note(format string, args ...any) {
 }
 
 func newShell(w *cluster, cfg Config, seed uint64, log *strings.Builder) *shell {
-	s := &shell{cluster: w, cfg: cfg, seed: seed, now: time.Unix(0, 0), log: log, stands: map[string]contribution{}, sources: map[string]map[string]bool{}, unseen: map[string]bool{}, stood: map[string]contribution{}, met: map[string]bool{}, turns: map[string]turn{}, from: map[string]map[endpoint]string{}, byHand: map[string]bool{}}
+	s := &shell{cluster: w, cfg: cfg, seed: seed, now: time.Unix(0, 0), log: log, stands: map[string]contribution{}, sources: map[string]map[string]bool{}, unseen: map[string]bool{}, stood: map[string]contribution{}, met: map[string]bool{}, turns: map[string]turn{}, from: map[string]map[endpoint]string{}, byHand: map[string]bool{}, writtenIn: map[string][]string{}}
 	for _, replica := range replicaNames {
 		s.stands[replica], s.sources[replica], s.from[replica] = contribution{}, map[string]bool{}, map[endpoint]string{}
 	}
@@ -173,7 +176,10 @@ func (s *shell) baseline() map[syncer.Key]Standing {
 				x.Publishing = append(x.Publishing, key)
 			}
 			if s.byHand[source] {
-				x.HandWritten = append(x.HandWritten, key)
+				if x.HandWritten == nil {
+					x.HandWritten = map[syncer.Key][]string{}
+				}
+				x.HandWritten[key] = s.writtenIn[source]
 			}
 		}
 		for _, e := range sortedEndpoints(eps) {
@@ -302,7 +308,7 @@ func (s *shell) take(out Effects, dirty map[string]syncer.Effect) {
 		s.note("    list %v", k)
 	}
 	for _, r := range out.Read {
-		if !slices.ContainsFunc(s.reads, func(q reading) bool { return q.Read == r }) {
+		if !slices.ContainsFunc(s.reads, func(q reading) bool { return reflect.DeepEqual(q.Read, r) }) {
 			s.reads = append(s.reads, reading{Read: r})
 		}
 		s.note("    read %v %s", r.Kind, r.Key.Name)
@@ -366,7 +372,7 @@ func (s *shell) share(replica string, before contribution) contribution {
 	for _, c := range store.Peek(share.Inputs) {
 		gave[c.Source.Name], s.sources[replica][c.Source.Name] = true, true
 		if !c.Pending {
-			s.byHand[c.Source.Name] = c.HandWritten
+			s.byHand[c.Source.Name], s.writtenIn[c.Source.Name] = c.HandWritten, c.WrittenIn
 		}
 		s.unseen[replica] = s.unseen[replica] || c.Pending
 		for i := range c.Endpoints {
@@ -638,7 +644,6 @@ func (s *shell) reply(r Read) Answer {
 			a.Outcome, a.Object = There, m.endpointSlice()
 		}
 	case Manual:
-		a.Revision = s.revision
 		var w Written
 		if m := s.manual(r.Key.Name, false); m != nil {
 			v := m.endpoints()

@@ -285,7 +285,9 @@ func (s *State) doubts(r *baselineReplica, is presence) (open []doubt, done []*b
 		services = append(services, object{Services, source})
 	}
 	for _, source := range is.manual {
-		byHand = append(byHand, object{Manual, source})
+		if r.written == nil || slices.Contains(r.sources, source) { // of others nothing stands
+			byHand = append(byHand, object{Manual, source})
+		}
 	}
 	for _, e := range r.open() {
 		pod, named := e.pod()

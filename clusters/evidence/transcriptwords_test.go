@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,7 +150,7 @@ func dampingOf(all Damping) func(*syncer.Service) Damping {
 // stands gives what stands in the ingress cluster before the start.
 func (r *replay) stands(words []string, tail string) error {
 	if len(words) == 0 {
-		return errors.New("standing REPLICA [publishes|by-hand] [of SERVICE …]: ADDRESS POD, …")
+		return errors.New("standing REPLICA [publishes|by-hand[=OBJECT,…]] [of SERVICE …]: ADDRESS POD, …")
 	}
 	key := keyOf(words[0])
 	record := ""
@@ -163,11 +164,17 @@ func (r *replay) stands(words []string, tail string) error {
 			x.Sources = append(x.Sources, keyOf(strings.TrimSuffix(service, ",")))
 		}
 	}
-	switch record {
-	case "publishes":
+	switch {
+	case record == "publishes":
 		x.Publishing = x.Sources
-	case "by-hand":
-		x.HandWritten = x.Sources
+	case strings.HasPrefix(record, "by-hand"):
+		x.HandWritten = map[syncer.Key][]string{}
+		for _, source := range x.Sources {
+			x.HandWritten[source] = nil
+			if written, in := strings.CutPrefix(record, "by-hand="); in {
+				x.HandWritten[source] = strings.Split(written, ",")
+			}
+		}
 	}
 	items, err := expand(tail)
 	if err != nil {
@@ -405,17 +412,17 @@ func (r *replay) answer(words []string, tail string) error {
 			continue
 		}
 		answered++
-		r.reads = slices.DeleteFunc(r.reads, func(x Read) bool { return x == read })
+		r.reads = slices.DeleteFunc(r.reads, func(x Read) bool { return reflect.DeepEqual(x, read) })
 		a := Answer{Read: read}
 		switch outcome {
 		case "not":
-			a.Outcome, a.Revision = NotFound, r.latest
+			a.Outcome = NotFound
 		case "refused":
 			a.Outcome = Refused
 		case "failed":
 			a.Outcome = Failed
 		case "there":
-			a.Outcome, a.Revision = There, r.latest
+			a.Outcome = There
 			a.Object, err = objectNamed(read, item, r.latest)
 		default:
 			return fmt.Errorf("no such answer: %q", tail)

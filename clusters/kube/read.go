@@ -76,23 +76,6 @@ func isOf(object runtime.Object, r Resource, key syncer.Key) error {
 	return nil
 }
 
-// ReadList asks for the objects of a namespace that a label selector selects: a list
-// without a revision is answered from etcd as well. There may be none of them; the
-// outcome is never Gone.
-func (s *Session) ReadList(ctx context.Context, r Resource, namespace, selector string) (list runtime.Object, outcome Outcome, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	r.Namespace = namespace
-	list, err = s.listWatcher(r).List(ctx, metav1.ListOptions{LabelSelector: selector})
-	switch {
-	case err == nil:
-		return list, There, nil
-	case apierrors.IsForbidden(err):
-		return nil, Refused, err
-	}
-	return nil, Failed, err
-}
-
 // outcomeOf says what an answer to the question for an object means. That it is not
 // found counts only in the words of an API server about this very object: a proxy, or a
 // server that does not know the resource, answers 404 as well.

@@ -24,9 +24,6 @@ const readsInFlight = 20
 type Reading struct {
 	Resource Resource
 	Key      syncer.Key
-	// Selector is a label selector: with one, the objects in Key's namespace are listed
-	// that it selects. That is never Gone, and the object is a list.
-	Selector string
 	// Answered is told the outcome once, unless Run ends first. It is called from any
 	// goroutine, several at a time.
 	Answered func(object runtime.Object, outcome Outcome, err error)
@@ -133,11 +130,7 @@ func (r *Reader) once(ctx context.Context, reading Reading) (a reply) {
 		a.err = errNoSession
 		return a
 	}
-	if reading.Selector != "" {
-		a.object, a.outcome, a.err = a.session.ReadList(ctx, reading.Resource, reading.Key.Namespace, reading.Selector)
-	} else {
-		a.object, a.outcome, a.err = a.session.Read(ctx, reading.Resource, reading.Key)
-	}
+	a.object, a.outcome, a.err = a.session.Read(ctx, reading.Resource, reading.Key)
 	return a
 }
 

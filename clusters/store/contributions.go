@@ -34,6 +34,9 @@ type Input struct {
 	trigger   *trigger
 	kept      []syncer.Endpoint // see Keep
 	keeps     bool
+	// writtenIn are the objects that what is kept stood in, if stood.
+	writtenIn []string
+	stood     bool
 }
 
 // Inputs returns what the contributions to a replica are computed from: one for each
@@ -73,6 +76,10 @@ func (in *Input) Pending() bool { return !in.computed && !in.manual.known() }
 // Keep adds endpoints that are kept as they stand. One that is Pending has these and no
 // others.
 func (in *Input) Keep(endpoints []syncer.Endpoint) { in.kept, in.keeps = endpoints, true }
+
+// Stood names the objects that its hand-written endpoints stood in while some are kept; nil is
+// unknown.
+func (in *Input) Stood(writtenIn []string) { in.writtenIn, in.stood = writtenIn, true }
 
 // Substitute puts other readings of pods in their place; nil leaves one as it is.
 func (in *Input) Substitute(other func(*syncer.Pod) *syncer.Pod) {
@@ -164,6 +171,13 @@ func (in *Input) compute() SourceContribution {
 			out.Subsets = nil // they follow from the endpoints
 			slices.SortFunc(out.Endpoints, func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) })
 		}
+	}
+	if in.stood && in.writtenIn == nil {
+		out.WrittenIn = nil
+	} else if in.stood && out.HandWritten {
+		out.WrittenIn = slices.Concat(out.WrittenIn, in.writtenIn)
+		slices.Sort(out.WrittenIn)
+		out.WrittenIn = slices.Compact(out.WrittenIn)
 	}
 	out.Pending = out.Pending && !in.keeps
 	return out

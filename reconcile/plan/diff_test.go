@@ -338,19 +338,20 @@ func TestRecords(t *testing.T) {
 func TestRecordOfPublishing(t *testing.T) {
 	w, contributions := stand(t)
 	contributions[0].HandWritten, contributions[1].Publishes = true, true
+	contributions[0].WrittenIn = []string{"Endpoints", "web-x"}
 	w.settle(mergeOrNil(contributions, w.current, bothKinds), bothKinds, nil)
 	if w.writes != 1 {
 		t.Errorf("%d writes for a word on record", w.writes)
 	}
 	text := w.current.Service.Annotations[AnnotationSources]
-	if first, second, _ := strings.Cut(text, "},{"); strings.Contains(first, "publishes") || !strings.HasSuffix(first, `,"handWritten":true`) || !strings.HasSuffix(second, `,"publishes":true}]`) {
+	if first, second, _ := strings.Cut(text, "},{"); strings.Contains(first, "publishes") || !strings.HasSuffix(first, `,"handWritten":true,"writtenIn":["Endpoints","web-x"]`) || !strings.HasSuffix(second, `,"publishes":true}]`) {
 		t.Errorf("sources %s", text)
 	}
 	for cluster, want := range map[string][]syncer.Key{"idc-a": nil, "idc-b": {shopWeb}} {
 		if got := w.current.Standing(cluster).Publishing; !slices.Equal(got, want) {
 			t.Errorf("%s publishes %v, want %v", cluster, got, want)
 		}
-		if got := w.current.Standing(cluster).HandWritten; len(got) > 0 != (cluster == "idc-a") {
+		if got := w.current.Standing(cluster).HandWritten; len(got) > 0 != (cluster == "idc-a") || len(got) > 0 && !slices.Equal(got[shopWeb], contributions[0].WrittenIn) {
 			t.Errorf("%s is written by hand for %v", cluster, got)
 		}
 	}
@@ -359,6 +360,7 @@ func TestRecordOfPublishing(t *testing.T) {
 		t.Errorf("while all are away: %+v", p)
 	}
 	contributions[0].HandWritten, contributions[1].Publishes = false, false
+	contributions[0].WrittenIn = nil
 	w.settle(mergeOrNil(contributions, w.current, bothKinds), bothKinds, nil)
 	if text := w.current.Service.Annotations[AnnotationSources]; strings.Contains(text, "publishes") {
 		t.Errorf("sources %s", text)

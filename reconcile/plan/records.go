@@ -32,6 +32,8 @@ type source struct {
 	Publishes bool `json:"publishes,omitempty"`
 	// HandWritten is true where the Service's endpoints are written by hand.
 	HandWritten bool `json:"handWritten,omitempty"`
+	// WrittenIn names the objects that they stand in; none is unknown.
+	WrittenIn []string `json:"writtenIn,omitempty"`
 	// Annotations are those of the Service that say how the replica is shared.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// AgedReady are addresses that stand as not ready although the member, when last
@@ -42,6 +44,9 @@ type source struct {
 // agedMost bounds what one share adds to the record: an object's annotations have
 // 256 KiB together.
 const agedMost = 5000
+
+// writtenMost bounds how many objects of one Service are named.
+const writtenMost = 100
 
 // Sources is the record of who feeds a replica, by age.
 type Sources []source
@@ -108,7 +113,8 @@ func (r *Record) stands(standing *Record) bool {
 
 func (s source) equal(o source) bool {
 	return s.Cluster == o.Cluster && s.Service == o.Service && s.Created.Equal(o.Created) && slices.Equal(s.Ports, o.Ports) &&
-		s.Family == o.Family && s.Publishes == o.Publishes && s.HandWritten == o.HandWritten && maps.Equal(s.Annotations, o.Annotations) && slices.Equal(s.AgedReady, o.AgedReady)
+		s.Family == o.Family && s.Publishes == o.Publishes && s.HandWritten == o.HandWritten &&
+		slices.Equal(s.WrittenIn, o.WrittenIn) && maps.Equal(s.Annotations, o.Annotations) && slices.Equal(s.AgedReady, o.AgedReady)
 }
 
 func (s Sources) has(cluster string) bool {
@@ -127,6 +133,9 @@ func recordOf(shares []*share, u union) Sources {
 		}
 		if len(s.agedReady) <= agedMost {
 			sources[i].AgedReady = s.agedReady
+		}
+		if len(s.WrittenIn) <= writtenMost {
+			sources[i].WrittenIn = s.WrittenIn
 		}
 		for _, p := range u.ports {
 			if slices.Contains(p.feeders, s) {

@@ -153,6 +153,7 @@ func (r *recovery) contributions(endpoints []syncer.Endpoint) []Contribution {
 		*c = Contribution{Cluster: r.cluster, Unseen: true, Stale: aged}
 		c.Source, _ = syncer.ParseKey(s.Service)
 		c.Service, c.Publishes, c.HandWritten = r.service(c.Source, s, endpoints), s.Publishes, s.HandWritten
+		c.WrittenIn = s.WrittenIn
 		if c.EndpointsFamily = s.Family; s.Ports == nil && len(subsets) == 0 {
 			c.EndpointsFamily = familyOfAll(endpoints)
 		}

@@ -16,8 +16,9 @@ type Standing struct {
 	Sources []syncer.Key
 	// Publishing are those of them that took every pod for ready, as far as it is on record.
 	Publishing []syncer.Key
-	// HandWritten are those whose endpoints are written by hand, as far as it is on record.
-	HandWritten []syncer.Key
+	// HandWritten are those whose endpoints are written by hand, as far as it is on record,
+	// with the objects that these stand in: see Contribution.WrittenIn.
+	HandWritten map[syncer.Key][]string
 	// Endpoints as they stand.
 	Endpoints []syncer.Endpoint
 }
@@ -30,7 +31,10 @@ func (o *Current) Standing(cluster string) (s Standing) {
 			s.Publishing = append(s.Publishing, share.Source)
 		}
 		if share.HandWritten {
-			s.HandWritten = append(s.HandWritten, share.Source)
+			if s.HandWritten == nil {
+				s.HandWritten = map[syncer.Key][]string{}
+			}
+			s.HandWritten[share.Source] = share.WrittenIn
 		}
 		s.Endpoints = append(s.Endpoints, share.Endpoints...)
 	}
