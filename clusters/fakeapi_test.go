@@ -142,7 +142,8 @@ func (f *fakeAPI) remove(resource, namespace, name string) {
 	})
 }
 
-// drop makes objects vanish without an event, as a restored backup does.
+// drop makes objects vanish without an event, as a restored backup does. Once a member reads from the server, it is for
+// use in with.
 func (f *fakeAPI) drop(resource string, match func(name string) bool) {
 	f.events = slices.DeleteFunc(f.events, func(e fakeEvent) bool {
 		return e.resource == resource && match(accessor(e.current).GetName())

@@ -309,7 +309,7 @@ func TestWhatWasReleasedStaysAwayWhenAnotherLeads(t *testing.T) {
 		a.refuse("pods")
 		w.reach("a", a.config(""), "1")
 		w.pass(time.Second)
-		a.drop("pods", func(string) bool { return true })
+		a.with(func() { a.drop("pods", func(string) bool { return true }) })
 		w.set.Relist("a")
 		w.pass(time.Minute)
 		w.wantHolds("shop/web list_shrank")
@@ -344,7 +344,7 @@ func TestMemberOutOfSightBeginsAnewWhenAnotherLeads(t *testing.T) {
 		a.listener.Cut()
 		w.pass(time.Minute)
 		w.wantState("a", Silent, evidence.ReasonUnreachable)
-		a.drop("pods", func(name string) bool { return name != "web-3" })
+		a.with(func() { a.drop("pods", func(name string) bool { return name != "web-3" }) })
 		s := Standing{Sources: []syncer.Key{web}}
 		for n := 2; n <= 5; n++ {
 			p := newPod("shop", "web", n)
