@@ -105,17 +105,19 @@ func newUnlinkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "unlink NAME --context CONTEXT", Short: "Take away what link made", Args: cobra.ExactArgs(1),
 		Long: "Take away what link made: the kubeconfig, the account and its rights, and the namespace if link made it and nothing else is in it.\n" +
-			"What link did not make for this member, and another cluster than the member's, are refused.\n" +
+			"What link did not make for this member, another cluster than the member's, and a place without a kubeconfig are refused.\n" +
 			"The endpoints of the member stay until it is drained, or go with replicas.orphans: delete.",
 		Example: "  tributary unlink idc-a --context idc-a --ingress-context ingress",
 	}
 	f.add(cmd)
+	gone := cmd.Flags().Bool("no-kubeconfig", false, "go on where no kubeconfig is kept: it is gone already")
 	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o, err := f.options(cmd, args[0])
 		if err != nil {
 			return err
 		}
+		o.KeptNowhere = *gone
 		if err := f.connect(&o); err != nil {
 			return err
 		}
@@ -133,7 +135,7 @@ func newUnlinkCommand() *cobra.Command {
 func (f *linkFlags) options(cmd *cobra.Command, name string) (link.Options, error) {
 	o := link.Options{
 		Name: name, Namespace: f.namespace, Account: f.account, Namespaces: f.namespaces, Lifetime: f.lifetime,
-		Keep: link.Keep{File: f.file, Namespace: f.ingressNamespace, Name: name},
+		Server: link.Server{URL: f.server}, Keep: link.Keep{File: f.file, Namespace: f.ingressNamespace, Name: name},
 	}
 	if o.Keep.File == "" {
 		o.Keep.File = name + ".kubeconfig"
@@ -159,11 +161,9 @@ func (f *linkFlags) connect(o *link.Options) error {
 	if err != nil {
 		return err
 	}
+	cluster.Server = cmp.Or(f.server, cluster.Server)
 	if o.Server, err = link.ServerOf(cluster); err != nil {
 		return misused(fmt.Errorf("--context: %w", err))
-	}
-	if f.server != "" {
-		o.Server.URL = f.server
 	}
 	if o.Member, err = kubernetes.NewForConfig(config); err != nil {
 		return failed(err)

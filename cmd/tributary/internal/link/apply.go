@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
@@ -49,6 +50,51 @@ func ours(o metav1.Object) bool {
 
 // selector is what ours says, for a list.
 const selector = plan.LabelManagedBy + "=" + plan.ManagedBy + "," + nameLabel + "=" + nameValue
+
+// owns reports whether an object of ours was made for this account: names alone do not tell, for an account may be called
+// as the Roles of another are.
+func (a account) owns(o *unstructured.Unstructured) bool {
+	switch name, namespace := o.GetName(), o.GetNamespace(); {
+	case name == a.name:
+		return (namespace == "" || namespace == a.namespace) && grantee(o) == a.name
+	case name == a.name+readsSuffix:
+		return (o.GetKind() == "Role" || o.GetKind() == "RoleBinding") && grantee(o) == a.name
+	}
+	return false
+}
+
+// grantee is the account that has its rights by an object.
+func grantee(o *unstructured.Unstructured) string {
+	switch o.GetKind() {
+	case "RoleBinding", "ClusterRoleBinding":
+		var b rbacv1.RoleBinding
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &b); err == nil && len(b.Subjects) > 0 {
+			return b.Subjects[0].Name
+		}
+	case "Role": // only the one that renews names it
+		var r rbacv1.Role
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &r)
+		for _, rule := range r.Rules {
+			if len(rule.ResourceNames) > 0 {
+				return rule.ResourceNames[0]
+			}
+		}
+	default:
+		return o.GetName()
+	}
+	return strings.TrimSuffix(o.GetName(), readsSuffix)
+}
+
+// taken reports an object of another account where one of this account is to be.
+func (a account) taken(ctx context.Context, client dynamic.Interface, wanted []*unstructured.Unstructured) error {
+	for _, want := range wanted {
+		got, err := client.Resource(resourceOf(want.GetKind())).Namespace(want.GetNamespace()).Get(ctx, want.GetName(), metav1.GetOptions{})
+		if err == nil && want.GetKind() != "Namespace" && ours(got) && !a.owns(got) {
+			return fmt.Errorf("%s gives rights to the account %s: give another --account than %s", named(got), grantee(got), a.name)
+		}
+	}
+	return nil // what cannot be read is not written either
+}
 
 const notOurs = "not made by tributary link"
 
@@ -116,7 +162,7 @@ func (a account) remove(ctx context.Context, client dynamic.Interface, keep map[
 			continue
 		}
 		for _, o := range found.Items {
-			if o.GetName() != a.name && o.GetName() != a.name+readsSuffix || keep[named(&o)] {
+			if !a.owns(&o) || keep[named(&o)] {
 				continue
 			}
 			err := client.Resource(r.resource).Namespace(o.GetNamespace()).Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: preconditions(&o)})

@@ -21,6 +21,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kubeconfig"
+	"tributary.dev/tributary/reconcile/plan"
 )
 
 // Server is an API server as a kubeconfig names it.
@@ -33,6 +34,9 @@ type Server struct {
 // ServerOf reads how a context of the administrator reaches its cluster.
 func ServerOf(c *api.Cluster) (Server, error) {
 	s := Server{URL: c.Server, TLSServerName: c.TLSServerName, CA: c.CertificateAuthorityData}
+	if err := CheckServer(s.URL); err != nil {
+		return s, fmt.Errorf("the context's server: %w; give --server", err)
+	}
 	if c.InsecureSkipTLSVerify {
 		return s, errors.New("the context skips the verification of the server's certificate, which Tributary refuses: give the context a certificate-authority")
 	}
@@ -44,6 +48,14 @@ func ServerOf(c *api.Cluster) (Server, error) {
 		s.CA = text
 	}
 	return s, nil
+}
+
+// CheckServer reports why an address is none at which Tributary can reach an API server.
+func CheckServer(address string) error {
+	if u, err := url.Parse(address); err != nil || u.Scheme != "https" || u.Hostname() == "" {
+		return fmt.Errorf("%q is not an https:// URL, and Tributary sends a token to no other", address)
+	}
+	return nil
 }
 
 // Loopback reports whether only this machine reaches the server.
@@ -155,7 +167,9 @@ func (k Keep) write(ctx context.Context, text []byte, s settings) error {
 	api := k.Ingress.CoreV1().Secrets(k.Namespace)
 	next := secret
 	if secret == nil {
-		next = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: k.Name, Labels: map[string]string{config.SecretLabel: config.SecretLabelValue}}}
+		next = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: k.Name, Labels: map[string]string{
+			plan.LabelManagedBy: plan.ManagedBy, config.SecretLabel: config.SecretLabelValue,
+		}}}
 	}
 	next.Data = map[string][]byte{config.SecretKey: text}
 	for name, value := range map[string]string{namespacesSetting: s.namespaces, rolesOnlySetting: s.rolesOnly} {

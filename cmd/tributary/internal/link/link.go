@@ -37,6 +37,8 @@ type Options struct {
 	Objects dynamic.Interface
 	// Keep is where the kubeconfig is kept.
 	Keep Keep
+	// KeptNowhere: Unlink goes on where that place is empty.
+	KeptNowhere bool
 }
 
 // Validate reports what is wrong with the options, as flags of the command.
@@ -53,13 +55,25 @@ func (o Options) Validate() error {
 	for _, namespace := range o.Namespaces {
 		label("--namespaces", namespace)
 	}
+	if o.Keep.Namespace != "" {
+		label("--ingress-namespace", o.Keep.Namespace)
+	}
+	if o.Server.URL != "" {
+		if err := CheckServer(o.Server.URL); err != nil {
+			problems = append(problems, fmt.Errorf("--server: %w", err))
+		}
+	}
 	if o.Lifetime < minLifetime {
 		problems = append(problems, fmt.Errorf("--lifetime: %s is less than the %s that Kubernetes gives at least", o.Lifetime, minLifetime))
 	}
 	return errors.Join(problems...)
 }
 
-const minLifetime = 10 * time.Minute
+const (
+	minLifetime = 10 * time.Minute
+	// lifetimeSlack is what an API server adds to a life.
+	lifetimeSlack = time.Minute
+)
 
 func (o Options) account() account {
 	return account{member: o.Name, namespace: o.Namespace, name: o.Account, namespaces: o.Namespaces}
@@ -74,8 +88,8 @@ type Result struct {
 	Expires time.Time
 }
 
-// Link makes the cluster a member. A second call changes nothing but a token of which less than half is left. What was
-// done is reported even if it ends in an error.
+// Link makes the cluster a member. A second call changes nothing but a token that the member refuses, or of which less
+// than half is left. What was done is reported even if it ends in an error.
 func Link(ctx context.Context, o Options) (Result, error) {
 	var result Result
 	manifests, err := o.Manifests()
@@ -89,8 +103,18 @@ func Link(ctx context.Context, o Options) (Result, error) {
 	if err := o.refused(ctx, before); err != nil {
 		return result, err
 	}
+	if err := o.account().taken(ctx, o.Objects, manifests); err != nil {
+		return result, err
+	}
+	account, err := o.findAccount(ctx)
+	if err != nil {
+		return result, err
+	}
 	wanted := map[string]bool{}
 	for _, object := range manifests {
+		if object.GetKind() == "ServiceAccount" {
+			noted(object, append(o.Keep.otherPlaces(ctx, account), o.Keep.place(ctx)))
+		}
 		wanted[named(object)] = true
 		step, err := put(ctx, o.Objects, object)
 		if err != nil {
@@ -114,7 +138,7 @@ func (o Options) keepToken(ctx context.Context, result *Result, before kept) err
 	if err != nil {
 		return err
 	}
-	if token, ok := o.stillGood(before); ok && account != nil && token.UID == account.GetUID() && before.settings == o.settings(before.settings) {
+	if token, ok := o.stillGood(ctx, before); ok && account != nil && token.UID == account.GetUID() && before.settings == o.settings(before.settings) {
 		result.Expires = token.Expires
 		result.Steps = append(result.Steps, Step{Did: "unchanged", What: o.Keep.String()})
 		return nil
@@ -167,14 +191,21 @@ func (o Options) settings(before settings) settings {
 // linked is what settings writes of namespaces.
 var linked = regexp.MustCompile(`^\{include: \[[-a-z0-9]+(, [-a-z0-9]+)*\], exclude: \[\]\}$`)
 
-// stillGood reports whether what is kept leads to the same place, with a token of the account of which half is left.
-func (o Options) stillGood(before kept) (kubeconfig.AccountToken, bool) {
-	token, ok := o.made(before)
-	return token, ok && o.Server.isIn(before.text) && time.Until(token.Expires) > token.Expires.Sub(token.Issued)/2
+// stillGood reports whether what is kept leads to the same place, with a token of the account that the member takes, of
+// which half is left, and that does not live for longer than is asked for.
+func (o Options) stillGood(ctx context.Context, before kept) (kubeconfig.AccountToken, bool) {
+	token, text, ok := o.made(before)
+	life := token.Expires.Sub(token.Issued)
+	if !ok || !o.Server.isIn(before.text) || time.Until(token.Expires) <= life/2 || life > o.Lifetime+lifetimeSlack {
+		return token, false
+	}
+	review, err := o.Member.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: text}}, metav1.CreateOptions{})
+	return token, err != nil || review.Status.Authenticated // who may not ask believes it
 }
 
 // Unlink takes away what Link made: the kubeconfig first, so that Tributary lets go of the member before it loses its
-// rights. What is gone already is no error.
+// rights. Where none is kept and the account stands, it is likely kept elsewhere: that is refused. What is gone already is
+// no error.
 func Unlink(ctx context.Context, o Options) (Result, error) {
 	result := Result{Kept: o.Keep.String()}
 	before, err := o.Keep.read(ctx)
@@ -182,6 +213,17 @@ func Unlink(ctx context.Context, o Options) (Result, error) {
 		return result, err
 	}
 	if err := o.refused(ctx, before); err != nil {
+		return result, err
+	}
+	account, err := o.findAccount(ctx)
+	if err != nil {
+		return result, err
+	}
+	if !before.found && !o.KeptNowhere && account != nil && ours(account) {
+		return result, o.keptElsewhere()
+	}
+	if others := o.Keep.otherPlaces(ctx, account); len(others) > 0 {
+		result.Steps, err = o.leave(ctx, account, others)
 		return result, err
 	}
 	a := o.account()

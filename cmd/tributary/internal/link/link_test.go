@@ -38,6 +38,8 @@ type bench struct {
 	Options
 	tokens int
 	age    time.Duration
+	// refused: the member takes none of the tokens that it gave.
+	refused bool
 }
 
 // accounts counts those of all members: no two have one UID.
@@ -73,6 +75,11 @@ func newBench(t *testing.T, existing ...runtime.Object) *bench {
 			ExpirationTimestamp: metav1.NewTime(ends),
 		}
 		return true, request, nil
+	})
+	member.PrependReactor("create", "tokenreviews", func(action k8stesting.Action) (bool, runtime.Object, error) {
+		review := action.(k8stesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
+		review.Status.Authenticated = !b.refused && strings.HasSuffix(review.Spec.Token, ".secret")
+		return true, review, nil
 	})
 	return b
 }
@@ -166,6 +173,18 @@ func TestLinkIsIdempotent(t *testing.T) {
 	if got := b.link(t); !slices.Equal(got, []string{"updated Secret tributary-system/idc-a"}) {
 		t.Errorf("with an old token: %q", got)
 	}
+	b.age = 0
+	for asked, change := range map[string]func(){"a shorter life": func() { b.Lifetime /= 2 }, "one that the member takes": func() { b.refused = true }} {
+		b.link(t)
+		change()
+		if got := b.link(t); !slices.Equal(got, []string{"updated Secret tributary-system/idc-a"}) {
+			t.Errorf("%s: %q", asked, got)
+		}
+		b.refused = false
+		if got := b.link(t); len(got) > 0 {
+			t.Errorf("%s, again: %q", asked, got)
+		}
+	}
 }
 
 // TestLinkNarrowsRights: what a call does not want any more goes.
@@ -184,6 +203,9 @@ func TestLinkNarrowsRights(t *testing.T) {
 	secret, err := b.Keep.Ingress.CoreV1().Secrets("tributary-system").Get(t.Context(), "idc-a", metav1.GetOptions{})
 	if err != nil || secret.Annotations["tributary.dev/namespaces"] != "{include: [web, shop], exclude: []}" || secret.Annotations["tributary.dev/rolesOnly"] != "true" {
 		t.Errorf("the member's settings: %v, %v", secret.Annotations, err)
+	}
+	if secret.Labels["app.kubernetes.io/managed-by"] != "tributary" {
+		t.Errorf("the Secret lacks the mark: %v", secret.Labels)
 	}
 	b.Namespaces = []string{"web"}
 	if got := b.link(t); !slices.Equal(got, []string{"deleted RoleBinding shop/tributary-member-reads", "deleted Role shop/tributary-member-reads", "updated Secret tributary-system/idc-a"}) {
@@ -385,7 +407,7 @@ func TestKubeconfigInAFile(t *testing.T) {
 	if strings.Contains(fmt.Sprintf("%+v", r), "secret") {
 		t.Errorf("%+v", r)
 	}
-	if _, ok := b.stillGood(kept{text: mustRead(t, b.Keep)}); !ok {
+	if _, ok := b.stillGood(t.Context(), kept{text: mustRead(t, b.Keep)}); !ok {
 		t.Error("what was written is not what is read")
 	}
 	if _, err := Unlink(context.Background(), b.Options); err != nil {
@@ -436,6 +458,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	for flag, change := range map[string]func(*Options){
 		"NAME": func(o *Options) { o.Name = "A" }, "--namespace": func(o *Options) { o.Namespace = "" }, "--account": func(o *Options) { o.Account = "a.b" },
 		"--namespaces": func(o *Options) { o.Namespaces = []string{"*"} }, "--lifetime": func(o *Options) { o.Lifetime = time.Minute },
+		"--server": func(o *Options) { o.Server.URL = "http://idc-a.example" }, "--ingress-namespace": func(o *Options) { o.Keep.Namespace = "UP" },
 	} {
 		o := newBench(t).Options
 		change(&o)

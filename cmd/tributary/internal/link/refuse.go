@@ -22,7 +22,7 @@ func (o Options) refused(ctx context.Context, kept kept) error {
 	var token kubeconfig.AccountToken
 	if kept.found {
 		made := false
-		if token, made = o.made(kept); !made {
+		if token, _, made = o.made(kept); !made {
 			return fmt.Errorf("%s is there and is not the kubeconfig of %s that link made for the account %s/%s: %s", o.Keep, o.Name, o.Namespace, o.Account, o.Keep.makeRoom())
 		}
 	}
@@ -46,6 +46,11 @@ func (o Options) refused(ctx context.Context, kept kept) error {
 	return nil
 }
 
+// keptElsewhere says that the account would lose its rights while Tributary still follows the member by it.
+func (o Options) keptElsewhere() error {
+	return fmt.Errorf("no kubeconfig in %s, and the account %s/%s is there: say where link put the kubeconfig, by --file or --ingress-context and --ingress-namespace, or that it is gone already, by --no-kubeconfig", o.Keep, o.Namespace, o.Account)
+}
+
 // findAccount is the account in the member, nil if it has none.
 func (o Options) findAccount(ctx context.Context) (*unstructured.Unstructured, error) {
 	account, err := o.Objects.Resource(resourceOf("ServiceAccount")).Namespace(o.Namespace).Get(ctx, o.Account, metav1.GetOptions{})
@@ -59,14 +64,15 @@ func (o Options) findAccount(ctx context.Context) (*unstructured.Unstructured, e
 }
 
 // made reports whether what is kept is what Server.kubeconfig makes for this member, with a token of its account, and
-// nothing else.
-func (o Options) made(kept kept) (token kubeconfig.AccountToken, ok bool) {
+// nothing else. text is the token itself.
+func (o Options) made(kept kept) (token kubeconfig.AccountToken, text string, ok bool) {
 	file, err := clientcmd.Load(kept.text)
 	if err != nil || kept.more || len(file.Clusters) != 1 || len(file.Contexts) != 1 || len(file.AuthInfos) != 1 || file.Contexts[o.Name] == nil || file.AuthInfos[o.Account] == nil {
-		return token, false
+		return token, "", false
 	}
-	token, ok = kubeconfig.ParseAccountToken(file.AuthInfos[o.Account].Token)
-	return token, ok && token.Namespace == o.Namespace && token.Account == o.Account
+	text = file.AuthInfos[o.Account].Token
+	token, ok = kubeconfig.ParseAccountToken(text)
+	return token, text, ok && token.Namespace == o.Namespace && token.Account == o.Account
 }
 
 // isIn reports whether a kubeconfig leads to this server.

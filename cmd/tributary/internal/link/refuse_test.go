@@ -7,11 +7,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"tributary.dev/tributary/clusters/config"
 )
@@ -138,5 +140,125 @@ func TestAccountLearnsItsMember(t *testing.T) {
 	found, err := b.findAccount(t.Context())
 	if err != nil || found.GetAnnotations()[memberAnnotation] != b.Name || found.GetAnnotations()["team"] != "edge" {
 		t.Errorf("annotations %v, %v", found.GetAnnotations(), err)
+	}
+}
+
+// TestAccountsNamedAsTheRolesOfAnother: neither is given what the other has, nor takes it.
+func TestAccountsNamedAsTheRolesOfAnother(t *testing.T) {
+	b := newBench(t)
+	blue, reads := b.Options, b.Options
+	blue.Account, blue.Keep.Name, blue.Namespaces = "blue", "blue", []string{"web"}
+	reads.Account, reads.Keep.Name = "blue-reads", "reads"
+	own := map[string][]string{}
+	for _, o := range []Options{blue, reads} {
+		r, err := Link(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Link(t.Context(), o); err != nil || len(did(again)) > 0 {
+			t.Errorf("%s again: %q, %v", o.Account, did(again), err)
+		}
+		for _, step := range r.Steps {
+			if step.Did == "deleted" {
+				t.Errorf("linking %s deletes %s", o.Account, step.What)
+			}
+			own[o.Account] = append(own[o.Account], step.What)
+		}
+	}
+	// In its own namespace the one would have the Role of the other.
+	both := blue
+	both.Namespaces = []string{"web", b.Namespace}
+	before := b.standing(t)
+	if r, err := Link(t.Context(), both); err == nil || !strings.Contains(err.Error(), "gives rights to the account blue-reads") || len(r.Steps) > 0 || !slices.Equal(b.standing(t), before) {
+		t.Errorf("%q, %v", did(r), err)
+	}
+	for _, o := range []Options{reads, blue} {
+		r, err := Unlink(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range r.Steps {
+			if step.Did == "deleted" && step.What != "Namespace "+b.Namespace && !slices.Contains(own[o.Account], step.What) {
+				t.Errorf("unlinking %s deletes %s", o.Account, step.What)
+			}
+		}
+	}
+	if left := b.standing(t); len(left) > 0 {
+		t.Errorf("%q stay", left)
+	}
+}
+
+// TestUnlinkFindsTheKubeconfigFirst: an account that stands has one somewhere, by which Tributary follows the member.
+func TestUnlinkFindsTheKubeconfigFirst(t *testing.T) {
+	b := newBench(t)
+	b.link(t)
+	before := b.standing(t)
+	for name, elsewhere := range map[string]Keep{
+		"no --ingress-context":    {File: filepath.Join(t.TempDir(), "idc-a.kubeconfig")},
+		"another ingress cluster": {Ingress: newBench(t).Keep.Ingress, Namespace: b.Keep.Namespace, Name: b.Name},
+		"another namespace":       {Ingress: b.Keep.Ingress, Namespace: "other", Name: b.Name},
+	} {
+		o := b.Options
+		o.Keep = elsewhere
+		if r, err := Unlink(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--ingress-context") || len(r.Steps) > 0 || !slices.Equal(b.standing(t), before) {
+			t.Errorf("%s: %q, %v", name, did(r), err)
+		}
+	}
+	if _, err := b.Keep.remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.KeptNowhere = true
+	if _, err := Unlink(t.Context(), b.Options); err != nil || len(b.standing(t)) > 0 {
+		t.Errorf("%v, %q stay", err, b.standing(t))
+	}
+}
+
+// TestAccountOfTwoInstallationsStays until the last of them is unlinked.
+func TestAccountOfTwoInstallationsStays(t *testing.T) {
+	b := newBench(t)
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "one"}}
+	b.Keep.Ingress = fake.NewClientset(system)
+	elsewhere := system.DeepCopy()
+	elsewhere.UID = "two"
+	for name, keep := range map[string]Keep{
+		"another namespace":       {Ingress: b.Keep.Ingress, Namespace: "blue", Name: b.Name},
+		"another ingress cluster": {Ingress: fake.NewClientset(elsewhere), Namespace: b.Keep.Namespace, Name: b.Name},
+		"a file":                  {File: filepath.Join(t.TempDir(), "idc-a.kubeconfig")},
+	} {
+		second := b.Options
+		second.Keep = keep
+		for _, o := range []Options{b.Options, second, b.Options, second} {
+			if _, err := Link(t.Context(), o); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if again, err := Link(t.Context(), second); err != nil || len(did(again)) > 0 {
+			t.Errorf("%s again: %q, %v", name, did(again), err)
+		}
+		before := b.standing(t)
+		r, err := Unlink(t.Context(), second)
+		if err != nil || !slices.Equal(b.standing(t), before) || len(r.Steps) != 2 || r.Steps[0].Did != "deleted" || r.Steps[1].Did != "left" {
+			t.Errorf("%s: unlink did %v, %v", name, r.Steps, err)
+		}
+		if got := b.link(t); len(got) > 0 {
+			t.Errorf("%s: the first lost %q", name, got)
+		}
+		if _, err := Unlink(t.Context(), b.Options); err != nil || len(b.standing(t)) > 0 {
+			t.Errorf("%s: the last leaves %q, %v", name, b.standing(t), err)
+		}
+	}
+	// One that was deleted by hand keeps nothing.
+	second := b.Options
+	second.Keep.Namespace = "blue"
+	for _, o := range []Options{b.Options, second} {
+		if _, err := Link(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := second.Keep.remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Unlink(t.Context(), b.Options); err != nil || len(b.standing(t)) > 0 {
+		t.Errorf("%q stay, %v", b.standing(t), err)
 	}
 }
