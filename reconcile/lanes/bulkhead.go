@@ -160,6 +160,23 @@ func (q *Queue) stall(namespace string) {
 	}
 }
 
+// SetApart takes the place among removals from a key that has more to ask than one write
+// needs, so that no other waits for that. Its neighbours count as late meanwhile: they would
+// ask as much.
+func (q *Queue) SetApart(item Item) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.lockedHeld(&item)
+	if e == nil || e.place != place(Removal) || q.busy[apartRemoval] >= mostApart*q.opts.Workers/2 {
+		return
+	}
+	q.lockedLate(e)
+	q.lockedSetApart(e, Removal)
+	if !q.shut {
+		q.lockedDispatch()
+	}
+}
+
 // isLate has a key apart count as late, so that its neighbours do not wait for it.
 func (q *Queue) isLate(item Item) {
 	q.mu.Lock()

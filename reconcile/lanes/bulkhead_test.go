@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tributary.dev/tributary/syncer"
@@ -102,6 +103,52 @@ func TestAnyNumberOfNamespacesThatDoNotAnswerLeavesRoom(t *testing.T) {
 			time.Sleep(20 * time.Second)
 		})
 	}
+}
+
+// Keys that ask much hold no place that another removal needs.
+func TestKeysThatAskMuchGiveTheirPlacesUp(t *testing.T) {
+	bubble(t, Options{Workers: 4}, func(t *testing.T, q *Queue) {
+		for n := range 50 {
+			q.Add(syncer.Key{Namespace: "tenant", Name: fmt.Sprint(n)}, Removal, live("a"))
+		}
+		searching := 0
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		taken := make(chan Item)
+		for range q.Workers() {
+			go func() {
+				for {
+					item, ok := q.Get(ctx)
+					if !ok {
+						return
+					}
+					taken <- item
+				}
+			}()
+		}
+		next := func() (item Item, ok bool) {
+			synctest.Wait()
+			select {
+			case item = <-taken:
+				return item, true
+			default:
+				return item, false
+			}
+		}
+		for item, ok := next(); ok; item, ok = next() {
+			if q.Admit(&item, Removal) {
+				q.SetApart(item)
+				searching++
+			}
+		}
+		if searching < 4 || searching > 2*4 {
+			t.Errorf("%d ask at once", searching)
+		}
+		q.Add(key("web"), Removal, live("a"))
+		if item, ok := next(); !ok || item.Key != key("web") || !q.Admit(&item, Removal) {
+			t.Errorf("another waits: %v, %v", item.Key, ok)
+		}
+	})
 }
 
 // A namespace that answers again is written as any other.
