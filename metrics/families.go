@@ -51,6 +51,9 @@ var (
 	kubeconfigExpiry = family(Gauge, groupClusters, "kubeconfig_expiry_timestamp_seconds", "member_cluster",
 		"When the credential in use for the member cluster ends, in Unix time: its token or its client certificate.",
 		"Absent where it does not end, or does not say when.")
+	kubeconfigRenewal = family(Gauge, groupClusters, "kubeconfig_renewal_timestamp_seconds", "member_cluster",
+		"When Tributary begins to renew the token for the member cluster, in Unix time: two thirds of its life.",
+		"Absent where the credential is none that Tributary renews.")
 	clusterPanic = family(Gauge, groupClusters, "cluster_panic", "member_cluster",
 		"Whether the member cluster is in panic (1). Too many of its pods turned not ready at once, and are kept ready.")
 	clusterStale = family(Gauge, groupClusters, "cluster_stale", "member_cluster",
@@ -121,7 +124,7 @@ var (
 		"Time from sending a write to its acknowledgement.")
 	conflicts = family(Gauge, groupIngress, "conflicts", "reason",
 		"Conflicts between members, or with objects that are not ours, by reason; the status page names each with its remedy.",
-		"`reason`: `foreign_object` (an object of that name is not ours and is left alone); `other_instance` (it is of another installation); `unrecorded` (it carries our mark and no record that fits); `other_process` (another process writes under the same `instance`, by another Lease); `namespace` (a replica stands outside of `ingress.namespaces`); and disagreements between members: `port`, `headless`, `duplicate_ip`, `name`; `selector` (somebody gave the replica one); `annotation` (a source's is not understood); `refused` (the API server refuses what a member gives); `mutated` (a webhook makes something else of what is written); `failing` (writes of the replica fail again and again, and those of others do not).")
+		"`reason`: `foreign_object` (an object of that name is not ours and is left alone). `other_instance` (it is of another installation). `unrecorded` (it carries our mark and no record that fits). `other_process` (another process writes under the same `instance`, by another Lease). `namespace` (a replica stands outside of `ingress.namespaces`). Disagreements between members are `port`, `headless`, `duplicate_ip` and `name`. `selector` (somebody gave the replica one). `annotation` (a source's is not understood). `refused` (the API server refuses what a member gives). `mutated` (a webhook makes something else of what is written). `failing` (writes of the replica fail again and again, and those of others do not).")
 	heldChanges = family(Gauge, groupIngress, "held_changes", "member_cluster reason",
 		"Changes that are kept back, by reason; the status page says how to release them.",
 		heldValues())

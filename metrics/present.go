@@ -17,14 +17,26 @@ const (
 )
 
 // Status is the complete status, as /debug/status serves it.
-func (m *Metrics) Status() Status {
-	s := m.Brief()
+func (m *Metrics) Status() Status { return m.StatusOf(Scope{}) }
+
+// StatusOf is Status as far as it concerns a scope. Its lists are bounded only then.
+func (m *Metrics) StatusOf(scope Scope) Status {
+	s := m.whole()
 	s.Slowest = append([]*record.Change{}, m.records.Ring().Slowest(slowest)...)
+	s.Narrow(scope)
+	s.bound()
 	return s
 }
 
 // Brief is Status without the slowest changes, which take a look at them all.
 func (m *Metrics) Brief() Status {
+	s := m.whole()
+	s.bound()
+	return s
+}
+
+// whole is the state with all troubles.
+func (m *Metrics) whole() Status {
 	s := m.asked()
 	if s.Time.IsZero() {
 		s.Time = time.Now().UTC()

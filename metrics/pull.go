@@ -13,7 +13,7 @@ import (
 // pulled are the families whose value is asked for at scrape time.
 func pulled() []Family {
 	return []Family{
-		syncLag, nativeBehind, nativeDiffering, clusterUp, clusterSynced, clusterCondition, kubeconfigExpiry, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, dampedEndpoints,
+		syncLag, nativeBehind, nativeDiffering, clusterUp, clusterSynced, clusterCondition, kubeconfigExpiry, kubeconfigRenewal, clusterPanic, clusterStale, clusterLastContact, services, pods, endpoints, dampedEndpoints,
 		ruleMatches, ruleErrors, ruleEvaluations, ruleCost, ruleSeconds,
 		rejectedNow, ingressUp, replicas, orphanReplicas, conflicts, heldChanges, queueDepth, queueOldest, queueUnfinished, queueLongest, ready, leader, leaderAlone,
 		configLastOK, configLastTime, sinkLag, sinkServices, sinkPending, sinkRefused, sinkLastAck, sinkFailing, sinkUnkept,
@@ -128,6 +128,9 @@ func (p *puller) status(s *Status, emit func(Family, float64, ...string)) {
 		}
 		if !c.CredentialExpires.IsZero() {
 			emit(kubeconfigExpiry, float64(c.CredentialExpires.Unix()), c.Name)
+		}
+		if !c.CredentialRenewed.IsZero() {
+			emit(kubeconfigRenewal, float64(c.CredentialRenewed.Unix()), c.Name)
 		}
 		emit(clusterPanic, truth(c.Panic), c.Name)
 		emit(clusterStale, truth(c.Stale), c.Name)

@@ -122,6 +122,8 @@ type ClusterStatus struct {
 	// CredentialExpires is when the token or client certificate in use ends; zero: it
 	// does not, or does not say.
 	CredentialExpires time.Time `json:"credentialExpires,omitzero"`
+	// CredentialRenewed is from when on Tributary asks for another token; zero: it does not.
+	CredentialRenewed time.Time `json:"credentialRenewed,omitzero"`
 	LastError         string    `json:"lastError,omitempty"`
 	LastErrorAt       time.Time `json:"lastErrorAt,omitzero"`
 	// Unreadable counts what the cluster sent and could not be used.

@@ -190,7 +190,7 @@ func (t *troubles) orphans(members []ClusterStatus) []OrphanStatus {
 	return out
 }
 
-// addTo adds the troubles to a status, oldest names first, bounded.
+// addTo adds the troubles to a status, all of them, sorted by name.
 func (t *troubles) addTo(s *Status) {
 	s.Orphans = t.orphans(s.Clusters)
 	t.mu.RLock()
@@ -209,12 +209,8 @@ func (t *troubles) addTo(s *Status) {
 	slices.SortFunc(s.Rejected, func(a, b Rejection) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Address, b.Address))
 	})
-	s.ConflictCount, s.Conflicts = len(s.Conflicts), bounded(s.Conflicts)
-	s.HeldCount, s.Held = len(s.Held), bounded(s.Held)
-	s.RejectedCount, s.Rejected = len(s.Rejected), bounded(s.Rejected)
+	s.ConflictCount, s.HeldCount, s.RejectedCount = len(s.Conflicts), len(s.Held), len(s.Rejected)
 }
-
-func bounded[T any](list []T) []T { return append([]T{}, list[:min(len(list), MaxTroubles)]...) }
 
 // counts returns the number of conflicts by reason, and of held changes and of
 // rejected addresses by cluster and reason.

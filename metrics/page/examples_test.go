@@ -60,7 +60,7 @@ func exampleStatus() metrics.Status {
 		Config:  metrics.ConfigStatus{File: "/etc/tributary/config.yaml", LoadedAt: noon.UTC()},
 		Ingress: metrics.IngressStatus{State: "live", Up: true, Synced: true, Version: "v1.36.3", Replicas: 3, LastContact: noon.UTC()},
 		Clusters: []metrics.ClusterStatus{
-			{Name: "idc-a", State: "live", Up: true, Synced: true, Version: "v1.36.3", Services: 2, Pods: 5, LastContact: noon.UTC(), CredentialExpires: noon.UTC().Add(time.Hour)},
+			{Name: "idc-a", State: "live", Up: true, Synced: true, Version: "v1.36.3", Services: 2, Pods: 5, LastContact: noon.UTC(), CredentialExpires: noon.UTC().Add(time.Hour), CredentialRenewed: noon.UTC().Add(-9 * time.Hour)},
 			{Name: "idc-b", State: "silent", Reason: "Unreachable", Panic: true, Stale: true, DrainSince: noon.UTC(), Version: "v1.17.0", LagSeconds: 1.5,
 				Remarks: []string{"nodes may not be listed: zones are left out"}, LastError: "list pods: connection refused", LastErrorAt: noon.UTC(), Unreadable: 3},
 		},

@@ -124,8 +124,11 @@ func (p *pages) leads() string {
 	}
 }
 
-func (p *pages) statusPage(w http.ResponseWriter, _ *http.Request) {
-	s := p.of.Status()
+func (p *pages) statusPage(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	scope := metrics.Scope{Cluster: query.Get("cluster")}
+	scope.Namespace, scope.Service, _ = strings.Cut(query.Get("service"), "/")
+	s := p.of.StatusOf(scope)
 	body, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		http.Error(w, fmt.Sprintf("render status: %v", err), http.StatusInternalServerError)
