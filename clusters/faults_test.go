@@ -46,6 +46,31 @@ func (f *fakeAPI) watched() int {
 	return f.watches["services"] + f.watches["pods"]
 }
 
+func TestFrozenMemberOfRolesAlone(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a := w.api("uid-a")
+		a.put(newService("shop", "web"), newPod("shop", "web", 1), newPod("shop", "web", 2))
+		w.tweak = func(c *config.Cluster) {
+			c.RolesOnly, c.StaleAfter = true, "30s"
+			c.Namespaces = config.Namespaces{Include: []string{"shop"}}
+		}
+		w.reach("a", a.config(""), "1")
+		w.pass(time.Minute)
+		w.wantState("a", Live, ReasonNone)
+		if ago := time.Since(w.status("a").LastContact); ago > 5*time.Second {
+			t.Errorf("was heard of %s ago", ago)
+		}
+		a.listener.Freeze()
+		a.server.CloseClientConnections()
+		w.pass(time.Minute)
+		w.wantState("a", Silent, evidence.ReasonUnreachable)
+		if s := w.status("a"); !s.Stale || time.Since(s.LastContact) < 50*time.Second {
+			t.Errorf("stale is %v, was heard of %s ago", s.Stale, time.Since(s.LastContact))
+		}
+		w.wantAddresses("shop", "web", both...)
+	})
+}
+
 func TestFrozenMember(t *testing.T) {
 	running(t, nil, func(w *world, a *fakeAPI) {
 		lists := a.listed()

@@ -4,6 +4,7 @@
 package clusters
 
 import (
+	"errors"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -58,13 +59,14 @@ func (h handler[T]) Replaced(items []store.Versioned[T], r kube.Replacement) {
 	if h.shown != nil {
 		h.shown()
 	}
-	list := evidence.Listed[T]{Items: items, Revision: store.Revision(r.ResourceVersion), Older: r.Older}
+	list := evidence.Listed[T]{Items: items, Revision: store.Revision(r.ResourceVersion), Begun: r.Begun, Older: r.Older}
 	if behind, known := h.clock.Behind(); known {
 		list.Clock = time.Now().Add(-behind)
 	}
 	if h.services != nil {
 		list.Services = h.services()
 	}
+	list.LeftOut = evidence.LeftOut{Namespaces: r.LeftOut, Unlisted: r.Unlisted}
 	h.listing()
 	h.step(list, r.Finished)
 	h.listed()
@@ -94,7 +96,14 @@ func (h handler[T]) Contact(at time.Time, bookmark bool) { h.contact(h.kind.Stri
 
 // Changed implements kube.Handler.
 func (h handler[T]) Changed(s kube.State) {
-	h.step(evidence.Watched{Kind: h.kind, Phase: phases[s.Phase], Fault: fault(s.Err)}, time.Now())
+	watched := evidence.Watched{Kind: h.kind, Phase: phases[s.Phase], Fault: fault(s.Err)}
+	if left, is := errors.AsType[*kube.LeftOut](s.Err); is && s.Phase == kube.Following {
+		watched.LeftOut = left.Namespaces
+	}
+	h.step(watched, time.Now())
+	if s.Phase == kube.Following {
+		h.remarks.leftOut(h.kind.String(), watched.LeftOut)
+	}
 	if h.changed != nil {
 		h.changed(s)
 	}

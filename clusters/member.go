@@ -283,6 +283,10 @@ func (m *Member) reconnect(ctx context.Context) bool {
 		return true
 	}
 	s, err := m.open(ctx, spec)
+	if err == nil && !s.follows(former) {
+		s.Release()
+		err = errUnproven
+	}
 	if ctx.Err() != nil {
 		if err == nil {
 			s.Release()

@@ -23,7 +23,7 @@ func (h nativeHandler) Replaced(items []theirs, r kube.Replacement) {
 	}
 	h.n.mu.Lock()
 	defer h.n.mu.Unlock()
-	h.n.tracker.Replace(list, r.Finished)
+	h.n.tracker.Replace(list, r.Finished, r.LeftOut...)
 }
 
 // Upserted implements kube.Handler.

@@ -13,8 +13,8 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// nodes are the zones of a member's nodes, if it lets them be read; slices name none
-// otherwise.
+// nodes are the zones of a member's nodes, if it lets them be read; otherwise slices name
+// those that stand already.
 type nodes struct {
 	*intake
 	read atomic.Bool // once, at least
@@ -45,13 +45,13 @@ func (n *nodes) dispensable() bool { return !n.read.Load() && n.synced() }
 
 func (n *nodes) changed(s kube.State) {
 	if s.Phase == kube.Forbidden && n.dispensable() {
-		n.remarks.remark(kube.Nodes.Resource, "may not be read: endpoints carry no zones")
+		n.remarks.remark(kube.Nodes.Resource, "may not be read: endpoints on new nodes carry no zones")
 	}
 }
 
 // overdue says that the member is read whole without nodes.
 func (n *nodes) overdue() {
 	if !n.read.Load() {
-		n.remarks.remark(kube.Nodes.Resource, "cannot be read: endpoints carry no zones yet")
+		n.remarks.remark(kube.Nodes.Resource, "cannot be read: endpoints on new nodes carry no zones yet")
 	}
 }

@@ -79,3 +79,22 @@ func TestTakesNoAnswerForAnother(t *testing.T) {
 		})
 	}
 }
+
+// TestIdentityThatFailsAlone: where nothing but the question for the identity fails, lists and
+// reads over the same connection count.
+func TestIdentityThatFailsAlone(t *testing.T) {
+	for _, code := range []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusUnauthorized} {
+		guarded(t, nil, func(w *world, a *fakeAPI) {
+			a.with(func() {
+				a.deny["kube-system"] = code
+				a.drop("pods", func(name string) bool { n := numberOf(name); return n >= 21 && n <= 32 })
+				a.closing, a.oldest = a.opened, a.rv+1
+				a.rv += 2
+			})
+			w.pass(time.Minute)
+			if got := w.addresses("shop", "api"); len(got) != 0 {
+				t.Errorf("%d: shop/api has %q", code, got)
+			}
+		})
+	}
+}

@@ -55,11 +55,7 @@ func (m *Member) askWritten(service evidence.Read) {
 	var all evidence.Written
 	var next func(names []string)
 	answered := func(outcome evidence.Outcome, err error) {
-		answer := evidence.Answer{Read: service, Outcome: outcome}
-		if outcome == evidence.There {
-			answer.Object = all
-		}
-		m.answered(answer, err)
+		m.answered(evidence.Answer{Read: service, Outcome: outcome, Object: all}, err)
 	}
 	next = func(names []string) {
 		switch {
@@ -76,7 +72,11 @@ func (m *Member) askWritten(service evidence.Read) {
 			reading.Resource, reading.Key.Name = kube.EndpointSlices, names[0]
 		}
 		reading.Answered = func(found runtime.Object, outcome kube.Outcome, err error) {
-			if outcome != kube.There && outcome != kube.Gone {
+			switch outcome {
+			case kube.There:
+			case kube.Gone:
+				all.NotFound = append(all.NotFound, names[0])
+			default:
 				answered(outcomes[m.ofSlices(outcome)], err)
 				return
 			}

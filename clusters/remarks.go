@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -23,6 +24,23 @@ func (r *remarks) remark(resource, text string) {
 	if before, _ := r.all.Swap(resource, text); cmp.Or(before, any("")) != text {
 		r.log.Info("cluster is read in part", "resource", resource, "remark", cmp.Or(text, "can be read"))
 	}
+}
+
+// mostNamed is how many namespaces a remark names.
+const mostNamed = 10
+
+// leftOut keeps in which namespaces a resource may not be read.
+func (r *remarks) leftOut(resource string, namespaces []string) {
+	text := ""
+	if n := len(namespaces); n > 0 {
+		named := strings.Join(namespaces[:min(n, mostNamed)], ", ")
+		if n > mostNamed {
+			named += fmt.Sprintf(" and %d more namespaces", n-mostNamed)
+		}
+		text = "may not be listed and watched in " + named +
+			": what is known there stays. Grant list and watch by a Role, or take the namespace out of namespaces.include"
+	}
+	r.remark(resource+" of named namespaces", text)
 }
 
 // forget drops a remark about what is not asked for any more.

@@ -17,6 +17,9 @@ import (
 // errNoKubeconfig is a member none of whose kubeconfigs was ever accepted, or none with its settings.
 var errNoKubeconfig = errors.New("its kubeconfig and settings were not accepted yet")
 
+// errUnproven is another address that may be another cluster's.
+var errUnproven = errors.New("the kubeconfig has another server, which does not show that it is the same cluster: grant `get` on namespace kube-system")
+
 // session is a way to a member that is in use.
 type session struct {
 	*kube.Session
@@ -35,6 +38,12 @@ func (s sessionSpec) namespaces() []string { return s.cluster.Namespaces.Only() 
 // leadsElsewhere reports whether another session is needed.
 func (s sessionSpec) leadsElsewhere(than sessionSpec) bool {
 	return s.access.REST != nil && (s.access.Hash != than.access.Hash || !slices.Equal(s.namespaces(), than.namespaces()) || s.cluster.RolesOnly != than.cluster.RolesOnly)
+}
+
+// follows reports whether a session may take the place of another: at another address a
+// cluster that was known by its identity is to show it, unless it is said to grant Roles alone.
+func (s *session) follows(former *session) bool {
+	return s.Identified() || s.Identity() == "" || s.Host() == former.Host() || s.spec.cluster.RolesOnly
 }
 
 // open connects and makes sure of the identity of what answers. The caller releases

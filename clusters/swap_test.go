@@ -119,6 +119,35 @@ func TestAnotherClusterAtANewAddressIsNotUsed(t *testing.T) {
 	})
 }
 
+func TestNewAddressThatDoesNotShowItsIdentityIsNotUsed(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		b := w.api("uid-b")
+		b.with(func() { b.deny["kube-system"] = http.StatusForbidden })
+		b.put(newService("shop", "web"), newPod("shop", "web", 66))
+		elsewhere := b.config("")
+		elsewhere.Host = "https://127.0.0.1"
+		w.reach("a", elsewhere, "2")
+		w.pass(time.Minute)
+		w.wantState("a", Live, evidence.ReasonNewAccessFails) // the member itself is still followed
+		if b.listed()+b.watched() != 0 {
+			t.Errorf("%d lists and %d watches of the other cluster", b.listed(), b.watched())
+		}
+		w.wantAddresses("shop", "web", both...)
+		b.with(func() { b.deny["kube-system"], b.uid = 0, "uid-a" }) // it is the same, as it turns out
+		w.pass(time.Minute)
+		w.wantAddresses("shop", "web", "a 10.1.0.66")
+	})
+}
+
+func TestRightTakenAwayKeepsTheAddressInUse(t *testing.T) {
+	running(t, nil, func(w *world, a *fakeAPI) {
+		a.with(func() { a.deny["kube-system"] = http.StatusForbidden })
+		w.reach("a", a.config("new"), "2")
+		w.pass(time.Minute)
+		w.wantState("a", Live, ReasonNone)
+	})
+}
+
 func TestAnotherClusterAtTheSameAddressIsNotUsed(t *testing.T) {
 	running(t, nil, func(w *world, a *fakeAPI) {
 		a.with(func() { // connections move to an empty cluster

@@ -135,6 +135,9 @@ type Contribution struct {
 	// WrittenIn names the objects that hand-written endpoints stand in: its slices, and
 	// WrittenInEndpoints for its Endpoints. Nil is unknown.
 	WrittenIn []string
+	// WrittenOf are the addresses of hand-written endpoints that name a pod: what the pod says
+	// is nothing to them.
+	WrittenOf []netip.Addr
 	Rejected  []Rejection
 	// Trigger is the candidate for endpoints.kubernetes.io/last-change-trigger-time;
 	// zero when no change since the last computation has a time.

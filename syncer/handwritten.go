@@ -49,6 +49,12 @@ func HandWritten(svc *Service, subsets []Subset, slices []Slice, skipMirror bool
 	c.WrittenIn = sorted(c.WrittenIn)
 	c.Subsets = h.subsets
 	c.Endpoints = h.merge(skipMirror)
+	for i := range c.Endpoints {
+		e, n := &c.Endpoints[i], len(c.WrittenOf)
+		if e.Target.UID != "" && (n == 0 || c.WrittenOf[n-1] != e.Addr) {
+			c.WrittenOf = append(c.WrittenOf, e.Addr)
+		}
+	}
 	c.Families = familiesOf(c.Endpoints)
 	c.Rejected = sortRejections(h.rejected)
 	return c

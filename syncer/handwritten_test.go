@@ -131,3 +131,12 @@ func TestHandWrittenIsForServicesWithoutSelectorOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestHandWrittenNamesThoseOfPods(t *testing.T) {
+	of := addresses("10.9.0.1", "10.9.0.2", "10.9.0.3")
+	of[0].Target, of[2].Target = TargetRef{Kind: "Pod", UID: "a"}, TargetRef{Kind: "Pod", UID: "c"}
+	got := HandWritten(handService(), []Subset{{Ready: of, Ports: []Port{dbPort}}}, nil, false, Options{})
+	if want := []netip.Addr{of[0].Addr, of[2].Addr}; !slices.Equal(got.WrittenOf, want) {
+		t.Errorf("of pods are %v, want %v", got.WrittenOf, want)
+	}
+}

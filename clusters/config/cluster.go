@@ -109,17 +109,18 @@ type Guard struct {
 	// Enabled is whether lists are judged. Most pods turning not ready has its own
 	// limit, `panicPercent`.
 	Enabled bool `json:"enabled"`
-	// MinEndpoints is how many ready endpoints a list may take at once in any case.
-	// It is also the least number of pods that can be a mass event.
+	// MinEndpoints is how many ready endpoints lists may take in a minute beyond the
+	// shares of replicas. Never the last of a replica. It is also the least number of
+	// pods that can be a mass event.
 	MinEndpoints int `json:"minEndpoints"`
-	// Percent of the member's ready endpoints is what a list may take at once if that
-	// is more. What exceeds both is held until a second list confirms it. So is what
-	// leaves a replica without endpoints of this member.
+	// Percent of a replica's ready endpoints of this member is what a list may take of
+	// it. What exceeds that and `minEndpoints` is held, and asked for one by one.
 	Percent int `json:"percent"`
-	// ConfirmPercent of the member's ready endpoints is what a second list can
-	// confirm. What exceeds it is held until it is seen again or released by hand.
+	// ConfirmPercent of the member's ready endpoints is what a second list can confirm.
+	// It counts where objects may not be read one by one. What exceeds it is held until
+	// it is seen again or released by hand.
 	ConfirmPercent int `json:"confirmPercent"`
-	// ConfirmAfter is the time between the two lists.
+	// ConfirmAfter is the time between these two lists.
 	ConfirmAfter Duration `json:"confirmAfter"`
 	// PanicPercent is the share of the member's ready pods. When more turn not
 	// ready within a minute without being deleted, they are kept ready. That ends when less than half

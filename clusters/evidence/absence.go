@@ -4,7 +4,6 @@
 package evidence
 
 import (
-	"iter"
 	"net/netip"
 	"slices"
 	"time"
@@ -50,44 +49,6 @@ const (
 	isThere
 	mayNotAsk
 )
-
-// hold is what is kept for one replica, by the kinds that give endpoints together.
-type hold struct {
-	since time.Time
-	parts [3]heldPart
-}
-
-// heldPart are the objects of such kinds. before are the ready endpoints that the replica
-// had when the first of them was found to be absent: what replaces them since adds nothing.
-type heldPart struct {
-	before  int
-	objects map[object]bool
-}
-
-// part is that of a kind.
-func (h *hold) part(kind Kind) *heldPart { return &h.parts[min(kind, Nodes)] }
-
-// objects are all of them.
-func (h *hold) objects() iter.Seq[object] {
-	return func(yield func(object) bool) {
-		for _, p := range h.parts {
-			for id := range p.objects {
-				if !yield(id) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// had are the ready endpoints that a replica had, as a list of a kind is to judge it: of all
-// that it has, with what is kept, as many as when its hold began.
-func (s *State) had(replica syncer.Key, kind Kind, ready int) int {
-	if h := s.holds[replica]; h != nil && len(h.part(kind).objects) > 0 {
-		return min(ready, max(h.part(kind).before, s.countedLoss(replica, kind, 0).after))
-	}
-	return ready
-}
 
 // lacks notes that a list lacks an object. Of a list in doubt that matters only to who
 // has the object's addresses by now.
@@ -182,11 +143,11 @@ func (s *State) unhold(replica syncer.Key, id object) {
 	}
 }
 
-// lacking are the absent objects of a kind, sorted.
+// lacking are the absent objects of a kind that its lists speak of, sorted.
 func (s *State) lacking(kind Kind) []*absence {
 	var all []*absence
 	for id, a := range s.absent {
-		if id.Kind == kind && !a.since.IsZero() {
+		if id.Kind == kind && !a.since.IsZero() && !s.isLeftOut(kind, id.Key.Namespace) {
 			all = append(all, a)
 		}
 	}
@@ -296,7 +257,7 @@ func (s *State) keepFor(a *absence, replicas []syncer.Key) (dirty []store.Dirty)
 	if a.id.Kind == Pods {
 		rv, _ := s.has(a)
 		if dirty = s.store.KeepPod(a.id.Key, replicas); s.store.Pod(a.id.Key) == nil {
-			s.removed(a, rv)
+			s.noteRemoved(a.id, rv+1)
 		}
 	}
 	for _, e := range slices.Clone(a.baseline) {
@@ -305,14 +266,6 @@ func (s *State) keepFor(a *absence, replicas []syncer.Key) (dirty []store.Dirty)
 		}
 	}
 	return dirty
-}
-
-// removed notes an object that was held at a revision and that no stream has seen to go:
-// what it showed of it so far is no news, while others may have come before that.
-func (s *State) removed(a *absence, rv uint64) {
-	if rv > 0 {
-		s.answers[a.id] = max(s.answers[a.id], rv+1)
-	}
 }
 
 // settle removes an absent object: it is gone.
@@ -348,10 +301,10 @@ func (s *State) settleBut(now time.Time, lacking []*absence, needs func(replica 
 		}
 		s.forget(a)
 		rv, _ := s.has(a)
-		s.removed(a, rv)
+		s.noteRemoved(a.id, rv+1)
 		switch a.id.Kind {
 		case Pods:
-			if event == "asked" {
+			if event == "asked" && s.removed[a.id].uid != a.uid { // a sample said so
 				s.departures.noteDeleted(a.uid)
 			}
 			dirty = append(dirty, s.store.RemovePod(a.id.Key)...)

@@ -21,7 +21,11 @@ func (s *State) answered(now time.Time, e Answer, out *Effects) {
 	}
 	a := s.absent[object{e.Kind, e.Key}]
 	if a == nil || a.state != asking || a.uid != e.UID {
-		s.thereIs(now, nil, e.Object, nil, out)
+		if e.Outcome == NotFound {
+			s.notFound(now, e.Read, out)
+		} else {
+			s.thereIs(now, nil, e.Object, nil, out)
+		}
 		return
 	}
 	q := s.inquiries[e.Kind]
@@ -30,11 +34,8 @@ func (s *State) answered(now time.Time, e Answer, out *Effects) {
 	}
 	switch e.Outcome {
 	case NotFound:
-		if q != nil {
-			delete(q.waiting, a.id)
-			q.gone++
-		}
-		s.settle(now, a, "asked", out)
+		q.isGone(a.id)
+		s.notFound(now, e.Read, out)
 	case There:
 		s.thereIs(now, a, e.Object, q, out)
 	case Refused:
@@ -48,6 +49,21 @@ func (s *State) answered(now time.Time, e Answer, out *Effects) {
 	}
 	if q != nil && len(q.waiting) == 0 {
 		s.inquired(now, e.Kind, q, out)
+	}
+}
+
+// notFound takes in that there is no object of a name: none of that UID will be there again,
+// whatever was shown of it since the question.
+func (s *State) notFound(now time.Time, r Read, out *Effects) {
+	id := object{r.Kind, r.Key}
+	if r.UID != "" && !s.quarantine.lost(r.Kind) {
+		s.noteGone(now, id, r.UID)
+		if l, held := s.heldAs(id); held && l.uid == r.UID && s.absent[id] == nil {
+			s.lacks(now, l, true)
+		}
+	}
+	if a := s.absent[id]; a != nil && a.uid == r.UID {
+		s.settle(now, a, "asked", out)
 	}
 }
 
@@ -90,24 +106,27 @@ func (s *State) isWritten(now time.Time, a *absence, w Written, q *inquiry, out 
 // written by hand for it. So is what was held when it was asked for.
 func (s *State) unwritten(now time.Time, r Read, w Written) (gone []*absence) {
 	for o, rv := range s.store.ManualRevisions(r.Key) {
-		if l := s.lostManual(o); rv <= r.Revision && r.has(l.id) && s.absent[l.id] == nil && !w.has(l.id) && !s.quarantine.lost(l.id.Kind) {
+		if l := s.lostManual(o); rv <= r.Revision && slices.Contains(r.Objects, l.id.writtenIn()) && s.absent[l.id] == nil && !w.has(l.id) && !s.quarantine.lost(l.id.Kind) {
 			s.lacks(now, l, true)
 		}
 	}
 	for id, a := range s.absent {
-		if id.Kind != Manual && a.service == r.Key && r.has(id) && !a.past && !w.has(id) {
+		if id.Kind != Manual && a.service == r.Key && slices.Contains(r.Objects, id.writtenIn()) && !a.past && !w.has(id) {
 			gone = append(gone, a)
+			if slices.Contains(w.NotFound, id.writtenIn()) {
+				s.noteGone(now, id, a.uid)
+			}
 		}
 	}
 	return sortAbsences(gone)
 }
 
-// has reports whether an object is among what Manual is asked for in.
-func (r *Read) has(id object) bool {
-	if id.Kind == Endpoints {
-		return slices.Contains(r.Objects, syncer.WrittenInEndpoints)
+// writtenIn is how an object of hand-written endpoints is on record.
+func (o object) writtenIn() string {
+	if o.Kind == Endpoints {
+		return syncer.WrittenInEndpoints
 	}
-	return slices.Contains(r.Objects, id.Key.Name)
+	return o.Key.Name
 }
 
 // has reports whether an object is among what is written by hand for a Service.
@@ -120,8 +139,8 @@ func (w *Written) has(id object) bool {
 
 func isWrittenIn[T Object](s *State, now time.Time, t table[T], v store.Versioned[T], out *Effects) {
 	if rv, held := t.revision(s, &v.Object); t.wanted(s, &v.Object) && (!held || v.RV > rv) {
-		heard(s, now, t, &v, "asked", out)
 		s.reappeared(t.id(&v.Object))
+		heard(s, now, t, &v, "asked", out)
 	}
 }
 
@@ -136,8 +155,8 @@ func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v s
 	past := held && v.RV != 0 && v.RV < rv || // the store went back; its lists will tell
 		s.quarantine.doubted(t.kind()) && !s.quarantine.news(t.kind(), v.RV, rv)
 	another := a != nil && a.uid != "" && t.uid(&v.Object) != a.uid
-	if another && !past && a.id.Kind == Pods {
-		s.departures.noteDeleted(a.uid)
+	if another && !past {
+		s.noteGone(now, a.id, a.uid)
 	}
 	switch {
 	case a == nil:
@@ -147,10 +166,12 @@ func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v s
 		return
 	case past:
 	case t.finished(&v.Object) || another && !(t.wanted(s, &v.Object) && t.room(s, &v.Object)):
-		s.answers[a.id] = v.RV
+		q.isGone(a.id)
+		s.noteRemoved(a.id, v.RV)
 		s.settle(now, a, "asked", out)
 		return
 	case another && !t.listed(s, v): // it came after the list
+		q.isGone(a.id)
 		s.reappeared(a.id) // or what replaces it would take it
 		heard(s, now, t, &v, "asked", out)
 		return
@@ -180,6 +201,28 @@ func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v s
 	if s.contradicted[a.id.Kind].IsZero() {
 		s.contradicted[a.id.Kind] = now
 	}
+}
+
+// heldAs is what would be lost with an object that the table has.
+func (s *State) heldAs(id object) (l lost, held bool) {
+	switch id.Kind {
+	case Pods:
+		if p := s.store.Pod(id.Key); p != nil {
+			return (*pods)(nil).lost(s, p), true
+		}
+	case Services:
+		if svc := s.store.Service(id.Key); svc != nil {
+			return services{}.lost(s, svc), true
+		}
+	case Endpoints, Slices:
+		o := store.ManualObject{Service: id.Key}
+		if id.Kind == Slices {
+			o = s.store.ManualSlice(id.Key)
+		}
+		l = s.lostManual(o)
+		return l, l.uid != ""
+	}
+	return l, false
 }
 
 // has reports whether the table has an object, and at what revision.

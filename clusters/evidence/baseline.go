@@ -20,20 +20,23 @@ type baseline struct {
 	bySource map[syncer.Key][]*baselineReplica
 	byPod    map[syncer.Key][]*baselineEndpoint
 	byAddr   map[netip.Addr][]*baselineEndpoint
+	// idle are the sources of replicas in which nothing stands ready.
+	idle map[syncer.Key][]syncer.Key
 }
 
 // baselineReplica is what stands in one replica.
 type baselineReplica struct {
 	key     syncer.Key
 	sources []syncer.Key
-	// publishing are the sources that are on record as taking every pod for ready; byHand is
-	// true where what stands is written by hand: the pods that it names say nothing of it.
+	// publishing are the sources that are on record as taking every pod for ready.
 	publishing []syncer.Key
-	byHand     bool
 	// written are the objects that its hand-written endpoints stand in, by source.
 	written   map[syncer.Key][]string
 	endpoints []*baselineEndpoint // those that stand ready
-	left      int                 // those of them that are not dropped
+	// stood is how many that are as members count, left has those that are not all dropped,
+	// with how many are not.
+	stood int
+	left  map[counted]int
 	// judged is true once its endpoints were compared with what the member shows. What
 	// is left of them then is unsettled.
 	judged bool
@@ -52,6 +55,7 @@ type podAddress struct {
 type baselineEndpoint struct {
 	in       *baselineReplica
 	endpoint syncer.Endpoint
+	byHand   bool // the pod that it may name says nothing of it
 	dropped  bool // it is known to be gone, or the member's own share has it
 	// waits are the absent objects that would settle it: its pod by itself, or all of the
 	// Services and what is written by hand for them.
@@ -62,7 +66,21 @@ type baselineEndpoint struct {
 // is computed from pods has their UIDs.
 func (e *baselineEndpoint) pod() (syncer.Key, bool) {
 	pod := &e.endpoint.Target
-	return pod.Key, pod.Kind == "Pod" && pod.Name != "" && pod.UID != "" && !e.in.byHand
+	return pod.Key, pod.Kind == "Pod" && pod.Name != "" && pod.UID != "" && !e.byHand
+}
+
+// counted is what counts as one endpoint, as for a member: a pod, however many addresses it
+// has, or where there is none an address, in however many lists it stands.
+type counted struct {
+	netip.Addr
+	uid string
+}
+
+func (e *baselineEndpoint) counted() counted {
+	if _, named := e.pod(); named {
+		return counted{uid: e.endpoint.Target.UID}
+	}
+	return counted{Addr: e.endpoint.Addr}
 }
 
 // open are the endpoints that are not dropped.
@@ -79,28 +97,45 @@ func (st *baseline) set(b Baseline) {
 	*st = baseline{
 		replicas: map[syncer.Key]*baselineReplica{}, bySource: map[syncer.Key][]*baselineReplica{},
 		byPod: map[syncer.Key][]*baselineEndpoint{}, byAddr: map[netip.Addr][]*baselineEndpoint{},
+		idle: map[syncer.Key][]syncer.Key{},
 	}
 	for key, s := range b.Replicas {
-		r := &baselineReplica{key: key, sources: s.Sources, publishing: s.Publishing, written: s.HandWritten}
-		r.byHand = len(s.HandWritten) > 0 && len(s.HandWritten) == len(s.Sources)
+		r := &baselineReplica{key: key, sources: s.Sources, publishing: s.Publishing, written: s.HandWritten, left: map[counted]int{}}
+		allByHand := len(s.HandWritten) > 0 && len(s.HandWritten) == len(s.Sources)
 		for _, e := range s.Endpoints {
 			if !e.Ready {
 				continue
 			}
-			one := &baselineEndpoint{in: r, endpoint: e}
+			one := &baselineEndpoint{in: r, endpoint: e, byHand: allByHand || slices.Contains(s.WrittenOf, e.Addr)}
 			r.endpoints = append(r.endpoints, one)
+			r.left[one.counted()]++
 			if pod, named := one.pod(); named {
 				st.byPod[pod] = append(st.byPod[pod], one)
 				st.byAddr[e.Addr] = append(st.byAddr[e.Addr], one)
 			}
 		}
-		if r.left = len(r.endpoints); r.left > 0 {
-			st.replicas[key] = r
-			for _, source := range r.sources {
-				st.bySource[source] = append(st.bySource[source], r)
+		if r.stood = len(r.left); r.stood == 0 {
+			st.idle[key] = r.sources
+			continue
+		}
+		st.replicas[key] = r
+		for _, source := range r.sources {
+			st.bySource[source] = append(st.bySource[source], r)
+		}
+	}
+}
+
+// zones are those of nodes, as what stands of pods names them.
+func (b *Baseline) zones() map[string]string {
+	zones := map[string]string{}
+	for _, r := range b.Replicas {
+		for _, e := range r.Endpoints {
+			if e.Zone != "" && e.NodeName != "" && e.Target.UID != "" {
+				zones[e.NodeName] = e.Zone
 			}
 		}
 	}
+	return zones
 }
 
 // pod returns a pod as it was when it stood ready; nil if it did not.
@@ -136,15 +171,15 @@ func (st *baseline) left(replica syncer.Key) int {
 	case r == nil:
 		return 0
 	case r.judged:
-		return r.left
+		return len(r.left)
 	}
-	n := 0
+	waiting := map[counted]bool{}
 	for _, e := range r.endpoints {
 		if !e.dropped && len(e.waits) > 0 {
-			n++
+			waiting[e.counted()] = true
 		}
 	}
-	return n
+	return len(waiting)
 }
 
 // writtenIn are the objects that hand-written endpoints of a Service stand in; nil is unknown.

@@ -18,7 +18,11 @@ func (s *State) dropBaseline(e *baselineEndpoint) []store.Dirty {
 		return nil
 	}
 	e.dropped = true
-	e.in.left--
+	if n := e.in.left[e.counted()] - 1; n > 0 {
+		e.in.left[e.counted()] = n
+	} else {
+		delete(e.in.left, e.counted())
+	}
 	for _, a := range e.waits {
 		a.baseline = slices.DeleteFunc(a.baseline, func(x *baselineEndpoint) bool { return x == e })
 		if len(a.baseline) == 0 && a.held == 0 {
@@ -41,7 +45,7 @@ func (s *State) dropBaseline(e *baselineEndpoint) []store.Dirty {
 			delete(st.byAddr, e.endpoint.Addr)
 		}
 	}
-	if e.in.judged && e.in.left == 0 {
+	if e.in.judged && len(e.in.left) == 0 {
 		delete(st.replicas, e.in.key)
 	}
 	source := e.in.key
@@ -193,7 +197,7 @@ func (s *State) serviceShown(now time.Time, service syncer.Key, out *Effects) {
 		manual := slices.ContainsFunc(r.sources, s.store.IsManual)
 		for _, e := range r.open() {
 			pod, named := e.pod()
-			if named && r.judged && s.store.Pod(pod) != nil || !named && !manual {
+			if named && r.judged && s.store.Pod(pod) != nil || !named && !manual && s.synced {
 				drop = append(drop, e)
 			}
 		}

@@ -58,6 +58,7 @@ func hostIP(node int) int { return 1000 + node }
 type theService struct {
 	name, app string
 	revision  uint64
+	made      int // see nextMade
 }
 
 // theManual is the hand-written Endpoints of a Service, or one of its slices.
@@ -66,6 +67,13 @@ type theManual struct {
 	slice    bool
 	ips      []int
 	revision uint64
+	made     int
+}
+
+// nextMade tells an object from others of its name.
+func (w *cluster) nextMade() int {
+	w.uids++
+	return w.uids
 }
 
 func (w *cluster) bump() uint64 {
@@ -116,7 +124,7 @@ func (w *cluster) shown(p thePod) store.Versioned[syncer.Pod] {
 
 func (s *theService) shown() store.Versioned[syncer.Service] {
 	v := store.Versioned[syncer.Service]{RV: s.revision, Object: syncer.Service{
-		Key: syncer.Key{Namespace: namespace, Name: s.name}, UID: "service-" + s.name, ClusterIP: "10.96.0.1", IPFamilies: []syncer.Family{syncer.IPv4},
+		Key: syncer.Key{Namespace: namespace, Name: s.name}, UID: fmt.Sprint("service-", s.name, ".", s.made), ClusterIP: "10.96.0.1", IPFamilies: []syncer.Family{syncer.IPv4},
 		Ports: []syncer.ServicePort{{Name: "http", Protocol: syncer.TCP, Port: 80, Target: syncer.TargetPort{Number: 8080}}},
 	}}
 	v.Object.PublishNotReadyAddresses = s.name == publishing
@@ -143,7 +151,7 @@ func (m *theManual) endpoints() store.Versioned[store.Endpoints] {
 	for _, ip := range m.ips {
 		subset.Ready = append(subset.Ready, syncer.Address{Addr: address(ip)})
 	}
-	v := store.Versioned[store.Endpoints]{RV: m.revision, Object: store.Endpoints{Key: syncer.Key{Namespace: namespace, Name: m.service}}}
+	v := store.Versioned[store.Endpoints]{RV: m.revision, Object: store.Endpoints{Key: syncer.Key{Namespace: namespace, Name: m.service}, UID: fmt.Sprint("endpoints.", m.made)}}
 	if len(m.ips) > 0 {
 		v.Object.Subsets = []syncer.Subset{subset}
 	}
@@ -156,7 +164,7 @@ func (m *theManual) endpointSlice() store.Versioned[store.Slice] {
 		content.Endpoints = append(content.Endpoints, syncer.Endpoint{Addr: address(ip), Ready: true, Serving: true})
 	}
 	return store.Versioned[store.Slice]{RV: m.revision, Object: store.Slice{
-		Key: syncer.Key{Namespace: namespace, Name: content.Name}, Service: m.service, Content: content}}
+		Key: syncer.Key{Namespace: namespace, Name: content.Name}, UID: fmt.Sprint("slice.", m.made), Service: m.service, Content: content}}
 }
 
 // pod returns the pod of a name, nil if there is none.

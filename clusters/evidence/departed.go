@@ -15,11 +15,12 @@ import (
 
 // Departed is what was seen to leave traffic, on hard evidence: a pod, where UID is given, else
 // a Service, or an address that was written by hand for it. A pod with its Key is there yet, and
-// where a Service publishes it an endpoint.
+// where a Service publishes it an endpoint; with From or Addr it left that Service, or address.
 type Departed struct {
 	syncer.Key
 	UID  string
 	Addr netip.Addr
+	From syncer.Key
 }
 
 // departures remember what was seen to go, for a state that begins anew: others may have seen
@@ -73,6 +74,24 @@ func (s *State) noteManual(now time.Time, service syncer.Key, change func() []st
 	return dirty
 }
 
+// noteLeft remembers which Services and addresses a pod leaves that is there as it is now.
+func (s *State) noteLeft(now time.Time, was *syncer.Pod, from []syncer.Key) {
+	is := s.store.Pod(was.Key)
+	if is == nil || is.UID != was.UID {
+		return
+	}
+	for _, service := range from {
+		if !s.store.Selects(service, was.Key) {
+			s.departures.note(now, Departed{Key: was.Key, UID: was.UID, From: service})
+		}
+	}
+	for _, addr := range addressesOf(was) {
+		if !store.HasAddress(is, addr) {
+			s.departures.note(now, Departed{Key: was.Key, UID: was.UID, Addr: addr})
+		}
+	}
+}
+
 // SeenGone are the pods that were seen to go for good, or are going: whatever others have seen
 // since, those do not come back. What else left since a moment, and is not back, is among them.
 func (s *State) SeenGone(since time.Time) (gone []Departed) {
@@ -113,9 +132,12 @@ func (s *State) Lost(standing map[syncer.Key]Standing) map[syncer.Key][]netip.Ad
 
 // isAway reports whether something that left has not come back.
 func (s *State) isAway(what Departed) bool {
-	switch {
+	switch p := s.store.Pod(what.Key); {
+	case what.From != syncer.Key{}:
+		return !s.store.Selects(what.From, what.Key)
+	case what.UID != "" && what.Addr.IsValid():
+		return p != nil && p.UID == what.UID && !store.HasAddress(p, what.Addr)
 	case what.UID != "":
-		p := s.store.Pod(what.Key)
 		return p != nil && p.UID == what.UID && !p.Ready && !slices.ContainsFunc(s.store.Selecting(p), func(service syncer.Key) bool {
 			return s.store.Publishes(service) || s.store.As(service, p).Ready
 		})
@@ -137,9 +159,10 @@ func (st *baseline) departed(gone []Departed) (all []*baselineEndpoint) {
 			pod, named := e.pod()
 			uid := e.endpoint.Target.UID
 			lost := func(source syncer.Key) bool {
-				return is[Departed{Key: source}] || !named && is[Departed{Key: source, Addr: e.endpoint.Addr}]
+				return is[Departed{Key: source}] || !named && is[Departed{Key: source, Addr: e.endpoint.Addr}] ||
+					named && is[Departed{Key: pod, UID: uid, From: source}]
 			}
-			left := named && (is[Departed{UID: uid}] || len(r.publishing) == 0 && is[Departed{Key: pod, UID: uid}])
+			left := named && (is[Departed{UID: uid}] || is[Departed{Key: pod, UID: uid, Addr: e.endpoint.Addr}] || len(r.publishing) == 0 && is[Departed{Key: pod, UID: uid}])
 			if left || len(r.sources) > 0 && !slices.ContainsFunc(r.sources, func(source syncer.Key) bool { return !lost(source) }) {
 				all = append(all, e)
 			}

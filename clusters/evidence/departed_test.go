@@ -30,6 +30,12 @@ func TestDeparted(t *testing.T) {
 		return podVersion{Object: p, RV: 11}
 	}
 	down := func(p *syncer.Pod) { p.Ready = false }
+	other := func(p *syncer.Pod) { p.Labels = map[string]string{"app": "other"} }
+	moved := func(p *syncer.Pod) { p.IPs = []syncer.PodIP{{Addr: netip.MustParseAddr("10.0.0.99")}} }
+	sliceOf := func(service string, rv uint64) sliceVersion {
+		return sliceVersion{RV: rv, Object: store.Slice{Key: syncer.Key{Namespace: namespace, Name: "db-1"}, UID: "db-1", Service: service,
+			Content: syncer.Slice{Family: syncer.IPv4, Endpoints: []syncer.Endpoint{{Addr: netip.MustParseAddr("10.1.0.3"), Ready: true}}}}}
+	}
 	written := func(addrs ...string) endpointsVersion {
 		e := endpointsVersion{Object: store.Endpoints{Key: db}, RV: 11}
 		var ready []syncer.Address
@@ -40,10 +46,12 @@ func TestDeparted(t *testing.T) {
 		return e
 	}
 	webService := store.Versioned[syncer.Service]{RV: 10, Object: syncer.Service{Key: web, UID: "web", Selector: map[string]string{"app": "web"}, ClusterIP: "None"}}
+	reselected := webService
+	reselected.RV, reselected.Object.Selector = 11, map[string]string{"app": "other"}
 	dbService := store.Versioned[syncer.Service]{RV: 10, Object: syncer.Service{Key: db, UID: "db", ClusterIP: "None"}}
 	first := written("10.1.0.1", "10.1.0.2")
 	first.RV = 10
-	all := []string{"10.0.0.1", "10.0.0.2", "10.1.0.1", "10.1.0.2"}
+	all := []string{"10.0.0.1", "10.0.0.2", "10.1.0.1", "10.1.0.2", "10.1.0.3"}
 	without := func(addrs ...string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(a string) bool { return slices.Contains(addrs, a) })
 	}
@@ -64,12 +72,18 @@ func TestDeparted(t *testing.T) {
 		"a pod has finished":               {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", func(p *syncer.Pod) { p.Terminal = true })}}, want: without("10.0.0.1")},
 		"a pod turns not ready":            {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", down)}}, want: without("10.0.0.1")},
 		"long ago: others may see it well": {before: []Event{&Seen[syncer.Pod]{Versioned: pod("1", down)}}, want: all},
-		"in a list":                        {events: []Event{Listed[syncer.Pod]{Items: []podVersion{pod("1", down), pod("2", nil)}, Revision: 20}}, want: without("10.0.0.1")},
+		"a pod gets other labels":          {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", other)}}, want: without("10.0.0.1")},
+		"and its own again": {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", other)},
+			&Seen[syncer.Pod]{Versioned: podVersion{Object: pod("1", nil).Object, RV: 12}}}, want: all},
+		"a pod gets another address":   {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", moved)}}, want: without("10.0.0.1")},
+		"a Service selects other pods": {events: []Event{&Seen[syncer.Service]{Versioned: reselected}}, want: without("10.0.0.1", "10.0.0.2")},
+		"a slice goes over":            {events: []Event{&Seen[store.Slice]{Versioned: sliceOf("web", 11)}}, want: without("10.1.0.3")},
+		"in a list":                    {events: []Event{Listed[syncer.Pod]{Items: []podVersion{pod("1", down), pod("2", nil)}, Revision: 20}}, want: without("10.0.0.1")},
 		"and is ready again": {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", down)},
 			&Seen[syncer.Pod]{Versioned: podVersion{Object: pod("1", nil).Object, RV: 12}}}, want: all},
 		"a Service is deleted":                {events: []Event{&Gone[syncer.Service]{webService}}, want: without("10.0.0.1", "10.0.0.2")},
 		"long ago: others may see it anew":    {before: []Event{&Gone[syncer.Service]{webService}}, want: all},
-		"a Service of hand-written endpoints": {events: []Event{&Gone[syncer.Service]{dbService}}, want: without("10.1.0.1", "10.1.0.2")},
+		"a Service of hand-written endpoints": {events: []Event{&Gone[syncer.Service]{dbService}}, want: without("10.1.0.1", "10.1.0.2", "10.1.0.3")},
 		"an address written by hand goes":     {events: []Event{&Seen[store.Endpoints]{Versioned: written("10.1.0.2")}}, want: without("10.1.0.1")},
 		"all of them go":                      {events: []Event{&Gone[store.Endpoints]{written("10.1.0.1", "10.1.0.2")}}, want: without("10.1.0.1", "10.1.0.2")},
 		"the store went back":                 {events: []Event{&Gone[syncer.Pod]{pod("1", nil)}, Restored{errCut}}, want: all},
@@ -81,7 +95,7 @@ func TestDeparted(t *testing.T) {
 				Listed[syncer.Service]{Items: []store.Versioned[syncer.Service]{webService, dbService}, Revision: 10},
 				Listed[syncer.Pod]{Items: []podVersion{pod("1", nil), pod("2", nil)}, Revision: 10},
 				Listed[store.Endpoints]{Items: []endpointsVersion{first}, Revision: 10, Services: []syncer.Key{db}},
-				Listed[store.Slice]{Revision: 10, Services: []syncer.Key{db}}}, c.before...)
+				Listed[store.Slice]{Items: []sliceVersion{sliceOf("db", 10)}, Revision: 10, Services: []syncer.Key{db}}}, c.before...)
 			step := func(at time.Time, events []Event) {
 				for _, e := range events {
 					for e != nil {
@@ -102,7 +116,7 @@ func TestDeparted(t *testing.T) {
 			one.Target.UID = pod("1", nil).Object.UID
 			stands := map[syncer.Key]Standing{
 				web: {Sources: []syncer.Key{web}, Endpoints: []syncer.Endpoint{one, endpoint("10.0.0.2", "web-2")}},
-				db:  {Sources: []syncer.Key{db}, HandWritten: map[syncer.Key][]string{db: {"Endpoints"}}, Endpoints: []syncer.Endpoint{endpoint("10.1.0.1", ""), endpoint("10.1.0.2", "")}},
+				db:  {Sources: []syncer.Key{db}, HandWritten: map[syncer.Key][]string{db: {"Endpoints"}}, Endpoints: []syncer.Endpoint{endpoint("10.1.0.1", ""), endpoint("10.1.0.2", ""), endpoint("10.1.0.3", "")}},
 			}
 			if web := stands[web]; c.publishes {
 				web.Publishing = web.Sources

@@ -4,6 +4,7 @@
 package evidence
 
 import (
+	"net/netip"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
@@ -49,6 +50,8 @@ type Listed[T Object] struct {
 	Items []store.Versioned[T]
 	// Revision of the list; 0 is unknown.
 	Revision uint64
+	// Begun is when it was asked for; zero: after all that is known.
+	Begun time.Time
 	// Older is true when that is below a revision that was seen before the list was
 	// begun, or when it is the first since Restored: it may be from the past.
 	Older bool
@@ -57,7 +60,12 @@ type Listed[T Object] struct {
 	// Services are those that a list of Endpoints or Slices speaks of: it would show
 	// their objects if there were any. Other kinds leave it nil.
 	Services []syncer.Key
+	LeftOut  LeftOut
 }
+
+// LeftOut are namespaces that are refused: a list says nothing of these, and none before it
+// has shown those that are Unlisted.
+type LeftOut struct{ Namespaces, Unlisted []string }
 
 // Seen is an object that a watch shows: created, or changed. Like Gone it may be used
 // again once Step has returned.
@@ -76,14 +84,16 @@ type Answer struct {
 	Read
 	Outcome Outcome
 	// Object is a store.Versioned of the kind's type when the outcome is There; of Manual
-	// it is Written. What it says of itself is hard evidence.
+	// it is Written, also where that is nothing. What it says of itself is hard evidence.
 	Object any
 }
 
-// Written are the objects that give hand-written endpoints to a Service; nil is none.
+// Written are the objects that give hand-written endpoints to a Service; nil is none. Those of
+// Read.Objects that are in NotFound are no other Service's either.
 type Written struct {
 	Endpoints *store.Versioned[store.Endpoints]
 	Slices    []store.Versioned[store.Slice]
+	NotFound  []string
 }
 
 // Outcome is how a Read ended.
@@ -102,6 +112,9 @@ type Watched struct {
 	Kind  Kind
 	Phase Phase
 	Fault Fault // why it waits or is refused
+	// LeftOut are namespaces that it does not show while it follows the others: they are
+	// refused, as Fault says.
+	LeftOut []string
 }
 
 // Phase is what a watch is doing.
@@ -166,6 +179,9 @@ type Standing struct {
 	// HandWritten are those whose endpoints are written by hand, as far as it is on record,
 	// with the objects that these stand in: see Contribution.WrittenIn.
 	HandWritten map[syncer.Key][]string
+	// WrittenOf are the addresses of hand-written endpoints that name a pod, where others are
+	// computed from pods.
+	WrittenOf []netip.Addr
 	// Endpoints as they stand. Those of pods name them with their UID in Target.
 	Endpoints []syncer.Endpoint
 }

@@ -57,6 +57,9 @@ const (
 	ReasonListIncomplete Reason = "ListIncomplete"
 	// ReasonMassNotReady: too many pods turned not ready at once, and are kept ready.
 	ReasonMassNotReady Reason = "MassNotReady"
+	// ReasonNamespaceRefused: some of the namespaces that are read each by itself may not be
+	// read. What is known of these stays; the others are followed.
+	ReasonNamespaceRefused Reason = "NamespaceRefused"
 	// ReasonChangesHeld: lists lack what is served, and it is kept.
 	ReasonChangesHeld Reason = "ChangesHeld"
 	// ReasonKubeconfigRefused: the kubeconfig as it stands, or what the Secret that it
@@ -101,6 +104,9 @@ type watchState struct {
 	// troubled is since when no stream is open for a fault; zero when none. left is since
 	// when none is open for whatever reason, though there was one.
 	troubled, left time.Time
+	// leftOut are namespaces that the last stream does not show, refused why.
+	leftOut []string
+	refused error
 }
 
 // change takes in a change of a watch.
@@ -112,6 +118,9 @@ func (w *watchState) change(e Watched, now time.Time) {
 	switch {
 	case e.Phase == Following:
 		w.fault, w.troubled, w.left = Fault{}, time.Time{}, time.Time{}
+		if e.Fault.Class == Well || len(e.LeftOut) > 0 {
+			w.leftOut, w.refused = e.LeftOut, e.Fault.Err
+		}
 	case e.Fault.Class != Well:
 		w.fault = e.Fault
 		if w.troubled.IsZero() {
@@ -174,7 +183,8 @@ func (r *reachability) unusable(now time.Time) (Condition, Reason, error, bool) 
 }
 
 // LostSight reports whether the member was read whole, and what it does since is not seen:
-// it does not answer, has not for longer than it takes to ask, or a stream is not open. One that is about to be opened for the first
+// it does not answer, has not for longer than it takes to ask, or a stream is not open, or
+// not of all namespaces. One that is about to be opened for the first
 // time misses nothing.
 func (s *State) LostSight(now time.Time) bool {
 	r := &s.reach
@@ -184,7 +194,7 @@ func (s *State) LostSight(now time.Time) bool {
 	for kind := range r.watches {
 		w := &r.watches[kind]
 		opening := w.phase == Listing && w.left.IsZero() && w.troubled.IsZero() && now.Sub(s.listedAt[kind]) < troubleLimit
-		if Kind(kind) <= Pods && w.phase != Following && !opening || w.phase == Waiting && Kind(kind) != Nodes {
+		if len(w.leftOut) > 0 || Kind(kind) <= Pods && w.phase != Following && !opening || w.phase == Waiting && Kind(kind) != Nodes {
 			return true
 		}
 	}
@@ -341,9 +351,12 @@ func (s *State) verdict(now time.Time) View {
 
 // beside is what is wrong with a member that is followed.
 func (s *State) beside() (Reason, error) {
+	refused := cmp.Or(s.reach.watches[Services].refused, s.reach.watches[Pods].refused)
 	switch f := s.reach.access; {
 	case s.inPanic():
 		return ReasonMassNotReady, nil
+	case refused != nil:
+		return ReasonNamespaceRefused, refused
 	case len(s.holds)+len(s.ruling.held) > 0:
 		return ReasonChangesHeld, nil
 	case s.cfg.Refused != nil:

@@ -154,19 +154,19 @@ func (h *history) play(log *strings.Builder) (*breach, int) {
 			app = everyPod
 		case "hand":
 			app = ""
-			w.manuals = append(w.manuals, theManual{name, false, []int{5001, 5002}, w.bump()}, theManual{name, true, []int{5003}, w.bump()})
+			w.manuals = append(w.manuals, theManual{name, false, []int{5001, 5002}, w.bump(), w.nextMade()}, theManual{name, true, []int{5003}, w.bump(), w.nextMade()})
 		}
 		if name == "all" && r.IntN(4) > 0 {
 			continue
 		}
-		w.services = append(w.services, theService{name, app, w.bump()})
+		w.services = append(w.services, theService{name, app, w.bump(), w.nextMade()})
 		for range []int{3, 8, 1, 2, 0, 0}[i] {
 			w.addPod(r.IntN(1<<16), r.IntN(1<<16), name)
 		}
 	}
 	w.save()
 	s := newShell(w, h.cfg, h.seed, log)
-	s.stableFor, s.ruled = h.stableFor, h.ruled
+	s.stableFor, s.ruled, s.beside = h.stableFor, h.ruled, newBeside(h)
 	s.work()
 	for _, o := range h.ops {
 		if s.broken != nil {
@@ -320,6 +320,9 @@ func (s *shell) do(o op) {
 			s.reads[i].found = &a
 		}
 	case bound:
+		if s.beside != nil { // whose objects count
+			return
+		}
 		s.cfg.MaxObjects = []int{0, 15, 18, 25}[o.a%4]
 		s.step(Configured{s.cfg})
 	case rule:
@@ -417,7 +420,7 @@ func (s *shell) changeService(o op) {
 		if name == "hand" {
 			app = ""
 		}
-		s.services = append(s.services, theService{name, app, s.bump()})
+		s.services = append(s.services, theService{name, app, s.bump(), s.nextMade()})
 		s.emit(Services, &Seen[syncer.Service]{s.services[len(s.services)-1].shown(), true})
 	case o.verb == toggleService:
 		gone := *svc
@@ -444,7 +447,7 @@ func (s *shell) editManual(o op) {
 		s.emitManual(gone, true)
 		return
 	case m == nil:
-		s.manuals = append(s.manuals, theManual{service: service, slice: slice})
+		s.manuals = append(s.manuals, theManual{service: service, slice: slice, made: s.nextMade()})
 		m = &s.manuals[len(s.manuals)-1]
 	}
 	m.ips, m.revision = nil, s.bump()
@@ -482,6 +485,7 @@ func (s *shell) nodeShows(n int) {
 // peace ends all faults, and gives the state a minute and a half.
 func (s *shell) peace() {
 	s.note("peace")
+	s.beside.grant()
 	s.deaf, s.mute, s.forbidden = false, false, [kinds]bool{}
 	if s.cfg.MaxObjects > 0 && s.seed%2 == 0 {
 		s.cfg.MaxObjects = 0

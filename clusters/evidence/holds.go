@@ -5,6 +5,7 @@ package evidence
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -12,6 +13,44 @@ import (
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
+
+// hold is what is kept for one replica, by the kinds that give endpoints together.
+type hold struct {
+	since time.Time
+	parts [3]heldPart
+}
+
+// heldPart are the objects of such kinds. before are the ready endpoints that the replica
+// had when the first of them was found to be absent: what replaces them since adds nothing.
+type heldPart struct {
+	before  int
+	objects map[object]bool
+}
+
+// part is that of a kind.
+func (h *hold) part(kind Kind) *heldPart { return &h.parts[min(kind, Nodes)] }
+
+// objects are all of them.
+func (h *hold) objects() iter.Seq[object] {
+	return func(yield func(object) bool) {
+		for _, p := range h.parts {
+			for id := range p.objects {
+				if !yield(id) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// had are the ready endpoints that a replica had, as a list of a kind is to judge it: of all
+// that it has, with what is kept, as many as when its hold began.
+func (s *State) had(replica syncer.Key, kind Kind, ready int) int {
+	if h := s.holds[replica]; h != nil && len(h.part(kind).objects) > 0 {
+		return min(ready, max(h.part(kind).before, s.countedLoss(replica, kind, 0).after))
+	}
+	return ready
+}
 
 // Holds lists what is kept, that of the member as a whole first, then by replica. It is
 // the one place that others learn it from.

@@ -25,6 +25,15 @@ type inquiry struct {
 	heard                time.Time // when the last answer came
 }
 
+// isGone takes in an answer that an object is gone: there is none, or it has finished, or
+// another has its name.
+func (q *inquiry) isGone(id object) {
+	if q != nil {
+		delete(q.waiting, id)
+		q.gone++
+	}
+}
+
 // speaks reports whether a sample stands for what was not asked for: most of it is gone. A few
 // answers of a member in trouble, which fails the others, say nothing of thousands.
 func (q *inquiry) speaks() bool { return q.sampled && !q.spoiled && 2*q.gone >= q.asked }

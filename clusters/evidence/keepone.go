@@ -58,7 +58,7 @@ func (s *State) Waits(replica syncer.Key) bool {
 // GivesReady reports whether the member gives a ready endpoint to a replica, or one
 // stands of it.
 func (s *State) GivesReady(replica syncer.Key) bool {
-	if r := s.baseline.replicas[replica]; r != nil && r.left > 0 {
+	if r := s.baseline.replicas[replica]; r != nil && len(r.left) > 0 {
 		return true
 	}
 	return s.synced && slices.ContainsFunc(s.store.Sources(replica), s.hasReady)

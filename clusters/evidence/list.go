@@ -105,6 +105,9 @@ const usualPiece = 500
 // beginList takes in a list, or its first piece.
 func beginList[T Object](s *State, now time.Time, t table[T], l Listed[T], out *Effects) {
 	s.reach.contact = now
+	if l.Begun.IsZero() {
+		l.Begun = now
+	}
 	s.lists[t.kind()] = &list[T]{Listed: l, table: t, empty: len(l.Items) == 0}
 	s.short[t.kind()] = false
 	s.continueList(now, t.kind(), out)
@@ -157,6 +160,7 @@ func (r *list[T]) date(s *State, now time.Time, _ *Effects) bool {
 		if r.Older && s.quarantine.err == nil {
 			s.wentBack(now, r.kind())
 		}
+		s.leaveOut(r.kind(), r.LeftOut)
 		r.before, r.where = s.takeCounts(r.kind()), r.places(s)
 		r.begin(s, r.Revision, r.Older)
 		if r.doubted = s.quarantine.doubts(now, s.cfg.Limits, r.kind(), r.Older, r.Revision); !r.doubted {
@@ -171,6 +175,9 @@ func (r *list[T]) date(s *State, now time.Time, _ *Effects) bool {
 func (r *list[T]) compareAll(s *State, now time.Time, out *Effects) bool {
 	from, to, last := r.next(s.piece)
 	for _, v := range r.Items[from:to] {
+		if m := s.removed[r.id(&v.Object)]; !r.Older && r.Begun.Before(m.at) && m.uid == r.uid(&v.Object) {
+			continue // it has gone since
+		}
 		held, ok := r.revision(s, &v.Object)
 		s.short[r.kind()] = s.short[r.kind()] || v.Kept.Since < s.cfg.keptSince(r.kind())
 		r.mark(s, &v.Object, v.RV, r.Older)
@@ -203,7 +210,11 @@ func (r *list[T]) compareAll(s *State, now time.Time, out *Effects) bool {
 
 // lack notes what the list lacks.
 func (r *list[T]) lack(s *State, now time.Time, _ *Effects) bool {
-	note := func(l lost) { s.lacks(now, l, r.doubted) }
+	note := func(l lost) {
+		if !s.isLeftOut(l.id.Kind, l.id.Key.Namespace) {
+			s.lacks(now, l, r.doubted)
+		}
+	}
 	for looked := 0; looked < s.piece && r.at < len(r.where); r.at++ {
 		looked += r.lacking(s, r.where[r.at], r.Revision, r.Older, note)
 	}
@@ -254,10 +265,13 @@ func (r *list[T]) end(s *State, now time.Time, out *Effects) bool {
 		s.judgeLacking(now, kind, r.before, r.empty, out)
 	}
 	s.quarantine.listed(kind, r.doubted)
-	maps.DeleteFunc(s.answers, func(id object, rv uint64) bool {
-		return id.Kind == kind && (r.Older || r.Revision == 0 || rv <= r.Revision)
+	maps.DeleteFunc(s.removed, func(id object, m removed) bool {
+		return id.Kind == kind && !s.isLeftOut(kind, id.Key.Namespace) && (r.Older || (r.Revision == 0 || m.rv <= r.Revision) && !r.Begun.Before(m.at))
 	})
 	r.ended(s, now, r.before, out)
+	if !r.doubted {
+		s.announceListed(kind, out)
+	}
 	s.rulesListed(now, kind, r.doubted, out)
 	s.judgeIdle(now, out)
 	return true
@@ -272,7 +286,7 @@ func (s *State) takeCounts(kind Kind) map[syncer.Key]int {
 	before := map[syncer.Key]int{}
 	for replica, r := range s.baseline.replicas {
 		if before[replica] = s.baseline.left(replica); !s.synced {
-			before[replica] = len(r.endpoints)
+			before[replica] = r.stood
 		}
 	}
 	if !s.synced {

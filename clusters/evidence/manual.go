@@ -4,6 +4,7 @@
 package evidence
 
 import (
+	"slices"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
@@ -20,10 +21,10 @@ type manual[T Object] struct {
 }
 
 // manualTable is a table for a list that speaks of some Services.
-func manualTable[T Object](s *State, services []syncer.Key, ofSlices bool) manual[T] {
+func manualTable[T Object](s *State, services []syncer.Key, leftOut []string, ofSlices bool) manual[T] {
 	t := manual[T]{ofSlices: ofSlices}
 	for _, key := range services {
-		if s.store.IsManual(key) {
+		if s.store.IsManual(key) && !slices.Contains(leftOut, key.Namespace) {
 			t.services = append(t.services, key)
 		}
 	}
@@ -168,7 +169,9 @@ func (t *slicesTable) hear(s *State, now time.Time, v sliceVersion, _ *Effects) 
 }
 
 func (*slicesTable) put(s *State, now time.Time, v sliceVersion) []store.Dirty {
-	return s.noteManual(now, v.Object.ServiceKey(), func() []store.Dirty { return s.store.SetSlice(v) })
+	return s.noteManual(now, s.store.ManualSlice(v.Object.Key).Service, func() []store.Dirty { // it may be another's by now
+		return s.noteManual(now, v.Object.ServiceKey(), func() []store.Dirty { return s.store.SetSlice(v) })
+	})
 }
 
 func (*slicesTable) remove(s *State, now time.Time, v sliceVersion) []store.Dirty {

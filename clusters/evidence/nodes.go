@@ -25,7 +25,7 @@ func (s *State) nodeSeen(now time.Time, e *Seen[store.Node], out *Effects) {
 // nodesListed takes in a list of nodes.
 func (s *State) nodesListed(now time.Time, e Listed[store.Node], out *Effects) {
 	s.reach.contact = now
-	dirty, rules := s.store.ReplaceNodes(e.Items)
+	dirty, rules := s.store.ReplaceNodes(e.Items, s.listed[Pods])
 	s.announce(out, Change{Cause: Cause{Kind: "Node", Event: "relist"}, Dirty: dirty, Bulk: true})
 	if rules {
 		s.decideAgain(now, out)
@@ -36,7 +36,7 @@ func (s *State) nodesListed(now time.Time, e Listed[store.Node], out *Effects) {
 // NodesPatience is how long the first fill waits for nodes that cannot be read.
 const NodesPatience = 10 * time.Second
 
-// skipNodes goes on without zones where nodes cannot be read: at once where they are
+// skipNodes goes on with the zones of what stands where nodes cannot be read: at once where they are
 // refused and the others are not, for a server that has just started refuses everything
 // for a moment.
 func (s *State) skipNodes(now time.Time, out *Effects) {

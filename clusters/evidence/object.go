@@ -42,9 +42,38 @@ func seen[T Object](s *State, now time.Time, t table[T], e *Seen[T], out *Effect
 	heard(s, now, t, &e.Versioned, event, out)
 }
 
+// removed is what is known of an object that went without a stream's telling: a stream may lag
+// behind, and a list that was begun before may show it.
+type removed struct {
+	rv uint64 // what is older than that is no news of it
+	// uid is the one that is gone for good, as an answer said at a moment; "": none has.
+	uid string
+	at  time.Time
+}
+
+// noteRemoved notes that an object is removed of which nothing is news before a revision.
+func (s *State) noteRemoved(id object, rv uint64) {
+	if m := s.removed[id]; rv > m.rv {
+		m.rv = rv
+		s.removed[id] = m
+	}
+}
+
+// noteGone notes that a UID is gone for good.
+func (s *State) noteGone(now time.Time, id object, uid string) {
+	m := s.removed[id]
+	if m.uid, m.at = uid, now; uid != "" {
+		s.removed[id] = m
+	}
+	if uid != "" && id.Kind == Pods {
+		s.departures.noteDeleted(uid)
+	}
+}
+
 // outdated reports whether an object that is shown is older than what is known of it.
 func outdated[T Object](s *State, t table[T], v store.Versioned[T]) bool {
-	return t.outdated(s, v) || v.RV != 0 && v.RV < s.answers[t.id(&v.Object)]
+	m, is := s.removed[t.id(&v.Object)]
+	return t.outdated(s, v) || is && (v.RV != 0 && v.RV < m.rv || m.uid != "" && m.uid == t.uid(&v.Object))
 }
 
 // heard takes in what an object says of itself, which nothing holds back.
@@ -55,8 +84,10 @@ func heard[T Object](s *State, now time.Time, t table[T], v *store.Versioned[T],
 	dirty := t.hear(s, now, *v, out)
 	cause.Rule = cmp.Or(s.ruledBy(t.id(&v.Object)), ruled)
 	s.announce(out, Change{Cause: cause, Dirty: dirty})
-	if event != "asked" { // which a list may have overtaken
-		s.reappeared(t.id(&v.Object))
+	if a := s.absent[t.id(&v.Object)]; a != nil && event == "asked" && t.listed(s, *v) { // a list has overtaken it
+		s.markHeld(a)
+	} else {
+		s.reappeared(t.id(&v.Object)) // or what it shows would replace it
 	}
 	t.met(s, now, &v.Object, out)
 	t.claim(s, now, &v.Object, out)

@@ -30,12 +30,14 @@ func (t *pods) begin(s *State, rv uint64, older bool) {
 	if t.ofList = true; older {
 		t.past = rv
 	}
-	s.store.BeginPods(rv, older)
+	s.store.BeginPods(rv, older, s.leftOut.names(Pods)...)
 }
 
 func (*pods) revision(s *State, p *syncer.Pod) (uint64, bool) { return s.store.PodRevision(p.Key) }
 func (*pods) outdated(s *State, v podVersion) bool            { return s.store.PodOutdated(v) }
-func (*pods) listed(s *State, v podVersion) bool              { return s.store.ListsPod(v.RV) }
+func (*pods) listed(s *State, v podVersion) bool {
+	return s.store.ListsPod(v.Object.Namespace, v.RV)
+}
 
 func (*pods) mark(s *State, p *syncer.Pod, rv uint64, older bool) { s.store.MarkPod(p.Key, rv, older) }
 
@@ -78,7 +80,7 @@ func (t *pods) hear(s *State, now time.Time, v podVersion, out *Effects) []store
 		}
 	}
 	s.damping.noteWritten(&v)
-	dirty := s.store.SetPod(s.readiness.view(v))
+	dirty := s.setPod(now, s.readiness.view(v))
 	if is := s.readiness.keeps(key); is != "" && kept == "" {
 		cause := t.cause(&v.Object, v.RV, "modified")
 		cause.Kept = is
@@ -91,10 +93,22 @@ func (t *pods) hear(s *State, now time.Time, v podVersion, out *Effects) []store
 	return dirty
 }
 
-func (*pods) put(s *State, _ time.Time, v podVersion) []store.Dirty {
+func (*pods) put(s *State, now time.Time, v podVersion) []store.Dirty {
 	s.damping.noteWritten(&v)
 	s.noteGap(&v)
-	return s.store.SetPod(s.readiness.view(v))
+	return s.setPod(now, s.readiness.view(v))
+}
+
+// setPod puts a pod into the table, and remembers what it leaves by that.
+func (s *State) setPod(now time.Time, v podVersion) []store.Dirty {
+	was := s.store.Pod(v.Object.Key)
+	if was == nil || syncer.EqualLabels(was.Labels, v.Object.Labels) && slices.Equal(was.IPs, v.Object.IPs) {
+		return s.store.SetPod(v)
+	}
+	from := s.store.Selecting(was)
+	dirty := s.store.SetPod(v)
+	s.noteLeft(now, was, from)
+	return dirty
 }
 
 // met has what stands of a pod be as it says, claim its addresses be nobody else's.
@@ -177,7 +191,7 @@ func (s *State) noteFallen() {
 func (s *State) stillFallen() []syncer.Key {
 	return slices.DeleteFunc(s.readiness.fallen, func(key syncer.Key) bool {
 		p := s.store.Pod(key)
-		return !usable(p) || p.Ready || !s.store.Serves(p)
+		return !usable(p) || p.Ready || s.isBlind(key.Namespace) || !s.store.Serves(p)
 	})
 }
 
@@ -246,6 +260,9 @@ func (s *State) note(now time.Time, v podVersion) (dropped, serves bool) {
 // stillServes is serves for a pod that turned not ready, and may not stand any more for
 // that.
 func (s *State) stillServes(d *downPod) bool {
+	if s.isBlind(d.reported.Object.Namespace) { // nobody would see it come back
+		return false
+	}
 	return s.serves(&d.reported.Object) || slices.ContainsFunc(d.stood, s.lacksSource)
 }
 
@@ -254,8 +271,10 @@ func (s *State) serves(p *syncer.Pod) bool {
 	return s.store.Serves(p) || s.baseline.pod(p) != nil
 }
 
-// readyPods counts the pods that are ready in truth, and serve.
-func (s *State) readyPods() int { return max(0, s.store.Serving()-s.readiness.keptServing) }
+// readyPods counts the pods that are ready in truth, as far as one sees, and serve.
+func (s *State) readyPods() int {
+	return max(0, s.store.Serving(s.reach.watches[Pods].leftOut...)-s.readiness.keptServing)
+}
 
 // world is what a panic is judged by, outside of a list.
 func (s *State) world(ready int) world {
@@ -285,7 +304,7 @@ func (s *State) override(p *syncer.Pod, out *Effects) []store.Dirty {
 // node. A list from the past says nothing of what was seen later, and whoever else it shows
 // keeps what stands.
 func (s *State) reclaim(now time.Time, p *syncer.Pod, by *pods, out *Effects) {
-	if p.Terminal || p.Terminating() || len(s.addresses) == 0 && len(s.baseline.byAddr) == 0 && len(s.readiness.byAddr) == 0 {
+	if !owns(p) || len(s.addresses) == 0 && len(s.baseline.byAddr) == 0 && len(s.readiness.byAddr) == 0 {
 		return
 	}
 	for i := range p.IPs {
@@ -302,6 +321,10 @@ func (s *State) reclaim(now time.Time, p *syncer.Pod, by *pods, out *Effects) {
 		s.keptReused(addr, p, out)
 	}
 }
+
+// owns reports whether the addresses that a pod shows are its own: it has not finished, and is
+// not going.
+func owns(p *syncer.Pod) bool { return !p.Terminal && !p.Terminating() }
 
 // keptReused takes those pods as they are that are kept ready and had an address that
 // another one has now.
@@ -329,7 +352,7 @@ func (s *State) checkKept(out *Effects) {
 	s.readiness.fresh = false
 	for _, p := range s.store.Pods() {
 		for i := range p.IPs {
-			if !p.Terminal && s.readiness.byAddr[p.IPs[i].Addr] != nil {
+			if owns(p) && s.readiness.byAddr[p.IPs[i].Addr] != nil {
 				s.keptReused(p.IPs[i].Addr, p, out)
 			}
 		}

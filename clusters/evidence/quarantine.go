@@ -5,6 +5,7 @@ package evidence
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -40,6 +41,7 @@ func (q *quarantine) begin(err error) {
 func (s *State) wentBack(now time.Time, of ...Kind) {
 	s.departures = departures{} // in a time that was lost
 	s.doubtSelectors(now)
+	maps.DeleteFunc(s.removed, func(id object, _ removed) bool { return slices.Contains(of, id.Kind) })
 	for _, kind := range of {
 		s.quarantine.epochs[kind]++
 		s.inquiries[kind], s.believed[kind] = nil, nil

@@ -23,10 +23,10 @@ func (s *State) rescope() {
 
 // readWhole leaves out what comes of Services whose pods have not been read.
 func (s *State) readWhole(dirty []store.Dirty) []store.Dirty {
-	if len(s.unread) == 0 {
+	if len(s.unread)+len(s.leftOut.unlisted[Pods]) == 0 {
 		return dirty
 	}
-	return slices.DeleteFunc(dirty, func(d store.Dirty) bool { return s.unread[d.Source] })
+	return slices.DeleteFunc(dirty, func(d store.Dirty) bool { return s.isUnread(d.Source) })
 }
 
 // announceUnread announces the Services that waited for a list of pods.

@@ -5,6 +5,7 @@ package evidence
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
@@ -16,12 +17,17 @@ type serviceVersion = store.Versioned[syncer.Service]
 // services is the table of Services.
 type services struct{ plain[syncer.Service] }
 
-func (services) kind() Kind                               { return Services }
-func (services) id(o *syncer.Service) object              { return object{Services, o.Key} }
-func (services) uid(o *syncer.Service) string             { return o.UID }
-func (services) begin(s *State, rv uint64, older bool)    { s.store.BeginServices(rv, older) }
+func (services) kind() Kind                   { return Services }
+func (services) id(o *syncer.Service) object  { return object{Services, o.Key} }
+func (services) uid(o *syncer.Service) string { return o.UID }
+func (services) begin(s *State, rv uint64, older bool) {
+	s.store.BeginServices(rv, older, s.leftOut.names(Services)...)
+}
 func (services) outdated(s *State, v serviceVersion) bool { return s.store.ServiceOutdated(v) }
-func (services) listed(s *State, v serviceVersion) bool   { return s.store.ListsService(v.RV) }
+
+func (services) listed(s *State, v serviceVersion) bool {
+	return s.store.ListsService(v.Object.Namespace, v.RV)
+}
 
 func (services) revision(s *State, o *syncer.Service) (uint64, bool) {
 	return s.store.ServiceRevision(o.Key)
@@ -53,8 +59,16 @@ func (services) put(s *State, now time.Time, v serviceVersion) []store.Dirty {
 	}
 	former, _ := s.store.Placed(key)
 	before := s.had(former, Pods, s.store.ReadyEndpoints(former))
+	reselects := !isNew && !maps.Equal(was.Selector, v.Object.Selector)
+	var selected []*syncer.Pod
+	if pods, effective := s.store.Selected(key); reselects && effective != nil {
+		selected = slices.Collect(pods)
+	}
 	dirty := s.store.SetService(v)
-	if !isNew && !maps.Equal(was.Selector, v.Object.Selector) {
+	for _, p := range selected {
+		s.noteLeft(now, p, []syncer.Key{key})
+	}
+	if reselects {
 		dirty = append(dirty, s.keepSelected(now, key, before)...)
 	}
 	replica, placed := s.store.Placed(key)

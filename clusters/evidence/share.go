@@ -26,13 +26,14 @@ type Share struct {
 func (s *State) Share(replica syncer.Key) Share {
 	var out Share
 	if s.synced {
-		out.Inputs = slices.DeleteFunc(s.store.Inputs(replica), func(in store.Input) bool { return s.unread[in.Source()] })
+		out.Inputs = slices.DeleteFunc(s.store.Inputs(replica), func(in store.Input) bool { return s.isUnread(in.Source()) })
 		for i := range out.Inputs {
 			s.damped(&out.Inputs[i])
 		}
 	}
 	r := s.baseline.replicas[replica]
 	if r == nil {
+		out.Unseen = len(out.Inputs) == 0 && s.stands(replica)
 		return out
 	}
 	if !slices.ContainsFunc(out.Inputs, func(in store.Input) bool { return !in.Pending() }) {
@@ -57,6 +58,12 @@ func (s *State) Share(replica syncer.Key) Share {
 	return out
 }
 
+// stands reports whether a replica in which nothing stands ready is to be left as it is.
+func (s *State) stands(replica syncer.Key) bool {
+	sources, idle := s.baseline.idle[replica]
+	return idle && (!s.synced || slices.ContainsFunc(sources, func(source syncer.Key) bool { return s.isUnlisted(source.Namespace) }))
+}
+
 // stoodIn are the objects that hand-written endpoints of a Service stood in: unknown where
 // those of another may be kept that gives nothing any more.
 func (s *State) stoodIn(r *baselineReplica, source syncer.Key) []string {
@@ -72,7 +79,7 @@ func (s *State) stoodIn(r *baselineReplica, source syncer.Key) []string {
 // gives.
 func (r *baselineReplica) kept() (kept []syncer.Endpoint) {
 	for _, e := range r.open() {
-		if r.judged || !r.given[e.address()] {
+		if r.judged || e.byHand || !r.given[e.address()] {
 			kept = append(kept, e.endpoint)
 		}
 	}

@@ -26,6 +26,7 @@ type shell struct {
 	// stableFor is that of all Services.
 	stableFor time.Duration
 	ruled     bool
+	beside    *beside // nil: there is no other namespace
 	seed      uint64
 	now       time.Time
 	log       *strings.Builder // nil: nobody reads it
@@ -146,6 +147,7 @@ func (s *shell) start() {
 		panicAt = s.state.PanicAt()
 	}
 	s.state = New(s.now, s.cfg, s.seed)
+	s.beside.restart()
 	if s.seed%2 == 0 {
 		s.state.piece = 1 + int(s.seed/2%4)
 	}
@@ -189,6 +191,7 @@ func (s *shell) baseline() map[syncer.Key]Standing {
 			standing[syncer.Key{Namespace: namespace, Name: replica}] = x
 		}
 	}
+	s.beside.stands(standing)
 	return standing
 }
 
@@ -254,6 +257,9 @@ func (s *shell) step(e Event) {
 			s.breach("NOPANIC", "%T: %v\n%s", e, r, debug.Stack())
 		}
 	}()
+	if watched, is := e.(Watched); is {
+		e = s.beside.watched(watched)
+	}
 	s.words.hear(s, e)
 	s.notice()
 	s.log2(e)
@@ -308,6 +314,9 @@ func (s *shell) take(out Effects, dirty map[string]syncer.Effect) {
 		s.note("    list %v", k)
 	}
 	for _, r := range out.Read {
+		if r.Key.Namespace == besideNamespace {
+			s.breach("BESIDE", "%v is asked for, which is shown or refused", r)
+		}
 		if !slices.ContainsFunc(s.reads, func(q reading) bool { return reflect.DeepEqual(q.Read, r) }) {
 			s.reads = append(s.reads, reading{Read: r})
 		}
@@ -321,6 +330,9 @@ func (s *shell) take(out Effects, dirty map[string]syncer.Effect) {
 	for _, c := range out.Changes {
 		s.met["event "+c.Cause.Event], s.met["kept "+string(c.Cause.Kept)] = true, true
 		for _, d := range c.Dirty {
+			if d.Replica == besideKey {
+				continue
+			}
 			dirty[d.Replica.Name] = max(dirty[d.Replica.Name], d.Effect)
 		}
 	}
@@ -350,6 +362,7 @@ func (s *shell) record(e Event, dirty map[string]syncer.Effect) {
 	}
 	s.lookedTwice()
 	s.owners()
+	s.beside.judge(s)
 	s.hadManual = map[manualID]bool{}
 	for id := range s.words.manuals {
 		o := store.ManualObject{Service: syncer.Key{Namespace: namespace, Name: id.service}}
@@ -559,7 +572,11 @@ func (s *shell) list(k Kind, t *truth, lacks func(i int) bool) {
 	s.seen = t.revision
 	switch k {
 	case Services:
-		e := Listed[syncer.Service]{Revision: t.revision, Older: older}
+		shown, leftOut := s.beside.list(k)
+		e := Listed[syncer.Service]{Revision: t.revision, Older: older, LeftOut: leftOut}
+		if shown {
+			e.Items = append(e.Items, s.beside.service())
+		}
 		for i, svc := range t.services {
 			if !lacks(i) {
 				e.Items = append(e.Items, svc.shown())
@@ -567,7 +584,11 @@ func (s *shell) list(k Kind, t *truth, lacks func(i int) bool) {
 		}
 		s.step(e)
 	case Pods:
-		e := Listed[syncer.Pod]{Revision: t.revision, Older: older}
+		shown, leftOut := s.beside.list(k)
+		e := Listed[syncer.Pod]{Revision: t.revision, Older: older, LeftOut: leftOut}
+		if shown {
+			e.Items = append(e.Items, s.beside.pods()...)
+		}
 		for i, p := range t.pods {
 			if !lacks(i) && !p.finished {
 				e.Items = append(e.Items, s.shown(p))

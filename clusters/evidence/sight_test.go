@@ -16,7 +16,7 @@ import (
 func TestLostSight(t *testing.T) {
 	cut := Fault{Unreachable, errCut}
 	lists := []Event{Connected{}, Listed[syncer.Service]{Revision: 10}, Listed[syncer.Pod]{Revision: 10}, Listed[store.Node]{Revision: 10}}
-	open := append(lists[:4:4], Watched{Services, Following, Fault{}}, Watched{Pods, Following, Fault{}})
+	open := append(lists[:4:4], Watched{Services, Following, Fault{}, nil}, Watched{Pods, Following, Fault{}, nil})
 	for name, c := range map[string]struct {
 		events []Event
 		after  time.Duration
@@ -26,16 +26,17 @@ func TestLostSight(t *testing.T) {
 		"read, the streams are not open yet":  {events: lists},
 		"read, one stream is open":            {events: open[:5]},
 		"read, and the streams do not open":   {events: lists, after: troubleLimit, want: true},
-		"read, and a stream is refused":       {events: append(lists[:4:4], Watched{Pods, Denied, Fault{Denial, errCut}}), want: true},
-		"read, and a stream failed to open":   {events: append(lists[:4:4], Watched{Pods, Waiting, cut}, Watched{Pods, Listing, Fault{}}), want: true},
+		"read, and a stream is refused":       {events: append(lists[:4:4], Watched{Pods, Denied, Fault{Denial, errCut}, nil}), want: true},
+		"read, and a stream failed to open":   {events: append(lists[:4:4], Watched{Pods, Waiting, cut, nil}, Watched{Pods, Listing, Fault{}, nil}), want: true},
+		"read, but for a namespace":           {events: append(open[:6:6], Watched{Pods, Following, Fault{Denial, errCut}, []string{"side"}}), want: true},
 		"followed":                            {events: open, after: sightLimit},
 		"followed, and not heard of":          {events: open, after: sightLimit + time.Second, want: true},
-		"followed, a stream ended":            {events: append(open[:6:6], Watched{Pods, Waiting, cut}), want: true},
-		"followed, and listed anew for a gap": {events: append(open[:6:6], Watched{Services, Listing, Fault{}}), want: true},
+		"followed, a stream ended":            {events: append(open[:6:6], Watched{Pods, Waiting, cut, nil}), want: true},
+		"followed, and listed anew for a gap": {events: append(open[:6:6], Watched{Services, Listing, Fault{}, nil}), want: true},
 		"followed, and nobody answers":        {events: append(open[:6:6], Probed{cut}), want: true},
-		"followed, nodes are not":             {events: append(open[:6:6], Watched{Nodes, Waiting, cut})},
-		"followed, slices are not":            {events: append(open[:6:6], Watched{Slices, Waiting, cut}), want: true},
-		"followed, Endpoints may not be read": {events: append(open[:6:6], Watched{Endpoints, Denied, Fault{Denial, errCut}})},
+		"followed, nodes are not":             {events: append(open[:6:6], Watched{Nodes, Waiting, cut, nil})},
+		"followed, slices are not":            {events: append(open[:6:6], Watched{Slices, Waiting, cut, nil}), want: true},
+		"followed, Endpoints may not be read": {events: append(open[:6:6], Watched{Endpoints, Denied, Fault{Denial, errCut}, nil})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New(start, Config{}, 1)

@@ -110,7 +110,11 @@ func (s *State) compareBaseline(now time.Time, out *Effects) (judged []syncer.Ke
 			continue
 		}
 		doubts[r] = open
-		l := loss{replica: key, before: len(r.endpoints), after: is.ready, gone: len(open)}
+		gone := map[counted]bool{}
+		for _, d := range open {
+			gone[d.endpoint.counted()] = true
+		}
+		l := loss{replica: key, before: r.stood, after: is.ready, gone: len(gone)}
 		s.weigh(&l, is.sources, true)
 		if is.pending { // how much it loses is not known
 			early = append(early, l)
@@ -144,7 +148,7 @@ func (s *State) compareBaseline(now time.Time, out *Effects) (judged []syncer.Ke
 		}
 	}
 	for key, r := range s.baseline.replicas {
-		if r.judged && r.left == 0 {
+		if r.judged && len(r.left) == 0 {
 			delete(s.baseline.replicas, key)
 		}
 	}
@@ -195,7 +199,7 @@ func (s *State) judgeIdle(now time.Time, out *Effects) {
 // asked for it.
 func (s *State) isMissed(e *baselineEndpoint) bool {
 	pod, named := e.pod()
-	return named && e.endpoint.Target.UID != "" && len(e.waits) == 0 && s.store.Pod(pod) == nil
+	return named && e.endpoint.Target.UID != "" && len(e.waits) == 0 && s.store.Pod(pod) == nil && !s.isLeftOut(Pods, pod.Namespace) && !s.leftOut.unlisted[Pods][pod.Namespace]
 }
 
 // presence is what the Services behind a replica that stands have in the member now,
@@ -203,8 +207,8 @@ func (s *State) isMissed(e *baselineEndpoint) bool {
 // no loss, and what is lost at its source is one wherever it would have gone.
 type presence struct {
 	ready int
-	// pending is true while hand-written endpoints have not been read, or the pods of a Service
-	// that came into sight.
+	// pending is true while hand-written endpoints have not been read, the pods of a Service
+	// that came into sight, or a namespace that is refused.
 	pending bool
 	// wanted is false if the configuration, or the Services themselves, say that none
 	// of them is replicated.
@@ -227,15 +231,17 @@ func (s *State) presence(r *baselineReplica) (is presence) {
 	for _, source := range sources {
 		src, found := s.store.Source(source)
 		switch {
-		case !found:
-			if s.follows(source.Namespace) {
-				is.wanted, is.absent = true, append(is.absent, source)
+		case !found && s.follows(source.Namespace):
+			if is.wanted = true; s.isUnlisted(source.Namespace) {
+				is.pending = true
+			} else {
+				is.absent = append(is.absent, source)
 			}
 		case src.Placed:
 			is.wanted = true
 			waits, lacking := s.waitingOf(source)
 			is.ready += max(0, src.Ready-waits+lacking)
-			is.pending = is.pending || !src.Known || s.unread[source]
+			is.pending = is.pending || !src.Known || s.isUnread(source)
 			if is.computed = is.computed || !src.Manual; src.Manual {
 				is.manual = append(is.manual, source)
 			}
@@ -253,7 +259,7 @@ func (s *State) gives(e *baselineEndpoint) bool {
 			return found && src.Manual && src.Known && s.store.ServesManual(source)(e.endpoint)
 		})
 	}
-	if slices.ContainsFunc(s.store.Sources(e.in.key), func(source syncer.Key) bool { return s.unread[source] }) {
+	if slices.ContainsFunc(s.store.Sources(e.in.key), func(source syncer.Key) bool { return s.isUnread(source) }) {
 		return false // it gives nothing yet
 	}
 	p := s.store.Pod(key)

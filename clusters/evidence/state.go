@@ -49,10 +49,8 @@ type State struct {
 	inquiries [kinds + 1]*inquiry
 	// believed is what the last list of a kind took, until its inquiry has ended.
 	believed [kinds + 1][]*absence
-	// answers are the revisions from which on something is news of objects that were answered
-	// for, or removed without a stream's telling, and are not held: a stream may lag behind.
-	// Lists clear them.
-	answers map[object]uint64
+	// removed are objects that went without a stream's telling, until a list clears them.
+	removed map[object]removed
 	// contradicted is since when a kind's lists are known to lack what is there.
 	contradicted [kinds + 1]time.Time
 	taken        []loss
@@ -76,6 +74,8 @@ type State struct {
 	rescoped bool
 	unread   map[syncer.Key]bool
 
+	leftOut leftOut // namespaces that are refused
+
 	manualEdits uint64
 	seen        time.Time // when the member was last up
 	stale       bool
@@ -93,7 +93,7 @@ func New(now time.Time, c Config, seed uint64) *State {
 		piece: usualPiece, sampled: usualSample,
 		view:  View{State: Connecting, Since: now},
 		reach: reachability{contact: now}, seen: now,
-		absent: map[object]*absence{}, holds: map[syncer.Key]*hold{}, addresses: map[netip.Addr][]*absence{}, answers: map[object]uint64{},
+		absent: map[object]*absence{}, holds: map[syncer.Key]*hold{}, addresses: map[netip.Addr][]*absence{}, removed: map[object]removed{},
 	}
 }
 
@@ -131,9 +131,9 @@ func (s *State) Step(now time.Time, e Event) Effects {
 	case Listed[store.Node]:
 		s.nodesListed(now, e, out)
 	case Listed[store.Endpoints]:
-		beginList(s, now, &endpoints{manualTable[store.Endpoints](s, e.Services, false)}, e, out)
+		beginList(s, now, &endpoints{manualTable[store.Endpoints](s, e.Services, e.LeftOut.Namespaces, false)}, e, out)
 	case Listed[store.Slice]:
-		beginList(s, now, &slicesTable{manualTable[store.Slice](s, e.Services, true)}, e, out)
+		beginList(s, now, &slicesTable{manualTable[store.Slice](s, e.Services, e.LeftOut.Namespaces, true)}, e, out)
 	case Continue:
 		s.continueList(now, e.Kind, out)
 	case Answer:
@@ -146,6 +146,7 @@ func (s *State) Step(now time.Time, e Event) Effects {
 		s.release(now, e.Replica, out)
 	case Baseline:
 		s.baseline.set(e)
+		s.store.GuessZones(e.zones())
 		s.damping.begin(e.Replicas)
 		if !e.PanicAt.IsZero() {
 			s.readiness.enter(e.PanicAt)

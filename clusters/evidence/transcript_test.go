@@ -142,8 +142,9 @@ type replay struct {
 	damping   Damping
 	clock     time.Duration // how far the member's is ahead of ours; noClock: it does not say
 	noClock   bool
-	others    bool   // other members give ready endpoints to all replicas
-	decodes   uint32 // see store.Kept.Since
+	begun     time.Time // the list under way; zero: it does not say
+	others    bool      // other members give ready endpoints to all replicas
+	decodes   uint32    // see store.Kept.Since
 	rules     string
 	synced    bool
 	panicAt   time.Time // as the process ended

@@ -188,10 +188,16 @@ func (r *replay) stands(words []string, tail string) error {
 		}
 		e := syncer.Endpoint{Addr: addr, Ports: manualPort, Ready: true, Serving: true}
 		for _, word := range fields[1:] {
-			switch word {
-			case "not-ready":
+			node, on := strings.CutPrefix(word, "node=")
+			zone, in := strings.CutPrefix(word, "zone=")
+			switch {
+			case word == "not-ready":
 				e.Ready, e.Serving = false, false
-			case "-": // no pod
+			case word == "-": // no pod
+			case on:
+				e.NodeName = node
+			case in:
+				e.Zone = zone
 			default:
 				name := keyOf(word)
 				e.Target = syncer.TargetRef{Kind: "Pod", Key: name, UID: "uid-" + name.Name}
@@ -246,8 +252,9 @@ func (r *replay) release(words []string) error {
 
 func (r *replay) watch(words []string) error {
 	if len(words) < 2 {
-		return errors.New("watch KIND follows | lists | waits [FAULT] | is denied")
+		return errors.New("watch KIND follows [without NAMESPACE…] | lists | waits [FAULT] | is denied")
 	}
+	words, leftOut := withoutOf(words)
 	kind, err := kindNamed(words[0])
 	if err != nil {
 		return err
@@ -257,8 +264,25 @@ func (r *replay) watch(words []string) error {
 		return fmt.Errorf("a watch never %s", words[1])
 	}
 	f, err := faultOf(strings.Join(words[2:], " "))
-	r.step(Watched{kind, phase, f})
+	if len(leftOut.Namespaces) > 0 {
+		f = Fault{Denial, fmt.Errorf("namespace %s: %s is forbidden", leftOut.Namespaces[0], kind)}
+	}
+	r.step(Watched{kind, phase, f, leftOut.Namespaces})
 	return err
+}
+
+// withoutOf splits off the namespaces that are left out; "unlisted" says that no list has shown
+// them.
+func withoutOf(words []string) (rest []string, out LeftOut) {
+	i := slices.Index(words, "without")
+	if i < 0 {
+		return words, out
+	}
+	if out.Namespaces = words[i+1:]; out.Namespaces[0] == "unlisted" {
+		out.Namespaces = out.Namespaces[1:]
+		out.Unlisted = out.Namespaces
+	}
+	return words[:i], out
 }
 
 func kindNamed(text string) (Kind, error) {
@@ -270,10 +294,11 @@ func kindNamed(text string) (Kind, error) {
 	return 0, fmt.Errorf("no such kind: %q", text)
 }
 
-// list KIND @REVISION [older] [of SERVICE…]: ITEM, …
+// list KIND @REVISION [older] [begun=TIME] [of SERVICE…] [without [unlisted] NAMESPACE…]: ITEM, …
 func (r *replay) list(words []string, tail string) error {
+	words, leftOut := withoutOf(words)
 	if len(words) < 2 {
-		return errors.New("list KIND @REVISION [older] [of SERVICE…]: ITEM, …")
+		return errors.New("list KIND @REVISION [older] [begun=TIME] [of SERVICE…] [without [unlisted] NAMESPACE…]: ITEM, …")
 	}
 	kind, err := kindNamed(words[0])
 	if err != nil {
@@ -284,6 +309,14 @@ func (r *replay) list(words []string, tail string) error {
 		return err
 	}
 	older := len(words) > 2 && words[2] == "older"
+	r.begun = time.Time{}
+	if i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "begun=") }); i >= 0 {
+		ago, err := time.ParseDuration(strings.TrimPrefix(words[i], "begun="))
+		if err != nil {
+			return err
+		}
+		r.begun = start.Add(ago)
+	}
 	var services []syncer.Key
 	if i := slices.Index(words, "of"); i >= 0 {
 		for _, w := range words[i+1:] {
@@ -299,15 +332,15 @@ func (r *replay) list(words []string, tail string) error {
 	r.latest = revision
 	switch kind {
 	case Services:
-		e, err = listOf(r, items, at, older, nil, serviceNamed)
+		e, err = listOf(r, items, at, older, nil, leftOut, serviceNamed)
 	case Pods:
-		e, err = listOf(r, items, at, older, nil, podNamed)
+		e, err = listOf(r, items, at, older, nil, leftOut, podNamed)
 	case Nodes:
-		e, err = listOf(r, items, at, older, nil, nodeNamed)
+		e, err = listOf(r, items, at, older, nil, leftOut, nodeNamed)
 	case Endpoints:
-		e, err = listOf(r, items, at, older, services, endpointsNamed)
+		e, err = listOf(r, items, at, older, services, leftOut, endpointsNamed)
 	default:
-		e, err = listOf(r, items, at, older, services, sliceNamed)
+		e, err = listOf(r, items, at, older, services, leftOut, sliceNamed)
 	}
 	if err != nil {
 		return err
@@ -331,8 +364,8 @@ func (r *replay) revisionOf(kind Kind, list uint64) func(item string) uint64 {
 	}
 }
 
-func listOf[T Object](r *replay, items []string, revision func(item string) uint64, older bool, services []syncer.Key, read func(string) (T, uint64, error)) (Event, error) {
-	e := Listed[T]{Revision: revision(""), Older: older, Services: services}
+func listOf[T Object](r *replay, items []string, revision func(item string) uint64, older bool, services []syncer.Key, leftOut LeftOut, read func(string) (T, uint64, error)) (Event, error) {
+	e := Listed[T]{Revision: revision(""), Begun: r.begun, Older: older, Services: services, LeftOut: leftOut}
 	if !r.noClock {
 		e.Clock = r.now.Add(r.clock)
 	}
@@ -648,6 +681,7 @@ func nodeNamed(text string) (n store.Node, rv uint64, err error) {
 func endpointsNamed(text string) (e store.Endpoints, rv uint64, err error) {
 	fields := strings.Fields(text)
 	e.Key = keyOf(fields[0])
+	e.UID = "uid-" + e.Name
 	subset := syncer.Subset{Ports: manualPort}
 	for _, f := range fields[1:] {
 		if strings.HasPrefix(f, "@") {
@@ -675,6 +709,7 @@ func sliceNamed(text string) (s store.Slice, rv uint64, err error) {
 		return s, 0, errors.New("a slice is NAME of SERVICE ADDRESS…")
 	}
 	s.Key, s.Service = keyOf(fields[0]), fields[2]
+	s.UID = "uid-" + s.Name
 	s.Content = syncer.Slice{Name: s.Name, Family: syncer.IPv4, Ports: manualPort}
 	for _, f := range fields[3:] {
 		if strings.HasPrefix(f, "@") {

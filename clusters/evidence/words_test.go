@@ -26,6 +26,8 @@ type words struct {
 	fed map[string]map[string]bool
 	// lived are pods with an address that they were shown alive with, whenever.
 	lived map[livedAt]bool
+	// dead are UIDs that were answered to be gone.
+	dead [kinds]map[string]bool
 	// whole are the Services of which it was asked what is written for them, all of it.
 	whole map[string]bool
 	// read are those of which a list has spoken that was believed.
@@ -97,6 +99,7 @@ func (w *words) baseline(sources map[string]map[string]bool) {
 // took reports that what was said of a kind is of another past: who lived then may live
 // again, and what fed a replica may feed it.
 func (w *words) wentBack(kind Kind) {
+	w.dead[kind] = nil
 	switch kind {
 	case Pods:
 		for _, x := range w.pods {
@@ -202,6 +205,9 @@ func (w *words) hear(s *shell, e Event) {
 		}
 		listed(s, Pods, w.pods, e.Older, e.Revision, items)
 	case *Seen[syncer.Pod]:
+		if w.dead[Pods][e.Object.UID] {
+			return
+		}
 		said(w.pods, e.Object.Name, word[syncer.Pod]{is: e.Object, rv: e.RV, gone: e.Object.Terminal})
 	case *Gone[syncer.Pod]:
 		said(w.pods, e.Object.Name, word[syncer.Pod]{is: e.Object, rv: e.RV, gone: true})
@@ -212,6 +218,9 @@ func (w *words) hear(s *shell, e Event) {
 		}
 		listed(s, Services, w.services, e.Older, e.Revision, items)
 	case *Seen[syncer.Service]:
+		if w.dead[Services][e.Object.UID] {
+			return
+		}
 		said(w.services, e.Object.Name, word[syncer.Service]{is: e.Object, rv: e.RV})
 	case *Gone[syncer.Service]:
 		said(w.services, e.Object.Name, word[syncer.Service]{is: e.Object, rv: e.RV, gone: true})
@@ -234,8 +243,14 @@ func (w *words) hear(s *shell, e Event) {
 		}
 		w.listedManual(s, Slices, e.Older, e.Revision, items, e.Services)
 	case *Seen[store.Endpoints]:
+		if w.dead[Endpoints][e.Object.UID] {
+			return
+		}
 		s.saidManual(manualID{e.Object.Name, false}, word[[]int]{is: ipsOf(e.Object), rv: e.RV})
 	case *Seen[store.Slice]:
+		if w.dead[Slices][e.Object.UID] {
+			return
+		}
 		s.saidManual(manualID{e.Object.Service, true}, word[[]int]{is: sliceIPs(e.Object), rv: e.RV})
 	case *Gone[store.Endpoints]:
 		s.saidManual(manualID{e.Object.Name, false}, word[[]int]{gone: true, rv: e.RV})
@@ -248,7 +263,7 @@ func (w *words) hear(s *shell, e Event) {
 		if s.unnoticed && e.Kind == Manual {
 			return // its objects may be older than what is known, and nobody knows why
 		}
-		if e.Outcome != NotFound || s.state.absent[object{e.Kind, e.Key}] != nil { // else it was shown since
+		if e.Outcome != NotFound || e.UID != "" || s.state.absent[object{e.Kind, e.Key}] != nil { // else it was shown since
 			w.answered(s, e)
 		}
 	}
@@ -331,11 +346,21 @@ func (w *words) answered(s *shell, a Answer) {
 			}
 		}
 	case NotFound:
+		if a.Kind < kinds && a.UID != "" && !s.state.quarantine.lost(a.Kind) {
+			if w.dead[a.Kind] == nil {
+				w.dead[a.Kind] = map[string]bool{}
+			}
+			w.dead[a.Kind][a.UID] = true
+		}
 		switch a.Kind {
 		case Pods:
-			notFound(w.pods, a.Key.Name)
+			if x := w.pods[a.Key.Name]; x == nil || x.is.UID == a.UID {
+				notFound(w.pods, a.Key.Name)
+			}
 		case Services:
-			notFound(w.services, a.Key.Name)
+			if x := w.services[a.Key.Name]; x == nil || x.is.UID == a.UID {
+				notFound(w.services, a.Key.Name)
+			}
 		case Endpoints:
 			notFound(w.manuals, manualID{a.Key.Name, false})
 		case Slices:

@@ -72,7 +72,7 @@ func (f *follower[T]) apply(list fetched[T]) {
 	f.concurrent = nil
 	if list.err != nil { // it is too long, unless the context has ended
 		if errors.Is(list.err, ErrTooManyObjects) {
-			l.cfg.Handler.Changed(State{Phase: Following, Err: list.err})
+			f.follows(list.err)
 		}
 		l.signal()
 		return

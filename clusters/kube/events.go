@@ -29,6 +29,10 @@ func (f *follower[T]) event(e Event) (end End, err error) {
 		}
 		f.aliveFrom(e.Scope)
 		l.cfg.Handler.Contact(e.Arrival, true)
+	case scopeOpened:
+		delete(f.refused, e.Scope)
+		f.aliveFrom(e.Scope)
+		f.follows(nil)
 	case watch.Error:
 		return endOf(apierrors.FromObject(e.Object))
 	default:

@@ -74,6 +74,8 @@ type cluster struct {
 	// has happened.
 	check  func(ctx context.Context, n int, opts metav1.ListOptions) (Stream, error)
 	checks []metav1.ListOptions
+	// checkErr refuses them.
+	checkErr error
 }
 
 func (c *cluster) source() ListWatcher {
@@ -81,12 +83,12 @@ func (c *cluster) source() ListWatcher {
 		List: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			c.mu.Lock()
 			c.lists = append(c.lists, opts)
-			n := len(c.lists)
+			n, list := len(c.lists), c.list
 			c.mu.Unlock()
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			return c.list(n, opts)
+			return list(n, opts)
 		},
 		Watch: func(ctx context.Context, opts metav1.ListOptions) (Stream, error) {
 			if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds == checkSeconds {
@@ -95,10 +97,10 @@ func (c *cluster) source() ListWatcher {
 			c.mu.Lock()
 			c.watches = append(c.watches, opts)
 			c.times = append(c.times, time.Now())
-			n := len(c.watches)
+			n, watch := len(c.watches), c.watch
 			c.mu.Unlock()
-			if c.watch != nil {
-				if err := c.watch(n, opts); err != nil {
+			if watch != nil {
+				if err := watch(n, opts); err != nil {
 					return nil, err
 				}
 			}
@@ -111,11 +113,21 @@ func (c *cluster) source() ListWatcher {
 	}
 }
 
+// with changes what it answers.
+func (c *cluster) with(change func(*cluster)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(c)
+}
+
 func (c *cluster) answerCheck(ctx context.Context, opts metav1.ListOptions) (Stream, error) {
 	c.mu.Lock()
 	c.checks = append(c.checks, opts)
-	n, answer := len(c.checks), c.check
+	n, answer, err := len(c.checks), c.check, c.checkErr
 	c.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	if answer != nil {
 		return answer(ctx, n, opts)
 	}
@@ -198,6 +210,9 @@ func (r *recorder) Replaced(items []item, rep Replacement) {
 	line := fmt.Sprintf("replaced %s@%s %d", rep.Reason, rep.ResourceVersion, len(items))
 	if rep.Older {
 		line += " older"
+	}
+	if len(rep.LeftOut) > 0 {
+		line += fmt.Sprint(" without ", rep.LeftOut, rep.Unlisted)
 	}
 	r.log = append(r.log, line)
 }

@@ -4,9 +4,11 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -15,6 +17,7 @@ import (
 func (l *Loop[T]) follow(ctx context.Context) {
 	source, generation := l.current()
 	stream := l.stream
+	var refused map[string]error
 	l.stream = nil
 	if stream != nil {
 		generation = l.streamGen
@@ -22,7 +25,7 @@ func (l *Loop[T]) follow(ctx context.Context) {
 		l.retire(generation)
 		attempt, cancel := l.attempt(ctx)
 		var err error
-		stream, err = openStream(attempt, source, l.watchOptions())
+		stream, refused, err = openStream(attempt, source, l.watchOptions(), maps.Clone(l.at), false)
 		l.attempted()
 		if err != nil {
 			cancel()
@@ -35,7 +38,7 @@ func (l *Loop[T]) follow(ctx context.Context) {
 		}
 		stream = stopAlso{stream, cancel}
 	}
-	f := &follower[T]{loop: l, stream: stream, generation: generation}
+	f := &follower[T]{loop: l, stream: stream, refused: refused, generation: generation}
 	l.watermarks.Opened()
 	end, err := f.run(ctx)
 	l.watermarks.Closed()
@@ -91,7 +94,8 @@ func (l *Loop[T]) after(ctx context.Context, f *follower[T], end End, err error)
 type follower[T any] struct {
 	loop       *Loop[T]
 	stream     Stream
-	generation int // of the source of stream
+	refused    map[string]error // the scopes that are not in stream, by why
+	generation int              // of the source of stream
 	opened     time.Time
 	events     int // objects and bookmarks since opened
 
@@ -109,6 +113,7 @@ type follower[T any] struct {
 // opened is the answer to an attempt to open a stream.
 type opened struct {
 	stream     Stream
+	refused    map[string]error
 	generation int
 	err        error
 }
@@ -184,9 +189,14 @@ func (f *follower[T]) start() {
 	if f.loop.doubted {
 		f.checkAt = f.opened
 	} else {
-		f.loop.cfg.Handler.Changed(State{Phase: Following})
+		f.follows(nil)
 	}
 	f.arm()
+}
+
+// follows says that the stream is open, and what is wrong beside it.
+func (f *follower[T]) follows(beside error) {
+	f.loop.cfg.Handler.Changed(State{Phase: Following, Err: cmp.Or(beside, leftOut(f.refused))})
 }
 
 // settle stops the stream and waits for what is under way, whose context has
@@ -226,7 +236,7 @@ func (f *follower[T]) attend(ctx context.Context) (rewind bool) {
 // openNext opens a stream of the current source while the old one goes on.
 func (f *follower[T]) openNext(ctx context.Context, delay time.Duration) {
 	l := f.loop
-	opts := l.watchOptions()
+	opts, at := l.watchOptions(), maps.Clone(l.at)
 	result := make(chan opened, 1)
 	f.next = result
 	l.children.Go(func() {
@@ -235,8 +245,8 @@ func (f *follower[T]) openNext(ctx context.Context, delay time.Duration) {
 			return
 		}
 		source, generation := l.current()
-		stream, err := openStream(ctx, source, opts)
-		result <- opened{stream: stream, generation: generation, err: err}
+		stream, refused, err := openStream(ctx, source, opts, at, false)
+		result <- opened{stream: stream, refused: refused, generation: generation, err: err}
 	})
 }
 
@@ -251,14 +261,14 @@ func (f *follower[T]) swap(ctx context.Context, o opened) (expired bool) {
 		if isExpired(o.err) {
 			return true
 		}
-		f.loop.cfg.Handler.Changed(State{Phase: Following, Err: o.err})
+		f.follows(o.err)
 		f.openNext(ctx, max(f.nextRetry.Next(), RetryAfter(o.err)))
 		return false
 	}
 	f.nextRetry.Reset()
 	f.stream.Stop()
 	f.loop.cfg.Observer.StreamEnded(f.loop.cfg.Kind, EndReplaced)
-	f.stream, f.generation = o.stream, o.generation
+	f.stream, f.refused, f.generation = o.stream, o.refused, o.generation
 	f.loop.watermarks.Opened()
 	f.loop.at.settle()
 	f.loop.retire(o.generation)

@@ -32,8 +32,11 @@ type Replacement struct {
 	// was begun, or after WentBack: the server went back in time, as after a restored
 	// etcd.
 	Older bool
-	// Finished is when its last object had been read.
-	Finished time.Time
+	// LeftOut are namespaces that were refused: the list says nothing of these. Unlisted are
+	// those of them that no list has shown.
+	LeftOut, Unlisted []string
+	// Begun is when it was asked for, Finished when its last object had been read.
+	Begun, Finished time.Time
 }
 
 // Reason is why a list was made; a metric label, so the set is closed.
@@ -83,7 +86,8 @@ const (
 )
 
 // State is a phase and, when waiting, the error that led to it. When following, the error
-// is that of a list that was asked for by Relist and is longer than may be: it does not come.
+// is that of a list that was asked for by Relist and is longer than may be: it does not come;
+// or a LeftOut, where not all namespaces are followed.
 type State struct {
 	Phase Phase
 	Err   error

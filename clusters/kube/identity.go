@@ -5,6 +5,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -62,6 +63,8 @@ type identityCheck struct {
 	pin  *Pin
 	// verified is the number of dials at the last good answer.
 	verified atomic.Int64
+	// told is true once it has shown an identity.
+	told atomic.Bool
 	// believed is until when what refused to tell is not asked again.
 	believed atomic.Pointer[time.Time]
 
@@ -126,6 +129,9 @@ func (c *identityCheck) confirm(ctx context.Context) error {
 	}
 	c.begun.Add(1)
 	told, err := c.ask(ctx)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrOtherCluster) && c.verified.Load() > 0 && c.verified.Load() == c.conn.dials.Load() {
+		err = nil // the question alone fails, on the way over which it showed itself
+	}
 	if err == nil && !told {
 		c.believed.Store(new(time.Now().Add(askAgain)))
 	}
@@ -141,7 +147,7 @@ func (c *identityCheck) ask(ctx context.Context) (told bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, asking{}, true), identityTimeout)
 	defer cancel()
 	uid, err := c.conn.Identity(ctx)
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+	if hidden(err) {
 		return false, nil
 	}
 	if err != nil {
@@ -150,7 +156,15 @@ func (c *identityCheck) ask(ctx context.Context) (told bool, err error) {
 	if err := c.pin.Check(uid); err != nil {
 		return false, fmt.Errorf("cluster %s at %s: %w", c.conn.cluster, c.conn.host, err)
 	}
+	c.told.Store(c.told.Load() || uid != "")
 	return true, nil
+}
+
+// hidden reports whether an identity may not be asked for: the cluster refuses it, or what
+// stands before it knows no such question.
+func hidden(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) ||
+		apierrors.IsBadRequest(err) || apierrors.IsGone(err) || apierrors.IsResourceExpired(err)
 }
 
 // identified is the transport of a connection whose cluster is known: it verifies before

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,12 +18,14 @@ import (
 
 // fetched is a complete list.
 type fetched[T any] struct {
-	items  []T
-	rv     string
-	scopes []string // that it shows
-	took   time.Duration
-	stream Stream // what a streaming list goes on as; nil after a paged one
-	err    error
+	items   []T
+	rv      string
+	scopes  []string         // that it shows
+	refused map[string]error // those that it does not, by why
+	begun   time.Time
+	took    time.Duration
+	stream  Stream // what a streaming list goes on as; nil after a paged one
+	err     error
 }
 
 // relist reads a complete list while no stream is open, and hands it on.
@@ -75,14 +79,25 @@ func (l *Loop[T]) listDone(f fetched[T]) {
 // is the revision that had been seen before the list was begun; back says that the server
 // is known to have gone back in time since.
 func (l *Loop[T]) replace(f fetched[T], reason Reason, seen uint64, back bool) {
-	revision := number(f.rv)
+	revision, before := number(f.rv), l.at
 	l.at, l.broken = listedAt(f.scopes, f.rv), 0
+	for _, scope := range f.scopes {
+		l.listed[scope] = true
+	}
+	leftOut := slices.Sorted(maps.Keys(f.refused))
+	for _, scope := range leftOut {
+		l.at[scope] = position{}
+		if reason != Rewound { // it is resumed from where it was
+			l.at[scope] = before[scope]
+		}
+	}
 	l.seen.Store(revision)
 	older := back || revision != 0 && revision < seen
 	older = l.settle(f.items, revision, older) || older
 	l.cfg.Observer.Listed(l.cfg.Kind, reason, len(f.items), f.took)
 	l.cfg.Handler.Replaced(f.items, Replacement{
-		Reason: reason, ResourceVersion: f.rv, Older: older, Finished: time.Now(),
+		Reason: reason, ResourceVersion: f.rv, Older: older, Begun: f.begun, Finished: time.Now(), LeftOut: leftOut,
+		Unlisted: slices.DeleteFunc(slices.Clone(leftOut), func(scope string) bool { return l.listed[scope] }),
 	})
 }
 
@@ -106,7 +121,7 @@ func (l *Loop[T]) read(ctx context.Context, source ListWatcher, streaming bool) 
 	if streaming {
 		f := l.streamList(ctx, source)
 		if f.err == nil || ctx.Err() != nil || errors.Is(f.err, ErrTooManyObjects) {
-			f.took, f.scopes = time.Since(start), source.scopes()
+			f.begun, f.took, f.scopes = start, time.Since(start), []string{""}
 			return f
 		}
 		if isUnsupported(f.err) {
@@ -114,32 +129,55 @@ func (l *Loop[T]) read(ctx context.Context, source ListWatcher, streaming bool) 
 		}
 		l.cfg.Logger.Debug("streaming list failed, reading pages", "kind", l.cfg.Kind, "error", f.err)
 	}
-	f := fetched[T]{scopes: source.scopes()}
-	f.items, f.rv, f.err = l.pagedList(ctx, source)
-	f.took = time.Since(start)
+	f := l.pagedList(ctx, source)
+	f.begun, f.took = start, time.Since(start)
 	return f
 }
 
 // pagedList reads page by page. A continue token that expires meanwhile starts
 // the list again with larger pages: nothing of the first attempt is used, since
 // the two would not show one moment.
-func (l *Loop[T]) pagedList(ctx context.Context, source ListWatcher) ([]T, string, error) {
+func (l *Loop[T]) pagedList(ctx context.Context, source ListWatcher) fetched[T] {
 	const restarts, growth = 3, 4
 	limit := l.cfg.PageSize
 	for restart := 0; ; restart++ {
-		items, rv, err := l.pages(ctx, source, limit)
-		if err != nil && isExpired(err) && restart < restarts {
-			limit *= growth
-			continue
+		f := l.listScopes(ctx, source, limit)
+		if f.err == nil || !isExpired(f.err) || restart == restarts {
+			return f
 		}
-		return items, rv, err
+		limit *= growth
 	}
 }
 
-func (l *Loop[T]) pages(ctx context.Context, source ListWatcher, limit int64) (items []T, rv string, err error) {
+// listScopes reads one scope after the other. One that is refused is left out, unless all are.
+func (l *Loop[T]) listScopes(ctx context.Context, source ListWatcher, limit int64) (f fetched[T]) {
+	f.refused = map[string]error{}
+	for _, scope := range source.scopes() {
+		items, rv, err := l.pages(ctx, scope.ListWatcher, limit, f.items, f.rv)
+		switch err = scope.wrap(err); {
+		case err == nil:
+			f.items, f.rv, f.scopes = items, rv, append(f.scopes, scope.Namespace)
+		case scope.Namespace != "" && isLeftOut(err):
+			f.refused[scope.Namespace] = err
+		default:
+			return fetched[T]{err: err}
+		}
+	}
+	if len(f.scopes) == 0 {
+		return fetched[T]{err: leftOut(f.refused)}
+	}
+	return f
+}
+
+// pages reads all pages of a list and appends what they show to items. All show one moment:
+// the revision of the list, where it is not to be another one.
+func (l *Loop[T]) pages(ctx context.Context, source ListWatcher, limit int64, items []T, rv string) ([]T, string, error) {
 	const emptyLimit, shrink = 100, 4
 	opts := l.cfg.Options
-	opts.Limit = limit
+	exact := rv != ""
+	if opts.Limit = limit; exact {
+		opts.ResourceVersion, opts.ResourceVersionMatch = rv, metav1.ResourceVersionMatchExact
+	}
 	for empty := 0; empty < emptyLimit; {
 		page, err := l.page(ctx, source, opts)
 		if errors.Is(err, ErrTooLarge) && opts.Limit > 1 {
@@ -154,11 +192,13 @@ func (l *Loop[T]) pages(ctx context.Context, source ListWatcher, limit int64) (i
 		if err != nil {
 			return nil, "", fmt.Errorf("list %s: %w: %w", l.cfg.Kind, errNoList, err)
 		}
-		if rv == "" {
-			rv = accessor.GetResourceVersion() // all pages show this moment
-		}
-		if rv == "" {
+		switch at := accessor.GetResourceVersion(); {
+		case at == "" && rv == "":
 			return nil, "", fmt.Errorf("list %s: %w", l.cfg.Kind, errNoList)
+		case rv == "":
+			rv = at // all pages show this moment
+		case exact && at != rv:
+			return nil, "", fmt.Errorf("list %s: %w", l.cfg.Kind, errTorn)
 		}
 		before := len(items)
 		if items, err = l.appendItems(items, page); err != nil {
@@ -167,6 +207,7 @@ func (l *Loop[T]) pages(ctx context.Context, source ListWatcher, limit int64) (i
 		if opts.Continue = accessor.GetContinue(); opts.Continue == "" {
 			return items, rv, nil
 		}
+		opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
 		if len(items) == before {
 			empty++
 		}

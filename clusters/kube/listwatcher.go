@@ -20,12 +20,9 @@ type ListWatcher struct {
 	// Watch returns once the server has accepted the watch. The context governs
 	// the whole life of the stream.
 	Watch func(ctx context.Context, opts metav1.ListOptions) (Stream, error)
-	// Check is Watch for a short watch that is proof for all that it shows: of several
-	// scopes it ends in order only when all of them have. Nil: Watch.
-	Check func(ctx context.Context, opts metav1.ListOptions) (Stream, error)
-	// Scopes are the namespaces that are read each by itself; nil: it is all one. See
-	// Across.
-	Scopes []string
+	// Scopes are the namespaces that are read each by itself, in the place of List and Watch;
+	// nil: it is all one. See Across.
+	Scopes []Scope
 	// StreamingList says that the server offers the list as a watch (KEP-3157).
 	// The loop falls back to List whenever that fails.
 	StreamingList bool
@@ -64,13 +61,9 @@ func (s ListWatcher) confirm(ctx context.Context) error {
 	return s.Confirm(ctx)
 }
 
-// scopes are what its streams show, one each.
-func (s ListWatcher) scopes() []string {
-	if len(s.Scopes) == 0 {
-		return []string{""}
-	}
-	return s.Scopes
-}
+// scopeOpened is the type of an event that says that a scope is shown from now on that was
+// refused until now.
+const scopeOpened watch.EventType = "SCOPE OPENED"
 
 // Event is one event as read off the wire.
 type Event struct {

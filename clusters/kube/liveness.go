@@ -6,6 +6,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,39 +47,41 @@ var ErrUnproven = errors.New("the stream is frozen: it brought nothing, and what
 type checked struct {
 	number int
 	events []Event // in order
-	err    error
+	// refused reports that a scope was that did not use to be.
+	refused bool
+	err     error
 }
 
-// check reads what happened since a revision.
-func check(ctx context.Context, source ListWatcher, opts metav1.ListOptions) ([]Event, error) {
+// check reads what happened since. It is proof for all scopes: it ends in order only when all
+// of them have.
+func check(ctx context.Context, source ListWatcher, opts metav1.ListOptions, at positions) (events []Event, refused bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	opts.TimeoutSeconds = new(int64(checkSeconds))
-	if source.Check != nil {
-		source.Watch = source.Check
-	}
-	stream, err := openStream(ctx, source, opts)
+	stream, out, err := openStream(ctx, source, opts, at, true)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer stream.Stop()
-	var events []Event
+	if len(out) > 0 {
+		return nil, true, nil
+	}
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, ErrUnproven
+			return nil, false, ErrUnproven
 		case e, open := <-stream.Events():
 			switch {
 			case !open:
-				return events, stream.Err()
+				return events, false, stream.Err()
 			case e.Err != nil:
-				return nil, e.Err
+				return nil, false, e.Err
 			case e.Type == watch.Error:
-				return nil, apierrors.FromObject(e.Object)
+				return nil, false, apierrors.FromObject(e.Object)
 			}
 			events = append(events, e)
 			if e.Type == watch.Bookmark && len(source.Scopes) == 0 || len(events) == checkEvents {
-				return events, nil
+				return events, false, nil
 			}
 		}
 	}
@@ -88,13 +91,14 @@ func check(ctx context.Context, source ListWatcher, opts metav1.ListOptions) ([]
 func (f *follower[T]) startCheck(ctx context.Context) {
 	l := f.loop
 	source, _ := l.current()
-	opts := l.watchOptions()
+	source = source.without(f.refused)
+	opts, at := l.watchOptions(), maps.Clone(l.at)
 	number := l.numberCheck()
 	result := make(chan checked, 1)
 	f.checking = result
 	l.children.Go(func() {
-		events, err := check(ctx, source, opts)
-		result <- checked{number, events, err}
+		events, refused, err := check(ctx, source, opts, at)
+		result <- checked{number, events, refused, err}
 	})
 }
 
@@ -111,6 +115,9 @@ func (f *follower[T]) checkedStream(c checked) (end End, err error) {
 	}
 	if end, err := f.drain(); end != "" {
 		return end, err
+	}
+	if c.refused { // its stream can be proven no more: the others go on without
+		return EndClosed, nil
 	}
 	news := c.events[:0]
 	for _, e := range c.events {
@@ -180,7 +187,9 @@ func (f *follower[T]) allAlive(at time.Time) {
 	}
 	f.aliveBy = lastProofs{}
 	for scope := range f.loop.at {
-		f.aliveBy[scope] = at
+		if f.refused[scope] == nil {
+			f.aliveBy[scope] = at
+		}
 	}
 }
 
@@ -189,7 +198,7 @@ func (f *follower[T]) alive(at time.Time) {
 	f.aliveAt, f.checkAt = at, at.Add(checkAfter+randomUpTo(checkJitter))
 	if f.loop.doubted {
 		f.loop.doubted = false
-		f.loop.cfg.Handler.Changed(State{Phase: Following})
+		f.follows(nil)
 	}
 }
 

@@ -108,6 +108,7 @@ type Loop[T any] struct {
 	children    sync.WaitGroup
 	due         Reason // why a list must come before the next stream; "" when none must
 	at          positions
+	listed      map[string]bool // scopes that some list has shown
 	retry       Backoff
 	brief       Backoff
 	broken      int  // streams in a row that broke on something unreadable
@@ -130,7 +131,7 @@ func New[T any](cfg Config[T], source ListWatcher) *Loop[T] {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Loop[T]{
-		cfg: cfg, source: source, generation: 1, due: FirstFill,
+		cfg: cfg, source: source, generation: 1, due: FirstFill, listed: map[string]bool{},
 		wake:  make(chan struct{}, 1),
 		retry: NewBackoff(retryBase, retryLimit),
 		brief: NewBackoff(retryBase, briefLimit),
@@ -284,10 +285,9 @@ func (l *Loop[T]) retriedNow() bool {
 	return retriedNow
 }
 
-// watchOptions are the options of a watch that resumes from the last revision.
+// watchOptions are the options of a watch.
 func (l *Loop[T]) watchOptions() metav1.ListOptions {
 	opts := l.cfg.Options
-	opts.ResourceVersion = l.at.String()
 	opts.AllowWatchBookmarks = true
 	opts.TimeoutSeconds = new(watchSeconds + rand.Int64N(watchSeconds))
 	return opts

@@ -3,18 +3,13 @@
 
 package kube
 
-import (
-	"maps"
-	"slices"
-	"strings"
-	"time"
-)
+import "time"
 
 // position is up to where one scope has been seen. A scope is what one stream of the
 // cluster shows: all namespaces, called "", or one of those that are read each by itself.
 // Streams of several scopes are not in step, so each is resumed from where it was itself.
 type position struct {
-	rv     string // to resume from
+	rv     string // to resume from; "" of a namespace that no list has shown
 	number uint64 // rv as a number; 0 when it is none
 	floor  uint64 // revision up to which all was handed on, as a number
 }
@@ -74,33 +69,6 @@ func (p positions) ahead(stream positions) {
 			p[scope] = was
 		}
 	}
-}
-
-// String is what a watch resumes from: a revision, or one for each scope.
-func (p positions) String() string {
-	if at, whole := p[""]; whole || len(p) == 0 {
-		return at.rv
-	}
-	var all []string
-	for _, scope := range slices.Sorted(maps.Keys(p)) {
-		all = append(all, scope+"="+p[scope].rv)
-	}
-	return strings.Join(all, ",")
-}
-
-// otherScopes reports whether what String returned is of other scopes than a source has.
-func otherScopes(text string, source ListWatcher) bool {
-	return text != "" && strings.Contains(text, "=") != (len(source.Scopes) > 0)
-}
-
-// revisionOf reads that of a scope from what String returned; "" when it is not there.
-func revisionOf(text, scope string) string {
-	for part := range strings.SplitSeq(text, ",") {
-		if name, rv, scoped := strings.Cut(part, "="); scoped && name == scope {
-			return rv
-		}
-	}
-	return ""
 }
 
 // lastProofs is when each scope was observed last. A stream lives as long as all of it does: a

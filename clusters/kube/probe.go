@@ -148,14 +148,17 @@ func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
 func randomUpTo(d time.Duration) time.Duration { return rand.N(d + 1) }
 
-// probe makes the cluster answer. That it is busy or hides the namespace is an
-// answer; that it does not accept the credential is none that helps. told: it showed
-// that it is itself.
+// probe makes the cluster answer: one that grants Roles alone is asked for its version, as
+// its identity is not asked for. That it is busy or hides what is asked for is an answer; that
+// it does not accept the credential is none that helps. told: it showed that it is itself.
 func (s *Session) probe(ctx context.Context) (told bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	told, err = s.conn.identity.ask(ctx)
-	if apierrors.IsTooManyRequests(err) {
+	if s.conn.rolesOnly {
+		err = s.readVersion(ctx)
+	}
+	if apierrors.IsTooManyRequests(err) || apierrors.IsForbidden(err) {
 		return false, nil
 	}
 	return told, err

@@ -134,7 +134,13 @@ func readObject(ctx context.Context, request *rest.Request, what string, most in
 
 // revision reads the revision of a list of at most one object.
 func (s *Session) revision(ctx context.Context, r Resource) (uint64, error) {
-	list, err := s.listWatcher(r).List(ctx, metav1.ListOptions{Limit: 1})
+	var list runtime.Object
+	var err error
+	for _, scope := range s.listWatcher(r).scopes() {
+		if list, err = scope.List(ctx, metav1.ListOptions{Limit: 1}); !isLeftOut(err) {
+			break
+		}
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -112,8 +112,10 @@ func (d *restoreDetector) compare(ctx context.Context, s *Session, i int, absent
 				}
 				continue
 			}
+		case outcome == Refused:
+			continue // there, or everywhere; revisions still tell
 		case outcome != There:
-			return nil // `get` may not be granted; revisions still tell
+			return nil
 		case revision != 0 && revision < w.Revision:
 			return fmt.Errorf("%w: %s %s is at revision %d, %d was seen before", ErrWentBack, kind.Resource.Resource, w.Key, revision, w.Revision)
 		}

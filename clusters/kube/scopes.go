@@ -7,126 +7,168 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"maps"
+	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// openScopes is how many streams of one kind are opened at a time.
-const openScopes = 8
+// openScopes is how many streams of one kind are opened at a time. A scope that is refused is
+// asked for again scopeRetry later, then ever less often, up to scopeRetryLimit.
+const (
+	openScopes      = 8
+	scopeRetry      = time.Second
+	scopeRetryLimit = time.Minute
+)
 
-// Across reads several namespaces, each through a source of its own, as if they were one:
-// for whoever has rights in these alone. A list shows one moment of them all, the one at
-// which its first page was read.
-func Across(namespaces []string, source func(namespace string) ListWatcher) ListWatcher {
-	a := across{namespaces: namespaces}
-	for _, namespace := range namespaces {
-		a.sources = append(a.sources, source(namespace))
-	}
-	return ListWatcher{
-		List: a.list, Scopes: namespaces,
-		Watch: func(ctx context.Context, opts metav1.ListOptions) (Stream, error) { return a.watch(ctx, opts, false) },
-		Check: func(ctx context.Context, opts metav1.ListOptions) (Stream, error) { return a.watch(ctx, opts, true) },
-	}
+// Scope is a namespace that is read by itself, by whoever has rights in some alone.
+type Scope struct {
+	Namespace string
+	ListWatcher
 }
 
-type across struct {
-	namespaces []string
-	sources    []ListWatcher
+// Across reads several namespaces, each through a source of its own, as if they were one. A
+// list shows one moment of them all, the one at which its first page was read.
+func Across(namespaces []string, source func(namespace string) ListWatcher) (all ListWatcher) {
+	for _, namespace := range namespaces {
+		all.Scopes = append(all.Scopes, Scope{namespace, source(namespace)})
+	}
+	return all
+}
+
+// scopes are what is read each by itself; where it is all one, that.
+func (s ListWatcher) scopes() []Scope {
+	if len(s.Scopes) == 0 {
+		return []Scope{{"", s}}
+	}
+	return s.Scopes
+}
+
+// wrap names the namespace that an error is of.
+func (s Scope) wrap(err error) error {
+	if err == nil || s.Namespace == "" {
+		return err
+	}
+	return fmt.Errorf("namespace %s: %w", s.Namespace, err)
 }
 
 // errTorn is a list of a namespace that does not show the moment of the others.
 var errTorn = errors.New("the lists of several namespaces do not show one moment")
 
-// list reads a page. The token to go on with holds which namespace is read, the revision
-// of the whole list, and the token of that namespace, which is none before its first page.
-func (a across) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	at, rv, inner, err := parseToken(opts.Continue, len(a.sources))
-	if err != nil {
-		return nil, err
-	}
-	for {
-		opts.Continue = inner
-		opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
-		if inner == "" && rv != "" {
-			opts.ResourceVersion, opts.ResourceVersionMatch = rv, metav1.ResourceVersionMatchExact
-		}
-		page, err := a.sources[at].List(ctx, opts)
-		if err != nil {
-			return nil, fmt.Errorf("namespace %s: %w", a.namespaces[at], err)
-		}
-		accessor, err := meta.ListAccessor(page)
-		if err != nil {
-			return nil, fmt.Errorf("namespace %s: %w", a.namespaces[at], err)
-		}
-		if rv == "" {
-			rv = accessor.GetResourceVersion()
-		}
-		if rv == "" || accessor.GetResourceVersion() != rv {
-			return nil, fmt.Errorf("namespace %s: %w", a.namespaces[at], errTorn)
-		}
-		if inner = accessor.GetContinue(); inner == "" {
-			at++
-		}
-		if at == len(a.sources) {
-			accessor.SetContinue("")
-			return page, nil
-		}
-		if meta.LenList(page) > 0 {
-			accessor.SetContinue(strconv.Itoa(at) + " " + rv + " " + inner)
-			return page, nil
-		}
-	}
+// A LeftOut error says that some namespaces are refused, because their Role is missing, or went
+// with them. They concern themselves alone: all others are read.
+type LeftOut struct {
+	Namespaces []string // sorted
+	err        error    // of the first
 }
 
-func parseToken(token string, sources int) (at int, rv, inner string, err error) {
-	if token == "" {
-		return 0, "", "", nil
+// leftOut is the error for scopes that are refused; nil when none is.
+func leftOut(refused map[string]error) error {
+	if len(refused) == 0 {
+		return nil
 	}
-	parts := strings.SplitN(token, " ", 3)
-	if at, err = strconv.Atoi(parts[0]); err != nil || len(parts) != 3 || at < 0 || at >= sources {
-		return 0, "", "", fmt.Errorf("%w: token %.40q", errTorn, token)
-	}
-	return at, parts[1], parts[2], nil
+	all := slices.Sorted(maps.Keys(refused))
+	return &LeftOut{all, refused[all[0]]}
 }
 
-// watch opens a stream of each namespace, from its own revision, and reads them as one,
-// until one of them ends, or all have.
-func (a across) watch(ctx context.Context, opts metav1.ListOptions, all bool) (Stream, error) {
-	streams := make([]Stream, len(a.sources))
+// Error implements error.
+func (e *LeftOut) Error() string {
+	if more := len(e.Namespaces) - 1; more > 0 {
+		return fmt.Sprintf("%v (and %d more namespaces)", e.err, more)
+	}
+	return e.err.Error()
+}
+
+// Unwrap returns why the first of them is refused.
+func (e *LeftOut) Unwrap() error { return e.err }
+
+// isLeftOut reports whether the answer to a request in a namespace concerns that alone.
+func isLeftOut(err error) bool {
+	var status apierrors.APIStatus
+	if apierrors.IsNotFound(err) && errors.As(err, &status) {
+		details := status.Status().Details
+		return details != nil && details.Kind == Namespaces.Resource
+	}
+	return apierrors.IsForbidden(err)
+}
+
+// open opens a watch of each scope from where it was, and reads them as one. refused are
+// those that are left out; where none is left, that is the error. See join for toEnd.
+func (s ListWatcher) open(ctx context.Context, opts metav1.ListOptions, at positions, toEnd bool) (stream Stream, refused map[string]error, err error) {
+	if len(s.Scopes) == 0 {
+		stream, err = Scope{"", s}.resume(ctx, opts, at)
+		return stream, nil, err
+	}
+	streams, errs := make([]Stream, len(s.Scopes)), make([]error, len(s.Scopes))
 	var opening errgroup.Group
 	opening.SetLimit(openScopes)
-	for i, namespace := range a.namespaces {
-		opening.Go(func() (err error) {
-			opts := opts
-			if opts.ResourceVersion = revisionOf(opts.ResourceVersion, namespace); opts.ResourceVersion == "" {
-				return apierrors.NewResourceExpired("namespace " + namespace + " was not listed") // before it was configured
+	for i, scope := range s.Scopes {
+		opening.Go(func() error {
+			var err error
+			if streams[i], err = scope.resume(ctx, opts, at); isLeftOut(err) {
+				errs[i], err = scope.wrap(err), nil
 			}
-			if streams[i], err = a.sources[i].Watch(ctx, opts); err != nil {
-				return fmt.Errorf("namespace %s: %w", namespace, err)
-			}
-			return nil
+			return scope.wrap(err)
 		})
 	}
-	if err := opening.Wait(); err != nil {
+	err = opening.Wait()
+	refused = map[string]error{}
+	for i, scope := range s.Scopes {
+		if errs[i] != nil {
+			refused[scope.Namespace] = errs[i]
+		}
+	}
+	if err == nil && len(refused) == len(s.Scopes) {
+		err = leftOut(refused)
+	}
+	if err != nil {
 		for _, s := range streams {
 			if s != nil {
 				s.Stop()
 			}
 		}
-		return nil, err
+		return nil, nil, err
 	}
-	return join(a.namespaces, streams, all), nil
+	return join(ctx, s.Scopes, streams, opts, at, toEnd), refused, nil
+}
+
+// without leaves out some scopes, unless nothing is left.
+func (s ListWatcher) without(refused map[string]error) ListWatcher {
+	left := slices.DeleteFunc(slices.Clone(s.Scopes), func(scope Scope) bool { return refused[scope.Namespace] != nil })
+	if len(left) > 0 {
+		s.Scopes = left
+	}
+	return s
+}
+
+// resume opens a watch from where the scope was. Where nothing was listed of it, a list has to
+// come first.
+func (s Scope) resume(ctx context.Context, opts metav1.ListOptions, at positions) (Stream, error) {
+	was, known := at[s.Namespace]
+	switch {
+	case !known && at != nil:
+		return nil, apierrors.NewResourceExpired("other namespaces are read now")
+	case was.rv == "" && s.Namespace != "":
+		if _, err := s.List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
+			return nil, err
+		}
+		return nil, apierrors.NewResourceExpired("namespace " + s.Namespace + " was not listed")
+	}
+	opts.ResourceVersion = was.rv
+	stream, err := s.Watch(ctx, opts)
+	if err == nil && stream == nil {
+		err = errors.New("the source returned no stream")
+	}
+	return stream, err
 }
 
 // joined is several streams as one. It ends when any of them fails, or ends in order; where
-// toEnd is true, when all have ended in order.
+// toEnd is true, when all have ended in order. Scopes that are refused come to it once they
+// are not any more.
 type joined struct {
 	toEnd  bool
 	events chan Event
@@ -137,10 +179,15 @@ type joined struct {
 	err    error         // why the first of them ended; set before stop is closed
 }
 
-func join(scopes []string, streams []Stream, toEnd bool) *joined {
+func join(ctx context.Context, scopes []Scope, streams []Stream, opts metav1.ListOptions, at positions, toEnd bool) *joined {
 	j := &joined{toEnd: toEnd, events: make(chan Event, streamBuffer), stop: make(chan struct{}), done: make(chan struct{})}
 	for i, stream := range streams {
-		j.all.Go(func() { j.forward(scopes[i], stream) })
+		switch {
+		case stream != nil:
+			j.all.Go(func() { j.forward(scopes[i].Namespace, stream) })
+		case !toEnd:
+			j.all.Go(func() { j.await(ctx, scopes[i], opts, at) })
+		}
 	}
 	go func() {
 		defer close(j.done)
@@ -148,6 +195,33 @@ func join(scopes []string, streams []Stream, toEnd bool) *joined {
 		close(j.events)
 	}()
 	return j
+}
+
+// await asks for a scope that is refused again and again, until it is not.
+func (j *joined) await(ctx context.Context, scope Scope, opts metav1.ListOptions, at positions) {
+	retry := NewBackoff(scopeRetry, scopeRetryLimit)
+	for {
+		select {
+		case <-j.stop:
+			return
+		case <-ctx.Done():
+			return
+		case <-time.After(retry.Next()):
+		}
+		stream, err := accepted(ctx, func(ctx context.Context) (Stream, error) { return scope.resume(ctx, opts, at) })
+		switch {
+		case err == nil:
+			select {
+			case j.events <- Event{Type: scopeOpened, Scope: scope.Namespace}:
+			case <-j.stop:
+			}
+			j.forward(scope.Namespace, stream)
+			return
+		case isExpired(err): // it is to be listed, with all others
+			j.end(err)
+			return
+		}
+	}
 }
 
 // forward hands on what one stream brings until it ends, or another does.

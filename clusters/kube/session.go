@@ -93,7 +93,7 @@ func (s *Session) Offers(ctx context.Context, groupVersion string) (bool, error)
 func (s *Session) Host() string { return s.conn.Host() }
 
 // Identified reports whether the cluster has shown its identity in this session.
-func (s *Session) Identified() bool { return s.conn.identity.verified.Load() > 0 }
+func (s *Session) Identified() bool { return s.conn.identity.told.Load() }
 
 // Identity is by what the cluster is known; "" while it is by nothing.
 func (s *Session) Identity() string { return s.conn.identity.pin.Known() }

@@ -25,10 +25,9 @@ import (
 // bounded.
 func (l *Loop[T]) streamList(ctx context.Context, source ListWatcher) fetched[T] {
 	opts := l.watchOptions()
-	opts.ResourceVersion = ""
 	opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	opts.SendInitialEvents = new(true)
-	stream, err := openStream(ctx, source, opts)
+	stream, _, err := openStream(ctx, source, opts, nil, false)
 	if err != nil {
 		return fetched[T]{err: err}
 	}
@@ -102,18 +101,21 @@ func (l *Loop[T]) initialEvent(byKey map[syncer.Key]T, e Event) (end bool, rv st
 	return false, "", nil
 }
 
-// openStream opens a watch and gives the server only so long to accept it.
-func openStream(ctx context.Context, source ListWatcher, opts metav1.ListOptions) (Stream, error) {
-	if otherScopes(opts.ResourceVersion, source) {
-		return nil, apierrors.NewResourceExpired("other namespaces are read now")
-	}
+// openStream opens a watch; see ListWatcher.open.
+func openStream(ctx context.Context, source ListWatcher, opts metav1.ListOptions, at positions, toEnd bool) (stream Stream, refused map[string]error, err error) {
+	stream, err = accepted(ctx, func(ctx context.Context) (stream Stream, err error) {
+		stream, refused, err = source.open(ctx, opts, at, toEnd)
+		return stream, err
+	})
+	return stream, refused, err
+}
+
+// accepted gives the server only so long to accept a watch.
+func accepted(ctx context.Context, open func(context.Context) (Stream, error)) (Stream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(openTimeout, func() { cancel(errOpenTimeout) })
-	stream, err := source.Watch(ctx, opts)
+	stream, err := open(ctx)
 	timer.Stop()
-	if err == nil && stream == nil {
-		err = errors.New("the source returned no stream")
-	}
 	if err != nil {
 		if context.Cause(ctx) == errOpenTimeout {
 			err = errOpenTimeout

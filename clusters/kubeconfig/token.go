@@ -24,6 +24,9 @@ type AccountToken struct {
 	Issued, Expires time.Time
 }
 
+// RenewAt is when Tributary begins to ask for another: when the last third of its life begins.
+func (t AccountToken) RenewAt() time.Time { return t.Expires.Add(-t.Expires.Sub(t.Issued) / 3) }
+
 // ParseAccountToken reads a token that the TokenRequest API gave. False for every other: a password, or a token that
 // does not expire. Nothing is verified, the API server does that.
 func ParseAccountToken(token string) (AccountToken, bool) {

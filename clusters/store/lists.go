@@ -15,11 +15,14 @@ import (
 // What is lacking stays until it is removed: that is for others to judge.
 
 // BeginPods begins a list that was read at revision rv (0: unknown). Older is one
-// from before what was seen.
-func (s *Store) BeginPods(rv uint64, older bool) { s.pods.begin(rv, older) }
+// from before what was seen. It says nothing of the namespaces in leftOut.
+func (s *Store) BeginPods(rv uint64, older bool, leftOut ...string) {
+	s.pods.begin(rv, older, leftOut...)
+}
 
-// ListsPod reports whether the last list must show a pod that is there at revision rv.
-func (s *Store) ListsPod(rv uint64) bool { return s.pods.lists(rv) }
+// ListsPod reports whether the last list must show a pod of a namespace that is there at
+// revision rv.
+func (s *Store) ListsPod(namespace string, rv uint64) bool { return s.pods.lists(namespace, rv) }
 
 // MarkPod notes that the list shows a pod. Where revisions went back, that of the pod
 // does, too, or its next event would look old.
@@ -52,10 +55,14 @@ func (s *Store) LackingPods(namespace string, rv uint64, older bool, yield func(
 }
 
 // BeginServices is BeginPods for Services.
-func (s *Store) BeginServices(rv uint64, older bool) { s.services.begin(rv, older) }
+func (s *Store) BeginServices(rv uint64, older bool, leftOut ...string) {
+	s.services.begin(rv, older, leftOut...)
+}
 
 // ListsService is ListsPod for a Service.
-func (s *Store) ListsService(rv uint64) bool { return s.services.lists(rv) }
+func (s *Store) ListsService(namespace string, rv uint64) bool {
+	return s.services.lists(namespace, rv)
+}
 
 // MarkService is MarkPod for a Service.
 func (s *Store) MarkService(key syncer.Key, rv uint64, older bool) {

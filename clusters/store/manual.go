@@ -180,6 +180,11 @@ func (s *Store) ManualUID(o ManualObject) string {
 	return m.slices[o.Slice].Object.UID
 }
 
+// ManualSlice is the object that a slice is, as far as it is held.
+func (s *Store) ManualSlice(slice syncer.Key) ManualObject {
+	return ManualObject{s.owners[slice], slice.Name}
+}
+
 // ManualRevisions are those of all objects that are held for a Service.
 func (s *Store) ManualRevisions(service syncer.Key) map[ManualObject]uint64 {
 	all := map[ManualObject]uint64{}
@@ -204,7 +209,7 @@ func (s *Store) ManualOutdated(o ManualObject, rv uint64) bool {
 // ListsManual is ListsPod for what is written by hand.
 func (s *Store) ListsManual(o ManualObject, rv uint64) bool {
 	m, table := s.manualRow(o)
-	return m != nil && table.lists(rv)
+	return m != nil && table.lists(o.Service.Namespace, rv)
 }
 
 // manualRow finds where an object is held, and what is known of its kind there.

@@ -279,7 +279,7 @@ func (m *model) zone() (string, []Dirty, flags) {
 		m.twin.zones[n.Name] = n.Zone
 	}
 	if replace {
-		dirty, _ := m.store.ReplaceNodes([]Versioned[Node]{{Object: n}})
+		dirty, _ := m.store.ReplaceNodes([]Versioned[Node]{{Object: n}}, true)
 		return "replace nodes", dirty, flags{}
 	}
 	return fmt.Sprint("node ", n), m.store.SetNode(n), flags{}

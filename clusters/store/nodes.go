@@ -26,13 +26,19 @@ func (s *Store) SetNode(n Node) []Dirty {
 	return s.rezoned(map[string]bool{n.Name: was != n.Zone}, true)
 }
 
+// GuessZones takes in zones of nodes that hold until the nodes themselves are shown.
+func (s *Store) GuessZones(zones map[string]string) {
+	maps.Copy(zones, s.zones)
+	s.zones = zones
+}
+
 // ReplaceNodes takes in a complete list of nodes. The zone of one that it lacks stays
-// for as long as pods are said to run there: an empty list, or a node that went before
-// its pods, is no reason to write their slices anew.
+// for as long as pods are said to run there, or may, as they are not listed yet: an empty
+// list, or a node that went before its pods, is no reason to write their slices anew.
 //
 // What rules over zones make of that is left to an edit: rules is true where they must decide
 // anew. A list may tell of all nodes at once, and that late, which is no change of theirs.
-func (s *Store) ReplaceNodes(nodes []Versioned[Node]) (dirty []Dirty, rules bool) {
+func (s *Store) ReplaceNodes(nodes []Versioned[Node], podsListed bool) (dirty []Dirty, rules bool) {
 	zones := make(map[string]string, len(nodes))
 	listed := make(map[string]bool, len(nodes))
 	for _, n := range nodes {
@@ -40,7 +46,7 @@ func (s *Store) ReplaceNodes(nodes []Versioned[Node]) (dirty []Dirty, rules bool
 		zones[n.Object.Name] = n.Object.Zone
 	}
 	for name, zone := range s.zones {
-		if !listed[name] && s.nodes[name] != nil {
+		if !listed[name] && (!podsListed || s.nodes[name] != nil) {
 			zones[name] = zone
 		}
 	}

@@ -147,9 +147,13 @@ func (s *Store) Source(key syncer.Key) (src Source, found bool) {
 	return src, true
 }
 
-// Serving counts the ready pods of which Serves is true. It looks at every label set.
-func (s *Store) Serving() (ready int) {
-	for _, ns := range s.namespaces {
+// Serving counts the ready pods of which Serves is true, but for some namespaces. It looks at
+// every label set.
+func (s *Store) Serving(but ...string) (ready int) {
+	for name, ns := range s.namespaces {
+		if slices.Contains(but, name) {
+			continue
+		}
 		for _, g := range ns.groups {
 			for ; g != nil; g = g.next {
 				ready += s.servingOf(g)

@@ -22,8 +22,10 @@ import (
 //     with another: a deletion in one says nothing of what another has yet to tell.
 //   - Revision 0 (not a number) is never old.
 type table struct {
-	// listed is the revision of the last list: what it does not show is gone by then.
-	listed uint64
+	// listed is the revision of the last list: what it does not show is gone by then; leftOut
+	// that of namespaces of which the last one said nothing.
+	listed  uint64
+	leftOut map[string]uint64
 	// deleted has the revision of the last deletion in each namespace, where it is above
 	// listed.
 	deleted map[string]uint64
@@ -41,15 +43,25 @@ func (t *table) stale(namespace string, rv uint64, isHeld bool, held uint64) boo
 	if isHeld {
 		return rv != 0 && rv < held
 	}
-	return rv != 0 && rv <= max(t.listed, t.deleted[namespace])
+	return rv != 0 && rv <= max(t.listedIn(namespace), t.deleted[namespace])
+}
+
+// listedIn is the revision of the last list that spoke of a namespace.
+func (t *table) listedIn(namespace string) uint64 {
+	if rv, is := t.leftOut[namespace]; is {
+		return rv
+	}
+	return t.listed
 }
 
 // lists reports whether the last list must show an object that is there at a revision.
-func (t *table) lists(rv uint64) bool { return rv != 0 && rv <= t.listed }
+func (t *table) lists(namespace string, rv uint64) bool {
+	return rv != 0 && rv <= t.listedIn(namespace)
+}
 
 // remove notes a deletion.
 func (t *table) remove(namespace string, rv uint64) {
-	if rv <= max(t.listed, t.deleted[namespace]) {
+	if rv <= max(t.listedIn(namespace), t.deleted[namespace]) {
 		return
 	}
 	if t.deleted == nil {
@@ -61,16 +73,27 @@ func (t *table) remove(namespace string, rv uint64) {
 	}
 }
 
-// begin notes a complete list. One that is older than what was seen is the truth
-// about revisions nevertheless: after an etcd was restored, they are lower.
-func (t *table) begin(rv uint64, older bool) {
+// begin notes a list that is complete, but for some namespaces. One that is older than what
+// was seen is the truth about revisions nevertheless: after an etcd was restored, they are
+// lower.
+func (t *table) begin(rv uint64, older bool, leftOut ...string) {
 	t.list++
+	var left map[string]uint64
+	for _, namespace := range leftOut {
+		if left == nil {
+			left = map[string]uint64{}
+		}
+		if left[namespace] = t.listedIn(namespace); older {
+			left[namespace] = min(left[namespace], rv)
+		}
+	}
+	t.leftOut = left
 	if older {
 		t.listed, t.deleted = rv, nil
 		return
 	}
 	t.listed = max(t.listed, rv)
-	maps.DeleteFunc(t.deleted, func(_ string, deleted uint64) bool { return deleted <= t.listed })
+	maps.DeleteFunc(t.deleted, func(namespace string, deleted uint64) bool { return deleted <= t.listedIn(namespace) })
 }
 
 // lacks reports whether a list at revision rv lacks an object: it has not shown it,

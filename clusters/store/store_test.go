@@ -306,7 +306,7 @@ func TestPlacement(t *testing.T) {
 func TestZones(t *testing.T) {
 	w := newWorld(t)
 	listed := func(nodes ...Versioned[Node]) []Dirty {
-		dirty, _ := w.ReplaceNodes(nodes)
+		dirty, _ := w.ReplaceNodes(nodes, true)
 		return dirty
 	}
 	w.serve(aService("web", "web"))

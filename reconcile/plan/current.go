@@ -91,8 +91,9 @@ type CurrentSlice struct {
 	Cluster string
 	syncer.Slice
 	// Malformed is true when the slice holds something that the value form cannot
-	// express (a nil condition, a port without number): rewrite it if it is ours.
-	Malformed bool
+	// express (a nil condition, a port without number): rewrite it if it is ours. So it is
+	// where it is Hinted: endpoints say for whom they are.
+	Malformed, Hinted bool
 	// Serves is true of a slice that is not ours and has endpoints, other than those
 	// that the mirroring controller makes of Endpoints.
 	Serves bool

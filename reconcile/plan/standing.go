@@ -19,6 +19,9 @@ type Standing struct {
 	// HandWritten are those whose endpoints are written by hand, as far as it is on record,
 	// with the objects that these stand in: see Contribution.WrittenIn.
 	HandWritten map[syncer.Key][]string
+	// WrittenOf are the addresses of hand-written endpoints that name a pod, where others are
+	// computed from pods.
+	WrittenOf []netip.Addr
 	// Endpoints as they stand.
 	Endpoints []syncer.Endpoint
 }
@@ -36,6 +39,7 @@ func (o *Current) Standing(cluster string) (s Standing) {
 			}
 			s.HandWritten[share.Source] = share.WrittenIn
 		}
+		s.WrittenOf = append(s.WrittenOf, share.WrittenOf...)
 		s.Endpoints = append(s.Endpoints, share.Endpoints...)
 	}
 	return s
