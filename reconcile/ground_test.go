@@ -225,7 +225,7 @@ func newMembers(clusters ...string) *members {
 	m := &members{given: map[syncer.Key]map[string]plan.Contribution{}, unseen: map[syncer.Key][]string{},
 		settings: Settings{Settings: plan.Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true}}}
 	for _, name := range clusters {
-		m.states = append(m.states, MemberState{Name: name, Synced: true})
+		m.states = append(m.states, MemberState{Name: name, Synced: true, Live: true})
 	}
 	return m
 }

@@ -71,10 +71,12 @@ const sure = 3
 func (r *Reconciler) check(a *attempt) plan.Try {
 	return r.inTurn(a, func(writing context.Context, done func(), action *plan.Action) (bool, error) {
 		defer done()
-		err := r.writer.Check(writing, a.item, action)
+		item := a.item
+		item.Lane = max(item.Lane, lanes.Addition) // it takes nothing away
+		err := r.writer.Check(writing, item, action)
 		fails := a.content[action.Object()]
 		for n := 1; n < sure && fails && failsAt(err); n++ {
-			err = r.writer.Check(writing, a.item, action)
+			err = r.writer.Check(writing, item, action)
 		}
 		switch {
 		case kube.NoDryRun(err):
@@ -116,6 +118,7 @@ func (r *Reconciler) inTurn(a *attempt, request func(writing context.Context, do
 		if !leads {
 			return false, errStandby
 		}
+		r.queue.SetApart(a.item)
 		return request(writing, done, action)
 	}
 }

@@ -80,10 +80,11 @@ func (r *Reconciler) process(ctx context.Context, item lanes.Item, heartbeat *me
 	}
 	r.failsAlone(a, err)
 	r.contested(a)
-	met, now := a.search.Met() || errors.Is(err, errInVain), time.Now()
-	settled := err == nil || errors.Is(err, errWaiting) || errors.Is(err, errRefused)
+	now, stuck := time.Now(), errors.Is(err, errRefused)
+	settled := err == nil || errors.Is(err, errWaiting) || stuck
 	left := r.undecided(a, err)
-	r.refusals.Settle(item.Key, left, met, errors.Is(err, errRefused), now)
+	r.refusals.Settle(item.Key, left, write.Pass{
+		Refused: a.search.Met() || errors.Is(err, errInVain), Stuck: stuck, Whole: stuck || a.search.Whole(), Taken: a.rec.Writes > 0}, now)
 	r.withhold(a, left)
 	a.rec.Lane = a.item.Lane.String()
 	a.rec.End(now, result, cmp.Or(err, a.obstacle(result)))
@@ -166,8 +167,12 @@ func (r *Reconciler) settle(ctx context.Context, a *attempt) (record.Result, err
 		a.newer, a.checks = newer, 0
 		r.refresh(a)
 		r.decide(a, r.opts.Source.Gather)
-		r.announce(a)
 		now := time.Now()
+		if a.search.Knows() && a.plan.Bares(a.contributions) && r.refusals.TryNow(a.item.Key, now) {
+			a.search.Again()
+			r.decide(a, r.opts.Source.Gather)
+		}
+		r.announce(a)
 		if a.rec.Stages.Compute == 0 {
 			a.rec.Computed(now)
 		}

@@ -289,9 +289,72 @@ func TestShareEndsBesideOneThatIsLeftOut(t *testing.T) {
 			}
 			g.unset("a", web)
 			time.Sleep(100 * time.Millisecond)
-			g.expect(web)
-			time.Sleep(2 * time.Hour)
 			g.expect(web, "10.1.0.1")
 		})
 	}
+}
+
+// What comes is denied, and the pause is long. Where the last of what stands goes, and nothing
+// else would be ready, what comes is tried at once, and not without end where it is denied
+// still.
+func TestLastReadyGoesWhileOthersAreLeftOut(t *testing.T) {
+	next := []string{"10.0.1.1", "10.0.1.2", "10.0.1.3"}
+	for _, test := range []struct {
+		name   string
+		denies func(o apitest.Object) bool
+		well   bool
+	}{
+		{"all is well again", func(o apitest.Object) bool { return true }, true},
+		{"what comes is taken again", func(o apitest.Object) bool { return hasAny(o, next...) }, true},
+		{"one of those is denied still", func(o apitest.Object) bool { return hasAny(o, next[2]) }, false},
+		{"what comes is denied still", func(o apitest.Object) bool { return hasAny(o, next...) }, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGroundOn(t, apitest.NewInMemory(t), "a")
+				g.options.RefusalPause = time.Hour
+				g.start()
+				svc, old := service(web, 1, 8080), []string{"10.0.0.1", "10.0.0.2"}
+				g.set("a", svc, podsOf(old)...)
+				g.settle()
+				g.server.Refuse(func(o apitest.Object) (field.ErrorList, error) {
+					if _, service := o.(*corev1.Service); !service && test.denies(o) {
+						return nil, apierrors.NewForbidden(corev1.Resource("endpoints"), web.Name, errors.New("not now"))
+					}
+					return nil, nil
+				})
+				g.set("a", svc, podsOf(append(next[:3:3], old...))...)
+				time.Sleep(10 * time.Second)
+				if test.well {
+					g.server.Refuse(nil)
+				}
+				for range old {
+					old = old[1:]
+					g.source.set("a", svc, podsOf(append(next[:3:3], old...))...)
+					g.rec.Dirty(web, lanes.Removal, liveCause("a", web))
+					time.Sleep(100 * time.Millisecond)
+				}
+				var want []string
+				for _, ip := range next {
+					if test.well || !test.denies(endpointsOf(ip)) {
+						want = append(want, ip)
+					}
+				}
+				g.expect(web, want...)
+				if n := len(g.writes()); n > 40 {
+					t.Errorf("%d writes", n)
+				}
+			})
+		})
+	}
+}
+
+func endpointsOf(ip string) apitest.Object {
+	return &corev1.Endpoints{Subsets: []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: ip}}}}}
+}
+
+// hasAny reports whether Endpoints or a slice have one of some addresses.
+func hasAny(obj apitest.Object, ips ...string) bool {
+	errs, _ := refuseAddress(ips...)(obj)
+	return len(errs) > 0
 }

@@ -29,6 +29,7 @@ import (
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/reconcile/write"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -100,7 +101,7 @@ func TestDeadAddressesGoWhateverIsRefused(t *testing.T) {
 			})
 			g.server.Refuse(nil)
 			g.server.Intercept(nil)
-			g.rec.refusals.Settle(web, nil, false, false, time.Now())
+			g.rec.refusals.Settle(web, nil, write.Pass{}, time.Now())
 			g.rec.Dirty(web, lanes.Addition, liveCause("b", web))
 			g.wait("all is written", func() bool {
 				endpoints, sliced := g.addresses(web)
@@ -452,7 +453,7 @@ func TestRenamedMemberSpeaksForItsFormerName(t *testing.T) {
 			g.settle()
 			g.faultWrites(1<<30, apitest.Fault{Status: status}, func(r apitest.Request) bool { return r.Verb == "create" || r.Resource == "services" })
 			g.source.mu.Lock()
-			g.source.states = []MemberState{{Name: "new", Synced: true}}
+			g.source.states = []MemberState{{Name: "new", Synced: true, Live: true}}
 			g.source.given[web] = map[string]plan.Contribution{}
 			g.source.mu.Unlock()
 			g.source.set("new", service(web, 1, 8080), all...)

@@ -289,3 +289,42 @@ func TestErrorBesideAHangingWriteIsTriedAgain(t *testing.T) {
 		})
 	}
 }
+
+// Many replicas of a tenant are searched for the standing address that is refused of each, by
+// a limit on requests: the first removal elsewhere waits for none of that.
+func TestSearchesTakeNothingFromRemovals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroundOn(t, apitest.NewInMemory(t), "a")
+		g.options.Queue.QPS, g.options.Queue.Burst = 20, 40
+		g.source.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true), pod(web, "10.0.0.2", true))
+		var tenant []syncer.Key
+		var ips []string
+		for i := range 40 {
+			ips = append(ips, fmt.Sprintf("10.9.0.%d", i+1))
+		}
+		for i := range 20 {
+			tenant = append(tenant, syncer.Key{Namespace: "tenant", Name: fmt.Sprint("web", i)})
+			g.source.set("a", service(tenant[i], 1, 8080), podsOf(ips)...)
+		}
+		g.start()
+		time.Sleep(time.Minute)
+		g.server.Refuse(func(o apitest.Object) (field.ErrorList, error) {
+			if hasAny(o, ips[13], ips[27]) {
+				return nil, apierrors.NewForbidden(corev1.Resource("endpoints"), o.GetName(), errors.New("not here"))
+			}
+			return nil, nil
+		})
+		for _, key := range tenant {
+			g.source.set("a", service(key, 1, 8080), podsOf(ips[1:])...)
+			g.rec.Dirty(key, lanes.Removal, liveCause("a", key))
+		}
+		time.Sleep(5 * time.Second)
+		g.lose("10.0.0.1", 300*time.Millisecond, true, true, service(web, 1, 8080), pod(web, "10.0.0.2", true))
+		time.Sleep(10 * time.Minute)
+		for _, key := range tenant {
+			if endpoints, _ := g.addresses(key); slices.Contains(endpoints, ips[0]) {
+				t.Errorf("%s has what is dead", key)
+			}
+		}
+	})
+}

@@ -11,6 +11,7 @@ import (
 
 	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/write"
 )
 
 // A look at everything that fails for another reason has not shown that anything is
@@ -60,8 +61,8 @@ func TestTrialThatFailsOtherwiseForgetsNothing(t *testing.T) {
 func (g *ground) refusalDue() {
 	now := time.Now()
 	known, _ := g.rec.refusals.Known(web, true, false, now)
-	g.rec.refusals.Settle(web, nil, false, false, now)
-	g.rec.refusals.Settle(web, known, true, false, now.Add(-g.options.RefusalPause))
+	g.rec.refusals.Settle(web, nil, write.Pass{}, now)
+	g.rec.refusals.Settle(web, known, write.Pass{Refused: true}, now.Add(-g.options.RefusalPause))
 }
 
 // wantRefusal compares what is remembered and told of the replica: known are left out

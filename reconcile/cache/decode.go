@@ -305,7 +305,7 @@ func (d Decoder) Slice(es *discoveryv1.EndpointSlice) *Object {
 	for i := range es.Endpoints {
 		var ok bool
 		s.Endpoints[i], ok = observedEndpoint(&es.Endpoints[i])
-		s.Malformed = s.Malformed || !ok
+		s.Malformed, s.Hinted = s.Malformed || !ok, s.Hinted || es.Endpoints[i].Hints != nil
 	}
 	return f
 }
@@ -318,7 +318,7 @@ func (f *Object) serves() bool { return f.Slice != nil && f.Slice.Serves }
 func observedEndpoint(e *discoveryv1.Endpoint) (out syncer.Endpoint, ok bool) {
 	c := &e.Conditions
 	ok = c.Ready != nil && c.Serving != nil && c.Terminating != nil &&
-		len(e.Addresses) == 1 && e.Hints == nil && len(e.DeprecatedTopology) == 0
+		len(e.Addresses) == 1 && len(e.DeprecatedTopology) == 0
 	if len(e.Addresses) > 0 {
 		addr, err := netip.ParseAddr(e.Addresses[0])
 		out.Addr = addr

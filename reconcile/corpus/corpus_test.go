@@ -209,7 +209,7 @@ func (s *source) Replicas() iter.Seq[syncer.Key] {
 func (s *source) Members() []reconcile.MemberState {
 	var states []reconcile.MemberState
 	for _, name := range s.names {
-		states = append(states, reconcile.MemberState{Name: name, Synced: true})
+		states = append(states, reconcile.MemberState{Name: name, Synced: true, Live: true})
 	}
 	return states
 }

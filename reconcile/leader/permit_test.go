@@ -186,8 +186,10 @@ func TestConnectionSendsNothingAfterThePermit(t *testing.T) {
 }
 
 func TestRefusalOfTheAdmissionPolicyIsUnderstood(t *testing.T) {
-	const said = `services "web" is forbidden: ValidatingAdmissionPolicy 'p' denied request: ` + FencedMark + `: not the leader`
-	for text, fenced := range map[string]bool{said: true, "quota exceeded": false} {
+	const said = `services "web" is forbidden: ValidatingAdmissionPolicy 'p' denied request: ` + FencedMark + ` not the leader`
+	for text, fenced := range map[string]bool{said: true, "quota exceeded": false,
+		`services "web" is forbidden: ValidatingAdmissionPolicy 'p' denied request: not allowed: tributary.dev/fenced: x`: false,
+		`admission webhook "w" denied the request: tributary.dev/fenced: x`:                                               false} {
 		var p Permit
 		p.open()
 		p.extend(time.Now().Add(time.Hour))

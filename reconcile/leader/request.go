@@ -13,9 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FencedMark is in what the admission policy of deploy/kubernetes/fencing.yaml says
+// FencedMark begins what the admission policy of deploy/kubernetes/fencing.yaml says
 // when it refuses a writer that does not hold the Lease.
-const FencedMark = "tributary.dev/fenced"
+const FencedMark = "tributary.dev/fenced:"
+
+// denied is what API servers put before the message of a ValidatingAdmissionPolicy
+// (k8s.io/apiserver, admission/plugin/policy/validating). What an object holds that is
+// refused can be in the message alone.
+const denied = " denied request: "
 
 // maxRefusal bounds how much of a refusal is searched for FencedMark.
 const maxRefusal = 64 << 10
@@ -76,7 +81,7 @@ func (t permitted) RoundTrip(req *http.Request) (*http.Response, error) {
 // WrappedRoundTripper lets client-go find the transport below.
 func (t permitted) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// refused looks into a refusal for the mark of fencing.
+// refused looks into a refusal, of whatever encoding, for the mark of fencing.
 func (t permitted) refused(resp *http.Response) {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	rest := resp.Body
@@ -84,7 +89,7 @@ func (t permitted) refused(resp *http.Response) {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(text), rest), rest}
-	if i := bytes.Index(text, []byte(FencedMark)); err == nil && i >= 0 {
+	if _, message, _ := bytes.Cut(text, []byte(denied)); err == nil && bytes.HasPrefix(message, []byte(FencedMark)) {
 		t.permit.refusedAsStranger(FencedMark)
 	}
 }

@@ -20,6 +20,9 @@ const (
 	maxSharing = 4096
 )
 
+// ourDomain is that of the labels and annotations that Tributary alone writes.
+const ourDomain = "tributary.dev/"
+
 // reservedAnnotations mean something about the object they are on, or record how
 // it was made; so do all in the domains of reservedDomains.
 var (
@@ -29,7 +32,7 @@ var (
 		"service.kubernetes.io/topology-mode":              true,
 		"service.kubernetes.io/topology-aware-hints":       true,
 	}
-	reservedDomains = []string{"tributary.dev/", "endpoints.kubernetes.io/", "endpointslice.kubernetes.io/"}
+	reservedDomains = []string{ourDomain, "endpoints.kubernetes.io/", "endpointslice.kubernetes.io/"}
 )
 
 // ReservedAnnotation reports whether an annotation of a source never reaches its

@@ -21,8 +21,8 @@ type Contribution struct {
 	// Orphan goes with Unseen: the cluster is not configured any more, so that
 	// nobody follows what stands of it.
 	Orphan bool
-	// Truncated goes with Unseen and Subsets: the standing Endpoints that Subsets
-	// were recovered from had left addresses out.
+	// Truncated goes with Unseen: the standing Endpoints had left addresses out, perhaps
+	// all of this share.
 	Truncated bool
 	// Failover is the member's place in the ordered list of those that serve one
 	// at a time, counted from 1; 0 when it serves together with all others.

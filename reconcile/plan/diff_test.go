@@ -367,6 +367,29 @@ func TestRecordOfPublishing(t *testing.T) {
 	}
 }
 
+// TestRecordOfTargets: where a cluster gives a replica both hand-written endpoints and computed
+// ones, the record says which of them name a pod by hand, also while the member is away.
+func TestRecordOfTargets(t *testing.T) {
+	for name, mixed := range map[string]bool{"mixed": true, "by hand alone": false} {
+		t.Run(name, func(t *testing.T) {
+			w, contributions := stand(t)
+			for i := range contributions {
+				contributions[i].Cluster, contributions[i].Source = "idc-a", syncer.Key{Namespace: []string{"shop-1", "shop-2"}[i], Name: shopWeb.Name}
+				contributions[i].HandWritten = i == 0 || !mixed
+			}
+			of := []netip.Addr{contributions[0].Endpoints[0].Addr}
+			contributions[0].WrittenOf = of
+			w.settle(mergeOrNil(contributions, w.current, bothKinds), bothKinds, nil)
+			if got := w.current.Standing("idc-a").WrittenOf; slices.Equal(got, of) != mixed {
+				t.Errorf("by hand are %v of %v", got, of)
+			}
+			if p := Diff(w.current, mergeOrNil(w.current.Share("idc-a"), w.current, bothKinds), bothKinds); !p.Empty() {
+				t.Errorf("while it is away: %+v", p)
+			}
+		})
+	}
+}
+
 // A change was written to one kind, and the process ended before the other. Both stay
 // as they are until the member is seen: neither is taken for more than it says.
 func TestHalfWrittenChangesOutliveARestart(t *testing.T) {

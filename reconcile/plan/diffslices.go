@@ -51,7 +51,7 @@ func (d *differ) postpone() {
 	if len(d.creates)+len(d.updates)+len(d.removes) < 2 {
 		return
 	}
-	gained := map[netip.Addr][]Object{}
+	gained, readied := map[netip.Addr][]Object{}, map[netip.Addr]bool{}
 	var gainers []Object
 	for _, a := range slices.Concat(d.creates, d.updates) {
 		old, gains := d.leftEndpoints(a.Name), false
@@ -59,6 +59,7 @@ func (d *differ) postpone() {
 			e := &a.Slice.Endpoints[i]
 			if at := slices.IndexFunc(old, func(o syncer.Endpoint) bool { return o.Addr == e.Addr }); at < 0 {
 				gained[e.Addr] = append(gained[e.Addr], a.Object())
+				readied[e.Addr] = readied[e.Addr] || e.Ready
 				gains = gains || e.Ready
 			} else {
 				gains = gains || e.Ready && !old[at].Ready
@@ -74,11 +75,11 @@ func (d *differ) postpone() {
 	// needs is nil for an action that takes nothing away.
 	needs := func(a *Action) (needs []Object) {
 		for _, e := range d.leftEndpoints(a.Name) {
-			switch by := gained[e.Addr]; {
-			case a.Slice != nil && !loses(a.Slice.Endpoints, &e):
-			case len(by) > 0:
-				needs = append(needs, by...)
-			case e.Ready && !slices.Contains(gainers, a.Object()):
+			if a.Slice != nil && !loses(a.Slice.Endpoints, &e) {
+				continue
+			}
+			needs = append(needs, gained[e.Addr]...)
+			if e.Ready && !readied[e.Addr] && !slices.Contains(gainers, a.Object()) {
 				needs = append(needs, gainers...)
 			}
 		}
@@ -188,7 +189,7 @@ func (d *differ) update(s *CurrentSlice, w *SliceSpec) {
 		return
 	case !equalEndpoints(left.Endpoints, w.Endpoints):
 		a.Why = describeSlice(left, &w.Slice)
-	case s.Malformed:
+	case s.Malformed || s.Hinted:
 		a.Why = "has what Tributary does not write"
 	case !sameLabels:
 		a.Why = "labels differ"

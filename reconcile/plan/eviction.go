@@ -6,6 +6,7 @@ package plan
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -34,14 +35,19 @@ const maxParts = 4
 // before it gives up. The next one takes others.
 const maxParted = 48
 
+// maxOthers is about how many groups of other addresses are tried before it is taken that the
+// server takes none.
+const maxOthers = 6
+
 // evicted finds the standing addresses for which the server refuses even to take others
 // away from their object, or to bring others. Halves, and halves of halves, are put back to those that are known
 // to be accepted, and nothing is written meanwhile. There are none where the server refuses
-// the object whatever is in it, and where the last ready address that lives would go. Where
-// the search is not at its end, they are those that it has found, and it goes on when the
-// object is refused without them. again is true where it was overtaken, or has taken the
-// object apart.
-func (s *Isolation) evicted(w *RefusedWrite, contributions []Contribution, current Current) (evicted []Refusal, again bool) {
+// the object whatever is in it. The last ready address that lives goes where the server
+// takes another: one that is to leave, or one of whole, which is what was to be written
+// before w. Where the search is not at its end, they are those that it has found, and it goes
+// on when the object is refused without them. again is true where it was overtaken, or has
+// taken the object apart.
+func (s *Isolation) evicted(w *RefusedWrite, whole *Action, contributions []Contribution, current Current) (evicted []Refusal, again bool) {
 	a := w.Action
 	if s.try == nil || s.tried[a.Object()] || a.Verb != Update || a.Otherwise != nil || a.Endpoints == nil && a.Slice == nil {
 		return nil, false
@@ -55,25 +61,26 @@ func (s *Isolation) evicted(w *RefusedWrite, contributions []Contribution, curre
 	}
 	t := cmp.Or(s.tryouts[a.Object()], &tryout{try: s.try, shuffle: s.Shuffle, kept: map[netip.Addr]bool{}})
 	t.action, t.err = a, nil
-	culprits := t.culprits()
+	stays := a.states()
+	for _, addr := range t.culprits() {
+		if stays[addr] != absent {
+			evicted = append(evicted, Refusal{Address: addr, Evict: a.kinds(), Message: w.Message})
+		}
+	}
+	empties := lives(a.kinds(), s.found, contributions, current, nil) && !lives(a.kinds(), slices.Concat(s.found, evicted), contributions, current, nil)
+	if empties && !t.takesOther(current.unchanged(a.Object()), whole) {
+		evicted = nil
+	}
 	if errors.Is(t.err, ErrOvertaken) {
 		s.tryouts[a.Object()] = t
 		return nil, true
 	}
 	delete(s.tryouts, a.Object())
-	if s.tried[a.Object()] = true; t.err != nil {
-		return nil, errors.Is(t.err, ErrUncheckable) && s.Make != nil && s.takeApart(a, contributions, current)
+	s.whole = s.whole || t.whole
+	if s.tried[a.Object()] = len(evicted) == 0 || t.err != nil; t.err != nil {
+		return nil, errors.Is(t.err, ErrUncheckable) && s.Make != nil &&
+			(s.takeApart(a, contributions, current) || len(added(whole, stood)) > 0 && s.takeApart(whole, contributions, current))
 	}
-	stays := a.states()
-	for _, addr := range culprits {
-		if stays[addr] != absent {
-			evicted = append(evicted, Refusal{Address: addr, Evict: a.kinds(), Message: w.Message})
-		}
-	}
-	if lives(a.kinds(), s.found, contributions, current) && !lives(a.kinds(), slices.Concat(s.found, evicted), contributions, current) {
-		return nil, false
-	}
-	s.tried[a.Object()] = len(evicted) == 0
 	return evicted, false
 }
 
@@ -97,28 +104,18 @@ func (s *Isolation) takeApart(a *Action, contributions []Contribution, current C
 	if s.Shuffle != nil {
 		s.Shuffle(all)
 	}
-	var parts [][]netip.Addr
-	for level := halves(all); len(level) > 0 && len(parts) < maxParted; {
-		parts = append(parts, level...)
-		var smaller [][]netip.Addr
-		for _, part := range level {
-			if len(part) > 1 {
-				smaller = append(smaller, halves(part)...)
-			}
-		}
-		level = smaller
-	}
-	for _, part := range append(parts, nil) { // something may live elsewhere
+	for _, part := range append(parts(all, maxParted), nil) { // something may live elsewhere
 		gone := slices.Clone(s.found)
 		for _, addr := range all {
 			if !slices.Contains(part, addr) {
 				gone = append(gone, Refusal{Address: addr, Evict: a.kinds()})
 			}
 		}
-		if len(part) == len(all) || !lives(a.kinds(), gone, contributions, current) {
+		some := a.having(func(addr netip.Addr) bool { return slices.Contains(part, addr) })
+		if len(part) == len(all) || !lives(a.kinds(), gone, contributions, current, some.states()) {
 			continue
 		}
-		accepted, err := s.Make(a.having(func(addr netip.Addr) bool { return slices.Contains(part, addr) }))
+		accepted, err := s.Make(some)
 		if errors.Is(err, ErrOvertaken) {
 			s.tried[a.Object()] = false
 		} else if accepted { // the search for the others is not put off
@@ -143,7 +140,9 @@ type tryout struct {
 	opening, groups [][]netip.Addr
 	found           []netip.Addr
 	asked           int
-	err             error
+	// whole: it is not the addresses.
+	whole bool
+	err   error
 }
 
 // culprits goes on with the search, until it is at its end or t.err is set.
@@ -169,7 +168,7 @@ func (t *tryout) culprits() []netip.Addr {
 	}
 	for len(t.opening) > 0 {
 		accepted := t.accepts(t.opening[0])
-		if t.err != nil || !accepted && len(t.opening) == 1 { // it is not the addresses
+		if t.whole = t.err == nil && !accepted && len(t.opening) == 1; t.whole || t.err != nil { // it is not the addresses
 			return nil
 		}
 		if t.opening = t.opening[1:]; accepted {
@@ -194,6 +193,37 @@ func (t *tryout) culprits() []netip.Addr {
 		}
 	}
 	return t.found
+}
+
+// takesOther reports whether the server takes a ready address that is none of those found,
+// in one of two states of the object. Who takes none would leave nothing.
+func (t *tryout) takesOther(standing, whole *Action) bool {
+	for _, a := range []*Action{standing, whole} {
+		t.action = a
+		others := maps.Clone(a.states())
+		maps.DeleteFunc(others, func(addr netip.Addr, is traffic) bool { return is != ready || slices.Contains(t.found, addr) })
+		for _, group := range slices.Concat([][]netip.Addr{inOrder(others)}, parts(inOrder(others), maxOthers)) {
+			if len(group) > 0 && t.accepts(group) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// parts are halves, then quarters, and so on, until there are enough.
+func parts(all []netip.Addr, enough int) (parts [][]netip.Addr) {
+	for level := halves(all); len(level) > 0 && len(parts) < enough; {
+		parts = append(parts, level...)
+		var smaller [][]netip.Addr
+		for _, part := range level {
+			if len(part) > 1 {
+				smaller = append(smaller, halves(part)...)
+			}
+		}
+		level = smaller
+	}
+	return parts
 }
 
 func halves(all []netip.Addr) (groups [][]netip.Addr) {
@@ -229,6 +259,7 @@ func (a *Action) Emptied() *Action { return a.having(func(netip.Addr) bool { ret
 // having is an update with some of its addresses alone.
 func (a *Action) having(has func(netip.Addr) bool) *Action {
 	some := *a
+	some.Otherwise = nil
 	if a.Slice != nil {
 		spec := *a.Slice
 		spec.Endpoints = slices.DeleteFunc(slices.Clone(spec.Endpoints), func(e syncer.Endpoint) bool { return !has(e.Addr) })
@@ -246,9 +277,9 @@ func (a *Action) having(has func(netip.Addr) bool) *Action {
 	return &some
 }
 
-// lives reports whether a kind has an address that stands, that a member has ready and that
-// is not evicted from it.
-func lives(kind syncer.Kinds, refusals []Refusal, contributions []Contribution, current Current) bool {
+// lives reports whether a kind has an address that stands or comes, that a member has ready
+// and that is not evicted from it.
+func lives(kind syncer.Kinds, refusals []Refusal, contributions []Contribution, current Current, comes states) bool {
 	gone := map[netip.Addr]bool{}
 	for _, r := range refusals {
 		gone[r.Address] = gone[r.Address] || r.Evict&kind != 0
@@ -263,7 +294,7 @@ func lives(kind syncer.Kinds, refusals []Refusal, contributions []Contribution, 
 	}
 	return slices.ContainsFunc(contributions, func(c Contribution) bool {
 		return c.Service != nil && slices.ContainsFunc(c.Endpoints, func(e syncer.Endpoint) bool {
-			return e.Ready && e.In(kind) && stands[e.Addr] != absent && !gone[e.Addr]
+			return e.Ready && e.In(kind) && (stands[e.Addr] != absent || comes[e.Addr] != absent) && !gone[e.Addr]
 		})
 	})
 }

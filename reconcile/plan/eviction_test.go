@@ -51,7 +51,7 @@ func TestStandingAddressIsEvicted(t *testing.T) {
 		{"none at all, and one in each half", 8, func(a *Action) bool { return len(a.states()) == 0 || refuseAddresses("10.0.0.2", "10.0.0.7")(a) }, []string{"10.0.0.2", "10.0.0.7"}, true, 16},
 		{"whatever is in it", 100, func(*Action) bool { return true }, nil, false, 7},
 		{"each of them", 8, larger(0), nil, false, 17},
-		{"the one that lives", 1, refuseAddresses("10.0.0.1"), nil, false, 3},
+		{"the one that lives", 1, refuseAddresses("10.0.0.1"), []string{"10.0.0.1"}, true, 4},
 		{"too many to find at once", 200, odd, oddOnes, true, 2 * maxTried * 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -124,6 +124,38 @@ func TestStandingAddressIsEvictedWithoutDryRuns(t *testing.T) {
 				t.Fatalf("left out %v", left)
 			}
 		}
+	}
+}
+
+// What lives and is refused keeps neither what is dead nor what comes: also where nothing
+// else that stands is ready.
+func TestLastReadyAddressGivesWay(t *testing.T) {
+	const dead, live, comes, worse = "10.0.0.3", "10.0.0.4", "10.0.0.1", "10.0.0.2"
+	for _, tt := range []struct {
+		name        string
+		now         []string
+		refuses     []string
+		uncheckable bool
+		want        []string
+	}{
+		{"nothing comes", []string{live}, []string{live}, false, nil},
+		{"one comes", []string{live, comes}, []string{live}, false, []string{comes}},
+		{"one comes and one that is refused", []string{live, comes, worse}, []string{live, worse}, false, []string{comes}},
+		{"what is dead is refused, too", []string{live, comes}, []string{live, dead}, false, []string{comes}},
+		{"each of them is refused", []string{live, comes}, []string{live, dead, comes}, false, []string{dead, live}},
+		{"nothing can be checked, and one comes", []string{live, comes}, []string{live}, true, []string{comes}},
+		{"nothing can be checked, and nothing comes", []string{live}, []string{live}, true, []string{dead, live}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, shopWeb)
+			p := policy{refuses: func(*Action) bool { return false }, settings: bothKinds}
+			p.pass(t, w, []Contribution{from("idc-a", 1, "http:80>8080", dead, live)}, nil, nil)
+			p = policy{refuses: refuseAddresses(tt.refuses...), settings: bothKinds, uncheckable: tt.uncheckable}
+			p.pass(t, w, []Contribution{from("idc-a", 1, "http:80>8080", tt.now...)}, nil, nil)
+			if got := readyAddresses(w); !slices.Equal(got, tt.want) {
+				t.Errorf("serves %v, want %v", got, tt.want)
+			}
+		})
 	}
 }
 

@@ -65,6 +65,8 @@ type Isolation struct {
 	tried map[Object]bool
 	// tryouts are those that were overtaken.
 	tryouts map[Object]*tryout
+	// whole: an object was refused whatever is in it.
+	whole bool
 }
 
 // NewIsolation begins with what is known to be refused. former is what was left out
@@ -88,6 +90,15 @@ func (s *Isolation) LeftOut() []Refusal {
 
 // Met reports whether a write was refused.
 func (s *Isolation) Met() bool { return s.refused > 0 }
+
+// Whole reports whether an object was refused whatever is in it.
+func (s *Isolation) Whole() bool { return s.whole }
+
+// Knows reports whether something is left out that was not tried in this search.
+func (s *Isolation) Knows() bool { return s.refused == 0 && len(s.found) > 0 }
+
+// Again tries everything again.
+func (s *Isolation) Again() { s.former, s.found = s.found, nil }
 
 // Accepted takes that nothing was refused. It returns true when there is more to try.
 func (s *Isolation) Accepted() (again bool) {
@@ -114,7 +125,7 @@ func (s *Isolation) next() bool {
 func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution, current Current) (again bool) {
 	s.refused++
 	fresh, evicts, overtaken, gained := false, false, false, map[netip.Addr]bool{}
-	var whole []RefusedWrite
+	var entire []RefusedWrite
 	for _, w := range writes {
 		stood := current.states(w.Action)
 		blamed := Blame(w.Action, w.Causes)
@@ -127,7 +138,7 @@ func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution,
 		if len(blamed) > 0 {
 			continue
 		}
-		if evicted, later := s.evicted(&w, contributions, current); len(evicted) > 0 || later {
+		if evicted, later := s.evicted(&w, whole(writes, w.Action), contributions, current); len(evicted) > 0 || later {
 			for _, r := range evicted {
 				fresh = s.add(r) || fresh
 			}
@@ -137,7 +148,7 @@ func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution,
 		}
 		added := added(w.Action, stood)
 		if w.Large || named(w.Causes) || len(added) == 0 {
-			whole = append(whole, w)
+			entire = append(entire, w)
 			continue
 		}
 		s.why = w.Message
@@ -157,12 +168,22 @@ func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution,
 	case fresh: // several writes may have been refused for one cause
 		s.shares, s.trying = nil, nil
 		return true
-	case len(whole) > 0:
-		return s.share(whole, contributions, current)
+	case len(entire) > 0:
+		return s.share(entire, contributions, current)
 	case len(gained) > 0:
 		return s.halve(gained, contributions)
 	}
 	return false
+}
+
+// whole is the action in whose place another was written; that itself where it was the first.
+func whole(writes []RefusedWrite, a *Action) *Action {
+	for i := range writes {
+		if o := writes[i].Action.Otherwise; o != nil && o.Object() == a.Object() {
+			return writes[i].Action
+		}
+	}
+	return a
 }
 
 // add notes a refusal, and reports whether it was new; a stricter one adds to the other.

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math/bits"
 	"net/netip"
 	"slices"
@@ -13,45 +14,126 @@ import (
 	"tributary.dev/tributary/internal/dice"
 )
 
-// policy is a server that refuses without saying why.
+// policy is a server that refuses, and mostly without saying why.
 type policy struct {
+	// refuses is what it does not take; answers, unless nil, is what it answers instead.
 	refuses  func(*Action) bool
+	answers  func(*Action) answer
 	settings Settings
-	// refused and written count writes, tried those that were only checked.
-	refused, written, tried int
+	// refused and written count writes, failed those of which nothing is known, tried those
+	// that were only checked.
+	refused, failed, written, tried int
+	// last are the objects of which the last write was not taken, content those at which the
+	// server fails for what is in them, paused those that it wants left alone.
+	last, content, paused map[Object]bool
 	// uncheckable is of a server that checks no write that is not made.
 	uncheckable bool
 	shuffle     func([]netip.Addr)
 }
 
-// carryOut writes like the reconciler: whatever is refused, the others go on.
+// answer is what a server says to a write: an HTTP code, 0 where it takes it; done where it
+// has made it all the same.
+type answer struct {
+	code   int
+	causes []Cause
+	done   bool
+}
+
+// unanswered is the code of a request that ends without an answer.
+const unanswered = -1
+
+func (r answer) taken() bool { return r.code == 0 }
+
+// refused reports an answer about what is in the write; others tell nothing of it.
+func (r answer) refused() bool { return r.code >= 400 && r.code < 500 && r.code != 429 }
+
+func (p *policy) answer(a *Action) answer {
+	switch {
+	case p.answers != nil:
+		r := p.answers(a)
+		if p.content[a.Object()] && !r.taken() && !r.refused() {
+			r.code = 403
+		}
+		return r
+	case p.refuses(a):
+		return answer{code: 403}
+	}
+	return answer{}
+}
+
+// carryOut writes like the reconciler: whatever is refused, the others go on; where a pause is
+// asked for, those that were sent beside it.
 func (p *policy) carryOut(w *world, plan Plan) (refused []RefusedWrite) {
-	w.made = map[Object]string{}
-	failed := map[Object]bool{}
+	w.made, p.last = map[Object]string{}, map[Object]bool{}
+	if p.paused == nil {
+		p.paused = map[Object]bool{}
+	}
+	failed, over := maps.Clone(p.paused), false
 	for _, stage := range plan.Sequence() {
 		for i := range stage {
 			a := &stage[i]
-			if slices.ContainsFunc(a.Needs, func(o Object) bool { return failed[o] }) {
-				failed[a.Object()] = true
+			if failed[a.Object()] || slices.ContainsFunc(a.Needs, func(o Object) bool { return p.last[o] }) {
+				p.last[a.Object()] = true
 				continue
 			}
 			for a != nil {
-				if p.refuses(a) {
+				r := p.answer(a)
+				if r.taken() || r.done {
+					w.apply(a)
+				}
+				switch p.last[a.Object()] = !r.taken(); {
+				case r.taken():
+					p.written++
+					a = nil
+				case r.refused():
 					p.refused++
-					failed[a.Object()] = true
 					if a.Verb != Delete {
-						refused = append(refused, RefusedWrite{Action: a, Message: "no"})
+						refused = append(refused, RefusedWrite{Action: a, Causes: r.causes, Message: "no", Large: r.code == 413})
 					}
 					a = a.Otherwise
-					continue
+				default:
+					p.failed++
+					failed[a.Object()] = true
+					if r.code == 429 {
+						p.paused[a.Object()], over = true, true
+					}
+					if a.Verb == Delete && !r.done || r.code == 429 {
+						a = a.Otherwise
+					} else {
+						a = nil
+					}
 				}
-				w.apply(a)
-				p.written++
-				a = nil
 			}
+		}
+		if over {
+			break
 		}
 	}
 	return refused
+}
+
+// failsForContent notes, of objects that could not be written, those that the server takes
+// without addresses.
+func (p *policy) failsForContent(plan Plan) (found bool) {
+	for _, stage := range plan.Sequence() {
+		for i := range stage {
+			a := &stage[i]
+			if p.last[a.Object()] && !p.content[a.Object()] && a.Verb == Update && (a.Endpoints != nil || a.Slice != nil) && p.answer(a).code >= 500 && p.answer(a.Emptied()).taken() {
+				p.content[a.Object()], found = true, true
+			}
+		}
+	}
+	return found
+}
+
+// planOf decides as the reconciler does.
+func planOf(current Current, contributions []Contribution, left []Refusal, settings Settings) Plan {
+	accepted, refused := Without(current.Key, contributions, left, current)
+	Steer(current.Key, accepted, settings.Policy)
+	if len(accepted) == 0 && len(refused) > 0 {
+		return Ending(current.Key, contributions, current, settings)
+	}
+	return Diff(current, mergeOrNil(accepted, current, settings), settings)
 }
 
 // pass is one look at the replica, until the search is at its end.
@@ -61,11 +143,11 @@ func (p *policy) pass(t testing.TB, w *world, contributions []Contribution, know
 		if p.tried++; p.uncheckable {
 			return false, ErrUncheckable
 		}
-		return !p.refuses(a), nil
+		return p.answer(a).taken(), nil
 	})
 	search.Shuffle = p.shuffle
 	search.Make = func(a *Action) (bool, error) {
-		if p.refuses(a) {
+		if !p.answer(a).taken() {
 			p.refused++
 			return false, nil
 		}
@@ -73,14 +155,26 @@ func (p *policy) pass(t testing.TB, w *world, contributions []Contribution, know
 		w.apply(a)
 		return true, nil
 	}
+	p.content = map[Object]bool{}
+	settings, fails := p.settings, 0
 	for range 200 {
-		left, _ := Without(shopWeb, contributions, search.LeftOut(), w.current)
-		current := w.current
-		var again bool
-		if refused := p.carryOut(w, Diff(current, mergeOrNil(left, current, p.settings), p.settings)); len(refused) > 0 {
+		before, current := p.failed, w.current
+		plan := planOf(current, contributions, search.LeftOut(), settings)
+		refused := p.carryOut(w, plan)
+		again := false
+		switch {
+		case len(refused) > 0:
 			again = search.Refused(refused, contributions, current)
-		} else {
+		case p.failed == before:
 			again = search.Accepted()
+		}
+		if p.failed > before { // what takes away is tried by itself, and once more
+			settings.Apart = true
+			if fails++; fails < 3 {
+				again = true
+			} else if fails == 3 {
+				again = p.failsForContent(plan)
+			}
 		}
 		if !again {
 			return search

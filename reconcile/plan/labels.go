@@ -5,6 +5,7 @@ package plan
 
 import (
 	"cmp"
+	"strings"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -74,7 +75,7 @@ var ours = map[string]bool{
 }
 
 // reserved are labels that mean something about the object they are on, so that
-// a Service's copy of them must not reach a replica.
+// a Service's copy of them must not reach a replica; so do all of our own domain.
 var reserved = map[string]bool{
 	LabelManagedBy: true, LabelInstance: true, LabelSliceManagedBy: true, LabelServiceName: true, LabelSourceCluster: true,
 	LabelHeadless: true, LabelSkipMirror: true, LabelEndpointsManagedBy: true,
@@ -86,7 +87,7 @@ var reserved = map[string]bool{
 func passed(labels map[string]string, pass func(key string) bool) map[string]string {
 	out := make(map[string]string, len(labels)+6)
 	for key, value := range labels {
-		if !reserved[key] && syncer.IsQualifiedName(key) && syncer.IsLabelValue(value) && (pass == nil || pass(key)) {
+		if !reserved[key] && !strings.HasPrefix(key, ourDomain) && syncer.IsQualifiedName(key) && syncer.IsLabelValue(value) && (pass == nil || pass(key)) {
 			out[key] = value
 		}
 	}

@@ -43,8 +43,9 @@ func merge(key syncer.Key, contributions []Contribution, current Current, settin
 	if len(shares) == 0 {
 		return r, nil
 	}
+	kinds := settings.kinds()
 	for _, s := range shares {
-		s.restrict(settings.kinds())
+		s.restrict(kinds)
 	}
 	u := unite(key, shares)
 	if len(shares) > 1 {
@@ -52,10 +53,10 @@ func merge(key syncer.Key, contributions []Contribution, current Current, settin
 			s.fit(len(u.ports) > 0)
 		}
 	}
-	r.Held = drain(shares, current)
-	failOver(shares)
+	r.Held = drain(shares, kinds, current)
+	failOver(shares, kinds)
 	r.Conflicts = slices.Concat(strangers, misread(key, shares), u.conflicts, u.guessed(), headless(key, shares), separate(key, shares))
-	r.Held = append(r.Held, demoteStale(shares, current)...)
+	r.Held = append(r.Held, demoteStale(shares, kinds, current)...)
 	slices.SortFunc(r.Conflicts, compareConflicts)
 	for _, s := range shares {
 		for _, rejection := range s.Rejected {

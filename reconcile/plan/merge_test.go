@@ -294,11 +294,42 @@ func TestSteering(t *testing.T) {
 	}
 }
 
+// Who is out of sight is no reason to take another's last endpoints away, nor to put back what
+// was taken away before.
+func TestWhoIsOutOfSightReplacesNobody(t *testing.T) {
+	for name, leave := range map[string]func(*Contribution){
+		"drained": func(c *Contribution) { c.Drain = true },
+		"stale":   func(c *Contribution) { c.Stale = true },
+	} {
+		w := newWorld(t, shopWeb)
+		run := func(leaves, away bool, served, held string) {
+			t.Helper()
+			a, b := from("idc-a", 100, "http:80", "10.0.0.1"), from("idc-b", 200, "http:80", "10.1.0.1")
+			if b.Away = away; leaves {
+				leave(&a)
+			}
+			r := Merge(shopWeb, []Contribution{a, b}, w.current, bothKinds)
+			if got, told := servedText(&r), len(r.Held) > 0; got != served || told != (held != "") {
+				t.Errorf("%s, the other away %t: served %q, held %v", name, away, got, r.Held)
+			}
+			w.settle(&r, bothKinds, nil)
+		}
+		both, left := "10.0.0.1:http:80 10.1.0.1:http:80", "10.1.0.1:http:80"
+		if name == "stale" {
+			left = "!10.0.0.1:http:80 10.1.0.1:http:80"
+		}
+		run(false, false, both, "")
+		run(true, true, both, "held")
+		run(true, false, left, "")
+		run(true, true, left, "")
+	}
+}
+
 func TestLabels(t *testing.T) {
 	c := from("idc-a", 1, "http:80", "10.0.0.1")
 	c.Service.Labels = map[string]string{
 		"app": "web", "example.com/team": "a_b.c", "empty": "",
-		LabelManagedBy: "Helm", LabelHeadless: "x", LabelEndpointsManagedBy: "endpoint-controller", LabelSliceManagedBy: "x",
+		LabelManagedBy: "Helm", "tributary.dev/fenced": "x", LabelHeadless: "x", LabelEndpointsManagedBy: "endpoint-controller", LabelSliceManagedBy: "x",
 		LabelServiceName: "x", LabelSourceCluster: "x", LabelSkipMirror: "false",
 		"bad key": "v", "-a": "v", "a/b/c": "v", "UP.case/a": "v", "value": "bad value", "long": strings.Repeat("x", 64), "ümlaut": "v", "/a": "v", "": "v",
 	}

@@ -5,8 +5,10 @@ package plan
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -40,20 +42,29 @@ func ClaimOf(kind Kind, replica syncer.Key, labels, annotations map[string]strin
 	}
 	instance = cmp.Or(instance, DefaultInstance)
 	of := labels[LabelInstance]
+	record, recorded := annotations[AnnotationReplica]
 	switch {
 	case of != "" && of != instance:
 		return ClaimOther
-	case of == "" && instance != DefaultInstance:
-		return ClaimMarked
-	}
-	record, recorded := annotations[AnnotationReplica]
-	switch {
-	case recorded && record == replica.String():
+	case of != "" && record == replica.String():
 		return ClaimRecorded
-	case !recorded && of == "" && kind == KindService && len(ReadRecord(annotations).Sources) > 0: // as the version before wrote it
+	case of == "" && !recorded && instance == DefaultInstance && kind == KindService && writtenBefore(replica, annotations):
 		return ClaimRecorded
 	}
 	return ClaimMarked
+}
+
+// writtenBefore reports whether a Service's sources are all that the version before recorded
+// of a replica: under the name of its sources, or one with that in it.
+func writtenBefore(replica syncer.Key, annotations map[string]string) bool {
+	var sources Sources
+	if json.Unmarshal([]byte(annotations[AnnotationSources]), &sources) != nil {
+		return false
+	}
+	return len(sources) > 0 && !slices.ContainsFunc(sources, func(s source) bool {
+		of, named := syncer.ParseKey(s.Service)
+		return !named || !syncer.IsLabel(s.Cluster) || s.Created.IsZero() || s.Ports == nil || !strings.Contains(replica.Name, of.Name)
+	})
 }
 
 // marked reports whether labels carry the mark.

@@ -20,7 +20,8 @@ func TestClaimOf(t *testing.T) {
 		}
 		return labels
 	}
-	sources := map[string]string{AnnotationSources: `[{"cluster":"a","service":"shop/web"}]`}
+	sources := map[string]string{AnnotationSources: `[{"cluster":"a","service":"shop/web","created":"1970-01-01T00:01:40Z","ports":["http"]}]`}
+	text := func(sources string) map[string]string { return map[string]string{AnnotationSources: sources} }
 	record := func(of string) map[string]string { return map[string]string{AnnotationReplica: of} }
 	for _, c := range []struct {
 		name                string
@@ -35,7 +36,13 @@ func TestClaimOf(t *testing.T) {
 		{"the mark alone, of a named installation", mark(), sources, "blue", ClaimMarked, ClaimMarked},
 		{"of the version before", mark(), sources, "", ClaimRecorded, ClaimMarked},
 		{"of the version before, which knew of no instances", mark(LabelInstance, "default"), sources, "", ClaimMarked, ClaimMarked},
-		{"of the version before, damaged", mark(), map[string]string{AnnotationSources: "[{}]"}, "", ClaimMarked, ClaimMarked},
+		{"of the version before, damaged", mark(), text("[{}]"), "", ClaimMarked, ClaimMarked},
+		{"of the version before, in a namespace of another name", mark(), text(`[{"cluster":"a","service":"team/web","created":"2020-01-01T00:00:00Z","ports":[]}]`), "", ClaimRecorded, ClaimMarked},
+		{"the sources of another Service", mark(), text(`[{"cluster":"a","service":"other/thing","created":"2020-01-01T00:00:00Z","ports":[]}]`), "", ClaimMarked, ClaimMarked},
+		{"one that is another Service", mark(), text(`[{"cluster":"a","service":"shop/web","created":"2020-01-01T00:00:00Z","ports":[]},{"cluster":"b","service":"other/thing","created":"2020-01-01T00:00:00Z","ports":[]}]`), "", ClaimMarked, ClaimMarked},
+		{"sources without a time", mark(), text(`[{"cluster":"a","service":"shop/web","ports":[]}]`), "", ClaimMarked, ClaimMarked},
+		{"sources without ports", mark(), text(`[{"cluster":"a","service":"shop/web","created":"2020-01-01T00:00:00Z"}]`), "", ClaimMarked, ClaimMarked},
+		{"a record that fits, of no installation", mark(), record("shop/web"), "", ClaimMarked, ClaimMarked},
 		{"mark and instance", mark(LabelInstance, "blue"), nil, "blue", ClaimMarked, ClaimMarked},
 		{"all three", mark(LabelInstance, "blue"), record("shop/web"), "blue", ClaimRecorded, ClaimRecorded},
 		{"all three, by default", mark(LabelInstance, "default"), record("shop/web"), "", ClaimRecorded, ClaimRecorded},
@@ -168,6 +175,31 @@ func TestForgedSlicesDecideNothing(t *testing.T) {
 		}
 		if claim == ClaimRecorded && len(p.Removals)+len(p.Stages) == 0 {
 			t.Errorf("%s: it stays", name)
+		}
+	}
+}
+
+// A replica outside of the bounds is told where anything of it is ours, and left alone.
+func TestOutOfBounds(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		claim           Claim
+		told, contested bool
+	}{
+		{"nobody's", ClaimNone, false, false},
+		{"another installation's", ClaimOther, false, false},
+		{"marked alone", ClaimMarked, false, true},
+		{"ours", ClaimRecorded, true, false},
+	} {
+		o := Current{Key: shopWeb, Endpoints: &CurrentEndpoints{Meta: Meta{Claim: c.claim}},
+			Slices: []CurrentSlice{{Meta: Meta{Name: "web-1", Claim: c.claim}}}}
+		o.Own()
+		p := OutOfBounds(o)
+		if told := len(p.Conflicts) == 1 && p.Conflicts[0].Reason == ConflictNamespace; told != c.told || !p.Empty() {
+			t.Errorf("%s: %+v", c.name, p)
+		}
+		if o.Disputed() != c.contested {
+			t.Errorf("%s: disputed %t", c.name, o.Disputed())
 		}
 	}
 }

@@ -34,6 +34,9 @@ type source struct {
 	HandWritten bool `json:"handWritten,omitempty"`
 	// WrittenIn names the objects that they stand in; none is unknown.
 	WrittenIn []string `json:"writtenIn,omitempty"`
+	// WrittenOf are the addresses of those that name a pod, where other Services of the cluster
+	// give endpoints that are computed from pods.
+	WrittenOf []netip.Addr `json:"writtenOf,omitempty"`
 	// Annotations are those of the Service that say how the replica is shared.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// AgedReady are addresses that stand as not ready although the member, when last
@@ -114,7 +117,7 @@ func (r *Record) stands(standing *Record) bool {
 func (s source) equal(o source) bool {
 	return s.Cluster == o.Cluster && s.Service == o.Service && s.Created.Equal(o.Created) && slices.Equal(s.Ports, o.Ports) &&
 		s.Family == o.Family && s.Publishes == o.Publishes && s.HandWritten == o.HandWritten &&
-		slices.Equal(s.WrittenIn, o.WrittenIn) && maps.Equal(s.Annotations, o.Annotations) && slices.Equal(s.AgedReady, o.AgedReady)
+		slices.Equal(s.WrittenIn, o.WrittenIn) && slices.Equal(s.WrittenOf, o.WrittenOf) && maps.Equal(s.Annotations, o.Annotations) && slices.Equal(s.AgedReady, o.AgedReady)
 }
 
 func (s Sources) has(cluster string) bool {
@@ -137,6 +140,10 @@ func recordOf(shares []*share, u union) Sources {
 		if len(s.WrittenIn) <= writtenMost {
 			sources[i].WrittenIn = s.WrittenIn
 		}
+		computed := func(o *share) bool { return o.Cluster == s.Cluster && !o.HandWritten }
+		if len(s.WrittenOf) <= agedMost && slices.ContainsFunc(shares, computed) {
+			sources[i].WrittenOf = s.WrittenOf
+		}
 		for _, p := range u.ports {
 			if slices.Contains(p.feeders, s) {
 				sources[i].Ports = append(sources[i].Ports, p.Name)
@@ -152,7 +159,7 @@ const onlyEndpoints = "only:"
 
 // addressRecord says which cluster each address of the subsets belongs to, as
 // far as the slices do not: "idc-a=*;idc-b=10.1.0.7,10.1.0.9", where * stands
-// for all addresses not named. Empty when there is nothing to say.
+// for all addresses not named; unless one is nobody's. Empty when there is nothing to say.
 func addressRecord(shares []*share, subsets []syncer.Subset, only bool) string {
 	if len(subsets) == 0 {
 		return ""
@@ -177,6 +184,9 @@ func addressRecord(shares []*share, subsets []syncer.Subset, only bool) string {
 		}
 	}
 	slices.Sort(clusters)
+	if len(written) > 0 { // nobody knows yet whose those are
+		rest = ""
+	}
 	var b strings.Builder
 	if only {
 		b.WriteString(onlyEndpoints)

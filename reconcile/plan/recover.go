@@ -153,7 +153,7 @@ func (r *recovery) contributions(endpoints []syncer.Endpoint) []Contribution {
 		*c = Contribution{Cluster: r.cluster, Unseen: true, Stale: aged}
 		c.Source, _ = syncer.ParseKey(s.Service)
 		c.Service, c.Publishes, c.HandWritten = r.service(c.Source, s, endpoints), s.Publishes, s.HandWritten
-		c.WrittenIn = s.WrittenIn
+		c.WrittenIn, c.WrittenOf = s.WrittenIn, s.WrittenOf
 		if c.EndpointsFamily = s.Family; s.Ports == nil && len(subsets) == 0 {
 			c.EndpointsFamily = familyOfAll(endpoints)
 		}
@@ -165,8 +165,9 @@ func (r *recovery) contributions(endpoints []syncer.Endpoint) []Contribution {
 	}
 	slices.Sort(out[0].Families)
 	if !aged && len(subsets) > 0 {
-		out[0].Subsets, out[0].Truncated = subsets, r.truncated()
+		out[0].Subsets = subsets
 	}
+	out[0].Truncated = r.truncated()
 	for i := range endpoints {
 		c := &out[sourceOf(&endpoints[i], sources)]
 		c.Endpoints = append(c.Endpoints, endpoints[i])

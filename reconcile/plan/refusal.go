@@ -103,6 +103,33 @@ func refusedShare(refusals []Refusal, cluster string) *Refusal {
 	return &refusals[at]
 }
 
+// Bares reports whether a plan leaves a kind without any ready endpoint that has one, although
+// somebody gives others that are ready.
+func (p *Plan) Bares(contributions []Contribution) bool {
+	if p.Empty() {
+		return false
+	}
+	was, is := p.current.content(), p.outcome()
+	return slices.ContainsFunc([]syncer.Kinds{syncer.KindEndpoints, syncer.KindEndpointSlices}, func(kind syncer.Kinds) bool {
+		return was.ready(kind) && !is.ready(kind) && slices.ContainsFunc(contributions, func(c Contribution) bool {
+			return c.Service != nil && slices.ContainsFunc(c.Endpoints, func(e syncer.Endpoint) bool { return e.Ready && e.In(kind) })
+		})
+	})
+}
+
+// ready reports whether there is a ready endpoint in a kind.
+func (c content) ready(kind syncer.Kinds) bool {
+	if kind == syncer.KindEndpoints {
+		return slices.ContainsFunc(c.subsets, func(s syncer.Subset) bool { return len(s.Ready) > 0 })
+	}
+	for _, s := range c.slices {
+		if slices.ContainsFunc(s.Endpoints, func(e syncer.Endpoint) bool { return e.Ready }) {
+			return true
+		}
+	}
+	return false
+}
+
 // leftOut are the addresses of one contribution that were refused for one reason.
 type leftOut struct {
 	first   netip.Addr

@@ -85,13 +85,13 @@ func (s *share) rename(name string, change portChange) {
 // has not been silent for too long.
 func (c *Contribution) followed() bool { return !c.Orphan && !c.Stale }
 
-// counts reports whether the share has a ready endpoint of the kind that a decision goes
+// counts reports whether the share has a ready endpoint of the sort that a decision goes
 // by which takes others away: nobody knows whether one that is not followed is alive.
-func (s *share) counts() bool { return s.followed() && s.ready() }
+func (s *share) counts(kind syncer.Kinds) bool { return s.followed() && s.ready(kind) }
 
-// ready reports whether the share has an endpoint that may take traffic.
-func (s *share) ready() bool {
-	return slices.ContainsFunc(s.endpoints, func(e syncer.Endpoint) bool { return e.Ready })
+// ready reports whether the share has an endpoint in a kind that may take traffic.
+func (s *share) ready(kind syncer.Kinds) bool {
+	return slices.ContainsFunc(s.endpoints, func(e syncer.Endpoint) bool { return e.Ready && e.In(kind) })
 }
 
 // endpointsOnly reports whether the share has an address that its slices lack.

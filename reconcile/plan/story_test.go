@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -21,97 +22,87 @@ import (
 // then carried out. What a line may say is in Apply; a pod's address is followed by "!" if it
 // is not ready, "~" if it terminates.
 func TestStories(t *testing.T) {
-	stories.Play(t, func(t *testing.T) stories.Story {
-		return &replicaStory{
-			world: newWorld(t, shopWeb), members: map[string]Contribution{}, away: map[string]bool{}, left: map[string]bool{},
-			settings: Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true},
-		}
-	})
+	stories.Play(t, func(t *testing.T) stories.Story { return newReplicaStory(t) })
+}
+
+func newReplicaStory(t testing.TB) *replicaStory {
+	return &replicaStory{
+		world: newWorld(t, shopWeb), members: map[string]Contribution{}, away: map[string]bool{}, configured: map[string]bool{},
+		settings: Settings{WriteEndpoints: true, WriteSlices: true, CreateNamespaces: true},
+	}
 }
 
 // replicaStory is one replica: what its members give, and what stands.
 type replicaStory struct {
 	*world
-	members  map[string]Contribution
-	away     map[string]bool // not seen since the start: what stands counts
-	left     map[string]bool // not in the configuration any more
-	settings Settings
-	// refuses is what the server does not take, nil for nothing; former is what was left
+	// members are the Services by cluster, a second one of a cluster as "NAME/2".
+	members    map[string]Contribution
+	away       map[string]bool // not seen since the start: what stands counts
+	configured map[string]bool
+	lost       []string // known to be gone, though their member is away
+	remove     bool     // what stands of clusters that are not configured goes
+	settings   Settings
+	// answer is what the server makes of a write, nil: it takes it; former is what was left
 	// out for that.
-	refuses func(*Action) bool
-	former  []Refusal
+	answer func(*Action) answer
+	former []Refusal
+	// most is how many writes are made before the process ends; 0: all.
+	most int
+	// shows is what is to be told at the end of the step in hand.
+	shows [][]string
 }
 
 // Apply reads one line.
 func (s *replicaStory) Apply(line string) error {
 	words := strings.Fields(line)
+	rest := words[1:]
 	switch words[0] {
 	case "member":
-		return s.member(words[1], line)
+		return s.member(rest[0], line)
 	case "gone":
-		delete(s.members, words[1])
+		delete(s.members, rest[0])
 	case "away":
-		s.away[words[1]] = true
+		s.away[rest[0]] = true
+	case "seen":
+		for _, name := range rest {
+			delete(s.away, name)
+		}
 	case "left":
-		s.left[words[1]] = true
+		for _, name := range rest {
+			s.configured[name], s.away[name] = false, false
+		}
+	case "lost":
+		s.lost = rest
+	case "restart":
+		s.restart()
+	case "stop":
+		n, err := strconv.Atoi(rest[len(rest)-1])
+		s.most = n
+		return err
 	case "namespace":
-		s.current.Namespace = map[string]NamespaceState{"missing": NamespaceMissing, "active": NamespaceActive, "terminating": NamespaceTerminating}[words[1]]
+		s.current.Namespace = map[string]NamespaceState{"missing": NamespaceMissing, "active": NamespaceActive,
+			"terminating": NamespaceTerminating, "unreadable": NamespaceUnreadable}[rest[0]]
 	case "settings":
-		return s.set(words[1:])
+		return s.set(rest)
 	case "hand":
-		return s.hand(words[1:])
+		return s.hand(rest)
+	case "edit":
+		return s.edit(rest[0], rest[1:])
+	case "forge":
+		return s.forge(rest)
 	case "foreign":
-		s.foreign(words[1])
+		s.foreign(rest[0])
+	case "occupied":
+		s.current.Occupied = rest
 	case "refuse":
-		return s.refuse(words[1:])
+		return s.refuse(rest)
+	case "webhook":
+		return s.webhook(rest)
+	case "show":
+		s.shows = append(s.shows, rest)
 	default:
 		return fmt.Errorf("unknown word %q", words[0])
 	}
-	return nil
-}
-
-// member reads: member NAME created=N PORT… | ADDRESS… | FLAG….
-func (s *replicaStory) member(name, line string) error {
-	parts := append(strings.Split(line, "|"), "", "")
-	words := strings.Fields(parts[0])[2:]
-	created := int64(100)
-	if text, found := strings.CutPrefix(words[0], "created="); found {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return err
-		}
-		created, words = n, words[1:]
-	}
-	c := from(name, created, strings.Join(words, " "), strings.Fields(parts[1])...)
-	for i := range c.Endpoints { // a pod is who it is, whatever comes before it
-		e := &c.Endpoints[i]
-		e.Target.Name, e.Target.UID = "web-"+e.Addr.String(), name+"-"+e.Addr.String()
-	}
-	for _, flag := range strings.Fields(parts[2]) {
-		switch key, value, _ := strings.Cut(flag, "="); key {
-		case "drain":
-			c.Drain = true
-		case "force":
-			c.Drain, c.DrainForce = true, true
-		case "stale":
-			c.Stale = true
-		case "panic":
-			c.Panicking = true
-		case "away":
-			c.Away = true
-		case "failover":
-			n, err := strconv.Atoi(value)
-			if err != nil {
-				return err
-			}
-			c.Failover = n
-		case "label":
-			c.Service.Labels = map[string]string{"app": "web", "team": value}
-		default:
-			return fmt.Errorf("unknown word %q", flag)
-		}
-	}
-	s.members[name], s.away[name], s.left[name] = c, false, false
 	return nil
 }
 
@@ -129,6 +120,15 @@ func (s *replicaStory) set(words []string) error {
 			s.settings.Capacity = n
 		case "namespaces":
 			s.settings.CreateNamespaces = value == "create"
+		case "instance":
+			s.settings.Instance, s.instance = value, value
+		case "orphans":
+			s.remove = value == "delete"
+		case "annotations":
+			s.settings.PassAnnotation = func(key string) bool { return value == "pass" || strings.HasPrefix(key, value) }
+		case "order", "drain", "force":
+			p, _ := s.settings.Policy.(placement)
+			s.settings.Policy = p.with(key, strings.Split(value, ","))
 		default:
 			return fmt.Errorf("unknown word %q", word)
 		}
@@ -136,114 +136,102 @@ func (s *replicaStory) set(words []string) error {
 	return nil
 }
 
-// hand is what somebody does to our objects.
-func (s *replicaStory) hand(words []string) error {
-	o := &s.current
-	switch strings.Join(words[:min(2, len(words))], " ") {
-	case "delete service":
-		o.Service = nil
-	case "delete endpoints":
-		o.Endpoints = nil
-	case "delete slices":
-		o.Slices = nil
-	case "empty endpoints":
-		o.Endpoints.Subsets = nil
-	case "empty slices":
-		for i := range o.Slices {
-			o.Slices[i].Endpoints = nil
-		}
-	case "add address":
-		first := &o.Endpoints.Subsets[0]
-		first.Ready = append(slices.Clone(first.Ready), syncer.Address{Addr: netip.MustParseAddr(words[2])})
-	case "set selector":
-		o.Service.Selector = map[string]string{"app": "theirs"}
-	case "label endpoints":
-		o.Endpoints.Labels = with(o.Endpoints.Labels, words[2], "theirs")
-	case "annotate service":
-		o.Service.Annotations = with(o.Service.Annotations, words[2], "theirs")
-	case "unlabel service":
-		o.Service.strip()
-	case "unlabel endpoints":
-		o.Endpoints.strip()
-	case "deleting service":
-		o.Service.Deleting = true
-	default:
-		return fmt.Errorf("unknown deed %q", words)
+// placement is a Policy as a configuration says it, whatever the sources ask for.
+type placement struct{ order, drained, forced []string }
+
+func (p placement) with(key string, clusters []string) placement {
+	switch clusters = slices.DeleteFunc(clusters, func(name string) bool { return name == "" }); key {
+	case "order":
+		p.order = clusters
+	case "drain":
+		p.drained = clusters
+	case "force":
+		p.forced = clusters
 	}
-	return nil
+	return p
 }
 
-// foreign puts an object of somebody else where ours would be.
-func (s *replicaStory) foreign(kind string) {
-	switch kind {
-	case "service":
-		s.current.Service = &CurrentService{Meta: Meta{Name: shopWeb.Name, UID: "theirs", ResourceVersion: "1"}}
-	case "endpoints":
-		s.current.Endpoints = &CurrentEndpoints{Meta: Meta{Name: shopWeb.Name, UID: "theirs", ResourceVersion: "1"}}
-	}
+func (p placement) Order(syncer.Key, string, *syncer.Service) []string { return p.order }
+
+func (p placement) Drain(cluster string) (drain, force bool) {
+	force = slices.Contains(p.forced, cluster)
+	return force || slices.Contains(p.drained, cluster), force
 }
 
-// refuse has the server say no, and not why.
-func (s *replicaStory) refuse(words []string) error {
-	switch what := words[0]; what {
-	case "nothing":
-		s.refuses = func(*Action) bool { return false }
-	case "address":
-		s.refuses = refuseAddresses(words[1:]...)
-	case "endpoints":
-		s.refuses = func(a *Action) bool { return a.Kind == KindEndpoints && refuseAddresses(words[1:]...)(a) }
-	case "create", "update", "delete":
-		s.refuses = func(a *Action) bool {
-			return string(a.Verb) == what && strings.EqualFold(string(a.Kind), words[1]) && (len(words) < 3 || a.Slice != nil && a.Slice.Cluster == words[2])
-		}
-	case "everything":
-		s.refuses = func(*Action) bool { return true }
-	default:
-		return fmt.Errorf("unknown refusal %q", words)
-	}
-	return nil
-}
-
-// search carries a plan out as far as the server takes it, and says what was left out.
-func (s *replicaStory) search(say func(string, ...any)) {
-	p := &policy{refuses: s.refuses, settings: s.settings}
-	search := p.pass(s.t, s.world, s.contributions(), nil, s.former)
-	s.former = search.LeftOut()
-	say("%d refused, %d written", p.refused, p.written)
-	for _, r := range s.former {
-		say("left out: %s", r.String())
-	}
-}
-
-// contributions are what the members give, those that are away or left as they stand.
-func (s *replicaStory) contributions() (all []Contribution) {
-	names := map[string]bool{}
-	for name := range s.members {
-		names[name] = true
-	}
-	for _, name := range s.current.Clusters() {
-		if s.away[name] || s.left[name] {
-			names[name] = true
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if !s.away[name] && !s.left[name] {
-			all = append(all, s.members[name])
-			continue
-		}
-		for _, c := range s.current.Share(name) {
-			c.Expected, c.Orphan = s.away[name], s.left[name]
-			all = append(all, c)
-		}
-	}
-	return all
-}
+func (p placement) Misread(source *syncer.Service) string { return source.Annotations["misread"] }
 
 // Step plans, says what it comes to, and carries it out.
 func (s *replicaStory) Step() (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	desired := mergeOrNil(s.contributions(), s.current, s.settings)
-	p := Diff(s.current, desired, s.settings)
+	current, foreign := s.read(), s.foreignSnapshot()
+	collected := *s.world // what goes with our Service by owner reference
+	if collected.current.Service != nil && collected.current.Service.Owned {
+		collected.deleteService()
+	}
+	contributions := s.contributions(&current)
+	p := planOf(current, contributions, nil, s.settings)
+	tellPlan(&p, say)
+	failed := map[Object]bool{}
+	ended := s.most > 0
+	switch {
+	case ended:
+		s.stop(p)
+	case s.answer != nil:
+		failed = s.search(contributions, say)
+	default:
+		s.carryOut(p)
+	}
+	if s.current.Service == nil && current.Service != nil {
+		foreign = collected.foreignSnapshot()
+	}
+	if !ended {
+		s.check(contributions, failed, foreign)
+	}
+	for _, words := range s.shows {
+		s.show(words, say)
+	}
+	s.shows = nil
+	say("serves %s", listed(readyAddresses(s.world)))
+	s.tellApart(say)
+	return out
+}
+
+// tellApart says what only one of the two kinds serves, where both are written.
+func (s *replicaStory) tellApart(say func(string, ...any)) {
+	if s.current.Endpoints == nil || len(s.current.Slices) == 0 {
+		return
+	}
+	serves := map[string]map[Kind]bool{}
+	for at, isReady := range s.places() {
+		if of := serves[at.addr.String()]; isReady && of == nil {
+			serves[at.addr.String()] = map[Kind]bool{at.kind: true}
+		} else if isReady {
+			of[at.kind] = true
+		}
+	}
+	for _, kind := range []Kind{KindEndpoints, KindEndpointSlice} {
+		var alone []string
+		for _, addr := range slices.Sorted(maps.Keys(serves)) {
+			if of := serves[addr]; len(of) == 1 && of[kind] {
+				alone = append(alone, addr)
+			}
+		}
+		if len(alone) > 0 {
+			say("of these in %s alone: %s", map[Kind]string{KindEndpoints: "Endpoints", KindEndpointSlice: "slices"}[kind], listed(alone))
+		}
+	}
+}
+
+// listed are addresses, of many the first and the last.
+func listed(addrs []string) string {
+	if n := len(addrs); n > 12 {
+		return fmt.Sprintf("%d: %s to %s", n, addrs[0], addrs[n-1])
+	}
+	return strings.Join(addrs, " ")
+}
+
+// tellPlan says what a plan writes, reports and waits for.
+func tellPlan(p *Plan, say func(string, ...any)) {
 	number := 0
 	tell := func(stage []Action) {
 		number++
@@ -289,23 +277,64 @@ func (s *replicaStory) Step() (out []string) {
 	if p.Waiting != "" {
 		say("waiting: %s", p.Waiting)
 	}
-	if s.refuses != nil {
-		s.search(say)
-	} else {
-		s.carryOut(desired, p)
-	}
-	say("serves %s", strings.Join(readyAddresses(s.world), " "))
-	return out
 }
 
 // carryOut writes, until nothing is left to be written, and makes sure that it ends.
-func (s *replicaStory) carryOut(desired *Desired, p Plan) {
-	for range 4 {
+func (s *replicaStory) carryOut(p Plan) {
+	for range 5 {
 		if p.Empty() {
 			return
 		}
 		s.execute(p, nil)
-		p = Diff(s.current, desired, s.settings)
+		current := s.read()
+		p = planOf(current, s.contributions(&current), nil, s.settings)
 	}
 	s.t.Fatalf("no end of writing: %s", textOf(s.t, p))
+}
+
+// stop carries a plan out until the process ends.
+func (s *replicaStory) stop(p Plan) {
+	s.made = map[Object]string{}
+	for _, stage := range p.Sequence() {
+		for i := range stage {
+			if s.most == 0 {
+				return
+			}
+			s.most--
+			s.apply(&stage[i])
+		}
+	}
+	s.most = 0
+}
+
+// check holds what is true after every step: nothing of others has changed, and what no member
+// names stands only where the server does not take the write that it leaves with.
+func (s *replicaStory) check(contributions []Contribution, failed map[Object]bool, foreign string) {
+	if now := s.foreignSnapshot(); now != foreign {
+		s.t.Errorf("what is not ours has changed:\n%s\n%s", foreign, now)
+	}
+	named := states{}
+	for _, c := range contributions {
+		named.add(slices.Values(c.Endpoints))
+	}
+	dead := func(e syncer.Endpoint) bool { return named[e.Addr] < stateOf(e.Ready) && !s.unclaimed(e) }
+	object := func(a *Action, all iter.Seq[syncer.Endpoint]) {
+		for e := range all {
+			live := func() *Action { return a.having(func(addr netip.Addr) bool { return named[addr] != absent }) }
+			if dead(e) && (!failed[a.Object()] || s.answer(live()).taken()) {
+				s.t.Errorf("%s stands in %s %s, ready %t, and no member has it so", e.Addr, a.Kind, a.Name, e.Ready)
+			}
+		}
+	}
+	if e := s.current.ours(); e.Owned {
+		object(e.Unchanged(), e.all())
+	}
+	for _, slice := range s.current.slicesOf(every) {
+		object(slice.Unchanged(), slice.all())
+	}
+}
+
+// unclaimed reports whether an address may be of a member that has not been read.
+func (s *replicaStory) unclaimed(e syncer.Endpoint) bool {
+	return len(s.away) > 0 && e.Target.UID != ""
 }

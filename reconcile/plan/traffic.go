@@ -14,16 +14,31 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
+// Who serves is decided for each kind by itself: where the server takes one kind of a member
+// and not the other, others have to go on in that one.
+
+// inKinds are those of the kinds in which something is true.
+func inKinds(kinds syncer.Kinds, is func(kind syncer.Kinds) bool) (in syncer.Kinds) {
+	for _, kind := range []syncer.Kinds{syncer.KindEndpoints, syncer.KindEndpointSlices} {
+		if kinds&kind != 0 && is(kind) {
+			in |= kind
+		}
+	}
+	return in
+}
+
 // drain takes out the endpoints of members that are to serve no more. The last
 // ready endpoints of a replica stay, unless the drain is forced; then it says so.
-func drain(shares []*share, current Current) (held []Held) {
-	serving := slices.ContainsFunc(shares, func(s *share) bool { return s.undrained() && !s.Expected })
+func drain(shares []*share, kinds syncer.Kinds, current Current) (held []Held) {
 	for _, s := range shares {
-		switch {
-		case !s.Drain || len(s.endpoints) == 0:
-		case serving || s.DrainForce || !s.ready() || s.replaced(shares, (*share).undrained, current):
-			s.limit(nil)
-		default:
+		if !s.Drain || len(s.endpoints) == 0 {
+			continue
+		}
+		gone := inKinds(kinds, func(kind syncer.Kinds) bool {
+			serving := func(o *share) bool { return o.undrained(kind) && o.seen() }
+			return s.DrainForce || !s.ready(kind) || slices.ContainsFunc(shares, serving) || s.replaced(shares, kind, (*share).undrained, current)
+		})
+		if s.withdraw(gone, kinds); gone != kinds {
 			held = append(held, Held{s.Cluster, HeldDrain})
 		}
 	}
@@ -31,35 +46,80 @@ func drain(shares []*share, current Current) (held []Held) {
 }
 
 // undrained reports whether a share counts, and is not to be drained.
-func (s *share) undrained() bool { return !s.Drain && s.counts() }
+func (s *share) undrained(kind syncer.Kinds) bool { return !s.Drain && s.counts(kind) }
+
+// seen reports whether what a share says is known to be so at this moment.
+func (s *share) seen() bool { return !s.Expected && !s.Away }
 
 // replaced reports whether nothing ready of a share's cluster stands while another share, of a
-// member that has not been seen, does what it would. Nobody knows whether that one is alive,
+// member that is not seen, does what it would. Nobody knows whether that one is alive,
 // so it makes no share go; but neither does one come back for it.
-func (s *share) replaced(shares []*share, does func(*share) bool, current Current) bool {
-	return slices.ContainsFunc(shares, does) && !slices.ContainsFunc(current.shares().stands[s.Cluster], func(e syncer.Endpoint) bool { return e.Ready })
+func (s *share) replaced(shares []*share, kind syncer.Kinds, does func(*share, syncer.Kinds) bool, current Current) bool {
+	return slices.ContainsFunc(shares, func(o *share) bool { return does(o, kind) }) &&
+		!slices.ContainsFunc(current.shares().stands[s.Cluster], func(e syncer.Endpoint) bool { return e.Ready && e.In(kind) })
+}
+
+// withdraw takes a share out of some of the kinds that are written.
+func (s *share) withdraw(gone, kinds syncer.Kinds) {
+	switch gone {
+	case 0:
+	case kinds:
+		s.limit(nil)
+	default:
+		s.limit(slices.DeleteFunc(slices.Clone(s.endpoints), func(e syncer.Endpoint) bool { return !e.In(kinds &^ gone) }))
+		for i := range s.endpoints {
+			narrow(&s.endpoints[i], kinds&^gone)
+		}
+	}
 }
 
 // demoteStale takes the endpoints of members that have been silent for too long for not
 // ready, where another member has a ready one. Whatever Services of theirs they are of:
 // what stands does not tell.
-func demoteStale(shares []*share, current Current) (held []Held) {
-	fresh := slices.ContainsFunc(shares, func(s *share) bool { return s.counts() && !s.Expected })
+func demoteStale(shares []*share, kinds syncer.Kinds, current Current) (held []Held) {
 	ready := map[string]bool{}
 	for _, s := range shares {
-		ready[s.Cluster] = ready[s.Cluster] || s.Stale && s.ready()
+		ready[s.Cluster] = ready[s.Cluster] || s.Stale && s.ready(kinds)
 	}
 	for _, s := range shares {
-		switch {
-		case !s.Stale || !ready[s.Cluster]:
-		case fresh || s.replaced(shares, (*share).counts, current):
-			s.agedReady = readyOnes(s.endpoints)
-			s.limit(unreadied(s.endpoints))
-		case s.ready():
+		if !s.Stale || !ready[s.Cluster] {
+			continue
+		}
+		aged := inKinds(kinds, func(kind syncer.Kinds) bool {
+			fresh := func(o *share) bool { return o.counts(kind) && o.seen() }
+			return slices.ContainsFunc(shares, fresh) || s.replaced(shares, kind, (*share).counts, current)
+		})
+		if aged != kinds && s.ready(kinds&^aged) {
 			held = append(held, Held{s.Cluster, HeldStale})
 		}
+		s.demote(aged, kinds)
 	}
 	return held
+}
+
+// demote takes a share for not ready in some of the kinds that are written.
+func (s *share) demote(aged, kinds syncer.Kinds) {
+	switch aged {
+	case 0:
+		return
+	case kinds:
+		s.agedReady = readyOnes(s.endpoints)
+		s.limit(unreadied(s.endpoints))
+		return
+	}
+	var old, out []syncer.Endpoint
+	for _, e := range s.endpoints {
+		one := e
+		if narrow(&one, aged) {
+			old = append(old, one)
+			out = append(out, unreadied([]syncer.Endpoint{one})...)
+		}
+		if narrow(&e, everyKind&^aged) {
+			out = append(out, e)
+		}
+	}
+	s.agedReady = readyOnes(old)
+	s.limit(out)
 }
 
 // failOver leaves one of the members that serve one at a time: the first in
@@ -67,7 +127,20 @@ func demoteStale(shares []*share, current Current) (held []Held) {
 // said that has been silent for too long counts only if no other is ready, what stands
 // of a cluster that is not configured after that, and one in panic gives way to the next
 // that is live and ready. Members in the same place serve together.
-func failOver(shares []*share) {
+func failOver(shares []*share, kinds syncer.Kinds) {
+	place := map[syncer.Kinds]int{} // that serves; 0: all do
+	for _, kind := range []syncer.Kinds{syncer.KindEndpoints, syncer.KindEndpointSlices} {
+		place[kind] = servingPlace(shares, kind)
+	}
+	for _, s := range shares {
+		s.withdraw(inKinds(kinds, func(kind syncer.Kinds) bool {
+			return place[kind] > 0 && s.Failover > 0 && s.Failover != place[kind]
+		}), kinds)
+	}
+}
+
+// servingPlace is the place in the order that serves in a kind; 0 where there is none.
+func servingPlace(shares []*share, kind syncer.Kinds) int {
 	first := func(fits func(*share) bool) (best *share) {
 		for _, s := range shares {
 			if s.Failover > 0 && fits(s) && (best == nil || s.Failover < best.Failover) {
@@ -76,26 +149,20 @@ func failOver(shares []*share) {
 		}
 		return best
 	}
-	var active *share
-	for _, fits := range []func(*share) bool{
-		(*share).counts,
-		func(s *share) bool { return s.ready() && !s.Orphan },
-		(*share).ready,
-		func(s *share) bool { return len(s.endpoints) > 0 },
-	} {
-		if active = first(fits); active != nil {
-			break
-		}
+	counts := func(s *share) bool { return s.counts(kind) }
+	active := cmp.Or(first(counts),
+		first(func(s *share) bool { return s.ready(kind) && !s.Orphan }),
+		first(func(s *share) bool { return s.ready(kind) }),
+		first(func(s *share) bool {
+			return slices.ContainsFunc(s.endpoints, func(e syncer.Endpoint) bool { return e.In(kind) })
+		}))
+	switch {
+	case active == nil:
+		return 0
+	case active.Panicking:
+		active = cmp.Or(first(func(s *share) bool { return counts(s) && !s.Panicking && !s.Away }), active)
 	}
-	if active != nil && active.Panicking {
-		next := first(func(s *share) bool { return s.counts() && !s.Panicking && !s.Away })
-		active = cmp.Or(next, active)
-	}
-	for _, s := range shares {
-		if active != nil && s.Failover > 0 && s.Failover != active.Failover {
-			s.limit(nil)
-		}
-	}
+	return active.Failover
 }
 
 func readyOnes(endpoints []syncer.Endpoint) []netip.Addr {

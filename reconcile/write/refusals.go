@@ -23,6 +23,8 @@ type Refusals struct {
 	first, most time.Duration
 	// due receives the keys that are to be looked at again.
 	due func(syncer.Key)
+	// bare bounds the trials of replicas that have nothing else.
+	bare *RepairThrottle
 
 	mu    sync.Mutex
 	of    map[syncer.Key]*refusal
@@ -36,6 +38,15 @@ type refusal struct {
 	// next is when a look will leave known aside, pause the time before it.
 	next  time.Time
 	pause time.Duration
+	// whole: an object was refused last, whatever is in it.
+	whole bool
+}
+
+// Pass is what came of a pass over a replica.
+type Pass struct {
+	// Refused: a refusal was met in it. Stuck: nothing could be left out for it. Whole: an
+	// object was refused whatever is in it. Taken: a write was taken.
+	Refused, Stuck, Whole, Taken bool
 }
 
 const (
@@ -44,7 +55,7 @@ const (
 )
 
 func NewRefusals(first time.Duration, due func(syncer.Key)) *Refusals {
-	return &Refusals{first: first, most: refusalMost, due: due, of: map[syncer.Key]*refusal{}}
+	return &Refusals{first: first, most: refusalMost, due: due, bare: NewRepairThrottle(), of: map[syncer.Key]*refusal{}}
 }
 
 // Known returns what to leave out in a pass that begins now: nothing when it is
@@ -74,16 +85,37 @@ func (r *Refusals) Known(key syncer.Key, urgent, news bool, now time.Time) (know
 
 func untried(r plan.Refusal) bool { return r.Untried }
 
-// Settle notes what has to be left out of a replica after the pass that ends now.
-// fresh is true when a refusal was met in it, stuck when nothing could be left out for
-// it. A pass that was to try everything and could not passes on what it knew: the trial
-// is due still.
-func (r *Refusals) Settle(key syncer.Key, left []plan.Refusal, fresh, stuck bool, now time.Time) {
+// TryNow reports whether an urgent pass is to try everything again, since a replica has
+// nothing else that is ready: five times in a minute, then more rarely. Whatever becomes of
+// it, pauses are short again.
+func (r *Refusals) TryNow(key syncer.Key, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.of[key]
+	if one == nil {
+		return false
+	}
+	one.pause = r.first
+	if next := now.Add(one.pause); next.Before(one.next) {
+		one.next = next
+		r.lockedArm(now)
+	}
+	if r.bare.Held(key, now) > 0 {
+		return false
+	}
+	r.bare.Repaired(key, now)
+	return true
+}
+
+// Settle notes what has to be left out of a replica after the pass that ends now. A pass
+// that was to try everything and could not passes on what it knew: the trial is due still.
+// It is due, too, once an object is taken that was refused whatever was in it.
+func (r *Refusals) Settle(key syncer.Key, left []plan.Refusal, pass Pass, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.of[key]
 	switch {
-	case len(left) == 0 && !stuck:
+	case len(left) == 0 && !pass.Stuck:
 		delete(r.of, key)
 		return
 	case one == nil:
@@ -91,14 +123,19 @@ func (r *Refusals) Settle(key syncer.Key, left []plan.Refusal, fresh, stuck bool
 		r.of[key] = one
 	case slices.ContainsFunc(left, untried):
 		one.pause = r.first
-	case fresh:
+	case pass.Refused:
 		one.pause = min(2*one.pause, r.most)
 	}
 	one.known = left
-	if fresh || one.next.IsZero() {
-		one.next = now.Add(one.pause)
-		r.lockedArm(now)
+	switch {
+	case pass.Refused || one.next.IsZero():
+		one.next, one.whole = now.Add(one.pause), pass.Whole
+	case pass.Taken && one.whole:
+		one.next, one.whole = now, false
+	default:
+		return
 	}
+	r.lockedArm(now)
 }
 
 // lockedArm sets the timer for the first replica that is due.
