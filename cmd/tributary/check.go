@@ -205,7 +205,6 @@ func (k checker) tryOut(ctx context.Context, path string, ingress *checked) {
 	denied, err := planning.TryOut(ctx, k.timeout)
 	for _, refusal := range denied {
 		ingress.problem(fmt.Errorf("%w; correct what denies it", refusal))
-		ingress.Result = resultFailed
 	}
 	if err != nil {
 		ingress.note(fmt.Sprintf("no write was tried: %v", err))
@@ -233,6 +232,9 @@ func (k checker) one(ctx context.Context, c *checked) {
 	if access.Followed != "" {
 		c.note(access.Followed)
 	}
+	if strings.HasPrefix(access.REST.Host, "http:") {
+		c.note("its server is asked by http: no credential is sent, and nothing proves who answers")
+	}
 	if c.Expires = kubeconfig.Expires(access.REST); !c.Expires.IsZero() {
 		c.noteExpiry(time.Now())
 	}
@@ -242,20 +244,25 @@ func (k checker) one(ctx context.Context, c *checked) {
 	if k.offline {
 		return
 	}
-	c.Result = resultUnreachable
 	var clock kube.Clock
 	connection, err := kube.Connect(access.REST, kube.ConnectOptions{Cluster: c.Cluster, Version: readBuildVersion().Version, Wrap: clock.Wrap, RolesOnly: member.RolesOnly})
 	if err != nil {
+		c.Result = resultUnreachable
 		c.problem(err)
 		return
 	}
 	defer connection.Close()
 	version, err := connection.Version(ctx)
-	if err != nil {
+	switch {
+	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
+		c.problem(fmt.Errorf("%w; it is reached, and refuses the credential: put a new one in its place (of a member: tributary link)", err))
+		return
+	case err != nil:
+		c.Result = resultUnreachable
 		c.problem(fmt.Errorf("%w; is the server's address right, and does it run?", err))
 		return
 	}
-	c.Result, c.Version = resultOK, version.String()
+	c.Version = version.String()
 	c.noteSkew(&clock)
 	c.identity, _ = connection.Identity(ctx) // a missing right shows among the rights
 	if c.Role == roleIngress {
@@ -269,9 +276,6 @@ func (k checker) one(ctx context.Context, c *checked) {
 	if k.dial && c.Role == roleMember {
 		c.dialPod(ctx, connection.Clientset(), member.Namespaces.Only())
 	}
-	if len(c.Problems) > 0 {
-		c.Result = resultFailed
-	}
 }
 
 // refuseOthers finds members at whose address another cluster answers than the one that
@@ -282,7 +286,6 @@ func refuseOthers(results []checked) {
 		c := &results[i+1]
 		if was := known[c.Cluster]; was != "" && c.identity != "" && c.identity != was {
 			c.problem(fmt.Errorf("%w: its kube-system namespace has UID %.64q, and %.64q is recorded of this name; correct the address, or give the new cluster another name", kube.ErrOtherCluster, c.identity, was))
-			c.Result = resultFailed
 		}
 	}
 }
@@ -368,15 +371,6 @@ func (c *checked) askRights(ctx context.Context, connection *kube.Connection, ne
 		c.note(fmt.Sprintf("may not %s: %s", n, n.without))
 	}
 }
-
-func (c *checked) problem(err error) {
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%w; a longer --timeout helps if the cluster is only slow", err)
-	}
-	c.Problems = append(c.Problems, err.Error())
-}
-
-func (c *checked) note(text string) { c.Notes = append(c.Notes, text) }
 
 // printChecks prints one line a cluster; -o wide has what is noted in a column.
 func printChecks(w io.Writer, format string, found *checks) error {

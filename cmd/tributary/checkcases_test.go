@@ -47,7 +47,7 @@ var checkCases = slices.Concat([]checkCase{
 	{name: "another CA", change: func(s *setting) {
 		s.kubeconfigs["idc-a"]["ca"] = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BPT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="
 	}, says: "certificate"},
-	{name: "the member's token is refused", change: func(s *setting) { s.kubeconfigs["idc-a"]["token"] = "bad" }, says: "cluster idc-a"},
+	{name: "the member's token is refused", change: func(s *setting) { s.kubeconfigs["idc-a"]["token"] = "bad" }, says: "refuses the credential"},
 	{name: "the ingress cluster's token is refused", change: func(s *setting) { s.kubeconfigs["ingress"]["token"] = "bad" }, says: "ingress cluster"},
 	{name: "nobody at the member's address", change: func(s *setting) { s.kubeconfigs["idc-a"]["server"] = "https://127.0.0.1:1" }, says: "cluster idc-a"},
 	{name: "nobody at the ingress cluster's address", change: func(s *setting) { s.kubeconfigs["ingress"]["server"] = "https://127.0.0.1:1" }, says: "ingress cluster"},

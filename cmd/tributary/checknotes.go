@@ -32,6 +32,19 @@ const (
 	dialTimeout = 3 * time.Second
 )
 
+// problem notes what keeps run from working; the result says so from then on.
+func (c *checked) problem(err error) {
+	if c.Result == resultOK {
+		c.Result = resultFailed
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w; a longer --timeout helps if the cluster is only slow", err)
+	}
+	c.Problems = append(c.Problems, err.Error())
+}
+
+func (c *checked) note(text string) { c.Notes = append(c.Notes, text) }
+
 // noteExpiry tells of a credential that ends soon; one that has ended is a problem.
 func (c *checked) noteExpiry(now time.Time) {
 	switch left := c.Expires.Sub(now); {

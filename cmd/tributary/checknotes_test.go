@@ -30,10 +30,13 @@ func TestNoteExpiry(t *testing.T) {
 		{26 * time.Hour, "the credential ends in 26h0m", ""},
 		{-time.Minute, "", "ended 60s ago"},
 	} {
-		c := checked{Expires: now.Add(test.left)}
+		c := checked{Result: resultOK, Expires: now.Add(test.left)}
 		c.noteExpiry(now)
 		if notes, problems := strings.Join(c.Notes, ""), strings.Join(c.Problems, ""); notes != test.note || !strings.Contains(problems, test.problem) || (problems == "") != (test.problem == "") {
 			t.Errorf("%v: notes %q, problems %q", test.left, notes, problems)
+		}
+		if (c.Result == resultFailed) != (test.problem != "") {
+			t.Errorf("%v: the result is %q", test.left, c.Result)
 		}
 	}
 }

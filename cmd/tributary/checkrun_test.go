@@ -342,3 +342,19 @@ func (c *checkCase) try(t *testing.T) {
 		t.Errorf("check does not note %q:\n%s%s", c.notes, &table, &faults)
 	}
 }
+
+// TestRunWithoutMembersOfTheFile: where every kubeconfig that the file names is refused, members that are Secrets are followed.
+func TestRunWithoutMembersOfTheFile(t *testing.T) {
+	s := newSetting(t)
+	s.fromSecret(s.kubeconfig("idc-a"), nil)
+	s.config["clusters"] = []any{map[string]any{"name": "legacy", "kubeconfig": "gone"}}
+	path := s.files()
+	if code := dispatch(t.Context(), []string{"check", "--config", path}, io.Discard, io.Discard); code != exitUsage {
+		t.Errorf("check exits with %d", code)
+	}
+	_, stop := s.start(path)
+	s.until("the member of the Secret is replicated", func() bool { return s.shows("shop", podIP) })
+	if said := stop(); !strings.Contains(said, "gone does not exist") {
+		t.Errorf("not said: %s", said)
+	}
+}

@@ -68,7 +68,7 @@ func newExplainCommand() *cobra.Command {
 func printExplanation(w io.Writer, e *app.Explanation, wide bool) error {
 	p := &explanationPrinter{w: w, wide: wide}
 	for _, m := range e.Members {
-		p.member(&m)
+		p.member(&m, e.Namespace+"/"+e.Name)
 	}
 	p.stands(&e.Stands)
 	for _, c := range e.Conflicts {
@@ -99,7 +99,7 @@ func (p *explanationPrinter) table(headings []string, all [][]string) {
 	}
 }
 
-func (p *explanationPrinter) member(m *app.ExplainedMember) {
+func (p *explanationPrinter) member(m *app.ExplainedMember, replica string) {
 	state := m.State
 	if m.Reason != "" {
 		state += " (" + m.Reason + ")"
@@ -117,6 +117,9 @@ func (p *explanationPrinter) member(m *app.ExplainedMember) {
 	}
 	for i := range m.Services {
 		p.service(&m.Services[i])
+		if at := m.Services[i].Replica; at != "" && at != replica {
+			p.printf("  It is in replica %s: tributary explain %s\n", clean(at), clean(at))
+		}
 	}
 	p.printf("\n")
 }
@@ -164,8 +167,12 @@ func (p *explanationPrinter) stands(s *reconcile.Stands) {
 		p.printf("In the ingress cluster the Service of that name is not Tributary's, and is left alone.\n")
 	case "unknown":
 		p.printf("The ingress cluster has not been listed yet.\n")
-	default:
-		p.printf("In the ingress cluster: %d ready addresses in Endpoints, these in slices:\n", s.InEndpoints)
+	case "ours":
+		in := "these in slices:"
+		if len(s.Endpoints) == 0 {
+			in = "none in slices."
+		}
+		p.printf("In the ingress cluster: %d ready addresses in Endpoints, %s\n", s.InEndpoints, in)
 	}
 	var all [][]string
 	for _, e := range s.Endpoints {

@@ -21,7 +21,6 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/cmd/tributary/internal/app"
-	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -78,6 +77,26 @@ func printObject(w io.Writer, format string, value any) error {
 		return failedf("write output: %w", err)
 	}
 	return nil
+}
+
+// versioned puts apiVersion and kind before the fields of a struct.
+type versioned[T any] struct {
+	APIVersion string
+	Kind       string
+	Object     T
+}
+
+// MarshalJSON implements json.Marshaler.
+func (v versioned[T]) MarshalJSON() ([]byte, error) {
+	head, err := json.Marshal(map[string]string{"apiVersion": v.APIVersion, "kind": v.Kind})
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(v.Object)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(head[:len(head)-1], ','), body[1:]...), nil
 }
 
 // addConfigFlag adds --config, which has no default: a file that is picked up
@@ -145,13 +164,7 @@ func parseService(text string) (*syncer.Key, error) {
 func clusterNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	path, err := cmd.Flags().GetString("config")
 	if err != nil {
-		return instanceNames(cmd, func(s *metrics.Status) []string {
-			var names []string
-			for i := range s.Clusters {
-				names = append(names, s.Clusters[i].Name)
-			}
-			return names
-		})
+		return instanceNames(cmd, members)
 	}
 	watcher, err := config.Open(path)
 	if err != nil {

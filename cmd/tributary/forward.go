@@ -6,14 +6,16 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -30,14 +32,17 @@ import (
 const (
 	// defaultNamespace is where the manifests put Tributary.
 	defaultNamespace = "tributary-system"
-	// podSelector is what its pods are labelled with there; it finds one that holds no Lease.
-	podSelector = "app.kubernetes.io/name=tributary"
+	// container is that of Tributary in its pods, whatever these are called and labelled.
+	container = "tributary"
 	// defaultPort is that of the pages.
 	defaultPort = 9440
+	// podTimeout is how long one of several pods may take to say whether it leads.
+	podTimeout = 5 * time.Second
 )
 
 // forward finds the pod that leads and forwards a port of this machine to its pages.
 func (f *instanceFlags) forward(ctx context.Context) (*instance, error) {
+	bridge.Do(func() { bridgeTo(slog.DiscardHandler) }) // what the library says of a connection that ends is no fault of the command
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
 	access, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
@@ -48,88 +53,104 @@ func (f *instanceFlags) forward(ctx context.Context) (*instance, error) {
 	if err != nil {
 		return nil, misused(fmt.Errorf("--context: %w", err))
 	}
-	wanted := cmp.Or(f.instance, config.DefaultInstance)
-	pod, holds, err := leadingPod(ctx, client, cmp.Or(f.namespace, defaultNamespace), wanted)
-	if err != nil {
-		return nil, failed(err)
+	l := leaderSearch{
+		namespace: cmp.Or(f.namespace, defaultNamespace), instance: cmp.Or(f.instance, config.DefaultInstance),
+		open: func(ctx context.Context, pod *corev1.Pod) (*instance, error) {
+			return forwardTo(ctx, access, client, pod, cmp.Or(f.port, defaultPort))
+		},
 	}
-	out, err := forwardTo(ctx, access, client, pod, cmp.Or(f.port, defaultPort))
-	if err != nil || holds {
-		return out, err
-	}
-	if err := out.isOf(ctx, wanted); err != nil {
-		out.close()
-		return nil, failedf("pod %s in namespace %s: %w", pod.Name, pod.Namespace, err)
-	}
-	return out, nil
+	out, err := l.find(ctx, client)
+	return out, failed(err)
 }
 
-// isOf asks an instance that was found by no Lease of whose installation it is.
-func (i *instance) isOf(ctx context.Context, wanted string) error {
-	status, err := decodeAnswer[metrics.Status](i.get(ctx, "/debug/status", nil))
-	if err == nil && status.Instance != "" && status.Instance != wanted {
-		err = fmt.Errorf("is of instance %s, not of %s; name the instance with --instance, or another namespace with --namespace", clean(status.Instance), wanted)
-	}
-	return err
+// leaderSearch finds the pod of a namespace that leads an installation: the holder of its Lease or, where that is in
+// another namespace or is not held, the pod that says so of itself.
+type leaderSearch struct {
+	namespace, instance string
+	open                func(context.Context, *corev1.Pod) (*instance, error)
 }
 
-// leadingPod finds the pod that holds the Lease of an installation. Where no other installation has a Lease, and there is
-// but one pod, it needs none: one without leader election writes alone. It may be another installation's all the same.
-func leadingPod(ctx context.Context, client kubernetes.Interface, namespace, instance string) (pod *corev1.Pod, holds bool, err error) {
-	leases, err := client.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{})
+func (l leaderSearch) find(ctx context.Context, client kubernetes.Interface) (*instance, error) {
+	pods, err := client.CoreV1().Pods(l.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, false, fmt.Errorf("list leases in namespace %s, to find the pod that leads: %w", namespace, err)
+		return nil, fmt.Errorf("list pods in namespace %s: %w", l.namespace, err)
 	}
-	holder, found := "", false
-	var others []string
+	left := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !ofTributary(&p) })
+	if len(left) == 0 {
+		return nil, fmt.Errorf("namespace %s has no running pod of tributary; name another with --namespace", l.namespace)
+	}
+	leases, err := client.CoordinationV1().Leases(l.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list leases in namespace %s, to find the pod that leads: %w", l.namespace, err)
+	}
+	alone, others := len(left) == 1, []string(nil)
 	for _, lease := range leases.Items {
-		switch name, ok := strings.CutPrefix(lease.Name, app.LeasePrefix); {
-		case ok && name == instance:
-			found = true
-			if lease.Spec.HolderIdentity != nil {
-				holder = *lease.Spec.HolderIdentity
-			}
-		case ok:
-			others = append(others, name)
+		name, ok := strings.CutPrefix(lease.Name, app.LeasePrefix)
+		i := slices.IndexFunc(left, func(p corev1.Pod) bool {
+			return lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity == p.Name
+		})
+		switch {
+		case !ok || i < 0:
+		case name == l.instance:
+			return l.open(ctx, &left[i])
+		default:
+			others, left = append(others, name), slices.Delete(left, i, i+1)
 		}
 	}
-	if holder != "" {
-		pod, err := client.CoreV1().Pods(namespace).Get(ctx, holder, metav1.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, false, fmt.Errorf("pod %s in namespace %s: %w", holder, namespace, err)
-		}
-		if err == nil && running(pod) {
-			return pod, true, nil
-		}
-	}
-	if len(others) > 0 {
-		if found {
-			return nil, false, fmt.Errorf("no running pod holds the Lease %s%s in namespace %s: nobody leads instance %s at the moment", app.LeasePrefix, instance, namespace, instance)
-		}
-		return nil, false, fmt.Errorf("namespace %s has no Lease of instance %s; name one with --instance: %s", namespace, instance, strings.Join(others, ", "))
-	}
-	pod, err = onlyPod(ctx, client, namespace)
-	return pod, false, err
+	return l.ask(ctx, left, alone, others)
 }
 
-func running(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil
+func ofTributary(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil &&
+		slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == container })
 }
 
-// onlyPod is the one pod of a namespace in which nobody leads.
-func onlyPod(ctx context.Context, client kubernetes.Interface, namespace string) (*corev1.Pod, error) {
-	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: podSelector})
+// ask asks pods which of them leads; one that is alone need not. others are the installations known to be beside this one.
+func (l leaderSearch) ask(ctx context.Context, pods []corev1.Pod, alone bool, others []string) (*instance, error) {
+	holder := ""
+	var problems error
+	for i := range pods {
+		pod, status, err := l.askOne(ctx, &pods[i])
+		switch {
+		case err != nil:
+			problems = errors.Join(problems, fmt.Errorf("pod %s: %w", pods[i].Name, err))
+			continue
+		case status.Instance != "" && status.Instance != l.instance:
+			others = append(others, clean(status.Instance))
+		case alone || status.Leader.Writes():
+			return pod, nil
+		default:
+			holder = clean(status.Leader.Holder)
+		}
+		pod.close()
+	}
+	switch {
+	case problems != nil:
+		return nil, problems
+	case holder != "":
+		return nil, fmt.Errorf("no pod in namespace %s leads instance %s at the moment; its Lease is held by %s", l.namespace, l.instance, holder)
+	case len(others) > 0:
+		slices.Sort(others)
+		return nil, fmt.Errorf("no pod in namespace %s leads instance %s; name another namespace with --namespace, or another instance with --instance: %s",
+			l.namespace, l.instance, strings.Join(slices.Compact(others), ", "))
+	}
+	return nil, fmt.Errorf("no pod in namespace %s leads instance %s at the moment", l.namespace, l.instance)
+}
+
+// askOne asks one pod for its state. The caller closes the instance where there is no error.
+func (l leaderSearch) askOne(ctx context.Context, of *corev1.Pod) (*instance, *metrics.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, podTimeout)
+	defer cancel()
+	pod, err := l.open(ctx, of)
 	if err != nil {
-		return nil, fmt.Errorf("list pods in namespace %s: %w", namespace, err)
+		return nil, nil, err
 	}
-	left := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !running(&p) })
-	switch len(left) {
-	case 0:
-		return nil, fmt.Errorf("namespace %s has no pod that leads, and no running pod with the label %s; name another with --namespace", namespace, podSelector)
-	case 1:
-		return &left[0], nil
+	status, err := decodeAnswer[metrics.Status](pod.get(ctx, "/debug/status", nil))
+	if err != nil {
+		pod.close()
+		return nil, nil, err
 	}
-	return nil, fmt.Errorf("none of the %d pods in namespace %s holds a Lease: nobody leads at the moment", len(left), namespace)
+	return pod, status, nil
 }
 
 // forwardTo opens a port of this machine that leads to the pages of a pod.
@@ -162,7 +183,7 @@ func forwardTo(ctx context.Context, access *rest.Config, client *kubernetes.Clie
 	case err := <-ended:
 		return nil, failedf("forward a port to pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	case <-ctx.Done():
-		end()
+		close(stop) // it ends once the API server has answered
 		return nil, failedf("forward a port to pod %s/%s: %w", pod.Namespace, pod.Name, ctx.Err())
 	case <-ready:
 	}

@@ -28,7 +28,9 @@ import (
 
 // kubelet is an API server that knows pods and Leases and forwards ports to pages.
 type kubelet struct {
-	pods, leases, pages string
+	pods, leases string
+	// pages are those of every pod, but for the one called tributary-leads.
+	pages, leading string
 	// asked are the pods that a port was forwarded to, and ports the ports.
 	asked, ports []string
 }
@@ -62,6 +64,10 @@ func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // forward copies each data stream to and from the pages, until the client goes.
 func (k *kubelet) forward(w http.ResponseWriter, r *http.Request) {
+	pages := k.pages
+	if strings.Contains(r.URL.Path, "tributary-leads") {
+		pages = k.leading
+	}
 	if _, err := httpstream.Handshake(r, w, []string{"portforward.k8s.io"}); err != nil {
 		return // the client tries websockets first
 	}
@@ -73,7 +79,7 @@ func (k *kubelet) forward(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 			k.ports = append(k.ports, s.Headers().Get(corev1.PortHeader))
-			to, err := net.Dial("tcp", k.pages)
+			to, err := net.Dial("tcp", pages)
 			if err != nil {
 				return
 			}
@@ -98,7 +104,8 @@ func encoded(t *testing.T, v any) string {
 func podsNamed(t *testing.T, names ...string) string {
 	list := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
 	for _, name := range names {
-		list.Items = append(list.Items, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: name}, Status: corev1.PodStatus{Phase: corev1.PodRunning}})
+		list.Items = append(list.Items, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "edge", Name: name},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: container}}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}})
 	}
 	return encoded(t, list)
 }
@@ -116,12 +123,16 @@ func leasesOf(t *testing.T, nameHolder ...string) string {
 // TestContextFindsTheLeadingPod: and asks it through a forwarded port.
 func TestContextFindsTheLeadingPod(t *testing.T) {
 	of := "" // a process of a version that does not tell its instance
-	pages := httptest.NewServer(page.Handler(metrics.New(metrics.Options{Status: func() metrics.Status {
-		s := troubledStatus()
-		s.Instance = of
-		return s
-	}}), nil))
-	defer pages.Close()
+	serve := func(state string) string {
+		pages := httptest.NewServer(page.Handler(metrics.New(metrics.Options{Status: func() metrics.Status {
+			s := troubledStatus()
+			s.Instance, s.Leader.State = of, state
+			return s
+		}}), nil))
+		t.Cleanup(pages.Close)
+		return strings.TrimPrefix(pages.URL, "http://")
+	}
+	pages, leading := serve("standby"), serve("leading")
 	const lease, second = "tributary-leader.default", "tributary-leader.second"
 	two := podsNamed(t, "tributary-1", "tributary-2")
 	for name, test := range map[string]struct {
@@ -135,11 +146,12 @@ func TestContextFindsTheLeadingPod(t *testing.T) {
 		"two pods":                   {two, leasesOf(t, "other", "tributary-1", lease, "tributary-2"), nil, exitOK, "tributary-2", "idc-a"},
 		"another port":               {two, leasesOf(t, lease, "tributary-2"), []string{"--port", "9550"}, exitOK, "tributary-2", "idc-a"},
 		"no pod":                     {podsNamed(t), leasesOf(t), nil, exitFailed, "", "no running pod"},
-		"nobody leads":               {two, leasesOf(t, "other", "tributary-1"), nil, exitFailed, "", "nobody leads"},
+		"nobody leads":               {two, leasesOf(t, "other", "tributary-1"), nil, exitFailed, "tributary-2", "no pod in namespace edge leads instance default at the moment"},
+		"the Lease is elsewhere":     {podsNamed(t, "tributary-1", "tributary-leads"), leasesOf(t), nil, exitOK, "tributary-leads", "idc-a"},
 		"the first of two":           {two, leasesOf(t, second, "tributary-1", lease, "tributary-2"), nil, exitOK, "tributary-2", "idc-a"},
 		"the second of two":          {two, leasesOf(t, second, "tributary-1", lease, "tributary-2"), []string{"--instance", "second"}, exitOK, "tributary-1", "idc-a"},
-		"only the other leads":       {two, leasesOf(t, second, "tributary-1", lease, ""), nil, exitFailed, "", "nobody leads instance default"},
-		"one of the other, no Lease": {podsNamed(t, "tributary-second"), leasesOf(t), nil, exitFailed, "tributary-second", "is of instance second, not of default"},
+		"only the other leads":       {two, leasesOf(t, second, "tributary-1", lease, ""), nil, exitFailed, "tributary-2", "no pod in namespace edge leads instance default"},
+		"one of the other, no Lease": {podsNamed(t, "tributary-second"), leasesOf(t), nil, exitFailed, "tributary-second", "another instance with --instance: second"},
 		"the other is meant":         {podsNamed(t, "tributary-second"), leasesOf(t), []string{"--instance", "second"}, exitOK, "tributary-second", "idc-a"},
 		"only the other is there":    {podsNamed(t, "tributary-1"), leasesOf(t, second, "tributary-1"), nil, exitFailed, "", "--instance: second"},
 	} {
@@ -147,7 +159,7 @@ func TestContextFindsTheLeadingPod(t *testing.T) {
 			if of = ""; strings.Contains(test.pods, "second") {
 				of = "second"
 			}
-			k := &kubelet{pods: test.pods, leases: test.leases, pages: strings.TrimPrefix(pages.URL, "http://")}
+			k := &kubelet{pods: test.pods, leases: test.leases, pages: pages, leading: leading}
 			server := httptest.NewServer(k)
 			defer server.Close()
 			path := filepath.Join(t.TempDir(), "kubeconfig")

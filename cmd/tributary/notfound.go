@@ -62,6 +62,25 @@ func memberExists(ctx context.Context, from *instanceFlags, name string) error {
 	return noMember(name, s)
 }
 
+// sinkExists is an error if an instance has no sink of a name; nil for "".
+func sinkExists(ctx context.Context, from *instanceFlags, name string) error {
+	if name == "" {
+		return nil
+	}
+	s, err := from.status(ctx)
+	if err != nil || slices.Contains(sinkNames(s), name) {
+		return err
+	}
+	return failedf("sink %q not found; %s", name, listed(sinkNames(s)))
+}
+
+func sinkNames(s *metrics.Status) (names []string) {
+	for i := range s.Sinks {
+		names = append(names, s.Sinks[i].Name)
+	}
+	return names
+}
+
 // serviceExists is an error if no member has a Service that belongs to a replica, and nothing of its name stands; nil for
 // nil, and where the instance cannot tell, as one of another version.
 func serviceExists(ctx context.Context, from *instanceFlags, replica *syncer.Key) error {

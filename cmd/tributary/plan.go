@@ -16,6 +16,7 @@ import (
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/cmd/tributary/internal/app"
 	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 // exitPending is the exit code of plan --detailed-exitcode when there is something to write;
@@ -71,15 +72,18 @@ func newPlanCommand() *cobra.Command {
 		if err != nil {
 			return failed(err)
 		}
+		for _, s := range missing {
+			fmt.Fprintf(cmd.ErrOrStderr(), "tributary plan: cluster %s was not listed within %s (%s); what it contributes is taken as it stands\n", s.Name, *timeout, app.Describe(s))
+		}
+		if replica != nil && !slices.ContainsFunc(plans, func(p plan.Plan) bool { return p.Replica == *replica }) {
+			return noReplica(*replica, plans)
+		}
 		plans = slices.DeleteFunc(plans, func(p plan.Plan) bool {
 			return replica != nil && p.Replica != *replica || *cluster != "" && !concerns(&p, *cluster)
 		})
 		rules := slices.DeleteFunc(planning.RuleEffects(), func(r plan.RuleEffect) bool { return *cluster != "" && r.Cluster != *cluster })
 		if err := printPlans(cmd.OutOrStdout(), output.value, plans, rules); err != nil {
 			return err
-		}
-		for _, s := range missing {
-			fmt.Fprintf(cmd.ErrOrStderr(), "tributary plan: cluster %s was not listed within %s (%s); what it contributes is taken as it stands\n", s.Name, *timeout, app.Describe(s))
 		}
 		switch {
 		case len(missing) > 0:
@@ -90,6 +94,17 @@ func newPlanCommand() *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// noReplica says that no replica of a name stands or is planned, and which of its namespace do.
+func noReplica(replica syncer.Key, plans []plan.Plan) error {
+	var names []string
+	for i := range plans {
+		if of := plans[i].Replica; of.Namespace == replica.Namespace {
+			names = append(names, of.String())
+		}
+	}
+	return failedf("Service %q not found: no member that was listed has it, and nothing of that name stands in the ingress cluster; in namespace %s %s", replica, replica.Namespace, listed(names))
 }
 
 // concerns reports whether anything in a plan is about a member's own share.

@@ -4,6 +4,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -42,18 +44,42 @@ func newReleaseCommand() *cobra.Command {
 		}
 		done, err := tell[app.Released](cmd.Context(), from, app.ReleasePath, query)
 		if refused, ok := errors.AsType[*complaint](err); ok && refused.status == http.StatusBadRequest {
-			return misused(refused) // it knows no such member, as status does not
+			return cmp.Or(memberExists(cmd.Context(), from, *cluster), failed(refused))
 		}
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), releasedText(*done))
+		text := releasedText(*done)
+		if text == "" {
+			if text, err = stillHeld(cmd.Context(), from, done); err != nil {
+				return err
+			}
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 		return failed(err)
 	}
 	return cmd
 }
 
-// releasedText says what was released.
+// stillHeld says what is held of what was meant, and passes by other means than a release.
+func stillHeld(ctx context.Context, from *instanceFlags, asked *app.Released) (string, error) {
+	s, err := from.status(ctx)
+	if err != nil {
+		return "", err
+	}
+	var held []string
+	for _, h := range s.Held {
+		if of := strings.Trim(h.Namespace+"/"+h.Service, "/"); h.Cluster == asked.Cluster && (asked.Service == "" || of == asked.Service) {
+			held = append(held, strings.TrimSpace(h.Reason+" "+of))
+		}
+	}
+	if len(held) == 0 {
+		return "nothing was held", nil
+	}
+	return "nothing that a release lets pass; held still: " + strings.Join(held, ", ") + "; \"tributary status\" says what each waits for", nil
+}
+
+// releasedText says what was released; "" if nothing was.
 func releasedText(r app.Released) string {
 	var parts []string
 	for _, p := range []struct {
@@ -69,7 +95,7 @@ func releasedText(r app.Released) string {
 		}
 	}
 	if len(parts) == 0 {
-		return "nothing was held"
+		return ""
 	}
 	return "released: " + strings.Join(parts, ", ")
 }

@@ -22,7 +22,10 @@ import (
 func releasing(t *testing.T) (server *httptest.Server, asked *[]string) {
 	asked = new([]string)
 	pages := http.NewServeMux()
-	pages.Handle("/", page.Handler(metrics.New(metrics.Options{}), nil))
+	pages.Handle("/", page.Handler(metrics.New(metrics.Options{Status: func() metrics.Status {
+		return metrics.Status{Clusters: []metrics.ClusterStatus{{Name: "idc-a"}, {Name: "idc-b"}}, Sinks: []metrics.SinkStatus{{Name: "slb"}, {Name: "standby"}},
+			Held: []metrics.HeldChange{{Cluster: "idc-a", Namespace: "shop", Service: "pay", Reason: "drain_last_ready"}, {Cluster: "idc-b", Namespace: "shop", Service: "web", Reason: "repair_fight"}}}
+	}}), nil))
 	pages.Handle("POST "+app.ReleasePath, app.ReleaseHandler(func(cluster string, replica *syncer.Key) (clusters.Released, bool) {
 		if cluster != "idc-a" {
 			return clusters.Released{}, false
@@ -52,7 +55,9 @@ func TestRelease(t *testing.T) {
 	}{
 		{[]string{"--cluster", "idc-a"}, exitOK, "released: 3 pods that lists lack, 4 endpoints that stood before the start, 2 pods that are not ready\n"},
 		{[]string{"--cluster", "idc-a", "--service", "shop/web"}, exitOK, "nothing was held\n"},
-		{[]string{"--cluster", "idc-z"}, exitUsage, "tributary release: cluster: \"idc-z\" is no member\n"},
+		{[]string{"--cluster", "idc-a", "--service", "shop/pay"}, exitOK, "nothing that a release lets pass; held still: drain_last_ready shop/pay; \"tributary status\" says what each waits for\n"},
+		{[]string{"--cluster", "idc-b"}, exitFailed, "tributary release: nothing is held of cluster \"idc-b\", for it is not followed\n"},
+		{[]string{"--cluster", "idc-z"}, exitFailed, "tributary release: member \"idc-z\" not found; there are idc-a, idc-b\n"},
 		{[]string{"--cluster", "idc-a", "--service", "web"}, exitUsage, "tributary release: --service: \"web\" is not NAMESPACE/NAME\n"},
 		{nil, exitUsage, "tributary release: --cluster is missing; \"tributary status\" shows what is held, and for which member\n"},
 	} {
@@ -62,7 +67,7 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%q: %d %q, want %d %q", c.args, code, got, c.code, c.want)
 		}
 	}
-	if want := []string{"all", "shop/web"}; !slices.Equal(*asked, want) {
+	if want := []string{"all", "shop/web", "shop/pay"}; !slices.Equal(*asked, want) {
 		t.Errorf("released %q, want %q", *asked, want)
 	}
 }
@@ -76,7 +81,8 @@ func TestResync(t *testing.T) {
 	}{
 		{nil, exitOK, "7 Services are told anew\n"},
 		{[]string{"--sink", "slb"}, exitOK, "7 Services are told anew\n"},
-		{[]string{"--sink", "nobody"}, exitFailed, "tributary resync: sink: \"nobody\" is none that this process tells; ask the one that leads\n"},
+		{[]string{"--sink", "standby"}, exitFailed, "tributary resync: this process does not tell sink \"standby\"; ask the one that leads\n"},
+		{[]string{"--sink", "nobody"}, exitFailed, "tributary resync: sink \"nobody\" not found; there are slb, standby\n"},
 	} {
 		var out, errs bytes.Buffer
 		code := dispatch(t.Context(), append([]string{"resync", "--server", server.URL}, c.args...), &out, &errs)
@@ -84,7 +90,7 @@ func TestResync(t *testing.T) {
 			t.Errorf("%q: %d %q, want %d %q", c.args, code, got, c.code, c.want)
 		}
 	}
-	if want := []string{"resync ", "resync slb", "resync nobody"}; !slices.Equal(*asked, want) {
+	if want := []string{"resync ", "resync slb", "resync standby", "resync nobody"}; !slices.Equal(*asked, want) {
 		t.Errorf("asked for %q, want %q", *asked, want)
 	}
 }

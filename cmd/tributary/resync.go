@@ -4,13 +4,15 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 
 	"github.com/spf13/cobra"
 
 	"tributary.dev/tributary/cmd/tributary/internal/app"
-	"tributary.dev/tributary/metrics"
 )
 
 // newResyncCommand makes a running instance tell a sink everything anew.
@@ -23,12 +25,7 @@ func newResyncCommand() *cobra.Command {
 	from := addInstanceFlags(cmd)
 	sink := cmd.Flags().String("sink", "", "only this `sink`; without it all of them")
 	_ = cmd.RegisterFlagCompletionFunc("sink", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return instanceNames(cmd, func(s *metrics.Status) (names []string) {
-			for i := range s.Sinks {
-				names = append(names, s.Sinks[i].Name)
-			}
-			return names
-		})
+		return instanceNames(cmd, sinkNames)
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		query := url.Values{}
@@ -36,6 +33,9 @@ func newResyncCommand() *cobra.Command {
 			query.Set("sink", *sink)
 		}
 		done, err := tell[app.Resynced](cmd.Context(), from, app.ResyncPath, query)
+		if refused, ok := errors.AsType[*complaint](err); ok && refused.status == http.StatusBadRequest {
+			return cmp.Or(sinkExists(cmd.Context(), from, *sink), failed(refused))
+		}
 		if err != nil {
 			return err
 		}

@@ -44,7 +44,8 @@ func newRunCommand() *cobra.Command {
 
 // usable reports why run cannot start with these files: the kubeconfig of the ingress
 // cluster is refused, or every member's, or the certificate to serve with. A refused
-// kubeconfig among good ones concerns its member alone.
+// kubeconfig among good ones concerns its member alone, and so it does where members
+// come from Secrets: those are not known before the ingress cluster is asked.
 func usable(loaded *config.Loaded) error {
 	if loaded.Ingress.REST == nil {
 		return loaded.Ingress.Err
@@ -52,7 +53,7 @@ func usable(loaded *config.Loaded) error {
 	if loaded.Metrics.TLS == nil && loaded.Metrics.Err != nil {
 		return loaded.Metrics.Err
 	}
-	if len(loaded.Members) == 0 {
+	if len(loaded.Members) == 0 || loaded.Config.ClustersFrom.Secrets != nil {
 		return nil
 	}
 	for _, access := range loaded.Members {

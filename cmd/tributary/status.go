@@ -6,9 +6,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,6 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/metrics"
-	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -47,7 +47,7 @@ func newStatusCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if *wait != 0 {
+		if cmd.Flags().Changed("wait") {
 			if err := positive("--wait", *wait); err != nil {
 				return err
 			}
@@ -77,36 +77,23 @@ func newStatusCommand() *cobra.Command {
 	return cmd
 }
 
-// versioned puts apiVersion and kind before the fields of a struct.
-type versioned[T any] struct {
-	APIVersion string
-	Kind       string
-	Object     T
-}
-
-// MarshalJSON implements json.Marshaler.
-func (v versioned[T]) MarshalJSON() ([]byte, error) {
-	head, err := json.Marshal(map[string]string{"apiVersion": v.APIVersion, "kind": v.Kind})
-	if err != nil {
-		return nil, err
-	}
-	body, err := json.Marshal(v.Object)
-	if err != nil {
-		return nil, err
-	}
-	return append(append(head[:len(head)-1], ','), body[1:]...), nil
-}
-
 // askStatus asks for the state, and again until all is well or the wait is over.
 func askStatus(ctx context.Context, from *instanceFlags, cluster string, replica *syncer.Key, wait time.Duration) (*metrics.Status, error) {
-	deadline := time.Now().Add(wait)
+	deadline, query, scope := time.Now().Add(wait), url.Values{}, metrics.Scope{Cluster: cluster}
+	if cluster != "" {
+		query.Set("cluster", cluster)
+	}
+	if replica != nil {
+		query.Set("service", replica.String())
+		scope.Namespace, scope.Service = replica.Namespace, replica.Name
+	}
 	for {
-		status, err := from.status(ctx)
+		status, err := ask[metrics.Status](ctx, from, "/debug/status", query)
 		if err == nil {
-			narrow(status, cluster, replica)
+			status.Narrow(scope) // one of another version tells all
 		}
 		left := time.Until(deadline)
-		if left <= 0 || err == nil && well(status, cluster) {
+		if left <= 0 || settled(status, cluster, err) {
 			return status, err
 		}
 		select {
@@ -117,27 +104,12 @@ func askStatus(ctx context.Context, from *instanceFlags, cluster string, replica
 	}
 }
 
-// narrow leaves what concerns a member and a replica; "" and nil leave all.
-func narrow(s *metrics.Status, cluster string, replica *syncer.Key) {
-	other := func(c, namespace, service string) bool {
-		return cluster != "" && c != cluster || replica != nil && (namespace != replica.Namespace || service != replica.Name)
+// settled reports whether there is nothing to wait for: all is well, or the question is wrong.
+func settled(s *metrics.Status, cluster string, err error) bool {
+	if wrong, ok := errors.AsType[*exit](err); ok || err != nil {
+		return ok && wrong.code == exitUsage
 	}
-	if cluster != "" {
-		s.Clusters = slices.DeleteFunc(s.Clusters, func(c metrics.ClusterStatus) bool { return c.Name != cluster })
-		s.Orphans = slices.DeleteFunc(s.Orphans, func(o metrics.OrphanStatus) bool { return o.Cluster != cluster })
-		s.Lanes = s.Lanes[:0] // which do not say whose the keys are: the member's lag does
-	}
-	if cluster != "" || replica != nil {
-		s.Sinks = nil // which are about all
-		s.Conflicts = slices.DeleteFunc(s.Conflicts, func(c metrics.Conflict) bool { return other(c.Cluster, c.Namespace, c.Service) })
-		s.Held = slices.DeleteFunc(s.Held, func(h metrics.HeldChange) bool {
-			// What is held of a member as a whole concerns every replica.
-			return other(h.Cluster, h.Namespace, h.Service) && (h.Service != "" || cluster != "" && h.Cluster != cluster)
-		})
-		s.Rejected = slices.DeleteFunc(s.Rejected, func(r metrics.Rejection) bool { return other(r.Cluster, r.Namespace, r.Service) })
-		s.Slowest = slices.DeleteFunc(s.Slowest, func(r *record.Change) bool { return other(r.Cluster, r.Namespace, r.Service) })
-		s.ConflictCount, s.HeldCount, s.RejectedCount = len(s.Conflicts), len(s.Held), len(s.Rejected)
-	}
+	return well(s, cluster) || s.Ready && cluster != "" && len(members(s)) == 0
 }
 
 // well reports whether nothing in a status asks for anybody. In one narrowed to a member, readiness and the configuration,

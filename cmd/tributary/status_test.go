@@ -5,7 +5,10 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -226,8 +229,69 @@ func TestOneMemberIsJudgedByItself(t *testing.T) {
 		if all := s; well(&all, "") {
 			t.Errorf("%s: the whole is well", name)
 		}
-		if narrow(&s, "idc-a", nil); well(&s, "idc-a") == test.ill {
+		if s.Narrow(metrics.Scope{Cluster: "idc-a"}); well(&s, "idc-a") == test.ill {
 			t.Errorf("%s: well is %t", name, test.ill)
 		}
+	}
+}
+
+// TestStatusDoesNotWaitForAWrongQuestion: it would be as wrong later.
+func TestStatusDoesNotWaitForAWrongQuestion(t *testing.T) {
+	server := httptest.NewServer(page.Handler(metrics.New(metrics.Options{Status: func() metrics.Status { return metrics.Status{Ready: true} }}), nil))
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for _, test := range []struct {
+		args []string
+		code int
+	}{
+		{[]string{"--server", "::"}, exitUsage}, {[]string{"--context", "nosuch"}, exitUsage},
+		{[]string{"--server", server.URL, "--cluster", "nosuch"}, exitFailed},
+	} {
+		var out bytes.Buffer
+		if code := dispatch(ctx, append([]string{"status", "--wait", "10m"}, test.args...), &out, &out); code != test.code || ctx.Err() != nil {
+			t.Errorf("%q: exit %d, %v\n%s", test.args, code, ctx.Err(), &out)
+		}
+	}
+}
+
+// TestNarrowStatusBeforeItIsBounded: whatever troubles others have, a member's and a replica's own are told.
+func TestNarrowStatusBeforeItIsBounded(t *testing.T) {
+	m := metrics.New(metrics.Options{Status: func() metrics.Status {
+		s := metrics.Status{Ready: true, Ingress: metrics.IngressStatus{Up: true}}
+		for _, name := range []string{"idc-a", "idc-b"} {
+			s.Clusters = append(s.Clusters, metrics.ClusterStatus{Name: name, State: "live", Up: true, Synced: true})
+		}
+		return s
+	}})
+	trouble := func(cluster string) metrics.Trouble {
+		return metrics.Trouble{
+			Conflicts: []metrics.Conflict{{Reason: "port", Cluster: cluster}}, Held: []metrics.HeldChange{{Reason: "list_shrank", Cluster: cluster}},
+			Rejected: []metrics.Rejection{{Reason: "loopback", Cluster: cluster, Address: "127.0.0.1"}},
+		}
+	}
+	for i := range metrics.MaxTroubles + 10 {
+		m.Report("shop", fmt.Sprintf("a-%03d", i), trouble("idc-a"))
+	}
+	m.Report("shop", "web", trouble("idc-b"))
+	server := httptest.NewServer(page.Handler(m, nil))
+	defer server.Close()
+	for _, test := range []struct {
+		args []string
+		want int
+	}{{[]string{"--cluster", "idc-b"}, 1}, {[]string{"--cluster", "idc-a"}, metrics.MaxTroubles}} {
+		var out, errs bytes.Buffer
+		code := dispatch(t.Context(), append([]string{"status", "--server", server.URL, "--exit-code", "-o", "json"}, test.args...), &out, &errs)
+		var s metrics.Status
+		if err := json.Unmarshal(out.Bytes(), &s); err != nil || code != exitFailed {
+			t.Errorf("%q: exit %d, %v\n%s", test.args, code, err, &errs)
+		}
+		all := map[bool]int{true: metrics.MaxTroubles + 10, false: 1}[test.want > 1]
+		if len(s.Conflicts) != test.want || len(s.Held) != test.want || len(s.Rejected) != test.want || s.ConflictCount != all || s.HeldCount != all || s.RejectedCount != all {
+			t.Errorf("%q: %d of %d conflicts, %d of %d held, %d of %d rejected", test.args, len(s.Conflicts), s.ConflictCount, len(s.Held), s.HeldCount, len(s.Rejected), s.RejectedCount)
+		}
+	}
+	if s := m.StatusOf(metrics.Scope{Namespace: "shop", Service: "web"}); len(s.Conflicts) != 1 || len(s.Held) != 1 || len(s.Rejected) != 1 {
+		t.Errorf("of one replica: %v, %v, %v", s.Conflicts, s.Held, s.Rejected)
 	}
 }

@@ -113,7 +113,7 @@ func (t *tracer) run(ctx context.Context, source *instance, values url.Values) e
 	case lines.Err() != nil:
 		return fmt.Errorf("read changes: %w", lines.Err())
 	case t.query.Follow:
-		return fmt.Errorf("%s ended the stream; it was stopped, or this reader was too slow", source.base.Redacted())
+		return fmt.Errorf("%s ended the stream; it was stopped, or this reader was too slow; trace again, which with --context finds the pod that leads now", source.base.Redacted())
 	case t.out != nil:
 		return t.out.flush()
 	}

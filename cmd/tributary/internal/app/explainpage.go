@@ -6,6 +6,7 @@ package app
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,19 +114,49 @@ func (r *App) explain(key syncer.Key) Explanation {
 	}
 	if session := r.ingress.Load(); session != nil && session.reconciler.Synced() {
 		out.Stands = session.reconciler.Stands(key)
-	}
-	status := r.metrics.Status()
-	for _, c := range status.Conflicts {
-		if c.Namespace == key.Namespace && c.Service == key.Name {
-			out.Conflicts = append(out.Conflicts, c)
+		stale := map[string]bool{}
+		for _, m := range r.set.Members() {
+			stale[m.Name] = m.Stale
+		}
+		for i := range out.Members {
+			out.Members[i].explainUnserved(key.String(), stale[out.Members[i].Cluster], out.Stands.Endpoints)
 		}
 	}
-	for _, h := range status.Held {
-		if h.Service == "" || h.Namespace == key.Namespace && h.Service == key.Name {
-			out.Held = append(out.Held, h)
-		}
-	}
+	status := r.metrics.StatusOf(metrics.Scope{Namespace: key.Namespace, Service: key.Name})
+	out.Conflicts, out.Held = status.Conflicts, status.Held
 	return out
+}
+
+// explainUnserved says why pods that the member gives as ready do not stand so in the replica.
+func (m *ExplainedMember) explainUnserved(replica string, stale bool, standing []reconcile.StandingEndpoint) {
+	serves, first := map[string]bool{}, ""
+	for _, e := range standing {
+		switch {
+		case !e.Ready || e.Foreign:
+		case e.Cluster == m.Cluster:
+			serves[e.Address] = true
+		case first == "":
+			first = e.Cluster
+		}
+	}
+	why := "not written yet, or left out"
+	switch {
+	case m.Drained:
+		why = "the member is drained"
+	case stale:
+		why = "the member is stale"
+	case len(serves) == 0 && first != "":
+		why = fmt.Sprintf("%s serves, and the member is in reserve, or not written yet", first)
+	}
+	for i := range m.Services {
+		service := &m.Services[i]
+		for j := range service.Pods {
+			pod := &service.Pods[j]
+			if service.Replica == replica && pod.Ready && !slices.ContainsFunc(pod.IPs, func(ip string) bool { return serves[ip] }) {
+				pod.Why = strings.TrimSuffix("not served: "+why+"; "+pod.Why, "; ")
+			}
+		}
+	}
 }
 
 func explainedMember(m clusters.Explanation, drained bool) ExplainedMember {

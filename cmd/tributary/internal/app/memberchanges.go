@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/reconcile"
 )
 
 // memberChanged announces a member to the reconciler once it has been seen
 // whole, for only from then on absence means anything; and when it has become stale or
-// is in panic, or is no longer; where one is, also when another comes to be live, or ceases.
+// is in panic, or is no longer; where one is, or is drained, also when another comes to be
+// live, or ceases.
 func (r *App) memberChanged(string) {
 	if !r.begun.Load() {
 		return // they are only being made
@@ -21,10 +23,10 @@ func (r *App) memberChanged(string) {
 	var turned, seen []string
 	r.mu.Lock()
 	members := r.set.Members() // with the lock: see forgetMembers
-	panicking := slices.ContainsFunc(members, func(m clusters.MemberState) bool { return m.Panicking })
+	asks := slices.ContainsFunc(members, func(m clusters.MemberState) bool { return m.Panicking || m.Stale }) || r.drains()
 	for _, m := range members {
 		was := r.announced[m.Name]
-		if m.Stale != was.Stale || m.Panicking != was.Panicking || panicking && m.Live != was.Live {
+		if m.Stale != was.Stale || m.Panicking != was.Panicking || asks && m.Live != was.Live {
 			turned = append(turned, m.Name)
 		}
 		if m.Synced && !was.Synced {
@@ -42,6 +44,12 @@ func (r *App) memberChanged(string) {
 		to.Seen(name)
 	}
 	r.lookOnceSettled(to)
+}
+
+// drains reports whether a member is to be drained.
+func (r *App) drains() bool {
+	loaded := r.set.Loaded()
+	return loaded != nil && slices.ContainsFunc(loaded.Config.Clusters, func(c config.Cluster) bool { return c.Drain })
 }
 
 // lead has the members know that this process is about to write; former is until when

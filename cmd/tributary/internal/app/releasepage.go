@@ -38,7 +38,7 @@ func ReleaseHandler(release func(cluster string, replica *syncer.Key) (clusters.
 		}
 		var ok bool
 		if answer.Released, ok = release(answer.Cluster, replica); !ok {
-			return nil, fmt.Sprintf("cluster: %.200q is no member", answer.Cluster)
+			return nil, fmt.Sprintf("nothing is held of cluster %.200q, for it is not followed", answer.Cluster)
 		}
 		return answer, ""
 	})

@@ -118,8 +118,7 @@ func (n *renewer) note(member string, t kubeconfig.AccountToken, err error) {
 
 // due reports whether a token is in the last third of its life, and not past it.
 func due(t kubeconfig.AccountToken, now time.Time) bool {
-	left := t.Expires.Sub(now)
-	return left > 0 && left < t.Expires.Sub(t.Issued)/3
+	return now.After(t.RenewAt()) && now.Before(t.Expires)
 }
 
 func (n *renewer) renewOne(ctx context.Context, loaded *config.Loaded, cluster config.Cluster, access config.Access, t kubeconfig.AccountToken) error {

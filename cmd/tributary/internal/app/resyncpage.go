@@ -25,7 +25,10 @@ func ResyncHandler(resync func(sink string) (services int, ok bool)) http.Handle
 		answer := Resynced{Sink: query.Get("sink")}
 		var ok bool
 		if answer.Services, ok = resync(answer.Sink); !ok {
-			return nil, fmt.Sprintf("sink: %.200q is none that this process tells; ask the one that leads", answer.Sink)
+			if answer.Sink == "" {
+				return nil, "this process tells no sink; \"tributary status\" shows which there are, and which process leads"
+			}
+			return nil, fmt.Sprintf("this process does not tell sink %.200q; ask the one that leads", answer.Sink)
 		}
 		return answer, ""
 	})

@@ -67,6 +67,10 @@ func TestRefusedSettingsAreShown(t *testing.T) {
 	if got := r.status().Config.Error; got != loaded.SecretFaults.Error() {
 		t.Errorf("%q", got)
 	}
+	loaded.Metrics.Err = config.Faults{{File: "f", Field: "metricsTLS.certFile", Message: "no such file"}}
+	if got := r.status().Config.Error; got != loaded.SecretFaults.Error()+"\n"+loaded.Metrics.Err.Error() {
+		t.Errorf("with the certificate of metricsListen: %q", got)
+	}
 }
 
 // TestAbsentSecretIsAskedFor: a list is soft evidence. A member goes when its Secret is told to be deleted, or is not

@@ -13,6 +13,7 @@ import (
 	"tributary.dev/tributary/clusters/kubeconfig"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/leader"
 )
 
 // status is the state of the process: what /debug/status shows and where the
@@ -28,7 +29,7 @@ func (r *App) status() metrics.Status {
 	s.Config = metrics.ConfigStatus{File: r.path, LoadedAt: r.loadedAt.UTC()}
 	s.Instance = r.loaded.Config.Instance
 	loaded, unread := r.loaded, r.unreadSecrets()
-	if err := errors.Join(r.refused, loaded.SecretFaults.Err(), unread); err != nil {
+	if err := errors.Join(r.refused, loaded.SecretFaults.Err(), loaded.Metrics.Err, unread); err != nil {
 		s.Config.Error = err.Error()
 	}
 	ingressErr := r.ingressErr
@@ -61,6 +62,9 @@ func (r *App) status() metrics.Status {
 		}
 		if access := loaded.Members[member.Name]; access.REST != nil {
 			one.CredentialExpires = kubeconfig.Expires(access.REST)
+			if token, renewed := kubeconfig.ParseAccountToken(access.REST.BearerToken); renewed {
+				one.CredentialRenewed = token.RenewAt()
+			}
 		}
 		s.Clusters = append(s.Clusters, one)
 		s.Held = append(s.Held, heldChanges(&member)...)
@@ -86,12 +90,16 @@ func (r *App) notAsked() []metrics.ClusterStatus {
 
 // leader is who writes.
 func (r *App) leader() metrics.LeaderStatus {
-	out := metrics.LeaderStatus{Phase: phase(r.phase.Load()).String()}
+	in := phase(r.phase.Load()).String()
 	session := r.ingress.Load()
 	if session == nil {
-		return out
+		return metrics.LeaderStatus{Phase: in}
 	}
-	e := session.elector.State()
+	return leaderStatus(in, session.elector.State())
+}
+
+func leaderStatus(phase string, e leader.State) metrics.LeaderStatus {
+	out := metrics.LeaderStatus{Phase: phase}
 	out.Identity, out.Holder, out.Lease, out.Since, out.Reason = e.Identity, e.Holder, e.Lease, utc(e.Since), e.Reason
 	switch {
 	case e.Leading && e.Alone:
@@ -100,6 +108,9 @@ func (r *App) leader() metrics.LeaderStatus {
 		out.State = "leading"
 	default:
 		out.State = "standby"
+		if out.Holder == out.Identity { // its own Lease, which it may not renew: nobody leads
+			out.Holder = ""
+		}
 	}
 	if e.Err != nil {
 		out.Error = e.Err.Error()

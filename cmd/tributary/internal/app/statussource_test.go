@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/reconcile/leader"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -38,6 +39,18 @@ func TestMembersBeforeTheIngressCluster(t *testing.T) {
 	r.applyMembers()
 	if got := names(); got != " a b" {
 		t.Errorf("once they are asked:%s", got)
+	}
+}
+
+// TestNobodyLeads: a process that may not renew its Lease stands by while the Lease still names it, and does not say that it leads.
+func TestNobodyLeads(t *testing.T) {
+	for holder, want := range map[string]string{"a": "", "b": "b", "": ""} {
+		if s := leaderStatus("standby", leader.State{Identity: "a", Holder: holder}); s.State != "standby" || s.Holder != want {
+			t.Errorf("held by %q: %+v", holder, s)
+		}
+	}
+	if s := leaderStatus("leading", leader.State{Identity: "a", Holder: "a", Leading: true}); s.Holder != "a" {
+		t.Errorf("leading: %+v", s)
 	}
 }
 
