@@ -4,6 +4,7 @@
 package helm
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -341,5 +342,28 @@ func TestLabelsAreSettable(t *testing.T) {
 	}
 	if found != 5 {
 		t.Errorf("%d of a monitor, a rule and three dashboards", found)
+	}
+}
+
+// TestNotes: what they tell the user to type is for this installation.
+func TestNotes(t *testing.T) {
+	for values, want := range map[string]string{
+		"{}": "Tributary v0 runs as edge/tributary, instance default.\n\nTHIS_CONTEXT is the context of your kubeconfig for this cluster. State of the members:\n" +
+			"  tributary status --context THIS_CONTEXT --namespace edge\n\nA further member, of another context:\n" +
+			"  tributary link NAME --context ITS_CONTEXT --ingress-context THIS_CONTEXT --ingress-namespace edge\n",
+		"{config: {instance: blue, listen: '127.0.0.1:9999', clustersFrom: {secrets: {namespace: keys}}}}": " --namespace edge --instance blue --port 9999\n\nA further member, of another context:\n" +
+			"  tributary link NAME --context ITS_CONTEXT --ingress-context THIS_CONTEXT --ingress-namespace keys --account tributary-blue\n",
+		"{config: {namespace: own}}":                                 "--ingress-namespace own\n",
+		"{config: {clustersFrom: null}}":                             " --namespace edge\n",
+		"{config: {clustersFrom: {secrets: {selector: team=edge}}}}": " --namespace edge\n",
+	} {
+		files, err := release{chart: "tributary", name: "tributary", namespace: "edge", values: values}.files()
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := regexp.MustCompile(`^Tributary \S+`).ReplaceAllString(files["tributary/templates/NOTES.txt"], "Tributary v0")
+		if !strings.HasSuffix(notes, want) {
+			t.Errorf("%s:\n%q\nwant %q", values, notes, want)
+		}
 	}
 }

@@ -33,15 +33,15 @@ type release struct {
 	lenient bool
 }
 
-// render returns what Helm would apply, the schema having judged the values.
-func (r release) render() (string, error) {
+// files are the rendered templates by name, the schema having judged the values.
+func (r release) files() (map[string]string, error) {
 	chart, err := loader.Load(r.chart)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	values, err := chartutil.ReadValues([]byte(r.values))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	capabilities := *chartutil.DefaultCapabilities
 	if r.kube == "" {
@@ -49,15 +49,20 @@ func (r release) render() (string, error) {
 	}
 	version, err := chartutil.ParseKubeVersion(r.kube)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	capabilities.KubeVersion = *version
 	capabilities.APIVersions = append(slices.Clone(capabilities.APIVersions), r.apis...)
 	all, err := chartutil.ToRenderValues(chart, values, chartutil.ReleaseOptions{Name: r.name, Namespace: r.namespace, IsInstall: true}, &capabilities)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	files, err := engine.Engine{Strict: !r.lenient}.Render(chart, all)
+	return engine.Engine{Strict: !r.lenient}.Render(chart, all)
+}
+
+// render returns what Helm would apply.
+func (r release) render() (string, error) {
+	files, err := r.files()
 	if err != nil {
 		return "", err
 	}

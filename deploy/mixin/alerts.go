@@ -93,32 +93,47 @@ func speedAlerts() []Alert {
 	}
 }
 
+// notStandby leaves a process out that stands by: what stands is none of its doing.
+const notStandby = ` unless on (namespace, job, instance) tributary_leader == 0`
+
+// Where processes see a member otherwise, the worse counts: one that leads and is blind is silent about it, and one that
+// stands by and is blind would lead so. Only the first is critical.
 func reachAlerts() []Alert {
+	const lastContact = `max by (namespace, job, member_cluster) (tributary_cluster_last_contact_seconds` + notStandby + `)`
+	// down is true for an installation of which no process is scraped. One that was taken away has no targets.
+	const down = `max by (namespace, job) (up and on (namespace, job) max_over_time(tributary_build_info[1d])) == 0`
 	return []Alert{
 		{"TributaryMemberUnreachable", "5m", Warning,
-			`max by (namespace, job, member_cluster) (tributary_cluster_up) == 0`,
+			`min by (namespace, job, member_cluster) (tributary_cluster_up) == 0`,
 			"Member {{ $labels.member_cluster }} does not answer",
 			"Its endpoints stay as last known; pods that go meanwhile keep taking traffic."},
 		{
 			// staleAfter of a member may be shorter than a quarter of an hour.
 			"TributaryMemberStale", "1m", Critical,
-			`min by (namespace, job, member_cluster) (tributary_cluster_last_contact_seconds) > 900` +
-				` or min by (namespace, job, member_cluster) (tributary_cluster_last_contact_seconds) and on (namespace, job, member_cluster) max by (namespace, job, member_cluster) (tributary_cluster_stale) == 1`,
+			lastContact + ` > 900 or ` + lastContact + ` and on (namespace, job, member_cluster) max by (namespace, job, member_cluster) (tributary_cluster_stale` + notStandby + `) == 1`,
 			"Nothing was heard of {{ $labels.member_cluster }} for {{ $value | humanizeDuration }}",
 			"What the ingress cluster routes to in {{ $labels.member_cluster }} is that old. With staleAfter set, other members' ready endpoints are preferred.",
 		},
 		{"TributaryMemberNotSynced", "10m", Warning,
-			`max by (namespace, job, member_cluster) (tributary_cluster_synced) == 0`,
+			`min by (namespace, job, member_cluster) (tributary_cluster_synced) == 0`,
 			"Member {{ $labels.member_cluster }} was not read whole since the start",
 			"Until it is, what it contributed before stays as it was."},
+		{"TributaryAccessRefused", "15m", Warning,
+			`max by (namespace, job, member_cluster, reason) (tributary_cluster_condition{reason=~"IdentityMismatch|NewAccessFails|KubeconfigRefused"}) == 1`,
+			"A way to {{ $labels.member_cluster }} is refused: {{ $labels.reason }}",
+			"If there is a former one it goes on, until the next restart or until its credential ends. `tributary status` says what is refused, and why."},
 		{"TributaryOrphans", "5m", Warning,
 			`max by (namespace, job, member_cluster) (tributary_orphan_replicas) > 0`,
 			"{{ $labels.member_cluster }} is not configured, and its endpoints stay in {{ $value }} replicas",
 			"Nobody follows it: pods of it that go keep taking traffic. Put its Secret or its entry in the file back, or drain it before it is taken out."},
-		{"TributaryCredentialEnds", "5m", Warning,
-			`min by (namespace, job, member_cluster) (tributary_kubeconfig_expiry_timestamp_seconds) - time() < 3 * 86400`,
+		{
+			// A token that lives shortly is overdue once half of the time is over in which it is renewed.
+			"TributaryCredentialEnds", "5m", Warning,
+			`min by (namespace, job, member_cluster) (tributary_kubeconfig_expiry_timestamp_seconds) - time() < 3 * 86400` +
+				` unless on (namespace, job, member_cluster) min by (namespace, job, member_cluster) (tributary_kubeconfig_expiry_timestamp_seconds + tributary_kubeconfig_renewal_timestamp_seconds) / 2 > time()`,
 			"The credential for {{ $labels.member_cluster }} ends in {{ $value | humanizeDuration }}",
-			"After that the member cannot be read. Tokens that `tributary link` made are renewed long before: if this one was, renewing fails."},
+			"After that the member cannot be read. Tokens that `tributary link` made are renewed long before: if this one was, renewing fails.",
+		},
 		{"TributaryNobodyLeads", "1m", Critical,
 			`sum by (namespace, job) (tributary_leader) == 0`,
 			"No process of Tributary leads",
@@ -127,10 +142,12 @@ func reachAlerts() []Alert {
 			`max by (namespace, job) (tributary_ingress_up) == 0`,
 			"The ingress cluster does not answer",
 			"No change of any member can be written."},
-		{"TributaryAbsent", "5m", Critical,
-			`absent(tributary_build_info)`,
-			"Tributary is not being scraped",
-			"It is not running, or Prometheus does not find it. Endpoints in the ingress cluster do not follow the members."},
+		{
+			"TributaryAbsent", "5m", Critical,
+			`(absent(tributary_build_info) unless on () ` + down + `) or ` + down,
+			"Tributary is not being scraped{{ with $labels.namespace }} in {{ . }}{{ end }}",
+			"It is not running, or Prometheus does not find it. Endpoints in the ingress cluster do not follow the members.",
+		},
 	}
 }
 
@@ -198,11 +215,11 @@ func sinkAlerts() []Alert {
 func processAlerts() []Alert {
 	return []Alert{
 		{"TributaryNotReady", "15m", Warning,
-			`max by (instance) (tributary_ready) == 0`,
+			`max by (namespace, job, instance) (tributary_ready) == 0`,
 			"{{ $labels.instance }} is not ready",
 			"/readyz says what it waits for."},
 		{"TributaryConfigRefused", "5m", Warning,
-			`min by (instance) (tributary_config_last_reload_successful) == 0`,
+			`min by (namespace, job, instance) (tributary_config_last_reload_successful) == 0`,
 			"{{ $labels.instance }} refused its configuration",
 			"The one before goes on running; after a restart there would be none. `tributary check` says what is wrong."},
 	}

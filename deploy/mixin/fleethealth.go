@@ -15,20 +15,20 @@ func fleetHealth() Dashboard {
 func healthAtAGlance() Row {
 	return Row{"At a glance", []Panel{
 		number("Members not answering", "short", 6, "Their endpoints stay as last known.",
-			q(`count(tributary_cluster_up{CSEL} == 0) or vector(0)`, "down")).rising(1, 2),
+			q(`count(min by (member_cluster) (tributary_cluster_up{CSEL}) == 0) or vector(0)`, "down")).rising(1, 2),
 		number("Members not seen whole", "short", 6, "Since the process started. What they contributed before stays.",
-			q(`count(tributary_cluster_synced{CSEL} == 0) or vector(0)`, "unsynced")).rising(1, 2),
+			q(`count(min by (member_cluster) (tributary_cluster_synced{CSEL}) == 0) or vector(0)`, "unsynced")).rising(1, 2),
 		number("Members in panic or stale", "short", 6, "Panic: pods are kept ready that all turned not ready at once. Stale: out of sight for longer than staleAfter, other members are preferred.",
-			q(`sum(tributary_cluster_panic{CSEL})`, "panic"),
-			q(`sum(tributary_cluster_stale{CSEL})`, "stale")).rising(1, 1),
+			q(`sum(max by (member_cluster) (tributary_cluster_panic{CSEL}))`, "panic"),
+			q(`sum(max by (member_cluster) (tributary_cluster_stale{CSEL}))`, "stale")).rising(1, 1),
 		number("Ingress cluster answers", "bool_yes_no", 6, "Nothing can be written while it does not.",
 			q(`min(tributary_ingress_up{SEL})`, "ingress")).falling(1, 1),
 		number("Held changes", "short", 6, "Changes that a guard keeps back. `tributary status` names the command that releases each.",
-			q(`sum(tributary_held_changes{CSEL}) or vector(0)`, "held")).rising(1, 10),
+			q(`sum(max by (member_cluster, reason) (tributary_held_changes{CSEL})) or vector(0)`, "held")).rising(1, 10),
 		number("Conflicts", "short", 6, "Disagreements that a person should mend. `tributary status` names each.",
-			q(`sum(tributary_conflicts{SEL})`, "conflicts")).rising(1, 10),
+			q(`sum(max by (reason) (tributary_conflicts{SEL}))`, "conflicts")).rising(1, 10),
 		number("Rejected addresses", "short", 6, "Addresses that are left out of replicas now. `tributary status` names each with its reason.",
-			q(`sum(tributary_rejected_addresses_current{CSEL}) or vector(0)`, "rejected")).rising(1, 10),
+			q(`sum(max by (member_cluster, reason) (tributary_rejected_addresses_current{CSEL})) or vector(0)`, "rejected")).rising(1, 10),
 		number("Replicas", "short", 6, "Services in the ingress cluster that Tributary owns.",
 			q(`max(tributary_replicas{SEL})`, "replicas")),
 	}}
@@ -53,23 +53,23 @@ func healthClusters() Row {
 func healthEndpoints() Row {
 	return Row{"What the members contribute", []Panel{
 		graph("Ready endpoints", "short", 8, "By member. A step down in all Services of a member at once is worth a look at its nodes.",
-			q(`sum by (member_cluster) (tributary_endpoints{CSEL,state="ready"})`, "{{member_cluster}}")),
+			q(`max by (member_cluster) (tributary_endpoints{CSEL,state="ready"})`, "{{member_cluster}}")),
 		graph("Endpoints that are not ready", "short", 8, "By member; terminating ones included.",
-			q(`sum by (member_cluster) (tributary_endpoints{CSEL,state="not_ready"})`, "{{member_cluster}}")),
+			q(`max by (member_cluster) (tributary_endpoints{CSEL,state="not_ready"})`, "{{member_cluster}}")),
 		graph("Services and pods", "short", 8, "Services that are replicated, and pods in memory.",
-			q(`sum by (member_cluster) (tributary_services{CSEL})`, "Services {{member_cluster}}"),
-			q(`sum by (member_cluster) (tributary_pods{CSEL})`, "pods {{member_cluster}}")),
+			q(`max by (member_cluster) (tributary_services{CSEL})`, "Services {{member_cluster}}"),
+			q(`max by (member_cluster) (tributary_pods{CSEL})`, "pods {{member_cluster}}")),
 	}}
 }
 
 func healthTrouble() Row {
 	return Row{"Guards, conflicts and rejected addresses", []Panel{
 		graph("Held changes by reason", "short", 12, "Kept back until released or confirmed.",
-			q(`sum by (member_cluster, reason) (tributary_held_changes{CSEL}) or vector(0)`, "{{member_cluster}} {{reason}}")).stacked(),
+			q(`max by (member_cluster, reason) (tributary_held_changes{CSEL}) or vector(0)`, "{{member_cluster}} {{reason}}")).stacked(),
 		graph("Conflicts by reason", "short", 12, "foreign_object: an object of that name is not ours and is left alone. The others: members disagree.",
-			q(`sum by (reason) (tributary_conflicts{SEL})`, "{{reason}}")).stacked(),
+			q(`max by (reason) (tributary_conflicts{SEL})`, "{{reason}}")).stacked(),
 		graph("Rejected addresses by reason", "short", 12, "Left out of replicas now, for as long as they stay as they are; the Services' other addresses pass.",
-			q(`sum by (member_cluster, reason) (tributary_rejected_addresses_current{CSEL}) or vector(0)`, "{{member_cluster}} {{reason}}")).stacked(),
+			q(`max by (member_cluster, reason) (tributary_rejected_addresses_current{CSEL}) or vector(0)`, "{{member_cluster}} {{reason}}")).stacked(),
 		graph("Addresses newly rejected", "short", 12, "Those that came to be left out since the point before. A pod that is replaced again and again shows here.",
 			q(`sum by (member_cluster, reason) (increase(tributary_rejected_addresses_total{CSEL}[$__rate_interval])) or vector(0)`, "{{member_cluster}} {{reason}}")),
 	}}

@@ -116,6 +116,9 @@ func calmSeries() map[string]string {
 	)
 }
 
+// standbySeries are those of a process that stands by, and what it sees of a member.
+var standbySeries = both(gauge("cluster_up", 1), gauge("cluster_synced", 1), gauge("cluster_stale", 0), gauge("cluster_panic", 0), gauge("cluster_last_contact_seconds", 0.5))
+
 // The form of promtool's unit tests.
 type (
 	unitTest struct {
@@ -163,9 +166,19 @@ func TestPodsAreLate(t *testing.T) {
 				}
 				maps.Copy(series, late.series)
 			}
-			for _, name := range slices.Sorted(maps.Keys(series)) {
-				test.Series = append(test.Series, unitSeries{strings.Replace(name, "MEMBER", fmt.Sprintf(`instance="a",member_cluster="%s"`, member), 1), series[name]})
+			of := func(instance string, series map[string]string) {
+				for _, name := range slices.Sorted(maps.Keys(series)) {
+					test.Series = append(test.Series, unitSeries{strings.Replace(name, "MEMBER", fmt.Sprintf(`instance="%s",member_cluster="%s"`, instance, member), 1), series[name]})
+				}
 			}
+			of("a", series)
+			standby := maps.Clone(standbySeries) // which sees all members, and holds and leaves out the same
+			for name, values := range series {
+				if strings.HasPrefix(name, "tributary_held_changes") || strings.HasPrefix(name, "tributary_rejected") {
+					standby[name] = values
+				}
+			}
+			of("b", standby)
 		}
 		for _, column := range columns {
 			test.Queries = append(test.Queries, cells(column, rows))

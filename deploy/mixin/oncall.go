@@ -4,11 +4,12 @@
 package mixin
 
 // memberState is the worst that is true of a member, as an index of the words of its column. What is drained may be away.
+// Where processes see it otherwise, the worse counts.
 const memberState = `max by (member_cluster) (tributary_cluster_condition{CSEL,reason="Drained"}) * 0` +
 	` or on (member_cluster) (max by (member_cluster) (tributary_cluster_panic{CSEL}) == 1) * 5` +
 	` or on (member_cluster) (max by (member_cluster) (tributary_cluster_stale{CSEL}) == 1) * 4` +
-	` or on (member_cluster) (max by (member_cluster) (tributary_cluster_up{CSEL}) == 0) + 3` +
-	` or on (member_cluster) 2 - max by (member_cluster) (tributary_cluster_synced{CSEL})`
+	` or on (member_cluster) (min by (member_cluster) (tributary_cluster_up{CSEL}) == 0) + 3` +
+	` or on (member_cluster) 2 - min by (member_cluster) (tributary_cluster_synced{CSEL})`
 
 // onCall answers: pods of a member are late, or wrong; why? Its first table has a row
 // for each member, with what is wrong in words, and where its time goes.
@@ -39,19 +40,19 @@ func callMembers() Row {
 			Description: "One row a member. A late member: see which stage takes the time; lag without latency means that changes wait. The name leads to its changes, a cell to its runbook.",
 			Columns: []Column{
 				{"State", "short", memberState, 2, 3, "TributaryMemberNotSynced", []string{"drained", "live", "not synced", "down", "stale", "panic"}},
-				{"Answers", "bool_yes_no", `max by (member_cluster) (tributary_cluster_up{CSEL})`, 0, 0, "TributaryMemberUnreachable", nil},
+				{"Answers", "bool_yes_no", `min by (member_cluster) (tributary_cluster_up{CSEL})`, 0, 0, "TributaryMemberUnreachable", nil},
 				{"Wrong", "", `max by (member_cluster, reason) (tributary_cluster_condition{CSEL,reason!="Drained"})` +
 					` or on (member_cluster) max by (member_cluster, reason) (tributary_cluster_condition{CSEL,reason="Drained"})` +
 					` or on (member_cluster) label_replace(max by (member_cluster) (tributary_cluster_up{CSEL}), "reason", "-", "", "")`, 0, 0, "", nil},
-				{"Last contact", "s", `min by (member_cluster) (tributary_cluster_last_contact_seconds{CSEL}) unless on (member_cluster) tributary_cluster_condition{CSEL,reason="Drained"}`, 30, 90, "TributaryMemberUnreachable", nil},
+				{"Last contact", "s", `max by (member_cluster) (tributary_cluster_last_contact_seconds{CSEL}) unless on (member_cluster) tributary_cluster_condition{CSEL,reason="Drained"}`, 30, 90, "TributaryMemberUnreachable", nil},
 				{"Lag", "s", `max by (member_cluster) (tributary_sync_lag_seconds{CSEL})`, 5, 30, "TributaryLagHigh", nil},
 				{"Event late p99", "s", `histogram_quantile(0.99, sum by (member_cluster, le) (rate(tributary_source_delay_seconds_bucket{CSEL}[10m])))`, 5, 30, "", nil},
 				{"Queue p99", "s", p99("queue"), 0.1, 1, "TributaryChangesSlow", nil},
 				{"Compute p99", "s", p99("compute"), 0.1, 1, "TributaryChangesSlow", nil},
 				{"Write p99", "s", p99("write"), 0.25, 2.5, "TributaryChangesSlow", nil},
 				{"Own controllers behind", "s", `max by (member_cluster) (tributary_native_behind_seconds{CSEL})`, 30, 120, "TributaryNativeBehind", nil},
-				{"Held", "short", `sum by (member_cluster) (tributary_held_changes{CSEL}) or max by (member_cluster) (tributary_cluster_up{CSEL}) * 0`, 1, 10, "TributaryChangesHeld", nil},
-				{"Rejected", "short", `sum by (member_cluster) (tributary_rejected_addresses_current{CSEL}) or max by (member_cluster) (tributary_cluster_up{CSEL}) * 0`, 1, 10, "TributaryAddressesRejected", nil},
+				{"Held", "short", `sum by (member_cluster) (max by (member_cluster, reason) (tributary_held_changes{CSEL})) or max by (member_cluster) (tributary_cluster_up{CSEL}) * 0`, 1, 10, "TributaryChangesHeld", nil},
+				{"Rejected", "short", `sum by (member_cluster) (max by (member_cluster, reason) (tributary_rejected_addresses_current{CSEL})) or max by (member_cluster) (tributary_cluster_up{CSEL}) * 0`, 1, 10, "TributaryAddressesRejected", nil},
 				{"Credential ends in", "s", `min by (member_cluster) (tributary_kubeconfig_expiry_timestamp_seconds{CSEL}) - time()`, 0, 0, "TributaryCredentialEnds", nil},
 			},
 		},
@@ -74,13 +75,13 @@ func callLate() Row {
 func callKept() Row {
 	return Row{"Wrong: what is kept, rejected, in conflict", []Panel{
 		graph("Held changes", "short", 8, "`tributary status` names each with the command that releases it.",
-			q(`sum by (member_cluster, reason) (tributary_held_changes{CSEL}) or vector(0)`, "{{member_cluster}} {{reason}}")).stacked(),
+			q(`max by (member_cluster, reason) (tributary_held_changes{CSEL}) or vector(0)`, "{{member_cluster}} {{reason}}")).stacked(),
 		graph("Rejected addresses", "short", 8, "Left out of replicas now; the other addresses of the Services pass.",
-			q(`sum by (member_cluster, reason) (tributary_rejected_addresses_current{CSEL}) or vector(0)`, "{{member_cluster}} {{reason}}")).stacked(),
+			q(`max by (member_cluster, reason) (tributary_rejected_addresses_current{CSEL}) or vector(0)`, "{{member_cluster}} {{reason}}")).stacked(),
 		graph("Conflicts", "short", 8, "foreign_object: the name is somebody else's. refused: the API server denies a part. `tributary status` names each.",
-			q(`sum by (reason) (tributary_conflicts{SEL})`, "{{reason}}")).stacked(),
+			q(`max by (reason) (tributary_conflicts{SEL})`, "{{reason}}")).stacked(),
 		graph("Ready endpoints", "short", 24, "A step down in all Services of a member at once: its nodes, or its lists.",
-			q(`sum by (member_cluster) (tributary_endpoints{CSEL,state="ready"})`, "{{member_cluster}}")),
+			q(`max by (member_cluster) (tributary_endpoints{CSEL,state="ready"})`, "{{member_cluster}}")),
 	}}
 }
 
