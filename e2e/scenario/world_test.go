@@ -29,7 +29,7 @@ import (
 // is far above what is promised: these tests ask whether, not how fast.
 const soon = 20 * time.Second
 
-// world is a fleet with three members and one tributary, each test's own.
+// world is a fleet and one tributary, each test's own.
 type world struct {
 	*testing.T
 	fleet  *fleet.Fleet
@@ -42,7 +42,12 @@ type world struct {
 // but does not start tributary.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	f := fleettest.Start(t, fleet.Options{Members: []string{"idc-a", "idc-b", "idc-c"}, Audit: true})
+	return newWorldOf(t, "idc-a", "idc-b", "idc-c")
+}
+
+func newWorldOf(t *testing.T, members ...string) *world {
+	t.Helper()
+	f := fleettest.Start(t, fleet.Options{Members: members, Audit: true})
 	port, err := cluster.FreePort()
 	if err != nil {
 		t.Fatal(err)
