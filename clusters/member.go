@@ -230,6 +230,16 @@ func (m *Member) hold() *kube.Session {
 	return m.session.Session
 }
 
+// answers reports whether the member answers over the session in use before ctx ends.
+func (m *Member) answers(ctx context.Context) bool {
+	session := m.hold()
+	if session == nil {
+		return false
+	}
+	defer session.Release()
+	return session.Answers(ctx)
+}
+
 // setSpec takes in an edited configuration. What is taken from the member
 // changes at once; another way to reach it is used once it has proven itself.
 func (m *Member) setSpec(spec sessionSpec) {

@@ -19,7 +19,7 @@ import (
 
 // Set is the members that the configuration names. Apply and Run are for one
 // goroutine each; everything else may be called at any time from any goroutine
-// and blocks on no cluster.
+// and, but for Lead, blocks on no cluster.
 type Set struct {
 	opts Options
 
@@ -193,13 +193,13 @@ func (s *Set) Relist(cluster string) bool {
 }
 
 // Lead says that this process is about to write to the ingress cluster. standing tells what
-// stands there of a member. One that is not followed at this moment begins anew: who wrote
-// until now may have seen what this process did not, so that what stands is better than what
-// it knows, but for what it has seen to go. former is until when another may have written;
-// zero: nobody else has. It names those.
+// stands there of a member. One that is not followed at this moment, or does not answer
+// within answerLimit, begins anew: who wrote until now may have seen what this process did
+// not, so that what stands is better than what it knows, but for what it has seen to go.
+// former is until when another may have written; zero: nobody else has. It names those.
 func (s *Set) Lead(former time.Time, standing func(cluster string) map[syncer.Key]Standing) (anew []string) {
 	if !former.IsZero() {
-		anew = s.beginAnew(former.Add(-unwritten))
+		anew = s.beginAnew(former.Add(-unwritten), s.mute())
 	}
 	s.takeOver(standing)
 	return anew
@@ -209,10 +209,33 @@ func (s *Set) Lead(former time.Time, standing func(cluster string) map[syncer.Ke
 // than that before another ceased to lead may be as it was in the ingress cluster for that.
 const unwritten = 5 * time.Second
 
-// beginAnew replaces the members that are not followed. What has been seen since a moment may
-// not have been written. It names them, sorted.
-func (s *Set) beginAnew(since time.Time) (names []string) {
-	next := s.renew(since)
+// answerLimit bounds the question to members before this process writes: a hand-over is to
+// take less than a second.
+const answerLimit = 500 * time.Millisecond
+
+// mute are the members that do not answer now. A way to one that hangs is noticed after
+// seconds otherwise, in which another process may have seen and written more.
+func (s *Set) mute() map[*Member]bool {
+	members := s.applied.Load().members
+	ctx, cancel := context.WithTimeout(context.Background(), answerLimit)
+	defer cancel()
+	answers := make([]bool, len(members))
+	var asking sync.WaitGroup
+	for i, m := range members {
+		asking.Go(func() { answers[i] = m.answers(ctx) })
+	}
+	asking.Wait()
+	mute := map[*Member]bool{}
+	for i, m := range members {
+		mute[m] = !answers[i]
+	}
+	return mute
+}
+
+// beginAnew replaces the members that are not followed or mute. What has been seen since a
+// moment may not have been written. It names them, sorted.
+func (s *Set) beginAnew(since time.Time, mute map[*Member]bool) (names []string) {
+	next := s.renew(since, mute)
 	for _, member := range next {
 		member.baseline() // with no lock held, and before the first list
 	}
@@ -227,13 +250,13 @@ func (s *Set) beginAnew(since time.Time) (names []string) {
 	return names
 }
 
-// renew puts members in the place of those that are not followed, and ends these.
-func (s *Set) renew(since time.Time) map[string]*runningMember {
+// renew puts members in the place of those that are not followed or mute, and ends these.
+func (s *Set) renew(since time.Time, mute map[*Member]bool) map[string]*runningMember {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := map[string]*runningMember{}
 	for name, former := range s.running {
-		if former.isBlind() {
+		if former.isBlind() || mute[former.Member] && former.synced() {
 			next[name] = &runningMember{Member: former.again(since)}
 			if s.running[name] = next[name]; former.cancel != nil {
 				defer former.cancel()

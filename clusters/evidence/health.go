@@ -80,10 +80,6 @@ const (
 	// unfollowedLimit is for a member of which no watch is open though nothing has failed:
 	// its list goes on and on. Nothing is believed for longer than 30 s without proof.
 	unfollowedLimit = 28 * time.Second
-	// sightLimit is for a process that is about to write where another did: a member that is
-	// there is heard of more often. Who takes over from one that crashed has then seen more
-	// than that one wrote.
-	sightLimit = 5 * time.Second
 )
 
 // reachability is what is known of the ways to a member.
@@ -198,7 +194,7 @@ func (s *State) LostSight(now time.Time) bool {
 			return true
 		}
 	}
-	return r.connect.Class != Well || r.probe.Class != Well || now.Sub(r.contact) > sightLimit
+	return r.connect.Class != Well || r.probe.Class != Well
 }
 
 // refusedOr is a condition, or that of a refusal when the fault is one.

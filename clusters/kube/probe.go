@@ -148,6 +148,13 @@ func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
 func randomUpTo(d time.Duration) time.Duration { return rand.N(d + 1) }
 
+// Answers reports whether the cluster answers a small request before ctx ends, on the connection over which its watches
+// run: what these brought is no older then than what was asked.
+func (s *Session) Answers(ctx context.Context) bool {
+	_, err := s.probe(ctx)
+	return err == nil
+}
+
 // probe makes the cluster answer: one that grants Roles alone is asked for its version, as
 // its identity is not asked for. That it is busy or hides what is asked for is an answer; that
 // it does not accept the credential is none that helps. told: it showed that it is itself.
