@@ -35,7 +35,7 @@ test: lint unit alerts scenario faults ## everything that must pass: lint, unit 
 
 .PHONY: unit
 unit: ## unit tests of the product, with the race detector, shuffled; more steps of the twin of clusters/evidence without it
-	go test -race $(SHUFFLE) ./...
+	go test -race $(SHUFFLE) -timeout 20m ./...
 	go test -run TestHistories ./clusters/evidence
 	cd deploy/helm && go test $(SHUFFLE) .
 	cd deploy/image && go test $(SHUFFLE) -timeout 20m .
