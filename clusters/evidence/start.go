@@ -216,7 +216,7 @@ type presence struct {
 	sources []syncer.Key // all of them
 	absent  []syncer.Key // those that are not there
 	manual  []syncer.Key // those without selector
-	// computed is true where a Service is there that has one.
+	// computed is true where a Service is there that has one, or may be.
 	computed bool
 }
 
@@ -233,7 +233,7 @@ func (s *State) presence(r *baselineReplica) (is presence) {
 		switch {
 		case !found && s.follows(source.Namespace):
 			if is.wanted = true; s.isUnlisted(source.Namespace) {
-				is.pending = true
+				is.pending, is.computed = true, true // for all that is known
 			} else {
 				is.absent = append(is.absent, source)
 			}
