@@ -217,7 +217,7 @@ func (r *reachability) probed(now time.Time, f Fault) {
 }
 
 // reached takes in what is known of the ways to the member.
-func (s *State) reached(now time.Time, e Event) {
+func (s *State) reached(now time.Time, e Event, out *Effects) {
 	r := &s.reach
 	switch e := e.(type) {
 	case Contact:
@@ -238,6 +238,7 @@ func (s *State) reached(now time.Time, e Event) {
 		if e.Phase == Following && e.Fault.Class == TooMany {
 			s.tooLong(now, e.Kind)
 		}
+		s.followed(now, e.Kind, out)
 	case Restored:
 		s.quarantine.begin(e.Err)
 		s.wentBack(now, Services, Pods, Nodes, Endpoints, Slices, Manual)

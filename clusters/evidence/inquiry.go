@@ -176,10 +176,11 @@ func (s *State) inquired(now time.Time, kind Kind, q *inquiry, out *Effects) {
 	case q.speaks():
 		s.settleAll(now, s.withoutFailed(kind, open), "asked", out)
 	}
-	if q.failed {
+	there := slices.ContainsFunc(s.lacking(kind), func(a *absence) bool { return a.state == isThere })
+	if q.failed || there && !q.there {
 		s.dueBy(kind, now.Add(s.backoff(kind)))
 	}
-	if !q.there && !slices.ContainsFunc(s.lacking(kind), func(a *absence) bool { return a.state == isThere }) {
+	if !q.there && !there {
 		s.contradicted[kind] = time.Time{}
 	}
 	if len(s.lacking(kind)) == 0 {

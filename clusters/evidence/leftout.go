@@ -6,6 +6,7 @@ package evidence
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
@@ -35,21 +36,60 @@ func (s *State) leaveOut(kind Kind, refused LeftOut) {
 		maps.Copy(unlisted, s.leftOut.unlisted[kind])
 		s.leftOut.unlisted[kind] = unlisted
 	}
-	if len(former)+len(last) == 0 {
-		return
-	}
-	q := s.inquiries[kind]
-	for id, a := range s.absent {
-		switch {
-		case id.Kind != kind || a.state == isThere:
-		case last[id.Key.Namespace]: // nobody answers
+	s.mayAsk(kind, former)
+	for _, a := range s.absentIn(kind, last) {
+		if q := s.inquiries[a.id.Kind]; a.state != isThere { // nobody answers
 			if a.state = mayNotAsk; q != nil {
-				delete(q.waiting, id)
+				delete(q.waiting, a.id)
 			}
-		case former[id.Key.Namespace] && a.state == mayNotAsk:
-			a.state = notAsked
 		}
 	}
+}
+
+// followed takes in that the stream of a kind shows namespaces that the last list left out. It
+// goes on where it was, so that nothing of them is to be listed: what lists before that lacked
+// is asked for now.
+func (s *State) followed(now time.Time, kind Kind, out *Effects) {
+	w := &s.reach.watches[kind]
+	if w.phase != Following {
+		return
+	}
+	shown := map[string]bool{}
+	for namespace := range s.leftOut.last[kind] {
+		if !slices.Contains(w.leftOut, namespace) && !s.leftOut.unlisted[kind][namespace] {
+			shown[namespace] = true
+			delete(s.leftOut.last[kind], namespace)
+		}
+	}
+	for _, asked := range s.mayAsk(kind, shown) {
+		s.inquire(now, asked, out)
+	}
+}
+
+// mayAsk has what lists lack of some namespaces be asked for that were left out, and returns of
+// which kinds there is any.
+func (s *State) mayAsk(kind Kind, namespaces map[string]bool) (kinds []Kind) {
+	for _, a := range s.absentIn(kind, namespaces) {
+		if a.state == mayNotAsk {
+			a.state = notAsked
+		}
+		if !slices.Contains(kinds, a.id.Kind) {
+			kinds = append(kinds, a.id.Kind)
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+// absentIn is what lists of a kind lack of some namespaces.
+func (s *State) absentIn(kind Kind, namespaces map[string]bool) (all []*absence) {
+	for id, a := range s.absent {
+		is := id.Kind == kind || id.Kind == Manual && (kind == Endpoints || kind == Slices)
+		if is && namespaces[id.Key.Namespace] {
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 func setOf(names []string) map[string]bool {

@@ -272,6 +272,7 @@ func (r *list[T]) end(s *State, now time.Time, out *Effects) bool {
 	if !r.doubted {
 		s.announceListed(kind, out)
 	}
+	s.followed(now, kind, out)
 	s.rulesListed(now, kind, r.doubted, out)
 	s.judgeIdle(now, out)
 	return true

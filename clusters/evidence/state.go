@@ -161,7 +161,7 @@ func (s *State) Step(now time.Time, e Event) Effects {
 	case Configured:
 		s.configure(now, e.Config, out)
 	default:
-		s.reached(now, e)
+		s.reached(now, e, out)
 	}
 	if edits := s.store.ManualEdits(); edits != s.manualEdits {
 		s.manualEdits, out.Manual = edits, true
