@@ -504,7 +504,7 @@ func objectNamed(read Read, item string, latest uint64) (any, error) {
 			continue
 		}
 		name, addresses, _ := strings.Cut(rest, " ")
-		s, rv, err := sliceNamed(name + " of " + short(read.Key) + " " + addresses)
+		s, rv, err := sliceNamed(name + " of " + read.Key.Name + " " + addresses)
 		if err != nil {
 			return nil, err
 		}
