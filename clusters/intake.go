@@ -4,7 +4,6 @@
 package clusters
 
 import (
-	"errors"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -96,10 +95,7 @@ func (h handler[T]) Contact(at time.Time, bookmark bool) { h.contact(h.kind.Stri
 
 // Changed implements kube.Handler.
 func (h handler[T]) Changed(s kube.State) {
-	watched := evidence.Watched{Kind: h.kind, Phase: phases[s.Phase], Fault: fault(s.Err)}
-	if left, is := errors.AsType[*kube.LeftOut](s.Err); is && s.Phase == kube.Following {
-		watched.LeftOut = left.Namespaces
-	}
+	watched := evidence.Watched{Kind: h.kind, Phase: phases[s.Phase], Fault: fault(s.Err), LeftOut: s.LeftOut}
 	h.step(watched, time.Now())
 	if s.Phase == kube.Following {
 		h.remarks.leftOut(h.kind.String(), watched.LeftOut)

@@ -91,6 +91,82 @@ func TestNamespaceThatIsRefused(t *testing.T) {
 	})
 }
 
+// What dies in a namespace while it is refused was told by no stream, which no restored store is
+// needed for: neither while only lists and watches are, nor when the namespace is back.
+func TestDeathsInANamespaceThatIsRefused(t *testing.T) {
+	for name, hidden := range map[string]string{"everything is refused": "", "objects may be read": "s"} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, nil, func(w *world) {
+				a, asked := sides(w)
+				for n := 16; n <= 40; n++ {
+					a.put(newPod("side", "api", n))
+				}
+				w.reach("a", a.config(""), "1")
+				w.pass(time.Minute)
+				a.put(newPod("side", "api", 41)) // the newest that is known
+				w.pass(time.Second)
+				a.refuseSide(asked)
+				a.with(func() {
+					refuse := a.hook
+					a.hook = func(rw http.ResponseWriter, r *http.Request) bool {
+						return strings.HasSuffix(r.URL.Path, hidden) && refuse(rw, r)
+					}
+				})
+				w.pass(3 * time.Second)
+				for n := 11; n <= 41; n++ {
+					a.remove("pods", "side", fmt.Sprintf("api-%d", n))
+				}
+				for range 60 {
+					w.pass(5 * time.Second)
+					w.wantState("a", evidence.Live, evidence.ReasonNamespaceRefused)
+				}
+				a.with(func() { a.hook = nil })
+				for range 120 {
+					w.pass(time.Second)
+					if got := w.status("a"); got.State != string(evidence.Live) {
+						t.Fatalf("%+v", got)
+					}
+				}
+				w.wantState("a", evidence.Live, evidence.ReasonNone)
+				w.wantAddresses("side", "api")
+			})
+		})
+	}
+}
+
+// A new credential that may read nothing yet takes no sight of what is followed by the former.
+func TestNewCredentialThatIsRefusedInEachNamespace(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a, _ := sides(w)
+		for n := 1; n <= 20; n++ {
+			a.put(newPod("shop", "web", 20+n), newPod("side", "api", 50+n))
+		}
+		a.with(func() {
+			a.hook = func(rw http.ResponseWriter, r *http.Request) bool {
+				refused := strings.Contains(r.Header.Get("Authorization"), "new") && strings.Contains(r.URL.Path, "/namespaces/s")
+				if refused {
+					fail(rw, http.StatusForbidden)
+				}
+				return refused
+			}
+		})
+		w.reach("a", a.config("old"), "1")
+		w.pass(time.Minute)
+		for n := 21; n <= 40; n++ {
+			a.put(notReady(newPod("shop", "web", n)), notReady(newPod("side", "api", 30+n)))
+		}
+		w.pass(5 * time.Second)
+		w.reach("a", a.config("new"), "2")
+		for range 10 {
+			w.pass(time.Second)
+			w.wantState("a", evidence.Live, evidence.ReasonMassNotReady)
+			if web, api := len(w.addresses("shop", "web")), len(w.addresses("side", "api")); web != 25 || api != 25 {
+				t.Fatalf("%d and %d ready, want all", web, api)
+			}
+		}
+	})
+}
+
 // Who starts beside it takes away what is gone elsewhere, and leaves what stands of it: until
 // it is granted, or taken out of the configuration.
 func TestStartBesideNamespaceThatIsRefused(t *testing.T) {

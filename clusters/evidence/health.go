@@ -114,8 +114,8 @@ func (w *watchState) change(e Watched, now time.Time) {
 	switch {
 	case e.Phase == Following:
 		w.fault, w.troubled, w.left = Fault{}, time.Time{}, time.Time{}
-		if e.Fault.Class == Well || len(e.LeftOut) > 0 {
-			w.leftOut, w.refused = e.LeftOut, e.Fault.Err
+		if w.leftOut, w.refused = e.LeftOut, nil; len(e.LeftOut) > 0 {
+			w.refused = e.Fault.Err
 		}
 	case e.Fault.Class != Well:
 		w.fault = e.Fault

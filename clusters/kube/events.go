@@ -31,6 +31,7 @@ func (f *follower[T]) event(e Event) (end End, err error) {
 		l.cfg.Handler.Contact(e.Arrival, true)
 	case scopeOpened:
 		delete(f.refused, e.Scope)
+		l.watermarks.Opened(f.refused)
 		f.aliveFrom(e.Scope)
 		f.follows(nil)
 	case watch.Error:

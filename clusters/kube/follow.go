@@ -39,7 +39,7 @@ func (l *Loop[T]) follow(ctx context.Context) {
 		stream = stopAlso{stream, cancel}
 	}
 	f := &follower[T]{loop: l, stream: stream, refused: refused, generation: generation}
-	l.watermarks.Opened()
+	l.watermarks.Opened(refused)
 	end, err := f.run(ctx)
 	l.watermarks.Closed()
 	l.cfg.Observer.StreamEnded(l.cfg.Kind, end)
@@ -196,7 +196,8 @@ func (f *follower[T]) start() {
 
 // follows says that the stream is open, and what is wrong beside it.
 func (f *follower[T]) follows(beside error) {
-	f.loop.cfg.Handler.Changed(State{Phase: Following, Err: cmp.Or(beside, leftOut(f.refused))})
+	namespaces, err := leftOut(f.refused)
+	f.loop.cfg.Handler.Changed(State{Phase: Following, Err: cmp.Or(beside, err), LeftOut: namespaces})
 }
 
 // settle stops the stream and waits for what is under way, whose context has
@@ -269,7 +270,7 @@ func (f *follower[T]) swap(ctx context.Context, o opened) (expired bool) {
 	f.stream.Stop()
 	f.loop.cfg.Observer.StreamEnded(f.loop.cfg.Kind, EndReplaced)
 	f.stream, f.refused, f.generation = o.stream, o.refused, o.generation
-	f.loop.watermarks.Opened()
+	f.loop.watermarks.Opened(o.refused)
 	f.loop.at.settle()
 	f.loop.retire(o.generation)
 	f.start()

@@ -86,11 +86,13 @@ const (
 )
 
 // State is a phase and, when waiting, the error that led to it. When following, the error
-// is that of a list that was asked for by Relist and is longer than may be: it does not come;
-// or a LeftOut, where not all namespaces are followed.
+// is of what is wrong beside the stream: a list that was asked for by Relist and is longer
+// than may be, a source that the stream cannot be exchanged for, or why LeftOut are.
 type State struct {
 	Phase Phase
 	Err   error
+	// LeftOut are the namespaces that the stream does not show, sorted.
+	LeftOut []string
 }
 
 // End is why a stream ended; a metric label, so the set is closed.

@@ -31,13 +31,8 @@ func (c *cluster) refuse() {
 func (s *towns) wantLeftOut(want ...string) {
 	s.t.Helper()
 	state := s.got.state()
-	var left *LeftOut
-	errors.As(state.Err, &left)
-	switch {
-	case state.Phase != Following || (left != nil) != (len(want) > 0):
+	if state.Phase != Following || !slices.Equal(state.LeftOut, want) || apierrors.IsForbidden(state.Err) != (len(want) > 0) {
 		s.t.Errorf("state %+v", state)
-	case left != nil && (!slices.Equal(left.Namespaces, want) || !apierrors.IsForbidden(state.Err)):
-		s.t.Errorf("left out %q: %v", left.Namespaces, left)
 	}
 }
 
@@ -53,7 +48,7 @@ func TestRefusedNamespaceConcernsItselfAlone(t *testing.T) {
 			ended, _ := west.last()
 			ended.end(nil)
 			s.pass(time.Second)
-			if state := s.got.state(); state.Phase != Following || !errors.As(state.Err, new(*LeftOut)) {
+			if state := s.got.state(); state.Phase != Following || !slices.Equal(state.LeftOut, []string{"west"}) || state.Err == nil {
 				t.Errorf("state %+v", state)
 			}
 			s.stream().send(watch.Deleted, pod("a", 9, "1"))
@@ -122,6 +117,29 @@ func TestRefusedNamespaceIsListedAfterAGap(t *testing.T) {
 		s.pass(time.Minute)
 		s.wantLog("replaced first_fill@5 2", "replaced requested@5 1 without [west] []", "replaced expired@20 1")
 		s.wantLeftOut()
+	})
+}
+
+// One that may be watched and not listed, and was forgotten, does not keep the others from being followed.
+func TestForgottenNamespaceThatMayNotBeListed(t *testing.T) {
+	east, west := &cluster{list: one(5, pod("a", 3, "1"))}, &cluster{list: one(5, pod("b", 4, "1"))}
+	playTowns(t, east, west, func(s *towns) {
+		west.with(func(c *cluster) {
+			c.list = func(int, metav1.ListOptions) (runtime.Object, error) { return nil, errNoRole }
+			c.watch = func(_ int, opts metav1.ListOptions) error {
+				if opts.ResourceVersion == "5" {
+					return apierrors.NewResourceExpired("too old")
+				}
+				return nil
+			}
+		})
+		ended, _ := west.last()
+		ended.end(apierrors.NewResourceExpired("too old"))
+		s.pass(5 * time.Minute)
+		s.wantLeftOut("west")
+		s.stream().send(watch.Deleted, pod("a", 9, "1"))
+		synctest.Wait()
+		s.wantLog("replaced first_fill@5 2", "replaced expired@5 1 without [west] []", "deleted a@9")
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -84,11 +83,11 @@ func (l *Loop[T]) replace(f fetched[T], reason Reason, seen uint64, back bool) {
 	for _, scope := range f.scopes {
 		l.listed[scope] = true
 	}
-	leftOut := slices.Sorted(maps.Keys(f.refused))
+	leftOut, _ := leftOut(f.refused)
 	for _, scope := range leftOut {
-		l.at[scope] = position{}
-		if reason != Rewound { // it is resumed from where it was
-			l.at[scope] = before[scope]
+		l.at[scope] = before[scope] // it is resumed from where it was
+		if reason == Rewound || reason == Expired {
+			l.at[scope] = position{} // which is not there any more, and a list is not to be asked for again and again
 		}
 	}
 	l.seen.Store(revision)
@@ -164,7 +163,8 @@ func (l *Loop[T]) listScopes(ctx context.Context, source ListWatcher, limit int6
 		}
 	}
 	if len(f.scopes) == 0 {
-		return fetched[T]{err: leftOut(f.refused)}
+		_, err := leftOut(f.refused)
+		return fetched[T]{err: err}
 	}
 	return f
 }

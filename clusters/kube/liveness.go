@@ -133,7 +133,7 @@ func (f *follower[T]) checkedStream(c checked) (end End, err error) {
 	}
 	frozen := false
 	if len(news) > 0 {
-		f.loop.watermarks.Opened() // what the check brings is not by the same stream
+		f.loop.watermarks.Opened(f.refused) // what the check brings is not by the same stream
 	}
 	for _, e := range news {
 		frozen = frozen || e.Type != watch.Bookmark

@@ -59,32 +59,18 @@ func (s Scope) wrap(err error) error {
 // errTorn is a list of a namespace that does not show the moment of the others.
 var errTorn = errors.New("the lists of several namespaces do not show one moment")
 
-// A LeftOut error says that some namespaces are refused, because their Role is missing, or went
-// with them. They concern themselves alone: all others are read.
-type LeftOut struct {
-	Namespaces []string // sorted
-	err        error    // of the first
-}
-
-// leftOut is the error for scopes that are refused; nil when none is.
-func leftOut(refused map[string]error) error {
-	if len(refused) == 0 {
-		return nil
+// leftOut names the scopes that are refused, because their Role is missing, or went with them,
+// and says why the first is. They concern themselves alone: all others are read.
+func leftOut(refused map[string]error) (all []string, err error) {
+	all = slices.Sorted(maps.Keys(refused))
+	switch len(all) {
+	case 0:
+		return nil, nil
+	case 1:
+		return all, refused[all[0]]
 	}
-	all := slices.Sorted(maps.Keys(refused))
-	return &LeftOut{all, refused[all[0]]}
+	return all, fmt.Errorf("%w (and %d more namespaces)", refused[all[0]], len(all)-1)
 }
-
-// Error implements error.
-func (e *LeftOut) Error() string {
-	if more := len(e.Namespaces) - 1; more > 0 {
-		return fmt.Sprintf("%v (and %d more namespaces)", e.err, more)
-	}
-	return e.err.Error()
-}
-
-// Unwrap returns why the first of them is refused.
-func (e *LeftOut) Unwrap() error { return e.err }
 
 // isLeftOut reports whether the answer to a request in a namespace concerns that alone.
 func isLeftOut(err error) bool {
@@ -123,7 +109,7 @@ func (s ListWatcher) open(ctx context.Context, opts metav1.ListOptions, at posit
 		}
 	}
 	if err == nil && len(refused) == len(s.Scopes) {
-		err = leftOut(refused)
+		_, err = leftOut(refused)
 	}
 	if err != nil {
 		for _, s := range streams {

@@ -50,9 +50,11 @@ type Watermarks struct {
 	// unconfirmed are, by object, the answers that no stream has shown yet, and what was
 	// recent when one stream took the place of another and is still to be asked for.
 	unconfirmed map[syncer.Key]unconfirmed
-	// streams counts those that were opened; following: the last of them is.
+	// streams counts those that were opened; following: the last of them is. leftOut are the
+	// namespaces of which it tells nothing, not even that something is gone.
 	streams   int
 	following bool
+	leftOut   map[string]bool
 }
 
 const (
@@ -167,8 +169,9 @@ func (m *Watermarks) Listed(revision uint64, newest Watermark, show func(map[syn
 	return regressed
 }
 
-// Opened notes that a stream is open. It may show another past than the one before.
-func (m *Watermarks) Opened() {
+// Opened notes that a stream is open, but for some namespaces. It may show another past than
+// the one before.
+func (m *Watermarks) Opened(refused map[string]error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, w := range m.recent {
@@ -183,7 +186,10 @@ func (m *Watermarks) Opened() {
 	if last.Revision != 0 {
 		m.lockedKeep(last, false)
 	}
-	m.streams, m.following = m.streams+1, true
+	m.streams, m.following, m.leftOut = m.streams+1, true, map[string]bool{}
+	for namespace := range refused {
+		m.leftOut[namespace] = true
+	}
 }
 
 // Closed notes that it has ended.
@@ -194,20 +200,26 @@ func (m *Watermarks) Closed() {
 }
 
 // All returns what the server can be asked for: the newest, and a few of the unconfirmed,
-// the oldest first, for a stream that gets on shows the others. stream numbers the stream
-// that is being followed; 0 while none is.
+// the oldest first, for a stream that gets on shows the others: of what the stream shows.
+// stream numbers the stream that is being followed; 0 while none is.
 func (m *Watermarks) All() (all []Watermark, stream int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, u := range slices.SortedFunc(maps.Values(m.unconfirmed), func(a, b unconfirmed) int {
 		return cmp.Or(cmp.Compare(a.asked, b.asked), cmp.Compare(a.Revision, b.Revision))
 	}) {
-		if len(all) < askedLimit {
+		if len(all) < askedLimit && !m.leftOut[u.Key.Namespace] {
 			all = append(all, u.Watermark)
 		}
 	}
-	if newest := m.lockedNewest(); newest != (Watermark{}) && !slices.Contains(all, newest) {
-		all = append(all, newest)
+	for _, newest := range slices.Backward(m.recent) {
+		if m.leftOut[newest.Key.Namespace] {
+			continue
+		}
+		if !slices.Contains(all, newest) {
+			all = append(all, newest)
+		}
+		break
 	}
 	if m.following {
 		stream = m.streams

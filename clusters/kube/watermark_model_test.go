@@ -83,7 +83,7 @@ func (m *pastModel) deliver(n int) {
 func (m *pastModel) turn() {
 	if m.open = !m.open; m.open {
 		m.frozen = false
-		m.marks.Opened()
+		m.marks.Opened(nil)
 		return
 	}
 	m.marks.Closed()

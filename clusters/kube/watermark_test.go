@@ -82,7 +82,7 @@ func TestWhatWasMadeAndDeletedHidesNoOlderLoss(t *testing.T) {
 		lost.Key, lost.Revision = object("old", 0).Key, 1
 		for _, atOnce := range []bool{false, true} {
 			var m Watermarks
-			m.Opened()
+			m.Opened(nil)
 			m.Observed(lost)
 			const many = 50
 			rv := uint64(1)
@@ -103,7 +103,7 @@ func TestWhatWasMadeAndDeletedHidesNoOlderLoss(t *testing.T) {
 				}
 			}
 			m.Closed()
-			m.Opened()
+			m.Opened(nil)
 			asked := false
 			for range 2 * many {
 				all, _ := m.All()
