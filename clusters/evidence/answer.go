@@ -75,9 +75,9 @@ func (s *State) thereIs(now time.Time, a *absence, o any, q *inquiry, out *Effec
 	case serviceVersion:
 		isThereStill(s, now, services{}, a, v, q, out)
 	case endpointsVersion:
-		isThereStill(s, now, &endpoints{}, a, v, q, out)
+		isThereStill(s, now, &manual[store.Endpoints]{}, a, v, q, out)
 	case sliceVersion:
-		isThereStill(s, now, &slicesTable{}, a, v, q, out)
+		isThereStill(s, now, &manual[store.Slice]{}, a, v, q, out)
 	case Written:
 		s.isWritten(now, a, v, q, out)
 	}
@@ -91,10 +91,10 @@ func (s *State) isWritten(now time.Time, a *absence, w Written, q *inquiry, out 
 	}
 	stood := len(a.baseline)
 	if w.Endpoints != nil {
-		isWrittenIn(s, now, &endpoints{}, *w.Endpoints, out)
+		isWrittenIn(s, now, &manual[store.Endpoints]{}, *w.Endpoints, out)
 	}
 	for _, v := range w.Slices {
-		isWrittenIn(s, now, &slicesTable{}, v, out)
+		isWrittenIn(s, now, &manual[store.Slice]{}, v, out)
 	}
 	if q != nil && len(a.baseline) < stood {
 		q.there, s.contradicted[Manual] = true, now

@@ -11,34 +11,74 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// manual is what the tables of hand-written endpoints have in common: a list of them
-// speaks of some Services alone.
+type (
+	endpointsVersion = store.Versioned[store.Endpoints]
+	sliceVersion     = store.Versioned[store.Slice]
+)
+
+// manual is the table of hand-written endpoints of a kind: Endpoints of Services without
+// selector, or slices that no controller derived. One that is listed as another Service's is
+// not absent: it has gone over.
 type manual[T Object] struct {
 	plain[T]
 	services []syncer.Key // those that the list speaks of and that have no selector
-	ofSlices bool
-	first    bool // the list makes all of some Service known
+	first    bool         // the list makes all of some Service known
 }
 
-// manualTable is a table for a list that speaks of some Services.
-func manualTable[T Object](s *State, services []syncer.Key, leftOut []string, ofSlices bool) manual[T] {
-	t := manual[T]{ofSlices: ofSlices}
-	for _, key := range services {
-		if s.store.IsManual(key) && !slices.Contains(leftOut, key.Namespace) {
+// beginManual takes in a list, which speaks of some Services alone.
+func beginManual[T Object](s *State, now time.Time, l Listed[T], out *Effects) {
+	t := &manual[T]{}
+	for _, key := range l.Services {
+		if s.store.IsManual(key) && !slices.Contains(l.LeftOut.Namespaces, key.Namespace) {
 			t.services = append(t.services, key)
 		}
 	}
-	return t
+	beginList(s, now, t, l, out)
 }
 
+func (*manual[T]) ofSlices() bool {
+	_, is := any((*T)(nil)).(*store.Slice)
+	return is
+}
+
+func (t *manual[T]) kind() Kind {
+	if t.ofSlices() {
+		return Slices
+	}
+	return Endpoints
+}
+
+// name is that of an object in the store.
+func (*manual[T]) name(o *T) (name store.ManualObject) {
+	switch o := any(o).(type) {
+	case *store.Endpoints:
+		name.Service = o.Key
+	case *store.Slice:
+		name.Service, name.Slice = o.ServiceKey(), o.Name
+	}
+	return name
+}
+
+func (*manual[T]) uid(o *T) string {
+	switch o := any(o).(type) {
+	case *store.Endpoints:
+		return o.UID
+	case *store.Slice:
+		return o.UID
+	}
+	return ""
+}
+
+func (t *manual[T]) id(o *T) object { return manualObject(t.name(o)) }
+
 func (t *manual[T]) begin(s *State, rv uint64, older bool) {
-	s.store.BeginManual(t.ofSlices, t.services, rv, older)
+	s.store.BeginManual(t.ofSlices(), t.services, rv, older)
 }
 
 func (*manual[T]) places(*State) []string { return []string{""} }
 
 func (t *manual[T]) lacking(s *State, _ string, rv uint64, older bool, yield func(lost)) int {
-	lacking := s.store.LackingManual(t.ofSlices, t.services, rv, older)
+	lacking := s.store.LackingManual(t.ofSlices(), t.services, rv, older)
 	for _, o := range lacking {
 		yield(s.lostManual(o))
 	}
@@ -55,7 +95,7 @@ func (t *manual[T]) believed(s *State) (dirty []store.Dirty) {
 		if s.quarantine.unsure[key] {
 			continue
 		}
-		d, first := s.store.KnowManual(t.ofSlices, key)
+		d, first := s.store.KnowManual(t.ofSlices(), key)
 		dirty = append(dirty, d...)
 		t.first = t.first || first
 	}
@@ -80,102 +120,50 @@ func manualObject(o store.ManualObject) object {
 	return object{Slices, syncer.Key{Namespace: o.Service.Namespace, Name: o.Slice}}
 }
 
-type endpointsVersion = store.Versioned[store.Endpoints]
-
-// endpoints is the table of Endpoints of Services without selector.
-type endpoints struct{ manual[store.Endpoints] }
-
-func (*endpoints) kind() Kind                    { return Endpoints }
-func (*endpoints) id(o *store.Endpoints) object  { return object{Endpoints, o.Key} }
-func (*endpoints) uid(o *store.Endpoints) string { return o.UID }
-
 // wanted leaves out Endpoints that a controller derived from a selector.
-func (*endpoints) wanted(s *State, o *store.Endpoints) bool { return s.store.IsManual(o.Key) }
-
-func (*endpoints) cause(o *store.Endpoints, rv uint64, event string) Cause {
-	return objectCause("Endpoints", o.Key, "", rv, event)
+func (t *manual[T]) wanted(s *State, o *T) bool {
+	return t.ofSlices() || s.store.IsManual(t.name(o).Service)
 }
 
-func (*endpoints) lost(s *State, o *store.Endpoints) lost {
-	return s.lostManual(store.ManualObject{Service: o.Key})
+func (t *manual[T]) cause(o *T, rv uint64, event string) Cause {
+	return objectCause(kindName(t.kind()), t.id(o).Key, "", rv, event)
 }
 
-func (*endpoints) revision(s *State, o *store.Endpoints) (uint64, bool) {
-	return s.store.ManualRevision(store.ManualObject{Service: o.Key})
+func (t *manual[T]) lost(s *State, o *T) lost { return s.lostManual(t.name(o)) }
+
+func (t *manual[T]) revision(s *State, o *T) (uint64, bool) { return s.store.ManualRevision(t.name(o)) }
+
+func (t *manual[T]) outdated(s *State, v store.Versioned[T]) bool {
+	return s.store.ManualOutdated(t.name(&v.Object), v.RV)
 }
 
-func (*endpoints) outdated(s *State, v endpointsVersion) bool {
-	return s.store.ManualOutdated(store.ManualObject{Service: v.Object.Key}, v.RV)
+func (t *manual[T]) listed(s *State, v store.Versioned[T]) bool {
+	return s.store.ListsManual(t.name(&v.Object), v.RV)
 }
 
-func (*endpoints) listed(s *State, v endpointsVersion) bool {
-	return s.store.ListsManual(store.ManualObject{Service: v.Object.Key}, v.RV)
+func (t *manual[T]) mark(s *State, o *T, rv uint64, older bool) {
+	s.store.MarkManual(t.name(o), rv, older)
 }
 
-func (*endpoints) mark(s *State, o *store.Endpoints, rv uint64, older bool) {
-	s.store.MarkManual(store.ManualObject{Service: o.Key}, rv, older)
-}
-
-func (t *endpoints) hear(s *State, now time.Time, v endpointsVersion, _ *Effects) []store.Dirty {
+func (t *manual[T]) hear(s *State, now time.Time, v store.Versioned[T], _ *Effects) []store.Dirty {
 	return t.put(s, now, v)
 }
 
-func (*endpoints) put(s *State, now time.Time, v endpointsVersion) []store.Dirty {
-	return s.noteManual(now, v.Object.Key, func() []store.Dirty { return s.store.SetEndpoints(v) })
+func (*manual[T]) put(s *State, now time.Time, v store.Versioned[T]) []store.Dirty {
+	switch v := any(v).(type) {
+	case endpointsVersion:
+		return s.noteManual(now, v.Object.Key, func() []store.Dirty { return s.store.SetEndpoints(v) })
+	case sliceVersion:
+		return s.noteManual(now, s.store.ManualSlice(v.Object.Key).Service, func() []store.Dirty { // it may be another's by now
+			return s.noteManual(now, v.Object.ServiceKey(), func() []store.Dirty { return s.store.SetSlice(v) })
+		})
+	}
+	return nil
 }
 
-func (*endpoints) remove(s *State, now time.Time, v endpointsVersion) []store.Dirty {
-	return s.noteManual(now, v.Object.Key, func() []store.Dirty { return s.store.DeleteManual(store.ManualObject{Service: v.Object.Key}, v.RV) })
-}
-
-type sliceVersion = store.Versioned[store.Slice]
-
-// slicesTable is the table of slices that no controller derived. One that is listed as
-// another Service's is not absent: it has gone over.
-type slicesTable struct{ manual[store.Slice] }
-
-func (*slicesTable) kind() Kind                { return Slices }
-func (*slicesTable) id(o *store.Slice) object  { return object{Slices, o.Key} }
-func (*slicesTable) uid(o *store.Slice) string { return o.UID }
-
-func (*slicesTable) cause(o *store.Slice, rv uint64, event string) Cause {
-	return objectCause("EndpointSlice", o.Key, "", rv, event)
-}
-
-func nameOfSlice(o *store.Slice) store.ManualObject {
-	return store.ManualObject{Service: o.ServiceKey(), Slice: o.Name}
-}
-
-func (*slicesTable) lost(s *State, o *store.Slice) lost { return s.lostManual(nameOfSlice(o)) }
-
-func (*slicesTable) revision(s *State, o *store.Slice) (uint64, bool) {
-	return s.store.ManualRevision(nameOfSlice(o))
-}
-
-func (*slicesTable) outdated(s *State, v sliceVersion) bool {
-	return s.store.ManualOutdated(nameOfSlice(&v.Object), v.RV)
-}
-
-func (*slicesTable) listed(s *State, v sliceVersion) bool {
-	return s.store.ListsManual(nameOfSlice(&v.Object), v.RV)
-}
-
-func (*slicesTable) mark(s *State, o *store.Slice, rv uint64, older bool) {
-	s.store.MarkManual(nameOfSlice(o), rv, older)
-}
-
-func (t *slicesTable) hear(s *State, now time.Time, v sliceVersion, _ *Effects) []store.Dirty {
-	return t.put(s, now, v)
-}
-
-func (*slicesTable) put(s *State, now time.Time, v sliceVersion) []store.Dirty {
-	return s.noteManual(now, s.store.ManualSlice(v.Object.Key).Service, func() []store.Dirty { // it may be another's by now
-		return s.noteManual(now, v.Object.ServiceKey(), func() []store.Dirty { return s.store.SetSlice(v) })
-	})
-}
-
-func (*slicesTable) remove(s *State, now time.Time, v sliceVersion) []store.Dirty {
-	return s.noteManual(now, v.Object.ServiceKey(), func() []store.Dirty { return s.store.DeleteManual(nameOfSlice(&v.Object), v.RV) })
+func (t *manual[T]) remove(s *State, now time.Time, v store.Versioned[T]) []store.Dirty {
+	name := t.name(&v.Object)
+	return s.noteManual(now, name.Service, func() []store.Dirty { return s.store.DeleteManual(name, v.RV) })
 }
 
 // forgetManual takes off the books what lists lack of Services that need nothing written

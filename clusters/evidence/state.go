@@ -112,13 +112,13 @@ func (s *State) Step(now time.Time, e Event) Effects {
 	case *Gone[syncer.Service]:
 		gone(s, now, services{}, e, out)
 	case *Seen[store.Endpoints]:
-		seen(s, now, &endpoints{}, e, out)
+		seen(s, now, &manual[store.Endpoints]{}, e, out)
 	case *Gone[store.Endpoints]:
-		gone(s, now, &endpoints{}, e, out)
+		gone(s, now, &manual[store.Endpoints]{}, e, out)
 	case *Seen[store.Slice]:
-		seen(s, now, &slicesTable{}, e, out)
+		seen(s, now, &manual[store.Slice]{}, e, out)
 	case *Gone[store.Slice]:
-		gone(s, now, &slicesTable{}, e, out)
+		gone(s, now, &manual[store.Slice]{}, e, out)
 	case *Seen[store.Node]:
 		s.nodeSeen(now, e, out)
 	case *Gone[store.Node]: // its pods outlive it for a while: the zone stays
@@ -131,9 +131,9 @@ func (s *State) Step(now time.Time, e Event) Effects {
 	case Listed[store.Node]:
 		s.nodesListed(now, e, out)
 	case Listed[store.Endpoints]:
-		beginList(s, now, &endpoints{manualTable[store.Endpoints](s, e.Services, e.LeftOut.Namespaces, false)}, e, out)
+		beginManual(s, now, e, out)
 	case Listed[store.Slice]:
-		beginList(s, now, &slicesTable{manualTable[store.Slice](s, e.Services, e.LeftOut.Namespaces, true)}, e, out)
+		beginManual(s, now, e, out)
 	case Continue:
 		s.continueList(now, e.Kind, out)
 	case Answer:
