@@ -95,8 +95,7 @@ func (s *State) meetBaseline(p *syncer.Pod, out *Effects) {
 		if same && !ready {
 			s.damping.fell(e)
 		}
-		switch {
-		case !same || !ready, e.in.judged && (!s.lacksSource(e.in) || s.gives(e)):
+		if !same || !ready || e.in.judged && (!s.lacksSource(e.in) || s.gives(e)) {
 			drop = append(drop, e)
 		}
 	}

@@ -73,7 +73,7 @@ type dampedPod struct {
 	ready, down int64
 }
 
-func (d *dampedPod) waits() bool { return !d.since.IsZero() }
+func (d *dampedPod) waits() bool { return d != nil && !d.since.IsZero() }
 
 // takesPart reports whether a pod is a ready endpoint of a Service but for damping.
 func takesPart(p *syncer.Pod) bool { return store.IsReady(p) }
@@ -112,12 +112,10 @@ func (src *dampedSource) wait(d *dampedPod, since time.Time, p *syncer.Pod) {
 }
 
 func (src *dampedSource) forget(pod string) {
-	if d := src.pods[pod]; d != nil {
-		if d.waits() {
-			src.waiting--
-		}
-		delete(src.pods, pod)
+	if src.pods[pod].waits() {
+		src.waiting--
 	}
+	delete(src.pods, pod)
 }
 
 // settings are those of a Service; the zero value where nothing of it is damped.
@@ -189,12 +187,13 @@ func (s *State) damp(now time.Time, out *Effects) {
 
 // fell notes that an endpoint that stood turned not ready.
 func (d *damping) fell(e *baselineEndpoint) {
-	if d.on && d.fallen == nil {
+	if !d.on {
+		return
+	}
+	if d.fallen == nil {
 		d.fallen = map[fallen]bool{}
 	}
-	if d.on {
-		d.fallen[fallen{e.in.key, e.endpoint.Target.UID}] = true
-	}
+	d.fallen[fallen{e.in.key, e.endpoint.Target.UID}] = true
 }
 
 // hadStood reports whether a pod stood as a ready endpoint where a Service is placed.
@@ -287,7 +286,7 @@ func (s *State) fillGaps(now time.Time) {
 			continue
 		}
 		for _, service := range s.store.Selecting(p) {
-			if src := s.damping.waiting[service]; src != nil && src.pods[key.Name] != nil && src.pods[key.Name].waits() {
+			if src := s.damping.waiting[service]; src != nil && src.pods[key.Name].waits() {
 				src.pods[key.Name].since = now
 			}
 		}

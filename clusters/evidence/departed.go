@@ -64,11 +64,10 @@ func (d *departures) note(now time.Time, what Departed) {
 func (s *State) noteManual(now time.Time, service syncer.Key, change func() []store.Dirty) []store.Dirty {
 	before := s.store.ManualAddresses(service)
 	dirty := change()
-	if after := s.store.ManualAddresses(service); len(before) > 0 {
-		for addr := range before {
-			if !after[addr] {
-				s.departures.note(now, Departed{Key: service, Addr: addr})
-			}
+	after := s.store.ManualAddresses(service)
+	for addr := range before {
+		if !after[addr] {
+			s.departures.note(now, Departed{Key: service, Addr: addr})
 		}
 	}
 	return dirty

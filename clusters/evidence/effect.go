@@ -98,6 +98,10 @@ type Fact struct {
 	Args     []any // keys and values
 }
 
+func (e *Effects) say(severity Severity, message string, args ...any) {
+	e.Facts = append(e.Facts, Fact{severity, message, args})
+}
+
 // Severity of a fact.
 type Severity uint8
 

@@ -37,8 +37,6 @@ func (s *State) Explain(key syncer.Key) []Explained {
 			if why := s.readiness.keeps(e.Pods[i].Key); why != "" {
 				out.Kept[e.Pods[i].Key] = why
 			}
-		}
-		for i := range e.Pods {
 			if _, waits := out.Waits[e.Pods[i].Key]; waits {
 				e.Pods[i].Verdict.Ready, out.Ready, out.NotReady = false, out.Ready-1, out.NotReady+1
 			}

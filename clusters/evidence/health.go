@@ -146,36 +146,35 @@ func (r *reachability) otherCluster() (Fault, bool) {
 }
 
 // unusable reports whether the member is silent or forbidden.
-func (r *reachability) unusable(now time.Time) (Condition, Reason, error, bool) {
+func (r *reachability) unusable(now time.Time) (v View, is bool) {
 	switch {
 	case r.connect.Class == NoKubeconfig:
-		return Silent, ReasonKubeconfigRefused, r.connect.Err, true
+		return View{State: Silent, Reason: ReasonKubeconfigRefused, Err: r.connect.Err}, true
 	case r.connect.Class != Well:
-		c, why := refusedOr(Silent, ReasonUnreachable, r.connect)
-		return c, why, r.connect.Err, true
+		return silentFor(ReasonUnreachable, r.connect), true
 	case r.probe.Class != Well:
-		c, why := refusedOr(Silent, ReasonUnreachable, r.probe)
-		return c, why, r.probe.Err, true
+		return silentFor(ReasonUnreachable, r.probe), true
 	}
 	for _, kind := range []Kind{Services, Pods} {
 		w := &r.watches[kind]
 		switch {
 		case w.phase == Denied:
-			return Forbidden, ReasonForbidden, w.fault.Err, true
+			return View{State: Forbidden, Reason: ReasonForbidden, Err: w.fault.Err}, true
 		case !w.isDown(now, r.answered):
 		case w.fault.Class == TooMany:
-			return Silent, ReasonTooManyObjects, w.fault.Err, true
+			return silentFor(ReasonTooManyObjects, w.fault), true
 		case w.fault.Class == TooLarge:
-			return Silent, ReasonListTooLarge, w.fault.Err, true
+			return silentFor(ReasonListTooLarge, w.fault), true
 		default:
-			c, why := refusedOr(Silent, ReasonUnusable, w.fault)
-			return c, why, cmp.Or(w.fault.Err, fmt.Errorf("no watch of %s is open", kind)), true
+			v = silentFor(ReasonUnusable, w.fault)
+			v.Err = cmp.Or(v.Err, fmt.Errorf("no watch of %s is open", kind))
+			return v, true
 		}
 	}
 	if r.connected && now.Sub(r.contact) > contactLimit {
-		return Silent, ReasonUnreachable, nil, true
+		return View{State: Silent, Reason: ReasonUnreachable}, true
 	}
-	return "", "", nil, false
+	return v, false
 }
 
 // LostSight reports whether the member was read whole, and what it does since is not seen:
@@ -197,12 +196,12 @@ func (s *State) LostSight(now time.Time) bool {
 	return r.connect.Class != Well || r.probe.Class != Well
 }
 
-// refusedOr is a condition, or that of a refusal when the fault is one.
-func refusedOr(c Condition, why Reason, f Fault) (Condition, Reason) {
+// silentFor is a member that is silent for a fault, or forbidden where that is a refusal.
+func silentFor(why Reason, f Fault) View {
 	if f.Class == Denial {
-		return Forbidden, ReasonForbidden
+		return View{State: Forbidden, Reason: ReasonForbidden, Err: f.Err}
 	}
-	return c, why
+	return View{State: Silent, Reason: why, Err: f.Err}
 }
 
 // probed takes in the outcome of a probe.
@@ -240,7 +239,7 @@ func (s *State) reached(now time.Time, e Event, out *Effects) {
 		}
 		s.followed(now, e.Kind, out)
 	case Restored:
-		s.quarantine.begin(e.Err)
+		s.quarantine.err, s.quarantine.anew = e.Err, [kinds]bool{}
 		s.wentBack(now, Services, Pods, Nodes, Endpoints, Slices, Manual)
 	case Stopped:
 		r.stopped = true
@@ -268,27 +267,24 @@ func (s *State) judge(now time.Time, out *Effects) {
 	if v.inSight() {
 		s.seen = now
 	}
-	if stale := s.cfg.StaleAfter > 0 && now.Sub(s.seen) >= s.cfg.StaleAfter; stale != s.stale {
-		s.stale = stale
-		f := Fact{Message: "cluster is in sight again"}
-		if stale {
-			f = Fact{Severity: Warning, Message: "cluster has been out of sight for too long: other members' endpoints are preferred"}
-		}
-		out.Facts = append(out.Facts, f)
+	was := s.view
+	v.Synced, v.Panicking = s.synced, !s.readiness.panicAt.IsZero()
+	switch v.Stale = s.cfg.StaleAfter > 0 && now.Sub(s.seen) >= s.cfg.StaleAfter; {
+	case v.Stale && !was.Stale:
+		out.say(Warning, "cluster has been out of sight for too long: other members' endpoints are preferred")
+	case was.Stale && !v.Stale:
+		out.say(Info, "cluster is in sight again")
 	}
 	s.logTransitions(out)
-	v.Synced, v.Stale, v.Panicking = s.synced, s.stale, !s.readiness.panicAt.IsZero()
-	v.Since = s.view.Since
-	if v.State != s.view.State || v.Reason != s.view.Reason {
+	turned := v.State != was.State || v.Reason != was.Reason
+	if v.Since = was.Since; turned {
 		v.Since = now
-		out.Facts = append(out.Facts, transition(s.view, v))
+		out.Facts = append(out.Facts, transition(was, v))
 	}
-	if v.State != s.view.State || v.Reason != s.view.Reason || v.Synced != s.view.Synced ||
-		v.Stale != s.view.Stale || v.Panicking != s.view.Panicking {
-		changed := v
+	if s.view = v; turned || v.Synced != was.Synced || v.Stale != was.Stale || v.Panicking != was.Panicking {
+		changed := v // v itself costs no allocation
 		out.View = &changed
 	}
-	s.view = v
 }
 
 // inSight reports whether what the member does is seen. It is, where its streams are well
@@ -323,11 +319,11 @@ func (s *State) verdict(now time.Time) View {
 	if f, other := r.otherCluster(); other {
 		return View{State: Suspect, Reason: ReasonIdentityMismatch, Err: f.Err}
 	}
-	if c, why, err, bad := r.unusable(now); bad {
+	if v, is := r.unusable(now); is {
 		if f := r.access; f.Class == OtherCluster { // which says more
 			return View{State: Suspect, Reason: ReasonIdentityMismatch, Err: f.Err}
 		}
-		return View{State: c, Reason: why, Err: err}
+		return v
 	}
 	switch {
 	case s.isCrowded():

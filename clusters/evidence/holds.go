@@ -197,26 +197,23 @@ func (s *State) logTransitions(out *Effects) {
 		is.holding = was.holding // what a list lacks is judged at its end
 	}
 	s.logged = is
-	say := func(severity Severity, message string, args ...any) {
-		out.Facts = append(out.Facts, Fact{severity, message, args})
-	}
 	switch {
 	case is.holding && !was.holding:
-		say(Warning, "lists of cluster lack what is served: it is kept", "objects", s.heldObjects(), "replicas", len(s.holds))
+		out.say(Warning, "lists of cluster lack what is served: it is kept", "objects", s.heldObjects(), "replicas", len(s.holds))
 	case was.holding && !is.holding:
-		say(Info, "nothing is kept against lists of cluster any more")
+		out.say(Info, "nothing is kept against lists of cluster any more")
 	}
 	switch {
 	case is.ruling && !was.ruling:
-		say(Warning, "rules would take away too many endpoints of cluster at once: they are held", "replicas", len(s.ruling.held))
+		out.say(Warning, "rules would take away too many endpoints of cluster at once: they are held", "replicas", len(s.ruling.held))
 	case was.ruling && !is.ruling:
-		say(Info, "no rule is held for cluster any more")
+		out.say(Info, "no rule is held for cluster any more")
 	}
 	switch {
 	case is.panicking && !was.panicking:
-		say(Error, "too many pods of cluster turned not ready at once: they are kept ready", "pods", r.kept, "ready", s.readyPods())
+		out.say(Error, "too many pods of cluster turned not ready at once: they are kept ready", "pods", r.kept, "ready", s.readyPods())
 	case was.panicking && !is.panicking:
-		say(Info, "pods of cluster are taken as they are again", "kept", r.worst)
+		out.say(Info, "pods of cluster are taken as they are again", "kept", r.worst)
 	}
 }
 

@@ -73,12 +73,8 @@ func (s *State) hasReady(service syncer.Key) bool {
 	}
 	src := s.damping.sources[service]
 	for p := range pods {
-		if src != nil && takesPart(p) {
-			if d := src.pods[p.Name]; d != nil && d.waits() {
-				continue
-			}
-		}
-		if (takesPart(p) || src == nil) && syncer.Explain(effective, p, s.cfg.Rules).Ready {
+		mayReturn := src == nil || takesPart(p) && !src.pods[p.Name].waits()
+		if mayReturn && syncer.Explain(effective, p, s.cfg.Rules).Ready {
 			return true
 		}
 	}

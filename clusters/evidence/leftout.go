@@ -140,11 +140,8 @@ func (s *State) announceListed(kind Kind, out *Effects) {
 			}
 		}
 	}
-	idle := func(sources []syncer.Key) bool {
-		return slices.ContainsFunc(sources, func(source syncer.Key) bool { return shown[source.Namespace] })
-	}
 	for _, replica := range slices.SortedFunc(maps.Keys(s.baseline.idle), syncer.Key.Compare) {
-		if idle(s.baseline.idle[replica]) {
+		if slices.ContainsFunc(s.baseline.idle[replica], func(source syncer.Key) bool { return shown[source.Namespace] }) {
 			dirty = append(dirty, keptDirty([]syncer.Key{replica})...)
 		}
 	}

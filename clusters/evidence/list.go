@@ -260,11 +260,11 @@ func (r *list[T]) end(s *State, now time.Time, out *Effects) bool {
 	kind := r.kind()
 	s.due[kind], s.listedAt[kind] = time.Time{}, now
 	if r.doubted {
-		s.dueBy(kind, s.quarantine.again(kind, s.cfg.Limits))
+		s.dueBy(kind, s.quarantine.since[kind].Add(s.cfg.ConfirmAfter))
 	} else {
 		s.judgeLacking(now, kind, r.before, r.empty, out)
 	}
-	s.quarantine.listed(kind, r.doubted)
+	s.quarantine.anew[kind] = !r.doubted
 	maps.DeleteFunc(s.removed, func(id object, m removed) bool {
 		return id.Kind == kind && !s.isLeftOut(kind, id.Key.Namespace) && (r.Older || (r.Revision == 0 || m.rv <= r.Revision) && !r.Begun.Before(m.at))
 	})

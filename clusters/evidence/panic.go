@@ -159,7 +159,6 @@ func (r *readiness) endPanic() (release []podVersion) {
 func (r *readiness) release(match func(pod syncer.Key) bool) (free []podVersion) {
 	for key, d := range r.down {
 		if d.kept() && (match == nil || match(key)) {
-			d.panic, d.until = false, time.Time{}
 			free = append(free, r.let(d))
 		}
 	}
@@ -171,6 +170,7 @@ func (r *readiness) release(match func(pod syncer.Key) bool) (free []podVersion)
 
 // let ends the keeping of a pod.
 func (r *readiness) let(d *downPod) podVersion {
+	d.panic, d.until = false, time.Time{}
 	r.keep(d, -1)
 	if !d.recent {
 		delete(r.down, d.reported.Object.Key)

@@ -335,7 +335,6 @@ func (s *State) keptReused(addr netip.Addr, p *syncer.Pod, out *Effects) {
 	var dirty []store.Dirty
 	for _, d := range slices.Clone(s.readiness.byAddr[addr]) {
 		if is := &d.reported.Object; is.Key != p.Key && !(is.HostNetwork && p.HostNetwork) {
-			d.panic, d.until = false, time.Time{}
 			v := s.readiness.let(d)
 			dirty = append(dirty, s.override(&v.Object, out)...)
 		}

@@ -17,7 +17,7 @@ import (
 // ConfirmAfter later or more shows the same.
 type quarantine struct {
 	err error // why; nil when there is none
-	// doubts are when a list of the kind was seen to be from the past; zero once another
+	// since is when a list of the kind was seen to be from the past; zero once another
 	// one confirmed it.
 	since [kinds]time.Time
 	// past are the revisions of those lists: what is above happened since.
@@ -29,11 +29,6 @@ type quarantine struct {
 	unsure map[syncer.Key]bool
 	// epochs count, by kind, how often the member went back in time: see Read.
 	epochs [kinds + 1]uint64
-}
-
-// begin notes that the member went back in time.
-func (q *quarantine) begin(err error) {
-	q.err, q.anew = err, [kinds]bool{}
 }
 
 // wentBack takes in that objects of some kinds are seen to be of another past than what is
@@ -104,14 +99,8 @@ func (q *quarantine) news(kind Kind, rv, held uint64) bool {
 	return rv > held
 }
 
-// again is when another list of a doubted kind is to be read.
-func (q *quarantine) again(kind Kind, l Limits) time.Time { return q.since[kind].Add(l.ConfirmAfter) }
-
 // doubted reports whether lists of a kind are doubted.
 func (q *quarantine) doubted(kind Kind) bool { return !q.since[kind].IsZero() }
-
-// listed notes a list.
-func (q *quarantine) listed(kind Kind, doubted bool) { q.anew[kind] = !doubted }
 
 // endQuarantine ends the quarantine once Services and Pods have been listed anew, and
 // nothing is doubted: what the lists do not show was for others to judge. What is written

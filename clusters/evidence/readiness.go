@@ -118,15 +118,6 @@ func (r *readiness) keeps(pod syncer.Key) HoldReason {
 	}
 }
 
-// as returns a pod that is kept ready as the member shows it; kept is false for
-// any other.
-func (r *readiness) as(pod syncer.Key) (reported syncer.Pod, kept bool) {
-	if d := r.down[pod]; d != nil && d.kept() {
-		return d.reported.Object, true
-	}
-	return syncer.Pod{}, false
-}
-
 // view is a pod as it is to be taken.
 func (r *readiness) view(v podVersion) podVersion {
 	if d := r.down[v.Object.Key]; d != nil {

@@ -16,7 +16,7 @@ import (
 
 // rescope waits for the pods of namespaces that were not read before.
 func (s *State) rescope() {
-	if s.rescoped = s.synced; s.rescoped && s.unread == nil {
+	if s.synced && s.unread == nil {
 		s.unread = map[syncer.Key]bool{}
 	}
 }
@@ -37,7 +37,7 @@ func (s *State) announceUnread(out *Effects) {
 			dirty = append(dirty, store.Dirty{Replica: replica, Source: source, Effect: syncer.Addition})
 		}
 	}
-	s.rescoped, s.unread = false, nil
+	s.unread = nil
 	slices.SortFunc(dirty, func(a, b store.Dirty) int { return a.Source.Compare(b.Source) })
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "relist"}, Dirty: dirty, Bulk: true})
 }

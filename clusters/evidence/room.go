@@ -59,13 +59,6 @@ func (s *State) makeRoom(now time.Time) {
 	}
 }
 
-// crowdedAnew has kinds listed as soon as there is room by another limit.
-func (s *State) crowdedAnew() {
-	for i := range s.crowds {
-		s.crowds[i].asked = time.Time{}
-	}
-}
-
 // isCrowded reports whether objects of any kind were left out.
 func (s *State) isCrowded() bool {
 	return slices.ContainsFunc(s.crowds[:], func(c crowd) bool { return c.is })

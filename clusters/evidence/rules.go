@@ -134,13 +134,16 @@ func (s *State) takeOverRules(now time.Time, e *Leading, out *Effects) {
 	s.enforce(now, out)
 }
 
-// has reports whether a rule is held.
+// has reports whether a rule is held; h may be nil.
 func (h *ruleHold) has(rule string) bool {
+	if h == nil {
+		return false
+	}
 	_, is := h.rules[rule]
 	return is
 }
 
-// but is what is held of a replica without what another has; both may be nil.
+// but is what is held of a replica without what another has, which may be nil.
 func (h *ruleHold) but(other *ruleHold) *ruleHold {
 	rest := *h
 	rest.rules = maps.Clone(h.rules)

@@ -55,14 +55,6 @@ const (
 	ruleTurns
 )
 
-// holds says of a rule whether it is to be held for a replica.
-func (w *ruleWork) holds(replica syncer.Key) func(rule string) bool {
-	return func(rule string) bool {
-		h := w.held[replica]
-		return h != nil && h.has(rule)
-	}
-}
-
 // enforce puts the rules of the configuration in force when what they read is known, and
 // judges what waits: a piece of it, or all where there are few pods.
 func (s *State) enforce(now time.Time, out *Effects) {
@@ -196,7 +188,7 @@ func (s *State) lookAtRules(now time.Time, w *ruleWork, out *Effects) (done bool
 			s.letStand(w, replica, out)
 		}
 		delete(w.waiting, replica)
-		if waiting, is := s.store.WaitingRules(replica, w.holds(replica)); is {
+		if waiting, is := s.store.WaitingRules(replica, w.held[replica].has); is {
 			w.waiting[replica] = waiting
 		}
 	}
@@ -251,7 +243,7 @@ func (s *State) holdRule(now time.Time, w *ruleWork, l loss) (added bool) {
 	rule := mainRule(waiting.Rules)
 	added = !h.has(rule)
 	h.rules[rule] = waiting.Rules[rule]
-	if was == nil || !was.has(rule) {
+	if !was.has(rule) {
 		s.ruling.takes[rule] += waiting.Rules[rule]
 	}
 	return added
@@ -275,7 +267,7 @@ func (s *State) giveWay(w *ruleWork, out *Effects) (done bool) {
 		}
 		waits, is := w.waiting[replica]
 		h, was := w.held[replica], w.was[replica]
-		if more, _ := s.store.WaitingRules(replica, w.holds(replica)); more.Endpoints > waits.Endpoints {
+		if more, _ := s.store.WaitingRules(replica, w.held[replica].has); more.Endpoints > waits.Endpoints {
 			if s.ruling.met = true; was != nil { // it is judged again
 				w.held[replica] = was
 			}
@@ -291,7 +283,7 @@ func (s *State) giveWay(w *ruleWork, out *Effects) (done bool) {
 			rules = was.rules
 		}
 		for rule, n := range waits.Rules {
-			if was == nil || !was.has(rule) {
+			if !was.has(rule) {
 				s.ruling.takes[rule] += n
 			}
 		}
@@ -317,7 +309,7 @@ func (s *State) letGo(w *ruleWork, replica syncer.Key) {
 		if rest := was.but(w.released[replica]); len(rest.rules) > 0 {
 			w.held[replica] = rest
 		}
-		if waiting, is := s.store.WaitingRules(replica, w.holds(replica)); is {
+		if waiting, is := s.store.WaitingRules(replica, w.held[replica].has); is {
 			w.waiting[replica] = waiting
 		}
 	}

@@ -54,7 +54,7 @@ func (services) put(s *State, now time.Time, v serviceVersion) []store.Dirty {
 	key := v.Object.Key
 	was := s.store.Service(key)
 	isNew := was == nil
-	if s.rescoped && isNew {
+	if s.unread != nil && isNew {
 		s.unread[key] = true
 	}
 	former, _ := s.store.Placed(key)

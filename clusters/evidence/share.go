@@ -41,14 +41,14 @@ func (s *State) Share(replica syncer.Key) Share {
 		return out
 	}
 	kept := r.kept()
+	keeps := len(kept) > 0
 	for i := range out.Inputs {
-		if len(kept) > 0 {
-			out.Inputs[i].Stood(s.stoodIn(r, out.Inputs[i].Source()))
+		in := &out.Inputs[i]
+		if keeps {
+			in.Stood(s.stoodIn(r, in.Source()))
 		}
-	}
-	for i := range out.Inputs {
-		if out.Inputs[i].Pending() {
-			out.Inputs[i].Keep(kept)
+		if in.Pending() {
+			in.Keep(kept)
 			kept = nil
 		}
 	}

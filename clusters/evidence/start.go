@@ -49,7 +49,7 @@ func (s *State) sync(now time.Time, out *Effects) {
 			all = append(all, store.Dirty{Replica: replica, Source: source, Effect: syncer.Addition})
 		}
 	}
-	out.Facts = append(out.Facts, Fact{Message: "cluster has been read whole", Args: []any{"replicas", len(s.store.Replicas())}})
+	out.say(Info, "cluster has been read whole", "replicas", len(s.store.Replicas()))
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "relist"}, Dirty: all, Bulk: true})
 }
 
@@ -199,7 +199,7 @@ func (s *State) judgeIdle(now time.Time, out *Effects) {
 // asked for it.
 func (s *State) isMissed(e *baselineEndpoint) bool {
 	pod, named := e.pod()
-	return named && e.endpoint.Target.UID != "" && len(e.waits) == 0 && s.store.Pod(pod) == nil && !s.isLeftOut(Pods, pod.Namespace) && !s.leftOut.unlisted[Pods][pod.Namespace]
+	return named && len(e.waits) == 0 && s.store.Pod(pod) == nil && !s.isLeftOut(Pods, pod.Namespace) && !s.leftOut.unlisted[Pods][pod.Namespace]
 }
 
 // presence is what the Services behind a replica that stands have in the member now,

@@ -69,16 +69,13 @@ type State struct {
 
 	departures departures
 
-	// rescoped is true while the pods of other namespaces than before have not been read;
-	// unread are Services that came into sight meanwhile.
-	rescoped bool
-	unread   map[syncer.Key]bool
-
+	// unread are Services that came into sight since other namespaces are read; nil once their
+	// pods were.
+	unread  map[syncer.Key]bool
 	leftOut leftOut // namespaces that are refused
 
 	manualEdits uint64
 	seen        time.Time // when the member was last up
-	stale       bool
 	logged      logged
 	lastErr     error
 	lastErrAt   time.Time
@@ -193,7 +190,9 @@ func (s *State) configure(now time.Time, c Config, out *Effects) {
 	former := s.cfg
 	s.cfg = c
 	if former.MaxObjects != c.MaxObjects {
-		s.crowdedAnew()
+		for i := range s.crowds { // what there is room for by another limit is listed at once
+			s.crowds[i].asked = time.Time{}
+		}
 	}
 	dirty := s.store.SetPlacement(c.Placement)
 	s.moved(nil)
@@ -280,7 +279,8 @@ func (s *State) LastError() (at time.Time, err error) { return s.lastErrAt, s.la
 // Reported puts those of the pods that are kept ready back to what the member shows.
 func (s *State) Reported(pods []*syncer.Pod) {
 	for i, pod := range pods {
-		if is, kept := s.readiness.as(pod.Key); kept && is.UID == pod.UID {
+		if d := s.readiness.down[pod.Key]; d != nil && d.kept() && d.reported.Object.UID == pod.UID {
+			is := d.reported.Object
 			pods[i] = &is
 		}
 	}

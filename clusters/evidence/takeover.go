@@ -107,12 +107,11 @@ func (s *State) takeOverWaits(e *Leading, cause Cause, out *Effects) {
 // standsOf reports whether anything stands in a replica of an object that is kept for it, as
 // far as one can tell.
 func (s *State) standsOf(a *absence, replica syncer.Key, e Leading) bool {
-	stands := e.Replicas[replica]
+	stands, written := e.Replicas[replica]
 	switch a.id.Kind {
 	case Pods:
 		return !e.tells(replica) || e.find(replica, a.uid, a.addrs...) != nil
 	case Services: // without one the replica may be none
-		_, written := e.Replicas[replica]
 		given := func(x *baselineEndpoint) bool { return e.find(replica, x.endpoint.Target.UID, x.endpoint.Addr) != nil }
 		return s.store.ReadyEndpoints(replica) == 0 || slices.ContainsFunc(a.baseline, given) || slices.Contains(stands.Sources, a.id.Key) || len(e.Replicas) == 0 ||
 			written && !e.tells(replica)
@@ -127,12 +126,12 @@ func (s *State) standsOf(a *absence, replica syncer.Key, e Leading) bool {
 // ready unless they were released, those of a panic may have before it was noticed: it was
 // released where none of them stands ready.
 func (s *State) takeOverKept(e Leading, cause Cause, out *Effects) {
-	if s.stale { // then nothing stands ready
+	if s.view.Stale { // then nothing stands ready
 		return
 	}
-	var silent []*downPod
+	silent := map[syncer.Key]bool{}
 	ready, notReady := 0, 0
-	for _, d := range s.readiness.down {
+	for key, d := range s.readiness.down {
 		if !d.kept() {
 			continue
 		}
@@ -149,20 +148,15 @@ func (s *State) takeOverKept(e Leading, cause Cause, out *Effects) {
 		case d.panic:
 			ready, notReady = ready+here, notReady+fallen
 		case here == 0 && fallen > 0:
-			silent = append(silent, d)
+			silent[key] = true
 		}
 	}
-	var free []podVersion
+	match := func(pod syncer.Key) bool { return silent[pod] }
 	if ready == 0 && notReady > 0 {
-		free = s.readiness.release(nil)
-	} else {
-		for _, d := range silent {
-			d.until = time.Time{}
-			free = append(free, s.readiness.let(d))
-		}
+		match = nil
 	}
 	var dirty []store.Dirty
-	for _, v := range sorted(free) {
+	for _, v := range s.readiness.release(match) {
 		dirty = append(dirty, s.override(&v.Object, out)...)
 	}
 	s.announce(out, Change{Cause: cause, Dirty: merged(dirty)})

@@ -20,7 +20,7 @@ func (s *State) damped(in *store.Input) {
 	}
 	in.Substitute(func(p *syncer.Pod) *syncer.Pod {
 		d := src.pods[p.Name]
-		if d == nil || !d.waits() {
+		if !d.waits() {
 			return nil
 		}
 		waits := *p
@@ -54,7 +54,7 @@ func (s *State) waits(service syncer.Key) map[syncer.Key]Wait {
 func (s *State) isDamped(p *syncer.Pod) bool {
 	return len(s.damping.waiting) > 0 && slices.ContainsFunc(s.store.Selecting(p), func(service syncer.Key) bool {
 		src := s.damping.waiting[service]
-		return src != nil && src.pods[p.Name] != nil && src.pods[p.Name].waits()
+		return src != nil && src.pods[p.Name].waits()
 	})
 }
 
