@@ -12,16 +12,11 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// absence is an object that the lists of its kind lack and that is kept.
+// absence is an object that the lists of its kind lack and that is kept. Its replicas are
+// those that it matters to; once it was judged those that it is kept for, and no others have
+// it. held is zero of one that no list brought up.
 type absence struct {
-	id      object
-	uid     string
-	service syncer.Key // of Endpoints and Slices
-	// replicas are those that it matters to; once it was judged those that it is kept for,
-	// and no others have it.
-	replicas []syncer.Key
-	addrs    []netip.Addr
-	held     uint64 // the revision at which it was, of one that a list brought up
+	lost
 	// since is when the first list lacked it, of those in a row, zero: only lists in doubt
 	// did; reported once a record says so.
 	since    time.Time
@@ -55,7 +50,7 @@ const (
 func (s *State) lacks(now time.Time, l lost, doubted bool) {
 	a := s.absent[l.id]
 	if a == nil {
-		a = &absence{id: l.id, uid: l.uid, past: s.quarantine.lost(l.id.Kind)}
+		a = &absence{lost: lost{id: l.id, uid: l.uid}, past: s.quarantine.lost(l.id.Kind)}
 		s.absent[l.id] = a
 	}
 	if s.refile(a, l); l.held != 0 { // else a list from the past has effaced it
@@ -93,15 +88,23 @@ func (s *State) refile(a *absence, l lost) {
 // address files an absence under the addresses that its object has.
 func (s *State) address(a *absence, addrs []netip.Addr) {
 	for _, addr := range a.addrs {
-		left := slices.DeleteFunc(s.addresses[addr], func(b *absence) bool { return b == a })
-		if s.addresses[addr] = left; len(left) == 0 {
-			delete(s.addresses, addr)
-		}
+		takeFrom(s.addresses, addr, a)
 	}
 	a.addrs = addrs
 	for _, addr := range addrs {
 		s.addresses[addr] = append(s.addresses[addr], a)
 	}
+}
+
+// takeFrom takes one of those that are filed under a key.
+func takeFrom[K, V comparable](file map[K][]V, key K, one V) {
+	if file[key] = without(file[key], one); len(file[key]) == 0 {
+		delete(file, key)
+	}
+}
+
+func without[V comparable](all []V, one V) []V {
+	return slices.DeleteFunc(all, func(other V) bool { return other == one })
 }
 
 // reappeared ends an absence: the object is shown, or was seen to go.
@@ -119,7 +122,7 @@ func (s *State) forget(a *absence) {
 		s.unhold(replica, a.id)
 	}
 	for _, e := range a.baseline {
-		e.waits = slices.DeleteFunc(e.waits, func(b *absence) bool { return b == a })
+		e.waits = without(e.waits, a)
 	}
 	if q := s.inquiries[a.id.Kind]; q != nil && q.waiting[a.id] {
 		delete(q.waiting, a.id)
@@ -210,7 +213,7 @@ func (s *State) moved(from *syncer.Key) {
 		if from != nil && len(a.replicas) > 0 && !slices.Contains(a.replicas, *from) {
 			continue
 		}
-		l := lost{service: a.service, addrs: a.addrs}
+		l := a.lost
 		switch a.id.Kind {
 		case Pods:
 			l.replicas = s.store.ReplicasOf(a.id.Key)
@@ -283,7 +286,6 @@ func (s *State) settleAll(now time.Time, gone []*absence, event string, out *Eff
 func (s *State) settleBut(now time.Time, lacking []*absence, needs func(replica syncer.Key) bool, event string, out *Effects) {
 	var gone []*absence
 	var dirty []store.Dirty
-	known := event == "asked" || event == "released"
 	for _, a := range lacking {
 		if s.absent[a.id] != a {
 			continue
@@ -302,33 +304,7 @@ func (s *State) settleBut(now time.Time, lacking []*absence, needs func(replica 
 		s.forget(a)
 		rv, _ := s.has(a)
 		s.noteRemoved(a.id, rv+1)
-		switch a.id.Kind {
-		case Pods:
-			if event == "asked" && s.removed[a.id].uid != a.uid { // a sample said so
-				s.departures.noteDeleted(a.uid)
-			}
-			dirty = append(dirty, s.store.RemovePod(a.id.Key)...)
-			if known || !s.baseline.stands(a.id.Key, a.uid) {
-				s.readiness.gone(a.id.Key)
-			}
-			for _, e := range slices.Clone(s.baseline.byPod[a.id.Key]) {
-				if known && e.endpoint.Target.UID == a.uid {
-					dirty = append(dirty, s.dropBaseline(e)...)
-				}
-			}
-		case Services:
-			dirty = append(dirty, s.store.RemoveService(a.id.Key)...)
-			if event == "asked" {
-				s.departures.note(now, Departed{Key: a.id.Key})
-			}
-			if known {
-				s.baselineSourceGone(a.id.Key, Cause{Kind: "Service", Event: event, Key: a.id.Key}, out)
-			} else {
-				s.baseline.doubtSource(a.id.Key)
-			}
-		case Endpoints, Slices:
-			dirty = append(dirty, s.store.RemoveManual(a.manual())...)
-		}
+		dirty = append(dirty, s.takeOut(now, a, event, out)...)
 		dirty = append(dirty, s.settleBaseline(a)...)
 		if open != nil {
 			s.await(now, open)
@@ -347,6 +323,39 @@ func (s *State) settleBut(now time.Time, lacking []*absence, needs func(replica 
 		cause.Key, cause.UID = gone[0].id.Key, gone[0].uid
 	}
 	out.Changes = append(out.Changes, Change{Cause: cause, Dirty: merged(dirty)})
+}
+
+// takeOut removes the object of an absence from its table, with what stands of it.
+func (s *State) takeOut(now time.Time, a *absence, event string, out *Effects) (dirty []store.Dirty) {
+	known := event == "asked" || event == "released"
+	switch a.id.Kind {
+	case Pods:
+		if event == "asked" && s.removed[a.id].uid != a.uid { // a sample said so
+			s.departures.noteDeleted(a.uid)
+		}
+		dirty = s.store.RemovePod(a.id.Key)
+		if known || !s.baseline.stands(a.id.Key, a.uid) {
+			s.readiness.gone(a.id.Key)
+		}
+		for _, e := range slices.Clone(s.baseline.byPod[a.id.Key]) {
+			if known && e.endpoint.Target.UID == a.uid {
+				dirty = append(dirty, s.dropBaseline(e)...)
+			}
+		}
+	case Services:
+		dirty = s.store.RemoveService(a.id.Key)
+		if event == "asked" {
+			s.departures.note(now, Departed{Key: a.id.Key})
+		}
+		if known {
+			s.baselineSourceGone(a.id.Key, Cause{Kind: "Service", Event: event, Key: a.id.Key}, out)
+		} else {
+			s.baseline.doubtSource(a.id.Key)
+		}
+	case Endpoints, Slices:
+		dirty = s.store.RemoveManual(a.manual())
+	}
+	return dirty
 }
 
 func kindName(k Kind) string {

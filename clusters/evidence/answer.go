@@ -177,7 +177,7 @@ func isThereStill[T Object](s *State, now time.Time, t table[T], a *absence, v s
 		return
 	case another && (s.lists[a.id.Kind] != nil || s.listedAt[a.id.Kind].After(a.asked)):
 		s.settle(now, a, "asked", out) // a list has come since that may know that the other is gone, too
-		s.absent[a.id] = &absence{id: a.id, uid: t.uid(&v.Object), since: now, reported: true, state: askFailed, asked: now}
+		s.absent[a.id] = &absence{lost: lost{id: a.id, uid: t.uid(&v.Object)}, since: now, reported: true, state: askFailed, asked: now}
 		if q != nil {
 			q.waiting[a.id] = true
 		}

@@ -24,26 +24,17 @@ func (s *State) dropBaseline(e *baselineEndpoint) []store.Dirty {
 		delete(e.in.left, e.counted())
 	}
 	for _, a := range e.waits {
-		a.baseline = slices.DeleteFunc(a.baseline, func(x *baselineEndpoint) bool { return x == e })
-		if len(a.baseline) == 0 && a.held == 0 {
+		if a.baseline = without(a.baseline, e); len(a.baseline) == 0 && a.held == 0 {
 			s.reappeared(a.id) // there is nothing to ask for any more, but of what a list lacks again
 		}
 	}
 	e.waits = nil
 	st := &s.baseline
 	if pod, named := e.pod(); named {
-		remove := func(list []*baselineEndpoint) []*baselineEndpoint {
-			return slices.DeleteFunc(list, func(x *baselineEndpoint) bool { return x == e })
+		if takeFrom(st.byPod, pod, e); st.byPod[pod] == nil && s.store.Pod(pod) == nil {
+			s.readiness.gone(pod) // what it said counted as long as it stood
 		}
-		if st.byPod[pod] = remove(st.byPod[pod]); len(st.byPod[pod]) == 0 {
-			delete(st.byPod, pod)
-			if s.store.Pod(pod) == nil {
-				s.readiness.gone(pod) // what it said counted as long as it stood
-			}
-		}
-		if st.byAddr[e.endpoint.Addr] = remove(st.byAddr[e.endpoint.Addr]); len(st.byAddr[e.endpoint.Addr]) == 0 {
-			delete(st.byAddr, e.endpoint.Addr)
-		}
+		takeFrom(st.byAddr, e.endpoint.Addr, e)
 	}
 	if e.in.judged && len(e.in.left) == 0 {
 		delete(st.replicas, e.in.key)
@@ -169,7 +160,7 @@ func (s *State) baselineSourceGone(source syncer.Key, cause Cause, out *Effects)
 			}
 		}
 		if cause.Event != "released" { // which is no proof
-			r.sources = slices.DeleteFunc(slices.Clone(r.sources), func(other syncer.Key) bool { return other == source })
+			r.sources = without(slices.Clone(r.sources), source)
 		}
 	}
 	s.dropAll(drop, cause, out)
@@ -227,7 +218,7 @@ func (s *State) foundSource(service syncer.Key) {
 		return
 	}
 	for _, e := range a.baseline {
-		e.waits = slices.DeleteFunc(e.waits, func(b *absence) bool { return b == a })
+		e.waits = without(e.waits, a)
 		e.in.judged = e.in.judged && len(e.waits) > 0
 	}
 	a.baseline = nil

@@ -71,8 +71,15 @@ type LeftOut struct{ Namespaces, Unlisted []string }
 // again once Step has returned.
 type Seen[T Object] struct {
 	store.Versioned[T]
-	// Created tells the event's name in records.
 	Created bool
+}
+
+// name is the event's in records.
+func (e *Seen[T]) name() string {
+	if e.Created {
+		return "added"
+	}
+	return "modified"
 }
 
 // Gone is an object that a watch shows to be deleted, or to have left the selector;

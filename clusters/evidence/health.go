@@ -136,8 +136,7 @@ func (w *watchState) isDown(now, answered time.Time) bool {
 // otherCluster returns the error of a fault that says that another cluster answers.
 // That another connection than the one in use leads elsewhere takes nothing from that.
 func (r *reachability) otherCluster() (Fault, bool) {
-	faults := []Fault{r.probe, r.connect, r.watches[Services].fault, r.watches[Pods].fault}
-	for _, f := range faults {
+	for _, f := range []Fault{r.probe, r.connect, r.watches[Services].fault, r.watches[Pods].fault} {
 		if f.Class == OtherCluster {
 			return f, true
 		}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -89,8 +88,8 @@ func (s *State) readinessHolds() []Hold {
 
 // holdOf describes what is kept for a replica.
 func (s *State) holdOf(replica syncer.Key, h *hold) Hold {
-	var n, there, stands [kinds + 1]int
-	failed := 0
+	var n [kinds + 1]int
+	there, failed := 0, 0
 	out := Hold{Replica: replica, Reason: HoldList, Since: h.since}
 	for id := range h.objects() {
 		a := s.absent[id]
@@ -100,7 +99,7 @@ func (s *State) holdOf(replica syncer.Key, h *hold) Hold {
 		n[id.Kind]++
 		switch {
 		case a.state == isThere:
-			there[id.Kind]++
+			there++
 		case a.state != mayNotAsk:
 			out.Confirming = true
 			if a.failures >= askFailures {
@@ -110,14 +109,13 @@ func (s *State) holdOf(replica syncer.Key, h *hold) Hold {
 			out.Confirming = out.Confirming || s.tries[id.Kind] <= 1
 		}
 		if len(a.baseline) > 0 {
-			stands[id.Kind]++
 			out.Reason = HoldStart
 		}
 	}
 	how := ""
 	switch {
-	case sum(there) > 0:
-		how = fmt.Sprintf("; %d of them were asked for and are there", sum(there))
+	case there > 0:
+		how = fmt.Sprintf("; %d of them were asked for and are there", there)
 	case failed > 0:
 		how = fmt.Sprintf("; the cluster fails to say of %d of them whether they are there", failed)
 	case !out.Confirming:
@@ -134,13 +132,6 @@ func (s *State) holdOf(replica syncer.Key, h *hold) Hold {
 		out.Message = "hand-written endpoints are not listed any more and are kept" + how
 	}
 	return out
-}
-
-func sum(n [kinds + 1]int) (total int) {
-	for _, x := range n {
-		total += x
-	}
-	return total
 }
 
 // release lets go of what is kept, for one replica or for all.
@@ -173,17 +164,15 @@ func (s *State) release(now time.Time, replica *syncer.Key, out *Effects) {
 	if replica != nil {
 		match = func(pod syncer.Key) bool { return slices.Contains(s.store.ReplicasOf(pod), *replica) }
 	}
-	var dirty []store.Dirty
-	for _, v := range s.readiness.release(match) {
-		dirty = append(dirty, s.override(&v.Object, out)...)
-		out.Released.NotReady++
-	}
+	free := s.readiness.release(match)
+	out.Released.NotReady += len(free)
+	dirty := s.overrideAll(free, out)
 	s.releaseRules(now, replica, out)
 	if replica == nil {
 		out.List = append(out.List, s.quarantine.end()...)
 		s.contradicted = [kinds + 1]time.Time{}
 	}
-	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "released"}, Dirty: merged(dirty)})
+	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "released"}, Dirty: dirty})
 }
 
 // logged is what was last said in the log.

@@ -140,21 +140,21 @@ func (r *list[T]) step(s *State, now time.Time, out *Effects) (more bool) {
 	return true
 }
 
-// next returns the bounds of the next piece of the items, and whether it is the last.
-func (r *list[T]) next(piece int) (from, to int, last bool) {
-	from, to = r.at, min(r.at+piece, len(r.Items))
-	r.at = to
-	return from, to, to == len(r.Items)
+// next is the next piece of the items, and whether it is the last.
+func (r *list[T]) next(piece int) (items []store.Versioned[T], last bool) {
+	from := r.at
+	r.at = min(r.at+piece, len(r.Items))
+	return r.Items[from:r.at], r.at == len(r.Items)
 }
 
 // date finds out whether the list is from the past. It is, whatever its own revision,
 // when it shows an object at an older one than that list must have: the store was
 // restored, and has caught up since.
 func (r *list[T]) date(s *State, now time.Time, _ *Effects) bool {
-	from, to, last := r.next(s.piece)
-	for i := from; i < to && !r.Older; i++ {
-		held, ok := r.revision(s, &r.Items[i].Object)
-		r.Older = ok && r.Items[i].RV != 0 && r.Items[i].RV < held && held <= r.Revision
+	items, last := r.next(s.piece)
+	for i := 0; i < len(items) && !r.Older; i++ {
+		held, ok := r.revision(s, &items[i].Object)
+		r.Older = ok && items[i].RV != 0 && items[i].RV < held && held <= r.Revision
 	}
 	if last {
 		if r.Older && s.quarantine.err == nil {
@@ -173,8 +173,8 @@ func (r *list[T]) date(s *State, now time.Time, _ *Effects) bool {
 // compareAll marks what the list shows, and chooses what is to be taken: what is not
 // older than what is held by now.
 func (r *list[T]) compareAll(s *State, now time.Time, out *Effects) bool {
-	from, to, last := r.next(s.piece)
-	for _, v := range r.Items[from:to] {
+	items, last := r.next(s.piece)
+	for _, v := range items {
 		if m := s.removed[r.id(&v.Object)]; !r.Older && r.Begun.Before(m.at) && m.uid == r.uid(&v.Object) {
 			continue // it has gone since
 		}
@@ -223,9 +223,9 @@ func (r *list[T]) lack(s *State, now time.Time, _ *Effects) bool {
 
 // take takes in what the list shows.
 func (r *list[T]) take(s *State, now time.Time, out *Effects) bool {
-	from, to, last := r.next(s.piece)
+	items, last := r.next(s.piece)
 	var dirty []store.Dirty
-	for _, v := range r.Items[from:to] {
+	for _, v := range items {
 		if r.doubted {
 			dirty = append(dirty, r.hear(s, now, v, out)...)
 		} else {
@@ -243,9 +243,9 @@ func (r *list[T]) take(s *State, now time.Time, out *Effects) bool {
 
 // claimAll looks what others have that is theirs whom the list shows, all of them.
 func (r *list[T]) claimAll(s *State, now time.Time, out *Effects) bool {
-	from, to, last := r.next(s.piece)
-	for i := range r.Items[from:to] {
-		r.claim(s, now, &r.Items[from+i].Object, out)
+	items, last := r.next(s.piece)
+	for i := range items {
+		r.claim(s, now, &items[i].Object, out)
 	}
 	if last {
 		for i := range r.newer {

@@ -13,11 +13,7 @@ import (
 // nodeSeen takes in the zone of a node, for which nobody waits.
 func (s *State) nodeSeen(now time.Time, e *Seen[store.Node], out *Effects) {
 	s.reach.contact = now
-	event := "modified"
-	if e.Created {
-		event = "added"
-	}
-	cause := objectCause("Node", syncer.Key{Name: e.Object.Name}, "", e.RV, event)
+	cause := objectCause("Node", syncer.Key{Name: e.Object.Name}, "", e.RV, e.name())
 	cause.Live = false
 	s.announce(out, Change{Cause: cause, Dirty: s.store.SetNode(e.Object), Bulk: true})
 }

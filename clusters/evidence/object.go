@@ -35,11 +35,7 @@ func seen[T Object](s *State, now time.Time, t table[T], e *Seen[T], out *Effect
 		t.claim(s, now, &e.Object, out)
 		return
 	}
-	event := "modified"
-	if e.Created {
-		event = "added"
-	}
-	heard(s, now, t, &e.Versioned, event, out)
+	heard(s, now, t, &e.Versioned, e.name(), out)
 }
 
 // removed is what is known of an object that went without a stream's telling: a stream may lag

@@ -73,11 +73,8 @@ func (t *pods) hear(s *State, now time.Time, v podVersion, out *Effects) []store
 	var others []store.Dirty // because more than this pod is taken anew
 	if dropped, _ := s.note(now, v); dropped &&
 		s.readiness.mass(now, s.cfg.Limits, func() world { return s.world(s.readyPods() - 1) }) {
-		for _, restore := range s.readiness.enter(now) {
-			if restore.Object.Key != key {
-				others = append(others, s.override(&restore.Object, out)...)
-			}
-		}
+		restore := slices.DeleteFunc(s.readiness.enter(now), func(other podVersion) bool { return other.Object.Key == key })
+		others = s.overrideAll(restore, out)
 	}
 	s.damping.noteWritten(&v)
 	dirty := s.setPod(now, s.readiness.view(v))
@@ -86,7 +83,7 @@ func (t *pods) hear(s *State, now time.Time, v podVersion, out *Effects) []store
 		cause.Kept = is
 		s.announce(out, Change{Cause: cause, Dirty: keptDirty(s.store.ReplicasOf(key))})
 	}
-	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "panic"}, Dirty: merged(others)})
+	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "panic"}, Dirty: others})
 	if len(others) > 0 {
 		s.checkKept(out)
 	}
@@ -200,11 +197,7 @@ func (s *State) panicIf(now time.Time, w func() world, out *Effects) {
 	if !s.readiness.panicAt.IsZero() || !s.readiness.mass(now, s.cfg.Limits, w) {
 		return
 	}
-	var others []store.Dirty
-	for _, restore := range s.readiness.enter(now) {
-		others = append(others, s.override(&restore.Object, out)...)
-	}
-	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "panic"}, Dirty: merged(others)})
+	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "panic"}, Dirty: s.overrideAll(s.readiness.enter(now), out)})
 }
 
 // world is what a panic is judged by as the list shows it.
@@ -296,6 +289,13 @@ func (s *State) override(p *syncer.Pod, out *Effects) []store.Dirty {
 	dirty := s.store.ReplacePod(p)
 	s.meetBaseline(p, out)
 	return dirty
+}
+
+func (s *State) overrideAll(pods []podVersion, out *Effects) (dirty []store.Dirty) {
+	for _, v := range pods {
+		dirty = append(dirty, s.override(&v.Object, out)...)
+	}
+	return merged(dirty)
 }
 
 // reclaim gives a live pod the addresses that it shows: what is absent and had one of

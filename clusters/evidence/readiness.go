@@ -196,9 +196,7 @@ func (r *readiness) keep(d *downPod, n int) {
 // file files a pod under its addresses, or no more.
 func (r *readiness) file(d *downPod, kept bool) {
 	for _, addr := range d.addrs {
-		if r.byAddr[addr] = slices.DeleteFunc(r.byAddr[addr], func(x *downPod) bool { return x == d }); len(r.byAddr[addr]) == 0 {
-			delete(r.byAddr, addr)
-		}
+		takeFrom(r.byAddr, addr, d)
 	}
 	if d.addrs = nil; !kept {
 		return

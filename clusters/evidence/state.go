@@ -218,16 +218,13 @@ func (s *State) announce(out *Effects, c Change) {
 
 // tick lets time pass.
 func (s *State) tick(now time.Time, out *Effects) {
-	var dirty []store.Dirty
 	s.readiness.recount(s.stillServes)
 	if s.readiness.unlooked {
 		s.panicIf(now, func() world { return s.world(s.readyPods()) }, out)
 	}
 	s.readiness.fallen = s.stillFallen()
-	for _, v := range s.readiness.tick(now, s.cfg.Limits, s.readyPods, s.synced) {
-		dirty = append(dirty, s.override(&v.Object, out)...)
-	}
-	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "released"}, Dirty: dirty})
+	free := s.readiness.tick(now, s.cfg.Limits, s.readyPods, s.synced)
+	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "released"}, Dirty: s.overrideAll(free, out)})
 	s.checkKept(out)
 	s.expireDamping(now, out)
 	s.tickRules(now, out)

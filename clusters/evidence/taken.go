@@ -24,7 +24,7 @@ func (s *State) askBelieved(now time.Time, kind Kind, q *inquiry, out *Effects) 
 // believe notes what was taken from what stands as the last lists lack it.
 func (s *State) believe(d doubt) {
 	for _, id := range d.objects {
-		a := &absence{id: id, rv: 1} // it was never seen
+		a := &absence{lost: lost{id: id}, rv: 1} // it was never seen
 		if id.Kind == Pods {
 			a.uid, a.addrs = d.endpoint.endpoint.Target.UID, []netip.Addr{d.endpoint.endpoint.Addr}
 		}
@@ -42,7 +42,7 @@ func (s *State) disbelieve(id object) {
 // withoutObject is an absence as it is on the books once its object was taken.
 func (s *State) withoutObject(a *absence) *absence {
 	rv, _ := s.has(a)
-	return &absence{id: a.id, uid: a.uid, service: a.service, addrs: a.addrs, rv: rv}
+	return &absence{lost: lost{id: a.id, uid: a.uid, service: a.service, addrs: a.addrs}, rv: rv}
 }
 
 // asked reports whether an answer is on its way about an object that the last list lacked.

@@ -155,9 +155,5 @@ func (s *State) takeOverKept(e Leading, cause Cause, out *Effects) {
 	if ready == 0 && notReady > 0 {
 		match = nil
 	}
-	var dirty []store.Dirty
-	for _, v := range s.readiness.release(match) {
-		dirty = append(dirty, s.override(&v.Object, out)...)
-	}
-	s.announce(out, Change{Cause: cause, Dirty: merged(dirty)})
+	s.announce(out, Change{Cause: cause, Dirty: s.overrideAll(s.readiness.release(match), out)})
 }
