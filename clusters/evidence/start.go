@@ -78,15 +78,11 @@ func (s *State) compareBaseline(now time.Time, out *Effects) (judged []syncer.Ke
 	doubts := map[*baselineReplica][]doubt{}
 	var losses, early []loss
 	var drop []*baselineEndpoint
-	var unjudged []syncer.Key
-	for key, r := range s.baseline.replicas {
-		if !r.judged {
-			unjudged = append(unjudged, key)
-		}
-	}
-	slices.SortFunc(unjudged, syncer.Key.Compare)
-	for _, key := range unjudged {
+	for _, key := range s.BaselineReplicas() {
 		r := s.baseline.replicas[key]
+		if r.judged {
+			continue
+		}
 		is := presence{pending: true, wanted: true, computed: true} // for all that is known
 		if s.synced {
 			is = s.presence(r)
@@ -127,6 +123,13 @@ func (s *State) compareBaseline(now time.Time, out *Effects) (judged []syncer.Ke
 	for _, l := range early {
 		unsettled[l.replica] = s.cfg.Lists
 	}
+	s.settleDoubts(now, doubts, append(losses, early...), unsettled, drop, out)
+	return judged
+}
+
+// settleDoubts drops what stands of replicas whose losses are settled, has the objects asked
+// for that would settle the others, and keeps what stands of these.
+func (s *State) settleDoubts(now time.Time, doubts map[*baselineReplica][]doubt, losses []loss, unsettled map[syncer.Key]bool, drop []*baselineEndpoint, out *Effects) {
 	asked, held := map[Kind]bool{}, map[syncer.Key][]*absence{}
 	for r, open := range doubts {
 		for _, d := range open {
@@ -142,23 +145,18 @@ func (s *State) compareBaseline(now time.Time, out *Effects) (judged []syncer.Ke
 		}
 	}
 	s.dropAll(drop, Cause{Kind: "Cluster", Event: "relist"}, out)
-	for _, l := range append(losses, early...) {
+	for _, l := range losses {
 		if unsettled[l.replica] {
 			s.hold(now, l, held[l.replica])
 		}
 	}
-	for key, r := range s.baseline.replicas {
-		if r.judged && len(r.left) == 0 {
-			delete(s.baseline.replicas, key)
-		}
-	}
+	maps.DeleteFunc(s.baseline.replicas, func(_ syncer.Key, r *baselineReplica) bool { return r.judged && len(r.left) == 0 })
 	for kind := Services; kind <= Manual; kind++ {
 		if asked[kind] {
 			s.reportKept(kind, out)
 			s.inquire(now, kind, out)
 		}
 	}
-	return judged
 }
 
 // othersPatience is how long a start waits for other kinds before it asks for pods that stand

@@ -89,11 +89,9 @@ func (s *Store) ManualEdits() uint64 { return s.manualEdits }
 
 // SetEndpoints makes v the held version, whatever its revision.
 func (s *Store) SetEndpoints(v Versioned[Endpoints]) []Dirty {
-	return s.changeManual(v.Object.Key, func(m *manual) bool { m.setEndpoints(v); return true })
-}
-
-func (m *manual) setEndpoints(v Versioned[Endpoints]) {
-	m.endpoints, m.exists = row[Endpoints]{Versioned: v, list: m.endpointsTable.list}, true
+	return s.changeManual(v.Object.Key, func(m *manual) {
+		m.endpoints, m.exists = row[Endpoints]{Versioned: v, list: m.endpointsTable.list}, true
+	})
 }
 
 // SetSlice is SetEndpoints for a slice. One whose label names another Service than before
@@ -107,19 +105,23 @@ func (s *Store) SetSlice(v Versioned[Slice]) []Dirty {
 	if s.IsManual(service) {
 		s.owners[v.Object.Key] = service
 	}
-	return append(left, s.changeManual(service, func(m *manual) bool {
+	return append(left, s.changeManual(service, func(m *manual) {
 		m.putSlice(v.Object.Name, row[Slice]{Versioned: v, list: m.slicesTable.list})
-		return true
 	})...)
 }
 
 // DeleteManual takes in that an object was deleted at a revision. A slice leaves the
 // Service that it is in.
 func (s *Store) DeleteManual(o ManualObject, rv uint64) []Dirty {
+	return s.removeManual(s.whereHeld(o), rv)
+}
+
+// whereHeld is an object as one of the Service that it is held for.
+func (s *Store) whereHeld(o ManualObject) ManualObject {
 	if owner, owned := s.owners[syncer.Key{Namespace: o.Service.Namespace, Name: o.Slice}]; o.Slice != "" && owned {
 		o.Service = owner
 	}
-	return s.removeManual(o, rv)
+	return o
 }
 
 // ServiceKey is the Service that a slice's label names.
@@ -214,10 +216,7 @@ func (s *Store) ListsManual(o ManualObject, rv uint64) bool {
 
 // manualRow finds where an object is held, and what is known of its kind there.
 func (s *Store) manualRow(o ManualObject) (*manual, *table) {
-	if owner, owned := s.owners[syncer.Key{Namespace: o.Service.Namespace, Name: o.Slice}]; o.Slice != "" && owned {
-		o.Service = owner
-	}
-	m := s.manual[o.Service]
+	m := s.manual[s.whereHeld(o).Service]
 	switch {
 	case m == nil:
 		return nil, nil
@@ -280,10 +279,9 @@ func (s *Store) LackingManual(slicesOnly bool, services []syncer.Key, rv uint64,
 // reports whether all of it is known by that, and was not before.
 func (s *Store) KnowManual(slices bool, service syncer.Key) (dirty []Dirty, first bool) {
 	before := s.manual[service].known()
-	dirty = s.changeManual(service, func(m *manual) bool {
+	dirty = s.changeManual(service, func(m *manual) {
 		m.slicesKnown = m.slicesKnown || slices && m.slicesTable.list > 0
 		m.endpointsKnown = m.endpointsKnown || !slices && m.endpointsTable.list > 0
-		return true
 	})
 	return dirty, !before && s.manual[service].known()
 }
@@ -294,16 +292,15 @@ func (s *Store) RemoveManual(o ManualObject) []Dirty { return s.removeManual(o, 
 // removeManual takes out an object, of which a stream tells that it is gone at a revision; 0:
 // none does.
 func (s *Store) removeManual(o ManualObject, rv uint64) []Dirty {
-	return s.changeManual(o.Service, func(m *manual) bool {
+	return s.changeManual(o.Service, func(m *manual) {
 		if o.Slice == "" {
 			m.endpointsTable.remove(o.Service.Namespace, rv)
 			m.endpoints, m.exists = row[Endpoints]{}, false
-			return true
+			return
 		}
 		m.slicesTable.remove(o.Service.Namespace, rv)
 		m.dropSlice(o.Slice)
 		delete(s.owners, syncer.Key{Namespace: o.Service.Namespace, Name: o.Slice})
-		return true
 	})
 }
 
@@ -342,17 +339,15 @@ func (s *Store) ServesManual(service syncer.Key) func(syncer.Endpoint) bool {
 	return func(e syncer.Endpoint) bool { return points[point{addr: e.Addr}] }
 }
 
-// changeManual applies a change, which returns false when it is old news, and
-// tells the Service. What is written for one that does not need it is nothing.
-func (s *Store) changeManual(key syncer.Key, change func(*manual) bool) []Dirty {
+// changeManual applies a change and tells the Service. What is written for one that does not
+// need it is nothing.
+func (s *Store) changeManual(key syncer.Key, change func(*manual)) []Dirty {
 	m := s.manual[key]
 	if m == nil {
 		return nil
 	}
 	before := *m
-	if !change(m) {
-		return nil
-	}
+	change(m)
 	svc := s.service(key)
 	var d dirtyList
 	switch {
