@@ -53,18 +53,17 @@ func (m *Member) answered(answer evidence.Answer, err error) {
 // Service stood in.
 func (m *Member) askWritten(service evidence.Read) {
 	var all evidence.Written
-	var next func(names []string)
 	answered := func(outcome evidence.Outcome, err error) {
 		m.answered(evidence.Answer{Read: service, Outcome: outcome, Object: all}, err)
 	}
+	var next func(names []string)
 	next = func(names []string) {
-		switch {
-		case len(names) > 0:
-		case all.Endpoints == nil && len(all.Slices) == 0:
-			answered(evidence.NotFound, nil)
-			return
-		default:
-			answered(evidence.There, nil)
+		if len(names) == 0 {
+			outcome := evidence.There
+			if all.Endpoints == nil && len(all.Slices) == 0 {
+				outcome = evidence.NotFound
+			}
+			answered(outcome, nil)
 			return
 		}
 		reading := kube.Reading{Resource: kube.Endpoints, Key: service.Key}

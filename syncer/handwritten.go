@@ -14,8 +14,8 @@ const WrittenInEndpoints = "Endpoints"
 
 // HandWritten returns the contribution of a Service without a selector: its
 // Endpoints and EndpointSlices as people or programs other than controllers
-// wrote them. subsets are those of the Endpoints object, slices those that no
-// mirroring controller made; skipMirror is true when the Endpoints carry the
+// wrote them. subsets are those of the Endpoints object, made the slices that no
+// mirroring controller has made; skipMirror is true when the Endpoints carry the
 // label that keeps them from being mirrored, and then they do not feed slices.
 //
 // Subsets hold the Endpoints verbatim, in their order and with their
@@ -27,7 +27,7 @@ const WrittenInEndpoints = "Endpoints"
 // As everywhere, what an API server would refuse is left out by itself: an
 // address, a host or node name, a port. A Service of type ExternalName or with
 // a selector yields nothing.
-func HandWritten(svc *Service, subsets []Subset, slices []Slice, skipMirror bool, opts Options) Contribution {
+func HandWritten(svc *Service, subsets []Subset, made []Slice, skipMirror bool, opts Options) Contribution {
 	c := Contribution{Service: svc}
 	if svc.ExternalName || svc.Selector != nil {
 		return c
@@ -40,13 +40,13 @@ func HandWritten(svc *Service, subsets []Subset, slices []Slice, skipMirror bool
 	for i := range subsets {
 		h.subset(&subsets[i])
 	}
-	for i := range slices {
-		h.slice(&slices[i])
-		if len(slices[i].Endpoints) > 0 {
-			c.WrittenIn = append(c.WrittenIn, slices[i].Name)
+	for i := range made {
+		h.slice(&made[i])
+		if len(made[i].Endpoints) > 0 {
+			c.WrittenIn = append(c.WrittenIn, made[i].Name)
 		}
 	}
-	c.WrittenIn = sorted(c.WrittenIn)
+	slices.Sort(c.WrittenIn)
 	c.Subsets = h.subsets
 	c.Endpoints = h.merge(skipMirror)
 	for i := range c.Endpoints {
@@ -58,11 +58,6 @@ func HandWritten(svc *Service, subsets []Subset, slices []Slice, skipMirror bool
 	c.Families = familiesOf(c.Endpoints)
 	c.Rejected = sortRejections(h.rejected)
 	return c
-}
-
-func sorted(names []string) []string {
-	slices.Sort(names)
-	return names
 }
 
 // handWritten gathers what people wrote.

@@ -156,7 +156,9 @@ func (c *identityCheck) ask(ctx context.Context) (told bool, err error) {
 	if err := c.pin.Check(uid); err != nil {
 		return false, fmt.Errorf("cluster %s at %s: %w", c.conn.cluster, c.conn.host, err)
 	}
-	c.told.Store(c.told.Load() || uid != "")
+	if uid != "" {
+		c.told.Store(true)
+	}
 	return true, nil
 }
 

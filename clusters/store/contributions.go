@@ -98,15 +98,7 @@ func (in *Input) Substitute(other func(*syncer.Pod) *syncer.Pod) {
 //
 // Two calls for one replica must not be under way at once.
 func Gather(inputs []Input) (contributions []SourceContribution, commit func()) {
-	for i := range inputs {
-		in := &inputs[i]
-		c := in.compute()
-		if in.computed {
-			c.Trigger = in.trigger.next(in.service, in.pods)
-		}
-		contributions = append(contributions, c)
-	}
-	return contributions, func() {
+	return contributionsOf(inputs, (*trigger).next), func() {
 		for i := range inputs {
 			inputs[i].trigger.deliver()
 		}
@@ -115,17 +107,18 @@ func Gather(inputs []Input) (contributions []SourceContribution, commit func()) 
 
 // Peek is Gather for those who only look: it has no effect on what later calls
 // return.
-func Peek(inputs []Input) []SourceContribution {
-	var contributions []SourceContribution
+func Peek(inputs []Input) []SourceContribution { return contributionsOf(inputs, (*trigger).peek) }
+
+func contributionsOf(inputs []Input, changed func(*trigger, *syncer.Service, []*syncer.Pod) time.Time) (all []SourceContribution) {
 	for i := range inputs {
 		in := &inputs[i]
 		c := in.compute()
 		if in.computed {
-			c.Trigger = in.trigger.peek(in.service, in.pods)
+			c.Trigger = changed(in.trigger, in.service, in.pods)
 		}
-		contributions = append(contributions, c)
+		all = append(all, c)
 	}
-	return contributions
+	return all
 }
 
 func (svc *service) podList() []*syncer.Pod {

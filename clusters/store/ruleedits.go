@@ -172,7 +172,6 @@ func (s *Store) loses(svc *service, rec *record, by, instead Decision) bool {
 
 // Waiting is what waits of the rules for one replica.
 type Waiting struct {
-	Replica syncer.Key
 	// Rules would take away that many ready endpoints each, or none any more; "" is that no
 	// rule makes them ready any more.
 	Rules map[string]int
@@ -184,7 +183,7 @@ type Waiting struct {
 // which held says so; ok is false where there is nothing. A rule that is held already, and
 // would not be, is named, whether it would take anything away or not.
 func (s *Store) WaitingRules(replica syncer.Key, held func(rule string) bool) (w Waiting, ok bool) {
-	w = Waiting{Replica: replica, Rules: map[string]int{}}
+	w.Rules = map[string]int{}
 	for _, svc := range s.replicas[replica] {
 		for _, rule := range svc.heldRules {
 			if !held(rule) {
