@@ -99,6 +99,27 @@ type CurrentSlice struct {
 	Serves bool
 }
 
+// objects are those that stand, whoever owns them.
+func (o *Current) objects(yield func(Kind, *Meta) bool) {
+	if o.Service != nil && !yield(KindService, &o.Service.Meta) || o.Endpoints != nil && !yield(KindEndpoints, &o.Endpoints.Meta) {
+		return
+	}
+	for i := range o.Slices {
+		if !yield(KindEndpointSlice, &o.Slices[i].Meta) {
+			return
+		}
+	}
+}
+
+func (o *Current) some(is func(*Meta) bool) bool {
+	for _, m := range o.objects {
+		if is(m) {
+			return true
+		}
+	}
+	return false
+}
+
 // slicesOf are the slices of ours that are of one of the clusters.
 func (o *Current) slicesOf(in func(cluster string) bool) (of []*CurrentSlice) {
 	for i := range o.Slices {

@@ -32,19 +32,25 @@ type content struct {
 	slices  map[string]*syncer.Slice
 }
 
+// inSlice is that of one slice.
+func inSlice(s *syncer.Slice) content { return content{slices: map[string]*syncer.Slice{"": s}} }
+
 // to lists what is different in another content for traffic, over both kinds together:
 // an address that leaves one kind and stays in the other has not left.
-func (c content) to(other content) Delta {
-	changed := addrPorts{}.subsets(c.subsets, other.subsets)
+func (c content) to(other content) Delta { return deltaBetween(c.counts(other)) }
+
+// counts are the states in both contents of what may differ between them.
+func (c content) counts(other content) (before, after counts) {
+	changed, none := addrPorts{}.subsets(c.subsets, other.subsets), &syncer.Slice{}
 	for name, s := range c.slices {
-		changed.slice(s, cmp.Or(other.slices[name], &syncer.Slice{}))
+		changed.slice(s, cmp.Or(other.slices[name], none))
 	}
 	for name, s := range other.slices {
 		if c.slices[name] == nil {
-			changed.slice(&syncer.Slice{}, s)
+			changed.slice(none, s)
 		}
 	}
-	return deltaBetween(changed.count(c), changed.count(other))
+	return changed.count(c), changed.count(other)
 }
 
 // counts is the state of addrPorts over one or several objects, the best one of each.
@@ -56,13 +62,8 @@ type counts struct {
 
 func (s addrPorts) count(c content) counts {
 	t := counts{s, make(map[addrPort]traffic, len(s))}
-	for i := range c.subsets {
-		for j := range c.subsets[i].Ready {
-			t.put(c.subsets[i].Ready[j].Addr, c.subsets[i].Ports, ready)
-		}
-		for j := range c.subsets[i].NotReady {
-			t.put(c.subsets[i].NotReady[j].Addr, c.subsets[i].Ports, notReady)
-		}
+	for e := range endpointsIn(c.subsets) {
+		t.put(e.Addr, e.Ports, stateOf(e.Ready))
 	}
 	for _, slice := range c.slices {
 		for i := range slice.Endpoints {
@@ -213,7 +214,7 @@ func describeSubsets(old, updated []syncer.Subset) string {
 }
 
 func describeSlice(old, updated *syncer.Slice) string {
-	return content{slices: map[string]*syncer.Slice{"": old}}.to(content{slices: map[string]*syncer.Slice{"": updated}}).describe()
+	return inSlice(old).to(inSlice(updated)).describe()
 }
 
 // content is what stands of ours.

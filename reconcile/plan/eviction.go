@@ -28,16 +28,13 @@ var ErrUncheckable = errors.New("the server checks no write that is not made")
 // to find one address of any number.
 const maxTried = 128
 
-// maxParts bounds the parts of an object of which one must be accepted for a search to begin.
-const maxParts = 4
+// maxParts is about how many parts of an object are tried before it is taken that the server
+// takes none, whatever is in it.
+const maxParts = 6
 
 // maxParted is how many parts of an object one search leaves in it, by writes that are made,
 // before it gives up. The next one takes others.
 const maxParted = 48
-
-// maxOthers is about how many groups of other addresses are tried before it is taken that the
-// server takes none.
-const maxOthers = 6
 
 // evicted finds the standing addresses for which the server refuses even to take others
 // away from their object, or to bring others. Halves, and halves of halves, are put back to those that are known
@@ -154,16 +151,8 @@ func (t *tryout) culprits() []netip.Addr {
 		}
 		t.begun, t.groups = true, halves(all)
 		t.opening = [][]netip.Addr{nil} // which a server may refuse for being empty
-		for parts := t.groups; len(parts) > 1 && len(parts) <= maxParts; {
-			t.opening = append(t.opening, parts...)
-			var smaller [][]netip.Addr
-			for _, part := range parts {
-				smaller = append(smaller, halves(part)...)
-			}
-			if len(smaller) == len(parts) {
-				break
-			}
-			parts = smaller
+		if len(all) > 1 {
+			t.opening = append(t.opening, parts(all, maxParts)...)
 		}
 	}
 	for len(t.opening) > 0 {
@@ -202,7 +191,7 @@ func (t *tryout) takesOther(standing, whole *Action) bool {
 		t.action = a
 		others := maps.Clone(a.states())
 		maps.DeleteFunc(others, func(addr netip.Addr, is traffic) bool { return is != ready || slices.Contains(t.found, addr) })
-		for _, group := range slices.Concat([][]netip.Addr{inOrder(others)}, parts(inOrder(others), maxOthers)) {
+		for _, group := range slices.Concat([][]netip.Addr{inOrder(others)}, parts(inOrder(others), maxParts)) {
 			if len(group) > 0 && t.accepts(group) {
 				return true
 			}

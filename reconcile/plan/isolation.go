@@ -157,7 +157,7 @@ func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution,
 		}
 	}
 	if s.refused >= s.most && !evicts {
-		s.putOff(gained)
+		s.waiting, s.trial = append(s.waiting, inOrder(gained)), nil // for the next search
 		return false
 	}
 	if overtaken { // it goes on with what is refused next
@@ -345,11 +345,6 @@ func (s *Isolation) trials(suspects []string) []string {
 		first = append(first, "")
 	}
 	return first
-}
-
-// putOff leaves what is under trial for the next search.
-func (s *Isolation) putOff(gained map[netip.Addr]bool) {
-	s.waiting, s.trial = append(s.waiting, inOrder(gained)), nil
 }
 
 func inOrder[V any](of map[netip.Addr]V) []netip.Addr {

@@ -119,8 +119,7 @@ func equalEndpoints(a, b []syncer.Endpoint) bool {
 
 // mutated reports whether the server makes something else of anything that is written.
 func (o *Current) mutated() bool {
-	return o.Service != nil && len(o.Service.Mutations.known) > 0 || len(o.ours().Mutations.known) > 0 ||
-		slices.ContainsFunc(o.Slices, func(s CurrentSlice) bool { return len(s.Mutations.known) > 0 })
+	return o.some(func(m *Meta) bool { return m.Owned && len(m.Mutations.known) > 0 })
 }
 
 // asWished is what stands without what the server makes of each such wish.
@@ -175,19 +174,12 @@ func (o *Current) unmutated(sliced []*CurrentSlice) []*CurrentSlice {
 // others.
 func (o *Current) mutations() []Conflict {
 	fields := map[string]bool{}
-	add := func(kind Kind, m *Meta) {
+	for kind, m := range o.objects {
 		for _, item := range m.Mutations.known {
-			if path, _, _ := strings.Cut(strings.TrimLeft(item, "+-"), ":"); !strings.HasPrefix(item, "+metadata.labels") {
+			if path, _, _ := strings.Cut(strings.TrimLeft(item, "+-"), ":"); m.Owned && !strings.HasPrefix(item, "+metadata.labels") {
 				fields[string(kind)+" "+path] = true
 			}
 		}
-	}
-	if s := o.Service; s != nil && s.Owned {
-		add(KindService, &s.Meta)
-	}
-	add(KindEndpoints, &o.ours().Meta)
-	for _, s := range o.slicesOf(every) {
-		add(KindEndpointSlice, &s.Meta)
 	}
 	if len(fields) == 0 {
 		return nil

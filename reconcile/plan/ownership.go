@@ -113,16 +113,10 @@ func (o *Current) sources() Sources {
 }
 
 // Ours reports whether anything of a replica that stands is owned.
-func (o *Current) Ours() bool {
-	return o.Service != nil && o.Service.Owned || o.Endpoints != nil && o.Endpoints.Owned ||
-		slices.ContainsFunc(o.Slices, func(s CurrentSlice) bool { return s.Owned })
-}
+func (o *Current) Ours() bool { return o.some(func(m *Meta) bool { return m.Owned }) }
 
 // Disputed reports whether anything carries our mark and instance and is not ours.
-func (o *Current) Disputed() bool {
-	return o.Service != nil && o.Service.disputed() || o.Endpoints != nil && o.Endpoints.disputed() ||
-		slices.ContainsFunc(o.Slices, func(s CurrentSlice) bool { return s.disputed() })
-}
+func (o *Current) Disputed() bool { return o.some((*Meta).disputed) }
 
 func (m *Meta) disputed() bool { return m.Claim >= ClaimMarked && !m.Owned }
 
@@ -162,19 +156,10 @@ func notOurs(replica syncer.Key, kind Kind, m *Meta, consequence string) Conflic
 // disputes reports what carries our mark where nobody wants a replica: it is left
 // alone.
 func (o *Current) disputes() (conflicts []Conflict) {
-	add := func(kind Kind, m *Meta) {
+	for kind, m := range o.objects {
 		if m.disputed() {
 			conflicts = append(conflicts, notOurs(o.Key, kind, m, "it is left alone; take the mark away, or delete it by hand"))
 		}
-	}
-	if o.Service != nil {
-		add(KindService, &o.Service.Meta)
-	}
-	if o.Endpoints != nil {
-		add(KindEndpoints, &o.Endpoints.Meta)
-	}
-	for i := range o.Slices {
-		add(KindEndpointSlice, &o.Slices[i].Meta)
 	}
 	return conflicts
 }

@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -120,10 +119,7 @@ func (u *union) conflict(s *share, reason ConflictReason, message string) {
 func acceptable(ports []syncer.ServicePort) []syncer.ServicePort {
 	var kept []syncer.ServicePort
 	for _, p := range ports {
-		p.Protocol = cmp.Or(p.Protocol, syncer.TCP)
-		if p.Target == (syncer.TargetPort{}) {
-			p.Target.Number = p.Port
-		}
+		p = defaulted(p)
 		taken := slices.ContainsFunc(kept, func(k syncer.ServicePort) bool {
 			return k.Name == p.Name || k.Protocol == p.Protocol && k.Port == p.Port
 		})

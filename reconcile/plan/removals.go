@@ -197,12 +197,11 @@ func (d *differ) removed(name string) bool {
 
 // sameEndpoints compares the endpoints of two slices in any order.
 func sameEndpoints(a, b []syncer.Endpoint) bool {
-	equal := func(a, b syncer.Endpoint) bool { return a.Equal(&b) }
-	if len(a) != len(b) || slices.EqualFunc(a, b, equal) {
+	if len(a) != len(b) || equalEndpoints(a, b) {
 		return len(a) == len(b)
 	}
 	sorted := func(in []syncer.Endpoint) []syncer.Endpoint {
 		return slices.SortedStableFunc(slices.Values(in), func(a, b syncer.Endpoint) int { return a.Addr.Compare(b.Addr) })
 	}
-	return slices.EqualFunc(sorted(a), sorted(b), equal)
+	return equalEndpoints(sorted(a), sorted(b))
 }

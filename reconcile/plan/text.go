@@ -88,11 +88,7 @@ func (a *Action) fullName(replica syncer.Key) string {
 func (a *Action) content() string {
 	switch {
 	case a.Service != nil:
-		ports := make([]string, len(a.Service.Ports))
-		for i, p := range a.Service.Ports {
-			ports[i] = servicePortText(p)
-		}
-		return "ports " + listText(ports)
+		return "ports " + listText(a.Service.Ports, servicePortText)
 	case a.Endpoints != nil:
 		states, n := a.states(), 0
 		for _, state := range states {
@@ -112,12 +108,8 @@ func (a *Action) content() string {
 				ready++
 			}
 		}
-		ports := make([]string, len(a.Slice.Ports))
-		for i, p := range a.Slice.Ports {
-			ports[i] = p.String()
-		}
 		return fmt.Sprintf("%s %s: %d ready, %d not ready; ports %s",
-			a.Slice.Cluster, a.Slice.Family, ready, len(a.Slice.Endpoints)-ready, listText(ports))
+			a.Slice.Cluster, a.Slice.Family, ready, len(a.Slice.Endpoints)-ready, listText(a.Slice.Ports, syncer.Port.String))
 	}
 	return ""
 }
@@ -133,11 +125,12 @@ func servicePortText(p syncer.ServicePort) string {
 	return fmt.Sprint(text, p.Target.Number)
 }
 
-func listText(items []string) string {
-	if len(items) == 0 {
-		return "none"
+func listText[P any](ports []P, text func(P) string) string {
+	var texts []string
+	for _, p := range ports {
+		texts = append(texts, text(p))
 	}
-	return strings.Join(items, ", ")
+	return cmp.Or(strings.Join(texts, ", "), "none")
 }
 
 // writeObstacles prints conflicts, waits and held changes, if any.

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -17,12 +18,8 @@ type Effect struct{ Takes, Gives []netip.Addr }
 
 // effect lists what is different in another content, object by object.
 func (c content) effect(other content) (e Effect) {
-	changed := addrPorts{}.subsets(c.subsets, other.subsets)
-	for name, s := range c.slices {
-		changed.slice(s, other.slices[name])
-	}
-	before, after := changed.count(c), changed.count(other)
-	for at := range changed {
+	before, after := c.counts(other)
+	for at := range before.of {
 		switch was, is := before.state[at], after.state[at]; {
 		case is < was:
 			e.Takes = append(e.Takes, at.Addr())
@@ -35,24 +32,14 @@ func (c content) effect(other content) (e Effect) {
 
 // EffectOnEndpoints is that of what made one version of Endpoints another; nil: none.
 func EffectOnEndpoints(old, updated *CurrentEndpoints) Effect {
-	one := func(e *CurrentEndpoints) content {
-		if e == nil {
-			e = &CurrentEndpoints{}
-		}
-		return content{subsets: e.Subsets}
-	}
-	return one(old).effect(one(updated))
+	none := &CurrentEndpoints{}
+	return content{subsets: cmp.Or(old, none).Subsets}.effect(content{subsets: cmp.Or(updated, none).Subsets})
 }
 
 // EffectOnSlice is that of what made one version of a slice another; nil: none.
 func EffectOnSlice(old, updated *CurrentSlice) Effect {
-	one := func(s *CurrentSlice) content {
-		if s == nil {
-			s = &CurrentSlice{}
-		}
-		return content{slices: map[string]*syncer.Slice{"": &s.Slice}}
-	}
-	return one(old).effect(one(updated))
+	none := &CurrentSlice{}
+	return inSlice(&cmp.Or(old, none).Slice).effect(inSlice(&cmp.Or(updated, none).Slice))
 }
 
 // Effect is that of the whole plan: an address that leaves one object and is brought to
@@ -68,24 +55,18 @@ func (p *Plan) Effect() (e Effect) {
 }
 
 func (p *Plan) effect(a *Action) Effect {
-	stands := p.current.unchanged(a.Object())
-	if stands == nil {
-		stands = &Action{Verb: Delete}
-	}
-	return stands.leaves().effect(a.leaves())
+	return cmp.Or(p.current.unchanged(a.Object()), &Action{}).leaves().effect(a.leaves())
 }
 
 // leaves is what an action leaves of its object.
 func (a *Action) leaves() content {
-	c := content{slices: map[string]*syncer.Slice{"": {}}}
 	switch {
-	case a.Verb == Delete:
 	case a.Endpoints != nil:
-		c.subsets = a.Endpoints.Subsets
+		return content{subsets: a.Endpoints.Subsets}
 	case a.Slice != nil:
-		c.slices[""] = &a.Slice.Slice
+		return inSlice(&a.Slice.Slice)
 	}
-	return c
+	return content{}
 }
 
 // Except is the plan without the writes of some objects that stand.
