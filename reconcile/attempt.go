@@ -165,9 +165,14 @@ func (r *Reconciler) PlanAll(ctx context.Context) ([]plan.Plan, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		a := &attempt{item: lanes.Item{Key: key}}
-		r.decide(a, r.opts.Source.Peek)
-		plans = append(plans, a.plan)
+		plans = append(plans, r.peek(key))
 	}
 	return plans, nil
+}
+
+// peek plans, without effect on later decisions.
+func (r *Reconciler) peek(key syncer.Key) plan.Plan {
+	a := &attempt{item: lanes.Item{Key: key}}
+	r.decide(a, r.opts.Source.Peek)
+	return a.plan
 }

@@ -189,9 +189,7 @@ func nothingTaken(receipts []write.Receipt) bool {
 }
 
 // lookAgain asks for a look at a replica when something that kept it back is over.
-func (r *Reconciler) lookAgain(key syncer.Key) {
-	r.queue.Add(key, lanes.Bulk, record.Cause{Kind: "Service", Namespace: key.Namespace, Name: key.Name, Event: eventResync, Arrival: time.Now()})
-}
+func (r *Reconciler) lookAgain(key syncer.Key) { r.look(key, "", eventResync, time.Now()) }
 
 // hasNews reports whether a member has changed something.
 func hasNews(causes []record.Cause) bool {

@@ -290,13 +290,13 @@ func (w *watch) lockedNoteRefusal(err error) {
 func (w *watch) noteListed() (late bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	late = !w.listed && w.lockedSynced()
+	late = !w.listed && w.isSynced()
 	w.listed, w.refused = true, 0
 	w.lockedSettle()
 	return late
 }
 
-func (o *observer) lockedSynced() bool {
+func (o *observer) isSynced() bool {
 	select {
 	case <-o.synced:
 		return true
@@ -315,7 +315,7 @@ func (o *observer) lockedSettle() {
 		}
 		listed = listed || w.listed && (w.Namespace != "" || o.only == nil)
 	}
-	if listed && !o.lockedSynced() {
+	if listed && !o.isSynced() {
 		close(o.synced)
 	}
 }

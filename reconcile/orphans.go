@@ -6,7 +6,6 @@ package reconcile
 import (
 	"slices"
 
-	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
@@ -89,28 +88,23 @@ func orphanShares(share []plan.Contribution, remove, unseen bool) []plan.Contrib
 // looked at, and those that they then leave.
 func (r *Reconciler) Kept() (stay, leave map[string]int) {
 	stay, leave = map[string]int{}, map[string]int{}
-	for _, key := range r.cache.Replicas(nil) {
-		r.countKept(key, stay, leave)
-	}
-	return stay, leave
-}
-
-func (r *Reconciler) countKept(key syncer.Key, stay, leave map[string]int) {
 	members := r.opts.Source.Members()
-	current := r.cache.Current(key)
-	gone := slices.DeleteFunc(slices.Clone(current.Clusters()), func(cluster string) bool {
-		return memberAt(members, cluster) >= 0 || !current.Vouched(cluster) || len(orphanShares(current.Share(cluster), false, false)) == 0
-	})
-	if len(gone) == 0 {
-		return // as for nearly all replicas
-	}
-	a := &attempt{item: lanes.Item{Key: key}}
-	r.decide(a, r.opts.Source.Peek)
-	for _, cluster := range gone {
-		if slices.ContainsFunc(a.plan.Kept, func(k plan.Kept) bool { return k.Cluster == cluster }) {
-			stay[cluster]++
-		} else {
-			leave[cluster]++
+	for _, key := range r.cache.Replicas(nil) {
+		current := r.cache.Current(key)
+		gone := slices.DeleteFunc(slices.Clone(current.Clusters()), func(cluster string) bool {
+			return memberAt(members, cluster) >= 0 || !current.Vouched(cluster) || len(orphanShares(current.Share(cluster), false, false)) == 0
+		})
+		if len(gone) == 0 {
+			continue // as for nearly all replicas
+		}
+		kept := r.peek(key).Kept
+		for _, cluster := range gone {
+			if slices.ContainsFunc(kept, func(k plan.Kept) bool { return k.Cluster == cluster }) {
+				stay[cluster]++
+			} else {
+				leave[cluster]++
+			}
 		}
 	}
+	return stay, leave
 }

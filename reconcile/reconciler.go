@@ -158,7 +158,7 @@ func (r *Reconciler) Follow(ctx context.Context) {
 	var watches sync.WaitGroup
 	watches.Go(func() { r.Observe(ctx) })
 	watches.Go(func() { r.rivals.tick(ctx) })
-	if r.WaitForSync(ctx) == nil && r.waitToBegin(ctx) == nil {
+	if r.WaitForSync(ctx) == nil && (r.opts.Begin == nil || waitFor(ctx, r.opts.Begin) == nil) {
 		stop := context.AfterFunc(ctx, r.queue.ShutDown)
 		for range r.queue.Workers() {
 			r.workers.Go(func() { r.work(ctx, context.WithoutCancel(ctx)) })
@@ -186,22 +186,11 @@ func (r *Reconciler) Observe(ctx context.Context) {
 // WaitForSync waits until what stands in the ingress cluster was listed. Start
 // the members only then: their contributions are compared with what stands. The
 // error is ctx's.
-func (r *Reconciler) WaitForSync(ctx context.Context) error {
-	select {
-	case <-r.observer.synced:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func (r *Reconciler) WaitForSync(ctx context.Context) error { return waitFor(ctx, r.observer.synced) }
 
-// waitToBegin waits for Options.Begin. The error is ctx's.
-func (r *Reconciler) waitToBegin(ctx context.Context) error {
-	if r.opts.Begin == nil {
-		return nil
-	}
+func waitFor(ctx context.Context, closed <-chan struct{}) error {
 	select {
-	case <-r.opts.Begin:
+	case <-closed:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -209,14 +198,7 @@ func (r *Reconciler) waitToBegin(ctx context.Context) error {
 }
 
 // Synced reports whether WaitForSync would return at once.
-func (r *Reconciler) Synced() bool {
-	select {
-	case <-r.observer.synced:
-		return true
-	default:
-		return false
-	}
-}
+func (r *Reconciler) Synced() bool { return r.observer.isSynced() }
 
 // Dirty asks for a look at a replica.
 func (r *Reconciler) Dirty(replica syncer.Key, lane lanes.Lane, cause record.Cause) {
@@ -240,11 +222,10 @@ func (r *Reconciler) Seen(cluster string) {
 		r.Resync(cluster, eventResync)
 		return
 	}
-	cause := record.Cause{Cluster: cluster, Kind: "Service", Event: eventResync, Arrival: time.Now()}
+	now := time.Now()
 	for _, key := range r.cache.Replicas(nil) {
 		if slices.Contains(r.clusters(key), cluster) {
-			cause.Namespace, cause.Name = key.Namespace, key.Name
-			r.queue.Add(key, lanes.Bulk, cause)
+			r.look(key, cluster, eventResync, now)
 		}
 	}
 }
@@ -253,24 +234,19 @@ func (r *Reconciler) Seen(cluster string) {
 func (r *Reconciler) enqueue(namespace, cluster, event string) {
 	now := time.Now()
 	in := func(key syncer.Key) bool { return namespace == "" || key.Namespace == namespace }
-	cause := record.Cause{Cluster: cluster, Kind: "Service", Event: event, Arrival: now}
-	add := func(key syncer.Key) {
-		cause.Namespace, cause.Name = key.Namespace, key.Name
-		r.queue.Add(key, lanes.Bulk, cause)
-	}
-	standing := r.cache.Replicas(in)
-	seen := make(map[syncer.Key]bool, len(standing))
-	for _, key := range standing {
-		seen[key] = true
-		add(key)
-	}
-	rest := slices.AppendSeq(r.opts.Outside.Keys(), r.opts.Source.Replicas())
-	for _, key := range rest {
+	keys := slices.AppendSeq(slices.Concat(r.cache.Replicas(in), r.opts.Outside.Keys()), r.opts.Source.Replicas())
+	seen := make(map[syncer.Key]bool, len(keys))
+	for _, key := range keys {
 		if in(key) && !seen[key] {
 			seen[key] = true
-			add(key)
+			r.look(key, cluster, event, now)
 		}
 	}
+}
+
+// look asks for a look at a replica that nobody has changed.
+func (r *Reconciler) look(key syncer.Key, cluster, event string, now time.Time) {
+	r.queue.Add(key, lanes.Bulk, record.Cause{Cluster: cluster, Kind: "Service", Namespace: key.Namespace, Name: key.Name, Event: event, Arrival: now})
 }
 
 // readable receives that a namespace may be read by now.
