@@ -50,27 +50,23 @@ func members(s *metrics.Status) (names []string) {
 	return names
 }
 
-// memberExists is an error if an instance has no member of a name; nil for "".
-func memberExists(ctx context.Context, from *instanceFlags, name string) error {
+// exists is an error if a name is none of those of an instance; nil for "".
+func exists(ctx context.Context, from *instanceFlags, name string, names func(*metrics.Status) []string, missing func(string, *metrics.Status) error) error {
 	if name == "" {
 		return nil
 	}
 	s, err := from.status(ctx)
-	if err != nil || slices.Contains(members(s), name) {
+	if err != nil || slices.Contains(names(s), name) {
 		return err
 	}
-	return noMember(name, s)
+	return missing(name, s)
 }
 
-// sinkExists is an error if an instance has no sink of a name; nil for "".
-func sinkExists(ctx context.Context, from *instanceFlags, name string) error {
-	if name == "" {
-		return nil
-	}
-	s, err := from.status(ctx)
-	if err != nil || slices.Contains(sinkNames(s), name) {
-		return err
-	}
+func memberExists(ctx context.Context, from *instanceFlags, name string) error {
+	return exists(ctx, from, name, members, noMember)
+}
+
+func noSink(name string, s *metrics.Status) error {
 	return failedf("sink %q not found; %s", name, listed(sinkNames(s)))
 }
 

@@ -34,7 +34,7 @@ func newResyncCommand() *cobra.Command {
 		}
 		done, err := tell[app.Resynced](cmd.Context(), from, app.ResyncPath, query)
 		if refused, ok := errors.AsType[*complaint](err); ok && refused.status == http.StatusBadRequest {
-			return cmp.Or(sinkExists(cmd.Context(), from, *sink), failed(refused))
+			return cmp.Or(exists(cmd.Context(), from, *sink, sinkNames, noSink), failed(refused))
 		}
 		if err != nil {
 			return err

@@ -14,9 +14,6 @@ import (
 
 var update = flag.Bool("update", false, "write what the tests compare with anew; read every line of the difference")
 
-// Update reports whether files are to be written.
-func Update() bool { return *update }
-
 // File compares got with a file, and names the first line that differs.
 func File(t *testing.T, file string, got []byte) {
 	t.Helper()

@@ -16,33 +16,25 @@ import (
 // serve has workers write keys of which each request takes as long as its namespace says;
 // what is written is told.
 func serve(ctx context.Context, q *Queue, takes map[string]time.Duration, written chan<- syncer.Key) {
-	for range q.Workers() {
-		go func() {
-			for {
-				item, ok := q.Get(ctx)
-				if !ok {
-					return
-				}
-				if !q.Admit(&item, item.Lane) {
-					continue
-				}
-				slot, err := q.Acquire(ctx, item)
-				if err != nil {
-					return
-				}
-				took := takes[item.Key.Namespace]
-				time.Sleep(max(took, time.Millisecond))
-				if took > stalledAfter { // it has had no answer
-					slot.End(Congested)
-					q.Retry(item, 0)
-					continue
-				}
-				slot.End(Measured)
-				q.Done(item.Key)
-				written <- item.Key
-			}
-		}()
-	}
+	work(ctx, q, func(item Item) {
+		if !q.Admit(&item, item.Lane) {
+			return
+		}
+		slot, err := q.Acquire(ctx, item)
+		if err != nil {
+			return
+		}
+		took := takes[item.Key.Namespace]
+		time.Sleep(max(took, time.Millisecond))
+		if took > stalledAfter { // it has had no answer
+			slot.End(Congested)
+			q.Retry(item, 0)
+			return
+		}
+		slot.End(Measured)
+		q.Done(item.Key)
+		written <- item.Key
+	})
 }
 
 // Whatever number of namespaces gives no answer, now one and then another, the next is
@@ -115,17 +107,7 @@ func TestKeysThatAskMuchGiveTheirPlacesUp(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		taken := make(chan Item)
-		for range q.Workers() {
-			go func() {
-				for {
-					item, ok := q.Get(ctx)
-					if !ok {
-						return
-					}
-					taken <- item
-				}
-			}()
-		}
+		work(ctx, q, func(item Item) { taken <- item })
 		next := func() (item Item, ok bool) {
 			synctest.Wait()
 			select {

@@ -42,6 +42,17 @@ func bubble(t *testing.T, opts Options, test func(t *testing.T, q *Queue)) {
 	})
 }
 
+// work has as many workers as a queue has take what it gives, until ctx ends.
+func work(ctx context.Context, q *Queue, do func(Item)) {
+	for range q.Workers() {
+		go func() {
+			for item, ok := q.Get(ctx); ok; item, ok = q.Get(ctx) {
+				do(item)
+			}
+		}()
+	}
+}
+
 func mustGet(t *testing.T, q *Queue) Item {
 	t.Helper()
 	item, ok := q.Get(t.Context())

@@ -129,36 +129,28 @@ func TestRemovalHurriesTheRequestsOfItsKey(t *testing.T) {
 // A slow server is not asked for more because it is slow; one that swallows some
 // requests goes on to be asked for the others.
 func TestRequestsThatAreNotAnsweredGiveUpTheirPlace(t *testing.T) {
-	work := func(q *Queue, ctx context.Context, takes func(Item) time.Duration) (atOnce func() int) {
+	serve := func(q *Queue, ctx context.Context, takes func(Item) time.Duration) (atOnce func() int) {
 		var mu sync.Mutex
 		flying, most := 0, 0
-		for range q.Workers() {
-			go func() {
-				for {
-					item, ok := q.Get(ctx)
-					if !ok {
-						return
-					}
-					if !q.Admit(&item, Removal) {
-						continue
-					}
-					slot, err := q.Acquire(ctx, item)
-					if err != nil {
-						return
-					}
-					mu.Lock()
-					flying++
-					most = max(most, flying)
-					mu.Unlock()
-					time.Sleep(takes(item))
-					mu.Lock()
-					flying--
-					mu.Unlock()
-					slot.End(Measured)
-					q.Done(item.Key)
-				}
-			}()
-		}
+		work(ctx, q, func(item Item) {
+			if !q.Admit(&item, Removal) {
+				return
+			}
+			slot, err := q.Acquire(ctx, item)
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			flying++
+			most = max(most, flying)
+			mu.Unlock()
+			time.Sleep(takes(item))
+			mu.Lock()
+			flying--
+			mu.Unlock()
+			slot.End(Measured)
+			q.Done(item.Key)
+		})
 		return func() int {
 			mu.Lock()
 			defer mu.Unlock()
@@ -170,7 +162,7 @@ func TestRequestsThatAreNotAnsweredGiveUpTheirPlace(t *testing.T) {
 		for i := range 100 {
 			q.Add(key(fmt.Sprint(i)), Removal, live("a"))
 		}
-		atOnce := work(q, ctx, func(Item) time.Duration { return 3 * time.Second })
+		atOnce := serve(q, ctx, func(Item) time.Duration { return 3 * time.Second })
 		time.Sleep(30 * time.Second)
 		stop()
 		time.Sleep(10 * time.Second)
@@ -184,7 +176,7 @@ func TestRequestsThatAreNotAnsweredGiveUpTheirPlace(t *testing.T) {
 			q.Add(key(fmt.Sprint("swallowed", i)), Removal, live("a"))
 			time.Sleep(time.Nanosecond)
 		}
-		work(q, ctx, func(item Item) time.Duration {
+		serve(q, ctx, func(item Item) time.Duration {
 			if item.Key.Name[0] == 's' {
 				return 10 * time.Second
 			}

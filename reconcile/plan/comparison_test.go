@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -103,17 +102,8 @@ func forge(o *Current, desired *Desired) {
 		}
 	}
 	slices.Sort(items)
-	record := func(m *Meta) {
+	for _, m := range o.objects {
 		m.Mutations = Mutations{known: append(slices.Compact(items), "+endpoints.hints")}
-		m.Annotations = maps.Clone(m.Annotations)
-		if m.Annotations == nil {
-			m.Annotations = map[string]string{}
-		}
-		m.Annotations[AnnotationMutated] = strings.Join(m.Mutations.known, ",")
-	}
-	record(&o.Service.Meta)
-	record(&o.Endpoints.Meta)
-	for i := range o.Slices {
-		record(&o.Slices[i].Meta)
+		m.Annotations = with(m.Annotations, AnnotationMutated, strings.Join(m.Mutations.known, ","))
 	}
 }

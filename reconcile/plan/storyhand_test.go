@@ -118,14 +118,8 @@ func (m *Meta) edit(kind Kind, key, value string) bool {
 		put(&m.Labels, mark, set)
 	case "instance":
 		put(&m.Labels, LabelInstance, value)
-	case "record":
-		put(&m.Annotations, AnnotationReplica, value)
-	case "sources":
-		put(&m.Annotations, AnnotationSources, value)
-	case "addresses":
-		put(&m.Annotations, AnnotationAddresses, value)
-	case "mutated":
-		put(&m.Annotations, AnnotationMutated, value)
+	case "record", "sources", "addresses", "mutated":
+		put(&m.Annotations, map[string]string{"record": AnnotationReplica, "sources": AnnotationSources, "addresses": AnnotationAddresses, "mutated": AnnotationMutated}[key], value)
 	case "label":
 		name, value, _ := strings.Cut(value, ":")
 		put(&m.Labels, name, value)
