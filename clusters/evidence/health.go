@@ -232,7 +232,9 @@ func (s *State) reached(now time.Time, e Event, out *Effects) {
 	case Reconnected:
 		r.access = e.Fault
 	case Watched:
+		blind := s.blind()
 		r.watches[e.Kind].change(e, now)
+		s.sighted(blind)
 		if e.Phase == Following && e.Fault.Class == TooMany {
 			s.tooLong(now, e.Kind)
 		}
@@ -267,7 +269,7 @@ func (s *State) judge(now time.Time, out *Effects) {
 		s.seen = now
 	}
 	was := s.view
-	v.Synced, v.Panicking = s.synced, !s.readiness.panicAt.IsZero()
+	v.Synced, v.Panicking = s.synced, s.readiness.panics()
 	switch v.Stale = s.cfg.StaleAfter > 0 && now.Sub(s.seen) >= s.cfg.StaleAfter; {
 	case v.Stale && !was.Stale:
 		out.say(Warning, "cluster has been out of sight for too long: other members' endpoints are preferred")

@@ -118,10 +118,34 @@ func (s *State) isUnread(service syncer.Key) bool {
 	return s.unread[service] || s.leftOut.unlisted[Pods][service.Namespace]
 }
 
-// isBlind reports whether the stream of pods does not show a namespace.
-func (s *State) isBlind(namespace string) bool {
-	return slices.Contains(s.reach.watches[Pods].leftOut, namespace)
+// blind are the namespaces whose pods are out of sight: the list that is being taken in leaves
+// them out, else the stream, or all lists until now.
+func (s *State) blind() []string {
+	if s.lists[Pods] != nil {
+		return s.leftOut.names(Pods)
+	}
+	return s.unfollowed()
 }
+
+// unfollowed are those between lists.
+func (s *State) unfollowed() []string {
+	return slices.AppendSeq(slices.Clone(s.reach.watches[Pods].leftOut), maps.Keys(s.leftOut.unlisted[Pods]))
+}
+
+// sighted takes in that other namespaces are out of sight than before: a panic that is paused for
+// one that may be seen now is judged anew.
+func (s *State) sighted(before []string) {
+	now := s.blind()
+	if slices.Equal(before, now) {
+		return
+	}
+	s.readiness.recount(s.stillServes)
+	if slices.ContainsFunc(before, func(namespace string) bool { return !slices.Contains(now, namespace) }) {
+		s.readiness.paused = false
+	}
+}
+
+func (s *State) isBlind(namespace string) bool { return slices.Contains(s.blind(), namespace) }
 
 // announceListed announces what a believed list of a kind has shown the first time of
 // namespaces that former ones left out.

@@ -98,7 +98,7 @@ func exceeds(n, total, percent int) bool { return n*100 > total*percent }
 // enter begins a panic and returns the pods that must be taken anew: those that
 // turned not ready before it was noticed.
 func (r *readiness) enter(now time.Time) (restore []podVersion) {
-	r.panicAt, r.worst = now, r.kept
+	r.panicAt, r.paused, r.worst = now, false, r.kept
 	for _, d := range r.recent {
 		if !d.recent || d.panic || !d.serves {
 			continue
@@ -113,10 +113,15 @@ func (r *readiness) enter(now time.Time) (restore []podVersion) {
 	return restore
 }
 
+// panics reports whether pods are kept ready because too many turned not ready.
+func (r *readiness) panics() bool { return !r.panicAt.IsZero() && !r.paused }
+
 // tick lets time pass: holds for silent nodes run out, and a panic ends once the
 // share of pods that are down has fallen to half of what begins one, once the member was read
-// whole. ready counts those that are ready in truth and serve. It returns the pods to take anew.
-func (r *readiness) tick(now time.Time, l Limits, ready func() int, whole bool) (release []podVersion) {
+// whole. ready counts those that are ready in truth and serve. What is blind counts on neither
+// side, and a panic is paused for what it keeps there, or may have kept in what is unlisted:
+// nobody saw that it is over. It returns the pods to take anew.
+func (r *readiness) tick(now time.Time, l Limits, ready func() int, whole bool, blind []string, unlisted bool) (release []podVersion) {
 	r.expire(now)
 	for _, d := range r.down {
 		if !d.until.IsZero() && (!now.Before(d.until) || l.HoldSilent <= 0) {
@@ -126,23 +131,46 @@ func (r *readiness) tick(now time.Time, l Limits, ready func() int, whole bool) 
 			}
 		}
 	}
-	down := r.keptServing + len(r.fallen)
-	if !r.panicAt.IsZero() && (l.PanicPercent <= 0 || whole && !exceeds(2*down, ready()+down, l.PanicPercent)) {
-		release = append(release, r.endPanic()...)
+	down := r.keptServing
+	for _, key := range r.fallen {
+		if !slices.Contains(blind, key.Namespace) {
+			down++
+		}
+	}
+	switch {
+	case r.panicAt.IsZero():
+	case l.PanicPercent <= 0:
+		release = append(release, r.endPanic(nil, false)...)
+	case whole && !exceeds(2*down, ready()+down, l.PanicPercent):
+		release = append(release, r.endPanic(blind, unlisted)...)
+	default:
+		r.paused = false
 	}
 	return sorted(release)
 }
 
-// endPanic lets go of the pods that nothing else keeps. They do not count towards
-// the next panic.
-func (r *readiness) endPanic() (release []podVersion) {
-	r.panicAt, r.fallen = time.Time{}, nil
+// endPanic lets go of the pods that nothing else keeps, but for those that are blind: for
+// these, or because there may be more, it is only paused. They do not count towards the next
+// panic.
+func (r *readiness) endPanic(blind []string, more bool) (release []podVersion) {
+	was := r.paused
+	r.paused = more
 	for _, d := range r.down {
-		if d.panic {
+		switch {
+		case !d.panic:
+		case slices.Contains(blind, d.reported.Object.Namespace):
+			r.paused = true
+		default:
 			if d.panic = false; !d.kept() {
 				release = append(release, r.let(d))
 			}
 		}
+	}
+	if !r.paused {
+		r.panicAt, r.fallen = time.Time{}, nil
+	}
+	if was {
+		return release
 	}
 	for _, d := range r.recent {
 		r.count(d, -1)
@@ -163,7 +191,7 @@ func (r *readiness) release(match func(pod syncer.Key) bool) (free []podVersion)
 		}
 	}
 	if match == nil {
-		r.endPanic()
+		r.endPanic(nil, false)
 	}
 	return sorted(free)
 }

@@ -129,16 +129,16 @@ func TestWhatAPanicKeeps(t *testing.T) {
 	if free := r.release(func(pod syncer.Key) bool { return pod.Name == "after" }); len(free) != 1 || free[0].Object.Ready || r.panicAt.IsZero() {
 		t.Errorf("a release of one: %+v, panic since %v", free, r.panicAt)
 	}
-	if free := r.tick(start, l, func() int { return 1 }, true); len(free) != 0 || r.panicAt.IsZero() {
+	if free := r.tick(start, l, func() int { return 1 }, true, nil, false); len(free) != 0 || r.panicAt.IsZero() {
 		t.Errorf("it ends while most are down: %+v", free)
 	}
-	if free := r.tick(start, l, func() int { return 100 }, true); len(free) != 1 || free[0].Object.Name != "before" || !r.panicAt.IsZero() {
+	if free := r.tick(start, l, func() int { return 100 }, true, nil, false); len(free) != 1 || free[0].Object.Name != "before" || !r.panicAt.IsZero() {
 		t.Errorf("its end lets go of %+v", free)
 	}
 	if got := r.keeps(syncer.Key{Namespace: "shop", Name: "silent"}); got != HoldSilentNode {
 		t.Errorf("after it the pod of a silent node is kept for %q", got)
 	}
-	if free := r.tick(start.Add(l.HoldSilent), l, func() int { return 100 }, true); len(free) != 1 || r.kept != 0 {
+	if free := r.tick(start.Add(l.HoldSilent), l, func() int { return 100 }, true, nil, false); len(free) != 1 || r.kept != 0 {
 		t.Errorf("when its time is over: %+v, %d are kept", free, r.kept)
 	}
 }

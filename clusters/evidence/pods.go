@@ -31,6 +31,7 @@ func (t *pods) begin(s *State, rv uint64, older bool) {
 		t.past = rv
 	}
 	s.store.BeginPods(rv, older, s.leftOut.names(Pods)...)
+	s.sighted(s.unfollowed())
 }
 
 func (*pods) revision(s *State, p *syncer.Pod) (uint64, bool) { return s.store.PodRevision(p.Key) }
@@ -163,7 +164,7 @@ func (t *pods) compared(s *State, now time.Time, shown []podVersion, out *Effect
 // inPanic reports whether pods are kept for a panic. One that a former process was in shows
 // once its pods do.
 func (s *State) inPanic() bool {
-	return !s.readiness.panicAt.IsZero() && (s.synced || s.readiness.kept > 0)
+	return s.readiness.panics() && s.synced || !s.readiness.panicAt.IsZero() && s.readiness.kept > 0
 }
 
 // PanicAt is when the panic began that the member is in; zero: it is in none.
@@ -188,13 +189,13 @@ func (s *State) noteFallen() {
 func (s *State) stillFallen() []syncer.Key {
 	return slices.DeleteFunc(s.readiness.fallen, func(key syncer.Key) bool {
 		p := s.store.Pod(key)
-		return !usable(p) || p.Ready || s.isBlind(key.Namespace) || !s.store.Serves(p)
+		return !usable(p) || p.Ready || !s.store.Serves(p)
 	})
 }
 
 // panicIf begins a panic where too many pods have turned not ready.
 func (s *State) panicIf(now time.Time, w func() world, out *Effects) {
-	if !s.readiness.panicAt.IsZero() || !s.readiness.mass(now, s.cfg.Limits, w) {
+	if s.readiness.panics() || !s.readiness.mass(now, s.cfg.Limits, w) {
 		return
 	}
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "panic"}, Dirty: s.overrideAll(s.readiness.enter(now), out)})
@@ -266,7 +267,7 @@ func (s *State) serves(p *syncer.Pod) bool {
 
 // readyPods counts the pods that are ready in truth, as far as one sees, and serve.
 func (s *State) readyPods() int {
-	return max(0, s.store.Serving(s.reach.watches[Pods].leftOut...)-s.readiness.keptServing)
+	return max(0, s.store.Serving(s.blind()...)-s.readiness.keptServing)
 }
 
 // world is what a panic is judged by, outside of a list.

@@ -36,6 +36,9 @@ type readiness struct {
 	// kept counts those that are kept, keptServing those of them that serve.
 	kept, keptServing int
 	panicAt           time.Time // zero: no panic
+	// paused is a panic that only namespaces out of sight may be in: it keeps theirs as they
+	// are, and nothing else, until they are seen again.
+	paused bool
 	// byAddr are those that are kept; fresh is true since one of them came.
 	byAddr map[netip.Addr][]*downPod
 	fresh  bool
@@ -101,7 +104,7 @@ func (r *readiness) note(now time.Time, l Limits, before *syncer.Pod, v podVersi
 		r.update(d, v, now)
 	case usable(before) && before.Ready && !isReady && usable(p) && samePod(before, p):
 		r.drop(now, l, before, v, serves)
-		return serves && r.panicAt.IsZero()
+		return serves && !r.panics()
 	}
 	return false
 }
@@ -132,7 +135,7 @@ func (r *readiness) drop(now time.Time, l Limits, before *syncer.Pod, v podVersi
 	if v.Object.NodeSilent && l.HoldSilent > 0 {
 		d.until = now.Add(l.HoldSilent)
 	}
-	d.panic = serves && !r.panicAt.IsZero()
+	d.panic = serves && r.panics()
 	if d.kept() {
 		r.keep(d, 1)
 	}

@@ -223,7 +223,7 @@ func (s *State) tick(now time.Time, out *Effects) {
 		s.panicIf(now, func() world { return s.world(s.readyPods()) }, out)
 	}
 	s.readiness.fallen = s.stillFallen()
-	free := s.readiness.tick(now, s.cfg.Limits, s.readyPods, s.synced)
+	free := s.readiness.tick(now, s.cfg.Limits, s.readyPods, s.synced && s.lists[Pods] == nil, s.blind(), len(s.leftOut.unlisted[Pods]) > 0)
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "released"}, Dirty: s.overrideAll(free, out)})
 	s.checkKept(out)
 	s.expireDamping(now, out)
