@@ -18,7 +18,8 @@ type pods struct {
 	ready   int    // listed pods that are ready and serve
 	dropped bool   // a listed pod turned not ready
 	ofList  bool   // it is of a list
-	past    uint64 // the revision of a list from the past; 0: it is none
+	at      uint64 // the revision of that; 0: unknown
+	past    uint64 // it, of a list from the past; 0: it is none
 }
 
 func (*pods) kind() Kind                  { return Pods }
@@ -27,7 +28,7 @@ func (*pods) uid(p *syncer.Pod) string    { return p.UID }
 func (*pods) finished(p *syncer.Pod) bool { return p.Terminal }
 
 func (t *pods) begin(s *State, rv uint64, older bool) {
-	if t.ofList = true; older {
+	if t.ofList, t.at = true, rv; older {
 		t.past = rv
 	}
 	s.store.BeginPods(rv, older, s.leftOut.names(Pods)...)
@@ -99,6 +100,7 @@ func (*pods) put(s *State, now time.Time, v podVersion) []store.Dirty {
 
 // setPod puts a pod into the table, and remembers what it leaves by that.
 func (s *State) setPod(now time.Time, v podVersion) []store.Dirty {
+	s.hide(&v.Object)
 	was := s.store.Pod(v.Object.Key)
 	if was == nil || syncer.EqualLabels(was.Labels, v.Object.Labels) && slices.Equal(was.IPs, v.Object.IPs) {
 		return s.store.SetPod(v)
@@ -305,11 +307,15 @@ func (s *State) overrideAll(pods []podVersion, out *Effects) (dirty []store.Dirt
 // node. A list from the past says nothing of what was seen later, and whoever else it shows
 // keeps what stands.
 func (s *State) reclaim(now time.Time, p *syncer.Pod, by *pods, out *Effects) {
-	if !owns(p) || len(s.addresses) == 0 && len(s.baseline.byAddr) == 0 && len(s.readiness.byAddr) == 0 {
+	hides := s.hides()
+	if !owns(p) || !hides && len(s.addresses) == 0 && len(s.baseline.byAddr) == 0 && len(s.readiness.byAddr) == 0 {
 		return
 	}
 	for i := range p.IPs {
 		addr := p.IPs[i].Addr
+		if hides {
+			s.missHidden(now, addr, p, by.shownAt(s, p))
+		}
 		for _, a := range slices.Clone(s.addresses[addr]) {
 			held := s.store.Pod(a.id.Key)
 			taken := held == nil && a.rv > 0 && !p.HostNetwork // whose answer counts no more
@@ -321,6 +327,15 @@ func (s *State) reclaim(now time.Time, p *syncer.Pod, by *pods, out *Effects) {
 		s.baselineReused(addr, p, by.ofList, out)
 		s.keptReused(addr, p, out)
 	}
+}
+
+// shownAt is the revision of what shows a pod; 0: unknown.
+func (t *pods) shownAt(s *State, p *syncer.Pod) uint64 {
+	if t.ofList {
+		return t.at
+	}
+	rv, _ := s.store.PodRevision(p.Key)
+	return rv
 }
 
 // owns reports whether the addresses that a pod shows are its own: it has not finished, and is

@@ -73,6 +73,7 @@ type State struct {
 	// pods were.
 	unread  map[syncer.Key]bool
 	leftOut leftOut // namespaces that are refused
+	hidden  hidden
 
 	manualEdits uint64
 	seen        time.Time // when the member was last up
@@ -226,6 +227,7 @@ func (s *State) tick(now time.Time, out *Effects) {
 	free := s.readiness.tick(now, s.cfg.Limits, s.readyPods, s.synced && s.lists[Pods] == nil, s.blind(), len(s.leftOut.unlisted[Pods]) > 0)
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "released"}, Dirty: s.overrideAll(free, out)})
 	s.checkKept(out)
+	s.checkHidden(now, out)
 	s.expireDamping(now, out)
 	s.tickRules(now, out)
 	s.skipNodes(now, out)

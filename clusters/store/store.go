@@ -5,6 +5,7 @@ package store
 
 import (
 	"hash/maphash"
+	"iter"
 	"maps"
 	"slices"
 
@@ -138,6 +139,19 @@ func (s *Store) Pods() []*syncer.Pod {
 		}
 	}
 	return pods
+}
+
+// PodsIn are those of a namespace.
+func (s *Store) PodsIn(namespace string) iter.Seq[*syncer.Pod] {
+	return func(yield func(*syncer.Pod) bool) {
+		if ns := s.namespaces[namespace]; ns != nil {
+			for _, rec := range ns.pods {
+				if !yield(&rec.Pod) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // ReplicasOf returns the replicas that a pod may be an endpoint of, sorted.
