@@ -235,8 +235,11 @@ func (s *State) reached(now time.Time, e Event, out *Effects) {
 		blind := s.blind()
 		r.watches[e.Kind].change(e, now)
 		s.sighted(blind)
-		if e.Phase == Following && e.Fault.Class == TooMany {
+		switch {
+		case e.Phase == Following && e.Fault.Class == TooMany:
 			s.tooLong(now, e.Kind)
+		case e.Phase == Following && e.Kind == Pods:
+			s.podsFollowed(now)
 		}
 		s.followed(now, e.Kind, out)
 	case Restored:

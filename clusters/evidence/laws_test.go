@@ -27,6 +27,7 @@ import (
 //     panic restores, and what a Service, a list or an answer about it changes, may.
 //   - NOWIPE: what merely lacks in lists, and lives, is taken within the limits and
 //     never to the last.
+//   - UNSEEN: what nobody sees is not taken for nothing; see outofsight_test.go.
 //   - NET: what lists lack stands only in replicas that are held, and a replica that has
 //     as many ready endpoints in a list as it had when that began is not, whatever others are.
 //
@@ -372,13 +373,13 @@ func (w *words) againstIn(s *shell, replica, source string, ep endpoint, ready b
 			return "" // which object gave it, nobody knows before all were asked for
 		}
 		return w.againstManual(source, ep)
-	case heard && ep.uid == "":
+	case heard && ep.uid == "" && !s.unseenOf[source]:
 		return "its Service has a selector"
 	case ep.uid == "":
 		return ""
 	}
 	if word := w.pod(nameOf(ep.uid)); heard && word != nil && !word.gone && !s.stood[replica][ep] {
-		if app, selects := svc.is.Selector["app"]; selects && word.is.Labels["app"] != app {
+		if app, selects := svc.is.Selector["app"]; selects && word.is.Labels["app"] != app && !s.unseenOf[source] {
 			return "its pod has other labels"
 		}
 	}

@@ -223,7 +223,7 @@ func (t *pods) world(s *State, shown []podVersion) world {
 
 func (*pods) ended(s *State, now time.Time, _ map[syncer.Key]int, out *Effects) {
 	s.markListed(now, Pods, out)
-	s.announceUnread(out)
+	s.podsListed(now, out)
 }
 
 // takenBefore is a pod as it was taken: what the table has, or, of one that it has not

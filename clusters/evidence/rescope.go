@@ -16,9 +16,7 @@ import (
 
 // rescope waits for the pods of namespaces that were not read before.
 func (s *State) rescope() {
-	if s.synced && s.unread == nil {
-		s.unread = map[syncer.Key]bool{}
-	}
+	s.rescoped = s.synced
 }
 
 // readWhole leaves out what comes of Services whose pods have not been read.
@@ -33,11 +31,15 @@ func (s *State) readWhole(dirty []store.Dirty) []store.Dirty {
 func (s *State) announceUnread(out *Effects) {
 	var dirty []store.Dirty
 	for source := range s.unread {
+		if s.isLeftOut(Pods, source.Namespace) {
+			continue
+		}
+		delete(s.unread, source)
 		if replica, placed := s.store.Placed(source); placed {
 			dirty = append(dirty, store.Dirty{Replica: replica, Source: source, Effect: syncer.Addition})
 		}
 	}
-	s.unread = nil
+	s.rescoped = false
 	slices.SortFunc(dirty, func(a, b store.Dirty) int { return a.Source.Compare(b.Source) })
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "relist"}, Dirty: dirty, Bulk: true})
 }

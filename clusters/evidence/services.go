@@ -54,22 +54,15 @@ func (services) put(s *State, now time.Time, v serviceVersion) []store.Dirty {
 	key := v.Object.Key
 	was := s.store.Service(key)
 	isNew := was == nil
-	if s.unread != nil && isNew {
-		s.unread[key] = true
+	if isNew {
+		s.noteUnread(&v.Object)
 	}
 	former, _ := s.store.Placed(key)
-	before := s.had(former, Pods, s.store.ReadyEndpoints(former))
-	reselects := !isNew && !maps.Equal(was.Selector, v.Object.Selector)
-	var selected []*syncer.Pod
-	if pods, effective := s.store.Selected(key); reselects && effective != nil {
-		selected = slices.Collect(pods)
-	}
-	dirty := s.store.SetService(v)
-	for _, p := range selected {
-		s.noteLeft(now, p, []syncer.Key{key})
-	}
-	if reselects {
-		dirty = append(dirty, s.keepSelected(now, key, before)...)
+	var dirty []store.Dirty
+	if keeps := s.keepsSelector(&v.Object); s.selectors[key] || !isNew && !sameSelector(was.Selector, v.Object.Selector) {
+		dirty = s.reselects(now, key, func() []store.Dirty { return s.setSelector(v, keeps) })
+	} else {
+		dirty = s.store.SetService(v)
 	}
 	replica, placed := s.store.Placed(key)
 	if !isNew && replica != former {
@@ -84,6 +77,25 @@ func (services) put(s *State, now time.Time, v serviceVersion) []store.Dirty {
 		s.ruling.met, dirty = s.ruling.met || len(waits) > 0, append(dirty, waits...)
 	}
 	return merged(dirty)
+}
+
+// sameSelector tells nil, which selects nothing, from empty, which selects all.
+func sameSelector(a, b map[string]string) bool { return (a == nil) == (b == nil) && maps.Equal(a, b) }
+
+// reselects makes a change after which a Service may select other pods than before, and
+// remembers which leave it by that.
+func (s *State) reselects(now time.Time, service syncer.Key, change func() []store.Dirty) []store.Dirty {
+	replica, _ := s.store.Placed(service)
+	before := s.had(replica, Pods, s.store.ReadyEndpoints(replica))
+	var selected []*syncer.Pod
+	if pods, effective := s.store.Selected(service); effective != nil {
+		selected = slices.Collect(pods)
+	}
+	dirty := change()
+	for _, p := range selected {
+		s.noteLeft(now, p, []syncer.Key{service})
+	}
+	return append(dirty, s.keepSelected(now, service, before)...)
 }
 
 func (services) met(s *State, now time.Time, o *syncer.Service, out *Effects) {

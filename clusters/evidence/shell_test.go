@@ -88,8 +88,10 @@ type shell struct {
 	seenNow map[string]bool // since the beginning of this step
 	holds   []Hold
 	lying   bool
-	open    map[string]bool // replicas of which something stood from before this process
-	mixed   bool            // something of other kinds came between two pieces of a list
+	// unseenOf are Services that got another selector while pods were out of sight.
+	unseenOf map[string]bool
+	open     map[string]bool // replicas of which something stood from before this process
+	mixed    bool            // something of other kinds came between two pieces of a list
 	// keptOf are the ready endpoints that a replica had when the first pod was kept in it.
 	keptOf map[string]int
 	// came are the ready endpoints that a replica got by what came between two pieces of a
@@ -156,6 +158,7 @@ func (s *shell) start() {
 	}
 	s.words, s.reads, s.seen, s.synced, s.unnoticed = newWords(), nil, 0, false, false
 	s.followed, s.heardOf, s.missing, s.keptOf = nil, nil, nil, map[string]int{}
+	s.unseenOf = map[string]bool{}
 	for k := range s.watches {
 		s.watches[k] = watch{want: Kind(k) <= Nodes}
 	}
@@ -260,6 +263,7 @@ func (s *shell) step(e Event) {
 	if watched, is := e.(Watched); is {
 		e = s.beside.watched(watched)
 	}
+	s.noteUnseen(e)
 	s.words.hear(s, e)
 	s.notice()
 	s.log2(e)
@@ -282,6 +286,7 @@ func (s *shell) step(e Event) {
 		}
 		if c, more := next.(Continue); more {
 			for _, x := range s.between(c.Kind) {
+				s.noteUnseen(x)
 				s.words.hear(s, x)
 				s.notice()
 				s.note("  between two pieces of %v:", c.Kind)
@@ -358,6 +363,7 @@ func (s *shell) record(e Event, dirty map[string]syncer.Effect) {
 		if s.log != nil && !maps.Equal(before, after) {
 			s.note("    %s: %s", replica, show(after))
 		}
+		s.judgeUnseen(e, replica, before, after)
 		s.judge(e, replica, before, after, dirty[replica])
 	}
 	s.lookedTwice()

@@ -69,9 +69,13 @@ type State struct {
 
 	departures departures
 
-	// unread are Services that came into sight since other namespaces are read; nil once their
-	// pods were.
-	unread  map[syncer.Key]bool
+	// rescoped is true while the pods of other namespaces than before have not been read;
+	// unread are Services that came into sight meanwhile, or while theirs were out of sight;
+	// selectors are those that go by their former selectors for that.
+	rescoped  bool
+	unread    map[syncer.Key]bool
+	selectors map[syncer.Key]bool
+
 	leftOut leftOut // namespaces that are refused
 	hidden  hidden
 
@@ -165,6 +169,7 @@ func (s *State) Step(now time.Time, e Event) Effects {
 		s.manualEdits, out.Manual = edits, true
 		s.forgetManual()
 	}
+	s.checkSelectors(now, out)
 	s.damp(now, out)
 	s.noteGiven(out)
 	s.judge(now, out)

@@ -184,8 +184,9 @@ func (in *Input) computeOwn() SourceContribution {
 		out.Contribution.Service = in.service
 	case in.manual.known():
 		w := &in.manual
-		out.Contribution = syncer.HandWritten(in.service, w.endpoints.Object.Subsets, w.handSlices(),
+		out.Contribution = syncer.HandWritten(in.effective, w.endpoints.Object.Subsets, w.handSlices(),
 			w.endpoints.Object.SkipMirror, in.rules)
+		out.Contribution.Service = in.service
 	default:
 		out.Contribution = syncer.Contribution{Service: in.service}
 		out.Pending = true

@@ -47,8 +47,10 @@ func compareManual(a, b ManualObject) int {
 }
 
 // needsManual reports whether the contribution of a Service comes, or is about to
-// come, from hand-written endpoints: it is placed and has no selector.
-func (svc *service) needsManual() bool { return svc.placed && svc.current.Selector == nil }
+// come, from hand-written endpoints: it is placed and has no selector, or goes on as if.
+func (svc *service) needsManual() bool {
+	return svc.placed && (svc.current.Selector == nil || svc.effective.Selector == nil)
+}
 
 // noteManual keeps the set of such Services. It is called whenever one may have
 // changed.
@@ -366,15 +368,18 @@ func (s *Store) changeManual(key syncer.Key, change func(*manual)) []Dirty {
 
 // effective returns what the contribution of a new version of a Service is computed
 // from. A Service that loses its selector keeps the endpoints that its selector
-// gives until what stands in its place is known; there is no gap.
+// gives until what stands in its place is known; there is no gap. So does one that gets
+// another selector, or its first one, as long as it is to go on as before.
 func (s *Store) effective(svc *service, v *syncer.Service) *syncer.Service {
-	if v.Selector != nil || v.ExternalName || svc.effective.Selector == nil || s.manual[v.Key].known() {
+	former := svc.effective.Selector
+	waits := v.Selector == nil && !s.manual[v.Key].known() || v.Selector != nil && svc.keepsSelector
+	if !waits || sameSelector(former, v.Selector) || v.ExternalName {
 		return v
 	}
 	if v == svc.current {
 		return svc.effective
 	}
 	kept := *v
-	kept.Selector = svc.effective.Selector
+	kept.Selector = former
 	return &kept
 }

@@ -13,13 +13,15 @@ import (
 )
 
 // publishes reports whether all pods of a Service count as ready.
-func (s *Store) publishes(svc *service) bool {
+func (s *Store) publishes(svc *service) bool { return s.publishesAs(svc.current) }
+
+func (s *Store) publishesAs(v *syncer.Service) bool {
 	if s.options.TolerateUnreadyAnnotation {
-		if tolerate, err := strconv.ParseBool(svc.current.Annotations[syncer.TolerateUnreadyAnnotation]); err == nil {
+		if tolerate, err := strconv.ParseBool(v.Annotations[syncer.TolerateUnreadyAnnotation]); err == nil {
 			return tolerate
 		}
 	}
-	return svc.current.PublishNotReadyAddresses
+	return v.PublishNotReadyAddresses
 }
 
 // Publishes reports whether a Service takes every pod for ready; false if there is
@@ -72,6 +74,25 @@ func (s *Store) ReadyFrom(service syncer.Key) (ready int) {
 	if svc := s.service(service); svc != nil && svc.placed {
 		ready, _ = s.endpoints(svc)
 	}
+	return ready
+}
+
+// ReadyAs counts those that a Service would have by another version, but for rules. It looks
+// at every label set of the namespace.
+func (s *Store) ReadyAs(v *syncer.Service) (ready int) {
+	ns := s.namespaces[v.Namespace]
+	if ns == nil || v.Selector == nil {
+		return 0
+	}
+	var t podCounts
+	for _, g := range ns.groups {
+		for ; g != nil; g = g.next {
+			if selects(v.Selector, g.labels) && (len(g.keptFor) == 0 || slices.Contains(g.keptFor, v.Key)) {
+				t = t.plus(g.podCounts)
+			}
+		}
+	}
+	ready, _ = t.endpoints(s.publishesAs(v))
 	return ready
 }
 

@@ -14,12 +14,13 @@ type service struct {
 	// current is the Service as last seen; never changed.
 	current *syncer.Service
 	// effective is what its contribution is computed from: current, except for a
-	// Service that has just lost its selector. Then it is current with the selector
-	// of before, until its hand-written endpoints have been read (written.go).
-	effective *syncer.Service
-	rv        uint64
-	list      uint16 // that showed it last
-	held      bool   // lists lack it, and it is kept nevertheless
+	// Service that has just lost its selector, or keepsSelector. Then it is current with
+	// the selector of before; see Store.effective.
+	effective     *syncer.Service
+	keepsSelector bool
+	rv            uint64
+	list          uint16 // that showed it last
+	held          bool   // lists lack it, and it is kept nevertheless
 
 	placed  bool
 	replica syncer.Key // when placed
@@ -78,6 +79,28 @@ func (s *Store) DeleteService(v Versioned[syncer.Service]) []Dirty {
 func (s *Store) SetService(v Versioned[syncer.Service]) []Dirty {
 	var d dirtyList
 	s.setService(&v.Object, v.Kept, v.RV, s.place(&v.Object), &d)
+	return d.sorted()
+}
+
+// Selector is what the endpoints of a placed Service come from: nil are those that are
+// written by hand.
+func (s *Store) Selector(key syncer.Key) (selector map[string]string, placed bool) {
+	if svc := s.service(key); svc != nil && svc.placed {
+		return svc.effective.Selector, true
+	}
+	return nil, false
+}
+
+// KeepSelector has a Service go on by the selector that its endpoints come from, if any,
+// whatever selector it gets from now on, or no longer.
+func (s *Store) KeepSelector(key syncer.Key, keeps bool) []Dirty {
+	var d dirtyList
+	if svc := s.service(key); svc != nil && svc.keepsSelector != keeps {
+		if svc.keepsSelector = keeps; !keeps && s.effective(svc, svc.current) != svc.effective {
+			s.changeService(svc, svc.current, svc.placement(), &d)
+			d.add(svc, syncer.Removal)
+		}
+	}
 	return d.sorted()
 }
 
@@ -177,7 +200,7 @@ func (s *Store) setService(v *syncer.Service, kept Kept, rv uint64, at placement
 func (s *Store) changeService(svc *service, v *syncer.Service, at placement, d *dirtyList) {
 	old, recreated := svc.current, svc.current.UID != v.UID
 	effective := v
-	if !recreated {
+	if !recreated || svc.keepsSelector {
 		effective = s.effective(svc, v)
 	}
 	if v == old && effective == svc.effective && at == svc.placement() {
