@@ -560,7 +560,7 @@ func (s *shell) mayNotAsk() bool {
 // lookedTwice holds what a second list took where nobody may ask: no more of the member
 // than may be confirmed, beside what replicas may lose anyway.
 func (s *shell) lookedTwice() {
-	if limit := s.cfg.MinEndpoints + s.hadReady*(s.cfg.ConfirmPercent+s.cfg.Percent)/100; s.mayNotAsk() && s.takenSoft > limit {
+	if limit := s.cfg.MinEndpoints + (s.hadReady+s.beside.ready())*(s.cfg.ConfirmPercent+s.cfg.Percent)/100; s.mayNotAsk() && s.takenSoft > limit {
 		s.breach("NOWIPE", "%d of %d ready endpoints are taken that live, and may not be asked for; %d are allowed", s.takenSoft, s.hadReady, limit)
 	}
 }
@@ -617,7 +617,7 @@ func (s *shell) converged() {
 			s.breach("CONV", "%s has %s, want %s", replica, show(got), show(want))
 		}
 	}
-	if v := s.state.View(); v.State != Live || v.Reason != ReasonNone || v.Panicking {
+	if v := s.state.View(); v.State != Live || v.Reason != ReasonNone && !(v.Reason == ReasonNamespaceRefused && s.beside.refuses()) || v.Panicking {
 		s.breach("CONV", "the member is %s %s, panicking: %v", v.State, v.Reason, v.Panicking)
 	}
 	if h := s.state.Holds(); len(h) > 0 {

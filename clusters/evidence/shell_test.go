@@ -261,7 +261,7 @@ func (s *shell) step(e Event) {
 		}
 	}()
 	if watched, is := e.(Watched); is {
-		e = s.beside.watched(watched)
+		e = s.beside.watched(s.state, watched)
 	}
 	s.noteUnseen(e)
 	s.words.hear(s, e)
@@ -319,7 +319,7 @@ func (s *shell) take(out Effects, dirty map[string]syncer.Effect) {
 		s.note("    list %v", k)
 	}
 	for _, r := range out.Read {
-		if r.Key.Namespace == besideNamespace {
+		if r.Key.Namespace == besideNamespace && !s.beside.mayAsk(r) {
 			s.breach("BESIDE", "%v is asked for, which is shown or refused", r)
 		}
 		if !slices.ContainsFunc(s.reads, func(q reading) bool { return reflect.DeepEqual(q.Read, r) }) {
@@ -646,10 +646,10 @@ func (s *shell) answer(n int) {
 func (s *shell) reply(r Read) Answer {
 	a := Answer{Read: r, Outcome: NotFound}
 	switch {
-	case s.deaf:
+	case s.deaf, r.Key.Namespace == besideNamespace && s.beside.isDumb():
 		a.Outcome = Failed
 		return a
-	case s.mute:
+	case s.mute, r.Key.Namespace == besideNamespace && s.beside.isRefused():
 		a.Outcome, s.refusedAt = Refused, s.now
 		return a
 	}
