@@ -98,7 +98,7 @@ func (h handler[T]) Changed(s kube.State) {
 	watched := evidence.Watched{Kind: h.kind, Phase: phases[s.Phase], Fault: fault(s.Err), LeftOut: s.LeftOut}
 	h.step(watched, time.Now())
 	if s.Phase == kube.Following {
-		h.remarks.leftOut(h.kind.String(), watched.LeftOut)
+		h.remarks.leftOut(h.kind.String(), s.LeftOut, s.Failing)
 	}
 	if h.changed != nil {
 		h.changed(s)

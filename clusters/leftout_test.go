@@ -29,9 +29,12 @@ func sides(w *world) (a *fakeAPI, asked *atomic.Int32) {
 	return a, asked
 }
 
-// refuseSide has everything in the namespace side refused, and open watches of all end, as
+// refused is how a namespace is refused.
+func refused(rw http.ResponseWriter, _ *http.Request) { fail(rw, http.StatusForbidden) }
+
+// refuseSide has everything in the namespace side answered so, and open watches of all end, as
 // each does within some minutes.
-func (f *fakeAPI) refuseSide(asked *atomic.Int32) {
+func (f *fakeAPI) refuseSide(asked *atomic.Int32, answer http.HandlerFunc) {
 	f.with(func() {
 		f.hook = func(rw http.ResponseWriter, r *http.Request) bool {
 			if !strings.Contains(r.URL.Path, "/namespaces/side/") {
@@ -40,7 +43,7 @@ func (f *fakeAPI) refuseSide(asked *atomic.Int32) {
 			if strings.HasSuffix(r.URL.Path, "s") {
 				asked.Add(1) // by lists and watches
 			}
-			fail(rw, http.StatusForbidden)
+			answer(rw, r)
 			return true
 		}
 		f.closing = f.opened
@@ -55,7 +58,7 @@ func TestNamespaceThatIsRefused(t *testing.T) {
 		w.pass(time.Minute)
 		w.wantState("a", evidence.Live, evidence.ReasonNone)
 		side := w.addresses("side", "api")
-		a.refuseSide(asked)
+		a.refuseSide(asked, refused)
 		w.pass(time.Second)
 		for n := 1; n <= 5; n++ {
 			a.remove("pods", "side", fmt.Sprintf("api-%d", 10+n))
@@ -105,7 +108,7 @@ func TestDeathsInANamespaceThatIsRefused(t *testing.T) {
 				w.pass(time.Minute)
 				a.put(newPod("side", "api", 41)) // the newest that is known
 				w.pass(time.Second)
-				a.refuseSide(asked)
+				a.refuseSide(asked, refused)
 				a.with(func() {
 					refuse := a.hook
 					a.hook = func(rw http.ResponseWriter, r *http.Request) bool {
@@ -170,13 +173,13 @@ func TestNewCredentialThatIsRefusedInEachNamespace(t *testing.T) {
 // Who starts beside it takes away what is gone elsewhere, and leaves what stands of it: until
 // it is granted, or taken out of the configuration.
 func TestStartBesideNamespaceThatIsRefused(t *testing.T) {
-	startBesideSide(t, func(w *world, a *fakeAPI) {
+	startBesideSide(t, refused, evidence.ReasonNamespaceRefused, func(w *world, a *fakeAPI) {
 		a.with(func() { a.hook = nil })
 		w.pass(2 * time.Minute)
 		w.wantState("a", evidence.Live, evidence.ReasonNone)
 		w.wantAddresses("side", "api", "a 10.1.0.11", "a 10.1.0.12", "a 10.1.0.13", "a 10.1.0.14", "a 10.1.0.15")
 	})
-	startBesideSide(t, func(w *world, a *fakeAPI) {
+	startBesideSide(t, refused, evidence.ReasonNamespaceRefused, func(w *world, a *fakeAPI) {
 		w.tweak = func(c *config.Cluster) { c.Namespaces.Include = []string{"shop"} }
 		w.apply()
 		w.pass(10 * time.Second)
@@ -188,7 +191,7 @@ func TestStartBesideNamespaceThatIsRefused(t *testing.T) {
 	})
 }
 
-func startBesideSide(t *testing.T, end func(w *world, a *fakeAPI)) {
+func startBesideSide(t *testing.T, answer http.HandlerFunc, reason evidence.Reason, end func(w *world, a *fakeAPI)) {
 	t.Helper()
 	web, api := syncer.Key{Namespace: "shop", Name: "web"}, syncer.Key{Namespace: "side", Name: "api"}
 	stands := map[syncer.Key]Standing{}
@@ -203,11 +206,11 @@ func startBesideSide(t *testing.T, end func(w *world, a *fakeAPI)) {
 	}
 	inWorld(t, func(o *Options) { o.Standing = func(string) map[syncer.Key]Standing { return stands } }, func(w *world) {
 		a, asked := sides(w)
-		a.refuseSide(asked)
+		a.refuseSide(asked, answer)
 		w.reach("a", a.config(""), "1")
 		for range 10 {
 			w.pass(time.Minute)
-			w.wantState("a", evidence.Live, evidence.ReasonNamespaceRefused)
+			w.wantState("a", evidence.Live, reason)
 			shares := w.set.Peek(api).Shares
 			if m := w.set.Members()[0]; !m.Synced || len(shares) != 1 || !shares[0].Unseen || len(shares[0].Gone) > 0 {
 				t.Fatalf("synced %v, of the namespace that is refused: %+v", m.Synced, shares)

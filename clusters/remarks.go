@@ -29,18 +29,26 @@ func (r *remarks) remark(resource, text string) {
 // mostNamed is how many namespaces a remark names.
 const mostNamed = 10
 
-// leftOut keeps in which namespaces a resource may not be read.
-func (r *remarks) leftOut(resource string, namespaces []string) {
+// leftOut keeps in which namespaces a resource may not be read, or cannot.
+func (r *remarks) leftOut(resource string, leftOut, failing []string) {
+	refused := slices.DeleteFunc(slices.Clone(leftOut), func(name string) bool { return slices.Contains(failing, name) })
 	text := ""
-	if n := len(namespaces); n > 0 {
-		named := strings.Join(namespaces[:min(n, mostNamed)], ", ")
-		if n > mostNamed {
-			named += fmt.Sprintf(" and %d more namespaces", n-mostNamed)
-		}
-		text = "may not be listed and watched in " + named +
+	if len(refused) > 0 {
+		text = "may not be listed and watched in " + someOf(refused) +
 			": what is known there stays. Grant list and watch by a Role, or take the namespace out of namespaces.include"
 	}
 	r.remark(resource+" of named namespaces", text)
+	if text = ""; len(failing) > 0 {
+		text = "cannot be listed and watched in " + someOf(failing) + ": what is known there stays, and it is tried again"
+	}
+	r.remark(resource+" of namespaces that fail", text)
+}
+
+func someOf(namespaces []string) string {
+	if n := len(namespaces); n > mostNamed {
+		return fmt.Sprintf("%s and %d more namespaces", strings.Join(namespaces[:mostNamed], ", "), n-mostNamed)
+	}
+	return strings.Join(namespaces, ", ")
 }
 
 // forget drops a remark about what is not asked for any more.

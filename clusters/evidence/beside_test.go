@@ -14,7 +14,7 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// besideNamespace is a namespace beside that of a history, read by itself. It is refused now and
+// besideNamespace is a namespace beside that of a history, read by itself. It is refused, or fails, now and
 // then. Pods of it die, at most all but one, where only a list may tell: in a gap, or while nobody
 // runs. The others stay.
 const (
@@ -107,6 +107,9 @@ func (b *beside) watched(s *State, e Watched) Watched {
 	resumes := b.sure[e.Kind] && (b.granted || b.dice.IntN(3) == 0) && !b.neverAgain(e.Kind)
 	if b.unseen[e.Kind] = b.refused[e.Kind] && !resumes; b.unseen[e.Kind] {
 		e.Fault, e.LeftOut = Fault{Denial, errCut}, []string{besideNamespace}
+		if e.Kind == Pods {
+			e.Fault.Class = Unreachable
+		}
 	}
 	return e
 }

@@ -15,7 +15,7 @@
 // rules in force, in pieces; baseline.go is what
 // stands in the ingress cluster before a start, baselinedrop.go what a member's words take from it, start.go judges that, share.go adds it to what the member gives; quarantine.go is about
 // stores that went back in time; readiness.go and panic.go keep pods ready, damping.go
-// keeps those that flap not ready, waiting.go is about those that wait for that; room.go is about too many objects; leftout.go about namespaces that are refused; health.go says how
+// keeps those that flap not ready, waiting.go is about those that wait for that; room.go is about too many objects; leftout.go about namespaces that are refused or fail; health.go says how
 // the member stands; holds.go lists all that is kept; takeover.go ends what was released
 // where another process wrote until now, departed.go is what a state that begins anew still knows.
 //

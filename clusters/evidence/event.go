@@ -63,7 +63,7 @@ type Listed[T Object] struct {
 	LeftOut  LeftOut
 }
 
-// LeftOut are namespaces that are refused: a list says nothing of these, and none before it
+// LeftOut are namespaces that are refused, or fail: a list says nothing of these, and none before it
 // has shown those that are Unlisted.
 type LeftOut struct{ Namespaces, Unlisted []string }
 
@@ -120,7 +120,7 @@ type Watched struct {
 	Phase Phase
 	Fault Fault // why it waits or is refused
 	// LeftOut are namespaces that it does not show while it follows the others: they are
-	// refused, as Fault says.
+	// refused, or fail, as Fault says.
 	LeftOut []string
 }
 
@@ -242,6 +242,9 @@ type Fault struct {
 	Class Class
 	Err   error
 }
+
+// isRefusal reports whether that which is asked for may not be read.
+func (f Fault) isRefusal() bool { return f.Class == Denial || f.Class == Missing }
 
 // Class is a class of errors.
 type Class uint8

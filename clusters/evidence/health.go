@@ -60,6 +60,8 @@ const (
 	// ReasonNamespaceRefused: some of the namespaces that are read each by itself may not be
 	// read. What is known of these stays; the others are followed.
 	ReasonNamespaceRefused Reason = "NamespaceRefused"
+	// ReasonNamespaceFails: the same, and requests there fail otherwise.
+	ReasonNamespaceFails Reason = "NamespaceFails"
 	// ReasonChangesHeld: lists lack what is served, and it is kept.
 	ReasonChangesHeld Reason = "ChangesHeld"
 	// ReasonKubeconfigRefused: the kubeconfig as it stands, or what the Secret that it
@@ -100,9 +102,9 @@ type watchState struct {
 	// troubled is since when no stream is open for a fault; zero when none. left is since
 	// when none is open for whatever reason, though there was one.
 	troubled, left time.Time
-	// leftOut are namespaces that the last stream does not show, refused why.
+	// leftOut are namespaces that the last stream does not show, cut why.
 	leftOut []string
-	refused error
+	cut     Fault
 }
 
 // change takes in a change of a watch.
@@ -114,8 +116,8 @@ func (w *watchState) change(e Watched, now time.Time) {
 	switch {
 	case e.Phase == Following:
 		w.fault, w.troubled, w.left = Fault{}, time.Time{}, time.Time{}
-		if w.leftOut, w.refused = e.LeftOut, nil; len(e.LeftOut) > 0 {
-			w.refused = e.Fault.Err
+		if w.leftOut, w.cut = e.LeftOut, (Fault{}); len(e.LeftOut) > 0 {
+			w.cut = e.Fault
 		}
 	case e.Fault.Class != Well:
 		w.fault = e.Fault
@@ -174,6 +176,16 @@ func (r *reachability) unusable(now time.Time) (v View, is bool) {
 		return View{State: Silent, Reason: ReasonUnreachable}, true
 	}
 	return v, false
+}
+
+// cut is why namespaces are left out: that one fails says more than that one is refused.
+func (r *reachability) cut() (f Fault) {
+	for _, kind := range []Kind{Services, Pods} {
+		if one := r.watches[kind].cut; one.Class != Well && (f.Class == Well || f.isRefusal() && !one.isRefusal()) {
+			f = one
+		}
+	}
+	return f
 }
 
 // LostSight reports whether the member was read whole, and what it does since is not seen:
@@ -348,12 +360,14 @@ func (s *State) verdict(now time.Time) View {
 
 // beside is what is wrong with a member that is followed.
 func (s *State) beside() (Reason, error) {
-	refused := cmp.Or(s.reach.watches[Services].refused, s.reach.watches[Pods].refused)
+	cut := s.reach.cut()
 	switch f := s.reach.access; {
 	case s.inPanic():
 		return ReasonMassNotReady, nil
-	case refused != nil:
-		return ReasonNamespaceRefused, refused
+	case cut.isRefusal():
+		return ReasonNamespaceRefused, cut.Err
+	case cut.Class != Well:
+		return ReasonNamespaceFails, cut.Err
 	case len(s.holds)+len(s.ruling.held) > 0:
 		return ReasonChangesHeld, nil
 	case s.cfg.Refused != nil:

@@ -13,7 +13,7 @@ import (
 )
 
 // Of a member whose namespaces are read each by itself, one may be refused: its Role is
-// missing, or went with it. That concerns it alone. What is known of it stays; what no list
+// missing, or went with it; or its requests fail. That concerns it alone. What is known of it stays; what no list
 // has shown of it begins for it as a start does for all: what stands of it stays, and what
 // comes into sight is announced when its pods have been listed, too.
 

@@ -252,7 +252,7 @@ func (r *replay) release(words []string) error {
 
 func (r *replay) watch(words []string) error {
 	if len(words) < 2 {
-		return errors.New("watch KIND follows [without NAMESPACE…] | lists | waits [FAULT] | is denied")
+		return errors.New("watch KIND follows [[FAULT] without NAMESPACE…] | lists | waits [FAULT] | is denied")
 	}
 	words, leftOut := withoutOf(words)
 	kind, err := kindNamed(words[0])
@@ -264,8 +264,12 @@ func (r *replay) watch(words []string) error {
 		return fmt.Errorf("a watch never %s", words[1])
 	}
 	f, err := faultOf(strings.Join(words[2:], " "))
-	if len(leftOut.Namespaces) > 0 {
+	switch {
+	case len(leftOut.Namespaces) == 0:
+	case f.Class == Well:
 		f = Fault{Denial, fmt.Errorf("namespace %s: %s is forbidden", leftOut.Namespaces[0], kind)}
+	default:
+		f.Err = fmt.Errorf("namespace %s: %w", leftOut.Namespaces[0], f.Err)
 	}
 	r.step(Watched{kind, phase, f, leftOut.Namespaces})
 	return err

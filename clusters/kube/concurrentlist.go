@@ -67,7 +67,7 @@ func (b *concurrentList[T]) note(key syncer.Key, item T, number uint64, deleted 
 }
 
 // apply hands on a list that was read beside the stream.
-func (f *follower[T]) apply(list fetched[T]) {
+func (f *follower[T]) apply(ctx context.Context, list fetched[T]) {
 	l, b := f.loop, f.concurrent
 	f.concurrent = nil
 	if list.err != nil { // it is too long, unless the context has ended
@@ -82,7 +82,22 @@ func (f *follower[T]) apply(list fetched[T]) {
 	l.replace(list, Requested, b.seen, false)
 	l.at.ahead(stream)
 	l.seen.Store(l.at.newest())
+	f.listAgain(ctx, list.out)
 	l.signal() // another may have been asked for meanwhile
+}
+
+// listAgain asks for another list where one failed for a scope whose stream goes on: nothing
+// else would bring one.
+func (f *follower[T]) listAgain(ctx context.Context, out map[string]error) {
+	for scope, err := range out {
+		if wait := f.loop.outWait; f.out[scope] == nil && !isRefusal(err) {
+			f.loop.children.Go(func() {
+				pause(ctx, wait)
+				f.loop.Relist()
+			})
+			return
+		}
+	}
 }
 
 // over lays the noted events over the list. Where revisions cannot be compared

@@ -14,10 +14,10 @@ import (
 
 // event handles one event; end is not empty when the stream is to be left.
 func (f *follower[T]) event(e Event) (end End, err error) {
-	l := f.loop
+	l, scope := f.loop, Scope{Namespace: e.Scope}
 	if e.Err != nil {
 		l.noteUndecodable("object that cannot be decoded", e.Err)
-		return EndUndecodable, e.Err
+		return EndUndecodable, scope.wrap(e.Err)
 	}
 	switch e.Type {
 	case watch.Added, watch.Modified, watch.Deleted:
@@ -30,15 +30,16 @@ func (f *follower[T]) event(e Event) (end End, err error) {
 		f.aliveFrom(e.Scope)
 		l.cfg.Handler.Contact(e.Arrival, true)
 	case scopeOpened:
-		delete(f.refused, e.Scope)
-		l.watermarks.Opened(f.refused)
+		delete(f.out, e.Scope)
+		l.leaveOut(f.out)
+		l.watermarks.Opened(f.out)
 		f.aliveFrom(e.Scope)
 		f.follows(nil)
 	case watch.Error:
-		return endOf(apierrors.FromObject(e.Object))
+		return endOf(scope.wrap(apierrors.FromObject(e.Object)))
 	default:
 		l.noteUndecodable("event of unknown type", nil)
-		return EndUndecodable, fmt.Errorf("%w: unknown type of event", ErrUndecodable)
+		return EndUndecodable, scope.wrap(fmt.Errorf("%w: unknown type of event", ErrUndecodable))
 	}
 	return "", nil
 }

@@ -76,6 +76,11 @@ type cluster struct {
 	checks []metav1.ListOptions
 	// checkErr refuses them.
 	checkErr error
+	// hangs has nothing answered, and slow is how long lists of more than one object take.
+	hangs bool
+	slow  time.Duration
+	// breaks has accepted streams end at once, by revision.
+	breaks map[string]error
 }
 
 func (c *cluster) source() ListWatcher {
@@ -83,8 +88,14 @@ func (c *cluster) source() ListWatcher {
 		List: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			c.mu.Lock()
 			c.lists = append(c.lists, opts)
-			n, list := len(c.lists), c.list
+			n, list, hangs, slow := len(c.lists), c.list, c.hangs, c.slow
 			c.mu.Unlock()
+			if hangs {
+				<-ctx.Done()
+			}
+			if slow > 0 && opts.Limit != 1 {
+				pause(ctx, slow)
+			}
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
@@ -97,8 +108,12 @@ func (c *cluster) source() ListWatcher {
 			c.mu.Lock()
 			c.watches = append(c.watches, opts)
 			c.times = append(c.times, time.Now())
-			n, watch := len(c.watches), c.watch
+			n, watch, hangs := len(c.watches), c.watch, c.hangs
 			c.mu.Unlock()
+			if hangs {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
 			if watch != nil {
 				if err := watch(n, opts); err != nil {
 					return nil, err
@@ -107,7 +122,11 @@ func (c *cluster) source() ListWatcher {
 			s := &fakeStream{events: make(chan Event, 100), ctx: ctx}
 			c.mu.Lock()
 			c.streams = append(c.streams, s)
+			err := c.breaks[opts.ResourceVersion]
 			c.mu.Unlock()
+			if err != nil {
+				s.end(err)
+			}
 			return s, nil
 		},
 	}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 )
 
@@ -17,7 +16,7 @@ import (
 func (l *Loop[T]) follow(ctx context.Context) {
 	source, generation := l.current()
 	stream := l.stream
-	var refused map[string]error
+	var out map[string]error
 	l.stream = nil
 	if stream != nil {
 		generation = l.streamGen
@@ -25,9 +24,10 @@ func (l *Loop[T]) follow(ctx context.Context) {
 		l.retire(generation)
 		attempt, cancel := l.attempt(ctx)
 		var err error
-		stream, refused, err = openStream(attempt, source, l.watchOptions(), maps.Clone(l.at), false)
+		stream, out, err = openStream(attempt, source, l.opening())
 		l.attempted()
-		if err != nil {
+		l.leaveOut(out)
+		if l.unopened = err != nil && !l.unopened; err != nil {
 			cancel()
 			if isExpired(err) {
 				l.due = Expired
@@ -38,8 +38,8 @@ func (l *Loop[T]) follow(ctx context.Context) {
 		}
 		stream = stopAlso{stream, cancel}
 	}
-	f := &follower[T]{loop: l, stream: stream, refused: refused, generation: generation}
-	l.watermarks.Opened(refused)
+	f := &follower[T]{loop: l, stream: stream, out: out, generation: generation}
+	l.watermarks.Opened(out)
 	end, err := f.run(ctx)
 	l.watermarks.Closed()
 	l.cfg.Observer.StreamEnded(l.cfg.Kind, end)
@@ -50,6 +50,8 @@ func (l *Loop[T]) follow(ctx context.Context) {
 func (l *Loop[T]) after(ctx context.Context, f *follower[T], end End, err error) {
 	lived := time.Since(f.opened)
 	healthy := f.events > 0 || lived >= healthyAfter
+	l.spare(end == EndExpired && len(f.out) > 0, len(f.out) == 0 && lived >= scopeRetryLimit)
+	l.brokenBy(f, err, lived < healthyAfter && (end == EndBroken || end == EndUndecodable))
 	switch end {
 	case EndExpired:
 		l.due = Expired
@@ -94,7 +96,7 @@ func (l *Loop[T]) after(ctx context.Context, f *follower[T], end End, err error)
 type follower[T any] struct {
 	loop       *Loop[T]
 	stream     Stream
-	refused    map[string]error // the scopes that are not in stream, by why
+	out        map[string]error // the scopes that are not in stream, by why
 	generation int              // of the source of stream
 	opened     time.Time
 	events     int // objects and bookmarks since opened
@@ -113,7 +115,7 @@ type follower[T any] struct {
 // opened is the answer to an attempt to open a stream.
 type opened struct {
 	stream     Stream
-	refused    map[string]error
+	out        map[string]error
 	generation int
 	err        error
 }
@@ -153,7 +155,7 @@ func (f *follower[T]) run(ctx context.Context) (End, error) {
 				return EndExpired, o.err
 			}
 		case list := <-f.concurrent.done():
-			f.apply(list)
+			f.apply(ctx, list)
 		case e, open := <-f.stream.Events():
 			if !open {
 				return endOf(f.stream.Err())
@@ -196,8 +198,8 @@ func (f *follower[T]) start() {
 
 // follows says that the stream is open, and what is wrong beside it.
 func (f *follower[T]) follows(beside error) {
-	namespaces, err := leftOut(f.refused)
-	f.loop.cfg.Handler.Changed(State{Phase: Following, Err: cmp.Or(beside, err), LeftOut: namespaces})
+	namespaces, failing, err := leftOut(f.out)
+	f.loop.cfg.Handler.Changed(State{Phase: Following, Err: cmp.Or(beside, err), LeftOut: namespaces, Failing: failing})
 }
 
 // settle stops the stream and waits for what is under way, whose context has
@@ -237,7 +239,10 @@ func (f *follower[T]) attend(ctx context.Context) (rewind bool) {
 // openNext opens a stream of the current source while the old one goes on.
 func (f *follower[T]) openNext(ctx context.Context, delay time.Duration) {
 	l := f.loop
-	opts, at := l.watchOptions(), maps.Clone(l.at)
+	o := l.opening()
+	if delay > 0 { // one that is left out may be what the new source shows
+		o.out = nil
+	}
 	result := make(chan opened, 1)
 	f.next = result
 	l.children.Go(func() {
@@ -246,8 +251,8 @@ func (f *follower[T]) openNext(ctx context.Context, delay time.Duration) {
 			return
 		}
 		source, generation := l.current()
-		stream, refused, err := openStream(ctx, source, opts, at, false)
-		result <- opened{stream: stream, refused: refused, generation: generation, err: err}
+		stream, out, err := openStream(ctx, source, o)
+		result <- opened{stream: stream, out: out, generation: generation, err: err}
 	})
 }
 
@@ -269,8 +274,9 @@ func (f *follower[T]) swap(ctx context.Context, o opened) (expired bool) {
 	f.nextRetry.Reset()
 	f.stream.Stop()
 	f.loop.cfg.Observer.StreamEnded(f.loop.cfg.Kind, EndReplaced)
-	f.stream, f.refused, f.generation = o.stream, o.refused, o.generation
-	f.loop.watermarks.Opened(o.refused)
+	f.stream, f.out, f.generation = o.stream, o.out, o.generation
+	f.loop.leaveOut(f.out)
+	f.loop.watermarks.Opened(f.out)
 	f.loop.at.settle()
 	f.loop.retire(o.generation)
 	f.start()

@@ -32,7 +32,7 @@ type Replacement struct {
 	// was begun, or after WentBack: the server went back in time, as after a restored
 	// etcd.
 	Older bool
-	// LeftOut are namespaces that were refused: the list says nothing of these. Unlisted are
+	// LeftOut are namespaces that were refused, or failed: the list says nothing of these. Unlisted are
 	// those of them that no list has shown.
 	LeftOut, Unlisted []string
 	// Begun is when it was asked for, Finished when its last object had been read.
@@ -91,8 +91,9 @@ const (
 type State struct {
 	Phase Phase
 	Err   error
-	// LeftOut are the namespaces that the stream does not show, sorted.
-	LeftOut []string
+	// LeftOut are the namespaces that the stream does not show, Failing those of them that are not
+	// refused. Both are sorted.
+	LeftOut, Failing []string
 }
 
 // End is why a stream ended; a metric label, so the set is closed.

@@ -17,14 +17,15 @@ import (
 
 // fetched is a complete list.
 type fetched[T any] struct {
-	items   []T
-	rv      string
-	scopes  []string         // that it shows
-	refused map[string]error // those that it does not, by why
-	begun   time.Time
-	took    time.Duration
-	stream  Stream // what a streaming list goes on as; nil after a paged one
-	err     error
+	items  []T
+	rv     string
+	scopes []string         // that it shows
+	out    map[string]error // those that it does not, by why
+	begun  time.Time
+	took   time.Duration
+	waited time.Duration // of that, for scopes that it does not show
+	stream Stream        // what a streaming list goes on as; nil after a paged one
+	err    error
 }
 
 // relist reads a complete list while no stream is open, and hands it on.
@@ -57,6 +58,7 @@ func (l *Loop[T]) relist(ctx context.Context) {
 		l.failed(ctx, f.err, generation)
 		return
 	}
+	l.leaveOut(f.out)
 	l.replace(f, l.due, l.at.newest(), back)
 	l.due, l.stream, l.streamGen = "", f.stream, generation
 }
@@ -67,7 +69,7 @@ const unansweredList = 5 * time.Second
 
 // listDone notes that a list has ended.
 func (l *Loop[T]) listDone(f fetched[T]) {
-	took := f.took
+	took := f.took - f.waited
 	if errors.Is(f.err, context.DeadlineExceeded) {
 		took = min(took, unansweredList)
 	}
@@ -78,16 +80,17 @@ func (l *Loop[T]) listDone(f fetched[T]) {
 // is the revision that had been seen before the list was begun; back says that the server
 // is known to have gone back in time since.
 func (l *Loop[T]) replace(f fetched[T], reason Reason, seen uint64, back bool) {
+	l.spare(len(f.out) > 0, len(f.out) == 0 && reason == Requested)
 	revision, before := number(f.rv), l.at
 	l.at, l.broken = listedAt(f.scopes, f.rv), 0
 	for _, scope := range f.scopes {
 		l.listed[scope] = true
 	}
-	leftOut, _ := leftOut(f.refused)
+	leftOut, _, _ := leftOut(f.out)
 	for _, scope := range leftOut {
-		l.at[scope] = before[scope] // it is resumed from where it was
-		if reason == Rewound || reason == Expired {
-			l.at[scope] = position{} // which is not there any more, and a list is not to be asked for again and again
+		l.at[scope] = position{}
+		if reason != Rewound { // it is resumed from where it was
+			l.at[scope] = before[scope]
 		}
 	}
 	l.seen.Store(revision)
@@ -148,27 +151,6 @@ func (l *Loop[T]) pagedList(ctx context.Context, source ListWatcher) fetched[T] 
 	}
 }
 
-// listScopes reads one scope after the other. One that is refused is left out, unless all are.
-func (l *Loop[T]) listScopes(ctx context.Context, source ListWatcher, limit int64) (f fetched[T]) {
-	f.refused = map[string]error{}
-	for _, scope := range source.scopes() {
-		items, rv, err := l.pages(ctx, scope.ListWatcher, limit, f.items, f.rv)
-		switch err = scope.wrap(err); {
-		case err == nil:
-			f.items, f.rv, f.scopes = items, rv, append(f.scopes, scope.Namespace)
-		case scope.Namespace != "" && isLeftOut(err):
-			f.refused[scope.Namespace] = err
-		default:
-			return fetched[T]{err: err}
-		}
-	}
-	if len(f.scopes) == 0 {
-		_, err := leftOut(f.refused)
-		return fetched[T]{err: err}
-	}
-	return f
-}
-
 // pages reads all pages of a list and appends what they show to items. All show one moment:
 // the revision of the list, where it is not to be another one.
 func (l *Loop[T]) pages(ctx context.Context, source ListWatcher, limit int64, items []T, rv string) ([]T, string, error) {
@@ -193,7 +175,7 @@ func (l *Loop[T]) pages(ctx context.Context, source ListWatcher, limit int64, it
 			return nil, "", fmt.Errorf("list %s: %w: %w", l.cfg.Kind, errNoList, err)
 		}
 		switch at := accessor.GetResourceVersion(); {
-		case at == "" && rv == "":
+		case at == "" && (rv == "" || exact):
 			return nil, "", fmt.Errorf("list %s: %w", l.cfg.Kind, errNoList)
 		case rv == "":
 			rv = at // all pages show this moment

@@ -58,7 +58,7 @@ func check(ctx context.Context, source ListWatcher, opts metav1.ListOptions, at 
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	opts.TimeoutSeconds = new(int64(checkSeconds))
-	stream, out, err := openStream(ctx, source, opts, at, true)
+	stream, out, err := openStream(ctx, source, opening{opts: opts, at: at, toEnd: true})
 	if err != nil {
 		return nil, false, err
 	}
@@ -91,7 +91,7 @@ func check(ctx context.Context, source ListWatcher, opts metav1.ListOptions, at 
 func (f *follower[T]) startCheck(ctx context.Context) {
 	l := f.loop
 	source, _ := l.current()
-	source = source.without(f.refused)
+	source = source.without(f.out)
 	opts, at := l.watchOptions(), maps.Clone(l.at)
 	number := l.numberCheck()
 	result := make(chan checked, 1)
@@ -133,7 +133,7 @@ func (f *follower[T]) checkedStream(c checked) (end End, err error) {
 	}
 	frozen := false
 	if len(news) > 0 {
-		f.loop.watermarks.Opened(f.refused) // what the check brings is not by the same stream
+		f.loop.watermarks.Opened(f.out) // what the check brings is not by the same stream
 	}
 	for _, e := range news {
 		frozen = frozen || e.Type != watch.Bookmark
@@ -187,7 +187,7 @@ func (f *follower[T]) allAlive(at time.Time) {
 	}
 	f.aliveBy = lastProofs{}
 	for scope := range f.loop.at {
-		if f.refused[scope] == nil {
+		if f.out[scope] == nil {
 			f.aliveBy[scope] = at
 		}
 	}

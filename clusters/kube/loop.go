@@ -102,6 +102,7 @@ type Loop[T any] struct {
 	requested         bool               // a relist was asked for
 	undecodableLogged bool               // something undecodable has been logged
 	abort             context.CancelFunc // cancels the list or open in progress; nil when none
+	patience          patience
 
 	// The rest belongs to the goroutine in Run.
 
@@ -115,8 +116,12 @@ type Loop[T any] struct {
 	doubted     bool // the last stream was frozen, and the next one has shown no life yet
 	noStream    int  // generation of the source whose streaming list failed; 0 when none
 	seenRetries int
-	stream      Stream // left open by a streaming list
-	streamGen   int    // generation of its source
+	outRetry    Backoff       // of lists that leave something out
+	outWait     time.Duration // before what is left out is asked for again
+	unopened    bool          // no stream could be opened last
+	breaks      string        // the scope that broke the last stream at once; "" when none did
+	stream      Stream        // left open by a streaming list
+	streamGen   int           // generation of its source
 }
 
 // New returns a loop that reads from source.
@@ -136,6 +141,9 @@ func New[T any](cfg Config[T], source ListWatcher) *Loop[T] {
 		retry: NewBackoff(retryBase, retryLimit),
 		brief: NewBackoff(retryBase, briefLimit),
 		pace:  pacer{backoff: NewBackoff(retryBase, retryLimit)},
+
+		outRetry: NewBackoff(scopeRetry, scopeRetryLimit),
+		patience: patience{slow: map[string]bool{}},
 	}
 }
 

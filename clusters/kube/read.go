@@ -132,12 +132,16 @@ func readObject(ctx context.Context, request *rest.Request, what string, most in
 	return object, nil
 }
 
-// revision reads the revision of a list of at most one object.
+// revision reads the revision of a list of at most one object, in whatever namespace shows one.
 func (s *Session) revision(ctx context.Context, r Resource) (uint64, error) {
 	var list runtime.Object
 	var err error
 	for _, scope := range s.listWatcher(r).scopes() {
-		if list, err = scope.List(ctx, metav1.ListOptions{Limit: 1}); !isLeftOut(err) {
+		var took time.Duration
+		if scope.Namespace != "" {
+			scope.ListWatcher = scope.within(probeTimeout/2, &took)
+		}
+		if list, err = scope.List(ctx, metav1.ListOptions{Limit: 1}); err == nil || ctx.Err() != nil || ofAll(err) {
 			break
 		}
 	}

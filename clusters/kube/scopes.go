@@ -4,10 +4,10 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // openScopes is how many streams of one kind are opened at a time. A scope that is refused is
@@ -48,70 +49,68 @@ func (s ListWatcher) scopes() []Scope {
 	return s.Scopes
 }
 
-// wrap names the namespace that an error is of.
+// scopeError names the namespace that an error is of.
+type scopeError struct {
+	namespace string
+	err       error
+}
+
+func (e *scopeError) Error() string { return fmt.Sprintf("namespace %s: %v", e.namespace, e.err) }
+func (e *scopeError) Unwrap() error { return e.err }
+
+// wrap makes an error one of the scope.
 func (s Scope) wrap(err error) error {
 	if err == nil || s.Namespace == "" {
 		return err
 	}
-	return fmt.Errorf("namespace %s: %w", s.Namespace, err)
+	return &scopeError{s.Namespace, err}
 }
 
 // errTorn is a list of a namespace that does not show the moment of the others.
 var errTorn = errors.New("the lists of several namespaces do not show one moment")
 
-// leftOut names the scopes that are refused, because their Role is missing, or went with them,
-// and says why the first is. They concern themselves alone: all others are read.
-func leftOut(refused map[string]error) (all []string, err error) {
-	all = slices.Sorted(maps.Keys(refused))
-	switch len(all) {
-	case 0:
-		return nil, nil
-	case 1:
-		return all, refused[all[0]]
-	}
-	return all, fmt.Errorf("%w (and %d more namespaces)", refused[all[0]], len(all)-1)
+// opening is how streams are opened.
+type opening struct {
+	opts  metav1.ListOptions
+	at    positions // where each scope was; nil: nowhere
+	toEnd bool      // see joined
+
+	// out are scopes that are left out, by why: nobody waits for them. Nor does anybody wait for
+	// another longer than patience, 0 being no bound. retry is when they are asked for again, and
+	// readable reads all of one.
+	out      map[string]error
+	patience time.Duration
+	retry    time.Duration
+	readable func(context.Context, Scope) error
 }
 
-// isLeftOut reports whether the answer to a request in a namespace concerns that alone.
-func isLeftOut(err error) bool {
-	var status apierrors.APIStatus
-	if apierrors.IsNotFound(err) && errors.As(err, &status) {
-		details := status.Status().Details
-		return details != nil && details.Kind == Namespaces.Resource
-	}
-	return apierrors.IsForbidden(err)
-}
+// tolerates reports whether a scope is left out for an error. A check tells nothing of one that
+// it cannot ask.
+func (o opening) tolerates(err error) bool { return isRefusal(err) || !o.toEnd && !ofAll(err) }
 
-// open opens a watch of each scope from where it was, and reads them as one. refused are
-// those that are left out; where none is left, that is the error. See join for toEnd.
-func (s ListWatcher) open(ctx context.Context, opts metav1.ListOptions, at positions, toEnd bool) (stream Stream, refused map[string]error, err error) {
+// open opens a watch of each scope from where it was, and reads them as one. out are those
+// that are left out; where none is left, that is the error.
+func (s ListWatcher) open(ctx context.Context, o opening) (stream Stream, out map[string]error, err error) {
 	if len(s.Scopes) == 0 {
-		stream, err = Scope{"", s}.resume(ctx, opts, at)
+		stream, err = Scope{"", s}.resume(ctx, o)
 		return stream, nil, err
 	}
+	begun := time.Now()
 	streams, errs := make([]Stream, len(s.Scopes)), make([]error, len(s.Scopes))
 	var opening errgroup.Group
 	opening.SetLimit(openScopes)
 	for i, scope := range s.Scopes {
+		if errs[i] = o.out[scope.Namespace]; errs[i] != nil {
+			continue
+		}
 		opening.Go(func() error {
-			var err error
-			if streams[i], err = scope.resume(ctx, opts, at); isLeftOut(err) {
-				errs[i], err = scope.wrap(err), nil
-			}
-			return scope.wrap(err)
+			stream, err := scope.resumeBy(ctx, o, begun)
+			streams[i], errs[i] = stream, scope.wrap(err)
+			return nil
 		})
 	}
-	err = opening.Wait()
-	refused = map[string]error{}
-	for i, scope := range s.Scopes {
-		if errs[i] != nil {
-			refused[scope.Namespace] = errs[i]
-		}
-	}
-	if err == nil && len(refused) == len(s.Scopes) {
-		_, err = leftOut(refused)
-	}
-	if err != nil {
+	_ = opening.Wait()
+	if out, err = o.outcome(ctx, s.Scopes, errs); err != nil {
 		for _, s := range streams {
 			if s != nil {
 				s.Stop()
@@ -119,24 +118,55 @@ func (s ListWatcher) open(ctx context.Context, opts metav1.ListOptions, at posit
 		}
 		return nil, nil, err
 	}
-	return join(ctx, s.Scopes, streams, opts, at, toEnd), refused, nil
+	return join(ctx, s.Scopes, streams, o), out, nil
+}
+
+// outcome says which scopes are left out, or why nothing is open.
+func (o opening) outcome(ctx context.Context, scopes []Scope, errs []error) (out map[string]error, err error) {
+	out = map[string]error{}
+	for i, scope := range scopes {
+		switch err := errs[i]; {
+		case err == nil:
+		case ctx.Err() != nil || !o.tolerates(err):
+			return nil, err
+		default:
+			out[scope.Namespace] = err
+		}
+	}
+	if len(out) == len(scopes) {
+		_, _, err = leftOut(out)
+		return nil, err
+	}
+	return out, nil
 }
 
 // without leaves out some scopes, unless nothing is left.
-func (s ListWatcher) without(refused map[string]error) ListWatcher {
-	left := slices.DeleteFunc(slices.Clone(s.Scopes), func(scope Scope) bool { return refused[scope.Namespace] != nil })
+func (s ListWatcher) without(out map[string]error) ListWatcher {
+	left := slices.DeleteFunc(slices.Clone(s.Scopes), func(scope Scope) bool { return out[scope.Namespace] != nil })
 	if len(left) > 0 {
 		s.Scopes = left
 	}
 	return s
 }
 
+// resumeBy gives it as long as there is patience since all began.
+func (s Scope) resumeBy(ctx context.Context, o opening, begun time.Time) (Stream, error) {
+	resume := func(ctx context.Context) (Stream, error) { return s.resume(ctx, o) }
+	switch {
+	case o.patience == 0:
+		return resume(ctx)
+	case time.Since(begun) >= o.patience:
+		return nil, errOpenTimeout
+	}
+	return accepted(ctx, o.patience, resume)
+}
+
 // resume opens a watch from where the scope was. Where nothing was listed of it, a list has to
 // come first.
-func (s Scope) resume(ctx context.Context, opts metav1.ListOptions, at positions) (Stream, error) {
-	was, known := at[s.Namespace]
+func (s Scope) resume(ctx context.Context, o opening) (Stream, error) {
+	was, known := o.at[s.Namespace]
 	switch {
-	case !known && at != nil:
+	case !known && o.at != nil:
 		return nil, apierrors.NewResourceExpired("other namespaces are read now")
 	case was.rv == "" && s.Namespace != "":
 		if _, err := s.List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
@@ -144,8 +174,8 @@ func (s Scope) resume(ctx context.Context, opts metav1.ListOptions, at positions
 		}
 		return nil, apierrors.NewResourceExpired("namespace " + s.Namespace + " was not listed")
 	}
-	opts.ResourceVersion = was.rv
-	stream, err := s.Watch(ctx, opts)
+	o.opts.ResourceVersion = was.rv
+	stream, err := s.Watch(ctx, o.opts)
 	if err == nil && stream == nil {
 		err = errors.New("the source returned no stream")
 	}
@@ -153,8 +183,8 @@ func (s Scope) resume(ctx context.Context, opts metav1.ListOptions, at positions
 }
 
 // joined is several streams as one. It ends when any of them fails, or ends in order; where
-// toEnd is true, when all have ended in order. Scopes that are refused come to it once they
-// are not any more.
+// toEnd is true, when all have ended in order. Scopes that are left out come to it once they
+// answer.
 type joined struct {
 	toEnd  bool
 	events chan Event
@@ -163,55 +193,105 @@ type joined struct {
 	all    sync.WaitGroup
 	done   chan struct{} // closed when nothing of it runs
 	err    error         // why the first of them ended; set before stop is closed
+	cancel func()        // ends what asks for scopes
 }
 
-func join(ctx context.Context, scopes []Scope, streams []Stream, opts metav1.ListOptions, at positions, toEnd bool) *joined {
-	j := &joined{toEnd: toEnd, events: make(chan Event, streamBuffer), stop: make(chan struct{}), done: make(chan struct{})}
+func join(ctx context.Context, scopes []Scope, streams []Stream, o opening) *joined {
+	ctx, cancel := context.WithCancel(ctx)
+	j := &joined{toEnd: o.toEnd, cancel: cancel, events: make(chan Event, streamBuffer), stop: make(chan struct{}), done: make(chan struct{})}
 	for i, stream := range streams {
 		switch {
 		case stream != nil:
-			j.all.Go(func() { j.forward(scopes[i].Namespace, stream) })
-		case !toEnd:
-			j.all.Go(func() { j.await(ctx, scopes[i], opts, at) })
+			j.all.Go(func() { j.forward(scopes[i], stream) })
+		case !o.toEnd:
+			j.all.Go(func() { j.await(ctx, scopes[i], o) })
 		}
 	}
 	go func() {
 		defer close(j.done)
+		defer cancel()
 		j.all.Wait()
 		close(j.events)
 	}()
 	return j
 }
 
-// await asks for a scope that is refused again and again, until it is not.
-func (j *joined) await(ctx context.Context, scope Scope, opts metav1.ListOptions, at positions) {
-	retry := NewBackoff(scopeRetry, scopeRetryLimit)
+// await asks for a scope that is left out again and again, until it answers. Who fails is asked
+// as often as after any other error, and who is refused ever less often. One that is to be
+// listed ends all, as it is listed with the others; so it is to show first that it can be.
+func (j *joined) await(ctx context.Context, scope Scope, o opening) {
+	refused, failing := NewBackoff(scopeRetry, scopeRetryLimit), NewBackoff(scopeRetry, retryLimit)
+	wait, garbled := max(o.retry, refused.Next()), 0
 	for {
-		select {
-		case <-j.stop:
+		if !pause(ctx, wait) {
 			return
-		case <-ctx.Done():
-			return
-		case <-time.After(retry.Next()):
 		}
-		stream, err := accepted(ctx, func(ctx context.Context) (Stream, error) { return scope.resume(ctx, opts, at) })
+		stream, first, err := scope.enter(ctx, o)
+		if errors.Is(err, ErrUndecodable) {
+			garbled++
+		}
+		expired := isExpired(err) || err != nil && garbled >= undecodableLimit
+		if expired {
+			err = o.readable(ctx, scope)
+		}
 		switch {
+		case err == nil && expired:
+			j.end(apierrors.NewResourceExpired("namespace " + scope.Namespace + " is to be listed"))
+			return
 		case err == nil:
-			select {
-			case j.events <- Event{Type: scopeOpened, Scope: scope.Namespace}:
-			case <-j.stop:
-			}
-			j.forward(scope.Namespace, stream)
+			_ = j.hand(Event{Type: scopeOpened, Scope: scope.Namespace}) && (first == nil || j.hand(*first))
+			j.forward(scope, stream)
 			return
-		case isExpired(err): // it is to be listed, with all others
-			j.end(err)
-			return
+		case isRefusal(err):
+			wait = refused.Next()
+		default:
+			wait = max(failing.Next(), RetryAfter(err))
 		}
 	}
 }
 
+// enter resumes a scope and waits for a sign that its stream is one: the first event, or that
+// it does not end at once. Until then it disturbs nobody.
+func (s Scope) enter(ctx context.Context, o opening) (stream Stream, first *Event, err error) {
+	stream, err = accepted(ctx, openTimeout, func(ctx context.Context) (Stream, error) { return s.resume(ctx, o) })
+	if err != nil {
+		return nil, nil, err
+	}
+	select {
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-time.After(healthyAfter):
+	case e, open := <-stream.Events():
+		e.Scope = s.Namespace
+		first = &e
+		switch {
+		case !open:
+			err = cmp.Or(stream.Err(), errors.New("the stream ended at once"))
+		case e.Err != nil:
+			err = fmt.Errorf("%w: %w", ErrUndecodable, e.Err)
+		case e.Type == watch.Error:
+			err = apierrors.FromObject(e.Object)
+		}
+	}
+	if err != nil {
+		stream.Stop()
+		return nil, nil, err
+	}
+	return stream, first, nil
+}
+
+// hand hands an event on, unless all is to end.
+func (j *joined) hand(e Event) (handed bool) {
+	select {
+	case j.events <- e:
+		return true
+	case <-j.stop:
+		return false
+	}
+}
+
 // forward hands on what one stream brings until it ends, or another does.
-func (j *joined) forward(scope string, stream Stream) {
+func (j *joined) forward(scope Scope, stream Stream) {
 	defer stream.Stop()
 	for {
 		select {
@@ -220,14 +300,12 @@ func (j *joined) forward(scope string, stream Stream) {
 		case e, open := <-stream.Events():
 			if !open {
 				if err := stream.Err(); err != nil || !j.toEnd {
-					j.end(err)
+					j.end(scope.wrap(err))
 				}
 				return
 			}
-			e.Scope = scope
-			select {
-			case j.events <- e:
-			case <-j.stop:
+			e.Scope = scope.Namespace
+			if !j.hand(e) {
 				return
 			}
 		}
@@ -239,6 +317,7 @@ func (j *joined) end(err error) {
 	j.once.Do(func() {
 		j.err = err
 		close(j.stop)
+		j.cancel()
 	})
 }
 

@@ -27,7 +27,7 @@ func (l *Loop[T]) streamList(ctx context.Context, source ListWatcher) fetched[T]
 	opts := l.watchOptions()
 	opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	opts.SendInitialEvents = new(true)
-	stream, _, err := openStream(ctx, source, opts, nil, false)
+	stream, _, err := openStream(ctx, source, opening{opts: opts})
 	if err != nil {
 		return fetched[T]{err: err}
 	}
@@ -102,18 +102,18 @@ func (l *Loop[T]) initialEvent(byKey map[syncer.Key]T, e Event) (end bool, rv st
 }
 
 // openStream opens a watch; see ListWatcher.open.
-func openStream(ctx context.Context, source ListWatcher, opts metav1.ListOptions, at positions, toEnd bool) (stream Stream, refused map[string]error, err error) {
-	stream, err = accepted(ctx, func(ctx context.Context) (stream Stream, err error) {
-		stream, refused, err = source.open(ctx, opts, at, toEnd)
+func openStream(ctx context.Context, source ListWatcher, o opening) (stream Stream, out map[string]error, err error) {
+	stream, err = accepted(ctx, openTimeout, func(ctx context.Context) (stream Stream, err error) {
+		stream, out, err = source.open(ctx, o)
 		return stream, err
 	})
-	return stream, refused, err
+	return stream, out, err
 }
 
 // accepted gives the server only so long to accept a watch.
-func accepted(ctx context.Context, open func(context.Context) (Stream, error)) (Stream, error) {
+func accepted(ctx context.Context, limit time.Duration, open func(context.Context) (Stream, error)) (Stream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(openTimeout, func() { cancel(errOpenTimeout) })
+	timer := time.AfterFunc(limit, func() { cancel(errOpenTimeout) })
 	stream, err := open(ctx)
 	timer.Stop()
 	if err != nil {
