@@ -83,18 +83,61 @@ func TestTakesNoAnswerForAnother(t *testing.T) {
 // TestIdentityThatFailsAlone: where nothing but the question for the identity fails, lists and
 // reads over the same connection count.
 func TestIdentityThatFailsAlone(t *testing.T) {
-	for _, code := range []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusUnauthorized} {
-		guarded(t, nil, func(w *world, a *fakeAPI) {
-			a.with(func() {
-				a.deny["kube-system"] = code
-				a.drop("pods", func(name string) bool { n := numberOf(name); return n >= 21 && n <= 32 })
-				a.closing, a.oldest = a.opened, a.rv+1
-				a.rv += 2
-			})
-			w.pass(time.Minute)
-			if got := w.addresses("shop", "api"); len(got) != 0 {
-				t.Errorf("%d: shop/api has %q", code, got)
+	for _, code := range []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusUnauthorized} {
+		t.Run(strconv.Itoa(code), func(t *testing.T) { identityFails(t, code) })
+	}
+}
+
+func identityFails(t *testing.T, code int) {
+	t.Helper()
+	guarded(t, nil, func(w *world, a *fakeAPI) {
+		a.with(func() {
+			a.deny["kube-system"] = code
+			a.drop("pods", func(name string) bool { n := numberOf(name); return n >= 21 && n <= 32 })
+			a.closing, a.oldest = a.opened, a.rv+1
+			a.rv += 2
+		})
+		for range 60 {
+			w.pass(time.Second)
+			w.wantState("a", Live, evidence.ReasonNone)
+		}
+		if got := w.addresses("shop", "api"); len(got) != 0 {
+			t.Errorf("%d: shop/api has %q", code, got)
+		}
+	})
+}
+
+// Where lists fail as well, that they are followed by watches from a cache is no contact: nothing
+// new may come into it.
+func TestIdentityThatFailsWithLists(t *testing.T) {
+	for code, want := range map[int]evidence.Condition{
+		http.StatusInternalServerError: Silent, http.StatusServiceUnavailable: Silent, http.StatusUnauthorized: Forbidden,
+	} {
+		t.Run(strconv.Itoa(code), func(t *testing.T) { identityFailsWithLists(t, code, want) })
+	}
+}
+
+func identityFailsWithLists(t *testing.T, code int, want evidence.Condition) {
+	t.Helper()
+	guarded(t, nil, func(w *world, a *fakeAPI) {
+		a.with(func() {
+			a.hook = func(rw http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Query().Get("watch") != "" {
+					return false
+				}
+				fail(rw, code)
+				return true
 			}
 		})
-	}
+		w.pass(10 * time.Second)
+		if got := w.status("a").State; got != string(want) {
+			t.Errorf("%d: the member is %s, want %s", code, got, want)
+		}
+		if got := w.addresses("shop", "api"); len(got) != 12 {
+			t.Errorf("%d: shop/api has %q", code, got)
+		}
+		a.with(func() { a.hook = nil })
+		w.pass(5 * time.Second)
+		w.wantState("a", Live, evidence.ReasonNone)
+	})
 }

@@ -158,12 +158,20 @@ func (s *Session) Answers(ctx context.Context) bool {
 // probe makes the cluster answer: one that grants Roles alone is asked for its version, as
 // its identity is not asked for. That it is busy or hides what is asked for is an answer; that
 // it does not accept the credential is none that helps. told: it showed that it is itself.
+//
+// What answers with an error may be the question alone: then a list that is read anyway tells.
+// It comes from etcd, as the identity does; open streams may come from a cache that lost it.
 func (s *Session) probe(ctx context.Context) (told bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	told, err = s.conn.identity.ask(ctx)
-	if s.conn.rolesOnly {
+	switch {
+	case s.conn.rolesOnly:
 		err = s.readVersion(ctx)
+	case Answered(err) && !apierrors.IsTooManyRequests(err):
+		if _, listErr := s.revision(ctx, Services); listErr == nil {
+			err = nil
+		}
 	}
 	if apierrors.IsTooManyRequests(err) || apierrors.IsForbidden(err) {
 		return false, nil

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -84,8 +85,9 @@ func (c *Connection) Identity(ctx context.Context) (string, error) {
 	if c.rolesOnly {
 		return "", errRolesOnly(Namespaces)
 	}
-	ns, err := c.clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
-	if err != nil {
+	ns := new(corev1.Namespace)
+	request := c.clientset.CoreV1().RESTClient().Get().Resource(Namespaces.Resource).Name(metav1.NamespaceSystem)
+	if err := request.MaxRetries(0).Do(ctx).Into(ns); err != nil {
 		return "", fmt.Errorf("read namespace %s of cluster %s: %w", metav1.NamespaceSystem, c.cluster, err)
 	}
 	return string(ns.UID), nil
