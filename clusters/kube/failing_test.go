@@ -264,3 +264,47 @@ func TestRevisionBesideFailingNamespace(t *testing.T) {
 		})
 	}
 }
+
+// A namespace that falls silent, and whose requests fail, has none of the others doubted: their
+// streams go on, but for the moment in which they are opened without it.
+func TestNamespaceThatFallsSilent(t *testing.T) {
+	for what, sickness := range sicknesses {
+		t.Run(what, func(t *testing.T) {
+			east, west := &cluster{list: one(5, pod("a", 3, "1"))}, &cluster{list: one(5, pod("b", 4, "1"))}
+			playTowns(t, east, west, func(s *towns) {
+				west.with(sickness)
+				west.with(func(c *cluster) { c.checkErr = errSick })
+				for range 120 {
+					s.pass(time.Second)
+					if state := s.got.state(); state.Phase != Following {
+						s.t.Fatalf("state %+v", state)
+					}
+				}
+				s.wantFailing("west")
+				for _, end := range s.counts.ends {
+					if end != EndClosed {
+						s.t.Errorf("streams ended %v", s.counts.ends)
+					}
+				}
+			})
+		})
+	}
+}
+
+// One check that fails is no failing namespace.
+func TestCheckThatFailsOnce(t *testing.T) {
+	east, west := &cluster{list: one(5, pod("a", 3, "1"))}, &cluster{list: one(5, pod("b", 4, "1"))}
+	west.check = func(_ context.Context, n int, _ metav1.ListOptions) (Stream, error) {
+		if n == 1 {
+			return nil, errSick
+		}
+		return brief(), nil
+	}
+	playTowns(t, east, west, func(s *towns) {
+		s.pass(time.Hour)
+		s.wantLeftOut()
+		if _, watches := west.counts(); watches != 1 {
+			s.t.Errorf("%d watches", watches)
+		}
+	})
+}

@@ -142,8 +142,12 @@ func (c *cluster) with(change func(*cluster)) {
 func (c *cluster) answerCheck(ctx context.Context, opts metav1.ListOptions) (Stream, error) {
 	c.mu.Lock()
 	c.checks = append(c.checks, opts)
-	n, answer, err := len(c.checks), c.check, c.checkErr
+	n, answer, err, hangs := len(c.checks), c.check, c.checkErr, c.hangs
 	c.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -108,6 +108,7 @@ type follower[T any] struct {
 	checking <-chan checked // the check under way; nil when none
 	aliveAt  time.Time      // the last proof that the stream lives
 	aliveBy  lastProofs     // by scope; nil where there is but one
+	failed   bool           // the last check, for some scopes alone
 	checkAt  time.Time      // when it is checked unless it shows life before
 	watchdog *time.Timer    // fires at checkAt or when the stream is not believed any more
 }

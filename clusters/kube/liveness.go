@@ -30,7 +30,10 @@ const (
 	checkSeconds = 2
 	checkTimeout = 6 * time.Second
 	checkRetry   = time.Second
-	beliefLimit  = 26 * time.Second
+	// checkPatience is how long a check waits for one of several namespaces: two of them end before
+	// the stream is not believed any more.
+	checkPatience = 3 * time.Second
+	beliefLimit   = 26 * time.Second
 	// checkGrace is how much later than a check a healthy stream may bring an event.
 	checkGrace = 500 * time.Millisecond
 	// checkEvents bounds what a check takes in; a stream so far behind is opened anew.
@@ -47,41 +50,41 @@ var ErrUnproven = errors.New("the stream is frozen: it brought nothing, and what
 type checked struct {
 	number int
 	events []Event // in order
-	// refused reports that a scope was that did not use to be.
-	refused bool
-	err     error
+	// out are scopes that it tells nothing of, by why, which did not use to be left out.
+	out map[string]error
+	err error
 }
 
 // check reads what happened since. It is proof for all scopes: it ends in order only when all
 // of them have.
-func check(ctx context.Context, source ListWatcher, opts metav1.ListOptions, at positions) (events []Event, refused bool, err error) {
+func check(ctx context.Context, source ListWatcher, opts metav1.ListOptions, at positions) (events []Event, out map[string]error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	opts.TimeoutSeconds = new(int64(checkSeconds))
-	stream, out, err := openStream(ctx, source, opening{opts: opts, at: at, toEnd: true})
+	stream, out, err := openStream(ctx, source, opening{opts: opts, at: at, toEnd: true, patience: checkPatience})
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	defer stream.Stop()
 	if len(out) > 0 {
-		return nil, true, nil
+		return nil, out, nil
 	}
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, false, ErrUnproven
+			return nil, nil, ErrUnproven
 		case e, open := <-stream.Events():
 			switch {
 			case !open:
-				return events, false, stream.Err()
+				return events, nil, stream.Err()
 			case e.Err != nil:
-				return nil, false, e.Err
+				return nil, nil, e.Err
 			case e.Type == watch.Error:
-				return nil, false, apierrors.FromObject(e.Object)
+				return nil, nil, apierrors.FromObject(e.Object)
 			}
 			events = append(events, e)
 			if e.Type == watch.Bookmark && len(source.Scopes) == 0 || len(events) == checkEvents {
-				return events, false, nil
+				return events, nil, nil
 			}
 		}
 	}
@@ -97,8 +100,8 @@ func (f *follower[T]) startCheck(ctx context.Context) {
 	result := make(chan checked, 1)
 	f.checking = result
 	l.children.Go(func() {
-		events, refused, err := check(ctx, source, opts, at)
-		result <- checked{number, events, refused, err}
+		events, out, err := check(ctx, source, opts, at)
+		result <- checked{number, events, out, err}
 	})
 }
 
@@ -116,7 +119,12 @@ func (f *follower[T]) checkedStream(c checked) (end End, err error) {
 	if end, err := f.drain(); end != "" {
 		return end, err
 	}
-	if c.refused { // its stream can be proven no more: the others go on without
+	if len(c.out) > 0 {
+		if _, failing, _ := leftOut(c.out); len(failing) == len(c.out) && !f.failed {
+			f.failed = true // once, which may pass
+			return "", nil
+		}
+		f.leaveOut(c.out) // their streams can be proven no more: the others go on without
 		return EndClosed, nil
 	}
 	news := c.events[:0]
@@ -195,7 +203,7 @@ func (f *follower[T]) allAlive(at time.Time) {
 
 // alive notes a proof that the stream lives.
 func (f *follower[T]) alive(at time.Time) {
-	f.aliveAt, f.checkAt = at, at.Add(checkAfter+randomUpTo(checkJitter))
+	f.failed, f.aliveAt, f.checkAt = false, at, at.Add(checkAfter+randomUpTo(checkJitter))
 	if f.loop.doubted {
 		f.loop.doubted = false
 		f.follows(nil)

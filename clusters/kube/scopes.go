@@ -84,10 +84,6 @@ type opening struct {
 	readable func(context.Context, Scope) error
 }
 
-// tolerates reports whether a scope is left out for an error. A check tells nothing of one that
-// it cannot ask.
-func (o opening) tolerates(err error) bool { return isRefusal(err) || !o.toEnd && !ofAll(err) }
-
 // open opens a watch of each scope from where it was, and reads them as one. out are those
 // that are left out; where none is left, that is the error.
 func (s ListWatcher) open(ctx context.Context, o opening) (stream Stream, out map[string]error, err error) {
@@ -110,7 +106,7 @@ func (s ListWatcher) open(ctx context.Context, o opening) (stream Stream, out ma
 		})
 	}
 	_ = opening.Wait()
-	if out, err = o.outcome(ctx, s.Scopes, errs); err != nil {
+	if out, err = outcome(ctx, s.Scopes, errs); err != nil {
 		for _, s := range streams {
 			if s != nil {
 				s.Stop()
@@ -122,12 +118,12 @@ func (s ListWatcher) open(ctx context.Context, o opening) (stream Stream, out ma
 }
 
 // outcome says which scopes are left out, or why nothing is open.
-func (o opening) outcome(ctx context.Context, scopes []Scope, errs []error) (out map[string]error, err error) {
+func outcome(ctx context.Context, scopes []Scope, errs []error) (out map[string]error, err error) {
 	out = map[string]error{}
 	for i, scope := range scopes {
 		switch err := errs[i]; {
 		case err == nil:
-		case ctx.Err() != nil || !o.tolerates(err):
+		case ctx.Err() != nil || ofAll(err):
 			return nil, err
 		default:
 			out[scope.Namespace] = err
