@@ -40,11 +40,11 @@ const maxParted = 48
 // away from their object, or to bring others. Halves, and halves of halves, are put back to those that are known
 // to be accepted, and nothing is written meanwhile. There are none where the server refuses
 // the object whatever is in it. The last ready address that lives goes where the server
-// takes another: one that is to leave, or one of whole, which is what was to be written
+// takes another: one that is to leave, or one of original, which is what was to be written
 // before w. Where the search is not at its end, they are those that it has found, and it goes
 // on when the object is refused without them. again is true where it was overtaken, or has
 // taken the object apart.
-func (s *Isolation) evicted(w *RefusedWrite, whole *Action, contributions []Contribution, current Current) (evicted []Refusal, again bool) {
+func (s *Isolation) evicted(w *RefusedWrite, original *Action, contributions []Contribution, current Current) (evicted []Refusal, again bool) {
 	a := w.Action
 	if s.try == nil || s.tried[a.Object()] || a.Verb != Update || a.Otherwise != nil || a.Endpoints == nil && a.Slice == nil {
 		return nil, false
@@ -65,7 +65,7 @@ func (s *Isolation) evicted(w *RefusedWrite, whole *Action, contributions []Cont
 		}
 	}
 	empties := lives(a.kinds(), s.found, contributions, current, nil) && !lives(a.kinds(), slices.Concat(s.found, evicted), contributions, current, nil)
-	if empties && !t.takesOther(current.unchanged(a.Object()), whole) {
+	if empties && !t.takesOther(current.unchanged(a.Object()), original) {
 		evicted = nil
 	}
 	if errors.Is(t.err, ErrOvertaken) {
@@ -76,7 +76,7 @@ func (s *Isolation) evicted(w *RefusedWrite, whole *Action, contributions []Cont
 	s.whole = s.whole || t.whole
 	if s.tried[a.Object()] = len(evicted) == 0 || t.err != nil; t.err != nil {
 		return nil, errors.Is(t.err, ErrUncheckable) && s.Make != nil &&
-			(s.takeApart(a, contributions, current) || len(added(whole, stood)) > 0 && s.takeApart(whole, contributions, current))
+			(s.takeApart(a, contributions, current) || len(added(original, stood)) > 0 && s.takeApart(original, contributions, current))
 	}
 	return evicted, false
 }
@@ -186,8 +186,8 @@ func (t *tryout) culprits() []netip.Addr {
 
 // takesOther reports whether the server takes a ready address that is none of those found,
 // in one of two states of the object. Who takes none would leave nothing.
-func (t *tryout) takesOther(standing, whole *Action) bool {
-	for _, a := range []*Action{standing, whole} {
+func (t *tryout) takesOther(standing, original *Action) bool {
+	for _, a := range []*Action{standing, original} {
 		t.action = a
 		others := maps.Clone(a.states())
 		maps.DeleteFunc(others, func(addr netip.Addr, is traffic) bool { return is != ready || slices.Contains(t.found, addr) })

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+
+	"tributary.dev/tributary/syncer"
 )
 
 // maxRefused bounds the writes that one search may have refused. What has not been
@@ -138,7 +140,7 @@ func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution,
 		if len(blamed) > 0 {
 			continue
 		}
-		if evicted, later := s.evicted(&w, whole(writes, w.Action), contributions, current); len(evicted) > 0 || later {
+		if evicted, later := s.evicted(&w, original(writes, w.Action), contributions, current); len(evicted) > 0 || later {
 			for _, r := range evicted {
 				fresh = s.add(r) || fresh
 			}
@@ -176,8 +178,8 @@ func (s *Isolation) Refused(writes []RefusedWrite, contributions []Contribution,
 	return false
 }
 
-// whole is the action in whose place another was written; that itself where it was the first.
-func whole(writes []RefusedWrite, a *Action) *Action {
+// original is the action in whose place another was written; that itself where it was the first.
+func original(writes []RefusedWrite, a *Action) *Action {
 	for i := range writes {
 		if o := writes[i].Action.Otherwise; o != nil && o.Object() == a.Object() {
 			return writes[i].Action
@@ -263,12 +265,7 @@ func (s *Isolation) sharesLeftOut(addrs map[netip.Addr]bool, contributions []Con
 
 // hasAny reports whether one of its endpoints has one of the addresses.
 func (c *Contribution) hasAny(addrs map[netip.Addr]bool) bool {
-	for i := range c.Endpoints {
-		if addrs[c.Endpoints[i].Addr] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Endpoints, func(e syncer.Endpoint) bool { return addrs[e.Addr] })
 }
 
 // wholesale gives up on addresses: whichever it is, each is refused. So it is the
@@ -299,12 +296,12 @@ func (s *Isolation) forget() {
 
 // share leaves out the share of a slice that was refused; for what several members
 // have a part in, the shares one after the other, the likeliest first, and at last all.
-func (s *Isolation) share(whole []RefusedWrite, contributions []Contribution, current Current) bool {
+func (s *Isolation) share(entire []RefusedWrite, contributions []Contribution, current Current) bool {
 	if !s.accepted {
 		s.forget()
 	}
 	before := len(s.found)
-	for _, w := range whole {
+	for _, w := range entire {
 		if w.Action.Slice != nil {
 			s.add(Refusal{Cluster: w.Action.Slice.Cluster, Message: w.Message})
 		}
@@ -317,7 +314,7 @@ func (s *Isolation) share(whole []RefusedWrite, contributions []Contribution, cu
 		s.shares = s.trials(Suspects(contributions, current))
 	}
 	for len(s.shares) > 0 {
-		r := Refusal{Cluster: s.shares[0], Message: whole[0].Message}
+		r := Refusal{Cluster: s.shares[0], Message: entire[0].Message}
 		s.shares = s.shares[1:]
 		if !slices.ContainsFunc(s.found, r.Is) {
 			s.trying = []Refusal{r}
