@@ -246,7 +246,7 @@ func observedAddresses(in []corev1.EndpointAddress) []syncer.Address {
 	for i := range in {
 		a := &in[i]
 		addr, _ := netip.ParseAddr(a.IP)
-		out[i] = syncer.Address{Addr: addr, Hostname: a.Hostname, NodeName: text(a.NodeName), Target: observedTargetRef(a.TargetRef)}
+		out[i] = syncer.Address{Addr: addr, Hostname: a.Hostname, NodeName: value(a.NodeName), Target: observedTargetRef(a.TargetRef)}
 	}
 	return out
 }
@@ -299,7 +299,7 @@ func (d Decoder) Slice(es *discoveryv1.EndpointSlice) *Object {
 	s.Ports = make([]syncer.Port, len(es.Ports))
 	for i, p := range es.Ports {
 		s.Malformed = s.Malformed || p.Name == nil || p.Protocol == nil || p.Port == nil
-		s.Ports[i] = syncer.Port{Name: text(p.Name), Protocol: text(p.Protocol), Number: number(p.Port), AppProtocol: observedAppProtocol(p.AppProtocol)}
+		s.Ports[i] = syncer.Port{Name: value(p.Name), Protocol: string(value(p.Protocol)), Number: value(p.Port), AppProtocol: observedAppProtocol(p.AppProtocol)}
 	}
 	s.Endpoints = make([]syncer.Endpoint, len(es.Endpoints))
 	for i := range es.Endpoints {
@@ -324,24 +324,16 @@ func observedEndpoint(e *discoveryv1.Endpoint) (out syncer.Endpoint, ok bool) {
 		out.Addr = addr
 		ok = ok && err == nil && addr.String() == e.Addresses[0]
 	}
-	out.Ready, out.Serving, out.Terminating = truth(c.Ready), truth(c.Serving), truth(c.Terminating)
-	out.Hostname, out.NodeName, out.Zone = text(e.Hostname), text(e.NodeName), text(e.Zone)
+	out.Ready, out.Serving, out.Terminating = value(c.Ready), value(c.Serving), value(c.Terminating)
+	out.Hostname, out.NodeName, out.Zone = value(e.Hostname), value(e.NodeName), value(e.Zone)
 	out.Target = observedTargetRef(e.TargetRef)
 	return out, ok
 }
 
-func text[S ~string](s *S) string {
-	if s == nil {
-		return ""
+// value is the zero value where there is none.
+func value[T any](of *T) (v T) {
+	if of != nil {
+		v = *of
 	}
-	return string(*s)
+	return v
 }
-
-func number(n *int32) int32 {
-	if n == nil {
-		return 0
-	}
-	return *n
-}
-
-func truth(b *bool) bool { return b != nil && *b }

@@ -16,7 +16,7 @@ func samePorts(standing, wanted []syncer.ServicePort) bool {
 	return slices.EqualFunc(standing, wanted, func(a, b syncer.ServicePort) bool {
 		a, b = defaulted(a), defaulted(b)
 		return a.Name == b.Name && a.Protocol == b.Protocol && a.Port == b.Port && a.Target == b.Target &&
-			sameText(a.AppProtocol, b.AppProtocol)
+			(a.AppProtocol == nil) == (b.AppProtocol == nil) && (a.AppProtocol == nil || *a.AppProtocol == *b.AppProtocol)
 	})
 }
 
@@ -26,13 +26,6 @@ func defaulted(p syncer.ServicePort) syncer.ServicePort {
 		p.Target.Number = p.Port
 	}
 	return p
-}
-
-func sameText(a, b *string) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
 }
 
 // sameSubsets compares Endpoints as stored, then once more with the stored ones

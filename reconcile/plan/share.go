@@ -81,13 +81,10 @@ func (s *share) rename(name string, change portChange) {
 	s.portChanges[name] = change
 }
 
-// followed reports whether what the share says is of now: its member is configured, and
-// has not been silent for too long.
-func (c *Contribution) followed() bool { return !c.Orphan && !c.Stale }
-
 // counts reports whether the share has a ready endpoint of the sort that a decision goes
-// by which takes others away: nobody knows whether one that is not followed is alive.
-func (s *share) counts(kind syncer.Kinds) bool { return s.followed() && s.ready(kind) }
+// by which takes others away: nobody knows whether one is alive whose member is not
+// configured, or has been silent for too long.
+func (s *share) counts(kind syncer.Kinds) bool { return !s.Orphan && !s.Stale && s.ready(kind) }
 
 // ready reports whether the share has an endpoint in a kind that may take traffic.
 func (s *share) ready(kind syncer.Kinds) bool {
