@@ -151,7 +151,10 @@ func withoutAddresses(c *Contribution, refused map[netip.Addr]Refusal, current C
 	if len(refused) == 0 || c.Service == nil || !slices.ContainsFunc(c.Endpoints, hit) {
 		return nil
 	}
-	stands := current.standing(c.Cluster)
+	stands, kinds := current.standing(c.Cluster), everyKind
+	if current.Endpoints == nil { // nothing stands in those
+		kinds = syncer.KindEndpointSlices
+	}
 	c.Rejected = slices.Clip(c.Rejected)
 	kept := make([]syncer.Endpoint, 0, len(c.Endpoints))
 	for _, e := range c.Endpoints {
@@ -165,7 +168,7 @@ func withoutAddresses(c *Contribution, refused map[netip.Addr]Refusal, current C
 			}
 			told[at].n++
 			for _, e := range asItStands(stands[e.Addr], &e) {
-				if narrow(&e, everyKind&^r.Evict) {
+				if narrow(&e, kinds&^r.Evict) {
 					kept = append(kept, e)
 				}
 			}
