@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -97,12 +96,7 @@ func deadReceivers(t *testing.T) (urls []string) {
 		urls = append(urls, s.URL)
 	}
 	t.Cleanup(cancel)
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody.Close()
-	return append(urls, "http://"+nobody.Addr().String())
+	return append(urls, "http://127.0.0.1:1") // nobody
 }
 
 // tellingGround is a ground whose reconciler tells receivers.

@@ -290,10 +290,11 @@ func (s *setting) tlsSink(known bool) {
 // sink is one that answers with a code; 0: nobody does.
 func (s *setting) sink(code int, tokenFile string) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
-	if s.Cleanup(receiver.Close); code == 0 {
-		receiver.Close()
-	}
+	s.Cleanup(receiver.Close)
 	sink := map[string]any{"name": "slb", "url": receiver.URL}
+	if code == 0 {
+		sink["url"] = "http://127.0.0.1:1"
+	}
 	if tokenFile != "" {
 		sink["auth"] = map[string]any{"bearerTokenFile": tokenFile}
 	}

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -32,6 +31,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"tributary.dev/tributary/internal/apitest"
+	"tributary.dev/tributary/internal/reserve"
 )
 
 const (
@@ -297,14 +297,14 @@ func (s *setting) until(what string, done func() bool) {
 	}
 }
 
+// freeAddress is one of this machine at which nobody listens, and no other test will.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := reserve.Port()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
 // TestCheckSaysWhetherRunWorks: check exits with 0 exactly when run would work.

@@ -3,63 +3,7 @@
 
 package cluster
 
-import (
-	"errors"
-	"fmt"
-	"math/rand/v2"
-	"net"
-	"os"
-	"path/filepath"
-	"strconv"
-	"sync"
-
-	"tributary.dev/tributary/e2e/cluster/buildcache"
-)
-
-// Servers are killed and started again on the same port, so a port must stay ours while nobody listens on it. The range
-// lies below the one from which Linux takes ports for outgoing connections, and a lock on a file per port, which the
-// kernel drops when this process ends, keeps test packages that run at the same time apart.
-const (
-	firstPort = 20000
-	portCount = 12000
-)
-
-var ports struct {
-	sync.Mutex
-	held map[int]*os.File
-}
+import "tributary.dev/tributary/internal/reserve"
 
 // FreePort returns a TCP port of 127.0.0.1 on which nobody listens. It stays reserved for this process until that ends.
-func FreePort() (int, error) {
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("tributary-ports-%d", os.Getuid()))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return 0, fmt.Errorf("reserve a port: %w", err)
-	}
-	ports.Lock()
-	defer ports.Unlock()
-	if ports.held == nil {
-		ports.held = map[int]*os.File{}
-	}
-	for range 1000 {
-		port := firstPort + rand.IntN(portCount)
-		if ports.held[port] != nil {
-			continue
-		}
-		lock, err := buildcache.TryLock(filepath.Join(dir, strconv.Itoa(port)))
-		if errors.Is(err, buildcache.ErrLocked) {
-			continue
-		}
-		if err != nil {
-			return 0, fmt.Errorf("reserve a port: %w", err)
-		}
-		l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			lock.Close()
-			continue
-		}
-		l.Close()
-		ports.held[port] = lock
-		return port, nil
-	}
-	return 0, errors.New("reserve a port: a thousand tries, none free")
-}
+func FreePort() (int, error) { return reserve.Port() }

@@ -19,6 +19,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"tributary.dev/tributary/internal/reserve"
 )
 
 // unused is how long a file is kept that nobody asks for. A server executable has over 100 MB, and each change of go.mod
@@ -106,8 +108,8 @@ func Lock(ctx context.Context, path string, waiting func()) (*os.File, error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for first := true; ; first = false {
-		f, err := TryLock(path)
-		if !errors.Is(err, ErrLocked) {
+		f, err := reserve.File(path)
+		if !errors.Is(err, reserve.ErrTaken) {
 			return f, err
 		}
 		if first && waiting != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/e2e/cluster/buildcache"
+	"tributary.dev/tributary/internal/reserve"
 )
 
 func write(t *testing.T, path, text string) {
@@ -71,11 +72,11 @@ func TestPruneTakesOnlyTheUnused(t *testing.T) {
 
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	held, err := buildcache.TryLock(path)
+	held, err := reserve.File(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := buildcache.TryLock(path); !errors.Is(err, buildcache.ErrLocked) {
+	if _, err := reserve.File(path); !errors.Is(err, reserve.ErrTaken) {
 		t.Errorf("second lock: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

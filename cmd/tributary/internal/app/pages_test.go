@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,6 +22,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/cmd/tributary/internal/review"
+	"tributary.dev/tributary/internal/reserve"
 )
 
 // A name that a browser was made to resolve to this machine opens nothing.
@@ -71,19 +73,17 @@ func (p *place) status(url, host string) int {
 	return answer.StatusCode
 }
 
-// freePorts are not in use.
+// freePorts are not in use, and stay so.
 func freePorts(t *testing.T) (a, b string) {
 	t.Helper()
-	var ports [2]string
+	var ports [2]int
 	for i := range ports {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+		var err error
+		if ports[i], err = reserve.Port(); err != nil {
 			t.Fatal(err)
 		}
-		defer listener.Close()
-		_, ports[i], _ = net.SplitHostPort(listener.Addr().String())
 	}
-	return ports[0], ports[1]
+	return strconv.Itoa(ports[0]), strconv.Itoa(ports[1])
 }
 
 // The pages move to an address that overlaps the one they have, and back; on loopback
