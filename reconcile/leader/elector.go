@@ -161,7 +161,7 @@ func (e *Elector) leadAlone(ctx context.Context, reason string, lead func(contex
 	}
 	e.opts.Permit.holdAlone()
 	e.set(func(s *State) {
-		s.Leading, s.Alone, s.Reason, s.Since = true, true, reason, time.Now()
+		s.Leading, s.Alone, s.Reason, s.Err, s.Since = true, true, reason, nil, time.Now()
 		s.Former = s.Since
 	})
 	lead(ctx)

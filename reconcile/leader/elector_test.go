@@ -274,6 +274,35 @@ func TestWithoutRights(t *testing.T) {
 	})
 }
 
+// Who writes alone goes on when an answer does not come, stops when none does for as long as
+// a leader may go unheard, and writes again once it is told that it has no rights still.
+func TestWhoWritesAloneOutlastsAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		a := s.start(t, "a", func(_ *Options, c *client) { c.cut = true })
+		pass(time.Minute)
+		if a.permit.MayWrite() {
+			t.Error("writes alone though nobody said that it has no rights")
+		}
+		reached := func(reached bool) { a.set(func() { a.cut, a.denied = !reached, reached }) }
+		reached(true)
+		within(t, 10*time.Second, "a writes alone", a.permit.MayWrite)
+		reached(false)
+		pass(tryTimeout)
+		reached(true)
+		pass(time.Minute)
+		if !a.permit.MayWrite() || a.elections() != 1 {
+			t.Errorf("after an answer that did not come: elected %d times, state %+v", a.elections(), a.elector.State())
+		}
+		reached(false)
+		within(t, 2*tens.RenewDeadline, "a stops", func() bool { return !a.permit.MayWrite() })
+		pass(time.Minute)
+		reached(true)
+		within(t, 10*time.Second, "a writes alone again", func() bool { return a.permit.MayWrite() && a.elector.State().Alone })
+		a.end()
+	})
+}
+
 func TestDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -31,12 +32,17 @@ const (
 	aloneAfter = 3
 )
 
-// mayNot says why this process may not take part, "" if it may, or nobody can tell.
+// mayNot says why this process may not take part, "" if it may. It asks until it is told: who
+// takes part without rights waits for a Lease that it never gets.
 func (e *Elector) mayNot(ctx context.Context) string {
 	for n := 1; ; n++ {
-		reason := e.denied(ctx)
-		if reason == "" || n == confirmations || ctx.Err() != nil {
+		reason, err := e.denied(ctx)
+		switch {
+		case ctx.Err() != nil || err == nil && (reason == "" || n == confirmations):
 			return reason
+		case err != nil:
+			n = 0
+			e.saw("", err)
 		}
 		wait(ctx, confirmAfter)
 	}
@@ -56,11 +62,13 @@ func (e *Elector) mayBeAlone(ctx context.Context, reason string) bool {
 	e.opts.Logger.Error("NO RIGHTS TO THE LEADER'S LEASE: this process stands by", "lease", e.lock.Describe(), "leader", holder, "reason", reason)
 	e.saw("", errors.New(reason))
 	for since, version := time.Now(), e.lock.version; ctx.Err() == nil; {
-		if wait(ctx, e.opts.Times.RetryPeriod); e.denied(ctx) == "" {
+		wait(ctx, e.opts.Times.RetryPeriod)
+		denied, err := e.denied(ctx)
+		if err == nil && denied == "" {
 			wait(ctx, e.opts.Times.LeaseDuration)
 			return false
 		}
-		if e.lock.version != version {
+		if err != nil || e.lock.version != version { // what cannot be seen may have been renewed
 			since, version = time.Now(), e.lock.version
 		}
 		mayLook := !e.lock.denied || e.State().Holder == e.opts.Identity
@@ -72,15 +80,24 @@ func (e *Elector) mayBeAlone(ctx context.Context, reason string) bool {
 }
 
 // awaitRights returns when this process may take part, another is seen to have taken the
-// Lease, or ctx is done. It looks as often as a leader renews, so that it has stopped
-// writing before another has waited long enough.
+// Lease, or ctx is done. It looks as often as a leader renews, and bears to be told nothing
+// for as long, so that it has stopped writing before another has waited long enough.
 func (e *Elector) awaitRights(ctx context.Context) {
-	version := e.lock.version
+	version, told := e.lock.version, time.Now()
 	for ctx.Err() == nil {
 		wait(ctx, e.opts.Times.RetryPeriod)
-		denied := e.denied(ctx)
+		asked := time.Now()
+		denied, err := e.denied(ctx)
+		if err == nil {
+			told = asked
+		}
 		switch {
 		case ctx.Err() != nil:
+		case err != nil:
+			if time.Since(told) >= e.opts.Times.RenewDeadline {
+				e.opts.Logger.Warn("this process writes no longer: the API server does not say who may", "lease", e.lock.Describe(), "error", err)
+				return
+			}
 		case denied == "":
 			e.opts.Logger.Info("Leases may be written now: this process takes part in the election", "lease", e.lock.Describe())
 			return
@@ -90,8 +107,8 @@ func (e *Elector) awaitRights(ctx context.Context) {
 	}
 }
 
-// denied tries once, changing nothing. What cannot be tried is not denied.
-func (e *Elector) denied(ctx context.Context) string {
+// denied tries once, changing nothing; err is why nobody can tell.
+func (e *Elector) denied(ctx context.Context) (reason string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
 	leases := e.opts.Client.CoordinationV1().Leases(e.opts.Namespace)
@@ -110,19 +127,36 @@ func (e *Elector) denied(ctx context.Context) string {
 		e.lock.denied = false
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: e.opts.Name, Namespace: e.opts.Namespace}}
 		if _, err = leases.Create(ctx, lease, metav1.CreateOptions{DryRun: dryRun}); apierrors.IsNotFound(err) {
-			if reason := e.makeNamespace(ctx); reason != "" {
-				return reason
+			if reason, err = e.makeNamespace(ctx); reason != "" || err != nil {
+				return reason, err
 			}
 			_, err = leases.Create(ctx, lease, metav1.CreateOptions{DryRun: dryRun})
 		}
 	}
 	switch {
 	case verb == "create" && apierrors.IsNotFound(err):
-		return fmt.Sprintf("namespace %s does not exist, and who may make it cannot be told", e.opts.Namespace)
+		return fmt.Sprintf("namespace %s does not exist, and who may make it cannot be told", e.opts.Namespace), nil
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("may not %s leases.coordination.k8s.io in namespace %s: %v", verb, e.opts.Namespace, err)
+		return fmt.Sprintf("may not %s leases.coordination.k8s.io in namespace %s: %v", verb, e.opts.Namespace, err), nil
+	case tellsNothing(err):
+		return "", err
 	}
-	return ""
+	return "", nil
+}
+
+// tellsNothing reports whether an answer leaves open who may do what: none came, or none by a
+// server that knew. One that refuses for another reason than rights has looked at these before.
+func tellsNothing(err error) bool {
+	var answer apierrors.APIStatus
+	if err == nil || !errors.As(err, &answer) {
+		return err != nil
+	}
+	switch code := answer.Status().Code; code {
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return true
+	default:
+		return code >= http.StatusInternalServerError
+	}
 }
 
 // looked notes who holds the Lease, which this process may read alone.
@@ -138,11 +172,14 @@ func (e *Elector) looked(lease *coordinationv1.Lease) {
 var dryRun = []string{metav1.DryRunAll}
 
 // makeNamespace makes the Lease's namespace, which is missing, and says why that is not
-// possible.
-func (e *Elector) makeNamespace(ctx context.Context) string {
-	_, err := e.opts.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.opts.Namespace, Labels: e.opts.Labels}}, metav1.CreateOptions{})
+// possible; err is why nobody can tell.
+func (e *Elector) makeNamespace(ctx context.Context) (reason string, err error) {
+	_, err = e.opts.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.opts.Namespace, Labels: e.opts.Labels}}, metav1.CreateOptions{})
 	if apierrors.IsForbidden(err) {
-		return fmt.Sprintf("namespace %s does not exist, and may not be made: %v", e.opts.Namespace, err)
+		return fmt.Sprintf("namespace %s does not exist, and may not be made: %v", e.opts.Namespace, err), nil
 	}
-	return ""
+	if tellsNothing(err) {
+		return "", err
+	}
+	return "", nil
 }
