@@ -219,10 +219,16 @@ func object(name, cluster string) metav1.ObjectMeta {
 func (f *front) orphan(t *testing.T, name string) (writers []string) {
 	t.Helper()
 	f.with(func() { f.writers = nil })
-	f.Create(t, &corev1.Service{ObjectMeta: object(name, "nobody"), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}})
+	f.unwanted(t, name)
 	until(t, "the orphan "+name+" is collected", func() bool { return !f.stands(name) })
 	f.with(func() { writers = slices.Clone(f.writers) })
 	return writers
+}
+
+// unwanted makes a Service of ours that nobody wants.
+func (f *front) unwanted(t *testing.T, name string) {
+	t.Helper()
+	f.Create(t, &corev1.Service{ObjectMeta: object(name, "nobody"), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}})
 }
 
 func (f *front) stands(name string) bool {
