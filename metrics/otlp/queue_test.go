@@ -238,7 +238,15 @@ func TestAComplaintIsNotSentAgain(t *testing.T) {
 			ring := record.NewRing(0, 0)
 			add(ring, 100)
 			var log journal
-			running(t, ring, &log)()
+			end := running(t, ring, &log)
+			for patience := time.After(30 * time.Second); len(c.spans()) < 500; {
+				select {
+				case <-c.got:
+				case <-patience:
+					t.Fatalf("%d spans were sent; want 500; log: %s", len(c.spans()), log.String())
+				}
+			}
+			end()
 			if n := len(c.spans()); n != 500 {
 				t.Errorf("%d spans were sent; want each of 500 once", n)
 			}
