@@ -59,8 +59,14 @@ func TestFailoverSwitchesBothWays(t *testing.T) {
 	g.set("b", service(web, 2, 8080), pod(web, "10.1.0.1", true))
 	g.settle()
 	g.expect(web, "10.0.0.1")
+	if w := g.rec.Wanted(web); !w.InTurn || !w.Ready["a"]["10.0.0.1"] || len(w.Ready["b"]) > 0 {
+		t.Errorf("wanted: %+v", w)
+	}
 
 	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", false))
+	if w := g.rec.Wanted(web); !w.Ready["b"]["10.1.0.1"] {
+		t.Errorf("wanted after the first choice went: %+v", w)
+	}
 	g.settle()
 	g.expect(web, "10.1.0.1")
 	g.set("a", service(web, 1, 8080), pod(web, "10.0.0.1", true))

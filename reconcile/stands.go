@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -61,5 +63,39 @@ func (r *Reconciler) Stands(replica syncer.Key) Stands {
 	slices.SortFunc(out.Endpoints, func(a, b StandingEndpoint) int {
 		return cmp.Or(strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Address, b.Address))
 	})
+	return out
+}
+
+// Wanted is what is to stand of a replica, by what is known at this moment.
+type Wanted struct {
+	// Ready are the addresses that are to take traffic, by member.
+	Ready map[string]map[string]bool
+	// InTurn is true where members serve one at a time.
+	InTurn bool
+	// Kept are the shares of clusters that are not configured any more.
+	Kept []plan.Kept
+}
+
+// Wanted says what is to stand of a replica. Nothing is written.
+func (r *Reconciler) Wanted(replica syncer.Key) Wanted {
+	a := &attempt{item: lanes.Item{Key: replica}}
+	r.decide(a, r.opts.Source.Peek)
+	out := Wanted{Ready: map[string]map[string]bool{}, Kept: a.plan.Kept}
+	plan.Steer(replica, a.contributions, r.opts.Source.Settings().Policy)
+	out.InTurn = slices.ContainsFunc(a.contributions, func(c plan.Contribution) bool { return c.Failover > 0 })
+	if a.desired == nil {
+		return out
+	}
+	for i := range a.desired.Slices {
+		s := &a.desired.Slices[i]
+		if out.Ready[s.Cluster] == nil {
+			out.Ready[s.Cluster] = map[string]bool{}
+		}
+		for j := range s.Endpoints {
+			if e := &s.Endpoints[j]; e.Ready {
+				out.Ready[s.Cluster][fmt.Sprint(e.Addr)] = true
+			}
+		}
+	}
 	return out
 }

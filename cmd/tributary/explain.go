@@ -71,6 +71,9 @@ func printExplanation(w io.Writer, e *app.Explanation, wide bool) error {
 		p.member(&m, e.Namespace+"/"+e.Name)
 	}
 	p.stands(&e.Stands)
+	for _, o := range e.Orphans {
+		p.printf("Orphan: %s is not configured any more, and %d endpoints of it stay as they were\n", clean(o.Cluster), o.Endpoints)
+	}
 	for _, c := range e.Conflicts {
 		p.printf("Conflict: %s: %s\n", clean(c.Reason), clean(c.Message))
 	}

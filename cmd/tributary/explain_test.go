@@ -17,6 +17,7 @@ import (
 	"tributary.dev/tributary/cmd/tributary/internal/app"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile"
+	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -39,6 +40,7 @@ func explained(key syncer.Key) app.Explanation {
 		Stands: reconcile.Stands{Service: "ours", InEndpoints: 1, Endpoints: []reconcile.StandingEndpoint{
 			{Cluster: "idc-a", Address: "10.0.0.1", Ready: true, Serving: true}, {Cluster: "idc-a", Address: "10.0.0.2"},
 		}},
+		Orphans:   []plan.Kept{{Cluster: "idc-z", Endpoints: 2}},
 		Conflicts: []metrics.Conflict{{Namespace: "shop", Service: "web", Reason: "refused", Message: "quota exceeded"}},
 		Held:      []metrics.HeldChange{{Cluster: "idc-b", Reason: "list_shrank", Message: "3 pods are kept", Release: "tributary release --cluster idc-b"}},
 	}
@@ -74,6 +76,7 @@ In the ingress cluster: 1 ready addresses in Endpoints, these in slices:
 CLUSTER  ADDRESS   CONDITIONS
 idc-a    10.0.0.1  ready,serving
 idc-a    10.0.0.2  -
+Orphan: idc-z is not configured any more, and 2 endpoints of it stay as they were
 Conflict: refused: quota exceeded
 Held: idc-b list_shrank: 3 pods are kept; tributary release --cluster idc-b
 `

@@ -14,6 +14,7 @@ import (
 	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile"
+	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -33,6 +34,8 @@ type Explanation struct {
 	Members   []ExplainedMember `json:"members"`
 	// Stands is what stands; its Service is unknown before the ingress cluster was listed.
 	Stands reconcile.Stands `json:"stands"`
+	// Orphans are clusters that are not configured any more, and whose endpoints stand still.
+	Orphans []plan.Kept `json:"orphans,omitempty"`
 	// Conflicts and Held are those of the status that are about the replica, or about a
 	// member as a whole.
 	Conflicts []metrics.Conflict   `json:"conflicts,omitempty"`
@@ -118,8 +121,11 @@ func (r *App) explain(key syncer.Key) Explanation {
 		for _, m := range r.set.Members() {
 			stale[m.Name] = m.Stale
 		}
-		for i := range out.Members {
-			out.Members[i].explainUnserved(key.String(), stale[out.Members[i].Cluster], out.Stands.Endpoints)
+		wanted := session.reconciler.Wanted(key)
+		out.Orphans = wanted.Kept
+		inSlices := len(out.Stands.Endpoints) > 0 || out.Stands.InEndpoints == 0
+		for i := 0; inSlices && i < len(out.Members); i++ { // of Endpoints alone nobody can tell whose an address is
+			out.Members[i].explainUnserved(key.String(), stale[out.Members[i].Cluster], out.Stands.Endpoints, &wanted)
 		}
 	}
 	status := r.metrics.StatusOf(metrics.Scope{Namespace: key.Namespace, Service: key.Name})
@@ -128,7 +134,7 @@ func (r *App) explain(key syncer.Key) Explanation {
 }
 
 // explainUnserved says why pods that the member gives as ready do not stand so in the replica.
-func (m *ExplainedMember) explainUnserved(replica string, stale bool, standing []reconcile.StandingEndpoint) {
+func (m *ExplainedMember) explainUnserved(replica string, stale bool, standing []reconcile.StandingEndpoint, wanted *reconcile.Wanted) {
 	serves, first := map[string]bool{}, ""
 	for _, e := range standing {
 		switch {
@@ -139,22 +145,26 @@ func (m *ExplainedMember) explainUnserved(replica string, stale bool, standing [
 			first = e.Cluster
 		}
 	}
-	why := "not written yet, or left out"
+	why := "left out"
 	switch {
 	case m.Drained:
 		why = "the member is drained"
 	case stale:
 		why = "the member is stale"
-	case len(serves) == 0 && first != "":
-		why = fmt.Sprintf("%s serves, and the member is in reserve, or not written yet", first)
+	case wanted.InTurn && len(serves) == 0 && first != "":
+		why = fmt.Sprintf("%s serves, and the member is in reserve", first)
 	}
 	for i := range m.Services {
 		service := &m.Services[i]
 		for j := range service.Pods {
-			pod := &service.Pods[j]
-			if service.Replica == replica && pod.Ready && !slices.ContainsFunc(pod.IPs, func(ip string) bool { return serves[ip] }) {
-				pod.Why = strings.TrimSuffix("not served: "+why+"; "+pod.Why, "; ")
+			pod, why := &service.Pods[j], why
+			if service.Replica != replica || !pod.Ready || slices.ContainsFunc(pod.IPs, func(ip string) bool { return serves[ip] }) {
+				continue
 			}
+			if slices.ContainsFunc(pod.IPs, func(ip string) bool { return wanted.Ready[m.Cluster][ip] }) {
+				why = "not written yet"
+			}
+			pod.Why = strings.TrimSuffix("not served: "+why+"; "+pod.Why, "; ")
 		}
 	}
 }

@@ -42,6 +42,7 @@ func TestExplainUnserved(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		drained, stale bool
+		inTurn, wanted bool
 		replica        string
 		standing       []reconcile.StandingEndpoint
 		want           [2]string // of a ready pod and of one that is not
@@ -50,15 +51,17 @@ func TestExplainUnserved(t *testing.T) {
 		"drained, its last":     {drained: true, standing: []reconcile.StandingEndpoint{ready("b", "10.0.0.1")}, want: [2]string{"", "no"}},
 		"drained":               {drained: true, standing: []reconcile.StandingEndpoint{ready("a", "10.1.0.1")}, want: [2]string{"not served: the member is drained", "no"}},
 		"stale":                 {stale: true, standing: []reconcile.StandingEndpoint{{Cluster: "b", Address: "10.0.0.1"}}, want: [2]string{"not served: the member is stale", "no"}},
-		"in reserve":            {standing: []reconcile.StandingEndpoint{ready("a", "10.1.0.1")}, want: [2]string{"not served: a serves, and the member is in reserve, or not written yet", "no"}},
-		"another's address":     {standing: []reconcile.StandingEndpoint{ready("a", "10.0.0.1")}, want: [2]string{"not served: a serves, and the member is in reserve, or not written yet", "no"}},
-		"others of it stand":    {standing: []reconcile.StandingEndpoint{ready("b", "10.0.0.9")}, want: [2]string{"not served: not written yet, or left out", "no"}},
+		"in reserve":            {inTurn: true, standing: []reconcile.StandingEndpoint{ready("a", "10.1.0.1")}, want: [2]string{"not served: a serves, and the member is in reserve", "no"}},
+		"its turn has come":     {inTurn: true, wanted: true, standing: []reconcile.StandingEndpoint{ready("a", "10.1.0.1")}, want: [2]string{"not served: not written yet", "no"}},
+		"all serve":             {wanted: true, standing: []reconcile.StandingEndpoint{ready("a", "10.1.0.1")}, want: [2]string{"not served: not written yet", "no"}},
+		"another's address":     {standing: []reconcile.StandingEndpoint{ready("a", "10.0.0.1")}, want: [2]string{"not served: left out", "no"}},
+		"others of it stand":    {standing: []reconcile.StandingEndpoint{ready("b", "10.0.0.9")}, want: [2]string{"not served: left out", "no"}},
 		"it is another replica": {replica: "shop/web-b", want: [2]string{"", "no"}},
 	} {
 		m := ExplainedMember{Cluster: "b", Drained: test.drained, Services: []ExplainedService{{Replica: cmp.Or(test.replica, "shop/web"), Pods: []ExplainedPod{
 			{IPs: []string{"10.0.0.1"}, Ready: true}, {IPs: []string{"10.0.0.2"}, Why: "no"},
 		}}}}
-		m.explainUnserved("shop/web", test.stale, test.standing)
+		m.explainUnserved("shop/web", test.stale, test.standing, &reconcile.Wanted{InTurn: test.inTurn, Ready: map[string]map[string]bool{"b": {"10.0.0.1": test.wanted}}})
 		if got := [2]string{m.Services[0].Pods[0].Why, m.Services[0].Pods[1].Why}; got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
