@@ -181,13 +181,10 @@ func (s *State) serviceShown(now time.Time, service syncer.Key, out *Effects) {
 			continue
 		}
 		unjudged = unjudged || !r.judged
-		if s.lacksSource(r) {
-			continue
-		}
-		manual := slices.ContainsFunc(r.sources, s.store.IsManual)
+		lacks, manual := s.lacksSource(r), slices.ContainsFunc(r.sources, s.store.IsManual)
 		for _, e := range r.open() {
 			pod, named := e.pod()
-			if named && r.judged && s.store.Pod(pod) != nil || !named && !manual && s.synced {
+			if named && r.judged && s.store.Pod(pod) != nil && (!lacks || s.gives(e)) || !named && !lacks && !manual && s.synced {
 				drop = append(drop, e)
 			}
 		}
