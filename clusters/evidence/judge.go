@@ -94,6 +94,9 @@ func (s *State) took(now time.Time, passed []loss) {
 // judgeLacking decides about what lists of a kind lack: what is believed goes, the rest
 // is kept and asked for.
 func (s *State) judgeLacking(now time.Time, kind Kind, before map[syncer.Key]int, empty bool, out *Effects) {
+	if kind == Pods {
+		s.announceUnread(out) // they give what this list shows, and replace by it
+	}
 	s.damp(now, out)               // what waits to be stable replaces nothing yet
 	if kind == Pods && !s.synced { // pods that do not stand have never been given
 		s.settleAll(now, slices.DeleteFunc(s.lacking(kind), func(a *absence) bool { return s.baseline.stands(a.id.Key, a.uid) }), "relist", out)

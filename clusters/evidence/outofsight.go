@@ -192,7 +192,6 @@ func (s *State) podsListed(now time.Time, out *Effects) {
 	if !s.quarantine.doubted(Pods) {
 		s.followSelectors(now, func(service syncer.Key) bool { return !s.isLeftOut(Pods, service.Namespace) }, out)
 	}
-	s.announceUnread(out)
 }
 
 // podsFollowed has pods listed that are in sight again, if anybody waits for that: a stream
