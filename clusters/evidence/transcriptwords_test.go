@@ -637,7 +637,7 @@ func octets(text string) string {
 }
 
 // serviceNamed reads a Service: NAME selects APP | NAME selects everything | NAME by-hand,
-// then: as=REPLICA, stable-for=TIME, keep-one=true, publishes, @REVISION.
+// then: uid=UID, as=REPLICA, stable-for=TIME, keep-one=true, publishes, @REVISION.
 func serviceNamed(text string) (s syncer.Service, rv uint64, err error) {
 	fields := strings.Fields(text)
 	if len(fields) < 2 {
@@ -658,7 +658,9 @@ func serviceNamed(text string) (s syncer.Service, rv uint64, err error) {
 		return s, 0, errors.New("a Service is NAME selects APP, or NAME by-hand")
 	}
 	for _, flag := range rest {
-		if name, value, ok := strings.Cut(flag, "="); ok {
+		if name, value, ok := strings.Cut(flag, "="); ok && name == "uid" {
+			s.UID = value
+		} else if ok {
 			if s.Annotations == nil {
 				s.Annotations = map[string]string{}
 			}

@@ -368,8 +368,9 @@ func (s *Store) changeManual(key syncer.Key, change func(*manual)) []Dirty {
 
 // effective returns what the contribution of a new version of a Service is computed
 // from. A Service that loses its selector keeps the endpoints that its selector
-// gives until what stands in its place is known; there is no gap. So does one that gets
-// another selector, or its first one, as long as it is to go on as before.
+// gives until what stands in its place is known; there is no gap. So does one that lists show
+// made again without: what its pods say goes on to count. So does one that gets another
+// selector, or its first one, as long as it is to go on as before.
 func (s *Store) effective(svc *service, v *syncer.Service) *syncer.Service {
 	former := svc.effective.Selector
 	waits := v.Selector == nil && !s.manual[v.Key].known() || v.Selector != nil && svc.keepsSelector

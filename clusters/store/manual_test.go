@@ -104,16 +104,25 @@ func TestSelectorLostWithoutAGap(t *testing.T) {
 	}
 }
 
-func TestRecreatedWithoutSelectorServesNoOldPods(t *testing.T) {
+// TestRecreatedWithoutSelectorFollowsItsPods: what stands of one that lists show made again
+// stays until what is written by hand is read, and its pods go on to count.
+func TestRecreatedWithoutSelectorFollowsItsPods(t *testing.T) {
 	w := newWorld(t)
 	w.serve(aService("db", "db"))
 	w.upsert(aPod("p1", "db", 1))
+	w.upsert(aPod("p2", "db", 2))
 	svc := handMade("db")
 	svc.UID = "another"
 	w.serve(svc)
-	if got := w.Peek(in("db")); !got[0].Pending || len(got[0].Endpoints) != 0 {
-		t.Errorf("%+v", got)
-	}
+	w.expect(in("db"), 1, 2)
+	gone := aPod("p2", "db", 2)
+	gone.Ready = false
+	w.dirty("a pod turns not ready", w.upsert(gone), change("db", syncer.Removal))
+
+	e := written("db", 9)
+	w.replaceEndpoints(in("db"), &e, 0)
+	w.dirty("all is read", w.replaceSlices(in("db"), nil, 0), change("db", syncer.Removal))
+	w.expect(in("db"), 9)
 }
 
 // TestWrittenForAServiceThatWentAndCameBack checks that nothing that was written is

@@ -199,10 +199,7 @@ func (s *Store) setService(v *syncer.Service, kept Kept, rv uint64, at placement
 // position. A Service that is new is changed from "not placed" to its position.
 func (s *Store) changeService(svc *service, v *syncer.Service, at placement, d *dirtyList) {
 	old, recreated := svc.current, svc.current.UID != v.UID
-	effective := v
-	if !recreated || svc.keepsSelector {
-		effective = s.effective(svc, v)
-	}
+	effective := s.effective(svc, v)
 	if v == old && effective == svc.effective && at == svc.placement() {
 		return
 	}

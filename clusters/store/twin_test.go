@@ -56,7 +56,7 @@ func (t *twin) setPod(p syncer.Pod) { t.pods[p.Key] = &twinPod{Pod: p} }
 func (t *twin) setService(svc syncer.Service) {
 	old, next := t.services[svc.Key], &twinService{Service: svc}
 	lost := svc.Selector == nil && !svc.ExternalName && !t.written[svc.Key].known()
-	if old != nil && old.UID == svc.UID && lost {
+	if old != nil && lost {
 		next.waiting = old.Selector
 		if old.Selector == nil {
 			next.waiting = old.waiting
