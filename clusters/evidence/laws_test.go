@@ -65,6 +65,7 @@ func (s *shell) judge(e Event, replica string, before, after contribution, effec
 
 // miss notes which pods the lists lack, as far as they are believed.
 func (s *shell) miss(e Event) {
+	s.wasMissing = s.missing
 	switch e := e.(type) {
 	case Listed[syncer.Pod]:
 		if !s.state.quarantine.doubted(Pods) {
@@ -122,16 +123,28 @@ func (s *shell) net(e Event, replica string, before, after contribution) {
 	}
 	had := s.hadIn(replica, before) + s.came[replica]
 	if was {
-		had = min(had, of) // what came since replaces
-	} else {
-		s.keptOf[replica] = had
+		had = min(had, max(of, s.shownOf(before))) // what came since replaces, and is missed when a list lacks it
+	}
+	_, list := e.(Listed[syncer.Pod])
+	if !was || list {
+		s.keptOf[replica] = max(of, had)
 	}
 	if !held {
 		s.breach("NET", "%s of %s stands, lists lack it, and nothing is held", show1(kept[0]), replica)
 	}
-	if _, list := e.(Listed[syncer.Pod]); list && listed >= had && !s.lying && s.wasInForce == s.inForce() && !(s.open[replica] && s.lacksService(replica)) {
+	if list && listed >= had && !s.lying && s.wasInForce == s.inForce() && !(s.open[replica] && s.lacksService(replica)) {
 		s.breach("NET", "%s of %s is kept, and %d of %d ready endpoints are listed", show1(kept[0]), replica, listed, had)
 	}
+}
+
+// shownOf counts the ready endpoints that lists did not lack before this step.
+func (s *shell) shownOf(c contribution) (n int) {
+	for ep, ready := range c {
+		if ready && !s.wasMissing[ep.uid] {
+			n++
+		}
+	}
+	return n
 }
 
 // hadIn counts the ready endpoints that a replica had before this step. As long as something

@@ -85,9 +85,11 @@ type shell struct {
 	// missing are the pods that lists lack, by UID; holds is what is held after this step,
 	// lying is whether lists were known to lack what is there before it.
 	missing map[string]bool
-	seenNow map[string]bool // since the beginning of this step
-	holds   []Hold
-	lying   bool
+	// wasMissing are those of before this step.
+	wasMissing map[string]bool
+	seenNow    map[string]bool // since the beginning of this step
+	holds      []Hold
+	lying      bool
 	// unseenOf are Services that got another selector while pods were out of sight.
 	unseenOf map[string]bool
 	open     map[string]bool // replicas of which something stood from before this process
