@@ -117,8 +117,8 @@ func (r *readiness) enter(now time.Time) (restore []podVersion) {
 func (r *readiness) panics() bool { return !r.panicAt.IsZero() && !r.paused }
 
 // tick lets time pass: holds for silent nodes run out, and a panic ends once the
-// share of pods that are down has fallen to half of what begins one, once the member was read
-// whole. ready counts those that are ready in truth and serve. What is blind counts on neither
+// share of pods that are down has fallen to half of what begins one, while whole is true: the
+// member was read whole, and no list of pods is on its way that may say more of them. ready counts those that are ready in truth and serve. What is blind counts on neither
 // side, and a panic is paused for what it keeps there, or may have kept in what is unlisted:
 // nobody saw that it is over. It returns the pods to take anew.
 func (r *readiness) tick(now time.Time, l Limits, ready func() int, whole bool, blind []string, unlisted bool) (release []podVersion) {

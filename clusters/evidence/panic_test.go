@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -140,5 +141,57 @@ func TestWhatAPanicKeeps(t *testing.T) {
 	}
 	if free := r.tick(start.Add(l.HoldSilent), l, func() int { return 100 }, true, nil, false); len(free) != 1 || r.kept != 0 {
 		t.Errorf("when its time is over: %+v, %d are kept", free, r.kept)
+	}
+}
+
+// TestAPanicOutlastsAListOnItsWay: between two pieces of a list that shows all pods ready again
+// no panic ends: it would let go of those as not ready that the list has yet to show.
+func TestAPanicOutlastsAListOnItsWay(t *testing.T) {
+	w := &cluster{}
+	s := New(start, Config{Limits: Limits{Lists: true, MinEndpoints: 2, PanicPercent: 50}, Placement: func(svc *syncer.Service) (syncer.Key, bool) { return svc.Key, true }}, 1)
+	step := func(e Event) Effects { return s.Step(start, e) }
+	step(Baseline{})
+	step(Connected{})
+	step(Listed[store.Node]{})
+	services := Listed[syncer.Service]{Revision: 10}
+	for _, name := range []string{"a", "b"} {
+		service := theService{name, name, 9, 1}
+		services.Items = append(services.Items, service.shown())
+	}
+	step(services)
+	pods := func() (l Listed[syncer.Pod]) {
+		for _, p := range w.pods {
+			l.Items = append(l.Items, w.shown(p))
+		}
+		l.Revision = w.revision
+		return l
+	}
+	for i := range 8 {
+		w.addPod(0, 1, []string{"a", "b"}[i%2])
+	}
+	step(pods())
+	for i := range w.pods {
+		w.pods[i].ready, w.pods[i].revision = false, w.bump()
+		step(&Seen[syncer.Pod]{w.shown(w.pods[i]), false})
+	}
+	if !s.inPanic() {
+		t.Fatal("there is no panic")
+	}
+	for i := range w.pods {
+		w.pods[i].ready, w.pods[i].revision = true, w.bump()
+	}
+	s.piece = 1
+	for out := step(pods()); out.Next != nil; out = step(out.Next) {
+		out.Changes = append(out.Changes, step(Tick{}).Changes...)
+		for _, c := range out.Changes {
+			for _, d := range c.Dirty {
+				if d.Effect == syncer.Removal {
+					t.Fatalf("%v leaves: %+v", d.Replica, c.Cause)
+				}
+			}
+		}
+	}
+	if step(Tick{}); s.inPanic() {
+		t.Error("the panic goes on")
 	}
 }
