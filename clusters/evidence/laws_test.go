@@ -48,7 +48,6 @@ func (s *shell) judge(e Event, replica string, before, after contribution, effec
 		}
 	}
 	s.damps(e, replica, before, after)
-	s.net(e, replica, before, after)
 	switch e := e.(type) {
 	case Listed[syncer.Pod], Listed[syncer.Service], Listed[store.Endpoints], Listed[store.Slice]:
 		s.soft(replica, before, after)
@@ -61,6 +60,7 @@ func (s *shell) judge(e Event, replica string, before, after contribution, effec
 			s.soft(replica, before, after)
 		}
 	}
+	s.net(e, replica, before, after)
 }
 
 // miss notes which pods the lists lack, as far as they are believed.
@@ -121,10 +121,7 @@ func (s *shell) net(e Event, replica string, before, after contribution) {
 		}
 		return
 	}
-	had := s.hadIn(replica, before) + s.came[replica]
-	if was {
-		had = min(had, max(of, s.shownOf(before))) // what came since replaces, and is missed when a list lacks it
-	}
+	had := s.sizeOf(replica, before, s.came[replica])
 	_, list := e.(Listed[syncer.Pod])
 	if !was || list {
 		s.keptOf[replica] = max(of, had)
@@ -135,6 +132,17 @@ func (s *shell) net(e Event, replica string, before, after contribution) {
 	if list && listed >= had && !s.lying && s.wasInForce == s.inForce() && !(s.open[replica] && s.lacksService(replica)) {
 		s.breach("NET", "%s of %s is kept, and %d of %d ready endpoints are listed", show1(kept[0]), replica, listed, had)
 	}
+}
+
+// sizeOf is how many ready endpoints a replica had, with some more: where something is kept
+// of it, as many as when that began, or as lists show. What came since replaces, and is missed
+// when a list lacks it.
+func (s *shell) sizeOf(replica string, before contribution, more int) int {
+	had := s.hadIn(replica, before) + more
+	if of, was := s.keptOf[replica]; was {
+		had = min(had, max(of, s.shownOf(before)))
+	}
+	return had
 }
 
 // shownOf counts the ready endpoints that lists did not lack before this step.
@@ -495,7 +503,7 @@ func (s *shell) soft(replica string, before, after contribution) {
 	if wrong == 0 || s.mayNotAsk() {
 		return // see lookedTwice
 	}
-	had = s.hadIn(replica, before)
+	had = s.sizeOf(replica, before, 0)
 	if has == 0 {
 		s.breach("NOWIPE", "%s is emptied: %d of %d ready endpoints are taken that live", replica, wrong, had)
 	}
