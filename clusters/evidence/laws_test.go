@@ -235,6 +235,15 @@ func (s *shell) madeReady(replica string, p *syncer.Pod) bool {
 	return s.ruled && (outcome(inForce, p.Labels["marks"], nil) == store.Ready || outcome(wanted, p.Labels["marks"], nil) == store.Ready || s.heldRules(replica)(""))
 }
 
+// ruledReady is madeReady for an endpoint: what its pod says does not count then.
+func (s *shell) ruledReady(replica string, ep endpoint) bool {
+	if ep.uid == "" {
+		return false
+	}
+	word := s.words.pod(nameOf(ep.uid))
+	return word != nil && s.madeReady(replica, &word.is)
+}
+
 // turn is what is known of the readiness of a pod.
 type turn struct {
 	ready bool
@@ -296,7 +305,7 @@ func (s *shell) damps(e Event, replica string, before, after contribution) {
 	alone, returned := true, 0 // one may return where none takes traffic, between two pieces of a list, too
 	for ep, ready := range before {
 		alone = alone && !(ready && after[ep])
-		if _, stays := after[ep]; !stays {
+		if _, stays := after[ep]; !stays || ready && !after[ep] && aboutServices(e) {
 			delete(s.turns[ep.uid].in, replica) // should it come back, it is new
 		}
 	}
@@ -309,7 +318,7 @@ func (s *shell) damps(e Event, replica string, before, after contribution) {
 			continue
 		}
 		was, had := before[ep]
-		early := s.now.Sub(t.since) < s.stableFor || s.now.Sub(t.off[replica]) < s.stableFor
+		early := s.now.Sub(t.since) < s.stableFor && !s.ruledReady(replica, ep) || s.now.Sub(t.off[replica]) < s.stableFor
 		if pods && had && !was && t.in[replica] && t.ready && traffic > 1 && s.synced && s.wasSynced && early {
 			if returned++; alone && returned == 1 {
 				continue
@@ -318,6 +327,16 @@ func (s *shell) damps(e Event, replica string, before, after contribution) {
 		}
 		t.in[replica] = true
 	}
+}
+
+func aboutServices(e Event) bool {
+	switch e := e.(type) {
+	case Listed[syncer.Service], *Seen[syncer.Service]:
+		return true
+	case Answer:
+		return e.Kind == Services
+	}
+	return false
 }
 
 func show1(ep endpoint) string { return show(contribution{ep: true}) }
@@ -394,6 +413,8 @@ func (w *words) againstIn(s *shell, replica, source string, ep endpoint, ready b
 			return "" // which object gave it, nobody knows before all were asked for
 		}
 		return w.againstManual(source, ep)
+	case heard && ep.uid == "" && s.stood[replica][ep] && s.state.isUnread(syncer.Key{Namespace: namespace, Name: source}):
+		return "" // it came into view, and gives nothing before its pods were listed
 	case heard && ep.uid == "" && !s.unseenOf[source]:
 		return "its Service has a selector"
 	case ep.uid == "":
