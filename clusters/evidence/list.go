@@ -157,7 +157,7 @@ func (r *list[T]) date(s *State, now time.Time, _ *Effects) bool {
 		r.Older = ok && items[i].RV != 0 && items[i].RV < held && held <= r.Revision
 	}
 	if last {
-		if r.Older && s.quarantine.err == nil {
+		if r.Older && (s.quarantine.err == nil || s.quarantine.isFurther(r.kind(), r.Revision)) {
 			s.wentBack(now, r.kind())
 		}
 		s.leaveOut(r.kind(), r.LeftOut)

@@ -50,6 +50,12 @@ func (s *State) wentBack(now time.Time, of ...Kind) {
 	}
 }
 
+// isFurther reports whether a list of a kind is older yet than that which put it in doubt: the
+// store was restored once more.
+func (q *quarantine) isFurther(kind Kind, revision uint64) bool {
+	return q.doubted(kind) && revision < q.past[kind]
+}
+
 // doubtSelectors notes which Services are unsure when the member is seen to have gone back
 // in time, and lists them anew.
 func (s *State) doubtSelectors(now time.Time) {
