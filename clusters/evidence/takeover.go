@@ -62,15 +62,15 @@ func (e *Leading) find(replica syncer.Key, uid string, addrs ...netip.Addr) *syn
 	return &all[i]
 }
 
-// readyAddresses are those that stand ready, with the UIDs of their pods.
-type readyAddresses map[netip.Addr]string
+// readyAddresses are those that stand ready. Pods of one host share theirs.
+type readyAddresses map[podAddress]bool
 
 // ready are those of a replica.
 func (e *Leading) ready(replica syncer.Key) readyAddresses {
 	all := readyAddresses{}
 	for _, x := range e.Replicas[replica].Endpoints {
 		if x.Ready {
-			all[x.Addr] = x.Target.UID
+			all[podAddress{x.Addr, x.Target.UID}] = true
 		}
 	}
 	return all
@@ -78,10 +78,7 @@ func (e *Leading) ready(replica syncer.Key) readyAddresses {
 
 // has reports whether a pod stands ready.
 func (r readyAddresses) has(p *syncer.Pod) bool {
-	return slices.ContainsFunc(addressesOf(p), func(a netip.Addr) bool {
-		uid, stands := r[a]
-		return stands && (uid == "" || uid == p.UID)
-	})
+	return slices.ContainsFunc(addressesOf(p), func(a netip.Addr) bool { return r[podAddress{a, p.UID}] || r[podAddress{a, ""}] })
 }
 
 // takeOverWaits lets return what waits here to be stable and stands ready: the process that
