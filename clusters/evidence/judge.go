@@ -102,13 +102,13 @@ func (s *State) judgeLacking(now time.Time, kind Kind, before map[syncer.Key]int
 		s.settleAll(now, slices.DeleteFunc(s.lacking(kind), func(a *absence) bool { return s.baseline.stands(a.id.Key, a.uid) }), "relist", out)
 	}
 	lacking := s.lacking(kind)
-	by := byReplica(lacking)
 	for _, a := range lacking {
 		if p := s.store.Pod(a.id.Key); kind == Pods && p != nil {
 			s.refile(a, (*pods)(nil).lost(s, p)) // of Services as they are when the list ends
 		}
 		s.markHeld(a)
 	}
+	by := byReplica(lacking)
 	var losses []loss
 	for _, replica := range slices.SortedFunc(maps.Keys(by), syncer.Key.Compare) {
 		losses = append(losses, s.lossOf(replica, kind, before[replica]))

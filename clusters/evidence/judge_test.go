@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -119,5 +120,48 @@ func TestMergedChanges(t *testing.T) {
 	s.announceList(&out, Cause{Event: "relist"}, got)
 	if len(out.Changes) != 2 || out.Changes[0].Bulk || !out.Changes[1].Bulk || len(out.Changes[0].Dirty) != 1 {
 		t.Errorf("removals do not go first, by themselves: %s", fmt.Sprint(out.Changes))
+	}
+}
+
+// TestAServiceGoesWhileItsPodsAreListed: a list lacks pods of two Services of a replica, and one
+// of these goes between any two pieces of it. Nothing is held of its pods, and the rest ends.
+func TestAServiceGoesWhileItsPodsAreListed(t *testing.T) {
+	for at := 0; ; at++ {
+		w := &cluster{}
+		s := New(start, Config{Limits: Limits{Lists: true}, Placement: func(*syncer.Service) (syncer.Key, bool) { return replicaKey("a"), true }}, 1)
+		s.Step(start, Baseline{})
+		s.Step(start, Connected{})
+		s.Step(start, Listed[store.Node]{})
+		a, d := theService{"a", "a", 1, 1}, theService{"d", "d", 2, 2}
+		s.Step(start, Listed[syncer.Service]{Revision: 2, Items: []serviceVersion{a.shown(), d.shown()}})
+		var pods Listed[syncer.Pod]
+		for _, app := range []string{"a", "a", "a", "d", "d"} {
+			pods.Items = append(pods.Items, w.shown(w.addPod(0, 1, app)))
+			pods.Revision = w.revision
+		}
+		s.Step(start, pods)
+		s.piece = 1
+		pods.Items, pods.Revision = pods.Items[:2:2], pods.Revision+2
+		gone := d
+		gone.revision = pods.Revision
+		n, asked := 0, []Read(nil)
+		note := func(out Effects) Effects {
+			asked = append(asked, out.Read...)
+			return out
+		}
+		for out := note(s.Step(start, pods)); out.Next != nil; out = note(s.Step(start, out.Next)) {
+			if n++; n == at {
+				note(s.Step(start, &Gone[syncer.Service]{gone.shown()}))
+			}
+		}
+		if n < at {
+			return
+		}
+		for _, read := range asked {
+			s.Step(start, Answer{Read: read, Outcome: NotFound})
+		}
+		if len(s.holds)+len(s.absent) > 0 {
+			t.Errorf("after piece %d: %v is held, %v absent", at, s.holds, s.absent)
+		}
 	}
 }
