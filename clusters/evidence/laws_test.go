@@ -314,8 +314,11 @@ func (s *shell) damps(e Event, replica string, before, after contribution) {
 		if known && s.ruled && ep.uid != "" && s.ruledOff(replica, ep) {
 			t.off[replica] = s.now
 		}
-		if !known || !ready {
+		if !known || !ready || ep.uid == "" {
 			continue
+		}
+		if word := s.words.pods[nameOf(ep.uid)]; word != nil && !word.is.Ready && s.state.inPanic() {
+			continue // which restored it
 		}
 		was, had := before[ep]
 		early := s.now.Sub(t.since) < s.stableFor && !s.ruledReady(replica, ep) || s.now.Sub(t.off[replica]) < s.stableFor
@@ -483,6 +486,9 @@ func (w *words) unnamed(s *shell, replica string, ep endpoint) bool {
 			x := w.manuals[id]
 			if x != nil && x.lacked && !s.hadManual[id] {
 				continue // a list lacked it before, which took nothing then
+			}
+			if x != nil && x.maybe != nil {
+				x = x.maybe
 			}
 			if replicaOf(source) == replica && s.hears(source) && (x == nil || x.absent && s.stood[replica][ep] && !w.readWhole(source) || slices.Contains(x.is, ep.ip)) {
 				return false
