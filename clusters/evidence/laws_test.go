@@ -574,6 +574,18 @@ func (w *words) fell(ep endpoint) bool {
 	return x != nil && x.is.UID == ep.uid && !x.is.Ready && x.is.Labels["app"] != publishing
 }
 
+// selects reports whether a Service may give a pod. One that lost its selector does until all
+// that is written for it was read.
+func (w *words) selects(source string, svc *syncer.Service, p *syncer.Pod) bool {
+	switch {
+	case svc.Selector == nil:
+		return !w.readWhole(source)
+	case len(svc.Selector) == 0:
+		return true
+	}
+	return svc.Selector["app"] == p.Labels["app"]
+}
+
 // unselected reports whether the Services of a replica, as they were shown last, select
 // other labels than the pod of an endpoint was shown with, be it before the store went back.
 func (w *words) unselected(replica string, ep endpoint) bool {
@@ -592,7 +604,7 @@ func (w *words) unselected(replica string, ep endpoint) bool {
 			continue
 		}
 		svc := w.services[source]
-		if svc == nil && w.fed[replica][source] || svc != nil && !svc.gone && (len(svc.is.Selector) == 0 || svc.is.Selector["app"] == word.is.Labels["app"]) {
+		if svc == nil && w.fed[replica][source] || svc != nil && !svc.gone && w.selects(source, &svc.is, &word.is) {
 			return false
 		}
 	}
