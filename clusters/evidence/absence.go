@@ -271,11 +271,19 @@ func (s *State) keepFor(a *absence, replicas []syncer.Key) (dirty []store.Dirty)
 	return dirty
 }
 
-// concerns reports whether a replica has anything of an absent object: it has none any more of
-// a pod that its Services do not select by now.
-func (s *State) concerns(a *absence, replica syncer.Key) bool {
-	return a.id.Kind != Pods || slices.Contains(s.store.ReplicasOf(a.id.Key), replica) ||
-		slices.ContainsFunc(a.baseline, func(e *baselineEndpoint) bool { return e.in.key == replica })
+// havers are the replicas that have anything of an absent object: of a pod those whose Services
+// select it by now.
+func (s *State) havers(a *absence) []syncer.Key {
+	if a.id.Kind != Pods {
+		return slices.Clone(a.replicas)
+	}
+	replicas := s.store.ReplicasOf(a.id.Key)
+	for _, e := range a.baseline {
+		if !slices.Contains(replicas, e.in.key) {
+			replicas = append(replicas, e.in.key)
+		}
+	}
+	return replicas
 }
 
 // settle removes an absent object: it is gone.
@@ -297,7 +305,7 @@ func (s *State) settleBut(now time.Time, lacking []*absence, needs func(replica 
 		if s.absent[a.id] != a {
 			continue
 		}
-		if left := slices.DeleteFunc(slices.Clone(a.replicas), func(r syncer.Key) bool { return !needs(r) || !s.concerns(a, r) }); len(left) > 0 {
+		if left := slices.DeleteFunc(s.havers(a), func(r syncer.Key) bool { return !needs(r) }); len(left) > 0 {
 			if parted := s.keepFor(a, left); len(parted) > 0 {
 				gone, dirty = append(gone, a), append(dirty, parted...)
 			}
