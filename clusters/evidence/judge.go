@@ -188,7 +188,7 @@ func (s *State) countedLoss(replica syncer.Key, kind Kind, before int) loss {
 	ready, seen := s.store.ReadyEndpoints(replica), s.store.SeenEndpoints(replica, kind == Services)
 	waits, lacking := s.waitingIn(replica)
 	for source := range s.unread { // it gives nothing yet
-		if in, placed := s.store.Placed(source); placed && in == replica {
+		if in, placed := s.store.Placed(source); placed && in == replica && s.isUnread(source) {
 			waits += s.store.SeenFrom(source)
 		}
 	}

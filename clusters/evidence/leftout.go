@@ -113,9 +113,10 @@ func (s *State) isUnlisted(namespace string) bool {
 	return s.leftOut.unlisted[Services][namespace] || s.leftOut.unlisted[Pods][namespace]
 }
 
-// isUnread reports whether the pods of a Service have not been listed.
+// isUnread reports whether the pods of a Service have not been listed. One without a selector
+// needs none.
 func (s *State) isUnread(service syncer.Key) bool {
-	return s.unread[service] || s.leftOut.unlisted[Pods][service.Namespace]
+	return !s.store.IsManual(service) && (s.unread[service] || s.leftOut.unlisted[Pods][service.Namespace])
 }
 
 // blind are the namespaces whose pods are out of sight: the list that is being taken in leaves

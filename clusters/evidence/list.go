@@ -298,7 +298,7 @@ func (s *State) takeCounts(kind Kind) map[syncer.Key]int {
 		before[replica] = s.had(replica, kind, before[replica]+s.store.ReadyEndpoints(replica)-waits)
 	}
 	for source := range s.unread { // nothing of it was given yet
-		if replica, placed := s.store.Placed(source); placed {
+		if replica, placed := s.store.Placed(source); placed && s.isUnread(source) {
 			before[replica] -= s.store.ReadyFrom(source)
 		}
 	}
