@@ -105,13 +105,14 @@ func (s *State) isWritten(now time.Time, a *absence, w Written, q *inquiry, out 
 // unwritten are the absent objects of a Service that were asked for and are not among what is
 // written by hand for it. So is what was held when it was asked for.
 func (s *State) unwritten(now time.Time, r Read, w Written) (gone []*absence) {
+	missed := func(id object) bool { return slices.Contains(r.Objects, id.writtenIn()) && !w.has(id) }
 	for o, rv := range s.store.ManualRevisions(r.Key) {
-		if l := s.lostManual(o); rv <= r.Revision && slices.Contains(r.Objects, l.id.writtenIn()) && s.absent[l.id] == nil && !w.has(l.id) && !s.quarantine.lost(l.id.Kind) {
+		if l := s.lostManual(o); rv <= r.Revision && missed(l.id) && s.absent[l.id] == nil && !s.quarantine.lost(l.id.Kind) {
 			s.lacks(now, l, true)
 		}
 	}
 	for id, a := range s.absent {
-		if id.Kind != Manual && a.service == r.Key && slices.Contains(r.Objects, id.writtenIn()) && !a.past && !w.has(id) {
+		if id.Kind != Manual && a.service == r.Key && !a.past && missed(id) {
 			gone = append(gone, a)
 			if slices.Contains(w.NotFound, id.writtenIn()) {
 				s.noteGone(now, id, a.uid)

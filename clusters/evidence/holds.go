@@ -54,12 +54,11 @@ func (s *State) had(replica syncer.Key, kind Kind, ready int) int {
 // Holds lists what is kept, that of the member as a whole first, then by replica. It is
 // the one place that others learn it from.
 func (s *State) Holds() []Hold {
-	var all []Hold
+	all := s.readinessHolds()
 	if since := s.quarantine.from(); !since.IsZero() {
-		return append(all, append([]Hold{{Reason: HoldRevision, Since: since, Confirming: true,
-			Message: "the cluster went back in time; what it shows is not used before a second list confirms it"}}, s.readinessHolds()...)...)
+		return slices.Insert(all, 0, Hold{Reason: HoldRevision, Since: since, Confirming: true,
+			Message: "the cluster went back in time; what it shows is not used before a second list confirms it"})
 	}
-	all = s.readinessHolds()
 	for _, replica := range slices.SortedFunc(maps.Keys(s.holds), syncer.Key.Compare) {
 		all = append(all, s.holdOf(replica, s.holds[replica]))
 	}

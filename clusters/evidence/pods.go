@@ -4,6 +4,7 @@
 package evidence
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -226,19 +227,11 @@ func (*pods) ended(s *State, now time.Time, _ map[syncer.Key]int, out *Effects) 
 	s.podsListed(now, out)
 }
 
-// takenBefore is a pod as it was taken: what the table has, or, of one that it has not
-// yet, what stands of it.
-func (s *State) takenBefore(p *syncer.Pod) *syncer.Pod {
-	if held := s.store.Pod(p.Key); held != nil {
-		return held
-	}
-	return s.baseline.pod(p)
-}
-
 // note has readiness take in a pod as the member shows it.
 func (s *State) note(now time.Time, v podVersion) (dropped, serves bool) {
 	serves = s.serves(&v.Object)
-	before := s.takenBefore(&v.Object)
+	// As it was taken: what the table has, or, of one that it has not yet, what stands of it.
+	before := cmp.Or(s.store.Pod(v.Object.Key), s.baseline.pod(&v.Object))
 	if serves && before != nil && before.UID == v.Object.UID && before.Ready && !v.Object.Ready {
 		s.departures.note(now, Departed{Key: before.Key, UID: before.UID})
 	}
