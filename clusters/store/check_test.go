@@ -178,7 +178,7 @@ func (c *checker) buckets(ns *namespace) {
 
 func (c *checker) totals() {
 	s := c.store
-	c.count.OutdatedPods, c.count.OutdatedServices = s.count.OutdatedPods, s.count.OutdatedServices
+	c.count.OutdatedPods = s.count.OutdatedPods
 	c.expect(c.count == s.count, "counts %+v, want %+v", s.count, c.count)
 	serving := 0
 	for _, p := range s.Pods() {

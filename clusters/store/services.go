@@ -155,11 +155,7 @@ func (s *Store) place(svc *syncer.Service) placement {
 // ServiceOutdated is PodOutdated for a Service.
 func (s *Store) ServiceOutdated(v Versioned[syncer.Service]) bool {
 	held, ok := s.ServiceRevision(v.Object.Key)
-	stale := s.services.stale(v.Object.Namespace, v.RV, ok, held)
-	if stale {
-		s.count.OutdatedServices++
-	}
-	return stale
+	return s.services.stale(v.Object.Namespace, v.RV, ok, held)
 }
 
 // setService makes v the held version, whatever its revision.

@@ -17,10 +17,9 @@ type Stats struct {
 	// HeldPods and HeldServices were absent from the last list and are kept.
 	HeldPods     int
 	HeldServices int
-	// OutdatedPods and OutdatedServices count events, since the start, that were
-	// ignored because they were older than what is held.
-	OutdatedPods     uint64
-	OutdatedServices uint64
+	// OutdatedPods counts events, since the start, that were ignored because they were older
+	// than what is held.
+	OutdatedPods uint64
 }
 
 // Stats counts what is held, in time proportional to the number of Services.
