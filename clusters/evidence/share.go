@@ -33,7 +33,7 @@ func (s *State) Share(replica syncer.Key) Share {
 	}
 	r := s.baseline.replicas[replica]
 	if r == nil {
-		out.Unseen = len(out.Inputs) == 0 && s.stands(replica)
+		out.Unseen = len(out.Inputs) == 0 && s.leavesIdle(replica)
 		return out
 	}
 	if !slices.ContainsFunc(out.Inputs, func(in store.Input) bool { return !in.Pending() }) {
@@ -58,8 +58,8 @@ func (s *State) Share(replica syncer.Key) Share {
 	return out
 }
 
-// stands reports whether a replica in which nothing stands ready is to be left as it is.
-func (s *State) stands(replica syncer.Key) bool {
+// leavesIdle reports whether a replica in which nothing stands ready is to be left as it is.
+func (s *State) leavesIdle(replica syncer.Key) bool {
 	sources, idle := s.baseline.idle[replica]
 	return idle && (!s.synced || slices.ContainsFunc(sources, func(source syncer.Key) bool { return s.isUnlisted(source.Namespace) }))
 }
