@@ -24,14 +24,10 @@ func (s *Store) BeginPods(rv uint64, older bool, leftOut ...string) {
 // revision rv.
 func (s *Store) ListsPod(namespace string, rv uint64) bool { return s.pods.lists(namespace, rv) }
 
-// MarkPod notes that the list shows a pod. Where revisions went back, that of the pod
-// does, too, or its next event would look old.
+// MarkPod notes that the list shows a pod.
 func (s *Store) MarkPod(key syncer.Key, rv uint64, older bool) {
 	if rec := s.record(key); rec != nil {
-		rec.list = s.pods.list
-		if older {
-			rec.rv = min(rec.rv, rv)
-		}
+		s.pods.mark(&rec.list, &rec.rv, rv, older)
 	}
 }
 
@@ -67,10 +63,7 @@ func (s *Store) ListsService(namespace string, rv uint64) bool {
 // MarkService is MarkPod for a Service.
 func (s *Store) MarkService(key syncer.Key, rv uint64, older bool) {
 	if svc := s.service(key); svc != nil {
-		svc.list = s.services.list
-		if older {
-			svc.rv = min(svc.rv, rv)
-		}
+		s.services.mark(&svc.list, &svc.rv, rv, older)
 	}
 }
 

@@ -235,15 +235,9 @@ func (s *Store) MarkManual(o ManualObject, rv uint64, older bool) {
 		return
 	}
 	if o.Slice == "" {
-		m.endpoints.list = table.list
-		if older {
-			m.endpoints.RV = min(m.endpoints.RV, rv)
-		}
+		table.mark(&m.endpoints.list, &m.endpoints.RV, rv, older)
 	} else if r, ok := m.slices[o.Slice]; ok {
-		r.list = table.list
-		if older {
-			r.RV = min(r.RV, rv)
-		}
+		table.mark(&r.list, &r.RV, rv, older)
 		m.putSlice(o.Slice, r)
 	}
 }

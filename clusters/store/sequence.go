@@ -96,6 +96,14 @@ func (t *table) begin(rv uint64, older bool, leftOut ...string) {
 	maps.DeleteFunc(t.deleted, func(namespace string, deleted uint64) bool { return deleted <= t.listedIn(namespace) })
 }
 
+// mark notes that the list shows an object. Where revisions went back, that of the object
+// does, too, or its next event would look old.
+func (t *table) mark(list *uint16, held *uint64, rv uint64, older bool) {
+	if *list = t.list; older {
+		*held = min(*held, rv)
+	}
+}
+
 // lacks reports whether a list at revision rv lacks an object: it has not shown it,
 // and the object is not newer.
 func (t *table) lacks(list uint16, object, rv uint64, older bool) bool {
