@@ -4,7 +4,6 @@
 package evidence
 
 import (
-	"slices"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
@@ -29,7 +28,7 @@ type manual[T Object] struct {
 func beginManual[T Object](s *State, now time.Time, l Listed[T], out *Effects) {
 	t := &manual[T]{}
 	for _, key := range l.Services {
-		if s.store.IsManual(key) && !slices.Contains(l.LeftOut.Namespaces, key.Namespace) {
+		if s.store.IsManual(key) {
 			t.services = append(t.services, key)
 		}
 	}
@@ -72,7 +71,7 @@ func (*manual[T]) uid(o *T) string {
 func (t *manual[T]) id(o *T) object { return manualObject(t.name(o)) }
 
 func (t *manual[T]) begin(s *State, rv uint64, older bool) {
-	s.store.BeginManual(t.ofSlices(), t.services, rv, older)
+	s.store.BeginManual(t.ofSlices(), t.services, rv, older, s.leftOut.names(t.kind())...)
 }
 
 func (*manual[T]) places(*State) []string { return []string{""} }
@@ -92,7 +91,7 @@ func (s *State) lostManual(o store.ManualObject) lost {
 // believed takes what was read for all that there is.
 func (t *manual[T]) believed(s *State) (dirty []store.Dirty) {
 	for _, key := range t.services {
-		if s.quarantine.unsure[key] {
+		if s.quarantine.unsure[key] || s.isLeftOut(t.kind(), key.Namespace) {
 			continue
 		}
 		d, first := s.store.KnowManual(t.ofSlices(), key)

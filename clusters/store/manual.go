@@ -145,15 +145,16 @@ func (m *manual) dropSlice(name string) {
 	delete(m.slices, name)
 }
 
-// BeginManual begins a list of Endpoints, or of slices, that speaks of some Services.
-func (s *Store) BeginManual(slices bool, services []syncer.Key, rv uint64, older bool) {
+// BeginManual begins a list of Endpoints, or of slices, that speaks of some Services, but for those
+// in leftOut, as BeginPods does.
+func (s *Store) BeginManual(slices bool, services []syncer.Key, rv uint64, older bool, leftOut ...string) {
 	for _, key := range services {
 		switch m := s.manual[key]; {
 		case m == nil:
 		case slices:
-			m.slicesTable.begin(rv, older)
+			m.slicesTable.begin(rv, older, leftOut...)
 		default:
-			m.endpointsTable.begin(rv, older)
+			m.endpointsTable.begin(rv, older, leftOut...)
 		}
 	}
 }
