@@ -50,7 +50,7 @@ const (
 func (s *State) lacks(now time.Time, l lost, doubted bool) {
 	a := s.absent[l.id]
 	if a == nil {
-		a = &absence{lost: lost{id: l.id, uid: l.uid}, past: s.quarantine.lost(l.id.Kind)}
+		a = &absence{lost: lost{id: l.id, uid: l.uid}, past: s.lost(l.id.Kind, l.id.Key.Namespace)}
 		s.absent[l.id] = a
 	}
 	if s.refile(a, l); l.held != 0 { // else a list from the past has effaced it

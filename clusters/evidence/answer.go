@@ -56,7 +56,7 @@ func (s *State) answered(now time.Time, e Answer, out *Effects) {
 // whatever was shown of it since the question.
 func (s *State) notFound(now time.Time, r Read, out *Effects) {
 	id := object{r.Kind, r.Key}
-	if r.UID != "" && !s.quarantine.lost(r.Kind) {
+	if r.UID != "" && !s.lost(r.Kind, r.Key.Namespace) {
 		s.noteGone(now, id, r.UID)
 		if l, held := s.heldAs(id); held && l.uid == r.UID && s.absent[id] == nil {
 			s.lacks(now, l, true)
@@ -107,7 +107,7 @@ func (s *State) isWritten(now time.Time, a *absence, w Written, q *inquiry, out 
 func (s *State) unwritten(now time.Time, r Read, w Written) (gone []*absence) {
 	missed := func(id object) bool { return slices.Contains(r.Objects, id.writtenIn()) && !w.has(id) }
 	for o, rv := range s.store.ManualRevisions(r.Key) {
-		if l := s.lostManual(o); rv <= r.Revision && missed(l.id) && s.absent[l.id] == nil && !s.quarantine.lost(l.id.Kind) {
+		if l := s.lostManual(o); rv <= r.Revision && missed(l.id) && s.absent[l.id] == nil && !s.lost(l.id.Kind, r.Key.Namespace) {
 			s.lacks(now, l, true)
 		}
 	}

@@ -31,6 +31,8 @@ type beside struct {
 	// refused is what was decided for the last list of a kind, unseen that for the last stream;
 	// listed is true once one of this process showed it, sure where the last that did is believed.
 	refused, unseen, listed, sure [Pods + 1]bool
+	// lists counts those that came in peace.
+	lists [Pods + 1]int
 	// dead pods are the first ones. stood are those that stand, nil before any did.
 	dead  int
 	stood map[int]bool
@@ -42,7 +44,8 @@ type beside struct {
 type besideEnd int
 
 const (
-	// streamsResume: when lists have shown it once more, they leave it out, and streams show it.
+	// streamsResume: when lists have shown it once more, they leave it out, and streams show it. So
+	// does the second list, also where the first is in doubt.
 	streamsResume besideEnd = iota + 1
 	// servicesAreRefused: since the first restart its Services are refused, for good.
 	servicesAreRefused
@@ -68,7 +71,8 @@ func (b *beside) list(kind Kind) (shown bool, out LeftOut) {
 	case !b.granted:
 		b.refused[kind] = refused
 	default:
-		b.refused[kind] = b.end == streamsResume && b.sure[kind]
+		b.refused[kind] = b.end == streamsResume && (b.sure[kind] || b.lists[kind] == 1)
+		b.lists[kind]++
 	}
 	if b.refused[kind] {
 		out.Namespaces = []string{besideNamespace}
@@ -95,8 +99,8 @@ func (b *beside) die(often int) {
 	}
 }
 
-// watched is a watch that follows, as far as it may: where a list showed it, it goes on from
-// there, be it left out by later ones.
+// watched is a watch that follows, as far as it may: where a list showed it, and be that in doubt, it
+// goes on from there, be it left out by later ones.
 func (b *beside) watched(s *State, e Watched) Watched {
 	if b == nil || e.Phase != Following || e.Kind > Pods {
 		return e
@@ -104,7 +108,7 @@ func (b *beside) watched(s *State, e Watched) Watched {
 	if !b.refused[e.Kind] {
 		b.sure[e.Kind] = !s.quarantine.doubted(e.Kind)
 	}
-	resumes := b.sure[e.Kind] && (b.granted || b.dice.IntN(3) == 0) && !b.neverAgain(e.Kind)
+	resumes := b.listed[e.Kind] && (b.granted || b.dice.IntN(3) == 0) && !b.neverAgain(e.Kind)
 	if b.unseen[e.Kind] = b.refused[e.Kind] && !resumes; b.unseen[e.Kind] {
 		e.Fault, e.LeftOut = Fault{Denial, errCut}, []string{besideNamespace}
 		if e.Kind == Pods {

@@ -22,19 +22,21 @@ type leftOut struct {
 	// last are those that the last list of a kind says nothing of, unlisted those of them that
 	// none has shown.
 	last, unlisted [kinds]map[string]bool
+	// unconfirmed are those that no list that is believed has shown since the store went back in
+	// time, by when the first that is left them out.
+	unconfirmed [kinds]map[string]time.Time
 }
 
 // names are those that the last list of a kind says nothing of, in no order.
 func (l *leftOut) names(kind Kind) []string { return slices.Collect(maps.Keys(l.last[kind])) }
 
 // leaveOut takes in which namespaces a list says nothing of, before anything else of it.
-func (s *State) leaveOut(kind Kind, refused LeftOut) {
+func (s *State) leaveOut(now time.Time, kind Kind, refused LeftOut) {
 	former, last := s.leftOut.last[kind], setOf(refused.Namespaces)
 	s.leftOut.last[kind] = last
-	if len(refused.Unlisted) > 0 {
-		unlisted := setOf(refused.Unlisted)
-		maps.Copy(unlisted, s.leftOut.unlisted[kind])
-		s.leftOut.unlisted[kind] = unlisted
+	s.leftOut.unlisted[kind] = joined(s.leftOut.unlisted[kind], refused.Unlisted)
+	if s.quarantine.lost(kind) {
+		s.leaveUnconfirmed(now, kind, refused.Namespaces)
 	}
 	s.mayAsk(kind, former)
 	for _, a := range s.absentIn(kind, last) {
@@ -46,9 +48,25 @@ func (s *State) leaveOut(kind Kind, refused LeftOut) {
 	}
 }
 
+// leaveUnconfirmed notes namespaces that a list leaves out while none of the kind was believed since
+// the store went back: what lists in doubt have shown is as if none had.
+func (s *State) leaveUnconfirmed(now time.Time, kind Kind, namespaces []string) {
+	if kind <= Pods && !s.listed[kind] {
+		s.leftOut.unlisted[kind] = joined(s.leftOut.unlisted[kind], namespaces)
+	}
+	for _, namespace := range namespaces {
+		if s.leftOut.unconfirmed[kind] == nil {
+			s.leftOut.unconfirmed[kind] = map[string]time.Time{}
+		}
+		if s.leftOut.unconfirmed[kind][namespace].IsZero() {
+			s.leftOut.unconfirmed[kind][namespace] = now
+		}
+	}
+}
+
 // followed takes in that the stream of a kind shows namespaces that the last list left out. It
 // goes on where it was, so that nothing of them is to be listed: what lists before that lacked
-// is asked for now.
+// is asked for now. Where those were in doubt, nobody knows what they lacked: the kind is listed.
 func (s *State) followed(now time.Time, kind Kind, out *Effects) {
 	w := &s.reach.watches[kind]
 	if w.phase != Following {
@@ -56,7 +74,12 @@ func (s *State) followed(now time.Time, kind Kind, out *Effects) {
 	}
 	shown := map[string]bool{}
 	for namespace := range s.leftOut.last[kind] {
-		if !slices.Contains(w.leftOut, namespace) && !s.leftOut.unlisted[kind][namespace] {
+		switch {
+		case slices.Contains(w.leftOut, namespace):
+		case s.isUnconfirmed(kind, namespace): // ever more seldom
+			since := s.leftOut.unconfirmed[kind][namespace]
+			s.dueBy(kind, s.listedAt[kind].Add(max(min(now.Sub(since), time.Minute), s.cfg.ConfirmAfter)))
+		case !s.leftOut.unlisted[kind][namespace]:
 			shown[namespace] = true
 			delete(s.leftOut.last[kind], namespace)
 		}
@@ -92,8 +115,13 @@ func (s *State) absentIn(kind Kind, namespaces map[string]bool) (all []*absence)
 	return all
 }
 
-func setOf(names []string) map[string]bool {
-	set := map[string]bool{}
+func setOf(names []string) map[string]bool { return joined(map[string]bool{}, names) }
+
+// joined adds names to a set, which may be nil.
+func joined(set map[string]bool, names []string) map[string]bool {
+	if set == nil && len(names) > 0 {
+		set = map[string]bool{}
+	}
 	for _, name := range names {
 		set[name] = true
 	}
@@ -106,6 +134,19 @@ func (s *State) isLeftOut(kind Kind, namespace string) bool {
 		return s.leftOut.last[Endpoints][namespace] || s.leftOut.last[Slices][namespace]
 	}
 	return s.leftOut.last[kind][namespace]
+}
+
+// lost reports whether what lists of a kind lack in a namespace may be of a time that was lost: none
+// that is believed has shown it since.
+func (s *State) lost(kind Kind, namespace string) bool {
+	if kind == Manual {
+		return s.lost(Endpoints, namespace) || s.lost(Slices, namespace)
+	}
+	return s.quarantine.lost(kind) || s.isUnconfirmed(kind, namespace)
+}
+
+func (s *State) isUnconfirmed(kind Kind, namespace string) bool {
+	return !s.leftOut.unconfirmed[kind][namespace].IsZero()
 }
 
 // isUnlisted reports whether no list of Services, or none of pods, has shown a namespace.
@@ -151,6 +192,7 @@ func (s *State) isBlind(namespace string) bool { return slices.Contains(s.blind(
 // announceListed announces what a believed list of a kind has shown the first time of
 // namespaces that former ones left out.
 func (s *State) announceListed(kind Kind, out *Effects) {
+	maps.DeleteFunc(s.leftOut.unconfirmed[kind], func(namespace string, _ time.Time) bool { return !s.isLeftOut(kind, namespace) })
 	shown := maps.Clone(s.leftOut.unlisted[kind])
 	maps.DeleteFunc(shown, func(namespace string, _ bool) bool { return s.leftOut.last[kind][namespace] })
 	if len(shown) == 0 {

@@ -160,7 +160,7 @@ func (r *list[T]) date(s *State, now time.Time, _ *Effects) bool {
 		if r.Older && (s.quarantine.err == nil || s.quarantine.isFurther(r.kind(), r.Revision)) {
 			s.wentBack(now, r.kind())
 		}
-		s.leaveOut(r.kind(), r.LeftOut)
+		s.leaveOut(now, r.kind(), r.LeftOut)
 		r.before, r.where = s.takeCounts(r.kind()), r.places(s)
 		r.begin(s, r.Revision, r.Older)
 		if r.doubted = s.quarantine.doubts(now, s.cfg.Limits, r.kind(), r.Older, r.Revision); !r.doubted {

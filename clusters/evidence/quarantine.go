@@ -121,14 +121,8 @@ func (s *State) endQuarantine() {
 	q.err = nil
 }
 
-// lost reports whether what a kind lacks may be of the time that was lost: none of its
-// lists was believed since.
-func (q *quarantine) lost(kind Kind) bool {
-	if kind == Manual {
-		return q.lost(Endpoints) || q.lost(Slices)
-	}
-	return q.err != nil && !q.anew[kind]
-}
+// lost reports whether none of the lists of a kind was believed since the member went back.
+func (q *quarantine) lost(kind Kind) bool { return q.err != nil && !q.anew[kind] }
 
 // end ends the quarantine by hand. It returns the kinds of which nothing was taken in.
 func (q *quarantine) end() (doubted []Kind) {

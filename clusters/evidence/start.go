@@ -324,7 +324,7 @@ func (s *State) doubts(r *baselineReplica, is presence) (open []doubt, done []*b
 func (s *State) lacksBaseline(now time.Time, id object, e *baselineEndpoint) *absence {
 	a := s.absent[id]
 	if a == nil {
-		a = &absence{lost: lost{id: id}, since: now, past: s.quarantine.lost(id.Kind)}
+		a = &absence{lost: lost{id: id}, since: now, past: s.lost(id.Kind, id.Key.Namespace)}
 		if id.Kind == Pods {
 			a.uid = e.endpoint.Target.UID
 			s.address(a, []netip.Addr{e.endpoint.Addr})

@@ -346,7 +346,7 @@ func (w *words) answered(s *shell, a Answer) {
 			}
 		}
 	case NotFound:
-		if a.Kind < kinds && a.UID != "" && !s.state.quarantine.lost(a.Kind) {
+		if a.Kind < kinds && a.UID != "" && !s.state.lost(a.Kind, a.Key.Namespace) {
 			if w.dead[a.Kind] == nil {
 				w.dead[a.Kind] = map[string]bool{}
 			}
