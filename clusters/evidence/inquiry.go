@@ -224,11 +224,15 @@ func (s *State) askable(kind Kind, open []*absence, q *inquiry) (spokenFor []*ab
 }
 
 // lookTwice is for objects that may not be asked for: what two lists lack, ConfirmAfter
-// apart, goes, unless it is too much of the member.
+// apart, goes, unless it is too much of the member. After the store went back the first that is
+// believed begins that anew.
 func (s *State) lookTwice(now time.Time, kind Kind, losses []loss, before map[syncer.Key]int, empty bool, out *Effects) {
 	var confirmed []*absence
 	waits := false
 	for _, a := range s.lacking(kind) {
+		if a.state == mayNotAsk && s.lost(kind, a.id.Key.Namespace) {
+			a.since, a.state = now, notAsked
+		}
 		if a.state == mayNotAsk {
 			waits = true
 			if !s.lackedAgain(a, now).Before(a.since.Add(s.cfg.ConfirmAfter)) {

@@ -194,10 +194,10 @@ func (s *State) judgeIdle(now time.Time, out *Effects) {
 }
 
 // isMissed reports whether lists lack the pod of an endpoint that stands, and nobody has
-// asked for it.
+// asked for it. A list in doubt may have shown it.
 func (s *State) isMissed(e *baselineEndpoint) bool {
 	pod, named := e.pod()
-	return named && len(e.waits) == 0 && s.store.Pod(pod) == nil && !s.isLeftOut(Pods, pod.Namespace) && !s.leftOut.unlisted[Pods][pod.Namespace]
+	return named && len(e.waits) == 0 && s.store.Pod(pod) == nil && !s.quarantine.doubted(Pods) && !s.isLeftOut(Pods, pod.Namespace) && !s.leftOut.unlisted[Pods][pod.Namespace]
 }
 
 // presence is what the Services behind a replica that stands have in the member now,
