@@ -525,7 +525,7 @@ func (s *shell) soft(replica string, before, after contribution) {
 			s.note("    %s of %s is taken, and lives", show1(ep), replica)
 		}
 	}
-	s.takenSoft += wrong
+	s.takenSoft += min(wrong, max(0, had-has)) // what is replaced is none
 	s.hadReady += had
 	if wrong == 0 || s.mayNotAsk() {
 		return // see lookedTwice
