@@ -69,6 +69,27 @@ func (e *baselineEndpoint) pod() (syncer.Key, bool) {
 	return pod.Key, pod.Kind == "Pod" && pod.Name != "" && pod.UID != "" && !e.byHand
 }
 
+// namespace is that of the pod that an endpoint is of; "" where it is of none.
+func (e *baselineEndpoint) namespace() string {
+	if pod, named := e.pod(); named {
+		return pod.Namespace
+	}
+	return ""
+}
+
+// sources are those of its replica that may give an endpoint.
+func (e *baselineEndpoint) sources() []syncer.Key { return sourcesIn(e.namespace(), e.in.sources) }
+
+// sourcesIn are the Services that may select pods of a namespace: those in it, or all where none
+// of them is on record.
+func sourcesIn(namespace string, all []syncer.Key) []syncer.Key {
+	is := slices.DeleteFunc(slices.Clone(all), func(source syncer.Key) bool { return source.Namespace != namespace })
+	if len(is) == 0 {
+		return all
+	}
+	return is
+}
+
 // counted is what counts as one endpoint, as for a member: a pod, however many addresses it
 // has, or where there is none an address, in however many lists it stands.
 type counted struct {

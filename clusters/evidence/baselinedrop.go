@@ -81,42 +81,59 @@ func (s *State) meetBaseline(p *syncer.Pod, out *Effects) {
 	var drop []*baselineEndpoint
 	for _, e := range endpoints {
 		same := e.endpoint.Target.UID == taken.UID && store.HasAddress(&taken, e.endpoint.Addr) && !taken.Terminal
-		ready := !taken.Terminating() && taken.Ready || s.published(e.in) ||
-			!taken.Terminating() && s.ruledReady(e.in, p.Key)
+		ready := !taken.Terminating() && taken.Ready || s.published(e) ||
+			!taken.Terminating() && s.ruledReady(e, p.Key)
 		if same && !ready {
 			s.damping.fell(e)
 		}
-		if !same || !ready || e.in.judged && (!s.lacksSource(e.in) || s.gives(e)) {
+		if !same || !ready || s.isJudged(e) && (!s.lacksSource(e.sources()) || s.gives(e)) {
 			drop = append(drop, e)
 		}
 	}
 	s.dropAll(drop, (*pods)(nil).cause(p, 0, "relist"), out)
 }
 
-// ruledReady reports whether rules make a pod of a replica that stands ready, or may, as far
-// as what they read is not known.
-func (s *State) ruledReady(r *baselineReplica, pod syncer.Key) bool {
+// isJudged reports whether an endpoint was compared with what the member shows, or can be,
+// though others of its replica cannot.
+func (s *State) isJudged(e *baselineEndpoint) bool {
+	if e.in.judged || !s.synced {
+		return e.in.judged
+	}
+	views := s.views(e.in)
+	return views("").pending && !views(e.namespace()).pending
+}
+
+// ruledReady reports whether rules make a pod that stands ready, or may, as far as what they
+// read is not known.
+func (s *State) ruledReady(e *baselineEndpoint, pod syncer.Key) bool {
 	d := s.cfg.Decider
 	if d == nil || !d.Readies() {
 		return false
 	}
-	return d.ReadsService() && s.lacksSource(r) || d.ReadsNode() && !s.listed[Nodes] || s.store.MakesReady(d, pod, r.sources)
+	return d.ReadsService() && s.lacksSource(e.sources()) || d.ReadsNode() && !s.listed[Nodes] || s.store.MakesReady(d, pod, e.sources())
 }
 
-// published reports whether a replica that stands takes every pod for ready: as its
-// Services say, or while one is not known the record.
-func (s *State) published(r *baselineReplica) bool {
-	return slices.ContainsFunc(r.sources, func(source syncer.Key) bool {
+// published reports whether a pod that stands is taken for ready whatever it says: as its
+// Services have it, or while one is not known the record.
+func (s *State) published(e *baselineEndpoint) bool {
+	return slices.ContainsFunc(e.sources(), func(source syncer.Key) bool {
 		if s.store.Service(source) == nil {
-			return slices.Contains(r.publishing, source)
+			return slices.Contains(e.in.publishing, source)
 		}
 		return s.store.Publishes(source)
 	})
 }
 
-// lacksSource reports whether a Service that fed a replica is absent.
-func (s *State) lacksSource(r *baselineReplica) bool {
-	return slices.ContainsFunc(r.sources, func(source syncer.Key) bool {
+// lacksSourceOf reports whether a Service may be absent that a pod stood for as it turned.
+func (s *State) lacksSourceOf(d *downPod) bool {
+	return slices.ContainsFunc(d.stood, func(r *baselineReplica) bool {
+		return s.lacksSource(sourcesIn(d.reported.Object.Namespace, r.sources))
+	})
+}
+
+// lacksSource reports whether one of the Services that fed a replica is absent.
+func (s *State) lacksSource(sources []syncer.Key) bool {
+	return slices.ContainsFunc(sources, func(source syncer.Key) bool {
 		_, found := s.store.Source(source)
 		return !found && s.follows(source.Namespace)
 	})
@@ -146,17 +163,15 @@ func (s *State) baselineReused(addr netip.Addr, p *syncer.Pod, listed bool, out 
 func (s *State) baselineSourceGone(source syncer.Key, cause Cause, out *Effects) {
 	var drop []*baselineEndpoint
 	for _, r := range s.baseline.fedBy(source) {
-		if !slices.ContainsFunc(r.sources, func(other syncer.Key) bool {
-			return other != source && (s.store.Service(other) != nil || s.absent[object{Services, other}] != nil)
-		}) {
-			drop = append(drop, r.open()...)
-		} else if !slices.ContainsFunc(r.sources, func(other syncer.Key) bool {
-			return other != source && (s.store.IsManual(other) || s.store.Service(other) == nil)
-		}) {
-			for _, e := range r.open() {
-				if _, named := e.pod(); !named { // nobody else can have written it
-					drop = append(drop, e)
-				}
+		for _, e := range r.open() {
+			_, named := e.pod()
+			others := without(slices.Clone(e.sources()), source)
+			mayGive := slices.ContainsFunc(others, s.mayBeThere)
+			if mayGive && !named { // or nobody else can have written it
+				mayGive = slices.ContainsFunc(others, func(other syncer.Key) bool { return s.store.IsManual(other) || s.store.Service(other) == nil })
+			}
+			if !mayGive && slices.Contains(e.sources(), source) {
+				drop = append(drop, e)
 			}
 		}
 		if cause.Event != "released" { // which is no proof
@@ -164,6 +179,11 @@ func (s *State) baselineSourceGone(source syncer.Key, cause Cause, out *Effects)
 		}
 	}
 	s.dropAll(drop, cause, out)
+}
+
+// mayBeThere reports whether a Service is there, for all that is known.
+func (s *State) mayBeThere(service syncer.Key) bool {
+	return s.store.Service(service) != nil || s.absent[object{Services, service}] != nil || s.leftOut.unlisted[Services][service.Namespace]
 }
 
 // serviceShown drops what stands of replicas whose Services are all shown: their own
@@ -176,21 +196,24 @@ func (s *State) serviceShown(now time.Time, service syncer.Key, out *Effects) {
 		if !s.synced && s.cfg.Decider != nil || slices.Contains(r.publishing, service) && !s.store.Publishes(service) {
 			s.meetAgain(r, out)
 		}
-		if s.presence(r).pending {
-			r.judged = false // what is written by hand is to be read first
-			continue
+		if !s.synced {
+			continue // nothing is judged yet
 		}
-		unjudged = unjudged || !r.judged
-		lacks, manual := s.lacksSource(r), slices.ContainsFunc(r.sources, s.store.IsManual)
+		views := s.views(r)
+		pending := views("").pending
+		r.judged = r.judged && !pending // what is written by hand is to be read first
+		unjudged = unjudged || !r.judged && !pending
+		manual := slices.ContainsFunc(r.sources, s.store.IsManual)
 		for _, e := range r.open() {
 			pod, named := e.pod()
-			if named && r.judged && s.store.Pod(pod) != nil && (!lacks || s.gives(e)) || !named && !lacks && !manual && s.synced {
+			lacks, judged := s.lacksSource(e.sources()), r.judged || pending && !views(e.namespace()).pending
+			if named && judged && s.store.Pod(pod) != nil && (!lacks || s.gives(e)) || !named && !pending && !lacks && !manual {
 				drop = append(drop, e)
 			}
 		}
 	}
 	s.dropAll(drop, Cause{Kind: "Service", Event: "relist", Key: service}, out)
-	if s.synced && unjudged {
+	if unjudged {
 		s.judgeBaseline(now, out)
 	}
 }

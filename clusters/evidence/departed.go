@@ -147,7 +147,7 @@ func (s *State) isAway(what Departed) bool {
 }
 
 // departed are the endpoints that stand of what went: of a replica of several Services what all
-// of them have lost.
+// have lost that may give it.
 func (st *baseline) departed(gone []Departed) (all []*baselineEndpoint) {
 	is := map[Departed]bool{}
 	for _, what := range gone {
@@ -162,7 +162,8 @@ func (st *baseline) departed(gone []Departed) (all []*baselineEndpoint) {
 					named && is[Departed{Key: pod, UID: uid, From: source}]
 			}
 			left := named && (is[Departed{UID: uid}] || is[Departed{Key: pod, UID: uid, Addr: e.endpoint.Addr}] || len(r.publishing) == 0 && is[Departed{Key: pod, UID: uid}])
-			if left || len(r.sources) > 0 && !slices.ContainsFunc(r.sources, func(source syncer.Key) bool { return !lost(source) }) {
+			sources := e.sources()
+			if left || len(sources) > 0 && !slices.ContainsFunc(sources, func(source syncer.Key) bool { return !lost(source) }) {
 				all = append(all, e)
 			}
 		}

@@ -252,7 +252,7 @@ func (s *State) stillServes(d *downPod) bool {
 	if s.isBlind(d.reported.Object.Namespace) { // nobody would see it come back
 		return false
 	}
-	return s.serves(&d.reported.Object) || slices.ContainsFunc(d.stood, s.lacksSource)
+	return s.serves(&d.reported.Object) || s.lacksSourceOf(d)
 }
 
 // serves reports whether a pod is behind a Service that is replicated.

@@ -58,7 +58,7 @@ func (s *State) sync(now time.Time, out *Effects) {
 // What a Service that lists lack says of them nobody knows.
 func (s *State) forgetPublished(out *Effects) {
 	for _, d := range maps.Clone(s.readiness.down) {
-		if !s.store.Serves(&d.reported.Object) && !slices.ContainsFunc(d.stood, s.lacksSource) {
+		if !s.store.Serves(&d.reported.Object) && !s.lacksSourceOf(d) {
 			s.readiness.forget(d)
 			s.override(&d.reported.Object, out)
 		}
@@ -71,9 +71,9 @@ func (s *State) judgeBaseline(now time.Time, out *Effects) {
 	s.announce(out, Change{Cause: Cause{Kind: "Cluster", Event: "relist"}, Dirty: keptDirty(s.compareBaseline(now, out))})
 }
 
-// compareBaseline compares what stands with what the member shows. Of a replica whose
-// hand-written endpoints have not been read only pods that lists lack can be compared. It
-// returns the others.
+// compareBaseline compares what stands with what the member shows, and returns the replicas of
+// which all could be compared. Where hand-written endpoints, or a namespace, have not been read,
+// those are pods that lists lack, and pods of other namespaces: a Service selects in its own.
 func (s *State) compareBaseline(now time.Time, out *Effects) (judged []syncer.Key) {
 	doubts := map[*baselineReplica][]doubt{}
 	var losses, early []loss
@@ -83,10 +83,8 @@ func (s *State) compareBaseline(now time.Time, out *Effects) (judged []syncer.Ke
 		if r.judged {
 			continue
 		}
-		is := presence{pending: true, wanted: true, computed: true} // for all that is known
-		if s.synced {
-			is = s.presence(r)
-		}
+		views := s.views(r)
+		is := views("")
 		if !is.pending {
 			r.judged, judged = true, append(judged, key)
 		}
@@ -94,7 +92,7 @@ func (s *State) compareBaseline(now time.Time, out *Effects) (judged []syncer.Ke
 			drop = append(drop, r.open()...)
 			continue
 		}
-		open, done := s.doubts(r, is)
+		open, done := s.doubts(r, views)
 		for _, e := range done {
 			if s.gives(e) && !s.isRuledOut(e) {
 				s.dropBaseline(e) // nothing leaves
@@ -182,8 +180,11 @@ func (s *State) judgeIdle(now time.Time, out *Effects) {
 	}
 	for _, r := range s.baseline.replicas {
 		if !r.judged {
-			is := s.presence(r)
-			idle = idle || !is.pending || is.computed && slices.ContainsFunc(r.open(), s.isMissed)
+			views := s.views(r)
+			idle = idle || !views("").pending || slices.ContainsFunc(r.open(), func(e *baselineEndpoint) bool {
+				is := views(e.namespace())
+				return len(e.waits) == 0 && !is.pending || is.computed && s.isMissed(e)
+			})
 		} else if slices.ContainsFunc(r.open(), func(e *baselineEndpoint) bool { return len(e.waits) == 0 }) {
 			r.judged, idle = false, true
 		}
@@ -200,9 +201,9 @@ func (s *State) isMissed(e *baselineEndpoint) bool {
 	return named && len(e.waits) == 0 && s.store.Pod(pod) == nil && !s.quarantine.doubted(Pods) && !s.isLeftOut(Pods, pod.Namespace) && !s.leftOut.unlisted[Pods][pod.Namespace]
 }
 
-// presence is what the Services behind a replica that stands have in the member now,
-// wherever they are placed: an edit of the configuration while nobody was running is
-// no loss, and what is lost at its source is one wherever it would have gone.
+// presence is what the Services behind a replica that stands, or those of one namespace, have in
+// the member now, wherever they are placed: an edit of the configuration while nobody was running
+// is no loss, and what is lost at its source is one wherever it would have gone.
 type presence struct {
 	ready int
 	// pending is true while hand-written endpoints have not been read, the pods of a Service
@@ -218,14 +219,30 @@ type presence struct {
 	computed bool
 }
 
-func (s *State) presence(r *baselineReplica) (is presence) {
+// views returns what is behind the endpoints of a namespace in a replica now, with "" behind all.
+func (s *State) views(r *baselineReplica) func(namespace string) presence {
 	sources := slices.Clone(r.sources)
 	for _, source := range s.store.Sources(r.key) {
 		if !slices.Contains(sources, source) {
 			sources = append(sources, source)
 		}
 	}
-	is.sources = sources
+	parts := map[string]presence{}
+	return func(namespace string) presence {
+		is, known := parts[namespace]
+		if !known {
+			is = s.presence(sourcesIn(namespace, sources))
+			parts[namespace] = is
+		}
+		return is
+	}
+}
+
+func (s *State) presence(sources []syncer.Key) presence {
+	if !s.synced {
+		return presence{pending: true, wanted: true, computed: true} // for all that is known
+	}
+	is := presence{sources: sources}
 	for _, source := range sources {
 		src, found := s.store.Source(source)
 		switch {
@@ -257,7 +274,7 @@ func (s *State) gives(e *baselineEndpoint) bool {
 			return found && src.Manual && src.Known && s.store.ServesManual(source)(e.endpoint)
 		})
 	}
-	if slices.ContainsFunc(s.store.Sources(e.in.key), func(source syncer.Key) bool { return s.isUnread(source) }) {
+	if slices.ContainsFunc(s.store.Sources(e.in.key), func(source syncer.Key) bool { return source.Namespace == key.Namespace && s.isUnread(source) }) {
 		return false // it gives nothing yet
 	}
 	p := s.store.Pod(key)
@@ -283,20 +300,22 @@ type doubt struct {
 // doubts tells the endpoints that the member says nothing of from those that are done.
 // A pod that is not shown may be one of a Service that is; if none is, it goes with the
 // last of them that is absent.
-func (s *State) doubts(r *baselineReplica, is presence) (open []doubt, done []*baselineEndpoint) {
-	var services, byHand []object
-	for _, source := range is.absent {
-		services = append(services, object{Services, source})
-	}
-	for _, source := range is.manual {
+func (s *State) doubts(r *baselineReplica, views func(namespace string) presence) (open []doubt, done []*baselineEndpoint) {
+	var byHand []object
+	for _, source := range views("").manual {
 		if r.written == nil || slices.Contains(r.sources, source) { // of others nothing stands
 			byHand = append(byHand, object{Manual, source})
 		}
 	}
 	for _, e := range r.open() {
 		pod, named := e.pod()
-		var objects []object
+		is := views(e.namespace())
+		var objects, services []object
+		for _, source := range is.absent {
+			services = append(services, object{Services, source})
+		}
 		switch {
+		case !is.wanted:
 		case s.synced && s.gives(e):
 		case is.pending && !(is.computed && s.isMissed(e)):
 			continue
