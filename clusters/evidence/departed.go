@@ -91,6 +91,23 @@ func (s *State) noteLeft(now time.Time, was *syncer.Pod, from []syncer.Key) {
 	}
 }
 
+// noteWithdrawn remembers what a Service has taken back that was replicated, or published its
+// pods: that itself, or what is not ready of these.
+func (s *State) noteWithdrawn(now time.Time, service syncer.Key, replicated, published bool) {
+	if _, is := s.store.Placed(service); replicated && !is {
+		s.departures.note(now, Departed{Key: service})
+	}
+	pods, effective := s.store.Selected(service)
+	if !published || effective == nil || s.store.Publishes(service) {
+		return
+	}
+	for p := range pods {
+		if !store.IsReady(p) {
+			s.departures.note(now, Departed{Key: p.Key, UID: p.UID, From: service})
+		}
+	}
+}
+
 // SeenGone are the pods that were seen to go for good, or are going: whatever others have seen
 // since, those do not come back. What else left since a moment, and is not back, is among them.
 func (s *State) SeenGone(since time.Time) (gone []Departed) {
@@ -133,7 +150,7 @@ func (s *State) Lost(standing map[syncer.Key]Standing) map[syncer.Key][]netip.Ad
 func (s *State) isAway(what Departed) bool {
 	switch p := s.store.Pod(what.Key); {
 	case what.From != syncer.Key{}:
-		return !s.store.Selects(what.From, what.Key)
+		return !s.store.Selects(what.From, what.Key) || !s.store.Publishes(what.From) && !store.IsReady(s.store.As(what.From, p))
 	case what.UID != "" && what.Addr.IsValid():
 		return p != nil && p.UID == what.UID && !store.HasAddress(p, what.Addr)
 	case what.UID != "":
@@ -143,7 +160,8 @@ func (s *State) isAway(what Departed) bool {
 	case what.Addr.IsValid():
 		return s.store.IsManual(what.Key) && !s.store.ManualAddresses(what.Key)[what.Addr]
 	}
-	return s.store.Service(what.Key) == nil
+	_, replicated := s.store.Placed(what.Key)
+	return !replicated
 }
 
 // departed are the endpoints that stand of what went: of a replica of several Services what all

@@ -49,8 +49,13 @@ func TestDeparted(t *testing.T) {
 	reselected := webService
 	reselected.RV, reselected.Object.Selector = 11, map[string]string{"app": "other"}
 	dbService := store.Versioned[syncer.Service]{RV: 10, Object: syncer.Service{Key: db, UID: "db", ClusterIP: "None"}}
+	serviceAs := func(svc store.Versioned[syncer.Service], rv uint64, external, publishes bool) *Seen[syncer.Service] {
+		svc.RV, svc.Object.ExternalName, svc.Object.PublishNotReadyAddresses = rv, external, publishes
+		return &Seen[syncer.Service]{Versioned: svc}
+	}
 	first := written("10.1.0.1", "10.1.0.2")
 	first.RV = 10
+	takenBack := []Event{serviceAs(webService, 11, false, true), &Seen[syncer.Pod]{Versioned: pod("1", down)}, serviceAs(webService, 12, false, false)}
 	all := []string{"10.0.0.1", "10.0.0.2", "10.1.0.1", "10.1.0.2", "10.1.0.3"}
 	without := func(addrs ...string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(a string) bool { return slices.Contains(addrs, a) })
@@ -60,7 +65,9 @@ func TestDeparted(t *testing.T) {
 		events []Event
 		// publishes is true where what stands of web is on record as published.
 		publishes bool
-		want      []string
+		// beside is true where a Service of another namespace feeds the replica of web, too.
+		beside bool
+		want   []string
 	}{
 		"nothing":          {want: all},
 		"a pod is deleted": {events: []Event{&Gone[syncer.Pod]{pod("1", nil)}}, want: without("10.0.0.1")},
@@ -75,10 +82,17 @@ func TestDeparted(t *testing.T) {
 		"a pod gets other labels":          {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", other)}}, want: without("10.0.0.1")},
 		"and its own again": {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", other)},
 			&Seen[syncer.Pod]{Versioned: podVersion{Object: pod("1", nil).Object, RV: 12}}}, want: all},
-		"a pod gets another address":   {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", moved)}}, want: without("10.0.0.1")},
-		"a Service selects other pods": {events: []Event{&Seen[syncer.Service]{Versioned: reselected}}, want: without("10.0.0.1", "10.0.0.2")},
-		"a slice goes over":            {events: []Event{&Seen[store.Slice]{Versioned: sliceOf("web", 11)}}, want: without("10.1.0.3")},
-		"in a list":                    {events: []Event{Listed[syncer.Pod]{Items: []podVersion{pod("1", down), pod("2", nil)}, Revision: 20}}, want: without("10.0.0.1")},
+		"a pod gets another address":                       {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", moved)}}, want: without("10.0.0.1")},
+		"a Service selects other pods":                     {events: []Event{&Seen[syncer.Service]{Versioned: reselected}}, want: without("10.0.0.1", "10.0.0.2")},
+		"a slice goes over":                                {events: []Event{&Seen[store.Slice]{Versioned: sliceOf("web", 11)}}, want: without("10.1.0.3")},
+		"a Service is not replicated any more":             {events: []Event{serviceAs(webService, 11, true, false)}, want: without("10.0.0.1", "10.0.0.2")},
+		"and is replicated again":                          {events: []Event{serviceAs(webService, 11, true, false), serviceAs(webService, 12, false, false)}, want: all},
+		"one of hand-written endpoints is not":             {events: []Event{serviceAs(dbService, 11, true, false)}, want: without("10.1.0.1", "10.1.0.2", "10.1.0.3")},
+		"a Service does not publish its pods any more":     {publishes: true, want: without("10.0.0.1"), events: takenBack},
+		"and one of them is ready by then":                 {publishes: true, want: all, events: append(takenBack, &Seen[syncer.Pod]{Versioned: podVersion{Object: pod("1", nil).Object, RV: 13}})},
+		"a pod of one of two namespaces gets other labels": {beside: true, events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", other)}}, want: without("10.0.0.1")},
+		"a Service of one of two namespaces is deleted":    {beside: true, events: []Event{&Gone[syncer.Service]{webService}}, want: without("10.0.0.1", "10.0.0.2")},
+		"in a list": {events: []Event{Listed[syncer.Pod]{Items: []podVersion{pod("1", down), pod("2", nil)}, Revision: 20}}, want: without("10.0.0.1")},
 		"and is ready again": {events: []Event{&Seen[syncer.Pod]{Versioned: pod("1", down)},
 			&Seen[syncer.Pod]{Versioned: podVersion{Object: pod("1", nil).Object, RV: 12}}}, want: all},
 		"a Service is deleted":                {events: []Event{&Gone[syncer.Service]{webService}}, want: without("10.0.0.1", "10.0.0.2")},
@@ -89,7 +103,7 @@ func TestDeparted(t *testing.T) {
 		"the store went back":                 {events: []Event{&Gone[syncer.Pod]{pod("1", nil)}, Restored{errCut}}, want: all},
 	} {
 		t.Run(name, func(t *testing.T) {
-			place := func(svc *syncer.Service) (syncer.Key, bool) { return svc.Key, true }
+			place := func(svc *syncer.Service) (syncer.Key, bool) { return svc.Key, !svc.ExternalName }
 			s := New(start, Config{Placement: place}, 1)
 			events := append([]Event{Connected{}, Listed[store.Node]{Revision: 10},
 				Listed[syncer.Service]{Items: []store.Versioned[syncer.Service]{webService, dbService}, Revision: 10},
@@ -120,6 +134,10 @@ func TestDeparted(t *testing.T) {
 			}
 			if web := stands[web]; c.publishes {
 				web.Publishing = web.Sources
+				stands[web.Sources[0]] = web
+			}
+			if web := stands[web]; c.beside {
+				web.Sources = append(web.Sources, syncer.Key{Namespace: besideNamespace, Name: "web"})
 				stands[web.Sources[0]] = web
 			}
 			next := New(start, Config{Placement: place}, 2)

@@ -57,7 +57,8 @@ func (services) put(s *State, now time.Time, v serviceVersion) []store.Dirty {
 	if isNew {
 		s.noteUnread(&v.Object)
 	}
-	former, _ := s.store.Placed(key)
+	former, replicated := s.store.Placed(key)
+	published := s.store.Publishes(key)
 	var dirty []store.Dirty
 	if keeps := s.keepsSelector(&v.Object); s.selectors[key] || !isNew && !sameSelector(was.Selector, v.Object.Selector) {
 		dirty = s.reselects(now, key, func() []store.Dirty { return s.setSelector(v, keeps) })
@@ -68,6 +69,7 @@ func (services) put(s *State, now time.Time, v serviceVersion) []store.Dirty {
 	if !isNew && replica != former {
 		s.moved(&former)
 	}
+	s.noteWithdrawn(now, key, replicated, published)
 	switch held := s.ruling.held[replica]; {
 	case !placed || !isNew:
 	case held != nil:
