@@ -36,7 +36,7 @@ type damping struct {
 	total   int                          // of endpoints that wait
 	clock   memberClock                  // as of the last list of pods
 	// stood is what stood in the ingress cluster at the start, ready or not, and written when
-	// the member last took a change of each pod of that, by UID; nil once it was read whole.
+	// the member last took a change of each pod of that, by UID; nil once it was read whole: see forgetStood.
 	stood   map[syncer.Key]Standing
 	written map[string]int64
 	// fallen are endpoints that stood ready, and whose pods were first heard of after that,

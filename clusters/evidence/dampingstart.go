@@ -14,33 +14,76 @@ import (
 // startDamping begins with what the member shows when it has been read whole, before
 // what stands is judged by it.
 func (s *State) startDamping(now time.Time) {
+	s.damping.on = true
+	s.recallAll(now, func(string) bool { return true })
+	s.forgetStood()
+	s.store.NotePods(len(s.damping.sources) > 0)
+	s.store.Touched()
+}
+
+// recallAll begins with the Services of some namespaces.
+func (s *State) recallAll(now time.Time, of func(namespace string) bool) {
+	for _, replica := range s.store.Replicas() {
+		for _, service := range s.store.Sources(replica) {
+			if of(service.Namespace) {
+				s.recall(now, service, replica)
+			}
+		}
+	}
+}
+
+// recall begins with the pods of a Service, as they are shown now.
+func (s *State) recall(now time.Time, service, replica syncer.Key) {
+	src := s.sourceOf(service)
+	if src == nil {
+		return
+	}
 	d := &s.damping
-	d.on = true
 	clock := d.clock
 	if s.cfg.Decider != nil {
 		clock = memberClock{}
 	}
 	isReady := func(p *syncer.Pod) time.Duration { return clock.since(now, p.ReadySince, d.written[p.UID]) }
-	for _, replica := range s.store.Replicas() {
-		for _, service := range s.store.Sources(replica) {
-			src := s.sourceOf(service)
-			if src == nil {
-				continue
-			}
-			pods, _ := s.store.Selected(service)
-			stood := map[string]bool{}
-			for _, e := range d.stood[replica].Endpoints {
-				stood[e.Target.UID] = true
-			}
-			for p := range pods {
-				src.recall(now, p, stood[p.UID], s.standsReady(p, replica), isReady)
-			}
-			d.sort(src)
+	for name := range src.pods { // that a piece of the list has shown
+		src.forget(name)
+	}
+	stood := map[string]bool{}
+	for _, e := range d.stood[replica].Endpoints {
+		stood[e.Target.UID] = true
+	}
+	pods, _ := s.store.Selected(service)
+	for p := range pods {
+		src.recall(now, p, stood[p.UID], s.standsReady(p, replica), isReady)
+	}
+	d.sort(src)
+}
+
+// recallPods does so where a list is the first to show the pods of a namespace, before what
+// stands is judged by it; recallService where the Services of one are shown last.
+func (s *State) recallPods(now time.Time) {
+	if shown := s.firstShown(Pods); s.damping.on && len(shown) > 0 {
+		s.recallAll(now, func(namespace string) bool { return shown[namespace] })
+	}
+}
+
+func (s *State) recallService(now time.Time, service syncer.Key) {
+	if replica, placed := s.store.Placed(service); placed && s.damping.on && s.damping.sources[service] == nil && s.leftOut.unlisted[Services][service.Namespace] {
+		s.recall(now, service, replica)
+	}
+}
+
+// forgetStood forgets what stood, but of replicas that wait for a namespace that no list has shown.
+func (s *State) forgetStood() {
+	d := &s.damping
+	stood := map[syncer.Key]Standing{}
+	for replica, standing := range d.stood {
+		if slices.ContainsFunc(standing.Sources, func(source syncer.Key) bool { return s.isUnlisted(source.Namespace) }) {
+			stood[replica] = standing
 		}
 	}
-	d.stood, d.written = nil, nil
-	s.store.NotePods(len(d.sources) > 0)
-	s.store.Touched()
+	if d.stood = stood; len(stood) == 0 {
+		d.stood, d.written = nil, nil
+	}
 }
 
 // begin takes in what stands at the start.

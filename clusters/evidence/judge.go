@@ -95,6 +95,7 @@ func (s *State) took(now time.Time, passed []loss) {
 // is kept and asked for.
 func (s *State) judgeLacking(now time.Time, kind Kind, before map[syncer.Key]int, empty bool, out *Effects) {
 	if kind == Pods {
+		s.recallPods(now)
 		s.announceUnread(out) // they give what this list shows, and replace by it
 	}
 	s.damp(now, out)               // what waits to be stable replaces nothing yet

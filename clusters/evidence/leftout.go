@@ -189,16 +189,23 @@ func (s *State) sighted(before []string) {
 
 func (s *State) isBlind(namespace string) bool { return slices.Contains(s.blind(), namespace) }
 
+// firstShown are the namespaces that the last list of a kind shows, and none before it did.
+func (s *State) firstShown(kind Kind) map[string]bool {
+	shown := maps.Clone(s.leftOut.unlisted[kind])
+	maps.DeleteFunc(shown, func(namespace string, _ bool) bool { return s.leftOut.last[kind][namespace] })
+	return shown
+}
+
 // announceListed announces what a believed list of a kind has shown the first time of
 // namespaces that former ones left out.
 func (s *State) announceListed(kind Kind, out *Effects) {
 	maps.DeleteFunc(s.leftOut.unconfirmed[kind], func(namespace string, _ time.Time) bool { return !s.isLeftOut(kind, namespace) })
-	shown := maps.Clone(s.leftOut.unlisted[kind])
-	maps.DeleteFunc(shown, func(namespace string, _ bool) bool { return s.leftOut.last[kind][namespace] })
+	shown := s.firstShown(kind)
 	if len(shown) == 0 {
 		return
 	}
 	maps.DeleteFunc(s.leftOut.unlisted[kind], func(namespace string, _ bool) bool { return shown[namespace] })
+	s.forgetStood()
 	var dirty []store.Dirty
 	for _, replica := range s.store.Replicas() {
 		for _, source := range s.store.Sources(replica) {

@@ -102,6 +102,7 @@ func (s *State) reselects(now time.Time, service syncer.Key, change func() []sto
 
 func (services) met(s *State, now time.Time, o *syncer.Service, out *Effects) {
 	s.sure(now, o.Key)
+	s.recallService(now, o.Key)
 	if s.ruling.met {
 		s.enforce(now, out)
 	}
