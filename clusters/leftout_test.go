@@ -94,6 +94,37 @@ func TestNamespaceThatIsRefused(t *testing.T) {
 	})
 }
 
+// A namespace that is refused is said to be, while streams of a new credential fail beside.
+func TestRefusedBesideANewCredentialThatFails(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a, _ := sides(w)
+		w.reach("a", a.config("old"), "1")
+		w.pass(time.Minute)
+		a.with(func() {
+			a.hook = func(rw http.ResponseWriter, r *http.Request) bool {
+				if strings.Contains(r.URL.Path, "/namespaces/side/") {
+					fail(rw, http.StatusForbidden)
+					return true
+				}
+				broken := strings.Contains(r.Header.Get("Authorization"), "new") && strings.Contains(r.URL.Path, "/namespaces/shop/")
+				if broken {
+					fail(rw, http.StatusInternalServerError)
+				}
+				return broken
+			}
+			a.closing = a.opened
+		})
+		w.pass(5 * time.Second)
+		w.wantState("a", evidence.Live, evidence.ReasonNamespaceRefused)
+		w.reach("a", a.config("new"), "2")
+		w.pass(3 * time.Second)
+		w.wantState("a", evidence.Live, evidence.ReasonNamespaceRefused)
+		if all := strings.Join(w.status("a").Remarks, "; "); !strings.Contains(all, "pods of named namespaces may not be listed and watched in side") {
+			t.Errorf("remarks %q", all)
+		}
+	})
+}
+
 // What dies in a namespace while it is refused was told by no stream, which no restored store is
 // needed for: neither while only lists and watches are, nor when the namespace is back.
 func TestDeathsInANamespaceThatIsRefused(t *testing.T) {

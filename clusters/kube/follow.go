@@ -197,10 +197,10 @@ func (f *follower[T]) start() {
 	f.arm()
 }
 
-// follows says that the stream is open, and what is wrong beside it.
+// follows says that the stream is open, and what it leaves out, or else what is wrong beside it.
 func (f *follower[T]) follows(beside error) {
 	namespaces, failing, err := leftOut(f.out)
-	f.loop.cfg.Handler.Changed(State{Phase: Following, Err: cmp.Or(beside, err), LeftOut: namespaces, Failing: failing})
+	f.loop.cfg.Handler.Changed(State{Phase: Following, Err: cmp.Or(err, beside), LeftOut: namespaces, Failing: failing})
 }
 
 // settle stops the stream and waits for what is under way, whose context has

@@ -86,8 +86,8 @@ const (
 )
 
 // State is a phase and, when waiting, the error that led to it. When following, the error
-// is of what is wrong beside the stream: a list that was asked for by Relist and is longer
-// than may be, a source that the stream cannot be exchanged for, or why LeftOut are.
+// is why LeftOut are, or else what is wrong beside the stream: a list that was asked for by
+// Relist and is longer than may be, or a source that the stream cannot be exchanged for.
 type State struct {
 	Phase Phase
 	Err   error
