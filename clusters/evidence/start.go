@@ -247,7 +247,7 @@ func (s *State) presence(sources []syncer.Key) presence {
 		src, found := s.store.Source(source)
 		switch {
 		case !found && s.follows(source.Namespace):
-			if is.wanted = true; s.isUnlisted(source.Namespace) {
+			if is.wanted = true; s.leftOut.unlisted[Services][source.Namespace] {
 				is.pending, is.computed = true, true // for all that is known
 			} else {
 				is.absent = append(is.absent, source)
