@@ -1,0 +1,165 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package syncer
+
+import (
+	"cmp"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// Protocols of the Kubernetes API.
+const (
+	TCP  = "TCP"
+	UDP  = "UDP"
+	SCTP = "SCTP"
+)
+
+// Port is a resolved port of an endpoint.
+type Port struct {
+	Name     string
+	Protocol string
+	Number   int32
+	// AppProtocol is compared by value: upstream compares pointers, which within
+	// one Service gives the same answer.
+	AppProtocol AppProtocol
+}
+
+// AppProtocol is an optional application protocol as a comparable value.
+type AppProtocol struct {
+	Value string
+	Set   bool
+}
+
+// Endpoint is one address behind a Service in one member, with all the ports
+// it serves there.
+type Endpoint struct {
+	Addr netip.Addr
+	// Ports are in the order of the Service's ports. Endpoints that resolve to
+	// the same ports share the slice; treat as read-only.
+	Ports []Port
+	// Grade says how far the endpoint is trusted.
+	Grade Grade
+	// Conditions as EndpointSlices define them, as they are when its class is the one
+	// that is published. All three are always known.
+	Ready       bool
+	Serving     bool
+	Terminating bool
+	// Only restricts a hand-written endpoint to the kind it was found in; zero
+	// means both kinds.
+	Only     Kinds
+	NodeName string
+	Zone     string
+	Hostname string
+	Target   TargetRef
+}
+
+// Kinds is a set of output kinds.
+type Kinds uint8
+
+// The kinds an endpoint may be restricted to.
+const (
+	KindEndpoints Kinds = 1 << iota
+	KindEndpointSlices
+)
+
+// In reports whether the endpoint belongs to the kind.
+func (e *Endpoint) In(kind Kinds) bool { return e.Only == 0 || e.Only&kind != 0 }
+
+// CompareEndpoints is the canonical order of a contribution's endpoints: by
+// address as text, then by target UID, then by target name.
+func CompareEndpoints(a, b *Endpoint) int {
+	if c := CompareAddr(a.Addr, b.Addr); c != 0 {
+		return c
+	}
+	if c := strings.Compare(a.Target.UID, b.Target.UID); c != 0 {
+		return c
+	}
+	return cmp.Or(a.Target.Key.Compare(b.Target.Key), strings.Compare(a.Target.Kind, b.Target.Kind))
+}
+
+// TargetRef names the object behind an endpoint; zero when there is none.
+type TargetRef struct {
+	Kind string
+	Key
+	UID string
+}
+
+// Rejection is an address that was left out because the API would refuse it
+// or the configuration does not allow it. The rest of the contribution stands.
+type Rejection struct {
+	// Object is the pod (or hand-written object) that named the address.
+	Object TargetRef
+	// Address is the text as found.
+	Address string
+	Reason  RejectReason
+}
+
+// RejectReason says why an address was left out; a metric label, so the set is
+// closed.
+type RejectReason string
+
+// The reasons for which an address is left out.
+const (
+	RejectMalformed   RejectReason = "malformed"
+	RejectUnspecified RejectReason = "unspecified"
+	RejectLoopback    RejectReason = "loopback"
+	RejectLinkLocal   RejectReason = "link_local"
+	RejectMulticast   RejectReason = "multicast"
+	RejectNotAllowed  RejectReason = "not_allowed"
+	RejectPort        RejectReason = "port"
+	RejectHostname    RejectReason = "hostname"
+	RejectNodeName    RejectReason = "node_name"
+	RejectFQDN        RejectReason = "fqdn"
+	// RejectRefused: the ingress cluster's API server refused what looked acceptable.
+	RejectRefused RejectReason = "refused"
+)
+
+// Contribution is what one Service of one member gives to a replica.
+type Contribution struct {
+	Service *Service
+	// Endpoints are in canonical order, see CompareEndpoints.
+	Endpoints []Endpoint
+	// Subsets are set only for a Service without a selector: its hand-written
+	// Endpoints as they stand. For others they follow from Endpoints.
+	Subsets []Subset
+	// Families are the IP families for which the member's slices would exist.
+	Families []Family
+	// EndpointsFamily is the one family that Endpoints carry; empty when they may
+	// carry both: hand-written ones, and those of a Service without ipFamilies
+	// and clusterIP whose pods disagree (each Endpoint's Only then tells).
+	EndpointsFamily Family
+	// Publishes is true where the Service takes every selected pod for ready.
+	Publishes bool
+	// HandWritten is true where the endpoints are written by hand.
+	HandWritten bool
+	// WrittenIn names the objects that hand-written endpoints stand in: its slices, and
+	// WrittenInEndpoints for its Endpoints. Nil is unknown.
+	WrittenIn []string
+	// WrittenOf are the addresses of hand-written endpoints that name a pod: what the pod says
+	// is nothing to them.
+	WrittenOf []netip.Addr
+	Rejected  []Rejection
+	// Trigger is the candidate for endpoints.kubernetes.io/last-change-trigger-time;
+	// zero when no change since the last computation has a time.
+	Trigger time.Time
+	// Next is the earliest moment at which time alone changes a grade; zero: never.
+	Next time.Time
+}
+
+// Subset is core/v1 EndpointSubset as a value: addresses that share ports.
+type Subset struct {
+	Ready    []Address
+	NotReady []Address
+	Ports    []Port
+}
+
+// Address is core/v1 EndpointAddress as a value.
+type Address struct {
+	Addr     netip.Addr
+	Hostname string
+	NodeName string
+	Target   TargetRef
+}

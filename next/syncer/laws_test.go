@@ -1,0 +1,352 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package syncer
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tributary.dev/tributary/internal/dice"
+)
+
+// What must hold whatever the rules say: laws over random Services and pods.
+
+// edited is a pod after one random change, or another pod in its place.
+func (s *source) edited(p *Pod) *Pod {
+	e := *p
+	switch s.n(12) {
+	case 0:
+		e.Ready = !e.Ready
+	case 1:
+		e.Deleted = int64(s.n(3))
+	case 2:
+		e.Terminal = !e.Terminal
+	case 3:
+		e.UID = fmt.Sprint(s.n(4))
+	case 4:
+		e.NodeName = chooseFrom(s, "node-1", "node-2", "", "No/Node")
+	case 5:
+		e.IPs = slices.Clone(e.IPs)
+		if len(e.IPs) > 0 && s.yes() {
+			e.IPs = e.IPs[1:]
+		} else {
+			e.IPs = append(e.IPs, PodIP{Addr: s.addr()})
+		}
+	case 6:
+		e.Ports = append(slices.Clone(e.Ports), ContainerPort{"http", TCP, int32(80 + s.n(3))})
+		slices.Reverse(e.Ports)
+	case 7:
+		e.ReadySince++
+	case 8:
+		e.Hostname, e.Subdomain = chooseFrom(s, "h", "i", ""), chooseFrom(s, "web", "")
+	case 9:
+		e.Labels = map[string]string{"version": fmt.Sprint(s.n(3))}
+	case 10:
+		return s.pod(0)
+	}
+	return &e
+}
+
+// taking lists what traffic may be sent to: address and port that are ready, in
+// Endpoints or in slices, each with the pod behind it.
+func taking(c Contribution) map[string]bool {
+	at := map[string]bool{}
+	for _, e := range c.Endpoints {
+		for _, p := range append([]Port{{}}, e.Ports...) {
+			if e.Ready {
+				at[fmt.Sprint(e.Addr, p, e.Target.UID, " ready")] = true
+			}
+			if e.Serving {
+				at[fmt.Sprint(e.Addr, p, e.Target.UID, " serving")] = true
+			}
+		}
+	}
+	return at
+}
+
+// TestEffectIsNeverTooWeak: a change that takes an address from traffic is a removal,
+// and one that changes anything that is written is not none. So no key is put into a
+// slower lane than it needs, nor left out.
+func TestEffectIsNeverTooWeak(t *testing.T) {
+	seen := map[Effect]int{}
+	for seed := range dice.Seeds(t, 20_000) {
+		s := throw(dice.From(seed, 3), 200)
+		svc, opts := s.anyService(), s.options()
+		old := s.pod(0)
+		updated := s.edited(old)
+		pods := func(p *Pod) []*Pod {
+			if p == nil {
+				return nil
+			}
+			return []*Pod{p}
+		}
+		switch s.n(10) {
+		case 0:
+			old = nil
+		case 1:
+			updated = nil
+		}
+		effect := PodEffect(old, updated)
+		seen[effect]++
+		before, after := Compute(svc, slices.Values(pods(old)), opts), Compute(svc, slices.Values(pods(updated)), opts)
+		if effect == None && !reflect.DeepEqual(before.Endpoints, after.Endpoints) {
+			t.Fatalf("seed %d: no effect, but\n%q\nbecomes\n%q", seed, showEndpoints(before.Endpoints), showEndpoints(after.Endpoints))
+		}
+		is := taking(after)
+		for at := range taking(before) {
+			if !is[at] && effect != Removal {
+				t.Fatalf("seed %d: %s is lost by a change of effect %v", seed, at, effect)
+			}
+		}
+	}
+	for _, e := range []Effect{None, Addition, Removal} {
+		if seen[e] < 1000 {
+			t.Errorf("effect %v was seen %d times", e, seen[e])
+		}
+	}
+}
+
+// TestPodsDoNotDisturbEachOther: a contribution is the sum of what each pod gives.
+func TestPodsDoNotDisturbEachOther(t *testing.T) {
+	for seed := range dice.Seeds(t, 2000) {
+		s := throw(dice.From(seed, 4), 400)
+		svc, pods, opts := s.anyService(), s.pods(12), s.options()
+		whole := func(c Contribution) (list []string) {
+			for _, e := range c.Endpoints {
+				list = append(list, fmt.Sprintf("%+v", e))
+			}
+			return list
+		}
+		all := whole(Compute(svc, slices.Values(pods), opts))
+		var sum []string
+		for _, p := range pods {
+			sum = append(sum, whole(Compute(svc, slices.Values([]*Pod{p}), opts))...)
+		}
+		slices.Sort(all)
+		slices.Sort(sum)
+		if !slices.Equal(all, sum) {
+			t.Fatalf("seed %d: together\n%q\nalone\n%q", seed, all, sum)
+		}
+	}
+}
+
+// TestInputsAreNeverChanged: what the rules are given is shared by others.
+func TestInputsAreNeverChanged(t *testing.T) {
+	for seed := range dice.Seeds(t, 1000) {
+		inputs := func() (*Service, []*Pod, Options, *source) {
+			s := throw(dice.From(seed, 5), 600)
+			svc, pods := s.anyService(), s.pods(12)
+			opts := s.options()
+			opts.Zone = nil
+			return svc, pods, opts, s
+		}
+		svc, pods, opts, s := inputs()
+		c := Compute(svc, slices.Values(pods), opts)
+		subsets := Subsets(c.Endpoints, c.EndpointsFamily)
+		kept := fmt.Sprintf("%+v", subsets)
+		Repack(subsets)
+		Truncate(subsets, s.n(6))
+		hand := handService()
+		HandWritten(hand, subsets, Pack(nil, c.Endpoints, c.Families, PackOptions{Service: svc.Key, Cluster: "c", MaxEndpoints: 2}), s.yes(), opts)
+		again, same, settings, _ := inputs()
+		if !reflect.DeepEqual(svc, again) || !reflect.DeepEqual(pods, same) || !reflect.DeepEqual(opts, settings) || !reflect.DeepEqual(hand, handService()) {
+			t.Fatalf("seed %d: an input was changed", seed)
+		}
+		if fmt.Sprintf("%+v", subsets) != kept {
+			t.Fatalf("seed %d: subsets were changed", seed)
+		}
+	}
+}
+
+// TestRepackConservesWhatIsSaid: the canonical form says for each address and port
+// what the subsets say, not ready before ready; it does not depend on the order of
+// the subsets, and bringing it into canonical form changes nothing.
+func TestRepackConservesWhatIsSaid(t *testing.T) {
+	for seed := range dice.Seeds(t, 5000) {
+		r := dice.From(seed, 6)
+		subsets := someSubsets(r)
+		said := map[string]bool{}
+		for _, s := range subsets {
+			for _, p := range s.Ports {
+				for _, a := range s.Ready {
+					at := fmt.Sprint(a.Addr, a.Target.UID, p)
+					ready, known := said[at]
+					said[at] = ready || !known
+				}
+				for _, a := range s.NotReady {
+					said[fmt.Sprint(a.Addr, a.Target.UID, p)] = false
+				}
+			}
+		}
+		packed := Repack(subsets)
+		if got := factsOf(t, packed); !maps.Equal(got, said) {
+			t.Fatalf("seed %d: %q says\n%v\nnot\n%v", seed, showSubsets(packed), got, said)
+		}
+		if again := Repack(packed); !reflect.DeepEqual(again, packed) {
+			t.Fatalf("seed %d: not canonical:\n%q\n%q", seed, showSubsets(packed), showSubsets(again))
+		}
+		r.Shuffle(len(subsets), func(i, j int) { subsets[i], subsets[j] = subsets[j], subsets[i] })
+		if other := Repack(subsets); !reflect.DeepEqual(other, packed) {
+			t.Fatalf("seed %d: order of subsets matters:\n%q\n%q", seed, showSubsets(packed), showSubsets(other))
+		}
+	}
+}
+
+// someSubsets repeat few addresses and ports.
+func someSubsets(r *rand.Rand) []Subset {
+	subsets := make([]Subset, 1+r.IntN(4))
+	for i := range subsets {
+		s := &subsets[i]
+		for range 1 + r.IntN(4) {
+			s.Ready = append(s.Ready, Address{Addr: addr(fmt.Sprint("10.0.0.", r.IntN(6)))})
+		}
+		for range r.IntN(3) {
+			s.NotReady = append(s.NotReady, Address{Addr: addr(fmt.Sprint("10.0.0.", r.IntN(6)))})
+		}
+		for _, n := range r.Perm(4)[:1+r.IntN(3)] {
+			s.Ports = append(s.Ports, Port{Name: fmt.Sprint("p", n), Protocol: TCP, Number: int32(80 + n)})
+		}
+	}
+	return subsets
+}
+
+// TestTruncateTakesNoMoreThanItMust: no place stays free that an address was cut for,
+// nobody who is not ready is kept before one who is ready, each subset keeps its first.
+func TestTruncateTakesNoMoreThanItMust(t *testing.T) {
+	for seed := range dice.Seeds(t, 5000) {
+		r := dice.From(seed, 7)
+		var counts [][2]int
+		for range 1 + r.IntN(6) {
+			counts = append(counts, [2]int{r.IntN(30), r.IntN(30)})
+		}
+		in, capacity := sized(counts...), 1+r.IntN(120)
+		out, truncated := Truncate(in, capacity)
+		var before, after [2]int
+		kept := map[string][2]int{}
+		for _, s := range in {
+			before[0], before[1] = before[0]+len(s.Ready), before[1]+len(s.NotReady)
+		}
+		for _, s := range out {
+			after[0], after[1] = after[0]+len(s.Ready), after[1]+len(s.NotReady)
+			kept[s.Ports[0].String()] = [2]int{len(s.Ready), len(s.NotReady)}
+		}
+		if want := min(before[0]+before[1], capacity); after[0]+after[1] != want {
+			t.Fatalf("seed %d: %v of %v in %d places", seed, after, before, capacity)
+		}
+		if after[0] < before[0] && after[1] > 0 || truncated != (after != before) {
+			t.Fatalf("seed %d: %v of %v in %d places, truncated: %v", seed, after, before, capacity, truncated)
+		}
+		for _, s := range in {
+			n := kept[s.Ports[0].String()]
+			for _, o := range out {
+				if o.Ports[0] == s.Ports[0] && (!slices.Equal(o.Ready, s.Ready[:n[0]]) || !slices.Equal(o.NotReady, s.NotReady[:n[1]])) {
+					t.Fatalf("seed %d: subset %v does not keep its first addresses", seed, s.Ports)
+				}
+			}
+		}
+	}
+}
+
+// TestNextTriggerEqualsItsTwin: the twin remembers whole histories instead of a state.
+func TestNextTriggerEqualsItsTwin(t *testing.T) {
+	for seed := range dice.Seeds(t, 1000) {
+		r := dice.From(seed, 8)
+		var state TriggerState
+		told := map[string]int64{} // what the last computation saw of each
+		for step := range 12 {
+			svc := newService(func(s *Service) { s.Created = int64(r.IntN(3) * 40) })
+			seen := map[string]int64{"": svc.Created}
+			var pods []*Pod
+			for _, i := range r.Perm(5)[:r.IntN(6)] {
+				p := newPod(fmt.Sprint("p", i), "10.0.0.1", func(p *Pod) { p.ReadySince = int64(r.IntN(5) * 30) })
+				if pods = append(pods, p); p.ReadySince != 0 {
+					seen[p.Name] = p.ReadySince
+				}
+			}
+			var want int64
+			for _, name := range slices.Sorted(maps.Keys(seen)) {
+				if at := seen[name]; at > told[name] && (want == 0 || at < want) {
+					want = at
+				}
+			}
+			if step == 0 {
+				want = svc.Created
+			}
+			told = seen
+			var got time.Time
+			if state, got = NextTrigger(state, svc, slices.Values(pods)); want == 0 && !got.IsZero() || want != 0 && got.Unix() != want {
+				t.Fatalf("seed %d, step %d: %v, want %d", seed, step, got, want)
+			}
+			if len(state) != len(seen) {
+				t.Fatalf("seed %d, step %d: remembers %v of %v", seed, step, state, seen)
+			}
+		}
+	}
+}
+
+// TestSlicesHoldWhatIsWantedWhateverStood: after any history the slices say exactly what
+// a first packing says, in as many words as stand.
+func TestSlicesHoldWhatIsWantedWhateverStood(t *testing.T) {
+	for seed := range dice.Seeds(t, 1500) {
+		s := throw(dice.From(seed, 9), 800)
+		options := PackOptions{Service: Key{"ns", "svc"}, Cluster: "c", MaxEndpoints: 1 + s.n(8)}
+		var standing []Slice
+		for range 5 {
+			desired := s.endpoints()
+			standing = Pack(standing, desired, []Family{IPv4}, options)
+			if got, want := contents(standing), contents(Pack(nil, desired, []Family{IPv4}, options)); !slices.Equal(got, want) {
+				t.Fatalf("seed %d:\n got %s\nwant %s", seed, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
+			}
+		}
+	}
+}
+
+func contents(list []Slice) (out []string) {
+	for _, s := range list {
+		for _, e := range s.Endpoints {
+			e.Ports = nil
+			out = append(out, fmt.Sprintf("%v %s %+v", s.Family, portsKey(s.Ports), e))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestEveryPodIsExplained: who is no ready endpoint has a reason, who is one has none, and
+// the reason says what the pod is.
+func TestEveryPodIsExplained(t *testing.T) {
+	why := map[string]int{}
+	for seed := range dice.Seeds(t, 3000) {
+		s := throw(dice.From(seed, 16), 400)
+		svc, pods, opts := s.anyService(), s.pods(8), s.options()
+		given := map[string]*Endpoint{}
+		c := Compute(svc, slices.Values(pods), opts)
+		for i := range c.Endpoints {
+			if e := &c.Endpoints[i]; given[e.Target.UID+e.Target.Name] == nil {
+				given[e.Target.UID+e.Target.Name] = e
+			}
+		}
+		for _, p := range pods {
+			v, e := Explain(svc, p, opts), given[p.UID+p.Name]
+			if v.Endpoint != (e != nil) || v.Ready != (e != nil && e.Ready) || (v.Why == "") != v.Ready {
+				t.Fatalf("seed %d: %+v of %+v, which gives %v", seed, v, p, e)
+			}
+			word, _, _ := strings.Cut(v.Why, ":")
+			if why[word]++; word == "has finished" != (e == nil && p.Terminal && svc.Selector != nil && !svc.ExternalName) {
+				t.Fatalf("seed %d: %q of %+v", seed, v.Why, p)
+			}
+		}
+	}
+	for _, word := range []string{"", "has finished", "has no address yet", "is being deleted", "not ready", "no such port", "its address is rejected"} {
+		if why[word] == 0 {
+			t.Errorf("nobody was told %q: %v", word, why)
+		}
+	}
+}

@@ -1,0 +1,229 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package syncer
+
+import (
+	"cmp"
+	"iter"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Options are the rules' settings for one member.
+type Options struct {
+	// AllowedCIDRs, when not empty, are the only networks whose addresses are
+	// accepted; others become Rejections.
+	AllowedCIDRs []netip.Prefix
+	// TolerateUnreadyAnnotation honours the annotation that
+	// spec.publishNotReadyAddresses replaced. Upstream has ignored it since 1.24.
+	TolerateUnreadyAnnotation bool
+	// Zone returns the topology zone of a node, "" when unknown. Nil when the
+	// member's Nodes are not read.
+	Zone func(node string) (zone string)
+}
+
+// TolerateUnreadyAnnotation is what members before 1.24 honour beside
+// spec.publishNotReadyAddresses.
+const TolerateUnreadyAnnotation = "service.alpha.kubernetes.io/tolerate-unready-endpoints"
+
+// podKind is the kind of every TargetRef that Compute makes.
+const podKind = "Pod"
+
+// Compute returns the contribution of a Service that has a selector: one
+// Endpoint for each selected pod and IP family that the Service has. The pods
+// are those of the Service's namespace whose labels match its selector, in any
+// order; neither labels nor the order are looked at again. A Service without a
+// selector or of type ExternalName yields nothing.
+//
+// Rule sources: syncService in pkg/controller/endpoint and podToEndpoint in
+// k8s.io/endpointslice, both 1.36; docs/semantics.md lists the differences.
+// Trigger is left zero: see NextTrigger.
+func Compute(svc *Service, pods iter.Seq[*Pod], opts Options) Contribution {
+	c := Contribution{Service: svc}
+	if svc.ExternalName || svc.Selector == nil {
+		return c
+	}
+	var byPod bool
+	c.Families, byPod = serviceFamilies(svc)
+	if !byPod {
+		c.EndpointsFamily = c.Families[0]
+	}
+	r := computation{opts: opts, svc: svc, families: c.Families, byPod: byPod,
+		publishNotReady: publishesNotReady(svc, opts), ports: newPortResolver(svc)}
+	c.Publishes = r.publishNotReady
+	for pod := range pods {
+		r.add(pod)
+	}
+	if byPod {
+		c.EndpointsFamily = r.primary()
+	}
+	c.Endpoints = r.endpoints()
+	c.Rejected = sortRejections(append(r.ports.rejected, r.rejected...))
+	return c
+}
+
+// serviceFamilies returns the families of the Service's slices, the one of its
+// Endpoints first. byPod is true when nothing says which family Endpoints carry,
+// so that each pod's first address decides (kubernetes#138735).
+func serviceFamilies(svc *Service) (families []Family, byPod bool) {
+	for _, family := range svc.IPFamilies {
+		if (family == IPv4 || family == IPv6) && !slices.Contains(families, family) {
+			families = append(families, family)
+		}
+	}
+	if len(families) > 0 {
+		return families, false
+	}
+	if svc.ClusterIP == "" || svc.Headless() {
+		return []Family{IPv4, IPv6}, true
+	}
+	if addr, ok := ParseAddr(svc.ClusterIP); ok && addr.Is6() {
+		return []Family{IPv6}, false
+	}
+	return []Family{IPv4}, false
+}
+
+func publishesNotReady(svc *Service, opts Options) bool {
+	if opts.TolerateUnreadyAnnotation {
+		if tolerate, err := strconv.ParseBool(svc.Annotations[TolerateUnreadyAnnotation]); err == nil {
+			return tolerate
+		}
+	}
+	return svc.PublishNotReadyAddresses
+}
+
+// computation is one run of Compute. Pods are gathered as small candidates and
+// sorted as such, because an Endpoint is large to move.
+type computation struct {
+	opts            Options
+	svc             *Service
+	families        []Family
+	byPod           bool
+	publishNotReady bool
+	ports           *portResolver
+	candidates      []candidate
+	rejected        []Rejection
+	// v4First and v6First count candidate pods by the family of their first address.
+	v4First, v6First int
+}
+
+type candidate struct {
+	rank addrRank
+	addr netip.Addr
+	pod  *Pod
+	only Kinds
+}
+
+// add gathers a pod's addresses unless the pod is out of every endpoint list.
+func (r *computation) add(pod *Pod) {
+	if pod.Terminal || len(pod.IPs) == 0 {
+		return
+	}
+	if _, ok := r.ports.resolve(pod); !ok {
+		return
+	}
+	first := IPv4
+	if pod.IPs[0].Addr.Unmap().Is6() {
+		first = IPv6
+		r.v6First++
+	} else {
+		r.v4First++
+	}
+	var found [2]bool
+	for i := range pod.IPs {
+		addr := pod.IPs[i].Addr.Unmap()
+		if reason := refuse(addr, r.opts.AllowedCIDRs); reason != "" {
+			r.reject(pod, cmp.Or(pod.IPs[i].Raw, addr.String()), reason)
+			continue
+		}
+		family := familyOf(addr)
+		seen := &found[boolRank(addr.Is6())]
+		if *seen || !slices.Contains(r.families, family) {
+			continue
+		}
+		*seen = true
+		only := Kinds(0)
+		if r.byPod && family != first {
+			only = KindEndpointSlices
+		}
+		r.candidates = append(r.candidates, candidate{rankAddr(addr), addr, pod, only})
+	}
+}
+
+// primary is the family of Endpoints when only pods can tell; "" when they
+// disagree, and then each endpoint says whether it belongs to Endpoints.
+func (r *computation) primary() Family {
+	switch {
+	case r.v6First == 0:
+		return IPv4
+	case r.v4First == 0:
+		return IPv6
+	}
+	return ""
+}
+
+// endpoints turns the candidates into Endpoints in canonical order.
+func (r *computation) endpoints() []Endpoint {
+	slices.SortFunc(r.candidates, func(a, b candidate) int {
+		if c := compareRanked(a.rank, a.addr, b.rank, b.addr); c != 0 {
+			return c
+		}
+		return cmp.Or(strings.Compare(a.pod.UID, b.pod.UID), strings.Compare(a.pod.Name, b.pod.Name))
+	})
+	if len(r.candidates) == 0 {
+		return nil
+	}
+	endpoints := make([]Endpoint, len(r.candidates))
+	for i := range r.candidates {
+		r.fill(&endpoints[i], &r.candidates[i])
+	}
+	return endpoints
+}
+
+func (r *computation) fill(e *Endpoint, c *candidate) {
+	pod := c.pod
+	ports, _ := r.ports.resolve(pod)
+	terminating := pod.Terminating()
+	*e = Endpoint{
+		Addr: c.addr, Ports: ports, Only: c.only,
+		Ready:       r.publishNotReady && !pod.Withheld || pod.Ready && !terminating,
+		Serving:     pod.Ready,
+		Terminating: terminating,
+		Target:      TargetRef{Kind: podKind, Key: pod.Key, UID: pod.UID},
+	}
+	if pod.NodeName != "" {
+		if isSubdomain(pod.NodeName) {
+			e.NodeName = pod.NodeName
+			if r.opts.Zone != nil {
+				e.Zone = r.opts.Zone(pod.NodeName)
+			}
+		} else {
+			r.reject(pod, c.addr.String(), RejectNodeName)
+		}
+	}
+	if pod.Hostname != "" && pod.Subdomain == r.svc.Name && pod.Namespace == r.svc.Namespace {
+		if IsLabel(pod.Hostname) {
+			e.Hostname = pod.Hostname
+		} else {
+			r.reject(pod, c.addr.String(), RejectHostname)
+		}
+	}
+}
+
+func (r *computation) reject(pod *Pod, address string, reason RejectReason) {
+	object := TargetRef{Kind: podKind, Key: pod.Key, UID: pod.UID}
+	r.rejected = append(r.rejected, Rejection{Object: object, Address: address, Reason: reason})
+}
+
+// sortRejections orders rejections and drops repetitions.
+func sortRejections(rejected []Rejection) []Rejection {
+	slices.SortFunc(rejected, func(a, b Rejection) int {
+		return cmp.Or(strings.Compare(a.Object.Kind, b.Object.Kind), a.Object.Key.Compare(b.Object.Key),
+			strings.Compare(a.Object.UID, b.Object.UID), strings.Compare(a.Address, b.Address),
+			strings.Compare(string(a.Reason), string(b.Reason)))
+	})
+	return slices.Compact(rejected)
+}

@@ -1,0 +1,136 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package syncer
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// sliceGroup is the endpoints that may share slices: one family, one set of
+// ports.
+type sliceGroup struct {
+	family Family
+	// ports are sorted.
+	ports []Port
+	// wanted are the endpoints in canonical order, each once.
+	wanted []*Endpoint
+	// placed marks those that have found their slice.
+	placed []bool
+	// next is where the last claim ended: what stands is mostly in order, so the
+	// next claim is mostly for that one.
+	next int
+	// shelf is the standing slices of the group, in the order of their names.
+	shelf []Slice
+}
+
+// groupEndpoints sorts the wanted endpoints into groups, the groups in a fixed
+// order.
+func groupEndpoints(desired []Endpoint) []*sliceGroup {
+	type sharedList struct {
+		list portListOf
+		v6   bool
+	}
+	byList := map[sharedList]*sliceGroup{}
+	var groups []*sliceGroup
+	for i := range desired {
+		e := &desired[i]
+		if !e.In(KindEndpointSlices) {
+			continue
+		}
+		shared := sharedList{listOf(e.Ports), e.Addr.Is6()}
+		g := byList[shared]
+		if g == nil {
+			g, groups = findGroup(groups, familyOf(e.Addr), e.Ports)
+			byList[shared] = g
+		}
+		g.wanted = append(g.wanted, e)
+	}
+	for _, g := range groups {
+		g.index()
+	}
+	return groups
+}
+
+// findGroup returns the group of a family and ports from groups, which it keeps
+// sorted, adding it if need be.
+func findGroup(groups []*sliceGroup, family Family, ports []Port) (*sliceGroup, []*sliceGroup) {
+	ports = sortedPorts(ports)
+	at, found := searchGroup(groups, family, ports)
+	if !found {
+		groups = slices.Insert(groups, at, &sliceGroup{family: family, ports: ports})
+	}
+	return groups[at], groups
+}
+
+func searchGroup(groups []*sliceGroup, family Family, sorted []Port) (at int, found bool) {
+	return slices.BinarySearchFunc(groups, sorted, func(g *sliceGroup, sorted []Port) int {
+		if c := strings.Compare(string(g.family), string(family)); c != 0 {
+			return c
+		}
+		return slices.CompareFunc(g.ports, sorted, Port.Compare)
+	})
+}
+
+// sortedPorts returns ports in order; the argument itself if it is.
+func sortedPorts(ports []Port) []Port {
+	if slices.IsSortedFunc(ports, Port.Compare) {
+		return ports
+	}
+	return slices.SortedFunc(slices.Values(ports), Port.Compare)
+}
+
+// index puts wanted into canonical order, which makes it searchable, and drops
+// repetitions.
+func (g *sliceGroup) index() {
+	if !slices.IsSortedFunc(g.wanted, CompareEndpoints) {
+		slices.SortStableFunc(g.wanted, CompareEndpoints)
+	}
+	g.wanted = slices.CompactFunc(g.wanted, sameEndpoint)
+	g.placed = make([]bool, len(g.wanted))
+}
+
+// sameEndpoint reports whether two endpoints are states of one.
+func sameEndpoint(a, b *Endpoint) bool { return a.Addr == b.Addr && a.Target == b.Target }
+
+// claim returns the wanted state of a standing endpoint and marks it as placed;
+// nil when it is not wanted or already placed elsewhere.
+func (g *sliceGroup) claim(e *Endpoint) *Endpoint {
+	first := g.next
+	if first >= len(g.wanted) || !sameEndpoint(g.wanted[first], e) {
+		first, _ = slices.BinarySearchFunc(g.wanted, e.Addr, func(w *Endpoint, addr netip.Addr) int { return CompareAddr(w.Addr, addr) })
+	}
+	for i := first; i < len(g.wanted) && g.wanted[i].Addr == e.Addr; i++ {
+		if !g.placed[i] && g.wanted[i].Target == e.Target {
+			g.placed[i], g.next = true, i+1
+			return g.wanted[i]
+		}
+	}
+	return nil
+}
+
+// unplaced returns the wanted endpoints that no standing slice has.
+func (g *sliceGroup) unplaced() []*Endpoint {
+	var left []*Endpoint
+	for i, placed := range g.placed {
+		if !placed {
+			left = append(left, g.wanted[i])
+		}
+	}
+	return left
+}
+
+// shelve hands every standing slice to the group it belongs to, if any wants it.
+func shelve(current []Slice, groups []*sliceGroup) {
+	for i := range current {
+		ports := sortedPorts(current[i].Ports)
+		if at, found := searchGroup(groups, current[i].Family, ports); found {
+			groups[at].shelf = append(groups[at].shelf, current[i])
+		}
+	}
+	for _, g := range groups {
+		slices.SortFunc(g.shelf, func(a, b Slice) int { return compareNames(a.Name, b.Name) })
+	}
+}

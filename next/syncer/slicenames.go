@@ -1,0 +1,57 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package syncer
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"strconv"
+	"strings"
+)
+
+// sliceStem is the part of a slice's name that all slices of one group share:
+// the Service's name first, because ingress controllers find slices by that
+// prefix, then the member's for people, then a hash of everything that
+// identifies the group. The hash keeps Service "a" of member "b-c" apart from
+// Service "a-b" of member "c"; a member chooses some of what goes into it, so
+// it has to be one that cannot be steered.
+func sliceStem(service Key, cluster string, family Family, ports []Port) string {
+	h := sha256.New()
+	field := func(text string) {
+		h.Write(strconv.AppendInt(nil, int64(len(text)), 10))
+		h.Write([]byte{':'})
+		h.Write([]byte(text))
+	}
+	field(service.Namespace)
+	field(service.Name)
+	field(cluster)
+	field(string(family))
+	for _, p := range ports {
+		field(p.Name)
+		field(p.Protocol)
+		field(strconv.Itoa(int(p.Number)))
+		field(strconv.FormatBool(p.AppProtocol.Set))
+		field(p.AppProtocol.Value)
+	}
+	text := base32.HexEncoding.EncodeToString(h.Sum(nil)[:10])
+	return strings.Join([]string{service.Name, cluster, strings.ToLower(text[:10])}, "-")
+}
+
+// sliceNamer hands out names with one stem: the lowest numbers that no standing
+// slice has.
+type sliceNamer struct {
+	stem  string
+	taken map[string]bool
+	next  int
+}
+
+func (n *sliceNamer) name() string {
+	for {
+		name := n.stem + "-" + strconv.Itoa(n.next)
+		n.next++
+		if !n.taken[name] {
+			return name
+		}
+	}
+}

@@ -1,0 +1,228 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package syncer
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// DefaultMaxEndpoints is the customary size of a slice.
+const DefaultMaxEndpoints = 100
+
+// maxSliceEndpoints is the API's limit.
+const maxSliceEndpoints = 1000
+
+// PackOptions say for whom Pack packs.
+type PackOptions struct {
+	// Service is the replica, Cluster the member whose endpoints are packed.
+	Service Key
+	Cluster string
+	// MaxEndpoints is the limit of one slice; DefaultMaxEndpoints when zero.
+	MaxEndpoints int
+}
+
+// Pack spreads the endpoints of one member over EndpointSlices and returns all
+// the slices that should stand, sorted by name. Slices of current that need no
+// write are returned as they are; one that is missing from the result should be
+// deleted. current holds the slices of this member for this replica only.
+//
+// It needs the fewest writes that leave each endpoint in its slice: endpoints
+// keep slice and place; a new one goes into a slice that is rewritten anyway,
+// then into a partly filled one that takes all that are left, then into a new
+// one. Slices are not merged for their size alone. Ports belong to a slice's
+// identity and never change; endpoints with other ports live in other slices.
+// A family in families always has a slice, an empty one if need be: the last
+// one that stood, or a placeholder without ports.
+//
+// Two endpoints with one address and one target are one endpoint; the first
+// counts. Rule source: Reconciler in k8s.io/endpointslice.
+func Pack(current []Slice, desired []Endpoint, families []Family, o PackOptions) []Slice {
+	p := packer{PackOptions: o, taken: make(map[string]bool, len(current))}
+	p.MaxEndpoints = min(cmp.Or(max(o.MaxEndpoints, 0), DefaultMaxEndpoints), maxSliceEndpoints)
+	for i := range current {
+		p.taken[current[i].Name] = true
+	}
+	groups := groupEndpoints(desired)
+	shelve(current, groups)
+	out := make([]Slice, 0, len(current)+len(groups))
+	for _, g := range groups {
+		out = p.packGroup(out, g)
+	}
+	for _, family := range families {
+		if !slices.ContainsFunc(out, func(s Slice) bool { return s.Family == family }) {
+			out = append(out, p.empty(family, current))
+		}
+	}
+	slices.SortFunc(out, func(a, b Slice) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+type packer struct {
+	PackOptions
+	// taken are the names of all slices that stand, so that a new slice never
+	// gets the name of one that is about to be deleted.
+	taken map[string]bool
+}
+
+// draft is a slice in the making.
+type draft struct {
+	Slice
+	// touched means that the slice needs a write and that Endpoints is a copy.
+	touched bool
+}
+
+// packGroup appends the slices of one group to out.
+func (p *packer) packGroup(out []Slice, g *sliceGroup) []Slice {
+	drafts := make([]draft, len(g.shelf))
+	for i := range g.shelf {
+		drafts[i] = p.keep(g, g.shelf[i])
+	}
+	if left := g.unplaced(); len(left) > 0 {
+		left = p.fillTouched(drafts, left)
+		left = p.fillOther(drafts, left)
+		drafts = append(drafts, p.create(g, left)...)
+	}
+	for i := range drafts {
+		if len(drafts[i].Endpoints) > 0 {
+			out = append(out, drafts[i].Slice)
+		}
+	}
+	return out
+}
+
+// keep drops from a standing slice what is no longer wanted, updates the rest
+// in its place, and touches it only if that made a difference.
+func (p *packer) keep(g *sliceGroup, standing Slice) draft {
+	d := draft{Slice: standing}
+	kept := 0
+	for i := range standing.Endpoints {
+		e := &standing.Endpoints[i]
+		var wanted *Endpoint
+		if kept < p.MaxEndpoints {
+			wanted = g.claim(e)
+		}
+		if !d.touched && wanted != nil && wanted.Equal(e) {
+			kept++
+			continue
+		}
+		if !d.touched {
+			d.touched = true
+			d.Endpoints = append(make([]Endpoint, 0, len(standing.Endpoints)), standing.Endpoints[:kept]...)
+		}
+		if wanted != nil {
+			d.Endpoints = append(d.Endpoints, inSlice(wanted))
+			kept++
+		}
+	}
+	return d
+}
+
+// inSlice is an endpoint in the form that it has in a slice.
+func inSlice(e *Endpoint) Endpoint {
+	in := *e
+	in.Ports, in.Only = nil, 0
+	return in
+}
+
+// put moves as many endpoints as fit into a draft and returns the others.
+func (p *packer) put(d *draft, left []*Endpoint) []*Endpoint {
+	n := min(len(left), p.MaxEndpoints-len(d.Endpoints))
+	if !d.touched {
+		d.touched = true
+		d.Endpoints = append(make([]Endpoint, 0, len(d.Endpoints)+n), d.Endpoints...)
+	}
+	for _, e := range left[:n] {
+		d.Endpoints = append(d.Endpoints, inSlice(e))
+	}
+	return left[n:]
+}
+
+// fillTouched fills the slices that are rewritten anyway, the fullest first, so
+// that one that lost all its endpoints is only refilled if it has to be.
+func (p *packer) fillTouched(drafts []draft, left []*Endpoint) []*Endpoint {
+	var touched []*draft
+	for i := range drafts {
+		if drafts[i].touched {
+			touched = append(touched, &drafts[i])
+		}
+	}
+	slices.SortStableFunc(touched, func(a, b *draft) int { return cmp.Compare(len(b.Endpoints), len(a.Endpoints)) })
+	for _, d := range touched {
+		left = p.put(d, left)
+	}
+	return left
+}
+
+// fillOther puts what is left over a number of full slices into the one slice
+// that it fills best, if there is one with the room, and whole portions into
+// slices that stand empty.
+func (p *packer) fillOther(drafts []draft, left []*Endpoint) []*Endpoint {
+	if rest := len(left) % p.MaxEndpoints; rest > 0 {
+		if best := p.bestFit(drafts, rest); best != nil {
+			p.put(best, left[len(left)-rest:])
+			left = left[:len(left)-rest]
+		}
+	}
+	for i := range drafts {
+		if d := &drafts[i]; len(left) > 0 && !d.touched && len(d.Endpoints) == 0 {
+			left = p.put(d, left)
+		}
+	}
+	return left
+}
+
+// bestFit returns the fullest untouched slice with room for n more, or nil.
+func (p *packer) bestFit(drafts []draft, n int) *draft {
+	var best *draft
+	for i := range drafts {
+		d := &drafts[i]
+		fits := !d.touched && len(d.Endpoints)+n <= p.MaxEndpoints
+		if fits && (best == nil || len(d.Endpoints) > len(best.Endpoints)) {
+			best = d
+		}
+	}
+	return best
+}
+
+// create makes new slices for the endpoints.
+func (p *packer) create(g *sliceGroup, left []*Endpoint) []draft {
+	if len(left) == 0 {
+		return nil
+	}
+	namer := sliceNamer{stem: sliceStem(p.Service, p.Cluster, g.family, g.ports), taken: p.taken}
+	var drafts []draft
+	for len(left) > 0 {
+		d := draft{Slice: Slice{Name: namer.name(), Family: g.family, Ports: g.ports}}
+		left = p.put(&d, left)
+		drafts = append(drafts, d)
+	}
+	return drafts
+}
+
+// empty returns the slice that keeps a family without endpoints alive: a
+// standing one, an empty one if there is, or a new placeholder.
+func (p *packer) empty(family Family, current []Slice) Slice {
+	var kept *Slice
+	for i := range current {
+		s := &current[i]
+		if s.Family != family {
+			continue
+		}
+		if kept == nil || cmp.Or(cmp.Compare(len(s.Endpoints), len(kept.Endpoints)), compareNames(s.Name, kept.Name)) < 0 {
+			kept = s
+		}
+	}
+	if kept != nil {
+		return Slice{Name: kept.Name, Family: family, Ports: kept.Ports}
+	}
+	namer := sliceNamer{stem: sliceStem(p.Service, p.Cluster, family, nil), taken: p.taken}
+	return Slice{Name: namer.name(), Family: family}
+}
+
+// compareNames orders the names of one stem by their numbers.
+func compareNames(a, b string) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+}

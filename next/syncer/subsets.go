@@ -1,0 +1,298 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package syncer
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Subsets renders endpoints as core/v1 Endpoints has them: exactly the subsets,
+// in exactly the order, that upstream's endpoints controller writes for them. A
+// terminating endpoint that is not ready is absent, a ready one is among the
+// addresses, any other among the not-ready ones. Only addresses of the family
+// count; an empty family means all of them. Truncate comes after it.
+//
+// Rule sources: syncService in pkg/controller/endpoint, RepackSubsets in
+// pkg/api/v1/endpoints, both 1.36.
+func Subsets(endpoints []Endpoint, family Family) []Subset {
+	r := repacker{emptyNode: true}
+	r.reserve(len(endpoints))
+	for i := range endpoints {
+		e := &endpoints[i]
+		if !e.In(KindEndpoints) || e.Terminating && !e.Ready || family != "" && familyOf(e.Addr) != family {
+			continue
+		}
+		r.add(entry{addr: e.Addr, uid: e.Target.UID, ready: e.Ready, endpoint: e}, e.Ports)
+	}
+	return r.pack()
+}
+
+// Repack brings subsets into the canonical form: addresses are identified by IP
+// and target UID, the first one seen supplies the other fields, not ready beats
+// ready for each port, ports with the same addresses share a subset, and the
+// order is upstream's. Rule source: RepackSubsets in pkg/api/v1/endpoints.
+func Repack(subsets []Subset) []Subset {
+	var r repacker
+	for i := range subsets {
+		s := &subsets[i]
+		r.reserve(len(s.Ready) + len(s.NotReady))
+		for j := range s.Ready {
+			a := &s.Ready[j]
+			r.add(entry{addr: a.Addr, uid: a.Target.UID, ready: true, address: a}, s.Ports)
+		}
+		for j := range s.NotReady {
+			a := &s.NotReady[j]
+			r.add(entry{addr: a.Addr, uid: a.Target.UID, address: a}, s.Ports)
+		}
+	}
+	return r.pack()
+}
+
+// repacker regroups "these ports at this address" into subsets.
+type repacker struct {
+	// emptyNode renders an empty node name the way upstream does for pods, as a
+	// pointer to nothing instead of no pointer; it matters to the order only.
+	emptyNode bool
+	entries   []entry
+	sets      []portSet
+	index     map[Port]int32
+	byList    map[portListOf][]int32
+	lastList  portListOf
+	lastSets  []int32
+}
+
+// entry is one address with ports. It points to where it comes from, since
+// entries are sorted and addresses are large to move.
+type entry struct {
+	rank  addrRank
+	addr  netip.Addr
+	uid   string
+	seen  int32
+	ready bool
+	// sets are the entry's ports as indexes into repacker.sets.
+	sets []int32
+	// One of these is set.
+	endpoint *Endpoint
+	address  *Address
+}
+
+func (e *entry) value() Address {
+	if e.address != nil {
+		return *e.address
+	}
+	return Address{Addr: e.addr, Hostname: e.endpoint.Hostname, NodeName: e.endpoint.NodeName, Target: e.endpoint.Target}
+}
+
+// portSet is a port with the addresses that serve it, in order.
+type portSet struct {
+	port    Port
+	members []member
+}
+
+// member is the place of the first entry with an address, times two, plus one
+// when it is not ready.
+type member uint32
+
+// portless stands for the absence of ports, as in upstream; a port that the API
+// would refuse for its number is treated the same and vanishes.
+var portless = Port{Number: -1}
+
+func (r *repacker) reserve(n int) { r.entries = slices.Grow(r.entries, n) }
+
+func (r *repacker) add(e entry, ports []Port) {
+	e.rank, e.seen, e.sets = rankAddr(e.addr), int32(len(r.entries)), r.setsOf(ports)
+	r.entries = append(r.entries, e)
+}
+
+// setsOf maps ports to indexes, once for each list that endpoints share;
+// neighbours nearly always share one.
+func (r *repacker) setsOf(ports []Port) []int32 {
+	list := listOf(ports)
+	if r.lastSets != nil && list == r.lastList {
+		return r.lastSets
+	}
+	sets, known := r.byList[list]
+	if !known {
+		if len(ports) == 0 {
+			sets = append(sets, r.setOf(portless))
+		}
+		for _, port := range ports {
+			sets = append(sets, r.setOf(port))
+		}
+		if r.lastSets != nil {
+			r.remember(r.lastList, r.lastSets)
+			r.remember(list, sets)
+		}
+	}
+	r.lastList, r.lastSets = list, sets
+	return sets
+}
+
+// remember is called from the second list on: most Services have one.
+func (r *repacker) remember(list portListOf, sets []int32) {
+	if r.byList == nil {
+		r.byList = map[portListOf][]int32{}
+	}
+	r.byList[list] = sets
+}
+
+// fewPorts is how many are searched without an index.
+const fewPorts = 8
+
+func (r *repacker) setOf(port Port) int32 {
+	if len(r.sets) <= fewPorts {
+		if at := slices.IndexFunc(r.sets, func(s portSet) bool { return s.port == port }); at >= 0 {
+			return int32(at)
+		}
+	} else if at, known := r.index[port]; known {
+		return at
+	}
+	at := int32(len(r.sets))
+	r.sets = append(r.sets, portSet{port: port})
+	if len(r.sets) > fewPorts {
+		if r.index == nil {
+			r.index = make(map[Port]int32, 2*fewPorts)
+			for i := range r.sets {
+				r.index[r.sets[i].port] = int32(i)
+			}
+		}
+		r.index[port] = at
+	}
+	return at
+}
+
+func (r *repacker) pack() []Subset {
+	r.sort()
+	r.distribute()
+	classes := r.classes()
+	if len(classes) == 0 {
+		return nil
+	}
+	subsets := make([]Subset, len(classes))
+	for i := range classes {
+		subsets[i] = classes[i].subset(r.entries)
+	}
+	sortSubsets(subsets, r.emptyNode)
+	return subsets
+}
+
+// sort orders entries by address as upstream does (LessEndpointAddress), equal
+// identities by arrival, so that the first seen one comes first.
+func (r *repacker) sort() {
+	compare := func(a, b entry) int {
+		if c := compareRanked(a.rank, a.addr, b.rank, b.addr); c != 0 {
+			return c
+		}
+		return cmp.Or(strings.Compare(a.uid, b.uid), cmp.Compare(a.seen, b.seen))
+	}
+	if !slices.IsSortedFunc(r.entries, compare) {
+		slices.SortFunc(r.entries, compare)
+	}
+}
+
+// distribute hands each port its addresses.
+func (r *repacker) distribute() {
+	first := 0
+	for i := range r.entries {
+		e := &r.entries[i]
+		if f := &r.entries[first]; f.addr != e.addr || f.uid != e.uid {
+			first = i
+		}
+		m := member(first) * 2
+		if !e.ready {
+			m++
+		}
+		for _, set := range e.sets {
+			r.sets[set].add(m, len(r.entries))
+		}
+	}
+}
+
+// add appends a member; members arrive in order, so a repeated address is the
+// last one, and not ready wins. The first growth takes room for all, since most
+// ports are served by every address.
+func (s *portSet) add(m member, all int) {
+	if n := len(s.members); n > 0 && s.members[n-1]/2 == m/2 {
+		s.members[n-1] |= m
+		return
+	}
+	if len(s.members) == 8 {
+		s.members = slices.Grow(s.members, all-8)
+	}
+	s.members = append(s.members, m)
+}
+
+// class is a set of ports that the same addresses serve, in the same state.
+type class struct {
+	ports   []Port
+	members []member
+}
+
+// classes groups the ports by their members.
+func (r *repacker) classes() []class {
+	classes := make([]class, 0, min(len(r.sets), fewPorts))
+	var byHash map[uint64][]int
+	if len(r.sets) > fewPorts {
+		byHash = make(map[uint64][]int, len(r.sets))
+	}
+	for i := range r.sets {
+		set := &r.sets[i]
+		at := -1
+		var hash uint64
+		if byHash == nil {
+			at = slices.IndexFunc(classes, func(c class) bool { return slices.Equal(c.members, set.members) })
+		} else {
+			hash = hashMembers(set.members)
+			for _, c := range byHash[hash] {
+				if slices.Equal(classes[c].members, set.members) {
+					at = c
+				}
+			}
+		}
+		if at < 0 {
+			at = len(classes)
+			classes = append(classes, class{members: set.members})
+			if byHash != nil {
+				byHash[hash] = append(byHash[hash], at)
+			}
+		}
+		if set.port.Number > 0 {
+			classes[at].ports = append(classes[at].ports, set.port)
+		}
+	}
+	return classes
+}
+
+func hashMembers(members []member) uint64 {
+	h := uint64(14695981039346656037)
+	for _, m := range members {
+		h = (h ^ uint64(m)) * 1099511628211
+	}
+	return h
+}
+
+func (c *class) subset(entries []entry) Subset {
+	notReady := 0
+	for _, m := range c.members {
+		notReady += int(m & 1)
+	}
+	s := Subset{Ports: c.ports}
+	if n := len(c.members) - notReady; n > 0 {
+		s.Ready = make([]Address, 0, n)
+	}
+	if notReady > 0 {
+		s.NotReady = make([]Address, 0, notReady)
+	}
+	for _, m := range c.members {
+		if m&1 == 0 {
+			s.Ready = append(s.Ready, entries[m/2].value())
+		} else {
+			s.NotReady = append(s.NotReady, entries[m/2].value())
+		}
+	}
+	return s
+}

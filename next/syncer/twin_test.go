@@ -1,0 +1,327 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package syncer
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"tributary.dev/tributary/internal/dice"
+)
+
+// The dumb twin of the rules: every sentence of docs/semantics.md as one line of
+// code that loops over everything, shares nothing and sorts texts. What the rules
+// make of random Services and pods must read the same.
+
+// twinEndpoint is one address of one pod.
+type twinEndpoint struct {
+	Endpoint
+	// inEndpoints and inSlices say where it belongs.
+	inEndpoints, inSlices bool
+}
+
+// twinCompute lists the endpoints that a Service has, in no order.
+func twinCompute(svc *Service, pods []*Pod, opts Options) (list []twinEndpoint) {
+	if svc.ExternalName || svc.Selector == nil {
+		return nil
+	}
+	families, podDecides := twinFamilies(svc)
+	for _, pod := range pods {
+		ports, belongs := twinPorts(svc, pod)
+		if pod.Terminal || len(pod.IPs) == 0 || !belongs {
+			continue
+		}
+		first := twinFamily(pod.IPs[0].Addr.Unmap())
+		for _, family := range []Family{IPv4, IPv6} {
+			a, ok := twinAddress(pod, family, opts.AllowedCIDRs)
+			if !ok || !slices.Contains(families, family) {
+				continue
+			}
+			e := twinEndpoint{Endpoint: Endpoint{Addr: a, Ports: ports, Target: TargetRef{Kind: "Pod", Key: pod.Key, UID: pod.UID}}, inSlices: true}
+			e.Terminating = pod.Deleted != 0
+			e.Serving = pod.Ready
+			e.Ready = pod.Ready && pod.Deleted == 0 || twinPublishes(svc, opts)
+			e.inEndpoints = family == families[0] && !podDecides || podDecides && family == first
+			if twinSubdomain.MatchString(pod.NodeName) && len(pod.NodeName) <= 253 {
+				e.NodeName = pod.NodeName
+				if opts.Zone != nil {
+					e.Zone = opts.Zone(pod.NodeName)
+				}
+			}
+			if pod.Subdomain == svc.Name && labelFormat.MatchString(pod.Hostname) && len(pod.Hostname) <= 63 {
+				e.Hostname = pod.Hostname
+			}
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+var twinSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+func twinPublishes(svc *Service, opts Options) bool {
+	if opts.TolerateUnreadyAnnotation {
+		switch svc.Annotations["service.alpha.kubernetes.io/tolerate-unready-endpoints"] {
+		case "1", "t", "T", "true", "TRUE", "True":
+			return true
+		case "0", "f", "F", "false", "FALSE", "False":
+			return false
+		}
+	}
+	return svc.PublishNotReadyAddresses
+}
+
+func twinFamily(a netip.Addr) Family {
+	if strings.Contains(a.String(), ":") {
+		return IPv6
+	}
+	return IPv4
+}
+
+func twinFamilies(svc *Service) (families []Family, podDecides bool) {
+	for _, f := range svc.IPFamilies {
+		if (f == IPv4 || f == IPv6) && !slices.Contains(families, f) {
+			families = append(families, f)
+		}
+	}
+	switch {
+	case len(families) > 0:
+		return families, false
+	case svc.ClusterIP == "" || svc.ClusterIP == "None":
+		return []Family{IPv4, IPv6}, true
+	case strings.Contains(svc.ClusterIP, ":"):
+		return []Family{IPv6}, false
+	}
+	return []Family{IPv4}, false
+}
+
+// twinAddress is the first address of a family that an API server accepts and the
+// configuration allows.
+func twinAddress(pod *Pod, family Family, allowed []netip.Prefix) (netip.Addr, bool) {
+	for _, ip := range pod.IPs {
+		a := ip.Addr.Unmap()
+		if !a.IsValid() || a.Zone() != "" || twinFamily(a) != family ||
+			a.IsUnspecified() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() {
+			continue
+		}
+		if len(allowed) == 0 || slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			return a, true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// twinPorts are the Service's ports at a pod; one that has none of them does not
+// belong to the Service, unless that is headless and has no ports at all.
+func twinPorts(svc *Service, pod *Pod) (ports []Port, belongs bool) {
+	if len(svc.Ports) == 0 {
+		return nil, svc.ClusterIP == "None"
+	}
+	// Names are dealt out in the order of the Service: a second port of a name, or
+	// one without name among several, is no port, whatever the pod says.
+	taken := map[string]bool{}
+	for _, p := range svc.Ports {
+		port := Port{Name: p.Name, Protocol: cmp.Or(p.Protocol, TCP), Number: p.Target.Number}
+		if p.AppProtocol != nil {
+			port.AppProtocol = AppProtocol{*p.AppProtocol, true}
+		}
+		probe := port
+		if p.Target.Name != "" {
+			probe.Number = 1
+		}
+		if taken[p.Name] || p.Name == "" && len(svc.Ports) > 1 || !twinValid(probe) {
+			continue
+		}
+		taken[p.Name] = true
+		if p.Target.Name != "" {
+			port.Number = 0
+			for _, c := range slices.Backward(pod.Ports) {
+				if c.Name == p.Target.Name && cmp.Or(c.Protocol, TCP) == port.Protocol {
+					port.Number = c.Port
+				}
+			}
+		}
+		if twinValid(port) {
+			ports = append(ports, port)
+		}
+	}
+	return ports, len(ports) > 0
+}
+
+func twinValid(p Port) bool {
+	return p.Number > 0 && p.Number < 65536 && slices.Contains([]string{"TCP", "UDP", "SCTP"}, p.Protocol) &&
+		(p.Name == "" || len(p.Name) <= 63 && labelFormat.MatchString(p.Name)) &&
+		(!p.AppProtocol.Set || qualifiedByFormat(p.AppProtocol.Value))
+}
+
+// line is an endpoint as text, with every field that is written.
+func (e *twinEndpoint) line() string {
+	only := e.Only
+	if e.inEndpoints && !e.inSlices {
+		only = KindEndpoints
+	}
+	if e.inSlices && !e.inEndpoints {
+		only = KindEndpointSlices
+	}
+	ports := fmt.Sprint(e.Ports)
+	return fmt.Sprintf("%v %s ready=%v serving=%v terminating=%v node=%s zone=%s host=%s %#v only=%d",
+		e.Addr, ports, e.Ready, e.Serving, e.Terminating, e.NodeName, e.Zone, e.Hostname, e.Target, only)
+}
+
+// lines of a contribution. A family that Endpoints do not carry is what Only says of
+// an endpoint that could be in either.
+func lines(c Contribution) (list []string) {
+	for _, e := range c.Endpoints {
+		t := twinEndpoint{Endpoint: e, inSlices: e.In(KindEndpointSlices),
+			inEndpoints: e.In(KindEndpoints) && (c.EndpointsFamily == "" || twinFamily(e.Addr) == c.EndpointsFamily)}
+		list = append(list, t.line())
+	}
+	return list
+}
+
+func twinLines(list []twinEndpoint) (out []string) {
+	for i := range list {
+		out = append(out, list[i].line())
+	}
+	return out
+}
+
+// throw returns a source of choices for one case.
+func throw(r *rand.Rand, n int) *source {
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	return &source{data}
+}
+
+// options gives some settings of a member.
+func (s *source) options() Options {
+	opts := Options{TolerateUnreadyAnnotation: s.yes()}
+	if s.n(3) == 0 {
+		opts.AllowedCIDRs = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/29"), netip.MustParsePrefix("fd00::/16")}
+	}
+	if s.yes() {
+		opts.Zone = func(node string) string { return "zone-of-" + node }
+	}
+	return opts
+}
+
+// anyService is service with what fuzzing leaves out.
+func (s *source) anyService() *Service {
+	svc := s.service()
+	svc.Annotations = map[string]string{TolerateUnreadyAnnotation: chooseFrom(s, "", "", "true", "false", "TRUE", "perhaps")}
+	if s.n(3) > 0 { // ports as most Services have them
+		svc.Ports = []ServicePort{numbered("web", 80, 8080), named("http", 81, "http")}[s.n(2):]
+	}
+	svc.ExternalName = s.n(20) == 0
+	if s.n(20) == 0 {
+		svc.Selector = nil
+	}
+	return svc
+}
+
+func (s *source) pods(limit int) (pods []*Pod) {
+	for i := range s.n(limit) {
+		pods = append(pods, s.pod(i))
+	}
+	return pods
+}
+
+func TestRulesEqualTheirTwin(t *testing.T) {
+	served := 0
+	for seed := range dice.Seeds(t, 4000) {
+		s := throw(dice.From(seed, 1), 500)
+		svc, pods, opts := s.anyService(), s.pods(12), s.options()
+		c := Compute(svc, slices.Values(pods), opts)
+		got, want := lines(c), twinLines(twinCompute(svc, pods, opts))
+		served += len(want)
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Fatalf("seed %d: %+v\n got %s\nwant %s", seed, svc, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
+		}
+		if !slices.IsSortedFunc(c.Endpoints, func(a, b Endpoint) int {
+			return cmp.Or(strings.Compare(a.Addr.String(), b.Addr.String()), strings.Compare(a.Target.UID, b.Target.UID), strings.Compare(a.Target.Name, b.Target.Name))
+		}) {
+			t.Fatalf("seed %d: order of texts: %q", seed, showEndpoints(c.Endpoints))
+		}
+	}
+	if served < 2500 {
+		t.Errorf("only %d endpoints were compared", served)
+	}
+}
+
+// twinSubsets says for each address and port whether it is ready: not ready wins.
+func twinSubsets(list []twinEndpoint) map[string]bool {
+	facts := map[string]bool{}
+	for _, e := range list {
+		if !e.inEndpoints || e.Terminating && !e.Ready {
+			continue
+		}
+		ports := e.Ports
+		if len(ports) == 0 {
+			ports = []Port{{}}
+		}
+		for _, p := range ports {
+			at := fmt.Sprint(e.Addr, e.Target.UID, p)
+			ready, known := facts[at]
+			facts[at] = e.Ready && (ready || !known)
+		}
+	}
+	return facts
+}
+
+// factsOf reads the same from subsets, and fails for a fact that is told twice.
+func factsOf(t *testing.T, subsets []Subset) map[string]bool {
+	t.Helper()
+	facts := map[string]bool{}
+	note := func(a Address, p Port, ready bool) {
+		at := fmt.Sprint(a.Addr, a.Target.UID, p)
+		if _, told := facts[at]; told {
+			t.Errorf("%s is told twice in %q", at, showSubsets(subsets))
+		}
+		facts[at] = ready
+	}
+	for _, s := range subsets {
+		ports := s.Ports
+		if len(ports) == 0 {
+			ports = []Port{{}}
+		}
+		for _, p := range ports {
+			for _, a := range s.Ready {
+				note(a, p, true)
+			}
+			for _, a := range s.NotReady {
+				note(a, p, false)
+			}
+		}
+	}
+	return facts
+}
+
+func TestSubsetsEqualTheirTwin(t *testing.T) {
+	for seed := range dice.Seeds(t, 4000) {
+		s := throw(dice.From(seed, 2), 500)
+		svc, pods, opts := s.anyService(), s.pods(12), s.options()
+		c := Compute(svc, slices.Values(pods), opts)
+		subsets := Subsets(c.Endpoints, c.EndpointsFamily)
+		got, want := factsOf(t, subsets), twinSubsets(twinCompute(svc, pods, opts))
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("seed %d:\n got %v\nwant %v", seed, got, want)
+		}
+		if again := Repack(subsets); len(again) != len(subsets) || fmt.Sprint(factsOf(t, again)) != fmt.Sprint(got) {
+			t.Fatalf("seed %d: canonical subsets change when they are repacked:\n%q\n%q", seed, showSubsets(subsets), showSubsets(again))
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
