@@ -1,0 +1,257 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+// The version and kind of a configuration file.
+const (
+	APIVersion = "tributary.dev/v1alpha1"
+	Kind       = "Config"
+)
+
+// Config is the file as a whole. A Config that Parse returned is valid and has all
+// defaults in place; treat it as read-only, for it is shared.
+type Config struct {
+	// APIVersion is `tributary.dev/v1alpha1`.
+	APIVersion string `json:"apiVersion"`
+	// Kind is `Config`.
+	Kind string `json:"kind"`
+	// Listen is the address, `host:port`, that serves everything: the page at `/`,
+	// `/metrics`, `/healthz`, `/readyz` and `/debug/`. The pages name pods and
+	// addresses: leave it on loopback.
+	Listen string `json:"listen"`
+	// MetricsListen is a further address, `host:port`, that serves `/metrics`, `/healthz`
+	// and `/readyz` alone, for Prometheus and the kubelet. Empty: there is none.
+	MetricsListen string `json:"metricsListen"`
+	// Instance names this installation: in its Lease, and on everything that it owns in
+	// the ingress cluster, as label `tributary.dev/instance`. Two installations on one
+	// ingress cluster need different names; each leaves alone what is the other's.
+	// A DNS label.
+	Instance string `json:"instance"`
+	// Namespace is Tributary's own in the ingress cluster. Its Lease is there, its record
+	// of which cluster each member is, and the Secrets of `clustersFrom`. No replica is
+	// ever written there. Keep tenants out of it.
+	Namespace string `json:"namespace"`
+	// Ingress says how the ingress cluster is reached: the one that is written to.
+	Ingress Ingress `json:"ingress"`
+	// Clusters are the members: the clusters whose endpoints are carried over. It may be
+	// empty, so that the last member can be taken away while Tributary runs.
+	Clusters []Cluster `json:"clusters"`
+	// ClusterDefaults are what all members share, those from Secrets too: the fields of
+	// `clusters[]` but `name` and `kubeconfig`. What a member says itself overrides
+	// them; a list as a whole, a mapping field by field.
+	ClusterDefaults Cluster `json:"clusterDefaults"`
+	// ClustersFrom are members that the file does not name.
+	ClustersFrom ClustersFrom `json:"clustersFrom"`
+	// Replicas says what is written in the ingress cluster.
+	Replicas Replicas `json:"replicas"`
+	// Rules say which pods count as endpoints where that is not as Kubernetes has it.
+	// Of those that are for a Service, the first that matches a pod decides. At most
+	// 64. See docs/rules.md.
+	Rules []Rule `json:"rules"`
+	// Sinks are told, outside of Kubernetes, what replicas are. See docs/sinks.md.
+	Sinks []Sink `json:"sinks"`
+	// LeaderElection lets several processes of one installation run: one writes, the
+	// others follow everything and write nothing.
+	LeaderElection LeaderElection `json:"leaderElection"`
+}
+
+// Ingress says how the ingress cluster is reached, and where in it replicas may be.
+type Ingress struct {
+	// Kubeconfig is the path of a kubeconfig file, relative to the configuration file.
+	// Left out: Tributary runs in the ingress cluster as a pod and uses its service
+	// account.
+	Kubeconfig string `json:"kubeconfig"`
+	// Context is the context of the kubeconfig. Empty means its `current-context`.
+	Context string `json:"context"`
+	// Identity is the UID of the ingress cluster's namespace `kube-system`. No other
+	// cluster is written to. Empty: the cluster that a start finds is believed.
+	Identity string `json:"identity"`
+	// Namespaces are names or globs of the namespaces that may be written to. `kube-*`
+	// and Tributary's own are never among them.
+	Namespaces []string `json:"namespaces"`
+}
+
+// Cluster is one member.
+type Cluster struct {
+	// Name identifies the member in labels, metrics and logs, and becomes
+	// `multicluster.kubernetes.io/source-cluster` on its slices. A DNS label
+	// (lower-case letters, digits and `-`, at most 63), unique. A new name is a new
+	// member.
+	Name string `json:"name"`
+	// Kubeconfig is the path of a kubeconfig file, relative to the configuration file.
+	// It is watched: a new token, certificate, CA or server takes effect without a
+	// restart.
+	Kubeconfig string `json:"kubeconfig"`
+	// Context is the context of the kubeconfig. Empty means its `current-context`.
+	Context string `json:"context"`
+	// Namespaces chooses the namespaces whose Services are replicated.
+	Namespaces Namespaces `json:"namespaces"`
+	// ServiceSelector is a label selector, such as `app=web,tier!=test`, that Services
+	// must match. Empty selects every Service.
+	ServiceSelector string `json:"serviceSelector"`
+	// AllowedCIDRs are the ranges that this member's addresses may lie in: usually its
+	// pod ranges. An address outside of them is left out and counted. Empty: any
+	// address that the API accepts.
+	AllowedCIDRs []string `json:"allowedCIDRs"`
+	// Drain takes this member's endpoints off wherever another member can serve. What
+	// only it can serve, it goes on serving.
+	Drain bool `json:"drain"`
+	// HoldSilentNodes is how long a pod stays ready that turned not ready only because
+	// its node stopped reporting, such as `40s`. After it the pod serves where nobody
+	// else does.
+	HoldSilentNodes Duration `json:"holdSilentNodes"`
+	// StableFor is how long a pod that was ready, turned not ready and returned is not
+	// used where others serve, such as `5s`.
+	StableFor Duration `json:"stableFor"`
+	// StaleAfter is how long the member may be out of sight, such as `30m`, before its
+	// endpoints serve only where nobody else does. `0s` is never.
+	StaleAfter Duration `json:"staleAfter"`
+	// ObserveNative watches the member's own Endpoints, too, and measures how far its
+	// controller manager runs behind. Nothing that is replicated depends on it. It needs
+	// the right to list and watch Endpoints.
+	ObserveNative bool `json:"observeNative"`
+}
+
+// Namespaces chooses namespaces by name: those that match an entry of `include` and
+// none of `exclude`. An entry is a name or a glob: `*` stands for any text, `?` for
+// one character, `[a-c]` for one of several. Where `include` has plain names alone,
+// nothing is asked of any other namespace: a Role in each is enough.
+type Namespaces struct {
+	// Include lists the namespaces to take. It may not be empty.
+	Include []string `json:"include"`
+	// Exclude lists the namespaces to leave out although they are included. An explicit
+	// `[]` excludes none.
+	Exclude []string `json:"exclude"`
+}
+
+// ClustersFrom are members that the file does not name.
+type ClustersFrom struct {
+	// Secrets are members, each by its name, for as long as they exist. Left out: none.
+	Secrets *SecretSource `json:"secrets"`
+}
+
+// SecretSource says which Secrets of Tributary's own namespace are members. The key
+// `kubeconfig` of one holds what a kubeconfig file would, with inline certificates and
+// tokens alone. The annotation `tributary.dev/settings` may hold other fields of
+// `clusters[]`, as YAML. A cluster of the file with the same name counts instead.
+// Whoever may write these Secrets decides what the ingress cluster routes to.
+type SecretSource struct {
+	// Selector is the label selector that they match.
+	Selector string `json:"selector"`
+}
+
+// Replicas says what is written in the ingress cluster.
+type Replicas struct {
+	// Write lists the kinds that are written beside the Service: `EndpointSlices`
+	// always, and `Endpoints`.
+	Write []string `json:"write"`
+	// CreateNamespaces creates a namespace that is missing in the ingress cluster. When
+	// false, its Services wait until somebody creates it.
+	CreateNamespaces bool `json:"createNamespaces"`
+	// Failover says where members serve in an order instead of together. The first entry
+	// whose namespaces match counts.
+	Failover []Failover `json:"failover"`
+	// Orphans is what becomes of the endpoints of a cluster that is no longer configured.
+	// `keep`: they serve where nobody else does. `delete`: they go, once every member
+	// has been listed.
+	Orphans string `json:"orphans"`
+	// CopyLabels are the labels of a Service that its replica gets: keys or globs, in
+	// which `*` stands for any text, a slash included. Labels by which Argo CD, Flux, Helm
+	// or kustomize know what is theirs are never copied.
+	CopyLabels []string `json:"copyLabels"`
+	// CopyAnnotations are the annotations that are copied, likewise.
+	CopyAnnotations []string `json:"copyAnnotations"`
+}
+
+// The values of Replicas.Write and Replicas.Orphans.
+const (
+	WriteEndpoints      = "Endpoints"
+	WriteEndpointSlices = "EndpointSlices"
+	OrphansKeep         = "keep"
+	OrphansDelete       = "delete"
+)
+
+// Failover is an order of members for some namespaces.
+type Failover struct {
+	// Namespaces are names or globs of namespaces. It may not be empty.
+	Namespaces []string `json:"namespaces"`
+	// Order names members, the first choice first. One that it does not name serves
+	// only where none of the named can.
+	Order []string `json:"order"`
+}
+
+// Rule decides about the pods that it matches.
+type Rule struct {
+	// Name names the rule in metrics and explanations: a DNS label, unique.
+	Name string `json:"name"`
+	// Clusters are names or globs of the members that the rule is for. Empty means all.
+	Clusters []string `json:"clusters"`
+	// Namespaces are names or globs of namespaces. Empty means all.
+	Namespaces []string `json:"namespaces"`
+	// ServiceSelector is a label selector of the members' Services. Empty selects all.
+	ServiceSelector string `json:"serviceSelector"`
+	// When is a condition in CEL, the expression language of Kubernetes. It reads `pod`,
+	// as in the API, and `cluster`, the member's name. A pod on which it fails, for a key
+	// that is missing, does not match.
+	When string `json:"when"`
+	// Then is what a pod that matches counts as: `Ready`, unless its kubelet says
+	// otherwise for another reason than readiness; `NotReady`, which serves where nobody
+	// else does; `Absent`, which is no endpoint; or `Upstream`, as Kubernetes has it.
+	Then string `json:"then"`
+}
+
+// Sink is a receiver outside of Kubernetes, such as a load balancer's API, that is told
+// what replicas are, as JSON by POST.
+type Sink struct {
+	// Name identifies the sink in metrics and logs. A DNS label, unique.
+	Name string `json:"name"`
+	// URL is where requests are posted to: `https://` or `http://`. Credentials belong
+	// into `auth`.
+	URL string `json:"url"`
+	// Auth says how requests prove who sends them.
+	Auth SinkAuth `json:"auth"`
+	// Namespaces are names or globs of namespaces: the replicas in them are told.
+	Namespaces []string `json:"namespaces"`
+	// ServiceSelector is a label selector that replicas must match, by the labels of the
+	// replica's Service. Empty selects every replica.
+	ServiceSelector string `json:"serviceSelector"`
+	// Window is for how long changes of a Service are gathered, from the first of them.
+	Window Duration `json:"window"`
+	// RemovalWindow is that of an address that goes, or turns not ready.
+	RemovalWindow Duration `json:"removalWindow"`
+	// MaxRequestsPerSecond is how many requests may begin in a second. Less than one is
+	// possible: 0.2 is one in five seconds.
+	MaxRequestsPerSecond float64 `json:"maxRequestsPerSecond"`
+}
+
+// SinkAuth says how requests prove who sends them, and whom they trust. Its files are
+// read again for each request.
+type SinkAuth struct {
+	// BearerTokenFile is a file that holds a token, sent as `Authorization: Bearer`. It
+	// needs `https://`, except on loopback.
+	BearerTokenFile string `json:"bearerTokenFile"`
+	// TLS is a client certificate, and which servers are trusted.
+	TLS SinkTLS `json:"tls"`
+}
+
+// SinkTLS are files in PEM.
+type SinkTLS struct {
+	// CertFile is a client certificate.
+	CertFile string `json:"certFile"`
+	// KeyFile is the key of `certFile`.
+	KeyFile string `json:"keyFile"`
+	// CAFile holds the authorities that the server's certificate must come from. Empty
+	// means those of the system.
+	CAFile string `json:"caFile"`
+}
+
+// LeaderElection lets several processes of one installation run.
+type LeaderElection struct {
+	// Enabled is whether a process asks for the Lease before it writes. Where it is
+	// false, run one process alone.
+	Enabled bool `json:"enabled"`
+	// LeaseDuration is after how long a standby takes over from a leader that ended
+	// without a word: whole seconds, 4s to 1h.
+	LeaseDuration Duration `json:"leaseDuration"`
+}

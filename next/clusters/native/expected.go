@@ -1,0 +1,73 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// Expected is what a member's own controller comes to for a Service when it has
+// caught up.
+type Expected struct {
+	Addresses Addresses
+	// Publishes is true for a Service that publishes not-ready addresses.
+	Publishes bool
+}
+
+// Expect returns what the member's own controller makes of a contribution that was
+// computed by upstream's rules alone, from pods as the member shows them. capacity
+// is how many addresses it writes at most. ok is false where that cannot be known,
+// so that there is nothing to compare (docs/semantics.md says why upstream errs
+// there):
+//
+//   - The API server refuses all that upstream makes of the Service (D2, D5, D6):
+//     its Endpoints stay as they were.
+//   - Whether an annotation counts that says otherwise than the Service's field
+//     depends on the version of the controller manager.
+func Expect(c *syncer.Contribution, capacity int) (expected Expected, ok bool) {
+	svc := c.Service
+	if svc == nil || svc.Selector == nil || len(c.Rejected) > 0 {
+		return Expected{}, false
+	}
+	tolerate, err := strconv.ParseBool(svc.Annotations[syncer.TolerateUnreadyAnnotation])
+	if err == nil && tolerate != svc.PublishNotReadyAddresses {
+		return Expected{}, false
+	}
+	all := syncer.Subsets(c.Endpoints, c.EndpointsFamily)
+	subsets, truncated := syncer.Truncate(all, capacity)
+	if truncated && len(subsets) < len(all) || slices.ContainsFunc(subsets, lacksNode) {
+		return Expected{}, false
+	}
+	return Expected{Addresses: Of(subsets), Publishes: svc.PublishNotReadyAddresses}, true
+}
+
+func lacksNode(s syncer.Subset) bool {
+	nodeless := func(a syncer.Address) bool { return a.NodeName == "" }
+	return slices.ContainsFunc(s.Ready, nodeless) || slices.ContainsFunc(s.NotReady, nodeless)
+}
+
+// metBy reports whether theirs is what was expected. Upstream does not wake when a
+// pod fails that never was ready (D1), and old versions keep failed pods that may
+// be restarted: an address that only theirs has, as not ready, takes no traffic,
+// and where not-ready addresses are published it stands among the ready ones.
+func (e Expected) metBy(theirs Addresses) bool {
+	met := 0
+	for _, entry := range theirs {
+		switch {
+		case met < len(e.Addresses) && e.Addresses[met] == entry:
+			met++
+		case !e.Publishes && !strings.HasSuffix(entry, notReady):
+			return false
+		}
+	}
+	return met == len(e.Addresses)
+}
+
+func (e Expected) equal(o Expected) bool {
+	return e.Publishes == o.Publishes && e.Addresses.Equal(o.Addresses)
+}
