@@ -1,0 +1,141 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"math/rand/v2"
+	"time"
+)
+
+// Result says how a change ended. The set is closed: readers filter by it.
+type Result string
+
+// The results of a change.
+const (
+	// Written: the ingress cluster acknowledged every write of the change.
+	Written Result = "written"
+	// Dropped: the outcome equals what stands, so nothing had to be written.
+	Dropped Result = "dropped"
+	// Blocked: a conflict or a missing namespace keeps something of the change from
+	// being written; Error says which.
+	Blocked Result = "blocked"
+	// Failed: a write was refused or lost; it is tried again.
+	Failed Result = "failed"
+)
+
+// Results lists every Result.
+func Results() []Result { return []Result{Written, Dropped, Blocked, Failed} }
+
+// Change is a change record: what one comparison of a replica found and wrote, why, and
+// how long each step took. Its JSON form is part of the outside contract: field names
+// do not change.
+//
+// A Change is filled by its one owner and is read-only once it was given to a Ring; its
+// slices are then shared by all readers.
+type Change struct {
+	// Seq numbers the records of one process from 1, without gaps.
+	Seq uint64 `json:"seq"`
+	// Time is when the change ended.
+	Time time.Time `json:"time"`
+	// Cluster is the member the change came from: that of Cause. Empty for a
+	// repair of the ingress cluster or a change of configuration.
+	Cluster   string `json:"cluster"`
+	Namespace string `json:"namespace"`
+	Service   string `json:"service"`
+	// TraceID names the trace of the change: 32 hexadecimal digits.
+	TraceID string `json:"trace_id,omitempty"`
+	// Lane is the lane the change travelled in: removal, addition or bulk.
+	Lane string `json:"lane,omitempty"`
+	// Cause is the earliest event that the change gathers (see Earlier), the one that
+	// latencies count from; Causes is their number.
+	Cause  Cause `json:"cause"`
+	Causes int   `json:"causes"`
+	// Added … Unreadied are what the change does to traffic, as "ip:port", sorted.
+	Added     []string `json:"added"`
+	Removed   []string `json:"removed"`
+	Readied   []string `json:"readied"`
+	Unreadied []string `json:"unreadied"`
+	Stages    Stages   `json:"stages_ms"`
+	// Writes counts the acknowledged writes.
+	Writes int `json:"writes"`
+	// Attempt counts the failures of the replica before this attempt.
+	Attempt int    `json:"attempt,omitempty"`
+	Result  Result `json:"result"`
+	Error   string `json:"error"`
+}
+
+// Stages is how long each step of a change took, on the monotonic clock. In
+// JSON it is in milliseconds. Endpoints and slices of a standing replica are written in
+// parallel, so the parts may sum up to more than Total.
+type Stages struct {
+	// Queue runs from the arrival of the event to the begin of the comparison.
+	Queue time.Duration
+	// Compute runs from there to the difference being known: shares, merge, comparison.
+	Compute time.Duration
+	// WriteEndpoints and WriteSlices are the time from the difference being known to the
+	// last acknowledgement of a write of that kind, waiting for a place included.
+	WriteEndpoints time.Duration
+	WriteSlices    time.Duration
+	// Total runs from the arrival of the event to the last acknowledgement.
+	Total time.Duration
+}
+
+// Write is the wall time between the end of computing and the last
+// acknowledgement: the "write" stage of the latency metric.
+func (s Stages) Write() time.Duration { return max(0, s.Total-s.Queue-s.Compute) }
+
+// Begin starts the record of a comparison that began at the given time. cause is the
+// earliest of those that it gathers, causes their number; the zero Cause means that
+// nothing caused it but a look at the replica.
+func Begin(namespace, service string, cause Cause, causes int, taken time.Time) Change {
+	if cause.Arrival.IsZero() {
+		cause.Arrival = taken
+	}
+	if cause.Kind == "" {
+		cause.Kind, cause.Namespace, cause.Name = "Service", namespace, service
+	}
+	return Change{
+		Namespace: namespace, Service: service, Cluster: cause.Cluster, Cause: cause, Causes: max(1, causes),
+		Stages: Stages{Queue: max(0, taken.Sub(cause.Arrival))},
+	}
+}
+
+// Computed stamps the end of computing: the difference is known, writing begins.
+func (r *Change) Computed(at time.Time) {
+	r.Stages.Compute = max(0, at.Sub(r.Cause.Arrival)-r.Stages.Queue)
+}
+
+// Acknowledged stamps a write that the ingress cluster acknowledged. kind is as in the
+// API; only Endpoints and EndpointSlice have a stage of their own.
+func (r *Change) Acknowledged(kind string, at time.Time) {
+	r.Writes++
+	took := max(0, at.Sub(r.Cause.Arrival)-r.Stages.Queue-r.Stages.Compute)
+	switch kind {
+	case "Endpoints":
+		r.Stages.WriteEndpoints = max(r.Stages.WriteEndpoints, took)
+	case "EndpointSlice":
+		r.Stages.WriteSlices = max(r.Stages.WriteSlices, took)
+	}
+}
+
+// End stamps the end of the change. err is shown as it is, so it must not hold
+// a secret; nil for none.
+func (r *Change) End(at time.Time, result Result, err error) {
+	r.Time = at.UTC()
+	r.Stages.Total = max(0, at.Sub(r.Cause.Arrival))
+	r.Result = result
+	if err != nil {
+		r.Error = err.Error()
+	}
+}
+
+// NewTraceID returns a random identifier in the form of W3C Trace Context.
+func NewTraceID() string {
+	var id [16]byte
+	binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
+	binary.NativeEndian.PutUint64(id[8:], rand.Uint64()|1) // all zeros is no identifier
+	return hex.EncodeToString(id[:])
+}
