@@ -1,0 +1,166 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package leader
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// retryPeriod bounds the time between two renewals. A candidate looks after up to 2.2
+	// times as long, so that it notices a release within 2 s.
+	retryPeriod = 750 * time.Millisecond
+	// releaseTimeout bounds the release; a failed one only makes the successor wait.
+	releaseTimeout = time.Second
+	// longestClaim bounds what another's Lease is believed, whatever somebody wrote there.
+	longestClaim = 10 * time.Minute
+)
+
+// Options set up an Elector. All fields must be set, but for Labels, Disabled and Changed.
+type Options struct {
+	// Client is how the ingress cluster is reached now, by connections of its own: the Permit
+	// must not stand before a renewal.
+	Client func(ctx context.Context) (kubernetes.Interface, error)
+	// Namespace and Name are those of the Lease; it is made with Labels.
+	Namespace, Name string
+	Labels          map[string]string
+	// Identity is the holder's name. A process that starts again in its place takes its own
+	// Lease at once, so no two that run may have the same.
+	Identity string
+	// LeaseDuration is after how long others take a Lease that is not renewed: whole seconds.
+	LeaseDuration time.Duration
+	// Disabled lets this process write without an election.
+	Disabled bool
+	Permit   *Permit
+	Logger   *slog.Logger
+	// Changed is called when State has changed. It must not block.
+	Changed func()
+}
+
+// renewDeadline is for how long the holder writes after the last renewal that was
+// acknowledged, counted from when it was sent. What remains of LeaseDuration is for clocks
+// that run at different speeds.
+func (o *Options) renewDeadline() time.Duration { return o.LeaseDuration * 2 / 3 }
+
+// State is what is known of an election.
+type State struct {
+	// Leading is true while this process may write, Since when it was last elected or deposed.
+	Leading bool
+	Since   time.Time
+	// Holder is who holds the Lease as far as was seen; "": nobody, or there is no election.
+	// Lease is its namespace and name, Identity the name of this process.
+	Holder, Lease, Identity string
+	// Err is why the Lease cannot be read or written at present.
+	Err error
+}
+
+// Elector takes part in an election. Run may be called once; State is safe for concurrent use.
+type Elector struct {
+	opts  Options
+	mu    sync.Mutex
+	state State // guarded by mu; but for Leading, which the Permit tells
+}
+
+// New returns an Elector that does nothing until Run.
+func New(o Options) *Elector {
+	return &Elector{opts: o, state: State{Lease: o.Namespace + "/" + o.Name, Identity: o.Identity, Since: time.Now()}}
+}
+
+// State returns what is known now.
+func (e *Elector) State() State {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.state
+	s.Leading, _ = e.opts.Permit.state()
+	return s
+}
+
+// Run takes part until ctx is done. Whenever this process is elected it calls lead, with a
+// context that is done when leadership, or ctx, ends; the Permit is held from before. At the
+// end of ctx lead is waited for, while the Lease is renewed, and only then is it released.
+func (e *Elector) Run(ctx context.Context, lead func(context.Context)) {
+	defer e.opts.Permit.revoke()
+	if e.opts.Disabled {
+		e.opts.Permit.extend(time.Now().AddDate(100, 0, 0))
+		e.set(func(s *State) { s.Since = time.Now() })
+		lead(ctx)
+		return
+	}
+	l := &lock{opts: &e.opts, seen: e.saw}
+	for ctx.Err() == nil {
+		e.term(ctx, l, lead)
+	}
+	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	if err := l.release(release); err != nil {
+		e.opts.Logger.Warn("the Lease is not released: a successor waits until it has run out", "lease", l.Describe(), "error", err)
+	}
+}
+
+// term is one candidacy, and the leadership that comes of it. At its end nobody writes.
+func (e *Elector) term(ctx context.Context, l *lock, lead func(context.Context)) {
+	electing, stop := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
+	defer stop()
+	leading, end := context.WithCancel(ctx)
+	started, ended := make(chan struct{}), make(chan struct{})
+	l.leading, l.deposed = false, func() { e.opts.Permit.revoke(); stop() }
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: l, LeaseDuration: e.opts.LeaseDuration, RenewDeadline: e.opts.renewDeadline(), RetryPeriod: min(retryPeriod, e.opts.LeaseDuration/20),
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(started) }, OnStoppedLeading: func() {}},
+	})
+	if err != nil {
+		panic("leader election: " + err.Error()) // of constants, and a duration that the configuration validates
+	}
+	go func() {
+		defer close(ended)
+		elector.Run(electing)
+		e.opts.Permit.revoke()
+		end()
+	}()
+	select {
+	case <-started:
+		e.opts.Logger.Info("this process leads", "lease", l.Describe(), "identity", e.opts.Identity)
+		e.set(func(s *State) { s.Since = time.Now() })
+		lead(leading)
+		e.opts.Logger.Info("this process leads no longer", "lease", l.Describe())
+	case <-ctx.Done():
+	}
+	stop()
+	<-ended
+	e.set(func(s *State) { s.Since = time.Now() })
+}
+
+// saw notes who holds the Lease, or why that is not known.
+func (e *Elector) saw(holder string, err error) {
+	was := e.State()
+	switch {
+	case err != nil && was.Err == nil:
+		e.opts.Logger.Warn("the leader's Lease is not reached, trying on", "lease", was.Lease, "error", err)
+	case err == nil && was.Holder != holder && holder != "" && holder != was.Identity:
+		e.opts.Logger.Info("another process leads, this one stands by", "lease", was.Lease, "leader", holder)
+	case err == nil && was.Err == nil && was.Holder == holder:
+		return
+	}
+	if err != nil {
+		holder = was.Holder
+	}
+	e.set(func(s *State) { s.Holder, s.Err = holder, err })
+}
+
+func (e *Elector) set(change func(*State)) {
+	e.mu.Lock()
+	change(&e.state)
+	e.mu.Unlock()
+	if e.opts.Changed != nil {
+		e.opts.Changed()
+	}
+}

@@ -1,0 +1,134 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package leader
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// ErrNotLeading is why a request was not sent, or given up.
+var ErrNotLeading = errors.New("this process does not lead: it writes nothing")
+
+// Permit is the right to write to the ingress cluster until a moment. It has ended when
+// either clock says so: the monotonic one cannot be set, but stands still while a machine
+// sleeps. The zero value permits nothing. All methods are safe for concurrent use.
+type Permit struct {
+	mu    sync.Mutex
+	until time.Time
+	// reign is done when the Permit is revoked; nil while there is nothing to revoke.
+	reign context.Context
+	end   context.CancelFunc
+	conns map[*conn]struct{} // those that pass through Dial
+}
+
+// extend holds the Permit until a moment.
+func (p *Permit) extend(until time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reign == nil {
+		p.reign, p.end = context.WithCancel(context.Background())
+	}
+	p.until = until
+}
+
+// revoke ends the Permit: requests under way are given up, and what of them was not sent
+// yet never is. A second call does nothing.
+func (p *Permit) revoke() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reign == nil {
+		return
+	}
+	p.end()
+	for c := range p.conns {
+		c.abort()
+	}
+	p.reign, p.end, p.conns = nil, nil, nil
+}
+
+// state tells whether the Permit is held, or has ended by time and was not revoked yet.
+func (p *Permit) state() (held, lapsed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	good := now.Before(p.until) && now.Round(0).Before(p.until.Round(0))
+	return p.reign != nil && good, p.reign != nil && !good
+}
+
+// Hold binds a context to the Permit: it is done, with ErrNotLeading as its cause, when the
+// Permit as it is now ends. release must be called after the request. ok is false, and the
+// others are nil, where the Permit is not held.
+func (p *Permit) Hold(parent context.Context) (bounded context.Context, release func(), ok bool) {
+	if held, _ := p.state(); !held {
+		return nil, nil, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reign == nil { // it was revoked in this moment
+		return nil, nil, false
+	}
+	ctx, cancel := context.WithCancelCause(parent)
+	bounded, stop := context.WithDeadlineCause(ctx, p.until, ErrNotLeading)
+	detach := context.AfterFunc(p.reign, func() { cancel(ErrNotLeading) })
+	return bounded, func() { detach(); stop(); cancel(nil) }, true
+}
+
+// Dialer makes connections.
+type Dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Dial wraps a dialer: nothing is sent through its connections once the Permit has ended.
+// Hold is asked before a request is begun; a process that is frozen between that and the
+// system call would send it when it wakes.
+func (p *Permit) Dial(next Dialer) Dialer {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		inner, err := next(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.conns == nil {
+			p.conns = map[*conn]struct{}{}
+		}
+		c := &conn{inner, p}
+		p.conns[c] = struct{}{}
+		return c, nil
+	}
+}
+
+// conn sends nothing while its Permit has lapsed. A standby reads through it.
+type conn struct {
+	net.Conn
+	permit *Permit
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(b []byte) (int, error) {
+	if _, lapsed := c.permit.state(); lapsed {
+		c.abort()
+		return 0, ErrNotLeading
+	}
+	return c.Conn.Write(b)
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.permit.mu.Lock()
+	delete(c.permit.conns, c)
+	c.permit.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// abort closes the connection and drops what the kernel has not sent yet: it would send
+// that when the network is back.
+func (c *conn) abort() {
+	if tcp, ok := c.Conn.(interface{ SetLinger(seconds int) error }); ok {
+		_ = tcp.SetLinger(0) // of a connection that is closed already
+	}
+	_ = c.Conn.Close()
+}
