@@ -1,0 +1,167 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"log/slog"
+	"math/bits"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"tributary.dev/tributary/next/metrics/record"
+)
+
+// Options set up Metrics. The zero value is usable: no log, no gauges.
+type Options struct {
+	// Logger gets one line per change; nil: none does.
+	Logger *slog.Logger
+	// Version and Revision are shown by build_info.
+	Version, Revision string
+	// Status is asked at every scrape for the value of the gauges. It must be
+	// safe for concurrent use and answer without waiting for a cluster.
+	// Conflicts, Rejected, Orphans and Slowest are added by Metrics. nil: no gauges.
+	Status func() Status
+}
+
+// Metrics receives what happens and keeps what operators look at. All methods
+// are safe for concurrent use and none waits for I/O, the log aside.
+type Metrics struct {
+	registry *prometheus.Registry
+	ring     *record.Ring
+	log      *record.Log
+	status   func() Status
+	troubles troubles
+	// removed has the names of clusters that left the configuration.
+	removed sync.Map
+
+	latency, native, delay           *prometheus.HistogramVec
+	requests, written                *prometheus.CounterVec
+	requestTook                      *prometheus.HistogramVec
+	reloads, sinkSent                *prometheus.CounterVec
+	queueDepth                       *prometheus.GaugeVec
+	queueAdds, queueRetries          *prometheus.CounterVec
+	queueDuration, queueWork         *prometheus.HistogramVec
+	queueUnfinished, queueLongestRun *prometheus.GaugeVec
+}
+
+// New returns Metrics on a registry of its own.
+func New(o Options) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(), ring: record.NewRing(0, 0), log: record.NewLog(o.Logger), status: o.Status,
+		troubles: troubles{of: map[replicaKey]Trouble{}},
+	}
+	if m.status == nil {
+		m.status = func() Status { return Status{} }
+	}
+	m.register(o)
+	return m
+}
+
+func (m *Metrics) register(o Options) {
+	r := m.registry
+	m.latency, m.native, m.delay = changeLatency.histogram(r), nativeLag.histogram(r), sourceDelay.histogram(r)
+	m.requests, m.requestTook = clientRequests.counter(r), clientRequestDuration.histogram(r)
+	m.written, m.reloads, m.sinkSent = writes.counter(r), configReloads.counter(r), sinkRequests.counter(r)
+	m.queueDepth, m.queueAdds, m.queueRetries = queueDepth.gauge(r), queueAdds.counter(r), queueRetries.counter(r)
+	m.queueDuration, m.queueWork = queueDuration.histogram(r), queueWork.histogram(r)
+	m.queueUnfinished, m.queueLongestRun = queueUnfinished.gauge(r), queueLongest.gauge(r)
+	buildInfo.gauge(r).WithLabelValues(o.Version, o.Revision, runtime.Version()).Set(1)
+	r.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		newPuller(m),
+	)
+	m.reloads.WithLabelValues("ok")
+	m.reloads.WithLabelValues("refused")
+}
+
+// Registry is where the families are registered.
+func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
+
+// Changes is the ring of change records.
+func (m *Metrics) Changes() *record.Ring { return m.ring }
+
+// Change takes a finished record: it counts in the families, is kept in the
+// ring and logged. It returns the record's number, or 0 if the record is not
+// told: when nothing had to be written and no live event was behind it (a
+// relist of a quiet fleet must be quiet), and when a replica keeps failing (the
+// first, second, fourth, eighth … failure are told).
+func (m *Metrics) Change(rec record.Change) (seq uint64) {
+	rec.TraceID = record.NewTraceID()
+	if rec.Result == record.Written && rec.Cause.Live && m.known(rec.Cluster) {
+		m.observe(&rec)
+	}
+	if !worthTelling(&rec) {
+		return 0
+	}
+	seq = m.ring.Add(&rec)
+	m.log.Write(&rec)
+	return seq
+}
+
+// worthTelling says whether a record is news.
+func worthTelling(r *record.Change) bool {
+	switch r.Result {
+	case record.Dropped, record.Blocked:
+		return r.Cause.Live
+	case record.Failed:
+		return bits.OnesCount(uint(r.Attempt+1)) == 1
+	default:
+		return true
+	}
+}
+
+// longestDelay bounds what a member's clock can make of the sum of its delays.
+const longestDelay = time.Hour
+
+func (m *Metrics) observe(rec *record.Change) {
+	s := &rec.Stages
+	for name, took := range map[string]time.Duration{"queue": s.Queue, "compute": s.Compute, "write": s.Write(), "total": s.Total} {
+		o := m.latency.WithLabelValues(rec.Cluster, rec.Lane, name).(prometheus.ExemplarObserver)
+		o.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": rec.TraceID})
+	}
+	if c := &rec.Cause; !c.SourceTime.IsZero() {
+		m.delay.WithLabelValues(rec.Cluster).Observe(min(max(0, c.Arrival.Sub(c.SourceTime)), longestDelay).Seconds())
+	}
+}
+
+// AddCluster and RemoveCluster follow the configuration. AddCluster makes the
+// series that a rate needs to begin at 0. After RemoveCluster the cluster's
+// series are gone, and what its goroutines still report while they end does
+// not bring them back.
+func (m *Metrics) AddCluster(name string) {
+	m.removed.Delete(name)
+	for _, lane := range []string{"removal", "addition", "bulk"} {
+		for _, stage := range []string{"queue", "compute", "write", "total"} {
+			m.latency.WithLabelValues(name, lane, stage)
+		}
+	}
+}
+
+// RemoveCluster: see AddCluster.
+func (m *Metrics) RemoveCluster(name string) {
+	m.removed.Store(name, true)
+	m.sweep()
+}
+
+// sweep drops the series of clusters that left the configuration.
+func (m *Metrics) sweep() {
+	m.removed.Range(func(name, _ any) bool {
+		of := prometheus.Labels{"member_cluster": name.(string)}
+		for _, vec := range []interface{ DeletePartialMatch(prometheus.Labels) int }{m.latency, m.native, m.delay, m.requests, m.requestTook} {
+			vec.DeletePartialMatch(of)
+		}
+		return true
+	})
+}
+
+// known is false for a cluster that left the configuration.
+func (m *Metrics) known(cluster string) bool {
+	_, gone := m.removed.Load(cluster)
+	return !gone
+}

@@ -1,0 +1,96 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// WriteResult says how one write to the ingress cluster ended. The set is
+// closed: it is a metric label.
+type WriteResult string
+
+// The results of a write.
+const (
+	WriteOK        WriteResult = "ok"
+	WriteConflict  WriteResult = "conflict"
+	WriteNotFound  WriteResult = "not_found"
+	WriteExists    WriteResult = "exists"
+	WriteThrottled WriteResult = "throttled"
+	WriteForbidden WriteResult = "forbidden"
+	WriteInvalid   WriteResult = "invalid"
+	WriteTimeout   WriteResult = "timeout"
+	WriteFailed    WriteResult = "error"
+)
+
+// Write counts a write to the ingress cluster: kind and verb as in the API.
+func (m *Metrics) Write(kind, verb string, result WriteResult) {
+	m.written.WithLabelValues(kind, verb, string(result)).Inc()
+}
+
+// NativeLag says how much later than we a member's own controller came to the
+// same endpoints.
+func (m *Metrics) NativeLag(cluster string, lag time.Duration) {
+	if m.known(cluster) {
+		m.native.WithLabelValues(cluster).Observe(lag.Seconds())
+	}
+}
+
+// ConfigReload counts that an edited configuration was read: err is nil when
+// it is the running one now, else why it was refused.
+func (m *Metrics) ConfigReload(err error) {
+	result := "ok"
+	if err != nil {
+		result = "refused"
+	}
+	m.reloads.WithLabelValues(result).Inc()
+}
+
+// SinkRequest counts a request to a sink's receiver. result is one of a closed set.
+func (m *Metrics) SinkRequest(sink, result string) {
+	m.sinkSent.WithLabelValues(sink, result).Inc()
+}
+
+// RemoveSink drops the series of a sink that left the configuration.
+func (m *Metrics) RemoveSink(sink string) {
+	m.sinkSent.DeletePartialMatch(prometheus.Labels{"sink": sink})
+}
+
+// Workqueue returns what a client-go workqueue reports into.
+func (m *Metrics) Workqueue() workqueue.MetricsProvider { return provider{m} }
+
+// provider makes the usual families of a workqueue.
+type provider struct{ m *Metrics }
+
+// NewDepthMetric implements workqueue.MetricsProvider, as all that follow.
+func (p provider) NewDepthMetric(name string) workqueue.GaugeMetric {
+	return p.m.queueDepth.WithLabelValues(name)
+}
+
+func (p provider) NewAddsMetric(name string) workqueue.CounterMetric {
+	return p.m.queueAdds.WithLabelValues(name)
+}
+
+func (p provider) NewLatencyMetric(name string) workqueue.HistogramMetric {
+	return p.m.queueDuration.WithLabelValues(name)
+}
+
+func (p provider) NewWorkDurationMetric(name string) workqueue.HistogramMetric {
+	return p.m.queueWork.WithLabelValues(name)
+}
+
+func (p provider) NewUnfinishedWorkSecondsMetric(name string) workqueue.SettableGaugeMetric {
+	return p.m.queueUnfinished.WithLabelValues(name)
+}
+
+func (p provider) NewLongestRunningProcessorSecondsMetric(name string) workqueue.SettableGaugeMetric {
+	return p.m.queueLongestRun.WithLabelValues(name)
+}
+
+func (p provider) NewRetriesMetric(name string) workqueue.CounterMetric {
+	return p.m.queueRetries.WithLabelValues(name)
+}
