@@ -1,0 +1,236 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sinks
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Auth are the files by which requests prove who sends them, and the receiver who it is.
+// Empty ones are not used. They are read again for each request.
+type Auth struct {
+	BearerTokenFile, CertFile, KeyFile, CAFile string
+}
+
+// result is what became of a request; a label of a metric, so the set is closed.
+type result string
+
+const (
+	resultOK          result = "ok"
+	resultRefused     result = "refused"      // 400, 409, 413, 422: it does not take what was sent
+	resultThrottled   result = "throttled"    // 429
+	resultServerError result = "server_error" // any other status
+	resultTimeout     result = "timeout"
+	resultUnreachable result = "unreachable" // no connection, or no HTTP
+	resultCredentials result = "credentials" // a file of auth is of no use
+	resultStopped     result = "stopped"     // this process leads no longer
+)
+
+// outcome is what became of a request.
+type outcome struct {
+	result result
+	// err says what is wrong, for people; nil when nothing is.
+	err error
+	// pause is how long the receiver wants to be left alone.
+	pause time.Duration
+}
+
+const (
+	// requestTimeout bounds a request, maxRetryAfter how long a receiver may ask to be left alone.
+	requestTimeout = 10 * time.Second
+	maxRetryAfter  = 5 * time.Minute
+	// maxHeaders bounds the head of an answer, drained what is read of its body so that the
+	// connection can be used again, and maxFile a file of auth.
+	maxHeaders = 64 << 10
+	drained    = 4 << 10
+	maxFile    = 1 << 20
+)
+
+// client sends batches over HTTP. It is for one goroutine.
+type client struct {
+	url, agent string
+	auth       Auth
+	// used is the content of the files that http is made from.
+	used string
+	http *http.Client
+}
+
+func (c *client) close() {
+	if c.http != nil {
+		c.http.CloseIdleConnections()
+	}
+}
+
+// send makes one request. ctx ends with the time that it may take.
+func (c *client) send(ctx context.Context, method string, body []byte) outcome {
+	token, err := c.prepare()
+	if err != nil {
+		return outcome{result: resultCredentials, err: err}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.url, bytes.NewReader(body))
+	if err != nil {
+		return outcome{result: resultCredentials, err: errors.New("the URL makes no request")}
+	}
+	req.Header.Set("Content-Type", mediaType)
+	req.Header.Set("User-Agent", c.agent)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		c.close()
+		return failure(ctx, err)
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, drained) // the status has said all
+	return judge(resp, time.Now())
+}
+
+// judge says what an answer means.
+func judge(resp *http.Response, now time.Time) outcome {
+	status := resp.StatusCode
+	o := outcome{result: resultServerError, err: fmt.Errorf("it answers %d %s", status, http.StatusText(status))}
+	switch status {
+	case http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		o.result = resultRefused
+	case http.StatusTooManyRequests:
+		o.result = resultThrottled
+	}
+	switch {
+	case status >= 200 && status < 300:
+		return outcome{result: resultOK}
+	case status >= 300 && status < 400:
+		o.err = fmt.Errorf("%w elsewhere, which is not followed: write the URL that it means", o.err)
+	case o.result == resultThrottled || status == http.StatusServiceUnavailable:
+		o.pause = retryAfter(resp.Header.Get("Retry-After"), now)
+	}
+	return o
+}
+
+// retryAfter reads a Retry-After in either form: seconds, or a date. What makes no sense is none.
+func retryAfter(text string, now time.Time) time.Duration {
+	text = strings.TrimSpace(text)
+	seconds, err := strconv.ParseUint(text, 10, 31)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // then it is the greatest
+		return min(maxRetryAfter, time.Duration(seconds)*time.Second)
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	return min(maxRetryAfter, max(0, at.Sub(now)))
+}
+
+// failure says why there was no answer, without the URL, which may hold a secret.
+func failure(ctx context.Context, err error) outcome {
+	if inner, ok := errors.AsType[*url.Error](err); ok {
+		err = inner.Err
+	}
+	timeout, isTimeout := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return outcome{result: resultStopped, err: context.Cause(ctx)}
+	case errors.Is(err, context.DeadlineExceeded), isTimeout && timeout.Timeout():
+		return outcome{result: resultTimeout, err: errors.New("it does not answer in time")}
+	}
+	return outcome{result: resultUnreachable, err: fmt.Errorf("no answer: %.200s", err.Error())}
+}
+
+// prepare reads the files, and makes another client where they are others than before.
+func (c *client) prepare() (token string, err error) {
+	var texts [4]string
+	for i, path := range []string{c.auth.BearerTokenFile, c.auth.CAFile, c.auth.CertFile, c.auth.KeyFile} {
+		if path == "" {
+			continue
+		}
+		if texts[i], err = readFile(path); err != nil {
+			return "", err
+		}
+	}
+	if used := strings.Join(texts[1:], "\x00"); c.http == nil || used != c.used {
+		config, err := c.tls(texts[1], texts[2], texts[3])
+		if err != nil {
+			return "", err
+		}
+		c.close()
+		c.used, c.http = used, newHTTP(config)
+	}
+	token = strings.TrimSpace(texts[0])
+	if c.auth.BearerTokenFile != "" && (token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })) {
+		return "", fmt.Errorf("%s holds no token: one line of printable characters", c.auth.BearerTokenFile)
+	}
+	return token, nil
+}
+
+func readFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	return string(data), nil
+}
+
+func (c *client) tls(ca, cert, key string) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.auth.CAFile != "" {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM([]byte(ca)) {
+			return nil, fmt.Errorf("%s holds no certificate in PEM", c.auth.CAFile)
+		}
+	}
+	if c.auth.CertFile != "" {
+		pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+		if err != nil {
+			return nil, fmt.Errorf("%s and %s are no certificate with its key", c.auth.CertFile, c.auth.KeyFile)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// newHTTP speaks HTTP/1.1, and HTTP/2 where the receiver rather has that by TLS.
+func newHTTP(config *tls.Config) *http.Client {
+	return &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext, TLSClientConfig: config, ForceAttemptHTTP2: true,
+			MaxConnsPerHost: 1, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 5 * time.Second, MaxResponseHeaderBytes: maxHeaders, DisableCompression: true,
+		},
+	}
+}
+
+// Check reports why a receiver cannot be told: what is wrong with the files, that nobody
+// answers at the URL, or that the credentials are refused. It asks by HEAD, and any other
+// answer will do.
+func Check(ctx context.Context, url string, a Auth) error {
+	c := client{url: url, auth: a}
+	defer c.close()
+	switch o := c.send(ctx, http.MethodHead, nil); o.result {
+	case resultCredentials, resultTimeout, resultUnreachable:
+		return o.err
+	default:
+		if o.err != nil && strings.Contains(o.err.Error(), " 401 ") {
+			return errors.New("it answers 401: these credentials are not the ones that it expects")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,332 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sinks
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"log/slog"
+	"math"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+const (
+	// maxBytes bounds a request that tells of more than one Service, maxBatch of how many it tells.
+	maxBytes = 1 << 20
+	maxBatch = 1000
+	// inventoryEvery is the time between two inventories.
+	inventoryEvery = 10 * time.Minute
+	// landing is how long a request in flight may take when leadership ends.
+	landing = 500 * time.Millisecond
+	// The pauses after failures of a receiver, and those of a Service that it refuses.
+	pauseFirst, pauseMax     = 500 * time.Millisecond, 30 * time.Second
+	refusedFirst, refusedMax = 5 * time.Second, 2 * time.Minute
+)
+
+// Spec is what one sink is to be.
+type Spec struct {
+	// Name tells it from others, URL is where requests go.
+	Name, URL string
+	Auth      Auth
+	// Selects says which replicas it is told of, by name and labels of the replica's Service.
+	Selects func(replica syncer.Key, labels map[string]string) bool
+	// Window is how long a Service that differs gathers changes, RemovalWindow the same
+	// where the difference takes something away.
+	Window, RemovalWindow time.Duration
+	// Rate is how many requests may begin in a second; more than 0.
+	Rate float64
+	// Config identifies all of the above: one of another Config is another sink.
+	Config string
+}
+
+// state is what a sink knows of one Service.
+type state struct {
+	// now is what it is, acked what was last acknowledged; nil: not there. known is false
+	// while nothing was, or nobody can tell.
+	now, acked *Service
+	known      bool
+	// due is when it is to be told; zero: it is as it was acknowledged. takes is whether
+	// the difference takes something away.
+	due   time.Time
+	takes bool
+	// refusals are the pauses of one that the receiver refuses; zero: it does not.
+	refusals wait.Backoff
+}
+
+// sink tells one receiver. Its fields but those under mu are of the goroutine that runs it.
+type sink struct {
+	spec   Spec
+	opts   *Options
+	logger *slog.Logger
+	client *client
+	wake   chan struct{} // signalled when something may be due
+	// next is when the next request may begin, limit how many Services it may tell.
+	next    time.Time
+	limit   int
+	backoff wait.Backoff
+
+	mu sync.Mutex
+	// All below is guarded by mu. pending are those of services that have a due.
+	services, pending map[syncer.Key]*state
+	inventory         time.Time // when the next one is due
+	generation        int64
+	status            Status
+}
+
+func newSink(spec Spec, o *Options) *sink {
+	return &sink{
+		spec: spec, opts: o, logger: o.Logger.With("sink", spec.Name), wake: make(chan struct{}, 1), limit: maxBatch, backoff: pauses(pauseFirst, pauseMax),
+		client:   &client{url: spec.URL, agent: "tributary/" + o.Version, auth: spec.Auth},
+		services: map[syncer.Key]*state{}, pending: map[syncer.Key]*state{}, status: Status{Name: spec.Name, State: "standby"},
+	}
+}
+
+func pauses(first, most time.Duration) wait.Backoff {
+	return wait.Backoff{Duration: first, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: most}
+}
+
+// tell takes what a replica is; nil: it is not there, or not selected.
+func (s *sink) tell(key syncer.Key, now *Service, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	is := s.services[key]
+	if is == nil {
+		if now == nil {
+			return
+		}
+		is = &state{known: true}
+		s.services[key] = is
+	}
+	if is.now.equal(now) {
+		return
+	}
+	is.now, is.refusals = now, wait.Backoff{}
+	s.lockedSchedule(key, is, at)
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// lockedSchedule decides when a Service is told. A window begins with the first change that
+// is in it, and a removal does not wait for one that has begun.
+func (s *sink) lockedSchedule(key syncer.Key, is *state, at time.Time) {
+	d := delta{}
+	if is.known {
+		d = deltaOf(is.acked, is.now)
+	}
+	takes, window := d.takesAway() || is.now == nil, s.spec.Window
+	if takes {
+		window = s.spec.RemovalWindow
+	}
+	switch {
+	case is.known && is.acked.equal(is.now):
+		is.due = time.Time{}
+	case !is.known:
+		is.due = at
+	case is.due.IsZero(), takes != is.takes:
+		is.due = at.Add(window)
+	}
+	if is.takes = takes; !is.due.IsZero() {
+		s.pending[key] = is
+		return
+	}
+	delete(s.pending, key)
+	if is.now == nil {
+		delete(s.services, key)
+	}
+}
+
+// begin forgets what was acknowledged: another process may have told something else since.
+func (s *sink) begin(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, is := range s.services {
+		if is.known = false; is.now == nil {
+			delete(s.services, key)
+			delete(s.pending, key)
+			continue
+		}
+		s.lockedSchedule(key, is, at)
+	}
+	s.inventory, s.status.State = at, "live"
+}
+
+// run tells the receiver until ctx is done.
+func (s *sink) run(ctx context.Context) {
+	s.begin(time.Now())
+	defer s.note(func(st *Status) { st.State = "standby" })
+	defer s.client.close()
+	for ctx.Err() == nil {
+		timer := time.NewTimer(s.step(ctx))
+		select {
+		case <-ctx.Done():
+		case <-s.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// step makes a request, if one is due, and returns for how long there is nothing to do unless
+// something happens.
+func (s *sink) step(ctx context.Context) time.Duration {
+	now := time.Now()
+	if rest := s.next.Sub(now); rest > 0 {
+		return rest
+	}
+	batch, events, rest := s.take(now)
+	if len(events) == 0 {
+		return rest
+	}
+	s.next = now.Add(time.Duration(float64(time.Second) / s.spec.Rate))
+	o := s.post(ctx, slices.Concat([]byte("["), bytes.Join(events, []byte(",")), []byte("]")))
+	s.opts.Observe(s.spec.Name, string(o.result), time.Since(now))
+	s.land(batch, o, time.Now())
+	return 0
+}
+
+// post sends a batch while the Permit is held, and lets it land when ctx is done.
+func (s *sink) post(ctx context.Context, body []byte) outcome {
+	flight, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(landing, cancel) })()
+	bound, release, held := s.opts.Hold(flight)
+	if !held {
+		return outcome{result: resultStopped, pause: pauseFirst}
+	}
+	defer release()
+	return s.client.send(bound, http.MethodPost, body)
+}
+
+// told is one Service of a batch, as it was told.
+type told struct {
+	key syncer.Key
+	is  *state
+	now *Service
+}
+
+// take makes the events of the next request: the inventory when it is due, else Services,
+// those first of which something is taken away.
+func (s *sink) take(now time.Time) (batch []told, events [][]byte, rest time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.generation = max(s.generation+1, now.UnixMicro())
+	if !now.Before(s.inventory) && s.opts.Complete() {
+		return nil, [][]byte{s.lockedInventory(now)}, 0
+	}
+	rest = max(time.Second, s.inventory.Sub(now))
+	for key, is := range s.pending {
+		if left := is.due.Sub(now); left > 0 {
+			rest = min(rest, left)
+			continue
+		}
+		batch = append(batch, told{key, is, is.now})
+	}
+	slices.SortFunc(batch, func(a, b told) int {
+		if a.is.takes != b.is.takes {
+			return map[bool]int{true: -1, false: 1}[a.is.takes]
+		}
+		return cmp.Or(a.is.due.Compare(b.is.due), a.key.Compare(b.key))
+	})
+	batch = batch[:min(len(batch), s.limit)]
+	for i, size := 0, 0; i < len(batch); i++ {
+		t := &batch[i]
+		kind, d := newDocument(t.key, t.is.acked, t.now, s.generation)
+		text := newEvent(s.opts.source(), s.spec.Name, kind, t.key.String(), s.generation, now, d)
+		if size += len(text); size > maxBytes && i > 0 {
+			batch = batch[:i]
+			break
+		}
+		events = append(events, text)
+		s.generation++
+	}
+	return batch, events, rest
+}
+
+// lockedInventory names all Services, and makes those that are as they were acknowledged be
+// told once more: a receiver may have lost them.
+func (s *sink) lockedInventory(now time.Time) []byte {
+	all := inventory{Generation: s.generation, Services: []string{}}
+	for key, is := range s.services {
+		if is.now != nil {
+			all.Services = append(all.Services, key.String())
+		}
+		if is.due.IsZero() {
+			is.known = false
+			s.lockedSchedule(key, is, now)
+		}
+	}
+	slices.Sort(all.Services)
+	s.inventory = now.Add(inventoryEvery)
+	return newEvent(s.opts.source(), s.spec.Name, typeInventory, "", s.generation, now, all)
+}
+
+// land takes what became of a request.
+func (s *sink) land(batch []told, o outcome, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range batch {
+		is := batch[i].is
+		if is.known = o.result == resultOK; is.known {
+			is.acked, is.refusals, is.due = batch[i].now, wait.Backoff{}, time.Time{}
+		}
+		s.lockedSchedule(batch[i].key, is, now)
+	}
+	was := s.status.State
+	s.status.Requests++
+	if o.result == resultOK {
+		s.limit, s.backoff = min(maxBatch, 2*s.limit), pauses(pauseFirst, pauseMax)
+		s.status.State, s.status.LastAcknowledged, s.status.LastError = "live", now.UTC(), ""
+		if was == "failing" {
+			s.logger.Info("the receiver acknowledges again")
+		}
+		return
+	}
+	if len(batch) == 0 { // the inventory
+		s.inventory = now
+	}
+	s.status.Failures++
+	if o.result == resultStopped {
+		s.next = now.Add(pauseFirst)
+		return
+	}
+	s.status.State, s.status.LastError = "failing", o.err.Error()
+	if o.result == resultRefused && len(batch) > 0 {
+		s.lockedRefused(batch, o, now)
+		return
+	}
+	s.next = now.Add(max(s.backoff.Step(), o.pause))
+	if was != "failing" {
+		s.logger.Warn("the receiver does not acknowledge; it is told the newest state when it does", "result", string(o.result), "error", o.err)
+	}
+}
+
+// lockedRefused finds the Service that a receiver refuses by telling of half as many, and
+// leaves it alone for a while. Others are told.
+func (s *sink) lockedRefused(batch []told, o outcome, now time.Time) {
+	if s.limit = max(1, len(batch)/2); len(batch) > 1 {
+		return
+	}
+	is := batch[0].is
+	if is.refusals.Duration == 0 {
+		is.refusals = pauses(refusedFirst, refusedMax)
+		s.logger.Warn("the receiver refuses a Service, which is left alone for a while; others are told", "service", batch[0].key.String(), "error", o.err)
+	}
+	is.due = now.Add(is.refusals.Step())
+}
+
+func (s *sink) note(change func(*Status)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.status)
+}
