@@ -4,8 +4,22 @@
 package kubeconfig
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // registers what an auth-provider may name
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 )
 
 // Accepted is a way to reach a cluster.
@@ -14,27 +28,176 @@ type Accepted struct {
 	// rest.CopyConfig of it.
 	REST *rest.Config
 	// Hash identifies what REST is made from, with the content of the certificates and
-	// keys that a file names, but not with other contexts of the file.
+	// keys that a file names, but not with other contexts of the file. What a tokenFile or
+	// a program says does not count: client-go asks them again by itself.
 	Hash string
 	// Context is the one that was used; empty in a cluster.
 	Context string
 	// Note is what an operator should know: the program that is run for a credential,
-	// that the server's certificate is not verified, that current-context chose one of
-	// several. Empty if there is nothing.
+	// that the server is not verified, that current-context chose one of several. Empty
+	// if there is nothing.
 	Note string
 }
 
 // FromFile judges the text of an operator's kubeconfig file, which may use whatever
-// client-go takes. Relative paths in it start at the directory of path. read reads the
-// files that it names. No error quotes a value of the file but names of contexts,
-// clusters and users.
+// client-go takes. An empty context means current-context. Relative paths in the file
+// start at the directory of path. read reads the files that it names; its errors are
+// worded as those of ReadFile.
 func FromFile(path, context string, data []byte, read func(path string) ([]byte, error)) (*Accepted, field.ErrorList) {
-	return nil, nil
+	c, faults := load(context, data)
+	if c == nil {
+		return nil, faults
+	}
+	if faults = c.inline(filepath.Dir(path), read); len(faults) > 0 {
+		return nil, faults
+	}
+	return c.accept()
 }
 
-// FromSecret judges the text of a kubeconfig that a Secret holds: inline certificates
-// and tokens alone. Everything else is refused by the name of its field.
-func FromSecret(context string, data []byte) (*Accepted, field.ErrorList) { return nil, nil }
+// FromSecret judges the text of a kubeconfig that a Secret holds: an address, inline
+// certificates and a token. Everything else is refused by the name of its field.
+func FromSecret(context string, data []byte) (*Accepted, field.ErrorList) {
+	c, faults := load(context, data)
+	if c == nil {
+		return nil, faults
+	}
+	if faults = c.refuse(); len(faults) > 0 {
+		return nil, faults
+	}
+	return c.accept()
+}
 
-// InCluster is the way to the cluster in which this process runs as a pod.
-func InCluster(read func(path string) ([]byte, error)) (*Accepted, error) { return nil, nil }
+// chosen is the part of a kubeconfig that is used. It holds secrets and is never
+// formatted.
+type chosen struct {
+	Context string
+	Cluster *api.Cluster
+	User    *api.AuthInfo
+	// among is how many contexts the file has, where current-context chose this one.
+	among int
+	// The paths of the two in the file, such as users[admin].user.
+	clusterAt, userAt *field.Path
+}
+
+// execExtension is the extension of a cluster that clientcmd hands to a program. The
+// others are of other tools, which note in them when they last looked.
+const execExtension = "client.authentication.k8s.io/exec"
+
+// load finds the context, its cluster and its user. It returns nil where there are
+// faults.
+func load(context string, data []byte) (*chosen, field.ErrorList) {
+	file, err := clientcmd.Load(data)
+	if err != nil {
+		return nil, field.ErrorList{unreadable(err)}
+	}
+	c := &chosen{Context: cmp.Or(context, file.CurrentContext)}
+	if context == "" && len(file.Contexts) > 1 {
+		c.among = len(file.Contexts)
+	}
+	at := field.NewPath("contexts").Key(c.Context).Child("context")
+	is := file.Contexts[c.Context]
+	switch {
+	case c.Context == "":
+		return nil, field.ErrorList{field.Required(field.NewPath("current-context"), "set it, or name a context in the configuration; "+known(file))}
+	case is == nil:
+		return nil, field.ErrorList{withDetail(field.NotFound(field.NewPath("contexts"), c.Context), known(file))}
+	}
+	c.Cluster, c.clusterAt = file.Clusters[is.Cluster], field.NewPath("clusters").Key(is.Cluster).Child("cluster")
+	c.User, c.userAt = file.AuthInfos[is.AuthInfo], field.NewPath("users").Key(is.AuthInfo).Child("user")
+	var faults field.ErrorList
+	if c.Cluster == nil {
+		faults = append(faults, withDetail(field.NotFound(at.Child("cluster"), is.Cluster), "name an entry of clusters; the file may be cut off"))
+	}
+	if c.User == nil {
+		faults = append(faults, withDetail(field.NotFound(at.Child("user"), is.AuthInfo), "name an entry of users; the file may be cut off"))
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	c.User.Extensions = nil
+	maps.DeleteFunc(c.Cluster.Extensions, func(name string, _ runtime.Object) bool { return name != execExtension })
+	return c, nil
+}
+
+// known lists the contexts of a file, as many as are readable on one line.
+func known(file *api.Config) string {
+	names := slices.Sorted(maps.Keys(file.Contexts))
+	if len(names) == 0 {
+		return "the file has no contexts; it may be cut off"
+	}
+	const most = 10
+	if len(names) > most {
+		names = append(names[:most], "...")
+	}
+	return "its contexts are " + strings.Join(names, ", ")
+}
+
+// accept turns what was chosen into a client configuration. Files that it names are
+// inlined.
+func (c *chosen) accept() (*Accepted, field.ErrorList) {
+	if faults := c.check(); len(faults) > 0 {
+		return nil, faults
+	}
+	out := &Accepted{Hash: c.hash(), Context: c.Context, Note: c.note()}
+	if c.User.Exec != nil {
+		c.User.Exec.InteractiveMode = api.NeverExecInteractiveMode // nobody is there to ask
+		c.User.Exec.StdinUnavailable = true
+	}
+	const name = "chosen"
+	config, err := clientcmd.NewNonInteractiveClientConfig(api.Config{
+		Clusters: map[string]*api.Cluster{name: c.Cluster}, AuthInfos: map[string]*api.AuthInfo{name: c.User},
+		Contexts: map[string]*api.Context{name: {Cluster: name, AuthInfo: name}},
+	}, name, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	if err == nil {
+		_, err = rest.TransportFor(config)
+	}
+	if err != nil { // whose words may hold what the file holds
+		return nil, field.ErrorList{secret(c.userAt, "the client library refuses it; kubectl with --kubeconfig and --context says why")}
+	}
+	config.QPS = -1
+	if config.AuthProvider != nil {
+		config.AuthConfigPersister = forget{}
+	}
+	out.REST = config
+	return out, nil
+}
+
+// hash covers all that is used; both types marshal without error.
+func (c *chosen) hash() string {
+	text, err := json.Marshal([]any{c.Cluster, c.User})
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+func (c *chosen) note() string {
+	var notes []string
+	if c.among > 0 {
+		notes = append(notes, fmt.Sprintf("current-context chose %q of %d contexts", c.Context, c.among))
+	}
+	if e := c.User.Exec; e != nil {
+		notes = append(notes, "runs "+e.Command+" for its credential")
+	}
+	if p := c.User.AuthProvider; p != nil {
+		notes = append(notes, "uses the auth provider "+p.Name)
+	}
+	if c.User.Impersonate != "" {
+		notes = append(notes, "acts as "+c.User.Impersonate)
+	}
+	if c.Cluster.InsecureSkipTLSVerify {
+		notes = append(notes, "does not verify the server")
+	}
+	if c.Cluster.ProxyURL != "" {
+		notes = append(notes, "goes through a proxy")
+	}
+	return strings.Join(notes, "; ")
+}
+
+// forget keeps a refreshed credential in memory only: a kubeconfig is never written to,
+// and client-go's oidc provider demands a persister.
+type forget struct{}
+
+// Persist implements rest.AuthProviderConfigPersister.
+func (forget) Persist(map[string]string) error { return nil }

@@ -1,0 +1,55 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Suggest says which known name was meant, or which there are.
+func Suggest(name string, known []string) string {
+	if near := nearest(name, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "known here: " + strings.Join(known, ", ")
+}
+
+// nearest is the known name that a slip of the fingers would turn into this one; "" if
+// there is none.
+func nearest(name string, known []string) (best string) {
+	const longest = 64
+	if len(name) > longest {
+		return ""
+	}
+	bestDistance := max(2, len(name)/3) + 1
+	for _, k := range known {
+		if distance := editDistance(strings.ToLower(name), strings.ToLower(k)); distance < bestDistance && distance < len(k) {
+			best, bestDistance = k, distance
+		}
+	}
+	return best
+}
+
+// editDistance counts the insertions, deletions and substitutions of bytes that turn a
+// into b.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			substitute := diagonal
+			if a[i] != b[j] {
+				substitute++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,276 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// pod is a pod that has something of everything.
+func pod(change func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "web-1", Generation: 3, Labels: map[string]string{"app": "web", "tier": "front"},
+			Annotations: map[string]string{"ops.example.com/off": "yes", "noise": strings.Repeat("x", 1000)},
+			Finalizers:  []string{"a/b"}, CreationTimestamp: metav1.Unix(1000, 0),
+		},
+		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{
+			{Name: "web", Image: "nginx:1.25", Env: []corev1.EnvVar{{Name: "LONG", Value: strings.Repeat("y", 1000)}},
+				Ports:          []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
+				Resources:      corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("1500m")}},
+				ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("http")}}}},
+			{Name: "sidecar", Image: "example.com/team/proxy:v2"},
+		}},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, ObservedGeneration: 2, PodIP: "10.1.2.3",
+			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "web", Image: "docker.io/library/nginx:1.25"}, {Name: "sidecar", Image: "example.com/team/proxy:v2"}},
+		},
+	}
+	if change != nil {
+		change(p)
+	}
+	return p
+}
+
+// imageNotYetRunning is the recipe of docs/rules.md.
+const imageNotYetRunning = "!pod.spec.containers.all(c, pod.status.containerStatuses.exists(s, s.name == c.name && sameImage(s.image, c.image)))"
+
+// compiled are rules of the member idc-a.
+func compiled(t testing.TB, rules ...Rule) *Set {
+	t.Helper()
+	p, faults := Compile(rules)
+	if len(faults) > 0 {
+		t.Fatalf("%+v: %+v", rules, faults)
+	}
+	return p.For("idc-a")
+}
+
+// asked compiles one rule and asks it about a pod.
+func asked(t *testing.T, when string, p *corev1.Pod) (matches bool, failed string) {
+	t.Helper()
+	s := compiled(t, Rule{Name: "r", When: when, Then: syncer.ThenAbsent})
+	bits, errors := s.Match(p)
+	if status := s.Status()[0]; (errors > 0) != (status.LastError != "") || status.Errors != uint64(errors) || status.Evaluations != 1 {
+		t.Errorf("%s: %d failed, and the status is %+v", when, errors, status)
+	}
+	return bits == 1, s.Status()[0].LastError
+}
+
+func TestExpressions(t *testing.T) {
+	for when, want := range map[string]bool{
+		"true": true, "cluster == 'idc-a'": true, "pod.spec.nodeName == 'n1'": true,
+		"'ops.example.com/off' in pod.metadata.annotations":                                                       true,
+		"'ops.example.com/on' in pod.metadata.annotations":                                                        false,
+		"pod.metadata.annotations['noise'].size() == 1000":                                                        true,
+		"'a/b' in pod.metadata.finalizers":                                                                        true,
+		"pod.metadata.generation > pod.status.observedGeneration":                                                 true,
+		"pod.metadata.deletionTimestamp == null":                                                                  true,
+		"has(pod.metadata.deletionTimestamp) || has(pod.metadata.ownerReferences)":                                false,
+		"pod.metadata.creationTimestamp < timestamp('2000-01-01T00:00:00Z')":                                      true,
+		"pod.spec.containers[0].resources.limits['cpu'].isGreaterThan(quantity('1'))":                             true,
+		"pod.spec.containers.exists(c, has(c.readinessProbe) && c.readinessProbe.httpGet.port == 'http')":         true,
+		"pod.spec.containers[1].readinessProbe.httpGet.path == ''":                                                true,
+		"pod.metadata.labels.exists(k, k.startsWith('ti'))":                                                       true,
+		"pod.metadata.labels.all(k, v, v != '')":                                                                  true,
+		"pod.spec.containers.map(c, c.name) == ['web', 'sidecar']":                                                true,
+		"pod.spec.containers.filter(c, c.name == 'web')[0].image == 'nginx:1.25'":                                 true,
+		"size(pod.spec.containers) == 2 && size(pod.spec.initContainers) == 0":                                    true,
+		"pod.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')":                                true,
+		"pod.metadata.?annotations[?'nothing'].orValue('x') == 'x'":                                               true,
+		"pod.metadata.name.matches('^web-[0-9]+$')":                                                               true,
+		"pod.metadata.name.find('[0-9]+') == '1' && size(pod.metadata.name.findAll('[a-z0-9]')) == 4":             true,
+		"pod.spec.containers.map(c, c.name).indexOf('sidecar') == 1 && [1, 2].sum() == 3":                         true,
+		"quantity('1Gi').add(quantity('1Gi')).compareTo(quantity('2Gi')) == 0 && quantity('3').asInteger() == 3":  true,
+		"ip(pod.status.podIP).family() == 4 && cidr('10.0.0.0/8').containsIP(ip('10.1.2.3')) && isIP('::1')":      true,
+		"url('https://a.example/b?c=d').getHost() == 'a.example' && isURL('https://a.example')":                   true,
+		"semver('1.36.3').isGreaterThan(semver('v1.9', true)) && semver('1.2.3').major() == 1":                    true,
+		"!format.dns1123Label().validate('web-1').hasValue() && format.dns1123Label().validate('Web').hasValue()": true,
+		"pod.spec.containers[0].resources.limits['cpu'] == quantity('1500m')":                                     true,
+		"pod.spec.terminationGracePeriodSeconds == 0 && pod.spec.securityContext.runAsNonRoot == false":           true,
+		imageNotYetRunning: false,
+	} {
+		if got, failed := asked(t, when, pod(nil)); got != want || failed != "" {
+			t.Errorf("%s: %v %s", when, got, failed)
+		}
+	}
+	other := pod(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "nginx:1.26" })
+	if got, failed := asked(t, imageNotYetRunning, other); !got || failed != "" {
+		t.Errorf("another image does not match: %s", failed)
+	}
+	if got, failed := asked(t, imageNotYetRunning, &corev1.Pod{}); got || failed != "" {
+		t.Errorf("a pod of nothing: %t, %s", got, failed)
+	}
+}
+
+func TestARuleThatFailsDoesNotMatch(t *testing.T) {
+	for _, when := range []string{
+		"pod.metadata.annotations['nothing'] == 'x'", "pod.spec.containers[7].name == 'x'",
+		"v1.Container{name: 'a'}.name == 'a'",
+		"sameImage('sha256:0123', pod.spec.containers[0].image)", "quantity(pod.metadata.name).isGreaterThan(quantity('1'))",
+	} {
+		if got, failed := asked(t, when, pod(nil)); got || failed == "" {
+			t.Errorf("%s: %v, failed %q", when, got, failed)
+		}
+	}
+	matches, failed := asked(t, "pod.metadata.labels[pod.metadata.annotations['k']] == 'x'", pod(func(p *corev1.Pod) { p.Annotations["k"] = strings.Repeat("é", 50_000) }))
+	if matches || !strings.HasPrefix(failed, "no such key: é") || len(failed) > 310 || !utf8.ValidString(failed) {
+		t.Errorf("matches %t, an error of %d bytes: %.320q", matches, len(failed), failed)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	for when, want := range map[string]string{
+		"pod.metadata.nme == 'x'":                                       `1:13: undefined field 'nme'; did you mean "name"?`,
+		"pod.spec.containers.exists(c, c.imagePullPolice == '')":        `1:32: undefined field 'imagePullPolice'; did you mean "imagePullPolicy"?`,
+		"pod.spec.containers.exists(c, has(c.img))":                     `1:34: undefined field 'img'; did you mean "image"?`,
+		"pod.region == ''":                                              `1:4: undefined field 'region'; known here: apiVersion, kind, metadata, spec, status`,
+		"pod.metadata.name == 1":                                        `1:19: found no matching overload for '_==_' applied to '(string, int)'; bring both sides to one type: string(x)`,
+		"sameImage(pod.metadata.name)":                                  `1:10: found no matching overload for 'sameImage' applied to '(string)'; it is written sameImage(string, string), sameImage(string, string, string)`,
+		"true &&\n  pdo.metadata.name == ''":                            `2:3: undeclared reference to 'pdo'; did you mean "pod"?`,
+		"sameimage('a', 'b')":                                           `1:10: undeclared reference to 'sameimage'; did you mean "sameImage"?`,
+		"'ü' == 'ü' && zork":                                            `1:15: undeclared reference to 'zork'; variables are pod, cluster; texts stand in quotes`,
+		"service.metadata.name == 'x'":                                  `1:1: undeclared reference to 'service'; variables are pod, cluster`,
+		"pod.metadata.name":                                             `is of type string; write a condition`,
+		"pod.metadata.name ==":                                          `1:21: Syntax error`,
+		"pod.metadata.name.matches('[')":                                `1:27: invalid matches`,
+		"duration('5 minutes') > duration('1s')":                        `1:10: invalid duration`,
+		"timestamp('today') > timestamp('2006-01-02T15:04:05Z')":        `1:11: invalid timestamp`,
+		"pod.metadata.name.all(c, true)":                                `1:13: expression of type 'string' cannot be range`,
+		"pod.metadata.name.first == 'x'":                                `1:18: type 'string' does not support field selection; only objects`,
+		"1 in [1, 'a']":                                                 `1:10: expected type 'int' but found 'string'; give all elements of a list`,
+		"pod.spec.containers.exist(c, c.name == 'x' && c.image == 'y')": `1:26: undeclared reference to 'exist'; did you mean "exists"?`,
+		"authorizer.path('/healthz').check('get').allowed()":            `1:1: undeclared reference to 'authorizer'; variables are pod, cluster`,
+		"pod.spec.contaners.filtr(c, c.name == 'x').exist(d, d.name == 'y' && d.image != '')":                                                                     `1:9: undefined field 'contaners'; did you mean "containers"?`,
+		"pod.spec.containers.all(a, pod.spec.containers.all(b, pod.spec.containers.all(c, pod.spec.containers.all(d, a.name + b.name + c.name + d.name != ''))))": `may cost more than 10000000 on a large pod; nest fewer loops`,
+		"optional.of(1)" + strings.Repeat(".optMap(x, x)", 40) + ".hasValue()":                                                                                    `is too dear to compile`,
+		"pod.metadata.name == '" + strings.Repeat("a", longest) + "'":                                                                                             `is too dear to compile`,
+		"": `1:0: Syntax error`,
+	} {
+		_, faults := Compile([]Rule{{Name: "r", When: when, Then: syncer.ThenAbsent}})
+		if len(faults) != 1 || !strings.HasPrefix(faults[0].Text, want) {
+			t.Errorf("%q: %+v; want %s", when, faults, want)
+		}
+	}
+	if _, faults := Compile([]Rule{{When: "pod.spec.containers.exist(c, zork == c.name)"}}); len(faults) != 2 {
+		t.Errorf("what is wrong beside a misspelt loop is not told: %+v", faults)
+	}
+	if _, faults := Compile([]Rule{{When: "true"}, {When: "pod.a == pod.b"}}); len(faults) != 2 || faults[0].Rule != 1 {
+		t.Errorf("not all that is wrong is told: %+v", faults)
+	}
+	wide := "!pod.spec.containers.all(c, pod.status.containerStatuses.exists(s, s.name == c.name && (sameImage(s.image, c.image) || sameImage(s.imageID, c.image))))"
+	if _, faults := Compile([]Rule{{Name: "r", When: wide}}); len(faults) > 0 {
+		t.Errorf("%q: %+v", wide, faults)
+	}
+}
+
+func TestBitsAreThoseOfTheConfiguration(t *testing.T) {
+	s := compiled(t,
+		Rule{Name: "elsewhere", Clusters: []string{"idc-b"}, When: "true", Then: syncer.ThenAbsent},
+		Rule{Name: "pay", Namespaces: []string{"pay-*"}, When: "true", Then: syncer.ThenNotReady},
+		Rule{Name: "labelled", ServiceSelector: "app=api", When: "true", Then: syncer.ThenReady},
+		Rule{Name: "fails", When: "pod.metadata.annotations['nothing'] == ''", Then: syncer.ThenAbsent},
+		Rule{Name: "keep", When: "pod.metadata.name == 'web-2'", Then: syncer.ThenUpstream},
+		Rule{Name: "rest", Clusters: []string{"idc-*"}, When: "true", Then: syncer.ThenAbsent},
+	)
+	for _, test := range []struct {
+		name, namespace string
+		labels          map[string]string
+		want            string // matches and applies, rule 0 on the right
+	}{
+		{"web-1", "shop", nil, "100100 111000"},
+		{"web-2", "shop", map[string]string{"app": "web"}, "110100 111000"},
+		{"web-2", "pay-1", map[string]string{"app": "api"}, "110110 111110"},
+	} {
+		matches, failed := s.Match(pod(func(p *corev1.Pod) { p.Name, p.Namespace = test.name, test.namespace }))
+		applies := s.Applies(&syncer.Service{Key: syncer.Key{Namespace: test.namespace, Name: "web"}, Labels: test.labels})
+		if got := fmt.Sprintf("%06b %06b", matches, applies); got != test.want || failed != 1 {
+			t.Errorf("%+v: %s, %d failed", test, got, failed)
+		}
+	}
+	if s.Then()[1] != syncer.ThenNotReady || len(s.Then()) != 6 || s.Names()[5] != "rest" {
+		t.Errorf("%v, %v", s.Then(), s.Names())
+	}
+	if status := s.Status(); len(status) != 5 || status[2].Name != "fails" || status[2].Errors != 3 || status[0].Evaluations != 1 {
+		t.Errorf("status: %+v", status)
+	}
+}
+
+func TestSets(t *testing.T) {
+	rules := []Rule{{Name: "b", Clusters: []string{"idc-b"}, When: "true"}, {Name: "a", Clusters: []string{"idc-a"}, When: "true"}}
+	p, _ := Compile(rules)
+	again, _ := Compile(rules)
+	without, _ := Compile(rules[1:])
+	switch {
+	case p.For("idc-c") != nil, (*Program)(nil).For("idc-a") != nil:
+		t.Error("a member that no rule is about has rules")
+	case p.For("idc-a").ID() != again.For("idc-a").ID(), p.For("idc-a").ID() == p.For("idc-b").ID():
+		t.Error("sets are not told apart by their rules")
+	case p.For("idc-a").ID() == without.For("idc-a").ID():
+		t.Error("a rule with another bit is the same")
+	}
+	var none *Set
+	bits, failed := none.Match(pod(nil))
+	if bits != 0 || failed != 0 || none.Applies(&syncer.Service{}) != 0 || none.Then() != nil || none.Names() != nil || none.Status() != nil || none.ID() != "" {
+		t.Error("a Set of nothing says something")
+	}
+}
+
+// TestCosts: a pod that is larger than any should be costs its rules, not the process.
+func TestCosts(t *testing.T) {
+	huge := pod(func(p *corev1.Pod) {
+		for i := range 3000 {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: fmt.Sprint("c", i)})
+		}
+	})
+	all := "pod.spec.containers.all(a, pod.spec.containers.all(b, a.name != b.name + 'x'))"
+	if matches, failed := asked(t, all, huge); matches || !strings.Contains(failed, "cost limit exceeded") {
+		t.Errorf("matches %t, %q", matches, failed)
+	}
+	s := compiled(t, Rule{Name: "r", When: "true"})
+	if is, _, err := s.rules[0].ask(nil, 0); is || err == nil {
+		t.Error("a rule is asked when nothing is left for it")
+	}
+}
+
+// FuzzCompile: no expression makes the compiler, or what it compiled, panic.
+func FuzzCompile(f *testing.F) {
+	f.Add(imageNotYetRunning)
+	f.Add("pod.metadata.?annotations[?'a'].orValue('') == \"b\" && [1, 2].sum() == 3")
+	f.Add("pod.spec.containers.exist(c, c.nme == 1)")
+	f.Add("v1.Pod{}.spec == pod.spec || type(pod) == v1.Pod || dyn(pod).x == 1")
+	f.Fuzz(func(t *testing.T, when string) {
+		p, faults := Compile([]Rule{{Name: "r", When: when}})
+		if (p == nil) != (len(faults) > 0) {
+			t.Fatalf("%v, %v", p, faults)
+		}
+		if p != nil {
+			p.For("a").Match(pod(nil))
+			p.For("a").Match(&corev1.Pod{})
+		}
+	})
+}
+
+// BenchmarkMatch is what the intake of a pod costs more by the three rules of
+// docs/rules.md.
+func BenchmarkMatch(b *testing.B) {
+	s := compiled(b,
+		Rule{Name: "image-not-yet-running", When: imageNotYetRunning},
+		Rule{Name: "taken-off-by-hand", When: "'ops.example.com/off' in pod.metadata.annotations"},
+		Rule{Name: "change-not-yet-seen", When: "pod.metadata.generation > pod.status.observedGeneration && pod.status.observedGeneration > 0"})
+	of := pod(nil)
+	for b.Loop() {
+		s.Match(of)
+	}
+}
