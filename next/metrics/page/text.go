@@ -1,0 +1,102 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+const (
+	// maxName bounds a name on the page; "Pod NAMESPACE/NAME deleted (gone)" fits
+	// for all but the very longest.
+	maxName = 256
+	// maxMessage bounds a sentence: an error may repeat what a server answered.
+	maxMessage = 400
+)
+
+// visible makes text that a cluster chose fit to be read: what is not meant to
+// be seen (control characters, marks that reverse the direction of what follows)
+// becomes a replacement character, and its length is bounded.
+func visible(s string) string { return legible(s, maxName) }
+
+// message is visible for sentences.
+func message(s string) string { return legible(s, maxMessage) }
+
+func legible(s string, most int) string {
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// short renders a duration with two or three digits.
+func short(d time.Duration) string {
+	ms := float64(d) / float64(time.Millisecond)
+	switch {
+	case ms <= 0:
+		return "0"
+	case ms < 1:
+		return fmt.Sprintf("%.2f ms", ms)
+	case ms < 10:
+		return fmt.Sprintf("%.1f ms", ms)
+	case ms < 1_000:
+		return fmt.Sprintf("%.0f ms", ms)
+	case ms < 10_000:
+		return fmt.Sprintf("%.1f s", ms/1_000)
+	default:
+		return coarse(d)
+	}
+}
+
+// coarse renders an age.
+func coarse(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", int(max(0, d).Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%d days", int(d.Hours())/24)
+	}
+}
+
+// ago renders a point in time relative to now; "never" for the zero time.
+func ago(at, now time.Time) string {
+	if at.IsZero() {
+		return "never"
+	}
+	return coarse(now.Sub(at)) + " ago"
+}
+
+// count renders a number with thin groups, which a wall of digits needs.
+func count(n int) string { return grouped(strconv.Itoa(n)) }
+
+func grouped(s string) string {
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return s
+}
+
+// dash stands for what is empty.
+func dash(s string) string {
+	if s == "" {
+		return "–"
+	}
+	return visible(s)
+}
