@@ -3,8 +3,8 @@
 
 package syncer
 
-// Labels and annotations of what Tributary writes, as far as more than the writer must
-// know them: part of the contract with users, so none changes without saying so.
+// Labels and annotations of what Tributary reads and writes, as far as more than the writer
+// must know them: part of the contract with users, so none changes without saying so.
 const (
 	// LabelManagedBy is the mark of all that Tributary owns when it is ManagedBy.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
@@ -13,12 +13,22 @@ const (
 	LabelInstance = "tributary.dev/instance"
 	// LabelSourceCluster names the member that a slice's endpoints live in.
 	LabelSourceCluster = "multicluster.kubernetes.io/source-cluster"
-	// AnnotationSources, on a replica Service, lists the Services that feed it, the one
-	// that wins conflicts first.
-	AnnotationSources = "tributary.dev/sources"
+	// AnnotationReplica, on every object of ours, is the Key of the replica it is of: a copy
+	// under another name is nobody's.
+	AnnotationReplica = "tributary.dev/replica"
+	// AnnotationApplied is a hash of what was wanted of labels and annotations.
+	AnnotationApplied = "tributary.dev/applied"
+	// AnnotationReserve, on a slice, names its endpoints of the reserve: ReserveAll, or
+	// addresses joined by commas.
+	AnnotationReserve = "tributary.dev/reserve"
+	ReserveAll        = "all"
+	// AnnotationReplicate, "false" on a Service of a member, excludes it.
+	AnnotationReplicate = "tributary.dev/replicate"
+	// AnnotationPrefix begins all annotations of ours.
+	AnnotationPrefix = "tributary.dev/"
 )
 
-// What upstream's controllers say of slices and Endpoints.
+// What upstream's controllers and consumers say of slices and Endpoints.
 const (
 	// LabelServiceName ties a slice to its Service.
 	LabelServiceName = "kubernetes.io/service-name"
@@ -31,4 +41,14 @@ const (
 	// LabelSkipMirror, "true", keeps the mirroring controller from making slices from
 	// Endpoints.
 	LabelSkipMirror = "endpointslice.kubernetes.io/skip-mirror"
+	// LabelHeadless keeps an object off the wire to kube-proxy.
+	LabelHeadless = "service.kubernetes.io/headless"
+	// LabelEndpointsManagedBy marks what upstream's endpoints controller made; nothing of
+	// ours ever carries it.
+	LabelEndpointsManagedBy = "endpoints.kubernetes.io/managed-by"
+	// AnnotationTriggerTime and AnnotationOverCapacity are upstream's, on Endpoints.
+	AnnotationTriggerTime  = "endpoints.kubernetes.io/last-change-trigger-time"
+	AnnotationOverCapacity = "endpoints.kubernetes.io/over-capacity"
+	// labelZone, on a pod, is the zone of its node.
+	labelZone = "topology.kubernetes.io/zone"
 )

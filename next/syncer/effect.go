@@ -23,16 +23,17 @@ const (
 func (e Effect) String() string { return [...]string{"none", "addition", "removal"}[min(e, Removal)] }
 
 // PodEffect returns what the change from old to new can do to the endpoints of
-// a Service that selects the pod before and after. A pod that is not there, or
-// not selected, is nil: a deletion and labels that left the selector are
-// PodEffect(old, nil). Labels are not compared here; whoever knows the
-// selectors does that.
+// a Service that selects the pod before and after, by the rules that apply to it. A pod that
+// is not there, or not selected, is nil: a deletion and labels that left the selector are
+// PodEffect(old, nil, rules). Labels are not compared here, but for the zone; whoever knows
+// the selectors does that.
 //
 // Unlike upstream's filter (podEndpointsChanged in k8s.io/endpointslice/util)
 // it sees phase, UID and nodeName, and compares the fact of deletion instead of
 // a pointer, so further updates of a terminating pod are None.
-func PodEffect(old, updated *Pod) Effect {
-	was, is := listed(old), listed(updated)
+func PodEffect(old, updated *Pod, rules Rules) Effect {
+	was, then := listed(old, rules)
+	is, thenNow := listed(updated, rules)
 	switch {
 	case !was && !is:
 		return None
@@ -44,13 +45,16 @@ func PodEffect(old, updated *Pod) Effect {
 	switch {
 	case old.UID != updated.UID, !slices.EqualFunc(old.IPs, updated.IPs, samePodIP), !slices.Equal(old.Ports, updated.Ports):
 		return Removal
-	case old.Ready && !updated.Ready, !old.Terminating() && updated.Terminating(), !old.Withheld && updated.Withheld:
+	case old.Ready && !updated.Ready, !old.Terminating && updated.Terminating,
+		old.NodeSilent && !updated.NodeSilent && !updated.Ready:
 		return Removal
-	case old.NodeSilent && !updated.NodeSilent && !updated.Ready:
-		// Soft evidence became hard: a removal that was held back may go.
+	case then != thenNow && (then == ThenReady || thenNow == ThenNotReady):
 		return Removal
-	case old.Ready != updated.Ready, old.Terminating() != updated.Terminating(), old.NodeSilent != updated.NodeSilent, old.Withheld != updated.Withheld,
-		old.NodeName != updated.NodeName, old.Hostname != updated.Hostname, old.Subdomain != updated.Subdomain:
+	case then != thenNow, old.Ready != updated.Ready, old.Terminating != updated.Terminating,
+		old.NodeSilent != updated.NodeSilent, old.WasReady != updated.WasReady,
+		old.ReadySince != updated.ReadySince && (updated.WasReady || updated.NodeSilent),
+		old.NodeName != updated.NodeName, old.Hostname != updated.Hostname,
+		old.Subdomain != updated.Subdomain, old.Labels != updated.Labels && old.Zone() != updated.Zone():
 		return Addition
 	}
 	return None
@@ -61,5 +65,11 @@ func samePodIP(a, b PodIP) bool {
 	return a.Addr == b.Addr && (a.Addr.IsValid() || a.Raw == b.Raw)
 }
 
-// listed reports whether a pod is in any endpoint list of its Services.
-func listed(p *Pod) bool { return p != nil && !p.Terminal && len(p.IPs) > 0 }
+// listed reports whether a pod is in any endpoint list of its Services, and what rules say.
+func listed(p *Pod, rules Rules) (bool, Then) {
+	if p == nil || p.Terminal || len(p.IPs) == 0 {
+		return false, ThenNothing
+	}
+	then, _ := rules.Decide(p)
+	return then != ThenAbsent, then
+}

@@ -40,7 +40,7 @@ type Endpoint struct {
 	// Ports are in the order of the Service's ports. Endpoints that resolve to
 	// the same ports share the slice; treat as read-only.
 	Ports []Port
-	// Grade says how far the endpoint is trusted.
+	// Grade says how far the endpoint is trusted with traffic.
 	Grade Grade
 	// Conditions as EndpointSlices define them, as they are when its class is the one
 	// that is published. All three are always known.
@@ -64,6 +64,21 @@ const (
 	KindEndpoints Kinds = 1 << iota
 	KindEndpointSlices
 )
+
+// StandingGrade is the grade of an endpoint as a slice has it that stands: reserve says that
+// the slice names it as one of the reserve. It is the grade that a Contribution gives to it
+// again, so that a comparison finds no difference.
+func (e *Endpoint) StandingGrade(reserve bool) Grade {
+	switch {
+	case e.Terminating:
+		return NotReady
+	case reserve:
+		return Reserve
+	case e.Ready:
+		return Ready
+	}
+	return NotReady
+}
 
 // In reports whether the endpoint belongs to the kind.
 func (e *Endpoint) In(kind Kinds) bool { return e.Only == 0 || e.Only&kind != 0 }
@@ -113,8 +128,6 @@ const (
 	RejectHostname    RejectReason = "hostname"
 	RejectNodeName    RejectReason = "node_name"
 	RejectFQDN        RejectReason = "fqdn"
-	// RejectRefused: the ingress cluster's API server refused what looked acceptable.
-	RejectRefused RejectReason = "refused"
 )
 
 // Contribution is what one Service of one member gives to a replica.
@@ -131,19 +144,12 @@ type Contribution struct {
 	// carry both: hand-written ones, and those of a Service without ipFamilies
 	// and clusterIP whose pods disagree (each Endpoint's Only then tells).
 	EndpointsFamily Family
-	// Publishes is true where the Service takes every selected pod for ready.
-	Publishes bool
 	// HandWritten is true where the endpoints are written by hand.
 	HandWritten bool
-	// WrittenIn names the objects that hand-written endpoints stand in: its slices, and
-	// WrittenInEndpoints for its Endpoints. Nil is unknown.
-	WrittenIn []string
-	// WrittenOf are the addresses of hand-written endpoints that name a pod: what the pod says
-	// is nothing to them.
-	WrittenOf []netip.Addr
 	Rejected  []Rejection
-	// Trigger is the candidate for endpoints.kubernetes.io/last-change-trigger-time;
-	// zero when no change since the last computation has a time.
+	// Trigger is what the annotation endpoints.kubernetes.io/last-change-trigger-time says of
+	// the changes that led here; zero when none of them has a time. It alone is no reason to
+	// write.
 	Trigger time.Time
 	// Next is the earliest moment at which time alone changes a grade; zero: never.
 	Next time.Time

@@ -10,8 +10,11 @@ import (
 
 // Verdict says what became of a pod of a Service.
 type Verdict struct {
-	// Endpoint is whether it is one, Ready whether it takes traffic.
-	Endpoint, Ready bool
+	// Endpoint is whether it is one, Grade how far it is trusted.
+	Endpoint bool
+	Grade    Grade
+	// Rule is the place of the configuration's rule that decided about the pod; -1: none did.
+	Rule int
 	// Why says in words what keeps it from being a ready endpoint; empty for one that is.
 	Why string
 }
@@ -20,21 +23,29 @@ type Verdict struct {
 // ready endpoint. It asks Compute itself, so that the two cannot part.
 func Explain(svc *Service, pod *Pod, opts Options) Verdict {
 	c := Compute(svc, func(yield func(*Pod) bool) { yield(pod) }, opts)
+	then, rule := opts.Rules.Decide(pod)
 	if len(c.Endpoints) == 0 {
-		return Verdict{Why: absentBecause(svc, pod, &c)}
+		if then == ThenAbsent && !pod.Terminal {
+			return Verdict{Rule: rule, Why: "a rule says that it is absent"}
+		}
+		return Verdict{Rule: rule, Why: absentBecause(svc, pod, &c)}
 	}
 	e := &c.Endpoints[0]
-	v := Verdict{Endpoint: true, Ready: e.Ready}
-	switch {
-	case e.Ready:
-	case e.Terminating && e.Serving:
-		v.Why = "is being deleted, and still serves"
-	case e.Terminating:
+	v := Verdict{Endpoint: true, Grade: e.Grade, Rule: rule}
+	switch judge(pod, svc.PublishNotReadyAddresses, &opts).doubt {
+	case doubtTerminating:
 		v.Why = "is being deleted"
-	case pod.NodeSilent:
-		v.Why = "not ready: its node stopped reporting"
-	default:
+		if e.Serving {
+			v.Why = "is being deleted, and still serves"
+		}
+	case doubtUpstream:
 		v.Why = "not ready: its condition Ready is not True"
+	case doubtSilent:
+		v.Why = "in reserve: its node stopped reporting"
+	case doubtFresh:
+		v.Why = "in reserve: it was not ready, and has been ready again for less than stableFor"
+	case doubtRule:
+		v.Why = "in reserve: a rule says that it is not ready"
 	}
 	return v
 }

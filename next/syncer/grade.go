@@ -3,13 +3,19 @@
 
 package syncer
 
+import (
+	"math/bits"
+	"net/netip"
+	"time"
+)
+
 // Grade says how far an endpoint is trusted with traffic. Of several reasons the
 // lowest grade counts.
 type Grade uint8
 
 // The grades, lowest first.
 const (
-	// NotReady is never published as ready: its kubelet says so.
+	// NotReady is never published as ready: its kubelet says so, or it is being deleted.
 	NotReady Grade = iota
 	// Reserve would be ready but for a doubt; it serves where nobody else does.
 	Reserve
@@ -20,17 +26,44 @@ const (
 // String names the grade as metrics and explanations do.
 func (g Grade) String() string { return [...]string{"not_ready", "reserve", "ready"}[min(g, Ready)] }
 
+// Options are the settings of the rules for one member.
+type Options struct {
+	// AllowedCIDRs, when not empty, are the only networks whose addresses are
+	// accepted; others become Rejections.
+	AllowedCIDRs []netip.Prefix
+	// HoldSilentNodes is how long a pod whose node fell silent stays Ready; after it, and
+	// where it is zero at once, the pod is Reserve.
+	HoldSilentNodes time.Duration
+	// StableFor is how long a pod that was ready before, and comes back, is Reserve.
+	StableFor time.Duration
+	// Rules are what the configuration says of the pods of the Service at hand.
+	Rules Rules
+	// Now is the present by the member's clock, which the conditions' times are by.
+	Now time.Time
+}
+
 // Then is what a rule of the configuration says of the pods that it matches.
 type Then uint8
 
 // What a rule can say.
 const (
+	// ThenNothing: no rule says anything.
 	ThenNothing Then = iota
+	// ThenReady: the pod is ready though its conditions say no. No other doubt is lifted
+	// by it, and neither are deletion nor the end of the pod.
 	ThenReady
+	// ThenNotReady: the pod is Reserve at most.
 	ThenNotReady
+	// ThenAbsent: the pod is no endpoint.
 	ThenAbsent
+	// ThenUpstream: as without rules; no later rule is asked.
 	ThenUpstream
 )
+
+// String names it as the configuration does; "" for ThenNothing.
+func (t Then) String() string {
+	return [...]string{"", "Ready", "NotReady", "Absent", "Upstream"}[t%5]
+}
 
 // Rules are what the configuration says of the pods of one Service: bit i of
 // Applies is set where rule i applies to the Service, and the first rule whose bit
@@ -38,4 +71,91 @@ const (
 type Rules struct {
 	Applies uint64
 	Then    []Then
+}
+
+// Decide returns what the first rule that matches a pod says, and which it is: -1 where none
+// does.
+func (r Rules) Decide(pod *Pod) (then Then, rule int) {
+	if first := bits.TrailingZeros64(pod.Matches & r.Applies); first < len(r.Then) {
+		return r.Then[first], first
+	}
+	return ThenNothing, -1
+}
+
+// judgement is how far one pod is trusted as an endpoint, whatever its addresses and ports.
+type judgement struct {
+	grade Grade
+	// absent is true for a pod that a rule takes out.
+	absent bool
+	// ready and serving are the conditions when the grade's class is published.
+	ready, serving bool
+	// next is the moment at which time alone changes the grade; zero: none does.
+	next time.Time
+	doubt
+}
+
+// doubt is the reason for a grade that is not Ready.
+type doubt uint8
+
+const (
+	noDoubt doubt = iota
+	doubtTerminating
+	doubtUpstream // its conditions
+	doubtSilent   // its node fell silent
+	doubtFresh    // it came back a short time ago
+	doubtRule
+)
+
+// judge resolves the rows that concern one pod. publish is the Service's
+// publishNotReadyAddresses: with it the readiness of a pod is not looked at, and so are no
+// doubts about it.
+func judge(pod *Pod, publish bool, o *Options) judgement {
+	then, _ := o.Rules.Decide(pod)
+	switch {
+	case then == ThenAbsent:
+		return judgement{absent: true}
+	case pod.Terminating:
+		return judgement{ready: publish, serving: pod.Ready, doubt: doubtTerminating}
+	}
+	j := judgement{grade: Ready, serving: pod.Ready}
+	switch {
+	case publish:
+	case pod.Ready && pod.WasReady:
+		j.until(pod, o.StableFor, o.Now, Reserve, Ready, doubtFresh)
+	case pod.Ready:
+	case pod.NodeSilent:
+		j.until(pod, o.HoldSilentNodes, o.Now, Ready, Reserve, doubtSilent)
+		j.serving = true
+	case then != ThenReady:
+		return judgement{doubt: doubtUpstream}
+	}
+	j.serving = j.serving || then == ThenReady
+	if then == ThenNotReady {
+		j.grade, j.doubt, j.next = Reserve, doubtRule, time.Time{}
+	}
+	j.ready, j.serving = true, j.serving || j.grade == Reserve
+	return j
+}
+
+// until grades a pod by the time since its condition Ready changed: before while that is
+// shorter than a span, after from then on. The lower of the two has the doubt.
+func (j *judgement) until(pod *Pod, span time.Duration, now time.Time, before, after Grade, why doubt) {
+	j.grade = after
+	if end := time.Unix(pod.ReadySince, 0).Add(span); span > 0 && pod.ReadySince != 0 && now.Before(end) {
+		j.grade, j.next = before, end
+	}
+	if j.grade == Reserve {
+		j.doubt = why
+	}
+}
+
+// GradeOf is the grade that Compute gives to a pod of a Service, as far as the pod alone tells:
+// its ports and its address may still keep it out. ok is false for one that is no endpoint. publish is the Service's
+// PublishNotReadyAddresses.
+func GradeOf(pod *Pod, publish bool, o *Options) (grade Grade, ok bool) {
+	if pod.Terminal || len(pod.IPs) == 0 {
+		return NotReady, false
+	}
+	j := judge(pod, publish, o)
+	return j.grade, !j.absent
 }

@@ -8,10 +8,6 @@ import (
 	"slices"
 )
 
-// WrittenInEndpoints stands for the Endpoints of a Service among the names of slices, which
-// have no capitals.
-const WrittenInEndpoints = "Endpoints"
-
 // HandWritten returns the contribution of a Service without a selector: its
 // Endpoints and EndpointSlices as people or programs other than controllers
 // wrote them. subsets are those of the Endpoints object, made the slices that no
@@ -34,27 +30,14 @@ func HandWritten(svc *Service, subsets []Subset, made []Slice, skipMirror bool, 
 	}
 	c.HandWritten = true
 	h := handWritten{opts: opts}
-	if len(subsets) > 0 {
-		c.WrittenIn = []string{WrittenInEndpoints}
-	}
 	for i := range subsets {
 		h.subset(&subsets[i])
 	}
 	for i := range made {
 		h.slice(&made[i])
-		if len(made[i].Endpoints) > 0 {
-			c.WrittenIn = append(c.WrittenIn, made[i].Name)
-		}
 	}
-	slices.Sort(c.WrittenIn)
 	c.Subsets = h.subsets
 	c.Endpoints = h.merge(skipMirror)
-	for i := range c.Endpoints {
-		e, n := &c.Endpoints[i], len(c.WrittenOf)
-		if e.Target.UID != "" && (n == 0 || c.WrittenOf[n-1] != e.Addr) {
-			c.WrittenOf = append(c.WrittenOf, e.Addr)
-		}
-	}
 	c.Families = familiesOf(c.Endpoints)
 	c.Rejected = sortRejections(h.rejected)
 	return c
@@ -101,8 +84,10 @@ func (h *handWritten) mirror() []Endpoint {
 // mirrored is what the mirroring controller makes of an address, with the two
 // conditions it leaves unset spelt out.
 func mirrored(a Address, ports []Port, ready bool) Endpoint {
-	return Endpoint{Addr: a.Addr, Ports: ports, Ready: ready, Serving: ready,
+	e := Endpoint{Addr: a.Addr, Ports: ports, Ready: ready, Serving: ready,
 		NodeName: a.NodeName, Hostname: a.Hostname, Target: a.Target}
+	e.Grade = e.StandingGrade(false)
+	return e
 }
 
 // slice takes over one EndpointSlice.
@@ -123,7 +108,7 @@ func (h *handWritten) slice(s *Slice) {
 			continue
 		}
 		e.Addr, e.Hostname, e.NodeName = a.Addr, a.Hostname, a.NodeName
-		e.Only = KindEndpointSlices
+		e.Only, e.Grade = KindEndpointSlices, e.StandingGrade(false)
 		for _, list := range splitByName(ports) {
 			e.Ports = list
 			h.sliced = append(h.sliced, e)

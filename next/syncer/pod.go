@@ -8,15 +8,12 @@ import (
 	"slices"
 )
 
-// Pod is what the rules need to know about a pod, and nothing else: about
-// 0.3 kB where a decoded core/v1 Pod costs 18 kB. A new field costs its size
-// times every pod of every member; strings that repeat (namespace, node, label
-// set, port list) are shared between pods by the store's interning.
+// Pod is what the rules need to know about a pod, and nothing else. The store holds it in a
+// still smaller form: a new field costs its size times every pod of every member.
 type Pod struct {
 	Key
 	UID string
-	// Labels is shared between all pods with the same label set; treat as read-only.
-	Labels map[string]string
+	Labels Labels
 	// IPs are status.podIPs in their order, falling back to status.podIP as an
 	// API server does when it fills podIPs in.
 	IPs []PodIP
@@ -27,15 +24,14 @@ type Pod struct {
 	NodeName  string
 	Hostname  string
 	Subdomain string
-	// ReadySince is the Ready condition's lastTransitionTime in Unix seconds; 0
-	// when the condition is missing. Used for the trigger-time annotation only,
-	// never to order events: a late node heartbeat makes it go backwards.
+	// ReadySince is the Ready condition's lastTransitionTime in Unix seconds by the member's
+	// clock; 0 when the condition is missing. It never orders events: a late node
+	// heartbeat makes it go backwards.
 	ReadySince int64
-	// Deleted is when deletion began, in Unix seconds: metadata.deletionTimestamp less the
-	// grace period; 0 when unset.
-	Deleted int64
 	// Ready is true when the Ready condition has status True.
 	Ready bool
+	// Terminating is true once deletion of the pod has begun.
+	Terminating bool
 	// Terminal is true in phases Succeeded and Failed.
 	Terminal bool
 	// NodeSilent is true when the pod looks as if the node lifecycle controller,
@@ -46,11 +42,9 @@ type Pod struct {
 	HostNetwork bool
 	// Matches has bit i set where rule i of the configuration matches the pod.
 	Matches uint64
-	// WasReady is true for a pod that was ready before and has turned not ready since.
+	// WasReady is true for a pod that was ready before and has turned not ready since, as far
+	// as the store saw it.
 	WasReady bool
-	// Withheld is true where a rule of the configuration says that the pod is not ready:
-	// then it is not for a Service that takes every pod for ready, either.
-	Withheld bool
 }
 
 // PodIP is one entry of status.podIPs. Addr is the address parsed leniently as
@@ -69,14 +63,15 @@ type ContainerPort struct {
 	Port     int32
 }
 
-// Terminating reports whether deletion of the pod has begun.
-func (p *Pod) Terminating() bool { return p.Deleted != 0 }
+// Zone is the topology zone of the pod's node, which the API server copies to the pod since
+// Kubernetes 1.35; "" when it is not known.
+func (p *Pod) Zone() string { return p.Labels.Get(labelZone) }
 
 // Equal reports whether two versions of a pod are the same to every rule.
 func (p *Pod) Equal(o *Pod) bool {
-	return p.Key == o.Key && p.UID == o.UID && p.NodeName == o.NodeName &&
-		p.Hostname == o.Hostname && p.Subdomain == o.Subdomain &&
-		p.ReadySince == o.ReadySince && p.Deleted == o.Deleted &&
-		p.Ready == o.Ready && p.Terminal == o.Terminal && p.NodeSilent == o.NodeSilent && p.HostNetwork == o.HostNetwork && p.Withheld == o.Withheld &&
-		slices.Equal(p.IPs, o.IPs) && slices.Equal(p.Ports, o.Ports) && EqualLabels(p.Labels, o.Labels)
+	return p.Key == o.Key && p.UID == o.UID && p.Labels == o.Labels && p.NodeName == o.NodeName &&
+		p.Hostname == o.Hostname && p.Subdomain == o.Subdomain && p.ReadySince == o.ReadySince &&
+		p.Ready == o.Ready && p.Terminating == o.Terminating && p.Terminal == o.Terminal &&
+		p.NodeSilent == o.NodeSilent && p.HostNetwork == o.HostNetwork && p.WasReady == o.WasReady &&
+		p.Matches == o.Matches && slices.Equal(p.IPs, o.IPs) && slices.Equal(p.Ports, o.Ports)
 }

@@ -8,26 +8,9 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 )
-
-// Options are the rules' settings for one member.
-type Options struct {
-	// AllowedCIDRs, when not empty, are the only networks whose addresses are
-	// accepted; others become Rejections.
-	AllowedCIDRs []netip.Prefix
-	// TolerateUnreadyAnnotation honours the annotation that
-	// spec.publishNotReadyAddresses replaced. Upstream has ignored it since 1.24.
-	TolerateUnreadyAnnotation bool
-	// Zone returns the topology zone of a node, "" when unknown. Nil when the
-	// member's Nodes are not read.
-	Zone func(node string) (zone string)
-}
-
-// TolerateUnreadyAnnotation is what members before 1.24 honour beside
-// spec.publishNotReadyAddresses.
-const TolerateUnreadyAnnotation = "service.alpha.kubernetes.io/tolerate-unready-endpoints"
 
 // podKind is the kind of every TargetRef that Compute makes.
 const podKind = "Pod"
@@ -39,8 +22,8 @@ const podKind = "Pod"
 // selector or of type ExternalName yields nothing.
 //
 // Rule sources: syncService in pkg/controller/endpoint and podToEndpoint in
-// k8s.io/endpointslice, both 1.36; docs/semantics.md lists the differences.
-// Trigger is left zero: see NextTrigger.
+// k8s.io/endpointslice, both 1.36; docs/semantics.md lists the differences. Grades are
+// those of judge (grade.go). Trigger is left zero: see Trigger.
 func Compute(svc *Service, pods iter.Seq[*Pod], opts Options) Contribution {
 	c := Contribution{Service: svc}
 	if svc.ExternalName || svc.Selector == nil {
@@ -52,8 +35,7 @@ func Compute(svc *Service, pods iter.Seq[*Pod], opts Options) Contribution {
 		c.EndpointsFamily = c.Families[0]
 	}
 	r := computation{opts: opts, svc: svc, families: c.Families, byPod: byPod,
-		publishNotReady: publishesNotReady(svc, opts), ports: newPortResolver(svc)}
-	c.Publishes = r.publishNotReady
+		ports: newPortResolver(svc)}
 	for pod := range pods {
 		r.add(pod)
 	}
@@ -61,6 +43,7 @@ func Compute(svc *Service, pods iter.Seq[*Pod], opts Options) Contribution {
 		c.EndpointsFamily = r.primary()
 	}
 	c.Endpoints = r.endpoints()
+	c.Next = r.next
 	c.Rejected = sortRejections(append(r.ports.rejected, r.rejected...))
 	return c
 }
@@ -86,26 +69,17 @@ func serviceFamilies(svc *Service) (families []Family, byPod bool) {
 	return []Family{IPv4}, false
 }
 
-func publishesNotReady(svc *Service, opts Options) bool {
-	if opts.TolerateUnreadyAnnotation {
-		if tolerate, err := strconv.ParseBool(svc.Annotations[TolerateUnreadyAnnotation]); err == nil {
-			return tolerate
-		}
-	}
-	return svc.PublishNotReadyAddresses
-}
-
 // computation is one run of Compute. Pods are gathered as small candidates and
 // sorted as such, because an Endpoint is large to move.
 type computation struct {
-	opts            Options
-	svc             *Service
-	families        []Family
-	byPod           bool
-	publishNotReady bool
-	ports           *portResolver
-	candidates      []candidate
-	rejected        []Rejection
+	opts       Options
+	svc        *Service
+	families   []Family
+	byPod      bool
+	ports      *portResolver
+	candidates []candidate
+	rejected   []Rejection
+	next       time.Time
 	// v4First and v6First count candidate pods by the family of their first address.
 	v4First, v6First int
 }
@@ -120,6 +94,9 @@ type candidate struct {
 // add gathers a pod's addresses unless the pod is out of every endpoint list.
 func (r *computation) add(pod *Pod) {
 	if pod.Terminal || len(pod.IPs) == 0 {
+		return
+	}
+	if then, _ := r.opts.Rules.Decide(pod); then == ThenAbsent {
 		return
 	}
 	if _, ok := r.ports.resolve(pod); !ok {
@@ -186,20 +163,18 @@ func (r *computation) endpoints() []Endpoint {
 func (r *computation) fill(e *Endpoint, c *candidate) {
 	pod := c.pod
 	ports, _ := r.ports.resolve(pod)
-	terminating := pod.Terminating()
+	j := judge(pod, r.svc.PublishNotReadyAddresses, &r.opts)
+	if !j.next.IsZero() && (r.next.IsZero() || j.next.Before(r.next)) {
+		r.next = j.next
+	}
 	*e = Endpoint{
 		Addr: c.addr, Ports: ports, Only: c.only,
-		Ready:       r.publishNotReady && !pod.Withheld || pod.Ready && !terminating,
-		Serving:     pod.Ready,
-		Terminating: terminating,
-		Target:      TargetRef{Kind: podKind, Key: pod.Key, UID: pod.UID},
+		Grade: j.grade, Ready: j.ready, Serving: j.serving, Terminating: pod.Terminating,
+		Target: TargetRef{Kind: podKind, Key: pod.Key, UID: pod.UID},
 	}
 	if pod.NodeName != "" {
 		if isSubdomain(pod.NodeName) {
-			e.NodeName = pod.NodeName
-			if r.opts.Zone != nil {
-				e.Zone = r.opts.Zone(pod.NodeName)
-			}
+			e.NodeName, e.Zone = pod.NodeName, pod.Zone()
 		} else {
 			r.reject(pod, c.addr.String(), RejectNodeName)
 		}

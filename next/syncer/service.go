@@ -3,8 +3,6 @@
 
 package syncer
 
-import "maps"
-
 // Service is what the rules need to know about a Service.
 type Service struct {
 	Key
@@ -60,8 +58,3 @@ type TargetPort struct {
 	Name   string
 	Number int32
 }
-
-// EqualLabels reports whether two label sets are equal; nil equals empty. Maps
-// shared by interning compare in constant time only through their contents'
-// size, so callers on a hot path compare identity first where they can.
-func EqualLabels(a, b map[string]string) bool { return maps.Equal(a, b) }

@@ -4,71 +4,61 @@
 package syncer
 
 import (
-	"iter"
+	"sync/atomic"
 	"time"
 )
 
-// TriggerState remembers, for one Service, the time of each of its pods by pod
-// name, and the Service's own under the empty name: Unix seconds. Nil before
-// the first call of NextTrigger.
-type TriggerState map[string]int64
-
-// NextTrigger returns the value of the annotation
-// endpoints.kubernetes.io/last-change-trigger-time for a Service and the pods
-// that its selector matches, listed or not: on the first call the Service's
-// creation, later the earliest time that is newer than the remembered one of
-// the same object. It is zero when nothing has become newer, and then upstream
-// removes the annotation. It must be called once for each computation, since
-// each call forgets what the one before reported.
+// Trigger gathers what became of the pods of one Service since its endpoints were computed
+// last, for the annotation endpoints.kubernetes.io/last-change-trigger-time. It belongs to one
+// life of a Service: one that is made anew begins with the zero value.
 //
-// The state is updated in place, because a Service may have thousands of pods
-// of which one changed; use the returned one, and guard it as the store it
-// lives in. Rule source: TriggerTimeTracker in k8s.io/endpointslice/util.
-func NextTrigger(state TriggerState, svc *Service, pods iter.Seq[*Pod]) (TriggerState, time.Time) {
-	known := state != nil
-	if !known {
-		state = TriggerState{}
-	}
-	var earliest int64
-	present := 0
-	note := func(name string, at int64) {
-		present++
-		before, had := state[name]
-		if had && before == at {
-			return
-		}
-		if at > before && (earliest == 0 || at < earliest) {
-			earliest = at
-		}
-		state[name] = at
-	}
-	for pod := range pods {
-		if pod.ReadySince != 0 {
-			note(pod.Name, pod.ReadySince)
-		}
-	}
-	note("", svc.Created)
-	if present != len(state) {
-		forget(state, pods)
-	}
-	if !known {
-		earliest = svc.Created
-	}
-	if earliest == 0 {
-		return state, time.Time{}
-	}
-	return state, time.Unix(earliest, 0).UTC()
+// It answers as upstream's TriggerTimeTracker in k8s.io/endpointslice/util would if it
+// computed at the same moments, with one difference: until something changes again, each
+// computation gets the same answer, so that a write that is repeated keeps the annotation.
+type Trigger struct {
+	// before has the time at which each pod that changed was last computed with; 0 for one
+	// that was not there. It is nil until the first computation.
+	before map[string]int64
+	// computed is true while nothing has changed since a computation.
+	computed atomic.Bool
 }
 
-// forget drops the pods that are gone.
-func forget(state TriggerState, pods iter.Seq[*Pod]) {
-	present := make(map[string]bool, len(state))
-	for pod := range pods {
-		present[pod.Name] = pod.ReadySince != 0
+// Note takes in a change of a pod that the Service selects, or did: before is its ReadySince
+// before the change, 0 where it was not selected. Nobody else may use the Trigger meanwhile.
+func (t *Trigger) Note(pod string, before int64) {
+	t.Changed()
+	if t.before == nil {
+		return
 	}
-	for name := range state {
-		if name != "" && !present[name] {
-			delete(state, name)
+	if _, known := t.before[pod]; !known {
+		t.before[pod] = before
+	}
+}
+
+// Changed takes in a change that has no time, as that of a Service.
+func (t *Trigger) Changed() {
+	if t.computed.Swap(false) {
+		t.before = map[string]int64{}
+	}
+}
+
+// Time returns the annotation's value for a computation: at first the Service's creation,
+// later the earliest time among the pods that changed that is newer than before; zero when
+// there is none, and then upstream removes the annotation. readySince is the ReadySince of a
+// pod by its name, 0 where it is not selected. Safe for concurrent use with itself.
+func (t *Trigger) Time(svc *Service, readySince func(pod string) int64) time.Time {
+	t.computed.Store(true)
+	earliest := int64(0)
+	if t.before == nil {
+		earliest = svc.Created
+	}
+	for pod, before := range t.before {
+		if at := readySince(pod); at > before && (earliest == 0 || at < earliest) {
+			earliest = at
 		}
 	}
+	if earliest == 0 {
+		return time.Time{}
+	}
+	return time.Unix(earliest, 0).UTC()
 }

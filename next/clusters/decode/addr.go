@@ -1,0 +1,25 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decode
+
+import (
+	"strings"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// maxRaw bounds what is read, and kept, of a text that may be an address, in
+// bytes. The longest canonical spelling has 45.
+const maxRaw = 64
+
+// parseIP reads an address by the rules' lenient parser; a text that is none is
+// kept, cut to maxRaw bytes, so that it can be reported.
+func parseIP(text string) syncer.PodIP {
+	if len(text) <= maxRaw {
+		if addr, ok := syncer.ParseAddr(text); ok {
+			return syncer.PodIP{Addr: addr}
+		}
+	}
+	return syncer.PodIP{Raw: strings.Clone(text[:min(len(text), maxRaw)])}
+}

@@ -1,0 +1,182 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decode
+
+import (
+	"hash/maphash"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// Options configure a Decoder.
+type Options struct {
+	// Match says which rules of the configuration match a pod: bit i is rule i; nil: none
+	// does. It is called for each pod that comes in, by many goroutines at once.
+	Match func(*corev1.Pod) uint64
+	// Keep names the annotations of Services to carry on beside our own; nil: no others.
+	Keep func(annotation string) bool
+}
+
+// Decoder turns API objects into the values of package syncer. It keeps nothing
+// of the object but its strings, never panics whatever the object holds, and
+// shares what repeats from one object to the next, so that a list of 50,000
+// pods does not hold 50,000 texts of labels before the store has seen it.
+//
+// The sharing is a cache of fixed size where the newer of two contents with the
+// same slot wins: lists come sorted by namespace and name, so pods of one
+// template follow each other. It is a help for the way in only; the store keeps
+// its own exact count of what is shared.
+//
+// Safe for concurrent use.
+type Decoder struct {
+	options Options
+
+	mu      sync.Mutex
+	seed    maphash.Seed
+	strings [stringSlots]string
+	ports   [portSlots][]syncer.ContainerPort
+	text    []byte // scratch
+}
+
+// Slots are powers of two. All full, a Decoder holds some 0.5 MB.
+const (
+	longestShared = 1024
+	stringSlots   = 2048
+	portSlots     = 256
+)
+
+// New returns a Decoder.
+func New(options Options) *Decoder { return &Decoder{options: options, seed: maphash.MakeSeed()} }
+
+// matches are the rules that match a pod.
+func (d *Decoder) matches(pod *corev1.Pod) uint64 {
+	if d.options.Match == nil {
+		return 0
+	}
+	return d.options.Match(pod)
+}
+
+// str returns an earlier copy of a short string that tends to repeat.
+func (d *Decoder) str(s string) string {
+	if s == "" || len(s) > longestShared {
+		return s
+	}
+	slot := &d.strings[maphash.String(d.seed, s)%stringSlots]
+	if *slot != s {
+		*slot = s
+	}
+	return *slot
+}
+
+// labels returns a set as one text, an earlier copy of it if there is one.
+func (d *Decoder) labels(m map[string]string) syncer.Labels {
+	d.text = syncer.AppendLabels(d.text[:0], m)
+	if len(d.text) == 0 || len(d.text) > longestShared {
+		return syncer.Labels(d.text)
+	}
+	slot := &d.strings[maphash.Bytes(d.seed, d.text)%stringSlots]
+	if *slot != string(d.text) {
+		*slot = string(d.text)
+	}
+	return syncer.Labels(*slot)
+}
+
+// copyMap copies a map with shared strings; the copy of an empty map is empty,
+// not nil: for a selector that makes a difference.
+func (d *Decoder) copyMap(m map[string]string) map[string]string {
+	if m == nil {
+		return nil
+	}
+	c := make(map[string]string, len(m))
+	for k, v := range m {
+		c[d.str(k)] = d.str(v)
+	}
+	return c
+}
+
+func (d *Decoder) sharedPorts(ports []syncer.ContainerPort) []syncer.ContainerPort {
+	if len(ports) == 0 {
+		return nil
+	}
+	var h maphash.Hash
+	h.SetSeed(d.seed)
+	for _, p := range ports {
+		h.WriteString(p.Name)
+		h.WriteByte(byte(p.Port))
+	}
+	slot := &d.ports[h.Sum64()%portSlots]
+	if !slices.Equal(*slot, ports) {
+		*slot = slices.Clip(ports)
+	}
+	return *slot
+}
+
+// annotations picks what the product uses; objects of other tools may carry
+// hundreds of kilobytes that nobody here reads.
+func (d *Decoder) annotations(m map[string]string) map[string]string {
+	var kept map[string]string
+	for k, v := range m {
+		if strings.HasPrefix(k, syncer.AnnotationPrefix) || d.options.Keep != nil && d.options.Keep(k) {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[d.str(k)] = v
+		}
+	}
+	return kept
+}
+
+func (d *Decoder) key(m *metav1.ObjectMeta) syncer.Key {
+	return syncer.Key{Namespace: d.str(m.Namespace), Name: m.Name}
+}
+
+func (d *Decoder) protocol(p corev1.Protocol) string {
+	if p == "" {
+		return syncer.TCP // the API's default; objects that passed no API server lack it
+	}
+	return d.str(string(p))
+}
+
+func (d *Decoder) target(ref *corev1.ObjectReference) syncer.TargetRef {
+	if ref == nil {
+		return syncer.TargetRef{}
+	}
+	return syncer.TargetRef{
+		Kind: d.str(ref.Kind),
+		Key:  syncer.Key{Namespace: d.str(ref.Namespace), Name: ref.Name},
+		UID:  string(ref.UID),
+	}
+}
+
+func appProtocol(p *string) syncer.AppProtocol {
+	if p == nil {
+		return syncer.AppProtocol{}
+	}
+	return syncer.AppProtocol{Value: *p, Set: true}
+}
+
+// unixSeconds is 0 for no time.
+func unixSeconds(t metav1.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}
+
+// written is when the API server last took a change of an object, by its own clock: managed
+// fields say so, since Kubernetes 1.18. 0: they do not.
+func written(m *metav1.ObjectMeta) (second int64) {
+	for i := range m.ManagedFields {
+		if at := m.ManagedFields[i].Time; at != nil {
+			second = max(second, at.Unix())
+		}
+	}
+	return second
+}

@@ -1,0 +1,131 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// Contribution returns what the member gives to a replica at a moment by the member's clock;
+// ok is false where no such Service is replicated. Of one that is Pending it has the Service
+// and nothing else.
+func (s *Store) Contribution(replica syncer.Key, now time.Time) (c syncer.Contribution, ok bool) {
+	svc := s.replicas[replica]
+	if svc == nil {
+		return c, false
+	}
+	c = s.compute(svc, now)
+	if svc.computed() {
+		c.Trigger = svc.trigger.Time(c.Service, func(name string) int64 {
+			rec := s.record(syncer.Key{Namespace: replica.Namespace, Name: name})
+			if rec == nil || !svc.groups.has(rec.group) {
+				return 0
+			}
+			return rec.since
+		})
+	}
+	return c, true
+}
+
+// compute is Contribution without the trigger's time, so that looking has no effect.
+func (s *Store) compute(svc *service, now time.Time) syncer.Contribution {
+	v, options := svc.value(), s.optionsOf(svc, now)
+	if svc.computed() {
+		return syncer.Compute(v, pointers(svc.pods()), options)
+	}
+	h := s.hand.of[svc.key]
+	if h == nil || !h.known() {
+		return syncer.Contribution{Service: v}
+	}
+	written := h.written()
+	return syncer.HandWritten(v, written.Subsets, h.sorted(), written.SkipMirror, options)
+}
+
+// optionsOf are the settings for one Service at a moment.
+func (s *Store) optionsOf(svc *service, now time.Time) syncer.Options {
+	o := s.options.Syncer
+	o.Rules, o.Now = s.rules(svc), now
+	return o
+}
+
+// pods are the pods that an indexed Service selects, in no order. They share their memory.
+func (svc *service) pods() []syncer.Pod {
+	n := 0
+	for _, g := range svc.groups.list {
+		n += len(g.pods)
+	}
+	pods, ips := make([]syncer.Pod, 0, n), make([][1]syncer.PodIP, n)
+	var uids strings.Builder
+	uids.Grow(n * uidLength)
+	ends := make([]int32, 0, n)
+	var room [2 * uidLength]byte
+	for _, g := range svc.groups.list {
+		for _, rec := range g.pods {
+			pods = append(pods, rec.view(&ips[len(pods)]))
+			uids.Write(rec.appendUID(room[:0]))
+			ends = append(ends, int32(uids.Len()))
+		}
+	}
+	text, begin := uids.String(), int32(0)
+	for i, end := range ends {
+		pods[i].UID, begin = text[begin:end], end
+	}
+	return pods
+}
+
+func pointers(pods []syncer.Pod) iter.Seq[*syncer.Pod] {
+	return func(yield func(*syncer.Pod) bool) {
+		for i := range pods {
+			if !yield(&pods[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Explained is a Service with what becomes of each of its pods.
+type Explained struct {
+	Service *syncer.Service
+	// Replicated is false for a Service without a replica: nothing else is told of it.
+	Replicated bool
+	// HandWritten is true where endpoints are written by hand, not computed from pods, and
+	// Pending while they have not been read.
+	HandWritten, Pending bool
+	// Contribution is what the member gives.
+	Contribution syncer.Contribution
+	// Pods are those that the Service selects, by name.
+	Pods []ExplainedPod
+}
+
+// ExplainedPod is a pod that a Service selects, and what becomes of it.
+type ExplainedPod struct {
+	syncer.Pod
+	syncer.Verdict
+}
+
+// Explain says what becomes of a Service and its pods at a moment by the member's clock; found
+// is false for a Service that is not known.
+func (s *Store) Explain(key syncer.Key, now time.Time) (out Explained, found bool) {
+	svc := s.service(key)
+	if svc == nil {
+		return out, false
+	}
+	out = Explained{Service: svc.value(), Replicated: svc.replicated}
+	if !svc.replicated {
+		return out, true
+	}
+	out.HandWritten, out.Pending = !svc.computed(), s.Pending(key)
+	out.Contribution = s.compute(svc, now)
+	options := s.optionsOf(svc, now)
+	for _, p := range svc.pods() {
+		out.Pods = append(out.Pods, ExplainedPod{p, syncer.Explain(out.Service, &p, options)})
+	}
+	slices.SortFunc(out.Pods, func(a, b ExplainedPod) int { return a.Key.Compare(b.Key) })
+	return out, true
+}

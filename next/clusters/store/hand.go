@@ -1,0 +1,198 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// handTable has what is written by hand for the Services that need it: those that are
+// replicated and have no selector. Of others nothing is kept, so one that comes to need it
+// is to be read anew.
+type handTable struct {
+	of map[syncer.Key]*hand
+	// owners are the Services that slices were last seen to belong to: the label that
+	// says so can be changed.
+	owners map[syncer.Key]syncer.Key
+	// edits counts the changes of the set of Services.
+	edits uint64
+}
+
+// hand is what is written for one Service.
+type hand struct {
+	since     uint64 // handTable.edits when the Service came to need it
+	endpoints *Versioned[HandEndpoints]
+	slices    map[string]*Versioned[HandSlice]
+	// listed are the kinds that have been read.
+	listed syncer.Kinds
+}
+
+func newHandTable() handTable {
+	return handTable{of: map[syncer.Key]*hand{}, owners: map[syncer.Key]syncer.Key{}}
+}
+
+// known reports whether all that is written has been read.
+func (h *hand) known() bool { return h.listed == syncer.KindEndpoints|syncer.KindEndpointSlices }
+
+// need notes whether a Service needs what is written by hand.
+func (t *handTable) need(svc *service) {
+	needs := svc.replicated && !svc.computed()
+	switch {
+	case !needs:
+		t.forget(svc.key)
+	case t.of[svc.key] == nil:
+		t.edits++
+		t.of[svc.key] = &hand{since: t.edits, slices: map[string]*Versioned[HandSlice]{}}
+	}
+}
+
+func (t *handTable) forget(service syncer.Key) {
+	h := t.of[service]
+	if h == nil {
+		return
+	}
+	t.edits++
+	delete(t.of, service)
+	for name := range h.slices {
+		delete(t.owners, syncer.Key{Namespace: service.Namespace, Name: name})
+	}
+}
+
+func (t *handTable) forgetRevisions() {
+	for _, h := range t.of {
+		if h.endpoints != nil {
+			h.endpoints.Revision = 0
+		}
+		for _, v := range h.slices {
+			v.Revision = 0
+		}
+	}
+}
+
+// HandSources are the replicated Services without a selector, each with a number that is
+// another one when the Service has not been one of them throughout.
+func (s *Store) HandSources() iter.Seq2[syncer.Key, uint64] {
+	return func(yield func(syncer.Key, uint64) bool) {
+		for key, h := range s.hand.of {
+			if !yield(key, h.since) {
+				return
+			}
+		}
+	}
+}
+
+// HandEdits counts the changes of the set of HandSources.
+func (s *Store) HandEdits() uint64 { return s.hand.edits }
+
+// HandListed notes that the Endpoints, or the slices, of some Services have been read. The
+// list must have begun after they came to be HandSources.
+func (s *Store) HandListed(kind syncer.Kinds, services ...syncer.Key) []Dirty {
+	var d dirtyList
+	for _, key := range services {
+		h := s.hand.of[key]
+		if h == nil || h.listed&kind == kind {
+			continue
+		}
+		if h.listed |= kind; h.known() {
+			d.add(s.service(key), syncer.Addition)
+		}
+	}
+	return d.sorted()
+}
+
+// Pending reports whether a Service has hand-written endpoints that have not all been read:
+// its contribution says nothing about endpoints then.
+func (s *Store) Pending(service syncer.Key) bool {
+	h := s.hand.of[service]
+	return h != nil && !h.known()
+}
+
+// SetEndpoints takes in Endpoints, unless they are older than what is known. Those of a
+// Service that does not need them are nothing.
+func (s *Store) SetEndpoints(v Versioned[HandEndpoints]) []Dirty {
+	h := s.hand.of[v.Object.Key]
+	if h == nil || h.endpoints != nil && older(v.Revision, h.endpoints.Revision) {
+		return nil
+	}
+	return s.changeHand(v.Object.Key, func(h *hand) { h.endpoints = &v })
+}
+
+// RemoveEndpoints takes out Endpoints, if they are there.
+func (s *Store) RemoveEndpoints(key syncer.Key) []Dirty {
+	return s.changeHand(key, func(h *hand) { h.endpoints = nil })
+}
+
+// SetSlice is SetEndpoints for a slice. One whose label names another Service than before
+// leaves the one it was in, and so does one that a controller has made.
+func (s *Store) SetSlice(v Versioned[HandSlice]) []Dirty {
+	slice, service := v.Object.Key, v.Object.ServiceKey()
+	if held := s.slice(slice); held != nil && older(v.Revision, held.Revision) {
+		return nil
+	}
+	var left []Dirty
+	if former, owned := s.hand.owners[slice]; owned && (former != service || v.Object.Derived) {
+		left = s.RemoveSlice(slice)
+	}
+	if v.Object.Derived || s.hand.of[service] == nil {
+		return left
+	}
+	s.hand.owners[slice] = service
+	return append(left, s.changeHand(service, func(h *hand) { h.slices[slice.Name] = &v })...)
+}
+
+// RemoveSlice takes out a slice, if it is there.
+func (s *Store) RemoveSlice(key syncer.Key) []Dirty {
+	service, owned := s.hand.owners[key]
+	if !owned {
+		return nil
+	}
+	delete(s.hand.owners, key)
+	return s.changeHand(service, func(h *hand) { delete(h.slices, key.Name) })
+}
+
+// slice returns a slice that is held, or nil.
+func (s *Store) slice(key syncer.Key) *Versioned[HandSlice] {
+	if h := s.hand.of[s.hand.owners[key]]; h != nil {
+		return h.slices[key.Name]
+	}
+	return nil
+}
+
+// changeHand applies a change to what is written for a Service that needs it.
+func (s *Store) changeHand(key syncer.Key, change func(*hand)) []Dirty {
+	h := s.hand.of[key]
+	if h == nil {
+		return nil
+	}
+	before := hand{endpoints: h.endpoints, slices: maps.Clone(h.slices)}
+	if change(h); !h.known() {
+		return nil
+	}
+	var d dirtyList
+	d.add(s.service(key), handEffect(&before, h))
+	return d.sorted()
+}
+
+// written are the hand-written Endpoints, if there are any.
+func (h *hand) written() (e HandEndpoints) {
+	if h.endpoints != nil {
+		return h.endpoints.Object
+	}
+	return e
+}
+
+// sorted are the contents of the slices by name.
+func (h *hand) sorted() []syncer.Slice {
+	list := make([]syncer.Slice, 0, len(h.slices))
+	for _, v := range h.slices {
+		list = append(list, v.Object.Content)
+	}
+	slices.SortFunc(list, func(a, b syncer.Slice) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}

@@ -1,0 +1,145 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"strings"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// SetPod takes in a pod, unless it is older than what is known, and returns the replicas whose
+// contribution may have changed: none for a repetition, and for a change that the rules do not
+// look at. Whether the pod was ready before is remembered here, as long as it has its UID.
+func (s *Store) SetPod(v Versioned[syncer.Pod]) []Dirty {
+	p := &v.Object
+	ns := s.namespace(p.Namespace)
+	rec := ns.pods[p.Name]
+	if rec == nil {
+		return s.addPod(ns, p, v.Revision)
+	}
+	if older(v.Revision, rec.revision) {
+		return nil
+	}
+	rec.revision = v.Revision
+	var ip [1]syncer.PodIP
+	old := rec.view(&ip)
+	same := rec.hasUID(p.UID)
+	if same {
+		old.UID = p.UID
+		p.WasReady = old.WasReady || old.Ready && (!p.Ready || p.ReadySince > old.ReadySince)
+	} else {
+		old.UID, p.WasReady = string(rec.appendUID(nil)), false
+	}
+	if old.Equal(p) {
+		return nil
+	}
+	return s.changePod(ns, rec, &old, p)
+}
+
+func (s *Store) addPod(ns *namespace, p *syncer.Pod, revision uint64) []Dirty {
+	p.WasReady = false
+	rec := &record{name: strings.Clone(p.Name), revision: revision}
+	s.fill(rec, p)
+	ns.pods[rec.name] = rec
+	ns.join(rec, p.Labels)
+	s.pods++
+	var d dirtyList
+	for _, svc := range rec.group.services.list {
+		svc.trigger.Note(rec.name, 0)
+		d.add(svc, syncer.PodEffect(nil, p, s.rules(svc)))
+	}
+	return d.sorted()
+}
+
+// changePod makes p, which differs from old, the version that is held.
+func (s *Store) changePod(ns *namespace, rec *record, old, p *syncer.Pod) []Dirty {
+	before := rec.group
+	s.fill(rec, p)
+	if p.Labels != old.Labels {
+		ns.leave(rec)
+		ns.join(rec, p.Labels)
+	}
+	var d dirtyList
+	for _, svc := range before.services.list {
+		now := p
+		if rec.group != before && !p.Labels.Contains(svc.selector) {
+			now = nil
+		}
+		svc.trigger.Note(rec.name, old.ReadySince)
+		d.add(svc, syncer.PodEffect(old, now, s.rules(svc)))
+	}
+	if rec.group != before {
+		for _, svc := range rec.group.services.list {
+			if !old.Labels.Contains(svc.selector) {
+				svc.trigger.Note(rec.name, 0)
+				d.add(svc, syncer.PodEffect(nil, p, s.rules(svc)))
+			}
+		}
+		ns.sweepGroup(before)
+	}
+	return d.sorted()
+}
+
+// RemovePod takes out a pod, if it is there.
+func (s *Store) RemovePod(key syncer.Key) []Dirty {
+	rec := s.record(key)
+	if rec == nil {
+		return nil
+	}
+	ns, group, old := rec.group.ns, rec.group, rec.pod()
+	ns.leave(rec)
+	delete(ns.pods, rec.name)
+	s.release(rec)
+	s.pods--
+	var d dirtyList
+	for _, svc := range group.services.list {
+		svc.trigger.Note(rec.name, rec.since)
+		d.add(svc, syncer.PodEffect(old, nil, s.rules(svc)))
+	}
+	ns.sweepGroup(group)
+	s.sweep(ns)
+	return d.sorted()
+}
+
+// fill makes a record say what a pod does, its labels aside.
+func (s *Store) fill(rec *record, p *syncer.Pod) {
+	former := *rec
+	rec.fill(p)
+	var room [256]byte
+	rec.template = s.templates.acquire(appendTemplate(room[:0], p), func(string) template {
+		return template{ports: clonePorts(p.Ports), subdomain: strings.Clone(p.Subdomain)}
+	})
+	rec.node = nil
+	if p.NodeName != "" {
+		rec.node = s.nodes.acquire(append(room[:0], p.NodeName...), func(text string) string { return text })
+	}
+	s.release(&former)
+}
+
+// release gives back what a record shares.
+func (s *Store) release(rec *record) {
+	if rec.template != nil {
+		s.templates.release(rec.template)
+	}
+	if rec.node != nil {
+		s.nodes.release(rec.node)
+	}
+}
+
+func clonePorts(ports []syncer.ContainerPort) []syncer.ContainerPort {
+	if len(ports) == 0 {
+		return nil
+	}
+	own := make([]syncer.ContainerPort, len(ports))
+	for i, p := range ports {
+		own[i] = syncer.ContainerPort{Name: strings.Clone(p.Name), Protocol: strings.Clone(p.Protocol), Port: p.Port}
+	}
+	return own
+}
+
+// rules are those that apply to a Service.
+func (s *Store) rules(svc *service) syncer.Rules {
+	return syncer.Rules{Applies: svc.applies, Then: s.options.Then}
+}

@@ -1,0 +1,222 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"iter"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// Pod returns a pod as it is held, and the revision at which it is.
+func (s *Store) Pod(key syncer.Key) (p *syncer.Pod, revision uint64, ok bool) {
+	rec := s.record(key)
+	if rec == nil {
+		return nil, 0, false
+	}
+	return rec.pod(), rec.revision, true
+}
+
+// Service is Pod for a Service.
+func (s *Store) Service(key syncer.Key) (v *syncer.Service, revision uint64, ok bool) {
+	svc := s.service(key)
+	if svc == nil {
+		return nil, 0, false
+	}
+	return svc.value(), svc.revision, true
+}
+
+// Endpoints is Pod for hand-written Endpoints.
+func (s *Store) Endpoints(key syncer.Key) (e *HandEndpoints, revision uint64, ok bool) {
+	h := s.hand.of[key]
+	if h == nil || h.endpoints == nil {
+		return nil, 0, false
+	}
+	return new(h.endpoints.Object), h.endpoints.Revision, true
+}
+
+// Slice is Pod for a hand-written slice.
+func (s *Store) Slice(key syncer.Key) (slice *HandSlice, revision uint64, ok bool) {
+	v := s.slice(key)
+	if v == nil {
+		return nil, 0, false
+	}
+	return new(v.Object), v.Revision, true
+}
+
+// Held names an object that is held: what a complete list is compared with.
+type Held struct {
+	syncer.Key
+	Revision uint64
+}
+
+// PodKeys are the pods of a namespace, or of all for "", in no order. The Store must not be
+// changed while they are walked; the same is true of the other three.
+func (s *Store) PodKeys(in string) iter.Seq[Held] {
+	return func(yield func(Held) bool) {
+		s.in(in, func(ns *namespace) bool {
+			for name, rec := range ns.pods {
+				if !yield(Held{syncer.Key{Namespace: ns.name, Name: name}, rec.revision}) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+}
+
+// ServiceKeys are the Services of a namespace, or of all.
+func (s *Store) ServiceKeys(in string) iter.Seq[Held] {
+	return func(yield func(Held) bool) {
+		s.in(in, func(ns *namespace) bool {
+			for _, svc := range ns.services {
+				if !yield(Held{svc.key, svc.revision}) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+}
+
+// EndpointsKeys are the hand-written Endpoints of a namespace, or of all.
+func (s *Store) EndpointsKeys(namespace string) iter.Seq[Held] {
+	return func(yield func(Held) bool) {
+		for key, h := range s.hand.of {
+			if h.endpoints != nil && (namespace == "" || namespace == key.Namespace) && !yield(Held{key, h.endpoints.Revision}) {
+				return
+			}
+		}
+	}
+}
+
+// SliceKeys are the hand-written slices of a namespace, or of all.
+func (s *Store) SliceKeys(namespace string) iter.Seq[Held] {
+	return func(yield func(Held) bool) {
+		for key := range s.hand.owners {
+			if (namespace == "" || namespace == key.Namespace) && !yield(Held{key, s.slice(key).Revision}) {
+				return
+			}
+		}
+	}
+}
+
+// Replicas are the replicas that the member gives something to, in no order.
+func (s *Store) Replicas() iter.Seq[syncer.Key] { return maps.Keys(s.replicas) }
+
+// ReplicasOf are the replicas that a pod may be an endpoint of, sorted.
+func (s *Store) ReplicasOf(pod syncer.Key) []syncer.Key {
+	rec := s.record(pod)
+	if rec == nil {
+		return nil
+	}
+	keys := make([]syncer.Key, 0, len(rec.group.services.list))
+	for _, svc := range rec.group.services.list {
+		keys = append(keys, svc.key)
+	}
+	slices.SortFunc(keys, syncer.Key.Compare)
+	return keys
+}
+
+// Endpoint reports whether a pod is an endpoint of some replica of grade Ready or Reserve, as
+// far as the pod tells: if it is missing, it is asked for.
+func (s *Store) Endpoint(pod syncer.Key) bool {
+	rec := s.record(pod)
+	if rec == nil {
+		return false
+	}
+	p := rec.pod()
+	return slices.ContainsFunc(rec.group.services.list, func(svc *service) bool {
+		options := s.optionsOf(svc, time.Time{})
+		grade, listed := syncer.GradeOf(p, svc.spec.value.publish, &options)
+		return listed && grade >= syncer.Reserve
+	})
+}
+
+// ShowsAddress calls yield for each live pod that has one of some addresses for itself, not with
+// its node: what is missing and had the address before it is gone. It looks at all pods.
+func (s *Store) ShowsAddress(addresses map[netip.Addr]bool) iter.Seq2[netip.Addr, syncer.Key] {
+	return func(yield func(netip.Addr, syncer.Key) bool) {
+		for _, ns := range s.namespaces {
+			for _, rec := range ns.pods {
+				if rec.flags.has(terminal) || rec.flags.has(hostNetwork) {
+					continue
+				}
+				for addr := range rec.addresses {
+					if addresses[addr] && !yield(addr, syncer.Key{Namespace: ns.name, Name: rec.name}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// Stats are counts of what is held.
+type Stats struct {
+	Pods, Services int
+	// Replicas are the Services that are replicated, Pending those of them whose hand-written
+	// endpoints have not been read.
+	Replicas, Pending int
+	// Ready, Reserve, NotReady and Terminating count endpoints by grade over all replicas: a
+	// pod behind two Services counts twice. They are read off the pods, without a look at
+	// ports.
+	Ready, Reserve, NotReady, Terminating int
+}
+
+// Stats counts what is held at a moment by the member's clock, in time proportional to the
+// number of endpoints.
+func (s *Store) Stats(now time.Time) Stats {
+	t := Stats{Pods: s.pods, Replicas: len(s.replicas)}
+	for _, ns := range s.namespaces {
+		t.Services += len(ns.services)
+	}
+	for _, svc := range s.replicas {
+		if !svc.computed() {
+			t.countHand(s.compute(svc, now).Endpoints)
+			if s.Pending(svc.key) {
+				t.Pending++
+			}
+			continue
+		}
+		options := s.optionsOf(svc, now)
+		for _, g := range svc.groups.list {
+			for _, rec := range g.pods {
+				t.countPod(rec, svc.spec.value.publish, &options)
+			}
+		}
+	}
+	return t
+}
+
+func (t *Stats) countPod(rec *record, publish bool, o *syncer.Options) {
+	var ip [1]syncer.PodIP
+	p := rec.view(&ip)
+	grade, listed := syncer.GradeOf(&p, publish, o)
+	t.count(grade, listed, p.Terminating)
+}
+
+func (t *Stats) countHand(endpoints []syncer.Endpoint) {
+	for i := range endpoints {
+		t.count(endpoints[i].Grade, true, endpoints[i].Terminating)
+	}
+}
+
+func (t *Stats) count(grade syncer.Grade, listed, terminating bool) {
+	switch {
+	case !listed:
+	case terminating:
+		t.Terminating++
+	case grade == syncer.Ready:
+		t.Ready++
+	case grade == syncer.Reserve:
+		t.Reserve++
+	default:
+		t.NotReady++
+	}
+}

@@ -1,0 +1,215 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"encoding/hex"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// record is a pod in the form in which it is held: what others have as well is shared with
+// them, and what a usual pod has is kept as numbers. It is 112 bytes, and its name.
+type record struct {
+	name     string
+	uid      [16]byte
+	addr     [16]byte
+	group    *group
+	node     *entry[string] // nil: none
+	template *entry[template]
+	odd      *odd // nil for a usual pod
+	revision uint64
+	matches  uint64
+	since    int64
+	place    int32 // in group.pods
+	flags    flags
+}
+
+// odd is what an unusual pod has beside: a UID that is no UUID, other than one address, or a
+// hostname that is not its name.
+type odd struct {
+	uid      string
+	ips      []syncer.PodIP
+	hostname string
+}
+
+type flags uint16
+
+const (
+	ready flags = 1 << iota
+	wasReady
+	terminating
+	terminal
+	nodeSilent
+	hostNetwork
+	hasAddress    // addr is one
+	hostnameNamed // the hostname is the name
+)
+
+func (f flags) has(flag flags) bool { return f&flag != 0 }
+
+// flagIf is the flag if it is so.
+func flagIf(so bool, flag flags) flags {
+	if so {
+		return flag
+	}
+	return 0
+}
+
+// fill takes over what a pod says; name and group aside.
+func (rec *record) fill(p *syncer.Pod) {
+	rec.matches, rec.since = p.Matches, p.ReadySince
+	rec.flags = flagIf(p.Ready, ready) | flagIf(p.WasReady, wasReady) | flagIf(p.Terminating, terminating) |
+		flagIf(p.Terminal, terminal) | flagIf(p.NodeSilent, nodeSilent) | flagIf(p.HostNetwork, hostNetwork)
+	var o odd
+	var plain bool
+	if rec.uid, plain = packUID(p.UID); !plain {
+		o.uid = strings.Clone(p.UID)
+	}
+	rec.addr = [16]byte{}
+	switch {
+	case len(p.IPs) == 1 && p.IPs[0].Raw == "" && isPlain(p.IPs[0].Addr):
+		rec.addr, rec.flags = p.IPs[0].Addr.As16(), rec.flags|hasAddress
+	case len(p.IPs) > 0:
+		o.ips = slices.Clone(p.IPs)
+	}
+	switch p.Hostname {
+	case "":
+	case rec.name:
+		rec.flags |= hostnameNamed
+	default:
+		o.hostname = strings.Clone(p.Hostname)
+	}
+	if rec.odd = nil; o.uid != "" || o.ips != nil || o.hostname != "" {
+		rec.odd = &o
+	}
+}
+
+// isPlain reports whether an address is the same when it is read back from its 16 bytes.
+func isPlain(addr netip.Addr) bool { return addr.IsValid() && addr.Zone() == "" && !addr.Is4In6() }
+
+// view is the pod that a record holds, but for its UID: see appendUID. ip is room for its
+// address.
+func (rec *record) view(ip *[1]syncer.PodIP) syncer.Pod {
+	f := rec.flags
+	p := syncer.Pod{
+		Key:    syncer.Key{Namespace: rec.group.ns.name, Name: rec.name},
+		Labels: rec.group.labels, ReadySince: rec.since, Matches: rec.matches,
+		Ports: rec.template.value.ports, Subdomain: rec.template.value.subdomain,
+		Ready: f.has(ready), WasReady: f.has(wasReady), Terminating: f.has(terminating),
+		Terminal: f.has(terminal), NodeSilent: f.has(nodeSilent), HostNetwork: f.has(hostNetwork),
+	}
+	if rec.node != nil {
+		p.NodeName = rec.node.value
+	}
+	if f.has(hostnameNamed) {
+		p.Hostname = rec.name
+	}
+	if f.has(hasAddress) {
+		ip[0] = syncer.PodIP{Addr: netip.AddrFrom16(rec.addr).Unmap()}
+		p.IPs = ip[:]
+	}
+	if o := rec.odd; o != nil {
+		p.Hostname += o.hostname
+		if o.ips != nil {
+			p.IPs = o.ips
+		}
+	}
+	return p
+}
+
+// pod is the pod that a record holds, as a value of its own.
+func (rec *record) pod() *syncer.Pod {
+	p := rec.view(new([1]syncer.PodIP))
+	p.UID = string(rec.appendUID(nil))
+	return &p
+}
+
+// hasUID reports whether the pod has a UID.
+func (rec *record) hasUID(uid string) bool {
+	if packed, plain := packUID(uid); plain {
+		return packed == rec.uid && rec.oddUID() == ""
+	}
+	return uid == rec.oddUID()
+}
+
+// addresses are those that the pod shows.
+func (rec *record) addresses(yield func(netip.Addr) bool) {
+	if rec.flags.has(hasAddress) {
+		yield(netip.AddrFrom16(rec.addr).Unmap())
+		return
+	}
+	if rec.odd == nil {
+		return
+	}
+	for i := range rec.odd.ips {
+		if addr := rec.odd.ips[i].Addr; addr.IsValid() && !yield(addr) {
+			return
+		}
+	}
+}
+
+// uidLength is that of a UUID as text.
+const uidLength = 36
+
+// appendUID appends the UID as text.
+func (rec *record) appendUID(b []byte) []byte {
+	if rec.odd != nil && rec.odd.uid != "" || rec.uid == ([16]byte{}) {
+		return append(b, rec.oddUID()...)
+	}
+	u := &rec.uid
+	for _, part := range [][]byte{u[:4], u[4:6], u[6:8], u[8:10]} {
+		b = append(hex.AppendEncode(b, part), '-')
+	}
+	return hex.AppendEncode(b, u[10:])
+}
+
+func (rec *record) oddUID() string {
+	if rec.odd != nil {
+		return rec.odd.uid
+	}
+	return ""
+}
+
+// packUID reads a UUID as API servers write it; plain is false for any other text but the
+// empty one.
+func packUID(text string) (uid [16]byte, plain bool) {
+	if text == "" {
+		return uid, true
+	}
+	if len(text) != uidLength {
+		return uid, false
+	}
+	n := 0
+	for i := 0; i < uidLength; {
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			if text[i] != '-' {
+				return [16]byte{}, false
+			}
+			i++
+			continue
+		}
+		high, low := hexDigit(text[i]), hexDigit(text[i+1])
+		if high > 15 || low > 15 {
+			return [16]byte{}, false
+		}
+		uid[n] = high<<4 | low
+		n, i = n+1, i+2
+	}
+	return uid, uid != [16]byte{}
+}
+
+// hexDigit is the value of a lower-case digit; more than 15 for any other byte.
+func hexDigit(c byte) byte {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0'
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10
+	}
+	return 16
+}

@@ -1,0 +1,184 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"maps"
+	"slices"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// service is a Service in the form in which it is held.
+type service struct {
+	shape
+	revision uint64
+	// replicated is true for a Service that has a replica; applies are the rules for it.
+	replicated bool
+	applies    uint64
+	// groups and filed belong to the index, in which a Service stands that is replicated and
+	// has a selector.
+	groups  set[*group]
+	filed   string
+	trigger *syncer.Trigger
+}
+
+// shape is what a Service says.
+type shape struct {
+	key         syncer.Key
+	uid         string
+	clusterIP   string
+	created     int64
+	labels      syncer.Labels
+	selector    syncer.Labels
+	annotations map[string]string
+	spec        *entry[spec]
+}
+
+// computed reports whether endpoints come from pods rather than by hand.
+func (svc *service) computed() bool { return svc.spec.value.selects }
+
+// indexed reports whether the Service stands in the index.
+func (svc *service) indexed() bool { return svc.replicated && svc.computed() }
+
+// value is the Service as a value of its own.
+func (svc *service) value() *syncer.Service {
+	v := &syncer.Service{
+		Key: svc.key, UID: svc.uid, Created: svc.created, Labels: svc.labels.Map(),
+		Annotations: maps.Clone(svc.annotations), Selector: svc.selector.Map(), ClusterIP: svc.clusterIP,
+		IPFamilies: svc.spec.value.families, Ports: svc.spec.value.ports,
+		PublishNotReadyAddresses: svc.spec.value.publish, ExternalName: svc.spec.value.external,
+	}
+	if svc.computed() && v.Selector == nil {
+		v.Selector = map[string]string{}
+	}
+	return v
+}
+
+// shapeOf brings a Service into the form in which it is held. Its spec is acquired.
+func (s *Store) shapeOf(ns *namespace, v *syncer.Service) shape {
+	text := v.Name + v.UID + v.ClusterIP
+	ip := len(v.Name) + len(v.UID)
+	var room [512]byte
+	return shape{
+		key: syncer.Key{Namespace: ns.name, Name: text[:len(v.Name)]}, uid: text[len(v.Name):ip], clusterIP: text[ip:],
+		created: v.Created, labels: syncer.LabelsOf(v.Labels), selector: syncer.LabelsOf(v.Selector),
+		annotations: maps.Clone(v.Annotations),
+		spec:        s.specs.acquire(appendSpec(room[:0], v), func(string) spec { return specOf(v) }),
+	}
+}
+
+func specOf(v *syncer.Service) spec {
+	return spec{
+		families: slices.Clone(v.IPFamilies), ports: slices.Clone(v.Ports),
+		publish: v.PublishNotReadyAddresses, external: v.ExternalName, selects: v.Selector != nil,
+	}
+}
+
+// sameTraffic reports whether no endpoint can differ between two shapes of a Service,
+// whatever its pods.
+func (a *shape) sameTraffic(b *shape) bool {
+	return a.uid == b.uid && a.clusterIP == b.clusterIP && a.selector == b.selector && a.spec == b.spec
+}
+
+func (a *shape) equal(b *shape) bool {
+	return a.sameTraffic(b) && a.created == b.created && a.labels == b.labels && maps.Equal(a.annotations, b.annotations)
+}
+
+// SetService takes in a Service, unless it is older than what is known, and returns its
+// replica if that may have changed.
+func (s *Store) SetService(v Versioned[syncer.Service]) []Dirty {
+	ns := s.namespace(v.Object.Namespace)
+	svc := ns.services[v.Object.Name]
+	if svc == nil {
+		return s.addService(ns, &v)
+	}
+	if older(v.Revision, svc.revision) {
+		return nil
+	}
+	svc.revision = v.Revision
+	now := s.shapeOf(ns, &v.Object)
+	s.specs.release(now.spec) // it is acquired again, or was held before
+	if svc.equal(&now) {
+		return nil
+	}
+	return s.changeService(svc, &v.Object)
+}
+
+func (s *Store) addService(ns *namespace, v *Versioned[syncer.Service]) []Dirty {
+	svc := &service{shape: s.shapeOf(ns, &v.Object), revision: v.Revision, trigger: new(syncer.Trigger)}
+	ns.services[svc.key.Name] = svc
+	s.place(svc)
+	var d dirtyList
+	d.add(svc, syncer.Addition)
+	return d.sorted()
+}
+
+// changeService makes v the version that is held.
+func (s *Store) changeService(svc *service, v *syncer.Service) []Dirty {
+	was, applied, old := svc.replicated, svc.applies, svc.shape
+	s.displace(svc)
+	svc.shape = s.shapeOf(s.namespaces[v.Namespace], v)
+	s.specs.release(old.spec)
+	delete(s.namespaces[v.Namespace].services, old.key.Name) // or the map keeps the old text
+	s.namespaces[v.Namespace].services[svc.key.Name] = svc
+	if old.uid != svc.uid {
+		svc.trigger = new(syncer.Trigger)
+	}
+	svc.trigger.Changed()
+	s.place(svc)
+	effect := syncer.Removal
+	if old.sameTraffic(&svc.shape) && applied == svc.applies {
+		effect = syncer.Addition
+	}
+	var d dirtyList
+	d.addMoved(svc, was, effect)
+	return d.sorted()
+}
+
+// RemoveService takes out a Service, if it is there.
+func (s *Store) RemoveService(key syncer.Key) []Dirty {
+	svc := s.service(key)
+	if svc == nil {
+		return nil
+	}
+	var d dirtyList
+	d.add(svc, syncer.Removal)
+	s.displace(svc)
+	s.hand.forget(svc.key)
+	s.specs.release(svc.spec)
+	ns := s.namespaces[key.Namespace]
+	delete(ns.services, key.Name)
+	s.sweep(ns)
+	return d.sorted()
+}
+
+// place asks whether a Service is replicated, and enters it where that makes it belong.
+func (s *Store) place(svc *service) {
+	s.displace(svc)
+	v := svc.value()
+	svc.replicated = !v.ExternalName && (s.options.Replicate == nil || s.options.Replicate(v))
+	if svc.applies = 0; s.options.Applies != nil && svc.replicated {
+		svc.applies = s.options.Applies(v)
+	}
+	if svc.replicated {
+		s.replicas[svc.key] = svc
+	}
+	if svc.indexed() {
+		s.namespaces[svc.key.Namespace].index(svc)
+	}
+	s.hand.need(svc)
+}
+
+// displace is the reverse of place, but for what is written by hand: that is forgotten when
+// the Service is placed again and does not need it.
+func (s *Store) displace(svc *service) {
+	if svc.indexed() {
+		s.namespaces[svc.key.Namespace].unindex(svc)
+	}
+	if svc.replicated {
+		delete(s.replicas, svc.key)
+		svc.replicated = false
+	}
+}

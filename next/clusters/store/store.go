@@ -1,0 +1,130 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"maps"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// Options configure a Store.
+type Options struct {
+	// Replicate says which Services of the member have a replica; nil: all. It must be pure.
+	// Services of type ExternalName have none whatever it says.
+	Replicate func(*syncer.Service) bool
+	// Syncer are the member's settings of the rules. Rules and Now are set for each
+	// computation.
+	Syncer syncer.Options
+	// Applies says which rules of the configuration apply to a Service: bit i is rule i; nil:
+	// none does. It must be pure.
+	Applies func(*syncer.Service) uint64
+	// Then is what each rule says of the pods that it matches.
+	Then []syncer.Then
+}
+
+// Store is what is known of one member: Pods, Services, and hand-written endpoints of
+// Services without a selector. It has no lock: many may read at once, while nobody changes
+// anything. What it hands out is the caller's, and is not changed by what comes later.
+type Store struct {
+	options    Options
+	namespaces map[string]*namespace
+	// replicas are the Services that have one.
+	replicas map[syncer.Key]*service
+	pods     int
+	hand     handTable
+	nodes    shared[string]
+	// templates and specs are what pods of one template, and Services of one shape, share.
+	templates shared[template]
+	specs     shared[spec]
+}
+
+// New returns an empty Store.
+func New(options Options) *Store {
+	return &Store{
+		options:    options,
+		namespaces: map[string]*namespace{},
+		replicas:   map[syncer.Key]*service{},
+		hand:       newHandTable(),
+		nodes:      shared[string]{},
+		templates:  shared[template]{},
+		specs:      shared[spec]{},
+	}
+}
+
+// Configure replaces the options and returns every replica whose contribution can differ by
+// them. What rules match is a mark of each pod: with other rules the pods are to be set anew
+// before anybody reads.
+func (s *Store) Configure(options Options) []Dirty {
+	s.options = options
+	var d dirtyList
+	for _, ns := range s.namespaces {
+		for _, svc := range ns.services {
+			was := svc.replicated
+			s.place(svc)
+			d.addMoved(svc, was, syncer.Removal)
+		}
+	}
+	return d.sorted()
+}
+
+// ForgetRevisions has whatever comes next taken in, however low its revision: the member's
+// store went back.
+func (s *Store) ForgetRevisions() {
+	for _, ns := range s.namespaces {
+		for _, rec := range ns.pods {
+			rec.revision = 0
+		}
+		for _, svc := range ns.services {
+			svc.revision = 0
+		}
+	}
+	s.hand.forgetRevisions()
+}
+
+// namespace returns the namespace of a name, which it makes if need be.
+func (s *Store) namespace(name string) *namespace {
+	ns := s.namespaces[name]
+	if ns == nil {
+		ns = newNamespace(name)
+		s.namespaces[name] = ns
+	}
+	return ns
+}
+
+// sweep forgets a namespace in which nothing is left.
+func (s *Store) sweep(ns *namespace) {
+	if len(ns.pods) == 0 && len(ns.services) == 0 {
+		delete(s.namespaces, ns.name)
+	}
+}
+
+func (s *Store) record(key syncer.Key) *record {
+	if ns := s.namespaces[key.Namespace]; ns != nil {
+		return ns.pods[key.Name]
+	}
+	return nil
+}
+
+func (s *Store) service(key syncer.Key) *service {
+	if ns := s.namespaces[key.Namespace]; ns != nil {
+		return ns.services[key.Name]
+	}
+	return nil
+}
+
+// in calls yield for each namespace of a name; "" is the name of all.
+func (s *Store) in(name string, yield func(*namespace) bool) {
+	if name != "" {
+		if ns := s.namespaces[name]; ns != nil {
+			yield(ns)
+		}
+		return
+	}
+	for ns := range maps.Values(s.namespaces) {
+		if !yield(ns) {
+			return
+		}
+	}
+}
