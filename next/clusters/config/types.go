@@ -3,6 +3,13 @@
 
 package config
 
+import (
+	"encoding/json"
+	"time"
+
+	"tributary.dev/tributary/next/clusters/rules"
+)
+
 // The version and kind of a configuration file.
 const (
 	APIVersion = "tributary.dev/v1alpha1"
@@ -54,6 +61,11 @@ type Config struct {
 	// LeaderElection lets several processes of one installation run: one writes, the
 	// others follow everything and write nothing.
 	LeaderElection LeaderElection `json:"leaderElection"`
+
+	// shared is ClusterDefaults as it was written, for members from Secrets, and program
+	// is what Rules mean.
+	shared  json.RawMessage
+	program *rules.Program
 }
 
 // Ingress says how the ingress cluster is reached, and where in it replicas may be.
@@ -254,4 +266,14 @@ type LeaderElection struct {
 	// LeaseDuration is after how long a standby takes over from a leader that ended
 	// without a word: whole seconds, 4s to 1h.
 	LeaseDuration Duration `json:"leaseDuration"`
+}
+
+// Duration is a length of time as Go writes it, such as 1m30s. It stays text until it
+// is asked for, so that a fault in it is told with its field.
+type Duration string
+
+// Value is the length of time; 0 for a text that is none, which Validate refuses.
+func (d Duration) Value() time.Duration {
+	value, _ := time.ParseDuration(string(d))
+	return value
 }

@@ -53,7 +53,7 @@ func (r remedies) of(e *common.Error) string {
 	case strings.HasPrefix(text, "Syntax error"):
 		return "look for a bracket, quote or operator that is missing there or before; CEL has &&, ||, !, ==, in, c ? a : b, and quotes ' and \""
 	case strings.HasPrefix(text, "undefined field"):
-		return Suggest(name, r.missing[name])
+		return suggest(name, r.missing[name])
 	case strings.HasPrefix(text, "undeclared reference"):
 		return r.declared(name)
 	case strings.HasPrefix(text, "found no matching overload"):
@@ -93,7 +93,7 @@ func (r remedies) causes(tree *ast.AST, issues *cel.Issues) map[int64]bool {
 		if has(call.Target()) {
 			wrong[e.ID()] = false
 		}
-		if args := call.Args(); len(args) > 1 && args[0].Kind() == ast.IdentKind && nearest(call.FunctionName(), r.macros()) != "" {
+		if args := call.Args(); len(args) > 1 && args[0].Kind() == ast.IdentKind && Nearest(call.FunctionName(), r.macros()) != "" {
 			for _, arg := range args {
 				for _, variable := range ast.MatchDescendants(ast.NavigateExpr(tree, arg), func(x ast.NavigableExpr) bool { return x.Kind() == ast.IdentKind && x.AsIdent() == args[0].AsIdent() }) {
 					wrong[variable.ID()] = false
@@ -130,7 +130,7 @@ func (r remedies) declared(name string) string {
 	}
 	functions = append(functions, r.macros()...)
 	slices.Sort(functions)
-	if near := nearest(name, slices.Concat(known, functions)); near != "" {
+	if near := Nearest(name, slices.Concat(known, functions)); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return "variables are " + strings.Join(known, ", ") + "; texts stand in quotes; docs/rules.md names the functions"

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// Suggest says which known name was meant, or which there are.
-func Suggest(name string, known []string) string {
-	if near := nearest(name, known); near != "" {
+// suggest says which known name was meant, or which there are.
+func suggest(name string, known []string) string {
+	if near := Nearest(name, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return "known here: " + strings.Join(known, ", ")
 }
 
-// nearest is the known name that a slip of the fingers would turn into this one; "" if
+// Nearest is the known name that a slip of the fingers would turn into this one; "" if
 // there is none.
-func nearest(name string, known []string) (best string) {
+func Nearest(name string, known []string) (best string) {
 	const longest = 64
 	if len(name) > longest {
 		return ""

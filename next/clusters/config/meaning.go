@@ -1,0 +1,201 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"encoding/json"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"tributary.dev/tributary/next/clusters/rules"
+	"tributary.dev/tributary/next/syncer"
+)
+
+// kubePrefix begins the names of the namespaces of Kubernetes itself.
+const kubePrefix = "kube-"
+
+// apiserver is the Service of every cluster's own API server.
+var apiserver = syncer.Key{Namespace: "default", Name: "kubernetes"}
+
+// Replicates returns what says why a Service of this member is not replicated; empty
+// where it is. The function is pure and safe for concurrent use.
+func (c *Cluster) Replicates() func(svc *syncer.Service) (excluded string) {
+	namespaces := c.Namespaces
+	selector, err := labels.Parse(c.ServiceSelector)
+	if err != nil { // which Validate refuses
+		selector = labels.Nothing()
+	}
+	return func(svc *syncer.Service) string {
+		switch {
+		case svc.ExternalName:
+			return "it is of type ExternalName"
+		case svc.Key == apiserver:
+			return "every cluster has its own"
+		case svc.Annotations[syncer.AnnotationReplicate] == "false":
+			return "its annotation " + syncer.AnnotationReplicate + ` is "false"`
+		case svc.Labels[syncer.LabelManagedBy] == syncer.ManagedBy, svc.Annotations[syncer.AnnotationReplica] != "":
+			return "it is a replica itself"
+		case !namespaces.Match(svc.Namespace):
+			return "namespaces.include and namespaces.exclude leave its namespace out"
+		case !selector.Matches(labels.Set(svc.Labels)):
+			return "serviceSelector does not match its labels"
+		}
+		return ""
+	}
+}
+
+// Match reports whether a namespace is included and not excluded.
+func (n *Namespaces) Match(namespace string) bool {
+	return matchesAny(n.Include, namespace) && !matchesAny(n.Exclude, namespace)
+}
+
+// Plain are the namespaces, sorted, if include has plain names alone: rights in these are
+// enough then, and nothing is asked of any other. nil otherwise.
+func (n *Namespaces) Plain() []string {
+	if slices.ContainsFunc(n.Include, func(glob string) bool { return strings.ContainsAny(glob, `*?[\`) }) {
+		return nil
+	}
+	out := slices.Compact(slices.Sorted(slices.Values(n.Include)))
+	return slices.DeleteFunc(out, func(name string) bool { return !n.Match(name) })
+}
+
+// Prefixes are AllowedCIDRs; none means any address.
+func (c *Cluster) Prefixes() (out []netip.Prefix) {
+	for _, text := range c.AllowedCIDRs {
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			out = append(out, prefix)
+		}
+	}
+	return out
+}
+
+// Settings is all that the configuration says of a member but how it is reached and what
+// the rules say, as one comparable text: another text is another member to follow.
+func (c *Cluster) Settings() string {
+	of := *c
+	of.Kubeconfig, of.Context = "", ""
+	text, err := json.Marshal(of)
+	if err != nil { // texts and numbers always marshal
+		return ""
+	}
+	return string(text)
+}
+
+// MayWrite returns which namespaces of the ingress cluster may be written to.
+func (c *Config) MayWrite() func(namespace string) bool {
+	own, globs := c.Namespace, c.Ingress.Namespaces
+	return func(namespace string) bool {
+		return namespace != own && !strings.HasPrefix(namespace, kubePrefix) && matchesAny(globs, namespace)
+	}
+}
+
+// Place is a member's place in the failover order of a namespace, 0 for the first choice.
+// It is 0 for all where they serve together. Members that the order does not name share
+// the place after the last.
+func (r *Replicas) Place(namespace, member string) int {
+	for _, f := range r.Failover {
+		if matchesAny(f.Namespaces, namespace) {
+			if i := slices.Index(f.Order, member); i >= 0 {
+				return i
+			}
+			return len(f.Order)
+		}
+	}
+	return 0
+}
+
+// WritesEndpoints reports whether Endpoints are written beside slices.
+func (r *Replicas) WritesEndpoints() bool { return slices.Contains(r.Write, WriteEndpoints) }
+
+// trackers are the keys by which tools know what is theirs: a copy of one makes the tool
+// adopt the replica, then change or prune it. An entry that ends with a slash stands for
+// all keys of that domain and of the domains below it.
+var trackers = []string{
+	"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "applyset.kubernetes.io/", // kubectl apply --applyset
+	"argocd.argoproj.io/",
+	"fluxcd.io/",                // of which kustomize., helm. and source.toolkit
+	"helm.sh/", "meta.helm.sh/", // chart, hook, resource-policy; release-name, release-namespace
+	"config.k8s.io/", "kustomize.config.k8s.io/", "cli-utils.sigs.k8s.io/", // kustomize, kpt
+	"configsync.gke.io/", "configmanagement.gke.io/",
+	"kapp.k14s.io/", "fleet.cattle.io/", "objectset.rio.cattle.io/", "pulumi.com/", "carvel.dev/", "operators.coreos.com/", "olm.owner",
+}
+
+// tracker reports whether a key is one of trackers.
+func tracker(key string) bool {
+	domain, _, slashed := strings.Cut(key, "/")
+	return slices.ContainsFunc(trackers, func(t string) bool {
+		of, all := strings.CutSuffix(t, "/")
+		return key == t || slashed && all && (domain == of || strings.HasSuffix(domain, "."+of))
+	})
+}
+
+// CopiesLabel returns which labels of a Service its replica gets, by key. Keys that have a
+// meaning on what Tributary writes are not its concern.
+func (r *Replicas) CopiesLabel() func(key string) bool { return copies(r.CopyLabels) }
+
+// CopiesAnnotation is CopiesLabel for annotations.
+func (r *Replicas) CopiesAnnotation() func(key string) bool { return copies(r.CopyAnnotations) }
+
+func copies(globs []string) func(key string) bool {
+	// Globs of paths keep a slash apart; here it is a character like any other.
+	unslashed := strings.NewReplacer("/", "\x00")
+	all := make([]string, len(globs))
+	for i, glob := range globs {
+		all[i] = unslashed.Replace(glob)
+	}
+	return func(key string) bool { return !tracker(key) && matchesAny(all, unslashed.Replace(key)) }
+}
+
+// Selects returns which replicas the sink is told of, by their labels.
+func (s *Sink) Selects() func(replica syncer.Key, of map[string]string) bool {
+	globs := s.Namespaces
+	selector, err := labels.Parse(s.ServiceSelector)
+	if err != nil { // which Validate refuses
+		selector = labels.Nothing()
+	}
+	return func(replica syncer.Key, of map[string]string) bool {
+		return matchesAny(globs, replica.Namespace) && selector.Matches(labels.Set(of))
+	}
+}
+
+// outcomes are what a rule can say.
+var outcomes = map[string]syncer.Then{
+	"Ready": syncer.ThenReady, "NotReady": syncer.ThenNotReady, "Absent": syncer.ThenAbsent, "Upstream": syncer.ThenUpstream,
+}
+
+// compilable are the rules as package rules has them.
+func (c *Config) compilable() []rules.Rule {
+	out := make([]rules.Rule, len(c.Rules))
+	for i, r := range c.Rules {
+		out[i] = rules.Rule{
+			Name: r.Name, Clusters: r.Clusters, Namespaces: r.Namespaces, ServiceSelector: r.ServiceSelector, When: r.When, Then: outcomes[r.Then],
+		}
+	}
+	return out
+}
+
+// paths are the fields that name files.
+func (c *Config) paths() []*string {
+	out := []*string{&c.Ingress.Kubeconfig}
+	for i := range c.Clusters {
+		out = append(out, &c.Clusters[i].Kubeconfig)
+	}
+	for i := range c.Sinks {
+		auth := &c.Sinks[i].Auth
+		out = append(out, &auth.BearerTokenFile, &auth.TLS.CertFile, &auth.TLS.KeyFile, &auth.TLS.CAFile)
+	}
+	return out
+}
+
+// matchesAny reports whether a name matches one of some valid globs.
+func matchesAny(globs []string, name string) bool {
+	return slices.ContainsFunc(globs, func(glob string) bool {
+		matched, err := path.Match(glob, name)
+		return err == nil && matched
+	})
+}

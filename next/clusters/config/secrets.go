@@ -1,0 +1,105 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"tributary.dev/tributary/next/clusters/kubeconfig"
+)
+
+// What a Secret that is a member looks like; its name is the member's.
+const (
+	// SecretLabel with SecretLabelValue is what clustersFrom.secrets.selector selects by
+	// default.
+	SecretLabel      = "tributary.dev/member"
+	SecretLabelValue = "true"
+	// SecretKey is the key of the kubeconfig.
+	SecretKey = "kubeconfig"
+	// SettingsAnnotation holds other fields of clusters[], as YAML.
+	SettingsAnnotation = "tributary.dev/settings"
+)
+
+// Secret is a Secret of Tributary's own namespace that clustersFrom selects. It may be
+// formatted: the kubeconfig is left out.
+type Secret struct {
+	Namespace, Name string
+	// Settings is the annotation SettingsAnnotation.
+	Settings string
+	// Kubeconfig is what stands under SecretKey.
+	Kubeconfig []byte
+}
+
+// String names the Secret.
+func (s Secret) String() string { return "Secret " + s.Namespace + "/" + s.Name }
+
+// GoString is String: the content is never formatted.
+func (s Secret) GoString() string { return s.String() }
+
+// member is the one that a Secret describes, on top of what all share: with an error that
+// is an *Error about the Secret, as if it had no settings.
+func (s Secret) member(c *Config) (Cluster, error) {
+	plain, _ := c.member(nil) // validated
+	plain.Name = s.Name
+	text, faults := toJSON([]byte(s.Settings))
+	if len(faults) == 0 {
+		faults = strict(text, &Cluster{})
+	}
+	out := plain
+	if len(faults) == 0 {
+		out, _ = c.member(text) // strict has found what is wrong
+		var v validator
+		if out.Name != "" || out.Kubeconfig != "" {
+			v.add(field.Forbidden(field.NewPath("name"), "name and kubeconfig are the Secret's own; leave them out"))
+		}
+		v.cluster(nil, &out)
+		faults = v.faults
+	}
+	if len(faults) > 0 {
+		return plain, in(s.String()+", annotation "+SettingsAnnotation, faults)
+	}
+	out.Name = s.Name
+	return out, nil
+}
+
+// addSecrets puts the members that are Secrets after those of the file, which win where
+// names meet. One whose settings are refused goes on with the settings and the way that it
+// had before. If it had none it is a member that is not followed: what stands of it stays.
+func (l *Loaded) addSecrets(secrets []Secret, before *Loaded) {
+	of := len(l.Config.Clusters)
+	for _, s := range slices.SortedFunc(slices.Values(secrets), func(a, b Secret) int { return cmp.Compare(a.Name, b.Name) }) {
+		named := func(m Cluster) bool { return m.Name == s.Name }
+		if wrong := s.misnamed(slices.ContainsFunc(l.Config.Clusters[:of], named)); wrong != nil {
+			l.SecretErrors = append(l.SecretErrors, in(s.String(), field.ErrorList{wrong}))
+			continue
+		}
+		way := before.Members[s.Name]
+		member, err := s.member(l.Config)
+		if err == nil {
+			accepted, faults := kubeconfig.FromSecret(member.Context, s.Kubeconfig)
+			way = way.with(accepted, in(s.String(), faults))
+		} else if way.Err = err; way.REST != nil {
+			member = before.Config.Clusters[slices.IndexFunc(before.Config.Clusters, named)]
+		}
+		way.File, way.Secret = "", s.Namespace+"/"+s.Name
+		l.Members[s.Name] = way
+		l.Config.Clusters = append(l.Config.Clusters, member)
+	}
+}
+
+// misnamed says why a Secret cannot be a member by its name.
+func (s Secret) misnamed(taken bool) *field.Error {
+	at := field.NewPath("metadata", "name")
+	switch {
+	case taken:
+		return detailed(field.Duplicate(at, s.Name), "the configuration file has a member of that name, which counts; rename one of the two")
+	case len(validation.IsDNS1123Label(s.Name)) > 0:
+		return field.Invalid(at, s.Name, "is the member's name and not a DNS label; rename it")
+	}
+	return nil
+}

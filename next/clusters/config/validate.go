@@ -1,0 +1,321 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net"
+	"net/netip"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"tributary.dev/tributary/next/clusters/rules"
+)
+
+// Validate returns everything that is wrong with a configuration and what to do about it,
+// in the order of the fields. It is pure: whether files exist and clusters answer is found
+// out elsewhere.
+func (c *Config) Validate() field.ErrorList {
+	var v validator
+	v.oneOf(field.NewPath("apiVersion"), c.APIVersion, APIVersion)
+	v.oneOf(field.NewPath("kind"), c.Kind, Kind)
+	v.listen(field.NewPath("listen"), c.Listen)
+	if c.MetricsListen != "" {
+		v.listen(field.NewPath("metricsListen"), c.MetricsListen)
+	}
+	v.label(field.NewPath("instance"), c.Instance)
+	v.label(field.NewPath("namespace"), c.Namespace)
+	v.ingress(field.NewPath("ingress"), &c.Ingress)
+	v.members(c)
+	if s := c.ClustersFrom.Secrets; s != nil {
+		at := field.NewPath("clustersFrom", "secrets", "selector")
+		if selector, err := labels.Parse(s.Selector); err != nil || selector.Empty() {
+			v.invalid(at, s.Selector, "write a label selector, such as "+SecretLabel+"="+SecretLabelValue)
+		}
+	}
+	v.replicas(field.NewPath("replicas"), c)
+	v.rules(field.NewPath("rules"), c)
+	v.sinks(field.NewPath("sinks"), c.Sinks)
+	at := field.NewPath("leaderElection", "leaseDuration")
+	if d, ok := v.duration(at, c.LeaderElection.LeaseDuration); ok && (d < 2*time.Second || d > time.Hour || d%time.Second != 0) {
+		v.invalid(at, c.LeaderElection.LeaseDuration, "write whole seconds, 2s to 1h")
+	}
+	return v.faults
+}
+
+// validator collects faults; each method checks one kind of field.
+type validator struct{ faults field.ErrorList }
+
+func (v *validator) add(fault *field.Error) { v.faults = append(v.faults, fault) }
+
+func (v *validator) invalid(at *field.Path, value any, detail string) {
+	v.add(field.Invalid(at, value, detail))
+}
+
+func (v *validator) oneOf(at *field.Path, value string, known ...string) {
+	if !slices.Contains(known, value) {
+		v.add(field.NotSupported(at, value, known))
+	}
+}
+
+func (v *validator) label(at *field.Path, name string) {
+	switch {
+	case name == "":
+		v.add(field.Required(at, "write a short name, such as idc-a"))
+	case len(validation.IsDNS1123Label(name)) > 0:
+		v.invalid(at, name, "is not a DNS label; use at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit")
+	}
+}
+
+// names checks names that are DNS labels and unique.
+func (v *validator) names(at *field.Path, count int, name func(i int) string) {
+	first := map[string]int{}
+	for i := range count {
+		own := at.Index(i).Child("name")
+		v.label(own, name(i))
+		if j, repeated := first[name(i)]; repeated && name(i) != "" {
+			v.add(detailed(field.Duplicate(own, name(i)), fmt.Sprintf("%s has it; give each its own", at.Index(j))))
+		} else {
+			first[name(i)] = i
+		}
+	}
+}
+
+func (v *validator) listen(at *field.Path, address string) {
+	host, port, err := net.SplitHostPort(address)
+	if _, wrong := strconv.ParseUint(port, 10, 16); err == nil {
+		err = wrong
+	}
+	if _, wrong := netip.ParseAddr(host); err == nil && wrong != nil && host != "" && len(validation.IsDNS1123Subdomain(strings.ToLower(host))) > 0 {
+		err = wrong
+	}
+	if err != nil {
+		v.invalid(at, address, "write host:port, such as 127.0.0.1:9440")
+	}
+}
+
+func (v *validator) ingress(at *field.Path, in *Ingress) {
+	if in.Kubeconfig == "" && in.Context != "" {
+		v.invalid(at.Child("context"), in.Context, "has no meaning without ingress.kubeconfig; give that, or leave the context out")
+	}
+	if strings.TrimSpace(in.Identity) != in.Identity || len(in.Identity) > 128 {
+		v.invalid(at.Child("identity"), in.Identity, "write what kubectl get namespace kube-system -o jsonpath={.metadata.uid} prints")
+	}
+	v.globs(at.Child("namespaces"), in.Namespaces, true)
+	for i, name := range in.Namespaces {
+		if strings.HasPrefix(name, kubePrefix) {
+			v.invalid(at.Child("namespaces").Index(i), name, "is of Kubernetes itself and never written to; leave it out")
+		}
+	}
+}
+
+// members checks what they share and each of them; what is wrong with the former is not
+// told of each.
+func (v *validator) members(c *Config) {
+	shared := field.NewPath("clusterDefaults")
+	if c.ClusterDefaults.Name != "" {
+		v.add(field.Forbidden(shared.Child("name"), "is each member's own; give it in clusters[]"))
+	}
+	if c.ClusterDefaults.Kubeconfig != "" {
+		v.add(field.Forbidden(shared.Child("kubeconfig"), "is each member's own; give it in clusters[]"))
+	}
+	of := validator{}
+	of.cluster(shared, &c.ClusterDefaults)
+	at := field.NewPath("clusters")
+	v.names(at, len(c.Clusters), func(i int) string { return c.Clusters[i].Name })
+	for i := range c.Clusters {
+		if c.Clusters[i].Kubeconfig == "" {
+			v.add(field.Required(at.Index(i).Child("kubeconfig"), "name a kubeconfig file; a relative path starts at this file's directory"))
+		}
+		one := validator{}
+		one.cluster(at.Index(i), &c.Clusters[i])
+		for _, fault := range one.faults {
+			inherited := slices.ContainsFunc(of.faults, func(o *field.Error) bool {
+				return strings.TrimPrefix(o.Field, shared.String()) == strings.TrimPrefix(fault.Field, at.Index(i).String())
+			})
+			if !inherited {
+				v.add(fault)
+			}
+		}
+	}
+	v.faults = append(v.faults, of.faults...)
+}
+
+// cluster checks what members may share.
+func (v *validator) cluster(at *field.Path, c *Cluster) {
+	v.globs(at.Child("namespaces", "include"), c.Namespaces.Include, true)
+	v.globs(at.Child("namespaces", "exclude"), c.Namespaces.Exclude, false)
+	v.selector(at.Child("serviceSelector"), c.ServiceSelector)
+	for i, text := range c.AllowedCIDRs {
+		of := at.Child("allowedCIDRs").Index(i)
+		switch prefix, err := netip.ParsePrefix(text); {
+		case err != nil || prefix.Addr().Is4In6():
+			v.invalid(of, text, "write an address and a length, such as 10.4.0.0/16 or fd00:4::/64")
+		case prefix != prefix.Masked():
+			v.invalid(of, text, "has bits set beyond its length; write "+prefix.Masked().String())
+		}
+	}
+	v.duration(at.Child("holdSilentNodes"), c.HoldSilentNodes)
+	v.duration(at.Child("stableFor"), c.StableFor)
+	v.duration(at.Child("staleAfter"), c.StaleAfter)
+}
+
+func (v *validator) selector(at *field.Path, text string) {
+	if _, err := labels.Parse(text); err != nil {
+		v.invalid(at, text, "write a label selector, such as app=web,tier!=test")
+	}
+}
+
+// globs checks names or globs of namespaces or members.
+func (v *validator) globs(at *field.Path, globs []string, required bool) {
+	const characters = "abcdefghijklmnopqrstuvwxyz0123456789-*?[]^\\"
+	if required && len(globs) == 0 {
+		v.add(field.Required(at, `would match nothing; write ["*"] for everything, or leave the field out`))
+	}
+	for i, glob := range globs {
+		if _, err := path.Match(glob, ""); err != nil || glob == "" || strings.Trim(glob, characters) != "" {
+			v.invalid(at.Index(i), glob, "is neither a name nor a glob; use lower-case letters, digits, '-', and the wildcards * and ?")
+		}
+	}
+}
+
+func (v *validator) duration(at *field.Path, d Duration) (time.Duration, bool) {
+	value, err := time.ParseDuration(string(d))
+	if err != nil || value < 0 {
+		v.invalid(at, string(d), "write a length of time, such as 30s or 1h30m")
+		return 0, false
+	}
+	return value, true
+}
+
+func (v *validator) replicas(at *field.Path, c *Config) {
+	r := &c.Replicas
+	for i, kind := range r.Write {
+		v.oneOf(at.Child("write").Index(i), kind, WriteEndpoints, WriteEndpointSlices)
+		if slices.Index(r.Write, kind) < i {
+			v.add(field.Duplicate(at.Child("write").Index(i), kind))
+		}
+	}
+	if !slices.Contains(r.Write, WriteEndpointSlices) {
+		v.add(field.Required(at.Child("write"), "must contain EndpointSlices: they are always written"))
+	}
+	for i, f := range r.Failover {
+		at := at.Child("failover").Index(i)
+		v.globs(at.Child("namespaces"), f.Namespaces, true)
+		if len(f.Order) == 0 {
+			v.add(field.Required(at.Child("order"), "name members, the first choice first"))
+		}
+		for j, name := range f.Order {
+			if slices.Index(f.Order, name) < j {
+				v.add(field.Duplicate(at.Child("order").Index(j), name))
+			}
+			v.known(at.Child("order").Index(j), name, c)
+		}
+	}
+	v.oneOf(at.Child("orphans"), r.Orphans, OrphansKeep, OrphansDelete)
+	v.keys(at.Child("copyLabels"), r.CopyLabels)
+	v.keys(at.Child("copyAnnotations"), r.CopyAnnotations)
+}
+
+func (v *validator) keys(at *field.Path, globs []string) {
+	for i, glob := range globs {
+		if _, err := path.Match(glob, ""); err != nil || glob == "" {
+			v.invalid(at.Index(i), glob, "is neither a key nor a glob, such as example.com/*")
+		}
+	}
+}
+
+// known checks a name or glob of members: where all are known, one that matches none is a
+// slip of the hand.
+func (v *validator) known(at *field.Path, glob string, c *Config) {
+	is := func(m Cluster) bool { return matchesAny([]string{glob}, m.Name) }
+	if c.ClustersFrom.Secrets == nil && !slices.ContainsFunc(c.Clusters, is) {
+		v.add(detailed(field.NotFound(at, glob), "name one of clusters[], or leave it out"))
+	}
+}
+
+func (v *validator) rules(at *field.Path, c *Config) {
+	if len(c.Rules) > rules.Most {
+		v.add(field.TooMany(at, len(c.Rules), rules.Most))
+	}
+	v.names(at, len(c.Rules), func(i int) string { return c.Rules[i].Name })
+	for i := range c.Rules {
+		r, at := &c.Rules[i], at.Index(i)
+		before := len(v.faults)
+		v.globs(at.Child("clusters"), r.Clusters, false)
+		if len(v.faults) == before {
+			for j, glob := range r.Clusters {
+				v.known(at.Child("clusters").Index(j), glob, c)
+			}
+		}
+		v.globs(at.Child("namespaces"), r.Namespaces, false)
+		v.selector(at.Child("serviceSelector"), r.ServiceSelector)
+		if r.When == "" {
+			v.add(field.Required(at.Child("when"), "write a condition in CEL; docs/rules.md has examples"))
+		}
+		v.oneOf(at.Child("then"), r.Then, slices.Sorted(maps.Keys(outcomes))...)
+	}
+	_, faults := rules.Compile(c.compilable())
+	for _, fault := range faults {
+		if c.Rules[fault.Rule].When != "" {
+			v.invalid(at.Index(fault.Rule).Child("when"), field.OmitValueType{}, fault.Text)
+		}
+	}
+}
+
+func (v *validator) sinks(at *field.Path, sinks []Sink) {
+	v.names(at, len(sinks), func(i int) string { return sinks[i].Name })
+	for i := range sinks {
+		s, at := &sinks[i], at.Index(i)
+		v.sinkURL(at, s)
+		v.globs(at.Child("namespaces"), s.Namespaces, true)
+		v.selector(at.Child("serviceSelector"), s.ServiceSelector)
+		v.window(at.Child("window"), s.Window)
+		v.window(at.Child("removalWindow"), s.RemovalWindow)
+		if rate := s.MaxRequestsPerSecond; math.IsNaN(rate) || rate < 0.001 || rate > 1000 {
+			v.invalid(at.Child("maxRequestsPerSecond"), rate, "write 0.001 to 1000")
+		}
+	}
+}
+
+func (v *validator) window(at *field.Path, d Duration) {
+	if value, ok := v.duration(at, d); ok && value > time.Hour {
+		v.invalid(at, string(d), "write at most 1h")
+	}
+}
+
+// sinkURL checks where requests go, and that no secret goes there in the clear. The URL is
+// not repeated: it may hold one.
+func (v *validator) sinkURL(at *field.Path, s *Sink) {
+	where, err := url.Parse(s.URL)
+	if err != nil || where.Opaque != "" || where.Hostname() == "" || where.Scheme != "https" && where.Scheme != "http" || where.User != nil || where.Fragment != "" {
+		v.invalid(at.Child("url"), field.OmitValueType{}, "write it as https://slb.example.com/v1/members; credentials belong into auth")
+		return
+	}
+	auth := &s.Auth
+	if (auth.TLS.CertFile == "") != (auth.TLS.KeyFile == "") {
+		v.add(field.Required(at.Child("auth", "tls"), "give both certFile and keyFile, or neither"))
+	}
+	if where.Scheme == "https" {
+		return
+	}
+	address, err := netip.ParseAddr(where.Hostname())
+	loopback := where.Hostname() == "localhost" || err == nil && address.Unmap().IsLoopback()
+	if auth.BearerTokenFile != "" && !loopback {
+		v.add(field.Forbidden(at.Child("auth", "bearerTokenFile"), "would be sent in the clear; write url with https://"))
+	}
+	if auth.TLS != (SinkTLS{}) {
+		v.add(field.Forbidden(at.Child("auth", "tls"), "has no meaning for http://; write url with https://"))
+	}
+}
