@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"tributary.dev/tributary/internal/dice"
 )
@@ -83,25 +82,6 @@ func BenchmarkPackOneFlip(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				Pack(standing, endpoints, onlyIPv4, packFor)
-			}
-		})
-	}
-}
-
-// BenchmarkNextTrigger asks after one pod changed.
-func BenchmarkNextTrigger(b *testing.B) {
-	for _, n := range benchSizes {
-		pods := benchPods(n)
-		svc := newService()
-		state, _ := NextTrigger(nil, svc, slices.Values(pods))
-		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				pods[0].ReadySince++
-				var at time.Time
-				if state, at = NextTrigger(state, svc, slices.Values(pods)); at.IsZero() {
-					b.Fatal("no time")
-				}
 			}
 		})
 	}

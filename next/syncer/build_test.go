@@ -37,7 +37,7 @@ func podIP(text string) PodIP {
 }
 
 func notReady(p *Pod)    { p.Ready = false }
-func terminating(p *Pod) { p.Deleted = 1_700_000_000 }
+func terminating(p *Pod) { p.Terminating = true }
 func terminal(p *Pod)    { p.Terminal = true }
 
 func withIPs(texts ...string) podOption {
@@ -47,6 +47,14 @@ func withIPs(texts ...string) podOption {
 			p.IPs = append(p.IPs, podIP(text))
 		}
 	}
+}
+
+func silent(p *Pod)                   { p.Ready, p.NodeSilent = false, true }
+func wasReady(p *Pod)                 { p.WasReady = true }
+func since(at int64) podOption        { return func(p *Pod) { p.ReadySince = at } }
+func matching(rules uint64) podOption { return func(p *Pod) { p.Matches = rules } }
+func inZone(zone string) podOption {
+	return func(p *Pod) { p.Labels = LabelsOf(map[string]string{"app": "web", labelZone: zone}) }
 }
 
 func withPorts(ports ...ContainerPort) podOption { return func(p *Pod) { p.Ports = ports } }

@@ -48,7 +48,7 @@ func PodEffect(old, updated *Pod, rules Rules) Effect {
 	case old.Ready && !updated.Ready, !old.Terminating && updated.Terminating,
 		old.NodeSilent && !updated.NodeSilent && !updated.Ready:
 		return Removal
-	case then != thenNow && (then == ThenReady || thenNow == ThenNotReady):
+	case then != thenNow && thenNow != ThenReady:
 		return Removal
 	case then != thenNow, old.Ready != updated.Ready, old.Terminating != updated.Terminating,
 		old.NodeSilent != updated.NodeSilent, old.WasReady != updated.WasReady,

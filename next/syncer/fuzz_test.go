@@ -68,7 +68,12 @@ func (s *source) pod(i int) *Pod {
 	p := newPod(fmt.Sprintf("p%d", i), "", onNode(chooseFrom(s, "node-1", "", "No/Node")), withUID(fmt.Sprint(s.n(4))),
 		withHostname(chooseFrom(s, "", "h", "H"), chooseFrom(s, "web", "")))
 	p.Ready, p.Terminal = s.yes(), s.n(5) == 4
-	p.Deleted = int64(s.n(2))
+	p.Terminating = s.n(4) == 0
+	p.NodeSilent, p.WasReady = !p.Ready && s.yes(), s.yes()
+	p.ReadySince, p.Matches = chooseFrom[int64](s, 0, epoch, epoch+10, epoch+20), uint64(s.n(16))
+	if zone := chooseFrom(s, "", "z1", "z2"); zone != "" {
+		inZone(zone)(p)
+	}
 	for range s.n(4) {
 		p.IPs = append(p.IPs, PodIP{Addr: s.addr(), Raw: "raw"})
 	}
@@ -98,10 +103,7 @@ func FuzzRules(f *testing.F) {
 		for i := range s.n(12) {
 			pods = append(pods, s.pod(i))
 		}
-		options := Options{TolerateUnreadyAnnotation: s.yes()}
-		if s.yes() {
-			options.AllowedCIDRs = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/29"), netip.MustParsePrefix("fd00::/16")}
-		}
+		options := s.options()
 		got := Compute(svc, slices.Values(pods), options)
 		checkContribution(t, got, len(pods))
 		slices.Reverse(pods)

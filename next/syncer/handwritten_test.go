@@ -132,11 +132,19 @@ func TestHandWrittenIsForServicesWithoutSelectorOnly(t *testing.T) {
 	}
 }
 
-func TestHandWrittenNamesThoseOfPods(t *testing.T) {
-	of := addresses("10.9.0.1", "10.9.0.2", "10.9.0.3")
-	of[0].Target, of[2].Target = TargetRef{Kind: "Pod", UID: "a"}, TargetRef{Kind: "Pod", UID: "c"}
-	got := HandWritten(handService(), []Subset{{Ready: of, Ports: []Port{dbPort}}}, nil, false, Options{})
-	if want := []netip.Addr{of[0].Addr, of[2].Addr}; !slices.Equal(got.WrittenOf, want) {
-		t.Errorf("of pods are %v, want %v", got.WrittenOf, want)
+// TestGradesOfWhatIsWrittenByHand: what is ready is trusted, and nothing that is not, nor
+// what is said to be ending.
+func TestGradesOfWhatIsWrittenByHand(t *testing.T) {
+	slice := Slice{Name: "s", Family: IPv4, Ports: []Port{dbPort}, Endpoints: []Endpoint{
+		{Addr: addr("10.9.0.1"), Ready: true, Serving: true},
+		{Addr: addr("10.9.0.2"), Serving: true, Terminating: true},
+		{Addr: addr("10.9.0.3"), Ready: true, Terminating: true},
+	}}
+	subsets := []Subset{{Ready: addresses("10.9.0.4"), NotReady: addresses("10.9.0.5"), Ports: []Port{dbPort}}}
+	got := HandWritten(handService(), subsets, []Slice{slice}, false, Options{})
+	for i, want := range []Grade{Ready, NotReady, NotReady, Ready, NotReady} {
+		if e := got.Endpoints[i]; e.Grade != want || e.StandingGrade(false) != want {
+			t.Errorf("%v is of grade %v, want %v", e.Addr, e.Grade, want)
+		}
 	}
 }

@@ -21,11 +21,11 @@ import (
 // edited is a pod after one random change, or another pod in its place.
 func (s *source) edited(p *Pod) *Pod {
 	e := *p
-	switch s.n(12) {
+	switch s.n(15) {
 	case 0:
 		e.Ready = !e.Ready
 	case 1:
-		e.Deleted = int64(s.n(3))
+		e.Terminating = !e.Terminating
 	case 2:
 		e.Terminal = !e.Terminal
 	case 3:
@@ -47,8 +47,14 @@ func (s *source) edited(p *Pod) *Pod {
 	case 8:
 		e.Hostname, e.Subdomain = chooseFrom(s, "h", "i", ""), chooseFrom(s, "web", "")
 	case 9:
-		e.Labels = map[string]string{"version": fmt.Sprint(s.n(3))}
+		inZone(fmt.Sprint(s.n(3)))(&e)
 	case 10:
+		e.Matches = uint64(s.n(16))
+	case 11:
+		e.NodeSilent = !e.NodeSilent
+	case 12:
+		e.WasReady = true
+	case 13:
 		return s.pod(0)
 	}
 	return &e
@@ -93,7 +99,7 @@ func TestEffectIsNeverTooWeak(t *testing.T) {
 		case 1:
 			updated = nil
 		}
-		effect := PodEffect(old, updated)
+		effect := PodEffect(old, updated, opts.Rules)
 		seen[effect]++
 		before, after := Compute(svc, slices.Values(pods(old)), opts), Compute(svc, slices.Values(pods(updated)), opts)
 		if effect == None && !reflect.DeepEqual(before.Endpoints, after.Endpoints) {
@@ -143,9 +149,7 @@ func TestInputsAreNeverChanged(t *testing.T) {
 		inputs := func() (*Service, []*Pod, Options, *source) {
 			s := throw(dice.From(seed, 5), 600)
 			svc, pods := s.anyService(), s.pods(12)
-			opts := s.options()
-			opts.Zone = nil
-			return svc, pods, opts, s
+			return svc, pods, s.options(), s
 		}
 		svc, pods, opts, s := inputs()
 		c := Compute(svc, slices.Values(pods), opts)
@@ -254,38 +258,52 @@ func TestTruncateTakesNoMoreThanItMust(t *testing.T) {
 	}
 }
 
-// TestNextTriggerEqualsItsTwin: the twin remembers whole histories instead of a state.
-func TestNextTriggerEqualsItsTwin(t *testing.T) {
-	for seed := range dice.Seeds(t, 1000) {
-		r := dice.From(seed, 8)
-		var state TriggerState
-		told := map[string]int64{} // what the last computation saw of each
-		for step := range 12 {
-			svc := newService(func(s *Service) { s.Created = int64(r.IntN(3) * 40) })
-			seen := map[string]int64{"": svc.Created}
-			var pods []*Pod
-			for _, i := range r.Perm(5)[:r.IntN(6)] {
-				p := newPod(fmt.Sprint("p", i), "10.0.0.1", func(p *Pod) { p.ReadySince = int64(r.IntN(5) * 30) })
-				if pods = append(pods, p); p.ReadySince != 0 {
-					seen[p.Name] = p.ReadySince
-				}
+// TestTimeAloneChangesNothingBeforeNext: a contribution that is computed again has the same
+// grades until the moment that it names, and others at that moment.
+func TestTimeAloneChangesNothingBeforeNext(t *testing.T) {
+	due := 0
+	for seed := range dice.Seeds(t, 3000) {
+		s := throw(dice.From(seed, 17), 400)
+		svc, pods, opts := s.anyService(), s.pods(8), s.options()
+		at := func(now time.Time) Contribution {
+			opts.Now = now
+			return Compute(svc, slices.Values(pods), opts)
+		}
+		now := at(opts.Now)
+		if now.Next.IsZero() {
+			if later := at(opts.Now.Add(time.Hour)); !reflect.DeepEqual(now, later) {
+				t.Fatalf("seed %d: %q becomes %q, and nothing said so", seed, showEndpoints(now.Endpoints), showEndpoints(later.Endpoints))
 			}
-			var want int64
-			for _, name := range slices.Sorted(maps.Keys(seen)) {
-				if at := seen[name]; at > told[name] && (want == 0 || at < want) {
-					want = at
-				}
-			}
-			if step == 0 {
-				want = svc.Created
-			}
-			told = seen
-			var got time.Time
-			if state, got = NextTrigger(state, svc, slices.Values(pods)); want == 0 && !got.IsZero() || want != 0 && got.Unix() != want {
-				t.Fatalf("seed %d, step %d: %v, want %d", seed, step, got, want)
-			}
-			if len(state) != len(seen) {
-				t.Fatalf("seed %d, step %d: remembers %v of %v", seed, step, state, seen)
+			continue
+		}
+		due++
+		if before := at(now.Next.Add(-1)); !reflect.DeepEqual(now, before) {
+			t.Fatalf("seed %d: %q becomes %q before %v", seed, showEndpoints(now.Endpoints), showEndpoints(before.Endpoints), now.Next)
+		}
+		if after := at(now.Next); reflect.DeepEqual(now.Endpoints, after.Endpoints) {
+			t.Fatalf("seed %d: %q stays at %v", seed, showEndpoints(now.Endpoints), now.Next)
+		}
+	}
+	if due < 40 {
+		t.Errorf("only %d contributions change with time", due)
+	}
+}
+
+// TestNoDoubtTakesAnEndpointOut: whatever settings and rules say, but for a rule that says
+// absent, has an endpoint that upstream publishes as ready in one of the two classes.
+func TestNoDoubtTakesAnEndpointOut(t *testing.T) {
+	for seed := range dice.Seeds(t, 3000) {
+		s := throw(dice.From(seed, 18), 400)
+		svc, pods, opts := s.anyService(), s.pods(8), s.options()
+		opts.Rules.Then = slices.DeleteFunc(opts.Rules.Then, func(then Then) bool { return then == ThenAbsent })
+		plain := Compute(svc, slices.Values(pods), Options{AllowedCIDRs: opts.AllowedCIDRs})
+		doubted := Compute(svc, slices.Values(pods), opts)
+		if len(plain.Endpoints) != len(doubted.Endpoints) {
+			t.Fatalf("seed %d: %q of %q", seed, showEndpoints(doubted.Endpoints), showEndpoints(plain.Endpoints))
+		}
+		for i := range plain.Endpoints {
+			if p, d := &plain.Endpoints[i], &doubted.Endpoints[i]; p.Ready && !d.Ready || p.Grade != NotReady && d.Grade == NotReady || p.Terminating && d.Grade != NotReady {
+				t.Fatalf("seed %d: %+v of %+v", seed, d, p)
 			}
 		}
 	}
@@ -335,7 +353,7 @@ func TestEveryPodIsExplained(t *testing.T) {
 		}
 		for _, p := range pods {
 			v, e := Explain(svc, p, opts), given[p.UID+p.Name]
-			if v.Endpoint != (e != nil) || v.Ready != (e != nil && e.Ready) || (v.Why == "") != v.Ready {
+			if v.Endpoint != (e != nil) || e != nil && v.Grade != e.Grade || (v.Why == "") != (v.Endpoint && v.Grade == Ready) {
 				t.Fatalf("seed %d: %+v of %+v, which gives %v", seed, v, p, e)
 			}
 			word, _, _ := strings.Cut(v.Why, ":")
@@ -344,7 +362,7 @@ func TestEveryPodIsExplained(t *testing.T) {
 			}
 		}
 	}
-	for _, word := range []string{"", "has finished", "has no address yet", "is being deleted", "not ready", "no such port", "its address is rejected"} {
+	for _, word := range []string{"", "has finished", "has no address yet", "is being deleted", "not ready", "in reserve", "a rule says that it is absent", "no such port", "its address is rejected"} {
 		if why[word] == 0 {
 			t.Errorf("nobody was told %q: %v", word, why)
 		}

@@ -12,7 +12,7 @@ import (
 // still smaller form: a new field costs its size times every pod of every member.
 type Pod struct {
 	Key
-	UID string
+	UID    string
 	Labels Labels
 	// IPs are status.podIPs in their order, falling back to status.podIP as an
 	// API server does when it fills podIPs in.

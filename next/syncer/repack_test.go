@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"tributary.dev/tributary/internal/subsettext"
+	"tributary.dev/tributary/next/internal/subsettext"
 	"tributary.dev/tributary/next/syncer"
 )
 

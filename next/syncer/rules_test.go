@@ -44,30 +44,6 @@ func TestConditionsTable(t *testing.T) {
 	}
 }
 
-func TestTolerateUnreadyAnnotationCountsOnlyWhereMembersHonourIt(t *testing.T) {
-	annotated := func(value string) *Service {
-		return newService(func(s *Service) { s.Annotations = map[string]string{TolerateUnreadyAnnotation: value} })
-	}
-	pods := slices.Values([]*Pod{newPod("a", "10.0.0.1", notReady)})
-	for _, c := range []struct {
-		svc    *Service
-		honour bool
-		ready  bool
-	}{
-		{annotated("true"), false, false},
-		{annotated("true"), true, true},
-		{annotated("nonsense"), true, false},
-		{newService(), true, false},
-		{newService(publishNotReady), true, true},
-		{annotated("false"), true, false},
-	} {
-		got := Compute(c.svc, pods, Options{TolerateUnreadyAnnotation: c.honour})
-		if got.Endpoints[0].Ready != c.ready {
-			t.Errorf("annotations %v, honoured %v: ready = %v", c.svc.Annotations, c.honour, !c.ready)
-		}
-	}
-}
-
 func TestServicesWithoutEndpointsOfTheirOwn(t *testing.T) {
 	for name, option := range map[string]serviceOption{
 		"external name":                  func(s *Service) { s.ExternalName = true },
@@ -182,13 +158,12 @@ func TestAllowedCIDRs(t *testing.T) {
 
 func TestNodeZoneHostnameTarget(t *testing.T) {
 	svc := newService()
-	zone := Options{Zone: func(node string) string { return "zone-of-" + node }}
 	one := func(options ...podOption) (Endpoint, []Rejection) {
-		got := Compute(svc, slices.Values([]*Pod{newPod("a", "10.0.0.1", options...)}), zone)
+		got := compute(svc, newPod("a", "10.0.0.1", append([]podOption{inZone("z1")}, options...)...))
 		return got.Endpoints[0], got.Rejected
 	}
 	e, _ := one(withHostname("db-0", "web"))
-	if e.NodeName != "node-1" || e.Zone != "zone-of-node-1" || e.Hostname != "db-0" ||
+	if e.NodeName != "node-1" || e.Zone != "z1" || e.Hostname != "db-0" ||
 		e.Target != (TargetRef{Kind: "Pod", Key: Key{testNamespace, "a"}, UID: "uid-a"}) {
 		t.Errorf("%+v", e)
 	}
@@ -215,8 +190,7 @@ func TestNodeZoneHostnameTarget(t *testing.T) {
 // TestAMissingNodeNeverBlocks: upstream leaves the pod out of slices and tries
 // again and again (kubernetes#107927); a Node says nothing about readiness.
 func TestAMissingNodeNeverBlocks(t *testing.T) {
-	unknown := Options{Zone: func(string) string { return "" }}
-	got := Compute(newService(), slices.Values([]*Pod{newPod("a", "10.0.0.1", onNode("gone")), newPod("b", "10.0.0.2", onNode(""))}), unknown)
+	got := compute(newService(), newPod("a", "10.0.0.1", onNode("gone")), newPod("b", "10.0.0.2", onNode("")))
 	wantLines(t, "endpoints", showEndpoints(got.Endpoints), []string{"10.0.0.1 http:8080/TCP ready serving", "10.0.0.2 http:8080/TCP ready serving"})
 }
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/internal/stories"
-	"tributary.dev/tributary/internal/subsettext"
+	"tributary.dev/tributary/next/internal/subsettext"
 	"tributary.dev/tributary/next/syncer"
 )
 
@@ -35,7 +35,7 @@ type story struct {
 	max      int
 	effects  []string
 	standing []syncer.Slice
-	trigger  syncer.TriggerState
+	trigger  *syncer.Trigger
 }
 
 // Apply reads one line.
@@ -47,7 +47,9 @@ func (s *story) Apply(line string) error {
 	case "pod":
 		return s.setPod(words[1:])
 	case "gone":
-		s.effects = append(s.effects, "pod "+words[1]+" gone: "+syncer.PodEffect(s.pods[words[1]], nil).String())
+		old := s.pods[words[1]]
+		s.effects = append(s.effects, "pod "+words[1]+" gone: "+syncer.PodEffect(old, nil, s.options.Rules).String())
+		s.trigger.Note(words[1], old.ReadySince)
 		delete(s.pods, words[1])
 	case "options":
 		return s.setOptions(words[1:])
@@ -89,8 +91,6 @@ func (s *story) setService(words []string) (err error) {
 			v.PublishNotReadyAddresses = true
 		case "external":
 			v.ExternalName = true
-		case "tolerate":
-			v.Annotations = map[string]string{syncer.TolerateUnreadyAnnotation: value}
 		case "created":
 			if v.Created, err = strconv.ParseInt(value, 10, 64); err != nil {
 				return err
@@ -99,6 +99,10 @@ func (s *story) setService(words []string) (err error) {
 			return fmt.Errorf("unknown word %q", word)
 		}
 	}
+	if s.trigger == nil || s.service.Created != v.Created {
+		s.trigger = new(syncer.Trigger)
+	}
+	s.trigger.Changed()
 	s.service = v
 	return nil
 }
@@ -156,11 +160,19 @@ func (s *story) setPod(words []string) error {
 		case "notready":
 			p.Ready = false
 		case "deleted":
-			p.Deleted = 1
+			p.Terminating = true
 		case "finished":
 			p.Terminal = true
 		case "silent":
 			p.Ready, p.NodeSilent = false, true
+		case "back":
+			p.WasReady = true
+		case "matches":
+			for _, rule := range list(value) {
+				p.Matches |= 1 << (rule[0] - '1')
+			}
+		case "zone":
+			p.Labels = syncer.LabelsOf(map[string]string{"topology.kubernetes.io/zone": value})
 		case "node":
 			p.NodeName = value
 		case "host":
@@ -187,9 +199,12 @@ func (s *story) setPod(words []string) error {
 			return fmt.Errorf("unknown word %q", word)
 		}
 	}
+	before := int64(0)
 	if old := s.pods[name]; old != nil {
-		s.effects = append(s.effects, "pod "+name+": "+syncer.PodEffect(old, p).String())
+		s.effects = append(s.effects, "pod "+name+": "+syncer.PodEffect(old, p, s.options.Rules).String())
+		before = old.ReadySince
 	}
+	s.trigger.Note(name, before)
 	s.pods[name] = p
 	return nil
 }
@@ -207,10 +222,28 @@ func (s *story) setOptions(words []string) error {
 				}
 				s.options.AllowedCIDRs = append(s.options.AllowedCIDRs, prefix)
 			}
-		case "tolerate":
-			s.options.TolerateUnreadyAnnotation = true
-		case "zones":
-			s.options.Zone = func(node string) string { return "zone-of-" + node }
+		case "hold", "stable", "now":
+			span, err := time.ParseDuration(value)
+			if err != nil {
+				return err
+			}
+			switch key {
+			case "hold":
+				s.options.HoldSilentNodes = span
+			case "stable":
+				s.options.StableFor = span
+			default:
+				s.options.Now = time.Unix(0, 0).Add(span)
+			}
+		case "rules":
+			for i, then := range list(value) {
+				s.options.Rules.Applies |= 1 << i
+				for t := syncer.ThenReady; t <= syncer.ThenUpstream; t++ {
+					if t.String() == then {
+						s.options.Rules.Then = append(s.options.Rules.Then, t)
+					}
+				}
+			}
 		case "max":
 			n, err := strconv.Atoi(value)
 			if err != nil {
@@ -260,8 +293,13 @@ func (s *story) Step() (out []string) {
 		c = syncer.HandWritten(&svc, s.manual, s.slices, s.skip, s.options)
 	} else {
 		c = syncer.Compute(&svc, slices.Values(pods), s.options)
-		var at time.Time
-		if s.trigger, at = syncer.NextTrigger(s.trigger, &svc, slices.Values(pods)); !at.IsZero() {
+		since := func(name string) int64 {
+			if p := s.pods[name]; p != nil {
+				return p.ReadySince
+			}
+			return 0
+		}
+		if at := s.trigger.Time(&svc, since); !at.IsZero() {
 			say("trigger %d", at.Unix())
 		}
 		c.Subsets = syncer.Subsets(c.Endpoints, c.EndpointsFamily)
@@ -274,6 +312,9 @@ func (s *story) Step() (out []string) {
 		say("Endpoints are truncated")
 	}
 	s.pack(&c, say)
+	if !c.Next.IsZero() {
+		say("until %d", c.Next.Unix())
+	}
 	for _, r := range c.Rejected {
 		say("rejected %s of %s %s: %s", r.Address, r.Object.Kind, r.Object.Name, r.Reason)
 	}
@@ -336,6 +377,9 @@ func showSlice(s *syncer.Slice) string {
 			if flag.on {
 				b.WriteString(" " + flag.text)
 			}
+		}
+		if e.Grade == syncer.Reserve {
+			b.WriteString(" reserve")
 		}
 		for _, detail := range []struct{ key, value string }{{"host", e.Hostname}, {"zone", e.Zone}} {
 			if detail.value != "" {

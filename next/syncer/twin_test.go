@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"tributary.dev/tributary/internal/dice"
 )
@@ -35,7 +36,8 @@ func twinCompute(svc *Service, pods []*Pod, opts Options) (list []twinEndpoint) 
 	families, podDecides := twinFamilies(svc)
 	for _, pod := range pods {
 		ports, belongs := twinPorts(svc, pod)
-		if pod.Terminal || len(pod.IPs) == 0 || !belongs {
+		then := twinThen(pod, opts.Rules)
+		if pod.Terminal || len(pod.IPs) == 0 || !belongs || then == ThenAbsent {
 			continue
 		}
 		first := twinFamily(pod.IPs[0].Addr.Unmap())
@@ -45,15 +47,19 @@ func twinCompute(svc *Service, pods []*Pod, opts Options) (list []twinEndpoint) 
 				continue
 			}
 			e := twinEndpoint{Endpoint: Endpoint{Addr: a, Ports: ports, Target: TargetRef{Kind: "Pod", Key: pod.Key, UID: pod.UID}}, inSlices: true}
-			e.Terminating = pod.Deleted != 0
-			e.Serving = pod.Ready
-			e.Ready = pod.Ready && pod.Deleted == 0 || twinPublishes(svc, opts)
+			e.Terminating, e.Serving = pod.Terminating, pod.Ready
+			if pod.Terminating {
+				e.Ready = svc.PublishNotReadyAddresses
+			} else {
+				e.Grade = slices.Min(twinRows(svc, pod, opts))
+				e.Ready = e.Grade > NotReady
+				doubted := !svc.PublishNotReadyAddresses && pod.NodeSilent || then == ThenReady
+				e.Serving = pod.Ready || e.Grade == Reserve || e.Grade == Ready && doubted
+			}
 			e.inEndpoints = family == families[0] && !podDecides || podDecides && family == first
 			if twinSubdomain.MatchString(pod.NodeName) && len(pod.NodeName) <= 253 {
 				e.NodeName = pod.NodeName
-				if opts.Zone != nil {
-					e.Zone = opts.Zone(pod.NodeName)
-				}
+				e.Zone = pod.Labels.Map()["topology.kubernetes.io/zone"]
 			}
 			if pod.Subdomain == svc.Name && labelFormat.MatchString(pod.Hostname) && len(pod.Hostname) <= 63 {
 				e.Hostname = pod.Hostname
@@ -66,16 +72,39 @@ func twinCompute(svc *Service, pods []*Pod, opts Options) (list []twinEndpoint) 
 
 var twinSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-func twinPublishes(svc *Service, opts Options) bool {
-	if opts.TolerateUnreadyAnnotation {
-		switch svc.Annotations["service.alpha.kubernetes.io/tolerate-unready-endpoints"] {
-		case "1", "t", "T", "true", "TRUE", "True":
-			return true
-		case "0", "f", "F", "false", "FALSE", "False":
-			return false
+// twinThen is what the first rule says that applies and matches.
+func twinThen(pod *Pod, rules Rules) Then {
+	for i, then := range rules.Then {
+		if bit := uint64(1) << i; rules.Applies&bit != 0 && pod.Matches&bit != 0 {
+			return then
 		}
 	}
-	return svc.PublishNotReadyAddresses
+	return ThenNothing
+}
+
+// twinRows are the grades of all rows that speak of a pod that is not being deleted; the
+// lowest counts.
+func twinRows(svc *Service, pod *Pod, opts Options) (rows []Grade) {
+	then := twinThen(pod, opts.Rules)
+	shorterThan := func(span time.Duration) bool { // the time since the condition changed
+		return span > 0 && pod.ReadySince != 0 && opts.Now.Unix()-pod.ReadySince < int64(span.Seconds())
+	}
+	silent := !pod.Ready && pod.NodeSilent
+	if !svc.PublishNotReadyAddresses {
+		if !pod.Ready && !silent && then != ThenReady {
+			rows = append(rows, NotReady)
+		}
+		if silent && !shorterThan(opts.HoldSilentNodes) {
+			rows = append(rows, Reserve)
+		}
+		if pod.Ready && pod.WasReady && shorterThan(opts.StableFor) {
+			rows = append(rows, Reserve)
+		}
+	}
+	if then == ThenNotReady {
+		rows = append(rows, Reserve)
+	}
+	return append(rows, Ready)
 }
 
 func twinFamily(a netip.Addr) Family {
@@ -171,8 +200,8 @@ func (e *twinEndpoint) line() string {
 		only = KindEndpointSlices
 	}
 	ports := fmt.Sprint(e.Ports)
-	return fmt.Sprintf("%v %s ready=%v serving=%v terminating=%v node=%s zone=%s host=%s %#v only=%d",
-		e.Addr, ports, e.Ready, e.Serving, e.Terminating, e.NodeName, e.Zone, e.Hostname, e.Target, only)
+	return fmt.Sprintf("%v %s %v ready=%v serving=%v terminating=%v node=%s zone=%s host=%s %#v only=%d",
+		e.Addr, ports, e.Grade, e.Ready, e.Serving, e.Terminating, e.NodeName, e.Zone, e.Hostname, e.Target, only)
 }
 
 // lines of a contribution. A family that Endpoints do not carry is what Only says of
@@ -202,14 +231,19 @@ func throw(r *rand.Rand, n int) *source {
 	return &source{data}
 }
 
+// epoch is about when the conditions of the pods of random tests changed, in Unix seconds.
+const epoch = 1000
+
 // options gives some settings of a member.
 func (s *source) options() Options {
-	opts := Options{TolerateUnreadyAnnotation: s.yes()}
+	seconds := func(n int) time.Duration { return time.Duration(n) * time.Second }
+	opts := Options{HoldSilentNodes: seconds(10 * s.n(3)), StableFor: seconds(10 * s.n(3)), Now: time.Unix(epoch+int64(5*s.n(8)), 0)}
 	if s.n(3) == 0 {
 		opts.AllowedCIDRs = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/29"), netip.MustParsePrefix("fd00::/16")}
 	}
-	if s.yes() {
-		opts.Zone = func(node string) string { return "zone-of-" + node }
+	opts.Rules.Applies = uint64(s.n(16))
+	for range s.n(4) {
+		opts.Rules.Then = append(opts.Rules.Then, chooseFrom(s, ThenReady, ThenNotReady, ThenAbsent, ThenUpstream))
 	}
 	return opts
 }
@@ -217,7 +251,6 @@ func (s *source) options() Options {
 // anyService is service with what fuzzing leaves out.
 func (s *source) anyService() *Service {
 	svc := s.service()
-	svc.Annotations = map[string]string{TolerateUnreadyAnnotation: chooseFrom(s, "", "", "true", "false", "TRUE", "perhaps")}
 	if s.n(3) > 0 { // ports as most Services have them
 		svc.Ports = []ServicePort{numbered("web", 80, 8080), named("http", 81, "http")}[s.n(2):]
 	}
@@ -236,13 +269,15 @@ func (s *source) pods(limit int) (pods []*Pod) {
 }
 
 func TestRulesEqualTheirTwin(t *testing.T) {
-	served := 0
+	served := map[Grade]int{}
 	for seed := range dice.Seeds(t, 4000) {
 		s := throw(dice.From(seed, 1), 500)
 		svc, pods, opts := s.anyService(), s.pods(12), s.options()
 		c := Compute(svc, slices.Values(pods), opts)
 		got, want := lines(c), twinLines(twinCompute(svc, pods, opts))
-		served += len(want)
+		for i := range c.Endpoints {
+			served[c.Endpoints[i].Grade]++
+		}
 		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
@@ -254,8 +289,10 @@ func TestRulesEqualTheirTwin(t *testing.T) {
 			t.Fatalf("seed %d: order of texts: %q", seed, showEndpoints(c.Endpoints))
 		}
 	}
-	if served < 2500 {
-		t.Errorf("only %d endpoints were compared", served)
+	for _, grade := range []Grade{NotReady, Reserve, Ready} {
+		if served[grade] < 300 {
+			t.Errorf("only %d endpoints of grade %v were compared", served[grade], grade)
+		}
 	}
 }
 
