@@ -13,8 +13,7 @@ import (
 )
 
 // Contribution returns what the member gives to a replica at a moment by the member's clock;
-// ok is false where no such Service is replicated. Of one that is Pending it has the Service
-// and nothing else.
+// ok is false where no such Service is replicated.
 func (s *Store) Contribution(replica syncer.Key, now time.Time) (c syncer.Contribution, ok bool) {
 	svc := s.replicas[replica]
 	if svc == nil {
@@ -40,9 +39,6 @@ func (s *Store) compute(svc *service, now time.Time) syncer.Contribution {
 		return syncer.Compute(v, pointers(svc.pods()), options)
 	}
 	h := s.hand.of[svc.key]
-	if h == nil || !h.known() {
-		return syncer.Contribution{Service: v}
-	}
 	written := h.written()
 	return syncer.HandWritten(v, written.Subsets, h.sorted(), written.SkipMirror, options)
 }
@@ -50,7 +46,7 @@ func (s *Store) compute(svc *service, now time.Time) syncer.Contribution {
 // optionsOf are the settings for one Service at a moment.
 func (s *Store) optionsOf(svc *service, now time.Time) syncer.Options {
 	o := s.options.Syncer
-	o.Rules, o.Now = s.rules(svc), now
+	o.Rules, o.Now = svc.rules, now
 	return o
 }
 
@@ -94,10 +90,7 @@ type Explained struct {
 	Service *syncer.Service
 	// Replicated is false for a Service without a replica: nothing else is told of it.
 	Replicated bool
-	// HandWritten is true where endpoints are written by hand, not computed from pods, and
-	// Pending while they have not been read.
-	HandWritten, Pending bool
-	// Contribution is what the member gives.
+	// Contribution is what the member gives, by the tables.
 	Contribution syncer.Contribution
 	// Pods are those that the Service selects, by name.
 	Pods []ExplainedPod
@@ -120,7 +113,6 @@ func (s *Store) Explain(key syncer.Key, now time.Time) (out Explained, found boo
 	if !svc.replicated {
 		return out, true
 	}
-	out.HandWritten, out.Pending = !svc.computed(), s.Pending(key)
 	out.Contribution = s.compute(svc, now)
 	options := s.optionsOf(svc, now)
 	for _, p := range svc.pods() {

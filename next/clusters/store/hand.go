@@ -20,98 +20,48 @@ type handTable struct {
 	// owners are the Services that slices were last seen to belong to: the label that
 	// says so can be changed.
 	owners map[syncer.Key]syncer.Key
-	// edits counts the changes of the set of Services.
-	edits uint64
 }
 
 // hand is what is written for one Service.
 type hand struct {
-	since     uint64 // handTable.edits when the Service came to need it
-	endpoints *Versioned[HandEndpoints]
+	endpoints *Versioned[HandEndpoints] // nil: there are none
 	slices    map[string]*Versioned[HandSlice]
-	// listed are the kinds that have been read.
-	listed syncer.Kinds
 }
 
 func newHandTable() handTable {
 	return handTable{of: map[syncer.Key]*hand{}, owners: map[syncer.Key]syncer.Key{}}
 }
 
-// known reports whether all that is written has been read.
-func (h *hand) known() bool { return h.listed == syncer.KindEndpoints|syncer.KindEndpointSlices }
-
 // need notes whether a Service needs what is written by hand.
 func (t *handTable) need(svc *service) {
-	needs := svc.replicated && !svc.computed()
-	switch {
-	case !needs:
+	if !svc.replicated || svc.computed() {
 		t.forget(svc.key)
-	case t.of[svc.key] == nil:
-		t.edits++
-		t.of[svc.key] = &hand{since: t.edits, slices: map[string]*Versioned[HandSlice]{}}
+	} else if t.of[svc.key] == nil {
+		t.of[svc.key] = &hand{slices: map[string]*Versioned[HandSlice]{}}
 	}
 }
 
 func (t *handTable) forget(service syncer.Key) {
-	h := t.of[service]
-	if h == nil {
-		return
-	}
-	t.edits++
-	delete(t.of, service)
-	for name := range h.slices {
-		delete(t.owners, syncer.Key{Namespace: service.Namespace, Name: name})
-	}
-}
-
-func (t *handTable) forgetRevisions() {
-	for _, h := range t.of {
-		if h.endpoints != nil {
-			h.endpoints.Revision = 0
-		}
-		for _, v := range h.slices {
-			v.Revision = 0
+	if h := t.of[service]; h != nil {
+		delete(t.of, service)
+		for name := range h.slices {
+			delete(t.owners, syncer.Key{Namespace: service.Namespace, Name: name})
 		}
 	}
 }
 
-// HandSources are the replicated Services without a selector, each with a number that is
-// another one when the Service has not been one of them throughout.
-func (s *Store) HandSources() iter.Seq2[syncer.Key, uint64] {
-	return func(yield func(syncer.Key, uint64) bool) {
-		for key, h := range s.hand.of {
-			if !yield(key, h.since) {
-				return
-			}
-		}
+func (h *hand) forgetRevisions() {
+	if h.endpoints != nil {
+		h.endpoints.Revision = 0
+	}
+	for _, v := range h.slices {
+		v.Revision = 0
 	}
 }
 
-// HandEdits counts the changes of the set of HandSources.
-func (s *Store) HandEdits() uint64 { return s.hand.edits }
-
-// HandListed notes that the Endpoints, or the slices, of some Services have been read. The
-// list must have begun after they came to be HandSources.
-func (s *Store) HandListed(kind syncer.Kinds, services ...syncer.Key) []Dirty {
-	var d dirtyList
-	for _, key := range services {
-		h := s.hand.of[key]
-		if h == nil || h.listed&kind == kind {
-			continue
-		}
-		if h.listed |= kind; h.known() {
-			d.add(s.service(key), syncer.Addition)
-		}
-	}
-	return d.sorted()
-}
-
-// Pending reports whether a Service has hand-written endpoints that have not all been read:
-// its contribution says nothing about endpoints then.
-func (s *Store) Pending(service syncer.Key) bool {
-	h := s.hand.of[service]
-	return h != nil && !h.known()
-}
+// HandWritten are the replicated Services without a selector, in no order. Whether what is
+// written for them has been read is not known here: until it has, a Contribution lacks it.
+func (s *Store) HandWritten() iter.Seq[syncer.Key] { return maps.Keys(s.hand.of) }
 
 // SetEndpoints takes in Endpoints, unless they are older than what is known. Those of a
 // Service that does not need them are nothing.
@@ -171,9 +121,7 @@ func (s *Store) changeHand(key syncer.Key, change func(*hand)) []Dirty {
 		return nil
 	}
 	before := hand{endpoints: h.endpoints, slices: maps.Clone(h.slices)}
-	if change(h); !h.known() {
-		return nil
-	}
+	change(h)
 	var d dirtyList
 	d.add(s.service(key), handEffect(&before, h))
 	return d.sorted()

@@ -48,7 +48,7 @@ func (s *Store) addPod(ns *namespace, p *syncer.Pod, revision uint64) []Dirty {
 	var d dirtyList
 	for _, svc := range rec.group.services.list {
 		svc.trigger.Note(rec.name, 0)
-		d.add(svc, syncer.PodEffect(nil, p, s.rules(svc)))
+		d.add(svc, syncer.PodEffect(nil, p, svc.rules))
 	}
 	return d.sorted()
 }
@@ -68,13 +68,13 @@ func (s *Store) changePod(ns *namespace, rec *record, old, p *syncer.Pod) []Dirt
 			now = nil
 		}
 		svc.trigger.Note(rec.name, old.ReadySince)
-		d.add(svc, syncer.PodEffect(old, now, s.rules(svc)))
+		d.add(svc, syncer.PodEffect(old, now, svc.rules))
 	}
 	if rec.group != before {
 		for _, svc := range rec.group.services.list {
 			if !old.Labels.Contains(svc.selector) {
 				svc.trigger.Note(rec.name, 0)
-				d.add(svc, syncer.PodEffect(nil, p, s.rules(svc)))
+				d.add(svc, syncer.PodEffect(nil, p, svc.rules))
 			}
 		}
 		ns.sweepGroup(before)
@@ -96,7 +96,7 @@ func (s *Store) RemovePod(key syncer.Key) []Dirty {
 	var d dirtyList
 	for _, svc := range group.services.list {
 		svc.trigger.Note(rec.name, rec.since)
-		d.add(svc, syncer.PodEffect(old, nil, s.rules(svc)))
+		d.add(svc, syncer.PodEffect(old, nil, svc.rules))
 	}
 	ns.sweepGroup(group)
 	s.sweep(ns)
@@ -137,9 +137,4 @@ func clonePorts(ports []syncer.ContainerPort) []syncer.ContainerPort {
 		own[i] = syncer.ContainerPort{Name: strings.Clone(p.Name), Protocol: strings.Clone(p.Protocol), Port: p.Port}
 	}
 	return own
-}
-
-// rules are those that apply to a Service.
-func (s *Store) rules(svc *service) syncer.Rules {
-	return syncer.Rules{Applies: svc.applies, Then: s.options.Then}
 }

@@ -31,64 +31,73 @@ func (s *Store) Service(key syncer.Key) (v *syncer.Service, revision uint64, ok 
 	return svc.value(), svc.revision, true
 }
 
-// Endpoints is Pod for hand-written Endpoints.
+// Endpoints is Pod for hand-written Endpoints; read-only.
 func (s *Store) Endpoints(key syncer.Key) (e *HandEndpoints, revision uint64, ok bool) {
 	h := s.hand.of[key]
 	if h == nil || h.endpoints == nil {
 		return nil, 0, false
 	}
-	return new(h.endpoints.Object), h.endpoints.Revision, true
+	return &h.endpoints.Object, h.endpoints.Revision, true
 }
 
-// Slice is Pod for a hand-written slice.
+// Slice is Pod for a hand-written slice; read-only.
 func (s *Store) Slice(key syncer.Key) (slice *HandSlice, revision uint64, ok bool) {
 	v := s.slice(key)
 	if v == nil {
 		return nil, 0, false
 	}
-	return new(v.Object), v.Revision, true
+	return &v.Object, v.Revision, true
 }
 
-// Held names an object that is held: what a complete list is compared with.
-type Held struct {
-	syncer.Key
-	Revision uint64
+// PodRevision is the revision at which a pod is held; ok is false where none is.
+func (s *Store) PodRevision(key syncer.Key) (revision uint64, ok bool) {
+	if rec := s.record(key); rec != nil {
+		return rec.revision, true
+	}
+	return 0, false
 }
 
-// PodKeys are the pods of a namespace, or of all for "", in no order. The Store must not be
-// changed while they are walked; the same is true of the other three.
-func (s *Store) PodKeys(in string) iter.Seq[Held] {
-	return func(yield func(Held) bool) {
-		s.in(in, func(ns *namespace) bool {
+// ServiceRevision is PodRevision for a Service.
+func (s *Store) ServiceRevision(key syncer.Key) (revision uint64, ok bool) {
+	if svc := s.service(key); svc != nil {
+		return svc.revision, true
+	}
+	return 0, false
+}
+
+// Pods are the pods of a namespace, or of all for "", and the revisions at which they are
+// held, in no order. The Store must not be changed while they are walked; the same is true of
+// the three that follow.
+func (s *Store) Pods(in string) iter.Seq2[syncer.Key, uint64] {
+	return func(yield func(syncer.Key, uint64) bool) {
+		for ns := range s.in(in) {
 			for name, rec := range ns.pods {
-				if !yield(Held{syncer.Key{Namespace: ns.name, Name: name}, rec.revision}) {
-					return false
+				if !yield(syncer.Key{Namespace: ns.name, Name: name}, rec.revision) {
+					return
 				}
 			}
-			return true
-		})
+		}
 	}
 }
 
-// ServiceKeys are the Services of a namespace, or of all.
-func (s *Store) ServiceKeys(in string) iter.Seq[Held] {
-	return func(yield func(Held) bool) {
-		s.in(in, func(ns *namespace) bool {
+// Services are the Services of a namespace, or of all.
+func (s *Store) Services(in string) iter.Seq2[syncer.Key, uint64] {
+	return func(yield func(syncer.Key, uint64) bool) {
+		for ns := range s.in(in) {
 			for _, svc := range ns.services {
-				if !yield(Held{svc.key, svc.revision}) {
-					return false
+				if !yield(svc.key, svc.revision) {
+					return
 				}
 			}
-			return true
-		})
+		}
 	}
 }
 
 // EndpointsKeys are the hand-written Endpoints of a namespace, or of all.
-func (s *Store) EndpointsKeys(namespace string) iter.Seq[Held] {
-	return func(yield func(Held) bool) {
+func (s *Store) EndpointsKeys(in string) iter.Seq2[syncer.Key, uint64] {
+	return func(yield func(syncer.Key, uint64) bool) {
 		for key, h := range s.hand.of {
-			if h.endpoints != nil && (namespace == "" || namespace == key.Namespace) && !yield(Held{key, h.endpoints.Revision}) {
+			if h.endpoints != nil && (in == "" || in == key.Namespace) && !yield(key, h.endpoints.Revision) {
 				return
 			}
 		}
@@ -96,10 +105,10 @@ func (s *Store) EndpointsKeys(namespace string) iter.Seq[Held] {
 }
 
 // SliceKeys are the hand-written slices of a namespace, or of all.
-func (s *Store) SliceKeys(namespace string) iter.Seq[Held] {
-	return func(yield func(Held) bool) {
+func (s *Store) SliceKeys(in string) iter.Seq2[syncer.Key, uint64] {
+	return func(yield func(syncer.Key, uint64) bool) {
 		for key := range s.hand.owners {
-			if (namespace == "" || namespace == key.Namespace) && !yield(Held{key, s.slice(key).Revision}) {
+			if (in == "" || in == key.Namespace) && !yield(key, s.slice(key).Revision) {
 				return
 			}
 		}
@@ -160,9 +169,8 @@ func (s *Store) ShowsAddress(addresses map[netip.Addr]bool) iter.Seq2[netip.Addr
 // Stats are counts of what is held.
 type Stats struct {
 	Pods, Services int
-	// Replicas are the Services that are replicated, Pending those of them whose hand-written
-	// endpoints have not been read.
-	Replicas, Pending int
+	// Replicas are the Services that are replicated.
+	Replicas int
 	// Ready, Reserve, NotReady and Terminating count endpoints by grade over all replicas: a
 	// pod behind two Services counts twice. They are read off the pods, without a look at
 	// ports.
@@ -179,9 +187,6 @@ func (s *Store) Stats(now time.Time) Stats {
 	for _, svc := range s.replicas {
 		if !svc.computed() {
 			t.countHand(s.compute(svc, now).Endpoints)
-			if s.Pending(svc.key) {
-				t.Pending++
-			}
 			continue
 		}
 		options := s.optionsOf(svc, now)

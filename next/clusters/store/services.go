@@ -14,9 +14,9 @@ import (
 type service struct {
 	shape
 	revision uint64
-	// replicated is true for a Service that has a replica; applies are the rules for it.
+	// replicated is true for a Service that has a replica; rules are those that apply to it.
 	replicated bool
-	applies    uint64
+	rules      syncer.Rules
 	// groups and filed belong to the index, in which a Service stands that is replicated and
 	// has a selector.
 	groups  set[*group]
@@ -86,6 +86,8 @@ func (a *shape) equal(b *shape) bool {
 	return a.sameTraffic(b) && a.created == b.created && a.labels == b.labels && maps.Equal(a.annotations, b.annotations)
 }
 
+func sameRules(a, b syncer.Rules) bool { return a.Applies == b.Applies && slices.Equal(a.Then, b.Then) }
+
 // SetService takes in a Service, unless it is older than what is known, and returns its
 // replica if that may have changed.
 func (s *Store) SetService(v Versioned[syncer.Service]) []Dirty {
@@ -117,7 +119,7 @@ func (s *Store) addService(ns *namespace, v *Versioned[syncer.Service]) []Dirty 
 
 // changeService makes v the version that is held.
 func (s *Store) changeService(svc *service, v *syncer.Service) []Dirty {
-	was, applied, old := svc.replicated, svc.applies, svc.shape
+	was, rules, old := svc.replicated, svc.rules, svc.shape
 	s.displace(svc)
 	svc.shape = s.shapeOf(s.namespaces[v.Namespace], v)
 	s.specs.release(old.spec)
@@ -129,7 +131,7 @@ func (s *Store) changeService(svc *service, v *syncer.Service) []Dirty {
 	svc.trigger.Changed()
 	s.place(svc)
 	effect := syncer.Removal
-	if old.sameTraffic(&svc.shape) && applied == svc.applies {
+	if old.sameTraffic(&svc.shape) && sameRules(rules, svc.rules) {
 		effect = syncer.Addition
 	}
 	var d dirtyList
@@ -159,8 +161,8 @@ func (s *Store) place(svc *service) {
 	s.displace(svc)
 	v := svc.value()
 	svc.replicated = !v.ExternalName && (s.options.Replicate == nil || s.options.Replicate(v))
-	if svc.applies = 0; s.options.Applies != nil && svc.replicated {
-		svc.applies = s.options.Applies(v)
+	if svc.rules = (syncer.Rules{}); s.options.Rules != nil && svc.replicated {
+		svc.rules = s.options.Rules(v)
 	}
 	if svc.replicated {
 		s.replicas[svc.key] = svc

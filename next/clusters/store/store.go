@@ -4,6 +4,7 @@
 package store
 
 import (
+	"iter"
 	"maps"
 
 	"tributary.dev/tributary/next/syncer"
@@ -17,11 +18,9 @@ type Options struct {
 	// Syncer are the member's settings of the rules. Rules and Now are set for each
 	// computation.
 	Syncer syncer.Options
-	// Applies says which rules of the configuration apply to a Service: bit i is rule i; nil:
-	// none does. It must be pure.
-	Applies func(*syncer.Service) uint64
-	// Then is what each rule says of the pods that it matches.
-	Then []syncer.Then
+	// Rules are those of the configuration that apply to a Service; nil: none does. It must be
+	// pure.
+	Rules func(*syncer.Service) syncer.Rules
 }
 
 // Store is what is known of one member: Pods, Services, and hand-written endpoints of
@@ -80,7 +79,9 @@ func (s *Store) ForgetRevisions() {
 			svc.revision = 0
 		}
 	}
-	s.hand.forgetRevisions()
+	for _, h := range s.hand.of {
+		h.forgetRevisions()
+	}
 }
 
 // namespace returns the namespace of a name, which it makes if need be.
@@ -114,17 +115,14 @@ func (s *Store) service(key syncer.Key) *service {
 	return nil
 }
 
-// in calls yield for each namespace of a name; "" is the name of all.
-func (s *Store) in(name string, yield func(*namespace) bool) {
-	if name != "" {
+// in are the namespaces of a name; "" is the name of all.
+func (s *Store) in(name string) iter.Seq[*namespace] {
+	if name == "" {
+		return maps.Values(s.namespaces)
+	}
+	return func(yield func(*namespace) bool) {
 		if ns := s.namespaces[name]; ns != nil {
 			yield(ns)
-		}
-		return
-	}
-	for ns := range maps.Values(s.namespaces) {
-		if !yield(ns) {
-			return
 		}
 	}
 }
