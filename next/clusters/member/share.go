@@ -1,0 +1,111 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"slices"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// Why all endpoints of a member are Reserve at most.
+const (
+	ReserveDrained = "drained"
+	ReserveStale   = "out of sight"
+)
+
+// Give returns what the member gives to a replica now.
+func (s *State) Give(replica syncer.Key) Share {
+	share := Share{Listed: true}
+	delete(s.next, replica)
+	a := s.areaOf(replica.Namespace)
+	if a == nil {
+		return share
+	}
+	switch {
+	case s.config.Drain:
+		share.Reserve = ReserveDrained
+	case s.stale:
+		share.Reserve = ReserveStale
+	}
+	standing := func(e syncer.Endpoint) (syncer.Endpoint, bool) { return s.keepStanding(replica, &e) }
+	if !s.known(replica, a) && !a.deleted[replica] {
+		share.Listed, share.SourceOpen, share.Keep = false, true, standing
+		return share
+	}
+	given, known := s.tables.Contribution(replica, s.clock())
+	if known {
+		share.Given = given
+	}
+	if !given.Next.IsZero() {
+		s.next[replica] = given.Next
+		s.wakeAt(given.Next.Add(-s.ahead))
+	}
+	_, waits := s.services.waiting[replica]
+	share.SourceOpen = s.asking.of(Services, replica) != nil || waits && !known
+	switch {
+	case share.SourceOpen && !known:
+		share.Keep = standing
+	case !s.asking.empty():
+		share.Keep = func(e syncer.Endpoint) (syncer.Endpoint, bool) { return e, s.open(replica, &e) }
+	}
+	return share
+}
+
+// open reports whether an endpoint that stands and is not given is asked for.
+func (s *State) open(replica syncer.Key, e *syncer.Endpoint) bool {
+	if s.hand[replica] != nil || !podTarget(e) {
+		return s.handOpen(replica)
+	}
+	q := s.asking.of(Pods, e.Target.Key)
+	if q == nil || q.UID != e.Target.UID || s.stands.reused(e.Addr, e.Target.Key) {
+		return false
+	}
+	_, known := s.tables.PodRevision(e.Target.Key)
+	return !known
+}
+
+// keepStanding returns what stands as it is, but for what its pod says itself if that was
+// read; ok is false if it is to go.
+func (s *State) keepStanding(replica syncer.Key, e *syncer.Endpoint) (as syncer.Endpoint, ok bool) {
+	svc, _, known := s.tables.Service(replica)
+	if !podTarget(e) || known && svc.Selector == nil {
+		return *e, true
+	}
+	pod, _, read := s.tables.Pod(e.Target.Key)
+	if read {
+		if pod.UID != e.Target.UID || !hasAddress(pod, e) {
+			return *e, false
+		}
+		return s.says(pod, e), true
+	}
+	if _, dead := s.pods.graves[e.Target.UID]; dead || s.stands.reused(e.Addr, e.Target.Key) {
+		return *e, false
+	}
+	a := s.areaOf(replica.Namespace)
+	return *e, a == nil || !a.stood || s.asking.of(Pods, e.Target.Key) != nil
+}
+
+func hasAddress(pod *syncer.Pod, e *syncer.Endpoint) bool {
+	return slices.ContainsFunc(pod.IPs, func(ip syncer.PodIP) bool { return ip.Addr.Unmap() == e.Addr })
+}
+
+// says returns an endpoint that stands as its pod lets it: never more than it was. What a rule
+// makes of the pod is for its Service to say.
+func (s *State) says(pod *syncer.Pod, e *syncer.Endpoint) syncer.Endpoint {
+	as := *e
+	published := e.Ready && !e.Serving && !e.Terminating // its Service takes every pod for ready
+	switch {
+	case pod.Terminating:
+		as.Terminating, as.Serving, as.Ready, as.Grade = true, pod.Ready, published, syncer.NotReady
+	case pod.NodeSilent:
+		options := s.config.Options
+		options.Now = s.clock()
+		grade, _ := syncer.GradeOf(pod, published, &options)
+		as.Grade = min(e.Grade, grade)
+	case !pod.Ready && !published && pod.Matches == 0:
+		as.Serving, as.Ready, as.Grade = false, false, syncer.NotReady
+	}
+	return as
+}
