@@ -160,7 +160,7 @@ func strict(text []byte, into any) (faults field.ErrorList) {
 	if wrong, is := errors.AsType[*json.UnmarshalTypeError](err); is {
 		kind := strings.NewReplacer("slice", "list", "struct", "mapping", "ptr", "mapping", "float64", "number").Replace(wrong.Type.Kind().String())
 		faults = append(faults, &field.Error{
-			Type: field.ErrorTypeTypeInvalid, Field: wrong.Field, BadValue: field.OmitValueType{}, Detail: fmt.Sprintf("is a %s; write a %s", wrong.Value, kind),
+			Type: field.ErrorTypeTypeInvalid, Field: wrong.Field, BadValue: field.OmitValueType{}, Detail: fmt.Sprintf("must be a %s, not %s", kind, wrong.Value),
 		})
 	} else if err != nil {
 		faults = append(faults, whole(err.Error()))
