@@ -54,7 +54,8 @@ func in(file string, faults field.ErrorList) error {
 
 // Parse reads the text of a configuration file: strictly, so that an unknown or repeated
 // field is an error with its path; with defaults; and validated. Relative paths in it
-// start at the file's directory. The error is an *Error with every fault.
+// start at the file's directory. The error is an *Error with every fault. The Config is
+// shared: treat it as read-only.
 func Parse(file string, data []byte) (*Config, error) {
 	text, faults := toJSON(data)
 	if len(faults) == 0 && string(text) == "null" {

@@ -16,12 +16,11 @@ const (
 	Kind       = "Config"
 )
 
-// Config is the file as a whole. A Config that Parse returned is valid and has all
-// defaults in place; treat it as read-only, for it is shared.
+// Config is the file as a whole.
 type Config struct {
-	// APIVersion is `tributary.dev/v1alpha1`.
+	// APIVersion can only be `tributary.dev/v1alpha1`.
 	APIVersion string `json:"apiVersion"`
-	// Kind is `Config`.
+	// Kind can only be `Config`.
 	Kind string `json:"kind"`
 	// Listen is the address, `host:port`, that serves everything: the page at `/`,
 	// `/metrics`, `/healthz`, `/readyz` and `/debug/`. The pages name pods and
@@ -207,9 +206,9 @@ type Rule struct {
 	// as in the API, and `cluster`, the member's name. A pod on which it fails, for a key
 	// that is missing, does not match.
 	When string `json:"when"`
-	// Then is what a pod that matches counts as: `Ready`, unless its kubelet says
-	// otherwise for another reason than readiness; `NotReady`, which serves where nobody
-	// else does; `Absent`, which is no endpoint; or `Upstream`, as Kubernetes has it.
+	// Then is what a pod that matches counts as. `Ready`: it is ready, whatever its probes
+	// say, unless it is being deleted or has finished. `NotReady`: it serves where nobody
+	// else does. `Absent`: it is no endpoint. `Upstream`: it is what Kubernetes has it for.
 	Then string `json:"then"`
 }
 
