@@ -122,8 +122,11 @@ func (s *Store) changeHand(key syncer.Key, change func(*hand)) []Dirty {
 	}
 	before := hand{endpoints: h.endpoints, slices: maps.Clone(h.slices)}
 	change(h)
+	if sameHand(&before, h) {
+		return nil
+	}
 	var d dirtyList
-	d.add(s.service(key), handEffect(&before, h))
+	d.add(s.service(key), syncer.Removal)
 	return d.sorted()
 }
 
@@ -143,4 +146,19 @@ func (h *hand) sorted() []syncer.Slice {
 	}
 	slices.SortFunc(list, func(a, b syncer.Slice) int { return strings.Compare(a.Name, b.Name) })
 	return list
+}
+
+func sameHand(a, b *hand) bool {
+	x, y := a.written(), b.written()
+	return x.SkipMirror == y.SkipMirror && slices.EqualFunc(x.Subsets, y.Subsets, equalSubsets) &&
+		slices.EqualFunc(a.sorted(), b.sorted(), equalSlices)
+}
+
+func equalSubsets(a, b syncer.Subset) bool {
+	return slices.Equal(a.Ready, b.Ready) && slices.Equal(a.NotReady, b.NotReady) && slices.Equal(a.Ports, b.Ports)
+}
+
+func equalSlices(a, b syncer.Slice) bool {
+	return a.Name == b.Name && a.Family == b.Family && slices.Equal(a.Ports, b.Ports) &&
+		slices.EqualFunc(a.Endpoints, b.Endpoints, func(x, y syncer.Endpoint) bool { return x.Equal(&y) })
 }

@@ -1,0 +1,147 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// check derives every index and count from the pods and Services anew and
+// compares. Tests call it after each step.
+func (s *Store) check() error {
+	c := checker{store: s, nodes: map[string]int{}, templates: map[string]int{}, specs: map[string]int{}}
+	pods, replicas := 0, 0
+	for name, ns := range s.namespaces {
+		c.expect(name == ns.name && len(ns.pods)+len(ns.services) > 0, "namespace %s is empty or misnamed %s", name, ns.name)
+		c.groups(ns)
+		c.services(ns)
+		c.buckets(ns)
+		pods += len(ns.pods)
+		for _, svc := range ns.services {
+			if svc.replicated {
+				replicas++
+				c.expect(s.replicas[svc.key] == svc, "%s: is no replica", svc.key)
+			}
+		}
+	}
+	c.expect(pods == s.pods, "%d pods, want %d", s.pods, pods)
+	c.expect(replicas == len(s.replicas), "%d replicas, want %d", len(s.replicas), replicas)
+	expectUsers(&c, "nodes", s.nodes, c.nodes)
+	expectUsers(&c, "templates", s.templates, c.templates)
+	expectUsers(&c, "specs", s.specs, c.specs)
+	for key, h := range s.hand.of {
+		for name, v := range h.slices {
+			c.expect(s.hand.owners[syncer.Key{Namespace: key.Namespace, Name: name}] == key && v.Object.ServiceKey() == key, "%s: slice %s is another's", key, name)
+		}
+	}
+	for slice, owner := range s.hand.owners {
+		c.expect(s.hand.of[owner] != nil && s.hand.of[owner].slices[slice.Name] != nil, "%s: owner %s does not have it", slice, owner)
+	}
+	return errors.Join(c.faults...)
+}
+
+func expectUsers[T any](c *checker, what string, table shared[T], want map[string]int) {
+	c.expect(len(table) == len(want), "%d %s, want %d", len(table), what, len(want))
+	for text, e := range table {
+		c.expect(e.users == want[text] && e.text == text, "%s %q has %d users, want %d", what, text, e.users, want[text])
+	}
+}
+
+type checker struct {
+	store                   *Store
+	nodes, templates, specs map[string]int
+	faults                  []error
+}
+
+func (c *checker) expect(ok bool, format string, args ...any) {
+	if !ok {
+		c.faults = append(c.faults, fmt.Errorf(format, args...))
+	}
+}
+
+func (c *checker) groups(ns *namespace) {
+	inGroups := 0
+	for labels, g := range ns.groups {
+		c.expect(g.labels == labels && g.ns == ns && len(g.pods) > 0, "%s: group %v is misfiled or empty", ns.name, labels)
+		inGroups += len(g.pods)
+		for i, rec := range g.pods {
+			c.expect(rec.group == g && int(rec.place) == i && ns.pods[rec.name] == rec, "%s: place in group is wrong", rec.name)
+		}
+		c.set(g.services.at != nil, g.services.list, g.services.has)
+	}
+	c.expect(inGroups == len(ns.pods), "%s: %d pods, %d in groups", ns.name, len(ns.pods), inGroups)
+	for name, rec := range ns.pods {
+		c.expect(rec.name == name, "%s: filed under %s", rec.name, name)
+		c.templates[rec.template.text]++
+		if rec.node != nil {
+			c.nodes[rec.node.text]++
+		}
+	}
+}
+
+func (c *checker) set(indexed bool, list []*service, has func(*service) bool) {
+	for i, svc := range list {
+		c.expect(has(svc) && !slices.Contains(list[:i], svc), "%s: twice in a set, or not to be found (indexed: %v)", svc.key, indexed)
+	}
+}
+
+func (c *checker) services(ns *namespace) {
+	for name, svc := range ns.services {
+		c.expect(svc.key == syncer.Key{Namespace: ns.name, Name: name}, "%s: filed under %s/%s", svc.key, ns.name, name)
+		c.specs[svc.spec.text]++
+		c.expect((c.store.hand.of[svc.key] != nil) == (svc.replicated && !svc.computed()), "%s: hand-written is wrong", svc.key)
+		n := 0
+		for _, g := range ns.groups {
+			want := svc.indexed() && g.labels.Contains(svc.selector)
+			c.expect(svc.groups.has(g) == want && g.services.has(svc) == want, "%s: selects %v: want %v", svc.key, g.labels, want)
+			if want {
+				n++
+			}
+		}
+		c.expect(len(svc.groups.list) == n, "%s: %d groups, want %d", svc.key, len(svc.groups.list), n)
+	}
+	for _, g := range ns.groups {
+		for _, svc := range g.services.list {
+			c.expect(ns.services[svc.key.Name] == svc, "%v: has the Service %s, which is gone", g.labels, svc.key)
+		}
+	}
+}
+
+func (c *checker) buckets(ns *namespace) {
+	filed := map[string]int{}
+	for _, svc := range ns.services {
+		switch {
+		case !svc.indexed():
+		case svc.selector == "":
+			c.expect(ns.everyPod.has(svc), "%s: selects all and is not filed so", svc.key)
+		default:
+			filed[keyOf(svc.filed)]++
+			c.expect(svc.selector.Contains(syncer.Labels(svc.filed)), "%s: filed under %s", svc.key, svc.filed)
+			ki := ns.keys[keyOf(svc.filed)]
+			c.expect(ki != nil && ki.buckets[svc.filed] != nil && ki.buckets[svc.filed].services.has(svc), "%s: not in its bucket", svc.key)
+		}
+	}
+	for k, ki := range ns.keys {
+		c.expect(ki.services == filed[k] && filed[k] > 0, "%s: key %s has %d Services, want %d", ns.name, k, ki.services, filed[k])
+		inBuckets, groups := 0, 0
+		for pair, b := range ki.buckets {
+			c.expect(len(b.services.list)+len(b.groups.list) > 0, "%s: bucket %s is empty", ns.name, pair)
+			inBuckets += len(b.services.list)
+			for _, g := range b.groups.list {
+				c.expect(g.labels.Contains(syncer.Labels(pair)) && ns.groups[g.labels] == g, "%s: bucket %s holds %v", ns.name, pair, g.labels)
+				groups++
+			}
+		}
+		for _, g := range ns.groups {
+			if g.labels.Has(k) {
+				groups--
+			}
+		}
+		c.expect(groups == 0 && inBuckets == filed[k], "%s: key %s: %d groups too many, %d Services, want %d", ns.name, k, groups, inBuckets, filed[k])
+	}
+}

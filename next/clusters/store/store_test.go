@@ -1,0 +1,466 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a store with words for what happens to it.
+type world struct {
+	*Store
+	t        *testing.T
+	revision uint64
+	now      time.Time
+}
+
+func newWorld(t *testing.T, o Options) *world {
+	w := &world{Store: New(o), t: t, revision: 100}
+	t.Cleanup(func() {
+		if err := w.check(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func in(name string) syncer.Key { return syncer.Key{Namespace: "shop", Name: name} }
+
+func podUID(n byte) string { return fmt.Sprintf("%08d-1b4e-4c2a-9f3d-0123456789ab", n) }
+
+// aPod is a ready pod with the label app and an address of its own.
+func aPod(name, app string, last byte) syncer.Pod {
+	return syncer.Pod{Key: in(name), UID: podUID(last), Labels: syncer.Labels("app=" + app), Ready: true, ReadySince: int64(last),
+		IPs: []syncer.PodIP{{Addr: netip.AddrFrom4([4]byte{10, 0, 0, last})}}}
+}
+
+func aService(name, app string) syncer.Service {
+	return syncer.Service{Key: in(name), UID: "uid-" + name, Created: 1, Selector: map[string]string{"app": app},
+		ClusterIP: "10.96.0.1", IPFamilies: []syncer.Family{syncer.IPv4},
+		Ports: []syncer.ServicePort{{Protocol: "TCP", Port: 80, Target: syncer.TargetPort{Number: 8080}}}}
+}
+
+func handMade(name string) syncer.Service {
+	svc := aService(name, "")
+	svc.Selector = nil
+	return svc
+}
+
+func (w *world) next() uint64 { w.revision++; return w.revision }
+
+func (w *world) pod(p syncer.Pod) []Dirty {
+	return w.SetPod(Versioned[syncer.Pod]{Object: p, Revision: w.next()})
+}
+
+func (w *world) serve(svc syncer.Service) []Dirty {
+	return w.SetService(Versioned[syncer.Service]{Object: svc, Revision: w.next()})
+}
+
+// expect compares a replica's endpoints: the last octet of the address, and the grade unless
+// it is ready.
+func (w *world) expect(name, want string) {
+	w.t.Helper()
+	c, _ := w.Contribution(in(name), w.now)
+	var found []string
+	for _, e := range c.Endpoints {
+		text := fmt.Sprint(e.Addr.As4()[3])
+		if e.Grade != syncer.Ready {
+			text += " " + e.Grade.String()
+		}
+		found = append(found, text)
+	}
+	if got := strings.Join(found, ", "); got != want {
+		w.t.Errorf("%s has %q, want %q", name, got, want)
+	}
+}
+
+func (w *world) dirty(what string, got []Dirty, want ...Dirty) {
+	w.t.Helper()
+	if !slices.Equal(got, want) {
+		w.t.Errorf("%s: dirty %v, want %v", what, got, want)
+	}
+}
+
+func change(name string, effect syncer.Effect) Dirty { return Dirty{in(name), effect} }
+
+func TestPodsAndServicesInEitherOrder(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.dirty("a pod that nobody selects", w.pod(aPod("p1", "web", 1)))
+	w.dirty("its Service", w.serve(aService("web", "web")), change("web", syncer.Addition))
+	w.expect("web", "1")
+	w.dirty("a second pod", w.pod(aPod("p2", "web", 2)), change("web", syncer.Addition))
+	elsewhere := aPod("p1", "web", 3)
+	elsewhere.Namespace = "else"
+	w.dirty("another namespace's pod", w.pod(elsewhere))
+	w.dirty("a pod of another application", w.pod(aPod("p4", "api", 4)))
+	w.expect("web", "1, 2")
+	w.dirty("the Service goes", w.RemoveService(in("web")), change("web", syncer.Removal))
+	w.dirty("a pod goes", w.RemovePod(in("p1")))
+	if _, ok := w.Contribution(in("web"), w.now); ok {
+		t.Error("a Service that is gone contributes")
+	}
+}
+
+func TestLabelsMoveAPodBetweenServices(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.serve(aService("web", "web"))
+	w.serve(aService("api", "api"))
+	w.pod(aPod("p", "web", 1))
+	w.dirty("relabelled", w.pod(aPod("p", "api", 1)), change("web", syncer.Removal), change("api", syncer.Addition))
+	w.expect("web", "")
+	w.expect("api", "1")
+	p := aPod("p", "api", 1)
+	p.Labels += ",irrelevant=label"
+	w.dirty("a label that no selector asks for", w.pod(p))
+	w.expect("api", "1")
+}
+
+func TestAnotherObjectOfANameIsARemoval(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.serve(aService("web", "web"))
+	w.pod(aPod("p", "web", 1))
+	p := aPod("p", "web", 1)
+	p.UID = "another"
+	w.dirty("another pod of that name", w.pod(p), change("web", syncer.Removal))
+	svc := aService("web", "web")
+	svc.UID = "another"
+	w.dirty("another Service of that name", w.serve(svc), change("web", syncer.Removal))
+}
+
+// TestServiceEffects names the lane of each change of a Service.
+func TestServiceEffects(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*syncer.Service)
+		want   []Dirty
+	}{
+		{"nothing", func(*syncer.Service) {}, nil},
+		{"another pointer to an app protocol", func(s *syncer.Service) { s.Ports[0].AppProtocol = new("h2c") }, nil},
+		{"labels", func(s *syncer.Service) { s.Labels = map[string]string{"a": "b"} }, []Dirty{change("s", syncer.Addition)}},
+		{"annotations", func(s *syncer.Service) { s.Annotations = map[string]string{"a": "b"} }, []Dirty{change("s", syncer.Addition)}},
+		{"creation", func(s *syncer.Service) { s.Created = 9 }, []Dirty{change("s", syncer.Addition)}},
+		{"port", func(s *syncer.Service) { s.Ports[0].Port = 81 }, []Dirty{change("s", syncer.Removal)}},
+		{"app protocol", func(s *syncer.Service) { s.Ports[0].AppProtocol = nil }, []Dirty{change("s", syncer.Removal)}},
+		{"not-ready addresses", func(s *syncer.Service) { s.PublishNotReadyAddresses = true }, []Dirty{change("s", syncer.Removal)}},
+		{"family", func(s *syncer.Service) { s.IPFamilies = nil }, []Dirty{change("s", syncer.Removal)}},
+		{"cluster IP", func(s *syncer.Service) { s.ClusterIP = "None" }, []Dirty{change("s", syncer.Removal)}},
+		{"selector", func(s *syncer.Service) { s.Selector = map[string]string{"app": "api"} }, []Dirty{change("s", syncer.Removal)}},
+		{"no selector", func(s *syncer.Service) { s.Selector = nil }, []Dirty{change("s", syncer.Removal)}},
+		{"external name", func(s *syncer.Service) { s.ExternalName = true }, []Dirty{change("s", syncer.Removal)}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, Options{})
+			made := func() syncer.Service {
+				svc := aService("s", "web")
+				svc.Ports[0].AppProtocol = new("h2c")
+				return svc
+			}
+			w.serve(made())
+			svc := made()
+			test.change(&svc)
+			w.dirty(test.name, w.serve(svc), test.want...)
+			w.dirty("again", w.serve(svc))
+		})
+	}
+}
+
+// TestWhatIsOlderIsNotTakenIn: an object is taken in unless it is older than what is known,
+// and whatever its revision once revisions are forgotten.
+func TestWhatIsOlderIsNotTakenIn(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.serve(aService("web", "web"))
+	at := func(revision uint64, ready bool) []Dirty {
+		p := aPod("p", "web", 1)
+		p.Ready = ready
+		return w.SetPod(Versioned[syncer.Pod]{Object: p, Revision: revision})
+	}
+	at(200, true)
+	w.dirty("repeated", at(200, true))
+	w.dirty("older", at(199, false))
+	w.expect("web", "1")
+	w.dirty("as old, and read by other rules", at(200, false), change("web", syncer.Removal))
+	w.dirty("a revision that is no number", at(0, true), change("web", syncer.Addition))
+	at(300, true)
+	w.ForgetRevisions()
+	w.dirty("of a store that went back", at(20, false), change("web", syncer.Removal))
+	if revision, ok := w.PodRevision(in("p")); revision != 20 || !ok {
+		t.Errorf("held at %d", revision)
+	}
+
+	w.SetService(Versioned[syncer.Service]{Object: handMade("db"), Revision: 300})
+	w.dirty("an older Service", w.SetService(Versioned[syncer.Service]{Object: aService("db", "db"), Revision: 299}))
+	w.SetEndpoints(written("db", 300, 1))
+	w.SetSlice(writtenSlice("db", "db-x", 300, 2))
+	w.dirty("older Endpoints", w.SetEndpoints(written("db", 299)))
+	w.dirty("an older slice", w.SetSlice(writtenSlice("db", "db-x", 299)))
+	w.expect("db", "1, 2")
+	w.ForgetRevisions()
+	w.dirty("Endpoints of a store that went back", w.SetEndpoints(written("db", 9)), change("db", syncer.Removal))
+	w.dirty("a slice of it", w.SetSlice(writtenSlice("db", "db-x", 9)), change("db", syncer.Removal))
+	w.dirty("a Service of it", w.SetService(Versioned[syncer.Service]{Object: aService("db", "db"), Revision: 9}), change("db", syncer.Removal))
+}
+
+// TestWasReady: a pod that turned not ready is a doubtful one when it comes back, as long as
+// it is the same.
+func TestWasReady(t *testing.T) {
+	w := newWorld(t, Options{Syncer: syncer.Options{StableFor: 30 * time.Second}})
+	w.serve(aService("web", "web"))
+	at := func(second int64, ready bool, uid string) {
+		p := aPod("p", "web", 1)
+		p.Ready, p.ReadySince, p.UID = ready, second, uid
+		w.pod(p)
+		w.now = time.Unix(second, 0)
+	}
+	at(1000, false, "a")
+	at(1010, true, "a")
+	w.expect("web", "1") // its first time
+	at(1020, false, "a")
+	w.expect("web", "1 not_ready")
+	at(1030, true, "a")
+	w.expect("web", "1 reserve")
+	c, _ := w.Contribution(in("web"), w.now)
+	if want := time.Unix(1060, 0); !c.Next.Equal(want) {
+		t.Errorf("changes at %v, want %v", c.Next, want)
+	}
+	w.now = c.Next
+	w.expect("web", "1")
+	at(1070, true, "a")
+	w.expect("web", "1 reserve") // that it turned not ready between was not seen
+	at(1080, true, "b")
+	w.expect("web", "1") // another pod
+	at(1090, false, "b")
+	w.RemovePod(in("p"))
+	at(1100, true, "b")
+	w.expect("web", "1")
+	p := aPod("q", "web", 2)
+	p.WasReady = true
+	w.pod(p)
+	if held, _, _ := w.Pod(in("q")); held.WasReady {
+		t.Error("a pod that is new was ready before")
+	}
+}
+
+func TestConfigure(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.serve(aService("web", "web"))
+	w.serve(aService("api", "web"))
+	p := aPod("p", "web", 1)
+	p.Matches = 1
+	w.pod(p)
+	only := Options{Replicate: func(svc *syncer.Service) bool { return svc.Name == "web" },
+		Rules: func(*syncer.Service) syncer.Rules {
+			return syncer.Rules{Applies: 1, Then: []syncer.Then{syncer.ThenNotReady}}
+		}}
+	w.dirty("one of them, by a rule", w.Configure(only), change("api", syncer.Removal), change("web", syncer.Removal))
+	w.expect("web", "1 reserve")
+	if got := w.ReplicasOf(in("p")); !slices.Equal(got, []syncer.Key{in("web")}) {
+		t.Errorf("replicas of the pod %v", got)
+	}
+	w.dirty("both again", w.Configure(Options{}), change("web", syncer.Removal), change("api", syncer.Addition))
+	w.expect("api", "1")
+}
+
+// TestEndpoint: what is asked for when it is missing.
+func TestEndpoint(t *testing.T) {
+	absent := func(svc *syncer.Service) syncer.Rules {
+		return syncer.Rules{Applies: 1, Then: []syncer.Then{syncer.ThenAbsent}}
+	}
+	w := newWorld(t, Options{Rules: absent})
+	w.serve(aService("web", "web"))
+	all := aService("all", "db")
+	all.PublishNotReadyAddresses = true
+	w.serve(all)
+	for i, test := range []struct {
+		name   string
+		app    string
+		change func(*syncer.Pod)
+		want   bool
+	}{
+		{"ready", "web", func(*syncer.Pod) {}, true},
+		{"not ready", "web", func(p *syncer.Pod) { p.Ready = false }, false},
+		{"not ready, and published", "db", func(p *syncer.Pod) { p.Ready = false }, true},
+		{"silent", "web", func(p *syncer.Pod) { p.Ready, p.NodeSilent = false, true }, true},
+		{"terminating", "web", func(p *syncer.Pod) { p.Terminating = true }, false},
+		{"terminal", "web", func(p *syncer.Pod) { p.Terminal = true }, false},
+		{"without address", "web", func(p *syncer.Pod) { p.IPs = nil }, false},
+		{"absent by a rule", "web", func(p *syncer.Pod) { p.Matches = 1 }, false},
+		{"of no Service", "none", func(*syncer.Pod) {}, false},
+	} {
+		p := aPod("p", test.app, byte(i))
+		test.change(&p)
+		if w.pod(p); w.Endpoint(p.Key) != test.want {
+			t.Errorf("%s: %v, want %v", test.name, !test.want, test.want)
+		}
+	}
+	if w.Endpoint(in("unknown")) {
+		t.Error("a pod that is not there is an endpoint")
+	}
+}
+
+func TestWalks(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.serve(handMade("db"))
+	w.serve(aService("web", "web"))
+	w.pod(aPod("p", "web", 1))
+	elsewhere := aPod("q", "web", 2)
+	elsewhere.Namespace = "else"
+	w.pod(elsewhere)
+	w.SetEndpoints(written("db", 7, 1))
+	w.SetSlice(writtenSlice("db", "db-x", 8, 2))
+	for name, walk := range map[string]struct {
+		got  map[syncer.Key]uint64
+		want string
+	}{
+		"all pods":         {maps.Collect(w.Pods("")), "map[else/q:104 shop/p:103]"},
+		"pods":             {maps.Collect(w.Pods("shop")), "map[shop/p:103]"},
+		"pods of nowhere":  {maps.Collect(w.Pods("nowhere")), "map[]"},
+		"all Services":     {maps.Collect(w.Services("")), "map[shop/db:101 shop/web:102]"},
+		"all Endpoints":    {maps.Collect(w.EndpointsKeys("")), "map[shop/db:7]"},
+		"Endpoints":        {maps.Collect(w.EndpointsKeys("else")), "map[]"},
+		"slices":           {maps.Collect(w.SliceKeys("shop")), "map[shop/db-x:8]"},
+		"slices elsewhere": {maps.Collect(w.SliceKeys("else")), "map[]"},
+	} {
+		if got := fmt.Sprint(walk.got); got != walk.want {
+			t.Errorf("%s: %s, want %s", name, got, walk.want)
+		}
+	}
+	if got := slices.Collect(w.HandWritten()); !slices.Equal(got, []syncer.Key{in("db")}) {
+		t.Errorf("written by hand: %v", got)
+	}
+	e, revision, ok := w.Endpoints(in("db"))
+	if !ok || revision != 7 || len(e.Subsets) != 1 {
+		t.Errorf("Endpoints %v %d %v", e, revision, ok)
+	}
+	slice, revision, ok := w.Slice(in("db-x"))
+	if !ok || revision != 8 || slice.Service != "db" {
+		t.Errorf("slice %v %d %v", slice, revision, ok)
+	}
+	if revision, ok := w.ServiceRevision(in("web")); !ok || revision != 102 {
+		t.Errorf("Service at %d", revision)
+	}
+	for what, found := range map[string]bool{
+		"pod": second(w.Pod(in("none"))), "Service": second(w.Service(in("none"))), "Endpoints": second(w.Endpoints(in("web"))),
+		"slice": second(w.Slice(in("none"))), "replica": w.ReplicasOf(in("none")) != nil,
+	} {
+		if found {
+			t.Errorf("found a %s that is not there", what)
+		}
+	}
+}
+
+func second[T any](_ T, _ uint64, ok bool) bool { return ok }
+
+func TestShowsAddress(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.pod(aPod("p", "web", 1))
+	for name, change := range map[string]func(*syncer.Pod){
+		"host":     func(p *syncer.Pod) { p.HostNetwork = true },
+		"finished": func(p *syncer.Pod) { p.Terminal = true },
+		"dual":     func(p *syncer.Pod) { p.IPs = append(p.IPs, syncer.PodIP{Addr: netip.MustParseAddr("fd00::1")}) },
+	} {
+		p := aPod(name, "web", 2)
+		change(&p)
+		w.pod(p)
+	}
+	wanted := map[netip.Addr]bool{netip.MustParseAddr("10.0.0.2"): true, netip.MustParseAddr("fd00::1"): true}
+	got := maps.Collect(w.ShowsAddress(wanted))
+	if fmt.Sprint(got) != "map[10.0.0.2:shop/dual fd00::1:shop/dual]" {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestHandedOutValuesStay checks that what was handed out does not follow what comes later.
+func TestHandedOutValuesStay(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.serve(aService("web", "web"))
+	w.pod(aPod("p", "web", 1))
+	before, _, _ := w.Pod(in("p"))
+	c, _ := w.Contribution(in("web"), w.now)
+	w.pod(aPod("p", "web", 2))
+	want := aPod("p", "web", 1)
+	if !before.Equal(&want) || c.Endpoints[0].Addr != want.IPs[0].Addr || c.Endpoints[0].Target.UID != want.UID {
+		t.Errorf("handed out are now %+v, %+v", before, c.Endpoints)
+	}
+}
+
+// TestNothingIsLeftBehind checks that all that is shared goes with its last user.
+func TestNothingIsLeftBehind(t *testing.T) {
+	s := New(Options{})
+	for range 3 {
+		for n := range byte(30) {
+			p := aPod(fmt.Sprint("p", n), fmt.Sprint(n%5), n)
+			p.NodeName, p.Ports = fmt.Sprint("n", n%3), []syncer.ContainerPort{{Name: fmt.Sprint(n % 2), Port: 80}}
+			s.SetPod(Versioned[syncer.Pod]{Object: p})
+			s.SetService(Versioned[syncer.Service]{Object: aService(fmt.Sprint("s", n%5), fmt.Sprint(n%5))})
+		}
+		s.SetService(Versioned[syncer.Service]{Object: handMade("db")})
+		s.SetSlice(writtenSlice("db", "x", 1, 1))
+		for key := range maps.Collect(s.Pods("")) {
+			s.RemovePod(key)
+		}
+		for key := range maps.Collect(s.Services("")) {
+			s.RemoveService(key)
+		}
+		left := []int{len(s.namespaces), len(s.replicas), len(s.nodes), len(s.templates), len(s.specs), len(s.hand.of), len(s.hand.owners), s.pods}
+		if slices.Max(left) > 0 {
+			t.Fatalf("left: %v", left)
+		}
+	}
+}
+
+// TestServicesAreFiledUnderWhatTellsThemApart: a pair that all selectors have in common is
+// nobody's choice.
+func TestServicesAreFiledUnderWhatTellsThemApart(t *testing.T) {
+	w := newWorld(t, Options{})
+	for i := range 300 {
+		svc := aService(fmt.Sprint("s", i), "")
+		svc.Selector = map[string]string{"a-part-of": "shop", "name": fmt.Sprint(i), "tier": "web"}
+		w.serve(svc)
+	}
+	for _, ki := range w.namespaces["shop"].keys {
+		for pair, b := range ki.buckets {
+			if len(b.services.list) > 2 {
+				t.Errorf("%d Services are filed under %q, which does not tell them apart", len(b.services.list), pair)
+			}
+		}
+	}
+	p := aPod("p", "", 1)
+	p.Labels = syncer.LabelsOf(map[string]string{"a-part-of": "shop", "name": "7", "tier": "web", "more": "x"})
+	w.dirty("a pod of one of them", w.pod(p), change("s7", syncer.Addition))
+}
+
+func TestSetsLargeAndSmall(t *testing.T) {
+	var s set[int]
+	for _, n := range []int{5, 100} {
+		for i := range n {
+			s.add(i)
+		}
+		for i := n - 1; i >= 0; i -= 2 {
+			s.remove(i)
+		}
+		for i := range n {
+			if want := (n-i)%2 == 0; s.has(i) != want {
+				t.Fatalf("%d of %d: %v", i, n, !want)
+			}
+		}
+		for _, i := range slices.Clone(s.list) {
+			s.remove(i)
+		}
+		if len(s.list) != 0 || s.at != nil {
+			t.Fatalf("left of %d: %v", n, s)
+		}
+	}
+}
