@@ -28,6 +28,9 @@ var ErrUndecodable = errors.New("what the cluster sent cannot be decoded")
 // errNoSession is a session or an access that has been closed.
 var errNoSession = errors.New("the cluster is not connected")
 
+// errFrozen is a watch that said nothing past its end.
+var errFrozen = errors.New("the watch is frozen: it did not end in time")
+
 // errNoList is an answer that would pass for a list without objects although it is
 // none: whoever sends a list sends its revision.
 var errNoList = errors.New("the answer is not a list")

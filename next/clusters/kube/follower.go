@@ -5,8 +5,13 @@ package kube
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"tributary.dev/tributary/next/syncer"
@@ -70,29 +75,239 @@ const (
 	Refused
 )
 
+// The times of a follower. They are constants, not settings: each follows from what an API
+// server does or from a promise of the product.
+const (
+	// retryBase and retryLimit bound the wait after an error.
+	retryBase  = 200 * time.Millisecond
+	retryLimit = 5 * time.Second
+	// healthyAfter is how long a stream must have lived for its end to count as normal.
+	healthyAfter = 500 * time.Millisecond
+	// listQuiet is how much later than the last one a list is read without a wait before it,
+	// and listLimit bounds that wait: a server that answers each watch with 410 must not be
+	// asked for lists only.
+	listQuiet = time.Minute
+	listLimit = 30 * time.Second
+	// relistEvery is how often each kind is listed anew, at an hour of its own.
+	relistEvery = 24 * time.Hour
+)
+
 // Follower follows one kind of objects: it lists, watches, and resumes.
 type Follower[T any] struct {
 	kind   Kind[T]
 	access *Access
 	sink   Sink[T]
 	fault  func(error)
-	relist chan struct{}
+	relist chan struct{} // a list beside the stream is wanted
+	back   chan struct{} // the probe has found that the store went back
+	hurry  chan struct{} // the probe is to ask now
+
+	// revision is up to where everything has been told; 0: nothing has, or what was told is
+	// forgotten.
+	revision atomic.Uint64
+
+	// The rest belongs to the goroutine in Run.
+
+	children sync.WaitGroup
+	ctx      context.Context // of Run
+	listed   bool            // a stream may resume at the revision
+	floor    uint64          // what is not newer has been told by a list
+	ended    time.Time       // of the last list; zero: the next one need not wait
+	lists    Backoff         // between lists that follow each other
+	retries  Backoff         // between attempts that fail
+	told     bool            // phase has been told
+	phase    Phase
+	broken   bool       // the last stream did not end in order, or could not be opened
+	beside   *beside[T] // the list that is read beside the stream; nil: none
 }
 
 // NewFollower returns a follower. fault is told of each object that the cluster sent and
 // that could not be decoded or converted, from any goroutine; nil is told nothing.
 func NewFollower[T any](kind Kind[T], access *Access, sink Sink[T], fault func(error)) *Follower[T] {
-	return &Follower[T]{kind: kind, access: access, sink: sink, fault: fault, relist: make(chan struct{}, 1)}
+	if fault == nil {
+		fault = func(error) {}
+	}
+	return &Follower[T]{
+		kind: kind, access: access, sink: sink, fault: fault,
+		relist: make(chan struct{}, 1), back: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
+		lists: NewBackoff(retryBase, listLimit), retries: NewBackoff(retryBase, retryLimit),
+	}
 }
-
-// Run follows until ctx ends, and returns when everything that it started has ended.
-func (f *Follower[T]) Run(ctx context.Context) { <-ctx.Done() }
 
 // Relist asks for a complete list beside the running stream. It may be called at any time
 // from any goroutine.
-func (f *Follower[T]) Relist() {
+func (f *Follower[T]) Relist() { signal(f.relist) }
+
+// Run follows until ctx ends, and returns when everything that it started has ended.
+func (f *Follower[T]) Run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer f.children.Wait()
+	defer f.leaveBeside()
+	defer cancel()
+	f.ctx = ctx
+	f.children.Go(func() { f.probe(ctx) })
+	f.children.Go(func() { f.daily(ctx) })
+	for ctx.Err() == nil {
+		swapped := f.access.swapped()
+		err := f.once(ctx)
+		if err == nil || ctx.Err() != nil || isClosed(swapped) {
+			continue
+		}
+		f.broken = true
+		if NotAllowed(err) {
+			f.say(Refused, err)
+		} else {
+			f.say(Failing, err)
+		}
+		f.wait(max(f.retries.Next(), RetryAfter(err)), swapped)
+	}
+}
+
+// once lists, or follows until a stream ends.
+func (f *Follower[T]) once(ctx context.Context) error {
+	s, err := f.access.Get(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !f.listed:
+		return f.list(ctx, s)
+	default:
+		return f.follow(ctx, s)
+	}
+}
+
+// wait waits for d, or until the session is exchanged.
+func (f *Follower[T]) wait(d time.Duration, swapped <-chan struct{}) {
 	select {
-	case f.relist <- struct{}{}:
-	default: // one is wanted already
+	case <-f.ctx.Done():
+	case <-swapped:
+	case <-time.After(d):
+	}
+}
+
+// say tells a phase if it is news. That what fails begins anew with a list is none.
+func (f *Follower[T]) say(phase Phase, err error) {
+	if f.told && err == nil && (phase == f.phase || phase == Listing && f.phase != Following) {
+		return
+	}
+	f.told, f.phase = true, phase
+	f.sink.Phase(phase, err)
+}
+
+// daily asks for a list once a day.
+func (f *Follower[T]) daily(ctx context.Context) {
+	for wait := rand.N(relistEvery); pause(ctx, wait); wait = relistEvery {
+		f.Relist()
+	}
+}
+
+func (f *Follower[T]) query() query {
+	return query{Resource: f.kind.Resource, namespace: f.kind.Namespace, labels: f.kind.Labels, fields: f.kind.Fields}
+}
+
+// list reads a complete list while no stream is open, and tells it.
+func (f *Follower[T]) list(ctx context.Context, s *Session) error {
+	f.say(Listing, nil)
+	if time.Since(f.ended) < listQuiet {
+		f.wait(f.lists.Next(), nil)
+	} else {
+		f.lists.Reset()
+	}
+	f.leaveBeside()
+	taken(f.relist) // this list answers it
+	sent := f.revision.Load()
+	all, revision, err := f.pages(ctx, s)
+	if err != nil {
+		return err
+	}
+	if taken(f.back) || revision < sent {
+		f.sink.WentBack()
+	}
+	f.tell(all, revision)
+	f.listed, f.ended = true, time.Now()
+	return nil
+}
+
+// tell hands on a complete list.
+func (f *Follower[T]) tell(all []Versioned[T], revision uint64) {
+	f.sink.Listed(all, revision)
+	f.floor = revision
+	f.revision.Store(revision)
+}
+
+// wentBack forgets all revisions.
+func (f *Follower[T]) wentBack() {
+	f.sink.WentBack()
+	f.leaveBeside()
+	f.listed, f.floor, f.ended = false, 0, time.Time{}
+	f.revision.Store(0)
+}
+
+// pages reads a complete list, over a connection that has just shown the identity of its
+// cluster: from what a list lacks follows more than from anything else, and a proxy that
+// keeps its connections may have another cluster behind it by now.
+func (f *Follower[T]) pages(ctx context.Context, s *Session) (all []Versioned[T], revision uint64, err error) {
+	s.pool.renew()
+	revision, err = s.pages(ctx, f.query(), func(object runtime.Object) {
+		if v, ok := f.convert(object); ok {
+			all = append(all, v)
+		}
+	}, func() { all = nil })
+	if err != nil {
+		return nil, 0, fmt.Errorf("list %s: %w", f.kind.Resource.Resource, err)
+	}
+	return all, revision, nil
+}
+
+// convert takes what is kept of an object; false: it cannot be used, and is reported.
+func (f *Follower[T]) convert(object runtime.Object) (Versioned[T], bool) {
+	v, err := f.head(object)
+	if err == nil {
+		v.Object, err = f.kind.Convert(object)
+	}
+	if err != nil {
+		f.fault(fmt.Errorf("%s %s: %w", f.kind.Resource.Resource, v.Key, err))
+	}
+	return v, err == nil
+}
+
+// head takes of an object what is the same for all kinds.
+func (f *Follower[T]) head(object runtime.Object) (v Versioned[T], err error) {
+	m, err := meta.Accessor(object)
+	if err != nil {
+		return v, fmt.Errorf("%w: a %T is no object", ErrUndecodable, object)
+	}
+	v.Key, v.UID = syncer.Key{Namespace: m.GetNamespace(), Name: m.GetName()}, string(m.GetUID())
+	if v.Revision = number(m.GetResourceVersion()); v.Revision == 0 {
+		return v, fmt.Errorf("%w: its resourceVersion %.32q is no number", ErrUndecodable, m.GetResourceVersion())
+	}
+	return v, nil
+}
+
+// isClosed reports whether a channel on which nothing is sent has been closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// signal sends to a channel with room for one, unless there is one already.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// taken reports whether there was a signal, and takes it.
+func taken(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }

@@ -4,16 +4,21 @@
 package kube
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-
-	"tributary.dev/tributary/next/syncer"
 )
 
 // Options say how a session behaves. The zero value is usable.
@@ -31,90 +36,112 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Session is a way to one cluster: its own transport, shared with nothing. All methods are
-// safe for concurrent use.
-type Session struct{}
+// Session is a way to one cluster: its own transport, shared with nothing, over which
+// nothing is read before the cluster at its other end has shown its identity. All methods
+// are safe for concurrent use.
+type Session struct {
+	cluster, host string
+	pin           *Pin
+	heard         heard
+	pool          *pool
+	clientset     *kubernetes.Clientset
+
+	retired chan struct{} // closed when watches are to go on elsewhere
+	retire  sync.Once
+}
+
+// contentTypes asks for protobuf and accepts JSON, for proxies that speak only that.
+const contentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 
 // Open connects and makes sure, before anything is read, of the identity of what answers.
+// cfg is not changed. Its QPS is not heeded: there is no limit of requests on our side.
+// The error wraps ErrOtherCluster where another cluster answers.
 func Open(ctx context.Context, cfg *rest.Config, o Options) (*Session, error) {
-	return nil, errNoSession
+	s := &Session{cluster: o.Cluster, host: cfg.Host, pin: o.Pin, retired: make(chan struct{})}
+	if s.pin == nil {
+		s.pin = new(Pin)
+	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.UserAgent = "tributary/" + cmp.Or(o.Version, "devel")
+	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeProtobuf, contentTypes
+	cfg.WarningHandler = newWarnings(o.Logger)
+	cfg.RateLimiter, cfg.QPS = nil, -1 // 0 would mean client-go's five requests a second
+	if err := s.connect(cfg, o.Wrap); err != nil {
+		return nil, fmt.Errorf("connect to cluster %s: %w", o.Cluster, err)
+	}
+	if _, err := s.Version(ctx); err != nil && !ByAuthorizer(err) {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// connect builds transport and clients.
+func (s *Session) connect(cfg *rest.Config, observe func(http.RoundTripper) http.RoundTripper) error {
+	tc, err := cfg.TransportConfig()
+	if err != nil {
+		return err
+	}
+	transport, err := newTransport(tc)
+	if err != nil {
+		return err
+	}
+	s.pool = newPool(transport, &s.heard)
+	s.pool.prove = s.prove
+	rt, err := roundTripper(cfg, tc, s.pool, observe)
+	if err != nil {
+		return err
+	}
+	s.clientset, err = kubernetes.NewForConfigAndClient(cfg, &http.Client{Transport: rt, CheckRedirect: noRedirect})
+	return err
 }
 
 // Clientset is the typed client. Requests other than watches are given up after a minute
-// unless their context says otherwise. There is no limit of requests a second.
-func (s *Session) Clientset() kubernetes.Interface { return nil }
+// unless their context says otherwise, and answers of more than 8 MiB fail. There is no
+// limit of requests a second.
+func (s *Session) Clientset() kubernetes.Interface { return s.clientset }
 
 // Host is the address of the server as configured; it holds no secret.
-func (s *Session) Host() string { return "" }
+func (s *Session) Host() string { return s.host }
 
 // Identity is by what the cluster is known, the UID of its namespace kube-system; ""
 // while it is by nothing.
-func (s *Session) Identity() string { return "" }
-
-// Version asks the server for its version.
-func (s *Session) Version(ctx context.Context) (ServerVersion, error) { return ServerVersion{}, nil }
+func (s *Session) Identity() string { return s.pin.Known() }
 
 // ClockOffset is how far the server's clock is ahead of ours, by the Date of its answers,
 // to about a second and at most an hour; negative: behind.
-func (s *Session) ClockOffset() time.Duration { return 0 }
+func (s *Session) ClockOffset() time.Duration { return time.Duration(s.heard.offset.Load()) }
 
 // LastContact is when the cluster last sent something; zero: never.
-func (s *Session) LastContact() time.Time { return time.Time{} }
-
-// Close ends all requests and connections. It may be called more than once.
-func (s *Session) Close() {}
-
-// State is what a consistent read says of an object.
-type State uint8
-
-// The states.
-const (
-	// CannotTell: nothing was learnt.
-	CannotTell State = iota
-	// There is an object of that name, whatever its UID.
-	There
-	// NotThere: the API server itself says that there is no object of that name.
-	NotThere
-)
-
-// Answer is what came of a question for one object.
-type Answer struct {
-	State State
-	// Object is set when it is There.
-	Object runtime.Object
+func (s *Session) LastContact() time.Time {
+	if last := s.heard.last.Load(); last != 0 {
+		return time.Unix(0, last)
+	}
+	return time.Time{}
 }
 
-// Ask asks for one object in the cluster's etcd. The error is set when the answer is
-// CannotTell, and only then.
-func (s *Session) Ask(ctx context.Context, r Resource, key syncer.Key) (Answer, error) {
-	return Answer{}, errNoSession
+// Close ends all requests and connections, and returns when nothing of them runs any more.
+// It may be called more than once.
+func (s *Session) Close() {
+	s.leave()
+	s.pool.close()
 }
 
-// List reads all objects of a resource in a namespace, or in all where it is empty, that
-// have the labels.
-func (s *Session) List(ctx context.Context, r Resource, namespace, labels string) ([]runtime.Object, error) {
-	return nil, errNoSession
+// leave has watches go on elsewhere, and closes connections when nothing is under way.
+func (s *Session) leave() {
+	s.retire.Do(func() { close(s.retired) })
+	s.pool.renew()
 }
 
-// Access holds the session in use.
-type Access struct{}
-
-// NewAccess returns an access that opens its first session when it is asked for.
-func NewAccess(open func(context.Context) (*Session, error)) *Access { return &Access{} }
-
-// Get returns the session in use, and opens it if there is none. Who asks while it is being
-// opened shares the outcome.
-func (a *Access) Get(ctx context.Context) (*Session, error) { return nil, errNoSession }
-
-// Current returns the session in use; nil while there is none.
-func (a *Access) Current() *Session { return nil }
-
-// Swap goes over to another session of the same cluster: running watches resume through it
-// at their revision, other requests of the old one are finished.
-func (a *Access) Swap(s *Session) {}
-
-// Close ends the session in use and those that are being finished.
-func (a *Access) Close() {}
+// client is the one that a resource is read through.
+func (s *Session) client(r Resource) *rest.RESTClient {
+	api := s.clientset.CoreV1().RESTClient()
+	if r.Group == discoveryv1.GroupName {
+		api = s.clientset.DiscoveryV1().RESTClient()
+	}
+	client, _ := api.(*rest.RESTClient)
+	return client
+}
 
 // ServerVersion is what a server says of itself.
 type ServerVersion struct {
@@ -131,3 +158,35 @@ func (v ServerVersion) AtLeast(major, minor int) bool {
 
 // String returns the full version.
 func (v ServerVersion) String() string { return v.Git }
+
+const (
+	// versionTimeout bounds the question for the version.
+	versionTimeout = 10 * time.Second
+	// versionLength bounds what is kept of a version: it is shown to users.
+	versionLength = 64
+)
+
+// Version asks the server for its version.
+func (s *Session) Version(ctx context.Context) (ServerVersion, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	body, err := s.clientset.CoreV1().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(ctx).Raw()
+	if err != nil {
+		return ServerVersion{}, fmt.Errorf("read the version of cluster %s: %w", s.cluster, err)
+	}
+	var said struct{ Major, Minor, GitVersion string }
+	if err := json.Unmarshal(body, &said); err != nil {
+		return ServerVersion{}, fmt.Errorf("read the version of cluster %s: %w", s.cluster, err)
+	}
+	return ServerVersion{
+		Git:   said.GitVersion[:min(len(said.GitVersion), versionLength)],
+		Major: leadingNumber(said.Major),
+		Minor: leadingNumber(said.Minor),
+	}, nil
+}
+
+// leadingNumber reads "36" and also "17+", as some vendors say; 0 for neither.
+func leadingNumber(s string) int {
+	n, _ := strconv.Atoi(s[:len(s)-len(strings.TrimLeft(s, "0123456789"))])
+	return n
+}

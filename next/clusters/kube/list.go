@@ -1,0 +1,134 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+// query is what is listed or watched.
+type query struct {
+	Resource                  Resource
+	namespace, labels, fields string
+}
+
+// request is one of the queries. Nothing is retried below its user, who alone decides how
+// long to wait.
+func (s *Session) request(q query, opts metav1.ListOptions) *rest.Request {
+	opts.LabelSelector, opts.FieldSelector = q.labels, q.fields
+	return s.client(q.Resource).Get().
+		NamespaceIfScoped(q.namespace, q.namespace != "").
+		Resource(q.Resource.Resource).
+		VersionedParams(&opts, scheme.ParameterCodec).
+		MaxRetries(0)
+}
+
+const (
+	// pageSize is how many objects are asked for at once.
+	pageSize = 500
+	// pageTimeout bounds one page of a list; API servers give up after 60 s.
+	pageTimeout = 60 * time.Second
+)
+
+// pages lists at the latest revision, page by page: a server that has just started and is
+// asked for any revision shows what is long gone. each is called with every object, of which
+// only a page is held at a time. All show one moment, the revision of the list. A continue
+// token that expires meanwhile starts the list again with larger pages, after a call of again.
+func (s *Session) pages(ctx context.Context, q query, each func(runtime.Object), again func()) (revision uint64, err error) {
+	const restarts, growth = 3, 4
+	limit := int64(pageSize)
+	for restart := 0; ; restart++ {
+		revision, err = s.pass(ctx, q, limit, each)
+		if err == nil || !isExpired(err) || restart == restarts {
+			return revision, err
+		}
+		again()
+		limit *= growth
+	}
+}
+
+// pass reads all pages of a list.
+func (s *Session) pass(ctx context.Context, q query, limit int64, each func(runtime.Object)) (revision uint64, err error) {
+	const emptyPages, busyPages, shrink = 100, 5, 4
+	opts := metav1.ListOptions{Limit: limit}
+	for empty, busy := 0, 0; empty < emptyPages; {
+		page, at, err := s.page(ctx, q, opts)
+		wait := RetryAfter(err)
+		switch {
+		case errors.Is(err, ErrTooLarge) && opts.Limit > 1:
+			opts.Limit = max(1, opts.Limit/shrink) // the token goes on from where it stands
+			continue
+		case wait > 0 && busy < busyPages && pause(ctx, wait):
+			busy++
+			continue
+		case err != nil:
+			return 0, err
+		case revision == 0:
+			revision = at
+		}
+		objects := 0
+		_ = meta.EachListItem(page, func(object runtime.Object) error {
+			objects++
+			each(object)
+			return nil
+		})
+		accessor, _ := meta.ListAccessor(page)
+		if opts.Continue = accessor.GetContinue(); opts.Continue == "" {
+			return revision, nil
+		}
+		if objects == 0 {
+			empty++
+		}
+	}
+	return 0, errListNeverEnds
+}
+
+// page reads one page and its revision.
+func (s *Session) page(ctx context.Context, q query, opts metav1.ListOptions) (runtime.Object, uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	page, err := readObject(ctx, s.request(q, opts), "a list of "+q.Resource.Resource, q.Resource.NewList())
+	if err != nil {
+		return nil, 0, err
+	}
+	accessor, err := meta.ListAccessor(page)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w: it is a %T", errNoList, page)
+	}
+	revision := number(accessor.GetResourceVersion())
+	if revision == 0 {
+		return nil, 0, errNoList
+	}
+	return page, revision, nil
+}
+
+// number reads a revision as a number; 0 when it is none. Revisions are opaque
+// only in principle: every API server's are etcd revisions, and comparing them
+// is sanctioned since 1.35 (KEP-5504).
+func number(rv string) uint64 {
+	n, err := strconv.ParseUint(rv, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// pause waits for d and reports whether the context still lives.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	return ctx.Err() == nil
+}

@@ -1,0 +1,152 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// State is what a consistent read says of an object.
+type State uint8
+
+// The states.
+const (
+	// CannotTell: nothing was learnt.
+	CannotTell State = iota
+	// There is an object of that name, whatever its UID.
+	There
+	// NotThere: the API server itself says that there is no object of that name.
+	NotThere
+)
+
+// Answer is what came of a question for one object.
+type Answer struct {
+	State State
+	// Object is set when it is There.
+	Object runtime.Object
+}
+
+// askTimeout bounds one question.
+const askTimeout = 5 * time.Second
+
+// Ask asks for one object in the cluster's etcd: a GET without a revision is never answered
+// from a cache. Without the right to get, it lists the one object by its name, which is as
+// consistent. The error is set when the answer is CannotTell, and only then; RetryAfter says
+// whether the server is too busy.
+func (s *Session) Ask(ctx context.Context, r Resource, key syncer.Key) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	what := fmt.Sprintf("%s %s", r.Resource, key)
+	request := s.client(r).Get().NamespaceIfScoped(key.Namespace, !r.ClusterScoped).Resource(r.Resource).Name(key.Name).MaxRetries(0)
+	object, err := readObject(ctx, request, what, r.New())
+	switch {
+	case err == nil:
+		return isOf(object, r, key)
+	case isNotThere(err, r, key):
+		return Answer{State: NotThere}, nil
+	case apierrors.IsForbidden(err) && ByAuthorizer(err):
+		answer, listErr := s.askByList(ctx, r, key)
+		if listErr != nil {
+			return Answer{}, errors.Join(err, listErr)
+		}
+		return answer, nil
+	default:
+		return Answer{}, fmt.Errorf("read %s of cluster %s: %w", what, s.cluster, err)
+	}
+}
+
+// askByList asks for one object by a list of those that have its name.
+func (s *Session) askByList(ctx context.Context, r Resource, key syncer.Key) (Answer, error) {
+	q := query{Resource: r, namespace: key.Namespace, fields: fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name).String()}
+	objects, err := s.list(ctx, q)
+	switch {
+	case err != nil:
+		return Answer{}, err
+	case len(objects) == 0:
+		return Answer{State: NotThere}, nil
+	case len(objects) > 1:
+		return Answer{}, fmt.Errorf("list %s %s: %w: there are several", r.Resource, key, errNoList)
+	}
+	return isOf(objects[0], r, key)
+}
+
+// List reads all objects of a resource in a namespace, or in all where it is empty, that
+// have the labels. It is for a few: they are all held at once.
+func (s *Session) List(ctx context.Context, r Resource, namespace, labels string) ([]runtime.Object, error) {
+	return s.list(ctx, query{Resource: r, namespace: namespace, labels: labels})
+}
+
+func (s *Session) list(ctx context.Context, q query) (objects []runtime.Object, err error) {
+	_, err = s.pages(ctx, q, func(object runtime.Object) { objects = append(objects, object) }, func() { objects = nil })
+	if err != nil {
+		return nil, fmt.Errorf("list %s of cluster %s: %w", q.Resource.Resource, s.cluster, err)
+	}
+	return objects, nil
+}
+
+// isOf makes an answer of the object that was asked for: what stands in front of a server
+// may mix up answers, or strip them.
+func isOf(object runtime.Object, r Resource, key syncer.Key) (Answer, error) {
+	m, err := meta.Accessor(object)
+	switch {
+	case err != nil || reflect.TypeOf(object) != reflect.TypeOf(r.New()):
+		return Answer{}, fmt.Errorf("read %s %s: the answer is a %T", r.Resource, key, object)
+	case m.GetNamespace() != key.Namespace || m.GetName() != key.Name:
+		return Answer{}, fmt.Errorf("read %s %s: the answer is another object, %.64q in namespace %.64q", r.Resource, key, m.GetName(), m.GetNamespace())
+	case m.GetUID() == "" || number(m.GetResourceVersion()) == 0:
+		return Answer{}, fmt.Errorf("read %s %s: the answer has no UID or no resourceVersion", r.Resource, key)
+	}
+	return Answer{State: There, Object: object}, nil
+}
+
+// isNotThere reports that an API server says of this very object that it is not there: a
+// proxy, or a server that does not know the resource, answers 404 as well.
+func isNotThere(err error, r Resource, key syncer.Key) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || !apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+		return false
+	}
+	details := status.ErrStatus.Details
+	return details != nil && details.Name == key.Name && details.Kind == r.Resource && details.Group == r.Group
+}
+
+// readObject reads what a request is answered with, an object or a list of them, into an
+// empty one.
+func readObject(ctx context.Context, request *rest.Request, what string, into runtime.Object) (runtime.Object, error) {
+	body, err := request.Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	text, err := io.ReadAll(body)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	case len(text) == 0:
+		return nil, fmt.Errorf("read %s: the answer is empty", what) // would decode as one without content
+	}
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, into)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrUndecodable, what, err)
+	}
+	if status, ok := object.(*metav1.Status); ok {
+		return nil, apierrors.FromObject(status)
+	}
+	return object, nil
+}

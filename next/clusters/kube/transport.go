@@ -1,0 +1,228 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+)
+
+// A server that is frozen, or that a silent network drop has cut off, is noticed
+// after pingAfter+pingTimeout where it speaks HTTP/2: client-go's defaults take 45 s.
+const (
+	pingAfter    = 5 * time.Second
+	pingTimeout  = 3 * time.Second
+	dialTimeout  = 5 * time.Second
+	tlsTimeout   = 5 * time.Second
+	keepAlive    = 30 * time.Second
+	writeTimeout = 10 * time.Second
+	// requestTimeout bounds requests other than watches that have no deadline of
+	// their own. An API server gives up after 60 s.
+	requestTimeout = 60 * time.Second
+)
+
+// answerBytes bounds what is read of an answer other than a watch. 500 ordinary pods have
+// 5 MB and the largest object that an API server stores by default has 1.5 MB; it is what a
+// member can make us hold at a time, in memory twice: as it came and decoded.
+const answerBytes = 8 << 20
+
+// newTransport builds a transport that nothing else uses. It is not client-go's usual way,
+// which shares transports between all users of equal credentials: a member must not wait
+// behind another's requests, and the ends of a connection must be ours to decide.
+func newTransport(tc *transport.Config) (*http.Transport, error) {
+	tls, err := transport.TLSConfigFor(tc)
+	if err != nil {
+		return nil, err
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(len(tc.TLS.NextProtos) == 0 || slices.Contains(tc.TLS.NextProtos, "h2"))
+	proxy := http.ProxyFromEnvironment
+	if tc.Proxy != nil {
+		proxy = tc.Proxy
+	}
+	dial := (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext
+	if tc.DialHolder != nil {
+		dial = tc.DialHolder.Dial
+	}
+	return &http.Transport{
+		Proxy:               proxy,
+		DialContext:         dial,
+		TLSClientConfig:     tls,
+		TLSHandshakeTimeout: tlsTimeout,
+		DisableCompression:  tc.DisableCompression,
+		Protocols:           protocols,
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout:  pingAfter,
+			PingTimeout:      pingTimeout,
+			WriteByteTimeout: writeTimeout,
+		},
+	}, nil
+}
+
+// roundTripper is what the requests of a session go through, from the inside out: the pool,
+// the credential, what observes, and bounds of time and size.
+func roundTripper(cfg *rest.Config, tc *transport.Config, p *pool, observe func(http.RoundTripper) http.RoundTripper) (http.RoundTripper, error) {
+	rt, err := transport.HTTPWrappersForConfig(tc, p)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.ExecProvider != nil || cfg.AuthProvider != nil {
+		rt = detached{rt, semaphore.NewWeighted(pluginRequests)}
+	}
+	if observe != nil {
+		rt = observe(rt)
+	}
+	return bounded{rt}, nil
+}
+
+// bounded gives requests without a deadline one, and answers a greatest size; watches
+// excepted.
+type bounded struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	if isWatch(req) {
+		return t.next.RoundTrip(req)
+	}
+	ctx, cancel := req.Context(), context.CancelFunc(func() {})
+	if _, has := ctx.Deadline(); !has {
+		ctx, cancel = context.WithTimeout(ctx, requestTimeout)
+	}
+	resp, err := t.next.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, cancel: cancel, left: answerBytes}
+	return resp, nil
+}
+
+func isWatch(req *http.Request) bool {
+	watch := req.URL.Query().Get("watch")
+	return watch == "true" || watch == "1"
+}
+
+// boundedBody fails when more is read than is allowed, and ends the request's context when
+// it is closed.
+type boundedBody struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+	left   int
+}
+
+// Read implements io.Reader.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, fmt.Errorf("%w (%d MiB)", ErrTooLarge, answerBytes>>20)
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left+1)])
+	if b.left -= n; b.left < 0 {
+		return n - 1, nil
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *boundedBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.cancel()
+	return err
+}
+
+// pluginRequests bounds the requests that may wait for a credential plugin at once.
+const pluginRequests = 64
+
+// detached lets a request end with its context although a credential plugin hangs:
+// client-go waits for the plugin without regard to the request. What is left behind ends
+// with the plugin.
+type detached struct {
+	next  http.RoundTripper
+	slots *semaphore.Weighted
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t detached) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	if err := t.slots.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("the credential plugin does not answer: %w", err)
+	}
+	type answer struct {
+		resp *http.Response
+		err  error
+	}
+	answers := make(chan answer)
+	go func() {
+		defer t.slots.Release(1)
+		resp, err := t.next.RoundTrip(req)
+		select {
+		case answers <- answer{resp, err}:
+		case <-ctx.Done():
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+		}
+	}()
+	select {
+	case a := <-answers:
+		return a.resp, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// address is host and port of a server.
+func address(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// noRedirect refuses to go where a server sends a request: the credential is for nobody else.
+func noRedirect(*http.Request, []*http.Request) error {
+	return errors.New("the server redirects the request, and is not followed")
+}
+
+// heard is what the answers of a server say of it besides their content. Safe for concurrent
+// use.
+type heard struct {
+	last   atomic.Int64 // when it last sent something, in nanoseconds of Unix time; 0: never
+	offset atomic.Int64 // of its clock, in nanoseconds
+}
+
+// maxOffset bounds what is believed of a server's clock, and offsetStep is how much a Date
+// must differ to count: it tells whole seconds.
+const (
+	maxOffset  = time.Hour
+	offsetStep = time.Second
+)
+
+func (h *heard) now() { h.last.Store(time.Now().UnixNano()) }
+
+func (h *heard) answer(resp *http.Response) {
+	h.now()
+	date, err := http.ParseTime(resp.Header.Get("Date"))
+	if err != nil {
+		return
+	}
+	offset := time.Until(date.Add(time.Second / 2))
+	offset = max(-maxOffset, min(offset, maxOffset))
+	if (offset - time.Duration(h.offset.Load())).Abs() >= offsetStep {
+		h.offset.Store(int64(offset))
+	}
+}
