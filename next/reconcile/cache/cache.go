@@ -1,0 +1,173 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"tributary.dev/tributary/next/reconcile/plan"
+	"tributary.dev/tributary/next/syncer"
+)
+
+// Options set up a Cache.
+type Options struct {
+	// Instance is the name of the installation.
+	Instance string
+	// News is told what a stream shows of a change by others: the replica that is to be
+	// looked at, and the object. For a namespace the key has no name: all replicas in it are
+	// concerned. It is also told of our own writes whose event comes before their answer.
+	// Arrived is when the event was read off the wire. It must not block.
+	News func(replica syncer.Key, o plan.Object, arrived time.Time)
+}
+
+// Cache is what stands in the ingress cluster. Two streams of news feed it, those of the
+// server and the answers to our own requests. They are not ordered, so the higher revision
+// wins, and what we deleted does not come back by a late event. All methods are safe for
+// concurrent use.
+type Cache struct {
+	options Options
+
+	mu      sync.RWMutex
+	objects map[plan.Object]*Object
+	// replicas and foreign point to the same objects: those that stand under a name, and the
+	// slices of others by namespace and name.
+	replicas map[syncer.Key]*replica
+	foreign  map[string]map[string]bool
+	// deleted holds the UIDs of our own deletions that no stream has shown yet.
+	deleted map[string]plan.Kind
+	// streams are the states of the streams by kind.
+	streams [plan.KindEndpoints + 1]stream
+	synced  chan struct{}
+}
+
+// New returns an empty Cache.
+func New(options Options) *Cache {
+	return &Cache{
+		options: options, objects: map[plan.Object]*Object{}, replicas: map[syncer.Key]*replica{},
+		foreign: map[string]map[string]bool{}, deleted: map[string]plan.Kind{}, synced: make(chan struct{}),
+	}
+}
+
+// Take takes in what the answer to a request of ours showed, an object or that one is gone,
+// and reports whether it was news. The cache owns the object from then on.
+func (c *Cache) Take(o *Object) (news bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if news = c.lockedTake(o); news && o.Gone {
+		c.deleted[o.UID] = o.Kind
+	}
+	return news
+}
+
+func (c *Cache) lockedTake(o *Object) (news bool) {
+	old := c.objects[o.Object]
+	if o.Gone {
+		// It may only have left a stream's selector, and be back.
+		if old == nil || old.UID != o.UID || o.Revision != 0 && o.Revision < old.Revision {
+			return false
+		}
+		c.lockedDrop(old)
+		return true
+	}
+	if _, late := c.deleted[o.UID]; late || old != nil && old.Revision >= o.Revision {
+		return false
+	}
+	if old != nil {
+		c.lockedDrop(old)
+	}
+	c.objects[o.Object] = o
+	c.lockedLink(o)
+	return old == nil || old.Owned || o.Owned || old.UID != o.UID || old.Deleting != o.Deleting || old.State != o.State || old.Replica != o.Replica
+}
+
+func (c *Cache) lockedDrop(o *Object) {
+	delete(c.objects, o.Object)
+	c.lockedUnlink(o)
+}
+
+// Current returns what stands under a replica's name. It costs no more than a look-up where
+// nothing has changed; the values are shared and never change.
+func (c *Cache) Current(key syncer.Key) plan.Current {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	now := plan.Current{Key: key}
+	if r := c.replicas[key]; r != nil {
+		now = *r.lockedCurrent(key)
+	}
+	if ns := c.objects[plan.Object{Kind: plan.KindNamespace, Name: key.Namespace}]; ns != nil {
+		now.Namespace = ns.State
+	}
+	for name := range c.foreign[key.Namespace] {
+		if strings.HasPrefix(name, key.Name+"-") {
+			now.Taken = append(now.Taken, name)
+		}
+	}
+	slices.Sort(now.Taken)
+	return now
+}
+
+// Synced is closed once everything was listed: only then absence means absence.
+func (c *Cache) Synced() <-chan struct{} { return c.synced }
+
+// Keys returns every replica of which an object of ours stands, sorted.
+func (c *Cache) Keys() (keys []syncer.Key) {
+	c.mu.RLock()
+	for key, r := range c.replicas {
+		if r.owned() {
+			keys = append(keys, key)
+		}
+	}
+	c.mu.RUnlock()
+	slices.SortFunc(keys, syncer.Key.Compare)
+	return keys
+}
+
+// Standing is what stands of one member in a replica: the endpoints of its slices of ours,
+// without ports.
+type Standing struct {
+	Replica   syncer.Key
+	Endpoints []syncer.Endpoint
+}
+
+// Standing returns what stands of a member, sorted by replica. A replica of which a slice
+// stands is in it, even if the slice is empty.
+func (c *Cache) Standing(member string) (all []Standing) {
+	c.mu.RLock()
+	for key, r := range c.replicas {
+		s := Standing{Replica: key}
+		of := false
+		for _, o := range r.slices {
+			if o.Owned && o.Member == member {
+				of = true
+				s.Endpoints = append(s.Endpoints, o.Slice.Endpoints...)
+			}
+		}
+		if of {
+			all = append(all, s)
+		}
+	}
+	c.mu.RUnlock()
+	slices.SortFunc(all, func(a, b Standing) int { return a.Replica.Compare(b.Replica) })
+	return all
+}
+
+// Members counts the replicas in which slices of ours stand, by member: those that are not
+// configured are orphans.
+func (c *Cache) Members() map[string]int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	members := map[string]int{}
+	for _, r := range c.replicas {
+		for i, o := range r.slices {
+			first := !slices.ContainsFunc(r.slices[:i], func(before *Object) bool { return before.Owned && before.Member == o.Member })
+			if o.Owned && first {
+				members[o.Member]++
+			}
+		}
+	}
+	return members
+}

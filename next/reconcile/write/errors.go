@@ -1,0 +1,80 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"tributary.dev/tributary/next/clusters/kube"
+	"tributary.dev/tributary/next/metrics"
+	"tributary.dev/tributary/next/reconcile/plan"
+)
+
+// Error is a request to the ingress cluster that did not succeed.
+type Error struct {
+	Verb   plan.Verb
+	Object plan.Object
+	// Result says what the answer means, see Meaning.
+	Result metrics.WriteResult
+	Err    error
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s %s in the ingress cluster: %v", e.Verb, e.Object, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Meaning is what the error of Send means.
+//
+//   - WriteOK: there is none, the write was done.
+//   - WriteConflict, WriteExists, WriteNotFound: it was compared with what does not stand any
+//     more. Send has read what does.
+//   - WriteThrottled: the server has too much to do; see RetryAfter.
+//   - WriteForbidden, WriteInvalid: the server refuses what is in the object, or who sends
+//     it, and will again.
+//   - WriteTimeout: there was no answer in time. WriteFailed: it broke, or tells nothing, as a
+//     webhook does that cannot be reached. After both nobody knows whether the write was
+//     done; the stream shows it if so.
+func Meaning(err error) metrics.WriteResult {
+	switch {
+	case err == nil:
+		return metrics.WriteOK
+	case apierrors.IsAlreadyExists(err):
+		return metrics.WriteExists
+	case apierrors.IsConflict(err):
+		return metrics.WriteConflict
+	case apierrors.IsNotFound(err):
+		return metrics.WriteNotFound
+	case apierrors.IsTooManyRequests(err):
+		return metrics.WriteThrottled
+	case kube.NotAllowed(err):
+		return metrics.WriteForbidden
+	case kube.TimedOut(err):
+		return metrics.WriteTimeout
+	}
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && status.ErrStatus.Code >= 400 && status.ErrStatus.Code < 500 {
+		return metrics.WriteInvalid
+	}
+	return metrics.WriteFailed
+}
+
+// TakesLess reports whether the object should be sent again with only what it takes away:
+// the answer was none of success, not found, a conflict and too many requests.
+func TakesLess(result metrics.WriteResult) bool {
+	switch result {
+	case metrics.WriteForbidden, metrics.WriteInvalid, metrics.WriteTimeout, metrics.WriteFailed:
+		return true
+	}
+	return false
+}
+
+// RetryAfter is for how long the server asked to wait; 0: it did not.
+func RetryAfter(err error) time.Duration { return kube.RetryAfter(err) }

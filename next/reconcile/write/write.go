@@ -1,0 +1,147 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package write
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"tributary.dev/tributary/next/clusters/kube"
+	"tributary.dev/tributary/next/metrics"
+	"tributary.dev/tributary/next/reconcile/cache"
+	"tributary.dev/tributary/next/reconcile/plan"
+	"tributary.dev/tributary/next/syncer"
+)
+
+// The deadlines of requests. That of a removal is short: if it hangs, its object is sent with
+// less, or once more.
+const (
+	removalDeadline = 5 * time.Second
+	otherDeadline   = 30 * time.Second
+)
+
+// Session is what a *kube.Session gives to a Writer.
+type Session interface {
+	Clientset() kubernetes.Interface
+	Ask(ctx context.Context, r kube.Resource, key syncer.Key) (kube.Answer, error)
+}
+
+// Observer is told of each request that was sent; *metrics.Metrics is one.
+type Observer interface {
+	Write(kind, verb string, result metrics.WriteResult)
+}
+
+// Writer sends actions; nothing else in Tributary changes what stands of replicas. It is safe
+// for concurrent use.
+//
+// It uses the REST clients below the typed ones: those wait out a server's Retry-After inside
+// of the call, with the place held.
+type Writer struct {
+	session  func(context.Context) (Session, error)
+	instance string
+	observer Observer
+}
+
+// New returns a Writer for an installation. session is asked for each request.
+func New(session func(context.Context) (Session, error), instance string, observer Observer) *Writer {
+	return &Writer{session: session, instance: instance, observer: observer}
+}
+
+// Send sends one action, within the deadline of its lane. o is what is known to stand since,
+// or to be gone: what the answer showed, or where that says that something else stands than
+// the action was compared with, what a read shows. It is nil where nothing is known. The
+// error is nil or an *Error; Meaning says what to make of it.
+func (w *Writer) Send(ctx context.Context, a plan.Action) (o *cache.Object, err error) {
+	deadline := otherDeadline
+	if a.Lane() == plan.Removal {
+		deadline = removalDeadline
+	}
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	session, err := w.session(ctx)
+	if err == nil {
+		o, err = w.send(ctx, session.Clientset(), &a)
+	}
+	result := Meaning(err)
+	w.observer.Write(a.Kind.String(), a.Verb.String(), result)
+	if err == nil {
+		return o, nil
+	}
+	switch result {
+	case metrics.WriteConflict, metrics.WriteExists, metrics.WriteNotFound:
+		o = w.read(ctx, session, &a)
+	}
+	return o, &Error{Verb: a.Verb, Object: a.Object(), Result: result, Err: err}
+}
+
+// send makes the request of an action.
+func (w *Writer) send(ctx context.Context, client kubernetes.Interface, a *plan.Action) (*cache.Object, error) {
+	r := request(client, a)
+	if a.Verb == plan.Delete {
+		r = r.Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+			UID: new(types.UID(a.UID)), ResourceVersion: new(a.ResourceVersion),
+		}})
+	} else {
+		r = r.Body(object(a, w.instance))
+	}
+	answer, err := r.Do(ctx).Get()
+	if err != nil {
+		return nil, err
+	}
+	if o := cache.Decode(answer, w.instance); o != nil {
+		return o, nil
+	}
+	return gone(a), nil // the answer to a deletion that was done at once
+}
+
+// gone says that what the action was compared with does not stand any more; nil where that
+// was nothing.
+func gone(a *plan.Action) *cache.Object {
+	if a.UID == "" {
+		return nil
+	}
+	return &cache.Object{Object: a.Object(), Replica: a.Replica, UID: a.UID, Gone: true}
+}
+
+// read asks what stands under the object's name; nil where the cluster does not tell.
+func (w *Writer) read(ctx context.Context, session Session, a *plan.Action) *cache.Object {
+	answer, err := session.Ask(ctx, resources[a.Kind], syncer.Key{Namespace: a.Object().Namespace, Name: a.Name})
+	switch {
+	case err != nil:
+	case answer.State == kube.There:
+		return cache.Decode(answer.Object, w.instance)
+	case answer.State == kube.NotThere:
+		return gone(a)
+	}
+	return nil
+}
+
+var resources = map[plan.Kind]kube.Resource{
+	plan.KindNamespace: kube.Namespaces, plan.KindService: kube.Services,
+	plan.KindEndpoints: kube.Endpoints, plan.KindEndpointSlice: kube.EndpointSlices,
+}
+
+func request(client kubernetes.Interface, a *plan.Action) *rest.Request {
+	through := client.CoreV1().RESTClient()
+	if a.Kind == plan.KindEndpointSlice {
+		through = client.DiscoveryV1().RESTClient()
+	}
+	var r *rest.Request
+	switch a.Verb {
+	case plan.Create:
+		r = through.Post()
+	case plan.Update:
+		r = through.Put().Name(a.Name)
+	default:
+		r = through.Delete().Name(a.Name)
+	}
+	return r.MaxRetries(0).Resource(resources[a.Kind].Resource).NamespaceIfScoped(a.Replica.Namespace, a.Kind != plan.KindNamespace)
+}
+
+var _ Session = (*kube.Session)(nil)
