@@ -50,26 +50,12 @@ func (t *handTable) forget(service syncer.Key) {
 	}
 }
 
-func (h *hand) forgetRevisions() {
-	if h.endpoints != nil {
-		h.endpoints.Revision = 0
-	}
-	for _, v := range h.slices {
-		v.Revision = 0
-	}
-}
-
 // HandWritten are the replicated Services without a selector, in no order. Whether what is
 // written for them has been read is not known here: until it has, a Contribution lacks it.
 func (s *Store) HandWritten() iter.Seq[syncer.Key] { return maps.Keys(s.hand.of) }
 
-// SetEndpoints takes in Endpoints, unless they are older than what is known. Those of a
-// Service that does not need them are nothing.
+// SetEndpoints takes in Endpoints. Those of a Service that does not need them are nothing.
 func (s *Store) SetEndpoints(v Versioned[HandEndpoints]) []Dirty {
-	h := s.hand.of[v.Object.Key]
-	if h == nil || h.endpoints != nil && older(v.Revision, h.endpoints.Revision) {
-		return nil
-	}
 	return s.changeHand(v.Object.Key, func(h *hand) { h.endpoints = &v })
 }
 
@@ -82,9 +68,6 @@ func (s *Store) RemoveEndpoints(key syncer.Key) []Dirty {
 // leaves the one it was in, and so does one that a controller has made.
 func (s *Store) SetSlice(v Versioned[HandSlice]) []Dirty {
 	slice, service := v.Object.Key, v.Object.ServiceKey()
-	if held := s.slice(slice); held != nil && older(v.Revision, held.Revision) {
-		return nil
-	}
 	var left []Dirty
 	if former, owned := s.hand.owners[slice]; owned && (former != service || v.Object.Derived) {
 		left = s.RemoveSlice(slice)

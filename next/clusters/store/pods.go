@@ -9,9 +9,9 @@ import (
 	"tributary.dev/tributary/next/syncer"
 )
 
-// SetPod takes in a pod, unless it is older than what is known, and returns the replicas whose
-// contribution may have changed: none for a repetition, and for a change that the rules do not
-// look at. Whether the pod was ready before is remembered here, as long as it has its UID.
+// SetPod takes in a pod and returns the replicas whose contribution may have changed: none for
+// a repetition, and for a change that the rules do not look at. Whether the pod was ready
+// before is remembered here as long as it has its UID, beside what the caller knows of it.
 func (s *Store) SetPod(v Versioned[syncer.Pod]) []Dirty {
 	p := &v.Object
 	ns := s.namespace(p.Namespace)
@@ -19,18 +19,15 @@ func (s *Store) SetPod(v Versioned[syncer.Pod]) []Dirty {
 	if rec == nil {
 		return s.addPod(ns, p, v.Revision)
 	}
-	if older(v.Revision, rec.revision) {
-		return nil
-	}
 	rec.revision = v.Revision
 	var ip [1]syncer.PodIP
 	old := rec.view(&ip)
 	same := rec.hasUID(p.UID)
 	if same {
 		old.UID = p.UID
-		p.WasReady = old.WasReady || old.Ready && (!p.Ready || p.ReadySince > old.ReadySince)
+		p.WasReady = p.WasReady || old.WasReady || old.Ready && (!p.Ready || p.ReadySince > old.ReadySince)
 	} else {
-		old.UID, p.WasReady = string(rec.appendUID(nil)), false
+		old.UID = string(rec.appendUID(nil))
 	}
 	if old.Equal(p) {
 		return nil
@@ -39,7 +36,6 @@ func (s *Store) SetPod(v Versioned[syncer.Pod]) []Dirty {
 }
 
 func (s *Store) addPod(ns *namespace, p *syncer.Pod, revision uint64) []Dirty {
-	p.WasReady = false
 	rec := &record{name: strings.Clone(p.Name), revision: revision}
 	s.fill(rec, p)
 	ns.pods[rec.name] = rec

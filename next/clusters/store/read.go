@@ -65,6 +65,22 @@ func (s *Store) ServiceRevision(key syncer.Key) (revision uint64, ok bool) {
 	return 0, false
 }
 
+// EndpointsRevision is PodRevision for hand-written Endpoints.
+func (s *Store) EndpointsRevision(key syncer.Key) (revision uint64, ok bool) {
+	if h := s.hand.of[key]; h != nil && h.endpoints != nil {
+		return h.endpoints.Revision, true
+	}
+	return 0, false
+}
+
+// SliceRevision is PodRevision for a hand-written slice.
+func (s *Store) SliceRevision(key syncer.Key) (revision uint64, ok bool) {
+	if v := s.slice(key); v != nil {
+		return v.Revision, true
+	}
+	return 0, false
+}
+
 // Pods are the pods of a namespace, or of all for "", and the revisions at which they are
 // held, in no order. The Store must not be changed while they are walked; the same is true of
 // the three that follow.
@@ -117,6 +133,9 @@ func (s *Store) SliceKeys(in string) iter.Seq2[syncer.Key, uint64] {
 
 // Replicas are the replicas that the member gives something to, in no order.
 func (s *Store) Replicas() iter.Seq[syncer.Key] { return maps.Keys(s.replicas) }
+
+// Replicated reports whether there is a Service of a key that has a replica.
+func (s *Store) Replicated(key syncer.Key) bool { return s.replicas[key] != nil }
 
 // ReplicasOf are the replicas that a pod may be an endpoint of, sorted.
 func (s *Store) ReplicasOf(pod syncer.Key) []syncer.Key {

@@ -88,16 +88,12 @@ func (a *shape) equal(b *shape) bool {
 
 func sameRules(a, b syncer.Rules) bool { return a.Applies == b.Applies && slices.Equal(a.Then, b.Then) }
 
-// SetService takes in a Service, unless it is older than what is known, and returns its
-// replica if that may have changed.
+// SetService takes in a Service and returns its replica if that may have changed.
 func (s *Store) SetService(v Versioned[syncer.Service]) []Dirty {
 	ns := s.namespace(v.Object.Namespace)
 	svc := ns.services[v.Object.Name]
 	if svc == nil {
 		return s.addService(ns, &v)
-	}
-	if older(v.Revision, svc.revision) {
-		return nil
 	}
 	svc.revision = v.Revision
 	now := s.shapeOf(ns, &v.Object)

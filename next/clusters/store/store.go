@@ -19,7 +19,7 @@ type Options struct {
 	// computation.
 	Syncer syncer.Options
 	// Rules are those of the configuration that apply to a Service; nil: none does. It must be
-	// pure.
+	// pure; it is asked when a Service is set, and by Configure.
 	Rules func(*syncer.Service) syncer.Rules
 }
 
@@ -66,22 +66,6 @@ func (s *Store) Configure(options Options) []Dirty {
 		}
 	}
 	return d.sorted()
-}
-
-// ForgetRevisions has whatever comes next taken in, however low its revision: the member's
-// store went back.
-func (s *Store) ForgetRevisions() {
-	for _, ns := range s.namespaces {
-		for _, rec := range ns.pods {
-			rec.revision = 0
-		}
-		for _, svc := range ns.services {
-			svc.revision = 0
-		}
-	}
-	for _, h := range s.hand.of {
-		h.forgetRevisions()
-	}
 }
 
 // namespace returns the namespace of a name, which it makes if need be.

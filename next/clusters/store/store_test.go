@@ -177,40 +177,33 @@ func TestServiceEffects(t *testing.T) {
 	}
 }
 
-// TestWhatIsOlderIsNotTakenIn: an object is taken in unless it is older than what is known,
-// and whatever its revision once revisions are forgotten.
-func TestWhatIsOlderIsNotTakenIn(t *testing.T) {
+// TestRevisionsAreOthersMatter: what is set is taken in, at its revision.
+func TestRevisionsAreOthersMatter(t *testing.T) {
 	w := newWorld(t, Options{})
-	w.serve(aService("web", "web"))
-	at := func(revision uint64, ready bool) []Dirty {
-		p := aPod("p", "web", 1)
-		p.Ready = ready
-		return w.SetPod(Versioned[syncer.Pod]{Object: p, Revision: revision})
+	for _, revision := range []uint64{300, 20, 0} {
+		w.SetPod(Versioned[syncer.Pod]{Object: aPod("p", "web", byte(revision)), Revision: revision})
+		w.SetService(Versioned[syncer.Service]{Object: handMade("db"), Revision: revision})
+		w.SetEndpoints(written("db", revision, byte(revision)))
+		w.SetSlice(writtenSlice("db", "db-x", revision))
+		for kind, held := range map[string]func(syncer.Key) (uint64, bool){
+			"p": w.PodRevision, "db": w.EndpointsRevision, "db-x": w.SliceRevision,
+		} {
+			if got, ok := held(in(kind)); got != revision || !ok {
+				t.Errorf("%s is held at %d, want %d", kind, got, revision)
+			}
+		}
+		if got, ok := w.ServiceRevision(in("db")); got != revision || !ok {
+			t.Errorf("the Service is held at %d, want %d", got, revision)
+		}
+		w.expect("db", fmt.Sprint(byte(revision)))
 	}
-	at(200, true)
-	w.dirty("repeated", at(200, true))
-	w.dirty("older", at(199, false))
-	w.expect("web", "1")
-	w.dirty("as old, and read by other rules", at(200, false), change("web", syncer.Removal))
-	w.dirty("a revision that is no number", at(0, true), change("web", syncer.Addition))
-	at(300, true)
-	w.ForgetRevisions()
-	w.dirty("of a store that went back", at(20, false), change("web", syncer.Removal))
-	if revision, ok := w.PodRevision(in("p")); revision != 20 || !ok {
-		t.Errorf("held at %d", revision)
+	for kind, held := range map[string]func(syncer.Key) (uint64, bool){
+		"pod": w.PodRevision, "Service": w.ServiceRevision, "Endpoints": w.EndpointsRevision, "slice": w.SliceRevision,
+	} {
+		if _, ok := held(in("none")); ok {
+			t.Errorf("there is a revision of a %s that is not there", kind)
+		}
 	}
-
-	w.SetService(Versioned[syncer.Service]{Object: handMade("db"), Revision: 300})
-	w.dirty("an older Service", w.SetService(Versioned[syncer.Service]{Object: aService("db", "db"), Revision: 299}))
-	w.SetEndpoints(written("db", 300, 1))
-	w.SetSlice(writtenSlice("db", "db-x", 300, 2))
-	w.dirty("older Endpoints", w.SetEndpoints(written("db", 299)))
-	w.dirty("an older slice", w.SetSlice(writtenSlice("db", "db-x", 299)))
-	w.expect("db", "1, 2")
-	w.ForgetRevisions()
-	w.dirty("Endpoints of a store that went back", w.SetEndpoints(written("db", 9)), change("db", syncer.Removal))
-	w.dirty("a slice of it", w.SetSlice(writtenSlice("db", "db-x", 9)), change("db", syncer.Removal))
-	w.dirty("a Service of it", w.SetService(Versioned[syncer.Service]{Object: aService("db", "db"), Revision: 9}), change("db", syncer.Removal))
 }
 
 // TestWasReady: a pod that turned not ready is a doubtful one when it comes back, as long as
@@ -248,8 +241,8 @@ func TestWasReady(t *testing.T) {
 	p := aPod("q", "web", 2)
 	p.WasReady = true
 	w.pod(p)
-	if held, _, _ := w.Pod(in("q")); held.WasReady {
-		t.Error("a pod that is new was ready before")
+	if held, _, _ := w.Pod(in("q")); !held.WasReady {
+		t.Error("what the caller knows is lost")
 	}
 }
 

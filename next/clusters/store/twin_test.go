@@ -28,7 +28,7 @@ func newTwin(o Options) *twin {
 // setPod remembers of a pod whether it was ready, as long as it has its UID.
 func (t *twin) setPod(p syncer.Pod) {
 	old, had := t.pods[p.Key]
-	p.WasReady = had && old.UID == p.UID && (old.WasReady || old.Ready && !p.Ready || old.Ready && p.ReadySince > old.ReadySince)
+	p.WasReady = p.WasReady || had && old.UID == p.UID && (old.WasReady || old.Ready && !p.Ready || old.Ready && p.ReadySince > old.ReadySince)
 	t.pods[p.Key] = p
 }
 

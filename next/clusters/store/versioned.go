@@ -12,7 +12,9 @@ import (
 // Versioned is an object of a member as a value, with the revision it was read
 // at: metadata.resourceVersion as a number, 0 when it is none.
 type Versioned[T any] struct {
-	Object   T
+	Object T
+	// Revision is not judged by the Store: what is set is taken in. Whoever sets knows whether
+	// a list, an event or a read speaks, and at which revision.
 	Revision uint64
 	// Written is the second in which the API server last took a change of the object, by its
 	// own clock; 0: it does not say. The Store does not look at it.
@@ -29,10 +31,6 @@ func Revision(resourceVersion string) uint64 {
 	}
 	return n
 }
-
-// older reports whether what comes at a revision is older than what is known; an unknown
-// revision is not.
-func older(comes, known uint64) bool { return comes != 0 && comes < known }
 
 // HandEndpoints are the hand-written Endpoints of a Service without selector.
 type HandEndpoints struct {
