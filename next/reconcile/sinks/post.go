@@ -36,28 +36,24 @@ const (
 	resultServerError result = "server_error" // any other status
 	resultTimeout     result = "timeout"
 	resultUnreachable result = "unreachable" // no connection, or no HTTP
-	resultCredentials result = "credentials" // a file of auth is of no use
+	resultCredentials result = "credentials" // a file of auth, or the URL, is of no use
 	resultStopped     result = "stopped"     // this process leads no longer
 )
 
-// outcome is what became of a request.
+// outcome is what became of a request: err says what is wrong, for people, and pause how
+// long the receiver wants to be left alone.
 type outcome struct {
 	result result
-	// err says what is wrong, for people; nil when nothing is.
-	err error
-	// pause is how long the receiver wants to be left alone.
-	pause time.Duration
+	err    error
+	pause  time.Duration
 }
 
 const (
-	// requestTimeout bounds a request, maxRetryAfter how long a receiver may ask to be left alone.
-	requestTimeout = 10 * time.Second
-	maxRetryAfter  = 5 * time.Minute
+	// maxRetryAfter bounds how long a receiver may ask to be left alone.
+	maxRetryAfter = 5 * time.Minute
 	// maxHeaders bounds the head of an answer, drained what is read of its body so that the
-	// connection can be used again, and maxFile a file of auth.
-	maxHeaders = 64 << 10
-	drained    = 4 << 10
-	maxFile    = 1 << 20
+	// connection can be used again.
+	maxHeaders, drained = 64 << 10, 4 << 10
 )
 
 // client sends batches over HTTP. It is for one goroutine.
@@ -105,18 +101,21 @@ func judge(resp *http.Response, now time.Time) outcome {
 	status := resp.StatusCode
 	o := outcome{result: resultServerError, err: fmt.Errorf("it answers %d %s", status, http.StatusText(status))}
 	switch status {
+	case http.StatusUnauthorized:
+		o.err = fmt.Errorf("%w: these credentials are not the ones that it expects", o.err)
 	case http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		o.result = resultRefused
 	case http.StatusTooManyRequests:
 		o.result = resultThrottled
-	}
-	switch {
-	case status >= 200 && status < 300:
-		return outcome{result: resultOK}
-	case status >= 300 && status < 400:
-		o.err = fmt.Errorf("%w elsewhere, which is not followed: write the URL that it means", o.err)
-	case o.result == resultThrottled || status == http.StatusServiceUnavailable:
+		fallthrough
+	case http.StatusServiceUnavailable:
 		o.pause = retryAfter(resp.Header.Get("Retry-After"), now)
+	}
+	switch status / 100 {
+	case 2:
+		return outcome{result: resultOK}
+	case 3:
+		o.err = fmt.Errorf("%w elsewhere, which is not followed: write the URL that it means", o.err)
 	}
 	return o
 }
@@ -152,16 +151,16 @@ func failure(ctx context.Context, err error) outcome {
 
 // prepare reads the files, and makes another client where they are others than before.
 func (c *client) prepare() (token string, err error) {
-	var texts [4]string
+	var texts [4][]byte
 	for i, path := range []string{c.auth.BearerTokenFile, c.auth.CAFile, c.auth.CertFile, c.auth.KeyFile} {
 		if path == "" {
 			continue
 		}
-		if texts[i], err = readFile(path); err != nil {
+		if texts[i], err = os.ReadFile(path); err != nil {
 			return "", err
 		}
 	}
-	if used := strings.Join(texts[1:], "\x00"); c.http == nil || used != c.used {
+	if used := string(bytes.Join(texts[1:], []byte{0})); c.http == nil || used != c.used {
 		config, err := c.tls(texts[1], texts[2], texts[3])
 		if err != nil {
 			return "", err
@@ -169,36 +168,23 @@ func (c *client) prepare() (token string, err error) {
 		c.close()
 		c.used, c.http = used, newHTTP(config)
 	}
-	token = strings.TrimSpace(texts[0])
+	token = string(bytes.TrimSpace(texts[0]))
 	if c.auth.BearerTokenFile != "" && (token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })) {
 		return "", fmt.Errorf("%s holds no token: one line of printable characters", c.auth.BearerTokenFile)
 	}
 	return token, nil
 }
 
-func readFile(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile))
-	if err != nil {
-		return "", fmt.Errorf("read %s: %w", path, err)
-	}
-	return string(data), nil
-}
-
-func (c *client) tls(ca, cert, key string) (*tls.Config, error) {
+func (c *client) tls(ca, cert, key []byte) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.auth.CAFile != "" {
 		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM([]byte(ca)) {
+		if !config.RootCAs.AppendCertsFromPEM(ca) {
 			return nil, fmt.Errorf("%s holds no certificate in PEM", c.auth.CAFile)
 		}
 	}
 	if c.auth.CertFile != "" {
-		pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+		pair, err := tls.X509KeyPair(cert, key)
 		if err != nil {
 			return nil, fmt.Errorf("%s and %s are no certificate with its key", c.auth.CertFile, c.auth.KeyFile)
 		}
@@ -224,13 +210,9 @@ func newHTTP(config *tls.Config) *http.Client {
 func Check(ctx context.Context, url string, a Auth) error {
 	c := client{url: url, auth: a}
 	defer c.close()
-	switch o := c.send(ctx, http.MethodHead, nil); o.result {
-	case resultCredentials, resultTimeout, resultUnreachable:
-		return o.err
-	default:
-		if o.err != nil && strings.Contains(o.err.Error(), " 401 ") {
-			return errors.New("it answers 401: these credentials are not the ones that it expects")
-		}
+	o := c.send(ctx, http.MethodHead, nil)
+	if o.result == resultServerError && !strings.Contains(o.err.Error(), "credentials") {
+		return nil
 	}
-	return nil
+	return o.err
 }

@@ -4,57 +4,91 @@
 package sinks
 
 import (
+	"bytes"
 	"cmp"
-	"net/netip"
+	"encoding/json"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"tributary.dev/tributary/next/syncer"
 )
 
-// Service is what a receiver is told of a replica. It is never changed once it was handed over.
+// The types of events, and the media type of a batch of them.
+const (
+	typeUpdated   = "dev.tributary.service.updated.v1"
+	typeDeleted   = "dev.tributary.service.deleted.v1"
+	typeInventory = "dev.tributary.inventory.v1"
+	mediaType     = "application/cloudevents-batch+json"
+)
+
+// Service is what receivers are told of a replica. It is never changed.
 type Service struct {
-	// Labels are those of the replica's Service, for selectors.
-	Labels map[string]string
-	// Endpoints are sorted by address, cluster and ports.
-	Endpoints []Endpoint
+	labels    map[string]string
+	endpoints json.RawMessage
+	ready     map[string]bool // by ip:port; an endpoint without ports by its address
 }
 
-// Endpoint is one address of a Service with the ports that it serves there.
+// Endpoint is one address of a Service with the ports that it serves there, as it is told.
 type Endpoint struct {
-	Addr    netip.Addr
-	Cluster string
-	Zone    string
-	Ports   []syncer.Port
-	// Conditions as EndpointSlices define them.
-	Ready, Serving, Terminating bool
+	Address     string `json:"address"`
+	Ports       []Port `json:"ports"`
+	Cluster     string `json:"cluster"`
+	Zone        string `json:"zone,omitempty"`
+	Ready       bool   `json:"ready"`
+	Serving     bool   `json:"serving"`
+	Terminating bool   `json:"terminating"`
 }
 
-// NewService sorts the endpoints, which become its own.
+// Port is one port of an endpoint.
+type Port struct {
+	Name        string `json:"name,omitempty"`
+	Port        int32  `json:"port"`
+	Protocol    string `json:"protocol"`
+	AppProtocol string `json:"appProtocol,omitempty"`
+}
+
+// NewService makes what is told of a replica whose Service has the labels. The endpoints
+// may come in any order, and become its own.
 func NewService(labels map[string]string, endpoints []Endpoint) *Service {
 	slices.SortFunc(endpoints, func(a, b Endpoint) int {
-		return cmp.Or(a.Addr.Compare(b.Addr), strings.Compare(a.Cluster, b.Cluster), slices.CompareFunc(a.Ports, b.Ports, comparePorts))
+		return cmp.Or(strings.Compare(a.Address, b.Address), strings.Compare(a.Cluster, b.Cluster), slices.CompareFunc(a.Ports, b.Ports, func(a, b Port) int {
+			return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Port, b.Port), strings.Compare(a.Protocol, b.Protocol))
+		}))
 	})
-	return &Service{Labels: labels, Endpoints: endpoints}
+	s := &Service{labels: labels, endpoints: marshal(endpoints), ready: make(map[string]bool, len(endpoints))}
+	for i := range endpoints {
+		e := &endpoints[i]
+		if len(e.Ports) == 0 {
+			s.ready[e.Address] = s.ready[e.Address] || e.Ready
+		}
+		for _, p := range e.Ports {
+			at := net.JoinHostPort(e.Address, strconv.Itoa(int(p.Port)))
+			s.ready[at] = s.ready[at] || e.Ready
+		}
+	}
+	return s
 }
 
-func comparePorts(a, b syncer.Port) int {
-	return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Number, b.Number), strings.Compare(a.Protocol, b.Protocol))
+func marshal(plain any) json.RawMessage {
+	text, err := json.Marshal(plain)
+	if err != nil {
+		panic("JSON of plain values: " + err.Error())
+	}
+	return text
 }
 
 // equal reports whether two Services are the same to a receiver; nil is one that is not there.
 func (s *Service) equal(o *Service) bool {
-	if s == nil || o == nil || s == o {
+	if s == nil || o == nil {
 		return s == o
 	}
-	return slices.EqualFunc(s.Endpoints, o.Endpoints, func(a, b Endpoint) bool {
-		return a.Addr == b.Addr && a.Cluster == b.Cluster && a.Zone == b.Zone && slices.Equal(a.Ports, b.Ports) &&
-			a.Ready == b.Ready && a.Serving == b.Serving && a.Terminating == b.Terminating
-	})
+	return bytes.Equal(s.endpoints, o.endpoints)
 }
 
-// delta says what differs for traffic between two states of a Service, as ip:port (an
-// endpoint without ports as its address), sorted. No list is nil.
+// delta says what differs for traffic between two states of a Service, sorted. No list is nil.
 type delta struct {
 	Added     []string `json:"added"`
 	Removed   []string `json:"removed"`
@@ -62,13 +96,16 @@ type delta struct {
 	Unreadied []string `json:"unreadied"`
 }
 
-// takesAway reports whether less can be sent somewhere than before.
-func (d *delta) takesAway() bool { return len(d.Removed)+len(d.Unreadied) > 0 }
-
 // deltaOf is what differs from one state to another; nil is a Service that is not there.
 func deltaOf(from, to *Service) delta {
 	d := delta{[]string{}, []string{}, []string{}, []string{}}
-	was, is := from.spots(), to.spots()
+	var was, is map[string]bool
+	if from != nil {
+		was = from.ready
+	}
+	if to != nil {
+		is = to.ready
+	}
 	for at, ready := range was {
 		now, stays := is[at]
 		switch {
@@ -91,21 +128,49 @@ func deltaOf(from, to *Service) delta {
 	return d
 }
 
-// spots are the ip:ports of a Service, and whether each is ready.
-func (s *Service) spots() map[string]bool {
-	if s == nil {
-		return nil
+// event is one of CloudEvents 1.0 in its JSON format.
+type event struct {
+	SpecVersion string          `json:"specversion"`
+	ID          string          `json:"id"`
+	Source      string          `json:"source"`
+	Type        string          `json:"type"`
+	Subject     string          `json:"subject,omitempty"`
+	Time        string          `json:"time"`
+	ContentType string          `json:"datacontenttype"`
+	Data        json.RawMessage `json:"data"`
+}
+
+// document is what a Service is now, and what changed since it was last acknowledged.
+type document struct {
+	Generation int64           `json:"generation"`
+	Namespace  string          `json:"namespace"`
+	Name       string          `json:"name"`
+	Deleted    bool            `json:"deleted"`
+	Endpoints  json.RawMessage `json:"endpoints"`
+	Changes    delta           `json:"changes"`
+}
+
+// inventory names all Services that there are, as NAMESPACE/NAME, sorted.
+type inventory struct {
+	Generation int64    `json:"generation"`
+	Services   []string `json:"services"`
+}
+
+// event makes an event of the sink. generation is in data, too.
+func (s *sink) event(kind, subject string, generation int64, at time.Time, data any) []byte {
+	return marshal(event{
+		SpecVersion: "1.0", ID: s.spec.Name + "/" + strconv.FormatInt(generation, 10), Source: "/tributary/" + s.opts.Instance, Type: kind, Subject: subject,
+		Time: at.UTC().Format("2006-01-02T15:04:05.000Z"), ContentType: "application/json", Data: marshal(data),
+	})
+}
+
+// document makes the event that tells of a Service.
+func (s *sink) document(key syncer.Key, is *state, generation int64, at time.Time) []byte {
+	kind, d := typeDeleted, document{
+		Generation: generation, Namespace: key.Namespace, Name: key.Name, Deleted: true, Endpoints: json.RawMessage("[]"), Changes: deltaOf(is.acked, is.now),
 	}
-	out := make(map[string]bool, len(s.Endpoints))
-	for i := range s.Endpoints {
-		e := &s.Endpoints[i]
-		if len(e.Ports) == 0 {
-			out[e.Addr.String()] = out[e.Addr.String()] || e.Ready
-		}
-		for _, p := range e.Ports {
-			at := netip.AddrPortFrom(e.Addr, uint16(p.Number)).String()
-			out[at] = out[at] || e.Ready
-		}
+	if is.now != nil {
+		kind, d.Deleted, d.Endpoints = typeUpdated, false, is.now.endpoints
 	}
-	return out
+	return s.event(kind, key.String(), generation, at, d)
 }

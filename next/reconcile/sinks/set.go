@@ -4,10 +4,8 @@
 package sinks
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
-	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -15,21 +13,32 @@ import (
 	"tributary.dev/tributary/next/syncer"
 )
 
-// Options set up a Set.
+// Options set up a Set. All fields must be set.
 type Options struct {
 	// Instance is the name of the installation, Version that of the product.
 	Instance, Version string
 	// Hold is leader.Permit.Hold.
 	Hold func(context.Context) (bounded context.Context, release func(), ok bool)
-	// Complete reports whether all replicas that there are have been told: only then an
-	// inventory is one.
-	Complete func() bool
-	// Observe is told about each request; it must not wait. nil: nobody is.
+	// Observe is told about each request; it must not wait.
 	Observe func(sink, result string, took time.Duration)
 	Logger  *slog.Logger
 }
 
-func (o *Options) source() string { return "/tributary/" + o.Instance }
+// Spec is what one sink is to be.
+type Spec struct {
+	// Name tells it from others, URL is where requests go.
+	Name, URL string
+	Auth      Auth
+	// Selects says which replicas it is told of, by name and labels of the replica's Service.
+	Selects func(replica syncer.Key, labels map[string]string) bool
+	// Window is how long a Service that differs gathers changes, RemovalWindow the same
+	// where the difference takes something away.
+	Window, RemovalWindow time.Duration
+	// Rate is how many requests may begin in a second; more than 0.
+	Rate float64
+	// Config identifies all of the above: one of another Config is another sink.
+	Config string
+}
 
 // Status is how a sink stands.
 type Status struct {
@@ -55,75 +64,70 @@ type Set struct {
 	opts Options
 
 	mu sync.Mutex
-	// All below is guarded by mu: leading is the context of Run, nil out of it, and group
-	// what runs in it.
-	sinks   []*sink
-	stops   map[*sink]context.CancelFunc
-	leading context.Context //nolint:containedctx // sinks come and go while Run runs
-	group   sync.WaitGroup
+	// All below is guarded by mu: start runs a sink, nil out of Run, and group is what runs.
+	sinks []*sink
+	stops map[*sink]context.CancelFunc
+	start func(*sink)
+	group sync.WaitGroup
 }
 
 // New returns a Set without sinks.
-func New(o Options) *Set {
-	if o.Observe == nil {
-		o.Observe = func(string, string, time.Duration) {}
-	}
-	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return &Set{opts: o, stops: map[*sink]context.CancelFunc{}}
-}
+func New(o Options) *Set { return &Set{opts: o, stops: map[*sink]context.CancelFunc{}} }
 
 // Configure makes the sinks what they are to be. One that is new, or has changed, knows
 // nothing until all replicas were told again.
 func (s *Set) Configure(specs []Spec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var next []*sink
+	former := s.sinks
+	s.sinks = nil
 	for _, spec := range specs {
-		at := slices.IndexFunc(s.sinks, func(is *sink) bool { return is.spec.Name == spec.Name && is.spec.Config == spec.Config })
+		at := slices.IndexFunc(former, func(is *sink) bool { return is.spec.Name == spec.Name && is.spec.Config == spec.Config })
 		if at >= 0 {
-			next = append(next, s.sinks[at])
+			s.sinks = append(s.sinks, former[at])
 			continue
 		}
 		one := newSink(spec, &s.opts)
-		next = append(next, one)
-		s.lockedStart(one)
-	}
-	for _, is := range s.sinks {
-		if stop := s.stops[is]; stop != nil && !slices.Contains(next, is) {
-			stop()
-			delete(s.stops, is)
+		s.sinks = append(s.sinks, one)
+		if s.start != nil {
+			s.start(one)
 		}
 	}
-	s.sinks = next
-}
-
-func (s *Set) lockedStart(one *sink) {
-	if s.leading == nil {
-		return
+	for _, one := range former {
+		if stop := s.stops[one]; stop != nil && !slices.Contains(s.sinks, one) {
+			stop()
+			delete(s.stops, one)
+		}
 	}
-	ctx, stop := context.WithCancel(s.leading)
-	s.stops[one] = stop
-	s.group.Go(func() { one.run(ctx) })
 }
 
 // Run tells the receivers until ctx is done, and returns when nothing is told any more.
-func (s *Set) Run(ctx context.Context) {
+// complete reports whether all replicas that there are have been told: only then an inventory
+// is one.
+func (s *Set) Run(ctx context.Context, complete func() bool) {
 	s.mu.Lock()
-	s.leading = ctx
+	s.start = func(one *sink) {
+		running, stop := context.WithCancel(ctx)
+		s.stops[one] = stop
+		s.group.Go(func() { one.run(running, complete) })
+	}
 	for _, one := range s.sinks {
-		s.lockedStart(one)
+		s.start(one)
 	}
 	s.mu.Unlock()
 	<-ctx.Done()
 	s.mu.Lock()
-	s.leading = nil
+	s.start = nil
+	for _, stop := range s.stops {
+		stop()
+	}
 	clear(s.stops)
 	s.mu.Unlock()
 	s.group.Wait()
 }
 
-// Wanted reports whether anybody is told.
-func (s *Set) Wanted() bool {
+// Any reports whether there is a sink.
+func (s *Set) Any() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sinks) > 0
@@ -135,7 +139,7 @@ func (s *Set) Tell(key syncer.Key, now *Service) {
 	defer s.mu.Unlock()
 	at := time.Now()
 	for _, one := range s.sinks {
-		if now == nil || !one.spec.Selects(key, now.Labels) {
+		if now == nil || !one.spec.Selects(key, now.labels) {
 			one.tell(key, nil, at)
 			continue
 		}
@@ -160,12 +164,8 @@ func (s *sink) is(now time.Time) Status {
 	defer s.mu.Unlock()
 	out := s.status
 	out.Services, out.Pending = len(s.services), len(s.pending)
-	if where, err := url.Parse(s.spec.URL); err == nil { // a query may hold a secret
-		where.RawQuery, where.User, where.Fragment = "", nil, ""
-		out.URL = where.String()
-	}
 	for _, is := range s.pending {
-		if is.refusals.Duration > 0 {
+		if is.refused.Duration > 0 {
 			out.Refused++
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -21,32 +22,15 @@ import (
 
 const (
 	// maxBytes bounds a request that tells of more than one Service, maxBatch of how many it tells.
-	maxBytes = 1 << 20
-	maxBatch = 1000
+	maxBytes, maxBatch = 1 << 20, 1000
 	// inventoryEvery is the time between two inventories.
 	inventoryEvery = 10 * time.Minute
-	// landing is how long a request in flight may take when leadership ends.
-	landing = 500 * time.Millisecond
+	// requestTimeout bounds a request, landing one in flight when leadership ends.
+	requestTimeout, landing = 10 * time.Second, 500 * time.Millisecond
 	// The pauses after failures of a receiver, and those of a Service that it refuses.
 	pauseFirst, pauseMax     = 500 * time.Millisecond, 30 * time.Second
 	refusedFirst, refusedMax = 5 * time.Second, 2 * time.Minute
 )
-
-// Spec is what one sink is to be.
-type Spec struct {
-	// Name tells it from others, URL is where requests go.
-	Name, URL string
-	Auth      Auth
-	// Selects says which replicas it is told of, by name and labels of the replica's Service.
-	Selects func(replica syncer.Key, labels map[string]string) bool
-	// Window is how long a Service that differs gathers changes, RemovalWindow the same
-	// where the difference takes something away.
-	Window, RemovalWindow time.Duration
-	// Rate is how many requests may begin in a second; more than 0.
-	Rate float64
-	// Config identifies all of the above: one of another Config is another sink.
-	Config string
-}
 
 // state is what a sink knows of one Service.
 type state struct {
@@ -58,24 +42,28 @@ type state struct {
 	// the difference takes something away.
 	due   time.Time
 	takes bool
-	// refusals are the pauses of one that the receiver refuses; zero: it does not.
-	refusals wait.Backoff
+	// refused are the pauses of one that the receiver refuses; without a Duration: it does not.
+	refused wait.Backoff
 }
 
-// sink tells one receiver. Its fields but those under mu are of the goroutine that runs it.
+// sink tells one receiver.
 type sink struct {
 	spec   Spec
 	opts   *Options
 	logger *slog.Logger
-	client *client
 	wake   chan struct{} // signalled when something may be due
-	// next is when the next request may begin, limit how many Services it may tell.
+	client interface {
+		send(ctx context.Context, method string, body []byte) outcome
+		close()
+	}
+
+	// Of the goroutine in run: when the next request may begin, and how many Services it may tell.
 	next    time.Time
 	limit   int
 	backoff wait.Backoff
 
 	mu sync.Mutex
-	// All below is guarded by mu. pending are those of services that have a due.
+	// All below is guarded by mu; pending are the services that have a due.
 	services, pending map[syncer.Key]*state
 	inventory         time.Time // when the next one is due
 	generation        int64
@@ -83,11 +71,16 @@ type sink struct {
 }
 
 func newSink(spec Spec, o *Options) *sink {
-	return &sink{
+	s := &sink{
 		spec: spec, opts: o, logger: o.Logger.With("sink", spec.Name), wake: make(chan struct{}, 1), limit: maxBatch, backoff: pauses(pauseFirst, pauseMax),
 		client:   &client{url: spec.URL, agent: "tributary/" + o.Version, auth: spec.Auth},
 		services: map[syncer.Key]*state{}, pending: map[syncer.Key]*state{}, status: Status{Name: spec.Name, State: "standby"},
 	}
+	if where, err := url.Parse(spec.URL); err == nil { // a query may hold a secret
+		where.RawQuery, where.User, where.Fragment = "", nil, ""
+		s.status.URL = where.String()
+	}
+	return s
 }
 
 func pauses(first, most time.Duration) wait.Backoff {
@@ -100,16 +93,13 @@ func (s *sink) tell(key syncer.Key, now *Service, at time.Time) {
 	defer s.mu.Unlock()
 	is := s.services[key]
 	if is == nil {
-		if now == nil {
-			return
-		}
 		is = &state{known: true}
-		s.services[key] = is
 	}
 	if is.now.equal(now) {
 		return
 	}
-	is.now, is.refusals = now, wait.Backoff{}
+	s.services[key] = is
+	is.now, is.refused = now, wait.Backoff{}
 	s.lockedSchedule(key, is, at)
 	select {
 	case s.wake <- struct{}{}:
@@ -117,33 +107,32 @@ func (s *sink) tell(key syncer.Key, now *Service, at time.Time) {
 	}
 }
 
-// lockedSchedule decides when a Service is told. A window begins with the first change that
-// is in it, and a removal does not wait for one that has begun.
+// lockedSchedule decides when a Service is told. A window begins with the first change in it;
+// a removal does not wait for one that another change has begun.
 func (s *sink) lockedSchedule(key syncer.Key, is *state, at time.Time) {
-	d := delta{}
-	if is.known {
-		d = deltaOf(is.acked, is.now)
-	}
-	takes, window := d.takesAway() || is.now == nil, s.spec.Window
+	d := deltaOf(is.acked, is.now)
+	takes, window := is.now == nil || len(d.Removed)+len(d.Unreadied) > 0, s.spec.Window
 	if takes {
 		window = s.spec.RemovalWindow
 	}
 	switch {
-	case is.known && is.acked.equal(is.now):
-		is.due = time.Time{}
-	case !is.known:
+	case !is.known && (is.due.IsZero() || is.due.After(at)):
 		is.due = at
-	case is.due.IsZero(), takes != is.takes:
+	case !is.known:
+	case is.acked.equal(is.now):
+		is.due = time.Time{}
+	case is.due.IsZero() || takes != is.takes:
 		is.due = at.Add(window)
 	}
-	if is.takes = takes; !is.due.IsZero() {
+	is.takes = takes
+	switch {
+	case !is.due.IsZero():
 		s.pending[key] = is
 		return
-	}
-	delete(s.pending, key)
-	if is.now == nil {
+	case is.now == nil:
 		delete(s.services, key)
 	}
+	delete(s.pending, key)
 }
 
 // begin forgets what was acknowledged: another process may have told something else since.
@@ -151,23 +140,19 @@ func (s *sink) begin(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, is := range s.services {
-		if is.known = false; is.now == nil {
-			delete(s.services, key)
-			delete(s.pending, key)
-			continue
-		}
+		is.known = is.now == nil // which the inventory tells
+		is.acked = nil
 		s.lockedSchedule(key, is, at)
 	}
 	s.inventory, s.status.State = at, "live"
 }
 
 // run tells the receiver until ctx is done.
-func (s *sink) run(ctx context.Context) {
+func (s *sink) run(ctx context.Context, complete func() bool) {
 	s.begin(time.Now())
-	defer s.note(func(st *Status) { st.State = "standby" })
 	defer s.client.close()
 	for ctx.Err() == nil {
-		timer := time.NewTimer(s.step(ctx))
+		timer := time.NewTimer(s.step(ctx, complete))
 		select {
 		case <-ctx.Done():
 		case <-s.wake:
@@ -175,16 +160,19 @@ func (s *sink) run(ctx context.Context) {
 		}
 		timer.Stop()
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status.State = "standby"
 }
 
 // step makes a request, if one is due, and returns for how long there is nothing to do unless
 // something happens.
-func (s *sink) step(ctx context.Context) time.Duration {
+func (s *sink) step(ctx context.Context, complete func() bool) time.Duration {
 	now := time.Now()
 	if rest := s.next.Sub(now); rest > 0 {
 		return rest
 	}
-	batch, events, rest := s.take(now)
+	batch, events, rest := s.take(now, complete)
 	if len(events) == 0 {
 		return rest
 	}
@@ -202,7 +190,7 @@ func (s *sink) post(ctx context.Context, body []byte) outcome {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(landing, cancel) })()
 	bound, release, held := s.opts.Hold(flight)
 	if !held {
-		return outcome{result: resultStopped, pause: pauseFirst}
+		return outcome{result: resultStopped}
 	}
 	defer release()
 	return s.client.send(bound, http.MethodPost, body)
@@ -217,11 +205,11 @@ type told struct {
 
 // take makes the events of the next request: the inventory when it is due, else Services,
 // those first of which something is taken away.
-func (s *sink) take(now time.Time) (batch []told, events [][]byte, rest time.Duration) {
+func (s *sink) take(now time.Time, complete func() bool) (batch []told, events [][]byte, rest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.generation = max(s.generation+1, now.UnixMicro())
-	if !now.Before(s.inventory) && s.opts.Complete() {
+	if !now.Before(s.inventory) && complete() {
 		return nil, [][]byte{s.lockedInventory(now)}, 0
 	}
 	rest = max(time.Second, s.inventory.Sub(now))
@@ -240,21 +228,19 @@ func (s *sink) take(now time.Time) (batch []told, events [][]byte, rest time.Dur
 	})
 	batch = batch[:min(len(batch), s.limit)]
 	for i, size := 0, 0; i < len(batch); i++ {
-		t := &batch[i]
-		kind, d := newDocument(t.key, t.is.acked, t.now, s.generation)
-		text := newEvent(s.opts.source(), s.spec.Name, kind, t.key.String(), s.generation, now, d)
+		text := s.document(batch[i].key, batch[i].is, s.generation, now)
 		if size += len(text); size > maxBytes && i > 0 {
-			batch = batch[:i]
-			break
+			return batch[:i], events, 0
 		}
 		events = append(events, text)
+		batch[i].is.known = false // until there is an answer
 		s.generation++
 	}
 	return batch, events, rest
 }
 
-// lockedInventory names all Services, and makes those that are as they were acknowledged be
-// told once more: a receiver may have lost them.
+// lockedInventory names all Services, and has those that are as they were acknowledged told
+// once more: a receiver may have lost them.
 func (s *sink) lockedInventory(now time.Time) []byte {
 	all := inventory{Generation: s.generation, Services: []string{}}
 	for key, is := range s.services {
@@ -268,19 +254,18 @@ func (s *sink) lockedInventory(now time.Time) []byte {
 	}
 	slices.Sort(all.Services)
 	s.inventory = now.Add(inventoryEvery)
-	return newEvent(s.opts.source(), s.spec.Name, typeInventory, "", s.generation, now, all)
+	return s.event(typeInventory, "", s.generation, now, all)
 }
 
 // land takes what became of a request.
 func (s *sink) land(batch []told, o outcome, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range batch {
-		is := batch[i].is
-		if is.known = o.result == resultOK; is.known {
-			is.acked, is.refusals, is.due = batch[i].now, wait.Backoff{}, time.Time{}
+	for _, t := range batch {
+		if t.is.known = o.result == resultOK; t.is.known {
+			t.is.acked, t.is.refused, t.is.due = t.now, wait.Backoff{}, time.Time{}
 		}
-		s.lockedSchedule(batch[i].key, is, now)
+		s.lockedSchedule(t.key, t.is, now)
 	}
 	was := s.status.State
 	s.status.Requests++
@@ -292,21 +277,20 @@ func (s *sink) land(batch []told, o outcome, now time.Time) {
 		}
 		return
 	}
-	if len(batch) == 0 { // the inventory
+	s.status.Failures++
+	if len(batch) == 0 {
 		s.inventory = now
 	}
-	s.status.Failures++
-	if o.result == resultStopped {
+	switch {
+	case o.result == resultStopped:
 		s.next = now.Add(pauseFirst)
 		return
-	}
-	s.status.State, s.status.LastError = "failing", o.err.Error()
-	if o.result == resultRefused && len(batch) > 0 {
+	case o.result == resultRefused && len(batch) > 0:
 		s.lockedRefused(batch, o, now)
-		return
+	default:
+		s.next = now.Add(max(s.backoff.Step(), o.pause))
 	}
-	s.next = now.Add(max(s.backoff.Step(), o.pause))
-	if was != "failing" {
+	if s.status.State, s.status.LastError = "failing", o.err.Error(); was != "failing" {
 		s.logger.Warn("the receiver does not acknowledge; it is told the newest state when it does", "result", string(o.result), "error", o.err)
 	}
 }
@@ -318,15 +302,9 @@ func (s *sink) lockedRefused(batch []told, o outcome, now time.Time) {
 		return
 	}
 	is := batch[0].is
-	if is.refusals.Duration == 0 {
-		is.refusals = pauses(refusedFirst, refusedMax)
-		s.logger.Warn("the receiver refuses a Service, which is left alone for a while; others are told", "service", batch[0].key.String(), "error", o.err)
+	if is.refused.Duration == 0 {
+		is.refused = pauses(refusedFirst, refusedMax)
+		s.logger.Warn("the receiver refuses a Service, which is left alone for a while", "service", batch[0].key.String(), "error", o.err)
 	}
-	is.due = now.Add(is.refusals.Step())
-}
-
-func (s *sink) note(change func(*Status)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change(&s.status)
+	is.due = now.Add(is.refused.Step())
 }
