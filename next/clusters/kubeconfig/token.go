@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -19,16 +18,17 @@ import (
 // AccountToken is what a service account's token says of itself.
 type AccountToken struct {
 	Namespace, Account string
-	// UID is the account's: a token ends with the account that it was given to, though another gets its name.
+	// UID is the account's: a token ends with the account that it was given to, though
+	// another gets its name.
 	UID             types.UID
 	Issued, Expires time.Time
 }
 
-// RenewAt is when Tributary begins to ask for another: when the last third of its life begins.
+// RenewAt is when Tributary begins to ask for another: at the last third of its life.
 func (t AccountToken) RenewAt() time.Time { return t.Expires.Add(-t.Expires.Sub(t.Issued) / 3) }
 
-// ParseAccountToken reads a token that the TokenRequest API gave. False for every other: a password, or a token that
-// does not expire. Nothing is verified, the API server does that.
+// ParseAccountToken reads a token that the TokenRequest API gave. False for every other: a
+// password, or a token that does not expire. Nothing is verified, the API server does that.
 func ParseAccountToken(token string) (AccountToken, bool) {
 	var claims struct {
 		Issued     int64 `json:"iat"`
@@ -50,7 +50,8 @@ func ParseAccountToken(token string) (AccountToken, bool) {
 	}, true
 }
 
-// WithToken is the kubeconfig with another token in the user of a context, the current one if it is empty.
+// WithToken is the kubeconfig with another token in the user of a context, the current one
+// if it is empty.
 func WithToken(data []byte, context, token string) ([]byte, error) {
 	file, err := clientcmd.Load(data)
 	if err != nil {
@@ -74,7 +75,8 @@ func WithToken(data []byte, context, token string) ([]byte, error) {
 	return out, nil
 }
 
-// ReplaceFile puts a file in place at once, for its owner alone: a reader sees the old content or the new.
+// ReplaceFile puts a file in place at once, for its owner alone: a reader sees the old
+// content or the new.
 func ReplaceFile(path string, data []byte) error {
 	next, err := os.CreateTemp(besides(path))
 	if err != nil {
@@ -91,51 +93,33 @@ func ReplaceFile(path string, data []byte) error {
 	return notReplaced(path, err)
 }
 
-// Replaceable reports why ReplaceFile cannot put a file there, by making another beside it. That goes at once.
+// Replaceable reports why ReplaceFile cannot put a file there, by making another beside it,
+// which goes at once.
 func Replaceable(path string) error {
 	next, err := os.CreateTemp(besides(path))
 	if err == nil {
 		err = errors.Join(next.Close(), os.Remove(next.Name()))
 	}
-	if err == nil {
-		err = mounted(path, next.Name())
-	}
 	return notReplaced(path, err)
 }
 
-// mounted is why nothing can be renamed to a file that is a mount of its own, as in a container that was given it alone: a
-// second name of it, a free one beside it, would cross the mount.
-func mounted(path, free string) error {
-	err := os.Link(path, free)
-	switch {
-	case err == nil:
-		return os.Remove(free)
-	case errors.Is(err, syscall.EXDEV):
-		return syscall.EBUSY
-	}
-	return nil // it is not there, or the file system has no such names
-}
-
-// besides is the directory of a file and the pattern of what is made there before it gets the file's name.
+// besides is the directory of a file and the pattern of what is made there before it gets
+// the file's name.
 func besides(path string) (dir, pattern string) {
 	return filepath.Dir(path), "." + filepath.Base(path) + "-*"
 }
 
-// notReplaced names the file that was meant, not the one beside it: that has another name at each try.
+// notReplaced names the file that was meant, not the one beside it, which has another name
+// at each try.
 func notReplaced(path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var named *fs.PathError
-	var renamed *os.LinkError
-	switch {
-	case errors.As(err, &named):
-		err = named.Err
-	case errors.As(err, &renamed):
-		err = renamed.Err
+	if of, is := errors.AsType[*fs.PathError](err); is {
+		err = of.Err
 	}
-	if errors.Is(err, syscall.EBUSY) {
-		return fmt.Errorf("replace %s, which is mounted by itself; mount its directory: %w", path, err)
+	if of, is := errors.AsType[*os.LinkError](err); is {
+		err = of.Err
 	}
-	return fmt.Errorf("replace %s, whose directory must be writable: %w", path, err)
+	return fmt.Errorf("replace %s, which must not be mounted by itself, and whose directory must be writable: %w", path, err)
 }

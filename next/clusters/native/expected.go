@@ -5,7 +5,6 @@ package native
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"tributary.dev/tributary/next/syncer"
@@ -23,19 +22,11 @@ type Expected struct {
 // computed by upstream's rules alone, from pods as the member shows them. capacity
 // is how many addresses it writes at most. ok is false where that cannot be known,
 // so that there is nothing to compare (docs/semantics.md says why upstream errs
-// there):
-//
-//   - The API server refuses all that upstream makes of the Service (D2, D5, D6):
-//     its Endpoints stay as they were.
-//   - Whether an annotation counts that says otherwise than the Service's field
-//     depends on the version of the controller manager.
+// there): the API server refuses all that upstream makes of the Service (D2, D5, D6),
+// and its Endpoints stay as they were.
 func Expect(c *syncer.Contribution, capacity int) (expected Expected, ok bool) {
 	svc := c.Service
 	if svc == nil || svc.Selector == nil || len(c.Rejected) > 0 {
-		return Expected{}, false
-	}
-	tolerate, err := strconv.ParseBool(svc.Annotations[syncer.TolerateUnreadyAnnotation])
-	if err == nil && tolerate != svc.PublishNotReadyAddresses {
 		return Expected{}, false
 	}
 	all := syncer.Subsets(c.Endpoints, c.EndpointsFamily)
