@@ -1,0 +1,310 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lanes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tributary.dev/tributary/next/reconcile/plan"
+	"tributary.dev/tributary/next/syncer"
+)
+
+var web = key("shop", "web")
+
+func TestPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.fill(200, "shop", "a", plan.Bulk)
+		bulk := b.all()
+		if len(bulk) != bulkPlaces {
+			t.Fatalf("bulk work has %d places, want %d", len(bulk), bulkPlaces)
+		}
+		b.fill(200, "shop", "a", plan.Addition)
+		if n := len(b.all()); n != otherPlaces-bulkPlaces {
+			t.Errorf("additions have %d places, want %d", n, otherPlaces-bulkPlaces)
+		}
+		b.fill(200, "shop", "a", plan.Removal)
+		removals := b.all()
+		if len(removals) != Places-otherPlaces {
+			t.Errorf("removals have %d places, want %d", len(removals), Places-otherPlaces)
+		}
+		for _, g := range bulk {
+			g.Done(Outcome{})
+		}
+		if freed := b.all(); count(freed, inLane(plan.Bulk)) > bulkBeside || count(freed, inLane(plan.Removal)) == 0 || len(freed) != bulkPlaces {
+			t.Errorf("granted are %d, of which %d are bulk work", len(freed), count(freed, inLane(plan.Bulk)))
+		}
+	})
+}
+
+// For a second after a removal, and while there is news that nobody compared, bulk work has
+// four places; nobody needs to ask for it to have more then.
+func TestBulkWorkStandsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		b.compare(web, "a", action(web, "s", plan.Removal))
+		b.want(b.next(), web, "s").Done(Outcome{})
+		for i := range 100 { // in many namespaces: none is to count as hanging
+			b.fill(1, fmt.Sprint("n", i), "a", plan.Bulk)
+		}
+		granted := make(chan *Grant, 100)
+		for range Places {
+			go func() {
+				if g, ok := b.d.Next(ctx); ok {
+					granted <- g
+				}
+			}()
+		}
+		time.Sleep(afterRemoval - 1)
+		synctest.Wait()
+		if len(granted) != bulkBeside {
+			t.Errorf("beside a removal bulk work has %d places, want %d", len(granted), bulkBeside)
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if len(granted) != bulkPlaces {
+			t.Errorf("a second later it has %d places, want %d", len(granted), bulkPlaces)
+		}
+		b.q.Add(web, plan.Bulk, of("a"))
+		for range bulkPlaces {
+			(<-granted).Done(Outcome{})
+		}
+		synctest.Wait()
+		if len(granted) != bulkBeside {
+			t.Errorf("with news to compare it has %d places, want %d", len(granted), bulkBeside)
+		}
+		b.compared(web, false)
+		synctest.Wait()
+		if len(granted) != bulkPlaces {
+			t.Errorf("when all is compared it has %d places, want %d", len(granted), bulkPlaces)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+func TestMembersTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.fill(500, "shop", "flood", plan.Addition)
+		b.fill(20, "shop", "small", plan.Addition)
+		if n := count(b.all(), func(g *Grant) bool { return g.Work.Cause.Cluster == "small" }); n != 20 {
+			t.Errorf("of %d places the small member has %d, want 20", otherPlaces, n)
+		}
+	})
+}
+
+func TestHangingNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		slow := func(g *Grant) bool { return g.Action.Replica.Namespace == "slow" }
+		b.fill(10, "slow", "a", plan.Addition)
+		first := b.all()
+		time.Sleep(hanging)
+		b.fill(100, "slow", "b", plan.Addition)
+		b.fill(100, "slow", "b", plan.Removal)
+		b.fill(30, "fine", "a", plan.Addition)
+		grants := b.all()
+		if n := count(grants, func(g *Grant) bool { return slow(g) && g.Lane == plan.Addition }); n != 0 {
+			t.Errorf("a namespace with %d hanging requests got %d more", len(first), n)
+		}
+		if n := count(grants, inLane(plan.Removal)); n <= latePlaces || len(grants) != Places-len(first) {
+			t.Errorf("%d of %d are removals there, which nothing should hold up", n, len(grants))
+		}
+		for _, g := range grants {
+			g.Done(Outcome{})
+		}
+		for i, g := range first {
+			if i == 8 {
+				break
+			}
+			g.Done(Outcome{Result: Failed})
+		}
+		for _, g := range b.all() {
+			g.Done(Outcome{})
+		}
+		for i, g := range first[8:] {
+			time.Sleep(time.Second) // what failed is planned again
+			g.Done(Outcome{Result: Failed})
+			if n := count(b.all(), func(g *Grant) bool { return slow(g) && g.Lane == plan.Addition }); n != 1 {
+				t.Errorf("after hanging request %d ended, %d are granted, want 1", i, n)
+			}
+		}
+		for range 2 { // some of the first were late, none of the second is
+			for _, g := range b.d.underWay {
+				g.Done(Outcome{})
+			}
+			b.all()
+		}
+		for _, g := range b.d.underWay {
+			g.Done(Outcome{})
+		}
+		if n := count(b.all(), slow); n != otherPlaces {
+			t.Errorf("after an answer in time it has %d places, want %d", n, otherPlaces)
+		}
+	})
+}
+
+// The delay of an object grows; a removal does not wait for an addition, but for the server.
+func TestDelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		wait := func(limit time.Duration) time.Duration {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			start := time.Now()
+			g, ok := b.d.Next(ctx)
+			if ok {
+				g.Done(Outcome{Result: Failed})
+			}
+			return time.Since(start)
+		}
+		b.compare(web, "a", action(web, "s", plan.Addition))
+		want := time.Duration(0)
+		for range 20 {
+			if got := wait(time.Minute); got < want || got > want+want/5 {
+				t.Errorf("the delay is %v, want %v", got, want)
+			}
+			want = min(longestDelay, max(firstDelay, 2*want))
+		}
+		b.compare(web, "a", action(web, "s", plan.Removal))
+		g := b.want(b.next(), web, "s")
+		g.Done(Outcome{Result: Reduced})
+		b.compare(web, "a", action(web, "s", plan.Addition))
+		b.want(b.next(), web, "")
+		b.compare(web, "a", action(web, "s", plan.Removal))
+		b.want(b.next(), web, "s").Done(Outcome{Result: Failed, RetryAfter: 7 * time.Second})
+		b.compare(web, "a", action(web, "s", plan.Removal))
+		if got := wait(time.Minute); got < 7*time.Second || got > 9*time.Second {
+			t.Errorf("the server asked for 7s, the wait was %v", got)
+		}
+		other := key("shop", "other")
+		b.compare(other, "a", action(other, "s", plan.Addition))
+		b.want(b.next(), other, "s").Done(Outcome{})
+	})
+}
+
+// What a comparison plans takes the place of what was planned, not of what is under way, and
+// changes count as not written until all of it is.
+func TestReplace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		first := b.compare(web, "a", action(web, "x", plan.Addition), action(web, "y", plan.Addition))
+		time.Sleep(time.Second)
+		x := b.want(b.next(), web, "x")
+		if !b.d.Busy(x.Action.Object()) || b.d.Busy(action(web, "y", plan.Addition).Object()) {
+			t.Error("x alone should be busy")
+		}
+		second := b.compare(web, "b", action(web, "x", plan.Addition), action(web, "z", plan.Removal))
+		if second.Causes != 2 || second.Cause.Cluster != "a" {
+			t.Errorf("the second takes over %+v", second)
+		}
+		z := b.want(b.next(), web, "z")
+		b.want(b.next(), web, "")
+		if !x.Done(Outcome{Result: Failed}) {
+			t.Error("nothing else of the first comparison is under way")
+		}
+		if x.Done(Outcome{}) {
+			t.Error("a grant ends once")
+		}
+		time.Sleep(time.Minute)
+		b.want(b.next(), web, "") // x is outdated: who knows whether it is still wanted
+		if z.Done(Outcome{}); len(b.q.Oldest(nil)) != 2 {
+			t.Errorf("x is not written, but the oldest are %v", b.q.Oldest(nil))
+		}
+		b.q.Add(web, plan.Addition) // as after each answer
+		third := b.compared(web, false, action(web, "x", plan.Addition))
+		if !third.Since.After(first.Since) || third.Causes != 2 {
+			t.Errorf("the third is %+v", third)
+		}
+		x = b.want(b.next(), web, "x")
+		if last := x.Done(Outcome{}); !last || len(b.q.Oldest(nil)) != 0 || len(b.d.replicas) != 0 {
+			t.Errorf("all is written, but left are %v", b.q.Oldest(nil))
+		}
+		b.compare(web, "a")
+		if len(b.q.Oldest(nil)) != 0 || len(b.d.replicas) != 0 {
+			t.Error("a comparison without a difference leaves something")
+		}
+		b.q.Add(web, plan.Addition, of("a"))
+		b.compared(web, true)
+		if len(b.q.Oldest(nil)) != 1 {
+			t.Error("more is to follow, but the change counts as written")
+		}
+	})
+}
+
+// A grant that is not used goes back, and a waiter that leaves takes no signal along.
+func TestUnusedPlacesGoBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.compare(web, "a", action(web, "s", plan.Addition))
+		b.want(b.next(), web, "s").Done(Outcome{Result: Unused})
+		b.want(b.next(), web, "s").Done(Outcome{})
+
+		leaving, leave := context.WithCancel(t.Context())
+		ended := make(chan bool, 10)
+		for i := range 10 {
+			ctx := leaving
+			if i == 9 {
+				ctx = t.Context()
+			}
+			go func() {
+				g, ok := b.d.Next(ctx)
+				if ok {
+					g.Done(Outcome{})
+				}
+				ended <- ok
+			}()
+		}
+		synctest.Wait()
+		leave()
+		b.compare(web, "a", action(web, "s", plan.Addition))
+		var granted int
+		for range 9 {
+			if <-ended {
+				granted++
+			}
+		}
+		b.compare(web, "a", action(web, "s", plan.Addition))
+		if <-ended {
+			granted++
+		}
+		if granted < 1 || granted > 2 {
+			t.Errorf("%d were granted", granted)
+		}
+	})
+}
+
+// Two replicas make the namespace of both: one request is under way, and the other waits.
+func TestOneRequestAnObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		create := func(of syncer.Key) plan.Action {
+			a := action(of, of.Namespace, plan.Addition)
+			a.Kind, a.Verb, a.Name = plan.KindNamespace, plan.Create, of.Namespace
+			return a
+		}
+		other := key("shop", "other")
+		b.compare(web, "a", create(web))
+		b.compare(other, "a", create(other))
+		first := b.want(b.next(), web, "shop")
+		b.want(b.next(), other, "")
+		first.Done(Outcome{})
+		b.want(b.next(), other, "shop")
+		states := b.d.States()
+		if s := states[plan.Addition]; s.UnderWay != 1 || s.Planned != 0 || s.Oldest.IsZero() {
+			t.Errorf("the states are %+v", states)
+		}
+		if !slices.Equal(states[plan.Removal:plan.Addition], []LaneState{{}}) {
+			t.Errorf("the states are %+v", states)
+		}
+	})
+}

@@ -1,0 +1,211 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lanes
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tributary.dev/tributary/internal/dice"
+	"tributary.dev/tributary/next/metrics/record"
+	"tributary.dev/tributary/next/reconcile/plan"
+	"tributary.dev/tributary/next/syncer"
+)
+
+// world is a few replicas whose objects differ from what is wanted, the loops that would
+// work on them, and a server that answers as it likes.
+type world struct {
+	*bench
+	rng *rand.Rand
+	// stale says of each object that differs in which lane.
+	stale  map[syncer.Key]map[string]Lane
+	grants []*Grant
+	step   int
+}
+
+func (w *world) key() syncer.Key {
+	n := w.rng.IntN(12)
+	return key(fmt.Sprint("ns", n%3), fmt.Sprint("r", n))
+}
+
+// news makes an object of a replica differ.
+func (w *world) news() {
+	k, lane := w.key(), Lane(w.rng.IntN(laneCount))
+	if w.stale[k] == nil {
+		w.stale[k] = map[string]Lane{}
+	}
+	w.stale[k][fmt.Sprint("o", w.rng.IntN(3))] = lane
+	w.q.Add(k, lane, record.Cause{Cluster: fmt.Sprint("m", w.rng.IntN(3)), Live: true})
+}
+
+// compareOne compares what comes next, as the loop of comparisons does.
+func (w *world) compareOne() {
+	if w.q.Len() == 0 {
+		return
+	}
+	work, _ := w.q.Get()
+	if w.rng.IntN(10) == 0 {
+		w.q.Return(work)
+		return
+	}
+	var actions []plan.Action
+	more := false
+	for name, lane := range w.stale[work.Key] {
+		if a := action(work.Key, name, lane); w.d.Busy(a.Object()) {
+			more = true
+		} else {
+			actions = append(actions, a)
+		}
+	}
+	w.d.Replace(work, actions, more)
+	w.q.Done(work)
+}
+
+// answer ends a grant, as the loop of requests does.
+func (w *world) answer(result Result) {
+	if len(w.grants) == 0 {
+		return
+	}
+	at := w.rng.IntN(len(w.grants))
+	g := w.grants[at]
+	w.grants = append(w.grants[:at], w.grants[at+1:]...)
+	out := Outcome{Result: result}
+	if result == Failed && w.rng.IntN(4) == 0 {
+		out.RetryAfter = time.Duration(w.rng.IntN(5)) * time.Second
+	}
+	if k := g.Action.Replica; result == Written {
+		if delete(w.stale[k], strings.TrimPrefix(g.Action.Name, k.Name+"-")); len(w.stale[k]) == 0 {
+			delete(w.stale, k)
+		}
+	}
+	g.Done(out)
+	w.q.Add(g.Action.Replica, g.Lane)
+}
+
+func (w *world) check() {
+	w.Helper()
+	d := w.d
+	var held [laneCount]int
+	objects := map[plan.Object]bool{}
+	for _, g := range w.grants {
+		held[g.Lane]++
+		if objects[g.Action.Object()] {
+			w.Fatalf("step %d: %v has two requests under way", w.step, g.Action.Object())
+		}
+		objects[g.Action.Object()] = true
+	}
+	others := held[plan.Addition] + held[plan.Bulk]
+	if held != d.held || others+held[plan.Removal] > Places || others > otherPlaces || held[plan.Bulk] > bulkPlaces {
+		w.Fatalf("step %d: places are %v, held are %v", w.step, d.held, held)
+	}
+	for k, r := range d.replicas {
+		for _, o := range r.objects {
+			if waits := o.seat.in != nil || o.wake != nil; waits != (o.work != nil) || waits && o.grant != nil {
+				w.Fatalf("step %d: %v of %v waits %t, planned %t, under way %t", w.step, o.name, k, waits, o.work != nil, o.grant != nil)
+			}
+		}
+	}
+	for of, n := range d.namespaces {
+		if n.parked.Len() > 0 && len(n.grants) == 0 {
+			w.Fatalf("step %d: %d wait in %v for nobody's place", w.step, n.parked.Len(), of)
+		}
+	}
+	if len(w.stale) > 0 && len(w.q.Oldest(nil)) == 0 {
+		w.Fatalf("step %d: %v are not written, and the lag is none", w.step, w.stale)
+	}
+}
+
+// finish answers all well until nothing is left, which it must be in bounded time.
+func (w *world) finish() {
+	for round := 0; len(w.stale) > 0 || w.q.Len() > 0 || len(w.grants) > 0; round++ {
+		if round > 200 {
+			w.Fatalf("after %d rounds %v are not written; planned is %+v", round, w.stale, w.d.States())
+		}
+		for w.q.Len() > 0 {
+			w.compareOne()
+		}
+		w.grants = append(w.grants, w.all()...)
+		for len(w.grants) > 0 {
+			w.answer(Written)
+		}
+		w.check()
+		time.Sleep(time.Second)
+	}
+	time.Sleep(time.Minute)
+	if len(w.d.replicas)+len(w.d.underWay)+len(w.q.open)+len(w.q.pending)+len(w.q.places) > 0 {
+		w.Fatalf("left are %d replicas, %d open works", len(w.d.replicas), len(w.q.open))
+	}
+}
+
+func TestHistories(t *testing.T) {
+	for seed := range dice.Seeds(t, 60) {
+		synctest.Test(t, func(t *testing.T) {
+			w := &world{bench: newBench(t), rng: dice.From(seed, 3), stale: map[syncer.Key]map[string]Lane{}}
+			for w.step = range 400 {
+				switch w.rng.IntN(9) {
+				case 0, 1:
+					w.news()
+				case 2, 3:
+					w.compareOne()
+				case 4, 5:
+					if g := w.next(); g != nil {
+						w.grants = append(w.grants, g)
+					}
+				case 6:
+					w.answer(Written)
+				case 7:
+					w.answer(Result(w.rng.IntN(4)))
+				case 8:
+					time.Sleep(time.Duration(w.rng.IntN(1500)) * time.Millisecond)
+				}
+				synctest.Wait()
+				w.check()
+			}
+			w.finish()
+		})
+	}
+}
+
+// A flood of every lane from one member, served by a server of 3 ms: what another member asks
+// for meanwhile is written soon, whatever its lane, and removals at once.
+func TestNothingStarves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		for range Places {
+			go func() {
+				for g, ok := b.d.Next(t.Context()); ok; g, ok = b.d.Next(t.Context()) {
+					time.Sleep(3 * time.Millisecond)
+					g.Done(Outcome{})
+				}
+			}()
+		}
+		for round := range 30 {
+			for lane := range laneCount {
+				b.fill(300, fmt.Sprint("flood", round), fmt.Sprint("flood", round), Lane(lane))
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		for lane, limit := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 2 * time.Second} {
+			b.compare(web, "small", action(web, "s", Lane(lane)))
+			start := time.Now()
+			for b.q.Oldest(nil)["small"] != (time.Time{}) {
+				time.Sleep(time.Millisecond)
+			}
+			if took := time.Since(start); took > limit {
+				t.Errorf("a write in the lane %s took %v", Lane(lane), took)
+			}
+		}
+		if left := b.d.States(); left[plan.Removal].Planned == 0 {
+			t.Errorf("the flood is over: %+v", left)
+		}
+		time.Sleep(time.Minute)
+		if len(b.q.Oldest(nil)) != 0 {
+			t.Errorf("left are %+v", b.d.States())
+		}
+	})
+}
