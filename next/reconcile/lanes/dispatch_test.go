@@ -108,7 +108,7 @@ func TestHangingNamespaces(t *testing.T) {
 		b.fill(10, "slow", "a", plan.Addition)
 		first := b.all()
 		time.Sleep(hanging)
-		b.fill(100, "slow", "b", plan.Addition)
+		b.fill(400, "slow", "b", plan.Addition)
 		b.fill(100, "slow", "b", plan.Removal)
 		b.fill(30, "fine", "a", plan.Addition)
 		grants := b.all()
