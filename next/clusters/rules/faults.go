@@ -4,34 +4,25 @@
 package rules
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common"
-	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 )
 
 // faultsOf are what the compiler finds wrong, each with its line and column in the
-// expression and with what helps. What is wrong only because of something else is left
-// out.
+// expression and with what helps. What is wrong because of something else comes after it.
 func faultsOf(env *cel.Env, parsed *cel.Ast, issues *cel.Issues) (faults []string) {
 	r := remedies{env: env}
-	wrong := map[int64]bool{}
 	if parsed != nil {
 		r.missing = missingFields(env, parsed)
-		wrong = r.causes(parsed.NativeRep(), issues)
 	}
 	for _, e := range issues.Errors() {
-		if is, known := wrong[e.ExprID]; known && !is {
-			continue
-		}
 		faults = append(faults, fmt.Sprintf("%d:%d: %s; %s",
 			e.Location.Line(), e.Location.Column()+1, strings.TrimSuffix(e.Message, " (in container '')"), r.of(e)))
 	}
@@ -74,36 +65,6 @@ func (r remedies) of(e *common.Error) string {
 	return "docs/rules.md says what an expression may have"
 }
 
-// causes says of the parts of an expression that are wrong whether they are so by themselves.
-// What is called on something wrong is not, nor is what would be the variable of a loop if
-// that were not misspelt.
-func (r remedies) causes(tree *ast.AST, issues *cel.Issues) map[int64]bool {
-	wrong := map[int64]bool{}
-	for _, e := range issues.Errors() {
-		wrong[e.ExprID] = true
-	}
-	has := func(e ast.Expr) bool {
-		return len(ast.MatchDescendants(ast.NavigateExpr(tree, e), func(e ast.NavigableExpr) bool { return wrong[e.ID()] })) > 0
-	}
-	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() != ast.CallKind || !wrong[e.ID()] || !e.AsCall().IsMemberFunction() {
-			return
-		}
-		call := e.AsCall()
-		if has(call.Target()) {
-			wrong[e.ID()] = false
-		}
-		if args := call.Args(); len(args) > 1 && args[0].Kind() == ast.IdentKind && Nearest(call.FunctionName(), r.macros()) != "" {
-			for _, arg := range args {
-				for _, variable := range ast.MatchDescendants(ast.NavigateExpr(tree, arg), func(x ast.NavigableExpr) bool { return x.Kind() == ast.IdentKind && x.AsIdent() == args[0].AsIdent() }) {
-					wrong[variable.ID()] = false
-				}
-			}
-		}
-	}))
-	return wrong
-}
-
 // macros are what stands for a loop and the like.
 func (r remedies) macros() (names []string) {
 	for _, m := range r.env.Macros() {
@@ -138,29 +99,18 @@ func (r remedies) declared(name string) string {
 
 // overloads helps against arguments that a function does not take.
 func (r remedies) overloads(function string) string {
-	declared := r.env.Functions()[function]
-	if operator, is := operators.FindReverse(function); declared == nil || is && operator != "" {
+	if operator, is := operators.FindReverse(function); is && operator != "" {
 		return "bring both sides to one type: string(x), int(x), double(x), quantity(x), timestamp(x)"
 	}
 	var takes []string
-	for _, o := range declared.OverloadDecls() {
-		var args []string
-		for _, t := range o.ArgTypes() {
-			args = append(args, checker.FormatCELType(t))
+	if declared := r.env.Functions()[function]; declared != nil {
+		for _, overload := range declared.Documentation().Children {
+			takes = append(takes, overload.Signature)
 		}
-		call := function + "(" + strings.Join(args, ", ") + ")"
-		if o.IsMemberFunction() {
-			call = args[0] + "." + function + "(" + strings.Join(args[1:], ", ") + ")"
-		}
-		takes = append(takes, call)
 	}
 	slices.Sort(takes)
 	const most = 4
-	text := strings.Join(takes[:min(most, len(takes))], ", ")
-	if len(takes) > most {
-		text += ", …"
-	}
-	return "it is written " + cmp.Or(text, function)
+	return "it is written " + strings.Join(takes[:min(most, len(takes))], " or ")
 }
 
 // missingFields are fields that an expression asks for and types do not have, with the
