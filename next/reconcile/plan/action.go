@@ -29,8 +29,9 @@ type Action struct {
 	// Delta is what the write changes in its object.
 	Delta Delta
 
-	lane Lane
-	want *Desired
+	lane    Lane
+	want    *Desired // nil where nobody wants the replica
+	reduced bool
 }
 
 // ServiceSpec is a Service as it is written: headless, without a selector, with these ports.
@@ -54,19 +55,16 @@ func (a Action) Object() Object {
 // Lane is how urgent the write is: what its difference says, not what caused it.
 func (a Action) Lane() Lane { return a.lane }
 
-// Reduced is the write of the same object with only what it takes away, as the object stands
-// now; false if that is nothing. It is sent where the server refused the full write.
-func (a Action) Reduced(now Current) (Action, bool) { return Action{}, false }
-
-// Delta lists what a write changes for traffic, as "ip:port", sorted; the bare address where
-// there are no ports.
-type Delta struct {
-	Added, Removed, Readied, Unreadied []string
-}
-
-// Empty reports whether nothing changes for traffic.
-func (d Delta) Empty() bool {
-	return len(d.Added)+len(d.Removed)+len(d.Readied)+len(d.Unreadied) == 0
+// rank decides the lane: urgent is true of what takes away or takes over.
+func (a *Action) rank(urgent bool) {
+	switch {
+	case urgent:
+		a.lane = Removal
+	case !a.Delta.Empty():
+		a.lane = Addition
+	default:
+		a.lane = Bulk
+	}
 }
 
 // Waiting says why the actions are not all that is to be done, and what is in the way.
@@ -88,18 +86,8 @@ const (
 	WaitNamespaceMissing     WaitReason = "namespace_missing"
 	WaitNamespaceTerminating WaitReason = "namespace_terminating"
 	WaitObjectDeleting       WaitReason = "object_deleting"
-	WaitForeignService       WaitReason = "foreign_service"
+	// WaitForeign: an object that is not ours has to go, or to become ours.
+	WaitForeign WaitReason = "foreign_object"
 	// WaitUnknownService: the Service is not there, and no member that was listed has it.
 	WaitUnknownService WaitReason = "unknown_service"
 )
-
-// Actions returns the writes that may be sent now to make what stands what is desired, each on
-// one object; nil for want means that nobody wants the replica. Objects that are busy are
-// left out.
-func Actions(now Current, want *Desired, busy func(Object) bool) ([]Action, Waiting) {
-	return nil, Waiting{}
-}
-
-// Change is what the actions together change for traffic: an address that leaves one object and
-// stands in another has not left.
-func Change(now Current, actions []Action) Delta { return Delta{} }

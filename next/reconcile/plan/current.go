@@ -3,7 +3,12 @@
 
 package plan
 
-import "tributary.dev/tributary/next/syncer"
+import (
+	"slices"
+	"strings"
+
+	"tributary.dev/tributary/next/syncer"
+)
 
 // Current is what stands in the ingress cluster under one replica's name, whoever owns
 // it. A nil pointer means that the object does not exist.
@@ -72,4 +77,19 @@ type Slice struct {
 	// Malformed is true when the slice has what its value cannot express, such as a condition
 	// that is not set: ours is written again.
 	Malformed bool
+}
+
+// ours reports whether anything of ours stands.
+func (c *Current) ours() bool {
+	return c.Service != nil && c.Service.Owned || c.Endpoints != nil && c.Endpoints.Owned ||
+		slices.ContainsFunc(c.Slices, func(s Slice) bool { return s.Owned })
+}
+
+// slice finds a slice by its name, whoever owns it; nil when there is none.
+func (c *Current) slice(name string) *Slice {
+	at, found := slices.BinarySearchFunc(c.Slices, name, func(s Slice, name string) int { return strings.Compare(s.Name, name) })
+	if !found {
+		return nil
+	}
+	return &c.Slices[at]
 }

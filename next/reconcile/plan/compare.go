@@ -1,0 +1,54 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// samePorts compares a Service's ports as stored with those wanted. What an API
+// server fills in by itself is no difference.
+func samePorts(standing, wanted []syncer.ServicePort) bool {
+	return slices.EqualFunc(standing, wanted, func(a, b syncer.ServicePort) bool {
+		a, b = defaulted(a), defaulted(b)
+		return a.Name == b.Name && a.Protocol == b.Protocol && a.Port == b.Port && a.Target == b.Target &&
+			(a.AppProtocol == nil) == (b.AppProtocol == nil) && (a.AppProtocol == nil || *a.AppProtocol == *b.AppProtocol)
+	})
+}
+
+func defaulted(p syncer.ServicePort) syncer.ServicePort {
+	p.Protocol = cmp.Or(p.Protocol, syncer.TCP)
+	if p.Target == (syncer.TargetPort{}) {
+		p.Target.Number = p.Port
+	}
+	return p
+}
+
+// sameSubsets compares Endpoints as stored, then once more with the stored ones
+// repacked: the canonical order has changed between releases of Kubernetes
+// (kubernetes#129652), and another order is no reason to write.
+func sameSubsets(standing, wanted []syncer.Subset) bool {
+	if equalSubsets(standing, wanted) {
+		return true
+	}
+	return countAddresses(standing) == countAddresses(wanted) && equalSubsets(syncer.Repack(standing), wanted)
+}
+
+func equalSubsets(a, b []syncer.Subset) bool {
+	return slices.EqualFunc(a, b, func(a, b syncer.Subset) bool {
+		return slices.Equal(a.Ready, b.Ready) && slices.Equal(a.NotReady, b.NotReady) && slices.Equal(a.Ports, b.Ports)
+	})
+}
+
+// countAddresses keeps sameSubsets from repacking where it cannot help: the
+// canonical form of two releases has the same addresses in another order.
+func countAddresses(subsets []syncer.Subset) (n int) {
+	for i := range subsets {
+		n += len(subsets[i].Ready) + len(subsets[i].NotReady)
+	}
+	return n
+}

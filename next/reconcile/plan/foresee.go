@@ -1,0 +1,90 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// Plan is what has to be done for one replica, to its end, as far as it can be foreseen.
+type Plan struct {
+	Replica syncer.Key
+	Actions []Action
+	Waiting Waiting
+	Delta   Delta
+}
+
+// maxRounds bounds how often a replica is compared; three rounds make a new one.
+const maxRounds = 20
+
+// Foresee plays what a replica comes to when every write succeeds. shares is asked after each
+// round, because what counts may depend on what stands.
+func Foresee(key syncer.Key, now Current, shares func(Current) []Share, s Settings) Plan {
+	p, stands := Plan{Replica: key}, now
+	for range maxRounds {
+		actions, waiting := Actions(stands, Merge(key, stands, shares(stands), s), nil)
+		p.Waiting = waiting
+		if len(actions) == 0 {
+			break
+		}
+		p.Actions = append(p.Actions, actions...)
+		stands = stands.After(actions)
+	}
+	p.Waiting.More = false
+	p.Delta = contentOf(&now).to(contentOf(&stands))
+	return p
+}
+
+// Change is what the actions together change for traffic: an address that leaves one object and
+// stands in another has not left.
+func Change(now Current, actions []Action) Delta {
+	after := now.After(actions)
+	return contentOf(&now).to(contentOf(&after))
+}
+
+// planned is the UID of a Service that does not stand yet.
+const planned = "planned"
+
+// After is what stands when the actions have been carried out.
+func (c Current) After(actions []Action) Current {
+	c.Slices = slices.Clone(c.Slices)
+	for i := range actions {
+		c.apply(&actions[i])
+	}
+	return c
+}
+
+func (c *Current) apply(a *Action) {
+	m := Meta{UID: a.UID, ResourceVersion: a.ResourceVersion, Owned: true, Labels: syncer.LabelsOf(a.Labels), Annotations: a.Annotations, Rest: a.Rest}
+	if m.UID == "" {
+		m.UID = planned
+	}
+	at, found := slices.BinarySearchFunc(c.Slices, a.Name, func(s Slice, name string) int { return strings.Compare(s.Name, name) })
+	switch {
+	case a.Kind == KindNamespace:
+		c.Namespace = NamespaceActive
+	case a.Kind == KindService && a.Verb == Delete:
+		c.Service, c.Endpoints = nil, nil
+		c.Slices = slices.DeleteFunc(c.Slices, func(s Slice) bool { return s.Owned && s.Owner == a.UID })
+	case a.Kind == KindService:
+		c.Service = &Service{Meta: m, ClusterIP: syncer.ClusterIPNone, Ports: a.Service.Ports}
+	case a.Kind == KindEndpoints && a.Verb == Delete:
+		c.Endpoints = nil
+	case a.Kind == KindEndpoints:
+		c.Endpoints = &Endpoints{Meta: m, Subsets: a.Endpoints.Subsets}
+	case a.Verb == Delete && found:
+		c.Slices = slices.Delete(c.Slices, at, at+1)
+	case a.Verb == Delete:
+	default:
+		s := Slice{Meta: m, Owner: a.Owner, Slice: *a.Slice}
+		if found {
+			c.Slices[at] = s
+		} else {
+			c.Slices = slices.Insert(c.Slices, at, s)
+		}
+	}
+}

@@ -1,0 +1,281 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// member is a share on its way through the merge.
+type member struct {
+	*Share
+	// orphan marks one that is not configured: its share was made of what stands.
+	orphan bool
+	// service is the source; nil where there is none, or nobody knows it.
+	service *syncer.Service
+	// ports are the acceptable ones of the source, and portChanges what becomes of some of
+	// their names.
+	ports       []syncer.ServicePort
+	portChanges map[string]portChange
+	// slices are those of ours that stand of it and are not being deleted.
+	slices []*Slice
+	// endpoints are all that count, in canonical order, as they are when their class is
+	// published.
+	endpoints []syncer.Endpoint
+	// families are those that have a slice in any case; family is the one that Endpoints carry.
+	families []syncer.Family
+	family   syncer.Family
+	// verbatim are hand-written subsets that may be taken as they are.
+	verbatim []syncer.Subset
+}
+
+// unknown reports whether nobody knows what the source of a share is that counts.
+func (m *member) unknown() bool {
+	return m.SourceOpen || !m.Listed && !m.orphan && len(m.slices)+len(m.endpoints) > 0
+}
+
+// feeds reports whether the member has a share in the replica.
+func (m *member) feeds() bool {
+	return m.service != nil || len(m.endpoints) > 0 || (m.orphan || !m.Listed) && len(m.slices) > 0
+}
+
+// read fills the member's share from what it gives and what stands of it.
+func (m *member) read(inEndpoints func(netip.Addr) bool) {
+	if m.Listed {
+		m.endpoints, m.families, m.family, m.verbatim = m.Given.Endpoints, m.Given.Families, m.Given.EndpointsFamily, m.Given.Subsets
+	}
+	if m.Listed || len(m.slices) > 0 {
+		m.service = m.Given.Service
+	}
+	for _, s := range m.slices {
+		if (!m.Listed || m.service == nil && m.SourceOpen) && !slices.Contains(m.families, s.Family) {
+			m.families = append(slices.Clip(m.families), s.Family)
+		}
+		if m.Listed && m.Keep == nil {
+			continue
+		}
+		for i := range s.Endpoints {
+			e := s.Endpoints[i]
+			e.Ports = s.Ports
+			if !inEndpoints(e.Addr) {
+				e.Only = syncer.KindEndpointSlices
+			}
+			m.keep(e)
+		}
+	}
+}
+
+// keep adds an endpoint that stands of the member, if it still counts and is not given.
+func (m *member) keep(e syncer.Endpoint) bool {
+	if !e.Addr.IsValid() || m.Listed && (m.Keep == nil || m.gives(&e)) {
+		return false
+	}
+	// A later place is reason enough to be named as reserve: what serves in it is no doubt.
+	if m.Place > 0 && e.Grade == syncer.Reserve && e.Ready {
+		e.Grade = syncer.Ready
+	}
+	if ready := settledReady(&e); ready != e.Ready {
+		e.Ready, e.Serving = ready, e.Serving || ready
+	}
+	if m.Keep != nil {
+		var kept bool
+		if e, kept = m.Keep(e); !kept {
+			return false
+		}
+	}
+	m.endpoints, m.verbatim = append(slices.Clip(m.endpoints), e), nil
+	return true
+}
+
+// gives reports whether the member itself says something about a standing endpoint.
+func (m *member) gives(e *syncer.Endpoint) bool {
+	for g := range on(m.Given.Endpoints, e.Addr) {
+		if g.Target == e.Target {
+			return true
+		}
+	}
+	return false
+}
+
+// on are the endpoints of an address; they are in canonical order.
+func on(endpoints []syncer.Endpoint, addr netip.Addr) func(yield func(*syncer.Endpoint) bool) {
+	return func(yield func(*syncer.Endpoint) bool) {
+		at, _ := slices.BinarySearchFunc(endpoints, addr, func(e syncer.Endpoint, addr netip.Addr) int { return syncer.CompareAddr(e.Addr, addr) })
+		for ; at < len(endpoints) && endpoints[at].Addr == addr; at++ {
+			if !yield(&endpoints[at]) {
+				return
+			}
+		}
+	}
+}
+
+// settle brings the endpoints into order. It grades down what its member's state, or that nobody
+// follows it, makes doubtful, and holds the conditions to what a grade means.
+func (m *member) settle() {
+	compare := func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) }
+	sorted := slices.IsSortedFunc(m.endpoints, compare)
+	if sorted && !slices.ContainsFunc(m.endpoints, func(e syncer.Endpoint) bool { return m.settled(e) != e.Grade || e.Ready != settledReady(&e) }) {
+		return
+	}
+	m.endpoints = slices.Clone(m.endpoints)
+	for i := range m.endpoints {
+		e := &m.endpoints[i]
+		e.Grade = m.settled(*e)
+		if ready := settledReady(e); ready != e.Ready {
+			e.Ready, e.Serving = ready, e.Serving || ready
+			m.verbatim = nil
+		}
+	}
+	slices.SortStableFunc(m.endpoints, compare)
+}
+
+func (m *member) settled(e syncer.Endpoint) syncer.Grade {
+	switch {
+	case e.Terminating:
+		return syncer.NotReady
+	case m.Reserve != "":
+		return min(e.Grade, syncer.Reserve)
+	}
+	return e.Grade
+}
+
+func settledReady(e *syncer.Endpoint) bool {
+	if e.Terminating {
+		return e.Ready
+	}
+	return e.Grade >= syncer.Reserve
+}
+
+// memberOf is the member that a slice of ours is of: its label says so, unless somebody has
+// changed that; then its name tells.
+func memberOf(replica syncer.Key, s *Slice, members []*member) string {
+	named := func(name string) bool { return strings.HasPrefix(s.Name, replica.Name+"-"+name+"-") }
+	label := s.Labels.Get(syncer.LabelSourceCluster)
+	if label != "" && named(label) {
+		return label
+	}
+	best := ""
+	for _, m := range members {
+		if named(m.Member) && len(m.Member) > len(best) {
+			best = m.Member
+		}
+	}
+	if best == "" {
+		return label
+	}
+	return best
+}
+
+// gather reads the shares and what stands of them, and makes members of what stands of nobody
+// who has a share.
+func (m *merger) gather(shares []Share) {
+	for i := range shares {
+		m.members = append(m.members, &member{Share: &shares[i]})
+	}
+	of, last := map[string]*member{}, 0
+	for _, one := range m.members {
+		of[one.Member], last = one, max(last, one.Place)
+	}
+	if last > 0 {
+		last++
+	}
+	configured := m.members
+	for i := range m.now.Slices {
+		s := &m.now.Slices[i]
+		if !s.Owned || s.Deleting {
+			continue
+		}
+		name := memberOf(m.key, s, configured)
+		if of[name] == nil && !m.settings.DropOrphans {
+			of[name] = &member{orphan: true, Share: &Share{Member: name, Place: last, Reserve: "not configured any more"}}
+			m.members = append(m.members, of[name])
+		}
+		if of[name] != nil {
+			of[name].slices = append(of[name].slices, s)
+		}
+	}
+	slices.SortFunc(m.members, func(a, b *member) int { return strings.Compare(a.Member, b.Member) })
+	in := m.inEndpoints()
+	for _, one := range m.members {
+		one.read(in)
+	}
+	m.strays()
+	for _, one := range m.members {
+		one.settle()
+	}
+}
+
+// inEndpoints reports of an address that stands in slices whether it is in Endpoints, too:
+// what stands there only because there was no room, or no object, is not left out.
+func (m *merger) inEndpoints() func(netip.Addr) bool {
+	e := m.now.Endpoints
+	if !m.settings.WriteEndpoints || e == nil || !e.Owned || e.Annotations[syncer.AnnotationOverCapacity] != "" {
+		return func(netip.Addr) bool { return true }
+	}
+	var known map[netip.Addr]bool // read when the first is asked for: few replicas are
+	return func(addr netip.Addr) bool {
+		if known == nil {
+			known = map[netip.Addr]bool{}
+			for e := range endpointsIn(e.Subsets) {
+				known[e.Addr] = true
+			}
+		}
+		return known[addr]
+	}
+}
+
+// strays gives the addresses that stand in Endpoints alone to the first member that keeps
+// them. A pod's address stands in slices as well, so that it is no member's share any more
+// if others of the replica have slices and none of them has it.
+func (m *merger) strays() {
+	e := m.now.Endpoints
+	asks := func(one *member) bool { return !one.Listed || one.Keep != nil }
+	if !m.settings.WriteEndpoints || e == nil || !e.Owned || !slices.ContainsFunc(m.members, asks) {
+		return
+	}
+	sliced := map[netip.Addr]bool{}
+	stands := false
+	for i := range m.now.Slices {
+		if s := &m.now.Slices[i]; s.Owned {
+			stands = true
+			for j := range s.Endpoints {
+				sliced[s.Endpoints[j].Addr] = true
+			}
+		}
+	}
+	for stray := range endpointsIn(e.Subsets) {
+		given := func(one *member) bool { return one.Listed && one.gives(&stray) }
+		if sliced[stray.Addr] || slices.ContainsFunc(m.members, given) {
+			continue
+		}
+		for _, one := range m.members {
+			if (one.Listed || !stands || stray.Target.UID == "") && one.keep(stray) {
+				break
+			}
+		}
+	}
+}
+
+// endpointsIn are the addresses of subsets, as endpoints of Endpoints alone.
+func endpointsIn(subsets []syncer.Subset) func(yield func(syncer.Endpoint) bool) {
+	return func(yield func(syncer.Endpoint) bool) {
+		for i := range subsets {
+			s := &subsets[i]
+			for j, list := range [][]syncer.Address{s.Ready, s.NotReady} {
+				for _, a := range list {
+					e := syncer.Endpoint{Addr: a.Addr, Ports: s.Ports, Ready: j == 0, Serving: j == 0, Only: syncer.KindEndpoints,
+						NodeName: a.NodeName, Hostname: a.Hostname, Target: a.Target}
+					e.Grade = e.StandingGrade(false)
+					if !yield(e) {
+						return
+					}
+				}
+			}
+		}
+	}
+}

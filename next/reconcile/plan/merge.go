@@ -1,0 +1,249 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// Merge unites what all members give to one replica; nil means that nobody wants it. The
+// oldest Service decides where members disagree, then the first by the member's name. now
+// supplies the shares of members that are not listed, the slices that endpoints stay in, and
+// who serves until others have taken over.
+func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
+	m := &merger{key: key, now: &now, settings: &s}
+	m.gather(shares)
+	if !m.wanted() {
+		return nil
+	}
+	sources := m.sources()
+	left, united := m.leaves(sources), union{}
+	if left {
+		united = uniteWith(now.Service.Ports, sources)
+	} else {
+		united = unite(sources)
+	}
+	if left || len(sources) > 1 {
+		for _, one := range sources {
+			one.fit(len(united.ports) > 0)
+		}
+	}
+	m.classes = classesOf(&now, m.members)
+	d := &Desired{Key: key, settings: &s, members: m.members, best: m.classes.best, left: left}
+	d.Conflicts = slices.Concat(united.conflicts, m.duplicates())
+	slices.SortFunc(d.Conflicts, compareConflicts)
+	m.report(d)
+	if len(sources) > 0 && !left {
+		d.service = &serviceWish{traits: s.serviceTraits(sources[0].service), ServiceSpec: ServiceSpec{united.servicePorts(sources)}}
+	}
+	if s.WriteEndpoints {
+		d.endpoints = m.endpoints(sources, left)
+	}
+	d.slices = m.slices()
+	return d
+}
+
+// merger is one run of Merge.
+type merger struct {
+	key      syncer.Key
+	now      *Current
+	settings *Settings
+	members  []*member
+	classes  *classes
+}
+
+// wanted reports whether there is to be a replica. A Service that is written by hand, and of
+// which nothing is written, has no slices: what stands of it may be anybody's who is not
+// listed.
+func (m *merger) wanted() bool {
+	stands := m.now.ours()
+	if slices.ContainsFunc(m.members, func(one *member) bool { return one.feeds() || one.SourceOpen && stands }) {
+		return true
+	}
+	unlisted := slices.ContainsFunc(m.members, func(one *member) bool { return !one.Listed && !one.orphan })
+	e := m.now.Endpoints
+	return unlisted && stands && !slices.ContainsFunc(m.now.Slices, func(s Slice) bool { return s.Owned }) &&
+		(!m.settings.WriteEndpoints || e != nil && e.Owned)
+}
+
+// sources are the members whose Service is known, the oldest first.
+func (m *merger) sources() []*member {
+	var known []*member
+	for _, one := range m.members {
+		if one.service != nil {
+			known = append(known, one)
+		}
+	}
+	slices.SortStableFunc(known, func(a, b *member) int { return cmp.Compare(a.service.Created, b.service.Created) })
+	return known
+}
+
+// leaves reports whether the replica's Service stays as it is: one of its sources is
+// unknown, or all are.
+func (m *merger) leaves(sources []*member) bool {
+	s := m.now.Service
+	return s != nil && s.Owned && !s.Deleting && (len(sources) == 0 || slices.ContainsFunc(m.members, (*member).unknown))
+}
+
+// report says what is not served, and what is of nobody.
+func (m *merger) report(d *Desired) {
+	for _, one := range m.members {
+		for _, r := range one.Given.Rejected {
+			d.Rejected = append(d.Rejected, Rejection{one.Member, r})
+		}
+		if one.orphan {
+			d.Orphans = append(d.Orphans, Orphan{one.Member, len(one.endpoints)})
+		}
+	}
+}
+
+// endpoints renders the shares as one Endpoints object. What one member has written by hand is
+// taken as it is written, and what stands of one that is not listed as it stands; all else is
+// packed anew and limited.
+func (m *merger) endpoints(sources []*member, left bool) *endpointsWish {
+	w := &endpointsWish{traits: traits{left: true}, trigger: m.trigger()}
+	if len(sources) > 0 && !left {
+		w.traits = m.settings.traits(sources[0].service)
+	}
+	var all []syncer.Endpoint
+	var only *member
+	feeding := 0
+	for _, one := range m.members {
+		if len(one.endpoints) == 0 {
+			continue
+		}
+		feeding, only = feeding+1, one
+		for _, e := range m.classes.published(one, syncer.KindEndpoints) {
+			if one.family == "" || one.family == familyOf(e.Addr) {
+				all = append(all, e)
+			}
+		}
+	}
+	stands := m.now.Endpoints
+	switch {
+	case feeding == 1 && only.verbatim != nil && !m.classes.demotes(only):
+		w.Subsets = only.verbatim
+		return w
+	case feeding == 1 && !only.Listed && stands != nil && stands.Owned:
+		w.Subsets = retained(stands.Subsets, all)
+		w.Truncated = stands.Annotations[syncer.AnnotationOverCapacity] != ""
+		return w
+	case feeding == 1:
+		w.Subsets = syncer.Subsets(all, only.family)
+	default:
+		w.Subsets = syncer.Subsets(all, "")
+	}
+	w.Subsets, w.Truncated = syncer.Truncate(w.Subsets, cmp.Or(m.settings.Capacity, syncer.EndpointsCapacity))
+	return w
+}
+
+// retained are standing subsets with those of their addresses that endpoints have, in the
+// state that they have there; the argument itself where nothing differs, so that what somebody
+// wrote by hand stays in its order.
+func retained(standing []syncer.Subset, endpoints []syncer.Endpoint) []syncer.Subset {
+	left, _ := filteredSubsets(standing, func(s *syncer.Subset, a *syncer.Address, ready bool) (bool, bool, []syncer.Port) {
+		for e := range on(endpoints, a.Addr) {
+			if e.Target == a.Target && e.In(syncer.KindEndpoints) && (e.Ready || !e.Terminating) {
+				return true, e.Ready, s.Ports
+			}
+		}
+		return false, false, s.Ports
+	})
+	return left
+}
+
+// trigger is the time of the first of several changes.
+func (m *merger) trigger() (first time.Time) {
+	for _, one := range m.members {
+		if t := one.Given.Trigger; one.Listed && !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
+}
+
+// slices packs the endpoints of each member into slices of its own.
+func (m *merger) slices() []sliceWish {
+	var out []sliceWish
+	for _, one := range m.members {
+		if !one.feeds() && !one.SourceOpen {
+			continue
+		}
+		w := sliceWish{member: one.Member, traits: traits{left: true}}
+		if one.service != nil && !one.SourceOpen && one.Listed {
+			w.traits, w.trigger = m.settings.traits(one.service), one.Given.Trigger
+		}
+		o := syncer.PackOptions{Service: m.key, Cluster: one.Member, MaxEndpoints: m.settings.MaxEndpointsPerSlice}
+		for _, s := range syncer.Pack(m.standing(one), m.classes.published(one, syncer.KindEndpointSlices), one.families, o) {
+			w.Slice = s
+			out = append(out, w)
+		}
+	}
+	slices.SortFunc(out, func(a, b sliceWish) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// standing are the slices of a member, and the mere names of all others.
+func (m *merger) standing(one *member) []syncer.Slice {
+	out := make([]syncer.Slice, 0, len(m.now.Slices)+len(m.now.Taken))
+	for i := range m.now.Slices {
+		s := &m.now.Slices[i]
+		if slices.Contains(one.slices, s) {
+			out = append(out, s.Slice)
+		} else {
+			out = append(out, syncer.Slice{Name: s.Name})
+		}
+	}
+	for _, name := range m.now.Taken {
+		out = append(out, syncer.Slice{Name: name})
+	}
+	return out
+}
+
+// duplicates reports addresses that two members have ready: their pod networks overlap.
+// Each keeps its own, for nobody knows which one is meant.
+func (m *merger) duplicates() (conflicts []Conflict) {
+	feeding := slices.DeleteFunc(slices.Clone(m.members), func(one *member) bool { return len(one.endpoints) == 0 })
+	if len(feeding) < 2 {
+		return nil
+	}
+	first := map[netip.Addr]*member{}
+	for _, one := range feeding {
+		reported := false
+		for i := range one.endpoints {
+			e := &one.endpoints[i]
+			if e.Grade < syncer.Ready || e.Terminating {
+				continue
+			}
+			other := first[e.Addr]
+			if other == nil {
+				first[e.Addr] = one
+			} else if other != one && !reported {
+				reported = true
+				conflicts = append(conflicts, Conflict{ConflictDuplicate, one.Member, fmt.Sprintf(
+					"%s has ready endpoints in %s and in %s: do the pod networks overlap?", e.Addr, other.Member, one.Member)})
+			}
+		}
+	}
+	return conflicts
+}
+
+func familyOf(addr netip.Addr) syncer.Family {
+	if addr.Is4() {
+		return syncer.IPv4
+	}
+	return syncer.IPv6
+}
+
+func compareConflicts(a, b Conflict) int {
+	return cmp.Or(strings.Compare(string(a.Reason), string(b.Reason)),
+		strings.Compare(a.Member, b.Member), strings.Compare(a.Message, b.Message))
+}
