@@ -101,15 +101,15 @@ func (s *Set) Configure(specs []Spec) {
 	}
 }
 
-// Run tells the receivers until ctx is done, and returns when nothing is told any more.
-// complete reports whether all replicas that there are have been told: only then an inventory
-// is one.
-func (s *Set) Run(ctx context.Context, complete func() bool) {
+// Run tells the receivers until ctx is done, and returns when nothing is told any more. all
+// returns the replicas that there are, false while that is not known: an inventory waits until
+// each of them was told.
+func (s *Set) Run(ctx context.Context, all func() (map[syncer.Key]struct{}, bool)) {
 	s.mu.Lock()
 	s.start = func(one *sink) {
 		running, stop := context.WithCancel(ctx)
 		s.stops[one] = stop
-		s.group.Go(func() { one.run(running, complete) })
+		s.group.Go(func() { one.run(running, all) })
 	}
 	for _, one := range s.sinks {
 		s.start(one)
@@ -163,7 +163,12 @@ func (s *sink) is(now time.Time) Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := s.status
-	out.Services, out.Pending = len(s.services), len(s.pending)
+	for _, is := range s.services {
+		if is.now != nil {
+			out.Services++
+		}
+	}
+	out.Pending = len(s.pending)
 	for _, is := range s.pending {
 		if is.refused.Duration > 0 {
 			out.Refused++

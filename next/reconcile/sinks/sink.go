@@ -64,8 +64,8 @@ type sink struct {
 
 	mu sync.Mutex
 	// All below is guarded by mu; pending are the services that have a due.
-	services, pending map[syncer.Key]*state
-	inventory         time.Time // when the next one is due
+	services, pending map[syncer.Key]*state // of all replicas; a nil now is one that is not told
+	inventory         time.Time             // when the next one is due
 	generation        int64
 	status            Status
 }
@@ -94,11 +94,11 @@ func (s *sink) tell(key syncer.Key, now *Service, at time.Time) {
 	is := s.services[key]
 	if is == nil {
 		is = &state{known: true}
+		s.services[key] = is
 	}
 	if is.now.equal(now) {
 		return
 	}
-	s.services[key] = is
 	is.now, is.refused = now, wait.Backoff{}
 	s.lockedSchedule(key, is, at)
 	select {
@@ -125,14 +125,9 @@ func (s *sink) lockedSchedule(key syncer.Key, is *state, at time.Time) {
 		is.due = at.Add(window)
 	}
 	is.takes = takes
-	switch {
-	case !is.due.IsZero():
+	if delete(s.pending, key); !is.due.IsZero() {
 		s.pending[key] = is
-		return
-	case is.now == nil:
-		delete(s.services, key)
 	}
-	delete(s.pending, key)
 }
 
 // begin forgets what was acknowledged: another process may have told something else since.
@@ -148,11 +143,11 @@ func (s *sink) begin(at time.Time) {
 }
 
 // run tells the receiver until ctx is done.
-func (s *sink) run(ctx context.Context, complete func() bool) {
+func (s *sink) run(ctx context.Context, all func() (map[syncer.Key]struct{}, bool)) {
 	s.begin(time.Now())
 	defer s.client.close()
 	for ctx.Err() == nil {
-		timer := time.NewTimer(s.step(ctx, complete))
+		timer := time.NewTimer(s.step(ctx, all))
 		select {
 		case <-ctx.Done():
 		case <-s.wake:
@@ -167,12 +162,12 @@ func (s *sink) run(ctx context.Context, complete func() bool) {
 
 // step makes a request, if one is due, and returns for how long there is nothing to do unless
 // something happens.
-func (s *sink) step(ctx context.Context, complete func() bool) time.Duration {
+func (s *sink) step(ctx context.Context, all func() (map[syncer.Key]struct{}, bool)) time.Duration {
 	now := time.Now()
 	if rest := s.next.Sub(now); rest > 0 {
 		return rest
 	}
-	batch, events, rest := s.take(now, complete)
+	batch, events, rest := s.take(now, all)
 	if len(events) == 0 {
 		return rest
 	}
@@ -205,12 +200,14 @@ type told struct {
 
 // take makes the events of the next request: the inventory when it is due, else Services,
 // those first of which something is taken away.
-func (s *sink) take(now time.Time, complete func() bool) (batch []told, events [][]byte, rest time.Duration) {
+func (s *sink) take(now time.Time, all func() (map[syncer.Key]struct{}, bool)) (batch []told, events [][]byte, rest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.generation = max(s.generation+1, now.UnixMicro())
-	if !now.Before(s.inventory) && complete() {
-		return nil, [][]byte{s.lockedInventory(now)}, 0
+	if !now.Before(s.inventory) {
+		if text := s.lockedInventory(now, all); text != nil {
+			return nil, [][]byte{text}, 0
+		}
 	}
 	rest = max(time.Second, s.inventory.Sub(now))
 	for key, is := range s.pending {
@@ -240,21 +237,33 @@ func (s *sink) take(now time.Time, complete func() bool) (batch []told, events [
 }
 
 // lockedInventory names all Services, and has those that are as they were acknowledged told
-// once more: a receiver may have lost them.
-func (s *sink) lockedInventory(now time.Time) []byte {
-	all := inventory{Generation: s.generation, Services: []string{}}
+// once more: a receiver may have lost them. It is nil while not every replica was told.
+func (s *sink) lockedInventory(now time.Time, all func() (map[syncer.Key]struct{}, bool)) []byte {
+	keys, known := all()
+	for key := range keys {
+		known = known && s.services[key] != nil
+	}
+	if !known {
+		return nil
+	}
+	names := []string{}
 	for key, is := range s.services {
-		if is.now != nil {
-			all.Services = append(all.Services, key.String())
+		_, exists := keys[key]
+		switch {
+		case is.now != nil:
+			names = append(names, key.String())
+		case is.due.IsZero() && !exists:
+			delete(s.services, key)
+			continue
 		}
 		if is.due.IsZero() {
-			is.known = false
+			is.known = is.now == nil
 			s.lockedSchedule(key, is, now)
 		}
 	}
-	slices.Sort(all.Services)
+	slices.Sort(names)
 	s.inventory = now.Add(inventoryEvery)
-	return s.event(typeInventory, "", s.generation, now, all)
+	return s.event(typeInventory, "", s.generation, now, inventory{s.generation, names})
 }
 
 // land takes what became of a request.

@@ -141,6 +141,7 @@ type world struct {
 	t        *testing.T
 	set      *Set
 	complete bool
+	keys     map[syncer.Key]struct{}
 	stop     func()
 }
 
@@ -167,7 +168,10 @@ func play(t *testing.T, window, removal time.Duration, change func(*Spec), scene
 func (w *world) lead() {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan struct{})
-	go func() { defer close(ended); w.set.Run(ctx, func() bool { return w.complete }) }()
+	go func() {
+		defer close(ended)
+		w.set.Run(ctx, func() (map[syncer.Key]struct{}, bool) { return w.keys, w.complete })
+	}()
 	w.stop = func() { cancel(); <-ended }
 	pass(time.Second)
 	w.told()
@@ -358,7 +362,11 @@ func TestStartAndInventory(t *testing.T) {
 		if got := w.state(); got != "map[a:1 b:1 c:1]" {
 			t.Errorf("before the inventory: %s", got)
 		}
-		w.complete = true
+		w.complete, w.keys = true, map[syncer.Key]struct{}{{Namespace: "shop", Name: "untold"}: {}}
+		if pass(2 * time.Second); w.has["b"] == "" {
+			t.Error("an inventory though not every replica was told")
+		}
+		w.tell("untold", "-")
 		pass(2 * time.Second)
 		if got := w.state(); got != "map[a:1 c:1]" {
 			t.Errorf("after the inventory: %s", got)

@@ -1,0 +1,117 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/next/reconcile/lanes"
+	"tributary.dev/tributary/next/reconcile/plan"
+	"tributary.dev/tributary/next/reconcile/sinks"
+	"tributary.dev/tributary/next/syncer"
+)
+
+// Comparison is what one look at a replica comes to.
+type Comparison struct {
+	Replica syncer.Key
+	Now     plan.Current
+	// Want is what is to stand; nil: nothing.
+	Want *plan.Desired
+	// Actions may be sent now; Waiting says what else there is.
+	Actions []plan.Action
+	Waiting plan.Waiting
+	// Excluded is true in a namespace that may not be written to: all stands as it is, and
+	// there are no actions.
+	Excluded bool
+}
+
+// Plan compares a replica, whatever is under way, and writes nothing.
+func (r *Reconciler) Plan(replica syncer.Key) Comparison {
+	return r.decide(replica, func(plan.Object) bool { return false })
+}
+
+// PlanAll is Plan for every replica that a member has or that stands, sorted.
+func (r *Reconciler) PlanAll() []Comparison {
+	var all []Comparison
+	for _, key := range slices.SortedFunc(maps.Keys(r.keys()), syncer.Key.Compare) {
+		all = append(all, r.Plan(key))
+	}
+	return all
+}
+
+func (r *Reconciler) decide(key syncer.Key, busy func(plan.Object) bool) Comparison {
+	settings := r.opts.Source.Settings()
+	s := settings.Settings
+	s.DropOrphans = s.DropOrphans && r.opts.Source.AllListed()
+	c := Comparison{Replica: key, Now: r.cache.Current(key), Excluded: !settings.MayWrite(key.Namespace)}
+	c.Want = plan.Merge(key, c.Now, r.opts.Source.Shares(key), s)
+	if !c.Excluded {
+		c.Actions, c.Waiting = plan.Actions(c.Now, c.Want, busy)
+	}
+	return c
+}
+
+// compareAll compares what the queue hands out until it is shut down.
+func (r *Reconciler) compareAll() {
+	for {
+		w, ok := r.queue.Get()
+		if !ok {
+			return
+		}
+		r.compare(w)
+	}
+}
+
+// compare brings what is planned for one replica up to date.
+func (r *Reconciler) compare(w *lanes.Work) {
+	taken := time.Now()
+	edited := r.repairs.take(w.Key)
+	c := r.decide(w.Key, r.dispatch.Busy)
+	leads := r.leading.Load()
+	if leads {
+		var held bool
+		c.Actions, held = r.repairs.pace(w.Key, edited, c.Actions, taken)
+		c.Waiting.More = c.Waiting.More || held
+	}
+	r.tell(&c)
+	r.opts.Metrics.Report(w.Key.Namespace, w.Key.Name, r.troubles.of(&c, leads))
+	for _, ended := range r.records.compared(r.dispatch, w, &c, taken) {
+		if leads { // who stands by compares for nothing but the next moment
+			r.opts.Metrics.Change(ended)
+		}
+	}
+	r.queue.Done(w)
+}
+
+// tell passes on to the sinks what a replica is to be, whatever the ingress cluster makes of
+// it.
+func (r *Reconciler) tell(c *Comparison) {
+	if !r.opts.Sinks.Any() {
+		return
+	}
+	if c.Want == nil {
+		r.opts.Sinks.Tell(c.Replica, nil)
+		return
+	}
+	backends := c.Want.Backends()
+	endpoints := make([]sinks.Endpoint, len(backends))
+	for i := range backends {
+		b := &backends[i]
+		ports := make([]sinks.Port, len(b.Ports))
+		for j, p := range b.Ports {
+			ports[j] = sinks.Port{Name: p.Name, Port: p.Number, Protocol: p.Protocol, AppProtocol: p.AppProtocol.Value}
+		}
+		endpoints[i] = sinks.Endpoint{Address: b.Addr.String(), Ports: ports, Cluster: b.Member, Zone: b.Zone,
+			Ready: b.Ready, Serving: b.Serving, Terminating: b.Terminating}
+	}
+	r.opts.Sinks.Tell(c.Replica, sinks.NewService(nil, endpoints))
+}
+
+// lane is the most urgent of the actions'.
+func lane(actions []plan.Action) plan.Lane {
+	return slices.MinFunc(actions, func(a, b plan.Action) int { return cmp.Compare(a.Lane(), b.Lane()) }).Lane()
+}

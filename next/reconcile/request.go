@@ -1,0 +1,78 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"tributary.dev/tributary/next/metrics"
+	"tributary.dev/tributary/next/reconcile/lanes"
+	"tributary.dev/tributary/next/reconcile/plan"
+	"tributary.dev/tributary/next/reconcile/write"
+)
+
+// unheld is how long a place waits where the Permit has lapsed: it is renewed soon, or Lead ends.
+const unheld = 100 * time.Millisecond
+
+// request sends what is granted until ctx is done, with the context writing, which lasts longer.
+func (r *Reconciler) request(ctx, writing context.Context) {
+	for {
+		g, ok := r.dispatch.Next(ctx)
+		if !ok {
+			return
+		}
+		bounded, release, held := r.opts.Permit.Hold(writing)
+		if !held {
+			timer := time.NewTimer(unheld)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			timer.Stop()
+			g.Done(lanes.Outcome{Result: lanes.Unused})
+			continue
+		}
+		r.records.granted(g.Work)
+		outcome := r.send(bounded, g)
+		release()
+		if ended, last := r.records.answered(g, outcome); last {
+			r.opts.Metrics.Change(ended)
+		}
+		r.queue.Add(g.Work.Key, g.Lane)
+	}
+}
+
+// send sends an action. Should the server refuse it, or say nothing, what the action takes
+// away is sent by itself.
+func (r *Reconciler) send(ctx context.Context, g *lanes.Grant) lanes.Outcome {
+	err := r.write(ctx, g, g.Action)
+	out := lanes.Outcome{Result: lanes.Failed, RetryAfter: write.RetryAfter(err)}
+	switch meaning := write.Meaning(err); {
+	case meaning == metrics.WriteOK:
+		out.Result = lanes.Written
+	case ctx.Err() != nil: // the Permit has ended, or Lead has
+		out.Result = lanes.Unused
+		return out
+	case !write.TakesLess(meaning):
+		return out
+	default:
+		reduced, ok := g.Action.Reduced(r.cache.Current(g.Work.Key))
+		if ok && r.write(ctx, g, reduced) == nil {
+			out.Result = lanes.Reduced
+		}
+	}
+	r.troubles.wrote(g.Work.Key, g.Action.Object(), err)
+	return out
+}
+
+// write makes one request, takes what stands after it into the cache, and notes it on record.
+func (r *Reconciler) write(ctx context.Context, g *lanes.Grant, a plan.Action) error {
+	object, err := r.writer.Send(ctx, a)
+	if object != nil {
+		r.cache.Take(object)
+	}
+	r.records.wrote(g.Work, &a, err)
+	return err
+}
