@@ -5,6 +5,7 @@ package decode
 
 import (
 	"hash/maphash"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -162,12 +163,12 @@ func appProtocol(p *string) syncer.AppProtocol {
 	return syncer.AppProtocol{Value: *p, Set: true}
 }
 
-// unixSeconds is 0 for no time.
+// unixSeconds is 0 for no time, and for one that needs more than 32 bits, which is none either.
 func unixSeconds(t metav1.Time) int64 {
-	if t.IsZero() {
-		return 0
+	if second := t.Unix(); !t.IsZero() && second > 0 && second <= math.MaxUint32 {
+		return second
 	}
-	return t.Unix()
+	return 0
 }
 
 // written is when the API server last took a change of an object, by its own clock: managed

@@ -15,22 +15,15 @@ import (
 // compares. Tests call it after each step.
 func (s *Store) check() error {
 	c := checker{store: s, nodes: map[string]int{}, templates: map[string]int{}, specs: map[string]int{}}
-	pods, replicas := 0, 0
+	pods := 0
 	for name, ns := range s.namespaces {
 		c.expect(name == ns.name && len(ns.pods)+len(ns.services) > 0, "namespace %s is empty or misnamed %s", name, ns.name)
 		c.groups(ns)
 		c.services(ns)
 		c.buckets(ns)
 		pods += len(ns.pods)
-		for _, svc := range ns.services {
-			if svc.replicated {
-				replicas++
-				c.expect(s.replicas[svc.key] == svc, "%s: is no replica", svc.key)
-			}
-		}
 	}
 	c.expect(pods == s.pods, "%d pods, want %d", s.pods, pods)
-	c.expect(replicas == len(s.replicas), "%d replicas, want %d", len(s.replicas), replicas)
 	expectUsers(&c, "nodes", s.nodes, c.nodes)
 	expectUsers(&c, "templates", s.templates, c.templates)
 	expectUsers(&c, "specs", s.specs, c.specs)
@@ -70,7 +63,7 @@ func (c *checker) groups(ns *namespace) {
 		c.expect(g.labels == labels && g.ns == ns && len(g.pods) > 0, "%s: group %v is misfiled or empty", ns.name, labels)
 		inGroups += len(g.pods)
 		for i, rec := range g.pods {
-			c.expect(rec.group == g && int(rec.place) == i && ns.pods[rec.name] == rec, "%s: place in group is wrong", rec.name)
+			c.expect(rec.group == g && !slices.Contains(g.pods[:i], rec) && ns.pods[rec.name] == rec, "%s: place in group is wrong", rec.name)
 		}
 		c.set(g.services.at != nil, g.services.list, g.services.has)
 	}
@@ -86,28 +79,28 @@ func (c *checker) groups(ns *namespace) {
 
 func (c *checker) set(indexed bool, list []*service, has func(*service) bool) {
 	for i, svc := range list {
-		c.expect(has(svc) && !slices.Contains(list[:i], svc), "%s: twice in a set, or not to be found (indexed: %v)", svc.key, indexed)
+		c.expect(has(svc) && !slices.Contains(list[:i], svc), "%s: twice in a set, or not to be found (indexed: %v)", svc.key(), indexed)
 	}
 }
 
 func (c *checker) services(ns *namespace) {
 	for name, svc := range ns.services {
-		c.expect(svc.key == syncer.Key{Namespace: ns.name, Name: name}, "%s: filed under %s/%s", svc.key, ns.name, name)
+		c.expect(svc.ns == ns && svc.name == name, "%s: filed under %s/%s", svc.key(), ns.name, name)
 		c.specs[svc.spec.text]++
-		c.expect((c.store.hand.of[svc.key] != nil) == (svc.replicated && !svc.computed()), "%s: hand-written is wrong", svc.key)
+		c.expect((c.store.hand.of[svc.key()] != nil) == (svc.replicated && !svc.computed()), "%s: hand-written is wrong", svc.key())
 		n := 0
 		for _, g := range ns.groups {
 			want := svc.indexed() && g.labels.Contains(svc.selector)
-			c.expect(svc.groups.has(g) == want && g.services.has(svc) == want, "%s: selects %v: want %v", svc.key, g.labels, want)
+			c.expect(svc.groups.has(g) == want && g.services.has(svc) == want, "%s: selects %v: want %v", svc.key(), g.labels, want)
 			if want {
 				n++
 			}
 		}
-		c.expect(len(svc.groups.list) == n, "%s: %d groups, want %d", svc.key, len(svc.groups.list), n)
+		c.expect(len(svc.groups.list) == n, "%s: %d groups, want %d", svc.key(), len(svc.groups.list), n)
 	}
 	for _, g := range ns.groups {
 		for _, svc := range g.services.list {
-			c.expect(ns.services[svc.key.Name] == svc, "%v: has the Service %s, which is gone", g.labels, svc.key)
+			c.expect(ns.services[svc.name] == svc, "%v: has the Service %s, which is gone", g.labels, svc.key())
 		}
 	}
 }
@@ -118,12 +111,12 @@ func (c *checker) buckets(ns *namespace) {
 		switch {
 		case !svc.indexed():
 		case svc.selector == "":
-			c.expect(ns.everyPod.has(svc), "%s: selects all and is not filed so", svc.key)
+			c.expect(ns.everyPod.has(svc), "%s: selects all and is not filed so", svc.key())
 		default:
 			filed[keyOf(svc.filed)]++
-			c.expect(svc.selector.Contains(syncer.Labels(svc.filed)), "%s: filed under %s", svc.key, svc.filed)
+			c.expect(svc.selector.Contains(syncer.Labels(svc.filed)), "%s: filed under %s", svc.key(), svc.filed)
 			ki := ns.keys[keyOf(svc.filed)]
-			c.expect(ki != nil && ki.buckets[svc.filed] != nil && ki.buckets[svc.filed].services.has(svc), "%s: not in its bucket", svc.key)
+			c.expect(ki != nil && ki.buckets[svc.filed] != nil && ki.buckets[svc.filed].services.has(svc), "%s: not in its bucket", svc.key())
 		}
 	}
 	for k, ki := range ns.keys {

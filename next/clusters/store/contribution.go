@@ -15,18 +15,18 @@ import (
 // Contribution returns what the member gives to a replica at a moment by the member's clock;
 // ok is false where no such Service is replicated.
 func (s *Store) Contribution(replica syncer.Key, now time.Time) (c syncer.Contribution, ok bool) {
-	svc := s.replicas[replica]
+	svc := s.replica(replica)
 	if svc == nil {
 		return c, false
 	}
 	c = s.compute(svc, now)
 	if svc.computed() {
 		c.Trigger = svc.trigger.Time(c.Service, func(name string) int64 {
-			rec := s.record(syncer.Key{Namespace: replica.Namespace, Name: name})
+			rec := svc.ns.pods[name]
 			if rec == nil || !svc.groups.has(rec.group) {
 				return 0
 			}
-			return rec.since
+			return int64(rec.since)
 		})
 	}
 	return c, true
@@ -38,7 +38,7 @@ func (s *Store) compute(svc *service, now time.Time) syncer.Contribution {
 	if svc.computed() {
 		return syncer.Compute(v, pointers(svc.pods()), options)
 	}
-	h := s.hand.of[svc.key]
+	h := s.hand.of[svc.key()]
 	written := h.written()
 	return syncer.HandWritten(v, written.Subsets, h.sorted(), written.SkipMirror, options)
 }
@@ -46,7 +46,7 @@ func (s *Store) compute(svc *service, now time.Time) syncer.Contribution {
 // optionsOf are the settings for one Service at a moment.
 func (s *Store) optionsOf(svc *service, now time.Time) syncer.Options {
 	o := s.options.Syncer
-	o.Rules, o.Now = svc.rules, now
+	o.Rules, o.Now = svc.theirs(), now
 	return o
 }
 

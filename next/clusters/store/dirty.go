@@ -17,7 +17,7 @@ type dirtyList []Dirty
 // add notes an effect on a Service, if it is replicated; None is no effect.
 func (d *dirtyList) add(svc *service, effect syncer.Effect) {
 	if svc.replicated && effect != syncer.None {
-		*d = append(*d, Dirty{svc.key, effect})
+		*d = append(*d, Dirty{svc.key(), effect})
 	}
 }
 
@@ -26,7 +26,7 @@ func (d *dirtyList) add(svc *service, effect syncer.Effect) {
 func (d *dirtyList) addMoved(svc *service, was bool, effect syncer.Effect) {
 	switch {
 	case was && !svc.replicated:
-		*d = append(*d, Dirty{svc.key, syncer.Removal})
+		*d = append(*d, Dirty{svc.key(), syncer.Removal})
 	case was:
 		d.add(svc, effect)
 	default:

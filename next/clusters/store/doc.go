@@ -5,4 +5,25 @@
 // the rules need, and answers two questions at a cost that does not depend on
 // the size of the namespace: which replicas may have changed by this event, and
 // what does this member give to that replica.
+//
+// A newcomer starts at Store (store.go) and follows an event of a pod: SetPod (pods.go) takes
+// it in and returns the Dirty replicas, Contribution (contribution.go) computes what one of
+// them gets. The index that joins pods and Services is explained in index.go, the form in which
+// a pod is held in record.go; read.go has what else is asked, hand.go what people write by
+// hand. Values come from package decode; what is taken in, and when, package member decides.
+//
+// A Store has no lock: many may read while nobody writes.
+//
+// # Memory
+//
+// A pod of a Deployment of ten costs about 0.25 kB: its record 96 bytes, its name 48, its slot
+// in the namespace 50, its share of the group 40. A pod of a StatefulSet, with a label set of
+// its own, costs about 0.65 kB, a Service with its place in the index 0.7 kB. Fleet-like, with
+// a Service for ten pods and an eighth of them StatefulSets, all of it makes 0.36 kB per pod,
+// against 13 kB for the same pods decoded. Node names, lists of ports and specs of Services
+// exist once and go with their last user. BenchmarkMemoryPerPod and BenchmarkPodEvent of
+// package decode keep these claims.
+//
+// What never happens here: no client, goroutine, clock, logger or metric; nothing that a
+// cluster sends causes a panic; a value that was handed out is never changed.
 package store

@@ -35,9 +35,9 @@ func newHandTable() handTable {
 // need notes whether a Service needs what is written by hand.
 func (t *handTable) need(svc *service) {
 	if !svc.replicated || svc.computed() {
-		t.forget(svc.key)
-	} else if t.of[svc.key] == nil {
-		t.of[svc.key] = &hand{slices: map[string]*Versioned[HandSlice]{}}
+		t.forget(svc.key())
+	} else if t.of[svc.key()] == nil {
+		t.of[svc.key()] = &hand{slices: map[string]*Versioned[HandSlice]{}}
 	}
 }
 

@@ -4,6 +4,7 @@
 package store
 
 import (
+	"slices"
 	"strings"
 
 	"tributary.dev/tributary/next/syncer"
@@ -76,7 +77,7 @@ func (ns *namespace) join(rec *record, labels syncer.Labels) {
 		g = &group{ns: ns, labels: syncer.Labels(strings.Clone(string(labels)))}
 		ns.addGroup(g)
 	}
-	rec.group, rec.place = g, int32(len(g.pods))
+	rec.group = g
 	g.pods = append(g.pods, rec)
 }
 
@@ -84,8 +85,7 @@ func (ns *namespace) join(rec *record, labels syncer.Labels) {
 func (ns *namespace) leave(rec *record) {
 	g := rec.group
 	last := len(g.pods) - 1
-	g.pods[rec.place] = g.pods[last]
-	g.pods[rec.place].place = rec.place
+	g.pods[slices.Index(g.pods, rec)] = g.pods[last]
 	g.pods[last] = nil
 	g.pods = g.pods[:last]
 	if last < cap(g.pods)/4 {

@@ -44,7 +44,7 @@ func (s *Store) addPod(ns *namespace, p *syncer.Pod, revision uint64) []Dirty {
 	var d dirtyList
 	for _, svc := range rec.group.services.list {
 		svc.trigger.Note(rec.name, 0)
-		d.add(svc, syncer.PodEffect(nil, p, svc.rules))
+		d.add(svc, syncer.PodEffect(nil, p, svc.theirs()))
 	}
 	return d.sorted()
 }
@@ -64,13 +64,13 @@ func (s *Store) changePod(ns *namespace, rec *record, old, p *syncer.Pod) []Dirt
 			now = nil
 		}
 		svc.trigger.Note(rec.name, old.ReadySince)
-		d.add(svc, syncer.PodEffect(old, now, svc.rules))
+		d.add(svc, syncer.PodEffect(old, now, svc.theirs()))
 	}
 	if rec.group != before {
 		for _, svc := range rec.group.services.list {
 			if !old.Labels.Contains(svc.selector) {
 				svc.trigger.Note(rec.name, 0)
-				d.add(svc, syncer.PodEffect(nil, p, svc.rules))
+				d.add(svc, syncer.PodEffect(nil, p, svc.theirs()))
 			}
 		}
 		ns.sweepGroup(before)
@@ -91,8 +91,8 @@ func (s *Store) RemovePod(key syncer.Key) []Dirty {
 	s.pods--
 	var d dirtyList
 	for _, svc := range group.services.list {
-		svc.trigger.Note(rec.name, rec.since)
-		d.add(svc, syncer.PodEffect(old, nil, svc.rules))
+		svc.trigger.Note(rec.name, int64(rec.since))
+		d.add(svc, syncer.PodEffect(old, nil, svc.theirs()))
 	}
 	ns.sweepGroup(group)
 	s.sweep(ns)
@@ -105,7 +105,7 @@ func (s *Store) fill(rec *record, p *syncer.Pod) {
 	rec.fill(p)
 	var room [256]byte
 	rec.template = s.templates.acquire(appendTemplate(room[:0], p), func(string) template {
-		return template{ports: clonePorts(p.Ports), subdomain: strings.Clone(p.Subdomain)}
+		return template{matches: p.Matches, ports: clonePorts(p.Ports), subdomain: strings.Clone(p.Subdomain)}
 	})
 	rec.node = nil
 	if p.NodeName != "" {

@@ -5,7 +5,6 @@ package store
 
 import (
 	"iter"
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -101,7 +100,7 @@ func (s *Store) Services(in string) iter.Seq2[syncer.Key, uint64] {
 	return func(yield func(syncer.Key, uint64) bool) {
 		for ns := range s.in(in) {
 			for _, svc := range ns.services {
-				if !yield(svc.key, svc.revision) {
+				if !yield(svc.key(), svc.revision) {
 					return
 				}
 			}
@@ -132,10 +131,29 @@ func (s *Store) SliceKeys(in string) iter.Seq2[syncer.Key, uint64] {
 }
 
 // Replicas are the replicas that the member gives something to, in no order.
-func (s *Store) Replicas() iter.Seq[syncer.Key] { return maps.Keys(s.replicas) }
+func (s *Store) Replicas() iter.Seq[syncer.Key] {
+	return func(yield func(syncer.Key) bool) {
+		for svc := range s.replicated {
+			if !yield(svc.key()) {
+				return
+			}
+		}
+	}
+}
+
+// replicated are the Services that have a replica.
+func (s *Store) replicated(yield func(*service) bool) {
+	for _, ns := range s.namespaces {
+		for _, svc := range ns.services {
+			if svc.replicated && !yield(svc) {
+				return
+			}
+		}
+	}
+}
 
 // Replicated reports whether there is a Service of a key that has a replica.
-func (s *Store) Replicated(key syncer.Key) bool { return s.replicas[key] != nil }
+func (s *Store) Replicated(key syncer.Key) bool { return s.replica(key) != nil }
 
 // ReplicasOf are the replicas that a pod may be an endpoint of, sorted.
 func (s *Store) ReplicasOf(pod syncer.Key) []syncer.Key {
@@ -145,7 +163,7 @@ func (s *Store) ReplicasOf(pod syncer.Key) []syncer.Key {
 	}
 	keys := make([]syncer.Key, 0, len(rec.group.services.list))
 	for _, svc := range rec.group.services.list {
-		keys = append(keys, svc.key)
+		keys = append(keys, svc.key())
 	}
 	slices.SortFunc(keys, syncer.Key.Compare)
 	return keys
@@ -199,11 +217,12 @@ type Stats struct {
 // Stats counts what is held at a moment by the member's clock, in time proportional to the
 // number of endpoints.
 func (s *Store) Stats(now time.Time) Stats {
-	t := Stats{Pods: s.pods, Replicas: len(s.replicas)}
+	t := Stats{Pods: s.pods}
 	for _, ns := range s.namespaces {
 		t.Services += len(ns.services)
 	}
-	for _, svc := range s.replicas {
+	for svc := range s.replicated {
+		t.Replicas++
 		if !svc.computed() {
 			t.countHand(s.compute(svc, now).Endpoints)
 			continue

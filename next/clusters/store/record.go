@@ -13,7 +13,7 @@ import (
 )
 
 // record is a pod in the form in which it is held: what others have as well is shared with
-// them, and what a usual pod has is kept as numbers. It is 112 bytes, and its name.
+// them, and what a usual pod has is kept as numbers. It is 96 bytes, and its name.
 type record struct {
 	name     string
 	uid      [16]byte
@@ -23,9 +23,7 @@ type record struct {
 	template *entry[template]
 	odd      *odd // nil for a usual pod
 	revision uint64
-	matches  uint64
-	since    int64
-	place    int32 // in group.pods
+	since    uint32 // ReadySince
 	flags    flags
 }
 
@@ -62,7 +60,7 @@ func flagIf(so bool, flag flags) flags {
 
 // fill takes over what a pod says; name and group aside.
 func (rec *record) fill(p *syncer.Pod) {
-	rec.matches, rec.since = p.Matches, p.ReadySince
+	rec.since = uint32(p.ReadySince)
 	rec.flags = flagIf(p.Ready, ready) | flagIf(p.WasReady, wasReady) | flagIf(p.Terminating, terminating) |
 		flagIf(p.Terminal, terminal) | flagIf(p.NodeSilent, nodeSilent) | flagIf(p.HostNetwork, hostNetwork)
 	var o odd
@@ -98,7 +96,7 @@ func (rec *record) view(ip *[1]syncer.PodIP) syncer.Pod {
 	f := rec.flags
 	p := syncer.Pod{
 		Key:    syncer.Key{Namespace: rec.group.ns.name, Name: rec.name},
-		Labels: rec.group.labels, ReadySince: rec.since, Matches: rec.matches,
+		Labels: rec.group.labels, ReadySince: int64(rec.since), Matches: rec.template.value.matches,
 		Ports: rec.template.value.ports, Subdomain: rec.template.value.subdomain,
 		Ready: f.has(ready), WasReady: f.has(wasReady), Terminating: f.has(terminating),
 		Terminal: f.has(terminal), NodeSilent: f.has(nodeSilent), HostNetwork: f.has(hostNetwork),

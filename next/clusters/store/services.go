@@ -13,20 +13,22 @@ import (
 // service is a Service in the form in which it is held.
 type service struct {
 	shape
+	ns       *namespace
 	revision uint64
-	// replicated is true for a Service that has a replica; rules are those that apply to it.
-	replicated bool
-	rules      syncer.Rules
 	// groups and filed belong to the index, in which a Service stands that is replicated and
 	// has a selector.
 	groups  set[*group]
 	filed   string
-	trigger *syncer.Trigger
+	trigger syncer.Trigger
+	// replicated is true for a Service that has a replica; rules are those that apply to it,
+	// nil where none does.
+	replicated bool
+	rules      *syncer.Rules
 }
 
 // shape is what a Service says.
 type shape struct {
-	key         syncer.Key
+	name        string
 	uid         string
 	clusterIP   string
 	created     int64
@@ -34,6 +36,17 @@ type shape struct {
 	selector    syncer.Labels
 	annotations map[string]string
 	spec        *entry[spec]
+}
+
+// key names the Service, and its replica.
+func (svc *service) key() syncer.Key { return syncer.Key{Namespace: svc.ns.name, Name: svc.name} }
+
+// theirs are the rules that apply to the Service.
+func (svc *service) theirs() syncer.Rules {
+	if svc.rules == nil {
+		return syncer.Rules{}
+	}
+	return *svc.rules
 }
 
 // computed reports whether endpoints come from pods rather than by hand.
@@ -45,7 +58,7 @@ func (svc *service) indexed() bool { return svc.replicated && svc.computed() }
 // value is the Service as a value of its own.
 func (svc *service) value() *syncer.Service {
 	v := &syncer.Service{
-		Key: svc.key, UID: svc.uid, Created: svc.created, Labels: svc.labels.Map(),
+		Key: svc.key(), UID: svc.uid, Created: svc.created, Labels: svc.labels.Map(),
 		Annotations: maps.Clone(svc.annotations), Selector: svc.selector.Map(), ClusterIP: svc.clusterIP,
 		IPFamilies: svc.spec.value.families, Ports: svc.spec.value.ports,
 		PublishNotReadyAddresses: svc.spec.value.publish, ExternalName: svc.spec.value.external,
@@ -57,12 +70,12 @@ func (svc *service) value() *syncer.Service {
 }
 
 // shapeOf brings a Service into the form in which it is held. Its spec is acquired.
-func (s *Store) shapeOf(ns *namespace, v *syncer.Service) shape {
+func (s *Store) shapeOf(v *syncer.Service) shape {
 	text := v.Name + v.UID + v.ClusterIP
 	ip := len(v.Name) + len(v.UID)
 	var room [512]byte
 	return shape{
-		key: syncer.Key{Namespace: ns.name, Name: text[:len(v.Name)]}, uid: text[len(v.Name):ip], clusterIP: text[ip:],
+		name: text[:len(v.Name)], uid: text[len(v.Name):ip], clusterIP: text[ip:],
 		created: v.Created, labels: syncer.LabelsOf(v.Labels), selector: syncer.LabelsOf(v.Selector),
 		annotations: maps.Clone(v.Annotations),
 		spec:        s.specs.acquire(appendSpec(room[:0], v), func(string) spec { return specOf(v) }),
@@ -96,7 +109,7 @@ func (s *Store) SetService(v Versioned[syncer.Service]) []Dirty {
 		return s.addService(ns, &v)
 	}
 	svc.revision = v.Revision
-	now := s.shapeOf(ns, &v.Object)
+	now := s.shapeOf(&v.Object)
 	s.specs.release(now.spec) // it is acquired again, or was held before
 	if svc.equal(&now) {
 		return nil
@@ -105,8 +118,8 @@ func (s *Store) SetService(v Versioned[syncer.Service]) []Dirty {
 }
 
 func (s *Store) addService(ns *namespace, v *Versioned[syncer.Service]) []Dirty {
-	svc := &service{shape: s.shapeOf(ns, &v.Object), revision: v.Revision, trigger: new(syncer.Trigger)}
-	ns.services[svc.key.Name] = svc
+	svc := &service{shape: s.shapeOf(&v.Object), ns: ns, revision: v.Revision}
+	ns.services[svc.name] = svc
 	s.place(svc)
 	var d dirtyList
 	d.add(svc, syncer.Addition)
@@ -115,19 +128,19 @@ func (s *Store) addService(ns *namespace, v *Versioned[syncer.Service]) []Dirty 
 
 // changeService makes v the version that is held.
 func (s *Store) changeService(svc *service, v *syncer.Service) []Dirty {
-	was, rules, old := svc.replicated, svc.rules, svc.shape
-	s.displace(svc)
-	svc.shape = s.shapeOf(s.namespaces[v.Namespace], v)
+	was, rules, old := svc.replicated, svc.theirs(), svc.shape
+	svc.displace()
+	svc.shape = s.shapeOf(v)
 	s.specs.release(old.spec)
-	delete(s.namespaces[v.Namespace].services, old.key.Name) // or the map keeps the old text
-	s.namespaces[v.Namespace].services[svc.key.Name] = svc
+	delete(svc.ns.services, old.name) // or the map keeps the old text
+	svc.ns.services[svc.name] = svc
 	if old.uid != svc.uid {
-		svc.trigger = new(syncer.Trigger)
+		svc.trigger = syncer.Trigger{}
 	}
 	svc.trigger.Changed()
 	s.place(svc)
 	effect := syncer.Removal
-	if old.sameTraffic(&svc.shape) && sameRules(rules, svc.rules) {
+	if old.sameTraffic(&svc.shape) && sameRules(rules, svc.theirs()) {
 		effect = syncer.Addition
 	}
 	var d dirtyList
@@ -143,40 +156,36 @@ func (s *Store) RemoveService(key syncer.Key) []Dirty {
 	}
 	var d dirtyList
 	d.add(svc, syncer.Removal)
-	s.displace(svc)
-	s.hand.forget(svc.key)
+	svc.displace()
+	s.hand.forget(key)
 	s.specs.release(svc.spec)
-	ns := s.namespaces[key.Namespace]
-	delete(ns.services, key.Name)
-	s.sweep(ns)
+	delete(svc.ns.services, key.Name)
+	s.sweep(svc.ns)
 	return d.sorted()
 }
 
 // place asks whether a Service is replicated, and enters it where that makes it belong.
 func (s *Store) place(svc *service) {
-	s.displace(svc)
+	svc.displace()
 	v := svc.value()
 	svc.replicated = !v.ExternalName && (s.options.Replicate == nil || s.options.Replicate(v))
-	if svc.rules = (syncer.Rules{}); s.options.Rules != nil && svc.replicated {
-		svc.rules = s.options.Rules(v)
-	}
-	if svc.replicated {
-		s.replicas[svc.key] = svc
+	svc.rules = nil
+	if s.options.Rules != nil && svc.replicated {
+		if rules := s.options.Rules(v); rules.Applies != 0 {
+			svc.rules = &rules
+		}
 	}
 	if svc.indexed() {
-		s.namespaces[svc.key.Namespace].index(svc)
+		svc.ns.index(svc)
 	}
 	s.hand.need(svc)
 }
 
 // displace is the reverse of place, but for what is written by hand: that is forgotten when
 // the Service is placed again and does not need it.
-func (s *Store) displace(svc *service) {
+func (svc *service) displace() {
 	if svc.indexed() {
-		s.namespaces[svc.key.Namespace].unindex(svc)
+		svc.ns.unindex(svc)
 	}
-	if svc.replicated {
-		delete(s.replicas, svc.key)
-		svc.replicated = false
-	}
+	svc.replicated = false
 }

@@ -38,15 +38,16 @@ func (t shared[T]) release(e *entry[T]) {
 	}
 }
 
-// template is what pods of one template have in common.
+// template is what pods of one template have in common, nearly always.
 type template struct {
+	matches   uint64
 	ports     []syncer.ContainerPort
 	subdomain string
 }
 
 // appendTemplate renders what identifies a template, so that different ones never look the same.
 func appendTemplate(b []byte, p *syncer.Pod) []byte {
-	b = appendText(b, p.Subdomain)
+	b = appendText(binary.AppendUvarint(b, p.Matches), p.Subdomain)
 	for i := range p.Ports {
 		port := &p.Ports[i]
 		b = appendText(appendText(b, port.Name), port.Protocol)

@@ -29,11 +29,9 @@ type Options struct {
 type Store struct {
 	options    Options
 	namespaces map[string]*namespace
-	// replicas are the Services that have one.
-	replicas map[syncer.Key]*service
-	pods     int
-	hand     handTable
-	nodes    shared[string]
+	pods       int
+	hand       handTable
+	nodes      shared[string]
 	// templates and specs are what pods of one template, and Services of one shape, share.
 	templates shared[template]
 	specs     shared[spec]
@@ -44,7 +42,6 @@ func New(options Options) *Store {
 	return &Store{
 		options:    options,
 		namespaces: map[string]*namespace{},
-		replicas:   map[syncer.Key]*service{},
 		hand:       newHandTable(),
 		nodes:      shared[string]{},
 		templates:  shared[template]{},
@@ -88,6 +85,14 @@ func (s *Store) sweep(ns *namespace) {
 func (s *Store) record(key syncer.Key) *record {
 	if ns := s.namespaces[key.Namespace]; ns != nil {
 		return ns.pods[key.Name]
+	}
+	return nil
+}
+
+// replica returns the Service of a replica, or nil.
+func (s *Store) replica(key syncer.Key) *service {
+	if svc := s.service(key); svc != nil && svc.replicated {
+		return svc
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"go.uber.org/goleak"
 
@@ -407,7 +408,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		for key := range maps.Collect(s.Services("")) {
 			s.RemoveService(key)
 		}
-		left := []int{len(s.namespaces), len(s.replicas), len(s.nodes), len(s.templates), len(s.specs), len(s.hand.of), len(s.hand.owners), s.pods}
+		left := []int{len(s.namespaces), len(s.nodes), len(s.templates), len(s.specs), len(s.hand.of), len(s.hand.owners), s.pods}
 		if slices.Max(left) > 0 {
 			t.Fatalf("left: %v", left)
 		}
@@ -455,5 +456,12 @@ func TestSetsLargeAndSmall(t *testing.T) {
 		if len(s.list) != 0 || s.at != nil {
 			t.Fatalf("left of %d: %v", n, s)
 		}
+	}
+}
+
+// TestAPodIsSmall: a field more of every pod of every member is a decision.
+func TestAPodIsSmall(t *testing.T) {
+	if got := unsafe.Sizeof(record{}); got > 96 {
+		t.Errorf("a pod's record has %d bytes, which are allocated as more than 96", got)
 	}
 }
