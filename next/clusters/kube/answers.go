@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +21,7 @@ var ErrOtherCluster = errors.New("another cluster answers")
 // ErrTooLarge is an answer of more bytes than are read.
 var ErrTooLarge = errors.New("the answer is larger than allowed")
 
-// ErrUndecodable is a stream, or an object in it, that makes no sense.
+// ErrUndecodable is an object that makes no sense.
 var ErrUndecodable = errors.New("what the cluster sent cannot be decoded")
 
 // errNoSession is a session or an access that has been closed.
@@ -30,14 +29,6 @@ var errNoSession = errors.New("the cluster is not connected")
 
 // errFrozen is a watch that said nothing past its end.
 var errFrozen = errors.New("the watch is frozen: it did not end in time")
-
-// errNoList is an answer that would pass for a list without objects although it is
-// none: whoever sends a list sends its revision.
-var errNoList = errors.New("the answer is not a list")
-
-// errListNeverEnds is a server that keeps answering empty pages with a
-// continue token.
-var errListNeverEnds = errors.New("the server keeps sending empty pages of a list")
 
 // isExpired reports whether the revision or continue token is no longer known.
 func isExpired(err error) bool {
@@ -48,22 +39,6 @@ func isExpired(err error) bool {
 // admission. It says nothing about what exists.
 func NotAllowed(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
-}
-
-// Answered reports whether a server had a part in the outcome, rather than only
-// the way to it.
-func Answered(err error) bool {
-	_, ok := errors.AsType[*apierrors.StatusError](err)
-	return ok
-}
-
-// RefusedConnection reports that no server answered at the address.
-func RefusedConnection(err error) bool {
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return true
-	}
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
 }
 
 // TimedOut reports that an answer did not come in time, or that it was one of that kind.

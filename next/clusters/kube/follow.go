@@ -5,7 +5,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -47,10 +46,6 @@ func (f *Follower[T]) after(err error) error {
 	case isExpired(err):
 		f.listed = false
 		return nil
-	case errors.Is(err, ErrUndecodable):
-		f.fault(err)
-		f.listed = false // a list steps over it
-		return nil
 	}
 	return fmt.Errorf("watch %s: %w", f.kind.Resource.Resource, err)
 }
@@ -82,13 +77,8 @@ func (f *Follower[T]) read(ctx context.Context, s *Session, st *stream) error {
 			f.wentBack()
 			return nil
 		case <-relist:
-			f.listBeside(s)
-		case r := <-f.beside.done():
-			if f.besideListed(r); !f.listed {
-				return nil
-			}
-		case e, open := <-f.beside.events():
-			f.besideEvent(e, open)
+			f.listBeside()
+		case <-f.beside.looked():
 		case e, open := <-st.events:
 			if !open {
 				return st.err
@@ -134,7 +124,7 @@ func (f *Follower[T]) object(e event, v Versioned[T]) {
 	case watch.Added, watch.Modified:
 		v, ok := f.convert(e.object)
 		if ok && v.Object != nil {
-			f.sink.Seen(v.Object, v.Revision, e.arrived)
+			f.sink.seen(v, e.arrived)
 			return
 		}
 		if !ok {

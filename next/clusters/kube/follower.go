@@ -96,7 +96,7 @@ const (
 type Follower[T any] struct {
 	kind   Kind[T]
 	access *Access
-	sink   Sink[T]
+	sink   ear[T]
 	fault  func(error)
 	relist chan struct{} // a list beside the stream is wanted
 	back   chan struct{} // the probe has found that the store went back
@@ -121,12 +121,30 @@ type Follower[T any] struct {
 	beside   *beside[T] // the list that is read beside the stream; nil: none
 }
 
+// ear is what a follower tells: a Sink, or the list beside its stream.
+type ear[T any] interface {
+	seen(v Versioned[T], arrived time.Time)
+	Gone(key syncer.Key, uid string, revision uint64, arrived time.Time)
+	Listed(all []Versioned[T], revision uint64)
+	At(revision uint64)
+	Phase(phase Phase, err error)
+	WentBack()
+}
+
+type outside[T any] struct{ Sink[T] }
+
+func (o outside[T]) seen(v Versioned[T], arrived time.Time) { o.Seen(v.Object, v.Revision, arrived) }
+
 // NewFollower returns a follower. fault is told of each object that the cluster sent and
 // that could not be decoded or converted, from any goroutine; nil is told nothing.
 func NewFollower[T any](kind Kind[T], access *Access, sink Sink[T], fault func(error)) *Follower[T] {
 	if fault == nil {
 		fault = func(error) {}
 	}
+	return newFollower(kind, access, ear[T](outside[T]{sink}), fault)
+}
+
+func newFollower[T any](kind Kind[T], access *Access, sink ear[T], fault func(error)) *Follower[T] {
 	return &Follower[T]{
 		kind: kind, access: access, sink: sink, fault: fault,
 		relist: make(chan struct{}, 1), back: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
@@ -142,15 +160,19 @@ func (f *Follower[T]) Relist() { signal(f.relist) }
 func (f *Follower[T]) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer f.children.Wait()
-	defer f.leaveBeside()
 	defer cancel()
-	f.ctx = ctx
 	f.children.Go(func() { f.probe(ctx) })
 	f.children.Go(func() { f.daily(ctx) })
+	f.run(ctx)
+}
+
+func (f *Follower[T]) run(ctx context.Context) {
+	f.ctx = ctx
+	defer f.leaveBeside()
 	for ctx.Err() == nil {
 		swapped := f.access.swapped()
 		err := f.once(ctx)
-		if err == nil || ctx.Err() != nil || isClosed(swapped) {
+		if err == nil || ctx.Err() != nil || taken(swapped) {
 			continue
 		}
 		f.broken = true
@@ -202,7 +224,7 @@ func (f *Follower[T]) daily(ctx context.Context) {
 }
 
 func (f *Follower[T]) query() query {
-	return query{Resource: f.kind.Resource, namespace: f.kind.Namespace, labels: f.kind.Labels, fields: f.kind.Fields}
+	return query{resource: f.kind.Resource, namespace: f.kind.Namespace, labels: f.kind.Labels, fields: f.kind.Fields}
 }
 
 // list reads a complete list while no stream is open, and tells it.
@@ -284,16 +306,6 @@ func (f *Follower[T]) head(object runtime.Object) (v Versioned[T], err error) {
 	return v, nil
 }
 
-// isClosed reports whether a channel on which nothing is sent has been closed.
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 // signal sends to a channel with room for one, unless there is one already.
 func signal(c chan struct{}) {
 	select {
@@ -303,7 +315,7 @@ func signal(c chan struct{}) {
 }
 
 // taken reports whether there was a signal, and takes it.
-func taken(c chan struct{}) bool {
+func taken(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true

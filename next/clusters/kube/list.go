@@ -19,17 +19,17 @@ import (
 
 // query is what is listed or watched.
 type query struct {
-	Resource                  Resource
+	resource                  Resource
 	namespace, labels, fields string
 }
 
-// request is one of the queries. Nothing is retried below its user, who alone decides how
-// long to wait.
+// request is one of a query. Nothing is retried below its user, who alone decides how long
+// to wait.
 func (s *Session) request(q query, opts metav1.ListOptions) *rest.Request {
 	opts.LabelSelector, opts.FieldSelector = q.labels, q.fields
-	return s.client(q.Resource).Get().
+	return s.client(q.resource).Get().
 		NamespaceIfScoped(q.namespace, q.namespace != "").
-		Resource(q.Resource.Resource).
+		Resource(q.resource.Resource).
 		VersionedParams(&opts, scheme.ParameterCodec).
 		MaxRetries(0)
 }
@@ -46,71 +46,57 @@ const (
 // only a page is held at a time. All show one moment, the revision of the list. A continue
 // token that expires meanwhile starts the list again with larger pages, after a call of again.
 func (s *Session) pages(ctx context.Context, q query, each func(runtime.Object), again func()) (revision uint64, err error) {
-	const restarts, growth = 3, 4
-	limit := int64(pageSize)
-	for restart := 0; ; restart++ {
-		revision, err = s.pass(ctx, q, limit, each)
-		if err == nil || !isExpired(err) || restart == restarts {
-			return revision, err
-		}
-		again()
-		limit *= growth
-	}
-}
-
-// pass reads all pages of a list.
-func (s *Session) pass(ctx context.Context, q query, limit int64, each func(runtime.Object)) (revision uint64, err error) {
-	const emptyPages, busyPages, shrink = 100, 5, 4
-	opts := metav1.ListOptions{Limit: limit}
-	for empty, busy := 0, 0; empty < emptyPages; {
+	const restarts, growth, shrink, busyPages = 3, 4, 4, 5
+	limit, restart, busy := int64(pageSize), 0, 0
+	for opts := (metav1.ListOptions{Limit: limit}); ; {
 		page, at, err := s.page(ctx, q, opts)
 		wait := RetryAfter(err)
 		switch {
+		case err == nil:
 		case errors.Is(err, ErrTooLarge) && opts.Limit > 1:
 			opts.Limit = max(1, opts.Limit/shrink) // the token goes on from where it stands
+			continue
+		case isExpired(err) && restart < restarts:
+			restart++
+			limit *= growth
+			opts = metav1.ListOptions{Limit: limit}
+			revision = 0
+			again()
 			continue
 		case wait > 0 && busy < busyPages && pause(ctx, wait):
 			busy++
 			continue
-		case err != nil:
+		default:
 			return 0, err
-		case revision == 0:
+		}
+		if revision == 0 {
 			revision = at
 		}
-		objects := 0
 		_ = meta.EachListItem(page, func(object runtime.Object) error {
-			objects++
 			each(object)
 			return nil
 		})
-		accessor, _ := meta.ListAccessor(page)
-		if opts.Continue = accessor.GetContinue(); opts.Continue == "" {
-			return revision, nil
-		}
-		if objects == 0 {
-			empty++
+		if list, err := meta.ListAccessor(page); err != nil || list.GetContinue() == "" {
+			return revision, err
+		} else {
+			opts.Continue = list.GetContinue()
 		}
 	}
-	return 0, errListNeverEnds
 }
 
 // page reads one page and its revision.
 func (s *Session) page(ctx context.Context, q query, opts metav1.ListOptions) (runtime.Object, uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
-	page, err := readObject(ctx, s.request(q, opts), "a list of "+q.Resource.Resource, q.Resource.NewList())
+	page, err := readObject(ctx, s.request(q, opts), q.resource.NewList())
 	if err != nil {
 		return nil, 0, err
 	}
-	accessor, err := meta.ListAccessor(page)
-	if err != nil {
-		return nil, 0, fmt.Errorf("%w: it is a %T", errNoList, page)
+	list, err := meta.ListAccessor(page)
+	if err != nil || number(list.GetResourceVersion()) == 0 { // it would pass for one without objects
+		return nil, 0, fmt.Errorf("the answer is no list: it is a %T without a resourceVersion", page)
 	}
-	revision := number(accessor.GetResourceVersion())
-	if revision == 0 {
-		return nil, 0, errNoList
-	}
-	return page, revision, nil
+	return page, number(list.GetResourceVersion()), nil
 }
 
 // number reads a revision as a number; 0 when it is none. Revisions are opaque

@@ -5,7 +5,9 @@ package kube
 
 import (
 	"context"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,13 +15,8 @@ import (
 )
 
 const (
-	// openingTimeout bounds making a connection, the question for the identity included.
-	openingTimeout = 10 * time.Second
-	// idleTimeout is how long a connection stays open over which nothing goes.
-	idleTimeout = 90 * time.Second
-	// believedFor is how long a connection is used whose cluster may not be asked for its
-	// identity: a server that has just started refuses that for a moment.
-	believedFor = time.Minute
+	// connectTimeout bounds making a connection, the question for the identity included.
+	connectTimeout = 10 * time.Second
 	// justProved is how long the proof of a connection is as good as a new one.
 	justProved = 2 * time.Second
 )
@@ -30,20 +27,20 @@ const (
 // Safe for concurrent use.
 type pool struct {
 	transport *http.Transport
-	// prove asks for the identity of the cluster, over the connection that is in the context.
-	// told is false where that may not be asked.
-	prove func(ctx context.Context) (told bool, err error)
+	// prove returns nil unless the connection in the context leads to another cluster, or
+	// could not be asked.
+	prove func(ctx context.Context) error
 	heard *heard
 
-	ctx    context.Context // ends with Close
+	ctx    context.Context // ends with close
 	cancel context.CancelFunc
 	dials  sync.WaitGroup
 
 	mu      sync.Mutex
 	conns   []*conn // replaced, never edited
-	opening *opening
-	one     bool          // a connection takes many requests (HTTP/2): one is opened at a time
-	changed chan struct{} // closed when a connection may be free; nil while nobody waits
+	dial    *dial   // the last; nil when it has ended
+	shared  bool    // a connection takes many requests (HTTP/2): one is made at a time
+	changed chan struct{}
 	closed  bool
 }
 
@@ -51,28 +48,24 @@ type pool struct {
 type conn struct {
 	*http.ClientConn
 	made time.Time
-	// until is when it is believed no longer; zero: as long as it lives.
-	until time.Time
-	// used is when it was used last, in nanoseconds of Unix time.
-	used atomic.Int64
 	// leaving: no new request is sent over it, and it is closed when none is under way.
 	leaving atomic.Bool
 }
 
-// opening is a connection that is being made. err is set before done is closed.
-type opening struct {
+// dial is a connection that is being made. err is set before done is closed.
+type dial struct {
 	done chan struct{}
 	err  error
 }
 
 func newPool(transport *http.Transport, heard *heard) *pool {
-	p := &pool{transport: transport, heard: heard, one: true}
+	p := &pool{transport: transport, heard: heard, shared: true, changed: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
 
-// through and using are keys of contexts: the connection to use, and where to note the one
-// that is used.
+// Keys of contexts: the *conn to use, and where to note the one that is used, an
+// *atomic.Pointer[conn].
 type (
 	through struct{}
 	using   struct{}
@@ -81,52 +74,54 @@ type (
 // RoundTrip implements http.RoundTripper.
 func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	c, given := ctx.Value(through{}).(*conn)
+	if c, ok := ctx.Value(through{}).(*conn); ok {
+		return p.send(c, req)
+	}
 	for attempt := 0; ; attempt++ {
-		if !given {
-			var err error
-			if c, err = p.acquire(ctx, req.URL.Scheme, address(req.URL)); err != nil {
-				if req.Body != nil {
-					_ = req.Body.Close()
-				}
-				return nil, err
+		c, err := p.acquire(ctx, req.URL)
+		if err != nil {
+			if req.Body != nil {
+				_ = req.Body.Close()
 			}
+			return nil, err
 		}
 		if note, ok := ctx.Value(using{}).(*atomic.Pointer[conn]); ok {
 			note.Store(c)
 		}
-		c.used.Store(time.Now().UnixNano())
-		resp, err := c.RoundTrip(req)
-		if err == nil {
-			p.heard.answer(resp)
-			return resp, nil
-		}
+		resp, err := p.send(c, req)
 		// A server closes what is idle, perhaps at the moment when it is used again.
-		if given || attempt > 0 || req.Method != http.MethodGet || ctx.Err() != nil || c.Err() == nil {
-			return nil, err
+		if err == nil || attempt > 0 || req.Method != http.MethodGet || ctx.Err() != nil || c.Err() == nil {
+			return resp, err
 		}
 	}
 }
 
-// acquire returns a connection with room for one request.
-func (p *pool) acquire(ctx context.Context, scheme, address string) (*conn, error) {
-	var mine *opening
+func (p *pool) send(c *conn, req *http.Request) (*http.Response, error) {
+	resp, err := c.RoundTrip(req)
+	if err == nil {
+		p.heard.answer(resp)
+	}
+	return resp, err
+}
+
+// acquire returns a connection in which room for one request has been reserved.
+func (p *pool) acquire(ctx context.Context, to *url.URL) (*conn, error) {
+	var mine *dial
 	for {
 		p.mu.Lock()
-		if p.closed {
-			p.mu.Unlock()
-			return nil, errNoSession
-		}
-		if p.changed == nil {
-			p.changed = make(chan struct{})
-		}
-		changed := p.changed
+		conns, changed := p.conns, p.changed
 		p.mu.Unlock()
-		if c := p.reserve(); c != nil {
-			return c, nil
+		for _, c := range conns {
+			if c.leaving.Load() || c.Reserve() != nil {
+				continue
+			}
+			if !c.leaving.Load() { // who has set it since may not have seen the reservation
+				return c, nil
+			}
+			c.Release()
 		}
 		if mine == nil {
-			mine = p.open(scheme, address)
+			mine = p.connect(to)
 		}
 		select {
 		case <-mine.done:
@@ -141,110 +136,73 @@ func (p *pool) acquire(ctx context.Context, scheme, address string) (*conn, erro
 	}
 }
 
-// reserve takes room in a connection that has some, if any.
-func (p *pool) reserve() *conn {
-	p.mu.Lock()
-	conns := p.conns
-	p.mu.Unlock()
-	for _, c := range conns {
-		if c.leaving.Load() || c.Reserve() != nil {
-			continue
-		}
-		if !c.leaving.Load() { // who has set it since may not have seen the reservation
-			return c
-		}
-		c.Release()
-	}
-	return nil
-}
-
-// open makes a connection, or shares one that is being made and takes many requests.
-func (p *pool) open(scheme, address string) *opening {
+// connect begins to make a connection, or shares one that is being made.
+func (p *pool) connect(to *url.URL) *dial {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.one && p.opening != nil {
-		return p.opening
+	if p.shared && p.dial != nil {
+		return p.dial
 	}
-	o := &opening{done: make(chan struct{})}
+	d := &dial{done: make(chan struct{})}
 	if p.closed {
-		o.err = errNoSession
-		close(o.done)
-		return o
+		d.err = errNoSession
+		close(d.done)
+		return d
 	}
-	p.opening = o
+	p.dial = d
 	p.dials.Go(func() {
-		c, err := p.connect(scheme, address)
-		p.opened(o, c, err)
+		defer close(d.done)
+		c, err := p.proved(to)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.dial == d {
+			p.dial = nil
+		}
+		if d.err = err; err == nil {
+			p.shared = c.Available() > 1
+			p.conns = append(slices.Clone(p.conns), c)
+		}
 	})
-	return o
+	return d
 }
 
-// connect makes a connection to the cluster that is meant.
-func (p *pool) connect(scheme, address string) (*conn, error) {
-	ctx, cancel := context.WithTimeout(p.ctx, openingTimeout)
+// proved makes a connection to the cluster that is meant.
+func (p *pool) proved(to *url.URL) (*conn, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, connectTimeout)
 	defer cancel()
-	made, err := p.transport.NewClientConn(ctx, scheme, address)
+	port := to.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[to.Scheme]
+	}
+	made, err := p.transport.NewClientConn(ctx, to.Scheme, net.JoinHostPort(to.Hostname(), port))
 	if err != nil {
 		return nil, err
 	}
 	c := &conn{ClientConn: made}
-	told, err := p.prove(context.WithValue(ctx, through{}, c))
-	if err != nil {
+	if err := p.prove(context.WithValue(ctx, through{}, c)); err != nil {
 		_ = c.Close()
 		return nil, err
 	}
-	if c.made = time.Now(); !told {
-		c.until = c.made.Add(believedFor)
-	}
+	c.made = time.Now()
+	c.SetStateHook(func(*http.ClientConn) { p.settle() })
 	return c, nil
 }
 
-// opened hands on what has come of making a connection.
-func (p *pool) opened(o *opening, c *conn, err error) {
-	p.mu.Lock()
-	if p.opening == o {
-		p.opening = nil
-	}
-	if err == nil {
-		p.one = c.Available() > 1
-		p.conns = append(slices.Clone(p.conns), c)
-		if p.closed {
-			defer c.Close()
-		}
-	}
-	p.mu.Unlock()
-	if o.err = err; err == nil {
-		c.SetStateHook(func(*http.ClientConn) { p.settle() })
-	}
-	close(o.done)
-}
-
-// settle is called when a request has ended or a connection: it closes what has nothing more
-// to do, forgets what is closed, and wakes who waits for a connection.
+// settle is called when a request has ended or a connection: it closes those that are to
+// leave, forgets those that are closed, and wakes who waits for one.
 func (p *pool) settle() {
-	now := time.Now()
-	var idle []*conn
 	p.mu.Lock()
-	for _, c := range p.conns {
-		expired := !c.until.IsZero() && now.After(c.until)
-		unused := now.Sub(time.Unix(0, c.used.Load())) > idleTimeout
-		if expired || unused && c.InFlight() == 0 {
-			c.leaving.Store(true)
-		}
-		if c.leaving.Load() && c.InFlight() == 0 {
-			idle = append(idle, c)
-		}
-	}
-	ended := func(c *conn) bool { return c.Err() != nil || slices.Contains(idle, c) }
+	ended := func(c *conn) bool { return c.Err() != nil || c.leaving.Load() && c.InFlight() == 0 }
+	var left []*conn
 	if slices.ContainsFunc(p.conns, ended) {
-		p.conns = slices.DeleteFunc(slices.Clone(p.conns), ended)
+		all := p.conns
+		p.conns = slices.DeleteFunc(slices.Clone(all), ended)
+		left = slices.DeleteFunc(slices.Clone(all), func(c *conn) bool { return slices.Contains(p.conns, c) })
 	}
-	if p.changed != nil {
-		close(p.changed)
-		p.changed = nil
-	}
+	close(p.changed)
+	p.changed = make(chan struct{})
 	p.mu.Unlock()
-	for _, c := range idle { // not under the lock: it calls settle
+	for _, c := range left { // not under the lock: it calls settle
 		_ = c.Close()
 	}
 }
@@ -266,12 +224,13 @@ func (p *pool) renew() {
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true
-	conns := p.conns
 	p.mu.Unlock()
 	p.cancel()
+	p.dials.Wait()
+	p.mu.Lock()
+	conns := p.conns
+	p.mu.Unlock()
 	for _, c := range conns {
 		_ = c.Close()
 	}
-	p.dials.Wait()
-	p.settle()
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,36 +51,42 @@ const askTimeout = 5 * time.Second
 func (s *Session) Ask(ctx context.Context, r Resource, key syncer.Key) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	what := fmt.Sprintf("%s %s", r.Resource, key)
-	request := s.client(r).Get().NamespaceIfScoped(key.Namespace, !r.ClusterScoped).Resource(r.Resource).Name(key.Name).MaxRetries(0)
-	object, err := readObject(ctx, request, what, r.New())
+	object, err := s.get(ctx, r, key)
+	if apierrors.IsForbidden(err) && ByAuthorizer(err) {
+		object, err = s.getByList(ctx, r, key)
+	}
 	switch {
-	case err == nil:
-		return isOf(object, r, key)
-	case isNotThere(err, r, key):
+	case err == nil && object != nil:
+		return Answer{State: There, Object: object}, nil
+	case err == nil || isNotThere(err, r, key):
 		return Answer{State: NotThere}, nil
-	case apierrors.IsForbidden(err) && ByAuthorizer(err):
-		answer, listErr := s.askByList(ctx, r, key)
-		if listErr != nil {
-			return Answer{}, errors.Join(err, listErr)
-		}
-		return answer, nil
 	default:
-		return Answer{}, fmt.Errorf("read %s of cluster %s: %w", what, s.cluster, err)
+		return Answer{}, fmt.Errorf("read %s %s of cluster %s: %w", r.Resource, key, s.cluster, err)
 	}
 }
 
-// askByList asks for one object by a list of those that have its name.
-func (s *Session) askByList(ctx context.Context, r Resource, key syncer.Key) (Answer, error) {
-	q := query{Resource: r, namespace: key.Namespace, fields: fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name).String()}
-	objects, err := s.list(ctx, q)
-	switch {
-	case err != nil:
-		return Answer{}, err
-	case len(objects) == 0:
-		return Answer{State: NotThere}, nil
-	case len(objects) > 1:
-		return Answer{}, fmt.Errorf("list %s %s: %w: there are several", r.Resource, key, errNoList)
+// apiObject is any object of the API.
+type apiObject interface {
+	runtime.Object
+	metav1.Object
+}
+
+// get reads one object.
+func (s *Session) get(ctx context.Context, r Resource, key syncer.Key) (apiObject, error) {
+	request := s.client(r).Get().NamespaceIfScoped(key.Namespace, !r.ClusterScoped).Resource(r.Resource).Name(key.Name).MaxRetries(0)
+	object, err := readObject(ctx, request, r.New())
+	if err != nil {
+		return nil, err
+	}
+	return isOf(object, r, key)
+}
+
+// getByList reads one object by a list of those that have its name; nil: there is none.
+func (s *Session) getByList(ctx context.Context, r Resource, key syncer.Key) (apiObject, error) {
+	name := fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name).String()
+	objects, err := s.list(ctx, query{resource: r, namespace: key.Namespace, fields: name})
+	if err != nil || len(objects) == 0 {
+		return nil, err
 	}
 	return isOf(objects[0], r, key)
 }
@@ -89,30 +94,30 @@ func (s *Session) askByList(ctx context.Context, r Resource, key syncer.Key) (An
 // List reads all objects of a resource in a namespace, or in all where it is empty, that
 // have the labels. It is for a few: they are all held at once.
 func (s *Session) List(ctx context.Context, r Resource, namespace, labels string) ([]runtime.Object, error) {
-	return s.list(ctx, query{Resource: r, namespace: namespace, labels: labels})
+	return s.list(ctx, query{resource: r, namespace: namespace, labels: labels})
 }
 
 func (s *Session) list(ctx context.Context, q query) (objects []runtime.Object, err error) {
 	_, err = s.pages(ctx, q, func(object runtime.Object) { objects = append(objects, object) }, func() { objects = nil })
 	if err != nil {
-		return nil, fmt.Errorf("list %s of cluster %s: %w", q.Resource.Resource, s.cluster, err)
+		return nil, fmt.Errorf("list %s of cluster %s: %w", q.resource.Resource, s.cluster, err)
 	}
 	return objects, nil
 }
 
-// isOf makes an answer of the object that was asked for: what stands in front of a server
-// may mix up answers, or strip them.
-func isOf(object runtime.Object, r Resource, key syncer.Key) (Answer, error) {
-	m, err := meta.Accessor(object)
+// isOf fails unless an answer is the object that was asked for: what stands in front of a
+// server may mix up answers, or strip them.
+func isOf(object runtime.Object, r Resource, key syncer.Key) (apiObject, error) {
+	o, ok := object.(apiObject)
 	switch {
-	case err != nil || reflect.TypeOf(object) != reflect.TypeOf(r.New()):
-		return Answer{}, fmt.Errorf("read %s %s: the answer is a %T", r.Resource, key, object)
-	case m.GetNamespace() != key.Namespace || m.GetName() != key.Name:
-		return Answer{}, fmt.Errorf("read %s %s: the answer is another object, %.64q in namespace %.64q", r.Resource, key, m.GetName(), m.GetNamespace())
-	case m.GetUID() == "" || number(m.GetResourceVersion()) == 0:
-		return Answer{}, fmt.Errorf("read %s %s: the answer has no UID or no resourceVersion", r.Resource, key)
+	case !ok || reflect.TypeOf(object) != reflect.TypeOf(r.New()):
+		return nil, fmt.Errorf("the answer is a %T", object)
+	case o.GetNamespace() != key.Namespace || o.GetName() != key.Name:
+		return nil, fmt.Errorf("the answer is another object, %.64q in namespace %.64q", o.GetName(), o.GetNamespace())
+	case o.GetUID() == "" || number(o.GetResourceVersion()) == 0:
+		return nil, errors.New("the answer has no UID or no resourceVersion")
 	}
-	return Answer{State: There, Object: object}, nil
+	return o, nil
 }
 
 // isNotThere reports that an API server says of this very object that it is not there: a
@@ -128,7 +133,7 @@ func isNotThere(err error, r Resource, key syncer.Key) bool {
 
 // readObject reads what a request is answered with, an object or a list of them, into an
 // empty one.
-func readObject(ctx context.Context, request *rest.Request, what string, into runtime.Object) (runtime.Object, error) {
+func readObject(ctx context.Context, request *rest.Request, into runtime.Object) (runtime.Object, error) {
 	body, err := request.Stream(ctx)
 	if err != nil {
 		return nil, err
@@ -137,13 +142,13 @@ func readObject(ctx context.Context, request *rest.Request, what string, into ru
 	text, err := io.ReadAll(body)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read %s: %w", what, err)
+		return nil, err
 	case len(text) == 0:
-		return nil, fmt.Errorf("read %s: the answer is empty", what) // would decode as one without content
+		return nil, errors.New("the answer is empty") // would decode as one without content
 	}
 	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, into)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrUndecodable, what, err)
+		return nil, fmt.Errorf("%w: %w", ErrUndecodable, err)
 	}
 	if status, ok := object.(*metav1.Status); ok {
 		return nil, apierrors.FromObject(status)

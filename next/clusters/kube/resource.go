@@ -23,39 +23,30 @@ type Resource struct {
 
 // What clusters are asked for.
 var (
-	Services = Resource{
-		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("services"),
-		New:                  func() runtime.Object { return new(corev1.Service) },
-		NewList:              func() runtime.Object { return new(corev1.ServiceList) },
-	}
-	Pods = Resource{
-		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"),
-		New:                  func() runtime.Object { return new(corev1.Pod) },
-		NewList:              func() runtime.Object { return new(corev1.PodList) },
-	}
-	Namespaces = Resource{
-		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("namespaces"), ClusterScoped: true,
-		New:     func() runtime.Object { return new(corev1.Namespace) },
-		NewList: func() runtime.Object { return new(corev1.NamespaceList) },
-	}
-	Secrets = Resource{
-		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets"),
-		New:                  func() runtime.Object { return new(corev1.Secret) },
-		NewList:              func() runtime.Object { return new(corev1.SecretList) },
-	}
-	ConfigMaps = Resource{
-		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"),
-		New:                  func() runtime.Object { return new(corev1.ConfigMap) },
-		NewList:              func() runtime.Object { return new(corev1.ConfigMapList) },
-	}
-	Endpoints = Resource{
-		GroupVersionResource: corev1.SchemeGroupVersion.WithResource("endpoints"),
-		New:                  func() runtime.Object { return new(corev1.Endpoints) },
-		NewList:              func() runtime.Object { return new(corev1.EndpointsList) },
-	}
-	EndpointSlices = Resource{
-		GroupVersionResource: discoveryv1.SchemeGroupVersion.WithResource("endpointslices"),
-		New:                  func() runtime.Object { return new(discoveryv1.EndpointSlice) },
-		NewList:              func() runtime.Object { return new(discoveryv1.EndpointSliceList) },
-	}
+	Services       = of[corev1.Service, corev1.ServiceList](corev1.SchemeGroupVersion, "services")
+	Pods           = of[corev1.Pod, corev1.PodList](corev1.SchemeGroupVersion, "pods")
+	Namespaces     = clusterScoped(of[corev1.Namespace, corev1.NamespaceList](corev1.SchemeGroupVersion, "namespaces"))
+	Secrets        = of[corev1.Secret, corev1.SecretList](corev1.SchemeGroupVersion, "secrets")
+	ConfigMaps     = of[corev1.ConfigMap, corev1.ConfigMapList](corev1.SchemeGroupVersion, "configmaps")
+	Endpoints      = of[corev1.Endpoints, corev1.EndpointsList](corev1.SchemeGroupVersion, "endpoints")
+	EndpointSlices = of[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](discoveryv1.SchemeGroupVersion, "endpointslices")
 )
+
+// object is a pointer to an API type.
+type object[T any] interface {
+	*T
+	runtime.Object
+}
+
+func of[O, L any, PO object[O], PL object[L]](group schema.GroupVersion, name string) Resource {
+	return Resource{
+		GroupVersionResource: group.WithResource(name),
+		New:                  func() runtime.Object { return PO(new(O)) },
+		NewList:              func() runtime.Object { return PL(new(L)) },
+	}
+}
+
+func clusterScoped(r Resource) Resource {
+	r.ClusterScoped = true
+	return r
+}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -32,8 +31,6 @@ type Options struct {
 	Pin *Pin
 	// Wrap observes requests, for metrics; nil does not.
 	Wrap func(http.RoundTripper) http.RoundTripper
-	// Logger says each distinct warning of the server once; nil says nothing.
-	Logger *slog.Logger
 }
 
 // Session is a way to one cluster: its own transport, shared with nothing, over which
@@ -64,8 +61,8 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Session, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "tributary/" + cmp.Or(o.Version, "devel")
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeProtobuf, contentTypes
-	cfg.WarningHandler = newWarnings(o.Logger)
-	cfg.RateLimiter, cfg.QPS = nil, -1 // 0 would mean client-go's five requests a second
+	cfg.WarningHandler = rest.NoWarnings{} // each answer about v1 Endpoints has one
+	cfg.RateLimiter, cfg.QPS = nil, -1     // 0 would mean client-go's five requests a second
 	if err := s.connect(cfg, o.Wrap); err != nil {
 		return nil, fmt.Errorf("connect to cluster %s: %w", o.Cluster, err)
 	}
@@ -88,11 +85,11 @@ func (s *Session) connect(cfg *rest.Config, observe func(http.RoundTripper) http
 	}
 	s.pool = newPool(transport, &s.heard)
 	s.pool.prove = s.prove
-	rt, err := roundTripper(cfg, tc, s.pool, observe)
+	client, err := newClient(cfg, tc, s.pool, observe)
 	if err != nil {
 		return err
 	}
-	s.clientset, err = kubernetes.NewForConfigAndClient(cfg, &http.Client{Transport: rt, CheckRedirect: noRedirect})
+	s.clientset, err = kubernetes.NewForConfigAndClient(cfg, client)
 	return err
 }
 

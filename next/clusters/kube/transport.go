@@ -10,34 +10,32 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 )
 
-// A server that is frozen, or that a silent network drop has cut off, is noticed
-// after pingAfter+pingTimeout where it speaks HTTP/2: client-go's defaults take 45 s.
 const (
+	// A server that is frozen, or that a silent network drop has cut off, is noticed
+	// after pingAfter+pingTimeout where it speaks HTTP/2: client-go's defaults take 45 s.
 	pingAfter    = 5 * time.Second
 	pingTimeout  = 3 * time.Second
 	dialTimeout  = 5 * time.Second
 	tlsTimeout   = 5 * time.Second
+	idleTimeout  = 90 * time.Second
 	keepAlive    = 30 * time.Second
 	writeTimeout = 10 * time.Second
 	// requestTimeout bounds requests other than watches that have no deadline of
 	// their own. An API server gives up after 60 s.
 	requestTimeout = 60 * time.Second
+	// answerBytes bounds what is read of an answer other than a watch. 500 ordinary pods have
+	// 5 MB and the largest object that an API server stores by default has 1.5 MB; it is what
+	// a member can make us hold at a time, in memory twice: as it came and decoded.
+	answerBytes = 8 << 20
 )
-
-// answerBytes bounds what is read of an answer other than a watch. 500 ordinary pods have
-// 5 MB and the largest object that an API server stores by default has 1.5 MB; it is what a
-// member can make us hold at a time, in memory twice: as it came and decoded.
-const answerBytes = 8 << 20
 
 // newTransport builds a transport that nothing else uses. It is not client-go's usual way,
 // which shares transports between all users of equal credentials: a member must not wait
@@ -50,43 +48,42 @@ func newTransport(tc *transport.Config) (*http.Transport, error) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(len(tc.TLS.NextProtos) == 0 || slices.Contains(tc.TLS.NextProtos, "h2"))
-	proxy := http.ProxyFromEnvironment
-	if tc.Proxy != nil {
-		proxy = tc.Proxy
-	}
-	dial := (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext
-	if tc.DialHolder != nil {
-		dial = tc.DialHolder.Dial
-	}
-	return &http.Transport{
-		Proxy:               proxy,
-		DialContext:         dial,
+	t := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext,
 		TLSClientConfig:     tls,
 		TLSHandshakeTimeout: tlsTimeout,
+		IdleConnTimeout:     idleTimeout,
 		DisableCompression:  tc.DisableCompression,
 		Protocols:           protocols,
-		HTTP2: &http.HTTP2Config{
-			SendPingTimeout:  pingAfter,
-			PingTimeout:      pingTimeout,
-			WriteByteTimeout: writeTimeout,
-		},
-	}, nil
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: writeTimeout},
+	}
+	if tc.Proxy != nil {
+		t.Proxy = tc.Proxy
+	}
+	if tc.DialHolder != nil {
+		t.DialContext = tc.DialHolder.Dial
+	}
+	return t, nil
 }
 
-// roundTripper is what the requests of a session go through, from the inside out: the pool,
-// the credential, what observes, and bounds of time and size.
-func roundTripper(cfg *rest.Config, tc *transport.Config, p *pool, observe func(http.RoundTripper) http.RoundTripper) (http.RoundTripper, error) {
+// newClient sends requests, from the inside out, through the pool, the credential, what
+// observes, and bounds of time and size. A redirection is not followed: the credential is for
+// nobody else.
+func newClient(cfg *rest.Config, tc *transport.Config, p *pool, observe func(http.RoundTripper) http.RoundTripper) (*http.Client, error) {
 	rt, err := transport.HTTPWrappersForConfig(tc, p)
 	if err != nil {
 		return nil, err
 	}
 	if cfg.ExecProvider != nil || cfg.AuthProvider != nil {
-		rt = detached{rt, semaphore.NewWeighted(pluginRequests)}
+		rt = detached{rt}
 	}
 	if observe != nil {
 		rt = observe(rt)
 	}
-	return bounded{rt}, nil
+	return &http.Client{Transport: bounded{rt}, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return errors.New("the server redirects the request, and is not followed")
+	}}, nil
 }
 
 // bounded gives requests without a deadline one, and answers a greatest size; watches
@@ -95,7 +92,7 @@ type bounded struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (t bounded) RoundTrip(req *http.Request) (*http.Response, error) {
-	if isWatch(req) {
+	if watch := req.URL.Query().Get("watch"); watch == "true" || watch == "1" {
 		return t.next.RoundTrip(req)
 	}
 	ctx, cancel := req.Context(), context.CancelFunc(func() {})
@@ -111,11 +108,6 @@ func (t bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func isWatch(req *http.Request) bool {
-	watch := req.URL.Query().Get("watch")
-	return watch == "true" || watch == "1"
-}
-
 // boundedBody fails when more is read than is allowed, and ends the request's context when
 // it is closed.
 type boundedBody struct {
@@ -126,51 +118,36 @@ type boundedBody struct {
 
 // Read implements io.Reader.
 func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.left < 0 {
-		return 0, fmt.Errorf("%w (%d MiB)", ErrTooLarge, answerBytes>>20)
-	}
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.left+1)])
+	n, err := b.ReadCloser.Read(p)
 	if b.left -= n; b.left < 0 {
-		return n - 1, nil
+		return 0, fmt.Errorf("%w (%d MiB)", ErrTooLarge, answerBytes>>20)
 	}
 	return n, err
 }
 
 // Close implements io.Closer.
 func (b *boundedBody) Close() error {
-	err := b.ReadCloser.Close()
-	b.cancel()
-	return err
+	defer b.cancel()
+	return b.ReadCloser.Close()
 }
-
-// pluginRequests bounds the requests that may wait for a credential plugin at once.
-const pluginRequests = 64
 
 // detached lets a request end with its context although a credential plugin hangs:
 // client-go waits for the plugin without regard to the request. What is left behind ends
 // with the plugin.
-type detached struct {
-	next  http.RoundTripper
-	slots *semaphore.Weighted
-}
+type detached struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (t detached) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx := req.Context()
-	if err := t.slots.Acquire(ctx, 1); err != nil {
-		return nil, fmt.Errorf("the credential plugin does not answer: %w", err)
-	}
 	type answer struct {
 		resp *http.Response
 		err  error
 	}
 	answers := make(chan answer)
 	go func() {
-		defer t.slots.Release(1)
 		resp, err := t.next.RoundTrip(req)
 		select {
 		case answers <- answer{resp, err}:
-		case <-ctx.Done():
+		case <-req.Context().Done():
 			if err == nil {
 				_ = resp.Body.Close()
 			}
@@ -179,23 +156,9 @@ func (t detached) RoundTrip(req *http.Request) (*http.Response, error) {
 	select {
 	case a := <-answers:
 		return a.resp, a.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	case <-req.Context().Done():
+		return nil, fmt.Errorf("wait for the credential plugin and the answer: %w", req.Context().Err())
 	}
-}
-
-// address is host and port of a server.
-func address(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return net.JoinHostPort(u.Hostname(), port)
-}
-
-// noRedirect refuses to go where a server sends a request: the credential is for nobody else.
-func noRedirect(*http.Request, []*http.Request) error {
-	return errors.New("the server redirects the request, and is not followed")
 }
 
 // heard is what the answers of a server say of it besides their content. Safe for concurrent
@@ -205,24 +168,18 @@ type heard struct {
 	offset atomic.Int64 // of its clock, in nanoseconds
 }
 
-// maxOffset bounds what is believed of a server's clock, and offsetStep is how much a Date
-// must differ to count: it tells whole seconds.
-const (
-	maxOffset  = time.Hour
-	offsetStep = time.Second
-)
-
 func (h *heard) now() { h.last.Store(time.Now().UnixNano()) }
 
+// answer reads the clock of a server off an answer. As a Date tells whole seconds, only what
+// differs by more counts.
 func (h *heard) answer(resp *http.Response) {
 	h.now()
 	date, err := http.ParseTime(resp.Header.Get("Date"))
 	if err != nil {
 		return
 	}
-	offset := time.Until(date.Add(time.Second / 2))
-	offset = max(-maxOffset, min(offset, maxOffset))
-	if (offset - time.Duration(h.offset.Load())).Abs() >= offsetStep {
+	offset := max(-time.Hour, min(time.Until(date.Add(time.Second/2)), time.Hour))
+	if (offset - time.Duration(h.offset.Load())).Abs() >= time.Second {
 		h.offset.Store(int64(offset))
 	}
 }
