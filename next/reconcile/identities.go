@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/reconcile/leader"
 	"tributary.dev/tributary/next/syncer"
 )
 
@@ -34,7 +33,7 @@ const (
 // only means that a start believes what it finds. All methods are safe for concurrent use.
 type Identities struct {
 	access             *kube.Access
-	permit             *leader.Permit
+	permit             Permit
 	namespace, name    string
 	labels             map[string]string
 	changed            func(member string)
@@ -51,7 +50,7 @@ type Identities struct {
 // NewIdentities returns the record of an installation in its own namespace, not read yet.
 // changed is told of a member whose line was taken out, or is another one: it is to be
 // followed anew.
-func NewIdentities(access *kube.Access, permit *leader.Permit, namespace, instance string, changed func(member string), logger *slog.Logger) *Identities {
+func NewIdentities(access *kube.Access, permit Permit, namespace, instance string, changed func(member string), logger *slog.Logger) *Identities {
 	return &Identities{
 		access: access, permit: permit, namespace: namespace, name: IdentitiesPrefix + instance, changed: changed, logger: logger,
 		labels: map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: instance},

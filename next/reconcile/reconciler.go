@@ -19,7 +19,6 @@ import (
 	"tributary.dev/tributary/next/metrics/record"
 	"tributary.dev/tributary/next/reconcile/cache"
 	"tributary.dev/tributary/next/reconcile/lanes"
-	"tributary.dev/tributary/next/reconcile/leader"
 	"tributary.dev/tributary/next/reconcile/plan"
 	"tributary.dev/tributary/next/reconcile/sinks"
 	"tributary.dev/tributary/next/reconcile/write"
@@ -61,13 +60,18 @@ type Metrics interface {
 	Workqueue() workqueue.MetricsProvider
 }
 
+// Permit is the right to write; *leader.Permit is one.
+type Permit interface {
+	Hold(parent context.Context) (bounded context.Context, release func(), ok bool)
+}
+
 // Options set up a Reconciler. All fields must be set, but for Events.
 type Options struct {
 	// Access is how the ingress cluster is followed, Write how it is written to.
 	Access, Write *kube.Access
 	Source        Source
-	// Permit is asked before each write.
-	Permit *leader.Permit
+	// Permit is held for each write.
+	Permit Permit
 	// Sinks are told what replicas are to be.
 	Sinks   *sinks.Set
 	Metrics Metrics
