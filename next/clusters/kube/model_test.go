@@ -4,12 +4,12 @@
 package kube
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -74,6 +74,7 @@ func newModel(t *testing.T) *model {
 	m.http = httptest.NewUnstartedServer(m)
 	_ = m.http.Listener.Close()
 	m.http.Listener = m.net
+	m.http.Config.ErrorLog = log.New(io.Discard, "", 0)
 	return m
 }
 
@@ -165,7 +166,6 @@ func respond(w http.ResponseWriter, object any) {
 }
 
 func fail(w http.ResponseWriter, status *metav1.Status) {
-	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
 	}
@@ -176,6 +176,7 @@ func fail(w http.ResponseWriter, status *metav1.Status) {
 
 func statusOf(err apierrors.APIStatus) *metav1.Status {
 	status := err.Status()
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	return &status
 }
 
@@ -603,10 +604,15 @@ func (s *scene) pass(d time.Duration) {
 	synctest.Wait()
 }
 
+// told returns what has been told since the last look.
+func (s *scene) told() []string {
+	synctest.Wait()
+	return s.sink.read()
+}
+
 func (s *scene) wantTold(want ...string) {
 	s.t.Helper()
-	synctest.Wait()
-	if got := s.sink.read(); !slices.Equal(got, want) {
+	if got := s.told(); !slices.Equal(got, want) {
 		s.t.Errorf("told\n  %q\nwant\n  %q", got, want)
 	}
 }
@@ -640,6 +646,3 @@ func (s *scene) lastError() error {
 	defer s.sink.mu.Unlock()
 	return s.sink.err
 }
-
-var _ = cmp.Or[int]
-var _ net.Conn
