@@ -43,6 +43,7 @@ func (s *State) wantHand(wanted map[Scope]bool, o *step) {
 		keys = append(keys, key)
 		if s.hand[key] == nil {
 			s.hand[key], s.starting = &hand{}, true
+			o.WantStanding = true // pods may stand that its selector chose until now
 			fresh = append(fresh, key)
 		}
 		wanted[Scope{Kind: EndpointSlices, Namespace: a.namespace}] = true

@@ -56,7 +56,7 @@ func (s *State) Give(replica syncer.Key) Share {
 // open reports whether an endpoint that stands and is not given is asked for.
 func (s *State) open(replica syncer.Key, e *syncer.Endpoint) bool {
 	if s.hand[replica] != nil || !podTarget(e) {
-		return s.handOpen(replica)
+		return s.handOpen(replica) && !s.dead(e)
 	}
 	q := s.asking.of(Pods, e.Target.Key)
 	if q == nil || q.UID != e.Target.UID || s.stands.reused(e.Addr, e.Target.Key) {
@@ -70,6 +70,9 @@ func (s *State) open(replica syncer.Key, e *syncer.Endpoint) bool {
 // read; ok is false if it is to go.
 func (s *State) keepStanding(replica syncer.Key, e *syncer.Endpoint) (as syncer.Endpoint, ok bool) {
 	svc, _, known := s.tables.Service(replica)
+	if s.dead(e) {
+		return *e, false
+	}
 	if !podTarget(e) || known && svc.Selector == nil {
 		return *e, true
 	}
@@ -80,11 +83,17 @@ func (s *State) keepStanding(replica syncer.Key, e *syncer.Endpoint) (as syncer.
 		}
 		return s.says(pod, e), true
 	}
-	if _, dead := s.pods.graves[e.Target.UID]; dead || s.stands.reused(e.Addr, e.Target.Key) {
+	if s.stands.reused(e.Addr, e.Target.Key) {
 		return *e, false
 	}
 	a := s.areaOf(replica.Namespace)
 	return *e, a == nil || !a.stood || s.asking.of(Pods, e.Target.Key) != nil
+}
+
+// dead reports whether the pod of an endpoint was seen to go.
+func (s *State) dead(e *syncer.Endpoint) bool {
+	_, dead := s.pods.graves[e.Target.UID]
+	return dead && podTarget(e)
 }
 
 func hasAddress(pod *syncer.Pod, e *syncer.Endpoint) bool {

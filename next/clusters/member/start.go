@@ -219,7 +219,7 @@ func (s *State) askPod(replica syncer.Key, e *syncer.Endpoint, o *step) *questio
 		}
 		return nil
 	}
-	if _, dead := s.pods.graves[e.Target.UID]; dead || e.Grade == syncer.NotReady {
+	if s.dead(e) || e.Grade == syncer.NotReady {
 		return nil
 	}
 	q := s.asking.begin(Question{Kind: Pods, Key: e.Target.Key, UID: e.Target.UID}, o)

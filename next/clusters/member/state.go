@@ -181,7 +181,7 @@ func (s *State) answer(a *Answer, o *step) {
 	q := s.asking.closes(a)
 	switch {
 	case q == nil:
-	case a.Outcome == CannotTell:
+	case a.Outcome == CannotTell || a.Outcome == There && a.Object == nil:
 		s.asking.again(q, s.now)
 	case a.OfService:
 		s.answeredHand(a, q, o)

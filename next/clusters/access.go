@@ -1,0 +1,119 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"tributary.dev/tributary/next/clusters/kube"
+	"tributary.dev/tributary/next/clusters/member"
+)
+
+// errNoAccess is a member whose kubeconfig was never accepted.
+var errNoAccess = errors.New("there is no kubeconfig that can be used")
+
+// How long a new credential waits that does not work.
+const firstRotation, slowestRotation = time.Second, 30 * time.Second
+
+// newAccess returns an access to the member as it is on record. The caller holds mu, or is
+// alone.
+func (m *Member) newAccess() *kube.Access {
+	m.pin = kube.NewPin(m.onRecord())
+	pin := m.pin
+	return kube.NewAccess(func(ctx context.Context) (*kube.Session, error) { return m.open(ctx, pin) })
+}
+
+// onRecord is the UID by which the member is on record; empty: it is not.
+func (m *Member) onRecord() string {
+	if m.options.Identity == nil {
+		return ""
+	}
+	return m.options.Identity(m.name)
+}
+
+// open opens a session with the credential that counts now.
+func (m *Member) open(ctx context.Context, pin *kube.Pin) (*kube.Session, error) {
+	m.mu.Lock()
+	access := m.settings.Access
+	m.mu.Unlock()
+	if access.REST == nil {
+		return nil, fmt.Errorf("%w: %w", errNoAccess, access.Err)
+	}
+	var wrap func(http.RoundTripper) http.RoundTripper
+	if m.options.Wrap != nil {
+		wrap = m.options.Wrap(m.name)
+	}
+	session, err := kube.Open(ctx, access.REST, kube.Options{
+		Cluster: m.name, Version: m.options.Version, Pin: pin, Wrap: wrap})
+	if err != nil {
+		m.failed(err)
+		return nil, err
+	}
+	if uid := session.Identity(); uid != "" && m.options.Learned != nil {
+		m.options.Learned(m.name, uid)
+	}
+	if version, err := session.Version(ctx); err == nil {
+		m.mu.Lock()
+		m.health.version = version.Git
+		m.mu.Unlock()
+	}
+	return session, nil
+}
+
+// rotate takes new credentials into use: what runs goes on as it was until one works, and
+// then resumes through it.
+func (m *Member) rotate() {
+	wait, again := firstRotation, (<-chan time.Time)(nil)
+	for {
+		select {
+		case <-m.ctx.Done():
+			return
+		case <-m.rotated:
+			wait = firstRotation
+		case <-again:
+		}
+		again = nil
+		if !m.exchange() {
+			again, wait = time.After(wait), min(2*wait, slowestRotation)
+		}
+	}
+}
+
+// exchange reports whether the credential that counts now is in use, or will be as soon as
+// any is.
+func (m *Member) exchange() bool {
+	m.mu.Lock()
+	access, pin := m.access, m.pin
+	m.mu.Unlock()
+	if access.Current() == nil {
+		return true
+	}
+	session, err := m.open(m.ctx, pin)
+	if err != nil {
+		m.log.Warn("the new credential of the cluster does not work; the former one stays in use", "error", err)
+		return false
+	}
+	access.Swap(session)
+	return true
+}
+
+// recorded starts the member anew if it is on record as another cluster than the one that is
+// followed (T4).
+func (m *Member) recorded() {
+	uid := m.onRecord()
+	m.mu.Lock()
+	former := m.access
+	if uid == m.pin.Known() {
+		m.mu.Unlock()
+		return
+	}
+	m.access = m.newAccess()
+	m.mu.Unlock()
+	m.step(member.Anew{})
+	former.Close()
+}

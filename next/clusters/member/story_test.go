@@ -1,0 +1,374 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"tributary.dev/tributary/internal/stories"
+	"tributary.dev/tributary/next/clusters/store"
+	"tributary.dev/tributary/next/syncer"
+)
+
+// TestStories plays the files of testdata/stories. What a line says is in the switch of
+// story.Apply; what comes of a step are the requests of the state, and what stands in each
+// replica that was written.
+func TestStories(t *testing.T) {
+	stories.Play(t, func(t *testing.T) stories.Story {
+		return &story{t: t, config: Config{Replicates: func(s *syncer.Service) bool { return !s.ExternalName }}}
+	})
+}
+
+type story struct {
+	t      *testing.T
+	config Config
+	world  *world
+	out    []string
+}
+
+// step plays an event and tells what came of it.
+func (s *story) step(e Event) {
+	w := s.begun()
+	effects, written := w.step(e)
+	for _, q := range effects.Ask {
+		s.say("ask for %s %s", q.Kind, short(q.Key))
+	}
+	for _, scope := range effects.Relist {
+		s.say("list %s beside", scope)
+	}
+	for _, scope := range effects.Restart {
+		s.say("restart %s", scope)
+	}
+	if effects.WantStanding {
+		s.say("want what stands")
+	}
+	if effects.Follow {
+		var all []string
+		for _, scope := range w.state.Scopes() {
+			all = append(all, scope.String())
+		}
+		s.say("follow %s", strings.Join(all, ", "))
+	}
+	for _, replica := range written {
+		s.say("%s: %s", short(replica), w.text(replica))
+	}
+	if left := w.forgotten(); len(left) > 0 && !w.wants {
+		s.t.Errorf("%T: not told that %v changed", e, left)
+	}
+}
+
+func (s *story) begun() *world {
+	if s.world == nil {
+		s.world = newWorld(s.config)
+	}
+	return s.world
+}
+
+func (s *story) say(format string, args ...any) { s.out = append(s.out, fmt.Sprintf(format, args...)) }
+
+// Step implements stories.Story.
+func (s *story) Step() []string {
+	out := s.out
+	if s.out = nil; len(out) == 0 {
+		out = []string{"nothing"}
+	}
+	return out
+}
+
+// Apply implements stories.Story.
+func (s *story) Apply(line string) error {
+	head, rest, _ := strings.Cut(line, ":")
+	words, items := strings.Fields(head), strings.Fields(rest)
+	if len(words) == 0 {
+		return fmt.Errorf("no word")
+	}
+	switch words[0] {
+	case "config":
+		return s.configure(items)
+	case "stand": // what stood before the process began
+		key := keyOf(words[1])
+		for _, item := range items {
+			s.begun().stands[key] = append(s.begun().stands[key], standOf(item))
+		}
+		s.begun().services[key] = true
+	case "list", "seen", "gone":
+		return s.object(words, items)
+	case "at":
+		s.step(At{scopeOf(words[1]), number(words[2])})
+	case "phase":
+		phase := map[string]Phase{"listing": Listing, "following": Following, "failing": Failing, "refused": Refused}
+		s.step(Changed{Scope: scopeOf(words[1]), Phase: phase[words[2]]})
+	case "back":
+		s.step(WentBack{scopeOf(words[1])})
+	case "answer":
+		return s.answer(words, items)
+	case "stood":
+		s.step(s.begun().standing())
+	case "lead":
+		s.step(Leading{})
+	case "anew":
+		s.step(Anew{})
+	case "wait":
+		d, err := time.ParseDuration(words[1])
+		s.begun().now = s.begun().now.Add(d)
+		s.step(Tick{})
+		return err
+	case "missing":
+		st := s.begun().state.Status()
+		s.say("%d missing, %v", st.Missing, st.Listed)
+	default:
+		return fmt.Errorf("unknown word")
+	}
+	return nil
+}
+
+// configure changes the configuration, before the first event or after.
+func (s *story) configure(items []string) error {
+	c := &s.config
+	for _, item := range items {
+		name, value, _ := strings.Cut(item, "=")
+		d, _ := time.ParseDuration(value)
+		switch name {
+		case "drain":
+			c.Drain = value != "false"
+		case "staleAfter":
+			c.StaleAfter = d
+		case "stableFor":
+			c.Options.StableFor = d
+		case "holdSilentNodes":
+			c.Options.HoldSilentNodes = d
+		case "namespaces":
+			c.Namespaces, c.Selection = nil, value
+			if value != "*" {
+				c.Namespaces = strings.Split(value, ",")
+			}
+		case "rule": // bit 0, that every pod with label app=VALUE matches
+			c.Rules = &Rules{For: func(*syncer.Service) syncer.Rules {
+				return syncer.Rules{Applies: 1, Then: []syncer.Then{syncer.ThenNotReady}}
+			}}
+		default:
+			return fmt.Errorf("unknown setting %q", name)
+		}
+	}
+	c.Bounds = fmt.Sprint(c.Options)
+	if s.world != nil {
+		s.step(Configured{*c})
+	}
+	return nil
+}
+
+// object plays "list pods 10: …", "seen pods 11: …", "gone pods 12: …".
+func (s *story) object(words, items []string) error {
+	scope, revision, arrived := scopeOf(words[1]), number(words[2]), s.begun().now
+	if words[0] == "gone" {
+		for _, item := range items {
+			key, uid := named(item)
+			s.step(Gone{scope, key, uid, revision, arrived})
+		}
+		return nil
+	}
+	switch scope.Kind {
+	case Pods:
+		play(s, words[0], scope, revision, items, podOf)
+	case Services:
+		play(s, words[0], scope, revision, items, serviceOf)
+	case Endpoints:
+		play(s, words[0], scope, revision, items, endpointsOf)
+	default:
+		play(s, words[0], scope, revision, items, sliceOf)
+	}
+	return nil
+}
+
+func play[T Object](s *story, word string, scope Scope, revision uint64, items []string, of func(string) T) {
+	var all []store.Versioned[T]
+	for i, item := range items {
+		item, at, own := strings.Cut(item, "@")
+		v := store.Versioned[T]{Object: of(item), Revision: revision}
+		if own {
+			v.Revision = number(at)
+		}
+		if word == "seen" {
+			v.Revision += uint64(i)
+			s.step(&Seen[T]{Scope: scope, Versioned: v, Arrived: s.begun().now})
+		}
+		all = append(all, v)
+	}
+	if word == "list" {
+		list := Listed[T]{Scope: scope, Items: all, Revision: revision}
+		if scope.Kind == Pods {
+			list.Rules = s.config.Rules
+		}
+		s.step(list)
+	}
+}
+
+// answer plays "answer pods web-1 there 20: web-1=10.0.0.1", "answer pods web-1 not there",
+// "answer pods all not there" and "answer pods web-1 cannot tell".
+func (s *story) answer(words, items []string) error {
+	kind, w := scopeOf(words[1]).Kind, s.begun()
+	keys := []syncer.Key{keyOf(words[2])}
+	if words[2] == "all" {
+		keys = nil
+		for _, q := range w.asked {
+			if q.Kind == kind {
+				keys = append(keys, q.Key)
+			}
+		}
+	}
+	for _, key := range keys {
+		q, ok := w.question(kind, key)
+		if !ok {
+			return fmt.Errorf("%s was not asked for", key)
+		}
+		a := Answer{Question: q, Outcome: map[string]Outcome{"there": There, "not": NotThere, "cannot": CannotTell}[words[3]]}
+		if a.Outcome == There {
+			revision := number(words[4])
+			switch {
+			case q.OfService:
+				var list []store.Versioned[store.HandSlice]
+				for _, item := range items {
+					list = append(list, store.Versioned[store.HandSlice]{Object: sliceOf(item), Revision: revision})
+				}
+				a.Object = list
+			case kind == Pods:
+				a.Object = store.Versioned[syncer.Pod]{Object: podOf(items[0]), Revision: revision}
+			case kind == Services:
+				a.Object = store.Versioned[syncer.Service]{Object: serviceOf(items[0]), Revision: revision}
+			case kind == Endpoints:
+				a.Object = store.Versioned[store.HandEndpoints]{Object: endpointsOf(items[0]), Revision: revision}
+			default:
+				a.Object = store.Versioned[store.HandSlice]{Object: sliceOf(items[0]), Revision: revision}
+			}
+		}
+		s.step(a)
+	}
+	return nil
+}
+
+func number(text string) uint64 {
+	n, _ := strconv.ParseUint(text, 10, 64)
+	return n
+}
+
+// scopeOf reads "pods", "services", "pods/shop", "endpoints/shop/db".
+func scopeOf(text string) (scope Scope) {
+	parts := append(strings.Split(text, "/"), "", "")
+	scope.Kind = Kind(slices.Index([]string{"pods", "services", "endpoints", "slices"}, parts[0]))
+	scope.Namespace, scope.Name = parts[1], parts[2]
+	return scope
+}
+
+// keyOf reads "web-1", or "other/web-1" outside of the namespace shop.
+func keyOf(text string) syncer.Key {
+	if key, ok := syncer.ParseKey(text); ok {
+		return key
+	}
+	return syncer.Key{Namespace: "shop", Name: text}
+}
+
+// named reads "web-1", whose UID is web-1-a, or "web-1#b".
+func named(text string) (syncer.Key, string) {
+	name, uid, other := strings.Cut(text, "#")
+	key := keyOf(name)
+	if !other {
+		uid = "a"
+	}
+	return key, key.Name + "-" + uid
+}
+
+// podOf reads "web-1=10.0.0.1", with marks behind: ! not ready, ? its node is silent, ~
+// terminating, * finished, ^ in the host's network. The label app is the name up to its
+// last dash, or what stands behind a comma. "+5" says that it turned (not) ready 5 s after
+// the beginning.
+func podOf(item string) (p syncer.Pod) {
+	item, since, timed := strings.Cut(item, "+")
+	item, app, labelled := strings.Cut(item, ",")
+	name, rest, _ := strings.Cut(item, "=")
+	p.Key, p.UID = named(name)
+	if !labelled {
+		app = p.Name[:strings.LastIndex(p.Name, "-")]
+	}
+	p.Labels = syncer.LabelsOf(map[string]string{"app": app})
+	addr := strings.TrimRight(rest, "!?~*^%")
+	marks := rest[len(addr):]
+	has := func(mark string) bool { return strings.Contains(marks, mark) }
+	p.IPs = []syncer.PodIP{{Addr: netip.MustParseAddr(addr)}}
+	p.NodeSilent, p.Terminating, p.Terminal, p.HostNetwork = has("?"), has("~"), has("*"), has("^")
+	p.Ready = !has("!") && !has("?") && !has("*")
+	if has("%") {
+		p.Matches = 1
+	}
+	if timed {
+		p.ReadySince = epoch.Unix() + int64(number(since))
+	}
+	return p
+}
+
+// serviceOf reads "web", which selects app=web, "web:green", "web:-" without a selector;
+// "web?" publishes what is not ready.
+func serviceOf(item string) (svc syncer.Service) {
+	item, publish := strings.CutSuffix(item, "?")
+	name, app, other := strings.Cut(item, "~")
+	svc.Key, svc.UID = named(name)
+	svc.Ports = []syncer.ServicePort{{Protocol: syncer.TCP, Port: 80, Target: syncer.TargetPort{Number: 80}}}
+	svc.PublishNotReadyAddresses = publish
+	if !other {
+		app = svc.Name
+	}
+	if app != "-" {
+		svc.Selector = map[string]string{"app": app}
+	}
+	return svc
+}
+
+// endpointsOf reads "db=10.9.0.1,10.9.0.2".
+func endpointsOf(item string) (e store.HandEndpoints) {
+	name, addrs, _ := strings.Cut(item, "=")
+	e.Key, e.UID = named(name)
+	e.SkipMirror = true
+	for _, addr := range strings.Split(addrs, ",") {
+		e.Subsets = append(e.Subsets, syncer.Subset{
+			Ready: []syncer.Address{{Addr: netip.MustParseAddr(addr)}},
+			Ports: []syncer.Port{{Protocol: syncer.TCP, Number: 80}}})
+	}
+	return e
+}
+
+// sliceOf reads "db-x=10.9.0.1", of the Service db.
+func sliceOf(item string) (h store.HandSlice) {
+	name, addrs, _ := strings.Cut(item, "=")
+	h.Key, h.UID = named(name)
+	h.Service = h.Name[:strings.LastIndex(h.Name, "-")]
+	h.Content = syncer.Slice{Name: h.Name, Family: syncer.IPv4, Ports: []syncer.Port{{Protocol: syncer.TCP, Number: 80}}}
+	for _, addr := range strings.Split(addrs, ",") {
+		h.Content.Endpoints = append(h.Content.Endpoints, syncer.Endpoint{
+			Addr: netip.MustParseAddr(addr), Ready: true, Serving: true, Grade: syncer.Ready})
+	}
+	return h
+}
+
+// standOf reads "10.0.0.1/web-1", "10.0.0.1/web-1#b", or "10.9.0.1" by hand; with ! it
+// stands not ready, with % as reserve.
+func standOf(item string) (e syncer.Endpoint) {
+	text := strings.TrimRight(item, "!%")
+	reserve := strings.HasSuffix(item, "%")
+	addr, pod, of := strings.Cut(text, "/")
+	e.Addr = netip.MustParseAddr(addr)
+	e.Ready = !strings.HasSuffix(item, "!") && !reserve
+	e.Serving = e.Ready
+	e.Grade = e.StandingGrade(reserve)
+	e.Ports = []syncer.Port{{Protocol: syncer.TCP, Number: 80}}
+	if of {
+		e.Target.Kind = podKind
+		e.Target.Key, e.Target.UID = named(pod)
+	}
+	return e
+}

@@ -1,0 +1,157 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// epoch is when every history begins.
+var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// world is a member's state between streams that a test plays and an ingress cluster to
+// which every share is written at once, and which forgets nothing.
+type world struct {
+	state  *State
+	now    time.Time
+	stands map[syncer.Key][]syncer.Endpoint
+	// services are the replicas that stand.
+	services map[syncer.Key]bool
+	asked    []Question
+	// wants is true while the state waits for what stands.
+	wants bool
+}
+
+func newWorld(c Config) *world {
+	return &world{state: New(epoch, c), now: epoch, stands: map[syncer.Key][]syncer.Endpoint{}, services: map[syncer.Key]bool{}}
+}
+
+// step plays an event and writes what comes of it. It returns the effects, and the replicas
+// that are written.
+func (w *world) step(e Event) (Effects, []syncer.Key) {
+	if _, stood := e.(Stood); stood {
+		w.wants = false
+	}
+	effects := w.state.Step(w.now, e)
+	w.asked = append(w.asked, effects.Ask...)
+	w.wants = w.wants || effects.WantStanding
+	var written []syncer.Key
+	for _, c := range effects.Dirty {
+		if w.write(c.Replica) {
+			written = append(written, c.Replica)
+		}
+	}
+	return effects, slices.Compact(written)
+}
+
+// write writes the share of a replica and reports whether anything changed.
+func (w *world) write(replica syncer.Key) bool {
+	want, service := w.wanted(replica)
+	if service == w.services[replica] && sameEndpoints(want, w.stands[replica]) {
+		return false
+	}
+	if w.stands[replica], w.services[replica] = want, service; !service {
+		delete(w.stands, replica)
+		delete(w.services, replica)
+	}
+	return true
+}
+
+// wanted is what should stand of the member in a replica, by its share.
+func (w *world) wanted(replica syncer.Key) (want []syncer.Endpoint, service bool) {
+	share := w.state.Give(replica)
+	if share.Listed {
+		want = slices.Clone(share.Given.Endpoints)
+	}
+	for _, e := range w.stands[replica] {
+		given := slices.ContainsFunc(want, func(g syncer.Endpoint) bool { return g.Addr == e.Addr && g.Target == e.Target })
+		as, ok := e, !share.Listed
+		if share.Keep != nil {
+			as, ok = share.Keep(e)
+		}
+		if ok && !given {
+			want = append(want, as)
+		}
+	}
+	for i := range want {
+		if share.Reserve != "" {
+			want[i].Grade = min(want[i].Grade, syncer.Reserve)
+		}
+	}
+	slices.SortFunc(want, func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) })
+	service = share.Given.Service != nil && share.Listed || share.SourceOpen && w.services[replica] || len(want) > 0
+	return want, service
+}
+
+// forgotten returns the replicas that would be written although nothing said so.
+func (w *world) forgotten() (all []syncer.Key) {
+	keys := slices.Collect(w.state.Replicas())
+	for replica := range w.services {
+		keys = append(keys, replica)
+	}
+	slices.SortFunc(keys, syncer.Key.Compare)
+	for _, replica := range slices.Compact(keys) {
+		want, service := w.wanted(replica)
+		if service != w.services[replica] || !sameEndpoints(want, w.stands[replica]) {
+			all = append(all, replica)
+		}
+	}
+	return all
+}
+
+func sameEndpoints(a, b []syncer.Endpoint) bool {
+	return slices.EqualFunc(a, b, func(a, b syncer.Endpoint) bool { return a.Grade == b.Grade && a.Equal(&b) })
+}
+
+// standing is what stands, as the state is told of it.
+func (w *world) standing() (all Stood) {
+	for _, replica := range slices.SortedFunc(maps.Keys(w.services), syncer.Key.Compare) {
+		all.Replicas = append(all.Replicas, Standing{replica, slices.Clone(w.stands[replica])})
+	}
+	return all
+}
+
+// question takes one that was asked about an object off the list.
+func (w *world) question(kind Kind, key syncer.Key) (Question, bool) {
+	i := slices.IndexFunc(w.asked, func(q Question) bool { return q.Kind == kind && q.Key == key })
+	if i < 0 {
+		return Question{}, false
+	}
+	q := w.asked[i]
+	w.asked = slices.Delete(w.asked, i, i+1)
+	return q, true
+}
+
+// text draws what stands in a replica.
+func (w *world) text(replica syncer.Key) string {
+	if !w.services[replica] {
+		return "none"
+	}
+	out := []string{}
+	for _, e := range w.stands[replica] {
+		text := e.Addr.String()
+		switch {
+		case e.Terminating:
+			text += " terminating"
+		case e.Grade != syncer.Ready:
+			text += " " + strings.ReplaceAll(e.Grade.String(), "_", " ")
+		}
+		out = append(out, text)
+	}
+	return cmp.Or(strings.Join(out, ", "), "empty")
+}
+
+// short is a key without the namespace that most have.
+func short(key syncer.Key) string { return strings.TrimPrefix(key.String(), "shop/") }
+
+func (s Scope) String() string {
+	text := [...]string{"pods", "services", "endpoints", "slices"}[s.Kind]
+	return strings.TrimRight(text+"/"+s.Namespace+"/"+s.Name, "/")
+}

@@ -1,0 +1,184 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tributary.dev/tributary/next/clusters/member"
+	"tributary.dev/tributary/next/syncer"
+)
+
+// Sink is told which replicas to compare.
+type Sink interface {
+	// Dirty is called by the goroutines of members, at once or one after another, and holds
+	// them up while it lasts. No lock is held. bulk: nobody waits for a single one of them.
+	Dirty(member string, changes []member.Change, bulk bool)
+}
+
+// Options are what all members have in common. Sink and Standing must be set.
+type Options struct {
+	Sink Sink
+	// Standing returns what stands of a member in the ingress cluster, once that has been
+	// listed; it ends with its context.
+	Standing func(ctx context.Context, member string) []member.Standing
+	// Identity is the UID by which a member is on record; empty: it is not. Nil: none is.
+	Identity func(member string) string
+	// Learned is told by what a member is known, each time it is connected; nil is not.
+	Learned func(member, uid string)
+	// Wrap observes a member's requests; nil does not.
+	Wrap func(member string) func(http.RoundTripper) http.RoundTripper
+	// NativeLag is told how far a member's own controllers were behind; nil is not.
+	NativeLag func(member string, lag time.Duration)
+	// Version of the product, for the User-Agent.
+	Version string
+	Logger  *slog.Logger // nil says nothing
+}
+
+// Set is the members that the configuration names. Run is called once; all else may be
+// called at any time, from any goroutine, and waits for no cluster.
+type Set struct {
+	options Options
+	members atomic.Pointer[[]*Member] // sorted by name; replaced, never changed
+
+	mu    sync.Mutex
+	ctx   context.Context // of Run; nil before it
+	tasks sync.WaitGroup
+}
+
+// NewSet returns a set without members.
+func NewSet(options Options) *Set {
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Set{options: options}
+	s.members.Store(new([]*Member))
+	return s
+}
+
+// Apply makes the members those of the settings. One that is not among them is gone from
+// every view when Apply returns, and ends some time later. One that is goes on, and begins
+// anew only what has to be.
+func (s *Set) Apply(all []Settings) {
+	s.mu.Lock()
+	former := map[string]*Member{}
+	for _, m := range s.all() {
+		former[m.name] = m
+	}
+	var members []*Member
+	var kept []func()
+	for i := range all {
+		m := former[all[i].Cluster.Name]
+		if m == nil {
+			m = newMember(&s.options, &all[i])
+			s.start(m)
+		} else {
+			kept = append(kept, func() { m.apply(&all[i]) })
+		}
+		delete(former, m.name)
+		members = append(members, m)
+	}
+	slices.SortFunc(members, func(a, b *Member) int { return strings.Compare(a.name, b.name) })
+	s.members.Store(&members)
+	s.mu.Unlock()
+	for _, m := range former {
+		m.end()
+	}
+	for _, apply := range kept {
+		apply()
+	}
+}
+
+// start runs a member if the set runs. The caller holds mu.
+func (s *Set) start(m *Member) {
+	if s.ctx != nil && s.ctx.Err() == nil {
+		s.tasks.Go(func() { m.run(s.ctx) })
+	}
+}
+
+// Run runs the members, and those that Apply adds, until ctx ends, and returns when all
+// have ended.
+func (s *Set) Run(ctx context.Context) {
+	s.mu.Lock()
+	s.ctx = ctx
+	for _, m := range s.all() {
+		s.start(m)
+	}
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.mu.Lock() // nobody is started from here on
+	s.mu.Unlock()
+	s.tasks.Wait()
+}
+
+func (s *Set) all() []*Member { return *s.members.Load() }
+
+// member returns one by its name; nil: there is none.
+func (s *Set) member(name string) *Member {
+	all := s.all()
+	i, found := slices.BinarySearchFunc(all, name, func(m *Member, name string) int { return strings.Compare(m.name, name) })
+	if !found {
+		return nil
+	}
+	return all[i]
+}
+
+// MemberShare is what one member gives to a replica. Its Keep may be called at any time.
+type MemberShare struct {
+	Member string
+	member.Share
+}
+
+// Give returns what each member gives to a replica, by name of the member.
+func (s *Set) Give(replica syncer.Key) []MemberShare {
+	all := s.all()
+	shares := make([]MemberShare, len(all))
+	for i, m := range all {
+		shares[i] = MemberShare{m.name, m.give(replica)}
+	}
+	return shares
+}
+
+// Replicas are those that the members give anything to, sorted.
+func (s *Set) Replicas() (keys []syncer.Key) {
+	for _, m := range s.all() {
+		m.mu.Lock()
+		keys = slices.AppendSeq(keys, m.state.Replicas())
+		m.mu.Unlock()
+	}
+	slices.SortFunc(keys, syncer.Key.Compare)
+	return slices.Compact(keys)
+}
+
+// AllListed reports whether every member has been listed.
+func (s *Set) AllListed() bool {
+	return !slices.ContainsFunc(s.all(), func(m *Member) bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return !m.state.Listed()
+	})
+}
+
+// Lead says that this process begins to write: members that are not followed at this moment
+// start anew, for another may have seen and written more (T5).
+func (s *Set) Lead() {
+	for _, m := range s.all() {
+		m.step(member.Leading{})
+	}
+}
+
+// Recorded says that the identity of a member on record is another one: the member starts
+// anew if it is followed as another cluster.
+func (s *Set) Recorded(name string) {
+	if m := s.member(name); m != nil {
+		m.recorded()
+	}
+}

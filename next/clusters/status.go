@@ -1,0 +1,208 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"tributary.dev/tributary/next/clusters/kube"
+	"tributary.dev/tributary/next/clusters/kubeconfig"
+	"tributary.dev/tributary/next/clusters/member"
+	"tributary.dev/tributary/next/clusters/store"
+	"tributary.dev/tributary/next/metrics"
+	"tributary.dev/tributary/next/syncer"
+)
+
+// The states of a member, in one word for people.
+const (
+	StateLive         = "live"
+	StateListing      = "listing"
+	StateUnreachable  = "unreachable"
+	StateRefused      = "refused"
+	StateOtherCluster = "other cluster"
+)
+
+// The reasons of the conditions of a member; a metric label, so the set is closed.
+const (
+	ReasonUnreachable  = "Unreachable"
+	ReasonRefused      = "Refused"
+	ReasonOtherCluster = "OtherCluster"
+	ReasonKubeconfig   = "Kubeconfig"
+	ReasonMissing      = "Missing"
+	ReasonDrained      = "Drained"
+	ReasonStale        = "Stale"
+)
+
+// health is how a member fares.
+type health struct {
+	state   string
+	since   time.Time
+	version string
+	err     error
+	errAt   time.Time
+}
+
+// turns reports whether an event may change the state of a member.
+func turns(e member.Event) bool {
+	switch e.(type) {
+	case member.Changed, member.Stood, member.Tick, member.Leading, member.Anew, member.Configured:
+		return true
+	}
+	return false
+}
+
+// note notes the state of a member.
+func (h *health) note(s member.Status, now time.Time) {
+	if state := stateOf(&s); state != h.state {
+		h.state, h.since = state, now
+	}
+}
+
+// stateOf is the state of a member in one word.
+func stateOf(s *member.Status) string {
+	following, refused := 0, 0
+	state := StateListing
+	for _, stream := range s.Streams {
+		switch stream.Phase {
+		case member.Following:
+			following++
+		case member.Refused:
+			refused++
+		case member.Failing:
+			if state != StateOtherCluster {
+				state = StateUnreachable
+			}
+			if errors.Is(stream.Err, kube.ErrOtherCluster) {
+				state = StateOtherCluster
+			}
+		}
+	}
+	switch {
+	case state != StateListing:
+	case refused > 0 && following == 0:
+		state = StateRefused
+	case following+refused == len(s.Streams) && (s.Listed || refused > 0):
+		state = StateLive
+	}
+	return state
+}
+
+// failed notes an error of the member.
+func (m *Member) failed(err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	m.mu.Lock()
+	m.health.err, m.health.errAt = err, time.Now()
+	m.mu.Unlock()
+	m.log.Debug("cluster answers with an error", "error", err)
+}
+
+// Status returns how each member stands, by name. It takes a walk over all Services.
+func (s *Set) Status() []metrics.ClusterStatus {
+	all := s.all()
+	out := make([]metrics.ClusterStatus, len(all))
+	for i, m := range all {
+		out[i] = m.status()
+	}
+	return out
+}
+
+func (m *Member) status() metrics.ClusterStatus {
+	m.mu.Lock()
+	s, h, settings, access, native := m.state.Status(), m.health, m.settings, m.access, m.native
+	m.mu.Unlock()
+	out := metrics.ClusterStatus{
+		Name: m.name, State: h.state, Since: h.since, Up: h.state == StateLive || h.state == StateListing && h.version != "",
+		Synced: s.Listed, Version: h.version, Services: s.Stats.Replicas, Pods: s.Stats.Pods,
+		Endpoints: metrics.EndpointCounts{Ready: s.Stats.Ready, Reserve: s.Stats.Reserve,
+			NotReady: s.Stats.NotReady, Terminating: s.Stats.Terminating},
+		Missing: s.Missing, Conditions: conditions(&s, &settings, h.state), LastErrorAt: h.errAt, Native: native.status(),
+	}
+	if !s.Since.IsZero() {
+		out.LagSeconds = time.Since(s.Since).Seconds()
+	}
+	if session := access.Current(); session != nil {
+		out.LastContact = session.LastContact()
+	}
+	if settings.Access.REST != nil {
+		out.CredentialExpires = kubeconfig.Expires(settings.Access.REST)
+	}
+	if h.err != nil {
+		out.LastError = h.err.Error()
+	}
+	return out
+}
+
+// conditions are what is wrong with a member, or doubted of it, the gravest first.
+func conditions(s *member.Status, settings *Settings, state string) (all []metrics.Condition) {
+	add := func(holds bool, reason, message string) {
+		if holds {
+			all = append(all, metrics.Condition{Reason: reason, Message: message})
+		}
+	}
+	add(state == StateOtherCluster, ReasonOtherCluster, "another cluster answers: nothing of it is used; if it is meant, take the member's line out of the record of identities")
+	add(state == StateUnreachable, ReasonUnreachable, "its endpoints stay as they were")
+	if err := settings.Access.Err; err != nil {
+		add(true, ReasonKubeconfig, err.Error())
+	}
+	refused := refusedNamespaces(s)
+	add(len(refused) > 0, ReasonRefused, "may not be read: "+strings.Join(refused, ", ")+"; what stands of these stays as it was")
+	add(s.Missing > 0, ReasonMissing, "lists lacked objects that are asked for")
+	add(s.Stale, ReasonStale, "out of sight for staleAfter: its endpoints serve where nobody else does")
+	add(s.Drained, ReasonDrained, "drained: its endpoints serve where nobody else does")
+	return all
+}
+
+// refusedNamespaces name what may not be read.
+func refusedNamespaces(s *member.Status) (names []string) {
+	for _, stream := range s.Streams {
+		if stream.Phase == member.Refused {
+			name := strings.TrimRight(stream.Scope.Kind.String()+" "+stream.Scope.Namespace, " ")
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Explained is what one member says of a Service.
+type Explained struct {
+	Member string
+	// Found is whether it is known; the Explained of the store is empty if not. Excluded says
+	// why it is not replicated; empty: it is.
+	Found    bool
+	Excluded string
+	store.Explained
+	// Share is what it gives; Questions are those that are open about it and its pods.
+	Share     member.Share
+	Questions []member.Question
+}
+
+// Explain says what each member makes of a Service, by name of the member.
+func (s *Set) Explain(replica syncer.Key) []Explained {
+	all := s.all()
+	out := make([]Explained, len(all))
+	for i, m := range all {
+		out[i] = m.explain(replica)
+	}
+	return out
+}
+
+func (m *Member) explain(replica syncer.Key) Explained {
+	out := Explained{Member: m.name, Share: m.give(replica)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if out.Explained, out.Found = m.state.Tables().Explain(replica, m.state.Clock()); out.Found {
+		out.Excluded = m.settings.Cluster.Replicates()(out.Service)
+	}
+	for _, q := range m.state.Questions() {
+		if q.Key == replica || q.Key.Namespace == replica.Namespace && q.Kind == member.Pods {
+			out.Questions = append(out.Questions, q)
+		}
+	}
+	return out
+}
