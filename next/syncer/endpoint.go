@@ -37,8 +37,8 @@ type AppProtocol struct {
 // it serves there.
 type Endpoint struct {
 	Addr netip.Addr
-	// Ports are in the order of the Service's ports. Endpoints that resolve to
-	// the same ports share the slice; treat as read-only.
+	// Ports are in the order of the Service's ports. Endpoints of one template share the
+	// slice; treat as read-only.
 	Ports []Port
 	// Grade says how far the endpoint is trusted with traffic.
 	Grade Grade

@@ -5,7 +5,6 @@ package syncer
 
 import (
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -113,6 +112,3 @@ func (l Labels) Map() map[string]string {
 	}
 	return set
 }
-
-// EqualLabels reports whether two sets are equal as maps; nil equals empty.
-func EqualLabels(a, b map[string]string) bool { return maps.Equal(a, b) }

@@ -32,7 +32,7 @@ func TestLabelsAreTheirMap(t *testing.T) {
 		set, valid := some()
 		selector, wanted := some()
 		l := LabelsOf(set)
-		if got := l.Map(); !EqualLabels(got, valid) {
+		if got := l.Map(); !maps.Equal(got, valid) {
 			t.Fatalf("seed %d: %v became %q, which is %v", seed, set, l, got)
 		}
 		for _, key := range keys {

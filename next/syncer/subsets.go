@@ -19,8 +19,8 @@ import (
 // Rule sources: syncService in pkg/controller/endpoint, RepackSubsets in
 // pkg/api/v1/endpoints, both 1.36.
 func Subsets(endpoints []Endpoint, family Family) []Subset {
-	r := repacker{emptyNode: true}
-	r.reserve(len(endpoints))
+	r := newRepacker(len(endpoints))
+	r.emptyNode = true
 	for i := range endpoints {
 		e := &endpoints[i]
 		if !e.In(KindEndpoints) || e.Terminating && !e.Ready || family != "" && familyOf(e.Addr) != family {
@@ -36,10 +36,9 @@ func Subsets(endpoints []Endpoint, family Family) []Subset {
 // ready for each port, ports with the same addresses share a subset, and the
 // order is upstream's. Rule source: RepackSubsets in pkg/api/v1/endpoints.
 func Repack(subsets []Subset) []Subset {
-	var r repacker
+	r := newRepacker(0)
 	for i := range subsets {
 		s := &subsets[i]
-		r.reserve(len(s.Ready) + len(s.NotReady))
 		for j := range s.Ready {
 			a := &s.Ready[j]
 			r.add(entry{addr: a.Addr, uid: a.Target.UID, ready: true, address: a}, s.Ports)
@@ -101,7 +100,9 @@ type member uint32
 // would refuse for its number is treated the same and vanishes.
 var portless = Port{Number: -1}
 
-func (r *repacker) reserve(n int) { r.entries = slices.Grow(r.entries, n) }
+func newRepacker(entries int) *repacker {
+	return &repacker{entries: make([]entry, 0, entries), index: map[Port]int32{}, byList: map[portListOf][]int32{}}
+}
 
 func (r *repacker) add(e entry, ports []Port) {
 	e.rank, e.seen, e.sets = rankAddr(e.addr), int32(len(r.entries)), r.setsOf(ports)
@@ -123,44 +124,17 @@ func (r *repacker) setsOf(ports []Port) []int32 {
 		for _, port := range ports {
 			sets = append(sets, r.setOf(port))
 		}
-		if r.lastSets != nil {
-			r.remember(r.lastList, r.lastSets)
-			r.remember(list, sets)
-		}
+		r.byList[list] = sets
 	}
 	r.lastList, r.lastSets = list, sets
 	return sets
 }
 
-// remember is called from the second list on: most Services have one.
-func (r *repacker) remember(list portListOf, sets []int32) {
-	if r.byList == nil {
-		r.byList = map[portListOf][]int32{}
-	}
-	r.byList[list] = sets
-}
-
-// fewPorts is how many are searched without an index.
-const fewPorts = 8
-
 func (r *repacker) setOf(port Port) int32 {
-	if len(r.sets) <= fewPorts {
-		if at := slices.IndexFunc(r.sets, func(s portSet) bool { return s.port == port }); at >= 0 {
-			return int32(at)
-		}
-	} else if at, known := r.index[port]; known {
-		return at
-	}
-	at := int32(len(r.sets))
-	r.sets = append(r.sets, portSet{port: port})
-	if len(r.sets) > fewPorts {
-		if r.index == nil {
-			r.index = make(map[Port]int32, 2*fewPorts)
-			for i := range r.sets {
-				r.index[r.sets[i].port] = int32(i)
-			}
-		}
-		r.index[port] = at
+	at, known := r.index[port]
+	if !known {
+		at = int32(len(r.sets))
+		r.index[port], r.sets = at, append(r.sets, portSet{port: port})
 	}
 	return at
 }
@@ -234,31 +208,18 @@ type class struct {
 
 // classes groups the ports by their members.
 func (r *repacker) classes() []class {
-	classes := make([]class, 0, min(len(r.sets), fewPorts))
-	var byHash map[uint64][]int
-	if len(r.sets) > fewPorts {
-		byHash = make(map[uint64][]int, len(r.sets))
-	}
+	var classes []class
+	byHash := make(map[uint64][]int, len(r.sets))
 	for i := range r.sets {
 		set := &r.sets[i]
-		at := -1
-		var hash uint64
-		if byHash == nil {
-			at = slices.IndexFunc(classes, func(c class) bool { return slices.Equal(c.members, set.members) })
+		hash := hashMembers(set.members)
+		same := func(c int) bool { return slices.Equal(classes[c].members, set.members) }
+		at := len(classes)
+		if known := slices.IndexFunc(byHash[hash], same); known >= 0 {
+			at = byHash[hash][known]
 		} else {
-			hash = hashMembers(set.members)
-			for _, c := range byHash[hash] {
-				if slices.Equal(classes[c].members, set.members) {
-					at = c
-				}
-			}
-		}
-		if at < 0 {
-			at = len(classes)
 			classes = append(classes, class{members: set.members})
-			if byHash != nil {
-				byHash[hash] = append(byHash[hash], at)
-			}
+			byHash[hash] = append(byHash[hash], at)
 		}
 		if set.port.Number > 0 {
 			classes[at].ports = append(classes[at].ports, set.port)
