@@ -173,8 +173,8 @@ type LaneStatus struct {
 	Name string `json:"name"`
 	// Waiting is the number of requests without a place, or in backoff; Sent is the number
 	// of those under way.
-	Waiting int `json:"waiting"`
-	Sent    int `json:"sent"`
+	Waiting int `json:"depth"`
+	Sent    int `json:"working"`
 	// OldestSeconds is how long the oldest of both has been known.
 	OldestSeconds float64 `json:"oldestSeconds"`
 }

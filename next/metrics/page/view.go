@@ -73,7 +73,7 @@ var texts = template.FuncMap{
 	"word":    func(s string) string { return strings.ReplaceAll(visible(s), "_", " ") },
 	"service": func(namespace, name string) string { return visible(namespace + "/" + name) },
 	"moment":  func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
-	"stamp":   func(t time.Time) string { return t.UTC().Format(record.StampFormat) },
+	"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"host":    func(address string) string { return visible(record.HostOf(address)) },
 	"conflicts": func(all []metrics.Conflict) []metrics.Conflict {
 		return all[:min(len(all), pageTroubles)]

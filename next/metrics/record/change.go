@@ -94,6 +94,7 @@ func Begin(namespace, service string, cause Cause, causes int, taken time.Time) 
 	if cause.Arrival.IsZero() {
 		cause.Arrival = taken
 	}
+	cause.Arrival, cause.SourceTime = cause.Arrival.UTC(), cause.SourceTime.UTC()
 	if cause.Kind == "" {
 		cause.Kind, cause.Namespace, cause.Name = "Service", namespace, service
 	}
@@ -124,11 +125,16 @@ func (r *Change) Acknowledged(kind string, at time.Time) {
 // End stamps the end of the change. err is shown as it is, so it must not hold
 // a secret; nil for none.
 func (r *Change) End(at time.Time, result Result, err error) {
-	r.Time = at.UTC()
+	r.Time = at.UTC().Round(time.Microsecond)
 	r.Stages.Total = max(0, at.Sub(r.Cause.Arrival))
 	r.Result = result
 	if err != nil {
 		r.Error = err.Error()
+	}
+	for _, list := range []*[]string{&r.Added, &r.Removed, &r.Readied, &r.Unreadied} {
+		if *list == nil {
+			*list = []string{} // so that a reader need not tell null from none
+		}
 	}
 }
 

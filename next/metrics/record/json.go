@@ -9,56 +9,10 @@ import (
 	"time"
 )
 
-// StampFormat is RFC 3339 in UTC with microseconds, always written out, so that
-// records sort as text.
-const StampFormat = "2006-01-02T15:04:05.000000Z"
-
-// stamp is a moment in a record.
-type stamp time.Time
-
-// MarshalText implements encoding.TextMarshaler.
-func (s stamp) MarshalText() ([]byte, error) {
-	return time.Time(s).UTC().AppendFormat(nil, StampFormat), nil
-}
-
-// MarshalJSON renders the record in the order of the contract; a list that is empty is
-// written as [], so that a reader need not tell null from none.
-func (r *Change) MarshalJSON() ([]byte, error) {
-	type plain Change
-	out := struct {
-		*plain
-		Time      stamp    `json:"time"`
-		Added     []string `json:"added"`
-		Removed   []string `json:"removed"`
-		Readied   []string `json:"readied"`
-		Unreadied []string `json:"unreadied"`
-	}{(*plain)(r), stamp(r.Time), orEmpty(r.Added), orEmpty(r.Removed), orEmpty(r.Readied), orEmpty(r.Unreadied)}
-	return json.Marshal(out)
-}
-
-func orEmpty(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
-}
-
-// MarshalJSON renders the cause with its times in the form of the record's.
+// MarshalJSON renders the cause as an object, although it has a form as text.
 func (c Cause) MarshalJSON() ([]byte, error) {
 	type plain Cause
-	return json.Marshal(struct {
-		plain
-		SourceTime *stamp `json:"sourceTime,omitempty"`
-		Arrival    stamp  `json:"arrival"`
-	}{plain(c), stampOf(c.SourceTime), stamp(c.Arrival)})
-}
-
-func stampOf(t time.Time) *stamp {
-	if t.IsZero() {
-		return nil
-	}
-	s := stamp(t)
-	return &s
+	return json.Marshal(plain(c))
 }
 
 // millis are the stages as they are written.
@@ -113,8 +67,8 @@ func (r *Change) attrs() []slog.Attr {
 		attrs = append(attrs, slog.String("lane", r.Lane))
 	}
 	attrs = append(attrs, slog.Any("cause", r.Cause), slog.Int("causes", r.Causes),
-		slog.Any("added", orEmpty(r.Added)), slog.Any("removed", orEmpty(r.Removed)),
-		slog.Any("readied", orEmpty(r.Readied)), slog.Any("unreadied", orEmpty(r.Unreadied)),
+		slog.Any("added", r.Added), slog.Any("removed", r.Removed),
+		slog.Any("readied", r.Readied), slog.Any("unreadied", r.Unreadied),
 		slog.Any("stages_ms", r.Stages), slog.Int("writes", r.Writes))
 	if r.Attempt > 0 {
 		attrs = append(attrs, slog.Int("attempt", r.Attempt))

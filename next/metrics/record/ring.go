@@ -46,23 +46,12 @@ func NewRing(records, bytes int) *Ring {
 	return &Ring{maxRecords: cmp.Or(records, DefaultRecords), maxBytes: cmp.Or(bytes, defaultBytes)}
 }
 
-// Keep sets how many records are kept, before the first is added. With 0 none is:
-// nothing is remembered, followed, exported or logged.
-func (r *Ring) Keep(records int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.maxRecords = records
-}
-
 // Add numbers the record, keeps it and wakes the followers. The ring owns the
-// record from then on. It returns 0 if no record is to be kept.
+// record from then on.
 func (r *Ring) Add(rec *Change) (seq uint64) {
 	size := rec.size()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.maxRecords == 0 {
-		return 0
-	}
 	r.last++
 	rec.Seq = r.last
 	for r.count > 0 && (r.count == r.maxRecords || r.bytes+size > r.maxBytes) {

@@ -1,0 +1,173 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"tributary.dev/tributary/next/metrics/record"
+)
+
+// series counts the series that mention the cluster.
+func series(t *testing.T, m *Metrics, cluster string) (n int) {
+	t.Helper()
+	return bytes.Count(scraped(m), fmt.Appendf(nil, "cluster=%q", cluster))
+}
+
+func TestRemovedClusterHasNoSeries(t *testing.T) {
+	m := New(Options{})
+	m.AddCluster("idc-a")
+	m.AddCluster("idc-z")
+	feed(m, "idc-a")
+	feed(m, "idc-z")
+	m.Report("shop", "web", Trouble{})
+	before := series(t, m, "idc-a")
+	m.RemoveCluster("idc-z")
+	feed(m, "idc-z") // late reports
+	m.Report("shop", "web", Trouble{})
+	if n := series(t, m, "idc-z"); n != 0 {
+		t.Errorf("%d series of a removed cluster", n)
+	}
+	if n := series(t, m, "idc-a"); n != before {
+		t.Errorf("%d series of the other cluster; were %d", n, before)
+	}
+	m.AddCluster("idc-z")
+	feed(m, "idc-z")
+	if series(t, m, "idc-z") == 0 {
+		t.Error("a cluster that returns has no series")
+	}
+}
+
+// TestSeriesDoNotGrowWithServices: 5,000 Services with troubles of their own.
+func TestSeriesDoNotGrowWithServices(t *testing.T) {
+	count := func(services int) int {
+		m := New(Options{})
+		for i := range services {
+			name := fmt.Sprintf("svc-%d", i)
+			rec := written()
+			rec.Service, rec.Result = name, record.Results()[i%4]
+			m.Change(rec)
+			m.Report("shop", name, Trouble{
+				Conflicts: []Conflict{{Reason: "port", Message: name}},
+				Rejected:  []Rejection{{Cluster: "idc-a", Address: name, Reason: "malformed"}},
+			})
+		}
+		return bytes.Count(scraped(m), []byte("tributary_"))
+	}
+	if few, many := count(50), count(5_000); few != many {
+		t.Errorf("%d series with 50 Services, %d with 5,000", few, many)
+	}
+}
+
+// TestAddressesRejectedNow: the gauge says what is left out, whenever it began, and
+// forgets what went.
+func TestAddressesRejectedNow(t *testing.T) {
+	m := New(Options{})
+	loopback := func(addresses ...string) (t Trouble) {
+		for _, a := range addresses {
+			t.Rejected = append(t.Rejected, Rejection{Cluster: "idc-a", Address: a, Reason: "loopback"})
+		}
+		return t
+	}
+	for _, step := range []struct {
+		service string
+		trouble Trouble
+		want    string
+	}{
+		{"web", loopback(), ""},
+		{"web", loopback("127.0.0.1", "127.0.0.2"), "2"},
+		{"cart", loopback("127.0.0.1"), "3"},
+		{"web", loopback("127.0.0.2"), "2"},
+		{"web", loopback(), "1"},
+		{"cart", loopback(), ""},
+	} {
+		m.Report("shop", step.service, step.trouble)
+		got := ""
+		for line := range strings.Lines(string(scraped(m))) {
+			if value, ok := strings.CutPrefix(line, `tributary_rejected_addresses{member_cluster="idc-a",reason="loopback"} `); ok {
+				got = strings.TrimSuffix(strings.TrimSpace(value), ".0")
+			}
+		}
+		if got != step.want {
+			t.Errorf("%s %v: %q; want %q", step.service, step.trouble.Rejected, got, step.want)
+		}
+	}
+}
+
+func TestOnlyLiveWrittenChangesCountInLatency(t *testing.T) {
+	m := New(Options{})
+	bulk := written()
+	bulk.Cause.Live = false
+	failed, dropped := written(), written()
+	failed.Result, dropped.Result = record.Failed, record.Dropped
+	for _, rec := range []record.Change{bulk, failed, dropped} {
+		m.Change(rec)
+	}
+	if n := testutil.CollectAndCount(m.latency); n != 0 {
+		t.Errorf("%d latency series", n)
+	}
+	m.Change(written())
+	if n := testutil.CollectAndCount(m.latency); n != 4 {
+		t.Errorf("%d latency series; want 4", n)
+	}
+}
+
+func TestWhichChangesAreTold(t *testing.T) {
+	m := New(Options{})
+	quiet := written()
+	quiet.Result, quiet.Cause.Live = record.Dropped, false
+	if m.Change(quiet) != 0 {
+		t.Error("a relist without a change is told")
+	}
+	quiet.Cause.Live = true
+	if m.Change(quiet) == 0 {
+		t.Error("a live event that needs no write is not told")
+	}
+	var told []int
+	for attempt := range 20 {
+		rec := written()
+		rec.Result, rec.Attempt = record.Failed, attempt
+		if m.Change(rec) != 0 {
+			told = append(told, attempt+1)
+		}
+	}
+	if want := []int{1, 2, 4, 8, 16}; !slices.Equal(told, want) {
+		t.Errorf("failures told: %v; want %v", told, want)
+	}
+}
+
+func TestVerbs(t *testing.T) {
+	for _, test := range []struct{ method, target, want string }{
+		{http.MethodGet, "/api/v1/pods?limit=500", "list"},
+		{http.MethodGet, "/api/v1/pods?watch=true", "watch"},
+		{http.MethodGet, "/api/v1/namespaces", "list"},
+		{http.MethodGet, "/api/v1/namespaces/kube-system", "get"},
+		{http.MethodGet, "/api/v1/namespaces/shop/endpoints", "list"},
+		{http.MethodGet, "/api/v1/namespaces/shop/endpoints/web", "get"},
+		{http.MethodGet, "/apis/discovery.k8s.io/v1/endpointslices?watch=1", "watch"},
+		{http.MethodGet, "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices", "list"},
+		{http.MethodGet, "/version", "get"},
+		{http.MethodGet, "/api", "get"},
+		{http.MethodPost, "/api/v1/namespaces/shop/services", "create"},
+		{http.MethodPut, "/api/v1/namespaces/shop/services/web", "update"},
+		{http.MethodPatch, "/api/v1/namespaces/shop/services/web", "patch"},
+		{http.MethodDelete, "/api/v1/namespaces/shop/services/web", "delete"},
+		{http.MethodOptions, "/", "other"},
+	} {
+		if got := verbOf(httptest.NewRequest(test.method, test.target, nil)); got != test.want {
+			t.Errorf("%s %s is %q; want %q", test.method, test.target, got, test.want)
+		}
+	}
+	if codeOf(429) != "429" || codeOf(799) != "other" {
+		t.Error("codes are not bounded")
+	}
+}

@@ -1,0 +1,152 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"errors"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFilter(t *testing.T) {
+	record := burst()
+	for _, test := range []struct {
+		query string
+		match bool
+	}{
+		{"", true},
+		{"service=shop/web", true},
+		{"service=shop/we", false},
+		{"service=other/web", false},
+		{"ip=10.2.3.4", true},  // added
+		{"ip=10.2.3.5", true},  // removed
+		{"ip=10.2.3.6", true},  // readied
+		{"ip=10.2.3.7", true},  // unreadied
+		{"ip=10.2.3.8", false}, // not there
+		{"ip=fd00::4", true},
+		{"ip=fd00:0:0::4", true},
+		{"ip=::ffff:10.2.3.4", true},
+		{"ip=fd00::5", false},
+		{"cluster=idc-a", true},
+		{"cluster=idc-b", false},
+		{"cluster=idc", false},
+		{"since=2026-03-01T12:00:00Z", true},
+		{"since=2026-03-01T13:00:00%2B01:00", true},
+		{"since=2026-03-01T13:00:00+01:00", true}, // the plus is a space
+		{"since=2026-03-01T13:00:01+01:00", false},
+		{"since=2026-03-01T12:00:01Z", false},
+		{"since=1m", true},
+		{"since=1s", false},
+		{"result=failed", true},
+		{"result=written", false},
+		{"service=shop/web&ip=10.2.3.4&cluster=idc-a&result=failed&since=1m", true},
+		{"service=shop/web&ip=10.2.3.8", false},
+	} {
+		values, err := url.ParseQuery(test.query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		query, err := ParseChangesQuery(values, noon.Add(30*time.Second))
+		if err != nil {
+			t.Errorf("%s: %v", test.query, err)
+		} else if got := query.Match(&record); got != test.match {
+			t.Errorf("%s: match = %v", test.query, got)
+		}
+	}
+}
+
+func TestFollowNeedsNoValue(t *testing.T) {
+	for query, want := range map[string]bool{"": false, "follow": true, "follow=": true, "follow=1": true, "follow=false": false} {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q, err := ParseChangesQuery(values, noon); err != nil || q.Follow != want {
+			t.Errorf("%q: follow = %v, %v", query, q.Follow, err)
+		}
+	}
+}
+
+func TestFilterIPOfCauseOnly(t *testing.T) {
+	record := written()
+	record.Removed = nil
+	filter := Filter{IP: netip.MustParseAddr("10.2.3.4")}
+	if !filter.Match(&record) {
+		t.Error("a change that the address's pod caused is part of its story")
+	}
+}
+
+func TestParseChangesQueryNamesTheParameter(t *testing.T) {
+	for query, want := range map[string]string{
+		"service=web":             `parameter "service": "web" is not NAMESPACE/NAME`,
+		"service=a/b/c":           `parameter "service": "a/b/c" is not NAMESPACE/NAME`,
+		"service=/web":            `parameter "service": "/web" is not NAMESPACE/NAME`,
+		"ip=10.2.3":               `parameter "ip": "10.2.3" is not an IP address`,
+		"ip=10.2.3.4:80":          `parameter "ip": "10.2.3.4:80" is not an IP address`,
+		"since=2026-03-01 12:00":  `parameter "since": "2026-03-01 12:00" is neither a duration`,
+		"since=yesterday":         `parameter "since": "yesterday" is neither a duration`,
+		"since=-5m":               `parameter "since": "-5m" lies in the future`,
+		"result=ok":               `parameter "result": "ok" is not a result; results are [written dropped blocked failed]`,
+		"follow=maybe":            `parameter "follow": "maybe" is neither true nor false`,
+		"limit=0":                 `parameter "limit": "0" is not a number of records`,
+		"namespace=x":             `parameter "namespace": unknown; known are`,
+		"cluster=a&cluster=b":     `parameter "cluster": given more than once`,
+		"ip=":                     `parameter "ip": "" is not an IP address`,
+		"follow=true&limit=1e300": `parameter "limit"`,
+	} {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = ParseChangesQuery(values, noon)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v\nwant %s", query, err, want)
+		}
+		if _, ok := errors.AsType[*ParamError](err); !ok {
+			t.Errorf("%s: %T is not a *ParamError", query, err)
+		}
+	}
+}
+
+func TestHasIP(t *testing.T) {
+	for _, test := range []struct {
+		entry, ip string
+		want      bool
+	}{
+		{"10.0.0.1:80", "10.0.0.1", true},
+		{"10.0.0.10:80", "10.0.0.1", false},
+		{"10.0.0.1", "10.0.0.1", true},
+		{"[fd00::1]:80", "fd00::1", true},
+		{"fd00::1", "fd00::1", true},
+		{"[fd00::11]:80", "fd00::1", false},
+		{"", "10.0.0.1", false},
+		{"[", "10.0.0.1", false},
+	} {
+		if got := HasIP([]string{test.entry}, netip.MustParseAddr(test.ip)); got != test.want {
+			t.Errorf("HasIP(%q, %s) = %v", test.entry, test.ip, got)
+		}
+	}
+}
+
+func FuzzParseChangesQuery(f *testing.F) {
+	f.Add("service=a/b&ip=::1&since=1h&follow=1&limit=5&result=blocked&cluster=x")
+	f.Fuzz(func(t *testing.T, text string) {
+		values, err := url.ParseQuery(text)
+		if err != nil {
+			return
+		}
+		query, err := ParseChangesQuery(values, noon)
+		if err != nil {
+			if _, ok := errors.AsType[*ParamError](err); !ok {
+				t.Errorf("%T is not a *ParamError", err)
+			}
+			return
+		}
+		record := burst()
+		query.Match(&record)
+	})
+}
