@@ -1,0 +1,175 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tributary.dev/tributary/next/metrics"
+)
+
+const (
+	// defaultServer is where an instance with the default configuration listens.
+	defaultServer = "http://127.0.0.1:9440"
+	// askTimeout bounds the whole of a question, and maxAnswer what is read of its answer.
+	askTimeout = 15 * time.Second
+	maxAnswer  = 64 << 20
+	// maxComplaint bounds how much of a refused request's answer is shown.
+	maxComplaint = 4 << 10
+)
+
+// instance is a running tributary, as its pages show it.
+type instance struct {
+	base *url.URL
+	http *http.Client
+	// stop ends a forwarded port; nil where there is none.
+	stop func()
+}
+
+// instanceFlags say which running instance a command asks.
+type instanceFlags struct{ server, kubeconfig, context, namespace, instance string }
+
+func addInstanceFlags(cmd *cobra.Command) *instanceFlags {
+	f := &instanceFlags{}
+	flags := cmd.Flags()
+	flags.StringVar(&f.server, "server", "", "`address` of the running instance: the \"listen\" of its configuration (default "+defaultServer+")")
+	flags.StringVar(&f.context, "context", "", "`context` of a kubeconfig: ask the leading pod of that cluster, through a forwarded port")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of that pod (default "+defaultNamespace+")")
+	flags.StringVar(&f.instance, "instance", "", "the installation whose pod that is: the \"instance\" of its configuration (default "+defaultInstance+")")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` to use with --context and --namespace (default: as kubectl)")
+	completeContexts(cmd, "context")
+	return f
+}
+
+// instanceFlagsOf reads the flags of a command whose arguments are completed.
+func instanceFlagsOf(cmd *cobra.Command) *instanceFlags {
+	f := &instanceFlags{}
+	for name, value := range map[string]*string{"server": &f.server, "context": &f.context, "namespace": &f.namespace, "kubeconfig": &f.kubeconfig, "instance": &f.instance} {
+		*value, _ = cmd.Flags().GetString(name)
+	}
+	return f
+}
+
+// open finds the instance. The caller closes it.
+func (f *instanceFlags) open(ctx context.Context) (*instance, error) {
+	inCluster := f.context != "" || f.namespace != "" || f.kubeconfig != "" || f.instance != ""
+	switch {
+	case inCluster && f.server != "":
+		return nil, misused(errors.New("--server excludes --context, --namespace, --kubeconfig and --instance"))
+	case inCluster:
+		return f.forward(ctx)
+	}
+	return newInstance(cmp.Or(f.server, defaultServer))
+}
+
+// status asks an instance for its state.
+func (f *instanceFlags) status(ctx context.Context) (*metrics.Status, error) {
+	return ask[metrics.Status](ctx, f, "/debug/status", nil)
+}
+
+// ask reads what a page of an instance answers.
+func ask[T any](ctx context.Context, from *instanceFlags, page string, query url.Values) (*T, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	i, err := from.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer i.close()
+	body, err := i.get(ctx, page, query)
+	if err != nil {
+		return nil, failed(err)
+	}
+	defer body.Close()
+	out := new(T)
+	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(out); err != nil {
+		return nil, failedf("read the answer: %w; is the server a tributary of this version?", err)
+	}
+	return out, nil
+}
+
+// newInstance reads the address of an instance: a URL, or host:port.
+func newInstance(server string) (*instance, error) {
+	text := server
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	base, err := url.Parse(text)
+	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
+		return nil, misused(fmt.Errorf("--server: %q is not an address; give a URL such as %s", server, defaultServer))
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DialContext = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
+	transport.ResponseHeaderTimeout = 10 * time.Second
+	return &instance{base: base, http: &http.Client{Transport: transport}}, nil
+}
+
+// close lets go of the connections.
+func (i *instance) close() {
+	i.http.CloseIdleConnections()
+	if i.stop != nil {
+		i.stop()
+	}
+}
+
+// get asks for a page. The caller closes the body.
+func (i *instance) get(ctx context.Context, page string, query url.Values) (io.ReadCloser, error) {
+	target := i.base.JoinPath(page)
+	target.RawQuery = query.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", i.base.Redacted(), err)
+	}
+	response, err := i.http.Do(request)
+	if err != nil {
+		// The client repeats method and URL; only the reason is news.
+		if inner, ok := errors.AsType[*url.Error](err); ok {
+			err = inner.Err
+		}
+		return nil, fmt.Errorf("cannot reach %s: %w; is \"tributary run\" running, and is this the \"listen\" of its configuration? Give another address with --server, or --context to ask the pod that leads", i.base.Redacted(), err)
+	}
+	if response.StatusCode == http.StatusOK {
+		return response.Body, nil
+	}
+	defer response.Body.Close()
+	said, _ := io.ReadAll(io.LimitReader(response.Body, maxComplaint))
+	text := strings.TrimSpace(clean(string(said)))
+	switch {
+	case response.StatusCode == http.StatusBadRequest && text != "":
+		return nil, misused(errors.New(text))
+	case response.StatusCode == http.StatusForbidden && text != "":
+		return nil, errors.New(text)
+	}
+	return nil, fmt.Errorf("%s answered %s: %s; is it a tributary of this version?", target.Redacted(), response.Status, text)
+}
+
+// members are the names of an instance's members.
+func members(s *metrics.Status) (names []string) {
+	for i := range s.Clusters {
+		names = append(names, s.Clusters[i].Name)
+	}
+	return names
+}
+
+// memberExists is an error if an instance has no member of a name; nil for "".
+func memberExists(s *metrics.Status, name string) error {
+	names := members(s)
+	if name == "" || slices.Contains(names, name) {
+		return nil
+	}
+	return failedf("member %q not found; there are %s", name, cmp.Or(strings.Join(names, ", "), "none"))
+}

@@ -1,0 +1,201 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"tributary.dev/tributary/next/clusters/config"
+	"tributary.dev/tributary/next/clusters/kube"
+	"tributary.dev/tributary/next/metrics"
+	"tributary.dev/tributary/next/reconcile/leader"
+)
+
+const (
+	// ingressRetry is how often a new credential of the ingress cluster is tried again.
+	ingressRetry = 2 * time.Second
+	// openTimeout bounds the opening of a session.
+	openTimeout = 15 * time.Second
+	// dialTimeout is how long it may take to connect.
+	dialTimeout = 10 * time.Second
+)
+
+// ingress is the ingress cluster: three ways to the same cluster, so that a burst of events
+// does not delay a write, nor either the Lease. Each has connections of its own; a new
+// credential takes the place of the old one in all three.
+type ingress struct {
+	follow, write, elect *way
+	logger               *slog.Logger
+	// changed is signalled when another credential may be wanted.
+	changed chan struct{}
+
+	mu sync.Mutex
+	// wanted is how the cluster is to be reached, and problem why it is not reached so.
+	wanted  config.Access
+	problem error
+	version string // of the server; empty: not known
+}
+
+// way is one of the three.
+type way struct {
+	*kube.Access
+	open func(context.Context) (*kube.Session, error)
+	mu   sync.Mutex
+	used string // hash of the credential that its session was opened with
+}
+
+// newIngress returns the ways, none of which is open yet. What is sent by write passes the
+// permit's connections.
+func newIngress(loaded *config.Loaded, permit *leader.Permit, m *metrics.Metrics, version string, logger *slog.Logger) *ingress {
+	i := &ingress{logger: logger, changed: make(chan struct{}, 1), wanted: loaded.Ingress}
+	pin := kube.NewPin(loaded.Config.Ingress.Identity)
+	open := func(dial leader.Dialer, logger *slog.Logger) *way {
+		w := &way{}
+		w.open = func(ctx context.Context) (*kube.Session, error) {
+			access := i.access()
+			rest := rest.CopyConfig(access.REST)
+			rest.Dial = dial
+			ctx, cancel := context.WithTimeout(ctx, openTimeout)
+			defer cancel()
+			session, err := kube.Open(ctx, rest, kube.Options{Cluster: "ingress", Version: version, Pin: pin, Wrap: m.Transport(metrics.RoleIngress, "")})
+			i.note(err)
+			if err == nil {
+				w.mu.Lock()
+				w.used = access.Hash
+				w.mu.Unlock()
+				i.learnVersion(ctx, session)
+			}
+			return session, err
+		}
+		w.Access = kube.NewAccess(w.open)
+		return w
+	}
+	dialer := (&net.Dialer{Timeout: dialTimeout}).DialContext
+	// What the server warns of is said once: by the first.
+	i.follow, i.write, i.elect = open(dialer, logger), open(permit.Dial(dialer), nil), open(dialer, nil)
+	return i
+}
+
+func (i *ingress) access() config.Access {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.wanted
+}
+
+// note remembers why the cluster is not reached, and says so when that is news.
+func (i *ingress) note(err error) {
+	i.mu.Lock()
+	before := i.problem
+	i.problem = err
+	i.mu.Unlock()
+	switch {
+	case err != nil && (before == nil || before.Error() != err.Error()):
+		i.logger.Error("the ingress cluster is not reached, trying on", "error", err)
+	case err == nil && before != nil:
+		i.logger.Info("the ingress cluster is reached")
+	}
+}
+
+// trouble is why the cluster is not reached as it is configured; nil: it is.
+func (i *ingress) trouble() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.problem
+}
+
+// learnVersion asks a server for its version, for people.
+func (i *ingress) learnVersion(ctx context.Context, session *kube.Session) {
+	if version, err := session.Version(ctx); err == nil {
+		i.mu.Lock()
+		i.version = version.String()
+		i.mu.Unlock()
+	}
+}
+
+func (i *ingress) serverVersion() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.version
+}
+
+// use says how the cluster is to be reached from now on. It never blocks.
+func (i *ingress) use(access config.Access) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if access.REST == nil || access.Hash == i.wanted.Hash {
+		return
+	}
+	i.wanted = access
+	select {
+	case i.changed <- struct{}{}:
+	default:
+	}
+}
+
+// run lets new credentials take the place of those in use, until ctx ends. One that does not
+// work takes nothing from what serves, and is tried again.
+func (i *ingress) run(ctx context.Context) {
+	defer func() {
+		for _, w := range []*way{i.follow, i.write, i.elect} {
+			w.Close()
+		}
+	}()
+	var retry <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-i.changed:
+		case <-retry:
+		}
+		retry = nil
+		if !i.renew(ctx) {
+			retry = time.After(ingressRetry)
+		}
+	}
+}
+
+// renew reports whether all ways in use have the credential that is wanted.
+func (i *ingress) renew(ctx context.Context) bool {
+	wanted, all, renewed := i.access().Hash, true, false
+	for _, w := range []*way{i.follow, i.write, i.elect} {
+		w.mu.Lock()
+		stale := w.used != wanted
+		w.mu.Unlock()
+		if !stale || w.Current() == nil {
+			continue // without a session the next one is opened with what is wanted
+		}
+		session, err := w.open(ctx)
+		if err != nil {
+			all = false
+			continue
+		}
+		w.Swap(session)
+		renewed = true
+	}
+	if all && renewed {
+		i.logger.Info("the ingress cluster is reached with a new credential")
+	}
+	return all
+}
+
+// clientset is the client of a way.
+func (w *way) clientset(ctx context.Context) (kubernetes.Interface, error) {
+	session, err := w.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return session.Clientset(), nil
+}
+
+// roundTripper is short for what wraps transports.
+type roundTripper = http.RoundTripper

@@ -1,0 +1,167 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"tributary.dev/tributary/next/clusters"
+	"tributary.dev/tributary/next/clusters/config"
+	"tributary.dev/tributary/next/clusters/member"
+	"tributary.dev/tributary/next/metrics/record"
+	"tributary.dev/tributary/next/reconcile"
+	"tributary.dev/tributary/next/reconcile/plan"
+	"tributary.dev/tributary/next/reconcile/sinks"
+	"tributary.dev/tributary/next/syncer"
+)
+
+// source shows the members and the configuration to the reconciler: it implements
+// reconcile.Source.
+type source struct {
+	set *clusters.Set
+	now atomic.Pointer[sourceOf]
+}
+
+// sourceOf is what a configuration says to the reconciler.
+type sourceOf struct {
+	*reconcile.Settings
+	place func(namespace, member string) int
+	// unread is true while members are not known that are Secrets.
+	unread bool
+}
+
+// use makes a configuration the one that counts.
+func (s *source) use(loaded *config.Loaded) {
+	c := loaded.Config
+	s.now.Store(&sourceOf{
+		place: c.Replicas.Place, unread: loaded.SecretsUnread,
+		Settings: &reconcile.Settings{
+			MayWrite: c.MayWrite(),
+			Settings: plan.Settings{
+				Instance: c.Instance, WriteEndpoints: c.Replicas.WritesEndpoints(), CreateNamespaces: c.Replicas.CreateNamespaces,
+				DropOrphans: c.Replicas.Orphans == config.OrphansDelete,
+				CopyLabel:   c.Replicas.CopiesLabel(), CopyAnnotation: c.Replicas.CopiesAnnotation(),
+			},
+		},
+	})
+}
+
+// Shares implements reconcile.Source.
+func (s *source) Shares(replica syncer.Key) []plan.Share {
+	given, now := s.set.Give(replica), s.now.Load()
+	shares := make([]plan.Share, len(given))
+	for i, g := range given {
+		shares[i] = plan.Share{
+			Member: g.Member, Place: now.place(replica.Namespace, g.Member), Listed: g.Listed, Given: g.Given, Keep: g.Keep, SourceOpen: g.SourceOpen, Reserve: g.Reserve,
+		}
+	}
+	return shares
+}
+
+// Settings implements reconcile.Source.
+func (s *source) Settings() *reconcile.Settings { return s.now.Load().Settings }
+
+// Replicas implements reconcile.Source.
+func (s *source) Replicas() iter.Seq[syncer.Key] { return slices.Values(s.set.Replicas()) }
+
+// AllListed implements reconcile.Source.
+func (s *source) AllListed() bool { return !s.now.Load().unread && s.set.AllListed() }
+
+// Dirty hands what a member reports to the reconciler: it implements clusters.Sink.
+func (a *App) Dirty(name string, changes []member.Change, bulk bool) {
+	for i := range changes {
+		c := &changes[i]
+		hint := plan.Addition
+		switch {
+		case bulk:
+			hint = plan.Bulk
+		case c.Effect == syncer.Removal:
+			hint = plan.Removal
+		}
+		a.reconciler.Dirty(c.Replica, hint, causeOf(name, c.Cause))
+	}
+}
+
+func causeOf(name string, c *member.Cause) record.Cause {
+	return record.Cause{
+		Cluster: name, Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, UID: c.UID, Event: c.Event, State: c.State, IP: c.IP,
+		SourceTime: c.SourceTime, Arrival: c.Arrived, Live: c.Live,
+	}
+}
+
+// standing is what stands of a member, for its start.
+func (a *App) standing(ctx context.Context, name string) []member.Standing {
+	found, err := a.reconciler.Standing(ctx, name)
+	if err != nil {
+		return nil // ctx has ended
+	}
+	all := make([]member.Standing, len(found))
+	for i, s := range found {
+		all[i] = member.Standing(s)
+	}
+	return all
+}
+
+// identityRead waits until the record of identities was read; false: ctx ended before.
+func (a *App) identityRead(ctx context.Context) bool {
+	_, err := a.identities.Of(ctx, "")
+	return err == nil
+}
+
+// identity is the UID by which a member is on record, and learned puts it there.
+func (a *App) identity(name string) string {
+	uid, _ := a.identities.Of(context.Background(), name) // which was read before members were made
+	return uid
+}
+func (a *App) learned(name, uid string) { a.identities.Found(name, uid) }
+
+// listedLook is how often it is looked whether all members have been listed.
+const listedLook = 250 * time.Millisecond
+
+// onceListed has every replica compared each time that all members have come to be listed:
+// orphans may be dropped from then on, and it is known what nobody has.
+func (a *App) onceListed(ctx context.Context) {
+	ticker := time.NewTicker(listedLook)
+	defer ticker.Stop()
+	for before := false; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		now := a.source.AllListed()
+		if now && !before {
+			a.reconciler.CompareAll(record.EventListed)
+		}
+		before = now
+	}
+}
+
+// sinkSpecs are the sinks of a configuration.
+func sinkSpecs(c *config.Config) []sinks.Spec {
+	specs := make([]sinks.Spec, len(c.Sinks))
+	for i := range c.Sinks {
+		s := &c.Sinks[i]
+		identity, _ := json.Marshal(s) // of plain values
+		specs[i] = sinks.Spec{
+			Name: s.Name, URL: s.URL, Auth: SinkAuth(s), Selects: s.Selects(), Window: s.Window.Value(), RemovalWindow: s.RemovalWindow.Value(),
+			Rate: s.MaxRequestsPerSecond, Config: string(identity),
+		}
+	}
+	return specs
+}
+
+func named(specs []sinks.Spec, name string) bool {
+	return slices.ContainsFunc(specs, func(s sinks.Spec) bool { return s.Name == name })
+}
+
+// SinkAuth is how the requests of a sink prove who sends them.
+func SinkAuth(s *config.Sink) sinks.Auth {
+	return sinks.Auth{BearerTokenFile: s.Auth.BearerTokenFile, CertFile: s.Auth.TLS.CertFile, KeyFile: s.Auth.TLS.KeyFile, CAFile: s.Auth.TLS.CAFile}
+}

@@ -1,0 +1,157 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"tributary.dev/tributary/next/clusters/config"
+	"tributary.dev/tributary/next/clusters/kube"
+	"tributary.dev/tributary/next/metrics"
+	"tributary.dev/tributary/next/reconcile/plan"
+)
+
+// readyAfter is how long a member that is not reached may hold back readiness.
+const readyAfter = 15 * time.Second
+
+// status is the state of the process: what /debug/status shows and where the
+// gauges get their values. It reads memory only.
+func (a *App) status() metrics.Status {
+	now := time.Now()
+	s := metrics.Status{Version: a.Build.Version, Started: a.started.UTC(), Time: now.UTC(), Lanes: []metrics.LaneStatus{}, Clusters: a.members(now)}
+	a.mu.Lock()
+	loaded := a.loaded
+	s.Config = metrics.ConfigStatus{File: a.Path, LoadedAt: a.loadedAt.UTC(), Restart: loaded.Restart}
+	a.mu.Unlock()
+	s.Instance = loaded.Config.Instance
+	if loaded.Refused != nil {
+		s.Config.Error = loaded.Refused.Error()
+	}
+	for _, err := range loaded.SecretErrors {
+		s.Config.Refused = append(s.Config.Refused, err.Error())
+	}
+	for _, c := range loaded.Config.Clusters {
+		if err := loaded.Members[c.Name].Err; err != nil {
+			s.Config.Refused = append(s.Config.Refused, fmt.Sprintf("the kubeconfig or the settings of cluster %s are refused: %v", c.Name, err))
+		}
+	}
+	s.NotReady = a.notReady(loaded, s.Clusters)
+	s.Ready = len(s.NotReady) == 0
+	s.Ingress = a.ingressStatus()
+	s.Leader = a.leaderStatus()
+	s.Comparing = a.reconciler.Comparing()
+	for i, lane := range a.reconciler.Lanes() {
+		one := metrics.LaneStatus{Name: plan.Lane(i).String(), Waiting: lane.Planned, Sent: lane.UnderWay}
+		if !lane.Oldest.IsZero() {
+			one.OldestSeconds = max(0, now.Sub(lane.Oldest).Seconds())
+		}
+		s.Lanes = append(s.Lanes, one)
+	}
+	for _, k := range a.sinks.Status() {
+		s.Sinks = append(s.Sinks, metrics.SinkStatus{
+			Name: k.Name, URL: k.URL, State: k.State, LagSeconds: max(0, k.Lag.Seconds()), Services: k.Services, Pending: k.Pending, Refused: k.Refused,
+			Requests: k.Requests, Failures: k.Failures, LastAcknowledged: utc(k.LastAcknowledged), LastError: k.LastError,
+		})
+	}
+	return s
+}
+
+// members are the members as they are, with the age of what is not written yet.
+func (a *App) members(now time.Time) []metrics.ClusterStatus {
+	all, oldest := a.set.Status(), a.reconciler.Oldest(nil)
+	for i := range all {
+		c := &all[i]
+		if arrival, waiting := oldest[c.Name]; waiting {
+			c.LagSeconds = max(c.LagSeconds, now.Sub(arrival).Seconds())
+		}
+		c.Since, c.LastContact, c.LastErrorAt, c.CredentialExpires = utc(c.Since), utc(c.LastContact), utc(c.LastErrorAt), utc(c.CredentialExpires)
+	}
+	return all
+}
+
+// notReady lists what readiness waits for; nothing means ready.
+func (a *App) notReady(loaded *config.Loaded, members []metrics.ClusterStatus) (reasons []string) {
+	if a.ready.Load() {
+		return nil
+	}
+	if !a.reconciler.Synced() {
+		reasons = append(reasons, "the ingress cluster has not been listed yet")
+	}
+	if loaded.SecretsUnread && time.Since(a.started) < readyAfter {
+		reasons = append(reasons, "the Secrets of members have not been listed yet")
+	}
+	a.mu.Lock()
+	joined := maps.Clone(a.joined)
+	a.mu.Unlock()
+	for _, m := range members {
+		if m.Synced {
+			delete(joined, m.Name)
+		} else if m.Up {
+			joined[m.Name] = time.Now() // it is being listed, however long that takes
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(joined)) {
+		if time.Since(joined[name]) < readyAfter {
+			reasons = append(reasons, fmt.Sprintf("cluster %s has not been listed yet", name))
+		}
+	}
+	if len(reasons) == 0 && !a.ready.Swap(true) {
+		a.Logger.Info("ready")
+	}
+	return reasons
+}
+
+func (a *App) ingressStatus() metrics.IngressStatus {
+	s := metrics.IngressStatus{State: "live", Up: true, Synced: a.reconciler.Synced(), Replicas: a.reconciler.Owned()}
+	session := a.ingress.follow.Current()
+	if session != nil {
+		s.LastContact, s.Version = utc(session.LastContact()), a.ingress.serverVersion()
+	}
+	trouble := a.reconciler.Trouble()
+	switch {
+	case errors.Is(trouble, kube.ErrOtherCluster) || errors.Is(a.ingress.trouble(), kube.ErrOtherCluster):
+		s.State, s.Up = "other cluster", false
+	case session == nil || trouble != nil:
+		s.State, s.Up = "unreachable", false
+	case !s.Synced:
+		s.State = "listing"
+	}
+	if err := errors.Join(a.ingress.trouble(), trouble); err != nil {
+		s.LastError = err.Error()
+	}
+	return s
+}
+
+func (a *App) leaderStatus() metrics.LeaderStatus {
+	elector := a.elector.Load()
+	if elector == nil || !a.reconciler.Synced() {
+		return metrics.LeaderStatus{}
+	}
+	e := elector.State()
+	out := metrics.LeaderStatus{State: "standby", Since: utc(e.Since), Identity: e.Identity, Holder: e.Holder, Lease: e.Lease}
+	switch {
+	case e.Leading && !a.running().Config.LeaderElection.Enabled:
+		out.State = "alone"
+	case e.Leading:
+		out.State = "leading"
+	case out.Holder == out.Identity: // its own Lease, which it may not renew: nobody leads
+		out.Holder = ""
+	}
+	if e.Err != nil {
+		out.Error = e.Err.Error()
+	}
+	return out
+}
+
+// utc leaves the zero time as it is, which a status shows as never.
+func utc(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.UTC()
+}

@@ -1,0 +1,73 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// version and commit are set by the linker (see the Makefile); a plain `go
+// build` falls back on what the toolchain recorded.
+var (
+	version = ""
+	commit  = ""
+)
+
+// buildVersion is what `tributary version` prints.
+type buildVersion struct {
+	Version    string `json:"version"`
+	Commit     string `json:"commit"`
+	Go         string `json:"go"`
+	Platform   string `json:"platform"`
+	Kubernetes string `json:"kubernetes"`
+}
+
+func newVersionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "version", Short: "Print the version of tributary and of the libraries it was built with", Args: noArguments,
+	}
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		v := readBuildVersion()
+		if output.value != "text" {
+			return printObject(cmd.OutOrStdout(), output.value, "Version", v)
+		}
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "tributary %s\ncommit     %s\ngo         %s\nplatform   %s\nkubernetes %s (k8s.io/client-go)\n",
+			v.Version, v.Commit, v.Go, v.Platform, v.Kubernetes)
+		return failed(err)
+	}
+	return cmd
+}
+
+// readBuildVersion collects what linker and toolchain know of this binary.
+func readBuildVersion() buildVersion {
+	v := buildVersion{Version: version, Commit: commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Kubernetes: "unknown"}
+	info, ok := debug.ReadBuildInfo()
+	if ok {
+		if v.Version == "" {
+			v.Version = info.Main.Version
+		}
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && v.Commit == "" {
+				v.Commit = s.Value
+			}
+		}
+		for _, dep := range info.Deps {
+			if dep.Path == "k8s.io/client-go" {
+				v.Kubernetes = dep.Version
+			}
+		}
+	}
+	if v.Version == "" {
+		v.Version = "(devel)"
+	}
+	if v.Commit == "" {
+		v.Commit = "unknown"
+	}
+	return v
+}
