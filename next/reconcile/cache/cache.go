@@ -57,6 +57,9 @@ func New(options Options) *Cache {
 func (c *Cache) Take(o *Object) (news bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !o.Gone {
+		delete(c.deleted, o.UID) // it was asked for since: a restored store has it again
+	}
 	if news = c.lockedTake(o); news && o.Gone {
 		c.deleted[o.UID] = o.Kind
 	}

@@ -1,0 +1,242 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
+
+package cache
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"tributary.dev/tributary/next/clusters/kube"
+	"tributary.dev/tributary/next/reconcile/plan"
+	"tributary.dev/tributary/next/syncer"
+)
+
+// ours is the metadata of an object of ours.
+func ours(name, replica string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: "shop", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "7",
+		Labels:      map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: "test"},
+		Annotations: map[string]string{syncer.AnnotationReplica: "shop/" + replica},
+	}
+}
+
+func sliceOf(name, replica, member string, endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{ObjectMeta: ours(name, replica), AddressType: discoveryv1.AddressTypeIPv4, Endpoints: endpoints,
+		Ports: []discoveryv1.EndpointPort{{Name: new("http"), Protocol: new(corev1.ProtocolTCP), Port: new(int32(80))}}}
+	s.Labels[syncer.LabelSourceCluster], s.Labels[syncer.LabelServiceName] = member, replica
+	return s
+}
+
+func endpointAt(address string, ready bool) discoveryv1.Endpoint {
+	return discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: new(ready), Serving: new(ready), Terminating: new(false)}}
+}
+
+// bench is a cache that counts its news.
+type bench struct {
+	*Cache
+	news []string
+}
+
+func newBench() *bench {
+	b := &bench{}
+	b.Cache = New(Options{Instance: "test", News: func(replica syncer.Key, o plan.Object, _ time.Time) {
+		b.news = append(b.news, o.String()+" → "+replica.String())
+	}})
+	for _, k := range kinds {
+		(&sink{b.Cache, k.Kind}).Listed(nil, 1)
+	}
+	return b
+}
+
+func (b *bench) seen(in runtime.Object) *Object {
+	o := Decode(in, "test")
+	(&sink{b.Cache, o.Kind}).Seen(o, o.Revision, time.Now())
+	return o
+}
+
+func TestCurrentIsWhatStandsUnderAName(t *testing.T) {
+	b := newBench()
+	b.seen(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", ResourceVersion: "2", UID: "n"}})
+	before := b.Current(syncer.Key{Namespace: "shop", Name: "web"})
+	b.seen(&corev1.Service{ObjectMeta: ours("web", "web"), Spec: corev1.ServiceSpec{ClusterIP: "None"}})
+	b.seen(sliceOf("web-b-0", "web", "b", endpointAt("10.0.0.2", false)))
+	b.seen(sliceOf("web-a-0", "web", "a", endpointAt("10.0.0.1", true)))
+	foreign := sliceOf("web-x", "web", "a", endpointAt("10.0.0.9", true))
+	foreign.Labels[syncer.LabelInstance] = "other"
+	b.seen(foreign)
+	computed := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-abcde", UID: "c", ResourceVersion: "3",
+		Labels: map[string]string{syncer.LabelServiceName: "web", syncer.LabelSliceManagedBy: syncer.SliceComputed}}}
+	b.seen(computed) // as a read shows it, the stream never does
+	now := b.Current(syncer.Key{Namespace: "shop", Name: "web"})
+
+	if before.Service != nil || before.Namespace != plan.NamespaceActive || len(before.Slices) != 0 {
+		t.Errorf("what was handed out has changed: %+v", before)
+	}
+	if now.Service == nil || !now.Service.Owned || now.Service.ClusterIP != "None" || now.Endpoints != nil {
+		t.Errorf("the Service is %+v, the Endpoints %+v", now.Service, now.Endpoints)
+	}
+	var names []string
+	for _, s := range now.Slices {
+		names = append(names, s.Name)
+	}
+	if want := []string{"web-a-0", "web-b-0", "web-x"}; !reflect.DeepEqual(names, want) || now.Slices[2].Owned || now.Slices[2].Endpoints != nil ||
+		now.Slices[2].Labels.Get(syncer.LabelInstance) != "other" {
+		t.Errorf("the slices are %v, want %v, and the last of another installation: %+v", names, want, now.Slices)
+	}
+	if want := []string{"web-abcde", "web-x"}; !reflect.DeepEqual(now.Taken, want) {
+		t.Errorf("taken are %v, want %v", now.Taken, want)
+	}
+	if got := b.Standing("a"); len(got) != 1 || len(got[0].Endpoints) != 1 || got[0].Endpoints[0].Grade != syncer.Ready {
+		t.Errorf("of a stands %+v", got)
+	}
+	if got := b.Members(); !reflect.DeepEqual(got, map[string]int{"a": 1, "b": 1}) {
+		t.Errorf("the members are %v", got)
+	}
+	if got := b.Keys(); len(got) != 1 {
+		t.Errorf("ours are %v", got)
+	}
+}
+
+// A namespace concerns all in it, an object that changes hands both replicas, and what others
+// do to what is theirs nobody.
+func TestNews(t *testing.T) {
+	b := newBench()
+	b.seen(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", ResourceVersion: "2", UID: "n"}})
+	theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "u", ResourceVersion: "3"}}
+	b.seen(theirs)
+	theirs.ResourceVersion = "4"
+	b.seen(theirs)
+	b.seen(sliceOf("web-a-0", "web", "a"))
+	moved := sliceOf("web-a-0", "api", "a")
+	moved.ResourceVersion = "8"
+	b.seen(moved)
+	(&sink{b.Cache, plan.KindEndpointSlice}).Gone(syncer.Key{Namespace: "shop", Name: "web-a-0"}, "uid-web-a-0", 9, time.Now())
+	want := []string{"Namespace shop → shop/", "Service shop/db → shop/db", "EndpointSlice shop/web-a-0 → shop/web",
+		"EndpointSlice shop/web-a-0 → shop/web", "EndpointSlice shop/web-a-0 → shop/api", "EndpointSlice shop/web-a-0 → shop/api"}
+	if !reflect.DeepEqual(b.news, want) {
+		t.Errorf("the news is\n%q, want\n%q", b.news, want)
+	}
+}
+
+// What we deleted does not come back by a late event, but does by an answer.
+func TestDeletedComesBackByAnAnswer(t *testing.T) {
+	b := newBench()
+	k := syncer.Key{Namespace: "shop", Name: "web"}
+	object := &corev1.Endpoints{ObjectMeta: ours("web", "web")}
+	o := b.seen(object)
+	b.Take(&Object{Object: o.Object, UID: o.UID, Gone: true})
+	if b.seen(object); b.Current(k).Endpoints != nil {
+		t.Error("a late event brings back what we deleted")
+	}
+	if news := b.Take(Decode(object, "test")); !news || b.Current(k).Endpoints == nil {
+		t.Error("an answer does not show what stands")
+	}
+}
+
+func TestSyncedOnceAllIsListed(t *testing.T) {
+	c := New(Options{Instance: "test", News: func(syncer.Key, plan.Object, time.Time) { t.Error("a first list is no news") }})
+	for i, k := range kinds {
+		select {
+		case <-c.Synced():
+			t.Fatalf("synced before %s", k.Kind)
+		default:
+		}
+		s := &sink{c, k.Kind}
+		s.Phase(kube.Refused, errTest)
+		if c.Trouble() == nil {
+			t.Error("a stream is refused, and there is no trouble")
+		}
+		s.Phase(kube.Following, nil)
+		var all []kube.Versioned[Object]
+		if i == 1 {
+			o := Decode(&corev1.Service{ObjectMeta: ours("web", "web")}, "test")
+			all = append(all, kube.Versioned[Object]{Object: o, UID: o.UID, Revision: o.Revision})
+		}
+		s.Listed(all, 9)
+	}
+	<-c.Synced()
+	if c.Trouble() != nil || len(c.Keys()) != 1 {
+		t.Errorf("trouble: %v, ours: %v", c.Trouble(), c.Keys())
+	}
+}
+
+func TestMalformedSlicesAreNoticed(t *testing.T) {
+	good := func() *discoveryv1.EndpointSlice { return sliceOf("web-a-0", "web", "a", endpointAt("10.0.0.1", true)) }
+	if Decode(good(), "test").Slice.Malformed {
+		t.Fatal("what we write counts as malformed")
+	}
+	for name, damage := range map[string]func(*discoveryv1.EndpointSlice){
+		"no port name":     func(s *discoveryv1.EndpointSlice) { s.Ports[0].Name = nil },
+		"no port protocol": func(s *discoveryv1.EndpointSlice) { s.Ports[0].Protocol = nil },
+		"no port number":   func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = nil },
+		"no ready":         func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Conditions.Ready = nil },
+		"no serving":       func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Conditions.Serving = nil },
+		"no terminating":   func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Conditions.Terminating = nil },
+		"no address":       func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = nil },
+		"two addresses":    func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"10.0.0.1", "10.0.0.2"} },
+		"a name":           func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"example.com"} },
+		"not canonical":    func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"fd00:0::1"} },
+		"hints":            func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Hints = &discoveryv1.EndpointHints{} },
+		"topology":         func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].DeprecatedTopology = map[string]string{"a": "b"} },
+	} {
+		s := good()
+		if damage(s); !Decode(s, "test").Slice.Malformed {
+			t.Errorf("%s goes unnoticed", name)
+		}
+	}
+}
+
+func TestReserveIsReadFromTheAnnotation(t *testing.T) {
+	for annotation, want := range map[string][3]syncer.Grade{
+		"":                  {syncer.Ready, syncer.NotReady, syncer.NotReady},
+		"all":               {syncer.Reserve, syncer.Reserve, syncer.NotReady},
+		"10.0.0.2":          {syncer.Ready, syncer.Reserve, syncer.NotReady},
+		"10.0.0.1,10.0.0.3": {syncer.Reserve, syncer.NotReady, syncer.NotReady},
+	} {
+		last := endpointAt("10.0.0.3", true)
+		last.Conditions.Terminating = new(true)
+		s := sliceOf("web-a-0", "web", "a", endpointAt("10.0.0.1", true), endpointAt("10.0.0.2", false), last)
+		s.Annotations[syncer.AnnotationReserve] = annotation
+		for i, e := range Decode(s, "test").Slice.Endpoints {
+			if e.Grade != want[i] {
+				t.Errorf("%q: %s is %s, want %s", annotation, e.Addr, e.Grade, want[i])
+			}
+		}
+	}
+}
+
+// An object of somebody else costs its identity and nothing else, and a clone of ours is
+// nobody's.
+func TestForeignObjectsAreKeptSmall(t *testing.T) {
+	clone := ours("copy", "web")
+	for _, in := range []runtime.Object{
+		&corev1.Service{ObjectMeta: clone, Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{{Port: 1}}}},
+		&corev1.Endpoints{ObjectMeta: clone, Subsets: []corev1.EndpointSubset{{}}},
+	} {
+		o := Decode(in, "test")
+		meta := plan.Meta{UID: "uid-copy", ResourceVersion: "7", Labels: syncer.LabelInstance + "=test"}
+		if o.Owned || o.Replica.Name != "copy" || o.Service != nil && !reflect.DeepEqual(*o.Service, plan.Service{Meta: meta}) ||
+			o.Endpoints != nil && !reflect.DeepEqual(*o.Endpoints, plan.Endpoints{Meta: meta}) {
+			t.Errorf("%T is kept as %+v %+v", in, o.Service, o.Endpoints)
+		}
+	}
+	if Decode(&corev1.Pod{}, "test") != nil {
+		t.Error("a pod is kept")
+	}
+}
+
+type testError string
+
+func (e testError) Error() string { return string(e) }
+
+const errTest = testError("refused")
