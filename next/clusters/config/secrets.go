@@ -5,6 +5,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -68,8 +69,8 @@ func (s Secret) member(c *Config) (Cluster, error) {
 }
 
 // addSecrets puts the members that are Secrets after those of the file, which win where
-// names meet. One whose settings are refused goes on with the settings and the way that it
-// had before. If it had none it is a member that is not followed: what stands of it stays.
+// names meet. One whose settings are refused goes on with those that it had before. If it
+// had none it is a member that is not followed: what stands of it stays.
 func (l *Loaded) addSecrets(secrets []Secret, before *Loaded) {
 	of := len(l.Config.Clusters)
 	for _, s := range slices.SortedFunc(slices.Values(secrets), func(a, b Secret) int { return cmp.Compare(a.Name, b.Name) }) {
@@ -80,11 +81,13 @@ func (l *Loaded) addSecrets(secrets []Secret, before *Loaded) {
 		}
 		way := before.Members[s.Name]
 		member, err := s.member(l.Config)
-		if err == nil {
+		if err != nil && way.REST != nil {
+			member = before.Config.Clusters[slices.IndexFunc(before.Config.Clusters, named)]
+		}
+		if way.Err = err; err == nil || way.REST != nil {
 			accepted, faults := kubeconfig.FromSecret(member.Context, s.Kubeconfig)
 			way = way.with(accepted, in(s.String(), faults))
-		} else if way.Err = err; way.REST != nil {
-			member = before.Config.Clusters[slices.IndexFunc(before.Config.Clusters, named)]
+			way.Err = errors.Join(err, way.Err)
 		}
 		way.File, way.Secret = "", s.Namespace+"/"+s.Name
 		l.Members[s.Name] = way

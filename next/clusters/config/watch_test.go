@@ -229,14 +229,14 @@ func TestSecretsAreMembers(t *testing.T) {
 	}
 	wantErr(t, l.Err(), `Secret own/a: metadata.name: Duplicate value: "a": the configuration file has a member of that name`, `Secret own/c.d: metadata.name: Invalid value`)
 
-	l = w.Use([]Secret{s("d", "drain: maybe\nname: x", reach("d", "2")), s("e", "xyzzy: 1", reach("e", "1")), s("f", "", strings.Replace(reach("f", "1"), "token", "tokenFile", 1))})
+	l = w.Use([]Secret{s("d", "drain: maybe\nname: x", reach("d2", "2")), s("e", "xyzzy: 1", reach("e", "1")), s("f", "", strings.Replace(reach("f", "1"), "token", "tokenFile", 1))})
 	wantErr(t, l.Err(), `Secret own/d, annotation tributary.dev/settings: drain: Invalid value: must be a bool, not string`,
 		`Secret own/e, annotation tributary.dev/settings: xyzzy: Forbidden: unknown field`, `Secret own/f: users[x].user.tokenFile: Forbidden`)
 	if got := fmt.Sprint(names()); got != "[a b d e f]" {
 		t.Errorf("members are %s", got)
 	}
-	if d := l.Config.Clusters[2]; d.Namespaces.Include[0] != "shop" || l.Members["d"].REST.Host != "https://d" {
-		t.Error("one with refused settings does not go on with the former ones")
+	if d := l.Config.Clusters[2]; d.Namespaces.Include[0] != "shop" || l.Members["d"].REST.Host != "https://d2" {
+		t.Error("one with refused settings does not go on with the former ones, and with a new credential")
 	}
 	if l.Members["e"].REST != nil || l.Members["f"].REST != nil {
 		t.Error("one whose settings were never accepted is followed")
