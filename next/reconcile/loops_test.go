@@ -1,16 +1,28 @@
 // Copyright The Tributary Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//lint:file-ignore SA1019 core/v1 Endpoints are half of what Tributary writes
+
 package reconcile
 
 import (
+	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"tributary.dev/tributary/internal/apitest"
+	"tributary.dev/tributary/internal/dice"
+	"tributary.dev/tributary/next/metrics"
+	"tributary.dev/tributary/next/metrics/record"
+	"tributary.dev/tributary/next/reconcile/plan"
+	"tributary.dev/tributary/next/syncer"
 )
 
 // A replica is written in order, changes of it at once; a restart writes nothing.
@@ -18,7 +30,7 @@ func TestReplicaFromFirstToLast(t *testing.T) {
 	play(t, func(g *ground) {
 		g.set(web, "a", "1,2")
 		g.expect(web, "1,2", 50*time.Millisecond)
-		slice := apitest.List[*discoveryv1.EndpointSlice](g.server, "shop")[0].Name
+		slice := g.slice()
 		want := []string{"create namespaces shop 201", "create services shop/web 201", "create endpointslices shop/" + slice + " 201", "create endpoints shop/web 201"}
 		if got := g.writes(); !slices.Equal(got, want) {
 			t.Errorf("written %q, want %q", got, want)
@@ -30,12 +42,379 @@ func TestReplicaFromFirstToLast(t *testing.T) {
 		}
 		g.settled()
 		g.process.stop()
-		g.writes()
 		g.process = g.start()
 		g.quiet(time.Minute)
 		g.set(web, "a", "-")
 		g.expect(web, "-", 50*time.Millisecond)
 		g.settled()
 		g.quiet(time.Minute)
+	})
+}
+
+// slice is the name of the only one.
+func (g *ground) slice() string {
+	g.t.Helper()
+	all := apitest.List[*discoveryv1.EndpointSlice](g.server, "shop")
+	if len(all) != 1 {
+		g.t.Fatalf("%d slices", len(all))
+	}
+	return all[0].Name
+}
+
+// faults decide about writes of the test's process.
+func (g *ground) fault(f func(apitest.Request) *apitest.Fault) {
+	g.server.Intercept(func(r apitest.Request) *apitest.Fault {
+		if f == nil || r.UserAgent != agent || r.Verb == "get" || r.Verb == "list" || r.Verb == "watch" {
+			return nil
+		}
+		return f(r)
+	})
+}
+
+// What takes away is written at once while a Service's PUT hangs, which it does for a new port.
+func TestRemovalWhileServiceHangs(t *testing.T) {
+	play(t, func(g *ground) {
+		g.set(web, "a", "1,2")
+		g.expect(web, "1,2", 50*time.Millisecond)
+		g.fault(func(r apitest.Request) *apitest.Fault {
+			if r.Resource == "services" {
+				return &apitest.Fault{Hang: true}
+			}
+			return nil
+		})
+		g.set(web, "a", "1,2", 9090)
+		g.pass(time.Second)
+		g.set(web, "a", "1", 9090)
+		for range 2 {
+			g.pass(30 * time.Millisecond)
+			if in, at := g.standing(web); strings.Contains(in, "2") || strings.Contains(at, "2") {
+				t.Errorf("the removed address stands in slices %q, Endpoints %q", in, at)
+			}
+		}
+		if len(g.r.Oldest(nil)) == 0 {
+			t.Error("no lag though a port is not written")
+		}
+		g.fault(nil)
+		g.pass(time.Minute)
+		g.expect(web, "1", 0)
+		if ep, _ := apitest.Get[*corev1.Endpoints](g.server, "shop", "web"); ep.Subsets[0].Ports[0].Port != 9090 {
+			t.Errorf("Endpoints have port %d", ep.Subsets[0].Ports[0].Port)
+		}
+		g.settled()
+	})
+}
+
+// An addition that the server refuses, however, keeps no removal of the same object; it is
+// written when the server takes it. Both are on record, and in the troubles meanwhile.
+func TestRemovalBesideARefusedAddition(t *testing.T) {
+	refuse := map[string]func(g *ground, on bool){
+		"403": func(g *ground, on bool) {
+			g.refuse(on, nil, apierrors.NewForbidden(discoveryv1.Resource("endpointslices"), "x", errFault))
+		},
+		"422": func(g *ground, on bool) {
+			g.refuse(on, field.ErrorList{field.Invalid(field.NewPath("x"), "x", "no")}, nil)
+		},
+		"500": func(g *ground, on bool) { g.refuse(on, nil, errFault) },
+	}
+	for name, refuse := range refuse {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(g *ground) {
+				g.set(web, "a", "1,2")
+				g.expect(web, "1,2", 50*time.Millisecond)
+				g.seen.told()
+				refuse(g, true)
+				g.set(web, "a", "1,3")
+				g.expect(web, "1", 50*time.Millisecond)
+				if told := g.seen.told(); !slices.Contains(told, "failed -2") {
+					t.Errorf("told %q", told)
+				}
+				if reasons := g.seen.reasons(web); !slices.Contains(reasons, ConflictRefused) {
+					t.Errorf("troubles %q", reasons)
+				}
+				g.set(web, "a", "3,4") // what is left goes, too
+				g.expect(web, "", 50*time.Millisecond)
+				g.pass(2 * time.Minute)
+				if n := len(g.writes()); n > 60 {
+					t.Errorf("tried %d times in two minutes", n)
+				}
+				if len(g.r.Oldest(nil)) == 0 {
+					t.Error("no lag though additions are refused")
+				}
+				refuse(g, false)
+				g.expect(web, "3,4", 40*time.Second)
+				told := g.seen.told()
+				if !slices.Contains(told, "written +3 +4") {
+					t.Errorf("told %q", told)
+				}
+				if reasons := g.seen.reasons(web); len(reasons) > 0 {
+					t.Errorf("troubles %q", reasons)
+				}
+				g.settled()
+			})
+		})
+	}
+}
+
+// Somebody edits an object again and again: the removal is written all the same, soon.
+func TestConflicts(t *testing.T) {
+	play(t, func(g *ground) {
+		g.set(web, "a", "1,2")
+		g.expect(web, "1,2", 50*time.Millisecond)
+		slice, edits := g.slice(), 0
+		g.fault(func(r apitest.Request) *apitest.Fault {
+			if r.Verb == "update" && edits < 12 {
+				edits++
+				apitest.Edit(t, g.server, "shop", slice, func(s *discoveryv1.EndpointSlice) { s.Annotations["edit"] = strings.Repeat("x", edits) })
+				apitest.Edit(t, g.server, "shop", "web", func(e *corev1.Endpoints) { e.Annotations["edit"] = strings.Repeat("x", edits) })
+			}
+			return nil
+		})
+		g.set(web, "a", "1")
+		g.expect(web, "1", time.Second)
+		g.pass(time.Minute)
+		if reasons := g.seen.reasons(web); len(reasons) > 0 {
+			t.Errorf("troubles %q", reasons)
+		}
+		g.settled()
+	})
+}
+
+// What others delete is made again; a namespace that ends is waited for.
+func TestObjectsThatGo(t *testing.T) {
+	play(t, func(g *ground) {
+		g.set(web, "a", "1,2")
+		g.expect(web, "1,2", 50*time.Millisecond)
+		g.server.FreezeWatches("endpointslices")
+		g.server.FreezeWatches("endpoints")
+		apitest.Remove[*discoveryv1.EndpointSlice](t, g.server, "shop", g.slice())
+		apitest.Remove[*corev1.Endpoints](t, g.server, "shop", "web")
+		g.set(web, "a", "1")
+		g.expect(web, "1", time.Second)
+		g.server.ThawWatches("endpointslices")
+		g.server.ThawWatches("endpoints")
+		g.pass(time.Second)
+		g.expect(web, "1", 0)
+		apitest.Remove[*corev1.Service](t, g.server, "shop", "web")
+		g.pass(time.Second)
+		if _, ok := apitest.Get[*corev1.Service](g.server, "shop", "web"); !ok {
+			t.Error("the Service is not made again")
+		}
+		apitest.Edit(t, g.server, "", "shop", func(n *corev1.Namespace) { n.Status.Phase = corev1.NamespaceTerminating })
+		apitest.Remove[*corev1.Endpoints](t, g.server, "shop", "web")
+		g.pass(time.Second)
+		if reasons := g.seen.reasons(web); !slices.Contains(reasons, "namespace_terminating") {
+			t.Errorf("troubles %q", reasons)
+		}
+		g.quiet(time.Minute)
+		apitest.Edit(t, g.server, "", "shop", func(n *corev1.Namespace) { n.Status.Phase = corev1.NamespaceActive })
+		g.expect(web, "1", time.Second)
+		g.settled()
+	})
+}
+
+// No answer came, whether the server did what it was asked to or not: nothing is written twice
+// or forgotten.
+func TestAnswersThatDoNotCome(t *testing.T) {
+	for name, fault := range map[string]apitest.Fault{"done": {Do: true, Hang: true}, "not done": {Hang: true}, "done and cut": {Do: true, Cut: true}, "cut": {Cut: true}} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(g *ground) {
+				g.set(web, "a", "1,2")
+				g.expect(web, "1,2", 50*time.Millisecond)
+				begun := time.Now()
+				g.fault(func(apitest.Request) *apitest.Fault {
+					if time.Since(begun) < 2*time.Second {
+						return &fault
+					}
+					return nil
+				})
+				g.set(web, "a", "1,3")
+				g.expect(web, "1,3", 12*time.Second)
+				g.pass(time.Minute)
+				g.settled()
+				g.quiet(time.Minute)
+			})
+		})
+	}
+}
+
+// Whose Permit ends sends nothing more, and gives up what is under way; with it again it goes on.
+func TestDeposed(t *testing.T) {
+	play(t, func(g *ground) {
+		g.set(web, "a", "1,2")
+		g.expect(web, "1,2", 50*time.Millisecond)
+		g.fault(func(apitest.Request) *apitest.Fault { return &apitest.Fault{Hang: true} })
+		g.set(web, "a", "1")
+		g.pass(time.Second)
+		g.revoke()
+		g.fault(nil)
+		g.pass(time.Millisecond)
+		g.quiet(time.Hour)
+		g.set(web, "a", "2,3")
+		g.quiet(time.Minute)
+		g.grant()
+		g.expect(web, "2,3", 200*time.Millisecond)
+		g.settled()
+		if slices.ContainsFunc(g.seen.told(), func(s string) bool { return strings.HasPrefix(s, "failed") }) {
+			t.Error("what was not sent is on record as failed")
+		}
+	})
+}
+
+// Two processes: the second compares and writes nothing; when the first ends it goes on.
+func TestStandby(t *testing.T) {
+	play(t, func(g *ground) {
+		first := g.process
+		second := g.start()
+		second.revoke()
+		g.set(web, "a", "1,2")
+		first.r.Dirty(web, plan.Addition, record.Cause{Cluster: "a", Kind: "Pod", Arrival: time.Now(), Live: true})
+		g.expect(web, "1,2", 50*time.Millisecond)
+		g.process = first
+		g.settled()
+		first.stop()
+		g.process = second
+		g.set(web, "a", "1")
+		g.quiet(time.Minute)
+		second.grant()
+		g.expect(web, "1", 200*time.Millisecond)
+		g.settled()
+	})
+}
+
+// Somebody undoes what is written: it is repaired, at a pace; removals are not held.
+func TestRepairs(t *testing.T) {
+	play(t, func(g *ground) {
+		g.set(web, "a", "1,2")
+		g.expect(web, "1,2", 50*time.Millisecond)
+		slice := g.slice()
+		undo := func() {
+			apitest.Edit(t, g.server, "shop", slice, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Conditions.Ready = new(false) })
+		}
+		undo()
+		g.expect(web, "1,2", 50*time.Millisecond)
+		g.writes()
+		for range 600 {
+			undo()
+			g.pass(100 * time.Millisecond)
+		}
+		if n := len(g.writes()); n < 8 || n > 20 {
+			t.Errorf("%d repairs in a minute", n)
+		}
+		undo()
+		g.pass(20 * time.Millisecond)
+		g.set(web, "a", "1")
+		g.pass(20 * time.Millisecond)
+		if in, _ := g.standing(web); strings.Contains(in, "2") {
+			t.Errorf("a removal is held: %q", in)
+		}
+		g.expect(web, "1", time.Minute)
+		g.pass(time.Minute)
+		g.settled()
+	})
+}
+
+// A namespace that may not be written to is left as it is; the members' wishes are reported.
+func TestExcludedNamespaces(t *testing.T) {
+	play(t, func(g *ground) {
+		own := syncer.Key{Namespace: "own", Name: "web"}
+		g.set(own, "a", "1")
+		g.quiet(time.Minute)
+		if reasons := g.seen.reasons(own); !slices.Equal(reasons, []string{ConflictExcluded}) {
+			t.Errorf("troubles %q", reasons)
+		}
+		g.set(web, "a", "1")
+		g.expect(web, "1", 50*time.Millisecond)
+		g.mu.Lock()
+		g.settings.MayWrite = func(string) bool { return false }
+		g.mu.Unlock()
+		g.set(web, "a", "-")
+		g.quiet(time.Minute)
+		g.expect(web, "1", 0)
+		g.mu.Lock()
+		g.settings.MayWrite = func(string) bool { return true }
+		g.mu.Unlock()
+		g.r.CompareAll("configured")
+		g.expect(web, "-", 50*time.Millisecond)
+		g.expect(own, "1", 50*time.Millisecond)
+		g.settled()
+	})
+}
+
+// What stands of a member that is not configured stays, or goes once all members were listed.
+func TestOrphans(t *testing.T) {
+	play(t, func(g *ground) {
+		g.set(web, "a", "1")
+		g.expect(web, "1", 50*time.Millisecond)
+		g.mu.Lock()
+		delete(g.shares, web)
+		g.settings.DropOrphans, g.listed = true, false
+		g.mu.Unlock()
+		g.r.CompareAll("configured")
+		g.pass(time.Second) // it is marked as a reserve
+		g.quiet(time.Minute)
+		g.expect(web, "1", 0)
+		g.seen.mu.Lock()
+		if orphans := g.seen.troubles[web].Orphans; len(orphans) != 1 || orphans[0] != (metrics.OrphanStatus{Cluster: "a", Endpoints: 1}) {
+			t.Errorf("orphans %+v", orphans)
+		}
+		g.seen.mu.Unlock()
+		g.mu.Lock()
+		g.listed = true
+		g.mu.Unlock()
+		g.r.CompareAll("configured")
+		g.expect(web, "-", 50*time.Millisecond)
+		g.settled()
+	})
+}
+
+// Whatever the server does, in the end it holds what members give, and nothing is owed.
+func TestRandomHistories(t *testing.T) {
+	for seed := range dice.Seeds(t, 12) {
+		play(t, func(g *ground) {
+			rng := dice.From(seed, 0)
+			g.fault(func(r apitest.Request) *apitest.Fault {
+				switch rng.IntN(12) {
+				case 0:
+					return &apitest.Fault{Status: []int{403, 409, 422, 429, 500, 503}[rng.IntN(6)], RetryAfter: rng.IntN(2)}
+				case 1:
+					return &apitest.Fault{Cut: true, Do: rng.IntN(2) == 0}
+				case 2:
+					return &apitest.Fault{Hang: rng.IntN(3) == 0, Do: rng.IntN(2) == 0, Cut: true}
+				}
+				return nil
+			})
+			names, texts := []string{"w1", "w2", "w3"}, []string{"1,2", "1,(2)", "2,3", "(1)", "", "-", "1,2,3,4"}
+			is := map[syncer.Key]string{}
+			for range 60 {
+				key := syncer.Key{Namespace: "shop", Name: names[rng.IntN(3)]}
+				is[key] = texts[rng.IntN(len(texts))]
+				g.set(key, "a", is[key], []int32{8080, 9090}[rng.IntN(2)])
+				g.pass(time.Duration(rng.IntN(400)) * time.Millisecond)
+			}
+			g.fault(nil)
+			g.pass(2 * time.Minute)
+			for key, want := range is {
+				if in, at := g.standing(key); in != want && !(in == "-" && want == "") || at != want {
+					t.Errorf("seed %d: %s has slices %q, Endpoints %q, want %q", seed, key, in, at, want)
+				}
+			}
+			g.settled()
+			g.quiet(time.Minute)
+		})
+	}
+}
+
+// refuse makes the server refuse objects that have an address that is not 10.0.0.1 or .2.
+func (g *ground) refuse(on bool, fields field.ErrorList, err error) {
+	if !on {
+		g.server.Refuse(nil)
+		return
+	}
+	g.server.Refuse(func(o apitest.Object) (field.ErrorList, error) {
+		text, _ := json.Marshal(o)
+		if strings.Contains(string(text), "10.0.0.3") {
+			return fields, err
+		}
+		return nil, nil
 	})
 }

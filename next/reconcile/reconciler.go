@@ -188,6 +188,15 @@ func (r *Reconciler) CompareAll(event string) {
 	}
 }
 
+// compareNamespace asks for a comparison of every replica in a namespace.
+func (r *Reconciler) compareNamespace(namespace string, hint plan.Lane, causes ...record.Cause) {
+	for key := range r.keys() {
+		if key.Namespace == namespace {
+			r.queue.Add(key, hint, causes...)
+		}
+	}
+}
+
 // keys are the replicas that a member has or that stand.
 func (r *Reconciler) keys() map[syncer.Key]struct{} {
 	keys := map[syncer.Key]struct{}{}

@@ -30,11 +30,7 @@ func (r *Reconciler) edited(key syncer.Key, o plan.Object, arrived time.Time) {
 	cause := record.Cause{Kind: o.Kind.String(), Namespace: o.Namespace, Name: o.Name, Event: record.EventRepaired, Arrival: arrived}
 	switch {
 	case o.Kind == plan.KindNamespace:
-		for in := range r.keys() {
-			if in.Namespace == o.Name {
-				r.queue.Add(in, plan.Addition, cause)
-			}
-		}
+		r.compareNamespace(o.Name, plan.Addition, cause)
 	case !r.dispatch.Busy(o):
 		if r.leading.Load() {
 			r.repairs.note(key, o)

@@ -40,6 +40,9 @@ func (r *Reconciler) request(ctx, writing context.Context) {
 		if ended, last := r.records.answered(g, outcome); last {
 			r.opts.Metrics.Change(ended)
 		}
+		if g.Action.Kind == plan.KindNamespace {
+			r.compareNamespace(g.Action.Name, g.Lane) // others waited for it, too
+		}
 		r.queue.Add(g.Work.Key, g.Lane)
 	}
 }
@@ -73,6 +76,8 @@ func (r *Reconciler) write(ctx context.Context, g *lanes.Grant, a plan.Action) e
 	if object != nil {
 		r.cache.Take(object)
 	}
-	r.records.wrote(g.Work, &a, err)
+	if err == nil || ctx.Err() == nil { // else it is sent again
+		r.records.wrote(g.Work, &a, err)
+	}
 	return err
 }
