@@ -6,6 +6,7 @@ package store
 import (
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -133,15 +134,5 @@ func (h *hand) sorted() []syncer.Slice {
 
 func sameHand(a, b *hand) bool {
 	x, y := a.written(), b.written()
-	return x.SkipMirror == y.SkipMirror && slices.EqualFunc(x.Subsets, y.Subsets, equalSubsets) &&
-		slices.EqualFunc(a.sorted(), b.sorted(), equalSlices)
-}
-
-func equalSubsets(a, b syncer.Subset) bool {
-	return slices.Equal(a.Ready, b.Ready) && slices.Equal(a.NotReady, b.NotReady) && slices.Equal(a.Ports, b.Ports)
-}
-
-func equalSlices(a, b syncer.Slice) bool {
-	return a.Name == b.Name && a.Family == b.Family && slices.Equal(a.Ports, b.Ports) &&
-		slices.EqualFunc(a.Endpoints, b.Endpoints, func(x, y syncer.Endpoint) bool { return x.Equal(&y) })
+	return x.SkipMirror == y.SkipMirror && reflect.DeepEqual(x.Subsets, y.Subsets) && reflect.DeepEqual(a.sorted(), b.sorted())
 }

@@ -5,7 +5,6 @@ package store
 
 import (
 	"iter"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -60,22 +59,6 @@ func (s *Store) PodRevision(key syncer.Key) (revision uint64, ok bool) {
 func (s *Store) ServiceRevision(key syncer.Key) (revision uint64, ok bool) {
 	if svc := s.service(key); svc != nil {
 		return svc.revision, true
-	}
-	return 0, false
-}
-
-// EndpointsRevision is PodRevision for hand-written Endpoints.
-func (s *Store) EndpointsRevision(key syncer.Key) (revision uint64, ok bool) {
-	if h := s.hand.of[key]; h != nil && h.endpoints != nil {
-		return h.endpoints.Revision, true
-	}
-	return 0, false
-}
-
-// SliceRevision is PodRevision for a hand-written slice.
-func (s *Store) SliceRevision(key syncer.Key) (revision uint64, ok bool) {
-	if v := s.slice(key); v != nil {
-		return v.Revision, true
 	}
 	return 0, false
 }
@@ -152,23 +135,6 @@ func (s *Store) replicated(yield func(*service) bool) {
 	}
 }
 
-// Replicated reports whether there is a Service of a key that has a replica.
-func (s *Store) Replicated(key syncer.Key) bool { return s.replica(key) != nil }
-
-// ReplicasOf are the replicas that a pod may be an endpoint of, sorted.
-func (s *Store) ReplicasOf(pod syncer.Key) []syncer.Key {
-	rec := s.record(pod)
-	if rec == nil {
-		return nil
-	}
-	keys := make([]syncer.Key, 0, len(rec.group.services.list))
-	for _, svc := range rec.group.services.list {
-		keys = append(keys, svc.key())
-	}
-	slices.SortFunc(keys, syncer.Key.Compare)
-	return keys
-}
-
 // Endpoint reports whether a pod is an endpoint of some replica of grade Ready or Reserve, as
 // far as the pod tells: if it is missing, it is asked for.
 func (s *Store) Endpoint(pod syncer.Key) bool {
@@ -182,25 +148,6 @@ func (s *Store) Endpoint(pod syncer.Key) bool {
 		grade, listed := syncer.GradeOf(p, svc.spec.value.publish, &options)
 		return listed && grade >= syncer.Reserve
 	})
-}
-
-// ShowsAddress calls yield for each live pod that has one of some addresses for itself, not with
-// its node: what is missing and had the address before it is gone. It looks at all pods.
-func (s *Store) ShowsAddress(addresses map[netip.Addr]bool) iter.Seq2[netip.Addr, syncer.Key] {
-	return func(yield func(netip.Addr, syncer.Key) bool) {
-		for _, ns := range s.namespaces {
-			for _, rec := range ns.pods {
-				if rec.flags.has(terminal) || rec.flags.has(hostNetwork) {
-					continue
-				}
-				for addr := range rec.addresses {
-					if addresses[addr] && !yield(addr, syncer.Key{Namespace: ns.name, Name: rec.name}) {
-						return
-					}
-				}
-			}
-		}
-	}
 }
 
 // Stats are counts of what is held.
@@ -224,7 +171,9 @@ func (s *Store) Stats(now time.Time) Stats {
 	for svc := range s.replicated {
 		t.Replicas++
 		if !svc.computed() {
-			t.countHand(s.compute(svc, now).Endpoints)
+			for _, e := range s.compute(svc, now).Endpoints {
+				t.count(e.Grade, true, e.Terminating)
+			}
 			continue
 		}
 		options := s.optionsOf(svc, now)
@@ -242,12 +191,6 @@ func (t *Stats) countPod(rec *record, publish bool, o *syncer.Options) {
 	p := rec.view(&ip)
 	grade, listed := syncer.GradeOf(&p, publish, o)
 	t.count(grade, listed, p.Terminating)
-}
-
-func (t *Stats) countHand(endpoints []syncer.Endpoint) {
-	for i := range endpoints {
-		t.count(endpoints[i].Grade, true, endpoints[i].Terminating)
-	}
 }
 
 func (t *Stats) count(grade syncer.Grade, listed, terminating bool) {

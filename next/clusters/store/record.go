@@ -135,35 +135,15 @@ func (rec *record) hasUID(uid string) bool {
 	return uid == rec.oddUID()
 }
 
-// addresses are those that the pod shows.
-func (rec *record) addresses(yield func(netip.Addr) bool) {
-	if rec.flags.has(hasAddress) {
-		yield(netip.AddrFrom16(rec.addr).Unmap())
-		return
-	}
-	if rec.odd == nil {
-		return
-	}
-	for i := range rec.odd.ips {
-		if addr := rec.odd.ips[i].Addr; addr.IsValid() && !yield(addr) {
-			return
-		}
-	}
-}
-
 // uidLength is that of a UUID as text.
 const uidLength = 36
 
 // appendUID appends the UID as text.
 func (rec *record) appendUID(b []byte) []byte {
-	if rec.odd != nil && rec.odd.uid != "" || rec.uid == ([16]byte{}) {
+	if rec.uid == ([16]byte{}) {
 		return append(b, rec.oddUID()...)
 	}
-	u := &rec.uid
-	for _, part := range [][]byte{u[:4], u[4:6], u[6:8], u[8:10]} {
-		b = append(hex.AppendEncode(b, part), '-')
-	}
-	return hex.AppendEncode(b, u[10:])
+	return appendUUID(b, rec.uid)
 }
 
 func (rec *record) oddUID() string {
@@ -173,41 +153,26 @@ func (rec *record) oddUID() string {
 	return ""
 }
 
+func appendUUID(b []byte, u [16]byte) []byte {
+	for _, part := range [][]byte{u[:4], u[4:6], u[6:8], u[8:10]} {
+		b = append(hex.AppendEncode(b, part), '-')
+	}
+	return hex.AppendEncode(b, u[10:])
+}
+
 // packUID reads a UUID as API servers write it; plain is false for any other text but the
 // empty one.
 func packUID(text string) (uid [16]byte, plain bool) {
-	if text == "" {
-		return uid, true
-	}
-	if len(text) != uidLength {
-		return uid, false
-	}
-	n := 0
-	for i := 0; i < uidLength; {
-		if i == 8 || i == 13 || i == 18 || i == 23 {
-			if text[i] != '-' {
-				return [16]byte{}, false
-			}
-			i++
-			continue
+	if len(text) == uidLength {
+		var digits, again [uidLength]byte
+		n := copy(digits[:], text[:8])
+		for _, part := range []string{text[9:13], text[14:18], text[19:23], text[24:]} {
+			n += copy(digits[n:], part)
 		}
-		high, low := hexDigit(text[i]), hexDigit(text[i+1])
-		if high > 15 || low > 15 {
-			return [16]byte{}, false
+		_, err := hex.Decode(uid[:], digits[:n])
+		if err == nil && uid != [16]byte{} && string(appendUUID(again[:0], uid)) == text {
+			return uid, true
 		}
-		uid[n] = high<<4 | low
-		n, i = n+1, i+2
 	}
-	return uid, uid != [16]byte{}
-}
-
-// hexDigit is the value of a lower-case digit; more than 15 for any other byte.
-func hexDigit(c byte) byte {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0'
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10
-	}
-	return 16
+	return [16]byte{}, text == ""
 }

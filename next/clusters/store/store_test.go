@@ -181,25 +181,29 @@ func TestServiceEffects(t *testing.T) {
 // TestRevisionsAreOthersMatter: what is set is taken in, at its revision.
 func TestRevisionsAreOthersMatter(t *testing.T) {
 	w := newWorld(t, Options{})
-	for _, revision := range []uint64{300, 20, 0} {
-		w.SetPod(Versioned[syncer.Pod]{Object: aPod("p", "web", byte(revision)), Revision: revision})
-		w.SetService(Versioned[syncer.Service]{Object: handMade("db"), Revision: revision})
-		w.SetEndpoints(written("db", revision, byte(revision)))
-		w.SetSlice(writtenSlice("db", "db-x", revision))
-		for kind, held := range map[string]func(syncer.Key) (uint64, bool){
-			"p": w.PodRevision, "db": w.EndpointsRevision, "db-x": w.SliceRevision,
-		} {
-			if got, ok := held(in(kind)); got != revision || !ok {
-				t.Errorf("%s is held at %d, want %d", kind, got, revision)
+	for _, want := range []uint64{300, 20, 0} {
+		w.SetPod(Versioned[syncer.Pod]{Object: aPod("p", "web", byte(want)), Revision: want})
+		w.SetService(Versioned[syncer.Service]{Object: handMade("db"), Revision: want})
+		w.SetEndpoints(written("db", want, byte(want)))
+		w.SetSlice(writtenSlice("db", "db-x", want))
+		held := func(kind string, revision uint64, ok bool) {
+			t.Helper()
+			if revision != want || !ok {
+				t.Errorf("%s is held at %d, want %d", kind, revision, want)
 			}
 		}
-		if got, ok := w.ServiceRevision(in("db")); got != revision || !ok {
-			t.Errorf("the Service is held at %d, want %d", got, revision)
-		}
-		w.expect("db", fmt.Sprint(byte(revision)))
+		_, at, ok := w.Endpoints(in("db"))
+		held("Endpoints", at, ok)
+		_, at, ok = w.Slice(in("db-x"))
+		held("slice", at, ok)
+		at, ok = w.PodRevision(in("p"))
+		held("pod", at, ok)
+		at, ok = w.ServiceRevision(in("db"))
+		held("Service", at, ok)
+		w.expect("db", fmt.Sprint(byte(want)))
 	}
 	for kind, held := range map[string]func(syncer.Key) (uint64, bool){
-		"pod": w.PodRevision, "Service": w.ServiceRevision, "Endpoints": w.EndpointsRevision, "slice": w.SliceRevision,
+		"pod": w.PodRevision, "Service": w.ServiceRevision,
 	} {
 		if _, ok := held(in("none")); ok {
 			t.Errorf("there is a revision of a %s that is not there", kind)
@@ -260,9 +264,6 @@ func TestConfigure(t *testing.T) {
 		}}
 	w.dirty("one of them, by a rule", w.Configure(only), change("api", syncer.Removal), change("web", syncer.Removal))
 	w.expect("web", "1 reserve")
-	if got := w.ReplicasOf(in("p")); !slices.Equal(got, []syncer.Key{in("web")}) {
-		t.Errorf("replicas of the pod %v", got)
-	}
 	w.dirty("both again", w.Configure(Options{}), change("web", syncer.Removal), change("api", syncer.Addition))
 	w.expect("api", "1")
 }
@@ -347,7 +348,7 @@ func TestWalks(t *testing.T) {
 	}
 	for what, found := range map[string]bool{
 		"pod": second(w.Pod(in("none"))), "Service": second(w.Service(in("none"))), "Endpoints": second(w.Endpoints(in("web"))),
-		"slice": second(w.Slice(in("none"))), "replica": w.ReplicasOf(in("none")) != nil,
+		"slice": second(w.Slice(in("none"))),
 	} {
 		if found {
 			t.Errorf("found a %s that is not there", what)
@@ -356,25 +357,6 @@ func TestWalks(t *testing.T) {
 }
 
 func second[T any](_ T, _ uint64, ok bool) bool { return ok }
-
-func TestShowsAddress(t *testing.T) {
-	w := newWorld(t, Options{})
-	w.pod(aPod("p", "web", 1))
-	for name, change := range map[string]func(*syncer.Pod){
-		"host":     func(p *syncer.Pod) { p.HostNetwork = true },
-		"finished": func(p *syncer.Pod) { p.Terminal = true },
-		"dual":     func(p *syncer.Pod) { p.IPs = append(p.IPs, syncer.PodIP{Addr: netip.MustParseAddr("fd00::1")}) },
-	} {
-		p := aPod(name, "web", 2)
-		change(&p)
-		w.pod(p)
-	}
-	wanted := map[netip.Addr]bool{netip.MustParseAddr("10.0.0.2"): true, netip.MustParseAddr("fd00::1"): true}
-	got := maps.Collect(w.ShowsAddress(wanted))
-	if fmt.Sprint(got) != "map[10.0.0.2:shop/dual fd00::1:shop/dual]" {
-		t.Errorf("%v", got)
-	}
-}
 
 // TestHandedOutValuesStay checks that what was handed out does not follow what comes later.
 func TestHandedOutValuesStay(t *testing.T) {
