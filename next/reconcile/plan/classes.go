@@ -84,7 +84,7 @@ func (c *classes) look(members []*member) {
 				stands = m.standReady()
 			}
 			sliced = sliced || stands[e.Addr] && e.In(syncer.KindEndpointSlices)
-			either = either || sliced || c.inEndpoints[e.Addr] && e.In(syncer.KindEndpoints)
+			either = either || (stands[e.Addr] || c.inEndpoints[e.Addr]) && e.In(syncer.KindEndpoints)
 		}
 	}
 	c.acknowledged = map[syncer.Kinds]bool{syncer.KindEndpointSlices: sliced, syncer.KindEndpoints: either}

@@ -24,6 +24,9 @@ func (d Delta) Empty() bool {
 	return len(d.Added)+len(d.Removed)+len(d.Readied)+len(d.Unreadied) == 0
 }
 
+// details is why an object is written whose traffic stays the same.
+const details = "details of endpoints"
+
 // describe says in a few words what changes: "10.0.0.7:8080 left", or how many if it is more
 // than one; otherwise is what it says where nothing does.
 func (d Delta) describe(otherwise string) string {

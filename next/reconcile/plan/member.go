@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -262,7 +263,7 @@ func (m *merger) strays() {
 }
 
 // endpointsIn are the addresses of subsets, as endpoints of Endpoints alone.
-func endpointsIn(subsets []syncer.Subset) func(yield func(syncer.Endpoint) bool) {
+func endpointsIn(subsets []syncer.Subset) iter.Seq[syncer.Endpoint] {
 	return func(yield func(syncer.Endpoint) bool) {
 		for i := range subsets {
 			s := &subsets[i]

@@ -25,12 +25,11 @@ func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
 		return nil
 	}
 	sources := m.sources()
-	left, united := m.leaves(sources), union{}
+	left, standing := m.leaves(sources), []syncer.ServicePort(nil)
 	if left {
-		united = uniteWith(now.Service.Ports, sources)
-	} else {
-		united = unite(sources)
+		standing = slices.Clip(append([]syncer.ServicePort{}, now.Service.Ports...))
 	}
+	united := unite(standing, sources)
 	if left || len(sources) > 1 {
 		for _, one := range sources {
 			one.fit(len(united.ports) > 0)
@@ -150,12 +149,13 @@ func (m *merger) endpoints(sources []*member, left bool) *endpointsWish {
 // wrote by hand stays in its order.
 func retained(standing []syncer.Subset, endpoints []syncer.Endpoint) []syncer.Subset {
 	left, _ := filteredSubsets(standing, func(s *syncer.Subset, a *syncer.Address, ready bool) (bool, bool, []syncer.Port) {
+		stands, stays, serves := syncer.Endpoint{Addr: a.Addr, Target: a.Target}, false, false
 		for e := range on(endpoints, a.Addr) {
-			if e.Target == a.Target && e.In(syncer.KindEndpoints) && (e.Ready || !e.Terminating) {
-				return true, e.Ready, s.Ports
+			if e.In(syncer.KindEndpoints) && (e.Ready || !e.Terminating) && follows(e, e.Ports, &stands, s.Ports) {
+				stays, serves = true, serves || e.Ready
 			}
 		}
-		return false, false, s.Ports
+		return stays, serves, s.Ports
 	})
 	return left
 }

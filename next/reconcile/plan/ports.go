@@ -13,8 +13,7 @@ import (
 // unitedPort is a port of a replica with the sources that feed it.
 type unitedPort struct {
 	syncer.ServicePort
-	// owner is the member that the port's number and protocol come from; nil for one of the
-	// Service that stands.
+	// owner is the member that the port's number and protocol come from.
 	owner *member
 	// targets are what the sources say, the owner first.
 	targets []syncer.TargetPort
@@ -28,6 +27,7 @@ type portChange struct {
 
 // union is the merge of the port lists of all sources, oldest first.
 type union struct {
+	left      bool // the first is the replica's Service as it stands
 	ports     []*unitedPort
 	conflicts []Conflict
 }
@@ -45,15 +45,23 @@ type union struct {
 //	(none) 80  http 80       (none) 80  have it without a name
 //	(none) 80  https 443     (none) 80  lose the port: conflict, two need names
 //	no ports   http 80       http 80    keep the port; those of the older are absent: conflict
-func unite(sources []*member) union {
-	u := union{}
+//
+// Where the replica's Service stays as it stands, its ports are the oldest: standing, else
+// nil. What a member serves already it does not lose to them.
+func unite(standing []syncer.ServicePort, sources []*member) union {
+	u := union{left: standing != nil}
 	for _, s := range sources {
 		s.ports = acceptable(s.service.Ports)
 	}
-	ported := slices.IndexFunc(sources, func(s *member) bool { return len(s.ports) > 0 })
-	for _, s := range sources {
+	all := sources
+	if standing != nil {
+		replica := &member{Share: &Share{Member: "the replica"}, ports: acceptable(standing)}
+		all = append([]*member{replica}, sources...)
+	}
+	ported := slices.IndexFunc(all, func(s *member) bool { return len(s.ports) > 0 })
+	for _, s := range all {
 		if ported >= 0 && len(s.ports) == 0 {
-			u.conflict(s, fmt.Sprintf("the Service in %s has no ports, the one in %s has: its endpoints are left out", s.Member, sources[ported].Member))
+			u.conflict(s, fmt.Sprintf("the Service in %s has no ports, the one in %s has: its endpoints are left out", s.Member, all[ported].Member))
 		}
 		for _, p := range s.ports {
 			u.add(s, p)
@@ -62,30 +70,10 @@ func unite(sources []*member) union {
 	return u
 }
 
-// uniteWith tells the sources under which names the Service that stands, and stays as it is,
-// has their ports. It is known to fit them no better than it did, so none is lost.
-func uniteWith(standing []syncer.ServicePort, sources []*member) union {
-	u := union{}
-	for _, p := range standing {
-		u.ports = append(u.ports, &unitedPort{ServicePort: defaulted(p)})
-	}
-	for _, s := range sources {
-		s.ports = acceptable(s.service.Ports)
-		for _, p := range s.ports {
-			if !slices.ContainsFunc(u.ports, func(o *unitedPort) bool { return o.Name == p.Name }) {
-				if at := u.fitting(s, p); at >= 0 {
-					s.rename(p.Name, portChange{u.ports[at].Name, true})
-				}
-			}
-		}
-	}
-	return u
-}
-
 // fitting is the port under whose name one of another name goes; -1 where there is none.
 func (u *union) fitting(s *member, p syncer.ServicePort) int {
 	at := slices.IndexFunc(u.ports, func(o *unitedPort) bool { return o.Protocol == p.Protocol && o.Port == p.Port })
-	if at < 0 && p.Name == "" && len(u.ports) == 1 && u.ports[0].Protocol == p.Protocol && (u.ports[0].owner == nil || len(u.ports[0].owner.ports) == 1) {
+	if at < 0 && p.Name == "" && len(u.ports) == 1 && u.ports[0].Protocol == p.Protocol && len(u.ports[0].owner.ports) == 1 {
 		return 0
 	}
 	return at
@@ -96,6 +84,10 @@ func (u *union) add(s *member, p syncer.ServicePort) {
 	if at := slices.IndexFunc(u.ports, func(o *unitedPort) bool { return o.Name == p.Name }); at >= 0 {
 		o := u.ports[at]
 		if o.Protocol != p.Protocol || o.Port != p.Port {
+			if at = u.fitting(s, p); u.left && at >= 0 && !s.serves(p.Name) && s.serves(u.ports[at].Name) {
+				s.rename(p.Name, portChange{u.ports[at].Name, true})
+				return
+			}
 			u.lose(s, p, fmt.Sprintf("port %s is %s in %s and %s in %s, which is older and wins",
 				quoted(p.Name), number(p), s.Member, number(o.ServicePort), o.owner.Member))
 			return
@@ -119,6 +111,9 @@ func (u *union) add(s *member, p syncer.ServicePort) {
 
 // lose drops a port of a source and reports it.
 func (u *union) lose(s *member, p syncer.ServicePort, message string) {
+	if u.left && s.serves(p.Name) {
+		return
+	}
 	s.rename(p.Name, portChange{})
 	u.conflict(s, message+": its endpoints lose this port; make the Services agree")
 }
@@ -136,6 +131,13 @@ func (u *union) servicePorts(sources []*member) []syncer.ServicePort {
 		out = append(out, port)
 	}
 	return out
+}
+
+// serves reports whether what stands of the member has a port of that name.
+func (m *member) serves(port string) bool {
+	return slices.ContainsFunc(m.slices, func(s *Slice) bool {
+		return slices.ContainsFunc(s.Ports, func(p syncer.Port) bool { return p.Name == port })
+	})
 }
 
 func (m *member) rename(name string, change portChange) {

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -80,7 +81,7 @@ func (a *Action) keepMeta(m *Meta, trigger time.Time) {
 		a.Annotations[syncer.AnnotationTriggerTime] = trigger.UTC().Format(time.RFC3339Nano)
 	}
 	a.Verb, a.lane, a.reduced = Update, Removal, true
-	a.Why = a.Delta.describe(a.Why)
+	a.Why = a.Delta.describe(cmp.Or(a.Why, details))
 }
 
 // claim is the best that the members say of an endpoint that stands, whether its class
@@ -179,22 +180,29 @@ func (d *Desired) reduceSubsets(standing []syncer.Subset) (left []syncer.Subset,
 	} else {
 		kind |= syncer.KindEndpointSlices
 	}
-	suspects, differs := places{}, map[netip.Addr]bool{}
+	suspects, has := places{}, map[netip.Addr][]syncer.Port{}
 	suspects.subsets(standing, wanted)
 	for at := range suspects {
-		differs[at.Addr()] = true
+		has[at.Addr()] = nil
+	}
+	for e := range endpointsIn(standing) {
+		if ports, suspect := has[e.Addr]; suspect {
+			has[e.Addr] = append(ports, e.Ports...)
+		}
 	}
 	return filteredSubsets(standing, func(s *syncer.Subset, a *syncer.Address, ready bool) (bool, bool, []syncer.Port) {
-		if a.Addr.IsValid() && !differs[a.Addr] {
+		all, suspect := has[a.Addr]
+		if a.Addr.IsValid() && !suspect {
 			return true, ready, s.Ports
 		}
 		e := syncer.Endpoint{Addr: a.Addr, Ports: s.Ports, Target: a.Target}
 		c := d.claim(&e, "", kind)
-		ports := s.Ports
-		if len(c.ports) > 0 && within(c.ports, s.Ports) {
+		ports, stays := s.Ports, c.said && a.Addr.IsValid()
+		if len(c.ports) > 0 && within(c.ports, all) {
 			ports = slices.DeleteFunc(slices.Clone(s.Ports), func(p syncer.Port) bool { return !slices.Contains(c.ports, p) })
+			stays = stays && (len(ports) > 0 || len(s.Ports) == 0)
 		}
-		return c.said && a.Addr.IsValid(), ready && c.ready, ports
+		return stays, ready && c.ready, ports
 	})
 }
 

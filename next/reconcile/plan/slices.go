@@ -80,7 +80,7 @@ func (c *comparison) identityOf(member string) identity {
 // another slice stays in it until it stands there.
 func (c *comparison) slice(s *Slice, w *sliceWish) {
 	content, left, takes, goes := c.contentOf(s, w)
-	why := "details of endpoints"
+	why := details
 	switch {
 	case goes || !equalEndpoints(s.Endpoints, content.Endpoints):
 	case w == nil:

@@ -1,0 +1,368 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"reflect"
+	"slices"
+	"testing"
+
+	"tributary.dev/tributary/internal/dice"
+	"tributary.dev/tributary/next/syncer"
+)
+
+const lawRounds = 400
+
+// randomShares are what up to three members give: few addresses, so that they meet again.
+func randomShares(r *rand.Rand) []Share {
+	var shares []Share
+	order := r.IntN(3) == 0
+	for i, member := range []string{"a", "b", "c"} {
+		if r.IntN(4) == 0 {
+			shares = append(shares, none(member))
+			continue
+		}
+		ports := [][]string{{"http:80>8080"}, {"http:80>8080"}, {"http:80>8080", "metrics:90>9090"}, {"http:80>9090"}, {"http:81>8080"}, {"web:80>8080"}, nil}[r.IntN(7)]
+		svc := source(member, int64(r.IntN(3)), ports...)
+		if ports == nil {
+			svc.ClusterIP = syncer.ClusterIPNone
+		}
+		var addrs []string
+		for n := range 12 {
+			if r.IntN(3) == 0 {
+				addrs = append(addrs, fmt.Sprintf("10.%d.0.%d%s", i+1, n, []string{"", "", "!", "~", "?", "@2"}[r.IntN(6)]))
+			}
+		}
+		s := Share{Member: member, Listed: true, Given: endpoints(member, svc, addrs...)}
+		if order {
+			s.Place = i
+		}
+		if r.IntN(8) == 0 {
+			s.Reserve = "drained"
+		}
+		if r.IntN(6) == 0 {
+			s.Listed = false
+		}
+		shares = append(shares, s)
+	}
+	return shares
+}
+
+func randomSettings(r *rand.Rand) Settings {
+	s := settings()
+	s.WriteEndpoints, s.MaxEndpointsPerSlice, s.DropOrphans = r.IntN(4) > 0, 1+r.IntN(4), r.IntN(2) == 0
+	if r.IntN(8) == 0 {
+		s.Capacity = 1 + r.IntN(6)
+	}
+	return s
+}
+
+// tamper changes what stands as somebody might.
+func tamper(r *rand.Rand, w *world) {
+	if len(w.now.Slices) == 0 {
+		return
+	}
+	w.now.Slices = slices.Clone(w.now.Slices)
+	s := &w.now.Slices[r.IntN(len(w.now.Slices))]
+	s.Endpoints = slices.Clone(s.Endpoints)
+	switch r.IntN(8) {
+	case 0:
+		s.Malformed = true
+	case 1:
+		s.Owner = "another"
+	case 2:
+		labels := s.Labels.Map()
+		delete(labels, syncer.LabelSourceCluster)
+		s.Labels = syncer.LabelsOf(labels)
+	case 3:
+		if len(s.Endpoints) > 0 {
+			e := &s.Endpoints[r.IntN(len(s.Endpoints))]
+			e.Ready, e.Serving = !e.Ready, !e.Ready
+			read(nil, s)
+		}
+	case 4:
+		w.now.Endpoints = nil
+	case 5:
+		w.now.Slices = slices.DeleteFunc(w.now.Slices, func(o Slice) bool { return o.Name == s.Name })
+	case 6:
+		w.now.Service, w.now.Endpoints = nil, nil
+	case 7:
+		s.Endpoints = append(s.Endpoints, syncer.Endpoint{Addr: netip.MustParseAddr("203.0.113.9"), Ready: true, Serving: true, Grade: syncer.Ready})
+	}
+}
+
+// TestActionsConverge plays comparisons against an API server that answers in any order,
+// interrupted by new shares. On the way nothing that is wanted leaves, what must go goes at
+// once, and in the end what stands is what is desired, and nothing is written twice.
+func TestActionsConverge(t *testing.T) {
+	for seed := range dice.Seeds(t, lawRounds) {
+		r, w := dice.From(seed, 1), newWorld(t)
+		s, shares := randomSettings(r), randomShares(r)
+		for range 6 {
+			for range r.IntN(6) {
+				step(t, r, w, shares, s)
+			}
+			if r.IntN(3) == 0 {
+				tamper(r, w)
+			}
+			shares = randomShares(r)
+		}
+		settle(t, r, w, shares, s)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// settle steps until nothing is left to do, and compares what stands then.
+func settle(t *testing.T, r *rand.Rand, w *world, shares []Share, s Settings) {
+	t.Helper()
+	for range 400 {
+		actions, waiting := Actions(w.now, Merge(shopWeb, w.now, shares, s), nil)
+		if len(actions) == 0 {
+			if waiting.More {
+				t.Errorf("it waits for an answer to nothing: %+v", waiting)
+			}
+			final(t, w, shares, s)
+			return
+		}
+		step(t, r, w, shares, s)
+	}
+	actions, _ := Actions(w.now, Merge(shopWeb, w.now, shares, s), nil)
+	t.Errorf("no end of writing: %s %s: %s", actions[0].Verb, actions[0].Object(), actions[0].Why)
+}
+
+// step compares once, with some objects busy, and carries some of the actions out.
+func step(t *testing.T, r *rand.Rand, w *world, shares []Share, s Settings) {
+	t.Helper()
+	busy := map[Object]bool{}
+	want := Merge(shopWeb, w.now, shares, s)
+	actions, _ := Actions(w.now, want, func(o Object) bool {
+		if _, asked := busy[o]; !asked {
+			busy[o] = r.IntN(6) == 0
+		}
+		return busy[o]
+	})
+	seen := map[Object]bool{}
+	for _, a := range actions {
+		if busy[a.Object()] || seen[a.Object()] {
+			t.Errorf("%s is busy or written twice", a.Object())
+		}
+		seen[a.Object()] = true
+	}
+	gone(t, w, want, actions, busy)
+	reduced(t, w, want, actions)
+	r.Shuffle(len(actions), func(i, j int) { actions[i], actions[j] = actions[j], actions[i] })
+	for i := range actions[:min(len(actions), 1+r.IntN(4))] {
+		sliced, whole := w.endpoints()
+		w.apply(actions[i])
+		if want != nil {
+			slicedAfter, wholeAfter := w.endpoints()
+			stays(t, want, &actions[i], sliced, slicedAfter, syncer.KindEndpointSlices)
+			if s.WriteEndpoints && w.now.Endpoints != nil {
+				stays(t, want, &actions[i], whole, wholeAfter, syncer.KindEndpoints)
+			}
+		}
+	}
+}
+
+// wantedAs is the state in which members want an address in a kind, whoever serves.
+func wantedAs(want *Desired, addr netip.Addr, kind syncer.Kinds) (state traffic) {
+	if want == nil {
+		return absent
+	}
+	for _, m := range want.members {
+		for e := range on(m.endpoints, addr) {
+			if e.In(kind) && (kind == syncer.KindEndpointSlices || e.Ready || !e.Terminating) {
+				state = max(state, stateOf(e.Ready))
+			}
+		}
+	}
+	return state
+}
+
+// stays holds that an address that is wanted, and was there, is there after a write: of the same
+// pod, or of one that serves on the same port.
+func stays(t *testing.T, want *Desired, a *Action, before, after []syncer.Endpoint, kind syncer.Kinds) {
+	t.Helper()
+	if a.Kind == KindService || kind == syncer.KindEndpoints && want.endpoints != nil && want.endpoints.Truncated {
+		return
+	}
+	wanted := func(e *syncer.Endpoint) (state traffic) {
+		for _, m := range want.members {
+			for o := range on(m.endpoints, e.Addr) {
+				if o.In(kind) && follows(o, o.Ports, e, e.Ports) && (kind == syncer.KindEndpointSlices || o.Ready || !o.Terminating) {
+					state = max(state, stateOf(o.Ready))
+				}
+			}
+		}
+		return state
+	}
+	serving := func(of []syncer.Endpoint) bool {
+		return slices.ContainsFunc(of, func(e syncer.Endpoint) bool { return e.Ready && wanted(&e) == ready })
+	}
+	for _, e := range before {
+		if wanted(&e) != absent && !slices.ContainsFunc(after, func(o syncer.Endpoint) bool { return o.Addr == e.Addr }) {
+			t.Errorf("%s %s (%s): %s is wanted, and left", a.Verb, a.Object(), a.Why, e.Addr)
+		}
+	}
+	if serving(before) && !serving(after) {
+		t.Errorf("%s %s (%s): nobody serves any more", a.Verb, a.Object(), a.Why)
+	}
+}
+
+// gone holds that what nobody wants leaves, and what is not ready turns so, with the first
+// answers, whatever else has to wait: by actions in the removal lane, but for busy objects.
+func gone(t *testing.T, w *world, want *Desired, actions []Action, busy map[Object]bool) {
+	t.Helper()
+	copied := &world{t: t, now: w.now, ports: map[string][]syncer.Port{}}
+	for _, a := range actions {
+		if a.Lane() == Removal && a.Verb != Create && a.Kind != KindService {
+			copied.apply(a)
+		}
+	}
+	now := copied.now
+	if now.Service != nil && !now.Service.Owned {
+		return
+	}
+	for i := range now.Slices {
+		s := &now.Slices[i]
+		for _, e := range s.Endpoints {
+			if as := wantedAs(want, e.Addr, syncer.KindEndpointSlices); stateOf(e.Ready) > as && !busy[Object{KindEndpointSlice, "shop", s.Name}] {
+				t.Errorf("%s of %s is to be %d, and stands as %d", e.Addr, s.Name, as, stateOf(e.Ready))
+			}
+		}
+	}
+	if e := now.Endpoints; e != nil && e.Owned && (want == nil || want.endpoints != nil) && !busy[Object{KindEndpoints, "shop", "web"}] {
+		for at := range endpointsIn(e.Subsets) {
+			if as := wantedAs(want, at.Addr, syncer.KindEndpoints); stateOf(at.Ready) > as {
+				t.Errorf("%s of Endpoints is to be %d, and stands as %d", at.Addr, as, stateOf(at.Ready))
+			}
+		}
+	}
+}
+
+// reduced holds that an action without all that it adds takes away as much.
+func reduced(t *testing.T, w *world, want *Desired, actions []Action) {
+	t.Helper()
+	for _, a := range actions {
+		less, some := a.Reduced(w.now)
+		if !some {
+			continue
+		}
+		if a.Lane() != Removal {
+			t.Errorf("%s %s takes away in lane %s", a.Verb, a.Object(), a.Lane())
+		}
+		if len(less.Delta.Added)+len(less.Delta.Readied) > 0 || less.Lane() != Removal || less.Object() != a.Object() {
+			t.Errorf("%s %s, reduced, is %+v in lane %s", a.Verb, a.Object(), less.Delta, less.Lane())
+		}
+		copied := &world{t: t, now: w.now, ports: map[string][]syncer.Port{}}
+		copied.apply(less)
+		for _, again := range []Action{a, less} {
+			if more, some := again.Reduced(copied.now); some {
+				t.Errorf("%s %s, reduced twice: %+v", a.Verb, a.Object(), more.Delta)
+			}
+		}
+	}
+}
+
+// final holds what stands at the end: the best class serves, and nobody else.
+func final(t *testing.T, w *world, shares []Share, s Settings) {
+	t.Helper()
+	want := Merge(shopWeb, w.now, shares, s)
+	if want == nil {
+		if w.now.ours() {
+			t.Errorf("nobody wants what stands")
+		}
+		return
+	}
+	if want.service == nil && w.now.Service == nil {
+		return // nobody knows the Service
+	}
+	best, publishes := class{}, map[netip.Addr]traffic{}
+	for _, m := range want.members {
+		for i := range m.endpoints {
+			if of := m.classOf(&m.endpoints[i]); of.better(best) && of.grade > syncer.NotReady {
+				best = of
+			}
+		}
+	}
+	for _, m := range want.members {
+		for i := range m.endpoints {
+			e := &m.endpoints[i]
+			if of := m.classOf(e); of.grade == syncer.NotReady && !e.Ready || of.grade > syncer.NotReady && of != best {
+				publishes[e.Addr] = max(publishes[e.Addr], notReady)
+			} else {
+				publishes[e.Addr] = ready
+			}
+		}
+	}
+	sliced, whole := states(w.endpoints())
+	if !reflect.DeepEqual(sliced, publishes) {
+		t.Errorf("slices have %v, want %v", sliced, publishes)
+	}
+	if !s.WriteEndpoints {
+		if w.now.Endpoints != nil {
+			t.Errorf("Endpoints stand")
+		}
+		return
+	}
+	for addr, state := range whole {
+		if state > publishes[addr] {
+			t.Errorf("Endpoints have %s as %d, want %d", addr, state, publishes[addr])
+		}
+	}
+	if len(shares) == 1 && shares[0].Listed && shares[0].Reserve == "" {
+		c := &shares[0].Given
+		upstream, _ := syncer.Truncate(syncer.Subsets(c.Endpoints, c.EndpointsFamily), max(s.Capacity, 1000))
+		if !sameSubsets(w.now.Endpoints.Subsets, upstream) {
+			t.Errorf("Endpoints are %v, upstream's %v", w.now.Endpoints.Subsets, upstream)
+		}
+	}
+}
+
+// TestMergeOrder: the order of shares decides nothing.
+func TestMergeOrder(t *testing.T) {
+	for seed := range dice.Seeds(t, lawRounds) {
+		r, w := dice.From(seed, 2), newWorld(t)
+		s := randomSettings(r)
+		w.settle(randomShares(r), s)
+		shares := randomShares(r)
+		actions, waiting := Actions(w.now, Merge(shopWeb, w.now, shares, s), nil)
+		for range 3 {
+			r.Shuffle(len(shares), func(i, j int) { shares[i], shares[j] = shares[j], shares[i] })
+			again, waitingAgain := Actions(w.now, Merge(shopWeb, w.now, shares, s), nil)
+			for i := range again {
+				again[i].want = actions[min(i, len(actions)-1)].want
+			}
+			if !reflect.DeepEqual(actions, again) || !reflect.DeepEqual(waiting, waitingAgain) {
+				t.Fatalf("seed %d: %+v\n%+v", seed, actions, again)
+			}
+		}
+	}
+}
+
+// TestRestartWritesNothing: what stands of members that are not listed is their share, whatever
+// was published.
+func TestRestartWritesNothing(t *testing.T) {
+	for seed := range dice.Seeds(t, lawRounds) {
+		r, w := dice.From(seed, 3), newWorld(t)
+		s, shares := randomSettings(r), randomShares(r)
+		for i := range shares {
+			shares[i].Listed = true
+		}
+		w.settle(shares, s)
+		for range 4 {
+			for i := range shares {
+				shares[i].Listed = r.IntN(2) == 0
+			}
+			if actions, _ := Actions(w.now, Merge(shopWeb, w.now, shares, s), nil); len(actions) > 0 {
+				t.Fatalf("seed %d: %s %s: %s", seed, actions[0].Verb, actions[0].Object(), actions[0].Why)
+			}
+		}
+	}
+}
