@@ -269,7 +269,7 @@ func (f *Follower[T]) wentBack() {
 // cluster: from what a list lacks follows more than from anything else, and a proxy that
 // keeps its connections may have another cluster behind it by now.
 func (f *Follower[T]) pages(ctx context.Context, s *Session) (all []Versioned[T], revision uint64, err error) {
-	s.pool.renew()
+	s.pool.renew(justProved)
 	revision, err = s.pages(ctx, f.query(), func(object runtime.Object) {
 		if v, ok := f.convert(object); ok {
 			all = append(all, v)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -39,6 +40,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // model is an API server that has pods and the namespace kube-system, reached over memory.
 type model struct {
+	ctx  context.Context // of the bubble
 	net  *memnet.Listener
 	http *httptest.Server
 
@@ -62,6 +64,9 @@ type model struct {
 	log      []string       // the requests for pods in order
 }
 
+// connection is the key of a request's connection in its context.
+type connection struct{}
+
 type change struct {
 	kind watch.EventType
 	pod  *corev1.Pod
@@ -70,10 +75,13 @@ type change struct {
 
 // newModel starts a server in the bubble of the test.
 func newModel(t *testing.T) *model {
-	m := &model{net: memnet.New(), uid: "uid-a", rv: 100, pods: map[string]*corev1.Pod{}, changed: make(chan struct{}), requests: map[string]int{}}
+	m := &model{ctx: t.Context(), net: memnet.New(), uid: "uid-a", rv: 100, pods: map[string]*corev1.Pod{}, changed: make(chan struct{}), requests: map[string]int{}}
 	m.http = httptest.NewUnstartedServer(m)
 	_ = m.http.Listener.Close()
 	m.http.Listener = m.net
+	m.http.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, connection{}, fmt.Sprintf("%p", c))
+	}
 	m.http.Config.ErrorLog = log.New(io.Discard, "", 0)
 	return m
 }
@@ -385,6 +393,7 @@ func (m *model) snapshot() (restore func(bump uint64)) {
 	return func(bump uint64) {
 		m.do(func() {
 			m.pods, m.history = pods, history
+			m.oldest, m.tokens = min(m.oldest, rv), min(m.tokens, rv)
 			if m.rv = rv; bump > 0 {
 				m.rv += bump
 				m.oldest, m.tokens = m.rv, m.rv

@@ -207,12 +207,12 @@ func (p *pool) settle() {
 	}
 }
 
-// renew has no request sent any more over the connections that stand, those excepted that
-// have just proved themselves, and closes each when nothing is under way over it.
-func (p *pool) renew() {
+// renew has no request sent any more over connections that were made that long ago, and
+// closes each when nothing is under way over it.
+func (p *pool) renew(age time.Duration) {
 	p.mu.Lock()
 	for _, c := range p.conns {
-		if time.Since(c.made) > justProved {
+		if time.Since(c.made) >= age {
 			c.leaving.Store(true)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -66,7 +67,7 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Session, error) {
 	if err := s.connect(cfg, o.Wrap); err != nil {
 		return nil, fmt.Errorf("connect to cluster %s: %w", o.Cluster, err)
 	}
-	if _, err := s.Version(ctx); err != nil && !ByAuthorizer(err) {
+	if _, err := s.Version(ctx); err != nil && !apierrors.IsForbidden(err) {
 		s.Close()
 		return nil, err
 	}
@@ -127,7 +128,7 @@ func (s *Session) Close() {
 // leave has watches go on elsewhere, and closes connections when nothing is under way.
 func (s *Session) leave() {
 	s.retire.Do(func() { close(s.retired) })
-	s.pool.renew()
+	s.pool.renew(0)
 }
 
 // client is the one that a resource is read through.

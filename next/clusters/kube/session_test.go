@@ -1,0 +1,592 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"tributary.dev/tributary/next/syncer"
+)
+
+// with opens a session to a model in a bubble.
+func with(t *testing.T, http2 bool, o Options, prepare func(*model), script func(m *model, s *Session)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t)
+		if prepare != nil {
+			prepare(m)
+		}
+		s, err := Open(t.Context(), m.start(t, http2), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		script(m, s)
+		s.Close()
+		s.Close()
+		synctest.Wait()
+		if open := m.net.Open(); open != 0 {
+			t.Errorf("%d connections are open at the end", open)
+		}
+	})
+}
+
+var podA = syncer.Key{Namespace: "ns", Name: "a"}
+
+func TestOtherClusterIsNotHeard(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			play(t, http2, some, func(s *scene) {
+				s.told()
+				s.do(func() { s.uid, s.pods, s.history = "uid-b", nil, nil })
+				s.net.Cut()
+				before := s.requestLog()
+				s.pass(time.Minute)
+				s.wantTold()
+				s.wantPhases("listing", "following", "failing")
+				if err := s.lastError(); !errors.Is(err, ErrOtherCluster) || !strings.Contains(err.Error(), "uid-b") {
+					t.Errorf("error %v", err)
+				}
+				if log := s.requestLog(); !slices.Equal(log, before) {
+					t.Errorf("the other cluster was asked: %q", log[len(before):])
+				}
+				s.do(func() { s.uid = "uid-a" })
+				s.pass(6 * time.Second)
+				s.wantPhases("listing", "following", "failing", "following")
+			})
+		})
+	}
+	t.Run("from the start", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			_, err := Open(t.Context(), newModel(t).start(t, false), Options{Pin: NewPin("uid-z")})
+			if !errors.Is(err, ErrOtherCluster) {
+				t.Errorf("error %v", err)
+			}
+		})
+	})
+	t.Run("behind a connection that a proxy keeps", func(t *testing.T) {
+		play(t, true, some, func(s *scene) {
+			s.pass(time.Minute)
+			s.told()
+			s.do(func() {
+				s.uid, s.pods, s.history = "uid-b", nil, nil
+				s.rv += 1000
+				s.oldest = s.rv
+				s.dropped++
+			})
+			s.pass(time.Minute)
+			s.wantTold()
+		})
+	})
+}
+
+// Nothing is sent over a connection that has not proved itself, a write least of all.
+func TestEachConnectionProvesItself(t *testing.T) {
+	proved := map[string]bool{}
+	var mu sync.Mutex
+	prepare := func(m *model) {
+		some(m)
+		m.slow = time.Second
+		m.raw = func(_ http.ResponseWriter, r *http.Request, verb string) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if verb == "identity" {
+				proved[r.Context().Value(connection{}).(string)] = true
+			} else if !proved[r.Context().Value(connection{}).(string)] {
+				t.Errorf("%s over a connection that was not asked for its identity", verb)
+			}
+			return false
+		}
+	}
+	with(t, false, Options{}, prepare, func(m *model, s *Session) {
+		var asks sync.WaitGroup
+		for range 20 {
+			asks.Go(func() {
+				if _, err := s.List(m.ctx, Pods, "", ""); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		asks.Wait()
+		if dials := m.net.Dials(); dials != 20 || m.count("identity") != dials {
+			t.Errorf("%d connections and %d questions for the identity", dials, m.count("identity"))
+		}
+	})
+	clear(proved)
+	with(t, true, Options{}, prepare, func(m *model, s *Session) {
+		var asks sync.WaitGroup
+		for range 90 {
+			asks.Go(func() { _, _ = s.List(m.ctx, Pods, "", "") })
+		}
+		asks.Wait()
+		if dials := m.net.Dials(); dials != 1 || m.count("identity") != 1 {
+			t.Errorf("%d connections and %d questions for the identity", dials, m.count("identity"))
+		}
+	})
+}
+
+func TestIdentityThatIsHidden(t *testing.T) {
+	for name, tc := range map[string]struct {
+		status *metav1.Status
+		opens  bool
+	}{
+		"403": {forbidden(), true},
+		"404": {statusOf(apierrors.NewNotFound(Namespaces.GroupResource(), "kube-system")), true},
+		"401": {statusOf(apierrors.NewUnauthorized("")), false},
+		"500": {statusOf(apierrors.NewInternalError(errors.New("x"))), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newModel(t)
+				m.answer = func(_ *http.Request, verb string) *metav1.Status {
+					if verb == "identity" {
+						return tc.status
+					}
+					return nil
+				}
+				s, err := Open(t.Context(), m.start(t, false), Options{Pin: NewPin("uid-z")})
+				if (err == nil) != tc.opens {
+					t.Errorf("error %v", err)
+				}
+				if err == nil {
+					s.Close()
+				}
+			})
+		})
+	}
+}
+
+func TestSession(t *testing.T) {
+	pin := new(Pin)
+	with(t, false, Options{Version: "v9", Pin: pin}, func(m *model) {
+		m.skew = 10 * time.Minute
+		m.raw = func(_ http.ResponseWriter, r *http.Request, _ string) bool {
+			if r.UserAgent() != "tributary/v9" || !strings.HasPrefix(r.Header.Get("Accept"), "application/vnd.kubernetes.protobuf,") && r.URL.Path != "/version" {
+				t.Errorf("%s by %s, accepting %s", r.URL, r.UserAgent(), r.Header.Get("Accept"))
+			}
+			return false
+		}
+	}, func(m *model, s *Session) {
+		if s.Identity() != "uid-a" || pin.Known() != "uid-a" || s.Host() != "http://member" {
+			t.Errorf("identity %q, pin %q, host %q", s.Identity(), pin.Known(), s.Host())
+		}
+		v, err := s.Version(m.ctx)
+		if err != nil || v.String() != "v1.36.3-test" || !v.AtLeast(1, 36) || v.AtLeast(1, 37) || v.AtLeast(2, 0) {
+			t.Errorf("version %+v, %v", v, err)
+		}
+		if off := s.ClockOffset() - 10*time.Minute; off.Abs() > time.Second {
+			t.Errorf("clock offset %v", s.ClockOffset())
+		}
+		if !s.LastContact().Equal(time.Now()) {
+			t.Errorf("last contact %v", s.LastContact())
+		}
+		time.Sleep(time.Minute)
+		m.do(func() { m.skew = -24 * time.Hour })
+		if since := time.Since(s.LastContact()); since != time.Minute {
+			t.Errorf("last contact %v ago", since)
+		}
+		if _, err = s.Version(m.ctx); err != nil || s.ClockOffset() != -time.Hour {
+			t.Errorf("clock offset %v, %v", s.ClockOffset(), err)
+		}
+		s.Close()
+		if _, err := s.Version(m.ctx); !errors.Is(err, errNoSession) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+func TestAnswersAreBounded(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/1": false, "HTTP/2": true} {
+		with(t, http2, Options{}, func(m *model) {
+			m.raw = func(w http.ResponseWriter, r *http.Request, verb string) bool {
+				if verb == "get" {
+					for w.Header().Set("Content-Type", "application/json"); r.Context().Err() == nil; {
+						if _, err := w.Write(bytes.Repeat([]byte(" "), 1<<16)); err != nil {
+							return true
+						}
+					}
+				}
+				return verb == "get"
+			}
+		}, func(m *model, s *Session) {
+			if answer, err := s.Ask(m.ctx, Pods, podA); !errors.Is(err, ErrTooLarge) || answer.State != CannotTell {
+				t.Errorf("%s: %v, %v", name, answer, err)
+			}
+		})
+	}
+}
+
+func TestRequestsEnd(t *testing.T) {
+	with(t, false, Options{}, func(m *model) {
+		m.raw = func(_ http.ResponseWriter, r *http.Request, verb string) bool {
+			if verb == "get" || verb == "list" {
+				<-r.Context().Done()
+			}
+			return false
+		}
+	}, func(m *model, s *Session) {
+		begun := time.Now()
+		if _, err := s.Ask(m.ctx, Pods, podA); !TimedOut(err) || time.Since(begun) != askTimeout {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		begun = time.Now()
+		if _, err := s.Clientset().CoreV1().Pods("ns").List(m.ctx, metav1.ListOptions{}); !TimedOut(err) || time.Since(begun) != requestTimeout {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+	})
+}
+
+func TestRedirectionsAreNotFollowed(t *testing.T) {
+	with(t, false, Options{}, func(m *model) {
+		m.raw = func(w http.ResponseWriter, r *http.Request, verb string) bool {
+			if verb == "get" {
+				http.Redirect(w, r, "http://elsewhere/version", http.StatusFound)
+			}
+			return verb == "get"
+		}
+	}, func(m *model, s *Session) {
+		if answer, err := s.Ask(m.ctx, Pods, podA); err == nil || !strings.Contains(err.Error(), "redirects") {
+			t.Errorf("%v, %v", answer, err)
+		}
+	})
+}
+
+// A server closes what is idle, and knows no continuation of what it closed.
+func TestIdleConnectionThatIsClosed(t *testing.T) {
+	with(t, false, Options{}, some, func(m *model, s *Session) {
+		for range 10 {
+			m.net.Cut()
+			if answer, err := s.Ask(m.ctx, Pods, podA); err != nil || answer.State != There {
+				t.Fatalf("%v, %v", answer, err)
+			}
+		}
+	})
+}
+
+func TestSwap(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			play(t, http2, some, func(s *scene) {
+				s.pass(time.Second)
+				s.told()
+				for i := range 3 {
+					old := s.access.Current()
+					next, err := s.open(s.ctx)
+					if err != nil {
+						t.Fatal(err)
+					}
+					s.access.Swap(next)
+					s.set("a", string(rune('5'+i)))
+					s.wantTold("seen a=" + string(rune('5'+i)))
+					if open := s.net.Open(); open != 1+i*0 && open > 2 {
+						t.Errorf("%d connections are open", open)
+					}
+					if got, err := s.access.Get(s.ctx); got != next || got == old || err != nil {
+						t.Errorf("the session is %p, want %p: %v", got, next, err)
+					}
+					s.pass(time.Second)
+				}
+				s.wantCount("list", 1)
+				s.wantPhases("listing", "following")
+				s.wantPicture()
+			})
+		})
+	}
+	t.Run("ends a wait after a refusal", func(t *testing.T) {
+		play(t, false, some, func(s *scene) {
+			s.do(func() {
+				s.answer = func(*http.Request, string) *metav1.Status { return statusOf(apierrors.NewUnauthorized("")) }
+			})
+			s.pass(90 * time.Second)
+			s.do(func() { s.answer = nil })
+			next, err := s.open(s.ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.told()
+			s.set("a", "2")
+			s.access.Swap(next)
+			s.wantTold("seen a=2")
+		})
+	})
+	t.Run("lets requests of the old session end", func(t *testing.T) {
+		with(t, false, Options{}, func(m *model) {
+			some(m)
+			m.slow = 10 * time.Second
+		}, func(m *model, s *Session) {
+			access := NewAccess(func(context.Context) (*Session, error) { return s, nil })
+			if _, err := access.Get(m.ctx); err != nil {
+				t.Fatal(err)
+			}
+			var list sync.WaitGroup
+			list.Go(func() {
+				if pods, err := s.List(m.ctx, Pods, "", ""); err != nil || len(pods) != 2 {
+					t.Errorf("%d pods, %v", len(pods), err)
+				}
+			})
+			synctest.Wait()
+			access.Swap(nil)
+			list.Wait()
+			synctest.Wait()
+			if open := m.net.Open(); open != 0 {
+				t.Errorf("%d connections are open", open)
+			}
+			access.Close()
+		})
+	})
+}
+
+func TestAccessOpensOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opened := 0
+		wrong := errors.New("no")
+		access := NewAccess(func(context.Context) (*Session, error) {
+			opened++
+			time.Sleep(time.Second)
+			return nil, wrong
+		})
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				if _, err := access.Get(t.Context()); !errors.Is(err, wrong) {
+					t.Errorf("error %v", err)
+				}
+			})
+		}
+		all.Wait()
+		if opened != 1 || access.Current() != nil {
+			t.Errorf("opened %d times", opened)
+		}
+		access.Close()
+	})
+}
+
+func TestAsk(t *testing.T) {
+	there := &corev1.Pod{TypeMeta: podType, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "7"}}
+	but := func(change func(*corev1.Pod)) *corev1.Pod {
+		p := there.DeepCopy()
+		change(p)
+		return p
+	}
+	notFound := func(change func(*metav1.Status)) *metav1.Status {
+		status := statusOf(apierrors.NewNotFound(Pods.GroupResource(), "a"))
+		change(status)
+		return status
+	}
+	html := func(code int) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) { http.Error(w, "<h1>no</h1>", code) }
+	}
+	for name, tc := range map[string]struct {
+		answer any // an object, a status, or a function
+		want   State
+	}{
+		"there":                        {there, There},
+		"another object":               {but(func(p *corev1.Pod) { p.Name = "b" }), CannotTell},
+		"in another namespace":         {but(func(p *corev1.Pod) { p.Namespace = "b" }), CannotTell},
+		"without a UID":                {but(func(p *corev1.Pod) { p.UID = "" }), CannotTell},
+		"without a revision":           {but(func(p *corev1.Pod) { p.ResourceVersion = "x" }), CannotTell},
+		"another kind":                 {&corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: there.ObjectMeta}, CannotTell},
+		"nothing":                      {func(http.ResponseWriter) {}, CannotTell},
+		"not there":                    {notFound(func(*metav1.Status) {}), NotThere},
+		"another is not there":         {notFound(func(s *metav1.Status) { s.Details.Name = "b" }), CannotTell},
+		"another kind is not there":    {notFound(func(s *metav1.Status) { s.Details.Kind = "services" }), CannotTell},
+		"something is not there":       {notFound(func(s *metav1.Status) { s.Details = nil }), CannotTell},
+		"a page says 404":              {html(404), CannotTell},
+		"a page says 403":              {html(403), CannotTell},
+		"unauthorized":                 {statusOf(apierrors.NewUnauthorized("")), CannotTell},
+		"410":                          {statusOf(apierrors.NewResourceExpired("")), CannotTell},
+		"an error":                     {statusOf(apierrors.NewInternalError(io.EOF)), CannotTell},
+		"a status that says not found": {func(w http.ResponseWriter) { respond(w, notFound(func(*metav1.Status) {})) }, NotThere},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with(t, false, Options{}, func(m *model) {
+				m.raw = func(w http.ResponseWriter, r *http.Request, verb string) bool {
+					if verb != "get" {
+						return false
+					}
+					if r.URL.Query().Has("resourceVersion") {
+						t.Error("the question may be answered from a cache")
+					}
+					switch answer := tc.answer.(type) {
+					case *metav1.Status:
+						fail(w, answer)
+					case func(http.ResponseWriter):
+						answer(w)
+					default:
+						respond(w, answer)
+					}
+					return true
+				}
+			}, func(m *model, s *Session) {
+				answer, err := s.Ask(m.ctx, Pods, podA)
+				if answer.State != tc.want || (err == nil) != (tc.want != CannotTell) || (answer.Object != nil) != (tc.want == There) {
+					t.Errorf("state %d with %v, %v", answer.State, answer.Object, err)
+				}
+			})
+		})
+	}
+}
+
+func TestAskWithoutTheRightToGet(t *testing.T) {
+	with(t, false, Options{}, func(m *model) {
+		some(m)
+		m.answer = func(_ *http.Request, verb string) *metav1.Status {
+			if verb == "get" {
+				return forbidden()
+			}
+			return nil
+		}
+	}, func(m *model, s *Session) {
+		if answer, err := s.Ask(m.ctx, Pods, podA); err != nil || answer.State != There {
+			t.Errorf("state %d, %v", answer.State, err)
+		}
+		if answer, err := s.Ask(m.ctx, Pods, syncer.Key{Namespace: "ns", Name: "z"}); err != nil || answer.State != NotThere {
+			t.Errorf("state %d, %v", answer.State, err)
+		}
+		if pods, err := s.List(m.ctx, Pods, "ns", "value=1"); err != nil || len(pods) != 2 {
+			t.Errorf("%d pods, %v", len(pods), err)
+		}
+		if pods, err := s.List(m.ctx, Pods, "ns", "value=2"); err != nil || len(pods) != 0 {
+			t.Errorf("%d pods, %v", len(pods), err)
+		}
+		m.do(func() { m.answer = func(*http.Request, string) *metav1.Status { return forbidden() } })
+		if answer, err := s.Ask(m.ctx, Pods, podA); !NotAllowed(err) || answer.State != CannotTell {
+			t.Errorf("state %d, %v", answer.State, err)
+		}
+		m.do(func() {
+			m.answer = func(*http.Request, string) *metav1.Status { return statusOf(apierrors.NewTooManyRequests("busy", 7)) }
+		})
+		if _, err := s.Ask(m.ctx, Pods, podA); RetryAfter(err) != 7*time.Second {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// protobufStream renders events as an API server does.
+func protobufStream(t *testing.T, events ...watch.Event) []byte {
+	t.Helper()
+	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	var out bytes.Buffer
+	frames := streaming.NewEncoder(info.StreamSerializer.Framer.NewFrameWriter(&out), scheme.Codecs.WithoutConversion().EncoderForVersion(info.StreamSerializer.Serializer, metav1.SchemeGroupVersion))
+	for _, e := range events {
+		raw, err := runtime.Encode(scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), e.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := frames.Encode(&metav1.WatchEvent{Type: string(e.Type), Object: runtime.RawExtension{Raw: raw}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.Bytes()
+}
+
+func TestStreams(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "107"}}
+	whole := protobufStream(t, watch.Event{Type: watch.Added, Object: pod})
+	text, _ := json.Marshal(map[string]any{"type": "ADDED", "object": &corev1.Pod{TypeMeta: podType, ObjectMeta: pod.ObjectMeta}})
+	broken := protobufStream(t, watch.Event{Type: watch.Added, Object: pod})
+	for i := 40; i < len(broken)-20; i++ {
+		broken[i] = 0xff
+	}
+	for name, tc := range map[string]struct {
+		body           []byte
+		events, faults int
+		ends           bool // in order
+	}{
+		"protobuf":       {whole, 1, 0, true},
+		"JSON":           {text, 1, 0, true},
+		"nothing":        {nil, 0, 0, true},
+		"half a frame":   {whole[:len(whole)-3], 0, 0, false},
+		"half an object": {text[:40], 0, 0, false},
+		"garbage":        {[]byte("\xff\xff\xff\xff garbage"), 0, 0, false},
+		"a page":         {[]byte("<html>"), 0, 0, false},
+		"an object that cannot be decoded, then one that can": {append(slices.Clone(broken), whole...), 2, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with(t, false, Options{}, func(m *model) {
+				m.raw = func(w http.ResponseWriter, _ *http.Request, verb string) bool {
+					if verb == "watch" {
+						_, _ = w.Write(tc.body)
+					}
+					return verb == "watch"
+				}
+			}, func(m *model, s *Session) {
+				st, err := s.watch(m.ctx, query{resource: Pods}, 5)
+				if err != nil {
+					t.Fatal(err)
+				}
+				events, faults := 0, 0
+				for e := range st.events {
+					events++
+					if e.err != nil {
+						faults++
+					} else if p := e.object.(*corev1.Pod); p.Name != "a" || !e.arrived.Equal(time.Now()) {
+						t.Errorf("event %v", e)
+					}
+				}
+				if events != tc.events || faults != tc.faults || (st.err == nil) != tc.ends {
+					t.Errorf("%d events, %d faults, then %v", events, faults, st.err)
+				}
+				st.stop()
+				st.stop()
+			})
+		})
+	}
+}
+
+func TestEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(t)
+		posted := 0
+		m.raw = func(w http.ResponseWriter, r *http.Request, _ string) bool {
+			if r.Method == http.MethodPost {
+				posted++
+				fail(w, forbidden())
+			}
+			return r.Method == http.MethodPost
+		}
+		s, err := Open(t.Context(), m.start(t, false), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := NewEvents("tributary", func() kubernetes.Interface { return s.Clientset() }, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for range 2000 {
+			events.Post(corev1.ObjectReference{Kind: "Service", Namespace: "ns", Name: "web"}, corev1.EventTypeWarning, "Why", strings.Repeat("x", 5000))
+		}
+		running.Go(func() { events.Run(ctx) })
+		synctest.Wait()
+		if posted != eventsBurst {
+			t.Errorf("%d at once", posted)
+		}
+		time.Sleep(10 * time.Second)
+		if posted > eventsBurst+101 || posted < eventsBurst+99 {
+			t.Errorf("%d in ten seconds", posted)
+		}
+		cancel()
+		running.Wait()
+		s.Close()
+	})
+}
