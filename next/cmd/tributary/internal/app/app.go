@@ -132,7 +132,10 @@ func Run(ctx context.Context, watcher *config.Watcher, o Options) error {
 	group.Go(func() { a.ingress.run(serving) })
 	a.follow(ctx, &group)
 	var leading sync.WaitGroup
-	leading.Go(func() { a.elector.Load().Run(ctx, a.lead) })
+	leading.Go(func() {
+		a.ingress.ownNamespace(ctx, loaded.Config.Namespace, a.labels())
+		a.elector.Load().Run(ctx, a.lead)
+	})
 	group.Go(func() { watcher.Run(ctx, func(loaded *config.Loaded) { a.apply(ctx, loaded) }) })
 	<-ctx.Done()
 	o.Logger.Info("stopping")
@@ -183,9 +186,14 @@ func (a *App) election(loaded *config.Loaded, address string) leader.Options {
 	c := loaded.Config
 	return leader.Options{
 		Client: a.ingress.elect.clientset, Namespace: c.Namespace, Name: LeasePrefix + c.Instance, Identity: holder(loaded, address),
-		Labels:        map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: c.Instance},
+		Labels:        a.labels(),
 		LeaseDuration: c.LeaderElection.LeaseDuration.Value(), Disabled: !c.LeaderElection.Enabled, Permit: a.permit, Logger: a.Logger,
 	}
+}
+
+// labels are those of what is ours beside replicas.
+func (a *App) labels() map[string]string {
+	return map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: a.running().Config.Instance}
 }
 
 // events is the client by which Events are posted.

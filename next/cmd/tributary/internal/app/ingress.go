@@ -11,6 +11,9 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -186,6 +189,28 @@ func (i *ingress) renew(ctx context.Context) bool {
 		i.logger.Info("the ingress cluster is reached with a new credential")
 	}
 	return all
+}
+
+// ownNamespace makes Tributary's own namespace if it is missing, as it is where no chart has
+// made it. It tries until there is an answer. Who may not read or make it goes on.
+func (i *ingress) ownNamespace(ctx context.Context, name string, labels map[string]string) {
+	for ctx.Err() == nil {
+		client, err := i.elect.clientset(ctx)
+		if err == nil {
+			asking, cancel := context.WithTimeout(ctx, openTimeout)
+			if _, err = client.CoreV1().Namespaces().Get(asking, name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+				_, err = client.CoreV1().Namespaces().Create(asking, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
+			}
+			cancel()
+		}
+		if err == nil || apierrors.IsForbidden(err) || apierrors.IsAlreadyExists(err) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(ingressRetry):
+		}
+	}
 }
 
 // clientset is the client of a way.
