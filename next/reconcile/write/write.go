@@ -19,12 +19,19 @@ import (
 	"tributary.dev/tributary/next/syncer"
 )
 
-// The deadlines of requests. That of a removal is short: if it hangs, its object is sent with
-// less, or once more.
+// The deadlines of requests. That of whatever can hold up a removal is short: what takes an
+// address away, and what is written to an object that has addresses.
 const (
-	removalDeadline = 5 * time.Second
+	addressDeadline = 5 * time.Second
 	otherDeadline   = 30 * time.Second
 )
+
+func deadline(a *plan.Action) time.Duration {
+	if a.Lane() == plan.Removal || a.Kind == plan.KindEndpoints || a.Kind == plan.KindEndpointSlice {
+		return addressDeadline
+	}
+	return otherDeadline
+}
 
 // Session is what a *kube.Session gives to a Writer.
 type Session interface {
@@ -53,16 +60,12 @@ func New(session func(context.Context) (Session, error), instance string, observ
 	return &Writer{session: session, instance: instance, observer: observer}
 }
 
-// Send sends one action, within the deadline of its lane. o is what is known to stand since,
+// Send sends one action, within a deadline of seconds. o is what is known to stand since,
 // or to be gone: what the answer showed, or where that says that something else stands than
 // the action was compared with, what a read shows. It is nil where nothing is known. The
 // error is nil or an *Error; Meaning says what to make of it.
 func (w *Writer) Send(ctx context.Context, a plan.Action) (o *cache.Object, err error) {
-	deadline := otherDeadline
-	if a.Lane() == plan.Removal {
-		deadline = removalDeadline
-	}
-	ctx, cancel := context.WithTimeout(ctx, deadline)
+	ctx, cancel := context.WithTimeout(ctx, deadline(&a))
 	defer cancel()
 	session, err := w.session(ctx)
 	if err == nil {
