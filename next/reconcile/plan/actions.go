@@ -128,7 +128,7 @@ func (c *comparison) namespace() bool {
 // be written beside.
 func (c *comparison) service() bool {
 	s, w := c.now.Service, c.want.service
-	id := identity{kind: KindService, replica: c.want.Key, instance: c.want.settings.Instance}
+	id := mark{kind: KindService, replica: c.want.Key, instance: c.want.settings.Instance}
 	switch {
 	case s == nil && w == nil:
 		return c.wait(WaitUnknownService)
@@ -165,7 +165,7 @@ func (c *comparison) remake(s *Service) bool {
 	return false
 }
 
-func (c *comparison) updateService(s *Service, w *serviceWish, id identity) {
+func (c *comparison) updateService(s *Service, w *serviceWish, id mark) {
 	ports := samePorts(s.Ports, w.Ports)
 	why := ""
 	switch {
@@ -253,7 +253,7 @@ func (c *comparison) createEndpoints(w *endpointsWish) {
 }
 
 func (c *comparison) fillEndpoints(a *Action, e *Endpoints, w *endpointsWish) {
-	id := identity{kind: KindEndpoints, replica: c.want.Key, instance: c.want.settings.Instance}
+	id := mark{kind: KindEndpoints, replica: c.want.Key, instance: c.want.settings.Instance}
 	a.Endpoints = &w.EndpointsSpec
 	var before []syncer.Subset
 	if e == nil {
@@ -269,7 +269,7 @@ func (c *comparison) fillEndpoints(a *Action, e *Endpoints, w *endpointsWish) {
 }
 
 func (c *comparison) updateEndpoints(e *Endpoints, w *endpointsWish) {
-	id := identity{kind: KindEndpoints, replica: c.want.Key, instance: c.want.settings.Instance}
+	id := mark{kind: KindEndpoints, replica: c.want.Key, instance: c.want.settings.Instance}
 	why := ""
 	switch {
 	case w == nil: // it waits to go
@@ -307,38 +307,56 @@ func (c *comparison) updateEndpoints(e *Endpoints, w *endpointsWish) {
 
 // teardown takes a replica down: what sends traffic first, the Service last. Our Service
 // stays while an Endpoints of its name is another's, for the API server would delete that along.
+// A slice stays, empty, until Endpoints are gone: addresses that stand in Endpoints alone would
+// be taken for those of a member that is not listed.
 func (c *comparison) teardown() {
 	const why = "no member has the Service"
-	serving := false
-	remove := func(kind Kind, name string, m *Meta, before content, empty func(a *Action)) {
-		serves := !before.empty()
-		verb := Delete
-		if m.Deleting {
+	e := c.now.Endpoints
+	last := e != nil && e.Owned && len(e.Subsets) > 0
+	serving := last && !e.Deleting
+	for i := range c.now.Slices {
+		s := &c.now.Slices[i]
+		if !s.Owned {
+			continue
+		}
+		empties := s.Deleting || last
+		if last = last && s.Deleting; s.Deleting {
 			c.wait(WaitObjectDeleting)
-			verb = Update
 		}
-		serving = serving || serves && !m.Deleting
-		if m.Deleting && !serves {
-			return
+		serving = serving || len(s.Endpoints) > 0 && !s.Deleting
+		if empties && len(s.Endpoints) == 0 {
+			continue
 		}
-		if a := c.action(verb, kind, name, why, m); a != nil {
-			if m.Deleting {
-				empty(a)
+		if a := c.action(Delete, KindEndpointSlice, s.Name, why, &s.Meta); a != nil {
+			if a.fillReducedSlice(s, nil); !empties {
+				a.erase()
 			}
-			a.Delta = before.to(content{})
-			a.rank(serves)
 			c.add(a)
 		}
 	}
-	for i := range c.now.Slices {
-		if s := &c.now.Slices[i]; s.Owned {
-			remove(KindEndpointSlice, s.Name, &s.Meta, inSlice(&s.Slice), func(a *Action) { a.fillReducedSlice(s, nil) })
+	if e != nil && e.Owned {
+		if e.Deleting {
+			c.wait(WaitObjectDeleting)
+		}
+		if a := c.action(Delete, KindEndpoints, c.now.Key.Name, why, &e.Meta); a != nil && (!e.Deleting || len(e.Subsets) > 0) {
+			if a.fillReducedEndpoints(e, nil); !e.Deleting {
+				a.erase()
+			}
+			c.add(a)
 		}
 	}
-	if e := c.now.Endpoints; e != nil && e.Owned {
-		remove(KindEndpoints, c.now.Key.Name, &e.Meta, content{subsets: e.Subsets}, func(a *Action) { a.fillReducedEndpoints(e, nil) })
-	}
-	switch s := c.now.Service; {
+	c.teardownService(serving, why)
+}
+
+// erase makes a deletion of an action that leaves nothing of its object.
+func (a *Action) erase() {
+	a.Verb, a.reduced, a.Labels, a.Annotations, a.Slice, a.Endpoints = Delete, false, nil, nil, nil, nil
+	a.rank(!a.Delta.Empty())
+}
+
+func (c *comparison) teardownService(serving bool, why string) {
+	s := c.now.Service
+	switch {
 	case s == nil || !s.Owned:
 	case s.Deleting:
 		c.wait(WaitObjectDeleting)

@@ -38,8 +38,8 @@ type classes struct {
 	// acknowledged says, by kind, whether one of the best class stands ready: until then those that
 	// stand ready of lower ones go on.
 	acknowledged map[syncer.Kinds]bool
-	// inEndpoints are the addresses that stand ready in Endpoints.
-	inEndpoints map[netip.Addr]bool
+	// inEndpoints is what stands ready in Endpoints.
+	inEndpoints serving
 }
 
 func classesOf(now *Current, members []*member) *classes {
@@ -64,17 +64,15 @@ func classesOf(now *Current, members []*member) *classes {
 
 // look finds out whether one of the best class stands ready.
 func (c *classes) look(members []*member) {
-	c.inEndpoints = map[netip.Addr]bool{}
+	c.inEndpoints = serving{}
 	if e := c.now.Endpoints; e != nil && e.Owned {
-		for i := range e.Subsets {
-			for _, a := range e.Subsets[i].Ready {
-				c.inEndpoints[a.Addr] = true
-			}
+		for e := range endpointsIn(e.Subsets) {
+			c.inEndpoints.add(e)
 		}
 	}
 	sliced, either := false, false
 	for _, m := range members {
-		var stands map[netip.Addr]bool
+		var stands serving
 		for i := range m.endpoints {
 			e := &m.endpoints[i]
 			if m.classOf(e) != c.best {
@@ -83,21 +81,35 @@ func (c *classes) look(members []*member) {
 			if stands == nil {
 				stands = m.standReady()
 			}
-			sliced = sliced || stands[e.Addr] && e.In(syncer.KindEndpointSlices)
-			either = either || (stands[e.Addr] || c.inEndpoints[e.Addr]) && e.In(syncer.KindEndpoints)
+			inSlices := stands.has(e)
+			sliced = sliced || inSlices && e.In(syncer.KindEndpointSlices)
+			either = either || (inSlices || c.inEndpoints.has(e)) && e.In(syncer.KindEndpoints)
 		}
 	}
 	c.acknowledged = map[syncer.Kinds]bool{syncer.KindEndpointSlices: sliced, syncer.KindEndpoints: either}
 }
 
-// standReady are the addresses that stand ready in the member's slices.
-func (m *member) standReady() map[netip.Addr]bool {
-	stands := map[netip.Addr]bool{}
+// serving is what stands ready, by address.
+type serving map[netip.Addr][]syncer.Endpoint
+
+func (s serving) add(e syncer.Endpoint) {
+	if e.Ready {
+		s[e.Addr] = append(s[e.Addr], e)
+	}
+}
+
+// has reports whether an endpoint, or the one in whose place it comes, stands ready.
+func (s serving) has(e *syncer.Endpoint) bool {
+	return slices.ContainsFunc(s[e.Addr], func(o syncer.Endpoint) bool { return follows(e, e.Ports, &o, o.Ports) })
+}
+
+// standReady is what stands ready in the member's slices.
+func (m *member) standReady() serving {
+	stands := serving{}
 	for _, s := range m.slices {
-		for i := range s.Endpoints {
-			if e := &s.Endpoints[i]; e.Ready {
-				stands[e.Addr] = true
-			}
+		for _, e := range s.Endpoints {
+			e.Ports = s.Ports
+			stands.add(e)
 		}
 	}
 	return stands
@@ -125,7 +137,7 @@ func (c *classes) published(m *member, kind syncer.Kinds) []syncer.Endpoint {
 		if named {
 			e.Grade = syncer.Reserve
 		}
-		if of != c.best && (c.acknowledged[kind] || !stands[e.Addr]) {
+		if of != c.best && (c.acknowledged[kind] || !stands.has(e)) {
 			e.Ready, e.Serving = false, false
 		}
 	}

@@ -81,14 +81,6 @@ func contentOf(c *Current) content {
 	return out
 }
 
-func (c content) empty() bool {
-	for _, s := range c.slices {
-		if len(s.Endpoints) > 0 {
-			return false
-		}
-	}
-	return len(c.subsets) == 0
-}
 
 // to lists what is different in another content for traffic, over both kinds together: an
 // address that leaves one object and stays in another has not left.

@@ -195,7 +195,7 @@ func (d *Desired) reduceSubsets(standing []syncer.Subset) (left []syncer.Subset,
 		if a.Addr.IsValid() && !suspect {
 			return true, ready, s.Ports
 		}
-		e := syncer.Endpoint{Addr: a.Addr, Ports: s.Ports, Target: a.Target}
+		e := syncer.Endpoint{Addr: a.Addr, Ports: all, Target: a.Target}
 		c := d.claim(&e, "", kind)
 		ports, stays := s.Ports, c.said && a.Addr.IsValid()
 		if len(c.ports) > 0 && within(c.ports, all) {

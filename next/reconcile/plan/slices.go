@@ -57,7 +57,7 @@ func within(some, all []syncer.Port) bool {
 
 // fillSlice makes an action write a slice; s is nil for a new one.
 func (c *comparison) fillSlice(a *Action, s *Slice, w *sliceWish, content syncer.Slice) {
-	id := c.identityOf(w.member)
+	id := c.sliceMark(w.member)
 	a.Member, a.Owner, a.Slice = w.member, c.now.Service.UID, &content
 	none := syncer.Slice{}
 	if s == nil {
@@ -72,8 +72,8 @@ func (c *comparison) fillSlice(a *Action, s *Slice, w *sliceWish, content syncer
 	}
 }
 
-func (c *comparison) identityOf(member string) identity {
-	return identity{KindEndpointSlice, c.want.Key, c.want.settings.Instance, member}
+func (c *comparison) sliceMark(member string) mark {
+	return mark{KindEndpointSlice, c.want.Key, c.want.settings.Instance, member}
 }
 
 // slice compares one that stands; w is nil where it is not wanted. An endpoint that is to be in
@@ -87,7 +87,7 @@ func (c *comparison) slice(s *Slice, w *sliceWish) {
 		return
 	case s.Malformed:
 		why = "has what Tributary does not write"
-	case !c.identityOf(w.member).stands(&s.Meta, w.traits):
+	case !c.sliceMark(w.member).stands(&s.Meta, w.traits):
 		why = "labels or annotations differ"
 	case c.whole && s.Owner != c.now.Service.UID:
 		why = "belongs to another Service"

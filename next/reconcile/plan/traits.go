@@ -111,8 +111,8 @@ func copiedAnnotations(source map[string]string, chosen func(key string) bool) m
 	return out
 }
 
-// identity is what an object must carry for what it is: it is compared by value.
-type identity struct {
+// mark is what an object must carry for what it is: it is compared by value.
+type mark struct {
 	kind     Kind
 	replica  syncer.Key
 	instance string
@@ -120,7 +120,7 @@ type identity struct {
 }
 
 // labels are the labels that the object must carry.
-func (o identity) labels() iter.Seq2[string, string] {
+func (o mark) labels() iter.Seq2[string, string] {
 	return func(yield func(key, value string) bool) {
 		if !yield(syncer.LabelManagedBy, syncer.ManagedBy) || !yield(syncer.LabelInstance, o.instance) {
 			return
@@ -136,7 +136,7 @@ func (o identity) labels() iter.Seq2[string, string] {
 }
 
 // stands reports whether a standing object carries what it must and what was wanted.
-func (o identity) stands(m *Meta, t traits) bool {
+func (o mark) stands(m *Meta, t traits) bool {
 	for key, value := range o.labels() {
 		if stands, found := m.Labels.Lookup(key); !found || stands != value {
 			return false
@@ -147,7 +147,7 @@ func (o identity) stands(m *Meta, t traits) bool {
 
 // dress gives an action the labels and annotations of its object; standing is nil for one
 // that is made. What others have annotated stays, and so do labels where the source is unknown.
-func (o identity) dress(a *Action, standing *Meta, t traits, trigger time.Time) {
+func (o mark) dress(a *Action, standing *Meta, t traits, trigger time.Time) {
 	a.Labels, a.Annotations = t.labels, map[string]string{}
 	if standing != nil {
 		a.UID, a.ResourceVersion, a.Rest = standing.UID, standing.ResourceVersion, standing.Rest
