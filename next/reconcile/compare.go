@@ -21,7 +21,7 @@ type Comparison struct {
 	Now     plan.Current
 	// Want is what is to stand; nil: nothing.
 	Want *plan.Desired
-	// Actions may be sent now; Waiting says what else there is.
+	// Actions are to be sent; Waiting says what else there is.
 	Actions []plan.Action
 	Waiting plan.Waiting
 	// Excluded is true in a namespace that may not be written to: all stands as it is, and
@@ -29,9 +29,15 @@ type Comparison struct {
 	Excluded bool
 }
 
-// Plan compares a replica, whatever is under way, and writes nothing.
+// Plan compares a replica as if nothing were under way and foresees, up to the end, what would
+// be written. Nothing is.
 func (r *Reconciler) Plan(replica syncer.Key) Comparison {
-	return r.decide(replica, func(plan.Object) bool { return false })
+	c := r.decide(replica, func(plan.Object) bool { return false })
+	if !c.Excluded {
+		p := plan.Foresee(replica, c.Now, func(plan.Current) []plan.Share { return r.opts.Source.Shares(replica) }, r.settings().Settings)
+		c.Actions, c.Waiting = p.Actions, p.Waiting
+	}
+	return c
 }
 
 // PlanAll is Plan for every replica that a member has or that stands, sorted.
@@ -43,12 +49,17 @@ func (r *Reconciler) PlanAll() []Comparison {
 	return all
 }
 
-func (r *Reconciler) decide(key syncer.Key, busy func(plan.Object) bool) Comparison {
-	settings := r.opts.Source.Settings()
-	s := settings.Settings
+// settings are those that count now.
+func (r *Reconciler) settings() *Settings {
+	s := *r.opts.Source.Settings()
 	s.DropOrphans = s.DropOrphans && r.opts.Source.AllListed()
-	c := Comparison{Replica: key, Now: r.cache.Current(key), Excluded: !settings.MayWrite(key.Namespace)}
-	c.Want = plan.Merge(key, c.Now, r.opts.Source.Shares(key), s)
+	return &s
+}
+
+func (r *Reconciler) decide(key syncer.Key, busy func(plan.Object) bool) Comparison {
+	s := r.settings()
+	c := Comparison{Replica: key, Now: r.cache.Current(key), Excluded: !s.MayWrite(key.Namespace)}
+	c.Want = plan.Merge(key, c.Now, r.opts.Source.Shares(key), s.Settings)
 	if !c.Excluded {
 		c.Actions, c.Waiting = plan.Actions(c.Now, c.Want, busy)
 	}

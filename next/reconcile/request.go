@@ -37,7 +37,7 @@ func (r *Reconciler) request(ctx, writing context.Context) {
 		r.records.granted(g.Work)
 		outcome := r.send(bounded, g)
 		release()
-		if ended, last := r.records.answered(g, outcome); last {
+		if ended, ends := r.records.answered(g, outcome); ends {
 			r.opts.Metrics.Change(ended)
 		}
 		if g.Action.Kind == plan.KindNamespace {
@@ -77,7 +77,7 @@ func (r *Reconciler) write(ctx context.Context, g *lanes.Grant, a plan.Action) e
 		r.cache.Take(object)
 	}
 	if err == nil || ctx.Err() == nil { // else it is sent again
-		r.records.wrote(g.Work, &a, err)
+		r.records.wrote(g.Work, a, err)
 	}
 	return err
 }
