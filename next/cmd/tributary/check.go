@@ -20,6 +20,7 @@ import (
 	"tributary.dev/tributary/next/clusters/kube"
 	"tributary.dev/tributary/next/clusters/kubeconfig"
 	"tributary.dev/tributary/next/cmd/tributary/internal/app"
+	"tributary.dev/tributary/next/metrics/page"
 	"tributary.dev/tributary/next/reconcile/sinks"
 )
 
@@ -169,9 +170,9 @@ func (k *checker) one(ctx context.Context, c *checked, access config.Access, mor
 	switch left := time.Until(c.Expires); {
 	case c.Expires.IsZero():
 	case left <= 0:
-		c.problem(resultFailed, fmt.Errorf("the credential of the kubeconfig ended %s ago; put a new one in its place (of a member: tributary link)", span(-left)))
+		c.problem(resultFailed, fmt.Errorf("the credential of the kubeconfig ended %s ago; put a new one in its place (of a member: tributary link)", page.Coarse(-left)))
 	case left < expiresSoon:
-		c.note("the credential ends in %s", span(left))
+		c.note("the credential ends in %s", page.Coarse(left))
 	}
 	if k.offline {
 		return
@@ -198,9 +199,9 @@ func (k *checker) one(ctx context.Context, c *checked, access config.Access, mor
 	}
 	switch ahead := session.ClockOffset(); {
 	case ahead > skewAllowed:
-		c.note("its clock is %s ahead of the one here", span(ahead))
+		c.note("its clock is %s ahead of the one here", page.Coarse(ahead))
 	case ahead < -skewAllowed:
-		c.note("its clock is %s behind the one here", span(-ahead))
+		c.note("its clock is %s behind the one here", page.Coarse(-ahead))
 	}
 	more(ctx, session)
 }

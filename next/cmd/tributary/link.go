@@ -69,9 +69,6 @@ func newLinkCommand() *cobra.Command {
 			return err
 		}
 		if f.dryRun {
-			if err := f.known(); err != nil {
-				return err
-			}
 			return printManifests(cmd.OutOrStdout(), output.value, o)
 		}
 		if err := f.connect(&o); err != nil {
@@ -92,7 +89,7 @@ func newLinkCommand() *cobra.Command {
 		if o.Keep.Ingress != nil && o.Server.Loopback() {
 			fmt.Fprintf(out, "Note: %s is an address of this machine alone; give --server if Tributary runs elsewhere.\n", o.Server.URL)
 		}
-		fmt.Fprintf(out, "To undo: %s\n", f.undo(o.Name))
+		fmt.Fprintf(out, "To undo: tributary unlink %s, with the same flags.\n", o.Name)
 		return nil
 	}
 	return cmd
@@ -178,19 +175,6 @@ func (f *linkFlags) connect(o *link.Options) error {
 	return failed(err)
 }
 
-// known reports a context that is named and is not there, although nothing is reached by it.
-func (f *linkFlags) known() error {
-	for _, name := range []string{f.context, f.ingressContext} {
-		if name == "" {
-			continue
-		}
-		if _, _, err := f.reach(name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // reach reads a context of the user's kubeconfig.
 func (f *linkFlags) reach(name string) (*rest.Config, *api.Cluster, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
@@ -215,20 +199,6 @@ func (f *linkFlags) reach(name string) (*rest.Config, *api.Cluster, error) {
 		cluster.CertificateAuthority = filepath.Join(filepath.Dir(cluster.LocationOfOrigin), path)
 	}
 	return config, cluster, nil
-}
-
-// undo is the command that takes a link back.
-func (f *linkFlags) undo(name string) string {
-	text := "tributary unlink " + name
-	for _, flag := range []struct{ name, value, unless string }{
-		{"kubeconfig", f.kubeconfig, ""}, {"context", f.context, ""}, {"server", f.server, ""}, {"namespace", f.namespace, "tributary-system"}, {"account", f.account, "tributary-member"},
-		{"namespaces", strings.Join(f.namespaces, ","), ""}, {"file", f.file, ""}, {"ingress-context", f.ingressContext, ""}, {"ingress-namespace", f.ingressNamespace, "tributary-system"},
-	} {
-		if flag.value != flag.unless {
-			text += " --" + flag.name + " " + quoted(flag.value)
-		}
-	}
-	return text
 }
 
 // printManifests prints what a member would get: YAML unless JSON is asked for.
@@ -276,14 +246,4 @@ func printSteps(w io.Writer, format, kind, name string, result link.Result) erro
 		fmt.Fprintf(w, "%-9s  %s\n", step.Did, step.What)
 	}
 	return nil
-}
-
-// quoted is a text as a shell takes it.
-func quoted(text string) string {
-	if text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:,=@%+", r))
-	}) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

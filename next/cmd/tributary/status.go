@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tributary.dev/tributary/next/metrics"
+	"tributary.dev/tributary/next/metrics/page"
 )
 
 // statusPause is the time between two looks of status --watch and --wait.
@@ -121,15 +122,15 @@ func (p *statusPrinter) summary() {
 		}
 		p.printf("%-5s  %s\n       to do: %s\n", mark, f.Text, f.Do)
 	}
-	p.printf("\nInstance  %s, %s, up for %s\n", s.Instance, cmp.Or(s.Version, "version unknown"), span(s.Time.Sub(s.Started)))
+	p.printf("\nInstance  %s, %s, up for %s\n", s.Instance, cmp.Or(s.Version, "version unknown"), page.Coarse(s.Time.Sub(s.Started)))
 	switch l := s.Leader; {
 	case l.State == "":
 	case l.Writes():
-		p.printf("Leader    this process (%s), %s for %s\n", l.Identity, l.State, span(s.Time.Sub(l.Since)))
+		p.printf("Leader    this process (%s), %s for %s\n", l.Identity, l.State, page.Coarse(s.Time.Sub(l.Since)))
 	default:
 		p.printf("Leader    %s; this process (%s) stands by\n", cmp.Or(l.Holder, "nobody"), l.Identity)
 	}
-	p.printf("Ingress   %s, %s, %d replicas, last contact %s\n", s.Ingress.State, cmp.Or(s.Ingress.Version, "version unknown"), s.Ingress.Replicas, ago(s.Ingress.LastContact, s.Time))
+	p.printf("Ingress   %s, %s, %d replicas, last contact %s\n", s.Ingress.State, cmp.Or(s.Ingress.Version, "version unknown"), s.Ingress.Replicas, page.Ago(s.Ingress.LastContact, s.Time))
 }
 
 func (p *statusPrinter) clusters() {
@@ -143,7 +144,7 @@ func (p *statusPrinter) clusters() {
 		e := &c.Endpoints
 		all = append(all, []string{
 			c.Name, strings.Join(state, ", "), dash(c.Version), strconv.Itoa(c.Services), strconv.Itoa(e.Ready), strconv.Itoa(e.Reserve), strconv.Itoa(e.NotReady),
-			strconv.Itoa(c.Missing), seconds(c.LagSeconds), ago(c.LastContact, p.s.Time), stamp(c.CredentialExpires),
+			strconv.Itoa(c.Missing), seconds(c.LagSeconds), page.Ago(c.LastContact, p.s.Time), stamp(c.CredentialExpires),
 		})
 		if n := c.Native; n != nil {
 			native = append(native, []string{c.Name, seconds(n.BehindSeconds), strconv.Itoa(n.DifferingCount)})
@@ -167,7 +168,7 @@ func (p *statusPrinter) sinks() {
 		k := &p.s.Sinks[i]
 		all = append(all, []string{
 			k.Name, k.State, strconv.Itoa(k.Services), strconv.Itoa(k.Pending), strconv.Itoa(k.Refused), seconds(k.LagSeconds),
-			strconv.FormatUint(k.Requests, 10), strconv.FormatUint(k.Failures, 10), ago(k.LastAcknowledged, p.s.Time), dash(k.LastError),
+			strconv.FormatUint(k.Requests, 10), strconv.FormatUint(k.Failures, 10), page.Ago(k.LastAcknowledged, p.s.Time), dash(k.LastError),
 		})
 	}
 	p.section("Sinks", 0, []string{"NAME", "STATE", "SERVICES", "PENDING", "REFUSED", "LAG", "REQUESTS", "FAILURES", "LAST ACKNOWLEDGED", "LAST ERROR"}, all)
@@ -176,10 +177,10 @@ func (p *statusPrinter) sinks() {
 func (p *statusPrinter) troubles() {
 	var conflicts, rejected [][]string
 	for _, c := range p.s.Conflicts {
-		conflicts = append(conflicts, []string{c.Namespace + "/" + c.Service, c.Reason, dash(c.Cluster), ago(c.Since, p.s.Time), c.Message})
+		conflicts = append(conflicts, []string{c.Namespace + "/" + c.Service, c.Reason, dash(c.Cluster), page.Ago(c.Since, p.s.Time), c.Message})
 	}
 	for _, r := range p.s.Rejected {
-		rejected = append(rejected, []string{r.Cluster, r.Namespace + "/" + r.Service, r.Address, r.Reason, ago(r.Since, p.s.Time)})
+		rejected = append(rejected, []string{r.Cluster, r.Namespace + "/" + r.Service, r.Address, r.Reason, page.Ago(r.Since, p.s.Time)})
 	}
 	p.section("Conflicts", p.s.ConflictCount, []string{"SERVICE", "REASON", "CLUSTER", "SINCE", "MESSAGE"}, conflicts)
 	p.section("Rejected addresses", p.s.RejectedCount, []string{"CLUSTER", "SERVICE", "ADDRESS", "REASON", "SINCE"}, rejected)
@@ -189,8 +190,8 @@ func (p *statusPrinter) slowest() {
 	var all [][]string
 	for _, rec := range p.s.Slowest {
 		all = append(all, []string{
-			stamp(rec.Time), dash(rec.Cluster), rec.Namespace + "/" + rec.Service, millis(rec.Stages.Total),
-			millis(rec.Stages.Queue), millis(rec.Stages.Compute), millis(rec.Stages.Write()), causeText(rec),
+			stamp(rec.Time), dash(rec.Cluster), rec.Namespace + "/" + rec.Service, page.Short(rec.Stages.Total),
+			page.Short(rec.Stages.Queue), page.Short(rec.Stages.Compute), page.Short(rec.Stages.Write()), causeText(rec),
 		})
 	}
 	p.section("Slowest recent changes", 0, []string{"TIME", "CLUSTER", "SERVICE", "TOTAL", "QUEUE", "COMPUTE", "WRITE", "CAUSE"}, all)

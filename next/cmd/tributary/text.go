@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+
+	"tributary.dev/tributary/next/metrics/page"
 )
 
 // printer prints for people and remembers the first error.
@@ -79,46 +81,8 @@ func stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// millis renders a duration in milliseconds.
-func millis(d time.Duration) string {
-	switch ms := float64(d) / float64(time.Millisecond); {
-	case ms < 10:
-		return fmt.Sprintf("%.2f ms", ms)
-	case ms < 1000:
-		return fmt.Sprintf("%.1f ms", ms)
-	default:
-		return fmt.Sprintf("%.2f s", ms/1000)
-	}
-}
-
-// span renders a duration coarsely, as kubectl renders ages.
-func span(d time.Duration) string {
-	switch {
-	case d <= 0:
-		return "0s"
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm%ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
-	default:
-		return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
-	}
-}
-
-// seconds is span for a number of seconds.
-func seconds(s float64) string { return span(time.Duration(s * float64(time.Second))) }
-
-// ago renders how long before now t was.
-func ago(t, now time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	return span(now.Sub(t)) + " ago"
-}
+// seconds renders a number of seconds.
+func seconds(s float64) string { return page.Short(time.Duration(s * float64(time.Second))) }
 
 func dash(s string) string {
 	if s == "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"tributary.dev/tributary/next/metrics/page"
 	"tributary.dev/tributary/next/metrics/record"
 )
 
@@ -190,7 +191,7 @@ func changeRow(rec *record.Change) []string {
 	s := rec.Stages
 	return []string{
 		stamp(rec.Cause.Arrival), stamp(rec.Time), dash(rec.Cluster), rec.Namespace + "/" + rec.Service, string(rec.Result),
-		millis(s.Total), millis(s.Queue), millis(s.Compute), millis(s.Write()), causeText(rec), deltaText(rec),
+		page.Short(s.Total), page.Short(s.Queue), page.Short(s.Compute), page.Short(s.Write()), causeText(rec), deltaText(rec),
 	}
 }
 

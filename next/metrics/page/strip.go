@@ -110,7 +110,7 @@ func newStrip(cluster string, newest []*record.Change) stripView {
 	}
 	slices.Sort(totals)
 	p50, p99, most := quantile(totals, 0.5), quantile(totals, 0.99), totals[len(totals)-1]
-	v.P50, v.P99, v.Max = short(p50), short(p99), short(most)
+	v.P50, v.P99, v.Max = Short(p50), Short(p99), Short(most)
 	v.P50Y, v.P99Y = coordinate(stripY(p50)), coordinate(stripY(p99))
 	v.Removals, v.Others = string(removals), string(others)
 	v.Label = fmt.Sprintf("%s: the last %d changes took %s (p50), %s (p99), at most %s", v.Cluster, v.Count, v.P50, v.P99, v.Max)

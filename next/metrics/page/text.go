@@ -42,8 +42,8 @@ func legible(s string, most int) string {
 	}, s)
 }
 
-// short renders a duration with two or three digits.
-func short(d time.Duration) string {
+// Short renders a duration with two or three digits.
+func Short(d time.Duration) string {
 	ms := float64(d) / float64(time.Millisecond)
 	switch {
 	case ms <= 0:
@@ -57,12 +57,12 @@ func short(d time.Duration) string {
 	case ms < 10_000:
 		return fmt.Sprintf("%.1f s", ms/1_000)
 	default:
-		return coarse(d)
+		return Coarse(d)
 	}
 }
 
-// coarse renders an age.
-func coarse(d time.Duration) string {
+// Coarse renders an age.
+func Coarse(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:
 		return fmt.Sprintf("%d s", int(max(0, d).Seconds()))
@@ -75,12 +75,12 @@ func coarse(d time.Duration) string {
 	}
 }
 
-// ago renders a point in time relative to now; "never" for the zero time.
-func ago(at, now time.Time) string {
+// Ago renders a point in time relative to now; "never" for the zero time.
+func Ago(at, now time.Time) string {
 	if at.IsZero() {
 		return "never"
 	}
-	return coarse(now.Sub(at)) + " ago"
+	return Coarse(now.Sub(at)) + " ago"
 }
 
 // count renders a number with thin groups, which a wall of digits needs.

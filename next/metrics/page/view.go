@@ -66,9 +66,9 @@ func newView(s *metrics.Status, records []*record.Change, form pageFilter, filte
 // texts are the functions of the template. Whatever a cluster chose passes one of those
 // that make it fit to be read.
 var texts = template.FuncMap{
-	"visible": visible, "message": message, "dash": dash, "ago": ago, "short": short, "effects": effects, "stages": stagesText,
+	"visible": visible, "message": message, "dash": dash, "ago": Ago, "short": Short, "effects": effects, "stages": stagesText,
 	"count":   func(n any) string { return grouped(fmt.Sprint(n)) },
-	"lag":     func(s float64) string { return short(seconds(s)) },
+	"lag":     func(s float64) string { return Short(seconds(s)) },
 	"late":    lagClass,
 	"word":    func(s string) string { return strings.ReplaceAll(visible(s), "_", " ") },
 	"service": func(namespace, name string) string { return visible(namespace + "/" + name) },
@@ -110,7 +110,7 @@ func effects(rec *record.Change) (all []effect) {
 
 // stagesText tells where the time went, in milliseconds.
 func stagesText(s record.Stages) string {
-	bare := func(d time.Duration) string { return strings.TrimSuffix(short(d), " ms") }
+	bare := func(d time.Duration) string { return strings.TrimSuffix(Short(d), " ms") }
 	return "queue " + bare(s.Queue) + " · compute " + bare(s.Compute) + " · write " + bare(s.Write())
 }
 
@@ -135,13 +135,13 @@ func tallies(s *metrics.Status) []tally {
 	}
 	queue := tally{Name: "Queue", Value: count(waiting)}
 	if waiting > 0 {
-		queue.Detail = "oldest " + short(seconds(oldest))
+		queue.Detail = "oldest " + Short(seconds(oldest))
 	}
 	return []tally{
 		{Class: warnIf(len(s.Clusters) - live), Name: "Clusters live", Value: count(live) + " of " + count(len(s.Clusters))},
 		{Name: "Replicas", Value: count(s.Ingress.Replicas)},
 		{Name: "Endpoints ready", Value: count(of.Ready), Detail: count(of.Reserve) + " in reserve, " + count(of.NotReady) + " not ready"},
-		{Class: lagClass(lag), Name: "Largest lag", Value: short(seconds(lag))}, queue,
+		{Class: lagClass(lag), Name: "Largest lag", Value: Short(seconds(lag))}, queue,
 		{Class: warnIf(s.ConflictCount), Name: "Conflicts", Value: count(s.ConflictCount)},
 		{Class: warnIf(s.RejectedCount), Name: "Rejected", Value: count(s.RejectedCount)},
 	}
@@ -153,10 +153,10 @@ func footer(s *metrics.Status) string {
 		text += "; this process is " + visible(s.Leader.State)
 	}
 	if !s.Started.IsZero() {
-		text += ", running for " + coarse(s.Time.Sub(s.Started))
+		text += ", running for " + Coarse(s.Time.Sub(s.Started))
 	}
 	if s.Config.File != "" {
-		text += ". Configuration " + message(s.Config.File) + ", taken " + ago(s.Config.LoadedAt, s.Time)
+		text += ". Configuration " + message(s.Config.File) + ", taken " + Ago(s.Config.LoadedAt, s.Time)
 	}
 	return text + "."
 }

@@ -55,6 +55,8 @@ const (
 	EventRepaired = "repaired"
 	// EventStarted: the replica is compared because this process began to write.
 	EventStarted = "started"
+	// EventAnswered: the ingress cluster answered a write, and what was left is compared again.
+	EventAnswered = "answered"
 )
 
 // Earlier returns the cause that a change names if it gathers both: a live one

@@ -89,14 +89,14 @@ func (s Stages) Write() time.Duration { return max(0, s.Total-s.Queue-s.Compute)
 
 // Begin starts the record of a comparison that began at the given time. cause is the
 // earliest of those that it gathers, causes their number; the zero Cause means that
-// nothing caused it but a look at the replica.
+// nothing did but the answer to an earlier write.
 func Begin(namespace, service string, cause Cause, causes int, taken time.Time) Change {
 	if cause.Arrival.IsZero() {
 		cause.Arrival = taken
 	}
 	cause.Arrival, cause.SourceTime = cause.Arrival.UTC(), cause.SourceTime.UTC()
 	if cause.Kind == "" {
-		cause.Kind, cause.Namespace, cause.Name = "Service", namespace, service
+		cause.Kind, cause.Namespace, cause.Name, cause.Event = "Service", namespace, service, EventAnswered
 	}
 	return Change{
 		Namespace: namespace, Service: service, Cluster: cause.Cluster, Cause: cause, Causes: max(1, causes),

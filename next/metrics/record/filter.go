@@ -5,6 +5,7 @@ package record
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -50,82 +51,57 @@ type ChangesQuery struct {
 // ParseChangesQuery reads the query of /debug/changes: service (NAMESPACE/NAME),
 // ip, cluster, since (a duration back from now, or a time in RFC 3339), result,
 // follow, limit. Errors are of type *ParamError.
-func ParseChangesQuery(values url.Values, now time.Time) (ChangesQuery, error) {
-	var q ChangesQuery
+func ParseChangesQuery(values url.Values, now time.Time) (q ChangesQuery, err error) {
 	for param, given := range values {
-		parse, known := changesParams[param]
-		if !known {
-			return q, &ParamError{param, "unknown; known are cluster, follow, ip, limit, result, service, since"}
-		}
 		if len(given) != 1 {
 			return q, &ParamError{param, "given more than once"}
 		}
-		if problem := parse(&q, given[0], now); problem != "" {
-			return q, &ParamError{param, problem}
+		if err := q.read(param, given[0], now); err != nil {
+			return q, &ParamError{param, err.Error()}
 		}
 	}
 	return q, nil
 }
 
-// changesParams has, for each parameter, the function that reads it and
-// returns what is wrong, or "".
-var changesParams = map[string]func(q *ChangesQuery, value string, now time.Time) string{
-	"service": func(q *ChangesQuery, value string, _ time.Time) string {
-		namespace, name, found := strings.Cut(value, "/")
-		if !found || namespace == "" || name == "" || strings.Contains(name, "/") {
-			return fmt.Sprintf("%q is not NAMESPACE/NAME", value)
+// read reads one parameter.
+func (q *ChangesQuery) read(param, value string, now time.Time) (err error) {
+	switch param {
+	case "service":
+		var found bool
+		if q.Namespace, q.Service, found = strings.Cut(value, "/"); !found || q.Namespace == "" || q.Service == "" || strings.Contains(q.Service, "/") {
+			return fmt.Errorf("%q is not NAMESPACE/NAME", value)
 		}
-		q.Namespace, q.Service = namespace, name
-		return ""
-	},
-	"ip": func(q *ChangesQuery, value string, _ time.Time) string {
-		addr, err := netip.ParseAddr(value)
-		if err != nil {
-			return fmt.Sprintf("%q is not an IP address", value)
+	case "ip":
+		if q.IP, err = netip.ParseAddr(value); err != nil {
+			return fmt.Errorf("%q is not an IP address", value)
 		}
-		q.IP = addr.Unmap()
-		return ""
-	},
-	"cluster": func(q *ChangesQuery, value string, _ time.Time) string {
+		q.IP = q.IP.Unmap()
+	case "cluster":
 		q.Cluster = value
-		return ""
-	},
-	"since": func(q *ChangesQuery, value string, now time.Time) string {
-		since, err := ParseSince(value, now)
-		if err != nil {
-			return err.Error()
+	case "since":
+		q.Since, err = parseSince(value, now)
+		return err
+	case "result":
+		if q.Result = Result(value); !slices.Contains(Results(), q.Result) {
+			return fmt.Errorf("%q is not a result; results are %v", value, Results())
 		}
-		q.Since = since
-		return ""
-	},
-	"result": func(q *ChangesQuery, value string, _ time.Time) string {
-		q.Result = Result(value)
-		if !slices.Contains(Results(), q.Result) {
-			return fmt.Sprintf("%q is not a result; results are %v", value, Results())
+	case "follow":
+		if q.Follow, err = strconv.ParseBool(cmp.Or(value, "true")); err != nil { // named is asked for
+			return fmt.Errorf("%q is neither true nor false", value)
 		}
-		return ""
-	},
-	"follow": func(q *ChangesQuery, value string, _ time.Time) string {
-		follow, err := strconv.ParseBool(cmp.Or(value, "true")) // named is asked for
-		if err != nil {
-			return fmt.Sprintf("%q is neither true nor false", value)
+	case "limit":
+		if q.Limit, err = strconv.Atoi(value); err != nil || q.Limit < 1 {
+			return fmt.Errorf("%q is not a number of records, 1 or more", value)
 		}
-		q.Follow = follow
-		return ""
-	},
-	"limit": func(q *ChangesQuery, value string, _ time.Time) string {
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 {
-			return fmt.Sprintf("%q is not a number of records, 1 or more", value)
-		}
-		q.Limit = n
-		return ""
-	},
+	default:
+		return errors.New("unknown; known are cluster, follow, ip, limit, result, service, since")
+	}
+	return nil
 }
 
-// ParseSince reads a point in time: a duration back from now such as 10m, or a
+// parseSince reads a point in time: a duration back from now such as 10m, or a
 // time in RFC 3339.
-func ParseSince(value string, now time.Time) (time.Time, error) {
+func parseSince(value string, now time.Time) (time.Time, error) {
 	if back, err := time.ParseDuration(value); err == nil {
 		if back < 0 {
 			return time.Time{}, fmt.Errorf("%q lies in the future; give a duration back from now, such as 10m", value)
@@ -158,20 +134,11 @@ func (r *Change) touches(ip netip.Addr) bool {
 		return true
 	}
 	for _, list := range [...][]string{r.Added, r.Removed, r.Readied, r.Unreadied} {
-		if hasHost(list, text) {
+		if slices.ContainsFunc(list, func(s string) bool { return HostOf(s) == text }) {
 			return true
 		}
 	}
 	return false
-}
-
-// HasIP reports whether a record's list of "ip:port" names the address.
-func HasIP(list []string, ip netip.Addr) bool {
-	return hasHost(list, ip.String())
-}
-
-func hasHost(list []string, host string) bool {
-	return slices.ContainsFunc(list, func(s string) bool { return HostOf(s) == host })
 }
 
 // HostOf returns the address of "ip:port", "[ip]:port" or "ip". A bare IPv6

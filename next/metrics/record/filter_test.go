@@ -112,22 +112,12 @@ func TestParseChangesQueryNamesTheParameter(t *testing.T) {
 	}
 }
 
-func TestHasIP(t *testing.T) {
-	for _, test := range []struct {
-		entry, ip string
-		want      bool
-	}{
-		{"10.0.0.1:80", "10.0.0.1", true},
-		{"10.0.0.10:80", "10.0.0.1", false},
-		{"10.0.0.1", "10.0.0.1", true},
-		{"[fd00::1]:80", "fd00::1", true},
-		{"fd00::1", "fd00::1", true},
-		{"[fd00::11]:80", "fd00::1", false},
-		{"", "10.0.0.1", false},
-		{"[", "10.0.0.1", false},
+func TestHostOf(t *testing.T) {
+	for entry, want := range map[string]string{
+		"10.0.0.1:80": "10.0.0.1", "10.0.0.1": "10.0.0.1", "[fd00::1]:80": "fd00::1", "fd00::1": "fd00::1", "": "", "[": "",
 	} {
-		if got := HasIP([]string{test.entry}, netip.MustParseAddr(test.ip)); got != test.want {
-			t.Errorf("HasIP(%q, %s) = %v", test.entry, test.ip, got)
+		if got := HostOf(entry); got != want {
+			t.Errorf("HostOf(%q) = %q; want %q", entry, got, want)
 		}
 	}
 }

@@ -57,7 +57,10 @@ func (r *Ring) Add(rec *Change) (seq uint64) {
 	for r.count > 0 && (r.count == r.maxRecords || r.bytes+size > r.maxBytes) {
 		r.lockedEvict()
 	}
-	r.lockedGrow()
+	if r.count == len(r.slots) { // a quiet process should not hold 10,000 empty slots
+		r.slots = append(slices.Concat(r.slots[r.head:], r.slots[:r.head]), make([]*Change, min(r.maxRecords-r.count, max(64, r.count)))...)
+		r.head = 0
+	}
 	r.slots[(r.head+r.count)%len(r.slots)] = rec
 	r.count++
 	r.bytes += size
@@ -77,19 +80,6 @@ func (r *Ring) lockedEvict() {
 	r.slots[r.head] = nil
 	r.head = (r.head + 1) % len(r.slots)
 	r.count--
-}
-
-// lockedGrow makes room for one more record: a quiet process should not hold
-// 10,000 empty slots.
-func (r *Ring) lockedGrow() {
-	if r.count < len(r.slots) {
-		return
-	}
-	grown := make([]*Change, min(r.maxRecords, max(64, 2*len(r.slots))))
-	for i := range r.count {
-		grown[i] = r.slots[(r.head+i)%len(r.slots)]
-	}
-	r.slots, r.head = grown, 0
 }
 
 // After returns the records with a Seq greater than after, oldest first, at

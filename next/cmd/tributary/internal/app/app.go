@@ -173,12 +173,25 @@ func (a *App) follow(ctx context.Context, group *sync.WaitGroup) {
 
 // lead writes until ctx is done: this process leads for as long.
 func (a *App) lead(ctx context.Context) {
+	a.awaitSecrets(ctx)
 	var group sync.WaitGroup
 	a.set.Lead()
 	group.Go(func() { a.reconciler.Lead(ctx) })
 	renewer := &renewer{loaded: a.running, ingress: a.ingress.write.clientset, version: a.Build.Version, logger: a.Logger, failed: map[string]string{}}
 	group.Go(func() { renewer.run(ctx) })
 	group.Wait()
+}
+
+// awaitSecrets waits until the members that are Secrets are known, so that a start does not
+// take them for clusters that left; not for ever, since those of the file need no Secret.
+func (a *App) awaitSecrets(ctx context.Context) {
+	for a.running().SecretsUnread && time.Since(a.started) < readyAfter {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(listedLook / 10):
+		}
+	}
 }
 
 // election are the options of the elector.

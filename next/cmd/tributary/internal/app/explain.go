@@ -4,6 +4,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -179,8 +180,12 @@ func explained(e *clusters.Explained, standing *Standing, rules []string) Explai
 	if e.Excluded != "" {
 		return out
 	}
+	most := syncer.Ready // of all endpoints
+	if e.Share.Reserve != "" {
+		most = syncer.Reserve
+	}
 	for i := range e.Share.Given.Endpoints {
-		switch endpoint := &e.Share.Given.Endpoints[i]; endpoint.Grade {
+		switch min(e.Share.Given.Endpoints[i].Grade, most) {
 		case syncer.Ready:
 			s.Ready++
 		case syncer.Reserve:
@@ -193,7 +198,7 @@ func explained(e *clusters.Explained, standing *Standing, rules []string) Explai
 		p := &e.Pods[i]
 		pod := ExplainedPod{Pod: p.Name, Node: p.NodeName, Grade: "none", Why: p.Why, Stands: "no"}
 		if p.Endpoint {
-			pod.Grade = strings.ReplaceAll(p.Grade.String(), "_", " ")
+			pod.Grade = strings.ReplaceAll(min(p.Grade, most).String(), "_", " ")
 		}
 		if p.Rule >= 0 && p.Rule < len(rules) {
 			pod.Rule = rules[p.Rule]
@@ -201,6 +206,13 @@ func explained(e *clusters.Explained, standing *Standing, rules []string) Explai
 		for _, ip := range p.IPs {
 			pod.IPs = append(pod.IPs, ip.Addr.String())
 			pod.Stands = standing.how(e.Member, ip.Addr, pod.Stands)
+		}
+		switch {
+		case pod.Why != "" || !p.Endpoint || pod.Stands == "ready":
+		case pod.Stands == "no":
+			pod.Why = "not written yet"
+		default:
+			pod.Why = cmp.Or(e.Share.Reserve, "a later place in the failover order") + ": others serve"
 		}
 		s.Pods = append(s.Pods, pod)
 	}
