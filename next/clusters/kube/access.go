@@ -18,15 +18,16 @@ type Access struct {
 	failed time.Time
 	err    error
 
+	closed chan struct{}
+
 	mu              sync.Mutex
-	session, former *Session      // former finishes what was under way
-	changed         chan struct{} // closed by Swap and Close, and replaced
-	closed          bool
+	session, former *Session      // nil: none; former finishes what was under way
+	swap            chan struct{} // closed by Swap, and replaced
 }
 
 // NewAccess returns an access that opens its first session when it is asked for.
 func NewAccess(open func(context.Context) (*Session, error)) *Access {
-	return &Access{open: open, turn: make(chan struct{}, 1), changed: make(chan struct{})}
+	return &Access{open: open, turn: make(chan struct{}, 1), swap: make(chan struct{}), closed: make(chan struct{})}
 }
 
 // Current returns the session in use; nil while there is none.
@@ -48,10 +49,12 @@ func (a *Access) Get(ctx context.Context) (*Session, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if s := a.Current(); s != nil {
+	switch s := a.Current(); {
+	case s != nil:
 		return s, nil
-	}
-	if time.Since(a.failed) < retryBase/2 {
+	case taken(a.closed):
+		return nil, errNoSession
+	case time.Since(a.failed) < retryBase/2:
 		return nil, a.err
 	}
 	s, err := a.open(ctx)
@@ -60,53 +63,46 @@ func (a *Access) Get(ctx context.Context) (*Session, error) {
 		return nil, err
 	}
 	a.mu.Lock()
-	if a.session == nil && !a.closed {
-		a.session, s = s, nil
-	}
-	session := a.session
-	a.mu.Unlock()
-	if s != nil { // it is not needed any more
+	defer a.mu.Unlock()
+	if a.session != nil || taken(a.closed) { // it is not needed any more
 		s.Close()
+		s = a.session
 	}
-	if session == nil {
+	if a.session = s; s == nil {
 		return nil, errNoSession
 	}
-	return session, nil
+	return s, nil
 }
 
 // Swap goes over to another session of the same cluster: running watches resume through it
 // at their revision, other requests of the old one are finished.
-func (a *Access) Swap(s *Session) { a.exchange(s, false) }
-
-// Close ends the session in use and the former one. Nothing is to be asked for any more.
-func (a *Access) Close() {
-	a.exchange(nil, true)
-	a.exchange(nil, true)
-}
-
-func (a *Access) exchange(s *Session, closed bool) {
+func (a *Access) Swap(s *Session) {
 	a.mu.Lock()
-	ends := a.former
-	if a.closed = a.closed || closed; a.closed && s != nil {
-		ends, s = s, nil
-	} else {
-		a.former, a.session = a.session, s
+	defer a.mu.Unlock()
+	if taken(a.closed) {
+		s.Close()
+		return
 	}
-	left := a.former
-	close(a.changed)
-	a.changed = make(chan struct{})
-	a.mu.Unlock()
-	if left != nil {
-		left.leave()
-	}
-	if ends != nil {
-		ends.Close()
-	}
+	a.former.Close()
+	a.former, a.session = a.session, s
+	a.former.leave()
+	close(a.swap)
+	a.swap = make(chan struct{})
 }
 
-// swapped is closed when the session is exchanged next.
+// Close ends the session in use and the former one. It is called once.
+func (a *Access) Close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	close(a.closed)
+	a.session.Close()
+	a.former.Close()
+	a.session = nil
+}
+
+// swapped is closed by the next Swap.
 func (a *Access) swapped() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.changed
+	return a.swap
 }

@@ -29,11 +29,11 @@ func (f *Follower[T]) follow(ctx context.Context, s *Session) error {
 	f.broken = err != nil
 	if time.Since(opened) < healthyAfter {
 		if err == nil { // the server is there, and each stream brings what has happened since
-			f.wait(min(f.retries.Next(), time.Second), nil)
+			f.wait(longer(&f.delay, time.Second), nil)
 		}
 		return f.after(err)
 	}
-	f.retries.Reset()
+	f.delay = 0
 	_ = f.after(err) // the next one may work: it is opened at once
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"tributary.dev/tributary/next/syncer"
@@ -101,6 +102,7 @@ type Follower[T any] struct {
 	relist chan struct{} // a list beside the stream is wanted
 	back   chan struct{} // the probe has found that the store went back
 	hurry  chan struct{} // the probe is to ask now
+	hour   time.Duration // until the first daily list
 
 	// revision is up to where everything has been told; 0: nothing has, or what was told is
 	// forgotten.
@@ -113,8 +115,8 @@ type Follower[T any] struct {
 	listed   bool            // a stream may resume at the revision
 	floor    uint64          // what is not newer has been told by a list
 	ended    time.Time       // of the last list; zero: the next one need not wait
-	lists    Backoff         // between lists that follow each other
-	retries  Backoff         // between attempts that fail
+	pace     time.Duration   // between lists that follow each other
+	delay    time.Duration   // between attempts that fail
 	told     bool            // phase has been told
 	phase    Phase
 	broken   bool       // the last stream did not end in order, or could not be opened
@@ -148,7 +150,7 @@ func newFollower[T any](kind Kind[T], access *Access, sink ear[T], fault func(er
 	return &Follower[T]{
 		kind: kind, access: access, sink: sink, fault: fault,
 		relist: make(chan struct{}, 1), back: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
-		lists: NewBackoff(retryBase, listLimit), retries: NewBackoff(retryBase, retryLimit),
+		hour: rand.N(relistEvery),
 	}
 }
 
@@ -181,7 +183,7 @@ func (f *Follower[T]) run(ctx context.Context) {
 		} else {
 			f.say(Failing, err)
 		}
-		f.wait(max(f.retries.Next(), RetryAfter(err)), swapped)
+		f.wait(max(longer(&f.delay, retryLimit), RetryAfter(err)), swapped)
 	}
 }
 
@@ -207,6 +209,13 @@ func (f *Follower[T]) wait(d time.Duration, swapped <-chan struct{}) {
 	}
 }
 
+// longer doubles a delay up to a limit. Half of what it returns is random, so that the retries
+// of many clusters do not come back in step.
+func longer(delay *time.Duration, limit time.Duration) time.Duration {
+	*delay = min(max(2**delay, retryBase), limit)
+	return *delay/2 + rand.N(*delay/2)
+}
+
 // say tells a phase if it is news. That what fails begins anew with a list is none.
 func (f *Follower[T]) say(phase Phase, err error) {
 	if f.told && err == nil && (phase == f.phase || phase == Listing && f.phase != Following) {
@@ -218,7 +227,7 @@ func (f *Follower[T]) say(phase Phase, err error) {
 
 // daily asks for a list once a day.
 func (f *Follower[T]) daily(ctx context.Context) {
-	for wait := rand.N(relistEvery); pause(ctx, wait); wait = relistEvery {
+	for wait := f.hour; pause(ctx, wait); wait = relistEvery {
 		f.Relist()
 	}
 }
@@ -230,10 +239,10 @@ func (f *Follower[T]) query() query {
 // list reads a complete list while no stream is open, and tells it.
 func (f *Follower[T]) list(ctx context.Context, s *Session) error {
 	f.say(Listing, nil)
-	if time.Since(f.ended) < listQuiet {
-		f.wait(f.lists.Next(), nil)
+	if time.Since(f.ended) >= listQuiet {
+		f.pace = 0
 	} else {
-		f.lists.Reset()
+		f.wait(longer(&f.pace, listLimit), nil)
 	}
 	f.leaveBeside()
 	taken(f.relist) // this list answers it
@@ -321,5 +330,40 @@ func taken(c <-chan struct{}) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+const (
+	// probeEvery is how often a follower asks whether the store went back, and probeTimeout
+	// bounds one question.
+	probeEvery   = 10 * time.Second
+	probeTimeout = 5 * time.Second
+)
+
+// probe asks now and then for the revision of a list. Lists are never older than the store,
+// so one below what the stream had shown when the list was asked for tells that the store
+// was restored from a backup; the stream would stay silent until the revisions have caught
+// up (kubernetes#107457).
+func (f *Follower[T]) probe(ctx context.Context) {
+	for wait := rand.N(probeEvery); ; wait = probeEvery {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.hurry:
+		case <-time.After(wait):
+		}
+		sent := f.revision.Load()
+		s := f.access.Current()
+		if s == nil || sent == 0 {
+			continue
+		}
+		// Without selectors, for which old servers would search their whole store.
+		q := query{resource: f.kind.Resource, namespace: f.kind.Namespace}
+		ask, cancel := context.WithTimeout(ctx, probeTimeout)
+		_, revision, err := s.page(ask, q, metav1.ListOptions{Limit: 1})
+		cancel()
+		if err == nil && revision < sent && f.revision.Load() >= sent {
+			signal(f.back)
+		}
 	}
 }

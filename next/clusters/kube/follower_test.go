@@ -341,7 +341,7 @@ func TestStoreThatWentBack(t *testing.T) {
 			s.pass(time.Minute)
 			restore(0)
 			s.net.Lead(memnet.Open)
-			s.pass(5 * time.Second)
+			s.pass(6 * time.Second)
 			s.set("c", "2") // at the revision that another had
 			s.pass(2 * time.Second)
 			s.wantTold("went back", "listed map[a:1 b:1]", "seen c=2")

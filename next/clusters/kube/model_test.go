@@ -585,6 +585,7 @@ func play(t *testing.T, http2 bool, prepare func(*model), script func(s *scene))
 		s.sink = &recorder{model: s.model, items: map[string]Versioned[item]{}}
 		s.access = NewAccess(s.open)
 		s.follower = NewFollower(Kind[item]{Resource: Pods, Convert: convert}, s.access, Sink[item](s.sink), s.sink.fault)
+		s.follower.hour = relistEvery / 2
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { s.follower.Run(ctx) })
@@ -622,7 +623,7 @@ func (s *scene) told() []string {
 func (s *scene) wantTold(want ...string) {
 	s.t.Helper()
 	if got := s.told(); !slices.Equal(got, want) {
-		s.t.Errorf("told\n  %q\nwant\n  %q", got, want)
+		s.t.Errorf("told\n  %q\nwant\n  %q\nafter %q", got, want, s.requestLog())
 	}
 }
 

@@ -31,17 +31,19 @@ type pool struct {
 	// could not be asked.
 	prove func(ctx context.Context) error
 	heard *heard
+	ended context.Context
+	end   context.CancelFunc
 
-	ctx    context.Context // ends with close
-	cancel context.CancelFunc
-	dials  sync.WaitGroup
+	// turn is held by who makes a connection while each takes many requests; failed is when
+	// that last failed, and err is why.
+	turn   chan struct{}
+	failed time.Time
+	err    error
 
 	mu      sync.Mutex
-	conns   []*conn // replaced, never edited
-	dial    *dial   // the last; nil when it has ended
-	shared  bool    // a connection takes many requests (HTTP/2): one is made at a time
-	changed chan struct{}
-	closed  bool
+	conns   []*conn       // replaced, never edited
+	many    bool          // a connection takes many requests (HTTP/2), as far as is known
+	changed chan struct{} // closed when there may be room, and replaced
 }
 
 // conn is one connection.
@@ -52,15 +54,9 @@ type conn struct {
 	leaving atomic.Bool
 }
 
-// dial is a connection that is being made. err is set before done is closed.
-type dial struct {
-	done chan struct{}
-	err  error
-}
-
-func newPool(transport *http.Transport, heard *heard) *pool {
-	p := &pool{transport: transport, heard: heard, shared: true, changed: make(chan struct{})}
-	p.ctx, p.cancel = context.WithCancel(context.Background())
+func newPool(transport *http.Transport, prove func(context.Context) error, heard *heard) *pool {
+	p := &pool{transport: transport, prove: prove, heard: heard, many: true, turn: make(chan struct{}, 1), changed: make(chan struct{})}
+	p.ended, p.end = context.WithCancel(context.Background())
 	return p
 }
 
@@ -79,6 +75,9 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	for attempt := 0; ; attempt++ {
 		c, err := p.acquire(ctx, req.URL)
+		if p.ended.Err() != nil {
+			err = errNoSession
+		}
 		if err != nil {
 			if req.Body != nil {
 				_ = req.Body.Close()
@@ -106,29 +105,21 @@ func (p *pool) send(c *conn, req *http.Request) (*http.Response, error) {
 
 // acquire returns a connection in which room for one request has been reserved.
 func (p *pool) acquire(ctx context.Context, to *url.URL) (*conn, error) {
-	var mine *dial
-	for {
+	for begun := time.Now(); ; {
 		p.mu.Lock()
-		conns, changed := p.conns, p.changed
+		many, changed := p.many, p.changed
 		p.mu.Unlock()
-		for _, c := range conns {
-			if c.leaving.Load() || c.Reserve() != nil {
-				continue
-			}
-			if !c.leaving.Load() { // who has set it since may not have seen the reservation
-				return c, nil
-			}
-			c.Release()
+		if c := p.reserve(); c != nil {
+			return c, nil
 		}
-		if mine == nil {
-			mine = p.connect(to)
+		if !many {
+			return p.connect(ctx, to)
 		}
 		select {
-		case <-mine.done:
-			if mine.err != nil {
-				return nil, mine.err
-			}
-			mine = nil
+		case p.turn <- struct{}{}:
+			c, err := p.inTurn(ctx, to, begun)
+			<-p.turn
+			return c, err
 		case <-changed:
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -136,40 +127,44 @@ func (p *pool) acquire(ctx context.Context, to *url.URL) (*conn, error) {
 	}
 }
 
-// connect begins to make a connection, or shares one that is being made.
-func (p *pool) connect(to *url.URL) *dial {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.shared && p.dial != nil {
-		return p.dial
+// inTurn makes a connection unless another has just been made, or could not be made while we
+// waited.
+func (p *pool) inTurn(ctx context.Context, to *url.URL, begun time.Time) (*conn, error) {
+	if c := p.reserve(); c != nil {
+		return c, nil
 	}
-	d := &dial{done: make(chan struct{})}
-	if p.closed {
-		d.err = errNoSession
-		close(d.done)
-		return d
+	if p.failed.After(begun) {
+		return nil, p.err
 	}
-	p.dial = d
-	p.dials.Go(func() {
-		defer close(d.done)
-		c, err := p.proved(to)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.dial == d {
-			p.dial = nil
-		}
-		if d.err = err; err == nil {
-			p.shared = c.Available() > 1
-			p.conns = append(slices.Clone(p.conns), c)
-		}
-	})
-	return d
+	c, err := p.connect(ctx, to)
+	if err != nil && ctx.Err() == nil {
+		p.failed, p.err = time.Now(), err
+	}
+	return c, err
 }
 
-// proved makes a connection to the cluster that is meant.
-func (p *pool) proved(to *url.URL) (*conn, error) {
-	ctx, cancel := context.WithTimeout(p.ctx, connectTimeout)
+// reserve takes room in a connection that has some; nil: there is none.
+func (p *pool) reserve() *conn {
+	p.mu.Lock()
+	conns := p.conns
+	p.mu.Unlock()
+	for _, c := range conns {
+		if c.leaving.Load() || c.Reserve() != nil {
+			continue
+		}
+		if !c.leaving.Load() { // who has set it since may not have seen the reservation
+			return c
+		}
+		c.Release()
+	}
+	return nil
+}
+
+// connect makes a connection to the cluster that is meant, with room reserved in it.
+func (p *pool) connect(ctx context.Context, to *url.URL) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
+	defer context.AfterFunc(p.ended, cancel)()
 	port := to.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[to.Scheme]
@@ -179,25 +174,35 @@ func (p *pool) proved(to *url.URL) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{ClientConn: made}
-	if err := p.prove(context.WithValue(ctx, through{}, c)); err != nil {
+	if err = p.prove(context.WithValue(ctx, through{}, c)); err == nil {
+		err = c.Reserve()
+	}
+	if err != nil {
 		_ = c.Close()
 		return nil, err
 	}
 	c.made = time.Now()
+	p.mu.Lock()
+	p.many = c.Available() > 0 // beside the request for which it was made
+	p.conns = append(slices.Clone(p.conns), c)
+	p.mu.Unlock()
 	c.SetStateHook(func(*http.ClientConn) { p.settle() })
+	p.settle()
 	return c, nil
 }
 
-// settle is called when a request has ended or a connection: it closes those that are to
-// leave, forgets those that are closed, and wakes who waits for one.
+// settle is called when a request or a connection has ended, and when there is a new one: it
+// closes those that are to leave, forgets those that are closed, and wakes who waits for one.
 func (p *pool) settle() {
 	p.mu.Lock()
-	ended := func(c *conn) bool { return c.Err() != nil || c.leaving.Load() && c.InFlight() == 0 }
-	var left []*conn
-	if slices.ContainsFunc(p.conns, ended) {
-		all := p.conns
-		p.conns = slices.DeleteFunc(slices.Clone(all), ended)
-		left = slices.DeleteFunc(slices.Clone(all), func(c *conn) bool { return slices.Contains(p.conns, c) })
+	all, left := p.conns, []*conn(nil)
+	p.conns = nil
+	for _, c := range all {
+		if c.Err() != nil || p.ended.Err() != nil || c.leaving.Load() && c.InFlight() == 0 {
+			left = append(left, c)
+		} else {
+			p.conns = append(p.conns, c)
+		}
 	}
 	close(p.changed)
 	p.changed = make(chan struct{})
@@ -220,17 +225,8 @@ func (p *pool) renew(age time.Duration) {
 	p.settle()
 }
 
-// close ends all requests and connections, and returns when nothing runs any more.
+// close ends all requests and connections.
 func (p *pool) close() {
-	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
-	p.cancel()
-	p.dials.Wait()
-	p.mu.Lock()
-	conns := p.conns
-	p.mu.Unlock()
-	for _, c := range conns {
-		_ = c.Close()
-	}
+	p.end()
+	p.settle()
 }

@@ -52,7 +52,7 @@ func (s *Session) Ask(ctx context.Context, r Resource, key syncer.Key) (Answer, 
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	object, err := s.get(ctx, r, key)
-	if apierrors.IsForbidden(err) && ByAuthorizer(err) {
+	if byAuthorizer(err) {
 		object, err = s.getByList(ctx, r, key)
 	}
 	switch {

@@ -84,8 +84,7 @@ func (s *Session) connect(cfg *rest.Config, observe func(http.RoundTripper) http
 	if err != nil {
 		return err
 	}
-	s.pool = newPool(transport, &s.heard)
-	s.pool.prove = s.prove
+	s.pool = newPool(transport, s.prove, &s.heard)
 	client, err := newClient(cfg, tc, s.pool, observe)
 	if err != nil {
 		return err
@@ -118,15 +117,20 @@ func (s *Session) LastContact() time.Time {
 	return time.Time{}
 }
 
-// Close ends all requests and connections, and returns when nothing of them runs any more.
-// It may be called more than once.
+// Close ends all requests and connections. It may be called more than once. A nil *Session is
+// closed.
 func (s *Session) Close() {
-	s.leave()
-	s.pool.close()
+	if s != nil {
+		s.leave()
+		s.pool.close()
+	}
 }
 
 // leave has watches go on elsewhere, and closes connections when nothing is under way.
 func (s *Session) leave() {
+	if s == nil {
+		return
+	}
 	s.retire.Do(func() { close(s.retired) })
 	s.pool.renew(0)
 }
