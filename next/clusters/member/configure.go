@@ -49,4 +49,10 @@ func (s *State) reselect(c *Cause, o *step) {
 }
 
 // relist has the streams of a kind listed again that go on.
-func (s *State) relist(kind Kind, o *step) { o.Relist = append(o.Relist, s.kind(kind).scopes()...) }
+func (s *State) relist(kind Kind, o *step) {
+	for _, scope := range s.kind(kind).scopes() {
+		st := s.kind(kind).stream(scope)
+		st.floor = st.at
+		o.Relist = append(o.Relist, scope)
+	}
+}

@@ -185,8 +185,9 @@ func (k *kind[T]) listed(e *Listed[T], rematch bool, o *step) []*question {
 	}
 	o.Bulk = true
 	floor := e.Revision
-	if st.reread {
-		floor = math.MaxUint64
+	if st.reread || floor < st.floor {
+		k.exhume(st)
+		floor, st.reread = math.MaxUint64, true
 	}
 	from := origin{event: EventListed, arrived: o.now}
 	shown := make(map[syncer.Key]bool, len(e.Items))
@@ -205,8 +206,7 @@ func (k *kind[T]) listed(e *Listed[T], rematch bool, o *step) []*question {
 		}
 	}
 	missing := k.missing(e.Scope, shown, floor)
-	st.listed, st.reread, st.phase, st.resumed, st.err = true, false, Following, time.Time{}, nil
-	st.reach(e.Revision)
+	*st = stream{phase: Following, listed: true, at: max(st.at, e.Revision)}
 	return k.miss(missing, from, o)
 }
 
@@ -240,7 +240,7 @@ func (k *kind[T]) miss(keys []syncer.Key, from origin, o *step) (asked []*questi
 	for _, key := range keys {
 		delete(k.waiting, key)
 		object, _, known := k.table.held(key)
-		if known && !k.table.asked(key, object) {
+		if known && k.asking.of(k.kind, key) == nil && !k.table.asked(key, object) {
 			k.drop(key, object, nil, from, o)
 			continue
 		}
@@ -295,6 +295,7 @@ type anyKind interface {
 	answered(*Answer, *step)
 	forget(covers func(syncer.Key) bool)
 	exhume(*stream)
+	doubt(covers func(syncer.Key) bool)
 	sweep(now time.Time, stands func(syncer.Key) bool)
 }
 
@@ -328,7 +329,7 @@ func (k *kind[T]) follows() bool {
 	return false
 }
 
-// forget takes out what is covered, as if it had never been read.
+// forget takes out what is covered as if it had never been read. What is gone stays so.
 func (k *kind[T]) forget(covers func(syncer.Key) bool) {
 	var keys []syncer.Key
 	for key := range k.table.rows("") {
@@ -340,12 +341,22 @@ func (k *kind[T]) forget(covers func(syncer.Key) bool) {
 		k.table.remove(key)
 	}
 	maps.DeleteFunc(k.waiting, func(key syncer.Key, _ arrival[T]) bool { return covers(key) })
-	maps.DeleteFunc(k.graves, func(_ string, dead grave) bool { return covers(dead.key) })
 }
 
 // exhume forgets what was seen to go in a stream whose store went back.
 func (k *kind[T]) exhume(st *stream) {
 	maps.DeleteFunc(k.graves, func(_ string, dead grave) bool { return dead.stream == st })
+}
+
+// doubt has what is gone asked for if anything shows it: whatever its revision, for those that
+// come now may be of another store.
+func (k *kind[T]) doubt(covers func(syncer.Key) bool) {
+	for uid, dead := range k.graves {
+		if covers(dead.key) {
+			dead.revision, dead.answered = 0, true
+			k.graves[uid] = dead
+		}
+	}
 }
 
 func (k *kind[T]) sweep(now time.Time, stands func(syncer.Key) bool) { k.graves.sweep(now, stands) }

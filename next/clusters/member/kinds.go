@@ -14,7 +14,7 @@ func (s *State) makeKinds() {
 		identity: func(p *syncer.Pod) (syncer.Key, string) { return p.Key, p.UID },
 		held:     s.tables.Pod, revision: s.tables.PodRevision,
 		set: s.tables.SetPod, remove: s.tables.RemovePod, rows: s.tables.Pods,
-		asked:   func(key syncer.Key, _ *syncer.Pod) bool { return s.tables.Endpoint(key) },
+		asked:   func(key syncer.Key, _ *syncer.Pod) bool { return s.tables.Endpoint(key) || s.stands.hasPod(key) },
 		ended:   func(p *syncer.Pod) bool { return p.Terminal },
 		changed: s.podChanged,
 		cause:   podCause,

@@ -29,9 +29,9 @@ func (s *State) Give(replica syncer.Key) Share {
 	case s.stale:
 		share.Reserve = ReserveStale
 	}
-	standing := func(e syncer.Endpoint) (syncer.Endpoint, bool) { return s.keepStanding(replica, &e) }
-	if !s.known(replica, a) && !a.deleted[replica] {
-		share.Listed, share.SourceOpen, share.Keep = false, true, standing
+	if s.standing(replica, a) {
+		share.Listed, share.SourceOpen = s.known(replica, a), true
+		share.Keep = func(e syncer.Endpoint) (syncer.Endpoint, bool) { return s.keepStanding(replica, &e) }
 		return share
 	}
 	given, known := s.tables.Contribution(replica, s.clock())
@@ -42,24 +42,33 @@ func (s *State) Give(replica syncer.Key) Share {
 		s.next[replica] = given.Next
 		s.wakeAt(given.Next.Add(-s.ahead))
 	}
-	_, waits := s.services.waiting[replica]
-	share.SourceOpen = s.asking.of(Services, replica) != nil || waits && !known
-	switch {
-	case share.SourceOpen && !known:
-		share.Keep = standing
-	case !s.asking.empty():
+	share.SourceOpen = s.asking.of(Services, replica) != nil
+	if !s.asking.empty() {
 		share.Keep = func(e syncer.Endpoint) (syncer.Endpoint, bool) { return e, s.open(replica, &e) }
 	}
 	return share
 }
 
+// standing reports whether what stands of the member in a replica is its share: the start is
+// not over, or its Service is asked for and in no table.
+func (s *State) standing(replica syncer.Key, a *area) bool {
+	if !s.known(replica, a) {
+		return !a.deleted[replica]
+	}
+	if _, known := s.tables.ServiceRevision(replica); known {
+		return false
+	}
+	_, waits := s.services.waiting[replica]
+	return waits || s.asking.of(Services, replica) != nil
+}
+
 // open reports whether an endpoint that stands and is not given is asked for.
 func (s *State) open(replica syncer.Key, e *syncer.Endpoint) bool {
-	if s.hand[replica] != nil || !podTarget(e) {
+	if s.hand[replica] != nil {
 		return s.handOpen(replica) && !s.dead(e)
 	}
 	q := s.asking.of(Pods, e.Target.Key)
-	if q == nil || q.UID != e.Target.UID || s.stands.reused(e.Addr, e.Target.Key) {
+	if q == nil || !podTarget(e) || q.UID != e.Target.UID || s.stands.reused(e.Addr, e.Target.Key) {
 		return false
 	}
 	_, known := s.tables.PodRevision(e.Target.Key)
@@ -70,20 +79,17 @@ func (s *State) open(replica syncer.Key, e *syncer.Endpoint) bool {
 // read; ok is false if it is to go.
 func (s *State) keepStanding(replica syncer.Key, e *syncer.Endpoint) (as syncer.Endpoint, ok bool) {
 	svc, _, known := s.tables.Service(replica)
-	if s.dead(e) {
-		return *e, false
-	}
-	if !podTarget(e) || known && svc.Selector == nil {
-		return *e, true
-	}
 	pod, _, read := s.tables.Pod(e.Target.Key)
-	if read {
-		if pod.UID != e.Target.UID || !hasAddress(pod, e) {
-			return *e, false
-		}
+	switch {
+	case !podTarget(e):
+		return *e, true
+	case s.dead(e):
+		return *e, false
+	case read && pod.UID == e.Target.UID && hasAddress(pod, e):
 		return s.says(pod, e), true
-	}
-	if s.stands.reused(e.Addr, e.Target.Key) {
+	case known && svc.Selector == nil: // who writes by hand may name what they like
+		return *e, true
+	case read || s.stands.reused(e.Addr, e.Target.Key):
 		return *e, false
 	}
 	a := s.areaOf(replica.Namespace)

@@ -46,7 +46,8 @@ func (s *stands) reused(addr netip.Addr, pod syncer.Key) bool {
 }
 
 // watch has the addresses of missing pods leave them as soon as a live pod shows one (T2).
-func (s *State) watch(asked []*question, o *step) {
+// shown are addresses that were shown before.
+func (s *State) watch(asked []*question, shown map[netip.Addr]syncer.Key, o *step) {
 	for _, q := range asked {
 		if q.Kind != Pods {
 			continue
@@ -62,6 +63,11 @@ func (s *State) watch(asked []*question, o *step) {
 	}
 	if len(s.stands.addrs) == 0 {
 		return
+	}
+	for addr, by := range shown {
+		if _, watched := s.stands.addrs[addr]; watched {
+			s.stands.shown[addr] = by
+		}
 	}
 	for key := range s.tables.Pods("") {
 		if pod, _, known := s.tables.Pod(key); known && s.asking.of(Pods, key) == nil {

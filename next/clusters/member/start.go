@@ -109,7 +109,7 @@ func (s *State) listedPods(e *Listed[syncer.Pod], o *step) {
 	if a.rules = e.Rules; rematch {
 		s.tables.Configure(s.storeOptions())
 	}
-	s.watch(s.pods.listed(e, rematch, o), o)
+	s.watch(s.pods.listed(e, rematch, o), nil, o)
 	if rematch {
 		s.compareArea(a, &Cause{Kind: "Config", Event: EventConfigured, Arrived: s.now}, o)
 	}
@@ -132,22 +132,13 @@ func (s *State) compareArea(a *area, c *Cause, o *step) {
 // stands and is in no table is asked for, and the start is over.
 func (s *State) stood(all []Standing, o *step) {
 	o.Bulk = true
-	former, c := s.stands, &Cause{Kind: "Cluster", Event: EventListed, Arrived: s.now}
-	s.stands = newStands()
-	s.stands.shown = former.shown
-	var unlisted []Standing
-	var asked []*question
+	c := &Cause{Kind: "Cluster", Event: EventListed, Arrived: s.now}
 	for i := range all {
 		replica := all[i].Replica
 		a, h := s.areaOf(replica.Namespace), s.hand[replica]
-		switch {
-		case a == nil || s.known(replica, a):
-		case (a.stood || s.complete(a)) && (h == nil || h.stood || h.listed()):
-			asked = append(asked, s.ask(&all[i], o)...)
+		if a != nil && !s.known(replica, a) && (a.stood || s.complete(a)) && (h == nil || h.stood || h.listed()) {
+			s.ask(&all[i], o)
 			o.add(replica, syncer.Addition, c)
-		default:
-			s.stands.index(&all[i])
-			unlisted = append(unlisted, all[i])
 		}
 		if s.regraded {
 			o.add(replica, syncer.Addition, c)
@@ -155,13 +146,19 @@ func (s *State) stood(all []Standing, o *step) {
 	}
 	s.regraded = false
 	s.endStarts(c, o)
-	for _, q := range s.asking.open {
-		asked = append(asked, q)
+	former := s.stands.shown
+	s.stands = newStands()
+	all = slices.DeleteFunc(all, func(st Standing) bool {
+		a := s.areaOf(st.Replica.Namespace)
+		return a == nil || !s.standing(st.Replica, a) && !s.handOpen(st.Replica)
+	})
+	for i := range all {
+		s.stands.index(&all[i])
 	}
-	s.watch(asked, o)
-	for i := range unlisted {
-		if s.contradicted(&unlisted[i]) {
-			o.add(unlisted[i].Replica, syncer.Removal, c)
+	s.watch(slices.Collect(maps.Values(s.asking.open)), former, o)
+	for i := range all {
+		if s.contradicted(&all[i]) {
+			o.add(all[i].Replica, syncer.Removal, c)
 		}
 	}
 }
@@ -185,7 +182,7 @@ func (s *State) endStarts(c *Cause, o *step) {
 }
 
 // ask asks for what stands in a replica and is in no table.
-func (s *State) ask(st *Standing, o *step) (asked []*question) {
+func (s *State) ask(st *Standing, o *step) {
 	key := st.Replica
 	svc, _, known := s.tables.Service(key)
 	if !known {
@@ -196,14 +193,10 @@ func (s *State) ask(st *Standing, o *step) (asked []*question) {
 		switch {
 		case known && svc.Selector == nil:
 			s.askHand(key, e, o)
-		case !podTarget(e):
-		default:
-			if q := s.askPod(key, e, o); q != nil {
-				asked = append(asked, q)
-			}
+		case podTarget(e):
+			s.askPod(key, e, o)
 		}
 	}
-	return asked
 }
 
 // podTarget reports whether an endpoint is one of a pod that can be asked for.
@@ -211,28 +204,30 @@ func podTarget(e *syncer.Endpoint) bool { return e.Target.Kind == podKind && e.T
 
 // askPod asks for the pod of an endpoint that stands, if it is in no table. It takes over
 // that a pod was in doubt, which is all that is remembered of a pod (T6).
-func (s *State) askPod(replica syncer.Key, e *syncer.Endpoint, o *step) *question {
+func (s *State) askPod(replica syncer.Key, e *syncer.Endpoint, o *step) {
 	if pod, revision, known := s.tables.Pod(e.Target.Key); known {
 		if pod.UID == e.Target.UID && e.Grade == syncer.Reserve && !pod.WasReady {
 			pod.WasReady = true
 			s.tables.SetPod(store.Versioned[syncer.Pod]{Object: *pod, Revision: revision})
 		}
-		return nil
+		return
 	}
-	if s.dead(e) || e.Grade == syncer.NotReady {
-		return nil
+	if s.dead(e) || e.Grade == syncer.NotReady && s.asking.of(Pods, e.Target.Key) == nil {
+		return
 	}
 	q := s.asking.begin(Question{Kind: Pods, Key: e.Target.Key, UID: e.Target.UID}, o)
 	if q.UID == e.Target.UID {
 		q.replicas = append(q.replicas, replica)
 		q.addrs = append(q.addrs, e.Addr)
 	}
-	return q
 }
 
 // contradicted reports whether anything that was read says otherwise than what stands.
 func (s *State) contradicted(st *Standing) bool {
 	return slices.ContainsFunc(st.Endpoints, func(e syncer.Endpoint) bool {
+		if s.handOpen(st.Replica) {
+			return s.dead(&e)
+		}
 		as, ok := s.keepStanding(st.Replica, &e)
 		return !ok || as.Grade != e.Grade || !as.Equal(&e)
 	})
@@ -286,6 +281,7 @@ func (s *State) restart(a *area, o *step) {
 	s.asking.drop(covers)
 	s.eachKind(func(k anyKind) {
 		k.forget(covers)
+		k.doubt(covers)
 		for _, scope := range k.scopes() {
 			if a.namespace == "" || scope.Namespace == a.namespace {
 				*k.stream(scope) = stream{}
@@ -295,5 +291,6 @@ func (s *State) restart(a *area, o *step) {
 	})
 	maps.DeleteFunc(s.hand, func(key syncer.Key, _ *hand) bool { return covers(key) })
 	*a = area{namespace: a.namespace, rules: s.config.Rules}
-	s.handDue, s.starting = true, true
+	s.stands = newStands()
+	s.handDue, s.starting, o.WantStanding = true, true, true
 }

@@ -24,8 +24,9 @@ type stream struct {
 	listed bool
 	// reread is true from when the store went back until the next list.
 	reread bool
-	// at is the revision that it has reached.
-	at uint64
+	// at is the revision that it has reached; floor is the one it had when a list beside it was
+	// asked for, which that list must reach.
+	at, floor uint64
 	// resumed is when it went on after an interruption without a list; zero after a list.
 	resumed time.Time
 }
@@ -129,7 +130,6 @@ func (s *State) wentBack(scope Scope) {
 	k := s.kind(scope.Kind)
 	if st := k.stream(scope); st != nil {
 		st.reread, st.at = true, 0
-		k.exhume(st)
 		s.asking.postpone(s.now.Add(afterRestore))
 	}
 }
