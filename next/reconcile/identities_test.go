@@ -67,7 +67,7 @@ func TestIdentities(t *testing.T) {
 		}
 		i.Found("a", "uid-a")
 		i.Found("b", "uid-b")
-		g.pass(time.Second)
+		g.pass(identitiesEvery)
 		want := map[string]string{"a": "uid-a", "b": "uid-b"}
 		if record := g.record(); !maps.Equal(record, want) {
 			t.Errorf("on record: %v", record)
@@ -84,7 +84,7 @@ func TestIdentities(t *testing.T) {
 			t.Errorf("accepted anew: %q and %q", a, b)
 		}
 		i.Found("a", "uid-x")
-		g.pass(time.Second)
+		g.pass(identitiesEvery)
 		if record := g.record(); record["a"] != "uid-x" || record["b"] != "uid-b" {
 			t.Errorf("on record: %v", record)
 		}

@@ -95,7 +95,7 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context)) {
 		lead(ctx)
 		return
 	}
-	l := &lock{opts: &e.opts, seen: e.saw}
+	l := newLock(&e.opts, e.saw)
 	for ctx.Err() == nil {
 		e.term(ctx, l, lead)
 	}
