@@ -92,17 +92,17 @@ func (c *Cache) lockedDrop(o *Object) {
 	c.lockedUnlink(o)
 }
 
-// Current returns what stands under a replica's name. It costs no more than a look-up where
-// nothing has changed; the values are shared and never change.
+// Current returns what stands under a replica's name. It is made of values that are shared and
+// never change, and costs no more than to collect them.
 func (c *Cache) Current(key syncer.Key) plan.Current {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	now := plan.Current{Key: key}
-	if r := c.replicas[key]; r != nil {
-		now = *r.lockedCurrent(key)
-	}
 	if ns := c.objects[plan.Object{Kind: plan.KindNamespace, Name: key.Namespace}]; ns != nil {
 		now.Namespace = ns.State
+	}
+	if r := c.replicas[key]; r != nil {
+		r.collect(&now)
 	}
 	for name := range c.foreign[key.Namespace] {
 		if strings.HasPrefix(name, key.Name+"-") {
@@ -156,21 +156,4 @@ func (c *Cache) Standing(member string) (all []Standing) {
 	c.mu.RUnlock()
 	slices.SortFunc(all, func(a, b Standing) int { return a.Replica.Compare(b.Replica) })
 	return all
-}
-
-// Members counts the replicas in which slices of ours stand, by member: those that are not
-// configured are orphans.
-func (c *Cache) Members() map[string]int {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	members := map[string]int{}
-	for _, r := range c.replicas {
-		for i, o := range r.slices {
-			first := !slices.ContainsFunc(r.slices[:i], func(before *Object) bool { return before.Owned && before.Member == o.Member })
-			if o.Owned && first {
-				members[o.Member]++
-			}
-		}
-	}
-	return members
 }

@@ -55,7 +55,6 @@ func (c *Cache) Follow(ctx context.Context, access *kube.Access, fault func(erro
 // stream is how the following of one kind gets on.
 type stream struct {
 	listed, wentBack bool
-	phase            kube.Phase
 	err              error
 }
 
@@ -185,11 +184,11 @@ func (c *Cache) lockedSettle() {
 func (s *sink) At(uint64) {}
 
 // Phase implements kube.Sink.
-func (s *sink) Phase(phase kube.Phase, err error) {
+func (s *sink) Phase(_ kube.Phase, err error) {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
 	st := &s.cache.streams[s.kind]
-	if st.phase, st.err = phase, nil; err != nil {
+	if st.err = nil; err != nil {
 		st.err = fmt.Errorf("following %s: %w", s.kind, err)
 	}
 }

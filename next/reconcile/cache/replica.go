@@ -6,7 +6,6 @@ package cache
 import (
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"tributary.dev/tributary/next/reconcile/plan"
 	"tributary.dev/tributary/next/syncer"
@@ -16,27 +15,19 @@ import (
 type replica struct {
 	service, endpoints *Object
 	slices             []*Object // sorted by name
-	// current is the same as a value; nil when one of them has changed since.
-	current atomic.Pointer[plan.Current]
 }
 
-// lockedCurrent is what stands as a value.
-func (r *replica) lockedCurrent(key syncer.Key) *plan.Current {
-	if known := r.current.Load(); known != nil {
-		return known
-	}
-	now := &plan.Current{Key: key}
+func (r *replica) collect(now *plan.Current) {
 	if r.service != nil {
 		now.Service = r.service.Service
 	}
 	if r.endpoints != nil {
 		now.Endpoints = r.endpoints.Endpoints
 	}
-	for _, o := range r.slices {
-		now.Slices = append(now.Slices, *o.Slice)
+	now.Slices = make([]plan.Slice, len(r.slices))
+	for i, o := range r.slices {
+		now.Slices[i] = *o.Slice
 	}
-	r.current.Store(now)
-	return now
 }
 
 func (r *replica) owned() bool {
@@ -69,7 +60,6 @@ func (c *Cache) lockedLink(o *Object) {
 		at, _ := slices.BinarySearchFunc(r.slices, o.Name, compareName)
 		r.slices = slices.Insert(r.slices, at, o)
 	}
-	r.current.Store(nil)
 }
 
 func (c *Cache) lockedUnlink(o *Object) {
@@ -92,7 +82,6 @@ func (c *Cache) lockedUnlink(o *Object) {
 			r.slices = slices.Delete(r.slices, at, at+1)
 		}
 	}
-	r.current.Store(nil)
 	if r.service == nil && r.endpoints == nil && len(r.slices) == 0 {
 		delete(c.replicas, o.Replica)
 	}

@@ -5,7 +5,6 @@ package lanes
 
 import (
 	"container/list"
-	"slices"
 
 	"tributary.dev/tributary/next/reconcile/plan"
 )
@@ -33,37 +32,32 @@ func (s *seat) leave() {
 // line is what waits in one lane: members take turns, and of each goes first what came first.
 type line struct {
 	members map[string]*list.List
-	// ring holds the members of the map, the next in turn first.
-	ring []string
+	// ring holds the lists of the members, turn whose turn it is.
+	ring []*list.List
+	turn int
 }
 
 func (l *line) push(member string, who any) seat {
-	if l.members[member] == nil {
+	in := l.members[member]
+	if in == nil {
 		if l.members == nil {
 			l.members = map[string]*list.List{}
 		}
-		l.members[member] = list.New()
-		l.ring = append(l.ring, member)
+		in = list.New()
+		l.members[member], l.ring = in, append(l.ring, in)
 	}
-	return sit(l.members[member], who)
+	return sit(in, who)
 }
 
-func (l *line) waits() bool {
-	return slices.ContainsFunc(l.ring, func(member string) bool { return l.members[member].Len() > 0 })
-}
-
-// pop takes one out; there must be one.
-func (l *line) pop() any {
-	for {
-		member := l.ring[0]
-		l.ring = l.ring[1:]
-		in := l.members[member]
-		if in.Len() > 0 {
-			l.ring = append(l.ring, member)
-			return in.Remove(in.Front())
+// next is the list of the member whose turn it is; nil if nothing waits.
+func (l *line) next() *list.List {
+	for range l.ring {
+		if in := l.ring[l.turn%len(l.ring)]; in.Len() > 0 {
+			return in
 		}
-		delete(l.members, member)
+		l.turn++
 	}
+	return nil
 }
 
 // fair is what waits in all lanes. Removals come first; but of each four that are served one
@@ -84,8 +78,9 @@ func (f *fair) pop(may func(Lane) bool) any {
 		order = [laneCount]Lane{plan.Addition, plan.Removal, plan.Bulk}
 	}
 	for _, lane := range order {
-		if f.lines[lane].waits() && may(lane) {
-			return f.lines[lane].pop()
+		if in := f.lines[lane].next(); in != nil && may(lane) {
+			f.lines[lane].turn++
+			return in.Remove(in.Front())
 		}
 	}
 	return nil

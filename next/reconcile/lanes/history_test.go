@@ -90,6 +90,9 @@ func (w *world) answer(result Result) {
 func (w *world) check() {
 	w.Helper()
 	d := w.d
+	lag := w.q.Oldest(nil)
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	var held [laneCount]int
 	objects := map[plan.Object]bool{}
 	for _, g := range w.grants {
@@ -115,7 +118,7 @@ func (w *world) check() {
 			w.Fatalf("step %d: %d wait in %v for nobody's place", w.step, n.parked.Len(), of)
 		}
 	}
-	if len(w.stale) > 0 && len(w.q.Oldest(nil)) == 0 {
+	if len(w.stale) > 0 && len(lag) == 0 {
 		w.Fatalf("step %d: %v are not written, and the lag is none", w.step, w.stale)
 	}
 }

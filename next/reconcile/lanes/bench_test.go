@@ -1,0 +1,46 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lanes
+
+import (
+	"fmt"
+	"testing"
+
+	"tributary.dev/tributary/next/reconcile/plan"
+)
+
+// BenchmarkCycle is the price of one event, from its news to its acknowledgement, while bulk
+// work waits: it must not depend on how much.
+func BenchmarkCycle(b *testing.B) {
+	for _, waiting := range []int{0, 5_000, 50_000} {
+		b.Run(fmt.Sprint("bulk=", waiting), func(b *testing.B) {
+			q := NewQueue("", nil)
+			d := NewDispatch(q)
+			for i := range waiting {
+				q.Add(key("bulk", fmt.Sprint(i)), plan.Bulk, of("a"))
+				w, _ := q.Get()
+				d.Replace(w, []plan.Action{action(w.Key, "s", plan.Bulk)}, false)
+				q.Done(w)
+			}
+			actions := []plan.Action{action(web, "s", plan.Removal)}
+			b.ReportAllocs()
+			for b.Loop() {
+				q.Add(web, plan.Removal, of("a"))
+				w, _ := q.Get()
+				d.Replace(w, actions, false)
+				q.Done(w)
+				for {
+					g, _ := d.Next(b.Context())
+					if g.Done(Outcome{}); g.Lane == plan.Removal {
+						break
+					}
+					q.Add(g.Work.Key, plan.Bulk, of("a")) // as much waits as before
+					again, _ := q.Get()
+					d.Replace(again, []plan.Action{g.Action}, false)
+					q.Done(again)
+				}
+			}
+		})
+	}
+}
