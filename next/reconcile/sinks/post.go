@@ -93,11 +93,11 @@ func (c *client) send(ctx context.Context, method string, body []byte) outcome {
 	}
 	defer resp.Body.Close()
 	_, _ = io.CopyN(io.Discard, resp.Body, drained) // the status has said all
-	return judge(resp, time.Now())
+	return judge(resp)
 }
 
 // judge says what an answer means.
-func judge(resp *http.Response, now time.Time) outcome {
+func judge(resp *http.Response) outcome {
 	status := resp.StatusCode
 	o := outcome{result: resultServerError, err: fmt.Errorf("it answers %d %s", status, http.StatusText(status))}
 	switch status {
@@ -109,7 +109,8 @@ func judge(resp *http.Response, now time.Time) outcome {
 		o.result = resultThrottled
 		fallthrough
 	case http.StatusServiceUnavailable:
-		o.pause = retryAfter(resp.Header.Get("Retry-After"), now)
+		seconds, _ := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 31) // else it is none, or the greatest
+		o.pause = min(maxRetryAfter, time.Duration(seconds)*time.Second)
 	}
 	switch status / 100 {
 	case 2:
@@ -118,20 +119,6 @@ func judge(resp *http.Response, now time.Time) outcome {
 		o.err = fmt.Errorf("%w elsewhere, which is not followed: write the URL that it means", o.err)
 	}
 	return o
-}
-
-// retryAfter reads a Retry-After in either form: seconds, or a date. What makes no sense is none.
-func retryAfter(text string, now time.Time) time.Duration {
-	text = strings.TrimSpace(text)
-	seconds, err := strconv.ParseUint(text, 10, 31)
-	if err == nil || errors.Is(err, strconv.ErrRange) { // then it is the greatest
-		return min(maxRetryAfter, time.Duration(seconds)*time.Second)
-	}
-	at, err := http.ParseTime(text)
-	if err != nil {
-		return 0
-	}
-	return min(maxRetryAfter, max(0, at.Sub(now)))
 }
 
 // failure says why there was no answer, without the URL, which may hold a secret.

@@ -170,7 +170,7 @@ func (s *sink) is(now time.Time) Status {
 	}
 	out.Pending = len(s.pending)
 	for _, is := range s.pending {
-		if is.refused.Duration > 0 {
+		if is.refused {
 			out.Refused++
 			continue
 		}

@@ -27,10 +27,12 @@ const (
 	inventoryEvery = 10 * time.Minute
 	// requestTimeout bounds a request, landing one in flight when leadership ends.
 	requestTimeout, landing = 10 * time.Second, 500 * time.Millisecond
-	// The pauses after failures of a receiver, and those of a Service that it refuses.
-	pauseFirst, pauseMax     = 500 * time.Millisecond, 30 * time.Second
-	refusedFirst, refusedMax = 5 * time.Second, 2 * time.Minute
+	// refusedPause is how long a Service is left alone that the receiver refuses.
+	refusedPause = 30 * time.Second
 )
+
+// pauses are those after failures of a receiver.
+var pauses = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: 30 * time.Second}
 
 // state is what a sink knows of one Service.
 type state struct {
@@ -42,8 +44,8 @@ type state struct {
 	// the difference takes something away.
 	due   time.Time
 	takes bool
-	// refused are the pauses of one that the receiver refuses; without a Duration: it does not.
-	refused wait.Backoff
+	// refused is true of one that the receiver does not take as it is.
+	refused bool
 }
 
 // sink tells one receiver.
@@ -72,7 +74,7 @@ type sink struct {
 
 func newSink(spec Spec, o *Options) *sink {
 	s := &sink{
-		spec: spec, opts: o, logger: o.Logger.With("sink", spec.Name), wake: make(chan struct{}, 1), limit: maxBatch, backoff: pauses(pauseFirst, pauseMax),
+		spec: spec, opts: o, logger: o.Logger.With("sink", spec.Name), wake: make(chan struct{}, 1), limit: maxBatch, backoff: pauses,
 		client:   &client{url: spec.URL, agent: "tributary/" + o.Version, auth: spec.Auth},
 		services: map[syncer.Key]*state{}, pending: map[syncer.Key]*state{}, status: Status{Name: spec.Name, State: "standby"},
 	}
@@ -81,10 +83,6 @@ func newSink(spec Spec, o *Options) *sink {
 		s.status.URL = where.String()
 	}
 	return s
-}
-
-func pauses(first, most time.Duration) wait.Backoff {
-	return wait.Backoff{Duration: first, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: most}
 }
 
 // tell takes what a replica is; nil: it is not there, or not selected.
@@ -99,7 +97,7 @@ func (s *sink) tell(key syncer.Key, now *Service, at time.Time) {
 	if is.now.equal(now) {
 		return
 	}
-	is.now, is.refused = now, wait.Backoff{}
+	is.now, is.refused = now, false
 	s.lockedSchedule(key, is, at)
 	select {
 	case s.wake <- struct{}{}:
@@ -272,14 +270,14 @@ func (s *sink) land(batch []told, o outcome, now time.Time) {
 	defer s.mu.Unlock()
 	for _, t := range batch {
 		if t.is.known = o.result == resultOK; t.is.known {
-			t.is.acked, t.is.refused, t.is.due = t.now, wait.Backoff{}, time.Time{}
+			t.is.acked, t.is.refused, t.is.due = t.now, false, time.Time{}
 		}
 		s.lockedSchedule(t.key, t.is, now)
 	}
 	was := s.status.State
 	s.status.Requests++
 	if o.result == resultOK {
-		s.limit, s.backoff = min(maxBatch, 2*s.limit), pauses(pauseFirst, pauseMax)
+		s.limit, s.backoff = min(maxBatch, 2*s.limit), pauses
 		s.status.State, s.status.LastAcknowledged, s.status.LastError = "live", now.UTC(), ""
 		if was == "failing" {
 			s.logger.Info("the receiver acknowledges again")
@@ -292,7 +290,7 @@ func (s *sink) land(batch []told, o outcome, now time.Time) {
 	}
 	switch {
 	case o.result == resultStopped:
-		s.next = now.Add(pauseFirst)
+		s.next = now.Add(pauses.Duration)
 		return
 	case o.result == resultRefused && len(batch) > 0:
 		s.lockedRefused(batch, o, now)
@@ -311,9 +309,8 @@ func (s *sink) lockedRefused(batch []told, o outcome, now time.Time) {
 		return
 	}
 	is := batch[0].is
-	if is.refused.Duration == 0 {
-		is.refused = pauses(refusedFirst, refusedMax)
+	if !is.refused {
 		s.logger.Warn("the receiver refuses a Service, which is left alone for a while", "service", batch[0].key.String(), "error", o.err)
 	}
-	is.due = now.Add(is.refused.Step())
+	is.refused, is.due = true, now.Add(refusedPause)
 }

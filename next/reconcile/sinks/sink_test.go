@@ -334,7 +334,7 @@ func TestOneServiceIsRefused(t *testing.T) {
 		}
 		w.told()
 		pass(9 * time.Minute)
-		if n := strings.Count(w.told(), "s7="); n < 3 || n > 7 {
+		if n := strings.Count(w.told(), "s7="); n < 12 || n > 19 {
 			t.Errorf("tried %d times in nine minutes", n)
 		}
 		w.receiver.set(nil)
