@@ -90,11 +90,13 @@ func (a *Access) Swap(s *Session) {
 	a.swap = make(chan struct{})
 }
 
-// Close ends the session in use and the former one. It is called once.
+// Close ends the session in use and the former one. It may be called more than once.
 func (a *Access) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	close(a.closed)
+	if !taken(a.closed) {
+		close(a.closed)
+	}
 	a.session.Close()
 	a.former.Close()
 	a.session = nil

@@ -28,7 +28,8 @@ type Kind[T any] struct {
 	Labels, Fields string
 	// Convert turns a decoded object into what is kept of it, and must not keep a reference
 	// to it. Nil without an error: the object counts as gone, as a pod does that has
-	// finished. After an error it is as if the object had not been shown.
+	// finished. After an error it is as if the object had not been shown. It may be called
+	// from two goroutines at once.
 	Convert func(runtime.Object) (*T, error)
 }
 

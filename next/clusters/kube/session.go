@@ -9,14 +9,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -149,46 +148,36 @@ func (s *Session) client(r Resource) *rest.RESTClient {
 type ServerVersion struct {
 	// Git is the full version, such as "v1.36.3".
 	Git          string
-	Major, Minor int
+	Major, Minor uint
 }
 
 // AtLeast reports whether the server is of that minor version or newer. A
 // version that could not be read is older than any.
-func (v ServerVersion) AtLeast(major, minor int) bool {
+func (v ServerVersion) AtLeast(major, minor uint) bool {
 	return v.Major > major || v.Major == major && v.Minor >= minor
 }
 
 // String returns the full version.
 func (v ServerVersion) String() string { return v.Git }
 
-const (
-	// versionTimeout bounds the question for the version.
-	versionTimeout = 10 * time.Second
-	// versionLength bounds what is kept of a version: it is shown to users.
-	versionLength = 64
-)
+// versionTimeout bounds the question for the version.
+const versionTimeout = 10 * time.Second
 
 // Version asks the server for its version.
 func (s *Session) Version(ctx context.Context) (ServerVersion, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
+	var said struct{ GitVersion string }
 	body, err := s.clientset.CoreV1().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(ctx).Raw()
+	if err == nil {
+		err = json.Unmarshal(body, &said)
+	}
 	if err != nil {
 		return ServerVersion{}, fmt.Errorf("read the version of cluster %s: %w", s.cluster, err)
 	}
-	var said struct{ Major, Minor, GitVersion string }
-	if err := json.Unmarshal(body, &said); err != nil {
-		return ServerVersion{}, fmt.Errorf("read the version of cluster %s: %w", s.cluster, err)
+	v, err := version.ParseGeneric(said.GitVersion)
+	if err != nil {
+		return ServerVersion{}, fmt.Errorf("read the version of cluster %s: %.64q is none", s.cluster, said.GitVersion)
 	}
-	return ServerVersion{
-		Git:   said.GitVersion[:min(len(said.GitVersion), versionLength)],
-		Major: leadingNumber(said.Major),
-		Minor: leadingNumber(said.Minor),
-	}, nil
-}
-
-// leadingNumber reads "36" and also "17+", as some vendors say; 0 for neither.
-func leadingNumber(s string) int {
-	n, _ := strconv.Atoi(s[:len(s)-len(strings.TrimLeft(s, "0123456789"))])
-	return n
+	return ServerVersion{Git: fmt.Sprintf("%.64s", said.GitVersion), Major: v.Major(), Minor: v.Minor()}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -558,10 +559,10 @@ func TestStreams(t *testing.T) {
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(t)
-		posted := 0
+		var posted atomic.Int32
 		m.raw = func(w http.ResponseWriter, r *http.Request, _ string) bool {
 			if r.Method == http.MethodPost {
-				posted++
+				posted.Add(1)
 				fail(w, forbidden())
 			}
 			return r.Method == http.MethodPost
@@ -578,12 +579,12 @@ func TestEvents(t *testing.T) {
 		}
 		running.Go(func() { events.Run(ctx) })
 		synctest.Wait()
-		if posted != eventsBurst {
-			t.Errorf("%d at once", posted)
+		if n := posted.Load(); n != eventsBurst {
+			t.Errorf("%d at once", n)
 		}
 		time.Sleep(10 * time.Second)
-		if posted > eventsBurst+101 || posted < eventsBurst+99 {
-			t.Errorf("%d in ten seconds", posted)
+		if n := posted.Load(); n > eventsBurst+101 || n < eventsBurst+99 {
+			t.Errorf("%d in ten seconds", n)
 		}
 		cancel()
 		running.Wait()
