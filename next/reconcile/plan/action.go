@@ -5,6 +5,35 @@ package plan
 
 import "tributary.dev/tributary/next/syncer"
 
+// Verb is what an Action does.
+type Verb uint8
+
+// The verbs.
+const (
+	Create Verb = iota
+	Update
+	Delete
+)
+
+// String spells the verb as the API does, and as the metrics' label verb.
+func (v Verb) String() string { return [...]string{"create", "update", "delete"}[v%3] }
+
+// Lane is how urgent a write is.
+type Lane uint8
+
+// The lanes, the most urgent first.
+const (
+	// Removal: an address leaves or turns not ready, or takes over from those that did.
+	Removal Lane = iota
+	// Addition: an address arrives or turns ready, or something is made for one.
+	Addition
+	// Bulk: nothing changes for traffic.
+	Bulk
+)
+
+// String names the lane as the metrics' label lane.
+func (l Lane) String() string { return [...]string{"removal", "addition", "bulk"}[l%3] }
+
 // Action is one write of one object: all that the writer needs to know. Exactly one of
 // Service, Endpoints and Slice is set when an object of that kind is created or updated.
 type Action struct {

@@ -100,15 +100,14 @@ func (s serving) add(e syncer.Endpoint) {
 
 // has reports whether an endpoint, or the one in whose place it comes, stands ready.
 func (s serving) has(e *syncer.Endpoint) bool {
-	return slices.ContainsFunc(s[e.Addr], func(o syncer.Endpoint) bool { return follows(e, e.Ports, &o, o.Ports) })
+	return slices.ContainsFunc(s[e.Addr], func(o syncer.Endpoint) bool { return follows(e, &o) })
 }
 
 // standReady is what stands ready in the member's slices.
 func (m *member) standReady() serving {
 	stands := serving{}
 	for _, s := range m.slices {
-		for _, e := range s.Endpoints {
-			e.Ports = s.Ports
+		for e := range endpointsOf(&s.Slice) {
 			stands.add(e)
 		}
 	}

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -23,9 +24,6 @@ type Delta struct {
 func (d Delta) Empty() bool {
 	return len(d.Added)+len(d.Removed)+len(d.Readied)+len(d.Unreadied) == 0
 }
-
-// details is why an object is written whose traffic stays the same.
-const details = "details of endpoints"
 
 // describe says in a few words what changes: "10.0.0.7:8080 left", or how many if it is more
 // than one; otherwise is what it says where nothing does.
@@ -58,56 +56,36 @@ const (
 	ready
 )
 
-// content is what Endpoints and slices hold, by the slices' names.
-type content struct {
-	subsets []syncer.Subset
-	slices  map[string]*syncer.Slice
+func stateOf(isReady bool) traffic {
+	if isReady {
+		return ready
+	}
+	return notReady
 }
 
-// inSlice is that of one slice.
-func inSlice(s *syncer.Slice) content { return content{slices: map[string]*syncer.Slice{s.Name: s}} }
-
-// contentOf is what stands of ours.
-func contentOf(c *Current) content {
-	out := content{slices: map[string]*syncer.Slice{}}
-	if c.Endpoints != nil && c.Endpoints.Owned {
-		out.subsets = c.Endpoints.Subsets
-	}
-	for i := range c.Slices {
-		if s := &c.Slices[i]; s.Owned {
-			out.slices[s.Name] = &s.Slice
+// deltaOf compares endpoints with their ports, over all objects that they are in: what leaves
+// one and stays in another has not left.
+func deltaOf(before, after iter.Seq[syncer.Endpoint]) (d Delta) {
+	was, is := placesOf(before), placesOf(after)
+	changed := map[netip.AddrPort]bool{}
+	for _, places := range []map[netip.AddrPort]traffic{was, is} {
+		for at := range places {
+			if was[at] != is[at] {
+				changed[at] = true
+			}
 		}
 	}
-	return out
-}
-
-
-// to lists what is different in another content for traffic, over both kinds together: an
-// address that leaves one object and stays in another has not left.
-func (c content) to(other content) (d Delta) {
-	changed := places{}
-	changed.subsets(c.subsets, other.subsets)
-	for name, s := range c.slices {
-		changed.slices(s, other.slices[name])
-	}
-	for name, s := range other.slices {
-		if c.slices[name] == nil {
-			changed.slices(nil, s)
-		}
-	}
-	before, after := changed.in(c), changed.in(other)
 	for _, at := range slices.SortedFunc(maps.Keys(changed), netip.AddrPort.Compare) {
 		text := at.String()
 		if at.Port() == 0 {
 			text = at.Addr().String()
 		}
-		switch was, is := before[at], after[at]; {
-		case was == is:
-		case was == absent:
+		switch {
+		case was[at] == absent:
 			d.Added = append(d.Added, text)
-		case is == absent:
+		case is[at] == absent:
 			d.Removed = append(d.Removed, text)
-		case is == ready:
+		case is[at] == ready:
 			d.Readied = append(d.Readied, text)
 		default:
 			d.Unreadied = append(d.Unreadied, text)
@@ -116,105 +94,23 @@ func (c content) to(other content) (d Delta) {
 	return d
 }
 
-// places are addresses with ports; port 0 stands for an address without. What may differ
-// between two contents is gathered first, and only that is counted: of thousands few change.
-type places map[netip.AddrPort]traffic
-
-// put raises the state of an address.
-func (p places) put(addr netip.Addr, ports []syncer.Port, state traffic) {
-	if !addr.IsValid() {
-		return
-	}
-	if len(ports) == 0 {
-		at := netip.AddrPortFrom(addr, 0)
-		p[at] = max(p[at], state)
-	}
-	for i := range ports {
-		at := netip.AddrPortFrom(addr, uint16(ports[i].Number))
-		p[at] = max(p[at], state)
-	}
-}
-
-// in is the state of the same places in a content, the best over all its objects.
-func (p places) in(c content) places {
-	all := places{}
-	for e := range endpointsIn(c.subsets) {
-		all.put(e.Addr, e.Ports, stateOf(e.Ready))
-	}
-	for _, s := range c.slices {
-		for i := range s.Endpoints {
-			all.put(s.Endpoints[i].Addr, s.Ports, stateOf(s.Endpoints[i].Ready))
+// placesOf are the best states of addresses by port, which is 0 where there is none.
+func placesOf(endpoints iter.Seq[syncer.Endpoint]) map[netip.AddrPort]traffic {
+	places := map[netip.AddrPort]traffic{}
+	for e := range endpoints {
+		put := func(port int32) {
+			at := netip.AddrPortFrom(e.Addr, uint16(port))
+			places[at] = max(places[at], stateOf(e.Ready))
+		}
+		if !e.Addr.IsValid() {
+			continue
+		}
+		if len(e.Ports) == 0 {
+			put(0)
+		}
+		for i := range e.Ports {
+			put(e.Ports[i].Number)
 		}
 	}
-	return all
-}
-
-func stateOf(isReady bool) traffic {
-	if isReady {
-		return ready
-	}
-	return notReady
-}
-
-// slices adds what may differ between two versions of a slice; nil is none.
-func (p places) slices(old, updated *syncer.Slice) {
-	none := &syncer.Slice{}
-	if old == nil {
-		old = none
-	}
-	if updated == nil {
-		updated = none
-	}
-	from, to := old.Endpoints, updated.Endpoints
-	if slices.Equal(old.Ports, updated.Ports) {
-		from, to = trim(from, to, func(a, b *syncer.Endpoint) bool { return a.Addr == b.Addr && a.Ready == b.Ready })
-	}
-	for i := range from {
-		p.put(from[i].Addr, old.Ports, absent)
-	}
-	for i := range to {
-		p.put(to[i].Addr, updated.Ports, absent)
-	}
-}
-
-// subsets adds what may differ between two versions of Endpoints.
-func (p places) subsets(old, updated []syncer.Subset) {
-	used := make([]bool, len(updated))
-	for i := range old {
-		var pair syncer.Subset
-		for j := range updated {
-			if !used[j] && slices.Equal(old[i].Ports, updated[j].Ports) {
-				pair, used[j] = updated[j], true
-				break
-			}
-		}
-		p.addresses(old[i].Ready, pair.Ready, old[i].Ports)
-		p.addresses(old[i].NotReady, pair.NotReady, old[i].Ports)
-	}
-	for j := range updated {
-		if !used[j] {
-			p.addresses(nil, updated[j].Ready, updated[j].Ports)
-			p.addresses(nil, updated[j].NotReady, updated[j].Ports)
-		}
-	}
-}
-
-func (p places) addresses(old, updated []syncer.Address, ports []syncer.Port) {
-	old, updated = trim(old, updated, func(a, b *syncer.Address) bool { return a.Addr == b.Addr })
-	for _, list := range [][]syncer.Address{old, updated} {
-		for i := range list {
-			p.put(list[i].Addr, ports, absent)
-		}
-	}
-}
-
-// trim cuts off what two lists have in common at both ends.
-func trim[E any](a, b []E, same func(a, b *E) bool) (restA, restB []E) {
-	for len(a) > 0 && len(b) > 0 && same(&a[0], &b[0]) {
-		a, b = a[1:], b[1:]
-	}
-	for len(a) > 0 && len(b) > 0 && same(&a[len(a)-1], &b[len(b)-1]) {
-		a, b = a[:len(a)-1], b[:len(b)-1]
-	}
-	return a, b
+	return places
 }

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,8 @@ import (
 // Desired is the merged wish of all members for one replica.
 type Desired struct {
 	syncer.Key
+	// Labels are those of the source that the Service has.
+	Labels map[string]string
 	// Conflicts are disagreements of members, Rejected the addresses that nobody may have, and
 	// Orphans what stands of members that are not configured any more; all sorted.
 	Conflicts []Conflict
@@ -28,37 +31,61 @@ type Desired struct {
 	// left is true where the Service stays as it stands. Otherwise service is nil where nobody
 	// knows what it should be, and endpoints is nil where none are written.
 	left      bool
-	service   *serviceWish
-	endpoints *endpointsWish
-	slices    []sliceWish // sorted by name
+	service   *wish
+	endpoints *wish
+	slices    []wish // sorted by name
 }
 
-// serviceWish, endpointsWish and sliceWish are objects as they should be.
-type (
-	serviceWish struct {
-		traits
-		ServiceSpec
+// wish is an object as it should be: one of service, endpoints and slice is set.
+type wish struct {
+	traits
+	trigger time.Time
+	// member is whose a slice is.
+	member    string
+	service   *ServiceSpec
+	endpoints *EndpointsSpec
+	slice     *syncer.Slice
+}
+
+// all are the endpoints of an object with their ports.
+func (w *wish) all() iter.Seq[syncer.Endpoint] {
+	switch {
+	case w.slice != nil:
+		return endpointsOf(w.slice)
+	case w.endpoints != nil:
+		return endpointsIn(w.endpoints.Subsets)
 	}
-	endpointsWish struct {
-		traits
-		EndpointsSpec
-		trigger time.Time
-	}
-	sliceWish struct {
-		traits
-		syncer.Slice
-		member  string
-		trigger time.Time
-	}
-)
+	return func(func(syncer.Endpoint) bool) {}
+}
 
 // slice finds a slice by its name; nil when there is none.
-func (d *Desired) slice(name string) *sliceWish {
-	at, found := slices.BinarySearchFunc(d.slices, name, func(w sliceWish, name string) int { return strings.Compare(w.Name, name) })
+func (d *Desired) slice(name string) *wish {
+	at, found := slices.BinarySearchFunc(d.slices, name, func(w wish, name string) int { return strings.Compare(w.slice.Name, name) })
 	if !found {
 		return nil
 	}
 	return &d.slices[at]
+}
+
+// wish finds what an object should be; nil when it should not be.
+func (d *Desired) wish(o *object) *wish {
+	if o.slice == nil {
+		return d.endpoints
+	}
+	return d.slice(o.name)
+}
+
+// mark is what an object of the replica must carry.
+func (d *Desired) mark(kind Kind, member string) mark {
+	return mark{kind, d.Key, d.settings.Instance, member}
+}
+
+// memberOf is the member that a slice is of.
+func (d *Desired) memberOf(o *object) string {
+	if o.slice == nil {
+		return ""
+	}
+	return memberOf(d.Key, o.slice, d.members)
 }
 
 // Backends are all endpoints of the replica as they are published in slices, by member, and as
@@ -66,10 +93,8 @@ func (d *Desired) slice(name string) *sliceWish {
 func (d *Desired) Backends() []Backend {
 	var out []Backend
 	for i := range d.slices {
-		w := &d.slices[i]
-		for _, e := range w.Endpoints {
-			e.Ports = w.Ports
-			out = append(out, Backend{w.member, e})
+		for e := range d.slices[i].all() {
+			out = append(out, Backend{d.slices[i].member, e})
 		}
 	}
 	for _, m := range d.members {

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -35,7 +36,7 @@ func Foresee(key syncer.Key, now Current, shares func(Current) []Share, s Settin
 		stands = stands.After(actions)
 	}
 	p.Waiting.More = false
-	p.Delta = contentOf(&now).to(contentOf(&stands))
+	p.Delta = deltaOf(now.endpoints(), stands.endpoints())
 	return p
 }
 
@@ -43,7 +44,23 @@ func Foresee(key syncer.Key, now Current, shares func(Current) []Share, s Settin
 // stands in another has not left.
 func Change(now Current, actions []Action) Delta {
 	after := now.After(actions)
-	return contentOf(&now).to(contentOf(&after))
+	return deltaOf(now.endpoints(), after.endpoints())
+}
+
+// endpoints are all of ours.
+func (c *Current) endpoints() iter.Seq[syncer.Endpoint] {
+	return func(yield func(syncer.Endpoint) bool) {
+		for i := range c.Slices {
+			for e := range endpointsOf(&c.Slices[i].Slice) {
+				if c.Slices[i].Owned && !yield(e) {
+					return
+				}
+			}
+		}
+		if c.Endpoints != nil && c.Endpoints.Owned {
+			endpointsIn(c.Endpoints.Subsets)(yield)
+		}
+	}
 }
 
 // planned is the UID of a Service that does not stand yet.

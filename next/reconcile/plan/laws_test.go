@@ -15,7 +15,7 @@ import (
 	"tributary.dev/tributary/next/syncer"
 )
 
-const lawRounds = 300
+const lawRounds = 400
 
 // randomShares are what up to three members give: few addresses, so that they meet again.
 func randomShares(r *rand.Rand) []Share {
@@ -189,13 +189,13 @@ func wantedAs(want *Desired, addr netip.Addr, kind syncer.Kinds) (state traffic)
 // pod, or of one that serves on the same port.
 func stays(t *testing.T, want *Desired, a *Action, before, after []syncer.Endpoint, kind syncer.Kinds) {
 	t.Helper()
-	if a.Kind == KindService || kind == syncer.KindEndpoints && want.endpoints != nil && want.endpoints.Truncated {
+	if a.Kind == KindService || kind == syncer.KindEndpoints && want.endpoints != nil && want.endpoints.endpoints.Truncated {
 		return
 	}
 	wanted := func(e *syncer.Endpoint) (state traffic) {
 		for _, m := range want.members {
 			for o := range on(m.endpoints, e.Addr) {
-				if o.In(kind) && follows(o, o.Ports, e, e.Ports) && (kind == syncer.KindEndpointSlices || o.Ready || !o.Terminating) {
+				if o.In(kind) && follows(o, e) && (kind == syncer.KindEndpointSlices || o.Ready || !o.Terminating) {
 					state = max(state, stateOf(o.Ready))
 				}
 			}

@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -257,25 +256,6 @@ func (m *merger) strays() {
 		for _, one := range m.members {
 			if (one.Listed || !stands || stray.Target.UID == "") && one.keep(stray) {
 				break
-			}
-		}
-	}
-}
-
-// endpointsIn are the addresses of subsets, as endpoints of Endpoints alone.
-func endpointsIn(subsets []syncer.Subset) iter.Seq[syncer.Endpoint] {
-	return func(yield func(syncer.Endpoint) bool) {
-		for i := range subsets {
-			s := &subsets[i]
-			for j, list := range [][]syncer.Address{s.Ready, s.NotReady} {
-				for _, a := range list {
-					e := syncer.Endpoint{Addr: a.Addr, Ports: s.Ports, Ready: j == 0, Serving: j == 0, Only: syncer.KindEndpoints,
-						NodeName: a.NodeName, Hostname: a.Hostname, Target: a.Target}
-					e.Grade = e.StandingGrade(false)
-					if !yield(e) {
-						return
-					}
-				}
 			}
 		}
 	}

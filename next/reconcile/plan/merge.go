@@ -40,8 +40,11 @@ func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
 	d.Conflicts = slices.Concat(united.conflicts, m.duplicates())
 	slices.SortFunc(d.Conflicts, compareConflicts)
 	m.report(d)
-	if len(sources) > 0 && !left {
-		d.service = &serviceWish{traits: s.serviceTraits(sources[0].service), ServiceSpec: ServiceSpec{united.servicePorts(sources)}}
+	if left {
+		d.Labels = now.Service.Labels.Map()
+	} else if len(sources) > 0 {
+		d.service = &wish{traits: s.serviceTraits(sources[0].service), service: &ServiceSpec{united.servicePorts(sources)}}
+		d.Labels = d.service.labels
 	}
 	if s.WriteEndpoints {
 		d.endpoints = m.endpoints(sources, left)
@@ -107,40 +110,37 @@ func (m *merger) report(d *Desired) {
 // endpoints renders the shares as one Endpoints object. What one member has written by hand is
 // taken as it is written, and what stands of one that is not listed as it stands; all else is
 // packed anew and limited.
-func (m *merger) endpoints(sources []*member, left bool) *endpointsWish {
-	w := &endpointsWish{traits: traits{left: true}, trigger: m.trigger()}
+func (m *merger) endpoints(sources []*member, left bool) *wish {
+	content := &EndpointsSpec{}
+	w := &wish{traits: traits{left: true}, trigger: m.trigger(), endpoints: content}
 	if len(sources) > 0 && !left {
 		w.traits = m.settings.traits(sources[0].service)
 	}
 	var all []syncer.Endpoint
-	var only *member
-	feeding := 0
+	var feeding []*member
 	for _, one := range m.members {
-		if len(one.endpoints) == 0 {
-			continue
+		if len(one.endpoints) > 0 {
+			feeding = append(feeding, one)
 		}
-		feeding, only = feeding+1, one
 		for _, e := range m.classes.published(one, syncer.KindEndpoints) {
 			if one.family == "" || one.family == familyOf(e.Addr) {
 				all = append(all, e)
 			}
 		}
 	}
-	stands := m.now.Endpoints
-	switch {
-	case feeding == 1 && only.verbatim != nil && !m.classes.demotes(only):
-		w.Subsets = only.verbatim
-		return w
-	case feeding == 1 && !only.Listed && stands != nil && stands.Owned:
-		w.Subsets = retained(stands.Subsets, all)
-		w.Truncated = stands.Annotations[syncer.AnnotationOverCapacity] != ""
-		return w
-	case feeding == 1:
-		w.Subsets = syncer.Subsets(all, only.family)
-	default:
-		w.Subsets = syncer.Subsets(all, "")
+	stands, family := m.now.Endpoints, syncer.Family("")
+	if len(feeding) == 1 {
+		one := feeding[0]
+		if family = one.family; one.verbatim != nil && !m.classes.demotes(one) {
+			content.Subsets = one.verbatim
+			return w
+		} else if !one.Listed && stands != nil && stands.Owned {
+			content.Subsets = retained(stands.Subsets, all)
+			content.Truncated = stands.Annotations[syncer.AnnotationOverCapacity] != ""
+			return w
+		}
 	}
-	w.Subsets, w.Truncated = syncer.Truncate(w.Subsets, cmp.Or(m.settings.Capacity, syncer.EndpointsCapacity))
+	content.Subsets, content.Truncated = syncer.Truncate(syncer.Subsets(all, family), cmp.Or(m.settings.Capacity, syncer.EndpointsCapacity))
 	return w
 }
 
@@ -148,16 +148,24 @@ func (m *merger) endpoints(sources []*member, left bool) *endpointsWish {
 // state that they have there; the argument itself where nothing differs, so that what somebody
 // wrote by hand stays in its order.
 func retained(standing []syncer.Subset, endpoints []syncer.Endpoint) []syncer.Subset {
-	left, _ := filteredSubsets(standing, func(s *syncer.Subset, a *syncer.Address, ready bool) (bool, bool, []syncer.Port) {
-		stands, stays, serves := syncer.Endpoint{Addr: a.Addr, Target: a.Target}, false, false
-		for e := range on(endpoints, a.Addr) {
-			if e.In(syncer.KindEndpoints) && (e.Ready || !e.Terminating) && follows(e, e.Ports, &stands, s.Ports) {
+	var left []syncer.Endpoint
+	changed := false
+	for stands := range endpointsIn(standing) {
+		stays, serves := false, false
+		for e := range on(endpoints, stands.Addr) {
+			if inSubsets(e) && follows(e, &stands) {
 				stays, serves = true, serves || e.Ready
 			}
 		}
-		return stays, serves, s.Ports
-	})
-	return left
+		changed = changed || !stays || serves != stands.Ready
+		if stands.Ready = serves; stays {
+			left = append(left, stands)
+		}
+	}
+	if !changed {
+		return standing
+	}
+	return syncer.Subsets(left, "")
 }
 
 // trigger is the time of the first of several changes.
@@ -171,23 +179,23 @@ func (m *merger) trigger() (first time.Time) {
 }
 
 // slices packs the endpoints of each member into slices of its own.
-func (m *merger) slices() []sliceWish {
-	var out []sliceWish
+func (m *merger) slices() []wish {
+	var out []wish
 	for _, one := range m.members {
 		if !one.feeds() && !one.SourceOpen {
 			continue
 		}
-		w := sliceWish{member: one.Member, traits: traits{left: true}}
+		w := wish{member: one.Member, traits: traits{left: true}}
 		if one.service != nil && !one.SourceOpen && one.Listed {
 			w.traits, w.trigger = m.settings.traits(one.service), one.Given.Trigger
 		}
 		o := syncer.PackOptions{Service: m.key, Cluster: one.Member, MaxEndpoints: m.settings.MaxEndpointsPerSlice}
 		for _, s := range syncer.Pack(m.standing(one), m.classes.published(one, syncer.KindEndpointSlices), one.families, o) {
-			w.Slice = s
+			w.slice = &s
 			out = append(out, w)
 		}
 	}
-	slices.SortFunc(out, func(a, b sliceWish) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b wish) int { return strings.Compare(a.slice.Name, b.slice.Name) })
 	return out
 }
 

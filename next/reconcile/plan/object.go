@@ -3,7 +3,12 @@
 
 package plan
 
-import "tributary.dev/tributary/next/syncer"
+import (
+	"iter"
+	"slices"
+
+	"tributary.dev/tributary/next/syncer"
+)
 
 // Kind is a kind of object that Tributary writes.
 type Kind uint8
@@ -35,35 +40,6 @@ func (o Object) String() string {
 	return o.Kind.String() + " " + o.Namespace + "/" + o.Name
 }
 
-// Verb is what an Action does.
-type Verb uint8
-
-// The verbs.
-const (
-	Create Verb = iota
-	Update
-	Delete
-)
-
-// String spells the verb as the API does, and as the metrics' label verb.
-func (v Verb) String() string { return [...]string{"create", "update", "delete"}[v%3] }
-
-// Lane is how urgent a write is.
-type Lane uint8
-
-// The lanes, the most urgent first.
-const (
-	// Removal: an address leaves or turns not ready, or takes over from those that did.
-	Removal Lane = iota
-	// Addition: an address arrives or turns ready, or something is made for one.
-	Addition
-	// Bulk: nothing changes for traffic.
-	Bulk
-)
-
-// String names the lane as the metrics' label lane.
-func (l Lane) String() string { return [...]string{"removal", "addition", "bulk"}[l%3] }
-
 // Owned reports whose replica an object of ours is: it carries both labels, and the
 // annotation that names its replica. A Service or Endpoints under another name than that is
 // a copy, and a copy is nobody's; so is anything in another namespace.
@@ -76,4 +52,78 @@ func Owned(kind Kind, key syncer.Key, labels, annotations map[string]string, ins
 		return syncer.Key{}, false
 	}
 	return replica, true
+}
+
+// object is Endpoints or a slice of ours that stands.
+type object struct {
+	*Meta
+	kind  Kind
+	name  string
+	slice *Slice // nil: Endpoints
+	// member is whose a slice is, see memberOf.
+	member string
+	// endpoints have their ports.
+	endpoints []syncer.Endpoint
+	subsets   []syncer.Subset
+}
+
+// object finds one; nil where there is none of ours.
+func (c *Current) object(kind Kind, name string) *object {
+	switch e := c.Endpoints; {
+	case kind == KindEndpointSlice:
+		if s := c.slice(name); s != nil && s.Owned {
+			return c.objectOf(s)
+		}
+	case kind == KindEndpoints && e != nil && e.Owned:
+		return &object{Meta: &e.Meta, kind: kind, name: name, subsets: e.Subsets, endpoints: slices.Collect(endpointsIn(e.Subsets))}
+	}
+	return nil
+}
+
+func (c *Current) objectOf(s *Slice) *object {
+	return &object{Meta: &s.Meta, kind: KindEndpointSlice, name: s.Name, slice: s, endpoints: slices.Collect(endpointsOf(&s.Slice))}
+}
+
+// endpointsOf are the endpoints of a slice with its ports.
+func endpointsOf(s *syncer.Slice) iter.Seq[syncer.Endpoint] {
+	return func(yield func(syncer.Endpoint) bool) {
+		for _, e := range s.Endpoints {
+			if e.Ports = s.Ports; !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// portless are endpoints as a slice has them.
+func portless(endpoints []syncer.Endpoint) []syncer.Endpoint {
+	out := slices.Clone(endpoints)
+	for i := range out {
+		out[i].Ports, out[i].Only = nil, 0
+	}
+	return out
+}
+
+// inSubsets reports whether Endpoints have an endpoint.
+func inSubsets(e *syncer.Endpoint) bool {
+	return e.In(syncer.KindEndpoints) && (e.Ready || !e.Terminating)
+}
+
+// endpointsIn are the addresses of subsets, as endpoints of Endpoints alone.
+func endpointsIn(subsets []syncer.Subset) iter.Seq[syncer.Endpoint] {
+	return func(yield func(syncer.Endpoint) bool) {
+		for i := range subsets {
+			s := &subsets[i]
+			for j, list := range [][]syncer.Address{s.Ready, s.NotReady} {
+				for _, a := range list {
+					e := syncer.Endpoint{Addr: a.Addr, Ports: s.Ports, Ready: j == 0, Serving: j == 0, Only: syncer.KindEndpoints,
+						NodeName: a.NodeName, Hostname: a.Hostname, Target: a.Target}
+					e.Grade = e.StandingGrade(false)
+					if !yield(e) {
+						return
+					}
+				}
+			}
+		}
+	}
 }

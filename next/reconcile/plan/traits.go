@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"tributary.dev/tributary/next/syncer"
@@ -147,7 +146,7 @@ func (o mark) stands(m *Meta, t traits) bool {
 
 // dress gives an action the labels and annotations of its object; standing is nil for one
 // that is made. What others have annotated stays, and so do labels where the source is unknown.
-func (o mark) dress(a *Action, standing *Meta, t traits, trigger time.Time) {
+func (o mark) dress(a *Action, standing *Meta, t traits) {
 	a.Labels, a.Annotations = t.labels, map[string]string{}
 	if standing != nil {
 		a.UID, a.ResourceVersion, a.Rest = standing.UID, standing.ResourceVersion, standing.Rest
@@ -175,9 +174,6 @@ func (o mark) dress(a *Action, standing *Meta, t traits, trigger time.Time) {
 		a.Annotations[syncer.AnnotationApplied] = t.applied
 	}
 	a.Annotations[syncer.AnnotationReplica] = o.replica.String()
-	if !trigger.IsZero() && o.kind != KindService {
-		a.Annotations[syncer.AnnotationTriggerTime] = trigger.UTC().Format(time.RFC3339Nano)
-	}
 }
 
 // reserveOf is the annotation that names the endpoints of a slice that are of the reserve; ""

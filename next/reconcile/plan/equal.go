@@ -32,10 +32,8 @@ func defaulted(p syncer.ServicePort) syncer.ServicePort {
 // repacked: the canonical order has changed between releases of Kubernetes
 // (kubernetes#129652), and another order is no reason to write.
 func sameSubsets(standing, wanted []syncer.Subset) bool {
-	if equalSubsets(standing, wanted) {
-		return true
-	}
-	return countAddresses(standing) == countAddresses(wanted) && equalSubsets(syncer.Repack(standing), wanted)
+	return equalSubsets(standing, wanted) ||
+		countAddresses(standing) == countAddresses(wanted) && equalSubsets(syncer.Repack(standing), wanted)
 }
 
 func equalSubsets(a, b []syncer.Subset) bool {
@@ -51,4 +49,32 @@ func countAddresses(subsets []syncer.Subset) (n int) {
 		n += len(subsets[i].Ready) + len(subsets[i].NotReady)
 	}
 	return n
+}
+
+// sameEndpoints compares the endpoints of a slice as they stand with those wanted, but for their
+// order where some of them only stay until they stand elsewhere.
+func sameEndpoints(standing, wanted []syncer.Endpoint, ordered bool) bool {
+	equal := func(a, b syncer.Endpoint) bool { return a.Equal(&b) }
+	if ordered || len(standing) != len(wanted) {
+		return slices.EqualFunc(standing, wanted, equal)
+	}
+	compare := func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) }
+	return slices.EqualFunc(slices.SortedStableFunc(slices.Values(standing), compare), slices.SortedStableFunc(slices.Values(wanted), compare), equal)
+}
+
+// within reports whether all ports of one list are in another.
+func within(some, all []syncer.Port) bool {
+	return !slices.ContainsFunc(some, func(p syncer.Port) bool { return !slices.Contains(all, p) })
+}
+
+// follows reports whether an endpoint is one that stands, perhaps under other ports, or comes in
+// its place: it is of the same object, or of another that serves on the same port. Pods may
+// share an address on the network of their node.
+func follows(e, stands *syncer.Endpoint) bool {
+	if e.Addr != stands.Addr || e.Target == stands.Target || stands.Target == (syncer.TargetRef{}) || len(e.Ports)+len(stands.Ports) == 0 {
+		return e.Addr == stands.Addr
+	}
+	return slices.ContainsFunc(e.Ports, func(p syncer.Port) bool {
+		return slices.ContainsFunc(stands.Ports, func(o syncer.Port) bool { return p.Number == o.Number && p.Protocol == o.Protocol })
+	})
 }
