@@ -119,7 +119,7 @@ func (r *Reconciler) tell(c *Comparison) {
 		endpoints[i] = sinks.Endpoint{Address: b.Addr.String(), Ports: ports, Cluster: b.Member, Zone: b.Zone,
 			Ready: b.Ready, Serving: b.Serving, Terminating: b.Terminating}
 	}
-	r.opts.Sinks.Tell(c.Replica, sinks.NewService(nil, endpoints))
+	r.opts.Sinks.Tell(c.Replica, sinks.NewService(c.Want.Labels, endpoints))
 }
 
 // lane is the most urgent of the actions'.

@@ -51,17 +51,23 @@ type ground struct {
 	listed   bool
 }
 
+func newGround(t *testing.T, server *apitest.Server) *ground {
+	g := &ground{t: t, server: server, shares: map[syncer.Key]map[string]plan.Share{}, listed: true}
+	g.settings = Settings{
+		Settings: plan.Settings{Instance: "default", WriteEndpoints: true, CreateNamespaces: true, CopyLabel: func(string) bool { return true }},
+		MayWrite: func(namespace string) bool { return namespace != "own" },
+	}
+	g.server.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}})
+	g.process = g.start()
+	return g
+}
+
 // play runs a scene in virtual time.
 func play(t *testing.T, scene func(g *ground)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		g := &ground{t: t, server: apitest.NewInMemory(t), shares: map[syncer.Key]map[string]plan.Share{}, listed: true}
-		g.settings = Settings{
-			Settings: plan.Settings{Instance: "default", WriteEndpoints: true, CreateNamespaces: true, CopyLabel: func(string) bool { return true }},
-			MayWrite: func(namespace string) bool { return namespace != "own" },
-		}
-		g.server.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}})
-		g.process = g.start()
+		g := newGround(t, apitest.NewInMemory(t))
+		g.pass(time.Second)
 		scene(g)
 		g.process.stop()
 	})
@@ -136,7 +142,6 @@ type process struct {
 	access *kube.Access
 	seen   *seen
 	set    *sinks.Set
-	lead   func()
 	stop   func()
 
 	mu sync.Mutex
@@ -177,10 +182,9 @@ func (g *ground) start() *process {
 	leading, resign := context.WithCancel(g.t.Context())
 	var group sync.WaitGroup
 	group.Go(func() { p.r.Follow(following) })
-	p.lead = func() { group.Go(func() { p.r.Lead(leading) }) }
-	p.lead()
-	p.stop = func() { resign(); synctest.Wait(); end(); group.Wait(); p.access.Close() }
-	g.pass(time.Second)
+	var leads sync.WaitGroup
+	leads.Go(func() { p.r.Lead(leading) })
+	p.stop = func() { resign(); leads.Wait(); end(); group.Wait(); p.access.Close() }
 	return p
 }
 

@@ -7,6 +7,9 @@ package reconcile
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +25,7 @@ import (
 	"tributary.dev/tributary/next/metrics"
 	"tributary.dev/tributary/next/metrics/record"
 	"tributary.dev/tributary/next/reconcile/plan"
+	"tributary.dev/tributary/next/reconcile/sinks"
 	"tributary.dev/tributary/next/syncer"
 )
 
@@ -43,6 +47,7 @@ func TestReplicaFromFirstToLast(t *testing.T) {
 		g.settled()
 		g.process.stop()
 		g.process = g.start()
+		g.pass(time.Second)
 		g.quiet(time.Minute)
 		g.set(web, "a", "-")
 		g.expect(web, "-", 50*time.Millisecond)
@@ -365,6 +370,38 @@ func TestOrphans(t *testing.T) {
 		g.expect(web, "-", 50*time.Millisecond)
 		g.settled()
 	})
+}
+
+// Sinks are told what replicas are to be, whatever the ingress cluster makes of it.
+func TestSinksAreTold(t *testing.T) {
+	bodies := make(chan string, 100)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies <- string(body)
+	}))
+	defer receiver.Close()
+	g := newGround(t, apitest.New(t))
+	defer g.process.stop()
+	g.fault(func(apitest.Request) *apitest.Fault { return &apitest.Fault{Status: http.StatusForbidden} })
+	shop := func(_ syncer.Key, labels map[string]string) bool { return labels["app"] == "web" }
+	g.process.set.Configure([]sinks.Spec{{Name: "lb", URL: receiver.URL, Selects: shop, Rate: 1000}})
+	g.r.CompareAll(record.EventConfigured)
+	told := func(parts ...string) {
+		for body := range bodies {
+			if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(body, part) }) {
+				return
+			}
+		}
+	}
+	told("inventory")
+	g.set(syncer.Key{Namespace: "shop", Name: "other"}, "a", "9")
+	g.set(web, "a", "1,(2)")
+	told(`"subject":"shop/web"`, `{"address":"10.0.0.1","ports":[{"name":"http","port":8080,"protocol":"TCP"}],"cluster":"a","ready":true,"serving":true,"terminating":false}`,
+		`{"address":"10.0.0.2"`, `"added":["10.0.0.1:8080","10.0.0.2:8080"]`)
+	g.set(web, "a", "1")
+	told(`"removed":["10.0.0.2:8080"]`)
+	g.set(web, "a", "-")
+	told(`"deleted":true`)
 }
 
 // Whatever the server does, in the end it holds what members give, and nothing is owed.
