@@ -20,7 +20,7 @@ import (
 // Whatever is cut, frozen, expired, refused, restored or exchanged: at the end the sink has
 // what the server has, and nothing was told that the server did not have.
 func TestRandomHistories(t *testing.T) {
-	for seed := range dice.Seeds(t, 20) {
+	for seed := range dice.Seeds(t, 12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			d := dice.From(seed, 7)
 			play(t, d.IntN(2) == 0, func(m *model) {
@@ -29,7 +29,7 @@ func TestRandomHistories(t *testing.T) {
 				}
 			}, func(s *scene) {
 				h := history{scene: s, d: d}
-				for range 120 {
+				for range 100 {
 					h.step()
 				}
 				h.calm()

@@ -64,10 +64,11 @@ func (s *Session) watch(ctx context.Context, q query, revision uint64) (*stream,
 	var used atomic.Pointer[conn]
 	ctx, cancel := context.WithCancel(context.WithValue(ctx, using{}, &used))
 	var late atomic.Bool
+	sent := time.Now().UnixNano()
 	timer := time.AfterFunc(acceptTimeout, func() {
 		late.Store(true)
 		cancel()
-		if c := used.Load(); c != nil {
+		if c := used.Load(); c != nil && c.heard.Load() < sent { // else the server is busy
 			_ = c.Close()
 		}
 	})
@@ -105,9 +106,7 @@ func (s *stream) stop() {
 // cut ends the stream and closes its connection, whatever else goes over it: another stream
 // over it would be as silent.
 func (s *stream) cut() {
-	if s.used != nil {
-		_ = s.used.Close()
-	}
+	_ = s.used.Close()
 	s.stop()
 }
 
@@ -142,6 +141,7 @@ func (s *stream) read(ctx context.Context) error {
 			return err
 		}
 		s.heard.now()
+		s.used.heard.Store(time.Now().UnixNano())
 		e := event{kind: watch.EventType(raw.Type), arrived: time.Now()}
 		if e.object, err = runtime.Decode(objects, raw.Object.Raw); err != nil {
 			e.err = fmt.Errorf("%w: %w", ErrUndecodable, err)
