@@ -51,7 +51,7 @@ func newMember(options *Options, s *Settings) *Member {
 	m.askers = newAskers(m.ask)
 	m.access = m.newAccess()
 	m.state = member.New(time.Now(), s.config(m.reader.rules))
-	m.health.note(m.state.Status(), time.Now())
+	m.lockedNote()
 	return m
 }
 
@@ -113,7 +113,7 @@ func (m *Member) step(e member.Event) {
 	effects := m.state.Step(time.Now(), e)
 	m.wake = effects.Wake
 	if turns(e) {
-		m.health.note(m.state.Status(), time.Now())
+		m.lockedNote()
 	}
 	m.mu.Unlock()
 	m.carryOut(&effects)

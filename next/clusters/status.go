@@ -55,10 +55,12 @@ func turns(e member.Event) bool {
 	return false
 }
 
-// note notes the state of a member.
-func (h *health) note(s member.Status, now time.Time) {
-	if state := stateOf(&s); state != h.state {
-		h.state, h.since = state, now
+// lockedNote notes the state of the member.
+func (m *Member) lockedNote() {
+	s := m.state.Status()
+	if state := stateOf(&s); state != m.health.state {
+		m.health.state, m.health.since = state, time.Now()
+		m.log.Info("cluster is "+state, "listed", s.Listed)
 	}
 }
 
@@ -115,13 +117,17 @@ func (s *Set) Status() []metrics.ClusterStatus {
 func (m *Member) status() metrics.ClusterStatus {
 	m.mu.Lock()
 	s, h, settings, access, native := m.state.Status(), m.health, m.settings, m.access, m.native
+	counts := m.state.Tables().Stats(m.state.Clock())
 	m.mu.Unlock()
 	out := metrics.ClusterStatus{
-		Name: m.name, State: h.state, Since: h.since, Up: h.state == StateLive || h.state == StateListing && h.version != "",
-		Synced: s.Listed, Version: h.version, Services: s.Stats.Replicas, Pods: s.Stats.Pods,
-		Endpoints: metrics.EndpointCounts{Ready: s.Stats.Ready, Reserve: s.Stats.Reserve,
-			NotReady: s.Stats.NotReady, Terminating: s.Stats.Terminating},
+		Name: m.name, State: h.state, Since: h.since, Up: h.version != "" && h.state != StateUnreachable && h.state != StateOtherCluster,
+		Synced: s.Listed, Version: h.version, Services: counts.Replicas, Pods: counts.Pods,
+		Endpoints: metrics.EndpointCounts{Ready: counts.Ready, Reserve: counts.Reserve,
+			NotReady: counts.NotReady, Terminating: counts.Terminating},
 		Missing: s.Missing, Conditions: conditions(&s, &settings, h.state), LastErrorAt: h.errAt, Native: native.status(),
+	}
+	if s.Drained || s.Stale {
+		out.Endpoints.Ready, out.Endpoints.Reserve = 0, counts.Ready+counts.Reserve
 	}
 	if !s.Since.IsZero() {
 		out.LagSeconds = time.Since(s.Since).Seconds()

@@ -229,6 +229,9 @@ func (s *sink[T]) At(revision uint64) {
 // Phase implements kube.Sink.
 func (s *sink[T]) Phase(phase kube.Phase, err error) {
 	if s.former == nil && s.ctx.Err() == nil {
+		if err != nil {
+			s.streams.member.failed(err)
+		}
 		s.streams.member.step(member.Changed{Scope: s.scope, Phase: member.Phase(phase), Err: err})
 	}
 }
