@@ -32,12 +32,14 @@ func BenchmarkCycle(b *testing.B) {
 				q.Done(w)
 				for {
 					g, _ := d.Next(b.Context())
-					if g.Done(Outcome{}); g.Lane == plan.Removal {
+					g.Done(Outcome{})
+					again, _ := q.Get()
+					if g.Lane == plan.Removal {
+						d.Replace(again, nil, false)
+						q.Done(again)
 						break
 					}
-					q.Add(g.Work.Key, plan.Bulk, of("a")) // as much waits as before
-					again, _ := q.Get()
-					d.Replace(again, []plan.Action{g.Action}, false)
+					d.Replace(again, []plan.Action{g.Action}, false) // as much waits as before
 					q.Done(again)
 				}
 			}

@@ -66,8 +66,7 @@ func NewDispatch(q *Queue) *Dispatch {
 	return d
 }
 
-// Busy reports whether a request for the object is under way: a comparison leaves it out,
-// and the replica is compared again when the answer is there.
+// Busy reports whether a request for the object is under way: a comparison leaves it out.
 func (d *Dispatch) Busy(o plan.Object) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,9 +116,6 @@ func (d *Dispatch) Replace(w *Work, actions []plan.Action, more bool) {
 // lockedInherit has the work take over what earlier ones owe.
 func (d *Dispatch) lockedInherit(r *replica, former map[plan.Object]*object, w *Work) {
 	for _, o := range former {
-		if o.grant != nil {
-			o.grant.outdated = true
-		}
 		if o.work != nil {
 			o.work.owed = true
 		}
@@ -149,7 +145,7 @@ func (d *Dispatch) lockedFinish(w *Work) {
 }
 
 // Next waits until an action may be sent; ok is false when ctx is done. A grant that is not
-// used is ended with Unused, or its place is lost.
+// used is ended as well, or its place is lost.
 func (d *Dispatch) Next(ctx context.Context) (g *Grant, ok bool) {
 	stop := context.AfterFunc(ctx, func() {
 		d.mu.Lock()

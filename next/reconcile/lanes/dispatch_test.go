@@ -35,7 +35,7 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("removals have %d places, want %d", len(removals), Places-otherPlaces)
 		}
 		for _, g := range bulk {
-			g.Done(Outcome{})
+			b.done(g)
 		}
 		if freed := b.all(); count(freed, inLane(plan.Bulk)) > bulkBeside || count(freed, inLane(plan.Removal)) == 0 || len(freed) != bulkPlaces {
 			t.Errorf("granted are %d, of which %d are bulk work", len(freed), count(freed, inLane(plan.Bulk)))
@@ -50,7 +50,7 @@ func TestBulkWorkStandsBack(t *testing.T) {
 		b := newBench(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		b.compare(web, "a", action(web, "s", plan.Removal))
-		b.want(b.next(), web, "s").Done(Outcome{})
+		b.done(b.want(b.next(), web, "s"))
 		for i := range 100 { // in many namespaces: none is to count as hanging
 			b.fill(1, fmt.Sprint("n", i), "a", plan.Bulk)
 		}
@@ -72,15 +72,18 @@ func TestBulkWorkStandsBack(t *testing.T) {
 		if len(granted) != bulkPlaces {
 			t.Errorf("a second later it has %d places, want %d", len(granted), bulkPlaces)
 		}
-		b.q.Add(web, plan.Bulk, of("a"))
 		for range bulkPlaces {
 			(<-granted).Done(Outcome{})
 		}
 		synctest.Wait()
 		if len(granted) != bulkBeside {
-			t.Errorf("with news to compare it has %d places, want %d", len(granted), bulkBeside)
+			t.Errorf("with replicas to compare it has %d places, want %d", len(granted), bulkBeside)
 		}
-		b.compared(web, false)
+		for b.q.Len() > 0 {
+			w, _ := b.q.Get()
+			b.d.Replace(w, nil, false)
+			b.q.Done(w)
+		}
 		synctest.Wait()
 		if len(granted) != bulkPlaces {
 			t.Errorf("when all is compared it has %d places, want %d", len(granted), bulkPlaces)
@@ -119,32 +122,29 @@ func TestHangingNamespaces(t *testing.T) {
 			t.Errorf("%d of %d are removals there, which nothing should hold up", n, len(grants))
 		}
 		for _, g := range grants {
-			g.Done(Outcome{})
+			b.done(g)
 		}
-		for i, g := range first {
-			if i == 8 {
-				break
-			}
-			g.Done(Outcome{Result: Failed})
+		for _, g := range first[:8] {
+			b.again(g, Outcome{Result: Failed})
 		}
 		for _, g := range b.all() {
-			g.Done(Outcome{})
+			b.done(g)
 		}
 		for i, g := range first[8:] {
-			time.Sleep(time.Second) // what failed is planned again
-			g.Done(Outcome{Result: Failed})
+			time.Sleep(time.Second)
+			b.again(g, Outcome{Result: Failed})
 			if n := count(b.all(), func(g *Grant) bool { return slow(g) && g.Lane == plan.Addition }); n != 1 {
 				t.Errorf("after hanging request %d ended, %d are granted, want 1", i, n)
 			}
 		}
 		for range 2 { // some of the first were late, none of the second is
 			for _, g := range b.d.underWay {
-				g.Done(Outcome{})
+				b.done(g)
 			}
 			b.all()
 		}
 		for _, g := range b.d.underWay {
-			g.Done(Outcome{})
+			b.done(g)
 		}
 		if n := count(b.all(), slow); n != otherPlaces {
 			t.Errorf("after an answer in time it has %d places, want %d", n, otherPlaces)
@@ -162,10 +162,11 @@ func TestDelays(t *testing.T) {
 			defer cancel()
 			start := time.Now()
 			g, ok := b.d.Next(ctx)
+			took := time.Since(start)
 			if ok {
-				g.Done(Outcome{Result: Failed})
+				b.again(g, Outcome{Result: Failed})
 			}
-			return time.Since(start)
+			return took
 		}
 		b.compare(web, "a", action(web, "s", plan.Addition))
 		want := time.Duration(0)
@@ -176,19 +177,17 @@ func TestDelays(t *testing.T) {
 			want = min(longestDelay, max(firstDelay, 2*want))
 		}
 		b.compare(web, "a", action(web, "s", plan.Removal))
-		g := b.want(b.next(), web, "s")
-		g.Done(Outcome{Result: Reduced})
-		b.compare(web, "a", action(web, "s", plan.Addition))
+		b.want(b.next(), web, "s").Done(Outcome{Result: Reduced})
+		b.compared(web, false, action(web, "s", plan.Addition))
 		b.want(b.next(), web, "")
 		b.compare(web, "a", action(web, "s", plan.Removal))
-		b.want(b.next(), web, "s").Done(Outcome{Result: Failed, RetryAfter: 7 * time.Second})
-		b.compare(web, "a", action(web, "s", plan.Removal))
+		b.again(b.want(b.next(), web, "s"), Outcome{Result: Failed, RetryAfter: 7 * time.Second})
 		if got := wait(time.Minute); got < 7*time.Second || got > 9*time.Second {
 			t.Errorf("the server asked for 7s, the wait was %v", got)
 		}
 		other := key("shop", "other")
 		b.compare(other, "a", action(other, "s", plan.Addition))
-		b.want(b.next(), other, "s").Done(Outcome{})
+		b.done(b.want(b.next(), other, "s"))
 	})
 }
 
@@ -216,11 +215,10 @@ func TestReplace(t *testing.T) {
 			t.Error("a grant ends once")
 		}
 		time.Sleep(time.Minute)
-		b.want(b.next(), web, "") // x is outdated: who knows whether it is still wanted
+		b.want(b.next(), web, "") // x may not be wanted any more: a comparison will say
 		if z.Done(Outcome{}); len(b.q.Oldest(nil)) != 2 {
 			t.Errorf("x is not written, but the oldest are %v", b.q.Oldest(nil))
 		}
-		b.q.Add(web, plan.Addition) // as after each answer
 		third := b.compared(web, false, action(web, "x", plan.Addition))
 		if !third.Since.After(first.Since) || third.Causes != 2 {
 			t.Errorf("the third is %+v", third)
@@ -229,6 +227,7 @@ func TestReplace(t *testing.T) {
 		if last := x.Done(Outcome{}); !last || len(b.q.Oldest(nil)) != 0 || len(b.d.replicas) != 0 {
 			t.Errorf("all is written, but left are %v", b.q.Oldest(nil))
 		}
+		b.compared(web, false)
 		b.compare(web, "a")
 		if len(b.q.Oldest(nil)) != 0 || len(b.d.replicas) != 0 {
 			t.Error("a comparison without a difference leaves something")
@@ -246,8 +245,8 @@ func TestUnusedPlacesGoBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.compare(web, "a", action(web, "s", plan.Addition))
-		b.want(b.next(), web, "s").Done(Outcome{Result: Unused})
-		b.want(b.next(), web, "s").Done(Outcome{})
+		b.again(b.want(b.next(), web, "s"), Outcome{Result: Unused})
+		b.done(b.want(b.next(), web, "s"))
 
 		leaving, leave := context.WithCancel(t.Context())
 		ended := make(chan bool, 10)
@@ -266,8 +265,8 @@ func TestUnusedPlacesGoBack(t *testing.T) {
 		}
 		synctest.Wait()
 		leave()
-		b.compare(web, "a", action(web, "s", plan.Addition))
 		var granted int
+		b.compare(web, "a", action(web, "s", plan.Addition))
 		for range 9 {
 			if <-ended {
 				granted++
@@ -297,7 +296,7 @@ func TestOneRequestAnObject(t *testing.T) {
 		b.compare(other, "a", create(other))
 		first := b.want(b.next(), web, "shop")
 		b.want(b.next(), other, "")
-		first.Done(Outcome{})
+		b.done(first)
 		b.want(b.next(), other, "shop")
 		states := b.d.States()
 		if s := states[plan.Addition]; s.UnderWay != 1 || s.Planned != 0 || s.Oldest.IsZero() {

@@ -8,8 +8,8 @@
 // A newcomer follows one Work: Queue.Add makes it, Queue.Get hands it to a worker,
 // Dispatch.Replace takes it with the actions that its comparison gave, and Dispatch.Next
 // gives it out with each of them. Its changes count as not written (Queue.Oldest) until the
-// last one is acknowledged. Nothing is given up: what failed is planned again, after a delay
-// of its object.
+// last one is acknowledged. Nothing is given up: after each answer the replica is compared
+// again, and what failed is then planned with a delay of its object.
 //
 // What never happens here: no client, no logger, no metric, nothing called back. The clock
 // is package time, so tests run in testing/synctest.

@@ -21,9 +21,6 @@ type Grant struct {
 
 	object *object
 	at     time.Time
-	// outdated is set by a later comparison, which left the object out: who knows whether it
-	// would ask for the same.
-	outdated bool
 }
 
 // Result is what became of a grant.
@@ -36,10 +33,9 @@ const (
 	// Reduced: it did not, but then took what of the action takes away. The rest is delayed
 	// as an addition.
 	Reduced
-	// Failed: nothing of it is known to be written. It is planned again after a delay,
-	// unless there has been a comparison since.
+	// Failed: nothing of it is known to be written. What is left of it then is delayed.
 	Failed
-	// Unused: nothing was sent. It is planned again as it was, with the same exception.
+	// Unused: nothing was sent.
 	Unused
 )
 
@@ -50,9 +46,9 @@ type Outcome struct {
 	RetryAfter time.Duration
 }
 
-// Done ends the grant and frees its place; a second call does nothing. The answer must be in
-// the cache by then, and the replica be compared again after it, whatever the outcome. last
-// is true when no other action of its Work is planned or under way.
+// Done ends the grant, frees its place and has the replica compared again, whatever the
+// outcome: the answer must be in the cache by then. A second call does nothing. last is true
+// when no other action of its Work is planned or under way.
 func (g *Grant) Done(out Outcome) (last bool) {
 	o, w, d := g.object, g.Work, g.object.dispatch
 	d.mu.Lock()
@@ -69,14 +65,13 @@ func (g *Grant) Done(out Outcome) (last bool) {
 	}
 	o.note(g.Lane, out, now)
 	w.underWay--
-	w.owed = w.owed || out.Result != Written
-	if again := out.Result == Failed || out.Result == Unused; again && !g.outdated {
-		o.plan(g.Action, w)
-	} else if out.Result == Written {
+	if out.Result == Written {
 		delete(d.replicas[w.Key].objects, o.name)
 	}
+	w.owed = w.owed || out.Result != Written
 	d.lockedFreed(g, out.Result != Unused, now)
 	d.lockedFinish(w)
+	d.queue.Add(w.Key, g.Lane)
 	d.free.Signal()
 	return w.planned == 0 && w.underWay == 0
 }

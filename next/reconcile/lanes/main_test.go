@@ -67,6 +67,20 @@ func (b *bench) compared(of syncer.Key, more bool, actions ...plan.Action) *Work
 	return w
 }
 
+// again compares the replica of a grant that has ended, and plans the same.
+func (b *bench) again(g *Grant, out Outcome) {
+	b.Helper()
+	g.Done(out)
+	b.compared(g.Action.Replica, false, g.Action)
+}
+
+// done ends a grant well.
+func (b *bench) done(g *Grant) {
+	b.Helper()
+	g.Done(Outcome{})
+	b.compared(g.Action.Replica, false)
+}
+
 // next is the grant that is made now, nil if none is.
 func (b *bench) next() *Grant {
 	b.d.mu.Lock()
