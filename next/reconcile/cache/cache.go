@@ -84,7 +84,7 @@ func (c *Cache) lockedTake(o *Object) (news bool) {
 	}
 	c.objects[o.Object] = o
 	c.lockedLink(o)
-	return old == nil || old.Owned || o.Owned || old.UID != o.UID || old.Deleting != o.Deleting || old.State != o.State || old.Replica != o.Replica
+	return true
 }
 
 func (c *Cache) lockedDrop(o *Object) {
