@@ -34,10 +34,8 @@ func main() {
 
 // dispatch runs the command that args name and returns its exit code.
 func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot()
+	root := newRoot(stdout, stderr)
 	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
@@ -53,7 +51,7 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 }
 
 // newRoot returns all commands.
-func newRoot() *cobra.Command {
+func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tributary",
 		Short: "Carry the endpoints of many Kubernetes clusters into one ingress cluster",
@@ -63,6 +61,8 @@ func newRoot() *cobra.Command {
 		RunE:    nothingToRun,
 		Version: readBuildVersion().Version,
 	}
+	root.SetOut(stdout)
+	root.SetErr(stderr)
 	root.AddCommand(
 		newRunCommand(), newCheckCommand(), newPlanCommand(), newStatusCommand(), newTraceCommand(), newExplainCommand(),
 		newLinkCommand(), newUnlinkCommand(), newVersionCommand(),

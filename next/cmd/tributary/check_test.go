@@ -1,0 +1,116 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"tributary.dev/tributary/internal/apitest"
+)
+
+// denying takes one right away.
+func denying(verb, resource string) func(apitest.Request) bool {
+	return func(r apitest.Request) bool { return r.Verb != verb || r.Resource != resource }
+}
+
+func TestCheck(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		edit func(*world)
+		code int
+		// want are texts in the answer as JSON, or among the errors.
+		want []string
+	}{
+		{"all is well", func(*world) {}, 0, []string{`"result": "ok"`, `"version": "v1.`}},
+		{"a right that run needs", func(w *world) { w.members["idc-a"].Allow(denying("watch", "pods")) }, 1, []string{"idc-a: the user of the kubeconfig may not watch pods; grant it"}},
+		{"a right that run can do without", func(w *world) { w.members["idc-a"].Allow(denying("get", "pods")) }, 0, []string{"may not get pods: what a list lacks is asked for by lists"}},
+		{"no right to write", func(w *world) { w.ingress.Allow(denying("update", "endpointslices")) }, 1, []string{"ingress: the user of the kubeconfig may not update endpointslices.discovery.k8s.io"}},
+		{"a member that does not answer", func(w *world) { w.members["idc-b"].Close() }, 1, []string{`"result": "unreachable"`, "is the server's address right"}},
+		{"another ingress cluster", func(w *world) {
+			w.extra = "ingress: {kubeconfig: ingress, identity: other-uid}\n"
+		}, 1, []string{`ingress.identity is "other-uid"`}},
+		{"the same cluster twice", func(w *world) { w.members["idc-b"] = w.members["idc-a"] }, 0, []string{"is the same cluster as idc-a"}},
+		{"overlapping ranges", func(w *world) {
+			w.clusters["idc-a"], w.clusters["idc-b"] = ", allowedCIDRs: [10.0.0.0/8]", ", allowedCIDRs: [10.2.0.0/16, fd00::/64]"
+		}, 0, []string{"allowedCIDRs of idc-a have addresses of 10.2.0.0/16 as well"}},
+		{"a kubeconfig that is refused", func(w *world) { w.clusters["idc-b"] = ", context: nowhere" }, 2, []string{`"result": "kubeconfig refused"`, "nowhere", `"result": "ok"`}},
+		{"a sink that does not answer", func(w *world) { w.extra = "sinks: [{name: slb, url: 'http://127.0.0.1:1/'}]\n" }, 1, []string{"sinks[0] (slb)"}},
+		{"no Secret of a member", func(w *world) { w.extra = "clustersFrom: {secrets: {selector: a=b}}\n" }, 0, []string{"matches clustersFrom.secrets.selector (a=b)"}},
+		{"leader election is turned off", func(w *world) { w.extra = "leaderElection: {enabled: false}\n" }, 0, []string{"run one process alone"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			test.edit(w)
+			path := w.files()
+			if strings.HasPrefix(w.extra, "ingress:") {
+				rewrite(t, path, "ingress: {kubeconfig: ingress}\n", "")
+			}
+			code, out, errs := call(t, "check", "--config", path, "-o", "json")
+			if code != test.code || !json.Valid([]byte(out)) {
+				t.Errorf("exit %d\n%s%s", code, out, errs)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(strings.ReplaceAll(out, `\"`, `"`)+errs, want) {
+					t.Errorf("no %q in\n%s%s", want, out, errs)
+				}
+			}
+			if len(w.ingress.Writes("")) > 0 {
+				t.Error("check writes")
+			}
+		})
+	}
+}
+
+func TestCheckOffline(t *testing.T) {
+	w := newWorld(t)
+	for _, s := range w.all() {
+		s.Close()
+	}
+	if code, out, errs := call(t, "check", "--config", w.files(), "--offline"); code != 0 || !strings.Contains(out, "CREDENTIAL ENDS") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+}
+
+// TestLeadingPod: the Lease names it; without one the only pod is meant.
+func TestLeadingPod(t *testing.T) {
+	pod := func(name, container string, phase corev1.PodPhase) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: container}}}, Status: corev1.PodStatus{Phase: phase}}
+	}
+	lease := func(instance, holder string) *coordinationv1.Lease {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "tributary-leader." + instance}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
+	}
+	a, b, other := pod("a", "tributary", corev1.PodRunning), pod("b", "tributary", corev1.PodRunning), pod("c", "nginx", corev1.PodRunning)
+	for _, test := range []struct {
+		name    string
+		pods    []*corev1.Pod
+		leases  []*coordinationv1.Lease
+		want    string
+		problem string
+	}{
+		{"the holder", []*corev1.Pod{a, b, other}, []*coordinationv1.Lease{lease("default", "b"), lease("x", "a")}, "b", ""},
+		{"alone without a Lease", []*corev1.Pod{a, other}, nil, "a", ""},
+		{"two without a Lease", []*corev1.Pod{a, b}, nil, "", "leads instance default"},
+		{"the holder is outside", []*corev1.Pod{a}, []*coordinationv1.Lease{lease("default", "laptop")}, "", `held by "laptop"`},
+		{"none", []*corev1.Pod{other, pod("d", "tributary", corev1.PodPending)}, nil, "", "no running pod of tributary"},
+	} {
+		client := fake.NewSimpleClientset()
+		for _, p := range test.pods {
+			_ = client.Tracker().Add(p)
+		}
+		for _, l := range test.leases {
+			_ = client.Tracker().Add(l)
+		}
+		found, err := leadingPod(t.Context(), client, "ns", "default")
+		if test.want != "" && (err != nil || found.Name != test.want) || test.want == "" && (err == nil || !strings.Contains(err.Error(), test.problem)) {
+			t.Errorf("%s: %v, %v", test.name, found, err)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"tributary.dev/tributary/next/metrics"
+)
+
+func TestMain(m *testing.M) {
+	bridge.Do(func() { bridgeTo(slog.DiscardHandler) }) // many run at once here
+	goleak.VerifyTestMain(m)
+}
+
+// call runs a command and returns what it says.
+func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = dispatch(t.Context(), args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+func TestUsage(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "tributary.yaml")
+	if err := os.WriteFile(config, []byte("apiVersion: tributary.dev/v1alpha1\nkind: Config\nbogus: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args string
+		code int
+		want string // in stdout where the code is 0, else in stderr
+	}{
+		{"", 2, "Available Commands"},
+		{"--help", 0, "explain"},
+		{"--version", 0, "tributary"},
+		{"version", 0, "k8s.io/client-go"},
+		{"version -o yaml", 0, "kind: Version"},
+		{"version -o xml", 2, "must be one of text, json, yaml"},
+		{"version extra", 2, "takes no argument"},
+		{"completion bash", 0, "bash completion"},
+		{"completion klingon", 2, "klingon"},
+		{"bogus", 2, "unknown command"},
+		{"release", 2, "unknown command"},
+		{"run", 2, "--config is missing"},
+		{"check --config " + config, 2, "bogus"},
+		{"plan --config nowhere.yaml", 2, "nowhere.yaml"},
+		{"run --confg x", 2, "unknown flag"},
+		{"explain", 2, "give one Service"},
+		{"explain web", 2, "not NAMESPACE/NAME"},
+		{"trace --ip banana", 2, `--ip: "banana" is not an IP address`},
+		{"trace --since tomorrow", 2, "--since"},
+		{"status --server localhost:1 --context x", 2, "--server excludes"},
+		{"status --server ftp://x", 2, "is not an address"},
+		{"status --server 127.0.0.1:1", 1, "is \"tributary run\" running"},
+		{"link", 2, "arg"},
+		{"link idc-a", 2, "--context is missing"},
+		{"link IDC_A --context x", 2, "not a DNS label"},
+		{"link idc-a --context x --file f --ingress-context y", 2, "exclude each other"},
+		{"link idc-a --dry-run", 0, "kind: ClusterRole"},
+		{"link idc-a --dry-run --namespaces shop -o json", 0, `"tributary-member-reads"`},
+		{"unlink idc-a", 2, "--context is missing"},
+	} {
+		code, stdout, stderr := call(t, strings.Fields(test.args)...)
+		said := stdout
+		if code != 0 {
+			said = stderr
+		}
+		if code != test.code || !strings.Contains(said, test.want) {
+			t.Errorf("tributary %s: exit %d\n%s%s", test.args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestLogLevels(t *testing.T) {
+	for verbosity, want := range map[int]string{-4: "ours-warn ", 0: "ours-info ours-warn ", 1: "ours-info ours-warn library-0 library-error ", 2: "ours-info ours-warn library-0 library-1 library-error "} {
+		var out bytes.Buffer
+		logger := logFlags{&verbosity, &choice{value: "json"}}.newLogger(&out)
+		library := slog.New(demoted{logger.Handler()})
+		logger.Info("ours-info")
+		logger.Warn("ours-warn")
+		library.Info("library-0")
+		library.Log(t.Context(), slog.LevelInfo-1, "library-1")
+		library.Error("library-error")
+		got := ""
+		for line := range strings.Lines(out.String()) {
+			_, message, _ := strings.Cut(line, `"msg":"`)
+			message, _, _ = strings.Cut(message, `"`)
+			got += message + " "
+		}
+		if got != want {
+			t.Errorf("-v=%d shows %q; want %q", verbosity, got, want)
+		}
+	}
+}
+
+// TestStatusText: what is wrong comes first, with what to do, and what a cluster chose cannot
+// drive the terminal.
+func TestStatusText(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	s := &metrics.Status{
+		Version: "v1", Instance: "default", Started: now.Add(-time.Hour), Time: now, Ready: true,
+		Leader: metrics.LeaderStatus{State: "standby", Identity: "pod-1", Holder: "pod-0"}, Ingress: metrics.IngressStatus{Up: true, State: "live", Version: "v1.36.3", Replicas: 7},
+		Clusters: []metrics.ClusterStatus{
+			{Name: "idc-a", State: "live", Up: true, Synced: true, Services: 2, Endpoints: metrics.EndpointCounts{Ready: 5, Reserve: 1}, Native: &metrics.NativeStatus{}},
+		},
+		Lanes: []metrics.LaneStatus{{Name: "removal", Waiting: 3, OldestSeconds: 0.5}},
+		Sinks: []metrics.SinkStatus{{Name: "slb", State: "live"}},
+	}
+	text := func() string {
+		var out bytes.Buffer
+		if err := writeStatus(&out, s); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	for _, want := range []string{"All is well.\n", "pod-0; this process (pod-1) stands by", "7 replicas", "idc-a  live", "removal  3"} {
+		if got := text(); !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	s.Clusters[0].Conditions = []metrics.Condition{{Reason: "Drained", Message: "on purpose"}}
+	s.Clusters = append(s.Clusters, metrics.ClusterStatus{Name: "idc-b", State: "unreachable", LastError: "no\x1b[2Jroute"})
+	s.Conflicts, s.ConflictCount = []metrics.Conflict{{Namespace: "shop", Service: "web", Reason: "foreign_object", Message: "not ours"}}, 9
+	s.Rejected, s.RejectedCount = []metrics.Rejection{{Cluster: "idc-a", Namespace: "shop", Service: "web", Address: "127.0.0.1", Reason: "loopback"}}, 1
+	got := text()
+	first, _, _ := strings.Cut(got, "\n")
+	if !strings.HasPrefix(first, "WRONG  Cluster idc-b is unreachable: no?[2Jroute.") {
+		t.Errorf("the first line is %q", first)
+	}
+	for _, want := range []string{"to do: tributary check", "live, Drained", "foreign_object", "… and 8 more", "127.0.0.1"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+func TestObjectsForPrograms(t *testing.T) {
+	for format, want := range map[string]string{
+		"json": "{\n  \"apiVersion\": \"tributary.dev/v1alpha1\",\n  \"kind\": \"Thing\",\n  \"a\": 1\n}\n",
+		"yaml": "a: 1\napiVersion: tributary.dev/v1alpha1\nkind: Thing\n",
+	} {
+		var out bytes.Buffer
+		if err := printObject(&out, format, "Thing", struct {
+			A int `json:"a"`
+		}{1}); err != nil || out.String() != want {
+			t.Errorf("%s: %q, %v", format, out.String(), err)
+		}
+	}
+	if err := printObject(broken{}, "json", "Thing", struct{}{}); err == nil {
+		t.Error("no error where nothing can be written")
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// rewrite changes a file.
+func rewrite(t *testing.T, path, old, new string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, bytes.Replace(text, []byte(old), []byte(new), 1), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
