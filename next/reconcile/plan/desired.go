@@ -148,8 +148,6 @@ const (
 	ConflictInstance ConflictReason = "other_instance"
 	// ConflictPort: members disagree about a port.
 	ConflictPort ConflictReason = "port"
-	// ConflictDuplicate: two members have ready endpoints of one address.
-	ConflictDuplicate ConflictReason = "duplicate_ip"
 	// ConflictSelector: somebody gave the replica a selector.
 	ConflictSelector ConflictReason = "selector"
 )

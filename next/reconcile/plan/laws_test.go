@@ -91,7 +91,7 @@ func tamper(r *rand.Rand, w *world) {
 	case 6:
 		w.now.Service, w.now.Endpoints = nil, nil
 	case 7:
-		s.Endpoints = append(s.Endpoints, syncer.Endpoint{Addr: netip.MustParseAddr("203.0.113.9"), Ready: true, Serving: true, Grade: syncer.Ready})
+		s.Endpoints = append(s.Endpoints, syncer.Endpoint{Addr: netip.AddrFrom4([4]byte{203, 0, 113, byte(r.IntN(256))}), Ready: true, Serving: true, Grade: syncer.Ready})
 	}
 }
 

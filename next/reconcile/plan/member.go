@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -45,7 +46,8 @@ func (m *member) feeds() bool {
 }
 
 // read fills the member's share from what it gives and what stands of it.
-func (m *member) read(inEndpoints func(netip.Addr) bool) {
+// inEndpoints are the addresses that stand in Endpoints; nil where there are none.
+func (m *member) read(inEndpoints map[netip.Addr]bool) {
 	if m.Listed {
 		m.endpoints, m.families, m.family, m.verbatim = m.Given.Endpoints, m.Given.Families, m.Given.EndpointsFamily, m.Given.Subsets
 	}
@@ -56,13 +58,8 @@ func (m *member) read(inEndpoints func(netip.Addr) bool) {
 		if (!m.Listed || m.service == nil && m.SourceOpen) && !slices.Contains(m.families, s.Family) {
 			m.families = append(slices.Clip(m.families), s.Family)
 		}
-		if m.Listed && m.Keep == nil {
-			continue
-		}
-		for i := range s.Endpoints {
-			e := s.Endpoints[i]
-			e.Ports = s.Ports
-			if !inEndpoints(e.Addr) {
+		for e := range endpointsOf(&s.Slice) {
+			if inEndpoints != nil && !inEndpoints[e.Addr] {
 				e.Only = syncer.KindEndpointSlices
 			}
 			m.keep(e)
@@ -79,9 +76,7 @@ func (m *member) keep(e syncer.Endpoint) bool {
 	if m.Place > 0 && e.Grade == syncer.Reserve && e.Ready {
 		e.Grade = syncer.Ready
 	}
-	if ready := settledReady(&e); ready != e.Ready {
-		e.Ready, e.Serving = ready, e.Serving || ready
-	}
+	hold(&e)
 	if m.Keep != nil {
 		var kept bool
 		if e, kept = m.Keep(e); !kept {
@@ -117,58 +112,47 @@ func on(endpoints []syncer.Endpoint, addr netip.Addr) func(yield func(*syncer.En
 // settle brings the endpoints into order. It grades down what its member's state, or that nobody
 // follows it, makes doubtful, and holds the conditions to what a grade means.
 func (m *member) settle() {
-	compare := func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) }
-	sorted := slices.IsSortedFunc(m.endpoints, compare)
-	if sorted && !slices.ContainsFunc(m.endpoints, func(e syncer.Endpoint) bool { return m.settled(e) != e.Grade || e.Ready != settledReady(&e) }) {
-		return
-	}
-	m.endpoints = slices.Clone(m.endpoints)
-	for i := range m.endpoints {
-		e := &m.endpoints[i]
-		e.Grade = m.settled(*e)
-		if ready := settledReady(e); ready != e.Ready {
-			e.Ready, e.Serving = ready, e.Serving || ready
+	out := slices.Clone(m.endpoints)
+	for i := range out {
+		e := &out[i]
+		if m.Reserve != "" {
+			e.Grade = min(e.Grade, syncer.Reserve)
+		}
+		if e.Terminating {
+			e.Grade = syncer.NotReady
+		}
+		if hold(e) {
 			m.verbatim = nil
 		}
 	}
-	slices.SortStableFunc(m.endpoints, compare)
+	slices.SortStableFunc(out, func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) })
+	m.endpoints = out
 }
 
-func (m *member) settled(e syncer.Endpoint) syncer.Grade {
-	switch {
-	case e.Terminating:
-		return syncer.NotReady
-	case m.Reserve != "":
-		return min(e.Grade, syncer.Reserve)
+// hold sets the conditions of an endpoint to those of its grade, and reports whether they differ.
+func hold(e *syncer.Endpoint) bool {
+	ready := e.Grade >= syncer.Reserve
+	if e.Terminating || e.Ready == ready {
+		return false
 	}
-	return e.Grade
-}
-
-func settledReady(e *syncer.Endpoint) bool {
-	if e.Terminating {
-		return e.Ready
-	}
-	return e.Grade >= syncer.Reserve
+	e.Ready, e.Serving = ready, e.Serving || ready
+	return true
 }
 
 // memberOf is the member that a slice of ours is of: its label says so, unless somebody has
 // changed that; then its name tells.
 func memberOf(replica syncer.Key, s *Slice, members []*member) string {
 	named := func(name string) bool { return strings.HasPrefix(s.Name, replica.Name+"-"+name+"-") }
-	label := s.Labels.Get(syncer.LabelSourceCluster)
+	label, best := s.Labels.Get(syncer.LabelSourceCluster), ""
 	if label != "" && named(label) {
 		return label
 	}
-	best := ""
 	for _, m := range members {
 		if named(m.Member) && len(m.Member) > len(best) {
 			best = m.Member
 		}
 	}
-	if best == "" {
-		return label
-	}
-	return best
+	return cmp.Or(best, label)
 }
 
 // gather reads the shares and what stands of them, and makes members of what stands of nobody
@@ -200,61 +184,56 @@ func (m *merger) gather(shares []Share) {
 		}
 	}
 	slices.SortFunc(m.members, func(a, b *member) int { return strings.Compare(a.Member, b.Member) })
-	in := m.inEndpoints()
-	for _, one := range m.members {
-		one.read(in)
+	var also map[netip.Addr]bool
+	open := slices.ContainsFunc(m.members, func(one *member) bool { return !one.Listed || one.Keep != nil })
+	if open {
+		also = m.standing()
 	}
-	m.strays()
+	for _, one := range m.members {
+		one.read(also)
+	}
+	if also != nil {
+		m.strays()
+	}
 	for _, one := range m.members {
 		one.settle()
 	}
 }
 
-// inEndpoints reports of an address that stands in slices whether it is in Endpoints, too:
-// what stands there only because there was no room, or no object, is not left out.
-func (m *merger) inEndpoints() func(netip.Addr) bool {
+// standing are the addresses of Endpoints of ours; nil where none stand, or where some were left
+// out for want of room.
+func (m *merger) standing() map[netip.Addr]bool {
 	e := m.now.Endpoints
 	if !m.settings.WriteEndpoints || e == nil || !e.Owned || e.Annotations[syncer.AnnotationOverCapacity] != "" {
-		return func(netip.Addr) bool { return true }
+		return nil
 	}
-	var known map[netip.Addr]bool // read when the first is asked for: few replicas are
-	return func(addr netip.Addr) bool {
-		if known == nil {
-			known = map[netip.Addr]bool{}
-			for e := range endpointsIn(e.Subsets) {
-				known[e.Addr] = true
-			}
-		}
-		return known[addr]
+	addrs := map[netip.Addr]bool{}
+	for e := range endpointsIn(e.Subsets) {
+		addrs[e.Addr] = true
 	}
+	return addrs
 }
 
 // strays gives the addresses that stand in Endpoints alone to the first member that keeps
 // them. A pod's address stands in slices as well, so that it is no member's share any more
 // if others of the replica have slices and none of them has it.
 func (m *merger) strays() {
-	e := m.now.Endpoints
-	asks := func(one *member) bool { return !one.Listed || one.Keep != nil }
-	if !m.settings.WriteEndpoints || e == nil || !e.Owned || !slices.ContainsFunc(m.members, asks) {
-		return
-	}
 	sliced := map[netip.Addr]bool{}
-	stands := false
 	for i := range m.now.Slices {
 		if s := &m.now.Slices[i]; s.Owned {
-			stands = true
-			for j := range s.Endpoints {
-				sliced[s.Endpoints[j].Addr] = true
+			sliced[netip.Addr{}] = true // slices stand
+			for e := range endpointsOf(&s.Slice) {
+				sliced[e.Addr] = true
 			}
 		}
 	}
-	for stray := range endpointsIn(e.Subsets) {
+	for stray := range endpointsIn(m.now.Endpoints.Subsets) {
 		given := func(one *member) bool { return one.Listed && one.gives(&stray) }
 		if sliced[stray.Addr] || slices.ContainsFunc(m.members, given) {
 			continue
 		}
 		for _, one := range m.members {
-			if (one.Listed || !stands || stray.Target.UID == "") && one.keep(stray) {
+			if (one.Listed || !sliced[netip.Addr{}] || stray.Target.UID == "") && one.keep(stray) {
 				break
 			}
 		}

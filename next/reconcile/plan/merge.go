@@ -5,7 +5,6 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -32,12 +31,14 @@ func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
 	united := unite(standing, sources)
 	if left || len(sources) > 1 {
 		for _, one := range sources {
-			one.fit(len(united.ports) > 0)
+			if one.Listed { // what stands has the names of the replica
+				one.fit(len(united.ports) > 0)
+			}
 		}
 	}
 	m.classes = classesOf(&now, m.members)
 	d := &Desired{Key: key, settings: &s, members: m.members, best: m.classes.best, left: left}
-	d.Conflicts = slices.Concat(united.conflicts, m.duplicates())
+	d.Conflicts = united.conflicts
 	slices.SortFunc(d.Conflicts, compareConflicts)
 	m.report(d)
 	if left {
@@ -128,44 +129,17 @@ func (m *merger) endpoints(sources []*member, left bool) *wish {
 			}
 		}
 	}
-	stands, family := m.now.Endpoints, syncer.Family("")
-	if len(feeding) == 1 {
-		one := feeding[0]
-		if family = one.family; one.verbatim != nil && !m.classes.demotes(one) {
-			content.Subsets = one.verbatim
-			return w
-		} else if !one.Listed && stands != nil && stands.Owned {
-			content.Subsets = retained(stands.Subsets, all)
-			content.Truncated = stands.Annotations[syncer.AnnotationOverCapacity] != ""
-			return w
-		}
+	if len(feeding) == 1 && feeding[0].verbatim != nil && !m.classes.demotes(feeding[0]) {
+		content.Subsets = feeding[0].verbatim
+		return w
 	}
-	content.Subsets, content.Truncated = syncer.Truncate(syncer.Subsets(all, family), cmp.Or(m.settings.Capacity, syncer.EndpointsCapacity))
+	content.Subsets = syncer.Subsets(all, "")
+	if e := m.now.Endpoints; len(feeding) == 1 && !feeding[0].Listed && e != nil && e.Owned && e.Annotations[syncer.AnnotationOverCapacity] == "" {
+		content.Subsets = syncer.Repack(content.Subsets) // perhaps somebody's who wrote more by hand
+		return w
+	}
+	content.Subsets, content.Truncated = syncer.Truncate(content.Subsets, cmp.Or(m.settings.Capacity, syncer.EndpointsCapacity))
 	return w
-}
-
-// retained are standing subsets with those of their addresses that endpoints have, in the
-// state that they have there; the argument itself where nothing differs, so that what somebody
-// wrote by hand stays in its order.
-func retained(standing []syncer.Subset, endpoints []syncer.Endpoint) []syncer.Subset {
-	var left []syncer.Endpoint
-	changed := false
-	for stands := range endpointsIn(standing) {
-		stays, serves := false, false
-		for e := range on(endpoints, stands.Addr) {
-			if inSubsets(e) && follows(e, &stands) {
-				stays, serves = true, serves || e.Ready
-			}
-		}
-		changed = changed || !stays || serves != stands.Ready
-		if stands.Ready = serves; stays {
-			left = append(left, stands)
-		}
-	}
-	if !changed {
-		return standing
-	}
-	return syncer.Subsets(left, "")
 }
 
 // trigger is the time of the first of several changes.
@@ -190,7 +164,7 @@ func (m *merger) slices() []wish {
 			w.traits, w.trigger = m.settings.traits(one.service), one.Given.Trigger
 		}
 		o := syncer.PackOptions{Service: m.key, Cluster: one.Member, MaxEndpoints: m.settings.MaxEndpointsPerSlice}
-		for _, s := range syncer.Pack(m.standing(one), m.classes.published(one, syncer.KindEndpointSlices), one.families, o) {
+		for _, s := range syncer.Pack(m.shelf(one), m.classes.published(one, syncer.KindEndpointSlices), one.families, o) {
 			w.slice = &s
 			out = append(out, w)
 		}
@@ -199,8 +173,8 @@ func (m *merger) slices() []wish {
 	return out
 }
 
-// standing are the slices of a member, and the mere names of all others.
-func (m *merger) standing(one *member) []syncer.Slice {
+// shelf are the slices of a member, and the mere names of all others.
+func (m *merger) shelf(one *member) []syncer.Slice {
 	out := make([]syncer.Slice, 0, len(m.now.Slices)+len(m.now.Taken))
 	for i := range m.now.Slices {
 		s := &m.now.Slices[i]
@@ -214,34 +188,6 @@ func (m *merger) standing(one *member) []syncer.Slice {
 		out = append(out, syncer.Slice{Name: name})
 	}
 	return out
-}
-
-// duplicates reports addresses that two members have ready: their pod networks overlap.
-// Each keeps its own, for nobody knows which one is meant.
-func (m *merger) duplicates() (conflicts []Conflict) {
-	feeding := slices.DeleteFunc(slices.Clone(m.members), func(one *member) bool { return len(one.endpoints) == 0 })
-	if len(feeding) < 2 {
-		return nil
-	}
-	first := map[netip.Addr]*member{}
-	for _, one := range feeding {
-		reported := false
-		for i := range one.endpoints {
-			e := &one.endpoints[i]
-			if e.Grade < syncer.Ready || e.Terminating {
-				continue
-			}
-			other := first[e.Addr]
-			if other == nil {
-				first[e.Addr] = one
-			} else if other != one && !reported {
-				reported = true
-				conflicts = append(conflicts, Conflict{ConflictDuplicate, one.Member, fmt.Sprintf(
-					"%s has ready endpoints in %s and in %s: do the pod networks overlap?", e.Addr, other.Member, one.Member)})
-			}
-		}
-	}
-	return conflicts
 }
 
 func familyOf(addr netip.Addr) syncer.Family {
