@@ -103,7 +103,7 @@ func (m *Member) ask(ctx context.Context, q member.Question) (busy bool) {
 	session, err := access.Get(ctx)
 	switch {
 	case err != nil:
-	case q.OfService:
+	case q.Kind == member.SlicesOf:
 		var list []runtime.Object
 		if list, err = session.List(ctx, kube.EndpointSlices, q.Key.Namespace, syncer.LabelServiceName+"="+q.Key.Name); err == nil {
 			answer.Outcome, answer.Object = member.There, slicesOf(decoder, list)
