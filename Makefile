@@ -20,7 +20,7 @@ help: ## print this list
 
 .PHONY: build
 build: ## build bin/tributary
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/tributary ./next/cmd/tributary
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/tributary ./cmd/tributary
 
 .PHONY: image
 image: ## bin/image: an OCI layout for amd64 and arm64, with bills of materials; no container engine is needed

@@ -10,8 +10,8 @@ import (
 	"net/http"
 	"time"
 
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/clusters/member"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/clusters/member"
 )
 
 // errNoAccess is a member whose kubeconfig was never accepted.
@@ -102,18 +102,28 @@ func (m *Member) exchange() bool {
 	return true
 }
 
-// recorded starts the member anew if it is on record as another cluster than the one that is
-// followed (T4).
+// recorded has the member begin anew if it is on record as another cluster than the one that
+// is followed (T4).
 func (m *Member) recorded() {
-	uid := m.onRecord()
 	m.mu.Lock()
-	former := m.access
-	if uid == m.pin.Known() {
-		m.mu.Unlock()
-		return
-	}
-	m.access = m.newAccess()
+	m.renew = m.onRecord() != m.pin.Known()
 	m.mu.Unlock()
-	m.step(member.Anew{})
-	former.Close()
+	signal(m.work)
+}
+
+// beginAnew ends all that reads the former cluster before anything of the other one is read.
+// It is for one goroutine.
+func (m *Member) beginAnew() {
+	m.mu.Lock()
+	renew, former, native := m.renew, m.access, m.native
+	if m.renew = false; renew {
+		m.access, m.native = m.newAccess(), nil
+	}
+	m.mu.Unlock()
+	if renew {
+		native.end()
+		m.streams.end()
+		former.Close()
+		m.step(member.Anew{})
+	}
 }

@@ -13,11 +13,11 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"tributary.dev/tributary/next/clusters/decode"
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/clusters/member"
-	"tributary.dev/tributary/next/clusters/store"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/decode"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/clusters/member"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
 )
 
 // mostAskers is how many questions of a member are under way at most.

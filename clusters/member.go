@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/clusters/member"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/clusters/member"
+	"tributary.dev/tributary/syncer"
 )
 
 // tickEvery is how often a member is told the time at least.
@@ -37,6 +37,7 @@ type Member struct {
 	reader   *reader
 	access   *kube.Access
 	pin      *kube.Pin
+	renew    bool // it is on record as another cluster
 	wake     time.Time
 	health   health
 	native   *observer // nil: nobody observes
@@ -71,6 +72,7 @@ func (m *Member) run(ctx context.Context) {
 	timer := time.NewTimer(tickEvery)
 	defer timer.Stop()
 	for {
+		m.beginAnew()
 		m.streams.reconcile(m.scopes())
 		m.observe()
 		timer.Reset(m.untilWake())

@@ -14,11 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/clusters/member"
-	"tributary.dev/tributary/next/clusters/native"
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/clusters/member"
+	"tributary.dev/tributary/clusters/native"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/syncer"
 )
 
 // How long both sides differ before it is told, and how many Services are named.

@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tributary.dev/tributary/next/clusters/member"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/member"
+	"tributary.dev/tributary/syncer"
 )
 
 // Sink is told which replicas to compare.

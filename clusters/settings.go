@@ -9,11 +9,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"tributary.dev/tributary/next/clusters/config"
-	"tributary.dev/tributary/next/clusters/decode"
-	"tributary.dev/tributary/next/clusters/member"
-	"tributary.dev/tributary/next/clusters/rules"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/decode"
+	"tributary.dev/tributary/clusters/member"
+	"tributary.dev/tributary/clusters/rules"
+	"tributary.dev/tributary/syncer"
 )
 
 // Settings are all that the configuration says of one member.

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/clusters/kubeconfig"
-	"tributary.dev/tributary/next/clusters/member"
-	"tributary.dev/tributary/next/clusters/store"
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/clusters/kubeconfig"
+	"tributary.dev/tributary/clusters/member"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/syncer"
 )
 
 // The states of a member, in one word for people.

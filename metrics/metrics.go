@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"tributary.dev/tributary/next/metrics/record"
+	"tributary.dev/tributary/metrics/record"
 )
 
 // Options set up Metrics. The zero value is usable: no log, no gauges.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/next/metrics/record"
+	"tributary.dev/tributary/metrics/record"
 )
 
 // Status is the state of a running process: what /debug/status serves, what

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/next/reconcile/lanes"
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/reconcile/sinks"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/reconcile/sinks"
+	"tributary.dev/tributary/syncer"
 )
 
 // Comparison is what one look at a replica comes to.

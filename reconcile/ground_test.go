@@ -25,12 +25,12 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"tributary.dev/tributary/internal/apitest"
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/metrics/record"
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/reconcile/sinks"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/reconcile/sinks"
+	"tributary.dev/tributary/syncer"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/syncer"
 )
 
 // IdentitiesPrefix begins the name of the ConfigMap; that of the installation follows.

@@ -22,11 +22,11 @@ import (
 
 	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/internal/dice"
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/metrics/record"
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/reconcile/sinks"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/reconcile/sinks"
+	"tributary.dev/tributary/syncer"
 )
 
 // A replica is written in order, changes of it at once; a restart writes nothing.

@@ -14,15 +14,15 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/metrics/record"
-	"tributary.dev/tributary/next/reconcile/cache"
-	"tributary.dev/tributary/next/reconcile/lanes"
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/reconcile/sinks"
-	"tributary.dev/tributary/next/reconcile/write"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
+	"tributary.dev/tributary/reconcile/cache"
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/reconcile/sinks"
+	"tributary.dev/tributary/reconcile/write"
+	"tributary.dev/tributary/syncer"
 )
 
 // grace bounds how long requests under way may take when Lead ends.

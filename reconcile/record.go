@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"tributary.dev/tributary/next/metrics/record"
-	"tributary.dev/tributary/next/reconcile/lanes"
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/metrics/record"
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 // records are the change records that are open. A comparison opens one, and its last

@@ -7,10 +7,10 @@ import (
 	"context"
 	"time"
 
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/reconcile/lanes"
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/reconcile/write"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/reconcile/write"
 )
 
 // unheld is how long a place waits where the Permit has lapsed: it is renewed soon, or Lead ends.

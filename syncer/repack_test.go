@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
-	"tributary.dev/tributary/next/internal/subsettext"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/internal/subsettext"
+	"tributary.dev/tributary/syncer"
 )
 
 // TestRepack runs the cases of testdata/repack.txt.

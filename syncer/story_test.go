@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"tributary.dev/tributary/internal/stories"
-	"tributary.dev/tributary/next/internal/subsettext"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/internal/subsettext"
+	"tributary.dev/tributary/syncer"
 )
 
 // TestStories plays the stories of testdata/stories: each step changes a Service and its

@@ -12,8 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"tributary.dev/tributary/next/clusters/rules"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/rules"
+	"tributary.dev/tributary/syncer"
 )
 
 // kubePrefix begins the names of the namespaces of Kubernetes itself.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 func TestReplicates(t *testing.T) {

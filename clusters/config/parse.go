@@ -21,7 +21,7 @@ import (
 	kjson "sigs.k8s.io/json"
 	kyaml "sigs.k8s.io/yaml"
 
-	"tributary.dev/tributary/next/clusters/rules"
+	"tributary.dev/tributary/clusters/rules"
 )
 
 // Error is all that is wrong with one file or Secret.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"tributary.dev/tributary/next/clusters/kubeconfig"
+	"tributary.dev/tributary/clusters/kubeconfig"
 )
 
 // What a Secret that is a member looks like; its name is the member's.

@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"tributary.dev/tributary/next/clusters/rules"
+	"tributary.dev/tributary/clusters/rules"
 )
 
 // The version and kind of a configuration file.

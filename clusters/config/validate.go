@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"tributary.dev/tributary/next/clusters/rules"
+	"tributary.dev/tributary/clusters/rules"
 )
 
 // Validate returns everything that is wrong with a configuration and what to do about it,

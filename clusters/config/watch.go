@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 
-	"tributary.dev/tributary/next/clusters/kubeconfig"
-	"tributary.dev/tributary/next/clusters/rules"
+	"tributary.dev/tributary/clusters/kubeconfig"
+	"tributary.dev/tributary/clusters/rules"
 )
 
 // Interval is the time between two looks at the files. A change takes effect after two

@@ -6,7 +6,7 @@ package decode
 import (
 	"strings"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // maxRaw bounds what is read, and kept, of a text that may be an address, in

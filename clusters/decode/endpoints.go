@@ -8,8 +8,8 @@ package decode
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"tributary.dev/tributary/next/clusters/store"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
 )
 
 // What upstream's mirroring controller looks at

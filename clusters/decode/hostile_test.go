@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tributary.dev/tributary/internal/dice"
-	"tributary.dev/tributary/next/clusters/store"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
 )
 
 // FuzzDecodePod feeds what a hostile server may send through decoder and store.

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"tributary.dev/tributary/next/clusters/store"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
 )
 
 // Service converts a Service; nil gives the zero value.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // beside is a list that is read beside the running stream. It is kept level by a watch of its

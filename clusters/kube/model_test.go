@@ -33,7 +33,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"tributary.dev/tributary/internal/memnet"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,18 +7,18 @@ import (
 	"net/netip"
 	"time"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
-// How long a question waits that had no answer, and after a store that went back.
+// How long a question waits that had no answer, and those of a store that went back.
 const (
 	firstRetry   = 500 * time.Millisecond
 	slowestRetry = 30 * time.Second
 	afterRestore = 60 * time.Second
 )
 
-// asking are the questions that are open. Each is from the moment at which something is
-// missing until it is seen, or gone.
+// asking are the questions that are open: each from the moment at which something is missing
+// until it is seen, or gone.
 type asking struct {
 	open map[subject]*question
 	last uint64 // ID
@@ -30,9 +30,8 @@ type asking struct {
 
 // subject is what a question is about: there is one at most.
 type subject struct {
-	kind      Kind
-	key       syncer.Key
-	ofService bool
+	kind Kind
+	key  syncer.Key
 }
 
 // question is one that is open.
@@ -41,37 +40,39 @@ type question struct {
 	// since is when it was opened, due when it is to be asked next; zero while it is.
 	since, due time.Time
 	wait       time.Duration
-	// addrs are those of a pod that is missing.
-	addrs []netip.Addr
-	// replicas have endpoints of it standing that are in no table.
+	// addrs are those of a pod, replicas those in which endpoints stand that are in no table.
+	addrs    []netip.Addr
 	replicas []syncer.Key
 }
 
-func newAsking() *asking { return &asking{open: map[subject]*question{}} }
-
-func (q *question) subject() subject { return subject{q.Kind, q.Key, q.OfService} }
-
 func (a *asking) empty() bool { return len(a.open) == 0 }
 
-// of returns the question whether an object is there; nil: none is open.
+// of returns the question about an object; nil: none is open.
 func (a *asking) of(kind Kind, key syncer.Key) *question {
-	if len(a.open) == 0 {
+	if a.empty() {
 		return nil
 	}
-	return a.open[subject{kind: kind, key: key}]
+	return a.open[subject{kind, key}]
+}
+
+// to returns the question that an answer is to; nil: it came too late.
+func (a *asking) to(q Question) *question {
+	if open := a.of(q.Kind, q.Key); open != nil && open.ID == q.ID {
+		return open
+	}
+	return nil
 }
 
 // begin opens a question, or returns the one that is open.
 func (a *asking) begin(q Question, o *step) *question {
-	s := subject{q.Kind, q.Key, q.OfService}
-	if known := a.open[s]; known != nil {
-		return known
+	if open := a.of(q.Kind, q.Key); open != nil {
+		return open
 	}
 	a.last++
 	q.ID = a.last
 	asked := &question{Question: q, since: o.now, wait: firstRetry}
-	a.open[s] = asked
-	if q.Kind == Services || q.Kind == Endpoints || q.OfService {
+	a.open[subject{q.Kind, q.Key}] = asked
+	if q.Kind == Services || q.Kind == Endpoints || q.Kind == SlicesOf {
 		asked.replicas = []syncer.Key{q.Key}
 	}
 	if a.from.After(o.now) {
@@ -83,18 +84,9 @@ func (a *asking) begin(q Question, o *step) *question {
 }
 
 // close ends a question and returns it; nil: none was open.
-func (a *asking) close(s subject) *question {
-	q := a.open[s]
-	delete(a.open, s)
-	return q
-}
-
-// closes returns the question that an answer is to; nil: it came too late.
-func (a *asking) closes(answer *Answer) *question {
-	q := a.open[subject{answer.Kind, answer.Key, answer.OfService}]
-	if q == nil || q.ID != answer.ID {
-		return nil
-	}
+func (a *asking) close(kind Kind, key syncer.Key) *question {
+	q := a.of(kind, key)
+	delete(a.open, subject{kind, key})
 	return q
 }
 
@@ -104,7 +96,6 @@ func (a *asking) again(q *question, now time.Time) {
 	q.wait = min(2*q.wait, slowestRetry)
 }
 
-// await has a question asked at a moment.
 func (a *asking) await(q *question, at time.Time) {
 	if q.due = at; a.next.IsZero() || at.Before(a.next) {
 		a.next = at
@@ -112,12 +103,12 @@ func (a *asking) await(q *question, at time.Time) {
 }
 
 // due asks what is to be asked by now.
-func (a *asking) due(now time.Time, o *step) {
+func (a *asking) due(o *step) {
 	a.next = time.Time{}
 	for _, q := range a.open {
 		switch {
 		case q.due.IsZero():
-		case q.due.After(now):
+		case q.due.After(o.now):
 			a.await(q, q.due)
 		default:
 			q.due = time.Time{}
@@ -126,8 +117,8 @@ func (a *asking) due(now time.Time, o *step) {
 	}
 }
 
-// postpone begins all questions anew at a moment: answers under way tell of a store that
-// is no more.
+// postpone begins all questions anew at a moment: answers under way tell of a store that is
+// no more.
 func (a *asking) postpone(from time.Time) {
 	a.from = from
 	for _, q := range a.open {
@@ -135,23 +126,4 @@ func (a *asking) postpone(from time.Time) {
 		q.ID, q.wait = a.last, firstRetry
 		a.await(q, from)
 	}
-}
-
-// drop ends all questions about what is covered.
-func (a *asking) drop(covers func(syncer.Key) bool) {
-	for s := range a.open {
-		if covers(s.key) {
-			delete(a.open, s)
-		}
-	}
-}
-
-// oldest is since when the oldest question is open; zero: none is.
-func (a *asking) oldest() (since time.Time) {
-	for _, q := range a.open {
-		if since.IsZero() || q.since.Before(since) {
-			since = q.since
-		}
-	}
-	return since
 }

@@ -3,7 +3,7 @@
 
 package member
 
-import "tributary.dev/tributary/next/syncer"
+import "tributary.dev/tributary/syncer"
 
 // configure goes over to another configuration. What it does not concern goes on as it was;
 // streams whose objects have to be read with other eyes are listed again beside themselves.
@@ -19,40 +19,34 @@ func (s *State) configure(c Config, o *step) {
 		o.dirty(s.tables.Configure(s.storeOptions()), cause)
 		s.handDue = true
 	}
-	if c.Rules != former.Rules {
-		s.relist(Pods, o)
+	for scope := range s.streams {
+		if scope.Kind == Pods && c.Rules != former.Rules {
+			s.relist(scope, o)
+		}
 	}
 	if c.Drain != former.Drain {
 		s.regrade(o, EventConfigured)
 	}
 }
 
-// reselect lets go of namespaces that are not followed any more, and reads those that are
-// now.
+// reselect lets go of namespaces that are not followed any more, and reads those that are now.
 func (s *State) reselect(c *Cause, o *step) {
-	s.relist(Pods, o)
-	s.relist(Services, o)
-	var left []syncer.Key
+	for scope := range s.streams {
+		if scope.Kind <= Services {
+			s.relist(scope, o)
+		}
+	}
+	var replicas []syncer.Key
 	for key := range s.tables.Replicas() {
-		left = append(left, key)
+		replicas = append(replicas, key)
 	}
 	s.follow(o)
 	out := func(key syncer.Key) bool { return s.areaOf(key.Namespace) == nil }
-	for _, key := range left {
+	for _, key := range replicas {
 		if out(key) {
 			o.add(key, syncer.Removal, c)
 		}
 	}
-	s.asking.drop(out)
-	s.eachKind(func(k anyKind) { k.forget(out) })
+	s.forget(out)
 	s.regraded, o.WantStanding = true, true
-}
-
-// relist has the streams of a kind listed again that go on.
-func (s *State) relist(kind Kind, o *step) {
-	for _, scope := range s.kind(kind).scopes() {
-		st := s.kind(kind).stream(scope)
-		st.floor = st.at
-		o.Relist = append(o.Relist, scope)
-	}
 }

@@ -6,7 +6,7 @@ package member
 import (
 	"time"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Effects is what is to be done after a step. The zero value is nothing.
@@ -74,8 +74,6 @@ type Question struct {
 	Key  syncer.Key
 	// UID that the object had; empty: unknown.
 	UID string
-	// OfService asks for all slices of the Service that Key names.
-	OfService bool
 }
 
 // Share is what the member gives to a replica. Functions of it are valid until the next

@@ -6,8 +6,8 @@ package member
 import (
 	"time"
 
-	"tributary.dev/tributary/next/clusters/store"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
 )
 
 // Kind is a kind of object that a member is followed for.
@@ -19,12 +19,13 @@ const (
 	Services
 	Endpoints
 	EndpointSlices
-	kinds
+	// SlicesOf is only asked for: all slices of the Service that a Question names.
+	SlicesOf
 )
 
 // String is the kind as in a manifest.
 func (k Kind) String() string {
-	return [...]string{"Pod", "Service", "Endpoints", "EndpointSlice"}[k%kinds]
+	return [...]string{"Pod", "Service", "Endpoints", "EndpointSlice", "EndpointSlice"}[min(k, SlicesOf)]
 }
 
 // Object is what a member shows, by kind.
@@ -112,8 +113,8 @@ type WentBack struct{ Scope Scope }
 type Answer struct {
 	Question
 	Outcome Outcome
-	// Object is a store.Versioned of the kind's type if the Outcome is There; to a
-	// Question OfService it is the []store.Versioned[store.HandSlice] that a list shows.
+	// Object is a store.Versioned of the kind's type if the Outcome is There; of SlicesOf it is
+	// the []store.Versioned[store.HandSlice] that a list shows.
 	Object any
 }
 

@@ -6,25 +6,21 @@ package member
 import (
 	"time"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
-// graveTime is for how long at least an object that is gone is remembered: nothing that is
-// under way takes longer to arrive.
-const graveTime = time.Minute
+// graveTime is for how long what is gone is remembered: API servers do not resume streams at
+// revisions that are older.
+const graveTime = 10 * time.Minute
 
-// graves remember what is gone by UID, so that an event or a list that is late does not
-// bring it back.
+// graves remember by UID what is gone, so that nothing that comes late brings it back.
 type graves map[string]grave
 
-// grave is one object that is gone.
+// grave is one object that is gone. revision is the one at which it went, or at which it was
+// known last.
 type grave struct {
-	key syncer.Key
-	// revision is the one at which it went, or was still known of, in its stream.
+	key      syncer.Key
 	revision uint64
-	stream   *stream
-	// answered is true where a read said that it is gone: it went at some revision after.
-	answered bool
 	at       time.Time
 }
 
@@ -33,35 +29,40 @@ type verdict uint8
 
 const (
 	news  verdict = iota
-	late          // it is gone already
-	doubt         // it may be gone already: ask
+	late          // it has gone since
+	doubt         // it was gone, and is shown nevertheless: ask
 )
 
-// judge judges an object that is shown at a revision.
 func (g graves) judge(uid string, revision uint64) verdict {
 	switch dead, ok := g[uid]; {
-	case !ok || uid == "":
+	case !ok:
 		return news
 	case revision <= dead.revision:
 		return late
-	case dead.answered:
-		return doubt
 	}
-	return news
+	return doubt
 }
 
-// bury remembers an object that is gone.
 func (g graves) bury(uid string, dead grave) {
 	if uid != "" {
 		g[uid] = dead
 	}
 }
 
-// sweep forgets what nothing can bring back any more: its stream has passed it for a while,
-// and nothing of it is among what still stands.
+// has reports whether an object of that name is among the gone.
+func (g graves) has(key syncer.Key) bool {
+	for _, dead := range g {
+		if dead.key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// sweep forgets what is gone for long and of which nothing stands.
 func (g graves) sweep(now time.Time, stands func(syncer.Key) bool) {
 	for uid, dead := range g {
-		if dead.stream.at > dead.revision && now.Sub(dead.at) > graveTime && !stands(dead.key) {
+		if now.Sub(dead.at) > graveTime && !stands(dead.key) {
 			delete(g, uid)
 		}
 	}

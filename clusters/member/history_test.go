@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"tributary.dev/tributary/internal/dice"
-	"tributary.dev/tributary/next/clusters/store"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
 )
 
 // TestHistories plays random histories of a cluster, of streams that break, lie, lag and begin
@@ -460,7 +460,7 @@ func (h *history) answer(tells bool) {
 
 func (h *history) truthOf(q Question) (Outcome, any) {
 	switch {
-	case q.OfService:
+	case q.Kind == SlicesOf:
 		return There, []store.Versioned[store.HandSlice]{}
 	case q.Kind == Pods:
 		if t, ok := h.pods[q.Key]; ok {

@@ -4,95 +4,96 @@
 package member
 
 import (
-	"tributary.dev/tributary/next/clusters/store"
-	"tributary.dev/tributary/next/syncer"
+	"time"
+
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
 )
 
 // makeKinds says what is particular to each kind.
 func (s *State) makeKinds() {
+	t := s.tables
 	s.pods = newKind(s, Pods, table[syncer.Pod]{
 		identity: func(p *syncer.Pod) (syncer.Key, string) { return p.Key, p.UID },
-		held:     s.tables.Pod, revision: s.tables.PodRevision,
-		set: s.tables.SetPod, remove: s.tables.RemovePod, rows: s.tables.Pods,
-		asked:   func(key syncer.Key, _ *syncer.Pod) bool { return s.tables.Endpoint(key) || s.stands.hasPod(key) },
-		ended:   func(p *syncer.Pod) bool { return p.Terminal },
-		changed: s.podChanged,
-		cause:   podCause,
+		held:     t.Pod, revision: t.PodRevision, set: t.SetPod, remove: t.RemovePod, rows: t.Pods,
+		asked:    func(key syncer.Key, _ *syncer.Pod) bool { return t.Endpoint(key) || s.stands.hasPod(key) },
+		changed:  s.podChanged,
+		describe: describePod,
 	})
 	s.services = newKind(s, Services, table[syncer.Service]{
 		identity: func(v *syncer.Service) (syncer.Key, string) { return v.Key, v.UID },
-		held:     s.tables.Service, revision: s.tables.ServiceRevision,
-		set: s.tables.SetService, remove: s.tables.RemoveService, rows: s.tables.Services,
-		waits: s.waits, changed: s.serviceChanged,
+		held:     t.Service, revision: t.ServiceRevision, set: t.SetService, remove: t.RemoveService, rows: t.Services,
+		asked:   func(syncer.Key, *syncer.Service) bool { return true },
+		changed: s.serviceChanged,
 	})
+	s.services.waits = s.waits
 	s.endpoints = newKind(s, Endpoints, table[store.HandEndpoints]{
 		identity: func(h *store.HandEndpoints) (syncer.Key, string) { return h.Key, h.UID },
-		held:     s.tables.Endpoints, revision: revisionOf(s.tables.Endpoints),
-		set: s.tables.SetEndpoints, remove: s.tables.RemoveEndpoints, rows: s.tables.EndpointsKeys,
+		held:     t.Endpoints, set: t.SetEndpoints, remove: t.RemoveEndpoints, rows: t.EndpointsKeys,
 		asked: func(_ syncer.Key, h *store.HandEndpoints) bool { return len(h.Subsets) > 0 },
 	})
 	s.slices = newKind(s, EndpointSlices, table[store.HandSlice]{
 		identity: func(h *store.HandSlice) (syncer.Key, string) { return h.Key, h.UID },
-		held:     s.tables.Slice, revision: revisionOf(s.tables.Slice),
-		set: s.tables.SetSlice, remove: s.tables.RemoveSlice, rows: s.tables.SliceKeys,
-		asked: func(_ syncer.Key, h *store.HandSlice) bool { return !h.Derived && len(h.Content.Endpoints) > 0 },
+		held:     t.Slice, set: t.SetSlice, remove: t.RemoveSlice, rows: t.SliceKeys,
+		asked: func(_ syncer.Key, h *store.HandSlice) bool { return len(h.Content.Endpoints) > 0 },
 	})
 }
 
-// revisionOf is the revision alone of what is held.
-func revisionOf[T Object](held func(syncer.Key) (*T, uint64, bool)) func(syncer.Key) (uint64, bool) {
-	return func(key syncer.Key) (uint64, bool) {
-		_, revision, ok := held(key)
-		return revision, ok
-	}
-}
-
-// newKind returns a kind without streams; what t leaves out is of no meaning to it.
+// newKind returns a kind. What t leaves out means nothing to it.
 func newKind[T Object](s *State, of Kind, t table[T]) *kind[T] {
-	t.covers = s.covers
-	if t.asked == nil {
-		t.asked = func(syncer.Key, *T) bool { return true }
-	}
-	if t.ended == nil {
-		t.ended = func(*T) bool { return false }
-	}
-	if t.waits == nil {
-		t.waits = func(syncer.Key, uint64) bool { return false }
+	t.covers = func(namespace string) bool { return s.areaOf(namespace) != nil }
+	t.waits = func(syncer.Key, uint64) bool { return false }
+	if t.revision == nil {
+		t.revision = func(key syncer.Key) (uint64, bool) {
+			_, revision, ok := t.held(key)
+			return revision, ok
+		}
 	}
 	if t.changed == nil {
 		t.changed = func(syncer.Key, *T, *T, *Cause, *step) {}
 	}
-	if t.cause == nil {
-		t.cause = func(before, after *T, _ int64) (c Cause) {
-			if after == nil {
-				after = before
-			}
-			if after != nil {
-				c.Key, c.UID = t.identity(after)
-			}
-			return c
+	if t.describe == nil {
+		t.describe = func(*Cause, *T, *T, int64) {}
+	}
+	return &kind[T]{kind: of, table: t, asking: &s.asking, graves: graves{}, waiting: map[syncer.Key]arrival[T]{}}
+}
+
+// anyKind is what all kinds have that needs no type.
+type anyKind interface {
+	gone(*stream, *Gone, *step)
+	answered(at uint64, a *Answer, o *step)
+	forget(covers func(syncer.Key) bool)
+	sweep(now time.Time, stands func(syncer.Key) bool)
+}
+
+// kinds are all kinds, by Kind.
+func (s *State) kinds() [4]anyKind { return [...]anyKind{s.pods, s.services, s.endpoints, s.slices} }
+
+// describePod says what became of a pod, and when by the member's own clock.
+func describePod(c *Cause, before, after *syncer.Pod, written int64) {
+	var second int64
+	switch {
+	case after == nil:
+		c.State = "gone"
+		after = before
+	case after.Terminating:
+		c.State = "terminating"
+		if before == nil || !before.Terminating {
+			second = written
+		}
+	default:
+		c.State = "not ready"
+		if after.Ready {
+			c.State = "ready"
+		}
+		if before == nil && after.Ready || before != nil && before.Ready != after.Ready {
+			second = after.ReadySince
 		}
 	}
-	return &kind[T]{kind: of, table: t, streams: map[Scope]*stream{}, graves: graves{},
-		asking: s.asking, waiting: map[syncer.Key]arrival[T]{}}
-}
-
-// kind is the kind of a name.
-func (s *State) kind(of Kind) anyKind {
-	switch of {
-	case Pods:
-		return s.pods
-	case Services:
-		return s.services
-	case Endpoints:
-		return s.endpoints
+	if second != 0 {
+		c.SourceTime = time.Unix(second, 0)
 	}
-	return s.slices
-}
-
-// eachKind calls a function for each.
-func (s *State) eachKind(do func(anyKind)) {
-	for of := range kinds {
-		do(s.kind(of))
+	if after != nil && len(after.IPs) > 0 {
+		c.IP = after.IPs[0].Addr.String()
 	}
 }

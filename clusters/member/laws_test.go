@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 func sorted[V any](m map[syncer.Key]V) []syncer.Key {

@@ -6,7 +6,7 @@ package member
 import (
 	"slices"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Why all endpoints of a member are Reserve at most.
@@ -23,43 +23,28 @@ func (s *State) Give(replica syncer.Key) Share {
 	if a == nil {
 		return share
 	}
-	switch {
-	case s.config.Drain:
+	if s.config.Drain {
 		share.Reserve = ReserveDrained
-	case s.stale:
+	} else if s.stale {
 		share.Reserve = ReserveStale
 	}
 	if s.standing(replica, a) {
 		share.Listed, share.SourceOpen = s.known(replica, a), true
-		share.Keep = func(e syncer.Endpoint) (syncer.Endpoint, bool) { return s.keepStanding(replica, &e) }
+		share.Keep = func(e syncer.Endpoint) (syncer.Endpoint, bool) { return s.keep(replica, &e) }
 		return share
 	}
-	given, known := s.tables.Contribution(replica, s.clock())
-	if known {
+	if given, known := s.tables.Contribution(replica, s.Clock()); known {
 		share.Given = given
 	}
-	if !given.Next.IsZero() {
-		s.next[replica] = given.Next
-		s.wakeAt(given.Next.Add(-s.ahead))
+	if next := share.Given.Next; !next.IsZero() {
+		s.next[replica] = next
+		s.wakeAt(next.Add(-s.ahead))
 	}
 	share.SourceOpen = s.asking.of(Services, replica) != nil
 	if !s.asking.empty() {
 		share.Keep = func(e syncer.Endpoint) (syncer.Endpoint, bool) { return e, s.open(replica, &e) }
 	}
 	return share
-}
-
-// standing reports whether what stands of the member in a replica is its share: the start is
-// not over, or its Service is asked for and in no table.
-func (s *State) standing(replica syncer.Key, a *area) bool {
-	if !s.known(replica, a) {
-		return !a.deleted[replica]
-	}
-	if _, known := s.tables.ServiceRevision(replica); known {
-		return false
-	}
-	_, waits := s.services.waiting[replica]
-	return waits || s.asking.of(Services, replica) != nil
 }
 
 // open reports whether an endpoint that stands and is not given is asked for.
@@ -75,9 +60,9 @@ func (s *State) open(replica syncer.Key, e *syncer.Endpoint) bool {
 	return !known
 }
 
-// keepStanding returns what stands as it is, but for what its pod says itself if that was
-// read; ok is false if it is to go.
-func (s *State) keepStanding(replica syncer.Key, e *syncer.Endpoint) (as syncer.Endpoint, ok bool) {
+// keep returns what stands as it is, but for what its pod says itself if that was read; ok is
+// false if it is to go.
+func (s *State) keep(replica syncer.Key, e *syncer.Endpoint) (as syncer.Endpoint, ok bool) {
 	svc, _, known := s.tables.Service(replica)
 	pod, _, read := s.tables.Pod(e.Target.Key)
 	switch {
@@ -116,7 +101,7 @@ func (s *State) says(pod *syncer.Pod, e *syncer.Endpoint) syncer.Endpoint {
 		as.Terminating, as.Serving, as.Ready, as.Grade = true, pod.Ready, published, syncer.NotReady
 	case pod.NodeSilent:
 		options := s.config.Options
-		options.Now = s.clock()
+		options.Now = s.Clock()
 		grade, _ := syncer.GradeOf(pod, published, &options)
 		as.Grade = min(e.Grade, grade)
 	case !pod.Ready && !published && pod.Matches == 0:

@@ -4,21 +4,27 @@
 package member
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
-// stands is by what it is found whom news of a pod concerns: replicas whose start is not
-// over, and pods that are missing. What stands itself is never kept: it is read when a
-// replica is compared.
+// podKind is the kind of the objects that pods' endpoints name.
+const podKind = "Pod"
+
+// podTarget reports whether an endpoint is one of a pod that can be asked for.
+func podTarget(e *syncer.Endpoint) bool { return e.Target.Kind == podKind && e.Target.UID != "" }
+
+// stands is how it is found whom news of a pod concerns while a start is not over, or pods are
+// missing. What stands itself is never kept: it is read when a replica is compared.
 type stands struct {
 	// pods are those that stand, with their replicas.
 	pods map[syncer.Key][]syncer.Key
-	// addrs are addresses that stand, or that a missing pod had, with the replicas they
-	// stand in.
+	// addrs are addresses that stand, or that a missing pod had, with the replicas they stand
+	// in; shown are those of them that a live pod has shown since.
 	addrs map[netip.Addr][]syncer.Key
-	// shown are those of them that a live pod has shown since.
 	shown map[netip.Addr]syncer.Key
 }
 
@@ -31,8 +37,7 @@ func (s *stands) hasPod(key syncer.Key) bool { return s.pods[key] != nil }
 // index notes what stands in a replica.
 func (s *stands) index(st *Standing) {
 	for i := range st.Endpoints {
-		e := &st.Endpoints[i]
-		if podTarget(e) {
+		if e := &st.Endpoints[i]; podTarget(e) {
 			s.pods[e.Target.Key] = append(s.pods[e.Target.Key], st.Replica)
 			s.addrs[e.Addr] = append(s.addrs[e.Addr], st.Replica)
 		}
@@ -45,14 +50,33 @@ func (s *stands) reused(addr netip.Addr, pod syncer.Key) bool {
 	return shown && by != pod
 }
 
+// show notes watched addresses that a live pod has for itself, and returns those.
+func (s *stands) show(pod *syncer.Pod) (addrs []netip.Addr) {
+	for i := range pod.IPs {
+		addr := pod.IPs[i].Addr
+		if _, watched := s.addrs[addr]; watched && !pod.HostNetwork && s.shown[addr] != pod.Key {
+			s.shown[addr] = pod.Key
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs
+}
+
+// reindex begins anew with what stands now. What a live pod has shown stays shown.
+func (s *State) reindex(all []Standing, o *step) {
+	shown := s.stands.shown
+	s.stands = newStands()
+	for i := range all {
+		s.stands.index(&all[i])
+	}
+	s.watch(slices.Collect(maps.Values(s.asking.open)), shown, o)
+}
+
 // watch has the addresses of missing pods leave them as soon as a live pod shows one (T2).
-// shown are addresses that were shown before.
 func (s *State) watch(asked []*question, shown map[netip.Addr]syncer.Key, o *step) {
 	for _, q := range asked {
-		if q.Kind != Pods {
-			continue
-		}
-		if pod, _, known := s.tables.Pod(q.Key); known && q.addrs == nil {
+		pod, _, known := s.tables.Pod(q.Key)
+		if known && q.Kind == Pods && q.addrs == nil {
 			for i := range pod.IPs {
 				q.addrs = append(q.addrs, pod.IPs[i].Addr)
 			}
@@ -71,7 +95,7 @@ func (s *State) watch(asked []*question, shown map[netip.Addr]syncer.Key, o *ste
 	}
 	for key := range s.tables.Pods("") {
 		if pod, _, known := s.tables.Pod(key); known && s.asking.of(Pods, key) == nil {
-			s.show(pod)
+			s.stands.show(pod)
 		}
 	}
 	for _, q := range asked {
@@ -79,32 +103,13 @@ func (s *State) watch(asked []*question, shown map[netip.Addr]syncer.Key, o *ste
 	}
 }
 
-// show notes watched addresses that a live pod has, and returns those.
-func (s *State) show(pod *syncer.Pod) (addrs []netip.Addr) {
-	if pod.HostNetwork {
-		return nil
-	}
-	for i := range pod.IPs {
-		addr := pod.IPs[i].Addr
-		if _, watched := s.stands.addrs[addr]; watched && s.stands.shown[addr] != pod.Key {
-			s.stands.shown[addr] = pod.Key
-			addrs = append(addrs, addr)
-		}
-	}
-	return addrs
-}
-
 // expel takes a missing pod out of its table if another has its address. Its question stays
 // open: it may be there with another one.
 func (s *State) expel(q *question, o *step) {
-	for _, addr := range q.addrs {
-		if q.Kind != Pods || !s.stands.reused(addr, q.Key) {
-			continue
-		}
-		c := Cause{Kind: podKind, Key: q.Key, UID: q.UID, Event: EventMissing, Arrived: o.now}
-		o.dirty(s.tables.RemovePod(q.Key), &c)
-		o.touch(q.replicas, &c)
-		return
+	if slices.ContainsFunc(q.addrs, func(addr netip.Addr) bool { return s.stands.reused(addr, q.Key) }) {
+		c := &Cause{Kind: podKind, Key: q.Key, UID: q.UID, Event: EventMissing, Arrived: o.now}
+		o.dirty(s.tables.RemovePod(q.Key), c)
+		o.judge(q, c)
 	}
 }
 
@@ -117,11 +122,8 @@ func (s *State) podChanged(key syncer.Key, _, after *syncer.Pod, c *Cause, o *st
 	if after == nil {
 		return
 	}
-	shown := s.show(after)
-	for _, addr := range shown {
+	for _, addr := range s.stands.show(after) {
 		o.touch(s.stands.addrs[addr], c)
-	}
-	if len(shown) > 0 {
 		for _, q := range s.asking.open {
 			s.expel(q, o)
 		}

@@ -6,24 +6,23 @@ package member
 import (
 	"time"
 
-	"tributary.dev/tributary/next/clusters/store"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
 )
 
 // Config is what the configuration says of the member.
 type Config struct {
 	// Namespaces have a stream of each kind of their own; nil: one stream covers all.
 	Namespaces []string
-	// Covers reports whether a namespace is followed at all; nil: each is.
-	Covers func(namespace string) bool
-	// Replicates reports whether a Service is replicated; nil: each is.
+	// Covers reports whether a namespace is followed at all, Replicates whether a Service is
+	// replicated; nil: each is.
+	Covers     func(namespace string) bool
 	Replicates func(*syncer.Service) bool
-	// Selection is what Covers and Replicates say, as one comparable text.
-	Selection string
+	// Selection is what these three say, and Bounds what Options say, each as one comparable
+	// text.
+	Selection, Bounds string
 	// Options are those of the endpoint rules, but for Rules and Now.
 	Options syncer.Options
-	// Bounds are Options as one comparable text.
-	Bounds string
 	// Rules are those that pods are matched with from now on; nil: none.
 	Rules *Rules
 	// Drain makes all endpoints of the member Reserve; so does being out of sight for
@@ -45,6 +44,7 @@ type State struct {
 	now    time.Time
 	ahead  time.Duration // of the member's clock
 
+	streams   map[Scope]*stream
 	pods      *kind[syncer.Pod]
 	services  *kind[syncer.Service]
 	endpoints *kind[store.HandEndpoints]
@@ -52,20 +52,19 @@ type State struct {
 
 	areas  map[string]*area     // by the namespace of their streams
 	hand   map[syncer.Key]*hand // Services whose endpoints are written by hand
-	asking *asking
+	asking asking
 	stands stands
 
 	// handDue is true when the Services that hand speaks of may be others.
 	handDue bool
-	// starting is true while what stands is the share of any replica.
-	starting bool
-	// blind is since when no stream is followed; zero: one is.
+	// starting is true while what stands is the share of any replica, wanted while it is waited
+	// for, and regraded if all of it is to be compared then.
+	starting, wanted, regraded bool
+	// blind is since when no stream is followed; zero: one is. stale: for too long.
 	blind time.Time
 	stale bool
-	// regraded is true when what stands of the member is to be compared as a whole.
-	regraded bool
-	// next is when time alone changes the grade of an endpoint of a replica, by the
-	// member's clock.
+	// next is when time alone changes the grade of an endpoint of a replica, by the member's
+	// clock.
 	next map[syncer.Key]time.Time
 	// wake is not after the moment at which a Tick is due; zero: at no time.
 	wake time.Time
@@ -73,12 +72,13 @@ type State struct {
 
 // New returns the state of a member of which nothing has been read yet.
 func New(now time.Time, c Config) *State {
-	s := &State{now: now, config: c, blind: now, areas: map[string]*area{}, hand: map[syncer.Key]*hand{},
-		asking: newAsking(), stands: newStands(), next: map[syncer.Key]time.Time{}}
+	s := &State{now: now, config: c, blind: now, streams: map[Scope]*stream{}, areas: map[string]*area{},
+		asking: asking{open: map[subject]*question{}}, stands: newStands(), next: map[syncer.Key]time.Time{}}
 	s.tables = store.New(s.storeOptions())
 	s.makeKinds()
-	s.follow(&step{now: now})
-	s.sight(&step{now: now})
+	o := &step{now: now}
+	s.follow(o)
+	s.sight(o)
 	return s
 }
 
@@ -95,26 +95,26 @@ func (s *State) rulesOf(svc *syncer.Service) syncer.Rules {
 	return syncer.Rules{}
 }
 
-// Step takes an event in and returns what is to be done because of it. Events of one
-// stream come in their order; those of several may come in any.
+// Step takes an event in and returns what is to be done because of it. Events of one stream
+// come in their order; those of several may come in any.
 func (s *State) Step(now time.Time, e Event) Effects {
 	s.now = now
 	o := &step{now: now}
 	switch e := e.(type) {
 	case *Seen[syncer.Pod]:
-		s.pods.seen(e, o)
+		s.pods.seen(s.streams[e.Scope], e, o)
 		s.settle(e.Scope, o)
 	case *Seen[syncer.Service]:
-		s.services.seen(e, o)
+		s.services.seen(s.streams[e.Scope], e, o)
 	case *Seen[store.HandEndpoints]:
-		s.endpoints.seen(e, o)
+		s.endpoints.seen(s.streams[e.Scope], e, o)
 	case *Seen[store.HandSlice]:
-		s.slices.seen(e, o)
+		s.slices.seen(s.streams[e.Scope], e, o)
 	case Gone:
-		s.kind(e.Scope.Kind).gone(&e, o)
+		s.kinds()[e.Scope.Kind].gone(s.streams[e.Scope], &e, o)
 		s.settle(e.Scope, o)
 	case At:
-		if st := s.kind(e.Scope.Kind).stream(e.Scope); st != nil {
+		if st := s.streams[e.Scope]; st != nil {
 			st.reach(e.Revision)
 		}
 		s.settle(e.Scope, o)
@@ -135,12 +135,12 @@ func (s *State) turn(e Event, o *step) {
 	case Listed[syncer.Pod]:
 		s.listedPods(&e, o)
 	case Listed[syncer.Service]:
-		s.services.listed(&e, false, o)
+		s.services.listed(s.streams[e.Scope], &e, false, o)
 	case Listed[store.HandEndpoints]:
-		s.endpoints.listed(&e, false, o)
+		s.endpoints.listed(s.streams[e.Scope], &e, false, o)
 		s.listedHand(e.Scope)
 	case Listed[store.HandSlice]:
-		s.slices.listed(&e, false, o)
+		s.slices.listed(s.streams[e.Scope], &e, false, o)
 		s.listedHand(e.Scope)
 	case Changed:
 		s.changed(e)
@@ -151,11 +151,30 @@ func (s *State) turn(e Event, o *step) {
 	case Configured:
 		s.configure(e.Config, o)
 	case Leading:
-		s.leading(o)
+		s.restart(func(a *area) bool {
+			return s.stream(Pods, a).phase != Following || s.stream(Services, a).phase != Following
+		}, o)
 	case Anew:
-		s.anew(o)
+		s.restart(func(*area) bool { return true }, o)
 	case Tick:
 		s.tick(e, o)
+	}
+}
+
+// answer takes in what came of a question, if that is still open.
+func (s *State) answer(a *Answer, o *step) {
+	q, at := s.asking.to(a.Question), uint64(0)
+	if st := s.over(a.Kind, a.Key); st != nil {
+		at = st.at
+	}
+	switch {
+	case q == nil:
+	case a.Outcome == CannotTell || a.Outcome == There && a.Object == nil:
+		s.asking.again(q, s.now)
+	case a.Kind == SlicesOf:
+		s.answeredSlices(a, o)
+	default:
+		s.kinds()[a.Kind].answered(at, a, o)
 	}
 }
 
@@ -166,8 +185,8 @@ func (s *State) after(o *step) {
 		s.follow(o)
 	}
 	if s.starting {
-		o.WantStanding = s.wantStanding() || o.WantStanding
-		s.starting = !s.listed()
+		s.wantStanding(o)
+		s.starting = !s.Listed()
 	}
 	if !s.starting && s.asking.empty() && len(s.stands.addrs) > 0 {
 		s.stands = newStands()
@@ -176,44 +195,27 @@ func (s *State) after(o *step) {
 	o.Wake = s.wake
 }
 
-// answer takes in what came of a question, if that is still open.
-func (s *State) answer(a *Answer, o *step) {
-	q := s.asking.closes(a)
-	switch {
-	case q == nil:
-	case a.Outcome == CannotTell || a.Outcome == There && a.Object == nil:
-		s.asking.again(q, s.now)
-	case a.OfService:
-		s.answeredHand(a, q, o)
-	default:
-		s.kind(a.Kind).answered(a, o)
-	}
-}
-
 // tick does what time brings.
 func (s *State) tick(e Tick, o *step) {
-	s.ahead = e.Ahead
-	s.wake = time.Time{}
-	s.asking.due(s.now, o)
-	clock := s.clock()
+	s.ahead, s.wake = e.Ahead, time.Time{}
+	s.asking.due(o)
 	for key, at := range s.next {
-		if !at.After(clock) {
-			delete(s.next, key)
-			o.add(key, syncer.Removal, &Cause{Kind: "Cluster", Event: EventTime, Arrived: s.now})
+		if at = at.Add(-s.ahead); at.After(s.now) {
+			s.wakeAt(at)
 			continue
 		}
-		s.wakeAt(at.Add(-s.ahead))
+		delete(s.next, key)
+		o.add(key, syncer.Removal, &Cause{Kind: "Cluster", Event: EventTime, Arrived: s.now})
 	}
 	for _, a := range s.areas {
-		if at := s.stream(Pods, a).resumed.Add(settle); at.After(s.now) {
-			s.wakeAt(at)
+		if st := s.stream(Pods, a); st.settling(s.now) {
+			s.wakeAt(st.resumed.Add(settling))
 		}
 	}
-	s.eachKind(func(k anyKind) { k.sweep(s.now, s.stands.hasPod) })
+	for _, k := range s.kinds() {
+		k.sweep(s.now, s.stands.hasPod)
+	}
 }
-
-// clock is the member's, as far as it is known.
-func (s *State) clock() time.Time { return s.now.Add(s.ahead) }
 
 // wakeAt has a Tick come at a moment, or before; the zero time is none.
 func (s *State) wakeAt(at time.Time) {
@@ -221,6 +223,3 @@ func (s *State) wakeAt(at time.Time) {
 		s.wake = at
 	}
 }
-
-// Wake is when a Tick is due; zero: at no time. Give may bring it forward.
-func (s *State) Wake() time.Time { return s.wake }

@@ -4,12 +4,13 @@
 package member
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/next/clusters/store"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
 )
 
 // Status is how a member stands.
@@ -21,44 +22,42 @@ type Status struct {
 	// Missing is how many objects are asked for, since when the oldest is; zero: none.
 	Missing int
 	Since   time.Time
-	// Blind is since when no stream is followed; zero: one is. Stale is true once that is
-	// too long.
-	Blind          time.Time
+	// Stale is true once no stream was followed for too long.
 	Stale, Drained bool
-	// Stats count what the tables have.
-	Stats store.Stats
 }
 
 // StreamStatus is how one stream stands.
 type StreamStatus struct {
-	Scope  Scope
-	Phase  Phase
-	Err    error // why it is Failing or Refused
-	Listed bool
+	Scope Scope
+	Phase Phase
+	Err   error // why it is Failing or Refused
 }
 
-// Status returns how the member stands. Counting takes a walk over all Services.
+// Status returns how the member stands.
 func (s *State) Status() Status {
-	all := Status{Listed: s.listed(), Missing: len(s.asking.open), Since: s.asking.oldest(),
-		Blind: s.blind, Stale: s.stale, Drained: s.config.Drain, Stats: s.tables.Stats(s.clock())}
+	all := Status{Listed: s.Listed(), Missing: len(s.asking.open), Stale: s.stale, Drained: s.config.Drain}
+	for _, q := range s.asking.open {
+		if all.Since.IsZero() || q.since.Before(all.Since) {
+			all.Since = q.since
+		}
+	}
 	for _, scope := range s.Scopes() {
-		st := s.kind(scope.Kind).stream(scope)
-		all.Streams = append(all.Streams, StreamStatus{scope, st.phase, st.err, st.listed})
+		all.Streams = append(all.Streams, StreamStatus{scope, s.streams[scope].phase, s.streams[scope].err})
 	}
 	return all
 }
 
-// Questions are those that are open, by age.
+// Questions are those that are open, the oldest first.
 func (s *State) Questions() (all []Question) {
 	for _, q := range s.asking.open {
 		all = append(all, q.Question)
 	}
-	slices.SortFunc(all, func(a, b Question) int { return int(a.ID) - int(b.ID) })
+	slices.SortFunc(all, func(a, b Question) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
 
 // Open reports whether a question is still to be asked.
-func (s *State) Open(q Question) bool { return s.asking.closes(&Answer{Question: q}) != nil }
+func (s *State) Open(q Question) bool { return s.asking.to(q) != nil }
 
 // Replicas are those that the tables give anything to.
 func (s *State) Replicas() iter.Seq[syncer.Key] { return s.tables.Replicas() }
@@ -67,4 +66,7 @@ func (s *State) Replicas() iter.Seq[syncer.Key] { return s.tables.Replicas() }
 func (s *State) Tables() *store.Store { return s.tables }
 
 // Clock is the member's, as far as it is known.
-func (s *State) Clock() time.Time { return s.clock() }
+func (s *State) Clock() time.Time { return s.now.Add(s.ahead) }
+
+// Wake is when a Tick is due; zero: at no time. Give may bring it forward.
+func (s *State) Wake() time.Time { return s.wake }

@@ -4,11 +4,12 @@
 package member
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/next/clusters/store"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
 )
 
 // step gathers the effects of one Step.
@@ -36,63 +37,23 @@ func (o *step) touch(replicas []syncer.Key, c *Cause) {
 	}
 }
 
-// effects returns what was gathered, in an order of its own: each replica once, with its
-// strongest effect and the cause of that.
-func (o *step) effects() Effects {
-	if len(o.Dirty) > 1 {
-		slices.SortStableFunc(o.Dirty, func(a, b Change) int {
-			if c := a.Replica.Compare(b.Replica); c != 0 {
-				return c
-			}
-			return int(b.Effect) - int(a.Effect)
-		})
-		o.Dirty = slices.CompactFunc(o.Dirty, func(a, b Change) bool { return a.Replica == b.Replica })
+// judge notes those of a question that was answered; nil: there was none.
+func (o *step) judge(q *question, c *Cause) {
+	if q != nil {
+		o.touch(q.replicas, c)
 	}
-	slices.SortFunc(o.Ask, func(a, b Question) int { return int(a.ID) - int(b.ID) })
+}
+
+// effects returns what was gathered in an order that depends on nothing else: each replica
+// once, with its strongest effect and the cause of that.
+func (o *step) effects() Effects {
+	slices.SortStableFunc(o.Dirty, func(a, b Change) int {
+		return cmp.Or(a.Replica.Compare(b.Replica), cmp.Compare(b.Effect, a.Effect))
+	})
+	o.Dirty = slices.CompactFunc(o.Dirty, func(a, b Change) bool { return a.Replica == b.Replica })
+	slices.SortFunc(o.Ask, func(a, b Question) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(o.Relist, Scope.compare)
 	o.Relist = slices.Compact(o.Relist)
 	slices.SortFunc(o.Restart, Scope.compare)
 	return o.Effects
-}
-
-// podCause says what became of a pod; before is nil if it was not known, after if it is gone.
-// written is the second in which it was last changed.
-func podCause(before, after *syncer.Pod, written int64) (c Cause) {
-	pod := after
-	if pod == nil {
-		pod = before
-	}
-	c.Kind = Pods.String()
-	if pod == nil {
-		return c
-	}
-	c.Key, c.UID = pod.Key, pod.UID
-	if len(pod.IPs) > 0 {
-		c.IP = pod.IPs[0].Addr.String()
-	}
-	var second int64
-	switch {
-	case after == nil:
-		c.State = "gone"
-		return c
-	case pod.Terminating:
-		c.State = "terminating"
-		if before == nil || !before.Terminating {
-			second = written
-		}
-	case pod.Ready:
-		c.State = "ready"
-		if before == nil || !before.Ready {
-			second = pod.ReadySince
-		}
-	default:
-		c.State = "not ready"
-		if before != nil && before.Ready {
-			second = pod.ReadySince
-		}
-	}
-	if second != 0 {
-		c.SourceTime = time.Unix(second, 0)
-	}
-	return c
 }

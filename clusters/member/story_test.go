@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"tributary.dev/tributary/internal/stories"
-	"tributary.dev/tributary/next/clusters/store"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/syncer"
 )
 
 // TestStories plays the files of testdata/stories. What a line says is in the switch of
@@ -214,6 +214,9 @@ func play[T Object](s *story, word string, scope Scope, revision uint64, items [
 // "answer pods all not there" and "answer pods web-1 cannot tell".
 func (s *story) answer(words, items []string) error {
 	kind, w := scopeOf(words[1]).Kind, s.begun()
+	if words[1] == "slicesof" {
+		kind = SlicesOf
+	}
 	keys := []syncer.Key{keyOf(words[2])}
 	if words[2] == "all" {
 		keys = nil
@@ -232,7 +235,7 @@ func (s *story) answer(words, items []string) error {
 		if a.Outcome == There {
 			revision := number(words[4])
 			switch {
-			case q.OfService:
+			case kind == SlicesOf:
 				var list []store.Versioned[store.HandSlice]
 				for _, item := range items {
 					list = append(list, store.Versioned[store.HandSlice]{Object: sliceOf(item), Revision: revision})

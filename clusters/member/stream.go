@@ -10,47 +10,56 @@ import (
 	"strings"
 	"time"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
-// settle is how long a stream that was interrupted may take to show what happened meanwhile.
-const settle = time.Second
+// settling is how long a stream that was interrupted may take to show what happened meanwhile.
+const settling = time.Second
 
 // stream is what is known of one stream.
 type stream struct {
 	phase Phase
 	err   error
-	// listed is true once it has shown a complete list since the start.
-	listed bool
-	// reread is true from when the store went back until the next list.
-	reread bool
+	// listed is true once it has shown a complete list, reread while its store has gone back
+	// since the last.
+	listed, reread bool
 	// at is the revision that it has reached; floor is the one it had when a list beside it was
 	// asked for, which that list must reach.
 	at, floor uint64
-	// resumed is when it went on after an interruption without a list; zero after a list.
+	// resumed is when it went on after an interruption without a list.
 	resumed time.Time
 }
 
 // reach notes a revision that the stream shows.
 func (st *stream) reach(revision uint64) { st.at = max(st.at, revision) }
 
-// level reports whether what the stream has shown reaches up to a revision, as far as anybody
-// can tell.
+// level reports whether the stream has shown all up to a revision, as far as can be told.
 func (st *stream) level(revision uint64, now time.Time) bool {
-	return st.listed && st.phase == Following &&
-		(st.resumed.IsZero() || st.at >= revision || !now.Before(st.resumed.Add(settle)))
+	return st.listed && st.phase == Following && (st.at >= revision || !st.settling(now))
 }
+
+func (st *stream) settling(now time.Time) bool { return now.Before(st.resumed.Add(settling)) }
 
 func (s Scope) compare(o Scope) int {
 	return cmp.Or(cmp.Compare(s.Kind, o.Kind), strings.Compare(s.Namespace, o.Namespace), strings.Compare(s.Name, o.Name))
 }
 
-// Scopes are the streams that are to be followed, sorted: pods first, for these are to be
-// read first.
-func (s *State) Scopes() (all []Scope) {
-	s.eachKind(func(k anyKind) { all = append(all, k.scopes()...) })
-	slices.SortFunc(all, Scope.compare)
-	return all
+// Scopes are the streams that are to be followed, sorted: pods are to be read first.
+func (s *State) Scopes() []Scope { return slices.SortedFunc(maps.Keys(s.streams), Scope.compare) }
+
+// stream is one of an area's own streams.
+func (s *State) stream(kind Kind, a *area) *stream {
+	return s.streams[Scope{Kind: kind, Namespace: a.namespace}]
+}
+
+// over is the stream that covers an object; nil: none does.
+func (s *State) over(kind Kind, key syncer.Key) *stream {
+	for scope, st := range s.streams {
+		if scope.Kind == kind && scope.covers(key) {
+			return st
+		}
+	}
+	return nil
 }
 
 // follow makes the areas and streams those that the configuration and the Services without a
@@ -63,73 +72,87 @@ func (s *State) follow(o *step) {
 	wanted := map[Scope]bool{}
 	for _, namespace := range namespaces {
 		if s.areas[namespace] == nil {
-			s.areas[namespace] = &area{namespace: namespace, rules: s.config.Rules}
-			s.starting = true
+			s.areas[namespace], s.starting = &area{namespace: namespace, rules: s.config.Rules}, true
 		}
 		wanted[Scope{Kind: Pods, Namespace: namespace}] = true
 		wanted[Scope{Kind: Services, Namespace: namespace}] = true
 	}
 	maps.DeleteFunc(s.areas, func(namespace string, _ *area) bool { return !slices.Contains(namespaces, namespace) })
 	s.wantHand(wanted, o)
-	s.eachKind(func(k anyKind) { o.Follow = k.want(wanted) || o.Follow })
+	for scope := range wanted {
+		if s.streams[scope] == nil {
+			s.streams[scope], o.Follow = &stream{}, true
+		}
+	}
+	maps.DeleteFunc(s.streams, func(scope Scope, _ *stream) bool {
+		o.Follow = o.Follow || !wanted[scope]
+		return !wanted[scope]
+	})
 }
 
-// stream is one of an area's own streams.
-func (s *State) stream(kind Kind, a *area) *stream {
-	return s.kind(kind).stream(Scope{Kind: kind, Namespace: a.namespace})
+// relist has a stream listed again beside itself.
+func (s *State) relist(scope Scope, o *step) {
+	if st := s.streams[scope]; st.listed {
+		st.floor = st.at
+	}
+	o.Relist = append(o.Relist, scope)
 }
 
 // changed takes in what a stream does now.
 func (s *State) changed(e Changed) {
-	st := s.kind(e.Scope.Kind).stream(e.Scope)
+	st := s.streams[e.Scope]
 	if st == nil {
 		return
 	}
 	if e.Phase == Following && st.phase != Following {
 		st.resumed = s.now
-		s.wakeAt(s.now.Add(settle))
+		s.wakeAt(s.now.Add(settling))
 	}
 	st.phase, st.err = e.Phase, e.Err
+}
+
+// wentBack has the next list of a stream replace all that is known (T4).
+func (s *State) wentBack(scope Scope) {
+	if st := s.streams[scope]; st != nil {
+		st.reread, st.at = true, 0
+		s.asking.postpone(s.now.Add(afterRestore))
+	}
 }
 
 // sight notes whether the member is out of sight, and for too long (T6).
 func (s *State) sight(o *step) {
 	following := false
-	s.eachKind(func(k anyKind) { following = following || k.follows() })
-	switch {
-	case following:
+	for _, st := range s.streams {
+		following = following || st.phase == Following
+	}
+	if following {
 		s.blind = time.Time{}
-	case s.blind.IsZero():
+	} else if s.blind.IsZero() {
 		s.blind = s.now
 	}
-	limit := s.config.StaleAfter
-	stale := limit > 0 && !s.blind.IsZero() && !s.now.Before(s.blind.Add(limit))
-	if stale != s.stale {
+	limit := s.blind.Add(s.config.StaleAfter)
+	waits := s.config.StaleAfter > 0 && !following
+	if stale := waits && !s.now.Before(limit); stale != s.stale {
 		s.stale = stale
 		s.regrade(o, EventTime)
 	}
-	if limit > 0 && !s.blind.IsZero() && !stale {
-		s.wakeAt(s.blind.Add(limit))
+	if waits && !s.stale {
+		s.wakeAt(limit)
 	}
 }
 
 // regrade has everything of the member compared: its grade is another one.
 func (s *State) regrade(o *step, event string) {
-	o.Bulk = true
-	c := &Cause{Kind: "Cluster", Event: event, Arrived: s.now}
-	for key := range s.tables.Replicas() {
-		o.add(key, syncer.Addition, c)
-	}
-	if !s.listed() {
-		s.regraded, o.WantStanding = true, true
-	}
+	s.compare(func(syncer.Key) bool { return true }, &Cause{Kind: "Cluster", Event: event, Arrived: s.now}, o)
+	s.regraded, o.WantStanding = s.starting, o.WantStanding || s.starting
 }
 
-// wentBack has the next list of a scope replace all that is known (T4).
-func (s *State) wentBack(scope Scope) {
-	k := s.kind(scope.Kind)
-	if st := k.stream(scope); st != nil {
-		st.reread, st.at = true, 0
-		s.asking.postpone(s.now.Add(afterRestore))
+// compare has replicas of the tables compared.
+func (s *State) compare(those func(syncer.Key) bool, c *Cause, o *step) {
+	o.Bulk = true
+	for key := range s.tables.Replicas() {
+		if those(key) {
+			o.add(key, syncer.Addition, c)
+		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // epoch is when every history begins.

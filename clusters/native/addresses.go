@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Addresses is the traffic of one Service in canonical form: sorted entries

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Expected is what a member's own controller comes to for a Service when it has

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 func service(change func(*syncer.Service)) *syncer.Service {

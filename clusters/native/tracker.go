@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Tracker holds the two views of each Service of one member. It is not safe for

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 var (

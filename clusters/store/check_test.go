@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // check derives every index and count from the pods and Services anew and

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Contribution returns what the member gives to a replica at a moment by the member's clock;

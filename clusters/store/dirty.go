@@ -7,7 +7,7 @@ import (
 	"cmp"
 	"slices"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // dirtyList gathers what a call returns; its callers tell each Service once. The zero value

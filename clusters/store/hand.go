@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // handTable has what is written by hand for the Services that need it: those that are

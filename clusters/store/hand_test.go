@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 func written(name string, revision uint64, last ...byte) Versioned[HandEndpoints] {

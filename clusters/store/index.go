@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // The index of a namespace joins Services and pods through two ideas.

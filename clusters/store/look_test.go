@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 func TestStatsAndExplain(t *testing.T) {

@@ -6,7 +6,7 @@ package store
 import (
 	"strings"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // SetPod takes in a pod and returns the replicas whose contribution may have changed: none for

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Pod returns a pod as it is held, and the revision at which it is.

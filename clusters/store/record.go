@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // record is a pod in the form in which it is held: what others have as well is shared with

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // service is a Service in the form in which it is held.
@@ -139,6 +139,9 @@ func (s *Store) changeService(svc *service, v *syncer.Service) []Dirty {
 	}
 	svc.trigger.Changed()
 	s.place(svc)
+	if old.selector != svc.selector {
+		svc.noteNew(old.selector)
+	}
 	effect := syncer.Removal
 	if old.sameTraffic(&svc.shape) && sameRules(rules, svc.theirs()) {
 		effect = syncer.Addition
@@ -146,6 +149,18 @@ func (s *Store) changeService(svc *service, v *syncer.Service) []Dirty {
 	var d dirtyList
 	d.addMoved(svc, was, effect)
 	return d.sorted()
+}
+
+// noteNew lets the pods that another selector did not choose be new to the Service.
+func (svc *service) noteNew(before syncer.Labels) {
+	for _, g := range svc.groups.list {
+		if g.labels.Contains(before) {
+			continue
+		}
+		for _, rec := range g.pods {
+			svc.trigger.Note(rec.name, 0)
+		}
+	}
 }
 
 // RemoveService takes out a Service, if it is there.

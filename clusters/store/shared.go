@@ -6,7 +6,7 @@ package store
 import (
 	"encoding/binary"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // shared holds one copy of each value in use by the text that identifies it, and counts its

@@ -7,7 +7,7 @@ import (
 	"iter"
 	"maps"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Options configure a Store.

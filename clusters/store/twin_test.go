@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // twin is the store without an index: maps, and everything computed anew.

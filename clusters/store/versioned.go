@@ -6,7 +6,7 @@ package store
 import (
 	"strconv"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Versioned is an object of a member as a value, with the revision it was read

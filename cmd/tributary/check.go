@@ -16,12 +16,12 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"tributary.dev/tributary/next/clusters/config"
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/clusters/kubeconfig"
-	"tributary.dev/tributary/next/cmd/tributary/internal/app"
-	"tributary.dev/tributary/next/metrics/page"
-	"tributary.dev/tributary/next/reconcile/sinks"
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/clusters/kubeconfig"
+	"tributary.dev/tributary/cmd/tributary/internal/app"
+	"tributary.dev/tributary/metrics/page"
+	"tributary.dev/tributary/reconcile/sinks"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tributary.dev/tributary/next/cmd/tributary/internal/app"
+	"tributary.dev/tributary/cmd/tributary/internal/app"
 )
 
 // newExplainCommand says what becomes of a replica, pod by pod.

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
-	"tributary.dev/tributary/next/clusters/config"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/syncer"
 )
 
 // choice is a flag that accepts a closed set of words.

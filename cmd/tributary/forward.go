@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"tributary.dev/tributary/next/cmd/tributary/internal/app"
+	"tributary.dev/tributary/cmd/tributary/internal/app"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-const module = "tributary.dev/tributary/next/"
+const module = "tributary.dev/tributary/"
 
 // TestPurePackagesReachNoIO keeps clients, network, logs and metrics out of the
 // packages that only decide.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tributary.dev/tributary/next/metrics"
+	"tributary.dev/tributary/metrics"
 )
 
 const (

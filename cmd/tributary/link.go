@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
-	"tributary.dev/tributary/next/cmd/tributary/internal/link"
+	"tributary.dev/tributary/cmd/tributary/internal/link"
 )
 
 // linkFlags are those of link and unlink.

@@ -15,7 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"tributary.dev/tributary/next/metrics"
+	"tributary.dev/tributary/metrics"
 )
 
 func TestMain(m *testing.M) {

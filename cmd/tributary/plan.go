@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tributary.dev/tributary/next/cmd/tributary/internal/app"
-	"tributary.dev/tributary/next/reconcile"
+	"tributary.dev/tributary/cmd/tributary/internal/app"
+	"tributary.dev/tributary/reconcile"
 )
 
 // exitPending is the exit code of plan --detailed-exitcode when there is something to write.

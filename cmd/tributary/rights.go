@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"tributary.dev/tributary/next/clusters/config"
+	"tributary.dev/tributary/clusters/config"
 )
 
 // need is a right that a command asks a cluster about: all verbs on a resource.

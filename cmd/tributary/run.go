@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tributary.dev/tributary/next/clusters/config"
-	"tributary.dev/tributary/next/cmd/tributary/internal/app"
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/cmd/tributary/internal/app"
 )
 
 // newRunCommand replicates until the process is told to end.

@@ -24,9 +24,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"tributary.dev/tributary/internal/apitest"
-	"tributary.dev/tributary/next/cmd/tributary/internal/app"
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/metrics/record"
+	"tributary.dev/tributary/cmd/tributary/internal/app"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 // world is an ingress cluster and two members, all in memory behind HTTP, and the files that

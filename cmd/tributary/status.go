@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/metrics/page"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/page"
 )
 
 // statusPause is the time between two looks of status --watch and --wait.

@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode"
 
-	"tributary.dev/tributary/next/metrics/page"
+	"tributary.dev/tributary/metrics/page"
 )
 
 // printer prints for people and remembers the first error.

@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"tributary.dev/tributary/next/metrics/page"
-	"tributary.dev/tributary/next/metrics/record"
+	"tributary.dev/tributary/metrics/page"
+	"tributary.dev/tributary/metrics/record"
 )
 
 // maxLine bounds one change record: a first fill may name 5,000 addresses.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,8 +97,8 @@ func upstreamController(b *testing.B, size int) (c *endpoint.Controller, stop fu
 func BenchmarkOurs(b *testing.B) {
 	for _, size := range crowdSizes {
 		b.Run(fmt.Sprintf("pods=%d", size), func(b *testing.B) {
-			s := store.New(store.Options{Placement: func(svc *syncer.Service) (syncer.Key, bool) { return svc.Key, true }})
-			decoder := decode.NewDecoder(nil)
+			s := store.New(store.Options{})
+			decoder := decode.New(decode.Options{})
 			services, pods := crowd(size)
 			for _, svc := range services {
 				s.SetService(decoder.Service(svc))
@@ -108,9 +109,8 @@ func BenchmarkOurs(b *testing.B) {
 			key := syncer.Key{Namespace: benchNamespace, Name: "app-0"}
 			b.ReportAllocs()
 			for b.Loop() {
-				c, commit := store.Gather(s.Inputs(key))
-				commit()
-				subsets, _ := syncer.Truncate(syncer.Subsets(c[0].Endpoints, c[0].EndpointsFamily), syncer.EndpointsCapacity)
+				c, _ := s.Contribution(key, time.Time{})
+				subsets, _ := syncer.Truncate(syncer.Subsets(c.Endpoints, c.EndpointsFamily), syncer.EndpointsCapacity)
 				if len(subsets) != 1 || len(subsets[0].Ready) != 10 {
 					b.Fatalf("%+v", subsets)
 				}

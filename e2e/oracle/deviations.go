@@ -133,6 +133,34 @@ func (c *Case) withOneAddress() *Case {
 	return &one
 }
 
+// withSilentServing is the case as upstream may see it where nothing but pods of silent
+// nodes could serve: they do, as the reserve.
+func (c *Case) withSilentServing(o *Ours) *Case {
+	if o.Sound() || c.Service.Spec.PublishNotReadyAddresses {
+		return c
+	}
+	serving := *c
+	serving.Pods = slices.Clone(c.Pods)
+	for i, p := range c.Pods {
+		at := slices.IndexFunc(p.Status.Conditions, func(x corev1.PodCondition) bool { return x.Type == corev1.PodReady })
+		if at < 0 || !nodeIsSilent(p, &p.Status.Conditions[at]) {
+			continue
+		}
+		serving.Pods[i] = p.DeepCopy()
+		serving.Pods[i].Status.Conditions[at].Status = corev1.ConditionTrue
+	}
+	return &serving
+}
+
+// nodeIsSilent reports whether it was the node controller that turned a pod not ready, and
+// not its kubelet, which gives a reason. No case has readiness gates.
+func nodeIsSilent(p *corev1.Pod, ready *corev1.PodCondition) bool {
+	return p.DeletionTimestamp == nil && ready.Status == corev1.ConditionFalse && ready.Reason == "" &&
+		slices.ContainsFunc(p.Status.Conditions, func(x corev1.PodCondition) bool {
+			return x.Type == corev1.ContainersReady && x.Status == corev1.ConditionTrue
+		})
+}
+
 // forgiveSubsets removes from upstream's subsets those without any address,
 // which truncation leaves and the API refuses (D2), and node names that point
 // to nothing (D6).

@@ -52,7 +52,7 @@ func settle(t *testing.T, pods int, change func(*corev1.Service)) *settled {
 // sync lets both look again and says who wrote.
 func (c *settled) sync(t *testing.T) (theirs, mine bool) {
 	t.Helper()
-	c.upstream.set(c.Case)
+	c.upstream.set(c.withoutRefusals())
 	theirs, err := c.upstream.sync(t.Context(), c.Case)
 	if err != nil {
 		t.Fatal(err)

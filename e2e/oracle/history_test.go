@@ -68,16 +68,17 @@ func runHistory(t *testing.T, seed, number uint64) (steps, writes int, problem s
 	upstream, ours, sliced := newUpstreamWorld(t, c), newOurWorld(), NewSliceOracle()
 	defer stop(t.Context(), upstream.controller)
 	for steps = range 10 {
-		upstream.set(c)
+		mine := ours.step(c)
+		seen := c.withoutRefusals().withSilentServing(ours.computed())
+		upstream.set(seen)
 		theirs, err := upstream.sync(t.Context(), c)
 		if err != nil {
 			return steps, writes, err.Error()
 		}
-		mine := ours.step(c)
 		if theirs {
 			writes++
 		}
-		slices, err := sliced.Slices(c.withoutRefusals().withOneAddress())
+		slices, err := sliced.Slices(seen.withOneAddress())
 		if err != nil {
 			return steps, writes, err.Error()
 		}
@@ -139,9 +140,9 @@ func newUpstreamWorld(t *testing.T, c *Case) *upstreamWorld {
 	return w
 }
 
-// set shows the case to upstream, without what the API refuses.
+// set shows a case to upstream.
 func (w *upstreamWorld) set(c *Case) {
-	c = c.withoutRefusals().edit(func(*Case) {})
+	c = c.edit(func(*Case) {})
 	pods := make([]any, len(c.Pods))
 	for i, p := range c.Pods {
 		pods[i] = p
@@ -156,7 +157,7 @@ func (w *upstreamWorld) sync(ctx context.Context, c *Case) (wrote bool, err erro
 	return w.wrote, err
 }
 
-// ourWorld is our store, merge and diff, with an ingress cluster made of values.
+// ourWorld is our store and plan, with an ingress cluster made of values.
 type ourWorld struct {
 	store   *store.Store
 	decoder *decode.Decoder
@@ -167,73 +168,51 @@ type ourWorld struct {
 }
 
 func newOurWorld() *ourWorld {
-	w := &ourWorld{decoder: decode.NewDecoder(nil), known: map[string]bool{}}
-	w.store = store.New(store.Options{Placement: func(s *syncer.Service) (syncer.Key, bool) { return s.Key, true }})
-	for _, node := range []string{"node-1", "node-2"} {
-		w.store.SetNode(store.Node{Name: node, Zone: zoneOf(node)})
-	}
-	w.current.Namespace = plan.NamespaceActive
-	return w
+	return &ourWorld{decoder: decode.New(decode.Options{}), known: map[string]bool{}, store: store.New(store.Options{})}
 }
 
-var historySettings = plan.Settings{WriteEndpoints: true, WriteSlices: true}
+var historySettings = plan.Settings{Instance: "default", WriteEndpoints: true, CopyLabel: func(string) bool { return true }}
 
-// step shows the case to the store, and writes what Diff says.
-func (w *ourWorld) step(c *Case) (wroteEndpoints bool) {
+// take shows the case to the store.
+func (w *ourWorld) take(c *Case) {
 	w.store.SetService(w.decoder.Service(c.Service))
 	present := map[string]bool{}
 	for _, p := range c.Pods {
-		w.store.SetPod(w.decoder.Pod(p))
+		w.store.SetPod(w.decoder.Pod(onItsNode(p)))
 		present[p.Name] = true
 	}
 	for name := range w.known {
 		if !present[name] {
-			w.store.DeletePod(store.Versioned[syncer.Pod]{Object: syncer.Pod{Key: syncer.Key{Namespace: c.Name(), Name: name}}})
+			w.store.RemovePod(syncer.Key{Namespace: c.Name(), Name: name})
 		}
 	}
 	w.known = present
-	key := syncer.Key{Namespace: c.Name(), Name: c.Service.Name}
-	var contributions []plan.Contribution
-	shares, commit := store.Gather(w.store.Inputs(key))
-	commit()
-	for _, s := range shares {
-		contributions = append(contributions, plan.Contribution{Cluster: "member", Source: s.Source, Contribution: s.Contribution})
-	}
-	replica := plan.Merge(key, contributions, w.current, historySettings)
-	todo := plan.Diff(w.current, &replica, historySettings)
-	for _, stage := range todo.Sequence() {
-		for _, a := range stage {
-			wroteEndpoints = w.apply(&a) || wroteEndpoints
+	w.current.Key, w.current.Namespace = syncer.Key{Namespace: c.Name(), Name: c.Service.Name}, plan.NamespaceActive
+}
+
+// step shows the case to the store, and writes until there is nothing to write.
+func (w *ourWorld) step(c *Case) (wroteEndpoints bool) {
+	w.take(c)
+	share := plan.Share{Member: "member", Listed: true, Given: w.contribution()}
+	for {
+		actions, _ := plan.Actions(w.current, plan.Merge(w.current.Key, w.current, []plan.Share{share}, historySettings), nil)
+		if len(actions) == 0 {
+			break
 		}
+		w.current = w.current.After(actions)
+		wroteEndpoints = wroteEndpoints || slices.ContainsFunc(actions, func(a plan.Action) bool { return a.Kind == plan.KindEndpoints })
 	}
+	w.trigger = w.current.Endpoints.Annotations[syncer.AnnotationTriggerTime]
 	return wroteEndpoints
 }
 
-// apply is the ingress cluster's part.
-func (w *ourWorld) apply(a *plan.Action) (endpoints bool) {
-	switch {
-	case a.Service != nil:
-		w.current.Service = &plan.CurrentService{Meta: meta(a, a.Service.Labels, a.Service.Annotations), Headless: true, Ports: a.Service.Ports, Record: plan.ReadRecord(a.Service.Annotations)}
-	case a.Endpoints != nil:
-		w.current.Endpoints = &plan.CurrentEndpoints{Meta: meta(a, a.Endpoints.Labels, a.Endpoints.Annotations), Subsets: a.Endpoints.Subsets}
-		if w.trigger = ""; !a.Endpoints.Trigger.IsZero() {
-			w.trigger = a.Endpoints.Trigger.UTC().Format(time.RFC3339Nano)
-		}
-		return true
-	case a.Kind == plan.KindEndpointSlice:
-		w.current.Slices = slices.DeleteFunc(w.current.Slices, func(s plan.CurrentSlice) bool { return s.Meta.Name == a.Name })
-		if a.Slice != nil {
-			w.current.Slices = append(w.current.Slices, plan.CurrentSlice{
-				Meta: meta(a, a.Slice.Labels, a.Slice.Annotations), Cluster: a.Slice.Cluster, Slice: a.Slice.Slice})
-			slices.SortFunc(w.current.Slices, func(x, y plan.CurrentSlice) int { return strings.Compare(x.Meta.Name, y.Meta.Name) })
-		}
-	}
-	return false
+func (w *ourWorld) contribution() syncer.Contribution {
+	c, _ := w.store.Contribution(w.current.Key, time.Time{})
+	return c
 }
 
-func meta(a *plan.Action, labels, annotations map[string]string) plan.Meta {
-	return plan.Meta{Name: a.Name, UID: "uid", ResourceVersion: "1", Labels: labels, Annotations: annotations, Owned: true, OwnerUID: "uid"}
-}
+// computed is what the rules make of what the store holds.
+func (w *ourWorld) computed() *Ours { return &Ours{Contribution: w.contribution()} }
 
 func (w *ourWorld) slices() []*discoveryv1.EndpointSlice {
 	var list []*discoveryv1.EndpointSlice
@@ -293,7 +272,7 @@ func (g *generator) editPod(c *Case, p *corev1.Pod, number int) {
 }
 
 func (g *generator) editService(s *corev1.Service) {
-	switch g.IntN(6) {
+	switch g.IntN(5) {
 	case 0:
 		s.Spec.Ports = g.servicePorts()
 	case 1:
@@ -304,7 +283,5 @@ func (g *generator) editService(s *corev1.Service) {
 		s.Annotations = map[string]string{"note": fmt.Sprint(g.IntN(100))}
 	case 4:
 		s.Spec.Selector = map[string]string{"app": pick(g, "web", "other")}
-	case 5:
-		s.CreationTimestamp = g.second()
 	}
 }

@@ -85,7 +85,7 @@ func TestWhateverIsWrittenByHandIsAccepted(t *testing.T) {
 		g := newGenerator(seed, i)
 		service := g.service("shop")
 		service.Spec.Selector, service.Spec.Type = nil, corev1.ServiceTypeClusterIP
-		svc := decode.NewDecoder(nil).Service(service).Object
+		svc := decode.New(decode.Options{}).Service(service).Object
 		subsets := g.garbledSubsets()
 		c := syncer.HandWritten(&svc, subsets, g.garbledSlices(), g.chance(20), syncer.Options{})
 		packed := syncer.Pack(nil, c.Endpoints, c.Families, syncer.PackOptions{Service: svc.Key, Cluster: "member"})

@@ -39,7 +39,7 @@ func compareMirror(t *testing.T, seed uint64) {
 	var ours []syncer.Contribution
 	for i := range mirrored {
 		h := g.handWritten(fmt.Sprintf("case-%d", i))
-		decoder := decode.NewDecoder(nil)
+		decoder := decode.New(decode.Options{})
 		svc, ep := decoder.Service(h.Service).Object, decoder.Endpoints(h.Endpoints).Object
 		c := syncer.HandWritten(&svc, ep.Subsets, nil, ep.SkipMirror, syncer.Options{})
 		if got := endpointSubsets(c.Subsets); !apiequality.Semantic.DeepEqual(got, h.Endpoints.Subsets) {

@@ -68,9 +68,11 @@ func TestRulesEqualUpstream(t *testing.T) {
 func runBatch(t *testing.T, seed, from uint64, n int) {
 	cases := make([]*Case, n)
 	clean := make([]*Case, n)
+	all := make([]*Ours, n)
 	for i := range cases {
 		cases[i] = NewCase(seed, from+uint64(i))
-		clean[i] = cases[i].withoutRefusals()
+		all[i] = Compute(cases[i])
+		clean[i] = cases[i].withoutRefusals().withSilentServing(all[i])
 	}
 	upstream, err := UpstreamEndpoints(t.Context(), clean)
 	if err != nil {
@@ -79,7 +81,7 @@ func runBatch(t *testing.T, seed, from uint64, n int) {
 	}
 	slices := NewSliceOracle()
 	for i, c := range cases {
-		ours := Compute(c)
+		ours := all[i]
 		diff := DiffEndpoints(ours, upstream[c.Name()])
 		if diff == "" {
 			diff = diffSlices(slices, c, clean[i], ours)
@@ -104,12 +106,12 @@ func diffSlices(oracle *SliceOracle, c, clean *Case, ours *Ours) string {
 
 // diff runs one case through everything.
 func diff(t *testing.T, c *Case) string {
-	clean := c.withoutRefusals()
+	ours := Compute(c)
+	clean := c.withoutRefusals().withSilentServing(ours)
 	upstream, err := UpstreamEndpoints(t.Context(), []*Case{clean})
 	if err != nil {
 		return err.Error()
 	}
-	ours := Compute(c)
 	if d := DiffEndpoints(ours, upstream[c.Name()]); d != "" {
 		return d
 	}

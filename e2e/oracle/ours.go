@@ -7,6 +7,8 @@ package oracle
 
 import (
 	"iter"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -25,24 +27,58 @@ type Ours struct {
 	Trigger string
 }
 
-// Compute runs a case through the store's decoder and the rules.
+// Compute runs a case through the decoder, the rules, and the classes of a merge, in which
+// the member is alone.
 func Compute(c *Case) *Ours {
-	decoder := decode.NewDecoder(nil)
+	decoder := decode.New(decode.Options{})
 	svc := decoder.Service(c.Service).Object
 	selected := c.selected()
 	pods := make([]syncer.Pod, len(selected))
 	for i, p := range selected {
-		pods[i] = decoder.Pod(p).Object
+		pods[i] = decoder.Pod(onItsNode(p)).Object
 	}
-	o := &Ours{Contribution: syncer.Compute(&svc, pointers(pods), syncer.Options{Zone: zoneOf})}
+	o := &Ours{Contribution: syncer.Compute(&svc, pointers(pods), syncer.Options{})}
+	if o.Sound() {
+		o.withoutReserve()
+	}
 	o.Subsets, o.Truncated = syncer.Truncate(
 		syncer.Subsets(o.Contribution.Endpoints, o.Contribution.EndpointsFamily), syncer.EndpointsCapacity)
 	o.Slices = syncer.Pack(nil, o.Contribution.Endpoints, o.Contribution.Families,
 		syncer.PackOptions{Service: svc.Key, Cluster: "member"})
-	if _, at := syncer.NextTrigger(nil, &svc, pointers(pods)); !at.IsZero() {
+	var trigger syncer.Trigger
+	if at := trigger.Time(&svc, func(string) int64 { return 0 }); !at.IsZero() {
 		o.Trigger = at.UTC().Format(timeFormat)
 	}
 	return o
+}
+
+// Sound reports whether an endpoint is ready without a doubt: then no other serves.
+func (o *Ours) Sound() bool {
+	return slices.ContainsFunc(o.Contribution.Endpoints, func(e syncer.Endpoint) bool { return e.Grade == syncer.Ready })
+}
+
+// withoutReserve publishes the reserve as a merge does in which others serve.
+func (o *Ours) withoutReserve() {
+	for i := range o.Contribution.Endpoints {
+		if e := &o.Contribution.Endpoints[i]; e.Grade == syncer.Reserve {
+			e.Ready, e.Serving = false, false
+		}
+	}
+}
+
+// onItsNode is the pod with its node's zone, as API servers label it.
+func onItsNode(p *corev1.Pod) *corev1.Pod {
+	zone := zoneOf(p.Spec.NodeName)
+	if zone == "" {
+		return p
+	}
+	labelled := *p
+	labelled.Labels = maps.Clone(p.Labels)
+	if labelled.Labels == nil {
+		labelled.Labels = map[string]string{}
+	}
+	labelled.Labels[corev1.LabelTopologyZone] = zone
+	return &labelled
 }
 
 // timeFormat is that of the trigger-time annotation.

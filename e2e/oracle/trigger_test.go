@@ -4,17 +4,15 @@
 package oracle
 
 import (
+	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	endpointsliceutil "k8s.io/endpointslice/util"
 
-	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/internal/dice"
-	"tributary.dev/tributary/syncer"
 )
 
 // TestNextTriggerEqualsUpstream drives upstream's tracker and ours through the
@@ -26,22 +24,19 @@ func TestNextTriggerEqualsUpstream(t *testing.T) {
 		c := NewCase(seed, uint64(i))
 		c.Pods = c.Pods[:min(len(c.Pods), 12)]
 		tracker := endpointsliceutil.NewTriggerTimeTracker()
-		decoder := decode.NewDecoder(nil)
-		var state syncer.TriggerState
+		c.Service.Spec.Type, c.Service.Spec.Selector = corev1.ServiceTypeClusterIP, map[string]string{} // all pods
+		ours := newOurWorld()
 		for step := range 12 {
-			svc := decoder.Service(c.Service).Object
-			var pods []syncer.Pod
-			for _, p := range c.Pods {
-				pods = append(pods, decoder.Pod(p).Object)
-			}
 			want := tracker.ComputeEndpointLastChangeTriggerTime(c.Name(), c.Service, c.Pods)
-			var got time.Time
-			if state, got = syncer.NextTrigger(state, &svc, pointers(pods)); !got.Equal(want) {
+			c.Service.Labels = map[string]string{"step": fmt.Sprint(step)} // until something changes, ours repeats itself
+			ours.take(c)
+			if got := ours.contribution().Trigger; !got.Equal(want) {
 				t.Fatalf("seed %d, case %d, step %d: %v, upstream %v", seed, i, step, got, want)
 			}
-			if g.chance(3) {
+			if g.chance(10) { // deleted, and made again
 				tracker.DeleteService(c.Name(), c.Service.Name)
-				state = nil
+				c.Service.UID += "-again"
+				c.Service.CreationTimestamp = g.second()
 			}
 			g.editTimes(c)
 		}
@@ -52,8 +47,6 @@ func TestNextTriggerEqualsUpstream(t *testing.T) {
 func (g *generator) editTimes(c *Case) {
 	for range g.IntN(3) {
 		switch n := len(c.Pods); {
-		case g.chance(10):
-			c.Service.CreationTimestamp = g.second()
 		case n > 0 && g.chance(30):
 			at := g.IntN(n)
 			c.Pods = slices.Delete(slices.Clone(c.Pods), at, at+1)

@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/internal/memnet"
 )
 
@@ -132,17 +131,6 @@ func (s *Server) Client(t testing.TB, userAgent string) kubernetes.Interface {
 		t.Fatal(err)
 	}
 	return client
-}
-
-// Session is a session that ends with the test. It sends protobuf, so it can read alone.
-func (s *Server) Session(t testing.TB) *kube.Session {
-	t.Helper()
-	session, err := kube.Open(t.Context(), s.Config(""), kube.SessionOptions{ConnectOptions: kube.ConnectOptions{Cluster: "ingress", Version: "test"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(session.Release)
-	return session
 }
 
 // Intercept sets the function that decides about faults; nil: none. It is

@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"strings"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Case is one rule with the subsets given and expected.

@@ -21,7 +21,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"tributary.dev/tributary/next/metrics/record"
+	"tributary.dev/tributary/metrics/record"
 )
 
 const (
@@ -104,7 +104,7 @@ func endpointOf(url string) string {
 // newExporter joins the ring to what takes the spans.
 func newExporter(o Options, more ...sdktrace.TracerProviderOption) *Exporter {
 	e := &Exporter{changes: o.Changes, provider: sdktrace.NewTracerProvider(append(more, sdktrace.WithIDGenerator(recordIDs{}))...)}
-	e.tracer = e.provider.Tracer("tributary.dev/tributary/next/metrics/otlp", trace.WithInstrumentationVersion(o.Version))
+	e.tracer = e.provider.Tracer("tributary.dev/tributary/metrics/otlp", trace.WithInstrumentationVersion(o.Version))
 	return e
 }
 

@@ -16,7 +16,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"tributary.dev/tributary/next/metrics/record"
+	"tributary.dev/tributary/metrics/record"
 )
 
 const (

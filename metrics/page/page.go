@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"tributary.dev/tributary/next/metrics/record"
+	"tributary.dev/tributary/metrics/record"
 )
 
 //go:embed page.html page.css page.js icon.svg

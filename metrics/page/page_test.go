@@ -21,8 +21,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/metrics/record"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"tributary.dev/tributary/next/metrics/record"
+	"tributary.dev/tributary/metrics/record"
 )
 
 const (

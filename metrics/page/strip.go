@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/metrics/record"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 // The latency strip of a cluster: one dot for each of its last live changes

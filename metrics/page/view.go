@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/metrics/record"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
 )
 
 // view is what page.html shows: the status as it is, and what is made for the page

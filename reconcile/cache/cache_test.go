@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 // ours is the metadata of an object of ours.

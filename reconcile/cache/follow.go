@@ -13,9 +13,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 // The kinds that are followed. All Services come over the wire, because one of somebody else

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"tributary.dev/tributary/internal/dice"
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 // history is a server with a few Endpoints, a stream that lags behind it, a cache that is fed

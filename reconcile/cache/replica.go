@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 // replica is all that stands under one replica's name.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"testing"
 
-	"tributary.dev/tributary/next/reconcile/plan"
+	"tributary.dev/tributary/reconcile/plan"
 )
 
 // BenchmarkCycle is the price of one event, from its news to its acknowledgement, while bulk

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 var web = key("shop", "web")

@@ -6,7 +6,7 @@ package lanes
 import (
 	"container/list"
 
-	"tributary.dev/tributary/next/reconcile/plan"
+	"tributary.dev/tributary/reconcile/plan"
 )
 
 // Lane is the urgency of work: the lower the value, the sooner it is served.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 // Grant is the right to send one request. It is ended by exactly one call of Done.

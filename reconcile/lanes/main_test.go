@@ -13,9 +13,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"tributary.dev/tributary/next/metrics/record"
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/metrics/record"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

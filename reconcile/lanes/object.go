@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 // The delays of an object after failures in a row: firstDelay, then twice as much after

@@ -9,9 +9,9 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 
-	"tributary.dev/tributary/next/metrics/record"
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/metrics/record"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 // Work is one comparison of a replica, with what made it necessary. The exported fields do

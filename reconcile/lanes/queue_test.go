@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"tributary.dev/tributary/internal/dice"
-	"tributary.dev/tributary/next/metrics/record"
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/metrics/record"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 func TestRemovalsAreComparedFirstAndMembersTakeTurns(t *testing.T) {

@@ -3,7 +3,7 @@
 
 package plan
 
-import "tributary.dev/tributary/next/syncer"
+import "tributary.dev/tributary/syncer"
 
 // Verb is what an Action does.
 type Verb uint8

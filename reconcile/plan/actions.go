@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Actions returns the writes that may be sent now to make what stands what is desired, each on

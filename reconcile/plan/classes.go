@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // class is what endpoints share that serve together: how far they are trusted, and their

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Current is what stands in the ingress cluster under one replica's name, whoever owns

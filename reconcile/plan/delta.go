@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Delta lists what a write changes for traffic, as "ip:port", sorted; the bare address where

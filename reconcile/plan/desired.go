@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Desired is the merged wish of all members for one replica.

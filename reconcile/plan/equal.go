@@ -7,7 +7,7 @@ import (
 	"cmp"
 	"slices"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // samePorts compares a Service's ports as stored with those wanted. What an API

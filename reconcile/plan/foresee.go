@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Plan is what has to be done for one replica, to its end, as far as it can be foreseen.

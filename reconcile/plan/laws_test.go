@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"tributary.dev/tributary/internal/dice"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 const lawRounds = 400

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Merge unites what all members give to one replica; nil means that nobody wants it. The

@@ -7,7 +7,7 @@ import (
 	"iter"
 	"slices"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Kind is a kind of object that Tributary writes.

@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // maxSlice is how many endpoints the API lets a slice have.

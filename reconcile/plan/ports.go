@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // unitedPort is a port of a replica with the sources that feed it.

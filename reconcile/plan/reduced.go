@@ -9,7 +9,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Reduced is the write of the same object with only what it takes away, as the object stands

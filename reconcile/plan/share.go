@@ -3,7 +3,7 @@
 
 package plan
 
-import "tributary.dev/tributary/next/syncer"
+import "tributary.dev/tributary/syncer"
 
 // Share is what one member gives to one replica.
 type Share struct {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // overCapacity is the value of the annotation of that name.

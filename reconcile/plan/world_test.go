@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 var shopWeb = syncer.Key{Namespace: "shop", Name: "web"}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // The types of events, and the media type of a batch of them.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 // Options set up a Set. All fields must be set.

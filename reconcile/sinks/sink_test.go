@@ -20,7 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tributary.dev/tributary/internal/dice"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

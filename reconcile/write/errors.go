@@ -10,9 +10,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/reconcile/plan"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/plan"
 )
 
 // Error is a request to the ingress cluster that did not succeed.

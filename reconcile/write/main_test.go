@@ -20,10 +20,10 @@ import (
 
 	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/internal/dice"
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"tributary.dev/tributary/internal/apitest"
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/reconcile/plan"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/plan"
 )
 
 // Each answer means something, and after one that says that something else stands, Send tells

@@ -14,17 +14,17 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"tributary.dev/tributary/next/clusters"
-	"tributary.dev/tributary/next/clusters/config"
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/metrics/otlp"
-	"tributary.dev/tributary/next/metrics/page"
-	"tributary.dev/tributary/next/metrics/record"
-	"tributary.dev/tributary/next/reconcile"
-	"tributary.dev/tributary/next/reconcile/leader"
-	"tributary.dev/tributary/next/reconcile/sinks"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/otlp"
+	"tributary.dev/tributary/metrics/page"
+	"tributary.dev/tributary/metrics/record"
+	"tributary.dev/tributary/reconcile"
+	"tributary.dev/tributary/reconcile/leader"
+	"tributary.dev/tributary/reconcile/sinks"
+	"tributary.dev/tributary/syncer"
 )
 
 // Options say what an App is. All fields must be set.

@@ -11,11 +11,11 @@ import (
 	"slices"
 	"strings"
 
-	"tributary.dev/tributary/next/clusters"
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/metrics/page"
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/page"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 // ExplainPath answers GET with what becomes of a replica; its parameter is service,

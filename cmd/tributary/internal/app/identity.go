@@ -10,7 +10,7 @@ import (
 	"os"
 	"strings"
 
-	"tributary.dev/tributary/next/clusters/config"
+	"tributary.dev/tributary/clusters/config"
 )
 
 // LeasePrefix is that of the leader's Lease; the name of the installation follows.

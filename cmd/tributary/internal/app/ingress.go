@@ -17,10 +17,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"tributary.dev/tributary/next/clusters/config"
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/reconcile/leader"
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/leader"
 )
 
 const (

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"sync"
 
-	"tributary.dev/tributary/next/clusters/config"
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/metrics/page"
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/page"
 )
 
 // server is one address at which pages are served.

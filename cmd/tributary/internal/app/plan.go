@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/reconcile"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile"
 )
 
 // planLook is how often it is looked whether everything has been listed.

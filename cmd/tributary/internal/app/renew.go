@@ -17,9 +17,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"tributary.dev/tributary/next/clusters/config"
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/clusters/kubeconfig"
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/clusters/kubeconfig"
 )
 
 const (

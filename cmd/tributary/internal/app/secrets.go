@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"tributary.dev/tributary/next/clusters/config"
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/syncer"
 )
 
 // secretReadTimeout bounds the read of one Secret, and secretPause is the time before a

@@ -11,14 +11,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tributary.dev/tributary/next/clusters"
-	"tributary.dev/tributary/next/clusters/config"
-	"tributary.dev/tributary/next/clusters/member"
-	"tributary.dev/tributary/next/metrics/record"
-	"tributary.dev/tributary/next/reconcile"
-	"tributary.dev/tributary/next/reconcile/plan"
-	"tributary.dev/tributary/next/reconcile/sinks"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/member"
+	"tributary.dev/tributary/metrics/record"
+	"tributary.dev/tributary/reconcile"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/reconcile/sinks"
+	"tributary.dev/tributary/syncer"
 )
 
 // source shows the members and the configuration to the reconciler: it implements

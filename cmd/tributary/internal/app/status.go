@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/next/clusters/config"
-	"tributary.dev/tributary/next/clusters/kube"
-	"tributary.dev/tributary/next/metrics"
-	"tributary.dev/tributary/next/reconcile/plan"
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/plan"
 )
 
 // readyAfter is how long a member that is not reached may hold back readiness.

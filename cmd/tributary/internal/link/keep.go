@@ -22,9 +22,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"tributary.dev/tributary/next/clusters/config"
-	"tributary.dev/tributary/next/clusters/kubeconfig"
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kubeconfig"
+	"tributary.dev/tributary/syncer"
 )
 
 // Server is how Tributary reaches the member.

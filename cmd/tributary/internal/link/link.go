@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"tributary.dev/tributary/next/clusters/kubeconfig"
+	"tributary.dev/tributary/clusters/kubeconfig"
 )
 
 // Options say which cluster becomes a member and where its kubeconfig is kept.

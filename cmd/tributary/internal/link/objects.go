@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"tributary.dev/tributary/next/syncer"
+	"tributary.dev/tributary/syncer"
 )
 
 const (
