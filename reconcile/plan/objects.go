@@ -161,23 +161,17 @@ func (c *comparison) write(o *object, w *wish, why string, less bool) {
 		if a.fill(w, o); o.slice != nil {
 			a.Owner = c.now.Service.UID
 		}
-		a.rank(takes || c.takesOver(o, w, &a.Delta))
+		a.rank(takes || c.takesOver(o, &a.Delta))
 	}
 	a.Why = a.Delta.describe(a.Why)
 	c.add(a)
 }
 
-// takesOver reports whether endpoints serve that were in reserve: those that a slice names and
-// that turn ready; in Endpoints all that turn ready while another class than the first serves.
-func (c *comparison) takesOver(o *object, w *wish, delta *Delta) bool {
-	if len(delta.Readied) == 0 || o.slice == nil {
-		return len(delta.Readied) > 0 && c.want.best != class{syncer.Ready, 0}
-	}
-	return slices.ContainsFunc(o.endpoints, func(s syncer.Endpoint) bool {
-		return s.Grade == syncer.Reserve && !s.Ready && slices.ContainsFunc(w.slice.Endpoints, func(e syncer.Endpoint) bool {
-			return e.Ready && e.Addr == s.Addr && e.Target == s.Target
-		})
-	})
+// takesOver reports whether endpoints serve that were in reserve, because another class than
+// the first does: those that turn ready, and that a slice names.
+func (c *comparison) takesOver(o *object, delta *Delta) bool {
+	named := func(e syncer.Endpoint) bool { return e.Grade == syncer.Reserve && !e.Ready }
+	return len(delta.Readied) > 0 && c.want.best != class{syncer.Ready, 0} && (o.slice == nil || slices.ContainsFunc(o.endpoints, named))
 }
 
 // held are the endpoints that go from a slice to another, and do not stand there yet, in the
