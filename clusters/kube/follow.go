@@ -20,13 +20,8 @@ func (f *Follower[T]) follow(ctx context.Context, s *Session) error {
 	}
 	opened := time.Now()
 	f.say(Following, nil)
-	if f.broken { // it may have gone back meanwhile, and be silent
-		f.broken = false
-		signal(f.hurry)
-	}
 	err = f.read(ctx, s, st)
 	st.stop()
-	f.broken = err != nil
 	if time.Since(opened) < healthyAfter {
 		if err == nil { // the server is there, and each stream brings what has happened since
 			f.wait(longer(&f.delay, time.Second), nil)
@@ -44,7 +39,9 @@ func (f *Follower[T]) after(err error) error {
 	case err == nil:
 		return nil
 	case isExpired(err):
-		f.listed = false
+		if f.listed = false; f.revision.Load() == f.floor { // so was the last list
+			f.wait(longer(&f.delay, retryLimit), nil)
+		}
 		return nil
 	}
 	return fmt.Errorf("watch %s: %w", f.kind.Resource.Resource, err)
@@ -64,7 +61,7 @@ func (f *Follower[T]) read(ctx context.Context, s *Session, st *stream) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.retired:
+		case <-s.retired.Done():
 			return nil
 		case <-end.C:
 			if quiet := time.Since(last); quiet < watchGrace { // it has much to tell

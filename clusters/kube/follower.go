@@ -67,7 +67,8 @@ type Phase uint8
 
 // The phases.
 const (
-	// Listing: a list is being read, and no stream is open.
+	// Listing: a list is being read, and no stream is open. Who has not been told a phase is
+	// to take it for this one.
 	Listing Phase = iota
 	// Following: a stream is open, or has just ended in order.
 	Following
@@ -85,11 +86,6 @@ const (
 	retryLimit = 5 * time.Second
 	// healthyAfter is how long a stream must have lived for its end to count as normal.
 	healthyAfter = 500 * time.Millisecond
-	// listQuiet is how much later than the last one a list is read without a wait before it,
-	// and listLimit bounds that wait: a server that answers each watch with 410 must not be
-	// asked for lists only.
-	listQuiet = time.Minute
-	listLimit = 30 * time.Second
 	// relistEvery is how often each kind is listed anew, at an hour of its own.
 	relistEvery = 24 * time.Hour
 )
@@ -102,7 +98,6 @@ type Follower[T any] struct {
 	fault  func(error)
 	relist chan struct{} // a list beside the stream is wanted
 	back   chan struct{} // the probe has found that the store went back
-	hurry  chan struct{} // the probe is to ask now
 	hour   time.Duration // until the first daily list
 
 	// revision is up to where everything has been told; 0: nothing has, or what was told is
@@ -115,13 +110,9 @@ type Follower[T any] struct {
 	ctx      context.Context // of Run
 	listed   bool            // a stream may resume at the revision
 	floor    uint64          // what is not newer has been told by a list
-	ended    time.Time       // of the last list; zero: the next one need not wait
-	pace     time.Duration   // between lists that follow each other
 	delay    time.Duration   // between attempts that fail
-	told     bool            // phase has been told
-	phase    Phase
-	broken   bool       // the last stream did not end in order, or could not be opened
-	beside   *beside[T] // the list that is read beside the stream; nil: none
+	phase    Phase           // as told
+	beside   *beside[T]      // the list that is read beside the stream; nil: none
 }
 
 // ear is what a follower tells: a Sink, or the list beside its stream.
@@ -150,7 +141,7 @@ func NewFollower[T any](kind Kind[T], access *Access, sink Sink[T], fault func(e
 func newFollower[T any](kind Kind[T], access *Access, sink ear[T], fault func(error)) *Follower[T] {
 	return &Follower[T]{
 		kind: kind, access: access, sink: sink, fault: fault,
-		relist: make(chan struct{}, 1), back: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
+		relist: make(chan struct{}, 1), back: make(chan struct{}, 1),
 		hour: rand.N(relistEvery),
 	}
 }
@@ -178,7 +169,6 @@ func (f *Follower[T]) run(ctx context.Context) {
 		if err == nil || ctx.Err() != nil || taken(swapped) {
 			continue
 		}
-		f.broken = true
 		if NotAllowed(err) {
 			f.say(Refused, err)
 		} else {
@@ -219,10 +209,10 @@ func longer(delay *time.Duration, limit time.Duration) time.Duration {
 
 // say tells a phase if it is news. That what fails begins anew with a list is none.
 func (f *Follower[T]) say(phase Phase, err error) {
-	if f.told && err == nil && (phase == f.phase || phase == Listing && f.phase != Following) {
+	if err == nil && (phase == f.phase || phase == Listing && f.phase != Following) {
 		return
 	}
-	f.told, f.phase = true, phase
+	f.phase = phase
 	f.sink.Phase(phase, err)
 }
 
@@ -240,11 +230,6 @@ func (f *Follower[T]) query() query {
 // list reads a complete list while no stream is open, and tells it.
 func (f *Follower[T]) list(ctx context.Context, s *Session) error {
 	f.say(Listing, nil)
-	if time.Since(f.ended) >= listQuiet {
-		f.pace = 0
-	} else {
-		f.wait(longer(&f.pace, listLimit), nil)
-	}
 	f.leaveBeside()
 	taken(f.relist) // this list answers it
 	sent := f.revision.Load()
@@ -256,7 +241,7 @@ func (f *Follower[T]) list(ctx context.Context, s *Session) error {
 		f.sink.WentBack()
 	}
 	f.tell(all, revision)
-	f.listed, f.ended = true, time.Now()
+	f.listed = true
 	return nil
 }
 
@@ -271,7 +256,7 @@ func (f *Follower[T]) tell(all []Versioned[T], revision uint64) {
 func (f *Follower[T]) wentBack() {
 	f.sink.WentBack()
 	f.leaveBeside()
-	f.listed, f.floor, f.ended = false, 0, time.Time{}
+	f.listed, f.floor = false, 0
 	f.revision.Store(0)
 }
 
@@ -350,7 +335,6 @@ func (f *Follower[T]) probe(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-f.hurry:
 		case <-time.After(wait):
 		}
 		sent := f.revision.Load()

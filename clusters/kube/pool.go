@@ -34,15 +34,13 @@ type pool struct {
 	ended context.Context
 	end   context.CancelFunc
 
-	// turn is held by who makes a connection while each takes many requests; failed is when
-	// that last failed, and err is why.
+	// turn is held by who makes a connection; failed is when that last failed, and err is why.
 	turn   chan struct{}
 	failed time.Time
 	err    error
 
 	mu      sync.Mutex
 	conns   []*conn       // replaced, never edited
-	many    bool          // a connection takes many requests (HTTP/2), as far as is known
 	changed chan struct{} // closed when there may be room, and replaced
 }
 
@@ -56,7 +54,7 @@ type conn struct {
 }
 
 func newPool(transport *http.Transport, prove func(context.Context) error, heard *heard) *pool {
-	p := &pool{transport: transport, prove: prove, heard: heard, many: true, turn: make(chan struct{}, 1), changed: make(chan struct{})}
+	p := &pool{transport: transport, prove: prove, heard: heard, turn: make(chan struct{}, 1), changed: make(chan struct{})}
 	p.ended, p.end = context.WithCancel(context.Background())
 	return p
 }
@@ -105,44 +103,35 @@ func (p *pool) send(c *conn, req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// acquire returns a connection in which room for one request has been reserved.
+// acquire returns a connection in which room for one request has been reserved. One is made
+// at a time, and who waits while that fails shares the failure.
 func (p *pool) acquire(ctx context.Context, to *url.URL) (*conn, error) {
 	for begun := time.Now(); ; {
 		p.mu.Lock()
-		many, changed := p.many, p.changed
+		changed := p.changed
 		p.mu.Unlock()
 		if c := p.reserve(); c != nil {
 			return c, nil
 		}
-		if !many {
-			return p.connect(ctx, to)
-		}
 		select {
 		case p.turn <- struct{}{}:
-			c, err := p.inTurn(ctx, to, begun)
-			<-p.turn
+			defer func() { <-p.turn }()
+			if c := p.reserve(); c != nil {
+				return c, nil
+			}
+			if p.failed.After(begun) {
+				return nil, p.err
+			}
+			c, err := p.connect(ctx, to)
+			if err != nil && ctx.Err() == nil {
+				p.failed, p.err = time.Now(), err
+			}
 			return c, err
 		case <-changed:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
-}
-
-// inTurn makes a connection unless another has just been made, or could not be made while we
-// waited.
-func (p *pool) inTurn(ctx context.Context, to *url.URL, begun time.Time) (*conn, error) {
-	if c := p.reserve(); c != nil {
-		return c, nil
-	}
-	if p.failed.After(begun) {
-		return nil, p.err
-	}
-	c, err := p.connect(ctx, to)
-	if err != nil && ctx.Err() == nil {
-		p.failed, p.err = time.Now(), err
-	}
-	return c, err
 }
 
 // reserve takes room in a connection that has some; nil: there is none.
@@ -185,7 +174,6 @@ func (p *pool) connect(ctx context.Context, to *url.URL) (*conn, error) {
 	}
 	c.made = time.Now()
 	p.mu.Lock()
-	p.many = c.Available() > 0 // beside the request for which it was made
 	p.conns = append(slices.Clone(p.conns), c)
 	p.mu.Unlock()
 	c.SetStateHook(func(*http.ClientConn) { p.settle() })

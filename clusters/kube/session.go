@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -43,8 +42,8 @@ type Session struct {
 	pool          *pool
 	clientset     *kubernetes.Clientset
 
-	retired chan struct{} // closed when watches are to go on elsewhere
-	retire  sync.Once
+	retired context.Context // ends when watches are to go on elsewhere
+	retire  context.CancelFunc
 }
 
 // contentTypes asks for protobuf and accepts JSON, for proxies that speak only that.
@@ -54,7 +53,8 @@ const contentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 // cfg is not changed. Its QPS is not heeded: there is no limit of requests on our side.
 // The error wraps ErrOtherCluster where another cluster answers.
 func Open(ctx context.Context, cfg *rest.Config, o Options) (*Session, error) {
-	s := &Session{cluster: o.Cluster, host: cfg.Host, pin: o.Pin, retired: make(chan struct{})}
+	s := &Session{cluster: o.Cluster, host: cfg.Host, pin: o.Pin}
+	s.retired, s.retire = context.WithCancel(context.Background())
 	if s.pin == nil {
 		s.pin = new(Pin)
 	}
@@ -130,7 +130,7 @@ func (s *Session) leave() {
 	if s == nil {
 		return
 	}
-	s.retire.Do(func() { close(s.retired) })
+	s.retire()
 	s.pool.renew(0)
 }
 

@@ -65,7 +65,7 @@ func TestOtherClusterIsNotHeard(t *testing.T) {
 				before := s.requestLog()
 				s.pass(time.Minute)
 				s.wantTold()
-				s.wantPhases("listing", "following", "failing")
+				s.wantPhases("following", "failing")
 				if err := s.lastError(); !errors.Is(err, ErrOtherCluster) || !strings.Contains(err.Error(), "uid-b") {
 					t.Errorf("error %v", err)
 				}
@@ -74,7 +74,7 @@ func TestOtherClusterIsNotHeard(t *testing.T) {
 				}
 				s.do(func() { s.uid = "uid-a" })
 				s.pass(6 * time.Second)
-				s.wantPhases("listing", "following", "failing", "following")
+				s.wantPhases("following", "failing", "following")
 			})
 		})
 	}
@@ -341,7 +341,7 @@ func TestSwap(t *testing.T) {
 					s.pass(time.Second)
 				}
 				s.wantCount("list", 1)
-				s.wantPhases("listing", "following")
+				s.wantPhases("following")
 				s.wantPicture()
 			})
 		})
