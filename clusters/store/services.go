@@ -129,6 +129,9 @@ func (s *Store) addService(ns *namespace, v *Versioned[syncer.Service]) []Dirty 
 // changeService makes v the version that is held.
 func (s *Store) changeService(svc *service, v *syncer.Service) []Dirty {
 	was, rules, old := svc.replicated, svc.theirs(), svc.shape
+	if syncer.LabelsOf(v.Selector) != old.selector {
+		svc.notePods(func(rec *record) int64 { return int64(rec.since) })
+	}
 	svc.displace()
 	svc.shape = s.shapeOf(v)
 	s.specs.release(old.spec)
@@ -139,8 +142,8 @@ func (s *Store) changeService(svc *service, v *syncer.Service) []Dirty {
 	}
 	svc.trigger.Changed()
 	s.place(svc)
-	if old.selector != svc.selector {
-		svc.noteNew(old.selector)
+	if old.selector != svc.selector { // those that it did not select before are new
+		svc.notePods(func(*record) int64 { return 0 })
 	}
 	effect := syncer.Removal
 	if old.sameTraffic(&svc.shape) && sameRules(rules, svc.theirs()) {
@@ -151,14 +154,11 @@ func (s *Store) changeService(svc *service, v *syncer.Service) []Dirty {
 	return d.sorted()
 }
 
-// noteNew lets the pods that another selector did not choose be new to the Service.
-func (svc *service) noteNew(before syncer.Labels) {
+// notePods notes all pods that the Service selects, each as it was before.
+func (svc *service) notePods(before func(*record) int64) {
 	for _, g := range svc.groups.list {
-		if g.labels.Contains(before) {
-			continue
-		}
 		for _, rec := range g.pods {
-			svc.trigger.Note(rec.name, 0)
+			svc.trigger.Note(rec.name, before(rec))
 		}
 	}
 }
