@@ -188,14 +188,16 @@ func (s *Session) drain() {
 	}
 }
 
-// patch sets the Ready condition and returns when the API server acknowledged it.
+// patch turns the pod as a kubelet does, which gives a reason and turns ContainersReady, too, and
+// returns when the API server acknowledged it.
 func (o *Observer) patch(ctx context.Context, arm Arm, ready bool) (time.Time, error) {
-	status := corev1.ConditionFalse
+	status, reason := corev1.ConditionFalse, "ContainersNotReady"
 	if ready {
-		status = corev1.ConditionTrue
+		status, reason = corev1.ConditionTrue, ""
 	}
-	body := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"lastTransitionTime":%q}]}}`,
-		status, time.Now().UTC().Format(time.RFC3339))
+	now := time.Now().UTC().Format(time.RFC3339)
+	body := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"reason":%q,"lastTransitionTime":%q},{"type":"ContainersReady","status":%q,"reason":%q,"lastTransitionTime":%q}]}}`,
+		status, reason, now, status, reason, now)
 	_, err := o.Member.CoreV1().Pods(arm.Namespace).Patch(ctx, arm.Pod, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
 	if err != nil {
 		return time.Time{}, fmt.Errorf("%s: patch pod %s/%s: %w", arm.Name, arm.Namespace, arm.Pod, err)
