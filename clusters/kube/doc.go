@@ -16,7 +16,7 @@
 // off the wire. Watches end every 20 seconds and resume at their revision, so one that is
 // frozen is found by what runs all day, and its connection is closed. A lost connection, a
 // refusal or a new credential cost no list. And a list can be read beside the running stream
-// (beside.go), where the probe is, too, that finds a store restored from a backup.
+// (beside.go). A probe finds a store that was restored from a backup (Follower.probe).
 //
 // Session.Ask (read.go) asks for one object in the cluster's etcd.
 //
