@@ -72,13 +72,9 @@ func (c *comparison) wait(reason WaitReason) bool {
 
 // foreign reports an object of somebody else's where ours should be.
 func (c *comparison) foreign(kind Kind, name string, m *Meta, consequence string) {
-	of := Conflict{Reason: ConflictForeign, Message: fmt.Sprintf("%s is not Tributary's (labels %s and %s, annotation %s): %s",
-		Object{kind, c.want.Namespace, name}, syncer.LabelManagedBy, syncer.LabelInstance, syncer.AnnotationReplica, consequence)}
-	if instance := m.Labels.Get(syncer.LabelInstance); instance != "" && instance != c.want.settings.Instance {
-		of = Conflict{Reason: ConflictInstance, Message: fmt.Sprintf("%s is of another installation (label %s: %s): %s",
-			Object{kind, c.want.Namespace, name}, syncer.LabelInstance, instance, consequence)}
-	}
-	c.waiting.Conflicts = append(c.waiting.Conflicts, of)
+	c.waiting.Conflicts = append(c.waiting.Conflicts, Conflict{Reason: ConflictForeign, Message: fmt.Sprintf(
+		"%s is not this installation's (labels %s and %s, here %q, annotation %s): %s", Object{kind, c.want.Namespace, name},
+		syncer.LabelManagedBy, syncer.LabelInstance, m.Labels.Get(syncer.LabelInstance), syncer.AnnotationReplica, consequence)})
 }
 
 // makes adds the write of what all else stands on.

@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -88,25 +87,14 @@ func (d *Desired) memberOf(o *object) string {
 	return memberOf(d.Key, o.slice, d.members)
 }
 
-// Backends are all endpoints of the replica as they are published in slices, by member, and as
-// hand-written Endpoints alone have them. Treat as read-only.
-func (d *Desired) Backends() []Backend {
-	var out []Backend
-	for i := range d.slices {
-		for e := range d.slices[i].all() {
-			out = append(out, Backend{d.slices[i].member, e})
-		}
-	}
+// Backends are all endpoints of the replica as they are published, by member. Treat as
+// read-only.
+func (d *Desired) Backends() (out []Backend) {
 	for _, m := range d.members {
-		for _, e := range m.endpoints {
-			if e.Only == syncer.KindEndpoints {
-				out = append(out, Backend{m.Member, e})
-			}
+		for _, e := range m.published {
+			out = append(out, Backend{m.Member, e})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Backend) int {
-		return cmp.Or(strings.Compare(a.Member, b.Member), syncer.CompareEndpoints(&a.Endpoint, &b.Endpoint))
-	})
 	return out
 }
 
@@ -144,8 +132,6 @@ type ConflictReason string
 const (
 	// ConflictForeign: an object that is not ours stands where ours should.
 	ConflictForeign ConflictReason = "foreign_object"
-	// ConflictInstance: it is another installation's.
-	ConflictInstance ConflictReason = "other_instance"
 	// ConflictPort: members disagree about a port.
 	ConflictPort ConflictReason = "port"
 	// ConflictSelector: somebody gave the replica a selector.

@@ -28,6 +28,9 @@ type member struct {
 	// endpoints are all that count, in canonical order, as they are when their class is
 	// published.
 	endpoints []syncer.Endpoint
+	// published are they as consumers see them, ready what stands ready in slices by address.
+	published []syncer.Endpoint
+	ready     map[netip.Addr][]syncer.Endpoint
 	// families are those that have a slice in any case; family is the one that Endpoints carry.
 	families []syncer.Family
 	family   syncer.Family
@@ -112,21 +115,27 @@ func on(endpoints []syncer.Endpoint, addr netip.Addr) func(yield func(*syncer.En
 // settle brings the endpoints into order. It grades down what its member's state, or that nobody
 // follows it, makes doubtful, and holds the conditions to what a grade means.
 func (m *member) settle() {
-	out := slices.Clone(m.endpoints)
-	for i := range out {
-		e := &out[i]
-		if m.Reserve != "" {
-			e.Grade = min(e.Grade, syncer.Reserve)
+	compare := func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) }
+	limit := func(e syncer.Endpoint) syncer.Grade {
+		switch {
+		case e.Terminating:
+			return syncer.NotReady
+		case m.Reserve != "":
+			return min(e.Grade, syncer.Reserve)
 		}
-		if e.Terminating {
-			e.Grade = syncer.NotReady
-		}
-		if hold(e) {
+		return e.Grade
+	}
+	if slices.IsSortedFunc(m.endpoints, compare) && !slices.ContainsFunc(m.endpoints, func(e syncer.Endpoint) bool { return e.Grade != limit(e) || hold(&e) }) {
+		return
+	}
+	m.endpoints = slices.Clone(m.endpoints)
+	for i := range m.endpoints {
+		e := &m.endpoints[i]
+		if e.Grade = limit(*e); hold(e) {
 			m.verbatim = nil
 		}
 	}
-	slices.SortStableFunc(out, func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) })
-	m.endpoints = out
+	slices.SortStableFunc(m.endpoints, compare)
 }
 
 // hold sets the conditions of an endpoint to those of its grade, and reports whether they differ.

@@ -36,8 +36,7 @@ func Merge(key syncer.Key, now Current, shares []Share, s Settings) *Desired {
 			}
 		}
 	}
-	m.classes = classesOf(&now, m.members)
-	d := &Desired{Key: key, settings: &s, members: m.members, best: m.classes.best, left: left}
+	d := &Desired{Key: key, settings: &s, members: m.members, best: publish(m.members), left: left}
 	d.Conflicts = united.conflicts
 	slices.SortFunc(d.Conflicts, compareConflicts)
 	m.report(d)
@@ -60,7 +59,6 @@ type merger struct {
 	now      *Current
 	settings *Settings
 	members  []*member
-	classes  *classes
 }
 
 // wanted reports whether there is to be a replica. A Service that is written by hand, and of
@@ -123,13 +121,13 @@ func (m *merger) endpoints(sources []*member, left bool) *wish {
 		if len(one.endpoints) > 0 {
 			feeding = append(feeding, one)
 		}
-		for _, e := range m.classes.published(one, syncer.KindEndpoints) {
+		for _, e := range one.published {
 			if one.family == "" || one.family == familyOf(e.Addr) {
 				all = append(all, e)
 			}
 		}
 	}
-	if len(feeding) == 1 && feeding[0].verbatim != nil && !m.classes.demotes(feeding[0]) {
+	if len(feeding) == 1 && feeding[0].verbatim != nil {
 		content.Subsets = feeding[0].verbatim
 		return w
 	}
@@ -164,7 +162,7 @@ func (m *merger) slices() []wish {
 			w.traits, w.trigger = m.settings.traits(one.service), one.Given.Trigger
 		}
 		o := syncer.PackOptions{Service: m.key, Cluster: one.Member, MaxEndpoints: m.settings.MaxEndpointsPerSlice}
-		for _, s := range syncer.Pack(m.shelf(one), m.classes.published(one, syncer.KindEndpointSlices), one.families, o) {
+		for _, s := range syncer.Pack(m.shelf(one), one.published, one.families, o) {
 			w.slice = &s
 			out = append(out, w)
 		}

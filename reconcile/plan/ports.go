@@ -84,7 +84,7 @@ func (u *union) add(s *member, p syncer.ServicePort) {
 	if at := slices.IndexFunc(u.ports, func(o *unitedPort) bool { return o.Name == p.Name }); at >= 0 {
 		o := u.ports[at]
 		if o.Protocol != p.Protocol || o.Port != p.Port {
-			if at = u.fitting(s, p); u.left && at >= 0 && !s.serves(p.Name) && s.serves(u.ports[at].Name) {
+			if at = u.fitting(s, p); u.left && at >= 0 && !s.has(p.Name) && s.has(u.ports[at].Name) {
 				s.rename(p.Name, portChange{u.ports[at].Name, true})
 				return
 			}
@@ -111,7 +111,7 @@ func (u *union) add(s *member, p syncer.ServicePort) {
 
 // lose drops a port of a source and reports it.
 func (u *union) lose(s *member, p syncer.ServicePort, message string) {
-	if u.left && s.serves(p.Name) {
+	if u.left && s.has(p.Name) {
 		return
 	}
 	s.rename(p.Name, portChange{})
@@ -133,8 +133,8 @@ func (u *union) servicePorts(sources []*member) []syncer.ServicePort {
 	return out
 }
 
-// serves reports whether what stands of the member has a port of that name.
-func (m *member) serves(port string) bool {
+// has reports whether what stands of the member has a port of that name.
+func (m *member) has(port string) bool {
 	return slices.ContainsFunc(m.slices, func(s *Slice) bool {
 		return slices.ContainsFunc(s.Ports, func(p syncer.Port) bool { return p.Name == port })
 	})
