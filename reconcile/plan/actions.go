@@ -72,9 +72,13 @@ func (c *comparison) wait(reason WaitReason) bool {
 
 // foreign reports an object of somebody else's where ours should be.
 func (c *comparison) foreign(kind Kind, name string, m *Meta, consequence string) {
-	c.waiting.Conflicts = append(c.waiting.Conflicts, Conflict{Reason: ConflictForeign, Message: fmt.Sprintf(
+	reason, instance := ConflictForeign, m.Labels.Get(syncer.LabelInstance)
+	if instance != "" && instance != c.want.settings.Instance {
+		reason = ConflictInstance
+	}
+	c.waiting.Conflicts = append(c.waiting.Conflicts, Conflict{Reason: reason, Message: fmt.Sprintf(
 		"%s is not this installation's (labels %s and %s, here %q, annotation %s): %s", Object{kind, c.want.Namespace, name},
-		syncer.LabelManagedBy, syncer.LabelInstance, m.Labels.Get(syncer.LabelInstance), syncer.AnnotationReplica, consequence)})
+		syncer.LabelManagedBy, syncer.LabelInstance, instance, syncer.AnnotationReplica, consequence)})
 }
 
 // makes adds the write of what all else stands on.

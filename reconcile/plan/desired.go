@@ -132,6 +132,8 @@ type ConflictReason string
 const (
 	// ConflictForeign: an object that is not ours stands where ours should.
 	ConflictForeign ConflictReason = "foreign_object"
+	// ConflictInstance: it is another installation's.
+	ConflictInstance ConflictReason = "other_instance"
 	// ConflictPort: members disagree about a port.
 	ConflictPort ConflictReason = "port"
 	// ConflictSelector: somebody gave the replica a selector.

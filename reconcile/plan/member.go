@@ -52,14 +52,14 @@ func (m *member) feeds() bool {
 // inEndpoints are the addresses that stand in Endpoints; nil where there are none.
 func (m *member) read(inEndpoints map[netip.Addr]bool) {
 	if m.Listed {
-		m.endpoints, m.families, m.family, m.verbatim = m.Given.Endpoints, m.Given.Families, m.Given.EndpointsFamily, m.Given.Subsets
+		m.endpoints, m.families, m.family, m.verbatim = slices.Clip(m.Given.Endpoints), slices.Clip(m.Given.Families), m.Given.EndpointsFamily, m.Given.Subsets
 	}
 	if m.Listed || len(m.slices) > 0 {
 		m.service = m.Given.Service
 	}
 	for _, s := range m.slices {
 		if (!m.Listed || m.service == nil && m.SourceOpen) && !slices.Contains(m.families, s.Family) {
-			m.families = append(slices.Clip(m.families), s.Family)
+			m.families = append(m.families, s.Family)
 		}
 		for e := range endpointsOf(&s.Slice) {
 			if inEndpoints != nil && !inEndpoints[e.Addr] {
@@ -86,7 +86,7 @@ func (m *member) keep(e syncer.Endpoint) bool {
 			return false
 		}
 	}
-	m.endpoints, m.verbatim = append(slices.Clip(m.endpoints), e), nil
+	m.endpoints, m.verbatim = append(m.endpoints, e), nil
 	return true
 }
 

@@ -115,26 +115,28 @@ func (m *merger) endpoints(sources []*member, left bool) *wish {
 	if len(sources) > 0 && !left {
 		w.traits = m.settings.traits(sources[0].service)
 	}
-	var all []syncer.Endpoint
-	var feeding []*member
-	for _, one := range m.members {
-		if len(one.endpoints) > 0 {
-			feeding = append(feeding, one)
+	feeding := slices.DeleteFunc(slices.Clone(m.members), func(one *member) bool { return len(one.endpoints) == 0 })
+	if len(feeding) == 1 {
+		one, e := feeding[0], m.now.Endpoints
+		if one.verbatim != nil {
+			content.Subsets = one.verbatim
+			return w
 		}
-		for _, e := range one.published {
-			if one.family == "" || one.family == familyOf(e.Addr) {
-				all = append(all, e)
+		content.Subsets = syncer.Subsets(one.published, one.family)
+		if !one.Listed && e != nil && e.Owned && e.Annotations[syncer.AnnotationOverCapacity] == "" {
+			content.Subsets = syncer.Repack(content.Subsets) // perhaps somebody wrote more by hand
+			return w
+		}
+	} else {
+		var all []syncer.Endpoint
+		for _, one := range feeding {
+			for _, e := range one.published {
+				if one.family == "" || one.family == familyOf(e.Addr) {
+					all = append(all, e)
+				}
 			}
 		}
-	}
-	if len(feeding) == 1 && feeding[0].verbatim != nil {
-		content.Subsets = feeding[0].verbatim
-		return w
-	}
-	content.Subsets = syncer.Subsets(all, "")
-	if e := m.now.Endpoints; len(feeding) == 1 && !feeding[0].Listed && e != nil && e.Owned && e.Annotations[syncer.AnnotationOverCapacity] == "" {
-		content.Subsets = syncer.Repack(content.Subsets) // perhaps somebody's who wrote more by hand
-		return w
+		content.Subsets = syncer.Subsets(all, "")
 	}
 	content.Subsets, content.Truncated = syncer.Truncate(content.Subsets, cmp.Or(m.settings.Capacity, syncer.EndpointsCapacity))
 	return w

@@ -47,24 +47,25 @@ func (c *comparison) slices() {
 // endpoints compares the Endpoints.
 func (c *comparison) endpoints() {
 	e, w := c.now.Endpoints, c.want.endpoints
-	o := c.now.object(KindEndpoints, c.want.Name)
+	why := ""
 	switch {
-	case e == nil && w == nil || o == nil && e != nil && w == nil:
+	case w == nil && (e == nil || !e.Owned):
 	case e == nil:
 		sliced := func(s Slice) bool { return s.Owned && !s.Deleting }
 		c.create(KindEndpoints, c.want.Name, w, len(c.want.slices) == 0 || slices.ContainsFunc(c.now.Slices, sliced))
-	case o == nil:
+	case !e.Owned:
 		c.foreign(KindEndpoints, c.want.Name, &e.Meta, "it is left alone, only slices are written")
+	case c.gone:
+		why = unwanted
 	case w == nil:
-		why := "not written any more"
-		if c.gone {
-			why = unwanted
-		}
-		c.write(o, nil, why, false)
+		why = "not written any more"
 	case !sameSubsets(e.Subsets, w.endpoints.Subsets):
-		c.write(o, w, details, false)
+		why = details
 	case w.endpoints.Truncated != (e.Annotations[syncer.AnnotationOverCapacity] == overCapacity) || !c.want.mark(KindEndpoints, "").stands(&e.Meta, w.traits):
-		c.write(o, w, dressed, false)
+		why = dressed
+	}
+	if why != "" {
+		c.write(c.now.object(KindEndpoints, c.want.Name), w, why, false)
 	}
 }
 

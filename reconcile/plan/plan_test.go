@@ -1,0 +1,230 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tributary.dev/tributary/syncer"
+)
+
+func TestOwned(t *testing.T) {
+	marks := map[string]string{syncer.LabelManagedBy: syncer.ManagedBy, syncer.LabelInstance: "default"}
+	without := func(key string) map[string]string {
+		out := maps.Clone(marks)
+		delete(out, key)
+		return out
+	}
+	of := func(replica string) map[string]string { return map[string]string{syncer.AnnotationReplica: replica} }
+	for _, c := range []struct {
+		name                string
+		kind                Kind
+		object              string
+		labels, annotations map[string]string
+		instance            string
+		want                bool
+	}{
+		{"ours", KindService, "web", marks, of("shop/web"), "default", true},
+		{"a slice of ours", KindEndpointSlice, "web-a-x-0", marks, of("shop/web"), "default", true},
+		{"a clone", KindService, "web2", marks, of("shop/web"), "default", false},
+		{"a clone of Endpoints", KindEndpoints, "web2", marks, of("shop/web"), "default", false},
+		{"in another namespace", KindEndpointSlice, "web-a-x-0", marks, of("else/web"), "default", false},
+		{"no mark", KindService, "web", without(syncer.LabelManagedBy), of("shop/web"), "default", false},
+		{"no instance", KindService, "web", without(syncer.LabelInstance), of("shop/web"), "default", false},
+		{"no instance anywhere", KindService, "web", without(syncer.LabelInstance), of("shop/web"), "", false},
+		{"another instance", KindService, "web", marks, of("shop/web"), "other", false},
+		{"no annotation", KindService, "web", marks, nil, "default", false},
+		{"no key", KindService, "web", marks, of("web"), "default", false},
+	} {
+		replica, ours := Owned(c.kind, syncer.Key{Namespace: "shop", Name: c.object}, c.labels, c.annotations, c.instance)
+		if ours != c.want || ours && replica != shopWeb {
+			t.Errorf("%s: %v %t, want %t", c.name, replica, ours, c.want)
+		}
+	}
+}
+
+func TestCopiedLabelsAndAnnotations(t *testing.T) {
+	source := map[string]string{
+		"app": "web", "team": "red", "bad value": "x", "ok": "no value!", syncer.LabelHeadless: "", syncer.LabelManagedBy: "helm",
+		syncer.LabelEndpointsManagedBy: "x", "tributary.dev/x": "y", syncer.LabelServiceName: "other", syncer.LabelSkipMirror: "false",
+	}
+	if got := copiedLabels(source, func(key string) bool { return key != "team" }); !maps.Equal(got, map[string]string{"app": "web"}) {
+		t.Errorf("labels %v", got)
+	}
+	if got := copiedLabels(source, nil); len(got) > 0 {
+		t.Errorf("labels %v", got)
+	}
+	annotations := map[string]string{
+		"a": "1", "Example.com/B": "2", "kubectl.kubernetes.io/last-applied-configuration": "{}", syncer.AnnotationReplica: "x/y",
+		syncer.AnnotationTriggerTime: "now", "z": strings.Repeat("z", maxCopied), "bytes": "\xff",
+	}
+	if got := copiedAnnotations(annotations, all); !maps.Equal(got, map[string]string{"a": "1", "Example.com/B": "2"}) {
+		t.Errorf("annotations %v", got)
+	}
+	if got := copiedAnnotations(annotations, nil); len(got) > 0 {
+		t.Errorf("annotations %v", got)
+	}
+}
+
+// byHand is a share of endpoints that somebody wrote, in an order of his own and one twice.
+func byHand() Share {
+	svc := source("a", 1, "http:80>8080")
+	svc.Selector = nil
+	address := func(text string) syncer.Address { return syncer.Address{Addr: netip.MustParseAddr(text)} }
+	ports := []syncer.Port{{Name: "http", Protocol: syncer.TCP, Number: 8080}}
+	subsets := []syncer.Subset{
+		{Ready: []syncer.Address{address("10.1.0.9"), address("10.1.0.1")}, Ports: ports},
+		{NotReady: []syncer.Address{address("10.1.0.2")}, Ports: ports},
+	}
+	return Share{Member: "a", Listed: true, Given: syncer.HandWritten(svc, subsets, nil, false, syncer.Options{})}
+}
+
+func TestHandWrittenIsTakenVerbatim(t *testing.T) {
+	w, share := newWorld(t), byHand()
+	w.settle([]Share{share}, settings())
+	if got := w.now.Endpoints.Subsets; !reflect.DeepEqual(got, share.Given.Subsets) {
+		t.Errorf("Endpoints are %v", got)
+	}
+	share.Listed = false
+	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share, none("b")}, settings()), nil); len(actions) > 0 {
+		t.Errorf("a restart writes %s: %s", actions[0].Object(), actions[0].Why)
+	}
+	share.Listed = true
+	w.settle([]Share{share, listed("b", 2, "http:80>8080", "10.2.0.1")}, settings())
+	if sliced, whole := states(w.endpoints()); len(whole) != 4 || !maps.Equal(sliced, whole) {
+		t.Errorf("slices have %v, Endpoints %v", sliced, whole)
+	}
+}
+
+// TestEndpointsOfOneMember: they are upstream's, cut to the same size, with the same marks.
+func TestEndpointsOfOneMember(t *testing.T) {
+	var addrs []string
+	for i := range 1200 {
+		addrs = append(addrs, fmt.Sprintf("10.1.%d.%d%s", i/250, i%250, []string{"", "", "!"}[i%3]))
+	}
+	share := listed("a", 1, "http:80>8080 metrics:90>9090", addrs...)
+	share.Given.Trigger = time.Unix(1700000000, 0)
+	w := newWorld(t)
+	w.settle([]Share{share}, settings())
+	upstream, truncated := syncer.Truncate(syncer.Subsets(share.Given.Endpoints, syncer.IPv4), syncer.EndpointsCapacity)
+	e := w.now.Endpoints
+	if !truncated || !reflect.DeepEqual(e.Subsets, upstream) {
+		t.Errorf("%d subsets, want %d", len(e.Subsets), len(upstream))
+	}
+	if e.Annotations[syncer.AnnotationOverCapacity] != "truncated" || e.Annotations[syncer.AnnotationTriggerTime] != "2023-11-14T22:13:20Z" {
+		t.Errorf("annotations %v", e.Annotations)
+	}
+	if sliced, _ := states(w.endpoints()); len(sliced) != 1200 || len(w.now.Slices) != 12 {
+		t.Errorf("%d addresses in %d slices", len(sliced), len(w.now.Slices))
+	}
+	for _, unlisted := range []bool{false, true} { // the trigger time is no difference
+		share.Given.Trigger, share.Listed = time.Time{}, !unlisted
+		if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share}, settings()), nil); len(actions) > 0 {
+			t.Errorf("unlisted %t: %s %s", unlisted, actions[0].Object(), actions[0].Why)
+		}
+	}
+}
+
+func TestBothFamilies(t *testing.T) {
+	share := listed("a", 1, "http:80>8080", "10.1.0.1", "fd00::1")
+	share.Given.Families = []syncer.Family{syncer.IPv4, syncer.IPv6}
+	w := newWorld(t)
+	w.settle([]Share{share}, settings())
+	sliced, whole := states(w.endpoints())
+	if len(sliced) != 2 || len(whole) != 1 || len(w.now.Slices) != 2 {
+		t.Errorf("slices have %v, Endpoints %v", sliced, whole)
+	}
+	share.Listed = false
+	if actions, _ := Actions(w.now, Merge(shopWeb, w.now, []Share{share}, settings()), nil); len(actions) > 0 {
+		t.Errorf("a restart writes %s: %s", actions[0].Object(), actions[0].Why)
+	}
+}
+
+// TestDesired tells what others read of it.
+func TestDesired(t *testing.T) {
+	w := newWorld(t)
+	a, b := listed("a", 1, "http:80>8080", "10.1.0.1", "10.1.0.2!"), listed("b", 2, "http:80>8080", "10.2.0.1")
+	w.settle([]Share{a, b}, settings())
+	a.Given.Rejected = []syncer.Rejection{{Address: "127.0.0.1", Reason: syncer.RejectLoopback}}
+	want := Merge(shopWeb, w.now, []Share{a}, settings())
+	if !maps.Equal(want.Labels, map[string]string{"app": "web"}) || len(want.Rejected) != 1 || want.Rejected[0].Member != "a" ||
+		!slices.Equal(want.Orphans, []Orphan{{"b", 1}}) {
+		t.Errorf("labels %v, rejected %v, orphans %v", want.Labels, want.Rejected, want.Orphans)
+	}
+	var got []string
+	for _, backend := range want.Backends() {
+		got = append(got, backend.Member+" "+text(&backend.Endpoint))
+	}
+	if !slices.Equal(got, []string{"a 10.1.0.1", "a 10.1.0.2!", "b 10.2.0.1!"}) {
+		t.Errorf("backends %v", got)
+	}
+}
+
+// TestForesee: a plan shows all that a run would write.
+func TestForesee(t *testing.T) {
+	now := Current{Key: shopWeb}
+	shares := func(Current) []Share { return []Share{listed("a", 1, "http:80>8080", "10.1.0.1")} }
+	p := Foresee(shopWeb, now, shares, settings())
+	var got []string
+	for _, a := range p.Actions {
+		got = append(got, a.Verb.String()+" "+a.Kind.String())
+	}
+	if !slices.Equal(got, []string{"create Namespace", "create Service", "create EndpointSlice", "create Endpoints"}) ||
+		!slices.Equal(p.Delta.Added, []string{"10.1.0.1:8080"}) || p.Waiting.More || now.Service != nil {
+		t.Errorf("%v, %+v, %+v", got, p.Delta, p.Waiting)
+	}
+	if d := Change(now, p.Actions); !reflect.DeepEqual(d, p.Delta) {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestMergeLeavesItsInputs: neither shares nor what stands are changed.
+func TestMergeLeavesItsInputs(t *testing.T) {
+	w := newWorld(t)
+	build := func() []Share {
+		a := listed("a", 1, "http:80>8080", "10.1.0.1", "10.1.0.2?")
+		a.Place, a.Reserve = 1, "drained"
+		a.Keep = func(e syncer.Endpoint) (syncer.Endpoint, bool) { return e, true }
+		return []Share{a, listed("b", 2, "web:80>8080", "10.2.0.1")}
+	}
+	w.settle(build(), settings())
+	shares, before := build(), w.now.After(nil)
+	Actions(w.now, Merge(shopWeb, w.now, shares, settings()), nil)
+	again := build()
+	for i := range shares {
+		shares[i].Keep, again[i].Keep = nil, nil
+	}
+	if !reflect.DeepEqual(shares, again) || !reflect.DeepEqual(before, w.now) {
+		t.Errorf("they changed")
+	}
+}
+
+// BenchmarkCompare is a comparison that finds nothing, and one that finds a pod gone.
+func BenchmarkCompare(b *testing.B) {
+	for _, pods := range []int{10, 5000} {
+		var addrs []string
+		for i := range pods {
+			addrs = append(addrs, fmt.Sprintf("10.1.%d.%d", i/250, i%250))
+		}
+		w := newWorld(b)
+		shares := []Share{listed("a", 1, "http:80>8080", addrs...), none("b")}
+		w.settle(shares, settings())
+		less := []Share{listed("a", 1, "http:80>8080", addrs[1:]...), none("b")}
+		for name, shares := range map[string][]Share{"equal": shares, "removal": less} {
+			b.Run(fmt.Sprintf("%s/pods=%d", name, pods), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					Actions(w.now, Merge(shopWeb, w.now, shares, settings()), nil)
+				}
+			})
+		}
+	}
+}
