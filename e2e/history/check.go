@@ -36,7 +36,7 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s at %.3f s: %s", v.Law, v.At.Seconds(), v.Text)
 }
 
-// Settings are the times that the laws allow, and the guard's limit.
+// Settings are the times that the laws allow.
 type Settings struct {
 	// Slack is how much later the recorder may see a change of a member than
 	// tributary does. Default 2 s: both are processes on one busy machine.
@@ -44,17 +44,14 @@ type Settings struct {
 	// Bound is how long a change may take to be shown while nothing is broken, and
 	// how old the state may be that a write follows from. Default 10 s.
 	Bound time.Duration
-	// SoftAtLeast and SoftShare are what soft evidence may remove of a member's
-	// pods: the larger of the two. Defaults 10 and 0.15.
-	SoftAtLeast int
-	SoftShare   float64
+	// Serving are replicas that may never lose their last ready endpoint, whatever their
+	// members show.
+	Serving []Key
 }
 
 func (s Settings) withDefaults() Settings {
-	return Settings{
-		Slack: cmp.Or(s.Slack, 2*time.Second), Bound: cmp.Or(s.Bound, 10*time.Second),
-		SoftAtLeast: cmp.Or(s.SoftAtLeast, 10), SoftShare: cmp.Or(s.SoftShare, 0.15),
-	}
+	s.Slack, s.Bound = cmp.Or(s.Slack, 2*time.Second), cmp.Or(s.Bound, 10*time.Second)
+	return s
 }
 
 // Report is what Check found.
@@ -109,15 +106,13 @@ type checker struct {
 	crowded, foreign map[Key]bool
 	spans            spans
 	report           *Report
-	// removed counts the pods that disappeared without a cause in each soft span.
-	removed map[int]map[string]bool
 }
 
 // Check replays a history and returns every breach of a law.
 func Check(h *History, s Settings) *Report {
 	c := &checker{
 		h: h, s: s.withDefaults(), r: replayed(h), views: viewsOf(h), spans: spans(h.Spans), crowded: map[Key]bool{}, foreign: map[Key]bool{},
-		report: &Report{Worst: map[string]time.Duration{}}, removed: map[int]map[string]bool{},
+		report: &Report{Worst: map[string]time.Duration{}},
 	}
 	lines := c.r.sorted()
 	c.crowd(lines)
@@ -138,7 +133,7 @@ func Check(h *History, s Settings) *Report {
 			c.final(l)
 		}
 	}
-	c.softSpans()
+	c.emptied(lines)
 	c.leftovers()
 	c.trespasses()
 	c.audit()

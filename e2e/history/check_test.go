@@ -4,7 +4,6 @@
 package history
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,14 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// numbered returns p1 … pn.
-func numbered(n int) (pods []string) {
-	for i := range n {
-		pods = append(pods, fmt.Sprintf("p%d", i+1))
-	}
-	return pods
-}
 
 // foreign is a Service of somebody else.
 func foreign(name string) *corev1.Service {
@@ -68,17 +59,17 @@ func TestLaws(t *testing.T) {
 			gone(10, "p2").shows(10.1, "p1").pods(12, "p2").shows(12.1, "p1", "p2").shows(13, "p1").shows(13.1, "p1", "p2").until(40), []Law{NoWipe}},
 		{"a frozen member is emptied", newStory().pods(0, "p1", "p2").shows(0, "p1", "p2").
 			span(Blind, "a", 10, 40).shows(20).shows(41, "p1", "p2").until(60), []Law{NoWipe}},
-		{"of 20 pods 3 vanish on soft evidence", newStory().pods(0, numbered(20)...).shows(0, numbered(20)...).
-			span(Soft, "a", 10, 40).shows(20, numbered(17)...).shows(41, numbered(20)...).until(60), nil},
-		{"of 20 pods 11 vanish on soft evidence", newStory().pods(0, numbered(20)...).shows(0, numbered(20)...).
-			span(Soft, "a", 10, 40).shows(20, numbered(9)...).shows(41, numbered(20)...).until(60), []Law{NoWipe}},
-		{"a replica is emptied on soft evidence", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
-			span(Soft, "a", 10, 40).shows(20, "q1").shows(41, "p1", "q1").until(60), []Law{NoWipe}},
-		{"a pod that soon ends vanishes on soft evidence and comes back", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
-			span(Soft, "a", 10, 21).shows(20, "q1").shows(21.1, "p1", "q1").gone(21.5, "p1").shows(21.6, "q1").until(60), nil},
-		{"a pod that vanished on soft evidence and is gone comes back", newStory().pods(0, "p1", "p2", "q1").shows(0, "p1", "p2", "q1").
-			span(Soft, "a", 10, 40).shows(20, "p2", "q1").gone(21, "p1").shows(25, "p1", "p2", "q1").shows(26, "p2", "q1").until(60), []Law{NoPhantom}},
-		{"an operator drains a member", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
+		{"a doubted member gives way", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
+			span(Doubt, "a", 10, 40).shows(20, "!p1", "q1").shows(35, "p1", "q1").until(60), nil},
+		{"a doubted member gives way, and nobody else serves", newStory().pods(0, "p1", "q1").shows(0, "p1").
+			span(Blind, "b", 0, 70).span(Doubt, "a", 10, 40).shows(20, "!p1").shows(35, "p1").until(60), []Law{NoWipe}},
+		{"a doubted member is taken out", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
+			span(Doubt, "a", 10, 40).shows(20, "q1").shows(35, "p1", "q1").until(60), []Law{NoWipe}},
+		{"a member gives way without a doubt", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
+			shows(20, "!p1", "q1").shows(21, "p1", "q1").until(60), []Law{NoPhantom, NoWipe}},
+		{"of all that serve the last is really gone", newStory().pods(0, "p1", "!q1").shows(0, "p1", "!q1").
+			gone(10, "p1").shows(10.1, "!q1").until(30), nil},
+		{"an operator deletes what a member left", newStory().pods(0, "p1", "q1").shows(0, "p1", "q1").
 			span(Free, "a", 10, 40).shows(20, "q1").shows(35, "p1", "q1").until(60), nil},
 		{"somebody else deletes, tributary repairs", newStory().pods(0, "p1").shows(0, "p1").
 			shows(10).hand(3).shows(10.5, "p1").until(30), nil},

@@ -16,7 +16,7 @@
 // The laws, by the names used in the design:
 //
 //	NOPHANTOM  what appears was wanted a moment ago, and appears no more often than it was
-//	NOWIPE     what disappears was unwanted a moment ago; under soft evidence no more than the guard lets pass, and no replica becomes empty
+//	NOWIPE     what disappears was unwanted a moment ago; a doubt may turn a flag and takes no address away; no replica is left without a ready endpoint that some member could serve
 //	ISOLATED   what a healthy member wants is shown within a bound, whatever happens to others
 //	CONV       at the end, what is shown is what is wanted
 //	OWNED      what does not belong to the installation is not written by it, nor anything under a Service of another; members are not written at all

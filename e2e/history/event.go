@@ -54,9 +54,9 @@ const (
 	// Blind: tributary cannot see the member as it is. What changes there need not
 	// be shown until the span has ended; nothing may be taken away for it.
 	Blind SpanKind = "blind"
-	// Soft: the member seems to have lost what it has, as by a list that is too
-	// short. What the guard lets pass may be taken away, no more.
-	Soft SpanKind = "soft"
+	// Doubt: there is a reason to use the member's endpoints only where nobody else
+	// serves. They may turn, and need not show what the member has; none may leave.
+	Doubt SpanKind = "doubt"
 	// Free: an operator acts on the member's share. No law but OWNED holds for it.
 	Free SpanKind = "free"
 	// ProductDown: tributary does not run, or not yet.

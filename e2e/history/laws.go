@@ -12,75 +12,71 @@ import (
 // causes holds each change that tributary made to what is shown against what it
 // can have seen of the member: something recent, and nothing older than what the
 // change before followed from. Who saw a pod come back can take it away only for
-// news that is newer still. What disappeared on soft evidence may come back as long as
-// the member has it, although it soon gives it up for good.
+// news that is newer still.
 func (c *checker) causes(l *line) {
 	views := []view{{}}
-	var before []view // a disappearance that soft evidence explains as well
 	for _, x := range l.shown {
-		if !x.blamed || c.spans.concerns(l.Cluster, x.at, Free) {
+		if !x.blamed || c.spans.concerns(l.Cluster, x.at, Free) || x.turned && c.spans.concerns(l.Cluster, x.at, Doubt) {
 			continue
 		}
 		now := c.views.follow(l.Fact, views, x.on, c.spans.since(l.Cluster, x.at, c.s.Bound), x.at+c.s.Slack)
-		if len(now) == 0 && x.on && before != nil {
-			now = c.views.follow(l.Fact, before, true, x.at-c.s.Slack, x.at+c.s.Slack)
-		}
 		if len(now) == 0 {
 			c.uncaused(l, x)
 			continue
-		}
-		before = nil
-		if !x.on && c.spans.concerns(l.Cluster, x.at, Soft) {
-			before = views
 		}
 		views = now
 	}
 }
 
-// uncaused reports a change without a cause, unless the guard may let it pass.
+// uncaused reports a change without a cause.
 func (c *checker) uncaused(l *line, x change) {
-	if x.on {
-		why := "which the member had given up before"
-		if len(c.views.follow(l.Fact, []view{{}}, true, 0, forever)) == 0 {
-			why = "which no member ever had"
-		}
-		c.violated(NoPhantom, x.at, "%s appeared, %s", l.Fact, why)
-		return
-	}
-	soft := slices.IndexFunc(c.spans, func(s Span) bool { return s.Kind == Soft && s.Cluster == l.Cluster && s.covers(x.at) })
-	if soft < 0 {
+	switch {
+	case !x.on:
 		c.violated(NoWipe, x.at, "%s disappeared, which the member had", l.Fact)
-		return
-	}
-	if !l.serves() {
-		return
-	}
-	if c.removed[soft] == nil {
-		c.removed[soft] = map[string]bool{}
-	}
-	c.removed[soft][l.UID] = true
-	if x.serving == 0 {
-		c.violated(NoWipe, x.at, "%s disappeared on soft evidence as the last that served of %s", l.Fact, l.Cluster)
+	case len(c.views.follow(l.Fact, []view{{}}, true, 0, forever)) == 0:
+		c.violated(NoPhantom, x.at, "%s appeared, which no member ever had", l.Fact)
+	default:
+		c.violated(NoPhantom, x.at, "%s appeared, which the member had given up before", l.Fact)
 	}
 }
 
-// softSpans holds what disappeared on soft evidence against the guard's limit.
-func (c *checker) softSpans() {
-	for i, s := range c.spans {
-		if s.Kind != Soft {
-			continue
-		}
-		pods := map[string]bool{}
-		for f, l := range c.r.lines {
-			if f.Cluster == s.Cluster && f.serves() && valueAt(l.wanted0, l.wanted, s.From) {
-				pods[f.UID] = true
-			}
-		}
-		limit := max(c.s.SoftAtLeast, int(c.s.SoftShare*float64(len(pods))))
-		if n := len(c.removed[i]); n > limit {
-			c.violated(NoWipe, s.To, "%d of the %d pods of %s disappeared on soft evidence in %s, the guard allows %d", n, len(pods), s.Cluster, s, limit)
+// emptied holds each moment at which a replica lost its last ready endpoint against what
+// the members had, whatever was doubted.
+func (c *checker) emptied(lines []*line) {
+	type half struct {
+		kind    Kind
+		replica Key
+	}
+	of := map[half][]*line{}
+	for _, l := range lines {
+		if l.serves() && c.judged(l) {
+			of[half{l.Kind, l.Replica}] = append(of[half{l.Kind, l.Replica}], l)
 		}
 	}
+	for _, all := range of {
+		for _, l := range all {
+			for _, x := range l.shown {
+				if !x.on && x.blamed && x.serving == 0 && slices.Contains(c.s.Serving, l.Replica) {
+					c.violated(NoWipe, x.at, "%s disappeared as the last that served", l.Fact)
+					continue
+				}
+				if x.on || !x.blamed || x.serving > 0 || c.spans.concerns(l.Cluster, x.at, Free) {
+					continue
+				}
+				could := slices.IndexFunc(all, func(o *line) bool {
+					return !c.spans.concerns(o.Cluster, x.at, Free) && steady(o, c.spans.since(o.Cluster, x.at, c.s.Bound), x.at+c.s.Slack)
+				})
+				if could >= 0 && !c.foreign[l.Replica] {
+					c.violated(NoWipe, x.at, "%s disappeared as the last that served, and %s could", l.Fact, all[could].Fact)
+				}
+			}
+		}
+	}
+}
+
+// steady reports whether the member had the fact all the time.
+func steady(l *line, from, to time.Duration) bool {
+	return !held(l.wanted0, l.wanted, false, from, to)
 }
 
 // timely holds every value that the member kept long enough against what was

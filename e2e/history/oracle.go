@@ -184,6 +184,7 @@ func target(want *corev1.ServicePort, p *corev1.Pod) (int32, bool) {
 const (
 	managedBy     = "app.kubernetes.io/managed-by"
 	ofInstance    = "tributary.dev/instance"
+	ofReplica     = "tributary.dev/replica"
 	sourceCluster = "multicluster.kubernetes.io/source-cluster"
 )
 
@@ -199,11 +200,17 @@ func (i Installation) owns(object metav1.Object) bool {
 func marked(object metav1.Object) bool {
 	switch o := object.(type) {
 	case *corev1.Service:
-		return o.Labels[managedBy] == "tributary"
+		return markedAs(o, o.Name)
 	case *corev1.Endpoints:
-		return o.Labels[managedBy] == "tributary"
+		return markedAs(o, o.Name)
 	case *discoveryv1.EndpointSlice:
-		return o.Labels[discoveryv1.LabelManagedBy] == "tributary.dev"
+		return markedAs(o, o.Labels[discoveryv1.LabelServiceName])
 	}
 	return false
+}
+
+// markedAs reports whether an object has the mark and says that it is of a replica: what
+// was copied under another name does not.
+func markedAs(o metav1.Object, replica string) bool {
+	return o.GetLabels()[managedBy] == "tributary" && o.GetAnnotations()[ofReplica] == o.GetNamespace()+"/"+replica
 }

@@ -19,7 +19,7 @@ func (s spans) concerns(cluster string, at time.Duration, kinds ...SpanKind) boo
 }
 
 // suspending are the kinds of spans in which a member's changes need not show.
-var suspending = []SpanKind{Blind, Soft, Free, ProductDown, IngressDown}
+var suspending = []SpanKind{Blind, Doubt, Free, ProductDown, IngressDown}
 
 // suspends reports whether a member's changes need not show during the span.
 func (s Span) suspends(cluster string) bool {

@@ -7,6 +7,7 @@ package history
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +38,13 @@ func newStory() *story {
 	s.service(0, "a").service(0, "b")
 	s.replica(0)
 	return s
+}
+
+// ours is the metadata of an object of the replica shop/web.
+func ours(name string, labels map[string]string) metav1.ObjectMeta {
+	m := metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{managedBy: "tributary"}, Annotations: map[string]string{ofReplica: "shop/web"}}
+	maps.Copy(m.Labels, labels)
+	return m
 }
 
 func seconds(at float64) time.Duration { return time.Duration(at * float64(time.Second)) }
@@ -70,9 +78,7 @@ func (s *story) servicePort(at float64, member string, number int) *story {
 }
 
 func (s *story) replica(at float64) *story {
-	s.event(at, "ingress", Service, "web", &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: map[string]string{managedBy: "tributary"}},
-	})
+	s.event(at, "ingress", Service, "web", &corev1.Service{ObjectMeta: ours("web", nil)})
 	return s
 }
 
@@ -114,7 +120,7 @@ func (s *story) shows(at float64, pods ...string) *story {
 }
 
 func (s *story) endpoints(at float64, pods ...string) *story {
-	e := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: map[string]string{managedBy: "tributary"}}}
+	e := &corev1.Endpoints{ObjectMeta: ours("web", nil)}
 	subset := corev1.EndpointSubset{Ports: []corev1.EndpointPort{{Name: "http", Port: 8080, Protocol: corev1.ProtocolTCP}}}
 	for _, name := range pods {
 		name, not := strings.CutPrefix(name, "!")
@@ -140,10 +146,8 @@ func (s *story) slices(at float64, pods ...string) *story {
 
 func (s *story) slice(at float64, member, name string, pods ...string) *story {
 	o := &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{
-			discoveryv1.LabelManagedBy: "tributary.dev", discoveryv1.LabelServiceName: "web", sourceCluster: member,
-		}},
-		Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)}},
+		ObjectMeta: ours(name, map[string]string{discoveryv1.LabelServiceName: "web", sourceCluster: member}),
+		Ports:      []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)}},
 	}
 	for _, name := range pods {
 		name, not := strings.CutPrefix(name, "!")

@@ -23,9 +23,11 @@ type change struct {
 	event int
 	// blamed: tributary can have done it. Never set on the members' side.
 	blamed bool
-	// serving is how many endpoints of the member served in the replica, by this
-	// kind, after the event. Only on the ingress side.
+	// serving is how many endpoints served in the replica, by this kind, after the
+	// event; turned: the same event shows the endpoint in another state, or did. Only on
+	// the ingress side.
 	serving int
+	turned  bool
 }
 
 // line is the story of one fact on both sides. The sides change in turn: each
@@ -66,7 +68,7 @@ type replay struct {
 	services map[string]map[Key]*corev1.Service
 	wanted   map[string]map[Key]map[Fact]bool
 	// objects are those of the ingress cluster; shows counts the objects that show
-	// a fact, serving the serving facts of a member in a replica, by kind.
+	// a fact, serving the serving facts of a replica, by kind.
 	objects map[objectKey]metav1.Object
 	shows   map[Fact]int
 	serving map[share]int
@@ -81,7 +83,6 @@ type objectKey struct {
 type share struct {
 	Kind    Kind
 	Replica Key
-	Cluster string
 }
 
 func replayed(h *History) *replay {
@@ -206,7 +207,7 @@ func (r *replay) ingress(index int, e *Event) {
 			return // another slice shows it too: endpoints move between slices
 		}
 		if f.serves() {
-			r.serving[share{f.Kind, f.Replica, f.Cluster}] += step
+			r.serving[share{f.Kind, f.Replica}] += step
 		}
 		l := r.line(f)
 		if first(e) {
@@ -216,9 +217,20 @@ func (r *replay) ingress(index int, e *Event) {
 		l.shown = append(l.shown, change{at: e.At, on: on, event: index, blamed: !e.Listed && !e.ByHand})
 		changed = append(changed, l)
 	})
+	sides := map[Fact]int{} // how many states of an endpoint began or ceased
 	for _, l := range changed {
-		l.shown[len(l.shown)-1].serving = r.serving[share{l.Kind, l.Replica, l.Cluster}]
+		sides[stateless(l.Fact)]++
 	}
+	for _, l := range changed {
+		l.shown[len(l.shown)-1].turned = sides[stateless(l.Fact)] == 2
+		l.shown[len(l.shown)-1].serving = r.serving[share{l.Kind, l.Replica}]
+	}
+}
+
+// stateless is the endpoint, whatever its state.
+func stateless(f Fact) Fact {
+	f.State = ""
+	return f
 }
 
 func (r *replay) facts(object metav1.Object) map[Fact]bool {
