@@ -113,12 +113,16 @@ func (m *Member) tick() {
 func (m *Member) step(e member.Event) {
 	m.mu.Lock()
 	effects := m.state.Step(time.Now(), e)
-	m.wake = effects.Wake
+	due := !m.state.Wake().Equal(m.wake)
+	m.wake = m.state.Wake()
 	if turns(e) {
 		m.lockedNote()
 	}
 	m.mu.Unlock()
 	m.carryOut(&effects)
+	if due {
+		signal(m.work)
+	}
 }
 
 // carryOut does what a step asks for. No lock is held.
@@ -128,11 +132,11 @@ func (m *Member) carryOut(e *member.Effects) {
 		m.observer().touch(e.Dirty)
 	}
 	m.askers.add(e.Ask)
-	m.streams.want(e.Relist, e.Restart)
 	if e.WantStanding {
 		signal(m.stands)
 	}
-	if e.Follow || len(e.Relist)+len(e.Restart) > 0 || !e.Wake.IsZero() {
+	if e.Follow || e.Restart || len(e.Relist) > 0 {
+		m.streams.want(e.Relist, e.Restart)
 		signal(m.work)
 	}
 }

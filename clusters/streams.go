@@ -8,7 +8,7 @@ package clusters
 import (
 	"context"
 	"fmt"
-	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,9 +34,10 @@ const (
 type streams struct {
 	member *Member
 
-	mu              sync.Mutex // of all below
-	running         map[member.Scope]*stream
-	relist, restart map[member.Scope]bool
+	mu      sync.Mutex // of all below
+	running map[member.Scope]*stream
+	relist  map[member.Scope]bool
+	restart bool
 }
 
 // stream is a follower that runs. beside, if not nil, is one that is to take its place once it
@@ -48,69 +49,51 @@ type stream struct {
 }
 
 func newStreams(m *Member) *streams {
-	return &streams{member: m, running: map[member.Scope]*stream{},
-		relist: map[member.Scope]bool{}, restart: map[member.Scope]bool{}}
+	return &streams{member: m, running: map[member.Scope]*stream{}, relist: map[member.Scope]bool{}}
 }
 
-// want has streams listed again beside themselves, or begun anew, at the next reconcile.
-func (s *streams) want(relist, restart []member.Scope) {
+// want has streams listed again beside themselves, or all begun anew, at the next reconcile.
+func (s *streams) want(relist []member.Scope, restart bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.restart = s.restart || restart
 	for _, scope := range relist {
 		s.relist[scope] = true
-	}
-	for _, scope := range restart {
-		s.restart[scope] = true
 	}
 }
 
 // reconcile makes what runs what is to be followed.
 func (s *streams) reconcile(scopes []member.Scope) {
-	wanted := map[member.Scope]bool{}
-	for _, scope := range scopes {
-		wanted[scope] = true
-	}
 	s.mu.Lock()
 	var ended []*stream
 	for scope, running := range s.running {
-		if !wanted[scope] || s.restart[scope] {
+		if s.restart || !slices.Contains(scopes, scope) {
 			ended = append(ended, running)
 			delete(s.running, scope)
 		}
 	}
 	relist := s.relist
-	s.relist, s.restart = map[member.Scope]bool{}, map[member.Scope]bool{}
+	s.relist, s.restart = map[member.Scope]bool{}, false
 	s.mu.Unlock()
 	stop(ended...)
 	for _, scope := range scopes {
 		s.mu.Lock()
 		running := s.running[scope]
 		s.mu.Unlock()
-		switch {
-		case running == nil:
-			begin(s, scope, nil)
-		case relist[scope]:
+		if running == nil || relist[scope] {
 			begin(s, scope, running)
 		}
 	}
 }
 
 // end ends all streams.
-func (s *streams) end() {
-	s.mu.Lock()
-	all := maps.Clone(s.running)
-	clear(s.running)
-	s.mu.Unlock()
-	for _, running := range all {
-		running.cancel()
-	}
-	for _, running := range all {
-		stop(running)
-	}
-}
+func (s *streams) end() { s.reconcile(nil) }
 
 // stop ends streams, and what runs beside them, and waits for them.
 func stop(streams ...*stream) {
+	for _, running := range streams {
+		running.cancel()
+	}
 	for _, running := range streams {
 		for of := running; of != nil; of = of.beside {
 			of.cancel()
@@ -167,7 +150,9 @@ func follow[T member.Object, O any](s *streams, scope member.Scope, former *stre
 		replaced, former.beside = former.beside, running
 	}
 	s.mu.Unlock()
-	stop(replaced)
+	if replaced != nil {
+		stop(replaced)
+	}
 	go func() {
 		defer close(running.done)
 		follower.Run(ctx)

@@ -45,6 +45,14 @@ type question struct {
 	replicas []syncer.Key
 }
 
+// stood are its replicas; a question that is not open has none.
+func (q *question) stood() []syncer.Key {
+	if q == nil {
+		return nil
+	}
+	return q.replicas
+}
+
 func (a *asking) empty() bool { return len(a.open) == 0 }
 
 // of returns the question about an object; nil: none is open.
@@ -126,4 +134,36 @@ func (a *asking) postpone(from time.Time) {
 		q.ID, q.wait = a.last, firstRetry
 		a.await(q, from)
 	}
+}
+
+// graveTime is for how long what is gone is remembered: API servers do not resume streams at
+// revisions that are older.
+const graveTime = 10 * time.Minute
+
+// graves remember by UID what is gone, so that nothing that comes late brings it back.
+type graves map[string]grave
+
+// grave is one object that is gone. revision is the one at which it went, or at which it was
+// known last.
+type grave struct {
+	subject
+	revision uint64
+	at       time.Time
+}
+
+// judge says of an object that is shown at a revision whether it has gone since, or was gone
+// and is shown nevertheless.
+func (g graves) judge(uid string, revision uint64) (late, doubt bool) {
+	dead, gone := g[uid]
+	return gone && revision <= dead.revision, gone && revision > dead.revision
+}
+
+// has reports whether an object of that name is among the gone.
+func (g graves) has(s subject) bool {
+	for _, dead := range g {
+		if dead.subject == s {
+			return true
+		}
+	}
+	return false
 }

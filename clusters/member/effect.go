@@ -4,36 +4,35 @@
 package member
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
+	"tributary.dev/tributary/clusters/store"
 	"tributary.dev/tributary/syncer"
 )
 
 // Effects is what is to be done after a step. The zero value is nothing.
 type Effects struct {
-	// Dirty are replicas whose share may have changed.
+	// Dirty are replicas whose share may have changed. Bulk: nobody waits for a single one.
 	Dirty []Change
-	// Bulk is true where nobody waits for a single one of them: lists, starts, settings.
-	Bulk bool
+	Bulk  bool
 	// Ask are questions to be asked now. Each try is answered by one Answer.
 	Ask []Question
-	// Relist are streams to be listed again while they go on.
-	Relist []Scope
-	// Restart are streams to be ended and begun anew.
-	Restart []Scope
-	// Follow is true when State.Scopes has changed.
-	Follow bool
+	// Follow is true when State.Scopes has changed, Restart when all streams are to be begun
+	// anew. Relist are streams to be listed again while they go on.
+	Follow, Restart bool
+	Relist          []Scope
 	// WantStanding asks for a Stood of this moment or later.
 	WantStanding bool
-	// Wake is when a Tick is due; zero: at no time.
-	Wake time.Time
 }
 
-// Change is a replica whose share may have changed, and why.
+// Change is a replica whose share may have changed, and why. A Cause is shared and never
+// changed.
 type Change struct {
 	Replica syncer.Key
 	Effect  syncer.Effect
-	Cause   *Cause // shared, never changed
+	Cause   *Cause
 }
 
 // Cause is why replicas are compared.
@@ -42,42 +41,28 @@ type Cause struct {
 	Kind string
 	syncer.Key
 	UID string
-	// Event is one of the events of a change record.
+	// Event is one of those of a change record: "added", "modified", "deleted" for what a
+	// stream showed, "listed", "missing", "time" or "configured".
 	Event string
 	// State and IP are those of a pod: "ready", "not ready", "terminating", "gone".
 	State, IP string
-	// SourceTime is when the member says that it happened, by its own clock; zero: it
-	// does not.
-	SourceTime time.Time
-	// Arrived is when it was read off the wire.
-	Arrived time.Time
-	// Live is true for what a stream showed.
-	Live bool
+	// SourceTime is when the member says that it happened, by its own clock; zero: it does
+	// not. Arrived is when it was read off the wire, Live that a stream showed it.
+	SourceTime, Arrived time.Time
+	Live                bool
 }
 
-// The events of a Cause.
-const (
-	EventAdded      = "added"
-	EventModified   = "modified"
-	EventDeleted    = "deleted"
-	EventListed     = "listed"
-	EventMissing    = "missing"
-	EventTime       = "time"
-	EventConfigured = "configured"
-	EventStarted    = "started"
-)
-
-// Question asks whether an object is there: by a consistent read, never from a cache.
+// Question asks whether an object is there: by a consistent read, never from a cache. UID is
+// the one that it had; empty: unknown.
 type Question struct {
 	ID   uint64
 	Kind Kind
 	Key  syncer.Key
-	// UID that the object had; empty: unknown.
-	UID string
+	UID  string
 }
 
-// Share is what the member gives to a replica. Functions of it are valid until the next
-// Step, and are called under the lock that guards the State.
+// Share is what the member gives to a replica. Keep is valid until the next Step, and is
+// called under the lock that guards the State.
 type Share struct {
 	// Listed is false as long as what stands of the member is its share.
 	Listed bool
@@ -86,9 +71,44 @@ type Share struct {
 	// Keep returns, of what stands of the member in the replica and is not Given, how it
 	// should stand now; ok is false if not at all. Nil: nothing of it should.
 	Keep func(e syncer.Endpoint) (as syncer.Endpoint, ok bool)
-	// SourceOpen is true while the Service is asked for or unknown: the replica's Service
-	// is left as it is.
+	// SourceOpen is true while the Service is asked for or unknown: the replica's Service is
+	// left as it is.
 	SourceOpen bool
 	// Reserve says why all endpoints are at most syncer.Reserve; empty: they are not.
 	Reserve string
+}
+
+// step gathers the effects of one Step.
+type step struct {
+	Effects
+	now time.Time
+}
+
+func (o *step) add(replica syncer.Key, effect syncer.Effect, c *Cause) {
+	o.Dirty = append(o.Dirty, Change{replica, effect, c})
+}
+
+func (o *step) dirty(list []store.Dirty, c *Cause) {
+	for _, d := range list {
+		o.add(d.Replica, d.Effect, c)
+	}
+}
+
+// touch notes replicas of which an endpoint that stands may be another one now.
+func (o *step) touch(replicas []syncer.Key, c *Cause) {
+	for _, key := range replicas {
+		o.add(key, syncer.Removal, c)
+	}
+}
+
+// effects returns what was gathered in an order that depends on nothing else: each replica
+// once, with its strongest effect and the cause of that.
+func (o *step) effects() Effects {
+	slices.SortStableFunc(o.Dirty, func(a, b Change) int {
+		return cmp.Or(a.Replica.Compare(b.Replica), cmp.Compare(b.Effect, a.Effect))
+	})
+	o.Dirty = slices.CompactFunc(o.Dirty, func(a, b Change) bool { return a.Replica == b.Replica })
+	slices.SortFunc(o.Ask, func(a, b Question) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(o.Relist, Scope.compare)
+	return o.Effects
 }

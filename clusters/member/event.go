@@ -13,13 +13,13 @@ import (
 // Kind is a kind of object that a member is followed for.
 type Kind uint8
 
-// The kinds. Endpoints and EndpointSlices are followed for Services without a selector.
+// The kinds. Endpoints and EndpointSlices are followed for Services without a selector;
+// SlicesOf is only asked for: all slices of a Service.
 const (
 	Pods Kind = iota
 	Services
 	Endpoints
 	EndpointSlices
-	// SlicesOf is only asked for: all slices of the Service that a Question names.
 	SlicesOf
 )
 
@@ -33,34 +33,27 @@ type Object interface {
 	syncer.Pod | syncer.Service | store.HandEndpoints | store.HandSlice
 }
 
-// Scope is what one stream covers.
+// Scope is what one stream covers: one namespace and one name; an empty one is all.
 type Scope struct {
-	Kind Kind
-	// Namespace is the only one that is covered; empty: all.
-	Namespace string
-	// Name is the only object that is covered; empty: all.
-	Name string
+	Kind            Kind
+	Namespace, Name string
 }
 
-// covers reports whether an object is in the scope.
 func (s Scope) covers(key syncer.Key) bool {
 	return (s.Namespace == "" || s.Namespace == key.Namespace) && (s.Name == "" || s.Name == key.Name)
 }
 
-// Event is something that happened to a member. The set is closed: the types of this
-// file.
+// Event is something that happened to a member: one of the types of this file.
 type Event interface{ event() }
 
-// Seen is an object that a stream shows.
+// Seen is an object that a stream shows. Arrived is when it was read off the wire.
 type Seen[T Object] struct {
 	Scope Scope
 	store.Versioned[T]
-	// Arrived is when it was read off the wire.
 	Arrived time.Time
 }
 
-// Gone is an object that a stream shows to be deleted, or to have left what its selector
-// shows.
+// Gone is an object that a stream shows to be deleted, or to have left its selector.
 type Gone struct {
 	Scope    Scope
 	Key      syncer.Key
@@ -69,15 +62,14 @@ type Gone struct {
 	Arrived  time.Time
 }
 
-// Listed is a complete list: what it lacks is missing. Items belong to the state from
-// here on.
+// Listed is a complete list: what it lacks is missing. Its items belong to the state. Rules
+// are those that the items, and what their stream shows from now on, were matched with; nil:
+// none, as for all kinds but pods.
 type Listed[T Object] struct {
 	Scope    Scope
 	Items    []store.Versioned[T]
 	Revision uint64
-	// Rules are those that the items, and what their stream shows from now on, were matched
-	// with. Only lists of pods have any; nil: none.
-	Rules *Rules
+	Rules    *Rules
 }
 
 // At says that a stream has reached a revision without news.
@@ -86,36 +78,34 @@ type At struct {
 	Revision uint64
 }
 
-// Changed says what a stream does now.
+// Changed says what a stream does now; Err is why it is Failing or Refused.
 type Changed struct {
 	Scope Scope
 	Phase Phase
-	// Err is why it is Failing or Refused.
-	Err error
+	Err   error
 }
 
 // Phase is what a stream does.
 type Phase uint8
 
-// The phases of a stream. It begins with Listing.
+// The phases of a stream. It begins with Listing; Refused is by 401 or 403.
 const (
 	Listing Phase = iota
 	Following
 	Failing
-	Refused // by 401 or 403
+	Refused
 )
 
-// WentBack says that a list shows a store that is older than what its stream had reached:
-// the revisions of the scope are forgotten. A Listed follows.
+// WentBack says that the store behind a stream is older than what the stream had reached: its
+// revisions are forgotten. A Listed follows.
 type WentBack struct{ Scope Scope }
 
-// Answer is what came of a Question.
+// Answer is what came of a Question. Object is a store.Versioned of the kind's type if it is
+// There; of SlicesOf it is the []store.Versioned[store.HandSlice] that a list shows.
 type Answer struct {
 	Question
 	Outcome Outcome
-	// Object is a store.Versioned of the kind's type if the Outcome is There; of SlicesOf it is
-	// the []store.Versioned[store.HandSlice] that a list shows.
-	Object any
+	Object  any
 }
 
 // Outcome is how an Answer ended.
@@ -140,20 +130,18 @@ type Standing struct {
 // Configured is another configuration. The first one is given to New.
 type Configured struct{ Config }
 
-// Leading says that this process is about to write. Scopes that are not followed at this
-// moment start anew: another process may have seen more, and has written it.
-type Leading struct{}
-
-// Anew starts all scopes anew: the member is another cluster than before.
+// Anew has the member begin anew: it is another cluster than before.
 type Anew struct{}
 
-// Tick is time that passes; see Effects.Wake.
-type Tick struct {
-	// Ahead is how far the member's clock is ahead of this process's.
-	Ahead time.Duration
-}
+// Leading says that this process is about to write. If the member is not followed at this
+// moment it begins anew: another process may have seen more, and has written it.
+type Leading struct{}
 
-func (Seen[T]) event()    {}
+// Tick is time that passes; see State.Wake. Ahead is how far the member's clock is ahead of
+// this process's.
+type Tick struct{ Ahead time.Duration }
+
+func (*Seen[T]) event()   {}
 func (Gone) event()       {}
 func (Listed[T]) event()  {}
 func (At) event()         {}
@@ -162,6 +150,6 @@ func (WentBack) event()   {}
 func (Answer) event()     {}
 func (Stood) event()      {}
 func (Configured) event() {}
-func (Leading) event()    {}
 func (Anew) event()       {}
+func (Leading) event()    {}
 func (Tick) event()       {}

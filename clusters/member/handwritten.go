@@ -4,6 +4,7 @@
 package member
 
 import (
+	"maps"
 	"slices"
 
 	"tributary.dev/tributary/clusters/store"
@@ -20,24 +21,23 @@ const mostNamed = 64
 // since it became one, and what stands was held against them.
 type hand struct{ endpoints, slices, stood bool }
 
-// wantHand adds the streams that Services without a selector need. For those that were none
-// before, streams that go on are listed again: what these showed was not kept.
-func (s *State) wantHand(wanted map[Scope]bool, o *step) {
+// followHand makes the streams those that Services without a selector need. For those that were
+// none before, streams that go on are listed again: what these showed was not kept.
+func (s *State) followHand(o *step) {
 	former := s.hand
 	s.hand = map[syncer.Key]*hand{}
 	for key := range s.tables.HandWritten() {
-		if s.areaOf(key.Namespace) != nil {
-			s.hand[key] = &hand{}
-		}
+		s.hand[key] = &hand{}
 	}
 	var fresh []syncer.Key
+	wanted := map[Scope]bool{}
 	for key := range s.hand {
-		scope := Scope{Kind: Endpoints, Namespace: key.Namespace, Name: key.Name}
 		area := s.areaOf(key.Namespace).namespace
+		scope := Scope{Endpoints, key.Namespace, key.Name}
 		if len(s.hand) > mostNamed {
-			scope = Scope{Kind: Endpoints, Namespace: area}
+			scope = Scope{Endpoints, area, ""}
 		}
-		wanted[scope], wanted[Scope{Kind: EndpointSlices, Namespace: area}] = true, true
+		wanted[scope], wanted[Scope{EndpointSlices, area, ""}] = true, true
 		if known := former[key]; known != nil {
 			s.hand[key] = known
 			continue
@@ -46,11 +46,17 @@ func (s *State) wantHand(wanted map[Scope]bool, o *step) {
 		s.starting, o.WantStanding = true, true // pods may stand that it selected until now
 	}
 	for scope := range wanted {
-		st := s.streams[scope]
-		if scope.Kind >= Endpoints && st != nil && st.listed && slices.ContainsFunc(fresh, scope.covers) {
+		if st := s.streams[scope]; st == nil {
+			s.streams[scope], o.Follow = &stream{}, true
+		} else if st.listed && slices.ContainsFunc(fresh, scope.covers) {
 			s.relist(scope, o)
 		}
 	}
+	maps.DeleteFunc(s.streams, func(scope Scope, _ *stream) bool {
+		left := scope.Kind >= Endpoints && !wanted[scope]
+		o.Follow = o.Follow || left
+		return left
+	})
 }
 
 // listedHand notes that a scope has been listed.
@@ -86,11 +92,11 @@ func (s *State) answeredSlices(a *Answer, o *step) {
 	q := s.asking.close(a.Kind, a.Key)
 	list, _ := a.Object.([]store.Versioned[store.HandSlice])
 	for _, v := range list {
-		if _, known := s.slices.latest(v.Object.Key); known <= v.Revision {
-			s.slices.take(v, origin{event: EventListed, arrived: s.now}, o)
+		if _, known, _ := s.tables.Slice(v.Object.Key); known <= v.Revision {
+			s.slices.take(v, origin{event: "listed", arrived: s.now}, o)
 		}
 	}
-	o.judge(q, &Cause{Kind: a.Kind.String(), Key: a.Key, Event: EventMissing, Arrived: s.now})
+	o.touch(q.stood(), &Cause{Kind: a.Kind.String(), Key: a.Key, Event: "missing", Arrived: s.now})
 }
 
 // serviceChanged notes what a Service that came, changed or went asks of hand-written

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -158,8 +158,8 @@ func (h *history) play(e Event) {
 		h.say("write %s: %s", replica, h.text(replica))
 		h.checkWrite(replica, before[replica])
 	}
-	for _, scope := range effects.Restart {
-		h.feeds[scope] = &feed{}
+	if effects.Restart {
+		h.feeds, h.gone = nil, map[string]bool{}
 	}
 	for _, scope := range effects.Relist {
 		h.list(scope, false)
@@ -508,7 +508,7 @@ func (h *history) settle() {
 		}
 	}
 	if !h.state.Listed() || !h.state.asking.empty() {
-		h.fault("CONV: listed %v, open %v", h.state.Listed(), h.state.Questions())
+		h.fault("CONV: listed %v, open %v", h.state.Listed(), len(h.state.asking.open))
 	}
 	h.checkTruth()
 }

@@ -5,7 +5,6 @@ package member
 
 import (
 	"iter"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -21,8 +20,6 @@ type kind[T Object] struct {
 	table[T]
 	asking *asking
 	graves graves
-	// waiting is news that waits for another stream.
-	waiting map[syncer.Key]arrival[T]
 }
 
 // table is what a kind needs of the store, and what is particular to it.
@@ -38,21 +35,13 @@ type table[T Object] struct {
 	covers func(namespace string) bool
 	// asked reports whether an object that a list lacks is asked for; all others just go.
 	asked func(key syncer.Key, object *T) bool
-	// waits reports whether news of an object has to wait.
-	waits func(key syncer.Key, revision uint64) bool
 	// changed is called when an object was taken in, or out; before or after may be nil.
 	changed func(key syncer.Key, before, after *T, c *Cause, o *step)
 	// describe fills in the cause of a change that was written in a second.
 	describe func(c *Cause, before, after *T, written int64)
 }
 
-// arrival is an object and how it came to be known.
-type arrival[T Object] struct {
-	store.Versioned[T]
-	from origin
-}
-
-// origin is how a change came to be known; an empty event stands for added or modified.
+// origin is how a change came to be known.
 type origin struct {
 	event   string
 	arrived time.Time
@@ -66,25 +55,18 @@ func (k *kind[T]) seen(st *stream, e *Seen[T], o *step) {
 		return
 	}
 	st.reach(e.Revision)
-	open := k.asking.of(k.kind, key) != nil
-	switch k.graves.judge(uid, e.Revision) {
-	case late:
+	from := origin{"added", e.Arrived, true}
+	revision, known := k.revision(key)
+	if known {
+		from.event = "modified"
+	}
+	late, doubt := k.graves.judge(uid, e.Revision)
+	switch {
 	case doubt:
 		k.asking.begin(Question{Kind: k.kind, Key: key, UID: uid}, o)
-	case news:
-		if _, known := k.latest(key); open || known <= e.Revision { // else a read was faster
-			k.take(e.Versioned, origin{arrived: e.Arrived, live: true}, o)
-		}
+	case !late && (revision <= e.Revision || k.asking.of(k.kind, key) != nil): // else a read was faster
+		k.take(e.Versioned, from, o)
 	}
-}
-
-// latest is the newest that is known of an object.
-func (k *kind[T]) latest(key syncer.Key) (object *T, revision uint64) {
-	if v, waits := k.waiting[key]; waits {
-		return &v.Object, v.Revision
-	}
-	object, revision, _ = k.held(key)
-	return object, revision
 }
 
 // take takes an object in, whatever is known of it, and closes its question.
@@ -94,50 +76,39 @@ func (k *kind[T]) take(v store.Versioned[T], from origin, o *step) {
 	before, _, known := k.held(key)
 	if known {
 		if _, former := k.identity(before); former != uid {
-			k.graves.bury(former, grave{key, v.Revision, o.now})
+			k.bury(key, former, v.Revision, o)
 		}
 	}
 	if pod, ok := any(&v.Object).(*syncer.Pod); ok && pod.Terminal {
-		k.graves.bury(uid, grave{key, v.Revision, o.now})
+		k.bury(key, uid, v.Revision, o)
+		from.event = "deleted"
 		k.drop(key, before, q, from, o)
 		return
 	}
 	delete(k.graves, uid)
-	if k.waits(key, v.Revision) {
-		k.waiting[key] = arrival[T]{v, from}
-		return
-	}
-	delete(k.waiting, key)
-	if from.event == "" && known {
-		from.event = EventModified
-	} else if from.event == "" {
-		from.event = EventAdded
-	}
 	c := k.cause(before, &v.Object, v.Written, from)
 	o.dirty(k.set(v), c)
-	o.judge(q, c)
+	o.touch(q.stood(), c)
 	k.changed(key, before, &v.Object, c, o)
 }
 
 // drop takes an object out that is gone; before is nil if it is in no table.
 func (k *kind[T]) drop(key syncer.Key, before *T, q *question, from origin, o *step) {
-	delete(k.waiting, key)
-	if from.event == "" {
-		from.event = EventDeleted
-	}
 	c := k.cause(before, nil, 0, from)
 	c.Key = key
 	if before != nil {
 		o.dirty(k.remove(key), c)
 	}
-	o.judge(q, c)
+	o.touch(q.stood(), c)
 	k.changed(key, before, nil, c, o)
 }
 
 func (k *kind[T]) cause(before, after *T, written int64, from origin) *Cause {
 	c := &Cause{Kind: k.kind.String(), Event: from.event, Arrived: from.arrived, Live: from.live}
-	if of := cmpOr(after, before); of != nil {
-		c.Key, c.UID = k.identity(of)
+	if after != nil {
+		c.Key, c.UID = k.identity(after)
+	} else if before != nil {
+		c.Key, c.UID = k.identity(before)
 	}
 	k.describe(c, before, after, written)
 	return c
@@ -150,22 +121,21 @@ func (k *kind[T]) gone(st *stream, e *Gone, o *step) {
 		return
 	}
 	st.reach(e.Revision)
-	k.graves.bury(e.UID, grave{e.Key, e.Revision, o.now})
-	if latest, revision := k.latest(e.Key); latest != nil && revision > e.Revision {
-		if _, uid := k.identity(latest); uid != e.UID {
+	k.bury(e.Key, e.UID, e.Revision, o)
+	before, revision, known := k.held(e.Key)
+	if known && revision > e.Revision {
+		if _, uid := k.identity(before); uid != e.UID {
 			return
 		}
 	}
-	before, _, _ := k.held(e.Key)
-	k.drop(e.Key, before, k.asking.close(k.kind, e.Key), origin{EventDeleted, e.Arrived, true}, o)
+	k.drop(e.Key, before, k.asking.close(k.kind, e.Key), origin{"deleted", e.Arrived, true}, o)
 }
 
 // listed takes in a complete list: what it shows replaces what is not newer than the list, what
-// it lacks is missing. anew: also what has the same revision. It returns the questions about
-// what is missing.
-func (k *kind[T]) listed(st *stream, e *Listed[T], anew bool, o *step) []*question {
+// it lacks is missing. anew: also what has the same revision.
+func (k *kind[T]) listed(st *stream, e *Listed[T], anew bool, o *step) {
 	if st == nil {
-		return nil
+		return
 	}
 	o.Bulk = true
 	floor := e.Revision
@@ -173,7 +143,7 @@ func (k *kind[T]) listed(st *stream, e *Listed[T], anew bool, o *step) []*questi
 		anew, floor = true, math.MaxUint64
 		clear(k.graves)
 	}
-	from := origin{event: EventListed, arrived: o.now}
+	from := origin{event: "listed", arrived: o.now}
 	shown := make(map[syncer.Key]bool, len(e.Items))
 	for i := range e.Items {
 		v := &e.Items[i]
@@ -181,33 +151,24 @@ func (k *kind[T]) listed(st *stream, e *Listed[T], anew bool, o *step) []*questi
 		if !k.covers(key.Namespace) {
 			continue
 		}
-		verdict := k.graves.judge(uid, e.Revision)
-		shown[key] = verdict != late
-		known, _ := k.revision(key)
-		known = max(known, k.waiting[key].Revision)
+		late, doubt := k.graves.judge(uid, e.Revision)
+		shown[key] = !late
+		revision, known := k.revision(key)
 		switch {
-		case verdict == doubt:
+		case doubt:
 			k.asking.begin(Question{Kind: k.kind, Key: key, UID: uid}, o)
-		case verdict == news && (k.asking.of(k.kind, key) != nil || known <= floor && (known != v.Revision || anew)):
+		case !late && (k.asking.of(k.kind, key) != nil || revision <= floor && (revision != v.Revision || !known || anew)):
 			k.take(*v, from, o)
 		}
 	}
 	*st = stream{phase: Following, listed: true, at: max(st.at, e.Revision)}
-	return k.miss(k.missing(e.Scope, shown, floor), from, o)
+	k.miss(k.missing(e.Scope, shown, floor), from, o)
 }
 
 // missing returns the objects of a scope that a list lacks, sorted.
 func (k *kind[T]) missing(scope Scope, shown map[syncer.Key]bool, floor uint64) (keys []syncer.Key) {
-	lacks := func(key syncer.Key, revision uint64) bool {
-		return !shown[key] && revision <= floor && scope.covers(key)
-	}
 	for key, revision := range k.rows(scope.Namespace) {
-		if lacks(key, revision) {
-			keys = append(keys, key)
-		}
-	}
-	for key, v := range k.waiting {
-		if _, known := k.revision(key); !known && lacks(key, v.Revision) {
+		if !shown[key] && revision <= floor && scope.covers(key) {
 			keys = append(keys, key)
 		}
 	}
@@ -216,74 +177,121 @@ func (k *kind[T]) missing(scope Scope, shown map[syncer.Key]bool, floor uint64) 
 }
 
 // miss asks for what a list lacks, or lets it go.
-func (k *kind[T]) miss(keys []syncer.Key, from origin, o *step) (asked []*question) {
+func (k *kind[T]) miss(keys []syncer.Key, from origin, o *step) {
 	for _, key := range keys {
-		delete(k.waiting, key)
-		object, _, known := k.held(key)
-		if known && k.asking.of(k.kind, key) == nil && !k.asked(key, object) {
+		object, _, _ := k.held(key)
+		if k.asking.of(k.kind, key) == nil && !k.asked(key, object) {
 			k.drop(key, object, nil, from, o)
 			continue
 		}
-		q := Question{Kind: k.kind, Key: key}
-		if known {
-			_, q.UID = k.identity(object)
-		}
-		asked = append(asked, k.asking.begin(q, o))
+		_, uid := k.identity(object)
+		k.asking.begin(Question{Kind: k.kind, Key: key, UID: uid}, o)
 	}
-	return asked
 }
 
-// answered takes in what a read says of an object: it is newer than all that is known, and
-// that is at least what the stream has reached.
-func (k *kind[T]) answered(at uint64, a *Answer, o *step) {
-	from := origin{event: EventListed, arrived: o.now}
+// answered takes in what a read says of an object: it is newer than all that is known.
+func (k *kind[T]) answered(a *Answer, o *step) {
+	from := origin{event: "listed", arrived: o.now}
+	before, known, _ := k.held(a.Key)
 	if v, there := a.Object.(store.Versioned[T]); there {
 		if _, uid := k.identity(&v.Object); uid != a.UID {
-			k.graves.bury(a.UID, grave{a.Key, max(at, v.Revision), o.now})
+			k.bury(a.Key, a.UID, v.Revision, o)
 		}
 		k.take(v, from, o)
 		return
 	}
-	_, known := k.latest(a.Key)
-	k.graves.bury(a.UID, grave{a.Key, max(at, known), o.now})
-	before, _, _ := k.held(a.Key)
-	from.event = EventMissing
+	from.event = "missing"
+	k.bury(a.Key, a.UID, known, o)
 	k.drop(a.Key, before, k.asking.close(k.kind, a.Key), from, o)
 }
 
-// forget takes out what is covered as if it had never been read. What is gone is asked for if
-// anything shows it again, at whatever revision.
-func (k *kind[T]) forget(covers func(syncer.Key) bool) {
-	for _, key := range slices.Collect(keysOf(k.rows(""))) {
-		if covers(key) {
-			k.remove(key)
-		}
-	}
-	maps.DeleteFunc(k.waiting, func(key syncer.Key, _ arrival[T]) bool { return covers(key) })
-	for uid, dead := range k.graves {
-		if covers(dead.key) {
-			dead.revision = 0
-			k.graves[uid] = dead
-		}
+// bury remembers an object that is gone.
+func (k *kind[T]) bury(key syncer.Key, uid string, revision uint64, o *step) {
+	if uid != "" {
+		k.graves[uid] = grave{subject{k.kind, key}, revision, o.now}
 	}
 }
 
-func (k *kind[T]) sweep(now time.Time, stands func(syncer.Key) bool) { k.graves.sweep(now, stands) }
-
-func keysOf(rows iter.Seq2[syncer.Key, uint64]) iter.Seq[syncer.Key] {
-	return func(yield func(syncer.Key) bool) {
-		for key := range rows {
-			if !yield(key) {
-				return
-			}
-		}
-	}
+// makeKinds says what is particular to each kind.
+func (s *State) makeKinds() {
+	t := s.tables
+	s.pods = newKind(s, Pods, table[syncer.Pod]{
+		identity: func(p *syncer.Pod) (syncer.Key, string) { return p.Key, p.UID },
+		held:     t.Pod, revision: t.PodRevision, set: t.SetPod, remove: t.RemovePod, rows: t.Pods,
+		asked:    func(key syncer.Key, _ *syncer.Pod) bool { return t.Endpoint(key) || s.stands.hasPod(key) },
+		changed:  s.podChanged,
+		describe: describePod,
+	})
+	s.services = newKind(s, Services, table[syncer.Service]{
+		identity: func(v *syncer.Service) (syncer.Key, string) { return v.Key, v.UID },
+		held:     t.Service, revision: t.ServiceRevision, set: t.SetService, remove: t.RemoveService, rows: t.Services,
+		asked:   func(syncer.Key, *syncer.Service) bool { return true },
+		changed: s.serviceChanged,
+	})
+	s.endpoints = newKind(s, Endpoints, table[store.HandEndpoints]{
+		identity: func(h *store.HandEndpoints) (syncer.Key, string) { return h.Key, h.UID },
+		held:     t.Endpoints, set: t.SetEndpoints, remove: t.RemoveEndpoints, rows: t.EndpointsKeys,
+		asked: func(_ syncer.Key, h *store.HandEndpoints) bool { return len(h.Subsets) > 0 },
+	})
+	s.slices = newKind(s, EndpointSlices, table[store.HandSlice]{
+		identity: func(h *store.HandSlice) (syncer.Key, string) { return h.Key, h.UID },
+		held:     t.Slice, set: t.SetSlice, remove: t.RemoveSlice, rows: t.SliceKeys,
+		asked: func(_ syncer.Key, h *store.HandSlice) bool { return len(h.Content.Endpoints) > 0 },
+	})
 }
 
-// cmpOr is the first of two that is not nil.
-func cmpOr[T any](a, b *T) *T {
-	if a != nil {
-		return a
+// newKind returns a kind. What t leaves out means nothing to it.
+func newKind[T Object](s *State, of Kind, t table[T]) *kind[T] {
+	t.covers = func(namespace string) bool { return s.areaOf(namespace) != nil }
+	if t.revision == nil {
+		t.revision = func(key syncer.Key) (uint64, bool) {
+			_, revision, ok := t.held(key)
+			return revision, ok
+		}
 	}
-	return b
+	if t.changed == nil {
+		t.changed = func(syncer.Key, *T, *T, *Cause, *step) {}
+	}
+	if t.describe == nil {
+		t.describe = func(*Cause, *T, *T, int64) {}
+	}
+	return &kind[T]{kind: of, table: t, asking: &s.asking, graves: s.graves}
+}
+
+// anyKind is what all kinds have that needs no type.
+type anyKind interface {
+	gone(*stream, *Gone, *step)
+	answered(*Answer, *step)
+}
+
+// kinds are all kinds, by Kind.
+func (s *State) kinds() [4]anyKind { return [...]anyKind{s.pods, s.services, s.endpoints, s.slices} }
+
+// describePod says what became of a pod, and when by the member's own clock.
+func describePod(c *Cause, before, after *syncer.Pod, written int64) {
+	var second int64
+	switch {
+	case after == nil:
+		c.State = "gone"
+		after = before
+	case after.Terminating:
+		c.State = "terminating"
+		if before == nil || !before.Terminating {
+			second = written
+		}
+	default:
+		c.State = "not ready"
+		if after.Ready {
+			c.State = "ready"
+		}
+		if before == nil && after.Ready || before != nil && before.Ready != after.Ready {
+			second = after.ReadySince
+		}
+	}
+	if second != 0 {
+		c.SourceTime = time.Unix(second, 0)
+	}
+	if after != nil && len(after.IPs) > 0 {
+		c.IP = after.IPs[0].Addr.String()
+	}
 }

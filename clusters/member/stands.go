@@ -4,7 +4,6 @@
 package member
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -69,12 +68,13 @@ func (s *State) reindex(all []Standing, o *step) {
 	for i := range all {
 		s.stands.index(&all[i])
 	}
-	s.watch(slices.Collect(maps.Values(s.asking.open)), shown, o)
+	s.watch(shown, o)
 }
 
 // watch has the addresses of missing pods leave them as soon as a live pod shows one (T2).
-func (s *State) watch(asked []*question, shown map[netip.Addr]syncer.Key, o *step) {
-	for _, q := range asked {
+// shown are addresses that were shown before.
+func (s *State) watch(shown map[netip.Addr]syncer.Key, o *step) {
+	for _, q := range s.asking.open {
 		pod, _, known := s.tables.Pod(q.Key)
 		if known && q.Kind == Pods && q.addrs == nil {
 			for i := range pod.IPs {
@@ -98,18 +98,18 @@ func (s *State) watch(asked []*question, shown map[netip.Addr]syncer.Key, o *ste
 			s.stands.show(pod)
 		}
 	}
-	for _, q := range asked {
-		s.expel(q, o)
-	}
+	s.expel(o)
 }
 
-// expel takes a missing pod out of its table if another has its address. Its question stays
-// open: it may be there with another one.
-func (s *State) expel(q *question, o *step) {
-	if slices.ContainsFunc(q.addrs, func(addr netip.Addr) bool { return s.stands.reused(addr, q.Key) }) {
-		c := &Cause{Kind: podKind, Key: q.Key, UID: q.UID, Event: EventMissing, Arrived: o.now}
-		o.dirty(s.tables.RemovePod(q.Key), c)
-		o.judge(q, c)
+// expel takes missing pods out of their table if others have their address. Their questions stay
+// open: they may be there with another one.
+func (s *State) expel(o *step) {
+	for _, q := range s.asking.open {
+		if slices.ContainsFunc(q.addrs, func(addr netip.Addr) bool { return s.stands.reused(addr, q.Key) }) {
+			c := &Cause{Kind: podKind, Key: q.Key, UID: q.UID, Event: "missing", Arrived: o.now}
+			o.dirty(s.tables.RemovePod(q.Key), c)
+			o.touch(q.stood(), c)
+		}
 	}
 }
 
@@ -122,10 +122,10 @@ func (s *State) podChanged(key syncer.Key, _, after *syncer.Pod, c *Cause, o *st
 	if after == nil {
 		return
 	}
-	for _, addr := range s.stands.show(after) {
-		o.touch(s.stands.addrs[addr], c)
-		for _, q := range s.asking.open {
-			s.expel(q, o)
+	if shown := s.stands.show(after); len(shown) > 0 {
+		for _, addr := range shown {
+			o.touch(s.stands.addrs[addr], c)
 		}
+		s.expel(o)
 	}
 }

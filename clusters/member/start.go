@@ -17,6 +17,9 @@ type area struct {
 	namespace string
 	// rules are those that its pods were matched with.
 	rules *Rules
+	// list and news are what streams have shown of Services and waits for pods.
+	list *Listed[syncer.Service]
+	news map[syncer.Key]*Seen[syncer.Service]
 	// stood is true once its lists are complete and what stands was held against them.
 	stood bool
 }
@@ -35,16 +38,8 @@ func (s *State) areaOf(namespace string) *area {
 
 // complete reports whether the lists of an area are, and pods are level with Services.
 func (s *State) complete(a *area) bool {
-	pods, services := s.stream(Pods, a), s.stream(Services, a)
-	if !services.listed || !pods.level(services.at, s.now) {
-		return false
-	}
-	for key := range s.services.waiting {
-		if s.areaOf(key.Namespace) == a {
-			return false
-		}
-	}
-	return true
+	services := s.stream(Services, a)
+	return services.listed && a.list == nil && len(a.news) == 0 && s.level(a, services.at)
 }
 
 // known reports whether the tables say what the member gives to a replica.
@@ -65,10 +60,10 @@ func (s *State) standing(replica syncer.Key, a *area) bool {
 	if _, held := s.tables.ServiceRevision(replica); held {
 		return !s.known(replica, a)
 	}
-	if _, waits := s.services.waiting[replica]; waits || a.stood {
-		return waits || s.asking.of(Services, replica) != nil
+	if a.news[replica] != nil || a.stood {
+		return a.news[replica] != nil || s.asking.of(Services, replica) != nil
 	}
-	return !s.services.graves.has(replica)
+	return !s.graves.has(subject{Services, replica})
 }
 
 // Listed reports whether every share is that of the tables.
@@ -112,9 +107,10 @@ func (s *State) listedPods(e *Listed[syncer.Pod], o *step) {
 	if a.rules = e.Rules; rematch {
 		s.tables.Configure(s.storeOptions())
 		s.compare(func(key syncer.Key) bool { return s.areaOf(key.Namespace) == a },
-			&Cause{Kind: "Config", Event: EventConfigured, Arrived: s.now}, o)
+			&Cause{Kind: "Config", Event: "configured", Arrived: s.now}, o)
 	}
-	s.watch(s.pods.listed(s.streams[e.Scope], e, rematch, o), nil, o)
+	s.pods.listed(s.streams[e.Scope], e, rematch, o)
+	s.watch(nil, o)
 	o.WantStanding = o.WantStanding || !a.stood // it may be otherwise than pods that were read say
 }
 
@@ -122,7 +118,7 @@ func (s *State) listedPods(e *Listed[syncer.Pod], o *step) {
 // stands and is in no table is asked for, and the start is over.
 func (s *State) stood(all []Standing, o *step) {
 	s.wanted, o.Bulk = false, true
-	c := &Cause{Kind: "Cluster", Event: EventListed, Arrived: s.now}
+	c := &Cause{Kind: "Cluster", Event: "listed", Arrived: s.now}
 	for i := range all {
 		replica := all[i].Replica
 		a := s.areaOf(replica.Namespace)
@@ -191,52 +187,72 @@ func (s *State) askPod(replica syncer.Key, e *syncer.Endpoint, o *step) {
 	}
 }
 
-// settle takes in news that waited for pods, if their stream is still catching up.
+// Pods are read before Services: news of a Service, deletions aside, waits while its pods are
+// not followed (T5). Else a selector that was flipped meanwhile would choose pods that nobody
+// has seen.
+
+// level reports whether the pods of an area have been read up to a revision.
+func (s *State) level(a *area, revision uint64) bool {
+	return a != nil && s.stream(Pods, a).level(revision, s.now)
+}
+
+// seenService takes in a Service that a stream shows, or has it wait.
+func (s *State) seenService(e *Seen[syncer.Service], o *step) {
+	if a := s.areas[e.Scope.Namespace]; a != nil {
+		a.news[e.Object.Key] = e
+		if a.list == nil && s.level(a, e.Revision) {
+			delete(a.news, e.Object.Key)
+			s.services.seen(s.stream(Services, a), e, o)
+		}
+	}
+}
+
+// listedServices takes in a list of Services, or has it wait. What waited is in it.
+func (s *State) listedServices(e *Listed[syncer.Service], o *step) {
+	if a := s.areas[e.Scope.Namespace]; a != nil {
+		a.list = e
+		clear(a.news)
+		s.releaseArea(a, o)
+	}
+}
+
+// releaseArea takes in what waited for pods and need not any more.
+func (s *State) releaseArea(a *area, o *step) {
+	st := s.stream(Services, a)
+	if a.list != nil && s.level(a, a.list.Revision) {
+		list := a.list
+		a.list = nil
+		s.services.listed(st, list, false, o)
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(a.news), syncer.Key.Compare) {
+		s.seenService(a.news[key], o)
+	}
+}
+
+// unwait forgets what waits of a Service that is gone.
+func (s *State) unwait(e *Gone) {
+	a := s.areas[e.Scope.Namespace]
+	if a == nil || e.Scope.Kind != Services {
+		return
+	}
+	if news := a.news[e.Key]; news != nil && news.Revision < e.Revision {
+		delete(a.news, e.Key)
+	}
+	if a.list != nil {
+		a.list.Items = slices.DeleteFunc(a.list.Items, func(v store.Versioned[syncer.Service]) bool { return v.Object.UID == e.UID })
+	}
+}
+
+// settle takes in what waited for pods, if their stream is still catching up.
 func (s *State) settle(scope Scope, o *step) {
 	if st := s.streams[scope]; scope.Kind == Pods && st != nil && st.settling(s.now) {
 		s.release(o)
 	}
 }
 
-// release takes in news that waited for pods.
+// release takes in what waited for pods anywhere.
 func (s *State) release(o *step) {
-	for _, key := range slices.SortedFunc(maps.Keys(s.services.waiting), syncer.Key.Compare) {
-		if news := s.services.waiting[key]; !s.waits(key, news.Revision) {
-			s.services.take(news.Versioned, news.from, o)
-		}
-	}
-}
-
-// waits reports whether news of a Service waits: pods are not read up to it.
-func (s *State) waits(key syncer.Key, revision uint64) bool {
-	a := s.areaOf(key.Namespace)
-	return a == nil || !s.stream(Pods, a).level(revision, s.now)
-}
-
-// restart forgets areas and has them read anew (T5).
-func (s *State) restart(those func(*area) bool, o *step) {
 	for _, a := range s.areas {
-		if !those(a) {
-			continue
-		}
-		s.forget(func(key syncer.Key) bool { return s.areaOf(key.Namespace) == a })
-		for scope, st := range s.streams {
-			if a.namespace == "" || scope.Namespace == a.namespace {
-				*st = stream{}
-				o.Restart = append(o.Restart, scope)
-			}
-		}
-		*a = area{namespace: a.namespace, rules: s.config.Rules}
-		s.stands = newStands()
-		s.handDue, s.starting, o.WantStanding = true, true, true
-	}
-}
-
-// forget takes out what is covered as if it had never been read.
-func (s *State) forget(covers func(syncer.Key) bool) {
-	maps.DeleteFunc(s.asking.open, func(of subject, _ *question) bool { return covers(of.key) })
-	maps.DeleteFunc(s.hand, func(key syncer.Key, _ *hand) bool { return covers(key) })
-	for _, k := range s.kinds() {
-		k.forget(covers)
+		s.releaseArea(a, o)
 	}
 }

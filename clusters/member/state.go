@@ -4,6 +4,8 @@
 package member
 
 import (
+	"maps"
+	"math"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
@@ -53,6 +55,7 @@ type State struct {
 	areas  map[string]*area     // by the namespace of their streams
 	hand   map[syncer.Key]*hand // Services whose endpoints are written by hand
 	asking asking
+	graves graves
 	stands stands
 
 	// handDue is true when the Services that hand speaks of may be others.
@@ -72,14 +75,29 @@ type State struct {
 
 // New returns the state of a member of which nothing has been read yet.
 func New(now time.Time, c Config) *State {
-	s := &State{now: now, config: c, blind: now, streams: map[Scope]*stream{}, areas: map[string]*area{},
-		asking: asking{open: map[subject]*question{}}, stands: newStands(), next: map[syncer.Key]time.Time{}}
+	s := &State{}
+	s.begin(&step{now: now}, c)
+	return s
+}
+
+// begin forgets all that is known: what stands of the member is its share until it has been
+// read (T5).
+func (s *State) begin(o *step, c Config) {
+	namespaces := c.Namespaces
+	if namespaces == nil {
+		namespaces = []string{""}
+	}
+	*s = State{now: o.now, ahead: s.ahead, config: c, blind: o.now, streams: map[Scope]*stream{}, areas: map[string]*area{},
+		asking: asking{open: map[subject]*question{}, last: s.asking.last}, graves: graves{}, stands: newStands(), next: map[syncer.Key]time.Time{}}
 	s.tables = store.New(s.storeOptions())
 	s.makeKinds()
-	o := &step{now: now}
-	s.follow(o)
-	s.sight(o)
-	return s
+	for _, namespace := range namespaces {
+		s.areas[namespace] = &area{namespace: namespace, rules: c.Rules, news: map[syncer.Key]*Seen[syncer.Service]{}}
+		s.streams[Scope{Kind: Pods, Namespace: namespace}] = &stream{}
+		s.streams[Scope{Kind: Services, Namespace: namespace}] = &stream{}
+	}
+	o.Follow, s.starting = true, true
+	o.Restart, o.Bulk, o.WantStanding, s.regraded = true, true, true, true
 }
 
 // storeOptions are those of the tables.
@@ -105,12 +123,13 @@ func (s *State) Step(now time.Time, e Event) Effects {
 		s.pods.seen(s.streams[e.Scope], e, o)
 		s.settle(e.Scope, o)
 	case *Seen[syncer.Service]:
-		s.services.seen(s.streams[e.Scope], e, o)
+		s.seenService(e, o)
 	case *Seen[store.HandEndpoints]:
 		s.endpoints.seen(s.streams[e.Scope], e, o)
 	case *Seen[store.HandSlice]:
 		s.slices.seen(s.streams[e.Scope], e, o)
 	case Gone:
+		s.unwait(&e)
 		s.kinds()[e.Scope.Kind].gone(s.streams[e.Scope], &e, o)
 		s.settle(e.Scope, o)
 	case At:
@@ -135,7 +154,7 @@ func (s *State) turn(e Event, o *step) {
 	case Listed[syncer.Pod]:
 		s.listedPods(&e, o)
 	case Listed[syncer.Service]:
-		s.services.listed(s.streams[e.Scope], &e, false, o)
+		s.listedServices(&e, o)
 	case Listed[store.HandEndpoints]:
 		s.endpoints.listed(s.streams[e.Scope], &e, false, o)
 		s.listedHand(e.Scope)
@@ -151,11 +170,14 @@ func (s *State) turn(e Event, o *step) {
 	case Configured:
 		s.configure(e.Config, o)
 	case Leading:
-		s.restart(func(a *area) bool {
-			return s.stream(Pods, a).phase != Following || s.stream(Services, a).phase != Following
-		}, o)
+		for _, st := range s.streams {
+			if st.listed && st.phase != Following {
+				s.begin(o, s.config)
+				break
+			}
+		}
 	case Anew:
-		s.restart(func(*area) bool { return true }, o)
+		s.begin(o, s.config)
 	case Tick:
 		s.tick(e, o)
 	}
@@ -163,18 +185,15 @@ func (s *State) turn(e Event, o *step) {
 
 // answer takes in what came of a question, if that is still open.
 func (s *State) answer(a *Answer, o *step) {
-	q, at := s.asking.to(a.Question), uint64(0)
-	if st := s.over(a.Kind, a.Key); st != nil {
-		at = st.at
-	}
+	q := s.asking.to(a.Question)
 	switch {
 	case q == nil:
-	case a.Outcome == CannotTell || a.Outcome == There && a.Object == nil:
-		s.asking.again(q, s.now)
+	case a.Outcome == CannotTell || a.Outcome == There && (a.Object == nil || a.Kind == Services && !s.level(s.areaOf(a.Key.Namespace), math.MaxUint64)):
+		s.asking.again(q, s.now) // a Service, when its pods are followed
 	case a.Kind == SlicesOf:
 		s.answeredSlices(a, o)
 	default:
-		s.kinds()[a.Kind].answered(at, a, o)
+		s.kinds()[a.Kind].answered(a, o)
 	}
 }
 
@@ -182,7 +201,7 @@ func (s *State) answer(a *Answer, o *step) {
 func (s *State) after(o *step) {
 	if s.handDue {
 		s.handDue = false
-		s.follow(o)
+		s.followHand(o)
 	}
 	if s.starting {
 		s.wantStanding(o)
@@ -192,7 +211,6 @@ func (s *State) after(o *step) {
 		s.stands = newStands()
 	}
 	s.wakeAt(s.asking.next)
-	o.Wake = s.wake
 }
 
 // tick does what time brings.
@@ -205,21 +223,43 @@ func (s *State) tick(e Tick, o *step) {
 			continue
 		}
 		delete(s.next, key)
-		o.add(key, syncer.Removal, &Cause{Kind: "Cluster", Event: EventTime, Arrived: s.now})
+		o.add(key, syncer.Removal, &Cause{Kind: "Cluster", Event: "time", Arrived: s.now})
 	}
 	for _, a := range s.areas {
 		if st := s.stream(Pods, a); st.settling(s.now) {
 			s.wakeAt(st.resumed.Add(settling))
 		}
 	}
-	for _, k := range s.kinds() {
-		k.sweep(s.now, s.stands.hasPod)
-	}
+	maps.DeleteFunc(s.graves, func(_ string, dead grave) bool {
+		return s.now.Sub(dead.at) > graveTime && !s.stands.hasPod(dead.key)
+	})
 }
 
 // wakeAt has a Tick come at a moment, or before; the zero time is none.
 func (s *State) wakeAt(at time.Time) {
 	if !at.IsZero() && (s.wake.IsZero() || at.Before(s.wake)) {
 		s.wake = at
+	}
+}
+
+// configure goes over to another configuration. Another selection is another member, read
+// anew; with other rules pods are listed again beside their streams (T7).
+func (s *State) configure(c Config, o *step) {
+	former := s.config
+	if c.Selection != former.Selection {
+		s.begin(o, c)
+		return
+	}
+	s.config, o.Bulk = c, true
+	if c.Bounds != former.Bounds {
+		o.dirty(s.tables.Configure(s.storeOptions()), &Cause{Kind: "Config", Event: "configured", Arrived: s.now})
+	}
+	for scope := range s.streams {
+		if scope.Kind == Pods && c.Rules != former.Rules {
+			s.relist(scope, o)
+		}
+	}
+	if c.Drain != former.Drain {
+		s.regrade(o, "configured")
 	}
 }

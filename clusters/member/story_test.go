@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"tributary.dev/tributary/internal/stories"
 	"tributary.dev/tributary/clusters/store"
+	"tributary.dev/tributary/internal/stories"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -43,8 +43,8 @@ func (s *story) step(e Event) {
 	for _, scope := range effects.Relist {
 		s.say("list %s beside", scope)
 	}
-	for _, scope := range effects.Restart {
-		s.say("restart %s", scope)
+	if effects.Restart {
+		s.say("restart")
 	}
 	if effects.WantStanding {
 		s.say("want what stands")

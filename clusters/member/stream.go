@@ -52,44 +52,6 @@ func (s *State) stream(kind Kind, a *area) *stream {
 	return s.streams[Scope{Kind: kind, Namespace: a.namespace}]
 }
 
-// over is the stream that covers an object; nil: none does.
-func (s *State) over(kind Kind, key syncer.Key) *stream {
-	for scope, st := range s.streams {
-		if scope.Kind == kind && scope.covers(key) {
-			return st
-		}
-	}
-	return nil
-}
-
-// follow makes the areas and streams those that the configuration and the Services without a
-// selector need.
-func (s *State) follow(o *step) {
-	namespaces := s.config.Namespaces
-	if namespaces == nil {
-		namespaces = []string{""}
-	}
-	wanted := map[Scope]bool{}
-	for _, namespace := range namespaces {
-		if s.areas[namespace] == nil {
-			s.areas[namespace], s.starting = &area{namespace: namespace, rules: s.config.Rules}, true
-		}
-		wanted[Scope{Kind: Pods, Namespace: namespace}] = true
-		wanted[Scope{Kind: Services, Namespace: namespace}] = true
-	}
-	maps.DeleteFunc(s.areas, func(namespace string, _ *area) bool { return !slices.Contains(namespaces, namespace) })
-	s.wantHand(wanted, o)
-	for scope := range wanted {
-		if s.streams[scope] == nil {
-			s.streams[scope], o.Follow = &stream{}, true
-		}
-	}
-	maps.DeleteFunc(s.streams, func(scope Scope, _ *stream) bool {
-		o.Follow = o.Follow || !wanted[scope]
-		return !wanted[scope]
-	})
-}
-
 // relist has a stream listed again beside itself.
 func (s *State) relist(scope Scope, o *step) {
 	if st := s.streams[scope]; st.listed {
@@ -134,7 +96,7 @@ func (s *State) sight(o *step) {
 	waits := s.config.StaleAfter > 0 && !following
 	if stale := waits && !s.now.Before(limit); stale != s.stale {
 		s.stale = stale
-		s.regrade(o, EventTime)
+		s.regrade(o, "time")
 	}
 	if waits && !s.stale {
 		s.wakeAt(limit)
