@@ -53,7 +53,7 @@ type Action struct {
 	Service   *ServiceSpec
 	Endpoints *EndpointsSpec
 	Slice     *syncer.Slice
-	// Why says for people what is the matter: "10.0.0.7:8080 left".
+	// Why says for people what is the matter: "labels or annotations differ".
 	Why string
 	// Delta is what the write changes in its object.
 	Delta Delta

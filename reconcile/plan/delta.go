@@ -4,12 +4,10 @@
 package plan
 
 import (
-	"fmt"
 	"iter"
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -23,28 +21,6 @@ type Delta struct {
 // Empty reports whether nothing changes for traffic.
 func (d Delta) Empty() bool {
 	return len(d.Added)+len(d.Removed)+len(d.Readied)+len(d.Unreadied) == 0
-}
-
-// describe says in a few words what changes: "10.0.0.7:8080 left", or how many if it is more
-// than one; otherwise is what it says where nothing does.
-func (d Delta) describe(otherwise string) string {
-	var parts []string
-	for _, change := range []struct {
-		places []string
-		verb   string
-	}{{d.Removed, "left"}, {d.Unreadied, "not ready"}, {d.Added, "arrived"}, {d.Readied, "ready"}} {
-		switch len(change.places) {
-		case 0:
-		case 1:
-			parts = append(parts, change.places[0]+" "+change.verb)
-		default:
-			parts = append(parts, fmt.Sprint(len(change.places), " ", change.verb))
-		}
-	}
-	if len(parts) == 0 {
-		return otherwise
-	}
-	return strings.Join(parts, ", ")
 }
 
 // traffic is what a consumer may make of an address with a port.

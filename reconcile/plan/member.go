@@ -79,7 +79,9 @@ func (m *member) keep(e syncer.Endpoint) bool {
 	if m.Place > 0 && e.Grade == syncer.Reserve && e.Ready {
 		e.Grade = syncer.Ready
 	}
-	hold(&e)
+	if e.Grade >= syncer.Reserve && !e.Ready {
+		e.Ready, e.Serving = true, true
+	}
 	if m.Keep != nil {
 		var kept bool
 		if e, kept = m.Keep(e); !kept {
@@ -112,40 +114,19 @@ func on(endpoints []syncer.Endpoint, addr netip.Addr) func(yield func(*syncer.En
 	}
 }
 
-// settle brings the endpoints into order. It grades down what its member's state, or that nobody
-// follows it, makes doubtful, and holds the conditions to what a grade means.
+// settle brings the endpoints into order, and grades down what its member's state, or that nobody
+// follows it, makes doubtful.
 func (m *member) settle() {
 	compare := func(a, b syncer.Endpoint) int { return syncer.CompareEndpoints(&a, &b) }
-	limit := func(e syncer.Endpoint) syncer.Grade {
-		switch {
-		case e.Terminating:
-			return syncer.NotReady
-		case m.Reserve != "":
-			return min(e.Grade, syncer.Reserve)
-		}
-		return e.Grade
-	}
-	if slices.IsSortedFunc(m.endpoints, compare) && !slices.ContainsFunc(m.endpoints, func(e syncer.Endpoint) bool { return e.Grade != limit(e) || hold(&e) }) {
+	if m.Reserve == "" && slices.IsSortedFunc(m.endpoints, compare) {
 		return
 	}
-	m.endpoints = slices.Clone(m.endpoints)
+	m.endpoints = slices.SortedStableFunc(slices.Values(m.endpoints), compare)
 	for i := range m.endpoints {
-		e := &m.endpoints[i]
-		if e.Grade = limit(*e); hold(e) {
-			m.verbatim = nil
+		if e := &m.endpoints[i]; m.Reserve != "" {
+			e.Grade = min(e.Grade, syncer.Reserve)
 		}
 	}
-	slices.SortStableFunc(m.endpoints, compare)
-}
-
-// hold sets the conditions of an endpoint to those of its grade, and reports whether they differ.
-func hold(e *syncer.Endpoint) bool {
-	ready := e.Grade >= syncer.Reserve
-	if e.Terminating || e.Ready == ready {
-		return false
-	}
-	e.Ready, e.Serving = ready, e.Serving || ready
-	return true
 }
 
 // memberOf is the member that a slice of ours is of: its label says so, unless somebody has

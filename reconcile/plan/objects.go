@@ -14,9 +14,9 @@ import (
 // maxSlice is how many endpoints the API lets a slice have.
 const maxSlice = 1000
 
-// Why objects are written of which the traffic does not tell.
+// Why objects are written.
 const (
-	details  = "details of endpoints"
+	differs  = "endpoints differ"
 	dressed  = "labels or annotations differ"
 	unwanted = "no member has the Service"
 )
@@ -60,7 +60,7 @@ func (c *comparison) endpoints() {
 	case w == nil:
 		why = "not written any more"
 	case !sameSubsets(e.Subsets, w.endpoints.Subsets):
-		why = details
+		why = differs
 	case w.endpoints.Truncated != (e.Annotations[syncer.AnnotationOverCapacity] == overCapacity) || !c.want.mark(KindEndpoints, "").stands(&e.Meta, w.traits):
 		why = dressed
 	}
@@ -122,11 +122,14 @@ func (c *comparison) slice(s *Slice, w *wish, stays bool) {
 			return
 		}
 	}
-	switch {
-	case !c.gone:
-		c.write(o, w, cmp.Or(map[bool]string{true: "not needed any more"}[w == nil], details), false)
-	case !stays || len(s.Endpoints) > 0:
-		c.write(o, nil, unwanted, stays)
+	why := differs
+	if c.gone {
+		why = unwanted
+	} else if w == nil {
+		why = "not needed any more"
+	}
+	if !stays || len(s.Endpoints) > 0 {
+		c.write(o, w, why, stays)
 	}
 }
 
@@ -164,7 +167,6 @@ func (c *comparison) write(o *object, w *wish, why string, less bool) {
 		}
 		a.rank(takes || c.takesOver(o, &a.Delta))
 	}
-	a.Why = a.Delta.describe(a.Why)
 	c.add(a)
 }
 

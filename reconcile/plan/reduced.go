@@ -49,7 +49,7 @@ func (a *Action) reduce(o *object, left []syncer.Endpoint) {
 		a.Owner = o.slice.Owner
 	}
 	a.Verb, a.lane, a.reduced = Update, Removal, true
-	a.Why = a.Delta.describe(cmp.Or(a.Why, details))
+	a.Why = cmp.Or(a.Why, differs)
 }
 
 // claim is the best that members say of an endpoint that stands, whether its class serves or

@@ -216,13 +216,13 @@ func (s *story) Step() (out []string) {
 // write carries actions out, as far as the server takes them, and returns how many it took.
 func (s *story) write(round int, actions []Action, say func(string, ...any)) (n int) {
 	for _, a := range actions {
-		text := fmt.Sprintf("%d %s: %s %s %s: %s", round, a.Lane(), a.Verb, a.Kind, a.Name, a.Why)
+		text := fmt.Sprintf("%d %s: %s %s %s: %s", round, a.Lane(), a.Verb, a.Kind, a.Name, why(&a))
 		if slices.Contains(s.refused, a.Kind.String()) {
 			less, some := a.Reduced(s.now)
 			if say("%s; refused", text); !some {
 				continue
 			}
-			a, text = less, fmt.Sprintf("%d %s: at least %s", round, less.Lane(), less.Why)
+			a, text = less, fmt.Sprintf("%d %s: at least %s", round, less.Lane(), why(&less))
 		}
 		say("%s", text)
 		s.apply(a)
@@ -284,4 +284,18 @@ func shown(annotations map[string]string) (out []string) {
 		out = append(out, key+"="+annotations[key])
 	}
 	return out
+}
+
+// why says in a few words what an action changes.
+func why(a *Action) string {
+	out := []string{a.Why}
+	for _, change := range []struct {
+		places []string
+		verb   string
+	}{{a.Delta.Removed, "left"}, {a.Delta.Unreadied, "not ready"}, {a.Delta.Added, "arrived"}, {a.Delta.Readied, "ready"}} {
+		if len(change.places) > 0 {
+			out = append(out, strings.Join(change.places, " ")+" "+change.verb)
+		}
+	}
+	return strings.Join(out, ", ")
 }
