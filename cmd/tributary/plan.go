@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,8 @@ import (
 
 	"tributary.dev/tributary/cmd/tributary/internal/app"
 	"tributary.dev/tributary/reconcile"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/syncer"
 )
 
 // exitPending is the exit code of plan --detailed-exitcode when there is something to write.
@@ -76,9 +79,11 @@ type planDocument struct {
 }
 
 type plannedReplica struct {
-	Replica   string          `json:"replica"`
-	Actions   []plannedAction `json:"actions,omitempty"`
-	Conflicts []string        `json:"conflicts,omitempty"`
+	Replica string          `json:"replica"`
+	Actions []plannedAction `json:"actions,omitempty"`
+	// Then are the addresses that follow once the actions are written, as "ip" of a member.
+	Then      []string `json:"then,omitempty"`
+	Conflicts []string `json:"conflicts,omitempty"`
 	// Waiting is why nothing, or not all, may be written.
 	Waiting string `json:"waiting,omitempty"`
 }
@@ -86,6 +91,7 @@ type plannedReplica struct {
 type plannedAction struct {
 	Verb      string   `json:"verb"`
 	Object    string   `json:"object"`
+	Why       string   `json:"why,omitempty"`
 	Added     []string `json:"added,omitempty"`
 	Removed   []string `json:"removed,omitempty"`
 	Readied   []string `json:"readied,omitempty"`
@@ -108,7 +114,10 @@ func documentOf(all []reconcile.Comparison, service string) (*planDocument, erro
 		if !c.Excluded {
 			actions, waiting := c.Actions, c.Waiting
 			for _, a := range actions {
-				one.Actions = append(one.Actions, plannedAction{a.Verb.String(), a.Object().String(), a.Delta.Added, a.Delta.Removed, a.Delta.Readied, a.Delta.Unreadied})
+				one.Actions = append(one.Actions, plannedAction{a.Verb.String(), a.Object().String(), a.Why, a.Delta.Added, a.Delta.Removed, a.Delta.Readied, a.Delta.Unreadied})
+			}
+			if waiting.More && c.Want != nil {
+				one.Then = missing(&c.Now, c.Want)
 			}
 			for _, conflict := range waiting.Conflicts {
 				one.Conflicts = append(one.Conflicts, string(conflict.Reason)+": "+conflict.Message)
@@ -124,13 +133,29 @@ func documentOf(all []reconcile.Comparison, service string) (*planDocument, erro
 	return out, nil
 }
 
+// missing are the addresses that are wanted and do not stand, each with its member.
+func missing(now *plan.Current, want *plan.Desired) (all []string) {
+	for _, b := range want.Backends() {
+		stands := slices.ContainsFunc(now.Slices, func(s plan.Slice) bool {
+			return s.Owned && slices.ContainsFunc(s.Endpoints, func(e syncer.Endpoint) bool { return e.Addr == b.Addr })
+		})
+		if text := b.Addr.String() + " of " + b.Member; !stands && !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
 // writePlan prints a paragraph a replica, and a summary.
 func writePlan(w io.Writer, d *planDocument) error {
 	p := &printer{w: w}
 	for _, r := range d.Changes {
 		p.printf("%s\n", r.Replica)
 		for _, a := range r.Actions {
-			p.printf("  %s %s%s\n", a.Verb, a.Object, a.delta())
+			p.printf("  %s %s: %s%s\n", a.Verb, a.Object, dash(a.Why), a.delta())
+		}
+		if n := len(r.Then); n > 0 {
+			p.printf("  then Service, EndpointSlices and Endpoints with %d addresses: %s\n", n, strings.Join(r.Then[:min(n, maxShown)], ", "))
 		}
 		for _, conflict := range r.Conflicts {
 			p.printf("  conflict: %s\n", conflict)

@@ -23,8 +23,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/cmd/tributary/internal/app"
+	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 )
@@ -168,7 +168,7 @@ func leads(s *metrics.Status) bool {
 func TestRun(t *testing.T) {
 	w := newWorld(t)
 	server := []string{"--server", w.listen}
-	if code, out, errs := call(t, "plan", "--config", w.files()); code != 0 || !strings.Contains(out, "shop/web") || len(w.ingress.Writes("")) > 0 {
+	if code, out, errs := call(t, "plan", "--config", w.files()); code != 0 || !strings.Contains(out, "with 4 addresses: 10.1.0.1 of idc-a") || len(w.ingress.Writes("")) > 0 {
 		t.Fatalf("plan: %d %s%s", code, out, errs)
 	}
 	stop := w.run()

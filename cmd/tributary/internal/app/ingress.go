@@ -61,15 +61,20 @@ type way struct {
 func newIngress(loaded *config.Loaded, permit *leader.Permit, m *metrics.Metrics, version string, logger *slog.Logger) *ingress {
 	i := &ingress{logger: logger, changed: make(chan struct{}, 1), wanted: loaded.Ingress}
 	pin := kube.NewPin(loaded.Config.Ingress.Identity)
-	open := func(dial leader.Dialer, logger *slog.Logger) *way {
+	open := func(through func(leader.Dialer) leader.Dialer) *way {
 		w := &way{}
 		w.open = func(ctx context.Context) (*kube.Session, error) {
 			access := i.access()
-			rest := rest.CopyConfig(access.REST)
-			rest.Dial = dial
+			reach := rest.CopyConfig(access.REST)
+			if through != nil && reach.Dial == nil {
+				reach.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+			}
+			if through != nil {
+				reach.Dial = through(reach.Dial)
+			}
 			ctx, cancel := context.WithTimeout(ctx, openTimeout)
 			defer cancel()
-			session, err := kube.Open(ctx, rest, kube.Options{Cluster: "ingress", Version: version, Pin: pin, Wrap: m.Transport(metrics.RoleIngress, "")})
+			session, err := kube.Open(ctx, reach, kube.Options{Cluster: "ingress", Version: version, Pin: pin, Wrap: m.Transport(metrics.RoleIngress, "")})
 			i.note(err)
 			if err == nil {
 				w.mu.Lock()
@@ -82,9 +87,7 @@ func newIngress(loaded *config.Loaded, permit *leader.Permit, m *metrics.Metrics
 		w.Access = kube.NewAccess(w.open)
 		return w
 	}
-	dialer := (&net.Dialer{Timeout: dialTimeout}).DialContext
-	// What the server warns of is said once: by the first.
-	i.follow, i.write, i.elect = open(dialer, logger), open(permit.Dial(dialer), nil), open(dialer, nil)
+	i.follow, i.write, i.elect = open(nil), open(permit.Dial), open(nil)
 	return i
 }
 

@@ -1,0 +1,303 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/clusters/member"
+	"tributary.dev/tributary/internal/apitest"
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
+	"tributary.dev/tributary/reconcile/leader"
+	"tributary.dev/tributary/syncer"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// token is a service account's token, signed by nobody.
+func token(account, pod string, issued, expires time.Time) string {
+	claims := fmt.Sprintf(`{"iat":%d,"exp":%d,"sub":"system:serviceaccount:ns:%s","kubernetes.io":{"namespace":"ns","pod":{"name":%q},"serviceaccount":{"name":%q,"uid":"u1"}}}`,
+		issued.Unix(), expires.Unix(), account, pod, account)
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+}
+
+func TestHolderOutlastsARestartInPlace(t *testing.T) {
+	now := time.Now()
+	loaded := func(kubeconfig, token string) *config.Loaded {
+		return &config.Loaded{Config: &config.Config{Ingress: config.Ingress{Kubeconfig: kubeconfig}}, Ingress: config.Access{REST: &rest.Config{BearerToken: token}}}
+	}
+	host, _ := os.Hostname()
+	t.Setenv("POD_NAME", "pod-7")
+	for _, test := range []struct{ kubeconfig, token, want string }{
+		{"x", token("t", "pod-1", now, now), "pod-1"}, {"x", token("t", "", now, now), host + "_:9440"}, {"x", "secret", host + "_:9440"}, {"", "", "pod-7"},
+	} {
+		if got := holder(loaded(test.kubeconfig, test.token), ":9440"); got != test.want {
+			t.Errorf("%+v: %q", test, got)
+		}
+	}
+	for _, text := range []string{"", "a.b", "a.!!.c", "a." + base64.RawURLEncoding.EncodeToString([]byte("[]")) + ".c"} {
+		if podOf(text) != "" {
+			t.Errorf("%q is bound to a pod", text)
+		}
+	}
+}
+
+// TestPagesAreForThisMachine: a page of another site, whose name was made to lead here, is refused.
+func TestPagesAreForThisMachine(t *testing.T) {
+	handler := localOnly(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for host, want := range map[string]int{
+		"127.0.0.1:9440": 200, "localhost": 200, "LOCALHOST.:80": 200, "[::1]:9440": 200, "x.localhost": 200, "[::ffff:127.0.0.1]": 200,
+		"evil.example:9440": 403, "localhost.evil": 403, "10.0.0.1": 403, "": 403,
+	} {
+		request, answer := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder()
+		request.Host = host
+		if handler.ServeHTTP(answer, request); answer.Code != want {
+			t.Errorf("Host %q: %d; want %d", host, answer.Code, want)
+		}
+	}
+}
+
+func TestListenIsAllOrNothing(t *testing.T) {
+	m := metrics.New(metrics.Options{})
+	p, err := listen(&config.Config{Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0"}, m, http.NotFoundHandler(), quiet)
+	if err != nil || len(p.servers) != 2 {
+		t.Fatal(p, err)
+	}
+	if _, err := listen(&config.Config{Listen: "127.0.0.1:0", MetricsListen: p.address()}, m, http.NotFoundHandler(), quiet); err == nil || !strings.Contains(err.Error(), "metricsListen") {
+		t.Errorf("an address that is taken: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p.run(ctx)
+}
+
+// ingressWorld is an ingress cluster in memory, of which the credential is the user agent.
+func ingressWorld(t *testing.T) (*apitest.Server, func(agent string) config.Access, *ingress) {
+	server := apitest.NewInMemory(t)
+	server.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "one"}})
+	access := func(agent string) config.Access {
+		return config.Access{REST: server.Config(agent), Hash: agent}
+	}
+	loaded := &config.Loaded{Config: &config.Config{}, Ingress: access("first")}
+	return server, access, newIngress(loaded, &leader.Permit{}, metrics.New(metrics.Options{}), "v1", quiet)
+}
+
+// TestIngressGoesOverToANewCredential: all ways in use, at once; one that does not work takes
+// nothing from what serves.
+func TestIngressGoesOverToANewCredential(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, access, i := ingressWorld(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); i.run(ctx) }()
+		first, err := i.follow.Get(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i.serverVersion() == "" || i.trouble() != nil {
+			t.Errorf("version %q, trouble %v", i.serverVersion(), i.trouble())
+		}
+		server.Intercept(func(r apitest.Request) *apitest.Fault { return &apitest.Fault{Status: http.StatusServiceUnavailable} })
+		i.use(access("second"))
+		time.Sleep(time.Minute)
+		if i.follow.Current() != first || i.trouble() == nil {
+			t.Errorf("what serves was let go before the new credential worked; trouble %v", i.trouble())
+		}
+		server.Intercept(nil)
+		time.Sleep(time.Minute)
+		if i.follow.Current() == first || i.trouble() != nil {
+			t.Errorf("the new credential is not in use; trouble %v", i.trouble())
+		}
+		if _, err := i.write.Get(ctx); err != nil || i.write.used != "second" {
+			t.Errorf("a way that was not open is opened by %q, %v", i.write.used, err)
+		}
+		cancel()
+		<-done
+		server.Close()
+	})
+}
+
+func TestIngressIsPinned(t *testing.T) {
+	server, _, i := ingressWorld(t)
+	if _, err := i.elect.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	apitest.Edit(t, server, "", "kube-system", func(n *corev1.Namespace) { n.UID = "other" })
+	if _, err := i.follow.Get(t.Context()); !errors.Is(err, kube.ErrOtherCluster) || !errors.Is(i.trouble(), kube.ErrOtherCluster) {
+		t.Errorf("another cluster is read through: %v, %v", err, i.trouble())
+	}
+	i.elect.Close()
+}
+
+func TestOwnNamespaceIsMade(t *testing.T) {
+	server, _, i := ingressWorld(t)
+	defer i.elect.Close()
+	i.ownNamespace(t.Context(), "tributary-system", map[string]string{"a": "b"})
+	if n, made := apitest.Get[*corev1.Namespace](server, "", "tributary-system"); !made || n.Labels["a"] != "b" {
+		t.Errorf("not made: %v", n)
+	}
+	server.Allow(func(r apitest.Request) bool { return r.Resource != "namespaces" || r.Name == "kube-system" })
+	i.ownNamespace(t.Context(), "other", nil) // returns although it may not
+}
+
+// TestSecretsThatAreMembers: a list that lacks one has it asked for, and only an answer takes
+// it away.
+func TestSecretsThatAreMembers(t *testing.T) { synctest.Test(t, secretsThatAreMembers) }
+
+func secretsThatAreMembers(t *testing.T) {
+	server := apitest.NewInMemory(t)
+	defer server.Close()
+	server.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "one"}})
+	secret := func(name, label string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: name, Labels: map[string]string{"member": label}}, Data: map[string][]byte{"kubeconfig": []byte("k")}}
+	}
+	server.Create(t, secret("stays", "true"), secret("unlabelled", "false"))
+	access := kube.NewAccess(func(ctx context.Context) (*kube.Session, error) {
+		return kube.Open(ctx, server.Config("x"), kube.Options{Cluster: "ingress"})
+	})
+	defer access.Close()
+	var offered []string
+	selector, _ := labels.Parse("member=true")
+	relisted := make(chan struct{}, 1)
+	s := &secrets{access: access, namespace: "own", selector: selector, logger: quiet, ctx: t.Context(), relist: func() { relisted <- struct{}{} }, known: map[string]config.Secret{},
+		offer: func(all []config.Secret) {
+			offered = nil
+			for _, one := range all {
+				offered = append(offered, one.Name)
+			}
+			slices.Sort(offered)
+		}}
+	want := func(what string, names ...string) {
+		t.Helper()
+		if !slices.Equal(offered, names) {
+			t.Errorf("%s: %v; want %v", what, offered, names)
+		}
+	}
+	versioned := func(names ...string) (all []kube.Versioned[config.Secret]) {
+		for _, name := range names {
+			all = append(all, kube.Versioned[config.Secret]{Object: &config.Secret{Namespace: "own", Name: name}, Key: syncer.Key{Namespace: "own", Name: name}})
+		}
+		return all
+	}
+	s.Listed(versioned("stays", "gone", "unlabelled"), 1)
+	want("the first list", "gone", "stays", "unlabelled")
+	s.Listed(nil, 2)
+	want("an empty list: one is there, one is not, one is no member any more", "stays")
+	s.Seen(&config.Secret{Name: "new"}, 3, time.Now())
+	want("one is made", "new", "stays")
+	server.Intercept(func(r apitest.Request) *apitest.Fault { return &apitest.Fault{Status: http.StatusServiceUnavailable} })
+	s.Listed(nil, 4)
+	want("a list that lacks all, and no answer", "new", "stays")
+	<-relisted
+	s.Gone(syncer.Key{Namespace: "own", Name: "stays"}, "", 5, time.Now())
+	want("one is deleted", "new")
+	s.Phase(kube.Refused, errors.New("no"))
+	s.WentBack()
+	s.At(9)
+	want("what is refused stays", "new")
+}
+
+// TestRenewal: a token in the last third of its life is replaced where it is kept.
+func TestRenewal(t *testing.T) {
+	now := time.Now()
+	old, fresh := token("member", "", now.Add(-50*time.Minute), now.Add(10*time.Minute)), token("member", "", now, now.Add(time.Hour))
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/version" {
+			fmt.Fprint(w, `{"gitVersion":"v1.36.3"}`)
+			return
+		}
+		codecs := serializer.NewCodecFactory(scheme.Scheme)
+		w.Header().Set("Content-Type", "application/json")
+		var out runtime.Object = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "one", ResourceVersion: "1"}}
+		if strings.HasSuffix(r.URL.Path, "/namespaces/ns/serviceaccounts/member/token") {
+			asked++
+			out = &authenticationv1.TokenRequest{Status: authenticationv1.TokenRequestStatus{Token: fresh}}
+		}
+		_ = codecs.LegacyCodec(corev1.SchemeGroupVersion, authenticationv1.SchemeGroupVersion).Encode(out, w)
+	}))
+	defer server.Close()
+	kubeconfig := func(token string) string {
+		return fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: {cluster: x, user: x}}]\nclusters: [{name: x, cluster: {server: %q}}]\nusers: [{name: x, user: {token: %q}}]\n", server.URL, token)
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, []byte(kubeconfig(old)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	api := apitest.New(t)
+	api.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "idc-b"}, Data: map[string][]byte{config.SecretKey: []byte(kubeconfig(old))}})
+	var log strings.Builder
+	n := &renewer{version: "v1", logger: slog.New(slog.NewTextHandler(&log, nil)), failed: map[string]string{},
+		ingress: func(context.Context) (kubernetes.Interface, error) { return api.Client(t, "writer"), nil }}
+	access := func(bearer string) config.Access {
+		return config.Access{REST: &rest.Config{Host: server.URL, BearerToken: bearer}, Context: "x"}
+	}
+	inFile, inSecret, young := access(old), access(old), access(fresh)
+	inFile.File, inSecret.Secret, young.File = file, "own/idc-b", file
+	for name, a := range map[string]config.Access{"young": young, "password": access("password"), "none": {}, "file": inFile, "secret": inSecret} {
+		n.renew(t.Context(), name, a)
+	}
+	text, _ := os.ReadFile(file)
+	secret, _ := apitest.Get[*corev1.Secret](api, "own", "idc-b")
+	if asked != 2 || !strings.Contains(string(text), fresh) || !strings.Contains(string(secret.Data[config.SecretKey]), fresh) {
+		t.Errorf("asked for %d tokens; file %s; Secret %s; log %s", asked, text, secret.Data[config.SecretKey], log.String())
+	}
+	inFile.File = filepath.Join(t.TempDir(), "none")
+	n.renew(t.Context(), "lost", inFile)
+	n.renew(t.Context(), "lost", inFile)
+	if asked != 2 || strings.Count(log.String(), "token not renewed") != 1 || strings.Contains(log.String(), old) {
+		t.Errorf("asked for %d tokens, logged %s", asked, log.String())
+	}
+	if NotRenewed(inFile) == "" || NotRenewed(inSecret) != "" || NotRenewed(access("password")) != "" {
+		t.Error("what check says of renewal is wrong")
+	}
+}
+
+func TestCauseOfAChange(t *testing.T) {
+	at := time.Now()
+	got := causeOf("idc-a", &member.Cause{
+		Kind: "Pod", Key: syncer.Key{Namespace: "shop", Name: "web-0"}, UID: "u", Event: member.EventDeleted, State: "gone", IP: "10.0.0.1", SourceTime: at, Arrived: at, Live: true,
+	})
+	want := record.Cause{Cluster: "idc-a", Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "u", Event: record.EventDeleted, State: "gone", IP: "10.0.0.1", SourceTime: at, Arrival: at, Live: true}
+	if got != want {
+		t.Errorf("%+v; want %+v", got, want)
+	}
+	for ours, theirs := range map[string]string{
+		member.EventAdded: record.EventAdded, member.EventModified: record.EventModified, member.EventListed: record.EventListed, member.EventMissing: record.EventMissing,
+		member.EventTime: record.EventTime, member.EventConfigured: record.EventConfigured, member.EventStarted: record.EventStarted,
+	} {
+		if ours != theirs {
+			t.Errorf("event %q is %q in records", ours, theirs)
+		}
+	}
+}
