@@ -122,7 +122,7 @@ func (m *Member) beginAnew() {
 	m.mu.Unlock()
 	if renew {
 		native.end()
-		m.streams.end()
+		m.streams.reconcile(nil)
 		former.Close()
 		m.step(member.Anew{})
 	}

@@ -13,7 +13,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"tributary.dev/tributary/clusters/decode"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/clusters/store"
@@ -94,7 +93,7 @@ func (a *askers) done(busy bool) {
 // ask asks a question that is still open, and tells the state the answer.
 func (m *Member) ask(ctx context.Context, q member.Question) (busy bool) {
 	m.mu.Lock()
-	open, access, decoder := m.state.Open(q), m.access, m.reader.decoder
+	open, access, reader := m.state.Open(q), m.access, m.reader
 	m.mu.Unlock()
 	if !open {
 		return false
@@ -106,14 +105,14 @@ func (m *Member) ask(ctx context.Context, q member.Question) (busy bool) {
 	case q.Kind == member.SlicesOf:
 		var list []runtime.Object
 		if list, err = session.List(ctx, kube.EndpointSlices, q.Key.Namespace, syncer.LabelServiceName+"="+q.Key.Name); err == nil {
-			answer.Outcome, answer.Object = member.There, slicesOf(decoder, list)
+			answer.Outcome, answer.Object = member.There, slicesOf(reader, list)
 		}
 	default:
 		var said kube.Answer
 		if said, err = session.Ask(ctx, resourceOf(q.Kind), q.Key); err == nil {
 			answer.Outcome = member.NotThere
 			if said.State == kube.There {
-				answer.Outcome, answer.Object = member.There, valueOf(decoder, said.Object)
+				answer.Outcome, answer.Object = member.There, valueOf(reader, said.Object)
 			}
 		}
 	}
@@ -131,24 +130,26 @@ func resourceOf(kind member.Kind) kube.Resource {
 }
 
 // valueOf is an object as the state takes it; nil: it is of no kind that was asked for.
-func valueOf(d *decode.Decoder, o runtime.Object) any {
+func valueOf(r *reader, o runtime.Object) any {
 	switch o := o.(type) {
 	case *corev1.Pod:
-		return d.Pod(o)
+		v := r.pod(o)
+		v.Object.Matches = v.former // until a list says what the new rules make of all
+		return v.Versioned
 	case *corev1.Service:
-		return d.Service(o)
+		return r.decoder.Service(o)
 	case *corev1.Endpoints:
-		return d.Endpoints(o)
+		return r.decoder.Endpoints(o)
 	case *discoveryv1.EndpointSlice:
-		return d.Slice(o)
+		return r.decoder.Slice(o)
 	}
 	return nil
 }
 
-func slicesOf(d *decode.Decoder, list []runtime.Object) (out []store.Versioned[store.HandSlice]) {
+func slicesOf(r *reader, list []runtime.Object) (out []store.Versioned[store.HandSlice]) {
 	for _, o := range list {
 		if slice, ok := o.(*discoveryv1.EndpointSlice); ok {
-			out = append(out, d.Slice(slice))
+			out = append(out, r.decoder.Slice(slice))
 		}
 	}
 	return out

@@ -46,9 +46,9 @@ type Member struct {
 func newMember(options *Options, s *Settings) *Member {
 	m := &Member{name: s.Cluster.Name, options: options, log: options.Logger.With("cluster", s.Cluster.Name),
 		work: make(chan struct{}, 1), stands: make(chan struct{}, 1), rotated: make(chan struct{}, 1),
-		settings: *s, reader: s.reader()}
+		settings: *s, reader: s.reader(nil)}
 	m.ctx, m.stop = context.WithCancel(context.Background())
-	m.streams = newStreams(m)
+	m.streams = &streams{member: m, running: map[member.Scope]*stream{}}
 	m.askers = newAskers(m.ask)
 	m.access = m.newAccess()
 	m.state = member.New(time.Now(), s.config(m.reader.rules))
@@ -64,7 +64,7 @@ func (m *Member) run(ctx context.Context) {
 	tasks.Go(m.lookUpStanding)
 	tasks.Go(m.rotate)
 	defer func() {
-		m.streams.end()
+		m.streams.reconcile(nil)
 		m.observer().end()
 		tasks.Wait()
 		m.accessNow().Close()
@@ -214,7 +214,7 @@ func (m *Member) apply(s *Settings) {
 	rotated := former.Access.Hash != s.Access.Hash && s.Access.REST != nil
 	changed := former.text() != s.text()
 	if former.Rules.ID() != s.Rules.ID() || former.reading() != s.reading() {
-		m.reader = s.reader()
+		m.reader = s.reader(m.reader)
 	}
 	config := s.config(m.reader.rules)
 	m.mu.Unlock()

@@ -6,6 +6,7 @@ package clusters
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -64,25 +65,40 @@ func (s *Settings) config(matched *member.Rules) member.Config {
 	}
 }
 
-// reader is what objects are read with from one moment on.
+// reader is what objects are read with from one moment on. Until it is in force, for lists
+// have been read with it, pods are matched as before, too.
 type reader struct {
-	decoder *decode.Decoder
-	rules   *member.Rules
+	decoder       *decode.Decoder
+	rules         *member.Rules
+	match, former func(*corev1.Pod) uint64
+	inForce       atomic.Bool
 }
 
-// reader returns a new one.
-func (s *Settings) reader() *reader {
-	set, r := s.Rules, &reader{}
-	options := decode.Options{Keep: s.keep}
-	if set != nil {
+// reader returns a new one in place of a former; nil: there was none.
+func (s *Settings) reader(former *reader) *reader {
+	r := &reader{decoder: decode.New(decode.Options{Keep: s.keep}), match: func(*corev1.Pod) uint64 { return 0 }}
+	if set := s.Rules; set != nil {
 		r.rules = &member.Rules{For: func(svc *syncer.Service) syncer.Rules {
 			return syncer.Rules{Applies: set.Applies(svc), Then: set.Then()}
 		}}
-		options.Match = func(pod *corev1.Pod) uint64 {
+		r.match = func(pod *corev1.Pod) uint64 {
 			matches, _ := set.Match(pod)
 			return matches
 		}
 	}
-	r.decoder = decode.New(options)
+	if former != nil {
+		r.former = former.match
+	}
+	r.inForce.Store(former == nil)
 	return r
+}
+
+// pod reads a pod.
+func (r *reader) pod(o *corev1.Pod) item[syncer.Pod] {
+	v := item[syncer.Pod]{Versioned: r.decoder.Pod(o), by: r}
+	v.Object.Matches = r.match(o)
+	if v.former = v.Object.Matches; !r.inForce.Load() {
+		v.former = r.former(o)
+	}
+	return v
 }

@@ -30,196 +30,159 @@ const (
 		" notin (" + syncer.SliceComputed + "," + syncer.SliceMirrored + "," + syncer.SliceManagedBy + ")"
 )
 
-// streams run the streams of a member. reconcile and end are for one goroutine.
+// streams run the streams of a member. reconcile is for one goroutine.
 type streams struct {
-	member *Member
+	member  *Member
+	running map[member.Scope]*stream
 
 	mu      sync.Mutex // of all below
-	running map[member.Scope]*stream
-	relist  map[member.Scope]bool
+	relist  []member.Scope
 	restart bool
 }
 
-// stream is a follower that runs. beside, if not nil, is one that is to take its place once it
-// has listed.
+// stream is a follower that runs.
 type stream struct {
 	cancel context.CancelFunc
 	done   chan struct{}
-	beside *stream
-}
-
-func newStreams(m *Member) *streams {
-	return &streams{member: m, running: map[member.Scope]*stream{}, relist: map[member.Scope]bool{}}
+	relist func()
 }
 
 // want has streams listed again beside themselves, or all begun anew, at the next reconcile.
 func (s *streams) want(relist []member.Scope, restart bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.restart = s.restart || restart
-	for _, scope := range relist {
-		s.relist[scope] = true
-	}
+	s.relist, s.restart = append(s.relist, relist...), s.restart || restart
 }
 
 // reconcile makes what runs what is to be followed.
 func (s *streams) reconcile(scopes []member.Scope) {
 	s.mu.Lock()
+	relist, restart := s.relist, s.restart
+	s.relist, s.restart = nil, false
+	s.mu.Unlock()
 	var ended []*stream
 	for scope, running := range s.running {
-		if s.restart || !slices.Contains(scopes, scope) {
+		if restart || !slices.Contains(scopes, scope) {
+			running.cancel()
 			ended = append(ended, running)
 			delete(s.running, scope)
 		}
 	}
-	relist := s.relist
-	s.relist, s.restart = map[member.Scope]bool{}, false
-	s.mu.Unlock()
-	stop(ended...)
+	for _, running := range ended {
+		<-running.done
+	}
 	for _, scope := range scopes {
-		s.mu.Lock()
-		running := s.running[scope]
-		s.mu.Unlock()
-		if running == nil || relist[scope] {
-			begin(s, scope, running)
+		if running := s.running[scope]; running == nil {
+			s.running[scope] = s.begin(scope)
+		} else if slices.Contains(relist, scope) {
+			running.relist()
 		}
 	}
 }
 
-// end ends all streams.
-func (s *streams) end() { s.reconcile(nil) }
-
-// stop ends streams, and what runs beside them, and waits for them.
-func stop(streams ...*stream) {
-	for _, running := range streams {
-		running.cancel()
-	}
-	for _, running := range streams {
-		for of := running; of != nil; of = of.beside {
-			of.cancel()
-			<-of.done
-		}
-	}
-}
-
-// begin begins a stream, or one beside another.
-func begin(s *streams, scope member.Scope, former *stream) {
+// begin begins a stream.
+func (s *streams) begin(scope member.Scope) *stream {
 	m := s.member
-	r := m.reading()
-	d := r.decoder
 	switch scope.Kind {
 	case member.Pods:
-		follow(s, scope, former, r, kube.Pods, "", livePods, func(o *corev1.Pod) store.Versioned[syncer.Pod] { return d.Pod(o) })
+		return follow(m, scope, kube.Pods, "", livePods, (*reader).pod)
 	case member.Services:
-		follow(s, scope, former, r, kube.Services, "", "", func(o *corev1.Service) store.Versioned[syncer.Service] { return d.Service(o) })
+		return follow(m, scope, kube.Services, "", "", func(r *reader, o *corev1.Service) item[syncer.Service] {
+			return item[syncer.Service]{Versioned: r.decoder.Service(o)}
+		})
 	case member.Endpoints:
 		fields := ""
 		if scope.Name != "" {
 			fields = "metadata.name=" + scope.Name
 		}
-		follow(s, scope, former, r, kube.Endpoints, "", fields, func(o *corev1.Endpoints) store.Versioned[store.HandEndpoints] { return d.Endpoints(o) })
-	default:
-		follow(s, scope, former, r, kube.EndpointSlices, handWrittenSlices, "", func(o *discoveryv1.EndpointSlice) store.Versioned[store.HandSlice] { return d.Slice(o) })
+		return follow(m, scope, kube.Endpoints, "", fields, func(r *reader, o *corev1.Endpoints) item[store.HandEndpoints] {
+			return item[store.HandEndpoints]{Versioned: r.decoder.Endpoints(o)}
+		})
 	}
+	return follow(m, scope, kube.EndpointSlices, handWrittenSlices, "", func(r *reader, o *discoveryv1.EndpointSlice) item[store.HandSlice] {
+		return item[store.HandSlice]{Versioned: r.decoder.Slice(o)}
+	})
+}
+
+// item is an object as it was read. by is with what, if that may be exchanged; former is what
+// the rules before match.
+type item[T member.Object] struct {
+	store.Versioned[T]
+	by     *reader
+	former uint64
 }
 
 // follow begins a stream of one kind.
-func follow[T member.Object, O any](s *streams, scope member.Scope, former *stream, r *reader, resource kube.Resource,
-	labels, fields string, read func(*O) store.Versioned[T]) {
-	m := s.member
-	ctx, cancel := context.WithCancel(m.ctx)
-	running := &stream{cancel: cancel, done: make(chan struct{})}
-	kind := kube.Kind[store.Versioned[T]]{Resource: resource, Namespace: scope.Namespace, Labels: labels, Fields: fields,
-		Convert: func(o runtime.Object) (*store.Versioned[T], error) {
+func follow[T member.Object, O any](m *Member, scope member.Scope, resource kube.Resource, labels, fields string,
+	read func(*reader, *O) item[T]) *stream {
+	kind := kube.Kind[item[T]]{Resource: resource, Namespace: scope.Namespace, Labels: labels, Fields: fields,
+		Convert: func(o runtime.Object) (*item[T], error) {
 			of, ok := any(o).(*O)
 			if !ok {
 				return nil, fmt.Errorf("a %T among %s", o, resource.Resource)
 			}
-			return new(read(of)), nil
+			return new(read(m.reading(), of)), nil
 		}}
-	to := &sink[T]{streams: s, scope: scope, ctx: ctx, running: running, former: former}
-	if scope.Kind == member.Pods {
-		to.rules = r.rules
-	}
-	follower := kube.NewFollower(kind, m.accessNow(), to, m.failed)
-	s.mu.Lock()
-	var replaced *stream
-	if former == nil {
-		s.running[scope] = running
-	} else {
-		replaced, former.beside = former.beside, running
-	}
-	s.mu.Unlock()
-	if replaced != nil {
-		stop(replaced)
-	}
+	follower := kube.NewFollower(kind, m.accessNow(), kube.Sink[item[T]](&sink[T]{member: m, scope: scope}), m.failed)
+	ctx, cancel := context.WithCancel(m.ctx)
+	running := &stream{cancel: cancel, done: make(chan struct{}), relist: follower.Relist}
 	go func() {
 		defer close(running.done)
 		follower.Run(ctx)
 	}()
+	return running
 }
 
-// sink takes what a stream shows into the state.
+// sink takes what a stream shows into the state. by is what its last list was read with: what
+// comes is matched with the same rules until a list was read with others (T7).
 type sink[T member.Object] struct {
-	streams *streams
-	scope   member.Scope
-	rules   *member.Rules
-	ctx     context.Context
-	running *stream
-	former  *stream // until this one has listed: the one whose place it takes
+	member *Member
+	scope  member.Scope
+	by     *reader
 }
 
 // Seen implements kube.Sink.
-func (s *sink[T]) Seen(o *store.Versioned[T], _ uint64, arrived time.Time) {
-	s.streams.member.step(&member.Seen[T]{Scope: s.scope, Versioned: *o, Arrived: arrived})
+func (s *sink[T]) Seen(o *item[T], _ uint64, arrived time.Time) {
+	if pod, ok := any(&o.Object).(*syncer.Pod); ok && o.by != s.by {
+		pod.Matches = o.former
+	}
+	s.member.step(&member.Seen[T]{Scope: s.scope, Versioned: o.Versioned, Arrived: arrived})
 }
 
 // Gone implements kube.Sink.
 func (s *sink[T]) Gone(key syncer.Key, uid string, revision uint64, arrived time.Time) {
-	s.streams.member.step(member.Gone{Scope: s.scope, Key: key, UID: uid, Revision: revision, Arrived: arrived})
+	s.member.step(member.Gone{Scope: s.scope, Key: key, UID: uid, Revision: revision, Arrived: arrived})
 }
 
 // Listed implements kube.Sink.
-func (s *sink[T]) Listed(all []kube.Versioned[store.Versioned[T]], revision uint64) {
-	if s.former != nil && !s.takeOver() {
-		return
-	}
-	items := make([]store.Versioned[T], 0, len(all))
+func (s *sink[T]) Listed(all []kube.Versioned[item[T]], revision uint64) {
+	list := member.Listed[T]{Scope: s.scope, Items: make([]store.Versioned[T], 0, len(all)), Revision: revision}
+	s.by = s.member.reading()
 	for i := range all {
-		if all[i].Object != nil {
-			items = append(items, *all[i].Object)
+		if o := all[i].Object; o != nil {
+			list.Items = append(list.Items, o.Versioned)
+			s.by = o.by
 		}
 	}
-	s.streams.member.step(member.Listed[T]{Scope: s.scope, Items: items, Revision: revision, Rules: s.rules})
-}
-
-// takeOver ends the former stream; false: this one has been ended itself.
-func (s *sink[T]) takeOver() bool {
-	s.former.cancel()
-	<-s.former.done
-	s.streams.mu.Lock()
-	defer s.streams.mu.Unlock()
-	if s.ctx.Err() != nil || s.streams.running[s.scope] != s.former {
-		return false
+	if s.scope.Kind == member.Pods {
+		list.Rules = s.by.rules
+		s.by.inForce.CompareAndSwap(false, s.scope.Namespace == "") // other namespaces may not be listed yet
 	}
-	s.streams.running[s.scope], s.former = s.running, nil
-	return true
+	s.member.step(list)
 }
 
 // At implements kube.Sink.
 func (s *sink[T]) At(revision uint64) {
-	s.streams.member.step(member.At{Scope: s.scope, Revision: revision})
+	s.member.step(member.At{Scope: s.scope, Revision: revision})
 }
 
 // Phase implements kube.Sink.
 func (s *sink[T]) Phase(phase kube.Phase, err error) {
-	if s.former == nil && s.ctx.Err() == nil {
-		if err != nil {
-			s.streams.member.failed(err)
-		}
-		s.streams.member.step(member.Changed{Scope: s.scope, Phase: member.Phase(phase), Err: err})
+	if err != nil {
+		s.member.failed(err)
 	}
+	s.member.step(member.Changed{Scope: s.scope, Phase: member.Phase(phase), Err: err})
 }
 
 // WentBack implements kube.Sink.
-func (s *sink[T]) WentBack() { s.streams.member.step(member.WentBack{Scope: s.scope}) }
+func (s *sink[T]) WentBack() { s.member.step(member.WentBack{Scope: s.scope}) }

@@ -49,7 +49,7 @@ func (s *State) followHand(o *step) {
 		if st := s.streams[scope]; st == nil {
 			s.streams[scope], o.Follow = &stream{}, true
 		} else if st.listed && slices.ContainsFunc(fresh, scope.covers) {
-			s.relist(scope, o)
+			o.Relist = append(o.Relist, scope)
 		}
 	}
 	maps.DeleteFunc(s.streams, func(scope Scope, _ *stream) bool {

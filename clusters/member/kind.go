@@ -139,7 +139,7 @@ func (k *kind[T]) listed(st *stream, e *Listed[T], anew bool, o *step) {
 	}
 	o.Bulk = true
 	floor := e.Revision
-	if st.reread = st.reread || floor < st.floor; st.reread {
+	if st.reread {
 		anew, floor = true, math.MaxUint64
 		clear(k.graves)
 	}

@@ -256,7 +256,7 @@ func (s *State) configure(c Config, o *step) {
 	}
 	for scope := range s.streams {
 		if scope.Kind == Pods && c.Rules != former.Rules {
-			s.relist(scope, o)
+			o.Relist = append(o.Relist, scope)
 		}
 	}
 	if c.Drain != former.Drain {

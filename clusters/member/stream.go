@@ -23,9 +23,8 @@ type stream struct {
 	// listed is true once it has shown a complete list, reread while its store has gone back
 	// since the last.
 	listed, reread bool
-	// at is the revision that it has reached; floor is the one it had when a list beside it was
-	// asked for, which that list must reach.
-	at, floor uint64
+	// at is the revision that it has reached.
+	at uint64
 	// resumed is when it went on after an interruption without a list.
 	resumed time.Time
 }
@@ -50,14 +49,6 @@ func (s *State) Scopes() []Scope { return slices.SortedFunc(maps.Keys(s.streams)
 // stream is one of an area's own streams.
 func (s *State) stream(kind Kind, a *area) *stream {
 	return s.streams[Scope{Kind: kind, Namespace: a.namespace}]
-}
-
-// relist has a stream listed again beside itself.
-func (s *State) relist(scope Scope, o *step) {
-	if st := s.streams[scope]; st.listed {
-		st.floor = st.at
-	}
-	o.Relist = append(o.Relist, scope)
 }
 
 // changed takes in what a stream does now.
