@@ -4,32 +4,35 @@
 package fault
 
 import (
-	"cmp"
 	"os"
 	"slices"
 
 	"sigs.k8s.io/yaml"
 )
 
+// own is Tributary's own namespace in the ingress cluster.
+const own = "tributary-system"
+
 // configuration is a configuration file that takes one namespace of its members.
 type configuration struct {
 	path, listen, namespace, ingress string
 	members                          []memberConfig
-	// instance and identity are left out while empty; client limits requests to the ingress cluster.
+	// instance and identity are left out while empty.
 	instance, identity string
-	// election is where the leader's Lease is; empty: in namespace.
-	election string
-	client   map[string]int
+	replicas           map[string]any
+	rules              []map[string]any
 }
 
+// memberConfig is one of clusters.
 type memberConfig struct {
-	Name         string           `json:"name"`
-	Kubeconfig   string           `json:"kubeconfig"`
-	Namespaces   namespacesConfig `json:"namespaces"`
-	AllowedCIDRs []string         `json:"allowedCIDRs,omitempty"`
-	Guard        map[string]any   `json:"guard,omitempty"`
-	// AllowInKubeconfig lets kubeconfigs name files.
-	AllowInKubeconfig []string `json:"allowInKubeconfig,omitempty"`
+	Name            string           `json:"name"`
+	Kubeconfig      string           `json:"kubeconfig"`
+	Namespaces      namespacesConfig `json:"namespaces"`
+	AllowedCIDRs    []string         `json:"allowedCIDRs,omitempty"`
+	Drain           bool             `json:"drain,omitempty"`
+	HoldSilentNodes string           `json:"holdSilentNodes,omitempty"`
+	StableFor       string           `json:"stableFor,omitempty"`
+	StaleAfter      string           `json:"staleAfter,omitempty"`
 }
 
 type namespacesConfig struct {
@@ -48,6 +51,12 @@ func (c *configuration) set(name, kubeconfig string) *memberConfig {
 	return &c.members[i]
 }
 
+// kubeconfig is how a member is reached.
+func (c *configuration) kubeconfig(name string) string {
+	i := slices.IndexFunc(c.members, func(m memberConfig) bool { return m.Name == name })
+	return c.members[i].Kubeconfig
+}
+
 // drop takes a member out.
 func (c *configuration) drop(name string) {
 	c.members = slices.DeleteFunc(c.members, func(m memberConfig) bool { return m.Name == name })
@@ -59,16 +68,18 @@ func (c *configuration) write() error {
 	if c.identity != "" {
 		ingress["identity"] = c.identity
 	}
-	if c.client != nil {
-		ingress["client"] = c.client
-	}
 	file := map[string]any{
-		"apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "listen": c.listen,
-		"ingress": ingress, "clusters": c.members,
-		"leases": map[string]string{"namespace": c.namespace}, "leaderElection": map[string]string{"namespace": cmp.Or(c.election, c.namespace)},
+		"apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "listen": c.listen, "namespace": own,
+		"ingress": ingress, "clusters": c.members, "leaderElection": map[string]string{"leaseDuration": "5s"},
 	}
 	if c.instance != "" {
 		file["instance"] = c.instance
+	}
+	if c.replicas != nil {
+		file["replicas"] = c.replicas
+	}
+	if c.rules != nil {
+		file["rules"] = c.rules
 	}
 	text, err := yaml.Marshal(file)
 	if err != nil {

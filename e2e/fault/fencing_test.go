@@ -32,8 +32,7 @@ import (
 // it, as a kubelet gives one.
 func (w *world) pod(name string) (kubeconfig string) {
 	w.Helper()
-	ctx, client, own := w.Context(), w.ingress.Client, "tributary-system"
-	w.must(w.ingress.CreateNamespaces(ctx, own))
+	ctx, client := w.Context(), w.ingress.Client
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "tributary"}}
 	if _, err := client.CoreV1().ServiceAccounts(own).Create(ctx, account, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		w.must(err)
@@ -76,7 +75,7 @@ func (w *world) fence() {
 			continue
 		}
 		w.must(yaml.Unmarshal(document, &binding))
-		binding.Spec.ParamRef.Namespace = w.ns
+		binding.Spec.ParamRef.Namespace = own
 		_, err = api.ValidatingAdmissionPolicyBindings().Create(ctx, &binding, metav1.CreateOptions{})
 		w.must(err)
 		w.Cleanup(func() {
@@ -139,7 +138,7 @@ func TestFencing(t *testing.T) {
 			return err
 		}
 		lease.Spec.HolderIdentity = new("second")
-		_, err = w.ingress.Client.CoordinationV1().Leases(w.ns).Update(ctx, lease, metav1.UpdateOptions{})
+		_, err = w.ingress.Client.CoordinationV1().Leases(own).Update(ctx, lease, metav1.UpdateOptions{})
 		return err
 	}))
 	w.state(second, "leading", 12*time.Second)

@@ -121,7 +121,7 @@ func (w *world) filesOf(url string, ca []byte, u cluster.User) *credentialFiles 
 	w.must(err)
 	path := filepath.Join(files.dir, "kubeconfig")
 	w.must(os.WriteFile(path, text, 0o600))
-	w.config.set(w.a.Name(), path).AllowInKubeconfig = []string{"files"}
+	w.config.set(w.a.Name(), path)
 	return files
 }
 

@@ -6,13 +6,10 @@ package fault
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -163,72 +160,6 @@ func (w *world) tells(ctx context.Context, p *fleet.Tributary, reason, service s
 	return cmp.Or(err, fmt.Errorf("conflicts %+v, want %s of %s", s.Conflicts, reason, service))
 }
 
-// TestTwoLeaders lets two processes of one installation lead, by Leases in different
-// namespaces. Both report that another writes as they do. Who was frozen and wakes undoes
-// nothing of what the other wrote; they wage no war, and what is gone is gone at once, and
-// stays so.
-func TestTwoLeaders(t *testing.T) {
-	w := newWorld(t, "rivals")
-	ctx := t.Context()
-	w.service("web", 3, w.a, w.b)
-	w.service("shut", 2, w.a)
-	w.start()
-	w.converges(10 * time.Second)
-	w.config.election = "rivals-too"
-	w.must(w.ingress.CreateNamespaces(ctx, w.config.election))
-	leaders := []*fleet.Tributary{w.proc, w.standby()}
-	for _, p := range leaders {
-		w.state(p, "leading", 5*time.Second)
-	}
-
-	// While one sleeps the other writes, in turn: each sees writes that are not its own.
-	began, rounds := time.Now(), 0
-	told := func() error {
-		return errors.Join(w.tells(ctx, leaders[0], "other_process", "web"), w.tells(ctx, leaders[1], "other_process", "web"))
-	}
-	for err := told(); err != nil; err = told() {
-		if time.Since(began) > w.within(90*time.Second) {
-			t.Fatal(err)
-		}
-		asleep := leaders[rounds%2]
-		w.must(asleep.Freeze())
-		w.pods(w.b, "web", 100+rounds, 1)
-		if rounds > 0 {
-			w.must(w.b.MarkNotReady(ctx, w.ns, fmt.Sprint("web-", 99+rounds)))
-		}
-		w.eventually(5*time.Second, w.counts("web", 7))
-		w.must(asleep.Thaw())
-		w.pause(time.Second)
-		rounds++
-	}
-	t.Logf("both reported it after %s and %d rounds", time.Since(began), rounds)
-
-	// Who deletes a replica leaves no name; the one that slept does not make it anew.
-	w.must(leaders[0].Freeze())
-	w.must(w.a.Client.CoreV1().Services(w.ns).Delete(ctx, "shut", metav1.DeleteOptions{}))
-	w.pause(6 * time.Second)
-	w.must(leaders[0].Thaw())
-
-	for _, name := range []string{"web-0", "web-1"} {
-		pod, err := w.a.Client.CoreV1().Pods(w.ns).Get(ctx, name, getNow)
-		w.must(err)
-		w.must(w.a.MarkNotReady(ctx, w.ns, name))
-		t.Logf("%s is gone after %s", name, w.eventually(time.Second, w.lacks("web", pod.Status.PodIP)))
-	}
-	w.converges(5 * time.Second)
-	for _, w.proc = range []*fleet.Tributary{leaders[1], leaders[0]} {
-		w.settled()
-	}
-	quiet := w.quiet()
-	w.pause(5 * time.Second)
-	w.must(leaders[1].Stop(ctx))
-	w.pause(time.Second)
-	quiet.End()
-	w.pods(w.a, "web", 200, 1)
-	w.converges(5 * time.Second)
-	w.judge()
-}
-
 // trackers are labels by which other tools take an object for theirs.
 var trackers = map[string]string{
 	"app.kubernetes.io/instance": "shop", "argocd.argoproj.io/instance": "shop", "helm.sh/chart": "shop-1",
@@ -241,9 +172,8 @@ var trackers = map[string]string{
 func TestPlantedServices(t *testing.T) {
 	w := newWorld(t, "planted")
 	ctx := t.Context()
-	barred := []string{"kube-public", "tributary-system"}
-	w.must(w.a.CreateNamespaces(ctx, "tributary-system"))
-	w.must(w.ingress.CreateNamespaces(ctx, "tributary-system"))
+	barred := []string{"kube-public", own}
+	w.must(w.a.CreateNamespaces(ctx, own))
 	for i := range w.config.members {
 		w.config.members[i].Namespaces = namespacesConfig{Include: append([]string{w.ns}, barred...), Exclude: []string{"none"}}
 	}
@@ -280,28 +210,23 @@ func TestPlantedServices(t *testing.T) {
 	w.judge()
 }
 
-// TestForgedMarks: a tenant of the ingress cluster makes Services that carry the mark and
-// a copied record with a made-up identity, more of them than replicas there are, and a
-// slice of a cluster that nobody knows. After a restart no member is taken for another,
-// the replica serves what it did, and the forged objects stand as they were made.
+// TestForgedMarks: a tenant of the ingress cluster clones a replica under other names, with all
+// its labels and annotations, more often than replicas there are, and makes a slice of a
+// cluster that nobody knows. After a restart the replica serves what it did, and the forged
+// objects stand as they were made.
 func TestForgedMarks(t *testing.T) {
 	w := newWorld(t, "forged")
 	ctx := t.Context()
 	w.service("web", 2, w.a, w.b)
 	w.start()
 	w.converges(10 * time.Second)
-	uid, err := w.a.Client.CoreV1().Namespaces().Get(ctx, "kube-system", getNow)
-	w.must(err)
 	model, err := w.ingress.Client.CoreV1().Services(w.ns).Get(ctx, "web", getNow)
 	w.must(err)
 	w.kill()
 
 	forged := map[string]string{}
 	for i := range 5 {
-		fake := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("forged-%d", i), Labels: maps.Clone(model.Labels), Annotations: map[string]string{}}, Spec: *model.Spec.DeepCopy()}
-		for key, value := range model.Annotations {
-			fake.Annotations[key] = strings.ReplaceAll(strings.ReplaceAll(value, string(uid.UID), "00000000-dead-beef-0000-000000000000"), `"web"`, fmt.Sprintf("%q", fake.Name))
-		}
+		fake := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("forged-%d", i), Labels: maps.Clone(model.Labels), Annotations: maps.Clone(model.Annotations)}, Spec: *model.Spec.DeepCopy()}
 		w.edit(history.Service, func(ctx context.Context) (metav1.Object, error) {
 			made, err := w.ingress.Client.CoreV1().Services(w.ns).Create(ctx, fake, metav1.CreateOptions{})
 			if err == nil {
@@ -322,13 +247,12 @@ func TestForgedMarks(t *testing.T) {
 	s, err := w.status(ctx)
 	w.must(err)
 	for _, c := range s.Clusters {
-		if !c.Up || c.Reason != "" {
+		if !c.Up || len(c.Conditions) > 0 {
 			t.Errorf("%s is %+v", c.Name, c)
 		}
 	}
 	w.must(w.a.MarkNotReady(ctx, w.ns, "web-0"))
 	w.eventually(2*time.Second, w.counts("web", 3))
-	w.conflicts(append(slices.Collect(maps.Keys(forged)), "web")...) // its slice is one
 	w.must(w.ingress.Client.DiscoveryV1().EndpointSlices(w.ns).Delete(ctx, "web-forged", metav1.DeleteOptions{}))
 	for name, version := range forged {
 		left, err := w.ingress.Client.CoreV1().Services(w.ns).Get(ctx, name, getNow)

@@ -6,6 +6,7 @@ package fault
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tributary.dev/tributary/e2e/cluster"
 	"tributary.dev/tributary/e2e/fleet"
 )
 
@@ -39,76 +41,76 @@ func (w *world) editAll(n int, change func(*corev1.Service)) {
 	all.Wait()
 }
 
-// TestRemovalsGoBeforeEdits limits requests to twenty a second on this side, and edits many
-// Services at once: labels, and ports that are added, which take nothing away. A pod that
-// turns not ready meanwhile waits for none of them.
+// TestRemovalsGoBeforeEdits has many Services written anew at once, for other labels and for a
+// port more, which take nothing away. A pod that turns not ready meanwhile waits for none
+// of them.
 func TestRemovalsGoBeforeEdits(t *testing.T) {
 	w := newWorld(t, "order")
 	ctx := t.Context()
-	n := size(60, 200)
-	w.service("web", 6, w.a)
+	n := size(200, 1000)
+	pods := w.service("web", 6, w.a)
 	for i := range n {
-		w.must(w.a.Create(ctx, fleet.NewService(w.ns, fmt.Sprintf("edited-%d", i))))
+		svc := fleet.NewService(w.ns, fmt.Sprintf("edited-%d", i))
+		svc.Labels = map[string]string{"team": "blue", "tier": "front"}
+		w.must(w.a.Create(ctx, svc))
 	}
+	w.pods(w.a, "edited-0", 0, 3)
+	w.config.replicas = map[string]any{"copyLabels": []string{"team"}}
+	w.laws.Bound = w.within(30 * time.Second)
 	w.start()
 	w.converges(20 * time.Second)
 	w.settled()
-	w.config.client = map[string]int{"qps": 20, "burst": 20}
+
+	began := time.Now()
+	w.config.replicas = map[string]any{"copyLabels": []string{"*"}} // all of them at once
 	w.must(w.config.write())
-	w.pause(2 * time.Second)
-	w.laws.Bound = w.within(60 * time.Second)
-	for round, change := range []func(*corev1.Service){
-		func(s *corev1.Service) { s.Labels = map[string]string{"team": "blue"} },
-		func(s *corev1.Service) {
-			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "more", Port: 81, Protocol: corev1.ProtocolTCP})
-		},
-	} {
-		w.editAll(n, change)
-		for i := range 2 {
-			name := fmt.Sprintf("web-%d", 2*round+i)
-			pod, err := w.a.Client.CoreV1().Pods(w.ns).Get(ctx, name, getNow)
-			w.must(err)
-			w.must(w.a.MarkNotReady(ctx, w.ns, name))
-			took := w.eventually(time.Second, w.lacks("web", pod.Status.PodIP))
-			t.Logf("round %d: %s is gone after %s", round, name, took)
+	w.eventually(20*time.Second, func(context.Context) error {
+		if w.labelled(began) == 0 {
+			return fmt.Errorf("no Service is written yet")
 		}
-		w.settled()
+		return nil
+	})
+	removed := time.Now()
+	w.must(w.a.MarkNotReady(ctx, w.ns, "web-0"))
+	took := w.eventually(time.Second, w.lacks("web", pods[0].Status.PodIP))
+	before, between := w.labelled(began), 0
+	w.settled()
+	between = w.before("web", removed)
+	t.Logf("gone after %s, when %d of %d Services were written, %d of them since", took, before, n, between)
+	if between > 150 {
+		t.Errorf("%d other writes came before the removal", between)
 	}
-	w.converges(10 * time.Second)
+
+	w.editAll(n, func(s *corev1.Service) {
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "more", Port: 81, Protocol: corev1.ProtocolTCP})
+	})
+	w.must(w.a.MarkNotReady(ctx, w.ns, "web-1"))
+	t.Logf("while ports are edited: gone after %s", w.eventually(time.Second, w.lacks("web", pods[1].Status.PodIP)))
+	w.converges(20 * time.Second)
 	w.judge()
 }
 
-// TestAdditionsDoNotStarve turns pods not ready and ready again as fast as the members take
-// it, under a limit of requests that is too low for that: new pods are served all the same.
-func TestAdditionsDoNotStarve(t *testing.T) {
-	w := newWorld(t, "starve")
-	ctx := t.Context()
-	const services = 8
-	for i := range services {
-		w.service(fmt.Sprintf("busy-%d", i), 4, w.a)
-	}
-	w.service("web", 1, w.b)
-	w.config.client = map[string]int{"qps": 20, "burst": 20}
-	w.laws.Bound = w.within(60 * time.Second)
-	w.start()
-	w.converges(30 * time.Second)
-	flipping, stop := context.WithCancel(ctx)
-	var flips sync.WaitGroup
-	for k := range 4 {
-		flips.Go(func() {
-			for i := k; flipping.Err() == nil; i += 4 {
-				name := fmt.Sprintf("busy-%d-%d", i%services, i/services%4)
-				_ = w.a.MarkNotReady(flipping, w.ns, name) // until the end
-				_ = w.a.MarkReady(flipping, w.ns, name)
-			}
-		})
-	}
-	w.pause(2 * time.Second)
-	w.pods(w.b, "web", 100, 1)
-	took := w.eventually(5*time.Second, w.counts("web", 2))
-	stop()
-	flips.Wait()
-	t.Logf("a new pod was served after %s", took)
-	w.converges(30 * time.Second)
-	w.judge()
+// labelled counts the Services that were updated since a moment.
+func (w *world) labelled(since time.Time) int {
+	w.Helper()
+	return len(w.writesSince(since, func(x cluster.Write) bool { return x.Resource == "services" && x.Verb == "update" }))
+}
+
+// before counts the writes since a moment until that of a replica's Endpoints.
+func (w *world) before(replica string, since time.Time) int {
+	w.Helper()
+	all := w.writesSince(since, func(cluster.Write) bool { return true })
+	return slices.IndexFunc(all, func(x cluster.Write) bool { return x.Resource == "endpoints" && x.Name == replica })
+}
+
+// writesSince are tributary's writes in the ingress cluster since a moment, in order.
+func (w *world) writesSince(since time.Time, choose func(cluster.Write) bool) []cluster.Write {
+	w.Helper()
+	all, err := w.ingress.Writes(w.Context())
+	w.must(err)
+	all = slices.DeleteFunc(all, func(x cluster.Write) bool {
+		return x.User != w.user || x.Namespace != w.ns || x.Time.Before(since) || !choose(x)
+	})
+	slices.SortStableFunc(all, func(a, b cluster.Write) int { return a.Time.Compare(b.Time) })
+	return all
 }

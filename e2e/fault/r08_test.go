@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/e2e/cluster"
+	"tributary.dev/tributary/e2e/history"
 )
 
 // TestR08AnotherClusterAnswers lets another cluster answer at a member's address
@@ -20,7 +21,7 @@ import (
 func TestR08AnotherClusterAnswers(t *testing.T) {
 	w := newWorld(t, "r08")
 	ctx := t.Context()
-	own, theirs := w.twoClusters()
+	ours, theirs := w.twoClusters()
 
 	blind, quiet := w.blind(w.a), w.quiet()
 	w.must(w.a.Restore(ctx, theirs))
@@ -30,9 +31,23 @@ func TestR08AnotherClusterAnswers(t *testing.T) {
 	w.pods(w.b, "other", 100, 1)
 	w.eventually(5*time.Second, w.counts("other", 4))
 
-	back := w.ownBack(own)
+	back := w.ownBack(ours)
 	blind.End()
 	t.Logf("reported as another cluster after %s; converged %s after the own one was back", noticed, back)
+
+	// It is meant: its line is taken out of the record, and the member starts with it.
+	w.must(w.a.Restore(ctx, theirs))
+	w.putBack = func(ctx context.Context) error { return w.a.Restore(ctx, ours) }
+	w.reports(w.a.Name(), 20*time.Second, "known for another cluster", isAnother)
+	w.rec.Begin(history.Free, w.a.Name())
+	record, err := w.ingress.Client.CoreV1().ConfigMaps(own).Get(ctx, "tributary-identities.default", metav1.GetOptions{})
+	w.must(err)
+	delete(record.Data, w.a.Name())
+	_, err = w.ingress.Client.CoreV1().ConfigMaps(own).Update(ctx, record, metav1.UpdateOptions{})
+	w.must(err)
+	w.must(w.rec.Reset(ctx, w.a.Name()))
+	t.Logf("the other cluster was accepted after %s", w.reportsUp(w.a.Name(), 30*time.Second))
+	w.converges(20 * time.Second)
 	w.judge()
 }
 
@@ -41,12 +56,12 @@ func TestR08AnotherClusterAnswers(t *testing.T) {
 func TestR08AnotherClusterAtStart(t *testing.T) {
 	w := newWorld(t, "r08b")
 	ctx := t.Context()
-	own, theirs := w.twoClusters()
+	ours, theirs := w.twoClusters()
 	// By then a member's identity has been written down.
 	w.eventually(15*time.Second, func(ctx context.Context) error {
-		lease, err := w.ingress.Client.CoordinationV1().Leases(w.ns).Get(ctx, "tributary-"+w.a.Name(), metav1.GetOptions{})
-		if err == nil && lease.Annotations["tributary.dev/identity"] == "" {
-			err = errors.New("the Lease tells no identity")
+		record, err := w.ingress.Client.CoreV1().ConfigMaps(own).Get(ctx, "tributary-identities.default", metav1.GetOptions{})
+		if err == nil && record.Data[w.a.Name()] == "" {
+			err = errors.New("the record does not have it")
 		}
 		return err
 	})
@@ -54,12 +69,12 @@ func TestR08AnotherClusterAtStart(t *testing.T) {
 	w.kill()
 	blind, quiet := w.blind(w.a), w.quiet()
 	w.must(w.a.Restore(ctx, theirs))
-	w.restartDoubtful()
+	w.restartBlind()
 	noticed := w.reports(w.a.Name(), 20*time.Second, "known for another cluster", isAnother)
 	w.pause(3 * time.Second)
 	quiet.End()
 
-	back := w.ownBack(own)
+	back := w.ownBack(ours)
 	blind.End()
 	t.Logf("reported as another cluster %s after the restart; converged %s after the own one was back", noticed, back)
 	w.judge()
@@ -67,26 +82,26 @@ func TestR08AnotherClusterAtStart(t *testing.T) {
 
 // twoClusters runs tributary over two members that differ, and returns what both
 // have stored.
-func (w *world) twoClusters() (own, theirs cluster.Snapshot) {
+func (w *world) twoClusters() (ours, theirs cluster.Snapshot) {
 	w.Helper()
 	w.service("web", 4, w.a)
 	w.service("other", 3, w.b)
 	w.start()
 	w.converges(10 * time.Second)
-	own, err := w.a.Snapshot(w.Context())
+	ours, err := w.a.Snapshot(w.Context())
 	w.must(err)
-	w.putBack = func(ctx context.Context) error { return w.a.Restore(ctx, own) }
+	w.putBack = func(ctx context.Context) error { return w.a.Restore(ctx, ours) }
 	theirs, err = w.b.Snapshot(w.Context())
 	w.must(err)
-	return own, theirs
+	return ours, theirs
 }
 
 // ownBack puts the member's own store back, which is no reason to write, and
 // returns how long it took then to follow it again.
-func (w *world) ownBack(own cluster.Snapshot) time.Duration {
+func (w *world) ownBack(ours cluster.Snapshot) time.Duration {
 	w.Helper()
 	quiet := w.quiet()
-	w.must(w.a.Restore(w.Context(), own))
+	w.must(w.a.Restore(w.Context(), ours))
 	w.putBack = nil
 	w.must(w.rec.Reset(w.Context(), w.a.Name()))
 	w.reportsUp(w.a.Name(), 20*time.Second)
@@ -96,4 +111,4 @@ func (w *world) ownBack(own cluster.Snapshot) time.Duration {
 	return w.converges(10 * time.Second)
 }
 
-func isAnother(c clusterStatus) bool { return c.Reason == "IdentityMismatch" && !c.Up }
+func isAnother(c clusterStatus) bool { return c.has("OtherCluster") && !c.Up }

@@ -4,88 +4,75 @@
 package fault
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"tributary.dev/tributary/e2e/history"
 )
 
-// TestR09EmptyList lets a member answer 200 with no pod, then with no Service, to
-// whoever lists anew, while its watches work. Nothing is believed of it, nothing
-// is written, and the hold ends when the real list is back.
-func TestR09EmptyList(t *testing.T) {
+// TestR09ShortLists lets a member answer 200 with no pod, with a fifth of them, or with no
+// Service, to whoever lists anew, while its watches work: of nothing that lives is
+// anything written. What is seen to happen passes at once meanwhile.
+func TestR09ShortLists(t *testing.T) {
 	w := newWorld(t, "r09")
 	proxy := w.proxyTo(w.a)
 	w.service("web", 30, w.a)
 	w.service("api", 4, w.a, w.b)
 	w.start()
 	w.converges(10 * time.Second)
-	for _, resource := range []string{"pods", "services"} {
-		soft, quiet := w.rec.Begin(history.Soft, w.a.Name()), w.quiet()
-		proxy.Set(&Fault{Match: Lists(resource), Hide: w.ofThis(all)})
-		proxy.Relist(resource)
-		held := w.holds(w.a.Name(), 20*time.Second)
-		w.pause(time.Duration(size(4, 60)) * time.Second)
-		proxy.Set()
-		proxy.Relist(resource)
-		released := w.holdsNothing(90 * time.Second)
-		w.pause(time.Second)
+	w.settled()
+	for i, lie := range w.lies() {
+		quiet := w.quiet()
+		proxy.Set(lie)
+		proxy.Relist("pods", "services")
+		w.eventually(20*time.Second, metAtLeast(lie, 1))
+		w.eventually(20*time.Second, w.asksNothing)
+		w.pause(time.Duration(size(1, 60)) * time.Second)
 		quiet.End()
-		soft.End()
-		t.Logf("no %s: held after %s, forgotten %s after the list was whole", resource, held, released)
+		w.must(w.a.Remove(t.Context(), w.ns, fmt.Sprintf("api-%d", i)))
+		w.eventually(3*time.Second, w.counts("api", 8-i-1))
+		proxy.Set()
+		w.settled()
 	}
-	// What is seen to happen passes at once, also while something is held.
-	soft := w.rec.Begin(history.Soft, w.a.Name())
-	proxy.Set(&Fault{Match: Lists("pods"), Hide: w.ofThis(all)})
-	proxy.Relist("pods")
-	w.holds(w.a.Name(), 20*time.Second)
-	proxy.Set()
-	w.must(w.a.Remove(t.Context(), w.ns, "api-0"))
-	w.pods(w.b, "api", 100, 1)
-	w.eventually(5*time.Second, func(ctx context.Context) error {
-		_, inSlices, err := w.readyAddresses(ctx, "api")
-		if err == nil && len(inSlices) < 8 {
-			err = fmt.Errorf("%d addresses", len(inSlices))
-		}
-		return err
-	})
-	w.holdsNothing(90 * time.Second)
+	w.emptied("web", 30, 0)
+	proxy.Relist("pods", "services")
 	w.converges(10 * time.Second)
-	soft.End()
 	w.judge()
 }
 
-// TestR09EmptyAtStart does the same to a tributary that has just been restarted:
-// what stands is more than what is listed.
-func TestR09EmptyAtStart(t *testing.T) {
-	w := newWorld(t, "r09b")
+// TestR10ShortAtStart does the same to a tributary that has just been restarted: what
+// stands is more than what is listed.
+func TestR10ShortAtStart(t *testing.T) {
+	w := newWorld(t, "r10")
 	proxy := w.proxyTo(w.a)
 	w.service("web", 30, w.a)
 	w.service("api", 4, w.a, w.b)
 	w.start()
 	w.converges(10 * time.Second)
-	for _, resource := range []string{"pods", "services"}[:size(1, 2)] {
+	for _, lie := range w.lies() {
+		w.settled()
 		w.kill()
-		soft, quiet := w.rec.Begin(history.Soft, w.a.Name()), w.quiet()
-		proxy.Set(&Fault{Match: Lists(resource), Hide: w.ofThis(all)})
-		w.restartDoubtful()
-		held := w.holds(w.a.Name(), 20*time.Second)
-		w.pause(time.Duration(size(4, 60)) * time.Second)
-		proxy.Set()
-		proxy.Relist(resource)
-		released := w.holdsNothing(90 * time.Second)
-		w.pause(time.Second)
+		quiet := w.quiet()
+		proxy.Set(lie)
+		w.restart()
+		w.eventually(20*time.Second, w.asksNothing)
+		w.pause(time.Duration(size(1, 60)) * time.Second)
 		quiet.End()
-		soft.End()
-		t.Logf("no %s: held %s after the start, forgotten %s after the list was whole", resource, held, released)
+		proxy.Set()
 	}
 	w.pods(w.a, "web", 100, 1)
 	w.converges(10 * time.Second)
 	w.judge()
+}
+
+// lies are what lists lack of this test's namespace.
+func (w *world) lies() []*Fault {
+	return []*Fault{
+		{Match: Lists("pods"), Hide: w.ofThis(all)},
+		{Match: Lists("pods"), Hide: w.ofThis(tenths(8))},
+		{Match: Lists("services"), Hide: w.ofThis(all)},
+	}
 }
 
 // ofThis restricts a choice to this test's namespace.
@@ -94,3 +81,25 @@ func (w *world) ofThis(choose func(metav1.Object) bool) func(metav1.Object) bool
 }
 
 func all(metav1.Object) bool { return true }
+
+// tenths chooses so many tenths of the pods, by their numbers.
+func tenths(n int) func(metav1.Object) bool {
+	return func(o metav1.Object) bool {
+		name := o.GetName()
+		return int(name[len(name)-1]-'0') < n
+	}
+}
+
+// emptied deletes all of a member's pods of a Service and waits until they are
+// gone from the replica.
+func (w *world) emptied(service string, before, after int) {
+	w.Helper()
+	w.must(w.counts(service, before)(w.Context()))
+	var names []string
+	for i := range before - after {
+		names = append(names, fmt.Sprintf("%s-%d", service, i))
+	}
+	w.must(w.a.Remove(w.Context(), w.ns, names...))
+	took := w.eventually(3*time.Second, w.counts(service, after))
+	w.Logf("all of a Service's pods deleted: gone after %s", took)
+}

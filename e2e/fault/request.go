@@ -55,6 +55,9 @@ func parse(r *http.Request) (q Request) {
 // Match chooses requests.
 type Match func(Request) bool
 
+// Gets matches what reads single objects of the resources.
+func Gets(resources ...string) Match { return match(resources, "get") }
+
 // Writes matches what changes one of the resources, all of them if none is given.
 func Writes(resources ...string) Match {
 	return match(resources, "create", "update", "patch", "delete")

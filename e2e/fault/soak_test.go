@@ -88,7 +88,6 @@ func (s *soak) round() {
 	s.pause(500 * time.Millisecond)
 	stop()
 	took := s.converges(30 * time.Second)
-	s.holdsNothing(90 * time.Second)
 	s.Logf("fault %d, %s for %s: converged after %s", s.number, f.name, length.Round(time.Millisecond), took.Round(time.Millisecond))
 }
 
@@ -165,7 +164,7 @@ func (s *soak) networks() []soakFault {
 			s.b.Cut()
 		}},
 		{"member taken out and put back", func(wait func()) {
-			defer s.blind(s.world.b).End()
+			defer s.doubt(s.world.b).End()
 			members := append([]memberConfig{}, s.config.members...)
 			s.config.drop(s.world.b.Name())
 			s.must(s.config.write())
@@ -208,15 +207,7 @@ func (s *soak) answers() []soakFault {
 		member("member does not know the token", &Fault{Status: 401}),
 		member("member overloaded", &Fault{Share: 0.7, Status: 429, RetryAfter: 1}),
 		member("member fails", &Fault{Share: 0.7, Status: 500}),
-		{"member lists no pods", func(wait func()) {
-			defer s.rec.Begin(history.Soft, s.world.a.Name()).End()
-			s.a.Set(&Fault{Match: Lists("pods"), Hide: s.ofThis(all)})
-			s.a.Relist("pods")
-			wait()
-			s.a.Set()
-			s.a.Relist("pods")
-			s.holdsNothing(90 * time.Second)
-		}},
+		member("member lists no pods", &Fault{Match: Lists("pods"), Hide: s.ofThis(all)}, &Fault{Match: Resumes("pods"), Status: 410, Times: 1}),
 		{"writes fail", func(wait func()) {
 			defer s.rec.Begin(history.IngressDown, "").End()
 			s.ingress.Set(

@@ -15,33 +15,37 @@ import (
 
 // status is the part of /debug/status that is of interest here.
 type status struct {
-	Ready    bool
-	Config   struct{ Error string }
-	Ingress  ingressStatus
-	Clusters []clusterStatus
-	Lanes    []struct {
-		Name  string
-		Depth int
+	Ready     bool
+	Config    struct{ Error string }
+	Ingress   ingressStatus
+	Clusters  []clusterStatus
+	Comparing int
+	Lanes     []struct {
+		Name           string
+		Depth, Working int
 	}
 	Conflicts     []struct{ Namespace, Service, Reason, Cluster, Message string }
-	Held          []heldChange
-	HeldCount     int
 	RejectedCount int
 }
 
 type ingressStatus struct {
-	Up        bool
-	LastError string
+	Up               bool
+	State, LastError string
 }
 
 type clusterStatus struct {
-	Name, State, Reason string
-	Up, Synced          bool
-	LastError           string
-	LagSeconds          float64
+	Name, State string
+	Up, Synced  bool
+	Conditions  []struct{ Reason, Message string }
+	Missing     int
+	LastError   string
+	LagSeconds  float64
 }
 
-type heldChange struct{ Namespace, Service, Cluster, Reason, Message, Release string }
+// has reports whether a condition of that reason holds.
+func (c clusterStatus) has(reason string) bool {
+	return slices.ContainsFunc(c.Conditions, func(x struct{ Reason, Message string }) bool { return x.Reason == reason })
+}
 
 func (w *world) status(ctx context.Context) (s status, err error) { return statusOf(ctx, w.proc) }
 
@@ -58,9 +62,12 @@ func (w *world) settled() {
 	w.Helper()
 	w.eventually(30*time.Second, func(ctx context.Context) error {
 		s, err := w.status(ctx)
+		if s.Comparing > 0 {
+			return fmt.Errorf("%d replicas wait for a comparison", s.Comparing)
+		}
 		for _, lane := range s.Lanes {
-			if lane.Depth > 0 {
-				return fmt.Errorf("%d keys wait in lane %s", lane.Depth, lane.Name)
+			if n := lane.Depth + lane.Working; n > 0 {
+				return fmt.Errorf("%d requests of lane %s are not answered", n, lane.Name)
 			}
 		}
 		for _, c := range s.Clusters {
@@ -70,6 +77,17 @@ func (w *world) settled() {
 		}
 		return err
 	})
+}
+
+// asksNothing returns nil when no question about what is missing is open.
+func (w *world) asksNothing(ctx context.Context) error {
+	s, err := w.status(ctx)
+	for _, c := range s.Clusters {
+		if c.Missing > 0 {
+			return fmt.Errorf("%d are missing in %s", c.Missing, c.Name)
+		}
+	}
+	return err
 }
 
 // reports waits until a member is reported as the condition wants it, and

@@ -68,8 +68,10 @@ func newWorld(t *testing.T, namespace string) *world {
 	for _, s := range f.Sites() {
 		w.must(s.CreateNamespaces(t.Context(), namespace))
 	}
-	// What the fleet's former user has on record is none of this test's: a panic goes on over a restart.
-	w.must(w.ingress.Client.CoordinationV1().Leases("tributary-system").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	// What the fleet's former user has on record is none of this test's.
+	w.must(w.ingress.CreateNamespaces(t.Context(), own))
+	w.must(w.ingress.Client.CoordinationV1().Leases(own).DeleteCollection(t.Context(), metav1.DeleteOptions{}, everything))
+	w.must(w.ingress.Client.CoreV1().ConfigMaps(own).DeleteCollection(t.Context(), metav1.DeleteOptions{}, everything))
 	w.config = configuration{path: filepath.Join(w.dir, "tributary.yaml"), namespace: namespace, ingress: w.ingress.Kubeconfig}
 	port, err := cluster.FreePort()
 	w.must(err)
@@ -176,9 +178,9 @@ func (w *world) restart() {
 	w.ready()
 }
 
-// restartDoubtful starts it again and does not wait: a member that it doubts keeps it
+// restartBlind starts it again and does not wait: a member that cannot be listed keeps it
 // from being ready for a while.
-func (w *world) restartDoubtful() {
+func (w *world) restartBlind() {
 	w.Helper()
 	w.must(w.proc.Start(w.Context()))
 	w.down.End()
@@ -248,6 +250,9 @@ func (w *world) differs(ctx context.Context) error {
 // blind notes that tributary cannot see a member until the mark ends.
 func (w *world) blind(s *fleet.Site) *history.Mark { return w.rec.Begin(history.Blind, s.Name()) }
 
+// doubt notes that a member's endpoints may be reserves until the mark ends.
+func (w *world) doubt(s *fleet.Site) *history.Mark { return w.rec.Begin(history.Doubt, s.Name()) }
+
 // quiet notes that nothing changes until the mark ends, so that nothing may be
 // written.
 func (w *world) quiet() *history.Mark { return w.rec.Begin(history.Quiet, "") }
@@ -307,7 +312,6 @@ func clear(ctx context.Context, s *fleet.Site, namespace string) error {
 	}
 	return errors.Join(append(errs,
 		s.Client.CoreV1().Pods(namespace).DeleteCollection(ctx, now, all),
-		s.Client.CoordinationV1().Leases(namespace).DeleteCollection(ctx, now, all),
 		s.Client.CoreV1().Endpoints(namespace).DeleteCollection(ctx, now, all),
 		s.Client.DiscoveryV1().EndpointSlices(namespace).DeleteCollection(ctx, now, all))...)
 }

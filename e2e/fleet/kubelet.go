@@ -115,6 +115,13 @@ func (s *Site) MarkNotReady(ctx context.Context, namespace, name string) error {
 	return s.setReady(ctx, namespace, name, false)
 }
 
+// MarkSilent turns a ready pod not ready as the node controller does when a node's heartbeat is late: it leaves the
+// reason as it was.
+func (s *Site) MarkSilent(ctx context.Context, namespace, name string) error {
+	silent := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now()}
+	return s.patchStatus(ctx, namespace, name, corev1.PodStatus{Conditions: []corev1.PodCondition{silent}}, nil)
+}
+
 func (s *Site) setReady(ctx context.Context, namespace, name string, ready bool) error {
 	status := corev1.PodStatus{Conditions: readiness(ready, metav1.NewTime(time.Now()))}
 	return s.patchStatus(ctx, namespace, name, status, nil)

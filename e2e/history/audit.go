@@ -23,7 +23,7 @@ var kindOf = map[string]Kind{"services": Service, "endpoints": Endpoints, "endpo
 
 // besides are what tributary may write that is no replica; a review is a question, and
 // leaves nothing.
-var besides = []string{"namespaces", "leases", "events", "selfsubjectaccessreviews"}
+var besides = []string{"namespaces", "leases", "configmaps", "events", "selfsubjectaccessreviews"}
 
 func succeeded(w *cluster.Write) bool { return w.Code >= 200 && w.Code < 300 && !w.DryRun }
 
