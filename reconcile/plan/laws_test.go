@@ -15,7 +15,7 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-const lawRounds = 400
+const lawRounds = 150
 
 // randomShares are what up to three members give: few addresses, so that they meet again.
 func randomShares(r *rand.Rand) []Share {
