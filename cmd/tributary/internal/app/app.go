@@ -60,6 +60,8 @@ type App struct {
 	// applying guards known: whether it is known which cluster each member is.
 	applying sync.Mutex
 	known    bool
+	// joining is closed when the first members are there: nobody writes before.
+	joining chan struct{}
 
 	mu sync.Mutex
 	// All below is guarded by mu. loaded is what runs, since when, and joined when each
@@ -80,6 +82,7 @@ func New(watcher *config.Watcher, o Options) *App {
 	a := &App{
 		Options: o, started: time.Now(), permit: &leader.Permit{}, source: &source{},
 		loaded: loaded, loadedAt: time.Now(), joined: map[string]time.Time{}, watcher: watcher,
+		joining: make(chan struct{}),
 	}
 	a.metrics = metrics.New(metrics.Options{Logger: o.Logger, Version: o.Build.Version, Revision: o.Build.Commit, Status: a.status})
 	a.ingress = newIngress(loaded, a.permit, a.metrics, o.Build.Version, o.Logger)
@@ -174,6 +177,11 @@ func (a *App) follow(ctx context.Context, group *sync.WaitGroup) {
 // lead writes until ctx is done: this process leads for as long.
 func (a *App) lead(ctx context.Context) {
 	a.awaitSecrets(ctx)
+	select {
+	case <-ctx.Done():
+		return
+	case <-a.joining: // or what stands would be taken for that of clusters that left
+	}
 	var group sync.WaitGroup
 	a.set.Lead()
 	group.Go(func() { a.reconciler.Lead(ctx) })
@@ -279,8 +287,12 @@ func (a *App) adopt(loaded *config.Loaded) {
 func (a *App) applyMembers(known bool) {
 	a.applying.Lock()
 	defer a.applying.Unlock()
+	first := known && !a.known
 	if a.known = a.known || known; a.known {
 		a.set.Apply(clusters.SettingsOf(a.running()))
+	}
+	if first {
+		close(a.joining)
 	}
 }
 
