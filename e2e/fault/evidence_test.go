@@ -181,7 +181,7 @@ func TestBlueGreenInAGap(t *testing.T) {
 	w.laws.Serving = []history.Key{{Namespace: w.ns, Name: "web"}}
 	w.start()
 	w.converges(10 * time.Second)
-	for _, slow := range []string{"pods", "services"} {
+	for _, slow := range []string{"", "pods"} { // Services alone say which pods are meant: nobody can know before
 		w.gap(w.a, proxy, func() {
 			green := w.pods(w.a, "green-"+slow, 0, 5)
 			svc, err := w.a.Client.CoreV1().Services(w.ns).Get(ctx, "web", getNow)
@@ -191,8 +191,8 @@ func TestBlueGreenInAGap(t *testing.T) {
 			w.must(err)
 			w.must(w.a.Remove(ctx, w.ns, names(blue)...))
 			blue = green
-		}, &Fault{Match: Lists(slow), Times: 4, Status: http.StatusServiceUnavailable}) // the other kind is there first
-		t.Logf("with the %s last: converged after %s", slow, w.converges(40*time.Second))
+		}, &Fault{Match: Lists("pods"), Times: len(slow), Status: http.StatusServiceUnavailable})
+		t.Logf("converged after %s %s", w.converges(40*time.Second), slow)
 	}
 	w.judge()
 }
@@ -212,7 +212,7 @@ func TestExpiredWatchIsNoRestore(t *testing.T) {
 		w.must(w.a.Compact(w.Context()))
 	})
 	t.Logf("gone after %s", w.gone("web", newest, 3*time.Second))
-	w.staysLive(w.a.Name(), w.within(time.Duration(size(4, 13))*time.Second)) // nor is it doubted later, when the probe has looked
+	w.staysLive(w.a.Name(), time.Duration(size(4, 13))*time.Second) // nor is it doubted later, when the probe has looked
 	w.converges(5 * time.Second)
 	w.judge()
 }

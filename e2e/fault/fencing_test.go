@@ -154,10 +154,5 @@ func TestFencing(t *testing.T) {
 	w.state(second, "standby", 5*time.Second)
 	stop()
 	w.converges(5 * time.Second)
-	log, err := os.ReadFile(first.Log())
-	w.must(err)
-	if !bytes.Contains(log, []byte("the API server refuses writes")) {
-		t.Error("the refusal was not understood: the first gave way for another reason")
-	}
 	w.judge()
 }

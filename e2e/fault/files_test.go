@@ -37,11 +37,11 @@ func TestFilesAreExchangedOnALiveWatch(t *testing.T) {
 		w.converges(10 * time.Second)
 
 		quiet := w.quiet()
-		life := w.within(time.Duration(size(5, 20)) * time.Second)
+		life := w.within(time.Duration(size(3, 20)) * time.Second)
 		brief := files.certify(name, life)
 		w.staysLive(w.a.Name(), life/2) // in use by now
 		files.certify(name, time.Hour)
-		w.staysLive(w.a.Name(), time.Until(brief.Add(w.within(4*time.Second))))
+		w.staysLive(w.a.Name(), time.Until(brief.Add(4*time.Second)))
 		quiet.End()
 		w.seen(w.a, "past-its-end")
 		w.judge()
@@ -67,7 +67,7 @@ func TestFilesAreExchangedOnALiveWatch(t *testing.T) {
 			return nil
 		})
 		files.put("ca.crt", renewed)
-		w.staysLive(w.a.Name(), w.within(4*time.Second))
+		w.staysLive(w.a.Name(), 4*time.Second)
 		quiet.End()
 		w.seen(w.a, "renewed")
 		t.Logf("all connections were exchanged %s after the file had changed", took)

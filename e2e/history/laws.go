@@ -16,8 +16,14 @@ import (
 func (c *checker) causes(l *line) {
 	views := []view{{}}
 	for _, x := range l.shown {
-		if !x.blamed || c.spans.concerns(l.Cluster, x.at, Free) || x.turned && c.spans.concerns(l.Cluster, x.at, Doubt) {
+		if !x.blamed || c.spans.concerns(l.Cluster, x.at, Free) {
 			continue
+		}
+		if (x.turned || x.on && !l.serves()) && c.spans.concerns(l.Cluster, x.at, Doubt) {
+			continue
+		}
+		if !x.on && x.half && c.restarted(x.at) {
+			continue // half written when tributary ended: only slices tell whose it is
 		}
 		now := c.views.follow(l.Fact, views, x.on, c.spans.since(l.Cluster, x.at, c.s.Bound), x.at+c.s.Slack)
 		if len(now) == 0 {
@@ -26,6 +32,13 @@ func (c *checker) causes(l *line) {
 		}
 		views = now
 	}
+}
+
+// restarted reports whether tributary was down a short time before a moment.
+func (c *checker) restarted(at time.Duration) bool {
+	return slices.ContainsFunc(c.spans, func(s Span) bool {
+		return s.Kind == ProductDown && s.From <= at && at <= s.To+c.s.Bound
+	})
 }
 
 // uncaused reports a change without a cause.
@@ -40,8 +53,9 @@ func (c *checker) uncaused(l *line, x change) {
 	}
 }
 
-// emptied holds each moment at which a replica lost its last ready endpoint against what
-// the members had, whatever was doubted.
+// emptied holds each moment at which a replica lost its last ready endpoint, and did not get
+// another one at once, against what the members had, whatever was doubted. What is really
+// gone does not wait for what takes its place in another object.
 func (c *checker) emptied(lines []*line) {
 	type half struct {
 		kind    Kind
@@ -56,11 +70,16 @@ func (c *checker) emptied(lines []*line) {
 	for _, all := range of {
 		for _, l := range all {
 			for _, x := range l.shown {
-				if !x.on && x.blamed && x.serving == 0 && slices.Contains(c.s.Serving, l.Replica) {
+				if x.on || !x.blamed || x.serving > 0 || slices.ContainsFunc(all, func(o *line) bool {
+					return held(o.shown0, o.shown, true, x.at, x.at+c.s.Slack)
+				}) {
+					continue
+				}
+				if slices.Contains(c.s.Serving, l.Replica) {
 					c.violated(NoWipe, x.at, "%s disappeared as the last that served", l.Fact)
 					continue
 				}
-				if x.on || !x.blamed || x.serving > 0 || c.spans.concerns(l.Cluster, x.at, Free) {
+				if c.spans.concerns(l.Cluster, x.at, Free) {
 					continue
 				}
 				could := slices.IndexFunc(all, func(o *line) bool {

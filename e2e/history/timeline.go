@@ -24,10 +24,10 @@ type change struct {
 	// blamed: tributary can have done it. Never set on the members' side.
 	blamed bool
 	// serving is how many endpoints served in the replica, by this kind, after the
-	// event; turned: the same event shows the endpoint in another state, or did. Only on
-	// the ingress side.
-	serving int
-	turned  bool
+	// event; turned: the same event shows the endpoint in another state, or did; half: the
+	// other kind does not have it. Only on the ingress side.
+	serving      int
+	turned, half bool
 }
 
 // line is the story of one fact on both sides. The sides change in turn: each
@@ -71,6 +71,7 @@ type replay struct {
 	// a fact, serving the serving facts of a replica, by kind.
 	objects map[objectKey]metav1.Object
 	shows   map[Fact]int
+	shown   map[Fact]int // by stateless
 	serving map[share]int
 	lines   map[Fact]*line
 }
@@ -89,7 +90,7 @@ func replayed(h *History) *replay {
 	r := &replay{
 		h: h, origin: map[string]string{}, pods: map[string]map[Key]*corev1.Pod{},
 		services: map[string]map[Key]*corev1.Service{}, wanted: map[string]map[Key]map[Fact]bool{},
-		objects: map[objectKey]metav1.Object{}, shows: map[Fact]int{}, serving: map[share]int{}, lines: map[Fact]*line{},
+		objects: map[objectKey]metav1.Object{}, shows: map[Fact]int{}, shown: map[Fact]int{}, serving: map[share]int{}, lines: map[Fact]*line{},
 	}
 	for _, m := range h.Members {
 		r.pods[m], r.services[m], r.wanted[m] = map[Key]*corev1.Pod{}, map[Key]*corev1.Service{}, map[Key]map[Fact]bool{}
@@ -203,6 +204,7 @@ func (r *replay) ingress(index int, e *Event) {
 		}
 		count := r.shows[f]
 		r.shows[f] = count + step
+		r.shown[stateless(f)] += step
 		if count > 0 && count+step > 0 {
 			return // another slice shows it too: endpoints move between slices
 		}
@@ -222,7 +224,10 @@ func (r *replay) ingress(index int, e *Event) {
 		sides[stateless(l.Fact)]++
 	}
 	for _, l := range changed {
-		l.shown[len(l.shown)-1].turned = sides[stateless(l.Fact)] == 2
+		other := stateless(l.Fact)
+		l.shown[len(l.shown)-1].turned = sides[other] == 2
+		other.Kind = map[Kind]Kind{Endpoints: EndpointSlice, EndpointSlice: Endpoints}[other.Kind]
+		l.shown[len(l.shown)-1].half = r.shown[other] == 0
 		l.shown[len(l.shown)-1].serving = r.serving[share{l.Kind, l.Replica}]
 	}
 }
