@@ -81,13 +81,13 @@ func (r *Reconciler) compareAll() {
 func (r *Reconciler) compare(w *lanes.Work) {
 	taken := time.Now()
 	edited := r.repairs.take(w.Key)
+	leads := r.leading.Load() // first: its members begin anew before it leads
 	c := r.decide(w.Key, r.dispatch.Busy)
-	leads := r.leading.Load()
+	may, held := []plan.Action(nil), len(c.Actions) > 0 // who stands by plans nothing
 	if leads {
-		var held bool
-		c.Actions, held = r.repairs.pace(w.Key, edited, c.Actions, taken)
-		c.Waiting.More = c.Waiting.More || held
+		may, held = r.repairs.pace(w.Key, edited, c.Actions, taken)
 	}
+	c.Actions, c.Waiting.More = may, c.Waiting.More || held
 	r.tell(&c)
 	r.opts.Metrics.Report(w.Key.Namespace, w.Key.Name, r.troubles.of(&c, leads))
 	for _, ended := range r.records.compared(r.dispatch, w, &c, taken) {

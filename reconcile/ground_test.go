@@ -142,7 +142,8 @@ type process struct {
 	access *kube.Access
 	seen   *seen
 	set    *sinks.Set
-	stop   func()
+	// lead has it lead until stop.
+	lead, stop func()
 
 	mu sync.Mutex
 	// permit is done when this process may not write.
@@ -171,6 +172,13 @@ func (p *process) grant() {
 
 // start starts a process that leads.
 func (g *ground) start() *process {
+	p := g.standBy()
+	p.lead()
+	return p
+}
+
+// standBy starts a process that does not lead yet.
+func (g *ground) standBy() *process {
 	p := &process{seen: &seen{troubles: map[syncer.Key]metrics.Trouble{}}}
 	p.grant()
 	p.access = kube.NewAccess(func(ctx context.Context) (*kube.Session, error) {
@@ -183,7 +191,7 @@ func (g *ground) start() *process {
 	var group sync.WaitGroup
 	group.Go(func() { p.r.Follow(following) })
 	var leads sync.WaitGroup
-	leads.Go(func() { p.r.Lead(leading) })
+	p.lead = func() { leads.Go(func() { p.r.Lead(leading) }) }
 	p.stop = func() { resign(); leads.Wait(); end(); group.Wait(); p.access.Close() }
 	return p
 }

@@ -265,7 +265,8 @@ func TestDeposed(t *testing.T) {
 	})
 }
 
-// Two processes: the second compares and writes nothing; when the first ends it goes on.
+// Two processes: the second compares and writes nothing; when the first ends it goes on. What
+// one that stands by made of its members before it leads is not written when it does.
 func TestStandby(t *testing.T) {
 	play(t, func(g *ground) {
 		first := g.process
@@ -282,6 +283,24 @@ func TestStandby(t *testing.T) {
 		g.quiet(time.Minute)
 		second.grant()
 		g.expect(web, "1", 200*time.Millisecond)
+		g.settled()
+		second.stop()
+		third := g.standBy()
+		g.process = third
+		g.set(web, "a", "1,3")
+		g.quiet(time.Minute)
+		if len(g.r.Oldest(nil)) == 0 {
+			t.Error("no lag though nobody writes what a member gives")
+		}
+		g.mu.Lock() // its members begin anew with what stands: what it would have written is not to be
+		g.shares[web]["a"] = plan.Share{Member: "a", Listed: true, Given: contribution(web, "1", 8080)}
+		g.mu.Unlock()
+		g.writes()
+		third.lead()
+		g.pass(time.Minute)
+		if w := g.writes(); len(w) > 0 {
+			t.Errorf("written %q", w)
+		}
 		g.settled()
 	})
 }
