@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/plan"
@@ -91,8 +92,8 @@ func (a *App) notReady(loaded *config.Loaded, members []metrics.ClusterStatus) (
 	for _, m := range members {
 		if m.Synced {
 			delete(joined, m.Name)
-		} else if m.Up {
-			joined[m.Name] = time.Now() // it is being listed, however long that takes
+		} else if m.Up && m.State == clusters.StateListing {
+			joined[m.Name] = time.Now() // however long that takes
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(joined)) {
