@@ -311,7 +311,7 @@ func TestRefusedNamespace(t *testing.T) {
 	w.must(w.a.Remove(ctx, w.ns, "web-0"))
 	w.eventually(5*time.Second, w.counts("web", 5))
 	w.kill()
-	w.restart()
+	w.restartBlind()
 	w.must(w.a.Remove(ctx, w.ns, "web-1"))
 	w.eventually(5*time.Second, w.counts("web", 4))
 	w.must(shut(2)(ctx))
