@@ -24,8 +24,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 
-	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/plan"
@@ -293,7 +293,11 @@ type seen struct {
 	results  []metrics.WriteResult
 }
 
+// Change leaves out what nobody is told: that nothing came of what was no event.
 func (s *seen) Change(c record.Change) uint64 {
+	if c.Result == record.Dropped && !c.Cause.Live {
+		return 0
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changes = append(s.changes, c)

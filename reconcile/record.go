@@ -26,16 +26,17 @@ type records struct {
 // change is an open record.
 type change struct {
 	rec record.Change
-	// work is the latest comparison, more is true where another one must follow.
-	work *lanes.Work
-	more bool
+	// work is the latest comparison, planned what it came to; more is true where another one
+	// must follow.
+	work    *lanes.Work
+	planned []plan.Action
+	more    bool
 	// now is what stood at the first one, acked what was written since, last when.
 	now   plan.Current
 	acked []plan.Action
 	last  time.Time
-	// sent counts the requests that are under way, err is why one was not taken.
-	sent int
-	err  error
+	// err is why a write was not taken.
+	err error
 }
 
 // compared leaves the actions of a comparison with the dispatcher, and returns the records that
@@ -45,11 +46,11 @@ func (r *records) compared(d *lanes.Dispatch, w *lanes.Work, c *Comparison, take
 	r.mu.Lock() // an answer to what is planned now finds its record
 	defer r.mu.Unlock()
 	d.Replace(w, c.Actions, c.Waiting.More)
-	own := &change{work: w, more: c.Waiting.More, now: c.Now, rec: record.Begin(w.Key.Namespace, w.Key.Name, w.Cause, w.Causes, taken)}
+	own := &change{work: w, planned: c.Actions, more: c.Waiting.More, now: c.Now, rec: record.Begin(w.Key.Namespace, w.Key.Name, w.Cause, w.Causes, taken)}
 	own.rec.Computed(now)
 	open := slices.DeleteFunc(r.open[w.Key], func(was *change) bool {
-		if was.sent > 0 {
-			return false
+		if slices.ContainsFunc(was.planned, func(a plan.Action) bool { return d.Busy(a.Object()) }) {
+			return false // it is answered yet
 		}
 		if own.rec.Attempt = max(own.rec.Attempt, was.rec.Attempt); was.err == nil {
 			own.continues(was)
@@ -79,13 +80,18 @@ func (r *records) compared(d *lanes.Dispatch, w *lanes.Work, c *Comparison, take
 	return ended
 }
 
-// continues takes over what an earlier comparison has begun.
+// continues takes over what an earlier comparison has begun; the earliest first.
 func (c *change) continues(was *change) {
-	c.now, c.acked, c.last = was.now, was.acked, was.last
+	if len(c.acked) == 0 {
+		c.now = was.now
+	}
 	if c.rec.Cause == was.rec.Cause {
 		c.rec.Stages = was.rec.Stages
 	}
-	c.rec.Writes = was.rec.Writes
+	c.acked, c.rec.Writes = append(c.acked, was.acked...), c.rec.Writes+was.rec.Writes
+	if was.last.After(c.last) {
+		c.last = was.last
+	}
 }
 
 // end closes the record.
@@ -96,24 +102,10 @@ func (c *change) end(result record.Result, err error, at time.Time) record.Chang
 	return c.rec
 }
 
-// lockedOf returns the record of a comparison. One of which a request was granted while the
-// next comparison took over begins anew.
+// lockedOf returns the record of a comparison of which a request is under way.
 func (r *records) lockedOf(w *lanes.Work) *change {
 	open := r.open[w.Key]
-	if at := slices.IndexFunc(open, func(c *change) bool { return c.work == w }); at >= 0 {
-		return open[at]
-	}
-	c := &change{work: w, rec: record.Begin(w.Key.Namespace, w.Key.Name, w.Cause, w.Causes, time.Now())}
-	c.rec.Lane = w.Lane.String()
-	r.open[w.Key] = append(open, c)
-	return c
-}
-
-// granted notes that a request is about to be sent.
-func (r *records) granted(w *lanes.Work) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lockedOf(w).sent++
+	return open[slices.IndexFunc(open, func(c *change) bool { return c.work == w })]
 }
 
 // wrote notes the answer to a request.
@@ -132,11 +124,10 @@ func (r *records) wrote(w *lanes.Work, a plan.Action, err error) {
 // answered ends a grant, and returns the record of its comparison if that ends with it. One
 // that failed ends with the next comparison.
 func (r *records) answered(g *lanes.Grant, out lanes.Outcome) (ended record.Change, ends bool) {
-	last := g.Done(out)
-	r.mu.Lock()
+	r.mu.Lock() // the comparison that follows finds its record without this request
 	defer r.mu.Unlock()
 	c := r.lockedOf(g.Work)
-	if c.sent--; !last || out.Result == lanes.Unused || c.err != nil || c.more {
+	if last := g.Done(out); !last || out.Result == lanes.Unused || c.err != nil || c.more {
 		return record.Change{}, false
 	}
 	key := g.Work.Key

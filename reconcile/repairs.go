@@ -29,9 +29,10 @@ const (
 func (r *Reconciler) edited(key syncer.Key, o plan.Object, arrived time.Time) {
 	cause := record.Cause{Kind: o.Kind.String(), Namespace: o.Namespace, Name: o.Name, Event: record.EventRepaired, Arrival: arrived}
 	switch {
+	case r.dispatch.Busy(o):
 	case o.Kind == plan.KindNamespace:
 		r.compareNamespace(o.Name, plan.Addition, cause)
-	case !r.dispatch.Busy(o):
+	default:
 		if r.leading.Load() {
 			r.repairs.note(key, o)
 		}

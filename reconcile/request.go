@@ -13,38 +13,46 @@ import (
 	"tributary.dev/tributary/reconcile/write"
 )
 
-// unheld is how long a place waits where the Permit has lapsed: it is renewed soon, or Lead ends.
+// unheld is the time between two looks at a Permit that has lapsed: it is renewed soon, or Lead
+// ends.
 const unheld = 100 * time.Millisecond
 
 // request sends what is granted until ctx is done, with the context writing, which lasts longer.
 func (r *Reconciler) request(ctx, writing context.Context) {
-	for {
+	for r.held(ctx) {
 		g, ok := r.dispatch.Next(ctx)
 		if !ok {
 			return
 		}
-		bounded, release, held := r.opts.Permit.Hold(writing)
-		if !held {
-			timer := time.NewTimer(unheld)
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-			}
-			timer.Stop()
-			g.Done(lanes.Outcome{Result: lanes.Unused})
-			continue
+		outcome := lanes.Outcome{Result: lanes.Unused}
+		if bounded, release, ok := r.opts.Permit.Hold(writing); ok {
+			outcome = r.send(bounded, g)
+			release()
 		}
-		r.records.granted(g.Work)
-		outcome := r.send(bounded, g)
-		release()
 		if ended, ends := r.records.answered(g, outcome); ends {
 			r.opts.Metrics.Change(ended)
 		}
 		if g.Action.Kind == plan.KindNamespace {
 			r.compareNamespace(g.Action.Name, g.Lane) // others waited for it, too
 		}
-		r.queue.Add(g.Work.Key, g.Lane)
 	}
+}
+
+// held waits until the Permit is held; false: ctx is done.
+func (r *Reconciler) held(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		if _, release, ok := r.opts.Permit.Hold(ctx); ok {
+			release()
+			return true
+		}
+		timer := time.NewTimer(unheld)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	return false
 }
 
 // send sends an action. Should the server refuse it, or say nothing, what the action takes

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,20 +139,23 @@ func addresses(d *document) string {
 // world is a Set with one sink, and its receiver.
 type world struct {
 	*receiver
-	t        *testing.T
-	set      *Set
-	complete bool
-	keys     map[syncer.Key]struct{}
-	stop     func()
+	t   *testing.T
+	set *Set
+	// all is what replicas there are; nil: that is not known.
+	all  atomic.Pointer[map[syncer.Key]struct{}]
+	held atomic.Bool
+	stop func()
 }
 
 func play(t *testing.T, window, removal time.Duration, change func(*Spec), scene func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, receiver: &receiver{has: map[string]string{}, newest: map[string]int64{}}, complete: true}
+		w := &world{t: t, receiver: &receiver{has: map[string]string{}, newest: map[string]int64{}}}
+		w.all.Store(&map[syncer.Key]struct{}{})
+		w.held.Store(true)
 		w.set = New(Options{
 			Instance: "default", Observe: func(string, string, time.Duration) {}, Logger: slog.New(slog.DiscardHandler),
-			Hold: func(ctx context.Context) (context.Context, func(), bool) { return ctx, func() {}, true },
+			Hold: func(ctx context.Context) (context.Context, func(), bool) { return ctx, func() {}, w.held.Load() },
 		})
 		spec := Spec{Name: "lb", Selects: func(syncer.Key, map[string]string) bool { return true }, Window: window, RemovalWindow: removal, Rate: 5}
 		if change != nil {
@@ -170,7 +174,12 @@ func (w *world) lead() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.set.Run(ctx, func() (map[syncer.Key]struct{}, bool) { return w.keys, w.complete })
+		w.set.Run(ctx, func() (map[syncer.Key]struct{}, bool) {
+			if all := w.all.Load(); all != nil {
+				return *all, true
+			}
+			return nil, false
+		})
 	}()
 	w.stop = func() { cancel(); <-ended }
 	pass(time.Second)
@@ -357,12 +366,12 @@ func TestStartAndInventory(t *testing.T) {
 		w.stop()
 		w.tell("b", "-")
 		w.tell("c", "1")
-		w.complete = false
+		w.all.Store(nil)
 		w.lead()
 		if got := w.state(); got != "map[a:1 b:1 c:1]" {
 			t.Errorf("before the inventory: %s", got)
 		}
-		w.complete, w.keys = true, map[syncer.Key]struct{}{{Namespace: "shop", Name: "untold"}: {}}
+		w.all.Store(&map[syncer.Key]struct{}{{Namespace: "shop", Name: "untold"}: {}})
 		if pass(2 * time.Second); w.has["b"] == "" {
 			t.Error("an inventory though not every replica was told")
 		}
@@ -420,12 +429,11 @@ func TestSelectionAndConfiguration(t *testing.T) {
 // Nothing is sent without the Permit, and what is under way when leadership ends may land.
 func TestOnlyTheLeaderTells(t *testing.T) {
 	play(t, 0, 0, nil, func(w *world) {
-		hold := w.set.opts.Hold
-		w.set.opts.Hold = func(context.Context) (context.Context, func(), bool) { return nil, nil, false }
+		w.held.Store(false)
 		w.tell("a", "1")
 		pass(time.Minute)
 		w.expect(t, "")
-		w.set.opts.Hold = hold
+		w.held.Store(true)
 		pass(time.Second)
 		w.expect(t, "a=1")
 		w.receiver.set(func([]string) outcome { return outcome{result: resultTimeout, err: errors.New("no answer")} })
