@@ -12,12 +12,14 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"tributary.dev/tributary/internal/apitest"
@@ -165,8 +167,10 @@ func TestConflicts(t *testing.T) {
 	play(t, func(g *ground) {
 		g.set(web, "a", "1,2")
 		g.expect(web, "1,2", 50*time.Millisecond)
-		slice, edits := g.slice(), 0
+		slice, edits, mu := g.slice(), 0, sync.Mutex{}
 		g.fault(func(r apitest.Request) *apitest.Fault {
+			mu.Lock()
+			defer mu.Unlock()
 			if r.Verb == "update" && edits < 12 {
 				edits++
 				apitest.Edit(t, g.server, "shop", slice, func(s *discoveryv1.EndpointSlice) { s.Annotations["edit"] = strings.Repeat("x", edits) })
@@ -184,10 +188,18 @@ func TestConflicts(t *testing.T) {
 	})
 }
 
-// What others delete is made again; a namespace that ends is waited for.
+// What others delete is made again; a namespace that ends is waited for, and so are Endpoints
+// that a controller has left behind.
 func TestObjectsThatGo(t *testing.T) {
 	play(t, func(g *ground) {
+		left := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: map[string]string{syncer.LabelEndpointsManagedBy: "endpoint-controller"}}}
+		g.server.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, left)
 		g.set(web, "a", "1,2")
+		g.pass(time.Second)
+		if reasons := g.seen.reasons(web); !slices.Contains(reasons, string(plan.ConflictForeign)) {
+			t.Errorf("troubles %q", reasons)
+		}
+		apitest.Remove[*corev1.Endpoints](t, g.server, "shop", "web")
 		g.expect(web, "1,2", 50*time.Millisecond)
 		g.server.FreezeWatches("endpointslices")
 		g.server.FreezeWatches("endpoints")
@@ -427,8 +439,11 @@ func TestSinksAreTold(t *testing.T) {
 func TestRandomHistories(t *testing.T) {
 	for seed := range dice.Seeds(t, 12) {
 		play(t, func(g *ground) {
-			rng := dice.From(seed, 0)
-			g.fault(func(r apitest.Request) *apitest.Fault {
+			rng, faults, mu := dice.From(seed, 0), dice.From(seed, 1), sync.Mutex{}
+			g.fault(func(apitest.Request) *apitest.Fault {
+				mu.Lock()
+				defer mu.Unlock()
+				rng := faults
 				switch rng.IntN(12) {
 				case 0:
 					return &apitest.Fault{Status: []int{403, 409, 422, 429, 500, 503}[rng.IntN(6)], RetryAfter: rng.IntN(2)}

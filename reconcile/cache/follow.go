@@ -18,12 +18,10 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// The kinds that are followed. All Services come over the wire, because one of somebody else
-// stands in the way of a replica of its name; of what is not ours no more than that it is
-// there is kept. Slices and Endpoints that controllers of the ingress cluster make follow
-// from its Services, so selectors keep them off the wire. Where one of them is in the way
-// all the same, a request of ours is answered with 409 and a read shows what stands.
-// Endpoints carry that label since Kubernetes 1.33; before, all come.
+// The kinds that are followed. All Services and Endpoints come over the wire, because one of
+// somebody else stands in the way of a replica of its name, until it goes; of what is not ours
+// no more than that it is there is kept. Slices that controllers of the ingress cluster make
+// follow from its Services and are in nobody's way, so a selector keeps them off the wire.
 var kinds = [...]struct {
 	plan.Kind
 	kube.Resource
@@ -32,7 +30,7 @@ var kinds = [...]struct {
 	{plan.KindNamespace, kube.Namespaces, ""},
 	{plan.KindService, kube.Services, ""},
 	{plan.KindEndpointSlice, kube.EndpointSlices, syncer.LabelSliceManagedBy + " notin (" + syncer.SliceComputed + "," + syncer.SliceMirrored + ")"},
-	{plan.KindEndpoints, kube.Endpoints, syncer.LabelEndpointsManagedBy + " notin (endpoint-controller)"},
+	{plan.KindEndpoints, kube.Endpoints, ""},
 }
 
 // Follow follows what stands until ctx ends, and returns when all that it started has. It is
@@ -102,8 +100,8 @@ func (c *Cache) lockedShown(o *Object) (keys []syncer.Key) {
 	if o.Gone {
 		delete(c.deleted, o.UID)
 	}
-	if !c.lockedTake(o) {
-		return nil
+	if !c.lockedTake(o) || old != nil && !old.Owned && !o.Owned && !o.Gone && old.Replica != (syncer.Key{}) && old.Replica == o.Replica {
+		return nil // what others make of what is theirs is no news
 	}
 	for _, shown := range []*Object{old, o} {
 		if shown == nil || shown.Gone {
