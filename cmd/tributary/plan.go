@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +15,6 @@ import (
 
 	"tributary.dev/tributary/cmd/tributary/internal/app"
 	"tributary.dev/tributary/reconcile"
-	"tributary.dev/tributary/reconcile/plan"
-	"tributary.dev/tributary/syncer"
 )
 
 // exitPending is the exit code of plan --detailed-exitcode when there is something to write.
@@ -112,14 +109,10 @@ func documentOf(all []reconcile.Comparison, service string) (*planDocument, erro
 			one.Waiting = "the namespace may not be written to (ingress.namespaces)"
 		}
 		if !c.Excluded {
-			actions, waiting := c.Actions, c.Waiting
-			for _, a := range actions {
+			for _, a := range c.Actions {
 				one.Actions = append(one.Actions, plannedAction{a.Verb.String(), a.Object().String(), a.Why, a.Delta.Added, a.Delta.Removed, a.Delta.Readied, a.Delta.Unreadied})
 			}
-			if waiting.More && c.Want != nil {
-				one.Then = missing(&c.Now, c.Want)
-			}
-			for _, conflict := range waiting.Conflicts {
+			for _, conflict := range c.Waiting.Conflicts {
 				one.Conflicts = append(one.Conflicts, string(conflict.Reason)+": "+conflict.Message)
 			}
 		}
@@ -133,19 +126,6 @@ func documentOf(all []reconcile.Comparison, service string) (*planDocument, erro
 	return out, nil
 }
 
-// missing are the addresses that are wanted and do not stand, each with its member.
-func missing(now *plan.Current, want *plan.Desired) (all []string) {
-	for _, b := range want.Backends() {
-		stands := slices.ContainsFunc(now.Slices, func(s plan.Slice) bool {
-			return s.Owned && slices.ContainsFunc(s.Endpoints, func(e syncer.Endpoint) bool { return e.Addr == b.Addr })
-		})
-		if text := b.Addr.String() + " of " + b.Member; !stands && !slices.Contains(all, text) {
-			all = append(all, text)
-		}
-	}
-	return all
-}
-
 // writePlan prints a paragraph a replica, and a summary.
 func writePlan(w io.Writer, d *planDocument) error {
 	p := &printer{w: w}
@@ -153,9 +133,6 @@ func writePlan(w io.Writer, d *planDocument) error {
 		p.printf("%s\n", r.Replica)
 		for _, a := range r.Actions {
 			p.printf("  %s %s: %s%s\n", a.Verb, a.Object, dash(a.Why), a.delta())
-		}
-		if n := len(r.Then); n > 0 {
-			p.printf("  then Service, EndpointSlices and Endpoints with %d addresses: %s\n", n, strings.Join(r.Then[:min(n, maxShown)], ", "))
 		}
 		for _, conflict := range r.Conflicts {
 			p.printf("  conflict: %s\n", conflict)

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters"
+	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
 	"tributary.dev/tributary/reconcile/plan"
