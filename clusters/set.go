@@ -151,7 +151,7 @@ func (s *Set) Give(replica syncer.Key) []MemberShare {
 func (s *Set) Replicas() (keys []syncer.Key) {
 	for _, m := range s.all() {
 		m.mu.Lock()
-		keys = slices.AppendSeq(keys, m.state.Replicas())
+		keys = slices.AppendSeq(keys, m.state.Tables().Replicas())
 		m.mu.Unlock()
 	}
 	slices.SortFunc(keys, syncer.Key.Compare)
@@ -171,7 +171,7 @@ func (s *Set) AllListed() bool {
 // start anew, for another may have seen and written more (T5).
 func (s *Set) Lead() {
 	for _, m := range s.all() {
-		m.step(member.Leading{})
+		m.step(member.Anew{Leading: true})
 	}
 }
 

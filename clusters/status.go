@@ -49,7 +49,7 @@ type health struct {
 // turns reports whether an event may change the state of a member.
 func turns(e member.Event) bool {
 	switch e.(type) {
-	case member.Changed, member.Stood, member.Tick, member.Leading, member.Anew, member.Configured:
+	case member.Changed, member.Stood, member.Tick, member.Anew, member.Configured:
 		return true
 	}
 	return false

@@ -17,15 +17,13 @@ const (
 	afterRestore = 60 * time.Second
 )
 
-// asking are the questions that are open: each from the moment at which something is missing
-// until it is seen, or gone.
+// asking are the questions that are open: from when something is missing until it is seen, or gone.
 type asking struct {
 	open map[subject]*question
 	last uint64 // ID
-	// from is when new questions may be asked: later than now in a store that went back.
-	from time.Time
-	// next is not after the moment at which a question is due; zero: none waits.
-	next time.Time
+	// from is when new questions may be asked: later than now in a store that went back. next
+	// is not after the moment at which a question is due; zero: none waits.
+	from, next time.Time
 }
 
 // subject is what a question is about: there is one at most.
@@ -45,19 +43,9 @@ type question struct {
 	replicas []syncer.Key
 }
 
-// stood are its replicas; a question that is not open has none.
-func (q *question) stood() []syncer.Key {
-	if q == nil {
-		return nil
-	}
-	return q.replicas
-}
-
-func (a *asking) empty() bool { return len(a.open) == 0 }
-
 // of returns the question about an object; nil: none is open.
 func (a *asking) of(kind Kind, key syncer.Key) *question {
-	if a.empty() {
+	if len(a.open) == 0 {
 		return nil
 	}
 	return a.open[subject{kind, key}]
@@ -125,8 +113,7 @@ func (a *asking) due(o *step) {
 	}
 }
 
-// postpone begins all questions anew at a moment: answers under way tell of a store that is
-// no more.
+// postpone begins all questions anew: answers under way tell of a store that is no more.
 func (a *asking) postpone(from time.Time) {
 	a.from = from
 	for _, q := range a.open {
@@ -136,23 +123,20 @@ func (a *asking) postpone(from time.Time) {
 	}
 }
 
-// graveTime is for how long what is gone is remembered: API servers do not resume streams at
-// revisions that are older.
+// graveTime is how long what is gone is remembered. API servers do not resume streams that are older.
 const graveTime = 10 * time.Minute
 
 // graves remember by UID what is gone, so that nothing that comes late brings it back.
 type graves map[string]grave
 
-// grave is one object that is gone. revision is the one at which it went, or at which it was
-// known last.
+// grave is one object that is gone. revision is that at which it went, or was known last.
 type grave struct {
 	subject
 	revision uint64
 	at       time.Time
 }
 
-// judge says of an object that is shown at a revision whether it has gone since, or was gone
-// and is shown nevertheless.
+// judge says of what is shown whether it has gone since, or was gone and is shown nevertheless.
 func (g graves) judge(uid string, revision uint64) (late, doubt bool) {
 	dead, gone := g[uid]
 	return gone && revision <= dead.revision, gone && revision > dead.revision

@@ -10,7 +10,6 @@
 // (what lists lack), start.go (until a member is listed), share.go (what a replica gets).
 // The stories in testdata tell each of these as a transcript.
 //
-// What never happens here: no client, clock, goroutine, lock, logger or metric. Time comes
-// in with each step, questions go out as effects, and a State that is given the same
-// events has the same effects.
+// What never happens here: no client, clock, goroutine, lock, logger or metric. The same
+// events have the same effects.
 package member

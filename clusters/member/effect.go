@@ -61,21 +61,20 @@ type Question struct {
 	UID  string
 }
 
-// Share is what the member gives to a replica. Keep is valid until the next Step, and is
-// called under the lock that guards the State.
+// Share is what the member gives to a replica.
 type Share struct {
-	// Listed is false as long as what stands of the member is its share.
+	// Listed is false as long as what stands of the member is its share. Given is the function
+	// of the tables; its Service is nil where there is none.
 	Listed bool
-	// Given is the function of the tables; its Service is nil where there is none.
-	Given syncer.Contribution
+	Given  syncer.Contribution
 	// Keep returns, of what stands of the member in the replica and is not Given, how it
-	// should stand now; ok is false if not at all. Nil: nothing of it should.
+	// should stand now; ok is false if not at all. Nil: nothing of it should. It is to be
+	// called under the lock that guards the State.
 	Keep func(e syncer.Endpoint) (as syncer.Endpoint, ok bool)
 	// SourceOpen is true while the Service is asked for or unknown: the replica's Service is
-	// left as it is.
+	// left as it is. Reserve says why all endpoints are at most Reserve; empty: they are not.
 	SourceOpen bool
-	// Reserve says why all endpoints are at most syncer.Reserve; empty: they are not.
-	Reserve string
+	Reserve    string
 }
 
 // step gathers the effects of one Step.
@@ -109,6 +108,5 @@ func (o *step) effects() Effects {
 	})
 	o.Dirty = slices.CompactFunc(o.Dirty, func(a, b Change) bool { return a.Replica == b.Replica })
 	slices.SortFunc(o.Ask, func(a, b Question) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortFunc(o.Relist, Scope.compare)
 	return o.Effects
 }

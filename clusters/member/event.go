@@ -13,8 +13,7 @@ import (
 // Kind is a kind of object that a member is followed for.
 type Kind uint8
 
-// The kinds. Endpoints and EndpointSlices are followed for Services without a selector;
-// SlicesOf is only asked for: all slices of a Service.
+// The kinds. The last is only asked for: all slices of a Service.
 const (
 	Pods Kind = iota
 	Services
@@ -43,8 +42,8 @@ func (s Scope) covers(key syncer.Key) bool {
 	return (s.Namespace == "" || s.Namespace == key.Namespace) && (s.Name == "" || s.Name == key.Name)
 }
 
-// Event is something that happened to a member: one of the types of this file.
-type Event interface{ event() }
+// Event is something that happened to a member: *Seen, or one of the structs that follow it.
+type Event any
 
 // Seen is an object that a stream shows. Arrived is when it was read off the wire.
 type Seen[T Object] struct {
@@ -63,8 +62,7 @@ type Gone struct {
 }
 
 // Listed is a complete list: what it lacks is missing. Its items belong to the state. Rules
-// are those that the items, and what their stream shows from now on, were matched with; nil:
-// none, as for all kinds but pods.
+// are those that pods of it, and of its stream from now on, were matched with; nil: none.
 type Listed[T Object] struct {
 	Scope    Scope
 	Items    []store.Versioned[T]
@@ -96,8 +94,7 @@ const (
 	Refused
 )
 
-// WentBack says that the store behind a stream is older than what the stream had reached: its
-// revisions are forgotten. A Listed follows.
+// WentBack says that the store behind a stream is older than it was. A Listed follows.
 type WentBack struct{ Scope Scope }
 
 // Answer is what came of a Question. Object is a store.Versioned of the kind's type if it is
@@ -130,26 +127,9 @@ type Standing struct {
 // Configured is another configuration. The first one is given to New.
 type Configured struct{ Config }
 
-// Anew has the member begin anew: it is another cluster than before.
-type Anew struct{}
+// Anew has the member begin anew; if it is for this process begins to write, only if it is not
+// followed at this moment: another process may have seen more, and has written it.
+type Anew struct{ Leading bool }
 
-// Leading says that this process is about to write. If the member is not followed at this
-// moment it begins anew: another process may have seen more, and has written it.
-type Leading struct{}
-
-// Tick is time that passes; see State.Wake. Ahead is how far the member's clock is ahead of
-// this process's.
+// Tick is time that passes; see State.Wake. Ahead is how far the member's clock is ahead.
 type Tick struct{ Ahead time.Duration }
-
-func (*Seen[T]) event()   {}
-func (Gone) event()       {}
-func (Listed[T]) event()  {}
-func (At) event()         {}
-func (Changed) event()    {}
-func (WentBack) event()   {}
-func (Answer) event()     {}
-func (Stood) event()      {}
-func (Configured) event() {}
-func (Anew) event()       {}
-func (Leading) event()    {}
-func (Tick) event()       {}

@@ -17,9 +17,12 @@ import (
 // which newer ones mark it stays on an object that is written by hand from then on.
 const mostNamed = 64
 
-// hand is a Service without a selector. Its start is over when both kinds have been listed
+// hand is a Service without a selector. Its start is over when both streams have been listed
 // since it became one, and what stands was held against them.
-type hand struct{ endpoints, slices, stood bool }
+type hand struct {
+	endpoints, slices *stream
+	stood             bool
+}
 
 // followHand makes the streams those that Services without a selector need. For those that were
 // none before, streams that go on are listed again: what these showed was not kept.
@@ -27,46 +30,36 @@ func (s *State) followHand(o *step) {
 	former := s.hand
 	s.hand = map[syncer.Key]*hand{}
 	for key := range s.tables.HandWritten() {
-		s.hand[key] = &hand{}
+		if s.hand[key] = former[key]; s.hand[key] == nil {
+			s.hand[key], s.starting, o.WantStanding = &hand{}, true, true // pods may stand that it selected
+		}
 	}
-	var fresh []syncer.Key
 	wanted := map[Scope]bool{}
-	for key := range s.hand {
+	follow := func(scope Scope, fresh bool) *stream {
+		st := s.streams[scope]
+		if st == nil {
+			st, o.Follow = &stream{}, true
+			s.streams[scope] = st
+		} else if fresh && st.listed {
+			st.listed, o.Relist = false, append(o.Relist, scope)
+		}
+		wanted[scope] = true
+		return st
+	}
+	for key, h := range s.hand {
 		area := s.areaOf(key.Namespace).namespace
 		scope := Scope{Endpoints, key.Namespace, key.Name}
 		if len(s.hand) > mostNamed {
 			scope = Scope{Endpoints, area, ""}
 		}
-		wanted[scope], wanted[Scope{EndpointSlices, area, ""}] = true, true
-		if known := former[key]; known != nil {
-			s.hand[key] = known
-			continue
-		}
-		fresh = append(fresh, key)
-		s.starting, o.WantStanding = true, true // pods may stand that it selected until now
-	}
-	for scope := range wanted {
-		if st := s.streams[scope]; st == nil {
-			s.streams[scope], o.Follow = &stream{}, true
-		} else if st.listed && slices.ContainsFunc(fresh, scope.covers) {
-			o.Relist = append(o.Relist, scope)
-		}
+		fresh := h.slices == nil
+		h.endpoints, h.slices = follow(scope, fresh), follow(Scope{EndpointSlices, area, ""}, fresh)
 	}
 	maps.DeleteFunc(s.streams, func(scope Scope, _ *stream) bool {
 		left := scope.Kind >= Endpoints && !wanted[scope]
 		o.Follow = o.Follow || left
 		return left
 	})
-}
-
-// listedHand notes that a scope has been listed.
-func (s *State) listedHand(scope Scope) {
-	for key, h := range s.hand {
-		if scope.covers(key) {
-			h.endpoints = h.endpoints || scope.Kind == Endpoints
-			h.slices = h.slices || scope.Kind == EndpointSlices
-		}
-	}
 }
 
 // askHand asks for the objects of a Service without a selector if they do not give an
@@ -96,7 +89,7 @@ func (s *State) answeredSlices(a *Answer, o *step) {
 			s.slices.take(v, origin{event: "listed", arrived: s.now}, o)
 		}
 	}
-	o.touch(q.stood(), &Cause{Kind: a.Kind.String(), Key: a.Key, Event: "missing", Arrived: s.now})
+	o.touch(q.replicas, &Cause{Kind: a.Kind.String(), Key: a.Key, Event: "missing", Arrived: s.now})
 }
 
 // serviceChanged notes what a Service that came, changed or went asks of hand-written

@@ -115,7 +115,7 @@ func (h *history) act() {
 	case 0:
 		h.restart()
 	case 1:
-		h.play(Leading{})
+		h.play(Anew{Leading: true})
 	case 2:
 		h.changeService()
 	case 3:
@@ -507,7 +507,7 @@ func (h *history) settle() {
 			return
 		}
 	}
-	if !h.state.Listed() || !h.state.asking.empty() {
+	if !h.state.Listed() || len(h.state.asking.open) > 0 {
 		h.fault("CONV: listed %v, open %v", h.state.Listed(), len(h.state.asking.open))
 	}
 	h.checkTruth()

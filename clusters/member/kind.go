@@ -35,9 +35,9 @@ type table[T Object] struct {
 	covers func(namespace string) bool
 	// asked reports whether an object that a list lacks is asked for; all others just go.
 	asked func(key syncer.Key, object *T) bool
-	// changed is called when an object was taken in, or out; before or after may be nil.
-	changed func(key syncer.Key, before, after *T, c *Cause, o *step)
-	// describe fills in the cause of a change that was written in a second.
+	// changed is called when an object was taken in, or out; before or after may be nil. describe
+	// fills in the cause of a change that was written in a second. Nil does nothing.
+	changed  func(key syncer.Key, before, after *T, c *Cause, o *step)
 	describe func(c *Cause, before, after *T, written int64)
 }
 
@@ -54,7 +54,7 @@ func (k *kind[T]) seen(st *stream, e *Seen[T], o *step) {
 	if st == nil || !k.covers(key.Namespace) {
 		return
 	}
-	st.reach(e.Revision)
+	st.at = max(st.at, e.Revision)
 	from := origin{"added", e.Arrived, true}
 	revision, known := k.revision(key)
 	if known {
@@ -88,8 +88,17 @@ func (k *kind[T]) take(v store.Versioned[T], from origin, o *step) {
 	delete(k.graves, uid)
 	c := k.cause(before, &v.Object, v.Written, from)
 	o.dirty(k.set(v), c)
-	o.touch(q.stood(), c)
-	k.changed(key, before, &v.Object, c, o)
+	k.close(q, key, before, &v.Object, c, o)
+}
+
+// close tells whom a change concerns beside those who have the object in their share.
+func (k *kind[T]) close(q *question, key syncer.Key, before, after *T, c *Cause, o *step) {
+	if q != nil {
+		o.touch(q.replicas, c)
+	}
+	if k.changed != nil {
+		k.changed(key, before, after, c, o)
+	}
 }
 
 // drop takes an object out that is gone; before is nil if it is in no table.
@@ -99,8 +108,7 @@ func (k *kind[T]) drop(key syncer.Key, before *T, q *question, from origin, o *s
 	if before != nil {
 		o.dirty(k.remove(key), c)
 	}
-	o.touch(q.stood(), c)
-	k.changed(key, before, nil, c, o)
+	k.close(q, key, before, nil, c, o)
 }
 
 func (k *kind[T]) cause(before, after *T, written int64, from origin) *Cause {
@@ -110,7 +118,9 @@ func (k *kind[T]) cause(before, after *T, written int64, from origin) *Cause {
 	} else if before != nil {
 		c.Key, c.UID = k.identity(before)
 	}
-	k.describe(c, before, after, written)
+	if k.describe != nil {
+		k.describe(c, before, after, written)
+	}
 	return c
 }
 
@@ -120,7 +130,7 @@ func (k *kind[T]) gone(st *stream, e *Gone, o *step) {
 	if st == nil || !k.covers(e.Key.Namespace) {
 		return
 	}
-	st.reach(e.Revision)
+	st.at = max(st.at, e.Revision)
 	k.bury(e.Key, e.UID, e.Revision, o)
 	before, revision, known := k.held(e.Key)
 	if known && revision > e.Revision {
@@ -162,26 +172,22 @@ func (k *kind[T]) listed(st *stream, e *Listed[T], anew bool, o *step) {
 		}
 	}
 	*st = stream{phase: Following, listed: true, at: max(st.at, e.Revision)}
-	k.miss(k.missing(e.Scope, shown, floor), from, o)
+	k.miss(e.Scope, shown, floor, o)
 }
 
-// missing returns the objects of a scope that a list lacks, sorted.
-func (k *kind[T]) missing(scope Scope, shown map[syncer.Key]bool, floor uint64) (keys []syncer.Key) {
+// miss asks for what a list lacks of what is not newer, or lets it go.
+func (k *kind[T]) miss(scope Scope, shown map[syncer.Key]bool, floor uint64, o *step) {
+	var keys []syncer.Key
 	for key, revision := range k.rows(scope.Namespace) {
 		if !shown[key] && revision <= floor && scope.covers(key) {
 			keys = append(keys, key)
 		}
 	}
 	slices.SortFunc(keys, syncer.Key.Compare)
-	return keys
-}
-
-// miss asks for what a list lacks, or lets it go.
-func (k *kind[T]) miss(keys []syncer.Key, from origin, o *step) {
 	for _, key := range keys {
 		object, _, _ := k.held(key)
 		if k.asking.of(k.kind, key) == nil && !k.asked(key, object) {
-			k.drop(key, object, nil, from, o)
+			k.drop(key, object, nil, origin{event: "listed", arrived: o.now}, o)
 			continue
 		}
 		_, uid := k.identity(object)
@@ -248,12 +254,6 @@ func newKind[T Object](s *State, of Kind, t table[T]) *kind[T] {
 			_, revision, ok := t.held(key)
 			return revision, ok
 		}
-	}
-	if t.changed == nil {
-		t.changed = func(syncer.Key, *T, *T, *Cause, *step) {}
-	}
-	if t.describe == nil {
-		t.describe = func(*Cause, *T, *T, int64) {}
 	}
 	return &kind[T]{kind: of, table: t, asking: &s.asking, graves: s.graves}
 }

@@ -97,7 +97,7 @@ func (h *history) checkTruth() {
 			if t.pod.Ready && !t.pod.Terminating {
 				grade = syncer.Ready
 			}
-			want[syncer.TargetRef{Kind: podKind, Key: key, UID: t.pod.UID}] = grade
+			want[syncer.TargetRef{Kind: Pods.String(), Key: key, UID: t.pod.UID}] = grade
 		}
 		is := map[syncer.TargetRef]syncer.Grade{}
 		for _, e := range h.world.stands[replica] {

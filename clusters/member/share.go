@@ -4,7 +4,6 @@
 package member
 
 import (
-	"iter"
 	"slices"
 	"time"
 
@@ -44,7 +43,7 @@ func (s *State) Give(replica syncer.Key) Share {
 		s.wakeAt(next.Add(-s.ahead))
 	}
 	share.SourceOpen = s.asking.of(Services, replica) != nil
-	if !s.asking.empty() {
+	if len(s.asking.open) > 0 {
 		share.Keep = func(e syncer.Endpoint) (syncer.Endpoint, bool) { return e, s.open(replica, &e) }
 	}
 	return share
@@ -73,7 +72,7 @@ func (s *State) keep(replica syncer.Key, e *syncer.Endpoint) (as syncer.Endpoint
 		return *e, true
 	case s.dead(e):
 		return *e, false
-	case read && pod.UID == e.Target.UID && hasAddress(pod, e):
+	case read && pod.UID == e.Target.UID && slices.ContainsFunc(pod.IPs, func(ip syncer.PodIP) bool { return ip.Addr.Unmap() == e.Addr }):
 		return s.says(pod, e), true
 	case known && svc.Selector == nil: // who writes by hand may name what they like
 		return *e, true
@@ -90,40 +89,33 @@ func (s *State) dead(e *syncer.Endpoint) bool {
 	return dead && podTarget(e)
 }
 
-func hasAddress(pod *syncer.Pod, e *syncer.Endpoint) bool {
-	return slices.ContainsFunc(pod.IPs, func(ip syncer.PodIP) bool { return ip.Addr.Unmap() == e.Addr })
-}
-
 // says returns an endpoint that stands as its pod lets it: never more than it was. What a rule
 // makes of the pod is for its Service to say.
 func (s *State) says(pod *syncer.Pod, e *syncer.Endpoint) syncer.Endpoint {
 	as := *e
+	if pod.Matches != 0 && !pod.Terminating {
+		return as
+	}
 	published := e.Ready && !e.Serving && !e.Terminating // its Service takes every pod for ready
-	switch {
-	case pod.Terminating:
-		as.Terminating, as.Serving, as.Ready, as.Grade = true, pod.Ready, published, syncer.NotReady
-	case pod.NodeSilent:
-		options := s.config.Options
-		options.Now = s.Clock()
-		grade, _ := syncer.GradeOf(pod, published, &options)
-		as.Grade = min(e.Grade, grade)
-	case !pod.Ready && !published && pod.Matches == 0:
-		as.Serving, as.Ready, as.Grade = false, false, syncer.NotReady
+	options := s.config.Options
+	options.Now = s.Clock()
+	grade, _ := syncer.GradeOf(pod, published, &options)
+	as.Grade, as.Terminating = min(e.Grade, grade), pod.Terminating
+	if grade == syncer.NotReady {
+		as.Ready, as.Serving = published, pod.Ready
 	}
 	return as
 }
 
 // Status is how a member stands.
 type Status struct {
-	// Listed is true once every share is that of the tables.
-	Listed bool
-	// Streams are all that are followed, sorted.
-	Streams []StreamStatus
-	// Missing is how many objects are asked for, since when the oldest is; zero: none.
+	// Listed is true once every share is that of the tables, Stale while no stream has been
+	// followed for too long.
+	Listed, Stale, Drained bool
+	// Missing is how many objects are asked for, Since when the oldest is.
 	Missing int
 	Since   time.Time
-	// Stale is true once no stream was followed for too long.
-	Stale, Drained bool
+	Streams []StreamStatus // sorted
 }
 
 // StreamStatus is how one stream stands.
@@ -157,9 +149,6 @@ func (s *State) Questions() (all []Question) {
 
 // Open reports whether a question is still to be asked.
 func (s *State) Open(q Question) bool { return s.asking.to(q) != nil }
-
-// Replicas are those that the tables give anything to.
-func (s *State) Replicas() iter.Seq[syncer.Key] { return s.tables.Replicas() }
 
 // Tables is what was read of the member. It is not to be changed.
 func (s *State) Tables() *store.Store { return s.tables }

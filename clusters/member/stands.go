@@ -10,11 +10,8 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// podKind is the kind of the objects that pods' endpoints name.
-const podKind = "Pod"
-
 // podTarget reports whether an endpoint is one of a pod that can be asked for.
-func podTarget(e *syncer.Endpoint) bool { return e.Target.Kind == podKind && e.Target.UID != "" }
+func podTarget(e *syncer.Endpoint) bool { return e.Target.Kind == Pods.String() && e.Target.UID != "" }
 
 // stands is how it is found whom news of a pod concerns while a start is not over, or pods are
 // missing. What stands itself is never kept: it is read when a replica is compared.
@@ -61,16 +58,6 @@ func (s *stands) show(pod *syncer.Pod) (addrs []netip.Addr) {
 	return addrs
 }
 
-// reindex begins anew with what stands now. What a live pod has shown stays shown.
-func (s *State) reindex(all []Standing, o *step) {
-	shown := s.stands.shown
-	s.stands = newStands()
-	for i := range all {
-		s.stands.index(&all[i])
-	}
-	s.watch(shown, o)
-}
-
 // watch has the addresses of missing pods leave them as soon as a live pod shows one (T2).
 // shown are addresses that were shown before.
 func (s *State) watch(shown map[netip.Addr]syncer.Key, o *step) {
@@ -106,9 +93,9 @@ func (s *State) watch(shown map[netip.Addr]syncer.Key, o *step) {
 func (s *State) expel(o *step) {
 	for _, q := range s.asking.open {
 		if slices.ContainsFunc(q.addrs, func(addr netip.Addr) bool { return s.stands.reused(addr, q.Key) }) {
-			c := &Cause{Kind: podKind, Key: q.Key, UID: q.UID, Event: "missing", Arrived: o.now}
+			c := &Cause{Kind: Pods.String(), Key: q.Key, UID: q.UID, Event: "missing", Arrived: o.now}
 			o.dirty(s.tables.RemovePod(q.Key), c)
-			o.touch(q.stood(), c)
+			o.touch(q.replicas, c)
 		}
 	}
 }

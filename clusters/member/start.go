@@ -15,8 +15,7 @@ import (
 // Until it has stood, what stands of the member there is its share (T5).
 type area struct {
 	namespace string
-	// rules are those that its pods were matched with.
-	rules *Rules
+	rules     *Rules // that its pods were matched with
 	// list and news are what streams have shown of Services and waits for pods.
 	list *Listed[syncer.Service]
 	news map[syncer.Key]*Seen[syncer.Service]
@@ -51,11 +50,11 @@ func (s *State) known(replica syncer.Key, a *area) bool {
 // ready reports whether they will, once what stands was held against them.
 func (s *State) ready(replica syncer.Key, a *area) bool {
 	h := s.hand[replica]
-	return (a.stood || s.complete(a)) && (h == nil || h.endpoints && h.slices)
+	return (a.stood || s.complete(a)) && (h == nil || h.endpoints.listed && h.slices.listed)
 }
 
-// standing reports whether what stands of the member in a replica is its share: the start is
-// not over and the Service was not seen to go, or the Service is asked for and in no table.
+// standing reports whether what stands in a replica is the share: the start is not over and the
+// Service was not seen to go, or it is asked for and in no table.
 func (s *State) standing(replica syncer.Key, a *area) bool {
 	if _, held := s.tables.ServiceRevision(replica); held {
 		return !s.known(replica, a)
@@ -66,34 +65,22 @@ func (s *State) standing(replica syncer.Key, a *area) bool {
 	return !s.graves.has(subject{Services, replica})
 }
 
-// Listed reports whether every share is that of the tables.
-func (s *State) Listed() bool {
+// starts reports whether all starts are over, and whether one could be but for what stands.
+func (s *State) starts() (over, due bool) {
+	over = true
 	for _, a := range s.areas {
-		if !a.stood {
-			return false
-		}
-	}
-	for _, h := range s.hand {
-		if !h.stood {
-			return false
-		}
-	}
-	return true
-}
-
-// wantStanding asks for what stands once lists are complete that were not before.
-func (s *State) wantStanding(o *step) {
-	if s.wanted = s.wanted || o.WantStanding; s.wanted {
-		return
-	}
-	for _, a := range s.areas {
-		o.WantStanding = o.WantStanding || !a.stood && s.complete(a)
+		over, due = over && a.stood, due || !a.stood && s.complete(a)
 	}
 	for key, h := range s.hand {
-		a := s.areaOf(key.Namespace)
-		o.WantStanding = o.WantStanding || !h.stood && s.ready(key, a)
+		over, due = over && h.stood, due || !h.stood && s.ready(key, s.areaOf(key.Namespace))
 	}
-	s.wanted = o.WantStanding
+	return over, due
+}
+
+// Listed reports whether every share is that of the tables.
+func (s *State) Listed() bool {
+	over, _ := s.starts()
+	return over
 }
 
 // listedPods takes in a list of pods. From then on their rules are those that it was matched
@@ -106,8 +93,7 @@ func (s *State) listedPods(e *Listed[syncer.Pod], o *step) {
 	rematch := a.rules != e.Rules
 	if a.rules = e.Rules; rematch {
 		s.tables.Configure(s.storeOptions())
-		s.compare(func(key syncer.Key) bool { return s.areaOf(key.Namespace) == a },
-			&Cause{Kind: "Config", Event: "configured", Arrived: s.now}, o)
+		s.compare(a, &Cause{Kind: "Config", Event: "configured", Arrived: s.now}, o)
 	}
 	s.pods.listed(s.streams[e.Scope], e, rematch, o)
 	s.watch(nil, o)
@@ -134,7 +120,7 @@ func (s *State) stood(all []Standing, o *step) {
 	for _, a := range s.areas {
 		if !a.stood && s.complete(a) {
 			a.stood = true
-			s.compare(func(key syncer.Key) bool { return s.areaOf(key.Namespace) == a }, c, o)
+			s.compare(a, c, o)
 		}
 	}
 	for key, h := range s.hand {
@@ -143,10 +129,15 @@ func (s *State) stood(all []Standing, o *step) {
 			o.add(key, syncer.Addition, c)
 		}
 	}
-	s.reindex(slices.DeleteFunc(all, func(st Standing) bool {
-		a := s.areaOf(st.Replica.Namespace)
-		return a == nil || !s.standing(st.Replica, a) && !s.handOpen(st.Replica)
-	}), o)
+	shown := s.stands.shown
+	s.stands = newStands()
+	for i := range all {
+		a := s.areaOf(all[i].Replica.Namespace)
+		if a != nil && (s.standing(all[i].Replica, a) || s.handOpen(all[i].Replica)) {
+			s.stands.index(&all[i])
+		}
+	}
+	s.watch(shown, o)
 	for key := range s.stands.pods { // what was read since it was written may say otherwise
 		o.touch(s.stands.pods[key], c)
 	}
@@ -187,11 +178,8 @@ func (s *State) askPod(replica syncer.Key, e *syncer.Endpoint, o *step) {
 	}
 }
 
-// Pods are read before Services: news of a Service, deletions aside, waits while its pods are
-// not followed (T5). Else a selector that was flipped meanwhile would choose pods that nobody
-// has seen.
-
-// level reports whether the pods of an area have been read up to a revision.
+// level reports whether the pods of an area have been read up to a revision. Until then news of
+// a Service waits, deletions aside (T5): a selector may choose pods that nobody has seen.
 func (s *State) level(a *area, revision uint64) bool {
 	return a != nil && s.stream(Pods, a).level(revision, s.now)
 }
@@ -212,12 +200,15 @@ func (s *State) listedServices(e *Listed[syncer.Service], o *step) {
 	if a := s.areas[e.Scope.Namespace]; a != nil {
 		a.list = e
 		clear(a.news)
-		s.releaseArea(a, o)
+		s.release(a, o)
 	}
 }
 
-// releaseArea takes in what waited for pods and need not any more.
-func (s *State) releaseArea(a *area, o *step) {
+// release takes in what waited for pods and need not any more.
+func (s *State) release(a *area, o *step) {
+	if a == nil || a.list == nil && len(a.news) == 0 {
+		return
+	}
 	st := s.stream(Services, a)
 	if a.list != nil && s.level(a, a.list.Revision) {
 		list := a.list
@@ -240,19 +231,5 @@ func (s *State) unwait(e *Gone) {
 	}
 	if a.list != nil {
 		a.list.Items = slices.DeleteFunc(a.list.Items, func(v store.Versioned[syncer.Service]) bool { return v.Object.UID == e.UID })
-	}
-}
-
-// settle takes in what waited for pods, if their stream is still catching up.
-func (s *State) settle(scope Scope, o *step) {
-	if st := s.streams[scope]; scope.Kind == Pods && st != nil && st.settling(s.now) {
-		s.release(o)
-	}
-}
-
-// release takes in what waited for pods anywhere.
-func (s *State) release(o *step) {
-	for _, a := range s.areas {
-		s.releaseArea(a, o)
 	}
 }

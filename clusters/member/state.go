@@ -14,17 +14,17 @@ import (
 
 // Config is what the configuration says of the member.
 type Config struct {
-	// Namespaces have a stream of each kind of their own; nil: one stream covers all.
+	// Namespaces have a stream of each kind of their own; nil: one stream covers all. Covers
+	// reports whether a namespace is followed, Replicates whether a Service is replicated;
+	// nil: each is. Selection is what these three say as one comparable text.
 	Namespaces []string
-	// Covers reports whether a namespace is followed at all, Replicates whether a Service is
-	// replicated; nil: each is.
 	Covers     func(namespace string) bool
 	Replicates func(*syncer.Service) bool
-	// Selection is what these three say, and Bounds what Options say, each as one comparable
-	// text.
-	Selection, Bounds string
-	// Options are those of the endpoint rules, but for Rules and Now.
+	Selection  string
+	// Options are those of the endpoint rules, but for Rules and Now; Bounds is what they say
+	// as one comparable text.
 	Options syncer.Options
+	Bounds  string
 	// Rules are those that pods are matched with from now on; nil: none.
 	Rules *Rules
 	// Drain makes all endpoints of the member Reserve; so does being out of sight for
@@ -33,9 +33,9 @@ type Config struct {
 	StaleAfter time.Duration
 }
 
-// Rules are the configuration's rules of one member. Two are the same only if they are one.
+// Rules are the configuration's rules of one member, by Service. Two are the same only if
+// they are one.
 type Rules struct {
-	// For returns the rules of a Service.
 	For func(*syncer.Service) syncer.Rules
 }
 
@@ -58,18 +58,16 @@ type State struct {
 	graves graves
 	stands stands
 
-	// handDue is true when the Services that hand speaks of may be others.
-	handDue bool
+	handDue bool // hand may speak of other Services than it should
 	// starting is true while what stands is the share of any replica, wanted while it is waited
 	// for, and regraded if all of it is to be compared then.
 	starting, wanted, regraded bool
 	// blind is since when no stream is followed; zero: one is. stale: for too long.
 	blind time.Time
 	stale bool
-	// next is when time alone changes the grade of an endpoint of a replica, by the member's
-	// clock.
+	// next is when time alone changes what a replica gets, by the member's clock; wake is not
+	// after the moment at which a Tick is due; zero: at no time.
 	next map[syncer.Key]time.Time
-	// wake is not after the moment at which a Tick is due; zero: at no time.
 	wake time.Time
 }
 
@@ -100,17 +98,14 @@ func (s *State) begin(o *step, c Config) {
 	o.Restart, o.Bulk, o.WantStanding, s.regraded = true, true, true, true
 }
 
-// storeOptions are those of the tables.
+// storeOptions are those of the tables: rules are those that the pods were matched with.
 func (s *State) storeOptions() store.Options {
-	return store.Options{Replicate: s.config.Replicates, Syncer: s.config.Options, Rules: s.rulesOf}
-}
-
-// rulesOf are the rules that the pods of a Service were matched with.
-func (s *State) rulesOf(svc *syncer.Service) syncer.Rules {
-	if a := s.areaOf(svc.Namespace); a != nil && a.rules != nil {
-		return a.rules.For(svc)
-	}
-	return syncer.Rules{}
+	return store.Options{Replicate: s.config.Replicates, Syncer: s.config.Options, Rules: func(svc *syncer.Service) syncer.Rules {
+		if a := s.areaOf(svc.Namespace); a != nil && a.rules != nil {
+			return a.rules.For(svc)
+		}
+		return syncer.Rules{}
+	}}
 }
 
 // Step takes an event in and returns what is to be done because of it. Events of one stream
@@ -121,7 +116,7 @@ func (s *State) Step(now time.Time, e Event) Effects {
 	switch e := e.(type) {
 	case *Seen[syncer.Pod]:
 		s.pods.seen(s.streams[e.Scope], e, o)
-		s.settle(e.Scope, o)
+		s.release(s.areas[e.Scope.Namespace], o)
 	case *Seen[syncer.Service]:
 		s.seenService(e, o)
 	case *Seen[store.HandEndpoints]:
@@ -131,18 +126,20 @@ func (s *State) Step(now time.Time, e Event) Effects {
 	case Gone:
 		s.unwait(&e)
 		s.kinds()[e.Scope.Kind].gone(s.streams[e.Scope], &e, o)
-		s.settle(e.Scope, o)
+		s.release(s.areas[e.Scope.Namespace], o)
 	case At:
 		if st := s.streams[e.Scope]; st != nil {
-			st.reach(e.Revision)
+			st.at = max(st.at, e.Revision)
 		}
-		s.settle(e.Scope, o)
+		s.release(s.areas[e.Scope.Namespace], o)
 	case Answer:
 		s.answer(&e, o)
 	default:
 		s.turn(e, o)
 		s.sight(o)
-		s.release(o)
+		for _, a := range s.areas {
+			s.release(a, o)
+		}
 	}
 	s.after(o)
 	return o.effects()
@@ -157,10 +154,8 @@ func (s *State) turn(e Event, o *step) {
 		s.listedServices(&e, o)
 	case Listed[store.HandEndpoints]:
 		s.endpoints.listed(s.streams[e.Scope], &e, false, o)
-		s.listedHand(e.Scope)
 	case Listed[store.HandSlice]:
 		s.slices.listed(s.streams[e.Scope], &e, false, o)
-		s.listedHand(e.Scope)
 	case Changed:
 		s.changed(e)
 	case WentBack:
@@ -169,15 +164,10 @@ func (s *State) turn(e Event, o *step) {
 		s.stood(e.Replicas, o)
 	case Configured:
 		s.configure(e.Config, o)
-	case Leading:
-		for _, st := range s.streams {
-			if st.listed && st.phase != Following {
-				s.begin(o, s.config)
-				break
-			}
-		}
 	case Anew:
-		s.begin(o, s.config)
+		if !e.Leading || !s.followed() {
+			s.begin(o, s.config)
+		}
 	case Tick:
 		s.tick(e, o)
 	}
@@ -204,10 +194,11 @@ func (s *State) after(o *step) {
 		s.followHand(o)
 	}
 	if s.starting {
-		s.wantStanding(o)
-		s.starting = !s.Listed()
+		over, due := s.starts()
+		o.WantStanding = o.WantStanding || due && !s.wanted
+		s.starting, s.wanted = !over, s.wanted || o.WantStanding
 	}
-	if !s.starting && s.asking.empty() && len(s.stands.addrs) > 0 {
+	if !s.starting && len(s.asking.open) == 0 && len(s.stands.addrs) > 0 {
 		s.stands = newStands()
 	}
 	s.wakeAt(s.asking.next)

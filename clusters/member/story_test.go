@@ -112,7 +112,7 @@ func (s *story) Apply(line string) error {
 	case "stood":
 		s.step(s.begun().standing())
 	case "lead":
-		s.step(Leading{})
+		s.step(Anew{Leading: true})
 	case "anew":
 		s.step(Anew{})
 	case "wait":
@@ -370,7 +370,7 @@ func standOf(item string) (e syncer.Endpoint) {
 	e.Grade = e.StandingGrade(reserve)
 	e.Ports = []syncer.Port{{Protocol: syncer.TCP, Number: 80}}
 	if of {
-		e.Target.Kind = podKind
+		e.Target.Kind = Pods.String()
 		e.Target.Key, e.Target.UID = named(pod)
 	}
 	return e

@@ -20,17 +20,11 @@ const settling = time.Second
 type stream struct {
 	phase Phase
 	err   error
-	// listed is true once it has shown a complete list, reread while its store has gone back
-	// since the last.
+	// listed is true once it has shown a complete list, reread if its store went back since.
 	listed, reread bool
-	// at is the revision that it has reached.
-	at uint64
-	// resumed is when it went on after an interruption without a list.
-	resumed time.Time
+	at             uint64    // the revision that it has reached
+	resumed        time.Time // after an interruption without a list
 }
-
-// reach notes a revision that the stream shows.
-func (st *stream) reach(revision uint64) { st.at = max(st.at, revision) }
 
 // level reports whether the stream has shown all up to a revision, as far as can be told.
 func (st *stream) level(revision uint64, now time.Time) bool {
@@ -62,6 +56,16 @@ func (s *State) changed(e Changed) {
 		s.wakeAt(s.now.Add(settling))
 	}
 	st.phase, st.err = e.Phase, e.Err
+}
+
+// followed reports whether all streams that have been listed are followed.
+func (s *State) followed() bool {
+	for _, st := range s.streams {
+		if st.listed && st.phase != Following {
+			return false
+		}
+	}
+	return true
 }
 
 // wentBack has the next list of a stream replace all that is known (T4).
@@ -96,15 +100,15 @@ func (s *State) sight(o *step) {
 
 // regrade has everything of the member compared: its grade is another one.
 func (s *State) regrade(o *step, event string) {
-	s.compare(func(syncer.Key) bool { return true }, &Cause{Kind: "Cluster", Event: event, Arrived: s.now}, o)
+	s.compare(nil, &Cause{Kind: "Cluster", Event: event, Arrived: s.now}, o)
 	s.regraded, o.WantStanding = s.starting, o.WantStanding || s.starting
 }
 
-// compare has replicas of the tables compared.
-func (s *State) compare(those func(syncer.Key) bool, c *Cause, o *step) {
+// compare has all replicas of an area compared; nil: of all areas.
+func (s *State) compare(a *area, c *Cause, o *step) {
 	o.Bulk = true
 	for key := range s.tables.Replicas() {
-		if those(key) {
+		if a == nil || s.areaOf(key.Namespace) == a {
 			o.add(key, syncer.Addition, c)
 		}
 	}

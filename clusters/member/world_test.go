@@ -92,7 +92,7 @@ func (w *world) wanted(replica syncer.Key) (want []syncer.Endpoint, service bool
 
 // forgotten returns the replicas that would be written although nothing said so.
 func (w *world) forgotten() (all []syncer.Key) {
-	keys := slices.Collect(w.state.Replicas())
+	keys := slices.Collect(w.state.tables.Replicas())
 	for replica := range w.services {
 		keys = append(keys, replica)
 	}
