@@ -327,10 +327,11 @@ const (
 )
 
 // probe asks now and then for the revision of a list. Lists are never older than the store,
-// so one below what the stream had shown when the list was asked for tells that the store
-// was restored from a backup; the stream would stay silent until the revisions have caught
-// up (kubernetes#107457).
+// so one below what the stream had shown when the list was asked for, or the list before it,
+// tells that the store was restored from a backup; the stream would stay silent until the
+// revisions have caught up (kubernetes#107457).
 func (f *Follower[T]) probe(ctx context.Context) {
+	before := uint64(0) // what the last list was at: a stream without events lags behind it
 	for wait := rand.N(probeEvery); ; wait = probeEvery {
 		select {
 		case <-ctx.Done():
@@ -347,8 +348,12 @@ func (f *Follower[T]) probe(ctx context.Context) {
 		ask, cancel := context.WithTimeout(ctx, probeTimeout)
 		_, revision, err := s.page(ask, q, metav1.ListOptions{Limit: 1})
 		cancel()
-		if err == nil && revision < sent && f.revision.Load() >= sent {
+		if err != nil {
+			continue
+		}
+		if revision < max(sent, before) && f.revision.Load() >= sent {
 			signal(f.back)
 		}
+		before = revision
 	}
 }
