@@ -80,7 +80,7 @@ func TestR12Credentials(t *testing.T) {
 	w.judge()
 }
 
-func isForbidden(c clusterStatus) bool { return c.has("Refused") && !c.Up }
+func isForbidden(c clusterStatus) bool { return c.State == "refused" }
 
 // projection is a directory that holds one file as Kubernetes projects a Secret:
 // a link to a link to the directory of the moment.

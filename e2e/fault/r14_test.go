@@ -102,14 +102,14 @@ func (w *world) depth(ctx context.Context) (n int, err error) {
 }
 
 // writtenOnce checks that each object of a replica was written once since a moment, and
-// the named replica among the first. Leases are renewed whatever happens.
+// the named replica among the first. Leases are renewed whatever happens, and events tell.
 func (w *world) writtenOnce(since time.Time, urgent string) {
 	w.Helper()
 	writes, err := w.ingress.Writes(w.Context())
 	w.must(err)
 	count, place, total := map[string]int{}, -1, 0
 	for _, x := range writes {
-		if x.User != fleet.ProductUser || x.Namespace != w.ns || x.Resource == "leases" || x.Code >= 300 || x.Time.Before(since) {
+		if x.User != fleet.ProductUser || x.Namespace != w.ns || x.Resource == "leases" || x.Resource == "events" || x.Code >= 300 || x.Time.Before(since) {
 			continue
 		}
 		count[x.Resource+" "+x.Name]++

@@ -217,10 +217,11 @@ func TestR17IngressRestored(t *testing.T) {
 	w.converges(10 * time.Second)
 	w.advance(w.ingress)
 	w.must(w.rec.CatchUp(ctx))
+	w.pause(11 * time.Second) // for a store is known to have gone back by how far it was some seconds before
 
 	down := w.rec.Begin(history.IngressDown, "")
 	w.must(w.ingress.Restore(ctx, before))
-	took := w.converges(60 * time.Second)
+	took := w.converges(40 * time.Second)
 	w.must(w.rec.Reset(ctx, w.ingress.Name()))
 	down.End()
 	t.Logf("put right %s after the store was put back", took)
