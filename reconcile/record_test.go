@@ -67,13 +67,7 @@ func TestRecordsOfFailures(t *testing.T) {
 		g.expect(web, "1,2", 50*time.Millisecond)
 		g.pass(time.Second)
 		g.seen.told()
-		failing := true
-		g.fault(func(apitest.Request) *apitest.Fault {
-			if failing {
-				return &apitest.Fault{Status: http.StatusInternalServerError}
-			}
-			return nil
-		})
+		g.fault(func(apitest.Request) *apitest.Fault { return &apitest.Fault{Status: http.StatusInternalServerError} })
 		g.set(web, "a", "1")
 		began := time.Now()
 		g.pass(3 * time.Second)
@@ -82,7 +76,7 @@ func TestRecordsOfFailures(t *testing.T) {
 		if oldest := g.r.Oldest(nil)["a"]; !oldest.Equal(began) {
 			t.Errorf("lag counts from %s, want %s", oldest, began)
 		}
-		failing = false
+		g.fault(nil)
 		g.expect(web, "1", 10*time.Second)
 		attempts, writes := -1, 0
 		for i, c := range g.seen.changes {
