@@ -34,9 +34,8 @@ demo: build ## watch pods of two real clusters come and go in a third (DEMO_SECO
 test: lint unit alerts scenario faults ## everything that must pass: lint, unit tests, alerts, scenarios and faults on real clusters
 
 .PHONY: unit
-unit: ## unit tests of the product, with the race detector, shuffled; more steps of the twin of clusters/evidence without it
+unit: ## unit tests of the product, with the race detector, shuffled
 	go test -race $(SHUFFLE) -timeout 20m ./...
-	go test -run TestHistories ./clusters/evidence
 	cd deploy/helm && go test $(SHUFFLE) .
 	cd deploy/image && go test $(SHUFFLE) -timeout 20m .
 
