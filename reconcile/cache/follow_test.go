@@ -18,8 +18,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )

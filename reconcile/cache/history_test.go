@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
