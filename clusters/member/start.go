@@ -95,7 +95,11 @@ func (s *State) listedPods(e *Listed[syncer.Pod], o *step) {
 		s.tables.Configure(s.storeOptions())
 		s.compare(a, &Cause{Kind: "Config", Event: "configured", Arrived: s.now}, o)
 	}
-	s.pods.listed(s.streams[e.Scope], e, rematch, o)
+	st := s.streams[e.Scope]
+	if s.pods.listed(st, e, rematch, o); len(a.news) > 0 { // what came while it was read is yet to be shown
+		st.resumed = s.now
+		s.wakeAt(s.now.Add(settling))
+	}
 	s.watch(nil, o)
 	o.WantStanding = o.WantStanding || !a.stood // it may be otherwise than pods that were read say
 }
