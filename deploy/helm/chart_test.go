@@ -23,7 +23,7 @@ monitoring:
   serviceMonitor: {enabled: true, interval: 15s, labels: {release: prometheus}}
   prometheusRule: {enabled: true, labels: {release: prometheus}}
   dashboards: {enabled: true, annotations: {folder: tributary}}
-config: {clusters: [], clustersFrom: {secrets: {namespace: members}}, ingress: {namespaces: [web, shop]}}
+config: {clusters: [], clustersFrom: {secrets: {}}, ingress: {namespaces: [web, shop]}}
 commonLabels: {team: edge}
 `
 
@@ -32,19 +32,20 @@ func TestSchema(t *testing.T) {
 	for name, values := range map[string]string{
 		"unknown field":           "replica: 2",
 		"unknown in a part":       "image: {repo: x}",
-		"clusters left out":       "config: {clusters: null}",
 		"a cluster without name":  "config: {clusters: [{kubeconfig: a}]}",
 		"the chart's own field":   "config: {clusters: [], metricsListen: ':1'}",
-		"how it is granted":       "config: {clusters: [], ingress: {rolesOnly: true}}",
-		"tokens in clear":         "metrics: {tokenReview: true}",
+		"a field that is none":    "config: {replicas: {mode: union}}",
+		"metrics by TLS":          "metrics: {tls: {secretName: x}}",
 		"a digest that is none":   "image: {digest: latest}",
 		"a limit in bytes":        "resources: {limits: {memory: 1073741824}}",
 		"a limit of fractions":    "resources: {limits: {memory: 1.5Gi}}",
 		"no limit":                "resources: {limits: null}",
 		"priority of Kubernetes":  "priorityClass: {value: 2000000000}",
 		"a word where a list is":  "tolerations: none",
+		"a field without value":   "config: {replicas: {createNamespaces: null}}",
 		"an instance with blanks": "config: {instance: a b}",
 		"several that all write":  "config: {leaderElection: {enabled: false}}",
+		"no configuration":        "config: null",
 		"no image":                "image: null",
 		"braces":                  "config: {ingress: {namespaces: ['{a,b}']}}",
 		"a tag of YAML":           "config: {ingress: {namespaces: ['!a']}}",
@@ -76,13 +77,11 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestNulls: a part without a value is one that is switched off, and a field of the configuration one that is left out.
+// TestNulls: a part without a value is one that is switched off.
 func TestNulls(t *testing.T) {
 	want := objects(t, mustRender(t, ingress("")))
 	for values, less := range map[string]int{
-		"config: {leaderElection: null}": 0, "config: {ingress: null}": 0,
-		"config: {replicas: null}": 0, "config: {replicas: {createNamespaces: null}}": 0, "config: {instance: null, listen: null, namespace: null}": 0,
-		"config: {leaderElection: {enabled: null, namespace: null}}": 0, "config: {clustersFrom: null}": 2,
+		"config: {clusters: null, clustersFrom: null}": 0,
 		"policies: null": 6, "policies: {protect: null, fencing: null}": 6, "policies: {protect: {users: null, groups: null}}": 0,
 		"monitoring: null": 0, "monitoring: {serviceMonitor: null, prometheusRule: null, dashboards: null}": 0,
 		"podDisruptionBudget: null": 1, "priorityClass: null": 1, "networkPolicy: null": 1, "metrics: null": 0, "sinks: null": 0, "openshift: null": 0,
@@ -152,46 +151,39 @@ func grants(objects []*unstructured.Unstructured) []string {
 
 // TestRightsFollowTheConfiguration: nothing is granted that this configuration does not need.
 func TestRightsFollowTheConfiguration(t *testing.T) {
-	const (
-		write = "get,list,watch,create,update,delete "
-		own   = "Role tributary-system: " + write + "leases"
-	)
-	in := func(role string, resources ...string) (out []string) {
-		for _, r := range resources {
-			out = append(out, role+": "+r)
+	const read, write = "get,list,watch ", "create,update,delete "
+	in := func(role string, rights ...string) (out []string) {
+		for _, right := range rights {
+			out = append(out, role+": "+right)
 		}
 		return out
 	}
-	common := []string{"create,patch events", write + "services,endpoints"}
-	slicesToo := slices.Concat(common, []string{write + "endpointslices"})
-	secrets := in("Role tributary-system", "get,list,watch,update secrets")
+	readsAlone := in("ClusterRole", read+"services,endpoints", read+"endpointslices", read+"namespaces")
+	reads := in("ClusterRole", read+"services,endpoints", read+"endpointslices", "get,list,watch,create namespaces")
+	writes := []string{"create,patch events", write + "services,endpoints", write + "endpointslices"}
+	own := func(namespace string) []string {
+		return in("Role "+namespace, "get,create,update leases", "get,create,update configmaps")
+	}
+	const secrets = "get,list,watch,update secrets"
 	for name, c := range map[string]struct {
 		config string
-		want   []string
+		want   [][]string
 	}{
-		"whole cluster":      {"", slices.Concat(in("ClusterRole", slicesToo...), in("ClusterRole", "get,list,watch,create namespaces"))},
-		"a glob":             {"ingress: {namespaces: ['web-*']}", slices.Concat(in("ClusterRole", slicesToo...), in("ClusterRole", "get,list,watch,create namespaces"))},
-		"no namespaces made": {"replicas: {createNamespaces: false}", slices.Concat(in("ClusterRole", slicesToo...), in("ClusterRole", "get,list,watch namespaces"))},
-		"Endpoints alone":    {"replicas: {write: [Endpoints]}", slices.Concat(in("ClusterRole", common...), in("ClusterRole", "get,list,watch,create namespaces"))},
-		"named namespaces":   {"ingress: {namespaces: [shop, web]}", slices.Concat(in("Role shop", slicesToo...), in("Role web", slicesToo...))},
-		"members by Secrets": {"ingress: {namespaces: [shop]}, clustersFrom: {secrets: {namespace: m}}", slices.Concat(in("Role shop", slicesToo...), in("Role m", "get,list,watch,update secrets"))},
-		"in its own":         {"ingress: {namespaces: [shop]}, clustersFrom: {secrets: {selector: a}}", slices.Concat(in("Role shop", slicesToo...), secrets)},
-		"another namespace":  {"ingress: {namespaces: [shop]}, namespace: own, sinks: [{name: slb, url: 'https://slb'}], clustersFrom: {secrets: {}}", slices.Concat(in("Role shop", slicesToo...), in("Role own", write+"leases", "get,create,update,delete configmaps", "get,list,watch,update secrets"))},
-		"Leases elsewhere":   {"ingress: {namespaces: [shop]}, leaderElection: {namespace: locks}, leases: {namespace: seen}", slices.Concat(in("Role shop", slicesToo...), in("Role locks", write+"leases"), in("Role seen", write+"leases"))},
-		"nothing said":       {"ingress: {namespaces: [shop]}, leaderElection: null, leases: null, namespace: null", in("Role shop", slicesToo...)},
-		"sinks":              {"ingress: {namespaces: [shop]}, sinks: [{name: slb, url: 'https://slb'}]", slices.Concat(in("Role shop", slicesToo...), in("Role tributary-system", "get,create,update,delete configmaps"))},
-		"by default":         {"ingress: {namespaces: [shop]}, replicas: {}", slices.Concat(in("Role shop", slicesToo...), secrets)},
+		"whole cluster":      {"clustersFrom: null", [][]string{reads, in("ClusterRole", writes...), own("tributary-system")}},
+		"a glob":             {"clustersFrom: null, ingress: {namespaces: ['web-*']}", [][]string{reads, in("ClusterRole", writes...), own("tributary-system")}},
+		"no namespaces made": {"clustersFrom: null, replicas: {createNamespaces: false}", [][]string{readsAlone, in("ClusterRole", writes...), own("tributary-system")}},
+		"slices alone": {"clustersFrom: null, replicas: {write: [EndpointSlices]}", [][]string{
+			reads, in("ClusterRole", "create,patch events", write+"services", write+"endpointslices"), own("tributary-system")}},
+		"named namespaces":   {"clustersFrom: null, ingress: {namespaces: [shop, web]}", [][]string{reads, in("Role shop", writes...), in("Role web", writes...), own("tributary-system")}},
+		"members by Secrets": {"ingress: {namespaces: [shop]}, clustersFrom: {secrets: {selector: a}}", [][]string{reads, in("Role shop", writes...), own("tributary-system"), in("Role tributary-system", secrets)}},
+		"another namespace":  {"ingress: {namespaces: [shop]}, namespace: own, clustersFrom: {secrets: {}}", [][]string{reads, in("Role shop", writes...), own("own"), in("Role own", secrets)}},
+		"nothing said":       {"ingress: {namespaces: [shop]}, clustersFrom: null, leaderElection: {}", [][]string{reads, in("Role shop", writes...), own("tributary-system")}},
+		"sinks":              {"ingress: {namespaces: [shop]}, clustersFrom: null, sinks: [{name: slb, url: 'https://slb'}]", [][]string{reads, in("Role shop", writes...), own("tributary-system")}},
+		"by default":         {"ingress: {namespaces: [shop]}", [][]string{reads, in("Role shop", writes...), own("tributary-system"), in("Role tributary-system", secrets)}},
 	} {
-		want := c.want
-		if name != "another namespace" {
-			want = append(want, own)
-		}
+		want := slices.Concat(c.want...)
 		slices.Sort(want)
-		config := strings.TrimSuffix("config: {clusters: [], "+c.config, ", ") + "}"
-		if !strings.Contains(config, "clustersFrom") && name != "by default" {
-			config = strings.TrimSuffix(config, "}") + ", clustersFrom: null}"
-		}
-		if got := grants(objects(t, mustRender(t, ingress(config)))); !slices.Equal(got, want) {
+		if got := grants(objects(t, mustRender(t, ingress("config: {"+c.config+"}")))); !slices.Equal(got, want) {
 			t.Errorf("%s:\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
@@ -206,7 +198,7 @@ func TestRightsOfOpenShift(t *testing.T) {
 		want int
 	}{
 		"Kubernetes": {ingress(""), 0}, "OpenShift answers": {asked, 2}, "it is said": {ingress("openshift: true"), 2},
-		"Endpoints alone": {ingress("openshift: true\nconfig: {clusters: [], replicas: {write: [Endpoints]}}"), 1},
+		"slices alone": {ingress("openshift: true\nconfig: {replicas: {write: [EndpointSlices]}}"), 1},
 	} {
 		if got := strings.Count(strings.Join(grants(objects(t, mustRender(t, c.release))), "\n"), "/restricted"); got != c.want {
 			t.Errorf("%s: %d rights of its own, want %d", name, got, c.want)
@@ -214,30 +206,14 @@ func TestRightsOfOpenShift(t *testing.T) {
 	}
 }
 
-// TestRolesAloneIsSaid: where the chart grants Roles, the configuration says so, and nothing else is asked for.
-func TestRolesAloneIsSaid(t *testing.T) {
-	for config, want := range map[string]bool{"namespaces: [shop]": true, "namespaces: ['shop-*']": false, "identity: x": false} {
-		if got := strings.Contains(mustRender(t, ingress("config: {clusters: [], ingress: {"+config+"}}")), "rolesOnly: true"); got != want {
-			t.Errorf("%s: rolesOnly is said: %v", config, got)
+// TestOwnNamespaceIsSaid: the configuration names the namespace of the release, unless it names another one.
+func TestOwnNamespaceIsSaid(t *testing.T) {
+	for values, want := range map[string]string{"": "edge", "config: {namespace: own}": "own"} {
+		r := ingress(values)
+		r.namespace = "edge"
+		if got := settingOf(t, mustRender(t, r), "namespace"); got != want {
+			t.Errorf("%q: namespace %v, want %s", values, got, want)
 		}
-	}
-}
-
-// TestMetricsByTLS: with a certificate, all who come to the address for metrics and probes come by TLS; with the review
-// of tokens the account may ask for it, and whoever scrapes has a role.
-func TestMetricsByTLS(t *testing.T) {
-	text := mustRender(t, ingress("metrics: {port: 9999, tls: {secretName: cert}, tokenReview: true}\nmonitoring: {serviceMonitor: {enabled: true}}"))
-	for want, times := range map[string]int{
-		"metricsListen: \":9999\"": 1, "metricsTokenReview: true": 1, "certFile: /etc/tributary/tls/tls.crt": 1, "mountPath: /etc/tributary/tls\n": 1, "secretName: cert": 1,
-		"scheme: HTTPS": 2, "scheme: https\n": 1, "key: ca.crt": 1, "bearerTokenFile": 1, "name: system:auth-delegator": 1, "nonResourceURLs: [/metrics]": 1, "port: 9999": 1, "containerPort: 9999": 1,
-	} {
-		if got := strings.Count(text, want); got != times {
-			t.Errorf("%q is there %d times", want, got)
-		}
-	}
-	objects(t, text)
-	if text := mustRender(t, ingress("metrics: null")); !strings.Contains(text, "containerPort: 9441") {
-		t.Error("the values of a former release have lost the port")
 	}
 }
 
@@ -274,16 +250,14 @@ func TestInstallationsDoNotMeet(t *testing.T) {
 
 // TestRunbooksAreFound: alerts and dashboards lead to them where they are published, and nowhere else.
 func TestRunbooksAreFound(t *testing.T) {
-	const ours, theirs = "https://tributary.dev/docs/runbooks/", "https://wiki.example/tributary/"
+	const ours, theirs = "https://tributary.dev/docs/operations.md", "https://wiki.example/tributary"
 	usual := mustRender(t, ingress(everything))
-	if strings.Count(usual, ours+"TributaryConflict.md") == 0 {
+	if strings.Count(usual, ours+"#tributaryconflict") == 0 {
 		t.Error("no alert leads to its runbook")
 	}
-	for _, url := range []string{theirs, strings.TrimSuffix(theirs, "/")} {
-		text := mustRender(t, ingress(strings.Replace(everything, "monitoring:", "monitoring:\n  runbookURL: "+url, 1)))
-		if strings.Contains(text, ours) || text != strings.ReplaceAll(usual, ours, theirs) {
-			t.Errorf("%s: %d links lead elsewhere", url, strings.Count(text, ours))
-		}
+	text := mustRender(t, ingress(strings.Replace(everything, "monitoring:", "monitoring:\n  runbookURL: "+theirs, 1)))
+	if strings.Contains(text, ours) || text != strings.ReplaceAll(usual, ours, theirs) {
+		t.Errorf("%d links lead elsewhere", strings.Count(text, ours))
 	}
 }
 
@@ -340,8 +314,8 @@ func TestLabelsAreSettable(t *testing.T) {
 			found++
 		}
 	}
-	if found != 5 {
-		t.Errorf("%d of a monitor, a rule and three dashboards", found)
+	if found != 4 {
+		t.Errorf("%d of a monitor, a rule and two dashboards", found)
 	}
 }
 
@@ -351,9 +325,8 @@ func TestNotes(t *testing.T) {
 		"{}": "Tributary v0 runs as edge/tributary, instance default.\n\nTHIS_CONTEXT is the context of your kubeconfig for this cluster. State of the members:\n" +
 			"  tributary status --context THIS_CONTEXT --namespace edge\n\nA further member, of another context:\n" +
 			"  tributary link NAME --context ITS_CONTEXT --ingress-context THIS_CONTEXT --ingress-namespace edge\n",
-		"{config: {instance: blue, listen: '127.0.0.1:9999', clustersFrom: {secrets: {namespace: keys}}}}": " --namespace edge --instance blue --port 9999\n\nA further member, of another context:\n" +
-			"  tributary link NAME --context ITS_CONTEXT --ingress-context THIS_CONTEXT --ingress-namespace keys --account tributary-blue\n",
-		"{config: {namespace: own}}":                                 "--ingress-namespace own\n",
+		"{config: {instance: blue, namespace: own}}": " --namespace own --instance blue\n\nA further member, of another context:\n" +
+			"  tributary link NAME --context ITS_CONTEXT --ingress-context THIS_CONTEXT --ingress-namespace own --account tributary-blue\n",
 		"{config: {clustersFrom: null}}":                             " --namespace edge\n",
 		"{config: {clustersFrom: {secrets: {selector: team=edge}}}}": " --namespace edge\n",
 	} {

@@ -28,7 +28,6 @@ kubeconfigs: {secretName: %[1]q}
 image: {repository: %[1]q, tag: %[1]q}
 imagePullSecrets: [{name: %[1]q}]
 sinks: {secretName: %[1]q}
-metrics: {tls: {secretName: %[1]q}, tokenReview: true}
 priorityClass: {name: %[1]q}
 podLabels: {l: %[1]q}
 podAnnotations: {a: %[1]q}
@@ -46,11 +45,9 @@ config:
   clusters: []
   instance: %[1]q
   namespace: %[1]q
-  leaderElection: {namespace: %[1]q}
-  leases: {namespace: %[1]q}
-  clustersFrom: {secrets: {namespace: %[1]q}}
+  clustersFrom: {secrets: {}}
   ingress: {namespaces: [%[1]q]}
-  sinks: [{name: slb, type: HTTP, url: "https://slb.example.com"}]
+  sinks: [{name: slb, url: "https://slb.example.com"}]
 `
 
 // TestNamesStayNames: whatever a name looks like, every manifest is what its kind's schema wants, and has it as text.

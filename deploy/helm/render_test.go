@@ -160,19 +160,11 @@ monitoring:
 			rest = append(rest, document)
 		}
 	}
-	told := mustRender(t, release{chart: "tributary", name: "tributary", namespace: "tributary-system", values: "config: {sinks: [{name: slb, type: HTTP, url: 'https://slb.example.com'}]}"})
-	var sinks []string
-	for document := range strings.SplitSeq(strings.TrimSpace(told), "\n---\n") {
-		if strings.Contains(document, "\n  name: tributary-sinks\n  namespace:") {
-			sinks = append(sinks, document)
-		}
-	}
 	member := mustRender(t, release{chart: "tributary-member", name: "tributary-member", namespace: "tributary-system"})
 	files := map[string]string{
 		"ingress.yaml":        "# Tributary in the ingress cluster. Its members are labelled Secrets, as `tributary link` makes them. Others are named in the\n# ConfigMap (kubeconfig: /etc/tributary/kubeconfigs/NAME.kubeconfig), and their kubeconfigs are in a Secret:\n#   kubectl -n tributary-system create secret generic tributary-kubeconfigs --from-file=NAME.kubeconfig\n" + namespace + newer.ReplaceAllString(strings.Join(rest, "\n---\n"), "") + "\n",
 		"policies.yaml":       "# For Kubernetes 1.30 and later.\n" + ofKinds(strings.Join(protecting, "\n---\n"), policyKinds...),
 		"fencing.yaml":        "# For Kubernetes 1.30 and later, with leader election.\n" + ofKinds(strings.Join(fencing, "\n---\n"), policyKinds...),
-		"sinks.yaml":          "# For a configuration with sinks: what their receivers have acknowledged is kept in ConfigMaps.\n" + strings.Join(sinks, "\n---\n") + "\n",
 		"servicemonitor.yaml": ofKinds(ingress, "ServiceMonitor"),
 		"prometheusrule.yaml": ofKinds(ingress, "PrometheusRule"),
 		"member.yaml":         "# What Tributary needs in a member; `tributary link` makes it, with a kubeconfig.\n" + namespace + member,

@@ -17,7 +17,7 @@ const (
 	Warning  Severity = "warning"
 )
 
-// Alert is one alerting rule. docs/runbooks holds a page of its name.
+// Alert is one alerting rule. docs/operations.md has a section of its name, which says what to type.
 type Alert struct {
 	Name, For string
 	Severity  Severity
@@ -35,7 +35,7 @@ func Alerts() []Alert {
 		all = append(all, group...)
 	}
 	for i := range all {
-		if a := &all[i]; strings.Contains(a.Expr, memberLabel) {
+		if a := &all[i]; strings.Contains(a.Expr, memberLabel) && a.Name != "TributaryConflict" {
 			a.Expr = unlessDrained(a.Expr)
 		}
 	}
@@ -77,19 +77,7 @@ func speedAlerts() []Alert {
 		{"TributaryLagHigh", "1m", Critical,
 			`max by (namespace, job, member_cluster) (tributary_sync_lag_seconds) > 30`,
 			"Changes of {{ $labels.member_cluster }} are not being written",
-			"The oldest change of {{ $labels.member_cluster }} has been waiting for {{ $value | humanizeDuration }}."},
-		{"TributaryRemovalsWait", "1m", Critical,
-			`max by (namespace, job) (tributary_workqueue_oldest_age_seconds{lane="removal"}) > 5`,
-			"Removals are waiting in the queue",
-			"An address that should leave the ingress cluster has been waiting for {{ $value | humanizeDuration }}; removals normally overtake everything."},
-		{"TributaryNativeBehind", "1m", Warning,
-			`max by (namespace, job, member_cluster) (tributary_native_behind_seconds) > 120`,
-			"The controller manager of {{ $labels.member_cluster }} runs far behind",
-			"A change that Tributary computed {{ $value | humanizeDuration }} ago is not in the member's own Endpoints yet. Tributary does not depend on them; whatever else reads them does."},
-		{"TributaryNativeDisagreement", "15m", Warning,
-			`max by (namespace, job, member_cluster) (tributary_native_differing_services) > 0`,
-			"{{ $value }} Services of {{ $labels.member_cluster }} differ from the member's own Endpoints",
-			"They do not agree in the long run, so this is no backlog. `tributary status` shows both lists of addresses."},
+			"The oldest change of {{ $labels.member_cluster }} has been waiting for {{ $value | humanizeDuration }}: for the ingress cluster, or for the member's answer about an object that a list lacks (tributary_missing)."},
 	}
 }
 
@@ -110,30 +98,22 @@ func reachAlerts() []Alert {
 		{
 			// staleAfter of a member may be shorter than a quarter of an hour.
 			"TributaryMemberStale", "1m", Critical,
-			lastContact + ` > 900 or ` + lastContact + ` and on (namespace, job, member_cluster) max by (namespace, job, member_cluster) (tributary_cluster_stale` + notStandby + `) == 1`,
+			lastContact + ` > 900 or ` + lastContact + ` and on (namespace, job, member_cluster) max by (namespace, job, member_cluster) (tributary_cluster_condition{reason="Stale"}` + notStandby + `) == 1`,
 			"Nothing was heard of {{ $labels.member_cluster }} for {{ $value | humanizeDuration }}",
-			"What the ingress cluster routes to in {{ $labels.member_cluster }} is that old. With staleAfter set, other members' ready endpoints are preferred.",
+			"What the ingress cluster routes to in {{ $labels.member_cluster }} is that old. With staleAfter set, its endpoints serve only where no other member does.",
 		},
 		{"TributaryMemberNotSynced", "10m", Warning,
 			`min by (namespace, job, member_cluster) (tributary_cluster_synced) == 0`,
 			"Member {{ $labels.member_cluster }} was not read whole since the start",
 			"Until it is, what it contributed before stays as it was."},
 		{"TributaryAccessRefused", "15m", Warning,
-			`max by (namespace, job, member_cluster, reason) (tributary_cluster_condition{reason=~"IdentityMismatch|NewAccessFails|KubeconfigRefused"}) == 1`,
-			"A way to {{ $labels.member_cluster }} is refused: {{ $labels.reason }}",
-			"If there is a former one it goes on, until the next restart or until its credential ends. `tributary status` says what is refused, and why."},
-		{"TributaryOrphans", "5m", Warning,
-			`max by (namespace, job, member_cluster) (tributary_orphan_replicas) > 0`,
-			"{{ $labels.member_cluster }} is not configured, and its endpoints stay in {{ $value }} replicas",
-			"Nobody follows it: pods of it that go keep taking traffic. Put its Secret or its entry in the file back, or drain it before it is taken out."},
-		{
-			// A token that lives shortly is overdue once half of the time is over in which it is renewed.
-			"TributaryCredentialEnds", "5m", Warning,
-			`min by (namespace, job, member_cluster) (tributary_kubeconfig_expiry_timestamp_seconds) - time() < 3 * 86400` +
-				` unless on (namespace, job, member_cluster) min by (namespace, job, member_cluster) (tributary_kubeconfig_expiry_timestamp_seconds + tributary_kubeconfig_renewal_timestamp_seconds) / 2 > time()`,
+			`max by (namespace, job, member_cluster, reason) (tributary_cluster_condition{reason=~"OtherCluster|Kubeconfig|Refused"}) == 1`,
+			"{{ $labels.member_cluster }} cannot be read as it should: {{ $labels.reason }}",
+			"OtherCluster: another cluster answers, and nothing of it is used. Kubeconfig: the new one is of no use. Refused: rights are missing. `tributary status` says what to do."},
+		{"TributaryCredentialEnds", "5m", Warning,
+			`min by (namespace, job, member_cluster) (tributary_kubeconfig_expiry_timestamp_seconds) - time() < 3 * 86400`,
 			"The credential for {{ $labels.member_cluster }} ends in {{ $value | humanizeDuration }}",
-			"After that the member cannot be read. Tokens that `tributary link` made are renewed long before: if this one was, renewing fails.",
-		},
+			"After that the member cannot be read. Tokens that `tributary link` made are renewed long before: if this one was, renewing fails."},
 		{"TributaryNobodyLeads", "1m", Critical,
 			`sum by (namespace, job) (tributary_leader) == 0`,
 			"No process of Tributary leads",
@@ -151,46 +131,28 @@ func reachAlerts() []Alert {
 	}
 }
 
+// failed are the results of writes that were not what somebody else's write explains.
+const failed = `result=~"throttled|forbidden|invalid|timeout|error"`
+
 func safetyAlerts() []Alert {
 	return []Alert{
-		{"TributaryPanic", "1m", Critical,
-			`max by (namespace, job, member_cluster) (tributary_cluster_panic) == 1`,
-			"Most pods of {{ $labels.member_cluster }} turned not ready at once and are kept ready",
-			"Traffic goes on to pods that may be down. If they are, let them go: tributary release --cluster {{ $labels.member_cluster }}"},
 		{
-			// A drain that waits for another member is meant to wait.
-			"TributaryChangesHeld", "5m", Warning,
-			`max by (namespace, job, member_cluster, reason) (tributary_held_changes{reason!="drain_last_ready"}) > 0`,
-			"Changes are held{{ with $labels.member_cluster }} for {{ . }}{{ end }}: {{ $labels.reason }}",
-			"{{ $value }} changes are kept back until they are confirmed or released. `tributary status` names each with the command or remedy that releases it.",
-		},
-		{"TributaryWritesFailing", "5m", Critical,
-			`sum by (namespace, job, kind) (rate(tributary_writes_total{result=~"throttled|forbidden|invalid|timeout|error"}[5m]))` +
+			// One Service that the server refuses is tried again at a pace, and is a conflict.
+			"TributaryWritesFailing", "5m", Critical,
+			`sum by (namespace, job, kind) (rate(tributary_writes_total{` + failed + `}[5m]))` +
 				` / sum by (namespace, job, kind) (rate(tributary_writes_total[5m])) > 0.05` +
-				// A few Services that fail alone are tried again at a pace, and conflicts.
-				` and sum by (namespace, job, kind) (rate(tributary_writes_total{result=~"throttled|forbidden|invalid|timeout|error"}[5m])) > on (namespace, job) group_left () (0.1 + 0.1 * (sum by (namespace, job) (max by (namespace, job, reason) (tributary_conflicts{reason=~"failing|refused"})) or 0 * sum by (namespace, job) (rate(tributary_writes_total[5m]))))`,
+				` and sum by (namespace, job, kind) (rate(tributary_writes_total{` + failed + `}[5m])) > 0.5`,
 			"Writes of {{ $labels.kind }} to the ingress cluster fail",
-			"{{ $value | humanizePercentage }} of the writes failed. Each is tried again, so changes are late."},
-		{"TributaryManyFailing", "2m", Critical,
-			`sum by (namespace, job) (max by (namespace, job, reason) (tributary_conflicts{reason=~"failing|refused"})) > 10` +
-				` and on (namespace, job) sum by (namespace, job) (max by (namespace, job, reason) (tributary_conflicts{reason=~"failing|refused"})) > on (namespace, job) 0.05 * max by (namespace, job) (tributary_replicas)`,
-			"The ingress cluster does not take {{ $value }} Services",
-			"A few that fail for what they are is a conflict and waits for the day; so many are a policy, a webhook or a right. What they lose is not written."},
-		{"TributaryThrottled", "10m", Warning,
-			`sum by (namespace, job, role, member_cluster) (rate(tributary_client_requests_total{code="429"}[5m])) > 1`,
-			"An API server asks Tributary to slow down ({{ $labels.role }} {{ $labels.member_cluster }})",
-			"{{ $value | humanize }} requests a second are answered with 429."},
-		{"TributaryConflict", "15m", Warning,
-			`max by (namespace, job, reason) (tributary_conflicts) > 0`,
-			"{{ $value }} conflicts: {{ $labels.reason }}",
-			"Members disagree about a Service, an object that is not Tributary's has its name, or the ingress cluster does not take it. `tributary status` names each with its remedy."},
+			"{{ $value | humanizePercentage }} of the writes failed. Each is tried again, so changes are late. `tributary status` shows what the server said.",
+		},
 		{
-			// What stands, not what came: an address that is left out since the start
-			// takes no traffic either, and the counter does not rise any more.
-			"TributaryAddressesRejected", "5m", Warning,
-			`max by (namespace, job, member_cluster, reason) (tributary_rejected_addresses_current) > 0`,
-			"Addresses of {{ $labels.member_cluster }} are left out: {{ $labels.reason }}",
-			"{{ $value }} of them now: the API would refuse them, or the configuration does not allow them. The other addresses of the Services pass.",
+			// Three questions of one answer: `tributary status` names each case with its remedy.
+			"TributaryConflict", "15m", Warning,
+			`max by (namespace, job, reason) (tributary_conflicts) > 0` +
+				` or max by (namespace, job, member_cluster, reason) (tributary_rejected_addresses) > 0` +
+				` or label_replace(max by (namespace, job) (tributary_orphan_replicas), "reason", "orphan", "", "") > 0`,
+			"{{ $value }} conflicts{{ with $labels.member_cluster }} in {{ . }}{{ end }}: {{ $labels.reason }}",
+			"Something is not carried over as a member has it, or stays of a cluster that is not configured. `tributary status` names each case with its remedy.",
 		},
 	}
 }
@@ -201,23 +163,11 @@ func sinkAlerts() []Alert {
 			`max by (namespace, job, sink) (tributary_sink_lag_seconds) > 60`,
 			"The receiver {{ $labels.sink }} is {{ $value | humanizeDuration }} behind",
 			"It has not acknowledged what Services are now: it may route to addresses that are gone. Kubernetes and other sinks are not affected."},
-		{"TributarySinkRefuses", "10m", Warning,
-			`max by (namespace, job, sink) (tributary_sink_refused_services) > 0`,
-			"The receiver {{ $labels.sink }} refuses {{ $value }} Services",
-			"It answers 400 to 499 when it is told of them; all others are told. The log names them."},
-		{"TributarySinkUnkept", "10m", Warning,
-			`max by (namespace, job, sink) (tributary_sink_state_unkept) == 1`,
-			"What {{ $labels.sink }} acknowledges cannot be written down",
-			"After a restart it is told anew what it acknowledged since. `tributary status` says why."},
 	}
 }
 
 func processAlerts() []Alert {
 	return []Alert{
-		{"TributaryNotReady", "15m", Warning,
-			`max by (namespace, job, instance) (tributary_ready) == 0`,
-			"{{ $labels.instance }} is not ready",
-			"/readyz says what it waits for."},
 		{"TributaryConfigRefused", "5m", Warning,
 			`min by (namespace, job, instance) (tributary_config_last_reload_successful) == 0`,
 			"{{ $labels.instance }} refused its configuration",
@@ -228,8 +178,10 @@ func processAlerts() []Alert {
 // Group is the name of the one group of rules.
 const Group = "tributary"
 
-// RunbookURL is where the pages of docs/runbooks are published.
-const RunbookURL = "https://tributary.dev/docs/runbooks/"
+// RunbookPage is where docs/operations.md is published.
+const RunbookPage = "https://tributary.dev/docs/operations.md"
 
-// RunbookURL is where the page of an alert is; docs/runbooks has the file.
-func (a Alert) RunbookURL() string { return RunbookURL + a.Name + ".md" }
+// RunbookURL is the section about an alert in docs/operations.md.
+func (a Alert) RunbookURL() string { return runbook(a.Name) }
+
+func runbook(alert string) string { return RunbookPage + "#" + strings.ToLower(alert) }

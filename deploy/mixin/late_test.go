@@ -24,7 +24,7 @@ type row map[string]any
 // calmRow is that of a member of which nothing is late.
 var calmRow = row{
 	"State": 1.0, "Answers": 1.0, "Wrong": "-", "Last contact": 1.0, "Lag": 0.0, "Event late p99": 0.005, "Queue p99": 0.005, "Compute p99": 0.005, "Write p99": 0.005,
-	"Own controllers behind": 0.0, "Held": 0.0, "Rejected": 0.0, "Credential ends in": 2592000.0,
+	"Own controllers behind": 0.0, "Missing": 0.0, "Rejected": 0.0, "Credential ends in": 2592000.0,
 }
 
 // lateness is one reason for which pods of a member are late, and what its row shows then.
@@ -49,20 +49,16 @@ var latenesses = []lateness{
 		row{"State": 3.0, "Answers": 0.0, "Last contact": 600.0, "Wrong": "Unreachable"}, []string{"State", "Last contact"},
 	},
 	{
-		"it has been out of sight for longer than staleAfter", both(gauge("cluster_up", 0), gauge("cluster_stale", 1), gauge("cluster_last_contact_seconds", 3600), wrong("Unreachable")),
-		row{"State": 4.0, "Answers": 0.0, "Last contact": 3600.0, "Wrong": "Unreachable"}, []string{"State", "Last contact"},
+		"it has been out of sight for longer than staleAfter", both(gauge("cluster_up", 0), gauge("cluster_last_contact_seconds", 3600), wrong("Stale")),
+		row{"State": 4.0, "Answers": 0.0, "Last contact": 3600.0, "Wrong": "Stale"}, []string{"State", "Last contact"},
 	},
-	{"a right to read it was taken away", both(gauge("cluster_up", 0), wrong("Forbidden")), row{"State": 3.0, "Answers": 0.0, "Wrong": "Forbidden"}, []string{"State"}},
+	{"a right to read it was taken away", both(gauge("cluster_up", 0), wrong("Refused")), row{"State": 3.0, "Answers": 0.0, "Wrong": "Refused"}, []string{"State"}},
 	{"it was not read whole yet", gauge("cluster_synced", 0), row{"State": 2.0}, []string{"State"}},
-	{
-		"most of its pods turned not ready at once", both(gauge("cluster_panic", 1), wrong("MassNotReady"), held("mass_not_ready", 12)),
-		row{"State": 5.0, "Wrong": "MassNotReady", "Held": 12.0}, []string{"State", "Held"},
-	},
-	{"its list lost what is served", both(wrong("ChangesHeld"), held("list_shrank", 40), held("drain_last_ready", 2)), row{"Wrong": "ChangesHeld", "Held": 42.0}, []string{"Held"}},
-	{"its addresses are refused", map[string]string{`tributary_rejected_addresses_current{MEMBER,reason="not_allowed"}`: "7x15"}, row{"Rejected": 7.0}, []string{"Rejected"}},
+	{"its list lacks what is served", both(wrong("Missing"), gauge("missing", 40)), row{"Wrong": "Missing", "Missing": 40.0}, []string{"Missing"}},
+	{"its addresses are refused", map[string]string{`tributary_rejected_addresses{MEMBER,reason="not_allowed"}`: "7x15"}, row{"Rejected": 7.0}, []string{"Rejected"}},
 	{"it is drained", wrong("Drained"), row{"State": 0.0, "Wrong": "Drained", "Last contact": nil}, nil},
 	{
-		"it is drained and shut down", both(wrong("Drained"), gauge("cluster_up", 0), gauge("cluster_stale", 1), gauge("cluster_last_contact_seconds", 86400)),
+		"it is drained and shut down", both(wrong("Drained"), gauge("cluster_up", 0), gauge("cluster_last_contact_seconds", 86400)),
 		row{"State": 0.0, "Answers": 0.0, "Wrong": "Drained", "Last contact": nil}, nil,
 	},
 }
@@ -81,10 +77,6 @@ func gauge(name string, value float64) map[string]string {
 
 func wrong(reason string) map[string]string {
 	return map[string]string{fmt.Sprintf(`tributary_cluster_condition{MEMBER,reason="%s"}`, reason): "1x15"}
-}
-
-func held(reason string, changes int) map[string]string {
-	return map[string]string{fmt.Sprintf(`tributary_held_changes{MEMBER,reason="%s"}`, reason): fmt.Sprintf("%dx15", changes)}
 }
 
 // took is a histogram in which everything took longer than from and not longer than to, both limits of buckets.
@@ -110,14 +102,14 @@ func took(name, stage string, from, to float64) map[string]string {
 func calmSeries() map[string]string {
 	quick := func(name, stage string) map[string]string { return took(name, stage, 0, 0.005) }
 	return both(
-		gauge("cluster_up", 1), gauge("cluster_synced", 1), gauge("cluster_stale", 0), gauge("cluster_panic", 0), gauge("cluster_last_contact_seconds", 1),
+		gauge("cluster_up", 1), gauge("cluster_synced", 1), gauge("missing", 0), gauge("cluster_last_contact_seconds", 1),
 		gauge("sync_lag_seconds", 0), gauge("native_behind_seconds", 0), gauge("kubeconfig_expiry_timestamp_seconds", 2592900),
 		quick("source_delay", ""), quick("change_latency", "queue"), quick("change_latency", "compute"), quick("change_latency", "write"),
 	)
 }
 
 // standbySeries are those of a process that stands by, and what it sees of a member.
-var standbySeries = both(gauge("cluster_up", 1), gauge("cluster_synced", 1), gauge("cluster_stale", 0), gauge("cluster_panic", 0), gauge("cluster_last_contact_seconds", 0.5))
+var standbySeries = both(gauge("cluster_up", 1), gauge("cluster_synced", 1), gauge("missing", 0), gauge("cluster_last_contact_seconds", 0.5))
 
 // The form of promtool's unit tests.
 type (
@@ -172,9 +164,9 @@ func TestPodsAreLate(t *testing.T) {
 				}
 			}
 			of("a", series)
-			standby := maps.Clone(standbySeries) // which sees all members, and holds and leaves out the same
+			standby := maps.Clone(standbySeries) // which sees all members, and leaves out the same
 			for name, values := range series {
-				if strings.HasPrefix(name, "tributary_held_changes") || strings.HasPrefix(name, "tributary_rejected") {
+				if strings.HasPrefix(name, "tributary_rejected") {
 					standby[name] = values
 				}
 			}

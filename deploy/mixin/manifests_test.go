@@ -121,17 +121,18 @@ func TestOurServiceIsNoSource(t *testing.T) {
 	}
 	m.config.Data["tributary.yaml"] = strings.Replace(m.config.Data["tributary.yaml"], "clusters: []", "clusters: [{name: idc-a, kubeconfig: idc-a.kubeconfig}]", 1)
 	member := m.parsed(t).Clusters[0]
-	if replica, ok := member.Place(&service); ok {
-		t.Errorf("it would be replicated as %v", replica)
+	excluded := member.Replicates()
+	if excluded(&service) == "" {
+		t.Error("it would be replicated")
 	}
 	service.Annotations = nil
-	if _, ok := member.Place(&service); !ok {
-		t.Error("the annotation is not what keeps it out")
+	if why := excluded(&service); why != "" {
+		t.Errorf("the annotation is not what keeps it out, but %q", why)
 	}
 }
 
 // parsed is the configuration of the manifests.
-func (m *manifests) parsed(t *testing.T) config.Config {
+func (m *manifests) parsed(t *testing.T) *config.Config {
 	t.Helper()
 	c, err := config.Parse("tributary.yaml", []byte(m.config.Data["tributary.yaml"]))
 	if err != nil {

@@ -197,30 +197,29 @@ func problems(expr string) (found []string) {
 	return found
 }
 
-// TestRunbooks: every alert has its page, every page its alert, and the page
-// says what to look at and what to do.
+// TestRunbooks: every alert has its section in docs/operations.md, under the heading to which its link leads, and every such
+// section its alert.
 func TestRunbooks(t *testing.T) {
-	const dir = "../../docs/runbooks"
-	pages, err := filepath.Glob(dir + "/Tributary*.md")
+	text, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range Alerts() {
-		page := filepath.Join(dir, a.Name+".md")
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Errorf("alert %s has no runbook: %v", a.Name, err)
-			continue
-		}
-		for _, part := range []string{"# " + a.Name + "\n", "\n## Meaning\n", "\n## Look\n", "\n## Act\n"} {
-			if !strings.Contains(string(text), part) {
-				t.Errorf("%s has no %q", page, strings.TrimSpace(part))
-			}
-		}
-		pages = slices.DeleteFunc(pages, func(p string) bool { return filepath.Base(p) == a.Name+".md" })
+	sections := map[string]bool{}
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (Tributary[A-Z][A-Za-z]+)$`).FindAllSubmatch(text, -1) {
+		sections[string(heading[1])] = true
 	}
-	for _, page := range pages {
-		t.Errorf("%s belongs to no alert", page)
+	alerts := Alerts()
+	if len(alerts) > 15 {
+		t.Errorf("%d alerts: more than somebody would learn", len(alerts))
+	}
+	for _, a := range alerts {
+		if !sections[a.Name] {
+			t.Errorf("docs/operations.md has no section %s", a.Name)
+		}
+		delete(sections, a.Name)
+	}
+	for name := range sections {
+		t.Errorf("docs/operations.md has a section about %s, which is no alert", name)
 	}
 }
 

@@ -96,7 +96,7 @@ type Column struct {
 	Title, Unit, Expr string
 	// Warn and Bad colour the cell when Bad is not 0.
 	Warn, Bad float64
-	// Runbook is the alert whose page says what to do about this column; empty: none.
+	// Runbook is the alert whose section of docs/operations.md says what to do about this column; empty: none.
 	Runbook string
 	// Words are what is shown in place of the values 0, 1 and so on.
 	Words []string
@@ -235,7 +235,7 @@ func (p Panel) table(out *grafanaPanel) {
 	out.FieldConfig.Overrides = []any{override("Member", map[string]any{"id": "links", "value": []any{
 		map[string]any{"title": "Changes of ${__value.text}", "url": "${page}/debug/changes?cluster=${__value.text}", "targetBlank": true},
 		map[string]any{"title": "Status page", "url": "${page}/", "targetBlank": true},
-		map[string]any{"title": "Runbooks", "url": RunbookURL + "README.md", "targetBlank": true},
+		map[string]any{"title": "What to type", "url": RunbookPage + "#alerts", "targetBlank": true},
 	}})}
 	for i, column := range p.Columns {
 		value := "Value #" + string(rune('A'+i))
@@ -251,7 +251,7 @@ func (p Panel) table(out *grafanaPanel) {
 		}
 		if column.Runbook != "" {
 			properties = append(properties, map[string]any{"id": "links", "value": []any{
-				map[string]any{"title": "Runbook " + column.Runbook, "url": RunbookURL + column.Runbook + ".md", "targetBlank": true}}})
+				map[string]any{"title": "What to type: " + column.Runbook, "url": runbook(column.Runbook), "targetBlank": true}}})
 		}
 		if len(column.Words) > 0 {
 			words := map[string]any{}

@@ -4,7 +4,7 @@
 package mixin
 
 // Dashboards returns all dashboards.
-func Dashboards() []Dashboard { return []Dashboard{onCall(), syncLag(), fleetHealth()} }
+func Dashboards() []Dashboard { return []Dashboard{onCall(), syncLag()} }
 
 // syncLag answers: is it fast?
 func syncLag() Dashboard {
@@ -24,12 +24,13 @@ func lagAtAGlance() Row {
 			q(`histogram_quantile(0.99, sum by (le) (rate(tributary_change_latency_seconds_bucket{`+live+`}[$__rate_interval])))`, "p99")).rising(0.25, 2.5),
 		number("Oldest unwritten change", "s", 4, "Age of the oldest change of any member that is not yet written; 0 if none waits.",
 			q(`max(tributary_sync_lag_seconds{CSEL})`, "lag")).rising(5, 30),
-		number("Changes", "ops", 4, "Changes written per second.",
-			q(`sum(rate(tributary_changes_total{CSEL,result="written"}[$__rate_interval]))`, "written")),
-		number("Waiting Services", "short", 4, "Services in all lanes. Bulk work may wait; removals should not.",
-			q(`sum(tributary_workqueue_depth{SEL})`, "waiting")).rising(100, 1000),
-		number("Failed changes", "ops", 4, "Attempts per second that failed; each is tried again.",
-			q(`sum(rate(tributary_changes_total{CSEL,result="failed"}[$__rate_interval]))`, "failed")).rising(0.1, 1),
+		number("Changes", "ops", 4, "Live changes written per second.",
+			q(`sum(rate(tributary_change_latency_seconds_count{CSEL,stage="total"}[$__rate_interval]))`, "written")),
+		number("Waiting", "short", 4, "Replicas that wait for a comparison, and writes that wait for a place. Bulk work may wait; removals should not.",
+			q(`sum(tributary_workqueue_depth{SEL})`, "comparisons"),
+			q(`sum(tributary_requests_waiting{SEL})`, "writes")).rising(100, 1000),
+		number("Failed writes", "ops", 4, "Writes per second that did not succeed at once; each is tried again.",
+			q(`sum(rate(tributary_writes_total{SEL,result!="ok"}[$__rate_interval])) or vector(0)`, "failed")).rising(0.1, 1),
 	}}
 }
 
@@ -40,7 +41,7 @@ func lagLatency() Row {
 			quantile(0.5, "change_latency_seconds", total, "member_cluster", "p50 {{member_cluster}}"),
 			quantile(0.9, "change_latency_seconds", total, "member_cluster", "p90 {{member_cluster}}"),
 			quantile(0.99, "change_latency_seconds", total, "member_cluster", "p99 {{member_cluster}}")).rising(0.25, 2.5),
-		graph("Where the time goes: median by stage", "s", 6, "queue: until a worker took the Service; compute: until the first write was sent; write: until the last one was acknowledged; echo: until our own watch had shown it, counted from the event.",
+		graph("Where the time goes: median by stage", "s", 6, "queue: until the comparison; compute: until the difference was known; write: until the last write was acknowledged.",
 			quantile(0.5, "change_latency_seconds", "CSEL", "stage", "{{stage}}")),
 		graph("Slowest 1 % by stage", "s", 6, "As the panel beside it, for the slowest changes.",
 			quantile(0.99, "change_latency_seconds", "CSEL", "stage", "{{stage}}")),
@@ -58,42 +59,38 @@ func lagLatency() Row {
 func lagNative() Row {
 	const note = " For members with observeNative: true."
 	return Row{"The members' own controllers", []Panel{
-		graph("Slowest 1 %, native beside ours", "s", 8, "How much later than Tributary computed it a change is in the member's own Endpoints, beside the time until it is in the ingress cluster."+note,
+		graph("Slowest 1 %, native beside ours", "s", 12, "How much later than Tributary computed it a change is in the member's own Endpoints, beside the time until it is in the ingress cluster."+note,
 			quantile(0.99, "change_latency_seconds", `CSEL,stage="total"`, "member_cluster", "tributary {{member_cluster}}"),
 			quantile(0.99, "native_lag_seconds", "CSEL", "member_cluster", "native {{member_cluster}}")),
-		graph("Oldest change that the native controller has not written", "s", 8, "A backlog shows as a line that climbs."+note,
+		graph("Oldest change that the native controller has not written", "s", 12, "A backlog shows as a line that climbs."+note,
 			q(`max by (member_cluster) (tributary_native_behind_seconds{CSEL})`, "{{member_cluster}}")).rising(10, 120),
-		graph("Services that differ in the long run", "short", 8, "No backlog: the two do not agree. `tributary status` shows both lists."+note,
-			q(`max by (member_cluster) (tributary_native_differing_services{CSEL})`, "{{member_cluster}}")),
 	}}
 }
 
 func lagQueue() Row {
 	return Row{"Queue", []Panel{
-		graph("Waiting Services by lane", "short", 8, "Removals overtake additions, additions overtake bulk work.",
-			q(`sum by (lane) (tributary_workqueue_depth{SEL})`, "{{lane}}")).stacked(),
-		graph("Oldest in each lane", "s", 8, "How long the oldest Service has been waiting.",
-			q(`max by (lane) (tributary_workqueue_oldest_age_seconds{SEL})`, "{{lane}}")),
-		graph("Causes and retries", "ops", 8, "Causes added to each lane per second, those that merged included; and Services that returned after a failure.",
-			q(`sum by (lane) (rate(tributary_workqueue_adds_total{SEL}[$__rate_interval]))`, "{{lane}}"),
-			q(`sum by (lane) (rate(tributary_workqueue_retries_total{SEL}[$__rate_interval]))`, "retry {{lane}}")),
-		graph("Wait in the lane, slowest 1 %", "s", 12, "Backoff after a failure included.",
-			quantile(0.99, "workqueue_queue_duration_seconds", "SEL", "lane", "{{lane}}")),
-		graph("Work on a Service, slowest 1 %", "s", 12, "A worker's time for one Service, writes included.",
-			quantile(0.99, "workqueue_work_duration_seconds", "SEL", "lane", "{{lane}}")),
+		graph("Writes that wait, by lane", "short", 8, "Removals overtake additions, additions overtake bulk work.",
+			q(`sum by (lane) (tributary_requests_waiting{SEL})`, "{{lane}}")).stacked(),
+		graph("Replicas that wait for a comparison", "short", 8, "A comparison costs microseconds: a line that stays up is a lack of CPU.",
+			q(`sum by (name) (tributary_workqueue_depth{SEL})`, "{{name}}")),
+		graph("Comparisons and retries", "ops", 8, "Replicas added to the queue per second, and those that returned after a delay.",
+			q(`sum by (name) (rate(tributary_workqueue_adds_total{SEL}[$__rate_interval]))`, "added to {{name}}"),
+			q(`sum by (name) (rate(tributary_workqueue_retries_total{SEL}[$__rate_interval]))`, "returned to {{name}}")),
+		graph("Wait for a comparison, slowest 1 %", "s", 12, "From the first news to the comparison.",
+			quantile(0.99, "workqueue_queue_duration_seconds", "SEL", "name", "{{name}}")),
+		graph("Duration of a comparison, slowest 1 %", "s", 12, "Our own time for one replica; writes are not part of it.",
+			quantile(0.99, "workqueue_work_duration_seconds", "SEL", "name", "{{name}}")),
 	}}
 }
 
 func lagWrites() Row {
 	return Row{"Writes to the ingress cluster", []Panel{
-		graph("Writes", "ops", 8, "When nothing changes in the members, this is zero.",
+		graph("Writes", "ops", 12, "When nothing changes in the members, this is zero.",
 			q(`sum by (kind, verb) (rate(tributary_writes_total{SEL}[$__rate_interval]))`, "{{verb}} {{kind}}")).stacked(),
-		graph("Writes that did not succeed at once", "ops", 8, "conflict: somebody else wrote first, resolved by looking again. throttled: the server asked to wait.",
+		graph("Writes that did not succeed at once", "ops", 12, "conflict: somebody else wrote first, resolved by looking again. throttled: the server asked to wait.",
 			q(`sum by (result) (rate(tributary_writes_total{SEL,result!="ok"}[$__rate_interval])) or vector(0)`, "{{result}}")),
-		graph("Duration of a write, slowest 1 %", "s", 8, "From sending to the acknowledgement.",
-			quantile(0.99, "write_duration_seconds", "SEL", "kind, verb", "{{verb}} {{kind}}")),
-		graph("Changes by result", "ops", 12, "dropped: computed, and equal to what stands.",
-			q(`sum by (result) (rate(tributary_changes_total{CSEL}[$__rate_interval]))`, "{{result}}")),
+		graph("Writes of live changes, slowest 1 %", "s", 12, "From the difference being known to the last acknowledgement.",
+			quantile(0.99, "change_latency_seconds", `CSEL,stage="write"`, "lane", "{{lane}}")),
 		// Of the ingress cluster: no member is to be selected.
 		graph("Answers of the ingress cluster's API server", "ops", 12, "Requests by status code; 429 is the server asking to slow down.",
 			q(`sum by (code) (rate(tributary_client_requests_total{SEL,role="ingress"}[$__rate_interval]))`, "{{code}}")),

@@ -66,14 +66,20 @@ func serve(ctx context.Context, listen, tokenFile string, r *receiver) error {
 	return nil
 }
 
+// typeInventory is the type of the event that names all Services, as NAMESPACE/NAME: what it
+// does not name is gone.
+const typeInventory = "dev.tributary.inventory.v1"
+
 // event is what the receiver needs of a CloudEvent.
 type event struct {
+	Type string `json:"type"`
 	Data struct {
 		Generation int64      `json:"generation"`
 		Namespace  string     `json:"namespace"`
 		Name       string     `json:"name"`
 		Deleted    bool       `json:"deleted"`
 		Endpoints  []endpoint `json:"endpoints"`
+		Services   []string   `json:"services"`
 	} `json:"data"`
 }
 

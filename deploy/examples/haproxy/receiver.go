@@ -48,6 +48,10 @@ func (r *receiver) take(events []event) error {
 	var news []string
 	for i := range events {
 		e := &events[i].Data
+		if events[i].Type == typeInventory {
+			news = append(news, r.lockedGone(e.Generation, e.Services)...)
+			continue
+		}
 		if !isName(e.Namespace) || !isName(e.Name) {
 			continue // it has no backend
 		}
@@ -63,6 +67,22 @@ func (r *receiver) take(events []event) error {
 		}
 	}
 	return r.lockedApply(news, time.Now())
+}
+
+// lockedGone takes what an inventory does not name for deleted, and returns its backends.
+func (r *receiver) lockedGone(generation int64, services []string) (news []string) {
+	named := map[string]bool{}
+	for _, service := range services {
+		namespace, name, _ := strings.Cut(service, "/")
+		named[backendOf(namespace, name)] = true
+	}
+	for backend, t := range r.services {
+		if !named[backend] && t.generation <= generation {
+			t.generation, t.deleted, t.servers = generation, true, nil
+			news = append(news, backend)
+		}
+	}
+	return news
 }
 
 // keep looks at all backends again and again until ctx is done.

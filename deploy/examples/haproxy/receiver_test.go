@@ -110,8 +110,17 @@ func TestReceiver(t *testing.T) {
 	expect("set a_10.0.0.1_80 state maint; del a_10.0.0.1_80", r.lockedApply(web, now.Add(5*time.Second)))
 	clear(b.states) // HAProxy was started anew
 	expect("add a_fd00--2_80 [fd00::2]:80; set a_fd00--2_80 state ready", r.lockedApply(web, now))
+	inventory := func(generation int64, services ...string) []event {
+		e := event{Type: typeInventory}
+		e.Data.Generation, e.Data.Services = generation, services
+		return []event{e}
+	}
+	expect("", r.take(inventory(6, "shop/web", "shop/api")))
+	expect("", r.take(inventory(3))) // late
+	expect("set a_fd00--2_80 state drain", r.take(inventory(7, "shop/api")))
+	expect("set a_fd00--2_80 state ready", r.take(eventOf(8, "fd00::2")))
 	b.down = true
-	if err := r.take(eventOf(5)); err == nil {
+	if err := r.take(eventOf(9)); err == nil {
 		t.Error("what could not be done is acknowledged")
 	}
 }

@@ -72,18 +72,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- end -}}
 {{- end -}}
 
-{{/* The configuration without its nulls: such a field is as one that is left out. */}}
 {{- define "tributary.config" -}}
-{{- $config := dict -}}
-{{- range $field, $value := .Values.config -}}
-{{- if kindIs "map" $value -}}
-{{- range $inner, $of := $value -}}
-{{- if kindIs "invalid" $of -}}{{- $value = omit $value $inner -}}{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- if not (kindIs "invalid" $value) -}}{{- $_ := set $config $field $value -}}{{- end -}}
-{{- end -}}
-{{- toYaml $config -}}
+{{- dig "config" dict .Values.AsMap | toYaml -}}
 {{- end -}}
 
 {{/* What the configuration says, its defaults put in, where the manifests depend on it. */}}
@@ -91,11 +81,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- dig "instance" "default" (include "tributary.config" . | fromYaml) -}}
 {{- end -}}
 
-{{/* Where Tributary keeps what it remembers, as a list in JSON: its own namespace, and those of the Leases. */}}
-{{- define "tributary.ownNamespaces" -}}
-{{- $config := include "tributary.config" . | fromYaml -}}
-{{- $own := dig "namespace" "" $config | default .Release.Namespace -}}
-{{- list $own (dig "leaderElection" "namespace" "" $config | default $own) (dig "leases" "namespace" "" $config | default $own) | uniq | toJson -}}
+{{/* Where Tributary keeps its Lease and its record of identities. */}}
+{{- define "tributary.ownNamespace" -}}
+{{- dig "namespace" .Release.Namespace (include "tributary.config" . | fromYaml) -}}
 {{- end -}}
 
 {{/* The namespaces of ingress.namespaces, separated by spaces; empty where one is a glob, or none is named. */}}
@@ -115,21 +103,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- $port -}}
 {{- end -}}
 
-{{- define "tributary.metricsSecret" -}}
-{{- dig "metrics" "tls" "secretName" "" .Values.AsMap -}}
-{{- end -}}
-
-{{- define "tributary.metricsReview" -}}
-{{- if dig "metrics" "tokenReview" false .Values.AsMap -}}
-{{- if not (include "tributary.metricsSecret" .) -}}
-{{- fail "metrics.tokenReview: tokens would be sent in clear; give metrics.tls.secretName" -}}
-{{- end -}}
-true
-{{- end -}}
-{{- end -}}
-
-{{- define "tributary.writesSlices" -}}
-{{- if has "EndpointSlices" (dig "replicas" "write" (list "EndpointSlices") (include "tributary.config" . | fromYaml)) -}}true{{- end -}}
+{{- define "tributary.writesEndpoints" -}}
+{{- if has "Endpoints" (dig "replicas" "write" (list "Endpoints") (include "tributary.config" . | fromYaml)) -}}true{{- end -}}
 {{- end -}}
 
 {{- define "tributary.createsNamespaces" -}}
@@ -140,25 +115,36 @@ true
 {{- if or (dig "openshift" false .Values.AsMap) (.Capabilities.APIVersions.Has "security.openshift.io/v1") -}}true{{- end -}}
 {{- end -}}
 
+{{/* What is read in the whole cluster: a name that somebody else has is known before it is written. */}}
+{{- define "tributary.reads" -}}
+- apiGroups: [""]
+  resources: [services, endpoints]
+  verbs: [get, list, watch]
+- apiGroups: [discovery.k8s.io]
+  resources: [endpointslices]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [get, list, watch{{ if include "tributary.createsNamespaces" . }}, create{{ end }}]
+{{- end -}}
+
 {{/* What is written wherever replicas are, for a ClusterRole or a Role. */}}
 {{- define "tributary.writes" -}}
 - apiGroups: [""]
-  resources: [services, endpoints]
-  verbs: [get, list, watch, create, update, delete]
-{{- if include "tributary.writesSlices" . }}
+  resources: [services{{ if include "tributary.writesEndpoints" . }}, endpoints{{ end }}]
+  verbs: [create, update, delete]
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices]
-  verbs: [get, list, watch, create, update, delete]
-{{- end }}
+  verbs: [create, update, delete]
 {{- if include "tributary.openshift" . }}
+{{- if include "tributary.writesEndpoints" . }}
 - apiGroups: [""]
   resources: [endpoints/restricted] # addresses of OpenShift's own pod and service networks
   verbs: [create]
-{{- if include "tributary.writesSlices" . }}
+{{- end }}
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices/restricted]
   verbs: [create]
-{{- end }}
 {{- end }}
 - apiGroups: [""]
   resources: [events] # conflicts, on the replica
@@ -166,9 +152,8 @@ true
 {{- end -}}
 
 {{/* Where alerts and dashboards lead as they are made, and where they are to. */}}
-{{- define "tributary.runbooks" -}}https://tributary.dev/docs/runbooks/{{- end -}}
+{{- define "tributary.runbooks" -}}https://tributary.dev/docs/operations.md{{- end -}}
 
 {{- define "tributary.runbookURL" -}}
-{{- $url := dig "monitoring" "runbookURL" "" .Values.AsMap | default (include "tributary.runbooks" .) -}}
-{{- trimSuffix "/" $url }}/
+{{- dig "monitoring" "runbookURL" "" .Values.AsMap | default (include "tributary.runbooks" .) -}}
 {{- end -}}
