@@ -115,6 +115,7 @@ func (s *Set) Run(ctx context.Context) {
 	s.mu.Unlock()
 	<-ctx.Done()
 	s.mu.Lock() // nobody is started from here on
+	//lint:ignore SA2001 whoever is being started at this moment is waited for below
 	s.mu.Unlock()
 	s.tasks.Wait()
 }

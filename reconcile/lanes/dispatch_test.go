@@ -67,7 +67,7 @@ func TestBulkWorkStandsBack(t *testing.T) {
 		if len(granted) != bulkBeside {
 			t.Errorf("beside a removal bulk work has %d places, want %d", len(granted), bulkBeside)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if len(granted) != bulkPlaces {
 			t.Errorf("a second later it has %d places, want %d", len(granted), bulkPlaces)
