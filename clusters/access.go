@@ -84,14 +84,14 @@ func (m *Member) rotate() {
 	}
 }
 
-// exchange reports whether the credential that counts now is in use, or will be as soon as
-// any is.
+// exchange reports whether the credential that counts now is in use. A first connection that is
+// being made is waited for: it may have begun with the former one.
 func (m *Member) exchange() bool {
 	m.mu.Lock()
 	access, pin := m.access, m.pin
 	m.mu.Unlock()
-	if access.Current() == nil {
-		return true
+	if _, err := access.Get(m.ctx); err != nil {
+		return false
 	}
 	session, err := m.open(m.ctx, pin)
 	if err != nil {

@@ -268,6 +268,20 @@ func TestNewCredentialResumes(t *testing.T) {
 			t.Errorf("token %q, %d lists", s.api.token, s.api.count("list pods"))
 		}
 	})
+	play(t, func(s *scene) { // it comes while the first connection is being made
+		s.api.listener.Freeze()
+		s.set.Apply(s.settings())
+		s.pass(time.Second)
+		s.set.Apply(s.settings(func(o *Settings) { o.Access.REST, o.Access.Hash = s.api.config("two"), "two" }))
+		s.pass(time.Second)
+		s.api.listener.Thaw()
+		s.pass(time.Minute)
+		s.api.with(func() {
+			if s.api.token != "Bearer two" {
+				t.Errorf("token %q", s.api.token)
+			}
+		})
+	})
 }
 
 func TestSettingsBeginAnewOnlyWhatChanged(t *testing.T) {

@@ -23,7 +23,7 @@ type stream struct {
 	// listed is true once it has shown a complete list, reread if its store went back since.
 	listed, reread bool
 	at             uint64    // the revision that it has reached
-	resumed        time.Time // after an interruption without a list
+	resumed        time.Time // after an interruption, or a list that Services' news overtook
 }
 
 // level reports whether the stream has shown all up to a revision, as far as can be told.

@@ -170,15 +170,19 @@ func (i *ingress) run(ctx context.Context) {
 	}
 }
 
-// renew reports whether all ways in use have the credential that is wanted.
+// renew reports whether all ways have the credential that is wanted.
 func (i *ingress) renew(ctx context.Context) bool {
 	wanted, all, renewed := i.access().Hash, true, false
 	for _, w := range []*way{i.follow, i.write, i.elect} {
+		if _, err := w.Get(ctx); err != nil { // one that is being opened may have begun with the former credential
+			all = false
+			continue
+		}
 		w.mu.Lock()
 		stale := w.used != wanted
 		w.mu.Unlock()
-		if !stale || w.Current() == nil {
-			continue // without a session the next one is opened with what is wanted
+		if !stale {
+			continue
 		}
 		session, err := w.open(ctx)
 		if err != nil {
