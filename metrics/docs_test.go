@@ -14,7 +14,7 @@ import (
 // TestReference keeps the reference of the families equal to the table, and both are equal to
 // what is served (TestTableIsWhatIsServed).
 func TestReference(t *testing.T) {
-	golden.File(t, "testdata/metrics.md", []byte(docs()))
+	golden.File(t, "../docs/reference/metrics.md", []byte(docs()))
 }
 
 // docs renders the reference from the table of families.
