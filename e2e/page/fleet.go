@@ -69,31 +69,16 @@ func exampleStatus(now time.Time) metrics.Status {
 			member("idc-a", "live", "v1.36.3", 812, 14206, 12950, 41),
 			member("idc-b", "live", "v1.31.9", 640, 9023, 8740, 0),
 			member("gke-europe-west4", "live", "v1.35.2-gke.1300", 96, 1210, 1180, 3),
-			member("edge-lisbon-07", "silent", "v1.22.17", 12, 48, 44, 0),
-			member("idc-new", "syncing", "v1.36.3", 0, 0, 0, 0),
+			member("edge-lisbon-07", "unreachable", "v1.22.17", 12, 48, 44, 0),
+			member("idc-new", "listing", "v1.36.3", 0, 0, 0, 0),
 		},
-		Lanes: []metrics.LaneStatus{{Name: "removal"}, {Name: "addition", Depth: 2, OldestSeconds: 0.004}, {Name: "bulk", Depth: 37, OldestSeconds: 1.2}},
+		Lanes: []metrics.LaneStatus{{Name: "removal"}, {Name: "addition", Waiting: 2, OldestSeconds: 0.004}, {Name: "bulk", Waiting: 37, OldestSeconds: 1.2}},
 	}
-	s.Held = []metrics.HeldChange{
-		{
-			Cluster: "idc-b", Reason: "mass_not_ready", Since: now.Add(-90 * time.Second), Release: "tributary release --cluster idc-b",
-			Message: "2104 pods turned not ready without being deleted and are kept ready; 310 others are ready",
-		},
-		{
-			Cluster: "edge-lisbon-07", Namespace: "shop", Service: "checkout", Reason: "list_shrank", Since: now.Add(-20 * time.Second),
-			Message: "21 pods are not listed any more and are kept; a second look may end it",
-			Release: "tributary release --cluster edge-lisbon-07 --service shop/checkout",
-		},
-	}
-	s.Clusters[1].Reason, s.Clusters[1].Panic = "MassNotReady", true
-	s.Clusters[0].Native = &metrics.NativeStatus{BehindSeconds: 412, DifferingCount: 1, Differing: []metrics.NativeDifference{{
-		Cluster: "idc-a", Namespace: "shop", Service: "web", Since: now.Add(-400 * time.Second),
-		Ours: []string{"10.2.3.4:8080/TCP", "10.2.3.9:8080/TCP"}, Theirs: []string{"10.2.3.4:8080/TCP", "10.2.3.5:8080/TCP", "10.2.3.9:8080/TCP not ready"},
-	}}}
-	s.Clusters[2].Native = &metrics.NativeStatus{}
-	s.Clusters[2].Remarks = []string{"nodes may not be listed: zones are left out"}
+	s.Clusters[1].Missing = 21
+	s.Clusters[1].Conditions = []metrics.Condition{{Reason: "Missing", Message: "21 objects that a list did not have are being asked for"}}
+	s.Clusters[0].Native = &metrics.NativeStatus{BehindSeconds: 412}
 	edge, fresh := &s.Clusters[3], &s.Clusters[4]
-	edge.Reason, edge.Stale = "Unreachable", true
+	edge.Conditions = []metrics.Condition{{Reason: "Unreachable", Message: "it does not answer; its endpoints stay as they were"}}
 	edge.Up, edge.LagSeconds = false, 312.4
 	edge.LastContact, edge.LastErrorAt = now.Add(-6*time.Minute), now.Add(-2*time.Second)
 	edge.LastError = `watch pods of cluster "edge-lisbon-07": Get "https://edge-07.example.net:6443/api/v1/pods?watch=1": dial tcp 203.0.113.7:6443: connect: connection refused; its endpoints stay as they were last seen`
@@ -127,17 +112,17 @@ func (f *Fleet) change(at time.Time) {
 	ip := fmt.Sprintf("10.%d.%d.%d", 2+n, r.IntN(40), 1+r.IntN(250))
 	cause := record.Cause{
 		Cluster: cluster, Kind: "Pod", Namespace: namespace, Name: fmt.Sprintf("%s-6d5f9c7b8-%05x", service, f.serial), Event: "modified",
-		UID: fmt.Sprintf("%08x", f.serial), ResourceVersion: fmt.Sprint(480000 + f.serial), State: "ready", IP: ip, Arrival: at, Live: true,
+		UID: fmt.Sprintf("%08x", f.serial), State: "ready", IP: ip, Arrival: at, Live: true,
 	}
 	lane, removal := "addition", r.IntN(2) == 0
 	if removal {
 		lane, cause.State = "removal", "terminating"
 	}
 	total := f.latency(cluster)
-	rec := record.Begin(namespace, service, lane, f.burst(cause), 0, at.Add(total/8))
+	rec := record.Begin(namespace, service, cause, 1+max(0, f.random.IntN(8)-5), at.Add(total/8))
+	rec.Lane = lane
 	rec.Computed(at.Add(total / 4))
-	rec.Stages.WriteEndpoints, rec.Stages.WriteSlices, rec.Stages.Echo = total*3/5, total*3/4, total*9/8
-	rec.Writes = 2
+	rec.Stages.WriteEndpoints, rec.Stages.WriteSlices = total*3/5, total*3/4
 	switch {
 	case removal:
 		rec.Removed = []string{ip + ":8080"}
@@ -169,17 +154,6 @@ func (f *Fleet) latency(cluster string) time.Duration {
 	return total
 }
 
-// burst merges further pods into some changes.
-func (f *Fleet) burst(cause record.Cause) []record.Cause {
-	causes := []record.Cause{cause}
-	for i := range max(0, f.random.IntN(8)-5) {
-		other := cause
-		other.Name = fmt.Sprintf("%s-%d", cause.Name, i)
-		causes = append(causes, other)
-	}
-	return causes
-}
-
 func (f *Fleet) outcome(service string) (record.Result, error) {
 	switch f.random.IntN(24) {
 	case 0:
@@ -187,7 +161,7 @@ func (f *Fleet) outcome(service string) (record.Result, error) {
 	case 1:
 		return record.Dropped, nil
 	case 2:
-		return record.Held, errors.New("guard: more than half of the endpoints would go")
+		return record.Blocked, errors.New("the name is taken by a Service that is not Tributary's")
 	}
 	return record.Written, nil
 }

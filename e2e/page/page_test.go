@@ -197,7 +197,7 @@ func TestWithoutScript(t *testing.T) {
 	rows := func(section string) int {
 		return eval[int](ctx, t, tab, fmt.Sprintf(`document.querySelectorAll("#%s tbody tr").length`, section))
 	}
-	for section, want := range map[string]int{"clusters": 7, "held": 2, "conflicts": 2, "rejected": 1, "native": 3, "changes": 50} {
+	for section, want := range map[string]int{"clusters": 5, "conflicts": 2, "rejected": 1, "changes": 50} {
 		if got := rows(section); got != want {
 			t.Errorf("%s has %d rows; want %d", section, got, want)
 		}
@@ -294,7 +294,7 @@ func TestServerGone(t *testing.T) {
 	server.Listener.Close()
 	until(ctx, t, tab, `document.getElementById("link").textContent.startsWith("No answer since")`)
 	picture(ctx, t, tab, "no-answer")
-	if rows := eval[int](ctx, t, tab, `document.querySelectorAll("#clusters tbody tr").length`); rows != 7 {
+	if rows := eval[int](ctx, t, tab, `document.querySelectorAll("#clusters tbody tr").length`); rows != 5 {
 		t.Errorf("%d rows stay", rows)
 	}
 }
@@ -309,13 +309,12 @@ func TestHostileNames(t *testing.T) {
 		s.Config.Error, s.Config.File, s.Ingress.State = evil, evil, evil
 	})
 	cause := record.Cause{Cluster: evil, Kind: "Pod", Namespace: evil, Name: "javascript:alert(1)", Event: evil, State: evil, IP: evil, Arrival: time.Now(), Live: true}
-	rec := record.Begin(evil, "javascript:alert(1)", "removal", []record.Cause{cause}, 0, time.Now())
+	rec := record.Begin(evil, "javascript:alert(1)", cause, 1, time.Now())
 	rec.Removed, rec.Added = []string{"javascript:alert(1)", evil}, []string{evil}
 	rec.End(time.Now(), record.Written, fmt.Errorf("%s", evil))
 	f.Metrics.Change(rec)
 	f.Metrics.Report(evil, evil, metrics.Trouble{
 		Conflicts: []metrics.Conflict{{Cluster: evil, Reason: evil, Message: evil}},
-		Held:      []metrics.HeldChange{{Cluster: evil, Reason: evil, Message: evil, Release: evil}},
 		Rejected:  []metrics.Rejection{{Cluster: evil, Reason: evil, Address: evil}},
 	})
 	url := serve(t, f)
@@ -351,7 +350,7 @@ func TestKeyboard(t *testing.T) {
 			t.Errorf("no focus ring at %s", visited[len(visited)-1])
 		}
 	}
-	if got, want := strings.Join(visited, ", "), "Skip to the changes, Pause, Clusters, Latency, Held, Conflicts, Changes, service, ip, Show, As JSON lines"; got != want {
+	if got, want := strings.Join(visited, ", "), "Skip to the changes, Pause, Clusters, Latency, Conflicts, Changes, service, ip, Show, As JSON lines"; got != want {
 		t.Errorf("Tab visits %s; want %s", got, want)
 	}
 }
