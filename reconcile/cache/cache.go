@@ -58,7 +58,10 @@ func (c *Cache) Take(o *Object) (news bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !o.Gone {
-		delete(c.deleted, o.UID) // it was asked for since: a restored store has it again
+		_, again := c.deleted[o.UID] // it was asked for since: a restored store has it again
+		if delete(c.deleted, o.UID); !again && c.objects[o.Object] == nil && o.Revision <= c.streams[o.Kind].at {
+			return false // the stream, which is further, has shown that it went
+		}
 	}
 	if news = c.lockedTake(o); news && o.Gone {
 		c.deleted[o.UID] = o.Kind

@@ -123,7 +123,8 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// What we deleted does not come back by a late event, but does by an answer.
+// What we deleted does not come back by a late event, but does by an answer; what others
+// deleted does not by an answer that is older.
 func TestDeletedComesBackByAnAnswer(t *testing.T) {
 	b := newBench()
 	k := syncer.Key{Namespace: "shop", Name: "web"}
@@ -135,6 +136,13 @@ func TestDeletedComesBackByAnAnswer(t *testing.T) {
 	}
 	if news := b.Take(Decode(object, "test")); !news || b.Current(k).Endpoints == nil {
 		t.Error("an answer does not show what stands")
+	}
+	object.ResourceVersion = "8"
+	late := Decode(object, "test")
+	b.seen(object)
+	(&sink{b.Cache, plan.KindEndpoints}).Gone(k, o.UID, 9, time.Now())
+	if news := b.Take(late); news || b.Current(k).Endpoints != nil {
+		t.Error("a late answer brings back what others deleted")
 	}
 }
 

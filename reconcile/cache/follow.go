@@ -52,8 +52,9 @@ func (c *Cache) Follow(ctx context.Context, access *kube.Access, fault func(erro
 
 // stream is how the following of one kind gets on.
 type stream struct {
-	listed, wentBack bool
-	err              error
+	at       uint64 // up to where it has shown everything; 0: it has listed nothing
+	wentBack bool
+	err      error
 }
 
 // Trouble returns why what stands is not followed; nil while it is.
@@ -96,7 +97,8 @@ func (s *sink) take(o *Object, arrived time.Time) {
 
 // lockedShown takes in what a stream shows, and returns the replicas to be looked at.
 func (c *Cache) lockedShown(o *Object) (keys []syncer.Key) {
-	old := c.objects[o.Object]
+	old, st := c.objects[o.Object], &c.streams[o.Kind]
+	st.at = max(st.at, o.Revision)
 	if o.Gone {
 		delete(c.deleted, o.UID)
 	}
@@ -125,6 +127,7 @@ func (s *sink) Listed(all []kube.Versioned[Object], revision uint64) {
 	c, news, at := s.cache, map[plan.Object][]syncer.Key{}, time.Now()
 	c.mu.Lock()
 	st := &c.streams[s.kind]
+	first := st.at == 0 && !st.wentBack
 	there := make(map[string]bool, len(all))
 	for _, item := range all {
 		there[item.UID] = true
@@ -153,8 +156,7 @@ func (s *sink) Listed(all []kube.Versioned[Object], revision uint64) {
 			news[o.Object] = append(news[o.Object], c.lockedShown(o)...)
 		}
 	}
-	first := !st.listed
-	st.listed, st.wentBack = true, false
+	st.wentBack, st.at = false, revision
 	c.lockedSettle()
 	c.mu.Unlock()
 	for id, keys := range news {
@@ -173,7 +175,7 @@ func (c *Cache) lockedSettle() {
 		return
 	default:
 	}
-	if !slices.ContainsFunc(c.streams[:], func(s stream) bool { return !s.listed }) {
+	if !slices.ContainsFunc(c.streams[:], func(s stream) bool { return s.at == 0 }) {
 		close(c.synced)
 	}
 }
@@ -195,5 +197,5 @@ func (s *sink) Phase(_ kube.Phase, err error) {
 func (s *sink) WentBack() {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
-	s.cache.streams[s.kind].wentBack = true
+	s.cache.streams[s.kind].wentBack, s.cache.streams[s.kind].at = true, 0
 }
