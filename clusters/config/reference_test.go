@@ -25,8 +25,8 @@ import (
 // What is made of the comments and defaults of the types, so that a field and its
 // description cannot part.
 const (
-	schemaFile    = "testdata/config.v1alpha1.json"
-	referencePage = "testdata/configuration.md"
+	schemaFile    = "../../deploy/schema/config.v1alpha1.json"
+	referencePage = "../../docs/reference/configuration.md"
 )
 
 // required are the fields that must be given, closed what those of a closed list may be.
