@@ -18,7 +18,7 @@ import (
 // TestCommands runs the commands beside `run` as a user does: check, plan and
 // what they say about what is wrong.
 func TestCommands(t *testing.T) {
-	w := newWorld(t)
+	w := newWorldOf(t, "idc-a")
 	ctx := t.Context()
 	a := w.fleet.Member("idc-a")
 	w.must(a.CreateNamespaces(ctx, "shop"))
@@ -52,16 +52,16 @@ func (w *world) planIsJSON() {
 	w.Helper()
 	code, out := w.command("plan", "--config", w.config, "-o", "json")
 	var doc struct {
-		Replicas []struct {
-			Namespace, Service string
-			Actions            []struct{ Action, Kind string }
+		Changes []struct {
+			Replica string
+			Actions []struct{ Verb, Object string }
 		}
 	}
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 {
 		w.Fatalf("plan -o json: exit %d, %v\n%s", code, err, out)
 	}
-	for _, r := range doc.Replicas {
-		if r.Namespace == "shop" && r.Service == "web" && len(r.Actions) >= 3 {
+	for _, r := range doc.Changes {
+		if r.Replica == "shop/web" && len(r.Actions) >= 3 {
 			return
 		}
 	}

@@ -69,7 +69,6 @@ func TestRollOutBehindHAProxy(t *testing.T) {
 	w.replaceConfig(func(s string) string {
 		return s + fmt.Sprintf("sinks:\n- name: haproxy\n  url: http://%s/\n  auth: {bearerTokenFile: %s}\n", receiver, token)
 	})
-	w.mayRemember()
 
 	w.must(a.CreateNamespaces(ctx, "shop"))
 	w.must(a.CreateNodes(ctx, fleet.NewNode(fleet.DefaultNode, "zone-a")))

@@ -76,7 +76,7 @@ func hostiles(elsewhere string) []hostile {
 	return []hostile{
 		{name: "silent", result: "timeout", answer: never},
 		{name: "slow-head", result: "timeout", answer: drip("HTTP/1.1 200 OK\r\nX: ", "x", 50*time.Millisecond)},
-		{name: "endless-head", result: "invalid", answer: drip("HTTP/1.1 200 OK\r\n", "X: "+strings.Repeat("x", 1000)+"\r\n", 0)},
+		{name: "endless-head", result: "unreachable", answer: drip("HTTP/1.1 200 OK\r\n", "X: "+strings.Repeat("x", 1000)+"\r\n", 0)},
 		{name: "slow-body", result: "ok", answer: drip("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", "x", 50*time.Millisecond)},
 		{name: "endless-body", result: "ok", answer: drip("HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("x", 64<<10), 0)},
 		{name: "garbage-body", result: "ok", answer: say("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n}{\x00\xff\"[")},
@@ -88,12 +88,12 @@ func hostiles(elsewhere string) []hostile {
 			_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", bomb.Len())
 			_, _ = conn.Write(bomb.Bytes())
 		}},
-		{name: "redirect", result: "redirect", answer: answers("307 Temporary Redirect", "Location: "+elsewhere+"/elsewhere\r\n")},
-		{name: "redirect-to-a-file", result: "redirect", answer: answers("302 Found", "Location: file:///etc/passwd\r\n")},
-		{name: "flood-of-1xx", result: "invalid", answer: drip("", "HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n", 0)},
-		{name: "garbage-status", result: "invalid", answer: answers("2O0 OK", "")},
-		{name: "status-999", result: "invalid", answer: answers("999 What", "")},
-		{name: "no-http", result: "invalid", answer: say("SSH-2.0-OpenSSH_9.9\r\n\r\n")},
+		{name: "redirect", result: "server_error", answer: answers("307 Temporary Redirect", "Location: "+elsewhere+"/elsewhere\r\n")},
+		{name: "redirect-to-a-file", result: "server_error", answer: answers("302 Found", "Location: file:///etc/passwd\r\n")},
+		{name: "flood-of-1xx", result: "unreachable", answer: drip("", "HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n", 0)},
+		{name: "garbage-status", result: "unreachable", answer: answers("2O0 OK", "")},
+		{name: "status-999", result: "server_error", answer: answers("999 What", "")},
+		{name: "no-http", result: "unreachable", answer: say("SSH-2.0-OpenSSH_9.9\r\n\r\n")},
 		{name: "wait-negative", result: "throttled", answer: answers("429 Too Many Requests", "Retry-After: -5\r\n")},
 		{name: "wait-ten-years", result: "throttled", answer: answers("429 Too Many Requests", "Retry-After: 315360000\r\n")},
 		{name: "wait-beyond-numbers", result: "throttled", answer: answers("429 Too Many Requests", "Retry-After: 99999999999999999999999\r\n")},
@@ -103,7 +103,7 @@ func hostiles(elsewhere string) []hostile {
 		{name: "hangs-up", result: "unreachable", answer: func(net.Conn, <-chan struct{}) {}},
 		{name: "resets", result: "unreachable", answer: func(conn net.Conn, _ <-chan struct{}) { _ = conn.(*net.TCPConn).SetLinger(0) }},
 		{name: "length-lies", result: "ok", answer: say("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")},
-		{name: "no-tls", result: "invalid", tls: true, answer: nil},
+		{name: "no-tls", result: "unreachable", tls: true, answer: nil},
 		{name: "tls-that-nobody-vouches-for", result: "unreachable", tls: true, answer: nil},
 		{name: "tls-that-never-shakes-hands", result: "timeout", tls: true, answer: nil},
 		{name: "http2-and-goaway", result: "unreachable", tls: true, answer: nil},
@@ -200,7 +200,7 @@ func (p *pen) sink(h hostile) string {
 	if h.tls {
 		scheme = "https"
 	}
-	return fmt.Sprintf("- name: %s\n  url: %s://%s/\n  window: 0s\n  timeout: 2s\n%s", h.name, scheme, address, trust)
+	return fmt.Sprintf("- name: %s\n  url: %s://%s/\n  window: 0s\n%s", h.name, scheme, address, trust)
 }
 
 // TestHostileReceivers runs the binary with a sink for each of a few dozen receivers that answer slowly, wrongly, never and
@@ -210,7 +210,6 @@ func TestHostileReceivers(t *testing.T) {
 	f := fleettest.Start(t, fleet.Options{Members: []string{"idc-a"}})
 	w := &world{T: t, fleet: f, config: filepath.Join(f.Dir, "tributary.yaml"), listen: free(t)}
 	ctx, a := t.Context(), f.Member("idc-a")
-	w.mayRemember()
 	w.configure(a)
 	slb := &receiver{told: map[string]told{}, last: map[string]told{}}
 	well := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
@@ -288,7 +287,7 @@ func (w *world) newPen() *pen {
 // counts waits until a receiver's requests are counted as what they are.
 func (w *world) counts(h hostile) {
 	w.Helper()
-	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
+	fleettest.Eventually(w.T, 2*soon, func(ctx context.Context) error {
 		page, err := w.proc.Get(ctx, "/metrics")
 		if err != nil {
 			return err

@@ -34,7 +34,7 @@ var (
 // TestObserveNative holds a member's own controller manager against what
 // Tributary computes: a healthy one is level, a throttled one runs behind.
 func TestObserveNative(t *testing.T) {
-	w := newWorld(t)
+	w := newWorldOf(t, "idc-a")
 	ctx := t.Context()
 	a := w.fleet.Member("idc-a")
 	w.must(a.CreateNamespaces(ctx, "shop"))
@@ -45,7 +45,7 @@ func TestObserveNative(t *testing.T) {
 	w.must(a.Create(ctx, objects...))
 	web := w.pod(a, "shop", "web-0", "web")
 	healthy := w.controllerManager(a, "--kube-api-qps=500", "--kube-api-burst=500")
-	w.must(os.WriteFile(w.config, []byte(w.plainConfig("- name: idc-a\n  kubeconfig: "+a.Kubeconfig+"\n  observeNative: true\n  nativeTolerance: 1s\n")), 0o600))
+	w.must(os.WriteFile(w.config, []byte(w.plainConfig("- name: idc-a\n  kubeconfig: "+a.Kubeconfig+"\n  observeNative: true\n")), 0o600))
 	w.start()
 	level := func(n native) bool { return n.BehindSeconds == 0 && n.DifferingCount == 0 }
 	w.native("level with it", soon, level)

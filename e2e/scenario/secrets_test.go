@@ -44,7 +44,7 @@ func TestASecretIsAMemberWithinTwoSeconds(t *testing.T) {
 	w.configure(w.fleet.Member("idc-a"))
 	config, err := os.ReadFile(w.config)
 	w.must(err)
-	w.must(os.WriteFile(w.config, append(config, "clustersFrom: {secrets: {namespace: "+own+"}}\n"...), 0o600))
+	w.must(os.WriteFile(w.config, append(config, "clustersFrom: {secrets: {}}\n"...), 0o600))
 	w.start()
 	w.showsMembers("idc-a")
 
@@ -81,8 +81,8 @@ func TestASecretIsAMemberWithinTwoSeconds(t *testing.T) {
 	}{
 		{"created", create, live},
 		{"rewritten", patch(string(kept)), is(func(c *metrics.ClusterStatus) bool { return !c.CredentialExpires.IsZero() })},
-		{"drained", patch(`{"metadata":{"annotations":{"tributary.dev/drain":"true"}}}`), is(func(c *metrics.ClusterStatus) bool { return !c.DrainSince.IsZero() })},
-		{"drained no more", patch(`{"metadata":{"annotations":null}}`), is(func(c *metrics.ClusterStatus) bool { return c.DrainSince.IsZero() })},
+		{"drained", patch(`{"metadata":{"annotations":{"tributary.dev/settings":"drain: true"}}}`), is((*metrics.ClusterStatus).Drained)},
+		{"drained no more", patch(`{"metadata":{"annotations":null}}`), is(func(c *metrics.ClusterStatus) bool { return !c.Drained() })},
 		{"no longer labelled", patch(`{"metadata":{"labels":null}}`), none},
 		{"labelled", patch(`{"metadata":{"labels":{"tributary.dev/member":"true"}}}`), live},
 		{"deleted", func() error { return api.Delete(ctx, name, metav1.DeleteOptions{}) }, none},

@@ -4,8 +4,6 @@
 package scenario
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,21 +19,19 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/e2e/fleet"
 	"tributary.dev/tributary/e2e/fleet/fleettest"
 )
 
-// TestSinks tells a receiver what replicas are: everything at first, what differs after
-// a clean end and after a crash, the newest state after a time without an answer, which
-// holds nothing up, and everything again when it is asked for.
+// TestSinks tells a receiver what replicas are: everything once after a start, with an
+// inventory that tells what is gone; then what differs; and the newest state after a time
+// without an answer, which holds nothing up.
 func TestSinks(t *testing.T) {
-	w := newWorld(t)
+	w := newWorldOf(t, "idc-a")
 	ctx := t.Context()
 	a := w.fleet.Member("idc-a")
-	w.mayRemember()
 	w.configure(a)
 	slb := w.tell()
 	if code, out := w.command("check", "--config", w.config); code != 0 {
@@ -54,21 +50,21 @@ func TestSinks(t *testing.T) {
 	ip := func(ips ...string) string { return strings.Join(ips, " ") }
 	w.tells(slb, map[string]string{"shop/web": ip(pod.Status.PodIP, second.Status.PodIP), "shop/still": still.Status.PodIP, "shop/gone": gone.Status.PodIP})
 
-	// What changed while nobody looked is told, and nothing else: after a clean end ...
+	// Who starts tells everything once: after a clean end ...
 	w.must(w.proc.Stop(ctx))
 	slb.forget()
 	w.must(a.MarkNotReady(ctx, "shop", "web-0"))
 	w.must(w.proc.Start(ctx))
 	w.must(w.proc.WaitReady(ctx))
-	w.tells(slb, map[string]string{"shop/web": second.Status.PodIP})
-	// ... and after a crash, a Service that is gone included.
+	w.tells(slb, map[string]string{"shop/web": second.Status.PodIP, "shop/still": still.Status.PodIP, "shop/gone": gone.Status.PodIP})
+	// ... and after a crash; its inventory lacks a Service that is gone.
 	w.proc.Kill()
 	slb.forget()
 	w.must(a.MarkReady(ctx, "shop", "web-0"))
 	w.must(a.Client.CoreV1().Services("shop").Delete(ctx, "gone", metav1.DeleteOptions{}))
 	w.must(w.proc.Start(ctx))
 	w.must(w.proc.WaitReady(ctx))
-	w.tells(slb, map[string]string{"shop/web": ip(pod.Status.PodIP, second.Status.PodIP), "shop/gone": ""})
+	w.tells(slb, map[string]string{"shop/web": ip(pod.Status.PodIP, second.Status.PodIP), "shop/still": still.Status.PodIP, "shop/gone": ""})
 
 	// A receiver that does not answer holds nothing up, and is then told how it is now.
 	slb.forget()
@@ -81,11 +77,6 @@ func TestSinks(t *testing.T) {
 	release()
 	w.tells(slb, map[string]string{"shop/web": second.Status.PodIP})
 
-	slb.forget()
-	if code, out := w.command("resync", "--server", w.proc.URL, "--sink", "slb"); code != 0 {
-		t.Errorf("resync: exit %d\n%s", code, out)
-	}
-	w.tells(slb, map[string]string{"shop/web": second.Status.PodIP, "shop/still": still.Status.PodIP})
 	if code, out := w.command("status", "--server", w.proc.URL); code != 0 || !strings.Contains(out, "slb") {
 		t.Errorf("status: exit %d, and nothing of the sink in\n%s", code, out)
 	}
@@ -96,12 +87,11 @@ func TestSinks(t *testing.T) {
 
 // TestSinkIsTakenOver lets two processes of an installation tell a receiver, one after the other. The one that leads ends
 // while it waits for an answer, as it should and by a crash, and more changes before there is another leader. That one
-// tells what differs from what was acknowledged, and nothing else; of no Service an older state comes after a newer one.
+// tells everything once, as it is; of no Service an older state comes after a newer one.
 func TestSinkIsTakenOver(t *testing.T) {
 	f := fleettest.Start(t, fleet.Options{Members: []string{"idc-a"}})
 	w := &world{T: t, fleet: f, config: filepath.Join(f.Dir, "tributary.yaml"), listen: free(t)}
 	ctx, a := t.Context(), f.Member("idc-a")
-	w.mayRemember()
 	w.configure(a)
 	slb := w.tell()
 	w.must(a.CreateNamespaces(ctx, "shop"))
@@ -126,8 +116,7 @@ func TestSinkIsTakenOver(t *testing.T) {
 	w.must(a.Client.CoreV1().Services("shop").Delete(ctx, "gone", metav1.DeleteOptions{}))
 	w.state(second, "leading")
 	release()
-	w.tells(slb, map[string]string{"shop/web": "", "shop/gone": ""})
-	w.remembers()
+	w.tells(slb, map[string]string{"shop/web": "", "shop/gone": "", "shop/still": all["shop/still"], "shop/late": all["shop/late"]})
 
 	w.must(first.Start(ctx))
 	w.must(first.WaitReady(ctx))
@@ -143,9 +132,7 @@ func TestSinkIsTakenOver(t *testing.T) {
 	release()
 	both := []string{pods["web"].Status.PodIP, extra.Status.PodIP}
 	slices.Sort(both)
-	w.tells(slb, map[string]string{"shop/web": strings.Join(both, " "), "shop/late": ""})
-	w.remembers() // and meanwhile nothing else was told
-	w.tells(slb, map[string]string{"shop/web": strings.Join(both, " "), "shop/late": ""})
+	w.tells(slb, map[string]string{"shop/web": strings.Join(both, " "), "shop/late": "", "shop/still": all["shop/still"]})
 	if wrong := slb.faults(); len(wrong) > 0 {
 		t.Errorf("the receiver was told wrongly: %q", wrong)
 	}
@@ -166,7 +153,7 @@ func (w *world) standby() *fleet.Tributary {
 // state waits until a process says that it leads, or that it stands by.
 func (w *world) state(p *fleet.Tributary, want string) {
 	w.Helper()
-	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
+	fleettest.Eventually(w.T, 2*soon, func(ctx context.Context) error {
 		body, err := p.Get(ctx, "/debug/status")
 		if err != nil {
 			return err
@@ -179,34 +166,6 @@ func (w *world) state(p *fleet.Tributary, want string) {
 	})
 }
 
-// mayRemember lets tributary write down what receivers acknowledge.
-func (w *world) mayRemember() {
-	w.Helper()
-	w.must(w.fleet.Ingress.CreateNamespaces(w.Context(), "tributary-system"))
-	w.must(w.fleet.Ingress.Grant(w.Context(), fleet.ProductUser, append(fleet.IngressRules(),
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "update", "delete"}})...))
-}
-
-// remembers waits until it is written down that the receiver acknowledged all that it was told.
-func (w *world) remembers() {
-	w.Helper()
-	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
-		object, err := w.fleet.Ingress.Client.CoreV1().ConfigMaps("tributary-system").Get(ctx, "tributary.sink.default.slb", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		text, err := gzip.NewReader(bytes.NewReader(object.BinaryData["state.json.gz"]))
-		if err != nil {
-			return err
-		}
-		var head struct{ Doubt []string }
-		if err := json.NewDecoder(text).Decode(&head); err != nil || len(head.Doubt) > 0 {
-			return fmt.Errorf("%q are in doubt: %w", head.Doubt, err)
-		}
-		return nil
-	})
-}
-
 // tell starts a receiver, and makes it a sink.
 func (w *world) tell() *receiver {
 	w.Helper()
@@ -214,16 +173,20 @@ func (w *world) tell() *receiver {
 	server := httptest.NewServer(slb)
 	w.Cleanup(server.Close)
 	w.replaceConfig(func(s string) string {
-		return s + fmt.Sprintf("sinks:\n- name: slb\n  type: HTTP\n  url: %s/v1/members\n  namespaces: [shop]\n  window: 100ms\n", server.URL)
+		return s + fmt.Sprintf("sinks:\n- name: slb\n  url: %s/v1/members\n  namespaces: [shop]\n  window: 100ms\n", server.URL)
 	})
 	return slb
 }
 
+// typeInventory is the type of an event that names all Services that there are.
+const typeInventory = "dev.tributary.inventory.v1"
+
 // event is what receivers read of an event.
 type event struct {
-	Subject string
-	Data    struct {
+	Type, Subject string
+	Data          struct {
 		Generation int64
+		Services   []string // of an inventory
 		Endpoints  []struct {
 			Address string
 			Ready   bool
@@ -272,6 +235,15 @@ func (r *receiver) ServeHTTP(answer http.ResponseWriter, request *http.Request) 
 		r.wrong = append(r.wrong, fmt.Sprintf("%s: %v", kind, err))
 	}
 	for _, e := range batch {
+		if e.Type == typeInventory {
+			for subject, was := range r.last {
+				if !slices.Contains(e.Data.Services, subject) && was.ready != "" {
+					r.last[subject] = told{generation: e.Data.Generation}
+					r.told[subject] = r.last[subject]
+				}
+			}
+			continue
+		}
 		var ready []string
 		for _, ep := range e.Data.Endpoints {
 			if ep.Ready {
