@@ -97,10 +97,11 @@ func (w *Writer) send(ctx context.Context, client kubernetes.Interface, a *plan.
 	if err != nil {
 		return nil, err
 	}
-	if o := cache.Decode(answer, w.instance); o != nil {
+	// A deletion that was done at once is answered with a status, or with what a Service was.
+	if o := cache.Decode(answer, w.instance); o != nil && (a.Verb != plan.Delete || o.Deleting) {
 		return o, nil
 	}
-	return gone(a), nil // the answer to a deletion that was done at once
+	return gone(a), nil
 }
 
 // gone says that what the action was compared with does not stand any more; nil where that
