@@ -48,8 +48,6 @@ type Panel struct {
 	// is the bad one.
 	Warn, Bad float64
 	Falling   bool
-	// Good is the value that a timeline draws green: "1" unless it says "0".
-	Good string
 	// Stack draws areas on top of each other.
 	Stack bool
 	// Columns are those of a table, in place of Queries.
@@ -82,11 +80,6 @@ func (p Panel) falling(warn, bad float64) Panel {
 
 func (p Panel) stacked() Panel {
 	p.Stack = true
-	return p
-}
-
-func (p Panel) good(value string) Panel {
-	p.Good = value
 	return p
 }
 
@@ -214,16 +207,12 @@ func (p Panel) number(field *grafanaField, out *grafanaPanel) {
 	}
 }
 
-// timeline draws 1 as yes and 0 as no, the good one green.
+// timeline draws 1 as yes, in green, and 0 as no.
 func (p Panel) timeline(field *grafanaField, out *grafanaPanel) {
 	field.Color = map[string]string{"mode": "thresholds"}
 	field.Custom = map[string]any{"fillOpacity": 70, "lineWidth": 0}
-	no, yes := "red", "green"
-	if p.Good == "0" {
-		no, yes = yes, no
-	}
 	field.Mappings = []any{map[string]any{"type": "value", "options": map[string]any{
-		"0": map[string]any{"text": "no", "color": no}, "1": map[string]any{"text": "yes", "color": yes},
+		"0": map[string]any{"text": "no", "color": "red"}, "1": map[string]any{"text": "yes", "color": "green"},
 	}}}
 	out.Options = map[string]any{"mergeValues": true, "showValue": "never", "rowHeight": 0.8, "legend": map[string]any{"showLegend": false}}
 }
