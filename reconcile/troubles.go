@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"tributary.dev/tributary/clusters/kube"
 	"tributary.dev/tributary/metrics"
@@ -102,6 +103,9 @@ func (t *troubles) lockedPost(c *Comparison, conflicts []metrics.Conflict) {
 		return
 	}
 	about := corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: c.Replica.Namespace, Name: c.Replica.Name}
+	if c.Now.Service != nil {
+		about.UID = types.UID(c.Now.Service.UID) // by which people's tools find it
+	}
 	if now == "" {
 		delete(t.told, c.Replica)
 		t.events.Post(about, corev1.EventTypeNormal, "TributaryConflictCleared", "no longer: "+was)

@@ -108,7 +108,11 @@ func (p *explanationPrinter) member(m *app.ExplainedMember) {
 	if s != nil {
 		var all [][]string
 		for _, pod := range s.Pods {
-			all = append(all, []string{pod.Pod, dash(strings.Join(pod.IPs, " ")), pod.Grade, pod.Stands, dash(pod.Why)})
+			why := dash(pod.Why)
+			if pod.Rule != "" {
+				why += " (rule " + pod.Rule + ")"
+			}
+			all = append(all, []string{pod.Pod, dash(strings.Join(pod.IPs, " ")), pod.Grade, pod.Stands, why})
 		}
 		p.table([]string{"  POD", "IP", "GRADE", "STANDS", "WHY"}, indented(all))
 	}

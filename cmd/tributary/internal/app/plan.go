@@ -34,6 +34,10 @@ func (a *App) Plan(ctx context.Context, timeout time.Duration) (all []reconcile.
 		}
 		return nil, nil, fmt.Errorf("the ingress cluster was not listed within %s: %s", timeout, a.ingressStatus().LastError)
 	}
+	select {
+	case <-deadline.Done():
+	case <-a.joining: // before it nothing is a member
+	}
 	ticker := time.NewTicker(planLook)
 	defer ticker.Stop()
 	for !a.source.AllListed() && deadline.Err() == nil {
