@@ -4,6 +4,7 @@
 package fault
 
 import (
+	"cmp"
 	"os"
 	"slices"
 
@@ -17,8 +18,8 @@ const own = "tributary-system"
 type configuration struct {
 	path, listen, namespace, ingress string
 	members                          []memberConfig
-	// instance and identity are left out while empty.
-	instance, identity string
+	// instance and identity are left out while empty; lease is short by default.
+	instance, identity, lease string
 	replicas           map[string]any
 	rules              []map[string]any
 }
@@ -70,7 +71,7 @@ func (c *configuration) write() error {
 	}
 	file := map[string]any{
 		"apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "listen": c.listen, "namespace": own,
-		"ingress": ingress, "clusters": c.members, "leaderElection": map[string]string{"leaseDuration": "5s"},
+		"ingress": ingress, "clusters": c.members, "leaderElection": map[string]string{"leaseDuration": cmp.Or(c.lease, "5s")},
 	}
 	if c.instance != "" {
 		file["instance"] = c.instance

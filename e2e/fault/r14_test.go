@@ -23,6 +23,7 @@ func TestR14IngressDown(t *testing.T) {
 	w := newWorld(t, "r14")
 	ctx := t.Context()
 	services, rounds := size(40, 400), size(6, 20)
+	w.config.lease = "60s" // it leads on
 	for i := range services {
 		w.service(fmt.Sprintf("app-%d", i), 1, w.a)
 	}
