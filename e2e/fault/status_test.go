@@ -16,6 +16,7 @@ import (
 // status is the part of /debug/status that is of interest here.
 type status struct {
 	Ready     bool
+	Leader    struct{ State string }
 	Config    struct{ Error string }
 	Ingress   ingressStatus
 	Clusters  []clusterStatus
