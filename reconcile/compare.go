@@ -82,7 +82,7 @@ func (r *Reconciler) compare(w *lanes.Work) {
 	taken := time.Now()
 	edited := r.repairs.take(w.Key)
 	leads := r.leading.Load() // first: its members begin anew before it leads
-	c := r.decide(w.Key, r.dispatch.Busy)
+	c := r.decide(w.Key, r.dispatch.UnderWay())
 	may, held := []plan.Action(nil), len(c.Actions) > 0 // who stands by plans nothing
 	if leads {
 		may, held = r.repairs.pace(w.Key, edited, c.Actions, taken)

@@ -5,6 +5,7 @@ package lanes
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -71,6 +72,15 @@ func (d *Dispatch) Busy(o plan.Object) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.underWay[o] != nil
+}
+
+// UnderWay returns which objects have a request under way at this moment. Ask before you read
+// what stands: an answer that comes in between would be taken for news that is not there.
+func (d *Dispatch) UnderWay() func(plan.Object) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	objects := slices.Collect(maps.Keys(d.underWay))
+	return func(o plan.Object) bool { return slices.Contains(objects, o) }
 }
 
 // Replace plans the actions that a comparison gave in place of all that was planned for its
