@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -235,6 +236,9 @@ func (w *Watcher) assemble() {
 		}
 	}
 	maps.DeleteFunc(w.files, func(path string, _ *followed) bool { return !w.used[path] })
+	if reflect.DeepEqual(out.Config, before.Config) {
+		out.Config = before.Config // what is new is elsewhere
+	}
 	w.loaded = out
 }
 
