@@ -6,6 +6,7 @@ package scenario
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -198,7 +199,7 @@ func (w *world) stepIngressReachedAnew(a *fleet.Site) {
 	}
 	turn(cluster.User{Name: "nobody", Token: "unknown"})
 	w.replaceConfig(func(s string) string { return strings.Replace(s, ingress.Kubeconfig, path, 1) })
-	w.reportsConfig("the former connection stays")
+	w.reportsIngress("Unauthorized")
 	first := line(a, w.pod(a, "shop", "turns-0", "turns"), "ready+serving")
 	w.shows("shop", "turns", first)
 
@@ -206,7 +207,13 @@ func (w *world) stepIngressReachedAnew(a *fleet.Site) {
 	w.must(err)
 	before := w.writes()
 	turn(good)
-	w.reportsConfig("")
+	fleettest.Eventually(w.T, soon, func(context.Context) error {
+		if !strings.Contains(w.log(), "reached with a new credential") {
+			return errors.New("the new credential is not in use")
+		}
+		return nil
+	})
+	w.reportsIngress("")
 	second := line(a, w.pod(a, "shop", "turns-1", "turns"), "ready+serving")
 	w.shows("shop", "turns", first, second)
 	if after := w.writes(); after != before {
@@ -217,6 +224,26 @@ func (w *world) stepIngressReachedAnew(a *fleet.Site) {
 	if n := cluster.CountWrites(writes, toReplicas(good.Name)); n != 2 {
 		w.Errorf("the new credentials wrote %d times, want Endpoints and slice of one pod", n)
 	}
+}
+
+// reportsIngress waits until the status tells this error of the ingress cluster, "" for none,
+// while it is live.
+func (w *world) reportsIngress(text string) {
+	w.Helper()
+	fleettest.Eventually(w.T, soon, func(ctx context.Context) error {
+		body, err := w.proc.Get(ctx, "/debug/status")
+		if err != nil {
+			return err
+		}
+		var status metrics.Status
+		if err := json.Unmarshal(body, &status); err != nil {
+			return err
+		}
+		if is := status.Ingress; (text == "") != (is.LastError == "") || !strings.Contains(strings.ToLower(is.LastError), strings.ToLower(text)) || is.State != "live" {
+			return fmt.Errorf("the ingress cluster is %q and says %q, want live and %q", is.State, is.LastError, text)
+		}
+		return nil
+	})
 }
 
 // reportsConfig waits until the status tells this error of the configuration, "" for
