@@ -20,8 +20,8 @@ type configuration struct {
 	members                          []memberConfig
 	// instance and identity are left out while empty; lease is short by default.
 	instance, identity, lease string
-	replicas           map[string]any
-	rules              []map[string]any
+	replicas                  map[string]any
+	rules                     []map[string]any
 }
 
 // memberConfig is one of clusters.
