@@ -87,6 +87,9 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 			note.Store(c)
 		}
 		resp, err := p.send(c, req)
+		if err == nil && resp.StatusCode == http.StatusForbidden {
+			c.leaving.Store(true) // a right that comes may be that to read the identity: it is asked for anew
+		}
 		// A server closes what is idle, perhaps at the moment when it is used again.
 		if err == nil || attempt > 0 || req.Method != http.MethodGet || ctx.Err() != nil || c.Err() == nil {
 			return resp, err
