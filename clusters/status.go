@@ -120,7 +120,7 @@ func (m *Member) status() metrics.ClusterStatus {
 	counts := m.state.Tables().Stats(m.state.Clock())
 	m.mu.Unlock()
 	out := metrics.ClusterStatus{
-		Name: m.name, State: h.state, Since: h.since, Up: h.version != "" && h.state != StateUnreachable && h.state != StateOtherCluster,
+		Name: m.name, State: h.state, Since: h.since, Up: access.Current() != nil && h.state != StateUnreachable && h.state != StateOtherCluster,
 		Synced: s.Listed, Version: h.version, Services: counts.Replicas, Pods: counts.Pods,
 		Endpoints: metrics.EndpointCounts{Ready: counts.Ready, Reserve: counts.Reserve,
 			NotReady: counts.NotReady, Terminating: counts.Terminating},
