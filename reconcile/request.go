@@ -83,6 +83,9 @@ func (r *Reconciler) write(ctx context.Context, g *lanes.Grant, a plan.Action) e
 	object, err := r.writer.Send(ctx, a)
 	if object != nil {
 		r.cache.Take(object)
+		if err == nil && !a.Took(object.Service, object.Endpoints, object.Slice) {
+			r.repairs.note(g.Work.Key, object.Object)
+		}
 	}
 	if err == nil || ctx.Err() == nil { // else it is sent again
 		r.records.wrote(g.Work, a, err)

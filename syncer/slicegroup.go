@@ -122,13 +122,22 @@ func (g *sliceGroup) unplaced() []*Endpoint {
 	return left
 }
 
-// shelve hands every standing slice to the group it belongs to, if any wants it.
-func shelve(current []Slice, groups []*sliceGroup) {
+// shelve hands every standing slice to the group it belongs to, if any wants it: that of its
+// ports, or the one that it is named after, if somebody else has changed its ports.
+func (p *packer) shelve(current []Slice, groups []*sliceGroup) {
 	for i := range current {
-		ports := sortedPorts(current[i].Ports)
-		if at, found := searchGroup(groups, current[i].Family, ports); found {
-			groups[at].shelf = append(groups[at].shelf, current[i])
+		s := current[i]
+		at, found := searchGroup(groups, s.Family, sortedPorts(s.Ports))
+		if !found {
+			at = slices.IndexFunc(groups, func(g *sliceGroup) bool {
+				return g.family == s.Family && strings.HasPrefix(s.Name, sliceStem(p.Service, p.Cluster, g.family, g.ports)+"-")
+			})
+			if at < 0 {
+				continue
+			}
+			s.Ports = groups[at].ports
 		}
+		groups[at].shelf = append(groups[at].shelf, s)
 	}
 	for _, g := range groups {
 		slices.SortFunc(g.shelf, func(a, b Slice) int { return compareNames(a.Name, b.Name) })

@@ -46,7 +46,7 @@ func Pack(current []Slice, desired []Endpoint, families []Family, o PackOptions)
 		p.taken[current[i].Name] = true
 	}
 	groups := groupEndpoints(desired)
-	shelve(current, groups)
+	p.shelve(current, groups)
 	out := make([]Slice, 0, len(current)+len(groups))
 	for _, g := range groups {
 		out = p.packGroup(out, g)

@@ -295,8 +295,20 @@ func TestANameIsNotReusedWhileItsSliceStands(t *testing.T) {
 	if !reflect.DeepEqual(sliceSizes(after), []int{100, 100, 50}) || after[1].Name != before[1].Name {
 		t.Errorf("%v", sliceSizes(after))
 	}
-	foreign := []Slice{{Name: before[0].Name, Family: IPv4, Ports: []Port{{Name: "x", Protocol: TCP, Number: 1}}}}
+	foreign := []Slice{{Name: before[0].Name, Family: IPv6, Ports: []Port{{Name: "x", Protocol: TCP, Number: 1}}}}
 	if got := Pack(foreign, desired[:1], onlyIPv4, packFor); got[0].Name == foreign[0].Name {
 		t.Error("name of a standing slice reused")
+	}
+}
+
+// TestASliceWhosePortsSomebodyChanged is put right in its place: another one beside it would be
+// changed as well.
+func TestASliceWhosePortsSomebodyChanged(t *testing.T) {
+	desired := manyEndpoints(1, httpPort)
+	want := Pack(nil, desired, onlyIPv4, packFor)
+	changed := slices.Clone(want)
+	changed[0].Ports = []Port{{Name: "x", Protocol: TCP, Number: 1}}
+	if got := Pack(changed, desired, onlyIPv4, packFor); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -62,6 +62,30 @@ func sameEndpoints(standing, wanted []syncer.Endpoint, ordered bool) bool {
 	return slices.EqualFunc(slices.SortedStableFunc(slices.Values(standing), compare), slices.SortedStableFunc(slices.Values(wanted), compare), equal)
 }
 
+// sameNumbers compares the ports of a slice as they stand with those wanted, by what steers
+// traffic.
+func sameNumbers(standing, wanted []syncer.Port) bool {
+	return len(standing) == len(wanted) && !slices.ContainsFunc(wanted, func(p syncer.Port) bool {
+		return !slices.ContainsFunc(standing, func(o syncer.Port) bool {
+			return o.Name == p.Name && o.Protocol == p.Protocol && o.Number == p.Number
+		})
+	})
+}
+
+// Took reports whether an object that the action wrote, as the server answered, is what was
+// sent: others may edit what passes. All but the one of the action's kind are nil.
+func (a *Action) Took(service *Service, endpoints *Endpoints, slice *Slice) bool {
+	switch {
+	case a.Service != nil && service != nil:
+		return service.ClusterIP == "None" && !service.HasSelector && samePorts(service.Ports, a.Service.Ports)
+	case a.Endpoints != nil && endpoints != nil:
+		return sameSubsets(endpoints.Subsets, a.Endpoints.Subsets)
+	case a.Slice != nil && slice != nil:
+		return !slice.Malformed && sameEndpoints(slice.Endpoints, a.Slice.Endpoints, true) && sameNumbers(slice.Ports, a.Slice.Ports)
+	}
+	return true
+}
+
 // within reports whether all ports of one list are in another.
 func within(some, all []syncer.Port) bool {
 	return !slices.ContainsFunc(some, func(p syncer.Port) bool { return !slices.Contains(all, p) })

@@ -97,6 +97,8 @@ func (c *comparison) sheds(w *wish) bool {
 func (c *comparison) slice(s *Slice, w *wish, stays bool) {
 	if w != nil && sameEndpoints(s.Endpoints, w.slice.Endpoints, true) {
 		switch {
+		case !sameNumbers(s.Ports, w.slice.Ports):
+			c.write(c.now.objectOf(s), w, "somebody has changed its ports", false)
 		case s.Malformed:
 			c.write(c.now.objectOf(s), w, "has what Tributary does not write", false)
 		case !c.want.mark(KindEndpointSlice, w.member).stands(&s.Meta, w.traits):
