@@ -72,7 +72,7 @@ func TestRulesAtRunTime(t *testing.T) {
 	w.replaceConfig(func(s string) string {
 		return s + strings.Replace(imageRule, "c.image)", "c.imagge)", 1)
 	})
-	w.reportsConfig("rules[1].when: undefined field 'imagge'")
+	w.reportsConfig("undefined field 'imagge'")
 	if code, out := w.command("check", "--offline", "--config", w.config); code != 2 || !strings.Contains(out, "undefined field 'imagge'") {
 		t.Errorf("check: exit %d\n%s", code, out)
 	}

@@ -125,14 +125,13 @@ func (w *world) mutate() {
 	})
 }
 
-// mutating answers an API server: a label on everything, the affinity of Services, the zones of
-// endpoints in slices and what is spoken at their ports.
+// mutating answers an API server: a label on everything, the affinity of Services, and what is
+// spoken at the ports of slices.
 func mutating(out http.ResponseWriter, request *http.Request) {
 	var review admissionv1.AdmissionReview
 	var o struct {
-		Kind      string
-		Endpoints []discoveryv1.Endpoint
-		Ports     []discoveryv1.EndpointPort
+		Kind  string
+		Ports []discoveryv1.EndpointPort
 	}
 	if json.NewDecoder(request.Body).Decode(&review) != nil || review.Request == nil || json.Unmarshal(review.Request.Object.Raw, &o) != nil {
 		http.Error(out, "not understood", http.StatusBadRequest)
@@ -148,9 +147,6 @@ func mutating(out http.ResponseWriter, request *http.Request) {
 	case "Service":
 		edits = append(edits, edit{"add", "/spec/sessionAffinity", string(corev1.ServiceAffinityClientIP)})
 	case "EndpointSlice":
-		for i := range o.Endpoints {
-			edits = append(edits, edit{"add", fmt.Sprintf("/endpoints/%d/zone", i), "z"})
-		}
 		for i := range o.Ports {
 			edits = append(edits, edit{"add", fmt.Sprintf("/ports/%d/appProtocol", i), "http"})
 		}
