@@ -37,7 +37,6 @@ test: lint unit alerts scenario faults ## everything that must pass: lint, unit 
 unit: ## unit tests of the product, with the race detector, shuffled
 	go test -race $(SHUFFLE) -timeout 20m ./...
 	cd deploy/helm && go test $(SHUFFLE) .
-	cd deploy/image && go test $(SHUFFLE) -timeout 20m .
 
 # Every test takes its dice from here (internal/dice): each run throws the same, so that a failure is of the change and not of
 # the draw. SEED=0 throws anew, as the soak does unless it is told a seed.
@@ -56,15 +55,15 @@ scenario: haproxy-installed ## scenario and differential tests on real clusters 
 	cd e2e && $(E2E_TEST) -timeout 20m ./cluster/... ./fleet/... ./latency ./history ./scenario
 	cd e2e && $(E2E_TEST) -timeout 10m ./oracle
 	cd e2e && $(E2E_TEST) -timeout 10m ./differential
-	cd e2e && $(E2E_TEST) -timeout 5m ./scale
-	cd e2e && $(E2E_TEST) -timeout 20m ./install
 
 .PHONY: faults
 faults: ## a quick share of every fault on real clusters, judged by their whole history
 	cd e2e && $(E2E_TEST) -timeout 40m ./fault
 
 .PHONY: e2e
-e2e: scenario ## every test on real clusters, at full size: also every fault and scale
+e2e: scenario ## every test on real clusters, at full size: also installation, image, every fault and scale
+	cd deploy/image && go test $(SHUFFLE) -timeout 20m .
+	cd e2e && $(E2E_TEST) -timeout 20m ./install
 	cd e2e && $(E2E_TEST) -timeout 1h -run TestObserveNative ./scenario -native.services 1000 -native.qps 5
 	cd e2e && $(E2E_TEST) -timeout 2h ./fault -full
 	cd e2e && $(E2E_TEST) -timeout 1h ./scale -services 5000 -pods 50000
