@@ -128,9 +128,9 @@ func failure(ctx context.Context, err error) outcome {
 	}
 	timeout, isTimeout := errors.AsType[net.Error](err)
 	switch {
-	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+	case errors.Is(ctx.Err(), context.Canceled):
 		return outcome{result: resultStopped, err: context.Cause(ctx)}
-	case errors.Is(err, context.DeadlineExceeded), isTimeout && timeout.Timeout():
+	case ctx.Err() != nil, isTimeout && timeout.Timeout():
 		return outcome{result: resultTimeout, err: errors.New("it does not answer in time")}
 	}
 	return outcome{result: resultUnreachable, err: fmt.Errorf("no answer: %.200s", err.Error())}
