@@ -180,12 +180,13 @@ func (c *client) tls(ca, cert, key []byte) (*tls.Config, error) {
 	return config, nil
 }
 
-// newHTTP speaks HTTP/1.1, and HTTP/2 where the receiver rather has that by TLS.
+// newHTTP speaks HTTP/1.1 alone: there is one request at a time, and HTTP/2 would make connection
+// after connection to a receiver that sends it away each time.
 func newHTTP(config *tls.Config) *http.Client {
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext, TLSClientConfig: config, ForceAttemptHTTP2: true,
+			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext, TLSClientConfig: config,
 			MaxConnsPerHost: 1, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 5 * time.Second, MaxResponseHeaderBytes: maxHeaders, DisableCompression: true,
 		},
 	}
