@@ -1,0 +1,139 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/pager"
+)
+
+// The bare arms are processes of their own: one reads all that tributary reads and lets go of it, the other keeps it in
+// client-go's informers.
+const (
+	readOnce    = "read"
+	readAndKeep = "informers"
+)
+
+// figures are what a bare arm says of itself when it has read everything.
+type figures struct {
+	Seconds float64
+	Heap    uint64 // in use after a collection, bytes
+}
+
+// bare is the process of a bare arm. It ends when its standard input does.
+func bare(arm, ingress string, members []string) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	began := time.Now()
+	var group errgroup.Group
+	for i, path := range append([]string{ingress}, members...) {
+		client, err := rawClient(path)
+		if err != nil {
+			return err
+		}
+		if arm == readAndKeep {
+			factory := informers.NewSharedInformerFactory(client, 0)
+			factory.Core().V1().Services().Informer()
+			if i == 0 {
+				factory.Core().V1().Endpoints().Informer()
+				factory.Discovery().V1().EndpointSlices().Informer()
+			} else {
+				factory.Core().V1().Pods().Informer()
+			}
+			factory.Start(ctx.Done())
+			group.Go(func() error { factory.WaitForCacheSync(ctx.Done()); return nil })
+			continue
+		}
+		lists := []pager.ListPageFunc{pages(client.CoreV1().Services("").List)}
+		if i == 0 {
+			lists = append(lists, pages(client.CoreV1().Endpoints("").List), pages(client.DiscoveryV1().EndpointSlices("").List))
+		} else {
+			lists = append(lists, pages(client.CoreV1().Pods("").List))
+		}
+		for _, list := range lists {
+			group.Go(func() error {
+				return pager.New(list).EachListItem(ctx, metav1.ListOptions{}, func(kruntime.Object) error { return nil })
+			})
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	f := figures{Seconds: time.Since(began).Seconds()}
+	runtime.GC()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	f.Heap = memory.HeapAlloc
+	if err := json.NewEncoder(os.Stdout).Encode(f); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// pages makes one function of the list functions of all kinds.
+func pages[L kruntime.Object](list func(context.Context, metav1.ListOptions) (L, error)) pager.ListPageFunc {
+	return func(ctx context.Context, o metav1.ListOptions) (kruntime.Object, error) { return list(ctx, o) }
+}
+
+func rawClient(path string) (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{}
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	return kubernetes.NewForConfig(config)
+}
+
+// bareArm runs a bare arm until it has read everything. end ends it.
+func (b *bench) bareArm(ctx context.Context, arm string) (f figures, pid int, end func(), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return f, 0, nil, err
+	}
+	args := []string{arm, b.fleet.Ingress.Kubeconfig}
+	for _, m := range b.fleet.Members {
+		args = append(args, m.Kubeconfig)
+	}
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Stderr = os.Stderr
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		return f, 0, nil, err
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return f, 0, nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return f, 0, nil, err
+	}
+	end = func() {
+		input.Close()
+		cmd.Wait()
+	}
+	if err := json.NewDecoder(output).Decode(&f); err != nil {
+		end()
+		return f, 0, nil, fmt.Errorf("%s ended before it had read everything: %w", arm, err)
+	}
+	return f, cmd.Process.Pid, end, nil
+}

@@ -1,0 +1,125 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command benchscale measures tributary at the size of a large company: what a cold fill, a start with nothing to write,
+// memory and an event that changes nothing cost, beside a bare loop of the same writes, a bare read of the same objects
+// and client-go's informers of them, all on the same real clusters in one run. With -former other binaries take their
+// turns as well. Latency at that size is measured by benchlatency.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"tributary.dev/tributary/e2e/cluster"
+	"tributary.dev/tributary/e2e/fleet"
+)
+
+type settings struct {
+	tributary, former            string
+	services, pods, members      int
+	rounds, events, writers, env int
+	settle                       time.Duration
+}
+
+func main() {
+	if len(os.Args) > 1 && (os.Args[1] == readOnce || os.Args[1] == readAndKeep) {
+		if err := bare(os.Args[1], os.Args[2], os.Args[3:]); err != nil {
+			fmt.Fprintln(os.Stderr, "benchscale:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	var s settings
+	flag.StringVar(&s.tributary, "tributary", "", "tributary binary; empty: build it")
+	flag.StringVar(&s.former, "former", "", "other tributary binaries, with commas between, that take their turns, too")
+	flag.IntVar(&s.services, "services", 13000, "Services")
+	flag.IntVar(&s.pods, "pods", 12, "pods of each Service, over its members")
+	flag.IntVar(&s.members, "members", 1, "members; each Service is in three of them, if there are so many")
+	flag.IntVar(&s.env, "env", 20, "environment variables of a pod's container, which make pods as large as real ones are")
+	flag.IntVar(&s.rounds, "rounds", 3, "starts with nothing to write, of each arm")
+	flag.IntVar(&s.events, "events", 10000, "pod events that change nothing")
+	flag.IntVar(&s.writers, "writers", 64, "writers of the bare loop")
+	flag.DurationVar(&s.settle, "settle", 5*time.Minute, "how long after the last write memory is read")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, s); err != nil {
+		fmt.Fprintln(os.Stderr, "benchscale:", err)
+		os.Exit(1)
+	}
+}
+
+// arm is a tributary and what was measured of it.
+type arm struct {
+	name, binary                 string
+	fill                         time.Duration
+	starts                       []time.Duration
+	written                      bool // a start wrote something
+	filled, started, peak, event float64
+}
+
+func run(ctx context.Context, s settings) error {
+	f, err := startFleet(ctx, s.members)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b := &bench{settings: s, fleet: f}
+	began := time.Now()
+	if err := b.populate(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("%d Services and %d pods over %d members, stored in %.1f s\n", s.services, s.services*s.pods, s.members, time.Since(began).Seconds())
+	bareRate, err := b.bareFill(ctx)
+	if err != nil {
+		return err
+	}
+	arms := []*arm{{name: "tributary", binary: s.tributary}}
+	for _, binary := range strings.FieldsFunc(s.former, func(r rune) bool { return r == ',' }) {
+		arms = append(arms, &arm{name: filepath.Base(binary), binary: binary})
+	}
+	var reads []time.Duration
+	for _, a := range arms {
+		read, err := b.measure(ctx, a)
+		if err != nil {
+			return fmt.Errorf("%s: %w", a.name, err)
+		}
+		reads = append(reads, read...)
+	}
+	informers, err := b.informers(ctx)
+	if err != nil {
+		return err
+	}
+	b.report(os.Stdout, arms, bareRate, median(reads), informers)
+	return nil
+}
+
+// startFleet starts an ingress cluster and members, which share one etcd where they are many.
+func startFleet(ctx context.Context, members int) (f *fleet.Fleet, err error) {
+	options := fleet.Options{Members: []string{memberName(0)}, Adjust: func(name string, o *cluster.Options) {
+		if name != fleet.IngressName && name != memberName(0) {
+			o.EtcdOf = f.Members[0].Cluster
+		}
+	}}
+	if f, err = fleet.Start(ctx, options); err != nil {
+		return nil, err
+	}
+	for i := 1; i < members; i++ {
+		if _, err := f.AddMember(ctx, memberName(i)); err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func memberName(i int) string { return fmt.Sprintf("idc-%02d", i) }

@@ -1,0 +1,323 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"tributary.dev/tributary/e2e/cluster"
+	"tributary.dev/tributary/e2e/fleet"
+)
+
+// bench is one run on one fleet.
+type bench struct {
+	settings
+	fleet *fleet.Fleet
+}
+
+// measure takes an arm through a fill, starts with nothing to write beside bare reads, and events that change nothing. The
+// replicas are taken away before.
+func (b *bench) measure(ctx context.Context, a *arm) (reads []time.Duration, err error) {
+	if err := b.clear(ctx); err != nil {
+		return nil, err
+	}
+	config, listen := filepath.Join(b.fleet.Dir, "tributary.yaml"), 0
+	if listen, err = cluster.FreePort(); err != nil {
+		return nil, err
+	}
+	if err := b.fleet.WriteConfig(config, fmt.Sprintf("127.0.0.1:%d", listen)); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	t, err := fleet.StartTributary(ctx, fleet.TributaryOptions{Binary: a.binary, Config: config})
+	if err != nil {
+		return nil, err
+	}
+	defer t.Kill()
+	slicesWanted := int64(b.services * min(spread, b.members))
+	err = fleet.Eventually(ctx, 10*time.Minute, func(ctx context.Context) error {
+		e, s, err := b.count(ctx)
+		if err == nil && (e < int64(b.services) || s < slicesWanted) {
+			err = fmt.Errorf("%d of %d Endpoints and %d of %d slices are there", e, b.services, s, slicesWanted)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.fill = time.Since(began)
+	wait(ctx, b.settle)
+	a.filled, a.peak = resident(t.PID(), "VmRSS:"), resident(t.PID(), "VmHWM:")
+	for range b.rounds {
+		if err := t.Stop(ctx); err != nil {
+			return nil, err
+		}
+		read, _, end, err := b.bareArm(ctx, readOnce)
+		if err != nil {
+			return nil, err
+		}
+		end()
+		reads = append(reads, time.Duration(read.Seconds*float64(time.Second)))
+		before, err := b.newest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		if err := t.Start(ctx); err != nil {
+			return nil, err
+		}
+		if err := ready(ctx, t); err != nil {
+			return nil, err
+		}
+		a.starts = append(a.starts, time.Since(began))
+		wait(ctx, 10*time.Second)
+		after, err := b.newest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		a.written = a.written || after != before
+	}
+	wait(ctx, b.settle)
+	a.started = resident(t.PID(), "VmRSS:")
+	if a.event, err = b.irrelevant(ctx, t.PID()); err != nil {
+		return nil, err
+	}
+	return reads, t.Stop(ctx)
+}
+
+// ready asks more often than any figure is exact.
+func ready(ctx context.Context, t *fleet.Tributary) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := t.Get(ctx, "/readyz"); err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-t.Done():
+			return errors.New("tributary has ended: " + t.Tail(20))
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// irrelevant changes pods in what no endpoint shows, and returns what each event cost in microseconds of CPU.
+func (b *bench) irrelevant(ctx context.Context, pid int) (float64, error) {
+	if b.events == 0 {
+		return 0, nil
+	}
+	const window = 10 * time.Second
+	idle := cpu(pid)
+	wait(ctx, window)
+	idle = cpu(pid) - idle
+	busy, began := cpu(pid), time.Now()
+	group, patching := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i := range b.events {
+		group.Go(func() error {
+			p := b.pod(i%b.services, 0)
+			member := b.fleet.Members[(i%b.services)%b.members]
+			patch := fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%d"}}}`, i)
+			_, err := member.Client.CoreV1().Pods(p.Namespace).Patch(patching, p.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	wait(ctx, time.Second)
+	lasted := time.Since(began)
+	busy = cpu(pid) - busy - time.Duration(float64(idle)*float64(lasted)/float64(window))
+	return float64(busy.Microseconds()) / float64(b.events), nil
+}
+
+// informers reads everything into client-go's informers, and returns heap and resident bytes when it is done.
+func (b *bench) informers(ctx context.Context) (f figures, err error) {
+	f, _, end, err := b.bareArm(ctx, readAndKeep)
+	if err == nil {
+		end()
+	}
+	return f, err
+}
+
+// bareFill is the loop of the same writes: a tenth of the replicas, in a namespace of its own. It returns replicas a second.
+func (b *bench) bareFill(ctx context.Context) (float64, error) {
+	const namespace = "bare"
+	if err := b.fleet.Ingress.CreateNamespaces(ctx, namespace); err != nil {
+		return 0, err
+	}
+	client, err := rawClient(b.fleet.Ingress.Kubeconfig)
+	if err != nil {
+		return 0, err
+	}
+	n := max(b.services/10, 200)
+	each := b.pods / min(spread, b.members)
+	began := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(b.writers)
+	for i := range n {
+		group.Go(func() error {
+			meta := metav1.ObjectMeta{Namespace: namespace, Name: serviceName(i)}
+			service := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}
+			if _, err := client.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+				return err
+			}
+			endpoints := &corev1.Endpoints{ObjectMeta: meta, Subsets: []corev1.EndpointSubset{{Ports: []corev1.EndpointPort{{Name: "http", Port: 8080}}}}}
+			for m := range min(spread, b.members) {
+				slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080))}}}
+				slice.Namespace, slice.Name = namespace, fmt.Sprintf("%s-%d", meta.Name, m)
+				for k := range each {
+					ip := fmt.Sprintf("10.%d.%d.%d", 200+m, i%250, k+1)
+					slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}})
+					endpoints.Subsets[0].Addresses = append(endpoints.Subsets[0].Addresses, corev1.EndpointAddress{IP: ip})
+				}
+				if _, err := client.DiscoveryV1().EndpointSlices(namespace).Create(ctx, slice, metav1.CreateOptions{}); err != nil {
+					return err
+				}
+			}
+			_, err := client.CoreV1().Endpoints(namespace).Create(ctx, endpoints, metav1.CreateOptions{})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	rate := float64(n) / time.Since(began).Seconds()
+	return rate, b.clear(context.WithoutCancel(ctx), namespace)
+}
+
+// clear takes all replicas away.
+func (b *bench) clear(ctx context.Context, in ...string) error {
+	if in == nil {
+		for i := range namespaces {
+			in = append(in, namespaceOf(i))
+		}
+	}
+	core, discovery := b.fleet.Ingress.Client.CoreV1().RESTClient(), b.fleet.Ingress.Client.DiscoveryV1().RESTClient()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(8)
+	for _, namespace := range in {
+		for resource, of := range map[string]rest.Interface{"services": core, "endpoints": core, "endpointslices": discovery} {
+			group.Go(func() error {
+				return of.Delete().Namespace(namespace).Resource(resource).Do(ctx).Error()
+			})
+		}
+	}
+	return group.Wait()
+}
+
+// count is how many Endpoints and slices there are, those of the API server itself aside.
+func (b *bench) count(ctx context.Context) (endpoints, slices int64, err error) {
+	one := metav1.ListOptions{Limit: 1}
+	e, err := b.fleet.Ingress.Client.CoreV1().Endpoints("").List(ctx, one)
+	if err != nil {
+		return 0, 0, err
+	}
+	s, err := b.fleet.Ingress.Client.DiscoveryV1().EndpointSlices("").List(ctx, one)
+	if err != nil {
+		return 0, 0, err
+	}
+	rest := func(m metav1.ListMeta) int64 {
+		if m.RemainingItemCount == nil {
+			return 0
+		}
+		return *m.RemainingItemCount
+	}
+	return rest(e.ListMeta), rest(s.ListMeta), nil
+}
+
+// newest is the highest resourceVersion of any replica.
+func (b *bench) newest(ctx context.Context) (newest uint64, err error) {
+	take := func(m metav1.ObjectMeta) {
+		v, _ := strconv.ParseUint(m.ResourceVersion, 10, 64)
+		newest = max(newest, v)
+	}
+	ours := metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=tributary", ResourceVersion: "0"}
+	services, err := b.fleet.Ingress.Client.CoreV1().Services("").List(ctx, ours)
+	if err != nil {
+		return 0, err
+	}
+	for i := range services.Items {
+		take(services.Items[i].ObjectMeta)
+	}
+	endpoints, err := b.fleet.Ingress.Client.CoreV1().Endpoints("").List(ctx, ours)
+	if err != nil {
+		return 0, err
+	}
+	for i := range endpoints.Items {
+		take(endpoints.Items[i].ObjectMeta)
+	}
+	all, err := b.fleet.Ingress.Client.DiscoveryV1().EndpointSlices("").List(ctx, ours)
+	if err != nil {
+		return 0, err
+	}
+	for i := range all.Items {
+		take(all.Items[i].ObjectMeta)
+	}
+	return newest, nil
+}
+
+func (b *bench) report(w io.Writer, arms []*arm, bareRate float64, read time.Duration, informers figures) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "bare loop: %.0f replicas/s; bare read: %.2f s; informers: %.2f s, heap %.0f MiB\n\n", bareRate, read.Seconds(), informers.Seconds, float64(informers.Heap)/(1<<20))
+	fmt.Fprintln(table, "PROGRAM\tFILL s\tREPLICAS/S\t/ BARE LOOP\tSTART s\t/ BARE READ\tWROTE AT START\tRSS AFTER FILL MiB\tPEAK\tRSS AFTER START MiB\t/ INFORMERS' HEAP\tµs/EVENT")
+	for _, a := range arms {
+		rate := float64(b.services) / a.fill.Seconds()
+		fmt.Fprintf(table, "%s\t%.1f\t%.0f\t%.2f\t%.2f\t%.2f\t%v\t%.0f\t%.0f\t%.0f\t%.3f\t%.1f\n", a.name, a.fill.Seconds(), rate, rate/bareRate,
+			median(a.starts).Seconds(), float64(median(a.starts))/float64(read), a.written, a.filled, a.peak, a.started, a.started*(1<<20)/float64(informers.Heap), a.event)
+	}
+	table.Flush()
+}
+
+func median(d []time.Duration) time.Duration { return slices.Sorted(slices.Values(d))[len(d)/2] }
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// resident is a figure of /proc/PID/status in MiB.
+func resident(pid int, field string) float64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(line, field); found {
+			kb, _ := strconv.ParseFloat(strings.Fields(value)[0], 64)
+			return kb / 1024
+		}
+	}
+	return 0
+}
+
+// cpu is the processor time that a process has used: the fourteenth and fifteenth fields of its stat, hundredths of a second.
+func cpu(pid int) time.Duration {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := strings.Fields(string(text))
+	if len(fields) < 15 {
+		return 0
+	}
+	user, _ := strconv.Atoi(fields[13])
+	system, _ := strconv.Atoi(fields[14])
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
