@@ -153,8 +153,13 @@ bench-latency: build ## tributary against a null relay on real clusters, interle
 	cd e2e && go run ./cmd/benchlatency -tracing -tributary $(CURDIR)/bin/tributary
 
 .PHONY: bench-storm
-bench-storm: build ## removals while 2,000 Services are relabelled, against a null relay in the same storm
+bench-storm: build ## removals while 2,000 Services are relabelled, and while 1,000 get another port, against a null relay in the same storm
 	cd e2e && go run ./cmd/benchlatency -storm -pause 100ms -tributary $(CURDIR)/bin/tributary
+	cd e2e && go run ./cmd/benchlatency -storm -ports -services 1000 -pause 100ms -tributary $(CURDIR)/bin/tributary
+
+.PHONY: bench-scale
+bench-scale: build ## 13,000 Services and 156,000 pods in one member: fill, start, memory and idle events, against bare loops and informers
+	cd e2e && go run ./cmd/benchscale -tributary $(CURDIR)/bin/tributary
 
 .PHONY: clean
 clean: ## remove what build made (the cluster binary's cache stays)

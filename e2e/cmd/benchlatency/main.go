@@ -7,7 +7,7 @@
 // replicator must do. The arms take turns on the same clusters (A B A B), so
 // that their ratio holds although the machine's speed drifts. With -tracing the
 // arms are tributary with everything that change records can go to, and without; with
-// -storm all of the member's Services are relabelled meanwhile.
+// -storm all of the member's Services are relabelled meanwhile, and with -ports get another port.
 package main
 
 import (
@@ -43,6 +43,7 @@ type settings struct {
 	strict    bool
 	tracing   bool
 	storm     bool
+	ports     bool
 	services  int
 	rounds    int
 	former    string
@@ -64,6 +65,7 @@ func main() {
 	flag.BoolVar(&s.strict, "strict", false, "exit 1 when a goal is missed beyond what chance explains")
 	flag.BoolVar(&s.tracing, "tracing", false, "measure tributary with all of its tracing on against none, in place of the null relay")
 	flag.BoolVar(&s.storm, "storm", false, "measure removals while all Services are relabelled, against a null relay in the same storm")
+	flag.BoolVar(&s.ports, "ports", false, "with -storm: the Services get another port as well")
 	flag.IntVar(&s.services, "services", 2000, "with -storm: how many Services are relabelled")
 	flag.IntVar(&s.rounds, "rounds", 2, "with -storm: storms of each arm")
 	flag.StringVar(&s.former, "former", "", "with -storm: other tributary binaries, with commas between, that take their turns, too")

@@ -37,6 +37,8 @@ import (
 const (
 	stormNamespace = "storm"
 	stormLabel     = "storm"
+	// basePort is below the ports that pods get in a storm of ports.
+	basePort = 9000
 	// stormWriters relabel at once.
 	stormWriters = 16
 	// stormSettle is for what the servers have to do after a fill.
@@ -82,7 +84,7 @@ func runStorm(ctx context.Context, s settings) (met bool, err error) {
 	for _, c := range contenders {
 		results[c.name] = &stormResult{}
 	}
-	storm := &storm{fleet: f, services: s.services, pause: s.pause, arms: arms, clear: s.former != ""}
+	storm := &storm{fleet: f, services: s.services, ports: s.ports, pause: s.pause, arms: arms, clear: s.former != ""}
 	for round := range s.rounds {
 		for i := range contenders {
 			c := contenders[(i+round)%len(contenders)] // who is first changes
@@ -106,22 +108,21 @@ func populateStorm(ctx context.Context, f *fleet.Fleet, n int) error {
 	if err := member.Grant(ctx, fleet.ProductUser, append(fleet.MemberRules(), relabels)...); err != nil {
 		return err
 	}
-	services := make([]metav1.Object, n)
-	pods := make([]*corev1.Pod, n)
-	for i := range n {
-		name := serviceName(i)
-		services[i], pods[i] = fleet.NewService(stormNamespace, name), fleet.NewPod(stormNamespace, name, name)
-	}
-	if err := member.Create(ctx, services...); err != nil {
+	if err := member.Load(ctx, n, func(i int) metav1.Object { return fleet.NewPod(stormNamespace, serviceName(i), serviceName(i)) }); err != nil {
 		return err
 	}
-	return member.RunPods(ctx, pods...)
+	services := make([]metav1.Object, n)
+	for i := range n {
+		services[i] = fleet.NewService(stormNamespace, serviceName(i))
+	}
+	return member.Create(ctx, services...)
 }
 
 // storm raises storms on one fleet.
 type storm struct {
 	fleet    *fleet.Fleet
 	services int
+	ports    bool // they change, too
 	pause    time.Duration
 	arms     []latency.Arm
 	// raised counts the relabellings: each gives another value.
@@ -243,6 +244,9 @@ func (s *storm) relabel(ctx context.Context) error {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, self, "relabel", "-member", s.fleet.Member(memberName).Kubeconfig, "-services", fmt.Sprint(s.services), "-value", s.value())
+	if s.ports {
+		cmd.Args = append(cmd.Args, "-port", fmt.Sprint(basePort+s.raised))
+	}
 	cmd.Stderr = os.Stderr
 	return cmd.Run()
 }
@@ -253,11 +257,15 @@ func relabelMain(args []string) int {
 	config := flags.String("member", "", "kubeconfig of the member")
 	services := flags.Int("services", 0, "number of Services")
 	value := flags.String("value", "", "value of the label")
+	port := flags.Int("port", 0, "number of the pods' port; 0: as it is")
 	_ = flags.Parse(args) // it exits on an error
 	member, err := rawClient(*config)
 	if err == nil {
 		client := member.CoreV1().Services(stormNamespace)
 		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, stormLabel, *value)
+		if *port > 0 {
+			patch = fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}},"spec":{"ports":[{"name":"http","port":80,"targetPort":%d}]}}`, stormLabel, *value, *port)
+		}
 		var group errgroup.Group
 		group.SetLimit(stormWriters)
 		for i := range *services {
