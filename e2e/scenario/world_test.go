@@ -38,7 +38,7 @@ type world struct {
 	proc   *fleet.Tributary
 }
 
-// newWorld starts the clusters and writes a configuration with every member,
+// newWorld starts clusters of the test's own, beside those of another test, and writes a configuration with every member,
 // but does not start tributary.
 func newWorld(t *testing.T) *world {
 	t.Helper()
@@ -47,6 +47,7 @@ func newWorld(t *testing.T) *world {
 
 func newWorldOf(t *testing.T, members ...string) *world {
 	t.Helper()
+	t.Parallel()
 	f := fleettest.Start(t, fleet.Options{Members: members, Audit: true})
 	port, err := cluster.FreePort()
 	if err != nil {
