@@ -4,10 +4,10 @@
 // Package kubeconfig turns kubeconfigs into client configurations. Start with read.go.
 //
 // clientcmd reads them. A kubeconfig is code, though: it can run programs, read files and
-// send credentials to other hosts. An operator's own file may do all that, and what it
-// does is told (Accepted.Note). One that comes from a Secret was written by whoever may
-// write that Secret, so it may hold an address, certificates and a token, and nothing
-// else (secret.go). token.go renews the tokens that tributary link makes.
+// send credentials to other hosts. An operator's own file may do all that, and which
+// program it runs is told (Accepted.Note). One that comes from a Secret was written by
+// whoever may write that Secret, so it may hold an address, certificates and a token, and
+// nothing else (check.go). token.go is what tokens say, for their renewal.
 //
 // What never happens here: no cluster is contacted, nothing is logged, and no error
 // quotes what a kubeconfig holds, other than the names of contexts, clusters and users:

@@ -8,56 +8,25 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
+	"path/filepath"
+	"syscall"
 
 	"k8s.io/client-go/rest"
 )
 
-// maxFileSize bounds what is read: a Secret or ConfigMap holds at most 1 MiB.
-const maxFileSize = 1 << 20
-
-// ReadFile reads a regular file of at most 1 MiB. Pipes and devices are refused, for
-// reading one could block for ever. The error is worded to follow the file's name: "does
-// not exist".
+// ReadFile reads a file. The error does not name it: the fault that it becomes does.
 func ReadFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, worded(err)
-	case info.IsDir():
-		return nil, errors.New("is a directory, not a file")
-	case !info.Mode().IsRegular():
-		return nil, errors.New("is not a regular file")
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, worded(err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
-	switch {
-	case err != nil:
-		return nil, worded(err)
-	case len(data) > maxFileSize:
-		return nil, fmt.Errorf("is larger than %d bytes", maxFileSize)
-	}
-	return data, nil
+	data, err := os.ReadFile(path)
+	return data, nameless(err)
 }
 
-// worded drops the path, which the fault has already.
-func worded(err error) error {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return errors.New("does not exist")
-	case errors.Is(err, fs.ErrPermission):
-		return errors.New("may not be read by this user")
+// nameless drops the path from an error about a file.
+func nameless(err error) error {
+	if number, is := errors.AsType[syscall.Errno](err); is {
+		return number
 	}
-	if of, ok := errors.AsType[*fs.PathError](err); ok {
-		err = of.Err
-	}
-	return fmt.Errorf("cannot be read: %w", err)
+	return err
 }
 
 // InCluster is the way to the cluster in which this process runs as a pod. read reads
@@ -73,9 +42,41 @@ func InCluster(read func(path string) ([]byte, error)) (*Accepted, error) {
 		config.CAFile = ""
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the service account of this process's pod cannot be used: %w", worded(err))
+		return nil, fmt.Errorf("the service account of this process's pod cannot be used: %w", err)
 	}
 	config.QPS = -1
 	sum := sha256.Sum256(config.CAData)
 	return &Accepted{REST: config, Hash: "in-cluster " + hex.EncodeToString(sum[:])}, nil
+}
+
+// ReplaceFile puts a file in place at once, for its owner alone: a reader sees the old
+// content or the new.
+func ReplaceFile(path string, data []byte) error {
+	return besides(path, func(next *os.File) error {
+		_, err := next.Write(data)
+		if err = errors.Join(err, next.Close()); err != nil {
+			return err
+		}
+		return os.Rename(next.Name(), path)
+	})
+}
+
+// Replaceable reports why ReplaceFile cannot put a file there, by making another beside it,
+// which goes at once.
+func Replaceable(path string) error {
+	return besides(path, func(*os.File) error { return nil })
+}
+
+// besides makes a file beside another, which goes again unless use gives it another name.
+// The error names the file that was meant: the one beside it has another name at each try.
+func besides(path string, use func(*os.File) error) error {
+	next, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err == nil {
+		err = use(next)
+		_, _ = next.Close(), os.Remove(next.Name())
+	}
+	if err != nil {
+		return fmt.Errorf("replace %s, which must not be mounted by itself, and whose directory must be writable: %w", path, nameless(err))
+	}
+	return nil
 }

@@ -8,10 +8,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"maps"
-	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,22 +31,20 @@ type Accepted struct {
 	Hash string
 	// Context is the one that was used; empty in a cluster.
 	Context string
-	// Note is what an operator should know: the program that is run for a credential,
-	// that the server is not verified, that current-context chose one of several. Empty
-	// if there is nothing.
+	// Note is what an operator should know: the program that is run for a credential, that
+	// the server is not verified. Empty if there is nothing.
 	Note string
 }
 
 // FromFile judges the text of an operator's kubeconfig file, which may use whatever
 // client-go takes. An empty context means current-context. Relative paths in the file
-// start at the directory of path. read reads the files that it names; its errors are
-// worded as those of ReadFile.
+// start at the directory of path. read reads the files that it names.
 func FromFile(path, context string, data []byte, read func(path string) ([]byte, error)) (*Accepted, field.ErrorList) {
-	c, faults := load(context, data)
-	if c == nil {
-		return nil, faults
+	c, faults := load(path, context, data)
+	if len(faults) == 0 {
+		faults = c.inline(read)
 	}
-	if faults = c.inline(filepath.Dir(path), read); len(faults) > 0 {
+	if len(faults) > 0 {
 		return nil, faults
 	}
 	return c.accept()
@@ -57,11 +53,11 @@ func FromFile(path, context string, data []byte, read func(path string) ([]byte,
 // FromSecret judges the text of a kubeconfig that a Secret holds: an address, inline
 // certificates and a token. Everything else is refused by the name of its field.
 func FromSecret(context string, data []byte) (*Accepted, field.ErrorList) {
-	c, faults := load(context, data)
-	if c == nil {
-		return nil, faults
+	c, faults := load("", context, data)
+	if len(faults) == 0 {
+		faults = c.refuse()
 	}
-	if faults = c.refuse(); len(faults) > 0 {
+	if len(faults) > 0 {
 		return nil, faults
 	}
 	return c.accept()
@@ -73,63 +69,60 @@ type chosen struct {
 	Context string
 	Cluster *api.Cluster
 	User    *api.AuthInfo
-	// among is how many contexts the file has, where current-context chose this one.
-	among int
 	// The paths of the two in the file, such as users[admin].user.
 	clusterAt, userAt *field.Path
 }
+
+// lineOf is where clientcmd says that a text is wrong: all of its words that cannot hold
+// a part of the text.
+var lineOf = regexp.MustCompile(`\bline \d+\b`)
 
 // execExtension is the extension of a cluster that clientcmd hands to a program. The
 // others are of other tools, which note in them when they last looked.
 const execExtension = "client.authentication.k8s.io/exec"
 
-// load finds the context, its cluster and its user. It returns nil where there are
-// faults.
-func load(context string, data []byte) (*chosen, field.ErrorList) {
+// load finds the context, its cluster and its user.
+func load(path, context string, data []byte) (*chosen, field.ErrorList) {
 	file, err := clientcmd.Load(data)
 	if err != nil {
-		return nil, field.ErrorList{unreadable(err)}
+		line := lineOf.FindString(err.Error())
+		return nil, field.ErrorList{Whole(strings.TrimPrefix(line+": ", ": ") +
+			"this is no kubeconfig: it is cut off, or has two entries of one name, or is of another kind; kubectl config view says more")}
 	}
 	c := &chosen{Context: cmp.Or(context, file.CurrentContext)}
-	if context == "" && len(file.Contexts) > 1 {
-		c.among = len(file.Contexts)
+	if c.Context == "" {
+		return nil, field.ErrorList{field.Required(field.NewPath("current-context"), "set it, or name a context in the configuration; the file may be cut off")}
+	}
+	is := file.Contexts[c.Context]
+	if is == nil {
+		return nil, field.ErrorList{notFound(field.NewPath("contexts"), c.Context, "name a context that kubectl config get-contexts lists; the file may be cut off")}
 	}
 	at := field.NewPath("contexts").Key(c.Context).Child("context")
-	is := file.Contexts[c.Context]
-	switch {
-	case c.Context == "":
-		return nil, field.ErrorList{field.Required(field.NewPath("current-context"), "set it, or name a context in the configuration; "+known(file))}
-	case is == nil:
-		return nil, field.ErrorList{withDetail(field.NotFound(field.NewPath("contexts"), c.Context), known(file))}
-	}
 	c.Cluster, c.clusterAt = file.Clusters[is.Cluster], field.NewPath("clusters").Key(is.Cluster).Child("cluster")
 	c.User, c.userAt = file.AuthInfos[is.AuthInfo], field.NewPath("users").Key(is.AuthInfo).Child("user")
 	var faults field.ErrorList
 	if c.Cluster == nil {
-		faults = append(faults, withDetail(field.NotFound(at.Child("cluster"), is.Cluster), "name an entry of clusters; the file may be cut off"))
+		faults = append(faults, notFound(at.Child("cluster"), is.Cluster, "name an entry of clusters; the file may be cut off"))
 	}
 	if c.User == nil {
-		faults = append(faults, withDetail(field.NotFound(at.Child("user"), is.AuthInfo), "name an entry of users; the file may be cut off"))
+		faults = append(faults, notFound(at.Child("user"), is.AuthInfo, "name an entry of users; the file may be cut off"))
 	}
 	if len(faults) > 0 {
 		return nil, faults
 	}
-	c.User.Extensions = nil
+	c.Cluster.LocationOfOrigin, c.User.LocationOfOrigin = path, path
 	maps.DeleteFunc(c.Cluster.Extensions, func(name string, _ runtime.Object) bool { return name != execExtension })
+	c.User.Extensions = nil
 	return c, nil
 }
 
-// known lists the contexts of a file, as many as are readable on one line.
-func known(file *api.Config) string {
-	names := slices.Sorted(maps.Keys(file.Contexts))
-	if len(names) == 0 {
-		return "the file has no contexts; it may be cut off"
+// file is a kubeconfig of what was chosen alone.
+func (c *chosen) file() *api.Config {
+	const name = "chosen"
+	return &api.Config{
+		Clusters: map[string]*api.Cluster{name: c.Cluster}, AuthInfos: map[string]*api.AuthInfo{name: c.User},
+		Contexts: map[string]*api.Context{name: {Cluster: name, AuthInfo: name}}, CurrentContext: name,
 	}
-	const most = 10
-	if len(names) > most {
-		names = append(names[:most], "...")
-	}
-	return "its contexts are " + strings.Join(names, ", ")
 }
 
 // accept turns what was chosen into a client configuration. Files that it names are
@@ -143,11 +136,7 @@ func (c *chosen) accept() (*Accepted, field.ErrorList) {
 		c.User.Exec.InteractiveMode = api.NeverExecInteractiveMode // nobody is there to ask
 		c.User.Exec.StdinUnavailable = true
 	}
-	const name = "chosen"
-	config, err := clientcmd.NewNonInteractiveClientConfig(api.Config{
-		Clusters: map[string]*api.Cluster{name: c.Cluster}, AuthInfos: map[string]*api.AuthInfo{name: c.User},
-		Contexts: map[string]*api.Context{name: {Cluster: name, AuthInfo: name}},
-	}, name, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveClientConfig(*c.file(), "", &clientcmd.ConfigOverrides{}, nil).ClientConfig()
 	if err == nil {
 		_, err = rest.TransportFor(config)
 	}
@@ -174,23 +163,14 @@ func (c *chosen) hash() string {
 
 func (c *chosen) note() string {
 	var notes []string
-	if c.among > 0 {
-		notes = append(notes, fmt.Sprintf("current-context chose %q of %d contexts", c.Context, c.among))
-	}
 	if e := c.User.Exec; e != nil {
 		notes = append(notes, "runs "+e.Command+" for its credential")
 	}
 	if p := c.User.AuthProvider; p != nil {
 		notes = append(notes, "uses the auth provider "+p.Name)
 	}
-	if c.User.Impersonate != "" {
-		notes = append(notes, "acts as "+c.User.Impersonate)
-	}
 	if c.Cluster.InsecureSkipTLSVerify {
 		notes = append(notes, "does not verify the server")
-	}
-	if c.Cluster.ProxyURL != "" {
-		notes = append(notes, "goes through a proxy")
 	}
 	return strings.Join(notes, "; ")
 }

@@ -4,16 +4,68 @@
 package kubeconfig
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/cert"
 )
+
+// claims are what a JSON Web Token says (RFC 7519), and one of a service account
+// (kubernetes.io). They are not verified: that is for the server.
+type claims struct {
+	Issued     float64 `json:"iat"`
+	Expires    float64 `json:"exp"`
+	Kubernetes struct {
+		Namespace string `json:"namespace"`
+		Account   struct {
+			Name string    `json:"name"`
+			UID  types.UID `json:"uid"`
+		} `json:"serviceaccount"`
+	} `json:"kubernetes.io"`
+}
+
+// readClaims reads a token; false for one that is none, or that does not end.
+func readClaims(token string) (c claims, ok bool) {
+	parts := strings.Split(strings.TrimSpace(token), ".")
+	if len(parts) != 3 {
+		return c, false
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	return c, err == nil && c.Expires > 0 && c.Expires < 1<<40
+}
+
+// Expires is when the credential of a client configuration ends: its client certificate
+// or its token, whichever is first. Zero: neither says, or comes from a program. A token
+// file is read; one that cannot be read does not say.
+func Expires(access *rest.Config) time.Time {
+	token := access.BearerToken
+	if access.BearerTokenFile != "" {
+		if text, err := os.ReadFile(access.BearerTokenFile); err == nil {
+			token = string(text)
+		}
+	}
+	var first time.Time
+	if certs, err := cert.ParseCertsPEM(access.CertData); err == nil {
+		first = certs[0].NotAfter // the client's own
+	}
+	if c, ok := readClaims(token); ok {
+		if end := time.Unix(int64(c.Expires), 0).UTC(); first.IsZero() || end.Before(first) {
+			first = end
+		}
+	}
+	return first
+}
 
 // AccountToken is what a service account's token says of itself.
 type AccountToken struct {
@@ -28,25 +80,16 @@ type AccountToken struct {
 func (t AccountToken) RenewAt() time.Time { return t.Expires.Add(-t.Expires.Sub(t.Issued) / 3) }
 
 // ParseAccountToken reads a token that the TokenRequest API gave. False for every other: a
-// password, or a token that does not expire. Nothing is verified, the API server does that.
+// password, or a token that does not expire.
 func ParseAccountToken(token string) (AccountToken, bool) {
-	var claims struct {
-		Issued     int64 `json:"iat"`
-		Expires    int64 `json:"exp"`
-		Kubernetes struct {
-			Namespace string `json:"namespace"`
-			Account   struct {
-				Name string    `json:"name"`
-				UID  types.UID `json:"uid"`
-			} `json:"serviceaccount"`
-		} `json:"kubernetes.io"`
-	}
-	if !readClaims(token, &claims) || claims.Kubernetes.Namespace == "" || claims.Kubernetes.Account.Name == "" || claims.Expires <= claims.Issued {
+	c, ok := readClaims(token)
+	of := c.Kubernetes
+	if !ok || of.Namespace == "" || of.Account.Name == "" || c.Expires <= c.Issued {
 		return AccountToken{}, false
 	}
 	return AccountToken{
-		Namespace: claims.Kubernetes.Namespace, Account: claims.Kubernetes.Account.Name, UID: claims.Kubernetes.Account.UID,
-		Issued: time.Unix(claims.Issued, 0), Expires: time.Unix(claims.Expires, 0),
+		Namespace: of.Namespace, Account: of.Account.Name, UID: of.Account.UID,
+		Issued: time.Unix(int64(c.Issued), 0), Expires: time.Unix(int64(c.Expires), 0),
 	}, true
 }
 
@@ -73,53 +116,4 @@ func WithToken(data []byte, context, token string) ([]byte, error) {
 		return nil, errors.New("the kubeconfig cannot be written")
 	}
 	return out, nil
-}
-
-// ReplaceFile puts a file in place at once, for its owner alone: a reader sees the old
-// content or the new.
-func ReplaceFile(path string, data []byte) error {
-	next, err := os.CreateTemp(besides(path))
-	if err != nil {
-		return notReplaced(path, err)
-	}
-	defer os.Remove(next.Name()) // fails once it has its name
-	_, err = next.Write(data)
-	if closed := next.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(next.Name(), path)
-	}
-	return notReplaced(path, err)
-}
-
-// Replaceable reports why ReplaceFile cannot put a file there, by making another beside it,
-// which goes at once.
-func Replaceable(path string) error {
-	next, err := os.CreateTemp(besides(path))
-	if err == nil {
-		err = errors.Join(next.Close(), os.Remove(next.Name()))
-	}
-	return notReplaced(path, err)
-}
-
-// besides is the directory of a file and the pattern of what is made there before it gets
-// the file's name.
-func besides(path string) (dir, pattern string) {
-	return filepath.Dir(path), "." + filepath.Base(path) + "-*"
-}
-
-// notReplaced names the file that was meant, not the one beside it, which has another name
-// at each try.
-func notReplaced(path string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if of, is := errors.AsType[*fs.PathError](err); is {
-		err = of.Err
-	}
-	if of, is := errors.AsType[*os.LinkError](err); is {
-		err = of.Err
-	}
-	return fmt.Errorf("replace %s, which must not be mounted by itself, and whose directory must be writable: %w", path, err)
 }
