@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tributary.dev/tributary/clusters/config"
+	"tributary.dev/tributary/clusters/kubeconfig"
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/clusters/rules"
 	"tributary.dev/tributary/syncer"
@@ -115,8 +116,9 @@ func (s *scene) standing(context.Context, string) (all []member.Standing) {
 
 // settings are those of member a.
 func (s *scene) settings(change ...func(*Settings)) []Settings {
-	c := config.Cluster{Name: "a", Namespaces: config.Namespaces{Include: []string{"*"}, Exclude: []string{"kube-*"}}}
-	all := []Settings{{Cluster: c, Access: config.Access{REST: s.api.config("one"), Hash: "one"}}}
+	c := config.Cluster{Name: "a"}
+	c.Namespaces = config.Namespaces{Include: []string{"*"}, Exclude: []string{"kube-*"}}
+	all := []Settings{{Cluster: c, Access: config.Access{Accepted: kubeconfig.Accepted{REST: s.api.config("one"), Hash: "one"}}}}
 	for _, change := range change {
 		change(&all[0])
 	}
@@ -297,7 +299,7 @@ func TestSettingsBeginAnewOnlyWhatChanged(t *testing.T) {
 		if s.api.count("list pods") != 1 {
 			t.Errorf("%d lists", s.api.count("list pods"))
 		}
-		program, faults := rules.Compile([]rules.Rule{{Name: "bad", When: `pod.spec.nodeName == "bad"`, Then: syncer.ThenNotReady}})
+		program, faults := rules.Compile(nil, []rules.Rule{{Name: "bad", When: `pod.spec.nodeName == "bad"`, Then: "NotReady"}})
 		if len(faults) > 0 {
 			t.Fatal(faults)
 		}

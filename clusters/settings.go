@@ -81,10 +81,7 @@ func (s *Settings) reader(former *reader) *reader {
 		r.rules = &member.Rules{For: func(svc *syncer.Service) syncer.Rules {
 			return syncer.Rules{Applies: set.Applies(svc), Then: set.Then()}
 		}}
-		r.match = func(pod *corev1.Pod) uint64 {
-			matches, _ := set.Match(pod)
-			return matches
-		}
+		r.match = set.Match
 	}
 	if former != nil {
 		r.former = former.match

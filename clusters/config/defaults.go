@@ -3,6 +3,8 @@
 
 package config
 
+import "tributary.dev/tributary/clusters/rules"
+
 // defaults is a file that says nothing.
 func defaults() *Config {
 	return &Config{
@@ -10,19 +12,19 @@ func defaults() *Config {
 		Listen: "127.0.0.1:9440", Instance: "default", Namespace: "tributary-system",
 		Ingress:         Ingress{Namespaces: []string{"*"}},
 		Clusters:        []Cluster{},
-		ClusterDefaults: defaultCluster(),
+		ClusterDefaults: defaultSettings(),
 		Replicas: Replicas{
 			Write: []string{WriteEndpoints, WriteEndpointSlices}, CreateNamespaces: true,
 			Failover: []Failover{}, Orphans: OrphansKeep, CopyLabels: []string{"*"}, CopyAnnotations: []string{},
 		},
-		Rules: []Rule{}, Sinks: []Sink{},
+		Rules: []rules.Rule{}, Sinks: []Sink{},
 		LeaderElection: LeaderElection{Enabled: true, LeaseDuration: "15s"},
 	}
 }
 
-// defaultCluster is a member of which nothing is said.
-func defaultCluster() Cluster {
-	return Cluster{
+// defaultSettings are those of a member of which nothing is said.
+func defaultSettings() ClusterSettings {
+	return ClusterSettings{
 		Namespaces:   Namespaces{Include: []string{"*"}, Exclude: []string{"kube-*"}},
 		AllowedCIDRs: []string{}, HoldSilentNodes: "0s", StableFor: "0s", StaleAfter: "0s",
 	}

@@ -12,7 +12,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"tributary.dev/tributary/clusters/rules"
 	"tributary.dev/tributary/syncer"
 )
 
@@ -25,11 +24,7 @@ var apiserver = syncer.Key{Namespace: "default", Name: "kubernetes"}
 // Replicates returns what says why a Service of this member is not replicated; empty
 // where it is. The function is pure and safe for concurrent use.
 func (c *Cluster) Replicates() func(svc *syncer.Service) (excluded string) {
-	namespaces := c.Namespaces
-	selector, err := labels.Parse(c.ServiceSelector)
-	if err != nil { // which Validate refuses
-		selector = labels.Nothing()
-	}
+	namespaces, selector := c.Namespaces, parsed(c.ServiceSelector)
 	return func(svc *syncer.Service) string {
 		switch {
 		case svc.ExternalName:
@@ -153,30 +148,10 @@ func copies(globs []string) func(key string) bool {
 
 // Selects returns which replicas the sink is told of, by their labels.
 func (s *Sink) Selects() func(replica syncer.Key, of map[string]string) bool {
-	globs := s.Namespaces
-	selector, err := labels.Parse(s.ServiceSelector)
-	if err != nil { // which Validate refuses
-		selector = labels.Nothing()
-	}
+	globs, selector := s.Namespaces, parsed(s.ServiceSelector)
 	return func(replica syncer.Key, of map[string]string) bool {
 		return matchesAny(globs, replica.Namespace) && selector.Matches(labels.Set(of))
 	}
-}
-
-// outcomes are what a rule can say.
-var outcomes = map[string]syncer.Then{
-	"Ready": syncer.ThenReady, "NotReady": syncer.ThenNotReady, "Absent": syncer.ThenAbsent, "Upstream": syncer.ThenUpstream,
-}
-
-// compilable are the rules as package rules has them.
-func (c *Config) compilable() []rules.Rule {
-	out := make([]rules.Rule, len(c.Rules))
-	for i, r := range c.Rules {
-		out[i] = rules.Rule{
-			Name: r.Name, Clusters: r.Clusters, Namespaces: r.Namespaces, ServiceSelector: r.ServiceSelector, When: r.When, Then: outcomes[r.Then],
-		}
-	}
-	return out
 }
 
 // paths are the fields that name files.
@@ -188,6 +163,15 @@ func (c *Config) paths() []*string {
 	for i := range c.Sinks {
 		auth := &c.Sinks[i].Auth
 		out = append(out, &auth.BearerTokenFile, &auth.TLS.CertFile, &auth.TLS.KeyFile, &auth.TLS.CAFile)
+	}
+	return out
+}
+
+// parsed is a selector that Validate has taken.
+func parsed(selector string) labels.Selector {
+	out, err := labels.Parse(selector)
+	if err != nil {
+		return labels.Nothing()
 	}
 	return out
 }

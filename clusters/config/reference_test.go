@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 	"text/template"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -59,7 +60,10 @@ func describe(path, title string, defaults reflect.Value, comments map[string]st
 	s := &structure{Path: path, Title: title, Text: comments[defaults.Type().Name()]}
 	for f, value := range defaults.Fields() {
 		name := f.Tag.Get("json")
-		if name == "" || path == "clusterDefaults" && (name == "name" || name == "kubeconfig") {
+		if f.Anonymous {
+			s.Fields = append(s.Fields, describe(path, title, value, comments).Fields...)
+		}
+		if name == "" {
 			continue
 		}
 		d := described{Path: strings.TrimPrefix(path+"."+name, "."), Name: name, Text: comments[defaults.Type().Name()+"."+f.Name], value: value}
@@ -89,7 +93,7 @@ func describe(path, title string, defaults reflect.Value, comments map[string]st
 
 // fresh is an element of which nothing is said.
 func fresh(t reflect.Type) reflect.Value {
-	for _, one := range []any{defaultCluster(), defaultSink(), SecretSource{Selector: SecretLabel + "=" + SecretLabelValue}} {
+	for _, one := range []any{Cluster{ClusterSettings: defaultSettings()}, defaultSink(), SecretSource{Selector: SecretLabel + "=" + SecretLabelValue}} {
 		if reflect.TypeOf(one) == t {
 			return reflect.ValueOf(one)
 		}
@@ -238,7 +242,7 @@ const durations = `^[+]?([0-9.]+(ns|us|µs|ms|s|m|h))+$|^0$`
 func TestTheSchemaTakesWhatGoTakes(t *testing.T) {
 	for _, text := range []string{"0", "0s", "1h30m", "1.5m", ".5s", "100ms", "+3s"} {
 		var v validator
-		if _, ok := v.duration(nil, Duration(text)); !ok || !regexp.MustCompile(durations).MatchString(text) {
+		if _, ok := v.duration(nil, Duration(text), time.Hour*2); !ok || !regexp.MustCompile(durations).MatchString(text) {
 			t.Errorf("%q: Go takes it: %t", text, ok)
 		}
 	}
@@ -277,12 +281,15 @@ func TestTheSchemaTakesWhatGoTakes(t *testing.T) {
 // without the name that Go wants in front.
 func comments(t *testing.T) map[string]string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "types.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
+	out, declarations := map[string]string{}, []ast.Decl{}
+	for _, name := range []string{"types.go", "../rules/set.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		declarations = append(declarations, file.Decls...)
 	}
-	out := map[string]string{}
-	for _, declaration := range file.Decls {
+	for _, declaration := range declarations {
 		general, ok := declaration.(*ast.GenDecl)
 		if !ok {
 			continue

@@ -26,8 +26,7 @@ const (
 	SettingsAnnotation = "tributary.dev/settings"
 )
 
-// Secret is a Secret of Tributary's own namespace that clustersFrom selects. It may be
-// formatted: the kubeconfig is left out.
+// Secret is a Secret of Tributary's own namespace that clustersFrom selects.
 type Secret struct {
 	Namespace, Name string
 	// Settings is the annotation SettingsAnnotation.
@@ -36,36 +35,26 @@ type Secret struct {
 	Kubeconfig []byte
 }
 
-// String names the Secret.
+// String names the Secret: its content is never formatted.
 func (s Secret) String() string { return "Secret " + s.Namespace + "/" + s.Name }
 
-// GoString is String: the content is never formatted.
-func (s Secret) GoString() string { return s.String() }
-
-// member is the one that a Secret describes, on top of what all share: with an error that
-// is an *Error about the Secret, as if it had no settings.
+// member is the one that a Secret describes, on top of what all share. With an error it is
+// as if it had no settings.
 func (s Secret) member(c *Config) (Cluster, error) {
-	plain, _ := c.member(nil) // validated
-	plain.Name = s.Name
 	text, faults := toJSON([]byte(s.Settings))
 	if len(faults) == 0 {
-		faults = strict(text, &Cluster{})
+		faults, _ = strict(text, &ClusterSettings{})
 	}
-	out := plain
 	if len(faults) == 0 {
-		out, _ = c.member(text) // strict has found what is wrong
-		var v validator
-		if out.Name != "" || out.Kubeconfig != "" {
-			v.add(field.Forbidden(field.NewPath("name"), "name and kubeconfig are the Secret's own; leave them out"))
+		out, v := c.member(text), validator{}
+		v.settings(nil, &out.ClusterSettings)
+		if out.Name, faults = s.Name, v.faults; len(faults) == 0 {
+			return out, nil
 		}
-		v.cluster(nil, &out)
-		faults = v.faults
 	}
-	if len(faults) > 0 {
-		return plain, in(s.String()+", annotation "+SettingsAnnotation, faults)
-	}
-	out.Name = s.Name
-	return out, nil
+	plain := c.member(nil)
+	plain.Name = s.Name
+	return plain, in(s.String()+", annotation "+SettingsAnnotation, faults...)
 }
 
 // addSecrets puts the members that are Secrets after those of the file, which win where
@@ -76,7 +65,7 @@ func (l *Loaded) addSecrets(secrets []Secret, before *Loaded) {
 	for _, s := range slices.SortedFunc(slices.Values(secrets), func(a, b Secret) int { return cmp.Compare(a.Name, b.Name) }) {
 		named := func(m Cluster) bool { return m.Name == s.Name }
 		if wrong := s.misnamed(slices.ContainsFunc(l.Config.Clusters[:of], named)); wrong != nil {
-			l.SecretErrors = append(l.SecretErrors, in(s.String(), field.ErrorList{wrong}))
+			l.SecretErrors = append(l.SecretErrors, in(s.String(), wrong))
 			continue
 		}
 		way := before.Members[s.Name]
@@ -86,7 +75,7 @@ func (l *Loaded) addSecrets(secrets []Secret, before *Loaded) {
 		}
 		if way.Err = err; err == nil || way.REST != nil {
 			accepted, faults := kubeconfig.FromSecret(member.Context, s.Kubeconfig)
-			way = way.with(accepted, in(s.String(), faults))
+			way = way.with(accepted, in(s.String(), faults...))
 			way.Err = errors.Join(err, way.Err)
 		}
 		way.File, way.Secret = "", s.Namespace+"/"+s.Name

@@ -46,7 +46,7 @@ type Config struct {
 	// ClusterDefaults are what all members share, those from Secrets too: the fields of
 	// `clusters[]` but `name` and `kubeconfig`. What a member says itself overrides
 	// them; a list as a whole, a mapping field by field.
-	ClusterDefaults Cluster `json:"clusterDefaults"`
+	ClusterDefaults ClusterSettings `json:"clusterDefaults"`
 	// ClustersFrom are members that the file does not name.
 	ClustersFrom ClustersFrom `json:"clustersFrom"`
 	// Replicas says what is written in the ingress cluster.
@@ -54,17 +54,15 @@ type Config struct {
 	// Rules say which pods count as endpoints where that is not as Kubernetes has it.
 	// Of those that are for a Service, the first that matches a pod decides. At most
 	// 64. See docs/rules.md.
-	Rules []Rule `json:"rules"`
+	Rules []rules.Rule `json:"rules"`
 	// Sinks are told, outside of Kubernetes, what replicas are. See docs/sinks.md.
 	Sinks []Sink `json:"sinks"`
 	// LeaderElection lets several processes of one installation run: one writes, the
 	// others follow everything and write nothing.
 	LeaderElection LeaderElection `json:"leaderElection"`
 
-	// shared is ClusterDefaults as it was written, for members from Secrets, and program
-	// is what Rules mean.
-	shared  json.RawMessage
-	program *rules.Program
+	// shared is ClusterDefaults as it was written, for members from Secrets.
+	shared json.RawMessage
 }
 
 // Ingress says how the ingress cluster is reached, and where in it replicas may be.
@@ -94,6 +92,11 @@ type Cluster struct {
 	// It is watched: a new token, certificate, CA or server takes effect without a
 	// restart.
 	Kubeconfig string `json:"kubeconfig"`
+	ClusterSettings
+}
+
+// ClusterSettings are what members may share.
+type ClusterSettings struct {
 	// Context is the context of the kubeconfig. Empty means its `current-context`.
 	Context string `json:"context"`
 	// Namespaces chooses the namespaces whose Services are replicated.
@@ -192,26 +195,6 @@ type Failover struct {
 	Order []string `json:"order"`
 }
 
-// Rule decides about the pods that it matches.
-type Rule struct {
-	// Name names the rule in metrics and explanations: a DNS label, unique.
-	Name string `json:"name"`
-	// Clusters are names or globs of the members that the rule is for. Empty means all.
-	Clusters []string `json:"clusters"`
-	// Namespaces are names or globs of namespaces. Empty means all.
-	Namespaces []string `json:"namespaces"`
-	// ServiceSelector is a label selector of the members' Services. Empty selects all.
-	ServiceSelector string `json:"serviceSelector"`
-	// When is a condition in CEL, the expression language of Kubernetes. It reads `pod`,
-	// as in the API, and `cluster`, the member's name. A pod on which it fails, for a key
-	// that is missing, does not match.
-	When string `json:"when"`
-	// Then is what a pod that matches counts as. `Ready`: it is ready, whatever its probes
-	// say, unless it is being deleted or has finished. `NotReady`: it serves where nobody
-	// else does. `Absent`: it is no endpoint. `Upstream`: it is what Kubernetes has it for.
-	Then string `json:"then"`
-}
-
 // Sink is a receiver outside of Kubernetes, such as a load balancer's API, that is told
 // what replicas are, as JSON by POST.
 type Sink struct {
@@ -263,7 +246,7 @@ type LeaderElection struct {
 	// false, run one process alone.
 	Enabled bool `json:"enabled"`
 	// LeaseDuration is after how long a standby takes over from a leader that ended
-	// without a word: whole seconds, 4s to 1h.
+	// without a word: whole seconds, 2s to 1h.
 	LeaseDuration Duration `json:"leaseDuration"`
 }
 

@@ -5,7 +5,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"net"
 	"net/netip"
@@ -36,19 +35,19 @@ func (c *Config) Validate() field.ErrorList {
 	}
 	v.label(field.NewPath("instance"), c.Instance)
 	v.label(field.NewPath("namespace"), c.Namespace)
-	v.ingress(field.NewPath("ingress"), &c.Ingress)
+	if c.Ingress.Kubeconfig == "" && c.Ingress.Context != "" {
+		v.invalid(field.NewPath("ingress", "context"), c.Ingress.Context, "has no meaning without ingress.kubeconfig; give that, or leave the context out")
+	}
+	v.globs(field.NewPath("ingress", "namespaces"), c.Ingress.Namespaces, true)
 	v.members(c)
 	if s := c.ClustersFrom.Secrets; s != nil {
-		at := field.NewPath("clustersFrom", "secrets", "selector")
-		if selector, err := labels.Parse(s.Selector); err != nil || selector.Empty() {
-			v.invalid(at, s.Selector, "write a label selector, such as "+SecretLabel+"="+SecretLabelValue)
-		}
+		v.selector(field.NewPath("clustersFrom", "secrets", "selector"), s.Selector)
 	}
 	v.replicas(field.NewPath("replicas"), c)
 	v.rules(field.NewPath("rules"), c)
 	v.sinks(field.NewPath("sinks"), c.Sinks)
 	at := field.NewPath("leaderElection", "leaseDuration")
-	if d, ok := v.duration(at, c.LeaderElection.LeaseDuration); ok && (d < 2*time.Second || d > time.Hour || d%time.Second != 0) {
+	if d, ok := v.duration(at, c.LeaderElection.LeaseDuration, time.Hour); ok && (d < 2*time.Second || d%time.Second != 0) {
 		v.invalid(at, c.LeaderElection.LeaseDuration, "write whole seconds, 2s to 1h")
 	}
 	return v.faults
@@ -93,82 +92,44 @@ func (v *validator) names(at *field.Path, count int, name func(i int) string) {
 }
 
 func (v *validator) listen(at *field.Path, address string) {
-	host, port, err := net.SplitHostPort(address)
-	if _, wrong := strconv.ParseUint(port, 10, 16); err == nil {
-		err = wrong
-	}
-	if _, wrong := netip.ParseAddr(host); err == nil && wrong != nil && host != "" && len(validation.IsDNS1123Subdomain(strings.ToLower(host))) > 0 {
-		err = wrong
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
 		v.invalid(at, address, "write host:port, such as 127.0.0.1:9440")
 	}
 }
 
-func (v *validator) ingress(at *field.Path, in *Ingress) {
-	if in.Kubeconfig == "" && in.Context != "" {
-		v.invalid(at.Child("context"), in.Context, "has no meaning without ingress.kubeconfig; give that, or leave the context out")
-	}
-	if strings.TrimSpace(in.Identity) != in.Identity || len(in.Identity) > 128 {
-		v.invalid(at.Child("identity"), in.Identity, "write what kubectl get namespace kube-system -o jsonpath={.metadata.uid} prints")
-	}
-	v.globs(at.Child("namespaces"), in.Namespaces, true)
-	for i, name := range in.Namespaces {
-		if strings.HasPrefix(name, kubePrefix) {
-			v.invalid(at.Child("namespaces").Index(i), name, "is of Kubernetes itself and never written to; leave it out")
-		}
-	}
-}
-
-// members checks what they share and each of them; what is wrong with the former is not
-// told of each.
+// members checks what they share, and if nothing is wrong with that, each of them.
 func (v *validator) members(c *Config) {
-	shared := field.NewPath("clusterDefaults")
-	if c.ClusterDefaults.Name != "" {
-		v.add(field.Forbidden(shared.Child("name"), "is each member's own; give it in clusters[]"))
-	}
-	if c.ClusterDefaults.Kubeconfig != "" {
-		v.add(field.Forbidden(shared.Child("kubeconfig"), "is each member's own; give it in clusters[]"))
-	}
-	of := validator{}
-	of.cluster(shared, &c.ClusterDefaults)
-	at := field.NewPath("clusters")
+	shared, at := field.NewPath("clusterDefaults"), field.NewPath("clusters")
+	before := len(v.faults)
+	v.settings(shared, &c.ClusterDefaults)
+	sound := len(v.faults) == before
 	v.names(at, len(c.Clusters), func(i int) string { return c.Clusters[i].Name })
 	for i := range c.Clusters {
 		if c.Clusters[i].Kubeconfig == "" {
 			v.add(field.Required(at.Index(i).Child("kubeconfig"), "name a kubeconfig file; a relative path starts at this file's directory"))
 		}
-		one := validator{}
-		one.cluster(at.Index(i), &c.Clusters[i])
-		for _, fault := range one.faults {
-			inherited := slices.ContainsFunc(of.faults, func(o *field.Error) bool {
-				return strings.TrimPrefix(o.Field, shared.String()) == strings.TrimPrefix(fault.Field, at.Index(i).String())
-			})
-			if !inherited {
-				v.add(fault)
-			}
+		if sound {
+			v.settings(at.Index(i), &c.Clusters[i].ClusterSettings)
 		}
 	}
-	v.faults = append(v.faults, of.faults...)
 }
 
-// cluster checks what members may share.
-func (v *validator) cluster(at *field.Path, c *Cluster) {
+// settings checks what members may share.
+func (v *validator) settings(at *field.Path, c *ClusterSettings) {
 	v.globs(at.Child("namespaces", "include"), c.Namespaces.Include, true)
 	v.globs(at.Child("namespaces", "exclude"), c.Namespaces.Exclude, false)
 	v.selector(at.Child("serviceSelector"), c.ServiceSelector)
 	for i, text := range c.AllowedCIDRs {
-		of := at.Child("allowedCIDRs").Index(i)
-		switch prefix, err := netip.ParsePrefix(text); {
-		case err != nil || prefix.Addr().Is4In6():
-			v.invalid(of, text, "write an address and a length, such as 10.4.0.0/16 or fd00:4::/64")
-		case prefix != prefix.Masked():
-			v.invalid(of, text, "has bits set beyond its length; write "+prefix.Masked().String())
-		}
+		v.faults = append(v.faults, validation.IsValidCIDR(at.Child("allowedCIDRs").Index(i), text)...)
 	}
-	v.duration(at.Child("holdSilentNodes"), c.HoldSilentNodes)
-	v.duration(at.Child("stableFor"), c.StableFor)
-	v.duration(at.Child("staleAfter"), c.StaleAfter)
+	const years = 1 << 62
+	v.duration(at.Child("holdSilentNodes"), c.HoldSilentNodes, years)
+	v.duration(at.Child("stableFor"), c.StableFor, years)
+	v.duration(at.Child("staleAfter"), c.StaleAfter, years)
 }
 
 func (v *validator) selector(at *field.Path, text string) {
@@ -190,22 +151,23 @@ func (v *validator) globs(at *field.Path, globs []string, required bool) {
 	}
 }
 
-func (v *validator) duration(at *field.Path, d Duration) (time.Duration, bool) {
+func (v *validator) duration(at *field.Path, d Duration, most time.Duration) (time.Duration, bool) {
 	value, err := time.ParseDuration(string(d))
-	if err != nil || value < 0 {
+	switch {
+	case err != nil || value < 0:
 		v.invalid(at, string(d), "write a length of time, such as 30s or 1h30m")
-		return 0, false
+	case value > most:
+		v.invalid(at, string(d), fmt.Sprintf("write at most %s", most))
+	default:
+		return value, true
 	}
-	return value, true
+	return 0, false
 }
 
 func (v *validator) replicas(at *field.Path, c *Config) {
 	r := &c.Replicas
 	for i, kind := range r.Write {
 		v.oneOf(at.Child("write").Index(i), kind, WriteEndpoints, WriteEndpointSlices)
-		if slices.Index(r.Write, kind) < i {
-			v.add(field.Duplicate(at.Child("write").Index(i), kind))
-		}
 	}
 	if !slices.Contains(r.Write, WriteEndpointSlices) {
 		v.add(field.Required(at.Child("write"), "must contain EndpointSlices: they are always written"))
@@ -246,32 +208,18 @@ func (v *validator) known(at *field.Path, glob string, c *Config) {
 }
 
 func (v *validator) rules(at *field.Path, c *Config) {
-	if len(c.Rules) > rules.Most {
-		v.add(field.TooMany(at, len(c.Rules), rules.Most))
-	}
 	v.names(at, len(c.Rules), func(i int) string { return c.Rules[i].Name })
 	for i := range c.Rules {
 		r, at := &c.Rules[i], at.Index(i)
-		before := len(v.faults)
 		v.globs(at.Child("clusters"), r.Clusters, false)
-		if len(v.faults) == before {
-			for j, glob := range r.Clusters {
-				v.known(at.Child("clusters").Index(j), glob, c)
-			}
+		for j, glob := range r.Clusters {
+			v.known(at.Child("clusters").Index(j), glob, c)
 		}
 		v.globs(at.Child("namespaces"), r.Namespaces, false)
 		v.selector(at.Child("serviceSelector"), r.ServiceSelector)
-		if r.When == "" {
-			v.add(field.Required(at.Child("when"), "write a condition in CEL; docs/rules.md has examples"))
-		}
-		v.oneOf(at.Child("then"), r.Then, slices.Sorted(maps.Keys(outcomes))...)
 	}
-	_, faults := rules.Compile(c.compilable())
-	for _, fault := range faults {
-		if c.Rules[fault.Rule].When != "" {
-			v.invalid(at.Index(fault.Rule).Child("when"), field.OmitValueType{}, fault.Text)
-		}
-	}
+	_, faults := rules.Compile(at, c.Rules)
+	v.faults = append(v.faults, faults...)
 }
 
 func (v *validator) sinks(at *field.Path, sinks []Sink) {
@@ -281,17 +229,11 @@ func (v *validator) sinks(at *field.Path, sinks []Sink) {
 		v.sinkURL(at, s)
 		v.globs(at.Child("namespaces"), s.Namespaces, true)
 		v.selector(at.Child("serviceSelector"), s.ServiceSelector)
-		v.window(at.Child("window"), s.Window)
-		v.window(at.Child("removalWindow"), s.RemovalWindow)
+		v.duration(at.Child("window"), s.Window, time.Hour)
+		v.duration(at.Child("removalWindow"), s.RemovalWindow, time.Hour)
 		if rate := s.MaxRequestsPerSecond; math.IsNaN(rate) || rate < 0.001 || rate > 1000 {
 			v.invalid(at.Child("maxRequestsPerSecond"), rate, "write 0.001 to 1000")
 		}
-	}
-}
-
-func (v *validator) window(at *field.Path, d Duration) {
-	if value, ok := v.duration(at, d); ok && value > time.Hour {
-		v.invalid(at, string(d), "write at most 1h")
 	}
 }
 

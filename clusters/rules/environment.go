@@ -61,13 +61,9 @@ func compile(when string) (cel.Program, []string) {
 	if len(when) > longest || strings.Count(when, "optMap")+strings.Count(when, "optFlatMap") > mostOptionals {
 		return nil, []string{fmt.Sprintf("is too dear to compile: at most %d bytes, and %d of optMap and optFlatMap together, are allowed; make several rules of it, or use has() and orValue()", longest, mostOptionals)}
 	}
-	parsed, issues := env.Parse(when)
+	compiled, issues := env.Compile(when)
 	if issues.Err() != nil {
-		return nil, faultsOf(env, nil, issues)
-	}
-	compiled, issues := env.Check(parsed)
-	if issues.Err() != nil {
-		return nil, faultsOf(env, parsed, issues)
+		return nil, faultsOf(issues)
 	}
 	if compiled.OutputType() != cel.BoolType {
 		return nil, []string{fmt.Sprintf("is of type %s; write a condition: an expression that is true or false", compiled.OutputType())}

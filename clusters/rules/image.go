@@ -5,12 +5,12 @@ package rules
 
 import (
 	"strings"
-	"sync"
 
 	"github.com/distribution/reference"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/utils/lru"
 )
 
 const (
@@ -32,17 +32,17 @@ func sameImageFunction() cel.EnvOption {
 	}
 	return cel.Function(functionSameImage,
 		cel.Overload("same_image_string_string", []*cel.Type{cel.StringType, cel.StringType}, cel.BoolType,
-			cel.BinaryBinding(func(a, b ref.Val) ref.Val { return answer(SameImage(text(a), "", text(b))) })),
+			cel.BinaryBinding(func(a, b ref.Val) ref.Val { return answer(sameImage(text(a), "", text(b))) })),
 		cel.Overload("same_image_string_string_string", []*cel.Type{cel.StringType, cel.StringType, cel.StringType}, cel.BoolType,
-			cel.FunctionBinding(func(args ...ref.Val) ref.Val { return answer(SameImage(text(args[0]), text(args[1]), text(args[2]))) })))
+			cel.FunctionBinding(func(args ...ref.Val) ref.Val { return answer(sameImage(text(args[0]), text(args[1]), text(args[2]))) })))
 }
 
-// SameImage reports whether what runs is what is asked for: the same repository, and the
+// sameImage reports whether what runs is what is asked for: the same repository, and the
 // same digest where both have one, else the same tag. id is what a runtime says of the
 // image beside its name, with its digest; it may be empty. problem says why they cannot
 // be compared: one is no reference, or an identifier that names no repository.
-func SameImage(runs, id, wanted string) (same bool, problem string) {
-	if wanted != "" && (runs == wanted || writtenOut(runs, wanted)) {
+func sameImage(runs, id, wanted string) (same bool, problem string) {
+	if wanted != "" && runs == wanted {
 		return true, ""
 	}
 	want := imageNamed(wanted)
@@ -80,46 +80,19 @@ func (i *image) sameRepository(other *image) bool {
 	return i.repository == other.repository || i.local != "" && i.local == other.repository || other.local == i.repository
 }
 
-// imageNamed is parseImage, which takes longer than the rest of an evaluation: pods have
-// few names between them.
+// images remembers what parseImage made of a name, which takes longer than the rest of an
+// evaluation: pods have few names between them. A name that can be read is short.
+var images = lru.New(4096)
+
 func imageNamed(text string) *image {
-	known.Lock()
-	defer known.Unlock()
-	if i := known.images[text]; i != nil {
-		return i
-	}
-	if known.images == nil || len(known.images) >= mostImages {
-		known.images = map[string]*image{}
+	if i, ok := images.Get(text); ok {
+		return i.(*image)
 	}
 	i := parseImage(text)
-	if len(text) <= longestImage {
-		known.images[strings.Clone(text)] = &i
+	if i.problem == "" {
+		images.Add(strings.Clone(text), &i)
 	}
 	return &i
-}
-
-// mostImages are remembered, none that is longer than longestImage bytes: 4 MB at most.
-const (
-	mostImages   = 4096
-	longestImage = 256
-)
-
-var known struct {
-	sync.Mutex
-	images map[string]*image
-}
-
-// writtenOut reports whether a name is another with the registry that it goes without:
-// mostly it is, and that is cheap to see.
-func writtenOut(long, short string) bool {
-	rest, is := strings.CutPrefix(long, "docker.io/")
-	if !is || !namesNoRegistry(short) {
-		return false
-	}
-	if !strings.Contains(short, "/") {
-		rest, is = strings.CutPrefix(rest, "library/")
-	}
-	return is && rest == short
 }
 
 // namesNoRegistry reports whether a reference begins with the path of its repository.

@@ -3,11 +3,7 @@
 
 package rules
 
-import (
-	"fmt"
-	"strings"
-	"testing"
-)
+import "testing"
 
 func TestSameImage(t *testing.T) {
 	const digest = "@sha256:9b1fd9e3e0c1c0cbe7e0b0d1bb0c3b4e0e9d0d7c4b3a2f1e0d9c8b7a6f5e4d3c"
@@ -31,8 +27,8 @@ func TestSameImage(t *testing.T) {
 		{"", "", false, true},
 		{"Nginx", "nginx", false, true},
 	} {
-		same, problem := SameImage(test.a, "", test.b)
-		if back, _ := SameImage(test.b, "", test.a); same != test.same || back != same || (problem != "") != test.fail {
+		same, problem := sameImage(test.a, "", test.b)
+		if back, _ := sameImage(test.b, "", test.a); same != test.same || back != same || (problem != "") != test.fail {
 			t.Errorf("%s, %s: %v %v %q", test.a, test.b, same, back, problem)
 		}
 	}
@@ -57,22 +53,11 @@ func TestSameImageAsRuntimesSpellIt(t *testing.T) {
 		{"Docker, built on the node", "web:v1", "docker://sha256:0123", "web:v1", "web:v2"},
 		{"another registry", "quay.io/team/web:v1", "quay.io/team/web" + one, "quay.io/team/web" + one, "team/web" + one},
 	} {
-		if same, problem := SameImage(test.image, test.id, test.wanted); !same || problem != "" {
+		if same, problem := sameImage(test.image, test.id, test.wanted); !same || problem != "" {
 			t.Errorf("%s: %s does not run %s: %s", test.runtime, test.image, test.wanted, problem)
 		}
-		if same, problem := SameImage(test.image, test.id, test.another); same || problem != "" {
+		if same, problem := sameImage(test.image, test.id, test.another); same || problem != "" {
 			t.Errorf("%s: %s runs %s: %v %s", test.runtime, test.image, test.another, same, problem)
 		}
-	}
-}
-
-// TestImagesAreRememberedWithinBounds: whatever names come.
-func TestImagesAreRememberedWithinBounds(t *testing.T) {
-	for i := range 3 * mostImages {
-		imageNamed(fmt.Sprintf("example.com/web:v%d", i))
-	}
-	imageNamed(strings.Repeat("a", longestImage+1))
-	if n := len(known.images); n > mostImages || known.images[strings.Repeat("a", longestImage+1)] != nil {
-		t.Errorf("%d are remembered", n)
 	}
 }

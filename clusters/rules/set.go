@@ -6,15 +6,15 @@ package rules
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
-	"strings"
-	"sync/atomic"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"tributary.dev/tributary/syncer"
 )
@@ -22,58 +22,73 @@ import (
 // Most is how many rules a configuration may have: each has a bit of Pod.Matches.
 const Most = 64
 
-// Rule is one rule as the configuration has it.
+// Rule decides about the pods that it matches.
 type Rule struct {
-	// Name is unique among the rules.
-	Name string
-	// Clusters and Namespaces are globs; empty means all. ServiceSelector is a label
-	// selector of Services; empty means all.
-	Clusters, Namespaces []string
-	ServiceSelector      string
-	// When is the expression.
-	When string
-	Then syncer.Then
+	// Name names the rule in explanations: a DNS label, unique.
+	Name string `json:"name"`
+	// Clusters are names or globs of the members that the rule is for. Empty means all.
+	Clusters []string `json:"clusters"`
+	// Namespaces are names or globs of namespaces. Empty means all.
+	Namespaces []string `json:"namespaces"`
+	// ServiceSelector is a label selector of the members' Services. Empty selects all.
+	ServiceSelector string `json:"serviceSelector"`
+	// When is a condition in CEL, the expression language of Kubernetes. It reads `pod`,
+	// as in the API, and `cluster`, the member's name. A pod on which it fails, for a key
+	// that is missing, does not match.
+	When string `json:"when"`
+	// Then is what a pod that matches counts as. `Ready`: it is ready, whatever its probes
+	// say, unless it is being deleted or has finished. `NotReady`: it serves where nobody
+	// else does. `Absent`: it is no endpoint. `Upstream`: it is what Kubernetes has it for.
+	Then string `json:"then"`
 }
 
-// Fault is what is wrong with the expression of a rule.
-type Fault struct {
-	// Rule is its index.
-	Rule int
-	// Text names the place in the expression where it can ("line:column"), what is wrong,
-	// and what helps.
-	Text string
+// outcomes are what a rule can say.
+var outcomes = map[string]syncer.Then{
+	"Ready": syncer.ThenReady, "NotReady": syncer.ThenNotReady, "Absent": syncer.ThenAbsent, "Upstream": syncer.ThenUpstream,
 }
 
 // Program is the rules of a configuration, compiled.
 type Program struct {
-	rules []rule
+	rules []compiledRule
 	then  []syncer.Then
 	names []string
 }
 
-// rule is one of them.
-type rule struct {
+// compiledRule is one of them, with its bit of Pod.Matches.
+type compiledRule struct {
 	Rule
+	bit      uint64
 	program  cel.Program
 	services labels.Selector
 }
 
-// Compile compiles at most Most rules and returns all that is wrong with their
-// expressions. What else a rule says has been validated before.
-func Compile(rules []Rule) (*Program, []Fault) {
+// Compile compiles the rules under a field, and returns all that is wrong with what only
+// it can judge: their number, when and then. The rest has been validated before.
+func Compile(at *field.Path, rules []Rule) (*Program, field.ErrorList) {
+	if len(rules) > Most {
+		return nil, field.ErrorList{field.TooMany(at, len(rules), Most)}
+	}
 	p := &Program{}
-	var faults []Fault
-	for i, r := range rules[:min(len(rules), Most)] {
+	var faults field.ErrorList
+	for i, r := range rules {
 		program, wrong := compile(r.When)
-		for _, text := range wrong {
-			faults = append(faults, Fault{i, text})
+		if when := at.Index(i).Child("when"); r.When == "" {
+			faults = append(faults, field.Required(when, "write a condition in CEL; docs/rules.md has examples"))
+		} else {
+			for _, text := range wrong {
+				faults = append(faults, field.Invalid(when, field.OmitValueType{}, text))
+			}
+		}
+		then, known := outcomes[r.Then]
+		if !known {
+			faults = append(faults, field.NotSupported(at.Index(i).Child("then"), r.Then, slices.Sorted(maps.Keys(outcomes))))
 		}
 		selector, err := labels.Parse(r.ServiceSelector)
 		if err != nil {
 			selector = labels.Nothing()
 		}
-		p.rules = append(p.rules, rule{r, program, selector})
-		p.then = append(p.then, r.Then)
+		p.rules = append(p.rules, compiledRule{r, 1 << i, program, selector})
+		p.then = append(p.then, then)
 		p.names = append(p.names, r.Name)
 	}
 	if len(faults) > 0 {
@@ -82,8 +97,7 @@ func Compile(rules []Rule) (*Program, []Fault) {
 	return p, nil
 }
 
-// For is the rules of one member; nil if there are none. A nil Program has none. The
-// counts of a Set begin at 0.
+// For is the rules of one member; nil if there are none. A nil Program has none.
 func (p *Program) For(member string) *Set {
 	if p == nil {
 		return nil
@@ -92,7 +106,7 @@ func (p *Program) For(member string) *Set {
 	var said []any
 	for i := range p.rules {
 		if r := &p.rules[i]; matchesAny(r.Clusters, member) {
-			s.rules = append(s.rules, &counted{rule: r, bit: 1 << i})
+			s.rules = append(s.rules, r)
 			said = append(said, i, r.Rule)
 		}
 	}
@@ -107,21 +121,13 @@ func (p *Program) For(member string) *Set {
 	return s
 }
 
-// Set is the rules of one member. A nil Set has none. All methods are safe for concurrent
-// use.
+// Set is the rules of one member. A nil Set has none. It is never changed, so all methods
+// are safe for concurrent use.
 type Set struct {
 	member  types.String
 	id      string
 	program *Program
-	rules   []*counted
-}
-
-// counted is one rule, with what is told of it.
-type counted struct {
-	*rule
-	bit                 uint64
-	evaluations, errors atomic.Uint64
-	lastError           atomic.Pointer[string]
+	rules   []*compiledRule
 }
 
 // ID is what the rules say, and which bits they have, as one comparable text: two Sets of
@@ -133,11 +139,11 @@ func (s *Set) ID() string {
 	return s.id
 }
 
-// Match returns which rules match a pod, bit i for rule i of the configuration, and on how
-// many the pod failed: these do not match. The pod is neither changed nor kept.
-func (s *Set) Match(pod *corev1.Pod) (matches uint64, failed int) {
+// Match returns which rules match a pod, bit i for rule i of the configuration. One that
+// fails on the pod does not match it. The pod is neither changed nor retained.
+func (s *Set) Match(pod *corev1.Pod) (matches uint64) {
 	if s == nil || pod == nil {
-		return 0, 0
+		return 0
 	}
 	sees := map[string]any{varPod: podValue(pod), varCluster: s.member}
 	left := uint64(perObjectLimit)
@@ -145,22 +151,18 @@ func (s *Set) Match(pod *corev1.Pod) (matches uint64, failed int) {
 		if !matchesAny(r.Namespaces, pod.Namespace) {
 			continue
 		}
-		is, cost, err := r.ask(sees, left)
+		is, cost, err := r.evaluate(sees, left)
 		left -= min(cost, left)
-		r.evaluations.Add(1)
-		switch {
-		case err != nil:
-			failed++
-			r.fail(err.Error())
-		case is:
+		if err == nil && is {
 			matches |= r.bit
 		}
 	}
-	return matches, failed
+	return matches
 }
 
-// ask runs the expression, of which all on a pod may cost no more than left.
-func (r *counted) ask(sees map[string]any, left uint64) (is bool, cost uint64, err error) {
+// evaluate runs the expression. All rules together may cost no more than what is left for
+// the pod.
+func (r *compiledRule) evaluate(sees map[string]any, left uint64) (is bool, cost uint64, err error) {
 	if left == 0 {
 		return false, 0, fmt.Errorf("the rules together cost more than %d on this pod", perObjectLimit)
 	}
@@ -171,20 +173,7 @@ func (r *counted) ask(sees map[string]any, left uint64) (is bool, cost uint64, e
 	if err != nil {
 		return false, cost, err
 	}
-	truth, ok := value.(types.Bool)
-	if !ok {
-		return false, cost, fmt.Errorf("came to %s, not to true or false", value.Type().TypeName())
-	}
-	return bool(truth), cost, nil
-}
-
-func (r *counted) fail(text string) {
-	r.errors.Add(1)
-	const longest = 300 // a pod puts what it likes into an error, such as a missing key
-	if len(text) > longest {
-		text = strings.Clone(strings.ToValidUTF8(text[:longest], "")) + "…"
-	}
-	r.lastError.Store(&text)
+	return value == types.True, cost, nil
 }
 
 // Applies returns which rules are for a Service.
@@ -214,30 +203,6 @@ func (s *Set) Names() []string {
 		return nil
 	}
 	return s.program.names
-}
-
-// Status says how a rule fares in a member.
-type Status struct {
-	Name string
-	// Evaluations and Errors count since the rules were read.
-	Evaluations, Errors uint64
-	// LastError is why it last failed on a pod; empty if it never did.
-	LastError string
-}
-
-// Status says how each rule of the member fares, in their order.
-func (s *Set) Status() []Status {
-	if s == nil {
-		return nil
-	}
-	out := make([]Status, len(s.rules))
-	for i, r := range s.rules {
-		out[i] = Status{Name: r.Name, Evaluations: r.evaluations.Load(), Errors: r.errors.Load()}
-		if text := r.lastError.Load(); text != nil {
-			out[i].LastError = *text
-		}
-	}
-	return out
 }
 
 // matchesAny reports whether one of the globs matches; no globs match all.

@@ -30,10 +30,10 @@ type kind struct {
 	empty ref.Val
 	// fields are those of a struct by their names in JSON, those of inlined structs among
 	// them; nil for what is no struct.
-	fields map[string]field
+	fields map[string]structField
 }
 
-type field struct {
+type structField struct {
 	index []int // for reflect.Value.FieldByIndex
 	kind  *kind
 }
@@ -74,7 +74,7 @@ func (t *kinds) add(of reflect.Type) *kind {
 	case of.Kind() == reflect.Struct:
 		name := path.Base(of.PkgPath()) + "." + of.Name()
 		t.byName[name] = k
-		k.is, k.fields = types.NewObjectType(name), map[string]field{}
+		k.is, k.fields = types.NewObjectType(name), map[string]structField{}
 		k.of = func(v reflect.Value) ref.Val { return &object{k, v} }
 		t.addFields(k, of, nil)
 	case of.Kind() == reflect.Slice:
@@ -99,7 +99,7 @@ func (t *kinds) addFields(k *kind, of reflect.Type, index []int) {
 		case f.Anonymous && name == "": // inlined
 			t.addFields(k, f.Type, at)
 		default:
-			k.fields[name] = field{at, t.add(f.Type)}
+			k.fields[name] = structField{at, t.add(f.Type)}
 		}
 	}
 }
@@ -107,8 +107,13 @@ func (t *kinds) addFields(k *kind, of reflect.Type, index []int) {
 // leaf is the kind of a type without parts, nil for others.
 func leaf(of reflect.Type) *kind {
 	switch of {
-	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
-		return &kind{is: types.NewNullableType(types.TimestampType), of: timeValue}
+	case reflect.TypeFor[metav1.Time]():
+		return &kind{is: types.NewNullableType(types.TimestampType), of: func(v reflect.Value) ref.Val {
+			if t := v.Interface().(metav1.Time); !t.IsZero() {
+				return types.Timestamp{Time: t.Time}
+			}
+			return types.NullValue
+		}}
 	case reflect.TypeFor[resource.Quantity]():
 		return &kind{is: apiservercel.QuantityType, of: func(v reflect.Value) ref.Val {
 			q := v.Interface().(resource.Quantity)
@@ -121,8 +126,6 @@ func leaf(of reflect.Type) *kind {
 			}
 			return types.Int(v.FieldByName("IntVal").Int())
 		}}
-	case reflect.TypeFor[[]byte]():
-		return &kind{is: types.BytesType, of: func(v reflect.Value) ref.Val { return types.Bytes(v.Bytes()) }}
 	}
 	switch of.Kind() {
 	case reflect.String:
@@ -133,20 +136,6 @@ func leaf(of reflect.Type) *kind {
 		return &kind{is: types.IntType, of: func(v reflect.Value) ref.Val { return types.Int(v.Int()) }}
 	}
 	return nil
-}
-
-func timeValue(v reflect.Value) ref.Val {
-	switch t := v.Interface().(type) {
-	case metav1.Time:
-		if !t.IsZero() {
-			return types.Timestamp{Time: t.Time}
-		}
-	case metav1.MicroTime:
-		if !t.IsZero() {
-			return types.Timestamp{Time: t.Time}
-		}
-	}
-	return types.NullValue
 }
 
 // value is that of a field or element, which may be a pointer. A pointer to nothing reads
@@ -229,22 +218,22 @@ type object struct {
 }
 
 // has reports whether a field is set: whether an API server would write it out.
-func (o *object) has(f field) bool {
+func (o *object) has(f structField) bool {
 	v := o.v.FieldByIndex(f.index)
 	return !v.IsZero() && ((v.Kind() != reflect.Slice && v.Kind() != reflect.Map) || v.Len() > 0)
 }
 
-func (o *object) get(f field) ref.Val { return f.kind.value(o.v.FieldByIndex(f.index)) }
+func (o *object) get(f structField) ref.Val { return f.kind.value(o.v.FieldByIndex(f.index)) }
 
 // Get implements traits.Indexer.
 func (o *object) Get(name ref.Val) ref.Val { return o.named(name, o.get) }
 
 // IsSet implements traits.FieldTester.
 func (o *object) IsSet(name ref.Val) ref.Val {
-	return o.named(name, func(f field) ref.Val { return types.Bool(o.has(f)) })
+	return o.named(name, func(f structField) ref.Val { return types.Bool(o.has(f)) })
 }
 
-func (o *object) named(name ref.Val, of func(field) ref.Val) ref.Val {
+func (o *object) named(name ref.Val, of func(structField) ref.Val) ref.Val {
 	text, ok := name.(types.String)
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(name)

@@ -32,6 +32,7 @@ import (
 
 	"tributary.dev/tributary/clusters/config"
 	"tributary.dev/tributary/clusters/kube"
+	"tributary.dev/tributary/clusters/kubeconfig"
 	"tributary.dev/tributary/clusters/member"
 	"tributary.dev/tributary/internal/apitest"
 	"tributary.dev/tributary/metrics"
@@ -53,8 +54,8 @@ func token(account, pod string, issued, expires time.Time) string {
 
 func TestHolderOutlastsARestartInPlace(t *testing.T) {
 	now := time.Now()
-	loaded := func(kubeconfig, token string) *config.Loaded {
-		return &config.Loaded{Config: &config.Config{Ingress: config.Ingress{Kubeconfig: kubeconfig}}, Ingress: config.Access{REST: &rest.Config{BearerToken: token}}}
+	loaded := func(file, token string) *config.Loaded {
+		return &config.Loaded{Config: &config.Config{Ingress: config.Ingress{Kubeconfig: file}}, Ingress: config.Access{Accepted: kubeconfig.Accepted{REST: &rest.Config{BearerToken: token}}}}
 	}
 	host, _ := os.Hostname()
 	t.Setenv("POD_NAME", "pod-7")
@@ -106,7 +107,7 @@ func ingressWorld(t *testing.T) (*apitest.Server, func(agent string) config.Acce
 	server := apitest.NewInMemory(t)
 	server.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "one"}})
 	access := func(agent string) config.Access {
-		return config.Access{REST: server.Config(agent), Hash: agent}
+		return config.Access{Accepted: kubeconfig.Accepted{REST: server.Config(agent), Hash: agent}}
 	}
 	loaded := &config.Loaded{Config: &config.Config{}, Ingress: access("first")}
 	return server, access, newIngress(loaded, &leader.Permit{}, metrics.New(metrics.Options{}), "v1", quiet)
@@ -247,20 +248,20 @@ func TestRenewal(t *testing.T) {
 		_ = codecs.LegacyCodec(corev1.SchemeGroupVersion, authenticationv1.SchemeGroupVersion).Encode(out, w)
 	}))
 	defer server.Close()
-	kubeconfig := func(token string) string {
+	kubeconfigWith := func(token string) string {
 		return fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: {cluster: x, user: x}}]\nclusters: [{name: x, cluster: {server: %q}}]\nusers: [{name: x, user: {token: %q}}]\n", server.URL, token)
 	}
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(file, []byte(kubeconfig(old)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(kubeconfigWith(old)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	api := apitest.New(t)
-	api.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "idc-b"}, Data: map[string][]byte{config.SecretKey: []byte(kubeconfig(old))}})
+	api.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "idc-b"}, Data: map[string][]byte{config.SecretKey: []byte(kubeconfigWith(old))}})
 	var log strings.Builder
 	n := &renewer{version: "v1", logger: slog.New(slog.NewTextHandler(&log, nil)), failed: map[string]string{},
 		ingress: func(context.Context) (kubernetes.Interface, error) { return api.Client(t, "writer"), nil }}
 	access := func(bearer string) config.Access {
-		return config.Access{REST: &rest.Config{Host: server.URL, BearerToken: bearer}, Context: "x"}
+		return config.Access{Accepted: kubeconfig.Accepted{REST: &rest.Config{Host: server.URL, BearerToken: bearer}, Context: "x"}}
 	}
 	inFile, inSecret, young := access(old), access(old), access(fresh)
 	inFile.File, inSecret.Secret, young.File = file, "own/idc-b", file
