@@ -308,7 +308,9 @@ func decode(body []byte, into any) error {
 
 func respond(w http.ResponseWriter, answer any, code int) {
 	if status, ok := answer.(*metav1.Status); ok {
-		status.Kind, status.APIVersion = "Status", "v1"
+		own := *status // a test may answer the same to many
+		own.Kind, own.APIVersion = "Status", "v1"
+		answer = &own
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
