@@ -5,10 +5,12 @@ package reconcile
 
 import (
 	"cmp"
-	"maps"
+	"errors"
 	"slices"
 	"time"
 
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/reconcile/cache"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/reconcile/sinks"
@@ -27,75 +29,100 @@ type Comparison struct {
 	// Excluded is true in a namespace that may not be written to: all stands as it is, and
 	// there are no actions.
 	Excluded bool
+
+	// What follows is as Core.Begin finds it: for what the comparison is, since when, whether
+	// this process leads, what others have edited, and which objects are under way.
+	work   *lanes.Work
+	taken  time.Time
+	leads  bool
+	edited []plan.Object
+	busy   func(plan.Object) bool
+}
+
+// settings are those that count now.
+func settings(source Source) *Settings {
+	s := *source.Settings()
+	s.DropOrphans = s.DropOrphans && source.AllListed()
+	return &s
+}
+
+func (c *Comparison) decide(source Source, stands *cache.Cache) {
+	s := settings(source)
+	c.Now, c.Excluded = stands.Current(c.Replica), !s.MayWrite(c.Replica.Namespace)
+	c.Want = plan.Merge(c.Replica, c.Now, source.Shares(c.Replica), s.Settings)
+	if !c.Excluded {
+		c.Actions, c.Waiting = plan.Actions(c.Now, c.Want, c.busy)
+	}
 }
 
 // Plan compares a replica as if nothing were under way and foresees, up to the end, what would
 // be written. Nothing is.
 func (r *Reconciler) Plan(replica syncer.Key) Comparison {
-	c := r.decide(replica, func(plan.Object) bool { return false })
-	if !c.Excluded {
-		p := plan.Foresee(replica, c.Now, func(plan.Current) []plan.Share { return r.opts.Source.Shares(replica) }, r.settings().Settings)
+	source := r.opts.Source
+	c := Comparison{Replica: replica, busy: func(plan.Object) bool { return false }}
+	if c.decide(source, r.cache); !c.Excluded {
+		p := plan.Foresee(replica, c.Now, func(plan.Current) []plan.Share { return source.Shares(replica) }, settings(source).Settings)
 		c.Actions, c.Waiting = p.Actions, p.Waiting
 	}
 	return c
 }
 
 // PlanAll is Plan for every replica that a member has or that stands, sorted.
-func (r *Reconciler) PlanAll() []Comparison {
-	var all []Comparison
-	for _, key := range slices.SortedFunc(maps.Keys(r.keys()), syncer.Key.Compare) {
+func (r *Reconciler) PlanAll() (all []Comparison) {
+	for _, key := range replicas(r.opts.Source, r.cache) {
 		all = append(all, r.Plan(key))
 	}
 	return all
 }
 
-// settings are those that count now.
-func (r *Reconciler) settings() *Settings {
-	s := *r.opts.Source.Settings()
-	s.DropOrphans = s.DropOrphans && r.opts.Source.AllListed()
-	return &s
-}
+// The reasons for a conflict that are not plan's.
+const (
+	// ConflictExcluded: the namespace may not be written to.
+	ConflictExcluded = "excluded_namespace"
+	// ConflictRefused: the ingress cluster does not take a write.
+	ConflictRefused = "write_refused"
+)
 
-func (r *Reconciler) decide(key syncer.Key, busy func(plan.Object) bool) Comparison {
-	s := r.settings()
-	c := Comparison{Replica: key, Now: r.cache.Current(key), Excluded: !s.MayWrite(key.Namespace)}
-	c.Want = plan.Merge(key, c.Now, r.opts.Source.Shares(key), s.Settings)
-	if !c.Excluded {
-		c.Actions, c.Waiting = plan.Actions(c.Now, c.Want, busy)
+// obstacle says why nothing is written though something is wanted; nil: nothing is.
+func (c *Comparison) obstacle() error {
+	switch {
+	case c.Excluded && c.Want != nil:
+		return errors.New("namespace " + c.Replica.Namespace + " may not be written to (ingress.namespaces)")
+	case c.Waiting.Reason != "":
+		return errors.New("waiting: " + string(c.Waiting.Reason))
+	case len(c.Waiting.Conflicts) > 0:
+		return errors.New("conflict: " + c.Waiting.Conflicts[0].Message)
 	}
-	return c
+	return nil
 }
 
-// compareAll compares what the queue hands out until it is shut down.
-func (r *Reconciler) compareAll() {
-	for {
-		w, ok := r.queue.Get()
-		if !ok {
-			return
+// trouble is what is wrong with the replica. failed are its objects whose last write was not
+// taken, and why.
+func (c *Comparison) trouble(failed map[plan.Object]error) (out metrics.Trouble) {
+	conflict := func(reason, member, message string) {
+		out.Conflicts = append(out.Conflicts, metrics.Conflict{Reason: reason, Cluster: member, Message: message})
+	}
+	if c.Excluded && c.Want != nil {
+		conflict(ConflictExcluded, "", c.obstacle().Error())
+	}
+	for _, one := range c.Waiting.Conflicts {
+		conflict(string(one.Reason), one.Member, one.Message)
+	}
+	if c.Waiting.Reason != "" {
+		conflict(string(c.Waiting.Reason), "", "nothing is written before that is mended")
+	}
+	for o, err := range failed {
+		conflict(ConflictRefused, "", o.String()+": "+err.Error())
+	}
+	if c.Want != nil {
+		for _, one := range c.Want.Rejected {
+			out.Rejected = append(out.Rejected, metrics.Rejection{Cluster: one.Member, Address: one.Address, Reason: string(one.Reason)})
 		}
-		r.compare(w)
-	}
-}
-
-// compare brings what is planned for one replica up to date.
-func (r *Reconciler) compare(w *lanes.Work) {
-	taken := time.Now()
-	edited := r.repairs.take(w.Key)
-	leads := r.leading.Load() // first: its members begin anew before it leads
-	c := r.decide(w.Key, r.dispatch.UnderWay())
-	may, held := []plan.Action(nil), len(c.Actions) > 0 // who stands by plans nothing
-	if leads {
-		may, held = r.repairs.pace(w.Key, edited, c.Actions, taken)
-	}
-	c.Actions, c.Waiting.More = may, c.Waiting.More || held
-	r.tell(&c)
-	r.opts.Metrics.Report(w.Key.Namespace, w.Key.Name, r.troubles.of(&c, leads))
-	for _, ended := range r.records.compared(r.dispatch, w, &c, taken) {
-		if leads { // who stands by compares for nothing but the next moment
-			r.opts.Metrics.Change(ended)
+		for _, one := range c.Want.Orphans {
+			out.Orphans = append(out.Orphans, metrics.OrphanStatus{Cluster: one.Member, Endpoints: one.Endpoints})
 		}
 	}
-	r.queue.Done(w)
+	return out
 }
 
 // tell passes on to the sinks what a replica is to be, whatever the ingress cluster makes of

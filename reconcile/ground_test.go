@@ -282,8 +282,8 @@ func (g *ground) quiet(d time.Duration) {
 // settled fails unless nothing waits to be written.
 func (g *ground) settled() {
 	g.t.Helper()
-	if lag := g.r.Oldest(nil); len(lag) > 0 || g.r.Comparing() > 0 || len(g.r.records.open) > 0 || len(g.r.troubles.failed) > 0 {
-		g.t.Errorf("lag %v, %d to compare, open records of %v, troubles %v", lag, g.r.Comparing(), slices.Collect(maps.Keys(g.r.records.open)), g.r.troubles.failed)
+	if lag := g.r.Oldest(nil); len(lag) > 0 || g.r.Comparing() > 0 || len(g.r.core.changes) > 0 || len(g.r.core.failed) > 0 {
+		g.t.Errorf("lag %v, %d to compare, %d open records, troubles %v", lag, g.r.Comparing(), len(g.r.core.changes), g.r.core.failed)
 	}
 }
 

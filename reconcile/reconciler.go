@@ -5,11 +5,11 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -25,8 +25,16 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// grace bounds how long requests under way may take when Lead ends.
-const grace = 4 * time.Second
+const (
+	// grace bounds how long requests under way may take when Lead ends.
+	grace = 4 * time.Second
+	// unheld is the longest time between two looks at a Permit that has lapsed: it is renewed
+	// soon, or Lead ends.
+	unheld = 100 * time.Millisecond
+)
+
+// errNotSent is what is said of a request for which the Permit was not held.
+var errNotSent = errors.New("not sent: the right to write has ended")
 
 // Source is what is known of the members. All methods are safe for concurrent use, answer
 // from memory, and call nothing of this package.
@@ -85,15 +93,18 @@ type Options struct {
 // Reconciler compares replicas and writes what differs. All methods are safe for concurrent
 // use; Follow may be called once, Lead again and again while Follow runs.
 type Reconciler struct {
-	opts     Options
-	cache    *cache.Cache
-	queue    *lanes.Queue
-	dispatch *lanes.Dispatch
-	writer   writer
-	repairs  repairs
-	records  records
-	troubles troubles
-	leading  atomic.Bool
+	opts   Options
+	cache  *cache.Cache
+	writer writer
+	posted posted
+
+	// mu guards core: it is held for one step. The locks of cache and queue are taken within.
+	mu   sync.Mutex
+	core *Core
+	// waiting is signalled when a replica waits for a comparison, ready when a request may be
+	// next.
+	waiting *sync.Cond
+	ready   chan struct{}
 }
 
 // writer sends actions; *write.Writer is one.
@@ -103,15 +114,26 @@ type writer interface {
 
 // New returns a Reconciler that does nothing yet.
 func New(o Options) *Reconciler {
-	r := &Reconciler{opts: o, queue: lanes.NewQueue("replicas", o.Metrics.Workqueue())}
-	r.dispatch = lanes.NewDispatch(r.queue)
-	r.cache = cache.New(cache.Options{Instance: o.Instance, News: r.edited})
+	r := &Reconciler{opts: o, ready: make(chan struct{}, 1), posted: posted{events: o.Events, told: map[syncer.Key]string{}}}
+	r.waiting = sync.NewCond(&r.mu)
+	r.cache = cache.New(cache.Options{Instance: o.Instance, News: func(key syncer.Key, object plan.Object, arrived time.Time) {
+		r.step(func(now time.Time) { r.core.Edited(now, key, object, arrived) })
+	}})
+	r.core = NewCore(o.Source, r.cache, o.Metrics.Workqueue())
 	r.writer = write.New(func(ctx context.Context) (write.Session, error) { return o.Write.Get(ctx) }, o.Instance, o.Metrics)
-	r.repairs.again = func(key syncer.Key) { r.queue.Add(key, plan.Addition) }
-	r.records.open = map[syncer.Key][]*change{}
-	r.troubles.failed = map[syncer.Key]map[plan.Object]error{}
-	r.troubles.events, r.troubles.told = o.Events, map[syncer.Key]string{}
 	return r
+}
+
+// step takes a step of the core, and wakes who may go on after it.
+func (r *Reconciler) step(take func(now time.Time)) {
+	r.mu.Lock()
+	take(time.Now())
+	r.mu.Unlock()
+	r.waiting.Signal()
+	select {
+	case r.ready <- struct{}{}:
+	default:
+	}
 }
 
 // Follow follows the ingress cluster and, once it has been listed, compares replicas until ctx
@@ -119,15 +141,53 @@ func New(o Options) *Reconciler {
 func (r *Reconciler) Follow(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()
+	defer r.core.ShutDown()
 	group.Go(func() { r.cache.Follow(ctx, r.opts.Access, r.unreadable) })
 	if r.WaitForSync(ctx) != nil {
 		return
 	}
 	for range min(4, max(2, runtime.GOMAXPROCS(0))) {
-		group.Go(r.compareAll)
+		group.Go(func() { r.compareAll(ctx) })
 	}
 	<-ctx.Done()
-	r.queue.ShutDown()
+	r.mu.Lock()
+	r.waiting.Broadcast()
+	r.mu.Unlock()
+}
+
+// compareAll compares what waits until ctx is done.
+func (r *Reconciler) compareAll(ctx context.Context) {
+	for {
+		r.mu.Lock()
+		c := r.core.Begin(time.Now())
+		for c == nil && ctx.Err() == nil {
+			r.waiting.Wait()
+			c = r.core.Begin(time.Now())
+		}
+		r.mu.Unlock()
+		if c == nil {
+			return
+		}
+		r.waiting.Signal() // another one may wait, too
+		r.compare(c)
+	}
+}
+
+// compare brings what is planned for one replica up to date.
+func (r *Reconciler) compare(c *Comparison) {
+	r.core.Decide(c)
+	r.tell(c)
+	var ended []record.Change
+	var trouble metrics.Trouble
+	r.step(func(now time.Time) { ended, trouble = r.core.Settle(now, c) })
+	r.opts.Metrics.Report(c.Replica.Namespace, c.Replica.Name, trouble)
+	if c.leads {
+		r.posted.post(c, trouble.Conflicts)
+	}
+	for _, one := range ended {
+		r.opts.Metrics.Change(one)
+	}
+	r.step(func(time.Time) { r.core.Done(c) })
 }
 
 // Lead writes until ctx is done, lets the requests that are under way end, and returns when
@@ -136,21 +196,71 @@ func (r *Reconciler) Lead(ctx context.Context) {
 	if r.WaitForSync(ctx) != nil {
 		return
 	}
-	r.leading.Store(true)
-	defer r.leading.Store(false)
+	r.step(func(now time.Time) { r.core.Lead(now, true) })
+	defer r.step(func(now time.Time) { r.core.Lead(now, false) })
 	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, stop) })()
 	var group sync.WaitGroup
-	for range lanes.Places {
-		group.Go(func() { r.request(ctx, writing) })
-	}
+	defer group.Wait()
 	group.Go(func() { r.opts.Sinks.Run(ctx, r.complete) })
 	if r.opts.Events != nil {
 		group.Go(func() { r.opts.Events.Run(ctx) })
 	}
-	r.CompareAll(record.EventStarted)
-	group.Wait()
+	for ctx.Err() == nil {
+		if g := r.next(ctx); g != nil {
+			group.Go(func() { r.request(writing, g) })
+		}
+	}
+}
+
+// next waits for a request that may be sent; nil: look again.
+func (r *Reconciler) next(ctx context.Context) *lanes.Grant {
+	wait := unheld
+	if _, release, ok := r.opts.Permit.Hold(ctx); ok {
+		release()
+		r.mu.Lock()
+		now := time.Now()
+		g, wake := r.core.Request(now)
+		r.mu.Unlock()
+		r.waiting.Signal() // what was held may wait for a comparison now
+		if g != nil {
+			return g
+		}
+		if wait = wake.Sub(now); wake.IsZero() {
+			wait = time.Hour
+		}
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.ready:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// request sends what was granted.
+func (r *Reconciler) request(ctx context.Context, g *lanes.Grant) {
+	bounded, release, ok := r.opts.Permit.Hold(ctx)
+	if ok {
+		defer release()
+	}
+	for action := &g.Action; action != nil; {
+		sent, lapsed := *action, true
+		var object *cache.Object
+		err := errNotSent
+		if ok {
+			object, err = r.writer.Send(bounded, sent)
+			lapsed = bounded.Err() != nil
+		}
+		var ended []record.Change
+		r.step(func(now time.Time) { action, ended = r.core.Answered(now, g, sent, object, err, lapsed) })
+		for _, one := range ended {
+			r.opts.Metrics.Change(one)
+		}
+	}
 }
 
 // WaitForSync waits until the ingress cluster has been listed. The error is ctx's.
@@ -175,38 +285,14 @@ func (r *Reconciler) Synced() bool {
 
 // Dirty asks for a comparison of a replica. hint is what the news may come to.
 func (r *Reconciler) Dirty(replica syncer.Key, hint plan.Lane, cause record.Cause) {
-	r.queue.Add(replica, hint, cause)
+	r.step(func(now time.Time) { r.core.Add(now, replica, hint, cause) })
 }
 
 // CompareAll asks for a comparison of every replica that a member has or that stands, as bulk
 // work. Call it when settings, sinks or the members that are configured have changed, and
 // when the last member was listed. event is one of record's.
 func (r *Reconciler) CompareAll(event string) {
-	now := time.Now()
-	for key := range r.keys() {
-		r.queue.Add(key, plan.Bulk, record.Cause{Kind: "Service", Namespace: key.Namespace, Name: key.Name, Event: event, Arrival: now})
-	}
-}
-
-// compareNamespace asks for a comparison of every replica in a namespace.
-func (r *Reconciler) compareNamespace(namespace string, hint plan.Lane, causes ...record.Cause) {
-	for key := range r.keys() {
-		if key.Namespace == namespace {
-			r.queue.Add(key, hint, causes...)
-		}
-	}
-}
-
-// keys are the replicas that a member has or that stand.
-func (r *Reconciler) keys() map[syncer.Key]struct{} {
-	keys := map[syncer.Key]struct{}{}
-	for _, key := range r.cache.Keys() {
-		keys[key] = struct{}{}
-	}
-	for key := range r.opts.Source.Replicas() {
-		keys[key] = struct{}{}
-	}
-	return keys
+	r.step(func(now time.Time) { r.core.AddAll(now, event) })
 }
 
 // Standing returns what stands of a member at this moment, once the ingress cluster has been
@@ -233,15 +319,25 @@ func (r *Reconciler) Current(replica syncer.Key) plan.Current { return r.cache.C
 func (r *Reconciler) Owned() int { return len(r.cache.Keys()) }
 
 // Comparing counts the replicas that wait for a comparison.
-func (r *Reconciler) Comparing() int { return r.queue.Len() }
+func (r *Reconciler) Comparing() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.core.queue.Len()
+}
 
 // Lanes tells how many requests wait and are under way in each lane.
-func (r *Reconciler) Lanes() [3]lanes.LaneState { return r.dispatch.States() }
+func (r *Reconciler) Lanes() [3]lanes.LaneState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.core.dispatch.States()
+}
 
 // Oldest returns when the oldest change that is not yet written arrived, by member. asking is
 // since when the oldest open question of a member has been asked.
 func (r *Reconciler) Oldest(asking map[string]time.Time) map[string]time.Time {
-	return r.queue.Oldest(asking)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.core.queue.Oldest(asking)
 }
 
 // complete returns all replicas that there are; false while that is not known.
@@ -249,5 +345,9 @@ func (r *Reconciler) complete() (map[syncer.Key]struct{}, bool) {
 	if !r.opts.Source.AllListed() {
 		return nil, false
 	}
-	return r.keys(), true
+	all := map[syncer.Key]struct{}{}
+	for _, key := range replicas(r.opts.Source, r.cache) {
+		all[key] = struct{}{}
+	}
+	return all, true
 }

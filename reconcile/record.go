@@ -4,34 +4,21 @@
 package reconcile
 
 import (
-	"errors"
-	"slices"
-	"sync"
 	"time"
 
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/lanes"
 	"tributary.dev/tributary/reconcile/plan"
-	"tributary.dev/tributary/syncer"
 )
 
-// records are the change records that are open. A comparison opens one, and its last
-// acknowledgement closes it. What is left to the next comparison goes on in the same record:
-// a new replica is one change, though its objects are written one after the other.
-type records struct {
-	mu   sync.Mutex
-	open map[syncer.Key][]*change
-}
-
-// change is an open record.
+// change is an open record. A comparison opens one, and its last acknowledgement closes it.
+// What is left to the next comparison goes on in the same record: a new replica is one change,
+// though its objects are written one after the other.
 type change struct {
 	rec record.Change
-	// work is the latest comparison, planned what it came to; more is true where another one
-	// must follow.
-	work    *lanes.Work
-	planned []plan.Action
-	more    bool
-	// now is what stood at the first one, acked what was written since, last when.
+	// more is true where another comparison must follow.
+	more bool
+	// now is what stood at the first comparison, acked what was written since, last when.
 	now   plan.Current
 	acked []plan.Action
 	last  time.Time
@@ -39,43 +26,38 @@ type change struct {
 	err error
 }
 
-// compared leaves the actions of a comparison with the dispatcher, and returns the records that
+// settle leaves the actions of a comparison with the dispatcher, and returns the records that
 // end with it: those of earlier ones that failed, and its own if there is nothing to write.
-func (r *records) compared(d *lanes.Dispatch, w *lanes.Work, c *Comparison, taken time.Time) (ended []record.Change) {
-	now := time.Now()
-	r.mu.Lock() // an answer to what is planned now finds its record
-	defer r.mu.Unlock()
-	d.Replace(w, c.Actions, c.Waiting.More)
-	own := &change{work: w, planned: c.Actions, more: c.Waiting.More, now: c.Now, rec: record.Begin(w.Key.Namespace, w.Key.Name, w.Cause, w.Causes, taken)}
+func (c *Core) settle(now time.Time, of *Comparison) (ended []record.Change) {
+	w := of.work
+	former := c.dispatch.Replace(now, w, of.Actions, of.Waiting.More)
+	own := &change{more: of.Waiting.More, now: of.Now, rec: record.Begin(w.Key.Namespace, w.Key.Name, w.Cause, w.Causes, of.taken)}
 	own.rec.Computed(now)
-	open := slices.DeleteFunc(r.open[w.Key], func(was *change) bool {
-		if slices.ContainsFunc(was.planned, func(a plan.Action) bool { return d.Busy(a.Object()) }) {
-			return false // it is answered yet
+	own.rec.Lane = w.Lane.String()
+	for _, earlier := range former {
+		was := c.changes[earlier]
+		if delete(c.changes, earlier); was == nil {
+			continue // its last acknowledgement has ended it
 		}
 		if own.rec.Attempt = max(own.rec.Attempt, was.rec.Attempt); was.err == nil {
 			own.continues(was)
-			return true
+			continue
 		}
 		own.rec.Attempt++
 		ended = append(ended, was.end(record.Failed, was.err, now))
-		return true
-	})
-	own.rec.Lane = w.Lane.String()
-	switch obstacle := c.obstacle(); {
-	case len(c.Actions) > 0:
-		own.rec.Lane = lane(c.Actions).String()
-		open = append(open, own)
-	case c.Waiting.More:
-		open = append(open, own)
+	}
+	switch obstacle := of.obstacle(); {
+	case len(of.Actions) > 0:
+		own.rec.Lane = lane(of.Actions).String()
+		c.changes[w] = own
+	case of.Waiting.More:
+		c.changes[w] = own
 	case own.rec.Writes > 0:
 		ended = append(ended, own.end(record.Written, nil, own.last))
 	case w.Causes > 0 && obstacle != nil:
 		ended = append(ended, own.end(record.Blocked, obstacle, now))
 	case w.Causes > 0:
 		ended = append(ended, own.end(record.Dropped, nil, now))
-	}
-	if r.open[w.Key] = open; len(open) == 0 {
-		delete(r.open, w.Key)
 	}
 	return ended
 }
@@ -94,6 +76,16 @@ func (c *change) continues(was *change) {
 	}
 }
 
+// wrote notes the answer to a request.
+func (c *change) wrote(now time.Time, a plan.Action, err error) {
+	if err != nil {
+		c.err = err
+		return
+	}
+	c.last, c.acked = now, append(c.acked, a)
+	c.rec.Acknowledged(a.Kind.String(), now)
+}
+
 // end closes the record.
 func (c *change) end(result record.Result, err error, at time.Time) record.Change {
 	delta := plan.Change(c.now, c.acked)
@@ -102,50 +94,13 @@ func (c *change) end(result record.Result, err error, at time.Time) record.Chang
 	return c.rec
 }
 
-// lockedOf returns the record of a comparison of which a request is under way.
-func (r *records) lockedOf(w *lanes.Work) *change {
-	open := r.open[w.Key]
-	return open[slices.IndexFunc(open, func(c *change) bool { return c.work == w })]
-}
-
-// wrote notes the answer to a request.
-func (r *records) wrote(w *lanes.Work, a plan.Action, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c := r.lockedOf(w)
-	if err != nil {
-		c.err = err
-		return
+// ended ends a grant, and returns the record of its comparison if that ends with it. One that
+// failed ends with the next comparison.
+func (c *Core) ended(now time.Time, g *lanes.Grant, out lanes.Outcome) []record.Change {
+	is := c.changes[g.Work]
+	if last := g.Done(now, out); !last || out.Result == lanes.Unused || is.err != nil || is.more {
+		return nil
 	}
-	c.last, c.acked = time.Now(), append(c.acked, a)
-	c.rec.Acknowledged(a.Kind.String(), c.last)
-}
-
-// answered ends a grant, and returns the record of its comparison if that ends with it. One
-// that failed ends with the next comparison.
-func (r *records) answered(g *lanes.Grant, out lanes.Outcome) (ended record.Change, ends bool) {
-	r.mu.Lock() // the comparison that follows finds its record without this request
-	defer r.mu.Unlock()
-	c := r.lockedOf(g.Work)
-	if last := g.Done(out); !last || out.Result == lanes.Unused || c.err != nil || c.more {
-		return record.Change{}, false
-	}
-	key := g.Work.Key
-	if r.open[key] = slices.DeleteFunc(r.open[key], func(other *change) bool { return other == c }); len(r.open[key]) == 0 {
-		delete(r.open, key)
-	}
-	return c.end(record.Written, nil, c.last), true
-}
-
-// obstacle says why nothing is written though something is wanted; nil: nothing is.
-func (c *Comparison) obstacle() error {
-	switch {
-	case c.Excluded && c.Want != nil:
-		return errors.New("namespace " + c.Replica.Namespace + " may not be written to (ingress.namespaces)")
-	case c.Waiting.Reason != "":
-		return errors.New("waiting: " + string(c.Waiting.Reason))
-	case len(c.Waiting.Conflicts) > 0:
-		return errors.New("conflict: " + c.Waiting.Conflicts[0].Message)
-	}
-	return nil
+	delete(c.changes, g.Work)
+	return []record.Change{is.end(record.Written, nil, is.last)}
 }

@@ -5,12 +5,10 @@ package reconcile
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 
-	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/plan"
 	"tributary.dev/tributary/syncer"
 )
@@ -24,33 +22,14 @@ const (
 	manyRepairs = 1000
 )
 
-// edited receives that somebody else changed an object. What comes while our own request for
-// it is under way may be that; its answer is followed by a comparison anyway.
-func (r *Reconciler) edited(key syncer.Key, o plan.Object, arrived time.Time) {
-	cause := record.Cause{Kind: o.Kind.String(), Namespace: o.Namespace, Name: o.Name, Event: record.EventRepaired, Arrival: arrived}
-	switch {
-	case r.dispatch.Busy(o):
-	case o.Kind == plan.KindNamespace:
-		r.compareNamespace(o.Name, plan.Addition, cause)
-	default:
-		if r.leading.Load() {
-			r.repairs.note(key, o)
-		}
-		r.queue.Add(key, plan.Addition, cause)
-	}
-}
-
 // repairs paces the undoing of what others do, so that two who disagree do not wear out an API
-// server. It never holds a removal, nor an object that others leave alone. All methods are
-// safe for concurrent use.
+// server. It never holds a removal, nor an object that others leave alone.
 type repairs struct {
-	// again has a replica compared.
-	again func(syncer.Key)
-
-	mu sync.Mutex
 	// edited are the objects that others changed since their replica was last compared.
 	edited map[syncer.Key][]plan.Object
 	of     map[plan.Object]*repair
+	// held are the replicas of objects that are left as they are, the longest first.
+	held []heldRepair
 }
 
 // repair is the pace of one object: until then it is left as it is.
@@ -59,12 +38,16 @@ type repair struct {
 	until   time.Time
 }
 
+type heldRepair struct {
+	replica syncer.Key
+	until   time.Time
+}
+
+func newRepairs() repairs {
+	return repairs{edited: map[syncer.Key][]plan.Object{}, of: map[plan.Object]*repair{}}
+}
+
 func (r *repairs) note(key syncer.Key, o plan.Object) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.edited == nil {
-		r.edited, r.of = map[syncer.Key][]plan.Object{}, map[plan.Object]*repair{}
-	}
 	if !slices.Contains(r.edited[key], o) {
 		r.edited[key] = append(r.edited[key], o)
 	}
@@ -72,24 +55,20 @@ func (r *repairs) note(key syncer.Key, o plan.Object) {
 
 // take returns what others changed of a replica since the last call.
 func (r *repairs) take(key syncer.Key) []plan.Object {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	edited := r.edited[key]
 	delete(r.edited, key)
 	return edited
 }
 
-// pace leaves out actions that have to wait, and has the replica compared again then.
-func (r *repairs) pace(key syncer.Key, edited []plan.Object, actions []plan.Action, now time.Time) (may []plan.Action, held bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// pace leaves out actions that have to wait.
+func (r *repairs) pace(now time.Time, key syncer.Key, edited []plan.Object, actions []plan.Action) (may []plan.Action, held bool) {
 	if len(edited) == 0 && len(r.of) == 0 {
 		return actions, false
 	}
 	may = slices.DeleteFunc(slices.Clone(actions), func(a plan.Action) bool {
 		o := a.Object()
 		if slices.Contains(edited, o) {
-			r.lockedCharge(key, o, now)
+			r.charge(now, key, o)
 		}
 		one := r.of[o]
 		return one != nil && now.Before(one.until) && a.Lane() != plan.Removal
@@ -97,8 +76,8 @@ func (r *repairs) pace(key syncer.Key, edited []plan.Object, actions []plan.Acti
 	return may, len(may) < len(actions)
 }
 
-// lockedCharge counts a repair of an object.
-func (r *repairs) lockedCharge(key syncer.Key, o plan.Object, now time.Time) {
+// charge counts a repair of an object.
+func (r *repairs) charge(now time.Time, key syncer.Key, o plan.Object) {
 	one := r.of[o]
 	if one == nil {
 		if len(r.of) >= manyRepairs {
@@ -115,5 +94,17 @@ func (r *repairs) lockedCharge(key syncer.Key, o plan.Object, now time.Time) {
 		return
 	}
 	one.until = now.Add(repairPace)
-	time.AfterFunc(repairPace, func() { r.again(key) })
+	r.held = append(r.held, heldRepair{key, one.until})
+}
+
+// due returns the replicas that are to be compared again because they were held, and when the
+// next one is.
+func (r *repairs) due(now time.Time) (replicas []syncer.Key, next time.Time) {
+	for len(r.held) > 0 && !now.Before(r.held[0].until) {
+		replicas, r.held = append(replicas, r.held[0].replica), r.held[1:]
+	}
+	if len(r.held) > 0 {
+		next = r.held[0].until
+	}
+	return replicas, next
 }

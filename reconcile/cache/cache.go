@@ -20,7 +20,8 @@ type Options struct {
 	// News is told what a stream shows of a change by others: the replica that is to be
 	// looked at, and the object. For a namespace the key has no name: all replicas in it are
 	// concerned. It is also told of our own writes whose event comes before their answer.
-	// Arrived is when the event was read off the wire. It must not block.
+	// Arrived is when the event was read off the wire; zero: a list showed it, now. It must not
+	// block.
 	News func(replica syncer.Key, o plan.Object, arrived time.Time)
 }
 

@@ -44,7 +44,7 @@ func (c *Cache) Follow(ctx context.Context, access *kube.Access, fault func(erro
 			}
 			return nil, fmt.Errorf("%T is no %s", in, k.Kind)
 		}}
-		follower := kube.NewFollower(kind, access, kube.Sink[Object](&sink{c, k.Kind}), fault)
+		follower := kube.NewFollower(kind, access, c.Sink(k.Kind), fault)
 		group.Go(func() { follower.Run(ctx) })
 	}
 	group.Wait()
@@ -68,13 +68,14 @@ func (c *Cache) Trouble() error {
 	return err
 }
 
+// Sink is where the stream of one kind goes: Follow's, or whatever else shows what stands.
+func (c *Cache) Sink(kind plan.Kind) kube.Sink[Object] { return &sink{c, kind} }
+
 // sink takes in what the stream of one kind shows.
 type sink struct {
 	cache *Cache
 	kind  plan.Kind
 }
-
-var _ kube.Sink[Object] = (*sink)(nil)
 
 // Seen implements kube.Sink.
 func (s *sink) Seen(o *Object, _ uint64, arrived time.Time) { s.take(o, arrived) }
@@ -124,7 +125,7 @@ func (c *Cache) lockedShown(o *Object) (keys []syncer.Key) {
 // first list is no change: nobody is told. After a restored store the list counts, whatever
 // the revisions say.
 func (s *sink) Listed(all []kube.Versioned[Object], revision uint64) {
-	c, news, at := s.cache, map[plan.Object][]syncer.Key{}, time.Now()
+	c, news := s.cache, map[plan.Object][]syncer.Key{}
 	c.mu.Lock()
 	st := &c.streams[s.kind]
 	first := st.at == 0 && !st.wentBack
@@ -162,7 +163,7 @@ func (s *sink) Listed(all []kube.Versioned[Object], revision uint64) {
 	for id, keys := range news {
 		for _, key := range keys {
 			if !first {
-				c.options.News(key, id, at)
+				c.options.News(key, id, time.Time{})
 			}
 		}
 	}

@@ -6,6 +6,7 @@ package lanes
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"tributary.dev/tributary/reconcile/plan"
 )
@@ -18,28 +19,28 @@ func BenchmarkCycle(b *testing.B) {
 			q := NewQueue("", nil)
 			d := NewDispatch(q)
 			for i := range waiting {
-				q.Add(key("bulk", fmt.Sprint(i)), plan.Bulk, of("a"))
-				w, _ := q.Get()
-				d.Replace(w, []plan.Action{action(w.Key, "s", plan.Bulk)}, false)
+				q.Add(time.Now(), key("bulk", fmt.Sprint(i)), plan.Bulk, of("a"))
+				w := q.Next()
+				d.Replace(time.Now(), w, []plan.Action{action(w.Key, "s", plan.Bulk)}, false)
 				q.Done(w)
 			}
 			actions := []plan.Action{action(web, "s", plan.Removal)}
 			b.ReportAllocs()
 			for b.Loop() {
-				q.Add(web, plan.Removal, of("a"))
-				w, _ := q.Get()
-				d.Replace(w, actions, false)
+				q.Add(time.Now(), web, plan.Removal, of("a"))
+				w := q.Next()
+				d.Replace(time.Now(), w, actions, false)
 				q.Done(w)
 				for {
-					g, _ := d.Next(b.Context())
-					g.Done(Outcome{})
-					again, _ := q.Get()
+					g, _ := d.Next(time.Now())
+					g.Done(time.Now(), Outcome{})
+					again := q.Next()
 					if g.Lane == plan.Removal {
-						d.Replace(again, nil, false)
+						d.Replace(time.Now(), again, nil, false)
 						q.Done(again)
 						break
 					}
-					d.Replace(again, []plan.Action{g.Action}, false) // as much waits as before
+					d.Replace(time.Now(), again, []plan.Action{g.Action}, false) // as much waits as before
 					q.Done(again)
 				}
 			}

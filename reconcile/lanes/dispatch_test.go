@@ -4,7 +4,6 @@
 package lanes
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -44,52 +43,41 @@ func TestPlaces(t *testing.T) {
 }
 
 // For a second after a removal, and while there is news that nobody compared, bulk work has
-// four places; nobody needs to ask for it to have more then.
+// four places; Next says when it has more.
 func TestBulkWorkStandsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		ctx, cancel := context.WithCancel(t.Context())
 		b.compare(web, "a", action(web, "s", plan.Removal))
 		b.done(b.want(b.next(), web, "s"))
 		for i := range 100 { // in many namespaces: none is to count as hanging
 			b.fill(1, fmt.Sprint("n", i), "a", plan.Bulk)
 		}
-		granted := make(chan *Grant, 100)
-		for range Places {
-			go func() {
-				if g, ok := b.d.Next(ctx); ok {
-					granted <- g
-				}
-			}()
+		time.Sleep(time.Millisecond)
+		grants := b.all()
+		if len(grants) != bulkBeside {
+			t.Errorf("beside a removal bulk work has %d places, want %d", len(grants), bulkBeside)
 		}
-		time.Sleep(afterRemoval - 1)
-		synctest.Wait()
-		if len(granted) != bulkBeside {
-			t.Errorf("beside a removal bulk work has %d places, want %d", len(granted), bulkBeside)
+		_, wake := b.d.Next(time.Now())
+		if time.Until(wake) != afterRemoval-time.Millisecond {
+			t.Errorf("to be asked again in %v", time.Until(wake))
 		}
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		if len(granted) != bulkPlaces {
-			t.Errorf("a second later it has %d places, want %d", len(granted), bulkPlaces)
+		time.Sleep(time.Until(wake))
+		if grants = append(grants, b.all()...); len(grants) != bulkPlaces {
+			t.Errorf("a second later it has %d places, want %d", len(grants), bulkPlaces)
 		}
-		for range bulkPlaces {
-			(<-granted).Done(Outcome{})
+		for _, g := range grants {
+			g.Done(time.Now(), Outcome{})
 		}
-		synctest.Wait()
-		if len(granted) != bulkBeside {
-			t.Errorf("with replicas to compare it has %d places, want %d", len(granted), bulkBeside)
+		if n := len(b.all()); n != bulkBeside {
+			t.Errorf("with replicas to compare it has %d places, want %d", n, bulkBeside)
 		}
-		for b.q.Len() > 0 {
-			w, _ := b.q.Get()
-			b.d.Replace(w, nil, false)
+		for w := b.q.Next(); w != nil; w = b.q.Next() {
+			b.d.Replace(time.Now(), w, nil, false)
 			b.q.Done(w)
 		}
-		synctest.Wait()
-		if len(granted) != bulkPlaces {
-			t.Errorf("when all is compared it has %d places, want %d", len(granted), bulkPlaces)
+		if n := len(b.all()); n != bulkPlaces-bulkBeside {
+			t.Errorf("when all is compared it has %d places more, want %d", n, bulkPlaces-bulkBeside)
 		}
-		cancel()
-		synctest.Wait()
 	})
 }
 
@@ -158,12 +146,14 @@ func TestDelays(t *testing.T) {
 		b := newBench(t)
 		wait := func(limit time.Duration) time.Duration {
 			t.Helper()
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
-			defer cancel()
 			start := time.Now()
-			g, ok := b.d.Next(ctx)
+			g, wake := b.d.Next(start)
+			for g == nil && wake.Before(start.Add(limit)) {
+				time.Sleep(time.Until(wake))
+				g, wake = b.d.Next(time.Now())
+			}
 			took := time.Since(start)
-			if ok {
+			if g != nil {
 				b.again(g, Outcome{Result: Failed})
 			}
 			return took
@@ -177,7 +167,7 @@ func TestDelays(t *testing.T) {
 			want = min(longestDelay, max(firstDelay, 2*want))
 		}
 		b.compare(web, "a", action(web, "s", plan.Removal))
-		b.want(b.next(), web, "s").Done(Outcome{Result: Reduced})
+		b.want(b.next(), web, "s").Done(time.Now(), Outcome{Result: Reduced})
 		b.compared(web, false, action(web, "s", plan.Addition))
 		b.want(b.next(), web, "")
 		b.compare(web, "a", action(web, "s", plan.Removal))
@@ -208,23 +198,20 @@ func TestReplace(t *testing.T) {
 		}
 		z := b.want(b.next(), web, "z")
 		b.want(b.next(), web, "")
-		if !x.Done(Outcome{Result: Failed}) {
+		if !x.Done(time.Now(), Outcome{Result: Failed}) {
 			t.Error("nothing else of the first comparison is under way")
-		}
-		if x.Done(Outcome{}) {
-			t.Error("a grant ends once")
 		}
 		time.Sleep(time.Minute)
 		b.want(b.next(), web, "") // x may not be wanted any more: a comparison will say
-		if z.Done(Outcome{}); len(b.q.Oldest(nil)) != 2 {
+		if z.Done(time.Now(), Outcome{}); len(b.q.Oldest(nil)) != 2 {
 			t.Errorf("x is not written, but the oldest are %v", b.q.Oldest(nil))
 		}
 		third := b.compared(web, false, action(web, "x", plan.Addition))
-		if !third.Since.After(first.Since) || third.Causes != 2 {
+		if third == first || third.Causes != 2 {
 			t.Errorf("the third is %+v", third)
 		}
 		x = b.want(b.next(), web, "x")
-		if last := x.Done(Outcome{}); !last || len(b.q.Oldest(nil)) != 0 || len(b.d.replicas) != 0 {
+		if last := x.Done(time.Now(), Outcome{}); !last || len(b.q.Oldest(nil)) != 0 || len(b.d.replicas) != 0 {
 			t.Errorf("all is written, but left are %v", b.q.Oldest(nil))
 		}
 		b.compared(web, false)
@@ -232,7 +219,7 @@ func TestReplace(t *testing.T) {
 		if len(b.q.Oldest(nil)) != 0 || len(b.d.replicas) != 0 {
 			t.Error("a comparison without a difference leaves something")
 		}
-		b.q.Add(web, plan.Addition, of("a"))
+		b.q.Add(time.Now(), web, plan.Addition, of("a"))
 		b.compared(web, true)
 		if len(b.q.Oldest(nil)) != 1 {
 			t.Error("more is to follow, but the change counts as written")
@@ -240,45 +227,13 @@ func TestReplace(t *testing.T) {
 	})
 }
 
-// A grant that is not used goes back, and a waiter that leaves takes no signal along.
+// A grant that is not used goes back.
 func TestUnusedPlacesGoBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.compare(web, "a", action(web, "s", plan.Addition))
 		b.again(b.want(b.next(), web, "s"), Outcome{Result: Unused})
 		b.done(b.want(b.next(), web, "s"))
-
-		leaving, leave := context.WithCancel(t.Context())
-		ended := make(chan bool, 10)
-		for i := range 10 {
-			ctx := leaving
-			if i == 9 {
-				ctx = t.Context()
-			}
-			go func() {
-				g, ok := b.d.Next(ctx)
-				if ok {
-					g.Done(Outcome{})
-				}
-				ended <- ok
-			}()
-		}
-		synctest.Wait()
-		leave()
-		var granted int
-		b.compare(web, "a", action(web, "s", plan.Addition))
-		for range 9 {
-			if <-ended {
-				granted++
-			}
-		}
-		b.compare(web, "a", action(web, "s", plan.Addition))
-		if <-ended {
-			granted++
-		}
-		if granted < 1 || granted > 2 {
-			t.Errorf("%d were granted", granted)
-		}
 	})
 }
 

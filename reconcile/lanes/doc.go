@@ -5,12 +5,16 @@
 // (Queue), and the requests that they ask for (Dispatch). Both serve removals before
 // additions before bulk work, in shares, so that nothing starves (fair.go).
 //
-// A newcomer follows one Work: Queue.Add makes it, Queue.Get hands it to a worker,
-// Dispatch.Replace takes it with the actions that its comparison gave, and Dispatch.Next
-// gives it out with each of them. Its changes count as not written (Queue.Oldest) until the
-// last one is acknowledged. Nothing is given up: after each answer the replica is compared
-// again, and what failed is then planned with a delay of its object.
+// A newcomer follows one Work: Queue.Add makes it, Queue.Next hands it out, Dispatch.Replace
+// takes it with the actions that its comparison gave, and Dispatch.Next gives it out with each
+// of them. Its changes count as not written (Queue.Oldest) until the last one is
+// acknowledged. Nothing is given up: after each answer the replica is compared again, and what
+// failed is then planned with a delay of its object.
 //
-// What never happens here: no client, no logger, no metric, nothing called back. The clock
-// is package time, so tests run in testing/synctest.
+// Both are values that a caller drives: each step takes the time, returns at once, and tells
+// when to ask again where only time has to pass. One goroutine at a time may use a Queue and
+// its Dispatch; package reconcile has a lock around them.
+//
+// What never happens here: no client, no logger, nothing called back, no clock read. Without a
+// provider of metrics the workqueue inside reads none either and starts no goroutine.
 package lanes

@@ -12,12 +12,16 @@ import (
 	"tributary.dev/tributary/syncer"
 )
 
-// Grant is the right to send one request. It is ended by exactly one call of Done.
+// Grant is the right to send one request. It is ended by exactly one call of Done, also when
+// nothing was sent, or its place is lost.
 type Grant struct {
 	Action plan.Action
 	// Work is the comparison that asked for it, Lane that of the action.
 	Work *Work
 	Lane Lane
+	// Refused is for the caller: why the whole of the action was not taken, while what it takes
+	// away is sent by itself.
+	Refused error
 
 	object *object
 	at     time.Time
@@ -46,50 +50,38 @@ type Outcome struct {
 	RetryAfter time.Duration
 }
 
+func (d *Dispatch) grant(o *object, n *namespace, now time.Time) *Grant {
+	g := &Grant{Action: o.action, Work: o.work, Lane: o.lane, object: o, at: now}
+	o.drop()
+	o.grant, d.underWay[o.name] = g, g
+	g.Work.underWay++
+	d.held[g.Lane]++
+	d.ready.served++
+	n.grants = append(n.grants, g)
+	return g
+}
+
 // Done ends the grant, frees its place and has the replica compared again, whatever the
-// outcome: the answer must be in the cache by then. A second call does nothing. last is true
-// when no other action of its Work is planned or under way.
-func (g *Grant) Done(out Outcome) (last bool) {
+// outcome: the answer must be in the cache by then. last is true when no other action of its
+// Work is planned or under way.
+func (g *Grant) Done(now time.Time, out Outcome) (last bool) {
 	o, w, d := g.object, g.Work, g.object.dispatch
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if o.grant != g {
-		return false
-	}
-	now := time.Now()
 	o.grant = nil
 	delete(d.underWay, o.name)
 	d.held[g.Lane]--
 	if g.Lane == plan.Removal {
 		d.removed = now
 	}
-	o.note(g.Lane, out, now)
+	o.note(now, g.Lane, out)
 	w.underWay--
 	if out.Result == Written {
 		delete(d.replicas[w.Key].objects, o.name)
 	}
 	w.owed = w.owed || out.Result != Written
-	d.lockedFreed(g, out.Result != Unused, now)
-	d.lockedFinish(w)
-	d.queue.Add(w.Key, g.Lane)
-	d.free.Signal()
+	d.freed(g, out.Result != Unused, now)
+	d.finish(w)
+	d.queue.Add(now, w.Key, g.Lane)
 	return w.planned == 0 && w.underWay == 0
-}
-
-// note takes in what became of a request.
-func (o *object) note(lane Lane, out Outcome, now time.Time) {
-	switch {
-	case out.Result == Reduced:
-		o.removals = delay{}
-		o.others.fail(now)
-	case out.Result == Failed && lane == plan.Removal:
-		o.removals.fail(now)
-	case out.Result == Failed:
-		o.others.fail(now)
-	}
-	if out.RetryAfter > 0 {
-		o.asked = now.Add(spread(out.RetryAfter))
-	}
 }
 
 // A namespace in which a request has been hanging for hanging keeps latePlaces until one is
@@ -114,7 +106,7 @@ type namespace struct {
 	parked list.List
 }
 
-func (d *Dispatch) lockedNamespace(key syncer.Key, lane Lane) *namespace {
+func (d *Dispatch) namespace(key syncer.Key, lane Lane) *namespace {
 	of := share{key.Namespace, lane == plan.Removal}
 	n := d.namespaces[of]
 	if n == nil {
@@ -130,17 +122,15 @@ func (n *namespace) full(now time.Time) bool {
 	return n.late && len(n.grants) >= latePlaces
 }
 
-// lockedFreed takes an ended grant out of its namespace, and lines up what may have its
-// place: all where none is left to do so later.
-func (d *Dispatch) lockedFreed(g *Grant, sent bool, now time.Time) {
-	n := d.lockedNamespace(g.object.key, g.Lane)
+// freed takes an ended grant out of its namespace, and lines up again what waits there.
+func (d *Dispatch) freed(g *Grant, sent bool, now time.Time) {
+	n := d.namespace(g.object.key, g.Lane)
 	n.grants = slices.DeleteFunc(n.grants, func(other *Grant) bool { return other == g })
 	if sent {
 		n.late = now.Sub(g.at) >= hanging
 	}
-	all := !n.late || len(n.grants) == 0
-	for count := 0; n.parked.Len() > 0 && (all || count < latePlaces); count++ {
-		n.parked.Front().Value.(*object).line()
+	for n.parked.Len() > 0 {
+		n.parked.Front().Value.(*object).line(now)
 	}
 	if !n.late && len(n.grants) == 0 {
 		delete(d.namespaces, share{g.object.key.Namespace, g.Lane == plan.Removal})

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,7 +40,7 @@ func (w *world) news() {
 		w.stale[k] = map[string]Lane{}
 	}
 	w.stale[k][fmt.Sprint("o", w.rng.IntN(3))] = lane
-	w.q.Add(k, lane, record.Cause{Cluster: fmt.Sprint("m", w.rng.IntN(3)), Live: true})
+	w.q.Add(time.Now(), k, lane, record.Cause{Cluster: fmt.Sprint("m", w.rng.IntN(3)), Live: true})
 }
 
 // compareOne compares what comes next, as the loop of comparisons does.
@@ -49,11 +48,7 @@ func (w *world) compareOne() {
 	if w.q.Len() == 0 {
 		return
 	}
-	work, _ := w.q.Get()
-	if w.rng.IntN(10) == 0 {
-		w.q.Return(work)
-		return
-	}
+	work := w.q.Next()
 	var actions []plan.Action
 	more := false
 	for name, lane := range w.stale[work.Key] {
@@ -63,7 +58,7 @@ func (w *world) compareOne() {
 			actions = append(actions, a)
 		}
 	}
-	w.d.Replace(work, actions, more)
+	w.d.Replace(time.Now(), work, actions, more)
 	w.q.Done(work)
 }
 
@@ -84,15 +79,13 @@ func (w *world) answer(result Result) {
 			delete(w.stale, k)
 		}
 	}
-	g.Done(out)
+	g.Done(time.Now(), out)
 }
 
 func (w *world) check() {
 	w.Helper()
 	d := w.d
 	lag := w.q.Oldest(nil)
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	var held [laneCount]int
 	objects := map[plan.Object]bool{}
 	for _, g := range w.grants {
@@ -108,7 +101,7 @@ func (w *world) check() {
 	}
 	for k, r := range d.replicas {
 		for _, o := range r.objects {
-			if waits := o.seat.in != nil || o.wake != nil; waits != (o.work != nil) || waits && o.grant != nil {
+			if waits := o.seat.in != nil || !o.due.IsZero(); waits != (o.work != nil) || waits && o.grant != nil {
 				w.Fatalf("step %d: %v of %v waits %t, planned %t, under way %t", w.step, o.name, k, waits, o.work != nil, o.grant != nil)
 			}
 		}
@@ -179,58 +172,55 @@ func TestHistories(t *testing.T) {
 func TestNothingStarves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		var mu sync.Mutex
-		wanted := map[syncer.Key]plan.Action{}
+		wanted, now := map[syncer.Key]plan.Action{}, time.Now()
 		want := func(k syncer.Key, member string, lane Lane) {
-			mu.Lock()
 			wanted[k] = action(k, "s", lane)
-			mu.Unlock()
-			b.q.Add(k, plan.Bulk, of(member))
+			b.q.Add(now, k, plan.Bulk, of(member))
 		}
-		go func() {
-			for w, ok := b.q.Get(); ok; w, ok = b.q.Get() {
-				mu.Lock()
-				var actions []plan.Action
-				if a, differs := wanted[w.Key]; differs && !b.d.Busy(a.Object()) {
-					actions = append(actions, a)
+		type answer struct {
+			at time.Time
+			of *Grant
+		}
+		var answers []answer // those to come, the soonest first
+		pass := func(d time.Duration) {
+			for end := now.Add(d); now.Before(end); now = now.Add(100 * time.Microsecond) {
+				for ; len(answers) > 0 && !now.Before(answers[0].at); answers = answers[1:] {
+					delete(wanted, answers[0].of.Work.Key)
+					answers[0].of.Done(now, Outcome{})
 				}
-				b.d.Replace(w, actions, false)
-				mu.Unlock()
-				b.q.Done(w)
+				for w := b.q.Next(); w != nil; w = b.q.Next() {
+					var actions []plan.Action
+					if a, differs := wanted[w.Key]; differs && !b.d.Busy(a.Object()) {
+						actions = append(actions, a)
+					}
+					b.d.Replace(now, w, actions, false)
+					b.q.Done(w)
+				}
+				for g, _ := b.d.Next(now); g != nil; g, _ = b.d.Next(now) {
+					answers = append(answers, answer{now.Add(3 * time.Millisecond), g})
+				}
 			}
-		}()
-		for range Places {
-			go func() {
-				for g, ok := b.d.Next(t.Context()); ok; g, ok = b.d.Next(t.Context()) {
-					time.Sleep(3 * time.Millisecond)
-					mu.Lock()
-					delete(wanted, g.Work.Key)
-					g.Done(Outcome{})
-					mu.Unlock()
-				}
-			}()
 		}
 		for round := range 30 {
 			for i := range 300 * laneCount {
 				want(key(fmt.Sprint("flood", round), fmt.Sprint(i)), fmt.Sprint("flood", round), Lane(i%laneCount))
 			}
-			time.Sleep(10 * time.Millisecond)
+			pass(10 * time.Millisecond)
 		}
 		for lane, limit := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 2 * time.Second} {
 			want(web, "small", Lane(lane))
-			start := time.Now()
+			start := now
 			for b.q.Oldest(nil)["small"] != (time.Time{}) {
-				time.Sleep(time.Millisecond)
+				pass(time.Millisecond)
 			}
-			if took := time.Since(start); took > limit {
+			if took := now.Sub(start); took > limit {
 				t.Errorf("a write in the lane %s took %v", Lane(lane), took)
 			}
 		}
 		if left := b.d.States(); left[plan.Removal].Planned == 0 {
 			t.Errorf("the flood is over: %+v", left)
 		}
-		time.Sleep(time.Minute)
-		b.q.ShutDown()
+		pass(5 * time.Second)
 		if len(b.q.Oldest(nil)) != 0 {
 			t.Errorf("left are %+v", b.d.States())
 		}

@@ -51,18 +51,18 @@ func newBench(t *testing.T) *bench {
 // compare adds news of a member and plans what its comparison gives.
 func (b *bench) compare(of syncer.Key, member string, actions ...plan.Action) *Work {
 	b.Helper()
-	b.q.Add(of, plan.Bulk, record.Cause{Cluster: member, Live: true})
+	b.q.Add(time.Now(), of, plan.Bulk, record.Cause{Cluster: member, Live: true})
 	return b.compared(of, false, actions...)
 }
 
 // compared takes the one key that waits.
 func (b *bench) compared(of syncer.Key, more bool, actions ...plan.Action) *Work {
 	b.Helper()
-	w, ok := b.q.Get()
-	if !ok || w.Key != of {
+	w := b.q.Next()
+	if w == nil || w.Key != of {
 		b.Fatalf("got %v, want %v", w, of)
 	}
-	b.d.Replace(w, actions, more)
+	b.d.Replace(time.Now(), w, actions, more)
 	b.q.Done(w)
 	return w
 }
@@ -70,22 +70,21 @@ func (b *bench) compared(of syncer.Key, more bool, actions ...plan.Action) *Work
 // again compares the replica of a grant that has ended, and plans the same.
 func (b *bench) again(g *Grant, out Outcome) {
 	b.Helper()
-	g.Done(out)
+	g.Done(time.Now(), out)
 	b.compared(g.Action.Replica, false, g.Action)
 }
 
 // done ends a grant well.
 func (b *bench) done(g *Grant) {
 	b.Helper()
-	g.Done(Outcome{})
+	g.Done(time.Now(), Outcome{})
 	b.compared(g.Action.Replica, false)
 }
 
 // next is the grant that is made now, nil if none is.
 func (b *bench) next() *Grant {
-	b.d.mu.Lock()
-	defer b.d.mu.Unlock()
-	return b.d.lockedNext(time.Now())
+	g, _ := b.d.Next(time.Now())
+	return g
 }
 
 // all are the grants that are made now.

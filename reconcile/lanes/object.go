@@ -4,7 +4,8 @@
 package lanes
 
 import (
-	"math/rand/v2"
+	"hash/crc32"
+	"slices"
 	"time"
 
 	"tributary.dev/tributary/reconcile/plan"
@@ -12,15 +13,15 @@ import (
 )
 
 // The delays of an object after failures in a row: firstDelay, then twice as much after
-// each, up to longestDelay; plus up to a fifth by chance, so that objects that failed
-// together part.
+// each, up to longestDelay; plus up to a fifth by the object's name, so that objects that
+// failed together part.
 const (
 	firstDelay   = 5 * time.Millisecond
 	longestDelay = 30 * time.Second
 )
 
 // object is one object of a replica, while something of it is planned or under way, and
-// until the comparison after. The Dispatch's lock guards it.
+// until the comparison after.
 type object struct {
 	dispatch *Dispatch
 	name     plan.Object
@@ -29,10 +30,10 @@ type object struct {
 	action plan.Action
 	work   *Work
 	lane   Lane
-	// seat is its place in line, or among those that wait for their namespace. Until wake
-	// fires it is in neither.
+	// seat is its place in line, or among those that wait for their namespace. Until due it is
+	// in neither, but among the delayed.
 	seat seat
-	wake *time.Timer
+	due  time.Time
 	// grant is the place that its request has.
 	grant *Grant
 	// removals and others are delays by what has failed: a removal does not wait for an
@@ -47,35 +48,51 @@ type delay struct {
 	until    time.Time
 }
 
-func (y *delay) fail(now time.Time) {
-	y.until = now.Add(spread(min(longestDelay, firstDelay<<min(y.failures, 13))))
+func (o *object) fail(y *delay, now time.Time) {
+	y.until = now.Add(o.spread(min(longestDelay, firstDelay<<min(y.failures, 13))))
 	y.failures++
 }
 
 // spread adds up to a fifth; it never shortens what a server asked for.
-func spread(d time.Duration) time.Duration {
-	return d + time.Duration(float64(d)*0.2*rand.Float64())
+func (o *object) spread(d time.Duration) time.Duration {
+	return d + d/5/256*time.Duration(crc32.ChecksumIEEE([]byte(o.name.String()))%256)
+}
+
+// note takes in what became of a request.
+func (o *object) note(now time.Time, lane Lane, out Outcome) {
+	switch {
+	case out.Result == Reduced:
+		o.removals = delay{}
+		o.fail(&o.others, now)
+	case out.Result == Failed && lane == plan.Removal:
+		o.fail(&o.removals, now)
+	case out.Result == Failed:
+		o.fail(&o.others, now)
+	}
+	if out.RetryAfter > 0 {
+		o.asked = now.Add(o.spread(out.RetryAfter))
+	}
 }
 
 // plan makes an action what is planned. In the same lane it keeps its place, so that a
 // replica that changes all the time is served as well.
-func (o *object) plan(a plan.Action, w *Work) {
-	stays := o.work != nil && o.lane == a.Lane() && o.seat.in != nil
+func (o *object) plan(now time.Time, a plan.Action, w *Work) {
+	stays := o.work != nil && o.lane == a.Lane()
 	if o.work != nil {
 		o.work.planned--
 	}
 	o.action, o.work, o.lane = a, w, a.Lane()
 	w.planned++
 	if o.lane == plan.Removal {
-		o.dispatch.removed = time.Now()
+		o.dispatch.removed = now
 	}
 	if !stays {
-		o.line()
+		o.line(now)
 	}
 }
 
-// line puts what is planned into line when its delay is over.
-func (o *object) line() {
+// line puts what is planned into line, or among the delayed until its delay is over.
+func (o *object) line(now time.Time) {
 	o.leave()
 	due := o.others.until
 	if o.lane == plan.Removal {
@@ -84,28 +101,20 @@ func (o *object) line() {
 	if o.asked.After(due) {
 		due = o.asked
 	}
-	if wait := time.Until(due); wait > 0 {
-		var wake *time.Timer
-		wake = time.AfterFunc(wait, func() {
-			o.dispatch.mu.Lock()
-			defer o.dispatch.mu.Unlock()
-			if o.wake == wake {
-				o.line()
-			}
-		})
-		o.wake = wake
+	if !due.After(now) {
+		o.seat = o.dispatch.ready.lines[o.lane].push(o.work.Cause.Cluster, o)
 		return
 	}
-	o.seat = o.dispatch.ready.lines[o.lane].push(o.work.Cause.Cluster, o)
-	o.dispatch.free.Signal()
+	o.due = due
+	at, _ := slices.BinarySearchFunc(o.dispatch.delayed, due, func(other *object, due time.Time) int { return other.due.Compare(due) })
+	o.dispatch.delayed = slices.Insert(o.dispatch.delayed, at, o)
 }
 
 // leave ends all waiting.
 func (o *object) leave() {
-	o.seat.leave()
-	if o.wake != nil {
-		o.wake.Stop()
-		o.wake = nil
+	if o.seat.leave(); !o.due.IsZero() {
+		at := slices.Index(o.dispatch.delayed, o)
+		o.dispatch.delayed, o.due = slices.Delete(o.dispatch.delayed, at, at+1), time.Time{}
 	}
 }
 

@@ -6,20 +6,17 @@ package lanes
 import (
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"tributary.dev/tributary/internal/dice"
 	"tributary.dev/tributary/metrics/record"
 	"tributary.dev/tributary/reconcile/plan"
-	"tributary.dev/tributary/syncer"
 )
 
 func TestRemovalsAreComparedFirstAndMembersTakeTurns(t *testing.T) {
 	q := NewQueue("", nil)
-	add := func(name, member string, lane Lane) { q.Add(key("shop", name), lane, of(member)) }
+	add := func(name, member string, lane Lane) { q.Add(time.Now(), key("shop", name), lane, of(member)) }
 	for _, name := range []string{"b1", "b2", "b3"} {
 		add(name, "a", plan.Bulk)
 	}
@@ -31,7 +28,7 @@ func TestRemovalsAreComparedFirstAndMembersTakeTurns(t *testing.T) {
 	add("b3", "b", plan.Removal) // it has become more urgent
 	var order []string
 	for q.Len() > 0 {
-		w, _ := q.Get()
+		w := q.Next()
 		order = append(order, w.Key.Name)
 		q.Done(w)
 	}
@@ -45,10 +42,10 @@ func TestNewsIsGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, k, start := NewQueue("", nil), key("shop", "web"), time.Now()
 		at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
-		q.Add(k, plan.Bulk, record.Cause{Name: "list", Cluster: "a", Arrival: at(1)})
-		q.Add(k, plan.Addition, record.Cause{Name: "late", Cluster: "a", Arrival: at(4), Live: true})
-		q.Add(k, plan.Removal, record.Cause{Name: "early", Cluster: "b", Arrival: at(3), Live: true})
-		w, _ := q.Get()
+		q.Add(start, k, plan.Bulk, record.Cause{Name: "list", Cluster: "a", Arrival: at(1)})
+		q.Add(start, k, plan.Addition, record.Cause{Name: "late", Cluster: "a", Arrival: at(4), Live: true})
+		q.Add(start, k, plan.Removal, record.Cause{Name: "early", Cluster: "b", Arrival: at(3), Live: true})
+		w := q.Next()
 		if w.Cause.Name != "early" || w.Causes != 3 || w.Lane != plan.Removal {
 			t.Errorf("the work is %+v", w)
 		}
@@ -59,80 +56,18 @@ func TestNewsIsGathered(t *testing.T) {
 			}
 		}
 		oldest(1, 3)
-		q.Add(k, plan.Bulk, record.Cause{Name: "new", Cluster: "a", Arrival: at(5)})
-		q.Return(w) // it was interrupted: nothing of it is lost
-		oldest(1, 3)
-		w, _ = q.Get()
-		if w.Cause.Name != "early" || w.Causes != 4 || w.Lane != plan.Removal {
-			t.Errorf("the work comes back as %+v", w)
+		q.Add(start, k, plan.Bulk, record.Cause{Name: "new", Cluster: "a", Arrival: at(5)})
+		if q.Next() != nil {
+			t.Error("a key is compared twice at once")
 		}
 		if got := q.Oldest(map[string]time.Time{"a": at(0), "c": at(9)}); !got["a"].Equal(at(0)) || !got["c"].Equal(at(9)) {
 			t.Errorf("open questions do not count: %v", got)
 		}
 		d := NewDispatch(q)
-		d.Replace(w, nil, false)
+		d.Replace(start, w, nil, false)
 		q.Done(w)
-		if got := q.Oldest(nil); len(got) != 0 || q.Len() != 0 {
+		if got := q.Oldest(nil); len(got) != 1 || !got["a"].Equal(at(5)) || q.Len() != 1 {
 			t.Errorf("left are %v", got)
-		}
-	})
-}
-
-// Many goroutines add, compare and interrupt: a key is with one worker, no cause is lost, and
-// the queue ends.
-func TestQueueUnderLoad(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const adders, each = 4, 500
-		var mu sync.Mutex
-		var adding, working sync.WaitGroup
-		busy, causes := map[syncer.Key]bool{}, 0
-		q := NewQueue("", nil)
-		d := NewDispatch(q)
-		for i := range 3 {
-			rng := dice.From(dice.Seed(t), uint64(i))
-			working.Go(func() {
-				for w, ok := q.Get(); ok; w, ok = q.Get() {
-					mu.Lock()
-					if busy[w.Key] {
-						t.Errorf("%v is with two workers", w.Key)
-					}
-					busy[w.Key] = true
-					again := rng.IntN(4) == 0
-					mu.Unlock()
-					time.Sleep(time.Microsecond)
-					mu.Lock()
-					delete(busy, w.Key)
-					if !again {
-						causes += w.Causes
-					}
-					mu.Unlock()
-					if again {
-						q.Return(w)
-						continue
-					}
-					d.Replace(w, nil, false)
-					q.Done(w)
-				}
-			})
-		}
-		for i := range adders {
-			rng := dice.From(dice.Seed(t), uint64(10+i))
-			adding.Go(func() {
-				for range each {
-					q.Add(key("shop", string(rune('a'+rng.IntN(5)))), Lane(rng.IntN(laneCount)), of("m"))
-					if rng.IntN(3) == 0 {
-						time.Sleep(time.Microsecond)
-					}
-				}
-			})
-		}
-		adding.Wait()
-		synctest.Wait()
-		time.Sleep(time.Second)
-		q.ShutDown()
-		working.Wait()
-		if causes != adders*each || len(q.Oldest(nil)) != 0 {
-			t.Errorf("%d causes were compared, want %d; left are %v", causes, adders*each, q.Oldest(nil))
 		}
 	})
 }

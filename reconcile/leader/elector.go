@@ -21,11 +21,9 @@ const (
 	retryPeriod = 750 * time.Millisecond
 	// releaseTimeout bounds the release; a failed one only makes the successor wait.
 	releaseTimeout = time.Second
-	// longestClaim bounds what another's Lease is believed, whatever somebody wrote there.
-	longestClaim = 10 * time.Minute
 )
 
-// Options set up an Elector. All fields must be set, but for Labels, Disabled and Changed.
+// Options set up an Elector. All fields must be set, but for Labels and Disabled.
 type Options struct {
 	// Client is how the ingress cluster is reached now, by connections of its own: the Permit
 	// must not stand before a renewal.
@@ -42,14 +40,7 @@ type Options struct {
 	Disabled bool
 	Permit   *Permit
 	Logger   *slog.Logger
-	// Changed is called when State has changed. It must not block.
-	Changed func()
 }
-
-// renewDeadline is for how long the holder writes after the last renewal that was
-// acknowledged, counted from when it was sent. What remains of LeaseDuration is for clocks
-// that run at different speeds.
-func (o *Options) renewDeadline() time.Duration { return o.LeaseDuration * 2 / 3 }
 
 // State is what is known of an election.
 type State struct {
@@ -114,7 +105,7 @@ func (e *Elector) term(ctx context.Context, l *lock, lead func(context.Context))
 	started, ended := make(chan struct{}), make(chan struct{})
 	l.leading, l.deposed = false, func() { e.opts.Permit.revoke(); stop() }
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: l, LeaseDuration: e.opts.LeaseDuration, RenewDeadline: e.opts.renewDeadline(), RetryPeriod: min(retryPeriod, e.opts.LeaseDuration/20),
+		Lock: l, LeaseDuration: e.opts.LeaseDuration, RenewDeadline: l.term.RenewDeadline(), RetryPeriod: min(retryPeriod, e.opts.LeaseDuration/20),
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(started) }, OnStoppedLeading: func() {}},
 	})
 	if err != nil {
@@ -158,9 +149,6 @@ func (e *Elector) saw(holder string, err error) {
 
 func (e *Elector) set(change func(*State)) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	change(&e.state)
-	e.mu.Unlock()
-	if e.opts.Changed != nil {
-		e.opts.Changed()
-	}
 }

@@ -5,6 +5,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,8 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
-
-type record = resourcelock.LeaderElectionRecord
 
 // lock is the Lease as client-go's elector sees it: a candidate sees it only when it can be
 // had. All methods are called by one goroutine at a time.
@@ -24,29 +23,27 @@ type lock struct {
 	// holder finds that somebody else does.
 	saw     func(holder string, err error)
 	deposed func()
-	// leading is true from the first acknowledged write of a term.
+	// leading is true from the first acknowledged write of a candidacy.
 	leading bool
-	// seen is what another process wrote last, claimed until when it may count on that, by
-	// this one's monotonic clock.
-	seen    record
-	claimed time.Time
+	term    Term
 }
 
 func newLock(o *Options, saw func(string, error)) *lock {
-	l := &lock{opts: o, saw: saw}
+	l := &lock{opts: o, saw: saw, term: Term{Identity: o.Identity, Lease: o.LeaseDuration}}
 	l.LeaseMeta, l.Labels = metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}, o.Labels
 	l.LockConfig.Identity = o.Identity
 	return l
 }
 
 // Get shows a candidate the Lease when nobody can count on it any more, then as one that is
-// free. One that was deleted, or whose holder was taken out by hand, is not free before it
-// would have run out: its holder writes until it notices.
-func (l *lock) Get(ctx context.Context) (r *record, raw []byte, err error) {
+// free.
+func (l *lock) Get(ctx context.Context) (r *Record, raw []byte, err error) {
 	err = l.do(ctx, func(ctx context.Context) (err error) { r, raw, err = l.LeaseLock.Get(ctx); return err })
 	missing := apierrors.IsNotFound(err)
+	now := time.Now()
 	if err == nil {
-		l.note(r)
+		l.term.Saw(now, r)
+		l.saw(r.HolderIdentity, nil)
 	}
 	switch {
 	case err != nil && !missing:
@@ -54,45 +51,32 @@ func (l *lock) Get(ctx context.Context) (r *record, raw []byte, err error) {
 	case l.leading && !missing && r.HolderIdentity != "" && r.HolderIdentity != l.opts.Identity:
 		l.deposed()
 		return nil, nil, fmt.Errorf("%q holds the Lease", r.HolderIdentity)
-	case !l.leading && time.Now().Before(l.claimed):
-		return nil, nil, fmt.Errorf("another process may count on the Lease for %s", time.Until(l.claimed))
+	case !l.leading && !l.term.MayTake(now):
+		return nil, nil, errors.New("another process may count on the Lease")
 	case !missing && r.HolderIdentity != l.opts.Identity:
 		r.HolderIdentity = ""
 	}
 	return r, raw, err
 }
 
-// note takes in what the Lease says.
-func (l *lock) note(r *record) {
-	released := r.HolderIdentity == "" && r.LeaseDurationSeconds == 1 && r.RenewTime.Equal(&r.AcquireTime)
-	switch {
-	case released || r.HolderIdentity == l.opts.Identity:
-		l.claimed = time.Time{}
-	case r.HolderIdentity != "" && *r != l.seen:
-		l.seen, l.claimed = *r, time.Now().Add(max(l.opts.LeaseDuration, min(longestClaim, time.Duration(r.LeaseDurationSeconds)*time.Second)))
-	}
-	l.saw(r.HolderIdentity, nil)
-}
-
 // Create implements resourcelock.Interface.
-func (l *lock) Create(ctx context.Context, r record) error {
+func (l *lock) Create(ctx context.Context, r Record) error {
 	return l.hold(ctx, func(ctx context.Context) error { return l.LeaseLock.Create(ctx, r) })
 }
 
 // Update implements resourcelock.Interface.
-func (l *lock) Update(ctx context.Context, r record) error {
+func (l *lock) Update(ctx context.Context, r Record) error {
 	return l.hold(ctx, func(ctx context.Context) error { return l.LeaseLock.Update(ctx, r) })
 }
 
-// hold gets or renews the Lease. The Permit counts from before the request was sent: others
-// count from after it was stored.
+// hold gets or renews the Lease.
 func (l *lock) hold(ctx context.Context, send func(context.Context) error) error {
 	sent := time.Now()
 	if err := l.do(ctx, send); err != nil {
 		return err
 	}
-	l.opts.Permit.extend(sent.Add(l.opts.renewDeadline()))
-	l.leading, l.claimed = true, time.Time{}
+	l.opts.Permit.extend(l.term.Renewed(sent))
+	l.leading = true
 	l.saw(l.opts.Identity, nil)
 	return nil
 }
@@ -108,13 +92,13 @@ func (l *lock) release(ctx context.Context) error {
 			return err
 		}
 		now := metav1.Now()
-		return l.LeaseLock.Update(ctx, record{LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now, LeaderTransitions: r.LeaderTransitions})
+		return l.LeaseLock.Update(ctx, Record{LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now, LeaderTransitions: r.LeaderTransitions})
 	})
 }
 
 // do makes a request. An answer that never comes leaves time for others.
 func (l *lock) do(ctx context.Context, send func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, l.opts.renewDeadline()/3)
+	ctx, cancel := context.WithTimeout(ctx, l.term.RenewDeadline()/3)
 	defer cancel()
 	client, err := l.opts.Client(ctx)
 	if err == nil {

@@ -14,9 +14,8 @@ import (
 // ErrNotLeading is why a request was not sent, or given up.
 var ErrNotLeading = errors.New("this process does not lead: it writes nothing")
 
-// Permit is the right to write to the ingress cluster until a moment. It has ended when
-// either clock says so: the monotonic one cannot be set, but stands still while a machine
-// sleeps. The zero value permits nothing. All methods are safe for concurrent use.
+// Permit is the right to write to the ingress cluster until a moment. The zero value permits
+// nothing. All methods are safe for concurrent use.
 type Permit struct {
 	mu    sync.Mutex
 	until time.Time
@@ -55,8 +54,7 @@ func (p *Permit) revoke() {
 func (p *Permit) state() (held, lapsed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
-	good := now.Before(p.until) && now.Round(0).Before(p.until.Round(0))
+	good := lasts(p.until, time.Now())
 	return p.reign != nil && good, p.reign != nil && !good
 }
 

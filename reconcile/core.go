@@ -1,0 +1,208 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+
+	"tributary.dev/tributary/metrics"
+	"tributary.dev/tributary/metrics/record"
+	"tributary.dev/tributary/reconcile/cache"
+	"tributary.dev/tributary/reconcile/lanes"
+	"tributary.dev/tributary/reconcile/plan"
+	"tributary.dev/tributary/reconcile/write"
+	"tributary.dev/tributary/syncer"
+)
+
+// Core decides what a Reconciler does, as a state machine: each step takes the time, returns at
+// once, and starts nothing. What members and others change is Added and Edited. A comparison is
+// Begin, Decide, Settle and Done; a request is Request, the sending of its action, and Answered.
+// One goroutine at a time may use a Core, but for Decide.
+type Core struct {
+	source   Source
+	cache    *cache.Cache
+	queue    *lanes.Queue
+	dispatch *lanes.Dispatch
+	repairs  repairs
+	// changes are the open records of comparisons.
+	changes map[*lanes.Work]*change
+	// failed are the objects whose last write was not taken, and why.
+	failed  map[syncer.Key]map[plan.Object]error
+	leading bool
+}
+
+// NewCore returns a Core for what stands by the cache, which has its Edited as News. provider
+// receives the metrics of the queue until ShutDown; nil: nobody does.
+func NewCore(source Source, stands *cache.Cache, provider workqueue.MetricsProvider) *Core {
+	queue := lanes.NewQueue("replicas", provider)
+	return &Core{
+		source: source, cache: stands, queue: queue, dispatch: lanes.NewDispatch(queue), repairs: newRepairs(),
+		changes: map[*lanes.Work]*change{}, failed: map[syncer.Key]map[plan.Object]error{},
+	}
+}
+
+// ShutDown ends the queue.
+func (c *Core) ShutDown() { c.queue.ShutDown() }
+
+// Lead says whether this process leads: one that does not plans nothing. Who begins to has all
+// compared anew.
+func (c *Core) Lead(now time.Time, leading bool) {
+	if c.leading = leading; leading {
+		c.AddAll(now, record.EventStarted)
+	}
+}
+
+// Add asks for a comparison of a replica. hint is what the news may come to.
+func (c *Core) Add(now time.Time, replica syncer.Key, hint plan.Lane, causes ...record.Cause) {
+	c.queue.Add(now, replica, hint, causes...)
+}
+
+// AddAll asks for a comparison of every replica that a member has or that stands, as bulk work.
+func (c *Core) AddAll(now time.Time, event string) {
+	for _, key := range replicas(c.source, c.cache) {
+		c.queue.Add(now, key, plan.Bulk, record.Cause{Kind: "Service", Namespace: key.Namespace, Name: key.Name, Event: event, Arrival: now})
+	}
+}
+
+// addNamespace asks for a comparison of every replica in a namespace.
+func (c *Core) addNamespace(now time.Time, namespace string, hint plan.Lane, causes ...record.Cause) {
+	for _, key := range replicas(c.source, c.cache) {
+		if key.Namespace == namespace {
+			c.queue.Add(now, key, hint, causes...)
+		}
+	}
+}
+
+// Edited takes that somebody else changed an object. What comes while our own request for it is
+// under way may be that; its answer is followed by a comparison anyway.
+func (c *Core) Edited(now time.Time, key syncer.Key, o plan.Object, arrived time.Time) {
+	cause := record.Cause{Kind: o.Kind.String(), Namespace: o.Namespace, Name: o.Name, Event: record.EventRepaired, Arrival: arrived}
+	switch {
+	case c.dispatch.Busy(o):
+	case o.Kind == plan.KindNamespace:
+		c.addNamespace(now, o.Name, plan.Addition, cause)
+	default:
+		if c.leading {
+			c.repairs.note(key, o)
+		}
+		c.queue.Add(now, key, plan.Addition, cause)
+	}
+}
+
+// Begin begins the comparison that is next; nil if no replica waits for one.
+func (c *Core) Begin(now time.Time) *Comparison {
+	w := c.queue.Next()
+	if w == nil {
+		return nil
+	}
+	return &Comparison{Replica: w.Key, work: w, taken: now, leads: c.leading, edited: c.repairs.take(w.Key), busy: c.dispatch.UnderWay()}
+}
+
+// Decide compares. It reads the source and the cache, and may be called beside all others.
+func (c *Core) Decide(of *Comparison) { of.decide(c.source, c.cache) }
+
+// Settle plans what a comparison came to. It returns the records that end with it, and what is
+// wrong with the replica. Who stands by plans and tells nothing: its members begin anew before
+// it leads.
+func (c *Core) Settle(now time.Time, of *Comparison) (ended []record.Change, trouble metrics.Trouble) {
+	may, held := []plan.Action(nil), len(of.Actions) > 0
+	if of.leads {
+		may, held = c.repairs.pace(now, of.Replica, of.edited, of.Actions)
+	}
+	of.Actions, of.Waiting.More = may, of.Waiting.More || held
+	if len(of.Actions) == 0 && !of.Waiting.More {
+		delete(c.failed, of.Replica)
+	}
+	if ended = c.settle(now, of); !of.leads {
+		ended = nil
+	}
+	return ended, of.trouble(c.failed[of.Replica])
+}
+
+// Done ends a comparison that was settled: the replica may be compared again.
+func (c *Core) Done(of *Comparison) { c.queue.Done(of.work) }
+
+// Request grants the request that is next. If there is none it is nil, and wake is when to ask
+// again though nothing else has happened; zero: never.
+func (c *Core) Request(now time.Time) (g *lanes.Grant, wake time.Time) {
+	keys, again := c.repairs.due(now)
+	for _, key := range keys {
+		c.queue.Add(now, key, plan.Addition)
+	}
+	if !c.leading {
+		return nil, again
+	}
+	if g, wake = c.dispatch.Next(now); wake.IsZero() || !again.IsZero() && again.Before(wake) {
+		wake = again
+	}
+	return g, wake
+}
+
+// Answered takes the answer to what was sent of a grant: the object that stands after it, nil if
+// that is not known, and why it was not taken. With lapsed there was no right to wait for an
+// answer, or to send. Should the server have refused it, or said nothing, what the action takes
+// away is to be sent by itself: that is less. Else the grant has ended, and the record with it
+// that is returned.
+func (c *Core) Answered(now time.Time, g *lanes.Grant, sent plan.Action, o *cache.Object, err error, lapsed bool) (less *plan.Action, ended []record.Change) {
+	key := g.Work.Key
+	if o != nil {
+		c.cache.Take(o)
+		if err == nil && !sent.Took(o.Service, o.Endpoints, o.Slice) {
+			c.repairs.note(key, o.Object)
+		}
+	}
+	if err == nil || !lapsed { // else it is sent again
+		c.changes[g.Work].wrote(now, sent, err)
+	}
+	out := lanes.Outcome{Result: lanes.Failed, RetryAfter: write.RetryAfter(err)}
+	switch meaning := write.Meaning(err); {
+	case g.Refused != nil:
+		if out.RetryAfter = write.RetryAfter(g.Refused); err == nil {
+			out.Result = lanes.Reduced
+		}
+		err = g.Refused
+	case err == nil:
+		out.Result = lanes.Written
+	case lapsed:
+		out.Result = lanes.Unused
+	case write.TakesLess(meaning):
+		if reduced, ok := sent.Reduced(c.cache.Current(key)); ok {
+			g.Refused = err
+			return &reduced, nil
+		}
+	}
+	if out.Result != lanes.Unused {
+		c.wrote(key, sent.Object(), err)
+	}
+	ended = c.ended(now, g, out)
+	if sent.Kind == plan.KindNamespace {
+		c.addNamespace(now, sent.Name, g.Lane) // others waited for it, too
+	}
+	return nil, ended
+}
+
+// wrote notes what became of a write.
+func (c *Core) wrote(key syncer.Key, o plan.Object, err error) {
+	failed := c.failed[key]
+	switch {
+	case err != nil && failed == nil:
+		c.failed[key] = map[plan.Object]error{o: err}
+	case err != nil:
+		failed[o] = err
+	default:
+		if delete(failed, o); len(failed) == 0 {
+			delete(c.failed, key)
+		}
+	}
+}
+
+// replicas are those that a member has or that stand, sorted.
+func replicas(source Source, stands *cache.Cache) []syncer.Key {
+	keys := slices.AppendSeq(stands.Keys(), source.Replicas())
+	slices.SortFunc(keys, syncer.Key.Compare)
+	return slices.Compact(keys)
+}

@@ -1,0 +1,65 @@
+// Copyright The Tributary Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package leader
+
+import (
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// longestClaim bounds what another's Lease is believed, whatever somebody wrote there.
+const longestClaim = 10 * time.Minute
+
+// Record is what the Lease says.
+type Record = resourcelock.LeaderElectionRecord
+
+// Term is the arithmetic of an election: it is told what was seen and written, and says when
+// this process may write and when it may take the Lease. It is a value that reads no clock.
+type Term struct {
+	// Identity is this process's, Lease after how long others take one that is not renewed.
+	Identity string
+	Lease    time.Duration
+
+	// until is how long this process may write. seen is what another one wrote last, claimed
+	// until when it may count on that.
+	until, claimed time.Time
+	seen           Record
+}
+
+// RenewDeadline is for how long the holder writes after the last renewal that was acknowledged.
+// What remains of the Lease is for clocks that run at different speeds.
+func (t *Term) RenewDeadline() time.Duration { return t.Lease * 2 / 3 }
+
+// Renewed takes that a write of the Lease was acknowledged, and returns until when this process
+// may write. That counts from before the request was sent: others count from after it was stored.
+func (t *Term) Renewed(sent time.Time) (until time.Time) {
+	t.until, t.claimed = sent.Add(t.RenewDeadline()), time.Time{}
+	return t.until
+}
+
+// Saw takes in what the Lease says.
+func (t *Term) Saw(now time.Time, r *Record) {
+	released := r.HolderIdentity == "" && r.LeaseDurationSeconds == 1 && r.RenewTime.Equal(&r.AcquireTime)
+	switch {
+	case released || r.HolderIdentity == t.Identity:
+		t.claimed = time.Time{}
+	case r.HolderIdentity != "" && *r != t.seen:
+		t.seen, t.claimed = *r, now.Add(max(t.Lease, min(longestClaim, time.Duration(r.LeaseDurationSeconds)*time.Second)))
+	}
+}
+
+// MayTake reports whether nobody else can count on the Lease any more. One that was deleted, or
+// whose holder was taken out by hand, is not free before it would have run out: its holder
+// writes until it notices.
+func (t *Term) MayTake(now time.Time) bool { return !now.Before(t.claimed) }
+
+// MayWrite reports whether a request may be sent.
+func (t *Term) MayWrite(now time.Time) bool { return lasts(t.until, now) }
+
+// lasts reports whether a right to write has not ended. It has when either clock says so: the
+// monotonic one cannot be set, but stands still while a machine sleeps.
+func lasts(until, now time.Time) bool {
+	return now.Before(until) && now.Round(0).Before(until.Round(0))
+}
