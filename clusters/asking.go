@@ -104,8 +104,9 @@ func (m *Member) ask(ctx context.Context, q member.Question) (busy bool) {
 	case err != nil:
 	case q.Kind == member.SlicesOf:
 		var list []runtime.Object
-		if list, err = session.List(ctx, kube.EndpointSlices, q.Key.Namespace, syncer.LabelServiceName+"="+q.Key.Name); err == nil {
-			answer.Outcome, answer.Object = member.There, slicesOf(reader, list)
+		var revision uint64
+		if list, revision, err = session.List(ctx, kube.EndpointSlices, q.Key.Namespace, syncer.LabelServiceName+"="+q.Key.Name); err == nil {
+			answer.Outcome, answer.Object = member.There, member.SliceList{Items: slicesOf(reader, list), Revision: revision}
 		}
 	default:
 		var said kube.Answer

@@ -420,6 +420,7 @@ func TestExplains(t *testing.T) {
 		s.api.put(service(func(svc *corev1.Service) {
 			svc.Annotations = map[string]string{syncer.AnnotationReplicate: "false"}
 		}))
+		s.pass(time.Second) // its pods were only just listed
 		s.want("")
 		if e := s.set.Explain(web)[0]; !e.Found || e.Excluded == "" {
 			t.Errorf("explained %+v", e)

@@ -58,7 +58,6 @@ func (s *Settings) config(matched *member.Rules) member.Config {
 		Selection:  fmt.Sprintf("%q %q %q %q", c.Namespaces.Include, c.Namespaces.Exclude, c.ServiceSelector, s.Annotations),
 		Options: syncer.Options{AllowedCIDRs: c.Prefixes(), HoldSilentNodes: c.HoldSilentNodes.Value(),
 			StableFor: c.StableFor.Value()},
-		Bounds:     fmt.Sprint(c.AllowedCIDRs, c.HoldSilentNodes, c.StableFor),
 		Rules:      matched,
 		Drain:      c.Drain,
 		StaleAfter: c.StaleAfter.Value(),

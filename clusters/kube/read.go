@@ -84,7 +84,7 @@ func (s *Session) get(ctx context.Context, r Resource, key syncer.Key) (apiObjec
 // getByList reads one object by a list of those that have its name; nil: there is none.
 func (s *Session) getByList(ctx context.Context, r Resource, key syncer.Key) (apiObject, error) {
 	name := fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name).String()
-	objects, err := s.list(ctx, query{resource: r, namespace: key.Namespace, fields: name})
+	objects, _, err := s.list(ctx, query{resource: r, namespace: key.Namespace, fields: name})
 	if err != nil || len(objects) == 0 {
 		return nil, err
 	}
@@ -92,17 +92,17 @@ func (s *Session) getByList(ctx context.Context, r Resource, key syncer.Key) (ap
 }
 
 // List reads all objects of a resource in a namespace, or in all where it is empty, that
-// have the labels. It is for a few: they are all held at once.
-func (s *Session) List(ctx context.Context, r Resource, namespace, labels string) ([]runtime.Object, error) {
+// have the labels, and the revision at which they are so. It is for a few: they are all held at once.
+func (s *Session) List(ctx context.Context, r Resource, namespace, labels string) ([]runtime.Object, uint64, error) {
 	return s.list(ctx, query{resource: r, namespace: namespace, labels: labels})
 }
 
-func (s *Session) list(ctx context.Context, q query) (objects []runtime.Object, err error) {
-	_, err = s.pages(ctx, q, func(object runtime.Object) { objects = append(objects, object) }, func() { objects = nil })
+func (s *Session) list(ctx context.Context, q query) (objects []runtime.Object, revision uint64, err error) {
+	revision, err = s.pages(ctx, q, func(object runtime.Object) { objects = append(objects, object) }, func() { objects = nil })
 	if err != nil {
-		return nil, fmt.Errorf("list %s of cluster %s: %w", q.resource.Resource, s.cluster, err)
+		return nil, 0, fmt.Errorf("list %s of cluster %s: %w", q.resource.Resource, s.cluster, err)
 	}
-	return objects, nil
+	return objects, revision, nil
 }
 
 // isOf fails unless an answer is the object that was asked for: what stands in front of a

@@ -124,7 +124,7 @@ func TestEachConnectionProvesItself(t *testing.T) {
 		var asks sync.WaitGroup
 		for range 20 {
 			asks.Go(func() {
-				if _, err := s.List(m.ctx, Pods, "", ""); err != nil {
+				if _, _, err := s.List(m.ctx, Pods, "", ""); err != nil {
 					t.Error(err)
 				}
 			})
@@ -138,7 +138,7 @@ func TestEachConnectionProvesItself(t *testing.T) {
 	with(t, true, Options{}, prepare, func(m *model, s *Session) {
 		var asks sync.WaitGroup
 		for range 90 {
-			asks.Go(func() { _, _ = s.List(m.ctx, Pods, "", "") })
+			asks.Go(func() { _, _, _ = s.List(m.ctx, Pods, "", "") })
 		}
 		asks.Wait()
 		if dials := m.net.Dials(); dials != 1 || m.count("identity") != 1 {
@@ -374,7 +374,7 @@ func TestSwap(t *testing.T) {
 			}
 			var list sync.WaitGroup
 			list.Go(func() {
-				if pods, err := s.List(m.ctx, Pods, "", ""); err != nil || len(pods) != 2 {
+				if pods, _, err := s.List(m.ctx, Pods, "", ""); err != nil || len(pods) != 2 {
 					t.Errorf("%d pods, %v", len(pods), err)
 				}
 			})
@@ -497,10 +497,10 @@ func TestAskWithoutTheRightToGet(t *testing.T) {
 		if answer, err := s.Ask(m.ctx, Pods, syncer.Key{Namespace: "ns", Name: "z"}); err != nil || answer.State != NotThere {
 			t.Errorf("state %d, %v", answer.State, err)
 		}
-		if pods, err := s.List(m.ctx, Pods, "ns", "value=1"); err != nil || len(pods) != 2 {
+		if pods, _, err := s.List(m.ctx, Pods, "ns", "value=1"); err != nil || len(pods) != 2 {
 			t.Errorf("%d pods, %v", len(pods), err)
 		}
-		if pods, err := s.List(m.ctx, Pods, "ns", "value=2"); err != nil || len(pods) != 0 {
+		if pods, _, err := s.List(m.ctx, Pods, "ns", "value=2"); err != nil || len(pods) != 0 {
 			t.Errorf("%d pods, %v", len(pods), err)
 		}
 		m.do(func() { m.answer = func(*http.Request, string) *metav1.Status { return forbidden() } })

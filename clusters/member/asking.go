@@ -5,6 +5,7 @@ package member
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"tributary.dev/tributary/syncer"
@@ -20,10 +21,10 @@ const (
 // asking are the questions that are open: from when something is missing until it is seen, or gone.
 type asking struct {
 	open map[subject]*question
-	last uint64 // ID
-	// from is when new questions may be asked: later than now in a store that went back. next
-	// is not after the moment at which a question is due; zero: none waits.
-	from, next time.Time
+	last uint64    // ID
+	from time.Time // when new questions may be asked: later than now in a store that went back
+	// at are the pods that are asked for, by their addresses. Some may have had their answer.
+	at map[netip.Addr][]syncer.Key
 }
 
 // subject is what a question is about: there is one at most.
@@ -32,23 +33,26 @@ type subject struct {
 	key  syncer.Key
 }
 
-// question is one that is open.
+// question is one that is open. since is when it was opened, due when it is to be asked next;
+// zero while it is. addrs are those of a pod that no live pod has shown since.
 type question struct {
 	Question
-	// since is when it was opened, due when it is to be asked next; zero while it is.
 	since, due time.Time
 	wait       time.Duration
-	// addrs are those of a pod, replicas those in which endpoints stand that are in no table.
-	addrs    []netip.Addr
-	replicas []syncer.Key
+	addrs      []netip.Addr
+}
+
+func newAsking(last uint64) asking {
+	return asking{open: map[subject]*question{}, last: last, at: map[netip.Addr][]syncer.Key{}}
 }
 
 // of returns the question about an object; nil: none is open.
-func (a *asking) of(kind Kind, key syncer.Key) *question {
-	if len(a.open) == 0 {
-		return nil
-	}
-	return a.open[subject{kind, key}]
+func (a *asking) of(kind Kind, key syncer.Key) *question { return a.open[subject{kind, key}] }
+
+// about reports whether the pod of an endpoint that stands is asked for, and has its address yet.
+func (a *asking) about(e *syncer.Endpoint) bool {
+	q := a.of(Pods, e.Target.Key)
+	return q != nil && q.UID == e.Target.UID && slices.Contains(q.addrs, e.Addr)
 }
 
 // to returns the question that an answer is to; nil: it came too late.
@@ -60,52 +64,48 @@ func (a *asking) to(q Question) *question {
 }
 
 // begin opens a question, or returns the one that is open.
-func (a *asking) begin(q Question, o *step) *question {
-	if open := a.of(q.Kind, q.Key); open != nil {
+func (a *asking) begin(kind Kind, key syncer.Key, uid string, o *step) *question {
+	if open := a.of(kind, key); open != nil {
 		return open
 	}
 	a.last++
-	q.ID = a.last
-	asked := &question{Question: q, since: o.now, wait: firstRetry}
-	a.open[subject{q.Kind, q.Key}] = asked
-	if q.Kind == Services || q.Kind == Endpoints || q.Kind == SlicesOf {
-		asked.replicas = []syncer.Key{q.Key}
-	}
+	q := &question{Question: Question{ID: a.last, Kind: kind, Key: key, UID: uid}, since: o.now, wait: firstRetry}
+	a.open[subject{kind, key}] = q
 	if a.from.After(o.now) {
-		a.await(asked, a.from)
+		q.await(a.from, o)
 	} else {
-		o.Ask = append(o.Ask, q)
+		o.Ask = append(o.Ask, q.Question)
 	}
-	return asked
-}
-
-// close ends a question and returns it; nil: none was open.
-func (a *asking) close(kind Kind, key syncer.Key) *question {
-	q := a.of(kind, key)
-	delete(a.open, subject{kind, key})
 	return q
 }
 
+// lies notes an address at which a pod that is asked for may be.
+func (a *asking) lies(q *question, addr netip.Addr) {
+	q.addrs = append(q.addrs, addr)
+	a.at[addr] = append(a.at[addr], q.Key)
+}
+
+// close ends a question, if one is open.
+func (a *asking) close(kind Kind, key syncer.Key) { delete(a.open, subject{kind, key}) }
+
+func (q *question) await(at time.Time, o *step) {
+	q.due = at
+	o.wake = earlier(o.wake, at)
+}
+
 // again has a question asked once more, later each time.
-func (a *asking) again(q *question, now time.Time) {
-	a.await(q, now.Add(q.wait))
+func (q *question) again(o *step) {
+	q.await(o.now.Add(q.wait), o)
 	q.wait = min(2*q.wait, slowestRetry)
 }
 
-func (a *asking) await(q *question, at time.Time) {
-	if q.due = at; a.next.IsZero() || at.Before(a.next) {
-		a.next = at
-	}
-}
-
-// due asks what is to be asked by now.
-func (a *asking) due(o *step) {
-	a.next = time.Time{}
+// ask asks what is to be asked by now.
+func (a *asking) ask(o *step) {
 	for _, q := range a.open {
 		switch {
 		case q.due.IsZero():
 		case q.due.After(o.now):
-			a.await(q, q.due)
+			q.await(q.due, o)
 		default:
 			q.due = time.Time{}
 			o.Ask = append(o.Ask, q.Question)
@@ -114,40 +114,20 @@ func (a *asking) due(o *step) {
 }
 
 // postpone begins all questions anew: answers under way tell of a store that is no more.
-func (a *asking) postpone(from time.Time) {
-	a.from = from
+func (a *asking) postpone(o *step) {
+	a.from = o.now.Add(afterRestore)
 	for _, q := range a.open {
-		a.last++
-		q.ID, q.wait = a.last, firstRetry
-		a.await(q, from)
+		q.ID += a.last // a new one, in the same order
+		q.wait = firstRetry
+		q.await(a.from, o)
 	}
+	a.last *= 2
 }
 
-// graveTime is how long what is gone is remembered. API servers do not resume streams that are older.
-const graveTime = 10 * time.Minute
-
-// graves remember by UID what is gone, so that nothing that comes late brings it back.
-type graves map[string]grave
-
-// grave is one object that is gone. revision is that at which it went, or was known last.
-type grave struct {
-	subject
-	revision uint64
-	at       time.Time
-}
-
-// judge says of what is shown whether it has gone since, or was gone and is shown nevertheless.
-func (g graves) judge(uid string, revision uint64) (late, doubt bool) {
-	dead, gone := g[uid]
-	return gone && revision <= dead.revision, gone && revision > dead.revision
-}
-
-// has reports whether an object of that name is among the gone.
-func (g graves) has(s subject) bool {
-	for _, dead := range g {
-		if dead.subject == s {
-			return true
-		}
+// earlier is the earlier of two moments; the zero time is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
 	}
-	return false
+	return a
 }

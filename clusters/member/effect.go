@@ -77,10 +77,10 @@ type Share struct {
 	Reserve    string
 }
 
-// step gathers the effects of one Step.
+// step gathers the effects of one Step. wake is when a Tick is due for it; zero: at no time.
 type step struct {
 	Effects
-	now time.Time
+	now, wake time.Time
 }
 
 func (o *step) add(replica syncer.Key, effect syncer.Effect, c *Cause) {
@@ -108,5 +108,6 @@ func (o *step) effects() Effects {
 	})
 	o.Dirty = slices.CompactFunc(o.Dirty, func(a, b Change) bool { return a.Replica == b.Replica })
 	slices.SortFunc(o.Ask, func(a, b Question) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(o.Relist, Scope.compare)
 	return o.Effects
 }

@@ -98,7 +98,7 @@ const (
 type WentBack struct{ Scope Scope }
 
 // Answer is what came of a Question. Object is a store.Versioned of the kind's type if it is
-// There; of SlicesOf it is the []store.Versioned[store.HandSlice] that a list shows.
+// There; of SlicesOf it is a SliceList.
 type Answer struct {
 	Question
 	Outcome Outcome

@@ -461,7 +461,7 @@ func (h *history) answer(tells bool) {
 func (h *history) truthOf(q Question) (Outcome, any) {
 	switch {
 	case q.Kind == SlicesOf:
-		return There, []store.Versioned[store.HandSlice]{}
+		return There, SliceList{Revision: h.revision}
 	case q.Kind == Pods:
 		if t, ok := h.pods[q.Key]; ok {
 			return There, store.Versioned[syncer.Pod]{Object: t.pod, Revision: t.revision}

@@ -24,7 +24,9 @@ func (h *history) check() {
 	}
 	for replica, endpoints := range h.stands {
 		for i := range endpoints {
-			if uid := endpoints[i].Target.UID; h.gone[uid] && !h.lives(uid) {
+			e := &endpoints[i]
+			asked := h.state.asking.about(e) // it went before anybody looked at what stands
+			if uid := e.Target.UID; h.gone[uid] && !h.lives(uid) && !asked {
 				h.fault("HARD: %s stands in %s", uid, replica)
 			}
 		}

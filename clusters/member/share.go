@@ -4,6 +4,7 @@
 package member
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -21,8 +22,7 @@ const (
 func (s *State) Give(replica syncer.Key) Share {
 	share := Share{Listed: true}
 	delete(s.next, replica)
-	a := s.areaOf(replica.Namespace)
-	if a == nil {
+	if s.stream(Pods, replica.Namespace) == nil {
 		return share
 	}
 	if s.config.Drain {
@@ -30,63 +30,42 @@ func (s *State) Give(replica syncer.Key) Share {
 	} else if s.stale {
 		share.Reserve = ReserveStale
 	}
-	if s.standing(replica, a) {
-		share.Listed, share.SourceOpen = s.known(replica, a), true
-		share.Keep = func(e syncer.Endpoint) (syncer.Endpoint, bool) { return s.keep(replica, &e) }
+	keep := func(e syncer.Endpoint) (syncer.Endpoint, bool) { return s.keep(replica, &e) }
+	if s.standing(replica) {
+		share.Listed, share.SourceOpen, share.Keep = s.settled(replica.Namespace) && !s.hand[replica], true, keep
 		return share
 	}
-	if given, known := s.tables.Contribution(replica, s.Clock()); known {
-		share.Given = given
+	given, known := s.tables.Contribution(replica, s.Clock())
+	if !known {
+		return share
 	}
-	if next := share.Given.Next; !next.IsZero() {
-		s.next[replica] = next
-		s.wakeAt(next.Add(-s.ahead))
+	if !given.Next.IsZero() {
+		s.next[replica] = given.Next
+		s.wake = earlier(s.wake, given.Next.Add(-s.ahead))
 	}
-	share.SourceOpen = s.asking.of(Services, replica) != nil
 	if len(s.asking.open) > 0 {
-		share.Keep = func(e syncer.Endpoint) (syncer.Endpoint, bool) { return e, s.open(replica, &e) }
+		share.Keep = keep
 	}
+	share.Given, share.SourceOpen = given, s.asking.of(Services, replica) != nil
 	return share
 }
 
-// open reports whether an endpoint that stands and is not given is asked for.
-func (s *State) open(replica syncer.Key, e *syncer.Endpoint) bool {
-	if s.hand[replica] != nil {
-		return s.handOpen(replica) && !s.dead(e)
-	}
-	q := s.asking.of(Pods, e.Target.Key)
-	if q == nil || !podTarget(e) || q.UID != e.Target.UID || s.stands.reused(e.Addr, e.Target.Key) {
-		return false
-	}
-	_, known := s.tables.PodRevision(e.Target.Key)
-	return !known
-}
-
-// keep returns what stands as it is, but for what its pod says itself if that was read; ok is
-// false if it is to go.
+// keep returns an endpoint that stands and is not given as it is, but for what its pod says
+// itself if that was read; ok is false if it is to go.
 func (s *State) keep(replica syncer.Key, e *syncer.Endpoint) (as syncer.Endpoint, ok bool) {
-	svc, _, known := s.tables.Service(replica)
+	standing := s.standing(replica)
 	pod, _, read := s.tables.Pod(e.Target.Key)
+	unread := !read && (s.asking.about(e) || standing && !s.stream(Pods, replica.Namespace).stood)
 	switch {
 	case !podTarget(e):
-		return *e, true
-	case s.dead(e):
-		return *e, false
-	case read && pod.UID == e.Target.UID && slices.ContainsFunc(pod.IPs, func(ip syncer.PodIP) bool { return ip.Addr.Unmap() == e.Addr }):
-		return s.says(pod, e), true
-	case known && svc.Selector == nil: // who writes by hand may name what they like
-		return *e, true
-	case read || s.stands.reused(e.Addr, e.Target.Key):
-		return *e, false
+		return *e, standing
+	case s.tables.ByHand(replica): // who writes by hand may name what they like
+		return *e, standing && (read || unread)
+	case read:
+		has := slices.ContainsFunc(pod.IPs, func(ip syncer.PodIP) bool { return ip.Addr.Unmap() == e.Addr })
+		return s.says(pod, e), standing && has && pod.UID == e.Target.UID
 	}
-	a := s.areaOf(replica.Namespace)
-	return *e, a == nil || !a.stood || s.asking.of(Pods, e.Target.Key) != nil
-}
-
-// dead reports whether the pod of an endpoint was seen to go.
-func (s *State) dead(e *syncer.Endpoint) bool {
-	_, dead := s.graves[e.Target.UID]
-	return dead && podTarget(e)
+	return *e, unread
 }
 
 // says returns an endpoint that stands as its pod lets it: never more than it was. What a rule
@@ -139,12 +118,23 @@ func (s *State) Status() Status {
 	return all
 }
 
-// Questions are those that are open.
+// Questions are those that are open, the oldest first.
 func (s *State) Questions() (all []Question) {
 	for _, q := range s.asking.open {
 		all = append(all, q.Question)
 	}
+	slices.SortFunc(all, func(a, b Question) int { return cmp.Compare(a.ID, b.ID) })
 	return all
+}
+
+// Listed reports whether every share is that of the tables.
+func (s *State) Listed() bool {
+	for key := range s.hand {
+		if s.handUnread(key) {
+			return false
+		}
+	}
+	return !s.starting()
 }
 
 // Open reports whether a question is still to be asked.

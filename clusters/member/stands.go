@@ -13,106 +13,66 @@ import (
 // podTarget reports whether an endpoint is one of a pod that can be asked for.
 func podTarget(e *syncer.Endpoint) bool { return e.Target.Kind == Pods.String() && e.Target.UID != "" }
 
-// stands is how it is found whom news of a pod concerns while a start is not over, or pods are
-// missing. What stands itself is never kept: it is read when a replica is compared.
-type stands struct {
-	// pods are those that stand, with their replicas.
-	pods map[syncer.Key][]syncer.Key
-	// addrs are addresses that stand, or that a missing pod had, with the replicas they stand
-	// in; shown are those of them that a live pod has shown since.
-	addrs map[netip.Addr][]syncer.Key
-	shown map[netip.Addr]syncer.Key
-}
-
-func newStands() stands {
-	return stands{map[syncer.Key][]syncer.Key{}, map[netip.Addr][]syncer.Key{}, map[netip.Addr]syncer.Key{}}
-}
-
-func (s *stands) hasPod(key syncer.Key) bool { return s.pods[key] != nil }
-
-// index notes what stands in a replica.
-func (s *stands) index(st *Standing) {
+// index notes in which replica a pod stands, if news of the pod may change that. What stands
+// itself is never kept: it is read when a replica is compared.
+func (s *State) index(st *Standing) {
+	if s.stream(Pods, st.Replica.Namespace) == nil {
+		return
+	}
+	standing := s.standing(st.Replica)
 	for i := range st.Endpoints {
-		if e := &st.Endpoints[i]; podTarget(e) {
-			s.pods[e.Target.Key] = append(s.pods[e.Target.Key], st.Replica)
-			s.addrs[e.Addr] = append(s.addrs[e.Addr], st.Replica)
+		if e := &st.Endpoints[i]; podTarget(e) && (standing || s.asking.about(e)) {
+			s.stands[e.Target.Key] = append(s.stands[e.Target.Key], st.Replica)
 		}
 	}
 }
 
-// reused reports whether a live pod other than one shows its address.
-func (s *stands) reused(addr netip.Addr, pod syncer.Key) bool {
-	by, shown := s.shown[addr]
-	return shown && by != pod
-}
-
-// show notes watched addresses that a live pod has for itself, and returns those.
-func (s *stands) show(pod *syncer.Pod) (addrs []netip.Addr) {
-	for i := range pod.IPs {
-		addr := pod.IPs[i].Addr
-		if _, watched := s.addrs[addr]; watched && !pod.HostNetwork && s.shown[addr] != pod.Key {
-			s.shown[addr] = pod.Key
-			addrs = append(addrs, addr)
-		}
+// podChanged tells those in whose replica a pod stands, or an address of it.
+func (s *State) podChanged(key syncer.Key, after *syncer.Pod, c *Cause, o *step) {
+	o.touch(s.stands[key], c)
+	if after != nil && s.shows(after) {
+		s.expel(after, o)
 	}
-	return addrs
 }
 
-// watch has the addresses of missing pods leave them as soon as a live pod shows one (T2).
-// shown are addresses that were shown before.
-func (s *State) watch(shown map[netip.Addr]syncer.Key, o *step) {
-	for _, q := range s.asking.open {
-		pod, _, known := s.tables.Pod(q.Key)
-		if known && q.Kind == Pods && q.addrs == nil {
-			for i := range pod.IPs {
-				q.addrs = append(q.addrs, pod.IPs[i].Addr)
+// shows reports whether a live pod has an address for itself that a pod had which is asked for.
+func (s *State) shows(pod *syncer.Pod) bool {
+	return len(s.asking.at) > 0 && !pod.HostNetwork &&
+		slices.ContainsFunc(pod.IPs, func(ip syncer.PodIP) bool { return s.asking.at[ip.Addr] != nil })
+}
+
+// expel takes the addresses of a live pod from all pods that are asked for (T2). Their questions
+// stay open: they may be there with another one.
+func (s *State) expel(by *syncer.Pod, o *step) {
+	for i := range by.IPs {
+		addr := by.IPs[i].Addr
+		for _, key := range s.asking.at[addr] {
+			q := s.asking.of(Pods, key)
+			if q == nil || key == by.Key || !slices.Contains(q.addrs, addr) {
+				continue
 			}
-		}
-		for _, addr := range q.addrs {
-			s.stands.addrs[addr] = append(s.stands.addrs[addr], q.replicas...)
-		}
-	}
-	if len(s.stands.addrs) == 0 {
-		return
-	}
-	for addr, by := range shown {
-		if _, watched := s.stands.addrs[addr]; watched {
-			s.stands.shown[addr] = by
+			q.addrs = slices.DeleteFunc(q.addrs, func(lost netip.Addr) bool { return lost == addr })
+			c := &Cause{Kind: Pods.String(), Key: key, UID: q.UID, Event: "missing", Arrived: s.now}
+			for _, d := range s.tables.RemovePod(key) {
+				s.stands[key] = append(s.stands[key], d.Replica)
+			}
+			o.touch(s.stands[key], c)
 		}
 	}
+}
+
+// reuse looks among all pods for the addresses of those that are asked for.
+func (s *State) reuse(o *step) {
+	var by []*syncer.Pod // the table must not be changed while it is walked
 	for key := range s.tables.Pods("") {
-		if pod, _, known := s.tables.Pod(key); known && s.asking.of(Pods, key) == nil {
-			s.stands.show(pod)
+		if len(s.asking.at) == 0 {
+			return
+		}
+		if pod, _, _ := s.tables.Pod(key); s.asking.of(Pods, key) == nil && s.shows(pod) {
+			by = append(by, pod)
 		}
 	}
-	s.expel(o)
-}
-
-// expel takes missing pods out of their table if others have their address. Their questions stay
-// open: they may be there with another one.
-func (s *State) expel(o *step) {
-	for _, q := range s.asking.open {
-		if slices.ContainsFunc(q.addrs, func(addr netip.Addr) bool { return s.stands.reused(addr, q.Key) }) {
-			c := &Cause{Kind: Pods.String(), Key: q.Key, UID: q.UID, Event: "missing", Arrived: o.now}
-			o.dirty(s.tables.RemovePod(q.Key), c)
-			o.touch(q.replicas, c)
-		}
-	}
-}
-
-// podChanged tells those who know a pod, or an address of it, by what stands or is missing.
-func (s *State) podChanged(key syncer.Key, _, after *syncer.Pod, c *Cause, o *step) {
-	if len(s.stands.addrs) == 0 {
-		return
-	}
-	o.touch(s.stands.pods[key], c)
-	if after == nil {
-		return
-	}
-	if shown := s.stands.show(after); len(shown) > 0 {
-		for _, addr := range shown {
-			o.touch(s.stands.addrs[addr], c)
-		}
-		s.expel(o)
+	for _, pod := range by {
+		s.expel(pod, o)
 	}
 }

@@ -4,8 +4,6 @@
 package member
 
 import (
-	"maps"
-	"math"
 	"time"
 
 	"tributary.dev/tributary/clusters/store"
@@ -21,10 +19,8 @@ type Config struct {
 	Covers     func(namespace string) bool
 	Replicates func(*syncer.Service) bool
 	Selection  string
-	// Options are those of the endpoint rules, but for Rules and Now; Bounds is what they say
-	// as one comparable text.
+	// Options are those of the endpoint rules, but for Rules and Now.
 	Options syncer.Options
-	Bounds  string
 	// Rules are those that pods are matched with from now on; nil: none.
 	Rules *Rules
 	// Drain makes all endpoints of the member Reserve; so does being out of sight for
@@ -52,16 +48,14 @@ type State struct {
 	endpoints *kind[store.HandEndpoints]
 	slices    *kind[store.HandSlice]
 
-	areas  map[string]*area     // by the namespace of their streams
-	hand   map[syncer.Key]*hand // Services whose endpoints are written by hand
 	asking asking
-	graves graves
-	stands stands
-
-	handDue bool // hand may speak of other Services than it should
-	// starting is true while what stands is the share of any replica, wanted while it is waited
-	// for, and regraded if all of it is to be compared then.
-	starting, wanted, regraded bool
+	// news are Services that wait for their pods, and hand those whose endpoints are written by
+	// hand; handDue: their streams are to be looked at.
+	news    map[syncer.Key]*news
+	hand    map[syncer.Key]bool
+	handDue bool
+	// stands are the replicas in which a pod stands, where that is not known from the tables.
+	stands map[syncer.Key][]syncer.Key
 	// blind is since when no stream is followed; zero: one is. stale: for too long.
 	blind time.Time
 	stale bool
@@ -85,24 +79,23 @@ func (s *State) begin(o *step, c Config) {
 	if namespaces == nil {
 		namespaces = []string{""}
 	}
-	*s = State{now: o.now, ahead: s.ahead, config: c, blind: o.now, streams: map[Scope]*stream{}, areas: map[string]*area{},
-		asking: asking{open: map[subject]*question{}, last: s.asking.last}, graves: graves{}, stands: newStands(), next: map[syncer.Key]time.Time{}}
+	*s = State{now: o.now, ahead: s.ahead, config: c, blind: o.now, streams: map[Scope]*stream{}, asking: newAsking(s.asking.last),
+		news: map[syncer.Key]*news{}, hand: map[syncer.Key]bool{}, stands: map[syncer.Key][]syncer.Key{},
+		next: map[syncer.Key]time.Time{}}
 	s.tables = store.New(s.storeOptions())
 	s.makeKinds()
 	for _, namespace := range namespaces {
-		s.areas[namespace] = &area{namespace: namespace, rules: c.Rules, news: map[syncer.Key]*Seen[syncer.Service]{}}
-		s.streams[Scope{Kind: Pods, Namespace: namespace}] = &stream{}
+		s.streams[Scope{Kind: Pods, Namespace: namespace}] = &stream{rules: c.Rules}
 		s.streams[Scope{Kind: Services, Namespace: namespace}] = &stream{}
 	}
-	o.Follow, s.starting = true, true
-	o.Restart, o.Bulk, o.WantStanding, s.regraded = true, true, true, true
+	o.Follow, o.Restart, o.Bulk, o.WantStanding = true, true, true, true
 }
 
 // storeOptions are those of the tables: rules are those that the pods were matched with.
 func (s *State) storeOptions() store.Options {
 	return store.Options{Replicate: s.config.Replicates, Syncer: s.config.Options, Rules: func(svc *syncer.Service) syncer.Rules {
-		if a := s.areaOf(svc.Namespace); a != nil && a.rules != nil {
-			return a.rules.For(svc)
+		if st := s.stream(Pods, svc.Namespace); st != nil && st.rules != nil {
+			return st.rules.For(svc)
 		}
 		return syncer.Rules{}
 	}}
@@ -116,30 +109,23 @@ func (s *State) Step(now time.Time, e Event) Effects {
 	switch e := e.(type) {
 	case *Seen[syncer.Pod]:
 		s.pods.seen(s.streams[e.Scope], e, o)
-		s.release(s.areas[e.Scope.Namespace], o)
 	case *Seen[syncer.Service]:
-		s.seenService(e, o)
+		s.services.seen(s.streams[e.Scope], e, o)
 	case *Seen[store.HandEndpoints]:
 		s.endpoints.seen(s.streams[e.Scope], e, o)
 	case *Seen[store.HandSlice]:
 		s.slices.seen(s.streams[e.Scope], e, o)
 	case Gone:
-		s.unwait(&e)
 		s.kinds()[e.Scope.Kind].gone(s.streams[e.Scope], &e, o)
-		s.release(s.areas[e.Scope.Namespace], o)
 	case At:
 		if st := s.streams[e.Scope]; st != nil {
 			st.at = max(st.at, e.Revision)
 		}
-		s.release(s.areas[e.Scope.Namespace], o)
 	case Answer:
 		s.answer(&e, o)
 	default:
 		s.turn(e, o)
 		s.sight(o)
-		for _, a := range s.areas {
-			s.release(a, o)
-		}
 	}
 	s.after(o)
 	return o.effects()
@@ -149,17 +135,22 @@ func (s *State) Step(now time.Time, e Event) Effects {
 func (s *State) turn(e Event, o *step) {
 	switch e := e.(type) {
 	case Listed[syncer.Pod]:
-		s.listedPods(&e, o)
+		s.rematch(&e, o)
+		s.pods.listed(s.streams[e.Scope], &e, o)
+		s.reuse(o)
 	case Listed[syncer.Service]:
 		s.listedServices(&e, o)
 	case Listed[store.HandEndpoints]:
-		s.endpoints.listed(s.streams[e.Scope], &e, false, o)
+		s.endpoints.listed(s.streams[e.Scope], &e, o)
 	case Listed[store.HandSlice]:
-		s.slices.listed(s.streams[e.Scope], &e, false, o)
+		s.slices.listed(s.streams[e.Scope], &e, o)
 	case Changed:
 		s.changed(e)
-	case WentBack:
-		s.wentBack(e.Scope)
+	case WentBack: // the next list replaces all that is known (T4)
+		if st := s.streams[e.Scope]; st != nil {
+			st.reread, st.at = true, 0
+			s.asking.postpone(o)
+		}
 	case Stood:
 		s.stood(e.Replicas, o)
 	case Configured:
@@ -168,6 +159,7 @@ func (s *State) turn(e Event, o *step) {
 		if !e.Leading || !s.followed() {
 			s.begin(o, s.config)
 		}
+		o.WantStanding = o.WantStanding || s.starting() // another process may have written since
 	case Tick:
 		s.tick(e, o)
 	}
@@ -178,10 +170,10 @@ func (s *State) answer(a *Answer, o *step) {
 	q := s.asking.to(a.Question)
 	switch {
 	case q == nil:
-	case a.Outcome == CannotTell || a.Outcome == There && (a.Object == nil || a.Kind == Services && !s.level(s.areaOf(a.Key.Namespace), math.MaxUint64)):
-		s.asking.again(q, s.now) // a Service, when its pods are followed
+	case a.Outcome == CannotTell || a.Outcome == There && a.Object == nil:
+		q.again(o)
 	case a.Kind == SlicesOf:
-		s.answeredSlices(a, o)
+		s.answeredSlices(q, a, o)
 	default:
 		s.kinds()[a.Kind].answered(a, o)
 	}
@@ -189,47 +181,31 @@ func (s *State) answer(a *Answer, o *step) {
 
 // after does what may follow from any event.
 func (s *State) after(o *step) {
+	s.release(o)
 	if s.handDue {
 		s.handDue = false
 		s.followHand(o)
 	}
-	if s.starting {
-		over, due := s.starts()
-		o.WantStanding = o.WantStanding || due && !s.wanted
-		s.starting, s.wanted = !over, s.wanted || o.WantStanding
+	if len(s.asking.open) == 0 && len(s.asking.at)+len(s.stands) > 0 {
+		clear(s.asking.at)
+		if !s.starting() {
+			clear(s.stands)
+		}
 	}
-	if !s.starting && len(s.asking.open) == 0 && len(s.stands.addrs) > 0 {
-		s.stands = newStands()
-	}
-	s.wakeAt(s.asking.next)
+	s.wake = earlier(s.wake, o.wake)
 }
 
 // tick does what time brings.
 func (s *State) tick(e Tick, o *step) {
 	s.ahead, s.wake = e.Ahead, time.Time{}
-	s.asking.due(o)
+	s.asking.ask(o)
 	for key, at := range s.next {
 		if at = at.Add(-s.ahead); at.After(s.now) {
-			s.wakeAt(at)
+			o.wake = earlier(o.wake, at)
 			continue
 		}
 		delete(s.next, key)
 		o.add(key, syncer.Removal, &Cause{Kind: "Cluster", Event: "time", Arrived: s.now})
-	}
-	for _, a := range s.areas {
-		if st := s.stream(Pods, a); st.settling(s.now) {
-			s.wakeAt(st.resumed.Add(settling))
-		}
-	}
-	maps.DeleteFunc(s.graves, func(_ string, dead grave) bool {
-		return s.now.Sub(dead.at) > graveTime && !s.stands.hasPod(dead.key)
-	})
-}
-
-// wakeAt has a Tick come at a moment, or before; the zero time is none.
-func (s *State) wakeAt(at time.Time) {
-	if !at.IsZero() && (s.wake.IsZero() || at.Before(s.wake)) {
-		s.wake = at
 	}
 }
 
@@ -241,16 +217,12 @@ func (s *State) configure(c Config, o *step) {
 		s.begin(o, c)
 		return
 	}
-	s.config, o.Bulk = c, true
-	if c.Bounds != former.Bounds {
-		o.dirty(s.tables.Configure(s.storeOptions()), &Cause{Kind: "Config", Event: "configured", Arrived: s.now})
-	}
+	s.config = c
+	s.tables.Configure(s.storeOptions())
+	s.regrade("configured", o)
 	for scope := range s.streams {
 		if scope.Kind == Pods && c.Rules != former.Rules {
 			o.Relist = append(o.Relist, scope)
 		}
-	}
-	if c.Drain != former.Drain {
-		s.regrade(o, "configured")
 	}
 }

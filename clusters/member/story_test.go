@@ -36,6 +36,7 @@ type story struct {
 // step plays an event and tells what came of it.
 func (s *story) step(e Event) {
 	w := s.begun()
+	waits := w.wants
 	effects, written := w.step(e)
 	for _, q := range effects.Ask {
 		s.say("ask for %s %s", q.Kind, short(q.Key))
@@ -46,7 +47,7 @@ func (s *story) step(e Event) {
 	if effects.Restart {
 		s.say("restart")
 	}
-	if effects.WantStanding {
+	if _, stood := e.(Stood); effects.WantStanding && (!waits || stood) {
 		s.say("want what stands")
 	}
 	if effects.Follow {
@@ -157,7 +158,6 @@ func (s *story) configure(items []string) error {
 			return fmt.Errorf("unknown setting %q", name)
 		}
 	}
-	c.Bounds = fmt.Sprint(c.Options)
 	if s.world != nil {
 		s.step(Configured{*c})
 	}
@@ -240,7 +240,7 @@ func (s *story) answer(words, items []string) error {
 				for _, item := range items {
 					list = append(list, store.Versioned[store.HandSlice]{Object: sliceOf(item), Revision: revision})
 				}
-				a.Object = list
+				a.Object = SliceList{list, revision}
 			case kind == Pods:
 				a.Object = store.Versioned[syncer.Pod]{Object: podOf(items[0]), Revision: revision}
 			case kind == Services:

@@ -20,18 +20,30 @@ const settling = time.Second
 type stream struct {
 	phase Phase
 	err   error
-	// listed is true once it has shown a complete list, reread if its store went back since.
-	listed, reread bool
-	at             uint64    // the revision that it has reached
-	resumed        time.Time // after an interruption, or a list that Services' news overtook
+	// listed is true once it has shown a complete list, stood once what stands of the member
+	// was held against that (T5).
+	listed, stood bool
+	// reread is true if its store went back since it was listed; rules are those that its pods
+	// were matched with, rematched if the list that is being read is by others than before.
+	reread, rematched bool
+	rules             *Rules
+	at                uint64    // the revision that it has reached
+	resumed           time.Time // after a list, or an interruption
 }
 
 // level reports whether the stream has shown all up to a revision, as far as can be told.
 func (st *stream) level(revision uint64, now time.Time) bool {
-	return st.listed && st.phase == Following && (st.at >= revision || !st.settling(now))
+	return st.listed && st.phase == Following && (st.at >= revision || !now.Before(st.resumed.Add(settling)))
 }
 
-func (st *stream) settling(now time.Time) bool { return now.Before(st.resumed.Add(settling)) }
+// list notes that the stream has shown a complete list at a revision.
+func (st *stream) list(revision uint64, now time.Time) {
+	if st.phase != Following { // it is as old as its first page
+		st.resumed = now
+	}
+	st.phase, st.err, st.listed, st.reread, st.rematched = Following, nil, true, false, false
+	st.at = max(st.at, revision)
+}
 
 func (s Scope) compare(o Scope) int {
 	return cmp.Or(cmp.Compare(s.Kind, o.Kind), strings.Compare(s.Namespace, o.Namespace), strings.Compare(s.Name, o.Name))
@@ -40,22 +52,30 @@ func (s Scope) compare(o Scope) int {
 // Scopes are the streams that are to be followed, sorted: pods are to be read first.
 func (s *State) Scopes() []Scope { return slices.SortedFunc(maps.Keys(s.streams), Scope.compare) }
 
-// stream is one of an area's own streams.
-func (s *State) stream(kind Kind, a *area) *stream {
-	return s.streams[Scope{Kind: kind, Namespace: a.namespace}]
+// scope is what the stream covers that a namespace belongs to.
+func (s *State) scope(kind Kind, namespace string) Scope {
+	if s.config.Namespaces == nil {
+		namespace = ""
+	}
+	return Scope{Kind: kind, Namespace: namespace}
+}
+
+// stream is the one that a namespace belongs to; nil: it is not followed.
+func (s *State) stream(kind Kind, namespace string) *stream {
+	if s.config.Covers != nil && !s.config.Covers(namespace) {
+		return nil
+	}
+	return s.streams[s.scope(kind, namespace)]
 }
 
 // changed takes in what a stream does now.
 func (s *State) changed(e Changed) {
-	st := s.streams[e.Scope]
-	if st == nil {
-		return
+	if st := s.streams[e.Scope]; st != nil {
+		if e.Phase == Following && st.phase != Following {
+			st.resumed = s.now
+		}
+		st.phase, st.err = e.Phase, e.Err
 	}
-	if e.Phase == Following && st.phase != Following {
-		st.resumed = s.now
-		s.wakeAt(s.now.Add(settling))
-	}
-	st.phase, st.err = e.Phase, e.Err
 }
 
 // followed reports whether all streams that have been listed are followed.
@@ -66,14 +86,6 @@ func (s *State) followed() bool {
 		}
 	}
 	return true
-}
-
-// wentBack has the next list of a stream replace all that is known (T4).
-func (s *State) wentBack(scope Scope) {
-	if st := s.streams[scope]; st != nil {
-		st.reread, st.at = true, 0
-		s.asking.postpone(s.now.Add(afterRestore))
-	}
 }
 
 // sight notes whether the member is out of sight, and for too long (T6).
@@ -91,24 +103,37 @@ func (s *State) sight(o *step) {
 	waits := s.config.StaleAfter > 0 && !following
 	if stale := waits && !s.now.Before(limit); stale != s.stale {
 		s.stale = stale
-		s.regrade(o, "time")
+		s.regrade("time", o)
 	}
 	if waits && !s.stale {
-		s.wakeAt(limit)
+		o.wake = earlier(o.wake, limit)
 	}
 }
 
-// regrade has everything of the member compared: its grade is another one.
-func (s *State) regrade(o *step, event string) {
-	s.compare(nil, &Cause{Kind: "Cluster", Event: event, Arrived: s.now}, o)
-	s.regraded, o.WantStanding = s.starting, o.WantStanding || s.starting
+// rematch has the rules be those that a list of pods was matched with (T7).
+func (s *State) rematch(e *Listed[syncer.Pod], o *step) {
+	st := s.streams[e.Scope]
+	if st == nil || st.rules == e.Rules {
+		return
+	}
+	st.rules, st.rematched = e.Rules, true
+	s.tables.Configure(s.storeOptions())
+	s.compare(st, "Config", "configured", o)
 }
 
-// compare has all replicas of an area compared; nil: of all areas.
-func (s *State) compare(a *area, c *Cause, o *step) {
+// regrade has everything of the member compared: its grade is another one. What is in no table
+// is compared when it is told what stands.
+func (s *State) regrade(event string, o *step) {
+	s.compare(nil, "Cluster", event, o)
+	o.WantStanding = o.WantStanding || s.starting()
+}
+
+// compare has all replicas compared that the pods of a stream are in; nil: of all streams.
+func (s *State) compare(pods *stream, kind, event string, o *step) {
 	o.Bulk = true
+	c := &Cause{Kind: kind, Event: event, Arrived: s.now}
 	for key := range s.tables.Replicas() {
-		if a == nil || s.areaOf(key.Namespace) == a {
+		if pods == nil || s.stream(Pods, key.Namespace) == pods {
 			o.add(key, syncer.Addition, c)
 		}
 	}

@@ -4,7 +4,6 @@
 package store
 
 import (
-	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -51,9 +50,9 @@ func (t *handTable) forget(service syncer.Key) {
 	}
 }
 
-// HandWritten are the replicated Services without a selector, in no order. Whether what is
-// written for them has been read is not known here: until it has, a Contribution lacks it.
-func (s *Store) HandWritten() iter.Seq[syncer.Key] { return maps.Keys(s.hand.of) }
+// ByHand reports whether a Service is replicated and has no selector. Whether what is written for
+// it has been read is not known here: until it has, a Contribution lacks it.
+func (s *Store) ByHand(service syncer.Key) bool { return s.hand.of[service] != nil }
 
 // SetEndpoints takes in Endpoints. Those of a Service that does not need them are nothing.
 func (s *Store) SetEndpoints(v Versioned[HandEndpoints]) []Dirty {

@@ -119,7 +119,9 @@ func (m *model) act() (what string, dirty []Dirty, quiet bool) {
 		return "another time", nil, true
 	default:
 		m.twin.options = m.options()
-		return "options", m.store.Configure(m.twin.options), false
+		m.store.Configure(m.twin.options)
+		m.before = m.twin.contributions(m.now)
+		return "options", nil, true
 	}
 }
 

@@ -47,21 +47,8 @@ func (s *Store) Slice(key syncer.Key) (slice *HandSlice, revision uint64, ok boo
 	return &v.Object, v.Revision, true
 }
 
-// PodRevision is the revision at which a pod is held; ok is false where none is.
-func (s *Store) PodRevision(key syncer.Key) (revision uint64, ok bool) {
-	if rec := s.record(key); rec != nil {
-		return rec.revision, true
-	}
-	return 0, false
-}
-
-// ServiceRevision is PodRevision for a Service.
-func (s *Store) ServiceRevision(key syncer.Key) (revision uint64, ok bool) {
-	if svc := s.service(key); svc != nil {
-		return svc.revision, true
-	}
-	return 0, false
-}
+// HasService reports whether a Service is held.
+func (s *Store) HasService(key syncer.Key) bool { return s.service(key) != nil }
 
 // Pods are the pods of a namespace, or of all for "", and the revisions at which they are
 // held, in no order. The Store must not be changed while they are walked; the same is true of

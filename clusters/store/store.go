@@ -49,20 +49,15 @@ func New(options Options) *Store {
 	}
 }
 
-// Configure replaces the options and returns every replica whose contribution can differ by
-// them. What rules match is a mark of each pod: with other rules the pods are to be set anew
-// before anybody reads.
-func (s *Store) Configure(options Options) []Dirty {
+// Configure replaces the options: whatever is contributed may differ by them. What rules match is
+// a mark of each pod: with other rules the pods are to be set anew before anybody reads.
+func (s *Store) Configure(options Options) {
 	s.options = options
-	var d dirtyList
 	for _, ns := range s.namespaces {
 		for _, svc := range ns.services {
-			was := svc.replicated
 			s.place(svc)
-			d.addMoved(svc, was, syncer.Removal)
 		}
 	}
-	return d.sorted()
 }
 
 // namespace returns the namespace of a name, which it makes if need be.

@@ -196,18 +196,14 @@ func TestRevisionsAreOthersMatter(t *testing.T) {
 		held("Endpoints", at, ok)
 		_, at, ok = w.Slice(in("db-x"))
 		held("slice", at, ok)
-		at, ok = w.PodRevision(in("p"))
+		_, at, ok = w.Pod(in("p"))
 		held("pod", at, ok)
-		at, ok = w.ServiceRevision(in("db"))
+		_, at, ok = w.Service(in("db"))
 		held("Service", at, ok)
 		w.expect("db", fmt.Sprint(byte(want)))
 	}
-	for kind, held := range map[string]func(syncer.Key) (uint64, bool){
-		"pod": w.PodRevision, "Service": w.ServiceRevision,
-	} {
-		if _, ok := held(in("none")); ok {
-			t.Errorf("there is a revision of a %s that is not there", kind)
-		}
+	if !w.HasService(in("db")) || w.HasService(in("p")) {
+		t.Error("another Service is there")
 	}
 }
 
@@ -262,9 +258,10 @@ func TestConfigure(t *testing.T) {
 		Rules: func(*syncer.Service) syncer.Rules {
 			return syncer.Rules{Applies: 1, Then: []syncer.Then{syncer.ThenNotReady}}
 		}}
-	w.dirty("one of them, by a rule", w.Configure(only), change("api", syncer.Removal), change("web", syncer.Removal))
+	w.Configure(only)
+	w.expect("api", "")
 	w.expect("web", "1 reserve")
-	w.dirty("both again", w.Configure(Options{}), change("web", syncer.Removal), change("api", syncer.Addition))
+	w.Configure(Options{})
 	w.expect("api", "1")
 }
 
@@ -332,8 +329,8 @@ func TestWalks(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, walk.want)
 		}
 	}
-	if got := slices.Collect(w.HandWritten()); !slices.Equal(got, []syncer.Key{in("db")}) {
-		t.Errorf("written by hand: %v", got)
+	if !w.ByHand(in("db")) || w.ByHand(in("web")) {
+		t.Error("another Service is written by hand")
 	}
 	e, revision, ok := w.Endpoints(in("db"))
 	if !ok || revision != 7 || len(e.Subsets) != 1 {
@@ -342,9 +339,6 @@ func TestWalks(t *testing.T) {
 	slice, revision, ok := w.Slice(in("db-x"))
 	if !ok || revision != 8 || slice.Service != "db" {
 		t.Errorf("slice %v %d %v", slice, revision, ok)
-	}
-	if revision, ok := w.ServiceRevision(in("web")); !ok || revision != 102 {
-		t.Errorf("Service at %d", revision)
 	}
 	for what, found := range map[string]bool{
 		"pod": second(w.Pod(in("none"))), "Service": second(w.Service(in("none"))), "Endpoints": second(w.Endpoints(in("web"))),

@@ -33,7 +33,7 @@ func ReadSecrets(ctx context.Context, session *kube.Session, c *config.Config) (
 	if from == nil {
 		return nil, nil
 	}
-	objects, err := session.List(ctx, kube.Secrets, c.Namespace, from.Selector)
+	objects, _, err := session.List(ctx, kube.Secrets, c.Namespace, from.Selector)
 	if err != nil {
 		return nil, fmt.Errorf("list the Secrets of members in %s: %w", c.Namespace, err)
 	}
